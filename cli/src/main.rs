@@ -1,0 +1,2 @@
+//! The `arenagrad` program.
+fn main() {}

@@ -1,0 +1,225 @@
+//! The kernel ABI: what an instruction hands to a kernel, and the only place where arena bytes become slices.
+//!
+//! Invariant, proved for every program by `sched::check` before it may run: the operands of one instruction lie inside
+//! the arena; a write overlaps no read (an in-place operand is listed as a write only); the unit ranges that
+//! different threads get of one instruction are disjoint.
+
+use bytemuck::Pod;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The entry point of a kernel.
+pub type Kernel = fn(&mut Args<'_>);
+
+/// How the units of an instruction divide a written operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// The operand is read whole, or written whole by an instruction of one unit.
+    Whole,
+    /// Unit `u` owns elements `u * n .. (u + 1) * n`, cut at the operand's end.
+    PerUnit(usize),
+    /// Thread `t` owns elements `t * n .. (t + 1) * n`: scratch.
+    PerLane(usize),
+}
+
+/// One operand, resolved to a place in the arena.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// Byte offset from the arena's start; a multiple of the element's size.
+    pub off: usize,
+    /// Number of elements.
+    pub len: usize,
+    /// Which part a call may touch.
+    pub split: Split,
+    /// For a read: the write (by index) that shares its bytes. Such a read is reached through that write only.
+    pub inplace: Option<u8>,
+}
+
+/// The first bad element that a kernel met: an index out of range, say. 0 means none.
+#[derive(Default)]
+pub struct Fault(AtomicU64);
+
+impl Fault {
+    /// Records `element` unless an earlier element is there already, so that the report does not depend on timing.
+    pub fn record(&self, element: usize) {
+        let code = (element as u64).saturating_add(1);
+        let _ =
+            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| (old == 0 || code < old).then_some(code));
+    }
+
+    /// The recorded element, if any.
+    #[inline]
+    pub fn get(&self) -> Option<usize> {
+        let code = self.0.load(Ordering::Relaxed);
+        (code != 0).then(|| (code - 1) as usize)
+    }
+
+    /// Forgets the recorded element.
+    pub fn clear(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The arena as the executor sees it while a step runs.
+#[derive(Clone, Copy)]
+pub struct Frame {
+    base: *mut u8,
+    len: usize,
+}
+
+// SAFETY: a frame is only a pointer and a length. Its bytes are reached through `Args`, whose contract (above) is that
+// concurrent calls touch disjoint bytes unless they only read.
+#[allow(unsafe_code)]
+unsafe impl Send for Frame {}
+// SAFETY: as for `Send`; a frame has no interior state of its own.
+#[allow(unsafe_code)]
+unsafe impl Sync for Frame {}
+
+impl Frame {
+    /// The frame of an arena's bytes. The caller keeps the arena alive and unborrowed while kernels run on the frame.
+    pub fn new(bytes: &mut [u8]) -> Frame {
+        Frame { base: bytes.as_mut_ptr(), len: bytes.len() }
+    }
+}
+
+/// What a kernel gets for one call: parameters, a range of units, and its operands as slices.
+pub struct Args<'a> {
+    frame: Frame,
+    reads: &'a [Slot],
+    writes: &'a [Slot],
+    params: &'a [u64],
+    units: Range<usize>,
+    lane: usize,
+    taken: u64,
+    fault: &'a Fault,
+    arena: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> Args<'a> {
+    /// Puts a call together.
+    ///
+    /// # Safety
+    /// `reads` and `writes` must keep the invariant in the head of this file for `frame`, and no other reference to
+    /// the written bytes may be alive during the call.
+    #[allow(unsafe_code)]
+    #[inline]
+    pub unsafe fn new(
+        frame: Frame,
+        reads: &'a [Slot],
+        writes: &'a [Slot],
+        params: &'a [u64],
+        units: Range<usize>,
+        lane: usize,
+        fault: &'a Fault,
+    ) -> Args<'a> {
+        Args { frame, reads, writes, params, units, lane, taken: 0, fault, arena: PhantomData }
+    }
+
+    /// The units to compute in this call.
+    #[inline]
+    pub fn units(&self) -> Range<usize> {
+        self.units.clone()
+    }
+
+    /// The parameter words that the op's `lower` wrote.
+    #[inline]
+    pub fn params(&self) -> &'a [u64] {
+        self.params
+    }
+
+    /// Number of read operands.
+    #[inline]
+    pub fn reads(&self) -> usize {
+        self.reads.len()
+    }
+
+    /// Number of written operands.
+    #[inline]
+    pub fn writes(&self) -> usize {
+        self.writes.len()
+    }
+
+    /// The write that shares its bytes with read `i`, if the plan made the operand in-place.
+    #[inline]
+    pub fn inplace(&self, i: usize) -> Option<usize> {
+        self.reads[i].inplace.map(usize::from)
+    }
+
+    /// Read operand `i`, whole.
+    ///
+    /// # Panics
+    /// If the operand is in-place: its bytes are reached through [`Args::write`] alone.
+    #[inline]
+    pub fn read<T: Pod>(&self, i: usize) -> &'a [T] {
+        let s = &self.reads[i];
+        assert!(s.inplace.is_none(), "read of an operand that is written in place");
+        self.bounds::<T>(s.off, s.len);
+        // SAFETY: in bounds and aligned (checked above); by the file's invariant nobody writes these bytes now.
+        #[allow(unsafe_code)]
+        unsafe {
+            std::slice::from_raw_parts(self.frame.base.add(s.off).cast::<T>(), s.len)
+        }
+    }
+
+    /// Written operand `j`: all of it, or this call's units or lane of it.
+    ///
+    /// # Panics
+    /// If it was taken before in this call: two writable slices must not overlap.
+    #[inline]
+    pub fn write<T: Pod>(&mut self, j: usize) -> &'a mut [T] {
+        assert!(self.taken & (1 << j) == 0, "written operand {j} taken twice");
+        self.taken |= 1 << j;
+        let s = &self.writes[j];
+        let (from, to) = match s.split {
+            Split::Whole => (0, s.len),
+            Split::PerUnit(n) => ((self.units.start * n).min(s.len), (self.units.end * n).min(s.len)),
+            Split::PerLane(n) => ((self.lane * n).min(s.len), ((self.lane + 1) * n).min(s.len)),
+        };
+        self.bounds::<T>(s.off, s.len);
+        // SAFETY: in bounds and aligned (checked above); taken once; by the file's invariant nobody else touches
+        // this part of the operand during the call.
+        #[allow(unsafe_code)]
+        unsafe {
+            std::slice::from_raw_parts_mut(self.frame.base.add(s.off).cast::<T>().add(from), to - from)
+        }
+    }
+
+    /// Reports a bad value (an index out of range) at `element` of the op's index operand; the step ends with an error.
+    #[cold]
+    pub fn fault(&self, element: usize) {
+        self.fault.record(element);
+    }
+
+    #[inline]
+    fn bounds<T: Pod>(&self, off: usize, len: usize) {
+        let size = size_of::<T>();
+        assert!(off.is_multiple_of(align_of::<T>()) && off <= self.frame.len && len <= (self.frame.len - off) / size);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::tensor::TensorArena;
+
+    #[test]
+    #[allow(unsafe_code)]
+    fn units_divide_the_output() {
+        let mut arena = TensorArena::new(256).unwrap();
+        let frame = Frame::new(arena.bytes_mut());
+        let reads = [Slot { off: 0, len: 4, split: Split::Whole, inplace: None }];
+        let writes = [Slot { off: 64, len: 5, split: Split::PerUnit(2), inplace: None }];
+        let fault = Fault::default();
+        // SAFETY: the two operands are disjoint and inside the arena.
+        let mut args = unsafe { Args::new(frame, &reads, &writes, &[7], 1..3, 0, &fault) };
+        assert_eq!(args.read::<f32>(0), [0.0; 4]);
+        let out = args.write::<f32>(0);
+        assert_eq!(out.len(), 3);
+        out.fill(1.0);
+        args.fault(9);
+        args.fault(3);
+        assert_eq!(fault.get(), Some(3));
+        assert_eq!(bytemuck::cast_slice::<u8, f32>(&arena.bytes()[64..84]), [0.0, 0.0, 1.0, 1.0, 1.0]);
+    }
+}

@@ -1,0 +1,15 @@
+//! Kernels: safe functions over slices, and the two small doors through which they are reached.
+//!
+//! * [`abi`] is how the executor calls a kernel: operands are resolved against the arena in one place.
+//! * [`simd`] is where the instruction set is chosen.
+//!
+//! Rules that every kernel keeps:
+//! * A kernel computes *units* (rows, tiles, blocks): contiguous pieces of its outputs. The algorithm, block sizes and
+//!   order of sums depend on the shape alone, never on which range of units a call computes, so results do not change
+//!   with the number of threads.
+//! * Nothing allocates: scratch is an operand.
+//! * NaN, infinities and −0 pass through as IEEE asks; indices are checked on every element ([`abi::Args::fault`]).
+
+pub mod abi;
+pub mod float;
+pub mod simd;

@@ -1,0 +1,8 @@
+//! arenagrad: a training engine for CPUs.
+//!
+//! The rooms, each of which may import only those before it:
+//! `arena` (ids, pools, memory) < `kernels` (safe slice loops) < `nodes` (graph columns, op table, builder, text)
+//! < `passes` (graph → graph) < `sched` (graph → program) < `session`, `nn`, `train`.
+
+pub mod arena;
+pub mod kernels;
