@@ -5,4 +5,6 @@
 //! < `passes` (graph → graph) < `sched` (graph → program) < `session`, `nn`, `train`.
 
 pub mod arena;
+pub mod error;
 pub mod kernels;
+pub mod nodes;

@@ -13,3 +13,4 @@
 pub mod abi;
 pub mod float;
 pub mod simd;
+pub mod tile;

@@ -1,0 +1,359 @@
+//! The builder: what users and rules write graphs with.
+//!
+//! [`Var`] is a `Copy` handle with operators and methods; each method adds nodes to the graph of its [`Builder`].
+//! Errors stick (see [`Emit`]): the first failure is kept with the caller's file and line, and
+//! [`Builder::finish`] returns it. Implicit broadcasting exists here only: it becomes explicit nodes.
+
+use super::attrs::Attr;
+use super::dtype::{DType, Ty};
+use super::emit::Emit;
+use super::graph::{GraphBuf, Loc};
+use super::opdef::{Op, OpDef};
+use crate::arena::intern::Dims;
+use crate::arena::{Region, Shape, Sym, Value};
+use crate::error::{Error, Kind, Result};
+use std::cell::RefCell;
+use std::panic::Location;
+
+/// Writes one graph.
+pub struct Builder {
+    emit: RefCell<Emit>,
+    /// Whether nodes take the caller's file and line; transforms carry the original's place over instead.
+    track: bool,
+}
+
+/// A value of a graph that is being built.
+#[derive(Clone, Copy)]
+pub struct Var<'g> {
+    /// The graph's builder.
+    pub g: &'g Builder,
+    /// The value; [`Value::NONE`] after an error.
+    pub v: Value,
+}
+
+/// How a param or a state starts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Init {
+    /// All 0.
+    Zeros,
+    /// All 1.
+    Ones,
+    /// Uniform in ±bound.
+    Uniform(f64),
+    /// Normal with mean 0 and this standard deviation.
+    Normal(f64),
+}
+
+impl Init {
+    /// The attribute words: choice and scale.
+    pub fn attrs(self) -> (u32, f64) {
+        match self {
+            Init::Zeros => (0, 0.0),
+            Init::Ones => (1, 0.0),
+            Init::Uniform(a) => (2, a),
+            Init::Normal(s) => (3, s),
+        }
+    }
+
+    /// From the attribute words.
+    pub fn from_attrs(choice: u32, scale: f64) -> Init {
+        match choice {
+            0 => Init::Zeros,
+            1 => Init::Ones,
+            2 => Init::Uniform(scale),
+            _ => Init::Normal(scale),
+        }
+    }
+}
+
+impl Builder {
+    /// A builder of a graph called `name`.
+    pub fn new(name: &str) -> Builder {
+        Builder { emit: RefCell::new(Emit::new(name)), track: true }
+    }
+
+    /// A builder that continues `emit`, for transforms: nodes come from the places that the transform sets.
+    pub fn rewriting(emit: Emit) -> Builder {
+        Builder { emit: RefCell::new(emit), track: false }
+    }
+
+    /// The columns being written.
+    pub fn into_emit(self) -> Emit {
+        self.emit.into_inner()
+    }
+
+    /// Access to the columns being written.
+    pub fn with<R>(&self, f: impl FnOnce(&mut Emit) -> R) -> R {
+        f(&mut self.emit.borrow_mut())
+    }
+
+    /// The handle of value `v`.
+    pub fn var(&self, v: Value) -> Var<'_> {
+        Var { g: self, v }
+    }
+
+    #[track_caller]
+    fn note_place(&self) {
+        if self.track {
+            let at = Location::caller();
+            self.with(|e| {
+                let file = e.strings.intern(at.file());
+                e.set_place(Loc { file, line: at.line(), col: 0 });
+            });
+        }
+    }
+
+    /// Keeps an error of op or function `what`.
+    #[track_caller]
+    pub fn fail(&self, kind: Kind, message: impl Into<String>) -> Var<'_> {
+        self.note_place();
+        self.with(|e| e.fail(Error::new(kind, message)));
+        self.var(Value::NONE)
+    }
+
+    /// The first error so far.
+    pub fn error(&self) -> Option<Error> {
+        self.with(|e| e.error().cloned())
+    }
+
+    /// Adds a node of any op: all results (none after an error).
+    #[track_caller]
+    pub fn emit(&self, op: Op, args: &[Var<'_>], attrs: &[Attr<'_>]) -> Vec<Var<'_>> {
+        self.note_place();
+        let args: Vec<Value> = args.iter().map(|a| a.v).collect();
+        let outs = self.with(|e| e.emit(op, &args, attrs));
+        outs.iter().map(|v| self.var(v)).collect()
+    }
+
+    /// Adds a node of any op: the first result.
+    #[track_caller]
+    pub fn emit1(&self, op: Op, args: &[Var<'_>], attrs: &[Attr<'_>]) -> Var<'_> {
+        self.note_place();
+        let mut ids = [Value::NONE; 4];
+        let outs = match args.len() {
+            n @ 0..=4 => {
+                ids.iter_mut().zip(args).for_each(|(id, a)| *id = a.v);
+                self.with(|e| e.emit(op, &ids[..n], attrs))
+            }
+            _ => self.with(|e| e.emit(op, &args.iter().map(|a| a.v).collect::<Vec<_>>(), attrs)),
+        };
+        self.var(outs.at(0))
+    }
+
+    /// Adds a node of a custom op, whose row the user wrote.
+    #[track_caller]
+    pub fn custom(&self, def: &'static OpDef, args: &[Var<'_>], attrs: &[Attr<'_>]) -> Vec<Var<'_>> {
+        let op = self.with(|e| e.register(def));
+        self.emit(op, args, attrs)
+    }
+
+    /// Interns a shape; a shape that cannot be is an error of the graph.
+    #[track_caller]
+    pub fn shape(&self, dims: &[usize]) -> Option<Shape> {
+        self.note_place();
+        self.with(|e| e.shapes.intern(dims).map_err(|m| e.fail(Error::new(Kind::Shape, m))).ok())
+    }
+
+    /// Interns a string.
+    pub fn sym(&self, s: &str) -> Sym {
+        self.with(|e| e.strings.intern(s))
+    }
+
+    #[track_caller]
+    fn leaf(&self, op: Op, name: &str, dims: &[usize], dtype: DType, rest: &[Attr<'_>]) -> Var<'_> {
+        let Some(shape) = self.shape(dims) else { return self.var(Value::NONE) };
+        let attrs = [&[Attr::DType(dtype), Attr::Shape(shape)], rest].concat();
+        self.var(self.with(|e| e.leaf(op, name, &attrs)))
+    }
+
+    /// A value that the caller writes before each step.
+    #[track_caller]
+    pub fn input(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
+        self.leaf(Op::INPUT, name, dims.as_ref(), dtype, &[])
+    }
+
+    /// A trained value, which starts as `init` says.
+    #[track_caller]
+    pub fn param(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, init: Init) -> Var<'_> {
+        let (choice, scale) = init.attrs();
+        let rest = [Attr::Choice(choice), Attr::F64(scale), Attr::Bool(false)];
+        self.leaf(Op::PARAM, name, dims.as_ref(), dtype, &rest)
+    }
+
+    /// A param that no gradient changes.
+    #[track_caller]
+    pub fn frozen_param(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, init: Init) -> Var<'_> {
+        let (choice, scale) = init.attrs();
+        let rest = [Attr::Choice(choice), Attr::F64(scale), Attr::Bool(true)];
+        self.leaf(Op::PARAM, name, dims.as_ref(), dtype, &rest)
+    }
+
+    /// A value that persists from step to step and is changed by [`Builder::update`] only.
+    #[track_caller]
+    pub fn state(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, init: Init) -> Var<'_> {
+        let (choice, scale) = init.attrs();
+        self.leaf(Op::STATE, name, dims.as_ref(), dtype, &[Attr::Choice(choice), Attr::F64(scale)])
+    }
+
+    /// The random key: a state that holds the seed and the step, and that each step advances by one.
+    /// All random ops of a graph share it; each call returns the same state.
+    #[track_caller]
+    pub fn rng(&self) -> Var<'_> {
+        let known = self.with(|e| {
+            let name = e.strings.intern(RNG_STATE);
+            (0..e.values()).map(|i| Value(i as u32)).find(|&v| e.name_of(v) == name)
+        });
+        if let Some(v) = known {
+            return self.var(v);
+        }
+        let key = self.state(RNG_STATE, [4], DType::U32, Init::Zeros);
+        let next = self.emit1(Op::RNG_NEXT, &[key], &[]);
+        self.update(key, next);
+        key
+    }
+
+    /// A number for one random op: different for each call in this graph.
+    pub fn fresh_stream(&self) -> i64 {
+        self.with(|e| e.values()) as i64
+    }
+
+    /// A tensor filled with `value`.
+    #[track_caller]
+    pub fn full(&self, value: f64, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
+        match self.shape(dims.as_ref()) {
+            Some(s) => self.emit1(Op::FULL, &[], &[Attr::F64(value), Attr::DType(dtype), Attr::Shape(s)]),
+            None => self.var(Value::NONE),
+        }
+    }
+
+    /// A constant tensor of little-endian bytes in row-major order.
+    #[track_caller]
+    pub fn constant_bytes(&self, bytes: &[u8], dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
+        match self.shape(dims.as_ref()) {
+            Some(s) => self.emit1(Op::CONSTANT, &[], &[Attr::DType(dtype), Attr::Shape(s), Attr::Bytes(bytes)]),
+            None => self.var(Value::NONE),
+        }
+    }
+
+    /// A constant `f32` tensor in row-major order.
+    #[track_caller]
+    pub fn constant(&self, data: &[f32], dims: impl AsRef<[usize]>) -> Var<'_> {
+        self.constant_bytes(bytemuck::cast_slice(data), dims, DType::F32)
+    }
+
+    /// A constant `f64` tensor in row-major order.
+    #[track_caller]
+    pub fn constant_f64(&self, data: &[f64], dims: impl AsRef<[usize]>) -> Var<'_> {
+        self.constant_bytes(bytemuck::cast_slice(data), dims, DType::F64)
+    }
+
+    /// 0, 1, 2 … along `axis`.
+    #[track_caller]
+    pub fn iota(&self, axis: usize, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
+        match self.shape(dims.as_ref()) {
+            Some(s) => self.emit1(Op::IOTA, &[], &[Attr::Int(axis as i64), Attr::DType(dtype), Attr::Shape(s)]),
+            None => self.var(Value::NONE),
+        }
+    }
+
+    /// Adds an output called `name`.
+    #[track_caller]
+    pub fn output(&self, name: &str, v: Var<'_>) {
+        self.note_place();
+        self.with(|e| e.output(name, v.v));
+    }
+
+    /// After a step, `leaf` (a param or a state) holds `next`.
+    #[track_caller]
+    pub fn update(&self, leaf: Var<'_>, next: Var<'_>) {
+        self.note_place();
+        self.with(|e| e.update(leaf.v, next.v));
+    }
+
+    /// Builds a region: `f` gets its arguments (of types `args`) and returns its yields.
+    pub fn region<'g>(&'g self, name: &str, args: &[Ty], f: impl FnOnce(&[Var<'g>]) -> Vec<Var<'g>>) -> Region {
+        self.with(|e| e.open_region(name));
+        let vars: Vec<_> = args.iter().map(|&ty| self.var(self.with(|e| e.region_arg(ty)))).collect();
+        let yields: Vec<Value> = f(&vars).iter().map(|v| v.v).collect();
+        self.with(|e| e.close_region(&yields))
+    }
+
+    /// Calls a region.
+    #[track_caller]
+    pub fn call(&self, region: Region, args: &[Var<'_>]) -> Vec<Var<'_>> {
+        self.emit(Op::CALL, args, &[Attr::Region(region)])
+    }
+
+    /// The graph with these outputs beside those of [`Builder::output`], each under its name (see [`Var::named`]), or
+    /// `out0`, `out1` … Returns the first error that any call met.
+    #[track_caller]
+    pub fn finish<'g>(&'g self, outputs: impl IntoIterator<Item = Var<'g>>) -> Result<GraphBuf> {
+        self.note_place();
+        for (i, v) in outputs.into_iter().enumerate() {
+            let name = self.with(|e| e.strings.str(e.name_of(v.v)).to_string());
+            self.output(&if name.is_empty() { format!("out{i}") } else { name }, v);
+        }
+        let emit = self.emit.replace(Emit::new(""));
+        GraphBuf::make(|bump| emit.finish(bump))
+    }
+}
+
+/// Name of the state that random ops are keyed by.
+pub const RNG_STATE: &str = "rng";
+
+impl<'g> Var<'g> {
+    /// Type.
+    pub fn ty(self) -> Ty {
+        self.g.with(|e| e.ty(self.v))
+    }
+
+    /// Dimensions.
+    pub fn dims(self) -> Dims {
+        self.g.with(|e| e.dims(self.v))
+    }
+
+    /// Element type.
+    pub fn dtype(self) -> DType {
+        self.ty().dtype
+    }
+
+    /// Rank.
+    pub fn rank(self) -> usize {
+        self.dims().len()
+    }
+
+    /// Number of elements.
+    pub fn numel(self) -> usize {
+        self.dims().numel()
+    }
+
+    /// Whether this is a value, and not what is left after an error.
+    pub fn is_some(self) -> bool {
+        self.v != Value::NONE
+    }
+
+    /// The same value, named for printing and as an output.
+    pub fn named(self, name: &str) -> Var<'g> {
+        self.g.with(|e| {
+            let sym = e.strings.intern(name);
+            e.set_name(self.v, sym);
+        });
+        self
+    }
+
+    /// A tensor of this one's shape and type, filled with `value`.
+    #[track_caller]
+    pub fn full_like(self, value: f64) -> Var<'g> {
+        if !self.is_some() {
+            return self;
+        }
+        let ty = self.ty();
+        self.g.emit1(Op::FULL, &[], &[Attr::F64(value), Attr::DType(ty.dtype), Attr::Shape(ty.shape)])
+    }
+}
+
+impl std::fmt::Debug for Var<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}{}", self.v, self.dtype(), self.dims())
+    }
+}

@@ -1,0 +1,563 @@
+//! Writing a graph: columns that grow, with shape inference and hash-consing at every node.
+//!
+//! Errors stick: the first one is kept with its place, the results of a failed node are [`Value::NONE`], nodes on such
+//! operands are skipped, and [`Emit::finish`] returns the error. So rules and builders are plain expressions.
+//!
+//! A value's id counts from 0 in the region that is open; `finish` lays the regions end to end.
+
+use super::attrs::{Attr, Attrs, is_inline};
+use super::dtype::{DType, Ty};
+use super::graph::{Graph, Loc};
+use super::infer::{Infer, Signature};
+use super::opdef::{Op, OpDef};
+use crate::arena::intern::{Dims, Shapes, Strings};
+use crate::arena::{Node, Region, Shape, Sym, Value, ids::Id};
+use crate::error::{Error, Kind, Place, Result};
+use bumpalo::Bump;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use std::hash::{BuildHasher, Hash, Hasher};
+
+/// The results of a node: consecutive values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outs {
+    first: Value,
+    len: u32,
+}
+
+impl Outs {
+    /// Result `i`; [`Value::NONE`] after an error.
+    #[inline]
+    pub fn at(self, i: usize) -> Value {
+        if self.first == Value::NONE { Value::NONE } else { Value(self.first.0 + i as u32) }
+    }
+
+    /// Number of results.
+    #[inline]
+    pub fn len(self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there is no result, as after an error.
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// All results.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = Value> {
+        (0..self.len as usize).map(move |i| self.at(i))
+    }
+}
+
+/// The columns of one region, growing.
+#[derive(Default)]
+struct Body {
+    op: Vec<Op>,
+    args_at: Vec<u32>,
+    outs_at: Vec<u32>,
+    attr: Vec<u32>,
+    loc: Vec<u32>,
+    args: Vec<Value>,
+    def: Vec<Node>,
+    ty: Vec<Ty>,
+    names: Vec<Sym>,
+    yields: Vec<Value>,
+    name: Option<Sym>,
+    table: HashTable<u32>,
+}
+
+impl Body {
+    fn new() -> Body {
+        Body { args_at: vec![0], outs_at: vec![0], ..Body::default() }
+    }
+
+    fn args_of(&self, n: usize) -> &[Value] {
+        &self.args[self.args_at[n] as usize..self.args_at[n + 1] as usize]
+    }
+
+    fn outs(&self, n: usize) -> Outs {
+        Outs { first: Value(self.outs_at[n]), len: self.outs_at[n + 1] - self.outs_at[n] }
+    }
+}
+
+/// A graph under construction.
+pub struct Emit {
+    /// The op table.
+    pub ops: Vec<&'static OpDef>,
+    /// Strings.
+    pub strings: Strings,
+    /// Shapes.
+    pub shapes: Shapes,
+    name: Sym,
+    extra: Vec<u32>,
+    locs: Vec<Loc>,
+    loc_ids: hashbrown::HashMap<Loc, u32>,
+    done: Vec<Body>,
+    open: Vec<Body>,
+    sigs: Vec<Signature>,
+    leaves: hashbrown::HashSet<Sym>,
+    outputs: Vec<(Sym, Value)>,
+    updates: Vec<(Value, Value)>,
+    here: u32,
+    error: Option<Error>,
+    hasher: DefaultHashBuilder,
+    words: Vec<u32>,
+    tys: Vec<Ty>,
+    out_tys: Vec<Ty>,
+}
+
+impl Emit {
+    /// An empty graph called `name`.
+    pub fn new(name: &str) -> Emit {
+        Emit::with_tables(super::table::OPS.to_vec(), Strings::default(), Shapes::default(), Vec::new(), name)
+    }
+
+    /// An empty graph with the name and the tables of `g`: ids of shapes, strings, ops and places stay what they are.
+    pub fn like(g: &Graph<'_>) -> Emit {
+        let strings = Strings::seeded(g.strings);
+        Emit::with_tables(g.ops.to_vec(), strings, Shapes::seeded(g.shapes), g.locs.to_vec(), g.str(g.name))
+    }
+
+    fn with_tables(ops: Vec<&'static OpDef>, strings: Strings, shapes: Shapes, locs: Vec<Loc>, name: &str) -> Emit {
+        let mut e = Emit {
+            ops,
+            strings,
+            shapes,
+            name: Sym::NONE,
+            extra: Vec::new(),
+            loc_ids: locs.iter().enumerate().map(|(i, &l)| (l, i as u32)).collect(),
+            locs,
+            done: Vec::new(),
+            open: vec![Body::new()],
+            sigs: Vec::new(),
+            leaves: Default::default(),
+            outputs: Vec::new(),
+            updates: Vec::new(),
+            here: u32::MAX,
+            error: None,
+            hasher: Default::default(),
+            words: Vec::new(),
+            tys: Vec::new(),
+            out_tys: Vec::new(),
+        };
+        e.name = e.strings.intern(name);
+        e
+    }
+
+    /// Adds a row to the op table: a custom op.
+    pub fn register(&mut self, def: &'static OpDef) -> Op {
+        let found = self.ops.iter().position(|d| std::ptr::eq(*d, def));
+        if found.is_none() && self.ops.iter().any(|d| d.name == def.name) {
+            self.fail(Error::new(Kind::Name, format!("an op called {} exists already", def.name)));
+        }
+        Op(found.unwrap_or_else(|| {
+            self.ops.push(def);
+            self.ops.len() - 1
+        }) as u16)
+    }
+
+    fn body(&self) -> &Body {
+        // There is always an open body: `new` opens the entry and `finish` consumes the writer.
+        &self.open[self.open.len() - 1]
+    }
+
+    fn body_mut(&mut self) -> &mut Body {
+        let last = self.open.len() - 1;
+        &mut self.open[last]
+    }
+
+    /// Type of `v`; a scalar `f32` for [`Value::NONE`].
+    #[inline]
+    pub fn ty(&self, v: Value) -> Ty {
+        self.body().ty.get(v.at()).copied().unwrap_or(Ty { dtype: DType::F32, shape: Shape(0) })
+    }
+
+    /// Dimensions of `v`; `[]` for [`Value::NONE`].
+    pub fn dims(&self, v: Value) -> Dims {
+        if v == Value::NONE { Dims::default() } else { self.shapes.dims(self.ty(v).shape) }
+    }
+
+    /// Element type of `v`.
+    pub fn dtype(&self, v: Value) -> DType {
+        self.ty(v).dtype
+    }
+
+    /// The op and operands that define `v` in the open region.
+    pub fn def(&self, v: Value) -> Option<(Op, &[Value], Attrs<'_>)> {
+        let b = self.body();
+        let n = b.def.get(v.at())?.at();
+        Some((b.op[n], b.args_of(n), self.attrs_in(b, n)))
+    }
+
+    /// Number of values in the open region.
+    pub fn values(&self) -> usize {
+        self.body().def.len()
+    }
+
+    /// The signatures of the regions closed so far.
+    pub fn signatures(&self) -> &[Signature] {
+        &self.sigs
+    }
+
+    fn attrs_in<'x>(&'x self, b: &'x Body, n: usize) -> Attrs<'x> {
+        let fields = self.ops[b.op[n].0 as usize].attrs;
+        let word = &b.attr[n];
+        let words = if fields.is_empty() {
+            &[]
+        } else if is_inline(fields) {
+            std::slice::from_ref(word)
+        } else {
+            let at = *word as usize;
+            &self.extra[at + 1..at + 1 + self.extra[at] as usize]
+        };
+        Attrs { fields, words }
+    }
+
+    /// Nodes made from now on come from `loc` (an index as in [`Graph::loc`]).
+    pub fn set_loc(&mut self, loc: u32) {
+        self.here = loc;
+    }
+
+    /// Nodes made from now on come from this place.
+    pub fn set_place(&mut self, loc: Loc) {
+        let (locs, next) = (&mut self.locs, self.loc_ids.len() as u32);
+        self.here = *self.loc_ids.entry(loc).or_insert_with(|| {
+            locs.push(loc);
+            next
+        });
+    }
+
+    /// The place of the nodes being made.
+    pub fn place(&self) -> Place {
+        match self.locs.get(self.here as usize) {
+            Some(l) if l.file == Sym::NONE => Place::Text(l.line, l.col),
+            Some(l) => Place::Source(self.strings.str(l.file).to_string(), l.line),
+            None => Place::Nowhere,
+        }
+    }
+
+    /// Keeps `e`, unless an earlier error is kept already.
+    pub fn fail(&mut self, e: Error) {
+        if self.error.is_none() {
+            let place = self.place();
+            self.error = Some(e.at(place));
+        }
+    }
+
+    /// The error kept so far.
+    pub fn error(&self) -> Option<&Error> {
+        self.error.as_ref()
+    }
+
+    /// Adds a node, or finds the equal one: the results.
+    pub fn emit(&mut self, op: Op, args: &[Value], attrs: &[Attr<'_>]) -> Outs {
+        let def = self.ops[op.0 as usize];
+        let mut words = std::mem::take(&mut self.words);
+        words.clear();
+        let mut bad = (attrs.len() != def.attrs.len())
+            .then(|| format!("{} attributes where {} are asked for", attrs.len(), def.attrs.len()));
+        for (a, f) in attrs.iter().zip(def.attrs) {
+            if let Err(e) = a.encode(f.kind, &mut words) {
+                bad.get_or_insert(e);
+            }
+        }
+        let outs = match bad {
+            Some(e) => self.refuse(op, args, e),
+            None => self.emit_words(op, args, &words, None),
+        };
+        self.words = words;
+        outs
+    }
+
+    /// Copies node `n` of `g`, from which this writer was made [`like`](Emit::like), with operands in this graph.
+    /// Attribute words carry over, except regions, which `regions` maps.
+    pub fn copy(&mut self, g: &Graph<'_>, n: Node, args: &[Value], regions: &[Region]) -> Outs {
+        let (op, attrs) = (g.op[n.at()], g.attrs(n));
+        let old = g.args_of(n);
+        let types_hold = args.iter().zip(old).all(|(&a, &o)| a != Value::NONE && self.ty(a) == g.ty(o));
+        let mut tys = std::mem::take(&mut self.tys);
+        tys.clear();
+        tys.extend(g.outs_of(n).map(|v| g.ty(v)));
+        let known = types_hold.then_some(&tys[..]);
+        let outs = if attrs.fields.iter().any(|f| f.kind == super::attrs::Kind::Region) {
+            let owned: Vec<_> = attrs.iter().map(|(_, a)| a).collect();
+            let mapped: Vec<_> = owned
+                .iter()
+                .map(|a| match a.borrow() {
+                    Attr::Region(r) => Attr::Region(regions.get(r.at()).copied().unwrap_or(Region::NONE)),
+                    a => a,
+                })
+                .collect();
+            self.emit(op, args, &mapped)
+        } else {
+            self.emit_words(op, args, attrs.words, known)
+        };
+        for (v, o) in outs.iter().zip(g.outs_of(n)) {
+            let name = g.names[o.at()];
+            if name.is_some() {
+                self.set_name(v, name);
+            }
+        }
+        self.tys = tys;
+        outs
+    }
+
+    fn hash(&self, op: Op, args: &[Value], words: &[u32]) -> u64 {
+        let mut h = self.hasher.build_hasher();
+        op.0.hash(&mut h);
+        args.hash(&mut h);
+        words.hash(&mut h);
+        h.finish()
+    }
+
+    /// Adds a node whose attribute words are known, and maybe its result types.
+    fn emit_words(&mut self, op: Op, args: &[Value], words: &[u32], known: Option<&[Ty]>) -> Outs {
+        let def = self.ops[op.0 as usize];
+        if args.contains(&Value::NONE) {
+            return Outs { first: Value::NONE, len: 0 };
+        }
+        if !def.arity.allows(args.len()) {
+            return self.refuse(op, args, format!("{} operands where {} are asked for", args.len(), def.arity));
+        }
+        let hash = if def.is_pure() { self.hash(op, args, words) } else { 0 };
+        if def.is_pure() {
+            let b = self.body();
+            let same = |&n: &u32| {
+                let n = n as usize;
+                b.op[n] == op && b.args_of(n) == args && self.attrs_in(b, n).words == words
+            };
+            if let Some(&n) = b.table.find(hash, same) {
+                return b.outs(n as usize);
+            }
+        }
+        let mut out_tys = std::mem::take(&mut self.out_tys);
+        out_tys.clear();
+        match known {
+            Some(tys) => out_tys.extend_from_slice(tys),
+            None => {
+                if let Err(e) = self.infer(op, args, words, &mut out_tys) {
+                    self.out_tys = out_tys;
+                    return self.refuse(op, args, e);
+                }
+            }
+        }
+        let outs = self.push(op, args, words, &out_tys, hash);
+        self.out_tys = out_tys;
+        outs
+    }
+
+    fn infer(&mut self, op: Op, args: &[Value], words: &[u32], out: &mut Vec<Ty>) -> Result<(), String> {
+        let def = self.ops[op.0 as usize];
+        let attrs = Attrs { fields: def.attrs, words };
+        let args: Vec<Ty> = args.iter().map(|&a| self.ty(a)).collect();
+        (def.infer)(&mut Infer { args: &args, attrs, shapes: &mut self.shapes, regions: &self.sigs, out })
+    }
+
+    fn push(&mut self, op: Op, args: &[Value], words: &[u32], tys: &[Ty], hash: u64) -> Outs {
+        let def = self.ops[op.0 as usize];
+        let attr = match words {
+            [] => 0,
+            [w] if is_inline(def.attrs) => *w,
+            _ => {
+                self.extra.push(words.len() as u32);
+                self.extra.extend_from_slice(words);
+                (self.extra.len() - words.len() - 1) as u32
+            }
+        };
+        let here = self.here;
+        let b = self.body_mut();
+        let n = b.op.len();
+        b.op.push(op);
+        b.attr.push(attr);
+        b.loc.push(here);
+        b.args.extend_from_slice(args);
+        b.args_at.push(b.args.len() as u32);
+        for &ty in tys {
+            b.def.push(Node::new(n));
+            b.ty.push(ty);
+            b.names.push(Sym::NONE);
+        }
+        b.outs_at.push(b.def.len() as u32);
+        let outs = b.outs(n);
+        if def.is_pure() {
+            // The table moves out for the insertion so that rehashing can read the columns.
+            let mut table = std::mem::take(&mut self.body_mut().table);
+            table.insert_unique(hash, n as u32, |&n| {
+                let b = self.body();
+                self.hash(b.op[n as usize], b.args_of(n as usize), self.attrs_in(b, n as usize).words)
+            });
+            self.body_mut().table = table;
+        }
+        outs
+    }
+
+    fn refuse(&mut self, op: Op, args: &[Value], why: String) -> Outs {
+        if !args.contains(&Value::NONE) {
+            let types: Vec<String> = args.iter().map(|&a| format!("{}{}", self.dtype(a), self.dims(a))).collect();
+            let name = self.ops[op.0 as usize].name;
+            self.fail(Error::new(Kind::Shape, format!("{name}({}): {why}", types.join(", "))));
+        }
+        Outs { first: Value::NONE, len: 0 }
+    }
+
+    /// Adds a leaf called `name`; a name may be used once.
+    pub fn leaf(&mut self, op: Op, name: &str, attrs: &[Attr<'_>]) -> Value {
+        let sym = self.strings.intern(name);
+        if name.is_empty() || name.chars().any(|c| c.is_control() || c == '"' || c == '\\') {
+            self.fail(Error::new(Kind::Name, format!("a leaf cannot be called {name:?}")));
+            return Value::NONE;
+        }
+        if !self.leaves.insert(sym) {
+            self.fail(Error::new(Kind::Name, format!("two leaves are called {name:?}")));
+            return Value::NONE;
+        }
+        let mut all = vec![Attr::Sym(sym)];
+        all.extend_from_slice(attrs);
+        let v = self.emit(op, &[], &all).at(0);
+        self.set_name(v, sym);
+        v
+    }
+
+    /// Names `v` for printing, unless it has a name.
+    pub fn set_name(&mut self, v: Value, name: Sym) {
+        if let Some(slot) = self.body_mut().names.get_mut(v.at())
+            && *slot == Sym::NONE
+        {
+            *slot = name;
+        }
+    }
+
+    /// The name of `v`, or [`Sym::NONE`].
+    pub fn name_of(&self, v: Value) -> Sym {
+        self.body().names.get(v.at()).copied().unwrap_or(Sym::NONE)
+    }
+
+    /// Opens a region: nodes go there until it is closed.
+    pub fn open_region(&mut self, name: &str) {
+        let mut b = Body::new();
+        b.name = Some(self.strings.intern(name));
+        self.open.push(b);
+    }
+
+    /// Adds the next argument of the open region.
+    pub fn region_arg(&mut self, ty: Ty) -> Value {
+        let i = self.body().op.iter().take_while(|&&op| op == Op::ARG).count();
+        self.emit(Op::ARG, &[], &[Attr::Int(i as i64), Attr::DType(ty.dtype), Attr::Shape(ty.shape)]).at(0)
+    }
+
+    /// Closes the open region, which yields `yields`.
+    pub fn close_region(&mut self, yields: &[Value]) -> Region {
+        if yields.contains(&Value::NONE) && self.error.is_none() {
+            self.fail(Error::new(Kind::Verify, "a region yields a value that does not exist"));
+        }
+        let Some(mut b) = (self.open.len() > 1).then(|| self.open.pop()).flatten() else {
+            self.fail(Error::new(Kind::Verify, "a region is closed that was not opened"));
+            return Region::NONE;
+        };
+        b.yields = yields.to_vec();
+        let args = b.op.iter().take_while(|&&op| op == Op::ARG).count();
+        let tys = |vs: &[Value]| vs.iter().filter_map(|v| b.ty.get(v.at()).copied()).collect();
+        self.sigs.push(Signature { args: b.ty[..args].to_vec(), yields: tys(yields) });
+        self.done.push(b);
+        Region::new(self.done.len() - 1)
+    }
+
+    /// Adds an output called `name`.
+    pub fn output(&mut self, name: &str, v: Value) {
+        let sym = self.strings.intern(name);
+        if self.outputs.iter().any(|o| o.0 == sym) {
+            self.fail(Error::new(Kind::Name, format!("two outputs are called {name:?}")));
+        }
+        self.outputs.push((sym, v));
+    }
+
+    /// After a step, `leaf` holds `next`.
+    pub fn update(&mut self, leaf: Value, next: Value) {
+        let why = match self.def(leaf).map(|d| d.0) {
+            Some(Op::PARAM | Op::STATE) if next == Value::NONE => None,
+            Some(Op::PARAM | Op::STATE) if self.ty(leaf) != self.ty(next) => Some("the next value is of another type"),
+            Some(Op::PARAM | Op::STATE) if self.updates.iter().any(|u| u.0 == leaf) => Some("it has an update already"),
+            Some(Op::PARAM | Op::STATE) => None,
+            Some(_) => Some("only params and states are updated"),
+            None => None,
+        };
+        if let Some(why) = why {
+            let name = self.strings.str(self.name_of(leaf)).to_string();
+            self.fail(Error::new(Kind::Shape, format!("update of {name:?}: {why}")));
+        }
+        self.updates.push((leaf, next));
+    }
+
+    /// Freezes the columns in `bump`, or returns the first error.
+    pub fn finish<'b>(mut self, bump: &'b Bump) -> Result<Graph<'b>> {
+        if self.open.len() > 1 {
+            self.fail(Error::new(Kind::Verify, "a region is still open"));
+        }
+        if self.error.is_none() && self.outputs.iter().any(|o| o.1 == Value::NONE) {
+            self.fail(Error::new(Kind::Verify, "an output does not exist"));
+        }
+        if let Some(e) = self.error.take() {
+            return Err(e);
+        }
+        let mut entry = self.open.remove(0);
+        entry.yields = self.outputs.iter().map(|o| o.1).collect();
+        entry.name = Some(self.name);
+        self.done.push(entry);
+        Ok(self.freeze(bump))
+    }
+
+    fn freeze<'b>(&self, bump: &'b Bump) -> Graph<'b> {
+        let all = &self.done;
+        let values: Vec<u32> = starts(all.iter().map(|b| b.def.len()));
+        let nodes: Vec<u32> = starts(all.iter().map(|b| b.op.len()));
+        let args: Vec<u32> = starts(all.iter().map(|b| b.args.len()));
+        let base = values[all.len() - 1];
+        let updates = self.updates.iter().map(|&(l, n)| (Value(l.0 + base), Value(n.0 + base)));
+        let each = || all.iter().enumerate();
+        let ty = |b: usize, i: usize| all[b].ty[i];
+        let pairs = || each().flat_map(|(b, body)| (0..body.ty.len()).map(move |i| (b, i)));
+        let shift = |v: &[Value], by: u32| v.iter().map(move |v| Value(v.0 + by)).collect::<Vec<_>>();
+        let offsets = |at: &[u32], by: u32| at.iter().skip(1).map(move |x| x + by).collect::<Vec<_>>();
+        Graph {
+            name: self.name,
+            ops: bump.alloc_slice_copy(&self.ops),
+            op: alloc(bump, each().flat_map(|(_, b)| b.op.iter().copied())),
+            args_at: alloc(bump, [0].into_iter().chain(each().flat_map(|(r, b)| offsets(&b.args_at, args[r])))),
+            outs_at: alloc(bump, [0].into_iter().chain(each().flat_map(|(r, b)| offsets(&b.outs_at, values[r])))),
+            attr: alloc(bump, each().flat_map(|(_, b)| b.attr.iter().copied())),
+            loc: alloc(bump, each().flat_map(|(_, b)| b.loc.iter().copied())),
+            args: alloc(bump, each().flat_map(|(r, b)| shift(&b.args, values[r]))),
+            extra: bump.alloc_slice_copy(&self.extra),
+            def: alloc(
+                bump,
+                each().flat_map(|(r, b)| b.def.iter().map(move |d| (r, d.0))).map(|(r, d)| Node(d + nodes[r])),
+            ),
+            dtype: alloc(bump, pairs().map(|(b, i)| ty(b, i).dtype)),
+            shape: alloc(bump, pairs().map(|(b, i)| ty(b, i).shape)),
+            names: alloc(bump, each().flat_map(|(_, b)| b.names.iter().copied())),
+            nodes_at: bump.alloc_slice_copy(&nodes),
+            yields_at: alloc(bump, starts(all.iter().map(|b| b.yields.len())).into_iter()),
+            yields: alloc(bump, each().flat_map(|(r, b)| shift(&b.yields, values[r]))),
+            region_names: alloc(bump, each().map(|(_, b)| b.name.unwrap_or(Sym::NONE))),
+            output_names: alloc(bump, self.outputs.iter().map(|o| o.0)),
+            updates: alloc(bump, updates),
+            shapes: self.shapes.freeze(bump),
+            strings: self.strings.freeze(bump),
+            locs: bump.alloc_slice_copy(&self.locs),
+        }
+    }
+}
+
+fn starts(lens: impl Iterator<Item = usize>) -> Vec<u32> {
+    let mut at = vec![0];
+    let mut sum = 0;
+    at.extend(lens.map(|n| {
+        sum += n as u32;
+        sum
+    }));
+    at
+}
+
+fn alloc<T: Copy>(bump: &Bump, items: impl Iterator<Item = T>) -> &[T] {
+    // One exact allocation: growing in the bump would leave dead copies behind.
+    bump.alloc_slice_copy(&items.collect::<Vec<_>>())
+}

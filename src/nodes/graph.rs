@@ -1,0 +1,349 @@
+//! The graph: a `Copy` bundle of columns that live in a bump arena.
+//!
+//! A graph is never changed: a pass reads one column set and writes another ([`Emit`](super::emit::Emit)).
+//! Invariants, which the verifier spells out as V1–V12: an operand's id is smaller than its node's results; region `r`
+//! owns one contiguous node range, callee before caller, entry last; a body sees its own arguments only.
+
+use super::attrs::{Attrs, is_inline};
+use super::dtype::{DType, Ty};
+use super::opdef::{Op, OpDef};
+use crate::arena::intern::{Dims, Pool};
+use crate::arena::{Node, Region, Shape, Sym, Value, ids::Id};
+use crate::error::Place;
+use bumpalo::Bump;
+use std::ops::Range;
+
+/// The role of a leaf of the entry region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeafKind {
+    /// Written by the caller before each step.
+    Input,
+    /// Trained: bound by name, persistent across steps, differentiated by default.
+    Param,
+    /// Persistent across steps, not differentiated by default.
+    State,
+}
+
+/// Where a node was asked for: a line of source, or of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Loc {
+    /// The file; [`Sym::NONE`] for a text, where `col` counts.
+    pub file: Sym,
+    /// The line, from 1.
+    pub line: u32,
+    /// The column, from 1; 0 in source.
+    pub col: u32,
+}
+
+/// The columns of a graph.
+#[derive(Clone, Copy)]
+pub struct Graph<'a> {
+    /// Name of the graph.
+    pub name: Sym,
+    /// The op table: what [`Op`] indexes.
+    pub ops: &'a [&'static OpDef],
+    /// Op of each node.
+    pub op: &'a [Op],
+    /// Operands of node `n`: `args[args_at[n]..args_at[n + 1]]`.
+    pub args_at: &'a [u32],
+    /// Results of node `n`: values `outs_at[n]..outs_at[n + 1]`.
+    pub outs_at: &'a [u32],
+    /// Attributes of each node: unused, one word, or where its words start in `extra` (after their count).
+    pub attr: &'a [u32],
+    /// Provenance of each node: an index into `locs`, or `u32::MAX`.
+    pub loc: &'a [u32],
+    /// Operands, in order.
+    pub args: &'a [Value],
+    /// Attribute words.
+    pub extra: &'a [u32],
+    /// Node of each value.
+    pub def: &'a [Node],
+    /// Element type of each value.
+    pub dtype: &'a [DType],
+    /// Shape of each value.
+    pub shape: &'a [Shape],
+    /// Debug name of each value, or [`Sym::NONE`].
+    pub names: &'a [Sym],
+    /// Nodes of region `r`: `nodes_at[r]..nodes_at[r + 1]`.
+    pub nodes_at: &'a [u32],
+    /// Yields of region `r`: `yields[yields_at[r]..yields_at[r + 1]]`.
+    pub yields_at: &'a [u32],
+    /// Yielded values, by region; the entry region's are the graph's outputs.
+    pub yields: &'a [Value],
+    /// Name of each region.
+    pub region_names: &'a [Sym],
+    /// Names of the outputs, in the order of the entry region's yields.
+    pub output_names: &'a [Sym],
+    /// `(leaf, next)`: after a step, the leaf (a param or a state) holds `next`.
+    pub updates: &'a [(Value, Value)],
+    /// Interned shapes.
+    pub shapes: Pool<'a, usize>,
+    /// Interned strings.
+    pub strings: Pool<'a, u8>,
+    /// Places that nodes came from.
+    pub locs: &'a [Loc],
+}
+
+impl<'a> Graph<'a> {
+    /// Number of nodes.
+    #[inline]
+    pub fn nodes(&self) -> usize {
+        self.op.len()
+    }
+
+    /// Number of values.
+    #[inline]
+    pub fn values(&self) -> usize {
+        self.def.len()
+    }
+
+    /// Number of regions.
+    pub fn regions(&self) -> usize {
+        self.nodes_at.len() - 1
+    }
+
+    /// The region that runs: the last.
+    pub fn entry(&self) -> Region {
+        Region::new(self.regions() - 1)
+    }
+
+    /// Nodes of `r`, in order.
+    pub fn region_nodes(&self, r: Region) -> impl DoubleEndedIterator<Item = Node> + ExactSizeIterator + use<'a> {
+        let range: Range<u32> = self.nodes_at[r.at()]..self.nodes_at[r.at() + 1];
+        range.map(|i| Node::new(i as usize))
+    }
+
+    /// Yields of `r`.
+    pub fn region_yields(&self, r: Region) -> &'a [Value] {
+        &self.yields[self.yields_at[r.at()] as usize..self.yields_at[r.at() + 1] as usize]
+    }
+
+    /// Arguments of `r`: the results of its leading `arg` nodes.
+    pub fn region_args(&self, r: Region) -> impl Iterator<Item = Value> + use<'a> {
+        let g = *self;
+        self.region_nodes(r).take_while(move |&n| g.op[n.at()] == Op::ARG).map(move |n| g.out(n))
+    }
+
+    /// The graph's outputs.
+    pub fn outputs(&self) -> &'a [Value] {
+        self.region_yields(self.entry())
+    }
+
+    /// The row of `n`'s op.
+    #[inline]
+    pub fn def_of(&self, n: Node) -> &'static OpDef {
+        self.ops[self.op[n.at()].0 as usize]
+    }
+
+    /// Operands of `n`.
+    #[inline]
+    pub fn args_of(&self, n: Node) -> &'a [Value] {
+        &self.args[self.args_at[n.at()] as usize..self.args_at[n.at() + 1] as usize]
+    }
+
+    /// Results of `n`.
+    #[inline]
+    pub fn outs_of(&self, n: Node) -> impl DoubleEndedIterator<Item = Value> + ExactSizeIterator + use<> {
+        (self.outs_at[n.at()]..self.outs_at[n.at() + 1]).map(|i| Value::new(i as usize))
+    }
+
+    /// First result of `n`.
+    #[inline]
+    pub fn out(&self, n: Node) -> Value {
+        Value(self.outs_at[n.at()])
+    }
+
+    /// Attributes of `n`.
+    #[inline]
+    pub fn attrs(&self, n: Node) -> Attrs<'a> {
+        let fields = self.def_of(n).attrs;
+        let word = &self.attr[n.at()];
+        let words = if fields.is_empty() {
+            &[]
+        } else if is_inline(fields) {
+            std::slice::from_ref(word)
+        } else {
+            let at = *word as usize;
+            &self.extra[at + 1..at + 1 + self.extra[at] as usize]
+        };
+        Attrs { fields, words }
+    }
+
+    /// Type of `v`.
+    #[inline]
+    pub fn ty(&self, v: Value) -> Ty {
+        Ty { dtype: self.dtype[v.at()], shape: self.shape[v.at()] }
+    }
+
+    /// Dimensions of `v`.
+    pub fn dims(&self, v: Value) -> Dims {
+        self.shape_dims(self.shape[v.at()])
+    }
+
+    /// Dimensions of `s`.
+    pub fn shape_dims(&self, s: Shape) -> Dims {
+        Dims::new(self.shapes.run(s.at())).unwrap_or_default()
+    }
+
+    /// Number of elements of `v`.
+    pub fn numel(&self, v: Value) -> usize {
+        self.dims(v).numel()
+    }
+
+    /// Bytes of `v`.
+    pub fn bytes(&self, v: Value) -> usize {
+        self.numel(v) * self.dtype[v.at()].size()
+    }
+
+    /// The string of `s`; empty for [`Sym::NONE`].
+    pub fn str(&self, s: Sym) -> &'a str {
+        if s == Sym::NONE { "" } else { std::str::from_utf8(self.strings.run(s.at())).unwrap_or_default() }
+    }
+
+    /// `v`'s type as text: `f32[2,3]`.
+    pub fn ty_text(&self, v: Value) -> String {
+        format!("{}{}", self.dtype[v.at()], self.dims(v))
+    }
+
+    /// What kind of leaf `v` is, with its name; `None` for other values.
+    pub fn leaf(&self, v: Value) -> Option<(LeafKind, &'a str)> {
+        let n = self.def[v.at()];
+        let kind = match self.op[n.at()] {
+            Op::INPUT => LeafKind::Input,
+            Op::PARAM => LeafKind::Param,
+            Op::STATE => LeafKind::State,
+            _ => return None,
+        };
+        Some((kind, self.str(self.attrs(n).sym(0))))
+    }
+
+    /// All leaves of the entry region, in order: value, kind, name.
+    pub fn leaves(&self) -> impl Iterator<Item = (Value, LeafKind, &'a str)> + use<'a> {
+        let g = *self;
+        self.region_nodes(self.entry()).filter_map(move |n| {
+            let v = g.outs_of(n).next()?;
+            g.leaf(v).map(|(kind, name)| (v, kind, name))
+        })
+    }
+
+    /// The leaf called `name`.
+    pub fn find_leaf(&self, name: &str) -> Option<(Value, LeafKind)> {
+        self.leaves().find(|(_, _, n)| *n == name).map(|(v, kind, _)| (v, kind))
+    }
+
+    /// The output called `name`.
+    pub fn find_output(&self, name: &str) -> Option<Value> {
+        let i = self.output_names.iter().position(|&s| self.str(s) == name)?;
+        Some(self.outputs()[i])
+    }
+
+    /// Where `n` was asked for.
+    pub fn place(&self, n: Node) -> Place {
+        match self.locs.get(self.loc[n.at()] as usize) {
+            Some(l) if l.file == Sym::NONE => Place::Text(l.line, l.col),
+            Some(l) => Place::Source(self.str(l.file).to_string(), l.line),
+            None => Place::Node(n.to_string()),
+        }
+    }
+
+    /// Bytes of all columns and pools.
+    pub fn column_bytes(&self) -> usize {
+        let node = size_of_val(self.op) + size_of_val(self.args_at) + size_of_val(self.outs_at);
+        let node = node + size_of_val(self.attr) + size_of_val(self.loc) + size_of_val(self.args);
+        let value = size_of_val(self.def) + size_of_val(self.dtype) + size_of_val(self.shape) + size_of_val(self.names);
+        node + value + size_of_val(self.extra) + size_of_val(self.yields) + self.shapes.bytes() + self.strings.bytes()
+    }
+}
+
+/// Structural equality: the same nodes with the same operands, attributes, types, regions, signature and value names,
+/// compared by what ids mean, not by how pools happen to be laid out. Provenance does not count.
+impl PartialEq for Graph<'_> {
+    fn eq(&self, o: &Graph<'_>) -> bool {
+        let names = |g: &Graph<'_>, s: &[Sym]| s.iter().map(|&s| g.str(s).to_string()).collect::<Vec<_>>();
+        self.op.iter().map(|op| self.ops[op.0 as usize].name).eq(o.op.iter().map(|op| o.ops[op.0 as usize].name))
+            && self.args_at == o.args_at
+            && self.outs_at == o.outs_at
+            && self.args == o.args
+            && self.dtype == o.dtype
+            && self.nodes_at == o.nodes_at
+            && self.yields_at == o.yields_at
+            && self.yields == o.yields
+            && self.updates == o.updates
+            && self.str(self.name) == o.str(o.name)
+            && names(self, self.names) == names(o, o.names)
+            && names(self, self.region_names) == names(o, o.region_names)
+            && names(self, self.output_names) == names(o, o.output_names)
+            && (0..self.values()).all(|v| self.dims(Value::new(v)) == o.dims(Value::new(v)))
+            && (0..self.nodes()).all(|n| same_attrs(self, o, Node::new(n)))
+    }
+}
+
+fn same_attrs(a: &Graph<'_>, b: &Graph<'_>, n: Node) -> bool {
+    use super::attrs::Owned;
+    a.attrs(n).iter().zip(b.attrs(n).iter()).all(|((_, x), (_, y))| match (x, y) {
+        (Owned::Shape(x), Owned::Shape(y)) => a.shape_dims(x) == b.shape_dims(y),
+        (Owned::Sym(x), Owned::Sym(y)) => a.str(x) == b.str(y),
+        (Owned::F64(x), Owned::F64(y)) => x.to_bits() == y.to_bits(),
+        (x, y) => x == y,
+    })
+}
+
+impl std::fmt::Debug for Graph<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&super::text::print(*self))
+    }
+}
+
+/// A graph with the bump arena that its columns live in: what builders and transforms return.
+pub struct GraphBuf {
+    graph: Graph<'static>,
+    // Dropped after `graph`, which is `Copy` and has nothing to drop. Never handed out: no allocation can happen
+    // through a shared reference.
+    bump: Bump,
+}
+
+impl GraphBuf {
+    /// Makes a graph in a bump of its own.
+    pub fn make<E>(f: impl for<'b> FnOnce(&'b Bump) -> Result<Graph<'b>, E>) -> Result<GraphBuf, E> {
+        let bump = Bump::new();
+        let graph = f(&bump)?;
+        // SAFETY: the columns live in chunks that `bump` owns and that do not move with it; the lifetime is hidden
+        // again by `view`, which ties it to the borrow of `self`.
+        #[allow(unsafe_code)]
+        let graph = unsafe { std::mem::transmute::<Graph<'_>, Graph<'static>>(graph) };
+        Ok(GraphBuf { graph, bump })
+    }
+
+    /// The columns.
+    #[inline]
+    pub fn view(&self) -> Graph<'_> {
+        self.graph
+    }
+
+    /// Bytes of the bump's chunks.
+    pub fn allocated_bytes(&self) -> usize {
+        self.bump.allocated_bytes()
+    }
+}
+
+// SAFETY: `bump` is only read for its size through `&self`; allocation needs a `&Bump`, which is never handed out.
+#[allow(unsafe_code)]
+unsafe impl Sync for GraphBuf {}
+
+impl PartialEq for GraphBuf {
+    fn eq(&self, o: &GraphBuf) -> bool {
+        self.view() == o.view()
+    }
+}
+
+impl std::fmt::Debug for GraphBuf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.view().fmt(f)
+    }
+}
+
+const _: fn() = || {
+    fn send_sync<T: Send + Sync>() {}
+    send_sync::<Graph<'static>>();
+    send_sync::<GraphBuf>();
+};

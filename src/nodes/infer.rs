@@ -1,0 +1,153 @@
+//! What a row's `infer` sees: operand types and attributes in, result types out. The verifier runs the same code again.
+
+use super::attrs::Attrs;
+use super::dtype::{DType, Ty};
+use crate::arena::intern::{Dims, Shapes};
+use crate::arena::{Region, ids::Id};
+
+/// The types of a region's arguments and yields.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Signature {
+    /// Types of the arguments.
+    pub args: Vec<Ty>,
+    /// Types of the yields.
+    pub yields: Vec<Ty>,
+}
+
+/// One shape inference.
+pub struct Infer<'e> {
+    /// Operand types.
+    pub args: &'e [Ty],
+    /// Attributes.
+    pub attrs: Attrs<'e>,
+    /// The shape table.
+    pub shapes: &'e mut Shapes,
+    /// Signatures of the regions before this node.
+    pub regions: &'e [Signature],
+    /// Result types.
+    pub out: &'e mut Vec<Ty>,
+}
+
+/// A condition with a message, as `ensure!(ok, "{a} ≠ {b}")`: for `infer` functions.
+#[macro_export]
+macro_rules! ensure {
+    ($ok:expr, $($message:tt)+) => {
+        match $ok {
+            true => {}
+            false => return Err(format!($($message)+)),
+        }
+    };
+}
+
+impl Infer<'_> {
+    /// Dimensions of operand `i`.
+    #[inline]
+    pub fn dims(&self, i: usize) -> Dims {
+        self.shapes.dims(self.args[i].shape)
+    }
+
+    /// Element type of operand `i`.
+    #[inline]
+    pub fn dtype(&self, i: usize) -> DType {
+        self.args[i].dtype
+    }
+
+    /// Adds a result of these dimensions.
+    pub fn result(&mut self, dtype: DType, dims: &[usize]) -> Result<(), String> {
+        let shape = self.shapes.intern(dims)?;
+        self.out.push(Ty { dtype, shape });
+        Ok(())
+    }
+
+    /// Adds a result of operand `i`'s type.
+    pub fn same_as(&mut self, i: usize) -> Result<(), String> {
+        self.out.push(self.args[i]);
+        Ok(())
+    }
+
+    /// Asks that operands `i` and `j` have one type.
+    pub fn same(&self, i: usize, j: usize) -> Result<(), String> {
+        ensure!(
+            self.dtype(i) == self.dtype(j),
+            "operand types {} and {} differ; cast one of them",
+            self.dtype(i),
+            self.dtype(j)
+        );
+        ensure!(self.args[i] == self.args[j], "shapes {} and {} differ", self.dims(i), self.dims(j));
+        Ok(())
+    }
+
+    /// Asks that operand `i` has dimensions `dims`.
+    pub fn expect_dims(&self, i: usize, what: &str, dims: &[usize]) -> Result<(), String> {
+        ensure!(*self.dims(i) == *dims, "{what} has shape {}, not {}", self.dims(i), show(dims));
+        Ok(())
+    }
+
+    /// Asks that operand `i` is `f32` or `f64`.
+    pub fn float(&self, i: usize) -> Result<DType, String> {
+        let d = self.dtype(i);
+        ensure!(d.is_float(), "operand {i} is {d}; f32 or f64 is needed");
+        Ok(d)
+    }
+
+    /// Asks that operands `i` and `j` have one element type.
+    pub fn same_dtype(&self, i: usize, j: usize) -> Result<(), String> {
+        let (a, b) = (self.dtype(i), self.dtype(j));
+        ensure!(a == b, "operand types {a} and {b} differ; cast one of them");
+        Ok(())
+    }
+
+    /// Asks that operand `i` is `i32` or `i64`.
+    pub fn index(&self, i: usize) -> Result<(), String> {
+        let d = self.dtype(i);
+        ensure!(d.is_index(), "indices are {d}; i32 or i64 is needed");
+        Ok(())
+    }
+
+    /// Asks that operand `i` has rank `rank`.
+    pub fn rank(&self, i: usize, what: &str, rank: usize) -> Result<Dims, String> {
+        let d = self.dims(i);
+        ensure!(d.len() == rank, "{what} has shape {d}; rank {rank} is needed");
+        Ok(d)
+    }
+
+    /// Field `i` as an axis of a shape of rank `rank`.
+    pub fn axis(&self, i: usize, rank: usize) -> Result<usize, String> {
+        check_axis(self.attrs.int(i), rank)
+    }
+
+    /// Field `i` as a set of distinct axes.
+    pub fn axes(&self, i: usize, rank: usize) -> Result<Vec<usize>, String> {
+        let axes = self.attrs.ints(i).into_iter().map(|a| check_axis(a, rank)).collect::<Result<Vec<_>, _>>()?;
+        for (k, a) in axes.iter().enumerate() {
+            ensure!(!axes[..k].contains(a), "axis {a} is named twice");
+        }
+        Ok(axes)
+    }
+
+    /// Field `i` as non-negative sizes.
+    pub fn sizes(&self, i: usize) -> Result<Vec<usize>, String> {
+        let name = self.attrs.fields[i].name;
+        let size = |x: i64| usize::try_from(x).map_err(|_| format!("{name} holds {x}; it must not be negative"));
+        self.attrs.ints(i).into_iter().map(size).collect()
+    }
+
+    /// The signature of the region in field `i`.
+    pub fn signature(&self, i: usize) -> Result<Signature, String> {
+        let r: Region = self.attrs.region(i);
+        self.regions.get(r.at()).cloned().ok_or_else(|| format!("region {r} does not stand before its use"))
+    }
+}
+
+/// `axis` if it lies in `0..rank`. The builder resolves negative axes; nodes hold plain ones.
+pub fn check_axis(axis: i64, rank: usize) -> Result<usize, String> {
+    match usize::try_from(axis) {
+        Ok(a) if a < rank => Ok(a),
+        _ => Err(format!("axis {axis} is outside rank {rank}")),
+    }
+}
+
+/// A slice of dimensions as text.
+pub fn show(dims: &[usize]) -> String {
+    Dims::new(dims).map_or_else(|| format!("{dims:?}"), |d| d.to_string())
+}

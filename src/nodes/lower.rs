@@ -1,0 +1,154 @@
+//! What a row's `lower` writes: kernel calls on operands, results and scratch. `sched` turns them into a tape.
+
+use super::attrs::Attrs;
+use super::dtype::{DType, Ty};
+use super::graph::Graph;
+use crate::arena::intern::Dims;
+use crate::arena::{Node, ids::Id};
+use crate::kernels::abi::{Kernel, Split};
+
+/// What a call reads or writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buf {
+    /// Operand `.0` of the node.
+    Arg(usize),
+    /// Result `.0` of the node.
+    Out(usize),
+    /// Temporary `.0` of the node: lives from the first to the last call that names it.
+    Temp(usize),
+}
+
+/// One kernel call.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Its parameters.
+    pub params: Vec<u64>,
+    /// Number of units.
+    pub units: usize,
+    /// What it reads, whole.
+    pub reads: Vec<Buf>,
+    /// What it writes, and how units divide it.
+    pub writes: Vec<(Buf, Split)>,
+    /// `(read, write)` pairs (by position) that may share their bytes: the kernel has an in-place form.
+    pub inplace: Vec<(usize, usize)>,
+    /// Floating-point operations of all units.
+    pub flops: u64,
+}
+
+/// A temporary of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Temp {
+    /// Bytes of one element.
+    pub size: usize,
+    /// Elements; for scratch, elements per lane.
+    pub len: usize,
+    /// Whether each lane (thread) gets `len` elements of its own.
+    pub per_lane: bool,
+}
+
+/// The lowering of one node.
+pub struct LowerCx<'x> {
+    /// The graph.
+    pub graph: Graph<'x>,
+    /// The node.
+    pub node: Node,
+    /// Which results anybody reads.
+    pub used: &'x [bool],
+    /// Calls, in order.
+    pub calls: Vec<Call>,
+    /// Temporaries.
+    pub temps: Vec<Temp>,
+    /// `(result, operand, element offset)`: the result is a window of the operand's bytes; nothing runs.
+    pub views: Vec<(usize, usize, usize)>,
+}
+
+impl<'x> LowerCx<'x> {
+    /// The lowering of `node`, empty.
+    pub fn new(graph: Graph<'x>, node: Node, used: &'x [bool]) -> LowerCx<'x> {
+        LowerCx { graph, node, used, calls: Vec::new(), temps: Vec::new(), views: Vec::new() }
+    }
+
+    /// Attributes.
+    pub fn attrs(&self) -> Attrs<'x> {
+        self.graph.attrs(self.node)
+    }
+
+    /// Number of operands.
+    pub fn args(&self) -> usize {
+        self.graph.args_of(self.node).len()
+    }
+
+    /// Type of operand `i`.
+    pub fn arg(&self, i: usize) -> Ty {
+        self.graph.ty(self.graph.args_of(self.node)[i])
+    }
+
+    /// Type of result `i`.
+    pub fn out(&self, i: usize) -> Ty {
+        self.graph.ty(crate::arena::Value::new(self.graph.out(self.node).at() + i))
+    }
+
+    /// Dimensions of operand `i`.
+    pub fn arg_dims(&self, i: usize) -> Dims {
+        self.graph.shape_dims(self.arg(i).shape)
+    }
+
+    /// Dimensions of result `i`.
+    pub fn out_dims(&self, i: usize) -> Dims {
+        self.graph.shape_dims(self.out(i).shape)
+    }
+
+    /// Element type of operand `i`.
+    pub fn dtype(&self, i: usize) -> DType {
+        self.arg(i).dtype
+    }
+
+    /// A temporary of `len` elements of `size` bytes, shared by the calls of this node.
+    pub fn temp(&mut self, size: usize, len: usize) -> Buf {
+        self.temps.push(Temp { size, len, per_lane: false });
+        Buf::Temp(self.temps.len() - 1)
+    }
+
+    /// Scratch of `len` elements of `size` bytes for each lane, with the split to write it by.
+    pub fn scratch(&mut self, size: usize, len: usize) -> (Buf, Split) {
+        self.temps.push(Temp { size, len, per_lane: true });
+        (Buf::Temp(self.temps.len() - 1), Split::PerLane(len))
+    }
+
+    /// Result `out` is operand `arg` from element `offset` on.
+    pub fn view(&mut self, out: usize, arg: usize, offset: usize) {
+        self.views.push((out, arg, offset));
+    }
+
+    /// Adds a call.
+    pub fn call(&mut self, call: Call) {
+        self.calls.push(call);
+    }
+}
+
+/// What a row's `cost` sees.
+pub struct CostCx<'x> {
+    /// The graph.
+    pub graph: Graph<'x>,
+    /// The node.
+    pub node: Node,
+}
+
+impl CostCx<'_> {
+    /// Elements of operand `i`.
+    pub fn arg(&self, i: usize) -> u64 {
+        self.graph.numel(self.graph.args_of(self.node)[i]) as u64
+    }
+
+    /// Elements of all operands.
+    pub fn args(&self) -> u64 {
+        self.graph.args_of(self.node).iter().map(|&v| self.graph.numel(v) as u64).sum()
+    }
+
+    /// Elements of the first result.
+    pub fn out(&self) -> u64 {
+        self.graph.numel(self.graph.out(self.node)) as u64
+    }
+}

@@ -1,0 +1,67 @@
+//! Nodes: the graph's columns, the op table, and everything that reads or writes them.
+//!
+//! * [`graph`] is the frozen column set, [`emit`] the growing one, [`builder`] the handle that users and rules write with.
+//! * [`opdef`] says what a row is, [`table`] lists the rows, [`ops`] holds them, one file a family.
+//! * [`text`] prints and parses, [`verify`] keeps twelve promises.
+
+pub mod attrs;
+pub mod builder;
+pub mod dtype;
+pub mod emit;
+pub mod graph;
+pub mod infer;
+pub mod lower;
+pub mod math;
+pub mod opdef;
+pub mod ops;
+pub mod shaping;
+pub mod table;
+pub mod text;
+
+pub use attrs::{Attr, Attrs};
+pub use builder::{Builder, Init, Var};
+pub use dtype::{DType, Ty};
+pub use emit::Emit;
+pub use graph::{Graph, GraphBuf, LeafKind};
+pub use opdef::{Op, OpDef};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_stick_and_name_the_op_the_shapes_and_the_line() {
+        let g = Builder::new("bad");
+        let x = g.input("x", [32, 784], DType::F32);
+        let w = g.param("w", [128, 10], DType::F32, Init::Zeros);
+        let y = x.matmul(w).relu().sum(..);
+        let line = line!() - 1;
+        let e = g.finish([y]).unwrap_err().to_string();
+        let want =
+            format!("matmul(f32[32,784], f32[128,10]): inner dimensions 784 and 128 differ, at {}:{line}", file!());
+        assert_eq!(e, want);
+    }
+
+    #[test]
+    fn equal_nodes_are_one_node() {
+        let g = Builder::new("cse");
+        let x = g.input("x", [4], DType::F32);
+        let y = x.exp() + x.exp();
+        let graph = g.finish([y]).unwrap();
+        let v = graph.view();
+        assert_eq!(v.nodes(), 3);
+        assert_eq!(v.find_leaf("x"), Some((v.args_of(crate::arena::Node(1))[0], LeafKind::Input)));
+    }
+
+    #[test]
+    fn regions_are_laid_out_callee_before_caller() {
+        let g = Builder::new("main");
+        let x = g.input("x", [4], DType::F32);
+        let body = g.region("twice", &[x.ty()], |a| vec![a[0] + a[0]]);
+        let y = g.call(body, &[x]);
+        let graph = g.finish(y).unwrap();
+        let v = graph.view();
+        assert_eq!((v.regions(), v.nodes()), (2, 4));
+        assert_eq!(v.dims(v.outputs()[0])[..], [4]);
+    }
+}

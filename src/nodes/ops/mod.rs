@@ -1,0 +1,49 @@
+//! Op rows, one file a family. What a row holds is said in [`super::opdef`]; the list is in [`super::table`].
+
+pub mod arith;
+pub mod compare;
+pub mod index;
+pub mod leaf;
+pub mod math;
+pub mod product;
+pub mod random;
+pub mod reduce;
+pub mod shape;
+pub mod softmax;
+
+use super::attrs::Attrs;
+use super::lower::{CostCx, LowerCx};
+
+/// One operation for each element of the result.
+pub(crate) fn each(cx: &CostCx<'_>) -> u64 {
+    cx.out()
+}
+
+/// No arithmetic.
+pub(crate) fn free(_: &CostCx<'_>) -> u64 {
+    0
+}
+
+/// One operation for each element of the operands.
+pub(crate) fn each_arg(cx: &CostCx<'_>) -> u64 {
+    cx.args()
+}
+
+/// A tile step without immediates.
+pub(crate) fn plain(_: &Attrs<'_>) -> [f64; 2] {
+    [0.0; 2]
+}
+
+/// A tile step whose immediate is attribute 0.
+pub(crate) fn first(a: &Attrs<'_>) -> [f64; 2] {
+    [a.f64(0), 0.0]
+}
+
+/// A tile step whose immediates are attributes 0 and 1.
+pub(crate) fn both(a: &Attrs<'_>) -> [f64; 2] {
+    [a.f64(0), a.f64(1)]
+}
+
+pub(crate) fn pending(_: &mut LowerCx<'_>) -> Result<(), String> {
+    Err("no kernel".to_string())
+}

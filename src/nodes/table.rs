@@ -1,0 +1,122 @@
+//! The list of ops. Adding an op is one line here and one row in [`ops`](super::ops).
+
+use super::opdef::{Op, OpDef, check_rows};
+use super::ops::*;
+
+macro_rules! ops {
+    ($($id:ident = $file:ident;)*) => {
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        #[repr(u16)]
+        enum Index { $($id),* }
+
+        #[allow(missing_docs)] // Documented by its row.
+        impl Op {
+            $(pub const $id: Op = Op(Index::$id as u16);)*
+        }
+
+        const ROWS: &[&OpDef] = &[$(&$file::$id),*];
+        const _: () = check_rows(ROWS);
+
+        /// The rows of all built-in ops: what [`Op`] indexes.
+        pub static OPS: &[&OpDef] = ROWS;
+    };
+}
+
+ops! {
+    INPUT = leaf;
+    PARAM = leaf;
+    STATE = leaf;
+    ARG = leaf;
+    CONSTANT = leaf;
+    FULL = leaf;
+    IOTA = leaf;
+    CALL = leaf;
+
+    ADD = arith;
+    SUB = arith;
+    MUL = arith;
+    DIV = arith;
+    MAX = arith;
+    MIN = arith;
+    POW = arith;
+    NEG = arith;
+    ABS = arith;
+    SIGN = arith;
+    FLOOR = arith;
+    CEIL = arith;
+    ROUND = arith;
+    CLAMP = arith;
+    STOP_GRADIENT = arith;
+
+    EXP = math;
+    EXPM1 = math;
+    LOG = math;
+    LOG1P = math;
+    SQRT = math;
+    RSQRT = math;
+    RECIP = math;
+    SIN = math;
+    COS = math;
+    TAN = math;
+    ATAN = math;
+    TANH = math;
+    SIGMOID = math;
+    ERF = math;
+    RELU = math;
+    LEAKY_RELU = math;
+    ELU = math;
+    GELU = math;
+    GELU_TANH = math;
+    SILU = math;
+    SOFTPLUS = math;
+
+    EQ = compare;
+    NE = compare;
+    LT = compare;
+    LE = compare;
+    GT = compare;
+    GE = compare;
+    AND = compare;
+    OR = compare;
+    NOT = compare;
+    SELECT = compare;
+    CAST = compare;
+
+    MATMUL = product;
+    DOT_GENERAL = product;
+
+    REDUCE_SUM = reduce;
+    REDUCE_MEAN = reduce;
+    REDUCE_MAX = reduce;
+    REDUCE_MIN = reduce;
+    REDUCE_PROD = reduce;
+    LOGSUMEXP = reduce;
+    VAR = reduce;
+    ARG_MAX = reduce;
+    ARG_MIN = reduce;
+    CUMSUM = reduce;
+
+    RESHAPE = shape;
+    TRANSPOSE = shape;
+    BROADCAST = shape;
+    SLICE = shape;
+    CONCAT = shape;
+    PAD = shape;
+    FLIP = shape;
+
+    GATHER = index;
+    SCATTER_ADD = index;
+    TAKE_ALONG_AXIS = index;
+    SCATTER_ALONG_AXIS = index;
+    ONE_HOT = index;
+
+    RNG_UNIFORM = random;
+    RNG_NORMAL = random;
+    RNG_NEXT = random;
+    DROPOUT = random;
+
+    SOFTMAX = softmax;
+    SOFTMAX_BACKWARD = softmax;
+    LOG_SOFTMAX = softmax;
+    LOG_SOFTMAX_BACKWARD = softmax;
+}
