@@ -12,4 +12,5 @@
 
 pub mod abi;
 pub mod float;
+pub mod gemm;
 pub mod simd;
