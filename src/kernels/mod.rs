@@ -13,6 +13,7 @@
 pub mod abi;
 pub mod elem;
 pub mod float;
+pub mod gemm;
 pub mod simd;
 pub mod tile;
 pub mod vmath;
