@@ -11,5 +11,6 @@
 //! * NaN, infinities and −0 pass through as IEEE asks; indices are checked on every element ([`abi::Args::fault`]).
 
 pub mod abi;
+pub mod conv;
 pub mod float;
 pub mod simd;
