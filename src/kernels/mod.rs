@@ -12,6 +12,7 @@
 
 pub mod abi;
 pub mod elem;
+pub mod conv;
 pub mod float;
 pub mod gemm;
 pub mod simd;
