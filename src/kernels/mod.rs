@@ -12,4 +12,11 @@
 
 pub mod abi;
 pub mod float;
+#[cfg(test)]
+pub(crate) mod harness;
+pub mod num;
+pub mod ops_math;
+pub mod params;
+pub mod reduce;
 pub mod simd;
+pub mod tree;
