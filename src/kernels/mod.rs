@@ -19,4 +19,5 @@ pub mod ops_math;
 pub mod params;
 pub mod reduce;
 pub mod simd;
+pub mod softmax;
 pub mod tree;
