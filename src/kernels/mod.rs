@@ -18,3 +18,11 @@ pub mod gemm;
 pub mod simd;
 pub mod tile;
 pub mod vmath;
+#[cfg(test)]
+pub(crate) mod harness;
+pub mod num;
+pub mod ops_math;
+pub mod params;
+pub mod reduce;
+pub mod softmax;
+pub mod tree;
