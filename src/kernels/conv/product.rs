@@ -78,13 +78,7 @@ fn room<'a, T: Float>(c: &Corr, scratch: &'a mut [T]) -> Room<'a, T> {
 }
 
 /// Computes some units of a correlation; `dst` holds them.
-pub(super) fn correlate<T: Float>(
-    c: &Corr,
-    p: Product<'_, T>,
-    units: Range<usize>,
-    dst: &mut [T],
-    scratch: &mut [T],
-) {
+pub(super) fn correlate<T: Float>(c: &Corr, p: Product<'_, T>, units: Range<usize>, dst: &mut [T], scratch: &mut [T]) {
     let (_, per_unit) = c.units();
     let (area, all) = (c.dst[0] * c.dst[1], c.groups * c.dst_c);
     // Planes of the output, counted over all images and channels.
@@ -227,11 +221,8 @@ fn blocks<T: Float>(
         (area, true) => part.images * area,
         _ => (job.rows - 1) * pitch + job.cols,
     };
-    let (offs, b) = if c.packed {
-        (&room.even[..taps], &*room.cols)
-    } else {
-        (&room.offs[job.taps.clone()], &*room.strip)
-    };
+    let (offs, b) =
+        if c.packed { (&room.even[..taps], &*room.cols) } else { (&room.offs[job.taps.clone()], &*room.strip) };
     let (mut m0, mut at) = (part.from, job.at);
     while m0 < part.to {
         let m = block_rows(part.to - m0, most);

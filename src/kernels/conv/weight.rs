@@ -42,14 +42,7 @@ fn room<'a, T: Float>(c: &Corr, scratch: &'a mut [T]) -> Room<'a, T> {
 }
 
 /// Computes some units of the parts; `part` holds them.
-pub(super) fn parts<T: Float>(
-    g: &ConvGeom,
-    x: &[T],
-    dy: &[T],
-    units: Range<usize>,
-    part: &mut [T],
-    scratch: &mut [T],
-) {
+pub(super) fn parts<T: Float>(g: &ConvGeom, x: &[T], dy: &[T], units: Range<usize>, part: &mut [T], scratch: &mut [T]) {
     let c = Corr::weight(g);
     let (blocks, channels) = weight_blocks(g);
     let taps = c.taps();
