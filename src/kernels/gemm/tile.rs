@@ -154,6 +154,19 @@ fn width_of<T>(level: Level, rows: usize, cols: usize) -> usize {
     (vectors * lanes).min(cols)
 }
 
+/// Repeats a block for each row of a tile, unrolled in the source: accumulators stay in registers only where every index
+/// is a constant, and the compiler's own unrolling gives up on the larger tiles.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+macro_rules! each_row {
+    ($i:ident in $rows:ident $body:block) => { each_row!(@ $i $rows $body 0 1 2 3 4 5 6 7 8 9 10 11 12 13) };
+    (@ $i:ident $rows:ident $body:block $($row:literal)+) => {
+        $(if $row < $rows {
+            const $i: usize = $row;
+            $body
+        })+
+    };
+}
+
 /// The kernels of one instruction set and element type, and the choice among them by the tile's size.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! kernels {
@@ -175,7 +188,7 @@ macro_rules! kernels {
                 let mut acc = [[$zero(); NV]; MR];
                 // Rows are addressed from every third one. Hiding that those are equally far apart keeps the compiler
                 // from finding each row by adding to the one before: a chain as long as the tile's arithmetic.
-                let third: [usize; MR] = std::hint::black_box(std::array::from_fn(|i| i / 3 * 3 * a_row));
+                let third: [usize; 5] = std::hint::black_box(std::array::from_fn(|i| i * 3 * a_row));
                 // SAFETY: `fits` holds: row i < MR and column p < k of A, row p of B and row i of C with `cols` columns
                 // lie inside the slices. Whole vectors end at or before `cols`; the last one is cut there by `mask`
                 // (it is whole if `PART` is false). The pointers advance by wrapping, so they may pass the end unread.
@@ -185,32 +198,32 @@ macro_rules! kernels {
                         if PART && j == NV - 1 { $load_part(p.add(j * $lanes), mask) } else { $load(p.add(j * $lanes)) }
                     };
                     if t.add {
-                        for i in 0..MR {
+                        each_row!(I in MR {
                             for j in 0..NV {
-                                acc[i][j] = load(c.add(i * c_row), j);
+                                acc[I][j] = load(c.add(I * c_row), j);
                             }
-                        }
+                        });
                     }
                     for _ in 0..t.k {
                         let mut row = [$zero(); NV];
                         for j in 0..NV {
                             row[j] = load(b, j);
                         }
-                        for i in 0..MR {
-                            let x = $splat(*a.add(third[i / 3 * 3] + i % 3 * a_row));
+                        each_row!(I in MR {
+                            let x = $splat(*a.add(third[I / 3] + I % 3 * a_row));
                             for j in 0..NV {
-                                acc[i][j] = $fma(x, row[j], acc[i][j]);
+                                acc[I][j] = $fma(x, row[j], acc[I][j]);
                             }
-                        }
+                        });
                         a = a.wrapping_add(a_col);
                         b = b.wrapping_add(b_row);
                     }
-                    for i in 0..MR {
+                    each_row!(I in MR {
                         for j in 0..NV {
-                            let p = c.add(i * c_row + j * $lanes);
-                            if PART && j == NV - 1 { $store_part(p, mask, acc[i][j]) } else { $store(p, acc[i][j]) }
+                            let p = c.add(I * c_row + j * $lanes);
+                            if PART && j == NV - 1 { $store_part(p, mask, acc[I][j]) } else { $store(p, acc[I][j]) }
                         }
-                    }
+                    });
                 }
             }
 
