@@ -16,6 +16,7 @@ pub mod float;
 pub(crate) mod harness;
 pub mod num;
 pub mod ops_math;
+pub mod optim;
 pub mod params;
 pub mod reduce;
 pub mod simd;
