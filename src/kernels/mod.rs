@@ -11,9 +11,11 @@
 //! * NaN, infinities and −0 pass through as IEEE asks; indices are checked on every element ([`abi::Args::fault`]).
 
 pub mod abi;
+pub mod copy;
 pub mod float;
 #[cfg(test)]
 pub(crate) mod harness;
+pub mod index;
 pub mod num;
 pub mod ops_math;
 pub mod optim;
