@@ -11,7 +11,9 @@
 //! * NaN, infinities and −0 pass through as IEEE asks; indices are checked on every element ([`abi::Args::fault`]).
 
 pub mod abi;
+pub mod conv;
 pub mod copy;
+pub mod elem;
 pub mod float;
 pub mod gemm;
 #[cfg(test)]
