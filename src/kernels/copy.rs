@@ -194,6 +194,21 @@ fn copy_row<T: Pod>(x: &[T], at: i64, stride: i64, out: &mut [T]) {
     }
 }
 
+/// Writes four rows of the output, `n` apart, at column `from`: columns `r..r + 4` of a full tile. In squares of four,
+/// which compile to shuffles of registers.
+#[inline(always)]
+fn turn_four<T: Pod>(tile: &Tile<T>, r: usize, n: usize, from: usize, out: &mut [T]) {
+    let (ab, cd) = out.split_at_mut(2 * n);
+    let ((a, b), (c, d)) = (ab.split_at_mut(n), cd.split_at_mut(n));
+    let rows = [a, b, c, d].map(|row| row[from..from + TILE].as_chunks_mut::<4>().0);
+    let [a, b, c, d] = rows;
+    let (squares, _) = tile.as_chunks::<4>();
+    for ((((a, b), c), d), [w, x, y, z]) in a.iter_mut().zip(b).zip(c).zip(d).zip(squares) {
+        let column = |k: usize| [w[r + k], x[r + k], y[r + k], z[r + k]];
+        (*a, *b, *c, *d) = (column(0), column(1), column(2), column(3));
+    }
+}
+
 /// Fills `out`, a few rows of `n` elements, from as many neighbouring columns of `x`, `stride` apart from `at` on.
 fn transpose_rows<T: Pod>(x: &[T], at: i64, stride: i64, n: usize, tile: &mut Tile<T>, out: &mut [T]) {
     let rows = out.len() / n;
@@ -207,10 +222,16 @@ fn transpose_rows<T: Pod>(x: &[T], at: i64, stride: i64, n: usize, tile: &mut Ti
                 None => line[..rows].copy_from_slice(x),
             }
         }
-        for (r, out) in out.chunks_exact_mut(n).enumerate() {
-            match out[from..].first_chunk_mut::<TILE>() {
-                Some(out) => *out = std::array::from_fn(|i| tile[i][r]),
-                None => out[from..].iter_mut().zip(tile.iter()).for_each(|(o, line)| *o = line[r]),
+        let mut done = 0;
+        if w == TILE {
+            for four in out.chunks_exact_mut(4 * n) {
+                turn_four(tile, done, n, from, four);
+                done += 4;
+            }
+        }
+        for (r, out) in out.chunks_exact_mut(n).enumerate().skip(done) {
+            for (o, line) in out[from..].iter_mut().zip(tile.iter()) {
+                *o = line[r];
             }
         }
     }
