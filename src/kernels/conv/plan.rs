@@ -248,11 +248,9 @@ impl Corr {
     }
 }
 
-/// (image blocks, output channels of a unit) of the weight's gradient.
+/// (image blocks, output channels of a unit) of the weight's gradient: a block has enough positions to be worth its
+/// sums over lanes, and there are enough units to share.
 pub(super) fn weight_blocks(g: &ConvGeom) -> (usize, usize) {
-    if g.n >= 2 && g.w_len() <= 1 << 14 {
-        ((g.n / 8).clamp(g.n.min(8), 32), g.c_out)
-    } else {
-        (1, divisor(g.c_out, 16))
-    }
+    let blocks = if g.w_len() <= 1 << 14 { (g.n * g.out_h() * g.out_w() / 1024).clamp(1, g.n.clamp(1, 32)) } else { 1 };
+    (blocks, if blocks >= 8 { g.c_out } else { divisor(g.c_out, 16) })
 }

@@ -4,7 +4,7 @@
 //! a strip, lane chains and a tree (see `micro::dots`); then the blocks in order. Used by the entry points beside it.
 
 use super::geom::ConvGeom;
-use super::micro::{Rows, TAPS, dots, dots_rows};
+use super::micro::{Rows, TAPS, dots, dots_rows, lanes};
 use super::plan::{Corr, LANES, SLACK, weight_blocks};
 use super::strip::{clear, copy_rows, load, strip_len};
 use crate::kernels::float::Float;
@@ -18,17 +18,18 @@ struct Room<'a, T> {
     dy: &'a mut [T],
 }
 
-/// Elements of dy from one row to the next, and from one channel to the next, in scratch.
-fn dy_pitch(c: &Corr) -> [usize; 2] {
-    let row = c.grid[1].next_multiple_of(LANES);
-    if c.packed { [c.columns(), c.columns()] } else { [row, row * c.band] }
+/// Vectors of positions in one row of dy; a strip is one row where columns are packed.
+fn steps<T>(c: &Corr) -> usize {
+    if c.packed { c.columns() / lanes::<T>() } else { c.grid[1].div_ceil(lanes::<T>()) }
 }
 
 /// Elements of scratch that a lane needs.
 pub(super) fn scratch_len(c: &Corr) -> usize {
-    let [_, plane] = dy_pitch(c);
-    let (strips, cols, dy) =
-        if c.packed { (1, c.taps() * c.columns(), 8 * plane) } else { (c.fold, 0, 8 * plane * c.fold) };
+    let (strips, cols, dy) = if c.packed {
+        (1, c.taps() * c.columns(), 9 * c.columns())
+    } else {
+        (c.fold, 0, 8 * c.fold * c.band * c.grid[1].next_multiple_of(LANES))
+    };
     c.taps() + strip_len(c, strips) + cols + dy
 }
 
@@ -91,12 +92,10 @@ fn strip<T: Float>(
 ) {
     let (taps, rows, cols) = (c.taps(), c.band.min(c.grid[0] - row), c.grid[1]);
     load_x(c, x, images, group, row, room);
-    let [dy_row, dy_plane] = dy_pitch(c);
     let s = if c.packed {
-        Rows { images: 1, rows: 1, width: c.columns(), x: [0, 0], dy: [0, dy_plane, 0] }
+        Rows { images: 1, rows: 1, width: c.columns(), x: [0, 0] }
     } else {
-        let x = [c.pitch, c.planes_len()];
-        Rows { images: images.len(), rows, width: cols, x, dy: [dy_row, dy_plane, 8 * dy_plane] }
+        Rows { images: images.len(), rows, width: cols, x: [c.pitch, c.planes_len()] }
     };
     let x: &[T] = if c.packed { room.cols } else { room.strip };
     let channels = part.len() / taps;
@@ -104,7 +103,7 @@ fn strip<T: Float>(
     while m0 < channels {
         let m = dots_rows(channels - m0);
         let real = m.min(channels - m0);
-        load_dy(c, dy, images, lo + m0..lo + m0 + real, row, room.dy);
+        load_dy(c, dy, images, lo + m0..lo + m0 + real, m, row, room.dy);
         for k0 in (0..taps).step_by(TAPS) {
             let mut out = [[T::ZERO; TAPS]; 8];
             let offs = [0, 1, 2].map(|j| room.offs[(k0 + j).min(taps - 1)] as usize);
@@ -141,21 +140,50 @@ fn load_x<T: Float>(c: &Corr, x: &[T], images: &Range<usize>, group: usize, row:
     }
 }
 
-/// Copies up to eight channels of dy, with zeros where the vectors reach past a row.
-fn load_dy<T: Float>(c: &Corr, dy: &[T], images: &Range<usize>, channels: Range<usize>, row: usize, to: &mut [T]) {
-    let [pitch, plane] = dy_pitch(c);
+/// Copies a block of channels of dy in the order in which `dots` reads them: `m` vectors of the same positions side by
+/// side, zeros where a vector reaches past a row and where a channel does not exist.
+fn load_dy<T: Float>(
+    c: &Corr,
+    dy: &[T],
+    images: &Range<usize>,
+    channels: Range<usize>,
+    m: usize,
+    row: usize,
+    to: &mut [T],
+) {
+    let (steps, l) = (steps::<T>(c), lanes::<T>());
     let ([h, cols], all) = (c.grid, c.groups * c.dst_c);
     let rows = c.band.min(h - row);
-    to.fill(T::ZERO);
-    for (i, image) in images.clone().enumerate() {
-        for (m, channel) in channels.clone().enumerate() {
-            let from = &dy[((image * all + channel) * h + row) * cols..][..rows * cols];
-            if c.packed {
-                to[m * plane + i * rows * cols..][..rows * cols].copy_from_slice(from);
-            } else {
-                copy_rows(from, cols, &mut to[(i * 8 + m) * plane..], pitch, cols, rows);
+    let plane = |image: usize, channel: usize| &dy[((image * all + channel) * h + row) * cols..][..rows * cols];
+    if c.packed {
+        let (to, line) = to.split_at_mut(steps * m * l);
+        let line = &mut line[..c.columns()];
+        clear(line);
+        clear(to);
+        for (i, channel) in channels.enumerate() {
+            for (image, line) in images.clone().zip(line.chunks_exact_mut(rows * cols)) {
+                line.copy_from_slice(plane(image, channel));
+            }
+            interleave(line, i, m, l, to);
+        }
+    } else {
+        let row_len = steps * m * l;
+        let to = &mut to[..images.len() * rows * row_len];
+        clear(to);
+        for (image, to) in images.clone().zip(to.chunks_exact_mut(rows * row_len)) {
+            for (i, channel) in channels.clone().enumerate() {
+                for (from, to) in plane(image, channel).chunks_exact(cols).zip(to.chunks_exact_mut(row_len)) {
+                    interleave(from, i, m, l, to);
+                }
             }
         }
+    }
+}
+
+/// Writes a row, cut into vectors, as the `i`-th of every `m` vectors.
+fn interleave<T: Float>(from: &[T], i: usize, m: usize, l: usize, to: &mut [T]) {
+    for (from, to) in from.chunks(l).zip(to.chunks_exact_mut(m * l)) {
+        copy_rows(from, l, &mut to[i * l..], l, from.len(), 1);
     }
 }
 
@@ -171,5 +199,5 @@ pub(super) fn combine<T: Float>(parts: &[T], len: usize, from: usize, dw: &mut [
     }
 }
 
-/// Slack is part of [`strip_len`]; dots read at most one vector past a row.
+/// `dots` reads at most one vector past a row.
 const _: () = assert!(SLACK >= LANES);
