@@ -13,4 +13,5 @@
 pub mod abi;
 pub mod conv;
 pub mod float;
+pub mod pool;
 pub mod simd;
