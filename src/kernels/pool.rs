@@ -165,10 +165,60 @@ impl PoolGeom {
     }
 }
 
-/// Whether `v` takes the place of `best`: larger, or the first NaN.
+/// Whether `v` takes the place of `best`: larger, or the first NaN. (Without short cuts, so that loops become vector
+/// code.)
 #[inline(always)]
 fn beats<T: Float>(v: T, best: T) -> bool {
-    v > best || (v.is_nan() && !best.is_nan())
+    (v > best) | (v.is_nan() & !best.is_nan())
+}
+
+/// Calls `f(y[i], x[i * s])`; the steps that occur get loops of their own.
+#[inline(always)]
+fn each<T: Float>(y: &mut [T], x: &[T], s: usize, mut f: impl FnMut(&mut T, T)) {
+    match s {
+        1 => y.iter_mut().zip(x).for_each(|(y, x)| f(y, *x)),
+        2 => {
+            let pairs = x.as_chunks::<2>().0;
+            let (most, last) = y.split_at_mut(y.len().min(pairs.len()));
+            most.iter_mut().zip(pairs).for_each(|(y, [x, _])| f(y, *x));
+            last.iter_mut().zip(&x[2 * most.len()..]).for_each(|(y, x)| f(y, *x));
+        }
+        _ => y.iter_mut().zip(x.iter().step_by(s)).for_each(|(y, x)| f(y, *x)),
+    }
+}
+
+/// [`each`] with a second written slice, and the number of the element.
+#[inline(always)]
+fn each_indexed<T: Float>(
+    y: &mut [T],
+    idx: &mut [i32],
+    x: &[T],
+    s: usize,
+    mut f: impl FnMut(&mut T, &mut i32, T, i32),
+) {
+    match s {
+        1 => {
+            for (n, ((y, i), x)) in y.iter_mut().zip(idx).zip(x).enumerate() {
+                f(y, i, *x, n as i32);
+            }
+        }
+        2 => {
+            let pairs = x.as_chunks::<2>().0;
+            let m = y.len().min(pairs.len());
+            let ((most, last), (ids, id)) = (y.split_at_mut(m), idx.split_at_mut(m));
+            for (n, ((y, i), [x, _])) in most.iter_mut().zip(ids).zip(pairs).enumerate() {
+                f(y, i, *x, n as i32);
+            }
+            for ((y, i), x) in last.iter_mut().zip(id).zip(&x[2 * m..]) {
+                f(y, i, *x, m as i32);
+            }
+        }
+        _ => {
+            for (n, ((y, i), x)) in y.iter_mut().zip(idx).zip(x.iter().step_by(s)).enumerate() {
+                f(y, i, *x, n as i32);
+            }
+        }
+    }
 }
 
 simd! {
@@ -178,18 +228,10 @@ simd! {
         for (oh, y) in y.chunks_exact_mut(wo).enumerate() {
             y.fill(-T::INFINITY);
             for row in (0..g.kh).filter_map(|i| g.row(oh, i)) {
+                let x = &x[row * g.w..][..g.w];
                 for j in 0..g.kw {
                     let (cols, at) = g.cols(j, wo);
-                    let x = &x[row * g.w..][..g.w][at..];
-                    if g.stride[1] == 1 {
-                        for (y, v) in y[cols].iter_mut().zip(x) {
-                            *y = if beats(*v, *y) { *v } else { *y };
-                        }
-                    } else {
-                        for (y, v) in y[cols].iter_mut().zip(x.iter().step_by(g.stride[1])) {
-                            *y = if beats(*v, *y) { *v } else { *y };
-                        }
-                    }
+                    each(&mut y[cols], &x[at..], g.stride[1], |y, v| *y = if beats(v, *y) { v } else { *y });
                 }
             }
         }
@@ -199,20 +241,21 @@ simd! {
 simd! {
     /// One plane of a max pool.
     fn max_index_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
-        let wo = g.out_w();
+        let (wo, s) = (g.out_w(), g.stride[1]);
         for (oh, (y, idx)) in y.chunks_exact_mut(wo).zip(idx.chunks_exact_mut(wo)).enumerate() {
             y.fill(-T::INFINITY);
             idx.fill(-1);
             for row in (0..g.kh).filter_map(|i| g.row(oh, i)) {
+                let x = &x[row * g.w..][..g.w];
                 for j in 0..g.kw {
                     let (cols, at) = g.cols(j, wo);
-                    let s = g.stride[1];
-                    let x = x[row * g.w..][..g.w][at..].iter().step_by(s);
-                    for (n, ((y, i), v)) in y[cols.clone()].iter_mut().zip(&mut idx[cols]).zip(x).enumerate() {
-                        let wins = *i < 0 || beats(*v, *y);
-                        *y = if wins { *v } else { *y };
-                        *i = if wins { (row * g.w + at + n * s) as i32 } else { *i };
-                    }
+                    let (first, step) = ((row * g.w + at) as i32, s as i32);
+                    each_indexed(&mut y[cols.clone()], &mut idx[cols], &x[at..], s, |y, i, v, n| {
+                        // The first element takes its place even if it is −∞.
+                        let wins = beats(v, *y) | (*i < 0);
+                        *y = if wins { v } else { *y };
+                        *i = if wins { first + n * step } else { *i };
+                    });
                 }
             }
         }
@@ -306,14 +349,10 @@ simd! {
         for (oh, y) in y.chunks_exact_mut(wo).enumerate() {
             y.fill(T::ZERO);
             for row in (0..g.kh).filter_map(|i| g.row(oh, i)) {
+                let x = &x[row * g.w..][..g.w];
                 for j in 0..g.kw {
                     let (cols, at) = g.cols(j, wo);
-                    let x = &x[row * g.w..][..g.w][at..];
-                    if g.stride[1] == 1 {
-                        y[cols].iter_mut().zip(x).for_each(|(y, v)| *y += *v);
-                    } else {
-                        y[cols].iter_mut().zip(x.iter().step_by(g.stride[1])).for_each(|(y, v)| *y += *v);
-                    }
+                    each(&mut y[cols], &x[at..], g.stride[1], |y, v| *y += v);
                 }
             }
             for (ow, y) in y.iter_mut().enumerate() {
