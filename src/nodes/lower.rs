@@ -92,6 +92,9 @@ pub struct Temp {
     pub per_lane: bool,
 }
 
+/// Writes the calls of one node.
+pub type LowerFn = fn(&mut LowerCx<'_>) -> Result<(), String>;
+
 /// The lowering of one node.
 pub struct LowerCx<'x> {
     /// The graph.

@@ -10,7 +10,7 @@ use crate::nodes::lower::{Buf, Call, LowerCx};
 
 fn cross(cx: &LowerCx<'_>) -> CrossEntropy {
     let (d, a) = (cx.arg_dims(0), cx.attrs());
-    CrossEntropy { rows: d[0], classes: d[1], ignore_index: a.int(0), label_smoothing: a.f64(1) }
+    CrossEntropy { rows: d[0], classes: d[1], ignore_index: a.int(0), smoothing: a.f64(1) }
 }
 
 /// `softmax_cross_entropy`.
@@ -59,15 +59,8 @@ pub fn rng_next(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `sgd`.
 pub fn sgd(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let len = cx.arg_dims(0).numel();
-    let p = Sgd {
-        len,
-        momentum: 0.0,
-        dampening: 0.0,
-        nesterov: false,
-        weight_decay: cx.attrs().f64(0),
-        scaled: false,
-    };
+    let (len, weight_decay) = (cx.arg_dims(0).numel(), cx.attrs().f64(0));
+    let p = Sgd { len, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay, scaled: false };
     let call = Call::new(by_float!(cx.dtype(0), optim::sgd_update)?, p.to_words(), p.units()).flops(cx.flops());
     cx.call(call.reads_args(3).writes(Buf::Out(0), p.per_unit()).inplace(&[(0, 0)]));
     Ok(())
