@@ -8,3 +8,5 @@ pub mod arena;
 pub mod error;
 pub mod kernels;
 pub mod nodes;
+pub mod sched;
+pub mod session;

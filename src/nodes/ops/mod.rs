@@ -47,3 +47,8 @@ pub(crate) fn both(a: &Attrs<'_>) -> [f64; 2] {
 pub(crate) fn pending(_: &mut LowerCx<'_>) -> Result<(), String> {
     Err("no kernel".to_string())
 }
+
+/// The calls of a point-wise op.
+pub(crate) fn tile_call(_: &mut LowerCx<'_>) -> Result<(), String> {
+    Err("no kernel".to_string())
+}
