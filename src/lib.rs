@@ -8,3 +8,4 @@ pub mod arena;
 pub mod error;
 pub mod kernels;
 pub mod nodes;
+pub mod passes;

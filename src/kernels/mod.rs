@@ -11,6 +11,8 @@
 //! * NaN, infinities and −0 pass through as IEEE asks; indices are checked on every element ([`abi::Args::fault`]).
 
 pub mod abi;
+pub mod elem;
 pub mod float;
 pub mod simd;
 pub mod tile;
+pub mod vmath;

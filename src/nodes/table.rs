@@ -119,4 +119,6 @@ ops! {
     SOFTMAX_BACKWARD = softmax;
     LOG_SOFTMAX = softmax;
     LOG_SOFTMAX_BACKWARD = softmax;
+
+    MAP = fused;
 }

@@ -29,7 +29,8 @@ pub fn hvp(g: Graph<'_>, loss: &str, wrt: &[&str]) -> Result<GraphBuf> {
 pub fn nth_grad(g: Graph<'_>, output: &str, leaf: &str, n: usize) -> Result<GraphBuf> {
     let v = leaf_named(g, leaf)?;
     if !g.dims(v).is_empty() {
-        let text = format!("the n-th derivative by {leaf:?} needs a scalar, not {}; see hvp and jacobian", g.ty_text(v));
+        let text =
+            format!("the n-th derivative by {leaf:?} needs a scalar, not {}; see hvp and jacobian", g.ty_text(v));
         return Err(Error::new(Kind::Derivative, text));
     }
     let keep: Vec<String> = g.output_names.iter().map(|&s| g.str(s).to_string()).collect();

@@ -182,8 +182,7 @@ fn append(b: &Builder, opt: &Optimiser, names: &[&str], params: &[Var<'_>], grad
         match (opt.rule, t) {
             (Rule::Sgd { momentum, dampening, nesterov, weight_decay }, Some(t)) => {
                 let buf = like("momentum_buffer");
-                let attrs =
-                    [Attr::F64(momentum), Attr::F64(dampening), Attr::Bool(nesterov), Attr::F64(weight_decay)];
+                let attrs = [Attr::F64(momentum), Attr::F64(dampening), Attr::Bool(nesterov), Attr::F64(weight_decay)];
                 let new = b.emit(Op::SGD_MOMENTUM, &[p, g, buf, lr, t], &attrs);
                 update(b, &[p, buf], &new);
             }
@@ -218,4 +217,3 @@ fn update<'g>(b: &'g Builder, old: &[Var<'g>], new: &[Var<'g>]) {
 pub fn is_optimiser_state(name: &str) -> bool {
     name.starts_with("opt.")
 }
-

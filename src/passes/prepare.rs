@@ -4,7 +4,7 @@
 
 use super::activity::{depends, reaches};
 use super::rebuild::{Copier, Visit, finish, rebuild, rebuild_buf};
-use crate::arena::{Region, Side, Value, ids::Id};
+use crate::arena::{Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::opdef::{Deriv, Flags, Lower};
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Var};
@@ -16,7 +16,7 @@ const ROUNDS: usize = 16;
 /// The yields of region `r` of `v.src` on this node's operands, written in place of the call.
 pub fn inline_region<'g>(v: &Visit<'_, 'g>, r: Region) -> Vec<Var<'g>> {
     let (src, g) = (v.src, v.g);
-    let mut map = Side::<Value, Option<Var<'g>>>::filled(src.values(), None);
+    let mut map = Window::<Value, Option<Var<'g>>>::filled(src.region_values(r), None);
     let none = g.var(Value::NONE);
     let mut args = v.args.iter();
     for n in src.region_nodes(r) {

@@ -23,6 +23,8 @@ pub struct Visit<'x, 'g> {
     pub g: &'g Builder,
     /// Region of the source → region that is written.
     pub regions: &'x [Region],
+    /// Value of the source → value that is written, for those before this node.
+    pub map: &'x Side<Value, Var<'g>>,
 }
 
 impl<'x, 'g> Visit<'x, 'g> {
@@ -145,7 +147,11 @@ impl<'x, 'g> Copier<'x, 'g> {
         let args: Vec<Var<'g>> = src.args_of(n).iter().map(|&a| self.map[a]).collect();
         g.with(|e| e.set_loc(src.loc[n.at()]));
         let def = src.def_of(n);
-        let new = if def.is_leaf() { None } else { rule(&Visit { src, node: n, def, args: &args, g, regions: &self.regions }) };
+        let new = if def.is_leaf() {
+            None
+        } else {
+            rule(&Visit { src, node: n, def, args: &args, g, regions: &self.regions, map: &self.map })
+        };
         match new {
             Some(new) => {
                 let count = src.outs_of(n).len();

@@ -2,6 +2,7 @@
 
 pub mod arith;
 pub mod compare;
+pub mod fused;
 pub mod index;
 pub mod leaf;
 pub mod math;
