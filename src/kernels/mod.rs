@@ -12,7 +12,17 @@
 
 pub mod abi;
 pub mod elem;
+pub mod conv;
 pub mod float;
+pub mod gemm;
 pub mod simd;
 pub mod tile;
 pub mod vmath;
+#[cfg(test)]
+pub(crate) mod harness;
+pub mod num;
+pub mod ops_math;
+pub mod params;
+pub mod reduce;
+pub mod softmax;
+pub mod tree;
