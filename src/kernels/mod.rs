@@ -16,11 +16,14 @@ pub mod float;
 #[cfg(test)]
 pub(crate) mod harness;
 pub mod index;
+pub mod norm;
 pub mod num;
 pub mod ops_math;
 pub mod optim;
 pub mod params;
+pub mod random;
 pub mod reduce;
+pub mod scan;
 pub mod simd;
 pub mod softmax;
 pub mod tree;
