@@ -90,6 +90,12 @@ fn flush<T: Real>(x: T) -> T {
     if x.abs() < T::MIN_POSITIVE { T::ZERO } else { x }
 }
 
+/// The gradient with its L2 penalty. None is not the same as one of 0: it leaves infinite parameters alone.
+#[inline(always)]
+fn decayed<T: Real>(g: T, p: T, decay: T) -> T {
+    if decay == T::ZERO { g } else { g + p * decay }
+}
+
 /// What one step of SGD needs, rounded to the parameter's type.
 #[derive(Clone, Copy)]
 struct SgdStep<T> {
@@ -103,7 +109,7 @@ struct SgdStep<T> {
 simd! {
     fn sgd_plain[T: Real](s: SgdStep<T>, p: &mut [T], g: &[T]) {
         for (p, g) in p.iter_mut().zip(g) {
-            let g = *g * s.scale + *p * s.decay;
+            let g = decayed(*g * s.scale, *p, s.decay);
             *p -= s.lr * g;
         }
     }
@@ -112,7 +118,7 @@ simd! {
 simd! {
     fn sgd_momentum[T: Real](s: SgdStep<T>, first: bool, nesterov: bool, p: &mut [T], g: &[T], buf: &mut [T]) {
         for ((p, g), buf) in p.iter_mut().zip(g).zip(buf) {
-            let g = *g * s.scale + *p * s.decay;
+            let g = decayed(*g * s.scale, *p, s.decay);
             *buf = flush(if first { g } else { *buf * s.momentum + g * s.keep });
             *p -= s.lr * if nesterov { g + *buf * s.momentum } else { *buf };
         }
@@ -162,7 +168,7 @@ simd! {
         // torch's lerp starts from the nearer end.
         let near = s.one_less_beta1.to_f64() < 0.5;
         for (((p, g), m), v) in p.iter_mut().zip(g).zip(m).zip(v) {
-            let g = *g * s.scale + *p * s.decay;
+            let g = decayed(*g * s.scale, *p, s.decay);
             let to_g = g - *m;
             *m = flush(if near { *m + to_g * s.one_less_beta1 } else { g - to_g * s.beta1 });
             *v = flush(*v * s.beta2 + s.one_less_beta2 * g * g);

@@ -162,28 +162,33 @@ pub fn rows<T: Num, F: Fold<T>>(f: F, x: &[T], n: usize, out: &mut [T]) {
 }
 
 simd! {
-    fn dot_block[T: Real](x: &[T], y: &[T]) -> T {
+    fn dot_block[T: Real](x: &[T], y: &[T], c: T) -> T {
         let mut lanes = [T::EMPTY_SUM; LANES];
         let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
         for (x, y) in xs.iter().zip(ys) {
             for ((a, x), y) in lanes.iter_mut().zip(x).zip(y) {
-                *a += *x * *y;
+                *a += *x * (*y - c);
             }
         }
         for ((a, x), y) in lanes.iter_mut().zip(x_rest).zip(y_rest) {
-            *a += *x * *y;
+            *a += *x * (*y - c);
         }
         join_lanes(Sum, &mut lanes)
     }
 }
 
-/// Σ x·y over two runs of one length.
-pub fn dot<T: Real>(x: &[T], y: &[T]) -> T {
+/// Σ x·(y − c) over two runs of one length.
+pub fn dot_from<T: Real>(x: &[T], y: &[T], c: T) -> T {
     if x.len() <= BLOCK {
-        return dot_block(x, y);
+        return dot_block(x, y, c);
     }
     let at = cut(x.len(), BLOCK);
-    dot(&x[..at], &y[..at]) + dot(&x[at..], &y[at..])
+    dot_from(&x[..at], &y[..at], c) + dot_from(&x[at..], &y[at..], c)
+}
+
+/// Σ x·y over two runs of one length.
+pub fn dot<T: Real>(x: &[T], y: &[T]) -> T {
+    dot_from(x, y, T::ZERO)
 }
 
 simd! {
