@@ -176,7 +176,7 @@ fn copy_row<T: Pod>(x: &[T], at: i64, stride: i64, out: &mut [T]) {
                 *o = *x;
             }
         }
-        1.. => {
+        2.. => {
             for (o, x) in out.iter_mut().zip(x[at..].iter().step_by(step)) {
                 *o = *x;
             }

@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(call(cumsum::<i32>, &p, &[i32::MAX, 1, 1]), [i32::MAX, i32::MIN, i32::MIN + 1]);
         assert_eq!(call(cumprod::<i32>, &p, &[2, 0, 3]), [2, 0, 0]);
         close(&call(cumsum::<f32>, &p, &[1.0, f32::NAN, 1.0]), &[1.0, f32::NAN, f32::NAN], 0.0);
-        close(&call(cumsum::<f32>, &p, &[1e8, 1.0, -1e8]), &[1e8, 1e8, 1.0], 0.0);
+        close(&call(cumsum::<f32>, &p, &[1e8f32, 1.0, -1e8]), &[1e8, 1e8, 1.0], 0.0);
     }
 
     #[test]
