@@ -161,6 +161,8 @@ pub enum Domain {
     Distinct,
     /// Integers 0 … n−1.
     Index(usize),
+    /// Integers 1 … n.
+    Count(usize),
     /// 0 or 1.
     Bit,
     /// Any 32 bits.

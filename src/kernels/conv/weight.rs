@@ -4,11 +4,10 @@
 //! a strip, lane chains and a tree (see `micro::dots`); then the blocks in order. Used by the entry points beside it.
 
 use super::geom::ConvGeom;
-use super::micro::{Rows, TAPS, block_rows, dots};
+use super::micro::{Rows, TAPS, dots, dots_rows};
 use super::plan::{Corr, LANES, SLACK, weight_blocks};
 use super::strip::{clear, copy_rows, load, strip_len};
 use crate::kernels::float::Float;
-use crate::kernels::simd::{Isa, isa};
 use std::ops::Range;
 
 /// Scratch of one lane, cut up.
@@ -42,14 +41,7 @@ fn room<'a, T: Float>(c: &Corr, scratch: &'a mut [T]) -> Room<'a, T> {
 }
 
 /// Computes some units of the parts; `part` holds them.
-pub(super) fn parts<T: Float>(
-    g: &ConvGeom,
-    x: &[T],
-    dy: &[T],
-    units: Range<usize>,
-    part: &mut [T],
-    scratch: &mut [T],
-) {
+pub(super) fn parts<T: Float>(g: &ConvGeom, x: &[T], dy: &[T], units: Range<usize>, part: &mut [T], scratch: &mut [T]) {
     let c = Corr::weight(g);
     let (blocks, channels) = weight_blocks(g);
     let taps = c.taps();
@@ -99,7 +91,6 @@ fn strip<T: Float>(
 ) {
     let (taps, rows, cols) = (c.taps(), c.band.min(c.grid[0] - row), c.grid[1]);
     load_x(c, x, images, group, row, room);
-    let most = if isa() == Isa::Avx512 { 8 } else { 2 };
     let [dy_row, dy_plane] = dy_pitch(c);
     let s = if c.packed {
         Rows { images: 1, rows: 1, width: c.columns(), x: [0, 0], dy: [0, dy_plane, 0] }
@@ -109,8 +100,9 @@ fn strip<T: Float>(
     };
     let x: &[T] = if c.packed { room.cols } else { room.strip };
     let channels = part.len() / taps;
-    for m0 in (0..channels).step_by(most) {
-        let m = block_rows(channels - m0, most);
+    let mut m0 = 0;
+    while m0 < channels {
+        let m = dots_rows(channels - m0);
         let real = m.min(channels - m0);
         load_dy(c, dy, images, lo + m0..lo + m0 + real, row, room.dy);
         for k0 in (0..taps).step_by(TAPS) {
@@ -121,6 +113,7 @@ fn strip<T: Float>(
                 part[k0..].iter_mut().zip(out).for_each(|(p, o)| *p += *o);
             }
         }
+        m0 += real;
     }
 }
 

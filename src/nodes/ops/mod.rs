@@ -2,15 +2,22 @@
 
 pub mod arith;
 pub mod compare;
+pub mod conv;
+pub mod epilogue;
 pub mod fused;
 pub mod index;
 pub mod leaf;
+pub mod loss;
 pub mod math;
+pub mod norm;
+pub mod optim;
+pub mod pool;
 pub mod product;
 pub mod random;
 pub mod reduce;
 pub mod shape;
 pub mod softmax;
+pub(crate) mod window;
 
 use super::attrs::Attrs;
 use super::lower::{CostCx, LowerCx};

@@ -148,7 +148,7 @@ pub const SLICE: OpDef = OpDef {
 };
 
 /// Puts `steps − 1` zeros between neighbours along each axis.
-fn dilate<'g>(x: crate::nodes::Var<'g>, steps: &[usize]) -> crate::nodes::Var<'g> {
+pub(crate) fn dilate<'g>(x: crate::nodes::Var<'g>, steps: &[usize]) -> crate::nodes::Var<'g> {
     let mut x = x;
     for (i, &p) in steps.iter().enumerate().filter(|(_, p)| **p > 1) {
         let d = x.dims();
