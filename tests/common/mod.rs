@@ -5,7 +5,7 @@ use arenagrad::arena::Value;
 use arenagrad::arena::ids::Id;
 use arenagrad::nodes::opdef::Domain;
 use arenagrad::nodes::{DType, Graph, GraphBuf};
-use arenagrad::session::Session;
+use arenagrad::session::{Program, Session};
 
 /// A tensor as numbers; every element type of the tests fits an `f64` exactly.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,16 +81,43 @@ pub fn run(g: &GraphBuf, inputs: &[Tensor], how: How) -> Vec<Tensor> {
     let session = Session::new().threads(how.threads).optimise(how.optimise).poison(how.poison);
     let mut p = session.compile(g).unwrap_or_else(|e| panic!("{e}\n{v:?}"));
     for ((_, _, name), t) in v.leaves().zip(inputs) {
-        p.write_f64(name, &t.data).unwrap_or_else(|e| panic!("{e}\n{v:?}"));
+        write(&mut p, name, t);
     }
     p.step().unwrap_or_else(|e| panic!("{e}\n{v:?}"));
     let outs = v.outputs().iter().zip(v.output_names);
     outs.map(|(&o, &name)| Tensor {
         dtype: v.dtype[o.at()],
         dims: v.dims(o).to_vec(),
-        data: p.read_f64(v.str(name)).unwrap_or_else(|e| panic!("{e}")),
+        data: read(&p, v.str(name), v.dtype[o.at()]),
     })
     .collect()
+}
+
+macro_rules! by_dtype {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        match $dtype {
+            DType::F32 => { type $t = f32; $body }
+            DType::F64 => { type $t = f64; $body }
+            DType::I32 => { type $t = i32; $body }
+            DType::I64 => { type $t = i64; $body }
+            DType::U32 => { type $t = u32; $body }
+            DType::U8 | DType::Bool => { type $t = u8; $body }
+            DType::I8 => { type $t = i8; $body }
+            other => panic!("no test data in {other}"),
+        }
+    };
+}
+
+fn write(p: &mut Program, name: &str, t: &Tensor) {
+    by_dtype!(t.dtype, T => {
+        let to = p.input_mut::<T>(name).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(to.len(), t.data.len());
+        to.iter_mut().zip(&t.data).for_each(|(to, x)| *to = *x as T);
+    });
+}
+
+fn read(p: &Program, name: &str, dtype: DType) -> Vec<f64> {
+    by_dtype!(dtype, T => p.output::<T>(name).unwrap_or_else(|e| panic!("{e}")).iter().map(|&x| x as f64).collect())
 }
 
 /// Type of a value as (dtype, dims).
