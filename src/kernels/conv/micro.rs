@@ -53,11 +53,11 @@ fn fma<T: Float, const L: usize>(a: [T; L], b: [T; L], c: [T; L]) -> [T; L] {
     r
 }
 
-/// The first `left` lanes; 0 in the others.
+/// The lanes whose mask is not 0; 0 in the others. (Comparing lane numbers instead is not made into vector code.)
 #[inline(always)]
-fn masked<T: Float, const L: usize>(mut a: [T; L], left: usize) -> [T; L] {
+fn masked<T: Float, const L: usize>(mut a: [T; L], mask: [T; L]) -> [T; L] {
     for i in 0..L {
-        a[i] = if i < left { a[i] } else { T::ZERO };
+        a[i] = if mask[i] > T::ZERO { a[i] } else { T::ZERO };
     }
     a
 }
@@ -190,15 +190,20 @@ simd! {
 }
 
 /// The operands of [`dots`]: `images` pairs of strips, `rows` rows of `width` positions each.
+///
+/// dy is laid out as it is read: for each image and row, for each vector of positions, the vectors of the channels.
 #[derive(Clone, Copy)]
 pub(super) struct Rows {
     pub images: usize,
     pub rows: usize,
     pub width: usize,
-    /// Elements from one row of x to the next, and from one image to the next.
+    /// Elements of x from one row to the next, and from one image to the next.
     pub x: [usize; 2],
-    /// Elements of dy from one row to the next, from one channel to the next, and from one image to the next.
-    pub dy: [usize; 3],
+}
+
+/// Lanes of a vector of [`dots`].
+pub(super) const fn lanes<T>() -> usize {
+    64 / size_of::<T>()
 }
 
 /// Taps of a [`dots`] tile: three, because kernels of 3 × 3 are the common ones.
@@ -220,46 +225,61 @@ fn tree<T: Float, const L: usize>(mut v: [T; L]) -> T {
     v[0]
 }
 
-simd! {
-    fn dots_of[T: Float, const M: usize, const L: usize](
-        _d: Dots<M, L>, x: &[T], offs: [usize; TAPS], dy: &[T], s: Rows, out: &mut [[T; TAPS]],
-    ) {
-        let mut acc = [[[T::ZERO; L]; TAPS]; M];
-        for image in 0..s.images {
-            for row in 0..s.rows {
-                let (x, dy) = (&x[image * s.x[1] + row * s.x[0]..], &dy[image * s.dy[2] + row * s.dy[0]..]);
-                let xs = [&x[offs[0]..], &x[offs[1]..], &x[offs[2]..]];
-                let mut q = 0;
-                while q + L <= s.width {
-                    let xv: [[T; L]; TAPS] = [vector(&xs[0][q..]), vector(&xs[1][q..]), vector(&xs[2][q..])];
-                    for m in 0..M {
-                        let d = vector(&dy[m * s.dy[1] + q..]);
-                        for k in 0..TAPS {
-                            acc[m][k] = fma(xv[k], d, acc[m][k]);
-                        }
-                    }
-                    q += L;
-                }
-                if q < s.width {
-                    // dy has zeros past the row's end; x has pixels that do not belong to it and may be infinite.
-                    let left = s.width - q;
-                    let mut xv: [[T; L]; TAPS] = [vector(&xs[0][q..]), vector(&xs[1][q..]), vector(&xs[2][q..])];
-                    for k in 0..TAPS {
-                        xv[k] = masked(xv[k], left);
-                    }
-                    for m in 0..M {
-                        let d = vector(&dy[m * s.dy[1] + q..]);
-                        for k in 0..TAPS {
-                            acc[m][k] = fma(xv[k], d, acc[m][k]);
-                        }
-                    }
-                }
+/// One vector of positions, added to the lane sums.
+#[inline(always)]
+fn plus<T: Float, const M: usize, const L: usize>(
+    x: [[T; L]; TAPS],
+    dy: &[[T; L]],
+    mut acc: [[[T; L]; TAPS]; M],
+) -> [[[T; L]; TAPS]; M] {
+    for m in 0..M {
+        for k in 0..TAPS {
+            acc[m][k] = fma(x[k], dy[m], acc[m][k]);
+        }
+    }
+    acc
+}
+
+/// Lane sums of all rows; as in [`tile`], they are indexed by constants only, and copied out at the end.
+#[inline(always)]
+fn lane_sums<T: Float, const M: usize, const L: usize>(
+    x: &[T],
+    offs: [usize; TAPS],
+    dy: &[T],
+    mask: &[T],
+    s: Rows,
+    out: &mut [[[T; L]; TAPS]; M],
+) {
+    let mut acc = [[[T::ZERO; L]; TAPS]; M];
+    let (steps, tail) = (s.width.div_ceil(L), s.width % L);
+    let mask = vector(mask);
+    let mut dy = dy.as_chunks::<L>().0.chunks_exact(M);
+    for i in 0..s.images * s.rows {
+        let x = &x[i / s.rows * s.x[1] + i % s.rows * s.x[0]..];
+        let x0 = x[offs[0]..][..steps * L].as_chunks::<L>().0;
+        let x1 = x[offs[1]..][..steps * L].as_chunks::<L>().0;
+        let x2 = x[offs[2]..][..steps * L].as_chunks::<L>().0;
+        for (((q, x0), (x1, x2)), dy) in x0.iter().enumerate().zip(x1.iter().zip(x2)).zip(&mut dy) {
+            if tail > 0 && q + 1 == steps {
+                // dy has zeros past the row's end; x has pixels that do not belong to it and may be infinite.
+                acc = plus([masked(*x0, mask), masked(*x1, mask), masked(*x2, mask)], dy, acc);
+            } else {
+                acc = plus([*x0, *x1, *x2], dy, acc);
             }
         }
-        let out = &mut out[..M];
-        for m in 0..M {
-            for k in 0..TAPS {
-                out[m][k] = tree(acc[m][k]);
+    }
+    *out = acc;
+}
+
+simd! {
+    fn dots_of[T: Float, const M: usize, const L: usize](
+        _d: Dots<M, L>, x: &[T], offs: [usize; TAPS], dy: &[T], mask: &[T], s: Rows, out: &mut [[T; TAPS]],
+    ) {
+        let mut sums = [[[T::ZERO; L]; TAPS]; M];
+        lane_sums::<T, M, L>(x, offs, dy, mask, s, &mut sums);
+        for (out, sums) in out.iter_mut().zip(&sums) {
+            for (out, sums) in out.iter_mut().zip(sums) {
+                *out = tree(*sums);
             }
         }
     }
@@ -268,14 +288,17 @@ simd! {
 /// `out[m][j] = Σ x[offs[j] + position] * dy[m][position]` over all images, rows and positions, for `m` channels of dy:
 /// one of 1, 2, 4, 6, 8.
 pub(super) fn dots<T: Float>(m: usize, x: &[T], offs: [usize; TAPS], dy: &[T], s: Rows, out: &mut [[T; TAPS]]) {
+    // Lanes of the last vector of a row that are inside the row.
+    let mut mask = [T::ZERO; 16];
+    mask[..s.width % lanes::<T>()].fill(T::ONE);
     macro_rules! by_rows {
         ($l:literal) => {
             match m {
-                1 => dots_of(Dots::<1, $l>, x, offs, dy, s, out),
-                2 => dots_of(Dots::<2, $l>, x, offs, dy, s, out),
-                4 => dots_of(Dots::<4, $l>, x, offs, dy, s, out),
-                6 => dots_of(Dots::<6, $l>, x, offs, dy, s, out),
-                _ => dots_of(Dots::<8, $l>, x, offs, dy, s, out),
+                1 => dots_of(Dots::<1, $l>, x, offs, dy, &mask, s, out),
+                2 => dots_of(Dots::<2, $l>, x, offs, dy, &mask, s, out),
+                4 => dots_of(Dots::<4, $l>, x, offs, dy, &mask, s, out),
+                6 => dots_of(Dots::<6, $l>, x, offs, dy, &mask, s, out),
+                _ => dots_of(Dots::<8, $l>, x, offs, dy, &mask, s, out),
             }
         };
     }

@@ -170,8 +170,7 @@ fn band<T: Float>(c: &Corr, p: Product<'_, T>, part: Part, stride: usize, dst: &
         load(c, image(0), part.row, room.strip);
     }
     for (i, sub) in subs(c).enumerate() {
-        let mut taps = 0;
-        c.each_tap(sub, |_, _, _| taps += 1);
+        let taps = c.taps_of(sub);
         let [rows, cols] = c.sub_grid(sub);
         let rows = rows.saturating_sub(part.row).min(c.band);
         if c.packed {

@@ -70,7 +70,7 @@ fn run_in(p: &Program, inputs: &[Buffer], inplace: &[(usize, usize)], grain: usi
         }
         scratch.bytes_mut().fill(0xa5);
         ops.slots = scratch.bytes_mut();
-        execute(code, ops, lo, hi, &mut |e| first = Some(first.map_or(e, |f| f.min(e))));
+        execute(code, &mut ops, lo, hi, &mut |e| first = Some(first.map_or(e, |f| f.min(e))));
         unit += grain;
     }
     (outs, first)

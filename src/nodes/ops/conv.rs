@@ -1,7 +1,7 @@
 //! 2-D convolution (cross-correlation, NCHW) and its two adjoints. Each is linear in both operands, and the transposes
 //! of the three are one another, so derivatives of any order need no further op.
 
-use super::pending;
+use super::lowering::window as lowering;
 use super::window::{DILATION, IN_HW, KERNEL, PAD, STRIDE, Windows, array, sizes, sum};
 use crate::arena::ids::Id;
 use crate::ensure;
@@ -28,7 +28,7 @@ const fn row(name: &'static str, doc: &'static str, attrs: &'static [Field]) -> 
         infer: |cx| cx.same_as(0),
         deriv: Deriv::Zero,
         decompose: None,
-        lower: Lower::Kernel(pending),
+        lower: Lower::Expand,
         cost: |cx| cx.out(),
         cases: &[],
     }
@@ -239,6 +239,7 @@ pub const CONV2D: OpDef = OpDef {
             domains: &[Real],
         },
     ],
+    lower: Lower::Kernel(lowering::conv2d),
     ..row(
         "conv2d",
         "y[n, o, i, j] = Σ x[n, c, i·s − p + k·d, …]·w[o, c, k, l] (cross-correlation; x NCHW, w [O, C/groups, kh, kw])",
@@ -275,6 +276,7 @@ pub const CONV2D_INPUT_GRAD: OpDef = OpDef {
             domains: &[Real],
         },
     ],
+    lower: Lower::Kernel(lowering::conv2d_input_grad),
     ..row(
         "conv2d_input_grad",
         "the adjoint of conv2d in x: dx of shape [N, C, in_hw] from dy and w",
@@ -311,6 +313,7 @@ pub const CONV2D_WEIGHT_GRAD: OpDef = OpDef {
             domains: &[Real],
         },
     ],
+    lower: Lower::Kernel(lowering::conv2d_weight_grad),
     ..row(
         "conv2d_weight_grad",
         "the adjoint of conv2d in w: dw of shape [O, C/groups, kernel] from x and dy",

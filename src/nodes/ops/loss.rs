@@ -1,6 +1,7 @@
 //! Losses. The cross entropy of integer labels has a kernel each way; the others are blocks of simple ops.
 
-use super::{each_arg, pending};
+use super::each_arg;
+use super::lowering::train;
 use crate::ensure;
 use crate::nodes::attrs::{Attr, Field, Kind};
 use crate::nodes::builder::Var;
@@ -25,7 +26,7 @@ const fn row(name: &'static str, doc: &'static str, arity: usize, attrs: &'stati
         infer: |cx| cx.same_as(0),
         deriv: Deriv::ViaDecompose,
         decompose: None,
-        lower: Lower::Kernel(pending),
+        lower: Lower::Expand,
         cost: |cx| 5 * cx.arg(0),
         cases: &[],
     }
@@ -106,6 +107,7 @@ pub const SOFTMAX_CROSS_ENTROPY: OpDef = OpDef {
             domains: &[Real, Index(1100)],
         },
     ],
+    lower: Lower::Kernel(train::cross_entropy),
     ..row(
         "softmax_cross_entropy",
         "loss = −Σ target·ln softmax(x) for each row, target = (1 − ε)·onehot(label) + ε/C, 0 where label = ignore_index; lse = ln Σ eˣ",
@@ -148,6 +150,7 @@ pub const SOFTMAX_CROSS_ENTROPY_BACKWARD: OpDef = OpDef {
             domains: &[Real, Index(3), Domain::Positive, Real],
         },
     ],
+    lower: Lower::Kernel(train::cross_entropy_backward),
     ..row(
         "softmax_cross_entropy_backward",
         "dx = (e^(x − lse) − target)·dloss, with the target of softmax_cross_entropy; 0 in ignored rows",
@@ -175,7 +178,6 @@ fn reduced<'g>(s: &Site<'_, 'g>, loss: Var<'g>) -> Vec<Var<'g>> {
 /// See `doc`.
 pub const MSE_LOSS: OpDef = OpDef {
     infer: pair,
-    lower: Lower::Expand,
     cost: each_arg,
     decompose: Some(|s| {
         let d = s.args[0] - s.args[1];
@@ -192,7 +194,6 @@ pub const MSE_LOSS: OpDef = OpDef {
 /// See `doc`.
 pub const BCE_WITH_LOGITS: OpDef = OpDef {
     infer: pair,
-    lower: Lower::Expand,
     cost: |cx| 10 * cx.arg(0),
     // The same number as in `doc`, in a form that is smooth at x = 0 (where the derivatives of max and |x| are
     // conventions, not σ(x) − y) and that loses nothing to cancellation where the loss is tiny.

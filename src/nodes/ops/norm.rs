@@ -1,8 +1,8 @@
 //! Layer normalisation, with a backward op that computes all three gradients in one sweep.
 
-use super::pending;
+use super::lowering::dense;
 use crate::ensure;
-use crate::nodes::attrs::{Attr, Field, Kind};
+use crate::nodes::attrs::{Field, Kind};
 use crate::nodes::builder::Var;
 use crate::nodes::infer::Infer;
 use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
@@ -84,7 +84,7 @@ pub const LAYER_NORM: OpDef = OpDef {
     },
     deriv: Deriv::Rules(jvp, vjp),
     decompose: Some(expand),
-    lower: Lower::Kernel(pending),
+    lower: Lower::Kernel(dense::layer_norm),
     cost: |cx| 8 * cx.arg(0),
     cases: &[
         Case { args: "f[3,5] f[5] f[5]", attrs: "eps=0.001", domains: &[Real] },
@@ -124,7 +124,7 @@ pub const LAYER_NORM_BACKWARD: OpDef = OpDef {
     },
     deriv: Deriv::ViaDecompose,
     decompose: Some(backward_expand),
-    lower: Lower::Kernel(pending),
+    lower: Lower::Kernel(dense::layer_norm_backward),
     cost: |cx| 12 * cx.arg(0),
     cases: &[
         Case { args: "f[3,5] f[3,5] f[5] f[3] f[3]", attrs: "", domains: &[Real, Real, Real, Real, Positive] },

@@ -1,7 +1,7 @@
 //! Optimiser steps, in torch's order of operations. The step number `t` counts from 1. A gradient that must be scaled
 //! first (global-norm clipping) is scaled by an ordinary product in the graph.
 
-use super::pending;
+use super::lowering::train;
 use crate::ensure;
 use crate::nodes::attrs::{Field, Kind};
 use crate::nodes::builder::Var;
@@ -23,7 +23,7 @@ const fn row(name: &'static str, doc: &'static str, arity: usize, attrs: &'stati
         infer: |cx| cx.same_as(0),
         deriv: Deriv::ViaDecompose,
         decompose: None,
-        lower: Lower::Kernel(pending),
+        lower: Lower::Expand,
         cost: |cx| 4 * cx.arg(0),
         cases: &[],
     }
@@ -73,6 +73,7 @@ pub const SGD: OpDef = OpDef {
         Case { args: "f[3,5] f[3,5] f[]", attrs: "weight_decay=0", domains: &[Real, Real, Positive] },
         Case { args: "f[2100] f[2100] f[]", attrs: "weight_decay=0.1", domains: &[Real, Real, Positive] },
     ],
+    lower: Lower::Kernel(train::sgd),
     ..row("sgd", "p' = p − lr·(g + weight_decay·p), from (p, g, lr)", 3, &[DECAY])
 };
 
@@ -109,6 +110,7 @@ pub const SGD_MOMENTUM: OpDef = OpDef {
             domains: &[Real, Real, Real, Positive, Count(1)],
         },
     ],
+    lower: Lower::Kernel(train::sgd_momentum),
     ..row(
         "sgd_momentum",
         "d = g + weight_decay·p; buf' = d if t = 1, momentum·buf + (1 − dampening)·d else; p' = p − lr·buf' (nesterov: p − lr·(d + momentum·buf')), from (p, g, buf, lr, t)",
@@ -168,6 +170,7 @@ pub const ADAM: OpDef = OpDef {
             domains: &[Real, Real, Real, Positive, Positive, Count(1)],
         },
     ],
+    lower: Lower::Kernel(train::adam),
     ..row(
         "adam",
         "m' = β₁m + (1 − β₁)g, v' = β₂v + (1 − β₂)g², p' = p − lr/(1 − β₁ᵗ)·m'/(√v'/√(1 − β₂ᵗ) + eps); weight_decay·p joins g, or p shrinks by lr·weight_decay first if decoupled; from (p, g, m, v, lr, t)",

@@ -1,7 +1,7 @@
 //! 2-D pools (NCHW). A max pool remembers where each maximum was; its derivatives move elements between those places,
 //! by two ops that are each other's transpose.
 
-use super::pending;
+use super::lowering::window as lowering;
 use super::window::{DILATION, IN_HW, KERNEL, PAD, STRIDE, Windows, array, sizes, sum};
 use crate::ensure;
 use crate::nodes::attrs::{Attr, Attrs, Field, Kind};
@@ -26,7 +26,7 @@ const fn row(name: &'static str, doc: &'static str, arity: usize, attrs: &'stati
         infer: |cx| cx.same_as(0),
         deriv: Deriv::Zero,
         decompose: None,
-        lower: Lower::Kernel(pending),
+        lower: Lower::Expand,
         cost: |cx| cx.args(),
         cases: &[],
     }
@@ -121,6 +121,7 @@ pub const MAX_POOL2D: OpDef = OpDef {
             domains: &[Distinct],
         },
     ],
+    lower: Lower::Kernel(lowering::max_pool2d),
     ..row(
         "max_pool2d",
         "y = the largest of each window (the first of equals; NaN if there is one; the padding never wins), and its place h·W + w",
@@ -135,6 +136,7 @@ fn indexed(cx: &Infer<'_>) -> Result<[Vec<usize>; 2], String> {
     ensure!(cx.dtype(1) == DType::I32, "places are {}; i32 is needed", cx.dtype(1));
     let (a, i) = (cx.rank(0, "operand 0", 4)?, cx.rank(1, "places", 4)?);
     ensure!(a[..2] == i[..2], "places of shape {i} do not fit {a}");
+    ensure!(!a[2..].contains(&0) && !i[2..].contains(&0), "a plane of {a} or {i} is empty");
     Ok([a.to_vec(), i.to_vec()])
 }
 
@@ -167,6 +169,7 @@ pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
         Case { args: "f[2,3,2,3] i32[2,3,2,3]", attrs: "in_hw=[4,6]", domains: &[Real, Index(24)] },
         Case { args: "f[1,2,3,3] i32[1,2,3,3]", attrs: "in_hw=[2,2]", domains: &[Real, Index(4)] },
     ],
+    lower: Lower::Kernel(lowering::max_pool2d_backward),
     ..row(
         "max_pool2d_backward",
         "dx[n, c, index[n, c, i, j]] += dy[n, c, i, j] on planes of in_hw; the transpose of max_pool2d_gather",
@@ -192,6 +195,7 @@ pub const MAX_POOL2D_GATHER: OpDef = OpDef {
         Case { args: "f[2,3,4,6] i32[2,3,2,3]", attrs: "", domains: &[Real, Index(24)] },
         Case { args: "f[1,2,2,2] i32[1,2,3,3]", attrs: "", domains: &[Real, Index(4)] },
     ],
+    lower: Lower::Kernel(lowering::max_pool2d_gather),
     ..row("max_pool2d_gather", "y[n, c, i, j] = x[n, c, index[n, c, i, j]] in each plane of x", 2, &[])
 };
 
@@ -261,6 +265,7 @@ pub const AVG_POOL2D: OpDef = OpDef {
             domains: &[Real],
         },
     ],
+    lower: Lower::Kernel(lowering::avg_pool2d),
     ..row("avg_pool2d", "y = Σ x / n over each window; n counts the padding only if count_include_pad", 1, AVG)
 };
 
@@ -300,6 +305,7 @@ pub const AVG_POOL2D_BACKWARD: OpDef = OpDef {
             domains: &[Real],
         },
     ],
+    lower: Lower::Kernel(lowering::avg_pool2d_backward),
     ..row(
         "avg_pool2d_backward",
         "dx[..] = Σ dy / n over the windows that see the element; the transpose of avg_pool2d",

@@ -1,6 +1,6 @@
 //! Matrix products.
 
-use super::pending;
+use super::lowering::dense;
 use crate::ensure;
 use crate::nodes::attrs::{Field, Kind};
 use crate::nodes::builder::Var;
@@ -60,7 +60,7 @@ pub const MATMUL: OpDef = OpDef {
     infer,
     deriv: Deriv::Multilinear(transpose),
     decompose: None,
-    lower: Lower::Kernel(pending),
+    lower: Lower::Kernel(dense::matmul),
     cost: flops,
     cases: &[
         Case { args: "f[3,4] f[4,5]", attrs: "ta=false tb=false", domains: &[Real] },
