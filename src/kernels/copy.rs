@@ -1,14 +1,444 @@
-//! Copies of whole operands, as bytes.
+//! Kernels that move elements and compute nothing: strided copy (transpose, broadcast, slice, flip), pad, concat, iota,
+//! fill.
+//!
+//! Invariant: elements are bits of their size (`u8` … `u64`), never interpreted; destinations are dense. For the
+//! lowering of the ops that are not views.
+//!
+//! | kernel | reads | writes | params |
+//! |---|---|---|---|
+//! | [`strided_copy`] | x: whole buffer | `T[dims]` | [`Strided`] |
+//! | [`pad`] | x: `T[src]` | `T[low + src + high]` | [`Pad`] |
+//! | [`concat()`] | x₀ …: `T[outer, nᵢ, inner]` | `T[outer, Σ nᵢ, inner]` | [`Concat`] |
+//! | [`iota`] | | `T[outer, n, inner]` | [`Iota`] |
+//! | [`fill`] | | `T[len]` | [`Fill`] |
 
-use super::abi::Args;
+use crate::kernels::abi::Args;
+use crate::kernels::params::params;
+use bytemuck::Pod;
 
-/// Bytes of one unit of a copy.
-pub const UNIT: usize = 1 << 15;
+mod padding;
+pub use padding::{Pad, pad};
 
-/// `y = x`, bytes, in units of [`UNIT`].
-pub fn copy(args: &mut Args<'_>) {
-    let x = args.read::<u8>(0);
-    let at = args.units().start * UNIT;
-    let y = args.write::<u8>(0);
-    y.copy_from_slice(&x[at..at + y.len()]);
+/// Elements in one unit, about.
+const UNIT: usize = 4096;
+/// Most axes that a copy can have.
+pub const MAX_RANK: usize = 8;
+/// Columns of the source that a transpose takes together: what they touch of one row is next to each other.
+const TILE_ROWS: usize = 64;
+/// Rows of the source in a tile: a line of each row of the output.
+const TILE: usize = 16;
+
+/// A piece of the source on its way through a transpose.
+type Tile<T> = [[T; TILE_ROWS]; TILE];
+
+/// An element as bits.
+pub trait Bits: Pod + Send + Sync {
+    /// The low bits of a parameter word.
+    fn from_word(word: u64) -> Self;
 }
+
+macro_rules! bits {
+    ($($t:ident)*) => {$(
+        impl Bits for $t {
+            #[inline(always)]
+            fn from_word(word: u64) -> $t {
+                word as $t
+            }
+        }
+    )*};
+}
+
+bits!(u8 u16 u32 u64);
+
+/// Params of [`strided_copy`]: `out[i₀, …] = x[base + Σ iₖ·stridesₖ]`, in elements.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Strided {
+    rank: usize,
+    base: i64,
+    dims: [usize; MAX_RANK],
+    strides: [i64; MAX_RANK],
+}
+
+impl Strided {
+    /// The copy with the fewest axes: those of length 1 vanish, and neighbours that step as one are joined. `None`
+    /// where more than [`MAX_RANK`] remain.
+    pub fn new(dims: &[usize], strides: &[i64], base: usize) -> Option<Strided> {
+        let mut s = Strided { rank: 0, base: base as i64, dims: [0; MAX_RANK], strides: [0; MAX_RANK] };
+        if dims.contains(&0) {
+            s.rank = 1;
+            return Some(s);
+        }
+        for (&dim, &stride) in dims.iter().zip(strides).filter(|(dim, _)| **dim != 1) {
+            match s.rank.checked_sub(1) {
+                Some(last) if s.strides[last] == stride * dim as i64 => {
+                    s.dims[last] *= dim;
+                    s.strides[last] = stride;
+                }
+                _ => {
+                    *s.dims.get_mut(s.rank)? = dim;
+                    s.strides[s.rank] = stride;
+                    s.rank += 1;
+                }
+            }
+        }
+        if s.rank == 0 {
+            (s.rank, s.dims[0], s.strides[0]) = (1, 1, 1);
+        }
+        Some(s)
+    }
+
+    /// Elements of the output.
+    pub fn out_len(&self) -> usize {
+        self.dims[..self.rank].iter().product()
+    }
+
+    /// Elements of the output in each unit.
+    pub fn per_unit(&self) -> usize {
+        let tiles = TILE_ROWS * self.dims[self.rank - 1];
+        match self.transposes() && tiles <= 16 * UNIT {
+            true => tiles * (UNIT / tiles).max(1),
+            false => UNIT,
+        }
+    }
+
+    /// Number of units.
+    pub fn units(&self) -> usize {
+        self.out_len().div_ceil(self.per_unit())
+    }
+
+    /// The parameter words of the instruction.
+    pub fn to_words(&self) -> Vec<u64> {
+        let axes = self.dims.iter().zip(&self.strides).take(self.rank);
+        [self.rank as u64, self.base as u64].into_iter().chain(axes.flat_map(|(d, s)| [*d as u64, *s as u64])).collect()
+    }
+
+    /// Reads the words back.
+    pub fn from_words(words: &[u64]) -> Strided {
+        let mut s =
+            Strided { rank: words[0] as usize, base: words[1] as i64, dims: [0; MAX_RANK], strides: [0; MAX_RANK] };
+        for (i, axis) in words[2..].chunks_exact(2).take(s.rank).enumerate() {
+            (s.dims[i], s.strides[i]) = (axis[0] as usize, axis[1] as i64);
+        }
+        s
+    }
+
+    /// Whether rows of the output are columns of the source, with neighbours in neighbouring rows.
+    fn transposes(&self) -> bool {
+        self.rank >= 2 && self.strides[self.rank - 2] == 1 && self.strides[self.rank - 1] != 0
+    }
+}
+
+/// A row of the output: its indices on all axes but the last, and where it starts in the source.
+struct Row<'a> {
+    shape: &'a Strided,
+    index: [usize; MAX_RANK],
+    at: i64,
+}
+
+impl Row<'_> {
+    /// Row `r` of the output.
+    fn new(shape: &Strided, r: usize) -> Row<'_> {
+        let (mut index, mut at, mut left) = ([0; MAX_RANK], shape.base, r);
+        for k in (0..shape.rank - 1).rev() {
+            index[k] = left % shape.dims[k];
+            left /= shape.dims[k];
+            at += index[k] as i64 * shape.strides[k];
+        }
+        Row { shape, index, at }
+    }
+
+    /// Goes on by `by` rows, which must not pass the end of the axis before the last.
+    fn advance(&mut self, by: usize) {
+        let mut by = by;
+        for k in (0..self.shape.rank - 1).rev() {
+            let (dim, stride) = (self.shape.dims[k], self.shape.strides[k]);
+            self.index[k] += by;
+            self.at += by as i64 * stride;
+            if self.index[k] < dim {
+                return;
+            }
+            self.index[k] = 0;
+            self.at -= dim as i64 * stride;
+            by = 1;
+        }
+    }
+
+    /// Rows from here to the end of the axis before the last.
+    fn neighbours(&self) -> usize {
+        let k = self.shape.rank - 2;
+        self.shape.dims[k] - self.index[k]
+    }
+}
+
+/// Copies elements `at`, `at + stride`, … of `x`.
+fn copy_row<T: Pod>(x: &[T], at: i64, stride: i64, out: &mut [T]) {
+    let (at, step, n) = (at as usize, stride.unsigned_abs() as usize, out.len());
+    match stride {
+        1 => out.copy_from_slice(&x[at..at + n]),
+        0 => out.fill(x[at]),
+        -1 => {
+            for (o, x) in out.iter_mut().zip(x[at + 1 - n..=at].iter().rev()) {
+                *o = *x;
+            }
+        }
+        2.. => {
+            for (o, x) in out.iter_mut().zip(x[at..].iter().step_by(step)) {
+                *o = *x;
+            }
+        }
+        _ => {
+            for (o, x) in out.iter_mut().zip(x[..=at].iter().rev().step_by(step)) {
+                *o = *x;
+            }
+        }
+    }
+}
+
+/// Writes four rows of the output, `n` apart, at column `from`: columns `r..r + 4` of a full tile. In squares of four,
+/// which compile to shuffles of registers.
+#[inline(always)]
+fn turn_four<T: Pod>(tile: &Tile<T>, r: usize, n: usize, from: usize, out: &mut [T]) {
+    let (ab, cd) = out.split_at_mut(2 * n);
+    let ((a, b), (c, d)) = (ab.split_at_mut(n), cd.split_at_mut(n));
+    let rows = [a, b, c, d].map(|row| row[from..from + TILE].as_chunks_mut::<4>().0);
+    let [a, b, c, d] = rows;
+    let (squares, _) = tile.as_chunks::<4>();
+    for ((((a, b), c), d), [w, x, y, z]) in a.iter_mut().zip(b).zip(c).zip(d).zip(squares) {
+        let column = |k: usize| [w[r + k], x[r + k], y[r + k], z[r + k]];
+        (*a, *b, *c, *d) = (column(0), column(1), column(2), column(3));
+    }
+}
+
+/// Fills `out`, a few rows of `n` elements, from as many neighbouring columns of `x`, `stride` apart from `at` on.
+fn transpose_rows<T: Pod>(x: &[T], at: i64, stride: i64, n: usize, tile: &mut Tile<T>, out: &mut [T]) {
+    let rows = out.len() / n;
+    for from in (0..n).step_by(TILE) {
+        let w = TILE.min(n - from);
+        for (i, line) in tile[..w].iter_mut().enumerate() {
+            let at = (at + (from + i) as i64 * stride) as usize;
+            let x = &x[at..at + rows];
+            match x.first_chunk::<TILE_ROWS>() {
+                Some(whole) => *line = *whole,
+                None => line[..rows].copy_from_slice(x),
+            }
+        }
+        let mut done = 0;
+        if w == TILE {
+            for four in out.chunks_exact_mut(4 * n) {
+                turn_four(tile, done, n, from, four);
+                done += 4;
+            }
+        }
+        for (r, out) in out.chunks_exact_mut(n).enumerate().skip(done) {
+            for (o, line) in out[from..].iter_mut().zip(tile.iter()) {
+                *o = line[r];
+            }
+        }
+    }
+}
+
+/// Elements `lo..` of the dense output of a strided copy, row by row.
+fn copy_rows<T: Pod>(p: &Strided, x: &[T], lo: usize, out: &mut [T]) {
+    let (n, stride) = (p.dims[p.rank - 1], p.strides[p.rank - 1]);
+    let mut row = Row::new(p, lo / n);
+    let (mut from, mut rest) = (lo % n, out);
+    while !rest.is_empty() {
+        let (part, after) = rest.split_at_mut((n - from).min(rest.len()));
+        copy_row(x, row.at + from as i64 * stride, stride, part);
+        row.advance(1);
+        (from, rest) = (0, after);
+    }
+}
+
+/// The same where rows are columns of the source: many rows at a time, so that lines are read once.
+fn copy_columns<T: Pod>(p: &Strided, x: &[T], lo: usize, out: &mut [T]) {
+    let (n, stride) = (p.dims[p.rank - 1], p.strides[p.rank - 1]);
+    let head = ((n - lo % n) % n).min(out.len());
+    let (head, mut rest) = out.split_at_mut(head);
+    copy_rows(p, x, lo, head);
+    let mut at = lo + head.len();
+    let mut row = Row::new(p, at / n);
+    let mut tile = [[T::zeroed(); TILE_ROWS]; TILE];
+    while rest.len() >= n {
+        let rows = TILE_ROWS.min(row.neighbours()).min(rest.len() / n);
+        let (part, after) = rest.split_at_mut(rows * n);
+        transpose_rows(x, row.at, stride, n, &mut tile, part);
+        row.advance(rows);
+        at += part.len();
+        rest = after;
+    }
+    copy_rows(p, x, at, rest);
+}
+
+/// Elements `lo..` of the dense output of a strided copy.
+pub fn copy_into<T: Pod>(p: &Strided, x: &[T], lo: usize, out: &mut [T]) {
+    match p.transposes() {
+        _ if out.is_empty() => {}
+        true => copy_columns(p, x, lo, out),
+        false => copy_rows(p, x, lo, out),
+    }
+}
+
+/// Gathers a strided view into a dense tensor: transpose, broadcast (stride 0), slice with a step, flip (negative
+/// stride).
+///
+/// Reads x: the whole source buffer; writes `T[dims]`, [`Strided::per_unit`]; params [`Strided`].
+pub fn strided_copy<T: Pod>(args: &mut Args<'_>) {
+    let p = Strided::from_words(args.params());
+    let lo = args.units().start * p.per_unit();
+    copy_into(&p, args.read::<T>(0), lo, args.write::<T>(0));
+}
+
+/// Params of [`concat()`]: outer rows, and elements in an outer row of each source.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Concat {
+    /// Product of the axes before the joined one.
+    pub outer: usize,
+    /// For each source, the length of the joined axis times the product of the axes after it.
+    pub widths: Vec<usize>,
+}
+
+impl Concat {
+    /// Elements of the output.
+    pub fn out_len(&self) -> usize {
+        self.outer * self.widths.iter().sum::<usize>()
+    }
+
+    /// Elements of the output in each unit.
+    pub fn per_unit(&self) -> usize {
+        UNIT
+    }
+
+    /// Number of units.
+    pub fn units(&self) -> usize {
+        self.out_len().div_ceil(UNIT)
+    }
+
+    /// The parameter words of the instruction.
+    pub fn to_words(&self) -> Vec<u64> {
+        self.widths.iter().map(|w| *w as u64).collect()
+    }
+}
+
+/// The sources one after another along an axis.
+///
+/// Reads x₀ …: `T[outer, nᵢ, inner]`; writes `T[outer, Σ nᵢ, inner]`, [`Concat::per_unit`]; params [`Concat`].
+pub fn concat<T: Pod>(args: &mut Args<'_>) {
+    let widths = args.params();
+    let lo = args.units().start * UNIT;
+    let out = args.write::<T>(0);
+    let (hi, row) = (lo + out.len(), widths.iter().sum::<u64>() as usize);
+    let mut column = 0;
+    for (i, width) in widths.iter().map(|w| *w as usize).enumerate() {
+        let x = args.read::<T>(i);
+        for r in lo / row.max(1)..hi.div_ceil(row.max(1)) {
+            // The part of this source's piece that lies in lo..hi.
+            let start = r * row + column;
+            let (from, to) = (start.max(lo), (start + width).min(hi));
+            if from < to {
+                out[from - lo..to - lo].copy_from_slice(&x[r * width + from - start..][..to - from]);
+            }
+        }
+        column += width;
+    }
+}
+
+/// A number that counts: what [`iota`] writes.
+pub trait Count: Pod + Send + Sync {
+    /// `i` as this type.
+    fn count(i: usize) -> Self;
+}
+
+macro_rules! count {
+    ($($t:ident)*) => {$(
+        impl Count for $t {
+            #[inline(always)]
+            fn count(i: usize) -> $t {
+                i as $t
+            }
+        }
+    )*};
+}
+
+count!(f32 f64 i32 i64 u32);
+
+params! {
+    /// Params of [`iota`]: the view.
+    pub struct Iota {
+        /// Product of the axes before the counted one.
+        pub outer: usize,
+        /// Length of the counted axis.
+        pub n: usize,
+        /// Product of the axes after it.
+        pub inner: usize,
+    }
+}
+
+impl Iota {
+    /// Elements of the output in each unit.
+    pub fn per_unit(&self) -> usize {
+        UNIT
+    }
+
+    /// Number of units.
+    pub fn units(&self) -> usize {
+        (self.outer * self.n * self.inner).div_ceil(UNIT)
+    }
+}
+
+/// The index along the axis.
+///
+/// Reads nothing; writes `T[outer, n, inner]`, [`Iota::per_unit`]; params [`Iota`].
+pub fn iota<T: Count>(args: &mut Args<'_>) {
+    let p = Iota::from_words(args.params());
+    let mut at = args.units().start * UNIT;
+    let mut rest = args.write::<T>(0);
+    while !rest.is_empty() {
+        // A run of one value, or of one value after another.
+        let (value, within) = (at / p.inner % p.n, at % p.inner);
+        let run = if p.inner == 1 { p.n - value } else { p.inner - within };
+        let (part, after) = rest.split_at_mut(run.min(rest.len()));
+        at += part.len();
+        if p.inner == 1 {
+            for (i, o) in part.iter_mut().enumerate() {
+                *o = T::count(value + i);
+            }
+        } else {
+            part.fill(T::count(value));
+        }
+        rest = after;
+    }
+}
+
+params! {
+    /// Params of [`fill`].
+    pub struct Fill {
+        /// Elements of the output.
+        pub len: usize,
+        /// The bits of the value.
+        pub value: u64,
+    }
+}
+
+impl Fill {
+    /// Elements of the output in each unit.
+    pub fn per_unit(&self) -> usize {
+        UNIT
+    }
+
+    /// Number of units.
+    pub fn units(&self) -> usize {
+        self.len.div_ceil(UNIT)
+    }
+}
+
+/// One value everywhere.
+///
+/// Reads nothing; writes `T[len]`, [`Fill::per_unit`]; params [`Fill`].
+pub fn fill<T: Bits>(args: &mut Args<'_>) {
+    let value = T::from_word(Fill::from_words(args.params()).value);
+    args.write::<T>(0).fill(value);
+}
+
+#[cfg(test)]
+mod tests;

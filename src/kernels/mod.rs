@@ -11,7 +11,27 @@
 //! * NaN, infinities and −0 pass through as IEEE asks; indices are checked on every element ([`abi::Args::fault`]).
 
 pub mod abi;
+pub mod bytes;
+pub mod conv;
 pub mod copy;
+pub mod elem;
 pub mod float;
+pub mod gemm;
+#[cfg(test)]
+pub(crate) mod harness;
+pub mod index;
+pub mod key;
+pub mod norm;
+pub mod num;
+pub mod ops_math;
+pub mod optim;
+pub mod params;
+pub mod pool;
+pub mod random;
+pub mod reduce;
+pub mod scan;
 pub mod simd;
+pub mod softmax;
 pub mod tile;
+pub mod tree;
+pub mod vmath;

@@ -3,7 +3,6 @@
 use super::attrs::Attrs;
 use super::dtype::{DType, Ty};
 use super::graph::Graph;
-use super::opdef::Lower;
 use crate::arena::intern::Dims;
 use crate::arena::{Node, ids::Id};
 use crate::kernels::abi::{Kernel, Split};
@@ -126,17 +125,6 @@ impl<'x> LowerCx<'x> {
     /// Adds a call.
     pub fn call(&mut self, call: Call) {
         self.calls.push(call);
-    }
-}
-
-/// Lowers `cx.node`: runs its row's `lower`, or the one-step tile program of a point-wise op.
-pub fn lower_node(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    match cx.graph.def_of(cx.node).lower {
-        Lower::Kernel(lower) => lower(cx),
-        Lower::Tile(..) => super::ops::tile_call(cx),
-        Lower::Leaf => Err("a leaf computes nothing".to_string()),
-        Lower::Expand => Err("the op has no kernel; a pass replaces it by its decomposition first".to_string()),
-        Lower::Control => Err("the op runs a region; a pass inlines it first".to_string()),
     }
 }
 

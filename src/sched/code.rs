@@ -6,7 +6,7 @@
 
 use crate::arena::{Node, Value};
 use crate::kernels::abi::{Kernel, Split};
-use crate::kernels::copy;
+use crate::kernels::bytes;
 
 /// What a buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -253,12 +253,12 @@ impl Code {
             return;
         }
         self.push(&Instr {
-            kernel: copy::copy,
+            kernel: bytes::copy,
             params: &[],
             reads: &[Operand::of_bytes(from.buf, from.off, len, Split::Whole)],
-            writes: &[Operand::of_bytes(to, 0, len, Split::PerUnit(copy::UNIT))],
+            writes: &[Operand::of_bytes(to, 0, len, Split::PerUnit(bytes::UNIT))],
             pairs: &[],
-            units: len.div_ceil(copy::UNIT),
+            units: len.div_ceil(bytes::UNIT),
             node,
             flops: 0,
             copies: true,

@@ -1,0 +1,306 @@
+//! The two inner loops of every convolution: a product whose right operand is read from a strip, and dot products
+//! along a strip.
+//!
+//! Invariant: an output element is one chain of `mul_add` in the order of the taps ([`panel`]), or a fixed number of
+//! lane chains added up in a fixed tree ([`dots`]). The tile sizes differ between instruction sets and never show in
+//! the bits. Used by the sibling files only.
+
+use crate::kernels::float::Float;
+use crate::kernels::simd::{Isa, isa};
+use crate::simd;
+
+/// What [`panel`] computes: `rows` output rows of `width` positions.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    /// Rows of the output that exist; the packed rows after them are padding.
+    pub rows: usize,
+    /// Positions.
+    pub width: usize,
+    /// Elements from one output row to the next.
+    pub ld: usize,
+    /// Whether negative results become 0.
+    pub relu: bool,
+}
+
+/// A tile of `M` rows by up to `4 * L` positions, where `L` is one vector.
+#[derive(Clone, Copy)]
+struct Tile<const M: usize, const L: usize>;
+
+/// Rows of the next block of a product when `left` rows are left: one of 1, 2, 4, 6. Where LLVM gets eight rows at a
+/// time, it takes the weights for the vectors.
+pub(super) fn block_rows(left: usize) -> usize {
+    match left {
+        0 | 1 => 1,
+        2 => 2,
+        3 => 4,
+        _ if left.is_multiple_of(4) => 4,
+        _ => 6,
+    }
+}
+
+/// Rows of the next block of dot products.
+pub(super) fn dots_rows(left: usize) -> usize {
+    if isa() == Isa::Avx512 { [1, 2, 4, 6].into_iter().find(|b| *b >= left).unwrap_or(8) } else { left.min(2) }
+}
+
+/// `a * b + c`, a whole array at a time: arrays by value stay in registers, slices would not.
+#[inline(always)]
+fn fma<T: Float, const L: usize>(a: [T; L], b: [T; L], c: [T; L]) -> [T; L] {
+    let mut r = c;
+    for i in 0..L {
+        r[i] = a[i].mul_add(b[i], c[i]);
+    }
+    r
+}
+
+/// The lanes whose mask is not 0; 0 in the others. (Comparing lane numbers instead is not made into vector code.)
+#[inline(always)]
+fn masked<T: Float, const L: usize>(mut a: [T; L], mask: [T; L]) -> [T; L] {
+    for i in 0..L {
+        a[i] = if mask[i] > T::ZERO { a[i] } else { T::ZERO };
+    }
+    a
+}
+
+#[inline(always)]
+fn vector<T: Float, const L: usize>(s: &[T]) -> [T; L] {
+    let mut v = [T::ZERO; L];
+    v.copy_from_slice(&s[..L]);
+    v
+}
+
+/// The sums live in registers as long as they are indexed by constants only: hence the copy to `out` at the end, which
+/// is then read row by row.
+#[inline(always)]
+fn tile<T: Float, const M: usize, const V: usize, const L: usize>(
+    a: &[T],
+    offs: &[u32],
+    strip: &[T],
+    out: &mut [[[T; L]; V]; M],
+) {
+    let mut acc = [[[T::ZERO; L]; V]; M];
+    for (a, &off) in a.as_chunks::<M>().0.iter().zip(offs) {
+        let strip = &strip[off as usize..][..V * L];
+        for v in 0..V {
+            let b: [T; L] = vector(&strip[v * L..]);
+            for r in 0..M {
+                acc[r][v] = fma([a[r]; L], b, acc[r][v]);
+            }
+        }
+    }
+    *out = acc;
+}
+
+/// One tile, written: `left` positions or as many as it has.
+#[inline(always)]
+fn step<T: Float, const M: usize, const V: usize, const L: usize>(
+    a: &[T],
+    offs: &[u32],
+    strip: &[T],
+    s: Span,
+    dst: &mut [T],
+    left: usize,
+) {
+    let mut out = [[[T::ZERO; L]; V]; M];
+    tile::<T, M, V, L>(a, offs, strip, &mut out);
+    for (out, row) in out.iter().zip(dst.chunks_mut(s.ld)).take(s.rows) {
+        let out = out.as_flattened();
+        if left >= V * L {
+            row[..V * L].copy_from_slice(out);
+        } else {
+            row[..left].copy_from_slice(&out[..left]);
+        }
+    }
+}
+
+simd! {
+    fn walk[T: Float, const M: usize, const L: usize](
+        _t: Tile<M, L>, a: &[T], offs: &[u32], strip: &[T], s: Span, dst: &mut [T],
+    ) {
+        let mut q = 0;
+        while q < s.width {
+            let left = s.width - q;
+            let (strip, dst) = (&strip[q..], &mut dst[q..]);
+            if left > 3 * L {
+                step::<T, M, 4, L>(a, offs, strip, s, dst, left);
+                q += 4 * L;
+            } else if left > L {
+                step::<T, M, 2, L>(a, offs, strip, s, dst, left);
+                q += 2 * L;
+            } else {
+                step::<T, M, 1, L>(a, offs, strip, s, dst, left);
+                q += L;
+            }
+        }
+    }
+}
+
+simd! {
+    /// [`walk`] for sixteen registers: tiles of two vectors.
+    fn walk_narrow[T: Float, const M: usize, const L: usize](
+        _t: Tile<M, L>, a: &[T], offs: &[u32], strip: &[T], s: Span, dst: &mut [T],
+    ) {
+        let mut q = 0;
+        while q < s.width {
+            step::<T, M, 2, L>(a, offs, &strip[q..], s, &mut dst[q..], s.width - q);
+            q += 2 * L;
+        }
+    }
+}
+
+/// `dst[r][q] = Σ_k a[k][r] * strip[offs[k] + q]` (+ `bias[r]`, then relu) for a block of `m` packed rows: one of 1, 2, 4, 6.
+///
+/// Reads up to [`SLACK`](super::plan::SLACK) elements past the last position and drops what comes of them.
+pub(super) fn panel<T: Float>(m: usize, a: &[T], offs: &[u32], strip: &[T], bias: &[T], s: Span, dst: &mut [T]) {
+    macro_rules! by_rows {
+        ($walk:ident, $l:literal) => {
+            match m {
+                1 => $walk(Tile::<1, $l>, a, offs, strip, s, dst),
+                2 => $walk(Tile::<2, $l>, a, offs, strip, s, dst),
+                4 => $walk(Tile::<4, $l>, a, offs, strip, s, dst),
+                _ => $walk(Tile::<6, $l>, a, offs, strip, s, dst),
+            }
+        };
+    }
+    match (size_of::<T>(), isa()) {
+        (4, Isa::Avx512) => by_rows!(walk, 16),
+        (4, _) => by_rows!(walk_narrow, 8),
+        (_, Isa::Avx512) => by_rows!(walk, 8),
+        _ => by_rows!(walk_narrow, 4),
+    }
+    if s.relu || !bias.is_empty() {
+        finish(bias, s, dst);
+    }
+}
+
+simd! {
+    /// Adds the bias and takes the positive part, while the rows are near.
+    fn finish[T: Float](bias: &[T], s: Span, dst: &mut [T]) {
+        for (r, row) in dst.chunks_mut(s.ld).take(s.rows).enumerate() {
+            let row = &mut row[..s.width];
+            if let Some(b) = bias.get(r) {
+                row.iter_mut().for_each(|v| *v += *b);
+            }
+            if s.relu {
+                // A NaN is not below 0 and stays.
+                row.iter_mut().for_each(|v| *v = if *v < T::ZERO { T::ZERO } else { *v });
+            }
+        }
+    }
+}
+
+/// The operands of [`dots`]: `images` pairs of strips, `rows` rows of `width` positions each.
+///
+/// dy is laid out as it is read: for each image and row, for each vector of positions, the vectors of the channels.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    pub images: usize,
+    pub rows: usize,
+    pub width: usize,
+    /// Elements of x from one row to the next, and from one image to the next.
+    pub x: [usize; 2],
+}
+
+/// Lanes of a vector of [`dots`].
+pub(super) const fn lanes<T>() -> usize {
+    64 / size_of::<T>()
+}
+
+/// Taps of a [`dots`] tile: three, because kernels of 3 × 3 are the common ones.
+pub(super) const TAPS: usize = 3;
+
+#[derive(Clone, Copy)]
+struct Dots<const M: usize, const L: usize>;
+
+/// The sum of a vector's lanes: halves onto halves.
+#[inline(always)]
+fn tree<T: Float, const L: usize>(mut v: [T; L]) -> T {
+    for half in [8, 4, 2, 1] {
+        if half < L {
+            for i in 0..half {
+                v[i] += v[i + half];
+            }
+        }
+    }
+    v[0]
+}
+
+/// One vector of positions, added to the lane sums.
+#[inline(always)]
+fn plus<T: Float, const M: usize, const L: usize>(
+    x: [[T; L]; TAPS],
+    dy: &[[T; L]],
+    mut acc: [[[T; L]; TAPS]; M],
+) -> [[[T; L]; TAPS]; M] {
+    for m in 0..M {
+        for k in 0..TAPS {
+            acc[m][k] = fma(x[k], dy[m], acc[m][k]);
+        }
+    }
+    acc
+}
+
+/// Lane sums of all rows; as in [`tile`], they are indexed by constants only, and copied out at the end.
+#[inline(always)]
+fn lane_sums<T: Float, const M: usize, const L: usize>(
+    x: &[T],
+    offs: [usize; TAPS],
+    dy: &[T],
+    mask: &[T],
+    s: Rows,
+    out: &mut [[[T; L]; TAPS]; M],
+) {
+    let mut acc = [[[T::ZERO; L]; TAPS]; M];
+    let (steps, tail) = (s.width.div_ceil(L), s.width % L);
+    let mask = vector(mask);
+    let mut dy = dy.as_chunks::<L>().0.chunks_exact(M);
+    for i in 0..s.images * s.rows {
+        let x = &x[i / s.rows * s.x[1] + i % s.rows * s.x[0]..];
+        let x0 = x[offs[0]..][..steps * L].as_chunks::<L>().0;
+        let x1 = x[offs[1]..][..steps * L].as_chunks::<L>().0;
+        let x2 = x[offs[2]..][..steps * L].as_chunks::<L>().0;
+        for (((q, x0), (x1, x2)), dy) in x0.iter().enumerate().zip(x1.iter().zip(x2)).zip(&mut dy) {
+            if tail > 0 && q + 1 == steps {
+                // dy has zeros past the row's end; x has pixels that do not belong to it and may be infinite.
+                acc = plus([masked(*x0, mask), masked(*x1, mask), masked(*x2, mask)], dy, acc);
+            } else {
+                acc = plus([*x0, *x1, *x2], dy, acc);
+            }
+        }
+    }
+    *out = acc;
+}
+
+simd! {
+    fn dots_of[T: Float, const M: usize, const L: usize](
+        _d: Dots<M, L>, x: &[T], offs: [usize; TAPS], dy: &[T], mask: &[T], s: Rows, out: &mut [[T; TAPS]],
+    ) {
+        let mut sums = [[[T::ZERO; L]; TAPS]; M];
+        lane_sums::<T, M, L>(x, offs, dy, mask, s, &mut sums);
+        for (out, sums) in out.iter_mut().zip(&sums) {
+            for (out, sums) in out.iter_mut().zip(sums) {
+                *out = tree(*sums);
+            }
+        }
+    }
+}
+
+/// `out[m][j] = Σ x[offs[j] + position] * dy[m][position]` over all images, rows and positions, for `m` channels of dy:
+/// one of 1, 2, 4, 6, 8.
+pub(super) fn dots<T: Float>(m: usize, x: &[T], offs: [usize; TAPS], dy: &[T], s: Rows, out: &mut [[T; TAPS]]) {
+    // Lanes of the last vector of a row that are inside the row.
+    let mut mask = [T::ZERO; 16];
+    mask[..s.width % lanes::<T>()].fill(T::ONE);
+    macro_rules! by_rows {
+        ($l:literal) => {
+            match m {
+                1 => dots_of(Dots::<1, $l>, x, offs, dy, &mask, s, out),
+                2 => dots_of(Dots::<2, $l>, x, offs, dy, &mask, s, out),
+                4 => dots_of(Dots::<4, $l>, x, offs, dy, &mask, s, out),
+                6 => dots_of(Dots::<6, $l>, x, offs, dy, &mask, s, out),
+                _ => dots_of(Dots::<8, $l>, x, offs, dy, &mask, s, out),
+            }
+        };
+    }
+    if size_of::<T>() == 4 { by_rows!(16) } else { by_rows!(8) }
+}

@@ -1,0 +1,167 @@
+//! 2-D convolution (cross-correlation, NCHW): forward, input's gradient, weight's gradient.
+//!
+//! Each is a function over slices and an entry point of the kernel ABI. The padding is data: a zero that is
+//! multiplied like any other. An output element is one chain of `mul_add` over (channel, kernel row, kernel column),
+//! so its bits depend neither on the range of units nor on the instruction set. Op rows call what is public here;
+//! bias gradients are a reduction of dy, done elsewhere.
+
+mod geom;
+mod micro;
+mod plan;
+mod product;
+mod strip;
+#[cfg(test)]
+mod tests;
+mod weight;
+
+use crate::kernels::abi::Args;
+use crate::kernels::float::Float;
+pub use geom::ConvGeom;
+pub(crate) use geom::{fits, windows};
+use plan::{Corr, weight_blocks};
+use product::{Product, correlate};
+use std::ops::Range;
+
+/// Flag word of [`conv2d_kernel`]: negative results become 0.
+pub const RELU: u64 = 1;
+
+/// How an output is divided: the number of units, and the elements of each but the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Units {
+    /// Number of units.
+    pub count: usize,
+    /// Elements of the written operand per unit.
+    pub per_unit: usize,
+}
+
+/// Units of [`conv2d`]: images, or blocks of output channels where there are few images.
+pub fn conv2d_units(g: &ConvGeom) -> Units {
+    let (count, per_unit) = Corr::forward(g).units();
+    Units { count, per_unit }
+}
+
+/// Elements of scratch per lane for [`conv2d`].
+pub fn conv2d_scratch(g: &ConvGeom) -> usize {
+    product::scratch_len(&Corr::forward(g))
+}
+
+/// y = conv(x, weight) (+ bias) (then relu), for some units; `y` holds those units.
+///
+/// x is `[n, c_in, h, w]`, weight `[c_out, c_in / groups, kh, kw]`, bias `[c_out]` or empty, y `[n, c_out, ho, wo]`.
+pub fn conv2d<T: Float>(
+    g: &ConvGeom,
+    x: &[T],
+    weight: &[T],
+    bias: &[T],
+    relu: bool,
+    units: Range<usize>,
+    y: &mut [T],
+    scratch: &mut [T],
+) {
+    correlate(&Corr::forward(g), Product { src: x, weight, bias, relu }, units, y, scratch);
+}
+
+/// Units of [`conv2d_backward_input`].
+pub fn conv2d_backward_input_units(g: &ConvGeom) -> Units {
+    let (count, per_unit) = Corr::backward(g).units();
+    Units { count, per_unit }
+}
+
+/// Elements of scratch per lane for [`conv2d_backward_input`].
+pub fn conv2d_backward_input_scratch(g: &ConvGeom) -> usize {
+    product::scratch_len(&Corr::backward(g))
+}
+
+/// dx, the adjoint of [`conv2d`] in x, for some units; `dx` holds those units.
+pub fn conv2d_backward_input<T: Float>(
+    g: &ConvGeom,
+    dy: &[T],
+    weight: &[T],
+    units: Range<usize>,
+    dx: &mut [T],
+    scratch: &mut [T],
+) {
+    let p = Product { src: dy, weight, bias: &[], relu: false };
+    correlate(&Corr::backward(g), p, units, dx, scratch);
+}
+
+/// Units of [`conv2d_backward_weight`].
+pub fn conv2d_backward_weight_units(g: &ConvGeom) -> Units {
+    let (blocks, channels) = weight_blocks(g);
+    Units { count: blocks * (g.c_out / channels), per_unit: channels * g.taps() }
+}
+
+/// Image blocks whose parts [`conv2d_backward_weight`] writes one after the other, each as large as the weight. If it
+/// is 1, the part is the gradient; otherwise [`conv2d_weight_combine`] adds the parts.
+pub fn conv2d_weight_parts(g: &ConvGeom) -> usize {
+    weight_blocks(g).0
+}
+
+/// Elements of scratch per lane for [`conv2d_backward_weight`].
+pub fn conv2d_backward_weight_scratch(g: &ConvGeom) -> usize {
+    weight::scratch_len(&Corr::weight(g))
+}
+
+/// The adjoint of [`conv2d`] in the weight, as [`conv2d_weight_parts`] parts, for some units; `parts` holds those units.
+pub fn conv2d_backward_weight<T: Float>(
+    g: &ConvGeom,
+    x: &[T],
+    dy: &[T],
+    units: Range<usize>,
+    parts: &mut [T],
+    scratch: &mut [T],
+) {
+    weight::parts(g, x, dy, units, parts, scratch);
+}
+
+/// Elements of dw per unit of [`conv2d_weight_combine`].
+pub const COMBINE_UNIT: usize = 4096;
+
+/// dw = the sum of the parts, in order; `dw` holds elements `from..` of the gradient.
+pub fn conv2d_weight_combine<T: Float>(parts: &[T], len: usize, from: usize, dw: &mut [T]) {
+    weight::combine(parts, len, from, dw);
+}
+
+/// Entry point of [`conv2d`].
+///
+/// Reads: 0 x, 1 weight, 2 bias (may be absent). Writes: 0 y, `PerUnit(conv2d_units.per_unit)`; 1 scratch,
+/// `PerLane(conv2d_scratch)`. Params: the geometry's words, then the flags ([`RELU`]; the word may be absent).
+/// Units: `conv2d_units.count`.
+pub fn conv2d_kernel<T: Float>(args: &mut Args<'_>) {
+    let g = ConvGeom::from_words(args.params());
+    let relu = args.params().get(ConvGeom::WORDS).is_some_and(|f| f & RELU != 0);
+    let bias = if args.reads() > 2 { args.read::<T>(2) } else { &[] };
+    let (y, scratch) = (args.write::<T>(0), args.write::<T>(1));
+    conv2d(&g, args.read(0), args.read(1), bias, relu, args.units(), y, scratch);
+}
+
+/// Entry point of [`conv2d_backward_input`].
+///
+/// Reads: 0 dy, 1 weight. Writes: 0 dx, `PerUnit(conv2d_backward_input_units.per_unit)`; 1 scratch,
+/// `PerLane(conv2d_backward_input_scratch)`. Params: the geometry's words. Units: `conv2d_backward_input_units.count`.
+pub fn conv2d_backward_input_kernel<T: Float>(args: &mut Args<'_>) {
+    let g = ConvGeom::from_words(args.params());
+    let (dx, scratch) = (args.write::<T>(0), args.write::<T>(1));
+    conv2d_backward_input(&g, args.read(0), args.read(1), args.units(), dx, scratch);
+}
+
+/// Entry point of [`conv2d_backward_weight`].
+///
+/// Reads: 0 x, 1 dy. Writes: 0 the parts (dw itself if [`conv2d_weight_parts`] is 1), `conv2d_weight_parts * w_len`
+/// elements, `PerUnit(conv2d_backward_weight_units.per_unit)`; 1 scratch, `PerLane(conv2d_backward_weight_scratch)`.
+/// Params: the geometry's words. Units: `conv2d_backward_weight_units.count`.
+pub fn conv2d_backward_weight_kernel<T: Float>(args: &mut Args<'_>) {
+    let g = ConvGeom::from_words(args.params());
+    let (parts, scratch) = (args.write::<T>(0), args.write::<T>(1));
+    conv2d_backward_weight(&g, args.read(0), args.read(1), args.units(), parts, scratch);
+}
+
+/// Entry point of [`conv2d_weight_combine`].
+///
+/// Reads: 0 the parts. Writes: 0 dw, `PerUnit(COMBINE_UNIT)`. Params: the geometry's words.
+/// Units: `w_len.div_ceil(COMBINE_UNIT)`.
+pub fn conv2d_weight_combine_kernel<T: Float>(args: &mut Args<'_>) {
+    let g = ConvGeom::from_words(args.params());
+    let dw = args.write::<T>(0);
+    conv2d_weight_combine(args.read(0), g.w_len(), args.units().start * COMBINE_UNIT, dw);
+}

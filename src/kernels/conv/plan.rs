@@ -1,0 +1,264 @@
+//! How a convolution is computed: one description, [`Corr`], for the forward pass, the input's gradient (a correlation
+//! of dy whose output falls into `stride` sub-grids) and the weight's gradient.
+//!
+//! The source image is copied once into a *strip*: per channel, zero-padded planes (one per stride phase) in which
+//! every tap of a window is a constant offset from the output's position. A product then needs no im2col: row k of its
+//! right operand *is* the strip at `offset(k)`. Where the padding would waste too much (small images), the rows are
+//! copied together into exact columns first.
+//!
+//! Invariant: every number here follows from the geometry alone, so the bits of the results do too. Used by the
+//! sibling files only.
+
+use super::geom::ConvGeom;
+
+/// Elements past a strip's end that a tile may read and drop.
+pub(super) const SLACK: usize = 128;
+/// Elements of a strip and of a chunk of packed weights: each about half of a 2 MiB second-level cache in f32.
+const STRIP: usize = 1 << 18;
+/// Positions whose dot products are summed before the lanes are added up: eight rows of them stay in the first-level
+/// cache.
+const DOTS: usize = 1024;
+/// Vector lanes that sizes are rounded to.
+pub(super) const LANES: usize = 16;
+
+/// A correlation of `src` planes with a kernel, giving `dst` planes. Channel counts are per group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Corr {
+    pub n: usize,
+    pub groups: usize,
+    pub src_c: usize,
+    pub src: [usize; 2],
+    pub dst_c: usize,
+    pub dst: [usize; 2],
+    pub kernel: [usize; 2],
+    dilation: [usize; 2],
+    stride: [usize; 2],
+    pad: [usize; 2],
+    back: bool,
+    /// Source row `r` is row `(r + lead) / phase` of plane `(r + lead) % phase`.
+    pub lead: [usize; 2],
+    pub phase: [usize; 2],
+    /// The output is `step` interleaved sub-grids, each at most `grid` large.
+    pub step: [usize; 2],
+    pub grid: [usize; 2],
+    /// The largest shift of a tap.
+    pub reach: [usize; 2],
+    /// Elements from one row of a strip to the next.
+    pub pitch: usize,
+    /// Rows of a sub-grid that are computed from one strip.
+    pub band: usize,
+    /// Images whose columns stand side by side in one product.
+    pub fold: usize,
+    /// Whether columns are copied together before the product.
+    pub packed: bool,
+    /// Output channels whose weights are packed at one time.
+    pub chunk: usize,
+    /// Output channels of a unit (all groups counted); `fold` images of all of them if it is the total.
+    pub block: usize,
+    /// Weight index = `m * w_dst + c * w_src + tap` for output channel m and source channel c of a group.
+    pub w_dst: usize,
+    pub w_src: usize,
+}
+
+/// The largest divisor of `n` that is at most `cap`; multiples of 8 first.
+fn divisor(n: usize, cap: usize) -> usize {
+    let all = |step: usize| (1..=cap / step).rev().map(move |d| d * step).find(|d| n.is_multiple_of(*d));
+    all(8).or_else(|| all(1)).unwrap_or(1)
+}
+
+impl Corr {
+    /// y from x.
+    pub fn forward(g: &ConvGeom) -> Corr {
+        let mut c = Corr::of(g);
+        c.pick();
+        c
+    }
+
+    /// dx from dy.
+    pub fn backward(g: &ConvGeom) -> Corr {
+        let mut c = Corr::of(g);
+        std::mem::swap(&mut c.src_c, &mut c.dst_c);
+        std::mem::swap(&mut c.src, &mut c.dst);
+        std::mem::swap(&mut c.w_dst, &mut c.w_src);
+        c.back = true;
+        c.phase = [1, 1];
+        c.step = g.stride;
+        for a in 0..2 {
+            c.lead[a] = (g.dilation[a] * (c.kernel[a] - 1)).saturating_sub(c.pad[a]).div_ceil(g.stride[a]);
+            c.grid[a] = c.dst[a].div_ceil(g.stride[a]);
+            c.reach[a] = (g.stride[a] - 1 + c.pad[a]) / g.stride[a] + c.lead[a];
+        }
+        c.pick();
+        c
+    }
+
+    /// The forward layout, with strips cut for dot products along the positions; the strips hold `src_c` channels at a
+    /// time, the first of [`ConvGeom::c_in`]` / groups`.
+    pub fn weight(g: &ConvGeom) -> Corr {
+        let mut c = Corr::of(g);
+        c.lay();
+        let [rows, cols] = c.grid;
+        let (wide, area, window) = (cols.next_multiple_of(LANES), rows * cols, g.kh * g.kw);
+        // Sixty-fourths of a cycle for one (channel, tap) pair: products, and copies shared by all channels.
+        let by_rows = 2 * rows * wide;
+        let by_cols = 2 * area + rows * (128 + 8 * cols) / c.dst_c;
+        c.packed = by_cols < by_rows && area <= DOTS;
+        let one = if c.packed { area } else { rows * wide };
+        c.fold = (DOTS / one).clamp(1, g.n.max(1));
+        c.band = if c.packed || one <= DOTS { rows } else { (DOTS / wide).clamp(1, rows) };
+        let planes = c.phase[0] * c.phase[1] * c.plane();
+        let room = if c.packed { planes.max(window * c.columns()) } else { planes * c.fold };
+        c.src_c = (STRIP / room).clamp(1, c.src_c);
+        c
+    }
+
+    fn of(g: &ConvGeom) -> Corr {
+        let kernel = [g.kh, g.kw];
+        let dst = [g.out_h(), g.out_w()];
+        Corr {
+            n: g.n,
+            groups: g.groups,
+            src_c: g.c_in / g.groups,
+            src: [g.h, g.w],
+            dst_c: g.c_out / g.groups,
+            dst,
+            kernel,
+            dilation: g.dilation,
+            stride: g.stride,
+            pad: [g.pad[0], g.pad[2]],
+            back: false,
+            lead: [g.pad[0], g.pad[2]],
+            phase: g.stride,
+            step: [1, 1],
+            grid: dst,
+            reach: [0, 1].map(|a| (kernel[a] - 1) * g.dilation[a] / g.stride[a]),
+            pitch: 0,
+            band: 0,
+            fold: 1,
+            packed: false,
+            chunk: 0,
+            block: g.c_out,
+            w_dst: g.taps(),
+            w_src: g.kh * g.kw,
+        }
+    }
+
+    /// Sets the pitch and a band as tall as the grid.
+    fn lay(&mut self) {
+        let need = self.grid[1] + self.reach[1];
+        // Without phases, the zeros right of a row and those left of the next one can be the same.
+        self.pitch = need;
+        if self.phase[1] == 1 {
+            let lead = self.lead[1];
+            self.pitch = (need - lead).max(lead + self.src[1].min(need - lead)).max(self.grid[1]);
+        }
+        self.band = self.grid[0];
+    }
+
+    /// Chooses how a product is cut.
+    fn pick(&mut self) {
+        self.lay();
+        let (taps, [rows, cols]) = (self.taps(), self.grid);
+        let all = self.groups * self.dst_c;
+        self.block = if self.n >= 8 { all } else { divisor(all, 32) };
+        let area = rows * cols;
+        if self.n >= 8 && area < LANES {
+            self.fold = (2 * LANES).div_ceil(area).min(self.n);
+        }
+        // Sixty-fourths of a cycle for one image and group: products, and copies of rows.
+        let wide = |len: usize| len.next_multiple_of(LANES);
+        let copy = rows * (128 + 8 * cols);
+        let by_pitch = 2 * taps * self.dst_c * wide(rows * self.pitch) + self.dst_c * copy;
+        let by_cols = 2 * taps * self.dst_c * wide(self.fold * area) / self.fold + taps * copy;
+        self.packed = self.fold > 1 || (self.pitch != cols && by_cols < by_pitch);
+        let row = self.planes() * self.pitch;
+        let mut band = (STRIP / row).saturating_sub(self.reach[0]);
+        if self.packed {
+            band = band.min(STRIP / (taps * cols * self.fold));
+        }
+        self.band = band.max(4).min(rows);
+        self.chunk = (STRIP / taps / 8 * 8).clamp(8, self.dst_c.next_multiple_of(8)).min(self.dst_c);
+    }
+
+    /// Source channels times taps.
+    pub fn taps(&self) -> usize {
+        self.src_c * self.kernel[0] * self.kernel[1]
+    }
+
+    /// How many taps meet a sub-grid.
+    pub fn taps_of(&self, sub: [usize; 2]) -> usize {
+        let meet = |a: usize| (0..self.kernel[a]).filter(|k| self.tap(a, sub[a], *k).is_some()).count();
+        self.src_c * meet(0) * meet(1)
+    }
+
+    /// Planes of one image's strip.
+    pub fn planes(&self) -> usize {
+        self.src_c * self.phase[0] * self.phase[1]
+    }
+
+    /// Elements of a plane.
+    pub fn plane(&self) -> usize {
+        (self.band + self.reach[0]) * self.pitch
+    }
+
+    /// Elements of one image's strip.
+    pub fn planes_len(&self) -> usize {
+        self.planes() * self.plane()
+    }
+
+    /// Elements from one column row to the next, where columns are packed.
+    pub fn columns(&self) -> usize {
+        (self.fold * self.band * self.grid[1]).next_multiple_of(LANES)
+    }
+
+    /// Where tap `k` of axis `a` reads for sub-grid `sub`: (phase, shift); `None` if it never meets that sub-grid.
+    pub fn tap(&self, a: usize, sub: usize, k: usize) -> Option<(usize, usize)> {
+        let at = k * self.dilation[a];
+        if !self.back {
+            return Some((at % self.stride[a], at / self.stride[a]));
+        }
+        let at = (sub + self.pad[a] + self.lead[a] * self.stride[a]).checked_sub(at)?;
+        at.is_multiple_of(self.stride[a]).then_some((0, at / self.stride[a]))
+    }
+
+    /// Whether any tap reads phase `p` of axis `a`.
+    pub fn reads_phase(&self, a: usize, p: usize) -> bool {
+        self.phase[a] == 1 || (0..self.kernel[a]).any(|k| self.tap(a, 0, k).is_none_or(|t| t.0 == p))
+    }
+
+    /// Calls `f` with (source channel, tap of the kernel, offset in the strip), in the order of the sums.
+    pub fn each_tap(&self, sub: [usize; 2], mut f: impl FnMut(usize, usize, usize)) {
+        for c in 0..self.src_c {
+            for i in 0..self.kernel[0] {
+                let Some((p, down)) = self.tap(0, sub[0], i) else { continue };
+                for j in 0..self.kernel[1] {
+                    let Some((q, across)) = self.tap(1, sub[1], j) else { continue };
+                    let plane = (c * self.phase[0] + p) * self.phase[1] + q;
+                    f(c, i * self.kernel[1] + j, plane * self.plane() + down * self.pitch + across);
+                }
+            }
+        }
+    }
+
+    /// Rows and columns of sub-grid `sub`; zero where the output is smaller than the step.
+    pub fn sub_grid(&self, sub: [usize; 2]) -> [usize; 2] {
+        [0, 1].map(|a| self.dst[a].saturating_sub(sub[a]).div_ceil(self.step[a]))
+    }
+
+    /// (units, elements of the output per unit) of forward and backward-input.
+    pub fn units(&self) -> (usize, usize) {
+        let (area, all) = (self.dst[0] * self.dst[1], self.groups * self.dst_c);
+        if self.block == all {
+            (self.n.div_ceil(self.fold), self.fold * all * area)
+        } else {
+            (self.n * (all / self.block), self.block * area)
+        }
+    }
+}
+
+/// (image blocks, output channels of a unit) of the weight's gradient: a block has enough positions to be worth its
+/// sums over lanes, and there are enough units to share.
+pub(super) fn weight_blocks(g: &ConvGeom) -> (usize, usize) {
+    let blocks = if g.w_len() <= 1 << 14 { (g.n * g.out_h() * g.out_w() / 1024).clamp(1, g.n.clamp(1, 32)) } else { 1 };
+    (blocks, if blocks >= 8 { g.c_out } else { divisor(g.c_out, 16) })
+}

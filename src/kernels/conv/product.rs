@@ -1,0 +1,262 @@
+//! Correlations: the forward pass, and the input's gradient.
+//!
+//! Order of work: a segment of whole images (or of some channels of one) → group → chunk of packed weights → images →
+//! band of rows → sub-grid → block of channels. Each output element is one chain of sums over the taps, so none of
+//! these cuts shows in its bits. Used by the entry points beside it.
+
+use super::micro::{Span, block_rows, panel};
+use super::plan::{Corr, SLACK};
+use super::strip::{clear, copy_rows, load, spread, strip_len};
+use crate::kernels::float::Float;
+use std::ops::Range;
+
+/// The read operands.
+#[derive(Clone, Copy)]
+pub(super) struct Product<'a, T> {
+    pub src: &'a [T],
+    pub weight: &'a [T],
+    /// One value per output channel, or empty.
+    pub bias: &'a [T],
+    pub relu: bool,
+}
+
+/// Scratch of one lane, cut up.
+struct Room<'a, T> {
+    /// Offset of each tap in the strip, sub-grid after sub-grid.
+    offs: &'a mut [u32],
+    /// Offset of each column row.
+    even: &'a mut [u32],
+    weights: &'a mut [T],
+    strip: &'a mut [T],
+    cols: &'a mut [T],
+    stage: &'a mut [T],
+}
+
+/// The part of the output that one step of the walk computes.
+#[derive(Clone, Copy)]
+struct Part {
+    /// First image, and number of images side by side.
+    image: usize,
+    images: usize,
+    group: usize,
+    /// Output channels of the group.
+    from: usize,
+    to: usize,
+    /// First output row of the band, counted in a sub-grid.
+    row: usize,
+}
+
+/// Positions of a band in a product: at the strip's pitch, or together.
+fn stage_len(c: &Corr) -> usize {
+    let together = c.columns();
+    let apart = (c.band * c.pitch).next_multiple_of(SLACK);
+    8 * together.max(apart)
+}
+
+/// Rows of packed weights, with those of the padding.
+fn packed_rows(c: &Corr) -> usize {
+    c.chunk + 8
+}
+
+/// Elements of scratch that a lane needs.
+pub(super) fn scratch_len(c: &Corr) -> usize {
+    let cols = if c.packed { c.taps() * c.columns() + SLACK } else { 0 };
+    2 * c.taps() + packed_rows(c) * c.taps() + strip_len(c, 1) + cols + stage_len(c)
+}
+
+fn room<'a, T: Float>(c: &Corr, scratch: &'a mut [T]) -> Room<'a, T> {
+    let taps = c.taps();
+    let (offs, rest) = scratch.split_at_mut(taps);
+    let (even, rest) = rest.split_at_mut(taps);
+    let (weights, rest) = rest.split_at_mut(packed_rows(c) * taps);
+    let (strip, rest) = rest.split_at_mut(strip_len(c, 1));
+    let (cols, stage) = rest.split_at_mut(rest.len() - stage_len(c));
+    let (offs, even) = (bytemuck::cast_slice_mut(offs), bytemuck::cast_slice_mut(even));
+    Room { offs: &mut offs[..taps], even: &mut even[..taps], weights, strip, cols, stage }
+}
+
+/// Computes some units of a correlation; `dst` holds them.
+pub(super) fn correlate<T: Float>(c: &Corr, p: Product<'_, T>, units: Range<usize>, dst: &mut [T], scratch: &mut [T]) {
+    let (_, per_unit) = c.units();
+    let (area, all) = (c.dst[0] * c.dst[1], c.groups * c.dst_c);
+    // Planes of the output, counted over all images and channels.
+    let first = units.start * (per_unit / area);
+    let last = first + dst.len() / area;
+    let mut room = room(c, &mut scratch[..scratch_len(c)]);
+    clear(room.strip);
+    for (k, even) in room.even.iter_mut().enumerate() {
+        *even = (k * c.columns()) as u32;
+    }
+    let mut at = first;
+    while at < last {
+        let (image, from) = (at / all, at % all);
+        let whole = if from == 0 { (last - at) / all } else { 0 };
+        let (images, count) = if whole > 0 { (whole, all) } else { (1, (all - from).min(last - at)) };
+        let dst = &mut dst[(at - first) * area..][..images * count * area];
+        segment(c, p, image..image + images, from..from + count, dst, &mut room);
+        at += images * count;
+    }
+}
+
+/// All images of a segment, for a range of output channels counted over all groups.
+fn segment<T: Float>(
+    c: &Corr,
+    p: Product<'_, T>,
+    images: Range<usize>,
+    channels: Range<usize>,
+    dst: &mut [T],
+    room: &mut Room<'_, T>,
+) {
+    let area = c.dst[0] * c.dst[1];
+    for group in channels.start / c.dst_c..channels.end.div_ceil(c.dst_c) {
+        let base = group * c.dst_c;
+        let (lo, hi) = (channels.start.max(base) - base, channels.end.min(base + c.dst_c) - base);
+        for from in (lo..hi).step_by(c.chunk) {
+            let to = (from + c.chunk).min(hi);
+            pack(c, p.weight, group, from..to, room);
+            for image in images.clone().step_by(c.fold) {
+                let part = Part { image, images: c.fold.min(images.end - image), group, from, to, row: 0 };
+                // The output's planes of these images start at this group's channel `from`.
+                let skip = (image - images.start) * channels.len() + base + from - channels.start;
+                for row in (0..c.grid[0]).step_by(c.band) {
+                    let dst = &mut dst[skip * area..];
+                    band(c, p, Part { row, ..part }, channels.len() * area, dst, room);
+                }
+            }
+        }
+    }
+}
+
+/// Writes the weights of a range of output channels as blocks of [tap][channel], and the offsets of the taps.
+fn pack<T: Float>(c: &Corr, weight: &[T], group: usize, channels: Range<usize>, room: &mut Room<'_, T>) {
+    let weight = &weight[group * c.taps() * c.dst_c..];
+    let (mut k0, mut at) = (0, 0);
+    for sub in subs(c) {
+        let mut k = k0;
+        c.each_tap(sub, |_, _, off| {
+            room.offs[k] = off as u32;
+            k += 1;
+        });
+        let mut from = channels.start;
+        while from < channels.end {
+            let m = block_rows(channels.end - from);
+            let real = m.min(channels.end - from);
+            let mut block = room.weights[at..at + (k - k0) * m].chunks_exact_mut(m);
+            c.each_tap(sub, |src, tap, _| {
+                let Some(row) = block.next() else { return };
+                let w = weight[from * c.w_dst + src * c.w_src + tap..].iter().step_by(c.w_dst);
+                row[real..].fill(T::ZERO);
+                row[..real].iter_mut().zip(w).for_each(|(r, w)| *r = *w);
+            });
+            at += (k - k0) * m;
+            from += real;
+        }
+        k0 = k;
+    }
+}
+
+/// The sub-grids of the output.
+fn subs(c: &Corr) -> impl Iterator<Item = [usize; 2]> + use<> {
+    let [rows, cols] = c.step;
+    (0..rows * cols).map(move |s| [s / cols, s % cols])
+}
+
+/// One band of rows of one image (or of a few small ones), for a chunk of channels.
+fn band<T: Float>(c: &Corr, p: Product<'_, T>, part: Part, stride: usize, dst: &mut [T], room: &mut Room<'_, T>) {
+    let pixels = c.src[0] * c.src[1];
+    let image = |i: usize| &p.src[((part.image + i) * c.groups + part.group) * c.src_c * pixels..][..c.src_c * pixels];
+    let (mut k0, mut at) = (0, 0);
+    if !c.packed {
+        load(c, image(0), part.row, room.strip);
+    }
+    for (i, sub) in subs(c).enumerate() {
+        let taps = c.taps_of(sub);
+        let [rows, cols] = c.sub_grid(sub);
+        let rows = rows.saturating_sub(part.row).min(c.band);
+        if c.packed {
+            for one in 0..part.images {
+                if i == 0 || part.images > 1 {
+                    load(c, image(one), part.row, room.strip);
+                }
+                for (off, col) in room.offs[k0..k0 + taps].iter().zip(room.cols.chunks_exact_mut(c.columns())) {
+                    copy_rows(&room.strip[*off as usize..], c.pitch, &mut col[one * rows * cols..], cols, cols, rows);
+                }
+            }
+        }
+        let job = Job { sub, rows, cols, taps: k0..k0 + taps, at };
+        at += blocks(c, p, part, &job, stride, dst, room);
+        k0 += taps;
+    }
+}
+
+/// One sub-grid's product.
+struct Job {
+    sub: [usize; 2],
+    rows: usize,
+    cols: usize,
+    /// Which of the offsets are its taps.
+    taps: Range<usize>,
+    /// Where its weights start.
+    at: usize,
+}
+
+/// All blocks of channels of one product; returns the number of packed weights that it went through.
+fn blocks<T: Float>(
+    c: &Corr,
+    p: Product<'_, T>,
+    part: Part,
+    job: &Job,
+    stride: usize,
+    dst: &mut [T],
+    room: &mut Room<'_, T>,
+) -> usize {
+    let (area, taps) = (c.dst[0] * c.dst[1], job.taps.len());
+    let pitch = if c.packed { job.cols } else { c.pitch };
+    let width = match (job.rows * job.cols, c.packed) {
+        (0, _) => 0,
+        (area, true) => part.images * area,
+        _ => (job.rows - 1) * pitch + job.cols,
+    };
+    let (offs, b) =
+        if c.packed { (&room.even[..taps], &*room.cols) } else { (&room.offs[job.taps.clone()], &*room.strip) };
+    let (mut m0, mut at) = (part.from, job.at);
+    while m0 < part.to {
+        let m = block_rows(part.to - m0);
+        let rows = m.min(part.to - m0);
+        let a = &room.weights[at..at + taps * m];
+        let bias = if p.bias.is_empty() { p.bias } else { &p.bias[part.group * c.dst_c + m0..][..rows] };
+        let dst = &mut dst[(m0 - part.from) * area..];
+        if width > 0 && c.step == [1, 1] && pitch == job.cols && part.images == 1 {
+            let span = Span { rows, width, ld: area, relu: p.relu };
+            panel(m, a, offs, b, bias, span, &mut dst[part.row * job.cols..]);
+        } else if width > 0 {
+            let ld = width.next_multiple_of(LINE);
+            panel(m, a, offs, b, bias, Span { rows, width, ld, relu: p.relu }, room.stage);
+            unstage(c, part, job, [pitch, ld, rows, stride], room.stage, dst);
+        }
+        at += taps * m;
+        m0 += rows;
+    }
+    at - job.at
+}
+
+/// Rows of the stage start at multiples of this.
+const LINE: usize = 16;
+
+/// Copies a block from the stage to its places in the output.
+fn unstage<T: Float>(c: &Corr, part: Part, job: &Job, n: [usize; 4], stage: &[T], dst: &mut [T]) {
+    let ([pitch, ld, rows, stride], [h, w]) = (n, c.dst);
+    for image in 0..part.images {
+        for m in 0..rows {
+            let from = &stage[m * ld + image * job.rows * pitch..][..(job.rows - 1) * pitch + job.cols];
+            let plane = &mut dst[image * stride + m * h * w..][..h * w];
+            if c.step == [1, 1] {
+                copy_rows(from, pitch, &mut plane[part.row * w..], w, job.cols, job.rows);
+            } else {
+                let at = (part.row * c.step[0] + job.sub[0]) * w + job.sub[1];
+                let to = &mut plane[at..];
+                spread(from, pitch, to, w, c.step, job.cols);
+            }
+        }
+    }
+}

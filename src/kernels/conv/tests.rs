@@ -1,0 +1,338 @@
+//! Convolutions against seven naive loops, their adjoint identities, and the independence of bits from unit ranges.
+
+use super::*;
+use crate::kernels::simd::{Isa, detect, limit};
+
+/// A pseudo-random value in −1..1.
+fn noise(i: usize, seed: usize) -> f64 {
+    let h = (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (seed as u64 + 7).wrapping_mul(0xD1B5_4A32_D192_ED03);
+    let h = (h ^ (h >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    ((h >> 11) as f64) / (1u64 << 52) as f64 - 1.0
+}
+
+fn fill<T: Float>(len: usize, seed: usize) -> Vec<T> {
+    (0..len).map(|i| T::from_f64(noise(i, seed))).collect()
+}
+
+fn geom(n: usize, c: [usize; 2], hw: [usize; 2], k: [usize; 2]) -> ConvGeom {
+    let one = ConvGeom { stride: [1, 1], dilation: [1, 1], groups: 1, ..ConvGeom::default() };
+    ConvGeom { n, c_in: c[0], c_out: c[1], h: hw[0], w: hw[1], kh: k[0], kw: k[1], ..one }
+}
+
+/// Calls `f(x index, weight index, y index)` for every product of the convolution.
+fn each(g: &ConvGeom, mut f: impl FnMut(usize, usize, usize)) {
+    let (ho, wo, ci, co) = (g.out_h(), g.out_w(), g.c_in / g.groups, g.c_out / g.groups);
+    for y in 0..g.y_len() {
+        let (ow, oh, o, n) = (y % wo, y / wo % ho, y / (wo * ho) % g.c_out, y / (wo * ho * g.c_out));
+        for k in 0..g.taps() {
+            let (j, i, c) = (k % g.kw, k / g.kw % g.kh, k / (g.kw * g.kh));
+            let h = (oh * g.stride[0] + i * g.dilation[0]).wrapping_sub(g.pad[0]);
+            let w = (ow * g.stride[1] + j * g.dilation[1]).wrapping_sub(g.pad[2]);
+            if h < g.h && w < g.w {
+                f(((n * g.c_in + o / co * ci + c) * g.h + h) * g.w + w, o * g.taps() + k, y);
+            }
+        }
+    }
+}
+
+fn ranges(count: usize, cuts: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..cuts).map(move |i| count * i / cuts..count * (i + 1) / cuts)
+}
+
+/// Runs a kernel in `cuts` ranges; scratch holds NaN at the start of each.
+fn run<T: Float>(
+    u: Units,
+    len: usize,
+    scratch: usize,
+    cuts: usize,
+    f: impl Fn(Range<usize>, &mut [T], &mut [T]),
+) -> Vec<T> {
+    let mut out = vec![T::NAN; len];
+    for r in ranges(u.count, cuts) {
+        let mut scratch = vec![T::NAN; scratch];
+        let (lo, hi) = ((r.start * u.per_unit).min(len), (r.end * u.per_unit).min(len));
+        f(r, &mut out[lo..hi], &mut scratch);
+    }
+    out
+}
+
+fn forward<T: Float>(g: &ConvGeom, x: &[T], w: &[T], bias: &[T], relu: bool, cuts: usize) -> Vec<T> {
+    run(conv2d_units(g), g.y_len(), conv2d_scratch(g), cuts, |r, y, s| conv2d(g, x, w, bias, relu, r, y, s))
+}
+
+fn input<T: Float>(g: &ConvGeom, dy: &[T], w: &[T], cuts: usize) -> Vec<T> {
+    let (u, s) = (conv2d_backward_input_units(g), conv2d_backward_input_scratch(g));
+    run(u, g.x_len(), s, cuts, |r, dx, s| conv2d_backward_input(g, dy, w, r, dx, s))
+}
+
+fn weight<T: Float>(g: &ConvGeom, x: &[T], dy: &[T], cuts: usize) -> Vec<T> {
+    let (u, s) = (conv2d_backward_weight_units(g), conv2d_backward_weight_scratch(g));
+    let blocks = conv2d_weight_parts(g);
+    let parts = run(u, blocks * g.w_len(), s, cuts, |r, p, s| conv2d_backward_weight(g, x, dy, r, p, s));
+    let mut dw = vec![T::NAN; g.w_len()];
+    for (i, dw) in dw.chunks_mut(COMBINE_UNIT).enumerate() {
+        conv2d_weight_combine(&parts, g.w_len(), i * COMBINE_UNIT, dw);
+    }
+    dw
+}
+
+fn close<T: Float>(got: &[T], want: &[f64], tol: f64, what: &str, g: &ConvGeom) {
+    assert_eq!(got.len(), want.len());
+    for (i, (a, b)) in got.iter().zip(want).enumerate() {
+        assert!((a.to_f64() - b).abs() <= tol * (1.0 + b.abs()), "{what}[{i}]: {a:?} for {b} in {g:?}");
+    }
+}
+
+fn same<T: Float>(a: &[T], b: &[T], what: &str, g: &ConvGeom) {
+    assert_eq!(bytemuck::cast_slice::<T, u8>(a), bytemuck::cast_slice::<T, u8>(b), "{what} in {g:?}");
+}
+
+fn check<T: Float>(g: &ConvGeom, tol: f64) {
+    g.validate().unwrap();
+    assert_eq!(ConvGeom::from_words(&g.to_words()), *g);
+    let (x, w) = (fill::<T>(g.x_len(), 1), fill::<T>(g.w_len(), 2));
+    let (dy, b) = (fill::<T>(g.y_len(), 3), fill::<T>(g.c_out, 4));
+    let (mut y, mut dx, mut dw) = (vec![0.0; g.y_len()], vec![0.0; g.x_len()], vec![0.0; g.w_len()]);
+    each(g, |i, k, o| {
+        y[o] += x[i].to_f64() * w[k].to_f64();
+        dx[i] += dy[o].to_f64() * w[k].to_f64();
+        dw[k] += dy[o].to_f64() * x[i].to_f64();
+    });
+    let got = forward(g, &x, &w, &[], false, 1);
+    close(&got, &y, tol, "y", g);
+    let area = (g.out_h() * g.out_w()).max(1);
+    let full: Vec<f64> = y.iter().enumerate().map(|(i, v)| (v + b[i / area % g.c_out].to_f64()).max(0.0)).collect();
+    close(&forward(g, &x, &w, &b, true, 1), &full, tol, "relu(y + b)", g);
+    let got_dx = input(g, &dy, &w, 1);
+    close(&got_dx, &dx, tol, "dx", g);
+    let got_dw = weight(g, &x, &dy, 1);
+    close(&got_dw, &dw, tol, "dw", g);
+    for cuts in [2, 3, 7] {
+        same(&got, &forward(g, &x, &w, &[], false, cuts), "y", g);
+        same(&got_dx, &input(g, &dy, &w, cuts), "dx", g);
+        same(&got_dw, &weight(g, &x, &dy, cuts), "dw", g);
+    }
+}
+
+fn dot<T: Float>(a: &[T], b: &[T]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a.to_f64() * b.to_f64()).sum()
+}
+
+fn adjoint(g: &ConvGeom) {
+    let (x, w, dy) = (fill::<f64>(g.x_len(), 5), fill::<f64>(g.w_len(), 6), fill::<f64>(g.y_len(), 7));
+    let y = dot(&forward(g, &x, &w, &[], false, 1), &dy);
+    let tol = 1e-10 * (1.0 + y.abs());
+    assert!((dot(&input(g, &dy, &w, 1), &x) - y).abs() < tol, "{g:?}");
+    assert!((dot(&weight(g, &x, &dy, 1), &w) - y).abs() < tol, "{g:?}");
+}
+
+/// Shapes chosen for what they exercise.
+fn shapes() -> Vec<ConvGeom> {
+    let g = geom;
+    vec![
+        g(2, [1, 1], [1, 1], [1, 1]),
+        g(0, [2, 3], [5, 5], [3, 3]),
+        g(3, [2, 3], [5, 6], [3, 3]),
+        // stride > kernel
+        ConvGeom { stride: [3, 4], ..g(2, [2, 5], [11, 13], [2, 1]) },
+        ConvGeom { stride: [5, 5], pad: [1, 0, 2, 1], ..g(1, [2, 2], [3, 4], [2, 2]) },
+        // stride 2, odd and even sizes
+        ConvGeom { stride: [2, 2], pad: [1, 1, 1, 1], ..g(2, [3, 7], [9, 10], [3, 3]) },
+        ConvGeom { stride: [2, 1], pad: [0, 2, 1, 0], ..g(9, [3, 4], [8, 7], [4, 2]) },
+        // dilation
+        ConvGeom { dilation: [2, 3], pad: [2, 1, 3, 4], ..g(2, [2, 3], [9, 12], [3, 3]) },
+        ConvGeom { dilation: [3, 2], stride: [2, 3], pad: [3, 3, 2, 2], ..g(2, [2, 3], [12, 9], [3, 4]) },
+        ConvGeom { dilation: [2, 2], stride: [2, 2], pad: [1, 2, 1, 2], ..g(2, [2, 3], [12, 9], [3, 3]) },
+        // groups, depthwise, depthwise with a multiplier
+        ConvGeom { groups: 2, ..g(2, [4, 6], [6, 6], [3, 3]) },
+        ConvGeom { groups: 6, pad: [1, 1, 1, 1], ..g(9, [6, 6], [7, 9], [3, 3]) },
+        ConvGeom { groups: 4, pad: [1, 1, 1, 1], stride: [2, 2], ..g(1, [4, 12], [7, 9], [3, 3]) },
+        ConvGeom { groups: 3, ..g(3, [9, 15], [4, 4], [2, 3]) },
+        // padding beyond the kernel, on one side or all
+        ConvGeom { pad: [4, 5, 3, 6], ..g(2, [2, 3], [3, 2], [2, 2]) },
+        ConvGeom { pad: [0, 7, 0, 0], stride: [2, 3], ..g(2, [2, 3], [5, 7], [3, 3]) },
+        ConvGeom { pad: [1, 0, 1, 0], ..g(2, [2, 3], [8, 8], [3, 3]) },
+        ConvGeom { pad: [0, 1, 0, 1], ..g(2, [2, 3], [8, 8], [3, 3]) },
+        ConvGeom { pad: [3, 3, 140, 150], ..g(1, [1, 2], [3, 3], [2, 2]) },
+        // 1 × 1 images, kernels as large as the image, many small images side by side
+        g(20, [5, 9], [1, 1], [1, 1]),
+        ConvGeom { pad: [1, 1, 1, 1], ..g(17, [5, 9], [1, 1], [3, 3]) },
+        g(9, [4, 10], [3, 5], [3, 5]),
+        ConvGeom { pad: [1, 1, 1, 1], ..g(19, [3, 4], [2, 3], [3, 3]) },
+        ConvGeom { stride: [2, 2], pad: [1, 1, 1, 1], ..g(19, [3, 4], [4, 4], [3, 3]) },
+        // one row, one column
+        ConvGeom { pad: [0, 0, 2, 2], ..g(2, [2, 3], [1, 40], [1, 5]) },
+        ConvGeom { pad: [2, 2, 0, 0], ..g(2, [2, 3], [40, 1], [5, 1]) },
+        // small digits and LeNet
+        ConvGeom { pad: [1, 1, 1, 1], ..g(10, [1, 16], [8, 8], [3, 3]) },
+        ConvGeom { pad: [1, 1, 1, 1], ..g(5, [16, 32], [8, 8], [3, 3]) },
+        ConvGeom { pad: [1, 1, 1, 1], ..g(9, [16, 32], [4, 4], [3, 3]) },
+        ConvGeom { pad: [2, 2, 2, 2], ..g(9, [1, 6], [28, 28], [5, 5]) },
+        g(8, [6, 16], [14, 14], [5, 5]),
+        // 1 × 1 kernels
+        g(2, [7, 17], [9, 5], [1, 1]),
+        ConvGeom { stride: [2, 2], ..g(2, [7, 17], [9, 6], [1, 1]) },
+        // several bands and rows longer than a tile
+        ConvGeom { pad: [1, 1, 1, 1], ..g(1, [3, 11], [70, 75], [3, 3]) },
+    ]
+}
+
+#[test]
+fn matches_naive_loops_in_f64() {
+    shapes().iter().for_each(|g| check::<f64>(g, 1e-11));
+}
+
+#[test]
+fn matches_naive_loops_in_f32() {
+    shapes().iter().for_each(|g| check::<f32>(g, 2e-4));
+}
+
+#[test]
+fn gradients_are_adjoints() {
+    shapes().iter().for_each(adjoint);
+}
+
+/// A small generator of shapes: everything varies, most of it oddly.
+#[test]
+fn matches_on_drawn_shapes() {
+    let mut tried = 0;
+    for seed in 0..400 {
+        let draw = |i: usize, n: usize| ((noise(i, seed + 100) + 1.0) * 0.5 * n as f64) as usize;
+        let groups = 1 + draw(0, 3);
+        let g = ConvGeom {
+            n: draw(1, 12),
+            c_in: groups * (1 + draw(2, 3)),
+            h: 1 + draw(3, 12),
+            w: 1 + draw(4, 20),
+            c_out: groups * (1 + draw(5, 10)),
+            kh: 1 + draw(6, 4),
+            kw: 1 + draw(7, 4),
+            stride: [1 + draw(8, 3), 1 + draw(9, 3)],
+            pad: [draw(10, 5), draw(11, 5), draw(12, 5), draw(13, 5)],
+            dilation: [1 + draw(14, 3), 1 + draw(15, 3)],
+            groups,
+        };
+        if g.validate().is_ok() {
+            check::<f64>(&g, 1e-11);
+            adjoint(&g);
+            tried += 1;
+        }
+    }
+    assert!(tried > 200);
+}
+
+#[test]
+fn long_sums_go_through_several_chunks() {
+    let g = ConvGeom { pad: [1, 1, 1, 1], ..geom(1, [96, 40], [66, 60], [3, 3]) };
+    adjoint(&g);
+    let g = ConvGeom { pad: [1, 1, 1, 1], ..geom(2, [512, 520], [3, 3], [3, 3]) };
+    adjoint(&g);
+}
+
+#[test]
+fn every_instruction_set_gives_the_same_bits() {
+    let g = ConvGeom { pad: [1, 1, 1, 1], ..geom(3, [5, 13], [9, 21], [3, 3]) };
+    let (x, w, dy) = (fill::<f32>(g.x_len(), 1), fill::<f32>(g.w_len(), 2), fill::<f32>(g.y_len(), 3));
+    let all = || [forward(&g, &x, &w, &[], true, 1), input(&g, &dy, &w, 1), weight(&g, &x, &dy, 1)];
+    let best = all();
+    for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
+        limit(isa);
+        all().iter().zip(&best).for_each(|(a, b)| same(a, b, "bits", &g));
+    }
+    limit(detect());
+}
+
+/// NaN and infinities reach exactly the elements that use them.
+#[test]
+fn nan_reaches_only_what_reads_it() {
+    for g in shapes().into_iter().filter(|g| g.x_len() > 0 && g.x_len() < 20_000) {
+        let (x, w) = (fill::<f32>(g.x_len(), 1), fill::<f32>(g.w_len(), 2));
+        let dy = fill::<f32>(g.y_len(), 3);
+        for at in [0, g.w - 1, g.x_len() / 2, g.x_len() - 1] {
+            let mut bad = x.clone();
+            bad[at] = f32::NAN;
+            let (mut y, mut dw) = (vec![false; g.y_len()], vec![false; g.w_len()]);
+            each(&g, |i, k, o| {
+                y[o] |= i == at;
+                dw[k] |= i == at;
+            });
+            let nan = |v: &[f32]| v.iter().map(|v| v.is_nan()).collect::<Vec<_>>();
+            assert_eq!(nan(&forward(&g, &bad, &w, &[], true, 1)), y, "y of {g:?}");
+            assert_eq!(nan(&weight(&g, &bad, &dy, 1)), dw, "dw of {g:?}");
+        }
+        for at in [0, g.y_len() / 2, g.y_len() - 1] {
+            let mut bad = dy.clone();
+            bad[at] = f32::NAN;
+            let mut dx = vec![false; g.x_len()];
+            each(&g, |i, _, o| dx[i] |= o == at);
+            let got: Vec<bool> = input(&g, &bad, &w, 1).iter().map(|v| v.is_nan()).collect();
+            assert_eq!(got, dx, "dx of {g:?}");
+        }
+    }
+}
+
+#[test]
+fn bad_geometries_are_errors() {
+    let good = geom(1, [2, 4], [5, 5], [3, 3]);
+    assert!(good.validate().is_ok());
+    let bad = [
+        ConvGeom { c_in: 0, ..good },
+        ConvGeom { w: 0, ..good },
+        ConvGeom { kh: 0, ..good },
+        ConvGeom { kh: 6, ..good },
+        ConvGeom { stride: [0, 1], ..good },
+        ConvGeom { dilation: [1, 0], ..good },
+        ConvGeom { dilation: [1, 3], ..good },
+        ConvGeom { groups: 3, ..good },
+        ConvGeom { groups: 0, ..good },
+        ConvGeom { pad: [usize::MAX, 1, 0, 0], ..good },
+        ConvGeom { dilation: [usize::MAX, 1], ..good },
+        ConvGeom { h: usize::MAX, ..good },
+    ];
+    bad.iter().for_each(|g| assert!(g.validate().is_err(), "{g:?}"));
+    assert_eq!(ConvGeom { kh: 6, ..good }.out_h(), 0);
+}
+
+/// Prints GFLOP/s: `cargo test --release conv_speed -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn conv_speed() {
+    let pad = |p: usize, g: ConvGeom| ConvGeom { pad: [p; 4], ..g };
+    let all = [
+        ("LeNet 1x28x28 5x5->6", pad(2, geom(64, [1, 6], [28, 28], [5, 5]))),
+        ("LeNet 6x14x14 5x5->16", geom(64, [6, 16], [14, 14], [5, 5])),
+        ("1x8x8 3x3->16", pad(1, geom(32, [1, 16], [8, 8], [3, 3]))),
+        ("16x8x8 3x3->32", pad(1, geom(32, [16, 32], [8, 8], [3, 3]))),
+        ("16x4x4 3x3->32", pad(1, geom(32, [16, 32], [4, 4], [3, 3]))),
+        ("64x56x56 3x3->64", pad(1, geom(8, [64, 64], [56, 56], [3, 3]))),
+        ("64x56x56 3x3->64 s2", ConvGeom { stride: [2, 2], ..pad(1, geom(8, [64, 64], [56, 56], [3, 3])) }),
+        ("256x14x14 1x1->256", geom(8, [256, 256], [14, 14], [1, 1])),
+        ("512x7x7 3x3->512", pad(1, geom(8, [512, 512], [7, 7], [3, 3]))),
+        ("64x56x56 depthwise", ConvGeom { groups: 64, ..pad(1, geom(8, [64, 64], [56, 56], [3, 3])) }),
+        ("16x64x64 3x3->16 n1", pad(1, geom(1, [16, 16], [64, 64], [3, 3]))),
+    ];
+    for (name, g) in all {
+        let (x, w, dy) = (fill::<f32>(g.x_len(), 1), fill::<f32>(g.w_len(), 2), fill::<f32>(g.y_len(), 3));
+        let flops = 2.0 * (g.y_len() * g.taps()) as f64;
+        let (mut y, mut dx) = (vec![0f32; g.y_len()], vec![0f32; g.x_len()]);
+        let mut dw = vec![0f32; conv2d_weight_parts(&g) * g.w_len()];
+        let need = [conv2d_scratch(&g), conv2d_backward_input_scratch(&g), conv2d_backward_weight_scratch(&g)];
+        let mut s = vec![0f32; need.into_iter().max().unwrap()];
+        let time = |f: &mut dyn FnMut()| {
+            let mut best = f64::INFINITY;
+            for _ in 0..7 {
+                let t = std::time::Instant::now();
+                let reps = (2e7 / flops).ceil() as usize;
+                (0..reps).for_each(|_| f());
+                best = best.min(t.elapsed().as_secs_f64() / reps as f64);
+            }
+            flops / best * 1e-9
+        };
+        let f = time(&mut || conv2d(&g, &x, &w, &[], false, 0..conv2d_units(&g).count, &mut y, &mut s));
+        let i =
+            time(&mut || conv2d_backward_input(&g, &dy, &w, 0..conv2d_backward_input_units(&g).count, &mut dx, &mut s));
+        let units = conv2d_backward_weight_units(&g).count;
+        let k = time(&mut || conv2d_backward_weight(&g, &x, &dy, 0..units, &mut dw, &mut s));
+        println!("{name:24} forward {f:6.1}  input {i:6.1}  weight {k:6.1}  scratch {need:?}");
+    }
+}

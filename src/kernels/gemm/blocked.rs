@@ -1,0 +1,166 @@
+//! The general product: cache blocks around register tiles.
+//!
+//! Blocks of A stay in L2 while strips of B, one tile wide, stay in L1; what a tile could not read well in place is
+//! packed into scratch first. Sums that span blocks of k go on from C, so block sizes do not show in the bits.
+//! Only `mod.rs` calls this.
+
+use super::desc::Gemm;
+use super::epilogue::Epilogue;
+use super::pack::{Block, pack};
+use super::tile::{GemmFloat, Level, Tile};
+
+/// Bytes of one strip of B: two thirds of a 48 KB L1.
+const STRIP: usize = 32 << 10;
+/// Bytes of the block of A: half of a 2 MiB L2.
+const BLOCK_A: usize = 1 << 20;
+/// Bytes in a row of the widest usual strip: two AVX-512 vectors.
+const STRIP_ROW: usize = 128;
+/// Bytes of B that are packed at once.
+const BLOCK_B: usize = 256 << 10;
+
+/// Which operands are packed, and the sizes of the blocks, in elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pack_a: bool,
+    pack_b: bool,
+    mc: usize,
+    kc: usize,
+    nc: usize,
+}
+
+impl Plan {
+    /// The plan of a product, from its shape alone.
+    pub fn new<T>(g: &Gemm) -> Plan {
+        let size = size_of::<T>();
+        let pack_b = g.b.col != 1 || (g.m >= 48 && g.k * g.n * size > STRIP);
+        let pack_a = (g.a.col != 1 && g.a.row != 1) || (g.m >= 48 && g.n >= 256 && g.k >= 64);
+        let kc = (STRIP / STRIP_ROW).min(g.k).max(1);
+        let mc = (BLOCK_A / size / kc).min(g.m);
+        let nc = (BLOCK_B / size / kc).min(g.n);
+        Plan { pack_a, pack_b, mc, kc, nc }
+    }
+
+    /// Elements of scratch that `product` needs.
+    pub fn scratch(&self) -> usize {
+        let a = if self.pack_a { (self.mc + PAD) * (self.kc + PAD) } else { 0 };
+        let b = if self.pack_b { self.kc * self.nc } else { 0 };
+        a + b
+    }
+}
+
+/// Elements added to the lines of a packed block of A, so that lines do not share cache sets.
+const PAD: usize = 16;
+
+/// Some rows of one product of a batch.
+pub struct Product<'a, T> {
+    /// A, from the first row.
+    pub a: &'a [T],
+    /// B.
+    pub b: &'a [T],
+    /// The rows of C.
+    pub c: &'a mut [T],
+}
+
+/// A block of an operand, packed or in place.
+struct View<'a, T> {
+    data: &'a [T],
+    row: usize,
+    col: usize,
+}
+
+/// Computes some rows of a product.
+pub fn product<T: GemmFloat>(
+    level: Level,
+    g: &Gemm,
+    plan: &Plan,
+    p: Product<'_, T>,
+    end: &Epilogue<'_, T>,
+    scratch: &mut [T],
+) {
+    let (scratch_a, scratch_b) = scratch.split_at_mut(if plan.pack_a { (plan.mc + PAD) * (plan.kc + PAD) } else { 0 });
+    for (ic, c) in p.c.chunks_mut(plan.mc * g.n).enumerate() {
+        let (ic, rows) = (ic * plan.mc, c.len() / g.n);
+        for pc in (0..g.k).step_by(plan.kc) {
+            let k = plan.kc.min(g.k - pc);
+            let a = View { data: &p.a[ic * g.a.row + pc * g.a.col..], row: g.a.row, col: g.a.col };
+            let a = if plan.pack_a { pack_a(level, a, rows, k, scratch_a) } else { a };
+            for jc in (0..g.n).step_by(plan.nc) {
+                let cols = plan.nc.min(g.n - jc);
+                let b = View { data: &p.b[pc * g.b.row + jc * g.b.col..], row: g.b.row, col: g.b.col };
+                let add = g.accumulate || pc > 0;
+                let part = Part { rows, cols, k, c: &mut c[jc..], n: g.n, add };
+                let buffer = plan.pack_b.then_some(&mut *scratch_b);
+                strips(level, &a, b, part, buffer);
+                if pc + k == g.k {
+                    end.apply(c, g.n, jc, cols);
+                }
+            }
+        }
+    }
+}
+
+/// A block of C and the length of the sums to add to it.
+struct Part<'a, T> {
+    rows: usize,
+    cols: usize,
+    k: usize,
+    c: &'a mut [T],
+    n: usize,
+    add: bool,
+}
+
+/// Computes a block of C, strip by strip.
+fn strips<T: GemmFloat>(level: Level, a: &View<'_, T>, b: View<'_, T>, part: Part<'_, T>, buffer: Option<&mut [T]>) {
+    let Part { rows, cols, k, c, n, add } = part;
+    let (high, _) = T::shape(level, rows);
+    let tiles = rows.div_ceil(high);
+    let tallest = rows.div_ceil(tiles);
+    let mut buffer = buffer;
+    let mut j = 0;
+    while j < cols {
+        let width = T::width(level, tallest, cols - j);
+        let from = &b.data[j * b.col..];
+        let strip = match buffer.as_deref_mut() {
+            Some(buffer) => {
+                let block = Block { src: from, outer_step: b.row, inner_step: b.col, outer: k, inner: width };
+                pack(level, block, buffer, width);
+                View { data: &*buffer, row: width, col: 1 }
+            }
+            None => View { data: from, row: b.row, col: 1 },
+        };
+        let mut i = 0;
+        for t in 0..tiles {
+            let height = (rows - i).div_ceil(tiles - t);
+            T::tile(
+                level,
+                Tile {
+                    a: &a.data[i * a.row..],
+                    a_row: a.row,
+                    a_col: a.col,
+                    b: strip.data,
+                    b_row: strip.row,
+                    k,
+                    c: &mut c[i * n + j..],
+                    c_row: n,
+                    rows: height,
+                    cols: width,
+                    add,
+                },
+            );
+            i += height;
+        }
+        j += width;
+    }
+}
+
+/// Copies a block of A, keeping its adjacent elements adjacent.
+fn pack_a<'a, T: GemmFloat>(level: Level, a: View<'_, T>, rows: usize, k: usize, to: &'a mut [T]) -> View<'a, T> {
+    if a.row == 1 {
+        let step = rows + PAD;
+        pack(level, Block { src: a.data, outer_step: a.col, inner_step: 1, outer: k, inner: rows }, to, step);
+        return View { data: to, row: 1, col: step };
+    }
+    let step = k + PAD;
+    pack(level, Block { src: a.data, outer_step: a.row, inner_step: a.col, outer: rows, inner: k }, to, step);
+    View { data: to, row: step, col: 1 }
+}

@@ -1,0 +1,225 @@
+//! The descriptor of a batched matrix product: shape, strides, epilogue.
+//!
+//! Invariant: C is dense and row-major, [batch.., m, n]. Everything that decides the order of a sum is in here, so two
+//! calls with equal descriptors give equal bits however their units are split. Op lowerings build it; [`Gemm::to_words`]
+//! is how it travels through the kernel ABI.
+
+use super::blocked::Plan;
+use super::epilogue::Act;
+use super::tile::GemmFloat;
+use super::vector::Vector;
+use std::ops::Range;
+
+/// Most batch dimensions of a product; merge adjacent ones where their strides allow.
+pub const MAX_BATCH: usize = 6;
+
+/// Distances, in elements, between neighbours of a matrix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Strides {
+    /// Between rows.
+    pub row: usize,
+    /// Between columns.
+    pub col: usize,
+}
+
+/// One batch dimension.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// Its size.
+    pub size: usize,
+    /// Distance between its matrices in A; 0 repeats one.
+    pub a: usize,
+    /// Distance between its matrices in B; 0 repeats one.
+    pub b: usize,
+}
+
+/// C = act(A · B + bias), or C = act(C + A · B + bias), for every matrix of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gemm {
+    /// Rows of A and C.
+    pub m: usize,
+    /// Columns of B and C.
+    pub n: usize,
+    /// Columns of A and rows of B.
+    pub k: usize,
+    /// Strides of A, m × k.
+    pub a: Strides,
+    /// Strides of B, k × n.
+    pub b: Strides,
+    /// Whether the sums start from what C holds.
+    pub accumulate: bool,
+    /// Whether a vector of n is added to each row.
+    pub bias: bool,
+    /// The activation, applied last.
+    pub act: Act,
+    /// The batch dimensions; [`Gemm::with_batch`] sets them.
+    pub dims: Dims,
+}
+
+/// Batch dimensions, outermost first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dims {
+    batch: [Batch; MAX_BATCH],
+    rank: usize,
+}
+
+/// Words of a descriptor without batch dimensions.
+const HEAD: usize = 9;
+
+/// Multiply-adds that a unit holds at least: a few microseconds, some ten times the cost of a barrier.
+const UNIT_WORK: usize = 1 << 17;
+/// Rows of a unit are a multiple of this, elements of a unit of a vector product of 16 times this.
+const UNIT_ROWS: usize = 4;
+
+impl Gemm {
+    /// One product of dense row-major matrices.
+    pub fn new(m: usize, n: usize, k: usize) -> Gemm {
+        Gemm {
+            m,
+            n,
+            k,
+            a: Strides { row: k, col: 1 },
+            b: Strides { row: n, col: 1 },
+            accumulate: false,
+            bias: false,
+            act: Act::None,
+            dims: Dims::default(),
+        }
+    }
+
+    /// The same product with strides `a` and `b`.
+    pub fn with_strides(self, a: Strides, b: Strides) -> Gemm {
+        Gemm { a, b, ..self }
+    }
+
+    /// The product with A stored as its dense transpose, k × m.
+    pub fn with_a_transposed(self) -> Gemm {
+        Gemm { a: Strides { row: 1, col: self.m }, ..self }
+    }
+
+    /// The product with B stored as its dense transpose, n × k.
+    pub fn with_b_transposed(self) -> Gemm {
+        Gemm { b: Strides { row: 1, col: self.k }, ..self }
+    }
+
+    /// The product over a batch, outermost dimension first. Dimensions that go on where the next one ends are merged;
+    /// where B repeats and A goes on, they become rows. `None` if more than [`MAX_BATCH`] remain.
+    pub fn with_batch(self, dims: &[Batch]) -> Option<Gemm> {
+        let mut g = self;
+        let Dims { mut batch, mut rank } = Dims::default();
+        for d in dims.iter().filter(|d| d.size != 1) {
+            match batch[..rank].last_mut() {
+                Some(o) if o.a == d.a * d.size && o.b == d.b * d.size => *o = Batch { size: o.size * d.size, ..*d },
+                _ => {
+                    *batch.get_mut(rank)? = *d;
+                    rank += 1;
+                }
+            }
+        }
+        while let Some(d) = batch[..rank].last() {
+            // A lone row has no row stride to go on from: any will do.
+            if d.b != 0 || (g.m != 1 && d.a != g.m * g.a.row) {
+                break;
+            }
+            g.a.row = if g.m == 1 { d.a } else { g.a.row };
+            g.m *= d.size;
+            rank -= 1;
+            batch[rank] = Batch::default();
+        }
+        g.dims = Dims { batch, rank };
+        Some(g)
+    }
+
+    /// The batch dimensions that are left after merging.
+    pub fn batch(&self) -> &[Batch] {
+        &self.dims.batch[..self.dims.rank]
+    }
+
+    /// Number of matrices in the batch.
+    pub fn batches(&self) -> usize {
+        self.batch().iter().map(|d| d.size).product()
+    }
+
+    /// Elements of C.
+    pub fn len(&self) -> usize {
+        self.batches() * self.m * self.n
+    }
+
+    /// Whether C has no element.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Offsets of matrix `at` of the batch in A and in B.
+    pub(super) fn offsets(&self, mut at: usize) -> (usize, usize) {
+        let (mut a, mut b) = (0, 0);
+        for d in self.batch().iter().rev() {
+            let i = at % d.size;
+            at /= d.size;
+            a += i * d.a;
+            b += i * d.b;
+        }
+        (a, b)
+    }
+
+    /// Elements of C that a unit owns: whole rows, or part of the only row.
+    pub fn per_unit(&self) -> usize {
+        let row = self.n.max(1) * self.k.max(1);
+        if self.m == 1 && self.batch().is_empty() {
+            return UNIT_WORK.div_ceil(self.k.max(1)).next_multiple_of(UNIT_ROWS * 16).min(self.n.max(1));
+        }
+        let rows = self.batches() * self.m;
+        let few = UNIT_WORK.div_ceil(row).next_multiple_of(UNIT_ROWS);
+        few.min(rows.max(1)) * self.n
+    }
+
+    /// Number of units.
+    pub fn units(&self) -> usize {
+        self.len().div_ceil(self.per_unit().max(1))
+    }
+
+    /// The elements of C that `units` own.
+    pub(super) fn elements(&self, units: &Range<usize>) -> Range<usize> {
+        let (per, len) = (self.per_unit(), self.len());
+        (units.start * per).min(len)..(units.end * per).min(len)
+    }
+
+    /// Elements of scratch that a lane needs.
+    pub fn scratch_len<T: GemmFloat>(&self) -> usize {
+        if self.k == 0 || self.is_empty() {
+            return 0;
+        }
+        Vector::new(self).map_or_else(|| Plan::new::<T>(self).scratch(), |v| v.scratch())
+    }
+
+    /// The descriptor as parameter words.
+    pub fn to_words(&self) -> Vec<u64> {
+        let flags = u64::from(self.accumulate) | u64::from(self.bias) << 1 | (self.act as u64) << 8;
+        let head = [self.m, self.n, self.k, self.a.row, self.a.col, self.b.row, self.b.col, self.dims.rank];
+        let dims = self.batch().iter().flat_map(|d| [d.size, d.a, d.b]);
+        std::iter::once(flags).chain(head.into_iter().chain(dims).map(|w| w as u64)).collect()
+    }
+
+    /// The descriptor that [`Gemm::to_words`] wrote; words after it are ignored.
+    ///
+    /// # Panics
+    /// If the words are too few.
+    pub fn from_words(words: &[u64]) -> Gemm {
+        let w = |i: usize| words[i] as usize;
+        let mut batch = [Batch::default(); MAX_BATCH];
+        for (d, w) in batch[..w(8)].iter_mut().zip(words[HEAD..].chunks_exact(3)) {
+            *d = Batch { size: w[0] as usize, a: w[1] as usize, b: w[2] as usize };
+        }
+        Gemm {
+            m: w(1),
+            n: w(2),
+            k: w(3),
+            a: Strides { row: w(4), col: w(5) },
+            b: Strides { row: w(6), col: w(7) },
+            accumulate: words[0] & 1 != 0,
+            bias: words[0] & 2 != 0,
+            act: Act::from_word(words[0] >> 8),
+            dims: Dims { batch, rank: w(8) },
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Matrix products: the only door to them.
+//!
+//! [`Gemm`] describes a batched product with strided operands and an epilogue; [`run`] is its kernel and [`gemm`] the
+//! same over plain slices, for kernels that are made of products.
+//!
+//! Invariant: the bits of an element of C depend on the descriptor alone, not on the units of a call nor on whether
+//! AVX-512 or AVX2 computes it. Each element is one chain `c = fma(a[p], b[p], c)` with `p` ascending, from 0 or from
+//! C; a product with a vector whose matrix is contiguous along k is a dot product in the order of `order`.
+//! NaN and infinities pass: nothing is skipped for being zero. Nothing allocates.
+
+mod blocked;
+mod desc;
+mod epilogue;
+mod order;
+mod pack;
+mod portable;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod square;
+#[cfg(test)]
+mod tests;
+mod tile;
+mod vector;
+
+pub use desc::{Batch, Dims, Gemm, MAX_BATCH, Strides};
+pub use epilogue::{Act, act_fn};
+pub use tile::GemmFloat;
+
+use crate::kernels::abi::Args;
+use blocked::{Plan, Product};
+use epilogue::Epilogue;
+use std::ops::Range;
+use tile::Level;
+use vector::Vector;
+
+/// The kernel: reads a, b, the bias if there is one, and, if the product accumulates, C as it was; writes C
+/// (`Split::PerUnit(per_unit())`) and scratch (`Split::PerLane(scratch_len())`; may be left out if that is 0).
+pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
+    let g = Gemm::from_words(args.params());
+    let units = args.units();
+    let (a, b) = (args.read::<T>(0), args.read::<T>(1));
+    let bias = g.bias.then(|| args.read::<T>(2));
+    let c = args.write::<T>(0);
+    let old = 2 + usize::from(g.bias);
+    if g.accumulate && args.reads() > old && args.inplace(old).is_none() {
+        c.copy_from_slice(&args.read::<T>(old)[g.elements(&units)]);
+    }
+    let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
+    gemm(&g, a, b, bias, c, units, scratch);
+}
+
+/// Computes `units` of a product into `c`, the elements of C that they own.
+///
+/// # Panics
+/// If a slice is shorter than the descriptor says.
+pub fn gemm<T: GemmFloat>(
+    g: &Gemm,
+    a: &[T],
+    b: &[T],
+    bias: Option<&[T]>,
+    c: &mut [T],
+    units: Range<usize>,
+    scratch: &mut [T],
+) {
+    gemm_on(Level::current(), g, a, b, bias, c, units, scratch);
+}
+
+fn gemm_on<T: GemmFloat>(
+    level: Level,
+    g: &Gemm,
+    a: &[T],
+    b: &[T],
+    bias: Option<&[T]>,
+    c: &mut [T],
+    units: Range<usize>,
+    scratch: &mut [T],
+) {
+    let whole = g.elements(&units);
+    let c = &mut c[..whole.len()];
+    if c.is_empty() {
+        return;
+    }
+    let end = Epilogue { bias: bias.map(|b| &b[..g.n]), act: act_fn(g.act) };
+    let vector = Vector::new(g).filter(|_| g.k > 0);
+    let plan = Plan::new::<T>(g);
+    // A unit holds whole rows, except where C is one row: then a piece starts inside it.
+    let matrix = g.m * g.n;
+    let mut at = whole.start;
+    let mut rest = c;
+    while !rest.is_empty() {
+        let (index, from) = (at / matrix, at % matrix);
+        let (c, later) = rest.split_at_mut((matrix - from).min(rest.len()));
+        let (oa, ob) = g.offsets(index);
+        at += c.len();
+        rest = later;
+        if g.k == 0 {
+            if !g.accumulate {
+                c.fill(T::ZERO);
+            }
+            vector::finish(g, &end, from, c);
+            continue;
+        }
+        let (a, b) = (&a[oa..], &b[ob..]);
+        match &vector {
+            Some(v) => {
+                v.product(level, (a, b), from, c, g.accumulate, scratch);
+                vector::finish(g, &end, from, c);
+            }
+            None => {
+                let first = from / g.n;
+                let p = Product { a: &a[first * g.a.row..], b, c };
+                blocked::product(level, g, &plan, p, &end, scratch);
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Copies of operand blocks into scratch, with the elements that a tile reads together side by side.
+//!
+//! Invariant: element (o, i) of the block lands at `dst[o * dst_step + i]`; nothing is padded, because tiles cut their
+//! last vector. Only `blocked` and `vector` call this.
+
+use super::tile::{GemmFloat, Level};
+
+/// A strided block to copy: `outer` lines of `inner` elements.
+#[derive(Clone, Copy)]
+pub struct Block<'a, T> {
+    /// The elements, from the block's first.
+    pub src: &'a [T],
+    /// Distance between lines.
+    pub outer_step: usize,
+    /// Distance between the elements of a line.
+    pub inner_step: usize,
+    /// Number of lines.
+    pub outer: usize,
+    /// Elements in a line.
+    pub inner: usize,
+}
+
+/// Copies a block into `dst`.
+pub fn pack<T: GemmFloat>(level: Level, b: Block<'_, T>, dst: &mut [T], dst_step: usize) {
+    if b.inner_step == 1 {
+        for (o, line) in dst.chunks_mut(dst_step).take(b.outer).enumerate() {
+            line[..b.inner].copy_from_slice(&b.src[o * b.outer_step..][..b.inner]);
+        }
+    } else if b.outer_step == 1 {
+        T::transpose(level, b.src, b.inner_step, dst, dst_step, b.outer, b.inner);
+    } else {
+        for (o, line) in dst.chunks_mut(dst_step).take(b.outer).enumerate() {
+            let from = b.src[o * b.outer_step..].iter().step_by(b.inner_step.max(1));
+            if b.inner_step == 0 {
+                line[..b.inner].fill(b.src[o * b.outer_step]);
+            } else {
+                line[..b.inner].iter_mut().zip(from).for_each(|(d, s)| *d = *s);
+            }
+        }
+    }
+}

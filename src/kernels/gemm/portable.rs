@@ -1,0 +1,81 @@
+//! The loops for CPUs without AVX2: the sums of `tile` and `order`, in plain Rust.
+//!
+//! Where the target has no fused multiply-add, a product is rounded before it is added: results then differ in the
+//! last bits from those of the fused instruction sets. Only `tile` calls this.
+
+use super::order::{self, LANES_BYTES};
+use super::tile::{Dots, Tile};
+use crate::kernels::float::Float;
+
+/// Greatest height of a tile: four rows of two 16-byte vectors leave half of sixteen registers to operands.
+pub const ROWS: usize = 4;
+
+/// Columns computed at once: 32 bytes' worth for `f32`, 64 for `f64`.
+const COLS: usize = 8;
+
+/// `x * y + z`, fused where the target always has the instruction; a library call elsewhere would be 30 times slower.
+#[inline(always)]
+fn madd<T: Float>(x: T, y: T, z: T) -> T {
+    if cfg!(any(target_feature = "fma", target_arch = "aarch64")) { x.mul_add(y, z) } else { x * y + z }
+}
+
+/// Computes one tile.
+pub fn tile<T: Float>(t: Tile<'_, T>) {
+    for j in (0..t.cols).step_by(COLS) {
+        let w = COLS.min(t.cols - j);
+        let mut acc = [[T::ZERO; COLS]; ROWS];
+        if t.add {
+            for (i, acc) in acc.iter_mut().take(t.rows).enumerate() {
+                acc[..w].copy_from_slice(&t.c[i * t.c_row + j..][..w]);
+            }
+        }
+        for p in 0..t.k {
+            let mut row = [T::ZERO; COLS];
+            row[..w].copy_from_slice(&t.b[p * t.b_row + j..][..w]);
+            for (i, acc) in acc.iter_mut().enumerate() {
+                let x = t.a[i.min(t.rows - 1) * t.a_row + p * t.a_col];
+                for (acc, y) in acc.iter_mut().zip(row) {
+                    *acc = madd(x, y, *acc);
+                }
+            }
+        }
+        for (i, acc) in acc.iter().take(t.rows).enumerate() {
+            t.c[i * t.c_row + j..][..w].copy_from_slice(&acc[..w]);
+        }
+    }
+}
+
+/// Computes dot products.
+pub fn dots<T: Float>(d: Dots<'_, T>) {
+    let k = d.x.len();
+    for (j, out) in d.out.iter_mut().enumerate() {
+        let mut lanes = [T::ZERO; LANES_BYTES / 4];
+        let lanes = &mut lanes[..LANES_BYTES / size_of::<T>()];
+        for (x, y) in d.x.chunks(lanes.len()).zip(d.rows[j * d.step..][..k].chunks(lanes.len())) {
+            for ((l, x), y) in lanes.iter_mut().zip(x).zip(y) {
+                *l = madd(*x, *y, *l);
+            }
+        }
+        let sum = match lanes.len() {
+            8 => order::fold::<T, 8>(std::array::from_fn(|l| lanes[l])),
+            _ => order::fold::<T, 16>(std::array::from_fn(|l| lanes[l])),
+        };
+        *out = if d.add { *out + sum } else { sum };
+    }
+}
+
+/// Side of the squares that a transposing copy moves: both sides of one stay in L1.
+const SIDE: usize = 16;
+
+/// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`.
+pub fn transpose<T: Float>(from: &[T], step: usize, to: &mut [T], to_step: usize, outer: usize, inner: usize) {
+    for o in (0..outer).step_by(SIDE) {
+        let lines = SIDE.min(outer - o);
+        for i in 0..inner {
+            let line = &from[i * step + o..][..lines];
+            for (to, from) in to[o * to_step + i..].iter_mut().step_by(to_step).zip(line) {
+                *to = *from;
+            }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Tests of the products: values against sums in `f64`, and equal bits however a product is computed.
+
+use super::*;
+use crate::kernels::abi::{Fault, Frame, Slot, Split};
+use crate::kernels::simd::Isa;
+
+/// Numbers in −1..1 from a small generator.
+fn numbers<T: GemmFloat>(seed: u64, len: usize) -> Vec<T> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        T::from_f64((state >> 40) as f64 / f64::from(1u32 << 23) - 1.0)
+    };
+    std::iter::repeat_with(next).take(len).collect()
+}
+
+/// Operands of a product, each as long as its strides ask and no longer.
+struct Case<T> {
+    g: Gemm,
+    a: Vec<T>,
+    b: Vec<T>,
+    bias: Vec<T>,
+    c: Vec<T>,
+}
+
+impl<T: GemmFloat> Case<T> {
+    fn new(g: Gemm) -> Case<T> {
+        let reach = |n: usize, step: usize| n.saturating_sub(1) * step;
+        let batch = |pick: fn(&Batch) -> usize| g.batch().iter().map(|d| reach(d.size, pick(d))).sum::<usize>();
+        let a = reach(g.m, g.a.row) + reach(g.k, g.a.col) + batch(|d| d.a) + 1;
+        let b = reach(g.k, g.b.row) + reach(g.n, g.b.col) + batch(|d| d.b) + 1;
+        let seed = (g.m * 31 + g.n * 7 + g.k) as u64;
+        let c = if g.accumulate { numbers(seed + 3, g.len()) } else { vec![T::NAN; g.len()] };
+        Case { a: numbers(seed, a), b: numbers(seed + 1, b), bias: numbers(seed + 2, g.n), c, g }
+    }
+
+    /// C by `level`, its units split into `parts` ranges, each with its own scratch full of NaN.
+    fn by(&self, level: Level, parts: usize) -> Vec<T> {
+        let mut c = self.c.clone();
+        let units = self.g.units();
+        let mut from = 0;
+        for p in 0..parts {
+            let to = units * (p + 1) / parts;
+            let at = self.g.elements(&(from..to));
+            let mut scratch = vec![T::NAN; self.g.scratch_len::<T>()];
+            let bias = self.g.bias.then_some(&self.bias[..]);
+            gemm_on(level, &self.g, &self.a, &self.b, bias, &mut c[at], from..to, &mut scratch);
+            from = to;
+        }
+        c
+    }
+
+    /// C by sums in `f64`, and for each element the sum of the magnitudes, which bounds the error.
+    fn naive(&self) -> Vec<(f64, f64)> {
+        let g = &self.g;
+        let mut out = Vec::new();
+        for at in 0..g.len() {
+            let (index, i, j) = (at / (g.m * g.n), at / g.n % g.m, at % g.n);
+            let (oa, ob) = g.offsets(index);
+            let old = if g.accumulate { self.c[at].to_f64() } else { 0.0 };
+            let (mut sum, mut size) = (old, old.abs());
+            for p in 0..g.k {
+                let x = self.a[oa + i * g.a.row + p * g.a.col].to_f64();
+                let y = self.b[ob + p * g.b.row + j * g.b.col].to_f64();
+                sum += x * y;
+                size += (x * y).abs();
+            }
+            sum += if g.bias { self.bias[j].to_f64() } else { 0.0 };
+            let sum = if g.act == Act::Relu { sum.max(0.0) } else { sum };
+            out.push((sum, size + 1.0));
+        }
+        out
+    }
+
+    fn check(&self, epsilon: f64) {
+        let best = self.by(Level::at_most(Isa::Avx512), 1);
+        let portable = self.by(Level::at_most(Isa::Portable), 1);
+        let bound = epsilon * (self.g.k as f64 + 4.0);
+        for (at, (want, size)) in self.naive().into_iter().enumerate() {
+            for (got, name) in [(best[at], "best"), (portable[at], "portable")] {
+                let error = (got.to_f64() - want).abs();
+                assert!(error <= bound * size, "{:?} {name} element {at}: {got:?}, not {want}", self.g);
+            }
+        }
+        for level in [Isa::Avx512, Isa::Avx2, Isa::Portable].map(Level::at_most) {
+            for parts in [1, 2, 3, 7] {
+                let same = if level == Level::at_most(Isa::Portable) { &portable } else { &best };
+                let equal = self.by(level, parts) == *same;
+                assert!(equal, "{:?} differs by {level:?} in {parts} parts", self.g);
+            }
+        }
+    }
+}
+
+fn check(g: Gemm) {
+    Case::<f32>::new(g).check(f64::from(f32::EPSILON));
+    Case::<f64>::new(g).check(f64::EPSILON);
+}
+
+/// The four layouts, and one with odd strides everywhere.
+fn layouts(g: Gemm) -> [Gemm; 5] {
+    let (a, b) = (Strides { row: 2 * g.k + 3, col: 2 }, Strides { row: 3, col: 3 * g.k + 1 });
+    [g, g.with_a_transposed(), g.with_b_transposed(), g.with_a_transposed().with_b_transposed(), g.with_strides(a, b)]
+}
+
+#[test]
+fn small_shapes_in_every_layout() {
+    let sizes = [1, 2, 3, 5, 8, 15, 17, 33];
+    for m in sizes {
+        for n in sizes {
+            for k in [1, 2, 7, 16, 19, 40] {
+                layouts(Gemm::new(m, n, k)).into_iter().for_each(check);
+            }
+        }
+    }
+}
+
+#[test]
+fn edges_of_blocks_in_every_layout() {
+    for (m, n, k) in [
+        (1, 300, 300),
+        (300, 1, 300),
+        (1, 1, 1000),
+        (13, 129, 255),
+        (14, 64, 256),
+        (29, 65, 257),
+        (47, 257, 70),
+        (48, 256, 64),
+        (61, 259, 513),
+        (127, 31, 101),
+        (1031, 17, 258),
+        (64, 64, 64),
+        (32, 10, 128),
+        (7, 384, 128),
+    ] {
+        layouts(Gemm::new(m, n, k)).into_iter().for_each(check);
+    }
+}
+
+#[test]
+fn nothing_to_compute_and_nothing_to_sum() {
+    for (m, n, k) in [(0, 3, 4), (3, 0, 4), (0, 0, 0), (1, 0, 5), (0, 1, 5)] {
+        let g = Gemm::new(m, n, k);
+        assert_eq!((g.units(), g.is_empty()), (0, true));
+        layouts(g).into_iter().for_each(check);
+    }
+    for (m, n) in [(3, 5), (1, 70), (70, 1), (1, 1)] {
+        let g = Gemm::new(m, n, 0);
+        layouts(g).into_iter().for_each(check);
+        check(Gemm { bias: true, act: Act::Relu, ..g });
+        check(Gemm { accumulate: true, ..g });
+    }
+}
+
+#[test]
+fn epilogues_and_accumulation() {
+    for (m, n, k) in [(1, 200, 33), (200, 1, 33), (33, 1, 600), (32, 10, 128), (65, 300, 300), (5, 5, 5)] {
+        for (bias, act, accumulate) in
+            [(true, Act::None, false), (false, Act::Relu, false), (true, Act::Relu, true), (false, Act::None, true)]
+        {
+            layouts(Gemm { bias, act, accumulate, ..Gemm::new(m, n, k) }).into_iter().for_each(check);
+        }
+    }
+}
+
+#[test]
+fn batches_and_broadcasts() {
+    for (m, n, k) in [(3, 4, 5), (1, 40, 8), (40, 1, 8), (70, 20, 30), (1, 1, 9)] {
+        let (a, b) = (m * k, k * n);
+        for dims in [
+            vec![Batch { size: 3, a, b }],
+            vec![Batch { size: 3, a: 0, b }],
+            vec![Batch { size: 3, a, b: 0 }],
+            vec![Batch { size: 2, a: 0, b: 3 * b }, Batch { size: 3, a, b }],
+            vec![Batch { size: 2, a: 3 * a, b: 0 }, Batch { size: 3, a, b: 0 }],
+            vec![Batch { size: 2, a: 0, b }, Batch { size: 3, a, b: 0 }, Batch { size: 2, a: 0, b: 5 }],
+            vec![Batch { size: 0, a, b }, Batch { size: 2, a, b }],
+        ] {
+            for g in layouts(Gemm { bias: true, ..Gemm::new(m, n, k) }) {
+                check(g.with_batch(&dims).unwrap());
+            }
+        }
+    }
+}
+
+#[test]
+fn batch_dimensions_merge() {
+    let g = Gemm::new(4, 5, 6);
+    let merged = g.with_batch(&[Batch { size: 2, a: 3 * 24, b: 0 }, Batch { size: 3, a: 24, b: 0 }]).unwrap();
+    assert_eq!((merged.m, merged.batch().len()), (24, 0));
+    let dense = g.with_batch(&[Batch { size: 2, a: 72, b: 90 }, Batch { size: 3, a: 24, b: 30 }]).unwrap();
+    assert_eq!(dense.batch(), [Batch { size: 6, a: 24, b: 30 }]);
+    let odd: Vec<Batch> = (0..7).map(|i| Batch { size: 2, a: 1000 * i + 1, b: 1 }).collect();
+    assert_eq!(g.with_batch(&odd), None);
+    assert!(g.with_batch(&odd[..6]).is_some());
+}
+
+#[test]
+fn words_round_trip() {
+    let dims = [Batch { size: 3, a: 7, b: 0 }, Batch { size: 2, a: 1, b: 900 }];
+    for g in layouts(Gemm { bias: true, act: Act::Relu, accumulate: true, ..Gemm::new(3, 4, 5) }) {
+        let g = g.with_batch(&dims).unwrap();
+        let mut words = g.to_words();
+        words.push(99);
+        assert_eq!(Gemm::from_words(&words), g);
+    }
+}
+
+#[test]
+fn zeros_do_not_hide_nan() {
+    for (m, n, k) in [(3, 40, 20), (1, 40, 20), (40, 1, 20), (60, 300, 80)] {
+        for g in layouts(Gemm { act: Act::Relu, ..Gemm::new(m, n, k) }) {
+            let mut case = Case::<f32>::new(g);
+            case.a.fill(0.0);
+            case.b.fill(0.0);
+            case.b[0] = f32::INFINITY;
+            for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
+                let c = case.by(Level::at_most(isa), 1);
+                assert!(c.iter().step_by(n).all(|x| x.is_nan()), "{g:?}");
+                assert!(c.iter().enumerate().all(|(i, x)| i % n == 0 || *x == 0.0), "{g:?}");
+            }
+        }
+    }
+}
+
+#[test]
+#[allow(unsafe_code)]
+fn the_kernel_reads_and_writes_its_operands() {
+    let g = Gemm { bias: true, accumulate: true, ..Gemm::new(20, 30, 40).with_b_transposed() };
+    let case = Case::<f32>::new(g);
+    let want = case.by(Level::current(), 1);
+    let mut arena: Vec<f32> = [&case.a[..], &case.b, &case.bias, &case.c].concat();
+    let slot = |off: usize, len, split| Slot { off: off * 4, len, size: 4, split, inplace: None };
+    let (a, b, c) = (0, case.a.len(), arena.len() - 600);
+    let (out, scratch) = (arena.len(), g.scratch_len::<f32>());
+    arena.resize(out + 600 + scratch, 0.0);
+    let whole = Split::Whole;
+    let reads = [slot(a, b, whole), slot(b, 1200, whole), slot(c - 30, 30, whole), slot(c, 600, whole)];
+    let writes = [slot(out, 600, Split::PerUnit(g.per_unit())), slot(out + 600, scratch, Split::PerLane(scratch))];
+    let (words, fault) = (g.to_words(), Fault::default());
+    let frame = Frame::new(bytemuck::cast_slice_mut(&mut arena));
+    // SAFETY: the operands are disjoint and inside the vector.
+    let mut args = unsafe { Args::new(frame, &reads, &writes, &words, 0..g.units(), 0, &fault) };
+    run::<f32>(&mut args);
+    assert_eq!(arena[out..out + 600], want);
+}

@@ -1,0 +1,456 @@
+//! Register tiles: the innermost loops of every matrix product, written once and compiled for AVX-512 and AVX2.
+//!
+//! Invariant: a tile computes `c[i][j] = fma(a[i][p], b[p][j], c[i][j])` for `p` ascending, one chain per element,
+//! starting from 0 or from C. Neither the height and width of the tile nor the instruction set show in the bits.
+//! This is the only file of the folder with `unsafe` in it: loads and stores whose bounds are checked once per tile,
+//! and calls of functions that are compiled for an instruction set which [`Level`] has seen on this CPU.
+//! Only `blocked`, `vector` and `portable` beside it may use it.
+
+use super::portable;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::square;
+use crate::kernels::float::Float;
+use crate::kernels::simd::{self, Isa};
+
+/// An instruction set that this CPU has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level(Isa);
+
+impl Level {
+    /// The one that kernels use.
+    #[inline]
+    pub fn current() -> Level {
+        Level(simd::isa())
+    }
+
+    /// The best one that is at most `isa`.
+    #[cfg(test)]
+    pub fn at_most(isa: Isa) -> Level {
+        Level(simd::detect().min(isa))
+    }
+}
+
+/// One tile of C and the operands it is computed from.
+pub struct Tile<'a, T> {
+    /// A, from the tile's first row.
+    pub a: &'a [T],
+    /// Distance between rows of A.
+    pub a_row: usize,
+    /// Distance between columns of A.
+    pub a_col: usize,
+    /// B, from the tile's first column; columns are adjacent.
+    pub b: &'a [T],
+    /// Distance between rows of B.
+    pub b_row: usize,
+    /// Length of the sums.
+    pub k: usize,
+    /// C, from the tile's first element; columns are adjacent.
+    pub c: &'a mut [T],
+    /// Distance between rows of C.
+    pub c_row: usize,
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of columns.
+    pub cols: usize,
+    /// Whether the sums start from C (else from 0).
+    pub add: bool,
+}
+
+impl<T> Tile<'_, T> {
+    /// Whether every element that the tile names lies inside its slices.
+    #[inline(always)]
+    fn fits(&self) -> bool {
+        let (rows, cols, k) = (self.rows, self.cols, self.k);
+        let end = |n: usize, step: usize| n.checked_sub(1).and_then(|n| n.checked_mul(step));
+        let inside = |x: Option<usize>, y: Option<usize>, more: usize, len: usize| match (x, y) {
+            (Some(x), Some(y)) => x.checked_add(y).and_then(|e| e.checked_add(more)).is_some_and(|e| e <= len),
+            _ => false,
+        };
+        inside(end(rows, self.a_row), end(k, self.a_col), 1, self.a.len())
+            && inside(end(k, self.b_row), Some(0), cols, self.b.len())
+            && inside(end(rows, self.c_row), Some(0), cols, self.c.len())
+    }
+}
+
+/// Dot products of one vector with adjacent rows of a matrix.
+pub struct Dots<'a, T> {
+    /// The vector, k long.
+    pub x: &'a [T],
+    /// The matrix, from the first row; its columns are adjacent.
+    pub rows: &'a [T],
+    /// Distance between rows.
+    pub step: usize,
+    /// One sum for each row.
+    pub out: &'a mut [T],
+    /// Whether the sums are added to `out` (else they replace it).
+    pub add: bool,
+}
+
+/// Element types that matrix products are compiled for.
+pub trait GemmFloat: Float {
+    /// The largest tile of an instruction set for a block of `rows` rows: height, and width in columns.
+    #[doc(hidden)]
+    fn shape(level: Level, rows: usize) -> (usize, usize);
+    /// The widest tile of `rows` rows that covers at most `cols` columns.
+    #[doc(hidden)]
+    fn width(level: Level, rows: usize, cols: usize) -> usize;
+    /// Computes one tile; its size must be one that `shape` and `width` gave.
+    #[doc(hidden)]
+    fn tile(level: Level, t: Tile<'_, Self>);
+    /// Computes dot products.
+    #[doc(hidden)]
+    fn dots(level: Level, d: Dots<'_, Self>);
+    /// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`.
+    #[doc(hidden)]
+    fn transpose(level: Level, from: &[Self], step: usize, to: &mut [Self], to_step: usize, outer: usize, inner: usize);
+}
+
+/// Widths (in vectors) that tiles of `rows` rows come in; accumulators, one row of B and one element of A must fit
+/// the registers.
+const fn widths(isa: Isa, rows: usize) -> &'static [usize] {
+    match (isa, rows) {
+        (Isa::Avx512, 0..=3) => &[8, 4, 3, 2, 1],
+        (Isa::Avx512, 4..=6) => &[4, 3, 2, 1],
+        (Isa::Avx512, 7..=9) => &[3, 2, 1],
+        (Isa::Avx2, 0..=1) => &[8, 4, 3, 2, 1],
+        (Isa::Avx2, 2..=3) => &[4, 3, 2, 1],
+        (Isa::Avx2, 4) => &[3, 2, 1],
+        _ => &[2, 1],
+    }
+}
+
+/// The greatest height of a tile.
+const fn height(isa: Isa) -> usize {
+    match isa {
+        Isa::Avx512 => 14,
+        Isa::Avx2 => 6,
+        Isa::Portable => portable::ROWS,
+    }
+}
+
+/// Bytes in a vector.
+const fn bytes(isa: Isa) -> usize {
+    match isa {
+        Isa::Avx512 => 64,
+        Isa::Avx2 => 32,
+        Isa::Portable => 16,
+    }
+}
+
+fn shape_of<T>(level: Level, rows: usize) -> (usize, usize) {
+    let Level(isa) = level;
+    let lanes = bytes(isa) / size_of::<T>();
+    let high = height(isa);
+    let tiles = rows.div_ceil(high).max(1);
+    (high, widths(isa, rows.div_ceil(tiles))[0] * lanes)
+}
+
+fn width_of<T>(level: Level, rows: usize, cols: usize) -> usize {
+    let Level(isa) = level;
+    let lanes = bytes(isa) / size_of::<T>();
+    let want = cols.div_ceil(lanes);
+    let all = widths(isa, rows);
+    let vectors = all.iter().copied().find(|&w| w <= want).unwrap_or(1);
+    (vectors * lanes).min(cols)
+}
+
+/// Repeats a block for each row of a tile, unrolled in the source: accumulators stay in registers only where every index
+/// is a constant, and the compiler's own unrolling gives up on the larger tiles.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+macro_rules! each_row {
+    ($i:ident in $rows:ident $body:block) => { each_row!(@ $i $rows $body 0 1 2 3 4 5 6 7 8 9 10 11 12 13) };
+    (@ $i:ident $rows:ident $body:block $($row:literal)+) => {
+        $(if $row < $rows {
+            const $i: usize = $row;
+            $body
+        })+
+    };
+}
+
+/// The kernels of one instruction set and element type, and the choice among them by the tile's size.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+macro_rules! kernels {
+    ($name:ident, $features:literal, $t:ident, $lanes:literal, $by:literal, $half:ident, $add:ident, $sums:ident, [$($rows:literal: $($vectors:literal)+),+ $(,)?],
+     $zero:ident, $splat:ident, $fma:ident, $load:ident, $store:ident, $mask:expr, $load_part:expr, $store_part:expr) => {
+        mod $name {
+            use super::super::order::LANES_BYTES;
+            use super::super::square;
+            use super::{Dots, Tile};
+            use std::arch::x86_64::*;
+
+            /// The tile of `MR` rows and `NV` vectors, the last of which may be cut (`PART`).
+            #[target_feature(enable = $features)]
+            fn kernel<const MR: usize, const NV: usize, const PART: bool>(t: &mut Tile<'_, $t>) {
+                assert!(t.fits() && t.rows == MR && t.cols <= NV * $lanes && t.cols > (NV - 1) * $lanes);
+                let mask = $mask(t.cols - (NV - 1) * $lanes);
+                let (mut a, mut b, c) = (t.a.as_ptr(), t.b.as_ptr(), t.c.as_mut_ptr());
+                let (a_row, a_col, b_row, c_row) = (t.a_row, t.a_col, t.b_row, t.c_row);
+                let mut acc = [[$zero(); NV]; MR];
+                // Rows are addressed from every third one. Hiding that those are equally far apart keeps the compiler
+                // from finding each row by adding to the one before: a chain as long as the tile's arithmetic.
+                let third: [usize; 5] = std::hint::black_box(std::array::from_fn(|i| i * 3 * a_row));
+                // SAFETY: `fits` holds: row i < MR and column p < k of A, row p of B and row i of C with `cols` columns
+                // lie inside the slices. Whole vectors end at or before `cols`; the last one is cut there by `mask`
+                // (it is whole if `PART` is false). The pointers advance by wrapping, so they may pass the end unread.
+                #[allow(unsafe_code)]
+                unsafe {
+                    let load = |p: *const $t, j: usize| {
+                        if PART && j == NV - 1 { $load_part(p.add(j * $lanes), mask) } else { $load(p.add(j * $lanes)) }
+                    };
+                    if t.add {
+                        each_row!(I in MR {
+                            for j in 0..NV {
+                                acc[I][j] = load(c.add(I * c_row), j);
+                            }
+                        });
+                    }
+                    for _ in 0..t.k {
+                        let mut row = [$zero(); NV];
+                        for j in 0..NV {
+                            row[j] = load(b, j);
+                        }
+                        each_row!(I in MR {
+                            let x = $splat(*a.add(third[I / 3] + I % 3 * a_row));
+                            for j in 0..NV {
+                                acc[I][j] = $fma(x, row[j], acc[I][j]);
+                            }
+                        });
+                        a = a.wrapping_add(a_col);
+                        b = b.wrapping_add(b_row);
+                    }
+                    each_row!(I in MR {
+                        for j in 0..NV {
+                            let p = c.add(I * c_row + j * $lanes);
+                            if PART && j == NV - 1 { $store_part(p, mask, acc[I][j]) } else { $store(p, acc[I][j]) }
+                        }
+                    });
+                }
+            }
+
+            /// Computes a tile of any size that the table has.
+            #[target_feature(enable = $features)]
+            pub(super) fn tile(mut t: Tile<'_, $t>) {
+                let part = t.cols % $lanes != 0;
+                match (t.rows, t.cols.div_ceil($lanes), part) {
+                    $($(($rows, $vectors, false) => kernel::<$rows, $vectors, false>(&mut t),
+                        ($rows, $vectors, true) => kernel::<$rows, $vectors, true>(&mut t),)+)+
+                    (rows, vectors, _) => unreachable!("no tile of {rows} rows and {vectors} vectors"),
+                }
+            }
+
+            /// The lanes of `J` dot products, those of a cache line folded to 32 bytes.
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn lanes<const J: usize>(x: &[$t], rows: &[$t], step: usize) -> [$half; J] {
+                const NV: usize = LANES_BYTES / size_of::<$t>() / $lanes;
+                let k = x.len();
+                assert!(k >= 1 && rows.len() >= (J - 1) * step + k);
+                let mut acc = [[$zero(); NV]; J];
+                // SAFETY: row j < J has k elements from `j * step`; whole vectors end at or before k, and the others
+                // are cut there.
+                #[allow(unsafe_code)]
+                unsafe {
+                    let (x, rows) = (x.as_ptr(), rows.as_ptr());
+                    let mut p = 0;
+                    while p + NV * $lanes <= k {
+                        for v in 0..NV {
+                            let xv = $load(x.add(p + v * $lanes));
+                            for j in 0..J {
+                                acc[j][v] = $fma(xv, $load(rows.add(j * step + p + v * $lanes)), acc[j][v]);
+                            }
+                        }
+                        p += NV * $lanes;
+                    }
+                    for v in 0..NV {
+                        if p < k {
+                            let mask = $mask((k - p).min($lanes));
+                            let xv = $load_part(x.add(p), mask);
+                            for j in 0..J {
+                                acc[j][v] = $fma(xv, $load_part(rows.add(j * step + p), mask), acc[j][v]);
+                            }
+                            p += $lanes;
+                        }
+                    }
+                }
+                acc.map(|acc| {
+                    let [low, high]: [$half; 2] = bytemuck::cast(acc);
+                    $add(low, high)
+                })
+            }
+
+            /// Computes any number of dot products.
+            #[target_feature(enable = $features)]
+            pub(super) fn dots(d: Dots<'_, $t>) {
+                const J: usize = 32 / size_of::<$t>();
+                for (at, out) in d.out.chunks_mut(J).enumerate() {
+                    let rows = &d.rows[at * J * d.step..];
+                    let mut parts: [$half; J] = bytemuck::cast([<$t>::default(); J * J]);
+                    if out.len() == J {
+                        for (j, parts) in parts.as_chunks_mut::<$by>().0.iter_mut().enumerate() {
+                            *parts = lanes(d.x, &rows[j * $by * d.step..], d.step);
+                        }
+                    } else {
+                        for j in 0..out.len() {
+                            [parts[j]] = lanes::<1>(d.x, &rows[j * d.step..], d.step);
+                        }
+                    }
+                    let sums: [$t; J] = bytemuck::cast(square::$sums(parts));
+                    for (out, sum) in out.iter_mut().zip(sums) {
+                        *out = if d.add { *out + sum } else { sum };
+                    }
+                }
+            }
+        }
+    };
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+macro_rules! avx512 {
+    ($name:ident, $t:ident, $lanes:literal, $by:literal, $half:ident, $add:ident, $sums:ident, $($op:tt)+) => {
+        kernels!($name, "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma", $t, $lanes, $by, $half, $add, $sums,
+            [1: 1 2 3 4 8, 2: 1 2 3 4 8, 3: 1 2 3 4 8, 4: 1 2 3 4, 5: 1 2 3 4, 6: 1 2 3 4, 7: 1 2 3, 8: 1 2 3, 9: 1 2 3,
+             10: 1 2, 11: 1 2, 12: 1 2, 13: 1 2, 14: 1 2],
+            $($op)+);
+    };
+}
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+macro_rules! avx2 {
+    ($name:ident, $t:ident, $lanes:literal, $by:literal, $half:ident, $add:ident, $sums:ident, $($op:tt)+) => {
+        kernels!($name, "avx2,fma", $t, $lanes, $by, $half, $add, $sums,
+            [1: 1 2 3 4 8, 2: 1 2 3 4, 3: 1 2 3 4, 4: 1 2 3, 5: 1 2, 6: 1 2], $($op)+);
+    };
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+avx512!(
+    v4_f32,
+    f32,
+    16,
+    8,
+    __m256,
+    _mm256_add_ps,
+    sums_f32,
+    _mm512_setzero_ps,
+    _mm512_set1_ps,
+    _mm512_fmadd_ps,
+    _mm512_loadu_ps,
+    _mm512_storeu_ps,
+    |n: usize| ((1u32 << n) - 1) as u16,
+    |p, m| _mm512_maskz_loadu_ps(m, p),
+    |p, m, v| _mm512_mask_storeu_ps(p, m, v)
+);
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+avx512!(
+    v4_f64,
+    f64,
+    8,
+    4,
+    __m256d,
+    _mm256_add_pd,
+    sums_f64,
+    _mm512_setzero_pd,
+    _mm512_set1_pd,
+    _mm512_fmadd_pd,
+    _mm512_loadu_pd,
+    _mm512_storeu_pd,
+    |n: usize| ((1u32 << n) - 1) as u8,
+    |p, m| _mm512_maskz_loadu_pd(m, p),
+    |p, m, v| _mm512_mask_storeu_pd(p, m, v)
+);
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+avx2!(
+    v3_f32,
+    f32,
+    8,
+    4,
+    __m256,
+    _mm256_add_ps,
+    sums_f32,
+    _mm256_setzero_ps,
+    _mm256_set1_ps,
+    _mm256_fmadd_ps,
+    _mm256_loadu_ps,
+    _mm256_storeu_ps,
+    |n: usize| bytemuck::cast::<[i32; 8], __m256i>(std::array::from_fn(|i| -i32::from(i < n))),
+    |p, m| _mm256_maskload_ps(p, m),
+    |p, m, v| _mm256_maskstore_ps(p, m, v)
+);
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+avx2!(
+    v3_f64,
+    f64,
+    4,
+    4,
+    __m256d,
+    _mm256_add_pd,
+    sums_f64,
+    _mm256_setzero_pd,
+    _mm256_set1_pd,
+    _mm256_fmadd_pd,
+    _mm256_loadu_pd,
+    _mm256_storeu_pd,
+    |n: usize| bytemuck::cast::<[i64; 4], __m256i>(std::array::from_fn(|i| -i64::from(i < n))),
+    |p, m| _mm256_maskload_pd(p, m),
+    |p, m, v| _mm256_maskstore_pd(p, m, v)
+);
+
+macro_rules! gemm_float {
+    ($t:ident, $v4:ident, $v3:ident, $transpose:ident) => {
+        impl GemmFloat for $t {
+            fn shape(level: Level, rows: usize) -> (usize, usize) {
+                shape_of::<$t>(level, rows)
+            }
+            fn width(level: Level, rows: usize, cols: usize) -> usize {
+                width_of::<$t>(level, rows, cols)
+            }
+            #[inline]
+            fn tile(Level(isa): Level, t: Tile<'_, $t>) {
+                match isa {
+                    // SAFETY: a `Level` is never more than what `detect` saw on this CPU.
+                    #[cfg(all(target_arch = "x86_64", not(miri)))]
+                    #[allow(unsafe_code)]
+                    Isa::Avx512 => unsafe { $v4::tile(t) },
+                    // SAFETY: as above.
+                    #[cfg(all(target_arch = "x86_64", not(miri)))]
+                    #[allow(unsafe_code)]
+                    Isa::Avx2 => unsafe { $v3::tile(t) },
+                    _ => portable::tile(t),
+                }
+            }
+            #[inline]
+            fn dots(Level(isa): Level, d: Dots<'_, $t>) {
+                match isa {
+                    // SAFETY: a `Level` is never more than what `detect` saw on this CPU.
+                    #[cfg(all(target_arch = "x86_64", not(miri)))]
+                    #[allow(unsafe_code)]
+                    Isa::Avx512 => unsafe { $v4::dots(d) },
+                    // SAFETY: as above.
+                    #[cfg(all(target_arch = "x86_64", not(miri)))]
+                    #[allow(unsafe_code)]
+                    Isa::Avx2 => unsafe { $v3::dots(d) },
+                    _ => portable::dots(d),
+                }
+            }
+            fn transpose(
+                Level(isa): Level,
+                from: &[$t],
+                step: usize,
+                to: &mut [$t],
+                to_step: usize,
+                outer: usize,
+                inner: usize,
+            ) {
+                match isa {
+                    // SAFETY: a `Level` is never more than what `detect` saw on this CPU.
+                    #[cfg(all(target_arch = "x86_64", not(miri)))]
+                    #[allow(unsafe_code)]
+                    Isa::Avx512 | Isa::Avx2 => unsafe { square::$transpose(from, step, to, to_step, outer, inner) },
+                    _ => portable::transpose(from, step, to, to_step, outer, inner),
+                }
+            }
+        }
+    };
+}
+
+gemm_float!(f32, v4_f32, v3_f32, copy_f32);
+gemm_float!(f64, v4_f64, v3_f64, copy_f64);

@@ -1,0 +1,100 @@
+//! Products with a vector: m = 1, and n = 1 read as its transpose.
+//!
+//! Where the matrix is contiguous along the result, sums are the chains of `tile`; where it is contiguous along k
+//! they are the dot products of `order`. Which one follows from the shape and strides alone. Only `mod.rs` calls this.
+
+use super::desc::Gemm;
+use super::epilogue::Epilogue;
+use super::pack::{Block, pack};
+use super::tile::{Dots, GemmFloat, Level, Tile};
+
+/// A product y = x · M for a vector x of k and a matrix M of k × n.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vector {
+    k: usize,
+    x_step: usize,
+    k_step: usize,
+    n_step: usize,
+    dot: bool,
+    /// Whether the vector is B (the transposed product).
+    flip: bool,
+}
+
+impl Vector {
+    /// The vector form of a product, if it has one that needs no packed matrix.
+    pub fn new(g: &Gemm) -> Option<Vector> {
+        let v = match (g.m, g.n) {
+            (1, _) => Vector::of(g.k, g.a.col, g.b.row, g.b.col, g.n, false),
+            (_, 1) => Vector::of(g.k, g.b.row, g.a.col, g.a.row, g.m, true),
+            _ => return None,
+        };
+        (v.dot || v.n_step == 1).then_some(v)
+    }
+
+    fn of(k: usize, x_step: usize, k_step: usize, n_step: usize, n: usize, flip: bool) -> Vector {
+        let dot = k_step == 1 && k > 1 && (n_step != 1 || n == 1);
+        Vector { k, x_step, k_step, n_step: if n == 1 && !dot { 1 } else { n_step }, dot, flip }
+    }
+
+    /// Elements of scratch that `product` needs.
+    pub fn scratch(&self) -> usize {
+        if self.dot && self.x_step != 1 { self.k } else { 0 }
+    }
+
+    /// Computes elements `from .. from + out.len()` of y.
+    pub fn product<T: GemmFloat>(
+        &self,
+        level: Level,
+        (a, b): (&[T], &[T]),
+        from: usize,
+        out: &mut [T],
+        add: bool,
+        scratch: &mut [T],
+    ) {
+        let (x, m) = if self.flip { (b, a) } else { (a, b) };
+        let m = &m[from * self.n_step..];
+        if self.dot { self.dots(level, x, m, out, add, scratch) } else { self.chains(level, x, m, out, add) }
+    }
+
+    fn dots<T: GemmFloat>(&self, level: Level, x: &[T], m: &[T], out: &mut [T], add: bool, scratch: &mut [T]) {
+        let x = if self.x_step == 1 {
+            &x[..self.k]
+        } else {
+            let to = &mut scratch[..self.k];
+            pack(level, Block { src: x, outer_step: 0, inner_step: self.x_step, outer: 1, inner: self.k }, to, self.k);
+            to
+        };
+        T::dots(level, Dots { x, rows: m, step: self.n_step, out, add });
+    }
+
+    fn chains<T: GemmFloat>(&self, level: Level, x: &[T], m: &[T], out: &mut [T], add: bool) {
+        let mut j = 0;
+        while j < out.len() {
+            let cols = T::width(level, 1, out.len() - j);
+            let t = Tile {
+                a: x,
+                a_row: 0,
+                a_col: self.x_step,
+                b: &m[j..],
+                b_row: self.k_step,
+                k: self.k,
+                c: &mut out[j..],
+                c_row: 0,
+                rows: 1,
+                cols,
+                add,
+            };
+            T::tile(level, t);
+            j += cols;
+        }
+    }
+}
+
+/// Finishes a piece of C that starts at element `from` of a matrix: whole rows, or part of the only row.
+pub fn finish<T: GemmFloat>(g: &Gemm, end: &Epilogue<'_, T>, from: usize, out: &mut [T]) {
+    if g.m > 1 {
+        return end.apply(out, g.n, 0, g.n);
+    }
+    let (cols, bias) = (out.len(), end.bias.map(|b| &b[from..from + out.len()]));
+    Epilogue { bias, act: end.act }.apply(out, cols, 0, cols);
+}

@@ -1,0 +1,128 @@
+//! Runs a kernel the way the executor does, for tests: operands in an arena, units in several ranges.
+//!
+//! Invariant: what it returns does not depend on how the units were divided, or it fails the test.
+
+use crate::arena::tensor::{LINE, TensorArena};
+use crate::kernels::abi::{Args, Fault, Frame, Kernel, Slot, Split};
+use bytemuck::Pod;
+
+/// A read operand: its bytes, the size of an element, and the write that it shares its place with.
+pub struct In {
+    bytes: Vec<u8>,
+    size: usize,
+    inplace: Option<u8>,
+}
+
+impl In {
+    /// A read of `x`.
+    pub fn of<T: Pod>(x: &[T]) -> In {
+        In { bytes: bytemuck::cast_slice(x).to_vec(), size: size_of::<T>(), inplace: None }
+    }
+
+    /// The same read, in the place of write `j`.
+    pub fn over(self, j: u8) -> In {
+        In { inplace: Some(j), ..self }
+    }
+}
+
+/// A written operand: elements, bytes of each, and how units divide it.
+pub struct Out(pub usize, pub usize, pub Split);
+
+impl Out {
+    /// `len` elements of `T`, `per` in each unit.
+    pub fn of<T>(len: usize, per: usize) -> Out {
+        Out(len, size_of::<T>(), Split::PerUnit(per))
+    }
+}
+
+/// What a run wrote, or the element it found fault with.
+pub type Outcome = Result<Vec<Vec<u8>>, usize>;
+
+/// The elements of write `j`.
+pub fn get<T: Pod>(outcome: &Outcome, j: usize) -> Vec<T> {
+    bytemuck::pod_collect_to_vec(&outcome.as_ref().unwrap()[j])
+}
+
+fn line(bytes: usize) -> usize {
+    // An empty operand has a place of its own too.
+    bytes.max(1).next_multiple_of(LINE)
+}
+
+#[allow(unsafe_code)]
+fn once(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usize, ranges: usize) -> Outcome {
+    let size: usize = reads.iter().map(|r| line(r.bytes.len())).chain(writes.iter().map(|w| line(w.0 * w.1))).sum();
+    let mut arena = TensorArena::new(size).unwrap();
+    arena.bytes_mut().fill(0xA5);
+    let mut at = 0;
+    let mut take = |bytes: usize| {
+        let off = at;
+        at += line(bytes);
+        off
+    };
+    let slots: Vec<Slot> =
+        writes.iter().map(|w| Slot { off: take(w.0 * w.1), len: w.0, size: w.1, split: w.2, inplace: None }).collect();
+    let mut read_slots = Vec::new();
+    for r in reads {
+        let off = match r.inplace {
+            Some(j) => slots[usize::from(j)].off,
+            None => take(r.bytes.len()),
+        };
+        arena.bytes_mut()[off..off + r.bytes.len()].copy_from_slice(&r.bytes);
+        read_slots.push(Slot { off, len: r.bytes.len() / r.size, size: r.size, split: Split::Whole, inplace: r.inplace });
+    }
+    let frame = Frame::new(arena.bytes_mut());
+    let fault = Fault::default();
+    // The last range first: the order must not matter either.
+    for i in (0..ranges).rev() {
+        let range = units * i / ranges..units * (i + 1) / ranges;
+        // SAFETY: every operand has its own lines of the arena, an in-place read is reached through its write only,
+        // and calls follow one another.
+        let mut args = unsafe { Args::new(frame, &read_slots, &slots, params, range, 0, &fault) };
+        kernel(&mut args);
+    }
+    match fault.get() {
+        Some(element) => Err(element),
+        None => Ok(slots.iter().zip(writes).map(|(s, w)| arena.bytes()[s.off..s.off + w.0 * w.1].to_vec()).collect()),
+    }
+}
+
+/// Runs `kernel` over its units in 1, 2, 3 and 7 ranges, checks that the bits agree, and returns them.
+pub fn run(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usize) -> Outcome {
+    for w in writes {
+        if let Split::PerUnit(per) = w.2 {
+            assert!(per * units >= w.0, "{units} units of {per} do not cover {}", w.0);
+        }
+    }
+    let whole = once(kernel, params, reads, writes, units, 1);
+    for ranges in [2, 3, 7] {
+        assert_eq!(once(kernel, params, reads, writes, units, ranges), whole, "{ranges} ranges");
+    }
+    whole
+}
+
+/// Numbers in −1..1 that look random.
+pub fn noise(n: usize, seed: u64) -> Vec<f64> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(0x1234_5678_9ABC_DEF1);
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    };
+    (0..n).map(|_| next()).collect()
+}
+
+/// The same as `f32`.
+pub fn noise32(n: usize, seed: u64) -> Vec<f32> {
+    noise(n, seed).iter().map(|x| *x as f32).collect()
+}
+
+/// Checks `a` against `b` to `tol`, relative to the larger of 1 and |b|; equal infinities and NaNs agree.
+pub fn close<A: Copy + Into<f64>, B: Copy + Into<f64>>(a: &[A], b: &[B], tol: f64) {
+    assert_eq!(a.len(), b.len());
+    for (i, (a, b)) in a.iter().zip(b).enumerate() {
+        let (a, b): (f64, f64) = ((*a).into(), (*b).into());
+        let same = a == b || (a.is_nan() && b.is_nan());
+        assert!(same || (a - b).abs() <= tol * b.abs().max(1.0), "element {i}: {a} against {b}");
+    }
+}

@@ -1,0 +1,231 @@
+//! Kernels that follow indices: gather, take along an axis, and their adjoints, the scatters that add.
+//!
+//! Invariant: every index that a call may use is checked before the call writes anything; a bad one (negative, or not
+//! less than `n`) is a fault at its position in the index operand. Duplicates add up in the order of the indices. For
+//! the lowering of the ops of these names.
+//!
+//! | kernel | reads | writes | params |
+//! |---|---|---|---|
+//! | [`gather`] | table: `T[outer, n, inner]`, idx: `I[k]` | `T[outer, k, inner]` | [`Indexed`] |
+//! | [`take_along_axis`] | x: `T[outer, n, inner]`, idx: `I[outer, k, inner]` | `T[outer, k, inner]` | [`Indexed`] |
+//! | [`scatter_add`] | updates: `T[outer, k, inner]`, idx: `I[k]` | `T[outer, n, inner]` | [`Indexed`] |
+//! | [`scatter_along_axis_add`] | updates, idx: `I[outer, k, inner]` | `T[outer, n, inner]` | [`Indexed`] |
+
+use crate::kernels::abi::Args;
+use crate::kernels::num::{Index, Num, first_bad};
+use crate::kernels::params::params;
+use crate::simd;
+use bytemuck::Pod;
+use std::ops::Range;
+
+/// Elements in one unit, about.
+const UNIT: usize = 4096;
+
+params! {
+    /// Params of the kernels that index: the views `[outer, n, inner]` (table) and `[outer, k, inner]` (values).
+    pub struct Indexed {
+        /// Product of the axes before the indexed one.
+        pub outer: usize,
+        /// Length of the indexed axis in the table.
+        pub n: usize,
+        /// Number of indices along that axis.
+        pub k: usize,
+        /// Product of the axes after it.
+        pub inner: usize,
+    }
+}
+
+impl Indexed {
+    /// Rows of `inner` elements in each unit of the values.
+    fn rows_per_unit(&self) -> usize {
+        (UNIT / self.inner.max(1)).max(1)
+    }
+
+    /// Elements of the values `[outer, k, inner]` in each unit of [`gather`] and [`take_along_axis`].
+    pub fn per_unit(&self) -> usize {
+        self.rows_per_unit() * self.inner
+    }
+
+    /// Number of units of [`gather`] and [`take_along_axis`].
+    pub fn units(&self) -> usize {
+        (self.outer * self.k).div_ceil(self.rows_per_unit())
+    }
+
+    /// Rows of the table in each unit of a scatter: a block of one outer row, where there is only one, or whole ones.
+    fn scatter_rows(&self) -> usize {
+        if self.outer == 1 { self.rows_per_unit() } else { self.n }
+    }
+
+    /// Elements of the table `[outer, n, inner]` in each unit of [`scatter_add`] and [`scatter_along_axis_add`].
+    pub fn per_unit_scatter(&self) -> usize {
+        self.scatter_rows() * self.inner
+    }
+
+    /// Number of units of [`scatter_add`] and [`scatter_along_axis_add`].
+    pub fn units_scatter(&self) -> usize {
+        (self.outer * self.n).div_ceil(self.scatter_rows().max(1))
+    }
+
+    /// The rows `o * k + j` of the values that this call computes.
+    fn value_rows(&self, args: &Args<'_>) -> Range<usize> {
+        let (units, rows) = (args.units(), self.rows_per_unit());
+        (units.start * rows).min(self.outer * self.k)..(units.end * rows).min(self.outer * self.k)
+    }
+
+    /// The parts of `rows` that lie in one outer row each: the outer row, and its rows `j`.
+    fn by_outer(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> + use<> {
+        let k = self.k.max(1);
+        (rows.start / k..rows.end.div_ceil(k)).map(move |o| {
+            let from = o * k;
+            (o, rows.start.max(from) - from..rows.end.min(from + k) - from)
+        })
+    }
+}
+
+/// Copies the rows `idx` of a table.
+fn gather_rows<T: Pod, I: Index>(table: &[T], idx: &[I], inner: usize, out: &mut [T]) {
+    if inner == 1 {
+        for (o, i) in out.iter_mut().zip(idx) {
+            *o = table[i.to_i64() as usize];
+        }
+        return;
+    }
+    for (o, i) in out.chunks_exact_mut(inner).zip(idx) {
+        o.copy_from_slice(&table[i.to_i64() as usize * inner..][..inner]);
+    }
+}
+
+/// Rows of a table by index, along one axis: `out[o, j, i] = table[o, idx[j], i]`.
+///
+/// Reads table: `T[outer, n, inner]`, idx: `I[k]`; writes `T[outer, k, inner]`, [`Indexed::per_unit`]; params
+/// [`Indexed`].
+pub fn gather<T: Pod, I: Index>(args: &mut Args<'_>) {
+    let p = Indexed::from_words(args.params());
+    let (table, idx) = (args.read::<T>(0), args.read::<I>(1));
+    let rows = p.value_rows(args);
+    if p.inner == 0 || rows.is_empty() {
+        return;
+    }
+    // A call within one outer row uses a part of the indices only.
+    let used =
+        if rows.start / p.k == (rows.end - 1) / p.k { rows.start % p.k..(rows.end - 1) % p.k + 1 } else { 0..p.k };
+    if let Some(bad) = first_bad(&idx[used.clone()], p.n) {
+        return args.fault(used.start + bad);
+    }
+    let mut rest = args.write::<T>(0);
+    for (o, part) in p.by_outer(rows) {
+        let (out, after) = rest.split_at_mut(part.len() * p.inner);
+        gather_rows(&table[o * p.n * p.inner..][..p.n * p.inner], &idx[part], p.inner, out);
+        rest = after;
+    }
+}
+
+/// Elements of `x` by index, along one axis: `out[o, j, i] = x[o, idx[o, j, i], i]`.
+///
+/// Reads x: `T[outer, n, inner]`, idx: `I[outer, k, inner]`; writes `T[outer, k, inner]`, [`Indexed::per_unit`];
+/// params [`Indexed`].
+pub fn take_along_axis<T: Pod, I: Index>(args: &mut Args<'_>) {
+    let p = Indexed::from_words(args.params());
+    let (x, idx) = (args.read::<T>(0), args.read::<I>(1));
+    let rows = p.value_rows(args);
+    if p.inner == 0 || rows.is_empty() {
+        return;
+    }
+    let idx = &idx[rows.start * p.inner..rows.end * p.inner];
+    if let Some(bad) = first_bad(idx, p.n) {
+        return args.fault(rows.start * p.inner + bad);
+    }
+    let (mut rest, mut idx) = (args.write::<T>(0), idx);
+    for (o, part) in p.by_outer(rows) {
+        let x = &x[o * p.n * p.inner..][..p.n * p.inner];
+        let (out, after) = rest.split_at_mut(part.len() * p.inner);
+        let (now, later) = idx.split_at(out.len());
+        if p.inner == 1 {
+            gather_rows(x, now, 1, out);
+        } else {
+            for (out, idx) in out.chunks_exact_mut(p.inner).zip(now.chunks_exact(p.inner)) {
+                for (i, (o, at)) in out.iter_mut().zip(idx).enumerate() {
+                    *o = x[at.to_i64() as usize * p.inner + i];
+                }
+            }
+        }
+        (rest, idx) = (after, later);
+    }
+}
+
+simd! {
+    /// Adds each row of `updates` to the row of `out` that its index names, where that is one of `rows`; `out` is those.
+    fn add_rows[T: Num, I: Index](updates: &[T], idx: &[I], inner: usize, rows: Range<usize>, out: &mut [T]) {
+        for (x, i) in updates.chunks_exact(inner).zip(idx) {
+            let at = (i.to_i64() as usize).wrapping_sub(rows.start);
+            if at < rows.len() {
+                for (o, x) in out[at * inner..][..inner].iter_mut().zip(x) {
+                    *o = o.plus(*x);
+                }
+            }
+        }
+    }
+}
+
+/// Adds each element of `updates` to the row of `out` that its own index names, in its own column.
+fn add_elements<T: Num, I: Index>(updates: &[T], idx: &[I], inner: usize, rows: Range<usize>, out: &mut [T]) {
+    for (x, idx) in updates.chunks_exact(inner).zip(idx.chunks_exact(inner)) {
+        for (column, (x, i)) in x.iter().zip(idx).enumerate() {
+            let at = (i.to_i64() as usize).wrapping_sub(rows.start);
+            if at < rows.len() {
+                let o = &mut out[at * inner + column];
+                *o = o.plus(*x);
+            }
+        }
+    }
+}
+
+/// Runs a scatter: zeros, then `add(outer row, rows, out)` for each outer row of this call, or a part of one.
+fn scatter<T: Num>(args: &mut Args<'_>, p: &Indexed, mut add: impl FnMut(usize, Range<usize>, &mut [T])) {
+    let first = args.units().start * p.scatter_rows();
+    let out = args.write::<T>(0);
+    out.fill(T::EMPTY_SUM);
+    if out.is_empty() || p.k == 0 {
+        return;
+    }
+    if p.outer == 1 {
+        let rows = first..first + out.len() / p.inner;
+        return add(0, rows, out);
+    }
+    for (i, out) in out.chunks_exact_mut(p.n * p.inner).enumerate() {
+        add(first / p.n + i, 0..p.n, out);
+    }
+}
+
+/// The adjoint of [`gather`]: zeros, then `out[o, idx[j], i] += updates[o, j, i]` for j = 0, 1, …
+///
+/// Reads updates: `T[outer, k, inner]`, idx: `I[k]`; writes `T[outer, n, inner]`, [`Indexed::per_unit_scatter`] (and
+/// [`Indexed::units_scatter`] units); params [`Indexed`].
+pub fn scatter_add<T: Num, I: Index>(args: &mut Args<'_>) {
+    let p = Indexed::from_words(args.params());
+    let (updates, idx) = (args.read::<T>(0), args.read::<I>(1));
+    if let Some(bad) = first_bad(idx, p.n) {
+        return args.fault(bad);
+    }
+    let size = p.k * p.inner;
+    scatter(args, &p, |o, rows, out| add_rows(&updates[o * size..][..size], idx, p.inner, rows, out));
+}
+
+/// The adjoint of [`take_along_axis`]: zeros, then `out[o, idx[o, j, i], i] += updates[o, j, i]` for j = 0, 1, …
+///
+/// Reads updates: `T[outer, k, inner]`, idx: `I[outer, k, inner]`; writes `T[outer, n, inner]`,
+/// [`Indexed::per_unit_scatter`] (and [`Indexed::units_scatter`] units); params [`Indexed`].
+pub fn scatter_along_axis_add<T: Num, I: Index>(args: &mut Args<'_>) {
+    let p = Indexed::from_words(args.params());
+    let (updates, idx) = (args.read::<T>(0), args.read::<I>(1));
+    if let Some(bad) = first_bad(idx, p.n) {
+        return args.fault(bad);
+    }
+    let size = p.k * p.inner;
+    scatter(args, &p, |o, rows, out| {
+        add_elements(&updates[o * size..][..size], &idx[o * size..][..size], p.inner, rows, out);
+    });
+}
+
+#[cfg(test)]
+mod tests;

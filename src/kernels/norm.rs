@@ -1,0 +1,194 @@
+//! Layer normalisation over the last axis of `[rows, n]`, with and without an affine part, and its adjoint.
+//!
+//! Invariant: the variance is that of the deviations from the mean (two passes), never a difference of squares. For the
+//! lowering of the ops of these names.
+//!
+//! | kernel | reads | writes | params |
+//! |---|---|---|---|
+//! | [`layer_norm`] | x: `T[rows, n]`, \[γ, β: `T[n]`\] | y: `T[rows, n]`, mean, rstd: `T[rows]` | [`LayerNorm`] |
+//! | [`layer_norm_backward`] | dy, x: `T[rows, n]`, mean, rstd: `T[rows]`, \[γ: `T[n]`\] | dx: `T[rows, n]`, \[dγ, dβ: `T[blocks, n]`\] | [`LayerNorm`] |
+//!
+//! Operands in brackets are there if [`LayerNorm::affine`]. The partial dγ and dβ are scratch, a row for each block of
+//! rows; two [`reduce::sum`](super::reduce::sum) with the params [`LayerNorm::combine`] make dγ and dβ of them.
+
+use crate::kernels::abi::Args;
+use crate::kernels::num::Real;
+use crate::kernels::params::params;
+use crate::kernels::reduce::Reduce;
+use crate::kernels::tree;
+use crate::simd;
+
+/// Elements in one unit of the forward kernel, about.
+const UNIT: usize = 4096;
+
+params! {
+    /// Params of the layer norm kernels.
+    pub struct LayerNorm {
+        /// Number of rows.
+        pub rows: usize,
+        /// Elements in each.
+        pub n: usize,
+        /// Added to the variance.
+        pub eps: f64,
+        /// Whether there are γ and β.
+        pub affine: bool,
+    }
+}
+
+impl LayerNorm {
+    /// Rows in each unit of [`layer_norm`]: elements of mean and of rstd in it.
+    pub fn rows_per_unit(&self) -> usize {
+        (UNIT / self.n.max(1)).max(1)
+    }
+
+    /// Elements of y in each unit of [`layer_norm`].
+    pub fn per_unit(&self) -> usize {
+        self.rows_per_unit() * self.n
+    }
+
+    /// Number of units of [`layer_norm`].
+    pub fn units(&self) -> usize {
+        self.rows.div_ceil(self.rows_per_unit())
+    }
+
+    /// Rows in each unit of [`layer_norm_backward`]: about 32 units, and blocks that are neither so small that partial
+    /// sums cost much memory nor so large that they lose digits.
+    pub fn rows_per_block(&self) -> usize {
+        self.rows.div_ceil(32).clamp(8, 256)
+    }
+
+    /// Number of units of [`layer_norm_backward`]: rows of its partial dγ and dβ, each of which has `n` elements in a
+    /// unit.
+    pub fn blocks(&self) -> usize {
+        self.rows.div_ceil(self.rows_per_block())
+    }
+
+    /// Elements of dx in each unit of [`layer_norm_backward`].
+    pub fn per_block(&self) -> usize {
+        self.rows_per_block() * self.n
+    }
+
+    /// The reduction that makes dγ of its partial sums, and dβ of its own.
+    pub fn combine(&self) -> Reduce {
+        Reduce::new(1, self.blocks(), self.n)
+    }
+}
+
+simd! {
+    fn normalise[T: Real](x: &[T], mean: T, rstd: T, y: &mut [T]) {
+        for (y, x) in y.iter_mut().zip(x) {
+            *y = (*x - mean) * rstd;
+        }
+    }
+}
+
+simd! {
+    fn normalise_affine[T: Real](x: &[T], mean: T, rstd: T, affine: (&[T], &[T]), y: &mut [T]) {
+        for (((y, x), g), b) in y.iter_mut().zip(x).zip(affine.0).zip(affine.1) {
+            *y = (*x - mean) * rstd * *g + *b;
+        }
+    }
+}
+
+/// Mean and 1/√(variance + ε) of a row.
+pub fn row_moments<T: Real>(x: &[T], eps: T) -> (T, T) {
+    let n = T::from_f64(x.len() as f64);
+    let mean = tree::row(tree::Sum, x) / n;
+    let variance = tree::row(tree::SquaresFrom(mean), x) / n;
+    (mean, T::ONE / (variance + eps).sqrt())
+}
+
+/// y = γ·(x − mean)/√(variance + ε) + β, with the biased variance of each row.
+///
+/// Reads x: `T[rows, n]`, \[γ, β: `T[n]`\]; writes y: `T[rows, n]`, [`LayerNorm::per_unit`], and mean, rstd:
+/// `T[rows]`, [`LayerNorm::rows_per_unit`]; params [`LayerNorm`].
+pub fn layer_norm<T: Real>(args: &mut Args<'_>) {
+    let p = LayerNorm::from_words(args.params());
+    let lo = args.units().start * p.rows_per_unit();
+    let x = args.read::<T>(0);
+    let affine = p.affine.then(|| (args.read::<T>(1), args.read::<T>(2)));
+    let (y, means, rstds) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2));
+    let x = &x[lo * p.n..][..means.len() * p.n];
+    for (i, (mean, rstd)) in means.iter_mut().zip(rstds).enumerate() {
+        let (x, y) = (&x[i * p.n..][..p.n], &mut y[i * p.n..][..p.n]);
+        (*mean, *rstd) = row_moments(x, T::from_f64(p.eps));
+        match affine {
+            None => normalise(x, *mean, *rstd, y),
+            Some(affine) => normalise_affine(x, *mean, *rstd, affine, y),
+        }
+    }
+}
+
+simd! {
+    /// `dx = dy·γ`, and this row's share of dγ and dβ.
+    fn affine_row[T: Real](
+        dy: &[T], x: &[T], moments: (T, T), gamma: &[T], dx: &mut [T], sums: (&mut [T], &mut [T])
+    ) {
+        let (mean, rstd) = moments;
+        let parameters = gamma.iter().zip(sums.0).zip(sums.1);
+        for (((dx, dy), x), ((g, dg), db)) in dx.iter_mut().zip(dy).zip(x).zip(parameters) {
+            *dg += *dy * ((*x - mean) * rstd);
+            *db += *dy;
+            *dx = *dy * *g;
+        }
+    }
+}
+
+simd! {
+    /// `dx = rstd·(dx − a − x̂·b)`.
+    fn project[T: Real](x: &[T], moments: (T, T), means: (T, T), dx: &mut [T]) {
+        let ((mean, rstd), (a, b)) = (moments, means);
+        for (dx, x) in dx.iter_mut().zip(x) {
+            *dx = rstd * (*dx - a - (*x - mean) * rstd * b);
+        }
+    }
+}
+
+/// Turns dy·γ in `dx` into the gradient of one row.
+fn finish_row<T: Real>(x: &[T], (mean, rstd): (T, T), dx: &mut [T]) {
+    let n = T::from_f64(x.len() as f64);
+    let sum = tree::row(tree::Sum, dx);
+    let dot = tree::dot_from(dx, x, mean) * rstd;
+    project(x, (mean, rstd), (sum / n, dot / n), dx);
+}
+
+/// The adjoint of [`layer_norm`] in one sweep: dx = rstd·(dyγ − mean(dyγ) − x̂·mean(dyγ·x̂)), and for each block of
+/// rows Σ dy·x̂ and Σ dy.
+///
+/// Reads dy, x: `T[rows, n]`, mean, rstd: `T[rows]`, \[γ: `T[n]`\]; writes dx: `T[rows, n]`, [`LayerNorm::per_block`],
+/// \[partial dγ, dβ: `T[blocks, n]`, `n` in a unit\], in [`LayerNorm::blocks`] units; params [`LayerNorm`].
+pub fn layer_norm_backward<T: Real>(args: &mut Args<'_>) {
+    let p = LayerNorm::from_words(args.params());
+    if p.n == 0 {
+        return;
+    }
+    let (dy, x) = (args.read::<T>(0), args.read::<T>(1));
+    let (mean, rstd) = (args.read::<T>(2), args.read::<T>(3));
+    let first = args.units().start * p.rows_per_block();
+    let dx = args.write::<T>(0);
+    let row = |r: usize| (&dy[r * p.n..][..p.n], &x[r * p.n..][..p.n], (mean[r], rstd[r]));
+    if !p.affine {
+        for (r, dx) in (first..).zip(dx.chunks_exact_mut(p.n)) {
+            let (dy, x, moments) = row(r);
+            dx.copy_from_slice(dy);
+            finish_row(x, moments, dx);
+        }
+        return;
+    }
+    let gamma = args.read::<T>(4);
+    let (dgamma, dbeta) = (args.write::<T>(1), args.write::<T>(2));
+    let sums = dgamma.chunks_exact_mut(p.n).zip(dbeta.chunks_exact_mut(p.n));
+    let blocks = (first..).step_by(p.rows_per_block()).zip(dx.chunks_mut(p.per_block()));
+    for ((first, dx), (dgamma, dbeta)) in blocks.zip(sums) {
+        dgamma.fill(T::ZERO);
+        dbeta.fill(T::ZERO);
+        for (r, dx) in (first..).zip(dx.chunks_exact_mut(p.n)) {
+            let (dy, x, moments) = row(r);
+            affine_row(dy, x, moments, gamma, dx, (dgamma, dbeta));
+            finish_row(x, moments, dx);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

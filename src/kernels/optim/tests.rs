@@ -1,0 +1,159 @@
+//! Tests of the kernels in `optim.rs`: against naive loops in f64, at the edges of shapes and values, in 1, 2, 3 and 7
+//! unit ranges (see `harness`).
+
+use super::*;
+use crate::kernels::harness::{In, Out, close, get, noise, noise32, run};
+
+const LENGTHS: [usize; 5] = [0, 1, 1000, 1024, 5000];
+
+/// The state of one parameter: p, and the moments of its optimiser.
+type State = Vec<Vec<f64>>;
+
+fn sgd_step(a: &Sgd, state: &[Vec<f64>], g: &[f64], lr: f64, t: i64, scale: f64, inplace: bool) -> State {
+    let place = |x: &[f64], j: u8| if inplace { In::of(x).over(j) } else { In::of(x) };
+    let mut reads = vec![place(&state[0], 0), In::of(g)];
+    let mut writes = vec![Out::of::<f64>(a.len, a.per_unit())];
+    if a.momentum != 0.0 {
+        reads.extend([place(&state[1], 1), In::of(&[t])]);
+        writes.push(Out::of::<f64>(a.len, a.per_unit()));
+    }
+    reads.push(In::of(&[lr]));
+    if a.scaled {
+        reads.push(In::of(&[scale]));
+    }
+    let got = run(sgd_update::<f64>, &a.to_words(), &reads, &writes, a.units());
+    (0..writes.len()).map(|j| get(&got, j)).collect()
+}
+
+fn naive_sgd(a: &Sgd, state: &mut [Vec<f64>], g: &[f64], lr: f64, t: i64, scale: f64) {
+    for i in 0..a.len {
+        let p = state[0][i];
+        let g = scale * g[i] + a.weight_decay * p;
+        let mut step = g;
+        if a.momentum != 0.0 {
+            let buf = if t == 1 { g } else { a.momentum * state[1][i] + (1.0 - a.dampening) * g };
+            state[1][i] = buf;
+            step = if a.nesterov { g + a.momentum * buf } else { buf };
+        }
+        state[0][i] = p - lr * step;
+    }
+}
+
+#[test]
+fn sgd_is_torchs() {
+    let plain = Sgd { len: 0, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay: 0.0, scaled: false };
+    let kinds = [
+        plain,
+        Sgd { weight_decay: 0.1, scaled: true, ..plain },
+        Sgd { momentum: 0.9, ..plain },
+        Sgd { momentum: 0.9, nesterov: true, weight_decay: 0.01, ..plain },
+        Sgd { momentum: 0.8, dampening: 0.5, scaled: true, ..plain },
+    ];
+    for len in LENGTHS {
+        for a in kinds.map(|k| Sgd { len, ..k }) {
+            assert_eq!(Sgd::from_words(&a.to_words()), a);
+            // What the buffer holds before the first step does not matter.
+            let start = vec![noise(len, 1), vec![f64::NAN; if a.momentum != 0.0 { len } else { 0 }]];
+            let (mut want, mut got) = (start.clone(), start);
+            let scale = if a.scaled { 0.25 } else { 1.0 };
+            for t in 1..4 {
+                let g = noise(len, 10 + t as u64);
+                let next = sgd_step(&a, &got, &g, 0.1, t, 0.25, false);
+                assert_eq!(sgd_step(&a, &got, &g, 0.1, t, 0.25, true), next);
+                got = next;
+                naive_sgd(&a, &mut want, &g, 0.1, t, scale);
+                for (got, want) in got.iter().zip(&want) {
+                    close(got, want, 1e-14);
+                }
+            }
+        }
+    }
+}
+
+fn adam_step(a: &Adam, s: &[Vec<f64>], g: &[f64], lr: f64, t: i64, scale: f64, inplace: bool) -> State {
+    let place = |x: &[f64], j: u8| if inplace { In::of(x).over(j) } else { In::of(x) };
+    let mut reads = vec![place(&s[0], 0), In::of(g), place(&s[1], 1), place(&s[2], 2), In::of(&[lr]), In::of(&[t])];
+    if a.scaled {
+        reads.push(In::of(&[scale]));
+    }
+    let writes = [0; 3].map(|_| Out::of::<f64>(a.len, a.per_unit()));
+    let got = run(adam_update::<f64>, &a.to_words(), &reads, &writes, a.units());
+    (0..3).map(|j| get(&got, j)).collect()
+}
+
+fn naive_adam(a: &Adam, s: &mut [Vec<f64>], g: &[f64], lr: f64, t: i32, scale: f64) {
+    for i in 0..a.len {
+        let mut g = scale * g[i];
+        if a.decoupled {
+            s[0][i] *= 1.0 - lr * a.weight_decay;
+        } else {
+            g += a.weight_decay * s[0][i];
+        }
+        s[1][i] = a.beta1 * s[1][i] + (1.0 - a.beta1) * g;
+        s[2][i] = a.beta2 * s[2][i] + (1.0 - a.beta2) * g * g;
+        let m = s[1][i] / (1.0 - a.beta1.powi(t));
+        let v = s[2][i] / (1.0 - a.beta2.powi(t));
+        s[0][i] -= lr * m / (v.sqrt() + a.eps);
+    }
+}
+
+#[test]
+fn adam_is_torchs() {
+    let plain =
+        Adam { len: 0, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.0, decoupled: false, scaled: false };
+    let kinds = [
+        plain,
+        Adam { weight_decay: 0.1, ..plain },
+        Adam { weight_decay: 0.1, decoupled: true, scaled: true, ..plain },
+        Adam { beta1: 0.3, eps: 1e-3, ..plain },
+    ];
+    for len in LENGTHS {
+        for a in kinds.map(|k| Adam { len, ..k }) {
+            assert_eq!(Adam::from_words(&a.to_words()), a);
+            let start = vec![noise(len, 1), vec![0.0; len], vec![0.0; len]];
+            let (mut want, mut got) = (start.clone(), start);
+            let scale = if a.scaled { 0.25 } else { 1.0 };
+            for t in 1..4 {
+                let g = noise(len, 10 + t as u64);
+                let next = adam_step(&a, &got, &g, 1e-2, t, 0.25, false);
+                assert_eq!(adam_step(&a, &got, &g, 1e-2, t, 0.25, true), next);
+                got = next;
+                naive_adam(&a, &mut want, &g, 1e-2, t as i32, scale);
+                for (got, want) in got.iter().zip(&want) {
+                    close(got, want, 1e-13);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_first_adam_step_in_f32_has_the_length_of_the_rate() {
+    let a = Adam { len: 3, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.0, decoupled: false, scaled: false };
+    let zeros = [0f32; 3];
+    let reads = [&[1f32, 1.0, 1.0], &[3f32, -0.5, 0.0], &zeros, &zeros].map(|x| In::of(x)).into_iter();
+    let reads: Vec<In> = reads.chain([In::of(&[0.1f32]), In::of(&[1i64])]).collect();
+    let writes = [0; 3].map(|_| Out::of::<f32>(3, a.per_unit()));
+    let got = run(adam_update::<f32>, &a.to_words(), &reads, &writes, a.units());
+    close(&get::<f32>(&got, 0), &[0.9, 1.1, 1.0], 1e-6);
+    close(&get::<f32>(&got, 1), &[0.3, -0.05, 0.0], 1e-7);
+    close(&get::<f32>(&got, 2), &[0.009, 0.00025, 0.0], 1e-7);
+}
+
+#[test]
+fn denormal_moments_become_zero() {
+    let tiny = vec![f32::MIN_POSITIVE; 2000];
+    let g = vec![0f32; 2000];
+    let a = Adam { len: 2000, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.0, decoupled: false, scaled: false };
+    let p = noise32(2000, 1);
+    let reads = [&p, &g, &tiny, &tiny].map(|x| In::of(x)).into_iter();
+    let reads: Vec<In> = reads.chain([In::of(&[0.1f32]), In::of(&[9i64])]).collect();
+    let writes = [0; 3].map(|_| Out::of::<f32>(2000, a.per_unit()));
+    let got = run(adam_update::<f32>, &a.to_words(), &reads, &writes, a.units());
+    assert_eq!(get::<f32>(&got, 0), p);
+    assert_eq!([get::<f32>(&got, 1), get::<f32>(&got, 2)], [g.clone(), g.clone()]);
+    let a = Sgd { len: 2000, momentum: 0.9, dampening: 0.0, nesterov: false, weight_decay: 0.0, scaled: false };
+    let reads = [In::of(&p), In::of(&g), In::of(&tiny), In::of(&[2i64]), In::of(&[0.1f32])];
+    let got = run(sgd_update::<f32>, &a.to_words(), &reads, &writes[..2], a.units());
+    assert_eq!([get::<f32>(&got, 0), get::<f32>(&got, 1)], [p, g]);
+}

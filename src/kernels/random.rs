@@ -1,0 +1,268 @@
+//! Counter-based random numbers: Philox4x32-10, uniform and normal.
+//!
+//! Invariant: a value is a function of (seed, step, stream, element) alone, so any division of the work, any number of
+//! threads and any recomputation gives the same one. For the lowering of the rng ops.
+//!
+//! The mapping, fixed for good: element `e` comes from block `b = e / 4` (`f64`: `e / 2`). The block's counter is
+//! `[b, stream, step, step >> 32 ^ b >> 32]` (low 32 bits of each), its key `[seed, seed >> 32 ^ stream >> 32]`.
+//! A uniform `f32` is the top 24 bits of word `e % 4`, times 2⁻²⁴; an `f64` the top 53 bits of words `2i` (high) and
+//! `2i + 1` (low), times 2⁻⁵³. Uniforms `u, w` in one pair make the normals `r·cos θ, r·sin θ` with
+//! `r = √(−2·ln(1 − u))`, `θ = 2π·w`.
+//!
+//! | kernel | reads | writes | params |
+//! |---|---|---|---|
+//! | [`rng_uniform`], [`rng_normal`] | key: `u32[4]` = seed low, seed high, step low, step high | `T[len]` | [`Random`] |
+
+use crate::kernels::abi::Args;
+use crate::kernels::num::Real;
+use crate::kernels::ops_math::{cos, ln, sin};
+use crate::kernels::params::params;
+use crate::simd;
+
+/// Elements in one unit; a multiple of what one batch makes.
+const UNIT: usize = 4096;
+/// Blocks that are made side by side.
+const LANES: usize = 16;
+
+const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
+const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
+
+/// Word `w` of each of a batch of blocks.
+type Words = [[u32; LANES]; 4];
+
+params! {
+    /// Params of the rng kernels.
+    pub struct Random {
+        /// Elements of the output.
+        pub len: usize,
+        /// Tells one op of a program from another.
+        pub stream: u64,
+    }
+}
+
+impl Random {
+    /// Elements of the output in each unit.
+    pub fn per_unit(&self) -> usize {
+        UNIT
+    }
+
+    /// Number of units.
+    pub fn units(&self) -> usize {
+        self.len.div_ceil(UNIT)
+    }
+}
+
+/// Ten rounds on a batch of counters.
+#[inline(always)]
+fn philox(mut c: Words, key: [u32; 2]) -> Words {
+    let [mut k0, mut k1] = key;
+    for _ in 0..10 {
+        let [c0, c1, c2, c3] = c;
+        for i in 0..LANES {
+            let a = u64::from(MULTIPLIERS[0]) * u64::from(c0[i]);
+            let b = u64::from(MULTIPLIERS[1]) * u64::from(c2[i]);
+            c[0][i] = (b >> 32) as u32 ^ c1[i] ^ k0;
+            c[1][i] = b as u32;
+            c[2][i] = (a >> 32) as u32 ^ c3[i] ^ k1;
+            c[3][i] = a as u32;
+        }
+        k0 = k0.wrapping_add(WEYL[0]);
+        k1 = k1.wrapping_add(WEYL[1]);
+    }
+    c
+}
+
+/// The words of the batch of blocks from `block` on.
+#[inline(always)]
+fn blocks(key: [u32; 4], stream: u64, block: u64) -> Words {
+    let b: [u64; LANES] = std::array::from_fn(|i| block + i as u64);
+    let c = [b.map(|b| b as u32), [stream as u32; LANES], [key[2]; LANES], b.map(|b| key[3] ^ (b >> 32) as u32)];
+    philox(c, [key[0], key[1] ^ (stream >> 32) as u32])
+}
+
+/// A float that blocks of random words are made into.
+pub trait Draw: Real {
+    /// Elements that one block makes.
+    const PER_BLOCK: usize;
+    /// The elements of a batch of blocks, `LANES * PER_BLOCK` of them.
+    fn uniforms(words: &Words, out: &mut [Self]);
+}
+
+impl Draw for f32 {
+    const PER_BLOCK: usize = 4;
+
+    #[inline(always)]
+    fn uniforms(words: &Words, out: &mut [f32]) {
+        let (out, _) = out.as_chunks_mut::<4>();
+        for (i, o) in out.iter_mut().enumerate().take(LANES) {
+            *o = [0, 1, 2, 3].map(|w: usize| (words[w][i] >> 8) as f32 * (1.0 / (1 << 24) as f32));
+        }
+    }
+}
+
+impl Draw for f64 {
+    const PER_BLOCK: usize = 2;
+
+    #[inline(always)]
+    fn uniforms(words: &Words, out: &mut [f64]) {
+        let (out, _) = out.as_chunks_mut::<2>();
+        for (i, o) in out.iter_mut().enumerate().take(LANES) {
+            let join = |w: usize| (u64::from(words[w][i]) << 32 | u64::from(words[w + 1][i])) >> 11;
+            *o = [join(0), join(2)].map(|u| u as f64 * (1.0 / (1u64 << 53) as f64));
+        }
+    }
+}
+
+simd! {
+    /// Uniform numbers in [0, 1), those of the blocks from `block` on.
+    pub fn uniform[T: Draw](key: [u32; 4], stream: u64, block: u64, out: &mut [T]) {
+        let batch = LANES * T::PER_BLOCK;
+        for (i, out) in out.chunks_mut(batch).enumerate() {
+            let words = blocks(key, stream, block + (i * LANES) as u64);
+            if out.len() == batch {
+                T::uniforms(&words, out);
+            } else {
+                let mut whole = [T::ZERO; 4 * LANES];
+                T::uniforms(&words, &mut whole[..batch]);
+                for (o, x) in out.iter_mut().zip(&whole) {
+                    *o = *x;
+                }
+            }
+        }
+    }
+}
+
+simd! {
+    /// Turns pairs of uniform numbers into pairs of normal ones.
+    fn box_muller[T: Real](x: &mut [T]) {
+        let (pairs, _) = x.as_chunks_mut::<2>();
+        for [u, w] in pairs {
+            // 1 − u is in (0, 1]: its logarithm is finite.
+            let r = (T::from_f64(-2.0) * ln(T::ONE - *u)).sqrt();
+            let angle = T::from_f64(std::f64::consts::TAU) * *w;
+            (*u, *w) = (r * cos(angle), r * sin(angle));
+        }
+    }
+}
+
+/// Normal numbers of mean 0 and variance 1, those of the blocks from `block` on.
+pub fn normal<T: Draw>(key: [u32; 4], stream: u64, block: u64, out: &mut [T]) {
+    let odd = out.len() % 2;
+    let (pairs, last) = out.split_at_mut(out.len() - odd);
+    uniform(key, stream, block, pairs);
+    // The partner of the last element of an odd length is made too, and forgotten.
+    let mut whole = [T::ZERO; 4];
+    let at = pairs.len() / T::PER_BLOCK;
+    uniform(key, stream, block + at as u64, &mut whole[..T::PER_BLOCK]);
+    box_muller(pairs);
+    box_muller(&mut whole);
+    for (o, x) in last.iter_mut().zip(&whole[pairs.len() % T::PER_BLOCK..]) {
+        *o = *x;
+    }
+}
+
+fn draw<T: Draw>(args: &mut Args<'_>, f: impl Fn([u32; 4], u64, u64, &mut [T])) {
+    let p = Random::from_words(args.params());
+    let mut key = [0; 4];
+    key.copy_from_slice(args.read::<u32>(0));
+    let block = args.units().start * UNIT / T::PER_BLOCK;
+    f(key, p.stream, block as u64, args.write::<T>(0));
+}
+
+/// Uniform numbers in [0, 1).
+///
+/// Reads key: `u32[4]`; writes `T[len]`, [`Random::per_unit`]; params [`Random`].
+pub fn rng_uniform<T: Draw>(args: &mut Args<'_>) {
+    draw::<T>(args, |key, stream, block, out| uniform(key, stream, block, out));
+}
+
+/// Normal numbers of mean 0 and variance 1.
+///
+/// Reads key: `u32[4]`; writes `T[len]`, [`Random::per_unit`]; params [`Random`].
+pub fn rng_normal<T: Draw>(args: &mut Args<'_>) {
+    draw::<T>(args, normal);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::abi::Kernel;
+    use crate::kernels::harness::{In, Out, close, get, run};
+
+    const KEY: [u32; 4] = [1, 2, 3, 4];
+
+    fn call<T: Draw>(k: Kernel, len: usize, key: [u32; 4], stream: u64) -> Vec<T> {
+        let p = Random { len, stream };
+        assert_eq!(Random::from_words(&p.to_words()), p);
+        get(&run(k, &p.to_words(), &[In::of(&key)], &[Out::of::<T>(len, p.per_unit())], p.units()), 0)
+    }
+
+    #[test]
+    fn known_answers() {
+        let all = |c: u32| philox([[c; LANES]; 4], [c; 2]).map(|w| w[LANES - 1]);
+        assert_eq!(all(0), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
+        assert_eq!(all(u32::MAX), [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
+        // From Random123: the digits of π.
+        let counter = [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344].map(|c| [c; LANES]);
+        let words = philox(counter, [0xa409_3822, 0x299f_31d0]).map(|w| w[0]);
+        assert_eq!(words, [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1]);
+        let scaled = |w: u32| (w >> 8) as f32 / 16_777_216.0;
+        let got: Vec<f32> = call(rng_uniform::<f32>, 4, [0; 4], 0);
+        assert_eq!(got, [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8].map(scaled));
+    }
+
+    /// The mapping from elements to counters, one element at a time.
+    fn one(e: u64, key: [u32; 4], stream: u64) -> f32 {
+        let b = e / 4;
+        let c = [b as u32, stream as u32, key[2], key[3] ^ (b >> 32) as u32];
+        let words = philox(c.map(|c| [c; LANES]), [key[0], key[1] ^ (stream >> 32) as u32]);
+        (words[e as usize % 4][0] >> 8) as f32 / 16_777_216.0
+    }
+
+    #[test]
+    fn each_element_has_its_own_counter() {
+        let stream = 0x0123_4567_89ab_cdef;
+        for len in [0, 1, 5, 64, 4096, 9001] {
+            let got: Vec<f32> = call(rng_uniform::<f32>, len, KEY, stream);
+            assert!(got.iter().enumerate().all(|(e, x)| *x == one(e as u64, KEY, stream)));
+        }
+        let mut far = [0f32; 8];
+        uniform(KEY, 7, (1 << 32) - 1, &mut far);
+        assert_eq!(far[4], one(1 << 34, KEY, 7));
+        for (key, other) in [([9, 2, 3, 4], 7), ([1, 2, 9, 4], 7), ([1, 2, 3, 9], 7), (KEY, 8), (KEY, 7 | 1 << 40)] {
+            assert_ne!(one(0, key, other), one(0, KEY, 7));
+        }
+    }
+
+    /// Mean, variance, and mean of fourth powers.
+    fn moments(x: &[f64]) -> [f64; 3] {
+        let n = x.len() as f64;
+        let mean = x.iter().sum::<f64>() / n;
+        let power = |k: i32| x.iter().map(|x| (x - mean).powi(k)).sum::<f64>() / n;
+        [mean, power(2), power(4)]
+    }
+
+    #[test]
+    fn moments_are_right() {
+        let n = 200_000;
+        let wide = |x: Vec<f32>| x.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
+        for x in [wide(call(rng_uniform::<f32>, n, KEY, 5)), call(rng_uniform::<f64>, n, KEY, 5)] {
+            assert!(x.iter().all(|x| (0.0..1.0).contains(x)));
+            close(&moments(&x), &[0.5, 1.0 / 12.0, 1.0 / 80.0], 3e-3);
+        }
+        for x in [wide(call(rng_normal::<f32>, n, KEY, 5)), call(rng_normal::<f64>, n, KEY, 5)] {
+            assert!(x.iter().all(|x| x.is_finite()));
+            close(&moments(&x), &[0.0, 1.0, 3.0], 2e-2);
+        }
+    }
+
+    #[test]
+    fn a_shorter_draw_is_the_start_of_a_longer_one() {
+        let long: Vec<f32> = call(rng_normal::<f32>, 9000, KEY, 1);
+        let long64: Vec<f64> = call(rng_normal::<f64>, 9000, KEY, 1);
+        for len in [0, 1, 2, 3, 6, 7, 63, 65, 4097, 8999] {
+            assert_eq!(call::<f32>(rng_normal::<f32>, len, KEY, 1), long[..len]);
+            assert_eq!(call::<f64>(rng_normal::<f64>, len, KEY, 1), long64[..len]);
+        }
+    }
+}

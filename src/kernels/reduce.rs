@@ -1,0 +1,345 @@
+//! Reductions over the middle axis of a view `[outer, n, inner]`: sum, mean, max, min, product, sum of squares, arg
+//! max, arg min, log-sum-exp.
+//!
+//! Invariant: the order of every sum is that of [`tree`] and [`Plan`], fixed by the shape. For the
+//! lowering of the reduce ops, and for kernels that need partial results combined.
+//!
+//! | kernel | reads | writes | params |
+//! |---|---|---|---|
+//! | [`sum`] … [`sum_squares`], [`logsumexp`] | x: `T[outer, n, inner]` | `T[outer, inner]` | [`Reduce`] |
+//! | [`sum_partial`] … [`sum_squares_partial`] | x: `T[outer, n, inner]` | `T[outer, chunks, inner]` | [`Partial`] |
+//! | [`arg_max`], [`arg_min`] | x: `T[outer, n, inner]` | `I[outer, inner]` | [`Reduce`] |
+//!
+//! Where [`plan`] says so, a reduction is two instructions: `…_partial` into scratch of [`Partial::out_len`] elements,
+//! then the reduction itself (for a sum of squares: [`sum`]) over the scratch.
+
+use crate::kernels::abi::Args;
+use crate::kernels::num::{Index, Num, Real};
+use crate::kernels::ops_math;
+use crate::kernels::params::params;
+use crate::kernels::tree::{self, Fold};
+use crate::simd;
+
+/// Elements that one unit reads, about.
+const UNIT: usize = 4096;
+/// Elements that one chunk of a split reduction reads, about.
+const CHUNK: usize = 4096;
+
+params! {
+    /// Params of the reductions: the view, and what a mean divides by.
+    pub struct Reduce {
+        /// Product of the axes before the reduced ones.
+        pub outer: usize,
+        /// Product of the reduced axes.
+        pub n: usize,
+        /// Product of the axes after them.
+        pub inner: usize,
+        /// What [`mean`] divides by: the number of elements that went into each sum, partial results included.
+        pub divisor: usize,
+    }
+}
+
+impl Reduce {
+    /// The view `[outer, n, inner]`, reduced in one instruction.
+    pub fn new(outer: usize, n: usize, inner: usize) -> Reduce {
+        Reduce { outer, n, inner, divisor: n }
+    }
+
+    /// Elements of the output.
+    pub fn out_len(&self) -> usize {
+        self.outer * self.inner
+    }
+
+    /// Elements of the output in each unit.
+    pub fn per_unit(&self) -> usize {
+        match self.inner {
+            0..=tree::NARROW => self.inner.max(1) * (UNIT / (self.n * self.inner).max(1)).max(1),
+            inner => inner.min(tree::TILE),
+        }
+    }
+
+    /// Number of units.
+    pub fn units(&self) -> usize {
+        self.out_len().div_ceil(self.per_unit())
+    }
+}
+
+params! {
+    /// Params of the partial reductions: the view, and rows in each chunk.
+    pub struct Partial {
+        /// Product of the axes before the reduced ones.
+        pub outer: usize,
+        /// Product of the reduced axes.
+        pub n: usize,
+        /// Product of the axes after them.
+        pub inner: usize,
+        /// Rows of the reduced axis in each chunk; the last chunk may be shorter.
+        pub chunk: usize,
+    }
+}
+
+impl Partial {
+    /// Number of chunks.
+    pub fn chunks(&self) -> usize {
+        self.n.div_ceil(self.chunk)
+    }
+
+    /// Elements of the output `[outer, chunks, inner]`.
+    pub fn out_len(&self) -> usize {
+        self.units() * self.inner
+    }
+
+    /// Elements of the output in each unit.
+    pub fn per_unit(&self) -> usize {
+        self.inner
+    }
+
+    /// Number of units: one per chunk.
+    pub fn units(&self) -> usize {
+        self.outer * self.chunks()
+    }
+}
+
+/// How a reduction runs: one instruction, or two.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// The first instruction where there are two; it writes the scratch that the last one reads.
+    pub partial: Option<Partial>,
+    /// The last instruction.
+    pub last: Reduce,
+}
+
+/// How to reduce `[outer, n, inner]`: in two steps where the output alone would give too few units for its work.
+pub fn plan(outer: usize, n: usize, inner: usize) -> Plan {
+    let one = Reduce::new(outer, n, inner);
+    let rows = CHUNK.div_ceil(inner.max(1)).next_multiple_of(tree::ROWS);
+    if one.units() >= 32 || outer * n * inner < 8 * CHUNK || n < 2 * rows {
+        return Plan { partial: None, last: one };
+    }
+    let partial = Partial { outer, n, inner, chunk: rows };
+    Plan { partial: Some(partial), last: Reduce { n: partial.chunks(), ..one } }
+}
+
+/// Calls `f(outer row, first column, piece)` for each part of `out` that lies in one outer row and one tile; `out`
+/// starts at element `lo` of an output `[outer, inner]`.
+fn pieces<T>(inner: usize, lo: usize, out: &mut [T], mut f: impl FnMut(usize, usize, &mut [T])) {
+    let (mut at, mut rest) = (lo, out);
+    while !rest.is_empty() {
+        let (row, column) = (at / inner, at % inner);
+        let w = rest.len().min(inner - column).min(tree::TILE);
+        let (piece, after) = rest.split_at_mut(w);
+        f(row, column, piece);
+        rest = after;
+        at += w;
+    }
+}
+
+/// Reduces elements `lo..` of the output `[outer, inner]` of a view `[outer, n, inner]`.
+fn fold_into<T: Num, F: Fold<T>>(f: F, x: &[T], n: usize, inner: usize, lo: usize, out: &mut [T]) {
+    match inner {
+        0 => {}
+        1 => tree::rows(f, &x[lo * n..(lo + out.len()) * n], n, out),
+        2..=tree::NARROW => {
+            let first = lo / inner;
+            for (i, out) in out.chunks_exact_mut(inner).enumerate() {
+                tree::narrow(f, &x[(first + i) * n * inner..][..n * inner], out);
+            }
+        }
+        _ => pieces(inner, lo, out, |row, column, out| {
+            let x = &x[row * n * inner..][..n * inner];
+            tree::columns(f, x.get(column..).unwrap_or_default(), n, inner, out);
+        }),
+    }
+}
+
+fn reduce<T: Num, F: Fold<T>>(args: &mut Args<'_>, f: F, finish: impl Fn(T, &Reduce) -> T) {
+    let p = Reduce::from_words(args.params());
+    let lo = args.units().start * p.per_unit();
+    let out = args.write::<T>(0);
+    fold_into(f, args.read::<T>(0), p.n, p.inner, lo, out);
+    for o in out {
+        *o = finish(*o, &p);
+    }
+}
+
+fn partial<T: Num, F: Fold<T>>(args: &mut Args<'_>, f: F) {
+    let p = Partial::from_words(args.params());
+    let (x, out) = (args.read::<T>(0), args.write::<T>(0));
+    for (u, out) in args.units().zip(out.chunks_exact_mut(p.inner)) {
+        let (row, from) = (u / p.chunks(), u % p.chunks() * p.chunk);
+        let rows = p.chunk.min(p.n - from);
+        let x = &x[(row * p.n + from) * p.inner..][..rows * p.inner];
+        fold_into(f, x, rows, p.inner, 0, out);
+    }
+}
+
+macro_rules! entries {
+    ($($(#[$doc:meta])* $name:ident, $partial:ident, $bound:ident, $fold:expr;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
+        pub fn $name<T: $bound>(args: &mut Args<'_>) {
+            reduce::<T, _>(args, $fold, |x, _| x);
+        }
+
+        /// The first step of a split reduction: one result per chunk.
+        ///
+        /// Reads x: `T[outer, n, inner]`; writes `T[outer, chunks, inner]`, [`Partial::per_unit`]; params [`Partial`].
+        pub fn $partial<T: $bound>(args: &mut Args<'_>) {
+            partial::<T, _>(args, $fold);
+        }
+    )*};
+}
+
+entries! {
+    /// Σ x; 0 where `n` is 0. Integers wrap.
+    sum, sum_partial, Num, tree::Sum;
+    /// Π x; 1 where `n` is 0. Integers wrap.
+    prod, prod_partial, Num, tree::Prod;
+    /// The greatest x; NaN if there is one.
+    max, max_partial, Num, tree::Max;
+    /// The least x; NaN if there is one.
+    min, min_partial, Num, tree::Min;
+    /// Σ x². In two steps: [`sum_squares_partial`], then [`sum`].
+    sum_squares, sum_squares_partial, Real, tree::Squares;
+}
+
+/// Σ x / divisor; NaN where the divisor is 0. In two steps: [`sum_partial`], then this.
+///
+/// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
+pub fn mean<T: Real>(args: &mut Args<'_>) {
+    reduce::<T, _>(args, tree::Sum, |x, p| x / T::from_f64(p.divisor as f64));
+}
+
+/// log Σ eˣ, shifted by the maximum: −∞ for a row of −∞ (or an empty one), +∞ for a row with +∞, NaN for one with NaN.
+///
+/// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
+pub fn logsumexp<T: Real>(args: &mut Args<'_>) {
+    let p = Reduce::from_words(args.params());
+    let lo = args.units().start * p.per_unit();
+    let (x, out) = (args.read::<T>(0), args.write::<T>(0));
+    if p.inner == 1 {
+        for (i, o) in out.iter_mut().enumerate() {
+            *o = row_logsumexp(&x[(lo + i) * p.n..][..p.n]);
+        }
+        return;
+    }
+    pieces(p.inner, lo, out, |row, column, out| {
+        let x = &x[row * p.n * p.inner..][..p.n * p.inner];
+        let x = x.get(column..).unwrap_or_default();
+        let mut max = [T::ZERO; tree::TILE];
+        let max = &mut max[..out.len()];
+        tree::columns(tree::Max, x, p.n, p.inner, max);
+        exp_columns(x, p.inner, max, out);
+        for (o, m) in out.iter_mut().zip(max) {
+            *o = shifted_ln(*m, *o);
+        }
+    });
+}
+
+/// m + ln s, where an infinite or NaN maximum is the answer already.
+fn shifted_ln<T: Real>(m: T, s: T) -> T {
+    if m.abs() < T::INFINITY { m + ops_math::ln(s) } else { m }
+}
+
+/// log Σ eˣ of one contiguous run.
+pub fn row_logsumexp<T: Real>(x: &[T]) -> T {
+    let m = tree::row(tree::Max, x);
+    shifted_ln(m, tree::row(tree::ExpFrom(m), x))
+}
+
+simd! {
+    fn exp_columns[T: Real](x: &[T], stride: usize, max: &[T], out: &mut [T]) {
+        out.fill(T::ZERO);
+        let mut part = [T::ZERO; tree::TILE];
+        let part = &mut part[..out.len()];
+        for rows in x.chunks(stride * tree::ROWS) {
+            part.fill(T::ZERO);
+            for x in rows.chunks(stride).filter(|x| x.len() >= max.len()) {
+                for ((s, x), m) in part.iter_mut().zip(x).zip(max) {
+                    *s += ops_math::exp(*x - *m);
+                }
+            }
+            for (o, s) in out.iter_mut().zip(part.iter()) {
+                *o += *s;
+            }
+        }
+    }
+}
+
+/// Which comparison decides an arg reduction.
+trait Best<T>: Fold<T> {}
+
+impl<T: Num> Best<T> for tree::Max {}
+impl<T: Num> Best<T> for tree::Min {}
+
+simd! {
+    fn any_is[T: Num](x: &[T], best: T) -> bool {
+        x.iter().fold(false, |any, v| any | (*v == best) | v.unordered())
+    }
+}
+
+/// The first position of `best` (or of a NaN, which is then the best) in `x`; 0 if there is none.
+fn first_of<T: Num>(x: &[T], best: T) -> usize {
+    // Whole chunks are searched without an early exit, which vectorises.
+    let chunk = x.chunks(256).position(|c| any_is(c, best)).unwrap_or(0) * 256;
+    let found = x.iter().skip(chunk).position(|v| *v == best || v.unordered());
+    chunk + found.unwrap_or(0)
+}
+
+simd! {
+    fn arg_columns[T: Num, I: Index, F: Fold<T>](f: F, x: &[T], stride: usize, best: &mut [T], out: &mut [I]) {
+        let w = out.len();
+        for (r, x) in x.chunks(stride).filter(|x| x.len() >= w).enumerate() {
+            let row = I::of(r);
+            for ((b, o), x) in best.iter_mut().zip(out.iter_mut()).zip(x) {
+                // The join keeps the first of two equals, and a NaN once it is there; NaN differs from itself.
+                let next = f.join(*b, *x);
+                let keep = (next == *b) | b.unordered();
+                *o = if keep { *o } else { row };
+                *b = next;
+            }
+        }
+    }
+}
+
+fn arg<T: Num, I: Index, F: Best<T>>(args: &mut Args<'_>, f: F) {
+    let p = Reduce::from_words(args.params());
+    let lo = args.units().start * p.per_unit();
+    let (x, out) = (args.read::<T>(0), args.write::<I>(0));
+    out.fill(I::of(0));
+    if p.n == 0 {
+        return;
+    }
+    if p.inner == 1 {
+        for (i, o) in out.iter_mut().enumerate() {
+            let x = &x[(lo + i) * p.n..][..p.n];
+            *o = I::of(first_of(x, tree::row(f, x)));
+        }
+        return;
+    }
+    pieces(p.inner, lo, out, |row, column, out| {
+        let x = &x[row * p.n * p.inner..][..p.n * p.inner][column..];
+        let mut best = [f.start(); tree::TILE];
+        let best = &mut best[..out.len()];
+        best.copy_from_slice(&x[..out.len()]);
+        arg_columns(f, x, p.inner, best, out);
+    });
+}
+
+/// The position of the greatest x: the first of equals, the first NaN if there is one; 0 where `n` is 0.
+///
+/// Reads x: `T[outer, n, inner]`; writes `I[outer, inner]` (`i32` or `i64`), [`Reduce::per_unit`]; params [`Reduce`].
+pub fn arg_max<T: Num, I: Index>(args: &mut Args<'_>) {
+    arg::<T, I, _>(args, tree::Max);
+}
+
+/// The position of the least x: the first of equals, the first NaN if there is one; 0 where `n` is 0.
+///
+/// Reads x: `T[outer, n, inner]`; writes `I[outer, inner]` (`i32` or `i64`), [`Reduce::per_unit`]; params [`Reduce`].
+pub fn arg_min<T: Num, I: Index>(args: &mut Args<'_>) {
+    arg::<T, I, _>(args, tree::Min);
+}
+
+#[cfg(test)]
+mod tests;

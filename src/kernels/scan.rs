@@ -1,0 +1,172 @@
+//! Running sums and products along the middle axis of a view `[outer, n, inner]`.
+//!
+//! Invariant: floats accumulate in `f64`, integers wrap. For the lowering of the ops of these names.
+//!
+//! | kernel | reads | writes | params |
+//! |---|---|---|---|
+//! | [`cumsum`], [`cumprod`] | x: `T[outer, n, inner]` | the same | [`Scan`] |
+
+use crate::kernels::abi::Args;
+use crate::kernels::num::Num;
+use crate::kernels::params::params;
+use crate::kernels::tree::{Fold, Prod, Sum};
+use crate::simd;
+
+/// Columns that run side by side.
+const TILE: usize = 64;
+/// Elements in one unit, about.
+const UNIT: usize = 4096;
+
+params! {
+    /// Params of the scans: the view, and the direction.
+    pub struct Scan {
+        /// Product of the axes before the scanned one.
+        pub outer: usize,
+        /// Length of the scanned axis.
+        pub n: usize,
+        /// Product of the axes after it.
+        pub inner: usize,
+        /// Whether an element counts for those after it only.
+        pub exclusive: bool,
+        /// Whether to start from the end.
+        pub reverse: bool,
+    }
+}
+
+impl Scan {
+    /// Elements of the output in each unit: whole outer rows.
+    pub fn per_unit(&self) -> usize {
+        let row = (self.n * self.inner).max(1);
+        row * (UNIT / row).max(1)
+    }
+
+    /// Number of units.
+    pub fn units(&self) -> usize {
+        (self.outer * self.n * self.inner).div_ceil(self.per_unit())
+    }
+}
+
+/// One element: what is written, and what is carried on.
+#[inline(always)]
+fn step<T: Num, F: Fold<T::Wide>>(f: F, exclusive: bool, acc: &mut T::Wide, x: T, o: &mut T) {
+    let next = f.join(*acc, x.widen());
+    *o = T::narrow(if exclusive { *acc } else { next });
+    *acc = next;
+}
+
+fn line<'a, T: Num, F: Fold<T::Wide>>(f: F, exclusive: bool, pairs: impl Iterator<Item = (&'a T, &'a mut T)>) {
+    let mut acc = f.start();
+    for (x, o) in pairs {
+        step(f, exclusive, &mut acc, *x, o);
+    }
+}
+
+simd! {
+    fn tile_row[T: Num, F: Fold<T::Wide>](f: F, exclusive: bool, acc: &mut [T::Wide], x: &[T], out: &mut [T]) {
+        for ((acc, x), o) in acc.iter_mut().zip(x).zip(out) {
+            step(f, exclusive, acc, *x, o);
+        }
+    }
+}
+
+/// Scans one outer row: `n` rows of `inner` elements.
+pub fn scan_row<T: Num, F: Fold<T::Wide>>(f: F, p: &Scan, x: &[T], out: &mut [T]) {
+    if p.inner == 1 {
+        let pairs = x.iter().zip(out);
+        return if p.reverse { line(f, p.exclusive, pairs.rev()) } else { line(f, p.exclusive, pairs) };
+    }
+    for at in (0..p.inner).step_by(TILE) {
+        let w = TILE.min(p.inner - at);
+        let mut acc = [f.start(); TILE];
+        let acc = &mut acc[..w];
+        let mut rows = x.chunks_exact(p.inner).zip(out.chunks_exact_mut(p.inner));
+        while let Some((x, out)) = if p.reverse { rows.next_back() } else { rows.next() } {
+            tile_row(f, p.exclusive, acc, &x[at..at + w], &mut out[at..at + w]);
+        }
+    }
+}
+
+fn scan<T: Num, F: Fold<T::Wide>>(args: &mut Args<'_>, f: F) {
+    let p = Scan::from_words(args.params());
+    let lo = args.units().start * p.per_unit();
+    let (x, out) = (args.read::<T>(0), args.write::<T>(0));
+    let row = (p.n * p.inner).max(1);
+    for (i, out) in out.chunks_exact_mut(row).enumerate() {
+        scan_row(f, &p, &x[lo + i * row..][..row], out);
+    }
+}
+
+/// `out[i] = Σ x[j]` for j ≤ i, for j < i if exclusive; from the other end if reversed.
+///
+/// Reads x: `T[outer, n, inner]`; writes the same, [`Scan::per_unit`]; params [`Scan`].
+pub fn cumsum<T: Num>(args: &mut Args<'_>) {
+    scan::<T, _>(args, Sum);
+}
+
+/// `out[i] = Π x[j]` for j ≤ i, for j < i if exclusive; from the other end if reversed.
+///
+/// Reads x: `T[outer, n, inner]`; writes the same, [`Scan::per_unit`]; params [`Scan`].
+pub fn cumprod<T: Num>(args: &mut Args<'_>) {
+    scan::<T, _>(args, Prod);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::abi::Kernel;
+    use crate::kernels::harness::{In, Out, close, get, noise, run};
+
+    fn call<T: Num>(k: Kernel, p: &Scan, x: &[T]) -> Vec<T> {
+        assert_eq!(Scan::from_words(&p.to_words()), *p);
+        get(&run(k, &p.to_words(), &[In::of(x)], &[Out::of::<T>(x.len(), p.per_unit())], p.units()), 0)
+    }
+
+    fn naive(p: &Scan, x: &[f64], start: f64, f: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+        let at = |e: usize, j: usize| (e / p.inner / p.n * p.n + j) * p.inner + e % p.inner;
+        let counts = |i: usize, j: usize| if p.reverse { j > i } else { j < i };
+        (0..x.len())
+            .map(|e| {
+                let i = e / p.inner % p.n;
+                let js = (0..p.n).filter(|j| counts(i, *j) || (*j == i && !p.exclusive));
+                js.map(|j| x[at(e, j)]).fold(start, &f)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn agree_with_the_naive_loops() {
+        for [outer, n, inner] in [[0, 3, 1], [2, 0, 1], [3, 1, 1], [5, 40, 1], [3, 7, 5], [2, 33, 70], [500, 9, 2]] {
+            for (exclusive, reverse) in [(false, false), (true, false), (false, true), (true, true)] {
+                let p = Scan { outer, n, inner, exclusive, reverse };
+                let x: Vec<f64> = noise(outer * n * inner, 3).iter().map(|x| x + 1.5).collect();
+                let x32: Vec<f32> = x.iter().map(|x| *x as f32).collect();
+                let sums = naive(&p, &x, 0.0, |a, b| a + b);
+                close(&call(cumsum::<f64>, &p, &x), &sums, 1e-13);
+                close(&call(cumsum::<f32>, &p, &x32), &sums, 1e-6);
+                close(&call(cumprod::<f64>, &p, &x), &naive(&p, &x, 1.0, |a, b| a * b), 1e-12);
+                let ints: Vec<i64> = x.iter().map(|x| (x * 100.0) as i64 - 150).collect();
+                let wide: Vec<f64> = ints.iter().map(|x| *x as f64).collect();
+                let got: Vec<f64> = call(cumsum::<i64>, &p, &ints).iter().map(|x| *x as f64).collect();
+                close(&got, &naive(&p, &wide, 0.0, |a, b| a + b), 0.0);
+            }
+        }
+    }
+
+    #[test]
+    fn the_edges_of_values() {
+        let p = Scan { outer: 1, n: 3, inner: 1, exclusive: false, reverse: false };
+        assert_eq!(call(cumsum::<i32>, &p, &[i32::MAX, 1, 1]), [i32::MAX, i32::MIN, i32::MIN + 1]);
+        assert_eq!(call(cumprod::<i32>, &p, &[2, 0, 3]), [2, 0, 0]);
+        close(&call(cumsum::<f32>, &p, &[1.0, f32::NAN, 1.0]), &[1.0, f32::NAN, f32::NAN], 0.0);
+        close(&call(cumsum::<f32>, &p, &[1e8f32, 1.0, -1e8]), &[1e8, 1e8, 1.0], 0.0);
+    }
+
+    #[test]
+    fn prefixes_and_suffixes_make_the_gradient_of_a_product() {
+        let p = Scan { outer: 1, n: 3, inner: 1, exclusive: true, reverse: false };
+        let before = call(cumprod::<f32>, &p, &[2.0, 0.0, 3.0]);
+        let after = call(cumprod::<f32>, &Scan { reverse: true, ..p }, &[2.0, 0.0, 3.0]);
+        let grad: Vec<f32> = before.iter().zip(&after).map(|(a, b)| a * b).collect();
+        assert_eq!(grad, [0.0, 6.0, 0.0]);
+    }
+}

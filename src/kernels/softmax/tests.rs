@@ -1,0 +1,164 @@
+//! Tests of the kernels in `softmax.rs`: against naive loops in f64, at the edges of shapes and values, in 1, 2, 3 and 7
+//! unit ranges (see `harness`).
+
+use super::*;
+use crate::kernels::abi::Kernel;
+use crate::kernels::harness::{In, Out, Outcome, close, get, noise, noise32, run};
+
+const SHAPES: [[usize; 3]; 11] = [
+    [0, 3, 1],
+    [3, 1, 1],
+    [3, 0, 1],
+    [100, 10, 1],
+    [3, 33, 1],
+    [2, 3000, 1],
+    [4, 5, 3],
+    [2, 1, 7],
+    [1, 300, 40],
+    [3, 9, 300],
+    [2, 4, 513],
+];
+
+fn map<T: Real>(k: Kernel, reads: &[&[T]], [outer, n, inner]: [usize; 3]) -> Vec<T> {
+    let p = Softmax { outer, n, inner };
+    let reads: Vec<In> = reads.iter().map(|x| In::of(x)).collect();
+    get(&run(k, &p.to_words(), &reads, &[Out::of::<T>(outer * n * inner, p.per_unit())], p.units()), 0)
+}
+
+/// Applies `f` to each line along the axis.
+fn lines(x: &[f64], [outer, n, inner]: [usize; 3], f: impl Fn(&[usize]) -> Vec<f64>) -> Vec<f64> {
+    let mut out = vec![0.0; x.len()];
+    for e in 0..outer * inner {
+        let at: Vec<usize> = (0..n).map(|j| (e / inner * n + j) * inner + e % inner).collect();
+        for (k, v) in at.iter().zip(f(&at)) {
+            out[*k] = v;
+        }
+    }
+    out
+}
+
+fn naive_softmax(x: &[f64], shape: [usize; 3]) -> Vec<f64> {
+    lines(x, shape, |at| {
+        let s: f64 = at.iter().map(|k| x[*k].exp()).sum();
+        at.iter().map(|k| x[*k].exp() / s).collect()
+    })
+}
+
+#[test]
+fn agree_with_the_naive_loops() {
+    for shape in SHAPES {
+        let x = noise(shape.iter().product(), 7);
+        let x32: Vec<f32> = x.iter().map(|x| *x as f32).collect();
+        let g = noise(x.len(), 8);
+        let y = naive_softmax(&x, shape);
+        let log_y: Vec<f64> = y.iter().map(|y| y.ln()).collect();
+        close(&map(softmax::<f64>, &[&x], shape), &y, 1e-14);
+        close(&map(softmax::<f32>, &[&x32], shape), &y, 1e-6);
+        close(&map(log_softmax::<f64>, &[&x], shape), &log_y, 1e-14);
+        close(&map(log_softmax::<f32>, &[&x32], shape), &log_y, 1e-6);
+        let dx = lines(&x, shape, |at| {
+            let d: f64 = at.iter().map(|k| y[*k] * g[*k]).sum();
+            at.iter().map(|k| y[*k] * (g[*k] - d)).collect()
+        });
+        close(&map(softmax_backward::<f64>, &[&y, &g], shape), &dx, 1e-13);
+        let dx = lines(&x, shape, |at| {
+            let s: f64 = at.iter().map(|k| g[*k]).sum();
+            at.iter().map(|k| g[*k] - y[*k] * s).collect()
+        });
+        close(&map(log_softmax_backward::<f64>, &[&log_y, &g], shape), &dx, 1e-13);
+    }
+}
+
+#[test]
+fn infinities_and_large_logits() {
+    let (inf, low, nan) = (f32::INFINITY, f32::NEG_INFINITY, f32::NAN);
+    for inner in [1, 3] {
+        let wide = |x: &[f32]| x.iter().flat_map(|v| vec![*v; inner]).collect::<Vec<_>>();
+        let both = |x: &[f32], y: &[f32], log_y: &[f32]| {
+            let shape = [1, x.len(), inner];
+            close(&map(softmax::<f32>, &[&wide(x)], shape), &wide(y), 1e-6);
+            close(&map(log_softmax::<f32>, &[&wide(x)], shape), &wide(log_y), 1e-6);
+        };
+        both(&[low, low], &[nan, nan], &[nan, nan]);
+        both(&[low, 3.0], &[0.0, 1.0], &[low, 0.0]);
+        both(&[inf, 3.0], &[nan, nan], &[nan, nan]);
+        both(&[nan, 3.0], &[nan, nan], &[nan, nan]);
+        both(&[3e38, 3e38], &[0.5, 0.5], &[-std::f32::consts::LN_2; 2]);
+        both(&[-3e38, 3e38], &[0.0, 1.0], &[low, 0.0]);
+    }
+}
+
+fn entropy<T: Real, I: Index>(x: &[T], labels: &[I], p: &CrossEntropy) -> Outcome {
+    let out = || Out::of::<T>(p.rows, p.per_unit());
+    run(cross_entropy::<T, I>, &p.to_words(), &[In::of(x), In::of(labels)], &[out(), out()], p.units())
+}
+
+fn entropy_backward<T: Real, I: Index>(x: &[T], labels: &[I], lse: &[T], d: &[T], p: &CrossEntropy) -> Outcome {
+    let reads = [In::of(x), In::of(labels), In::of(lse), In::of(d)];
+    let out = [Out::of::<T>(x.len(), p.per_unit_logits())];
+    run(cross_entropy_backward::<T, I>, &p.to_words(), &reads, &out, p.units())
+}
+
+#[test]
+fn cross_entropy_golden() {
+    let (x, labels) = ([1f32, 2.0, 0.5, -1.0, 0.0, 3.0], [2i32, 1]);
+    let p = CrossEntropy { rows: 2, classes: 3, ignore_index: -100, smoothing: 0.0 };
+    let got = entropy(&x, &labels, &p);
+    close(&get::<f32>(&got, 0), &[1.9643688, 3.0658839], 1e-6);
+    let grad = entropy_backward(&x, &labels, &get::<f32>(&got, 1), &[1.0, -0.5], &p);
+    close(&get::<f32>(&grad, 0), &[0.2312239, 0.6285317, -0.8597556, -0.0085739, 0.4766937, -0.4681198], 1e-6);
+}
+
+#[test]
+fn cross_entropy_is_torchs_formula() {
+    for (rows, classes) in [(1, 1), (5, 3), (400, 10), (9, 2000), (0, 4)] {
+        let x: Vec<f64> = noise(rows * classes, 2).iter().map(|x| 3.0 * x).collect();
+        let d = noise(rows, 3);
+        let labels: Vec<i64> = (0..rows).map(|r| if r % 4 == 3 { -7 } else { (r * 31 % classes) as i64 }).collect();
+        for smoothing in [0.0, 0.1] {
+            let p = CrossEntropy { rows, classes, ignore_index: -7, smoothing };
+            assert_eq!(CrossEntropy::from_words(&p.to_words()), p);
+            let got = entropy(&x, &labels, &p);
+            let y = naive_softmax(&x, [rows, classes, 1]);
+            let target = |r: usize, c: usize| {
+                let hit = if labels[r] == c as i64 { 1.0 - smoothing } else { 0.0 };
+                if labels[r] == -7 { 0.0 } else { hit + smoothing / classes as f64 }
+            };
+            let loss: Vec<f64> =
+                (0..rows).map(|r| (0..classes).map(|c| 0.0 - target(r, c) * y[r * classes + c].ln()).sum()).collect();
+            close(&get::<f64>(&got, 0), &loss, 1e-12);
+            let grad: Vec<f64> = (0..rows * classes)
+                .map(|k| {
+                    let r = k / classes;
+                    if labels[r] == -7 { 0.0 } else { d[r] * (y[k] - target(r, k % classes)) }
+                })
+                .collect();
+            let lse = get::<f64>(&got, 1);
+            close(&get::<f64>(&entropy_backward(&x, &labels, &lse, &d, &p), 0), &grad, 1e-12);
+        }
+    }
+}
+
+#[test]
+fn cross_entropy_of_large_logits_keeps_its_digits() {
+    let p = CrossEntropy { rows: 1, classes: 2, ignore_index: -100, smoothing: 0.0 };
+    let got = entropy(&[1e6f32, 1e6], &[0i32], &p);
+    close(&get::<f32>(&got, 0), &[std::f32::consts::LN_2], 1e-7);
+    let (low, got_low) = (f32::NEG_INFINITY, entropy(&[f32::NEG_INFINITY, 1.0], &[1i32], &p));
+    close(&get::<f32>(&got_low, 0), &[0.0], 0.0);
+    close(&get::<f32>(&entropy(&[low, 1.0], &[0i32], &p), 0), &[f32::INFINITY], 0.0);
+}
+
+#[test]
+fn bad_labels_are_named() {
+    let x = noise32(40 * 500, 1);
+    let mut labels = vec![0i64; 40];
+    let p = CrossEntropy { rows: 40, classes: 500, ignore_index: -100, smoothing: 0.0 };
+    (labels[31], labels[17], labels[9]) = (500, -1, -100);
+    assert_eq!(entropy(&x, &labels, &p), Err(17));
+    assert_eq!(entropy_backward(&x, &labels, &x[..40], &x[..40], &p), Err(17));
+    labels[17] = 499;
+    assert_eq!(entropy(&x, &labels, &p), Err(31));
+    labels[31] = i64::MIN;
+    assert_eq!(entropy(&x, &labels, &p), Err(31));
+}

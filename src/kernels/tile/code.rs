@@ -1,0 +1,247 @@
+//! The words of a tile program: written by [`encode`] once, read by [`Code`] on every call without decoding ahead.
+//!
+//! Layout: 2 words of header, 3 for each input, 4 for each step (constants first), 1 for each output, then the strided
+//! walks.
+
+use super::op::TileOp;
+use super::plan::Plan;
+use super::program::Step;
+use crate::kernels::elem::Elem;
+
+/// A parameter word.
+pub(super) type Word = u64;
+
+/// How an input is read, after trivial cases are reduced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nobody reads it.
+    Unused,
+    Full,
+    Scalar,
+    Suffix(usize),
+    Prefix(usize),
+    /// `(dim, stride)` from the outermost.
+    Strided {
+        base: usize,
+        walk: Vec<(usize, isize)>,
+    },
+}
+
+/// Where a value lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    None,
+    /// An input, and the slot that holds its tile when it is not read where it lies.
+    Input(u16, u16),
+    Slot(u16),
+    Out(u16),
+}
+
+impl Place {
+    fn word(self) -> Word {
+        match self {
+            Place::None => 0,
+            Place::Input(i, s) => 1 << 14 | Word::from(i) << 10 | Word::from(s),
+            Place::Slot(s) => 2 << 14 | Word::from(s),
+            Place::Out(j) => 3 << 14 | Word::from(j),
+        }
+    }
+
+    #[inline]
+    fn read(w: Word) -> Place {
+        let at = (w & 0x3fff) as u16;
+        match w >> 14 & 3 {
+            0 => Place::None,
+            1 => Place::Input(at >> 10, at & 0x3ff),
+            2 => Place::Slot(at),
+            _ => Place::Out(at),
+        }
+    }
+}
+
+const HEAD: usize = 2;
+const INPUT: usize = 3;
+const STEP: usize = 4;
+
+fn encode_step(words: &mut Vec<Word>, step: &Step, to: Place, args: &[Place; 3]) {
+    words.push(step.op as Word | (step.elem as Word) << 8 | (step.out as Word) << 16 | to.word() << 32);
+    words.push(args[0].word() | args[1].word() << 16 | args[2].word() << 32);
+    words.extend(step.imm.map(f64::to_bits));
+}
+
+/// The words of a plan.
+pub(super) fn encode(plan: &Plan) -> Vec<Word> {
+    let counts = [plan.inputs.len(), plan.once.len(), plan.steps.len(), plan.outputs.len()];
+    let packed = counts.iter().rev().fold(0, |w, n| w << 10 | *n as Word);
+    let direct = counts[1..] == [0, 1, 1] && plan.inputs.iter().all(|(kind, ..)| *kind == Kind::Full);
+    let mut words = vec![plan.len as Word, packed | (direct as Word) << 47 | (plan.lines as Word) << 48];
+    let body = INPUT * counts[0] + STEP * (counts[1] + counts[2]) + counts[3];
+    let mut tail: Vec<Word> = Vec::new();
+    for (kind, elem, slot) in &plan.inputs {
+        let slot = slot.map_or(0, Word::from);
+        let (code, x, y) = match kind {
+            Kind::Unused => (0, 0, 0),
+            Kind::Full => (1, 0, 0),
+            Kind::Scalar => (2, 0, 0),
+            Kind::Suffix(n) => (3, *n, 0),
+            Kind::Prefix(n) => (4, *n, 0),
+            Kind::Strided { base, walk } => {
+                let at = HEAD + body + tail.len();
+                tail.extend(walk.iter().flat_map(|(dim, stride)| [*dim as Word, *stride as Word]));
+                (5, *base, at << 8 | walk.len())
+            }
+        };
+        words.extend([code | (*elem as Word) << 8 | slot << 16, x as Word, y as Word]);
+    }
+    for (step, to) in &plan.once {
+        encode_step(&mut words, step, *to, &[Place::None; 3]);
+    }
+    for (step, to, args) in &plan.steps {
+        encode_step(&mut words, step, *to, args);
+    }
+    words.extend(plan.outputs.iter().map(|e| *e as Word));
+    words.extend(tail);
+    words
+}
+
+/// A step as the kernel reads it.
+#[derive(Clone, Copy)]
+pub(super) struct StepCode {
+    pub op: TileOp,
+    pub elem: Elem,
+    pub out: Elem,
+    pub to: Place,
+    pub args: [Place; 3],
+    pub imm: [f64; 2],
+}
+
+impl StepCode {
+    #[inline]
+    fn read(w: &[Word]) -> StepCode {
+        StepCode {
+            op: TileOp::ALL[(w[0] & 0xff) as usize],
+            elem: elem(w[0] >> 8),
+            out: elem(w[0] >> 16),
+            to: Place::read(w[0] >> 32),
+            args: [Place::read(w[1]), Place::read(w[1] >> 16), Place::read(w[1] >> 32)],
+            imm: [f64::from_bits(w[2]), f64::from_bits(w[3])],
+        }
+    }
+}
+
+/// The type in the low byte of a word.
+#[inline]
+fn elem(w: Word) -> Elem {
+    Elem::ALL[(w & 0xff) as usize]
+}
+
+/// An input as the kernel reads it.
+#[derive(Clone, Copy)]
+pub(super) struct InputCode<'a> {
+    pub elem: Elem,
+    /// Where its tile goes when it is not read where it lies.
+    pub slot: usize,
+    pub access: AccessCode<'a>,
+}
+
+/// An access as the kernel reads it.
+#[derive(Clone, Copy)]
+pub(super) enum AccessCode<'a> {
+    Unused,
+    Full,
+    Scalar,
+    Suffix(usize),
+    Prefix(usize),
+    /// `walk` holds a dimension and a stride for each axis, outermost first.
+    Strided {
+        base: usize,
+        walk: &'a [Word],
+    },
+}
+
+/// The words of a program.
+#[derive(Clone, Copy)]
+pub(super) struct Code<'a> {
+    words: &'a [Word],
+}
+
+impl<'a> Code<'a> {
+    #[inline]
+    pub(super) fn new(words: &'a [Word]) -> Code<'a> {
+        Code { words }
+    }
+
+    #[inline]
+    pub(super) fn len(self) -> usize {
+        self.words[0] as usize
+    }
+
+    #[inline]
+    fn count(self, k: usize) -> usize {
+        (self.words[1] >> (10 * k) & 0x3ff) as usize
+    }
+
+    #[inline]
+    pub(super) fn inputs(self) -> usize {
+        self.count(0)
+    }
+
+    #[inline]
+    pub(super) fn outputs(self) -> usize {
+        self.count(3)
+    }
+
+    #[inline]
+    pub(super) fn steps(self) -> usize {
+        self.count(2)
+    }
+
+    /// Whether this is one step from whole inputs, in the order of its operands or not, to one output.
+    #[inline]
+    pub(super) fn direct(self) -> bool {
+        self.words[1] >> 47 & 1 != 0
+    }
+
+    /// Lines of a slot.
+    #[inline]
+    pub(super) fn lines(self) -> usize {
+        (self.words[1] >> 48) as usize
+    }
+
+    #[inline]
+    pub(super) fn input(self, i: usize) -> InputCode<'a> {
+        let w = &self.words[HEAD + INPUT * i..][..INPUT];
+        let slot = (w[0] >> 16) as usize;
+        let access = match w[0] & 0xff {
+            0 => AccessCode::Unused,
+            1 => AccessCode::Full,
+            2 => AccessCode::Scalar,
+            3 => AccessCode::Suffix(w[1] as usize),
+            4 => AccessCode::Prefix(w[1] as usize),
+            _ => {
+                let walk = &self.words[(w[2] >> 8) as usize..][..2 * (w[2] & 0xff) as usize];
+                AccessCode::Strided { base: w[1] as usize, walk }
+            }
+        };
+        InputCode { elem: elem(w[0] >> 8), slot, access }
+    }
+
+    /// The constants.
+    #[inline]
+    pub(super) fn once_codes(self) -> impl Iterator<Item = StepCode> + 'a {
+        let words = &self.words[HEAD + INPUT * self.inputs()..][..STEP * self.count(1)];
+        words.chunks_exact(STEP).map(StepCode::read)
+    }
+
+    /// The other steps.
+    #[inline]
+    pub(super) fn step_codes(self) -> impl Iterator<Item = StepCode> + 'a {
+        let words = &self.words[HEAD + INPUT * self.inputs() + STEP * self.count(1)..][..STEP * self.steps()];
+        words.chunks_exact(STEP).map(StepCode::read)
+    }
+
+    #[inline]
+    pub(super) fn output(self, j: usize) -> Elem {
+        elem(self.words[HEAD + INPUT * self.inputs() + STEP * (self.count(1) + self.steps()) + j])
+    }
+}

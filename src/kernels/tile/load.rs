@@ -1,0 +1,123 @@
+//! Fetching a tile of an input that does not lie in order: broadcasts and strided views.
+//!
+//! Everything here moves elements of 1, 2, 4 or 8 bytes without looking at them.
+
+use super::code::{AccessCode, Word};
+use super::program::MAX_DIMS;
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
+
+/// Where elements `at .. at + n` of the program lie in a row in the input, if they do.
+#[inline]
+pub(super) fn place(access: AccessCode<'_>, at: usize, n: usize) -> Option<usize> {
+    match access {
+        AccessCode::Suffix(period) if at % period + n <= period => Some(at % period),
+        AccessCode::Strided { base, walk } => match walk {
+            [.., dim, 1] if at % *dim as usize + n <= *dim as usize => Some(Odometer::new(base, walk, at).offset),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Copies elements `at ..` of the program, as many as `dst` holds, from where the access finds them.
+pub(super) fn load<T: Pod>(dst: &mut [u8], src: &[u8], access: AccessCode<'_>, at: usize) {
+    let (dst, src) = (cast_slice_mut::<u8, T>(dst), cast_slice::<u8, T>(src));
+    match access {
+        AccessCode::Scalar => dst.fill(src[0]),
+        AccessCode::Suffix(n) => suffix(dst, &src[..n], at % n),
+        AccessCode::Prefix(n) => prefix(dst, src, at, n),
+        AccessCode::Strided { base, walk } => strided(dst, src, Odometer::new(base, walk, at)),
+        AccessCode::Full | AccessCode::Unused => {}
+    }
+}
+
+/// Repeats `src` from its element `phase` on.
+fn suffix<T: Pod>(dst: &mut [T], src: &[T], phase: usize) {
+    // One period, turned; then doubled, so that a short period does not mean many short copies.
+    let n = src.len().min(dst.len());
+    let head = n.min(src.len() - phase);
+    dst[..head].copy_from_slice(&src[phase..phase + head]);
+    dst[head..n].copy_from_slice(&src[..n - head]);
+    let mut done = n;
+    while done < dst.len() {
+        let more = done.min(dst.len() - done);
+        dst.copy_within(..more, done);
+        done += more;
+    }
+}
+
+/// Each element of `src` `n` times.
+fn prefix<T: Pod>(dst: &mut [T], src: &[T], at: usize, n: usize) {
+    let (row, within) = (at / n, at % n);
+    let (head, body) = dst.split_at_mut(dst.len().min(n - within));
+    head.fill(src[row]);
+    for (run, x) in body.chunks_mut(n).zip(&src[(row + 1).min(src.len())..]) {
+        run.fill(*x);
+    }
+}
+
+/// A place in a strided view: the index and the input's element that it means.
+struct Odometer<'a> {
+    walk: &'a [Word],
+    index: [usize; MAX_DIMS],
+    offset: usize,
+}
+
+impl<'a> Odometer<'a> {
+    #[inline]
+    fn new(base: usize, walk: &'a [Word], at: usize) -> Odometer<'a> {
+        let mut o = Odometer { walk, index: [0; MAX_DIMS], offset: base };
+        let mut rest = at;
+        for (axis, index) in walk.chunks_exact(2).zip(&mut o.index).rev() {
+            let dim = axis[0] as usize;
+            *index = rest % dim;
+            rest /= dim;
+            o.offset = o.offset.wrapping_add(index.wrapping_mul(axis[1] as usize));
+        }
+        o
+    }
+
+    /// Steps the axis `k` and those outside it, after the inner ones have run through.
+    #[inline]
+    fn carry(&mut self, k: usize) {
+        for (axis, index) in self.walk.chunks_exact(2).zip(&mut self.index).take(k + 1).rev() {
+            let (dim, stride) = (axis[0] as usize, axis[1] as usize);
+            *index += 1;
+            self.offset = self.offset.wrapping_add(stride);
+            if *index < dim {
+                return;
+            }
+            *index = 0;
+            self.offset = self.offset.wrapping_sub(dim.wrapping_mul(stride));
+        }
+    }
+}
+
+fn strided<T: Pod>(dst: &mut [T], src: &[T], mut o: Odometer<'_>) {
+    let rank = o.walk.len() / 2;
+    let Some(inner) = rank.checked_sub(1) else {
+        dst.fill(src[o.offset]);
+        return;
+    };
+    let (dim, stride) = (o.walk[2 * inner] as usize, o.walk[2 * inner + 1] as isize);
+    let mut dst = dst;
+    while !dst.is_empty() {
+        let (run, rest) = dst.split_at_mut(dst.len().min(dim - o.index[inner]));
+        let from = o.offset;
+        match stride {
+            0 => run.fill(src[from]),
+            1 => run.copy_from_slice(&src[from..from + run.len()]),
+            2.. => run.iter_mut().zip(src[from..].iter().step_by(stride as usize)).for_each(|(d, s)| *d = *s),
+            _ => {
+                let back = src[..=from].iter().rev().step_by(stride.unsigned_abs());
+                run.iter_mut().zip(back).for_each(|(d, s)| *d = *s);
+            }
+        }
+        // To the last element of the run, then one step that carries.
+        let ahead = run.len() - 1;
+        o.index[inner] += ahead;
+        o.offset = o.offset.wrapping_add(ahead.wrapping_mul(stride as usize));
+        o.carry(inner);
+        dst = rest;
+    }
+}

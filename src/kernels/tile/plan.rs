@@ -1,0 +1,224 @@
+//! From a program to words: which steps live, where each value lies, and the code that [`super::code`] reads.
+//!
+//! Invariant: a step's result never lies in the slot of one of its operands; a slot that is filled once per call is
+//! never reused; every other slot is free again after the last use of its value.
+
+use super::TILE;
+use super::code::{Kind, Place, Word, encode};
+use super::op::TileOp;
+use super::program::{Access, Program, Step};
+use crate::arena::tensor::LINE;
+use crate::kernels::elem::Elem;
+
+/// Neighbouring dimensions that walk as one merged, those of size 1 dropped: `(dim, stride)`, outermost first.
+pub(super) fn merged(dims: &[usize], strides: &[isize]) -> Vec<(usize, isize)> {
+    let mut out: Vec<(usize, isize)> = Vec::new();
+    for (&dim, &stride) in dims.iter().zip(strides).filter(|(d, _)| **d != 1) {
+        match out.last_mut() {
+            Some(last) if last.1 == stride * dim as isize => *last = (last.0 * dim, stride),
+            _ => out.push((dim, stride)),
+        }
+    }
+    out
+}
+
+/// An input's access with its trivial cases reduced to simpler ones.
+fn normal(access: &Access, len: usize) -> Kind {
+    match access {
+        Access::Full => Kind::Full,
+        Access::Scalar => Kind::Scalar,
+        Access::Suffix(1) => Kind::Scalar,
+        Access::Suffix(n) if *n >= len => Kind::Full,
+        Access::Suffix(n) => Kind::Suffix(*n),
+        Access::Prefix(1) => Kind::Full,
+        Access::Prefix(n) if *n >= len => Kind::Scalar,
+        Access::Prefix(n) => Kind::Prefix(*n),
+        Access::Strided { dims, strides, base } => {
+            let walk = merged(dims, strides);
+            match walk.as_slice() {
+                [] if *base == 0 => Kind::Scalar,
+                [(_, 0)] if *base == 0 => Kind::Scalar,
+                [(_, 1)] if *base == 0 => Kind::Full,
+                [(_, 0), (n, 1)] if *base == 0 => Kind::Suffix(*n),
+                [(_, 1), (n, 0)] if *base == 0 => Kind::Prefix(*n),
+                _ => Kind::Strided { base: *base, walk },
+            }
+        }
+    }
+}
+
+/// Slots, first fit.
+#[derive(Default)]
+struct Slots {
+    free: Vec<u16>,
+    count: u16,
+    widest: usize,
+}
+
+impl Slots {
+    fn take(&mut self, elem: Elem) -> u16 {
+        self.widest = self.widest.max(elem.size());
+        self.free.pop().unwrap_or_else(|| {
+            self.count += 1;
+            self.count - 1
+        })
+    }
+}
+
+/// The program with its places decided.
+pub(super) struct Plan {
+    pub len: usize,
+    /// Kind, type and slot of each input; a slot is where a tile of it goes when it cannot be read where it lies.
+    pub inputs: Vec<(Kind, Elem, Option<u16>)>,
+    /// Constants, done once per call, with their slots.
+    pub once: Vec<(Step, Place)>,
+    /// The other live steps.
+    pub steps: Vec<(Step, Place, [Place; 3])>,
+    pub outputs: Vec<Elem>,
+    pub slots: u16,
+    /// Lines of a slot.
+    pub lines: usize,
+}
+
+/// What is known about one value while planning.
+#[derive(Clone, Copy, Default)]
+struct Life {
+    /// One past the last step that reads it; 0 if none does.
+    end: usize,
+    /// The output that it is, if it is one.
+    out: Option<u16>,
+}
+
+/// The steps, with a copy at the end for each output that is an input or the same value as an earlier output.
+fn with_copies(p: &Program) -> (Vec<Step>, Vec<Life>) {
+    let mut steps = p.steps.clone();
+    let mut life = vec![Life::default(); p.inputs.len() + steps.len()];
+    for (j, &v) in p.outputs.iter().enumerate() {
+        let at = usize::from(v);
+        if at >= p.inputs.len() && life[at].out.is_none() {
+            life[at].out = Some(j as u16);
+        } else if let Some(elem) = p.elem(v) {
+            steps.push(Step::new(TileOp::Copy, elem, &[v], [0.0; 2]));
+            life.push(Life { end: 0, out: Some(j as u16) });
+        }
+    }
+    // Backwards, so that a step which nobody reads keeps nothing alive.
+    for (s, step) in steps.iter().enumerate().rev() {
+        let v = p.inputs.len() + s;
+        if life[v].out.is_some() || life[v].end > 0 {
+            for a in step.args.iter().take(step.op.arity()) {
+                let end = &mut life[usize::from(*a)].end;
+                *end = (*end).max(s + 1);
+            }
+        }
+    }
+    (steps, life)
+}
+
+impl Plan {
+    /// Plans a checked program.
+    pub(super) fn new(p: &Program) -> Plan {
+        assert_eq!(p.check(), Ok(()), "a tile program that does not hold together");
+        let (steps, life) = with_copies(p);
+        let outputs: Vec<Elem> = p.outputs.iter().filter_map(|o| p.elem(*o)).collect();
+        let mut slots = Slots::default();
+        let mut plan = Plan { len: p.len, inputs: vec![], once: vec![], steps: vec![], outputs, slots: 0, lines: 0 };
+        let mut place = vec![Place::None; life.len()];
+        // Once-per-call values first: their slots must not come from the free list, nor go there.
+        let once = |kind: &Kind| match kind {
+            Kind::Scalar => true,
+            Kind::Suffix(n) => TILE.is_multiple_of(*n),
+            _ => false,
+        };
+        for (i, input) in p.inputs.iter().enumerate() {
+            let kind = if life[i].end == 0 { Kind::Unused } else { normal(&input.access, p.len) };
+            let slot = once(&kind).then(|| slots.take(input.elem));
+            plan.inputs.push((kind, input.elem, slot));
+        }
+        for (s, step) in steps.iter().enumerate() {
+            let v = p.inputs.len() + s;
+            if step.op == TileOp::Fill && life[v].out.is_none() && life[v].end > 0 {
+                place[v] = Place::Slot(slots.take(step.elem));
+                plan.once.push((*step, place[v]));
+            }
+        }
+        // A whole input needs a slot only for when it is written in place.
+        for (kind, elem, slot) in &mut plan.inputs {
+            let inplace = plan.outputs.iter().any(|o| o.size() == elem.size());
+            if slot.is_none() && *kind != Kind::Unused && (*kind != Kind::Full || inplace) {
+                *slot = Some(slots.take(*elem));
+            }
+        }
+        for (i, (.., slot)) in plan.inputs.iter().enumerate() {
+            place[i] = Place::Input(i as u16, slot.unwrap_or(0));
+        }
+        plan.place_steps(p.inputs.len(), &steps, &life, &mut place, &mut slots, once);
+        plan.slots = slots.count;
+        let tile = TILE.min(p.len.next_multiple_of(LINE));
+        plan.lines = (tile * slots.widest).div_ceil(LINE);
+        plan
+    }
+
+    fn place_steps(
+        &mut self,
+        inputs: usize,
+        steps: &[Step],
+        life: &[Life],
+        place: &mut [Place],
+        slots: &mut Slots,
+        once: impl Fn(&Kind) -> bool,
+    ) {
+        for (s, step) in steps.iter().enumerate() {
+            let v = inputs + s;
+            let constant = place[v] != Place::None;
+            if constant || (life[v].end == 0 && life[v].out.is_none()) {
+                continue;
+            }
+            place[v] = match life[v].out {
+                Some(j) => Place::Out(j),
+                None => Place::Slot(slots.take(step.out)),
+            };
+            let mut args = [Place::None; 3];
+            for (to, from) in args.iter_mut().zip(step.args).take(step.op.arity()) {
+                *to = place[usize::from(from)];
+            }
+            self.steps.push((*step, place[v], args));
+            // After the result has its slot, so that it cannot be an operand's.
+            let mut dead = step.args;
+            dead[..step.op.arity()].sort_unstable();
+            for (k, a) in dead.iter().take(step.op.arity()).enumerate() {
+                let a = usize::from(*a);
+                if life[a].end != s + 1 || (k > 0 && usize::from(dead[k - 1]) == a) {
+                    continue;
+                }
+                match place[a] {
+                    Place::Slot(slot) if steps[a - inputs].op != TileOp::Fill => slots.free.push(slot),
+                    Place::Input(i, _) => match &self.inputs[usize::from(i)] {
+                        (kind, _, Some(slot)) if !once(kind) => slots.free.push(*slot),
+                        _ => {}
+                    },
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+impl Program {
+    /// The parameter words of the kernel.
+    ///
+    /// # Panics
+    /// If [`Program::check`] does not hold.
+    pub fn to_words(&self) -> Vec<Word> {
+        encode(&Plan::new(self))
+    }
+}
+
+/// Bytes of scratch that a thread needs: a multiple of [`LINE`].
+///
+/// # Panics
+/// If [`Program::check`] does not hold.
+pub fn scratch_len(program: &Program) -> usize {
+    let plan = Plan::new(program);
+    usize::from(plan.slots) * plan.lines * LINE
+}

@@ -1,0 +1,155 @@
+//! A tile program as the compiler builds it.
+//!
+//! Invariant, held by [`Program::check`]: operands come before their uses (inputs first, then steps), element types
+//! agree, and every step is one that [`supports`] allows. `plan` turns a checked program into words.
+
+use super::op::{TileOp, supports};
+use crate::kernels::elem::Elem;
+
+/// Most inputs that a program may have.
+pub const MAX_INPUTS: usize = 16;
+/// Most outputs that a program may have.
+pub const MAX_OUTPUTS: usize = 8;
+/// Most steps that a program may have.
+pub const MAX_STEPS: usize = 256;
+/// Most dimensions of a strided view, after neighbours that walk as one are merged.
+pub const MAX_DIMS: usize = 8;
+
+/// Which element of an input belongs to element `i` of the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Element `i`.
+    Full,
+    /// Element 0: a scalar.
+    Scalar,
+    /// Element `i % n`: a vector along the last axes.
+    Suffix(usize),
+    /// Element `i / n`: a vector along the first axes.
+    Prefix(usize),
+    /// Element `base + Σ indexₖ · stridesₖ`, where `index` is `i` spelled in `dims`, the last running fastest.
+    Strided {
+        /// The view's dimensions; their product is the program's length.
+        dims: Vec<usize>,
+        /// Step of each dimension in elements: 0 broadcasts, negative walks backwards.
+        strides: Vec<isize>,
+        /// The element of index 0.
+        base: usize,
+    },
+}
+
+/// An input of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// Type of the elements.
+    pub elem: Elem,
+    /// Which of them belong to an element of the program.
+    pub access: Access,
+}
+
+/// One operation on tiles.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// What to do.
+    pub op: TileOp,
+    /// Type of the operands (of `b` and `c` for [`TileOp::Select`]; of the result for [`TileOp::Fill`]).
+    pub elem: Elem,
+    /// Type of the result.
+    pub out: Elem,
+    /// Operands: input `k` is `k`, step `s` is `inputs + s`. Those past the arity are ignored.
+    pub args: [u16; 3],
+    /// Immediates.
+    pub imm: [f64; 2],
+}
+
+impl Step {
+    /// A step whose result type follows from the operation. Missing operands are 0.
+    pub fn new(op: TileOp, elem: Elem, args: &[u16], imm: [f64; 2]) -> Step {
+        let mut all = [0; 3];
+        for (to, from) in all.iter_mut().zip(args) {
+            *to = *from;
+        }
+        Step { op, elem, out: if op.compares() { Elem::Bool } else { elem }, args: all, imm }
+    }
+
+    /// A conversion.
+    pub fn cast(from: Elem, to: Elem, arg: u16) -> Step {
+        Step { op: TileOp::Cast, elem: from, out: to, args: [arg, 0, 0], imm: [0.0; 2] }
+    }
+}
+
+/// A point-wise computation over `len` elements.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Program {
+    /// What is read.
+    pub inputs: Vec<Input>,
+    /// What is done, in order.
+    pub steps: Vec<Step>,
+    /// Operand index of each output.
+    pub outputs: Vec<u16>,
+    /// Number of elements of every output.
+    pub len: usize,
+}
+
+impl Program {
+    /// Type of operand `v`, if there is one.
+    pub fn elem(&self, v: u16) -> Option<Elem> {
+        let v = usize::from(v);
+        match self.inputs.get(v) {
+            Some(input) => Some(input.elem),
+            None => self.steps.get(v - self.inputs.len()).map(|s| s.out),
+        }
+    }
+
+    /// Whether the invariant in the head of this file holds; if not, what is wrong.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if self.inputs.len() > MAX_INPUTS || self.outputs.len() > MAX_OUTPUTS || self.steps.len() > MAX_STEPS {
+            return Err("too many inputs, outputs or steps");
+        }
+        for input in &self.inputs {
+            self.check_access(&input.access)?;
+        }
+        for (s, step) in self.steps.iter().enumerate() {
+            self.check_step(self.inputs.len() + s, step)?;
+        }
+        if self.outputs.iter().any(|o| self.elem(*o).is_none()) {
+            return Err("an output names no operand");
+        }
+        Ok(())
+    }
+
+    fn check_access(&self, access: &Access) -> Result<(), &'static str> {
+        match access {
+            Access::Full | Access::Scalar => Ok(()),
+            Access::Suffix(n) | Access::Prefix(n) if *n == 0 && self.len > 0 => Err("a period of 0"),
+            Access::Suffix(_) | Access::Prefix(_) => Ok(()),
+            Access::Strided { dims, strides, .. } => {
+                if dims.len() != strides.len() || dims.iter().product::<usize>() != self.len {
+                    return Err("a strided view that does not fit the program's length");
+                }
+                if super::plan::merged(dims, strides).len() > MAX_DIMS {
+                    return Err("a strided view of too many dimensions");
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn check_step(&self, v: usize, step: &Step) -> Result<(), &'static str> {
+        if !supports(step.op, step.elem) {
+            return Err("an operation that its element type does not have");
+        }
+        let natural = if step.op.compares() { Elem::Bool } else { step.elem };
+        if step.op != TileOp::Cast && step.out != natural {
+            return Err("a step whose result type is not the operation's");
+        }
+        for (k, arg) in step.args.iter().take(step.op.arity()).enumerate() {
+            if usize::from(*arg) >= v {
+                return Err("an operand that does not come before its use");
+            }
+            if self.elem(*arg) != Some(step.op.operand(step.elem, k)) {
+                return Err("an operand of another type than the step's");
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,278 @@
+//! The kernel: tiles over a range of units, steps over a tile.
+//!
+//! Invariant: what an element's result is depends on its index and the inputs alone, not on the range or the tile it
+//! is computed in.
+
+use super::apply::{apply, fill};
+use super::code::{AccessCode, Code, InputCode, Place, StepCode};
+use super::load::{load, place};
+use super::program::{MAX_INPUTS, MAX_OUTPUTS, Program};
+use super::{TILE, UNIT, scratch_len};
+use crate::arena::tensor::{LINE, Line};
+use crate::kernels::abi::Args;
+use crate::kernels::elem::Elem;
+use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
+
+/// The operands of a call as bytes.
+pub(super) struct Operands<'a> {
+    /// The inputs, whole; empty for one that is written in place.
+    pub inputs: [&'a [u8]; MAX_INPUTS],
+    /// For an input that is written in place, the output that it shares its bytes with.
+    pub inplace: [Option<u8>; MAX_INPUTS],
+    /// The outputs, from the range's first element on.
+    pub outs: [&'a mut [u8]; MAX_OUTPUTS],
+    /// This thread's scratch.
+    pub slots: &'a mut [u8],
+}
+
+impl Operands<'_> {
+    pub(super) fn new() -> Self {
+        Operands { inputs: [&[]; MAX_INPUTS], inplace: [None; MAX_INPUTS], outs: Default::default(), slots: &mut [] }
+    }
+}
+
+/// A call under way.
+struct Call<'a, 'c> {
+    code: Code<'c>,
+    ops: &'c mut Operands<'a>,
+    /// The current tile of each input where it lies in place; empty where it is in the input's slot.
+    now: [&'a [u8]; MAX_INPUTS],
+    /// Bytes of a slot.
+    stride: usize,
+    /// First element of the range.
+    lo: usize,
+}
+
+/// A tile: `n` elements from element `at` on.
+#[derive(Clone, Copy)]
+struct Tile {
+    at: usize,
+    n: usize,
+}
+
+/// Read operand `i` of `elem`, as bytes.
+#[inline]
+fn read<'a>(args: &Args<'a>, i: usize, elem: Elem) -> &'a [u8] {
+    match elem.size() {
+        1 => args.read::<u8>(i),
+        2 => cast_slice(args.read::<u16>(i)),
+        4 => cast_slice(args.read::<u32>(i)),
+        _ => cast_slice(args.read::<u64>(i)),
+    }
+}
+
+/// Written operand `j` of `elem`, as bytes.
+#[inline]
+fn write<'a>(args: &mut Args<'a>, j: usize, elem: Elem) -> &'a mut [u8] {
+    match elem.size() {
+        1 => args.write::<u8>(j),
+        2 => cast_slice_mut(args.write::<u16>(j)),
+        4 => cast_slice_mut(args.write::<u32>(j)),
+        _ => cast_slice_mut(args.write::<u64>(j)),
+    }
+}
+
+/// The tile kernel. See the head of the module for its operands.
+pub fn run(args: &mut Args<'_>) {
+    let code = Code::new(args.params());
+    if code.direct() && (0..code.inputs()).all(|i| args.inplace(i).is_none()) {
+        return run_direct(args, code);
+    }
+    let mut ops = Operands::new();
+    for i in 0..code.inputs() {
+        match args.inplace(i) {
+            Some(j) => ops.inplace[i] = Some(j as u8),
+            None => ops.inputs[i] = read(args, i, code.input(i).elem),
+        }
+    }
+    for j in 0..code.outputs() {
+        ops.outs[j] = write(args, j, code.output(j));
+    }
+    if args.writes() > code.outputs() {
+        ops.slots = cast_slice_mut(args.write::<Line>(code.outputs()));
+    }
+    let units = args.units();
+    execute(code, &mut ops, units.start * UNIT, units.end * UNIT, &mut |element| args.fault(element));
+}
+
+/// One step from whole inputs to one output: over the range in one piece, without slots.
+#[inline]
+fn run_direct(args: &mut Args<'_>, code: Code<'_>) {
+    let units = args.units();
+    let (lo, hi) = (units.start * UNIT, (units.end * UNIT).min(code.len()));
+    let Some(step) = code.step_codes().next().filter(|_| lo < hi) else { return };
+    let operand = |k: usize| match step.args[k] {
+        Place::Input(i, _) => {
+            let elem = step.op.operand(step.elem, k);
+            &read(args, usize::from(i), elem)[lo * elem.size()..hi * elem.size()]
+        }
+        _ => &[],
+    };
+    let (a, b, c) = (operand(0), operand(1), operand(2));
+    let dst = write(args, 0, step.out);
+    if let Some(element) = apply(&step, dst, a, b, c) {
+        args.fault(lo + element);
+    }
+}
+
+/// Computes elements `lo .. hi` of a program, `hi` cut to its length.
+pub(super) fn execute(code: Code<'_>, ops: &mut Operands<'_>, lo: usize, hi: usize, fault: &mut dyn FnMut(usize)) {
+    let hi = hi.min(code.len());
+    if lo >= hi {
+        return;
+    }
+    let mut call = Call { code, ops, now: [&[]; MAX_INPUTS], stride: code.lines() * LINE, lo };
+    call.prologue(hi);
+    for at in (lo..hi).step_by(TILE) {
+        let tile = Tile { at, n: TILE.min(hi - at) };
+        call.load(tile);
+        for step in code.step_codes() {
+            if let Some(element) = call.step(&step, tile) {
+                fault(at + element);
+            }
+        }
+    }
+}
+
+impl<'a> Call<'a, '_> {
+    /// Fills the slots that serve every tile.
+    fn prologue(&mut self, hi: usize) {
+        let tile = Tile { at: self.lo, n: TILE.min(hi - self.lo) };
+        for step in self.code.once_codes() {
+            if let Place::Slot(s) = step.to {
+                let slot = &mut self.ops.slots[usize::from(s) * self.stride..][..tile.n * step.out.size()];
+                fill(step.out, step.imm, slot);
+            }
+        }
+        for i in 0..self.code.inputs() {
+            let input = self.code.input(i);
+            if once(input.access) {
+                self.fetch(i, &input, tile);
+            }
+        }
+    }
+
+    /// Finds or fetches this tile of every input.
+    #[inline]
+    fn load(&mut self, tile: Tile) {
+        for i in 0..self.code.inputs() {
+            let input = self.code.input(i);
+            let size = input.elem.size();
+            match (input.access, self.ops.inplace[i]) {
+                (AccessCode::Unused, _) => {}
+                (AccessCode::Full, None) => {
+                    self.now[i] = &self.ops.inputs[i][tile.at * size..(tile.at + tile.n) * size];
+                }
+                (AccessCode::Full, Some(j)) => {
+                    // Before any step writes: the bytes are about to be the output's.
+                    let from = &self.ops.outs[usize::from(j)][(tile.at - self.lo) * size..][..tile.n * size];
+                    self.ops.slots[input.slot * self.stride..][..from.len()].copy_from_slice(from);
+                }
+                (access, _) if once(access) => {}
+                _ => self.fetch(i, &input, tile),
+            }
+        }
+    }
+
+    fn fetch(&mut self, i: usize, input: &InputCode<'_>, tile: Tile) {
+        let (src, size, access) = (self.ops.inputs[i], input.elem.size(), input.access);
+        self.now[i] = &[];
+        if let Some(at) = place(access, tile.at, tile.n) {
+            self.now[i] = &src[at * size..(at + tile.n) * size];
+            return;
+        }
+        let dst = &mut self.ops.slots[input.slot * self.stride..][..tile.n * size];
+        match size {
+            1 => load::<u8>(dst, src, access, tile.at),
+            2 => load::<u16>(dst, src, access, tile.at),
+            4 => load::<u32>(dst, src, access, tile.at),
+            _ => load::<u64>(dst, src, access, tile.at),
+        }
+    }
+
+    /// Does one step on one tile; the first bad element of it, if there is one.
+    #[inline]
+    fn step(&mut self, step: &StepCode, tile: Tile) -> Option<usize> {
+        let from = tile.at - self.lo;
+        let cut = |elem: Elem| from * elem.size()..(from + tile.n) * elem.size();
+        // The result's bytes are split off; what is left on either side of them may be read.
+        let (dst, slots, outs) = match step.to {
+            Place::Out(j) => {
+                let (low, rest) = self.ops.outs.split_at_mut(usize::from(j));
+                let (d, high) = rest.split_first_mut()?;
+                (&mut d[cut(step.out)], (&*self.ops.slots, &[][..], usize::MAX), (&*low, &*high))
+            }
+            Place::Slot(s) => {
+                let s = usize::from(s);
+                let (low, rest) = self.ops.slots.split_at_mut(s * self.stride);
+                let (d, high) = rest.split_at_mut(self.stride);
+                (&mut d[..tile.n * step.out.size()], (&*low, &*high, s), (&self.ops.outs[..], &[][..]))
+            }
+            Place::None | Place::Input(..) => return None,
+        };
+        let slot = |s: u16| {
+            let s = usize::from(s);
+            let (part, s) = if s < slots.2 { (slots.0, s) } else { (slots.1, s - slots.2 - 1) };
+            &part[s * self.stride..(s + 1) * self.stride]
+        };
+        let source = |k: usize| -> &[u8] {
+            match step.args[k] {
+                Place::None => &[],
+                Place::Slot(s) => slot(s),
+                Place::Input(i, s) => match self.now[usize::from(i)] {
+                    [] => slot(s),
+                    bytes => bytes,
+                },
+                Place::Out(j) => {
+                    let j = usize::from(j);
+                    let whole = if j < outs.0.len() { &outs.0[j] } else { &outs.1[j - outs.0.len() - 1] };
+                    &whole[cut(step.op.operand(step.elem, k))]
+                }
+            }
+        };
+        apply(step, dst, source(0), source(1), source(2))
+    }
+}
+
+/// Whether one fetch serves every tile of a call.
+#[inline]
+fn once(access: AccessCode<'_>) -> bool {
+    match access {
+        AccessCode::Scalar => true,
+        AccessCode::Suffix(n) => TILE.is_multiple_of(n),
+        _ => false,
+    }
+}
+
+/// Runs a whole program on byte buffers of any alignment: for constant folding and tests. `Err` holds the first
+/// element at which the program faulted (an integer division by zero).
+///
+/// # Panics
+/// If [`Program::check`] does not hold, or a buffer is too short.
+pub fn eval(program: &Program, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), usize> {
+    let words = program.to_words();
+    let code = Code::new(&words);
+    let lines = |bytes: &[u8]| {
+        let mut copy = vec![Line::zeroed(); bytes.len().div_ceil(LINE)];
+        cast_slice_mut::<Line, u8>(&mut copy)[..bytes.len()].copy_from_slice(bytes);
+        copy
+    };
+    let ins: Vec<Vec<Line>> = inputs.iter().map(|b| lines(b)).collect();
+    let mut outs: Vec<Vec<Line>> = outputs.iter().map(|b| lines(b)).collect();
+    let mut scratch = vec![Line::zeroed(); scratch_len(program) / LINE];
+    let mut ops = Operands::new();
+    for ((to, from), bytes) in ops.inputs.iter_mut().zip(&ins).zip(inputs) {
+        *to = &cast_slice(from)[..bytes.len()];
+    }
+    for (to, from) in ops.outs.iter_mut().zip(&mut outs) {
+        *to = cast_slice_mut(from);
+    }
+    ops.slots = cast_slice_mut(&mut scratch);
+    let mut first = None;
+    execute(code, &mut ops, 0, program.len, &mut |e| first = Some(first.map_or(e, |f: usize| f.min(e))));
+    for (to, from) in outputs.iter_mut().zip(&outs) {
+        let bytes: &[u8] = cast_slice(from);
+        to.copy_from_slice(&bytes[..to.len()]);
+    }
+    first.map_or(Ok(()), Err)
+}

@@ -1,0 +1,285 @@
+//! Sums (and products, maxima …) in a fixed order: the core of every reduction.
+//!
+//! Invariant: the order of the joins depends on the shape alone. Long runs are cut pairwise into blocks, so the error
+//! of a sum grows with the logarithm of its length. For the reducing kernels of this room.
+
+use crate::kernels::num::{Num, Real};
+use crate::kernels::ops_math;
+use crate::simd;
+
+/// Accumulators that run side by side along one contiguous row.
+const LANES: usize = 32;
+/// Elements of a row that one set of lanes sums.
+pub const BLOCK: usize = 1024;
+/// Columns that are summed together.
+pub const TILE: usize = 256;
+/// Rows that are added up before the pairwise tree takes over.
+pub const ROWS: usize = 128;
+/// Inner sizes up to this one are summed several rows at a time.
+pub const NARROW: usize = 64;
+
+/// A reduction: a map of each element, and an associative join with an identity.
+pub trait Fold<T>: Copy {
+    /// The value of the empty reduction.
+    fn start(self) -> T;
+    /// What happens to each element first.
+    fn map(self, x: T) -> T;
+    /// Joins two partial results.
+    fn join(self, a: T, b: T) -> T;
+}
+
+macro_rules! fold {
+    ($(#[$doc:meta])* $name:ident, $bound:ident, $start:ident, $join:ident, |$x:ident| $map:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub struct $name;
+
+        impl<T: $bound> Fold<T> for $name {
+            #[inline(always)]
+            fn start(self) -> T {
+                T::$start
+            }
+            #[inline(always)]
+            fn map(self, $x: T) -> T {
+                $map
+            }
+            #[inline(always)]
+            fn join(self, a: T, b: T) -> T {
+                a.$join(b)
+            }
+        }
+    };
+}
+
+fold!(/** Σ x. */ Sum, Num, EMPTY_SUM, plus, |x| x);
+fold!(/** Π x. */ Prod, Num, EMPTY_PROD, times, |x| x);
+fold!(/** The greatest x; NaN wins. */ Max, Num, EMPTY_MAX, greater, |x| x);
+fold!(/** The least x; NaN wins. */ Min, Num, EMPTY_MIN, lesser, |x| x);
+fold!(/** Σ x². */ Squares, Real, EMPTY_SUM, plus, |x| x * x);
+
+/// Σ (x − c)².
+#[derive(Clone, Copy)]
+pub struct SquaresFrom<T>(pub T);
+
+/// Σ exp(x − c).
+#[derive(Clone, Copy)]
+pub struct ExpFrom<T>(pub T);
+
+macro_rules! fold_from {
+    ($name:ident, |$x:ident, $c:ident| $map:expr) => {
+        impl<T: Real> Fold<T> for $name<T> {
+            #[inline(always)]
+            fn start(self) -> T {
+                T::EMPTY_SUM
+            }
+            #[inline(always)]
+            fn map(self, $x: T) -> T {
+                let $c = self.0;
+                $map
+            }
+            #[inline(always)]
+            fn join(self, a: T, b: T) -> T {
+                a + b
+            }
+        }
+    };
+}
+
+fold_from!(SquaresFrom, |x, c| (x - c) * (x - c));
+fold_from!(ExpFrom, |x, c| ops_math::exp(x - c));
+
+/// Where a run of `n > block` elements is cut in two: at a power of two of blocks.
+fn cut(n: usize, block: usize) -> usize {
+    n.div_ceil(block).next_power_of_two() / 2 * block
+}
+
+/// Joins the lanes pairwise.
+#[inline(always)]
+fn join_lanes<T: Num, F: Fold<T>>(f: F, lanes: &mut [T; LANES]) -> T {
+    let mut half = LANES / 2;
+    while half > 0 {
+        let (low, high) = lanes.split_at_mut(half);
+        for (a, b) in low.iter_mut().zip(high) {
+            *a = f.join(*a, *b);
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
+#[inline(always)]
+fn block<T: Num, F: Fold<T>>(f: F, x: &[T]) -> T {
+    if x.len() < LANES {
+        return x.iter().fold(f.start(), |a, v| f.join(a, f.map(*v)));
+    }
+    let mut lanes = [f.start(); LANES];
+    let (chunks, rest) = x.as_chunks::<LANES>();
+    for chunk in chunks {
+        for (a, v) in lanes.iter_mut().zip(chunk) {
+            *a = f.join(*a, f.map(*v));
+        }
+    }
+    for (a, v) in lanes.iter_mut().zip(rest) {
+        *a = f.join(*a, f.map(*v));
+    }
+    join_lanes(f, &mut lanes)
+}
+
+simd! {
+    fn one_block[T: Num, F: Fold<T>](f: F, x: &[T]) -> T {
+        block(f, x)
+    }
+}
+
+simd! {
+    fn short_rows[T: Num, F: Fold<T>](f: F, x: &[T], n: usize, out: &mut [T]) {
+        for (o, row) in out.iter_mut().zip(x.chunks_exact(n)) {
+            *o = block(f, row);
+        }
+    }
+}
+
+/// Reduces a contiguous run.
+pub fn row<T: Num, F: Fold<T>>(f: F, x: &[T]) -> T {
+    if x.len() <= BLOCK {
+        return one_block(f, x);
+    }
+    let (left, right) = x.split_at(cut(x.len(), BLOCK));
+    f.join(row(f, left), row(f, right))
+}
+
+/// Reduces each row of `n` elements into one element of `out`.
+pub fn rows<T: Num, F: Fold<T>>(f: F, x: &[T], n: usize, out: &mut [T]) {
+    if n == 0 {
+        out.fill(f.start());
+    } else if n <= BLOCK {
+        short_rows(f, x, n, out);
+    } else {
+        for (o, x) in out.iter_mut().zip(x.chunks_exact(n)) {
+            *o = row(f, x);
+        }
+    }
+}
+
+simd! {
+    fn dot_block[T: Real](x: &[T], y: &[T], c: T) -> T {
+        let mut lanes = [T::EMPTY_SUM; LANES];
+        let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
+        for (x, y) in xs.iter().zip(ys) {
+            for ((a, x), y) in lanes.iter_mut().zip(x).zip(y) {
+                *a += *x * (*y - c);
+            }
+        }
+        for ((a, x), y) in lanes.iter_mut().zip(x_rest).zip(y_rest) {
+            *a += *x * (*y - c);
+        }
+        join_lanes(Sum, &mut lanes)
+    }
+}
+
+/// Σ x·(y − c) over two runs of one length.
+pub fn dot_from<T: Real>(x: &[T], y: &[T], c: T) -> T {
+    if x.len() <= BLOCK {
+        return dot_block(x, y, c);
+    }
+    let at = cut(x.len(), BLOCK);
+    dot_from(&x[..at], &y[..at], c) + dot_from(&x[at..], &y[at..], c)
+}
+
+/// Σ x·y over two runs of one length.
+pub fn dot<T: Real>(x: &[T], y: &[T]) -> T {
+    dot_from(x, y, T::ZERO)
+}
+
+simd! {
+    fn column_block[T: Num, F: Fold<T>](f: F, x: &[T], stride: usize, out: &mut [T]) {
+        let w = out.len();
+        out.fill(f.start());
+        // Four rows at a time: a quarter of the traffic to `out`.
+        for group in x.chunks(4 * stride) {
+            if group.len() < 3 * stride + w {
+                for x in group.chunks(stride).filter(|x| x.len() >= w) {
+                    for (o, x) in out.iter_mut().zip(x) {
+                        *o = f.join(*o, f.map(*x));
+                    }
+                }
+                continue;
+            }
+            let (a, b, c, d) = (&group[..w], &group[stride..][..w], &group[2 * stride..][..w], &group[3 * stride..][..w]);
+            for ((((o, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+                let (ab, cd) = (f.join(f.map(*a), f.map(*b)), f.join(f.map(*c), f.map(*d)));
+                *o = f.join(*o, f.join(ab, cd));
+            }
+        }
+    }
+}
+
+/// Reduces `n` rows, `stride` elements apart, column by column: `out[c] = ⊕ x[r * stride + c]`, with at most [`TILE`]
+/// columns in `out` and `x` starting at the first of them.
+pub fn columns<T: Num, F: Fold<T>>(f: F, x: &[T], n: usize, stride: usize, out: &mut [T]) {
+    if n <= ROWS {
+        // The last row ends where its columns do; what lies beyond belongs to others.
+        let end = if n == 0 { 0 } else { (n - 1) * stride + out.len() };
+        return column_block(f, &x[..end], stride, out);
+    }
+    let at = cut(n, ROWS);
+    let mut right = [f.start(); TILE];
+    let right = &mut right[..out.len()];
+    columns(f, x, at, stride, out);
+    columns(f, &x[at * stride..], n - at, stride, right);
+    for (o, r) in out.iter_mut().zip(right) {
+        *o = f.join(*o, *r);
+    }
+}
+
+simd! {
+    fn narrow_block[T: Num, F: Fold<T>](f: F, x: &[T], out: &mut [T]) {
+        if x.len() < 4 * NARROW {
+            // Too short for the lanes to pay.
+            out.fill(f.start());
+            for part in x.chunks_exact(out.len()) {
+                for (o, v) in out.iter_mut().zip(part) {
+                    *o = f.join(*o, f.map(*v));
+                }
+            }
+            return;
+        }
+        let mut acc = [f.start(); NARROW];
+        let width = NARROW / out.len() * out.len();
+        let mut rest = x;
+        // A whole window is added each time, though only `width` of it counts: a fixed length vectorises.
+        while let Some(window) = rest.first_chunk::<NARROW>() {
+            for (a, v) in acc.iter_mut().zip(window) {
+                *a = f.join(*a, f.map(*v));
+            }
+            rest = &rest[width..];
+        }
+        for part in rest.chunks(width) {
+            for (a, v) in acc.iter_mut().zip(part) {
+                *a = f.join(*a, f.map(*v));
+            }
+        }
+        out.fill(f.start());
+        for part in acc[..width].chunks_exact(out.len()) {
+            for (o, v) in out.iter_mut().zip(part) {
+                *o = f.join(*o, *v);
+            }
+        }
+    }
+}
+
+/// Reduces contiguous rows of `out.len()` (at most [`NARROW`]) elements column by column.
+pub fn narrow<T: Num, F: Fold<T>>(f: F, x: &[T], out: &mut [T]) {
+    let inner = out.len();
+    let most = ROWS * (NARROW / inner);
+    if x.len() <= most * inner {
+        return narrow_block(f, x, out);
+    }
+    let (left, right) = x.split_at(cut(x.len() / inner, most) * inner);
+    let mut other = [f.start(); NARROW];
+    narrow(f, left, out);
+    narrow(f, right, &mut other[..inner]);
+    for (o, r) in out.iter_mut().zip(&other) {
+        *o = f.join(*o, *r);
+    }
+}

@@ -1,0 +1,303 @@
+//! What the vector math needs to know about each float type: constants, polynomials and exponent tricks.
+//!
+//! Invariant: every step is a correctly rounded IEEE operation (`mul_add` where a product and a sum share a rounding),
+//! so an instruction set cannot change a bit. Only the files of `vmath` use the hidden items.
+
+use crate::kernels::float::Float;
+
+/// Horner's rule with fused steps: coefficients from the constant term up.
+macro_rules! poly {
+    ($x:expr; $c:expr) => { $c };
+    ($x:expr; $c:expr, $($rest:expr),+) => { poly!($x; $($rest),+).mul_add($x, $c) };
+}
+pub(super) use poly;
+
+/// A float type that the vector math serves: `f32` or `f64`.
+#[doc(hidden)]
+pub trait Real: Float {
+    const HALF: Self;
+    const TWO: Self;
+    /// 1.5 · 2^(mantissa bits): adding it rounds a small number to an integer, half to even.
+    const ROUND: Self;
+    const LOG2E: Self;
+    /// ln 2 to one rounding.
+    const LN2_HI: Self;
+    /// ln 2 − `LN2_HI`.
+    const LN2_LO: Self;
+    /// Arguments of `exp` are cut to this range, past which it is 0 or ∞.
+    const EXP_RANGE: (Self, Self);
+    /// Below this `expm1` is −1.
+    const EXPM1_LOW: Self;
+    /// Below this `tanh` is a polynomial.
+    const TANH_SMALL: Self;
+    /// Above this `tanh` is 1.
+    const TANH_HIGH: Self;
+    /// Above this `erf` is 1.
+    const ERF_HIGH: Self;
+    /// Above this `exp(-x²/2)` is 0.
+    const PHI_HIGH: Self;
+    const SQRT_2: Self;
+    const TWO_SQRT_2_OVER_PI: Self;
+    const GELU_CUBIC: Self;
+    /// π/2 in two parts.
+    const PI_2: (Self, Self);
+    /// The centre of the map `u = (a − c) / (a + c)` that [`Real::mills`] is fitted in.
+    const MILLS_C: Self;
+
+    /// 2ⁿ for `t = n + ROUND`, n inside the range of normal exponents.
+    fn pow2(t: Self) -> Self;
+    /// `x = m · 2ᵏ` with √½ ≤ m < √2, for x > 0; and 2⁻ᵏ, right where x is normal and k below the largest exponent.
+    fn split(x: Self) -> (Self, Self, Self);
+    /// The magnitude of `self` with the sign bit of `s`.
+    fn with_sign(self, s: Self) -> Self;
+    /// Rounds down.
+    fn floor(self) -> Self;
+    /// Rounds up.
+    fn ceil(self) -> Self;
+    /// Rounds to nearest, half to even.
+    fn round_even(self) -> Self;
+    /// q with eʳ = 1 + r + r²·q(r), |r| ≤ ½ ln 2.
+    fn exp_tail(r: Self) -> Self;
+    /// p with 2 atanh(s) = 2s + s³·p(s²), |s| ≤ 0.1716.
+    fn log_tail(z: Self) -> Self;
+    /// p with tanh(x) = x + x³·p(x²), |x| ≤ 0.625.
+    fn tanh_tail(z: Self) -> Self;
+    /// p with erf(x) = x + x·p(x²), |x| ≤ 1.
+    fn erf_tail(z: Self) -> Self;
+    /// (a + c) · e^(a²/2) · Φ(−a) in u = (a − c) / (a + c), c = [`Real::MILLS_C`].
+    fn mills(u: Self) -> Self;
+    /// p with atan(x) = x + x³·p(x²), |x| ≤ 1.
+    fn atan_tail(z: Self) -> Self;
+    /// See [`super::sin`].
+    fn sin(x: Self) -> Self;
+    /// See [`super::cos`].
+    fn cos(x: Self) -> Self;
+    /// See [`super::tan`].
+    fn tan(x: Self) -> Self;
+    /// See [`super::pow`].
+    fn pow(x: Self, y: Self) -> Self;
+    /// Whether the branch-free forms of `sin`, `cos` and `tan` hold.
+    fn trig_fits(x: Self) -> bool;
+    /// The branch-free sine, where [`Real::trig_fits`].
+    fn sin_fit(x: Self) -> Self;
+    /// The branch-free cosine, where [`Real::trig_fits`].
+    fn cos_fit(x: Self) -> Self;
+    /// The branch-free tangent, where [`Real::trig_fits`].
+    fn tan_fit(x: Self) -> Self;
+    /// The platform's sine.
+    fn sin_far(x: Self) -> Self;
+    /// The platform's cosine.
+    fn cos_far(x: Self) -> Self;
+    /// The platform's tangent.
+    fn tan_far(x: Self) -> Self;
+}
+
+/// The exponent tricks and the parts that read the same for both types.
+macro_rules! bits {
+    ($t:ident, $u:ident, $mant:literal, $bias:literal, $tiny:literal) => {
+        const HALF: $t = 0.5;
+        const TANH_SMALL: $t = 0.625;
+        const TWO: $t = 2.0;
+        const ROUND: $t = 1.5 * (1u64 << $mant) as $t;
+        const LOG2E: $t = std::f64::consts::LOG2_E as $t;
+        const SQRT_2: $t = std::f64::consts::SQRT_2 as $t;
+        const TWO_SQRT_2_OVER_PI: $t = 1.595_769_121_605_730_8;
+        const GELU_CUBIC: $t = 0.044_715;
+
+        #[inline(always)]
+        fn pow2(t: $t) -> $t {
+            $t::from_bits((t.to_bits() << $mant).wrapping_add((1.0 as $t).to_bits()))
+        }
+
+        #[inline(always)]
+        fn split(x: $t) -> ($t, $t, $t) {
+            const ROOT: $u = (std::f64::consts::FRAC_1_SQRT_2 as $t).to_bits();
+            const ONE: $u = (1.0 as $t).to_bits();
+            const MASK: $u = (1 << $mant) - 1;
+            // A float whose low mantissa bits are an integer converts it without a conversion instruction.
+            const INT: $t = (1u64 << $mant) as $t;
+            let low = x < $t::MIN_POSITIVE;
+            let scaled = if low { x * (1u64 << $tiny) as $t } else { x };
+            let shift: $t = if low { $tiny as $t } else { 0.0 };
+            let bits = scaled.to_bits().wrapping_add(ONE - ROOT);
+            let e = bits >> $mant;
+            let m = $t::from_bits((bits & MASK) + ROOT);
+            let k = $t::from_bits(e | INT.to_bits()) - (INT + $bias as $t) - shift;
+            let e = if e < 2 * $bias { e } else { 2 * $bias - 1 };
+            (m, k, $t::from_bits((2 * $bias - e) << $mant))
+        }
+
+        #[inline(always)]
+        fn with_sign(self, s: $t) -> $t {
+            self.copysign(s)
+        }
+        #[inline(always)]
+        fn floor(self) -> $t {
+            $t::floor(self)
+        }
+        #[inline(always)]
+        fn ceil(self) -> $t {
+            $t::ceil(self)
+        }
+        #[inline(always)]
+        fn round_even(self) -> $t {
+            self.round_ties_even()
+        }
+        #[inline(always)]
+        fn sin(x: $t) -> $t {
+            if Self::trig_fits(x) { Self::sin_fit(x) } else { x.sin() }
+        }
+        #[inline(always)]
+        fn cos(x: $t) -> $t {
+            if Self::trig_fits(x) { Self::cos_fit(x) } else { x.cos() }
+        }
+        #[inline(always)]
+        fn tan(x: $t) -> $t {
+            if Self::trig_fits(x) { Self::tan_fit(x) } else { x.tan() }
+        }
+        #[inline(always)]
+        fn sin_far(x: $t) -> $t {
+            x.sin()
+        }
+        #[inline(always)]
+        fn cos_far(x: $t) -> $t {
+            x.cos()
+        }
+        #[inline(always)]
+        fn tan_far(x: $t) -> $t {
+            x.tan()
+        }
+        #[inline(always)]
+        fn trig_fits(x: $t) -> bool {
+            x.abs() <= super::trig::LIMIT as $t
+        }
+    };
+}
+
+// The coefficients interpolate at Chebyshev nodes, computed with 200 bits; the fits' errors are below 2^-28 (f32)
+// and 2^-54 (f64) of the result.
+impl Real for f32 {
+    bits!(f32, u32, 23, 127, 24);
+    const LN2_HI: f32 = std::f32::consts::LN_2;
+    const LN2_LO: f32 = -1.904_654_2e-9;
+    const EXP_RANGE: (f32, f32) = (-104.0, 89.0);
+    const EXPM1_LOW: f32 = -18.0;
+    const TANH_HIGH: f32 = 10.0;
+    const ERF_HIGH: f32 = 4.0;
+    const PHI_HIGH: f32 = 14.5;
+    const PI_2: (f32, f32) = (std::f32::consts::FRAC_PI_2, -4.371_139e-8);
+    const MILLS_C: f32 = 3.0;
+
+    #[inline(always)]
+    fn exp_tail(r: f32) -> f32 {
+        poly!(r; 0.5, 0.166666672, 0.0416664556, 0.00833331048, 0.00139345415, 0.000198919806f32)
+    }
+    #[inline(always)]
+    fn log_tail(z: f32) -> f32 {
+        poly!(z; 0.666666687, 0.400001287, 0.285499692, 0.233534276f32)
+    }
+    #[inline(always)]
+    fn tanh_tail(z: f32) -> f32 {
+        poly!(z; -0.333333343, 0.133333042, -0.0539592542, 0.021768868, -0.00834378041, 0.00229255762f32)
+    }
+    #[inline(always)]
+    fn erf_tail(z: f32) -> f32 {
+        poly!(z; 0.128379166, -0.37612626, 0.112835944, -0.0268542115, 0.00518908724, -0.00080168643,
+            7.87587487e-05f32)
+    }
+    #[inline(always)]
+    fn mills(u: f32) -> f32 {
+        poly!(u; 0.729083717, -0.509332001, 0.230017677, -0.0472627617, -0.0104622887, 0.00696992036,
+            0.00102415727, -0.00103447656, -0.000244709314, 0.000133323949, 5.54918734e-05f32)
+    }
+    #[inline(always)]
+    fn atan_tail(z: f32) -> f32 {
+        poly!(z; -0.333333313, 0.199997395, -0.142785683, 0.110337645, -0.0865688026, 0.0625016913,
+            -0.0358715393, 0.0135077713, -0.00238699722f32)
+    }
+    #[inline(always)]
+    fn pow(x: f32, y: f32) -> f32 {
+        super::pow::pow_f32(x, y)
+    }
+    #[inline(always)]
+    fn sin_fit(x: f32) -> f32 {
+        super::trig::sin_f32(x)
+    }
+    #[inline(always)]
+    fn cos_fit(x: f32) -> f32 {
+        super::trig::cos_f32(x)
+    }
+    #[inline(always)]
+    fn tan_fit(x: f32) -> f32 {
+        super::trig::tan_f32(x)
+    }
+}
+
+impl Real for f64 {
+    bits!(f64, u64, 52, 1023, 53);
+    const LN2_HI: f64 = std::f64::consts::LN_2;
+    const LN2_LO: f64 = 2.319_046_813_846_299_6e-17;
+    const EXP_RANGE: (f64, f64) = (-746.0, 710.0);
+    const EXPM1_LOW: f64 = -40.0;
+    const TANH_HIGH: f64 = 22.0;
+    const ERF_HIGH: f64 = 6.0;
+    const PHI_HIGH: f64 = 39.0;
+    const PI_2: (f64, f64) = (std::f64::consts::FRAC_PI_2, 6.123_233_995_736_766e-17);
+    const MILLS_C: f64 = 5.0;
+
+    #[inline(always)]
+    fn exp_tail(r: f64) -> f64 {
+        poly!(r; 0.5, 0.1666666666666667, 0.04166666666666667, 0.008333333333325544, 0.0013888888888883327,
+            0.00019841269876864356, 2.4801587327007187e-05, 2.755725283351691e-06, 2.75572718102198e-07,
+            2.5106274733573296e-08, 2.0915442297780116e-09f64)
+    }
+    #[inline(always)]
+    fn log_tail(z: f64) -> f64 {
+        poly!(z; 0.666666666666667, 0.39999999999886615, 0.28571428631764334, 0.2222221019926421,
+            0.18182956608063458, 0.15329500754204178, 0.14643628601909797f64)
+    }
+    #[inline(always)]
+    fn tanh_tail(z: f64) -> f64 {
+        poly!(z; -0.3333333333333333, 0.13333333333333042, -0.05396825396789636, 0.02186948851898143, -0.008863235102653483, 0.0035921217436959856, -0.0014557753532096296, 0.0005896603606552671, -0.0002375896885211701, 9.256923588512033e-05, -3.119892666773487e-05, 6.484104982405479e-06f64)
+    }
+    #[inline(always)]
+    fn erf_tail(z: f64) -> f64 {
+        poly!(z; 0.1283791670955126, -0.3761263890318375, 0.11283791670954879, -0.026866170645076792,
+            0.0052239776248180145, -0.000854832698083379, 0.0001205533111164271, -1.4925595266831182e-05,
+            1.6461000484121368e-06, -1.6350312701054695e-07, 1.4659775274047436e-08, -1.1372848856791674e-09,
+            5.957176147748911e-11f64)
+    }
+    #[inline(always)]
+    fn mills(u: f64) -> f64 {
+        poly!(u; 0.769193049750063, -0.6653825028900568, 0.4953056159699761, -0.31353315667128745,
+            0.16502036617040755, -0.06911863870687827, 0.020795066799251923, -0.0029933767618711546,
+            -0.0007978693892060231, 0.0005448989928207337, -5.937580789806318e-05, -4.9762456719378356e-05,
+            1.668164148733726e-05, 3.979807458462373e-06, -2.770724172517054e-06, -3.345807048082705e-07,
+            4.3629597769055444e-07, 4.0188502351482565e-08, -7.014151855271518e-08, -8.56412008240974e-09,
+            1.0793477810959656e-08, 2.2231550232580247e-09, -1.158706706841708e-09, -3.8115912168599914e-10f64)
+    }
+    #[inline(always)]
+    fn atan_tail(z: f64) -> f64 {
+        poly!(z; -0.3333333333333333, 0.1999999999999753, -0.14285714285384132, 0.11111111093490827,
+            -0.09090908590891934, 0.07692298971033217, -0.06666564699289104, 0.05881506877793656,
+            -0.052579733342841106, 0.04737749579527779, -0.04260356632601652, 0.03749486812535247,
+            -0.031277189066996385, 0.023696731580048622, -0.015535152475414177, 0.008368931178450162,
+            -0.0034958859739163094, 0.0010496035084968515, -0.00019996189377901382, 1.806195461861215e-05f64)
+    }
+    #[inline(always)]
+    fn pow(x: f64, y: f64) -> f64 {
+        x.powf(y)
+    }
+    #[inline(always)]
+    fn sin_fit(x: f64) -> f64 {
+        super::trig::sin_f64(x)
+    }
+    #[inline(always)]
+    fn cos_fit(x: f64) -> f64 {
+        super::trig::cos_f64(x)
+    }
+    #[inline(always)]
+    fn tan_fit(x: f64) -> f64 {
+        super::trig::tan_f64(x)
+    }
+}

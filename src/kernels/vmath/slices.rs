@@ -1,0 +1,85 @@
+//! The slice forms: one loop per function, compiled for each instruction set.
+//!
+//! Invariant: element `i` of `dst` depends on element `i` of the sources alone. Slices of different lengths are cut
+//! to the shorter.
+
+use super::real::Real;
+use crate::simd;
+
+macro_rules! unary {
+    ($($slice:ident $f:ident $what:literal)*) => {$(
+        simd! {
+            #[doc = concat!("`dst` = ", $what, ", element by element.")]
+            pub fn $slice[T: Real](dst: &mut [T], src: &[T]) {
+                for (d, s) in dst.iter_mut().zip(src) {
+                    *d = super::$f(*s);
+                }
+            }
+        }
+    )*};
+}
+
+unary! {
+    exp_slice exp "eˣ"
+    expm1_slice expm1 "eˣ − 1"
+    log_slice log "log x"
+    log1p_slice log1p "log(1 + x)"
+    sqrt_slice sqrt "√x"
+    rsqrt_slice rsqrt "1/√x"
+    recip_slice recip "1/x"
+    atan_slice atan "atan x"
+    tanh_slice tanh "tanh x"
+    sigmoid_slice sigmoid "1 / (1 + e⁻ˣ)"
+    erf_slice erf "erf x"
+    gelu_slice gelu "x·Φ(x)"
+    gelu_tanh_slice gelu_tanh "½x(1 + tanh u)"
+    silu_slice silu "x·sigmoid(x)"
+    softplus_slice softplus "log(1 + eˣ)"
+}
+
+macro_rules! trig {
+    ($($slice:ident $near:ident $far:ident $what:literal)*) => {$(
+        #[doc = concat!("`dst` = ", $what, ", element by element.")]
+        pub fn $slice<T: Real>(dst: &mut [T], src: &[T]) {
+            simd! {
+                fn near[T: Real](dst: &mut [T], src: &[T]) -> bool {
+                    let mut all = true;
+                    for (d, s) in dst.iter_mut().zip(src) {
+                        *d = T::$near(*s);
+                        all &= T::trig_fits(*s);
+                    }
+                    all
+                }
+            }
+            if !near(dst, src) {
+                for (d, s) in dst.iter_mut().zip(src).filter(|(_, s)| !T::trig_fits(**s)) {
+                    *d = T::$far(*s);
+                }
+            }
+        }
+    )*};
+}
+
+trig! {
+    sin_slice sin_fit sin_far "sin x"
+    cos_slice cos_fit cos_far "cos x"
+    tan_slice tan_fit tan_far "tan x"
+}
+
+simd! {
+    /// `dst` = x where x > 0, else alpha · expm1(x).
+    pub fn elu_slice[T: Real](dst: &mut [T], src: &[T], alpha: T) {
+        for (d, s) in dst.iter_mut().zip(src) {
+            *d = super::elu(*s, alpha);
+        }
+    }
+}
+
+simd! {
+    /// `dst` = xʸ, element by element.
+    pub fn pow_slice[T: Real](dst: &mut [T], x: &[T], y: &[T]) {
+        for ((d, x), y) in dst.iter_mut().zip(x).zip(y) {
+            *d = super::pow(*x, *y);
+        }
+    }
+}
