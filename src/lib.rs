@@ -9,3 +9,5 @@ pub mod error;
 pub mod kernels;
 pub mod nodes;
 pub mod passes;
+pub mod sched;
+pub mod session;
