@@ -39,7 +39,8 @@ pub(in crate::nodes) struct Printer<'a> {
 impl<'a> Printer<'a> {
     /// Labels of `g`, whose offsets must be monotone; everything else may be broken.
     pub(in crate::nodes) fn new(g: Graph<'a>) -> Printer<'a> {
-        let mut p = Printer { g, number: vec![0; g.values()], by_name: vec![false; g.values()], region_by_name: vec![] };
+        let mut p =
+            Printer { g, number: vec![0; g.values()], by_name: vec![false; g.values()], region_by_name: vec![] };
         // How often each string names a value, stamped with the region: no clearing between regions.
         let mut seen = vec![(u32::MAX, 0u32); g.strings.len()];
         for r in 0..g.regions() {
@@ -77,14 +78,16 @@ impl<'a> Printer<'a> {
         let g = &self.g;
         let n = g.def[v.at()].at();
         let op = g.op.get(n).copied().unwrap_or(Op::ARG);
-        is_named(op) && g.extra.get(g.attr[n] as usize + 1) == Some(&name.0)
+        is_named(op) && g.attr.get(n).and_then(|&at| g.extra.get(at as usize + 1)) == Some(&name.0)
     }
 
     /// `v` as an operand.
     pub(super) fn value(&self, out: &mut String, v: Value) {
         match self.by_name.get(v.at()) {
             Some(true) => named(out, '%', self.str(self.g.names[v.at()])),
-            Some(false) => drop(write!(out, "%{}", self.number[v.at()])),
+            Some(false) => {
+                let _ = write!(out, "%{}", self.number[v.at()]);
+            }
             None => out.push_str("%?"),
         }
     }
@@ -102,7 +105,9 @@ impl<'a> Printer<'a> {
     pub(super) fn region_label(&self, out: &mut String, r: Region) {
         match self.region_by_name.get(r.at()) {
             Some(true) => named(out, '@', self.str(self.g.region_names[r.at()])),
-            _ => drop(write!(out, "@{}", r.0)),
+            _ => {
+                let _ = write!(out, "@{}", r.0);
+            }
         }
     }
 
@@ -194,7 +199,11 @@ impl<'a> Printer<'a> {
         out.push_str(if g.outputs().is_empty() { "  return" } else { "  return " });
         list(out, g.output_names.iter().zip(g.outputs()), |out, (&name, &v)| {
             let name = self.str(name);
-            if is_plain(name) { out.push_str(name) } else { quote(out, name) }
+            if is_plain(name) {
+                out.push_str(name)
+            } else {
+                quote(out, name)
+            }
             out.push('=');
             self.value(out, v);
         });
