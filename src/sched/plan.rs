@@ -67,7 +67,8 @@ pub fn best_fit(v: &Intervals) -> Offsets {
 type Better = fn((u32, u32), Option<(u32, u32)>) -> bool;
 
 fn greedy(v: &Intervals, better: Better) -> Offsets {
-    let mut order: Vec<u32> = (0..v.len() as u32).filter(|&i| v.lines[i as usize] > 0).collect();
+    let takes = |i: usize| v.lines[i] > 0 && v.first[i] < v.end[i];
+    let mut order: Vec<u32> = (0..v.len() as u32).filter(|&i| takes(i as usize)).collect();
     order.sort_by_key(|&i| {
         let i = i as usize;
         (Reverse(v.lines[i]), Reverse(v.end[i].saturating_sub(v.first[i])), i)
@@ -95,4 +96,59 @@ fn greedy(v: &Intervals, better: Better) -> Offsets {
         placed.insert(slot, i as u32);
     }
     o
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn intervals(rows: &[(u32, u32, u32)]) -> Intervals {
+        Intervals {
+            first: rows.iter().map(|r| r.0).collect(),
+            end: rows.iter().map(|r| r.1).collect(),
+            lines: rows.iter().map(|r| r.2).collect(),
+        }
+    }
+
+    fn disjoint(v: &Intervals, o: &Offsets) -> bool {
+        let apart = |a: usize, b: usize| o.at[a] + v.lines[a] <= o.at[b] || o.at[b] + v.lines[b] <= o.at[a];
+        let pairs = (0..v.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
+        pairs.filter(|&(a, b)| v.overlap(a, b)).all(|(a, b)| apart(a, b))
+    }
+
+    #[test]
+    fn plans_are_disjoint_and_close_to_the_bound() {
+        let mut x = 1u32;
+        let mut next = |n: u32| {
+            x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (x >> 8) % n
+        };
+        for _ in 0..200 {
+            let rows: Vec<_> = (0..30)
+                .map(|_| {
+                    let first = next(40);
+                    (first, first + next(8), next(9))
+                })
+                .collect();
+            let v = intervals(&rows);
+            for (name, strategy) in STRATEGIES {
+                let o = strategy(&v);
+                assert!(disjoint(&v, &o), "{name}");
+                assert!(o.height <= 2 * v.max_live() && o.height >= v.max_live(), "{name}");
+            }
+            assert!(disjoint(&v, &no_reuse(&v)));
+        }
+    }
+
+    #[test]
+    fn nothing_takes_no_lines() {
+        assert_eq!(pack(&Intervals::default()).unwrap().height, 0);
+        assert_eq!(pack(&intervals(&[(0, 0, 5), (3, 4, 0)])).unwrap().height, 0);
+    }
+
+    #[test]
+    fn sums_that_overflow_are_errors() {
+        let e = pack(&intervals(&[(0, 1, u32::MAX), (2, 3, 1)])).unwrap_err();
+        assert_eq!(e.kind, Kind::Plan);
+    }
 }
