@@ -8,3 +8,6 @@ pub mod arena;
 pub mod error;
 pub mod kernels;
 pub mod nodes;
+pub mod passes;
+pub mod sched;
+pub mod session;

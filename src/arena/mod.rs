@@ -6,4 +6,4 @@ pub mod side;
 pub mod tensor;
 
 pub use ids::{Node, Region, Shape, Sym, Value};
-pub use side::Side;
+pub use side::{Side, Window};

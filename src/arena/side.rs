@@ -58,3 +58,33 @@ impl<K: Id, T> IndexMut<K> for Side<K, T> {
         &mut self.items[k.at()]
     }
 }
+
+/// A side table over a contiguous window of ids, such as the values of one region.
+#[derive(Clone, Debug)]
+pub struct Window<K, T> {
+    first: usize,
+    items: Vec<T>,
+    key: PhantomData<K>,
+}
+
+impl<K: Id, T: Clone> Window<K, T> {
+    /// A table over `ids`, each entry `fill`.
+    pub fn filled(ids: std::ops::Range<u32>, fill: T) -> Self {
+        Window { first: ids.start as usize, items: vec![fill; ids.len()], key: PhantomData }
+    }
+}
+
+impl<K: Id, T> Index<K> for Window<K, T> {
+    type Output = T;
+    #[inline]
+    fn index(&self, k: K) -> &T {
+        &self.items[k.at() - self.first]
+    }
+}
+
+impl<K: Id, T> IndexMut<K> for Window<K, T> {
+    #[inline]
+    fn index_mut(&mut self, k: K) -> &mut T {
+        &mut self.items[k.at() - self.first]
+    }
+}

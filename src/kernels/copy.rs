@@ -8,7 +8,7 @@
 //! |---|---|---|---|
 //! | [`strided_copy`] | x: whole buffer | `T[dims]` | [`Strided`] |
 //! | [`pad`] | x: `T[src]` | `T[low + src + high]` | [`Pad`] |
-//! | [`concat`] | x₀ …: `T[outer, nᵢ, inner]` | `T[outer, Σ nᵢ, inner]` | [`Concat`] |
+//! | [`concat()`] | x₀ …: `T[outer, nᵢ, inner]` | `T[outer, Σ nᵢ, inner]` | [`Concat`] |
 //! | [`iota`] | | `T[outer, n, inner]` | [`Iota`] |
 //! | [`fill`] | | `T[len]` | [`Fill`] |
 
@@ -289,7 +289,7 @@ pub fn strided_copy<T: Pod>(args: &mut Args<'_>) {
     copy_into(&p, args.read::<T>(0), lo, args.write::<T>(0));
 }
 
-/// Params of [`concat`]: outer rows, and elements in an outer row of each source.
+/// Params of [`concat()`]: outer rows, and elements in an outer row of each source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Concat {
     /// Product of the axes before the joined one.

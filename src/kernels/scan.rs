@@ -96,14 +96,14 @@ fn scan<T: Num, F: Fold<T::Wide>>(args: &mut Args<'_>, f: F) {
     }
 }
 
-/// out[i] = Σ x[j] for j ≤ i, for j < i if exclusive; from the other end if reversed.
+/// `out[i] = Σ x[j]` for j ≤ i, for j < i if exclusive; from the other end if reversed.
 ///
 /// Reads x: `T[outer, n, inner]`; writes the same, [`Scan::per_unit`]; params [`Scan`].
 pub fn cumsum<T: Num>(args: &mut Args<'_>) {
     scan::<T, _>(args, Sum);
 }
 
-/// out[i] = Π x[j] for j ≤ i, for j < i if exclusive; from the other end if reversed.
+/// `out[i] = Π x[j]` for j ≤ i, for j < i if exclusive; from the other end if reversed.
 ///
 /// Reads x: `T[outer, n, inner]`; writes the same, [`Scan::per_unit`]; params [`Scan`].
 pub fn cumprod<T: Num>(args: &mut Args<'_>) {

@@ -113,6 +113,11 @@ impl<'a> Graph<'a> {
         range.map(|i| Node::new(i as usize))
     }
 
+    /// Values of `r`, as a range of ids.
+    pub fn region_values(&self, r: Region) -> Range<u32> {
+        self.outs_at[self.nodes_at[r.at()] as usize]..self.outs_at[self.nodes_at[r.at() + 1] as usize]
+    }
+
     /// Yields of `r`.
     pub fn region_yields(&self, r: Region) -> &'a [Value] {
         &self.yields[self.yields_at[r.at()] as usize..self.yields_at[r.at() + 1] as usize]

@@ -141,4 +141,7 @@ ops! {
     SGD = optim;
     SGD_MOMENTUM = optim;
     ADAM = optim;
+
+    MAP = fused;
+    MATMUL_BIAS_ACT = epilogue;
 }

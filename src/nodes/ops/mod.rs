@@ -3,6 +3,8 @@
 pub mod arith;
 pub mod compare;
 pub mod conv;
+pub mod epilogue;
+pub mod fused;
 pub mod index;
 pub mod leaf;
 pub mod loss;

@@ -42,7 +42,8 @@ fn transpose<'g>(s: &Site<'_, 'g>, i: usize, g: Var<'g>) -> Option<Var<'g>> {
     Some(full.unbroadcast(&s.args[i].dims()))
 }
 
-fn flops(cx: &CostCx<'_>) -> u64 {
+/// 2·m·n·k over the batch.
+pub fn flops(cx: &CostCx<'_>) -> u64 {
     let a = cx.graph.dims(cx.graph.args_of(cx.node)[0]);
     let ta = cx.graph.attrs(cx.node).bool(0);
     let k = a.len().checked_sub(if ta { 2 } else { 1 }).map_or(0, |i| a[i]);

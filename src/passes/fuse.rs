@@ -1,0 +1,145 @@
+//! Fusion: point-wise ops that feed one another become one `map` region, which one sweep of the tile interpreter runs.
+//!
+//! A point-wise node joins the region of its readers when all of them are in one region of its shape; so every region
+//! has one result, and no cycle can arise. Broadcasts and fills cost nothing inside a region (a strided read, a
+//! constant) and are copied into every region that reads them. Fused ≡ unfused to the bit: each step rounds alone.
+
+use super::rebuild::{Visit, rebuild};
+use crate::arena::{Node, Side, Value, ids::Id};
+use crate::error::Result;
+use crate::nodes::attrs::Attr;
+use crate::nodes::{Graph, Op, Ty, Var};
+use bumpalo::Bump;
+
+/// Steps of one region; its registers must stay in the first-level cache.
+const MAX_STEPS: usize = 24;
+/// Operands of one region.
+const MAX_ARGS: usize = 12;
+
+/// Which region each node of the entry belongs to.
+struct Clusters {
+    /// The root (result node) of a point-wise node's region.
+    root: Side<Node, Option<Node>>,
+    /// Members of each root's region, last first.
+    members: Side<Node, Vec<Node>>,
+}
+
+/// Whether a node costs nothing inside a region.
+fn is_free(g: Graph<'_>, n: Node) -> bool {
+    match g.op[n.at()] {
+        Op::FULL => true,
+        // A broadcast of a broadcast or a fill would need its operand inside too: simplification merges those first.
+        Op::BROADCAST => !matches!(g.op[g.def[g.args_of(n)[0].at()].at()], Op::FULL | Op::BROADCAST),
+        _ => false,
+    }
+}
+
+fn readers(g: Graph<'_>) -> Side<Value, Vec<Node>> {
+    let mut r = Side::filled(g.values(), Vec::new());
+    for n in g.region_nodes(g.entry()) {
+        for &a in g.args_of(n) {
+            r[a].push(n);
+        }
+    }
+    r
+}
+
+fn clusters(g: Graph<'_>) -> Clusters {
+    let readers = readers(g);
+    let mut pinned = Side::filled(g.values(), false);
+    for &v in g.outputs().iter().chain(g.updates.iter().map(|u| &u.1)) {
+        pinned[v] = true;
+    }
+    let mut c = Clusters { root: Side::filled(g.nodes(), None), members: Side::filled(g.nodes(), Vec::new()) };
+    let mut outside = Side::<Node, usize>::filled(g.nodes(), 0);
+    for n in g.region_nodes(g.entry()).rev() {
+        if !g.def_of(n).is_pointwise() {
+            continue;
+        }
+        let v = g.out(n);
+        let mut roots = readers[v].iter().map(|&r| c.root[r]);
+        let first = roots.next().flatten();
+        let one = first.filter(|_| roots.all(|r| r == first) && !pinned[v]);
+        // Joining replaces one operand of the region by those of the node.
+        let joined = one.filter(|&root| {
+            let same = g.shape[g.out(root).at()] == g.shape[v.at()];
+            same && c.members[root].len() < MAX_STEPS && outside[root] + g.args_of(n).len() <= MAX_ARGS
+        });
+        let root = joined.unwrap_or(n);
+        outside[root] += g.args_of(n).len() - usize::from(joined.is_some()).min(g.args_of(n).len());
+        c.root[n] = Some(root);
+        c.members[root].push(n);
+    }
+    c
+}
+
+/// Fuses point-wise nodes of `g`; returns how many regions were made as well.
+pub fn fuse<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<(Graph<'b>, usize)> {
+    let c = clusters(g);
+    let mut made = 0;
+    let fused = rebuild(g, bump, &mut |v| {
+        let members = &c.members[v.node];
+        let worth = |n: &Node| g.args_of(*n).iter().any(|&a| is_free(g, g.def[a.at()]));
+        if !v.def.is_pointwise() || members.is_empty() || (members.len() == 1 && !worth(&members[0])) {
+            return None;
+        }
+        made += 1;
+        Some(region(v, members))
+    })?;
+    Ok((fused, made))
+}
+
+/// The `map` node of the region whose nodes are `members` (last first), with the root at `v`.
+///
+/// Members were copied on their own as well, before the root was reached; nobody reads those copies any more, and the
+/// next rebuild drops them.
+fn region<'g>(v: &Visit<'_, 'g>, members: &[Node]) -> Vec<Var<'g>> {
+    let (src, g) = (v.src, v.g);
+    let inside = |n: Node| members.contains(&n);
+    let mut inputs: Vec<Value> = Vec::new();
+    let note = |x: Value, inputs: &mut Vec<Value>| {
+        if !inputs.contains(&x) {
+            inputs.push(x);
+        }
+    };
+    for &n in members.iter().rev() {
+        for &a in src.args_of(n) {
+            let d = src.def[a.at()];
+            match src.op[d.at()] {
+                _ if inside(d) => {}
+                Op::FULL => {}
+                Op::BROADCAST if is_free(src, d) => note(src.args_of(d)[0], &mut inputs),
+                _ => note(a, &mut inputs),
+            }
+        }
+    }
+    let mapped: Vec<Var<'g>> = inputs.iter().map(|&i| v.map[i]).collect();
+    let tys: Vec<Ty> = mapped.iter().map(|x| x.ty()).collect();
+    let body = g.region("map", &tys, |args| {
+        let mut local: Vec<(Value, Value)> = inputs.iter().zip(args).map(|(&i, a)| (i, a.v)).collect();
+        for &n in members.iter().rev() {
+            let ops: Vec<Value> = src.args_of(n).iter().map(|&a| operand(v, a, &mut local)).collect();
+            let out = g.with(|e| e.copy(&src, n, &ops, &[])).at(0);
+            local.push((src.out(n), out));
+        }
+        vec![g.var(find(&local, src.out(v.node)).unwrap_or(Value::NONE))]
+    });
+    g.emit(Op::MAP, &mapped, &[Attr::Region(body)])
+}
+
+/// What `a` is inside the region; a region is small enough for a plain search.
+fn find(local: &[(Value, Value)], a: Value) -> Option<Value> {
+    local.iter().find(|l| l.0 == a).map(|l| l.1)
+}
+
+/// Operand `a` inside the region: known, or a broadcast or fill that is copied in.
+fn operand(v: &Visit<'_, '_>, a: Value, local: &mut Vec<(Value, Value)>) -> Value {
+    if let Some(x) = find(local, a) {
+        return x;
+    }
+    let d = v.src.def[a.at()];
+    let ops: Vec<Value> = v.src.args_of(d).iter().map(|&x| find(local, x).unwrap_or(Value::NONE)).collect();
+    let x = v.g.with(|e| e.copy(&v.src, d, &ops, &[])).at(0);
+    local.push((a, x));
+    x
+}

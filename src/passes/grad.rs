@@ -1,0 +1,226 @@
+//! Reverse mode: one walk over the graph, back to front, that asks each op's row for its fact.
+
+use super::activity::depends;
+use super::prepare::for_autodiff;
+use super::rebuild::{Copier, finish, leaf_named, output_named};
+use crate::arena::{Node, Side, Value, ids::Id};
+use crate::error::{Error, Kind, Result};
+use crate::nodes::opdef::{Deriv, Site};
+use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, Var};
+
+/// What to do about a leaf that gets no gradient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Missing {
+    /// An error that names it: a silent zero is a bug found too late.
+    #[default]
+    Error,
+    /// Its gradient is zeros.
+    Zero,
+}
+
+/// What to differentiate.
+#[derive(Clone, Debug, Default)]
+pub struct GradOptions {
+    /// Leaves; empty: all params that are not frozen.
+    pub wrt: Vec<String>,
+    /// Params to leave out, by name; a trailing `*` matches any ending.
+    pub frozen: Vec<String>,
+    /// What to do about a leaf that gets no gradient.
+    pub missing: Missing,
+}
+
+impl GradOptions {
+    /// With respect to these leaves.
+    pub fn wrt(names: &[&str]) -> GradOptions {
+        GradOptions { wrt: names.iter().map(|s| s.to_string()).collect(), ..Default::default() }
+    }
+
+    /// The leaves to differentiate by, in order.
+    pub fn leaves(&self, g: Graph<'_>) -> Result<Vec<String>> {
+        if !self.wrt.is_empty() {
+            return Ok(self.wrt.clone());
+        }
+        let frozen = |v: Value, name: &str| {
+            g.attrs(g.def[v.at()]).bool(5) || self.frozen.iter().any(|p| matches_pattern(p, name))
+        };
+        let params = g.leaves().filter(|l| l.1 == LeafKind::Param && !frozen(l.0, l.2));
+        let names: Vec<String> = params.map(|l| l.2.to_string()).collect();
+        if names.is_empty() {
+            return Err(Error::new(Kind::Derivative, "there is no param to differentiate by"));
+        }
+        Ok(names)
+    }
+}
+
+fn matches_pattern(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix),
+        None => pattern == name,
+    }
+}
+
+/// A name that no leaf and no output of `g` has: `name`, or `name.2`, `name.3` ….
+pub fn unused_name(g: Graph<'_>, name: &str) -> String {
+    let taken = |n: &str| g.find_leaf(n).is_some() || g.find_output(n).is_some();
+    let mut candidate = name.to_string();
+    let mut i = 2;
+    while taken(&candidate) {
+        candidate = format!("{name}.{i}");
+        i += 1;
+    }
+    candidate
+}
+
+/// Adds to `g` the gradient of the scalar output `loss`: an output `grad.<leaf>` for each leaf asked for. Other outputs
+/// and updates stay as they are.
+pub fn grad(g: Graph<'_>, loss: &str, options: &GradOptions) -> Result<GraphBuf> {
+    let leaves = options.leaves(g)?;
+    let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
+    let v = output_named(g, loss)?;
+    if !g.dims(v).is_empty() || !g.dtype[v.at()].is_differentiable() {
+        let text = format!("the gradient of {loss:?} needs a scalar f32[] or f64[], not {}; see vjp", g.ty_text(v));
+        return Err(Error::new(Kind::Derivative, text));
+    }
+    let prepared = for_autodiff(g, &names, &[loss])?;
+    let g = prepared.view();
+    GraphBuf::make(|bump| {
+        let b = Builder::rewriting(Emit::like(&g));
+        let mut c = Copier::new(g, &b);
+        c.run(&mut |_| None);
+        c.signature();
+        let seed = c.map[output_named(g, loss)?].full_like(1.0);
+        let grads = Reverse::new(g, &b, &c.map, &names)?.run(&[(loss, seed)], options.missing)?;
+        for (name, dv) in names.iter().zip(grads) {
+            b.output(&unused_name(g, &format!("grad.{name}")), dv);
+        }
+        drop(c);
+        finish(b, bump)
+    })
+}
+
+/// Adds to `g` the vector-Jacobian product of `outputs`: an input `cotangent.<output>` for each of them and an output
+/// `grad.<leaf>` for each of `wrt`.
+pub fn vjp(g: Graph<'_>, outputs: &[&str], wrt: &[&str], missing: Missing) -> Result<GraphBuf> {
+    let prepared = for_autodiff(g, wrt, outputs)?;
+    let g = prepared.view();
+    GraphBuf::make(|bump| {
+        let b = Builder::rewriting(Emit::like(&g));
+        let mut c = Copier::new(g, &b);
+        c.run(&mut |_| None);
+        c.signature();
+        let mut seeds = Vec::new();
+        for &o in outputs {
+            let v = output_named(g, o)?;
+            if !g.dtype[v.at()].is_differentiable() {
+                return Err(Error::new(Kind::Derivative, format!("output {o:?} is {}: no derivative", g.ty_text(v))));
+            }
+            seeds.push((o, b.input(&unused_name(g, &format!("cotangent.{o}")), g.dims(v), g.dtype[v.at()])));
+        }
+        let grads = Reverse::new(g, &b, &c.map, wrt)?.run(&seeds, missing)?;
+        for (name, dv) in wrt.iter().zip(grads) {
+            b.output(&unused_name(g, &format!("grad.{name}")), dv);
+        }
+        drop(c);
+        finish(b, bump)
+    })
+}
+
+/// One reverse walk.
+pub struct Reverse<'r, 'x, 'g> {
+    src: Graph<'x>,
+    g: &'g Builder,
+    map: &'r Side<Value, Var<'g>>,
+    wrt: Vec<Value>,
+    names: &'r [&'r str],
+    needs: Side<Value, bool>,
+    cotangents: Side<Value, Option<Var<'g>>>,
+}
+
+impl<'r, 'x, 'g> Reverse<'r, 'x, 'g> {
+    /// A walk over `src`, whose values `map` gives in `g`, for the leaves `wrt`.
+    pub fn new(src: Graph<'x>, g: &'g Builder, map: &'r Side<Value, Var<'g>>, wrt: &'r [&'r str]) -> Result<Self> {
+        let leaves = wrt.iter().map(|n| leaf_named(src, n)).collect::<Result<Vec<_>>>()?;
+        for (&v, n) in leaves.iter().zip(wrt) {
+            if !src.dtype[v.at()].is_differentiable() {
+                return Err(Error::new(Kind::Derivative, format!("{n:?} is {}: no derivative", src.ty_text(v))));
+            }
+        }
+        let needs = depends(src, &leaves);
+        let cotangents = Side::filled(src.values(), None);
+        Ok(Reverse { src, g, map, wrt: leaves, names: wrt, needs, cotangents })
+    }
+
+    /// Walks, from cotangents of outputs to those of the leaves.
+    pub fn run(mut self, seeds: &[(&str, Var<'g>)], missing: Missing) -> Result<Vec<Var<'g>>> {
+        for &(name, seed) in seeds {
+            self.add(output_named(self.src, name)?, seed);
+        }
+        for n in self.src.region_nodes(self.src.entry()).rev() {
+            let reached = self.src.outs_of(n).any(|v| self.cotangents[v].is_some());
+            if reached && self.src.args_of(n).iter().any(|&a| self.needs[a]) {
+                self.node(n)?;
+            }
+        }
+        self.g.with(|e| e.set_loc(u32::MAX));
+        let mut grads = Vec::new();
+        for (&v, name) in self.wrt.iter().zip(self.names) {
+            grads.push(match (self.cotangents[v], missing) {
+                (Some(ct), _) => ct,
+                (None, Missing::Zero) => self.map[v].full_like(0.0),
+                (None, Missing::Error) => {
+                    let from: Vec<&str> = seeds.iter().map(|s| s.0).collect();
+                    let text = format!(
+                        "{name:?} gets no gradient: {} does not depend on it differentiably; freeze it or ask for zeros",
+                        from.join(", ")
+                    );
+                    return Err(Error::new(Kind::Derivative, text).at(self.src.place(self.src.def[v.at()])));
+                }
+            });
+        }
+        Ok(grads)
+    }
+
+    fn add(&mut self, v: Value, ct: Var<'g>) {
+        let sum = match self.cotangents[v] {
+            Some(old) => old + ct,
+            None => ct,
+        };
+        self.cotangents[v] = Some(sum);
+    }
+
+    fn node(&mut self, n: Node) -> Result<()> {
+        let (src, g) = (self.src, self.g);
+        let def = src.def_of(n);
+        g.with(|e| e.set_loc(src.loc[n.at()]));
+        let args: Vec<Var<'g>> = src.args_of(n).iter().map(|&a| self.map[a]).collect();
+        let outs: Vec<Var<'g>> = src.outs_of(n).map(|v| self.map[v]).collect();
+        let cts: Vec<Option<Var<'g>>> = src.outs_of(n).map(|v| self.cotangents[v]).collect();
+        let want: Vec<bool> = src.args_of(n).iter().map(|&a| self.needs[a]).collect();
+        let site = Site { g, op: src.op[n.at()], attrs: src.attrs(n), args: &args, outs: &outs };
+        let asked = |f: &mut dyn FnMut(usize) -> Option<Var<'g>>| {
+            (0..args.len()).map(|i| if want[i] { f(i) } else { None }).collect::<Vec<_>>()
+        };
+        let first = cts[0];
+        let ds: Vec<Option<Var<'g>>> = match def.deriv {
+            Deriv::Zero => return Ok(()),
+            Deriv::Pointwise(p) => asked(&mut |i| first.and_then(|ct| p(&site, i).map(|p| ct * p))),
+            Deriv::Linear(t) | Deriv::Multilinear(t) => asked(&mut |i| first.and_then(|ct| t(&site, i, ct))),
+            Deriv::Rules(_, vjp) => vjp(&site, &cts, &want),
+            Deriv::ViaDecompose => {
+                return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.place(n)));
+            }
+            Deriv::Error(why) => {
+                return Err(Error::new(Kind::Derivative, format!("{}: {why}", def.name)).at(src.place(n)));
+            }
+        };
+        for (i, &a) in src.args_of(n).iter().enumerate() {
+            if let (true, Some(d)) = (want[i], ds.get(i).copied().flatten()) {
+                self.add(a, d);
+            }
+        }
+        match g.error() {
+            Some(e) => Err(e.context(format!("derivative of {}", def.name))),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Forward mode: tangents beside values, in one walk over the graph. An absent tangent is a zero, made only at outputs.
+
+use super::activity::reaches;
+use super::grad::unused_name;
+use super::prepare::for_autodiff;
+use super::rebuild::{Copier, finish, leaf_named, output_named};
+use crate::arena::{Node, Side, Value, ids::Id};
+use crate::error::{Error, Kind, Result};
+use crate::nodes::opdef::{Deriv, Site};
+use crate::nodes::{Builder, Emit, Graph, GraphBuf, Var};
+
+/// Adds to `g` the Jacobian-vector product: an input `tangent.<leaf>` for each of `wrt`, and an output
+/// `tangent.<output>` for each of `outputs`.
+pub fn jvp(g: Graph<'_>, outputs: &[&str], wrt: &[&str]) -> Result<GraphBuf> {
+    let prepared = for_autodiff(g, wrt, outputs)?;
+    let g = prepared.view();
+    GraphBuf::make(|bump| {
+        let b = Builder::rewriting(Emit::like(&g));
+        let mut c = Copier::new(g, &b);
+        c.run(&mut |_| None);
+        c.signature();
+        let results = outputs.iter().map(|o| output_named(g, o)).collect::<Result<Vec<_>>>()?;
+        let tangents = Side::filled(g.values(), None);
+        let mut forward = Forward { src: g, g: &b, map: &c.map, tangents, wanted: reaches(g, &results) };
+        for &name in wrt {
+            let v = leaf_named(g, name)?;
+            if !g.dtype[v.at()].is_differentiable() {
+                return Err(Error::new(Kind::Derivative, format!("{name:?} is {}: no derivative", g.ty_text(v))));
+            }
+            let t = b.input(&unused_name(g, &format!("tangent.{name}")), g.dims(v), g.dtype[v.at()]);
+            forward.tangents[v] = Some(t);
+        }
+        for n in g.region_nodes(g.entry()) {
+            forward.node(n)?;
+        }
+        b.with(|e| e.set_loc(u32::MAX));
+        for &o in outputs {
+            let v = output_named(g, o)?;
+            let t = forward.tangents[v].unwrap_or_else(|| c.map[v].full_like(0.0));
+            b.output(&unused_name(g, &format!("tangent.{o}")), t);
+        }
+        drop(c);
+        finish(b, bump)
+    })
+}
+
+struct Forward<'r, 'x, 'g> {
+    src: Graph<'x>,
+    g: &'g Builder,
+    map: &'r Side<Value, Var<'g>>,
+    tangents: Side<Value, Option<Var<'g>>>,
+    wanted: Side<Value, bool>,
+}
+
+impl<'g> Forward<'_, '_, 'g> {
+    fn node(&mut self, n: Node) -> Result<()> {
+        let (src, g) = (self.src, self.g);
+        let ts: Vec<Option<Var<'g>>> = src.args_of(n).iter().map(|&a| self.tangents[a]).collect();
+        if ts.iter().all(Option::is_none) || !src.outs_of(n).any(|v| self.wanted[v]) {
+            return Ok(());
+        }
+        let def = src.def_of(n);
+        g.with(|e| e.set_loc(src.loc[n.at()]));
+        let args: Vec<Var<'g>> = src.args_of(n).iter().map(|&a| self.map[a]).collect();
+        let outs: Vec<Var<'g>> = src.outs_of(n).map(|v| self.map[v]).collect();
+        let site = Site { g, op: src.op[n.at()], attrs: src.attrs(n), args: &args, outs: &outs };
+        let sum = |a: Option<Var<'g>>, b: Var<'g>| Some(a.map_or(b, |a| a + b));
+        let results: Vec<Option<Var<'g>>> = match def.deriv {
+            Deriv::Zero => vec![None; outs.len()],
+            Deriv::Pointwise(p) => {
+                let terms = ts.iter().enumerate().filter_map(|(i, t)| t.and_then(|t| p(&site, i).map(|p| p * t)));
+                vec![terms.fold(None, sum)]
+            }
+            Deriv::Linear(_) => {
+                // Together: operands without a tangent are zeros, operands that carry none (indices) are themselves.
+                let fill = |(a, t): (&Var<'g>, &Option<Var<'g>>)| match t {
+                    Some(t) => *t,
+                    None if a.dtype().is_differentiable() => a.full_like(0.0),
+                    None => *a,
+                };
+                let dots: Vec<Var<'g>> = args.iter().zip(&ts).map(fill).collect();
+                site.again(&dots).into_iter().map(Some).collect()
+            }
+            Deriv::Multilinear(_) => {
+                let term = |(i, t): (usize, &Option<Var<'g>>)| {
+                    t.and_then(|t| {
+                        let mut one = args.clone();
+                        one[i] = t;
+                        site.again(&one).first().copied()
+                    })
+                };
+                vec![ts.iter().enumerate().filter_map(term).fold(None, sum)]
+            }
+            Deriv::Rules(jvp, _) => jvp(&site, &ts),
+            Deriv::ViaDecompose => {
+                return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.place(n)));
+            }
+            Deriv::Error(why) => {
+                return Err(Error::new(Kind::Derivative, format!("{}: {why}", def.name)).at(src.place(n)));
+            }
+        };
+        for (v, t) in src.outs_of(n).zip(results) {
+            self.tangents[v] = t.filter(|_| src.dtype[v.at()].is_differentiable());
+        }
+        match g.error() {
+            Some(e) => Err(e.context(format!("tangent of {}", def.name))),
+            None => Ok(()),
+        }
+    }
+}

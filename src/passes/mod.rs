@@ -1,0 +1,22 @@
+//! Passes: batch transforms from one column set to another.
+//!
+//! * [`rebuild`] is the one loop that most passes are: dead code goes, equal nodes merge, a rule rewrites the rest.
+//! * [`grad`], [`jvp`] and [`higher`] are derivatives; [`prepare`] brings a graph into the form that they see.
+//! * [`optimiser`] appends the update; [`pipeline`] is the one place where the order of passes is written.
+
+pub mod activity;
+pub mod epilogue;
+pub mod fold;
+pub mod fuse;
+pub mod grad;
+pub mod higher;
+pub mod jvp;
+pub mod optimiser;
+pub mod pipeline;
+pub mod prepare;
+pub mod rebuild;
+pub mod simplify;
+
+pub use grad::{GradOptions, Missing, grad, vjp};
+pub use higher::{hvp, jacobian, nth_grad};
+pub use jvp::jvp;

@@ -1,0 +1,234 @@
+//! The one loop of most passes: read a graph in order, write another.
+//!
+//! What nobody reads is left out (one reverse scan), equal nodes merge (the writer hash-conses), and a rule may replace
+//! each node by other values. Leaves of the entry region always stay: they are the program's signature.
+
+use crate::arena::{Node, Region, Side, Sym, Value, ids::Id};
+use crate::error::{Error, Kind, Result};
+use crate::nodes::opdef::Site;
+use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, OpDef, Var};
+use bumpalo::Bump;
+
+/// A node on its way from one graph to the next.
+pub struct Visit<'x, 'g> {
+    /// The graph that is read.
+    pub src: Graph<'x>,
+    /// The node.
+    pub node: Node,
+    /// Its row.
+    pub def: &'static OpDef,
+    /// Operands in the graph that is written.
+    pub args: &'x [Var<'g>],
+    /// The writer.
+    pub g: &'g Builder,
+    /// Region of the source → region that is written.
+    pub regions: &'x [Region],
+    /// Value of the source → value that is written, for those before this node.
+    pub map: &'x Side<Value, Var<'g>>,
+}
+
+impl<'x, 'g> Visit<'x, 'g> {
+    /// The node as derivative and decomposition rules see it.
+    pub fn site<'s>(&'s self, outs: &'s [Var<'g>]) -> Site<'s, 'g> {
+        Site { g: self.g, op: self.src.op[self.node.at()], attrs: self.src.attrs(self.node), args: self.args, outs }
+    }
+
+    /// The node's op.
+    pub fn op(&self) -> Op {
+        self.src.op[self.node.at()]
+    }
+}
+
+/// What a rule does with a node: `None` copies it, `Some` replaces its results.
+pub type Rule<'r> = dyn for<'x, 'g> FnMut(&Visit<'x, 'g>) -> Option<Vec<Var<'g>>> + 'r;
+
+/// Which nodes somebody needs: outputs, updates, leaves of the entry, effects, and what those read.
+pub fn live_nodes(g: Graph<'_>) -> Side<Node, bool> {
+    let mut live = Side::filled(g.nodes(), false);
+    let mut used = Side::<Region, bool>::filled(g.regions(), false);
+    used[g.entry()] = true;
+    for &v in g.outputs() {
+        live[g.def[v.at()]] = true;
+    }
+    for &(leaf, next) in g.updates {
+        live[g.def[leaf.at()]] = true;
+        live[g.def[next.at()]] = true;
+    }
+    for r in (0..g.regions()).rev().map(Region::new) {
+        if !used[r] {
+            continue;
+        }
+        for &v in g.region_yields(r) {
+            live[g.def[v.at()]] = true;
+        }
+        for n in g.region_nodes(r).rev() {
+            let def = g.def_of(n);
+            if !(live[n] || def.is_leaf() || !def.is_pure()) {
+                continue;
+            }
+            live[n] = true;
+            for &a in g.args_of(n) {
+                live[g.def[a.at()]] = true;
+            }
+            for (i, f) in def.attrs.iter().enumerate() {
+                if f.kind == crate::nodes::attrs::Kind::Region {
+                    used[g.attrs(n).region(i)] = true;
+                }
+            }
+        }
+    }
+    live
+}
+
+/// Writes `g` again through `rule`.
+pub fn rebuild<'b>(g: Graph<'_>, bump: &'b Bump, rule: &mut Rule<'_>) -> Result<Graph<'b>> {
+    let b = Builder::rewriting(Emit::like(&g));
+    let mut copier = Copier::new(g, &b);
+    copier.run(rule);
+    copier.signature();
+    finish(b, bump)
+}
+
+/// Writes `g` again into a bump of its own.
+pub fn rebuild_buf(g: Graph<'_>, rule: &mut Rule<'_>) -> Result<GraphBuf> {
+    GraphBuf::make(|bump| rebuild(g, bump, rule))
+}
+
+/// Freezes what `b` holds.
+pub fn finish<'b>(b: Builder, bump: &'b Bump) -> Result<Graph<'b>> {
+    b.into_emit().finish(bump)
+}
+
+/// Copies a graph into a builder: the shared first half of rebuilding and differentiating.
+pub struct Copier<'x, 'g> {
+    src: Graph<'x>,
+    g: &'g Builder,
+    live: Side<Node, bool>,
+    /// Value of the source → value of the builder.
+    pub map: Side<Value, Var<'g>>,
+    regions: Vec<Region>,
+}
+
+impl<'x, 'g> Copier<'x, 'g> {
+    /// Copies `src` into `g`, which must have been made like it.
+    pub fn new(src: Graph<'x>, g: &'g Builder) -> Self {
+        let map = Side::filled(src.values(), g.var(Value::NONE));
+        Copier { src, g, live: live_nodes(src), map, regions: vec![Region::NONE; src.regions()] }
+    }
+
+    /// Copies all live nodes, through `rule`.
+    pub fn run(&mut self, rule: &mut Rule<'_>) {
+        let entry = self.src.entry();
+        for r in (0..self.src.regions()).map(Region::new) {
+            // A live node marks the regions it uses; an unused region has no live node but its arguments.
+            let used = r == entry || self.src.region_yields(r).iter().any(|v| self.live[self.src.def[v.at()]]);
+            if !used {
+                continue;
+            }
+            if r != entry {
+                let name = self.src.str(self.src.region_names[r.at()]);
+                self.g.with(|e| e.open_region(name));
+            }
+            for n in self.src.region_nodes(r) {
+                if self.live[n] || self.src.op[n.at()] == Op::ARG {
+                    self.node(n, rule);
+                }
+            }
+            if r != entry {
+                let yields: Vec<Value> = self.src.region_yields(r).iter().map(|&v| self.map[v].v).collect();
+                self.regions[r.at()] = self.g.with(|e| e.close_region(&yields));
+            }
+        }
+        self.g.with(|e| e.set_loc(u32::MAX));
+    }
+
+    fn node(&mut self, n: Node, rule: &mut Rule<'_>) {
+        let (src, g) = (self.src, self.g);
+        let args: Vec<Var<'g>> = src.args_of(n).iter().map(|&a| self.map[a]).collect();
+        g.with(|e| e.set_loc(src.loc[n.at()]));
+        let def = src.def_of(n);
+        let new = if def.is_leaf() {
+            None
+        } else {
+            rule(&Visit { src, node: n, def, args: &args, g, regions: &self.regions, map: &self.map })
+        };
+        match new {
+            Some(new) => {
+                let count = src.outs_of(n).len();
+                if new.len() != count && g.error().is_none() {
+                    g.fail(Kind::Verify, format!("a rule for {} gave {} results of {count}", def.name, new.len()));
+                }
+                for (v, new) in src.outs_of(n).zip(new) {
+                    self.bind(v, new);
+                }
+            }
+            None => self.copy(n, &args),
+        }
+    }
+
+    fn bind(&mut self, v: Value, new: Var<'g>) {
+        let (name, want, have) = (self.src.names[v.at()], self.src.ty(v), new.ty());
+        if new.is_some() && want != have {
+            let def = self.src.def_of(self.src.def[v.at()]).name;
+            let text = format!("{}{}", new.dtype(), new.dims());
+            self.g.fail(Kind::Verify, format!("a rule for {def} gave {text}, not {}", self.src.ty_text(v)));
+        }
+        if name != Sym::NONE && self.src.leaf(v).is_none() {
+            self.g.with(|e| {
+                let leaf = e.def(new.v).is_some_and(|d| matches!(d.0, Op::INPUT | Op::PARAM | Op::STATE));
+                if !leaf {
+                    e.set_name(new.v, name);
+                }
+            });
+        }
+        self.map[v] = new;
+    }
+
+    fn copy(&mut self, n: Node, args: &[Var<'g>]) {
+        let src = self.src;
+        let ids: Vec<Value> = args.iter().map(|a| a.v).collect();
+        let outs = self.g.with(|e| match src.leaf(src.out(n)) {
+            // Leaves go through `leaf`, which keeps names unique.
+            Some((_, name)) => {
+                let owned: Vec<_> = src.attrs(n).iter().skip(1).map(|(_, a)| a).collect();
+                let attrs: Vec<_> = owned.iter().map(|a| a.borrow()).collect();
+                vec![e.leaf(src.op[n.at()], name, &attrs)]
+            }
+            None => e.copy(&src, n, &ids, &self.regions).iter().collect(),
+        });
+        for (v, new) in src.outs_of(n).zip(outs) {
+            self.map[v] = self.g.var(new);
+        }
+    }
+
+    /// Copies the outputs and updates.
+    pub fn signature(&self) {
+        for (&v, &name) in self.src.outputs().iter().zip(self.src.output_names) {
+            self.g.output(self.src.str(name), self.map[v]);
+        }
+        self.updates();
+    }
+
+    /// Copies the updates.
+    pub fn updates(&self) {
+        for &(leaf, next) in self.src.updates {
+            self.g.update(self.map[leaf], self.map[next]);
+        }
+    }
+}
+
+/// The leaf called `name`, or an error that names it.
+pub fn leaf_named(g: Graph<'_>, name: &str) -> Result<Value> {
+    g.find_leaf(name).map(|l| l.0).ok_or_else(|| {
+        let known: Vec<&str> = g.leaves().map(|l| l.2).collect();
+        Error::new(Kind::Name, format!("no leaf is called {name:?}; there are {}", known.join(", ")))
+    })
+}
+
+/// The output called `name`, or an error that names it.
+pub fn output_named(g: Graph<'_>, name: &str) -> Result<Value> {
+    g.find_output(name).ok_or_else(|| {
+        let known: Vec<&str> = g.output_names.iter().map(|&s| g.str(s)).collect();
+        Error::new(Kind::Name, format!("no output is called {name:?}; there are {}", known.join(", ")))
+    })
+}
