@@ -9,3 +9,4 @@ pub mod error;
 pub mod kernels;
 pub mod nodes;
 pub mod passes;
+pub mod train;
