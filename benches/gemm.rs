@@ -1,4 +1,4 @@
-//! Matrix products beside `matrixmultiply` and `gemm`, one thread each: `cargo bench --bench gemm`.
+//! Matrix products beside `matrixmultiply` and `gemm-f32`, one thread each: `cargo bench --bench gemm`.
 //!
 //! Each line is one layout and shape, m,k,n. `-- --list` names them, `-- 64,64,64` picks one.
 #![allow(missing_docs)]
@@ -65,14 +65,15 @@ fn shape(group: &mut BenchmarkGroup<'_, WallTime>, layout: Layout, m: usize, k: 
             }
         });
     });
+    let peer = gemm_f32::gemm::f32::get_gemm_fn();
     group.bench_function(format!("{name} gemm"), |bench| {
         bench.iter(|| {
             let (a, b, c) = (black_box(&a).as_ptr(), black_box(&b).as_ptr(), c.as_mut_ptr());
-            let one = gemm::Parallelism::None;
+            let one = gemm_common::Parallelism::None;
             // SAFETY: the strides are those of the slices.
             #[allow(unsafe_code)]
             unsafe {
-                gemm::gemm(m, n, k, c, 1, cr, false, a, ac, ar, b, bc, br, 0.0, 1.0, false, false, false, one);
+                peer(m, n, k, c, 1, cr, false, a, ac, ar, b, bc, br, 0.0, 1.0, false, false, false, one);
             }
         });
     });

@@ -8,7 +8,7 @@
 //! |---|---|---|---|
 //! | [`strided_copy`] | x: whole buffer | `T[dims]` | [`Strided`] |
 //! | [`pad`] | x: `T[src]` | `T[low + src + high]` | [`Pad`] |
-//! | [`concat`] | x₀ …: `T[outer, nᵢ, inner]` | `T[outer, Σ nᵢ, inner]` | [`Concat`] |
+//! | [`concat()`] | x₀ …: `T[outer, nᵢ, inner]` | `T[outer, Σ nᵢ, inner]` | [`Concat`] |
 //! | [`iota`] | | `T[outer, n, inner]` | [`Iota`] |
 //! | [`fill`] | | `T[len]` | [`Fill`] |
 
@@ -23,8 +23,13 @@ pub use padding::{Pad, pad};
 const UNIT: usize = 4096;
 /// Most axes that a copy can have.
 pub const MAX_RANK: usize = 8;
-/// Side of the square tiles of a transpose.
+/// Columns of the source that a transpose takes together: what they touch of one row is next to each other.
+const TILE_ROWS: usize = 64;
+/// Rows of the source in a tile: a line of each row of the output.
 const TILE: usize = 16;
+
+/// A piece of the source on its way through a transpose.
+type Tile<T> = [[T; TILE_ROWS]; TILE];
 
 /// An element as bits.
 pub trait Bits: Pod + Send + Sync {
@@ -89,7 +94,7 @@ impl Strided {
 
     /// Elements of the output in each unit.
     pub fn per_unit(&self) -> usize {
-        let tiles = TILE * self.dims[self.rank - 1];
+        let tiles = TILE_ROWS * self.dims[self.rank - 1];
         match self.transposes() && tiles <= 16 * UNIT {
             true => tiles * (UNIT / tiles).max(1),
             false => UNIT,
@@ -176,7 +181,7 @@ fn copy_row<T: Pod>(x: &[T], at: i64, stride: i64, out: &mut [T]) {
                 *o = *x;
             }
         }
-        1.. => {
+        2.. => {
             for (o, x) in out.iter_mut().zip(x[at..].iter().step_by(step)) {
                 *o = *x;
             }
@@ -189,48 +194,88 @@ fn copy_row<T: Pod>(x: &[T], at: i64, stride: i64, out: &mut [T]) {
     }
 }
 
+/// Writes four rows of the output, `n` apart, at column `from`: columns `r..r + 4` of a full tile. In squares of four,
+/// which compile to shuffles of registers.
+#[inline(always)]
+fn turn_four<T: Pod>(tile: &Tile<T>, r: usize, n: usize, from: usize, out: &mut [T]) {
+    let (ab, cd) = out.split_at_mut(2 * n);
+    let ((a, b), (c, d)) = (ab.split_at_mut(n), cd.split_at_mut(n));
+    let rows = [a, b, c, d].map(|row| row[from..from + TILE].as_chunks_mut::<4>().0);
+    let [a, b, c, d] = rows;
+    let (squares, _) = tile.as_chunks::<4>();
+    for ((((a, b), c), d), [w, x, y, z]) in a.iter_mut().zip(b).zip(c).zip(d).zip(squares) {
+        let column = |k: usize| [w[r + k], x[r + k], y[r + k], z[r + k]];
+        (*a, *b, *c, *d) = (column(0), column(1), column(2), column(3));
+    }
+}
+
 /// Fills `out`, a few rows of `n` elements, from as many neighbouring columns of `x`, `stride` apart from `at` on.
-fn transpose_rows<T: Pod>(x: &[T], at: i64, stride: i64, n: usize, out: &mut [T]) {
+fn transpose_rows<T: Pod>(x: &[T], at: i64, stride: i64, n: usize, tile: &mut Tile<T>, out: &mut [T]) {
     let rows = out.len() / n;
-    let mut tile = [[T::zeroed(); TILE]; TILE];
     for from in (0..n).step_by(TILE) {
         let w = TILE.min(n - from);
         for (i, line) in tile[..w].iter_mut().enumerate() {
             let at = (at + (from + i) as i64 * stride) as usize;
-            match x[at..at + rows].first_chunk::<TILE>() {
+            let x = &x[at..at + rows];
+            match x.first_chunk::<TILE_ROWS>() {
                 Some(whole) => *line = *whole,
-                None => line[..rows].copy_from_slice(&x[at..at + rows]),
+                None => line[..rows].copy_from_slice(x),
             }
         }
-        for (r, out) in out.chunks_exact_mut(n).enumerate() {
-            match out[from..].first_chunk_mut::<TILE>() {
-                Some(out) => *out = std::array::from_fn(|i| tile[i][r]),
-                None => out[from..].iter_mut().zip(&tile).for_each(|(o, line)| *o = line[r]),
+        let mut done = 0;
+        if w == TILE {
+            for four in out.chunks_exact_mut(4 * n) {
+                turn_four(tile, done, n, from, four);
+                done += 4;
+            }
+        }
+        for (r, out) in out.chunks_exact_mut(n).enumerate().skip(done) {
+            for (o, line) in out[from..].iter_mut().zip(tile.iter()) {
+                *o = line[r];
             }
         }
     }
 }
 
-/// Elements `lo..` of the dense output of a strided copy.
-pub fn copy_into<T: Pod>(p: &Strided, x: &[T], lo: usize, out: &mut [T]) {
-    if out.is_empty() {
-        return;
-    }
+/// Elements `lo..` of the dense output of a strided copy, row by row.
+fn copy_rows<T: Pod>(p: &Strided, x: &[T], lo: usize, out: &mut [T]) {
     let (n, stride) = (p.dims[p.rank - 1], p.strides[p.rank - 1]);
     let mut row = Row::new(p, lo / n);
     let (mut from, mut rest) = (lo % n, out);
     while !rest.is_empty() {
-        let mut rows = 1;
-        if from == 0 && p.transposes() {
-            rows = TILE.min(row.neighbours()).min(rest.len() / n).max(1);
-        }
-        let (part, after) = rest.split_at_mut((rows * n - from).min(rest.len()));
-        match rows {
-            1 => copy_row(x, row.at + from as i64 * stride, stride, part),
-            _ => transpose_rows(x, row.at, stride, n, part),
-        }
-        row.advance(rows);
+        let (part, after) = rest.split_at_mut((n - from).min(rest.len()));
+        copy_row(x, row.at + from as i64 * stride, stride, part);
+        row.advance(1);
         (from, rest) = (0, after);
+    }
+}
+
+/// The same where rows are columns of the source: many rows at a time, so that lines are read once.
+fn copy_columns<T: Pod>(p: &Strided, x: &[T], lo: usize, out: &mut [T]) {
+    let (n, stride) = (p.dims[p.rank - 1], p.strides[p.rank - 1]);
+    let head = ((n - lo % n) % n).min(out.len());
+    let (head, mut rest) = out.split_at_mut(head);
+    copy_rows(p, x, lo, head);
+    let mut at = lo + head.len();
+    let mut row = Row::new(p, at / n);
+    let mut tile = [[T::zeroed(); TILE_ROWS]; TILE];
+    while rest.len() >= n {
+        let rows = TILE_ROWS.min(row.neighbours()).min(rest.len() / n);
+        let (part, after) = rest.split_at_mut(rows * n);
+        transpose_rows(x, row.at, stride, n, &mut tile, part);
+        row.advance(rows);
+        at += part.len();
+        rest = after;
+    }
+    copy_rows(p, x, at, rest);
+}
+
+/// Elements `lo..` of the dense output of a strided copy.
+pub fn copy_into<T: Pod>(p: &Strided, x: &[T], lo: usize, out: &mut [T]) {
+    match p.transposes() {
+        _ if out.is_empty() => {}
+        true => copy_columns(p, x, lo, out),
+        false => copy_rows(p, x, lo, out),
     }
 }
 
@@ -244,7 +289,7 @@ pub fn strided_copy<T: Pod>(args: &mut Args<'_>) {
     copy_into(&p, args.read::<T>(0), lo, args.write::<T>(0));
 }
 
-/// Params of [`concat`]: outer rows, and elements in an outer row of each source.
+/// Params of [`concat()`]: outer rows, and elements in an outer row of each source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Concat {
     /// Product of the axes before the joined one.

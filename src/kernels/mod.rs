@@ -19,11 +19,13 @@ pub mod gemm;
 #[cfg(test)]
 pub(crate) mod harness;
 pub mod index;
+pub mod key;
 pub mod norm;
 pub mod num;
 pub mod ops_math;
 pub mod optim;
 pub mod params;
+pub mod pool;
 pub mod random;
 pub mod reduce;
 pub mod scan;

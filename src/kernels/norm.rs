@@ -83,8 +83,8 @@ simd! {
 }
 
 simd! {
-    fn normalise_affine[T: Real](x: &[T], mean: T, rstd: T, (gamma, beta): (&[T], &[T]), y: &mut [T]) {
-        for (((y, x), g), b) in y.iter_mut().zip(x).zip(gamma).zip(beta) {
+    fn normalise_affine[T: Real](x: &[T], mean: T, rstd: T, affine: (&[T], &[T]), y: &mut [T]) {
+        for (((y, x), g), b) in y.iter_mut().zip(x).zip(affine.0).zip(affine.1) {
             *y = (*x - mean) * rstd * *g + *b;
         }
     }
@@ -121,7 +121,10 @@ pub fn layer_norm<T: Real>(args: &mut Args<'_>) {
 
 simd! {
     /// `dx = dy·γ`, and this row's share of dγ and dβ.
-    fn affine_row[T: Real](dy: &[T], x: &[T], (mean, rstd): (T, T), gamma: &[T], dx: &mut [T], sums: (&mut [T], &mut [T])) {
+    fn affine_row[T: Real](
+        dy: &[T], x: &[T], moments: (T, T), gamma: &[T], dx: &mut [T], sums: (&mut [T], &mut [T])
+    ) {
+        let (mean, rstd) = moments;
         let parameters = gamma.iter().zip(sums.0).zip(sums.1);
         for (((dx, dy), x), ((g, dg), db)) in dx.iter_mut().zip(dy).zip(x).zip(parameters) {
             *dg += *dy * ((*x - mean) * rstd);
@@ -133,7 +136,8 @@ simd! {
 
 simd! {
     /// `dx = rstd·(dx − a − x̂·b)`.
-    fn project[T: Real](x: &[T], (mean, rstd): (T, T), (a, b): (T, T), dx: &mut [T]) {
+    fn project[T: Real](x: &[T], moments: (T, T), means: (T, T), dx: &mut [T]) {
+        let ((mean, rstd), (a, b)) = (moments, means);
         for (dx, x) in dx.iter_mut().zip(x) {
             *dx = rstd * (*dx - a - (*x - mean) * rstd * b);
         }

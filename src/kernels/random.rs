@@ -75,14 +75,8 @@ fn philox(mut c: Words, key: [u32; 2]) -> Words {
 /// The words of the batch of blocks from `block` on.
 #[inline(always)]
 fn blocks(key: [u32; 4], stream: u64, block: u64) -> Words {
-    let mut c = [[0; LANES]; 4];
-    for i in 0..LANES {
-        let b = block + i as u64;
-        c[0][i] = b as u32;
-        c[1][i] = stream as u32;
-        c[2][i] = key[2];
-        c[3][i] = key[3] ^ (b >> 32) as u32;
-    }
+    let b: [u64; LANES] = std::array::from_fn(|i| block + i as u64);
+    let c = [b.map(|b| b as u32), [stream as u32; LANES], [key[2]; LANES], b.map(|b| key[3] ^ (b >> 32) as u32)];
     philox(c, [key[0], key[1] ^ (stream >> 32) as u32])
 }
 

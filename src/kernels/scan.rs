@@ -96,14 +96,14 @@ fn scan<T: Num, F: Fold<T::Wide>>(args: &mut Args<'_>, f: F) {
     }
 }
 
-/// out[i] = Σ x[j] for j ≤ i, for j < i if exclusive; from the other end if reversed.
+/// `out[i] = Σ x[j]` for j ≤ i, for j < i if exclusive; from the other end if reversed.
 ///
 /// Reads x: `T[outer, n, inner]`; writes the same, [`Scan::per_unit`]; params [`Scan`].
 pub fn cumsum<T: Num>(args: &mut Args<'_>) {
     scan::<T, _>(args, Sum);
 }
 
-/// out[i] = Π x[j] for j ≤ i, for j < i if exclusive; from the other end if reversed.
+/// `out[i] = Π x[j]` for j ≤ i, for j < i if exclusive; from the other end if reversed.
 ///
 /// Reads x: `T[outer, n, inner]`; writes the same, [`Scan::per_unit`]; params [`Scan`].
 pub fn cumprod<T: Num>(args: &mut Args<'_>) {
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(call(cumsum::<i32>, &p, &[i32::MAX, 1, 1]), [i32::MAX, i32::MIN, i32::MIN + 1]);
         assert_eq!(call(cumprod::<i32>, &p, &[2, 0, 3]), [2, 0, 0]);
         close(&call(cumsum::<f32>, &p, &[1.0, f32::NAN, 1.0]), &[1.0, f32::NAN, f32::NAN], 0.0);
-        close(&call(cumsum::<f32>, &p, &[1e8, 1.0, -1e8]), &[1e8, 1e8, 1.0], 0.0);
+        close(&call(cumsum::<f32>, &p, &[1e8f32, 1.0, -1e8]), &[1e8, 1e8, 1.0], 0.0);
     }
 
     #[test]

@@ -234,6 +234,16 @@ pub fn columns<T: Num, F: Fold<T>>(f: F, x: &[T], n: usize, stride: usize, out: 
 
 simd! {
     fn narrow_block[T: Num, F: Fold<T>](f: F, x: &[T], out: &mut [T]) {
+        if x.len() < 4 * NARROW {
+            // Too short for the lanes to pay.
+            out.fill(f.start());
+            for part in x.chunks_exact(out.len()) {
+                for (o, v) in out.iter_mut().zip(part) {
+                    *o = f.join(*o, f.map(*v));
+                }
+            }
+            return;
+        }
         let mut acc = [f.start(); NARROW];
         let width = NARROW / out.len() * out.len();
         let mut rest = x;

@@ -97,6 +97,9 @@ pub struct Emit {
     leaves: hashbrown::HashSet<Sym>,
     outputs: Vec<(Sym, Value)>,
     updates: Vec<(Value, Value)>,
+    // Names and leaves that have an output or an update already: texts with many of either stay linear.
+    outputs_seen: hashbrown::HashSet<Sym>,
+    updates_seen: hashbrown::HashSet<Value>,
     here: u32,
     error: Option<Error>,
     hasher: DefaultHashBuilder,
@@ -132,6 +135,8 @@ impl Emit {
             leaves: Default::default(),
             outputs: Vec::new(),
             updates: Vec::new(),
+            outputs_seen: Default::default(),
+            updates_seen: Default::default(),
             here: u32::MAX,
             error: None,
             hasher: Default::default(),
@@ -246,6 +251,21 @@ impl Emit {
     /// The error kept so far.
     pub fn error(&self) -> Option<&Error> {
         self.error.as_ref()
+    }
+
+    /// The error kept so far, which is forgotten: for the parser, which goes on to the next statement.
+    pub fn take_error(&mut self) -> Option<Error> {
+        self.error.take()
+    }
+
+    /// Calls the graph `name`.
+    pub fn rename(&mut self, name: &str) {
+        self.name = self.strings.intern(name);
+    }
+
+    /// The region called `name` that was closed last.
+    pub fn region_called(&self, name: Sym) -> Option<Region> {
+        self.done.iter().rposition(|b| b.name == Some(name)).map(Region::new)
     }
 
     /// Adds a node, or finds the equal one: the results.
@@ -464,7 +484,7 @@ impl Emit {
     /// Adds an output called `name`.
     pub fn output(&mut self, name: &str, v: Value) {
         let sym = self.strings.intern(name);
-        if self.outputs.iter().any(|o| o.0 == sym) {
+        if !self.outputs_seen.insert(sym) {
             self.fail(Error::new(Kind::Name, format!("two outputs are called {name:?}")));
         }
         self.outputs.push((sym, v));
@@ -475,7 +495,7 @@ impl Emit {
         let why = match self.def(leaf).map(|d| d.0) {
             Some(Op::PARAM | Op::STATE) if next == Value::NONE => None,
             Some(Op::PARAM | Op::STATE) if self.ty(leaf) != self.ty(next) => Some("the next value is of another type"),
-            Some(Op::PARAM | Op::STATE) if self.updates.iter().any(|u| u.0 == leaf) => Some("it has an update already"),
+            Some(Op::PARAM | Op::STATE) if self.updates_seen.contains(&leaf) => Some("it has an update already"),
             Some(Op::PARAM | Op::STATE) => None,
             Some(_) => Some("only params and states are updated"),
             None => None,
@@ -484,6 +504,7 @@ impl Emit {
             let name = self.strings.str(self.name_of(leaf)).to_string();
             self.fail(Error::new(Kind::Shape, format!("update of {name:?}: {why}")));
         }
+        self.updates_seen.insert(leaf);
         self.updates.push((leaf, next));
     }
 

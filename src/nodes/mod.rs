@@ -17,6 +17,7 @@ pub mod ops;
 pub mod shaping;
 pub mod table;
 pub mod text;
+pub mod training;
 
 pub use attrs::{Attr, Attrs};
 pub use builder::{Builder, Init, Var};
@@ -24,6 +25,7 @@ pub use dtype::{DType, Ty};
 pub use emit::Emit;
 pub use graph::{Graph, GraphBuf, LeafKind};
 pub use opdef::{Op, OpDef};
+pub use training::{Adam, Conv2d, CrossEntropy, Pool2d, Reduction, Sgd};
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 use super::attrs::{Attrs, Field};
 use super::builder::{Builder, Var};
 use super::infer::Infer;
-use super::lower::LowerCx;
+use super::lower::LowerFn;
 use crate::kernels::tile::TileOp;
 
 /// An op: an index into the graph's op table.
@@ -138,7 +138,7 @@ pub enum Lower {
     /// One step of the tile interpreter, with its immediates.
     Tile(TileOp, fn(&Attrs<'_>) -> [f64; 2]),
     /// Kernel calls, or an alias of an operand.
-    Kernel(fn(&mut LowerCx<'_>) -> Result<(), String>),
+    Kernel(LowerFn),
     /// No kernel: the decomposition stands in.
     Expand,
     /// Runs a region: inlined before lowering.
@@ -161,6 +161,8 @@ pub enum Domain {
     Distinct,
     /// Integers 0 … n−1.
     Index(usize),
+    /// Integers 1 … n.
+    Count(usize),
     /// 0 or 1.
     Bit,
     /// Any 32 bits.

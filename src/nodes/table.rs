@@ -120,5 +120,28 @@ ops! {
     LOG_SOFTMAX = softmax;
     LOG_SOFTMAX_BACKWARD = softmax;
 
+    SOFTMAX_CROSS_ENTROPY = loss;
+    SOFTMAX_CROSS_ENTROPY_BACKWARD = loss;
+    MSE_LOSS = loss;
+    BCE_WITH_LOGITS = loss;
+
+    CONV2D = conv;
+    CONV2D_INPUT_GRAD = conv;
+    CONV2D_WEIGHT_GRAD = conv;
+
+    MAX_POOL2D = pool;
+    MAX_POOL2D_BACKWARD = pool;
+    MAX_POOL2D_GATHER = pool;
+    AVG_POOL2D = pool;
+    AVG_POOL2D_BACKWARD = pool;
+
+    LAYER_NORM = norm;
+    LAYER_NORM_BACKWARD = norm;
+
+    SGD = optim;
+    SGD_MOMENTUM = optim;
+    ADAM = optim;
+
     MAP = fused;
+    MATMUL_BIAS_ACT = epilogue;
 }

@@ -5,6 +5,7 @@
 //! * [`optimiser`] appends the update; [`pipeline`] is the one place where the order of passes is written.
 
 pub mod activity;
+pub mod epilogue;
 pub mod fold;
 pub mod fuse;
 pub mod grad;

@@ -1,7 +1,7 @@
 //! The one place of order: which passes run before lowering, and why each stands where it does.
 
 use super::simplify::Hits;
-use super::{fold, fuse, prepare, rebuild, simplify};
+use super::{epilogue, fold, fuse, prepare, rebuild, simplify};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::{Graph, GraphBuf};
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ pub const PIPELINE: &[Pass] = &[
     // After simplification, which makes fills out of broadcast and reshaped ones.
     Pass { name: "fold", doc: "compute constants", run: |g, _| GraphBuf::make(|b| fold::fold(g, b)) },
     // Products take bias and activation in before point-wise regions could take the activation away.
-    Pass { name: "epilogue", doc: "put bias and activation into products", run: |g, h| epilogue(g, h) },
+    Pass { name: "epilogue", doc: "put bias and activation into products", run: |g, h| GraphBuf::make(|b| epilogue::epilogue(g, b, h)) },
     // Last of those that change ops: from here on fused ops may occur.
     Pass { name: "fuse", doc: "make point-wise regions", run: fuse_regions },
     // Fusion leaves the single ops behind that it copied into regions.
@@ -52,10 +52,6 @@ fn simplify_fully(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
         }
     }
     Ok(buf)
-}
-
-fn epilogue(g: Graph<'_>, _: &mut Hits) -> Result<GraphBuf> {
-    rebuild::rebuild_buf(g, &mut |_| None)
 }
 
 fn fuse_regions(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {

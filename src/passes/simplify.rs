@@ -27,7 +27,7 @@ const RULES: &[(&str, &[Op], Rewrite)] = &[
         let pick = |i: usize| is_bits(v.args[1 - i], -0.0).then_some(v.args[i]);
         pick(0).or_else(|| pick(1))
     }),
-    ("mul-minus-one", &[Op::MUL], |v| either(v, -1.0).map(|x| -x)),
+    ("mul-minus-one", &[Op::MUL], |v| either(v, -1.0).filter(|x| x.dtype().is_float()).map(|x| -x)),
     ("neg-neg", &[Op::NEG], |v| inner(v, Op::NEG)),
     ("not-not", &[Op::NOT], |v| inner(v, Op::NOT)),
     ("select-same", &[Op::SELECT], |v| (v.args[1].v == v.args[2].v).then_some(v.args[1])),

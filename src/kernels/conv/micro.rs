@@ -22,111 +22,188 @@ pub(super) struct Span {
     pub relu: bool,
 }
 
-/// A tile of `M` rows by `W` positions, `H` where fewer are left.
+/// A tile of `M` rows by up to `4 * L` positions, where `L` is one vector.
 #[derive(Clone, Copy)]
-struct Tile<const M: usize, const W: usize, const H: usize>;
+struct Tile<const M: usize, const L: usize>;
 
-/// Most rows that one block may have.
-pub(super) fn max_rows() -> usize {
-    if isa() == Isa::Avx512 { 8 } else { 6 }
+/// Rows of the next block of a product when `left` rows are left: one of 1, 2, 4, 6. Where LLVM gets eight rows at a
+/// time, it takes the weights for the vectors.
+pub(super) fn block_rows(left: usize) -> usize {
+    match left {
+        0 | 1 => 1,
+        2 => 2,
+        3 => 4,
+        _ if left.is_multiple_of(4) => 4,
+        _ => 6,
+    }
 }
 
-/// Rows of the next block when `left` rows are left: the smallest of 1, 2, 4, 6, 8 that holds them, or the most.
-pub(super) fn block_rows(left: usize, most: usize) -> usize {
-    [1, 2, 4, 6, 8].into_iter().find(|b| *b >= left).unwrap_or(8).min(most)
+/// Rows of the next block of dot products.
+pub(super) fn dots_rows(left: usize) -> usize {
+    if isa() == Isa::Avx512 { [1, 2, 4, 6].into_iter().find(|b| *b >= left).unwrap_or(8) } else { left.min(2) }
+}
+
+/// `a * b + c`, a whole array at a time: arrays by value stay in registers, slices would not.
+#[inline(always)]
+fn fma<T: Float, const L: usize>(a: [T; L], b: [T; L], c: [T; L]) -> [T; L] {
+    let mut r = c;
+    for i in 0..L {
+        r[i] = a[i].mul_add(b[i], c[i]);
+    }
+    r
+}
+
+/// The lanes whose mask is not 0; 0 in the others. (Comparing lane numbers instead is not made into vector code.)
+#[inline(always)]
+fn masked<T: Float, const L: usize>(mut a: [T; L], mask: [T; L]) -> [T; L] {
+    for i in 0..L {
+        a[i] = if mask[i] > T::ZERO { a[i] } else { T::ZERO };
+    }
+    a
 }
 
 #[inline(always)]
-fn tile<T: Float, const M: usize, const W: usize>(a: &[T], offs: &[u32], strip: &[T]) -> [[T; W]; M] {
-    let mut acc = [[T::ZERO; W]; M];
+fn vector<T: Float, const L: usize>(s: &[T]) -> [T; L] {
+    let mut v = [T::ZERO; L];
+    v.copy_from_slice(&s[..L]);
+    v
+}
+
+/// The sums live in registers as long as they are indexed by constants only: hence the copy to `out` at the end, which
+/// is then read row by row.
+#[inline(always)]
+fn tile<T: Float, const M: usize, const V: usize, const L: usize>(
+    a: &[T],
+    offs: &[u32],
+    strip: &[T],
+    out: &mut [[[T; L]; V]; M],
+) {
+    let mut acc = [[[T::ZERO; L]; V]; M];
     for (a, &off) in a.as_chunks::<M>().0.iter().zip(offs) {
-        let b = &strip[off as usize..][..W];
-        for (acc, a) in acc.iter_mut().zip(a) {
-            for (c, b) in acc.iter_mut().zip(b) {
-                *c = a.mul_add(*b, *c);
+        let strip = &strip[off as usize..][..V * L];
+        for v in 0..V {
+            let b: [T; L] = vector(&strip[v * L..]);
+            for r in 0..M {
+                acc[r][v] = fma([a[r]; L], b, acc[r][v]);
             }
         }
     }
-    acc
+    *out = acc;
 }
 
+/// One tile, written: `left` positions or as many as it has.
 #[inline(always)]
-fn store<T: Float, const M: usize, const W: usize>(
-    acc: &mut [[T; W]; M],
-    bias: &[T],
+fn step<T: Float, const M: usize, const V: usize, const L: usize>(
+    a: &[T],
+    offs: &[u32],
+    strip: &[T],
     s: Span,
     dst: &mut [T],
-    keep: usize,
+    left: usize,
 ) {
-    for (acc, b) in acc.iter_mut().zip(bias) {
-        acc.iter_mut().for_each(|v| *v += *b);
-    }
-    if s.relu {
-        // A NaN is not below 0 and stays.
-        acc.iter_mut().flatten().for_each(|v| *v = if *v < T::ZERO { T::ZERO } else { *v });
-    }
-    for (acc, row) in acc.iter().zip(dst.chunks_mut(s.ld)).take(s.rows) {
-        if keep >= W {
-            row[..W].copy_from_slice(acc);
+    let mut out = [[[T::ZERO; L]; V]; M];
+    tile::<T, M, V, L>(a, offs, strip, &mut out);
+    for (out, row) in out.iter().zip(dst.chunks_mut(s.ld)).take(s.rows) {
+        let out = out.as_flattened();
+        if left >= V * L {
+            row[..V * L].copy_from_slice(out);
         } else {
-            row[..keep].copy_from_slice(&acc[..keep]);
+            row[..left].copy_from_slice(&out[..left]);
         }
     }
 }
 
 simd! {
-    fn walk[T: Float, const M: usize, const W: usize, const H: usize](
-        _t: Tile<M, W, H>, a: &[T], offs: &[u32], strip: &[T], bias: &[T], s: Span, dst: &mut [T],
+    fn walk[T: Float, const M: usize, const L: usize](
+        _t: Tile<M, L>, a: &[T], offs: &[u32], strip: &[T], s: Span, dst: &mut [T],
     ) {
         let mut q = 0;
         while q < s.width {
             let left = s.width - q;
-            if left > W - H {
-                let mut acc = tile::<T, M, W>(a, offs, &strip[q..]);
-                store(&mut acc, bias, s, &mut dst[q..], left);
-                q += W;
+            let (strip, dst) = (&strip[q..], &mut dst[q..]);
+            if left > 3 * L {
+                step::<T, M, 4, L>(a, offs, strip, s, dst, left);
+                q += 4 * L;
+            } else if left > L {
+                step::<T, M, 2, L>(a, offs, strip, s, dst, left);
+                q += 2 * L;
             } else {
-                let mut acc = tile::<T, M, H>(a, offs, &strip[q..]);
-                store(&mut acc, bias, s, &mut dst[q..], left);
-                q += H;
+                step::<T, M, 1, L>(a, offs, strip, s, dst, left);
+                q += L;
             }
         }
     }
 }
 
-/// `dst[r][q] = Σ_k a[k][r] * strip[offs[k] + q]` (+ `bias[r]`, then relu) for a block of `m` packed rows: one of 1, 2, 4, 6, 8.
+simd! {
+    /// [`walk`] for sixteen registers: tiles of two vectors.
+    fn walk_narrow[T: Float, const M: usize, const L: usize](
+        _t: Tile<M, L>, a: &[T], offs: &[u32], strip: &[T], s: Span, dst: &mut [T],
+    ) {
+        let mut q = 0;
+        while q < s.width {
+            step::<T, M, 2, L>(a, offs, &strip[q..], s, &mut dst[q..], s.width - q);
+            q += 2 * L;
+        }
+    }
+}
+
+/// `dst[r][q] = Σ_k a[k][r] * strip[offs[k] + q]` (+ `bias[r]`, then relu) for a block of `m` packed rows: one of 1, 2, 4, 6.
 ///
 /// Reads up to [`SLACK`](super::plan::SLACK) elements past the last position and drops what comes of them.
 pub(super) fn panel<T: Float>(m: usize, a: &[T], offs: &[u32], strip: &[T], bias: &[T], s: Span, dst: &mut [T]) {
     macro_rules! by_rows {
-        ($w1:literal, $w2:literal, $w4:literal, $w:literal, $h:literal) => {
+        ($walk:ident, $l:literal) => {
             match m {
-                1 => walk(Tile::<1, $w1, $h>, a, offs, strip, bias, s, dst),
-                2 => walk(Tile::<2, $w2, $h>, a, offs, strip, bias, s, dst),
-                4 => walk(Tile::<4, $w4, $h>, a, offs, strip, bias, s, dst),
-                6 => walk(Tile::<6, $w, $h>, a, offs, strip, bias, s, dst),
-                _ => walk(Tile::<8, $w, $h>, a, offs, strip, bias, s, dst),
+                1 => $walk(Tile::<1, $l>, a, offs, strip, s, dst),
+                2 => $walk(Tile::<2, $l>, a, offs, strip, s, dst),
+                4 => $walk(Tile::<4, $l>, a, offs, strip, s, dst),
+                _ => $walk(Tile::<6, $l>, a, offs, strip, s, dst),
             }
         };
     }
     match (size_of::<T>(), isa()) {
-        (4, Isa::Avx512) => by_rows!(64, 64, 32, 32, 16),
-        (4, _) => by_rows!(32, 32, 16, 16, 8),
-        (_, Isa::Avx512) => by_rows!(32, 32, 16, 16, 8),
-        _ => by_rows!(16, 16, 8, 8, 4),
+        (4, Isa::Avx512) => by_rows!(walk, 16),
+        (4, _) => by_rows!(walk_narrow, 8),
+        (_, Isa::Avx512) => by_rows!(walk, 8),
+        _ => by_rows!(walk_narrow, 4),
+    }
+    if s.relu || !bias.is_empty() {
+        finish(bias, s, dst);
+    }
+}
+
+simd! {
+    /// Adds the bias and takes the positive part, while the rows are near.
+    fn finish[T: Float](bias: &[T], s: Span, dst: &mut [T]) {
+        for (r, row) in dst.chunks_mut(s.ld).take(s.rows).enumerate() {
+            let row = &mut row[..s.width];
+            if let Some(b) = bias.get(r) {
+                row.iter_mut().for_each(|v| *v += *b);
+            }
+            if s.relu {
+                // A NaN is not below 0 and stays.
+                row.iter_mut().for_each(|v| *v = if *v < T::ZERO { T::ZERO } else { *v });
+            }
+        }
     }
 }
 
 /// The operands of [`dots`]: `images` pairs of strips, `rows` rows of `width` positions each.
+///
+/// dy is laid out as it is read: for each image and row, for each vector of positions, the vectors of the channels.
 #[derive(Clone, Copy)]
 pub(super) struct Rows {
     pub images: usize,
     pub rows: usize,
     pub width: usize,
-    /// Elements from one row of x to the next, and from one image to the next.
+    /// Elements of x from one row to the next, and from one image to the next.
     pub x: [usize; 2],
-    /// Elements of dy from one row to the next, from one channel to the next, and from one image to the next.
-    pub dy: [usize; 3],
+}
+
+/// Lanes of a vector of [`dots`].
+pub(super) const fn lanes<T>() -> usize {
+    64 / size_of::<T>()
 }
 
 /// Taps of a [`dots`] tile: three, because kernels of 3 × 3 are the common ones.
@@ -135,58 +212,74 @@ pub(super) const TAPS: usize = 3;
 #[derive(Clone, Copy)]
 struct Dots<const M: usize, const L: usize>;
 
+/// The sum of a vector's lanes: halves onto halves.
 #[inline(always)]
 fn tree<T: Float, const L: usize>(mut v: [T; L]) -> T {
-    let mut half = L / 2;
-    while half > 0 {
-        let (low, high) = v.split_at_mut(half);
-        for (l, h) in low.iter_mut().zip(high) {
-            *l += *h;
+    for half in [8, 4, 2, 1] {
+        if half < L {
+            for i in 0..half {
+                v[i] += v[i + half];
+            }
         }
-        half /= 2;
     }
     v[0]
 }
 
-simd! {
-    fn dots_of[T: Float, const M: usize, const L: usize](
-        _d: Dots<M, L>, x: &[T], offs: [usize; TAPS], dy: &[T], s: Rows, out: &mut [[T; TAPS]],
-    ) {
-        let mut acc = [[[T::ZERO; L]; TAPS]; M];
-        for image in 0..s.images {
-            for row in 0..s.rows {
-                let (xr, dyr) = (&x[image * s.x[1] + row * s.x[0]..], &dy[image * s.dy[2] + row * s.dy[0]..]);
-                let mut q = 0;
-                while q + L <= s.width {
-                    for m in 0..M {
-                        let d = &dyr[m * s.dy[1] + q..][..L];
-                        for (acc, off) in acc[m].iter_mut().zip(offs) {
-                            for ((acc, x), d) in acc.iter_mut().zip(&xr[off + q..][..L]).zip(d) {
-                                *acc = x.mul_add(*d, *acc);
-                            }
-                        }
-                    }
-                    q += L;
-                }
-                let left = s.width - q;
-                if left > 0 {
-                    // Past the row's end stand pixels that do not belong to it: they are masked, not multiplied by
-                    // zero, because they may be infinite.
-                    for m in 0..M {
-                        let d = &dyr[m * s.dy[1] + q..][..L];
-                        for (acc, off) in acc[m].iter_mut().zip(offs) {
-                            for (i, ((acc, x), d)) in acc.iter_mut().zip(&xr[off + q..][..L]).zip(d).enumerate() {
-                                let v = x.mul_add(*d, *acc);
-                                *acc = if i < left { v } else { *acc };
-                            }
-                        }
-                    }
-                }
+/// One vector of positions, added to the lane sums.
+#[inline(always)]
+fn plus<T: Float, const M: usize, const L: usize>(
+    x: [[T; L]; TAPS],
+    dy: &[[T; L]],
+    mut acc: [[[T; L]; TAPS]; M],
+) -> [[[T; L]; TAPS]; M] {
+    for m in 0..M {
+        for k in 0..TAPS {
+            acc[m][k] = fma(x[k], dy[m], acc[m][k]);
+        }
+    }
+    acc
+}
+
+/// Lane sums of all rows; as in [`tile`], they are indexed by constants only, and copied out at the end.
+#[inline(always)]
+fn lane_sums<T: Float, const M: usize, const L: usize>(
+    x: &[T],
+    offs: [usize; TAPS],
+    dy: &[T],
+    mask: &[T],
+    s: Rows,
+    out: &mut [[[T; L]; TAPS]; M],
+) {
+    let mut acc = [[[T::ZERO; L]; TAPS]; M];
+    let (steps, tail) = (s.width.div_ceil(L), s.width % L);
+    let mask = vector(mask);
+    let mut dy = dy.as_chunks::<L>().0.chunks_exact(M);
+    for i in 0..s.images * s.rows {
+        let x = &x[i / s.rows * s.x[1] + i % s.rows * s.x[0]..];
+        let x0 = x[offs[0]..][..steps * L].as_chunks::<L>().0;
+        let x1 = x[offs[1]..][..steps * L].as_chunks::<L>().0;
+        let x2 = x[offs[2]..][..steps * L].as_chunks::<L>().0;
+        for (((q, x0), (x1, x2)), dy) in x0.iter().enumerate().zip(x1.iter().zip(x2)).zip(&mut dy) {
+            if tail > 0 && q + 1 == steps {
+                // dy has zeros past the row's end; x has pixels that do not belong to it and may be infinite.
+                acc = plus([masked(*x0, mask), masked(*x1, mask), masked(*x2, mask)], dy, acc);
+            } else {
+                acc = plus([*x0, *x1, *x2], dy, acc);
             }
         }
-        for (out, acc) in out.iter_mut().zip(acc) {
-            for (out, acc) in out.iter_mut().zip(acc) {
-                *out = tree(acc);
+    }
+    *out = acc;
+}
+
+simd! {
+    fn dots_of[T: Float, const M: usize, const L: usize](
+        _d: Dots<M, L>, x: &[T], offs: [usize; TAPS], dy: &[T], mask: &[T], s: Rows, out: &mut [[T; TAPS]],
+    ) {
+        let mut sums = [[[T::ZERO; L]; TAPS]; M];
+        lane_sums::<T, M, L>(x, offs, dy, mask, s, &mut sums);
+        for (out, sums) in out.iter_mut().zip(&sums) {
+            for (out, sums) in out.iter_mut().zip(sums) {
+                *out = tree(*sums);
             }
         }
     }
@@ -195,14 +288,17 @@ simd! {
 /// `out[m][j] = Σ x[offs[j] + position] * dy[m][position]` over all images, rows and positions, for `m` channels of dy:
 /// one of 1, 2, 4, 6, 8.
 pub(super) fn dots<T: Float>(m: usize, x: &[T], offs: [usize; TAPS], dy: &[T], s: Rows, out: &mut [[T; TAPS]]) {
+    // Lanes of the last vector of a row that are inside the row.
+    let mut mask = [T::ZERO; 16];
+    mask[..s.width % lanes::<T>()].fill(T::ONE);
     macro_rules! by_rows {
         ($l:literal) => {
             match m {
-                1 => dots_of(Dots::<1, $l>, x, offs, dy, s, out),
-                2 => dots_of(Dots::<2, $l>, x, offs, dy, s, out),
-                4 => dots_of(Dots::<4, $l>, x, offs, dy, s, out),
-                6 => dots_of(Dots::<6, $l>, x, offs, dy, s, out),
-                _ => dots_of(Dots::<8, $l>, x, offs, dy, s, out),
+                1 => dots_of(Dots::<1, $l>, x, offs, dy, &mask, s, out),
+                2 => dots_of(Dots::<2, $l>, x, offs, dy, &mask, s, out),
+                4 => dots_of(Dots::<4, $l>, x, offs, dy, &mask, s, out),
+                6 => dots_of(Dots::<6, $l>, x, offs, dy, &mask, s, out),
+                _ => dots_of(Dots::<8, $l>, x, offs, dy, &mask, s, out),
             }
         };
     }

@@ -92,21 +92,23 @@ impl Corr {
         c
     }
 
-    /// The forward layout, with strips cut for dot products along the positions.
+    /// The forward layout, with strips cut for dot products along the positions; the strips hold `src_c` channels at a
+    /// time, the first of [`ConvGeom::c_in`]` / groups`.
     pub fn weight(g: &ConvGeom) -> Corr {
         let mut c = Corr::of(g);
         c.lay();
         let [rows, cols] = c.grid;
-        let (wide, area) = (cols.next_multiple_of(LANES), rows * cols);
+        let (wide, area, window) = (cols.next_multiple_of(LANES), rows * cols, g.kh * g.kw);
         // Sixty-fourths of a cycle for one (channel, tap) pair: products, and copies shared by all channels.
         let by_rows = 2 * rows * wide;
         let by_cols = 2 * area + rows * (128 + 8 * cols) / c.dst_c;
-        c.packed = by_cols < by_rows && area <= DOTS && c.taps() * area <= STRIP;
-        let room = if c.packed { DOTS.min(STRIP / c.taps()) } else { DOTS };
+        c.packed = by_cols < by_rows && area <= DOTS;
         let one = if c.packed { area } else { rows * wide };
-        c.fold = (room / one).clamp(1, g.n.max(1));
+        c.fold = (DOTS / one).clamp(1, g.n.max(1));
         c.band = if c.packed || one <= DOTS { rows } else { (DOTS / wide).clamp(1, rows) };
-        c.fold = c.fold.min((STRIP / c.planes_len()).max(1));
+        let planes = c.phase[0] * c.phase[1] * c.plane();
+        let room = if c.packed { planes.max(window * c.columns()) } else { planes * c.fold };
+        c.src_c = (STRIP / room).clamp(1, c.src_c);
         c
     }
 
@@ -183,6 +185,12 @@ impl Corr {
         self.src_c * self.kernel[0] * self.kernel[1]
     }
 
+    /// How many taps meet a sub-grid.
+    pub fn taps_of(&self, sub: [usize; 2]) -> usize {
+        let meet = |a: usize| (0..self.kernel[a]).filter(|k| self.tap(a, sub[a], *k).is_some()).count();
+        self.src_c * meet(0) * meet(1)
+    }
+
     /// Planes of one image's strip.
     pub fn planes(&self) -> usize {
         self.src_c * self.phase[0] * self.phase[1]
@@ -215,7 +223,7 @@ impl Corr {
 
     /// Whether any tap reads phase `p` of axis `a`.
     pub fn reads_phase(&self, a: usize, p: usize) -> bool {
-        (0..self.kernel[a]).any(|k| self.tap(a, 0, k).is_none_or(|t| t.0 == p))
+        self.phase[a] == 1 || (0..self.kernel[a]).any(|k| self.tap(a, 0, k).is_none_or(|t| t.0 == p))
     }
 
     /// Calls `f` with (source channel, tap of the kernel, offset in the strip), in the order of the sums.
@@ -248,11 +256,9 @@ impl Corr {
     }
 }
 
-/// (image blocks, output channels of a unit) of the weight's gradient.
+/// (image blocks, output channels of a unit) of the weight's gradient: a block has enough positions to be worth its
+/// sums over lanes, and there are enough units to share.
 pub(super) fn weight_blocks(g: &ConvGeom) -> (usize, usize) {
-    if g.n >= 2 && g.w_len() <= 1 << 14 {
-        ((g.n / 8).clamp(g.n.min(8), 32), g.c_out)
-    } else {
-        (1, divisor(g.c_out, 16))
-    }
+    let blocks = if g.w_len() <= 1 << 14 { (g.n * g.out_h() * g.out_w() / 1024).clamp(1, g.n.clamp(1, 32)) } else { 1 };
+    (blocks, if blocks >= 8 { g.c_out } else { divisor(g.c_out, 16) })
 }

@@ -4,7 +4,7 @@
 //! band of rows → sub-grid → block of channels. Each output element is one chain of sums over the taps, so none of
 //! these cuts shows in its bits. Used by the entry points beside it.
 
-use super::micro::{Span, block_rows, max_rows, panel};
+use super::micro::{Span, block_rows, panel};
 use super::plan::{Corr, SLACK};
 use super::strip::{clear, copy_rows, load, spread, strip_len};
 use crate::kernels::float::Float;
@@ -22,8 +22,6 @@ pub(super) struct Product<'a, T> {
 
 /// Scratch of one lane, cut up.
 struct Room<'a, T> {
-    /// Most rows of a block: asked for once, so that packing and products agree whatever becomes of the choice.
-    most: usize,
     /// Offset of each tap in the strip, sub-grid after sub-grid.
     offs: &'a mut [u32],
     /// Offset of each column row.
@@ -74,17 +72,11 @@ fn room<'a, T: Float>(c: &Corr, scratch: &'a mut [T]) -> Room<'a, T> {
     let (strip, rest) = rest.split_at_mut(strip_len(c, 1));
     let (cols, stage) = rest.split_at_mut(rest.len() - stage_len(c));
     let (offs, even) = (bytemuck::cast_slice_mut(offs), bytemuck::cast_slice_mut(even));
-    Room { most: max_rows(), offs: &mut offs[..taps], even: &mut even[..taps], weights, strip, cols, stage }
+    Room { offs: &mut offs[..taps], even: &mut even[..taps], weights, strip, cols, stage }
 }
 
 /// Computes some units of a correlation; `dst` holds them.
-pub(super) fn correlate<T: Float>(
-    c: &Corr,
-    p: Product<'_, T>,
-    units: Range<usize>,
-    dst: &mut [T],
-    scratch: &mut [T],
-) {
+pub(super) fn correlate<T: Float>(c: &Corr, p: Product<'_, T>, units: Range<usize>, dst: &mut [T], scratch: &mut [T]) {
     let (_, per_unit) = c.units();
     let (area, all) = (c.dst[0] * c.dst[1], c.groups * c.dst_c);
     // Planes of the output, counted over all images and channels.
@@ -137,7 +129,6 @@ fn segment<T: Float>(
 
 /// Writes the weights of a range of output channels as blocks of [tap][channel], and the offsets of the taps.
 fn pack<T: Float>(c: &Corr, weight: &[T], group: usize, channels: Range<usize>, room: &mut Room<'_, T>) {
-    let most = room.most;
     let weight = &weight[group * c.taps() * c.dst_c..];
     let (mut k0, mut at) = (0, 0);
     for sub in subs(c) {
@@ -148,7 +139,7 @@ fn pack<T: Float>(c: &Corr, weight: &[T], group: usize, channels: Range<usize>, 
         });
         let mut from = channels.start;
         while from < channels.end {
-            let m = block_rows(channels.end - from, most);
+            let m = block_rows(channels.end - from);
             let real = m.min(channels.end - from);
             let mut block = room.weights[at..at + (k - k0) * m].chunks_exact_mut(m);
             c.each_tap(sub, |src, tap, _| {
@@ -179,8 +170,7 @@ fn band<T: Float>(c: &Corr, p: Product<'_, T>, part: Part, stride: usize, dst: &
         load(c, image(0), part.row, room.strip);
     }
     for (i, sub) in subs(c).enumerate() {
-        let mut taps = 0;
-        c.each_tap(sub, |_, _, _| taps += 1);
+        let taps = c.taps_of(sub);
         let [rows, cols] = c.sub_grid(sub);
         let rows = rows.saturating_sub(part.row).min(c.band);
         if c.packed {
@@ -220,21 +210,18 @@ fn blocks<T: Float>(
     dst: &mut [T],
     room: &mut Room<'_, T>,
 ) -> usize {
-    let (most, area, taps) = (room.most, c.dst[0] * c.dst[1], job.taps.len());
+    let (area, taps) = (c.dst[0] * c.dst[1], job.taps.len());
     let pitch = if c.packed { job.cols } else { c.pitch };
     let width = match (job.rows * job.cols, c.packed) {
         (0, _) => 0,
         (area, true) => part.images * area,
         _ => (job.rows - 1) * pitch + job.cols,
     };
-    let (offs, b) = if c.packed {
-        (&room.even[..taps], &*room.cols)
-    } else {
-        (&room.offs[job.taps.clone()], &*room.strip)
-    };
+    let (offs, b) =
+        if c.packed { (&room.even[..taps], &*room.cols) } else { (&room.offs[job.taps.clone()], &*room.strip) };
     let (mut m0, mut at) = (part.from, job.at);
     while m0 < part.to {
-        let m = block_rows(part.to - m0, most);
+        let m = block_rows(part.to - m0);
         let rows = m.min(part.to - m0);
         let a = &room.weights[at..at + taps * m];
         let bias = if p.bias.is_empty() { p.bias } else { &p.bias[part.group * c.dst_c + m0..][..rows] };

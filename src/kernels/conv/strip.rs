@@ -18,30 +18,31 @@ pub(super) fn clear<T: Float>(strip: &mut [T]) {
 
 /// Copies rows `from..` of one image's channels (of one group) into a cleared strip.
 pub(super) fn load<T: Float>(c: &Corr, src: &[T], from: usize, strip: &mut [T]) {
-    let [ph, pw] = c.phase;
-    for (ch, image) in src.chunks_exact(c.src[0] * c.src[1]).enumerate() {
+    let ([h, w], [ph, pw], plane) = (c.src, c.phase, c.plane());
+    for q in (0..pw).filter(|q| c.reads_phase(1, *q)) {
+        // Columns before the image, columns of the image before the first of this phase, and columns copied.
+        let lead = c.lead[1].saturating_sub(q).div_ceil(pw);
+        let skip = lead * pw + q - c.lead[1];
+        let room = c.grid[1] + c.reach[1];
+        let width = w.saturating_sub(skip).div_ceil(pw).min(room.saturating_sub(lead));
+        if width == 0 {
+            continue;
+        }
         for p in (0..ph).filter(|p| c.reads_phase(0, *p)) {
-            for q in (0..pw).filter(|q| c.reads_phase(1, *q)) {
-                let plane = ((ch * ph + p) * pw + q) * c.plane();
-                load_plane(c, image, [from * ph + p, q], &mut strip[plane..][..c.plane()]);
+            let planes = strip.chunks_exact_mut(plane).skip(p * pw + q).step_by(ph * pw);
+            for (image, plane) in src.chunks_exact(h * w).zip(planes) {
+                load_plane(c, image, from * ph + p, [lead, skip, width], plane);
             }
         }
     }
 }
 
-/// Copies the rows `at[0] + i * phase` and columns `at[1] + j * phase` of the padded image into a plane.
-fn load_plane<T: Float>(c: &Corr, image: &[T], at: [usize; 2], plane: &mut [T]) {
-    let ([h, w], [ph, pw]) = (c.src, c.phase);
-    let lead = c.lead[1].saturating_sub(at[1]).div_ceil(pw);
-    let skip = lead * pw + at[1] - c.lead[1];
-    let room = c.grid[1] + c.reach[1];
-    let width = w.saturating_sub(skip).div_ceil(pw).min(room.saturating_sub(lead));
-    if width == 0 {
-        return;
-    }
+/// Copies the rows `at + i * phase` of the padded image into a plane.
+fn load_plane<T: Float>(c: &Corr, image: &[T], at: usize, cols: [usize; 3], plane: &mut [T]) {
+    let ([h, w], [ph, pw], [lead, skip, width]) = (c.src, c.phase, cols);
     for (i, row) in plane.chunks_exact_mut(c.pitch).enumerate() {
         let dst = &mut row[lead..][..width];
-        match (at[0] + i * ph).checked_sub(c.lead[0]).filter(|r| *r < h) {
+        match (at + i * ph).checked_sub(c.lead[0]).filter(|r| *r < h) {
             None => dst.fill(T::ZERO),
             Some(r) if pw == 1 => copy_row(dst, &image[r * w + skip..][..width]),
             Some(r) => {

@@ -329,9 +329,8 @@ fn conv_speed() {
             flops / best * 1e-9
         };
         let f = time(&mut || conv2d(&g, &x, &w, &[], false, 0..conv2d_units(&g).count, &mut y, &mut s));
-        let i = time(&mut || {
-            conv2d_backward_input(&g, &dy, &w, 0..conv2d_backward_input_units(&g).count, &mut dx, &mut s)
-        });
+        let i =
+            time(&mut || conv2d_backward_input(&g, &dy, &w, 0..conv2d_backward_input_units(&g).count, &mut dx, &mut s));
         let units = conv2d_backward_weight_units(&g).count;
         let k = time(&mut || conv2d_backward_weight(&g, &x, &dy, 0..units, &mut dw, &mut s));
         println!("{name:24} forward {f:6.1}  input {i:6.1}  weight {k:6.1}  scratch {need:?}");

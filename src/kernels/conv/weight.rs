@@ -4,55 +4,51 @@
 //! a strip, lane chains and a tree (see `micro::dots`); then the blocks in order. Used by the entry points beside it.
 
 use super::geom::ConvGeom;
-use super::micro::{Rows, TAPS, block_rows, dots};
+use super::micro::{Rows, TAPS, dots, dots_rows, lanes};
 use super::plan::{Corr, LANES, SLACK, weight_blocks};
 use super::strip::{clear, copy_rows, load, strip_len};
 use crate::kernels::float::Float;
-use crate::kernels::simd::{Isa, isa};
 use std::ops::Range;
 
 /// Scratch of one lane, cut up.
 struct Room<'a, T> {
+    /// Offset of each tap in a strip, and of its column.
     offs: &'a mut [u32],
+    even: &'a mut [u32],
     strip: &'a mut [T],
     cols: &'a mut [T],
     dy: &'a mut [T],
 }
 
-/// Elements of dy from one row to the next, and from one channel to the next, in scratch.
-fn dy_pitch(c: &Corr) -> [usize; 2] {
-    let row = c.grid[1].next_multiple_of(LANES);
-    if c.packed { [c.columns(), c.columns()] } else { [row, row * c.band] }
+/// Vectors of positions in one row of dy; a strip is one row where columns are packed.
+fn steps<T>(c: &Corr) -> usize {
+    if c.packed { c.columns() / lanes::<T>() } else { c.grid[1].div_ceil(lanes::<T>()) }
 }
 
 /// Elements of scratch that a lane needs.
 pub(super) fn scratch_len(c: &Corr) -> usize {
-    let [_, plane] = dy_pitch(c);
-    let (strips, cols, dy) =
-        if c.packed { (1, c.taps() * c.columns(), 8 * plane) } else { (c.fold, 0, 8 * plane * c.fold) };
-    c.taps() + strip_len(c, strips) + cols + dy
+    let (strips, cols, dy) = if c.packed {
+        (1, c.taps() * c.columns(), 9 * c.columns())
+    } else {
+        (c.fold, 0, 8 * c.fold * c.band * c.grid[1].next_multiple_of(LANES))
+    };
+    2 * c.taps() + strip_len(c, strips) + cols + dy
 }
 
 fn room<'a, T: Float>(c: &Corr, scratch: &'a mut [T]) -> Room<'a, T> {
     let (offs, rest) = scratch.split_at_mut(c.taps());
+    let (even, rest) = rest.split_at_mut(c.taps());
     let (strip, rest) = rest.split_at_mut(strip_len(c, if c.packed { 1 } else { c.fold }));
     let (cols, dy) = rest.split_at_mut(if c.packed { c.taps() * c.columns() } else { 0 });
-    let offs: &mut [u32] = bytemuck::cast_slice_mut(offs);
-    Room { offs: &mut offs[..c.taps()], strip, cols, dy }
+    let (offs, even) = (bytemuck::cast_slice_mut(offs), bytemuck::cast_slice_mut(even));
+    Room { offs: &mut offs[..c.taps()], even: &mut even[..c.taps()], strip, cols, dy }
 }
 
 /// Computes some units of the parts; `part` holds them.
-pub(super) fn parts<T: Float>(
-    g: &ConvGeom,
-    x: &[T],
-    dy: &[T],
-    units: Range<usize>,
-    part: &mut [T],
-    scratch: &mut [T],
-) {
+pub(super) fn parts<T: Float>(g: &ConvGeom, x: &[T], dy: &[T], units: Range<usize>, part: &mut [T], scratch: &mut [T]) {
     let c = Corr::weight(g);
     let (blocks, channels) = weight_blocks(g);
-    let taps = c.taps();
+    let taps = g.taps();
     let first = units.start * channels;
     let last = first + part.len() / taps;
     let mut room = room(&c, &mut scratch[..scratch_len(&c)]);
@@ -60,7 +56,8 @@ pub(super) fn parts<T: Float>(
     clear(room.cols);
     let mut k = 0;
     c.each_tap([0, 0], |_, _, off| {
-        room.offs[k] = if c.packed { k * c.columns() } else { off } as u32;
+        room.offs[k] = off as u32;
+        room.even[k] = (k * c.columns()) as u32;
         k += 1;
     });
     part.fill(T::ZERO);
@@ -74,95 +71,139 @@ pub(super) fn parts<T: Float>(
             let lo = from.max(group * c.dst_c);
             let hi = to.min((group + 1) * c.dst_c);
             let part = &mut part[(lo - from) * taps..(hi - from) * taps];
-            for image in images.clone().step_by(c.fold) {
-                let images = image..(image + c.fold).min(images.end);
-                for row in (0..c.grid[0]).step_by(c.band) {
-                    strip(&c, x, dy, &images, group, lo, row, part, &mut room);
-                }
-            }
+            channels_of(g, &c, x, dy, Piece { images: images.clone(), group, lo, row: 0 }, part, &mut room);
         }
         at += to - from;
     }
 }
 
-/// Adds one strip's dot products to the rows `lo..` of the gradient.
-fn strip<T: Float>(
-    c: &Corr,
-    x: &[T],
-    dy: &[T],
-    images: &Range<usize>,
+/// What one strip covers: some images (in the end at most `fold`), one band of rows, some channels of a group.
+#[derive(Clone)]
+struct Piece {
+    images: Range<usize>,
     group: usize,
+    /// First channel of dy.
     lo: usize,
     row: usize,
-    part: &mut [T],
-    room: &mut Room<'_, T>,
-) {
-    let (taps, rows, cols) = (c.taps(), c.band.min(c.grid[0] - row), c.grid[1]);
-    load_x(c, x, images, group, row, room);
-    let most = if isa() == Isa::Avx512 { 8 } else { 2 };
-    let [dy_row, dy_plane] = dy_pitch(c);
-    let s = if c.packed {
-        Rows { images: 1, rows: 1, width: c.columns(), x: [0, 0], dy: [0, dy_plane, 0] }
-    } else {
-        let x = [c.pitch, c.planes_len()];
-        Rows { images: images.len(), rows, width: cols, x, dy: [dy_row, dy_plane, 8 * dy_plane] }
-    };
-    let x: &[T] = if c.packed { room.cols } else { room.strip };
-    let channels = part.len() / taps;
-    for m0 in (0..channels).step_by(most) {
-        let m = block_rows(channels - m0, most);
-        let real = m.min(channels - m0);
-        load_dy(c, dy, images, lo + m0..lo + m0 + real, row, room.dy);
-        for k0 in (0..taps).step_by(TAPS) {
-            let mut out = [[T::ZERO; TAPS]; 8];
-            let offs = [0, 1, 2].map(|j| room.offs[(k0 + j).min(taps - 1)] as usize);
-            dots(m, x, offs, room.dy, s, &mut out[..m]);
-            for (part, out) in part[m0 * taps..].chunks_exact_mut(taps).zip(&out[..real]) {
-                part[k0..].iter_mut().zip(out).for_each(|(p, o)| *p += *o);
+}
+
+/// Rows of the gradient that belong to one image block and group: chunk of source channels → images → band.
+fn channels_of<T: Float>(g: &ConvGeom, c: &Corr, x: &[T], dy: &[T], p: Piece, part: &mut [T], room: &mut Room<'_, T>) {
+    let (all, pixels) = (g.c_in / g.groups, g.h * g.w);
+    for from in (0..all).step_by(c.src_c) {
+        let count = c.src_c.min(all - from);
+        // The planes of these channels, in an image.
+        let planes = |image: usize| &x[((image * g.groups + p.group) * all + from) * pixels..][..count * pixels];
+        let cols = from * g.kh * g.kw..(from + count) * g.kh * g.kw;
+        for image in p.images.clone().step_by(c.fold) {
+            let images = image..(image + c.fold).min(p.images.end);
+            for row in (0..c.grid[0]).step_by(c.band) {
+                let p = Piece { images: images.clone(), row, ..p };
+                load_x(c, planes, &p, room);
+                strip(c, dy, &p, cols.clone(), part, g.taps(), room);
             }
         }
     }
 }
 
-/// Copies the images' channels of a group into the strip, and from there into columns where they are packed.
-fn load_x<T: Float>(c: &Corr, x: &[T], images: &Range<usize>, group: usize, row: usize, room: &mut Room<'_, T>) {
-    let pixels = c.src_c * c.src[0] * c.src[1];
+/// Adds one strip's dot products to columns `cols` of a part whose rows have `taps` elements.
+fn strip<T: Float>(
+    c: &Corr,
+    dy: &[T],
+    p: &Piece,
+    cols: Range<usize>,
+    part: &mut [T],
+    taps: usize,
+    room: &mut Room<'_, T>,
+) {
+    let rows = c.band.min(c.grid[0] - p.row);
+    let (s, x, offs): (_, &[T], &[u32]) = if c.packed {
+        (Rows { images: 1, rows: 1, width: c.columns(), x: [0, 0] }, room.cols, room.even)
+    } else {
+        let x = [c.pitch, c.planes_len()];
+        (Rows { images: p.images.len(), rows, width: c.grid[1], x }, room.strip, room.offs)
+    };
+    let channels = part.len() / taps;
+    let mut m0 = 0;
+    while m0 < channels {
+        let m = dots_rows(channels - m0);
+        let real = m.min(channels - m0);
+        load_dy(c, dy, p, p.lo + m0..p.lo + m0 + real, m, room.dy);
+        for k0 in (0..cols.len()).step_by(TAPS) {
+            let mut out = [[T::ZERO; TAPS]; 8];
+            let offs = [0, 1, 2].map(|j| offs[(k0 + j).min(cols.len() - 1)] as usize);
+            dots(m, x, offs, room.dy, s, &mut out[..m]);
+            for (part, out) in part[m0 * taps..].chunks_exact_mut(taps).zip(&out[..real]) {
+                part[cols.clone()][k0..].iter_mut().zip(out).for_each(|(p, o)| *p += *o);
+            }
+        }
+        m0 += real;
+    }
+}
+
+/// Copies the images' channels into the strip, and from there into columns where they are packed.
+fn load_x<'x, T: Float>(c: &Corr, planes: impl Fn(usize) -> &'x [T], p: &Piece, room: &mut Room<'_, T>) {
     let [rows, cols] = c.grid;
-    for (i, image) in images.clone().enumerate() {
-        let x = &x[(image * c.groups + group) * pixels..][..pixels];
+    for (i, image) in p.images.clone().enumerate() {
         if !c.packed {
-            load(c, x, row, &mut room.strip[i * c.planes_len()..]);
+            load(c, planes(image), p.row, &mut room.strip[i * c.planes_len()..]);
             continue;
         }
-        load(c, x, row, room.strip);
-        let mut to = room.cols.chunks_exact_mut(c.columns());
-        c.each_tap([0, 0], |_, _, off| {
-            if let Some(to) = to.next() {
-                copy_rows(&room.strip[off..], c.pitch, &mut to[i * rows * cols..], cols, cols, rows);
-            }
-        });
+        load(c, planes(image), p.row, room.strip);
+        for (off, to) in room.offs.iter().zip(room.cols.chunks_exact_mut(c.columns())) {
+            copy_rows(&room.strip[*off as usize..], c.pitch, &mut to[i * rows * cols..], cols, cols, rows);
+        }
     }
     if c.packed {
-        let used = images.len() * rows * cols;
+        let used = p.images.len() * rows * cols;
         room.cols.chunks_exact_mut(c.columns()).for_each(|col| col[used..].fill(T::ZERO));
     }
 }
 
-/// Copies up to eight channels of dy, with zeros where the vectors reach past a row.
-fn load_dy<T: Float>(c: &Corr, dy: &[T], images: &Range<usize>, channels: Range<usize>, row: usize, to: &mut [T]) {
-    let [pitch, plane] = dy_pitch(c);
+/// Copies a block of channels of dy in the order in which `dots` reads them: `m` vectors of the same positions side by
+/// side, zeros where a vector reaches past a row and where a channel does not exist.
+fn load_dy<T: Float>(c: &Corr, dy: &[T], p: &Piece, channels: Range<usize>, m: usize, to: &mut [T]) {
+    let (steps, l) = (steps::<T>(c), lanes::<T>());
     let ([h, cols], all) = (c.grid, c.groups * c.dst_c);
-    let rows = c.band.min(h - row);
-    to.fill(T::ZERO);
-    for (i, image) in images.clone().enumerate() {
-        for (m, channel) in channels.clone().enumerate() {
-            let from = &dy[((image * all + channel) * h + row) * cols..][..rows * cols];
-            if c.packed {
-                to[m * plane + i * rows * cols..][..rows * cols].copy_from_slice(from);
-            } else {
-                copy_rows(from, cols, &mut to[(i * 8 + m) * plane..], pitch, cols, rows);
+    let rows = c.band.min(h - p.row);
+    let row_len = steps * m * l;
+    let plane = |image: usize, channel: usize| &dy[((image * all + channel) * h + p.row) * cols..][..rows * cols];
+    if c.packed {
+        let (to, line) = to.split_at_mut(row_len);
+        let line = &mut line[..c.columns()];
+        clear(line);
+        if channels.len() < m {
+            clear(to);
+        }
+        for (i, channel) in channels.enumerate() {
+            for (image, line) in p.images.clone().zip(line.chunks_exact_mut(rows * cols)) {
+                line.copy_from_slice(plane(image, channel));
+            }
+            interleave(line, i, m, l, to);
+        }
+    } else {
+        let to = &mut to[..p.images.len() * rows * row_len];
+        if channels.len() < m {
+            clear(to);
+        }
+        for (image, to) in p.images.clone().zip(to.chunks_exact_mut(rows * row_len)) {
+            for (i, channel) in channels.clone().enumerate() {
+                for (from, to) in plane(image, channel).chunks_exact(cols).zip(to.chunks_exact_mut(row_len)) {
+                    interleave(from, i, m, l, to);
+                }
             }
         }
+    }
+}
+
+/// Writes a row, cut into vectors, as the `i`-th of every `m` vectors; the last one ends in zeros.
+fn interleave<T: Float>(from: &[T], i: usize, m: usize, l: usize, to: &mut [T]) {
+    for (from, to) in from.chunks(l).zip(to.chunks_exact_mut(m * l)) {
+        let to = &mut to[i * l..][..l];
+        if from.len() < l {
+            to.fill(T::ZERO);
+        }
+        copy_rows(from, l, to, l, from.len(), 1);
     }
 }
 
@@ -178,5 +219,5 @@ pub(super) fn combine<T: Float>(parts: &[T], len: usize, from: usize, dw: &mut [
     }
 }
 
-/// Slack is part of [`strip_len`]; dots read at most one vector past a row.
+/// `dots` reads at most one vector past a row.
 const _: () = assert!(SLACK >= LANES);

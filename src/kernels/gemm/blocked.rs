@@ -83,7 +83,7 @@ pub fn product<T: GemmFloat>(
         for pc in (0..g.k).step_by(plan.kc) {
             let k = plan.kc.min(g.k - pc);
             let a = View { data: &p.a[ic * g.a.row + pc * g.a.col..], row: g.a.row, col: g.a.col };
-            let a = if plan.pack_a { pack_a(a, rows, k, scratch_a) } else { a };
+            let a = if plan.pack_a { pack_a(level, a, rows, k, scratch_a) } else { a };
             for jc in (0..g.n).step_by(plan.nc) {
                 let cols = plan.nc.min(g.n - jc);
                 let b = View { data: &p.b[pc * g.b.row + jc * g.b.col..], row: g.b.row, col: g.b.col };
@@ -123,7 +123,7 @@ fn strips<T: GemmFloat>(level: Level, a: &View<'_, T>, b: View<'_, T>, part: Par
         let strip = match buffer.as_deref_mut() {
             Some(buffer) => {
                 let block = Block { src: from, outer_step: b.row, inner_step: b.col, outer: k, inner: width };
-                pack(block, buffer, width);
+                pack(level, block, buffer, width);
                 View { data: &*buffer, row: width, col: 1 }
             }
             None => View { data: from, row: b.row, col: 1 },
@@ -154,13 +154,13 @@ fn strips<T: GemmFloat>(level: Level, a: &View<'_, T>, b: View<'_, T>, part: Par
 }
 
 /// Copies a block of A, keeping its adjacent elements adjacent.
-fn pack_a<'a, T: GemmFloat>(a: View<'_, T>, rows: usize, k: usize, to: &'a mut [T]) -> View<'a, T> {
+fn pack_a<'a, T: GemmFloat>(level: Level, a: View<'_, T>, rows: usize, k: usize, to: &'a mut [T]) -> View<'a, T> {
     if a.row == 1 {
         let step = rows + PAD;
-        pack(Block { src: a.data, outer_step: a.col, inner_step: 1, outer: k, inner: rows }, to, step);
+        pack(level, Block { src: a.data, outer_step: a.col, inner_step: 1, outer: k, inner: rows }, to, step);
         return View { data: to, row: 1, col: step };
     }
     let step = k + PAD;
-    pack(Block { src: a.data, outer_step: a.row, inner_step: a.col, outer: rows, inner: k }, to, step);
+    pack(level, Block { src: a.data, outer_step: a.row, inner_step: a.col, outer: rows, inner: k }, to, step);
     View { data: to, row: step, col: 1 }
 }

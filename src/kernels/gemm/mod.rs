@@ -14,6 +14,8 @@ mod epilogue;
 mod order;
 mod pack;
 mod portable;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod square;
 #[cfg(test)]
 mod tests;
 mod tile;

@@ -8,14 +8,6 @@ use crate::kernels::float::Float;
 /// The lanes of a dot product fill one cache line: sixteen for `f32`, eight for `f64`.
 pub const LANES_BYTES: usize = 64;
 
-/// Adds the products after the last whole block: one for each of the first lanes.
-#[inline(always)]
-pub fn tail<T: Float>(lanes: &mut [T], x: &[T], y: &[T]) {
-    for ((l, x), y) in lanes.iter_mut().zip(x).zip(y) {
-        *l = x.mul_add(*y, *l);
-    }
-}
-
 /// The sum of the lanes.
 #[inline(always)]
 pub fn fold<T: Float, const L: usize>(mut lanes: [T; L]) -> T {

@@ -63,3 +63,19 @@ pub fn dots<T: Float>(d: Dots<'_, T>) {
         *out = if d.add { *out + sum } else { sum };
     }
 }
+
+/// Side of the squares that a transposing copy moves: both sides of one stay in L1.
+const SIDE: usize = 16;
+
+/// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`.
+pub fn transpose<T: Float>(from: &[T], step: usize, to: &mut [T], to_step: usize, outer: usize, inner: usize) {
+    for o in (0..outer).step_by(SIDE) {
+        let lines = SIDE.min(outer - o);
+        for i in 0..inner {
+            let line = &from[i * step + o..][..lines];
+            for (to, from) in to[o * to_step + i..].iter_mut().step_by(to_step).zip(line) {
+                *to = *from;
+            }
+        }
+    }
+}

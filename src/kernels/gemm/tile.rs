@@ -7,6 +7,8 @@
 //! Only `blocked`, `vector` and `portable` beside it may use it.
 
 use super::portable;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::square;
 use crate::kernels::float::Float;
 use crate::kernels::simd::{self, Isa};
 
@@ -98,6 +100,9 @@ pub trait GemmFloat: Float {
     /// Computes dot products.
     #[doc(hidden)]
     fn dots(level: Level, d: Dots<'_, Self>);
+    /// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`.
+    #[doc(hidden)]
+    fn transpose(level: Level, from: &[Self], step: usize, to: &mut [Self], to_step: usize, outer: usize, inner: usize);
 }
 
 /// Widths (in vectors) that tiles of `rows` rows come in; accumulators, one row of B and one element of A must fit
@@ -149,13 +154,27 @@ fn width_of<T>(level: Level, rows: usize, cols: usize) -> usize {
     (vectors * lanes).min(cols)
 }
 
+/// Repeats a block for each row of a tile, unrolled in the source: accumulators stay in registers only where every index
+/// is a constant, and the compiler's own unrolling gives up on the larger tiles.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+macro_rules! each_row {
+    ($i:ident in $rows:ident $body:block) => { each_row!(@ $i $rows $body 0 1 2 3 4 5 6 7 8 9 10 11 12 13) };
+    (@ $i:ident $rows:ident $body:block $($row:literal)+) => {
+        $(if $row < $rows {
+            const $i: usize = $row;
+            $body
+        })+
+    };
+}
+
 /// The kernels of one instruction set and element type, and the choice among them by the tile's size.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! kernels {
-    ($name:ident, $features:literal, $t:ident, $lanes:literal, $acc:literal, [$($rows:literal: $($vectors:literal)+),+ $(,)?],
+    ($name:ident, $features:literal, $t:ident, $lanes:literal, $by:literal, $half:ident, $add:ident, $sums:ident, [$($rows:literal: $($vectors:literal)+),+ $(,)?],
      $zero:ident, $splat:ident, $fma:ident, $load:ident, $store:ident, $mask:expr, $load_part:expr, $store_part:expr) => {
         mod $name {
-            use super::super::order;
+            use super::super::order::LANES_BYTES;
+            use super::super::square;
             use super::{Dots, Tile};
             use std::arch::x86_64::*;
 
@@ -167,6 +186,9 @@ macro_rules! kernels {
                 let (mut a, mut b, c) = (t.a.as_ptr(), t.b.as_ptr(), t.c.as_mut_ptr());
                 let (a_row, a_col, b_row, c_row) = (t.a_row, t.a_col, t.b_row, t.c_row);
                 let mut acc = [[$zero(); NV]; MR];
+                // Rows are addressed from every third one. Hiding that those are equally far apart keeps the compiler
+                // from finding each row by adding to the one before: a chain as long as the tile's arithmetic.
+                let third: [usize; 5] = std::hint::black_box(std::array::from_fn(|i| i * 3 * a_row));
                 // SAFETY: `fits` holds: row i < MR and column p < k of A, row p of B and row i of C with `cols` columns
                 // lie inside the slices. Whole vectors end at or before `cols`; the last one is cut there by `mask`
                 // (it is whole if `PART` is false). The pointers advance by wrapping, so they may pass the end unread.
@@ -176,32 +198,32 @@ macro_rules! kernels {
                         if PART && j == NV - 1 { $load_part(p.add(j * $lanes), mask) } else { $load(p.add(j * $lanes)) }
                     };
                     if t.add {
-                        for i in 0..MR {
+                        each_row!(I in MR {
                             for j in 0..NV {
-                                acc[i][j] = load(c.add(i * c_row), j);
+                                acc[I][j] = load(c.add(I * c_row), j);
                             }
-                        }
+                        });
                     }
                     for _ in 0..t.k {
                         let mut row = [$zero(); NV];
                         for j in 0..NV {
                             row[j] = load(b, j);
                         }
-                        for i in 0..MR {
-                            let x = $splat(*a.add(i * a_row));
+                        each_row!(I in MR {
+                            let x = $splat(*a.add(third[I / 3] + I % 3 * a_row));
                             for j in 0..NV {
-                                acc[i][j] = $fma(x, row[j], acc[i][j]);
+                                acc[I][j] = $fma(x, row[j], acc[I][j]);
                             }
-                        }
+                        });
                         a = a.wrapping_add(a_col);
                         b = b.wrapping_add(b_row);
                     }
-                    for i in 0..MR {
+                    each_row!(I in MR {
                         for j in 0..NV {
-                            let p = c.add(i * c_row + j * $lanes);
-                            if PART && j == NV - 1 { $store_part(p, mask, acc[i][j]) } else { $store(p, acc[i][j]) }
+                            let p = c.add(I * c_row + j * $lanes);
+                            if PART && j == NV - 1 { $store_part(p, mask, acc[I][j]) } else { $store(p, acc[I][j]) }
                         }
-                    }
+                    });
                 }
             }
 
@@ -216,48 +238,66 @@ macro_rules! kernels {
                 }
             }
 
-            /// `J` dot products at once, in the lanes that `order` names.
+            /// The lanes of `J` dot products, those of a cache line folded to 32 bytes.
             #[target_feature(enable = $features)]
-            fn dots_by<const J: usize>(x: &[$t], rows: &[$t], step: usize, out: &mut [$t], add: bool) {
-                const NV: usize = order::LANES_BYTES / size_of::<$t>() / $lanes;
-                const L: usize = NV * $lanes;
+            #[inline]
+            fn lanes<const J: usize>(x: &[$t], rows: &[$t], step: usize) -> [$half; J] {
+                const NV: usize = LANES_BYTES / size_of::<$t>() / $lanes;
                 let k = x.len();
-                assert!(k >= 1 && out.len() == J && rows.len() >= (J - 1) * step + k);
+                assert!(k >= 1 && rows.len() >= (J - 1) * step + k);
                 let mut acc = [[$zero(); NV]; J];
-                let whole = k / L * L;
-                // SAFETY: row j < J has k elements from `j * step`; whole blocks end at `whole` ≤ k.
+                // SAFETY: row j < J has k elements from `j * step`; whole vectors end at or before k, and the others
+                // are cut there.
                 #[allow(unsafe_code)]
                 unsafe {
-                    for p in (0..whole).step_by(L) {
+                    let (x, rows) = (x.as_ptr(), rows.as_ptr());
+                    let mut p = 0;
+                    while p + NV * $lanes <= k {
                         for v in 0..NV {
-                            let xv = $load(x.as_ptr().add(p + v * $lanes));
+                            let xv = $load(x.add(p + v * $lanes));
                             for j in 0..J {
-                                let m = $load(rows.as_ptr().add(j * step + p + v * $lanes));
-                                acc[j][v] = $fma(xv, m, acc[j][v]);
+                                acc[j][v] = $fma(xv, $load(rows.add(j * step + p + v * $lanes)), acc[j][v]);
                             }
+                        }
+                        p += NV * $lanes;
+                    }
+                    for v in 0..NV {
+                        if p < k {
+                            let mask = $mask((k - p).min($lanes));
+                            let xv = $load_part(x.add(p), mask);
+                            for j in 0..J {
+                                acc[j][v] = $fma(xv, $load_part(rows.add(j * step + p), mask), acc[j][v]);
+                            }
+                            p += $lanes;
                         }
                     }
                 }
-                for j in 0..J {
-                    let mut lanes: [$t; L] = bytemuck::cast(acc[j]);
-                    order::tail(&mut lanes, &x[whole..], &rows[j * step + whole..j * step + k]);
-                    let sum = order::fold(lanes);
-                    out[j] = if add { out[j] + sum } else { sum };
-                }
+                acc.map(|acc| {
+                    let [low, high]: [$half; 2] = bytemuck::cast(acc);
+                    $add(low, high)
+                })
             }
 
             /// Computes any number of dot products.
             #[target_feature(enable = $features)]
             pub(super) fn dots(d: Dots<'_, $t>) {
-                let (blocks, rest) = d.out.as_chunks_mut::<$acc>();
-                let mut at = 0;
-                for out in blocks {
-                    dots_by::<$acc>(d.x, &d.rows[at * d.step..], d.step, out, d.add);
-                    at += $acc;
-                }
-                for out in rest {
-                    dots_by::<1>(d.x, &d.rows[at * d.step..], d.step, std::slice::from_mut(out), d.add);
-                    at += 1;
+                const J: usize = 32 / size_of::<$t>();
+                for (at, out) in d.out.chunks_mut(J).enumerate() {
+                    let rows = &d.rows[at * J * d.step..];
+                    let mut parts: [$half; J] = bytemuck::cast([<$t>::default(); J * J]);
+                    if out.len() == J {
+                        for (j, parts) in parts.as_chunks_mut::<$by>().0.iter_mut().enumerate() {
+                            *parts = lanes(d.x, &rows[j * $by * d.step..], d.step);
+                        }
+                    } else {
+                        for j in 0..out.len() {
+                            [parts[j]] = lanes::<1>(d.x, &rows[j * d.step..], d.step);
+                        }
+                    }
+                    let sums: [$t; J] = bytemuck::cast(square::$sums(parts));
+                    for (out, sum) in out.iter_mut().zip(sums) {
+                        *out = if d.add { *out + sum } else { sum };
+                    }
                 }
             }
         }
@@ -266,8 +306,8 @@ macro_rules! kernels {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! avx512 {
-    ($name:ident, $t:ident, $lanes:literal, $($op:tt)+) => {
-        kernels!($name, "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma", $t, $lanes, 8,
+    ($name:ident, $t:ident, $lanes:literal, $by:literal, $half:ident, $add:ident, $sums:ident, $($op:tt)+) => {
+        kernels!($name, "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma", $t, $lanes, $by, $half, $add, $sums,
             [1: 1 2 3 4 8, 2: 1 2 3 4 8, 3: 1 2 3 4 8, 4: 1 2 3 4, 5: 1 2 3 4, 6: 1 2 3 4, 7: 1 2 3, 8: 1 2 3, 9: 1 2 3,
              10: 1 2, 11: 1 2, 12: 1 2, 13: 1 2, 14: 1 2],
             $($op)+);
@@ -275,8 +315,8 @@ macro_rules! avx512 {
 }
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! avx2 {
-    ($name:ident, $t:ident, $lanes:literal, $($op:tt)+) => {
-        kernels!($name, "avx2,fma", $t, $lanes, 4,
+    ($name:ident, $t:ident, $lanes:literal, $by:literal, $half:ident, $add:ident, $sums:ident, $($op:tt)+) => {
+        kernels!($name, "avx2,fma", $t, $lanes, $by, $half, $add, $sums,
             [1: 1 2 3 4 8, 2: 1 2 3 4, 3: 1 2 3 4, 4: 1 2 3, 5: 1 2, 6: 1 2], $($op)+);
     };
 }
@@ -286,12 +326,16 @@ avx512!(
     v4_f32,
     f32,
     16,
+    8,
+    __m256,
+    _mm256_add_ps,
+    sums_f32,
     _mm512_setzero_ps,
     _mm512_set1_ps,
     _mm512_fmadd_ps,
     _mm512_loadu_ps,
     _mm512_storeu_ps,
-    |n: usize| 0xffffu16 >> (16 - n),
+    |n: usize| ((1u32 << n) - 1) as u16,
     |p, m| _mm512_maskz_loadu_ps(m, p),
     |p, m, v| _mm512_mask_storeu_ps(p, m, v)
 );
@@ -300,12 +344,16 @@ avx512!(
     v4_f64,
     f64,
     8,
+    4,
+    __m256d,
+    _mm256_add_pd,
+    sums_f64,
     _mm512_setzero_pd,
     _mm512_set1_pd,
     _mm512_fmadd_pd,
     _mm512_loadu_pd,
     _mm512_storeu_pd,
-    |n: usize| 0xffu8 >> (8 - n),
+    |n: usize| ((1u32 << n) - 1) as u8,
     |p, m| _mm512_maskz_loadu_pd(m, p),
     |p, m, v| _mm512_mask_storeu_pd(p, m, v)
 );
@@ -314,6 +362,10 @@ avx2!(
     v3_f32,
     f32,
     8,
+    4,
+    __m256,
+    _mm256_add_ps,
+    sums_f32,
     _mm256_setzero_ps,
     _mm256_set1_ps,
     _mm256_fmadd_ps,
@@ -328,6 +380,10 @@ avx2!(
     v3_f64,
     f64,
     4,
+    4,
+    __m256d,
+    _mm256_add_pd,
+    sums_f64,
     _mm256_setzero_pd,
     _mm256_set1_pd,
     _mm256_fmadd_pd,
@@ -339,7 +395,7 @@ avx2!(
 );
 
 macro_rules! gemm_float {
-    ($t:ident, $v4:ident, $v3:ident) => {
+    ($t:ident, $v4:ident, $v3:ident, $transpose:ident) => {
         impl GemmFloat for $t {
             fn shape(level: Level, rows: usize) -> (usize, usize) {
                 shape_of::<$t>(level, rows)
@@ -375,9 +431,26 @@ macro_rules! gemm_float {
                     _ => portable::dots(d),
                 }
             }
+            fn transpose(
+                Level(isa): Level,
+                from: &[$t],
+                step: usize,
+                to: &mut [$t],
+                to_step: usize,
+                outer: usize,
+                inner: usize,
+            ) {
+                match isa {
+                    // SAFETY: a `Level` is never more than what `detect` saw on this CPU.
+                    #[cfg(all(target_arch = "x86_64", not(miri)))]
+                    #[allow(unsafe_code)]
+                    Isa::Avx512 | Isa::Avx2 => unsafe { square::$transpose(from, step, to, to_step, outer, inner) },
+                    _ => portable::transpose(from, step, to, to_step, outer, inner),
+                }
+            }
         }
     };
 }
 
-gemm_float!(f32, v4_f32, v3_f32);
-gemm_float!(f64, v4_f64, v3_f64);
+gemm_float!(f32, v4_f32, v3_f32, copy_f32);
+gemm_float!(f64, v4_f64, v3_f64, copy_f64);

@@ -61,7 +61,7 @@ impl Vector {
             &x[..self.k]
         } else {
             let to = &mut scratch[..self.k];
-            pack(Block { src: x, outer_step: 0, inner_step: self.x_step, outer: 1, inner: self.k }, to, self.k);
+            pack(level, Block { src: x, outer_step: 0, inner_step: self.x_step, outer: 1, inner: self.k }, to, self.k);
             to
         };
         T::dots(level, Dots { x, rows: m, step: self.n_step, out, add });

@@ -1,3 +1,6 @@
+//! Tests of the kernels in `index.rs`: against naive loops in f64, at the edges of shapes and values, in 1, 2, 3 and 7
+//! unit ranges (see `harness`).
+
 use super::*;
 use crate::kernels::abi::Kernel;
 use crate::kernels::harness::{In, Out, Outcome, get, noise, run};

@@ -1,3 +1,6 @@
+//! Tests of the kernels in `reduce.rs`: against naive loops in f64, at the edges of shapes and values, in 1, 2, 3 and 7
+//! unit ranges (see `harness`).
+
 use super::*;
 use crate::kernels::abi::Kernel;
 use crate::kernels::harness::{In, Out, close, get, noise, noise32, run};
@@ -167,4 +170,23 @@ fn params_survive_words() {
     assert_eq!(Partial::from_words(&part.to_words()), part);
     assert_eq!(Reduce::from_words(&p.last.to_words()), p.last);
     assert_eq!((part.chunks(), p.last.n, p.last.divisor), (18, 18, 70000));
+}
+
+#[test]
+fn every_instruction_set_gives_the_same_bits() {
+    use crate::kernels::simd::{Isa, detect, limit};
+    let (x, y) = (noise32(30_000, 1), noise32(30_000, 2));
+    let all = || {
+        let (mut columns, mut narrow) = ([0f32; 100], [0f32; 3]);
+        tree::columns(tree::Sum, &x, 300, 100, &mut columns);
+        tree::narrow(tree::Squares, &x, &mut narrow);
+        let single = [tree::row(tree::Sum, &x), tree::dot_from(&x, &y, 0.3), row_logsumexp(&x)];
+        columns.iter().chain(&narrow).chain(&single).map(|x| x.to_bits()).collect::<Vec<_>>()
+    };
+    let best = all();
+    for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
+        limit(isa);
+        assert_eq!(all(), best);
+    }
+    limit(detect());
 }

@@ -57,6 +57,12 @@ pub(super) fn fill(elem: Elem, [x, y]: [f64; 2], dst: &mut [u8]) {
     }
 }
 
+/// The elements of a tile. A missing operand is empty, and then need not be aligned.
+#[inline]
+fn view<T: Pod>(bytes: &[u8]) -> &[T] {
+    if bytes.is_empty() { &[] } else { cast_slice(bytes) }
+}
+
 fn choose<T: Pod>(dst: &mut [u8], a: &[u8], b: &[u8], c: &[u8]) {
     select::<T>(cast_slice_mut(dst), a, cast_slice(b), cast_slice(c));
 }
@@ -74,7 +80,7 @@ fn compare<T: Number>(op: Op, dst: &mut [u8], a: &[T], b: &[T]) {
 
 fn float<T: Real + Number>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8]) {
     let (op, [p, q]) = (step.op, step.imm);
-    let (a, b) = (cast_slice::<u8, T>(a), cast_slice::<u8, T>(b));
+    let (a, b) = (view::<T>(a), view::<T>(b));
     if op.compares() {
         return compare(op, dst, a, b);
     }
@@ -121,7 +127,7 @@ fn float<T: Real + Number>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8]) 
 
 fn int<T: Int>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8]) -> Option<usize> {
     let (op, [p, q]) = (step.op, step.imm);
-    let (a, b) = (cast_slice::<u8, T>(a), cast_slice::<u8, T>(b));
+    let (a, b) = (view::<T>(a), view::<T>(b));
     if op.compares() {
         compare(op, dst, a, b);
         return None;

@@ -31,7 +31,8 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     None,
-    Input(u16),
+    /// An input, and the slot that holds its tile when it is not read where it lies.
+    Input(u16, u16),
     Slot(u16),
     Out(u16),
 }
@@ -40,7 +41,7 @@ impl Place {
     fn word(self) -> Word {
         match self {
             Place::None => 0,
-            Place::Input(i) => 1 << 14 | Word::from(i),
+            Place::Input(i, s) => 1 << 14 | Word::from(i) << 10 | Word::from(s),
             Place::Slot(s) => 2 << 14 | Word::from(s),
             Place::Out(j) => 3 << 14 | Word::from(j),
         }
@@ -51,7 +52,7 @@ impl Place {
         let at = (w & 0x3fff) as u16;
         match w >> 14 & 3 {
             0 => Place::None,
-            1 => Place::Input(at),
+            1 => Place::Input(at >> 10, at & 0x3ff),
             2 => Place::Slot(at),
             _ => Place::Out(at),
         }
@@ -61,7 +62,6 @@ impl Place {
 const HEAD: usize = 2;
 const INPUT: usize = 3;
 const STEP: usize = 4;
-const NO_SLOT: Word = 0xffff;
 
 fn encode_step(words: &mut Vec<Word>, step: &Step, to: Place, args: &[Place; 3]) {
     words.push(step.op as Word | (step.elem as Word) << 8 | (step.out as Word) << 16 | to.word() << 32);
@@ -72,12 +72,13 @@ fn encode_step(words: &mut Vec<Word>, step: &Step, to: Place, args: &[Place; 3])
 /// The words of a plan.
 pub(super) fn encode(plan: &Plan) -> Vec<Word> {
     let counts = [plan.inputs.len(), plan.once.len(), plan.steps.len(), plan.outputs.len()];
-    let packed = counts.iter().rev().fold(0, |w, n| w << 12 | *n as Word);
-    let mut words = vec![plan.len as Word, packed | (plan.lines as Word) << 48];
+    let packed = counts.iter().rev().fold(0, |w, n| w << 10 | *n as Word);
+    let direct = counts[1..] == [0, 1, 1] && plan.inputs.iter().all(|(kind, ..)| *kind == Kind::Full);
+    let mut words = vec![plan.len as Word, packed | (direct as Word) << 47 | (plan.lines as Word) << 48];
     let body = INPUT * counts[0] + STEP * (counts[1] + counts[2]) + counts[3];
     let mut tail: Vec<Word> = Vec::new();
     for (kind, elem, slot) in &plan.inputs {
-        let slot = slot.map_or(NO_SLOT, Word::from);
+        let slot = slot.map_or(0, Word::from);
         let (code, x, y) = match kind {
             Kind::Unused => (0, 0, 0),
             Kind::Full => (1, 0, 0),
@@ -138,7 +139,8 @@ fn elem(w: Word) -> Elem {
 #[derive(Clone, Copy)]
 pub(super) struct InputCode<'a> {
     pub elem: Elem,
-    pub slot: Option<usize>,
+    /// Where its tile goes when it is not read where it lies.
+    pub slot: usize,
     pub access: AccessCode<'a>,
 }
 
@@ -176,7 +178,7 @@ impl<'a> Code<'a> {
 
     #[inline]
     fn count(self, k: usize) -> usize {
-        (self.words[1] >> (12 * k) & 0xfff) as usize
+        (self.words[1] >> (10 * k) & 0x3ff) as usize
     }
 
     #[inline]
@@ -194,6 +196,12 @@ impl<'a> Code<'a> {
         self.count(2)
     }
 
+    /// Whether this is one step from whole inputs, in the order of its operands or not, to one output.
+    #[inline]
+    pub(super) fn direct(self) -> bool {
+        self.words[1] >> 47 & 1 != 0
+    }
+
     /// Lines of a slot.
     #[inline]
     pub(super) fn lines(self) -> usize {
@@ -203,7 +211,7 @@ impl<'a> Code<'a> {
     #[inline]
     pub(super) fn input(self, i: usize) -> InputCode<'a> {
         let w = &self.words[HEAD + INPUT * i..][..INPUT];
-        let slot = w[0] >> 16 & 0xffff;
+        let slot = (w[0] >> 16) as usize;
         let access = match w[0] & 0xff {
             0 => AccessCode::Unused,
             1 => AccessCode::Full,
@@ -215,7 +223,7 @@ impl<'a> Code<'a> {
                 AccessCode::Strided { base: w[1] as usize, walk }
             }
         };
-        InputCode { elem: elem(w[0] >> 8), slot: (slot != NO_SLOT).then_some(slot as usize), access }
+        InputCode { elem: elem(w[0] >> 8), slot, access }
     }
 
     /// The constants.

@@ -133,7 +133,6 @@ impl Plan {
         for (i, input) in p.inputs.iter().enumerate() {
             let kind = if life[i].end == 0 { Kind::Unused } else { normal(&input.access, p.len) };
             let slot = once(&kind).then(|| slots.take(input.elem));
-            place[i] = Place::Input(i as u16);
             plan.inputs.push((kind, input.elem, slot));
         }
         for (s, step) in steps.iter().enumerate() {
@@ -149,6 +148,9 @@ impl Plan {
             if slot.is_none() && *kind != Kind::Unused && (*kind != Kind::Full || inplace) {
                 *slot = Some(slots.take(*elem));
             }
+        }
+        for (i, (.., slot)) in plan.inputs.iter().enumerate() {
+            place[i] = Place::Input(i as u16, slot.unwrap_or(0));
         }
         plan.place_steps(p.inputs.len(), &steps, &life, &mut place, &mut slots, once);
         plan.slots = slots.count;
@@ -191,7 +193,7 @@ impl Plan {
                 }
                 match place[a] {
                     Place::Slot(slot) if steps[a - inputs].op != TileOp::Fill => slots.free.push(slot),
-                    Place::Input(i) => match &self.inputs[usize::from(i)] {
+                    Place::Input(i, _) => match &self.inputs[usize::from(i)] {
                         (kind, _, Some(slot)) if !once(kind) => slots.free.push(*slot),
                         _ => {}
                     },

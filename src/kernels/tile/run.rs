@@ -4,7 +4,7 @@
 //! is computed in.
 
 use super::apply::{apply, fill};
-use super::code::{AccessCode, Code, Place, StepCode};
+use super::code::{AccessCode, Code, InputCode, Place, StepCode};
 use super::load::{load, place};
 use super::program::{MAX_INPUTS, MAX_OUTPUTS, Program};
 use super::{TILE, UNIT, scratch_len};
@@ -32,9 +32,9 @@ impl Operands<'_> {
 }
 
 /// A call under way.
-struct Call<'a> {
-    code: Code<'a>,
-    ops: Operands<'a>,
+struct Call<'a, 'c> {
+    code: Code<'c>,
+    ops: &'c mut Operands<'a>,
     /// The current tile of each input where it lies in place; empty where it is in the input's slot.
     now: [&'a [u8]; MAX_INPUTS],
     /// Bytes of a slot.
@@ -50,47 +50,81 @@ struct Tile {
     n: usize,
 }
 
+/// Read operand `i` of `elem`, as bytes.
+#[inline]
+fn read<'a>(args: &Args<'a>, i: usize, elem: Elem) -> &'a [u8] {
+    match elem.size() {
+        1 => args.read::<u8>(i),
+        2 => cast_slice(args.read::<u16>(i)),
+        4 => cast_slice(args.read::<u32>(i)),
+        _ => cast_slice(args.read::<u64>(i)),
+    }
+}
+
+/// Written operand `j` of `elem`, as bytes.
+#[inline]
+fn write<'a>(args: &mut Args<'a>, j: usize, elem: Elem) -> &'a mut [u8] {
+    match elem.size() {
+        1 => args.write::<u8>(j),
+        2 => cast_slice_mut(args.write::<u16>(j)),
+        4 => cast_slice_mut(args.write::<u32>(j)),
+        _ => cast_slice_mut(args.write::<u64>(j)),
+    }
+}
+
 /// The tile kernel. See the head of the module for its operands.
 pub fn run(args: &mut Args<'_>) {
     let code = Code::new(args.params());
+    if code.direct() && (0..code.inputs()).all(|i| args.inplace(i).is_none()) {
+        return run_direct(args, code);
+    }
     let mut ops = Operands::new();
     for i in 0..code.inputs() {
-        ops.inplace[i] = args.inplace(i).map(|j| j as u8);
-        if ops.inplace[i].is_none() {
-            ops.inputs[i] = match code.input(i).elem.size() {
-                1 => args.read::<u8>(i),
-                2 => cast_slice(args.read::<u16>(i)),
-                4 => cast_slice(args.read::<u32>(i)),
-                _ => cast_slice(args.read::<u64>(i)),
-            };
+        match args.inplace(i) {
+            Some(j) => ops.inplace[i] = Some(j as u8),
+            None => ops.inputs[i] = read(args, i, code.input(i).elem),
         }
     }
     for j in 0..code.outputs() {
-        ops.outs[j] = match code.output(j).size() {
-            1 => args.write::<u8>(j),
-            2 => cast_slice_mut(args.write::<u16>(j)),
-            4 => cast_slice_mut(args.write::<u32>(j)),
-            _ => cast_slice_mut(args.write::<u64>(j)),
-        };
+        ops.outs[j] = write(args, j, code.output(j));
     }
     if args.writes() > code.outputs() {
         ops.slots = cast_slice_mut(args.write::<Line>(code.outputs()));
     }
     let units = args.units();
-    execute(code, ops, units.start * UNIT, units.end * UNIT, &mut |element| args.fault(element));
+    execute(code, &mut ops, units.start * UNIT, units.end * UNIT, &mut |element| args.fault(element));
+}
+
+/// One step from whole inputs to one output: over the range in one piece, without slots.
+#[inline]
+fn run_direct(args: &mut Args<'_>, code: Code<'_>) {
+    let units = args.units();
+    let (lo, hi) = (units.start * UNIT, (units.end * UNIT).min(code.len()));
+    let Some(step) = code.step_codes().next().filter(|_| lo < hi) else { return };
+    let operand = |k: usize| match step.args[k] {
+        Place::Input(i, _) => {
+            let elem = step.op.operand(step.elem, k);
+            &read(args, usize::from(i), elem)[lo * elem.size()..hi * elem.size()]
+        }
+        _ => &[],
+    };
+    let (a, b, c) = (operand(0), operand(1), operand(2));
+    let dst = write(args, 0, step.out);
+    if let Some(element) = apply(&step, dst, a, b, c) {
+        args.fault(lo + element);
+    }
 }
 
 /// Computes elements `lo .. hi` of a program, `hi` cut to its length.
-pub(super) fn execute(code: Code<'_>, ops: Operands<'_>, lo: usize, hi: usize, fault: &mut dyn FnMut(usize)) {
+pub(super) fn execute(code: Code<'_>, ops: &mut Operands<'_>, lo: usize, hi: usize, fault: &mut dyn FnMut(usize)) {
     let hi = hi.min(code.len());
     if lo >= hi {
         return;
     }
     let mut call = Call { code, ops, now: [&[]; MAX_INPUTS], stride: code.lines() * LINE, lo };
-    // One step that needs no slot takes the range in one piece: its loop is the tile loop.
-    let piece = if call.prologue(hi) && code.steps() == 1 { hi - lo } else { TILE };
-    for at in (lo..hi).step_by(piece) {
-        let tile = Tile { at, n: piece.min(hi - at) };
+    call.prologue(hi);
+    for at in (lo..hi).step_by(TILE) {
+        let tile = Tile { at, n: TILE.min(hi - at) };
         call.load(tile);
         for step in code.step_codes() {
             if let Some(element) = call.step(&step, tile) {
@@ -100,9 +134,9 @@ pub(super) fn execute(code: Code<'_>, ops: Operands<'_>, lo: usize, hi: usize, f
     }
 }
 
-impl<'a> Call<'a> {
-    /// Fills the slots that serve every tile. True if no input needs a slot.
-    fn prologue(&mut self, hi: usize) -> bool {
+impl<'a> Call<'a, '_> {
+    /// Fills the slots that serve every tile.
+    fn prologue(&mut self, hi: usize) {
         let tile = Tile { at: self.lo, n: TILE.min(hi - self.lo) };
         for step in self.code.once_codes() {
             if let Place::Slot(s) = step.to {
@@ -110,21 +144,12 @@ impl<'a> Call<'a> {
                 fill(step.out, step.imm, slot);
             }
         }
-        let mut whole = true;
         for i in 0..self.code.inputs() {
             let input = self.code.input(i);
-            match input.access {
-                AccessCode::Unused => {}
-                AccessCode::Full => whole &= self.ops.inplace[i].is_none(),
-                _ => {
-                    whole = false;
-                    if once(input.access) {
-                        self.fetch(i, input.elem, input.access, input.slot, tile);
-                    }
-                }
+            if once(input.access) {
+                self.fetch(i, &input, tile);
             }
         }
-        whole
     }
 
     /// Finds or fetches this tile of every input.
@@ -141,29 +166,27 @@ impl<'a> Call<'a> {
                 (AccessCode::Full, Some(j)) => {
                     // Before any step writes: the bytes are about to be the output's.
                     let from = &self.ops.outs[usize::from(j)][(tile.at - self.lo) * size..][..tile.n * size];
-                    if let Some(slot) = input.slot {
-                        self.ops.slots[slot * self.stride..][..from.len()].copy_from_slice(from);
-                    }
+                    self.ops.slots[input.slot * self.stride..][..from.len()].copy_from_slice(from);
                 }
                 (access, _) if once(access) => {}
-                (access, _) => self.fetch(i, input.elem, access, input.slot, tile),
+                _ => self.fetch(i, &input, tile),
             }
         }
     }
 
-    fn fetch(&mut self, i: usize, elem: Elem, access: AccessCode<'_>, slot: Option<usize>, tile: Tile) {
-        let (src, size) = (self.ops.inputs[i], elem.size());
+    fn fetch(&mut self, i: usize, input: &InputCode<'_>, tile: Tile) {
+        let (src, size, access) = (self.ops.inputs[i], input.elem.size(), input.access);
         self.now[i] = &[];
         if let Some(at) = place(access, tile.at, tile.n) {
             self.now[i] = &src[at * size..(at + tile.n) * size];
-        } else if let Some(slot) = slot {
-            let dst = &mut self.ops.slots[slot * self.stride..][..tile.n * size];
-            match size {
-                1 => load::<u8>(dst, src, access, tile.at),
-                2 => load::<u16>(dst, src, access, tile.at),
-                4 => load::<u32>(dst, src, access, tile.at),
-                _ => load::<u64>(dst, src, access, tile.at),
-            }
+            return;
+        }
+        let dst = &mut self.ops.slots[input.slot * self.stride..][..tile.n * size];
+        match size {
+            1 => load::<u8>(dst, src, access, tile.at),
+            2 => load::<u16>(dst, src, access, tile.at),
+            4 => load::<u32>(dst, src, access, tile.at),
+            _ => load::<u64>(dst, src, access, tile.at),
         }
     }
 
@@ -171,53 +194,43 @@ impl<'a> Call<'a> {
     #[inline]
     fn step(&mut self, step: &StepCode, tile: Tile) -> Option<usize> {
         let from = tile.at - self.lo;
-        let cut = |j: usize| {
-            let size = self.code.output(j).size();
-            from * size..(from + tile.n) * size
-        };
+        let cut = |elem: Elem| from * elem.size()..(from + tile.n) * elem.size();
         // The result's bytes are split off; what is left on either side of them may be read.
         let (dst, slots, outs) = match step.to {
             Place::Out(j) => {
-                let j = usize::from(j);
-                let (low, rest) = self.ops.outs.split_at_mut(j);
+                let (low, rest) = self.ops.outs.split_at_mut(usize::from(j));
                 let (d, high) = rest.split_first_mut()?;
-                (&mut d[cut(j)], (&*self.ops.slots, &[][..], usize::MAX), (&*low, &*high, j))
+                (&mut d[cut(step.out)], (&*self.ops.slots, &[][..], usize::MAX), (&*low, &*high))
             }
             Place::Slot(s) => {
                 let s = usize::from(s);
                 let (low, rest) = self.ops.slots.split_at_mut(s * self.stride);
                 let (d, high) = rest.split_at_mut(self.stride);
-                (&mut d[..tile.n * step.out.size()], (&*low, &*high, s), (&self.ops.outs[..], &[][..], usize::MAX))
+                (&mut d[..tile.n * step.out.size()], (&*low, &*high, s), (&self.ops.outs[..], &[][..]))
             }
-            Place::None | Place::Input(_) => return None,
+            Place::None | Place::Input(..) => return None,
         };
-        let slot = |s: usize| {
-            if s < slots.2 {
-                &slots.0[s * self.stride..][..self.stride]
-            } else {
-                &slots.1[(s - slots.2 - 1) * self.stride..][..self.stride]
-            }
+        let slot = |s: u16| {
+            let s = usize::from(s);
+            let (part, s) = if s < slots.2 { (slots.0, s) } else { (slots.1, s - slots.2 - 1) };
+            &part[s * self.stride..(s + 1) * self.stride]
         };
-        let source = |p: Place| -> &[u8] {
-            match p {
+        let source = |k: usize| -> &[u8] {
+            match step.args[k] {
                 Place::None => &[],
-                Place::Slot(s) => slot(usize::from(s)),
+                Place::Slot(s) => slot(s),
+                Place::Input(i, s) => match self.now[usize::from(i)] {
+                    [] => slot(s),
+                    bytes => bytes,
+                },
                 Place::Out(j) => {
                     let j = usize::from(j);
-                    let whole = if j < outs.2 { &outs.0[j] } else { &outs.1[j - outs.2 - 1] };
-                    &whole[cut(j)]
-                }
-                Place::Input(i) => {
-                    let i = usize::from(i);
-                    match self.code.input(i).slot {
-                        Some(s) if self.now[i].is_empty() => slot(s),
-                        _ => self.now[i],
-                    }
+                    let whole = if j < outs.0.len() { &outs.0[j] } else { &outs.1[j - outs.0.len() - 1] };
+                    &whole[cut(step.op.operand(step.elem, k))]
                 }
             }
         };
-        let [a, b, c] = step.args;
-        apply(step, dst, source(a), source(b), source(c))
+        apply(step, dst, source(0), source(1), source(2))
     }
 }
 
@@ -256,7 +269,7 @@ pub fn eval(program: &Program, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> R
     }
     ops.slots = cast_slice_mut(&mut scratch);
     let mut first = None;
-    execute(code, ops, 0, program.len, &mut |e| first = Some(first.map_or(e, |f: usize| f.min(e))));
+    execute(code, &mut ops, 0, program.len, &mut |e| first = Some(first.map_or(e, |f: usize| f.min(e))));
     for (to, from) in outputs.iter_mut().zip(&outs) {
         let bytes: &[u8] = cast_slice(from);
         to.copy_from_slice(&bytes[..to.len()]);

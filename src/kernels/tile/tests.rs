@@ -1,1 +1,243 @@
-//! Tests.
+//! Every operation against a plain scalar form, every access against its definition, and the promises of the head:
+//! ranges, tiles, in-place operands and instruction sets change no bit.
+
+use super::code::Code;
+use super::run::{Operands, execute};
+use super::*;
+use crate::arena::tensor::{LINE, Line};
+use crate::kernels::elem::Elem;
+use crate::kernels::simd::{self, Isa};
+use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
+
+mod access;
+mod ops;
+
+/// Line-aligned bytes.
+#[derive(Clone)]
+struct Buffer {
+    lines: Vec<Line>,
+    len: usize,
+}
+
+impl Buffer {
+    fn zeroed(len: usize) -> Buffer {
+        Buffer { lines: vec![Line::zeroed(); len.div_ceil(LINE)], len }
+    }
+
+    fn of<T: bytemuck::Pod>(values: &[T]) -> Buffer {
+        let bytes: &[u8] = cast_slice(values);
+        let mut b = Buffer::zeroed(bytes.len());
+        b.bytes_mut().copy_from_slice(bytes);
+        b
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &cast_slice(&self.lines)[..self.len]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut cast_slice_mut(&mut self.lines)[..self.len]
+    }
+
+    fn values<T: bytemuck::Pod>(&self) -> &[T] {
+        cast_slice(self.bytes())
+    }
+}
+
+/// Runs a program in calls of `grain` units. `inplace` pairs an input with the output that starts as its bytes.
+fn run_in(p: &Program, inputs: &[Buffer], inplace: &[(usize, usize)], grain: usize) -> (Vec<Buffer>, Option<usize>) {
+    let words = p.to_words();
+    let code = Code::new(&words);
+    let mut outs: Vec<Buffer> = p.outputs.iter().map(|o| Buffer::zeroed(p.len * p.elem(*o).unwrap().size())).collect();
+    for (i, j) in inplace {
+        outs[*j] = inputs[*i].clone();
+    }
+    let mut scratch = Buffer::zeroed(scratch_len(p));
+    let mut first: Option<usize> = None;
+    let mut unit = 0;
+    while unit < units(p.len) {
+        let (lo, hi) = (unit * UNIT, ((unit + grain) * UNIT).min(p.len));
+        let mut ops = Operands::new();
+        for (i, b) in inputs.iter().enumerate() {
+            match inplace.iter().find(|(k, _)| *k == i) {
+                Some((_, j)) => ops.inplace[i] = Some(*j as u8),
+                None => ops.inputs[i] = b.bytes(),
+            }
+        }
+        for (j, b) in outs.iter_mut().enumerate() {
+            let size = p.elem(p.outputs[j]).unwrap().size();
+            ops.outs[j] = &mut b.bytes_mut()[lo * size..hi * size];
+        }
+        scratch.bytes_mut().fill(0xa5);
+        ops.slots = scratch.bytes_mut();
+        execute(code, &mut ops, lo, hi, &mut |e| first = Some(first.map_or(e, |f| f.min(e))));
+        unit += grain;
+    }
+    (outs, first)
+}
+
+/// A small generator, so that a failure repeats.
+struct Rng(u64);
+
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn float(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64 * 8.0 - 4.0
+    }
+}
+
+fn full(elem: Elem) -> Input {
+    Input { elem, access: Access::Full }
+}
+
+/// y = gelu(x·w + b)·r − s with every kind of broadcast, a comparison, a constant and three outputs.
+fn mixture(len: usize) -> (Program, Vec<Buffer>) {
+    let mut rng = Rng(7);
+    let mut floats = |n: usize| Buffer::of(&(0..n).map(|_| rng.float() as f32).collect::<Vec<_>>());
+    let row = 24;
+    let inputs = vec![floats(len), floats(1), floats(row), floats(len.div_ceil(row).max(1)), floats(len)];
+    let strided = Access::Strided { dims: vec![len], strides: vec![-1], base: len.saturating_sub(1) };
+    let input = |access| Input { elem: Elem::F32, access };
+    let step = |op, args: &[u16]| Step::new(op, Elem::F32, args, [0.25, 0.0]);
+    let p = Program {
+        inputs: vec![
+            full(Elem::F32),
+            input(Access::Scalar),
+            input(Access::Suffix(row)),
+            input(Access::Prefix(row)),
+            input(strided),
+        ],
+        steps: vec![
+            step(TileOp::Mul, &[0, 1]),
+            step(TileOp::Add, &[5, 2]),
+            step(TileOp::Gelu, &[6]),
+            step(TileOp::Fill, &[]),
+            step(TileOp::Mul, &[7, 3]),
+            step(TileOp::Sub, &[9, 4]),
+            step(TileOp::Gt, &[10, 8]),
+            Step::new(TileOp::Select, Elem::F32, &[11, 10, 8], [0.0; 2]),
+            step(TileOp::Exp, &[0]),
+        ],
+        outputs: vec![12, 11, 12],
+        len,
+    };
+    (p, inputs)
+}
+
+#[test]
+fn ranges_and_lengths_change_no_bit() {
+    for len in [0, 1, 31, TILE - 1, TILE, TILE + 1, UNIT - 1, UNIT, UNIT + 1, 7 * UNIT + 129] {
+        let (p, inputs) = mixture(len);
+        assert_eq!(p.check(), Ok(()));
+        let (want, _) = run_in(&p, &inputs, &[], usize::MAX / UNIT / 2);
+        for grain in [1, 2, 3, 7] {
+            let (got, _) = run_in(&p, &inputs, &[], grain);
+            for (g, w) in got.iter().zip(&want) {
+                assert_eq!(g.bytes(), w.bytes(), "length {len}, {grain} units a call");
+            }
+        }
+        assert_eq!(want[0].bytes(), want[2].bytes());
+        // The same element by element.
+        let short = len.min(600);
+        for e in (0..short).step_by(37) {
+            let x: Vec<&[f32]> = inputs.iter().map(|b| b.values::<f32>()).collect();
+            let hidden = x[0][e] * x[1][0] + x[2][e % 24];
+            let y = crate::kernels::vmath::gelu(hidden) * x[3][e / 24] - x[4][len - 1 - e];
+            let y = if y > 0.25 { y } else { 0.25 };
+            assert_eq!(y.to_bits(), want[0].values::<f32>()[e].to_bits());
+        }
+    }
+}
+
+#[test]
+fn in_place_is_out_of_place() {
+    let (p, inputs) = mixture(3 * UNIT + 5);
+    let (want, _) = run_in(&p, &inputs, &[], 1);
+    for pair in [(0, 0), (0, 2)] {
+        let (got, _) = run_in(&p, &inputs, &[pair], 2);
+        for (g, w) in got.iter().zip(&want) {
+            assert_eq!(g.bytes(), w.bytes());
+        }
+    }
+    // One step, and both operands written in place by two outputs.
+    let p = Program {
+        inputs: vec![full(Elem::F32), full(Elem::F32)],
+        steps: vec![Step::new(TileOp::Sub, Elem::F32, &[0, 1], [0.0; 2])],
+        outputs: vec![2, 0],
+        len: 2 * TILE + 3,
+    };
+    let ins: Vec<Buffer> =
+        (1..3).map(|k| Buffer::of(&(0..p.len).map(|i| (i * k % 97) as f32).collect::<Vec<_>>())).collect();
+    let (want, _) = run_in(&p, &ins, &[], 1);
+    for pairs in [&[(0, 0), (1, 1)][..], &[(0, 1), (1, 0)], &[(1, 0)], &[(0, 0)]] {
+        let (got, _) = run_in(&p, &ins, pairs, 1);
+        assert_eq!(got[0].bytes(), want[0].bytes());
+        assert_eq!(got[1].bytes(), want[1].bytes());
+    }
+}
+
+#[test]
+fn instruction_sets_agree() {
+    let (p, inputs) = mixture(UNIT + 77);
+    let (want, _) = run_in(&p, &inputs, &[], 1);
+    for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
+        simd::limit(isa);
+        let (got, _) = run_in(&p, &inputs, &[], 1);
+        for (g, w) in got.iter().zip(&want) {
+            assert_eq!(g.bytes(), w.bytes(), "{isa:?}");
+        }
+    }
+    simd::limit(simd::detect());
+}
+
+#[test]
+fn division_by_zero_names_the_first_element() {
+    let len = 3 * UNIT;
+    let mut divisor = vec![3i32; len];
+    divisor[2 * UNIT + 9] = 0;
+    divisor[UNIT + 700] = 0;
+    let p = Program {
+        inputs: vec![full(Elem::I32), full(Elem::I32)],
+        steps: vec![Step::new(TileOp::Div, Elem::I32, &[0, 1], [0.0; 2])],
+        outputs: vec![2],
+        len,
+    };
+    let ins = [Buffer::of(&vec![-7i32; len]), Buffer::of(&divisor)];
+    for grain in [1, 3] {
+        let (got, fault) = run_in(&p, &ins, &[], grain);
+        assert_eq!(fault, Some(UNIT + 700));
+        assert_eq!(got[0].values::<i32>()[UNIT + 700], 0);
+        assert_eq!(got[0].values::<i32>()[0], -2);
+    }
+    let mut out = vec![0u8; 4 * len];
+    assert_eq!(eval(&p, &[ins[0].bytes(), ins[1].bytes()], &mut [&mut out]), Err(UNIT + 700));
+}
+
+#[test]
+fn dead_steps_and_shared_slots() {
+    // A long chain needs few slots, and a step that nobody reads none at all.
+    let mut p = Program { inputs: vec![full(Elem::F32)], steps: vec![], outputs: vec![], len: 4 * TILE };
+    for s in 0..100u16 {
+        p.steps.push(Step::new(TileOp::Add, Elem::F32, &[s, s.saturating_sub(1)], [0.0; 2]));
+    }
+    p.steps.push(Step::new(TileOp::Exp, Elem::F64, &[0], [0.0; 2]));
+    assert!(p.check().is_err());
+    p.steps.pop();
+    p.steps.push(Step::new(TileOp::Exp, Elem::F32, &[0], [0.0; 2]));
+    p.outputs = vec![100];
+    assert!(scratch_len(&p) <= 5 * TILE * 4, "{}", scratch_len(&p));
+    let mut out = vec![0f32; p.len];
+    let x = vec![1e-15f32; p.len];
+    eval(&p, &[cast_slice(&x)], &mut [cast_slice_mut(&mut out)]).unwrap();
+    let (mut a, mut b) = (1e-15f32, 1e-15f32);
+    for _ in 0..100 {
+        (a, b) = (a + b, a);
+    }
+    assert_eq!(out, vec![a; p.len]);
+}

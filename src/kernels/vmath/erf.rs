@@ -2,14 +2,13 @@
 //!
 //! Both rest on Φ(−a) = e^(−a²/2) · mills(u) / (a + c), which keeps its relative accuracy down to underflow.
 
-use super::exp::exp;
+use super::exp::exp_less;
 use super::real::Real;
 
 /// e^(−h−l)·(the rest of Φ(−a)) for a ≥ 0, where h + l is a²/2 to twice the precision.
 #[inline(always)]
 fn upper<T: Real>(a: T, h: T, l: T) -> T {
-    let e = exp(-h);
-    let e = (-l).mul_add(e, e);
+    let e = exp_less(-h, l);
     let w = T::ONE / (a + T::MILLS_C);
     let u = (T::MILLS_C + T::MILLS_C).mul_add(-w, T::ONE);
     e * (w * T::mills(u))

@@ -12,20 +12,26 @@ fn cut<T: Real>(x: T, lo: T, hi: T) -> T {
     if x > hi { hi } else { x }
 }
 
-/// `(n + ROUND, eʳ − 1)` for x = n·ln 2 + r.
+/// `(n + ROUND, eʳ − 1)` for x − low = n·ln 2 + r.
 #[inline(always)]
-fn reduce<T: Real>(x: T) -> (T, T) {
+fn reduce<T: Real>(x: T, low: T) -> (T, T) {
     let t = x.mul_add(T::LOG2E, T::ROUND);
     let n = t - T::ROUND;
     let r = (-n).mul_add(T::LN2_HI, x);
-    let r = (-n).mul_add(T::LN2_LO, r);
+    let r = (-n).mul_add(T::LN2_LO, r) - low;
     (t, (r * r).mul_add(T::exp_tail(r), r))
 }
 
 /// eˣ. Largest error seen: f32 EXP32 ulp, f64 EXP64 ulp.
 #[inline(always)]
 pub fn exp<T: Real>(x: T) -> T {
-    let (t, p) = reduce(cut(x, T::EXP_RANGE.0, T::EXP_RANGE.1));
+    exp_less(x, T::ZERO)
+}
+
+/// e^(x − low) for a `low` below the last place of x.
+#[inline(always)]
+pub(super) fn exp_less<T: Real>(x: T, low: T) -> T {
+    let (t, p) = reduce(cut(x, T::EXP_RANGE.0, T::EXP_RANGE.1), low);
     // 2ⁿ in two factors, so that the largest and the subnormal results come out with one rounding.
     let n = t - T::ROUND;
     let half = n.mul_add(T::HALF, T::ROUND);
@@ -36,7 +42,7 @@ pub fn exp<T: Real>(x: T) -> T {
 /// eˣ − 1. Largest error seen: f32 EXPM132 ulp, f64 EXPM164 ulp.
 #[inline(always)]
 pub fn expm1<T: Real>(x: T) -> T {
-    let (t, p) = reduce(cut(x, T::EXPM1_LOW, T::EXP_RANGE.1));
+    let (t, p) = reduce(cut(x, T::EXPM1_LOW, T::EXP_RANGE.1), T::ZERO);
     // Half of the result, since 2ⁿ itself overflows just before the result does.
     let s = T::pow2(t - T::ONE);
     let y = s.mul_add(p, s - T::HALF) * T::TWO;
@@ -44,13 +50,24 @@ pub fn expm1<T: Real>(x: T) -> T {
     if x.abs() < T::MIN_POSITIVE + T::MIN_POSITIVE { x } else { y }
 }
 
-/// tanh x = e / (e + 2) with e = expm1(2x). Largest error seen: f32 TANH32 ulp, f64 TANH64 ulp.
+/// tanh x: a polynomial for |x| < 0.625, else 1 − 2 / (e²ˣ + 1).
+/// Largest error seen: f32 TANH32 ulp, f64 TANH64 ulp.
 #[inline(always)]
 pub fn tanh<T: Real>(x: T) -> T {
+    let z = x * x;
+    let small = (x * z).mul_add(T::tanh_tail(z), x);
     let a = x.abs();
-    let a = if a > T::TANH_HIGH { T::TANH_HIGH } else { a };
-    let e = expm1(a + a);
-    (e / (e + T::TWO)).with_sign(x)
+    let cut = if a > T::TANH_HIGH { T::TANH_HIGH } else { a };
+    let large = T::ONE - T::TWO / (exp_middle(cut + cut) + T::ONE);
+    let y = if a < T::TANH_SMALL { small } else { large };
+    y.with_sign(x)
+}
+
+/// eˣ where neither x nor eˣ leaves the normal range.
+#[inline(always)]
+fn exp_middle<T: Real>(x: T) -> T {
+    let (t, p) = reduce(x, T::ZERO);
+    (T::ONE + p) * T::pow2(t)
 }
 
 /// 1 / (1 + e⁻ˣ), accurate in both tails. Largest error seen: f32 SIGMOID32 ulp, f64 SIGMOID64 ulp.

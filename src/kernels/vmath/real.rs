@@ -28,6 +28,8 @@ pub trait Real: Float {
     const EXP_RANGE: (Self, Self);
     /// Below this `expm1` is −1.
     const EXPM1_LOW: Self;
+    /// Below this `tanh` is a polynomial.
+    const TANH_SMALL: Self;
     /// Above this `tanh` is 1.
     const TANH_HIGH: Self;
     /// Above this `erf` is 1.
@@ -58,6 +60,8 @@ pub trait Real: Float {
     fn exp_tail(r: Self) -> Self;
     /// p with 2 atanh(s) = 2s + s³·p(s²), |s| ≤ 0.1716.
     fn log_tail(z: Self) -> Self;
+    /// p with tanh(x) = x + x³·p(x²), |x| ≤ 0.625.
+    fn tanh_tail(z: Self) -> Self;
     /// p with erf(x) = x + x·p(x²), |x| ≤ 1.
     fn erf_tail(z: Self) -> Self;
     /// (a + c) · e^(a²/2) · Φ(−a) in u = (a − c) / (a + c), c = [`Real::MILLS_C`].
@@ -92,6 +96,7 @@ pub trait Real: Float {
 macro_rules! bits {
     ($t:ident, $u:ident, $mant:literal, $bias:literal, $tiny:literal) => {
         const HALF: $t = 0.5;
+        const TANH_SMALL: $t = 0.625;
         const TWO: $t = 2.0;
         const ROUND: $t = 1.5 * (1u64 << $mant) as $t;
         const LOG2E: $t = std::f64::consts::LOG2_E as $t;
@@ -192,6 +197,10 @@ impl Real for f32 {
         poly!(z; 0.666666687, 0.400001287, 0.285499692, 0.233534276f32)
     }
     #[inline(always)]
+    fn tanh_tail(z: f32) -> f32 {
+        poly!(z; -0.333333343, 0.133333042, -0.0539592542, 0.021768868, -0.00834378041, 0.00229255762f32)
+    }
+    #[inline(always)]
     fn erf_tail(z: f32) -> f32 {
         poly!(z; 0.128379166, -0.37612626, 0.112835944, -0.0268542115, 0.00518908724, -0.00080168643,
             7.87587487e-05f32)
@@ -246,6 +255,10 @@ impl Real for f64 {
     fn log_tail(z: f64) -> f64 {
         poly!(z; 0.666666666666667, 0.39999999999886615, 0.28571428631764334, 0.2222221019926421,
             0.18182956608063458, 0.15329500754204178, 0.14643628601909797f64)
+    }
+    #[inline(always)]
+    fn tanh_tail(z: f64) -> f64 {
+        poly!(z; -0.3333333333333333, 0.13333333333333042, -0.05396825396789636, 0.02186948851898143, -0.008863235102653483, 0.0035921217436959856, -0.0014557753532096296, 0.0005896603606552671, -0.0002375896885211701, 9.256923588512033e-05, -3.119892666773487e-05, 6.484104982405479e-06f64)
     }
     #[inline(always)]
     fn erf_tail(z: f64) -> f64 {

@@ -1,1 +1,344 @@
-//! tests
+//! Sweeps against std and against values computed with 300 bits, special values, and equality of the instruction sets.
+
+use super::*;
+use crate::kernels::simd::{self, Isa};
+
+/// The distance from `got` to `want` in units of the last place of an `f32`.
+fn ulps_f32(got: f32, want: f64) -> f64 {
+    let rounded = want as f32;
+    if got == rounded || (got.is_nan() && want.is_nan()) {
+        return 0.0;
+    }
+    let exponent = (rounded.abs().max(f32::MIN_POSITIVE).to_bits() >> 23) as i32 - 150;
+    (got as f64 - want).abs() / 2f64.powi(exponent)
+}
+
+/// The number of `f64` values between the two.
+fn ulps_f64(got: f64, want: f64) -> u64 {
+    let key = |x: f64| if x.is_sign_negative() { -((x.to_bits() << 1 >> 1) as i64) } else { x.to_bits() as i64 };
+    if got.is_nan() && want.is_nan() { 0 } else { key(got).abs_diff(key(want)) }
+}
+
+/// Every `step`-th `f32` there is.
+fn all_f32(step: u32) -> Vec<f32> {
+    (0..u32::MAX / step).map(|i| f32::from_bits(i * step)).collect()
+}
+
+type Row32 = (&'static str, fn(&mut [f32], &[f32]), fn(f64) -> f64, f64);
+
+#[test]
+fn f32_sweep() {
+    let rows: [Row32; 13] = [
+        ("exp", exp_slice, f64::exp, 1.0),
+        ("expm1", expm1_slice, f64::exp_m1, 1.5),
+        ("log", log_slice, f64::ln, 1.0),
+        ("log1p", log1p_slice, f64::ln_1p, 1.5),
+        ("sqrt", sqrt_slice, f64::sqrt, 0.501),
+        ("rsqrt", rsqrt_slice, |x| 1.0 / x.sqrt(), 1.5),
+        ("sin", sin_slice, f64::sin, 0.6),
+        ("cos", cos_slice, f64::cos, 0.6),
+        ("tan", tan_slice, f64::tan, 1.5),
+        ("atan", atan_slice, f64::atan, 1.6),
+        ("tanh", tanh_slice, f64::tanh, 1.5),
+        ("sigmoid", sigmoid_slice, |x| if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }, 2.4),
+        ("softplus", softplus_slice, |x| x.max(0.0) + (-x.abs()).exp().ln_1p(), 1.7),
+    ];
+    let x = all_f32(40_009);
+    let mut y = vec![0f32; x.len()];
+    for (name, f, reference, bound) in rows {
+        f(&mut y, &x);
+        for (x, y) in x.iter().zip(&y) {
+            let want = if x.is_nan() { f64::NAN } else { reference(*x as f64) };
+            let u = ulps_f32(*y, want);
+            assert!(u <= bound, "{name}({x:e}) = {y:e}, not {want:e}: {u} ulp");
+        }
+    }
+}
+
+#[test]
+fn f32_erf_and_gelu_agree_with_f64() {
+    let x = all_f32(40_009);
+    let mut y = vec![0f32; x.len()];
+    erf_slice(&mut y, &x);
+    assert!(x.iter().zip(&y).all(|(x, y)| ulps_f32(*y, erf(*x as f64)) <= 1.5));
+    for (f, wide, low, bound) in [
+        (gelu_slice as fn(&mut [f32], &[f32]), gelu as fn(f64) -> f64, -13.0, 7.0),
+        (silu_slice, silu, -87.0, 3.0),
+        (gelu_tanh_slice, gelu_tanh, -3.0, 16.0),
+    ] {
+        f(&mut y, &x);
+        for (x, y) in x.iter().zip(&y).filter(|(x, _)| **x > low || x.is_nan()) {
+            assert!(ulps_f32(*y, wide(*x as f64)) <= bound, "f({x:e}) = {y:e}");
+        }
+    }
+}
+
+/// Points of every magnitude, thick around 1.
+fn spread(low: f64, high: f64) -> Vec<f64> {
+    let even = (0..4000).map(|i| low + (high - low) * (i as f64 + 0.37) / 4000.0);
+    let small = (0..600).flat_map(|i| [1.1f64.powi(i - 500), -(1.1f64.powi(i - 500))]);
+    even.chain(small).filter(|x| *x >= low && *x <= high).collect()
+}
+
+type Row64 = (&'static str, fn(&mut [f64], &[f64]), fn(f64) -> f64, f64, f64);
+
+#[test]
+fn f64_sweep() {
+    let rows: [Row64; 11] = [
+        ("exp", exp_slice, f64::exp, -745.0, 709.7),
+        ("expm1", expm1_slice, f64::exp_m1, -40.0, 709.7),
+        ("log", log_slice, f64::ln, 0.0, 1e9),
+        ("log", log_slice, f64::ln, 0.4, 2.1),
+        ("log1p", log1p_slice, f64::ln_1p, -0.999, 9.0),
+        ("tanh", tanh_slice, f64::tanh, -20.0, 20.0),
+        ("tanh", tanh_slice, f64::tanh, -1.0, 1.0),
+        ("sin", sin_slice, f64::sin, -1e5, 1e5),
+        ("cos", cos_slice, f64::cos, -1e5, 1e5),
+        ("tan", tan_slice, f64::tan, -1e5, 1e5),
+        ("atan", atan_slice, f64::atan, -50.0, 50.0),
+    ];
+    for (name, f, reference, low, high) in rows {
+        let x = spread(low, high);
+        let mut y = vec![0f64; x.len()];
+        f(&mut y, &x);
+        for (x, y) in x.iter().zip(&y) {
+            let u = ulps_f64(*y, reference(*x));
+            assert!(u <= 3, "{name}({x:e}) = {y:e}, not {:e}: {u} ulp", reference(*x));
+        }
+    }
+    for x in (1..4000).map(|k| k as f64 * std::f64::consts::FRAC_PI_2) {
+        assert!(ulps_f64(sin(x), x.sin()) <= 2 && ulps_f64(cos(x), x.cos()) <= 2 && ulps_f64(tan(x), x.tan()) <= 3);
+    }
+}
+
+/// x, erf x.
+const ERF: &[(f64, f64)] = &[
+    (1e-300, 1.1283791670955126e-300),
+    (1e-10, 1.1283791670955126e-10),
+    (0.001, 0.0011283787909692365),
+    (0.03125, 0.035250373867322826),
+    (0.1, 0.1124629160182849),
+    (0.25, 0.27632639016823696),
+    (0.3, 0.3286267594591274),
+    (0.5, 0.5204998778130465),
+    (0.7, 0.6778011938374184),
+    (0.84375, 0.7672256612323416),
+    (0.99, 0.8385080695553698),
+    (0.9999999, 0.842700751438961),
+    (1.0, 0.8427007929497149),
+    (1.0000001, 0.8427008344604605),
+    (1.05, 0.8624361060900967),
+    (1.2, 0.9103139782296353),
+    (1.4, 0.9522851197626488),
+    (1.75, 0.9866716712191824),
+    (2.0, 0.9953222650189527),
+    (2.3, 0.9988568234026434),
+    (2.6, 0.9997639655834707),
+    (3.0, 0.9999779095030014),
+    (3.5, 0.9999992569016276),
+    (4.0, 0.9999999845827421),
+    (4.5, 0.9999999998033839),
+    (5.0, 0.9999999999984626),
+    (5.5, 0.9999999999999927),
+    (5.9, 0.9999999999999999),
+];
+
+/// x, x·Φ(x).
+const GELU: &[(f64, f64)] = &[
+    (-36.0, -1.505744663687022e-282),
+    (-25.0, -7.641741765956403e-137),
+    (-13.5, -1.0555389862638154e-40),
+    (-8.0, -4.976768459417427e-15),
+    (-5.0, -1.4332578593959695e-06),
+    (-3.0, -0.0040496940948902835),
+    (-2.0, -0.04550026389635842),
+    (-1.3, -0.12584062996129342),
+    (-1.0, -0.15865525393145705),
+    (-0.7, -0.1693745565561511),
+    (-0.1, -0.0460172162722971),
+    (-1e-08, -4.999999960105772e-09),
+    (1e-08, 5.000000039894228e-09),
+    (0.1, 0.053982783727702904),
+    (0.5, 0.34573123063700656),
+    (1.0, 0.8413447460685429),
+    (2.0, 1.9544997361036416),
+    (3.0, 2.99595030590511),
+    (5.0, 4.999998566742141),
+    (9.0, 9.0),
+];
+
+#[test]
+fn erf_and_gelu_table() {
+    for &(x, want) in ERF {
+        assert!(ulps_f64(erf(x), want) <= 2, "erf({x}) = {:e}, not {want:e}", erf(x));
+        assert_eq!(erf(-x).to_bits(), (-erf(x)).to_bits());
+    }
+    for &(x, want) in GELU {
+        assert!(ulps_f64(gelu(x), want) <= 8, "gelu({x}) = {:e}, not {want:e}", gelu(x));
+    }
+}
+
+/// One list for both types: function, argument, result.
+fn specials<T: Real + std::fmt::Display>() {
+    let (zero, one, inf, nan) = (T::ZERO, T::ONE, T::INFINITY, T::NAN);
+    let check = |name: &str, got: T, want: T| {
+        let same = got == want && (T::ONE / got == T::ONE / want);
+        assert!(same || (got.is_nan() && want.is_nan()), "{name} gives {got}, not {want}");
+    };
+    for (name, f) in [
+        ("exp", exp as fn(T) -> T),
+        ("expm1", expm1),
+        ("log", log),
+        ("log1p", log1p),
+        ("sqrt", sqrt),
+        ("rsqrt", rsqrt),
+        ("recip", recip),
+        ("sin", sin),
+        ("cos", cos),
+        ("tan", tan),
+        ("atan", atan),
+        ("tanh", tanh),
+        ("sigmoid", sigmoid),
+        ("erf", erf),
+        ("gelu", gelu),
+        ("gelu_tanh", gelu_tanh),
+        ("silu", silu),
+        ("softplus", softplus),
+    ] {
+        check(name, f(nan), nan);
+    }
+    for (name, f) in [
+        ("expm1", expm1 as fn(T) -> T),
+        ("log1p", log1p),
+        ("sqrt", sqrt),
+        ("sin", sin),
+        ("tan", tan),
+        ("atan", atan),
+        ("tanh", tanh),
+        ("erf", erf),
+        ("gelu", gelu),
+        ("silu", silu),
+    ] {
+        check(name, f(zero), zero);
+        check(name, f(-zero), -zero);
+    }
+    let tiny = T::MIN_POSITIVE * T::HALF;
+    for (name, f) in [("expm1", expm1 as fn(T) -> T), ("log1p", log1p), ("sin", sin), ("tanh", tanh), ("atan", atan)] {
+        check(name, f(tiny), tiny);
+        check(name, f(-tiny), -tiny);
+    }
+    check("exp(∞)", exp(inf), inf);
+    check("exp(−∞)", exp(-inf), zero);
+    check("exp(0)", exp(-zero), one);
+    check("expm1(∞)", expm1(inf), inf);
+    check("expm1(−∞)", expm1(-inf), -one);
+    check("log(0)", log(-zero), -inf);
+    check("log(−1)", log(-one), nan);
+    check("log(−∞)", log(-inf), nan);
+    check("log(∞)", log(inf), inf);
+    check("log(1)", log(one), zero);
+    check("log1p(−1)", log1p(-one), -inf);
+    check("log1p(−2)", log1p(-one - one), nan);
+    check("log1p(∞)", log1p(inf), inf);
+    check("sqrt(−1)", sqrt(-one), nan);
+    check("rsqrt(−0)", rsqrt(-zero), -inf);
+    check("sin(∞)", sin(inf), nan);
+    check("cos(−∞)", cos(-inf), nan);
+    check("tan(∞)", tan(inf), nan);
+    check("cos(0)", cos(-zero), one);
+    check("tanh(∞)", tanh(inf), one);
+    check("tanh(−∞)", tanh(-inf), -one);
+    check("sigmoid(∞)", sigmoid(inf), one);
+    check("sigmoid(−∞)", sigmoid(-inf), zero);
+    check("erf(∞)", erf(inf), one);
+    check("erf(−∞)", erf(-inf), -one);
+    check("gelu(∞)", gelu(inf), inf);
+    check("gelu(−∞)", gelu(-inf), nan);
+    check("silu(−∞)", silu(-inf), nan);
+    check("softplus(∞)", softplus(inf), inf);
+    check("softplus(−∞)", softplus(-inf), zero);
+    check("elu(−∞)", elu(-inf, one + one), -(one + one));
+    check("elu(NaN)", elu(nan, one), nan);
+    check("elu(1)", elu(one, nan), one);
+}
+
+#[test]
+fn special_values() {
+    specials::<f32>();
+    specials::<f64>();
+    // At the edges of the range.
+    assert_eq!(exp(88.722_83f32), 3.402_798_5e38);
+    assert_eq!(exp(88.722_84f32), f32::INFINITY);
+    assert_eq!(exp(-103.9f32), 1e-45);
+    assert_eq!(exp(-103.98f32), 0.0);
+    assert_eq!(exp(-745.13f64), 5e-324);
+    assert_eq!(exp(709.78f64), 709.78f64.exp());
+    assert_eq!(exp(709.79f64), f64::INFINITY);
+    assert_eq!(log(5e-324f64), 5e-324f64.ln());
+    assert_eq!(log(1e-45f32), 1e-45f32.ln());
+}
+
+#[test]
+fn pow_is_c_pow() {
+    let s = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, 1e30, -1e30, 1e-40, -1e-40, 16_777_217.0];
+    let s: Vec<f32> = s.into_iter().chain([f32::INFINITY, f32::NEG_INFINITY, f32::NAN]).collect();
+    for &x in &s {
+        for &y in &s {
+            let (got, want) = (pow(x, y), (x as f64).powf(y as f64));
+            assert!(ulps_f32(got, want) <= 0.51, "pow({x}, {y}) = {got}, not {want}");
+            assert!(got.is_nan() || got.is_sign_negative() == want.is_sign_negative(), "pow({x}, {y}) = {got}");
+        }
+    }
+    for (i, x) in all_f32(400_009).into_iter().enumerate() {
+        let y = (i % 1001) as f32 / 17.0 - 30.0;
+        assert!(ulps_f32(pow(x, y), (x as f64).powf(y as f64)) <= 0.51, "pow({x:e}, {y:e})");
+    }
+}
+
+fn same_bits<T: Real>(x: &[T]) {
+    let slices: [fn(&mut [T], &[T]); 18] = [
+        exp_slice,
+        expm1_slice,
+        log_slice,
+        log1p_slice,
+        sqrt_slice,
+        rsqrt_slice,
+        recip_slice,
+        sin_slice,
+        cos_slice,
+        tan_slice,
+        atan_slice,
+        tanh_slice,
+        sigmoid_slice,
+        erf_slice,
+        gelu_slice,
+        gelu_tanh_slice,
+        silu_slice,
+        softplus_slice,
+    ];
+    let (mut want, mut got) = (x.to_vec(), x.to_vec());
+    let equal = |a: &[T], b: &[T]| {
+        a.iter().zip(b).all(|(a, b)| bytemuck::bytes_of(a) == bytemuck::bytes_of(b) || (a.is_nan() && b.is_nan()))
+    };
+    for (k, f) in slices.into_iter().enumerate() {
+        simd::limit(Isa::Portable);
+        f(&mut want, x);
+        for isa in [Isa::Avx2, Isa::Avx512] {
+            simd::limit(isa);
+            f(&mut got, x);
+            assert!(equal(&got, &want), "function {k} on {isa:?}");
+            // Nor does an element's place in the slice matter.
+            f(&mut got[..x.len() - 3], &x[3..]);
+            assert!(equal(&got[..x.len() - 3], &want[3..]), "function {k} on {isa:?}, shifted");
+        }
+    }
+    simd::limit(simd::detect());
+}
+
+#[test]
+fn instruction_sets_agree() {
+    same_bits(&all_f32(400_009));
+    let x: Vec<f64> = (0..10_000u64).map(|i| f64::from_bits(i * (u64::MAX / 10_000))).collect();
+    same_bits(&x);
+    same_bits(&spread(-30.0, 30.0));
+}

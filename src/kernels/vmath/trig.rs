@@ -25,8 +25,12 @@ fn reduce(x: f64) -> Reduced {
     let n = f64::ROUND - t;
     // Exact: n·π/2 and x share their leading bits, and the last bit of either is at least 2^-53.
     let r = n.mul_add(FRAC_PI_2, x);
-    let hi = n.mul_add(PI_2_MID, r);
-    let lo = n.mul_add(PI_2_LOW, n.mul_add(PI_2_MID, r - hi));
+    // r + n·mid as an exact sum: near a multiple of π/2 the leading bits of the two cancel.
+    let p = n * PI_2_MID;
+    let hi = r + p;
+    let b = hi - r;
+    let rest = (r - (hi - b)) + (p - b);
+    let lo = n.mul_add(PI_2_LOW, rest + n.mul_add(PI_2_MID, -p));
     Reduced { hi, lo, quadrant: t.to_bits() }
 }
 

@@ -94,12 +94,24 @@ pub const DIV: OpDef = OpDef {
     )
 };
 
-/// 1 where operand `i` is the strict winner, ½ at a tie: shares sum to the upstream.
-fn winner<'g>(s: &Site<'_, 'g>, i: usize, larger: bool) -> Var<'g> {
+/// The part of `t` that goes through operand `i`: all where it is the strict winner, half at a tie, an exact 0 where it
+/// loses. Shares sum to `t`.
+fn share<'g>(s: &Site<'_, 'g>, i: usize, larger: bool, t: Var<'g>) -> Var<'g> {
     let (mine, other) = (s.args[i], s.args[1 - i]);
     let wins = if larger { mine.greater(other) } else { mine.less(other) };
-    let tie = mine.equal(other).select(mine.full_like(0.5), mine.full_like(0.0));
-    wins.select(mine.full_like(1.0), tie)
+    wins.select(t, mine.equal(other).select(t * 0.5, t.full_like(0.0)))
+}
+
+fn extreme_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>], larger: bool) -> Vec<Option<Var<'g>>> {
+    let part = |i: usize| t[i].map(|t| share(s, i, larger, t));
+    vec![match (part(0), part(1)) {
+        (Some(a), Some(b)) => Some(a + b),
+        (a, b) => a.or(b),
+    }]
+}
+
+fn extreme_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool], larger: bool) -> Vec<Option<Var<'g>>> {
+    (0..2).map(|i| ct[0].filter(|_| want[i]).map(|g| share(s, i, larger, g))).collect()
 }
 
 /// See `doc`.
@@ -110,7 +122,7 @@ pub const MAX: OpDef = OpDef {
         "y = max(a, b), NaN if either is; a tie shares the gradient evenly",
         2,
         TileOp::Max,
-        Deriv::Pointwise(|s, i| Some(winner(s, i, true))),
+        Deriv::Rules(|s, t| extreme_jvp(s, t, true), |s, ct, w| extreme_vjp(s, ct, w, true)),
     )
 };
 
@@ -122,7 +134,7 @@ pub const MIN: OpDef = OpDef {
         "y = min(a, b), NaN if either is; a tie shares the gradient evenly",
         2,
         TileOp::Min,
-        Deriv::Pointwise(|s, i| Some(winner(s, i, false))),
+        Deriv::Rules(|s, t| extreme_jvp(s, t, false), |s, ct, w| extreme_vjp(s, ct, w, false)),
     )
 };
 
@@ -167,6 +179,16 @@ pub const CEIL: OpDef = OpDef { infer: real, ..row("ceil", "y = ⌈x⌉", 1, Til
 pub const ROUND: OpDef =
     OpDef { infer: real, ..row("round", "nearest integer, halves to even", 1, TileOp::Round, Deriv::Zero) };
 
+/// `t` strictly inside the bounds, an exact 0 elsewhere.
+fn inside<'g>(s: &Site<'_, 'g>, t: Option<Var<'g>>) -> Vec<Option<Var<'g>>> {
+    let x = s.args[0];
+    let within = |t: Var<'g>| {
+        let c = x.greater(s.attrs.f64(0)).logical_and(x.less(s.attrs.f64(1)));
+        c.select(t, t.full_like(0.0))
+    };
+    vec![t.map(within)]
+}
+
 /// See `doc`.
 pub const CLAMP: OpDef = OpDef {
     attrs: &[Field::new("lo", Kind::F64), Field::new("hi", Kind::F64)],
@@ -185,11 +207,7 @@ pub const CLAMP: OpDef = OpDef {
         "y = max(lo, min(x, hi)); y' = 1 strictly inside, 0 at and outside the bounds",
         1,
         TileOp::Clamp,
-        Deriv::Pointwise(|s, _| {
-            let x = s.args[0];
-            let inside = x.greater(s.attrs.f64(0)).logical_and(x.less(s.attrs.f64(1)));
-            Some(inside.select(x.full_like(1.0), x.full_like(0.0)))
-        }),
+        Deriv::Rules(|s, t| inside(s, t[0]), |s, ct, _| inside(s, ct[0])),
     )
 };
 

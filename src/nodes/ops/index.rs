@@ -1,6 +1,7 @@
 //! Ops with integer indices. Every index is checked when the step runs: a bad one is an error that names the element.
 
-use super::{free, pending};
+use super::free;
+use super::lowering::moves;
 use crate::ensure;
 use crate::nodes::attrs::{Attr, Field, Kind};
 use crate::nodes::dtype::DType;
@@ -9,7 +10,7 @@ use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 
 use Domain::{Index, Real};
 
-const fn row(name: &'static str, doc: &'static str, attrs: &'static [Field]) -> OpDef {
+const fn row(name: &'static str, doc: &'static str, attrs: &'static [Field], lower: Lower) -> OpDef {
     OpDef {
         name,
         doc,
@@ -19,7 +20,7 @@ const fn row(name: &'static str, doc: &'static str, attrs: &'static [Field]) -> 
         infer: |cx| cx.same_as(0),
         deriv: Deriv::Zero,
         decompose: None,
-        lower: Lower::Kernel(pending),
+        lower,
         cost: free,
         cases: &[],
     }
@@ -58,7 +59,7 @@ pub const GATHER: OpDef = OpDef {
         Case { args: "f[2,5,3] i64[2,2]", attrs: "axis=1", domains: &[Real, Index(5)] },
         Case { args: "f[4] i32[]", attrs: "axis=0", domains: &[Real, Index(4)] },
     ],
-    ..row("gather", "slices of x at the indices along `axis` (take)", &[AXIS])
+    ..row("gather", "slices of x at the indices along `axis` (take)", &[AXIS], Lower::Kernel(moves::gather))
 };
 
 /// See `doc`.
@@ -80,7 +81,12 @@ pub const SCATTER_ADD: OpDef = OpDef {
         Case { args: "f[2,2,2,3] i64[2,2]", attrs: "axis=1 size=5", domains: &[Real, Index(5)] },
         Case { args: "f[3] i32[]", attrs: "axis=0 size=2", domains: &[Real, Index(2)] },
     ],
-    ..row("scatter_add", "zeros of `size` along `axis`, with the update slices added at the indices", &[AXIS, SIZE])
+    ..row(
+        "scatter_add",
+        "zeros of `size` along `axis`, with the update slices added at the indices",
+        &[AXIS, SIZE],
+        Lower::Kernel(moves::scatter_add),
+    )
 };
 
 /// See `doc`.
@@ -104,7 +110,12 @@ pub const TAKE_ALONG_AXIS: OpDef = OpDef {
         Case { args: "f[4,5] i32[4,2]", attrs: "axis=1", domains: &[Real, Index(5)] },
         Case { args: "f[4,5,2] i64[3,5,2]", attrs: "axis=0", domains: &[Real, Index(4)] },
     ],
-    ..row("take_along_axis", "y[.., i, ..] = x[.., index[.., i, ..], ..] along `axis`", &[AXIS])
+    ..row(
+        "take_along_axis",
+        "y[.., i, ..] = x[.., index[.., i, ..], ..] along `axis`",
+        &[AXIS],
+        Lower::Kernel(moves::take_along_axis),
+    )
 };
 
 /// See `doc`.
@@ -128,6 +139,7 @@ pub const SCATTER_ALONG_AXIS: OpDef = OpDef {
         "scatter_along_axis",
         "zeros of `size` along `axis`, with update[.., i, ..] added at index[.., i, ..]",
         &[AXIS, SIZE],
+        Lower::Kernel(moves::scatter_along_axis),
     )
 };
 
@@ -153,7 +165,6 @@ pub const ONE_HOT: OpDef = OpDef {
         }
         vec![column.broadcast(&d).equal(s.g.iota(d.len() - 1, &d, i.dtype())).cast(s.attrs.dtype(1))]
     }),
-    lower: Lower::Expand,
     cases: &[
         Case { args: "i32[4]", attrs: "depth=5 dtype=f32", domains: &[Index(5)] },
         Case { args: "i64[2,3]", attrs: "depth=4 dtype=f64", domains: &[Index(4)] },
@@ -162,5 +173,6 @@ pub const ONE_HOT: OpDef = OpDef {
         "one_hot",
         "1 at the index along a new last axis, 0 elsewhere; an index outside it gives zeros",
         &[Field::new("depth", Kind::Int), Field::new("dtype", Kind::DType)],
+        Lower::Expand,
     )
 };

@@ -1,9 +1,10 @@
 //! Leaves: values that come from outside, constants, and calls of regions.
 
-use super::{free, pending};
+use super::free;
+use super::lowering::moves;
 use crate::ensure;
 use crate::nodes::attrs::{Field, Kind};
-use crate::nodes::dtype::Ty;
+use crate::nodes::dtype::{DType, Ty};
 use crate::nodes::infer::Infer;
 use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
 
@@ -94,10 +95,10 @@ pub const CONSTANT: OpDef = OpDef {
 pub const FULL: OpDef = OpDef {
     flags: Flags::PURE,
     infer: |cx| {
-        ensure!(cx.attrs.dtype(1) != crate::nodes::DType::C64, "no kernel fills c64");
+        ensure!(cx.attrs.dtype(1) != DType::C64, "no kernel fills c64");
         stated(cx, 1)
     },
-    lower: Lower::Kernel(pending),
+    lower: Lower::Kernel(moves::full),
     cases: &[Case { args: "", attrs: "value=1.5 dtype=f32 shape=[2,3]", domains: &[] }],
     ..leaf(
         "full",
@@ -111,12 +112,12 @@ pub const IOTA: OpDef = OpDef {
     flags: Flags::PURE,
     infer: |cx| {
         let d = cx.attrs.dtype(1);
-        ensure!(d.is_float() || d.is_int(), "no iota of {d}");
+        ensure!(!matches!(d, DType::I8 | DType::U8) && (d.is_float() || d.is_int()), "no iota of {d}; cast it");
         let rank = cx.shapes.dims(cx.attrs.shape(2)).len();
         cx.axis(0, rank)?;
         stated(cx, 1)
     },
-    lower: Lower::Kernel(pending),
+    lower: Lower::Kernel(moves::iota),
     cases: &[
         Case { args: "", attrs: "axis=0 dtype=i32 shape=[4,3]", domains: &[] },
         Case { args: "", attrs: "axis=1 dtype=f64 shape=[4,3]", domains: &[] },

@@ -100,12 +100,16 @@ pub const ERF: OpDef = row("erf", "y = 2/√π ∫₀ˣ e^(−t²) dt", TileOp::
     Some((-(x(s) * x(s))).exp() * std::f64::consts::FRAC_2_SQRT_PI)
 });
 
+/// `t` where y > 0, else an exact 0 whatever `t` is. From y, not x: then x need not be kept for the way back.
+fn gate<'g>(s: &Site<'_, 'g>, t: Option<Var<'g>>) -> Vec<Option<Var<'g>>> {
+    vec![t.map(|t| y(s).greater(0.0).select(t, t.full_like(0.0)))]
+}
+
 /// See `doc`.
-pub const RELU: OpDef = row("relu", "y = max(x, 0); y'(0) = 0", TileOp::Relu, REALS, |s, _| {
-    // From y, not x: then x need not be kept for the way back.
-    let y = y(s);
-    Some(y.greater(0.0).select(y.full_like(1.0), y.full_like(0.0)))
-});
+pub const RELU: OpDef = OpDef {
+    deriv: Deriv::Rules(|s, t| gate(s, t[0]), |s, ct, _| gate(s, ct[0])),
+    ..row("relu", "y = max(x, 0); y'(0) = 0", TileOp::Relu, REALS, |_, _| None)
+};
 
 /// See `doc`.
 pub const LEAKY_RELU: OpDef = OpDef {

@@ -2,18 +2,27 @@
 
 pub mod arith;
 pub mod compare;
+pub mod conv;
+pub mod epilogue;
 pub mod fused;
 pub mod index;
 pub mod leaf;
+pub mod loss;
+pub(crate) mod lowering;
 pub mod math;
+pub mod norm;
+pub mod optim;
+pub mod pool;
 pub mod product;
 pub mod random;
 pub mod reduce;
 pub mod shape;
 pub mod softmax;
+pub(crate) mod window;
 
 use super::attrs::Attrs;
-use super::lower::{CostCx, LowerCx};
+use super::lower::CostCx;
+pub use lowering::tile_call;
 
 /// One operation for each element of the result.
 pub(crate) fn each(cx: &CostCx<'_>) -> u64 {
@@ -43,8 +52,4 @@ pub(crate) fn first(a: &Attrs<'_>) -> [f64; 2] {
 /// A tile step whose immediates are attributes 0 and 1.
 pub(crate) fn both(a: &Attrs<'_>) -> [f64; 2] {
     [a.f64(0), a.f64(1)]
-}
-
-pub(crate) fn pending(_: &mut LowerCx<'_>) -> Result<(), String> {
-    Err("no kernel".to_string())
 }

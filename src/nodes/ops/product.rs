@@ -1,6 +1,6 @@
 //! Matrix products.
 
-use super::pending;
+use super::lowering::dense;
 use crate::ensure;
 use crate::nodes::attrs::{Field, Kind};
 use crate::nodes::builder::Var;
@@ -42,7 +42,8 @@ fn transpose<'g>(s: &Site<'_, 'g>, i: usize, g: Var<'g>) -> Option<Var<'g>> {
     Some(full.unbroadcast(&s.args[i].dims()))
 }
 
-fn flops(cx: &CostCx<'_>) -> u64 {
+/// 2·m·n·k over the batch.
+pub fn flops(cx: &CostCx<'_>) -> u64 {
     let a = cx.graph.dims(cx.graph.args_of(cx.node)[0]);
     let ta = cx.graph.attrs(cx.node).bool(0);
     let k = a.len().checked_sub(if ta { 2 } else { 1 }).map_or(0, |i| a[i]);
@@ -59,7 +60,7 @@ pub const MATMUL: OpDef = OpDef {
     infer,
     deriv: Deriv::Multilinear(transpose),
     decompose: None,
-    lower: Lower::Kernel(pending),
+    lower: Lower::Kernel(dense::matmul),
     cost: flops,
     cases: &[
         Case { args: "f[3,4] f[4,5]", attrs: "ta=false tb=false", domains: &[Real] },

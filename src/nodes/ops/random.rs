@@ -2,7 +2,8 @@
 //! recomputed and split over threads without changing a bit. Source: Salmon et al., "Parallel random numbers: as easy
 //! as 1, 2, 3" (Philox4x32-10).
 
-use super::{each, free, pending};
+use super::lowering::train;
+use super::{each, free};
 use crate::ensure;
 use crate::nodes::attrs::{Attr, Field, Kind};
 use crate::nodes::dtype::{DType, Ty};
@@ -27,7 +28,7 @@ fn draws(cx: &mut Infer<'_>) -> Result<(), String> {
 const DRAW_ATTRS: &[Field] =
     &[Field::new("stream", Kind::Int), Field::new("dtype", Kind::DType), Field::new("shape", Kind::Shape)];
 
-const fn row(name: &'static str, doc: &'static str, cases: &'static [Case]) -> OpDef {
+const fn row(name: &'static str, doc: &'static str, lower: Lower, cases: &'static [Case]) -> OpDef {
     OpDef {
         name,
         doc,
@@ -37,7 +38,7 @@ const fn row(name: &'static str, doc: &'static str, cases: &'static [Case]) -> O
         infer: draws,
         deriv: Deriv::Zero,
         decompose: None,
-        lower: Lower::Kernel(pending),
+        lower,
         cost: |cx| 20 * cx.out(),
         cases,
     }
@@ -50,11 +51,16 @@ const DRAWS: &[Case] = &[
 ];
 
 /// See `doc`.
-pub const RNG_UNIFORM: OpDef = row("rng_uniform", "uniform in [0, 1), of stream `stream` under the key", DRAWS);
+pub const RNG_UNIFORM: OpDef =
+    row("rng_uniform", "uniform in [0, 1), of stream `stream` under the key", Lower::Kernel(train::rng_uniform), DRAWS);
 
 /// See `doc`.
-pub const RNG_NORMAL: OpDef =
-    row("rng_normal", "standard normal (Box–Muller), of stream `stream` under the key", DRAWS);
+pub const RNG_NORMAL: OpDef = row(
+    "rng_normal",
+    "standard normal (Box–Muller), of stream `stream` under the key",
+    Lower::Kernel(train::rng_normal),
+    DRAWS,
+);
 
 /// See `doc`.
 pub const RNG_NEXT: OpDef = OpDef {
@@ -67,6 +73,7 @@ pub const RNG_NEXT: OpDef = OpDef {
     ..row(
         "rng_next",
         "the key of the next step: its upper two words, a counter, plus 1",
+        Lower::Kernel(train::rng_next),
         &[Case { args: "u32[4]", attrs: "", domains: &[Bits] }],
     )
 };
@@ -92,11 +99,11 @@ pub const DROPOUT: OpDef = OpDef {
         let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
         vec![draw.greater_equal(p).select(x * scale, x.full_like(0.0))]
     }),
-    lower: Lower::Expand,
     cost: each,
     ..row(
         "dropout",
         "y = 0 with probability p, x/(1 − p) else",
+        Lower::Expand,
         &[
             Case { args: "f[3,5] u32[4]", attrs: "p=0.4 stream=3", domains: &[Real, Bits] },
             Case { args: "f[3,5] u32[4]", attrs: "p=1 stream=3", domains: &[Real, Bits] },

@@ -1,6 +1,7 @@
 //! Reductions over sets of axes, arg-reductions, and running sums.
 
-use super::{each_arg, pending};
+use super::each_arg;
+use super::lowering::reduce as lowering;
 use crate::ensure;
 use crate::nodes::attrs::{Attr, Field, Kind};
 use crate::nodes::builder::Var;
@@ -13,7 +14,7 @@ use Domain::{Distinct, Positive, Real};
 
 const AXES: &[Field] = &[Field::new("axes", Kind::Ints), Field::new("keep", Kind::Bool)];
 
-const fn row(name: &'static str, doc: &'static str, deriv: Deriv, cases: &'static [Case]) -> OpDef {
+const fn row(name: &'static str, doc: &'static str, lower: Lower, deriv: Deriv, cases: &'static [Case]) -> OpDef {
     OpDef {
         name,
         doc,
@@ -23,7 +24,7 @@ const fn row(name: &'static str, doc: &'static str, deriv: Deriv, cases: &'stati
         infer: numbers,
         deriv,
         decompose: None,
-        lower: Lower::Kernel(pending),
+        lower,
         cost: each_arg,
         cases,
     }
@@ -97,7 +98,13 @@ pub const REDUCE_SUM: OpDef = OpDef {
         Case { args: "f[3,0]", attrs: "axes=[1] keep=false", domains: &[Real] },
         Case { args: "i32[6,5]", attrs: "axes=[0] keep=false", domains: &[Domain::Index(9)] },
     ],
-    ..row("reduce_sum", "y = Σ x over `axes`; empty sums are 0", Deriv::Linear(|s, _, g| Some(spread(s, g))), SUMS)
+    ..row(
+        "reduce_sum",
+        "y = Σ x over `axes`; empty sums are 0",
+        Lower::Kernel(lowering::sum),
+        Deriv::Linear(|s, _, g| Some(spread(s, g))),
+        SUMS,
+    )
 };
 
 /// See `doc`.
@@ -106,6 +113,7 @@ pub const REDUCE_MEAN: OpDef = OpDef {
     ..row(
         "reduce_mean",
         "y = Σ x / n over `axes`; NaN for n = 0",
+        Lower::Kernel(lowering::mean),
         Deriv::Linear(|s, _, g| Some(spread(s, g) * (1.0 / count(s) as f64))),
         SUMS,
     )
@@ -139,6 +147,7 @@ pub const REDUCE_MAX: OpDef = OpDef {
     ..row(
         "reduce_max",
         "y = max x over `axes`, NaN if any is; ties share the gradient evenly",
+        Lower::Kernel(lowering::max),
         Deriv::Rules(extreme_jvp, extreme_vjp),
         EXTREMES,
     )
@@ -150,6 +159,7 @@ pub const REDUCE_MIN: OpDef = OpDef {
     ..row(
         "reduce_min",
         "y = min x over `axes`, NaN if any is; ties share the gradient evenly",
+        Lower::Kernel(lowering::min),
         Deriv::Rules(extreme_jvp, extreme_vjp),
         EXTREMES,
     )
@@ -200,6 +210,7 @@ fn shift<'g>(x: Var<'g>, by: usize, left: bool) -> Var<'g> {
 pub const REDUCE_PROD: OpDef = row(
     "reduce_prod",
     "y = Π x over `axes`; empty products are 1; x̄ᵢ = ȳ·Π_{j≠i} xⱼ, without division",
+    Lower::Kernel(lowering::prod),
     Deriv::Rules(
         |s, t| vec![t[0].map(|t| sum_like(s, t * others(s)))],
         |s, ct, _| vec![ct[0].map(|g| spread(s, g) * others(s))],
@@ -222,6 +233,7 @@ pub const LOGSUMEXP: OpDef = OpDef {
     ..row(
         "logsumexp",
         "y = ln Σ eˣ over `axes`, without overflow; x̄ = ȳ·e^(x − y)",
+        Lower::Kernel(lowering::logsumexp),
         Deriv::Rules(
             |s, t| vec![t[0].map(|t| sum_like(s, t * (s.args[0] - spread(s, s.outs[0])).exp()))],
             |s, ct, _| vec![ct[0].map(|g| spread(s, g) * (s.args[0] - spread(s, s.outs[0])).exp())],
@@ -244,10 +256,10 @@ pub const VAR: OpDef = OpDef {
         let d = x - spread(s, mean);
         vec![sum_like(s, d * d) * (1.0 / (count(s) as f64 - s.attrs.int(2) as f64))]
     }),
-    lower: Lower::Expand,
     ..row(
         "var",
         "y = Σ (x − mean)² / (n − correction) over `axes`",
+        Lower::Expand,
         Deriv::Zero,
         &[
             Case { args: "f[3,4,5]", attrs: "axes=[1] keep=false correction=0", domains: &[Real] },
@@ -276,14 +288,26 @@ fn arg_infer(cx: &mut Infer<'_>) -> Result<(), String> {
 pub const ARG_MAX: OpDef = OpDef {
     attrs: &[Field::new("axis", Kind::Int), Field::new("dtype", Kind::DType)],
     infer: arg_infer,
-    ..row("arg_max", "position of the first largest element along `axis`; NaN is largest", Deriv::Zero, ARG)
+    ..row(
+        "arg_max",
+        "position of the first largest element along `axis`; NaN is largest",
+        Lower::Kernel(lowering::arg_max),
+        Deriv::Zero,
+        ARG,
+    )
 };
 
 /// See `doc`.
 pub const ARG_MIN: OpDef = OpDef {
     attrs: &[Field::new("axis", Kind::Int), Field::new("dtype", Kind::DType)],
     infer: arg_infer,
-    ..row("arg_min", "position of the first smallest element along `axis`; NaN is smallest", Deriv::Zero, ARG)
+    ..row(
+        "arg_min",
+        "position of the first smallest element along `axis`; NaN is smallest",
+        Lower::Kernel(lowering::arg_min),
+        Deriv::Zero,
+        ARG,
+    )
 };
 
 /// See `doc`.
@@ -299,6 +323,7 @@ pub const CUMSUM: OpDef = OpDef {
     ..row(
         "cumsum",
         "yᵢ = Σ_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
+        Lower::Kernel(lowering::cumsum),
         Deriv::Linear(|s, _, g| {
             let (axis, exclusive, reverse) = (s.attrs.int(0), s.attrs.bool(1), s.attrs.bool(2));
             Some(s.g.emit1(s.op, &[g], &[Attr::Int(axis), Attr::Bool(exclusive), Attr::Bool(!reverse)]))

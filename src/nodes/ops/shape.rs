@@ -1,16 +1,18 @@
 //! Ops that move elements: every one is linear, and its transpose is written with the others.
 
-use super::{free, pending};
+use super::free;
+use super::lowering::moves;
 use crate::arena::intern::Dims;
 use crate::ensure;
 use crate::nodes::attrs::{Field, Kind};
 use crate::nodes::dtype::DType;
 use crate::nodes::infer::{Infer, show};
+use crate::nodes::lower::LowerFn;
 use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Transpose};
 
 use Domain::Real;
 
-const fn row(name: &'static str, doc: &'static str, attrs: &'static [Field], t: Transpose) -> OpDef {
+const fn row(name: &'static str, doc: &'static str, attrs: &'static [Field], lower: LowerFn, t: Transpose) -> OpDef {
     OpDef {
         name,
         doc,
@@ -20,7 +22,7 @@ const fn row(name: &'static str, doc: &'static str, attrs: &'static [Field], t: 
         infer: |cx| cx.same_as(0),
         deriv: Deriv::Linear(t),
         decompose: None,
-        lower: Lower::Kernel(pending),
+        lower: Lower::Kernel(lower),
         cost: free,
         cases: &[],
     }
@@ -34,10 +36,6 @@ pub const RESHAPE: OpDef = OpDef {
         let dtype = cx.dtype(0);
         cx.result(dtype, &to)
     },
-    lower: Lower::Kernel(|cx| {
-        cx.view(0, 0, 0);
-        Ok(())
-    }),
     cases: &[
         Case { args: "f[3,4]", attrs: "shape=[2,6]", domains: &[Real] },
         Case { args: "f[1]", attrs: "shape=[]", domains: &[Real] },
@@ -47,6 +45,10 @@ pub const RESHAPE: OpDef = OpDef {
         "reshape",
         "the same elements in row-major order, in another shape",
         &[Field::new("shape", Kind::Shape)],
+        |cx| {
+            cx.view(0, 0, 0);
+            Ok(())
+        },
         |s, _, g| Some(g.reshape(s.args[0].dims())),
     )
 };
@@ -67,12 +69,18 @@ pub const TRANSPOSE: OpDef = OpDef {
         Case { args: "f[2,3,4,5]", attrs: "perm=[0,2,1,3]", domains: &[Real] },
         Case { args: "i64[33,70]", attrs: "perm=[1,0]", domains: &[Domain::Index(99)] },
     ],
-    ..row("transpose", "axis i of y is axis perm[i] of x", &[Field::new("perm", Kind::Ints)], |s, _, g| {
-        let perm = s.attrs.sizes(0);
-        let mut back = vec![0; perm.len()];
-        perm.iter().enumerate().for_each(|(i, &p)| back[p] = i);
-        Some(g.transpose(&back))
-    })
+    ..row(
+        "transpose",
+        "axis i of y is axis perm[i] of x",
+        &[Field::new("perm", Kind::Ints)],
+        moves::transpose,
+        |s, _, g| {
+            let perm = s.attrs.sizes(0);
+            let mut back = vec![0; perm.len()];
+            perm.iter().enumerate().for_each(|(i, &p)| back[p] = i);
+            Some(g.transpose(&back))
+        },
+    )
 };
 
 /// Whether `from` broadcasts to `to` by trailing alignment.
@@ -98,6 +106,7 @@ pub const BROADCAST: OpDef = OpDef {
         "broadcast",
         "x repeated along size-1 and missing leading axes",
         &[Field::new("shape", Kind::Shape)],
+        moves::broadcast,
         |s, _, g| Some(g.unbroadcast(&s.args[0].dims())),
     )
 };
@@ -135,6 +144,7 @@ pub const SLICE: OpDef = OpDef {
         "slice",
         "elements starts..limits in steps",
         &[Field::new("starts", Kind::Ints), Field::new("limits", Kind::Ints), Field::new("steps", Kind::Ints)],
+        moves::slice,
         |s, _, g| {
             let from = s.args[0].dims();
             let (starts, steps) = (s.attrs.sizes(0), s.attrs.sizes(2));
@@ -148,7 +158,7 @@ pub const SLICE: OpDef = OpDef {
 };
 
 /// Puts `steps − 1` zeros between neighbours along each axis.
-fn dilate<'g>(x: crate::nodes::Var<'g>, steps: &[usize]) -> crate::nodes::Var<'g> {
+pub(crate) fn dilate<'g>(x: crate::nodes::Var<'g>, steps: &[usize]) -> crate::nodes::Var<'g> {
     let mut x = x;
     for (i, &p) in steps.iter().enumerate().filter(|(_, p)| **p > 1) {
         let d = x.dims();
@@ -190,11 +200,17 @@ pub const CONCAT: OpDef = OpDef {
         Case { args: "f[2,3] f[2,1] f[2,2]", attrs: "axis=1", domains: &[Real] },
         Case { args: "i32[2,3,2] i32[2,0,2] i32[2,1,2]", attrs: "axis=1", domains: &[Domain::Index(5)] },
     ],
-    ..row("concat", "the operands, one after another along `axis`", &[Field::new("axis", Kind::Int)], |s, i, g| {
-        let axis = s.attrs.int(0);
-        let size = |k: usize| s.args[k].dims()[axis as usize];
-        Some(g.narrow(axis, (0..i).map(size).sum(), size(i)))
-    })
+    ..row(
+        "concat",
+        "the operands, one after another along `axis`",
+        &[Field::new("axis", Kind::Int)],
+        moves::concat,
+        |s, i, g| {
+            let axis = s.attrs.int(0);
+            let size = |k: usize| s.args[k].dims()[axis as usize];
+            Some(g.narrow(axis, (0..i).map(size).sum(), size(i)))
+        },
+    )
 };
 
 /// See `doc`.
@@ -230,6 +246,7 @@ pub const PAD: OpDef = OpDef {
         "pad",
         "x with `low` elements of `value` before and `high` after each axis",
         &[Field::new("low", Kind::Ints), Field::new("high", Kind::Ints), Field::new("value", Kind::F64)],
+        moves::pad,
         |_, _, _| None,
     )
 };
@@ -245,7 +262,11 @@ pub const FLIP: OpDef = OpDef {
         Case { args: "f[3,4]", attrs: "axes=[1]", domains: &[Real] },
         Case { args: "f[3,4,2]", attrs: "axes=[0,2]", domains: &[Real] },
     ],
-    ..row("flip", "the elements in reverse order along `axes`", &[Field::new("axes", Kind::Ints)], |s, _, g| {
-        Some(g.flip(s.attrs.ints(0).as_slice()))
-    })
+    ..row(
+        "flip",
+        "the elements in reverse order along `axes`",
+        &[Field::new("axes", Kind::Ints)],
+        moves::flip,
+        |s, _, g| Some(g.flip(s.attrs.ints(0).as_slice())),
+    )
 };

@@ -1,9 +1,11 @@
 //! Softmax and its logarithm, each with a backward op of one sweep.
 
-use super::{each, pending};
+use super::each;
+use super::lowering::dense;
 use crate::nodes::attrs::{Attr, Field, Kind};
 use crate::nodes::builder::Var;
 use crate::nodes::infer::Infer;
+use crate::nodes::lower::LowerFn;
 use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
 
 use Domain::{Real, Unit};
@@ -20,7 +22,7 @@ fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
 
 const AXIS: &[Field] = &[Field::new("axis", Kind::Int)];
 
-const fn row(name: &'static str, doc: &'static str, arity: usize, deriv: Deriv) -> OpDef {
+const fn row(name: &'static str, doc: &'static str, arity: usize, lower: LowerFn, deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
@@ -30,7 +32,7 @@ const fn row(name: &'static str, doc: &'static str, arity: usize, deriv: Deriv) 
         infer,
         deriv,
         decompose: None,
-        lower: Lower::Kernel(pending),
+        lower: Lower::Kernel(lower),
         cost: |cx| 4 * each(cx),
         cases: if arity == 1 { ONE } else { TWO },
     }
@@ -62,6 +64,7 @@ pub const SOFTMAX: OpDef = row(
     "softmax",
     "yᵢ = e^xᵢ / Σ e^xⱼ along `axis`; its Jacobian is symmetric, so ẏ and x̄ are the same y⊙(t − Σ y⊙t)",
     1,
+    dense::softmax,
     Deriv::Rules(
         |s, t| vec![t[0].map(|t| along(s, Op::SOFTMAX_BACKWARD, s.outs[0], t))],
         |s, ct, _| vec![ct[0].map(|g| along(s, Op::SOFTMAX_BACKWARD, s.outs[0], g))],
@@ -72,7 +75,7 @@ pub const SOFTMAX: OpDef = row(
 pub const SOFTMAX_BACKWARD: OpDef = OpDef {
     deriv: Deriv::ViaDecompose,
     decompose: Some(|s| vec![s.args[0] * (s.args[1] - total(s, s.args[0] * s.args[1]))]),
-    ..row("softmax_backward", "y⊙(g − Σ y⊙g) along `axis`", 2, Deriv::Zero)
+    ..row("softmax_backward", "y⊙(g − Σ y⊙g) along `axis`", 2, dense::softmax_backward, Deriv::Zero)
 };
 
 /// See `doc`.
@@ -80,6 +83,7 @@ pub const LOG_SOFTMAX: OpDef = row(
     "log_softmax",
     "yᵢ = xᵢ − ln Σ e^xⱼ along `axis`; x̄ = g − e^y·Σ g; ẏ = ẋ − Σ e^y⊙ẋ",
     1,
+    dense::log_softmax,
     Deriv::Rules(
         |s, t| vec![t[0].map(|t| t - total(s, s.outs[0].exp() * t))],
         |s, ct, _| vec![ct[0].map(|g| along(s, Op::LOG_SOFTMAX_BACKWARD, s.outs[0], g))],
@@ -90,5 +94,5 @@ pub const LOG_SOFTMAX: OpDef = row(
 pub const LOG_SOFTMAX_BACKWARD: OpDef = OpDef {
     deriv: Deriv::ViaDecompose,
     decompose: Some(|s| vec![s.args[1] - s.args[0].exp() * total(s, s.args[1])]),
-    ..row("log_softmax_backward", "g − e^y·Σ g along `axis`", 2, Deriv::Zero)
+    ..row("log_softmax_backward", "g − e^y·Σ g along `axis`", 2, dense::log_softmax_backward, Deriv::Zero)
 };

@@ -1,0 +1,79 @@
+//! Transposes of small squares in registers: how strided lines become adjacent ones, and lanes become sums.
+//!
+//! Invariant: the sums keep the order of `order`; all else only moves elements. Only `tile` calls this.
+
+use std::arch::x86_64::*;
+
+/// Transposes an 8 × 8 square of `f32`.
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+pub fn transpose_f32(r: [__m256; 8]) -> [__m256; 8] {
+    let pairs = |a: __m256, b: __m256| (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+    let ((a0, a1), (a2, a3)) = (pairs(r[0], r[1]), pairs(r[2], r[3]));
+    let ((a4, a5), (a6, a7)) = (pairs(r[4], r[5]), pairs(r[6], r[7]));
+    let quads = |a: __m256, b: __m256| (_mm256_shuffle_ps::<0x44>(a, b), _mm256_shuffle_ps::<0xee>(a, b));
+    let ((b0, b1), (b2, b3)) = (quads(a0, a2), quads(a1, a3));
+    let ((b4, b5), (b6, b7)) = (quads(a4, a6), quads(a5, a7));
+    let low = |a: __m256, b: __m256| _mm256_permute2f128_ps::<0x20>(a, b);
+    let high = |a: __m256, b: __m256| _mm256_permute2f128_ps::<0x31>(a, b);
+    [low(b0, b4), low(b1, b5), low(b2, b6), low(b3, b7), high(b0, b4), high(b1, b5), high(b2, b6), high(b3, b7)]
+}
+
+/// Transposes a 4 × 4 square of `f64`.
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+pub fn transpose_f64(r: [__m256d; 4]) -> [__m256d; 4] {
+    let (a0, a1) = (_mm256_unpacklo_pd(r[0], r[1]), _mm256_unpackhi_pd(r[0], r[1]));
+    let (a2, a3) = (_mm256_unpacklo_pd(r[2], r[3]), _mm256_unpackhi_pd(r[2], r[3]));
+    let low = |a: __m256d, b: __m256d| _mm256_permute2f128_pd::<0x20>(a, b);
+    let high = |a: __m256d, b: __m256d| _mm256_permute2f128_pd::<0x31>(a, b);
+    [low(a0, a2), low(a1, a3), high(a0, a2), high(a1, a3)]
+}
+
+/// The sum over lanes of each of eight vectors: lane l and l + 4, then l and l + 2, then l and l + 1.
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+pub fn sums_f32(r: [__m256; 8]) -> __m256 {
+    let t = transpose_f32(r);
+    let add = |a: __m256, b: __m256| _mm256_add_ps(a, b);
+    add(add(add(t[0], t[4]), add(t[2], t[6])), add(add(t[1], t[5]), add(t[3], t[7])))
+}
+
+/// The sum over lanes of each of four vectors: lane l and l + 2, then l and l + 1.
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+pub fn sums_f64(r: [__m256d; 4]) -> __m256d {
+    let t = transpose_f64(r);
+    _mm256_add_pd(_mm256_add_pd(t[0], t[2]), _mm256_add_pd(t[1], t[3]))
+}
+
+macro_rules! copy {
+    ($name:ident, $t:ident, $v:ident, $transpose:ident) => {
+        /// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`.
+        #[target_feature(enable = "avx2,fma")]
+        pub fn $name(from: &[$t], step: usize, to: &mut [$t], to_step: usize, outer: usize, inner: usize) {
+            const S: usize = 32 / size_of::<$t>();
+            let (whole_o, whole_i) = (outer / S * S, inner / S * S);
+            for i in (0..whole_i).step_by(S) {
+                let lines: [&[[$t; S]]; S] =
+                    std::array::from_fn(|l| from[(i + l) * step..][..whole_o].as_chunks::<S>().0);
+                for o in 0..whole_o / S {
+                    let square: [$v; S] = std::array::from_fn(|l| bytemuck::cast(lines[l][o]));
+                    let to = &mut to[o * S * to_step + i..];
+                    for (l, line) in $transpose(square).into_iter().enumerate() {
+                        let line: [$t; S] = bytemuck::cast(line);
+                        to[l * to_step..][..S].copy_from_slice(&line);
+                    }
+                }
+            }
+            for o in 0..outer {
+                for i in if o < whole_o { whole_i } else { 0 }..inner {
+                    to[o * to_step + i] = from[i * step + o];
+                }
+            }
+        }
+    };
+}
+
+copy!(copy_f32, f32, __m256, transpose_f32);
+copy!(copy_f64, f64, __m256d, transpose_f64);

@@ -1,0 +1,498 @@
+//! 2-D max and average pools on `[n, c, h, w]`, their adjoints, and the linear map of a max pool.
+//!
+//! A plane is computed alone, in a fixed order, so bits do not depend on the range of units. A max pool takes the first
+//! largest element of a window (kernel row, then kernel column); the first NaN beats all; padding never wins. Its
+//! indices are `h * w + w` positions in the input plane, or −1 for a window that lies in the padding alone (whose value
+//! is −∞). Op rows call the functions and the entry points here.
+
+use super::abi::Args;
+use super::conv::{Units, fits, windows};
+use super::float::Float;
+use crate::simd;
+use std::ops::Range;
+
+#[cfg(test)]
+#[path = "pool_tests.rs"]
+mod tests;
+
+/// Flag word of the average pools: the padding counts in the divisor.
+pub const COUNT_PAD: u64 = 1;
+
+/// Sizes and attributes of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct PoolGeom {
+    /// Images; may be 0.
+    pub n: usize,
+    /// Channels.
+    pub c: usize,
+    /// Input height.
+    pub h: usize,
+    /// Input width.
+    pub w: usize,
+    /// Window height.
+    pub kh: usize,
+    /// Window width.
+    pub kw: usize,
+    /// Step between windows, down and across.
+    pub stride: [usize; 2],
+    /// Padding: top, bottom, left, right.
+    pub pad: [usize; 4],
+    /// Distance between the elements of a window; `[1, 1]` for average pools.
+    pub dilation: [usize; 2],
+}
+
+impl PoolGeom {
+    /// Number of words of [`PoolGeom::to_words`].
+    pub const WORDS: usize = 14;
+
+    /// Says what is wrong with the geometry, if anything.
+    pub fn validate(&self) -> Result<(), &'static str> {
+        if self.c == 0 || self.h == 0 || self.w == 0 {
+            return Err("a pool needs at least one channel and one pixel");
+        }
+        if self.kh == 0 || self.kw == 0 || self.stride.contains(&0) || self.dilation.contains(&0) {
+            return Err("window, stride and dilation must be positive");
+        }
+        let [rows, cols] = [0, 1].map(|a| self.outputs(a));
+        let (Some(rows), Some(cols)) = (rows, cols) else {
+            return Err("the window is larger than the padded image");
+        };
+        let padded = |a: usize| [self.h, self.w][a].saturating_add(self.pad[2 * a]).saturating_add(self.pad[2 * a + 1]);
+        if !fits(&[padded(0), padded(1)]) || !fits(&[rows, cols]) || !fits(&[self.kh, self.kw]) {
+            return Err("the image or the window is too large");
+        }
+        Ok(())
+    }
+
+    fn outputs(&self, a: usize) -> Option<usize> {
+        let pad = [self.pad[2 * a], self.pad[2 * a + 1]];
+        windows([self.h, self.w][a], [self.kh, self.kw][a], self.stride[a], pad, self.dilation[a])
+    }
+
+    /// Output height; 0 when no window fits.
+    pub fn out_h(&self) -> usize {
+        self.outputs(0).unwrap_or(0)
+    }
+
+    /// Output width; 0 when no window fits.
+    pub fn out_w(&self) -> usize {
+        self.outputs(1).unwrap_or(0)
+    }
+
+    /// Elements of x and dx.
+    pub fn x_len(&self) -> usize {
+        self.n * self.c * self.h * self.w
+    }
+
+    /// Elements of y and dy.
+    pub fn y_len(&self) -> usize {
+        self.n * self.c * self.out_h() * self.out_w()
+    }
+
+    /// Planes of a unit: enough to be worth a call.
+    fn planes(&self) -> usize {
+        (8192 / (self.h * self.w)).max(1)
+    }
+
+    /// Units that write y (and the indices).
+    pub fn y_units(&self) -> Units {
+        let planes = self.planes();
+        Units { count: (self.n * self.c).div_ceil(planes), per_unit: planes * self.out_h() * self.out_w() }
+    }
+
+    /// Units that write dx: the same planes.
+    pub fn x_units(&self) -> Units {
+        let planes = self.planes();
+        Units { count: (self.n * self.c).div_ceil(planes), per_unit: planes * self.h * self.w }
+    }
+
+    /// The geometry as parameter words.
+    pub fn to_words(&self) -> [u64; Self::WORDS] {
+        let ([s0, s1], [t, b, l, r], [d0, d1]) = (self.stride, self.pad, self.dilation);
+        [self.n, self.c, self.h, self.w, self.kh, self.kw, s0, s1, t, b, l, r, d0, d1].map(|v| v as u64)
+    }
+
+    /// Reads back what [`PoolGeom::to_words`] wrote; words after the geometry are left alone.
+    ///
+    /// # Panics
+    /// If there are fewer than [`PoolGeom::WORDS`] words.
+    pub fn from_words(words: &[u64]) -> PoolGeom {
+        let v = |i: usize| words[i] as usize;
+        PoolGeom {
+            n: v(0),
+            c: v(1),
+            h: v(2),
+            w: v(3),
+            kh: v(4),
+            kw: v(5),
+            stride: [v(6), v(7)],
+            pad: [v(8), v(9), v(10), v(11)],
+            dilation: [v(12), v(13)],
+        }
+    }
+
+    /// The input row that tap `i` of output row `o` reads, if it is in the image.
+    #[inline(always)]
+    fn row(&self, o: usize, i: usize) -> Option<usize> {
+        (o * self.stride[0] + i * self.dilation[0]).checked_sub(self.pad[0]).filter(|r| *r < self.h)
+    }
+
+    /// The output columns whose tap `j` is in the image, and the input column of the first.
+    #[inline(always)]
+    fn cols(&self, j: usize, wo: usize) -> (Range<usize>, usize) {
+        let (at, s) = (j * self.dilation[1], self.stride[1]);
+        let lo = self.pad[2].saturating_sub(at).div_ceil(s);
+        let hi = (self.w + self.pad[2]).saturating_sub(at).div_ceil(s).min(wo);
+        if lo < hi { (lo..hi, lo * s + at - self.pad[2]) } else { (0..0, 0) }
+    }
+
+    /// Windows of 2 × 2 that tile the image, without padding.
+    fn halves(&self) -> bool {
+        [self.kh, self.kw] == [2, 2] && self.stride == [2, 2] && self.pad == [0; 4] && self.dilation == [1, 1]
+    }
+
+    /// The divisor of an average: elements of the window, or those in the image.
+    #[inline(always)]
+    fn divisor(&self, oh: usize, ow: usize, count_pad: bool) -> usize {
+        if count_pad {
+            return self.kh * self.kw;
+        }
+        let inside = |o: usize, a: usize, k: usize, size: usize| {
+            let (from, pad) = (o * self.stride[a], self.pad[2 * a]);
+            (from + k).min(size + pad).saturating_sub(from.max(pad))
+        };
+        inside(oh, 0, self.kh, self.h) * inside(ow, 1, self.kw, self.w)
+    }
+}
+
+/// Whether `v` takes the place of `best`: larger, or the first NaN. (Without short cuts, so that loops become vector
+/// code.)
+#[inline(always)]
+fn beats<T: Float>(v: T, best: T) -> bool {
+    (v > best) | (v.is_nan() & !best.is_nan())
+}
+
+/// Calls `f(y[i], x[i * s])`; the steps that occur get loops of their own.
+#[inline(always)]
+fn each<T: Float>(y: &mut [T], x: &[T], s: usize, mut f: impl FnMut(&mut T, T)) {
+    match s {
+        1 => y.iter_mut().zip(x).for_each(|(y, x)| f(y, *x)),
+        2 => {
+            let pairs = x.as_chunks::<2>().0;
+            let (most, last) = y.split_at_mut(y.len().min(pairs.len()));
+            most.iter_mut().zip(pairs).for_each(|(y, [x, _])| f(y, *x));
+            last.iter_mut().zip(&x[2 * most.len()..]).for_each(|(y, x)| f(y, *x));
+        }
+        _ => y.iter_mut().zip(x.iter().step_by(s)).for_each(|(y, x)| f(y, *x)),
+    }
+}
+
+/// [`each`] with a second written slice, and the number of the element.
+#[inline(always)]
+fn each_indexed<T: Float>(
+    y: &mut [T],
+    idx: &mut [i32],
+    x: &[T],
+    s: usize,
+    mut f: impl FnMut(&mut T, &mut i32, T, i32),
+) {
+    match s {
+        1 => {
+            for (n, ((y, i), x)) in y.iter_mut().zip(idx).zip(x).enumerate() {
+                f(y, i, *x, n as i32);
+            }
+        }
+        2 => {
+            let pairs = x.as_chunks::<2>().0;
+            let m = y.len().min(pairs.len());
+            let ((most, last), (ids, id)) = (y.split_at_mut(m), idx.split_at_mut(m));
+            for (n, ((y, i), [x, _])) in most.iter_mut().zip(ids).zip(pairs).enumerate() {
+                f(y, i, *x, n as i32);
+            }
+            for ((y, i), x) in last.iter_mut().zip(id).zip(&x[2 * m..]) {
+                f(y, i, *x, m as i32);
+            }
+        }
+        _ => {
+            for (n, ((y, i), x)) in y.iter_mut().zip(idx).zip(x.iter().step_by(s)).enumerate() {
+                f(y, i, *x, n as i32);
+            }
+        }
+    }
+}
+
+simd! {
+    /// One plane of a max pool, without indices.
+    fn max_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T]) {
+        let wo = g.out_w();
+        for (oh, y) in y.chunks_exact_mut(wo).enumerate() {
+            y.fill(-T::INFINITY);
+            for row in (0..g.kh).filter_map(|i| g.row(oh, i)) {
+                let x = &x[row * g.w..][..g.w];
+                for j in 0..g.kw {
+                    let (cols, at) = g.cols(j, wo);
+                    each(&mut y[cols], &x[at..], g.stride[1], |y, v| *y = if beats(v, *y) { v } else { *y });
+                }
+            }
+        }
+    }
+}
+
+simd! {
+    /// One plane of a max pool.
+    fn max_index_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
+        let (wo, s) = (g.out_w(), g.stride[1]);
+        for (oh, (y, idx)) in y.chunks_exact_mut(wo).zip(idx.chunks_exact_mut(wo)).enumerate() {
+            y.fill(-T::INFINITY);
+            idx.fill(-1);
+            for row in (0..g.kh).filter_map(|i| g.row(oh, i)) {
+                let x = &x[row * g.w..][..g.w];
+                for j in 0..g.kw {
+                    let (cols, at) = g.cols(j, wo);
+                    let (first, step) = ((row * g.w + at) as i32, s as i32);
+                    each_indexed(&mut y[cols.clone()], &mut idx[cols], &x[at..], s, |y, i, v, n| {
+                        // The first element takes its place even if it is −∞.
+                        let wins = beats(v, *y) | (*i < 0);
+                        *y = if wins { v } else { *y };
+                        *i = if wins { first + n * step } else { *i };
+                    });
+                }
+            }
+        }
+    }
+}
+
+simd! {
+    /// One plane of a 2 × 2 max pool; `idx` may be empty.
+    fn max_halves[T: Float](w: usize, x: &[T], y: &mut [T], idx: &mut [i32]) {
+        let wo = w / 2;
+        for (oh, (x, y)) in x.chunks_exact(2 * w).zip(y.chunks_exact_mut(wo)).enumerate() {
+            let (up, down) = x.split_at(w);
+            let pairs = up.as_chunks::<2>().0.iter().zip(down.as_chunks::<2>().0);
+            if idx.is_empty() {
+                for (y, ([a, b], [c, d])) in y.iter_mut().zip(pairs) {
+                    let ab = if beats(*b, *a) { *b } else { *a };
+                    let abc = if beats(*c, ab) { *c } else { ab };
+                    *y = if beats(*d, abc) { *d } else { abc };
+                }
+                continue;
+            }
+            let mut at = (oh * 2 * w) as i32;
+            for ((y, i), ([a, b], [c, d])) in y.iter_mut().zip(&mut idx[oh * wo..][..wo]).zip(pairs) {
+                let (ab, i1) = if beats(*b, *a) { (*b, at + 1) } else { (*a, at) };
+                let (abc, i2) = if beats(*c, ab) { (*c, at + w as i32) } else { (ab, i1) };
+                (*y, *i) = if beats(*d, abc) { (*d, at + w as i32 + 1) } else { (abc, i2) };
+                at += 2;
+            }
+        }
+    }
+}
+
+/// y = the windows' largest elements, idx = where they are, for planes of x; `idx` is empty if nobody asks.
+pub fn max_pool2d<T: Float>(g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
+    let area = g.out_h() * g.out_w();
+    let ask = !idx.is_empty();
+    for (p, (x, y)) in x.chunks_exact(g.h * g.w).zip(y.chunks_exact_mut(area)).enumerate() {
+        let idx = if ask { &mut idx[p * area..][..area] } else { &mut [] };
+        match (g.halves(), ask) {
+            (true, _) => max_halves(g.w, x, y, idx),
+            (_, true) => max_index_plane(g, x, y, idx),
+            _ => max_plane(g, x, y),
+        }
+    }
+}
+
+/// dx = dy, scattered to where the winners were, for planes. Returns the first bad index's position.
+pub fn max_pool2d_backward<T: Float>(g: &PoolGeom, dy: &[T], idx: &[i32], dx: &mut [T]) -> Option<usize> {
+    let area = g.out_h() * g.out_w();
+    let mut bad = None;
+    dx.fill(T::ZERO);
+    for (p, (dx, (dy, idx))) in
+        dx.chunks_exact_mut(g.h * g.w).zip(dy.chunks_exact(area).zip(idx.chunks_exact(area))).enumerate()
+    {
+        for (e, (dy, i)) in dy.iter().zip(idx).enumerate() {
+            // −1 becomes the largest number and is told apart only where the index is not found.
+            match dx.get_mut(*i as u32 as usize) {
+                Some(dx) => *dx += *dy,
+                None if *i == -1 => {}
+                None => bad = bad.or(Some(p * area + e)),
+            }
+        }
+    }
+    bad
+}
+
+/// y = x taken where the winners were (0 for a window without one), for planes. Returns the first bad index's position.
+pub fn max_pool2d_gather<T: Float>(g: &PoolGeom, x: &[T], idx: &[i32], y: &mut [T]) -> Option<usize> {
+    let area = g.out_h() * g.out_w();
+    let mut bad = None;
+    for (p, (x, (y, idx))) in
+        x.chunks_exact(g.h * g.w).zip(y.chunks_exact_mut(area).zip(idx.chunks_exact(area))).enumerate()
+    {
+        for (e, (y, i)) in y.iter_mut().zip(idx).enumerate() {
+            *y = match x.get(*i as u32 as usize) {
+                Some(x) => *x,
+                None => {
+                    bad = if *i == -1 { bad } else { bad.or(Some(p * area + e)) };
+                    T::ZERO
+                }
+            };
+        }
+    }
+    bad
+}
+
+simd! {
+    /// One plane of an average pool.
+    fn avg_plane[T: Float](g: &PoolGeom, count_pad: bool, x: &[T], y: &mut [T]) {
+        let wo = g.out_w();
+        for (oh, y) in y.chunks_exact_mut(wo).enumerate() {
+            y.fill(T::ZERO);
+            for row in (0..g.kh).filter_map(|i| g.row(oh, i)) {
+                let x = &x[row * g.w..][..g.w];
+                for j in 0..g.kw {
+                    let (cols, at) = g.cols(j, wo);
+                    each(&mut y[cols], &x[at..], g.stride[1], |y, v| *y += v);
+                }
+            }
+            for (ow, y) in y.iter_mut().enumerate() {
+                // A window in the padding alone sums to 0.
+                *y = *y / T::from_f64(g.divisor(oh, ow, count_pad).max(1) as f64);
+            }
+        }
+    }
+}
+
+simd! {
+    /// One plane of a 2 × 2 average pool: the sums of [`avg_plane`] in the same order.
+    fn avg_halves[T: Float](w: usize, x: &[T], y: &mut [T]) {
+        for (x, y) in x.chunks_exact(2 * w).zip(y.chunks_exact_mut(w / 2)) {
+            let (up, down) = x.split_at(w);
+            for (y, ([a, b], [c, d])) in y.iter_mut().zip(up.as_chunks::<2>().0.iter().zip(down.as_chunks::<2>().0)) {
+                *y = (*a + *b + *c + *d) * T::from_f64(0.25);
+            }
+        }
+    }
+}
+
+simd! {
+    /// One plane of an average pool's adjoint.
+    fn avg_back_plane[T: Float](g: &PoolGeom, count_pad: bool, dy: &[T], dx: &mut [T]) {
+        let wo = g.out_w();
+        for (oh, dy) in dy.chunks_exact(wo).enumerate() {
+            for row in (0..g.kh).filter_map(|i| g.row(oh, i)) {
+                for j in 0..g.kw {
+                    let (cols, at) = g.cols(j, wo);
+                    let dx = &mut dx[row * g.w..][..g.w][at..];
+                    if count_pad {
+                        let d = T::from_f64((g.kh * g.kw) as f64);
+                        dx.iter_mut().step_by(g.stride[1]).zip(&dy[cols]).for_each(|(dx, v)| *dx += *v / d);
+                    } else {
+                        for ((dx, v), ow) in dx.iter_mut().step_by(g.stride[1]).zip(&dy[cols.clone()]).zip(cols) {
+                            *dx += *v / T::from_f64(g.divisor(oh, ow, false) as f64);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+simd! {
+    /// One plane of a 2 × 2 average pool's adjoint.
+    fn avg_back_halves[T: Float](w: usize, dy: &[T], dx: &mut [T]) {
+        for (dx, dy) in dx.chunks_exact_mut(2 * w).zip(dy.chunks_exact(w / 2)) {
+            let (up, down) = dx.split_at_mut(w);
+            let pairs = up.as_chunks_mut::<2>().0.iter_mut().zip(down.as_chunks_mut::<2>().0);
+            for ((up, down), v) in pairs.zip(dy) {
+                let v = *v * T::from_f64(0.25);
+                *up = [v, v];
+                *down = [v, v];
+            }
+        }
+    }
+}
+
+/// y = the windows' means, for planes of x. With `count_pad`, the padding counts as zeros; otherwise only elements of
+/// the image count.
+pub fn avg_pool2d<T: Float>(g: &PoolGeom, count_pad: bool, x: &[T], y: &mut [T]) {
+    let halves = g.halves();
+    for (x, y) in x.chunks_exact(g.h * g.w).zip(y.chunks_exact_mut(g.out_h() * g.out_w())) {
+        if halves { avg_halves(g.w, x, y) } else { avg_plane(g, count_pad, x, y) }
+    }
+}
+
+/// dx, the adjoint of [`avg_pool2d`], for planes.
+pub fn avg_pool2d_backward<T: Float>(g: &PoolGeom, count_pad: bool, dy: &[T], dx: &mut [T]) {
+    dx.fill(T::ZERO);
+    let halves = g.halves();
+    for (dx, dy) in dx.chunks_exact_mut(g.h * g.w).zip(dy.chunks_exact(g.out_h() * g.out_w())) {
+        if halves { avg_back_halves(g.w, dy, dx) } else { avg_back_plane(g, count_pad, dy, dx) }
+    }
+}
+
+/// The geometry of a call, its first plane, and that plane's place in x and in y.
+fn call(args: &Args<'_>) -> (PoolGeom, Range<usize>, Range<usize>) {
+    let g = PoolGeom::from_words(args.params());
+    let (all, units) = (g.n * g.c, args.units());
+    let (lo, hi) = ((units.start * g.planes()).min(all), (units.end * g.planes()).min(all));
+    let (image, area) = (g.h * g.w, g.out_h() * g.out_w());
+    (g, lo * image..hi * image, lo * area..hi * area)
+}
+
+/// Entry point of [`max_pool2d`].
+///
+/// Reads: 0 x. Writes: 0 y, 1 idx (i32; may be absent), both `PerUnit(y_units.per_unit)`. Params: the geometry's words.
+/// Units: `y_units.count`.
+pub fn max_pool2d_kernel<T: Float>(args: &mut Args<'_>) {
+    let (g, x, _) = call(args);
+    let y = args.write::<T>(0);
+    let idx = if args.writes() > 1 { args.write::<i32>(1) } else { &mut [] };
+    max_pool2d(&g, &args.read::<T>(0)[x], y, idx);
+}
+
+/// Entry point of [`max_pool2d_backward`].
+///
+/// Reads: 0 dy, 1 idx (i32). Writes: 0 dx, `PerUnit(x_units.per_unit)`. Params: the geometry's words.
+/// Units: `x_units.count`. Fault: the element of idx that is out of range.
+pub fn max_pool2d_backward_kernel<T: Float>(args: &mut Args<'_>) {
+    let (g, _, y) = call(args);
+    let dx = args.write::<T>(0);
+    if let Some(bad) = max_pool2d_backward(&g, &args.read(0)[y.clone()], &args.read(1)[y.clone()], dx) {
+        args.fault(y.start + bad);
+    }
+}
+
+/// Entry point of [`max_pool2d_gather`].
+///
+/// Reads: 0 x, 1 idx (i32). Writes: 0 y, `PerUnit(y_units.per_unit)`. Params: the geometry's words.
+/// Units: `y_units.count`. Fault: the element of idx that is out of range.
+pub fn max_pool2d_gather_kernel<T: Float>(args: &mut Args<'_>) {
+    let (g, x, y) = call(args);
+    let out = args.write::<T>(0);
+    if let Some(bad) = max_pool2d_gather(&g, &args.read(0)[x], &args.read(1)[y.clone()], out) {
+        args.fault(y.start + bad);
+    }
+}
+
+/// Entry point of [`avg_pool2d`].
+///
+/// Reads: 0 x. Writes: 0 y, `PerUnit(y_units.per_unit)`. Params: the geometry's words, then the flags ([`COUNT_PAD`]).
+/// Units: `y_units.count`.
+pub fn avg_pool2d_kernel<T: Float>(args: &mut Args<'_>) {
+    let (g, x, _) = call(args);
+    let count_pad = args.params()[PoolGeom::WORDS] & COUNT_PAD != 0;
+    let y = args.write::<T>(0);
+    avg_pool2d(&g, count_pad, &args.read(0)[x], y);
+}
+
+/// Entry point of [`avg_pool2d_backward`].
+///
+/// Reads: 0 dy. Writes: 0 dx, `PerUnit(x_units.per_unit)`. Params: the geometry's words, then the flags ([`COUNT_PAD`]).
+/// Units: `x_units.count`.
+pub fn avg_pool2d_backward_kernel<T: Float>(args: &mut Args<'_>) {
+    let (g, _, y) = call(args);
+    let count_pad = args.params()[PoolGeom::WORDS] & COUNT_PAD != 0;
+    let dx = args.write::<T>(0);
+    avg_pool2d_backward(&g, count_pad, &args.read(0)[y], dx);
+}

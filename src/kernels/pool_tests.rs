@@ -1,0 +1,305 @@
+//! Pools against naive loops, adjoint identities, NaN, and the entry points with several unit ranges.
+
+use super::*;
+use crate::arena::tensor::TensorArena;
+use crate::kernels::abi::{Fault, Frame, Kernel, Slot, Split};
+
+fn noise(i: usize, seed: usize) -> f64 {
+    let h = (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (seed as u64 + 7).wrapping_mul(0xD1B5_4A32_D192_ED03);
+    let h = (h ^ (h >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    ((h >> 11) as f64) / (1u64 << 52) as f64 - 1.0
+}
+
+fn fill<T: Float>(len: usize, seed: usize) -> Vec<T> {
+    (0..len).map(|i| T::from_f64(noise(i, seed))).collect()
+}
+
+/// The taps of output `y` of one plane, in order: positions in the input plane.
+fn taps(g: &PoolGeom, y: usize) -> Vec<usize> {
+    let (oh, ow) = (y / g.out_w(), y % g.out_w());
+    let mut all = Vec::new();
+    for i in 0..g.kh {
+        for j in 0..g.kw {
+            let h = (oh * g.stride[0] + i * g.dilation[0]).wrapping_sub(g.pad[0]);
+            let w = (ow * g.stride[1] + j * g.dilation[1]).wrapping_sub(g.pad[2]);
+            if h < g.h && w < g.w {
+                all.push(h * g.w + w);
+            }
+        }
+    }
+    all
+}
+
+fn shapes() -> Vec<PoolGeom> {
+    let g = |n, c, hw: [usize; 2], k: [usize; 2], stride| PoolGeom {
+        n,
+        c,
+        h: hw[0],
+        w: hw[1],
+        kh: k[0],
+        kw: k[1],
+        stride,
+        pad: [0; 4],
+        dilation: [1, 1],
+    };
+    vec![
+        g(2, 3, [8, 8], [2, 2], [2, 2]),
+        g(2, 3, [9, 7], [2, 2], [2, 2]),
+        g(2, 3, [28, 34], [2, 2], [2, 2]),
+        g(0, 3, [8, 8], [2, 2], [2, 2]),
+        g(1, 1, [1, 1], [1, 1], [1, 1]),
+        g(3, 2, [7, 7], [7, 7], [1, 1]),
+        g(2, 2, [9, 11], [3, 3], [1, 1]),
+        PoolGeom { pad: [1, 1, 1, 1], ..g(2, 2, [9, 12], [3, 3], [2, 2]) },
+        PoolGeom { pad: [0, 2, 1, 0], ..g(2, 2, [9, 12], [3, 4], [3, 1]) },
+        g(2, 2, [11, 11], [2, 3], [4, 5]),
+        PoolGeom { pad: [3, 3, 4, 5], ..g(1, 2, [3, 4], [2, 3], [1, 2]) },
+        PoolGeom { pad: [1, 1, 1, 1], ..g(300, 7, [2, 3], [2, 2], [1, 1]) },
+    ]
+}
+
+fn dilated() -> Vec<PoolGeom> {
+    let mut all = shapes();
+    let g = PoolGeom { n: 2, c: 2, h: 9, w: 12, kh: 3, kw: 3, stride: [2, 1], pad: [2, 1, 3, 2], dilation: [2, 3] };
+    all.push(g);
+    all.push(PoolGeom { h: 1, w: 1, kh: 2, kw: 2, pad: [2, 3, 2, 3], dilation: [5, 5], stride: [1, 1], ..g });
+    all
+}
+
+fn close<T: Float>(got: &[T], want: &[f64], g: &PoolGeom) {
+    assert_eq!(got.len(), want.len());
+    for (a, b) in got.iter().zip(want) {
+        let tol = if size_of::<T>() == 4 { 1e-5 } else { 1e-12 };
+        assert!((a.to_f64() - b).abs() <= tol * (1.0 + b.abs()) || a.to_f64() == *b, "{a:?} for {b} in {g:?}");
+    }
+}
+
+fn check_max<T: Float>(g: &PoolGeom) {
+    g.validate().unwrap();
+    assert_eq!(PoolGeom::from_words(&g.to_words()), *g);
+    // Few distinct values: ties must go to the first.
+    let x: Vec<T> = (0..g.x_len()).map(|i| T::from_f64((noise(i, 1) * 3.0).round())).collect();
+    let (area, image) = (g.out_h() * g.out_w(), g.h * g.w);
+    let (mut y, mut idx) = (vec![T::NAN; g.y_len()], vec![7; g.y_len()]);
+    max_pool2d(g, &x, &mut y, &mut idx);
+    let mut alone = vec![T::NAN; g.y_len()];
+    max_pool2d(g, &x, &mut alone, &mut []);
+    assert_eq!(bytemuck::cast_slice::<T, u8>(&y), bytemuck::cast_slice::<T, u8>(&alone));
+    for (o, (y, i)) in y.iter().zip(&idx).enumerate() {
+        let x = &x[o / area * image..][..image];
+        let (mut best, mut at) = (f64::NEG_INFINITY, -1);
+        for t in taps(g, o % area) {
+            if at < 0 || x[t].to_f64() > best {
+                (best, at) = (x[t].to_f64(), t as i32);
+            }
+        }
+        assert_eq!((y.to_f64(), *i), (best, at), "{o} in {g:?}");
+    }
+    let (v, dy) = (fill::<f64>(g.x_len(), 3), fill::<f64>(g.y_len(), 2));
+    let (mut dx, mut jv) = (vec![f64::NAN; g.x_len()], vec![f64::NAN; g.y_len()]);
+    assert_eq!(max_pool2d_backward(g, &dy, &idx, &mut dx), None);
+    assert_eq!(max_pool2d_gather(g, &v, &idx, &mut jv), None);
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    assert!((dot(&v, &dx) - dot(&jv, &dy)).abs() < 1e-10, "{g:?}");
+    let total: f64 = dy.iter().zip(&idx).filter(|(_, i)| **i >= 0).map(|(d, _)| d).sum();
+    assert!((dx.iter().sum::<f64>() - total).abs() < 1e-10);
+}
+
+fn check_avg<T: Float>(g: &PoolGeom, count_pad: bool) {
+    let (x, dy) = (fill::<T>(g.x_len(), 1), fill::<T>(g.y_len(), 2));
+    let (area, image) = (g.out_h() * g.out_w(), g.h * g.w);
+    let (mut want, mut want_dx) = (vec![0.0; g.y_len()], vec![0.0; g.x_len()]);
+    for o in 0..g.y_len() {
+        let (taps, at) = (taps(g, o % area), o / area * image);
+        let d = if count_pad { g.kh * g.kw } else { taps.len().max(1) } as f64;
+        for t in taps {
+            want[o] += x[at + t].to_f64() / d;
+            want_dx[at + t] += dy[o].to_f64() / d;
+        }
+    }
+    let (mut y, mut dx) = (vec![T::NAN; g.y_len()], vec![T::NAN; g.x_len()]);
+    avg_pool2d(g, count_pad, &x, &mut y);
+    close(&y, &want, g);
+    avg_pool2d_backward(g, count_pad, &dy, &mut dx);
+    close(&dx, &want_dx, g);
+    let dot = |a: &[T], b: &[T]| a.iter().zip(b).map(|(a, b)| a.to_f64() * b.to_f64()).sum::<f64>();
+    let tol = if size_of::<T>() == 4 { 1e-3 } else { 1e-10 };
+    assert!((dot(&x, &dx) - dot(&y, &dy)).abs() < tol, "{g:?}");
+}
+
+#[test]
+fn max_pools_match_naive_loops() {
+    for g in dilated() {
+        check_max::<f32>(&g);
+        check_max::<f64>(&g);
+    }
+}
+
+#[test]
+fn average_pools_match_naive_loops() {
+    for (g, count_pad) in shapes().iter().flat_map(|g| [(g, true), (g, false)]) {
+        check_avg::<f32>(g, count_pad);
+        check_avg::<f64>(g, count_pad);
+    }
+}
+
+#[test]
+fn nan_wins_and_the_first_one() {
+    for g in dilated().into_iter().filter(|g| g.x_len() > 0) {
+        let mut x = fill::<f32>(g.x_len(), 1);
+        let bad: Vec<usize> = (0..g.x_len()).filter(|i| noise(*i, 9) > 0.5).collect();
+        bad.iter().for_each(|i| x[*i] = f32::NAN);
+        let (mut y, mut idx) = (vec![0f32; g.y_len()], vec![0; g.y_len()]);
+        max_pool2d(&g, &x, &mut y, &mut idx);
+        let mut alone = vec![0f32; g.y_len()];
+        max_pool2d(&g, &x, &mut alone, &mut []);
+        let (area, image) = (g.out_h() * g.out_w(), g.h * g.w);
+        for o in 0..g.y_len() {
+            let first = taps(&g, o % area).into_iter().find(|t| x[o / area * image + t].is_nan());
+            assert_eq!(y[o].is_nan(), first.is_some());
+            assert_eq!(alone[o].is_nan(), first.is_some());
+            assert!(first.is_none_or(|t| idx[o] == t as i32));
+        }
+    }
+}
+
+#[test]
+fn minus_infinity_has_an_index() {
+    let g = PoolGeom { n: 1, c: 1, h: 2, w: 2, kh: 2, kw: 2, stride: [1, 1], pad: [1, 0, 1, 0], dilation: [1, 1] };
+    let (mut y, mut idx) = ([0f32; 4], [9; 4]);
+    max_pool2d(&g, &[f32::NEG_INFINITY; 4], &mut y, &mut idx);
+    assert_eq!(idx, [0, 0, 0, 0]);
+    let bad = [0, 4, -2, -1];
+    assert_eq!(max_pool2d_backward(&g, &[1f32; 4], &bad, &mut [0.0; 4]), Some(1));
+    assert_eq!(max_pool2d_gather(&g, &[1f32; 4], &bad, &mut [0.0; 4]), Some(1));
+}
+
+#[test]
+fn bad_geometries_are_errors() {
+    let good = PoolGeom { n: 1, c: 1, h: 4, w: 4, kh: 2, kw: 2, stride: [1, 1], pad: [0; 4], dilation: [1, 1] };
+    assert!(good.validate().is_ok());
+    let bad = [
+        PoolGeom { c: 0, ..good },
+        PoolGeom { kh: 0, ..good },
+        PoolGeom { kw: 5, ..good },
+        PoolGeom { stride: [1, 0], ..good },
+        PoolGeom { dilation: [0, 1], ..good },
+        PoolGeom { pad: [0, 0, usize::MAX, 1], ..good },
+        PoolGeom { h: usize::MAX, w: usize::MAX, ..good },
+    ];
+    bad.iter().for_each(|g| assert!(g.validate().is_err(), "{g:?}"));
+}
+
+/// Runs an entry point over `cuts` ranges of units on an arena of two f32 or i32 reads and writes; returns the writes.
+#[allow(unsafe_code)]
+fn run(
+    kernel: Kernel,
+    params: &[u64],
+    reads: &[&[u8]],
+    writes: &[usize],
+    units: Units,
+    cuts: usize,
+) -> (Vec<u8>, Option<usize>) {
+    let mut arena = TensorArena::new(1 << 22).unwrap();
+    let mut at = 0;
+    let mut place = |len: usize, split| {
+        let slot = Slot { off: at, len, split, inplace: None };
+        at += (len * 4).next_multiple_of(64);
+        slot
+    };
+    let slots: Vec<Slot> = reads.iter().map(|r| place(r.len() / 4, Split::Whole)).collect();
+    let outs: Vec<Slot> = writes.iter().map(|w| place(*w, Split::PerUnit(units.per_unit))).collect();
+    for (s, r) in slots.iter().zip(reads) {
+        arena.bytes_mut()[s.off..][..r.len()].copy_from_slice(r);
+    }
+    let (frame, fault) = (Frame::new(arena.bytes_mut()), Fault::default());
+    for i in 0..cuts {
+        let range = units.count * i / cuts..units.count * (i + 1) / cuts;
+        // SAFETY: the operands are disjoint parts of the arena, which is not touched until the calls are over.
+        kernel(&mut unsafe { Args::new(frame, &slots, &outs, params, range, 0, &fault) });
+    }
+    let bytes = outs.iter().flat_map(|s| arena.bytes()[s.off..][..s.len * 4].to_vec()).collect();
+    (bytes, fault.get())
+}
+
+#[test]
+fn entry_points_give_the_same_bits_for_all_ranges() {
+    for g in shapes() {
+        let (x, dy) = (fill::<f32>(g.x_len(), 1), fill::<f32>(g.y_len(), 2));
+        let (mut y, mut idx) = (vec![0f32; g.y_len()], vec![0; g.y_len()]);
+        max_pool2d(&g, &x, &mut y, &mut idx);
+        let (x, dy, i): (&[u8], &[u8], &[u8]) =
+            (bytemuck::cast_slice(&x), bytemuck::cast_slice(&dy), bytemuck::cast_slice(&idx));
+        let mut words = g.to_words().to_vec();
+        words.push(0);
+        let (nx, ny) = (g.x_len(), g.y_len());
+        let calls: [(Kernel, &[&[u8]], &[usize], Units); 6] = [
+            (max_pool2d_kernel::<f32>, &[x], &[ny, ny], g.y_units()),
+            (max_pool2d_kernel::<f32>, &[x], &[ny], g.y_units()),
+            (max_pool2d_backward_kernel::<f32>, &[dy, i], &[nx], g.x_units()),
+            (max_pool2d_gather_kernel::<f32>, &[x, i], &[ny], g.y_units()),
+            (avg_pool2d_kernel::<f32>, &[x], &[ny], g.y_units()),
+            (avg_pool2d_backward_kernel::<f32>, &[dy], &[nx], g.x_units()),
+        ];
+        for (kernel, reads, writes, units) in calls {
+            let one = run(kernel, &words, reads, writes, units, 1);
+            for cuts in [2, 3, 7] {
+                assert_eq!(one, run(kernel, &words, reads, writes, units, cuts), "{g:?}");
+            }
+            assert_eq!(one.1, None);
+        }
+        let got = run(max_pool2d_kernel::<f32>, &words, &[x], &[ny, ny], g.y_units(), 1).0;
+        assert_eq!(got, [bytemuck::cast_slice(&y), i].concat());
+    }
+}
+
+#[test]
+fn a_bad_index_is_a_fault() {
+    let g = PoolGeom { n: 64, c: 64, h: 2, w: 2, kh: 2, kw: 2, stride: [2, 2], pad: [0; 4], dilation: [1, 1] };
+    let dy = vec![1f32; g.y_len()];
+    let mut idx = vec![0; g.y_len()];
+    idx[4000] = 4;
+    idx[4001] = -5;
+    let reads: [&[u8]; 2] = [bytemuck::cast_slice(&dy), bytemuck::cast_slice(&idx)];
+    let (_, fault) = run(max_pool2d_backward_kernel::<f32>, &g.to_words(), &reads, &[g.x_len()], g.x_units(), 2);
+    assert_eq!(fault, Some(4000));
+}
+
+/// Prints GB/s of input: `cargo test --release pool_speed -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn pool_speed() {
+    let g = |n, c, s, k, st, p| PoolGeom {
+        n,
+        c,
+        h: s,
+        w: s,
+        kh: k,
+        kw: k,
+        stride: [st, st],
+        pad: [p; 4],
+        dilation: [1, 1],
+    };
+    for g in [g(64, 6, 28, 2, 2, 0), g(64, 16, 10, 2, 2, 0), g(8, 64, 56, 3, 2, 1), g(8, 512, 7, 7, 1, 0)] {
+        let (x, dy) = (fill::<f32>(g.x_len(), 1), fill::<f32>(g.y_len(), 2));
+        let (mut y, mut idx, mut dx) = (vec![0f32; g.y_len()], vec![0; g.y_len()], vec![0f32; g.x_len()]);
+        let time = |f: &mut dyn FnMut()| {
+            let mut best = f64::INFINITY;
+            for _ in 0..20 {
+                let t = std::time::Instant::now();
+                f();
+                best = best.min(t.elapsed().as_secs_f64());
+            }
+            (g.x_len() * 4) as f64 / best * 1e-9
+        };
+        let a = time(&mut || max_pool2d(&g, &x, &mut y, &mut idx));
+        let b = time(&mut || max_pool2d(&g, &x, &mut y, &mut []));
+        let c = time(&mut || assert!(max_pool2d_backward(&g, &dy, &idx, &mut dx).is_none()));
+        let d = time(&mut || avg_pool2d(&g, true, &x, &mut y));
+        let e = time(&mut || avg_pool2d_backward(&g, true, &dy, &mut dx));
+        println!(
+            "{}x{}x{} k{}: max+idx {a:.1} max {b:.1} back {c:.1} avg {d:.1} back {e:.1} GB/s",
+            g.c, g.h, g.w, g.kh
+        );
+    }
+}

@@ -1,0 +1,331 @@
+//! Each operation on each type against a plain scalar form.
+
+use super::*;
+use bytemuck::Pod;
+use half::{bf16, f16};
+
+/// What one operation gives for bytes of `a`, `b`, `c`.
+fn one(op: TileOp, elem: Elem, out: Elem, imm: [f64; 2], operands: &[Buffer]) -> Buffer {
+    let len = operands.first().map_or(5, |b| b.len / op.operand(elem, 0).size());
+    let inputs = (0..op.arity()).map(|k| full(op.operand(elem, k))).collect();
+    let step = Step { op, elem, out, args: [0, 1, 2], imm };
+    let p = Program { inputs, steps: vec![step], outputs: vec![op.arity() as u16], len };
+    run_in(&p, operands, &[], 1).0.remove(0)
+}
+
+fn specials(n: usize) -> Vec<f64> {
+    let mut rng = Rng(11);
+    let edge = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e30, -1e30];
+    let spread = (0..n).map(|_| rng.float());
+    edge.into_iter().cycle().take(n).zip(spread).enumerate().map(|(i, (e, s))| if i % 3 == 0 { e } else { s }).collect()
+}
+
+fn unary_reference(op: TileOp, x: f64, imm: [f64; 2]) -> f64 {
+    use TileOp::*;
+    match op {
+        Neg => -x,
+        Abs => x.abs(),
+        Sign => {
+            if x > 0.0 {
+                1.0
+            } else if x < 0.0 {
+                -1.0
+            } else {
+                x
+            }
+        }
+        Exp => x.exp(),
+        Expm1 => x.exp_m1(),
+        Log => x.ln(),
+        Log1p => x.ln_1p(),
+        Sqrt => x.sqrt(),
+        Rsqrt => 1.0 / x.sqrt(),
+        Recip => 1.0 / x,
+        Sin => x.sin(),
+        Cos => x.cos(),
+        Tan => x.tan(),
+        Atan => x.atan(),
+        Tanh => x.tanh(),
+        Sigmoid => 1.0 / (1.0 + (-x).exp()),
+        Erf => crate::kernels::vmath::erf(x),
+        Floor => x.floor(),
+        Ceil => x.ceil(),
+        Round => x.round_ties_even(),
+        Relu => {
+            if x > 0.0 || x.is_nan() {
+                x
+            } else {
+                0.0
+            }
+        }
+        LeakyRelu => {
+            if x > 0.0 {
+                x
+            } else {
+                imm[0] * x
+            }
+        }
+        Elu => {
+            if x > 0.0 {
+                x
+            } else {
+                imm[0] * x.exp_m1()
+            }
+        }
+        Gelu => 0.5 * x * (1.0 + crate::kernels::vmath::erf(x / 2f64.sqrt())),
+        GeluTanh => 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh()),
+        Silu => x / (1.0 + (-x).exp()),
+        Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
+        Clamp => {
+            if x.is_nan() {
+                x
+            } else {
+                x.max(imm[0]).min(imm[1])
+            }
+        }
+        _ => panic!("{op:?} is not unary"),
+    }
+}
+
+fn near(got: f64, want: f64, tol: f64) -> bool {
+    got == want || (got.is_nan() && want.is_nan()) || (got - want).abs() <= tol * want.abs().max(1e-2)
+}
+
+#[test]
+fn unary_floats() {
+    let imm = [-0.75, 1.25];
+    for op in TileOp::ALL.iter().copied().filter(|o| o.arity() == 1 && supports(*o, Elem::F32)) {
+        if matches!(op, TileOp::Copy | TileOp::Cast) {
+            continue;
+        }
+        let x = specials(700);
+        let wide = one(op, Elem::F64, Elem::F64, imm, &[Buffer::of(&x)]);
+        let narrow: Vec<f32> = x.iter().map(|v| *v as f32).collect();
+        let small = one(op, Elem::F32, Elem::F32, imm, &[Buffer::of(&narrow)]);
+        for (i, x) in x.iter().enumerate() {
+            let (w, s) = (wide.values::<f64>()[i], small.values::<f32>()[i]);
+            let want = unary_reference(op, *x, imm);
+            assert!(near(w, want, 1e-13), "{op:?}({x}) = {w}, not {want}");
+            let want = unary_reference(op, narrow[i] as f64, imm) as f32;
+            assert!(near(s as f64, want as f64, 2e-5), "{op:?}({}) = {s}, not {want}", narrow[i]);
+        }
+    }
+}
+
+fn zeros_keep_their_sign<T: Pod + PartialEq>(elem: Elem, op: TileOp, a: &[T], b: &[T], want: &[T]) {
+    let got = one(op, elem, elem, [0.0; 2], &[Buffer::of(a), Buffer::of(b)]);
+    assert_eq!(got.bytes(), cast_slice::<T, u8>(want), "{op:?}");
+}
+
+#[test]
+fn binary_floats() {
+    use TileOp::*;
+    let (x, mut y) = (specials(900), specials(900));
+    y.rotate_left(13);
+    let floats: Vec<Vec<f32>> = [&x, &y].map(|v| v.iter().map(|e| *e as f32).collect()).to_vec();
+    let pick = |a: f64, b: f64, first: bool| {
+        if a.is_nan() || b.is_nan() {
+            f64::NAN
+        } else if first {
+            a
+        } else {
+            b
+        }
+    };
+    for op in [Add, Sub, Mul, Div, Max, Min, Pow] {
+        let want = |a: f64, b: f64| match op {
+            Add => a + b,
+            Sub => a - b,
+            Mul => a * b,
+            Div => a / b,
+            Max => pick(a, b, a > b),
+            Min => pick(a, b, a < b),
+            _ => a.powf(b),
+        };
+        let wide = one(op, Elem::F64, Elem::F64, [0.0; 2], &[Buffer::of(&x), Buffer::of(&y)]);
+        let small = one(op, Elem::F32, Elem::F32, [0.0; 2], &[Buffer::of(&floats[0]), Buffer::of(&floats[1])]);
+        for i in 0..x.len() {
+            let (w, s) = (wide.values::<f64>()[i], small.values::<f32>()[i]);
+            assert!(near(w, want(x[i], y[i]), 0.0), "{op:?}({}, {}) = {w}", x[i], y[i]);
+            let (a, b) = (floats[0][i], floats[1][i]);
+            assert!(near(s as f64, want(a as f64, b as f64) as f32 as f64, 1e-7), "{op:?}({a}, {b}) = {s}");
+        }
+    }
+    zeros_keep_their_sign(Elem::F32, Max, &[0.0f32, -0.0, -0.0], &[-0.0, 0.0, -0.0], &[0.0, 0.0, -0.0]);
+    zeros_keep_their_sign(Elem::F64, Min, &[0.0f64, -0.0, 0.0], &[-0.0, 0.0, 0.0], &[-0.0, -0.0, 0.0]);
+}
+
+#[test]
+fn comparisons() {
+    use TileOp::*;
+    let (x, mut y) = (specials(300), specials(300));
+    y.rotate_left(6);
+    let ints = |v: &[f64]| v.iter().map(|e| (*e).clamp(-4.0, 4.0) as i64).collect::<Vec<_>>();
+    let (i, j) = (ints(&x), ints(&y));
+    for op in [Eq, Ne, Lt, Le, Gt, Ge] {
+        let holds = |o: Option<std::cmp::Ordering>| match op {
+            Eq => o.is_some_and(|o| o.is_eq()),
+            Ne => !o.is_some_and(|o| o.is_eq()),
+            Lt => o.is_some_and(|o| o.is_lt()),
+            Le => o.is_some_and(|o| o.is_le()),
+            Gt => o.is_some_and(|o| o.is_gt()),
+            _ => o.is_some_and(|o| o.is_ge()),
+        };
+        let got = one(op, Elem::F64, Elem::Bool, [0.0; 2], &[Buffer::of(&x), Buffer::of(&y)]);
+        let want: Vec<u8> = x.iter().zip(&y).map(|(a, b)| holds(a.partial_cmp(b)) as u8).collect();
+        assert_eq!(got.bytes(), want, "{op:?}");
+        let got = one(op, Elem::I64, Elem::Bool, [0.0; 2], &[Buffer::of(&i), Buffer::of(&j)]);
+        let want: Vec<u8> = i.iter().zip(&j).map(|(a, b)| holds(Some(a.cmp(b))) as u8).collect();
+        assert_eq!(got.bytes(), want, "{op:?}");
+    }
+}
+
+macro_rules! integers {
+    ($($test:ident $t:ident $elem:ident)*) => {$(
+        #[test]
+        fn $test() {
+            use TileOp::*;
+            let mut rng = Rng(3);
+            let mut a: Vec<$t> = (0..600).map(|_| rng.next() as $t).collect();
+            let mut b: Vec<$t> = (0..600).map(|_| rng.next() as $t | 1).collect();
+            a[..6].copy_from_slice(&[$t::MIN, $t::MIN, $t::MAX, 0, 1, $t::MIN]);
+            b[..6].copy_from_slice(&[(0 as $t).wrapping_sub(1), 1, 2, 3, $t::MAX, $t::MAX]);
+            let imm = [-3.0, 77.0];
+            let bufs = [Buffer::of(&a), Buffer::of(&b)];
+            for op in [Neg, Abs, Sign, Add, Sub, Mul, Div, Max, Min, Clamp] {
+                let got = one(op, Elem::$elem, Elem::$elem, imm, &bufs[..op.arity()]);
+                for ((g, &x), &y) in got.values::<$t>().iter().zip(&a).zip(&b) {
+                    let wide = x as i128;
+                    let want = match op {
+                        Neg => (0 as $t).wrapping_sub(x),
+                        Abs => wide.abs() as $t,
+                        Sign => wide.signum() as $t,
+                        Add => x.wrapping_add(y),
+                        Sub => x.wrapping_sub(y),
+                        Mul => x.wrapping_mul(y),
+                        Div => (wide / y as i128) as $t,
+                        Max => x.max(y),
+                        Min => x.min(y),
+                        _ => wide.clamp((-3).max($t::MIN as i128), 77) as $t,
+                    };
+                    assert_eq!(*g, want, "{op:?}({x}, {y})");
+                }
+            }
+        }
+    )*};
+}
+
+integers! { on_i8 i8 I8  on_u8 u8 U8  on_i32 i32 I32  on_i64 i64 I64  on_u32 u32 U32 }
+
+#[test]
+fn truths() {
+    use TileOp::*;
+    let (a, b) = (Buffer::of(&[0u8, 0, 1, 1, 7, 0]), Buffer::of(&[0u8, 1, 0, 1, 1, 9]));
+    let run = |op: TileOp| one(op, Elem::Bool, Elem::Bool, [0.0; 2], &[a.clone(), b.clone()][..op.arity()]);
+    assert_eq!(run(And).bytes(), [0, 0, 0, 1, 1, 0]);
+    assert_eq!(run(Or).bytes(), [0, 1, 1, 1, 1, 1]);
+    assert_eq!(run(Eq).bytes(), [1, 0, 0, 1, 1, 0]);
+    assert_eq!(run(Ne).bytes(), [0, 1, 1, 0, 0, 1]);
+    assert_eq!(run(Not).bytes(), [1, 1, 0, 0, 0, 1]);
+}
+
+#[test]
+fn copy_and_select_move_bytes() {
+    for elem in Elem::ALL {
+        let bytes = |k: usize| Buffer::of(&(0..40 * elem.size()).map(|i| (i * k) as u8).collect::<Vec<_>>());
+        let (x, y) = (bytes(3), bytes(5));
+        assert_eq!(one(TileOp::Copy, elem, elem, [0.0; 2], &[x.clone()]).bytes(), x.bytes());
+        let cond = Buffer::of(&(0..40).map(|i| (i % 3) as u8).collect::<Vec<_>>());
+        let got = one(TileOp::Select, elem, elem, [0.0; 2], &[cond, x.clone(), y.clone()]);
+        for (i, cell) in got.bytes().chunks_exact(elem.size()).enumerate() {
+            let from = if i % 3 != 0 { &x } else { &y };
+            assert_eq!(cell, &from.bytes()[i * elem.size()..][..elem.size()]);
+        }
+    }
+}
+
+#[test]
+fn constants() {
+    let fill = |elem, imm| one(TileOp::Fill, elem, elem, imm, &[]);
+    assert_eq!(fill(Elem::F32, [0.1, 0.0]).values::<f32>(), [0.1f32; 5]);
+    assert_eq!(fill(Elem::F64, [0.1, 0.0]).values::<f64>(), [0.1f64; 5]);
+    assert_eq!(fill(Elem::F16, [1.5, 0.0]).values::<f16>(), [f16::from_f32(1.5); 5]);
+    assert_eq!(fill(Elem::BF16, [1.5, 0.0]).values::<bf16>(), [bf16::from_f32(1.5); 5]);
+    assert_eq!(fill(Elem::I64, [9.223372036854776e18, -2.0]).values::<i64>(), [i64::MAX - 1; 5]);
+    assert_eq!(fill(Elem::I8, [-1000.0, 0.0]).values::<i8>(), [-128i8; 5]);
+    assert_eq!(fill(Elem::Bool, [2.0, 0.0]).values::<u8>(), [1u8; 5]);
+}
+
+/// `values` as `elem`, and what those are as `f64`.
+fn encoded(elem: Elem, values: &[f64]) -> (Buffer, Vec<f64>) {
+    macro_rules! number {
+        ($t:ident) => {{
+            let v: Vec<$t> = values.iter().map(|x| *x as $t).collect();
+            (Buffer::of(&v), v.iter().map(|x| *x as f64).collect())
+        }};
+    }
+    match elem {
+        Elem::F32 => number!(f32),
+        Elem::F64 => number!(f64),
+        Elem::I8 => number!(i8),
+        Elem::U8 => number!(u8),
+        Elem::I32 => number!(i32),
+        Elem::I64 => number!(i64),
+        Elem::U32 => number!(u32),
+        Elem::F16 => {
+            let v: Vec<f16> = values.iter().map(|x| f16::from_f64(*x)).collect();
+            (Buffer::of(&v), v.iter().map(|x| x.to_f64()).collect())
+        }
+        Elem::BF16 => {
+            let v: Vec<bf16> = values.iter().map(|x| bf16::from_f64(*x)).collect();
+            (Buffer::of(&v), v.iter().map(|x| x.to_f64()).collect())
+        }
+        Elem::Bool => {
+            let v: Vec<u8> = values.iter().map(|x| (*x != 0.0) as u8).collect();
+            (Buffer::of(&v), v.iter().map(|x| *x as f64).collect())
+        }
+    }
+}
+
+#[test]
+fn casts() {
+    // Every value is exact in f64, so the reference is one rounding from f64, and saturating for integers.
+    let mut values = specials(400);
+    values.extend([3e9, -3e9, 65504.0, 65520.0, 1e-8, 255.5, -128.5, 300.0, 2048.5, 1.0 + 2f64.powi(-11)]);
+    for from in Elem::ALL {
+        let (source, exact) = encoded(from, &values);
+        for to in Elem::ALL {
+            let got = one(TileOp::Cast, from, to, [0.0; 2], std::slice::from_ref(&source));
+            let (want, wide) = encoded(to, &exact);
+            for (i, w) in wide.iter().enumerate() {
+                let size = to.size();
+                let (g, e) = (&got.bytes()[i * size..][..size], &want.bytes()[i * size..][..size]);
+                assert!(g == e || w.is_nan(), "{from:?} {} to {to:?}: {g:?}, not {e:?}", exact[i]);
+            }
+        }
+    }
+    let wide = Buffer::of(&[i64::MAX, i64::MIN, -1, 4_294_967_296]);
+    assert_eq!(
+        one(TileOp::Cast, Elem::I64, Elem::U32, [0.0; 2], &[wide.clone()]).values::<u32>(),
+        [u32::MAX, 0, 0, u32::MAX]
+    );
+    assert_eq!(one(TileOp::Cast, Elem::I64, Elem::I8, [0.0; 2], &[wide]).values::<i8>(), [127, -128, -1, 127]);
+}
+
+#[test]
+fn what_is_not_supported_is_refused() {
+    for op in TileOp::ALL.iter().copied() {
+        for elem in Elem::ALL {
+            let inputs = (0..op.arity()).map(|k| full(op.operand(elem, k))).collect();
+            let step = Step::new(op, elem, &[0, 1, 2], [0.0; 2]);
+            let p = Program { inputs, steps: vec![step], outputs: vec![op.arity() as u16], len: 3 };
+            assert_eq!(p.check().is_ok(), supports(op, elem), "{op:?} on {elem:?}");
+            if supports(op, elem) {
+                let operands: Vec<Buffer> =
+                    p.inputs.iter().map(|i| Buffer::of(&vec![1u8; 3 * i.elem.size()])).collect();
+                assert_eq!(run_in(&p, &operands, &[], 1).1, None);
+            }
+        }
+    }
+    assert!(TileOp::ALL.iter().enumerate().all(|(i, o)| *o as usize == i));
+}

@@ -1,0 +1,76 @@
+//! Blocks: layers as functions over the builder, with torch's parameter names, layouts and initialisation.
+//!
+//! A layer called `fc1` makes params `fc1.weight` (`[out, in]`) and `fc1.bias`, each starting uniform in ±1/√fan_in, as
+//! `torch.nn.Linear` and `torch.nn.Conv2d` do. Nothing here is a type of its own: a layer is nodes.
+
+use crate::nodes::ops::conv::Conv2d;
+use crate::nodes::{Builder, Init, Var};
+
+/// torch's default: uniform in ±1/√fan_in (Kaiming uniform with a = √5).
+fn fan_in(n: usize) -> Init {
+    Init::Uniform(if n == 0 { 0.0 } else { 1.0 / (n as f64).sqrt() })
+}
+
+/// `y = x·Wᵀ + b` over the last axis: params `name.weight` `[outputs, inputs]` and `name.bias` `[outputs]`.
+#[track_caller]
+pub fn linear<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize) -> Var<'g> {
+    affine(g, name, x, outputs, true)
+}
+
+/// `y = x·Wᵀ` over the last axis: param `name.weight` `[outputs, inputs]`.
+#[track_caller]
+pub fn linear_no_bias<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize) -> Var<'g> {
+    affine(g, name, x, outputs, false)
+}
+
+#[track_caller]
+fn affine<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, bias: bool) -> Var<'g> {
+    let mut d = x.dims().to_vec();
+    let inputs = d.pop().unwrap_or(0);
+    let w = g.param(&format!("{name}.weight"), [outputs, inputs], x.dtype(), fan_in(inputs));
+    // Leading axes are one long batch: one product, not many, with the bias next to it.
+    let rows = d.iter().product();
+    d.push(outputs);
+    let y = x.reshape([rows, inputs]).matmul_t(w, false, true);
+    let y = if bias { y + g.param(&format!("{name}.bias"), [outputs], x.dtype(), fan_in(inputs)) } else { y };
+    y.reshape(d)
+}
+
+/// 2-D convolution of `x` `[N, C, H, W]`: params `name.weight` `[outputs, C/groups, kernel, kernel]` and `name.bias`.
+#[track_caller]
+pub fn conv2d<'g>(
+    g: &'g Builder,
+    name: &str,
+    x: Var<'g>,
+    outputs: usize,
+    kernel: [usize; 2],
+    options: Conv2d,
+) -> Var<'g> {
+    let channels = x.dims().get(1).copied().unwrap_or(0) / options.groups.max(1);
+    let init = fan_in(channels * kernel[0] * kernel[1]);
+    let w = g.param(&format!("{name}.weight"), [outputs, channels, kernel[0], kernel[1]], x.dtype(), init);
+    let b = g.param(&format!("{name}.bias"), [outputs], x.dtype(), init);
+    x.conv2d(w, options) + b.reshape([outputs, 1, 1])
+}
+
+/// Layer normalisation over the last axis: params `name.weight` (ones) and `name.bias` (zeros).
+#[track_caller]
+pub fn layer_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, eps: f64) -> Var<'g> {
+    let n = x.dims().last().copied().unwrap_or(0);
+    let w = g.param(&format!("{name}.weight"), [n], x.dtype(), Init::Ones);
+    let b = g.param(&format!("{name}.bias"), [n], x.dtype(), Init::Zeros);
+    x.layer_norm(w, b, eps)
+}
+
+/// Rows of a table: param `name.weight` `[rows, width]`, standard normal. `indices` are i32 or i64.
+#[track_caller]
+pub fn embedding<'g>(
+    g: &'g Builder,
+    name: &str,
+    indices: Var<'g>,
+    rows: usize,
+    width: usize,
+    dtype: crate::nodes::DType,
+) -> Var<'g> {
+    g.param(&format!("{name}.weight"), [rows, width], dtype, Init::Normal(1.0)).gather(indices, 0)
+}

@@ -1,0 +1,123 @@
+//! Calls of matrix products, softmaxes and layer norms.
+
+use super::by_float;
+use crate::arena::intern::Dims;
+use crate::kernels::abi::Kernel;
+use crate::kernels::gemm::{self, Batch, Gemm, GemmFloat, Strides};
+use crate::kernels::norm::{self, LayerNorm};
+use crate::kernels::reduce;
+use crate::kernels::softmax::{self, Softmax};
+use crate::nodes::dtype::DType;
+use crate::nodes::lower::{Buf, Call, LowerCx};
+use crate::nodes::shaping::around;
+
+/// The strides of the last two axes of `d`, exchanged if asked.
+fn matrix(d: &Dims, exchanged: bool) -> Strides {
+    let cols = d[d.len() - 1];
+    if exchanged { Strides { row: 1, col: cols } } else { Strides { row: cols, col: 1 } }
+}
+
+/// Strides of the batch axes of `d`, aligned with those of the result; 0 where a matrix repeats.
+fn batch(d: &Dims, to: &[usize]) -> Vec<usize> {
+    let (s, own) = (d.strides(), d.len() - 2);
+    let lead = to.len() - own;
+    let step = |i: usize| if i < lead || d[i - lead] == 1 { 0 } else { s[i - lead] };
+    (0..to.len()).map(step).collect()
+}
+
+/// The product of a `matmul` node.
+pub fn product(cx: &LowerCx<'_>) -> Result<Gemm, String> {
+    let (a, b, y) = (cx.arg_dims(0), cx.arg_dims(1), cx.out_dims(0));
+    let (ta, tb) = (cx.attrs().bool(0), cx.attrs().bool(1));
+    let lead = y.len() - 2;
+    let k = a[a.len() - if ta { 2 } else { 1 }];
+    let g = Gemm::new(y[lead], y[lead + 1], k).with_strides(matrix(&a, ta), matrix(&b, tb));
+    let (sa, sb) = (batch(&a, &y[..lead]), batch(&b, &y[..lead]));
+    let dims: Vec<Batch> = (0..lead).map(|i| Batch { size: y[i], a: sa[i], b: sb[i] }).collect();
+    g.with_batch(&dims).ok_or_else(|| "too many batch axes".to_string())
+}
+
+/// `matmul`.
+pub fn matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (g, dtype) = (product(cx)?, cx.dtype(0));
+    let scratch = match dtype {
+        DType::F32 => scratch_len::<f32>(&g),
+        _ => scratch_len::<f64>(&g),
+    };
+    let call = Call::new(by_float!(dtype, gemm::run)?, g.to_words(), g.units()).flops(cx.flops());
+    let call = call.reads_args(2).writes(Buf::Out(0), g.per_unit());
+    let call = if scratch > 0 { call.scratch(cx.scratch(dtype.size(), scratch)) } else { call };
+    cx.call(call);
+    Ok(())
+}
+
+fn scratch_len<T: GemmFloat>(g: &Gemm) -> usize {
+    g.scratch_len::<T>()
+}
+
+fn along(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
+    let (outer, n, inner) = around(&cx.arg_dims(0), cx.attrs().size(0));
+    let p = Softmax { outer, n, inner };
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops());
+    cx.call(call.reads_args(cx.args()).writes(Buf::Out(0), p.per_unit()));
+    Ok(())
+}
+
+/// `softmax`.
+pub fn softmax(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let kernel = by_float!(cx.dtype(0), softmax::softmax)?;
+    along(cx, kernel)
+}
+
+/// `softmax_backward`.
+pub fn softmax_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let kernel = by_float!(cx.dtype(0), softmax::softmax_backward)?;
+    along(cx, kernel)
+}
+
+/// `log_softmax`.
+pub fn log_softmax(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let kernel = by_float!(cx.dtype(0), softmax::log_softmax)?;
+    along(cx, kernel)
+}
+
+/// `log_softmax_backward`.
+pub fn log_softmax_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let kernel = by_float!(cx.dtype(0), softmax::log_softmax_backward)?;
+    along(cx, kernel)
+}
+
+/// The view of x as rows.
+fn rows(d: &Dims, eps: f64) -> LayerNorm {
+    let n = d[d.len() - 1];
+    LayerNorm { rows: d[..d.len() - 1].iter().product(), n, eps, affine: true }
+}
+
+/// `layer_norm`.
+pub fn layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = rows(&cx.arg_dims(0), cx.attrs().f64(0));
+    let kernel = by_float!(cx.dtype(0), norm::layer_norm)?;
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).reads_args(3);
+    let call = call.writes(Buf::Out(0), p.per_unit());
+    cx.call(call.writes(Buf::Out(1), p.rows_per_unit()).writes(Buf::Out(2), p.rows_per_unit()));
+    Ok(())
+}
+
+/// `layer_norm_backward`: dx with partial dγ and dβ, then the sums of the partials that anybody reads.
+pub fn layer_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (p, dtype) = (rows(&cx.arg_dims(1), 0.0), cx.dtype(0));
+    let partials = [0, 1].map(|_| cx.temp(dtype.size(), p.blocks() * p.n));
+    if p.rows > 0 {
+        let kernel = by_float!(dtype, norm::layer_norm_backward)?;
+        let call = Call::new(kernel, p.to_words(), p.blocks()).flops(cx.flops());
+        // The kernel wants gamma last.
+        let call = call.reads(&[0, 1, 3, 4, 2].map(Buf::Arg)).writes(Buf::Out(0), p.per_block());
+        cx.call(call.writes(partials[0], p.n).writes(partials[1], p.n));
+    }
+    let sum = p.combine();
+    for (i, partial) in partials.into_iter().enumerate().filter(|(i, _)| cx.used[i + 1]) {
+        let call = Call::new(by_float!(dtype, reduce::sum)?, sum.to_words(), sum.units());
+        cx.call(call.reads(&[partial]).writes(Buf::Out(i + 1), sum.per_unit()));
+    }
+    Ok(())
+}

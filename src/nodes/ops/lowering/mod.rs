@@ -1,0 +1,162 @@
+//! From nodes to kernel calls: what the rows' `lower` points at, one file a family of kernels.
+//!
+//! Invariant: a call's parameters and splits follow from shapes, types and attributes alone. Shape inference has
+//! checked everything that kernels rely on. Only rows and the tile pass enter here.
+
+pub mod dense;
+pub mod moves;
+pub mod reduce;
+#[cfg(test)]
+mod tests;
+pub mod train;
+pub mod window;
+
+use crate::arena::tensor::LINE;
+use crate::kernels::elem::Elem;
+use crate::kernels::tile::{self, Access, Input, Program, Step, TileOp, scratch_len};
+use crate::nodes::dtype::DType;
+use crate::nodes::lower::{Buf, Call, LowerCx};
+use crate::nodes::opdef::Lower;
+
+/// The kernel for a float type: `by_float!(dtype, norm::layer_norm)`.
+macro_rules! by_float {
+    ($dtype:expr, $($f:ident)::+) => {
+        match $dtype {
+            $crate::nodes::DType::F32 => Ok($($f)::+::<f32> as $crate::kernels::abi::Kernel),
+            $crate::nodes::DType::F64 => Ok($($f)::+::<f64> as $crate::kernels::abi::Kernel),
+            d => Err(format!("no kernel for {d}")),
+        }
+    };
+}
+
+/// The kernel for a type with sums: a float, `i32` or `i64`.
+macro_rules! by_num {
+    ($dtype:expr, $($f:ident)::+) => {
+        match $dtype {
+            $crate::nodes::DType::I32 => Ok($($f)::+::<i32> as $crate::kernels::abi::Kernel),
+            $crate::nodes::DType::I64 => Ok($($f)::+::<i64> as $crate::kernels::abi::Kernel),
+            d => by_float!(d, $($f)::+),
+        }
+    };
+}
+
+/// The kernel for elements of a type's size.
+macro_rules! by_size {
+    ($dtype:expr, $($f:ident)::+) => {
+        match $dtype.size() {
+            1 => $($f)::+::<u8> as $crate::kernels::abi::Kernel,
+            2 => $($f)::+::<u16>,
+            4 => $($f)::+::<u32>,
+            _ => $($f)::+::<u64>,
+        }
+    };
+}
+
+/// The kernel for elements of a type's size and an index type.
+macro_rules! by_size_index {
+    ($dtype:expr, $index:expr, $($f:ident)::+) => {
+        match ($dtype.size(), $index) {
+            (1, $crate::nodes::DType::I32) => $($f)::+::<u8, i32> as $crate::kernels::abi::Kernel,
+            (2, $crate::nodes::DType::I32) => $($f)::+::<u16, i32>,
+            (4, $crate::nodes::DType::I32) => $($f)::+::<u32, i32>,
+            (_, $crate::nodes::DType::I32) => $($f)::+::<u64, i32>,
+            (1, _) => $($f)::+::<u8, i64>,
+            (2, _) => $($f)::+::<u16, i64>,
+            (4, _) => $($f)::+::<u32, i64>,
+            _ => $($f)::+::<u64, i64>,
+        }
+    };
+}
+
+/// The kernel for a type with sums (or, in front of `float`, a float) and an index type.
+macro_rules! by_num_index {
+    (float $dtype:expr, $index:expr, $($f:ident)::+) => {
+        match ($dtype, $index) {
+            ($crate::nodes::DType::F32, $crate::nodes::DType::I32) => Ok($($f)::+::<f32, i32> as $crate::kernels::abi::Kernel),
+            ($crate::nodes::DType::F32, _) => Ok($($f)::+::<f32, i64> as $crate::kernels::abi::Kernel),
+            ($crate::nodes::DType::F64, $crate::nodes::DType::I32) => Ok($($f)::+::<f64, i32> as $crate::kernels::abi::Kernel),
+            ($crate::nodes::DType::F64, _) => Ok($($f)::+::<f64, i64> as $crate::kernels::abi::Kernel),
+            (d, _) => Err(format!("no kernel for {d}")),
+        }
+    };
+    ($dtype:expr, $index:expr, $($f:ident)::+) => {
+        match ($dtype, $index) {
+            ($crate::nodes::DType::I32, $crate::nodes::DType::I32) => Ok($($f)::+::<i32, i32> as $crate::kernels::abi::Kernel),
+            ($crate::nodes::DType::I32, _) => Ok($($f)::+::<i32, i64> as $crate::kernels::abi::Kernel),
+            ($crate::nodes::DType::I64, $crate::nodes::DType::I32) => Ok($($f)::+::<i64, i32> as $crate::kernels::abi::Kernel),
+            ($crate::nodes::DType::I64, _) => Ok($($f)::+::<i64, i64> as $crate::kernels::abi::Kernel),
+            (d, i) => by_num_index!(float d, i, $($f)::+),
+        }
+    };
+}
+
+pub(crate) use {by_float, by_num, by_num_index, by_size, by_size_index};
+
+/// The tag that kernels know an element type by.
+pub fn elem(dtype: DType) -> Result<Elem, String> {
+    Elem::ALL.get(dtype as usize).copied().ok_or_else(|| format!("no kernel for {dtype}"))
+}
+
+/// The program of one point-wise node, and which operand each of its inputs is. An operand that is named twice is one
+/// input, so that it may still be overwritten.
+pub fn tile_program(cx: &LowerCx<'_>) -> Result<(Program, Vec<usize>), String> {
+    let Lower::Tile(op, imm) = cx.graph.def_of(cx.node).lower else {
+        return Err("not a point-wise op".to_string());
+    };
+    let args = cx.graph.args_of(cx.node);
+    let (mut operands, mut ids) = (Vec::new(), Vec::new());
+    for (i, a) in args.iter().enumerate() {
+        let seen = operands.iter().position(|&k: &usize| args[k] == *a).unwrap_or(operands.len());
+        if seen == operands.len() {
+            operands.push(i);
+        }
+        ids.push(seen as u16);
+    }
+    let of = |i: usize| elem(cx.dtype(i));
+    let step = match op {
+        TileOp::Cast => Step::cast(of(0)?, elem(cx.out(0).dtype)?, ids[0]),
+        // The type of a selection is that of its values.
+        TileOp::Select => Step::new(op, of(1)?, &ids, [0.0; 2]),
+        _ => Step::new(op, of(0)?, &ids, imm(&cx.attrs())),
+    };
+    let inputs: Result<Vec<Input>, String> =
+        operands.iter().map(|&i| Ok(Input { elem: of(i)?, access: Access::Full })).collect();
+    let inputs = inputs?;
+    let last = inputs.len() as u16;
+    let program = Program { inputs, steps: vec![step], outputs: vec![last], len: cx.out_dims(0).numel() };
+    program.check()?;
+    Ok((program, operands))
+}
+
+/// Lowers a point-wise node to a tile program of one step. Each operand of the result's element size may be
+/// overwritten.
+pub fn tile_call(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (program, operands) = tile_program(cx)?;
+    let size = cx.out(0).dtype.size();
+    let pairs: Vec<(usize, usize)> =
+        (0..operands.len()).filter(|&i| cx.dtype(operands[i]).size() == size).map(|i| (i, 0)).collect();
+    let reads: Vec<Buf> = operands.iter().map(|&i| Buf::Arg(i)).collect();
+    let call = Call::new(tile::run, program.to_words(), tile::units(program.len)).flops(cx.flops());
+    let call = call.reads(&reads).writes(Buf::Out(0), tile::UNIT).inplace(&pairs);
+    let lines = scratch_len(&program) / LINE;
+    let call = if lines > 0 { call.scratch(cx.scratch(LINE, lines)) } else { call };
+    cx.call(call);
+    Ok(())
+}
+
+/// A numeric attribute as the bits of an element.
+pub fn bits(value: f64, dtype: DType) -> u64 {
+    match dtype {
+        DType::F32 => u64::from((value as f32).to_bits()),
+        DType::F64 | DType::C64 => value.to_bits(),
+        DType::F16 => u64::from(half::f16::from_f64(value).to_bits()),
+        DType::BF16 => u64::from(half::bf16::from_f64(value).to_bits()),
+        // Saturating, as casts are; the kernel keeps the low bytes.
+        DType::I8 => value as i8 as u64,
+        DType::U8 => u64::from(value as u8),
+        DType::I32 => value as i32 as u64,
+        DType::I64 => value as i64 as u64,
+        DType::U32 => u64::from(value as u32),
+        DType::Bool => u64::from(value != 0.0),
+    }
+}

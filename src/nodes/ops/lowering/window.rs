@@ -1,0 +1,128 @@
+//! Calls of convolutions and pools.
+
+use super::by_float;
+use crate::arena::ids::Id;
+use crate::kernels::abi::Kernel;
+use crate::kernels::conv::{self, ConvGeom, Units};
+use crate::kernels::pool::{self, PoolGeom};
+use crate::nodes::lower::{Buf, Call, LowerCx};
+use crate::nodes::ops::conv::site_geom;
+use crate::nodes::ops::pool::{avg_windows, max_windows, plane};
+use crate::nodes::ops::window::{Windows, array};
+
+fn geom(cx: &LowerCx<'_>) -> ConvGeom {
+    site_geom(cx.graph.op[cx.node.at()], &cx.arg_dims(0), &cx.arg_dims(1), &cx.attrs())
+}
+
+/// One call on both operands, with scratch, into `to`.
+fn convolve(cx: &mut LowerCx<'_>, kernel: Kernel, g: &ConvGeom, units: Units, scratch: usize, to: Buf) {
+    let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops());
+    let call = call.reads_args(2).writes(to, units.per_unit);
+    let scratch = cx.scratch(cx.dtype(0).size(), scratch);
+    cx.call(call.scratch(scratch));
+}
+
+/// `conv2d`.
+pub fn conv2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let g = geom(cx);
+    let kernel = by_float!(cx.dtype(0), conv::conv2d_kernel)?;
+    convolve(cx, kernel, &g, conv::conv2d_units(&g), conv::conv2d_scratch(&g), Buf::Out(0));
+    Ok(())
+}
+
+/// `conv2d_input_grad`.
+pub fn conv2d_input_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let g = geom(cx);
+    let kernel = by_float!(cx.dtype(0), conv::conv2d_backward_input_kernel)?;
+    let (units, scratch) = (conv::conv2d_backward_input_units(&g), conv::conv2d_backward_input_scratch(&g));
+    convolve(cx, kernel, &g, units, scratch, Buf::Out(0));
+    Ok(())
+}
+
+/// `conv2d_weight_grad`: one part, or parts by blocks of images and their sum.
+pub fn conv2d_weight_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (g, dtype) = (geom(cx), cx.dtype(0));
+    let parts = conv::conv2d_weight_parts(&g);
+    let to = if parts == 1 { Buf::Out(0) } else { cx.temp(dtype.size(), parts * g.w_len()) };
+    let kernel = by_float!(dtype, conv::conv2d_backward_weight_kernel)?;
+    let (units, scratch) = (conv::conv2d_backward_weight_units(&g), conv::conv2d_backward_weight_scratch(&g));
+    convolve(cx, kernel, &g, units, scratch, to);
+    if parts != 1 {
+        let kernel = by_float!(dtype, conv::conv2d_weight_combine_kernel)?;
+        let call = Call::new(kernel, g.to_words(), g.w_len().div_ceil(conv::COMBINE_UNIT));
+        cx.call(call.reads(&[to]).writes(Buf::Out(0), conv::COMBINE_UNIT));
+    }
+    Ok(())
+}
+
+/// The geometry of a pool of `[n, c, …]`.
+fn pool_geom(nc: &[usize], win: &Windows) -> PoolGeom {
+    let ([h, w], [kh, kw]) = (win.plane, win.kernel);
+    let [n, c] = array(nc);
+    PoolGeom { n, c, h, w, kh, kw, stride: win.stride, pad: win.pad, dilation: win.dilation }
+}
+
+/// `max_pool2d`; places that nobody reads are not written.
+pub fn max_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let d = cx.arg_dims(0);
+    let g = pool_geom(&d, &max_windows(plane(&d), &cx.attrs()));
+    let units = g.y_units();
+    let kernel = by_float!(cx.dtype(0), pool::max_pool2d_kernel)?;
+    let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops());
+    let call = call.reads_args(1).writes(Buf::Out(0), units.per_unit);
+    cx.call(if cx.used[1] { call.writes(Buf::Out(1), units.per_unit) } else { call });
+    Ok(())
+}
+
+/// A geometry of windows with the given plane and number of windows: all that moving between them depends on.
+fn moving(nc: &[usize], plane: [usize; 2], count: [usize; 2]) -> PoolGeom {
+    let kernel = [0, 1].map(|a| plane[a].saturating_sub(count[a]) + 1);
+    let more = [0, 1].map(|a| count[a].saturating_sub(plane[a]));
+    let pad = [0, more[0], 0, more[1]];
+    pool_geom(nc, &Windows { plane, kernel, stride: [1, 1], pad, dilation: [1, 1] })
+}
+
+/// `max_pool2d_backward`.
+pub fn max_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (dy, dx) = (cx.arg_dims(0), cx.out_dims(0));
+    let g = moving(&dy, plane(&dx), plane(&dy));
+    let units = g.x_units();
+    let kernel = by_float!(cx.dtype(0), pool::max_pool2d_backward_kernel)?;
+    let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops());
+    cx.call(call.reads_args(2).writes(Buf::Out(0), units.per_unit));
+    Ok(())
+}
+
+/// `max_pool2d_gather`.
+pub fn max_pool2d_gather(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (x, y) = (cx.arg_dims(0), cx.out_dims(0));
+    let g = moving(&x, plane(&x), plane(&y));
+    let units = g.y_units();
+    let kernel = by_float!(cx.dtype(0), pool::max_pool2d_gather_kernel)?;
+    let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops());
+    cx.call(call.reads_args(2).writes(Buf::Out(0), units.per_unit));
+    Ok(())
+}
+
+fn avg(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Units, count_pad: bool) -> Result<(), String> {
+    let flags = if count_pad { pool::COUNT_PAD } else { 0 };
+    let call = Call::new(kernel, [&g.to_words()[..], &[flags]].concat(), units.count).flops(cx.flops());
+    cx.call(call.reads_args(1).writes(Buf::Out(0), units.per_unit));
+    Ok(())
+}
+
+/// `avg_pool2d`.
+pub fn avg_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (d, a) = (cx.arg_dims(0), cx.attrs());
+    let g = pool_geom(&d, &avg_windows(plane(&d), &a, 0));
+    let kernel = by_float!(cx.dtype(0), pool::avg_pool2d_kernel)?;
+    avg(cx, kernel, &g, g.y_units(), a.bool(3))
+}
+
+/// `avg_pool2d_backward`.
+pub fn avg_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (d, a) = (cx.out_dims(0), cx.attrs());
+    let g = pool_geom(&d, &avg_windows(plane(&d), &a, 1));
+    let kernel = by_float!(cx.dtype(0), pool::avg_pool2d_backward_kernel)?;
+    avg(cx, kernel, &g, g.x_units(), a.bool(4))
+}

@@ -1,0 +1,261 @@
+//! Tokens of the text form: slices of the text with the line they stand on. Only the parser calls it.
+//!
+//! Invariant: every call moves forward, so any text ends; nothing is copied and nothing recurses.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// The longest name, in bytes.
+pub(super) const MAX_NAME: usize = 1 << 16;
+
+/// What follows a `%` or an `@`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Name<'t> {
+    /// A number: a label that is no name.
+    Number(u32),
+    /// A plain name.
+    Plain(&'t str),
+    /// A quoted name, escapes and all.
+    Quoted(&'t str),
+}
+
+/// A token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tok<'t> {
+    /// A name, a keyword or a number.
+    Word(&'t str),
+    /// `%…`.
+    Value(Name<'t>),
+    /// `@…`.
+    Region(Name<'t>),
+    /// A string, escapes and all, without its quotes.
+    Str(&'t str),
+    /// One of `( ) { } [ ] , = :`.
+    Punct(u8),
+    /// `<-`.
+    Arrow,
+    /// The end of the text.
+    End,
+    /// No token, and why.
+    Bad(&'static str),
+}
+
+/// A token with its place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Token<'t> {
+    /// What.
+    pub(super) tok: Tok<'t>,
+    /// First byte.
+    pub(super) start: usize,
+    /// One past the last byte.
+    pub(super) end: usize,
+    /// Line, from 1.
+    pub(super) line: u32,
+    /// Where the line starts.
+    pub(super) line_start: usize,
+    /// Whether it is the first on its line.
+    pub(super) first: bool,
+}
+
+/// Reads tokens from a text.
+pub(super) struct Lexer<'t> {
+    text: &'t str,
+    at: usize,
+    line: u32,
+    line_start: usize,
+}
+
+fn in_name(c: u8) -> bool {
+    c.is_ascii_alphanumeric() || c == b'_' || c == b'.'
+}
+
+impl<'t> Lexer<'t> {
+    pub(super) fn new(text: &'t str) -> Lexer<'t> {
+        Lexer { text, at: 0, line: 1, line_start: 0 }
+    }
+
+    /// The text of `token`.
+    pub(super) fn slice(&self, token: &Token<'t>) -> &'t str {
+        self.text.get(token.start..token.end).unwrap_or_default()
+    }
+
+    /// Column of byte `at` on the line that starts at `line_start`, in characters from 1.
+    pub(super) fn column(&self, line_start: usize, at: usize) -> u32 {
+        self.text.get(line_start..at).map_or(0, |s| s.chars().count()) as u32 + 1
+    }
+
+    fn peek(&self, ahead: usize) -> Option<u8> {
+        self.text.as_bytes().get(self.at + ahead).copied()
+    }
+
+    /// Skips blanks and comments: whether a line began.
+    fn skip(&mut self) -> bool {
+        let mut fresh = self.at == 0;
+        while let Some(c) = self.peek(0) {
+            match c {
+                b'\n' => {
+                    self.at += 1;
+                    self.line += 1;
+                    self.line_start = self.at;
+                    fresh = true;
+                }
+                b' ' | b'\t' | b'\r' => self.at += 1,
+                b';' => {
+                    let rest = &self.text.as_bytes()[self.at..];
+                    self.at += rest.iter().position(|&c| c == b'\n').unwrap_or(rest.len());
+                }
+                _ => break,
+            }
+        }
+        fresh
+    }
+
+    /// The next token; [`Tok::End`] for ever after the last.
+    pub(super) fn next(&mut self) -> Token<'t> {
+        let first = self.skip();
+        let start = self.at;
+        let tok = match self.peek(0) {
+            None => Tok::End,
+            Some(b'%') => self.label("a name or a number must follow %").map_or_else(Tok::Bad, Tok::Value),
+            Some(b'@') => self.label("a name or a number must follow @").map_or_else(Tok::Bad, Tok::Region),
+            Some(b'"') => self.string().map_or_else(Tok::Bad, Tok::Str),
+            Some(b'<') if self.peek(1) == Some(b'-') => {
+                self.at += 2;
+                Tok::Arrow
+            }
+            Some(c @ (b'(' | b')' | b'{' | b'}' | b'[' | b']' | b',' | b'=' | b':')) => {
+                self.at += 1;
+                Tok::Punct(c)
+            }
+            Some(c) if in_name(c) || c == b'-' || c == b'+' => Tok::Word(self.word(c)),
+            Some(_) => {
+                self.at += self.text.get(start..).and_then(|s| s.chars().next()).map_or(1, char::len_utf8);
+                Tok::Bad("this character has no meaning here")
+            }
+        };
+        Token { tok, start, end: self.at, line: self.line, line_start: self.line_start, first }
+    }
+
+    fn word(&mut self, first: u8) -> &'t str {
+        let start = self.at;
+        // A sign stands inside a word only as the sign of an exponent.
+        let number = !(first.is_ascii_alphabetic() || first == b'_');
+        let mut last = first;
+        self.at += 1;
+        while let Some(c) = self.peek(0) {
+            if !(in_name(c) || number && matches!(c, b'-' | b'+') && matches!(last, b'e' | b'E')) {
+                break;
+            }
+            last = c;
+            self.at += 1;
+        }
+        &self.text[start..self.at]
+    }
+
+    fn label(&mut self, none: &'static str) -> Result<Name<'t>, &'static str> {
+        self.at += 1;
+        match self.peek(0) {
+            Some(b'"') => self.string().map(Name::Quoted),
+            Some(c) if in_name(c) => {
+                let word = self.word(b'_');
+                if c.is_ascii_digit() {
+                    return word.parse().map(Name::Number).map_err(|_| "this is neither a name nor a number below 2³²");
+                }
+                match c {
+                    b'.' => Err("a plain name starts with a letter or _; quote others"),
+                    _ if word.len() > MAX_NAME => Err("this name is too long"),
+                    _ => Ok(Name::Plain(word)),
+                }
+            }
+            _ => Err(none),
+        }
+    }
+
+    fn string(&mut self) -> Result<&'t str, &'static str> {
+        self.at += 1;
+        let start = self.at;
+        loop {
+            match self.peek(0) {
+                Some(b'"') => break,
+                None | Some(b'\n') => return Err("this string does not end on its line"),
+                Some(b'\\') if self.peek(1).is_some_and(|c| c != b'\n') => self.at += 2,
+                Some(_) => self.at += 1,
+            }
+        }
+        let raw = self.text.get(start..self.at).unwrap_or_default();
+        self.at += 1;
+        if raw.len() > MAX_NAME { Err("this string is too long") } else { Ok(raw) }
+    }
+}
+
+/// A raw string with its escapes resolved, or what is wrong with one.
+pub(super) fn unescape(raw: &str) -> Result<Cow<'_, str>, String> {
+    if !raw.contains('\\') {
+        return Ok(Cow::Borrowed(raw));
+    }
+    let mut out = String::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        let mut chars = rest[at + 1..].chars();
+        match chars.next() {
+            Some('n') => out.push('\n'),
+            Some('t') => out.push('\t'),
+            Some(c @ ('\\' | '"')) => out.push(c),
+            Some('u') => {
+                let hex = chars.as_str().strip_prefix('{').and_then(|s| s.split_once('}'));
+                let code = hex.filter(|h| h.0.len() <= 6).and_then(|h| u32::from_str_radix(h.0, 16).ok());
+                match (code.and_then(char::from_u32), hex) {
+                    (Some(c), Some((_, after))) => {
+                        out.push(c);
+                        chars = after.chars();
+                    }
+                    _ => return Err("\\u takes a character's number in hex: \\u{e9}".to_string()),
+                }
+            }
+            _ => return Err("an escape is one of \\\\ \\\" \\n \\t \\u{…}".to_string()),
+        }
+        rest = chars.as_str();
+    }
+    out.push_str(rest);
+    Ok(Cow::Owned(out))
+}
+
+/// `s` in quotes, with the escapes that [`unescape`] resolves.
+pub(super) fn quote(out: &mut String, s: &str) {
+    out.push('"');
+    for c in s.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+/// Whether `s` stands for itself after `%` or `@`.
+pub(super) fn is_plain(s: &str) -> bool {
+    let head = s.bytes().next().is_some_and(|c| c.is_ascii_alphabetic() || c == b'_');
+    head && s.bytes().all(in_name)
+}
+
+/// `s`, cut to a length that fits a message.
+pub(super) fn brief(s: &str) -> Cow<'_, str> {
+    match s.char_indices().nth(60) {
+        Some((at, _)) => Cow::Owned(format!("{}…", &s[..at])),
+        None => Cow::Borrowed(s),
+    }
+}
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Name::Number(n) => write!(f, "{n}"),
+            Name::Plain(s) => f.write_str(&brief(s)),
+            Name::Quoted(s) => write!(f, "\"{}\"", brief(s)),
+        }
+    }
+}

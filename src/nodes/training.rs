@@ -1,0 +1,236 @@
+//! Methods of [`Var`] for layers, losses and optimiser steps, with their options as torch names and defaults them.
+
+use super::attrs::Attr;
+use super::builder::Var;
+use super::opdef::Op;
+use crate::arena::Value;
+use crate::error::Kind;
+
+/// How the losses of the elements become one number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reduction {
+    /// Not at all.
+    None = 0,
+    /// Their mean.
+    #[default]
+    Mean = 1,
+    /// Their sum.
+    Sum = 2,
+}
+
+/// Options of [`Var::cross_entropy_with`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CrossEntropy {
+    /// Rows with this label count for nothing.
+    pub ignore_index: i64,
+    /// ε: the target is (1 − ε)·onehot + ε/classes.
+    pub label_smoothing: f64,
+    /// What is returned; the mean is over the rows that count, NaN if none does.
+    pub reduction: Reduction,
+}
+
+impl Default for CrossEntropy {
+    fn default() -> CrossEntropy {
+        CrossEntropy { ignore_index: -100, label_smoothing: 0.0, reduction: Reduction::Mean }
+    }
+}
+
+/// Options of [`Var::conv2d`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conv2d {
+    /// Step between windows, down and across.
+    pub stride: [usize; 2],
+    /// Zeros around the image: top, bottom, left, right.
+    pub pad: [usize; 4],
+    /// Distance between the taps of a window.
+    pub dilation: [usize; 2],
+    /// Independent groups of channels.
+    pub groups: usize,
+}
+
+impl Default for Conv2d {
+    fn default() -> Conv2d {
+        Conv2d { stride: [1, 1], pad: [0; 4], dilation: [1, 1], groups: 1 }
+    }
+}
+
+/// Options of [`Var::max_pool2d`] and [`Var::avg_pool2d`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pool2d {
+    /// Height and width of a window.
+    pub kernel: [usize; 2],
+    /// Step between windows.
+    pub stride: [usize; 2],
+    /// Padding: top, bottom, left, right.
+    pub pad: [usize; 4],
+    /// Distance between the taps of a window (maximum only).
+    pub dilation: [usize; 2],
+    /// Whether padding counts as elements (average only).
+    pub count_include_pad: bool,
+}
+
+impl Pool2d {
+    /// Windows of `kernel` side by side.
+    pub fn new(kernel: [usize; 2]) -> Pool2d {
+        Pool2d { kernel, stride: kernel, pad: [0; 4], dilation: [1, 1], count_include_pad: true }
+    }
+}
+
+/// Options of [`Var::sgd_step`] and [`Var::sgd_momentum_step`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sgd {
+    /// μ.
+    pub momentum: f64,
+    /// What the gradient loses on its way into the buffer.
+    pub dampening: f64,
+    /// Whether the step looks ahead along the buffer.
+    pub nesterov: bool,
+    /// L2 penalty.
+    pub weight_decay: f64,
+}
+
+/// Options of [`Var::adam_step`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Adam {
+    /// Decays of the first and the second moment.
+    pub betas: [f64; 2],
+    /// Added to the denominator.
+    pub eps: f64,
+    /// Weight decay.
+    pub weight_decay: f64,
+    /// Whether the decay shrinks the parameter (AdamW) and does not join the gradient.
+    pub decoupled: bool,
+}
+
+impl Default for Adam {
+    fn default() -> Adam {
+        Adam { betas: [0.9, 0.999], eps: 1e-8, weight_decay: 0.0, decoupled: false }
+    }
+}
+
+fn wide<const N: usize>(xs: [usize; N]) -> [i64; N] {
+    // A size beyond i64 becomes a negative one, which shape inference refuses.
+    xs.map(|x| x as i64)
+}
+
+impl<'g> Var<'g> {
+    /// −ln softmax(x)[label] of each row, 0 where the label is −100: [`Var::cross_entropy_with`] without a reduction.
+    #[track_caller]
+    pub fn cross_entropy(self, labels: Var<'g>) -> Var<'g> {
+        self.cross_entropy_with(labels, CrossEntropy { reduction: Reduction::None, ..CrossEntropy::default() })
+    }
+
+    /// Cross entropy of logits `[.., classes]` and integer labels `[..]`, as `torch.nn.functional.cross_entropy` on
+    /// `[N, classes]`. The classes are always the last axis (torch has them second for rank above 2).
+    #[track_caller]
+    pub fn cross_entropy_with(self, labels: Var<'g>, opt: CrossEntropy) -> Var<'g> {
+        if !self.is_some() || !labels.is_some() {
+            return self.g.var(Value::NONE);
+        }
+        let (d, rows) = (self.dims(), labels.dims());
+        if d.split_last().is_none_or(|(_, lead)| *lead != *rows) {
+            let text = format!("cross_entropy: labels of shape {rows} do not fit logits of shape {d}, classes last");
+            return self.g.fail(Kind::Shape, text);
+        }
+        let (n, classes) = (rows.numel(), d[d.len() - 1]);
+        let attrs = [Attr::Int(opt.ignore_index), Attr::F64(opt.label_smoothing)];
+        let flat = labels.reshape([n]);
+        let loss = self.g.emit1(Op::SOFTMAX_CROSS_ENTROPY, &[self.reshape([n, classes]), flat], &attrs);
+        match opt.reduction {
+            Reduction::None => loss.reshape(rows),
+            Reduction::Sum => loss.sum(..),
+            Reduction::Mean => loss.sum(..) / flat.not_equal(opt.ignore_index as f64).cast(loss.dtype()).sum(..),
+        }
+    }
+
+    /// The mean of (a − b)².
+    #[track_caller]
+    pub fn mse(self, b: Var<'g>) -> Var<'g> {
+        self.mse_with(b, Reduction::Mean)
+    }
+
+    /// (a − b)², reduced.
+    #[track_caller]
+    pub fn mse_with(self, b: Var<'g>, reduction: Reduction) -> Var<'g> {
+        self.g.emit1(Op::MSE_LOSS, &[self, b], &[Attr::Choice(reduction as u32)])
+    }
+
+    /// The mean of the binary cross entropy between σ(this) and `targets` in [0, 1].
+    #[track_caller]
+    pub fn bce_with_logits(self, targets: Var<'g>) -> Var<'g> {
+        self.bce_with_logits_with(targets, Reduction::Mean)
+    }
+
+    /// The binary cross entropy between σ(this) and `targets`, reduced.
+    #[track_caller]
+    pub fn bce_with_logits_with(self, targets: Var<'g>, reduction: Reduction) -> Var<'g> {
+        self.g.emit1(Op::BCE_WITH_LOGITS, &[self, targets], &[Attr::Choice(reduction as u32)])
+    }
+
+    /// 2-D convolution of x `[N, C, H, W]` with w `[O, C/groups, kh, kw]`.
+    #[track_caller]
+    pub fn conv2d(self, w: Var<'g>, opt: Conv2d) -> Var<'g> {
+        let (stride, pad, dilation) = (wide(opt.stride), wide(opt.pad), wide(opt.dilation));
+        let attrs = [Attr::Ints(&stride), Attr::Ints(&pad), Attr::Ints(&dilation), Attr::Int(opt.groups as i64)];
+        self.g.emit1(Op::CONV2D, &[self, w], &attrs)
+    }
+
+    /// The largest element of each window of x `[N, C, H, W]`.
+    #[track_caller]
+    pub fn max_pool2d(self, opt: Pool2d) -> Var<'g> {
+        let (kernel, stride, pad, dilation) = (wide(opt.kernel), wide(opt.stride), wide(opt.pad), wide(opt.dilation));
+        let attrs = [Attr::Ints(&kernel), Attr::Ints(&stride), Attr::Ints(&pad), Attr::Ints(&dilation)];
+        self.g.emit1(Op::MAX_POOL2D, &[self], &attrs)
+    }
+
+    /// The mean of each window of x `[N, C, H, W]`.
+    #[track_caller]
+    pub fn avg_pool2d(self, opt: Pool2d) -> Var<'g> {
+        if opt.dilation != [1, 1] {
+            return self
+                .g
+                .fail(Kind::Shape, format!("avg_pool2d: dilation {:?}; only a max pool has one", opt.dilation));
+        }
+        let (kernel, stride, pad) = (wide(opt.kernel), wide(opt.stride), wide(opt.pad));
+        let count = Attr::Bool(opt.count_include_pad);
+        self.g.emit1(Op::AVG_POOL2D, &[self], &[Attr::Ints(&kernel), Attr::Ints(&stride), Attr::Ints(&pad), count])
+    }
+
+    /// Layer normalisation over the trailing axes that `gamma` and `beta` have, as `torch.nn.LayerNorm`.
+    #[track_caller]
+    pub fn layer_norm(self, gamma: Var<'g>, beta: Var<'g>, eps: f64) -> Var<'g> {
+        if !self.is_some() || !gamma.is_some() || !beta.is_some() {
+            return self.g.var(Value::NONE);
+        }
+        let (d, n) = (self.dims(), gamma.dims());
+        if n.is_empty() || !d.ends_with(&n) || beta.dims() != n {
+            let text = format!("layer_norm: gamma {n} and beta {} are not the last axes of {d}", beta.dims());
+            return self.g.fail(Kind::Shape, text);
+        }
+        let flat = [&d[..d.len() - n.len()], &[n.numel()]].concat();
+        let args = [self.reshape(flat), gamma.reshape([n.numel()]), beta.reshape([n.numel()])];
+        self.g.emit1(Op::LAYER_NORM, &args, &[Attr::F64(eps)]).reshape(d)
+    }
+
+    /// The parameter after a step along `g` at rate `lr` (a scalar), without momentum.
+    #[track_caller]
+    pub fn sgd_step(self, g: Var<'g>, lr: Var<'g>, opt: Sgd) -> Var<'g> {
+        self.g.emit1(Op::SGD, &[self, g, lr], &[Attr::F64(opt.weight_decay)])
+    }
+
+    /// The parameter and the momentum buffer after step `t` (an `i64` scalar, from 1); empty after an error.
+    #[track_caller]
+    pub fn sgd_momentum_step(self, g: Var<'g>, buf: Var<'g>, lr: Var<'g>, t: Var<'g>, opt: Sgd) -> Vec<Var<'g>> {
+        let attrs =
+            [Attr::F64(opt.momentum), Attr::F64(opt.dampening), Attr::Bool(opt.nesterov), Attr::F64(opt.weight_decay)];
+        self.g.emit(Op::SGD_MOMENTUM, &[self, g, buf, lr, t], &attrs)
+    }
+
+    /// The parameter and both moments after step `t` (an `i64` scalar, from 1) of Adam or AdamW; empty after an error.
+    #[track_caller]
+    pub fn adam_step(self, g: Var<'g>, moments: [Var<'g>; 2], lr: Var<'g>, t: Var<'g>, opt: Adam) -> Vec<Var<'g>> {
+        let [beta1, beta2] = opt.betas.map(Attr::F64);
+        let attrs = [beta1, beta2, Attr::F64(opt.eps), Attr::F64(opt.weight_decay), Attr::Bool(opt.decoupled)];
+        self.g.emit(Op::ADAM, &[self, g, moments[0], moments[1], lr, t], &attrs)
+    }
+}

@@ -1,0 +1,146 @@
+//! What the integration tests share: tensors, draws from domains, and running a graph.
+#![allow(dead_code)]
+
+use arenagrad::arena::Value;
+use arenagrad::arena::ids::Id;
+use arenagrad::nodes::opdef::Domain;
+use arenagrad::nodes::{DType, Graph, GraphBuf};
+use arenagrad::session::{Program, Session};
+
+/// A tensor as numbers; every element type of the tests fits an `f64` exactly.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    pub dtype: DType,
+    pub dims: Vec<usize>,
+    pub data: Vec<f64>,
+}
+
+/// A small counter generator (SplitMix64): fixed for a seed, and nobody's business but the tests'.
+pub struct Draw(pub u64);
+
+impl Draw {
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform in [0, 1).
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A tensor of this type whose numbers come from `domain`.
+    pub fn tensor(&mut self, dtype: DType, dims: &[usize], domain: Domain) -> Tensor {
+        let n = dims.iter().product();
+        let mut data: Vec<f64> = (0..n).map(|i| self.number(domain, i)).collect();
+        if domain == Domain::Distinct {
+            // A shuffled ladder.
+            for i in (1..n).rev() {
+                data.swap(i, (self.bits() % (i as u64 + 1)) as usize);
+            }
+        }
+        if dtype == DType::F32 {
+            data.iter_mut().for_each(|x| *x = *x as f32 as f64);
+        }
+        Tensor { dtype, dims: dims.to_vec(), data }
+    }
+
+    fn number(&mut self, domain: Domain, i: usize) -> f64 {
+        match domain {
+            Domain::Real => {
+                let x = self.unit() * 3.0 - 1.5;
+                if x.abs() < 0.1 { x + 0.1f64.copysign(x) } else { x }
+            }
+            Domain::Positive => 0.5 + 1.5 * self.unit(),
+            Domain::Unit => 0.9 * (2.0 * self.unit() - 1.0),
+            Domain::Distinct => 0.05 * i as f64 - 1.0 + 0.01 * self.unit(),
+            Domain::Index(n) => (self.bits() % n as u64) as f64,
+            Domain::Bit => (self.bits() & 1) as f64,
+            Domain::Bits => (self.bits() as u32) as f64,
+        }
+    }
+}
+
+/// How to run a graph.
+#[derive(Clone, Copy)]
+pub struct How {
+    pub threads: usize,
+    pub optimise: bool,
+    pub poison: bool,
+}
+
+/// One thread, through all passes.
+pub const PLAIN: How = How { threads: 1, optimise: true, poison: false };
+
+/// Runs `g` once on its inputs, in the order of the leaves; the outputs in order.
+pub fn run(g: &GraphBuf, inputs: &[Tensor], how: How) -> Vec<Tensor> {
+    let v = g.view();
+    let session = Session::new().threads(how.threads).optimise(how.optimise).poison(how.poison);
+    let mut p = session.compile(g).unwrap_or_else(|e| panic!("{e}\n{v:?}"));
+    for ((_, _, name), t) in v.leaves().zip(inputs) {
+        write(&mut p, name, t);
+    }
+    p.step().unwrap_or_else(|e| panic!("{e}\n{v:?}"));
+    let outs = v.outputs().iter().zip(v.output_names);
+    outs.map(|(&o, &name)| Tensor {
+        dtype: v.dtype[o.at()],
+        dims: v.dims(o).to_vec(),
+        data: read(&p, v.str(name), v.dtype[o.at()]),
+    })
+    .collect()
+}
+
+macro_rules! by_dtype {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        match $dtype {
+            DType::F32 => { type $t = f32; $body }
+            DType::F64 => { type $t = f64; $body }
+            DType::I32 => { type $t = i32; $body }
+            DType::I64 => { type $t = i64; $body }
+            DType::U32 => { type $t = u32; $body }
+            DType::U8 | DType::Bool => { type $t = u8; $body }
+            DType::I8 => { type $t = i8; $body }
+            other => panic!("no test data in {other}"),
+        }
+    };
+}
+
+fn write(p: &mut Program, name: &str, t: &Tensor) {
+    by_dtype!(t.dtype, T => {
+        let to = p.input_mut::<T>(name).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(to.len(), t.data.len());
+        to.iter_mut().zip(&t.data).for_each(|(to, x)| *to = *x as T);
+    });
+}
+
+fn read(p: &Program, name: &str, dtype: DType) -> Vec<f64> {
+    by_dtype!(dtype, T => p.output::<T>(name).unwrap_or_else(|e| panic!("{e}")).iter().map(|&x| x as f64).collect())
+}
+
+/// Type of a value as (dtype, dims).
+pub fn ty(g: Graph<'_>, v: Value) -> (DType, Vec<usize>) {
+    (g.dtype[v.at()], g.dims(v).to_vec())
+}
+
+/// Largest |a − b| / max(1, |a|, |b|); NaN against NaN and equal infinities count as equal.
+pub fn distance(a: &[f64], b: &[f64]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    let one = |(&x, &y): (&f64, &f64)| {
+        if x == y || (x.is_nan() && y.is_nan()) {
+            0.0
+        } else {
+            let d = (x - y).abs() / x.abs().max(y.abs()).max(1.0);
+            if d.is_nan() { f64::INFINITY } else { d }
+        }
+    };
+    a.iter().zip(b).map(one).fold(0.0, f64::max)
+}
+
+/// Equal to the bit (NaN payloads aside).
+pub fn same_bits(a: &Tensor, b: &Tensor) -> bool {
+    let bit = |(x, y): (&f64, &f64)| x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan());
+    a.dims == b.dims && a.data.iter().zip(&b.data).all(bit)
+}

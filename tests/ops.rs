@@ -1,0 +1,323 @@
+//! Conformance of every op: for each row × case × element type, the same questions, answered by the row alone. A new
+//! row is covered without a line here.
+
+mod common;
+
+use arenagrad::arena::ids::Id;
+use arenagrad::nodes::attrs::Attr;
+use arenagrad::nodes::opdef::{Case, Deriv, Domain, Op};
+use arenagrad::nodes::table::OPS;
+use arenagrad::nodes::{Builder, DType, GraphBuf, OpDef, Var, text};
+use arenagrad::passes::{self, Missing};
+use common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
+
+/// One row's case in one element type: its graph and its operands.
+struct Sample {
+    name: String,
+    def: &'static OpDef,
+    graph: GraphBuf,
+    operands: Vec<Tensor>,
+}
+
+/// The graph of a case: inputs x0, x1 …, outputs y0, y1 …. With `behind`, each operand is first computed from an input
+/// (negated twice), so that it dies at the op and may be overwritten.
+fn build(op: Op, case: &Case, float: DType, behind: bool) -> GraphBuf {
+    let g = Builder::new("case");
+    let def = OPS[op.0 as usize];
+    let types = g.with(|e| text::parse_types(case.args, float, e)).unwrap_or_else(|e| panic!("{}: {e}", def.name));
+    let x: Vec<Var> = types
+        .iter()
+        .enumerate()
+        .map(|(i, ty)| {
+            let dims = g.with(|e| e.shapes.dims(ty.shape));
+            let x = g.input(&format!("x{i}"), dims, ty.dtype);
+            match behind && ty.dtype.is_float() {
+                true => -(-x),
+                false => x,
+            }
+        })
+        .collect();
+    if case.attrs.contains("@case_body") {
+        let tys: Vec<_> = x.iter().map(|x| x.ty()).collect();
+        g.region("case_body", &tys, |a| vec![(a[0] * a[1]).tanh() + a[0]]);
+    }
+    let owned = g.with(|e| text::parse_attrs(def.attrs, case.attrs, e)).unwrap_or_else(|e| panic!("{}: {e}", def.name));
+    let attrs: Vec<Attr> = owned.iter().map(|a| a.borrow()).collect();
+    for (i, y) in g.emit(op, &x, &attrs).into_iter().enumerate() {
+        g.output(&format!("y{i}"), y);
+    }
+    g.finish([]).unwrap_or_else(|e| panic!("{} {case:?}: {e}", def.name))
+}
+
+fn samples() -> Vec<Sample> {
+    let mut all = Vec::new();
+    for (i, def) in OPS.iter().enumerate() {
+        for (k, case) in def.cases.iter().enumerate() {
+            let floats: &[DType] =
+                if case.args.contains("f[") { &[DType::F32, DType::F64] } else { &[DType::F64] };
+            for &float in floats {
+                let graph = build(Op(i as u16), case, float, false);
+                let mut draw = Draw(1 + i as u64 * 1000 + k as u64);
+                let operands = operands(&graph, case, &mut draw);
+                all.push(Sample { name: format!("{}#{k} {float}", def.name), def, graph, operands });
+            }
+        }
+    }
+    all
+}
+
+fn operands(g: &GraphBuf, case: &Case, draw: &mut Draw) -> Vec<Tensor> {
+    let v = g.view();
+    let domain = |i: usize| case.domains.get(i).or(case.domains.last()).copied().unwrap_or(Domain::Real);
+    v.leaves().enumerate().map(|(i, (x, _, _))| draw.tensor(v.dtype[x.at()], &v.dims(x), domain(i))).collect()
+}
+
+fn tolerance(t: &Tensor) -> f64 {
+    if t.dtype == DType::F32 { 2e-5 } else { 1e-12 }
+}
+
+/// Names of the float operands and results, and whether the op has a derivative to test in `f64`.
+fn differentiable(s: &Sample) -> Option<(Vec<String>, Vec<String>)> {
+    let v = s.graph.view();
+    let wrt: Vec<String> =
+        v.leaves().filter(|l| v.dtype[l.0.at()] == DType::F64).map(|l| l.2.to_string()).collect();
+    let outs: Vec<String> = v
+        .outputs()
+        .iter()
+        .zip(v.output_names)
+        .filter(|(o, _)| v.dtype[o.at()] == DType::F64)
+        .map(|(_, &n)| v.str(n).to_string())
+        .collect();
+    let off = matches!(s.def.deriv, Deriv::Zero) || s.name.ends_with("f32") || wrt.is_empty() || outs.is_empty();
+    (!off).then_some((wrt, outs))
+}
+
+fn refs(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
+}
+
+/// The inputs of a transformed graph: the case's operands, and draws for what the transform added.
+fn extended(g: &GraphBuf, operands: &[Tensor], draw: &mut Draw) -> Vec<Tensor> {
+    let v = g.view();
+    let extra = v.leaves().skip(operands.len());
+    let more: Vec<Tensor> = extra.map(|(x, _, _)| draw.tensor(v.dtype[x.at()], &v.dims(x), Domain::Real)).collect();
+    [operands, &more].concat()
+}
+
+fn output(g: &GraphBuf, results: &[Tensor], name: &str) -> Tensor {
+    let v = g.view();
+    let i = v.output_names.iter().position(|&s| v.str(s) == name).unwrap_or_else(|| panic!("no output {name}\n{v:?}"));
+    results[i].clone()
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+fn each(f: impl Fn(&Sample)) {
+    for s in samples() {
+        f(&s);
+    }
+}
+
+#[test]
+fn text_round_trips() {
+    each(|s| {
+        let printed = text::print(s.graph.view());
+        let parsed = text::parse(&printed).unwrap_or_else(|e| panic!("{}: {e}\n{printed}", s.name));
+        assert_eq!(parsed, s.graph, "{}", s.name);
+    });
+}
+
+#[test]
+fn kernels_agree_with_decompositions() {
+    each(|s| {
+        let slow = passes::prepare::decompose_all(s.graph.view()).unwrap_or_else(|e| panic!("{}: {e}", s.name));
+        let raw = How { optimise: false, ..PLAIN };
+        let (a, b) = (run(&s.graph, &s.operands, PLAIN), run(&slow, &s.operands, raw));
+        for (a, b) in a.iter().zip(&b) {
+            let d = distance(&a.data, &b.data);
+            assert!(d <= tolerance(a), "{}: {d:e}\n{:?}\n{:?}", s.name, a.data, b.data);
+        }
+    });
+}
+
+#[test]
+fn f32_agrees_with_f64() {
+    let all = samples();
+    for pair in all.windows(2) {
+        let (a, b) = (&pair[0], &pair[1]);
+        let twins = a.name.strip_suffix("f32").is_some_and(|n| b.name.strip_suffix("f64") == Some(n));
+        if !twins || a.def.name.starts_with("rng") || a.def.name == "dropout" {
+            continue;
+        }
+        // The same numbers: those of f32.
+        let y = run(&a.graph, &a.operands, PLAIN);
+        let z = run(&b.graph, &a.operands, PLAIN);
+        for (y, z) in y.iter().zip(&z).filter(|(y, _)| y.dtype.is_float()) {
+            let d = distance(&y.data, &z.data);
+            assert!(d <= 3e-5, "{}: {d:e}", a.name);
+        }
+    }
+}
+
+#[test]
+fn threads_and_poison_change_no_bit() {
+    each(|s| {
+        let one = run(&s.graph, &s.operands, PLAIN);
+        for how in [2, 3, 7].map(|threads| How { threads, ..PLAIN }).into_iter().chain([How { poison: true, ..PLAIN }]) {
+            let many = run(&s.graph, &s.operands, how);
+            let same = one.iter().zip(&many).all(|(a, b)| same_bits(a, b));
+            assert!(same, "{} on {} threads, poison {}", s.name, how.threads, how.poison);
+        }
+    });
+}
+
+#[test]
+fn in_place_changes_no_bit() {
+    for (i, def) in OPS.iter().enumerate() {
+        for (k, case) in def.cases.iter().enumerate() {
+            let raw = How { optimise: false, ..PLAIN };
+            let ready = |g: GraphBuf| passes::prepare::for_lowering(g.view()).unwrap();
+            let (apart, over) = (build(Op(i as u16), case, DType::F32, false), build(Op(i as u16), case, DType::F32, true));
+            let operands = operands(&apart, case, &mut Draw(9 + k as u64));
+            let (a, b) = (run(&ready(apart), &operands, raw), run(&ready(over), &operands, raw));
+            assert!(a.iter().zip(&b).all(|(a, b)| same_bits(a, b)), "{}#{k}", def.name);
+        }
+    }
+}
+
+#[test]
+fn reverse_mode_agrees_with_differences() {
+    each(|s| {
+        let Some((wrt, outs)) = differentiable(s) else { return };
+        let g = passes::vjp(s.graph.view(), &refs(&outs), &refs(&wrt), Missing::Zero)
+            .unwrap_or_else(|e| panic!("{}: {e}", s.name));
+        let mut draw = Draw(77);
+        let inputs = extended(&g, &s.operands, &mut draw);
+        let results = run(&g, &inputs, PLAIN);
+        let seeds = &inputs[s.operands.len()..];
+        // Σ ⟨y, seed⟩ at operands moved by h along element e of operand k.
+        let at = |k: usize, e: usize, h: f64| -> f64 {
+            let mut moved = s.operands.clone();
+            moved[k].data[e] += h;
+            let y = run(&s.graph, &moved, PLAIN);
+            let floats: Vec<Tensor> = outs.iter().map(|o| output(&s.graph, &y, o)).collect();
+            floats.iter().zip(seeds).map(|(y, c)| dot(&y.data, &c.data)).sum()
+        };
+        let v = s.graph.view();
+        for (k, (_, _, name)) in v.leaves().enumerate().filter(|(_, l)| v.dtype[l.0.at()] == DType::F64) {
+            let got = output(&g, &results, &format!("grad.{name}"));
+            let n = got.data.len();
+            let mut spots: Vec<usize> = if n <= 24 { (0..n).collect() } else { (0..24).map(|i| i * n / 24).collect() };
+            spots.dedup();
+            for e in spots {
+                let h = 1e-4;
+                // A fourth-order stencil, so that the step may be large against rounding.
+                let want = (8.0 * (at(k, e, h) - at(k, e, -h)) - (at(k, e, 2.0 * h) - at(k, e, -2.0 * h))) / (12.0 * h);
+                let d = (got.data[e] - want).abs() / want.abs().max(1.0);
+                assert!(d <= 1e-6, "{}: d/d{name}[{e}] is {} but differences give {want}", s.name, got.data[e]);
+            }
+        }
+    });
+}
+
+#[test]
+fn forward_and_reverse_mode_are_adjoint() {
+    each(|s| {
+        let Some((wrt, outs)) = differentiable(s) else { return };
+        let forward = passes::jvp(s.graph.view(), &refs(&outs), &refs(&wrt)).unwrap_or_else(|e| panic!("{}: {e}", s.name));
+        let both = passes::vjp(forward.view(), &refs(&outs), &refs(&wrt), Missing::Zero)
+            .unwrap_or_else(|e| panic!("{}: {e}", s.name));
+        let inputs = extended(&both, &s.operands, &mut Draw(5));
+        let results = run(&both, &inputs, PLAIN);
+        let (tangents, cotangents) = inputs[s.operands.len()..].split_at(wrt.len());
+        let term = |name: String, t: &Tensor| dot(&output(&both, &results, &name).data, &t.data);
+        let jv: f64 = outs.iter().zip(cotangents).map(|(o, c)| term(format!("tangent.{o}"), c)).sum();
+        let vj: f64 = wrt.iter().zip(tangents).map(|(w, t)| term(format!("grad.{w}"), t)).sum();
+        assert!((jv - vj).abs() <= 1e-10 * jv.abs().max(1.0), "{}: <Jv,w> = {jv}, <v,JTw> = {vj}", s.name);
+    });
+}
+
+#[test]
+fn second_order_agrees_with_differences_of_the_gradient() {
+    each(|s| {
+        let Some((wrt, outs)) = differentiable(s) else { return };
+        let first = passes::vjp(s.graph.view(), &refs(&outs), &refs(&wrt), Missing::Zero).unwrap();
+        let grads: Vec<String> = wrt.iter().map(|w| format!("grad.{w}")).collect();
+        let second = passes::jvp(first.view(), &refs(&grads), &refs(&wrt)).unwrap_or_else(|e| panic!("{}: {e}", s.name));
+        let inputs = extended(&second, &s.operands, &mut Draw(13));
+        let results = run(&second, &inputs, PLAIN);
+        let tangents = &inputs[inputs.len() - wrt.len()..];
+        let v = s.graph.view();
+        let floats: Vec<usize> = (0..s.operands.len()).filter(|&k| s.operands[k].dtype == DType::F64).collect();
+        let h = 1e-5;
+        let moved = |h: f64| {
+            let mut at = inputs[..inputs.len() - wrt.len()].to_vec();
+            for (&k, t) in floats.iter().zip(tangents) {
+                at[k].data.iter_mut().zip(&t.data).for_each(|(x, t)| *x += h * t);
+            }
+            run(&first, &at, PLAIN)
+        };
+        let (up, down) = (moved(h), moved(-h));
+        assert_eq!(v.leaves().count(), s.operands.len());
+        for g in &grads {
+            let got = output(&second, &results, &format!("tangent.{g}"));
+            let (a, b) = (output(&first, &up, g), output(&first, &down, g));
+            let want: Vec<f64> = a.data.iter().zip(&b.data).map(|(a, b)| (a - b) / (2.0 * h)).collect();
+            let d = distance(&got.data, &want);
+            assert!(d <= 1e-6, "{}: {g} off by {d:e}\n{:?}\n{want:?}", s.name, got.data);
+        }
+    });
+}
+
+#[test]
+fn bad_operands_are_refused_by_name() {
+    for (i, def) in OPS.iter().enumerate() {
+        let Some(case) = def.cases.first() else { continue };
+        for change in [Change::Fewer, Change::More, Change::C64, Change::Rank] {
+            let g = Builder::new("bad");
+            let types = g.with(|e| text::parse_types(case.args, DType::F32, e)).unwrap();
+            if types.is_empty() && change != Change::More {
+                continue;
+            }
+            let mut x: Vec<Var> = Vec::new();
+            for (k, ty) in types.iter().enumerate() {
+                let mut dims = g.with(|e| e.shapes.dims(ty.shape)).to_vec();
+                let mut dtype = ty.dtype;
+                match change {
+                    Change::C64 if k == 0 => dtype = DType::C64,
+                    Change::Rank if k == 0 => dims.extend([3, 1, 2, 1, 1, 1, 1][..8 - dims.len().max(1)].iter()),
+                    _ => {}
+                }
+                x.push(g.input(&format!("x{k}"), dims, dtype));
+            }
+            if case.attrs.contains("@case_body") {
+                let tys: Vec<_> = types.clone();
+                g.region("case_body", &tys, |a| vec![a[0] * a[1]]);
+            }
+            match change {
+                Change::Fewer => drop(x.pop()),
+                Change::More => (0..20).for_each(|k| x.push(g.input(&format!("more{k}"), [2, 5, 1], DType::Bool))),
+                _ => {}
+            }
+            let owned = g.with(|e| text::parse_attrs(def.attrs, case.attrs, e)).unwrap();
+            let attrs: Vec<Attr> = owned.iter().map(|a| a.borrow()).collect();
+            g.emit(Op(i as u16), &x, &attrs);
+            match g.error() {
+                Some(e) => assert!(e.message.contains(def.name), "{change:?}: {e}"),
+                // Many ops take any rank, and moving ops take any type.
+                None => assert!(matches!(change, Change::C64 | Change::Rank), "{} accepts {change:?}", def.name),
+            }
+        }
+    }
+}
+
+/// What is wrong with the operands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Change {
+    Fewer,
+    More,
+    C64,
+    Rank,
+}
