@@ -16,7 +16,10 @@ pub mod opdef;
 pub mod ops;
 pub mod shaping;
 pub mod table;
+#[doc(hidden)]
+pub mod testing;
 pub mod text;
+pub mod verify;
 
 pub use attrs::{Attr, Attrs};
 pub use builder::{Builder, Init, Var};
@@ -24,6 +27,7 @@ pub use dtype::{DType, Ty};
 pub use emit::Emit;
 pub use graph::{Graph, GraphBuf, LeafKind};
 pub use opdef::{Op, OpDef};
+pub use verify::Stage;
 
 #[cfg(test)]
 mod tests {
