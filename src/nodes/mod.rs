@@ -16,8 +16,11 @@ pub mod opdef;
 pub mod ops;
 pub mod shaping;
 pub mod table;
+#[doc(hidden)]
+pub mod testing;
 pub mod text;
 pub mod training;
+pub mod verify;
 
 pub use attrs::{Attr, Attrs};
 pub use builder::{Builder, Init, Var};
@@ -26,6 +29,7 @@ pub use emit::Emit;
 pub use graph::{Graph, GraphBuf, LeafKind};
 pub use opdef::{Op, OpDef};
 pub use training::{Adam, Conv2d, CrossEntropy, Pool2d, Reduction, Sgd};
+pub use verify::Stage;
 
 #[cfg(test)]
 mod tests {

@@ -20,7 +20,9 @@ impl<'t> Parser<'t, '_> {
             let start = self.tok;
             let item = match start.tok {
                 Tok::Word("region") if graph => Err(self.error(&start, "regions stand before the graph")),
-                Tok::Word("graph") if graph => Err(self.error(&start, "a text holds one graph, and this is the second")),
+                Tok::Word("graph") if graph => {
+                    Err(self.error(&start, "a text holds one graph, and this is the second"))
+                }
                 Tok::Word("region") => self.region(),
                 Tok::Word("graph") => {
                     graph = true;

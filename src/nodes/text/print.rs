@@ -39,7 +39,8 @@ pub(in crate::nodes) struct Printer<'a> {
 impl<'a> Printer<'a> {
     /// Labels of `g`, whose offsets must be monotone; everything else may be broken.
     pub(in crate::nodes) fn new(g: Graph<'a>) -> Printer<'a> {
-        let mut p = Printer { g, number: vec![0; g.values()], by_name: vec![false; g.values()], region_by_name: vec![] };
+        let mut p =
+            Printer { g, number: vec![0; g.values()], by_name: vec![false; g.values()], region_by_name: vec![] };
         // How often each string names a value, stamped with the region: no clearing between regions.
         let mut seen = vec![(u32::MAX, 0u32); g.strings.len()];
         for r in 0..g.regions() {
@@ -77,7 +78,7 @@ impl<'a> Printer<'a> {
         let g = &self.g;
         let n = g.def[v.at()].at();
         let op = g.op.get(n).copied().unwrap_or(Op::ARG);
-        is_named(op) && g.extra.get(g.attr[n] as usize + 1) == Some(&name.0)
+        is_named(op) && g.attr.get(n).and_then(|&at| g.extra.get(at as usize + 1)) == Some(&name.0)
     }
 
     /// `v` as an operand.
@@ -194,7 +195,11 @@ impl<'a> Printer<'a> {
         out.push_str(if g.outputs().is_empty() { "  return" } else { "  return " });
         list(out, g.output_names.iter().zip(g.outputs()), |out, (&name, &v)| {
             let name = self.str(name);
-            if is_plain(name) { out.push_str(name) } else { quote(out, name) }
+            if is_plain(name) {
+                out.push_str(name)
+            } else {
+                quote(out, name)
+            }
             out.push('=');
             self.value(out, v);
         });

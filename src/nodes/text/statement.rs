@@ -165,7 +165,11 @@ impl<'t> Parser<'t, '_> {
             return self.keep(self.error(start, why));
         }
         if !types.is_empty() && types.len() != n {
-            let why = format!("{op} has {n} result{}, and {} types stand after it", if n == 1 { "" } else { "s" }, types.len());
+            let why = format!(
+                "{op} has {n} result{}, and {} types stand after it",
+                if n == 1 { "" } else { "s" },
+                types.len()
+            );
             return self.keep(self.error(start, why));
         }
         for (i, (&v, &stated)) in found.iter().zip(types).enumerate() {

@@ -1,0 +1,310 @@
+//! Random graphs drawn from the op table, random mutations of texts, and what must hold of both: the bodies that
+//! property tests and fuzz targets share.
+//!
+//! Randomness is any function from a bound to a number below it, so that proptest and libFuzzer both drive, shrink and
+//! replay these. Invariant: every row's cases take part without a line here. Only tests and fuzz targets call this.
+
+use super::attrs::{Attr, Owned};
+use super::dtype::{DType, Ty};
+use super::emit::Emit;
+use super::graph::GraphBuf;
+use super::opdef::{Flags, Op, OpDef};
+use super::text::{self, parse_attrs, parse_types, print};
+use super::verify::{Stage, verify};
+use crate::arena::{Region, Value};
+use crate::error::{Place, Result};
+
+/// A source of randomness: a number below the bound, which is at least 1.
+pub type Draw<'d> = dyn FnMut(u32) -> u32 + 'd;
+
+/// A source with a seed (SplitMix64; Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
+pub fn seeded(seed: u64) -> impl FnMut(u32) -> u32 {
+    let mut state = seed;
+    move |bound| {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (((z ^ (z >> 31)) >> 32) * u64::from(bound.max(1)) >> 32) as u32
+    }
+}
+
+/// A source that reads `numbers`, and then zeros for ever: shorter inputs are simpler graphs.
+pub fn scripted<N: Into<u64>>(numbers: impl IntoIterator<Item = N>) -> impl FnMut(u32) -> u32 {
+    let mut numbers = numbers.into_iter();
+    move |bound| (numbers.next().map_or(0, Into::into) % u64::from(bound.max(1))) as u32
+}
+
+/// Debug names: plain, odd, and met often enough to be taken twice.
+const NAMES: &[&str] = &["h", "y", "fc1.weight", "odd name", "7", "q\"uo\\te", "tab\there", "é", "_", "x", "", "\u{1}"];
+
+/// Numbers that lose something in a careless text form.
+const NUMBERS: &[f64] =
+    &[0.0, -0.0, 1.0, 0.1, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e300, 5e-324, -1.0 / 3.0, 16777217.0];
+
+struct Drawing<'d, 'f> {
+    e: Emit,
+    draw: &'f mut Draw<'d>,
+    regions: Vec<(Region, Vec<Ty>)>,
+    /// Inputs, params and states so far; they are the only place where an update goes.
+    leaves: Vec<Value>,
+}
+
+/// A graph of up to `nodes` drawn nodes and the leaves and regions that they need.
+pub fn random_graph(nodes: u32, draw: &mut Draw<'_>) -> Result<GraphBuf> {
+    let mut d = Drawing { e: Emit::new("drawn"), draw, regions: Vec::new(), leaves: Vec::new() };
+    for _ in 0..(d.draw)(3) {
+        d.region();
+    }
+    for _ in 0..=(d.draw)(nodes.max(1)) {
+        d.node(true);
+    }
+    for leaf in d.leaves.clone() {
+        if (d.draw)(3) == 0 {
+            let next = d.value(d.e.ty(leaf), true);
+            if next != Value::NONE && !matches!(d.e.def(leaf), Some((Op::INPUT, ..))) {
+                d.e.update(leaf, next);
+            }
+        }
+    }
+    for i in 0..(d.draw)(4) {
+        let v = d.any();
+        let name = [format!("out{i}"), format!("odd {i}"), format!("{i}"), format!("a\\\"{i}")];
+        d.e.output(&name[(d.draw)(4) as usize], v);
+    }
+    let e = d.e;
+    GraphBuf::make(|bump| e.finish(bump))
+}
+
+impl Drawing<'_, '_> {
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[(self.draw)(from.len() as u32) as usize]
+    }
+
+    /// Any value of the open region.
+    fn any(&mut self) -> Value {
+        if self.e.values() == 0 {
+            return self.full(DType::F32, &[2]);
+        }
+        Value((self.draw)(self.e.values() as u32))
+    }
+
+    fn full(&mut self, dtype: DType, dims: &[usize]) -> Value {
+        let value = self.pick(NUMBERS);
+        match self.e.shapes.intern(dims) {
+            Ok(s) => self.e.emit(Op::FULL, &[], &[Attr::F64(value), Attr::DType(dtype), Attr::Shape(s)]).at(0),
+            Err(_) => Value::NONE,
+        }
+    }
+
+    /// A value of type `ty`: one that is there, or a new leaf (outside the entry: a constant).
+    fn value(&mut self, ty: Ty, entry: bool) -> Value {
+        let fit: Vec<Value> = (0..self.e.values() as u32).map(Value).filter(|&v| self.e.ty(v) == ty).collect();
+        if !fit.is_empty() && (self.draw)(4) != 0 {
+            return self.pick(&fit);
+        }
+        let dims = self.e.shapes.dims(ty.shape);
+        let kind = (self.draw)(4);
+        if !entry || kind == 3 && ty.dtype != DType::C64 {
+            return self.full(ty.dtype, &dims);
+        }
+        let typed = [Attr::DType(ty.dtype), Attr::Shape(ty.shape)];
+        let init = [Attr::Choice((self.draw)(4)), Attr::F64(self.pick(NUMBERS)), Attr::Bool(kind == 0)];
+        let name = format!("{}{}", self.pick(&["x", "fc1.weight", "odd name ", "7", "é"]), self.leaves.len());
+        let (op, attrs) = match kind {
+            0 | 3 => (Op::INPUT, typed.to_vec()),
+            1 => (Op::PARAM, [&typed[..], &init].concat()),
+            _ => (Op::STATE, [&typed[..], &init[..2]].concat()),
+        };
+        let v = self.e.leaf(op, &name, &attrs);
+        self.leaves.push(v);
+        v
+    }
+
+    /// One node of a case of a row, or a call.
+    fn node(&mut self, entry: bool) {
+        let rows: Vec<(usize, &'static OpDef)> =
+            self.e.ops.iter().copied().enumerate().filter(|(_, d)| !d.cases.is_empty()).collect();
+        let (op, def) = self.pick(&rows);
+        let outs = if op == Op::CALL.0 as usize {
+            self.call(entry)
+        } else {
+            let i = (self.draw)(def.cases.len() as u32) as usize;
+            self.case(op, def, i, entry)
+        };
+        for v in outs {
+            if (self.draw)(4) == 0 {
+                let name = self.pick(NAMES);
+                let name = self.e.strings.intern(name);
+                self.e.set_name(v, name);
+            }
+        }
+    }
+
+    fn case(&mut self, op: usize, def: &'static OpDef, i: usize, entry: bool) -> Vec<Value> {
+        let case = &def.cases[i];
+        // Regions of cases are made by the tests that know their signatures.
+        if case.attrs.contains('@') || !entry && def.flags.has(Flags::EFFECT) {
+            return Vec::new();
+        }
+        let float = self.pick(&[DType::F32, DType::F64]);
+        let read = parse_types(case.args, float, &mut self.e)
+            .and_then(|tys| Ok((tys, parse_attrs(def.attrs, case.attrs, &mut self.e)?)));
+        let (tys, attrs) = match read {
+            Ok(read) => read,
+            Err(e) => {
+                self.e.fail(e.context(def.name));
+                return Vec::new();
+            }
+        };
+        let args: Vec<Value> = tys.into_iter().map(|ty| self.value(ty, entry)).collect();
+        let attrs: Vec<Attr<'_>> = attrs.iter().map(Owned::borrow).collect();
+        self.e.emit(Op(op as u16), &args, &attrs).iter().collect()
+    }
+
+    fn call(&mut self, entry: bool) -> Vec<Value> {
+        if self.regions.is_empty() {
+            return Vec::new();
+        }
+        let i = (self.draw)(self.regions.len() as u32) as usize;
+        let (r, tys) = self.regions[i].clone();
+        let args: Vec<Value> = tys.into_iter().map(|ty| self.value(ty, entry)).collect();
+        self.e.emit(Op::CALL, &args, &[Attr::Region(r)]).iter().collect()
+    }
+
+    fn region(&mut self) {
+        let name = self.pick(&["body", "twice", "odd body", "", "1"]);
+        let Ok(mut tys) = parse_types("f[3,5] f[] i32[4] f[2,3,4] bool[40] u32[4]", DType::F32, &mut self.e) else {
+            return;
+        };
+        tys.truncate((self.draw)(tys.len() as u32 + 1) as usize);
+        self.e.open_region(name);
+        for &ty in &tys {
+            let v = self.e.region_arg(ty);
+            if (self.draw)(2) == 0 {
+                let name = self.pick(NAMES);
+                let name = self.e.strings.intern(name);
+                self.e.set_name(v, name);
+            }
+        }
+        for _ in 0..(self.draw)(6) {
+            self.node(false);
+        }
+        let yields: Vec<Value> = (0..=(self.draw)(2)).map(|_| self.any()).collect();
+        let r = self.e.close_region(&yields);
+        self.regions.push((r, tys));
+    }
+}
+
+/// What must hold of any graph: it is sound, and its text is it.
+pub fn check_graph(g: &GraphBuf) {
+    let broken = verify(g.view(), Stage::Block);
+    // A text may hold what only a pass may write, and may use a region twice: reading is not verifying.
+    let broken: Vec<String> = broken.iter().map(ToString::to_string).filter(|e| !is_for_passes(e)).collect();
+    assert!(broken.is_empty(), "{broken:#?}\n{g:?}");
+    let printed = print(g.view());
+    let again = text::parse(&printed);
+    assert!(again.is_ok(), "{again:?}\n{printed}");
+    if let Ok(again) = again {
+        assert!(again == *g, "the text is of another graph:\n{printed}\n{again:?}");
+        assert!(print(again.view()) == printed, "the text changes:\n{printed}\n{again:?}");
+    }
+}
+
+fn is_for_passes(error: &str) -> bool {
+    error.contains("V8: ") || error.contains("V9: ")
+}
+
+/// What must hold of any text: it is a sound graph, or it has errors, each with a place.
+pub fn check_text(text: &str) {
+    match text::parse_all(text, &[]) {
+        Ok(g) => check_graph(&g),
+        Err(errors) => {
+            assert!(!errors.is_empty() && errors.len() <= text::MAX_ERRORS);
+            for e in errors {
+                assert!(matches!(e.place, Place::Text(1.., 1..)), "no place: {e:?}");
+                assert!(!e.message.is_empty() && e.message.len() < 1 << 20);
+            }
+        }
+    }
+}
+
+/// Pieces that a mutation puts in.
+const PIECES: &[&str] = &[
+    "%",
+    "@",
+    "\"",
+    "\\",
+    "{",
+    "}",
+    "(",
+    ")",
+    "[",
+    "]",
+    ",",
+    "=",
+    ":",
+    "<-",
+    ";",
+    "\n",
+    "-",
+    "0x",
+    "\u{e9}",
+    "\u{0}",
+    "18446744073709551616",
+    "4294967296",
+    "-1",
+    "1e999",
+    "nan",
+    "-inf",
+    "[0,0,0,0,0,0,0,0,0]",
+    "[9223372036854775807,2]",
+    "f32[]",
+    "i64[4]",
+    "%0",
+    "%x",
+    "%0\"x\"",
+    "@body",
+    "call body=@body",
+    "region @r() {",
+    "graph @g {",
+    "yield ",
+    "return ",
+    "update ",
+    "input",
+    "param",
+    "arg index=0",
+    "constant data=0x",
+    " : f32[2]",
+    "\\u{110000}",
+];
+
+/// `text` with a few random cuts, copies, swaps and insertions.
+pub fn mutate(text: &[u8], draw: &mut Draw<'_>) -> Vec<u8> {
+    let mut t = text.to_vec();
+    for _ in 0..=draw(4) {
+        let len = t.len() as u32 + 1;
+        let at = draw(len) as usize;
+        let end = (at + draw(16) as usize).min(t.len());
+        match draw(6) {
+            0 => drop(t.drain(at..end)),
+            1 => {
+                let copy = t[at..end].to_vec();
+                let to = draw(len) as usize;
+                t.splice(to..to, copy);
+            }
+            2 if at < t.len() => t[at] = draw(256) as u8,
+            3 => {
+                let mut lines: Vec<Vec<u8>> = t.split(|&c| c == b'\n').map(<[u8]>::to_vec).collect();
+                let (a, b) = (draw(lines.len() as u32) as usize, draw(lines.len() as u32) as usize);
+                lines.swap(a, b);
+                t = lines.join(&b'\n');
+            }
+            _ => {
+                let piece = PIECES[draw(PIECES.len() as u32) as usize];
+                t.splice(at..end, piece.bytes());
+            }
+        }
+    }
+    t
+}
