@@ -10,3 +10,5 @@ pub mod kernels;
 pub mod nodes;
 pub mod passes;
 pub mod train;
+pub mod sched;
+pub mod session;

@@ -30,6 +30,9 @@ pub struct Slot {
     pub off: usize,
     /// Number of elements.
     pub len: usize,
+    /// Bytes of one element. A kernel reaches the operand as elements of this size only, so a kernel that was paired
+    /// with the wrong type cannot reach beyond its operand.
+    pub size: usize,
     /// Which part a call may touch.
     pub split: Split,
     /// For a read: the write (by index) that shares its bytes. Such a read is reached through that write only.
@@ -80,6 +83,16 @@ impl Frame {
     /// The frame of an arena's bytes. The caller keeps the arena alive and unborrowed while kernels run on the frame.
     pub fn new(bytes: &mut [u8]) -> Frame {
         Frame { base: bytes.as_mut_ptr(), len: bytes.len() }
+    }
+
+    /// The frame as a pointer and a length, to hand to another thread.
+    pub fn parts(self) -> (*mut u8, usize) {
+        (self.base, self.len)
+    }
+
+    /// The frame of [`Frame::parts`]. Making one is harmless: only [`Args::new`] trusts it.
+    pub fn from_parts(base: *mut u8, len: usize) -> Frame {
+        Frame { base, len }
     }
 }
 
@@ -154,7 +167,7 @@ impl<'a> Args<'a> {
     pub fn read<T: Pod>(&self, i: usize) -> &'a [T] {
         let s = &self.reads[i];
         assert!(s.inplace.is_none(), "read of an operand that is written in place");
-        self.bounds::<T>(s.off, s.len);
+        self.bounds::<T>(s);
         // SAFETY: in bounds and aligned (checked above); by the file's invariant nobody writes these bytes now.
         #[allow(unsafe_code)]
         unsafe {
@@ -176,7 +189,7 @@ impl<'a> Args<'a> {
             Split::PerUnit(n) => ((self.units.start * n).min(s.len), (self.units.end * n).min(s.len)),
             Split::PerLane(n) => ((self.lane * n).min(s.len), ((self.lane + 1) * n).min(s.len)),
         };
-        self.bounds::<T>(s.off, s.len);
+        self.bounds::<T>(s);
         // SAFETY: in bounds and aligned (checked above); taken once; by the file's invariant nobody else touches
         // this part of the operand during the call.
         #[allow(unsafe_code)]
@@ -192,9 +205,11 @@ impl<'a> Args<'a> {
     }
 
     #[inline]
-    fn bounds<T: Pod>(&self, off: usize, len: usize) {
+    fn bounds<T: Pod>(&self, s: &Slot) {
         let size = size_of::<T>();
-        assert!(off.is_multiple_of(align_of::<T>()) && off <= self.frame.len && len <= (self.frame.len - off) / size);
+        assert!(s.size == size, "an operand of {}-byte elements is taken as {}-byte elements", s.size, size);
+        assert!(s.off.is_multiple_of(align_of::<T>()) && s.off <= self.frame.len);
+        assert!(s.len <= (self.frame.len - s.off) / size);
     }
 }
 
@@ -208,8 +223,8 @@ mod tests {
     fn units_divide_the_output() {
         let mut arena = TensorArena::new(256).unwrap();
         let frame = Frame::new(arena.bytes_mut());
-        let reads = [Slot { off: 0, len: 4, split: Split::Whole, inplace: None }];
-        let writes = [Slot { off: 64, len: 5, split: Split::PerUnit(2), inplace: None }];
+        let reads = [Slot { off: 0, len: 4, size: 4, split: Split::Whole, inplace: None }];
+        let writes = [Slot { off: 64, len: 5, size: 4, split: Split::PerUnit(2), inplace: None }];
         let fault = Fault::default();
         // SAFETY: the two operands are disjoint and inside the arena.
         let mut args = unsafe { Args::new(frame, &reads, &writes, &[7], 1..3, 0, &fault) };

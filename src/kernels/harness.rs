@@ -60,7 +60,7 @@ fn once(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usi
         off
     };
     let slots: Vec<Slot> =
-        writes.iter().map(|w| Slot { off: take(w.0 * w.1), len: w.0, split: w.2, inplace: None }).collect();
+        writes.iter().map(|w| Slot { off: take(w.0 * w.1), len: w.0, size: w.1, split: w.2, inplace: None }).collect();
     let mut read_slots = Vec::new();
     for r in reads {
         let off = match r.inplace {
@@ -68,7 +68,7 @@ fn once(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usi
             None => take(r.bytes.len()),
         };
         arena.bytes_mut()[off..off + r.bytes.len()].copy_from_slice(&r.bytes);
-        read_slots.push(Slot { off, len: r.bytes.len() / r.size, split: Split::Whole, inplace: r.inplace });
+        read_slots.push(Slot { off, len: r.bytes.len() / r.size, size: r.size, split: Split::Whole, inplace: r.inplace });
     }
     let frame = Frame::new(arena.bytes_mut());
     let fault = Fault::default();

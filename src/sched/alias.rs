@@ -1,0 +1,144 @@
+//! Sharing of bytes: results that take over an operand's bytes, and next values that are made in their leaf's bytes.
+//!
+//! Two buffers of one *class* lie at the same place. A class is formed only by an instruction whose kernel declares the
+//! pair, on extents that are identical, when nobody needs the old contents afterwards; touching lifetimes alone are
+//! never enough. What cannot be made in its leaf is copied there by instructions at the end.
+
+use super::code::{BufKind, Code, Operand};
+use crate::arena::Node;
+use crate::kernels::abi::Split;
+
+/// Stands for "not in place" in [`Alias::inplace`].
+pub const OUT_OF_PLACE: u8 = u8::MAX;
+
+/// Who shares bytes with whom.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Alias {
+    /// The root of each buffer's class; a root is its own.
+    pub class: Vec<u32>,
+    /// For each read (by position in `Code::reads`): the write of its instruction that shares its bytes.
+    pub inplace: Vec<u8>,
+}
+
+/// When each buffer is used.
+struct Uses {
+    first_write: Vec<u32>,
+    last_read: Vec<u32>,
+    last: Vec<u32>,
+}
+
+const NEVER: u32 = u32::MAX;
+
+impl Uses {
+    fn new(code: &Code) -> Uses {
+        let n = code.bytes.len();
+        let mut u = Uses { first_write: vec![NEVER; n], last_read: vec![NEVER; n], last: vec![0; n] };
+        for i in 0..code.len() {
+            for o in code.reads_of(i) {
+                u.last_read[o.buf as usize] = i as u32;
+                u.last[o.buf as usize] = i as u32;
+            }
+            for o in code.writes_of(i) {
+                let b = o.buf as usize;
+                u.first_write[b] = u.first_write[b].min(i as u32);
+                u.last[b] = i as u32;
+            }
+        }
+        u
+    }
+}
+
+/// Decides what shares bytes; appends copies to `code` for the next values that cannot be made in their leaves.
+pub fn alias(code: &mut Code) -> Alias {
+    let mut a = Alias { class: (0..code.bytes.len() as u32).collect(), inplace: Vec::new() };
+    a.inplace.resize(code.reads.len(), OUT_OF_PLACE);
+    a.explicit(code);
+    let uses = Uses::new(code);
+    let updates = code.updates.clone();
+    for u in &updates {
+        if !a.take_leaf(code, &uses, u.leaf, u.from) {
+            code.copy(u.from, u.leaf, Node::NONE);
+        }
+    }
+    a.inplace.resize(code.reads.len(), OUT_OF_PLACE);
+    // Again, with the copies: they are readers.
+    let mut uses = Uses::new(code);
+    for i in 0..code.len() {
+        for p in code.pairs_at[i]..code.pairs_at[i + 1] {
+            let (r, w) = code.pairs[p as usize];
+            a.take_operand(code, &mut uses, i, usize::from(r), usize::from(w));
+        }
+    }
+    a
+}
+
+impl Alias {
+    /// Pairs on one and the same buffer: the call changes what an earlier call of its node wrote.
+    fn explicit(&mut self, code: &Code) {
+        for i in 0..code.len() {
+            for &(r, w) in code.pairs_of(i) {
+                let (read, write) = (&code.reads_of(i)[usize::from(r)], &code.writes_of(i)[usize::from(w)]);
+                if read.buf == write.buf && code.is_whole(read) {
+                    self.inplace[code.read_range(i).start + usize::from(r)] = w;
+                }
+            }
+        }
+    }
+
+    /// Places the next value of a leaf on the leaf itself, if all other readers of the old value come before.
+    fn take_leaf(&mut self, code: &Code, uses: &Uses, leaf: u32, from: Operand) -> bool {
+        let (l, b) = (leaf as usize, from.buf as usize);
+        let free = code.kind[b] == BufKind::Activation && self.class[b] == from.buf;
+        if !free || !code.is_whole(&from) || code.bytes[l] != code.bytes[b] || uses.first_write[b] == NEVER {
+            return false;
+        }
+        let made = uses.first_write[b];
+        if uses.last_read[l] == NEVER || uses.last_read[l] < made {
+            self.class[b] = leaf;
+            return true;
+        }
+        if uses.last_read[l] > made {
+            return false;
+        }
+        // The maker reads the leaf: it must be able to work in place.
+        let i = made as usize;
+        let pair = code.pairs_of(i).iter().find(|&&(r, w)| {
+            code.writes_of(i)[usize::from(w)].buf == from.buf
+                && code.reads_of(i)[usize::from(r)].buf == leaf
+                && code.is_whole(&code.reads_of(i)[usize::from(r)])
+        });
+        match pair {
+            Some(&(r, w)) if self.readers(code, i, leaf) == 1 => {
+                self.class[b] = leaf;
+                self.inplace[code.read_range(i).start + usize::from(r)] = w;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Places write `w` of instruction `i` on read `r`, if that read is the last use of its whole class.
+    fn take_operand(&mut self, code: &Code, uses: &mut Uses, i: usize, r: usize, w: usize) {
+        let (read, write) = (code.reads_of(i)[r], code.writes_of(i)[w]);
+        let (old, new) = (self.class[read.buf as usize], write.buf as usize);
+        let kind = |b: u32| code.kind[b as usize];
+        let old_ok = matches!(kind(old), BufKind::Activation | BufKind::Scratch);
+        let new_ok = self.class[new] == write.buf && old != write.buf && uses.first_write[new] == i as u32;
+        let same = code.is_whole(&read) && code.is_whole(&write) && read.bytes() == write.bytes() && read.bytes() > 0;
+        let same = same && !matches!(write.split, Split::PerLane(_));
+        let dies = uses.last[old as usize] == i as u32;
+        let alone = self.readers(code, i, old) == 1
+            && code.writes_of(i).iter().all(|o| self.class[o.buf as usize] != old)
+            && self.inplace[code.read_range(i).start + r] == OUT_OF_PLACE;
+        if old_ok && new_ok && same && dies && alone {
+            self.class[new] = old;
+            self.inplace[code.read_range(i).start + r] = w as u8;
+            uses.last[old as usize] = if kind(write.buf) == BufKind::Output { NEVER } else { uses.last[new] };
+        }
+    }
+
+    /// Reads of instruction `i` that lie in the class of `root`.
+    fn readers(&self, code: &Code, i: usize, root: u32) -> usize {
+        code.reads_of(i).iter().filter(|o| self.class[o.buf as usize] == root).count()
+    }
+}

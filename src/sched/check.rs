@@ -1,0 +1,270 @@
+//! The checker: walks the instructions over the arena's bytes and proves that a plan is right.
+//!
+//! It knows nothing of lifetimes. An ordered map says which version of which buffer each byte holds, and the walk
+//! proves: operands lie inside the arena and are aligned; every read finds, whole, what the instructions before it
+//! wrote for it; a write overlaps no read unless declared in place on the identical extent, and no other write; units
+//! divide each write into disjoint parts that cover it; at the end outputs, next values, and all that the caller owns
+//! are where they are looked for.
+//!
+//! [`Checked`] can be made here only: it is what the executor's unsafe code rests on. The walk runs in release
+//! builds too.
+
+use super::alias::OUT_OF_PLACE;
+use super::code::{BufKind, Code, Operand};
+use crate::arena::tensor::LINE;
+use crate::error::{Error, Kind, Result};
+use crate::kernels::abi::Split;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A plan to check.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The instructions.
+    pub code: Code,
+    /// First byte of each buffer.
+    pub place: Vec<usize>,
+    /// For each read, the write of its instruction that shares its bytes, or [`OUT_OF_PLACE`].
+    pub inplace: Vec<u8>,
+    /// Bytes of the arena.
+    pub bytes: usize,
+    /// Number of threads that scratch is made for.
+    pub lanes: usize,
+}
+
+/// A plan that passed.
+#[derive(Clone, Debug)]
+pub struct Checked(Plan);
+
+impl std::ops::Deref for Checked {
+    type Target = Plan;
+    fn deref(&self) -> &Plan {
+        &self.0
+    }
+}
+
+/// Proves `plan`, or says which instruction breaks which promise.
+pub fn check(plan: Plan) -> Result<Checked> {
+    match Walk::new(&plan).and_then(Walk::run) {
+        Ok(()) => Ok(Checked(plan)),
+        Err(e) => Err(Error::new(Kind::Plan, format!("the memory plan is wrong: {e}"))),
+    }
+}
+
+/// What a byte holds: version `.1` of buffer `.0`.
+type Label = (u32, u32);
+
+/// Which bytes hold what.
+#[derive(Default)]
+struct Map {
+    // First byte → one past the last, and what they hold. Extents are disjoint and not empty.
+    extents: BTreeMap<usize, (usize, Label)>,
+}
+
+impl Map {
+    /// Labels `r`, whatever was there.
+    fn put(&mut self, r: Range<usize>, label: Label) {
+        if r.is_empty() {
+            return;
+        }
+        if let Some((&start, &(end, old))) = self.extents.range(..r.start).next_back()
+            && end > r.start
+        {
+            self.extents.insert(start, (r.start, old));
+            self.extents.insert(r.start, (end, old));
+        }
+        while let Some((&start, &(end, old))) = self.extents.range(r.start..r.end).next() {
+            self.extents.remove(&start);
+            if end > r.end {
+                self.extents.insert(r.end, (end, old));
+            }
+        }
+        self.extents.insert(r.start, (r.end, label));
+    }
+
+    /// Whether every byte of `r` holds `label`.
+    fn holds(&self, r: Range<usize>, label: Label) -> bool {
+        let mut at = r.start;
+        if let Some((_, &(end, l))) = self.extents.range(..=at).next_back()
+            && end > at
+            && l == label
+        {
+            at = end;
+        }
+        for (&start, &(end, l)) in self.extents.range(at..r.end.max(at)) {
+            if start > at || l != label {
+                break;
+            }
+            at = end;
+        }
+        at >= r.end
+    }
+
+    /// Whether any byte of `r` holds something.
+    fn touches(&self, r: Range<usize>) -> bool {
+        self.extents.range(..r.end).next_back().is_some_and(|(_, &(end, _))| end > r.start) && !r.is_empty()
+    }
+}
+
+fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
+struct Walk<'p> {
+    plan: &'p Plan,
+    map: Map,
+    version: Vec<u32>,
+    /// The last instruction that wrote each buffer.
+    writer: Vec<u32>,
+}
+
+type Proof<T = ()> = Result<T, String>;
+
+fn promise(ok: bool, broken: impl FnOnce() -> String) -> Proof {
+    if ok { Ok(()) } else { Err(broken()) }
+}
+
+impl<'p> Walk<'p> {
+    fn new(plan: &'p Plan) -> Proof<Walk<'p>> {
+        let (code, n) = (&plan.code, plan.code.bytes.len());
+        promise(plan.place.len() == n && plan.inplace.len() == code.reads.len(), || "columns do not fit".into())?;
+        let mut w = Walk { plan, map: Map::default(), version: vec![0; n], writer: vec![u32::MAX; n] };
+        for b in (0..n).filter(|&b| code.kind[b].is_pinned()) {
+            let r = w.extent(&Operand::of_bytes(b as u32, 0, code.bytes[b], Split::Whole))?;
+            promise(!w.map.touches(r.clone()), || format!("{} overlaps another leaf or constant", w.name(b as u32)))?;
+            w.map.put(r, (b as u32, 0));
+        }
+        Ok(w)
+    }
+
+    fn name(&self, b: u32) -> String {
+        let b = b as usize;
+        format!("{} b{b} ({})", self.plan.code.kind[b].name(), self.plan.code.value[b])
+    }
+
+    /// The bytes of an operand, inside its buffer and the arena, and aligned.
+    fn extent(&self, o: &Operand) -> Proof<Range<usize>> {
+        let (code, place) = (&self.plan.code, self.plan.place.get(o.buf as usize));
+        let bytes = o.len.checked_mul(o.size);
+        let (Some(&place), Some(bytes)) = (place, bytes) else { return Err("an operand that does not exist".into()) };
+        let inner = o.off.checked_add(bytes).is_some_and(|end| end <= code.bytes[o.buf as usize]);
+        promise(inner, || format!("an operand reaches beyond {}", self.name(o.buf)))?;
+        let start = place.checked_add(o.off);
+        let end = start.and_then(|s| s.checked_add(bytes)).filter(|&e| e <= self.plan.bytes);
+        let (Some(start), Some(end)) = (start, end) else {
+            return Err(format!("{} lies outside the arena", self.name(o.buf)));
+        };
+        let align = (o.size & o.size.wrapping_neg()).clamp(1, LINE);
+        promise(place % LINE == 0 && start % align == 0, || format!("{} is not aligned", self.name(o.buf)))?;
+        Ok(start..end)
+    }
+
+    fn run(mut self) -> Proof {
+        for i in 0..self.plan.code.len() {
+            self.instruction(i).map_err(|e| format!("instruction {i} ({}): {e}", self.plan.code.node[i]))?;
+        }
+        self.end()
+    }
+
+    fn instruction(&mut self, i: usize) -> Proof {
+        let code = &self.plan.code;
+        let reads = code.reads_of(i).iter().map(|o| self.extent(o)).collect::<Proof<Vec<_>>>()?;
+        let writes = code.writes_of(i).iter().map(|o| self.extent(o)).collect::<Proof<Vec<_>>>()?;
+        promise(writes.len() <= 64, || "more than 64 writes".into())?;
+        for (o, r) in code.reads_of(i).iter().zip(&reads) {
+            let label = (o.buf, self.version[o.buf as usize]);
+            let known = label.1 > 0 || code.kind[o.buf as usize].is_pinned() || r.is_empty();
+            promise(known, || format!("{} is read before it is written", self.name(o.buf)))?;
+            promise(self.map.holds(r.clone(), label), || format!("{} was overwritten", self.name(o.buf)))?;
+        }
+        self.in_place(i, &reads, &writes)?;
+        for (j, (o, w)) in code.writes_of(i).iter().zip(&writes).enumerate() {
+            let kind = code.kind[o.buf as usize];
+            promise(!writes[..j].iter().any(|v| overlap(v, w)), || format!("two writes meet in {}", self.name(o.buf)))?;
+            promise(code.is_whole(o), || format!("{} is written in part", self.name(o.buf)))?;
+            promise(!matches!(kind, BufKind::Input | BufKind::Constant), || {
+                format!("{} is written", self.name(o.buf))
+            })?;
+            self.units(i, o)?;
+            // A buffer's second write may keep parts of the first: the first must still be there. Lane scratch keeps
+            // nothing.
+            let label = (o.buf, self.version[o.buf as usize]);
+            let fresh = label.1 == 0 || matches!(o.split, Split::PerLane(_));
+            promise(fresh || self.map.holds(w.clone(), label), || format!("{} was overwritten", self.name(o.buf)))?;
+        }
+        for (o, w) in code.writes_of(i).iter().zip(&writes) {
+            self.version[o.buf as usize] += 1;
+            self.writer[o.buf as usize] = i as u32;
+            self.map.put(w.clone(), (o.buf, self.version[o.buf as usize]));
+        }
+        Ok(())
+    }
+
+    /// A write meets a read only where they are a declared pair on one extent; such a read is met by nothing else.
+    fn in_place(&self, i: usize, reads: &[Range<usize>], writes: &[Range<usize>]) -> Proof {
+        let code = &self.plan.code;
+        for (r, read) in reads.iter().enumerate() {
+            let with = self.plan.inplace[code.read_range(i).start + r];
+            if with != OUT_OF_PLACE {
+                let declared = code.pairs_of(i).contains(&(r as u8, with));
+                promise(declared, || format!("read {r} is in place, which the kernel cannot do"))?;
+                let lanes = matches!(code.writes_of(i)[usize::from(with)].split, Split::PerLane(_));
+                let same = writes.get(usize::from(with)) == Some(read) && !lanes;
+                promise(same, || format!("read {r} is in place on another extent"))?;
+                let others = reads.iter().enumerate().all(|(s, other)| s == r || !overlap(read, other));
+                promise(others, || format!("read {r} is in place and read twice"))?;
+            }
+            for (w, write) in writes.iter().enumerate() {
+                let met = overlap(read, write) && usize::from(with) != w;
+                promise(!met, || format!("write {w} overlaps read {r}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Units (or lanes) divide the write into parts that cover it.
+    fn units(&self, i: usize, o: &Operand) -> Proof {
+        let (units, scratch) = (self.plan.code.units[i], self.plan.code.kind[o.buf as usize] == BufKind::Scratch);
+        let covers = |n: usize, parts: usize| n.checked_mul(parts).is_some_and(|all| all >= o.len);
+        match o.split {
+            Split::Whole => promise(units == 1, || format!("{units} units write one operand whole")),
+            Split::PerUnit(n) => promise(covers(n, units), || format!("{units} units of {n} leave a rest")),
+            Split::PerLane(n) => {
+                promise(scratch && n.checked_mul(self.plan.lanes) == Some(o.len), || "lanes leave a rest".into())
+            }
+        }
+    }
+
+    fn end(&self) -> Proof {
+        let code = &self.plan.code;
+        for o in &code.outputs {
+            let ok = self.map.holds(self.extent(o)?, (o.buf, self.version[o.buf as usize]));
+            let made = self.version[o.buf as usize] > 0 || code.kind[o.buf as usize].is_pinned() || o.bytes() == 0;
+            promise(ok && made, || format!("output {} is not there at the end", self.name(o.buf)))?;
+        }
+        let mut updated = vec![false; code.bytes.len()];
+        for u in &code.updates {
+            updated[u.leaf as usize] = true;
+            let leaf = self.extent(&Operand::of_bytes(u.leaf, 0, code.bytes[u.leaf as usize], Split::Whole))?;
+            let next = (u.from.buf, self.version[u.from.buf as usize]);
+            let there = self.extent(&u.from)? == leaf && next.1 > 0 && self.map.holds(leaf.clone(), next);
+            let copied = self.copied(u.leaf, &u.from) && self.map.holds(leaf, (u.leaf, 1));
+            promise(there || copied, || format!("{} does not hold its next value", self.name(u.leaf)))?;
+        }
+        for b in (0..code.bytes.len()).filter(|&b| code.kind[b].is_pinned() && !updated[b]) {
+            let r = self.extent(&Operand::of_bytes(b as u32, 0, code.bytes[b], Split::Whole))?;
+            promise(self.map.holds(r, (b as u32, 0)), || format!("{} was overwritten", self.name(b as u32)))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the one write of `leaf` copied the final `from`.
+    fn copied(&self, leaf: u32, from: &Operand) -> bool {
+        let (code, i) = (&self.plan.code, self.writer[leaf as usize]);
+        if i == u32::MAX || !code.copies[i as usize] || self.version[leaf as usize] != 1 {
+            return false;
+        }
+        let final_write = self.writer[from.buf as usize];
+        code.reads_of(i as usize).first() == Some(from) && final_write < i
+    }
+}

@@ -1,0 +1,297 @@
+//! Code: what a graph lowers to before it has places in memory. Columns of instructions over logical buffers.
+//!
+//! Invariant: the instructions of one node are contiguous (a *group*); a buffer is written by one group only, or is a
+//! leaf; an operand of a view names the root buffer and a byte offset in it. Made by [`lower`](super::lower), permuted by
+//! [`order`](super::order), extended by [`alias`](super::alias); everyone in this room reads it.
+
+use crate::arena::{Node, Value};
+use crate::kernels::abi::{Kernel, Split};
+use crate::kernels::bytes;
+
+/// What a buffer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BufKind {
+    /// A trained value, kept from step to step.
+    Param,
+    /// Another value kept from step to step.
+    State,
+    /// A value that the caller writes.
+    Input,
+    /// Bytes from the graph.
+    Constant,
+    /// A result that the caller reads.
+    Output,
+    /// Any other result.
+    Activation,
+    /// A temporary of one node.
+    Scratch,
+}
+
+impl BufKind {
+    /// Whether the caller owns the contents between steps.
+    pub fn is_leaf(self) -> bool {
+        matches!(self, BufKind::Param | BufKind::State | BufKind::Input)
+    }
+
+    /// Whether the contents are there before the first instruction.
+    pub fn is_pinned(self) -> bool {
+        self.is_leaf() || self == BufKind::Constant
+    }
+
+    /// The word in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            BufKind::Param => "param",
+            BufKind::State => "state",
+            BufKind::Input => "input",
+            BufKind::Constant => "constant",
+            BufKind::Output => "output",
+            BufKind::Activation => "activation",
+            BufKind::Scratch => "scratch",
+        }
+    }
+}
+
+/// A part of a buffer, as elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operand {
+    /// The buffer.
+    pub buf: u32,
+    /// First byte in it.
+    pub off: usize,
+    /// Number of elements.
+    pub len: usize,
+    /// Bytes of one element.
+    pub size: usize,
+    /// How units divide it.
+    pub split: Split,
+}
+
+impl Operand {
+    /// Size in bytes. Never overflows: buffers are made with checked sizes and operands lie inside them.
+    pub fn bytes(&self) -> usize {
+        self.len * self.size
+    }
+
+    /// `len` bytes of `buf` from `off` on.
+    pub fn of_bytes(buf: u32, off: usize, len: usize, split: Split) -> Operand {
+        Operand { buf, off, len, size: 1, split }
+    }
+}
+
+/// After a step, leaf buffer `leaf` holds what `from` holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Update {
+    /// The leaf's buffer.
+    pub leaf: u32,
+    /// The next value: as many bytes as the leaf has, outside leaves.
+    pub from: Operand,
+}
+
+/// One instruction on its way into the columns.
+pub struct Instr<'a> {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Its parameters.
+    pub params: &'a [u64],
+    /// What it reads.
+    pub reads: &'a [Operand],
+    /// What it writes.
+    pub writes: &'a [Operand],
+    /// `(read, write)` positions that may share their bytes.
+    pub pairs: &'a [(u8, u8)],
+    /// Number of units.
+    pub units: usize,
+    /// The node that it computes.
+    pub node: Node,
+    /// Floating-point operations.
+    pub flops: u64,
+    /// Whether it copies its read to its write, byte by byte.
+    pub copies: bool,
+}
+
+/// The columns.
+#[derive(Clone, Debug, Default)]
+pub struct Code {
+    /// Kernel of each instruction.
+    pub kernel: Vec<Kernel>,
+    /// Units of each instruction.
+    pub units: Vec<usize>,
+    /// Node of each instruction.
+    pub node: Vec<Node>,
+    /// Floating-point operations of each instruction.
+    pub flops: Vec<u64>,
+    /// Whether each instruction is a plain copy.
+    pub copies: Vec<bool>,
+    /// Parameters of instruction `i`: `params[params_at[i]..params_at[i + 1]]`.
+    pub params_at: Vec<u32>,
+    /// Reads of instruction `i`: `reads[reads_at[i]..reads_at[i + 1]]`.
+    pub reads_at: Vec<u32>,
+    /// Writes of instruction `i`: `writes[writes_at[i]..writes_at[i + 1]]`.
+    pub writes_at: Vec<u32>,
+    /// In-place pairs of instruction `i`: `pairs[pairs_at[i]..pairs_at[i + 1]]`.
+    pub pairs_at: Vec<u32>,
+    /// Instructions of group `g`: `group_at[g]..group_at[g + 1]`.
+    pub group_at: Vec<u32>,
+    /// Parameter words.
+    pub params: Vec<u64>,
+    /// Reads.
+    pub reads: Vec<Operand>,
+    /// Writes.
+    pub writes: Vec<Operand>,
+    /// In-place pairs.
+    pub pairs: Vec<(u8, u8)>,
+    /// Bytes of each buffer.
+    pub bytes: Vec<usize>,
+    /// What each buffer holds.
+    pub kind: Vec<BufKind>,
+    /// The value that each buffer was made for; [`Value::NONE`] for scratch.
+    pub value: Vec<Value>,
+    /// The outputs, in the graph's order.
+    pub outputs: Vec<Operand>,
+    /// The updates that change anything.
+    pub updates: Vec<Update>,
+    /// Whether each group has an effect and must keep its order among such groups.
+    pub effect: Vec<bool>,
+}
+
+impl Code {
+    /// Empty columns.
+    pub fn new() -> Code {
+        let at = || vec![0];
+        Code { params_at: at(), reads_at: at(), writes_at: at(), pairs_at: at(), group_at: at(), ..Code::default() }
+    }
+
+    /// Number of instructions.
+    pub fn len(&self) -> usize {
+        self.kernel.len()
+    }
+
+    /// Whether there is no instruction.
+    pub fn is_empty(&self) -> bool {
+        self.kernel.is_empty()
+    }
+
+    /// Number of groups.
+    pub fn groups(&self) -> usize {
+        self.group_at.len() - 1
+    }
+
+    /// Instructions of group `g`.
+    pub fn group(&self, g: usize) -> std::ops::Range<usize> {
+        self.group_at[g] as usize..self.group_at[g + 1] as usize
+    }
+
+    /// Positions in `reads` of instruction `i`'s reads.
+    pub fn read_range(&self, i: usize) -> std::ops::Range<usize> {
+        self.reads_at[i] as usize..self.reads_at[i + 1] as usize
+    }
+
+    /// Reads of instruction `i`.
+    pub fn reads_of(&self, i: usize) -> &[Operand] {
+        &self.reads[self.read_range(i)]
+    }
+
+    /// Writes of instruction `i`.
+    pub fn writes_of(&self, i: usize) -> &[Operand] {
+        &self.writes[self.writes_at[i] as usize..self.writes_at[i + 1] as usize]
+    }
+
+    /// In-place pairs of instruction `i`.
+    pub fn pairs_of(&self, i: usize) -> &[(u8, u8)] {
+        &self.pairs[self.pairs_at[i] as usize..self.pairs_at[i + 1] as usize]
+    }
+
+    /// Parameters of instruction `i`.
+    pub fn params_of(&self, i: usize) -> &[u64] {
+        &self.params[self.params_at[i] as usize..self.params_at[i + 1] as usize]
+    }
+
+    /// Adds a buffer.
+    pub fn buffer(&mut self, bytes: usize, kind: BufKind, value: Value) -> u32 {
+        self.bytes.push(bytes);
+        self.kind.push(kind);
+        self.value.push(value);
+        (self.bytes.len() - 1) as u32
+    }
+
+    /// Whether `o` is all of its buffer.
+    pub fn is_whole(&self, o: &Operand) -> bool {
+        o.off == 0 && o.bytes() == self.bytes[o.buf as usize]
+    }
+
+    /// Adds an instruction to the group that [`Code::close`] ends.
+    pub fn push(&mut self, i: &Instr<'_>) {
+        self.kernel.push(i.kernel);
+        self.units.push(i.units);
+        self.node.push(i.node);
+        self.flops.push(i.flops);
+        self.copies.push(i.copies);
+        self.params.extend_from_slice(i.params);
+        self.reads.extend_from_slice(i.reads);
+        self.writes.extend_from_slice(i.writes);
+        self.pairs.extend_from_slice(i.pairs);
+        self.params_at.push(self.params.len() as u32);
+        self.reads_at.push(self.reads.len() as u32);
+        self.writes_at.push(self.writes.len() as u32);
+        self.pairs_at.push(self.pairs.len() as u32);
+    }
+
+    /// Ends a group, unless it is empty.
+    pub fn close(&mut self, effect: bool) {
+        let (end, start) = (self.len() as u32, self.group_at[self.groups()]);
+        if end > start {
+            self.group_at.push(end);
+            self.effect.push(effect);
+        }
+    }
+
+    /// Adds a group that copies `from` to the start of buffer `to`. Nothing for no bytes.
+    pub fn copy(&mut self, from: Operand, to: u32, node: Node) {
+        let len = from.bytes();
+        if len == 0 {
+            return;
+        }
+        self.push(&Instr {
+            kernel: bytes::copy,
+            params: &[],
+            reads: &[Operand::of_bytes(from.buf, from.off, len, Split::Whole)],
+            writes: &[Operand::of_bytes(to, 0, len, Split::PerUnit(bytes::UNIT))],
+            pairs: &[],
+            units: len.div_ceil(bytes::UNIT),
+            node,
+            flops: 0,
+            copies: true,
+        });
+        self.close(false);
+    }
+
+    /// The same code with its groups in another order.
+    pub fn permuted(&self, order: &[u32]) -> Code {
+        let mut c = Code {
+            bytes: self.bytes.clone(),
+            kind: self.kind.clone(),
+            value: self.value.clone(),
+            outputs: self.outputs.clone(),
+            updates: self.updates.clone(),
+            ..Code::new()
+        };
+        for &g in order {
+            for i in self.group(g as usize) {
+                c.push(&Instr {
+                    kernel: self.kernel[i],
+                    params: self.params_of(i),
+                    reads: self.reads_of(i),
+                    writes: self.writes_of(i),
+                    pairs: self.pairs_of(i),
+                    units: self.units[i],
+                    node: self.node[i],
+                    flops: self.flops[i],
+                    copies: self.copies[i],
+                });
+            }
+            c.close(self.effect[g as usize]);
+        }
+        c
+    }
+}

@@ -1,0 +1,106 @@
+//! Lifetimes: for each buffer, the half-open range of instructions during which its bytes are taken.
+//!
+//! Touching lifetimes never share an instruction: what an instruction reads and what it writes are alive together.
+//! The planner trusts these columns; the checker does not look at them.
+
+use super::alias::Alias;
+use super::code::{BufKind, Code};
+use crate::arena::tensor::LINE;
+use crate::error::{Error, Kind, Result};
+
+/// Lifetimes and sizes, by buffer. Only the root of an alias class has a size; the others have none.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Intervals {
+    /// First instruction that needs the bytes.
+    pub first: Vec<u32>,
+    /// One past the last instruction that needs the bytes.
+    pub end: Vec<u32>,
+    /// Size in lines of [`LINE`] bytes.
+    pub lines: Vec<u32>,
+}
+
+impl Intervals {
+    /// Number of buffers.
+    pub fn len(&self) -> usize {
+        self.first.len()
+    }
+
+    /// Whether there is no buffer.
+    pub fn is_empty(&self) -> bool {
+        self.first.is_empty()
+    }
+
+    /// Whether `a` and `b` are alive at one instruction.
+    pub fn overlap(&self, a: usize, b: usize) -> bool {
+        self.first[a] < self.end[b] && self.first[b] < self.end[a]
+    }
+
+    /// The largest sum of lines that are alive at one instruction: no plan for this order can be smaller.
+    pub fn max_live(&self) -> u64 {
+        let ends = self.end.iter().copied().max().unwrap_or(0) as usize;
+        let mut change = vec![0i64; ends + 1];
+        for i in 0..self.len() {
+            if self.first[i] < self.end[i] {
+                change[self.first[i] as usize] += i64::from(self.lines[i]);
+                change[self.end[i] as usize] -= i64::from(self.lines[i]);
+            }
+        }
+        let mut live = 0;
+        change.iter().fold(0, |most, c| {
+            live += c;
+            most.max(live)
+        }) as u64
+    }
+}
+
+/// The lifetimes of `code` under `alias`.
+pub fn intervals(code: &Code, alias: &Alias) -> Result<Intervals> {
+    let n = code.bytes.len();
+    let all = code.len().max(1) as u32;
+    let mut v = Intervals { first: vec![u32::MAX; n], end: vec![0; n], lines: vec![0; n] };
+    for i in 0..code.len() {
+        for o in code.reads_of(i).iter().chain(code.writes_of(i)) {
+            let root = alias.class[o.buf as usize] as usize;
+            v.first[root] = v.first[root].min(i as u32);
+            v.end[root] = v.end[root].max(i as u32 + 1);
+        }
+    }
+    for b in 0..n {
+        let root = alias.class[b] as usize;
+        if code.kind[b].is_pinned() {
+            // What is there before the first instruction, and what the caller may look at afterwards.
+            v.first[root] = 0;
+            v.end[root] = all;
+        } else if code.kind[b] == BufKind::Output {
+            v.first[root] = v.first[root].min(all - 1);
+            v.end[root] = all;
+        }
+        if root == b {
+            v.lines[b] = lines(code.bytes[b])?;
+        }
+    }
+    for b in 0..n {
+        if v.first[b] == u32::MAX {
+            (v.first[b], v.end[b]) = (0, 0);
+        }
+    }
+    Ok(v)
+}
+
+/// Lines of a buffer of `bytes` bytes.
+pub fn lines(bytes: usize) -> Result<u32> {
+    u32::try_from(bytes.div_ceil(LINE))
+        .map_err(|_| Error::new(Kind::Plan, format!("a buffer of {bytes} bytes does not fit the arena's offsets")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_is_the_largest_sum_of_what_is_alive_together() {
+        let v = Intervals { first: vec![0, 1, 2, 0], end: vec![2, 3, 4, 0], lines: vec![3, 2, 2, 9] };
+        assert_eq!(v.max_live(), 5, "touching lifetimes do not add up, and what never lives does not count");
+        assert!(v.overlap(0, 1) && !v.overlap(0, 2));
+    }
+}

@@ -1,0 +1,286 @@
+//! Graph → [`Code`]: every needed node of the entry region, in program order.
+//!
+//! Views cost nothing: they become a root buffer and an offset. Leaves that are asked for as outputs, and updates whose
+//! next value is a leaf, become explicit copies here, so that no later stage has to think of them: an output never
+//! shares bytes with what the caller writes, and the next value of every update lies outside leaves.
+
+use super::code::{BufKind, Code, Instr, Operand, Update};
+use crate::arena::{Node, Value, ids::Id};
+use crate::error::{Error, Kind, Result};
+use crate::kernels::abi::Split;
+use crate::nodes::lower::{Buf, Call, LowerCx, Temp, lower_node};
+use crate::nodes::opdef::Flags;
+use crate::nodes::{Graph, LeafKind, Op};
+
+/// Where a value lies: in a root buffer, from a byte on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// The buffer; `u32::MAX` for none.
+    pub buf: u32,
+    /// The first byte.
+    pub off: usize,
+}
+
+impl Spot {
+    const NONE: Spot = Spot { buf: u32::MAX, off: 0 };
+}
+
+/// The lowered graph.
+pub struct Lowered {
+    /// The instructions.
+    pub code: Code,
+    /// Spot of each leaf and constant and other value that has bytes.
+    pub spots: Vec<Spot>,
+}
+
+/// Lowers the entry region of `g` for `lanes` threads.
+pub fn lower(g: Graph<'_>, lanes: usize) -> Result<Lowered> {
+    let used = used_values(&g);
+    let spots = vec![Spot::NONE; g.values()];
+    let mut l = Lowering { g, lanes, code: Code::new(), spots, used };
+    for n in g.region_nodes(g.entry()) {
+        l.node(n).map_err(|e| e.at(g.place(n)))?;
+    }
+    l.outputs()?;
+    l.updates()?;
+    Ok(Lowered { code: l.code, spots: l.spots })
+}
+
+/// Which values anybody reads: outputs, next values, and operands of nodes that are needed for them or have effects.
+fn used_values(g: &Graph<'_>) -> Vec<bool> {
+    let mut used = vec![false; g.values()];
+    g.outputs().iter().for_each(|v| used[v.at()] = true);
+    g.updates.iter().for_each(|(_, next)| used[next.at()] = true);
+    // One reverse scan is enough: operands come before their users.
+    for n in g.region_nodes(g.entry()).rev() {
+        if g.def_of(n).flags.has(Flags::EFFECT) || g.outs_of(n).any(|v| used[v.at()]) {
+            g.args_of(n).iter().for_each(|v| used[v.at()] = true);
+        }
+    }
+    used
+}
+
+fn bad(message: impl Into<String>) -> Error {
+    Error::new(Kind::Plan, message)
+}
+
+struct Lowering<'g> {
+    g: Graph<'g>,
+    lanes: usize,
+    code: Code,
+    spots: Vec<Spot>,
+    used: Vec<bool>,
+}
+
+impl Lowering<'_> {
+    fn node(&mut self, n: Node) -> Result<()> {
+        let g = self.g;
+        let def = g.def_of(n);
+        if let Some(kind) = leaf_kind(&g, n) {
+            let v = g.out(n);
+            let buf = self.code.buffer(g.bytes(v), kind, v);
+            self.spots[v.at()] = Spot { buf, off: 0 };
+            return Ok(());
+        }
+        let effect = def.flags.has(Flags::EFFECT);
+        if !effect && !g.outs_of(n).any(|v| self.used[v.at()]) {
+            return Ok(());
+        }
+        let outs = g.out(n).at()..g.out(n).at() + g.outs_of(n).len();
+        let used = self.used[outs.clone()].to_vec();
+        let mut cx = LowerCx::new(g, n, &used);
+        let named = |e: String| bad(format!("{}: {e}", def.name));
+        lower_node(&mut cx).map_err(named)?;
+        let LowerCx { calls, temps, views, .. } = cx;
+        self.views(n, &views).map_err(named)?;
+        self.calls(n, &calls, &temps).map_err(named)?;
+        self.code.close(effect);
+        let missing = |i: &usize| used[*i] && self.spots[outs.start + i] == Spot::NONE;
+        match (0..used.len()).find(missing) {
+            Some(i) if g.bytes(Value::new(outs.start + i)) > 0 => Err(named(format!("no call writes result {i}"))),
+            Some(i) => {
+                // A result without bytes needs no call, but an address.
+                self.result(Value::new(outs.start + i));
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn views(&mut self, n: Node, views: &[(usize, usize, usize)]) -> Result<(), String> {
+        let g = self.g;
+        for &(out, arg, offset) in views {
+            let (Some(v), Some(&a)) = (g.outs_of(n).nth(out), g.args_of(n).get(arg)) else {
+                return Err(format!("a view of operand {arg} as result {out}, which do not exist"));
+            };
+            let off = offset.checked_mul(g.dtype[a.at()].size());
+            let inside = |off: usize| off.checked_add(g.bytes(v)).is_some_and(|end| end <= g.bytes(a));
+            let same = g.dtype[a.at()].size() == g.dtype[v.at()].size();
+            match off {
+                Some(off) if same && inside(off) => {
+                    let root = self.spots[a.at()];
+                    self.spots[v.at()] = Spot { buf: root.buf, off: root.off + off };
+                }
+                _ => return Err(format!("result {out} at element {offset} is no window of operand {arg}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// The buffer of result `v`, made when it is first named.
+    fn result(&mut self, v: Value) -> Spot {
+        if self.spots[v.at()] == Spot::NONE {
+            let buf = self.code.buffer(self.g.bytes(v), BufKind::Activation, v);
+            self.spots[v.at()] = Spot { buf, off: 0 };
+        }
+        self.spots[v.at()]
+    }
+
+    fn temp(&mut self, t: &Temp) -> Result<u32, String> {
+        let lanes = if t.per_lane { self.lanes } else { 1 };
+        let bytes = t.size.max(1).checked_mul(t.len).and_then(|b| b.checked_mul(lanes));
+        match bytes.filter(|&b| b <= isize::MAX as usize) {
+            Some(bytes) => Ok(self.code.buffer(bytes, BufKind::Scratch, Value::NONE)),
+            None => Err(format!("scratch of {} elements of {} bytes does not fit in memory", t.len, t.size)),
+        }
+    }
+
+    fn calls(&mut self, n: Node, calls: &[Call], temps: &[Temp]) -> Result<(), String> {
+        let temp_bufs = temps.iter().map(|t| self.temp(t)).collect::<Result<Vec<_>, _>>()?;
+        let (mut reads, mut writes, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
+        for c in calls {
+            reads.clear();
+            writes.clear();
+            pairs.clear();
+            for &b in &c.reads {
+                if matches!(b, Buf::Temp(t) if temps.get(t).is_some_and(|t| t.per_lane)) {
+                    return Err("scratch of lanes is read by a later call, which would see how work was split".into());
+                }
+                reads.push(self.operand(n, b, Split::Whole, temps, &temp_bufs)?);
+            }
+            for &(b, split) in &c.writes {
+                let per_lane = matches!(b, Buf::Temp(t) if temps.get(t).is_some_and(|t| t.per_lane));
+                if per_lane != matches!(split, Split::PerLane(_)) {
+                    return Err("scratch of lanes, and nothing else, is split by lanes".into());
+                }
+                let o = self.operand(n, b, split, temps, &temp_bufs)?;
+                if matches!(b, Buf::Arg(_)) || !self.code.is_whole(&o) || self.code.kind[o.buf as usize].is_pinned() {
+                    return Err("a call writes an operand or a view".into());
+                }
+                writes.push(o);
+            }
+            for &(r, w) in &c.inplace {
+                if r >= reads.len().min(255) || w >= writes.len() {
+                    return Err(format!("in-place pair ({r}, {w}) names no operands"));
+                }
+                pairs.push((r as u8, w as u8));
+            }
+            if writes.len() > 64 {
+                return Err(format!("a call writes {} operands; 64 is the limit", writes.len()));
+            }
+            if c.units == 0 {
+                continue;
+            }
+            self.code.push(&Instr {
+                kernel: c.kernel,
+                params: &c.params,
+                reads: &reads,
+                writes: &writes,
+                pairs: &pairs,
+                units: c.units,
+                node: n,
+                flops: c.flops,
+                copies: false,
+            });
+        }
+        Ok(())
+    }
+
+    fn operand(&mut self, n: Node, b: Buf, split: Split, temps: &[Temp], bufs: &[u32]) -> Result<Operand, String> {
+        let g = self.g;
+        let of = |spot: Spot, v: Value| Operand {
+            buf: spot.buf,
+            off: spot.off,
+            len: g.numel(v),
+            size: g.dtype[v.at()].size(),
+            split,
+        };
+        match b {
+            Buf::Arg(i) => match g.args_of(n).get(i) {
+                Some(&v) => Ok(of(self.spots[v.at()], v)),
+                None => Err(format!("a call names operand {i}, which does not exist")),
+            },
+            Buf::Out(i) => match g.outs_of(n).nth(i) {
+                Some(v) => Ok(of(self.result(v), v)),
+                None => Err(format!("a call names result {i}, which does not exist")),
+            },
+            Buf::Temp(i) => match (temps.get(i), bufs.get(i)) {
+                (Some(t), Some(&buf)) => {
+                    let lanes = if t.per_lane { self.lanes } else { 1 };
+                    Ok(Operand { buf, off: 0, len: t.len * lanes, size: t.size, split })
+                }
+                _ => Err(format!("a call names temporary {i}, which does not exist")),
+            },
+        }
+    }
+
+    /// All of value `v`, as bytes.
+    fn whole(&self, v: Value) -> Operand {
+        let spot = self.spots[v.at()];
+        Operand::of_bytes(spot.buf, spot.off, self.g.bytes(v), Split::Whole)
+    }
+
+    fn outputs(&mut self) -> Result<()> {
+        let g = self.g;
+        let mut copied = vec![u32::MAX; g.values()];
+        for &v in g.outputs() {
+            let mut o = self.whole(v);
+            if self.code.kind[o.buf as usize].is_leaf() {
+                if copied[v.at()] == u32::MAX {
+                    let to = self.code.buffer(o.bytes(), BufKind::Output, v);
+                    self.code.copy(o, to, g.def[v.at()]);
+                    copied[v.at()] = to;
+                }
+                o = Operand { buf: copied[v.at()], off: 0, ..o };
+            } else if self.code.kind[o.buf as usize] != BufKind::Constant {
+                self.code.kind[o.buf as usize] = BufKind::Output;
+            }
+            self.code.outputs.push(o);
+        }
+        Ok(())
+    }
+
+    fn updates(&mut self) -> Result<()> {
+        let g = self.g;
+        for &(leaf, next) in g.updates {
+            let spot = self.spots[leaf.at()];
+            let mut from = self.whole(next);
+            let own = from.buf == spot.buf && from.off == spot.off;
+            if g.bytes(leaf) != from.bytes() {
+                return Err(bad(format!("{} is updated with another type", g.ty_text(leaf))));
+            }
+            if own || from.bytes() == 0 {
+                continue;
+            }
+            if self.code.kind[from.buf as usize].is_pinned() {
+                let to = self.code.buffer(from.bytes(), BufKind::Activation, next);
+                self.code.copy(from, to, g.def[leaf.at()]);
+                from = Operand { buf: to, off: 0, ..from };
+            }
+            self.code.updates.push(Update { leaf: spot.buf, from });
+        }
+        Ok(())
+    }
+}
+
+fn leaf_kind(g: &Graph<'_>, n: Node) -> Option<BufKind> {
+    if g.op[n.at()] == Op::CONSTANT {
+        return Some(BufKind::Constant);
+    }
+    let v = g.outs_of(n).next()?;
+    g.leaf(v).map(|(kind, _)| match kind {
+        LeafKind::Input => BufKind::Input,
+        LeafKind::Param => BufKind::Param,
+        LeafKind::State => BufKind::State,
+    })
+}

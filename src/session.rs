@@ -1,0 +1,389 @@
+//! Sessions and programs: from a graph to steps.
+//!
+//! A [`Session`] holds the choices (threads, poisoning), [`Session::compile`] makes a [`Program`], which owns one arena
+//! and runs steps in it. Names are for tools and set-up; [`Slot`]s are for the hot path. Nothing that a step does
+//! allocates.
+
+mod elem;
+mod init;
+mod report;
+
+pub use elem::Elem;
+pub use report::{BufferReport, PlanReport};
+
+use crate::arena::intern::Dims;
+use crate::arena::tensor::TensorArena;
+use crate::arena::{Value, ids::Id};
+use crate::error::{Error, Kind, Place, Result};
+use crate::kernels::abi::Fault;
+use crate::nodes::{DType, Graph, GraphBuf, Init, LeafKind};
+use crate::sched::code::Operand;
+use crate::sched::exec::{Exec, Stop};
+use crate::sched::{Scheduled, schedule, tape};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Choices for compiling programs.
+#[derive(Clone, Debug)]
+pub struct Session {
+    threads: usize,
+    poison: bool,
+}
+
+impl Default for Session {
+    fn default() -> Session {
+        Session { threads: 1, poison: false }
+    }
+}
+
+/// A graph, owned or borrowed.
+pub trait AsGraph {
+    /// The columns.
+    fn as_graph(&self) -> Graph<'_>;
+}
+
+impl AsGraph for GraphBuf {
+    fn as_graph(&self) -> Graph<'_> {
+        self.view()
+    }
+}
+
+impl AsGraph for Graph<'_> {
+    fn as_graph(&self) -> Graph<'_> {
+        *self
+    }
+}
+
+impl Session {
+    /// One thread, no poisoning.
+    pub fn new() -> Session {
+        Session::default()
+    }
+
+    /// Runs steps on at most `n` threads. Results do not depend on it.
+    pub fn threads(mut self, n: usize) -> Session {
+        self.threads = n.max(1);
+        self
+    }
+
+    /// Fills dead bytes with NaN while stepping, on one thread: a check of plans and kernels, not for speed.
+    pub fn poison(mut self, on: bool) -> Session {
+        self.poison = on;
+        self
+    }
+
+    /// Prepares, plans and proves `graph`, and allocates its arena.
+    pub fn compile(&self, graph: &impl AsGraph) -> Result<Program> {
+        let prepared = prepare(graph.as_graph())?;
+        let g = prepared.as_ref().map_or(graph.as_graph(), |p| p.view());
+        let lanes = if self.poison { 1 } else { self.threads };
+        Program::new(g, schedule(g, lanes)?, self.poison)
+    }
+}
+
+/// The passes that a graph needs before it can be lowered; `None` where it is fine as it is.
+fn prepare(_: Graph<'_>) -> Result<Option<GraphBuf>> {
+    Ok(None)
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Written by the caller.
+    Input,
+    /// Trained.
+    Param,
+    /// Kept from step to step.
+    State,
+    /// Read by the caller.
+    Output,
+}
+
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Role::Input => "input",
+            Role::Param => "param",
+            Role::State => "state",
+            Role::Output => "output",
+        }
+    }
+}
+
+/// A named tensor of a program.
+#[derive(Clone, Debug)]
+pub struct Binding {
+    /// The name.
+    pub name: String,
+    /// What it stands for.
+    pub role: Role,
+    /// Element type.
+    pub dtype: DType,
+    /// Dimensions.
+    pub dims: Dims,
+    /// First byte in the arena.
+    pub offset: usize,
+    /// Size in bytes.
+    pub bytes: usize,
+    init: Option<Init>,
+}
+
+/// A handle of a named tensor: a place in one program's arena, with its element type.
+#[derive(Debug)]
+pub struct Slot<T> {
+    program: u64,
+    binding: u32,
+    elem: PhantomData<T>,
+}
+
+impl<T> Clone for Slot<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Slot<T> {}
+
+/// A compiled program with its memory.
+pub struct Program {
+    id: u64,
+    exec: Exec,
+    arena: TensorArena,
+    fault: Fault,
+    bindings: Vec<Binding>,
+    poison: bool,
+    /// Op and place of each instruction, for errors.
+    origins: Vec<(&'static str, Place)>,
+    report: PlanReport,
+}
+
+static PROGRAMS: AtomicU64 = AtomicU64::new(0);
+
+impl Program {
+    fn new(g: Graph<'_>, s: Scheduled, poison: bool) -> Result<Program> {
+        let mut arena = TensorArena::new(s.plan.bytes)
+            .ok_or_else(|| Error::new(Kind::Plan, format!("no memory for an arena of {} bytes", s.plan.bytes)))?;
+        for n in g.region_nodes(g.entry()).filter(|n| g.op[n.at()] == crate::nodes::Op::CONSTANT) {
+            let at = s.plan.place[s.spots[g.out(n).at()].buf as usize];
+            let bytes = g.attrs(n).bytes(2);
+            arena.bytes_mut()[at..at + bytes.len()].copy_from_slice(&bytes);
+        }
+        Ok(Program {
+            id: PROGRAMS.fetch_add(1, Ordering::Relaxed),
+            exec: Exec::new(&s.plan, tape::single(&s.plan.code)),
+            arena,
+            fault: Fault::default(),
+            bindings: bindings(&g, &s),
+            poison,
+            origins: s.plan.code.node.iter().map(|&n| origin(&g, n)).collect(),
+            report: report::report(&g, &s),
+        })
+    }
+
+    /// Runs one step.
+    pub fn step(&mut self) -> Result<()> {
+        let done = match self.poison {
+            false => self.exec.step(&mut self.arena, &self.fault),
+            true => self.exec.step_poisoned(&mut self.arena, &self.fault),
+        };
+        done.map_err(|stop| self.stopped(stop))
+    }
+
+    #[cold]
+    fn stopped(&mut self, stop: Stop) -> Error {
+        self.fault.clear();
+        let (op, place) = &self.origins[stop.instr];
+        let message = match stop.element {
+            Some(e) => format!("{op}: element {e} of the index operand is out of range"),
+            None => format!("{op}: the kernel panicked"),
+        };
+        Error::new(Kind::Data, message).at(place.clone())
+    }
+
+    /// What the plan is.
+    pub fn plan(&self) -> &PlanReport {
+        &self.report
+    }
+
+    /// All named tensors: leaves in the graph's order, then outputs.
+    pub fn bindings(&self) -> &[Binding] {
+        &self.bindings
+    }
+
+    /// Params and states with their bytes, in the graph's order: what a checkpoint holds.
+    pub fn persistent(&self) -> impl Iterator<Item = (&Binding, &[u8])> {
+        let kept = |b: &&Binding| matches!(b.role, Role::Param | Role::State);
+        self.bindings.iter().filter(kept).map(|b| (b, self.bytes_of(b)))
+    }
+
+    /// The bytes of the param or state called `name`, writable, with what it is.
+    pub fn persistent_mut(&mut self, name: &str) -> Result<(&Binding, &mut [u8])> {
+        let kept = |b: &Binding| matches!(b.role, Role::Param | Role::State) && b.name == name;
+        match self.bindings.iter().position(kept) {
+            Some(i) => {
+                let b = &self.bindings[i];
+                Ok((b, &mut self.arena.bytes_mut()[b.offset..b.offset + b.bytes]))
+            }
+            None => Err(self.unknown("param or state", name)),
+        }
+    }
+
+    /// The bytes of a binding of this program.
+    pub fn bytes_of(&self, b: &Binding) -> &[u8] {
+        self.arena.bytes().get(b.offset..b.offset + b.bytes).unwrap_or_default()
+    }
+
+    fn unknown(&self, what: &str, name: &str) -> Error {
+        let known: Vec<String> = self.bindings.iter().map(|b| format!("{} {:?}", b.role.name(), b.name)).collect();
+        Error::new(Kind::Name, format!("there is no {what} {name:?}; the program has {}", known.join(", ")))
+    }
+
+    fn find<T: Elem>(&self, role: Role, name: &str) -> Result<Slot<T>> {
+        let at = self.bindings.iter().position(|b| b.role == role && b.name == name);
+        let Some(i) = at else { return Err(self.unknown(role.name(), name)) };
+        let b = &self.bindings[i];
+        if !T::holds(b.dtype) {
+            let e = format!("{} {name:?} is {}{}; it is asked for as {}", role.name(), b.dtype, b.dims, T::NAME);
+            return Err(Error::new(Kind::Data, e));
+        }
+        Ok(Slot { program: self.id, binding: i as u32, elem: PhantomData })
+    }
+
+    /// The handle of input `name`.
+    pub fn input<T: Elem>(&self, name: &str) -> Result<Slot<T>> {
+        self.find(Role::Input, name)
+    }
+
+    /// The handle of param `name`.
+    pub fn param_slot<T: Elem>(&self, name: &str) -> Result<Slot<T>> {
+        self.find(Role::Param, name)
+    }
+
+    /// The handle of state `name`.
+    pub fn state_slot<T: Elem>(&self, name: &str) -> Result<Slot<T>> {
+        self.find(Role::State, name)
+    }
+
+    /// The handle of output `name`.
+    pub fn output_slot<T: Elem>(&self, name: &str) -> Result<Slot<T>> {
+        self.find(Role::Output, name)
+    }
+
+    fn binding<T>(&self, slot: Slot<T>) -> Result<&Binding> {
+        if slot.program != self.id {
+            return Err(Error::new(Kind::Data, "a slot of another program"));
+        }
+        Ok(&self.bindings[slot.binding as usize])
+    }
+
+    /// The elements of `slot`.
+    pub fn read<T: Elem>(&self, slot: Slot<T>) -> Result<&[T]> {
+        let b = self.binding(slot)?;
+        Ok(bytemuck::cast_slice(&self.arena.bytes()[b.offset..b.offset + b.bytes]))
+    }
+
+    /// The elements of `slot`, writable. Outputs are not.
+    pub fn slice_mut<T: Elem>(&mut self, slot: Slot<T>) -> Result<&mut [T]> {
+        let b = self.binding(slot)?;
+        if b.role == Role::Output {
+            return Err(Error::new(Kind::Data, format!("output {:?} cannot be written", b.name)));
+        }
+        let range = b.offset..b.offset + b.bytes;
+        Ok(bytemuck::cast_slice_mut(&mut self.arena.bytes_mut()[range]))
+    }
+
+    /// Writes all elements of `slot`.
+    pub fn write<T: Elem>(&mut self, slot: Slot<T>, data: &[T]) -> Result<()> {
+        let b = self.binding(slot)?;
+        if data.len() != b.dims.numel() {
+            let e =
+                format!("{} {:?} is {}{}; {} elements are written", b.role.name(), b.name, b.dtype, b.dims, data.len());
+            return Err(Error::new(Kind::Data, e));
+        }
+        self.slice_mut(slot)?.copy_from_slice(data);
+        Ok(())
+    }
+
+    /// Input `name`, writable.
+    pub fn input_mut<T: Elem>(&mut self, name: &str) -> Result<&mut [T]> {
+        let slot = self.input(name)?;
+        self.slice_mut(slot)
+    }
+
+    /// Param `name`.
+    pub fn param<T: Elem>(&self, name: &str) -> Result<&[T]> {
+        self.read(self.param_slot(name)?)
+    }
+
+    /// Param `name`, writable.
+    pub fn param_mut<T: Elem>(&mut self, name: &str) -> Result<&mut [T]> {
+        let slot = self.param_slot(name)?;
+        self.slice_mut(slot)
+    }
+
+    /// State `name`.
+    pub fn state<T: Elem>(&self, name: &str) -> Result<&[T]> {
+        self.read(self.state_slot(name)?)
+    }
+
+    /// State `name`, writable.
+    pub fn state_mut<T: Elem>(&mut self, name: &str) -> Result<&mut [T]> {
+        let slot = self.state_slot(name)?;
+        self.slice_mut(slot)
+    }
+
+    /// Output `name`, as the last step left it.
+    pub fn output<T: Elem>(&self, name: &str) -> Result<&[T]> {
+        self.read(self.output_slot(name)?)
+    }
+
+    /// Fills params and states as their leaves say, with draws that depend on the seed and the leaf's name alone, and
+    /// sets the random key to this seed, step 0.
+    pub fn init(&mut self, seed: u64) -> Result<()> {
+        for b in &self.bindings {
+            if let Some(init) = b.init {
+                let bytes = &mut self.arena.bytes_mut()[b.offset..b.offset + b.bytes];
+                init::fill(bytes, b.dtype, init, seed, &b.name)
+                    .map_err(|e| Error::new(Kind::Data, format!("{} {:?}: {e}", b.role.name(), b.name)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn origin(g: &Graph<'_>, n: crate::arena::Node) -> (&'static str, Place) {
+    if n.is_some() { (g.def_of(n).name, g.place(n)) } else { ("update", Place::Nowhere) }
+}
+
+fn bindings(g: &Graph<'_>, s: &Scheduled) -> Vec<Binding> {
+    let bind = |name: &str, role, v: Value, offset, init| Binding {
+        name: name.to_string(),
+        role,
+        dtype: g.dtype[v.at()],
+        dims: g.dims(v),
+        offset,
+        bytes: g.bytes(v),
+        init,
+    };
+    let leaves = g.leaves().map(|(v, kind, name)| {
+        let attrs = g.attrs(g.def[v.at()]);
+        let init = || Some(Init::from_attrs(attrs.choice(3), attrs.f64(4)));
+        let offset = s.plan.place[s.spots[v.at()].buf as usize];
+        match kind {
+            LeafKind::Input => bind(name, Role::Input, v, offset, None),
+            LeafKind::Param => bind(name, Role::Param, v, offset, init()),
+            LeafKind::State => bind(name, Role::State, v, offset, init()),
+        }
+    });
+    let outputs = g
+        .outputs()
+        .iter()
+        .zip(g.output_names)
+        .zip(&s.plan.code.outputs)
+        .map(|((&v, &name), o)| bind(g.str(name), Role::Output, v, place(s, o), None));
+    leaves.chain(outputs).collect()
+}
+
+fn place(s: &Scheduled, o: &Operand) -> usize {
+    s.plan.place[o.buf as usize] + o.off
+}

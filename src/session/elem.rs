@@ -1,0 +1,42 @@
+//! Element types of the host: which Rust type stands for which dtype.
+
+use crate::nodes::DType;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A Rust type whose slices are tensors.
+pub trait Elem: bytemuck::Pod + sealed::Sealed {
+    /// The dtype's name.
+    const NAME: &'static str;
+    /// Whether tensors of `dtype` are slices of this type.
+    fn holds(dtype: DType) -> bool;
+}
+
+macro_rules! elem {
+    ($($t:ty: $name:literal = $($dtype:ident)|+;)*) => {
+        $(
+            impl sealed::Sealed for $t {}
+            impl Elem for $t {
+                const NAME: &'static str = $name;
+                fn holds(dtype: DType) -> bool {
+                    matches!(dtype, $(DType::$dtype)|+)
+                }
+            }
+        )*
+    };
+}
+
+elem! {
+    f32: "f32" = F32;
+    f64: "f64" = F64;
+    half::f16: "f16" = F16;
+    half::bf16: "bf16" = BF16;
+    i8: "i8" = I8;
+    u8: "u8" = U8 | Bool;
+    i32: "i32" = I32;
+    i64: "i64" = I64;
+    u32: "u32" = U32;
+    [f32; 2]: "c64" = C64;
+}

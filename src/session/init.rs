@@ -1,0 +1,92 @@
+//! Start values of params and states.
+//!
+//! A draw is a function of the seed, the leaf's name and the element's index, and of nothing else: adding a layer or
+//! changing the order of leaves leaves the other leaves' draws as they were.
+
+use crate::nodes::builder::RNG_STATE;
+use crate::nodes::{DType, Init};
+
+/// Fills the bytes of leaf `name`, or says why that cannot be.
+pub fn fill(bytes: &mut [u8], dtype: DType, init: Init, seed: u64, name: &str) -> Result<(), String> {
+    if name == RNG_STATE && dtype == DType::U32 && bytes.len() == 16 {
+        bytes.copy_from_slice(bytemuck::cast_slice(&[seed as u32, (seed >> 32) as u32, 0, 0]));
+        return Ok(());
+    }
+    let stream = name_hash(name);
+    let draw = |i: usize| match init {
+        Init::Zeros => 0.0,
+        Init::Ones => 1.0,
+        Init::Uniform(bound) => bound * (2.0 * uniform(seed, stream, i as u64).0 - 1.0),
+        Init::Normal(sigma) => {
+            let (u, v) = uniform(seed, stream, i as u64);
+            // Box–Muller; 1 − u is above 0.
+            sigma * (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+        }
+    };
+    let random = matches!(init, Init::Uniform(_) | Init::Normal(_));
+    if random && !dtype.is_differentiable() {
+        return Err(format!("no random start values of {dtype}"));
+    }
+    match dtype {
+        DType::F32 => each(bytes, |i| draw(i) as f32),
+        DType::F64 => each(bytes, draw),
+        DType::F16 => each(bytes, |i| half::f16::from_f64(draw(i))),
+        DType::BF16 => each(bytes, |i| half::bf16::from_f64(draw(i))),
+        DType::I8 => each(bytes, |i| draw(i) as i8),
+        DType::U8 | DType::Bool => each(bytes, |i| draw(i) as u8),
+        DType::I32 => each(bytes, |i| draw(i) as i32),
+        DType::U32 => each(bytes, |i| draw(i) as u32),
+        DType::I64 => each(bytes, |i| draw(i) as i64),
+        DType::C64 if random => return Err("no random start values of c64".into()),
+        DType::C64 => each(bytes, |i| [draw(i) as f32, 0.0]),
+    }
+    Ok(())
+}
+
+fn each<T: bytemuck::Pod>(bytes: &mut [u8], f: impl Fn(usize) -> T) {
+    bytemuck::cast_slice_mut::<u8, T>(bytes).iter_mut().enumerate().for_each(|(i, x)| *x = f(i));
+}
+
+/// FNV-1a.
+fn name_hash(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// Two numbers in [0, 1), of 53 and 53 bits.
+fn uniform(seed: u64, stream: u64, i: u64) -> (f64, f64) {
+    let w =
+        philox([i as u32, (i >> 32) as u32, stream as u32, (stream >> 32) as u32], [seed as u32, (seed >> 32) as u32]);
+    let unit = |hi: u32, lo: u32| ((u64::from(hi) << 32 | u64::from(lo)) >> 11) as f64 * (-53f64).exp2();
+    (unit(w[0], w[1]), unit(w[2], w[3]))
+}
+
+/// Philox4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3".
+fn philox(mut c: [u32; 4], mut k: [u32; 2]) -> [u32; 4] {
+    for _ in 0..10 {
+        let a = u64::from(c[0]) * 0xd251_1f53;
+        let b = u64::from(c[2]) * 0xcd9e_8d57;
+        c = [(b >> 32) as u32 ^ c[1] ^ k[0], b as u32, (a >> 32) as u32 ^ c[3] ^ k[1], a as u32];
+        k = [k[0].wrapping_add(0x9e37_79b9), k[1].wrapping_add(0xbb67_ae85)];
+    }
+    c
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn philox_gives_the_published_words() {
+        assert_eq!(philox([0; 4], [0; 2]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
+        assert_eq!(philox([u32::MAX; 4], [u32::MAX; 2]), [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
+    }
+
+    #[test]
+    fn normal_draws_have_their_moments() {
+        let mut x = vec![0f32; 10_000];
+        fill(bytemuck::cast_slice_mut(&mut x), DType::F32, Init::Normal(2.0), 7, "w").unwrap();
+        let mean = x.iter().sum::<f32>() / 1e4;
+        let var = x.iter().map(|v| v * v).sum::<f32>() / 1e4;
+        assert!(mean.abs() < 0.1 && (var - 4.0).abs() < 0.3, "{mean} {var}");
+    }
+}
