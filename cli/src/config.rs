@@ -3,11 +3,12 @@
 //! Invariant of a [`Config`]: every number was checked, so nothing later has to refuse it. For `train`.
 
 use crate::args::TrainArgs;
-use crate::fail::{Run, bad};
+use crate::fail::{Fail, Run, bad, io};
 use crate::sys;
+use crate::train::{CONFIG, checkpoint_file};
 use arenagrad::passes::optimiser::{Optimiser, Rule};
 use arenagrad::train::Schedule;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// Bytes that a configuration may take.
@@ -17,7 +18,7 @@ const STEP_LIMIT: u64 = 1 << 32;
 const SIZE_LIMIT: usize = 1 << 16;
 
 /// The file.
-#[derive(Deserialize, Debug, Default, Clone)]
+#[derive(Deserialize, Serialize, Debug, Default, Clone)]
 #[serde(deny_unknown_fields, default)]
 struct File {
     data: Option<String>,
@@ -33,7 +34,7 @@ struct File {
 }
 
 /// The network: convolutions, one pooling, two linear layers.
-#[derive(Deserialize, Debug, Clone, PartialEq)]
+#[derive(Deserialize, Serialize, Debug, Clone, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct Model {
     /// Channels after each 3×3 convolution.
@@ -50,7 +51,7 @@ impl Default for Model {
     }
 }
 
-#[derive(Deserialize, Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Deserialize, Serialize, Debug, Clone, Copy, Default, PartialEq)]
 #[serde(rename_all = "lowercase")]
 enum OptimiserKind {
     Sgd,
@@ -59,7 +60,7 @@ enum OptimiserKind {
     AdamW,
 }
 
-#[derive(Deserialize, Debug, Default, Clone)]
+#[derive(Deserialize, Serialize, Debug, Default, Clone)]
 #[serde(deny_unknown_fields, default)]
 struct OptimiserTable {
     kind: OptimiserKind,
@@ -72,7 +73,7 @@ struct OptimiserTable {
     clip_norm: Option<f64>,
 }
 
-#[derive(Deserialize, Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Deserialize, Serialize, Debug, Clone, Copy, Default, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 enum ScheduleKind {
     Constant,
@@ -82,7 +83,7 @@ enum ScheduleKind {
     OneCycle,
 }
 
-#[derive(Deserialize, Debug, Default, Clone)]
+#[derive(Deserialize, Serialize, Debug, Default, Clone)]
 #[serde(deny_unknown_fields, default)]
 struct ScheduleTable {
     kind: ScheduleKind,
@@ -118,22 +119,27 @@ pub struct Config {
     pub optimiser: Optimiser,
     /// The learning rates.
     pub schedule: Schedule,
+    /// All of this as a file, for resuming.
+    pub text: String,
 }
 
 impl Config {
-    /// The configuration that the command line asks for.
+    /// The configuration that the command line asks for. A run that is resumed takes from its folder what the command
+    /// line does not say.
     pub fn new(args: &TrainArgs) -> Run<Config> {
-        match args.target.as_str() {
-            "digits" => build(File::default(), args, Path::new("")),
-            target if target.ends_with(".toml") => {
-                let path = Path::new(target);
-                let text = sys::read_text(path, LIMIT)?;
-                let file = parse(path, &text)?;
-                let named = |f: crate::fail::Fail| bad(format!("{}: {}", path.display(), f.message));
-                build(file, args, path.parent().unwrap_or(Path::new(""))).map_err(named)
-            }
-            other => Err(bad(format!("nothing to train is called {other:?}: give `digits` or a TOML file"))),
+        let target = Path::new(&args.target);
+        let is_file = target.extension().is_some_and(|e| e == "toml");
+        if !is_file && args.target != "digits" {
+            return Err(bad(format!("nothing to train is called {:?}: give `digits` or a TOML file", args.target)));
         }
+        let resumed = args.resume.as_deref().map(checkpoint_file);
+        let kept = resumed.as_ref().map(|f| f.with_file_name(CONFIG)).filter(|f| f.is_file());
+        let source = kept.or_else(|| is_file.then(|| target.to_path_buf()));
+        let beside = resumed.as_deref().and_then(Path::parent);
+        let Some(path) = source else { return build(File::default(), args, Path::new(""), beside) };
+        let file = parse(&path, &sys::read_text(&path, LIMIT)?)?;
+        let named = |f: Fail| bad(format!("{}: {}", path.display(), f.message));
+        build(file, args, path.parent().unwrap_or(Path::new("")), beside).map_err(named)
     }
 }
 
@@ -153,34 +159,53 @@ fn within<T: PartialOrd + std::fmt::Display + Copy>(what: &str, x: T, low: T, hi
     if x >= low && x <= high { Ok(x) } else { Err(bad(format!("{what} is {x}; it goes from {low} to {high}"))) }
 }
 
-fn build(file: File, args: &TrainArgs, base: &Path) -> Run<Config> {
-    let data = match (&args.data, file.data.as_deref()) {
-        (Some(dir), _) => Some(dir.clone()),
+/// `file` with the flags on top; folders are relative to `base`. A resumed run writes to the folder it came from.
+fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) -> Run<Config> {
+    file.data = match (&args.data, file.data.as_deref()) {
+        (Some(dir), _) => Some(dir.display().to_string()),
         (None, None | Some("digits")) => None,
-        (None, Some(dir)) => Some(base.join(dir)),
+        (None, Some(dir)) => Some(base.join(dir).display().to_string()),
     };
-    let steps = within("steps", args.steps.or(file.steps).unwrap_or(800), 1, STEP_LIMIT)?;
-    let model = file.model;
-    within("model.channels: the number of convolutions", model.channels.len(), 1, 8)?;
-    for &c in model.channels.iter().chain([&model.hidden]) {
+    let own = args.out.clone().or_else(|| resumed.map(Path::to_path_buf));
+    let out = own.or_else(|| file.out.take().map(|o| base.join(o))).unwrap_or_else(|| "runs/train".into());
+    file.out = None;
+    file.steps = Some(within("steps", args.steps.or(file.steps).unwrap_or(800), 1, STEP_LIMIT)?);
+    file.seed = args.seed.or(file.seed);
+    file.optimiser.lr = args.lr.or(file.optimiser.lr);
+    file.checkpoint_every = args.checkpoint_every.or(file.checkpoint_every);
+    // A seed fills an i64 of TOML.
+    within("seed", file.seed.unwrap_or(0), 0, i64::MAX as u64)?;
+    within("model.channels: the number of convolutions", file.model.channels.len(), 1, 8)?;
+    for &c in file.model.channels.iter().chain([&file.model.hidden]) {
         within("model: a layer's width", c, 1, SIZE_LIMIT)?;
     }
-    within("model.dropout", model.dropout, 0.0, 0.99)?;
-    let optimiser = optimiser(&file.optimiser, args.lr)?;
+    within("model.dropout", file.model.dropout, 0.0, 0.99)?;
+    let steps = file.steps.unwrap_or(1);
+    let optimiser = optimiser(&file.optimiser)?;
     let schedule = schedule(&file.schedule, optimiser.lr, steps)?;
     schedule.validate()?;
+    let threads = args.threads.or(file.threads).unwrap_or_else(sys::cores);
     Ok(Config {
-        data,
+        data: absolute(&mut file)?,
         steps,
         batch: within("batch", file.batch.unwrap_or(64), 1, SIZE_LIMIT)?,
-        seed: args.seed.or(file.seed).unwrap_or(0),
-        threads: within("threads", args.threads.or(file.threads).unwrap_or_else(sys::cores), 1, 1024)?,
-        out: args.out.clone().or_else(|| file.out.map(|o| base.join(o))).unwrap_or_else(|| "runs/train".into()),
-        checkpoint_every: args.checkpoint_every.or(file.checkpoint_every).unwrap_or(200),
-        model,
+        seed: file.seed.unwrap_or(0),
+        threads: within("threads", threads, 1, 1024)?,
+        out,
+        checkpoint_every: file.checkpoint_every.unwrap_or(200),
         optimiser,
         schedule,
+        text: toml::to_string(&file).map_err(|e| bad(format!("configuration: {e}")))?,
+        model: file.model,
     })
+}
+
+/// The data folder, from the root: a resumed run may be started elsewhere.
+fn absolute(file: &mut File) -> Run<Option<PathBuf>> {
+    let Some(dir) = file.data.as_deref() else { return Ok(None) };
+    let dir = std::path::absolute(dir).map_err(io(Path::new(dir)))?;
+    file.data = Some(dir.display().to_string());
+    Ok(Some(dir))
 }
 
 /// Refuses a key that another choice of `kind` would read.
@@ -191,8 +216,8 @@ fn unused(kind: &str, keys: &[(&str, bool)]) -> Run {
     }
 }
 
-fn optimiser(t: &OptimiserTable, lr: Option<f64>) -> Run<Optimiser> {
-    let lr = within("lr", lr.or(t.lr).unwrap_or(4e-3), 0.0, 1e6)?;
+fn optimiser(t: &OptimiserTable) -> Run<Optimiser> {
+    let lr = within("lr", t.lr.unwrap_or(4e-3), 0.0, 1e6)?;
     let decay = |default: f64| within("optimiser.weight_decay", t.weight_decay.unwrap_or(default), 0.0, 1e6);
     let mut o = match t.kind {
         OptimiserKind::Sgd => {
@@ -263,14 +288,14 @@ mod tests {
 
     fn from(text: &str) -> Run<Config> {
         let args = TrainArgs { lr: Some(0.5), ..TrainArgs::default() };
-        build(parse(Path::new("a.toml"), text)?, &args, Path::new("base"))
+        build(parse(Path::new("a.toml"), text)?, &args, Path::new("/base"), None)
     }
 
     #[test]
     fn flags_win_over_the_file_and_folders_are_relative_to_it() {
         let c = from("steps = 7\ndata = \"idx\"\n[optimiser]\nkind = \"sgd\"\nlr = 0.1\n[schedule]\nkind = \"constant\"");
         let c = c.unwrap();
-        assert_eq!((c.steps, c.data), (7, Some("base/idx".into())));
+        assert_eq!((c.steps, c.data), (7, Some("/base/idx".into())));
         assert_eq!(c.schedule, Schedule::Constant { lr: 0.5 });
         assert_eq!(c.optimiser, Optimiser::sgd(0.5));
     }

@@ -24,10 +24,9 @@ pub fn widen(g: Graph<'_>) -> Result<GraphBuf> {
                 owned[2] = Owned::Bytes(wide_bytes(&g.attrs(n).bytes(2), g.attrs(n).dtype(0)));
             }
             for a in &mut owned {
-                *a = match a {
-                    Owned::DType(d) if is_narrow(*d) => Owned::DType(DType::F64),
-                    other => other.clone(),
-                };
+                if matches!(a, Owned::DType(d) if is_narrow(*d)) {
+                    *a = Owned::DType(DType::F64);
+                }
             }
             let attrs: Vec<Attr<'_>> = owned.iter().map(Owned::borrow).collect();
             let args: Vec<Var<'_>> = g.args_of(n).iter().map(|&a| map[a]).collect();

@@ -30,14 +30,17 @@ impl Images {
         self.size[0] * self.size[1]
     }
 
-    /// Writes images `which` one after another to `pixels`, and their classes to `labels`.
-    pub fn copy(&self, which: &[u32], pixels: &mut [f32], labels: &mut [i32]) {
+    /// Writes images `which` one after another.
+    pub fn copy_pixels(&self, which: &[u32], out: &mut [f32]) {
         let area = self.area();
-        for ((&i, out), label) in which.iter().zip(pixels.chunks_exact_mut(area)).zip(labels) {
-            let i = i as usize;
-            out.copy_from_slice(&self.pixels[i * area..][..area]);
-            *label = self.labels[i];
+        for (&i, out) in which.iter().zip(out.chunks_exact_mut(area)) {
+            out.copy_from_slice(&self.pixels[i as usize * area..][..area]);
         }
+    }
+
+    /// Writes the classes of images `which`.
+    pub fn copy_labels(&self, which: &[u32], out: &mut [i32]) {
+        which.iter().zip(out).for_each(|(&i, label)| *label = self.labels[i as usize]);
     }
 }
 
