@@ -15,10 +15,11 @@ use crate::arena::intern::Dims;
 use crate::arena::tensor::TensorArena;
 use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Place, Result};
-use crate::kernels::abi::Fault;
 use crate::nodes::{DType, Graph, GraphBuf, Init, LeafKind};
+use crate::passes::pipeline;
 use crate::sched::code::Operand;
-use crate::sched::exec::{Exec, Stop};
+use crate::sched::exec::{Exec, Lane, Stop};
+use crate::sched::team::Team;
 use crate::sched::{Scheduled, schedule, tape};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,12 +28,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Debug)]
 pub struct Session {
     threads: usize,
+    optimise: bool,
     poison: bool,
 }
 
 impl Default for Session {
     fn default() -> Session {
-        Session { threads: 1, poison: false }
+        Session { threads: 1, optimise: true, poison: false }
     }
 }
 
@@ -55,7 +57,7 @@ impl AsGraph for Graph<'_> {
 }
 
 impl Session {
-    /// One thread, no poisoning.
+    /// One thread, all passes, no poisoning.
     pub fn new() -> Session {
         Session::default()
     }
@@ -63,6 +65,13 @@ impl Session {
     /// Runs steps on at most `n` threads. Results do not depend on it.
     pub fn threads(mut self, n: usize) -> Session {
         self.threads = n.max(1);
+        self
+    }
+
+    /// Whether graphs go through all passes before they are lowered (the default), or through those alone without
+    /// which some op would have no kernel.
+    pub fn optimise(mut self, on: bool) -> Session {
+        self.optimise = on;
         self
     }
 
@@ -74,16 +83,32 @@ impl Session {
 
     /// Prepares, plans and proves `graph`, and allocates its arena.
     pub fn compile(&self, graph: &impl AsGraph) -> Result<Program> {
-        let prepared = prepare(graph.as_graph())?;
-        let g = prepared.as_ref().map_or(graph.as_graph(), |p| p.view());
+        let prepared = prepare(graph.as_graph(), self.optimise)?;
+        let g = prepared.view();
         let lanes = if self.poison { 1 } else { self.threads };
-        Program::new(g, schedule(g, lanes)?, self.poison)
+        let mut s = schedule(g, lanes)?;
+        let mut tapes = tape::tapes(&s.plan);
+        if tapes.lanes() < lanes {
+            // Nothing is worth sharing: no scratch for other threads either.
+            s = schedule(g, 1)?;
+            tapes = tape::tapes(&s.plan);
+        }
+        let exec = Exec::new(&s.plan, tapes)?;
+        let runner = match (self.poison, exec.lanes()) {
+            (true, _) => Runner::Poisoned(exec, Lane::default()),
+            (false, 1) => Runner::Solo(exec, Lane::default()),
+            (false, _) => Runner::Team(Team::new(exec)?),
+        };
+        Program::new(g, s, runner)
     }
 }
 
-/// The passes that a graph needs before it can be lowered; `None` where it is fine as it is.
-fn prepare(_: Graph<'_>) -> Result<Option<GraphBuf>> {
-    Ok(None)
+/// The form of `g` that can be lowered.
+fn prepare(g: Graph<'_>, optimise: bool) -> Result<GraphBuf> {
+    if optimise {
+        return pipeline::optimise(g);
+    }
+    Ok(pipeline::run(g, &["inline", "legalize"], false)?.0)
 }
 
 /// What a name stands for.
@@ -144,14 +169,19 @@ impl<T> Clone for Slot<T> {
 
 impl<T> Copy for Slot<T> {}
 
+/// Who runs the steps.
+enum Runner {
+    Solo(Exec, Lane),
+    Poisoned(Exec, Lane),
+    Team(Team),
+}
+
 /// A compiled program with its memory.
 pub struct Program {
     id: u64,
-    exec: Exec,
+    runner: Runner,
     arena: TensorArena,
-    fault: Fault,
     bindings: Vec<Binding>,
-    poison: bool,
     /// Op and place of each instruction, for errors.
     origins: Vec<(&'static str, Place)>,
     report: PlanReport,
@@ -160,7 +190,7 @@ pub struct Program {
 static PROGRAMS: AtomicU64 = AtomicU64::new(0);
 
 impl Program {
-    fn new(g: Graph<'_>, s: Scheduled, poison: bool) -> Result<Program> {
+    fn new(g: Graph<'_>, s: Scheduled, runner: Runner) -> Result<Program> {
         let mut arena = TensorArena::new(s.plan.bytes)
             .ok_or_else(|| Error::new(Kind::Plan, format!("no memory for an arena of {} bytes", s.plan.bytes)))?;
         for n in g.region_nodes(g.entry()).filter(|n| g.op[n.at()] == crate::nodes::Op::CONSTANT) {
@@ -170,28 +200,35 @@ impl Program {
         }
         Ok(Program {
             id: PROGRAMS.fetch_add(1, Ordering::Relaxed),
-            exec: Exec::new(&s.plan, tape::single(&s.plan.code)),
+            runner,
             arena,
-            fault: Fault::default(),
             bindings: bindings(&g, &s),
-            poison,
             origins: s.plan.code.node.iter().map(|&n| origin(&g, n)).collect(),
             report: report::report(&g, &s),
         })
     }
 
-    /// Runs one step.
+    /// Runs one step. An error (an index out of range, say) stops it: nothing after the op at fault runs, so that
+    /// params and states that are updated after it keep their values.
     pub fn step(&mut self) -> Result<()> {
-        let done = match self.poison {
-            false => self.exec.step(&mut self.arena, &self.fault),
-            true => self.exec.step_poisoned(&mut self.arena, &self.fault),
+        let done = match &mut self.runner {
+            Runner::Solo(exec, lane) => exec.step(&mut self.arena, lane),
+            Runner::Poisoned(exec, lane) => exec.step_poisoned(&mut self.arena, lane),
+            Runner::Team(team) => team.step(&mut self.arena),
         };
         done.map_err(|stop| self.stopped(stop))
     }
 
+    /// Number of threads that run steps.
+    pub fn threads(&self) -> usize {
+        match &self.runner {
+            Runner::Solo(..) | Runner::Poisoned(..) => 1,
+            Runner::Team(team) => team.lanes(),
+        }
+    }
+
     #[cold]
-    fn stopped(&mut self, stop: Stop) -> Error {
-        self.fault.clear();
+    fn stopped(&self, stop: Stop) -> Error {
         let (op, place) = &self.origins[stop.instr];
         let message = match stop.element {
             Some(e) => format!("{op}: element {e} of the index operand is out of range"),

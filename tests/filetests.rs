@@ -76,15 +76,16 @@ fn bless(lines: &[&str], found: &Found) -> String {
     for (i, line) in lines.iter().enumerate() {
         out.push_str(line);
         if let Found::Errors(errors) = found {
-            errors
-                .iter()
-                .filter(|e| line_of(e) == i as u32 + 1)
-                .for_each(|e| drop(write!(out, " {ERROR}{}", e.message)));
+            for e in errors.iter().filter(|e| line_of(e) == i as u32 + 1) {
+                let _ = write!(out, " {ERROR}{}", e.message);
+            }
         }
         out.push('\n');
     }
     if let Found::Text(text) = found {
-        text.lines().for_each(|line| drop(writeln!(out, "{}", format!("{OUTPUT} {line}").trim_end())));
+        for line in text.lines() {
+            let _ = writeln!(out, "{}", format!("{OUTPUT} {line}").trim_end());
+        }
     }
     out
 }

@@ -53,8 +53,7 @@ fn samples() -> Vec<Sample> {
     let mut all = Vec::new();
     for (i, def) in OPS.iter().enumerate() {
         for (k, case) in def.cases.iter().enumerate() {
-            let floats: &[DType] =
-                if case.args.contains("f[") { &[DType::F32, DType::F64] } else { &[DType::F64] };
+            let floats: &[DType] = if case.args.contains("f[") { &[DType::F32, DType::F64] } else { &[DType::F64] };
             for &float in floats {
                 let graph = build(Op(i as u16), case, float, false);
                 let mut draw = Draw(1 + i as u64 * 1000 + k as u64);
@@ -79,8 +78,7 @@ fn tolerance(t: &Tensor) -> f64 {
 /// Names of the float operands and results, and whether the op has a derivative to test in `f64`.
 fn differentiable(s: &Sample) -> Option<(Vec<String>, Vec<String>)> {
     let v = s.graph.view();
-    let wrt: Vec<String> =
-        v.leaves().filter(|l| v.dtype[l.0.at()] == DType::F64).map(|l| l.2.to_string()).collect();
+    let wrt: Vec<String> = v.leaves().filter(|l| v.dtype[l.0.at()] == DType::F64).map(|l| l.2.to_string()).collect();
     let outs: Vec<String> = v
         .outputs()
         .iter()
@@ -165,7 +163,8 @@ fn f32_agrees_with_f64() {
 fn threads_and_poison_change_no_bit() {
     each(|s| {
         let one = run(&s.graph, &s.operands, PLAIN);
-        for how in [2, 3, 7].map(|threads| How { threads, ..PLAIN }).into_iter().chain([How { poison: true, ..PLAIN }]) {
+        for how in [2, 3, 7].map(|threads| How { threads, ..PLAIN }).into_iter().chain([How { poison: true, ..PLAIN }])
+        {
             let many = run(&s.graph, &s.operands, how);
             let same = one.iter().zip(&many).all(|(a, b)| same_bits(a, b));
             assert!(same, "{} on {} threads, poison {}", s.name, how.threads, how.poison);
@@ -179,7 +178,8 @@ fn in_place_changes_no_bit() {
         for (k, case) in def.cases.iter().enumerate() {
             let raw = How { optimise: false, ..PLAIN };
             let ready = |g: GraphBuf| passes::prepare::for_lowering(g.view()).unwrap();
-            let (apart, over) = (build(Op(i as u16), case, DType::F32, false), build(Op(i as u16), case, DType::F32, true));
+            let (apart, over) =
+                (build(Op(i as u16), case, DType::F32, false), build(Op(i as u16), case, DType::F32, true));
             let operands = operands(&apart, case, &mut Draw(9 + k as u64));
             let (a, b) = (run(&ready(apart), &operands, raw), run(&ready(over), &operands, raw));
             assert!(a.iter().zip(&b).all(|(a, b)| same_bits(a, b)), "{}#{k}", def.name);
@@ -226,7 +226,8 @@ fn reverse_mode_agrees_with_differences() {
 fn forward_and_reverse_mode_are_adjoint() {
     each(|s| {
         let Some((wrt, outs)) = differentiable(s) else { return };
-        let forward = passes::jvp(s.graph.view(), &refs(&outs), &refs(&wrt)).unwrap_or_else(|e| panic!("{}: {e}", s.name));
+        let forward =
+            passes::jvp(s.graph.view(), &refs(&outs), &refs(&wrt)).unwrap_or_else(|e| panic!("{}: {e}", s.name));
         let both = passes::vjp(forward.view(), &refs(&outs), &refs(&wrt), Missing::Zero)
             .unwrap_or_else(|e| panic!("{}: {e}", s.name));
         let inputs = extended(&both, &s.operands, &mut Draw(5));
@@ -245,7 +246,8 @@ fn second_order_agrees_with_differences_of_the_gradient() {
         let Some((wrt, outs)) = differentiable(s) else { return };
         let first = passes::vjp(s.graph.view(), &refs(&outs), &refs(&wrt), Missing::Zero).unwrap();
         let grads: Vec<String> = wrt.iter().map(|w| format!("grad.{w}")).collect();
-        let second = passes::jvp(first.view(), &refs(&grads), &refs(&wrt)).unwrap_or_else(|e| panic!("{}: {e}", s.name));
+        let second =
+            passes::jvp(first.view(), &refs(&grads), &refs(&wrt)).unwrap_or_else(|e| panic!("{}: {e}", s.name));
         let inputs = extended(&second, &s.operands, &mut Draw(13));
         let results = run(&second, &inputs, PLAIN);
         let tangents = &inputs[inputs.len() - wrt.len()..];

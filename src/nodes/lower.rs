@@ -3,6 +3,7 @@
 use super::attrs::Attrs;
 use super::dtype::{DType, Ty};
 use super::graph::Graph;
+use super::opdef::Lower;
 use crate::arena::intern::Dims;
 use crate::arena::{Node, ids::Id};
 use crate::kernels::abi::{Kernel, Split};
@@ -37,6 +38,49 @@ pub struct Call {
     pub flops: u64,
 }
 
+impl Call {
+    /// A call of `kernel` over `units` units, without operands yet.
+    pub fn new(kernel: Kernel, params: impl Into<Vec<u64>>, units: usize) -> Call {
+        let (reads, writes, inplace) = (Vec::new(), Vec::new(), Vec::new());
+        Call { kernel, params: params.into(), units, reads, writes, inplace, flops: 0 }
+    }
+
+    /// The same call, reading `bufs` after what it reads already.
+    pub fn reads(mut self, bufs: &[Buf]) -> Call {
+        self.reads.extend_from_slice(bufs);
+        self
+    }
+
+    /// The same call, reading operands `0..n` of the node.
+    pub fn reads_args(mut self, n: usize) -> Call {
+        self.reads.extend((0..n).map(Buf::Arg));
+        self
+    }
+
+    /// The same call, writing `buf` too, `per_unit` elements in a unit.
+    pub fn writes(mut self, buf: Buf, per_unit: usize) -> Call {
+        self.writes.push((buf, Split::PerUnit(per_unit)));
+        self
+    }
+
+    /// The same call, with this scratch of [`LowerCx::scratch`].
+    pub fn scratch(mut self, scratch: (Buf, Split)) -> Call {
+        self.writes.push(scratch);
+        self
+    }
+
+    /// The same call, where `(read, write)` pairs may share their bytes.
+    pub fn inplace(mut self, pairs: &[(usize, usize)]) -> Call {
+        self.inplace.extend_from_slice(pairs);
+        self
+    }
+
+    /// The same call, of so many floating-point operations.
+    pub fn flops(self, flops: u64) -> Call {
+        Call { flops, ..self }
+    }
+}
+
 /// A temporary of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Temp {
@@ -47,6 +91,9 @@ pub struct Temp {
     /// Whether each lane (thread) gets `len` elements of its own.
     pub per_lane: bool,
 }
+
+/// Writes the calls of one node.
+pub type LowerFn = fn(&mut LowerCx<'_>) -> Result<(), String>;
 
 /// The lowering of one node.
 pub struct LowerCx<'x> {
@@ -125,6 +172,26 @@ impl<'x> LowerCx<'x> {
     /// Adds a call.
     pub fn call(&mut self, call: Call) {
         self.calls.push(call);
+    }
+
+    /// Floating-point operations of the node, as its row counts them.
+    pub fn flops(&self) -> u64 {
+        (self.graph.def_of(self.node).cost)(&CostCx { graph: self.graph, node: self.node })
+    }
+}
+
+/// Lowers `cx.node`: runs its row's `lower`, or the one-step tile program of a point-wise op.
+pub fn lower_node(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    if cx.graph.outs_of(cx.node).all(|v| cx.graph.numel(v) == 0) {
+        // Nothing to compute; kernels need not think of operands with no element to divide by.
+        return Ok(());
+    }
+    match cx.graph.def_of(cx.node).lower {
+        Lower::Kernel(lower) => lower(cx),
+        Lower::Tile(..) => super::ops::tile_call(cx),
+        Lower::Leaf => Err("a leaf computes nothing".to_string()),
+        Lower::Expand => Err("the op has no kernel; a pass replaces it by its decomposition first".to_string()),
+        Lower::Control => Err("the op runs a region; a pass inlines it first".to_string()),
     }
 }
 

@@ -144,7 +144,7 @@ fn v3_offsets_are_monotone_and_columns_fit() {
 
 #[test]
 fn v4_arity() {
-    broken("V4: 2 operands where 1 are asked for: %3 = relu %x, %x : f32[2,3]", |c| {
+    broken("V4: 2 operands where 1 are asked for: %3 = relu %x, %2 : f32[2,3]", |c| {
         let n = c.find(Op::RELU);
         c.args.insert(c.args_at[n] as usize, Value(2));
         c.args_at[n + 1..].iter_mut().for_each(|at| *at += 1);

@@ -5,7 +5,7 @@ use super::rebuild::{Visit, rebuild};
 use crate::error::Result;
 use crate::kernels::tile::{self, Access, Input, Program, Step, TileOp};
 use crate::nodes::opdef::Lower;
-use crate::nodes::ops::fused::elem;
+use crate::nodes::ops::lowering::elem;
 use crate::nodes::{DType, Graph, Op, Var};
 use bumpalo::Bump;
 
@@ -31,7 +31,7 @@ fn known(x: Var<'_>) -> Option<(Vec<u8>, bool)> {
 
 /// `value` as one element of `dtype`.
 pub fn bytes_of(value: f64, dtype: DType) -> Option<Vec<u8>> {
-    let to = elem(dtype)?;
+    let to = elem(dtype).ok()?;
     let program = Program {
         inputs: vec![],
         steps: vec![Step::new(TileOp::Fill, to, &[], [value, 0.0])],
@@ -39,13 +39,13 @@ pub fn bytes_of(value: f64, dtype: DType) -> Option<Vec<u8>> {
         len: 1,
     };
     let mut out = vec![0; dtype.size()];
-    tile::eval(&program, &[], &mut [&mut out]);
+    tile::eval(&program, &[], &mut [&mut out]).ok()?;
     Some(out)
 }
 
 /// One element of `dtype` as an `f64`, if that holds it exactly.
 fn exact(bytes: &[u8], dtype: DType) -> Option<f64> {
-    let from = elem(dtype)?;
+    let from = elem(dtype).ok()?;
     let program = Program {
         inputs: vec![Input { elem: from, access: Access::Full }],
         steps: vec![Step::cast(from, crate::kernels::elem::Elem::F64, 0)],
@@ -53,7 +53,7 @@ fn exact(bytes: &[u8], dtype: DType) -> Option<f64> {
         len: 1,
     };
     let mut out = [0u8; 8];
-    tile::eval(&program, &[bytes], &mut [&mut out]);
+    tile::eval(&program, &[bytes], &mut [&mut out]).ok()?;
     let x = f64::from_le_bytes(out);
     // A round trip that changes a bit (a large integer, a NaN's payload) is not exact.
     (bytes_of(x, dtype)? == bytes).then_some(x)
@@ -69,11 +69,11 @@ fn pointwise<'g>(v: &Visit<'_, 'g>, op: TileOp, imm: [f64; 2]) -> Option<Var<'g>
     if len == 0 || len > MAX_ELEMENTS || (op == TileOp::Div && !dtype.is_float()) {
         return None;
     }
-    let from = elem(v.args.last()?.dtype())?;
-    let to = elem(dtype)?;
+    let from = elem(v.args.last()?.dtype()).ok()?;
+    let to = elem(dtype).ok()?;
     let inputs = v.args.iter().zip(&operands).map(|(a, o)| {
         let access = if o.1 { Access::Scalar } else { Access::Full };
-        Some(Input { elem: elem(a.dtype())?, access })
+        Some(Input { elem: elem(a.dtype()).ok()?, access })
     });
     let codes: Vec<u16> = (0..v.args.len() as u16).collect();
     let mut step = match op {
@@ -86,7 +86,7 @@ fn pointwise<'g>(v: &Visit<'_, 'g>, op: TileOp, imm: [f64; 2]) -> Option<Var<'g>
     program.check().ok()?;
     let mut bytes = vec![0; len * dtype.size()];
     let views: Vec<&[u8]> = operands.iter().map(|o| &o.0[..]).collect();
-    tile::eval(&program, &views, &mut [&mut bytes]);
+    tile::eval(&program, &views, &mut [&mut bytes]).ok()?;
     match fills {
         true => exact(&bytes, dtype).map(|x| v.g.full(x, dims, dtype)),
         false => Some(v.g.constant_bytes(&bytes, dims, dtype)),

@@ -1,14 +1,17 @@
 //! Running a tape: the loop that a step is.
 //!
-//! Nothing here allocates, locks or asks the operating system for anything. An [`Exec`] is made from a [`Checked`] plan
-//! only, which is what the one unsafe block rests on.
+//! Nothing here allocates, locks or asks the operating system for anything. An [`Exec`] is made only from a [`Checked`]
+//! plan and tapes that are proved free of races, which is what the one unsafe block rests on.
 
 use super::alias::OUT_OF_PLACE;
 use super::check::Checked;
-use super::tape::{Entry, Tapes};
+use super::tape::{Entry, Tapes, race_free};
 use crate::arena::tensor::TensorArena;
+use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::{Args, Fault, Frame, Kernel, Slot};
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The operands of one instruction, resolved.
 #[derive(Clone, Copy)]
@@ -34,7 +37,7 @@ pub struct Exec {
 }
 
 /// Why a step stopped: the instruction, and the bad element that its kernel reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stop {
     /// The instruction.
     pub instr: usize,
@@ -42,13 +45,23 @@ pub struct Stop {
     pub element: Option<usize>,
 }
 
+/// What one thread says about its part of a step.
+#[derive(Default)]
+pub struct Lane {
+    /// The bad element that a kernel reported.
+    pub fault: Fault,
+    /// The instruction being run.
+    pub at: AtomicUsize,
+}
+
 fn cut<T>(items: &[T], r: (u32, u32)) -> &[T] {
     &items[r.0 as usize..r.1 as usize]
 }
 
 impl Exec {
-    /// The program of a checked plan.
-    pub fn new(plan: &Checked, tapes: Tapes) -> Exec {
+    /// The program of a checked plan, for these tapes.
+    pub fn new(plan: &Checked, tapes: Tapes) -> Result<Exec> {
+        race_free(plan, &tapes).map_err(|e| Error::new(Kind::Plan, format!("the tapes are wrong: {e}")))?;
         let code = &plan.code;
         let mut slots = Vec::with_capacity(code.reads.len() + code.writes.len());
         let mut calls = Vec::with_capacity(code.len());
@@ -74,7 +87,7 @@ impl Exec {
             });
         }
         let (dying_at, dying, dead) = deaths(plan);
-        Exec { calls, slots, params: code.params.clone(), tapes, bytes: plan.bytes, dying_at, dying, dead }
+        Ok(Exec { calls, slots, params: code.params.clone(), tapes, bytes: plan.bytes, dying_at, dying, dead })
     }
 
     /// Bytes that the arena must have.
@@ -111,42 +124,57 @@ impl Exec {
     }
 
     /// Runs one step on this thread. The tapes must be for one thread.
-    pub fn step(&self, arena: &mut TensorArena, fault: &Fault) -> Result<(), Stop> {
+    pub fn step(&self, arena: &mut TensorArena, lane: &Lane) -> Result<(), Stop> {
         assert!(arena.len() >= self.bytes && self.lanes() == 1);
         let frame = Frame::new(arena.bytes_mut());
-        for e in &self.tapes.entries {
-            // SAFETY: the arena is borrowed for the whole loop, it is large enough, and there is one thread.
-            #[allow(unsafe_code)]
-            unsafe {
-                self.entry(e, frame, 0, fault)
-            };
-            if let Some(element) = fault.get() {
-                return Err(Stop { instr: e.instr as usize, element: Some(element) });
+        guarded(lane, || {
+            for e in &self.tapes.entries {
+                lane.at.store(e.instr as usize, Ordering::Relaxed);
+                // SAFETY: the arena is borrowed for the whole loop, it is large enough, and there is one thread.
+                #[allow(unsafe_code)]
+                unsafe {
+                    self.entry(e, frame, 0, &lane.fault)
+                };
+                if lane.fault.get().is_some() {
+                    break;
+                }
             }
-        }
-        Ok(())
+        })
     }
 
     /// As [`Exec::step`], but all bytes that hold nothing are filled with ones (NaN for floats) before the step, and
     /// those of a buffer after its last use: a program that reads what it should not gives other results.
-    pub fn step_poisoned(&self, arena: &mut TensorArena, fault: &Fault) -> Result<(), Stop> {
+    pub fn step_poisoned(&self, arena: &mut TensorArena, lane: &Lane) -> Result<(), Stop> {
         assert!(arena.len() >= self.bytes && self.lanes() == 1);
         self.dead.iter().for_each(|r| arena.bytes_mut()[r.clone()].fill(0xff));
-        for e in &self.tapes.entries {
-            // SAFETY: as in `step`; the frame is made anew because the arena is touched between instructions.
-            #[allow(unsafe_code)]
-            unsafe {
-                self.entry(e, Frame::new(arena.bytes_mut()), 0, fault)
-            };
-            if let Some(element) = fault.get() {
-                return Err(Stop { instr: e.instr as usize, element: Some(element) });
+        guarded(lane, || {
+            for e in &self.tapes.entries {
+                lane.at.store(e.instr as usize, Ordering::Relaxed);
+                // SAFETY: as in `step`; the frame is made anew because the arena is touched between instructions.
+                #[allow(unsafe_code)]
+                unsafe {
+                    self.entry(e, Frame::new(arena.bytes_mut()), 0, &lane.fault)
+                };
+                if lane.fault.get().is_some() {
+                    break;
+                }
+                let i = e.instr as usize;
+                let dying = cut(&self.dying, (self.dying_at[i], self.dying_at[i + 1]));
+                dying.iter().for_each(|r| arena.bytes_mut()[r.clone()].fill(0xff));
             }
-            let i = e.instr as usize;
-            let dying = cut(&self.dying, (self.dying_at[i], self.dying_at[i + 1]));
-            dying.iter().for_each(|r| arena.bytes_mut()[r.clone()].fill(0xff));
-        }
-        Ok(())
+        })
     }
+}
+
+/// Runs `step`, and tells why it stopped: a fault that a kernel reported, or a panic. Forgets the fault.
+pub fn guarded(lane: &Lane, step: impl FnOnce()) -> Result<(), Stop> {
+    let ended = catch_unwind(AssertUnwindSafe(step));
+    let element = lane.fault.get();
+    if ended.is_ok() && element.is_none() {
+        return Ok(());
+    }
+    lane.fault.clear();
+    Err(Stop { instr: lane.at.load(Ordering::Relaxed), element: element.filter(|_| ended.is_ok()) })
 }
 
 /// Which bytes die after each instruction, and which hold nothing before a step. By place, not by the planner's

@@ -13,6 +13,7 @@ pub mod lower;
 pub mod order;
 pub mod plan;
 pub mod tape;
+pub mod team;
 
 use crate::arena::tensor::LINE;
 use crate::error::{Error, Kind, Result};

@@ -1,9 +1,14 @@
 //! Tapes: for each thread, the instructions it runs and its share of their units, fixed before the first step.
 //!
 //! Shares follow from the shape and the number of threads; results do not depend on them, because kernels compute
-//! units. An instruction that is too small to share runs on thread 0.
+//! units. An instruction that is too small to share runs on thread 0. Threads meet only where bytes that one of them
+//! touches are touched by another: [`race_free`] proves that afterwards, in a way of its own.
 
-use super::code::Code;
+use super::check::{Checked, Plan};
+use super::code::{Code, Operand};
+use crate::kernels::abi::Split;
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// One thing for a thread to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +45,228 @@ impl Tapes {
     }
 }
 
-/// The tape of one thread that does everything.
-pub fn single(code: &Code) -> Tapes {
-    let entry = |i: usize| Entry { instr: i as u32, barrier: false, from: 0, to: code.units[i] };
-    let entries: Vec<Entry> = (0..code.len()).map(entry).collect();
-    Tapes { at: vec![0, entries.len() as u32], entries }
+/// Picoseconds below which an instruction is not worth sharing: a meeting of two threads costs about half a
+/// microsecond, and what one core has written another must fetch.
+pub const SHARE: u64 = 6_000_000;
+
+/// A guess at the time of instruction `i` on one thread, in picoseconds: 30 per operation (about the speed of
+/// transcendental functions; products are ten times faster and large), 60 per byte that moves.
+pub fn cost(code: &Code, i: usize) -> u64 {
+    let moved = code.reads_of(i).iter().chain(code.writes_of(i)).filter(|o| !matches!(o.split, Split::PerLane(_)));
+    let bytes: u64 = moved.map(|o| o.bytes() as u64).sum();
+    code.flops[i].saturating_mul(30).saturating_add(bytes.saturating_mul(60))
+}
+
+/// Whether instruction `i` is divided among threads.
+fn is_shared(code: &Code, i: usize, share: u64) -> bool {
+    code.units[i] > 1 && cost(code, i) >= share
+}
+
+/// The units of thread `t` of `lanes`: contiguous, and equal to within one.
+fn portion(units: usize, lanes: usize, t: usize) -> Range<usize> {
+    let (each, more) = (units / lanes, units % lanes);
+    let start = t * each + t.min(more);
+    start..start + each + usize::from(t < more)
+}
+
+/// The tapes of `plan`. One tape if no instruction is worth sharing: then no thread is ever woken.
+pub fn tapes(plan: &Checked) -> Tapes {
+    tapes_sharing(plan, SHARE)
+}
+
+/// As [`tapes`], sharing instructions that cost at least `share`.
+pub fn tapes_sharing(plan: &Checked, share: u64) -> Tapes {
+    let code = &plan.code;
+    let shared: Vec<bool> = (0..code.len()).map(|i| is_shared(code, i, share)).collect();
+    let lanes = if shared.contains(&true) { plan.lanes } else { 1 };
+    let mut lane: Vec<Vec<Entry>> = vec![Vec::new(); lanes];
+    let mut open = Window::default();
+    for (i, &team) in shared.iter().enumerate() {
+        let instr = i as u32;
+        if lanes > 1 && !open.admit(plan, i, team) {
+            lane.iter_mut().for_each(|l| l.push(Entry { instr, barrier: true, from: 0, to: 0 }));
+            open = Window::default();
+            open.admit(plan, i, team);
+        }
+        for (t, l) in lane.iter_mut().enumerate() {
+            let r = match (team, t) {
+                (true, _) => portion(code.units[i], lanes, t),
+                (false, 0) => 0..code.units[i],
+                (false, _) => 0..0,
+            };
+            if !r.is_empty() {
+                l.push(Entry { instr, barrier: false, from: r.start, to: r.end });
+            }
+        }
+    }
+    let mut at = vec![0];
+    let entries: Vec<Entry> = lane.into_iter().fold(Vec::new(), |mut all, l| {
+        all.extend(l);
+        at.push(all.len() as u32);
+        all
+    });
+    Tapes { at, entries }
+}
+
+/// Bytes, as a union of ranges.
+#[derive(Default)]
+struct Union(BTreeMap<usize, usize>);
+
+impl Union {
+    fn add(&mut self, mut r: Range<usize>) {
+        if r.is_empty() {
+            return;
+        }
+        while let Some((&start, &end)) = self.0.range(..=r.end).next_back()
+            && end >= r.start
+        {
+            r = r.start.min(start)..r.end.max(end);
+            self.0.remove(&start);
+        }
+        self.0.insert(r.start, r.end);
+    }
+
+    fn meets(&self, r: &Range<usize>) -> bool {
+        !r.is_empty() && self.0.range(..r.end).next_back().is_some_and(|(_, &end)| end > r.start)
+    }
+}
+
+/// What has been touched since the last meeting: by thread 0 alone, and by all.
+#[derive(Default)]
+struct Window {
+    solo_reads: Union,
+    solo_writes: Union,
+    team_reads: Union,
+    team_writes: Union,
+    /// Scratch of all lanes, by place: thread `t` touches part `t` of it, whichever instruction asks.
+    lanes: BTreeMap<usize, (usize, usize)>,
+}
+
+impl Window {
+    /// Adds instruction `i`, unless it touches what another thread may be touching.
+    fn admit(&mut self, plan: &Plan, i: usize, team: bool) -> bool {
+        let code = &plan.code;
+        let range = |o: &Operand| plan.place[o.buf as usize] + o.off..plan.place[o.buf as usize] + o.off + o.bytes();
+        let reads = || code.reads_of(i).iter().map(range);
+        let (lanes, writes): (Vec<&Operand>, Vec<&Operand>) =
+            code.writes_of(i).iter().partition(|o| matches!(o.split, Split::PerLane(_)));
+        let read_clash = |r: &Range<usize>| self.team_writes.meets(r) || (team && self.solo_writes.meets(r));
+        let write_clash = |r: &Range<usize>| {
+            read_clash(r) || self.team_reads.meets(r) || (team && self.solo_reads.meets(r)) || self.in_lanes(r)
+        };
+        let clash = reads().any(|r| read_clash(&r) || self.in_lanes(&r))
+            || writes.iter().any(|o| write_clash(&range(o)))
+            || lanes.iter().any(|o| self.lane_clash(&range(o), o.size * o.len / plan.lanes.max(1)));
+        if clash {
+            return false;
+        }
+        let (read_set, write_set) = match team {
+            true => (&mut self.team_reads, &mut self.team_writes),
+            false => (&mut self.solo_reads, &mut self.solo_writes),
+        };
+        reads().for_each(|r| read_set.add(r));
+        writes.iter().for_each(|o| write_set.add(range(o)));
+        for o in lanes.iter().filter(|o| o.bytes() > 0) {
+            let r = range(o);
+            self.lanes.insert(r.start, (r.end, o.bytes() / plan.lanes.max(1)));
+        }
+        true
+    }
+
+    fn in_lanes(&self, r: &Range<usize>) -> bool {
+        !r.is_empty() && self.lanes.range(..r.end).next_back().is_some_and(|(_, &(end, _))| end > r.start)
+    }
+
+    /// Lane scratch clashes with everything but lane scratch of the same place and division.
+    fn lane_clash(&self, r: &Range<usize>, stride: usize) -> bool {
+        let touched = [&self.solo_reads, &self.solo_writes, &self.team_reads, &self.team_writes];
+        let same = self.lanes.get(&r.start) == Some(&(r.end, stride));
+        touched.iter().any(|u| u.meets(r)) || (!same && self.in_lanes(r))
+    }
+}
+
+/// Proves that `tapes` run every unit of every instruction once, in an order in which no two threads touch a byte
+/// between two meetings unless both read it. Independent of how the tapes were made: it looks at each thread's bytes.
+pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
+    let code = &plan.code;
+    let lanes = tapes.lanes();
+    let barriers = |t: usize| tapes.lane(t).iter().filter(|e| e.barrier).map(|e| e.instr).collect::<Vec<_>>();
+    let meetings = barriers(0);
+    let mut runs: Vec<Vec<(usize, usize)>> = vec![Vec::new(); code.len()];
+    // Accesses between meetings: (phase, range, thread, write).
+    let mut touched: Vec<(usize, Range<usize>, usize, bool)> = Vec::new();
+    for t in 0..lanes {
+        if barriers(t) != meetings {
+            return Err(format!("thread {t} meets elsewhere than thread 0"));
+        }
+        let (mut phase, mut last) = (0, None);
+        for e in tapes.lane(t) {
+            if e.barrier {
+                phase += 1;
+                continue;
+            }
+            let early = meetings.get(phase).is_some_and(|&m| m <= e.instr);
+            let late = meetings[..phase].last().is_some_and(|&m| m > e.instr);
+            if last.is_some_and(|l| l >= e.instr) || early || late {
+                return Err(format!("thread {t} runs instruction {} out of order", e.instr));
+            }
+            last = Some(e.instr);
+            let i = e.instr as usize;
+            runs[i].push((e.from, e.to));
+            let byte = |o: &Operand, r: Range<usize>| {
+                let base = plan.place[o.buf as usize] + o.off;
+                base + r.start.min(o.len) * o.size..base + r.end.min(o.len) * o.size
+            };
+            for (o, r) in code.reads_of(i).iter().zip(code.read_range(i)) {
+                if plan.inplace[r] == super::alias::OUT_OF_PLACE {
+                    touched.push((phase, byte(o, 0..o.len), t, false));
+                }
+            }
+            for o in code.writes_of(i) {
+                let r = match o.split {
+                    Split::Whole => 0..o.len,
+                    Split::PerUnit(n) => e.from * n..e.to * n,
+                    Split::PerLane(n) => t * n..(t + 1) * n,
+                };
+                touched.push((phase, byte(o, r), t, true));
+            }
+        }
+    }
+    for (i, mut r) in runs.into_iter().enumerate() {
+        r.sort_unstable();
+        let end = r.iter().try_fold(0, |at, &(from, to)| (from == at && to > from).then_some(to));
+        if end != Some(code.units[i]) {
+            return Err(format!("the units of instruction {i} are not run once each"));
+        }
+    }
+    conflicts(touched)
+}
+
+/// Whether two threads touch a byte in one phase, and not both to read it.
+fn conflicts(mut touched: Vec<(usize, Range<usize>, usize, bool)>) -> Result<(), String> {
+    touched.retain(|a| !a.1.is_empty());
+    touched.sort_by_key(|a| (a.0, a.1.start));
+    // For each phase, a sweep that remembers, for reads and for writes, the two farthest ends of different threads.
+    let mut far = [[(0usize, usize::MAX); 2]; 2];
+    let mut phase = 0;
+    for (p, r, t, write) in touched {
+        if p != phase {
+            (phase, far) = (p, [[(0, usize::MAX); 2]; 2]);
+        }
+        let meets = |ends: &[(usize, usize); 2]| ends.iter().any(|&(end, u)| u != t && end > r.start);
+        if meets(&far[1]) || (write && meets(&far[0])) {
+            return Err(format!("two threads touch byte {} without a meeting between", r.start));
+        }
+        let ends = &mut far[usize::from(write)];
+        match ends.iter().position(|e| e.1 == t) {
+            Some(k) => ends[k].0 = ends[k].0.max(r.end),
+            None => {
+                let k = usize::from(ends[0].0 > ends[1].0);
+                if r.end > ends[k].0 {
+                    ends[k] = (r.end, t);
+                }
+            }
+        }
+    }
+    Ok(())
 }

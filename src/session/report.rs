@@ -36,7 +36,7 @@ pub struct PlanReport {
     /// Bytes of the arena.
     pub arena_bytes: usize,
     /// Bytes that no plan for this order can do without.
-    pub lower_bound: usize,
+    pub lower_bound_bytes: usize,
     /// Bytes of params, states, inputs and constants.
     pub pinned_bytes: usize,
     /// Number of instructions.
@@ -72,7 +72,7 @@ pub fn report(g: &Graph<'_>, s: &Scheduled) -> PlanReport {
     let pinned = (0..code.bytes.len()).filter(|&b| code.kind[b].is_pinned());
     PlanReport {
         arena_bytes: s.plan.bytes,
-        lower_bound: s.bound as usize * LINE,
+        lower_bound_bytes: s.bound as usize * LINE,
         pinned_bytes: pinned.map(|b| code.bytes[b].div_ceil(LINE) * LINE).sum(),
         instructions: code.len(),
         order: s.order,

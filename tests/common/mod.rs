@@ -96,13 +96,34 @@ pub fn run(g: &GraphBuf, inputs: &[Tensor], how: How) -> Vec<Tensor> {
 macro_rules! by_dtype {
     ($dtype:expr, $t:ident => $body:expr) => {
         match $dtype {
-            DType::F32 => { type $t = f32; $body }
-            DType::F64 => { type $t = f64; $body }
-            DType::I32 => { type $t = i32; $body }
-            DType::I64 => { type $t = i64; $body }
-            DType::U32 => { type $t = u32; $body }
-            DType::U8 | DType::Bool => { type $t = u8; $body }
-            DType::I8 => { type $t = i8; $body }
+            DType::F32 => {
+                type $t = f32;
+                $body
+            }
+            DType::F64 => {
+                type $t = f64;
+                $body
+            }
+            DType::I32 => {
+                type $t = i32;
+                $body
+            }
+            DType::I64 => {
+                type $t = i64;
+                $body
+            }
+            DType::U32 => {
+                type $t = u32;
+                $body
+            }
+            DType::U8 | DType::Bool => {
+                type $t = u8;
+                $body
+            }
+            DType::I8 => {
+                type $t = i8;
+                $body
+            }
             other => panic!("no test data in {other}"),
         }
     };

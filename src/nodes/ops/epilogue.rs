@@ -1,6 +1,6 @@
 //! Products with what follows them: bias and activation applied to each block of the result while it is in cache.
 
-use super::pending;
+use super::lowering::dense;
 use super::product::{flops, product_dims};
 use crate::ensure;
 use crate::kernels::gemm::Act;
@@ -43,7 +43,7 @@ pub const MATMUL_BIAS_ACT: OpDef = OpDef {
     infer,
     deriv: Deriv::ViaDecompose,
     decompose: Some(expand),
-    lower: Lower::Kernel(pending),
+    lower: Lower::Kernel(dense::matmul_bias_act),
     cost: flops,
     cases: &[
         Case { args: "f[3,4] f[4,5] f[5]", attrs: "ta=false tb=false act=none", domains: &[Real] },

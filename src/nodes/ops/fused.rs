@@ -2,34 +2,17 @@
 //! graph it stands for, so inlining its body is its decomposition.
 
 use super::free;
+use super::lowering::elem;
 use crate::arena::intern::Dims;
+use crate::arena::tensor::LINE;
 use crate::arena::{Region, Value, Window, ids::Id};
 use crate::ensure;
-use crate::kernels::abi::Split;
 use crate::kernels::elem::Elem;
 use crate::kernels::tile::{self, Access, Input, Program, Step, TileOp};
 use crate::nodes::attrs::{Field, Kind};
-use crate::nodes::dtype::DType;
 use crate::nodes::graph::Graph;
 use crate::nodes::lower::{Buf, Call, LowerCx};
 use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
-
-/// The kernels' tag for an element type.
-pub fn elem(d: DType) -> Option<Elem> {
-    Some(match d {
-        DType::F32 => Elem::F32,
-        DType::F64 => Elem::F64,
-        DType::F16 => Elem::F16,
-        DType::BF16 => Elem::BF16,
-        DType::I8 => Elem::I8,
-        DType::U8 => Elem::U8,
-        DType::I32 => Elem::I32,
-        DType::I64 => Elem::I64,
-        DType::U32 => Elem::U32,
-        DType::Bool => Elem::Bool,
-        DType::C64 => return None,
-    })
-}
 
 /// How a tensor of shape `from` is read where its broadcast to `to` is meant.
 pub fn broadcast_access(from: &Dims, to: &Dims) -> Access {
@@ -93,7 +76,7 @@ pub fn region_program(g: Graph<'_>, r: Region) -> Result<TileBuild, String> {
     let mut steps: Vec<(Step, Vec<Slot>)> = Vec::new();
     for n in g.region_nodes(r) {
         let (op, v, args) = (g.op[n.at()], g.out(n), g.args_of(n));
-        let e = elem(g.dtype[v.at()]).ok_or("c64 in a fused region")?;
+        let e = elem(g.dtype[v.at()])?;
         match (op, g.def_of(n).lower) {
             (Op::ARG, _) => {
                 arg_of[v] = Some(g.attrs(n).size(0));
@@ -131,7 +114,7 @@ fn point_step(
     let args = g.args_of(n);
     // Of a select, the type is that of the values, not of the condition.
     let typed = args.last().ok_or("a point-wise op without operands")?;
-    let from = elem(g.dtype[typed.at()]).ok_or("c64 in a fused region")?;
+    let from = elem(g.dtype[typed.at()])?;
     let operands = args.iter().map(|&a| slots[a]).collect::<Option<Vec<_>>>();
     let operands = operands.ok_or("an operand of another shape than the region")?;
     let step = match op {
@@ -162,31 +145,23 @@ fn close(mut b: TileBuild, steps: Vec<(Step, Vec<Slot>)>, outs: Vec<Slot>) -> Re
 /// The kernel call of a tile program, whose results are the node's.
 pub fn emit_program(cx: &mut LowerCx<'_>, b: TileBuild) {
     let p = &b.program;
-    let outs = p.outputs.len();
-    let mut writes: Vec<(Buf, Split)> = (0..outs).map(|j| (Buf::Out(j), Split::PerUnit(tile::UNIT))).collect();
-    let scratch = tile::scratch_len(p);
-    if scratch > 0 {
-        writes.push(cx.scratch(crate::arena::tensor::LINE, scratch.div_ceil(crate::arena::tensor::LINE)));
-    }
-    let mut inplace = Vec::new();
+    let reads: Vec<Buf> = b.reads.iter().map(|&r| Buf::Arg(r)).collect();
+    let mut pairs = Vec::new();
     for (i, input) in p.inputs.iter().enumerate() {
-        let once = b.reads.iter().filter(|&&r| r == b.reads[i]).count() == 1;
         for (j, &o) in p.outputs.iter().enumerate() {
-            if once && input.access == Access::Full && p.elem(o).map(Elem::size) == Some(input.elem.size()) {
-                inplace.push((i, j));
+            if input.access == Access::Full && p.elem(o).map(Elem::size) == Some(input.elem.size()) {
+                pairs.push((i, j));
             }
         }
     }
-    let call = Call {
-        kernel: tile::run,
-        params: p.to_words(),
-        units: tile::units(p.len),
-        reads: b.reads.iter().map(|&r| Buf::Arg(r)).collect(),
-        writes,
-        inplace,
-        flops: (p.len * p.steps.len()) as u64,
-    };
-    cx.call(call);
+    let flops = (p.len * p.steps.len()) as u64;
+    let mut call = Call::new(tile::run, p.to_words(), tile::units(p.len)).flops(flops).reads(&reads);
+    for j in 0..p.outputs.len() {
+        call = call.writes(Buf::Out(j), tile::UNIT);
+    }
+    let lines = tile::scratch_len(p) / LINE;
+    let call = if lines > 0 { call.scratch(cx.scratch(LINE, lines)) } else { call };
+    cx.call(call.inplace(&pairs));
 }
 
 /// See `doc`.

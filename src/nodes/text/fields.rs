@@ -88,8 +88,8 @@ fn read_bytes(word: &str) -> Option<Vec<u8>> {
 fn looks(kind: &Kind) -> String {
     match kind {
         Kind::Bool => "true or false".into(),
-        Kind::Int => "an integer".into(),
-        Kind::F64 => "a number".into(),
+        Kind::Int => "a 64-bit integer".into(),
+        Kind::F64 => "a 64-bit number".into(),
         Kind::DType => format!("an element type ({})", DType::ALL.map(|d| d.name()).join(", ")),
         Kind::Shape => "a shape like [2,3]".into(),
         Kind::Ints => "a list of integers like [0,1]".into(),
@@ -179,7 +179,7 @@ impl<'t> Parser<'t, '_> {
         })?;
         self.advance();
         if !self.is(b'[') {
-            return Err(self.expected(&format!("[ after {word}: a scalar is {word}[]")));
+            return Err(self.error(&start, format!("a type has dimensions: {word}[2,3], or {word}[] for a scalar")));
         }
         Ok(Ty { dtype, shape: self.shape()? })
     }

@@ -177,7 +177,10 @@ impl<'t> Parser<'t, '_> {
 
     fn outputs(&mut self) -> Result<()> {
         self.advance();
-        while !self.tok.first && !self.is(b'}') && self.tok.tok != Tok::End {
+        if self.tok.first || self.is(b'}') || self.tok.tok == Tok::End {
+            return Ok(());
+        }
+        loop {
             let start = self.tok;
             let name = match start.tok {
                 Tok::Word(w) => w.into(),

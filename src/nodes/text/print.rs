@@ -85,7 +85,9 @@ impl<'a> Printer<'a> {
     pub(super) fn value(&self, out: &mut String, v: Value) {
         match self.by_name.get(v.at()) {
             Some(true) => named(out, '%', self.str(self.g.names[v.at()])),
-            Some(false) => drop(write!(out, "%{}", self.number[v.at()])),
+            Some(false) => {
+                let _ = write!(out, "%{}", self.number[v.at()]);
+            }
             None => out.push_str("%?"),
         }
     }
@@ -103,7 +105,9 @@ impl<'a> Printer<'a> {
     pub(super) fn region_label(&self, out: &mut String, r: Region) {
         match self.region_by_name.get(r.at()) {
             Some(true) => named(out, '@', self.str(self.g.region_names[r.at()])),
-            _ => drop(write!(out, "@{}", r.0)),
+            _ => {
+                let _ = write!(out, "@{}", r.0);
+            }
         }
     }
 

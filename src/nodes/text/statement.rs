@@ -149,7 +149,7 @@ impl<'t> Parser<'t, '_> {
         let one = |(i, a): (usize, Option<Owned>)| {
             a.ok_or_else(|| match by_type {
                 Some((d, s)) if !self.lone && (i == d || i == s) => {
-                    self.error(at, format!("{op} needs its type: write `: f32[2,3]`, or as it is, after it"))
+                    self.error(at, format!("{op} needs its type at the end of the line, like : f32[2,3]"))
                 }
                 _ => self.error(at, format!("attribute {} of {op} is missing", schema[i].name)),
             })

@@ -125,7 +125,8 @@ fn the_report_names_every_buffer() {
     let plan = p.plan();
     let names: Vec<_> = plan.buffers.iter().map(|b| b.name.as_str()).collect();
     assert!(["x", "w", "y", "loss", "scratch"].iter().all(|n| names.contains(n)), "{names:?}");
-    assert_eq!(plan.arena_bytes, plan.lower_bound);
-    let next = plan.buffers.iter().find(|b| b.root == 1 && b.name != "w").unwrap();
-    assert_eq!(next.offset, plan.buffers[1].offset, "the next value is made in the leaf's place");
+    assert_eq!(plan.arena_bytes, plan.lower_bound_bytes);
+    let w = plan.buffers.iter().position(|b| b.name == "w").unwrap();
+    let next = plan.buffers.iter().find(|b| b.root as usize == w && b.name != "w").unwrap();
+    assert_eq!(next.offset, plan.buffers[w].offset, "the next value is made in the leaf's place");
 }

@@ -9,6 +9,7 @@ use crate::kernels::reduce;
 use crate::kernels::softmax::{self, Softmax};
 use crate::nodes::dtype::DType;
 use crate::nodes::lower::{Buf, Call, LowerCx};
+use crate::nodes::ops::epilogue::ACTS;
 use crate::nodes::shaping::around;
 
 /// The strides of the last two axes of `d`, exchanged if asked.
@@ -39,13 +40,25 @@ pub fn product(cx: &LowerCx<'_>) -> Result<Gemm, String> {
 
 /// `matmul`.
 pub fn matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (g, dtype) = (product(cx)?, cx.dtype(0));
+    let g = product(cx)?;
+    multiply(cx, g)
+}
+
+/// `matmul_bias_act`.
+pub fn matmul_bias_act(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let act = ACTS[cx.attrs().choice(2) as usize].1;
+    let g = Gemm { bias: true, act, ..product(cx)? };
+    multiply(cx, g)
+}
+
+fn multiply(cx: &mut LowerCx<'_>, g: Gemm) -> Result<(), String> {
+    let dtype = cx.dtype(0);
     let scratch = match dtype {
         DType::F32 => scratch_len::<f32>(&g),
         _ => scratch_len::<f64>(&g),
     };
     let call = Call::new(by_float!(dtype, gemm::run)?, g.to_words(), g.units()).flops(cx.flops());
-    let call = call.reads_args(2).writes(Buf::Out(0), g.per_unit());
+    let call = call.reads_args(cx.args()).writes(Buf::Out(0), g.per_unit());
     let call = if scratch > 0 { call.scratch(cx.scratch(dtype.size(), scratch)) } else { call };
     cx.call(call);
     Ok(())

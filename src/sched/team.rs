@@ -1,0 +1,266 @@
+//! A fixed team of threads that runs the tapes of one program.
+//!
+//! The caller's thread is thread 0. The others spin for a while between steps, then park; while steps follow one
+//! another nothing here allocates, locks or asks the operating system for anything, unless there are more threads than
+//! cores: then waiting threads yield.
+//!
+//! A step that must stop says so by the number of the instruction at fault. A thread runs what lies at or before the
+//! least such number and nothing behind it, so that all agree which instruction stopped the step, and nobody waits at
+//! a meeting that another will not reach.
+
+use super::exec::{Exec, Lane, Stop};
+use crate::arena::tensor::TensorArena;
+use crate::error::{Error, Kind, Result};
+use crate::kernels::abi::Frame;
+use crossbeam::sync::{Parker, Unparker};
+use crossbeam::utils::CachePadded;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+/// No instruction: the step goes on.
+const GO: usize = usize::MAX;
+/// Spins before a waiting thread yields: some hundred microseconds.
+const SPINS: u32 = 4_000;
+/// Yields before a thread that waits for a step parks.
+const YIELDS: u32 = 500;
+
+/// One thread's place.
+#[derive(Default)]
+struct Seat {
+    lane: Lane,
+    panicked: AtomicBool,
+    asleep: AtomicBool,
+}
+
+struct Shared {
+    exec: Exec,
+    /// The arena of the step under way.
+    base: AtomicPtr<u8>,
+    len: AtomicUsize,
+    /// Counts steps; a change starts one.
+    epoch: CachePadded<AtomicUsize>,
+    /// Arrivals at meetings in this step.
+    arrived: CachePadded<AtomicUsize>,
+    /// The least instruction at fault in this step.
+    stop: CachePadded<AtomicUsize>,
+    /// Threads other than the caller's that are through with this step.
+    done: CachePadded<AtomicUsize>,
+    quit: AtomicBool,
+    seats: Vec<CachePadded<Seat>>,
+    /// Spins before yielding.
+    spins: u32,
+}
+
+/// Waiting, first by spinning, then by yielding.
+struct Wait(u32);
+
+impl Wait {
+    /// Waits a little; how often it has yielded.
+    #[inline]
+    fn a_little(&mut self, spins: u32) -> u32 {
+        self.0 = self.0.saturating_add(1);
+        if self.0 <= spins {
+            std::hint::spin_loop();
+            return 0;
+        }
+        std::thread::yield_now();
+        self.0 - spins
+    }
+}
+
+impl Shared {
+    /// Runs thread `t`'s part of the step.
+    fn run(&self, t: usize, frame: Frame) {
+        let lane = &self.seats[t].lane;
+        let mut meetings = 0;
+        for e in self.exec.lane(t) {
+            let instr = e.instr as usize;
+            if self.stop.load(Ordering::Relaxed) < instr {
+                return;
+            }
+            if e.barrier {
+                meetings += 1;
+                if !self.meet(meetings, instr) {
+                    return;
+                }
+                continue;
+            }
+            lane.at.store(instr, Ordering::Relaxed);
+            // SAFETY: `frame` is of the arena that `Team::step` borrows until every thread is through; each thread
+            // runs its own lane, in order, and meets the others at each barrier.
+            #[allow(unsafe_code)]
+            unsafe {
+                self.exec.entry(e, frame, t, &lane.fault)
+            };
+            if lane.fault.get().is_some() {
+                self.stop.fetch_min(instr, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+
+    /// As [`Shared::run`]; a panic stops the step.
+    fn run_guarded(&self, t: usize) {
+        let frame = Frame::from_parts(self.base.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed));
+        if catch_unwind(AssertUnwindSafe(|| self.run(t, frame))).is_err() {
+            let seat = &self.seats[t];
+            seat.panicked.store(true, Ordering::Relaxed);
+            self.stop.fetch_min(seat.lane.at.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    /// Meets all threads for the `k`th time, before `instr`. False if the step stopped before it.
+    fn meet(&self, k: usize, instr: usize) -> bool {
+        self.arrived.fetch_add(1, Ordering::AcqRel);
+        let all = k * self.seats.len();
+        let mut wait = Wait(0);
+        while self.arrived.load(Ordering::Acquire) < all {
+            if self.stop.load(Ordering::Relaxed) < instr {
+                return false;
+            }
+            wait.a_little(self.spins);
+        }
+        true
+    }
+
+    /// What a thread other than the caller's does all its life.
+    fn work(&self, t: usize, parker: &Parker) {
+        let mut seen = 0;
+        loop {
+            let mut wait = Wait(0);
+            while self.epoch.load(Ordering::Acquire) == seen {
+                if wait.a_little(self.spins) > YIELDS {
+                    self.sleep(t, seen, parker);
+                    wait = Wait(self.spins);
+                }
+            }
+            seen = self.epoch.load(Ordering::Acquire);
+            if self.quit.load(Ordering::Relaxed) {
+                return;
+            }
+            self.run_guarded(t);
+            self.done.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Parks until a step starts. The order of the two looks (mine at `epoch` after `asleep` is set, the caller's at
+    /// `asleep` after `epoch` is) makes sure that one of us sees the other.
+    #[cold]
+    fn sleep(&self, t: usize, seen: usize, parker: &Parker) {
+        let seat = &self.seats[t];
+        seat.asleep.store(true, Ordering::SeqCst);
+        if self.epoch.load(Ordering::SeqCst) == seen {
+            parker.park();
+        }
+        seat.asleep.store(false, Ordering::SeqCst);
+    }
+
+    /// Forgets what the step said; why it stopped.
+    fn verdict(&self) -> Result<(), Stop> {
+        let stop = self.stop.load(Ordering::Relaxed);
+        if stop == GO {
+            return Ok(());
+        }
+        let mut least = Stop { instr: stop, element: None };
+        let mut elements = self.seats.iter().filter_map(|seat| {
+            let element = seat.lane.fault.get();
+            let panicked = seat.panicked.swap(false, Ordering::Relaxed);
+            seat.lane.fault.clear();
+            let here = seat.lane.at.load(Ordering::Relaxed) == stop;
+            (here && !panicked).then_some(element).flatten()
+        });
+        // All seats are looked at, so that all forget.
+        let first = elements.by_ref().fold(None, |least: Option<usize>, e| Some(least.map_or(e, |l| l.min(e))));
+        least.element = first;
+        Err(least)
+    }
+}
+
+/// The threads of one program.
+pub struct Team {
+    shared: Arc<Shared>,
+    workers: Vec<(Unparker, Option<JoinHandle<()>>)>,
+}
+
+impl Team {
+    /// Starts the threads of `exec`'s tapes beside the caller's.
+    pub fn new(exec: Exec) -> Result<Team> {
+        let lanes = exec.lanes();
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let padded = || CachePadded::new(AtomicUsize::new(0));
+        let shared = Arc::new(Shared {
+            exec,
+            base: AtomicPtr::new(std::ptr::null_mut()),
+            len: AtomicUsize::new(0),
+            epoch: padded(),
+            arrived: padded(),
+            stop: CachePadded::new(AtomicUsize::new(GO)),
+            done: padded(),
+            quit: AtomicBool::new(false),
+            seats: (0..lanes).map(|_| CachePadded::new(Seat::default())).collect(),
+            spins: if lanes <= cores { SPINS } else { 0 },
+        });
+        let mut team = Team { shared, workers: Vec::new() };
+        for t in 1..lanes {
+            let parker = Parker::new();
+            let unparker = parker.unparker().clone();
+            let shared = Arc::clone(&team.shared);
+            let spawned = std::thread::Builder::new()
+                .name(format!("arenagrad-{t}"))
+                .spawn(move || shared.work(t, &parker))
+                .map_err(|e| Error::new(Kind::Io, format!("thread {t} of {lanes} cannot be started: {e}")))?;
+            team.workers.push((unparker, Some(spawned)));
+        }
+        Ok(team)
+    }
+
+    /// Number of threads, the caller's among them.
+    pub fn lanes(&self) -> usize {
+        self.shared.seats.len()
+    }
+
+    fn start(&self) {
+        self.shared.epoch.fetch_add(1, Ordering::SeqCst);
+        for (t, (unparker, _)) in self.workers.iter().enumerate() {
+            if self.shared.seats[t + 1].asleep.load(Ordering::SeqCst) {
+                unparker.unpark();
+            }
+        }
+    }
+
+    /// Runs one step.
+    pub fn step(&mut self, arena: &mut TensorArena) -> Result<(), Stop> {
+        let s = &*self.shared;
+        assert!(arena.len() >= s.exec.bytes());
+        let (base, len) = Frame::new(arena.bytes_mut()).parts();
+        // The others are waiting for `epoch`, which publishes these.
+        s.base.store(base, Ordering::Relaxed);
+        s.len.store(len, Ordering::Relaxed);
+        s.arrived.store(0, Ordering::Relaxed);
+        s.stop.store(GO, Ordering::Relaxed);
+        s.done.store(0, Ordering::Relaxed);
+        self.start();
+        s.run_guarded(0);
+        let mut wait = Wait(0);
+        while s.done.load(Ordering::Acquire) < s.seats.len() - 1 {
+            wait.a_little(s.spins);
+        }
+        s.verdict()
+    }
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        self.shared.quit.store(true, Ordering::Relaxed);
+        self.start();
+        for (unparker, handle) in &mut self.workers {
+            unparker.unpark();
+            if let Some(handle) = handle.take() {
+                // A worker catches panics of kernels; it has nothing else to report.
+                let _ = handle.join();
+            }
+        }
+    }
+}
