@@ -243,7 +243,7 @@ fn time(w: &Workload, a: &BenchArgs) -> Run<Figures> {
         step_us_min: us(0.0),
         allocs_per_step: allocs as f64 / steps as f64,
         arena_bytes: plan.arena_bytes,
-        arena_lower_bound_bytes: plan.lower_bound,
+        arena_lower_bound_bytes: plan.lower_bound_bytes,
         peak_rss_bytes: sys::peak_rss(),
         first_losses,
     })

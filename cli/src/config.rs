@@ -229,8 +229,7 @@ fn optimiser(t: &OptimiserTable) -> Run<Optimiser> {
             Optimiser { rule, ..Optimiser::sgd(lr) }
         }
         OptimiserKind::Adam | OptimiserKind::AdamW => {
-            let keys =
-                [("optimiser.momentum", t.momentum.is_some()), ("optimiser.nesterov", t.nesterov.is_some())];
+            let keys = [("optimiser.momentum", t.momentum.is_some()), ("optimiser.nesterov", t.nesterov.is_some())];
             unused("adam", &keys)?;
             let decoupled = t.kind == OptimiserKind::AdamW;
             let betas = t.betas.unwrap_or((0.9, 0.999));
@@ -293,7 +292,8 @@ mod tests {
 
     #[test]
     fn flags_win_over_the_file_and_folders_are_relative_to_it() {
-        let c = from("steps = 7\ndata = \"idx\"\n[optimiser]\nkind = \"sgd\"\nlr = 0.1\n[schedule]\nkind = \"constant\"");
+        let c =
+            from("steps = 7\ndata = \"idx\"\n[optimiser]\nkind = \"sgd\"\nlr = 0.1\n[schedule]\nkind = \"constant\"");
         let c = c.unwrap();
         assert_eq!((c.steps, c.data), (7, Some("/base/idx".into())));
         assert_eq!(c.schedule, Schedule::Constant { lr: 0.5 });

@@ -68,7 +68,13 @@ fn once(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usi
             None => take(r.bytes.len()),
         };
         arena.bytes_mut()[off..off + r.bytes.len()].copy_from_slice(&r.bytes);
-        read_slots.push(Slot { off, len: r.bytes.len() / r.size, size: r.size, split: Split::Whole, inplace: r.inplace });
+        read_slots.push(Slot {
+            off,
+            len: r.bytes.len() / r.size,
+            size: r.size,
+            split: Split::Whole,
+            inplace: r.inplace,
+        });
     }
     let frame = Frame::new(arena.bytes_mut());
     let fault = Fault::default();

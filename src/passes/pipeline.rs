@@ -34,7 +34,11 @@ pub const PIPELINE: &[Pass] = &[
     // After simplification, which makes fills out of broadcast and reshaped ones.
     Pass { name: "fold", doc: "compute constants", run: |g, _| GraphBuf::make(|b| fold::fold(g, b)) },
     // Products take bias and activation in before point-wise regions could take the activation away.
-    Pass { name: "epilogue", doc: "put bias and activation into products", run: |g, h| GraphBuf::make(|b| epilogue::epilogue(g, b, h)) },
+    Pass {
+        name: "epilogue",
+        doc: "put bias and activation into products",
+        run: |g, h| GraphBuf::make(|b| epilogue::epilogue(g, b, h)),
+    },
     // Last of those that change ops: from here on fused ops may occur.
     Pass { name: "fuse", doc: "make point-wise regions", run: fuse_regions },
     // Fusion leaves the single ops behind that it copied into regions.

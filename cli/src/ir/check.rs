@@ -80,7 +80,8 @@ fn gradients(a: &CheckArgs, graph: &GraphBuf, name: &str) -> Run {
     let mut p = pair(a, graph, name, &grads)?;
     p.point.eval(&mut p.grads, name)?;
     let outputs = grads.view();
-    let grad_names: Vec<String> = outputs.output_names[g.outputs().len()..].iter().map(|&s| outputs.str(s).into()).collect();
+    let grad_names: Vec<String> =
+        outputs.output_names[g.outputs().len()..].iter().map(|&s| outputs.str(s).into()).collect();
     let mut wrong = 0;
     let places: Vec<(usize, String)> = p.point.floats().map(|(i, b)| (i, b.name.clone())).collect();
     for (leaf, output) in leaves.iter().zip(&grad_names) {

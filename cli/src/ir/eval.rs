@@ -75,7 +75,14 @@ fn fill(p: &mut Program, name: &str, path: &Path) -> Run {
     };
     let array = npy::read(path, b.bytes as u64)?;
     if array.dtype != b.dtype || *array.dims != *b.dims {
-        let text = format!("{}: {}{:?}, but {name:?} is {}{:?}", path.display(), array.dtype, array.dims, b.dtype, &b.dims[..]);
+        let text = format!(
+            "{}: {}{:?}, but {name:?} is {}{:?}",
+            path.display(),
+            array.dtype,
+            array.dims,
+            b.dtype,
+            &b.dims[..]
+        );
         return Err(bad(text));
     }
     write_leaf(p, &b, &array.bytes)
@@ -105,6 +112,9 @@ mod tests {
 
     #[test]
     fn names_stay_in_their_folder() {
-        assert_eq!(["../x", ".hidden", "a/b", "grad.fc1.weight"].map(file_name), ["_.._x", "_.hidden", "a_b", "grad.fc1.weight"]);
+        assert_eq!(
+            ["../x", ".hidden", "a/b", "grad.fc1.weight"].map(file_name),
+            ["_.._x", "_.hidden", "a_b", "grad.fc1.weight"]
+        );
     }
 }

@@ -39,7 +39,7 @@ fn live_bytes(plan: &PlanReport) -> Vec<usize> {
 
 fn table(plan: &PlanReport) -> String {
     let mut s = String::new();
-    let (arena, bound) = (plan.arena_bytes, plan.lower_bound);
+    let (arena, bound) = (plan.arena_bytes, plan.lower_bound_bytes);
     let ratio = if bound > 0 { arena as f64 / bound as f64 } else { 1.0 };
     let _ = writeln!(s, "arena        {arena} bytes ({})", human(arena as u64));
     let _ = writeln!(s, "lower bound  {bound} bytes (ratio {ratio:.3})");

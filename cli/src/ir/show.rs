@@ -51,7 +51,12 @@ pub fn gradient(a: &GradArgs) -> Run {
 fn only_output(path: &Path, names: Vec<String>) -> Run<String> {
     match names.as_slice() {
         [one] => Ok(one.clone()),
-        all => Err(bad(format!("{}: there are {} outputs ({}); choose one with --output", path.display(), all.len(), all.join(", ")))),
+        all => Err(bad(format!(
+            "{}: there are {} outputs ({}); choose one with --output",
+            path.display(),
+            all.len(),
+            all.join(", ")
+        ))),
     }
 }
 

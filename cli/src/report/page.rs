@@ -46,7 +46,7 @@ pub fn html(p: &Page<'_>) -> String {
          buffers take over the bytes of earlier ones. No order of these instructions with these lifetimes fits in less \
          than {}. Point at a rectangle to see which value it is and which line asked for it.</p>{}",
         human(plan.arena_bytes as u64),
-        human(plan.lower_bound as u64),
+        human(plan.lower_bound_bytes as u64),
         memory::svg(plan)
     );
     s.push_str("<h2>Largest buffers</h2><table><tr><th>bytes</th><th>offset</th><th>from</th><th>to</th>");

@@ -44,7 +44,7 @@ pub fn finish(c: &Config, rig: &mut Rig, history: &History, m: &Measured, json: 
         step_us_p50: us(0.5),
         step_us_p99: us(0.99),
         arena_bytes: plan.arena_bytes as u64,
-        arena_lower_bound_bytes: plan.lower_bound as u64,
+        arena_lower_bound_bytes: plan.lower_bound_bytes as u64,
         peak_rss_bytes: sys::peak_rss(),
         allocs_per_step: m.allocs as f64 / m.steps.max(1) as f64,
         threads: c.threads,
