@@ -58,6 +58,7 @@ impl Draw {
             Domain::Unit => 0.9 * (2.0 * self.unit() - 1.0),
             Domain::Distinct => 0.05 * i as f64 - 1.0 + 0.01 * self.unit(),
             Domain::Index(n) => (self.bits() % n as u64) as f64,
+            Domain::Count(n) => 1.0 + (self.bits() % n as u64) as f64,
             Domain::Bit => (self.bits() & 1) as f64,
             Domain::Bits => (self.bits() as u32) as f64,
         }
