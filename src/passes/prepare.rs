@@ -119,6 +119,18 @@ pub fn decompose_all(g: Graph<'_>) -> Result<GraphBuf> {
     })
 }
 
+/// Calls and fused regions inlined, nothing else changed: a graph of one region.
+pub fn flatten(g: Graph<'_>) -> Result<GraphBuf> {
+    expand_while(g, |g| {
+        let mut pick = Side::filled(g.nodes(), false);
+        for n in g.region_nodes(g.entry()) {
+            let def = g.def_of(n);
+            pick[n] = matches!(def.lower, Lower::Control) || def.flags.has(Flags::FUSED);
+        }
+        pick
+    })
+}
+
 /// The same graph without the outputs that `keep` refuses, and without what only they need.
 pub fn keep_outputs(g: Graph<'_>, keep: impl Fn(&str) -> bool) -> Result<GraphBuf> {
     GraphBuf::make(|bump| {
