@@ -4,7 +4,7 @@
 use arenagrad::arena::Value;
 use arenagrad::arena::ids::Id;
 use arenagrad::nodes::opdef::Domain;
-use arenagrad::nodes::{DType, Graph, GraphBuf};
+use arenagrad::nodes::{DType, Graph, GraphBuf, LeafKind};
 use arenagrad::session::{Program, Session};
 
 /// A tensor as numbers; every element type of the tests fits an `f64` exactly.
@@ -81,8 +81,8 @@ pub fn run(g: &GraphBuf, inputs: &[Tensor], how: How) -> Vec<Tensor> {
     let v = g.view();
     let session = Session::new().threads(how.threads).optimise(how.optimise).poison(how.poison);
     let mut p = session.compile(g).unwrap_or_else(|e| panic!("{e}\n{v:?}"));
-    for ((_, _, name), t) in v.leaves().zip(inputs) {
-        write(&mut p, name, t);
+    for ((_, kind, name), t) in v.leaves().zip(inputs) {
+        write(&mut p, kind, name, t);
     }
     p.step().unwrap_or_else(|e| panic!("{e}\n{v:?}"));
     let outs = v.outputs().iter().zip(v.output_names);
@@ -130,9 +130,14 @@ macro_rules! by_dtype {
     };
 }
 
-fn write(p: &mut Program, name: &str, t: &Tensor) {
+fn write(p: &mut Program, kind: LeafKind, name: &str, t: &Tensor) {
     by_dtype!(t.dtype, T => {
-        let to = p.input_mut::<T>(name).unwrap_or_else(|e| panic!("{e}"));
+        let to = match kind {
+            LeafKind::Input => p.input_mut::<T>(name),
+            LeafKind::Param => p.param_mut::<T>(name),
+            LeafKind::State => p.state_mut::<T>(name),
+        };
+        let to = to.unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(to.len(), t.data.len());
         to.iter_mut().zip(&t.data).for_each(|(to, x)| *to = *x as T);
     });
