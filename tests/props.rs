@@ -1,6 +1,8 @@
 //! What holds of any graph and of any text, drawn at random: the bodies are in `arenagrad::nodes::testing`, which the
 //! fuzz targets call too.
 
+#![allow(clippy::unwrap_used)] // A test may panic.
+
 use arenagrad::nodes::testing::{check_graph, check_text, mutate, random_graph, scripted, seeded};
 use proptest::prelude::*;
 use std::path::Path;
