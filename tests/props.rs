@@ -4,9 +4,10 @@
 mod common;
 
 use arenagrad::nodes::testing::{check_graph, check_text, mutate, random_graph, scripted, seeded};
+use arenagrad::error::Kind;
 use arenagrad::nodes::GraphBuf;
 use arenagrad::passes::pipeline;
-use common::{Draw, How, PLAIN, Tensor, distance, run};
+use common::{Draw, How, PLAIN, Tensor, distance, try_run};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -96,9 +97,15 @@ fn passes_threads_and_poison_preserve_values() {
             continue;
         }
         let x = inputs(&g, &mut Draw(seed));
-        let plain = run(&g, &x, How { optimise: false, ..PLAIN });
+        let plain = try_run(&g, &x, How { optimise: false, ..PLAIN });
         for how in [PLAIN, How { threads: 3, ..PLAIN }, How { poison: true, ..PLAIN }] {
-            for (a, b) in plain.iter().zip(&run(&g, &x, how)) {
+            let (plain, fast) = match (&plain, try_run(&g, &x, how)) {
+                (Ok(plain), Ok(fast)) => (plain, fast),
+                // A drawn index may be out of range: then it is so every way.
+                (Err(a), Err(b)) if a.kind == Kind::Data && b.kind == Kind::Data => continue,
+                (a, b) => panic!("seed {seed}: {a:?} against {b:?}\n{g:?}"),
+            };
+            for (a, b) in plain.iter().zip(&fast) {
                 let d = distance(&a.data, &b.data);
                 assert!(d < 1e-4, "seed {seed}: {d:e} off\n{:?}\n{:?}\n{g:?}", a.data, b.data);
             }
