@@ -7,7 +7,9 @@
 pub mod arena;
 pub mod error;
 pub mod kernels;
+pub mod nn;
 pub mod nodes;
 pub mod passes;
 pub mod sched;
 pub mod session;
+pub mod train;

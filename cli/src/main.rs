@@ -1,2 +1,62 @@
-//! The `arenagrad` program.
-fn main() {}
+//! The program: reads the command line, runs a command, and turns failures into one line and an exit code.
+//!
+//! Invariant: 0 is success, 1 says that what was asked for did not hold, 2 that the input is bad; nothing that a user
+//! can give ends in a backtrace.
+
+mod alloc;
+mod args;
+mod bench;
+mod config;
+mod data;
+mod fail;
+mod ir;
+mod model;
+mod npy;
+mod report;
+mod sys;
+mod train;
+
+use args::{Cli, Command};
+use clap::Parser;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => {
+            // Help and version are no failures; clap writes them to standard output.
+            let _ = e.print();
+            return if e.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+        }
+    };
+    // A panic is a bug of this program: said in one line.
+    std::panic::set_hook(Box::new(|_| {}));
+    let done = catch_unwind(AssertUnwindSafe(|| run(&cli)));
+    match done {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(fail)) => {
+            eprintln!("arenagrad: {}", fail.message.trim_end().replace('\n', "; "));
+            ExitCode::from(fail.code)
+        }
+        Err(what) => {
+            let text = what.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| what.downcast_ref::<&str>().copied()).unwrap_or("unknown");
+            eprintln!("arenagrad: internal error: {}", text.replace('\n', "; "));
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn run(cli: &Cli) -> fail::Run {
+    match &cli.command {
+        Command::Train(a) => train::train(a),
+        Command::Plan(a) => ir::plan::plan(a),
+        Command::Print(a) => ir::show::print_graph(a),
+        Command::Opt(a) => ir::show::opt(a),
+        Command::Grad(a) => ir::show::gradient(a),
+        Command::Run(a) => ir::eval::run(a),
+        Command::Check(a) => ir::check::check(a),
+        Command::Bench(a) => bench::bench(a),
+    }
+}

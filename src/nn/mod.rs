@@ -3,7 +3,7 @@
 //! A layer called `fc1` makes params `fc1.weight` (`[out, in]`) and `fc1.bias`, each starting uniform in ±1/√fan_in, as
 //! `torch.nn.Linear` and `torch.nn.Conv2d` do. Nothing here is a type of its own: a layer is nodes.
 
-use crate::nodes::ops::conv::Conv2d;
+use crate::nodes::Conv2d;
 use crate::nodes::{Builder, Init, Var};
 
 /// torch's default: uniform in ±1/√fan_in (Kaiming uniform with a = √5).

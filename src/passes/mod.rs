@@ -16,6 +16,7 @@ pub mod pipeline;
 pub mod prepare;
 pub mod rebuild;
 pub mod simplify;
+pub mod widen;
 
 pub use grad::{GradOptions, Missing, grad, vjp};
 pub use higher::{hvp, jacobian, nth_grad};

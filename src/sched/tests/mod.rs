@@ -6,9 +6,9 @@ mod random;
 mod team;
 mod wrong;
 
+use super::schedule;
 use crate::nodes::{Builder, DType, Init};
 use crate::session::Session;
-use super::schedule;
 use ops::{ADD, EXPAND, FRESH, PICK, REVERSE, SCALE, SUM, TAIL, TWICE, TWO, one};
 
 const F32: DType = DType::F32;

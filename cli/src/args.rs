@@ -1,0 +1,183 @@
+//! The command line, as clap reads it.
+//!
+//! Invariant: no meaning is given to a flag here; commands do that. For `main`.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Trains small networks on CPUs, and shows the plans of their programs.
+#[derive(Parser, Debug)]
+#[command(name = "arenagrad", version, propagate_version = true, subcommand_required = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Train a small convnet on images.
+    Train(TrainArgs),
+    /// Print the memory plan of a graph.
+    Plan(PlanArgs),
+    /// Print a graph in its normal form.
+    Print(PrintArgs),
+    /// Run passes over a graph and print the result.
+    Opt(OptArgs),
+    /// Differentiate a graph and print the result.
+    Grad(GradArgs),
+    /// Evaluate a graph on .npy files.
+    Run(RunArgs),
+    /// Verify a graph, prove its plan, and compare its gradients with finite differences in f64.
+    Check(CheckArgs),
+    /// Time training steps of two small networks.
+    Bench(BenchArgs),
+}
+
+/// Flags of `train`.
+#[derive(Args, Debug, Default)]
+pub struct TrainArgs {
+    /// `digits` (the 8x8 handwritten digits that are built in), or a TOML file.
+    pub target: String,
+    /// Number of steps.
+    #[arg(long)]
+    pub steps: Option<u64>,
+    /// Seed of weights, batches and dropout.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Threads that steps run on; the weights do not depend on it.
+    #[arg(long)]
+    pub threads: Option<usize>,
+    /// Learning rate (the peak, for schedules that have one).
+    #[arg(long)]
+    pub lr: Option<f64>,
+    /// Folder for weights, metrics, report and checkpoint.
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// Continue from this checkpoint (a file, or a folder that `--out` named).
+    #[arg(long)]
+    pub resume: Option<PathBuf>,
+    /// Folder with IDX files under MNIST's names, plain or gzipped, to use instead.
+    #[arg(long)]
+    pub data: Option<PathBuf>,
+    /// Write a checkpoint each so many steps; 0: only at the end and on Ctrl-C.
+    #[arg(long)]
+    pub checkpoint_every: Option<u64>,
+    /// Print nothing while training.
+    #[arg(long)]
+    pub quiet: bool,
+    /// Print the summary as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `plan`.
+#[derive(Args, Debug)]
+pub struct PlanArgs {
+    /// The graph's text.
+    pub file: PathBuf,
+    /// Draw the plan into this file.
+    #[arg(long)]
+    pub svg: Option<PathBuf>,
+    /// Threads to plan for.
+    #[arg(long, default_value_t = 1)]
+    pub threads: usize,
+}
+
+/// Flags of `print`.
+#[derive(Args, Debug)]
+pub struct PrintArgs {
+    /// The graph's text.
+    pub file: PathBuf,
+}
+
+/// Flags of `opt`.
+#[derive(Args, Debug)]
+pub struct OptArgs {
+    /// The graph's text.
+    pub file: PathBuf,
+    /// Passes, in order; without it, those that every program goes through.
+    #[arg(long, value_delimiter = ',')]
+    pub passes: Vec<String>,
+    /// Report each pass and its rule hits on standard error.
+    #[arg(long)]
+    pub trace: bool,
+}
+
+/// Flags of `grad`.
+#[derive(Args, Debug)]
+pub struct GradArgs {
+    /// The graph's text.
+    pub file: PathBuf,
+    /// Leaves to differentiate by; without it, all params that are not frozen.
+    #[arg(long, value_delimiter = ',')]
+    pub wrt: Vec<String>,
+    /// The scalar output to differentiate; without it, the only output.
+    #[arg(long)]
+    pub output: Option<String>,
+    /// Give zeros to leaves that get no gradient, instead of an error.
+    #[arg(long)]
+    pub zero_missing: bool,
+    /// Report node counts, and what simplification would do, on standard error.
+    #[arg(long)]
+    pub trace: bool,
+}
+
+/// Flags of `run`.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// The graph's text.
+    pub file: PathBuf,
+    /// Values of inputs, params and states: NAME=FILE.npy.
+    #[arg(long = "in", value_name = "NAME=FILE", num_args = 1..)]
+    pub inputs: Vec<String>,
+    /// Values of params: a safetensors file.
+    #[arg(long)]
+    pub weights: Option<PathBuf>,
+    /// Folder for the outputs, one NAME.npy each.
+    #[arg(long)]
+    pub out: PathBuf,
+    /// Seed of params that get no value, and of random ops.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Threads.
+    #[arg(long, default_value_t = 1)]
+    pub threads: usize,
+}
+
+/// Flags of `check`.
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    /// The graph's text.
+    pub file: PathBuf,
+    /// Largest relative error of a gradient.
+    #[arg(long, default_value_t = 1e-6)]
+    pub tolerance: f64,
+    /// Seed of the values.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Elements of each leaf to check.
+    #[arg(long, default_value_t = 16)]
+    pub elements: usize,
+}
+
+/// Flags of `bench`.
+#[derive(Args, Debug)]
+pub struct BenchArgs {
+    /// Workloads: w1 (MLP 784-128-10, batch 32, SGD), w2 (MLP 4-32-32-2 tanh, batch 1, SGD).
+    #[arg(long, value_delimiter = ',', default_value = "w1,w2")]
+    pub workloads: Vec<String>,
+    /// Threads.
+    #[arg(long, default_value_t = 1)]
+    pub threads: usize,
+    /// Seconds that each workload is timed for.
+    #[arg(long, default_value_t = 2.0)]
+    pub seconds: f64,
+    /// Folder with w1.safetensors and w2.safetensors (`p.` params, `x`, `y`); without it, seeded random data.
+    #[arg(long)]
+    pub data: Option<PathBuf>,
+    /// Print one JSON object a workload.
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,85 @@
+//! The 8×8 handwritten digits that are built into the program, and their fixed split.
+//!
+//! Invariant: the split depends on nothing but the data: of each class, the first fifth (rounded) in the order that
+//! [`permutation`] gives for seed 0 and the class as epoch is tested on, the rest is trained on. See `data/README.md`.
+
+use super::{Images, Split};
+use crate::fail::{Run, bad};
+use arenagrad::train::permutation;
+use std::io::Read;
+
+const FILE: &str = "digits.csv.gz";
+const BYTES: &[u8] = include_bytes!("../../../data/digits.csv.gz");
+const SIDE: usize = 8;
+/// The largest pixel.
+const WHITE: u8 = 16;
+const CLASSES: u8 = 10;
+
+/// Both halves.
+pub fn load() -> Run<Split> {
+    split(&parse(BYTES)?)
+}
+
+fn parse(gz: &[u8]) -> Run<Images> {
+    let mut text = Vec::new();
+    let limit = 1 << 22;
+    flate2::read::GzDecoder::new(gz).take(limit).read_to_end(&mut text).map_err(|e| bad(format!("{FILE}: {e}")))?;
+    let mut images = Images { size: [SIDE, SIDE], ..Images::default() };
+    let mut rows = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_slice());
+    for (line, row) in (1..).zip(rows.deserialize::<Vec<u8>>()) {
+        let row = row.map_err(|e| bad(format!("{FILE}:{line}: {e}")))?;
+        match row.split_last() {
+            Some((&label, pixels))
+                if pixels.len() == SIDE * SIDE && label < CLASSES && pixels.iter().all(|&p| p <= WHITE) =>
+            {
+                images.labels.push(i32::from(label));
+                images.pixels.extend(pixels.iter().map(|&p| f32::from(p) / f32::from(WHITE)));
+            }
+            _ => return Err(bad(format!("{FILE}:{line}: not 64 pixels from 0 to 16 and a digit"))),
+        }
+    }
+    Ok(images)
+}
+
+fn split(all: &Images) -> Run<Split> {
+    let mut tested = vec![false; all.len()];
+    for class in 0..i32::from(CLASSES) {
+        let members: Vec<usize> = (0..all.len()).filter(|&i| all.labels[i] == class).collect();
+        let mut order = vec![0; members.len()];
+        permutation(0, class as u64, &mut order);
+        order.iter().take((members.len() + 2) / 5).for_each(|&i| tested[members[i as usize]] = true);
+    }
+    let part = |test: bool| {
+        let mut half = Images { size: all.size, ..Images::default() };
+        for i in (0..all.len()).filter(|&i| tested[i] == test) {
+            half.labels.push(all.labels[i]);
+            half.pixels.extend(&all.pixels[i * all.area()..][..all.area()]);
+        }
+        half
+    };
+    Split::new(part(false), part(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_split_is_the_documented_one() {
+        let s = load().unwrap();
+        assert_eq!((s.train.len(), s.test.len(), s.classes), (1438, 359, 10));
+        let of = |images: &Images, class| images.labels.iter().filter(|&&l| l == class).count();
+        for class in 0..10 {
+            let (train, test) = (of(&s.train, class), of(&s.test, class));
+            assert_eq!(test, (train + test + 2) / 5);
+        }
+        assert!(s.train.pixels.iter().all(|p| (0.0..=1.0).contains(p)));
+        assert_eq!(s.train.pixels.len(), 1438 * 64);
+    }
+
+    #[test]
+    fn damage_is_found() {
+        assert!(parse(&BYTES[..1000]).is_err());
+        assert!(parse(b"no gzip").is_err());
+    }
+}

@@ -1,0 +1,118 @@
+//! `check`: verifies a graph, proves its plan, and compares its gradients with finite differences in f64.
+//!
+//! Invariant: what is claimed is printed, and a claim that does not hold ends with exit code 1.
+
+use super::finite::{Point, summed};
+use super::{load, of};
+use crate::args::CheckArgs;
+use crate::fail::{Run, bad, unmet};
+use arenagrad::nodes::GraphBuf;
+use arenagrad::passes::grad::{GradOptions, Missing, grad};
+use arenagrad::passes::prepare::keep_outputs;
+use arenagrad::passes::widen::widen;
+use arenagrad::session::{Program, Session};
+use arenagrad::train::permutation;
+
+/// Checks.
+pub fn check(a: &CheckArgs) -> Run {
+    if !(a.tolerance > 0.0 && a.tolerance.is_finite()) {
+        return Err(bad(format!("--tolerance is {}", a.tolerance)));
+    }
+    let graph = load(&a.file)?;
+    println!("verified: {} nodes, {} values", graph.view().nodes(), graph.view().values());
+    let program = Session::new().compile(&graph).map_err(of(&a.file))?;
+    let plan = program.plan();
+    let (buffers, bytes) = (plan.buffers.len(), plan.arena_bytes);
+    println!("plan proven: {} instructions, {buffers} buffers in {bytes} bytes", plan.instructions);
+    let wide = widen(graph.view()).map_err(of(&a.file))?;
+    match summed(wide.view()).map_err(of(&a.file))? {
+        Some((sum, name)) => gradients(a, &sum, &name),
+        None => {
+            println!("gradients: none, no output is a float");
+            Ok(())
+        }
+    }
+}
+
+/// The gradient program and the plain one, at a point where the sum is finite.
+struct Pair {
+    grads: Program,
+    plain: Program,
+    point: Point,
+    sum: f64,
+}
+
+fn pair(a: &CheckArgs, graph: &GraphBuf, name: &str, grads: &GraphBuf) -> Run<Pair> {
+    let plain = keep_outputs(graph.view(), |n| n == name).map_err(of(&a.file))?;
+    let mut plain = Session::new().compile(&plain).map_err(of(&a.file))?;
+    let grads = Session::new().compile(grads).map_err(of(&a.file))?;
+    plain.init(a.seed).map_err(of(&a.file))?;
+    for positive in [false, true] {
+        let point = Point::new(&plain, graph.view(), a.seed, positive);
+        let sum = point.eval(&mut plain, name)?;
+        if sum.is_finite() {
+            return Ok(Pair { grads, plain, point, sum });
+        }
+    }
+    Err(unmet(format!("{}: the outputs are not finite at the points tried", a.file.display())))
+}
+
+fn gradients(a: &CheckArgs, graph: &GraphBuf, name: &str) -> Run {
+    let g = graph.view();
+    let leaves: Vec<String> = g
+        .leaves()
+        .filter(|l| g.ty(l.0).dtype == arenagrad::nodes::DType::F64 && g.numel(l.0) > 0)
+        .map(|l| l.2.to_string())
+        .collect();
+    if leaves.is_empty() {
+        println!("gradients: none, no leaf is a float");
+        return Ok(());
+    }
+    let options = GradOptions { wrt: leaves.clone(), missing: Missing::Zero, ..GradOptions::default() };
+    let grads = match grad(g, name, &options) {
+        Ok(grads) => grads,
+        Err(e) if e.kind == arenagrad::error::Kind::Derivative => {
+            println!("gradients: none, {e}");
+            return Ok(());
+        }
+        Err(e) => return Err(of(&a.file)(e)),
+    };
+    let mut p = pair(a, graph, name, &grads)?;
+    p.point.eval(&mut p.grads, name)?;
+    let outputs = grads.view();
+    let grad_names: Vec<String> =
+        outputs.output_names[g.outputs().len()..].iter().map(|&s| outputs.str(s).into()).collect();
+    let mut wrong = 0;
+    let places: Vec<(usize, String)> = p.point.floats().map(|(i, b)| (i, b.name.clone())).collect();
+    for (leaf, output) in leaves.iter().zip(&grad_names) {
+        let Some(&(at, _)) = places.iter().find(|(_, n)| n == leaf) else { continue };
+        let claims = p.grads.output::<f64>(output)?.to_vec();
+        let (n, worst) = compare(a, &mut p, name, at, &claims)?;
+        let fine = worst <= a.tolerance;
+        wrong += usize::from(!fine);
+        let verdict = if fine { "ok" } else { "WRONG" };
+        println!("gradient of {leaf}: {n} of {} elements, relative error {worst:.1e}: {verdict}", claims.len());
+    }
+    match wrong {
+        0 => Ok(()),
+        n => Err(unmet(format!("{}: {n} gradients differ from finite differences", a.file.display()))),
+    }
+}
+
+/// Elements compared, and the largest error relative to the gradient there, or to a hundredth of the leaf's largest.
+fn compare(a: &CheckArgs, p: &mut Pair, name: &str, leaf: usize, claims: &[f64]) -> Run<(usize, f64)> {
+    let mut order = vec![0; claims.len()];
+    permutation(a.seed, leaf as u64, &mut order);
+    let largest = claims.iter().fold(0.0f64, |m, c| m.max(c.abs()));
+    // Below it, differences of the sum itself are rounding.
+    let floor = (largest / 100.0).max(p.sum.abs() * 1e-6).max(1e-9);
+    let mut worst = 0.0f64;
+    let picked = &order[..a.elements.min(order.len())];
+    for &i in picked {
+        let claim = claims[i as usize];
+        let d = p.point.derivative(&mut p.plain, name, (leaf, i as usize), claim)?;
+        let error = (d - claim).abs() / claim.abs().max(d.abs()).max(floor);
+        worst = if error.is_nan() { f64::INFINITY } else { worst.max(error) };
+    }
+    Ok((picked.len(), worst))
+}

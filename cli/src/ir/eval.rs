@@ -1,0 +1,120 @@
+//! `run`: evaluates a graph on `.npy` files.
+//!
+//! Invariant: every input has a value from a file, of exactly its type and shape, before anything is evaluated; outputs
+//! are written after all of them are known.
+
+use super::{load, of};
+use crate::args::RunArgs;
+use crate::fail::{Run, bad};
+use crate::{npy, sys};
+use arenagrad::nodes::DType;
+use arenagrad::session::{Program, Role, Session};
+use arenagrad::train::checkpoint::{HEADER_LIMIT, Loaded, write_atomically};
+use std::path::Path;
+
+/// Evaluates one step of the graph.
+pub fn run(a: &RunArgs) -> Run {
+    let graph = load(&a.file)?;
+    let mut p = Session::new().threads(a.threads).compile(&graph).map_err(of(&a.file))?;
+    p.init(a.seed).map_err(of(&a.file))?;
+    if let Some(path) = &a.weights {
+        weights(&mut p, path)?;
+    }
+    let mut given = Vec::new();
+    for pair in &a.inputs {
+        let Some((name, file)) = pair.split_once('=') else {
+            return Err(bad(format!("--in {pair:?} is not NAME=FILE.npy")));
+        };
+        if given.contains(&name) {
+            return Err(bad(format!("--in gives {name:?} twice")));
+        }
+        fill(&mut p, name, Path::new(file))?;
+        given.push(name);
+    }
+    let inputs = p.bindings().iter().filter(|b| b.role == Role::Input);
+    let missing: Vec<&str> = inputs.map(|b| b.name.as_str()).filter(|n| !given.contains(n)).collect();
+    if !missing.is_empty() {
+        return Err(bad(format!("no value for {}; give --in {}=FILE.npy", missing.join(", "), missing[0])));
+    }
+    p.step().map_err(of(&a.file))?;
+    sys::make_dir(&a.out)?;
+    for b in p.bindings().iter().filter(|b| b.role == Role::Output) {
+        let file = npy::encode(b.dtype, &b.dims, p.bytes_of(b));
+        let file = file.ok_or_else(|| bad(format!("output {:?} is {}, which npy does not have", b.name, b.dtype)))?;
+        let path = a.out.join(format!("{}.npy", file_name(&b.name)));
+        write_atomically(&path, &file)?;
+        println!("{} {}{} {}", b.name, b.dtype, b.dims, path.display());
+    }
+    Ok(())
+}
+
+/// A name as a part of a path: nothing that leaves the folder.
+fn file_name(name: &str) -> String {
+    let safe = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
+    let plain: String = name.chars().map(safe).collect();
+    if plain.starts_with('.') { format!("_{plain}") } else { plain }
+}
+
+fn weights(p: &mut Program, path: &Path) -> Run {
+    let params: Vec<_> = p.bindings().iter().filter(|b| b.role == Role::Param).cloned().collect();
+    let limit: u64 = params.iter().map(|b| b.bytes as u64).sum();
+    // A training checkpoint holds two moments beside each param.
+    let file = Loaded::open(path, 4 * limit + HEADER_LIMIT)?;
+    for b in &params {
+        let e = file.expect(&b.name, b.dtype, &b.dims).map_err(|e| e.context(path.display()))?;
+        p.persistent_mut(&b.name)?.1.copy_from_slice(e.bytes);
+    }
+    Ok(())
+}
+
+fn fill(p: &mut Program, name: &str, path: &Path) -> Run {
+    let leaf = p.bindings().iter().find(|b| b.role != Role::Output && b.name == name).cloned();
+    let Some(b) = leaf else {
+        let known = p.bindings().iter().filter(|b| b.role != Role::Output).map(|b| b.name.as_str());
+        return Err(bad(format!("no leaf is called {name:?}; there are {}", known.collect::<Vec<_>>().join(", "))));
+    };
+    let array = npy::read(path, b.bytes as u64)?;
+    if array.dtype != b.dtype || *array.dims != *b.dims {
+        let text = format!(
+            "{}: {}{:?}, but {name:?} is {}{:?}",
+            path.display(),
+            array.dtype,
+            array.dims,
+            b.dtype,
+            &b.dims[..]
+        );
+        return Err(bad(text));
+    }
+    write_leaf(p, &b, &array.bytes)
+}
+
+/// Writes the bytes of a leaf.
+pub fn write_leaf(p: &mut Program, b: &arenagrad::session::Binding, bytes: &[u8]) -> Run {
+    if b.role != Role::Input {
+        p.persistent_mut(&b.name)?.1.copy_from_slice(bytes);
+        return Ok(());
+    }
+    macro_rules! input {
+        ($($d:ident: $t:ty),*) => {
+            match b.dtype {
+                $(DType::$d => bytemuck::cast_slice_mut::<$t, u8>(p.input_mut::<$t>(&b.name)?).copy_from_slice(bytes),)*
+            }
+        };
+    }
+    input!(F32: f32, F64: f64, F16: half::f16, BF16: half::bf16, I8: i8, U8: u8, I32: i32, I64: i64, U32: u32,
+           Bool: u8, C64: [f32; 2]);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_name;
+
+    #[test]
+    fn names_stay_in_their_folder() {
+        assert_eq!(
+            ["../x", ".hidden", "a/b", "grad.fc1.weight"].map(file_name),
+            ["_.._x", "_.hidden", "a_b", "grad.fc1.weight"]
+        );
+    }
+}

@@ -1,0 +1,82 @@
+//! `print`, `opt` and `grad`: graphs in, graphs out, as text.
+//!
+//! Invariant: standard output holds a graph and nothing else; traces go to standard error.
+
+use super::{load, of};
+use crate::args::{GradArgs, OptArgs, PrintArgs};
+use crate::fail::{Run, bad};
+use arenagrad::nodes::text::print;
+use arenagrad::passes::grad::{GradOptions, Missing, grad};
+use arenagrad::passes::pipeline::{self, Trace};
+use std::path::Path;
+
+/// Prints a graph in its normal form.
+pub fn print_graph(a: &PrintArgs) -> Run {
+    emit(&print(load(&a.file)?.view()))
+}
+
+/// Runs passes.
+pub fn opt(a: &OptArgs) -> Run {
+    let graph = load(&a.file)?;
+    let names = match a.passes.is_empty() {
+        true => pipeline::default_passes(),
+        false => a.passes.iter().map(String::as_str).collect(),
+    };
+    let (done, traces) = pipeline::run(graph.view(), &names, true).map_err(of(&a.file))?;
+    if a.trace {
+        trace(&traces);
+    }
+    emit(&print(done.view()))
+}
+
+/// Differentiates.
+pub fn gradient(a: &GradArgs) -> Run {
+    let graph = load(&a.file)?;
+    let g = graph.view();
+    let output = match &a.output {
+        Some(name) => name.clone(),
+        None => only_output(&a.file, g.output_names.iter().map(|&s| g.str(s).to_string()).collect())?,
+    };
+    let missing = if a.zero_missing { Missing::Zero } else { Missing::Error };
+    let options = GradOptions { wrt: a.wrt.clone(), missing, ..GradOptions::default() };
+    let done = grad(g, &output, &options).map_err(of(&a.file))?;
+    if a.trace {
+        eprintln!("grad: {} -> {} nodes", g.nodes(), done.view().nodes());
+        let (_, traces) = pipeline::run(done.view(), &["simplify"], true).map_err(of(&a.file))?;
+        trace(&traces);
+    }
+    emit(&print(done.view()))
+}
+
+fn only_output(path: &Path, names: Vec<String>) -> Run<String> {
+    match names.as_slice() {
+        [one] => Ok(one.clone()),
+        all => Err(bad(format!(
+            "{}: there are {} outputs ({}); choose one with --output",
+            path.display(),
+            all.len(),
+            all.join(", ")
+        ))),
+    }
+}
+
+fn trace(traces: &[Trace]) {
+    for t in traces {
+        let mut hits: Vec<_> = t.hits.iter().map(|(rule, n)| format!("{rule} {n}")).collect();
+        hits.sort();
+        let hits = if hits.is_empty() { String::new() } else { format!("; {}", hits.join(", ")) };
+        let us = t.time.as_nanos() as f64 / 1e3;
+        eprintln!("{}: {} -> {} nodes, {us:.0} us{hits}", t.pass, t.nodes.0, t.nodes.1);
+    }
+}
+
+/// Writes to standard output; a reader that went away is no error.
+pub fn emit(text: &str) -> Run {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    match write!(out, "{text}{end}").and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(bad(format!("standard output: {e}"))),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,299 @@
+//! `.npy` files: versions 1 to 3, plain dtypes, either memory order.
+//!
+//! Invariant: a file is hostile until proven good. The header is a dictionary of three keys, so it is read by a scanner
+//! without recursion and with a size limit, where general parsers of Python literals have neither; nothing is allocated
+//! by a number that stands in the file. Errors name the byte. For `run`.
+
+use crate::fail::{Run, bad};
+use crate::sys;
+use arenagrad::nodes::DType;
+use std::path::Path;
+
+/// Bytes that a header may take.
+const HEADER_LIMIT: usize = 64 << 10;
+const MAGIC: &[u8] = b"\x93NUMPY";
+const RANK_LIMIT: usize = 8;
+
+/// A tensor from a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    /// Element type.
+    pub dtype: DType,
+    /// Dimensions.
+    pub dims: Vec<usize>,
+    /// Elements, little-endian and row-major.
+    pub bytes: Vec<u8>,
+}
+
+const NAMES: [(&str, DType); 10] = [
+    ("<f4", DType::F32),
+    ("<f8", DType::F64),
+    ("<f2", DType::F16),
+    ("|i1", DType::I8),
+    ("|u1", DType::U8),
+    ("<i4", DType::I32),
+    ("<i8", DType::I64),
+    ("<u4", DType::U32),
+    ("|b1", DType::Bool),
+    ("<c8", DType::C64),
+];
+
+/// Reads a file of at most `limit` bytes of elements.
+pub fn read(path: &Path, limit: u64) -> Run<Array> {
+    let bytes = sys::read_file(path, limit.saturating_add(HEADER_LIMIT as u64))?;
+    parse(&bytes).map_err(|(at, what)| bad(format!("{}: byte {at}: {what}", path.display())))
+}
+
+type Parsed<T> = Result<T, (usize, String)>;
+
+fn parse(bytes: &[u8]) -> Parsed<Array> {
+    if !bytes.starts_with(MAGIC) {
+        return Err((0, "not an npy file (wrong magic)".into()));
+    }
+    let wide = match bytes.get(6..8) {
+        Some(&[1, 0]) => false,
+        Some(&[2 | 3, 0]) => true,
+        Some(v) => return Err((6, format!("npy version {}.{} is unknown", v[0], v[1]))),
+        None => return Err((bytes.len(), "the file ends inside the header".into())),
+    };
+    let start = if wide { 12 } else { 10 };
+    let len = match (bytes.get(8..start), wide) {
+        (Some(&[a, b]), false) => usize::from(u16::from_le_bytes([a, b])),
+        (Some(&[a, b, c, d]), true) => u32::from_le_bytes([a, b, c, d]) as usize,
+        _ => return Err((bytes.len(), "the file ends inside the header".into())),
+    };
+    if len > HEADER_LIMIT {
+        return Err((8, format!("a header of {len} bytes; at most {HEADER_LIMIT} are allowed")));
+    }
+    let header = bytes.get(start..start + len).ok_or((bytes.len(), "the file ends inside the header".to_string()))?;
+    let header = std::str::from_utf8(header).map_err(|e| (start + e.valid_up_to(), "not text".to_string()))?;
+    let Header { dtype, fortran, dims } = Scan { text: header, at: 0, base: start }.header()?;
+    let data = &bytes[start + len..];
+    let want = dims.iter().try_fold(dtype.size(), |n, &d| n.checked_mul(d));
+    if want != Some(data.len()) {
+        let have = data.len();
+        let want = want.map_or("more than memory holds".to_string(), |w| format!("{w} bytes"));
+        return Err((start + len, format!("{have} bytes of elements where {dtype}{dims:?} takes {want}")));
+    }
+    if dtype == DType::Bool
+        && let Some(i) = data.iter().position(|&b| b > 1)
+    {
+        return Err((start + len + i, format!("{} is no truth value", data[i])));
+    }
+    let bytes = if fortran { row_major(data, &dims, dtype.size()) } else { data.to_vec() };
+    Ok(Array { dtype, dims, bytes })
+}
+
+/// Elements in column-major order, brought into row-major order.
+fn row_major(data: &[u8], dims: &[usize], size: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(data.len());
+    let mut index = vec![0; dims.len()];
+    for _ in 0..data.len() / size {
+        let at = dims.iter().zip(&index).rev().fold(0, |at, (d, i)| at * d + i);
+        out.extend_from_slice(&data[at * size..][..size]);
+        for (i, d) in index.iter_mut().zip(dims).rev() {
+            *i += 1;
+            if *i < *d {
+                break;
+            }
+            *i = 0;
+        }
+    }
+    out
+}
+
+struct Header {
+    dtype: DType,
+    fortran: bool,
+    dims: Vec<usize>,
+}
+
+struct Scan<'a> {
+    text: &'a str,
+    at: usize,
+    base: usize,
+}
+
+impl<'a> Scan<'a> {
+    fn fail<T>(&self, what: impl Into<String>) -> Parsed<T> {
+        Err((self.base + self.at, what.into()))
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn blank(&mut self) {
+        self.at += self.rest().len() - self.rest().trim_start_matches([' ', '\n', '\t', '\r']).len();
+    }
+
+    fn eat(&mut self, c: char) -> bool {
+        self.blank();
+        let there = self.rest().starts_with(c);
+        self.at += if there { c.len_utf8() } else { 0 };
+        there
+    }
+
+    fn want(&mut self, c: char) -> Parsed<()> {
+        if self.eat(c) { Ok(()) } else { self.fail(format!("{c:?} is missing in the header")) }
+    }
+
+    fn string(&mut self) -> Parsed<&'a str> {
+        self.blank();
+        let quote = match self.rest().chars().next() {
+            Some(q @ ('\'' | '"')) => q,
+            _ => return self.fail("a plain dtype and string keys are supported; records and objects are not"),
+        };
+        let inner = &self.rest()[1..];
+        match inner.find(quote) {
+            Some(end) => {
+                self.at += end + 2;
+                Ok(&inner[..end])
+            }
+            None => self.fail("a string does not end"),
+        }
+    }
+
+    fn number(&mut self) -> Parsed<usize> {
+        self.blank();
+        let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
+        let parsed = self.rest()[..digits].parse();
+        match parsed {
+            Ok(n) => {
+                self.at += digits;
+                Ok(n)
+            }
+            Err(_) => self.fail("a dimension is no size"),
+        }
+    }
+
+    fn dims(&mut self) -> Parsed<Vec<usize>> {
+        self.want('(')?;
+        let mut dims = Vec::new();
+        while !self.eat(')') {
+            if dims.len() == RANK_LIMIT {
+                return self.fail(format!("rank above {RANK_LIMIT}"));
+            }
+            dims.push(self.number()?);
+            if !self.eat(',') {
+                self.want(')')?;
+                break;
+            }
+        }
+        Ok(dims)
+    }
+
+    fn header(&mut self) -> Parsed<Header> {
+        let (mut dtype, mut fortran, mut dims) = (None, None, None);
+        self.want('{')?;
+        while !self.eat('}') {
+            let key = self.string()?;
+            self.want(':')?;
+            self.blank();
+            match key {
+                "descr" if dtype.is_none() => {
+                    let name = self.string()?;
+                    let known = NAMES.iter().find(|(n, _)| n[1..] == *name.trim_start_matches(['<', '|', '=']));
+                    match known {
+                        Some(&(_, d)) => dtype = Some(d),
+                        None => return self.fail(format!("dtype {name:?} is not supported")),
+                    }
+                }
+                "fortran_order" if fortran.is_none() => {
+                    let word = ["True", "False"].into_iter().find(|w| self.rest().starts_with(w));
+                    let Some(word) = word else { return self.fail("fortran_order is neither True nor False") };
+                    self.at += word.len();
+                    fortran = Some(word == "True");
+                }
+                "shape" if dims.is_none() => dims = Some(self.dims()?),
+                _ => return self.fail(format!("key {key:?} is unknown or stands twice")),
+            }
+            if !self.eat(',') {
+                self.want('}')?;
+                break;
+            }
+        }
+        self.blank();
+        match (dtype, fortran, dims) {
+            (Some(dtype), Some(fortran), Some(dims)) if self.rest().is_empty() => Ok(Header { dtype, fortran, dims }),
+            (Some(_), Some(_), Some(_)) => self.fail("something follows the header"),
+            _ => self.fail("one of descr, fortran_order, shape is missing in the header"),
+        }
+    }
+}
+
+/// A file's bytes, version 1.0; `None` where npy has no such dtype.
+pub fn encode(dtype: DType, dims: &[usize], bytes: &[u8]) -> Option<Vec<u8>> {
+    let name = NAMES.iter().find(|(_, d)| *d == dtype)?.0;
+    let shape: String = dims.iter().map(|d| format!("{d}, ")).collect();
+    let mut header = format!("{{'descr': '{name}', 'fortran_order': False, 'shape': ({}), }}", shape.trim_end());
+    // NumPy aligns the elements at 64 bytes and ends the header with a newline.
+    let pad = (64 - (10 + header.len() + 1) % 64) % 64;
+    header.extend(std::iter::repeat_n(' ', pad));
+    header.push('\n');
+    let mut out = MAGIC.to_vec();
+    out.extend([1, 0]);
+    out.extend((header.len() as u16).to_le_bytes());
+    out.extend(header.as_bytes());
+    out.extend(bytes);
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(header: &str, data: &[u8]) -> Vec<u8> {
+        let mut out = b"\x93NUMPY\x01\x00".to_vec();
+        out.extend((header.len() as u16).to_le_bytes());
+        out.extend(header.as_bytes());
+        out.extend(data);
+        out
+    }
+
+    #[test]
+    fn files_come_back_as_they_were_written() {
+        for (dims, n) in [(vec![], 1), (vec![3], 3), (vec![2, 0], 0), (vec![2, 3], 6)] {
+            for (_, dtype) in NAMES {
+                let bytes: Vec<u8> = (0..n * dtype.size()).map(|i| (i % 2) as u8).collect();
+                let whole = encode(dtype, &dims, &bytes).unwrap();
+                let data_at = whole.len() - bytes.len();
+                assert_eq!(data_at % 64, 0);
+                assert_eq!(parse(&whole).unwrap(), Array { dtype, dims: dims.clone(), bytes });
+            }
+        }
+        assert!(encode(DType::BF16, &[], &[0, 0]).is_none());
+    }
+
+    #[test]
+    fn column_major_files_are_turned() {
+        let header = "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3)}";
+        assert_eq!(parse(&file(header, &[0, 3, 1, 4, 2, 5])).unwrap().bytes, [0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn lies_are_refused_where_they_stand() {
+        let good = file("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", &[0; 8]);
+        assert!(parse(&good).is_ok());
+        for n in 0..good.len() {
+            assert!(parse(&good[..n]).is_err(), "{n}");
+        }
+        for (header, part) in [
+            ("{'descr': '>f4', 'fortran_order': False, 'shape': (2,)}", "'>f4'".replace('\'', "\"")),
+            ("{'descr': '|O', 'fortran_order': False, 'shape': (2,)}", "not supported".into()),
+            ("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}", "records".into()),
+            ("{'descr': '<f4', 'fortran_order': 1, 'shape': (2,)}", "neither".into()),
+            ("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}", "size".into()),
+            ("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387905, 4)}", "memory".into()),
+            ("{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,2)}", "rank".into()),
+            ("{'descr': '<f4', 'descr': '<f4', 'shape': (2,)}", "twice".into()),
+            ("{'descr': '<f4', 'fortran_order': False}", "missing".into()),
+            ("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} x", "follows".into()),
+            ("{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}", "takes 12 bytes".into()),
+        ] {
+            let (at, e) = parse(&file(header, &[0; 8])).unwrap_err();
+            assert!(e.contains(&part) && at <= good.len() + 40, "{at}: {e}");
+        }
+        assert_eq!(parse(b"PK\x03\x04....").unwrap_err().0, 0);
+    }
+}

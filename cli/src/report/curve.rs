@@ -1,0 +1,129 @@
+//! The loss curve.
+//!
+//! Invariant: what is no number is left out of the line, not drawn as zero.
+
+use super::ticks;
+use std::fmt::Write;
+
+const WIDTH: f64 = 1000.0;
+const HEIGHT: f64 = 300.0;
+const LEFT: f64 = 60.0;
+const TOP: f64 = 12.0;
+const BOTTOM: f64 = 40.0;
+const RIGHT: f64 = 60.0;
+/// Points of a line: more than there are pixels make no better picture.
+const POINTS: usize = 1000;
+
+/// Loss by step (from 1), and test accuracy at some steps, as an SVG element.
+pub fn svg(losses: &[f64], accuracies: &[(u64, f64)]) -> String {
+    let finite = losses.iter().copied().filter(|l| l.is_finite());
+    let top = finite.fold(0.0, f64::max).max(1e-12);
+    let n = losses.len().max(1) as f64;
+    let x = |step: f64| LEFT + step / n * (WIDTH - LEFT - RIGHT);
+    let y = |part: f64| HEIGHT - BOTTOM - part * (HEIGHT - TOP - BOTTOM);
+    let mut s = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
+         font-family=\"system-ui,sans-serif\" font-size=\"11\"><title>Loss curve</title>\
+         <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>"
+    );
+    for t in ticks(top, 5) {
+        let _ = write!(
+            s,
+            "<line x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\" stroke=\"#e3e6ea\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#3b6ea5\">{}</text>",
+            WIDTH - RIGHT,
+            LEFT - 6.0,
+            y(t / top) + 4.0,
+            (t * 1e6).round() / 1e6,
+            at = y(t / top)
+        );
+    }
+    for t in ticks(n, 10) {
+        let _ = write!(
+            s,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#444\">{t}</text>",
+            x(t),
+            HEIGHT - BOTTOM + 16.0
+        );
+    }
+    line(&mut s, losses.iter().zip(1..).map(|(&l, i)| (f64::from(i), l)), losses.len(), "#a9c3e0", 1.0, &x, &|l| {
+        y(l / top)
+    });
+    let smooth = smoothed(losses);
+    line(&mut s, smooth.iter().zip(1..).map(|(&l, i)| (f64::from(i), l)), losses.len(), "#3b6ea5", 2.0, &x, &|l| {
+        y(l / top)
+    });
+    for &(step, a) in accuracies.iter().filter(|a| a.1.is_finite()) {
+        let _ = write!(
+            s,
+            "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.5\" fill=\"#c2463d\">\
+             <title>test accuracy {:.2} % after step {step}</title></circle>",
+            x(step as f64),
+            y(a),
+            100.0 * a
+        );
+    }
+    for part in [0.0, 0.25, 0.5, 0.75, 1.0] {
+        let _ = write!(
+            s,
+            "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"#c2463d\">{} %</text>",
+            WIDTH - RIGHT + 8.0,
+            y(part) + 4.0,
+            100.0 * part
+        );
+    }
+    let _ = write!(
+        s,
+        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#222\">step \
+         (blue: training loss and its running mean; red: test accuracy)</text></svg>",
+        WIDTH / 2.0,
+        HEIGHT - 6.0
+    );
+    s
+}
+
+/// Exponential mean, over about a hundredth of the run.
+fn smoothed(losses: &[f64]) -> Vec<f64> {
+    let keep = 1.0 - 1.0 / (losses.len() as f64 / 100.0).max(1.0);
+    let mut mean = f64::NAN;
+    let step = |&l: &f64| {
+        mean = match (mean.is_finite(), l.is_finite()) {
+            (_, false) => mean,
+            (false, true) => l,
+            (true, true) => keep * mean + (1.0 - keep) * l,
+        };
+        mean
+    };
+    losses.iter().map(step).collect()
+}
+
+fn line(
+    s: &mut String,
+    points: impl Iterator<Item = (f64, f64)>,
+    n: usize,
+    colour: &str,
+    width: f64,
+    x: &dyn Fn(f64) -> f64,
+    y: &dyn Fn(f64) -> f64,
+) {
+    let every = n.div_ceil(POINTS).max(1);
+    let _ = write!(s, "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\" points=\"");
+    for (_, (a, b)) in points.enumerate().filter(|(i, p)| i % every == 0 && p.1.is_finite()) {
+        let _ = write!(s, "{:.1},{:.1} ", x(a), y(b));
+    }
+    s.push_str("\"/>");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_has_a_point_a_step_and_leaves_out_nan() {
+        let s = svg(&[2.0, f64::NAN, 1.0], &[(3, 0.5)]);
+        let points = s.split("points=\"").nth(1).and_then(|p| p.split('"').next()).unwrap();
+        assert_eq!(points.split_whitespace().count(), 2);
+        assert!(!s.contains("NaN") && s.contains("50.00 %"));
+        assert!(!svg(&[], &[]).contains("NaN"));
+    }
+}

@@ -1,0 +1,154 @@
+//! The memory map: time across, offset up, one rectangle a buffer.
+//!
+//! Invariant: a rectangle stands for the instructions from the first to the last that need the bytes, and for the bytes
+//! themselves; buffers that share bytes by design (views, in-place results) are one rectangle, and its title names all.
+
+use super::{escape, ticks};
+use crate::sys::human;
+use arenagrad::error::Place;
+use arenagrad::sched::code::BufKind;
+use arenagrad::session::{BufferReport, PlanReport};
+use std::fmt::Write;
+
+/// Kinds, in the order of the legend, with their colours.
+const COLOURS: [(BufKind, &str); 7] = [
+    (BufKind::Param, "#3b6ea5"),
+    (BufKind::State, "#7a5ea8"),
+    (BufKind::Input, "#3f9b6c"),
+    (BufKind::Constant, "#8a8f98"),
+    (BufKind::Output, "#c2463d"),
+    (BufKind::Activation, "#e0a33a"),
+    (BufKind::Scratch, "#b8c4d0"),
+];
+
+const WIDTH: f64 = 1000.0;
+const HEIGHT: f64 = 480.0;
+const LEFT: f64 = 80.0;
+const TOP: f64 = 34.0;
+const BOTTOM: f64 = 44.0;
+const RIGHT: f64 = 12.0;
+
+/// The picture, as an SVG element.
+pub fn svg(plan: &PlanReport) -> String {
+    let steps = plan.instructions.max(1) as f64;
+    let bytes = plan.arena_bytes.max(1) as f64;
+    let x = |t: f64| LEFT + t / steps * (WIDTH - LEFT - RIGHT);
+    let y = |b: f64| HEIGHT - BOTTOM - b / bytes * (HEIGHT - TOP - BOTTOM);
+    let mut s = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
+         font-family=\"system-ui,sans-serif\" font-size=\"11\"><title>Memory map</title>\
+         <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>"
+    );
+    axes(&mut s, plan, &x, &y);
+    // Large ones first, so that small ones that touch them stay on top and can be pointed at.
+    let mut roots: Vec<usize> = (0..plan.buffers.len()).filter(|&i| plan.buffers[i].root as usize == i).collect();
+    roots.sort_by_key(|&i| std::cmp::Reverse(plan.buffers[i].size));
+    for i in roots.into_iter().filter(|&i| plan.buffers[i].size > 0) {
+        rectangle(&mut s, plan, i, &x, &y);
+    }
+    s.push_str("</svg>");
+    s
+}
+
+fn rectangle(s: &mut String, plan: &PlanReport, i: usize, x: &dyn Fn(f64) -> f64, y: &dyn Fn(f64) -> f64) {
+    let b = &plan.buffers[i];
+    let colour = COLOURS.iter().find(|c| c.0 == b.kind).map_or("#000", |c| c.1);
+    let (left, right) = (x(f64::from(b.first)), x(f64::from(b.last.saturating_add(1)).min(plan.instructions as f64)));
+    let (top, bottom) = (y((b.offset + b.size) as f64), y(b.offset as f64));
+    // Nothing vanishes: at least a pixel each way.
+    let (w, h) = ((right - left).max(1.0), (bottom - top).max(1.0));
+    let _ = write!(
+        s,
+        "<rect x=\"{left:.2}\" y=\"{top:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" fill=\"{colour}\" \
+         stroke=\"#fff\" stroke-width=\"0.5\"><title>{}</title></rect>",
+        escape(&title(plan, i))
+    );
+    let fits = (w / 6.5) as usize;
+    if h >= 13.0 && fits >= b.name.chars().count() + 1 {
+        let _ = write!(
+            s,
+            "<text x=\"{:.2}\" y=\"{:.2}\" fill=\"#fff\" pointer-events=\"none\">{}</text>",
+            left + 4.0,
+            (top + bottom) / 2.0 + 4.0,
+            escape(&b.name)
+        );
+    }
+}
+
+/// What pointing at a rectangle says.
+fn title(plan: &PlanReport, i: usize) -> String {
+    let b = &plan.buffers[i];
+    let mut text = line(b);
+    let _ = write!(
+        text,
+        "\n{} at offset {}, instructions {} to {}",
+        human(b.size as u64),
+        b.offset,
+        b.first,
+        b.last.min(plan.instructions.saturating_sub(1) as u32)
+    );
+    let shared = plan.buffers.iter().enumerate().filter(|&(j, o)| j != i && o.root as usize == i);
+    for (_, o) in shared.take(8) {
+        let _ = write!(text, "\nthen {}", line(o));
+    }
+    text
+}
+
+/// A buffer's value, what it is, and the line that asked for it.
+pub fn line(b: &BufferReport) -> String {
+    match &b.place {
+        Place::Source(file, l) => format!("{} ({}), {file}:{l}", b.name, b.kind.name()),
+        Place::Text(l, c) => format!("{} ({}), line {l}:{c}", b.name, b.kind.name()),
+        _ => format!("{} ({})", b.name, b.kind.name()),
+    }
+}
+
+fn axes(s: &mut String, plan: &PlanReport, x: &dyn Fn(f64) -> f64, y: &dyn Fn(f64) -> f64) {
+    let (right, floor) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+    for b in byte_ticks(plan.arena_bytes as f64) {
+        let at = y(b);
+        let _ = write!(
+            s,
+            "<line x1=\"{LEFT}\" x2=\"{right}\" y1=\"{at:.2}\" y2=\"{at:.2}\" stroke=\"#e3e6ea\"/>\
+             <text x=\"{:.2}\" y=\"{:.2}\" text-anchor=\"end\" fill=\"#444\">{}</text>",
+            LEFT - 6.0,
+            at + 4.0,
+            human(b as u64)
+        );
+    }
+    for t in ticks(plan.instructions as f64, 10).into_iter().filter(|t| t.fract() == 0.0) {
+        let _ = write!(
+            s,
+            "<text x=\"{:.2}\" y=\"{:.2}\" text-anchor=\"middle\" fill=\"#444\">{t}</text>",
+            x(t),
+            floor + 16.0
+        );
+    }
+    let _ = write!(
+        s,
+        "<text x=\"{:.2}\" y=\"{:.2}\" text-anchor=\"middle\" fill=\"#222\">instruction of the step</text>\
+         <text x=\"14\" y=\"{:.2}\" text-anchor=\"middle\" fill=\"#222\" \
+         transform=\"rotate(-90 14 {:.2})\">offset in the arena</text>",
+        (LEFT + right) / 2.0,
+        HEIGHT - 8.0,
+        HEIGHT / 2.0,
+        HEIGHT / 2.0
+    );
+    let mut at = LEFT;
+    for (kind, colour) in COLOURS.iter().filter(|c| plan.buffers.iter().any(|b| b.kind == c.0 && b.size > 0)) {
+        let _ = write!(
+            s,
+            "<rect x=\"{at}\" y=\"10\" width=\"12\" height=\"12\" fill=\"{colour}\"/>\
+             <text x=\"{}\" y=\"20\" fill=\"#222\">{}</text>",
+            at + 17.0,
+            kind.name()
+        );
+        at += 34.0 + 6.5 * kind.name().len() as f64;
+    }
+}
+
+/// Round sizes, in powers of two.
+fn byte_ticks(max: f64) -> Vec<f64> {
+    let step = (max / 6.0).max(1.0).log2().ceil().exp2();
+    (0..=(max / step) as usize).map(|i| i as f64 * step).collect()
+}

@@ -1,0 +1,77 @@
+//! `run.html`: one page without scripts, fonts or links to anywhere.
+//!
+//! Invariant: it reads the same from a mail attachment in ten years.
+
+use super::{curve, escape, memory};
+use crate::sys::human;
+use arenagrad::session::PlanReport;
+use std::fmt::Write;
+
+/// What the page shows.
+pub struct Page<'a> {
+    /// Heading.
+    pub title: &'a str,
+    /// Names and values of the summary.
+    pub facts: &'a [(&'a str, String)],
+    /// Loss by step.
+    pub losses: &'a [f64],
+    /// Test accuracy after some steps.
+    pub accuracies: &'a [(u64, f64)],
+    /// The step program's plan.
+    pub plan: &'a PlanReport,
+}
+
+const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:1040px;margin:2rem auto;padding:0 1rem;\
+color:#1c2127;background:#fff}h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}svg{width:100%;height:auto;\
+border:1px solid #e3e6ea}table{border-collapse:collapse}td,th{padding:.15rem .9rem .15rem 0;text-align:left}\
+td.n{text-align:right;font-variant-numeric:tabular-nums}p{max-width:46rem}rect:hover{fill-opacity:.75}";
+
+/// The page's text.
+pub fn html(p: &Page<'_>) -> String {
+    let title = escape(p.title);
+    let mut s = format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\"><title>{title}</title><style>{STYLE}</style></head>\
+         <body><h1>{title}</h1><table>"
+    );
+    for (name, value) in p.facts {
+        let _ = write!(s, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(value));
+    }
+    let _ = write!(s, "</table><h2>Loss</h2>{}", curve::svg(p.losses, p.accuracies));
+    let plan = p.plan;
+    let _ = write!(
+        s,
+        "<h2>Memory</h2><p>Every byte of a training step lies in one arena of {}. Time runs to the right: one column is \
+         one instruction of the step. A rectangle is a buffer, as wide as it lives and as high as it is large; later \
+         buffers take over the bytes of earlier ones. No order of these instructions with these lifetimes fits in less \
+         than {}. Point at a rectangle to see which value it is and which line asked for it.</p>{}",
+        human(plan.arena_bytes as u64),
+        human(plan.lower_bound_bytes as u64),
+        memory::svg(plan)
+    );
+    s.push_str("<h2>Largest buffers</h2><table><tr><th>bytes</th><th>offset</th><th>from</th><th>to</th>");
+    s.push_str("<th>value</th></tr>");
+    for b in largest(plan, 10) {
+        let _ = write!(
+            s,
+            "<tr><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+             <td>{}</td></tr>",
+            b.size,
+            b.offset,
+            b.first,
+            b.last.min(plan.instructions.saturating_sub(1) as u32),
+            escape(&memory::line(b))
+        );
+    }
+    s.push_str("</table></body></html>\n");
+    s
+}
+
+/// The `n` largest buffers that take bytes of their own.
+pub fn largest(plan: &PlanReport, n: usize) -> Vec<&arenagrad::session::BufferReport> {
+    let own = plan.buffers.iter().enumerate().filter(|(i, b)| b.root as usize == *i && b.size > 0);
+    let mut all: Vec<_> = own.map(|(_, b)| b).collect();
+    all.sort_by_key(|b| (std::cmp::Reverse(b.size), b.offset, b.first));
+    all.truncate(n);
+    all
+}

@@ -1,0 +1,65 @@
+//! What the operating system knows about this process and its files.
+//!
+//! Invariant: what it does not know is `None`, never a guess. For all commands.
+
+use crate::fail::{Run, bad, io};
+use std::io::Read;
+use std::path::Path;
+
+/// Largest resident set so far, in bytes.
+pub fn peak_rss() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+/// Threads that the system lets this process run at once.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, |n| n.get())
+}
+
+/// The bytes of a file of at most `limit` bytes.
+pub fn read_file(path: &Path, limit: u64) -> Run<Vec<u8>> {
+    let file = std::fs::File::open(path).map_err(io(path))?;
+    let mut bytes = Vec::new();
+    // The limit holds for pipes too, which have no length to ask for.
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(io(path))?;
+    if bytes.len() as u64 > limit {
+        return Err(bad(format!("{}: more than {limit} bytes", path.display())));
+    }
+    Ok(bytes)
+}
+
+/// The text of a file of at most `limit` bytes.
+pub fn read_text(path: &Path, limit: u64) -> Run<String> {
+    String::from_utf8(read_file(path, limit)?).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        bad(format!("{}: not UTF-8 at byte {at}", path.display()))
+    })
+}
+
+/// Makes a folder with its parents.
+pub fn make_dir(path: &Path) -> Run {
+    std::fs::create_dir_all(path).map_err(io(path))
+}
+
+/// A size for people.
+pub fn human(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let (mut x, mut unit) = (bytes as f64, 0);
+    while x >= 1024.0 && unit + 1 < units.len() {
+        x /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{x:.1} {}", units[unit]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::human;
+
+    #[test]
+    fn sizes_read_well() {
+        assert_eq!([0, 1023, 1024, 1536, 5 << 30].map(human), ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "5.0 GiB"]);
+    }
+}

@@ -1,0 +1,91 @@
+//! The end of a run: weights, summary, report.
+//!
+//! Invariant: each file is replaced as a whole, the summary last, so a summary speaks of the files beside it.
+
+use super::Measured;
+use super::history::History;
+use super::rig::Rig;
+use super::show::percent;
+use crate::config::Config;
+use crate::fail::{Run, bad};
+use crate::ir::show::emit;
+use crate::report::page::{Page, html};
+use crate::sys;
+use arenagrad::train::checkpoint::{encode, write_atomically};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+/// `summary.json`.
+#[derive(Serialize)]
+struct Summary {
+    test_accuracy: f64,
+    steps: u64,
+    step_us_p50: f64,
+    step_us_p99: f64,
+    arena_bytes: u64,
+    arena_lower_bound_bytes: u64,
+    peak_rss_bytes: Option<u64>,
+    allocs_per_step: f64,
+    threads: usize,
+    seed: u64,
+    weights_sha256: String,
+}
+
+/// Tests, writes all files, prints the summary.
+pub fn finish(c: &Config, rig: &mut Rig, history: &History, m: &Measured, json: bool) -> Run {
+    let test_accuracy = rig.test_accuracy()?;
+    let weights = encode(&rig.trainer.weights())?;
+    write_atomically(&c.out.join("weights.safetensors"), &weights)?;
+    let plan = rig.trainer.program().plan();
+    let us = |q: f64| m.times.quantile(q) as f64 / 1e3;
+    let summary = Summary {
+        test_accuracy,
+        steps: c.steps,
+        step_us_p50: us(0.5),
+        step_us_p99: us(0.99),
+        arena_bytes: plan.arena_bytes as u64,
+        arena_lower_bound_bytes: plan.lower_bound_bytes as u64,
+        peak_rss_bytes: sys::peak_rss(),
+        allocs_per_step: m.allocs as f64 / m.steps.max(1) as f64,
+        threads: c.threads,
+        seed: c.seed,
+        weights_sha256: Sha256::digest(&weights).iter().map(|b| format!("{b:02x}")).collect(),
+    };
+    let facts = facts(&summary, rig, m);
+    let mut accuracies = history.accuracies.clone();
+    accuracies.push((c.steps, test_accuracy));
+    let title = format!("arenagrad: {}", c.data.as_ref().map_or("digits".into(), |d| d.display().to_string()));
+    let page = Page { title: &title, facts: &facts, losses: &history.losses, accuracies: &accuracies, plan };
+    write_atomically(&c.out.join("run.html"), html(&page).as_bytes())?;
+    let text = serde_json::to_string_pretty(&summary).map_err(bad)?;
+    write_atomically(&c.out.join("summary.json"), format!("{text}\n").as_bytes())?;
+    if json {
+        return emit(&text);
+    }
+    let mut lines: String = facts.iter().map(|(name, value)| format!("{name:<22}{value}\n")).collect();
+    lines.push_str(&format!("{:<22}{}\n", "written to", c.out.display()));
+    emit(&lines)
+}
+
+fn facts(s: &Summary, rig: &Rig, m: &Measured) -> Vec<(&'static str, String)> {
+    let (train, test) = rig.sizes();
+    let bound = s.arena_lower_bound_bytes.max(1);
+    vec![
+        ("test accuracy", format!("{} of {test} images", percent(s.test_accuracy))),
+        ("steps", format!("{} ({} here, in {:.2} s), {train} images", s.steps, m.steps, m.wall.as_secs_f64())),
+        ("step time", format!("p50 {:.0} us, p99 {:.0} us", s.step_us_p50, s.step_us_p99)),
+        (
+            "arena",
+            format!(
+                "{} planned, lower bound {} (ratio {:.3})",
+                sys::human(s.arena_bytes),
+                sys::human(s.arena_lower_bound_bytes),
+                s.arena_bytes as f64 / bound as f64
+            ),
+        ),
+        ("peak RSS", s.peak_rss_bytes.map_or("unknown".into(), sys::human)),
+        ("allocations per step", s.allocs_per_step.to_string()),
+        ("threads, seed", format!("{}, {}", s.threads, s.seed)),
+        ("weights sha256", s.weights_sha256.clone()),
+    ]
+}

@@ -1,0 +1,131 @@
+//! `train`: the loop around the steps, and what it leaves behind.
+//!
+//! Invariant: the weights are a function of the configuration, the seed and the data: not of the threads, nor of where
+//! the run was stopped and resumed. For `main`.
+
+mod finish;
+mod history;
+mod rig;
+mod show;
+
+use crate::alloc;
+use crate::args::TrainArgs;
+use crate::config::Config;
+use crate::data::{digits, idx};
+use crate::fail::{Run, bad, unmet};
+use crate::sys;
+use arenagrad::train::Times;
+use arenagrad::train::checkpoint::write_atomically;
+use history::History;
+use rig::Rig;
+use show::Show;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Name of the checkpoint in a run's folder.
+const CHECKPOINT: &str = "checkpoint.safetensors";
+/// Name of the configuration in a run's folder.
+pub const CONFIG: &str = "run.toml";
+/// Step times that are kept for the percentiles.
+const TIMES: usize = 1 << 16;
+/// Parts of a run after which it is tested and a line is printed.
+const PARTS: u64 = 10;
+
+/// What was measured over the steps of this process.
+pub struct Measured {
+    /// Nanoseconds of each step.
+    pub times: Times,
+    /// Calls of the allocator within steps.
+    pub allocs: u64,
+    /// Steps.
+    pub steps: u64,
+    /// Time of the loop, tests and checkpoints included.
+    pub wall: Duration,
+}
+
+/// The file that `--resume` means: a checkpoint, or the one in a folder.
+pub fn checkpoint_file(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join(CHECKPOINT) } else { path.to_path_buf() }
+}
+
+/// Trains.
+pub fn train(a: &TrainArgs) -> Run {
+    let config = Config::new(a)?;
+    let stop = stop_flag()?;
+    let split = match &config.data {
+        Some(dir) => idx::load(dir)?,
+        None => digits::load()?,
+    };
+    let mut rig = Rig::new(&config, split)?;
+    let from = a.resume.as_deref().map(checkpoint_file);
+    if let Some(file) = &from {
+        rig.trainer.restore(file)?;
+    }
+    sys::make_dir(&config.out)?;
+    write_atomically(&config.out.join(CONFIG), config.text.as_bytes())?;
+    let old = from.as_deref().map(|f| f.with_file_name(history::FILE));
+    let mut history = History::open(&config.out, old.as_deref(), rig.trainer.steps_done(), config.steps)?;
+    let mut show = Show::new(a.quiet, config.steps, rig.trainer.steps_done());
+    let measured = run_steps(&config, &mut rig, &mut history, &mut show, &stop)?;
+    checkpoint(&config, &rig, &mut history)?;
+    if rig.trainer.steps_done() < config.steps {
+        let (done, out) = (rig.trainer.steps_done(), config.out.display());
+        return Err(unmet(format!(
+            "stopped after step {done} of {}; continue with: arenagrad train {} --resume {out}",
+            config.steps, a.target
+        )));
+    }
+    finish::finish(&config, &mut rig, &history, &measured, a.json)
+}
+
+/// Set by Ctrl-C and by a polite kill; a second one ends the process at once.
+fn stop_flag() -> Run<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // Order matters: the conditional exit sees the flag as the signals before left it.
+        signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone())
+            .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
+            .map_err(|e| bad(format!("signal handler: {e}")))?;
+    }
+    Ok(stop)
+}
+
+fn run_steps(c: &Config, rig: &mut Rig, history: &mut History, show: &mut Show, stop: &AtomicBool) -> Run<Measured> {
+    let mut m = Measured { times: Times::new(TIMES), allocs: 0, steps: 0, wall: Duration::ZERO };
+    let start = Instant::now();
+    let part = c.steps.div_ceil(PARTS);
+    while rig.trainer.steps_done() < c.steps && !stop.load(Ordering::Relaxed) {
+        let before = alloc::calls();
+        let progress = rig.step()?;
+        m.allocs += alloc::calls() - before;
+        m.times.record(progress.ns);
+        m.steps += 1;
+        if !progress.loss.is_finite() {
+            show.end();
+            let text = format!("the loss of step {} is {}; a lower --lr may help", progress.step, progress.loss);
+            return Err(unmet(text));
+        }
+        history.step(&progress)?;
+        show.step(&progress);
+        if progress.step % part == 0 && progress.step < c.steps {
+            let accuracy = rig.test_accuracy()?;
+            history.tested(progress.step, accuracy)?;
+            show.tested(&progress, accuracy);
+        }
+        if c.checkpoint_every > 0 && progress.step % c.checkpoint_every == 0 && progress.step < c.steps {
+            checkpoint(c, rig, history)?;
+        }
+    }
+    show.end();
+    m.wall = start.elapsed();
+    Ok(m)
+}
+
+/// Writes the checkpoint; the metrics up to it first, so that a resumed run finds all of them.
+fn checkpoint(c: &Config, rig: &Rig, history: &mut History) -> Run {
+    history.flush()?;
+    Ok(rig.trainer.save(&c.out.join(CHECKPOINT))?)
+}

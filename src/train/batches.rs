@@ -1,0 +1,162 @@
+//! Which examples each step sees: shuffled epochs, addressed by (seed, epoch, position).
+//!
+//! Invariant: the order of an epoch is a function of (seed, epoch, number of examples), so a cursor of two numbers is
+//! all that a checkpoint needs. Taking a batch allocates nothing.
+
+use crate::error::{Error, Kind, Result};
+
+/// Weyl constant of SplitMix64: 2⁶⁴ over the golden ratio.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The finaliser of SplitMix64.
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// Fills `order` with the permutation of `0..order.len()` that (`seed`, `epoch`) name: Fisher–Yates over SplitMix64.
+pub fn permutation(seed: u64, epoch: u64, order: &mut [u32]) {
+    order.iter_mut().zip(0..).for_each(|(o, i)| *o = i);
+    let mut state = mix(seed.wrapping_add(GOLDEN)) ^ mix(epoch.wrapping_mul(GOLDEN).wrapping_add(1));
+    for i in (1..order.len()).rev() {
+        state = state.wrapping_add(GOLDEN);
+        // A 128-bit product scales to 0..=i; its bias is below i/2⁶⁴.
+        let j = (u128::from(mix(state)) * (i as u128 + 1)) >> 64;
+        order.swap(i, j as usize);
+    }
+}
+
+/// A stream of batches: epoch after epoch, each in an order of its own, without the examples left over at its end.
+#[derive(Clone, Debug)]
+pub struct Batches {
+    seed: u64,
+    batch: usize,
+    epoch: u64,
+    at: usize,
+    order: Vec<u32>,
+}
+
+impl Batches {
+    /// Batches of `batch` out of `examples` examples.
+    pub fn new(examples: usize, batch: usize, seed: u64) -> Result<Batches> {
+        if batch == 0 || batch > examples || u32::try_from(examples).is_err() {
+            let text = format!("a batch of {batch} cannot be taken out of {examples} examples");
+            return Err(Error::new(Kind::Data, text));
+        }
+        let mut b = Batches { seed, batch, epoch: 0, at: 0, order: vec![0; examples] };
+        permutation(seed, 0, &mut b.order);
+        Ok(b)
+    }
+
+    /// The examples of the next batch.
+    pub fn advance(&mut self) -> &[u32] {
+        if self.at + self.batch > self.order.len() {
+            self.epoch += 1;
+            self.at = 0;
+            permutation(self.seed, self.epoch, &mut self.order);
+        }
+        self.at += self.batch;
+        &self.order[self.at - self.batch..self.at]
+    }
+
+    /// Where the stream is: the epoch, and the examples of it that were given out.
+    pub fn cursor(&self) -> (u64, u64) {
+        (self.epoch, self.at as u64)
+    }
+
+    /// Continues from a cursor.
+    pub fn seek(&mut self, epoch: u64, at: u64) -> Result<()> {
+        if at > self.order.len() as u64 || at % self.batch as u64 != 0 {
+            let (n, batch) = (self.order.len(), self.batch);
+            let text = format!("position {at} is not a multiple of the batch {batch} within {n} examples");
+            return Err(Error::new(Kind::Data, text));
+        }
+        (self.epoch, self.at) = (epoch, at as usize);
+        permutation(self.seed, epoch, &mut self.order);
+        Ok(())
+    }
+
+    /// Examples in one batch.
+    pub fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// Batches in one epoch.
+    pub fn per_epoch(&self) -> usize {
+        self.order.len() / self.batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_visits_each_example_once_and_epochs_differ() {
+        let mut b = Batches::new(10, 5, 7).unwrap();
+        let mut epochs = Vec::new();
+        for _ in 0..3 {
+            let mut seen: Vec<u32> = b.advance().to_vec();
+            seen.extend(b.advance());
+            epochs.push(seen.clone());
+            seen.sort_unstable();
+            assert_eq!(seen, (0..10).collect::<Vec<_>>());
+        }
+        assert!(epochs[0] != epochs[1] && epochs[1] != epochs[2]);
+    }
+
+    #[test]
+    fn what_is_left_over_is_dropped() {
+        let mut b = Batches::new(10, 4, 0).unwrap();
+        for step in 0..6 {
+            b.advance();
+            assert_eq!(b.cursor(), (step / 2, 4 * (step % 2 + 1)));
+        }
+    }
+
+    #[test]
+    fn a_stream_continues_from_its_cursor() {
+        for steps in 0..9 {
+            let mut straight = Batches::new(11, 3, 1).unwrap();
+            (0..steps).for_each(|_| {
+                straight.advance();
+            });
+            let mut resumed = Batches::new(11, 3, 1).unwrap();
+            let (epoch, at) = straight.cursor();
+            resumed.seek(epoch, at).unwrap();
+            for _ in 0..10 {
+                assert_eq!(straight.advance(), resumed.advance());
+            }
+        }
+    }
+
+    #[test]
+    fn orders_are_fixed_for_good() {
+        let mut order = [0; 8];
+        permutation(0, 0, &mut order);
+        assert_eq!(order, PINNED);
+        permutation(0, 1, &mut order);
+        assert_ne!(order, PINNED);
+    }
+
+    const PINNED: [u32; 8] = [0; 8];
+
+    #[test]
+    fn permutations_are_uniform_enough() {
+        let mut first = [0u32; 6];
+        for seed in 0..6000 {
+            let mut order = [0; 6];
+            permutation(seed, 3, &mut order);
+            first[order[0] as usize] += 1;
+        }
+        assert!(first.iter().all(|&n| (850..1150).contains(&n)), "{first:?}");
+    }
+
+    #[test]
+    fn bad_cursors_and_batches_are_refused() {
+        let mut b = Batches::new(10, 4, 0).unwrap();
+        assert!(b.seek(0, 12).is_err() && b.seek(0, 3).is_err() && b.seek(u64::MAX, 8).is_ok());
+        assert!(Batches::new(3, 4, 0).is_err() && Batches::new(3, 0, 0).is_err());
+    }
+}

@@ -1,0 +1,104 @@
+//! Checkpoints: round trips, and files that lie.
+
+use super::*;
+
+fn scratch(name: &str) -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("arenagrad-checkpoint-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+fn sample() -> Vec<u8> {
+    let w: Vec<u8> = [1.0f32, f32::NAN, -0.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+    let step = 7i64.to_le_bytes();
+    encode(&[
+        Entry { name: "fc1.weight", dtype: DType::F32, dims: &[3, 1], bytes: &w },
+        Entry { name: "opt.step", dtype: DType::I64, dims: &[], bytes: &step },
+        Entry { name: "empty", dtype: DType::U8, dims: &[0, 4], bytes: &[] },
+    ])
+    .unwrap()
+}
+
+fn with_header(header: &str, data: usize) -> Vec<u8> {
+    let mut out = (header.len() as u64).to_le_bytes().to_vec();
+    out.extend(header.as_bytes());
+    out.resize(out.len() + data, 0);
+    out
+}
+
+fn refused(bytes: Vec<u8>, part: &str) {
+    let e = Loaded::parse(bytes).err().map(|e| e.to_string()).unwrap_or_default();
+    assert!(e.contains(part), "{e:?} should mention {part:?}");
+}
+
+#[test]
+fn tensors_come_back_bit_for_bit() {
+    let back = Loaded::parse(sample()).unwrap();
+    let names: Vec<&str> = back.entries().map(|e| e.name).collect();
+    assert_eq!(names, ["empty", "fc1.weight", "opt.step"]);
+    let w = back.expect("fc1.weight", DType::F32, &[3, 1]).unwrap();
+    assert_eq!(w.bytes[4..8], f32::NAN.to_le_bytes());
+    assert_eq!(back.expect("opt.step", DType::I64, &[]).unwrap().bytes, 7i64.to_le_bytes());
+    assert!(back.find("fc2.weight").is_none());
+    assert_eq!(sample(), sample());
+}
+
+#[test]
+fn mismatches_are_named() {
+    let back = Loaded::parse(sample()).unwrap();
+    let e = back.expect("fc1.weight", DType::F32, &[1, 3]).unwrap_err().to_string();
+    assert_eq!(e, "\"fc1.weight\" is f32[3, 1] in the file, not f32[1, 3]");
+    let e = back.expect("fc1.bias", DType::F32, &[3]).unwrap_err().to_string();
+    assert_eq!(e, "there is no tensor \"fc1.bias\"");
+}
+
+#[test]
+fn equal_names_are_refused_on_both_sides() {
+    let e = Entry { name: "w", dtype: DType::U8, dims: &[1], bytes: &[0] };
+    assert!(encode(&[e, e]).is_err());
+    let info = r#"{"dtype":"U8","shape":[1],"data_offsets":[0,1]}"#;
+    refused(with_header(&format!(r#"{{"w":{info},"w":{info}}}"#), 1), "\"w\" twice");
+}
+
+#[test]
+fn every_truncation_is_refused() {
+    let whole = sample();
+    for n in 0..whole.len() {
+        assert!(Loaded::parse(whole[..n].to_vec()).is_err(), "{n} of {} bytes", whole.len());
+    }
+    let mut longer = whole.clone();
+    longer.push(0);
+    assert!(Loaded::parse(longer).is_err());
+}
+
+#[test]
+fn lying_headers_are_refused() {
+    refused(with_header(r#"{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}}"#, 8), "safetensors");
+    refused(with_header(r#"{"w":{"dtype":"F32","shape":[4611686018427387905],"data_offsets":[0,4]}}"#, 4), "safe");
+    refused(with_header(r#"{"w":{"dtype":"F99","shape":[1],"data_offsets":[0,4]}}"#, 4), "safetensors");
+    refused(with_header(r#"{"w":{"dtype":"I16","shape":[2],"data_offsets":[0,4]}}"#, 4), "not supported");
+    refused(u64::MAX.to_le_bytes().to_vec(), "safetensors");
+    refused(with_header(&"[".repeat(100_000), 0), "safetensors");
+}
+
+#[test]
+fn keys_inside_strings_and_values_do_not_count() {
+    assert_eq!(repeated_key(br#"{"a":{"x":1},"b":{"x":1},"c\"a":"a:a"}"#), None);
+    assert_eq!(repeated_key(br#"{"a":{"x":1},"b":[{"a":2}],"a":0}"#).as_deref(), Some("a"));
+}
+
+#[test]
+fn files_are_replaced_whole_and_sizes_are_limited() {
+    let dir = scratch("replace");
+    let path = dir.join("w.safetensors");
+    write_atomically(&path, b"old").unwrap();
+    write_atomically(&path, &sample()).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), sample());
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1, "nothing is left behind");
+    assert!(Loaded::open(&path, 10).err().unwrap().to_string().contains("at most 10"));
+    assert_eq!(Loaded::open(&path, 1 << 20).unwrap().entries().len(), 3);
+    let missing = dir.join("absent").join("w.safetensors");
+    assert!(write_atomically(&missing, b"x").unwrap_err().to_string().contains("absent"));
+    assert!(Loaded::open(&missing, 10).is_err());
+    std::fs::remove_dir_all(&dir).unwrap();
+}

@@ -1,0 +1,117 @@
+//! Metrics: one JSON object a line, and step times.
+//!
+//! Invariant: recording a time allocates nothing, and a line is written whole or not at all as far as a reader of
+//! complete lines can tell. For training programs.
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+/// Writes one JSON object a line.
+pub struct Jsonl<W> {
+    out: W,
+    line: String,
+}
+
+impl<W: Write> Jsonl<W> {
+    /// Onto `out`.
+    pub fn new(out: W) -> Jsonl<W> {
+        Jsonl { out, line: String::with_capacity(256) }
+    }
+
+    /// Writes a line: whole numbers first, then fractions. What is no number becomes `null`.
+    pub fn write(&mut self, whole: &[(&str, u64)], fractions: &[(&str, f64)]) -> std::io::Result<()> {
+        self.line.clear();
+        let mut sep = '{';
+        // Writing to a string cannot fail.
+        for (key, x) in whole {
+            let _ = write!(self.line, "{sep}\"{key}\":{x}");
+            sep = ',';
+        }
+        for (key, x) in fractions {
+            let _ = match x.is_finite() {
+                true => write!(self.line, "{sep}\"{key}\":{x}"),
+                false => write!(self.line, "{sep}\"{key}\":null"),
+            };
+            sep = ',';
+        }
+        self.line.push_str("}\n");
+        self.out.write_all(self.line.as_bytes())
+    }
+
+    /// Hands what is buffered to the system.
+    pub fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Step times, in space that was set aside before the first step. Beyond it, the oldest are overwritten.
+#[derive(Clone, Debug)]
+pub struct Times {
+    ns: Vec<u64>,
+    next: usize,
+    count: usize,
+}
+
+impl Times {
+    /// Room for `capacity` times (at least one).
+    pub fn new(capacity: usize) -> Times {
+        Times { ns: vec![0; capacity.max(1)], next: 0, count: 0 }
+    }
+
+    /// Adds a time.
+    pub fn record(&mut self, ns: u64) {
+        self.ns[self.next] = ns;
+        self.next = (self.next + 1) % self.ns.len();
+        self.count = (self.count + 1).min(self.ns.len());
+    }
+
+    /// Times kept.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The times kept, smallest first.
+    pub fn sorted(&self) -> Vec<u64> {
+        let mut all = self.ns[..self.count].to_vec();
+        all.sort_unstable();
+        all
+    }
+
+    /// The smallest time that at least `q` of all times do not exceed (`q` in 0..=1); 0 if there is none.
+    pub fn quantile(&self, q: f64) -> u64 {
+        let all = self.sorted();
+        let rank = (q.clamp(0.0, 1.0) * all.len() as f64).ceil() as usize;
+        all.get(rank.saturating_sub(1)).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_json_and_hold_null_for_what_is_no_number() {
+        let mut out = Vec::new();
+        let mut j = Jsonl::new(&mut out);
+        j.write(&[("step", 3)], &[("loss", 0.5), ("lr", f64::NAN)]).unwrap();
+        j.write(&[], &[("loss", 1e-300)]).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let tiny = 1e-300;
+        assert_eq!(text, format!("{{\"step\":3,\"loss\":0.5,\"lr\":null}}\n{{\"loss\":{tiny}}}\n"));
+    }
+
+    #[test]
+    fn quantiles_are_nearest_ranks() {
+        let mut t = Times::new(100);
+        (1..=100).rev().for_each(|ns| t.record(ns));
+        assert_eq!([0.0, 0.5, 0.99, 1.0].map(|q| t.quantile(q)), [1, 50, 99, 100]);
+        t.record(1000);
+        assert_eq!((t.len(), t.quantile(1.0)), (100, 1000));
+        assert_eq!(Times::new(0).quantile(0.5), 0);
+    }
+}

@@ -1,0 +1,176 @@
+//! The loop's one step: rate, batch, program, cursor; and the checkpoint of all of it.
+//!
+//! Invariant: after [`Trainer::restore`] the trainer is in the state that [`Trainer::save`] saw, bit for bit, so what
+//! follows equals what would have followed. A step allocates nothing that its `fill` does not.
+
+use super::checkpoint::{self, Entry, HEADER_LIMIT, Loaded};
+use super::{Batches, Schedule};
+use crate::error::{Error, Kind, Result};
+use crate::nodes::DType;
+use crate::passes::optimiser::LR;
+use crate::session::{Program, Role, Slot};
+use std::path::Path;
+use std::time::Instant;
+
+/// Name of the tensor that holds a checkpoint's cursor: version, step, epoch, position, seed, batch (`i64[6]`).
+pub const CURSOR: &str = "train.cursor";
+const VERSION: u64 = 1;
+
+/// A scalar of either float type.
+#[derive(Clone, Copy)]
+enum Scalar {
+    F32(Slot<f32>),
+    F64(Slot<f64>),
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// Steps done, this one included.
+    pub step: u64,
+    /// Epoch that its batch came from, from 0.
+    pub epoch: u64,
+    /// The loss before its update.
+    pub loss: f64,
+    /// Its learning rate.
+    pub lr: f64,
+    /// Nanoseconds that the program took.
+    pub ns: u64,
+}
+
+/// A step program with what drives it.
+pub struct Trainer {
+    program: Program,
+    schedule: Schedule,
+    batches: Batches,
+    seed: u64,
+    step: u64,
+    lr: Scalar,
+    loss: Scalar,
+}
+
+impl Trainer {
+    /// Of a step program that [`train`](crate::passes::optimiser::train) made, whose scalar output `loss` is reported.
+    /// Params start from `seed`.
+    pub fn new(program: Program, loss: &str, schedule: Schedule, batches: Batches, seed: u64) -> Result<Trainer> {
+        schedule.validate()?;
+        let lr = match program.input::<f32>(LR) {
+            Ok(slot) => Scalar::F32(slot),
+            Err(_) => Scalar::F64(program.input::<f64>(LR)?),
+        };
+        let loss = match program.output_slot::<f32>(loss) {
+            Ok(slot) => Scalar::F32(slot),
+            Err(_) => Scalar::F64(program.output_slot::<f64>(loss)?),
+        };
+        let mut t = Trainer { program, schedule, batches, seed, step: 0, lr, loss };
+        t.program.init(seed)?;
+        Ok(t)
+    }
+
+    /// Runs one step. `fill` writes the examples that it is given into the program's inputs.
+    pub fn step(&mut self, fill: &mut dyn FnMut(&mut Program, &[u32]) -> Result<()>) -> Result<Progress> {
+        let lr = self.schedule.lr(self.step);
+        match self.lr {
+            Scalar::F32(slot) => self.program.write(slot, &[lr as f32])?,
+            Scalar::F64(slot) => self.program.write(slot, &[lr])?,
+        }
+        fill(&mut self.program, self.batches.advance())?;
+        let start = Instant::now();
+        self.program.step()?;
+        let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.step += 1;
+        let loss = match self.loss {
+            Scalar::F32(slot) => self.program.read(slot)?.first().map_or(f64::NAN, |&x| f64::from(x)),
+            Scalar::F64(slot) => self.program.read(slot)?.first().copied().unwrap_or(f64::NAN),
+        };
+        Ok(Progress { step: self.step, epoch: self.batches.cursor().0, loss, lr, ns })
+    }
+
+    /// Steps done.
+    pub fn steps_done(&self) -> u64 {
+        self.step
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// The program, writable.
+    pub fn program_mut(&mut self) -> &mut Program {
+        &mut self.program
+    }
+
+    /// Params, as the entries of a weights file.
+    pub fn weights(&self) -> Vec<Entry<'_>> {
+        entries(&self.program, |role| role == Role::Param)
+    }
+
+    fn cursor(&self) -> [u64; 6] {
+        let (epoch, at) = self.batches.cursor();
+        [VERSION, self.step, epoch, at, self.seed, self.batches.batch() as u64]
+    }
+
+    /// Writes params, states and the cursor to `path`, as a whole or not at all.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let cursor = self.cursor();
+        let mut all = entries(&self.program, |role| matches!(role, Role::Param | Role::State));
+        all.push(Entry { name: CURSOR, dtype: DType::I64, dims: &[6], bytes: bytemuck::cast_slice(&cursor) });
+        checkpoint::save(path, &all)
+    }
+
+    /// Continues from a checkpoint of the same graph, seed and batch. On an error nothing has changed.
+    pub fn restore(&mut self, path: &Path) -> Result<()> {
+        let data: u64 = self.program.persistent().map(|(_, bytes)| bytes.len() as u64).sum();
+        let file = Loaded::open(path, data + HEADER_LIMIT)?;
+        self.restore_from(&file).map_err(|e| e.context(path.display()))
+    }
+
+    fn restore_from(&mut self, file: &Loaded) -> Result<()> {
+        let cursor: [u64; 6] = bytemuck::pod_read_unaligned(file.expect(CURSOR, DType::I64, &[6])?.bytes);
+        let [version, step, epoch, at, seed, batch] = cursor;
+        let own = self.cursor();
+        for (what, theirs, ours) in [("version", version, own[0]), ("seed", seed, own[4]), ("batch", batch, own[5])] {
+            if theirs != ours {
+                let text = format!("the checkpoint has {what} {theirs}, this run has {ours}");
+                return Err(Error::new(Kind::Data, text));
+            }
+        }
+        for (b, _) in self.program.persistent() {
+            file.expect(&b.name, b.dtype, &b.dims)?;
+        }
+        let known = |name: &str| name == CURSOR || self.program.persistent().any(|(b, _)| b.name == name);
+        if let Some(extra) = file.entries().find(|e| !known(e.name)) {
+            return Err(Error::new(Kind::Name, format!("the checkpoint has {:?}, this run has not", extra.name)));
+        }
+        self.batches.seek(epoch, at)?;
+        self.step = step;
+        for e in file.entries().filter(|e| e.name != CURSOR) {
+            self.program.persistent_mut(e.name)?.1.copy_from_slice(e.bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Params and states whose role is `wanted`, as entries of a file.
+pub fn entries(program: &Program, wanted: impl Fn(Role) -> bool) -> Vec<Entry<'_>> {
+    let kept = program.persistent().filter(|(b, _)| wanted(b.role));
+    kept.map(|(b, bytes)| Entry { name: &b.name, dtype: b.dtype, dims: &b.dims, bytes }).collect()
+}
+
+/// Copies into all params of `to` the values that the params of the same names have in `from`: how an inference
+/// program sees what a step program has learnt.
+pub fn copy_params(from: &Program, to: &mut Program) -> Result<()> {
+    let names: Vec<String> = entries(to, |role| role == Role::Param).iter().map(|e| e.name.to_string()).collect();
+    let source = entries(from, |role| role == Role::Param);
+    for name in &names {
+        let e = source.iter().find(|e| e.name == name);
+        let e = e.ok_or_else(|| Error::new(Kind::Name, format!("nothing gives param {name:?} its values")))?;
+        let (b, out) = to.persistent_mut(name)?;
+        if b.dtype != e.dtype || *b.dims != *e.dims {
+            return Err(Error::new(Kind::Shape, format!("param {name:?} has two types")));
+        }
+        out.copy_from_slice(e.bytes);
+    }
+    Ok(())
+}
