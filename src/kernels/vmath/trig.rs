@@ -130,7 +130,8 @@ pub fn cos<T: Real>(x: T) -> T {
     T::cos(x)
 }
 
-/// The tangent; std's beyond |x| = 2^19. Largest error seen: f32 1.40 ulp over the whole range, f64 1.94 ulp up to 2^19.
+/// The tangent; std's beyond |x| = 2^19.
+/// Largest error seen: f32 1.40 ulp over the whole range, f64 1.94 ulp up to 2^19.
 #[inline(always)]
 pub fn tan<T: Real>(x: T) -> T {
     T::tan(x)
