@@ -13,3 +13,19 @@ pub mod passes;
 pub mod sched;
 pub mod session;
 pub mod train;
+
+/// What most programs need: `use arenagrad::prelude::*`.
+pub mod prelude {
+    pub use crate::error::{Error, Result};
+    pub use crate::nn;
+    pub use crate::nodes::{Builder, Conv2d, CrossEntropy, DType, Graph, GraphBuf, Init, Pool2d, Reduction, Var};
+    pub use crate::passes::optimiser::{Optimiser, train};
+    pub use crate::passes::{GradOptions, Missing, grad, hvp, jacobian, jvp, nth_grad, vjp};
+    pub use crate::session::{Program, Session};
+    pub use crate::train::{Schedule, Trainer};
+}
+
+/// The README's example, compiled and run.
+#[doc = include_str!("../README.md")]
+#[cfg(doctest)]
+pub struct Readme;

@@ -33,6 +33,14 @@ struct File {
     schedule: ScheduleTable,
 }
 
+impl File {
+    /// What `train digits` means. The decay was found by trying: of 0.01 and 0.05, the latter makes fewer errors.
+    fn digits() -> File {
+        let optimiser = OptimiserTable { weight_decay: Some(0.05), ..OptimiserTable::default() };
+        File { optimiser, ..File::default() }
+    }
+}
+
 /// The network: convolutions, one pooling, two linear layers.
 #[derive(Deserialize, Serialize, Debug, Clone, PartialEq)]
 #[serde(deny_unknown_fields, default)]
@@ -47,7 +55,7 @@ pub struct Model {
 
 impl Default for Model {
     fn default() -> Model {
-        Model { channels: vec![16, 32], hidden: 64, dropout: 0.25 }
+        Model { channels: vec![16, 32], hidden: 64, dropout: 0.5 }
     }
 }
 
@@ -136,7 +144,9 @@ impl Config {
         let kept = resumed.as_ref().map(|f| f.with_file_name(CONFIG)).filter(|f| f.is_file());
         let source = kept.or_else(|| is_file.then(|| target.to_path_buf()));
         let beside = resumed.as_deref().and_then(Path::parent);
-        let Some(path) = source else { return build(File::default(), args, Path::new(""), beside) };
+        let Some(path) = source else {
+            return build(File::digits(), args, Path::new(""), beside);
+        };
         let file = parse(&path, &sys::read_text(&path, LIMIT)?)?;
         let named = |f: Fail| bad(format!("{}: {}", path.display(), f.message));
         build(file, args, path.parent().unwrap_or(Path::new("")), beside).map_err(named)
@@ -169,7 +179,7 @@ fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) 
     let own = args.out.clone().or_else(|| resumed.map(Path::to_path_buf));
     let out = own.or_else(|| file.out.take().map(|o| base.join(o))).unwrap_or_else(|| "runs/train".into());
     file.out = None;
-    file.steps = Some(within("steps", args.steps.or(file.steps).unwrap_or(800), 1, STEP_LIMIT)?);
+    file.steps = Some(within("steps", args.steps.or(file.steps).unwrap_or(1000), 1, STEP_LIMIT)?);
     file.seed = args.seed.or(file.seed);
     file.optimiser.lr = args.lr.or(file.optimiser.lr);
     file.checkpoint_every = args.checkpoint_every.or(file.checkpoint_every);

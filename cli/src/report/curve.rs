@@ -82,9 +82,9 @@ pub fn svg(losses: &[f64], accuracies: &[(u64, f64)]) -> String {
     s
 }
 
-/// Exponential mean, over about a fiftieth of the run.
+/// Exponential mean, over about a hundredth of the run.
 fn smoothed(losses: &[f64]) -> Vec<f64> {
-    let keep = 1.0 - 1.0 / (losses.len() as f64 / 50.0).max(1.0);
+    let keep = 1.0 - 1.0 / (losses.len() as f64 / 100.0).max(1.0);
     let mut mean = f64::NAN;
     let step = |&l: &f64| {
         mean = match (mean.is_finite(), l.is_finite()) {

@@ -1,0 +1,84 @@
+//! The commands on graphs.
+
+mod common;
+
+use common::{Scratch, fails, good};
+
+const GRAPH: &str = "\
+graph @g {
+  %x = input : f32[4,3]
+  %w = param init=uniform scale=0.5 frozen=false : f32[2,3]
+  %0 = matmul %x, %w ta=false tb=true : f32[4,2]
+  %1 = tanh %0 : f32[4,2]
+  %2 = reduce_sum %1 axes=[0,1] keep=false : f32[]
+  return loss=%2, h=%1
+}
+";
+
+#[test]
+fn printing_is_a_fixed_point() {
+    let s = Scratch::new();
+    let once = good(&["print", &s.file("g.ir", GRAPH)]);
+    assert_eq!(good(&["print", &s.file("again.ir", &once)]), once);
+    assert!(once.contains("tanh"));
+}
+
+#[test]
+fn passes_and_gradients_print_graphs() {
+    let s = Scratch::new();
+    let g = s.file("g.ir", GRAPH);
+    let grad = good(&["grad", &g, "--wrt", "x,w", "--output", "loss", "--trace"]);
+    assert!(grad.contains("grad.x=") && grad.contains("grad.w="), "{grad}");
+    let again = s.file("grad.ir", &grad);
+    let opt = good(&["opt", &again, "--passes", "simplify,fold", "--trace"]);
+    assert_eq!(good(&["print", &s.file("opt.ir", &opt)]), opt);
+    good(&["opt", &again]);
+    fails(2, &["grad", &g], &["2 outputs", "loss, h"]);
+}
+
+#[test]
+fn plans_are_printed_and_drawn() {
+    let s = Scratch::new();
+    let svg = s.path("plan.svg");
+    let text = good(&["plan", &s.file("g.ir", GRAPH), "--svg", &svg]);
+    for part in ["arena", "lower bound", "largest buffers", "line 2:"] {
+        assert!(text.contains(part), "{text}");
+    }
+    let drawn = std::fs::read_to_string(svg).unwrap();
+    assert!(drawn.starts_with("<svg") && drawn.contains("x (input), line 2:") && drawn.ends_with("</svg>"));
+}
+
+#[test]
+fn checks_agree_with_finite_differences() {
+    let s = Scratch::new();
+    let text = good(&["check", &s.file("g.ir", GRAPH)]);
+    assert!(text.contains("plan proven") && text.contains("gradient of x") && text.contains("gradient of w"), "{text}");
+    let int = "graph @i {\n  %x = input : i32[4]\n  %y = add %x, %x : i32[4]\n  return y=%y\n}\n";
+    assert!(good(&["check", &s.file("i.ir", int)]).contains("gradients: none"));
+}
+
+#[test]
+fn graphs_are_evaluated_on_npy_files() {
+    let s = Scratch::new();
+    let text = "graph @g {\n  %x = input : f32[2]\n  %y = add %x, %x : f32[2]\n  return y=%y\n}\n";
+    let mut npy = b"\x93NUMPY\x01\x00".to_vec();
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n";
+    npy.extend((header.len() as u16).to_le_bytes());
+    npy.extend(header.as_bytes());
+    [1.5f32, -2.0].iter().for_each(|x| npy.extend(x.to_le_bytes()));
+    let x = format!("x={}", s.file("x.npy", npy));
+    good(&["run", &s.file("g.ir", text), "--in", &x, "--out", &s.path("out")]);
+    let y = std::fs::read(s.path("out/y.npy")).unwrap();
+    assert_eq!(y[y.len() - 8..], [3.0f32, -4.0].map(f32::to_le_bytes).concat());
+}
+
+#[test]
+fn benches_report_their_figures() {
+    let text = good(&["bench", "--seconds", "0.05", "--json"]);
+    let rows: Vec<serde_json::Value> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        assert_eq!(row["allocs_per_step"].as_f64(), Some(0.0));
+        assert_eq!(row["first_losses"].as_array().map(Vec::len), Some(5));
+    }
+}

@@ -1,0 +1,154 @@
+//! Training runs: what they write, and that neither threads nor a kill changes a bit of it.
+
+mod common;
+
+use common::{Scratch, good, idx, program, summary};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const KEYS: [&str; 11] = [
+    "allocs_per_step",
+    "arena_bytes",
+    "arena_lower_bound_bytes",
+    "peak_rss_bytes",
+    "seed",
+    "step_us_p50",
+    "step_us_p99",
+    "steps",
+    "test_accuracy",
+    "threads",
+    "weights_sha256",
+];
+
+fn sha(dir: &str) -> String {
+    summary(Path::new(dir))["weights_sha256"].as_str().unwrap().to_string()
+}
+
+#[test]
+fn a_short_run_writes_its_files() {
+    let s = Scratch::new();
+    let out = s.path("o");
+    let text = good(&["train", "digits", "--steps", "20", "--out", &out, "--threads", "1"]);
+    assert!(text.contains("test accuracy") && text.contains("allocations per step  0\n"), "{text}");
+    let sum = summary(Path::new(&out));
+    let mut keys: Vec<_> = sum.as_object().unwrap().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, KEYS);
+    assert_eq!((sum["steps"].as_u64(), sum["allocs_per_step"].as_f64()), (Some(20), Some(0.0)));
+    assert!(sum["arena_lower_bound_bytes"].as_u64() <= sum["arena_bytes"].as_u64());
+    let metrics = std::fs::read_to_string(format!("{out}/metrics.jsonl")).unwrap();
+    let lines: Vec<serde_json::Value> = metrics.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let losses: Vec<f64> = lines.iter().filter_map(|l| l["train/loss"].as_f64()).collect();
+    assert_eq!(losses.len(), 20);
+    assert!(losses[19] < losses[0], "{losses:?}");
+    let html = std::fs::read_to_string(format!("{out}/run.html")).unwrap();
+    assert!(html.matches("<svg").count() == 2 && html.contains("conv1.weight (param)") && html.contains("model.rs:"));
+    assert!(!html.contains("<script") && !html.contains("NaN"));
+    let weights = arenagrad::train::Loaded::open(Path::new(&format!("{out}/weights.safetensors")), 1 << 24).unwrap();
+    let names: Vec<&str> = weights.entries().map(|e| e.name).collect();
+    let layers = ["conv1", "conv2", "fc1", "fc2"];
+    assert_eq!(names, layers.map(|l| [format!("{l}.bias"), format!("{l}.weight")]).concat());
+    let strays =
+        std::fs::read_dir(&out).unwrap().filter(|f| f.as_ref().unwrap().path().extension().is_some_and(|e| e == "tmp"));
+    assert_eq!(strays.count(), 0);
+}
+
+#[test]
+fn threads_change_no_bit() {
+    let s = Scratch::new();
+    let one = |threads: &str| {
+        let out = s.path(threads);
+        good(&["train", "digits", "--steps", "20", "--out", &out, "--threads", threads, "--quiet"]);
+        sha(&out)
+    };
+    let first = one("1");
+    assert_eq!([one("2"), one("7")], [first.clone(), first]);
+}
+
+#[test]
+fn seeds_change_the_weights() {
+    let s = Scratch::new();
+    let one = |seed: &str| {
+        let out = s.path(seed);
+        good(&["train", "digits", "--steps", "2", "--out", &out, "--threads", "1", "--quiet", "--seed", seed]);
+        sha(&out)
+    };
+    assert_ne!(one("0"), one("1"));
+}
+
+/// Starts a run and kills it once its checkpoint of step `at` or a later one is there.
+fn kill_after_checkpoint(args: &[&str], out: &str, kill: impl FnOnce(&mut std::process::Child)) {
+    let mut child =
+        program(args).stderr(std::process::Stdio::null()).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let start = Instant::now();
+    while !Path::new(out).join("checkpoint.safetensors").exists() {
+        assert!(start.elapsed() < Duration::from_secs(300), "no checkpoint came");
+        assert!(child.try_wait().unwrap().is_none(), "the run ended before it could be killed");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    kill(&mut child);
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_killed_run_continues_bit_for_bit() {
+    let s = Scratch::new();
+    let straight = s.path("straight");
+    good(&["train", "digits", "--steps", "300", "--out", &straight, "--threads", "1", "--quiet"]);
+    let out = s.path("killed");
+    let args =
+        ["train", "digits", "--steps", "300", "--out", &out, "--threads", "2", "--checkpoint-every", "20", "--quiet"];
+    kill_after_checkpoint(&args, &out, |child| child.kill().unwrap());
+    assert!(!Path::new(&out).join("summary.json").exists(), "killed too late to show anything");
+    good(&["train", "digits", "--resume", &out, "--quiet", "--threads", "1"]);
+    assert_eq!(sha(&out), sha(&straight));
+    let losses = |dir: &str| {
+        let text = std::fs::read_to_string(format!("{dir}/metrics.jsonl")).unwrap();
+        let values = text.lines().map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap());
+        values.map(|v| (v["step"].clone(), v["train/loss"].clone(), v["test/accuracy"].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(losses(&out), losses(&straight));
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_writes_the_checkpoint_first() {
+    let s = Scratch::new();
+    let straight = s.path("straight");
+    good(&["train", "digits", "--steps", "200", "--out", &straight, "--threads", "1", "--quiet"]);
+    let out = s.path("stopped");
+    let args =
+        ["train", "digits", "--steps", "200", "--out", &out, "--threads", "1", "--checkpoint-every", "0", "--quiet"];
+    let mut child = program(&args).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let start = Instant::now();
+    // The metrics file is there once steps run.
+    while !Path::new(&out).join("metrics.jsonl").exists() {
+        assert!(start.elapsed() < Duration::from_secs(300));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let done = child.wait().unwrap();
+    if done.code() == Some(0) {
+        return; // It was faster than the signal.
+    }
+    assert_eq!(done.code(), Some(1));
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut text).unwrap();
+    assert!(text.contains("stopped after step") && text.lines().count() == 1, "{text}");
+    assert!(Path::new(&out).join("checkpoint.safetensors").exists());
+    good(&["train", "digits", "--resume", &out, "--quiet", "--threads", "1"]);
+    assert_eq!(sha(&out), sha(&straight));
+}
+
+#[test]
+fn idx_folders_and_configurations_train() {
+    let s = Scratch::new();
+    idx(&s, "data", 40);
+    let text = "data = \"data\"\nsteps = 3\nbatch = 8\nthreads = 1\nout = \"o\"\n[model]\nchannels = [4]\nhidden = 8\n\
+                dropout = 0.0\n[optimiser]\nkind = \"sgd\"\nlr = 0.01\nmomentum = 0.9\n[schedule]\nkind = \"cosine\"\nwarmup = 1\n";
+    let config = s.file("run.toml", text);
+    let sum: serde_json::Value = serde_json::from_str(&good(&["train", &config, "--json", "--quiet"])).unwrap();
+    assert_eq!(sum["steps"].as_u64(), Some(3));
+    assert!(Path::new(&s.path("o/weights.safetensors")).exists());
+}
