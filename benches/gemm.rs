@@ -73,7 +73,8 @@ fn shape(group: &mut BenchmarkGroup<'_, WallTime>, layout: Layout, m: usize, k: 
             // SAFETY: the strides are those of the slices.
             #[allow(unsafe_code)]
             unsafe {
-                peer(m, n, k, c, 1, cr, false, a, ac, ar, b, bc, br, 0.0, 1.0, false, false, false, one);
+                // Its kernels want C by columns, so it computes the transpose, as the `gemm` crate does.
+                peer(n, m, k, c, cr, 1, false, b, br, bc, a, ar, ac, 0.0, 1.0, false, false, false, one);
             }
         });
     });

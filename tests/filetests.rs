@@ -6,6 +6,8 @@
 //! `BLESS=1 cargo test --test filetests` writes what is found. A new command is one function and one line in
 //! [`COMMANDS`].
 
+#![allow(clippy::unwrap_used)] // A test may panic.
+
 use arenagrad::error::{Error, Place};
 use arenagrad::nodes::text::{parse_all, print};
 use arenagrad::nodes::verify::{Stage, verify};

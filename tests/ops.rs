@@ -112,10 +112,14 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 
-fn each(f: impl Fn(&Sample)) {
-    for s in samples() {
-        f(&s);
-    }
+/// Asks `f` of every sample, and names all that fail.
+fn each(f: impl Fn(&Sample) + std::panic::RefUnwindSafe) {
+    let failed: Vec<String> = samples()
+        .iter()
+        .filter(|s| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(s))).is_err())
+        .map(|s| s.name.clone())
+        .collect();
+    assert!(failed.is_empty(), "{} samples fail: {failed:?}", failed.len());
 }
 
 #[test]
@@ -151,7 +155,8 @@ fn f32_agrees_with_f64() {
         }
         // The same numbers: those of f32.
         let y = run(&a.graph, &a.operands, PLAIN);
-        let z = run(&b.graph, &a.operands, PLAIN);
+        let wide = |t: &Tensor| Tensor { dtype: if t.dtype == DType::F32 { DType::F64 } else { t.dtype }, ..t.clone() };
+        let z = run(&b.graph, &a.operands.iter().map(wide).collect::<Vec<_>>(), PLAIN);
         for (y, z) in y.iter().zip(&z).filter(|(y, _)| y.dtype.is_float()) {
             let d = distance(&y.data, &z.data);
             assert!(d <= 3e-5, "{}: {d:e}", a.name);
@@ -302,6 +307,9 @@ fn bad_operands_are_refused_by_name() {
                 Change::Fewer => drop(x.pop()),
                 Change::More => (0..20).for_each(|k| x.push(g.input(&format!("more{k}"), [2, 5, 1], DType::Bool))),
                 _ => {}
+            }
+            if matches!(change, Change::Fewer | Change::More) && def.arity.allows(x.len()) {
+                continue;
             }
             let owned = g.with(|e| text::parse_attrs(def.attrs, case.attrs, e)).unwrap();
             let attrs: Vec<Attr> = owned.iter().map(|a| a.borrow()).collect();

@@ -1,7 +1,13 @@
 //! What holds of any graph and of any text, drawn at random: the bodies are in `arenagrad::nodes::testing`, which the
 //! fuzz targets call too.
 
+mod common;
+
 use arenagrad::nodes::testing::{check_graph, check_text, mutate, random_graph, scripted, seeded};
+use arenagrad::error::Kind;
+use arenagrad::nodes::GraphBuf;
+use arenagrad::passes::pipeline;
+use common::{Draw, How, PLAIN, Tensor, distance, try_run};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -56,5 +62,66 @@ fn mutated_file_tests_are_graphs_or_errors() {
         let text = &texts[draw(texts.len() as u32) as usize];
         let mutant = mutate(text, &mut draw);
         check_text(&String::from_utf8_lossy(&mutant));
+    }
+}
+
+/// Inputs that are valid for any drawn graph: reals around 0, and index 0, which every non-empty axis has.
+fn inputs(g: &GraphBuf, draw: &mut Draw) -> Vec<Tensor> {
+    use arenagrad::arena::ids::Id;
+    use arenagrad::nodes::opdef::Domain;
+    let v = g.view();
+    let tensor = |(x, _, _): (arenagrad::arena::Value, _, _)| {
+        let dtype = v.dtype[x.at()];
+        let domain = if dtype.is_float() { Domain::Real } else { Domain::Index(1) };
+        draw.tensor(dtype, &v.dims(x), domain)
+    };
+    v.leaves().map(tensor).collect()
+}
+
+/// The passes, each thread count, and poisoned dead bytes change no value of any drawn graph; every plan is proved
+/// while compiling.
+#[test]
+fn passes_threads_and_poison_preserve_values() {
+    let mut draw = seeded(3);
+    for seed in 0..400u64 {
+        let g = random_graph(24, &mut draw).unwrap();
+        let runs = g.view().leaves().all(|(v, _, _)| {
+            let d = g.view().ty(v).dtype;
+            !matches!(d, arenagrad::nodes::DType::F16 | arenagrad::nodes::DType::BF16 | arenagrad::nodes::DType::C64)
+        });
+        let outs = g.view().outputs().iter().all(|&v| {
+            let d = g.view().ty(v).dtype;
+            !matches!(d, arenagrad::nodes::DType::F16 | arenagrad::nodes::DType::BF16 | arenagrad::nodes::DType::C64)
+        });
+        if !runs || !outs {
+            continue;
+        }
+        let x = inputs(&g, &mut Draw(seed));
+        let plain = try_run(&g, &x, How { optimise: false, ..PLAIN });
+        for how in [PLAIN, How { threads: 3, ..PLAIN }, How { poison: true, ..PLAIN }] {
+            let (plain, fast) = match (&plain, try_run(&g, &x, how)) {
+                (Ok(plain), Ok(fast)) => (plain, fast),
+                // A drawn index may be out of range: then it is so every way.
+                (Err(a), Err(b)) if a.kind == Kind::Data && b.kind == Kind::Data => continue,
+                (a, b) => panic!("seed {seed}: {a:?} against {b:?}\n{g:?}"),
+            };
+            for (a, b) in plain.iter().zip(&fast) {
+                let d = distance(&a.data, &b.data);
+                assert!(d < 1e-4, "seed {seed}: {d:e} off\n{:?}\n{:?}\n{g:?}", a.data, b.data);
+            }
+        }
+    }
+}
+
+/// Each pass alone, and passes in any order, give graphs that verify.
+#[test]
+fn passes_in_any_order_give_sound_graphs() {
+    let mut draw = seeded(4);
+    let names = ["inline", "legalize", "simplify", "fold", "clean"];
+    for _ in 0..300 {
+        let g = random_graph(24, &mut draw).unwrap();
+        let order: Vec<&str> = (0..4).map(|_| names[draw(names.len() as u32) as usize]).collect();
+        pipeline::run(g.view(), &order, true).unwrap_or_else(|e| panic!("{order:?}: {e}\n{g:?}"));
+        pipeline::run(g.view(), &pipeline::default_passes(), true).unwrap_or_else(|e| panic!("{e}\n{g:?}"));
     }
 }

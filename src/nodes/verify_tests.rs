@@ -137,7 +137,7 @@ fn v3_offsets_are_monotone_and_columns_fit() {
     broken("V3: offsets args_at", |c| c.args_at.swap(2, 5));
     broken("V3: offsets outs_at", |c| c.outs_at[0] = 1);
     broken("V3: offsets nodes_at", |c| c.nodes_at[1] = 77);
-    broken("V3: column dtype", |c| drop(c.dtype.pop()));
+    broken("V3: column dtype", |c| c.dtype.truncate(1));
     broken("V3: column outs_at", |c| c.outs_at.clear());
     broken("V3: there is no entry", |c| c.nodes_at.clear());
 }

@@ -3,6 +3,7 @@
 use super::simplify::Hits;
 use super::{epilogue, fold, fuse, prepare, rebuild, simplify};
 use crate::error::{Error, Kind, Result};
+use crate::nodes::verify::{self, Stage};
 use crate::nodes::{Graph, GraphBuf};
 use std::time::{Duration, Instant};
 
@@ -98,15 +99,11 @@ pub fn run(g: Graph<'_>, names: &[&str], verify: bool) -> Result<(GraphBuf, Vec<
         let before = buf.view().nodes();
         buf = (pass.run)(buf.view(), &mut hits)?;
         if verify || cfg!(debug_assertions) {
-            check(buf.view()).map_err(|e| e.context(format!("after pass {name}")))?;
+            verify::check(buf.view(), Stage::Fused).map_err(|e| e.context(format!("after pass {name}")))?;
         }
         traces.push(Trace { pass: pass.name, nodes: (before, buf.view().nodes()), hits, time: start.elapsed() });
     }
     Ok((buf, traces))
-}
-
-fn check(_: Graph<'_>) -> Result<()> {
-    Ok(())
 }
 
 /// Names of the passes that every program goes through.

@@ -33,12 +33,13 @@ pub fn inline_region<'g>(v: &Visit<'_, 'g>, r: Region) -> Vec<Var<'g>> {
     src.region_yields(r).iter().map(|&y| map[y].unwrap_or(none)).collect()
 }
 
-/// Replaces calls and fused regions by their bodies.
+/// Replaces calls by their bodies. The second rebuild drops the regions that nobody calls any more.
 pub fn inline<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<Graph<'b>> {
-    rebuild(g, bump, &mut |v| match v.op() {
+    let inlined = rebuild_buf(g, &mut |v| match v.op() {
         Op::CALL => Some(inline_region(v, v.src.attrs(v.node).region(0))),
         _ => None,
-    })
+    })?;
+    rebuild(inlined.view(), bump, &mut |_| None)
 }
 
 /// Replaces the nodes that `pick` picks by their decompositions, until none is left.
@@ -47,7 +48,8 @@ fn expand_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<crate::are
     for _ in 0..ROUNDS {
         let picked = pick(buf.view());
         if !picked.as_slice().contains(&true) {
-            return Ok(buf);
+            // Regions that were inlined have no user left: one more rebuild drops them.
+            return rebuild_buf(buf.view(), &mut |_| None);
         }
         buf = rebuild_buf(buf.view(), &mut |v| {
             let region = || v.src.attrs(v.node).region(0);

@@ -268,3 +268,26 @@ impl<'p> Walk<'p> {
         code.reads_of(i as usize).first() == Some(from) && final_write < i
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_map_knows_what_bytes_hold() {
+        let (a, b) = ((1, 1), (2, 1));
+        let mut m = Map::default();
+        m.put(0..64, a);
+        m.put(64..128, a);
+        assert!(m.holds(0..128, a) && m.holds(10..100, a) && m.holds(5..5, b));
+        assert!(!m.holds(0..129, a) && !m.holds(0..1, b));
+        m.put(32..96, b);
+        assert!(m.holds(0..32, a) && m.holds(32..96, b) && m.holds(96..128, a));
+        assert!(!m.holds(0..33, a) && !m.holds(31..40, b));
+        m.put(0..128, a);
+        assert_eq!(m.extents.len(), 1);
+        assert!(m.touches(127..200) && !m.touches(128..200) && !m.touches(5..5));
+        m.put(40..41, b);
+        assert!(m.holds(0..40, a) && m.holds(40..41, b) && m.holds(41..128, a));
+    }
+}

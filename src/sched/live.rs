@@ -32,7 +32,7 @@ impl Intervals {
 
     /// Whether `a` and `b` are alive at one instruction.
     pub fn overlap(&self, a: usize, b: usize) -> bool {
-        self.first[a] < self.end[b] && self.first[b] < self.end[a]
+        self.first[a].max(self.first[b]) < self.end[a].min(self.end[b])
     }
 
     /// The largest sum of lines that are alive at one instruction: no plan for this order can be smaller.

@@ -95,16 +95,15 @@ impl Lowering<'_> {
         self.views(n, &views).map_err(named)?;
         self.calls(n, &calls, &temps).map_err(named)?;
         self.code.close(effect);
-        let missing = |i: &usize| used[*i] && self.spots[outs.start + i] == Spot::NONE;
-        match (0..used.len()).find(missing) {
-            Some(i) if g.bytes(Value::new(outs.start + i)) > 0 => Err(named(format!("no call writes result {i}"))),
-            Some(i) => {
-                // A result without bytes needs no call, but an address.
-                self.result(Value::new(outs.start + i));
-                Ok(())
+        for i in (0..used.len()).filter(|&i| used[i]) {
+            let v = Value::new(outs.start + i);
+            if self.spots[v.at()] == Spot::NONE && g.bytes(v) > 0 {
+                return Err(named(format!("no call writes result {i}")));
             }
-            None => Ok(()),
+            // A result without bytes needs no call, but an address.
+            self.result(v);
         }
+        Ok(())
     }
 
     fn views(&mut self, n: Node, views: &[(usize, usize, usize)]) -> Result<(), String> {

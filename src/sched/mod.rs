@@ -1,7 +1,7 @@
 //! Scheduling: graph → a program with a place for every byte.
 //!
 //! [`lower`] writes instructions over logical buffers ([`code`]); [`order`] permutes them; [`alias`] lets buffers share
-//! bytes; [`live`] and [`plan`] give each a place; [`check`] proves the result; [`tape`] divides it among threads;
+//! bytes; [`live`] and [`plan`] (by way of [`sky`]) give each a place; [`check`] proves the result; [`tape`] divides it among threads;
 //! [`exec`] and [`team`] run it. May import arena, kernels and nodes.
 
 pub mod alias;
@@ -12,6 +12,7 @@ pub mod live;
 pub mod lower;
 pub mod order;
 pub mod plan;
+pub mod sky;
 pub mod tape;
 pub mod team;
 

@@ -270,3 +270,43 @@ fn conflicts(mut touched: Vec<(usize, Range<usize>, usize, bool)>) -> Result<(),
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn portions_cover_the_units() {
+        for (units, lanes) in [(0, 3), (2, 3), (7, 3), (9, 1)] {
+            let mut at = 0;
+            for t in 0..lanes {
+                let r = portion(units, lanes, t);
+                assert_eq!(r.start, at);
+                at = r.end;
+            }
+            assert_eq!(at, units);
+        }
+    }
+
+    #[test]
+    fn unions_meet_what_they_hold() {
+        let mut u = Union::default();
+        u.add(10..20);
+        u.add(30..40);
+        assert!(u.meets(&(19..25)) && !u.meets(&(20..30)) && !u.meets(&(15..15)));
+        u.add(20..30);
+        assert_eq!(u.0.len(), 1);
+        u.add(0..50);
+        assert!(u.meets(&(0..1)) && u.0.len() == 1);
+    }
+
+    #[test]
+    fn threads_conflict_where_one_writes() {
+        let a = |phase, r, t, write| (phase, r, t, write);
+        assert!(conflicts(vec![a(0, 0..64, 0, false), a(0, 0..64, 1, false)]).is_ok());
+        assert!(conflicts(vec![a(0, 0..64, 0, true), a(0, 32..33, 1, false)]).is_err());
+        assert!(conflicts(vec![a(0, 0..64, 0, false), a(0, 10..20, 0, false), a(0, 32..33, 1, true)]).is_err());
+        assert!(conflicts(vec![a(0, 0..64, 0, true), a(1, 0..64, 1, true), a(1, 64..65, 0, true)]).is_ok());
+        assert!(conflicts(vec![a(0, 0..64, 0, true), a(0, 0..8, 0, false), a(0, 64..70, 1, true)]).is_ok());
+    }
+}

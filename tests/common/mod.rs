@@ -1,10 +1,11 @@
 //! What the integration tests share: tensors, draws from domains, and running a graph.
 #![allow(dead_code)]
 
-use arenagrad::arena::Value;
+use arenagrad::arena::{Sym, Value};
+use arenagrad::error::Result;
 use arenagrad::arena::ids::Id;
 use arenagrad::nodes::opdef::Domain;
-use arenagrad::nodes::{DType, Graph, GraphBuf};
+use arenagrad::nodes::{DType, Graph, GraphBuf, LeafKind};
 use arenagrad::session::{Program, Session};
 
 /// A tensor as numbers; every element type of the tests fits an `f64` exactly.
@@ -58,6 +59,7 @@ impl Draw {
             Domain::Unit => 0.9 * (2.0 * self.unit() - 1.0),
             Domain::Distinct => 0.05 * i as f64 - 1.0 + 0.01 * self.unit(),
             Domain::Index(n) => (self.bits() % n as u64) as f64,
+            Domain::Count(n) => 1.0 + (self.bits() % n as u64) as f64,
             Domain::Bit => (self.bits() & 1) as f64,
             Domain::Bits => (self.bits() as u32) as f64,
         }
@@ -77,20 +79,25 @@ pub const PLAIN: How = How { threads: 1, optimise: true, poison: false };
 
 /// Runs `g` once on its inputs, in the order of the leaves; the outputs in order.
 pub fn run(g: &GraphBuf, inputs: &[Tensor], how: How) -> Vec<Tensor> {
+    try_run(g, inputs, how).unwrap_or_else(|e| panic!("{e}\n{g:?}"))
+}
+
+/// As [`run`], where compiling and stepping may fail.
+pub fn try_run(g: &GraphBuf, inputs: &[Tensor], how: How) -> Result<Vec<Tensor>> {
     let v = g.view();
     let session = Session::new().threads(how.threads).optimise(how.optimise).poison(how.poison);
-    let mut p = session.compile(g).unwrap_or_else(|e| panic!("{e}\n{v:?}"));
-    for ((_, _, name), t) in v.leaves().zip(inputs) {
-        write(&mut p, name, t);
+    let mut p = session.compile(g)?;
+    for ((_, kind, name), t) in v.leaves().zip(inputs) {
+        write(&mut p, kind, name, t);
     }
-    p.step().unwrap_or_else(|e| panic!("{e}\n{v:?}"));
+    p.step()?;
     let outs = v.outputs().iter().zip(v.output_names);
-    outs.map(|(&o, &name)| Tensor {
+    let tensor = |(&o, &name): (&Value, &Sym)| Tensor {
         dtype: v.dtype[o.at()],
         dims: v.dims(o).to_vec(),
         data: read(&p, v.str(name), v.dtype[o.at()]),
-    })
-    .collect()
+    };
+    Ok(outs.map(tensor).collect())
 }
 
 macro_rules! by_dtype {
@@ -129,9 +136,14 @@ macro_rules! by_dtype {
     };
 }
 
-fn write(p: &mut Program, name: &str, t: &Tensor) {
+fn write(p: &mut Program, kind: LeafKind, name: &str, t: &Tensor) {
     by_dtype!(t.dtype, T => {
-        let to = p.input_mut::<T>(name).unwrap_or_else(|e| panic!("{e}"));
+        let to = match kind {
+            LeafKind::Input => p.input_mut::<T>(name),
+            LeafKind::Param => p.param_mut::<T>(name),
+            LeafKind::State => p.state_mut::<T>(name),
+        };
+        let to = to.unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(to.len(), t.data.len());
         to.iter_mut().zip(&t.data).for_each(|(to, x)| *to = *x as T);
     });

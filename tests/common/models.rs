@@ -1,8 +1,7 @@
 //! Models that several tests train or plan.
 
 use arenagrad::nn;
-use arenagrad::nodes::ops::conv::Conv2d;
-use arenagrad::nodes::{Builder, DType, GraphBuf, Var};
+use arenagrad::nodes::{Builder, Conv2d, DType, GraphBuf, Pool2d, Var};
 
 /// 784-128-10 with ReLU and cross-entropy.
 pub fn mlp(batch: usize) -> GraphBuf {
@@ -20,8 +19,8 @@ pub fn convnet(batch: usize) -> GraphBuf {
     let x = g.input("x", [batch, 1, 28, 28], DType::F32);
     let y = g.input("y", [batch], DType::I32);
     let padded = Conv2d { pad: [2, 2, 2, 2], ..Conv2d::default() };
-    let h = nn::conv2d(&g, "conv1", x, 6, [5, 5], padded).relu().max_pool2d([2, 2], [2, 2]);
-    let h = nn::conv2d(&g, "conv2", h, 16, [5, 5], Conv2d::default()).relu().max_pool2d([2, 2], [2, 2]);
+    let h = nn::conv2d(&g, "conv1", x, 6, [5, 5], padded).relu().max_pool2d(Pool2d::new([2, 2]));
+    let h = nn::conv2d(&g, "conv2", h, 16, [5, 5], Conv2d::default()).relu().max_pool2d(Pool2d::new([2, 2]));
     let h = h.reshape([batch, 400]);
     let h = nn::linear(&g, "fc1", h, 120).relu();
     let loss = nn::linear(&g, "fc2", h, 10).cross_entropy(y).mean(..);

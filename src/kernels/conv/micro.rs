@@ -33,7 +33,7 @@ pub(super) fn block_rows(left: usize) -> usize {
         0 | 1 => 1,
         2 => 2,
         3 => 4,
-        _ if left.is_multiple_of(4) => 4,
+        4 | 8 => 4,
         _ => 6,
     }
 }

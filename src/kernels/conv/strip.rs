@@ -5,6 +5,7 @@
 
 use super::plan::{Corr, SLACK};
 use crate::kernels::float::Float;
+use crate::simd;
 
 /// Elements of a strip for `images` images, with room for tiles that read past its end.
 pub(super) fn strip_len(c: &Corr, images: usize) -> usize {
@@ -40,48 +41,73 @@ pub(super) fn load<T: Float>(c: &Corr, src: &[T], from: usize, strip: &mut [T]) 
 /// Copies the rows `at + i * phase` of the padded image into a plane.
 fn load_plane<T: Float>(c: &Corr, image: &[T], at: usize, cols: [usize; 3], plane: &mut [T]) {
     let ([h, w], [ph, pw], [lead, skip, width]) = (c.src, c.phase, cols);
-    for (i, row) in plane.chunks_exact_mut(c.pitch).enumerate() {
-        let dst = &mut row[lead..][..width];
-        match (at + i * ph).checked_sub(c.lead[0]).filter(|r| *r < h) {
-            None => dst.fill(T::ZERO),
-            Some(r) if pw == 1 => copy_row(dst, &image[r * w + skip..][..width]),
-            Some(r) => {
-                for (d, s) in dst.iter_mut().zip(image[r * w..][..w][skip..].iter().step_by(pw)) {
-                    *d = *s;
-                }
-            }
+    let rows = plane.len() / c.pitch;
+    // Rows of the plane that lie in the image.
+    let lo = c.lead[0].saturating_sub(at).div_ceil(ph).min(rows);
+    let hi = (h + c.lead[0]).saturating_sub(at).div_ceil(ph).clamp(lo, rows);
+    if c.band < c.grid[0] {
+        // Another band may have written here.
+        for row in plane.chunks_exact_mut(c.pitch).enumerate().filter(|(i, _)| *i < lo || *i >= hi) {
+            row.1[lead..][..width].fill(T::ZERO);
         }
+    }
+    if lo == hi {
+        return;
+    }
+    let (image, plane) = (&image[(at + lo * ph - c.lead[0]) * w + skip..], &mut plane[lo * c.pitch + lead..]);
+    if pw == 1 {
+        copy_rows(image, ph * w, plane, c.pitch, width, hi - lo);
+    } else {
+        pick_rows(image, [ph * w, pw], plane, c.pitch, width, hi - lo);
     }
 }
 
-/// Copies one row.
-fn copy_row<T: Float>(dst: &mut [T], src: &[T]) {
-    let width = dst.len();
-    copy_rows(src, width, dst, width, width, 1);
+simd! {
+    /// Copies rows of which every `step[1]`-th element is wanted.
+    fn pick_rows[T: Float](src: &[T], step: [usize; 2], dst: &mut [T], to: usize, width: usize, rows: usize) {
+        for (s, d) in src.chunks(step[0]).zip(dst.chunks_mut(to)).take(rows) {
+            let d = &mut d[..width];
+            if step[1] == 2 {
+                // The last pair may be half outside.
+                let (most, last) = d.split_at_mut(width - 1);
+                most.iter_mut().zip(s.as_chunks::<2>().0).for_each(|(d, [s, _])| *d = *s);
+                last[0] = s[2 * (width - 1)];
+            } else {
+                d.iter_mut().zip(s.iter().step_by(step[1])).for_each(|(d, s)| *d = *s);
+            }
+        }
+    }
 }
 
 /// Copies `rows` rows of `width` elements between two pitches.
 pub(super) fn copy_rows<T: Float>(src: &[T], from: usize, dst: &mut [T], to: usize, width: usize, rows: usize) {
     match width {
         0 => {}
-        1..4 => rows_of::<T, 1>(src, from, dst, to, width, rows),
-        4..8 => rows_of::<T, 4>(src, from, dst, to, width, rows),
-        8..16 => rows_of::<T, 8>(src, from, dst, to, width, rows),
-        _ => rows_of::<T, 16>(src, from, dst, to, width, rows),
+        1..4 => rows_of(By::<1>, src, from, dst, to, width, rows),
+        4..8 => rows_of(By::<4>, src, from, dst, to, width, rows),
+        8..16 => rows_of(By::<8>, src, from, dst, to, width, rows),
+        _ => rows_of(By::<16>, src, from, dst, to, width, rows),
     }
 }
 
-/// [`copy_rows`] for a width of at least `L`: pieces of `L`, the last one overlapping its neighbour. A call of `memcpy`
-/// for each of these short rows would cost more than the products on small images.
-#[inline(always)]
-fn rows_of<T: Float, const L: usize>(src: &[T], from: usize, dst: &mut [T], to: usize, width: usize, rows: usize) {
-    for i in 0..rows {
-        let (s, d) = (&src[i * from..][..width], &mut dst[i * to..][..width]);
-        for (d, s) in d.chunks_exact_mut(L).zip(s.chunks_exact(L)) {
-            d.copy_from_slice(s);
-        }
-        if !width.is_multiple_of(L) {
-            d[width - L..][..L].copy_from_slice(&s[width - L..][..L]);
+/// Copies go by pieces of `L`.
+struct By<const L: usize>;
+
+simd! {
+    /// [`copy_rows`] for a width of at least `L`: pieces of `L`, the last one overlapping its neighbour. A call of
+    /// `memcpy` for each of these short rows would cost more than the products on small images.
+    fn rows_of[T: Float, const L: usize](
+        _by: By<L>, src: &[T], from: usize, dst: &mut [T], to: usize, width: usize, rows: usize,
+    ) {
+        let tail = width - L;
+        for i in 0..rows {
+            let (s, d) = (&src[i * from..][..width], &mut dst[i * to..][..width]);
+            for (d, s) in d.as_chunks_mut::<L>().0.iter_mut().zip(s.as_chunks::<L>().0) {
+                *d = *s;
+            }
+            if !width.is_multiple_of(L) {
+                d[tail..][..L].copy_from_slice(&s[tail..][..L]);
+            }
         }
     }
 }

@@ -188,23 +188,23 @@ fn load_dy<T: Float>(c: &Corr, dy: &[T], p: &Piece, channels: Range<usize>, m: u
         }
         for (image, to) in p.images.clone().zip(to.chunks_exact_mut(rows * row_len)) {
             for (i, channel) in channels.clone().enumerate() {
-                for (from, to) in plane(image, channel).chunks_exact(cols).zip(to.chunks_exact_mut(row_len)) {
-                    interleave(from, i, m, l, to);
+                let from = plane(image, channel);
+                for at in (0..cols).step_by(l) {
+                    // One column of vectors, in all rows.
+                    let (to, width) = (&mut to[(at / l * m + i) * l..], l.min(cols - at));
+                    if width < l {
+                        to.chunks_mut(row_len).for_each(|row| row[..l].fill(T::ZERO));
+                    }
+                    copy_rows(&from[at..], cols, to, row_len, width, rows);
                 }
             }
         }
     }
 }
 
-/// Writes a row, cut into vectors, as the `i`-th of every `m` vectors; the last one ends in zeros.
+/// Writes a row, cut into whole vectors, as the `i`-th of every `m` vectors.
 fn interleave<T: Float>(from: &[T], i: usize, m: usize, l: usize, to: &mut [T]) {
-    for (from, to) in from.chunks(l).zip(to.chunks_exact_mut(m * l)) {
-        let to = &mut to[i * l..][..l];
-        if from.len() < l {
-            to.fill(T::ZERO);
-        }
-        copy_rows(from, l, to, l, from.len(), 1);
-    }
+    copy_rows(from, l, &mut to[i * l..], m * l, l, from.len() / l);
 }
 
 /// Adds the image blocks' parts, in order: elements `from..from + dw.len()` of the gradient.

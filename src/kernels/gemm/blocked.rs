@@ -9,17 +9,26 @@ use super::epilogue::Epilogue;
 use super::pack::{Block, pack};
 use super::tile::{GemmFloat, Level, Tile};
 
-/// Bytes of one strip of B: two thirds of a 48 KB L1.
-const STRIP: usize = 32 << 10;
+/// Longest sums between two visits of C. A strip of B of 128 bytes a row then takes 64 KiB; the part of it that L1
+/// cannot keep streams from L2 at a tenth of what L2 gives.
+const DEPTH: usize = 512;
 /// Bytes of the block of A: half of a 2 MiB L2.
 const BLOCK_A: usize = 1 << 20;
-/// Bytes in a row of the widest usual strip: two AVX-512 vectors.
-const STRIP_ROW: usize = 128;
 /// Bytes of B that are packed at once.
 const BLOCK_B: usize = 256 << 10;
+/// Bytes that the widths of all strips but a few divide: the columns of a packed block of B are a multiple.
+const STRIPS: usize = 512;
+/// Rows of B that are packed side by side before the next ones, so that reads go on along each row.
+const BAND: usize = 16;
+/// Rows of C from which packing B pays.
+const MANY_ROWS: usize = 48;
+/// Columns of C from which packing A costs next to nothing.
+const MANY_COLS: usize = 1024;
+/// Distance between rows, in bytes, from which a strip in place falls into few cache sets.
+const FAR: usize = 2048;
 
 /// Which operands are packed, and the sizes of the blocks, in elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     pack_a: bool,
     pack_b: bool,
@@ -32,19 +41,24 @@ impl Plan {
     /// The plan of a product, from its shape alone.
     pub fn new<T>(g: &Gemm) -> Plan {
         let size = size_of::<T>();
-        let pack_b = g.b.col != 1 || (g.m >= 48 && g.k * g.n * size > STRIP);
-        let pack_a = (g.a.col != 1 && g.a.row != 1) || (g.m >= 48 && g.n >= 256 && g.k >= 64);
-        let kc = (STRIP / STRIP_ROW).min(g.k).max(1);
+        // What is in L2 and spread over its sets is read as fast in place.
+        let large_b = g.k * g.n * size > 2 * BLOCK_B || g.b.row * size >= FAR;
+        let pack_b = g.b.col != 1 || (g.m >= MANY_ROWS && large_b);
+        let aliased_a = (g.a.row.max(g.a.col) * size).is_multiple_of(2 * FAR) && g.n >= MANY_COLS / 4;
+        let pack_a = (g.a.col != 1 && g.a.row != 1) || (g.m >= MANY_ROWS && (g.n >= MANY_COLS || aliased_a));
+        let kc = g.k.div_ceil(g.k.div_ceil(DEPTH).max(1)).max(1);
         let mc = (BLOCK_A / size / kc).min(g.m);
-        let nc = (BLOCK_B / size / kc).min(g.n);
-        Plan { pack_a, pack_b, mc, kc, nc }
+        let nc = (BLOCK_B / kc / STRIPS).max(1) * (STRIPS / size);
+        Plan { pack_a, pack_b, mc, kc, nc: nc.min(g.n) }
     }
 
-    /// Elements of scratch that `product` needs.
+    /// Elements of scratch that `product` needs: whole cache lines, so that those of two lanes stay apart.
     pub fn scratch(&self) -> usize {
-        let a = if self.pack_a { (self.mc + PAD) * (self.kc + PAD) } else { 0 };
-        let b = if self.pack_b { self.kc * self.nc } else { 0 };
-        a + b
+        (self.scratch_b() + if self.pack_a { (self.mc + PAD) * (self.kc + PAD) } else { 0 }).next_multiple_of(PAD)
+    }
+
+    fn scratch_b(&self) -> usize {
+        if self.pack_b { (self.kc * self.nc).next_multiple_of(PAD) } else { 0 }
     }
 }
 
@@ -77,7 +91,7 @@ pub fn product<T: GemmFloat>(
     end: &Epilogue<'_, T>,
     scratch: &mut [T],
 ) {
-    let (scratch_a, scratch_b) = scratch.split_at_mut(if plan.pack_a { (plan.mc + PAD) * (plan.kc + PAD) } else { 0 });
+    let (scratch_b, scratch_a) = scratch.split_at_mut(plan.scratch_b());
     for (ic, c) in p.c.chunks_mut(plan.mc * g.n).enumerate() {
         let (ic, rows) = (ic * plan.mc, c.len() / g.n);
         for pc in (0..g.k).step_by(plan.kc) {
@@ -115,18 +129,13 @@ fn strips<T: GemmFloat>(level: Level, a: &View<'_, T>, b: View<'_, T>, part: Par
     let (high, _) = T::shape(level, rows);
     let tiles = rows.div_ceil(high);
     let tallest = rows.div_ceil(tiles);
-    let mut buffer = buffer;
+    let packed = buffer.map(|to| &*pack_b(level, &b, k, cols, tallest, to));
     let mut j = 0;
     while j < cols {
         let width = T::width(level, tallest, cols - j);
-        let from = &b.data[j * b.col..];
-        let strip = match buffer.as_deref_mut() {
-            Some(buffer) => {
-                let block = Block { src: from, outer_step: b.row, inner_step: b.col, outer: k, inner: width };
-                pack(level, block, buffer, width);
-                View { data: &*buffer, row: width, col: 1 }
-            }
-            None => View { data: from, row: b.row, col: 1 },
+        let strip = match packed {
+            Some(packed) => View { data: &packed[j * k..], row: width, col: 1 },
+            None => View { data: &b.data[j..], row: b.row, col: 1 },
         };
         let mut i = 0;
         for t in 0..tiles {
@@ -151,6 +160,29 @@ fn strips<T: GemmFloat>(level: Level, a: &View<'_, T>, b: View<'_, T>, part: Par
         }
         j += width;
     }
+}
+
+/// Copies a block of B, strip after strip: each is one tile wide and `k` long.
+fn pack_b<'a, T: GemmFloat>(
+    level: Level,
+    b: &View<'_, T>,
+    k: usize,
+    cols: usize,
+    tallest: usize,
+    to: &'a mut [T],
+) -> &'a mut [T] {
+    let band = if b.col == 1 { BAND } else { k };
+    for p in (0..k).step_by(band) {
+        let mut j = 0;
+        while j < cols {
+            let inner = T::width(level, tallest, cols - j);
+            let src = &b.data[p * b.row + j * b.col..];
+            let block = Block { src, outer_step: b.row, inner_step: b.col, outer: band.min(k - p), inner };
+            pack(level, block, &mut to[j * k + p * inner..], inner);
+            j += inner;
+        }
+    }
+    to
 }
 
 /// Copies a block of A, keeping its adjacent elements adjacent.

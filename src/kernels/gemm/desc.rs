@@ -164,13 +164,12 @@ impl Gemm {
 
     /// Elements of C that a unit owns: whole rows, or part of the only row.
     pub fn per_unit(&self) -> usize {
-        let row = self.n.max(1) * self.k.max(1);
+        // Shifts stand for divisions: this runs in every call, and the smallest products take 20 ns.
+        let share = |work: usize, step: usize| (UNIT_WORK >> work.max(1).ilog2()).next_multiple_of(step).max(step);
         if self.m == 1 && self.batch().is_empty() {
-            return UNIT_WORK.div_ceil(self.k.max(1)).next_multiple_of(UNIT_ROWS * 16).min(self.n.max(1));
+            return share(self.k, 16 * UNIT_ROWS).min(self.n);
         }
-        let rows = self.batches() * self.m;
-        let few = UNIT_WORK.div_ceil(row).next_multiple_of(UNIT_ROWS);
-        few.min(rows.max(1)) * self.n
+        share(self.n * self.k, UNIT_ROWS).min(self.batches() * self.m) * self.n
     }
 
     /// Number of units.

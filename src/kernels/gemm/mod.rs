@@ -48,10 +48,10 @@ pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
     gemm(&g, a, b, bias, c, units, scratch);
 }
 
-/// Computes `units` of a product into `c`, the elements of C that they own.
+/// Computes `units` of a product into `c`, the elements of C that they own; `bias` is there if the descriptor asks for it.
 ///
 /// # Panics
-/// If a slice is shorter than the descriptor says.
+/// If a slice is shorter than the descriptor says, or the bias missing.
 pub fn gemm<T: GemmFloat>(
     g: &Gemm,
     a: &[T],
@@ -79,15 +79,16 @@ fn gemm_on<T: GemmFloat>(
     if c.is_empty() {
         return;
     }
+    assert_eq!(bias.is_some(), g.bias, "the bias does not match the descriptor");
     let end = Epilogue { bias: bias.map(|b| &b[..g.n]), act: act_fn(g.act) };
     let vector = Vector::new(g).filter(|_| g.k > 0);
-    let plan = Plan::new::<T>(g);
+    let plan = if vector.is_none() { Plan::new::<T>(g) } else { Plan::default() };
     // A unit holds whole rows, except where C is one row: then a piece starts inside it.
     let matrix = g.m * g.n;
     let mut at = whole.start;
     let mut rest = c;
     while !rest.is_empty() {
-        let (index, from) = (at / matrix, at % matrix);
+        let (index, from) = if g.batch().is_empty() { (0, at) } else { (at / matrix, at % matrix) };
         let (c, later) = rest.split_at_mut((matrix - from).min(rest.len()));
         let (oa, ob) = g.offsets(index);
         at += c.len();

@@ -107,10 +107,10 @@ fn layouts(g: Gemm) -> [Gemm; 5] {
 
 #[test]
 fn small_shapes_in_every_layout() {
-    let sizes = [1, 2, 3, 5, 8, 15, 17, 33];
+    let sizes = [1, 2, 5, 8, 17, 33];
     for m in sizes {
         for n in sizes {
-            for k in [1, 2, 7, 16, 19, 40] {
+            for k in [1, 2, 7, 16, 41] {
                 layouts(Gemm::new(m, n, k)).into_iter().for_each(check);
             }
         }

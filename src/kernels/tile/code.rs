@@ -46,11 +46,17 @@ impl Place {
             Place::Out(j) => 3 << 14 | Word::from(j),
         }
     }
+}
 
-    #[inline]
-    fn read(w: Word) -> Place {
-        let at = (w & 0x3fff) as u16;
-        match w >> 14 & 3 {
+/// A [`Place`] as it lies in a word: decoded where it is used, which spares a branch.
+#[derive(Clone, Copy)]
+pub(super) struct Packed(u16);
+
+impl Packed {
+    #[inline(always)]
+    pub(super) fn place(self) -> Place {
+        let at = self.0 & 0x3fff;
+        match self.0 >> 14 {
             0 => Place::None,
             1 => Place::Input(at >> 10, at & 0x3ff),
             2 => Place::Slot(at),
@@ -110,8 +116,8 @@ pub(super) struct StepCode {
     pub op: TileOp,
     pub elem: Elem,
     pub out: Elem,
-    pub to: Place,
-    pub args: [Place; 3],
+    pub to: Packed,
+    pub args: [Packed; 3],
     pub imm: [f64; 2],
 }
 
@@ -122,8 +128,8 @@ impl StepCode {
             op: TileOp::ALL[(w[0] & 0xff) as usize],
             elem: elem(w[0] >> 8),
             out: elem(w[0] >> 16),
-            to: Place::read(w[0] >> 32),
-            args: [Place::read(w[1]), Place::read(w[1] >> 16), Place::read(w[1] >> 32)],
+            to: Packed((w[0] >> 32) as u16),
+            args: [Packed(w[1] as u16), Packed((w[1] >> 16) as u16), Packed((w[1] >> 32) as u16)],
             imm: [f64::from_bits(w[2]), f64::from_bits(w[3])],
         }
     }

@@ -101,7 +101,7 @@ fn run_direct(args: &mut Args<'_>, code: Code<'_>) {
     let units = args.units();
     let (lo, hi) = (units.start * UNIT, (units.end * UNIT).min(code.len()));
     let Some(step) = code.step_codes().next().filter(|_| lo < hi) else { return };
-    let operand = |k: usize| match step.args[k] {
+    let operand = |k: usize| match step.args[k].place() {
         Place::Input(i, _) => {
             let elem = step.op.operand(step.elem, k);
             &read(args, usize::from(i), elem)[lo * elem.size()..hi * elem.size()]
@@ -139,7 +139,7 @@ impl<'a> Call<'a, '_> {
     fn prologue(&mut self, hi: usize) {
         let tile = Tile { at: self.lo, n: TILE.min(hi - self.lo) };
         for step in self.code.once_codes() {
-            if let Place::Slot(s) = step.to {
+            if let Place::Slot(s) = step.to.place() {
                 let slot = &mut self.ops.slots[usize::from(s) * self.stride..][..tile.n * step.out.size()];
                 fill(step.out, step.imm, slot);
             }
@@ -196,7 +196,7 @@ impl<'a> Call<'a, '_> {
         let from = tile.at - self.lo;
         let cut = |elem: Elem| from * elem.size()..(from + tile.n) * elem.size();
         // The result's bytes are split off; what is left on either side of them may be read.
-        let (dst, slots, outs) = match step.to {
+        let (dst, slots, outs) = match step.to.place() {
             Place::Out(j) => {
                 let (low, rest) = self.ops.outs.split_at_mut(usize::from(j));
                 let (d, high) = rest.split_first_mut()?;
@@ -216,7 +216,7 @@ impl<'a> Call<'a, '_> {
             &part[s * self.stride..(s + 1) * self.stride]
         };
         let source = |k: usize| -> &[u8] {
-            match step.args[k] {
+            match step.args[k].place() {
                 Place::None => &[],
                 Place::Slot(s) => slot(s),
                 Place::Input(i, s) => match self.now[usize::from(i)] {

@@ -14,7 +14,7 @@ fn upper<T: Real>(a: T, h: T, l: T) -> T {
     e * (w * T::mills(u))
 }
 
-/// The error function. Largest error seen: f32 ERF32 ulp, f64 ERF64 ulp.
+/// The error function. Largest error seen: f32 1.29 ulp, f64 1.2 ulp.
 #[inline(always)]
 pub fn erf<T: Real>(x: T) -> T {
     let a = x.abs();
@@ -27,7 +27,7 @@ pub fn erf<T: Real>(x: T) -> T {
 }
 
 /// x·Φ(x) = ½x(1 + erf(x/√2)), accurate in the lower tail too; NaN at −∞, as the formula gives.
-/// Largest error seen where Φ(x) is normal: f32 GELU32 ulp, f64 GELU64 ulp.
+/// Largest error seen where Φ(x) is normal: f32 6.0 ulp, f64 6.8 ulp.
 #[inline(always)]
 pub fn gelu<T: Real>(x: T) -> T {
     let a = x.abs();

@@ -5,7 +5,8 @@
 //! (The sign and payload of a NaN are left open, as Rust leaves them.)
 //! The scalar forms are `inline(always)` for use inside the `simd!` loops of other kernels. Any kernel may call them.
 //!
-//! Errors are in units of the last place, measured against 100-digit values over dense sweeps of the whole range.
+//! Errors are in units of the last place: f32 over every 61st bit pattern against f64, f64 at 20 000 points a range
+//! against 160-bit values. Without fused instructions (a CPU older than AVX2) `mul_add` is a library call, exact but slow.
 
 mod erf;
 mod exp;
@@ -31,7 +32,7 @@ pub fn sqrt<T: Real>(x: T) -> T {
     x.sqrt()
 }
 
-/// 1/√x in two roundings: within 1 ulp.
+/// 1/√x in two roundings. Largest error seen: f32 1.49 ulp, f64 below 1.5 ulp.
 #[inline(always)]
 pub fn rsqrt<T: Real>(x: T) -> T {
     T::ONE / x.sqrt()

@@ -118,25 +118,25 @@ pub(super) fn tan_f32(x: f32) -> f32 {
     if x == 0.0 { x } else { ratio(s, c, q) as f32 }
 }
 
-/// The sine. Largest error seen for |x| ≤ 2^19: f32 SIN32 ulp, f64 SIN64 ulp; beyond, std's.
+/// The sine. Largest error seen for |x| ≤ 2^19: f32 0.51 ulp, f64 0.78 ulp; beyond, std's.
 #[inline(always)]
 pub fn sin<T: Real>(x: T) -> T {
     T::sin(x)
 }
 
-/// The cosine. Largest error seen for |x| ≤ 2^19: f32 COS32 ulp, f64 COS64 ulp; beyond, std's.
+/// The cosine. Largest error seen for |x| ≤ 2^19: f32 0.51 ulp, f64 0.80 ulp; beyond, std's.
 #[inline(always)]
 pub fn cos<T: Real>(x: T) -> T {
     T::cos(x)
 }
 
-/// The tangent. Largest error seen for |x| ≤ 2^19: f32 TAN32 ulp, f64 TAN64 ulp; beyond, std's.
+/// The tangent. Largest error seen for |x| ≤ 2^19: f32 0.51 ulp, f64 1.94 ulp; beyond, std's.
 #[inline(always)]
 pub fn tan<T: Real>(x: T) -> T {
     T::tan(x)
 }
 
-/// The arc tangent. Largest error seen: f32 ATAN32 ulp, f64 ATAN64 ulp.
+/// The arc tangent. Largest error seen: f32 1.54 ulp, f64 1.76 ulp.
 #[inline(always)]
 pub fn atan<T: Real>(x: T) -> T {
     let a = x.abs();

@@ -3,6 +3,7 @@
 //! Invariant: every call moves forward, so any text ends; nothing is copied and nothing recurses.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 
 /// The longest name, in bytes.
@@ -63,6 +64,8 @@ pub(super) struct Lexer<'t> {
     at: usize,
     line: u32,
     line_start: usize,
+    /// The last column counted: line start, byte, column. Many places on one long line are still counted once.
+    counted: Cell<(usize, usize, u32)>,
 }
 
 fn in_name(c: u8) -> bool {
@@ -71,7 +74,7 @@ fn in_name(c: u8) -> bool {
 
 impl<'t> Lexer<'t> {
     pub(super) fn new(text: &'t str) -> Lexer<'t> {
-        Lexer { text, at: 0, line: 1, line_start: 0 }
+        Lexer { text, at: 0, line: 1, line_start: 0, counted: Cell::new((0, 0, 1)) }
     }
 
     /// The text of `token`.
@@ -81,7 +84,13 @@ impl<'t> Lexer<'t> {
 
     /// Column of byte `at` on the line that starts at `line_start`, in characters from 1.
     pub(super) fn column(&self, line_start: usize, at: usize) -> u32 {
-        self.text.get(line_start..at).map_or(0, |s| s.chars().count()) as u32 + 1
+        let (line, from, column) = match self.counted.get() {
+            counted if counted.0 == line_start && counted.1 <= at => counted,
+            _ => (line_start, line_start, 1),
+        };
+        let column = column + self.text.get(from..at).map_or(0, |s| s.chars().count()) as u32;
+        self.counted.set((line, at, column));
+        column
     }
 
     fn peek(&self, ahead: usize) -> Option<u8> {

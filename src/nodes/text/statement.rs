@@ -125,14 +125,11 @@ impl<'t> Parser<'t, '_> {
     /// `: f32[2], i32[2]`.
     fn types(&mut self) -> Result<Vec<Ty>> {
         let mut types = Vec::new();
-        if self.is(b':') && !self.tok.first {
-            loop {
-                self.advance();
-                types.push(self.ty()?);
-                if !(self.is(b',') && !self.tok.first) {
-                    break;
-                }
-            }
+        let mut more = self.is(b':') && !self.tok.first;
+        while more {
+            self.advance();
+            types.push(self.ty()?);
+            more = self.is(b',') && !self.tok.first;
         }
         Ok(types)
     }

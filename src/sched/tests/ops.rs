@@ -9,6 +9,9 @@ use crate::nodes::{Builder, Graph, Op, Var};
 /// Elements of a unit: small, so that small tensors have several.
 pub const UNIT: usize = 4;
 
+/// A row to start from.
+pub const ROW: OpDef = row("t_row", |_| Ok(()));
+
 const fn row(name: &'static str, lower: fn(&mut LowerCx<'_>) -> Result<(), String>) -> OpDef {
     OpDef {
         name,

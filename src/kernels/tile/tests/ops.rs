@@ -198,7 +198,7 @@ macro_rules! integers {
                     let wide = x as i128;
                     let want = match op {
                         Neg => (0 as $t).wrapping_sub(x),
-                        Abs => wide.abs() as $t,
+                        Abs => wide.unsigned_abs() as $t,
                         Sign => wide.signum() as $t,
                         Add => x.wrapping_add(y),
                         Sub => x.wrapping_sub(y),
@@ -234,7 +234,7 @@ fn copy_and_select_move_bytes() {
     for elem in Elem::ALL {
         let bytes = |k: usize| Buffer::of(&(0..40 * elem.size()).map(|i| (i * k) as u8).collect::<Vec<_>>());
         let (x, y) = (bytes(3), bytes(5));
-        assert_eq!(one(TileOp::Copy, elem, elem, [0.0; 2], &[x.clone()]).bytes(), x.bytes());
+        assert_eq!(one(TileOp::Copy, elem, elem, [0.0; 2], std::slice::from_ref(&x)).bytes(), x.bytes());
         let cond = Buffer::of(&(0..40).map(|i| (i % 3) as u8).collect::<Vec<_>>());
         let got = one(TileOp::Select, elem, elem, [0.0; 2], &[cond, x.clone(), y.clone()]);
         for (i, cell) in got.bytes().chunks_exact(elem.size()).enumerate() {
@@ -306,7 +306,7 @@ fn casts() {
     }
     let wide = Buffer::of(&[i64::MAX, i64::MIN, -1, 4_294_967_296]);
     assert_eq!(
-        one(TileOp::Cast, Elem::I64, Elem::U32, [0.0; 2], &[wide.clone()]).values::<u32>(),
+        one(TileOp::Cast, Elem::I64, Elem::U32, [0.0; 2], std::slice::from_ref(&wide)).values::<u32>(),
         [u32::MAX, 0, 0, u32::MAX]
     );
     assert_eq!(one(TileOp::Cast, Elem::I64, Elem::I8, [0.0; 2], &[wide]).values::<i8>(), [127, -128, -1, 127]);

@@ -1,0 +1,187 @@
+//! Bugs that other memory planners had, each as a test that this one does not have it.
+
+use super::ops::{self, ADD, FRESH, SCALE, SUM, TAIL, TWO, one};
+use super::random::{How, bits, expected, outcome, planned};
+use crate::arena::tensor::LINE;
+use crate::nodes::{Builder, DType, GraphBuf, Init};
+use crate::sched::check::check;
+use crate::sched::code::BufKind;
+use crate::sched::{alias, plan};
+
+const F32: DType = DType::F32;
+const N: usize = 64;
+
+fn holds(buf: &GraphBuf) {
+    let g = buf.view();
+    let want = expected(&g, 3);
+    let (l, _, p) = planned(g, 1, plan::pack);
+    let p = check(p).unwrap();
+    for how in [How::Solo, How::Poisoned] {
+        let (o, s) = outcome(&g, &l, &p, how, 3);
+        assert_eq!((bits(&o), bits(&s)), (bits(&want.0), bits(&want.1)));
+    }
+}
+
+/// Copies that a plan makes beside the graph's own instructions.
+fn copies(buf: &GraphBuf) -> usize {
+    planned(buf.view(), 1, plan::pack).2.code.copies.iter().filter(|&&c| c).count()
+}
+
+/// A result may start where an operand ends its life only on the identical bytes (openxla/xla 46543).
+#[test]
+fn touching_lifetimes_share_identical_bytes_only() {
+    let g = Builder::new("g");
+    let x = g.input("x", [N], F32);
+    let y = one(&g, &SCALE, &[one(&g, &FRESH, &[x])]);
+    g.output("y", y);
+    let buf = g.finish([]).unwrap();
+    let (_, o, right) = planned(buf.view(), 1, plan::pack);
+    let fresh = (0..o.live.len()).find(|&b| o.code.kind[b] == BufKind::Activation).unwrap();
+    assert!(o.alias.class.iter().filter(|&&c| c as usize == fresh).count() == 2, "the scale works in place");
+    assert!(check(right.clone()).is_ok());
+    let mut wrong = right.clone();
+    wrong.bytes += LINE;
+    let out = right.code.outputs[0].buf as usize;
+    wrong.place[out] += LINE;
+    assert!(check(wrong).unwrap_err().to_string().contains("in place on another extent"));
+}
+
+/// An operand that is read twice, once through a shifted window, cannot be overwritten (openxla/xla 49176).
+#[test]
+fn an_operand_that_is_read_through_a_window_too_is_not_overwritten() {
+    let g = Builder::new("g");
+    let x = g.input("x", [N], F32);
+    let y = one(&g, &FRESH, &[x]);
+    let (lo, hi) = (y.slice(&[0], &[N / 2], &[1]), one(&g, &TAIL, &[y]));
+    let sum = one(&g, &ADD, &[one(&g, &SCALE, &[lo]), hi]);
+    let twice = one(&g, &ADD, &[y, y]);
+    g.output("a", sum);
+    g.output("b", twice);
+    let buf = g.finish([]).unwrap();
+    let (_, o, right) = planned(buf.view(), 1, plan::pack);
+    for (i, node) in right.code.node.iter().enumerate() {
+        let reads = right.code.reads_of(i);
+        if reads.len() == 2 && reads[0].buf == reads[1].buf {
+            let mut wrong = right.clone();
+            let at = right.code.read_range(i).start;
+            assert_eq!(right.inplace[at..at + 2], [alias::OUT_OF_PLACE; 2], "{node}");
+            wrong.inplace[at] = 0;
+            wrong.place[right.code.writes_of(i)[0].buf as usize] = right.place[reads[0].buf as usize];
+            assert!(check(wrong).is_err());
+        }
+    }
+    assert_eq!(o.alias.inplace.len(), right.inplace.len());
+}
+
+/// A later reader of the old value does not cost the update its place: it is moved before (openxla/xla 45912).
+#[test]
+fn readers_of_the_old_value_come_first() {
+    let g = Builder::new("g");
+    let x = g.input("x", [N], F32);
+    let w = g.param("w", [N], F32, Init::Ones);
+    g.update(w, one(&g, &ADD, &[w, x]));
+    g.output("y", one(&g, &FRESH, &[w]));
+    let buf = g.finish([]).unwrap();
+    assert_eq!(copies(&buf), 0);
+    holds(&buf);
+}
+
+/// A reader of the old value that needs the new one cannot be moved: then there is a copy, and it is right.
+#[test]
+fn a_reader_that_needs_both_values_costs_a_copy() {
+    let g = Builder::new("g");
+    let x = g.input("x", [N], F32);
+    let w = g.param("w", [N], F32, Init::Ones);
+    let next = one(&g, &ADD, &[w, x]);
+    g.update(w, next);
+    g.output("y", one(&g, &ADD, &[w, one(&g, &FRESH, &[next])]));
+    let buf = g.finish([]).unwrap();
+    assert_eq!(copies(&buf), 1);
+    holds(&buf);
+}
+
+/// An output without a reader keeps its bytes to the end (onnxruntime 21019).
+#[test]
+fn an_output_that_nothing_reads_is_kept() {
+    let g = Builder::new("g");
+    let x = g.input("x", [N], F32);
+    let two = ops::node(&g, &TWO, &[x]);
+    g.output("unread", two[1]);
+    let mut y = two[0];
+    for _ in 0..6 {
+        y = one(&g, &FRESH, &[y]);
+    }
+    g.output("y", y);
+    holds(&g.finish([]).unwrap());
+}
+
+/// An output that is a window keeps the whole buffer behind it (pytorch 187678), and two names for one value are one
+/// place (torch-spyre 4022).
+#[test]
+fn outputs_that_are_windows_are_kept() {
+    let g = Builder::new("g");
+    let x = g.input("x", [N], F32);
+    let y = one(&g, &FRESH, &[x]);
+    let tail = one(&g, &TAIL, &[one(&g, &TAIL, &[y])]);
+    g.output("tail", tail);
+    g.output("tail again", tail);
+    g.output("flat", y.reshape([8, 8]));
+    let mut z = one(&g, &FRESH, &[y]);
+    for _ in 0..6 {
+        z = one(&g, &SCALE, &[one(&g, &FRESH, &[z])]);
+    }
+    g.output("z", one(&g, &SUM, &[z]));
+    let buf = g.finish([]).unwrap();
+    holds(&buf);
+    let (_, _, p) = planned(buf.view(), 1, plan::pack);
+    assert_eq!(p.code.outputs[0], p.code.outputs[1]);
+    assert_eq!((p.code.outputs[0].off, p.code.outputs[2].off), (3 * N, 0));
+    assert_eq!(p.code.outputs[0].buf, p.code.outputs[2].buf, "a view of a view has the root's buffer");
+}
+
+/// What does not change from step to step is there in the next step too (PTOAS 913).
+#[test]
+fn inputs_and_params_without_updates_last() {
+    let g = Builder::new("g");
+    let (x, w) = (g.input("x", [N], F32), g.param("w", [N], F32, Init::Ones));
+    let s = g.state("s", [N], F32, Init::Zeros);
+    let y = one(&g, &SCALE, &[one(&g, &ADD, &[x, w])]);
+    g.update(s, one(&g, &ADD, &[s, y]));
+    let buf = g.finish([]).unwrap();
+    assert_eq!(copies(&buf), 0);
+    holds(&buf);
+}
+
+/// An output that is a leaf has bytes of its own: the caller may write the leaf and still read the output.
+#[test]
+fn outputs_share_no_bytes_with_leaves() {
+    let g = Builder::new("g");
+    let (x, w) = (g.input("x", [N], F32), g.param("w", [N], F32, Init::Ones));
+    let next = one(&g, &ADD, &[w, x]);
+    g.update(w, next);
+    g.output("x", x);
+    g.output("old", one(&g, &TAIL, &[w]));
+    g.output("new", next);
+    let buf = g.finish([]).unwrap();
+    holds(&buf);
+    let p = planned(buf.view(), 1, plan::pack).2;
+    assert!(p.code.outputs.iter().all(|o| !p.code.kind[o.buf as usize].is_leaf()));
+}
+
+/// Eager updates and the order of groups: gradients of one size each die before the next is made.
+#[test]
+fn updates_run_as_soon_as_they_can() {
+    let g = Builder::new("g");
+    let x = g.input("x", [N], F32);
+    let ws: Vec<_> = (0..8).map(|i| g.param(&format!("w{i}"), [N], F32, Init::Ones)).collect();
+    let grads: Vec<_> = ws.iter().map(|&w| one(&g, &FRESH, &[one(&g, &ADD, &[x, w])])).collect();
+    for (&w, &d) in ws.iter().zip(&grads) {
+        g.update(w, one(&g, &ADD, &[w, d]));
+    }
+    let buf = g.finish([]).unwrap();
+    let (_, o, p) = planned(buf.view(), 1, plan::pack);
+    let pinned = 9 * N * 4;
+    assert_eq!(p.bytes, o.bound as usize * LINE);
+    assert!(p.bytes <= pinned + 2 * N * 4, "{} bytes above the leaves", p.bytes - pinned);
+    holds(&buf);
+}

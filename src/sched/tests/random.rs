@@ -1,0 +1,255 @@
+//! Random graphs, run every way there is, against plain evaluation.
+
+use super::ops::{self, ADD, FRESH, REVERSE, SCALE, SUM, TAIL, TWICE, TWO};
+use crate::arena::tensor::{LINE, TensorArena};
+use crate::arena::{Value, ids::Id};
+use crate::error::Result;
+use crate::nodes::{Builder, DType, Graph, GraphBuf, Init, Op, Var};
+use crate::sched::check::{Checked, Plan, check};
+use crate::sched::exec::{Exec, Lane};
+use crate::sched::live::Intervals;
+use crate::sched::lower::{Lowered, lower};
+use crate::sched::order::{self, Ordered};
+use crate::sched::places;
+use crate::sched::plan::{self, Offsets};
+use crate::sched::tape::{Tapes, tapes_sharing};
+use crate::sched::team::Team;
+
+/// SplitMix64.
+pub struct Draw(pub u64);
+
+impl Draw {
+    /// Below `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) % n as u64) as usize
+    }
+}
+
+/// A graph of `nodes` custom ops with leaves, views, updates and outputs of all kinds.
+pub fn graph(seed: u64, nodes: usize) -> GraphBuf {
+    let mut d = Draw(seed);
+    let g = Builder::new("random");
+    let n = [5, 23, 64, 300][d.below(4)];
+    let mut vars: Vec<Var<'_>> = Vec::new();
+    let mut kept = Vec::new();
+    for i in 0..2 {
+        vars.push(g.input(&format!("x{i}"), [n], DType::F32));
+        kept.push(g.param(&format!("w{i}"), [n], DType::F32, Init::Ones));
+        kept.push(g.state(&format!("s{i}"), [n], DType::F32, Init::Zeros));
+    }
+    vars.extend(&kept);
+    vars.push(g.constant(&vec![0.5; n], [n]));
+    for _ in 0..nodes {
+        let a = vars[d.below(vars.len())];
+        let same: Vec<_> = vars.iter().copied().filter(|v| v.dims() == a.dims()).collect();
+        let b = same[d.below(same.len())];
+        let made = match d.below(12) {
+            0..=2 => ops::node(&g, &ADD, &[a, b]),
+            3 | 4 => ops::node(&g, &SCALE, &[a]),
+            5 => ops::node(&g, &FRESH, &[a]),
+            6 => ops::node(&g, &TWO, &[a]),
+            7 => ops::node(&g, &REVERSE, &[a]),
+            8 => ops::node(&g, &TWICE, &[a, b]),
+            9 => ops::node(&g, &TAIL, &[a]),
+            10 => vec![a.reshape([a.numel(), 1]).reshape([a.numel()])],
+            _ => ops::node(&g, &SUM, &[a]),
+        };
+        vars.extend(made);
+    }
+    for &leaf in &kept {
+        let same: Vec<_> = vars.iter().copied().filter(|v| v.dims() == leaf.dims()).collect();
+        if d.below(5) > 0 {
+            g.update(leaf, same[d.below(same.len())]);
+        }
+    }
+    for i in 0..1 + d.below(4) {
+        g.output(&format!("out{i}"), vars[d.below(vars.len())]);
+    }
+    g.finish([]).unwrap()
+}
+
+/// The values of the leaves at a step.
+pub fn start(v: Value, len: usize) -> Vec<f32> {
+    (0..len).map(|i| ((i * 7 + v.at() * 3) % 16) as f32 - 6.0).collect()
+}
+
+/// What outputs and leaves hold after `steps` steps of plain evaluation.
+pub fn expected(g: &Graph<'_>, steps: usize) -> (Vec<Vec<f32>>, Vec<Vec<f32>>) {
+    let leaves: Vec<Value> = g.leaves().map(|(v, _, _)| v).collect();
+    let mut now: Vec<Vec<f32>> = leaves.iter().map(|&v| start(v, g.numel(v))).collect();
+    let mut outs = Vec::new();
+    for _ in 0..steps {
+        let vals = ops::reference(g, |v| now[leaves.iter().position(|&l| l == v).unwrap()].clone());
+        outs = g.outputs().iter().map(|v| vals[v.at()].clone()).collect();
+        for &(leaf, next) in g.updates {
+            now[leaves.iter().position(|&l| l == leaf).unwrap()] = vals[next.at()].clone();
+        }
+    }
+    (outs, now)
+}
+
+/// The bits of numbers, all NaNs alike.
+pub fn bits(x: &[Vec<f32>]) -> Vec<Vec<u32>> {
+    let bit = |x: &f32| if x.is_nan() { u32::MAX } else { x.to_bits() };
+    x.iter().map(|x| x.iter().map(bit).collect()).collect()
+}
+
+/// A plan by `pack`.
+pub fn planned(g: Graph<'_>, lanes: usize, pack: fn(&Intervals) -> Result<Offsets>) -> (Lowered, Ordered, Plan) {
+    let lowered = lower(g, lanes).unwrap();
+    let o = order::best(&lowered.code).unwrap();
+    let (place, bytes) = places(&o.code, &o.alias, &o.live, pack).unwrap();
+    let plan = Plan { code: o.code.clone(), place, inplace: o.alias.inplace.clone(), bytes, lanes };
+    (lowered, o, plan)
+}
+
+/// How to run a plan.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum How {
+    Solo,
+    Poisoned,
+    Team,
+}
+
+/// What outputs and leaves hold after `steps` steps of a plan.
+pub fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, how: How, steps: usize) -> (Vec<Vec<f32>>, Vec<Vec<f32>>) {
+    let mut arena = TensorArena::new(plan.bytes).unwrap();
+    let at = |v: Value| {
+        let spot = l.spots[v.at()];
+        let from = plan.place[spot.buf as usize] + spot.off;
+        from..from + g.bytes(v)
+    };
+    let leaves: Vec<Value> = g.leaves().map(|(v, _, _)| v).collect();
+    for &v in &leaves {
+        arena.bytes_mut()[at(v)].copy_from_slice(bytemuck::cast_slice(&start(v, g.numel(v))));
+    }
+    for n in g.region_nodes(g.entry()).filter(|n| g.op[n.at()] == Op::CONSTANT) {
+        arena.bytes_mut()[at(g.out(n))].copy_from_slice(&g.attrs(n).bytes(2));
+    }
+    // Everything that costs anything is shared.
+    let tapes: Tapes = tapes_sharing(plan, if how == How::Team { 1 } else { u64::MAX });
+    let exec = Exec::new(plan, tapes).unwrap();
+    let lane = Lane::default();
+    match how {
+        How::Solo => (0..steps).for_each(|_| exec.step(&mut arena, &lane).unwrap()),
+        How::Poisoned => (0..steps).for_each(|_| exec.step_poisoned(&mut arena, &lane).unwrap()),
+        How::Team => {
+            let mut team = Team::new(exec).unwrap();
+            (0..steps).for_each(|_| team.step(&mut arena).unwrap());
+        }
+    }
+    let floats = |r: std::ops::Range<usize>| bytemuck::pod_collect_to_vec::<u8, f32>(&arena.bytes()[r]);
+    let outs = plan.code.outputs.iter().map(|o| {
+        let from = plan.place[o.buf as usize] + o.off;
+        floats(from..from + o.bytes())
+    });
+    (outs.collect(), leaves.iter().map(|&v| floats(at(v))).collect())
+}
+
+/// The packed plan upside down.
+fn reversed(v: &Intervals) -> Result<Offsets> {
+    let mut o = plan::pack(v)?;
+    for (at, lines) in o.at.iter_mut().zip(&v.lines) {
+        *at = o.height as u32 - *at - lines;
+    }
+    Ok(o)
+}
+
+#[test]
+fn every_plan_of_every_graph_computes_the_same() {
+    let packs: [fn(&Intervals) -> Result<Offsets>; 5] =
+        [plan::pack, reversed, |v| Ok(plan::no_reuse(v)), |v| Ok(plan::first_fit(v)), |v| Ok(plan::best_fit(v))];
+    for seed in 0..150 {
+        let buf = graph(seed, 4 + seed as usize % 40);
+        let g = buf.view();
+        let (outs, leaves) = expected(&g, 3);
+        for (k, pack) in packs.iter().enumerate() {
+            let (l, _, plan) = planned(g, 1, *pack);
+            let plan = check(plan).unwrap();
+            for how in [How::Solo, How::Poisoned] {
+                let (o, s) = outcome(&g, &l, &plan, how, 3);
+                assert_eq!(bits(&o), bits(&outs), "outputs, seed {seed}, plan {k}, {how:?}");
+                assert_eq!(bits(&s), bits(&leaves), "leaves, seed {seed}, plan {k}, {how:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn any_number_of_threads_computes_the_same() {
+    for seed in 0..12 {
+        let buf = graph(seed, 30);
+        let g = buf.view();
+        let want = expected(&g, 3);
+        for lanes in [2, 3] {
+            let (l, _, plan) = planned(g, lanes, plan::pack);
+            let (o, s) = outcome(&g, &l, &check(plan).unwrap(), How::Team, 3);
+            assert_eq!((bits(&o), bits(&s)), (bits(&want.0), bits(&want.1)), "seed {seed}, {lanes} threads");
+        }
+    }
+}
+
+/// Plans that are wrong in all the ways that a planner can be: what the checker lets pass computes the right thing.
+#[test]
+fn no_wrong_plan_passes() {
+    let (mut passed, mut refused) = (0, 0);
+    for seed in 0..120 {
+        let buf = graph(seed, 6 + seed as usize % 30);
+        let g = buf.view();
+        let want = expected(&g, 2);
+        let (l, o, right) = planned(g, 1, plan::pack);
+        let mut d = Draw(seed ^ 0xabc);
+        for kind in 0..14 {
+            let Some(wrong) = mutated(&o, &right, kind % 7, &mut d) else { continue };
+            match check(wrong) {
+                Err(_) => refused += 1,
+                Ok(plan) => {
+                    passed += 1;
+                    // Not poisoned: poison trusts that a buffer's place is its own until its last use, which a lucky
+                    // plan need not keep.
+                    let (o, s) = outcome(&g, &l, &plan, How::Solo, 2);
+                    let same = bits(&o) == bits(&want.0) && bits(&s) == bits(&want.1);
+                    assert!(same, "seed {seed}: a wrong plan of kind {} passed", kind % 7);
+                }
+            }
+        }
+    }
+    assert!(refused > passed / 4 && refused > 200, "{refused} of {} refused", refused + passed);
+}
+
+fn mutated(o: &Ordered, right: &Plan, kind: usize, d: &mut Draw) -> Option<Plan> {
+    let mut p = right.clone();
+    let mut live = o.live.clone();
+    let free: Vec<usize> = (0..live.len()).filter(|&b| live.lines[b] > 0 && !p.code.kind[b].is_pinned()).collect();
+    if free.is_empty() {
+        return None;
+    }
+    let b = free[d.below(free.len())];
+    let shift = |p: &mut Plan, root: usize, to: usize| {
+        (0..p.place.len()).filter(|&m| o.alias.class[m] as usize == root).for_each(|m| p.place[m] = to);
+    };
+    match kind {
+        0 => shift(&mut p, b, right.place[b] + LINE),
+        1 => shift(&mut p, b, right.place[b].checked_sub(LINE)?),
+        2 => {
+            let c = free[d.below(free.len())];
+            shift(&mut p, b, right.place[c]);
+            shift(&mut p, c, right.place[b]);
+        }
+        3 => live.end[b] = live.end[b].saturating_sub(1),
+        4 => live.first[b] += 1,
+        5 => live.end[b] = live.first[b] + 1,
+        _ => {
+            let r = (!p.inplace.is_empty()).then(|| d.below(p.inplace.len()))?;
+            p.inplace[r] = if p.inplace[r] == u8::MAX { 0 } else { u8::MAX };
+        }
+    }
+    if (3..6).contains(&kind) {
+        let (place, bytes) = places(&o.code, &o.alias, &live, plan::pack).ok()?;
+        (p.place, p.bytes) = (place, bytes);
+    }
+    (p.place != right.place || p.inplace != right.inplace).then_some(p)
+}

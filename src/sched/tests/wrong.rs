@@ -1,0 +1,115 @@
+//! Wrong calls of rows, and wrong tapes.
+
+use super::ops::{self, FRESH, REVERSE, one};
+use super::random::planned;
+use crate::kernels::abi::{Args, Split};
+use crate::nodes::lower::{Buf, Call, LowerCx};
+use crate::nodes::opdef::{Lower, OpDef};
+use crate::nodes::{Builder, DType};
+use crate::sched::check::check;
+use crate::sched::tape::{race_free, tapes_sharing};
+use crate::sched::{plan, schedule};
+
+fn idle(_: &mut Args<'_>) {}
+
+fn call(reads: &[Buf], writes: &[(Buf, Split)], units: usize, inplace: &[(usize, usize)]) -> Call {
+    let (reads, writes, inplace) = (reads.to_vec(), writes.to_vec(), inplace.to_vec());
+    Call { kernel: idle, params: Vec::new(), units, reads, writes, inplace, flops: 0 }
+}
+
+/// The error of scheduling one node of an op with this lowering, on 8 elements.
+fn error(def: &'static OpDef) -> String {
+    let g = Builder::new("g");
+    let x = g.input("x", [8], DType::F32);
+    g.output("y", one(&g, def, &[x]));
+    schedule(g.finish([]).unwrap().view(), 2).err().unwrap().to_string()
+}
+
+const fn row(name: &'static str, lower: fn(&mut LowerCx<'_>) -> Result<(), String>) -> OpDef {
+    OpDef { name, lower: Lower::Kernel(lower), ..ops::ROW }
+}
+
+const OUT: (Buf, Split) = (Buf::Out(0), Split::PerUnit(4));
+
+macro_rules! refused {
+    ($($name:ident: $lower:expr => $message:literal;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                static ROW: OpDef = row(stringify!($name), $lower);
+                let e = error(&ROW);
+                assert!(e.contains($message), "{e}");
+            }
+        )*
+    };
+}
+
+refused! {
+    a_result_that_no_call_writes: |_| Ok(()) => "no call writes result 0";
+    units_that_leave_a_rest: |cx| {
+        cx.call(call(&[Buf::Arg(0)], &[OUT], 1, &[]));
+        Ok(())
+    } => "leave a rest";
+    units_that_write_one_operand_whole: |cx| {
+        cx.call(call(&[Buf::Arg(0)], &[(Buf::Out(0), Split::Whole)], 2, &[]));
+        Ok(())
+    } => "write one operand whole";
+    a_call_that_writes_its_operand: |cx| {
+        cx.call(call(&[], &[(Buf::Arg(0), Split::PerUnit(4)), OUT], 2, &[]));
+        Ok(())
+    } => "writes an operand";
+    a_call_that_names_what_is_not_there: |cx| {
+        cx.call(call(&[Buf::Arg(1)], &[OUT], 2, &[]));
+        Ok(())
+    } => "names operand 1";
+    a_pair_that_names_what_is_not_there: |cx| {
+        cx.call(call(&[Buf::Arg(0)], &[OUT], 2, &[(0, 1)]));
+        Ok(())
+    } => "in-place pair";
+    scratch_of_lanes_that_is_read: |cx| {
+        let s = cx.scratch(4, 2);
+        cx.call(call(&[], &[s], 2, &[]));
+        cx.call(call(&[s.0], &[OUT], 2, &[]));
+        Ok(())
+    } => "how work was split";
+    a_temporary_that_is_read_first: |cx| {
+        let t = cx.temp(4, 8);
+        cx.call(call(&[t], &[OUT], 2, &[]));
+        Ok(())
+    } => "read before it is written";
+    a_result_that_is_read_as_it_is_written: |cx| {
+        cx.call(call(&[Buf::Arg(0)], &[OUT], 2, &[]));
+        cx.call(call(&[Buf::Out(0)], &[OUT], 2, &[]));
+        Ok(())
+    } => "overlaps read";
+    a_window_that_is_too_large: |cx| {
+        cx.view(0, 0, 1);
+        Ok(())
+    } => "no window";
+    scratch_without_end: |cx| {
+        let s = cx.scratch(4, usize::MAX / 8);
+        cx.call(call(&[], &[s, OUT], 2, &[]));
+        Ok(())
+    } => "does not fit in memory";
+}
+
+#[test]
+fn tapes_without_their_meetings_race() {
+    let g = Builder::new("g");
+    let x = g.input("x", [64], DType::F32);
+    g.output("y", one(&g, &REVERSE, &[one(&g, &FRESH, &[x])]));
+    let plan = check(planned(g.finish([]).unwrap().view(), 2, plan::pack).2).unwrap();
+    let right = tapes_sharing(&plan, 1);
+    assert_eq!(right.lane(0).iter().filter(|e| e.barrier).count(), 1);
+    race_free(&plan, &right).unwrap();
+    let mut wrong = right.clone();
+    wrong.entries.retain(|e| !e.barrier);
+    wrong.at = vec![0, 2, 4];
+    assert!(race_free(&plan, &wrong).unwrap_err().contains("without a meeting"));
+    let mut wrong = right.clone();
+    wrong.entries[0].to += 1;
+    assert!(race_free(&plan, &wrong).unwrap_err().contains("not run once"));
+    let mut wrong = right;
+    wrong.entries.swap(0, 1);
+    assert!(race_free(&plan, &wrong).is_err());
+}

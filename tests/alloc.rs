@@ -1,0 +1,70 @@
+//! Steps allocate nothing, on one thread and on several.
+
+use arenagrad::nodes::{Builder, DType, GraphBuf, Init};
+use arenagrad::session::Session;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call goes to the system's allocator unchanged.
+#[allow(unsafe_code)]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as this function's.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
+        // SAFETY: as this function's.
+        unsafe { System.dealloc(p, layout) }
+    }
+    unsafe fn realloc(&self, p: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as this function's.
+        unsafe { System.realloc(p, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// A step with products, reductions, point-wise regions and an update.
+fn graph() -> GraphBuf {
+    let g = Builder::new("g");
+    let x = g.input("x", [64, 256], DType::F32);
+    let w = g.param("w", [256, 128], DType::F32, Init::Normal(0.1));
+    let h = x.matmul(w).tanh();
+    let s = g.state("s", [128], DType::F32, Init::Zeros);
+    g.update(s, s * 0.9 + h.sum([0]));
+    g.update(w, w - x.transpose(&[1, 0]).matmul(h) * 1e-3);
+    g.output("loss", (h * h).mean(..));
+    g.finish([]).unwrap()
+}
+
+// One test, so that no other allocates meanwhile.
+#[test]
+fn steps_allocate_nothing() {
+    let graph = graph();
+    for threads in [1, 2] {
+        let mut p = Session::new().threads(threads).compile(&graph).unwrap();
+        assert_eq!(p.threads(), threads);
+        p.init(1).unwrap();
+        let (x, loss) = (p.input::<f32>("x").unwrap(), p.output_slot::<f32>("loss").unwrap());
+        let batch = vec![0.5f32; 64 * 256];
+        // The first step lets lazy things settle: the choice of instruction set, the threads' start.
+        p.step().unwrap();
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        let mut sum = 0.0;
+        for _ in 0..20 {
+            p.write(x, &batch).unwrap();
+            p.step().unwrap();
+            sum += p.read(loss).unwrap()[0];
+        }
+        let made = ALLOCATIONS.load(Ordering::Relaxed) - before;
+        assert_eq!(made, 0, "{threads} threads");
+        assert!(sum.is_finite());
+    }
+}

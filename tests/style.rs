@@ -1,0 +1,132 @@
+//! House rules that a machine can hold: sizes, layering, the unsafe budget, rows, dependencies.
+
+use arenagrad::nodes::table::OPS;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All Rust files below `dir`, with their text.
+fn sources(dir: &str) -> Vec<(String, String)> {
+    fn walk(dir: &Path, into: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => walk(&path, into),
+                false if path.extension().is_some_and(|e| e == "rs") => into.push(path),
+                false => {}
+            }
+        }
+    }
+    let mut paths = Vec::new();
+    walk(&root().join(dir), &mut paths);
+    paths.sort();
+    let name = |p: &Path| p.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
+    paths.iter().map(|p| (name(p), std::fs::read_to_string(p).unwrap())).collect()
+}
+
+fn everything() -> Vec<(String, String)> {
+    ["src", "cli", "tests", "benches", "examples", "fuzz/fuzz_targets"].into_iter().flat_map(sources).collect()
+}
+
+fn is_test(name: &str) -> bool {
+    name.contains("tests") || name.starts_with("benches") || name == "src/kernels/harness.rs"
+}
+
+#[test]
+fn files_are_small_and_say_what_they_hold() {
+    for (name, text) in everything() {
+        let lines = text.lines().count();
+        assert!(lines <= 500, "{name} has {lines} lines");
+        assert!(text.starts_with("//!"), "{name} does not open with //!");
+    }
+}
+
+#[test]
+fn functions_are_short() {
+    for (name, text) in everything() {
+        let lines: Vec<&str> = text.lines().collect();
+        for (i, line) in lines.iter().enumerate() {
+            let indent = line.len() - line.trim_start().len();
+            let head = line.trim_start();
+            let starts = ["fn ", "pub fn ", "pub(crate) fn ", "pub(super) fn ", "const fn ", "pub const fn ", "unsafe fn "];
+            if !starts.iter().any(|s| head.starts_with(s)) || head.ends_with(';') || head.ends_with('}') {
+                continue;
+            }
+            let close = format!("{}}}", " ".repeat(indent));
+            let Some(len) = lines[i..].iter().position(|l| **l == close) else { continue };
+            let limit = if is_test(&name) { 100 } else { 60 };
+            assert!(len < limit, "{name}:{} is a function of {} lines", i + 1, len + 1);
+        }
+    }
+}
+
+/// A room may import only those before it.
+#[test]
+fn rooms_import_downwards_only() {
+    let rooms = ["arena", "kernels", "nodes", "passes", "sched", "session", "nn", "train"];
+    for (name, text) in sources("src").into_iter().filter(|(n, _)| !is_test(n)) {
+        let room = name.trim_start_matches("src/").split(['/', '.']).next().unwrap_or_default().to_string();
+        let Some(mine) = rooms.iter().position(|r| *r == room) else { continue };
+        let code = text.lines().map(str::trim_start).filter(|l| !l.starts_with("//"));
+        for line in code {
+            for later in &rooms[mine + 1..] {
+                let reached = line.contains(&format!("crate::{later}::")) || line.contains(&format!("crate::{later};"));
+                assert!(!reached, "{name} imports {later}: {line}");
+            }
+        }
+    }
+}
+
+/// Files that may hold unsafe code: owned graph view, kernel ABI, instruction sets, product tiles, executor, team.
+const UNSAFE: &[&str] = &[
+    "src/kernels/abi.rs",
+    "src/kernels/gemm/tile.rs",
+    "src/kernels/simd.rs",
+    "src/nodes/graph.rs",
+    "src/sched/exec.rs",
+    "src/sched/team.rs",
+];
+
+#[test]
+fn unsafe_code_is_rare_and_reasoned() {
+    let mut total = 0;
+    for (name, text) in sources("src").into_iter().filter(|(n, _)| !is_test(n)) {
+        let code: Vec<&str> = text.lines().filter(|l| !l.trim_start().starts_with("//")).collect();
+        let lines = code.iter().filter(|l| l.contains("unsafe ") && !l.contains("unsafe_code")).count();
+        let reasons = text.matches("SAFETY").count() + text.matches("# Safety").count();
+        assert!(lines == 0 || UNSAFE.contains(&name.as_str()), "{name} holds unsafe code");
+        assert!(lines <= reasons, "{name}: {lines} unsafe lines, {reasons} reasons");
+        total += lines;
+    }
+    assert!(total <= 80, "{total} lines of unsafe code");
+}
+
+#[test]
+fn library_code_cannot_give_up() {
+    for (name, text) in sources("src").into_iter().filter(|(n, _)| !is_test(n)) {
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for line in code.lines().map(str::trim_start).filter(|l| !l.starts_with("//")) {
+            let bad = ["todo!(", "unimplemented!(", ".unwrap()"].iter().find(|w| line.contains(**w));
+            assert!(bad.is_none(), "{name}: {line}");
+        }
+    }
+}
+
+#[test]
+fn rows_are_documented() {
+    for def in OPS {
+        assert!(def.doc.len() > 4, "{} needs a formula", def.name);
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        assert!(def.name.chars().all(plain), "{} is no snake_case name", def.name);
+    }
+}
+
+#[test]
+fn the_library_has_few_dependencies() {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let section = manifest.split("[dependencies]").nth(1).and_then(|s| s.split("\n[").next()).unwrap_or_default();
+    let direct = section.lines().filter(|l| l.contains('=')).count();
+    assert!((1..=10).contains(&direct), "{direct} direct dependencies");
+}
