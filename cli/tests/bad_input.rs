@@ -1,5 +1,7 @@
 //! Bad input of every kind: exit code 2, and one line that says what and where.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 mod common;
 
 use common::{Scratch, fails, idx, images, labels};
