@@ -3,9 +3,9 @@
 
 mod common;
 
-use arenagrad::nodes::testing::{check_graph, check_text, mutate, random_graph, scripted, seeded};
 use arenagrad::error::Kind;
 use arenagrad::nodes::GraphBuf;
+use arenagrad::nodes::testing::{check_graph, check_text, mutate, random_graph, scripted, seeded};
 use arenagrad::passes::pipeline;
 use common::{Draw, How, PLAIN, Tensor, distance, try_run};
 use proptest::prelude::*;

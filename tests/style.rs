@@ -50,7 +50,8 @@ fn functions_are_short() {
         for (i, line) in lines.iter().enumerate() {
             let indent = line.len() - line.trim_start().len();
             let head = line.trim_start();
-            let starts = ["fn ", "pub fn ", "pub(crate) fn ", "pub(super) fn ", "const fn ", "pub const fn ", "unsafe fn "];
+            let starts =
+                ["fn ", "pub fn ", "pub(crate) fn ", "pub(super) fn ", "const fn ", "pub const fn ", "unsafe fn "];
             if !starts.iter().any(|s| head.starts_with(s)) || head.ends_with(';') || head.ends_with('}') {
                 continue;
             }

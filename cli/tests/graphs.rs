@@ -1,5 +1,7 @@
 //! The commands on graphs.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 mod common;
 
 use common::{Scratch, fails, good};

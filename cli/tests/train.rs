@@ -1,5 +1,7 @@
 //! Training runs: what they write, and that neither threads nor a kill changes a bit of it.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 mod common;
 
 use common::{Scratch, good, idx, program, summary};

@@ -67,7 +67,7 @@ impl Batches {
 
     /// Continues from a cursor.
     pub fn seek(&mut self, epoch: u64, at: u64) -> Result<()> {
-        if at > self.order.len() as u64 || at % self.batch as u64 != 0 {
+        if at > self.order.len() as u64 || !at.is_multiple_of(self.batch as u64) {
             let (n, batch) = (self.order.len(), self.batch);
             let text = format!("position {at} is not a multiple of the batch {batch} within {n} examples");
             return Err(Error::new(Kind::Data, text));

@@ -1,9 +1,9 @@
 //! What the integration tests share: tensors, draws from domains, and running a graph.
 #![allow(dead_code)]
 
+use arenagrad::arena::ids::Id;
 use arenagrad::arena::{Sym, Value};
 use arenagrad::error::Result;
-use arenagrad::arena::ids::Id;
 use arenagrad::nodes::opdef::Domain;
 use arenagrad::nodes::{DType, Graph, GraphBuf, LeafKind};
 use arenagrad::session::{Program, Session};

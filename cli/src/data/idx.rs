@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Largest file, packed or not.
 const LIMIT: u64 = 4 << 30;
-const CLASS_LIMIT: u8 = 255;
+const CLASS_LIMIT: u8 = 200;
 
 /// The four files of a folder, under their usual names.
 pub fn load(dir: &Path) -> Run<Split> {

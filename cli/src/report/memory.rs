@@ -64,7 +64,7 @@ fn rectangle(s: &mut String, plan: &PlanReport, i: usize, x: &dyn Fn(f64) -> f64
         escape(&title(plan, i))
     );
     let fits = (w / 6.5) as usize;
-    if h >= 13.0 && fits >= b.name.chars().count() + 1 {
+    if h >= 13.0 && fits > b.name.chars().count() {
         let _ = write!(
             s,
             "<text x=\"{:.2}\" y=\"{:.2}\" fill=\"#fff\" pointer-events=\"none\">{}</text>",

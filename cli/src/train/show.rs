@@ -36,7 +36,7 @@ impl Show {
     pub fn step(&self, p: &Progress) {
         if let Some(bar) = &self.bar {
             bar.set_position(p.step);
-            if p.step % 16 == 0 {
+            if p.step.is_multiple_of(16) {
                 let tested = if self.accuracy.is_nan() { String::new() } else { percent(self.accuracy) };
                 bar.set_message(format!("loss {:.4} {tested}", p.loss));
             }

@@ -86,7 +86,7 @@ impl Corr {
         for a in 0..2 {
             c.lead[a] = (g.dilation[a] * (c.kernel[a] - 1)).saturating_sub(c.pad[a]).div_ceil(g.stride[a]);
             c.grid[a] = c.dst[a].div_ceil(g.stride[a]);
-            c.reach[a] = (g.stride[a] - 1 + c.pad[a]) / g.stride[a] + c.lead[a];
+            c.reach[a] = c.pad[a].div_ceil(g.stride[a]) + c.lead[a];
         }
         c.pick();
         c
