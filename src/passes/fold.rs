@@ -34,7 +34,8 @@ pub fn bytes_of(value: f64, dtype: DType) -> Option<Vec<u8>> {
     let to = elem(dtype).ok()?;
     let program = Program {
         inputs: vec![],
-        steps: vec![Step::new(TileOp::Fill, to, &[], [value, 0.0])],
+        // A fill is the sum of its immediates: x + −0 is x for every x, −0 included.
+        steps: vec![Step::new(TileOp::Fill, to, &[], [value, -0.0])],
         outputs: vec![0],
         len: 1,
     };

@@ -5,6 +5,7 @@
 
 use crate::nodes::builder::RNG_STATE;
 use crate::nodes::{DType, Init};
+use rayon::prelude::*;
 
 /// Fills the bytes of leaf `name`, or says why that cannot be.
 pub fn fill(bytes: &mut [u8], dtype: DType, init: Init, seed: u64, name: &str) -> Result<(), String> {
@@ -43,8 +44,15 @@ pub fn fill(bytes: &mut [u8], dtype: DType, init: Init, seed: u64, name: &str) -
     Ok(())
 }
 
-fn each<T: bytemuck::Pod>(bytes: &mut [u8], f: impl Fn(usize) -> T) {
-    bytemuck::cast_slice_mut::<u8, T>(bytes).iter_mut().enumerate().for_each(|(i, x)| *x = f(i));
+/// Leaves above this many elements are drawn by all cores; below it, waking them would take longer.
+const PARALLEL: usize = 1 << 20;
+
+fn each<T: bytemuck::Pod + Send>(bytes: &mut [u8], f: impl Fn(usize) -> T + Sync) {
+    let items = bytemuck::cast_slice_mut::<u8, T>(bytes);
+    match items.len() > PARALLEL {
+        true => items.par_iter_mut().with_min_len(PARALLEL / 16).enumerate().for_each(|(i, x)| *x = f(i)),
+        false => items.iter_mut().enumerate().for_each(|(i, x)| *x = f(i)),
+    }
 }
 
 /// FNV-1a.

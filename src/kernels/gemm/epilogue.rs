@@ -37,7 +37,8 @@ pub fn act_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T])> {
 crate::simd! {
     fn relu[T: GemmFloat](x: &mut [T]) {
         for x in x {
-            *x = if *x < T::ZERO { T::ZERO } else { *x };
+            // As the tile interpreter: −0 becomes +0, NaN stays.
+            *x = if *x <= T::ZERO { T::ZERO } else { *x };
         }
     }
 }

@@ -114,7 +114,8 @@ ops! {
     Clamp,
     /// a converted from `elem` to `out`: see `cast`.
     Cast,
-    /// The constant `imm[0] + imm[1]`, summed exactly for integers (so that two floats can spell any `i64`) and cut to the type's range.
+    /// The constant `imm[0] + imm[1]`, summed exactly for integers (so that two floats can spell any `i64`)
+    /// and cut to the type's range.
     Fill,
 }
 

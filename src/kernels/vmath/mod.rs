@@ -6,7 +6,8 @@
 //! The scalar forms are `inline(always)` for use inside the `simd!` loops of other kernels. Any kernel may call them.
 //!
 //! Errors are in units of the last place: f32 over every 61st bit pattern against f64, f64 at 20 000 points a range
-//! against 160-bit values. Without fused instructions (a CPU older than AVX2) `mul_add` is a library call, exact but slow.
+//! against 160-bit values. Without fused instructions (a CPU older than AVX2)
+//! `mul_add` is a library call, exact but slow.
 
 mod erf;
 mod exp;

@@ -118,19 +118,20 @@ pub(super) fn tan_f32(x: f32) -> f32 {
     if x == 0.0 { x } else { ratio(s, c, q) as f32 }
 }
 
-/// The sine. Largest error seen for |x| ≤ 2^19: f32 0.51 ulp, f64 0.78 ulp; beyond, std's.
+/// The sine; std's beyond |x| = 2^19. Largest error seen: f32 0.57 ulp over the whole range, f64 0.78 ulp up to 2^19.
 #[inline(always)]
 pub fn sin<T: Real>(x: T) -> T {
     T::sin(x)
 }
 
-/// The cosine. Largest error seen for |x| ≤ 2^19: f32 0.51 ulp, f64 0.80 ulp; beyond, std's.
+/// The cosine; std's beyond |x| = 2^19. Largest error seen: f32 0.57 ulp over the whole range, f64 0.80 ulp up to 2^19.
 #[inline(always)]
 pub fn cos<T: Real>(x: T) -> T {
     T::cos(x)
 }
 
-/// The tangent. Largest error seen for |x| ≤ 2^19: f32 0.51 ulp, f64 1.94 ulp; beyond, std's.
+/// The tangent; std's beyond |x| = 2^19.
+/// Largest error seen: f32 1.40 ulp over the whole range, f64 1.94 ulp up to 2^19.
 #[inline(always)]
 pub fn tan<T: Real>(x: T) -> T {
     T::tan(x)

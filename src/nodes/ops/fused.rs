@@ -89,7 +89,8 @@ pub fn region_program(g: Graph<'_>, r: Region) -> Result<TileBuild, String> {
                 slots[v] = Some(b.input(arg, e, broadcast_access(&g.dims(args[0]), &g.dims(v))));
             }
             (Op::FULL, _) => {
-                steps.push((Step::new(TileOp::Fill, e, &[], [g.attrs(n).f64(0), 0.0]), vec![]));
+                // A fill is the sum of its immediates: x + −0 is x for every x, −0 included.
+                steps.push((Step::new(TileOp::Fill, e, &[], [g.attrs(n).f64(0), -0.0]), vec![]));
                 slots[v] = Some(Slot::Step(steps.len() - 1));
             }
             (_, Lower::Tile(tile_op, imm)) => {
