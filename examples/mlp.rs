@@ -1,40 +1,32 @@
-//! Trains 784-128-10 on synthetic stripes: `cargo run --release --example mlp`.
+//! The library in one page: build a graph, make it a step program, run steps.
+//!
+//! Invariant: the README shows this program. Run it with `cargo run --release --example mlp`.
 
 use arenagrad::prelude::*;
 
-const BATCH: usize = 32;
-
-/// Image `i`: stripes whose width is its class.
-fn image(i: usize, pixels: &mut [f32]) -> i32 {
-    let class = i % 10;
-    let wave = |p: usize| ((p * (class + 1) + i) as f32 * 0.05).sin();
-    pixels.iter_mut().enumerate().for_each(|(p, x)| *x = wave(p));
-    class as i32
-}
-
 fn main() -> Result<()> {
-    let g = Builder::new("mlp");
-    let x = g.input("x", [BATCH, 784], DType::F32);
-    let y = g.input("y", [BATCH], DType::I32);
-    let h = nn::linear(&g, "fc1", x, 128).relu();
-    let loss = nn::linear(&g, "fc2", h, 10).cross_entropy(y).mean(..).named("loss");
+    // y = x₀·x₁, learnt by a small network.
+    let g = Builder::new("product");
+    let x = g.input("x", [32, 2], DType::F32);
+    let y = g.input("y", [32, 1], DType::F32);
+    let h = nn::linear(&g, "fc1", x, 16).tanh();
+    let loss = nn::linear(&g, "fc2", h, 1).mse(y).named("loss");
     let graph = g.finish([loss])?;
 
-    let step = train(graph.view(), "loss", &Optimiser::adamw(1e-3))?;
-    let mut p = Session::new().compile(&step)?;
-    p.init(42)?;
-    p.input_mut::<f32>("lr")?[0] = 1e-3;
-    for i in 0..200 {
-        for b in 0..BATCH {
-            let class = image(i * BATCH + b, &mut p.input_mut::<f32>("x")?[b * 784..(b + 1) * 784]);
-            p.input_mut::<i32>("y")?[b] = class;
-        }
+    let step = train(graph.view(), "loss", &Optimiser::adamw(1e-2))?;
+    let mut p = Session::new().threads(1).compile(&step)?;
+    p.init(0)?;
+    let (x, y, loss) = (p.input::<f32>("x")?, p.input::<f32>("y")?, p.output_slot::<f32>("loss")?);
+    p.input_mut::<f32>("lr")?.fill(1e-2);
+    for i in 0..2000 {
+        let at = |k: usize| ((i * 37 + k * 11) % 100) as f32 / 50.0 - 1.0;
+        p.slice_mut(x)?.iter_mut().enumerate().for_each(|(k, v)| *v = at(k));
+        p.slice_mut(y)?.iter_mut().enumerate().for_each(|(k, v)| *v = at(2 * k) * at(2 * k + 1));
         p.step()?;
-        if i % 20 == 0 {
-            println!("step {i:3}  loss {:.4}", p.output::<f32>("loss")?[0]);
+        if i % 400 == 399 {
+            println!("step {}: loss {:.5}", i + 1, p.read(loss)?[0]);
         }
     }
-    let plan = p.plan();
-    println!("arena {} bytes, lower bound {}", plan.arena_bytes, plan.lower_bound_bytes);
+    println!("{} bytes of memory", p.plan().arena_bytes);
     Ok(())
 }

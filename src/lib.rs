@@ -14,18 +14,18 @@ pub mod sched;
 pub mod session;
 pub mod train;
 
-/// What most programs need: `use arenagrad::prelude::*`.
+/// What most programs import.
 pub mod prelude {
     pub use crate::error::{Error, Result};
     pub use crate::nn;
-    pub use crate::nodes::{Builder, Conv2d, CrossEntropy, DType, Graph, GraphBuf, Init, Pool2d, Reduction, Var};
+    pub use crate::nodes::{Adam, Builder, Conv2d, CrossEntropy, DType, GraphBuf, Init, Pool2d, Reduction, Sgd, Var};
     pub use crate::passes::optimiser::{Optimiser, train};
     pub use crate::passes::{GradOptions, Missing, grad, hvp, jacobian, jvp, nth_grad, vjp};
-    pub use crate::session::{Program, Session};
-    pub use crate::train::{Schedule, Trainer};
+    pub use crate::session::{Program, Session, Slot};
+    pub use crate::train::{Batches, Schedule, Trainer};
 }
 
-/// The README's example, compiled and run.
-#[doc = include_str!("../README.md")]
+/// The README's example, which is tested so that it stays true.
 #[cfg(doctest)]
+#[doc = include_str!("../README.md")]
 pub struct Readme;

@@ -424,3 +424,8 @@ fn bindings(g: &Graph<'_>, s: &Scheduled) -> Vec<Binding> {
 fn place(s: &Scheduled, o: &Operand) -> usize {
     s.plan.place[o.buf as usize] + o.off
 }
+
+const _: fn() = || {
+    fn send<T: Send>() {}
+    send::<Program>();
+};

@@ -48,6 +48,12 @@ fn line(bytes: usize) -> usize {
     bytes.max(1).next_multiple_of(LINE)
 }
 
+/// What lies in a written operand; nothing of scratch, which keeps what the last range left there.
+fn written(arena: &TensorArena, slot: &Slot, out: &Out) -> Vec<u8> {
+    let len = if matches!(out.2, Split::PerLane(_)) { 0 } else { out.0 * out.1 };
+    arena.bytes()[slot.off..slot.off + len].to_vec()
+}
+
 #[allow(unsafe_code)]
 fn once(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usize, ranges: usize) -> Outcome {
     let size: usize = reads.iter().map(|r| line(r.bytes.len())).chain(writes.iter().map(|w| line(w.0 * w.1))).sum();
@@ -88,7 +94,7 @@ fn once(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usi
     }
     match fault.get() {
         Some(element) => Err(element),
-        None => Ok(slots.iter().zip(writes).map(|(s, w)| arena.bytes()[s.off..s.off + w.0 * w.1].to_vec()).collect()),
+        None => Ok(slots.iter().zip(writes).map(|(s, w)| written(&arena, s, w)).collect()),
     }
 }
 

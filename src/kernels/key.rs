@@ -11,6 +11,9 @@ pub const WORDS: usize = 4;
 ///
 /// Reads key: `u32[4]`; writes the same, in place of it or not, in one unit.
 pub fn step_key(args: &mut Args<'_>) {
+    if args.units().is_empty() {
+        return;
+    }
     let from = args.inplace(0).is_none().then(|| args.read::<u32>(0));
     let key = args.write::<u32>(0);
     if let Some(from) = from {

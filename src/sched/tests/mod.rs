@@ -135,3 +135,51 @@ fn the_report_names_every_buffer() {
     let next = plan.buffers.iter().find(|b| b.root as usize == w && b.name != "w").unwrap();
     assert_eq!(next.offset, plan.buffers[w].offset, "the next value is made in the leaf's place");
 }
+
+#[test]
+#[ignore = "prints times"]
+fn scale() {
+    for nodes in [1_000, 10_000, 100_000] {
+        let g = Builder::new("deep");
+        let x = g.input("x", [256], F32);
+        let mut saved = vec![x];
+        // A third forward, a third backward, a third updates.
+        for i in 0..nodes / 3 {
+            let def = [&FRESH, &REVERSE, &TWICE][i % 3];
+            let last = saved[i];
+            saved.push(one(&g, def, &[last, x]));
+        }
+        let mut d = saved[nodes / 3];
+        for (i, &y) in saved.iter().enumerate().rev() {
+            d = one(&g, &ADD, &[d, y]);
+            let w = g.param(&format!("w{i}"), [256], F32, Init::Ones);
+            let du = if i % 2 == 0 { d } else { one(&g, &SCALE, &[d]) };
+            g.update(w, one(&g, &ADD, &[w, du]));
+        }
+        g.output("d", one(&g, &SUM, &[d]));
+        let buf = g.finish([]).unwrap();
+        let t = std::time::Instant::now();
+        let l = super::lower::lower(buf.view(), 1).unwrap();
+        let t1 = t.elapsed();
+        let o = super::order::best(&l.code).unwrap();
+        let t2 = t.elapsed();
+        let (place, bytes) = super::places(&o.code, &o.alias, &o.live, super::plan::pack).unwrap();
+        let t3 = t.elapsed();
+        let inplace = o.alias.inplace.clone();
+        let c = super::check::check(super::check::Plan { code: o.code, place, inplace, bytes, lanes: 1 }).unwrap();
+        let t4 = t.elapsed();
+        let _ = super::exec::Exec::new(&c, super::tape::tapes(&c)).unwrap();
+        let t5 = t.elapsed();
+        println!(
+            "{nodes}: {} instrs, {} vs {}, {}; lower {t1:?} order {:?} pack {:?} check {:?} tape {:?}",
+            c.code.len(),
+            bytes / 64,
+            o.bound,
+            o.name,
+            t2 - t1,
+            t3 - t2,
+            t4 - t3,
+            t5 - t4
+        );
+    }
+}
