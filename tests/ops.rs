@@ -1,6 +1,8 @@
 //! Conformance of every op: for each row × case × element type, the same questions, answered by the row alone. A new
 //! row is covered without a line here.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 mod common;
 
 use arenagrad::arena::ids::Id;

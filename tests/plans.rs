@@ -1,5 +1,7 @@
 //! Plans of whole training programs: bytes, bounds and instruction counts that may only get better.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 mod common;
 #[path = "common/models.rs"]
 mod models;

@@ -1,6 +1,8 @@
 //! What holds of any graph and of any text, drawn at random: the bodies are in `arenagrad::nodes::testing`, which the
 //! fuzz targets call too.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 mod common;
 
 use arenagrad::error::Kind;

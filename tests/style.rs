@@ -1,5 +1,7 @@
 //! House rules that a machine can hold: sizes, layering, the unsafe budget, rows, dependencies.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use arenagrad::nodes::table::OPS;
 use std::path::{Path, PathBuf};
 

@@ -149,6 +149,8 @@ fn write(p: &mut Program, kind: LeafKind, name: &str, t: &Tensor) {
     });
 }
 
+// One arm of the macro casts f64 to itself.
+#[allow(clippy::unnecessary_cast)]
 fn read(p: &Program, name: &str, dtype: DType) -> Vec<f64> {
     by_dtype!(dtype, T => p.output::<T>(name).unwrap_or_else(|e| panic!("{e}")).iter().map(|&x| x as f64).collect())
 }
