@@ -1,8 +1,9 @@
 //! Reductions over sets of axes, arg-reductions, and running sums.
 
 use super::each_arg;
-use super::lowering::reduce as lowering;
+use super::lowering::{by_num, reduce as lowering};
 use crate::ensure;
+use crate::kernels::scan;
 use crate::nodes::attrs::{Attr, Field, Kind};
 use crate::nodes::builder::Var;
 use crate::nodes::dtype::DType;
@@ -310,20 +311,25 @@ pub const ARG_MIN: OpDef = OpDef {
     )
 };
 
+const RUNNING: &[Field] =
+    &[Field::new("axis", Kind::Int), Field::new("exclusive", Kind::Bool), Field::new("reverse", Kind::Bool)];
+
+fn running(cx: &mut Infer<'_>) -> Result<(), String> {
+    let d = cx.dtype(0);
+    ensure!(d.is_float() || d.is_index(), "no running total of {d}; cast it");
+    let rank = cx.dims(0).len();
+    cx.axis(0, rank)?;
+    cx.same_as(0)
+}
+
 /// See `doc`.
 pub const CUMSUM: OpDef = OpDef {
-    attrs: &[Field::new("axis", Kind::Int), Field::new("exclusive", Kind::Bool), Field::new("reverse", Kind::Bool)],
-    infer: |cx| {
-        let d = cx.dtype(0);
-        ensure!(d.is_float() || d.is_index(), "no running sum of {d}; cast it");
-        let rank = cx.dims(0).len();
-        cx.axis(0, rank)?;
-        cx.same_as(0)
-    },
+    attrs: RUNNING,
+    infer: running,
     ..row(
         "cumsum",
         "yᵢ = Σ_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
-        Lower::Kernel(lowering::cumsum),
+        Lower::Kernel(|cx| lowering::running(cx, by_num!(cx.dtype(0), scan::cumsum))),
         Deriv::Linear(|s, _, g| {
             let (axis, exclusive, reverse) = (s.attrs.int(0), s.attrs.bool(1), s.attrs.bool(2));
             Some(s.g.emit1(s.op, &[g], &[Attr::Int(axis), Attr::Bool(exclusive), Attr::Bool(!reverse)]))
