@@ -54,12 +54,14 @@ fn functions_are_short() {
             let head = line.trim_start();
             let starts =
                 ["fn ", "pub fn ", "pub(crate) fn ", "pub(super) fn ", "const fn ", "pub const fn ", "unsafe fn "];
-            if !starts.iter().any(|s| head.starts_with(s)) || head.ends_with(';') || head.ends_with('}') {
+            // A name that a macro fills in has no end that indentation shows.
+            let real = starts.iter().any(|s| head.starts_with(s)) && !head.contains("fn $");
+            if !real || head.ends_with(';') || head.ends_with('}') {
                 continue;
             }
             let close = format!("{}}}", " ".repeat(indent));
             let Some(len) = lines[i..].iter().position(|l| **l == close) else { continue };
-            let limit = if is_test(&name) { 100 } else { 60 };
+            let limit = if is_test(&name) { 100 } else { 70 };
             assert!(len < limit, "{name}:{} is a function of {} lines", i + 1, len + 1);
         }
     }

@@ -5,7 +5,7 @@ use crate::arena::{Sym, Value};
 use crate::nodes::graph::Loc;
 use crate::nodes::table::OPS;
 use crate::nodes::testing::{check_graph, check_text};
-use crate::nodes::{Builder, Init, Op};
+use crate::nodes::{Builder, Op};
 
 const MLP: &str = "\
 region @body(%c: f32[4], %x: f32[4]) {
@@ -144,60 +144,4 @@ fn one_mistake_is_one_error() {
     let text = "graph @g {\n %x = input : f32[2]\n %y = foo %x\n %z = exp %y\n %w = add %z, %x\n return l=%w\n}";
     let errors = parse_all(text, &[]).unwrap_err();
     assert_eq!(errors.len(), 1, "{errors:?}");
-}
-
-/// Run by hand: `cargo test --release -- --ignored --nocapture ten_megabytes`.
-#[test]
-#[ignore = "a measurement"]
-fn ten_megabytes_in_less_than_a_second() {
-    let g = Builder::new("big");
-    let x = g.input("x", [32, 32], DType::F32);
-    let w = g.param("w", [32, 32], DType::F32, Init::Normal(0.1));
-    let mut h = x;
-    for i in 0..60_000 {
-        let s = g.full(i as f64 / 7.0, [32, 32], DType::F32);
-        h = (h.matmul(w) + s).relu();
-    }
-    let text = print(g.finish([h]).unwrap().view());
-    let start = std::time::Instant::now();
-    let g = parse(&text).unwrap();
-    let parsed = start.elapsed();
-    let again = print(g.view());
-    let printed = start.elapsed() - parsed;
-    let errors = crate::nodes::verify::verify(g.view(), crate::nodes::Stage::Core);
-    let verified = start.elapsed() - parsed - printed;
-    assert!(errors.is_empty() && again == text);
-    println!(
-        "{} bytes, {} nodes: parse {parsed:?}, print {printed:?}, verify {verified:?}",
-        text.len(),
-        g.view().nodes()
-    );
-}
-
-/// Run by hand, like the one above: a text of this kind must not take more than linear time.
-#[test]
-#[ignore = "a measurement"]
-fn hostile_texts_are_linear() {
-    let many = 1 << 20;
-    let repeat = |s: &dyn Fn(usize) -> String| (0..many).map(s).collect::<String>();
-    let half = |s: &dyn Fn(usize) -> String| (0..many / 2).map(s).collect::<String>();
-    let texts = [
-        format!("graph @g {{\n %x = input : f32[]\n return {}a=%x }}", repeat(&|i| format!("a{i}=%x, "))),
-        format!(
-            "region @r({}%x: f32[]) {{\n yield %x }}\ngraph @g {{ return }}",
-            repeat(&|i| format!("%{i}: f32[], "))
-        ),
-        format!("{}graph @g {{ return }}", repeat(&|i| format!("region @{i}() {{ yield }}\n"))),
-        format!("graph @g {{\n{} return }}", repeat(&|i| format!(" %{i} = full value={i} : f32[{i}]\n"))),
-        format!(
-            "graph @g {{\n{} return }}",
-            half(&|i| format!(" %p{i} = state init=ones scale=0 : f32[]\n update %p{i} <- %p0\n"))
-        ),
-        format!("graph @g {{\n %x = input : f32[]\n %y = concat {}%x axis=0\n return }}", "%x, ".repeat(many)),
-    ];
-    for text in texts {
-        let start = std::time::Instant::now();
-        let ok = parse(&text).is_ok();
-        println!("{} bytes in {:?}: {ok}", text.len(), start.elapsed());
-    }
 }

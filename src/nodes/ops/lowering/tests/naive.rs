@@ -53,18 +53,7 @@ pub fn result(g: Graph<'_>, n: Node, x: &[Vec<f64>]) -> Option<Vec<f64>> {
             at
         }),
         "concat" => Some(concat(&d, &to, a.size(0), x)),
-        "pad" => Some(
-            (0..to.numel())
-                .map(|e| {
-                    let at: Option<Vec<usize>> = index(e, &to)
-                        .iter()
-                        .enumerate()
-                        .map(|(k, i)| i.checked_sub(a.sizes(0)[k]).filter(|i| *i < d[0][k]))
-                        .collect();
-                    at.map_or(a.f64(2), |at| x[0][element(&at, &d[0])])
-                })
-                .collect(),
-        ),
+        "pad" => Some(pad(&d[0], &to, &a.sizes(0), a.f64(2), &x[0])),
         "gather" | "scatter_add" | "take_along_axis" | "scatter_along_axis" => {
             Some(indexed(op, a.size(0), (&d, &to), x))
         }
@@ -89,6 +78,15 @@ pub fn result(g: Graph<'_>, n: Node, x: &[Vec<f64>]) -> Option<Vec<f64>> {
         }
         _ => reduction(op, &d, &to, g, n, x),
     }
+}
+
+fn pad(d: &Dims, to: &Dims, low: &[usize], value: f64, x: &[f64]) -> Vec<f64> {
+    let one = |e: usize| {
+        let at = index(e, to).into_iter().enumerate();
+        let from: Option<Vec<usize>> = at.map(|(k, i)| i.checked_sub(low[k]).filter(|i| *i < d[k])).collect();
+        from.map_or(value, |from| x[element(&from, d)])
+    };
+    (0..to.numel()).map(one).collect()
 }
 
 fn concat(d: &[Dims], to: &Dims, axis: usize, x: &[Vec<f64>]) -> Vec<f64> {
