@@ -95,6 +95,7 @@ ops! {
     ARG_MAX = reduce;
     ARG_MIN = reduce;
     CUMSUM = reduce;
+    CUMPROD = reduce;
 
     RESHAPE = shape;
     TRANSPOSE = shape;

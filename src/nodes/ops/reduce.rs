@@ -1,8 +1,9 @@
 //! Reductions over sets of axes, arg-reductions, and running sums.
 
 use super::each_arg;
-use super::lowering::reduce as lowering;
+use super::lowering::{by_num, reduce as lowering};
 use crate::ensure;
+use crate::kernels::scan;
 use crate::nodes::attrs::{Attr, Field, Kind};
 use crate::nodes::builder::Var;
 use crate::nodes::dtype::DType;
@@ -310,20 +311,25 @@ pub const ARG_MIN: OpDef = OpDef {
     )
 };
 
+const RUNNING: &[Field] =
+    &[Field::new("axis", Kind::Int), Field::new("exclusive", Kind::Bool), Field::new("reverse", Kind::Bool)];
+
+fn running(cx: &mut Infer<'_>) -> Result<(), String> {
+    let d = cx.dtype(0);
+    ensure!(d.is_float() || d.is_index(), "no running total of {d}; cast it");
+    let rank = cx.dims(0).len();
+    cx.axis(0, rank)?;
+    cx.same_as(0)
+}
+
 /// See `doc`.
 pub const CUMSUM: OpDef = OpDef {
-    attrs: &[Field::new("axis", Kind::Int), Field::new("exclusive", Kind::Bool), Field::new("reverse", Kind::Bool)],
-    infer: |cx| {
-        let d = cx.dtype(0);
-        ensure!(d.is_float() || d.is_index(), "no running sum of {d}; cast it");
-        let rank = cx.dims(0).len();
-        cx.axis(0, rank)?;
-        cx.same_as(0)
-    },
+    attrs: RUNNING,
+    infer: running,
     ..row(
         "cumsum",
         "yᵢ = Σ_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
-        Lower::Kernel(lowering::cumsum),
+        Lower::Kernel(|cx| lowering::running(cx, by_num!(cx.dtype(0), scan::cumsum))),
         Deriv::Linear(|s, _, g| {
             let (axis, exclusive, reverse) = (s.attrs.int(0), s.attrs.bool(1), s.attrs.bool(2));
             Some(s.g.emit1(s.op, &[g], &[Attr::Int(axis), Attr::Bool(exclusive), Attr::Bool(!reverse)]))
@@ -336,3 +342,56 @@ pub const CUMSUM: OpDef = OpDef {
         ],
     )
 };
+
+/// The running product in log₂ n rounds of products with a shifted copy: no division, so zeros are no special case.
+fn running_product<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let (x, axis) = (s.args[0], s.attrs.size(0));
+    let d = x.dims();
+    let last = d.len() - 1;
+    // Rows along the last axis, from the front; the way there is its own way back.
+    let mut perm: Vec<usize> = (0..d.len()).collect();
+    perm.swap(axis, last);
+    let turned = if s.attrs.bool(2) { x.flip(s.attrs.int(0)) } else { x };
+    let there = turned.transpose(&perm);
+    let (dims, n) = (there.dims(), d[axis]);
+    let mut y = there.reshape([dims[..last].iter().product(), n]);
+    if s.attrs.bool(1) {
+        y = shift(y, 1, false);
+    }
+    let mut step = 1;
+    while step < n {
+        y = y * shift(y, step, false);
+        step *= 2;
+    }
+    let back = y.reshape(dims).transpose(&perm);
+    vec![if s.attrs.bool(2) { back.flip(s.attrs.int(0)) } else { back }]
+}
+
+/// See `doc`.
+pub const CUMPROD: OpDef = OpDef {
+    attrs: RUNNING,
+    infer: running,
+    decompose: Some(running_product),
+    ..row(
+        "cumprod",
+        "yᵢ = Π_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
+        Lower::Kernel(|cx| lowering::running(cx, by_num!(cx.dtype(0), scan::cumprod))),
+        Deriv::ViaDecompose,
+        &[
+            Case { args: "f[3,4]", attrs: "axis=1 exclusive=false reverse=false", domains: &[Real] },
+            Case { args: "f[3,5,2]", attrs: "axis=1 exclusive=true reverse=false", domains: &[Positive] },
+            Case { args: "f[3,4]", attrs: "axis=0 exclusive=true reverse=true", domains: &[Real] },
+            Case { args: "f[1]", attrs: "axis=0 exclusive=false reverse=true", domains: &[Real] },
+            Case { args: "i64[5]", attrs: "axis=0 exclusive=false reverse=true", domains: &[Domain::Index(3)] },
+        ],
+    )
+};
+
+impl<'g> Var<'g> {
+    /// Running product along `axis`: `exclusive` leaves the element itself out, `reverse` runs from the end.
+    #[track_caller]
+    pub fn cumprod(self, axis: usize, exclusive: bool, reverse: bool) -> Var<'g> {
+        let attrs = [Attr::Int(axis as i64), Attr::Bool(exclusive), Attr::Bool(reverse)];
+        self.g.emit1(Op::CUMPROD, &[self], &attrs)
+    }
+}

@@ -35,7 +35,7 @@ macro_rules! by_num {
         match $dtype {
             $crate::nodes::DType::I32 => Ok($($f)::+::<i32> as $crate::kernels::abi::Kernel),
             $crate::nodes::DType::I64 => Ok($($f)::+::<i64> as $crate::kernels::abi::Kernel),
-            d => by_float!(d, $($f)::+),
+            d => $crate::nodes::ops::lowering::by_float!(d, $($f)::+),
         }
     };
 }

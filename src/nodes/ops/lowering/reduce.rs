@@ -4,7 +4,7 @@
 use super::{by_float, by_num, by_num_index};
 use crate::kernels::abi::Kernel;
 use crate::kernels::reduce::{self, Reduce, plan};
-use crate::kernels::scan::{self, Scan};
+use crate::kernels::scan::Scan;
 use crate::nodes::lower::{Buf, Call, LowerCx};
 use crate::nodes::shaping::around;
 
@@ -147,12 +147,12 @@ pub fn arg_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
     arg(cx, kernel)
 }
 
-/// `cumsum`.
-pub fn cumsum(cx: &mut LowerCx<'_>) -> Result<(), String> {
+/// A running sum or product: `kernel` scans along attribute 0, with `exclusive` and `reverse` as attributes 1 and 2.
+pub fn running(cx: &mut LowerCx<'_>, kernel: Result<Kernel, String>) -> Result<(), String> {
     let a = cx.attrs();
     let (outer, n, inner) = around(&cx.arg_dims(0), a.size(0));
     let p = Scan { outer, n, inner, exclusive: a.bool(1), reverse: a.bool(2) };
-    let call = Call::new(by_num!(cx.dtype(0), scan::cumsum)?, p.to_words(), p.units()).flops(cx.flops());
+    let call = Call::new(kernel?, p.to_words(), p.units()).flops(cx.flops());
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }
