@@ -114,7 +114,7 @@ fn wide<const N: usize>(xs: [usize; N]) -> [i64; N] {
 }
 
 impl<'g> Var<'g> {
-    /// −ln softmax(x)[label] of each row, 0 where the label is −100: [`Var::cross_entropy_with`] without a reduction.
+    /// −ln softmax(x)\[label\] of each row, 0 where the label is −100: [`Var::cross_entropy_with`] without a reduction.
     #[track_caller]
     pub fn cross_entropy(self, labels: Var<'g>) -> Var<'g> {
         self.cross_entropy_with(labels, CrossEntropy { reduction: Reduction::None, ..CrossEntropy::default() })

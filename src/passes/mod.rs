@@ -1,7 +1,7 @@
 //! Passes: batch transforms from one column set to another.
 //!
 //! * [`rebuild`] is the one loop that most passes are: dead code goes, equal nodes merge, a rule rewrites the rest.
-//! * [`grad`], [`jvp`] and [`higher`] are derivatives; [`prepare`] brings a graph into the form that they see.
+//! * [`mod@grad`], [`mod@jvp`] and [`higher`] are derivatives; [`prepare`] brings a graph into the form that they see.
 //! * [`optimiser`] appends the update; [`pipeline`] is the one place where the order of passes is written.
 
 pub mod activity;

@@ -1,4 +1,4 @@
-//! The text form: [`print`] and [`parse`], both driven by the ops' attribute schemas alone.
+//! The text form: [`print()`] and [`parse()`], both driven by the ops' attribute schemas alone.
 //!
 //! ```text
 //! region @body(%c: f32[4], %x: f32[4]) {
