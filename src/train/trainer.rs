@@ -174,3 +174,6 @@ pub fn copy_params(from: &Program, to: &mut Program) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -96,10 +96,14 @@ fn title(plan: &PlanReport, i: usize) -> String {
 
 /// A buffer's value, what it is, and the line that asked for it.
 pub fn line(b: &BufferReport) -> String {
+    let what = match b.name == b.kind.name() {
+        true => b.name.clone(),
+        false => format!("{} ({})", b.name, b.kind.name()),
+    };
     match &b.place {
-        Place::Source(file, l) => format!("{} ({}), {file}:{l}", b.name, b.kind.name()),
-        Place::Text(l, c) => format!("{} ({}), line {l}:{c}", b.name, b.kind.name()),
-        _ => format!("{} ({})", b.name, b.kind.name()),
+        Place::Source(file, l) => format!("{what}, {file}:{l}"),
+        Place::Text(l, c) => format!("{what}, line {l}:{c}"),
+        _ => what,
     }
 }
 

@@ -1,0 +1,95 @@
+//! The trainer: resuming, and checkpoints of something else.
+
+use super::*;
+use crate::nn;
+use crate::nodes::Builder;
+use crate::passes::optimiser::{Optimiser, train};
+use crate::session::Session;
+use std::path::PathBuf;
+
+const BATCH: usize = 4;
+
+fn trainer(hidden: usize, seed: u64) -> Trainer {
+    let g = Builder::new("small");
+    let x = g.input("x", [BATCH, 3], DType::F32);
+    let h = nn::linear(&g, "fc1", x, hidden).tanh().dropout(0.25);
+    let loss = nn::linear(&g, "fc2", h, 1).mse(x.narrow(1, 0, 1)).named("loss");
+    let graph = g.finish([loss]).unwrap();
+    let step = train(graph.view(), "loss", &Optimiser::adamw(1e-2)).unwrap();
+    let program = Session::new().compile(&step).unwrap();
+    let batches = Batches::new(11, BATCH, seed).unwrap();
+    Trainer::new(program, "loss", Schedule::one_cycle(1e-2, 40), batches, seed).unwrap()
+}
+
+fn run(t: &mut Trainer, steps: usize) -> Vec<u64> {
+    let x = t.program().input::<f32>("x").unwrap();
+    let fill = &mut |p: &mut Program, which: &[u32]| {
+        let rows = p.slice_mut(x)?.chunks_exact_mut(3).zip(which);
+        rows.for_each(|(row, &i)| row.copy_from_slice(&[i as f32 * 0.1, 1.0, -(i as f32)]));
+        Ok(())
+    };
+    (0..steps).map(|_| t.step(fill).unwrap().loss.to_bits()).collect()
+}
+
+fn file(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("arenagrad-trainer-{}-{name}.safetensors", std::process::id()))
+}
+
+fn weights(t: &Trainer) -> Vec<u8> {
+    checkpoint::encode(&t.weights()).unwrap()
+}
+
+#[test]
+fn a_resumed_run_is_the_straight_run() {
+    let path = file("resume");
+    let mut straight = trainer(8, 3);
+    let losses = run(&mut straight, 20);
+    for stop in [0, 1, 2, 7] {
+        let mut first = trainer(8, 3);
+        run(&mut first, stop);
+        first.save(&path).unwrap();
+        let mut second = trainer(8, 3);
+        run(&mut second, 5);
+        second.restore(&path).unwrap();
+        assert_eq!(second.steps_done(), stop as u64);
+        assert_eq!(run(&mut second, 20 - stop), losses[stop..]);
+        assert_eq!(weights(&second), weights(&straight));
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn checkpoints_of_other_runs_are_refused_and_change_nothing() {
+    let path = file("other");
+    let refused = |from: Trainer, part: &str| {
+        from.save(&path).unwrap();
+        let mut t = trainer(8, 3);
+        let before = weights(&t);
+        let e = t.restore(&path).unwrap_err().to_string();
+        assert!(e.contains(part), "{e:?} should mention {part:?}");
+        assert_eq!((weights(&t), t.steps_done()), (before, 0));
+    };
+    refused(trainer(8, 4), "seed 4, this run has 3");
+    refused(trainer(9, 3), "\"fc1.weight\" is f32[9, 3] in the file, not f32[8, 3]");
+    let t = trainer(8, 3);
+    checkpoint::save(&path, &t.weights()).unwrap();
+    assert!(trainer(8, 3).restore(&path).unwrap_err().to_string().contains(CURSOR));
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn an_error_of_the_caller_ends_the_step() {
+    let mut t = trainer(8, 3);
+    let e = t.step(&mut |_, _| Err(Error::new(Kind::Data, "no more"))).unwrap_err();
+    assert_eq!((e.to_string(), t.steps_done()), ("no more".to_string(), 0));
+}
+
+#[test]
+fn params_are_copied_by_name() {
+    let mut from = trainer(8, 3);
+    run(&mut from, 3);
+    let mut to = trainer(8, 5);
+    copy_params(from.program(), to.program_mut()).unwrap();
+    assert_eq!(weights(&from), weights(&to));
+    assert!(copy_params(from.program(), trainer(9, 3).program_mut()).is_err());
+}
