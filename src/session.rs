@@ -4,12 +4,13 @@
 //! and runs steps in it. Names are for tools and set-up; [`Slot`]s are for the hot path. Nothing that a step does
 //! allocates.
 
+mod budget;
 mod elem;
 mod init;
 mod report;
 
 pub use elem::Elem;
-pub use report::{BufferReport, PlanReport};
+pub use report::{BufferReport, PlanReport, Recomputed};
 
 use crate::arena::intern::Dims;
 use crate::arena::tensor::TensorArena;
@@ -30,11 +31,12 @@ pub struct Session {
     threads: usize,
     optimise: bool,
     poison: bool,
+    budget: Option<usize>,
 }
 
 impl Default for Session {
     fn default() -> Session {
-        Session { threads: 1, optimise: true, poison: false }
+        Session { threads: 1, optimise: true, poison: false, budget: None }
     }
 }
 
@@ -81,25 +83,52 @@ impl Session {
         self
     }
 
+    /// Makes programs whose arena has at most `bytes` bytes: values of the forward half are computed again where the
+    /// backward half needs them, no more of them than the budget asks for. [`Session::compile`] fails if nothing fits,
+    /// and says what would. A larger budget never gives a larger number of repeated operations, nor a smaller one a
+    /// larger arena; results do not change.
+    pub fn memory_budget(mut self, bytes: usize) -> Session {
+        self.budget = Some(bytes);
+        self
+    }
+
     /// Prepares, plans and proves `graph`, and allocates its arena.
     pub fn compile(&self, graph: &impl AsGraph) -> Result<Program> {
-        let prepared = prepare(graph.as_graph(), self.optimise)?;
-        let g = prepared.view();
         let lanes = if self.poison { 1 } else { self.threads };
-        let mut s = schedule(g, lanes)?;
-        let mut tapes = tape::tapes(&s.plan);
-        if tapes.lanes() < lanes {
-            // Nothing is worth sharing: no scratch for other threads either.
-            s = schedule(g, 1)?;
-            tapes = tape::tapes(&s.plan);
-        }
-        let exec = Exec::new(&s.plan, tapes)?;
+        let ready = match self.budget {
+            None => Ready::new(prepare(graph.as_graph(), self.optimise)?, lanes)?,
+            Some(bytes) => budget::fit(graph.as_graph(), self.optimise, lanes, bytes)?,
+        };
+        let exec = Exec::new(&ready.scheduled.plan, ready.tapes)?;
         let runner = match (self.poison, exec.lanes()) {
             (true, _) => Runner::Poisoned(exec, Lane::default()),
             (false, 1) => Runner::Solo(exec, Lane::default()),
             (false, _) => Runner::Team(Team::new(exec)?),
         };
-        Program::new(g, s, runner)
+        let mut program = Program::new(ready.graph.view(), ready.scheduled, runner)?;
+        program.report.recomputed = ready.recomputed;
+        Ok(program)
+    }
+}
+
+/// A graph that is scheduled and divided among threads.
+struct Ready {
+    graph: GraphBuf,
+    scheduled: Scheduled,
+    tapes: tape::Tapes,
+    recomputed: Recomputed,
+}
+
+impl Ready {
+    fn new(graph: GraphBuf, lanes: usize) -> Result<Ready> {
+        let mut scheduled = schedule(graph.view(), lanes)?;
+        let mut tapes = tape::tapes(&scheduled.plan);
+        if tapes.lanes() < lanes {
+            // Nothing is worth sharing: no scratch for other threads either.
+            scheduled = schedule(graph.view(), 1)?;
+            tapes = tape::tapes(&scheduled.plan);
+        }
+        Ok(Ready { graph, scheduled, tapes, recomputed: Recomputed::default() })
     }
 }
 
@@ -108,7 +137,7 @@ fn prepare(g: Graph<'_>, optimise: bool) -> Result<GraphBuf> {
     if optimise {
         return pipeline::optimise(g);
     }
-    Ok(pipeline::run(g, &["inline", "legalize"], false)?.0)
+    Ok(pipeline::run(g, &["inline", "legalize", "unmark"], false)?.0)
 }
 
 /// What a name stands for.

@@ -15,6 +15,7 @@ pub mod optimiser;
 pub mod pipeline;
 pub mod prepare;
 pub mod rebuild;
+pub mod remat;
 pub mod simplify;
 pub mod widen;
 

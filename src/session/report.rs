@@ -30,6 +30,17 @@ pub struct BufferReport {
     pub place: Place,
 }
 
+/// What a memory budget had computed twice.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recomputed {
+    /// Which values were given up, in words; empty without a budget.
+    pub what: String,
+    /// Number of nodes that run twice.
+    pub nodes: usize,
+    /// Floating-point operations that run twice in a step.
+    pub flops: u64,
+}
+
 /// A memory plan.
 #[derive(Clone, Debug)]
 pub struct PlanReport {
@@ -43,6 +54,10 @@ pub struct PlanReport {
     pub instructions: usize,
     /// The order of instructions that was kept.
     pub order: &'static str,
+    /// Floating-point operations of a step, as the ops count them.
+    pub flops: u64,
+    /// What is computed twice, among them, to fit the memory budget.
+    pub recomputed: Recomputed,
     /// The buffers.
     pub buffers: Vec<BufferReport>,
 }
@@ -76,6 +91,8 @@ pub fn report(g: &Graph<'_>, s: &Scheduled) -> PlanReport {
         pinned_bytes: pinned.map(|b| code.bytes[b].div_ceil(LINE) * LINE).sum(),
         instructions: code.len(),
         order: s.order,
+        flops: code.flops.iter().fold(0, |sum, &f| sum.saturating_add(f)),
+        recomputed: Recomputed::default(),
         buffers: (0..code.bytes.len()).map(buffer).collect(),
     }
 }
