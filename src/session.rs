@@ -24,6 +24,7 @@ use crate::sched::team::Team;
 use crate::sched::{Scheduled, schedule, tape};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// Choices for compiling programs.
 #[derive(Clone, Debug)]
@@ -95,10 +96,12 @@ impl Session {
     /// Prepares, plans and proves `graph`, and allocates its arena.
     pub fn compile(&self, graph: &impl AsGraph) -> Result<Program> {
         let lanes = if self.poison { 1 } else { self.threads };
+        let start = Instant::now();
         let ready = match self.budget {
             None => Ready::new(prepare(graph.as_graph(), self.optimise)?, lanes)?,
             Some(bytes) => budget::fit(graph.as_graph(), self.optimise, lanes, bytes)?,
         };
+        let all = start.elapsed();
         let exec = Exec::new(&ready.scheduled.plan, ready.tapes)?;
         let runner = match (self.poison, exec.lanes()) {
             (true, _) => Runner::Poisoned(exec, Lane::default()),
@@ -107,6 +110,8 @@ impl Session {
         };
         let mut program = Program::new(ready.graph.view(), ready.scheduled, runner)?;
         program.report.recomputed = ready.recomputed;
+        let planned = program.report.phases.iter().map(|p| p.1).sum();
+        program.report.phases.insert(0, ("passes", all.saturating_sub(planned)));
         Ok(program)
     }
 }

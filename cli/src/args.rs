@@ -2,6 +2,7 @@
 //!
 //! Invariant: no meaning is given to a flag here; commands do that. For `main`.
 
+use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -64,6 +65,10 @@ pub struct TrainArgs {
     /// Write a checkpoint each so many steps; 0: only at the end and on Ctrl-C.
     #[arg(long)]
     pub checkpoint_every: Option<u64>,
+    /// Most bytes that the step's arena may have (64MiB, say): values are computed again to fit. The weights do not
+    /// depend on it.
+    #[arg(long, value_name = "SIZE")]
+    pub max_memory: Option<ByteSize>,
     /// Print nothing while training.
     #[arg(long)]
     pub quiet: bool,
@@ -80,9 +85,18 @@ pub struct PlanArgs {
     /// Draw the plan into this file.
     #[arg(long)]
     pub svg: Option<PathBuf>,
+    /// Write a page with the figures, the picture and the largest buffers.
+    #[arg(long)]
+    pub html: Option<PathBuf>,
+    /// Print the plan with all its buffers as JSON.
+    #[arg(long)]
+    pub json: bool,
     /// Threads to plan for.
     #[arg(long, default_value_t = 1)]
     pub threads: usize,
+    /// Most bytes that the arena may have (64MiB, say): values are computed again to fit.
+    #[arg(long, value_name = "SIZE")]
+    pub max_memory: Option<ByteSize>,
 }
 
 /// Flags of `print`.

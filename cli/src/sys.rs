@@ -54,6 +54,11 @@ pub fn human(bytes: u64) -> String {
     if unit == 0 { format!("{bytes} B") } else { format!("{x:.1} {}", units[unit]) }
 }
 
+/// A size as a number of bytes; what no address reaches counts as all of memory.
+pub fn bytes(size: bytesize::ByteSize) -> usize {
+    usize::try_from(size.as_u64()).unwrap_or(usize::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::human;

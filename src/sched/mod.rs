@@ -24,6 +24,7 @@ use check::{Checked, Plan};
 use code::{BufKind, Code};
 use live::Intervals;
 use lower::Spot;
+use std::time::{Duration, Instant};
 
 /// A scheduled graph: what a program is made of.
 pub struct Scheduled {
@@ -39,15 +40,40 @@ pub struct Scheduled {
     pub bound: u64,
     /// Which of the orders of [`order::CANDIDATES`] was kept.
     pub order: &'static str,
+    /// How long each phase took, in the order in which they ran.
+    pub phases: Vec<(&'static str, Duration)>,
+}
+
+/// Times phases.
+struct Watch {
+    since: Instant,
+    phases: Vec<(&'static str, Duration)>,
+}
+
+impl Watch {
+    fn new() -> Watch {
+        Watch { since: Instant::now(), phases: Vec::new() }
+    }
+
+    /// Ends the phase called `name`.
+    fn lap(&mut self, name: &'static str) {
+        self.phases.push((name, self.since.elapsed()));
+        self.since = Instant::now();
+    }
 }
 
 /// Schedules `g` for `lanes` threads.
 pub fn schedule(g: Graph<'_>, lanes: usize) -> Result<Scheduled> {
+    let mut watch = Watch::new();
     let lowered = lower::lower(g, lanes.max(1))?;
+    watch.lap("lower");
     let best = order::best(&lowered.code)?;
+    watch.lap("order");
     let (place, bytes) = places(&best.code, &best.alias, &best.live, plan::pack)?;
+    watch.lap("pack");
     let inplace = best.alias.inplace.clone();
     let plan = check::check(Plan { code: best.code, place, inplace, bytes, lanes: lanes.max(1) })?;
+    watch.lap("check");
     Ok(Scheduled {
         plan,
         live: best.live,
@@ -55,6 +81,7 @@ pub fn schedule(g: Graph<'_>, lanes: usize) -> Result<Scheduled> {
         spots: lowered.spots,
         bound: best.bound,
         order: best.name,
+        phases: watch.phases,
     })
 }
 
