@@ -114,6 +114,7 @@ ops! {
     RNG_UNIFORM = random;
     RNG_NORMAL = random;
     RNG_NEXT = random;
+    RNG_FOLD = random;
     DROPOUT = random;
 
     SOFTMAX = softmax;
@@ -142,6 +143,8 @@ ops! {
     SGD = optim;
     SGD_MOMENTUM = optim;
     ADAM = optim;
+
+    SCAN = scan;
 
     MAP = fused;
     MATMUL_BIAS_ACT = epilogue;

@@ -209,6 +209,9 @@ impl<'r, 'x, 'g> Reverse<'r, 'x, 'g> {
             Deriv::ViaDecompose => {
                 return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.place(n)));
             }
+            Deriv::Loop => {
+                return Err(Error::new(Kind::Derivative, "scan: todo").at(src.place(n)));
+            }
             Deriv::Error(why) => {
                 return Err(Error::new(Kind::Derivative, format!("{}: {why}", def.name)).at(src.place(n)));
             }

@@ -2,13 +2,15 @@
 //!
 //! [`lower`] writes instructions over logical buffers ([`code`]); [`order`] permutes them; [`alias`] lets buffers share
 //! bytes; [`live`] and [`plan`] (by way of [`sky`]) give each a place; [`check`] proves the result; [`tape`] divides it among threads;
-//! [`exec`] and [`team`] run it. May import arena, kernels and nodes.
+//! [`exec`] and [`team`] run it. The body of a loop ([`loops`]) goes the same way, once. Linking ([`link`]) puts it where its loop is. May import arena, kernels and nodes.
 
 pub mod alias;
 pub mod check;
 pub mod code;
 pub mod exec;
+pub mod link;
 pub mod live;
+pub mod loops;
 pub mod lower;
 pub mod order;
 pub mod plan;
@@ -44,18 +46,26 @@ pub struct Scheduled {
 /// Schedules `g` for `lanes` threads.
 pub fn schedule(g: Graph<'_>, lanes: usize) -> Result<Scheduled> {
     let lowered = lower::lower(g, lanes.max(1))?;
-    let best = order::best(&lowered.code)?;
+    let a = arrange(&lowered.code, lanes.max(1))?;
+    Ok(Scheduled { plan: a.plan, live: a.live, alias: a.alias, spots: lowered.spots, bound: a.bound, order: a.order })
+}
+
+/// Ordered, placed and proved code.
+struct Arranged {
+    plan: Checked,
+    live: Intervals,
+    alias: Alias,
+    bound: u64,
+    order: &'static str,
+}
+
+/// Orders, places and proves `code`: that of a graph, or of one iteration of a loop.
+fn arrange(code: &Code, lanes: usize) -> Result<Arranged> {
+    let best = order::best(code)?;
     let (place, bytes) = places(&best.code, &best.alias, &best.live, plan::pack)?;
     let inplace = best.alias.inplace.clone();
-    let plan = check::check(Plan { code: best.code, place, inplace, bytes, lanes: lanes.max(1) })?;
-    Ok(Scheduled {
-        plan,
-        live: best.live,
-        alias: best.alias,
-        spots: lowered.spots,
-        bound: best.bound,
-        order: best.name,
-    })
+    let plan = check::check(Plan { code: best.code, place, inplace, bytes, lanes })?;
+    Ok(Arranged { plan, live: best.live, alias: best.alias, bound: best.bound, order: best.name })
 }
 
 /// First bytes of all buffers, and the bytes of the arena. Pinned buffers stand first, by kind, so that all parameters
