@@ -49,3 +49,27 @@ fn a_scan_is_its_unrolled_loop() {
         }
     }
 }
+
+/// The gradients of the loss by all inputs.
+fn gradients(g: &GraphBuf) -> GraphBuf {
+    let v = g.view();
+    let names: Vec<&str> = v.leaves().map(|l| l.2).collect();
+    arenagrad::passes::grad(v, "loss", &arenagrad::passes::GradOptions::wrt(&names)).unwrap()
+}
+
+#[test]
+fn gradients_are_those_of_the_unrolled_loop() {
+    for reverse in [false, true] {
+        let g = rnn(9, 2, 5, reverse);
+        let (a, b) = (gradients(&g), gradients(&flatten(g.view()).unwrap()));
+        let x = inputs(&g, 2);
+        let (ra, rb) = (run(&a, &x, PLAIN), run(&b, &x, PLAIN));
+        assert_eq!(ra.len(), 8);
+        for (a, b) in ra.iter().zip(&rb) {
+            assert!(distance(&a.data, &b.data) < 1e-12, "{a:?}\n{b:?}");
+        }
+        for how in [How { threads: 3, ..PLAIN }, How { poison: true, ..PLAIN }] {
+            assert!(ra.iter().zip(&run(&a, &x, how)).all(|(a, c)| same_bits(a, c)));
+        }
+    }
+}

@@ -79,6 +79,7 @@ fn once(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usi
             size: r.size,
             split: Split::Whole,
             inplace: r.inplace,
+            moves: 0,
         });
     }
     let frame = Frame::new(arena.bytes_mut());

@@ -4,6 +4,7 @@
 
 use super::activity::{depends, reaches};
 use super::rebuild::{Copier, Visit, finish, rebuild, rebuild_buf};
+use super::save::save;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::opdef::{Deriv, Flags, Lower};
@@ -118,22 +119,39 @@ fn stats_used(g: Graph<'_>) -> Side<Node, bool> {
 }
 
 /// The form that differentiation sees: on the paths from `wrt` to `results`, ops that are differentiated through their
-/// decomposition are decomposed, regions are inlined, and ops whose statistics are read are decomposed too.
+/// decomposition are decomposed, regions are inlined, ops whose statistics are read are decomposed too, and loops stack
+/// what their derivatives read.
 pub fn for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Result<GraphBuf> {
-    expand_while(g, |g| {
-        let leaves: Vec<Value> = wrt.iter().filter_map(|n| g.find_leaf(n)).map(|l| l.0).collect();
-        let outs: Vec<Value> = results.iter().filter_map(|n| g.find_output(n)).collect();
-        let (from, to, stats) = (depends(g, &leaves), reaches(g, &outs), stats_used(g));
+    let ready = expand_while(g, |g| {
+        let (active, stats) = (active(g, wrt, results), stats_used(g));
         let mut pick = Side::filled(g.nodes(), false);
-        for n in g.region_nodes(g.entry()) {
+        for n in (0..g.nodes()).map(Node::new).filter(|&n| active[n]) {
             let def = g.def_of(n);
-            let active = g.args_of(n).iter().any(|&a| from[a]) && g.outs_of(n).any(|v| to[v]);
             let through = matches!(def.deriv, Deriv::ViaDecompose) || (def.flags.has(Flags::STATS) && stats[n]);
-            let region = matches!(def.lower, Lower::Control) || def.flags.has(Flags::FUSED);
-            pick[n] = active && (region || (through && def.decompose.is_some()));
+            pick[n] = is_inlined(def) || (through && def.decompose.is_some());
         }
         pick
-    })
+    })?;
+    save(ready.view(), &active(ready.view(), wrt, results))
+}
+
+/// The nodes on the paths from `wrt` to `results`, with all nodes of the bodies of loops among them.
+fn active(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Side<Node, bool> {
+    let leaves: Vec<Value> = wrt.iter().filter_map(|n| g.find_leaf(n)).map(|l| l.0).collect();
+    let outs: Vec<Value> = results.iter().filter_map(|n| g.find_output(n)).collect();
+    let (from, to) = (depends(g, g.entry(), &leaves), reaches(g, g.entry(), &outs));
+    let mut active = Side::filled(g.nodes(), false);
+    let mut run = Side::<Region, bool>::filled(g.regions(), false);
+    for r in (0..g.regions()).rev().map(Region::new) {
+        for n in g.region_nodes(r) {
+            let here = || g.args_of(n).iter().any(|&a| from[a]) && g.outs_of(n).any(|v| to[v]);
+            active[n] = if r == g.entry() { here() } else { run[r] };
+            if active[n] && matches!(g.def_of(n).lower, Lower::Loop) {
+                run[g.attrs(n).region(0)] = true;
+            }
+        }
+    }
+    active
 }
 
 /// The nodes of all regions whose row `pick` picks.
