@@ -14,7 +14,7 @@ pub use report::{BufferReport, PlanReport, Recomputed};
 
 use crate::arena::intern::Dims;
 use crate::arena::tensor::TensorArena;
-use crate::arena::{Value, ids::Id};
+use crate::arena::{Node, Value, ids::Id};
 use crate::error::{Error, Kind, Place, Result};
 use crate::nodes::{DType, Graph, GraphBuf, Init, LeafKind};
 use crate::passes::pipeline;
@@ -103,12 +103,13 @@ impl Session {
         };
         let all = start.elapsed();
         let exec = Exec::new(&ready.scheduled.plan, ready.tapes)?;
+        let origins = exec.nodes().iter().map(|&n| origin(&ready.graph.view(), n)).collect();
         let runner = match (self.poison, exec.lanes()) {
             (true, _) => Runner::Poisoned(exec, Lane::default()),
             (false, 1) => Runner::Solo(exec, Lane::default()),
             (false, _) => Runner::Team(Team::new(exec)?),
         };
-        let mut program = Program::new(ready.graph.view(), ready.scheduled, runner)?;
+        let mut program = Program::new(ready.graph.view(), ready.scheduled, runner, origins)?;
         program.report.recomputed = ready.recomputed;
         let planned = program.report.phases.iter().map(|p| p.1).sum();
         program.report.phases.insert(0, ("passes", all.saturating_sub(planned)));
@@ -224,11 +225,12 @@ pub struct Program {
 static PROGRAMS: AtomicU64 = AtomicU64::new(0);
 
 impl Program {
-    fn new(g: Graph<'_>, s: Scheduled, runner: Runner) -> Result<Program> {
+    fn new(g: Graph<'_>, s: Scheduled, runner: Runner, origins: Vec<(&'static str, Place)>) -> Result<Program> {
         let mut arena = TensorArena::new(s.plan.bytes)
             .ok_or_else(|| Error::new(Kind::Plan, format!("no memory for an arena of {} bytes", s.plan.bytes)))?;
-        for n in g.region_nodes(g.entry()).filter(|n| g.op[n.at()] == crate::nodes::Op::CONSTANT) {
-            let at = s.plan.place[s.spots[g.out(n).at()].buf as usize];
+        for n in (0..g.nodes()).map(Node::new).filter(|n| g.op[n.at()] == crate::nodes::Op::CONSTANT) {
+            // Constants of loops' bodies have places as those of the graph have; those of nothing that runs have none.
+            let Some(&at) = s.plan.place.get(s.spots[g.out(n).at()].buf as usize) else { continue };
             let bytes = g.attrs(n).bytes(2);
             arena.bytes_mut()[at..at + bytes.len()].copy_from_slice(&bytes);
         }
@@ -237,7 +239,7 @@ impl Program {
             runner,
             arena,
             bindings: bindings(&g, &s),
-            origins: s.plan.code.node.iter().map(|&n| origin(&g, n)).collect(),
+            origins,
             report: report::report(&g, &s),
         })
     }
@@ -422,7 +424,7 @@ impl Program {
     }
 }
 
-fn origin(g: &Graph<'_>, n: crate::arena::Node) -> (&'static str, Place) {
+fn origin(g: &Graph<'_>, n: Node) -> (&'static str, Place) {
     if n.is_some() { (g.def_of(n).name, g.place(n)) } else { ("update", Place::Nowhere) }
 }
 

@@ -9,6 +9,7 @@ use arenagrad::arena::ids::Id;
 use arenagrad::nodes::attrs::Attr;
 use arenagrad::nodes::opdef::{Case, Deriv, Domain, Op};
 use arenagrad::nodes::table::OPS;
+use arenagrad::nodes::testing::case_region;
 use arenagrad::nodes::{Builder, DType, GraphBuf, OpDef, Var, text};
 use arenagrad::passes::{self, Missing};
 use common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
@@ -39,10 +40,7 @@ fn build(op: Op, case: &Case, float: DType, behind: bool) -> GraphBuf {
             }
         })
         .collect();
-    if case.attrs.contains("@case_body") {
-        let tys: Vec<_> = x.iter().map(|x| x.ty()).collect();
-        g.region("case_body", &tys, |a| vec![(a[0] * a[1]).tanh() + a[0]]);
-    }
+    g.with(|e| case_region(e, case, &types));
     let owned = g.with(|e| text::parse_attrs(def.attrs, case.attrs, e)).unwrap_or_else(|e| panic!("{}: {e}", def.name));
     let attrs: Vec<Attr> = owned.iter().map(|a| a.borrow()).collect();
     for (i, y) in g.emit(op, &x, &attrs).into_iter().enumerate() {
@@ -301,10 +299,7 @@ fn bad_operands_are_refused_by_name() {
                 }
                 x.push(g.input(&format!("x{k}"), dims, dtype));
             }
-            if case.attrs.contains("@case_body") {
-                let tys: Vec<_> = types.clone();
-                g.region("case_body", &tys, |a| vec![a[0] * a[1]]);
-            }
+            g.with(|e| case_region(e, case, &types));
             match change {
                 Change::Fewer => drop(x.pop()),
                 Change::More => (0..20).for_each(|k| x.push(g.input(&format!("more{k}"), [2, 5, 1], DType::Bool))),

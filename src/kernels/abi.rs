@@ -37,6 +37,45 @@ pub struct Slot {
     pub split: Split,
     /// For a read: the write (by index) that shares its bytes. Such a read is reached through that write only.
     pub inplace: Option<u8>,
+    /// For an operand that moves with the iterations of loops around the instruction: how, as an index into
+    /// [`Moves::strides`]; 0 for one that stays.
+    pub moves: u32,
+}
+
+impl Slot {
+    /// The slot of a whole operand that stays where it is.
+    pub fn new(off: usize, len: usize, size: usize, split: Split) -> Slot {
+        Slot { off, len, size, split, inplace: None, moves: 0 }
+    }
+}
+
+/// Most loops that may stand in one another.
+pub const DEPTH: usize = 6;
+
+/// Bytes by which an operand moves in one iteration of each loop around its instruction, the outermost first.
+pub type Strides = [usize; DEPTH];
+
+/// Where the loops around an instruction stand.
+#[derive(Clone, Copy, Default)]
+pub struct Moves<'a> {
+    /// Ways to move; the first is to stay.
+    pub strides: &'a [Strides],
+    /// The iteration of each loop.
+    pub at: [usize; DEPTH],
+}
+
+impl Moves<'_> {
+    /// Where `s` begins now. Wraps where a plan would be wrong: bounds are checked by whoever uses it.
+    #[inline]
+    fn offset(&self, s: &Slot) -> usize {
+        match s.moves {
+            0 => s.off,
+            m => self.strides[m as usize]
+                .iter()
+                .zip(&self.at)
+                .fold(s.off, |off, (stride, i)| off.wrapping_add(stride.wrapping_mul(*i))),
+        }
+    }
 }
 
 /// The first bad element that a kernel met: an index out of range, say. 0 means none.
@@ -106,6 +145,7 @@ pub struct Args<'a> {
     lane: usize,
     taken: u64,
     fault: &'a Fault,
+    moves: Moves<'a>,
     arena: PhantomData<&'a mut [u8]>,
 }
 
@@ -126,7 +166,14 @@ impl<'a> Args<'a> {
         lane: usize,
         fault: &'a Fault,
     ) -> Args<'a> {
-        Args { frame, reads, writes, params, units, lane, taken: 0, fault, arena: PhantomData }
+        Args { frame, reads, writes, params, units, lane, taken: 0, fault, moves: Moves::default(), arena: PhantomData }
+    }
+
+    /// The same call inside loops that stand at `moves`. The invariant in the head of this file must hold for the
+    /// operands where they are then.
+    #[inline]
+    pub fn moved(self, moves: Moves<'a>) -> Args<'a> {
+        Args { moves, ..self }
     }
 
     /// The units to compute in this call.
@@ -167,11 +214,11 @@ impl<'a> Args<'a> {
     pub fn read<T: Pod>(&self, i: usize) -> &'a [T] {
         let s = &self.reads[i];
         assert!(s.inplace.is_none(), "read of an operand that is written in place");
-        self.bounds::<T>(s);
+        let off = self.bounds::<T>(s);
         // SAFETY: in bounds and aligned (checked above); by the file's invariant nobody writes these bytes now.
         #[allow(unsafe_code)]
         unsafe {
-            std::slice::from_raw_parts(self.frame.base.add(s.off).cast::<T>(), s.len)
+            std::slice::from_raw_parts(self.frame.base.add(off).cast::<T>(), s.len)
         }
     }
 
@@ -189,12 +236,12 @@ impl<'a> Args<'a> {
             Split::PerUnit(n) => ((self.units.start * n).min(s.len), (self.units.end * n).min(s.len)),
             Split::PerLane(n) => ((self.lane * n).min(s.len), ((self.lane + 1) * n).min(s.len)),
         };
-        self.bounds::<T>(s);
+        let off = self.bounds::<T>(s);
         // SAFETY: in bounds and aligned (checked above); taken once; by the file's invariant nobody else touches
         // this part of the operand during the call.
         #[allow(unsafe_code)]
         unsafe {
-            std::slice::from_raw_parts_mut(self.frame.base.add(s.off).cast::<T>().add(from), to - from)
+            std::slice::from_raw_parts_mut(self.frame.base.add(off).cast::<T>().add(from), to - from)
         }
     }
 
@@ -204,12 +251,15 @@ impl<'a> Args<'a> {
         self.fault.record(element);
     }
 
+    /// Where `s` begins, after checks that it lies in the arena and is aligned.
     #[inline]
-    fn bounds<T: Pod>(&self, s: &Slot) {
+    fn bounds<T: Pod>(&self, s: &Slot) -> usize {
         let size = size_of::<T>();
         assert!(s.size == size, "an operand of {}-byte elements is taken as {}-byte elements", s.size, size);
-        assert!(s.off.is_multiple_of(align_of::<T>()) && s.off <= self.frame.len);
-        assert!(s.len <= (self.frame.len - s.off) / size);
+        let off = self.moves.offset(s);
+        assert!(off.is_multiple_of(align_of::<T>()) && off <= self.frame.len);
+        assert!(s.len <= (self.frame.len - off) / size);
+        off
     }
 }
 
@@ -223,8 +273,8 @@ mod tests {
     fn units_divide_the_output() {
         let mut arena = TensorArena::new(256).unwrap();
         let frame = Frame::new(arena.bytes_mut());
-        let reads = [Slot { off: 0, len: 4, size: 4, split: Split::Whole, inplace: None }];
-        let writes = [Slot { off: 64, len: 5, size: 4, split: Split::PerUnit(2), inplace: None }];
+        let reads = [Slot::new(0, 4, 4, Split::Whole)];
+        let writes = [Slot::new(64, 5, 4, Split::PerUnit(2))];
         let fault = Fault::default();
         // SAFETY: the two operands are disjoint and inside the arena.
         let mut args = unsafe { Args::new(frame, &reads, &writes, &[7], 1..3, 0, &fault) };

@@ -12,3 +12,10 @@ pub fn copy(args: &mut Args<'_>) {
     let y = args.write::<u8>(0);
     y.copy_from_slice(&x[at..at + y.len()]);
 }
+
+/// As [`copy`], and nothing where the two share their place.
+pub fn keep(args: &mut Args<'_>) {
+    if args.inplace(0).is_none() {
+        copy(args);
+    }
+}

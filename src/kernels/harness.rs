@@ -65,8 +65,7 @@ fn once(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usi
         at += line(bytes);
         off
     };
-    let slots: Vec<Slot> =
-        writes.iter().map(|w| Slot { off: take(w.0 * w.1), len: w.0, size: w.1, split: w.2, inplace: None }).collect();
+    let slots: Vec<Slot> = writes.iter().map(|w| Slot::new(take(w.0 * w.1), w.0, w.1, w.2)).collect();
     let mut read_slots = Vec::new();
     for r in reads {
         let off = match r.inplace {
@@ -80,6 +79,7 @@ fn once(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usi
             size: r.size,
             split: Split::Whole,
             inplace: r.inplace,
+            moves: 0,
         });
     }
     let frame = Frame::new(arena.bytes_mut());

@@ -203,7 +203,7 @@ fn run(
     let mut arena = TensorArena::new(1 << 22).unwrap();
     let mut at = 0;
     let mut place = |len: usize, split| {
-        let slot = Slot { off: at, len, size: 4, split, inplace: None };
+        let slot = Slot::new(at, len, 4, split);
         at += (len * 4).next_multiple_of(64);
         slot
     };

@@ -183,6 +183,25 @@ pub fn rng_normal<T: Draw>(args: &mut Args<'_>) {
     draw::<T>(args, normal);
 }
 
+/// Tells the counters of folding from those of drawing: "fold".
+const FOLD: u32 = 0x666f_6c64;
+
+/// A key of the same step, whose seed is two random words of the old seed, the step and `number`.
+pub fn fold(key: [u32; 4], number: u32) -> [u32; 4] {
+    let words = philox([[number; LANES], [FOLD; LANES], [key[2]; LANES], [key[3]; LANES]], [key[0], !key[1]]);
+    [words[0][0], words[1][0], key[2], key[3]]
+}
+
+/// The key for one iteration of a loop.
+///
+/// Reads key: `u32[4]`, number: `u32[1]`; writes `u32[4]`.
+pub fn rng_fold(args: &mut Args<'_>) {
+    let mut key = [0; 4];
+    key.copy_from_slice(args.read::<u32>(0));
+    let number = args.read::<u32>(1)[0];
+    args.write::<u32>(0).copy_from_slice(&fold(key, number));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,6 +214,17 @@ mod tests {
         let p = Random { len, stream };
         assert_eq!(Random::from_words(&p.to_words()), p);
         get(&run(k, &p.to_words(), &[In::of(&key)], &[Out::of::<T>(len, p.per_unit())], p.units()), 0)
+    }
+
+    #[test]
+    fn folded_keys_differ_by_number_and_keep_the_step() {
+        let keys: Vec<[u32; 4]> = (0..1000).map(|i| fold(KEY, i)).collect();
+        let mut seeds: Vec<[u32; 2]> = keys.iter().map(|k| [k[0], k[1]]).collect();
+        seeds.sort_unstable();
+        seeds.dedup();
+        assert_eq!(seeds.len(), 1000);
+        assert!(keys.iter().all(|k| k[2..] == KEY[2..]));
+        assert_ne!(fold(KEY, 5), fold([1, 2, 4, 4], 5), "another step gives other seeds");
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub struct Var<'g> {
     pub g: &'g Builder,
     /// The value; [`Value::NONE`] after an error.
     pub v: Value,
+    /// Tells the values of one region from those of another.
+    scope: u32,
 }
 
 /// How a param or a state starts.
@@ -87,13 +89,18 @@ impl Builder {
         f(&mut self.emit.borrow_mut())
     }
 
-    /// The handle of value `v`.
+    /// The handle of value `v` of the open region.
     pub fn var(&self, v: Value) -> Var<'_> {
-        Var { g: self, v }
+        Var { g: self, v, scope: self.with(|e| e.scope()) }
+    }
+
+    /// What stands for `x` in the open region: itself, or the argument by which a loop's body gets it.
+    pub(super) fn local(&self, x: Var<'_>) -> Value {
+        self.with(|e| e.import(x.v, x.scope))
     }
 
     #[track_caller]
-    fn note_place(&self) {
+    pub(super) fn note_place(&self) {
         if self.track {
             let at = Location::caller();
             self.with(|e| {
@@ -120,7 +127,7 @@ impl Builder {
     #[track_caller]
     pub fn emit(&self, op: Op, args: &[Var<'_>], attrs: &[Attr<'_>]) -> Vec<Var<'_>> {
         self.note_place();
-        let args: Vec<Value> = args.iter().map(|a| a.v).collect();
+        let args: Vec<Value> = args.iter().map(|a| self.local(*a)).collect();
         let outs = self.with(|e| e.emit(op, &args, attrs));
         outs.iter().map(|v| self.var(v)).collect()
     }
@@ -132,10 +139,13 @@ impl Builder {
         let mut ids = [Value::NONE; 4];
         let outs = match args.len() {
             n @ 0..=4 => {
-                ids.iter_mut().zip(args).for_each(|(id, a)| *id = a.v);
+                ids.iter_mut().zip(args).for_each(|(id, a)| *id = self.local(*a));
                 self.with(|e| e.emit(op, &ids[..n], attrs))
             }
-            _ => self.with(|e| e.emit(op, &args.iter().map(|a| a.v).collect::<Vec<_>>(), attrs)),
+            _ => {
+                let args: Vec<Value> = args.iter().map(|a| self.local(*a)).collect();
+                self.with(|e| e.emit(op, &args, attrs))
+            }
         };
         self.var(outs.at(0))
     }
@@ -163,7 +173,13 @@ impl Builder {
     fn leaf(&self, op: Op, name: &str, dims: &[usize], dtype: DType, rest: &[Attr<'_>]) -> Var<'_> {
         let Some(shape) = self.shape(dims) else { return self.var(Value::NONE) };
         let attrs = [&[Attr::DType(dtype), Attr::Shape(shape)], rest].concat();
-        self.var(self.with(|e| e.leaf(op, name, &attrs)))
+        // Leaves stand in the entry, wherever they are asked for.
+        let v = self.with(|e| {
+            let scope = e.in_entry(|e| e.scope());
+            let v = e.in_entry(|e| e.leaf(op, name, &attrs));
+            e.import(v, scope)
+        });
+        self.var(v)
     }
 
     /// A value that the caller writes before each step.
@@ -196,25 +212,21 @@ impl Builder {
     }
 
     /// The random key: a state that holds the seed and the step, and that each step advances by one.
-    /// All random ops of a graph share it; each call returns the same state.
+    /// All random ops of a graph share it; each call returns the same state. In the body of a loop: the key of the
+    /// iteration, made from the state and the iteration's number.
     #[track_caller]
     pub fn rng(&self) -> Var<'_> {
-        let known = self.with(|e| {
-            let name = e.strings.intern(RNG_STATE);
-            (0..e.values()).map(|i| Value(i as u32)).find(|&v| e.name_of(v) == name)
+        self.note_place();
+        let key = self.with(|e| {
+            let key = e.in_entry(Emit::rng);
+            e.key_here(key)
         });
-        if let Some(v) = known {
-            return self.var(v);
-        }
-        let key = self.state(RNG_STATE, [4], DType::U32, Init::Zeros);
-        let next = self.emit1(Op::RNG_NEXT, &[key], &[]);
-        self.update(key, next);
-        key
+        self.var(key)
     }
 
     /// A number for one random op: different for each call in this graph.
     pub fn fresh_stream(&self) -> i64 {
-        self.with(|e| e.values()) as i64
+        self.with(|e| e.all_values()) as i64
     }
 
     /// A tensor filled with `value`.
@@ -260,21 +272,23 @@ impl Builder {
     #[track_caller]
     pub fn output(&self, name: &str, v: Var<'_>) {
         self.note_place();
-        self.with(|e| e.output(name, v.v));
+        let v = self.local(v);
+        self.with(|e| e.output(name, v));
     }
 
     /// After a step, `leaf` (a param or a state) holds `next`.
     #[track_caller]
     pub fn update(&self, leaf: Var<'_>, next: Var<'_>) {
         self.note_place();
-        self.with(|e| e.update(leaf.v, next.v));
+        let (leaf, next) = (self.local(leaf), self.local(next));
+        self.with(|e| e.update(leaf, next));
     }
 
     /// Builds a region: `f` gets its arguments (of types `args`) and returns its yields.
     pub fn region<'g>(&'g self, name: &str, args: &[Ty], f: impl FnOnce(&[Var<'g>]) -> Vec<Var<'g>>) -> Region {
         self.with(|e| e.open_region(name));
         let vars: Vec<_> = args.iter().map(|&ty| self.var(self.with(|e| e.region_arg(ty)))).collect();
-        let yields: Vec<Value> = f(&vars).iter().map(|v| v.v).collect();
+        let yields: Vec<Value> = f(&vars).iter().map(|v| self.local(*v)).collect();
         self.with(|e| e.close_region(&yields))
     }
 
@@ -301,15 +315,35 @@ impl Builder {
 /// Name of the state that random ops are keyed by.
 pub const RNG_STATE: &str = "rng";
 
+impl Emit {
+    /// The state that random ops are keyed by, which each step advances. The entry is open.
+    fn rng(&mut self) -> Value {
+        let name = self.strings.intern(RNG_STATE);
+        if let Some(v) = (0..self.values()).map(|i| Value(i as u32)).find(|&v| self.name_of(v) == name) {
+            return v;
+        }
+        let Ok(shape) = self.shapes.intern(&[4]) else { return Value::NONE };
+        let (choice, scale) = Init::Zeros.attrs();
+        let attrs = [Attr::DType(DType::U32), Attr::Shape(shape), Attr::Choice(choice), Attr::F64(scale)];
+        let key = self.leaf(Op::STATE, RNG_STATE, &attrs);
+        let next = self.emit(Op::RNG_NEXT, &[key], &[]).at(0);
+        self.update(key, next);
+        key
+    }
+}
+
 impl<'g> Var<'g> {
     /// Type.
     pub fn ty(self) -> Ty {
-        self.g.with(|e| e.ty(self.v))
+        self.g.with(|e| e.ty_in(self.v, self.scope).unwrap_or_else(|| e.ty(Value::NONE)))
     }
 
     /// Dimensions.
     pub fn dims(self) -> Dims {
-        self.g.with(|e| e.dims(self.v))
+        self.g.with(|e| match e.ty_in(self.v, self.scope) {
+            Some(ty) => e.shapes.dims(ty.shape),
+            None => Dims::default(),
+        })
     }
 
     /// Element type.
@@ -336,7 +370,9 @@ impl<'g> Var<'g> {
     pub fn named(self, name: &str) -> Var<'g> {
         self.g.with(|e| {
             let sym = e.strings.intern(name);
-            e.set_name(self.v, sym);
+            if e.scope() == self.scope {
+                e.set_name(self.v, sym);
+            }
         });
         self
     }

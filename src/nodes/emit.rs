@@ -16,7 +16,10 @@ use crate::error::{Error, Kind, Place, Result};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hash, Hasher};
 
+mod capture;
 mod frame;
+
+pub use capture::Closed;
 
 /// The results of a node: consecutive values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +67,10 @@ struct Body {
     yields: Vec<Value>,
     name: Option<Sym>,
     table: HashTable<u32>,
+    /// Tells the values of this region from those of others.
+    scope: u32,
+    /// In the body of a loop: what it uses from outside.
+    captures: Option<capture::Captures>,
 }
 
 impl Body {
@@ -101,6 +108,7 @@ pub struct Emit {
     // Names and leaves that have an output or an update already: texts with many of either stay linear.
     outputs_seen: hashbrown::HashSet<Sym>,
     updates_seen: hashbrown::HashSet<Value>,
+    scopes: u32,
     here: u32,
     error: Option<Error>,
     hasher: DefaultHashBuilder,
@@ -138,6 +146,7 @@ impl Emit {
             updates: Vec::new(),
             outputs_seen: Default::default(),
             updates_seen: Default::default(),
+            scopes: 0,
             here: u32::MAX,
             error: None,
             hasher: Default::default(),

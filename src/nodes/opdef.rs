@@ -126,6 +126,8 @@ pub enum Deriv {
     ViaDecompose,
     /// A hand-written pair.
     Rules(Jvp, Vjp),
+    /// Runs a region again and again: the passes differentiate the region and build the loop of the derivative.
+    Loop,
     /// Not differentiable, and why.
     Error(&'static str),
 }
@@ -143,6 +145,8 @@ pub enum Lower {
     Expand,
     /// Runs a region: inlined before lowering.
     Control,
+    /// Runs a region again and again: one instruction, whose body is planned once.
+    Loop,
 }
 
 /// Floating-point operations of a node, given element counts of operands and results; bytes follow from the types.

@@ -116,6 +116,7 @@ ops! {
     RNG_UNIFORM = random;
     RNG_NORMAL = random;
     RNG_NEXT = random;
+    RNG_FOLD = random;
     DROPOUT = random;
 
     SOFTMAX = softmax;
@@ -144,6 +145,8 @@ ops! {
     SGD = optim;
     SGD_MOMENTUM = optim;
     ADAM = optim;
+
+    SCAN = scan;
 
     MAP = fused;
     MATMUL_BIAS_ACT = epilogue;

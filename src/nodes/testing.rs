@@ -8,7 +8,7 @@ use super::attrs::{Attr, Owned};
 use super::dtype::{DType, Ty};
 use super::emit::Emit;
 use super::graph::GraphBuf;
-use super::opdef::{Flags, Op, OpDef};
+use super::opdef::{Case, Flags, Op, OpDef};
 use super::text::{self, parse_attrs, parse_types, print};
 use super::verify::{Stage, verify};
 use crate::arena::{Region, Value};
@@ -41,6 +41,50 @@ const NAMES: &[&str] = &["h", "y", "fc1.weight", "odd name", "7", "q\"uo\\te", "
 /// Numbers that lose something in a careless text form.
 const NUMBERS: &[f64] =
     &[0.0, -0.0, 1.0, 0.1, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e300, 5e-324, -1.0 / 3.0, 16777217.0];
+
+/// Opens and closes the region that a case names in its attributes, for operands of types `tys`.
+pub fn case_region(e: &mut Emit, case: &Case, tys: &[Ty]) {
+    let mut tys = tys.to_vec();
+    let name = ["case_body", "case_step", "case_count"].into_iter().find(|n| case.attrs.contains(&format!("@{n}")));
+    let Some(name) = name else { return };
+    if let (true, Some(last)) = (name != "case_body", tys.last_mut()) {
+        // A slice of the stacked input.
+        let dims = e.shapes.dims(last.shape);
+        last.shape = e.shapes.intern(dims.get(1..).unwrap_or(&[])).unwrap_or(last.shape);
+    }
+    e.open_region(name);
+    let a: Vec<Value> = tys.iter().map(|&ty| e.region_arg(ty)).collect();
+    let mut op = |op: Op, args: &[Value], attrs: &[Attr<'_>]| e.emit(op, args, attrs).at(0);
+    let at = |i: usize| a.get(i).copied().unwrap_or(Value::NONE);
+    let yields = match name {
+        "case_body" => {
+            let product = op(Op::MUL, &[at(0), at(1)], &[]);
+            let bent = op(Op::TANH, &[product], &[]);
+            vec![op(Op::ADD, &[bent, at(0)], &[])]
+        }
+        "case_step" => {
+            let product = op(Op::MUL, &[at(0), at(1)], &[]);
+            let sum = op(Op::ADD, &[product, at(2)], &[]);
+            let next = op(Op::TANH, &[sum], &[]);
+            vec![next, op(Op::MUL, &[next, at(2)], &[])]
+        }
+        _ => {
+            let (dtype, shape) = tys.first().map_or((DType::F32, crate::arena::Shape(0)), |t| (t.dtype, t.shape));
+            let one = op(
+                Op::FULL,
+                &[],
+                &[Attr::F64(1.0), Attr::DType(DType::I32), Attr::Shape(tys.get(1).map_or(shape, |t| t.shape))],
+            );
+            let count = op(Op::CAST, &[at(1)], &[Attr::DType(dtype)]);
+            let wide = op(Op::BROADCAST, &[count], &[Attr::Shape(shape)]);
+            let bent = op(Op::SIN, &[at(0)], &[]);
+            let product = op(Op::MUL, &[bent, at(3)], &[]);
+            let next = op(Op::ADD, &[product, wide], &[]);
+            vec![next, op(Op::ADD, &[at(1), one], &[]), at(1), op(Op::MUL, &[at(2), at(2)], &[])]
+        }
+    };
+    e.close_region(&yields);
+}
 
 struct Drawing<'d, 'f> {
     e: Emit,
@@ -143,13 +187,16 @@ impl Drawing<'_, '_> {
 
     fn case(&mut self, op: usize, def: &'static OpDef, i: usize, entry: bool) -> Vec<Value> {
         let case = &def.cases[i];
-        // Regions of cases are made by the tests that know their signatures.
-        if case.attrs.contains('@') || !entry && def.flags.has(Flags::EFFECT) {
+        // Fused regions are for passes to make.
+        let fused = def.flags.has(Flags::FUSED) && case.attrs.contains('@');
+        if fused || !entry && def.flags.has(Flags::EFFECT) {
             return Vec::new();
         }
         let float = self.pick(&[DType::F32, DType::F64]);
-        let read = parse_types(case.args, float, &mut self.e)
-            .and_then(|tys| Ok((tys, parse_attrs(def.attrs, case.attrs, &mut self.e)?)));
+        let read = parse_types(case.args, float, &mut self.e).and_then(|tys| {
+            case_region(&mut self.e, case, &tys);
+            Ok((tys, parse_attrs(def.attrs, case.attrs, &mut self.e)?))
+        });
         let (tys, attrs) = match read {
             Ok(read) => read,
             Err(e) => {

@@ -9,8 +9,8 @@
 //! * **V7** Signatures: a region's arguments are its first nodes, numbered from 0, and the entry has none; inputs,
 //!   params and states stand in the entry, under distinct names; yields and outputs are values of their region, and
 //!   outputs have distinct names.
-//! * **V8** Regions stand before their users. An op that runs a region owns it: the region has no other user. Only
-//!   `call` shares: any number of calls may name one region. A region without a user may stand in what a user built
+//! * **V8** Regions stand before their users. A fused op owns its region: the region has no other user. Calls and loops
+//!   share: any number of them may name one region. A region without a user may stand in what a user built
 //!   ([`Stage::Block`]); passes drop it.
 //! * **V9** Ops belong to the stage: no fused op before fusion, no block op after expansion.
 //! * **V10** Effects are ordered: storage order is their order, so they stand in the entry only and are not pure.
@@ -313,7 +313,7 @@ impl<'a> Verifier<'a> {
                 self.say_at(8, n, format!("region {used} does not stand before its user, in region {r}"));
             }
             let count = &mut self.uses[used.at()];
-            if self.g.op[n.at()] == Op::CALL { count.0 += 1 } else { count.1 += 1 }
+            if self.g.def_of(n).flags.has(Flags::FUSED) { count.1 += 1 } else { count.0 += 1 }
         }
     }
 
@@ -376,7 +376,10 @@ impl<'a> Verifier<'a> {
             match self.uses[r.at()] {
                 (0, 0) if self.stage != Stage::Block => self.say(8, format!("region {r} has no user")),
                 (calls, others) if others > 1 || others == 1 && calls > 0 => {
-                    self.say(8, format!("region {r} has {} users; only calls share a region", calls + others));
+                    self.say(
+                        8,
+                        format!("region {r} has {} users; only calls and loops share a region", calls + others),
+                    );
                 }
                 _ => {}
             }

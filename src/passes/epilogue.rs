@@ -15,7 +15,7 @@ use bumpalo::Bump;
 /// How often each value is read, outputs and updates included.
 fn reads(g: Graph<'_>) -> Side<Value, u32> {
     let mut count = Side::filled(g.values(), 0);
-    for &v in g.args.iter().chain(g.outputs()).chain(g.updates.iter().map(|u| &u.1)) {
+    for &v in g.args.iter().chain(g.yields).chain(g.updates.iter().map(|u| &u.1)) {
         count[v] += 1;
     }
     count

@@ -5,9 +5,10 @@
 //! constant) and are copied into every region that reads them. Fused ≡ unfused to the bit: each step rounds alone.
 
 use super::rebuild::{Visit, rebuild};
-use crate::arena::{Node, Side, Value, ids::Id};
+use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Result;
-use crate::nodes::attrs::Attr;
+use crate::nodes::attrs::{Attr, Kind};
+use crate::nodes::opdef::Flags;
 use crate::nodes::{Graph, Op, Ty, Var};
 use bumpalo::Bump;
 
@@ -16,7 +17,7 @@ const MAX_STEPS: usize = 24;
 /// Operands of one region.
 const MAX_ARGS: usize = 12;
 
-/// Which region each node of the entry belongs to.
+/// Which region each node of the entry, or of a loop's body, belongs to.
 struct Clusters {
     /// The root (result node) of a point-wise node's region.
     root: Side<Node, Option<Node>>,
@@ -36,7 +37,7 @@ fn is_free(g: Graph<'_>, n: Node) -> bool {
 
 fn readers(g: Graph<'_>) -> Side<Value, Vec<Node>> {
     let mut r = Side::filled(g.values(), Vec::new());
-    for n in g.region_nodes(g.entry()) {
+    for n in (0..g.nodes()).map(Node::new) {
         for &a in g.args_of(n) {
             r[a].push(n);
         }
@@ -44,15 +45,28 @@ fn readers(g: Graph<'_>) -> Side<Value, Vec<Node>> {
     r
 }
 
+/// Bodies that are one sweep already.
+fn fused_regions(g: Graph<'_>) -> Side<Region, bool> {
+    let mut fused = Side::filled(g.regions(), false);
+    for n in (0..g.nodes()).map(Node::new).filter(|&n| g.def_of(n).flags.has(Flags::FUSED)) {
+        for i in (0..g.def_of(n).attrs.len()).filter(|&i| g.def_of(n).attrs[i].kind == Kind::Region) {
+            fused[g.attrs(n).region(i)] = true;
+        }
+    }
+    fused
+}
+
 fn clusters(g: Graph<'_>) -> Clusters {
     let readers = readers(g);
     let mut pinned = Side::filled(g.values(), false);
-    for &v in g.outputs().iter().chain(g.updates.iter().map(|u| &u.1)) {
+    for &v in g.yields.iter().chain(g.updates.iter().map(|u| &u.1)) {
         pinned[v] = true;
     }
     let mut c = Clusters { root: Side::filled(g.nodes(), None), members: Side::filled(g.nodes(), Vec::new()) };
     let mut outside = Side::<Node, usize>::filled(g.nodes(), 0);
-    for n in g.region_nodes(g.entry()).rev() {
+    let fused = fused_regions(g);
+    let nodes = (0..g.regions()).map(Region::new).filter(|r| !fused[*r]).flat_map(|r| g.region_nodes(r).rev());
+    for n in nodes {
         if !g.def_of(n).is_pointwise() {
             continue;
         }

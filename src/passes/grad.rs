@@ -1,9 +1,10 @@
 //! Reverse mode: one walk over the graph, back to front, that asks each op's row for its fact.
 
 use super::activity::depends;
+use super::loops::{self, Map, Scene};
 use super::prepare::for_autodiff;
 use super::rebuild::{Copier, finish, leaf_named, output_named};
-use crate::arena::{Node, Side, Value, ids::Id};
+use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::opdef::{Deriv, Site};
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, Var};
@@ -89,7 +90,7 @@ pub fn grad(g: Graph<'_>, loss: &str, options: &GradOptions) -> Result<GraphBuf>
         c.run(&mut |_| None);
         c.signature();
         let seed = c.map[output_named(g, loss)?].full_like(1.0);
-        let grads = Reverse::new(g, &b, &c.map, &names)?.run(&[(loss, seed)], options.missing)?;
+        let grads = Reverse::new(g, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
         for (name, dv) in names.iter().zip(grads) {
             b.output(&unused_name(g, &format!("grad.{name}")), dv);
         }
@@ -116,7 +117,7 @@ pub fn vjp(g: Graph<'_>, outputs: &[&str], wrt: &[&str], missing: Missing) -> Re
             }
             seeds.push((o, b.input(&unused_name(g, &format!("cotangent.{o}")), g.dims(v), g.dtype[v.at()])));
         }
-        let grads = Reverse::new(g, &b, &c.map, wrt)?.run(&seeds, missing)?;
+        let grads = Reverse::new(g, &b, &c, wrt)?.run(&seeds, missing)?;
         for (name, dv) in wrt.iter().zip(grads) {
             b.output(&unused_name(g, &format!("grad.{name}")), dv);
         }
@@ -125,62 +126,69 @@ pub fn vjp(g: Graph<'_>, outputs: &[&str], wrt: &[&str], missing: Missing) -> Re
     })
 }
 
-/// One reverse walk.
+/// One reverse walk over the entry, from outputs to leaves.
 pub struct Reverse<'r, 'x, 'g> {
-    src: Graph<'x>,
-    g: &'g Builder,
-    map: &'r Side<Value, Var<'g>>,
+    back: Backward<'r, 'x, 'g>,
     wrt: Vec<Value>,
     names: &'r [&'r str],
-    needs: Side<Value, bool>,
-    cotangents: Side<Value, Option<Var<'g>>>,
 }
 
 impl<'r, 'x, 'g> Reverse<'r, 'x, 'g> {
-    /// A walk over `src`, whose values `map` gives in `g`, for the leaves `wrt`.
-    pub fn new(src: Graph<'x>, g: &'g Builder, map: &'r Side<Value, Var<'g>>, wrt: &'r [&'r str]) -> Result<Self> {
+    /// A walk over `src`, which `copy` wrote to `g`, for the leaves `wrt`.
+    pub fn new(src: Graph<'x>, g: &'g Builder, copy: &'r Copier<'x, 'g>, wrt: &'r [&'r str]) -> Result<Self> {
         let leaves = wrt.iter().map(|n| leaf_named(src, n)).collect::<Result<Vec<_>>>()?;
         for (&v, n) in leaves.iter().zip(wrt) {
             if !src.dtype[v.at()].is_differentiable() {
                 return Err(Error::new(Kind::Derivative, format!("{n:?} is {}: no derivative", src.ty_text(v))));
             }
         }
-        let needs = depends(src, &leaves);
-        let cotangents = Side::filled(src.values(), None);
-        Ok(Reverse { src, g, map, wrt: leaves, names: wrt, needs, cotangents })
+        let scene = Scene { src, region: src.entry(), g, map: Map::Whole(&copy.map), regions: &copy.regions };
+        Ok(Reverse { back: Backward::new(scene, &leaves), wrt: leaves, names: wrt })
     }
 
     /// Walks, from cotangents of outputs to those of the leaves.
     pub fn run(mut self, seeds: &[(&str, Var<'g>)], missing: Missing) -> Result<Vec<Var<'g>>> {
+        let at = self.back.at;
         for &(name, seed) in seeds {
-            self.add(output_named(self.src, name)?, seed);
+            self.back.add(output_named(at.src, name)?, seed);
         }
-        for n in self.src.region_nodes(self.src.entry()).rev() {
-            let reached = self.src.outs_of(n).any(|v| self.cotangents[v].is_some());
-            if reached && self.src.args_of(n).iter().any(|&a| self.needs[a]) {
-                self.node(n)?;
-            }
-        }
-        self.g.with(|e| e.set_loc(u32::MAX));
+        self.back.walk()?;
+        at.g.with(|e| e.set_loc(u32::MAX));
         let mut grads = Vec::new();
         for (&v, name) in self.wrt.iter().zip(self.names) {
-            grads.push(match (self.cotangents[v], missing) {
+            grads.push(match (self.back.cotangent(v), missing) {
                 (Some(ct), _) => ct,
-                (None, Missing::Zero) => self.map[v].full_like(0.0),
+                (None, Missing::Zero) => at.map.get(v).full_like(0.0),
                 (None, Missing::Error) => {
                     let from: Vec<&str> = seeds.iter().map(|s| s.0).collect();
                     let text = format!(
                         "{name:?} gets no gradient: {} does not depend on it differentiably; freeze it or ask for zeros",
                         from.join(", ")
                     );
-                    return Err(Error::new(Kind::Derivative, text).at(self.src.place(self.src.def[v.at()])));
+                    return Err(Error::new(Kind::Derivative, text).at(at.src.place(at.src.def[v.at()])));
                 }
             });
         }
         Ok(grads)
     }
+}
 
-    fn add(&mut self, v: Value, ct: Var<'g>) {
+/// One reverse walk over one region: the graph's, or a loop's body.
+pub struct Backward<'r, 'x, 'g> {
+    at: Scene<'r, 'x, 'g>,
+    needs: Window<Value, bool>,
+    cotangents: Window<Value, Option<Var<'g>>>,
+}
+
+impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
+    /// A walk towards `roots`, values of the region.
+    pub fn new(at: Scene<'r, 'x, 'g>, roots: &[Value]) -> Self {
+        let cotangents = Window::filled(at.src.region_values(at.region), None);
+        Backward { at, needs: depends(at.src, at.region, roots), cotangents }
+    }
+
+    /// Adds to the cotangent of `v`.
+    pub fn add(&mut self, v: Value, ct: Var<'g>) {
         let sum = match self.cotangents[v] {
             Some(old) => old + ct,
             None => ct,
@@ -188,12 +196,29 @@ impl<'r, 'x, 'g> Reverse<'r, 'x, 'g> {
         self.cotangents[v] = Some(sum);
     }
 
+    /// The cotangent of `v`; `None` is zero.
+    pub fn cotangent(&self, v: Value) -> Option<Var<'g>> {
+        self.cotangents[v]
+    }
+
+    /// Asks every node of the region, the last first, that a cotangent has come to.
+    pub fn walk(&mut self) -> Result<()> {
+        let src = self.at.src;
+        for n in src.region_nodes(self.at.region).rev() {
+            let reached = src.outs_of(n).any(|v| self.cotangents[v].is_some());
+            if reached && src.args_of(n).iter().any(|&a| self.needs[a]) {
+                self.node(n)?;
+            }
+        }
+        Ok(())
+    }
+
     fn node(&mut self, n: Node) -> Result<()> {
-        let (src, g) = (self.src, self.g);
+        let Scene { src, g, map, .. } = self.at;
         let def = src.def_of(n);
         g.with(|e| e.set_loc(src.loc[n.at()]));
-        let args: Vec<Var<'g>> = src.args_of(n).iter().map(|&a| self.map[a]).collect();
-        let outs: Vec<Var<'g>> = src.outs_of(n).map(|v| self.map[v]).collect();
+        let args: Vec<Var<'g>> = src.args_of(n).iter().map(|&a| map.get(a)).collect();
+        let outs: Vec<Var<'g>> = src.outs_of(n).map(|v| map.get(v)).collect();
         let cts: Vec<Option<Var<'g>>> = src.outs_of(n).map(|v| self.cotangents[v]).collect();
         let want: Vec<bool> = src.args_of(n).iter().map(|&a| self.needs[a]).collect();
         let site = Site { g, op: src.op[n.at()], attrs: src.attrs(n), args: &args, outs: &outs };
@@ -209,6 +234,7 @@ impl<'r, 'x, 'g> Reverse<'r, 'x, 'g> {
             Deriv::ViaDecompose => {
                 return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.place(n)));
             }
+            Deriv::Loop => loops::vjp(self.at, n, &cts, &want)?,
             Deriv::Error(why) => {
                 return Err(Error::new(Kind::Derivative, format!("{}: {why}", def.name)).at(src.place(n)));
             }

@@ -79,7 +79,7 @@ pub fn jacobian(g: Graph<'_>, output: &str, leaf: &str) -> Result<GraphBuf> {
         for i in 0..sweeps {
             let seed = one_hot(&b, g, out, i);
             let names = [leaf];
-            let ds = Reverse::new(g, &b, &c.map, &names)?.run(&[(output, seed)], Missing::Zero)?;
+            let ds = Reverse::new(g, &b, &c, &names)?.run(&[(output, seed)], Missing::Zero)?;
             rows.extend(ds.into_iter().map(|d| d.reshape(&row)));
         }
         let all = match rows.split_first() {

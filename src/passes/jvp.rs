@@ -2,9 +2,10 @@
 
 use super::activity::reaches;
 use super::grad::unused_name;
+use super::loops::{self, Map, Scene};
 use super::prepare::for_autodiff;
 use super::rebuild::{Copier, finish, leaf_named, output_named};
-use crate::arena::{Node, Side, Value, ids::Id};
+use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::opdef::{Deriv, Site};
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Var};
@@ -20,19 +21,17 @@ pub fn jvp(g: Graph<'_>, outputs: &[&str], wrt: &[&str]) -> Result<GraphBuf> {
         c.run(&mut |_| None);
         c.signature();
         let results = outputs.iter().map(|o| output_named(g, o)).collect::<Result<Vec<_>>>()?;
-        let tangents = Side::filled(g.values(), None);
-        let mut forward = Forward { src: g, g: &b, map: &c.map, tangents, wanted: reaches(g, &results) };
+        let scene = Scene { src: g, region: g.entry(), g: &b, map: Map::Whole(&c.map), regions: &c.regions };
+        let mut forward = Forward::new(scene, &results);
         for &name in wrt {
             let v = leaf_named(g, name)?;
             if !g.dtype[v.at()].is_differentiable() {
                 return Err(Error::new(Kind::Derivative, format!("{name:?} is {}: no derivative", g.ty_text(v))));
             }
             let t = b.input(&unused_name(g, &format!("tangent.{name}")), g.dims(v), g.dtype[v.at()]);
-            forward.tangents[v] = Some(t);
+            forward.set(v, t);
         }
-        for n in g.region_nodes(g.entry()) {
-            forward.node(n)?;
-        }
+        forward.walk()?;
         b.with(|e| e.set_loc(u32::MAX));
         for &o in outputs {
             let v = output_named(g, o)?;
@@ -44,25 +43,45 @@ pub fn jvp(g: Graph<'_>, outputs: &[&str], wrt: &[&str]) -> Result<GraphBuf> {
     })
 }
 
-struct Forward<'r, 'x, 'g> {
-    src: Graph<'x>,
-    g: &'g Builder,
-    map: &'r Side<Value, Var<'g>>,
-    tangents: Side<Value, Option<Var<'g>>>,
-    wanted: Side<Value, bool>,
+/// One forward walk over one region: the graph's, or a loop's body.
+pub struct Forward<'r, 'x, 'g> {
+    at: Scene<'r, 'x, 'g>,
+    tangents: Window<Value, Option<Var<'g>>>,
+    wanted: Window<Value, bool>,
 }
 
-impl<'g> Forward<'_, '_, 'g> {
+impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
+    /// A walk towards `results`, values of the region.
+    pub fn new(at: Scene<'r, 'x, 'g>, results: &[Value]) -> Self {
+        let tangents = Window::filled(at.src.region_values(at.region), None);
+        Forward { at, tangents, wanted: reaches(at.src, at.region, results) }
+    }
+
+    /// Gives `v` a tangent.
+    pub fn set(&mut self, v: Value, t: Var<'g>) {
+        self.tangents[v] = Some(t);
+    }
+
+    /// The tangent of `v`; `None` is zero.
+    pub fn tangent(&self, v: Value) -> Option<Var<'g>> {
+        self.tangents[v]
+    }
+
+    /// Asks every node of the region.
+    pub fn walk(&mut self) -> Result<()> {
+        self.at.src.region_nodes(self.at.region).try_for_each(|n| self.node(n))
+    }
+
     fn node(&mut self, n: Node) -> Result<()> {
-        let (src, g) = (self.src, self.g);
+        let Scene { src, g, map, .. } = self.at;
         let ts: Vec<Option<Var<'g>>> = src.args_of(n).iter().map(|&a| self.tangents[a]).collect();
         if ts.iter().all(Option::is_none) || !src.outs_of(n).any(|v| self.wanted[v]) {
             return Ok(());
         }
         let def = src.def_of(n);
         g.with(|e| e.set_loc(src.loc[n.at()]));
-        let args: Vec<Var<'g>> = src.args_of(n).iter().map(|&a| self.map[a]).collect();
-        let outs: Vec<Var<'g>> = src.outs_of(n).map(|v| self.map[v]).collect();
+        let args: Vec<Var<'g>> = src.args_of(n).iter().map(|&a| map.get(a)).collect();
+        let outs: Vec<Var<'g>> = src.outs_of(n).map(|v| map.get(v)).collect();
         let site = Site { g, op: src.op[n.at()], attrs: src.attrs(n), args: &args, outs: &outs };
         let sum = |a: Option<Var<'g>>, b: Var<'g>| Some(a.map_or(b, |a| a + b));
         let results: Vec<Option<Var<'g>>> = match def.deriv {
@@ -95,6 +114,7 @@ impl<'g> Forward<'_, '_, 'g> {
             Deriv::ViaDecompose => {
                 return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.place(n)));
             }
+            Deriv::Loop => loops::jvp(self.at, n, &ts)?,
             Deriv::Error(why) => {
                 return Err(Error::new(Kind::Derivative, format!("{}: {why}", def.name)).at(src.place(n)));
             }

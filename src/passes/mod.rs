@@ -11,12 +11,15 @@ pub mod fuse;
 pub mod grad;
 pub mod higher;
 pub mod jvp;
+pub mod loops;
 pub mod optimiser;
 pub mod pipeline;
 pub mod prepare;
 pub mod rebuild;
 pub mod remat;
+pub mod save;
 pub mod simplify;
+pub mod trim;
 pub mod widen;
 
 pub use grad::{GradOptions, Missing, grad, vjp};

@@ -136,7 +136,7 @@ pub fn train(g: Graph<'_>, loss: &str, opt: &Optimiser) -> Result<GraphBuf> {
         c.run(&mut |_| None);
         c.signature();
         let seed = c.map[output_named(g, loss)?].full_like(1.0);
-        let mut grads = Reverse::new(g, &b, &c.map, &names)?.run(&[(loss, seed)], options.missing)?;
+        let mut grads = Reverse::new(g, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
         if let Some(max) = opt.clip_norm {
             clip(&mut grads, max);
         }

@@ -1,7 +1,7 @@
 //! The one place of order: which passes run before lowering, and why each stands where it does.
 
 use super::simplify::Hits;
-use super::{epilogue, fold, fuse, prepare, rebuild, remat, simplify};
+use super::{epilogue, fold, fuse, prepare, rebuild, remat, simplify, trim};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::verify::{self, Stage};
 use crate::nodes::{Graph, GraphBuf};
@@ -30,8 +30,14 @@ pub const PIPELINE: &[Pass] = &[
     },
     // Before simplification, which then sees what decompositions leave behind.
     Pass { name: "legalize", doc: "decompose ops that have no kernel", run: |g, _| prepare::for_lowering(g) },
+    // Before what looks for work: derivatives leave much behind that nobody reads.
+    Pass { name: "trim", doc: "drop what loops make for nobody", run: |g, h| to_end(g, h, trim_once) },
     // Products take transposes in, moves cancel, neutral operands go.
-    Pass { name: "simplify", doc: "algebra that holds for NaN, infinities and −0", run: simplify_fully },
+    Pass {
+        name: "simplify",
+        doc: "algebra that holds for NaN, infinities and −0",
+        run: |g, h| to_end(g, h, simplify_once),
+    },
     // After simplification, which makes fills out of broadcast and reshaped ones.
     Pass { name: "fold", doc: "compute constants", run: |g, _| GraphBuf::make(|b| fold::fold(g, b)) },
     // Here a memory budget has what it needs recomputed; boundaries of blocks have then served.
@@ -48,12 +54,23 @@ pub const PIPELINE: &[Pass] = &[
     Pass { name: "clean", doc: "drop what nobody reads", run: |g, _| rebuild::rebuild_buf(g, &mut |_| None) },
 ];
 
-fn simplify_fully(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
-    let mut buf = GraphBuf::make(|b| simplify::simplify(g, b, hits))?;
+/// One round of a pass.
+type Round = fn(Graph<'_>, &mut Hits) -> Result<GraphBuf>;
+
+fn simplify_once(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
+    GraphBuf::make(|b| simplify::simplify(g, b, hits))
+}
+
+fn trim_once(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
+    GraphBuf::make(|b| trim::trim(g, b, hits))
+}
+
+/// Rounds until one hits nothing.
+fn to_end(g: Graph<'_>, hits: &mut Hits, round: Round) -> Result<GraphBuf> {
+    let mut buf = round(g, hits)?;
     for _ in 1..ROUNDS {
         let before: usize = hits.values().sum();
-        let next = GraphBuf::make(|b| simplify::simplify(buf.view(), b, hits))?;
-        buf = next;
+        buf = round(buf.view(), hits)?;
         if hits.values().sum::<usize>() == before {
             break;
         }

@@ -4,21 +4,62 @@
 
 use super::activity::{depends, reaches};
 use super::rebuild::{Copier, Visit, finish, rebuild, rebuild_buf};
-use crate::arena::{Region, Side, Value, Window, ids::Id};
+use super::save::save;
+use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::opdef::{Deriv, Flags, Lower};
-use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Var};
+use crate::nodes::ops::scan::Scan;
+use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, OpDef, Var};
 use bumpalo::Bump;
 
 /// Rounds of expansion that a chain of decompositions may take.
 const ROUNDS: usize = 16;
 
-/// The yields of region `r` of `v.src` on this node's operands, written in place of the call.
-pub fn inline_region<'g>(v: &Visit<'_, 'g>, r: Region) -> Vec<Var<'g>> {
+/// Whether a node stands for its region's body, once.
+fn is_inlined(def: &OpDef) -> bool {
+    matches!(def.lower, Lower::Control) || def.flags.has(Flags::FUSED)
+}
+
+/// The iterations of the loop `v`, one after another.
+fn unroll<'g>(v: &Visit<'_, 'g>) -> Vec<Var<'g>> {
+    let s = Scan::of(&v.src.attrs(v.node));
+    let mut carries = v.args[..s.carries].to_vec();
+    let mut rows: Vec<Vec<Var<'g>>> = vec![Vec::new(); v.src.outs_of(v.node).len() - s.carries];
+    for n in 0..s.length {
+        let i = if s.reverse { s.length - 1 - n } else { n };
+        let slice = |x: &Var<'g>| {
+            let dims = x.dims();
+            let (mut from, mut to) = (vec![0; dims.len()], dims.to_vec());
+            (from[0], to[0]) = (i, i + 1);
+            x.slice(&from, &to, &vec![1; dims.len()]).reshape(&dims[1..])
+        };
+        let mut args = carries;
+        args.extend_from_slice(&v.args[s.carries..s.xs()]);
+        args.extend(v.args[s.xs()..].iter().map(slice));
+        let yields = inline_region(v, s.body, &args);
+        carries = yields[..s.carries].to_vec();
+        for (rows, y) in rows.iter_mut().zip(&yields[s.carries..]) {
+            rows.push(y.reshape([&[1], &y.dims()[..]].concat()));
+        }
+    }
+    let stacked = rows.into_iter().zip(v.src.outs_of(v.node).skip(s.carries)).map(|(mut rows, out)| {
+        if s.reverse {
+            rows.reverse();
+        }
+        match rows.split_first() {
+            Some((first, rest)) => first.concat(rest, 0),
+            None => v.g.full(0.0, v.src.dims(out), v.src.dtype[out.at()]),
+        }
+    });
+    carries.into_iter().chain(stacked).collect()
+}
+
+/// The yields of region `r` of `v.src` on `args`, written in place of the node.
+pub fn inline_region<'g>(v: &Visit<'_, 'g>, r: Region, args: &[Var<'g>]) -> Vec<Var<'g>> {
     let (src, g) = (v.src, v.g);
     let mut map = Window::<Value, Option<Var<'g>>>::filled(src.region_values(r), None);
     let none = g.var(Value::NONE);
-    let mut args = v.args.iter();
+    let mut args = args.iter();
     for n in src.region_nodes(r) {
         if src.op[n.at()] == Op::ARG {
             map[src.out(n)] = args.next().copied();
@@ -36,14 +77,14 @@ pub fn inline_region<'g>(v: &Visit<'_, 'g>, r: Region) -> Vec<Var<'g>> {
 /// Replaces calls by their bodies. The second rebuild drops the regions that nobody calls any more.
 pub fn inline<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<Graph<'b>> {
     let inlined = rebuild_buf(g, &mut |v| match v.op() {
-        Op::CALL => Some(inline_region(v, v.src.attrs(v.node).region(0))),
+        Op::CALL => Some(inline_region(v, v.src.attrs(v.node).region(0), v.args)),
         _ => None,
     })?;
     rebuild(inlined.view(), bump, &mut |_| None)
 }
 
 /// Replaces the nodes that `pick` picks by their decompositions, until none is left.
-fn expand_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<crate::arena::Node, bool>) -> Result<GraphBuf> {
+fn expand_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
     let mut buf = rebuild_buf(g, &mut |_| None)?;
     for _ in 0..ROUNDS {
         let picked = pick(buf.view());
@@ -55,9 +96,8 @@ fn expand_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<crate::are
             let region = || v.src.attrs(v.node).region(0);
             match (picked[v.node], v.def.decompose) {
                 (true, Some(expand)) => Some(expand(&v.site(&[]))),
-                (true, None) if matches!(v.def.lower, Lower::Control) || v.def.flags.has(Flags::FUSED) => {
-                    Some(inline_region(v, region()))
-                }
+                (true, None) if is_inlined(v.def) => Some(inline_region(v, region(), v.args)),
+                (true, None) if matches!(v.def.lower, Lower::Loop) => Some(unroll(v)),
                 _ => None,
             }
         })?;
@@ -66,9 +106,9 @@ fn expand_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<crate::are
 }
 
 /// Whether some statistic (a result after the first) of a node is read.
-fn stats_used(g: Graph<'_>) -> Side<crate::arena::Node, bool> {
+fn stats_used(g: Graph<'_>) -> Side<Node, bool> {
     let mut used = Side::filled(g.nodes(), false);
-    let read = g.args.iter().chain(g.outputs()).chain(g.updates.iter().map(|u| &u.1));
+    let read = g.args.iter().chain(g.yields).chain(g.updates.iter().map(|u| &u.1));
     for &v in read {
         let n = g.def[v.at()];
         if v != g.out(n) {
@@ -79,58 +119,66 @@ fn stats_used(g: Graph<'_>) -> Side<crate::arena::Node, bool> {
 }
 
 /// The form that differentiation sees: on the paths from `wrt` to `results`, ops that are differentiated through their
-/// decomposition are decomposed, regions are inlined, and ops whose statistics are read are decomposed too.
+/// decomposition are decomposed, regions are inlined, ops whose statistics are read are decomposed too, and loops stack
+/// what their derivatives read.
 pub fn for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Result<GraphBuf> {
-    expand_while(g, |g| {
-        let leaves: Vec<Value> = wrt.iter().filter_map(|n| g.find_leaf(n)).map(|l| l.0).collect();
-        let outs: Vec<Value> = results.iter().filter_map(|n| g.find_output(n)).collect();
-        let (from, to, stats) = (depends(g, &leaves), reaches(g, &outs), stats_used(g));
+    let ready = expand_while(g, |g| {
+        let (active, stats) = (active(g, wrt, results), stats_used(g));
         let mut pick = Side::filled(g.nodes(), false);
-        for n in g.region_nodes(g.entry()) {
+        for n in (0..g.nodes()).map(Node::new).filter(|&n| active[n]) {
             let def = g.def_of(n);
-            let active = g.args_of(n).iter().any(|&a| from[a]) && g.outs_of(n).any(|v| to[v]);
             let through = matches!(def.deriv, Deriv::ViaDecompose) || (def.flags.has(Flags::STATS) && stats[n]);
-            let region = matches!(def.lower, Lower::Control) || def.flags.has(Flags::FUSED);
-            pick[n] = active && (region || (through && def.decompose.is_some()));
+            pick[n] = is_inlined(def) || (through && def.decompose.is_some());
         }
         pick
-    })
+    })?;
+    save(ready.view(), &active(ready.view(), wrt, results))
+}
+
+/// The nodes on the paths from `wrt` to `results`, with all nodes of the bodies of loops among them.
+fn active(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Side<Node, bool> {
+    let leaves: Vec<Value> = wrt.iter().filter_map(|n| g.find_leaf(n)).map(|l| l.0).collect();
+    let outs: Vec<Value> = results.iter().filter_map(|n| g.find_output(n)).collect();
+    let (from, to) = (depends(g, g.entry(), &leaves), reaches(g, g.entry(), &outs));
+    let mut active = Side::filled(g.nodes(), false);
+    let mut run = Side::<Region, bool>::filled(g.regions(), false);
+    for r in (0..g.regions()).rev().map(Region::new) {
+        for n in g.region_nodes(r) {
+            let here = || g.args_of(n).iter().any(|&a| from[a]) && g.outs_of(n).any(|v| to[v]);
+            active[n] = if r == g.entry() { here() } else { run[r] };
+            if active[n] && matches!(g.def_of(n).lower, Lower::Loop) {
+                run[g.attrs(n).region(0)] = true;
+            }
+        }
+    }
+    active
+}
+
+/// The nodes of all regions whose row `pick` picks.
+fn pick_all(g: Graph<'_>, pick: impl Fn(&OpDef) -> bool) -> Side<Node, bool> {
+    let mut picked = Side::filled(g.nodes(), false);
+    for n in (0..g.nodes()).map(Node::new) {
+        picked[n] = pick(g.def_of(n));
+    }
+    picked
 }
 
 /// The form that lowering sees: no op without a kernel.
 pub fn for_lowering(g: Graph<'_>) -> Result<GraphBuf> {
-    expand_while(g, |g| {
-        let mut pick = Side::filled(g.nodes(), false);
-        for n in g.region_nodes(g.entry()) {
-            pick[n] = matches!(g.def_of(n).lower, Lower::Expand | Lower::Control);
-        }
-        pick
-    })
+    expand_while(g, |g| pick_all(g, |def| matches!(def.lower, Lower::Expand | Lower::Control)))
 }
 
 /// Every op that has a decomposition replaced by it, fused regions inlined: the slow, obvious form of a graph, for
 /// comparing.
 pub fn decompose_all(g: Graph<'_>) -> Result<GraphBuf> {
     expand_while(g, |g| {
-        let mut pick = Side::filled(g.nodes(), false);
-        for n in g.region_nodes(g.entry()) {
-            let def = g.def_of(n);
-            pick[n] = def.decompose.is_some() || matches!(def.lower, Lower::Control) || def.flags.has(Flags::FUSED);
-        }
-        pick
+        pick_all(g, |def| def.decompose.is_some() || is_inlined(def) || matches!(def.lower, Lower::Loop))
     })
 }
 
-/// Calls and fused regions inlined, nothing else changed: a graph of one region.
+/// Calls and fused regions inlined and loops unrolled, nothing else changed: a graph of one region.
 pub fn flatten(g: Graph<'_>) -> Result<GraphBuf> {
-    expand_while(g, |g| {
-        let mut pick = Side::filled(g.nodes(), false);
-        for n in g.region_nodes(g.entry()) {
-            let def = g.def_of(n);
-            pick[n] = matches!(def.lower, Lower::Control) || def.flags.has(Flags::FUSED);
-        }
-        pick
-    })
+    expand_while(g, |g| pick_all(g, |def| is_inlined(def) || matches!(def.lower, Lower::Loop)))
 }
 
 /// The same graph without the outputs that `keep` refuses, and without what only they need.

@@ -106,14 +106,23 @@ pub struct Copier<'x, 'g> {
     live: Side<Node, bool>,
     /// Value of the source → value of the builder.
     pub map: Side<Value, Var<'g>>,
-    regions: Vec<Region>,
+    /// Region of the source → region of the builder.
+    pub regions: Vec<Region>,
+    /// What regions of the source yield beside their yields.
+    more: Option<Side<Region, Vec<Value>>>,
 }
 
 impl<'x, 'g> Copier<'x, 'g> {
     /// Copies `src` into `g`, which must have been made like it.
     pub fn new(src: Graph<'x>, g: &'g Builder) -> Self {
         let map = Side::filled(src.values(), g.var(Value::NONE));
-        Copier { src, g, live: live_nodes(src), map, regions: vec![Region::NONE; src.regions()] }
+        Copier { src, g, live: live_nodes(src), map, regions: vec![Region::NONE; src.regions()], more: None }
+    }
+
+    /// The same copy, where region `r` yields `more[r]` as well, as far as those values are copied. Loops that run it
+    /// get these as their last results.
+    pub fn yielding(self, more: Side<Region, Vec<Value>>) -> Self {
+        Copier { more: Some(more), ..self }
     }
 
     /// Copies all live nodes, through `rule`.
@@ -136,6 +145,8 @@ impl<'x, 'g> Copier<'x, 'g> {
             }
             if r != entry {
                 let yields: Vec<Value> = self.src.region_yields(r).iter().map(|&v| self.map[v].v).collect();
+                let more = self.more.iter().flat_map(|m| &m[r]).map(|&v| self.map[v]);
+                let yields: Vec<Value> = yields.into_iter().chain(more.filter(|v| v.is_some()).map(|v| v.v)).collect();
                 self.regions[r.at()] = self.g.with(|e| e.close_region(&yields));
             }
         }

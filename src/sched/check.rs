@@ -170,7 +170,10 @@ impl<'p> Walk<'p> {
         let code = &self.plan.code;
         let reads = code.reads_of(i).iter().map(|o| self.extent(o)).collect::<Proof<Vec<_>>>()?;
         let writes = code.writes_of(i).iter().map(|o| self.extent(o)).collect::<Proof<Vec<_>>>()?;
-        promise(writes.len() <= 64, || "more than 64 writes".into())?;
+        match code.loop_of(i) {
+            Some(l) => l.fits(code.reads_of(i), code.writes_of(i))?,
+            None => promise(writes.len() <= 64, || "more than 64 writes".into())?,
+        }
         for (o, r) in code.reads_of(i).iter().zip(&reads) {
             let label = (o.buf, self.version[o.buf as usize]);
             let known = label.1 > 0 || code.kind[o.buf as usize].is_pinned() || r.is_empty();

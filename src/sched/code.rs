@@ -4,9 +4,11 @@
 //! leaf; an operand of a view names the root buffer and a byte offset in it. Made by [`lower`](super::lower), permuted by
 //! [`order`](super::order), extended by [`alias`](super::alias); everyone in this room reads it.
 
+use super::loops::Loop;
 use crate::arena::{Node, Value};
 use crate::kernels::abi::{Kernel, Split};
 use crate::kernels::bytes;
+use std::sync::Arc;
 
 /// What a buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,7 +110,12 @@ pub struct Instr<'a> {
     pub flops: u64,
     /// Whether it copies its read to its write, byte by byte.
     pub copies: bool,
+    /// The loop that it runs instead of the kernel: an index into [`Code::loops`], or [`NO_LOOP`].
+    pub body: u32,
 }
+
+/// Stands for "runs its kernel" in [`Instr::body`].
+pub const NO_LOOP: u32 = u32::MAX;
 
 /// The columns.
 #[derive(Clone, Debug, Default)]
@@ -153,6 +160,10 @@ pub struct Code {
     pub updates: Vec<Update>,
     /// Whether each group has an effect and must keep its order among such groups.
     pub effect: Vec<bool>,
+    /// The loop that each instruction runs, or [`NO_LOOP`].
+    pub body: Vec<u32>,
+    /// The loops, each planned.
+    pub loops: Vec<Arc<Loop>>,
 }
 
 impl Code {
@@ -207,6 +218,11 @@ impl Code {
         &self.params[self.params_at[i] as usize..self.params_at[i + 1] as usize]
     }
 
+    /// The loop that instruction `i` runs, if it is one.
+    pub fn loop_of(&self, i: usize) -> Option<&Loop> {
+        self.loops.get(self.body[i] as usize).map(|l| &**l)
+    }
+
     /// Adds a buffer.
     pub fn buffer(&mut self, bytes: usize, kind: BufKind, value: Value) -> u32 {
         self.bytes.push(bytes);
@@ -227,6 +243,7 @@ impl Code {
         self.node.push(i.node);
         self.flops.push(i.flops);
         self.copies.push(i.copies);
+        self.body.push(i.body);
         self.params.extend_from_slice(i.params);
         self.reads.extend_from_slice(i.reads);
         self.writes.extend_from_slice(i.writes);
@@ -262,6 +279,7 @@ impl Code {
             node,
             flops: 0,
             copies: true,
+            body: NO_LOOP,
         });
         self.close(false);
     }
@@ -274,6 +292,7 @@ impl Code {
             value: self.value.clone(),
             outputs: self.outputs.clone(),
             updates: self.updates.clone(),
+            loops: self.loops.clone(),
             ..Code::new()
         };
         for &g in order {
@@ -288,6 +307,7 @@ impl Code {
                     node: self.node[i],
                     flops: self.flops[i],
                     copies: self.copies[i],
+                    body: self.body[i],
                 });
             }
             c.close(self.effect[g as usize]);

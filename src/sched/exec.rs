@@ -3,43 +3,28 @@
 //! Nothing here allocates, locks or asks the operating system for anything. An [`Exec`] is made only from a [`Checked`]
 //! plan and tapes that are proved free of races, which is what the one unsafe block rests on.
 
-use super::alias::OUT_OF_PLACE;
 use super::check::Checked;
-use super::tape::{Entry, Tapes, race_free};
+use super::link::{Level, Linked, Turn, link};
+use super::tape::{Tapes, race_free};
+use crate::arena::Node;
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
-use crate::kernels::abi::{Args, Fault, Frame, Kernel, Slot};
+use crate::kernels::abi::{Args, Fault, Frame, Moves};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The operands of one instruction, resolved.
-#[derive(Clone, Copy)]
-struct Call {
-    kernel: Kernel,
-    reads: (u32, u32),
-    writes: (u32, u32),
-    params: (u32, u32),
-}
-
 /// A program that can run.
 pub struct Exec {
-    calls: Vec<Call>,
-    slots: Vec<Slot>,
-    params: Vec<u64>,
-    tapes: Tapes,
+    linked: Linked,
+    lanes: usize,
     bytes: usize,
-    /// Bytes to poison after instruction `i`: `dying[dying_at[i]..dying_at[i + 1]]`.
-    dying_at: Vec<u32>,
-    dying: Vec<Range<usize>>,
-    /// Bytes to poison before a step.
-    dead: Vec<Range<usize>>,
 }
 
 /// Why a step stopped: the instruction, and the bad element that its kernel reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stop {
-    /// The instruction.
+    /// The instruction, as [`Exec::nodes`] counts them.
     pub instr: usize,
     /// The element; `None` if the kernel panicked.
     pub element: Option<usize>,
@@ -50,44 +35,109 @@ pub struct Stop {
 pub struct Lane {
     /// The bad element that a kernel reported.
     pub fault: Fault,
-    /// The instruction being run.
+    /// The time (see [`Watch`]) of the instruction being run.
     pub at: AtomicUsize,
+}
+
+/// What stands around the instructions of a thread's tape. Times count the instructions that run one after another in
+/// a step, each iteration of a loop anew; all threads give an instruction the same time.
+pub(super) trait Watch {
+    /// The arena, for the next instruction.
+    fn frame(&mut self) -> Frame;
+    /// Whether to run what stands at `time`.
+    fn goes_on(&mut self, time: usize) -> bool;
+    /// Meets the other threads, before `time`: whether the step goes on.
+    fn meet(&mut self, time: usize) -> bool;
+    /// These bytes hold nothing any more.
+    fn dead(&mut self, bytes: &[Range<usize>]);
+}
+
+/// One thread's way through its tape.
+struct Walk<'a, W> {
+    exec: &'a Exec,
+    thread: usize,
+    lane: &'a Lane,
+    watch: &'a mut W,
 }
 
 fn cut<T>(items: &[T], r: (u32, u32)) -> &[T] {
     &items[r.0 as usize..r.1 as usize]
 }
 
+impl<W: Watch> Walk<'_, W> {
+    /// Runs the thread's tape of `level`, whose first instruction runs at `clock`. False if the step stopped.
+    ///
+    /// # Safety
+    /// As for [`Exec::run`].
+    #[allow(unsafe_code)]
+    unsafe fn level(&mut self, level: &Level, moves: Moves<'_>, clock: usize) -> bool {
+        let exec = self.exec;
+        self.watch.dead(&level.dead);
+        for e in level.tapes.lane(self.thread) {
+            let c = &level.calls[e.instr as usize];
+            let time = clock + c.time;
+            if e.barrier {
+                if !self.watch.meet(time) {
+                    return false;
+                }
+                continue;
+            }
+            if !self.watch.goes_on(time) {
+                return false;
+            }
+            if let Some(turn) = exec.linked.turns.get(c.turn as usize) {
+                // SAFETY: as for this function.
+                if !unsafe { self.turn(turn, moves, time + 1) } {
+                    return false;
+                }
+            } else {
+                self.lane.at.store(time, Ordering::Relaxed);
+                let (reads, writes) = (cut(&level.slots, c.reads), cut(&level.slots, c.writes));
+                let (params, units, fault) = (cut(&level.params, c.params), e.from..e.to, &self.lane.fault);
+                // SAFETY: the checker proved that this instruction's operands lie in the arena and that writes overlap
+                // no reads; tapes give threads disjoint units, and meetings keep other instructions' accesses apart.
+                // In a loop's body that holds of the body's own space, which linking maps to bytes that are distinct
+                // at each iteration, and the meeting after each iteration keeps the next apart.
+                let args = unsafe { Args::new(self.watch.frame(), reads, writes, params, units, self.thread, fault) };
+                (c.kernel)(&mut args.moved(moves));
+                if self.lane.fault.get().is_some() {
+                    return false;
+                }
+            }
+            let i = e.instr as usize;
+            self.watch.dead(cut(&level.dying, (level.dying_at[i], level.dying_at[i + 1])));
+        }
+        true
+    }
+
+    /// Runs all iterations of a loop, the first from `clock` on. False if the step stopped.
+    ///
+    /// # Safety
+    /// As for [`Exec::run`].
+    #[allow(unsafe_code)]
+    unsafe fn turn(&mut self, turn: &Turn, mut moves: Moves<'_>, clock: usize) -> bool {
+        let level = &self.exec.linked.levels[turn.level as usize];
+        for n in 0..turn.length {
+            moves.at[turn.depth] = if turn.reverse { turn.length - 1 - n } else { n };
+            let clock = clock + n * turn.ticks;
+            // SAFETY: as for this function.
+            let on = unsafe { self.level(level, moves, clock) };
+            if !on || (turn.team && !self.watch.meet(clock + turn.ticks - 1)) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
 impl Exec {
     /// The program of a checked plan, for these tapes.
     pub fn new(plan: &Checked, tapes: Tapes) -> Result<Exec> {
         race_free(plan, &tapes).map_err(|e| Error::new(Kind::Plan, format!("the tapes are wrong: {e}")))?;
-        let code = &plan.code;
-        let mut slots = Vec::with_capacity(code.reads.len() + code.writes.len());
-        let mut calls = Vec::with_capacity(code.len());
-        for i in 0..code.len() {
-            let start = slots.len() as u32;
-            let slot = |o: &super::code::Operand, inplace| Slot {
-                off: plan.place[o.buf as usize] + o.off,
-                len: o.len,
-                size: o.size,
-                split: o.split,
-                inplace,
-            };
-            for (o, &w) in code.reads_of(i).iter().zip(&plan.inplace[code.read_range(i)]) {
-                slots.push(slot(o, (w != OUT_OF_PLACE).then_some(w)));
-            }
-            let mid = slots.len() as u32;
-            slots.extend(code.writes_of(i).iter().map(|o| slot(o, None)));
-            calls.push(Call {
-                kernel: code.kernel[i],
-                reads: (start, mid),
-                writes: (mid, slots.len() as u32),
-                params: (code.params_at[i], code.params_at[i + 1]),
-            });
-        }
-        let (dying_at, dying, dead) = deaths(plan);
-        Ok(Exec { calls, slots, params: code.params.clone(), tapes, bytes: plan.bytes, dying_at, dying, dead })
+        let lanes = tapes.lanes();
+        let linked =
+            link(plan, tapes).map_err(|e| Error::new(Kind::Plan, format!("the plan cannot be linked: {e}")))?;
+        Ok(Exec { linked, lanes, bytes: plan.bytes })
     }
 
     /// Bytes that the arena must have.
@@ -97,76 +147,104 @@ impl Exec {
 
     /// Number of threads that the tapes are for.
     pub fn lanes(&self) -> usize {
-        self.tapes.lanes()
+        self.lanes
     }
 
-    /// What thread `t` does.
-    #[inline]
-    pub fn lane(&self, t: usize) -> &[Entry] {
-        self.tapes.lane(t)
+    /// The node of each instruction: those of the graph, then those of loops' bodies.
+    pub fn nodes(&self) -> &[Node] {
+        &self.linked.nodes
     }
 
-    /// Runs one entry.
+    /// A stop at a time, as one at an instruction.
+    pub(super) fn located(&self, at: Stop) -> Stop {
+        Stop { instr: self.linked.instruction_at(at.instr), ..at }
+    }
+
+    /// Runs the part of thread `thread`: whether all of it ran.
     ///
     /// # Safety
-    /// `frame` is that of an arena of at least [`Exec::bytes`] bytes that nobody else uses during the step; threads run
-    /// the entries of their own lanes, in order, and all meet at each barrier.
+    /// The frames of `watch` are those of one arena of at least [`Exec::bytes`] bytes that nobody else uses during the
+    /// step; each thread runs its own part, and `watch` lets none pass a meeting before all have come to it.
     #[allow(unsafe_code)]
-    #[inline(always)]
-    pub unsafe fn entry(&self, e: &Entry, frame: Frame, lane: usize, fault: &Fault) {
-        let c = &self.calls[e.instr as usize];
-        let (reads, writes) = (cut(&self.slots, c.reads), cut(&self.slots, c.writes));
-        // SAFETY: the checker proved that this instruction's operands lie in the arena and that writes overlap no
-        // reads; tapes give threads disjoint units, and barriers keep other instructions' accesses apart.
-        let mut args =
-            unsafe { Args::new(frame, reads, writes, cut(&self.params, c.params), e.from..e.to, lane, fault) };
-        (c.kernel)(&mut args);
+    pub(super) unsafe fn run<W: Watch>(&self, thread: usize, lane: &Lane, watch: &mut W) -> bool {
+        let moves = Moves { strides: &self.linked.strides, ..Moves::default() };
+        let mut walk = Walk { exec: self, thread, lane, watch };
+        // SAFETY: as for this function.
+        unsafe { walk.level(&self.linked.levels[0], moves, 0) }
     }
 
     /// Runs one step on this thread. The tapes must be for one thread.
     pub fn step(&self, arena: &mut TensorArena, lane: &Lane) -> Result<(), Stop> {
         assert!(arena.len() >= self.bytes && self.lanes() == 1);
-        let frame = Frame::new(arena.bytes_mut());
-        guarded(lane, || {
-            for e in &self.tapes.entries {
-                lane.at.store(e.instr as usize, Ordering::Relaxed);
-                // SAFETY: the arena is borrowed for the whole loop, it is large enough, and there is one thread.
-                #[allow(unsafe_code)]
-                unsafe {
-                    self.entry(e, frame, 0, &lane.fault)
-                };
-                if lane.fault.get().is_some() {
-                    break;
-                }
-            }
-        })
+        let mut alone = Alone(Frame::new(arena.bytes_mut()));
+        // SAFETY: the arena is borrowed for the whole step, it is large enough, and there is one thread.
+        #[allow(unsafe_code)]
+        let step = || unsafe {
+            self.run(0, lane, &mut alone);
+        };
+        guarded(lane, step).map_err(|at| self.located(at))
     }
 
-    /// As [`Exec::step`], but all bytes that hold nothing are filled with ones (NaN for floats) before the step, and
-    /// those of a buffer after its last use: a program that reads what it should not gives other results.
+    /// As [`Exec::step`], but all bytes that hold nothing are filled with ones (NaN for floats) before the step and
+    /// before each iteration of a loop, and those of a buffer after its last use: a program that reads what it should
+    /// not gives other results.
     pub fn step_poisoned(&self, arena: &mut TensorArena, lane: &Lane) -> Result<(), Stop> {
         assert!(arena.len() >= self.bytes && self.lanes() == 1);
-        self.dead.iter().for_each(|r| arena.bytes_mut()[r.clone()].fill(0xff));
-        guarded(lane, || {
-            for e in &self.tapes.entries {
-                lane.at.store(e.instr as usize, Ordering::Relaxed);
-                // SAFETY: as in `step`; the frame is made anew because the arena is touched between instructions.
-                #[allow(unsafe_code)]
-                unsafe {
-                    self.entry(e, Frame::new(arena.bytes_mut()), 0, &lane.fault)
-                };
-                if lane.fault.get().is_some() {
-                    break;
-                }
-                let i = e.instr as usize;
-                let dying = cut(&self.dying, (self.dying_at[i], self.dying_at[i + 1]));
-                dying.iter().for_each(|r| arena.bytes_mut()[r.clone()].fill(0xff));
-            }
-        })
+        // SAFETY: as in `step`; the frame is made anew because the arena is touched between instructions.
+        #[allow(unsafe_code)]
+        let step = || unsafe {
+            self.run(0, lane, &mut Poison(arena));
+        };
+        guarded(lane, step).map_err(|at| self.located(at))
     }
 }
 
-/// Runs `step`, and tells why it stopped: a fault that a kernel reported, or a panic. Forgets the fault.
+/// A step on one thread.
+struct Alone(Frame);
+
+impl Watch for Alone {
+    #[inline(always)]
+    fn frame(&mut self) -> Frame {
+        self.0
+    }
+
+    #[inline(always)]
+    fn goes_on(&mut self, _: usize) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn meet(&mut self, _: usize) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn dead(&mut self, _: &[Range<usize>]) {}
+}
+
+/// A step on one thread that fills dead bytes.
+struct Poison<'a>(&'a mut TensorArena);
+
+impl Watch for Poison<'_> {
+    fn frame(&mut self) -> Frame {
+        Frame::new(self.0.bytes_mut())
+    }
+
+    fn goes_on(&mut self, _: usize) -> bool {
+        true
+    }
+
+    fn meet(&mut self, _: usize) -> bool {
+        true
+    }
+
+    fn dead(&mut self, bytes: &[Range<usize>]) {
+        bytes.iter().for_each(|r| self.0.bytes_mut()[r.clone()].fill(0xff));
+    }
+}
+
+/// Runs `step`, and tells why it stopped: a fault that a kernel reported, or a panic. Forgets the fault. The stop's
+/// instruction is a time.
 pub fn guarded(lane: &Lane, step: impl FnOnce()) -> Result<(), Stop> {
     let ended = catch_unwind(AssertUnwindSafe(step));
     let element = lane.fault.get();
@@ -175,53 +253,4 @@ pub fn guarded(lane: &Lane, step: impl FnOnce()) -> Result<(), Stop> {
     }
     lane.fault.clear();
     Err(Stop { instr: lane.at.load(Ordering::Relaxed), element: element.filter(|_| ended.is_ok()) })
-}
-
-/// Which bytes die after each instruction, and which hold nothing before a step. By place, not by the planner's
-/// lifetimes: a place is dead from the last use of the last buffer that is put there.
-fn deaths(plan: &Checked) -> (Vec<u32>, Vec<Range<usize>>, Vec<Range<usize>>) {
-    let code = &plan.code;
-    let n = code.bytes.len();
-    let whole = |b: usize| plan.place[b]..plan.place[b] + code.bytes[b];
-    let mut last = vec![u32::MAX; n];
-    for i in 0..code.len() {
-        for o in code.reads_of(i).iter().chain(code.writes_of(i)) {
-            last[o.buf as usize] = i as u32;
-        }
-    }
-    // A buffer whose bytes live on in another one at its last use does not die there.
-    let mut handed = vec![false; n];
-    let mut kept = vec![false; n];
-    for i in 0..code.len() {
-        for (o, &w) in code.reads_of(i).iter().zip(&plan.inplace[code.read_range(i)]) {
-            handed[o.buf as usize] |= w != OUT_OF_PLACE && last[o.buf as usize] == i as u32;
-        }
-    }
-    code.outputs.iter().for_each(|o| kept[o.buf as usize] = true);
-    code.updates.iter().for_each(|u| {
-        let b = u.from.buf as usize;
-        kept[b] |= plan.place[b] + u.from.off == plan.place[u.leaf as usize];
-    });
-    let mut at: Vec<Vec<Range<usize>>> = vec![Vec::new(); code.len()];
-    for b in 0..n {
-        if last[b] != u32::MAX && !handed[b] && !kept[b] && !code.kind[b].is_pinned() {
-            at[last[b] as usize].push(whole(b));
-        }
-    }
-    let mut dying_at = vec![0];
-    let mut dying = Vec::new();
-    for list in at {
-        dying.extend(list);
-        dying_at.push(dying.len() as u32);
-    }
-    let mut leaves: Vec<_> = (0..n).filter(|&b| code.kind[b].is_pinned()).map(whole).collect();
-    leaves.sort_by_key(|r| r.start);
-    let mut dead = Vec::new();
-    let mut at = 0;
-    for r in leaves {
-        dead.push(at..r.start.max(at));
-        at = at.max(r.end);
-    }
-    dead.push(at..plan.bytes);
-    (dying_at, dying, dead)
 }

@@ -4,12 +4,12 @@
 //! next value is a leaf, become explicit copies here, so that no later stage has to think of them: an output never
 //! shares bytes with what the caller writes, and the next value of every update lies outside leaves.
 
-use super::code::{BufKind, Code, Instr, Operand, Update};
-use crate::arena::{Node, Value, ids::Id};
+use super::code::{BufKind, Code, Instr, NO_LOOP, Operand, Update};
+use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::Split;
 use crate::nodes::lower::{Buf, Call, LowerCx, Temp, lower_node};
-use crate::nodes::opdef::Flags;
+use crate::nodes::opdef::{Flags, Lower};
 use crate::nodes::{Graph, LeafKind, Op};
 
 /// Where a value lies: in a root buffer, from a byte on.
@@ -22,7 +22,8 @@ pub struct Spot {
 }
 
 impl Spot {
-    const NONE: Spot = Spot { buf: u32::MAX, off: 0 };
+    /// Nowhere.
+    pub const NONE: Spot = Spot { buf: u32::MAX, off: 0 };
 }
 
 /// The lowered graph.
@@ -35,9 +36,7 @@ pub struct Lowered {
 
 /// Lowers the entry region of `g` for `lanes` threads.
 pub fn lower(g: Graph<'_>, lanes: usize) -> Result<Lowered> {
-    let used = used_values(&g);
-    let spots = vec![Spot::NONE; g.values()];
-    let mut l = Lowering { g, lanes, code: Code::new(), spots, used };
+    let mut l = Lowering::new(g, g.entry(), lanes);
     for n in g.region_nodes(g.entry()) {
         l.node(n).map_err(|e| e.at(g.place(n)))?;
     }
@@ -46,13 +45,13 @@ pub fn lower(g: Graph<'_>, lanes: usize) -> Result<Lowered> {
     Ok(Lowered { code: l.code, spots: l.spots })
 }
 
-/// Which values anybody reads: outputs, next values, and operands of nodes that are needed for them or have effects.
-fn used_values(g: &Graph<'_>) -> Vec<bool> {
+/// Which values of `r` anybody reads: yields, next values, and operands of nodes that are needed for them or have effects.
+fn used_values(g: &Graph<'_>, r: Region) -> Vec<bool> {
     let mut used = vec![false; g.values()];
-    g.outputs().iter().for_each(|v| used[v.at()] = true);
+    g.region_yields(r).iter().for_each(|v| used[v.at()] = true);
     g.updates.iter().for_each(|(_, next)| used[next.at()] = true);
     // One reverse scan is enough: operands come before their users.
-    for n in g.region_nodes(g.entry()).rev() {
+    for n in g.region_nodes(r).rev() {
         if g.def_of(n).flags.has(Flags::EFFECT) || g.outs_of(n).any(|v| used[v.at()]) {
             g.args_of(n).iter().for_each(|v| used[v.at()] = true);
         }
@@ -60,20 +59,25 @@ fn used_values(g: &Graph<'_>) -> Vec<bool> {
     used
 }
 
-fn bad(message: impl Into<String>) -> Error {
+pub(super) fn bad(message: impl Into<String>) -> Error {
     Error::new(Kind::Plan, message)
 }
 
-struct Lowering<'g> {
-    g: Graph<'g>,
-    lanes: usize,
-    code: Code,
-    spots: Vec<Spot>,
+/// The lowering of one region: the entry, or the body of a loop.
+pub(super) struct Lowering<'g> {
+    pub(super) g: Graph<'g>,
+    pub(super) lanes: usize,
+    pub(super) code: Code,
+    pub(super) spots: Vec<Spot>,
     used: Vec<bool>,
 }
 
-impl Lowering<'_> {
-    fn node(&mut self, n: Node) -> Result<()> {
+impl<'g> Lowering<'g> {
+    pub(super) fn new(g: Graph<'g>, r: Region, lanes: usize) -> Lowering<'g> {
+        Lowering { g, lanes, code: Code::new(), spots: vec![Spot::NONE; g.values()], used: used_values(&g, r) }
+    }
+
+    pub(super) fn node(&mut self, n: Node) -> Result<()> {
         let g = self.g;
         let def = g.def_of(n);
         if let Some(kind) = leaf_kind(&g, n) {
@@ -85,6 +89,9 @@ impl Lowering<'_> {
         let effect = def.flags.has(Flags::EFFECT);
         if !effect && !g.outs_of(n).any(|v| self.used[v.at()]) {
             return Ok(());
+        }
+        if matches!(def.lower, Lower::Loop) {
+            return self.repeat(n);
         }
         let outs = g.out(n).at()..g.out(n).at() + g.outs_of(n).len();
         let used = self.used[outs.clone()].to_vec();
@@ -127,7 +134,7 @@ impl Lowering<'_> {
     }
 
     /// The buffer of result `v`, made when it is first named.
-    fn result(&mut self, v: Value) -> Spot {
+    pub(super) fn result(&mut self, v: Value) -> Spot {
         if self.spots[v.at()] == Spot::NONE {
             let buf = self.code.buffer(self.g.bytes(v), BufKind::Activation, v);
             self.spots[v.at()] = Spot { buf, off: 0 };
@@ -190,6 +197,7 @@ impl Lowering<'_> {
                 node: n,
                 flops: c.flops,
                 copies: false,
+                body: NO_LOOP,
             });
         }
         Ok(())
@@ -224,7 +232,7 @@ impl Lowering<'_> {
     }
 
     /// All of value `v`, as bytes.
-    fn whole(&self, v: Value) -> Operand {
+    pub(super) fn whole(&self, v: Value) -> Operand {
         let spot = self.spots[v.at()];
         Operand::of_bytes(spot.buf, spot.off, self.g.bytes(v), Split::Whole)
     }
@@ -252,23 +260,26 @@ impl Lowering<'_> {
     fn updates(&mut self) -> Result<()> {
         let g = self.g;
         for &(leaf, next) in g.updates {
-            let spot = self.spots[leaf.at()];
-            let mut from = self.whole(next);
-            let own = from.buf == spot.buf && from.off == spot.off;
-            if g.bytes(leaf) != from.bytes() {
+            if g.bytes(leaf) != g.bytes(next) {
                 return Err(bad(format!("{} is updated with another type", g.ty_text(leaf))));
             }
-            if own || from.bytes() == 0 {
-                continue;
-            }
-            if self.code.kind[from.buf as usize].is_pinned() {
-                let to = self.code.buffer(from.bytes(), BufKind::Activation, next);
-                self.code.copy(from, to, g.def[leaf.at()]);
-                from = Operand { buf: to, off: 0, ..from };
-            }
-            self.code.updates.push(Update { leaf: spot.buf, from });
+            self.update(self.spots[leaf.at()].buf, next, g.def[leaf.at()]);
         }
         Ok(())
+    }
+
+    /// After a step (or an iteration), buffer `leaf`, of as many bytes, holds value `next`.
+    pub(super) fn update(&mut self, leaf: u32, next: Value, node: Node) {
+        let mut from = self.whole(next);
+        if (from.buf == leaf && from.off == 0) || from.bytes() == 0 {
+            return;
+        }
+        if self.code.kind[from.buf as usize].is_pinned() {
+            let to = self.code.buffer(from.bytes(), BufKind::Activation, next);
+            self.code.copy(from, to, node);
+            from = Operand { buf: to, off: 0, ..from };
+        }
+        self.code.updates.push(Update { leaf, from });
     }
 }
 

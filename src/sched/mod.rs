@@ -2,13 +2,15 @@
 //!
 //! [`lower`] writes instructions over logical buffers ([`code`]); [`order`] permutes them; [`alias`] lets buffers share
 //! bytes; [`live`] and [`plan`] (by way of [`sky`]) give each a place; [`check`] proves the result; [`tape`] divides it among threads;
-//! [`exec`] and [`team`] run it. May import arena, kernels and nodes.
+//! [`exec`] and [`team`] run it. The body of a loop ([`loops`]) goes the same way, once. Linking ([`link`]) puts it where its loop is. May import arena, kernels and nodes.
 
 pub mod alias;
 pub mod check;
 pub mod code;
 pub mod exec;
+pub mod link;
 pub mod live;
+pub mod loops;
 pub mod lower;
 pub mod order;
 pub mod plan;
@@ -67,22 +69,37 @@ pub fn schedule(g: Graph<'_>, lanes: usize) -> Result<Scheduled> {
     let mut watch = Watch::new();
     let lowered = lower::lower(g, lanes.max(1))?;
     watch.lap("lower");
-    let best = order::best(&lowered.code)?;
+    let a = arrange(&lowered.code, lanes.max(1), &mut watch)?;
+    Ok(Scheduled {
+        plan: a.plan,
+        live: a.live,
+        alias: a.alias,
+        spots: lowered.spots,
+        bound: a.bound,
+        order: a.order,
+        phases: watch.phases,
+    })
+}
+
+/// Ordered, placed and proved code.
+struct Arranged {
+    plan: Checked,
+    live: Intervals,
+    alias: Alias,
+    bound: u64,
+    order: &'static str,
+}
+
+/// Orders, places and proves `code`: that of a graph, or of one iteration of a loop.
+fn arrange(code: &Code, lanes: usize, watch: &mut Watch) -> Result<Arranged> {
+    let best = order::best(code)?;
     watch.lap("order");
     let (place, bytes) = places(&best.code, &best.alias, &best.live, plan::pack)?;
     watch.lap("pack");
     let inplace = best.alias.inplace.clone();
-    let plan = check::check(Plan { code: best.code, place, inplace, bytes, lanes: lanes.max(1) })?;
+    let plan = check::check(Plan { code: best.code, place, inplace, bytes, lanes })?;
     watch.lap("check");
-    Ok(Scheduled {
-        plan,
-        live: best.live,
-        alias: best.alias,
-        spots: lowered.spots,
-        bound: best.bound,
-        order: best.name,
-        phases: watch.phases,
-    })
+    Ok(Arranged { plan, live: best.live, alias: best.alias, bound: best.bound, order: best.name })
 }
 
 /// First bytes of all buffers, and the bytes of the arena. Pinned buffers stand first, by kind, so that all parameters

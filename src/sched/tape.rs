@@ -6,9 +6,11 @@
 
 use super::check::{Checked, Plan};
 use super::code::{Code, Operand};
+use super::loops::Loop;
 use crate::kernels::abi::Split;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// One thing for a thread to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub struct Tapes {
     pub(super) at: Vec<u32>,
     /// Entries, by thread.
     pub(super) entries: Vec<Entry>,
+    /// The tapes of one iteration of each loop: for all threads, which then meet after each iteration, or for one.
+    pub(super) inner: Vec<Tapes>,
 }
 
 impl Tapes {
@@ -76,13 +80,34 @@ pub fn tapes(plan: &Checked) -> Tapes {
 
 /// As [`tapes`], sharing instructions that cost at least `share`.
 pub fn tapes_sharing(plan: &Checked, share: u64) -> Tapes {
+    let lanes = if shares(plan, share) { plan.lanes } else { 1 };
+    tapes_for(plan, lanes, share)
+}
+
+/// Whether any instruction of `plan`, or of a loop in it, is worth sharing.
+fn shares(plan: &Checked, share: u64) -> bool {
     let code = &plan.code;
+    (0..code.len()).any(|i| is_shared(code, i, share)) || code.loops.iter().any(|l| shares(&l.plan, share))
+}
+
+fn tapes_for(plan: &Checked, lanes: usize, share: u64) -> Tapes {
+    let code = &plan.code;
+    let inner = |l: &Arc<Loop>| tapes_for(&l.plan, if shares(&l.plan, share) { lanes } else { 1 }, share);
+    let inner: Vec<Tapes> = code.loops.iter().map(inner).collect();
     let shared: Vec<bool> = (0..code.len()).map(|i| is_shared(code, i, share)).collect();
-    let lanes = if shared.contains(&true) { plan.lanes } else { 1 };
     let mut lane: Vec<Vec<Entry>> = vec![Vec::new(); lanes];
     let mut open = Window::default();
     for (i, &team) in shared.iter().enumerate() {
         let instr = i as u32;
+        if inner.get(code.body[i] as usize).is_some_and(|t| t.lanes() > 1) {
+            // All threads run the loop; they meet before it and after each iteration.
+            for l in &mut lane {
+                l.push(Entry { instr, barrier: true, from: 0, to: 0 });
+                l.push(Entry { instr, barrier: false, from: 0, to: 1 });
+            }
+            open = Window::default();
+            continue;
+        }
         if lanes > 1 && !open.admit(plan, i, team) {
             lane.iter_mut().for_each(|l| l.push(Entry { instr, barrier: true, from: 0, to: 0 }));
             open = Window::default();
@@ -105,7 +130,7 @@ pub fn tapes_sharing(plan: &Checked, share: u64) -> Tapes {
         at.push(all.len() as u32);
         all
     });
-    Tapes { at, entries }
+    Tapes { at, entries, inner }
 }
 
 /// Bytes, as a union of ranges.
@@ -187,11 +212,22 @@ impl Window {
 
 /// Proves that `tapes` run every unit of every instruction once, in an order in which no two threads touch a byte
 /// between two meetings unless both read it. Independent of how the tapes were made: it looks at each thread's bytes.
+///
+/// A loop that one thread runs touches its operands. One that all run stands between meetings, and its iterations are
+/// kept apart by the meeting after each: so it is enough that the tapes of one iteration are free of races. They are
+/// looked at in the body's own space, where distinct operands have distinct places.
 pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
     let code = &plan.code;
     let lanes = tapes.lanes();
     let barriers = |t: usize| tapes.lane(t).iter().filter(|e| e.barrier).map(|e| e.instr).collect::<Vec<_>>();
     let meetings = barriers(0);
+    if tapes.inner.len() != code.loops.len() || tapes.inner.iter().any(|i| ![1, lanes].contains(&i.lanes())) {
+        return Err("the tapes are of other loops".into());
+    }
+    for (l, inner) in code.loops.iter().zip(&tapes.inner) {
+        race_free(&l.plan, inner)?;
+    }
+    let mut together = vec![0; code.len()];
     let mut runs: Vec<Vec<(usize, usize)>> = vec![Vec::new(); code.len()];
     // Accesses between meetings: (phase, range, thread, write).
     let mut touched: Vec<(usize, Range<usize>, usize, bool)> = Vec::new();
@@ -199,19 +235,31 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
         if barriers(t) != meetings {
             return Err(format!("thread {t} meets elsewhere than thread 0"));
         }
-        let (mut phase, mut last) = (0, None);
+        let (mut phase, mut met, mut last) = (0, 0, None);
+        let mut before = None;
         for e in tapes.lane(t) {
+            let previous = before.replace(e);
             if e.barrier {
-                phase += 1;
+                (phase, met) = (phase + 1, met + 1);
                 continue;
             }
-            let early = meetings.get(phase).is_some_and(|&m| m <= e.instr);
-            let late = meetings[..phase].last().is_some_and(|&m| m > e.instr);
+            let early = meetings.get(met).is_some_and(|&m| m <= e.instr);
+            let late = meetings[..met].last().is_some_and(|&m| m > e.instr);
             if last.is_some_and(|l| l >= e.instr) || early || late {
                 return Err(format!("thread {t} runs instruction {} out of order", e.instr));
             }
             last = Some(e.instr);
             let i = e.instr as usize;
+            if tapes.inner.get(code.body[i] as usize).is_some_and(|inner| inner.lanes() > 1) {
+                if previous.is_none_or(|p| !p.barrier || p.instr != e.instr) {
+                    return Err(format!("thread {t} enters loop {i} without a meeting"));
+                }
+                // All must run it; together they count as one run of its one unit.
+                runs[i].extend((t == 0).then_some((0, 1)));
+                together[i] += 1;
+                phase += 1;
+                continue;
+            }
             runs[i].push((e.from, e.to));
             let byte = |o: &Operand, r: Range<usize>| {
                 let base = plan.place[o.buf as usize] + o.off;
@@ -235,7 +283,7 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
     for (i, mut r) in runs.into_iter().enumerate() {
         r.sort_unstable();
         let end = r.iter().try_fold(0, |at, &(from, to)| (from == at && to > from).then_some(to));
-        if end != Some(code.units[i]) {
+        if end != Some(code.units[i]) || ![0, lanes].contains(&together[i]) {
             return Err(format!("the units of instruction {i} are not run once each"));
         }
     }

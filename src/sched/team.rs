@@ -4,16 +4,17 @@
 //! another nothing here allocates, locks or asks the operating system for anything, unless there are more threads than
 //! cores: then waiting threads yield.
 //!
-//! A step that must stop says so by the number of the instruction at fault. A thread runs what lies at or before the
+//! A step that must stop says so by the time of the instruction at fault. A thread runs what lies at or before the
 //! least such number and nothing behind it, so that all agree which instruction stopped the step, and nobody waits at
 //! a meeting that another will not reach.
 
-use super::exec::{Exec, Lane, Stop};
+use super::exec::{Exec, Lane, Stop, Watch};
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::Frame;
 use crossbeam::sync::{Parker, Unparker};
 use crossbeam::utils::CachePadded;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
@@ -43,7 +44,7 @@ struct Shared {
     epoch: CachePadded<AtomicUsize>,
     /// Arrivals at meetings in this step.
     arrived: CachePadded<AtomicUsize>,
-    /// The least instruction at fault in this step.
+    /// The least time of an instruction at fault in this step.
     stop: CachePadded<AtomicUsize>,
     /// Threads other than the caller's that are through with this step.
     done: CachePadded<AtomicUsize>,
@@ -70,34 +71,46 @@ impl Wait {
     }
 }
 
+/// A step of one thread of a team.
+struct Member<'a> {
+    shared: &'a Shared,
+    frame: Frame,
+    meetings: usize,
+}
+
+impl Watch for Member<'_> {
+    #[inline(always)]
+    fn frame(&mut self) -> Frame {
+        self.frame
+    }
+
+    #[inline(always)]
+    fn goes_on(&mut self, time: usize) -> bool {
+        self.shared.stop.load(Ordering::Relaxed) >= time
+    }
+
+    #[inline(always)]
+    fn meet(&mut self, time: usize) -> bool {
+        self.meetings += 1;
+        self.goes_on(time) && self.shared.meet(self.meetings, time)
+    }
+
+    #[inline(always)]
+    fn dead(&mut self, _: &[Range<usize>]) {}
+}
+
 impl Shared {
     /// Runs thread `t`'s part of the step.
     fn run(&self, t: usize, frame: Frame) {
         let lane = &self.seats[t].lane;
-        let mut meetings = 0;
-        for e in self.exec.lane(t) {
-            let instr = e.instr as usize;
-            if self.stop.load(Ordering::Relaxed) < instr {
-                return;
-            }
-            if e.barrier {
-                meetings += 1;
-                if !self.meet(meetings, instr) {
-                    return;
-                }
-                continue;
-            }
-            lane.at.store(instr, Ordering::Relaxed);
-            // SAFETY: `frame` is of the arena that `Team::step` borrows until every thread is through; each thread
-            // runs its own lane, in order, and meets the others at each barrier.
-            #[allow(unsafe_code)]
-            unsafe {
-                self.exec.entry(e, frame, t, &lane.fault)
-            };
-            if lane.fault.get().is_some() {
-                self.stop.fetch_min(instr, Ordering::Relaxed);
-                return;
-            }
+        // SAFETY: `frame` is of the arena that `Team::step` borrows until every thread is through; each thread
+        // runs its own part, in order, and meets the others at each meeting.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.exec.run(t, lane, &mut Member { shared: self, frame, meetings: 0 })
+        };
+        if lane.fault.get().is_some() {
+            self.stop.fetch_min(lane.at.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 
@@ -111,13 +124,13 @@ impl Shared {
         }
     }
 
-    /// Meets all threads for the `k`th time, before `instr`. False if the step stopped before it.
-    fn meet(&self, k: usize, instr: usize) -> bool {
+    /// Meets all threads for the `k`th time, before `time`. False if the step stopped before it.
+    fn meet(&self, k: usize, time: usize) -> bool {
         self.arrived.fetch_add(1, Ordering::AcqRel);
         let all = k * self.seats.len();
         let mut wait = Wait(0);
         while self.arrived.load(Ordering::Acquire) < all {
-            if self.stop.load(Ordering::Relaxed) < instr {
+            if self.stop.load(Ordering::Relaxed) < time {
                 return false;
             }
             wait.a_little(self.spins);
@@ -247,7 +260,7 @@ impl Team {
         while s.done.load(Ordering::Acquire) < s.seats.len() - 1 {
             wait.a_little(s.spins);
         }
-        s.verdict()
+        s.verdict().map_err(|at| s.exec.located(at))
     }
 }
 

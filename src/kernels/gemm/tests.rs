@@ -232,7 +232,7 @@ fn the_kernel_reads_and_writes_its_operands() {
     let case = Case::<f32>::new(g);
     let want = case.by(Level::current(), 1);
     let mut arena: Vec<f32> = [&case.a[..], &case.b, &case.bias, &case.c].concat();
-    let slot = |off: usize, len, split| Slot { off: off * 4, len, size: 4, split, inplace: None };
+    let slot = |off: usize, len, split| Slot::new(off * 4, len, 4, split);
     let (a, b, c) = (0, case.a.len(), arena.len() - 600);
     let (out, scratch) = (arena.len(), g.scratch_len::<f32>());
     arena.resize(out + 600 + scratch, 0.0);

@@ -17,6 +17,8 @@ impl Emit {
     pub fn open_region(&mut self, name: &str) {
         let mut b = Body::new();
         b.name = Some(self.strings.intern(name));
+        self.scopes += 1;
+        b.scope = self.scopes;
         self.open.push(b);
     }
 
@@ -45,6 +47,9 @@ impl Emit {
 
     /// Adds an output called `name`.
     pub fn output(&mut self, name: &str, v: Value) {
+        if !self.at_entry() {
+            return self.fail(Error::new(Kind::Verify, format!("output {name:?} stands inside a region; yield it")));
+        }
         let sym = self.strings.intern(name);
         if !self.outputs_seen.insert(sym) {
             self.fail(Error::new(Kind::Name, format!("two outputs are called {name:?}")));
@@ -54,6 +59,10 @@ impl Emit {
 
     /// After a step, `leaf` holds `next`.
     pub fn update(&mut self, leaf: Value, next: Value) {
+        if !self.at_entry() {
+            return self
+                .fail(Error::new(Kind::Verify, "an update stands inside a region; carry the value and update after"));
+        }
         let why = match self.def(leaf).map(|d| d.0) {
             Some(Op::PARAM | Op::STATE) if next == Value::NONE => None,
             Some(Op::PARAM | Op::STATE) if self.ty(leaf) != self.ty(next) => Some("the next value is of another type"),

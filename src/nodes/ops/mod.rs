@@ -16,6 +16,7 @@ pub mod pool;
 pub mod product;
 pub mod random;
 pub mod reduce;
+pub mod scan;
 pub mod shape;
 pub mod softmax;
 pub(crate) mod window;

@@ -79,6 +79,25 @@ pub const RNG_NEXT: OpDef = OpDef {
 };
 
 /// See `doc`.
+pub const RNG_FOLD: OpDef = OpDef {
+    arity: Arity::Exactly(2),
+    attrs: &[],
+    infer: |cx| {
+        key(cx, 0)?;
+        ensure!(cx.dtype(1) == DType::U32, "the number is {}; u32 is needed", cx.dtype(1));
+        cx.expect_dims(1, "the number", &[])?;
+        cx.same_as(0)
+    },
+    cost: free,
+    ..row(
+        "rng_fold",
+        "a key of the same step whose seed is made from the key's seed and a number",
+        Lower::Kernel(train::rng_fold),
+        &[Case { args: "u32[4] u32[]", attrs: "", domains: &[Bits] }],
+    )
+};
+
+/// See `doc`.
 pub const DROPOUT: OpDef = OpDef {
     arity: Arity::Exactly(2),
     attrs: &[Field::new("p", Kind::F64), Field::new("stream", Kind::Int)],

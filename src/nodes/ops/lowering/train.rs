@@ -57,6 +57,12 @@ pub fn rng_next(cx: &mut LowerCx<'_>) -> Result<(), String> {
     Ok(())
 }
 
+/// `rng_fold`.
+pub fn rng_fold(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    cx.call(Call::new(random::rng_fold, [], 1).reads_args(2).writes(Buf::Out(0), key::WORDS));
+    Ok(())
+}
+
 /// `sgd`.
 pub fn sgd(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (len, weight_decay) = (cx.arg_dims(0).numel(), cx.attrs().f64(0));
