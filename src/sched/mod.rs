@@ -1,7 +1,7 @@
 //! Scheduling: graph → a program with a place for every byte.
 //!
 //! [`lower`] writes instructions over logical buffers ([`code`]); [`order`] permutes them; [`alias`] lets buffers share
-//! bytes; [`live`] and [`plan`] (by way of [`sky`]) give each a place; [`check`] proves the result; [`tape`] divides it among threads;
+//! bytes; [`live`] and [`pack`] give each a place; [`check`] proves the result; [`tape`] divides it among threads;
 //! [`exec`] and [`team`] run it. May import arena, kernels and nodes.
 
 pub mod alias;
@@ -11,8 +11,7 @@ pub mod exec;
 pub mod live;
 pub mod lower;
 pub mod order;
-pub mod plan;
-pub mod sky;
+pub mod pack;
 pub mod tape;
 pub mod team;
 
@@ -45,7 +44,7 @@ pub struct Scheduled {
 pub fn schedule(g: Graph<'_>, lanes: usize) -> Result<Scheduled> {
     let lowered = lower::lower(g, lanes.max(1))?;
     let best = order::best(&lowered.code)?;
-    let (place, bytes) = places(&best.code, &best.alias, &best.live, plan::pack)?;
+    let (place, bytes) = places(&best.code, &best.alias, &best.live, pack::lines::pack)?;
     let inplace = best.alias.inplace.clone();
     let plan = check::check(Plan { code: best.code, place, inplace, bytes, lanes: lanes.max(1) })?;
     Ok(Scheduled {
@@ -64,7 +63,7 @@ pub fn places(
     code: &Code,
     alias: &Alias,
     live: &Intervals,
-    pack: impl Fn(&Intervals) -> Result<plan::Offsets>,
+    pack: impl Fn(&Intervals) -> Result<pack::Packing>,
 ) -> Result<(Vec<usize>, usize)> {
     let n = code.bytes.len();
     let mut rest = live.clone();
@@ -84,7 +83,7 @@ pub fn places(
         .ok_or_else(|| Error::new(Kind::Plan, format!("{lines} lines of memory do not fit the arena's offsets")))?;
     let place = (0..n).map(|b| {
         let root = alias.class[b] as usize;
-        let line = if code.kind[root].is_pinned() { at[root] } else { base + u64::from(packed.at[root]) };
+        let line = if code.kind[root].is_pinned() { at[root] } else { base + packed.at[root] };
         line as usize * LINE
     });
     Ok((place.collect(), bytes))
