@@ -1,8 +1,9 @@
 //! Scheduling: graph → a program with a place for every byte.
 //!
 //! [`lower`] writes instructions over logical buffers ([`code`]); [`order`] permutes them; [`alias`] lets buffers share
-//! bytes; [`live`] and [`plan`] (by way of [`sky`]) give each a place; [`check`] proves the result; [`tape`] divides it among threads;
-//! [`exec`] and [`team`] run it. The body of a loop ([`loops`]) goes the same way, once. Linking ([`link`]) puts it where its loop is. May import arena, kernels and nodes.
+//! bytes; [`live`] and [`pack`] give each a place; [`check`] proves the result; [`tape`] divides it among threads;
+//! [`exec`] and [`team`] run it. The body of a loop ([`loops`]) goes the same way, once; [`link`] puts it where its loop
+//! is. May import arena, kernels, nodes and passes.
 
 pub mod alias;
 pub mod check;
@@ -13,8 +14,7 @@ pub mod live;
 pub mod loops;
 pub mod lower;
 pub mod order;
-pub mod plan;
-pub mod sky;
+pub mod pack;
 pub mod tape;
 pub mod team;
 
@@ -94,7 +94,7 @@ struct Arranged {
 fn arrange(code: &Code, lanes: usize, watch: &mut Watch) -> Result<Arranged> {
     let best = order::best(code)?;
     watch.lap("order");
-    let (place, bytes) = places(&best.code, &best.alias, &best.live, plan::pack)?;
+    let (place, bytes) = places(&best.code, &best.alias, &best.live, pack::lines::pack)?;
     watch.lap("pack");
     let inplace = best.alias.inplace.clone();
     let plan = check::check(Plan { code: best.code, place, inplace, bytes, lanes })?;
@@ -108,7 +108,7 @@ pub fn places(
     code: &Code,
     alias: &Alias,
     live: &Intervals,
-    pack: impl Fn(&Intervals) -> Result<plan::Offsets>,
+    pack: impl Fn(&Intervals) -> Result<pack::Packing>,
 ) -> Result<(Vec<usize>, usize)> {
     let n = code.bytes.len();
     let mut rest = live.clone();
@@ -128,7 +128,7 @@ pub fn places(
         .ok_or_else(|| Error::new(Kind::Plan, format!("{lines} lines of memory do not fit the arena's offsets")))?;
     let place = (0..n).map(|b| {
         let root = alias.class[b] as usize;
-        let line = if code.kind[root].is_pinned() { at[root] } else { base + u64::from(packed.at[root]) };
+        let line = if code.kind[root].is_pinned() { at[root] } else { base + packed.at[root] };
         line as usize * LINE
     });
     Ok((place.collect(), bytes))
