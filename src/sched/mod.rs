@@ -37,6 +37,8 @@ pub struct Scheduled {
     pub spots: Vec<Spot>,
     /// Lines that no plan for this order can do without.
     pub bound: u64,
+    /// Lines that no plan for any order can do without.
+    pub order_bound: u64,
     /// Which of the orders of [`order::CANDIDATES`] was kept.
     pub order: &'static str,
 }
@@ -54,6 +56,7 @@ pub fn schedule(g: Graph<'_>, lanes: usize) -> Result<Scheduled> {
         alias: best.alias,
         spots: lowered.spots,
         bound: best.bound,
+        order_bound: best.order_bound,
         order: best.name,
     })
 }

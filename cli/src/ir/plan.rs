@@ -43,6 +43,7 @@ fn table(plan: &PlanReport) -> String {
     let ratio = if bound > 0 { arena as f64 / bound as f64 } else { 1.0 };
     let _ = writeln!(s, "arena        {arena} bytes ({})", human(arena as u64));
     let _ = writeln!(s, "lower bound  {bound} bytes (ratio {ratio:.3})");
+    let _ = writeln!(s, "any order    {} bytes at least", plan.order_bound_bytes);
     let _ = writeln!(s, "pinned       {} bytes of params, states, inputs and constants", plan.pinned_bytes);
     let _ = writeln!(s, "instructions {} (order: {})", plan.instructions, plan.order);
     let live = live_bytes(plan);
