@@ -1,5 +1,5 @@
 //! What a plan computes, byte by byte, without its kernels: each byte that an instruction writes is a hash of the
-//! instruction and of all bytes that it reads. Two plans of one code agree on the outputs and the leaves if, but for
+//! instruction and of all bytes that it reads (copies copy). Two plans of one code agree on the outputs and the leaves if, but for
 //! collisions of 64-bit hashes, no byte that matters was clobbered. This knows nothing of lifetimes or labels, and
 //! shares no line with the checker.
 
@@ -64,8 +64,14 @@ fn step(p: &Plan, i: usize, mem: &mut [u64], written: &mut HashSet<u32>) -> Opti
             mem[extent(p, o)?].fill(POISON);
         }
     }
-    // A copy is the same bytes wherever it stands in the code.
-    let mut h = if code.copies[i] { 3 } else { mix(i as u64, code.node[i].at() as u64) };
+    if code.copies[i] {
+        mem.copy_within(extent(p, &reads[0])?, extent(p, &writes[0])?.start);
+        written.insert(writes[0].buf);
+        return Some(());
+    }
+    // Which call of which node: positions in the code would change where a copy is dropped.
+    let call = (0..i).rev().take_while(|&j| code.node[j] == code.node[i]).count();
+    let mut h = mix(call as u64, code.node[i].at() as u64);
     for (r, o) in reads.iter().enumerate() {
         // In place, the kernel finds the operand where it writes.
         let from = if with(r) == u8::MAX { o } else { writes.get(usize::from(with(r)))? };
