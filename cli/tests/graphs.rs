@@ -43,7 +43,7 @@ fn plans_are_printed_and_drawn() {
     let s = Scratch::new();
     let svg = s.path("plan.svg");
     let text = good(&["plan", &s.file("g.ir", GRAPH), "--svg", &svg]);
-    for part in ["arena", "max live", "fragmentation", "phases", "peak", "largest buffers", "line 2:"] {
+    for part in ["arena", "max live", "any order", "fragmentation", "phases", "peak", "largest buffers", "line 2:"] {
         assert!(text.contains(part), "{text}");
     }
     let drawn = std::fs::read_to_string(svg).unwrap();

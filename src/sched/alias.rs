@@ -50,6 +50,21 @@ impl Uses {
 
 /// Decides what shares bytes; appends copies to `code` for the next values that cannot be made in their leaves.
 pub fn alias(code: &mut Code) -> Alias {
+    let mut a = leaves(code);
+    // With the copies: they are readers.
+    let mut uses = Uses::new(code);
+    for i in 0..code.len() {
+        for p in code.pairs_at[i]..code.pairs_at[i + 1] {
+            let (r, w) = code.pairs[p as usize];
+            a.take_operand(code, &mut uses, i, usize::from(r), usize::from(w));
+        }
+    }
+    a
+}
+
+/// The part of [`alias`] that concerns leaves: next values are made in their leaf's bytes or copied there, and no
+/// result takes over an operand.
+pub fn leaves(code: &mut Code) -> Alias {
     let mut a = Alias { class: (0..code.bytes.len() as u32).collect(), inplace: Vec::new() };
     a.inplace.resize(code.reads.len(), OUT_OF_PLACE);
     a.explicit(code);
@@ -61,14 +76,6 @@ pub fn alias(code: &mut Code) -> Alias {
         }
     }
     a.inplace.resize(code.reads.len(), OUT_OF_PLACE);
-    // Again, with the copies: they are readers.
-    let mut uses = Uses::new(code);
-    for i in 0..code.len() {
-        for p in code.pairs_at[i]..code.pairs_at[i + 1] {
-            let (r, w) = code.pairs[p as usize];
-            a.take_operand(code, &mut uses, i, usize::from(r), usize::from(w));
-        }
-    }
     a
 }
 

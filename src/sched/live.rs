@@ -35,8 +35,8 @@ impl Intervals {
         self.first[a].max(self.first[b]) < self.end[a].min(self.end[b])
     }
 
-    /// The largest sum of lines that are alive at one instruction: no plan for this order can be smaller.
-    pub fn max_live(&self) -> u64 {
+    /// The lines that are alive at each instruction.
+    pub fn alive(&self) -> Vec<u64> {
         let ends = self.end.iter().copied().max().unwrap_or(0) as usize;
         let mut change = vec![0i64; ends + 1];
         for i in 0..self.len() {
@@ -46,10 +46,16 @@ impl Intervals {
             }
         }
         let mut live = 0;
-        change.iter().fold(0, |most, c| {
+        let sums = change[..ends].iter().map(|c| {
             live += c;
-            most.max(live)
-        }) as u64
+            live as u64
+        });
+        sums.collect()
+    }
+
+    /// The largest sum of lines that are alive at one instruction: no plan for this order can be smaller.
+    pub fn max_live(&self) -> u64 {
+        self.alive().into_iter().max().unwrap_or(0)
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Scheduled {
     pub spots: Vec<Spot>,
     /// Lines that no plan for this order can do without.
     pub bound: u64,
+    /// Lines that no plan for any order can do without.
+    pub order_bound: u64,
     /// Which of the orders of [`order::CANDIDATES`] was kept.
     pub order: &'static str,
     /// How long each phase took, in the order in which they ran.
@@ -76,6 +78,7 @@ pub fn schedule(g: Graph<'_>, lanes: usize) -> Result<Scheduled> {
         alias: a.alias,
         spots: lowered.spots,
         bound: a.bound,
+        order_bound: a.order_bound,
         order: a.order,
         phases: watch.phases,
     })
@@ -87,6 +90,7 @@ struct Arranged {
     live: Intervals,
     alias: Alias,
     bound: u64,
+    order_bound: u64,
     order: &'static str,
 }
 
@@ -99,7 +103,14 @@ fn arrange(code: &Code, lanes: usize, watch: &mut Watch) -> Result<Arranged> {
     let inplace = best.alias.inplace.clone();
     let plan = check::check(Plan { code: best.code, place, inplace, bytes, lanes })?;
     watch.lap("check");
-    Ok(Arranged { plan, live: best.live, alias: best.alias, bound: best.bound, order: best.name })
+    Ok(Arranged {
+        plan,
+        live: best.live,
+        alias: best.alias,
+        bound: best.bound,
+        order_bound: best.order_bound,
+        order: best.name,
+    })
 }
 
 /// First bytes of all buffers, and the bytes of the arena. Pinned buffers stand first, by kind, so that all parameters

@@ -52,6 +52,8 @@ pub struct PlanReport {
     pub arena_bytes: usize,
     /// Bytes that no plan for this order can do without.
     pub lower_bound_bytes: usize,
+    /// Bytes that no plan for any order can do without.
+    pub order_bound_bytes: usize,
     /// Bytes of params, states, inputs and constants.
     pub pinned_bytes: usize,
     /// Number of instructions.
@@ -116,6 +118,7 @@ pub fn report(g: &Graph<'_>, s: &Scheduled) -> PlanReport {
     PlanReport {
         arena_bytes: s.plan.bytes,
         lower_bound_bytes: s.bound as usize * LINE,
+        order_bound_bytes: s.order_bound as usize * LINE,
         pinned_bytes: pinned.map(|b| code.bytes[b].div_ceil(LINE) * LINE).sum(),
         instructions: code.len(),
         order: s.order,

@@ -45,6 +45,7 @@ fn facts(plan: &PlanReport) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("arena", format!("{} bytes ({})", plan.arena_bytes, human(plan.arena_bytes as u64))),
         ("max live", format!("{} bytes: the lower bound for this order", plan.lower_bound_bytes)),
+        ("any order", format!("{} bytes at least", plan.order_bound_bytes)),
         ("fragmentation", format!("{:.4}", fragmentation(plan))),
         ("pinned", format!("{} bytes of params, states, inputs and constants", plan.pinned_bytes)),
         ("instructions", format!("{} (order: {})", plan.instructions, plan.order)),
@@ -105,6 +106,7 @@ fn all(plan: &PlanReport) -> Value {
     json!({
         "arena_bytes": plan.arena_bytes,
         "max_live_bytes": plan.lower_bound_bytes,
+        "order_lower_bound_bytes": plan.order_bound_bytes,
         "fragmentation": fragmentation(plan),
         "pinned_bytes": plan.pinned_bytes,
         "instructions": plan.instructions,

@@ -2,6 +2,7 @@
 
 mod bugs;
 pub mod ops;
+mod orders;
 mod random;
 mod team;
 mod wrong;
