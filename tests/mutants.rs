@@ -15,7 +15,7 @@ use arenagrad::passes::pipeline::optimise;
 use arenagrad::sched::check::{Plan, check};
 use arenagrad::sched::live::Intervals;
 use arenagrad::sched::order::{self, Ordered};
-use arenagrad::sched::{lower, places, plan};
+use arenagrad::sched::{lower, pack::lines, places};
 use common::Draw;
 use words::{is_free, outcome};
 
@@ -47,7 +47,7 @@ fn subject(g: &GraphBuf) -> Subject {
     let prepared = optimise(g.view()).unwrap();
     let lowered = lower::lower(prepared.view(), 1).unwrap();
     let o = order::best(&lowered.code).unwrap();
-    let (place, bytes) = places(&o.code, &o.alias, &o.live, plan::pack).unwrap();
+    let (place, bytes) = places(&o.code, &o.alias, &o.live, lines::pack).unwrap();
     let right = Plan { code: o.code.clone(), place, inplace: o.alias.inplace.clone(), bytes, lanes: 1 };
     let apart = apart(&right);
     let want = outcome(&apart).unwrap();
@@ -99,7 +99,7 @@ const KINDS: [&str; 10] = [
 
 impl Subject {
     fn replanned(&self, live: &Intervals) -> Option<Plan> {
-        let (place, bytes) = places(&self.right.code, &self.o.alias, live, plan::pack).ok()?;
+        let (place, bytes) = places(&self.right.code, &self.o.alias, live, lines::pack).ok()?;
         Some(Plan { place, bytes, ..self.right.clone() })
     }
 
