@@ -9,6 +9,7 @@ mod elem;
 mod init;
 mod report;
 
+pub use budget::Budget;
 pub use elem::Elem;
 pub use report::{BufferReport, PlanReport, Recomputed};
 
@@ -93,27 +94,41 @@ impl Session {
         self
     }
 
+    /// Threads that programs are planned for.
+    fn lanes(&self) -> usize {
+        if self.poison { 1 } else { self.threads }
+    }
+
     /// Prepares, plans and proves `graph`, and allocates its arena.
     pub fn compile(&self, graph: &impl AsGraph) -> Result<Program> {
-        let lanes = if self.poison { 1 } else { self.threads };
-        let start = Instant::now();
-        let ready = match self.budget {
-            None => Ready::new(prepare(graph.as_graph(), self.optimise)?, lanes)?,
-            Some(bytes) => budget::fit(graph.as_graph(), self.optimise, lanes, bytes)?,
-        };
-        let all = start.elapsed();
-        let exec = Exec::new(&ready.scheduled.plan, ready.tapes)?;
+        let (mut ready, report) = self.ready(graph.as_graph())?;
+        let exec = Exec::new(&ready.scheduled.plan, std::mem::take(&mut ready.tapes))?;
         let origins = exec.nodes().iter().map(|&n| origin(&ready.graph.view(), n)).collect();
         let runner = match (self.poison, exec.lanes()) {
             (true, _) => Runner::Poisoned(exec, Lane::default()),
             (false, 1) => Runner::Solo(exec, Lane::default()),
             (false, _) => Runner::Team(Team::new(exec)?),
         };
-        let mut program = Program::new(ready.graph.view(), ready.scheduled, runner, origins)?;
-        program.report.recomputed = ready.recomputed;
-        let planned = program.report.phases.iter().map(|p| p.1).sum();
-        program.report.phases.insert(0, ("passes", all.saturating_sub(planned)));
-        Ok(program)
+        Program::new(ready.graph.view(), ready.scheduled, runner, origins, report)
+    }
+
+    /// As [`Session::compile`], without the program: what its plan would be. Allocates no arena.
+    pub fn plan(&self, graph: &impl AsGraph) -> Result<PlanReport> {
+        Ok(self.ready(graph.as_graph())?.1)
+    }
+
+    fn ready(&self, g: Graph<'_>) -> Result<(Ready, PlanReport)> {
+        let start = Instant::now();
+        let ready = match self.budget {
+            None => Ready::new(prepare(g, self.optimise)?, self.lanes())?,
+            Some(bytes) => budget::fit(g, self.optimise, self.lanes(), bytes)?,
+        };
+        let all = start.elapsed();
+        let mut report = report::report(&ready.graph.view(), &ready.scheduled);
+        report.recomputed = ready.recomputed.clone();
+        let planned = report.phases.iter().map(|p| p.1).sum();
+        report.phases.insert(0, ("passes", all.saturating_sub(planned)));
+        Ok((ready, report))
     }
 }
 
@@ -225,7 +240,13 @@ pub struct Program {
 static PROGRAMS: AtomicU64 = AtomicU64::new(0);
 
 impl Program {
-    fn new(g: Graph<'_>, s: Scheduled, runner: Runner, origins: Vec<(&'static str, Place)>) -> Result<Program> {
+    fn new(
+        g: Graph<'_>,
+        s: Scheduled,
+        runner: Runner,
+        origins: Vec<(&'static str, Place)>,
+        report: PlanReport,
+    ) -> Result<Program> {
         let mut arena = TensorArena::new(s.plan.bytes)
             .ok_or_else(|| Error::new(Kind::Plan, format!("no memory for an arena of {} bytes", s.plan.bytes)))?;
         for n in (0..g.nodes()).map(Node::new).filter(|n| g.op[n.at()] == crate::nodes::Op::CONSTANT) {
@@ -240,7 +261,7 @@ impl Program {
             arena,
             bindings: bindings(&g, &s),
             origins,
-            report: report::report(&g, &s),
+            report,
         })
     }
 

@@ -97,6 +97,9 @@ pub struct PlanArgs {
     /// Most bytes that the arena may have (64MiB, say): values are computed again to fit.
     #[arg(long, value_name = "SIZE")]
     pub max_memory: Option<ByteSize>,
+    /// List the budgets that make a difference, with what each computes again.
+    #[arg(long, conflicts_with = "max_memory")]
+    pub budgets: bool,
 }
 
 /// Flags of `print`.

@@ -79,6 +79,8 @@ fn plans_keep_a_budget_or_say_what_would_do() {
     let enough = free["arena_bytes"].to_string();
     let text = good(&["plan", &file, "--max-memory", &enough]);
     assert!(text.contains("computed twice") && text.contains("+0.00 %"), "{text}");
+    let list = good(&["plan", &file, "--budgets"]);
+    assert!(list.contains(&enough) && list.contains("nothing"), "{list}");
     fails(2, &["plan", &file, "--max-memory", "0"], &["budget of 0 bytes", "smallest that would do"]);
 }
 

@@ -8,7 +8,7 @@ use crate::fail::{Run, bad};
 use crate::report::memory;
 use crate::report::page::{Page, html, largest};
 use crate::sys::{bytes, human};
-use arenagrad::session::{BufferReport, PlanReport, Session};
+use arenagrad::session::{Budget, BufferReport, PlanReport, Recomputed, Session};
 use arenagrad::train::checkpoint::write_atomically;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -17,9 +17,11 @@ use std::fmt::Write;
 pub fn plan(a: &PlanArgs) -> Run {
     let graph = load(&a.file)?;
     let session = Session::new().threads(a.threads);
+    if a.budgets {
+        return budgets(&session.budgets(&graph).map_err(of(&a.file))?, a.json);
+    }
     let session = a.max_memory.map_or_else(|| session.clone(), |m| session.clone().memory_budget(bytes(m)));
-    let program = session.compile(&graph).map_err(of(&a.file))?;
-    let plan = program.plan();
+    let plan = &session.plan(&graph).map_err(of(&a.file))?;
     if let Some(path) = &a.svg {
         write_atomically(path, memory::svg(plan).as_bytes())?;
     }
@@ -33,6 +35,24 @@ pub fn plan(a: &PlanArgs) -> Run {
         return emit(&serde_json::to_string(&all(plan)).map_err(bad)?);
     }
     emit(&table(plan, &facts))
+}
+
+/// Prints what an arena can be brought down to, and what that costs.
+fn budgets(list: &[Budget], json: bool) -> Run {
+    if json {
+        let row = |b: &Budget| json!({ "arena_bytes": b.arena_bytes, "recomputed": twice(&b.recomputed) });
+        return emit(&Value::from(list.iter().map(row).collect::<Vec<_>>()).to_string());
+    }
+    let mut s = format!("{:>15} {:>9} {:>15}  computed twice\n", "arena bytes", "nodes", "operations");
+    for b in list {
+        let r = &b.recomputed;
+        let _ = writeln!(s, "{:>15} {:>9} {:>15}  {}", b.arena_bytes, r.nodes, r.flops, r.what);
+    }
+    emit(&s)
+}
+
+fn twice(r: &Recomputed) -> Value {
+    json!({ "what": r.what, "nodes": r.nodes, "flops": r.flops })
 }
 
 /// Arena over bound.
@@ -112,9 +132,7 @@ fn all(plan: &PlanReport) -> Value {
         "instructions": plan.instructions,
         "order": plan.order,
         "flops": plan.flops,
-        "recomputed": {
-            "what": plan.recomputed.what, "nodes": plan.recomputed.nodes, "flops": plan.recomputed.flops,
-        },
+        "recomputed": twice(&plan.recomputed),
         "peak": { "instruction": peak, "bytes": live },
         "phases_us": phases,
         "buffers": plan.buffers.iter().map(buffer).collect::<Vec<_>>(),

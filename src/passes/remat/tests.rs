@@ -45,6 +45,9 @@ fn budgets_are_kept_and_change_no_bit() {
         let e = Session::new().memory_budget(0).compile(&g).err().unwrap().to_string();
         let least: usize = e.split("do is ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
         assert!(5 * least < 3 * full, "{least} of {full} bytes: {e}");
+        let list = Session::new().budgets(&g).unwrap();
+        assert_eq!((list[0].arena_bytes, list.last().unwrap().arena_bytes), (full, least), "{list:?}");
+        assert!(list.windows(2).all(|w| w[1].arena_bytes < w[0].arena_bytes), "{list:?}");
         let mut last = (0usize, u64::MAX);
         for k in 0..=8 {
             let budget = least + (full - least) * k / 8;
