@@ -32,7 +32,7 @@ pub enum Command {
     Run(RunArgs),
     /// Verify a graph, prove its plan, and compare its gradients with finite differences in f64.
     Check(CheckArgs),
-    /// Time training steps of two small networks.
+    /// Time training steps of a few networks.
     Bench(BenchArgs),
 }
 
@@ -182,7 +182,8 @@ pub struct CheckArgs {
 /// Flags of `bench`.
 #[derive(Args, Debug)]
 pub struct BenchArgs {
-    /// Workloads: w1 (MLP 784-128-10, batch 32, SGD), w2 (MLP 4-32-32-2 tanh, batch 1, SGD).
+    /// Workloads: w1 (MLP 784-128-10, batch 32, SGD), w2 (MLP 4-32-32-2 tanh, batch 1, SGD), w3 (MLP
+    /// 1024-4096-4096-1024, batch 256, Adam), w4 (LeNet, batch 64, SGD with momentum).
     #[arg(long, value_delimiter = ',', default_value = "w1,w2")]
     pub workloads: Vec<String>,
     /// Threads.
@@ -191,7 +192,7 @@ pub struct BenchArgs {
     /// Seconds that each workload is timed for.
     #[arg(long, default_value_t = 2.0)]
     pub seconds: f64,
-    /// Folder with w1.safetensors and w2.safetensors (`p.` params, `x`, `y`); without it, seeded random data.
+    /// Folder with NAME.safetensors for each workload (`p.` params, `x`, `y`); without it, seeded random data.
     #[arg(long)]
     pub data: Option<PathBuf>,
     /// Print one JSON object a workload.
