@@ -132,11 +132,11 @@ pub fn for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Result<Grap
         }
         pick
     })?;
-    save(ready.view(), &active(ready.view(), wrt, results))
+    save(ready.view(), wrt, results)
 }
 
 /// The nodes on the paths from `wrt` to `results`, with all nodes of the bodies of loops among them.
-fn active(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Side<Node, bool> {
+pub fn active(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Side<Node, bool> {
     let leaves: Vec<Value> = wrt.iter().filter_map(|n| g.find_leaf(n)).map(|l| l.0).collect();
     let outs: Vec<Value> = results.iter().filter_map(|n| g.find_output(n)).collect();
     let (from, to) = (depends(g, g.entry(), &leaves), reaches(g, g.entry(), &outs));
