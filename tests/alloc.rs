@@ -43,6 +43,14 @@ fn graph() -> GraphBuf {
     g.update(s, s * 0.9 + h.sum([0]));
     g.update(w, w - x.transpose(&[1, 0]).matmul(h) * 1e-3);
     g.output("loss", (h * h).mean(..));
+    // A loop that threads share, with a stacked result and a captured weight.
+    let square = g.param("square", [128, 128], DType::F32, Init::Normal(0.05));
+    let (last, rows) = g.scan(&[h], &[g.full(0.5, [4, 64, 128], DType::F32)], |h, x| {
+        let h = (h[0].matmul(square) + x[0]).tanh();
+        (vec![h], vec![h.sum([1])])
+    });
+    g.output("last", last[0]);
+    g.output("rows", rows[0]);
     g.finish([]).unwrap()
 }
 

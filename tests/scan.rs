@@ -4,9 +4,14 @@
 
 mod common;
 
+use arenagrad::nn;
 use arenagrad::nodes::opdef::Domain;
 use arenagrad::nodes::{Builder, DType, GraphBuf, Loop};
-use arenagrad::passes::prepare::flatten;
+use arenagrad::passes::Missing;
+use arenagrad::passes::optimiser::{LR, Optimiser, train};
+use arenagrad::passes::prepare::{flatten, keep_outputs};
+use arenagrad::sched::code::BufKind;
+use arenagrad::session::Session;
 use common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
 
 /// `h' = tanh(x·W + h·U + b)`, `y = h'·v`, over `steps` steps.
@@ -72,4 +77,224 @@ fn gradients_are_those_of_the_unrolled_loop() {
             assert!(ra.iter().zip(&run(&a, &x, how)).all(|(a, c)| same_bits(a, c)));
         }
     }
+}
+
+#[test]
+fn threads_share_the_work_of_a_loop_and_change_no_bit() {
+    let g = rnn(6, 16, 96, false);
+    let d = gradients(&g);
+    let x = inputs(&g, 3);
+    let one = run(&d, &x, PLAIN);
+    for threads in [2, 3, 7] {
+        assert_eq!(Session::new().threads(threads).compile(&d).unwrap().threads(), threads);
+        assert!(run(&d, &x, How { threads, ..PLAIN }).iter().zip(&one).all(|(a, b)| same_bits(a, b)), "{threads}");
+    }
+}
+
+/// Bytes of scratch and number of instructions of a plan.
+fn size(g: &GraphBuf) -> (usize, usize) {
+    let p = Session::new().compile(g).unwrap();
+    let scratch = p.plan().buffers.iter().filter(|b| b.kind == BufKind::Scratch).map(|b| b.size).sum();
+    (p.plan().instructions, scratch)
+}
+
+#[test]
+fn the_plan_of_a_loop_does_not_grow_with_its_length() {
+    // Without the sum over all steps, whose own code depends on how many there are.
+    let last = |steps| keep_outputs(rnn(steps, 4, 16, false).view(), |name| name == "h").unwrap();
+    let (short, long) = (last(8), last(512));
+    assert!(size(&short).1 > 0, "the loop has a workspace");
+    assert_eq!(size(&short), size(&long));
+    let back = |g: &GraphBuf| arenagrad::passes::vjp(g.view(), &["h"], &["w", "u", "b", "h0"], Missing::Error).unwrap();
+    assert_eq!(size(&back(&short)), size(&back(&long)));
+}
+
+/// A loop in a loop: each row of `x` is summed with decay, row by row, and the sums feed one another.
+fn nested() -> GraphBuf {
+    let g = Builder::new("nested");
+    let x = g.input("x", [3, 4, 2], DType::F64);
+    let (a, h0) = (g.input("a", [2], DType::F64), g.input("h0", [2], DType::F64));
+    let (h, y) = g.scan(&[h0], &[x], |h, row| {
+        let (s, t) = g.scan(&[h[0] * 0.5], &[row[0]], |s, x| {
+            let s = (s[0] * a).tanh() + x[0] * h[0];
+            (vec![s], vec![s.sin()])
+        });
+        (vec![s[0] + h[0] * a], vec![t[0].sum([0])])
+    });
+    let loss = (y[0] * y[0]).sum(..) + h[0].sum(..);
+    g.finish([loss.named("loss"), y[0].named("y")]).unwrap()
+}
+
+#[test]
+fn loops_stand_in_loops() {
+    let g = nested();
+    assert_eq!(g.view().regions(), 3);
+    let flat = flatten(g.view()).unwrap();
+    let hessian = |g: &GraphBuf| arenagrad::passes::hvp(g.view(), "loss", &["x", "a", "h0"]).unwrap();
+    for (a, b) in [(gradients(&g), gradients(&flat)), (hessian(&g), hessian(&flat))] {
+        let x = inputs(&a, 4);
+        let (ra, rb) = (run(&a, &x, PLAIN), run(&b, &x, PLAIN));
+        for (a, b) in ra.iter().zip(&rb) {
+            assert!(distance(&a.data, &b.data) < 1e-12, "{a:?}\n{b:?}");
+        }
+        let poisoned = run(&a, &x, How { poison: true, ..PLAIN });
+        assert!(ra.iter().zip(&poisoned).all(|(a, b)| same_bits(a, b)));
+    }
+}
+
+#[test]
+fn each_iteration_draws_its_own_numbers_and_the_gradient_sees_the_same() {
+    let g = Builder::new("noise");
+    let x = g.input("x", [6, 40], DType::F64);
+    let zero = g.full(0.0, [40], DType::F64);
+    let (_, y) = g.scan(&[zero], &[x], |c, x| {
+        let kept = x[0].dropout(0.5);
+        (vec![c[0] + kept], vec![kept * kept])
+    });
+    let loss = y[0].sum(..) * 0.5;
+    let graph = g.finish([loss.named("loss"), y[0].named("y")]).unwrap();
+    let ones = Tensor { dtype: DType::F64, dims: vec![6, 40], data: vec![1.0; 240] };
+    let key = Tensor { dtype: DType::U32, dims: vec![4], data: vec![5.0, 0.0, 3.0, 0.0] };
+    let leaves = |g: &GraphBuf| g.view().leaves().map(|l| l.2 == "rng").collect::<Vec<_>>();
+    let feed =
+        |g: &GraphBuf| leaves(g).iter().map(|rng| if *rng { key.clone() } else { ones.clone() }).collect::<Vec<_>>();
+    let options = arenagrad::passes::GradOptions::wrt(&["x"]);
+    let d = arenagrad::passes::grad(graph.view(), "loss", &options).unwrap();
+    let r = run(&d, &feed(&d), PLAIN);
+    let rows: Vec<&[f64]> = r[1].data.chunks(40).collect();
+    for (i, row) in rows.iter().enumerate() {
+        assert!(row.iter().any(|v| *v == 0.0) && row.iter().any(|v| *v == 4.0), "about half is dropped");
+        assert!(rows[..i].iter().all(|other| other != row), "rows {i} and another are equal");
+    }
+    // y = (x·m)² with x = 1, so dy/dx · ½ = m² = y.
+    assert_eq!(r[2].data, r[1].data);
+    let unrolled = run(&flatten(graph.view()).unwrap(), &feed(&graph), PLAIN);
+    assert_eq!(unrolled[1].data, r[1].data);
+}
+
+#[test]
+fn a_bad_index_inside_a_loop_is_reported_with_its_line() {
+    let g = Builder::new("bad");
+    let (table, ids) = (g.input("table", [4, 3], DType::F32), g.input("ids", [5, 2], DType::I32));
+    let start = g.full(0.0, [2, 3], DType::F32);
+    let mut line = 0;
+    let (h, _) = g.scan(&[start], &[ids], |h, id| {
+        line = line!() + 1;
+        let row = table.gather(id[0], 0);
+        (vec![h[0] + row], vec![])
+    });
+    let graph = g.finish([h[0].named("h")]).unwrap();
+    for threads in [1, 2] {
+        let mut p = Session::new().threads(threads).compile(&graph).unwrap();
+        p.input_mut::<i32>("ids").unwrap().copy_from_slice(&[0, 1, 2, 3, 0, 1, 2, 9, 0, 0]);
+        let e = p.step().unwrap_err().to_string();
+        assert!(e.contains("gather") && e.contains(&format!("{}:{line}", file!())), "{e}");
+        p.input_mut::<i32>("ids").unwrap().fill(1);
+        p.step().unwrap();
+    }
+}
+
+/// The error that the graph made by `f` has.
+fn refused(f: impl FnOnce(&Builder)) -> String {
+    let g = Builder::new("refused");
+    f(&g);
+    g.finish([]).unwrap_err().to_string()
+}
+
+#[test]
+fn mistakes_are_named_with_both_types_and_the_line() {
+    let line = line!() + 4;
+    let e = refused(|g| {
+        let h = g.input("h", [3], DType::F32);
+        let x = g.input("x", [5, 4], DType::F32);
+        g.scan(&[h], &[x], |_, x| (vec![x[0]], vec![]));
+    });
+    assert!(e.contains("carry 0 enters the body as f32[3] and leaves it as f32[4]"), "{e}");
+    assert!(e.ends_with(&format!("{}:{line}", file!())), "{e}");
+    let e = refused(|g| {
+        let (h, x) = (g.input("h", [3], DType::F32), g.input("x", [5, 3], DType::F32));
+        let how = Loop { length: Some(4), ..Loop::default() };
+        g.scan_with(how, &[h], &[x], |h, x| (vec![h[0] + x[0]], vec![]));
+    });
+    assert!(e.contains("stacked input 0 has 5 slices, and the loop 4 iterations"), "{e}");
+    let e = refused(|g| {
+        let h = g.input("h", [3], DType::F32);
+        let mut kept = h;
+        g.scan_with(Loop { length: Some(2), ..Loop::default() }, &[h], &[], |h, _| {
+            kept = h[0].tanh();
+            (vec![kept], vec![])
+        });
+        g.output("y", kept * 2.0);
+    });
+    assert!(e.contains("a value of a region that is closed is used outside it"), "{e}");
+    let e = refused(|g| {
+        let h = g.input("h", [3], DType::F32);
+        g.scan(&[h], &[], |h, _| (vec![h[0]], vec![]));
+    });
+    assert!(e.contains("the number of iterations"), "{e}");
+    let e = refused(|g| {
+        let h = g.input("h", [3], DType::F32);
+        g.region("plain", &[h.ty()], |a| vec![a[0] + h]);
+    });
+    assert!(e.contains("a region sees its own arguments only"), "{e}");
+}
+
+/// What the body reads in every iteration must outlive the iterations, and what one iteration leaves behind must not be
+/// found by the next (PTOAS 913): the invariant `w` is read last, after temporaries of its size.
+#[test]
+fn what_does_not_change_in_a_loop_survives_it() {
+    let g = Builder::new("invariant");
+    let (x, s) = (g.input("x", [9, 32], DType::F64), g.input("s", [32], DType::F64));
+    let w = (s * 3.0).exp();
+    let (h, y) = g.scan(&[s.sin(), s.cos()], &[x], |h, x| {
+        let a = (h[0] + x[0]).cumsum(0, false, false);
+        let b = (a * h[1]).cumsum(0, false, true) * 0.01;
+        // The carries change places, so that one of them must wait beside its place.
+        (vec![h[1] * 0.5 + b, h[0]], vec![a * w])
+    });
+    let graph = g.finish([h[0].named("h0"), h[1].named("h1"), y[0].named("y"), w.named("w")]).unwrap();
+    let x = inputs(&graph, 8);
+    let want = run(&flatten(graph.view()).unwrap(), &x, PLAIN);
+    for how in [PLAIN, How { poison: true, ..PLAIN }, How { optimise: false, poison: true, ..PLAIN }] {
+        for (a, b) in run(&graph, &x, how).iter().zip(&want) {
+            assert!(distance(&a.data, &b.data) < 1e-12, "{a:?}\n{b:?}");
+        }
+    }
+}
+
+/// A gated recurrent cell whose weights are made and captured inside the loop learns to add.
+#[test]
+fn a_gated_cell_trains() {
+    let g = Builder::new("gru");
+    let (steps, batch, n) = (5, 16, 12);
+    let x = g.input("x", [steps, batch, 1], DType::F32);
+    let target = g.input("target", [batch, 1], DType::F32);
+    let h0 = g.full(0.0, [batch, n], DType::F32);
+    let (h, _) = g.scan(&[h0], &[x], |h, x| {
+        let both =
+            |name: &str, h| nn::linear(&g, &format!("{name}.x"), x[0], n) + nn::linear(&g, &format!("{name}.h"), h, n);
+        let (r, z) = (both("r", h[0]).sigmoid(), both("z", h[0]).sigmoid());
+        let new = both("n", r * h[0]).tanh();
+        (vec![z * h[0] + (new - z * new)], vec![])
+    });
+    let d = nn::linear(&g, "out", h[0], 1) - target;
+    let loss = (d * d).mean(..);
+    let graph = g.finish([loss.named("loss")]).unwrap();
+    let step = train(graph.view(), "loss", &Optimiser::adam(0.01)).unwrap();
+    let mut p = Session::new().threads(2).compile(&step).unwrap();
+    p.init(3).unwrap();
+    p.input_mut::<f32>(LR).unwrap()[0] = 0.01;
+    let mut draw = Draw(5);
+    let mut losses = Vec::new();
+    for _ in 0..300 {
+        let xs: Vec<f32> = (0..steps * batch).map(|_| draw.unit() as f32 - 0.5).collect();
+        let sums: Vec<f32> = (0..batch).map(|b| (0..steps).map(|t| xs[t * batch + b]).sum()).collect();
+        p.input_mut("x").unwrap().copy_from_slice(&xs);
+        p.input_mut("target").unwrap().copy_from_slice(&sums);
+        p.step().unwrap();
+        losses.push(p.output::<f32>("loss").unwrap()[0]);
+    }
+    let mean = |l: &[f32]| l.iter().sum::<f32>() / l.len() as f32;
+    let (first, last) = (mean(&losses[..10]), mean(&losses[290..]));
+    assert!(last < first / 20.0, "from {first} to {last}");
 }

@@ -12,14 +12,14 @@ use super::opdef::{Op, OpDef};
 use crate::arena::intern::Dims;
 use crate::arena::{Region, Shape, Sym, Value};
 use crate::error::{Error, Kind, Result};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::Location;
 
 /// Writes one graph.
 pub struct Builder {
     emit: RefCell<Emit>,
     /// Whether nodes take the caller's file and line; transforms carry the original's place over instead.
-    track: bool,
+    track: Cell<bool>,
 }
 
 /// A value of a graph that is being built.
@@ -71,12 +71,12 @@ impl Init {
 impl Builder {
     /// A builder of a graph called `name`.
     pub fn new(name: &str) -> Builder {
-        Builder { emit: RefCell::new(Emit::new(name)), track: true }
+        Builder { emit: RefCell::new(Emit::new(name)), track: Cell::new(true) }
     }
 
     /// A builder that continues `emit`, for transforms: nodes come from the places that the transform sets.
     pub fn rewriting(emit: Emit) -> Builder {
-        Builder { emit: RefCell::new(emit), track: false }
+        Builder { emit: RefCell::new(emit), track: Cell::new(false) }
     }
 
     /// The columns being written.
@@ -101,13 +101,23 @@ impl Builder {
 
     #[track_caller]
     pub(super) fn note_place(&self) {
-        if self.track {
+        if self.track.get() {
             let at = Location::caller();
             self.with(|e| {
                 let file = e.strings.intern(at.file());
                 e.set_place(Loc { file, line: at.line(), col: 0 });
             });
         }
+    }
+
+    /// Does `f`, all of whose nodes come from the caller's line: a closure has no caller of its own.
+    #[track_caller]
+    pub(super) fn held<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.note_place();
+        let track = self.track.replace(false);
+        let result = f();
+        self.track.set(track);
+        result
     }
 
     /// Keeps an error of op or function `what`.

@@ -98,7 +98,7 @@ impl<'g> Var<'g> {
             return self;
         }
         match self.axes(op, axis) {
-            Some(a) => f(a[0]),
+            Some(a) => self.g.held(|| f(a[0])),
             None => self.g.var(crate::arena::Value::NONE),
         }
     }

@@ -1,6 +1,7 @@
 //! Whole schedules: programs against plain evaluation, and wrong plans against the checker.
 
 mod bugs;
+mod loops;
 pub mod ops;
 mod orders;
 mod random;

@@ -1,0 +1,106 @@
+//! Loops with wrong plans and wrong tapes, against the checker and the proof of no races.
+
+use crate::arena::tensor::LINE;
+use crate::nodes::{Builder, DType, GraphBuf};
+use crate::sched::check::{Plan, check};
+use crate::sched::code::BufKind;
+use crate::sched::loops::{Loop, Outer};
+use crate::sched::schedule;
+use crate::sched::tape::{race_free, tapes_sharing};
+use std::sync::Arc;
+
+/// A loop over products, with a carry, a constant, a stacked input and a stacked result.
+fn graph() -> GraphBuf {
+    let g = Builder::new("loop");
+    let (x, h0) = (g.input("x", [5, 8, 16], DType::F32), g.input("h0", [8, 16], DType::F32));
+    let w = g.input("w", [16, 16], DType::F32).exp();
+    let (h, y) = g.scan(&[h0], &[x], |h, x| {
+        let h = (h[0].matmul(w) + x[0]).tanh();
+        (vec![h], vec![h.sum([1])])
+    });
+    g.finish([h[0], y[0], w]).unwrap()
+}
+
+/// The plan of [`graph`] with its loop, and maybe itself, changed.
+fn changed(f: impl FnOnce(&mut Plan, &mut Loop)) -> Result<(), String> {
+    let s = schedule(graph().view(), 2).unwrap();
+    let mut plan: Plan = (*s.plan).clone();
+    let mut l: Loop = (*plan.code.loops[0]).clone();
+    f(&mut plan, &mut l);
+    plan.code.loops[0] = Arc::new(l);
+    check(plan).map(|_| ()).map_err(|e| e.to_string())
+}
+
+#[test]
+fn a_loop_whose_operands_are_not_its_body_s_is_refused() {
+    assert_eq!(changed(|_, _| ()), Ok(()));
+    let refused = |f: fn(&mut Plan, &mut Loop), why: &str| {
+        let e = changed(f).unwrap_err();
+        assert!(e.contains(why), "{e}");
+    };
+    refused(|_, l| l.base -= LINE, "bytes of workspace and has");
+    refused(|_, l| l.length += 1, "does not fit its operand");
+    refused(|_, l| l.externs[0].outer = Outer::Read(0), "the body writes what the loop reads");
+    refused(|_, l| l.externs[0].outer = Outer::Read(99), "is no operand of the loop");
+    refused(|_, l| l.externs.truncate(1), "are not what is there before it");
+    refused(|_, l| l.externs.push(l.externs[0]), "does not fit its operand");
+}
+
+/// The slot of a buffer that does not change in the loop is not used again inside it (PTOAS 913).
+#[test]
+fn the_place_of_what_does_not_change_is_not_used_again() {
+    let s = schedule(graph().view(), 1).unwrap();
+    let body = &s.plan.code.loops[0].plan;
+    let of = |kind: BufKind| (0..body.code.kind.len()).find(|&b| body.code.kind[b] == kind).unwrap();
+    let (constant, temporary) = (of(BufKind::Input), of(BufKind::Activation));
+    let mut wrong: Plan = (**body).clone();
+    assert!(check(wrong.clone()).is_ok());
+    wrong.place[temporary] = wrong.place[constant];
+    let e = check(wrong).unwrap_err().to_string();
+    assert!(e.contains("overlaps") || e.contains("was overwritten"), "{e}");
+}
+
+/// A carry that is read after its next value is made keeps its old value until then.
+#[test]
+fn a_carry_waits_for_its_readers() {
+    let g = Builder::new("late");
+    let (x, h0) = (g.input("x", [5, 16], DType::F32), g.input("h0", [16], DType::F32));
+    let (h, y) = g.scan(&[h0], &[x], |h, x| {
+        let next = (h[0] * x[0]).tanh();
+        let late = h[0].matmul_t(next.reshape([16, 1]), false, false);
+        (vec![next], vec![late])
+    });
+    let graph = g.finish([h[0], y[0]]).unwrap();
+    let s = schedule(graph.view(), 1).unwrap();
+    let body = &s.plan.code.loops[0].plan;
+    let carry = body.code.kind.iter().position(|&k| k == BufKind::State).unwrap();
+    let update = body.code.updates.iter().find(|u| u.leaf as usize == carry).unwrap();
+    assert_ne!(body.place[update.from.buf as usize], body.place[carry], "the next value is made beside the carry");
+    let mut wrong: Plan = (**body).clone();
+    wrong.place[update.from.buf as usize] = wrong.place[carry];
+    assert!(check(wrong).is_err());
+}
+
+#[test]
+fn threads_meet_around_iterations() {
+    let s = schedule(graph().view(), 3).unwrap();
+    let right = tapes_sharing(&s.plan, 0);
+    assert_eq!((right.lanes(), right.inner[0].lanes()), (3, 3));
+    race_free(&s.plan, &right).unwrap();
+    let mut wrong = right.clone();
+    wrong.entries.retain(|e| !(e.barrier && s.plan.code.loop_of(e.instr as usize).is_some()));
+    let lane = wrong.entries.len() / 3;
+    wrong.at = (0..=3).map(|t| t * lane as u32).collect();
+    // Lanes have as many entries each where every instruction is shared.
+    let e = race_free(&s.plan, &wrong).unwrap_err();
+    assert!(e.contains("without a meeting") || e.contains("meets elsewhere"), "{e}");
+    let mut wrong = right.clone();
+    wrong.inner[0].entries.retain(|e| !e.barrier);
+    let counts: Vec<u32> =
+        (0..3).map(|t| right.inner[0].lane(t).iter().filter(|e| !e.barrier).count() as u32).collect();
+    wrong.inner[0].at = (0..=3).map(|t| counts[..t].iter().sum()).collect();
+    assert!(race_free(&s.plan, &wrong).unwrap_err().contains("without a meeting between"));
+    let mut wrong = right.clone();
+    wrong.inner.clear();
+    assert!(race_free(&s.plan, &wrong).unwrap_err().contains("other loops"));
+}
