@@ -276,6 +276,10 @@ impl Code {
             updates: self.updates.clone(),
             ..Code::new()
         };
+        c.kernel.reserve(self.len());
+        c.reads.reserve(self.reads.len());
+        c.writes.reserve(self.writes.len());
+        c.params.reserve(self.params.len());
         for &g in order {
             for i in self.group(g as usize) {
                 c.push(&Instr {
