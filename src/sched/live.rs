@@ -4,7 +4,7 @@
 //! The planner trusts these columns; the checker does not look at them.
 
 use super::alias::Alias;
-use super::code::{BufKind, Code};
+use super::code::{BufKind, Code, Update};
 use crate::arena::tensor::LINE;
 use crate::error::{Error, Kind, Result};
 
@@ -61,15 +61,27 @@ impl Intervals {
 
 /// The lifetimes of `code` under `alias`.
 pub fn intervals(code: &Code, alias: &Alias) -> Result<Intervals> {
+    let program: Vec<u32> = (0..code.len() as u32).collect();
+    intervals_in(code, &program, &[], alias)
+}
+
+/// The lifetimes if the instructions run in the order `seq`, and behind them a copy for each of `copies`.
+pub fn intervals_in(code: &Code, seq: &[u32], copies: &[Update], alias: &Alias) -> Result<Intervals> {
     let n = code.bytes.len();
-    let all = code.len().max(1) as u32;
+    let all = (seq.len() + copies.len()).max(1) as u32;
     let mut v = Intervals { first: vec![u32::MAX; n], end: vec![0; n], lines: vec![0; n] };
-    for i in 0..code.len() {
-        for o in code.reads_of(i).iter().chain(code.writes_of(i)) {
-            let root = alias.class[o.buf as usize] as usize;
-            v.first[root] = v.first[root].min(i as u32);
-            v.end[root] = v.end[root].max(i as u32 + 1);
-        }
+    let mut used = |b: u32, at: usize| {
+        let root = alias.class[b as usize] as usize;
+        v.first[root] = v.first[root].min(at as u32);
+        v.end[root] = v.end[root].max(at as u32 + 1);
+    };
+    for (at, &i) in seq.iter().enumerate() {
+        let i = i as usize;
+        code.reads_of(i).iter().chain(code.writes_of(i)).for_each(|o| used(o.buf, at));
+    }
+    for (k, u) in copies.iter().enumerate() {
+        used(u.from.buf, seq.len() + k);
+        used(u.leaf, seq.len() + k);
     }
     for b in 0..n {
         let root = alias.class[b] as usize;

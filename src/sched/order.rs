@@ -8,9 +8,9 @@
 //! Beside data, *wishes* order groups: readers of a leaf come before the group that makes its next value, so that the
 //! value can be made in the leaf's bytes. A wish that data forbids is dropped.
 
-use super::alias::{Alias, alias};
+use super::alias::{self, Alias};
 use super::code::Code;
-use super::live::{Intervals, intervals};
+use super::live::{Intervals, intervals, intervals_in};
 use crate::error::Result;
 use deps::Deps;
 pub use list::Rule;
@@ -56,24 +56,30 @@ pub fn best(code: &Code) -> Result<Ordered> {
             orders.remove(i);
         }
     }
-    let scored = orders.par_iter().map(|(name, order)| -> Result<_> { Ok((score(code, order, name)?, &order[..])) });
+    // Scored on the instructions as they stand; only the best is written out.
+    let scored: Result<Vec<u64>> = orders.par_iter().map(|(_, order)| peak(code, order)).collect();
+    let scored = scored?;
     // The first of equals.
-    let best = scored.reduce_with(|a, b| match (a, b) {
-        (Ok(a), Ok(b)) => Ok(if b.0.bound < a.0.bound { b } else { a }),
-        (Err(e), _) | (_, Err(e)) => Err(e),
-    });
-    let (mut best, order) = match best {
-        Some(b) => b?,
-        None => (score(code, &[], "program")?, &[][..]),
+    let (name, order) = match (0..orders.len()).min_by_key(|&i| scored[i]) {
+        Some(i) => (orders[i].0, &orders[i].1[..]),
+        None => ("program", &[][..]),
     };
+    let mut best = score(code, order, name)?;
     best.order_bound = bound::bound(code, &deps, &alive(&best, order))?;
     Ok(best)
+}
+
+/// Lines alive at once in order `order`: the bound of [`score`].
+fn peak(code: &Code, order: &[u32]) -> Result<u64> {
+    let seq: Vec<u32> = order.iter().flat_map(|&g| code.group(g as usize)).map(|i| i as u32).collect();
+    let (alias, copies) = alias::decide(code, &seq);
+    Ok(intervals_in(code, &seq, &copies, &alias)?.max_live())
 }
 
 /// What order `order` (all groups of `code`, each after those whose results it needs) costs.
 pub fn score(code: &Code, order: &[u32], name: &'static str) -> Result<Ordered> {
     let mut code = code.permuted(order);
-    let alias = alias(&mut code);
+    let alias = alias::alias(&mut code);
     let live = intervals(&code, &alias)?;
     let bound = live.max_live();
     Ok(Ordered { code, alias, live, bound, name, order_bound: 0 })
