@@ -12,8 +12,8 @@ use std::sync::Arc;
 /// A loop over products, with a carry, a constant, a stacked input and a stacked result.
 fn graph() -> GraphBuf {
     let g = Builder::new("loop");
-    let (x, h0) = (g.input("x", [5, 8, 16], DType::F32), g.input("h0", [8, 16], DType::F32));
-    let w = g.input("w", [16, 16], DType::F32).exp();
+    let (x, h0) = (g.input("x", [5, 64, 128], DType::F32), g.input("h0", [64, 128], DType::F32));
+    let w = g.input("w", [128, 128], DType::F32).exp();
     let (h, y) = g.scan(&[h0], &[x], |h, x| {
         let h = (h[0].matmul(w) + x[0]).tanh();
         (vec![h], vec![h.sum([1])])
@@ -64,10 +64,10 @@ fn the_place_of_what_does_not_change_is_not_used_again() {
 #[test]
 fn a_carry_waits_for_its_readers() {
     let g = Builder::new("late");
-    let (x, h0) = (g.input("x", [5, 16], DType::F32), g.input("h0", [16], DType::F32));
+    let (x, h0) = (g.input("x", [5, 16, 16], DType::F32), g.input("h0", [16, 16], DType::F32));
     let (h, y) = g.scan(&[h0], &[x], |h, x| {
         let next = (h[0] * x[0]).tanh();
-        let late = h[0].matmul_t(next.reshape([16, 1]), false, false);
+        let late = h[0].matmul(next);
         (vec![next], vec![late])
     });
     let graph = g.finish([h[0], y[0]]).unwrap();
