@@ -260,6 +260,9 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
                 phase += 1;
                 continue;
             }
+            if code.loop_of(i).is_some() && t != 0 {
+                return Err(format!("thread {t} runs loop {i}, whose tape is for thread 0"));
+            }
             runs[i].push((e.from, e.to));
             accesses(plan, e, t, &mut |r, write| touched.push((phase, r, t, write)));
         }
