@@ -1,1 +1,1 @@
-//! Nothing: the benches are the targets `gemm` and `compile` of this package.
+//! Nothing: the benches are the targets `gemm`, `compile` and `scan` of this package.

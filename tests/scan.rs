@@ -188,7 +188,8 @@ fn a_bad_index_inside_a_loop_is_reported_with_its_line() {
         let mut p = Session::new().threads(threads).compile(&graph).unwrap();
         p.input_mut::<i32>("ids").unwrap().copy_from_slice(&[0, 1, 2, 3, 0, 1, 2, 9, 0, 0]);
         let e = p.step().unwrap_err().to_string();
-        assert!(e.contains("gather") && e.contains(&format!("{}:{line}", file!())), "{e}");
+        assert!(e.contains("gather: element 1 ") && e.contains(&format!("{}:{line}", file!())), "{e}");
+        assert!(e.contains("in iteration 3 of its loop"), "{e}");
         p.input_mut::<i32>("ids").unwrap().fill(1);
         p.step().unwrap();
     }
@@ -297,4 +298,66 @@ fn a_gated_cell_trains() {
     let mean = |l: &[f32]| l.iter().sum::<f32>() / l.len() as f32;
     let (first, last) = (mean(&losses[..10]), mean(&losses[290..]));
     assert!(last < first / 20.0, "from {first} to {last}");
+}
+
+/// σ.
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// The last state of a recurrent layer, step by step and number by number, from torch's formulas.
+fn reference(gates: usize, t: &dyn Fn(&str) -> Vec<f64>, [steps, batch, inputs, n]: [usize; 4]) -> Vec<f64> {
+    let (wi, wh, bi, bh) = (t("l.weight_ih_l0"), t("l.weight_hh_l0"), t("l.bias_ih_l0"), t("l.bias_hh_l0"));
+    let (x, mut h, mut c) = (t("x"), t("h0"), vec![0.0; batch * n]);
+    for s in 0..steps {
+        let old = h.clone();
+        for b in 0..batch {
+            let of_x = |r: usize| {
+                (0..inputs).map(|k| x[(s * batch + b) * inputs + k] * wi[r * inputs + k]).sum::<f64>() + bi[r]
+            };
+            let of_h = |r: usize| (0..n).map(|k| old[b * n + k] * wh[r * n + k]).sum::<f64>() + bh[r];
+            let sum = |r: usize| of_x(r) + of_h(r);
+            for j in 0..n {
+                let at = b * n + j;
+                h[at] = match gates {
+                    1 => sum(j).tanh(),
+                    3 => {
+                        let (r, z) = (sigmoid(sum(j)), sigmoid(sum(n + j)));
+                        (1.0 - z) * (of_x(2 * n + j) + r * of_h(2 * n + j)).tanh() + z * old[at]
+                    }
+                    _ => {
+                        c[at] = sigmoid(sum(n + j)) * c[at] + sigmoid(sum(j)) * sum(2 * n + j).tanh();
+                        sigmoid(sum(3 * n + j)) * c[at].tanh()
+                    }
+                };
+            }
+        }
+    }
+    h
+}
+
+#[test]
+fn recurrent_layers_are_those_of_torch() {
+    let sizes = [4, 2, 3, 5];
+    for gates in [1, 3, 4] {
+        let g = Builder::new("layer");
+        let [steps, batch, inputs_, n] = sizes;
+        let (x, h0) = (g.input("x", [steps, batch, inputs_], DType::F64), g.input("h0", [batch, n], DType::F64));
+        let (y, h) = match gates {
+            1 => nn::rnn(&g, "l", x, h0),
+            3 => nn::gru(&g, "l", x, h0),
+            _ => {
+                let (y, h, _) = nn::lstm(&g, "l", x, h0, g.full(0.0, [batch, n], DType::F64));
+                (y, h)
+            }
+        };
+        let graph = g.finish([h.named("h"), y.named("y")]).unwrap();
+        let x = inputs(&graph, 6);
+        let r = run(&graph, &x, PLAIN);
+        let v = graph.view();
+        let named = |name: &str| x[v.leaves().position(|l| l.2 == name).unwrap()].data.clone();
+        let want = reference(gates, &named, sizes);
+        assert!(distance(&r[0].data, &want) < 1e-13, "{gates}: {:?}\n{want:?}", r[0].data);
+        assert_eq!(r[1].data[(steps - 1) * batch * n..], r[0].data);
+    }
 }

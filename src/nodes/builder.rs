@@ -112,7 +112,7 @@ impl Builder {
 
     /// Does `f`, all of whose nodes come from the caller's line: a closure has no caller of its own.
     #[track_caller]
-    pub(super) fn held<R>(&self, f: impl FnOnce() -> R) -> R {
+    pub fn held<R>(&self, f: impl FnOnce() -> R) -> R {
         self.note_place();
         let track = self.track.replace(false);
         let result = f();

@@ -14,6 +14,8 @@ use bumpalo::Bump;
 
 /// Rounds of expansion that a chain of decompositions may take.
 const ROUNDS: usize = 16;
+/// Nodes that one loop may become by unrolling.
+const MAX_UNROLLED: usize = 1 << 20;
 
 /// Whether a node stands for its region's body, once.
 fn is_inlined(def: &OpDef) -> bool {
@@ -23,6 +25,11 @@ fn is_inlined(def: &OpDef) -> bool {
 /// The iterations of the loop `v`, one after another.
 fn unroll<'g>(v: &Visit<'_, 'g>) -> Vec<Var<'g>> {
     let s = Scan::of(&v.src.attrs(v.node));
+    let nodes = s.length.saturating_mul(v.src.region_nodes(s.body).len());
+    if nodes > MAX_UNROLLED {
+        let none = v.g.fail(Kind::Verify, format!("scan: unrolled, it is {nodes} nodes; {MAX_UNROLLED} is the limit"));
+        return vec![none; v.src.outs_of(v.node).len()];
+    }
     let mut carries = v.args[..s.carries].to_vec();
     let mut rows: Vec<Vec<Var<'g>>> = vec![Vec::new(); v.src.outs_of(v.node).len() - s.carries];
     for n in 0..s.length {

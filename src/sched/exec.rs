@@ -28,6 +28,8 @@ pub struct Stop {
     pub instr: usize,
     /// The element; `None` if the kernel panicked.
     pub element: Option<usize>,
+    /// The iteration of the loop around the instruction, if it stands in one.
+    pub iteration: Option<usize>,
 }
 
 /// What one thread says about its part of a step.
@@ -157,7 +159,8 @@ impl Exec {
 
     /// A stop at a time, as one at an instruction.
     pub(super) fn located(&self, at: Stop) -> Stop {
-        Stop { instr: self.linked.instruction_at(at.instr), ..at }
+        let (instr, iteration) = self.linked.instruction_at(at.instr);
+        Stop { instr, iteration, ..at }
     }
 
     /// Runs the part of thread `thread`: whether all of it ran.
@@ -252,5 +255,6 @@ pub fn guarded(lane: &Lane, step: impl FnOnce()) -> Result<(), Stop> {
         return Ok(());
     }
     lane.fault.clear();
-    Err(Stop { instr: lane.at.load(Ordering::Relaxed), element: element.filter(|_| ended.is_ok()) })
+    let instr = lane.at.load(Ordering::Relaxed);
+    Err(Stop { instr, element: element.filter(|_| ended.is_ok()), iteration: None })
 }

@@ -145,7 +145,7 @@ impl Linked {
             let params = (code.params_at[i], code.params_at[i + 1]);
             let call = Call { kernel: code.kernel[i], reads: (start, mid), writes: (mid, end), params, turn, time };
             self.levels[index].calls.push(call);
-            time += ticks(code, i);
+            time = time.saturating_add(ticks(code, i));
         }
         Ok(index as u32)
     }
@@ -197,20 +197,22 @@ impl Linked {
         Ok(self.turns.len() as u32 - 1)
     }
 
-    /// The instruction (among those of all levels) that runs at `time`.
-    pub fn instruction_at(&self, time: usize) -> usize {
-        let (mut level, mut clock) = (0, 0);
+    /// The instruction (among those of all levels) that runs at `time`, and the iteration of the loop around it.
+    pub fn instruction_at(&self, time: usize) -> (usize, Option<usize>) {
+        let (mut level, mut clock, mut iteration) = (0, 0, None);
         loop {
             let l: &Level = &self.levels[level];
             let i = l.calls.partition_point(|c| clock + c.time <= time).saturating_sub(1);
-            let Some(call) = l.calls.get(i) else { return l.first };
+            let Some(call) = l.calls.get(i) else { return (l.first, iteration) };
             let since = time - (clock + call.time).min(time);
             match self.turns.get(call.turn as usize) {
                 Some(turn) if since > 0 => {
-                    clock += call.time + 1 + (since - 1) / turn.ticks * turn.ticks;
+                    let n = (since - 1) / turn.ticks;
+                    clock += call.time + 1 + n * turn.ticks;
+                    iteration = Some(if turn.reverse { turn.length.saturating_sub(1 + n) } else { n });
                     level = turn.level as usize;
                 }
-                _ => return l.first + i,
+                _ => return (l.first + i, iteration),
             }
         }
     }

@@ -11,10 +11,11 @@ use super::check::Checked;
 use super::code::{BufKind, Code, Instr, NO_LOOP, Operand};
 use super::lower::{Lowering, Spot, bad};
 use crate::arena::tensor::LINE;
-use crate::arena::{Node, Value, ids::Id};
+use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::Result;
 use crate::kernels::abi::{DEPTH, Split};
 use crate::kernels::bytes;
+use crate::nodes::opdef::Lower;
 use crate::nodes::ops::scan::Scan;
 use crate::nodes::{Graph, Op};
 use std::ops::Range;
@@ -58,8 +59,6 @@ pub struct Loop {
     pub reverse: bool,
     /// Ticks of one iteration: its instructions, those of inner loops as often as they run, and a meeting.
     pub ticks: usize,
-    /// Loops inside, one in another.
-    pub depth: usize,
 }
 
 /// Ticks of instruction `i`: 1, or 1 and those of all iterations.
@@ -116,6 +115,21 @@ impl Loop {
     }
 }
 
+/// Refuses loops that stand too deep in one another, before any is lowered.
+pub(super) fn check_depth(g: Graph<'_>) -> Result<()> {
+    let mut inside = vec![0; g.regions()];
+    for r in (0..g.regions()).map(Region::new) {
+        for n in g.region_nodes(r).filter(|&n| matches!(g.def_of(n).lower, Lower::Loop)) {
+            inside[r.at()] = inside[r.at()].max(1 + inside[g.attrs(n).region(0).at()]);
+            if inside[r.at()] > DEPTH {
+                let why = format!("scan: loops stand more than {DEPTH} deep in one another");
+                return Err(bad(why).at(g.place(n)));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Lowers and plans the body of the loop `s`; also the constants that it reads, as operands after the loop's own.
 fn body(g: Graph<'_>, s: &Scan, lanes: usize) -> Result<(Loop, Vec<Value>)> {
     let mut l = Lowering::new(g, s.body, lanes);
@@ -154,7 +168,7 @@ fn body(g: Graph<'_>, s: &Scan, lanes: usize) -> Result<(Loop, Vec<Value>)> {
     let base: usize = externs.iter().map(|e| a.plan.code.bytes[e.buf as usize].div_ceil(LINE) * LINE).sum();
     let ticks = (0..a.plan.code.len()).map(|i| ticks(&a.plan.code, i)).fold(1usize, usize::saturating_add);
     let (length, reverse) = (s.length, s.reverse);
-    Ok((Loop { plan: a.plan, externs, base, length, reverse, ticks, depth }, constants))
+    Ok((Loop { plan: a.plan, externs, base, length, reverse, ticks }, constants))
 }
 
 impl Lowering<'_> {
@@ -196,9 +210,6 @@ impl Lowering<'_> {
         // Twice the iterations: sums of ticks must not overflow either.
         if body.ticks.checked_mul(s.length).and_then(|t| t.checked_mul(2)).is_none_or(|t| t > isize::MAX as usize) {
             return Err(bad(format!("scan: {} iterations of {} instructions are too many", s.length, body.ticks)));
-        }
-        if body.depth > DEPTH {
-            return Err(bad(format!("scan: loops stand {} deep in one another; {DEPTH} is the limit", body.depth)));
         }
         let mut reads = results[..s.carries].to_vec();
         reads.extend(g.args_of(n)[s.carries..].iter().map(|&v| self.whole(v)));

@@ -5,6 +5,7 @@
 //! shares bytes with what the caller writes, and the next value of every update lies outside leaves.
 
 use super::code::{BufKind, Code, Instr, NO_LOOP, Operand, Update};
+use super::loops;
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::Split;
@@ -36,6 +37,7 @@ pub struct Lowered {
 
 /// Lowers the entry region of `g` for `lanes` threads.
 pub fn lower(g: Graph<'_>, lanes: usize) -> Result<Lowered> {
+    loops::check_depth(g)?;
     let mut l = Lowering::new(g, g.entry(), lanes);
     for n in g.region_nodes(g.entry()) {
         l.node(n).map_err(|e| e.at(g.place(n)))?;

@@ -260,24 +260,11 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
                 phase += 1;
                 continue;
             }
+            if code.loop_of(i).is_some() && t != 0 {
+                return Err(format!("thread {t} runs loop {i}, whose tape is for thread 0"));
+            }
             runs[i].push((e.from, e.to));
-            let byte = |o: &Operand, r: Range<usize>| {
-                let base = plan.place[o.buf as usize] + o.off;
-                base + r.start.min(o.len) * o.size..base + r.end.min(o.len) * o.size
-            };
-            for (o, r) in code.reads_of(i).iter().zip(code.read_range(i)) {
-                if plan.inplace[r] == super::alias::OUT_OF_PLACE {
-                    touched.push((phase, byte(o, 0..o.len), t, false));
-                }
-            }
-            for o in code.writes_of(i) {
-                let r = match o.split {
-                    Split::Whole => 0..o.len,
-                    Split::PerUnit(n) => e.from * n..e.to * n,
-                    Split::PerLane(n) => t * n..(t + 1) * n,
-                };
-                touched.push((phase, byte(o, r), t, true));
-            }
+            accesses(plan, e, t, &mut |r, write| touched.push((phase, r, t, write)));
         }
     }
     for (i, mut r) in runs.into_iter().enumerate() {
@@ -288,6 +275,28 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
         }
     }
     conflicts(touched)
+}
+
+/// The bytes that thread `t` touches by entry `e`, and whether it writes them.
+fn accesses(plan: &Plan, e: &Entry, t: usize, touch: &mut dyn FnMut(Range<usize>, bool)) {
+    let (code, i) = (&plan.code, e.instr as usize);
+    let byte = |o: &Operand, r: Range<usize>| {
+        let base = plan.place[o.buf as usize] + o.off;
+        base + r.start.min(o.len) * o.size..base + r.end.min(o.len) * o.size
+    };
+    for (o, r) in code.reads_of(i).iter().zip(code.read_range(i)) {
+        if plan.inplace[r] == super::alias::OUT_OF_PLACE {
+            touch(byte(o, 0..o.len), false);
+        }
+    }
+    for o in code.writes_of(i) {
+        let r = match o.split {
+            Split::Whole => 0..o.len,
+            Split::PerUnit(n) => e.from * n..e.to * n,
+            Split::PerLane(n) => t * n..(t + 1) * n,
+        };
+        touch(byte(o, r), true);
+    }
 }
 
 /// Whether two threads touch a byte in one phase, and not both to read it.

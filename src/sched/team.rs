@@ -176,7 +176,7 @@ impl Shared {
         if stop == GO {
             return Ok(());
         }
-        let mut least = Stop { instr: stop, element: None };
+        let mut least = Stop { instr: stop, element: None, iteration: None };
         let mut elements = self.seats.iter().filter_map(|seat| {
             let element = seat.lane.fault.get();
             let panicked = seat.panicked.swap(false, Ordering::Relaxed);

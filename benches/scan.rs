@@ -1,0 +1,59 @@
+//! What an iteration of a loop costs beside the same step unrolled: small recurrent nets, forward and with gradients.
+
+use arenagrad::nodes::{Builder, DType, GraphBuf};
+use arenagrad::passes::prepare::flatten;
+use arenagrad::passes::{GradOptions, grad};
+use arenagrad::session::{Program, Session};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+
+/// `h' = tanh(x·W + h·U + b)` over `steps` steps; the loss sees every step.
+fn rnn(steps: usize, batch: usize, n: usize) -> GraphBuf {
+    let g = Builder::new("rnn");
+    let x = g.input("x", [steps, batch, n], DType::F32);
+    let h0 = g.input("h0", [batch, n], DType::F32);
+    let (w, u) = (g.input("w", [n, n], DType::F32), g.input("u", [n, n], DType::F32));
+    let b = g.input("b", [n], DType::F32);
+    let (h, y) = g.scan(&[h0], &[x], |h, x| {
+        let h = (x[0].matmul(w) + h[0].matmul(u) + b).tanh();
+        (vec![h], vec![h])
+    });
+    let loss = (y[0] * y[0]).sum(..) + h[0].sum(..);
+    g.finish([loss.named("loss")]).expect("a valid graph")
+}
+
+/// A program of `g` with small numbers in its inputs.
+fn program(g: &GraphBuf) -> Program {
+    let mut p = Session::new().compile(g).expect("a valid graph");
+    for name in ["x", "h0", "w", "u", "b"] {
+        let x = p.input_mut::<f32>(name).expect("an input");
+        let n = x.len();
+        x.iter_mut().enumerate().for_each(|(i, x)| *x = ((i * 7919 % n) as f32 / n as f32 - 0.5) * 0.1);
+    }
+    p
+}
+
+fn scan(c: &mut Criterion) {
+    for (steps, batch, n) in [(128, 1, 16), (128, 8, 64), (64, 32, 256)] {
+        let looped = rnn(steps, batch, n);
+        let flat = flatten(looped.view()).expect("a valid graph");
+        let mut group = c.benchmark_group(format!("rnn {steps}x{batch}x{n}"));
+        group.throughput(Throughput::Elements(steps as u64));
+        for (name, g) in [("scan", &looped), ("unrolled", &flat)] {
+            let options = GradOptions::wrt(&["w", "u", "b", "h0"]);
+            let back = grad(g.view(), "loss", &options).expect("a gradient");
+            for (what, g) in [("forward", g), ("gradient", &back)] {
+                let mut p = program(g);
+                println!("{name} {what}: {} instructions, {} bytes", p.plan().instructions, p.plan().arena_bytes);
+                group.bench_function(format!("{name} {what}"), |b| b.iter(|| p.step()));
+            }
+        }
+        group.finish();
+    }
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(20);
+    targets = scan
+}
+criterion_main!(benches);
