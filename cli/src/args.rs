@@ -172,7 +172,7 @@ pub struct PackArgs {
     /// Look for a packing of this height or less; without it, for the lowest.
     #[arg(long)]
     pub capacity: Option<u64>,
-    /// Write the rows with their offsets to this file.
+    /// Write the rows with their offsets to this file, also if the capacity was not reached.
     #[arg(long)]
     pub out: Option<PathBuf>,
     /// Nodes of branch and bound; without it, the packer's own budget.

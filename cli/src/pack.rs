@@ -22,7 +22,7 @@ const COLUMNS: [&str; 4] = ["id", "lower", "upper", "size"];
 /// Columns of the format that ask for what is not done here; each is fine as long as it holds the value beside it.
 const IGNORED: [(&str, &str); 3] = [("alignment", "1"), ("gaps", ""), ("hint", "")];
 
-/// Fields above which a file is refused: offsets of buffers are counted in 32 bits.
+/// Rows above which a file is refused: buffers are counted in 32 bits.
 const ROWS: usize = u32::MAX as usize;
 
 /// A file: its rows, and what they say.

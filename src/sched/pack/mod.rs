@@ -58,7 +58,8 @@ use search::Outcome;
 pub struct Options {
     /// Any packing of this height or less will do. Without it, the lowest is looked for.
     pub capacity: Option<u64>,
-    /// Nodes of branch and bound, of all parts and caps together. None are used where a skyline pass is enough.
+    /// Nodes of branch and bound, of all parts and caps together; what is annealed after them is limited by it too. None
+    /// are used where a skyline pass is enough.
     pub nodes: u64,
 }
 
@@ -109,7 +110,8 @@ pub fn pack(v: &Buffers, options: &Options) -> Result<Packing> {
     let p = Problem::new(v)?;
     let bound = p.max_live();
     let target = options.capacity.map_or(bound, |c| (c / p.unit).max(bound));
-    let mut run = Run { p: &p, at: vec![0; p.id.len()], height: 0, bound, nodes: 0, target };
+    let feasible = options.capacity.is_some();
+    let mut run = Run { p: &p, at: vec![0; p.id.len()], height: 0, bound, nodes: 0, target, feasible };
     let mut open = run.skylines(options.nodes);
     // The highest first: what it comes to is enough for the others.
     open.sort_by_key(|o| (u64::MAX - o.height, o.part.from));
@@ -142,6 +144,8 @@ struct Run<'a> {
     nodes: u64,
     /// What is low enough.
     target: u64,
+    /// Whether that is a capacity that the caller named.
+    feasible: bool,
 }
 
 impl Run<'_> {
@@ -174,7 +178,7 @@ impl Run<'_> {
         }
         if height > enough {
             let from = &self.at[o.part.from..o.part.to];
-            let found = anneal::anneal(self.p, o.part, from, height, enough);
+            let found = anneal::anneal(self.p, o.part, from, height, enough, nodes);
             height = found.map_or(height, |f| self.keep(o.part, height, f));
         }
         self.height = self.height.max(height);
@@ -189,11 +193,11 @@ impl Run<'_> {
     }
 
     /// Branch and bound at `enough`, then halfway between what failed and the best height, again and again. The first
-    /// gets half of the budget, the others a quarter each of what is left.
+    /// gets half of the budget, or most of it if a capacity was asked for, the others a quarter each of what is left.
     fn search(&mut self, o: &Open, enough: u64, budget: u64) -> u64 {
         let mut exact = Exact::new(self.p, o.part, &o.facts);
         let (mut low, mut high) = (enough, o.height);
-        let (mut cap, mut share) = (enough, budget / 2);
+        let (mut cap, mut share) = (enough, if self.feasible { budget - budget / 8 } else { budget / 2 });
         // The lowest cap that was not refuted: refuted caps are below all others.
         let mut proven = 0;
         while low < high && share > 0 {
