@@ -12,7 +12,8 @@ use arenagrad::arena::ids::Id;
 use arenagrad::arena::tensor::TensorArena;
 use arenagrad::error::Result;
 use arenagrad::nodes::{DType, Graph, Op};
-use arenagrad::passes::pipeline::optimise;
+use arenagrad::passes::pipeline::{self, optimise};
+use arenagrad::passes::remat;
 use arenagrad::sched::check::{Checked, Plan, check};
 use arenagrad::sched::code::BufKind;
 use arenagrad::sched::exec::{Exec, Lane};
@@ -182,5 +183,26 @@ fn in_place_and_out_of_place_agree() {
         let a = outcome(&g, &l, &planned(&with, 1, &lines::pack), true);
         let b = outcome(&g, &l, &planned(&without, 1, &lines::pack), true);
         assert!(a == b, "{}", m.name);
+    }
+}
+
+/// What a memory budget has computed twice comes out the same.
+#[test]
+fn recomputed_values_are_the_same_values() {
+    for m in zoo::ZOO {
+        let (first, second) = pipeline::halves();
+        let simple = pipeline::run((m.small)().view(), &first, true).unwrap().0;
+        let facts = remat::facts(simple.view());
+        let mut want = None;
+        let choices = remat::choices(simple.view(), &facts);
+        assert!(choices.len() > 1, "{}: nothing can be computed twice", m.name);
+        for c in choices {
+            let again = remat::apply(simple.view(), &facts, &c).unwrap();
+            let prepared = pipeline::run(again.view(), &second, true).unwrap().0;
+            let g = prepared.view();
+            let l = lower(g, 1).unwrap();
+            let got = outcome(&g, &l, &planned(&order::best(&l.code).unwrap(), 1, &lines::pack), true);
+            assert!(*want.get_or_insert_with(|| got.clone()) == got, "{}: {}", m.name, c.name);
+        }
     }
 }
