@@ -8,7 +8,7 @@ mod random;
 mod team;
 mod wrong;
 
-use super::schedule;
+use super::{check, exec, schedule, schedule_apart, tape};
 use crate::nodes::{Builder, DType, Init};
 use crate::session::Session;
 use ops::{ADD, EXPAND, FRESH, PICK, REVERSE, SCALE, SUM, TAIL, TWICE, TWO, one};
