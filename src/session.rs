@@ -4,12 +4,14 @@
 //! and runs steps in it. Names are for tools and set-up; [`Slot`]s are for the hot path. Nothing that a step does
 //! allocates.
 
+mod budget;
 mod elem;
 mod init;
 mod report;
 
+pub use budget::Budget;
 pub use elem::Elem;
-pub use report::{BufferReport, PlanReport};
+pub use report::{BufferReport, PlanReport, Recomputed};
 
 use crate::arena::intern::Dims;
 use crate::arena::tensor::TensorArena;
@@ -23,6 +25,7 @@ use crate::sched::team::Team;
 use crate::sched::{Scheduled, schedule, tape};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// Choices for compiling programs.
 #[derive(Clone, Debug)]
@@ -30,11 +33,12 @@ pub struct Session {
     threads: usize,
     optimise: bool,
     poison: bool,
+    budget: Option<usize>,
 }
 
 impl Default for Session {
     fn default() -> Session {
-        Session { threads: 1, optimise: true, poison: false }
+        Session { threads: 1, optimise: true, poison: false, budget: None }
     }
 }
 
@@ -81,26 +85,71 @@ impl Session {
         self
     }
 
+    /// Makes programs whose arena has at most `bytes` bytes: values of the forward half are computed again where the
+    /// backward half needs them, no more of them than the budget asks for. [`Session::compile`] fails if nothing fits,
+    /// and says what would. A larger budget never gives a larger number of repeated operations, nor a smaller one a
+    /// larger arena; results do not change.
+    pub fn memory_budget(mut self, bytes: usize) -> Session {
+        self.budget = Some(bytes);
+        self
+    }
+
+    /// Threads that programs are planned for.
+    fn lanes(&self) -> usize {
+        if self.poison { 1 } else { self.threads }
+    }
+
     /// Prepares, plans and proves `graph`, and allocates its arena.
     pub fn compile(&self, graph: &impl AsGraph) -> Result<Program> {
-        let prepared = prepare(graph.as_graph(), self.optimise)?;
-        let g = prepared.view();
-        let lanes = if self.poison { 1 } else { self.threads };
-        let mut s = schedule(g, lanes)?;
-        let mut tapes = tape::tapes(&s.plan);
-        if tapes.lanes() < lanes {
-            // Nothing is worth sharing: no scratch for other threads either.
-            s = schedule(g, 1)?;
-            tapes = tape::tapes(&s.plan);
-        }
-        let exec = Exec::new(&s.plan, tapes)?;
-        let origins = exec.nodes().iter().map(|&n| origin(&g, n)).collect();
+        let (mut ready, report) = self.ready(graph.as_graph())?;
+        let exec = Exec::new(&ready.scheduled.plan, std::mem::take(&mut ready.tapes))?;
+        let origins = exec.nodes().iter().map(|&n| origin(&ready.graph.view(), n)).collect();
         let runner = match (self.poison, exec.lanes()) {
             (true, _) => Runner::Poisoned(exec, Lane::default()),
             (false, 1) => Runner::Solo(exec, Lane::default()),
             (false, _) => Runner::Team(Team::new(exec)?),
         };
-        Program::new(g, s, runner, origins)
+        Program::new(ready.graph.view(), ready.scheduled, runner, origins, report)
+    }
+
+    /// As [`Session::compile`], without the program: what its plan would be. Allocates no arena.
+    pub fn plan(&self, graph: &impl AsGraph) -> Result<PlanReport> {
+        Ok(self.ready(graph.as_graph())?.1)
+    }
+
+    fn ready(&self, g: Graph<'_>) -> Result<(Ready, PlanReport)> {
+        let start = Instant::now();
+        let ready = match self.budget {
+            None => Ready::new(prepare(g, self.optimise)?, self.lanes())?,
+            Some(bytes) => budget::fit(g, self.optimise, self.lanes(), bytes)?,
+        };
+        let all = start.elapsed();
+        let mut report = report::report(&ready.graph.view(), &ready.scheduled);
+        report.recomputed = ready.recomputed.clone();
+        let planned = report.phases.iter().map(|p| p.1).sum();
+        report.phases.insert(0, ("passes", all.saturating_sub(planned)));
+        Ok((ready, report))
+    }
+}
+
+/// A graph that is scheduled and divided among threads.
+struct Ready {
+    graph: GraphBuf,
+    scheduled: Scheduled,
+    tapes: tape::Tapes,
+    recomputed: Recomputed,
+}
+
+impl Ready {
+    fn new(graph: GraphBuf, lanes: usize) -> Result<Ready> {
+        let mut scheduled = schedule(graph.view(), lanes)?;
+        let mut tapes = tape::tapes(&scheduled.plan);
+        if tapes.lanes() < lanes {
+            // Nothing is worth sharing: no scratch for other threads either.
+            scheduled = schedule(graph.view(), 1)?;
+            tapes = tape::tapes(&scheduled.plan);
+        }
+        Ok(Ready { graph, scheduled, tapes, recomputed: Recomputed::default() })
     }
 }
 
@@ -109,7 +158,7 @@ fn prepare(g: Graph<'_>, optimise: bool) -> Result<GraphBuf> {
     if optimise {
         return pipeline::optimise(g);
     }
-    Ok(pipeline::run(g, &["inline", "legalize"], false)?.0)
+    Ok(pipeline::run(g, &["inline", "legalize", "unmark"], false)?.0)
 }
 
 /// What a name stands for.
@@ -191,7 +240,13 @@ pub struct Program {
 static PROGRAMS: AtomicU64 = AtomicU64::new(0);
 
 impl Program {
-    fn new(g: Graph<'_>, s: Scheduled, runner: Runner, origins: Vec<(&'static str, Place)>) -> Result<Program> {
+    fn new(
+        g: Graph<'_>,
+        s: Scheduled,
+        runner: Runner,
+        origins: Vec<(&'static str, Place)>,
+        report: PlanReport,
+    ) -> Result<Program> {
         let mut arena = TensorArena::new(s.plan.bytes)
             .ok_or_else(|| Error::new(Kind::Plan, format!("no memory for an arena of {} bytes", s.plan.bytes)))?;
         for n in (0..g.nodes()).map(Node::new).filter(|n| g.op[n.at()] == crate::nodes::Op::CONSTANT) {
@@ -206,7 +261,7 @@ impl Program {
             arena,
             bindings: bindings(&g, &s),
             origins,
-            report: report::report(&g, &s),
+            report,
         })
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Invariant: no meaning is given to a flag here; commands do that. For `main`.
 
+use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -31,7 +32,7 @@ pub enum Command {
     Run(RunArgs),
     /// Verify a graph, prove its plan, and compare its gradients with finite differences in f64.
     Check(CheckArgs),
-    /// Time training steps of two small networks.
+    /// Time training steps of a few networks.
     Bench(BenchArgs),
 }
 
@@ -64,6 +65,10 @@ pub struct TrainArgs {
     /// Write a checkpoint each so many steps; 0: only at the end and on Ctrl-C.
     #[arg(long)]
     pub checkpoint_every: Option<u64>,
+    /// Most bytes that the step's arena may have (64MiB, say): values are computed again to fit. The weights do not
+    /// depend on it.
+    #[arg(long, value_name = "SIZE")]
+    pub max_memory: Option<ByteSize>,
     /// Print nothing while training.
     #[arg(long)]
     pub quiet: bool,
@@ -80,9 +85,21 @@ pub struct PlanArgs {
     /// Draw the plan into this file.
     #[arg(long)]
     pub svg: Option<PathBuf>,
+    /// Write a page with the figures, the picture and the largest buffers.
+    #[arg(long)]
+    pub html: Option<PathBuf>,
+    /// Print the plan with all its buffers as JSON.
+    #[arg(long)]
+    pub json: bool,
     /// Threads to plan for.
     #[arg(long, default_value_t = 1)]
     pub threads: usize,
+    /// Most bytes that the arena may have (64MiB, say): values are computed again to fit.
+    #[arg(long, value_name = "SIZE")]
+    pub max_memory: Option<ByteSize>,
+    /// List the budgets that make a difference, with what each computes again.
+    #[arg(long, conflicts_with = "max_memory")]
+    pub budgets: bool,
 }
 
 /// Flags of `print`.
@@ -165,7 +182,8 @@ pub struct CheckArgs {
 /// Flags of `bench`.
 #[derive(Args, Debug)]
 pub struct BenchArgs {
-    /// Workloads: w1 (MLP 784-128-10, batch 32, SGD), w2 (MLP 4-32-32-2 tanh, batch 1, SGD).
+    /// Workloads: w1 (MLP 784-128-10, batch 32, SGD), w2 (MLP 4-32-32-2 tanh, batch 1, SGD), w3 (MLP
+    /// 1024-4096-4096-1024, batch 256, Adam), w4 (LeNet, batch 64, SGD with momentum).
     #[arg(long, value_delimiter = ',', default_value = "w1,w2")]
     pub workloads: Vec<String>,
     /// Threads.
@@ -174,7 +192,7 @@ pub struct BenchArgs {
     /// Seconds that each workload is timed for.
     #[arg(long, default_value_t = 2.0)]
     pub seconds: f64,
-    /// Folder with w1.safetensors and w2.safetensors (`p.` params, `x`, `y`); without it, seeded random data.
+    /// Folder with NAME.safetensors for each workload (`p.` params, `x`, `y`); without it, seeded random data.
     #[arg(long)]
     pub data: Option<PathBuf>,
     /// Print one JSON object a workload.

@@ -8,6 +8,7 @@ use crate::sys;
 use crate::train::{CONFIG, checkpoint_file};
 use arenagrad::passes::optimiser::{Optimiser, Rule};
 use arenagrad::train::Schedule;
+use bytesize::ByteSize;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -28,6 +29,7 @@ struct File {
     threads: Option<usize>,
     out: Option<PathBuf>,
     checkpoint_every: Option<u64>,
+    max_memory: Option<ByteSize>,
     model: Model,
     optimiser: OptimiserTable,
     schedule: ScheduleTable,
@@ -121,6 +123,8 @@ pub struct Config {
     pub out: PathBuf,
     /// Steps between checkpoints; 0: none between.
     pub checkpoint_every: u64,
+    /// Most bytes of the step's arena.
+    pub max_memory: Option<usize>,
     /// The network.
     pub model: Model,
     /// The optimiser.
@@ -183,6 +187,7 @@ fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) 
     file.seed = args.seed.or(file.seed);
     file.optimiser.lr = args.lr.or(file.optimiser.lr);
     file.checkpoint_every = args.checkpoint_every.or(file.checkpoint_every);
+    file.max_memory = args.max_memory.or(file.max_memory);
     // A seed fills an i64 of TOML.
     within("seed", file.seed.unwrap_or(0), 0, i64::MAX as u64)?;
     within("model.channels: the number of convolutions", file.model.channels.len(), 1, 8)?;
@@ -203,6 +208,7 @@ fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) 
         threads: within("threads", threads, 1, 1024)?,
         out,
         checkpoint_every: file.checkpoint_every.unwrap_or(200),
+        max_memory: file.max_memory.map(sys::bytes),
         optimiser,
         schedule,
         text: toml::to_string(&file).map_err(|e| bad(format!("configuration: {e}")))?,

@@ -8,8 +8,23 @@ use std::path::Path;
 
 /// Largest resident set so far, in bytes.
 pub fn peak_rss() -> Option<u64> {
+    status("VmHWM:")
+}
+
+/// The resident set, in bytes.
+pub fn rss() -> Option<u64> {
+    status("VmRSS:")
+}
+
+/// Makes [`peak_rss`] start from the present, where the system can do that.
+pub fn reset_peak_rss() {
+    // The figure is for people; without it the peak since the start is shown, which is no smaller.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
+fn status(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|l| l.strip_prefix(name))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
@@ -52,6 +67,11 @@ pub fn human(bytes: u64) -> String {
         unit += 1;
     }
     if unit == 0 { format!("{bytes} B") } else { format!("{x:.1} {}", units[unit]) }
+}
+
+/// A size as a number of bytes; what no address reaches counts as all of memory.
+pub fn bytes(size: bytesize::ByteSize) -> usize {
+    usize::try_from(size.as_u64()).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

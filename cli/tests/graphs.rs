@@ -43,11 +43,45 @@ fn plans_are_printed_and_drawn() {
     let s = Scratch::new();
     let svg = s.path("plan.svg");
     let text = good(&["plan", &s.file("g.ir", GRAPH), "--svg", &svg]);
-    for part in ["arena", "lower bound", "largest buffers", "line 2:"] {
+    for part in ["arena", "max live", "any order", "fragmentation", "phases", "peak", "largest buffers", "line 2:"] {
         assert!(text.contains(part), "{text}");
     }
     let drawn = std::fs::read_to_string(svg).unwrap();
     assert!(drawn.starts_with("<svg") && drawn.contains("x (input), line 2:") && drawn.ends_with("</svg>"));
+}
+
+/// A step of the graph: its plan has a forward and a backward half.
+fn step(s: &Scratch) -> String {
+    let text = good(&["grad", &s.file("g.ir", GRAPH), "--output", "loss"]);
+    s.file("step.ir", &text)
+}
+
+#[test]
+fn plans_are_written_as_json_and_as_a_page() {
+    let s = Scratch::new();
+    let (file, page) = (step(&s), s.path("plan.html"));
+    let plan: serde_json::Value = serde_json::from_str(&good(&["plan", &file, "--json", "--html", &page])).unwrap();
+    let buffers = plan["buffers"].as_array().unwrap();
+    let arena = plan["arena_bytes"].as_u64().unwrap();
+    assert!(plan["max_live_bytes"].as_u64().unwrap() <= arena && plan["fragmentation"].as_f64().unwrap() >= 1.0);
+    assert!(buffers.iter().all(|b| b["offset"].as_u64().unwrap() + b["size"].as_u64().unwrap() <= arena));
+    assert!(buffers.iter().any(|b| b["name"] == "w" && b["kind"] == "param" && b["place"] == "line 3:3"), "{plan}");
+    assert!(plan["phases_us"]["check"].as_f64().unwrap() > 0.0);
+    let html = std::fs::read_to_string(page).unwrap();
+    assert!(html.starts_with("<!doctype html>") && html.contains("Memory map") && !html.contains("<h2>Loss"));
+}
+
+#[test]
+fn plans_keep_a_budget_or_say_what_would_do() {
+    let s = Scratch::new();
+    let file = step(&s);
+    let free: serde_json::Value = serde_json::from_str(&good(&["plan", &file, "--json"])).unwrap();
+    let enough = free["arena_bytes"].to_string();
+    let text = good(&["plan", &file, "--max-memory", &enough]);
+    assert!(text.contains("computed twice") && text.contains("+0.00 %"), "{text}");
+    let list = good(&["plan", &file, "--budgets"]);
+    assert!(list.contains(&enough) && list.contains("nothing"), "{list}");
+    fails(2, &["plan", &file, "--max-memory", "0"], &["budget of 0 bytes", "smallest that would do"]);
 }
 
 #[test]

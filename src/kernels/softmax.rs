@@ -55,6 +55,14 @@ simd! {
 }
 
 simd! {
+    fn exp_over[T: Real](m: T, y: &mut [T]) {
+        for y in y {
+            *y = exp(*y - m);
+        }
+    }
+}
+
+simd! {
     fn divide[T: Real](y: &mut [T], s: T) {
         for y in y {
             *y = *y / s;
@@ -74,6 +82,14 @@ simd! {
     fn scale_by_excess[T: Real](y: &[T], g: &[T], d: T, dx: &mut [T]) {
         for ((o, y), g) in dx.iter_mut().zip(y).zip(g) {
             *o = *y * (*g - d);
+        }
+    }
+}
+
+simd! {
+    fn scale_excess_over[T: Real](y: &[T], d: T, g: &mut [T]) {
+        for (g, y) in g.iter_mut().zip(y) {
+            *g = *y * (*g - d);
         }
     }
 }
@@ -173,6 +189,13 @@ pub fn softmax_row<T: Real>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
     });
 }
 
+/// Softmax of one row of `inner` 1, in its own place: the bits of [`softmax_row`].
+fn softmax_over<T: Real>(y: &mut [T]) {
+    exp_over(tree::row(tree::Max, y), y);
+    let s = tree::row(tree::Sum, y);
+    divide(y, s);
+}
+
 /// Log-softmax of one outer row: `n` rows of `inner` elements.
 pub fn log_softmax_row<T: Real>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
     if inner == 1 {
@@ -232,8 +255,12 @@ fn outer_rows<T: Real>(args: &mut Args<'_>, mut f: impl FnMut(&Softmax, usize, &
 
 /// exp(x) / Σ exp(x) along the axis.
 ///
-/// Reads x: `T[outer, n, inner]`; writes y: the same, [`Softmax::per_unit`]; params [`Softmax`].
+/// Reads x: `T[outer, n, inner]`, which y may overwrite if `inner` is 1; writes y: the same, [`Softmax::per_unit`];
+/// params [`Softmax`].
 pub fn softmax<T: Real>(args: &mut Args<'_>) {
+    if args.inplace(0).is_some() {
+        return outer_rows(args, |_, _, y: &mut [T]| softmax_over(y));
+    }
     let x = args.read::<T>(0);
     outer_rows(args, |p, at, y| softmax_row(&x[at..at + y.len()], p.n, p.inner, y));
 }
@@ -248,8 +275,17 @@ pub fn log_softmax<T: Real>(args: &mut Args<'_>) {
 
 /// The adjoint of [`softmax`]: y ⊙ (g − Σ y·g), where y is its result.
 ///
-/// Reads y, g: `T[outer, n, inner]`; writes dx: the same, [`Softmax::per_unit`]; params [`Softmax`].
+/// Reads y, g: `T[outer, n, inner]`, of which dx may overwrite g if `inner` is 1; writes dx: the same,
+/// [`Softmax::per_unit`]; params [`Softmax`].
 pub fn softmax_backward<T: Real>(args: &mut Args<'_>) {
+    if args.inplace(1).is_some() {
+        let y = args.read::<T>(0);
+        return outer_rows(args, |_, at, g: &mut [T]| {
+            let y = &y[at..at + g.len()];
+            let d = tree::dot(y, g);
+            scale_excess_over(y, d, g);
+        });
+    }
     let (y, g) = (args.read::<T>(0), args.read::<T>(1));
     outer_rows(args, |p, at, dx| {
         softmax_backward_row(&y[at..at + dx.len()], &g[at..at + dx.len()], p.n, p.inner, dx);
@@ -357,14 +393,24 @@ simd! {
     }
 }
 
+simd! {
+    /// The same, where `dx` holds `x`.
+    fn cross_entropy_grad_over[T: Real](lse: T, uniform: T, d: T, dx: &mut [T]) {
+        for x in dx {
+            *x = d * (exp(*x - lse) - uniform);
+        }
+    }
+}
+
 /// The adjoint of [`cross_entropy`] in the logits: dloss·(softmax − target), zeros for an ignored row.
 ///
-/// Reads logits: `T[rows, classes]`, labels: `I[rows]`, lse: `T[rows]`, dloss: `T[rows]`; writes dlogits:
-/// `T[rows, classes]`, [`CrossEntropy::per_unit_logits`]; params [`CrossEntropy`].
+/// Reads logits: `T[rows, classes]`, which dlogits may overwrite, labels: `I[rows]`, lse: `T[rows]`, dloss: `T[rows]`;
+/// writes dlogits: `T[rows, classes]`, [`CrossEntropy::per_unit_logits`]; params [`CrossEntropy`].
 pub fn cross_entropy_backward<T: Real, I: Index>(args: &mut Args<'_>) {
     let p = CrossEntropy::from_words(args.params());
     let lo = args.units().start * p.per_unit();
-    let (x, lse, dloss) = (args.read::<T>(0), args.read::<T>(2), args.read::<T>(3));
+    let x = args.inplace(0).is_none().then(|| args.read::<T>(0));
+    let (lse, dloss) = (args.read::<T>(2), args.read::<T>(3));
     let out = args.write::<T>(0);
     let labels = match p.labels(args.read::<I>(1), lo, out.len() / p.classes.max(1)) {
         Ok(labels) => labels,
@@ -377,7 +423,10 @@ pub fn cross_entropy_backward<T: Real, I: Index>(args: &mut Args<'_>) {
             continue;
         };
         let d = dloss[row];
-        cross_entropy_grad(&x[row * p.classes..][..p.classes], lse[row], uniform, d, out);
+        match x {
+            Some(x) => cross_entropy_grad(&x[row * p.classes..][..p.classes], lse[row], uniform, d, out),
+            None => cross_entropy_grad_over(lse[row], uniform, d, out),
+        }
         out[label] -= d * T::from_f64(1.0 - p.smoothing);
     }
 }

@@ -179,6 +179,14 @@ impl<'g> Var<'g> {
         }
     }
 
+    /// This value, marked as a boundary of blocks: where a [memory budget](crate::session::Session::memory_budget) calls
+    /// for it, what lies between two boundaries is computed again for the gradients instead of being kept. Without a
+    /// budget nothing changes.
+    #[track_caller]
+    pub fn checkpoint(self) -> Var<'g> {
+        self.g.emit1(Op::CHECKPOINT, &[self], &[])
+    }
+
     /// Axis `i` of the result is axis `perm[i]` of this.
     #[track_caller]
     pub fn transpose(self, perm: &[usize]) -> Var<'g> {

@@ -98,6 +98,8 @@ ops! {
     CUMPROD = reduce;
 
     RESHAPE = shape;
+    CHECKPOINT = shape;
+    FENCE = shape;
     TRANSPOSE = shape;
     BROADCAST = shape;
     SLICE = shape;

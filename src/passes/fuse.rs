@@ -17,6 +17,10 @@ const MAX_STEPS: usize = 24;
 /// Operands of one region.
 const MAX_ARGS: usize = 12;
 
+/// Additions of a region that adds only. Longer sums (a gradient that many uses of a param add to) are several regions,
+/// each of which takes over the sum so far: one region would keep all of its operands until the last is there.
+const MAX_SUM: usize = 3;
+
 /// Which region each node of the entry, or of a loop's body, belongs to.
 struct Clusters {
     /// The root (result node) of a point-wise node's region.
@@ -77,7 +81,10 @@ fn clusters(g: Graph<'_>) -> Clusters {
         // Joining replaces one operand of the region by those of the node.
         let joined = one.filter(|&root| {
             let same = g.shape[g.out(root).at()] == g.shape[v.at()];
-            same && c.members[root].len() < MAX_STEPS && outside[root] + g.args_of(n).len() <= MAX_ARGS
+            let sum = c.members[root].len() >= MAX_SUM
+                && g.op[n.at()] == Op::ADD
+                && c.members[root].iter().all(|m| g.op[m.at()] == Op::ADD);
+            !sum && same && c.members[root].len() < MAX_STEPS && outside[root] + g.args_of(n).len() <= MAX_ARGS
         });
         let root = joined.unwrap_or(n);
         outside[root] += g.args_of(n).len() - usize::from(joined.is_some()).min(g.args_of(n).len());

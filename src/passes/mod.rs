@@ -16,6 +16,7 @@ pub mod optimiser;
 pub mod pipeline;
 pub mod prepare;
 pub mod rebuild;
+pub mod remat;
 pub mod save;
 pub mod simplify;
 pub mod trim;

@@ -1,7 +1,7 @@
 //! The one place of order: which passes run before lowering, and why each stands where it does.
 
 use super::simplify::Hits;
-use super::{epilogue, fold, fuse, prepare, rebuild, simplify, trim};
+use super::{epilogue, fold, fuse, prepare, rebuild, remat, simplify, trim};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::verify::{self, Stage};
 use crate::nodes::{Graph, GraphBuf};
@@ -40,6 +40,8 @@ pub const PIPELINE: &[Pass] = &[
     },
     // After simplification, which makes fills out of broadcast and reshaped ones.
     Pass { name: "fold", doc: "compute constants", run: |g, _| GraphBuf::make(|b| fold::fold(g, b)) },
+    // Here a memory budget has what it needs recomputed; boundaries of blocks have then served.
+    Pass { name: "unmark", doc: "drop the boundaries of blocks", run: |g, _| remat::unmark(g) },
     // Products take bias and activation in before point-wise regions could take the activation away.
     Pass {
         name: "epilogue",
@@ -131,4 +133,13 @@ pub fn default_passes() -> Vec<&'static str> {
 /// The form that the scheduler takes.
 pub fn optimise(g: Graph<'_>) -> Result<GraphBuf> {
     Ok(run(g, &default_passes(), false)?.0)
+}
+
+/// The passes before and after the place where values may be chosen to be computed again: [`remat`] works on ops that
+/// are simplified and not yet fused.
+pub fn halves() -> (Vec<&'static str>, Vec<&'static str>) {
+    let mut first = default_passes();
+    let at = first.iter().position(|&p| p == "unmark").unwrap_or(first.len());
+    let second = first.split_off(at);
+    (first, second)
 }

@@ -4,7 +4,7 @@
 //! pair, on extents that are identical, when nobody needs the old contents afterwards; touching lifetimes alone are
 //! never enough. What cannot be made in its leaf is copied there by instructions at the end.
 
-use super::code::{BufKind, Code, Operand};
+use super::code::{BufKind, Code, Operand, Update};
 use crate::arena::Node;
 use crate::kernels::abi::Split;
 
@@ -30,18 +30,18 @@ struct Uses {
 const NEVER: u32 = u32::MAX;
 
 impl Uses {
-    fn new(code: &Code) -> Uses {
+    fn new(code: &Code, seq: &[u32]) -> Uses {
         let n = code.bytes.len();
         let mut u = Uses { first_write: vec![NEVER; n], last_read: vec![NEVER; n], last: vec![0; n] };
-        for i in 0..code.len() {
-            for o in code.reads_of(i) {
-                u.last_read[o.buf as usize] = i as u32;
-                u.last[o.buf as usize] = i as u32;
+        for (at, &i) in seq.iter().enumerate() {
+            for o in code.reads_of(i as usize) {
+                u.last_read[o.buf as usize] = at as u32;
+                u.last[o.buf as usize] = at as u32;
             }
-            for o in code.writes_of(i) {
+            for o in code.writes_of(i as usize) {
                 let b = o.buf as usize;
-                u.first_write[b] = u.first_write[b].min(i as u32);
-                u.last[b] = i as u32;
+                u.first_write[b] = u.first_write[b].min(at as u32);
+                u.last[b] = at as u32;
             }
         }
         u
@@ -50,26 +50,54 @@ impl Uses {
 
 /// Decides what shares bytes; appends copies to `code` for the next values that cannot be made in their leaves.
 pub fn alias(code: &mut Code) -> Alias {
-    let mut a = Alias { class: (0..code.bytes.len() as u32).collect(), inplace: Vec::new() };
+    settle(code, decide)
+}
+
+/// The part of [`alias`] that concerns leaves: next values are made in their leaf's bytes or copied there, and no
+/// result takes over an operand.
+pub fn leaves(code: &mut Code) -> Alias {
+    settle(code, |code, seq| {
+        let (a, _, copies) = decide_leaves(code, seq);
+        (a, copies)
+    })
+}
+
+fn settle(code: &mut Code, decide: fn(&Code, &[u32]) -> (Alias, Vec<Update>)) -> Alias {
+    let program: Vec<u32> = (0..code.len() as u32).collect();
+    let (mut a, copies) = decide(code, &program);
+    copies.iter().for_each(|u| code.copy(u.from, u.leaf, Node::NONE));
     a.inplace.resize(code.reads.len(), OUT_OF_PLACE);
-    a.explicit(code);
-    let uses = Uses::new(code);
-    let updates = code.updates.clone();
-    for u in &updates {
-        if !a.take_leaf(code, &uses, u.leaf, u.from) {
-            code.copy(u.from, u.leaf, Node::NONE);
-        }
-    }
-    a.inplace.resize(code.reads.len(), OUT_OF_PLACE);
-    // Again, with the copies: they are readers.
-    let mut uses = Uses::new(code);
-    for i in 0..code.len() {
-        for p in code.pairs_at[i]..code.pairs_at[i + 1] {
-            let (r, w) = code.pairs[p as usize];
-            a.take_operand(code, &mut uses, i, usize::from(r), usize::from(w));
-        }
-    }
     a
+}
+
+/// What shares bytes if the instructions run in the order `seq`, and the updates that need copies behind the last.
+pub fn decide(code: &Code, seq: &[u32]) -> (Alias, Vec<Update>) {
+    let (mut a, mut uses, copies) = decide_leaves(code, seq);
+    // The copies are readers too.
+    for (k, u) in copies.iter().enumerate() {
+        let at = (seq.len() + k) as u32;
+        let (from, leaf) = (u.from.buf as usize, u.leaf as usize);
+        uses.last_read[from] = at;
+        uses.last[from] = at;
+        uses.first_write[leaf] = uses.first_write[leaf].min(at);
+        uses.last[leaf] = at;
+    }
+    for (at, &i) in seq.iter().enumerate() {
+        for &(r, w) in code.pairs_of(i as usize) {
+            a.take_operand(code, &mut uses, i as usize, at as u32, usize::from(r), usize::from(w));
+        }
+    }
+    (a, copies)
+}
+
+fn decide_leaves(code: &Code, seq: &[u32]) -> (Alias, Uses, Vec<Update>) {
+    let class = (0..code.bytes.len() as u32).collect();
+    let mut a = Alias { class, inplace: vec![OUT_OF_PLACE; code.reads.len()] };
+    a.explicit(code);
+    let uses = Uses::new(code, seq);
+    let copies = code.updates.iter().filter(|u| !a.take_leaf(code, &uses, seq, u.leaf, u.from));
+    let copies = copies.copied().collect();
+    (a, uses, copies)
 }
 
 impl Alias {
@@ -86,7 +114,7 @@ impl Alias {
     }
 
     /// Places the next value of a leaf on the leaf itself, if all other readers of the old value come before.
-    fn take_leaf(&mut self, code: &Code, uses: &Uses, leaf: u32, from: Operand) -> bool {
+    fn take_leaf(&mut self, code: &Code, uses: &Uses, seq: &[u32], leaf: u32, from: Operand) -> bool {
         let (l, b) = (leaf as usize, from.buf as usize);
         let free = code.kind[b] == BufKind::Activation && self.class[b] == from.buf;
         if !free || !code.is_whole(&from) || code.bytes[l] != code.bytes[b] || uses.first_write[b] == NEVER {
@@ -101,7 +129,7 @@ impl Alias {
             return false;
         }
         // The maker reads the leaf: it must be able to work in place.
-        let i = made as usize;
+        let i = seq[made as usize] as usize;
         let pair = code.pairs_of(i).iter().find(|&&(r, w)| {
             code.writes_of(i)[usize::from(w)].buf == from.buf
                 && code.reads_of(i)[usize::from(r)].buf == leaf
@@ -117,16 +145,16 @@ impl Alias {
         }
     }
 
-    /// Places write `w` of instruction `i` on read `r`, if that read is the last use of its whole class.
-    fn take_operand(&mut self, code: &Code, uses: &mut Uses, i: usize, r: usize, w: usize) {
+    /// Places write `w` of instruction `i`, which runs as the `at`-th, on read `r`, if that read is the last use of its whole class.
+    fn take_operand(&mut self, code: &Code, uses: &mut Uses, i: usize, at: u32, r: usize, w: usize) {
         let (read, write) = (code.reads_of(i)[r], code.writes_of(i)[w]);
         let (old, new) = (self.class[read.buf as usize], write.buf as usize);
         let kind = |b: u32| code.kind[b as usize];
         let old_ok = matches!(kind(old), BufKind::Activation | BufKind::Scratch);
-        let new_ok = self.class[new] == write.buf && old != write.buf && uses.first_write[new] == i as u32;
+        let new_ok = self.class[new] == write.buf && old != write.buf && uses.first_write[new] == at;
         let same = code.is_whole(&read) && code.is_whole(&write) && read.bytes() == write.bytes() && read.bytes() > 0;
         let same = same && !matches!(write.split, Split::PerLane(_));
-        let dies = uses.last[old as usize] == i as u32;
+        let dies = uses.last[old as usize] == at;
         let alone = self.readers(code, i, old) == 1
             && code.writes_of(i).iter().all(|o| self.class[o.buf as usize] != old)
             && self.inplace[code.read_range(i).start + r] == OUT_OF_PLACE;

@@ -295,6 +295,10 @@ impl Code {
             loops: self.loops.clone(),
             ..Code::new()
         };
+        c.kernel.reserve(self.len());
+        c.reads.reserve(self.reads.len());
+        c.writes.reserve(self.writes.len());
+        c.params.reserve(self.params.len());
         for &g in order {
             for i in self.group(g as usize) {
                 c.push(&Instr {

@@ -4,7 +4,7 @@
 //! The planner trusts these columns; the checker does not look at them.
 
 use super::alias::Alias;
-use super::code::{BufKind, Code};
+use super::code::{BufKind, Code, Update};
 use crate::arena::tensor::LINE;
 use crate::error::{Error, Kind, Result};
 
@@ -35,8 +35,8 @@ impl Intervals {
         self.first[a].max(self.first[b]) < self.end[a].min(self.end[b])
     }
 
-    /// The largest sum of lines that are alive at one instruction: no plan for this order can be smaller.
-    pub fn max_live(&self) -> u64 {
+    /// The lines that are alive at each instruction.
+    pub fn alive(&self) -> Vec<u64> {
         let ends = self.end.iter().copied().max().unwrap_or(0) as usize;
         let mut change = vec![0i64; ends + 1];
         for i in 0..self.len() {
@@ -46,24 +46,42 @@ impl Intervals {
             }
         }
         let mut live = 0;
-        change.iter().fold(0, |most, c| {
+        let sums = change[..ends].iter().map(|c| {
             live += c;
-            most.max(live)
-        }) as u64
+            live as u64
+        });
+        sums.collect()
+    }
+
+    /// The largest sum of lines that are alive at one instruction: no plan for this order can be smaller.
+    pub fn max_live(&self) -> u64 {
+        self.alive().into_iter().max().unwrap_or(0)
     }
 }
 
 /// The lifetimes of `code` under `alias`.
 pub fn intervals(code: &Code, alias: &Alias) -> Result<Intervals> {
+    let program: Vec<u32> = (0..code.len() as u32).collect();
+    intervals_in(code, &program, &[], alias)
+}
+
+/// The lifetimes if the instructions run in the order `seq`, and behind them a copy for each of `copies`.
+pub fn intervals_in(code: &Code, seq: &[u32], copies: &[Update], alias: &Alias) -> Result<Intervals> {
     let n = code.bytes.len();
-    let all = code.len().max(1) as u32;
+    let all = (seq.len() + copies.len()).max(1) as u32;
     let mut v = Intervals { first: vec![u32::MAX; n], end: vec![0; n], lines: vec![0; n] };
-    for i in 0..code.len() {
-        for o in code.reads_of(i).iter().chain(code.writes_of(i)) {
-            let root = alias.class[o.buf as usize] as usize;
-            v.first[root] = v.first[root].min(i as u32);
-            v.end[root] = v.end[root].max(i as u32 + 1);
-        }
+    let mut used = |b: u32, at: usize| {
+        let root = alias.class[b as usize] as usize;
+        v.first[root] = v.first[root].min(at as u32);
+        v.end[root] = v.end[root].max(at as u32 + 1);
+    };
+    for (at, &i) in seq.iter().enumerate() {
+        let i = i as usize;
+        code.reads_of(i).iter().chain(code.writes_of(i)).for_each(|o| used(o.buf, at));
+    }
+    for (k, u) in copies.iter().enumerate() {
+        used(u.from.buf, seq.len() + k);
+        used(u.leaf, seq.len() + k);
     }
     for b in 0..n {
         let root = alias.class[b] as usize;

@@ -1,8 +1,9 @@
 //! Scheduling: graph → a program with a place for every byte.
 //!
 //! [`lower`] writes instructions over logical buffers ([`code`]); [`order`] permutes them; [`alias`] lets buffers share
-//! bytes; [`live`] and [`plan`] (by way of [`sky`]) give each a place; [`check`] proves the result; [`tape`] divides it among threads;
-//! [`exec`] and [`team`] run it. The body of a loop ([`loops`]) goes the same way, once. Linking ([`link`]) puts it where its loop is. May import arena, kernels and nodes.
+//! bytes; [`live`] and [`pack`] give each a place; [`check`] proves the result; [`tape`] divides it among threads;
+//! [`exec`] and [`team`] run it. The body of a loop ([`loops`]) goes the same way, once; [`link`] puts it where its loop
+//! is. May import arena, kernels, nodes and passes.
 
 pub mod alias;
 pub mod check;
@@ -13,8 +14,7 @@ pub mod live;
 pub mod loops;
 pub mod lower;
 pub mod order;
-pub mod plan;
-pub mod sky;
+pub mod pack;
 pub mod tape;
 pub mod team;
 
@@ -26,6 +26,7 @@ use check::{Checked, Plan};
 use code::{BufKind, Code};
 use live::Intervals;
 use lower::Spot;
+use std::time::{Duration, Instant};
 
 /// A scheduled graph: what a program is made of.
 pub struct Scheduled {
@@ -39,15 +40,48 @@ pub struct Scheduled {
     pub spots: Vec<Spot>,
     /// Lines that no plan for this order can do without.
     pub bound: u64,
+    /// Lines that no plan for any order can do without.
+    pub order_bound: u64,
     /// Which of the orders of [`order::CANDIDATES`] was kept.
     pub order: &'static str,
+    /// How long each phase took, in the order in which they ran.
+    pub phases: Vec<(&'static str, Duration)>,
+}
+
+/// Times phases.
+struct Watch {
+    since: Instant,
+    phases: Vec<(&'static str, Duration)>,
+}
+
+impl Watch {
+    fn new() -> Watch {
+        Watch { since: Instant::now(), phases: Vec::new() }
+    }
+
+    /// Ends the phase called `name`.
+    fn lap(&mut self, name: &'static str) {
+        self.phases.push((name, self.since.elapsed()));
+        self.since = Instant::now();
+    }
 }
 
 /// Schedules `g` for `lanes` threads.
 pub fn schedule(g: Graph<'_>, lanes: usize) -> Result<Scheduled> {
+    let mut watch = Watch::new();
     let lowered = lower::lower(g, lanes.max(1))?;
-    let a = arrange(&lowered.code, lanes.max(1))?;
-    Ok(Scheduled { plan: a.plan, live: a.live, alias: a.alias, spots: lowered.spots, bound: a.bound, order: a.order })
+    watch.lap("lower");
+    let a = arrange(&lowered.code, lanes.max(1), &mut watch)?;
+    Ok(Scheduled {
+        plan: a.plan,
+        live: a.live,
+        alias: a.alias,
+        spots: lowered.spots,
+        bound: a.bound,
+        order_bound: a.order_bound,
+        order: a.order,
+        phases: watch.phases,
+    })
 }
 
 /// Ordered, placed and proved code.
@@ -56,16 +90,27 @@ struct Arranged {
     live: Intervals,
     alias: Alias,
     bound: u64,
+    order_bound: u64,
     order: &'static str,
 }
 
 /// Orders, places and proves `code`: that of a graph, or of one iteration of a loop.
-fn arrange(code: &Code, lanes: usize) -> Result<Arranged> {
+fn arrange(code: &Code, lanes: usize, watch: &mut Watch) -> Result<Arranged> {
     let best = order::best(code)?;
-    let (place, bytes) = places(&best.code, &best.alias, &best.live, plan::pack)?;
+    watch.lap("order");
+    let (place, bytes) = places(&best.code, &best.alias, &best.live, pack::lines::pack)?;
+    watch.lap("pack");
     let inplace = best.alias.inplace.clone();
     let plan = check::check(Plan { code: best.code, place, inplace, bytes, lanes })?;
-    Ok(Arranged { plan, live: best.live, alias: best.alias, bound: best.bound, order: best.name })
+    watch.lap("check");
+    Ok(Arranged {
+        plan,
+        live: best.live,
+        alias: best.alias,
+        bound: best.bound,
+        order_bound: best.order_bound,
+        order: best.name,
+    })
 }
 
 /// First bytes of all buffers, and the bytes of the arena. Pinned buffers stand first, by kind, so that all parameters
@@ -74,7 +119,7 @@ pub fn places(
     code: &Code,
     alias: &Alias,
     live: &Intervals,
-    pack: impl Fn(&Intervals) -> Result<plan::Offsets>,
+    pack: impl Fn(&Intervals) -> Result<pack::Packing>,
 ) -> Result<(Vec<usize>, usize)> {
     let n = code.bytes.len();
     let mut rest = live.clone();
@@ -94,7 +139,7 @@ pub fn places(
         .ok_or_else(|| Error::new(Kind::Plan, format!("{lines} lines of memory do not fit the arena's offsets")))?;
     let place = (0..n).map(|b| {
         let root = alias.class[b] as usize;
-        let line = if code.kind[root].is_pinned() { at[root] } else { base + u64::from(packed.at[root]) };
+        let line = if code.kind[root].is_pinned() { at[root] } else { base + packed.at[root] };
         line as usize * LINE
     });
     Ok((place.collect(), bytes))

@@ -1,21 +1,25 @@
 //! What a plan is, for tools: sizes, and a row for each buffer.
 
 use crate::arena::tensor::LINE;
-use crate::arena::{Value, ids::Id};
+use crate::arena::{Node, Value, ids::Id};
 use crate::error::Place;
 use crate::nodes::Graph;
+use crate::passes::remat::facts;
 use crate::sched::Scheduled;
 use crate::sched::code::BufKind;
+use std::time::Duration;
 
 /// One buffer of a plan.
 #[derive(Clone, Debug)]
 pub struct BufferReport {
-    /// The value's name, or the value itself as text; "scratch" for a temporary.
+    /// The value's name, or the value itself as text; the op's name for a temporary.
     pub name: String,
     /// The value.
     pub value: Value,
     /// What it holds.
     pub kind: BufKind,
+    /// Whether it belongs to the backward half of a training step.
+    pub gradient: bool,
     /// First byte in the arena.
     pub offset: usize,
     /// Size in bytes.
@@ -30,6 +34,17 @@ pub struct BufferReport {
     pub place: Place,
 }
 
+/// What a memory budget had computed twice.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recomputed {
+    /// Which values were given up, in words; empty without a budget.
+    pub what: String,
+    /// Number of nodes that run twice.
+    pub nodes: usize,
+    /// Floating-point operations that run twice in a step.
+    pub flops: u64,
+}
+
 /// A memory plan.
 #[derive(Clone, Debug)]
 pub struct PlanReport {
@@ -37,45 +52,104 @@ pub struct PlanReport {
     pub arena_bytes: usize,
     /// Bytes that no plan for this order can do without.
     pub lower_bound_bytes: usize,
+    /// Bytes that no plan for any order can do without.
+    pub order_bound_bytes: usize,
     /// Bytes of params, states, inputs and constants.
     pub pinned_bytes: usize,
     /// Number of instructions.
     pub instructions: usize,
     /// The order of instructions that was kept.
     pub order: &'static str,
+    /// Floating-point operations of a step, as the ops count them.
+    pub flops: u64,
+    /// What is computed twice, among them, to fit the memory budget.
+    pub recomputed: Recomputed,
+    /// How long each phase of compiling took, in order.
+    pub phases: Vec<(&'static str, Duration)>,
     /// The buffers.
     pub buffers: Vec<BufferReport>,
+}
+
+/// For each buffer, the node that it is for: the maker of its value, or, for a temporary, the node that writes it.
+fn owners(g: &Graph<'_>, s: &Scheduled) -> Vec<Node> {
+    let code = &s.plan.code;
+    let mut owner: Vec<Node> =
+        code.value.iter().map(|&v| if v.is_some() { g.def[v.at()] } else { Node::NONE }).collect();
+    for i in 0..code.len() {
+        for o in code.writes_of(i).iter().filter(|o| !code.value[o.buf as usize].is_some()) {
+            owner[o.buf as usize] = code.node[i];
+        }
+    }
+    owner
+}
+
+/// The last node of the forward half, where there is a backward half: a graph that has updates or gives gradients.
+fn turn(g: &Graph<'_>) -> Option<Node> {
+    let gives = g.output_names.iter().any(|&n| g.str(n).starts_with("grad."));
+    (gives || !g.updates.is_empty()).then(|| facts(*g).turn)
 }
 
 /// The report of `s`.
 pub fn report(g: &Graph<'_>, s: &Scheduled) -> PlanReport {
     let code = &s.plan.code;
+    let (owner, turn) = (owners(g, s), turn(g));
     let buffer = |b: usize| {
-        let (v, root) = (code.value[b], s.alias.class[b]);
+        let (v, root, n) = (code.value[b], s.alias.class[b], owner[b]);
         let named = v.is_some() && g.names[v.at()].is_some();
         BufferReport {
             name: match v.is_some() {
                 true if named => g.str(g.names[v.at()]).to_string(),
                 true => v.to_string(),
+                false if n.is_some() => g.def_of(n).name.to_string(),
                 false => "scratch".to_string(),
             },
             value: v,
             kind: code.kind[b],
+            gradient: code.kind[b] == BufKind::Activation && n.is_some() && turn.is_some_and(|t| n > t),
             offset: s.plan.place[b],
             size: code.bytes[b],
             first: s.live.first[root as usize],
             last: s.live.end[root as usize].saturating_sub(1),
             root,
-            place: if v.is_some() { g.place(g.def[v.at()]) } else { Place::Nowhere },
+            place: if n.is_some() { g.place(n) } else { Place::Nowhere },
         }
     };
     let pinned = (0..code.bytes.len()).filter(|&b| code.kind[b].is_pinned());
     PlanReport {
         arena_bytes: s.plan.bytes,
         lower_bound_bytes: s.bound as usize * LINE,
+        order_bound_bytes: s.order_bound as usize * LINE,
         pinned_bytes: pinned.map(|b| code.bytes[b].div_ceil(LINE) * LINE).sum(),
         instructions: code.len(),
         order: s.order,
+        flops: code.flops.iter().fold(0, |sum, &f| sum.saturating_add(f)),
+        recomputed: Recomputed::default(),
+        phases: s.phases.clone(),
         buffers: (0..code.bytes.len()).map(buffer).collect(),
+    }
+}
+
+impl PlanReport {
+    /// Bytes that are live at each instruction, in whole lines.
+    pub fn live_bytes(&self) -> Vec<usize> {
+        let mut change = vec![0i64; self.instructions + 2];
+        for b in self.buffers.iter().enumerate().filter(|(i, b)| b.root as usize == *i).map(|(_, b)| b) {
+            let lines = (b.size.div_ceil(LINE) * LINE) as i64;
+            change[(b.first as usize).min(self.instructions)] += lines;
+            change[(b.last as usize + 1).min(self.instructions + 1)] -= lines;
+        }
+        let mut live = 0;
+        let running = change.iter().map(|c| {
+            live += c;
+            live.max(0) as usize
+        });
+        running.take(self.instructions.max(1)).collect()
+    }
+
+    /// The first instruction at which most bytes are live, and how many.
+    pub fn peak(&self) -> (usize, usize) {
+        let live = self.live_bytes();
+        let at = (0..live.len()).max_by_key(|&i| (live[i], std::cmp::Reverse(i))).unwrap_or(0);
+        (at, live.get(at).copied().unwrap_or(0))
     }
 }

@@ -4,59 +4,137 @@
 
 use super::{load, of, show::emit};
 use crate::args::PlanArgs;
-use crate::fail::Run;
-use crate::report::{memory, page::largest};
-use crate::sys::human;
-use arenagrad::session::{PlanReport, Session};
+use crate::fail::{Run, bad};
+use crate::report::memory;
+use crate::report::page::{Page, html, largest};
+use crate::sys::{bytes, human};
+use arenagrad::session::{Budget, BufferReport, PlanReport, Recomputed, Session};
 use arenagrad::train::checkpoint::write_atomically;
+use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// Prints the plan, and draws it if asked.
 pub fn plan(a: &PlanArgs) -> Run {
     let graph = load(&a.file)?;
-    let program = Session::new().threads(a.threads).compile(&graph).map_err(of(&a.file))?;
-    let plan = program.plan();
+    let session = Session::new().threads(a.threads);
+    if a.budgets {
+        return budgets(&session.budgets(&graph).map_err(of(&a.file))?, a.json);
+    }
+    let session = a.max_memory.map_or_else(|| session.clone(), |m| session.clone().memory_budget(bytes(m)));
+    let plan = &session.plan(&graph).map_err(of(&a.file))?;
     if let Some(path) = &a.svg {
         write_atomically(path, memory::svg(plan).as_bytes())?;
     }
-    emit(&table(plan))
-}
-
-/// Bytes that are live at each instruction.
-fn live_bytes(plan: &PlanReport) -> Vec<usize> {
-    let mut change = vec![0i64; plan.instructions + 2];
-    for (_, b) in plan.buffers.iter().enumerate().filter(|(i, b)| b.root as usize == *i) {
-        change[(b.first as usize).min(plan.instructions)] += b.size as i64;
-        change[(b.last as usize + 1).min(plan.instructions + 1)] -= b.size as i64;
+    let facts = facts(plan);
+    if let Some(path) = &a.html {
+        let title = format!("Memory plan of {}", a.file.display());
+        let page = Page { title: &title, facts: &facts, losses: &[], accuracies: &[], plan };
+        write_atomically(path, html(&page).as_bytes())?;
     }
-    let mut live = 0;
-    let running = change.iter().map(|c| {
-        live += c;
-        live.max(0) as usize
-    });
-    running.take(plan.instructions.max(1)).collect()
+    if a.json {
+        return emit(&serde_json::to_string(&all(plan)).map_err(bad)?);
+    }
+    emit(&table(plan, &facts))
 }
 
-fn table(plan: &PlanReport) -> String {
+/// Prints what an arena can be brought down to, and what that costs.
+fn budgets(list: &[Budget], json: bool) -> Run {
+    if json {
+        let row = |b: &Budget| json!({ "arena_bytes": b.arena_bytes, "recomputed": twice(&b.recomputed) });
+        return emit(&Value::from(list.iter().map(row).collect::<Vec<_>>()).to_string());
+    }
+    let mut s = format!("{:>15} {:>9} {:>15}  computed twice\n", "arena bytes", "nodes", "operations");
+    for b in list {
+        let r = &b.recomputed;
+        let _ = writeln!(s, "{:>15} {:>9} {:>15}  {}", b.arena_bytes, r.nodes, r.flops, r.what);
+    }
+    emit(&s)
+}
+
+fn twice(r: &Recomputed) -> Value {
+    json!({ "what": r.what, "nodes": r.nodes, "flops": r.flops })
+}
+
+/// Arena over bound.
+fn fragmentation(plan: &PlanReport) -> f64 {
+    if plan.lower_bound_bytes > 0 { plan.arena_bytes as f64 / plan.lower_bound_bytes as f64 } else { 1.0 }
+}
+
+/// The figures, by name.
+fn facts(plan: &PlanReport) -> Vec<(&'static str, String)> {
+    let mut facts = vec![
+        ("arena", format!("{} bytes ({})", plan.arena_bytes, human(plan.arena_bytes as u64))),
+        ("max live", format!("{} bytes: the lower bound for this order", plan.lower_bound_bytes)),
+        ("any order", format!("{} bytes at least", plan.order_bound_bytes)),
+        ("fragmentation", format!("{:.4}", fragmentation(plan))),
+        ("pinned", format!("{} bytes of params, states, inputs and constants", plan.pinned_bytes)),
+        ("instructions", format!("{} (order: {})", plan.instructions, plan.order)),
+        ("operations", format!("{} a step", plan.flops)),
+    ];
+    let again = &plan.recomputed;
+    if !again.what.is_empty() {
+        let share = 100.0 * again.flops as f64 / plan.flops.saturating_sub(again.flops).max(1) as f64;
+        let text = format!("{}: {} nodes, {} operations (+{share:.2} %)", again.what, again.nodes, again.flops);
+        facts.push(("computed twice", text));
+    }
+    let phases: Vec<String> =
+        plan.phases.iter().map(|(name, time)| format!("{name} {:.2} ms", time.as_secs_f64() * 1e3)).collect();
+    facts.push(("phases", phases.join(", ")));
+    facts
+}
+
+fn table(plan: &PlanReport, facts: &[(&str, String)]) -> String {
     let mut s = String::new();
-    let (arena, bound) = (plan.arena_bytes, plan.lower_bound_bytes);
-    let ratio = if bound > 0 { arena as f64 / bound as f64 } else { 1.0 };
-    let _ = writeln!(s, "arena        {arena} bytes ({})", human(arena as u64));
-    let _ = writeln!(s, "lower bound  {bound} bytes (ratio {ratio:.3})");
-    let _ = writeln!(s, "pinned       {} bytes of params, states, inputs and constants", plan.pinned_bytes);
-    let _ = writeln!(s, "instructions {} (order: {})", plan.instructions, plan.order);
-    let live = live_bytes(plan);
-    let peak = (0..live.len()).max_by_key(|&i| (live[i], std::cmp::Reverse(i))).unwrap_or(0);
-    let _ = writeln!(s, "peak         {} bytes live at instruction {peak}, the largest of them:", live[peak]);
-    let there = |b: &&arenagrad::session::BufferReport| b.first as usize <= peak && peak <= b.last as usize;
-    for b in largest(plan, usize::MAX).into_iter().filter(there).take(5) {
+    for (name, value) in facts {
+        let _ = writeln!(s, "{name:<15}{value}");
+    }
+    let (peak, live) = plan.peak();
+    let _ = writeln!(s, "{:<15}{live} bytes live at instruction {peak}, the largest of them:", "peak");
+    for b in at_peak(plan, peak).into_iter().take(10) {
         let _ = writeln!(s, "  {:>12}  {}", b.size, memory::line(b));
     }
     let _ = writeln!(s, "largest buffers");
     let _ = writeln!(s, "  {:>12} {:>12} {:>6} {:>6}  value", "bytes", "offset", "from", "to");
     for b in largest(plan, 10) {
-        let last = b.last.min(plan.instructions.saturating_sub(1) as u32);
-        let _ = writeln!(s, "  {:>12} {:>12} {:>6} {last:>6}  {}", b.size, b.offset, b.first, memory::line(b));
+        let _ =
+            writeln!(s, "  {:>12} {:>12} {:>6} {:>6}  {}", b.size, b.offset, b.first, last(plan, b), memory::line(b));
     }
     s
+}
+
+/// What is live at instruction `peak`, largest first.
+fn at_peak(plan: &PlanReport, peak: usize) -> Vec<&BufferReport> {
+    let there = |b: &&BufferReport| b.first as usize <= peak && peak <= b.last as usize;
+    largest(plan, usize::MAX).into_iter().filter(there).collect()
+}
+
+/// The last instruction of the program that needs `b`.
+fn last(plan: &PlanReport, b: &BufferReport) -> u32 {
+    b.last.min(plan.instructions.saturating_sub(1) as u32)
+}
+
+fn all(plan: &PlanReport) -> Value {
+    let (peak, live) = plan.peak();
+    let buffer = |b: &BufferReport| {
+        json!({
+            "name": b.name, "value": b.value.to_string(), "kind": memory::kind(b), "offset": b.offset, "size": b.size,
+            "first": b.first, "last": last(plan, b), "root": b.root, "place": memory::place(b),
+        })
+    };
+    let phases: serde_json::Map<String, Value> =
+        plan.phases.iter().map(|(name, time)| (name.to_string(), json!(time.as_secs_f64() * 1e6))).collect();
+    json!({
+        "arena_bytes": plan.arena_bytes,
+        "max_live_bytes": plan.lower_bound_bytes,
+        "order_lower_bound_bytes": plan.order_bound_bytes,
+        "fragmentation": fragmentation(plan),
+        "pinned_bytes": plan.pinned_bytes,
+        "instructions": plan.instructions,
+        "order": plan.order,
+        "flops": plan.flops,
+        "recomputed": twice(&plan.recomputed),
+        "peak": { "instruction": peak, "bytes": live },
+        "phases_us": phases,
+        "buffers": plan.buffers.iter().map(buffer).collect::<Vec<_>>(),
+    })
 }

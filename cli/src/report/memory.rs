@@ -6,20 +6,25 @@
 use super::{escape, ticks};
 use crate::sys::human;
 use arenagrad::error::Place;
-use arenagrad::sched::code::BufKind;
 use arenagrad::session::{BufferReport, PlanReport};
 use std::fmt::Write;
 
 /// Kinds, in the order of the legend, with their colours.
-const COLOURS: [(BufKind, &str); 7] = [
-    (BufKind::Param, "#3b6ea5"),
-    (BufKind::State, "#7a5ea8"),
-    (BufKind::Input, "#3f9b6c"),
-    (BufKind::Constant, "#8a8f98"),
-    (BufKind::Output, "#c2463d"),
-    (BufKind::Activation, "#e0a33a"),
-    (BufKind::Scratch, "#b8c4d0"),
+const COLOURS: [(&str, &str); 8] = [
+    ("param", "#3b6ea5"),
+    ("state", "#7a5ea8"),
+    ("input", "#3f9b6c"),
+    ("constant", "#8a8f98"),
+    ("output", "#c2463d"),
+    ("activation", "#e0a33a"),
+    ("gradient", "#4a9fb5"),
+    ("scratch", "#b8c4d0"),
 ];
+
+/// What a buffer holds, in a word.
+pub fn kind(b: &BufferReport) -> &'static str {
+    if b.gradient { "gradient" } else { b.kind.name() }
+}
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 480.0;
@@ -42,26 +47,38 @@ pub fn svg(plan: &PlanReport) -> String {
     axes(&mut s, plan, &x, &y);
     // Large ones first, so that small ones that touch them stay on top and can be pointed at.
     let mut roots: Vec<usize> = (0..plan.buffers.len()).filter(|&i| plan.buffers[i].root as usize == i).collect();
+    let mut heirs: Vec<Vec<u32>> = vec![Vec::new(); plan.buffers.len()];
+    for (j, b) in plan.buffers.iter().enumerate().filter(|(j, b)| b.root as usize != *j) {
+        heirs[b.root as usize].push(j as u32);
+    }
     roots.sort_by_key(|&i| std::cmp::Reverse(plan.buffers[i].size));
     for i in roots.into_iter().filter(|&i| plan.buffers[i].size > 0) {
-        rectangle(&mut s, plan, i, &x, &y);
+        rectangle(&mut s, plan, (i, &heirs[i]), &x, &y);
     }
     s.push_str("</svg>");
     s
 }
 
-fn rectangle(s: &mut String, plan: &PlanReport, i: usize, x: &dyn Fn(f64) -> f64, y: &dyn Fn(f64) -> f64) {
+fn rectangle(
+    s: &mut String,
+    plan: &PlanReport,
+    (i, heirs): (usize, &[u32]),
+    x: &dyn Fn(f64) -> f64,
+    y: &dyn Fn(f64) -> f64,
+) {
     let b = &plan.buffers[i];
-    let colour = COLOURS.iter().find(|c| c.0 == b.kind).map_or("#000", |c| c.1);
+    let colour = COLOURS.iter().find(|c| c.0 == kind(b)).map_or("#000", |c| c.1);
     let (left, right) = (x(f64::from(b.first)), x(f64::from(b.last.saturating_add(1)).min(plan.instructions as f64)));
     let (top, bottom) = (y((b.offset + b.size) as f64), y(b.offset as f64));
     // Nothing vanishes: at least a pixel each way.
     let (w, h) = ((right - left).max(1.0), (bottom - top).max(1.0));
+    // A border would hide a thin rectangle.
+    let border = if w.min(h) >= 4.0 { " stroke=\"#fff\" stroke-width=\"0.5\"" } else { "" };
     let _ = write!(
         s,
-        "<rect x=\"{left:.2}\" y=\"{top:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" fill=\"{colour}\" \
-         stroke=\"#fff\" stroke-width=\"0.5\"><title>{}</title></rect>",
-        escape(&title(plan, i))
+        "<rect x=\"{left:.2}\" y=\"{top:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" fill=\"{colour}\"{border}>\
+         <title>{}</title></rect>",
+        escape(&title(plan, i, heirs))
     );
     let fits = (w / 6.5) as usize;
     if h >= 13.0 && fits > b.name.chars().count() {
@@ -76,7 +93,7 @@ fn rectangle(s: &mut String, plan: &PlanReport, i: usize, x: &dyn Fn(f64) -> f64
 }
 
 /// What pointing at a rectangle says.
-fn title(plan: &PlanReport, i: usize) -> String {
+fn title(plan: &PlanReport, i: usize, heirs: &[u32]) -> String {
     let b = &plan.buffers[i];
     let mut text = line(b);
     let _ = write!(
@@ -87,23 +104,30 @@ fn title(plan: &PlanReport, i: usize) -> String {
         b.first,
         b.last.min(plan.instructions.saturating_sub(1) as u32)
     );
-    let shared = plan.buffers.iter().enumerate().filter(|&(j, o)| j != i && o.root as usize == i);
-    for (_, o) in shared.take(8) {
-        let _ = write!(text, "\nthen {}", line(o));
+    for &j in heirs.iter().take(8) {
+        let _ = write!(text, "\nthen {}", line(&plan.buffers[j as usize]));
     }
     text
 }
 
 /// A buffer's value, what it is, and the line that asked for it.
 pub fn line(b: &BufferReport) -> String {
-    let what = match b.name == b.kind.name() {
+    let what = match b.name == kind(b) {
         true => b.name.clone(),
-        false => format!("{} ({})", b.name, b.kind.name()),
+        false => format!("{} ({})", b.name, kind(b)),
     };
+    match place(b) {
+        Some(place) => format!("{what}, {place}"),
+        None => what,
+    }
+}
+
+/// The line that asked for a buffer.
+pub fn place(b: &BufferReport) -> Option<String> {
     match &b.place {
-        Place::Source(file, l) => format!("{what}, {file}:{l}"),
-        Place::Text(l, c) => format!("{what}, line {l}:{c}"),
-        _ => what,
+        Place::Source(file, l) => Some(format!("{file}:{l}")),
+        Place::Text(l, c) => Some(format!("line {l}:{c}")),
+        _ => None,
     }
 }
 
@@ -139,15 +163,15 @@ fn axes(s: &mut String, plan: &PlanReport, x: &dyn Fn(f64) -> f64, y: &dyn Fn(f6
         HEIGHT / 2.0
     );
     let mut at = LEFT;
-    for (kind, colour) in COLOURS.iter().filter(|c| plan.buffers.iter().any(|b| b.kind == c.0 && b.size > 0)) {
+    for (name, colour) in COLOURS.iter().filter(|c| plan.buffers.iter().any(|b| kind(b) == c.0 && b.size > 0)) {
         let _ = write!(
             s,
             "<rect x=\"{at}\" y=\"10\" width=\"12\" height=\"12\" fill=\"{colour}\"/>\
              <text x=\"{}\" y=\"20\" fill=\"#222\">{}</text>",
             at + 17.0,
-            kind.name()
+            name
         );
-        at += 34.0 + 6.5 * kind.name().len() as f64;
+        at += 34.0 + 6.5 * name.len() as f64;
     }
 }
 

@@ -1,4 +1,4 @@
-//! `run.html`: one page without scripts, fonts or links to anywhere.
+//! `run.html`, and the page of `plan`: one page without scripts, fonts or links to anywhere.
 //!
 //! Invariant: it reads the same from a mail attachment in ten years.
 
@@ -13,11 +13,11 @@ pub struct Page<'a> {
     pub title: &'a str,
     /// Names and values of the summary.
     pub facts: &'a [(&'a str, String)],
-    /// Loss by step.
+    /// Loss by step; none where nothing was trained.
     pub losses: &'a [f64],
     /// Test accuracy after some steps.
     pub accuracies: &'a [(u64, f64)],
-    /// The step program's plan.
+    /// The program's plan.
     pub plan: &'a PlanReport,
 }
 
@@ -37,11 +37,20 @@ pub fn html(p: &Page<'_>) -> String {
     for (name, value) in p.facts {
         let _ = write!(s, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(value));
     }
-    let _ = write!(s, "</table><h2>Loss</h2>{}", curve::svg(p.losses, p.accuracies));
-    let plan = p.plan;
+    s.push_str("</table>");
+    if !p.losses.is_empty() {
+        let _ = write!(s, "<h2>Loss</h2>{}", curve::svg(p.losses, p.accuracies));
+    }
+    map(&mut s, p.plan);
+    s.push_str("</body></html>\n");
+    s
+}
+
+/// The memory map with its words and its table.
+fn map(s: &mut String, plan: &PlanReport) {
     let _ = write!(
         s,
-        "<h2>Memory</h2><p>Every byte of a training step lies in one arena of {}. Time runs to the right: one column is \
+        "<h2>Memory</h2><p>Every byte of a step lies in one arena of {}. Time runs to the right: one column is \
          one instruction of the step. A rectangle is a buffer, as wide as it lives and as high as it is large; later \
          buffers take over the bytes of earlier ones. No order of these instructions with these lifetimes fits in less \
          than {}. Point at a rectangle to see which value it is and which line asked for it.</p>{}",
@@ -63,8 +72,7 @@ pub fn html(p: &Page<'_>) -> String {
             escape(&memory::line(b))
         );
     }
-    s.push_str("</table></body></html>\n");
-    s
+    s.push_str("</table>");
 }
 
 /// The `n` largest buffers that take bytes of their own.

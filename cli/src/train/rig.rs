@@ -37,7 +37,8 @@ impl Rig {
         let graph = model::training(&c.model, sizes)?;
         let step = optimiser::train(graph.view(), model::LOSS, &c.optimiser)?;
         let session = Session::new().threads(c.threads);
-        let program = session.compile(&step)?;
+        let stepper = c.max_memory.map_or_else(|| session.clone(), |m| session.clone().memory_budget(m));
+        let program = stepper.compile(&step)?;
         let (images, labels) = (program.input(model::IMAGES)?, program.input(model::LABELS)?);
         let trainer = Trainer::new(program, model::LOSS, c.schedule, batches, c.seed)?;
         let test_batch = TEST_BATCH.min(split.test.len());

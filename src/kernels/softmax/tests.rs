@@ -162,3 +162,27 @@ fn bad_labels_are_named() {
     labels[31] = i64::MIN;
     assert_eq!(entropy(&x, &labels, &p), Err(31));
 }
+
+/// What may be overwritten is: the same bits come out as beside it.
+#[test]
+fn in_place_is_out_of_place() {
+    for shape in SHAPES.into_iter().filter(|s| s[2] == 1) {
+        let n = shape.iter().product();
+        let (x, y) = (noise32(n, 3), noise32(n, 4));
+        let p = Softmax { outer: shape[0], n: shape[1], inner: 1 };
+        let over = |k: Kernel, reads: &[In]| -> Vec<f32> {
+            get(&run(k, &p.to_words(), reads, &[Out::of::<f32>(n, p.per_unit())], p.units()), 0)
+        };
+        assert_eq!(over(softmax::<f32>, &[In::of(&x).over(0)]), map(softmax::<f32>, &[&x], shape));
+        let reads = [In::of(&y), In::of(&x).over(0)];
+        assert_eq!(over(softmax_backward::<f32>, &reads), map(softmax_backward::<f32>, &[&y, &x], shape));
+    }
+    let p = CrossEntropy { rows: 40, classes: 500, ignore_index: 2, smoothing: 0.1 };
+    let (x, d) = (noise32(20_000, 5), noise32(40, 6));
+    let labels: Vec<i32> = (0..40).map(|i| i * 7 % 11).collect();
+    let beside = entropy_backward(&x, &labels, &d, &d, &p);
+    let reads = [In::of(&x).over(0), In::of(&labels), In::of(&d), In::of(&d)];
+    let out = Out::of::<f32>(20_000, p.per_unit_logits());
+    let over = run(cross_entropy_backward::<f32, i32>, &p.to_words(), &reads, &[out], p.units());
+    assert!(get::<f32>(&beside, 0) == get::<f32>(&over, 0));
+}

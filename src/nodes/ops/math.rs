@@ -71,7 +71,10 @@ pub const LOG1P: OpDef = row("log1p", "y = ln(1 + x)", TileOp::Log1p, UNITS, |s,
 pub const SQRT: OpDef = row("sqrt", "y = √x", TileOp::Sqrt, POSITIVES, |s, _| Some(0.5 / y(s)));
 
 /// See `doc`.
-pub const RSQRT: OpDef = row("rsqrt", "y = 1/√x", TileOp::Rsqrt, POSITIVES, |s, _| Some(y(s) / x(s) * -0.5));
+pub const RSQRT: OpDef = row("rsqrt", "y = 1/√x", TileOp::Rsqrt, POSITIVES, |s, _| {
+    // From y alone: x need not be kept for the way back.
+    Some(y(s) * y(s) * y(s) * -0.5)
+});
 
 /// See `doc`.
 pub const RECIP: OpDef = row("recip", "y = 1/x", TileOp::Recip, POSITIVES, |s, _| Some(-(y(s) * y(s))));
@@ -115,9 +118,15 @@ pub const RELU: OpDef = OpDef {
 pub const LEAKY_RELU: OpDef = OpDef {
     attrs: &[Field::new("slope", Kind::F64)],
     lower: Lower::Tile(TileOp::LeakyRelu, first),
-    cases: &[Case { args: "f[3,5]", attrs: "slope=0.1", domains: &[Real] }],
+    cases: &[
+        Case { args: "f[3,5]", attrs: "slope=0.1", domains: &[Real] },
+        Case { args: "f[3,5]", attrs: "slope=-0.5", domains: &[Real] },
+    ],
     ..row("leaky_relu", "y = x for x > 0, slope·x elsewhere", TileOp::LeakyRelu, REALS, |s, _| {
-        Some(above(s, x(s).full_like(1.0), x(s).full_like(s.attrs.f64(0))))
+        let slope = s.attrs.f64(0);
+        // y has the sign of x unless the slope turns it, and then x need not be kept for the way back.
+        let sign = if slope >= 0.0 { y(s) } else { x(s) };
+        Some(sign.greater(0.0).select(sign.full_like(1.0), sign.full_like(slope)))
     })
 };
 
@@ -164,4 +173,6 @@ pub const SILU: OpDef = row("silu", "y = x·σ(x); y' = σ(1 + x(1 − σ))", Ti
 
 /// See `doc`.
 pub const SOFTPLUS: OpDef =
-    row("softplus", "y = ln(1 + eˣ); y' = σ(x)", TileOp::Softplus, REALS, |s, _| Some(x(s).sigmoid()));
+    row("softplus", "y = ln(1 + eˣ); y' = σ(x) = 1 − e⁻ʸ", TileOp::Softplus, REALS, |s, _| {
+        Some(-(-y(s)).expm1())
+    });

@@ -53,6 +53,32 @@ pub const RESHAPE: OpDef = OpDef {
     )
 };
 
+const fn same(name: &'static str, doc: &'static str) -> OpDef {
+    OpDef {
+        cases: &[Case { args: "f[3,4]", attrs: "", domains: &[Real] }],
+        ..row(
+            name,
+            doc,
+            &[],
+            |cx| {
+                cx.view(0, 0, 0);
+                Ok(())
+            },
+            |_, _, g| Some(g),
+        )
+    }
+}
+
+/// See `doc`.
+pub const CHECKPOINT: OpDef =
+    same("checkpoint", "y = x, a boundary of blocks: a memory budget may recompute what lies between two of them");
+
+/// See `doc`.
+pub const FENCE: OpDef = same(
+    "fence",
+    "y = x, apart from x for the passes: what is computed again behind it does not merge with the original",
+);
+
 /// See `doc`.
 pub const TRANSPOSE: OpDef = OpDef {
     infer: |cx| {

@@ -4,9 +4,10 @@ use super::ops::{self, ADD, FRESH, SCALE, SUM, TAIL, TWO, one};
 use super::random::{How, bits, expected, outcome, planned};
 use crate::arena::tensor::LINE;
 use crate::nodes::{Builder, DType, GraphBuf, Init};
+use crate::sched::alias;
 use crate::sched::check::check;
 use crate::sched::code::BufKind;
-use crate::sched::{alias, plan};
+use crate::sched::pack::lines;
 
 const F32: DType = DType::F32;
 const N: usize = 64;
@@ -14,7 +15,7 @@ const N: usize = 64;
 fn holds(buf: &GraphBuf) {
     let g = buf.view();
     let want = expected(&g, 3);
-    let (l, _, p) = planned(g, 1, plan::pack);
+    let (l, _, p) = planned(g, 1, lines::pack);
     let p = check(p).unwrap();
     for how in [How::Solo, How::Poisoned] {
         let (o, s) = outcome(&g, &l, &p, how, 3);
@@ -24,7 +25,7 @@ fn holds(buf: &GraphBuf) {
 
 /// Copies that a plan makes beside the graph's own instructions.
 fn copies(buf: &GraphBuf) -> usize {
-    planned(buf.view(), 1, plan::pack).2.code.copies.iter().filter(|&&c| c).count()
+    planned(buf.view(), 1, lines::pack).2.code.copies.iter().filter(|&&c| c).count()
 }
 
 /// A result may start where an operand ends its life only on the identical bytes (openxla/xla 46543).
@@ -35,7 +36,7 @@ fn touching_lifetimes_share_identical_bytes_only() {
     let y = one(&g, &SCALE, &[one(&g, &FRESH, &[x])]);
     g.output("y", y);
     let buf = g.finish([]).unwrap();
-    let (_, o, right) = planned(buf.view(), 1, plan::pack);
+    let (_, o, right) = planned(buf.view(), 1, lines::pack);
     let fresh = (0..o.live.len()).find(|&b| o.code.kind[b] == BufKind::Activation).unwrap();
     assert!(o.alias.class.iter().filter(|&&c| c as usize == fresh).count() == 2, "the scale works in place");
     assert!(check(right.clone()).is_ok());
@@ -58,7 +59,7 @@ fn an_operand_that_is_read_through_a_window_too_is_not_overwritten() {
     g.output("a", sum);
     g.output("b", twice);
     let buf = g.finish([]).unwrap();
-    let (_, o, right) = planned(buf.view(), 1, plan::pack);
+    let (_, o, right) = planned(buf.view(), 1, lines::pack);
     for (i, node) in right.code.node.iter().enumerate() {
         let reads = right.code.reads_of(i);
         if reads.len() == 2 && reads[0].buf == reads[1].buf {
@@ -133,7 +134,7 @@ fn outputs_that_are_windows_are_kept() {
     g.output("z", one(&g, &SUM, &[z]));
     let buf = g.finish([]).unwrap();
     holds(&buf);
-    let (_, _, p) = planned(buf.view(), 1, plan::pack);
+    let (_, _, p) = planned(buf.view(), 1, lines::pack);
     assert_eq!(p.code.outputs[0], p.code.outputs[1]);
     assert_eq!((p.code.outputs[0].off, p.code.outputs[2].off), (3 * N, 0));
     assert_eq!(p.code.outputs[0].buf, p.code.outputs[2].buf, "a view of a view has the root's buffer");
@@ -164,7 +165,7 @@ fn outputs_share_no_bytes_with_leaves() {
     g.output("new", next);
     let buf = g.finish([]).unwrap();
     holds(&buf);
-    let p = planned(buf.view(), 1, plan::pack).2;
+    let p = planned(buf.view(), 1, lines::pack).2;
     assert!(p.code.outputs.iter().all(|o| !p.code.kind[o.buf as usize].is_leaf()));
 }
 
@@ -179,7 +180,7 @@ fn updates_run_as_soon_as_they_can() {
         g.update(w, one(&g, &ADD, &[w, d]));
     }
     let buf = g.finish([]).unwrap();
-    let (_, o, p) = planned(buf.view(), 1, plan::pack);
+    let (_, o, p) = planned(buf.view(), 1, lines::pack);
     let pinned = 9 * N * 4;
     assert_eq!(p.bytes, o.bound as usize * LINE);
     assert!(p.bytes <= pinned + 2 * N * 4, "{} bytes above the leaves", p.bytes - pinned);

@@ -3,6 +3,7 @@
 mod bugs;
 mod loops;
 pub mod ops;
+mod orders;
 mod random;
 mod team;
 mod wrong;

@@ -10,8 +10,8 @@ use crate::sched::exec::{Exec, Lane};
 use crate::sched::live::Intervals;
 use crate::sched::lower::{Lowered, lower};
 use crate::sched::order::{self, Ordered};
+use crate::sched::pack::{Packing, greedy, lines};
 use crate::sched::places;
-use crate::sched::plan::{self, Offsets};
 use crate::sched::tape::{Tapes, tapes_sharing};
 use crate::sched::team::Team;
 
@@ -98,7 +98,7 @@ pub fn bits(x: &[Vec<f32>]) -> Vec<Vec<u32>> {
 }
 
 /// A plan by `pack`.
-pub fn planned(g: Graph<'_>, lanes: usize, pack: fn(&Intervals) -> Result<Offsets>) -> (Lowered, Ordered, Plan) {
+pub fn planned(g: Graph<'_>, lanes: usize, pack: fn(&Intervals) -> Result<Packing>) -> (Lowered, Ordered, Plan) {
     let lowered = lower(g, lanes).unwrap();
     let o = order::best(&lowered.code).unwrap();
     let (place, bytes) = places(&o.code, &o.alias, &o.live, pack).unwrap();
@@ -150,18 +150,23 @@ pub fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, how: How, steps: usiz
 }
 
 /// The packed plan upside down.
-fn reversed(v: &Intervals) -> Result<Offsets> {
-    let mut o = plan::pack(v)?;
+fn reversed(v: &Intervals) -> Result<Packing> {
+    let mut o = lines::pack(v)?;
     for (at, lines) in o.at.iter_mut().zip(&v.lines) {
-        *at = o.height as u32 - *at - lines;
+        *at = o.height - *at - u64::from(*lines);
     }
     Ok(o)
 }
 
 #[test]
 fn every_plan_of_every_graph_computes_the_same() {
-    let packs: [fn(&Intervals) -> Result<Offsets>; 5] =
-        [plan::pack, reversed, |v| Ok(plan::no_reuse(v)), |v| Ok(plan::first_fit(v)), |v| Ok(plan::best_fit(v))];
+    let packs: [fn(&Intervals) -> Result<Packing>; 5] = [
+        lines::pack,
+        reversed,
+        |v| lines::pack_with(v, greedy::no_reuse),
+        |v| lines::pack_with(v, greedy::first_fit),
+        |v| lines::pack_with(v, greedy::best_fit),
+    ];
     for seed in 0..150 {
         let buf = graph(seed, 4 + seed as usize % 40);
         let g = buf.view();
@@ -185,7 +190,7 @@ fn any_number_of_threads_computes_the_same() {
         let g = buf.view();
         let want = expected(&g, 3);
         for lanes in [2, 3] {
-            let (l, _, plan) = planned(g, lanes, plan::pack);
+            let (l, _, plan) = planned(g, lanes, lines::pack);
             let (o, s) = outcome(&g, &l, &check(plan).unwrap(), How::Team, 3);
             assert_eq!((bits(&o), bits(&s)), (bits(&want.0), bits(&want.1)), "seed {seed}, {lanes} threads");
         }
@@ -200,7 +205,7 @@ fn no_wrong_plan_passes() {
         let buf = graph(seed, 6 + seed as usize % 30);
         let g = buf.view();
         let want = expected(&g, 2);
-        let (l, o, right) = planned(g, 1, plan::pack);
+        let (l, o, right) = planned(g, 1, lines::pack);
         let mut d = Draw(seed ^ 0xabc);
         for kind in 0..14 {
             let Some(wrong) = mutated(&o, &right, kind % 7, &mut d) else { continue };
@@ -248,7 +253,7 @@ fn mutated(o: &Ordered, right: &Plan, kind: usize, d: &mut Draw) -> Option<Plan>
         }
     }
     if (3..6).contains(&kind) {
-        let (place, bytes) = places(&o.code, &o.alias, &live, plan::pack).ok()?;
+        let (place, bytes) = places(&o.code, &o.alias, &live, lines::pack).ok()?;
         (p.place, p.bytes) = (place, bytes);
     }
     (p.place != right.place || p.inplace != right.inplace).then_some(p)

@@ -7,8 +7,9 @@ use crate::nodes::lower::{Buf, Call, LowerCx};
 use crate::nodes::opdef::{Lower, OpDef};
 use crate::nodes::{Builder, DType};
 use crate::sched::check::check;
+use crate::sched::pack::lines;
+use crate::sched::schedule;
 use crate::sched::tape::{race_free, tapes_sharing};
-use crate::sched::{plan, schedule};
 
 fn idle(_: &mut Args<'_>) {}
 
@@ -98,7 +99,7 @@ fn tapes_without_their_meetings_race() {
     let g = Builder::new("g");
     let x = g.input("x", [64], DType::F32);
     g.output("y", one(&g, &REVERSE, &[one(&g, &FRESH, &[x])]));
-    let plan = check(planned(g.finish([]).unwrap().view(), 2, plan::pack).2).unwrap();
+    let plan = check(planned(g.finish([]).unwrap().view(), 2, lines::pack).2).unwrap();
     let right = tapes_sharing(&plan, 1);
     assert_eq!(right.lane(0).iter().filter(|e| e.barrier).count(), 1);
     race_free(&plan, &right).unwrap();

@@ -68,36 +68,38 @@ fn scratch_len<T: GemmFloat>(g: &Gemm) -> usize {
     g.scratch_len::<T>()
 }
 
-fn along(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
+/// A call over rows; where they lie together the kernel may write over operand `over`.
+fn along(cx: &mut LowerCx<'_>, kernel: Kernel, over: Option<usize>) -> Result<(), String> {
     let (outer, n, inner) = around(&cx.arg_dims(0), cx.attrs().size(0));
     let p = Softmax { outer, n, inner };
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops());
-    cx.call(call.reads_args(cx.args()).writes(Buf::Out(0), p.per_unit()));
+    let pairs: Vec<(usize, usize)> = over.filter(|_| inner == 1).map(|r| (r, 0)).into_iter().collect();
+    cx.call(call.reads_args(cx.args()).writes(Buf::Out(0), p.per_unit()).inplace(&pairs));
     Ok(())
 }
 
 /// `softmax`.
 pub fn softmax(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = by_float!(cx.dtype(0), softmax::softmax)?;
-    along(cx, kernel)
+    along(cx, kernel, Some(0))
 }
 
 /// `softmax_backward`.
 pub fn softmax_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = by_float!(cx.dtype(0), softmax::softmax_backward)?;
-    along(cx, kernel)
+    along(cx, kernel, Some(1))
 }
 
 /// `log_softmax`.
 pub fn log_softmax(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = by_float!(cx.dtype(0), softmax::log_softmax)?;
-    along(cx, kernel)
+    along(cx, kernel, None)
 }
 
 /// `log_softmax_backward`.
 pub fn log_softmax_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = by_float!(cx.dtype(0), softmax::log_softmax_backward)?;
-    along(cx, kernel)
+    along(cx, kernel, None)
 }
 
 /// The view of x as rows.

@@ -27,7 +27,7 @@ pub fn cross_entropy_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = cross(cx);
     let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy_backward)?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops());
-    cx.call(call.reads_args(4).writes(Buf::Out(0), p.per_unit_logits()));
+    cx.call(call.reads_args(4).writes(Buf::Out(0), p.per_unit_logits()).inplace(&[(0, 0)]));
     Ok(())
 }
 

@@ -1,0 +1,197 @@
+//! `bench`: whole training steps of small networks, timed one by one.
+//!
+//! Invariant: a step is all that a user waits for: batch in, step, loss out.
+
+mod workloads;
+
+use crate::args::BenchArgs;
+use crate::fail::{Run, bad};
+use crate::ir::show::emit;
+use crate::{alloc, sys};
+use arenagrad::error::Result;
+use arenagrad::passes::optimiser::LR;
+use arenagrad::session::{Elem, Program, Session, Slot};
+use arenagrad::train::Times;
+use serde::Serialize;
+use std::time::{Duration, Instant};
+use workloads::{Pool, WORKLOADS, Workload};
+
+const WARMUP: usize = 20;
+const LOSSES: usize = 5;
+/// Step times that are kept: the last ones.
+const TIMES: usize = 1 << 20;
+
+/// Times the workloads.
+pub fn bench(a: &BenchArgs) -> Run {
+    if !(a.seconds >= 0.0 && a.seconds <= 3600.0) {
+        return Err(bad(format!("--seconds is {}; it goes from 0 to 3600", a.seconds)));
+    }
+    for name in &a.workloads {
+        let known = || WORKLOADS.map(|w| format!("{} ({})", w.name, w.doc)).join(", ");
+        let w = WORKLOADS.iter().find(|w| w.name == *name);
+        let w = w.ok_or_else(|| bad(format!("no workload is called {name:?}; there are {}", known())))?;
+        let figures = time(w, a)?;
+        emit(&if a.json { serde_json::to_string(&figures).map_err(bad)? } else { figures.text() })?;
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Figures {
+    workload: &'static str,
+    threads: usize,
+    steps: usize,
+    step_us_p50: f64,
+    step_us_p99: f64,
+    step_us_min: f64,
+    allocs_per_step: f64,
+    arena_bytes: usize,
+    arena_lower_bound_bytes: usize,
+    /// What the process grew by from before compiling until after the last step.
+    rss_growth_bytes: Option<u64>,
+    compile_ms: f64,
+    first_losses: Vec<f32>,
+}
+
+impl Figures {
+    fn text(&self) -> String {
+        let growth = self.rss_growth_bytes.map_or("unknown".into(), |b| b.to_string());
+        format!(
+            "{}  threads {}  steps {}  p50 {:.2} us  p99 {:.2} us  min {:.2} us  allocs/step {}  arena {} (bound {}, \
+             RSS grew by {growth})  compiled in {:.2} ms\n{}  first losses {:?}",
+            self.workload,
+            self.threads,
+            self.steps,
+            self.step_us_p50,
+            self.step_us_p99,
+            self.step_us_min,
+            self.allocs_per_step,
+            self.arena_bytes,
+            self.arena_lower_bound_bytes,
+            self.compile_ms,
+            self.workload,
+            self.first_losses
+        )
+    }
+}
+
+/// Where the targets go.
+#[derive(Clone, Copy)]
+enum Target {
+    Classes(Slot<i32>),
+    Values(Slot<f32>),
+}
+
+struct Bench {
+    program: Program,
+    x: Slot<f32>,
+    y: Target,
+    loss: Slot<f32>,
+    pool: Pool,
+    next: usize,
+    compile: Duration,
+    /// Resident bytes before compiling.
+    rss: Option<u64>,
+}
+
+/// Copies batch `i` of `batches` into `slot`.
+fn feed<T: Elem>(p: &mut Program, slot: Slot<T>, all: &[u8], i: usize, batches: usize) -> Result<()> {
+    let bytes = all.len() / batches;
+    bytemuck::cast_slice_mut(p.slice_mut(slot)?).copy_from_slice(&all[bytes * i..bytes * (i + 1)]);
+    Ok(())
+}
+
+impl Bench {
+    fn new(w: &Workload, a: &BenchArgs) -> Run<Bench> {
+        let graph = w.step()?;
+        let session = Session::new().threads(a.threads);
+        let path = a.data.as_ref().map(|dir| dir.join(format!("{}.safetensors", w.name)));
+        let file = path.as_ref().map(|p| workloads::open(p)).transpose()?;
+        sys::reset_peak_rss();
+        let rss = sys::rss();
+        let start = Instant::now();
+        let mut program = session.compile(&graph)?;
+        let compile = start.elapsed();
+        program.init(0)?;
+        program.input_mut::<f32>(LR)?.fill(w.lr() as f32);
+        let pool = match (&path, &file) {
+            (Some(path), Some(file)) => {
+                workloads::load_params(&mut program, file, path)?;
+                Pool::load(program.bindings(), file, path)?
+            }
+            _ => Pool::invented(program.bindings())?,
+        };
+        let y = match program.input::<i32>("y") {
+            Ok(y) => Target::Classes(y),
+            Err(_) => Target::Values(program.input("y")?),
+        };
+        Ok(Bench {
+            x: program.input("x")?,
+            y,
+            loss: program.output_slot("loss")?,
+            program,
+            pool,
+            next: 0,
+            compile,
+            rss,
+        })
+    }
+
+    fn step(&mut self) -> Result<f32> {
+        let (p, pool, i) = (&mut self.program, &self.pool, self.next);
+        feed(p, self.x, &pool.x, i, pool.batches)?;
+        match self.y {
+            Target::Classes(y) => feed(p, y, &pool.y, i, pool.batches)?,
+            Target::Values(y) => feed(p, y, &pool.y, i, pool.batches)?,
+        }
+        self.next = (i + 1) % pool.batches;
+        p.step()?;
+        Ok(p.read(self.loss)?.first().copied().unwrap_or(f32::NAN))
+    }
+
+    /// What the process grew by, less the batches.
+    fn growth(&self) -> Option<u64> {
+        let batches = (self.pool.x.len() + self.pool.y.len()) as u64;
+        Some(sys::peak_rss()?.saturating_sub(self.rss?).saturating_sub(batches))
+    }
+}
+
+fn time(w: &Workload, a: &BenchArgs) -> Run<Figures> {
+    let mut b = Bench::new(w, a)?;
+    let mut first_losses = Vec::with_capacity(LOSSES);
+    for i in 0..WARMUP {
+        let loss = b.step()?;
+        if i < LOSSES {
+            first_losses.push(loss);
+        }
+    }
+    let mut times = Times::new(TIMES);
+    let mut steps = 0;
+    let limit = Duration::from_secs_f64(a.seconds);
+    let (start, before) = (Instant::now(), alloc::calls());
+    let mut now = start;
+    while now - start < limit || steps < LOSSES {
+        b.step()?;
+        let then = Instant::now();
+        times.record(u64::try_from((then - now).as_nanos()).unwrap_or(u64::MAX));
+        now = then;
+        steps += 1;
+    }
+    let allocs = alloc::calls() - before;
+    let plan = b.program.plan();
+    let us = |q: f64| times.quantile(q) as f64 / 1e3;
+    Ok(Figures {
+        workload: w.name,
+        threads: a.threads,
+        steps,
+        step_us_p50: us(0.5),
+        step_us_p99: us(0.99),
+        step_us_min: us(0.0),
+        allocs_per_step: allocs as f64 / steps as f64,
+        arena_bytes: plan.arena_bytes,
+        arena_lower_bound_bytes: plan.lower_bound_bytes,
+        rss_growth_bytes: b.growth(),
+        compile_ms: b.compile.as_secs_f64() * 1e3,
+        first_losses,
+    })
+}

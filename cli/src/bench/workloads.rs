@@ -1,0 +1,170 @@
+//! The networks of `bench`, and their data.
+//!
+//! Invariant: models, batch sizes, optimisers and the names in data files are those of the usual comparisons, so that
+//! figures and losses can be laid beside others'.
+
+use crate::fail::{Fail, Run, bad};
+use arenagrad::error::Result;
+use arenagrad::nn;
+use arenagrad::nodes::{Builder, Conv2d, DType, GraphBuf, Pool2d, Var};
+use arenagrad::passes::optimiser::{Optimiser, train};
+use arenagrad::session::{Binding, Program, Role};
+use arenagrad::train::Loaded;
+use std::path::Path;
+
+const FILE_LIMIT: u64 = 1 << 30;
+/// Batches of data that is made up.
+const BATCHES: usize = 8;
+
+/// A training step.
+#[derive(Clone, Copy)]
+pub struct Workload {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub doc: &'static str,
+    loss: for<'g> fn(&'g Builder) -> Var<'g>,
+    optimiser: fn() -> Optimiser,
+}
+
+/// All workloads.
+pub const WORKLOADS: [Workload; 4] = [
+    Workload {
+        name: "w1",
+        doc: "MLP 784-128-10, relu, cross entropy, batch 32, SGD",
+        loss: |g| classes(g, mlp(g, 32, &[784, 128, 10], Var::relu)),
+        optimiser: || Optimiser::sgd(0.1),
+    },
+    Workload {
+        name: "w2",
+        doc: "MLP 4-32-32-2, tanh, squared error, batch 1, SGD",
+        loss: |g| values(g, mlp(g, 1, &[4, 32, 32, 2], Var::tanh)),
+        optimiser: || Optimiser::sgd(0.01),
+    },
+    Workload {
+        name: "w3",
+        doc: "MLP 1024-4096-4096-1024, relu, squared error, batch 256, Adam",
+        loss: |g| values(g, mlp(g, 256, &[1024, 4096, 4096, 1024], Var::relu)),
+        optimiser: || Optimiser::adam(1e-3),
+    },
+    Workload {
+        name: "w4",
+        doc: "LeNet on 28x28 images, cross entropy, batch 64, SGD with momentum",
+        loss: |g| classes(g, lenet(g, 64)),
+        optimiser: || Optimiser::momentum(0.01, 0.9),
+    },
+];
+
+fn mlp<'g>(g: &'g Builder, batch: usize, widths: &[usize], act: fn(Var<'g>) -> Var<'g>) -> Var<'g> {
+    let mut h = g.input("x", [batch, widths[0]], DType::F32);
+    for (i, &width) in widths.iter().enumerate().skip(1) {
+        h = nn::linear(g, &format!("fc{i}"), h, width);
+        if i + 1 < widths.len() {
+            h = act(h);
+        }
+    }
+    h
+}
+
+fn lenet(g: &Builder, batch: usize) -> Var<'_> {
+    let x = g.input("x", [batch, 1, 28, 28], DType::F32);
+    let padded = Conv2d { pad: [2, 2, 2, 2], ..Conv2d::default() };
+    let h = nn::conv2d(g, "conv1", x, 6, [5, 5], padded).relu().max_pool2d(Pool2d::new([2, 2]));
+    let h = nn::conv2d(g, "conv2", h, 16, [5, 5], Conv2d::default()).relu().max_pool2d(Pool2d::new([2, 2]));
+    let h = nn::linear(g, "fc1", h.reshape([batch, 400]), 120).relu();
+    let h = nn::linear(g, "fc2", h, 84).relu();
+    nn::linear(g, "fc3", h, 10)
+}
+
+fn classes<'g>(g: &'g Builder, logits: Var<'g>) -> Var<'g> {
+    logits.cross_entropy(g.input("y", [logits.dims()[0]], DType::I32)).mean(..)
+}
+
+fn values<'g>(g: &'g Builder, out: Var<'g>) -> Var<'g> {
+    out.mse(g.input("y", out.dims(), DType::F32))
+}
+
+impl Workload {
+    /// The step's graph.
+    pub fn step(&self) -> Result<GraphBuf> {
+        let g = Builder::new(self.name);
+        let loss = (self.loss)(&g);
+        train(g.finish([loss.named("loss")])?.view(), "loss", &(self.optimiser)())
+    }
+
+    /// The learning rate.
+    pub fn lr(&self) -> f64 {
+        (self.optimiser)().lr
+    }
+}
+
+/// A pool of batches, as the bytes of the inputs.
+pub struct Pool {
+    /// Number of batches.
+    pub batches: usize,
+    /// All of `x`.
+    pub x: Vec<u8>,
+    /// All of `y`.
+    pub y: Vec<u8>,
+}
+
+fn input(inputs: &[Binding], name: &str) -> Run<Binding> {
+    let found = inputs.iter().find(|b| b.role == Role::Input && b.name == name);
+    found.cloned().ok_or_else(|| bad(format!("the workload has no input {name:?}")))
+}
+
+impl Pool {
+    /// Numbers of a plausible size.
+    pub fn invented(inputs: &[Binding]) -> Run<Pool> {
+        let data = |b: Binding| -> Vec<u8> {
+            let n = BATCHES * b.dims.numel();
+            match b.dtype {
+                DType::I32 => (0..n).flat_map(|i| ((i * 7 % 10) as i32).to_le_bytes()).collect(),
+                _ => (0..n).flat_map(|i| (i as f32 * 0.7).sin().to_le_bytes()).collect(),
+            }
+        };
+        Ok(Pool { batches: BATCHES, x: data(input(inputs, "x")?), y: data(input(inputs, "y")?) })
+    }
+
+    /// `x` and `y` of a file, with a leading axis over batches.
+    pub fn load(inputs: &[Binding], file: &Loaded, path: &Path) -> Run<Pool> {
+        let batches = file.find("x").and_then(|e| e.dims.first().copied()).unwrap_or(0);
+        if batches == 0 {
+            return Err(bad(format!("{}: x holds no batch", path.display())));
+        }
+        let read = |name: &str| -> Run<Vec<u8>> {
+            let b = input(inputs, name)?;
+            let dims: Vec<usize> = std::iter::once(batches).chain(b.dims.iter().copied()).collect();
+            let e = file.expect(name, b.dtype, &dims).map_err(|e| Fail::from(e.context(path.display())))?;
+            if b.dtype == DType::F32 {
+                finite(path, name, e.bytes)?;
+            }
+            Ok(e.bytes.to_vec())
+        };
+        Ok(Pool { batches, x: read("x")?, y: read("y")? })
+    }
+}
+
+/// The data file of a workload.
+pub fn open(path: &Path) -> Run<Loaded> {
+    Ok(Loaded::open(path, FILE_LIMIT)?)
+}
+
+/// Gives params the values called `p.<name>` in `file`.
+pub fn load_params(program: &mut Program, file: &Loaded, path: &Path) -> Run {
+    let params: Vec<Binding> = program.bindings().iter().filter(|b| b.role == Role::Param).cloned().collect();
+    for b in &params {
+        let e = file.expect(&format!("p.{}", b.name), b.dtype, &b.dims);
+        let e = e.map_err(|e| Fail::from(e.context(path.display())))?;
+        finite(path, e.name, e.bytes)?;
+        program.persistent_mut(&b.name)?.1.copy_from_slice(e.bytes);
+    }
+    Ok(())
+}
+
+fn finite(path: &Path, name: &str, bytes: &[u8]) -> Run {
+    match bytes.as_chunks::<4>().0.iter().position(|b| !f32::from_le_bytes(*b).is_finite()) {
+        Some(i) => Err(bad(format!("{}: element {i} of {name:?} is not finite", path.display()))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,159 @@
+//! What rematerialisation must know of a graph: where it turns, what is there in any case, and what each value and node
+//! costs.
+
+use crate::arena::{Node, Side, Value, ids::Id};
+use crate::nodes::attrs::Kind;
+use crate::nodes::lower::CostCx;
+use crate::nodes::opdef::Lower;
+use crate::nodes::{Graph, Op};
+
+/// How dear a node is to run again; ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Element by element, or only moves elements.
+    Moves,
+    /// At most [`CHEAP`] operations for each element that it reads or writes: reductions, softmax, norms.
+    Cheap,
+    /// More: products, convolutions.
+    Dear,
+    /// Cannot be run twice.
+    Never,
+}
+
+/// Operations per element read or written below which a node is cheap.
+pub const CHEAP: u64 = 12;
+
+/// The facts, by node and value of one graph.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The last early node.
+    pub turn: Node,
+    /// Values that are there late in any case: leaves, constants, outputs, next values.
+    pub free: Side<Value, bool>,
+    /// Values that come from no leaf: a copy of their makers would merge with the original.
+    pub constant: Side<Value, bool>,
+    /// Early values that a late node reads and that are not free.
+    pub late: Side<Value, bool>,
+    /// Bytes to keep.
+    pub bytes: Side<Value, u64>,
+    /// Operations.
+    pub flops: Side<Node, u64>,
+    /// Classes.
+    pub class: Side<Node, Class>,
+    first: Node,
+}
+
+impl Facts {
+    /// Whether `n` stands before the turn.
+    pub fn is_early(&self, n: Node) -> bool {
+        n <= self.turn
+    }
+
+    /// Position of an entry node among those of the entry.
+    pub fn position(&self, n: Node) -> usize {
+        n.at() - self.first.at()
+    }
+}
+
+/// The facts of `g`.
+pub fn facts(g: Graph<'_>) -> Facts {
+    let entry = g.region_nodes(g.entry());
+    let mut f = Facts {
+        turn: Node::new(0),
+        free: Side::filled(g.values(), false),
+        constant: Side::filled(g.values(), false),
+        late: Side::filled(g.values(), false),
+        bytes: Side::filled(g.values(), 0),
+        flops: Side::filled(g.nodes(), 0),
+        class: Side::filled(g.nodes(), Class::Never),
+        first: g.region_nodes(g.entry()).next().unwrap_or(Node::new(0)),
+    };
+    for n in entry {
+        let def = g.def_of(n);
+        let constant = !def.is_leaf() && g.args_of(n).iter().all(|&a| f.constant[a]);
+        for v in g.outs_of(n) {
+            f.bytes[v] = g.bytes(v) as u64;
+            f.constant[v] = constant;
+            f.free[v] = constant || def.is_leaf();
+        }
+        f.flops[n] = (def.cost)(&CostCx { graph: g, node: n });
+        f.class[n] = class(&g, n, constant, f.flops[n]);
+    }
+    g.outputs().iter().for_each(|&v| f.free[v] = true);
+    g.updates.iter().for_each(|&(_, next)| f.free[next] = true);
+    f.turn = turn(g, &f);
+    for n in g.region_nodes(g.entry()).filter(|&n| n > f.turn) {
+        for &a in g.args_of(n) {
+            f.late[a] |= g.def[a.at()] <= f.turn && !f.free[a];
+        }
+    }
+    f
+}
+
+fn class(g: &Graph<'_>, n: Node, constant: bool, flops: u64) -> Class {
+    let def = g.def_of(n);
+    let region = def.attrs.iter().any(|f| f.kind == Kind::Region);
+    if constant
+        || region
+        || def.is_leaf()
+        || !def.is_pure()
+        || matches!(def.lower, Lower::Control)
+        || g.op[n.at()] == Op::CHECKPOINT
+    {
+        return Class::Never;
+    }
+    if matches!(def.lower, Lower::Tile(..)) || flops == 0 {
+        return Class::Moves;
+    }
+    let elements = |values: &mut dyn Iterator<Item = Value>| values.map(|v| g.numel(v) as u64).sum::<u64>();
+    let moved = elements(&mut g.args_of(n).iter().copied()) + elements(&mut g.outs_of(n));
+    if flops <= CHEAP.saturating_mul(moved) { Class::Cheap } else { Class::Dear }
+}
+
+/// The node after which most bytes wait for a later reader. Values that wait for the update of a leaf alone do not
+/// count: gradients wait at the end, and the turn is where the loss is.
+fn turn(g: Graph<'_>, f: &Facts) -> Node {
+    let (start, count) = (f.first.at(), g.region_nodes(g.entry()).count());
+    let serves = serves(g);
+    let mut last = vec![0usize; g.values()];
+    for n in g.region_nodes(g.entry()).filter(|n| !serves[n.at()]) {
+        g.args_of(n).iter().for_each(|a| last[a.at()] = n.at() - start);
+    }
+    let mut change = vec![0i64; count + 1];
+    for n in g.region_nodes(g.entry()) {
+        for v in g.outs_of(n).filter(|&v| !f.free[v] && last[v.at()] > n.at() - start) {
+            change[n.at() - start] += f.bytes[v] as i64;
+            change[last[v.at()]] -= f.bytes[v] as i64;
+        }
+    }
+    let (mut waiting, mut most, mut at) = (0i64, 0i64, 0);
+    for (i, c) in change.iter().enumerate() {
+        waiting += c;
+        if waiting > most {
+            (most, at) = (waiting, i);
+        }
+    }
+    Node::new(start + at)
+}
+
+/// Nodes that make next values of leaves, and point-wise nodes that only such nodes read.
+fn serves(g: Graph<'_>) -> Vec<bool> {
+    let mut serves = vec![false; g.nodes()];
+    for &(_, next) in g.updates {
+        serves[g.def[next.at()].at()] = true;
+    }
+    let mut other = vec![false; g.values()];
+    let mut read = vec![false; g.values()];
+    g.outputs().iter().for_each(|v| other[v.at()] = true);
+    for n in g.region_nodes(g.entry()).rev() {
+        let outs = || g.outs_of(n);
+        if g.def_of(n).is_pointwise() && outs().all(|v| read[v.at()] && !other[v.at()]) {
+            serves[n.at()] = true;
+        }
+        for &a in g.args_of(n) {
+            read[a.at()] = true;
+            other[a.at()] |= !serves[n.at()];
+        }
+    }
+    serves
+}

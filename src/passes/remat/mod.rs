@@ -1,0 +1,161 @@
+//! Rematerialisation: values of the forward half that the backward half computes again instead of keeping them.
+//!
+//! [`facts`] finds the *turn*, the node after which most bytes wait for later use, and what each value costs to keep and
+//! to compute again. A [`Choice`] says which early values are kept for late readers; [`choices`] lists a few, from none
+//! computed again to all but the boundaries of blocks, and [`apply`] writes the graph of one of them. Copies read what
+//! was kept through a `fence`, so that no later pass merges them with their originals, and each stands right before the
+//! first late reader that needs it. Results do not change: ops are pure, and random ops draw by address.
+//!
+//! Runs between folding and fusion: copies of point-wise ops then fuse with their readers.
+
+mod blocks;
+mod cut;
+mod facts;
+#[cfg(test)]
+mod tests;
+
+pub use facts::{Facts, facts};
+
+use super::rebuild::{Visit, rebuild_buf};
+use crate::arena::{Node, Side, Value, ids::Id};
+use crate::error::Result;
+use crate::nodes::{Graph, GraphBuf, Op, Var};
+
+/// Which early values are kept for late readers; the others that late readers need are computed again.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// What is given up, in words.
+    pub name: String,
+    /// Floating-point operations that are run twice.
+    pub flops: u64,
+    /// Nodes that are run twice.
+    pub nodes: usize,
+    /// The values that are kept. Those of [`Facts::free`] are there in any case.
+    pub kept: Side<Value, bool>,
+}
+
+/// The choices worth trying on `g`, cheapest in operations first; the first computes nothing again. The list depends on
+/// the graph alone, so that a larger budget never picks a larger choice.
+pub fn choices(g: Graph<'_>, f: &Facts) -> Vec<Choice> {
+    let mut list = vec![Choice { name: "nothing".into(), flops: 0, nodes: 0, kept: Side::filled(g.values(), true) }];
+    let mut add = |name: String, again: &dyn Fn(Node, Value) -> bool| {
+        let kept = cut::least(g, f, again);
+        let twice = repeated(g, f, &kept);
+        let nodes = twice.iter().filter(|&&t| t).count();
+        let flops = g.region_nodes(g.entry()).filter(|n| twice[n.at()]).map(|n| f.flops[n]).sum();
+        if !list.iter().any(|c| c.kept.iter().eq(kept.iter())) {
+            list.push(Choice { name, flops, nodes, kept });
+        }
+    };
+    add("point-wise ops".into(), &|n, _| f.class[n] <= facts::Class::Moves);
+    add("cheap ops".into(), &|n, _| f.class[n] <= facts::Class::Cheap);
+    for b in blocks::blocks(g, f) {
+        add(b.name(), &|n, v| b.again(f, n, v));
+    }
+    list.sort_by_key(|c| c.flops);
+    list
+}
+
+/// Which early nodes run twice: those that late readers need and that are not kept.
+fn repeated(g: Graph<'_>, f: &Facts, kept: &Side<Value, bool>) -> Vec<bool> {
+    let mut twice = vec![false; g.nodes()];
+    let gone = |v: Value| f.is_early(g.def[v.at()]) && !f.free[v] && !kept[v];
+    for n in g.region_nodes(g.entry()).rev() {
+        if f.is_early(n) && !twice[n.at()] {
+            continue;
+        }
+        for &a in g.args_of(n).iter().filter(|&&a| gone(a)) {
+            twice[g.def[a.at()].at()] = true;
+        }
+    }
+    twice
+}
+
+/// `g` with what `choice` gives up computed again where it is read late.
+pub fn apply(g: Graph<'_>, f: &Facts, choice: &Choice) -> Result<GraphBuf> {
+    let mut copies = Copies {
+        f,
+        kept: &choice.kept,
+        made: vec![false; g.nodes()],
+        copy: vec![None; g.values()],
+        fence: vec![None; g.values()],
+    };
+    rebuild_buf(g, &mut |v| copies.late(v))
+}
+
+/// Drops the marks that users put at the boundaries of blocks.
+pub fn unmark(g: Graph<'_>) -> Result<GraphBuf> {
+    rebuild_buf(g, &mut |v| (v.op() == Op::CHECKPOINT).then(|| v.args.to_vec()))
+}
+
+/// Copies made so far, by the value that they stand for.
+struct Copies<'r> {
+    f: &'r Facts,
+    kept: &'r Side<Value, bool>,
+    made: Vec<bool>,
+    copy: Vec<Option<Value>>,
+    fence: Vec<Option<Value>>,
+}
+
+impl Copies<'_> {
+    fn gone(&self, g: &Graph<'_>, v: Value) -> bool {
+        self.f.is_early(g.def[v.at()]) && !self.f.free[v] && !self.kept[v]
+    }
+
+    /// A late node reads copies of what is gone.
+    fn late<'g>(&mut self, v: &Visit<'_, 'g>) -> Option<Vec<Var<'g>>> {
+        let old = v.src.args_of(v.node);
+        if self.f.is_early(v.node) || !old.iter().any(|&a| self.gone(&v.src, a)) {
+            return None;
+        }
+        self.make(v, old);
+        let args: Vec<Value> = old
+            .iter()
+            .zip(v.args)
+            .map(|(&a, new)| if self.gone(&v.src, a) { self.copy[a.at()].unwrap_or(new.v) } else { new.v })
+            .collect();
+        let outs: Vec<Value> = v.g.with(|e| {
+            e.set_loc(v.src.loc[v.node.at()]);
+            e.copy(&v.src, v.node, &args, v.regions).iter().collect()
+        });
+        Some(outs.into_iter().map(|o| v.g.var(o)).collect())
+    }
+
+    /// Makes the copies that stand for `wanted`, and those that they read, in the order of their originals.
+    fn make(&mut self, v: &Visit<'_, '_>, wanted: &[Value]) {
+        let src = v.src;
+        let mut open: Vec<Value> = wanted.to_vec();
+        let mut nodes: Vec<Node> = Vec::new();
+        while let Some(a) = open.pop() {
+            let n = src.def[a.at()];
+            if self.gone(&src, a) && !self.made[n.at()] {
+                self.made[n.at()] = true;
+                nodes.push(n);
+                open.extend_from_slice(src.args_of(n));
+            }
+        }
+        nodes.sort_unstable();
+        for n in nodes {
+            let args: Vec<Value> = src.args_of(n).iter().map(|&a| self.operand(v, a)).collect();
+            let outs: Vec<Value> = v.g.with(|e| {
+                e.set_loc(src.loc[n.at()]);
+                e.copy(&src, n, &args, v.regions).iter().collect()
+            });
+            for (o, new) in src.outs_of(n).zip(outs) {
+                self.copy[o.at()] = Some(new);
+            }
+        }
+    }
+
+    /// What a copy reads for `a`.
+    fn operand(&mut self, v: &Visit<'_, '_>, a: Value) -> Value {
+        let there = v.map[a];
+        if let Some(copy) = self.copy[a.at()].filter(|_| self.gone(&v.src, a)) {
+            return copy;
+        }
+        if self.f.constant[a] {
+            return there.v;
+        }
+        *self.fence[a.at()].get_or_insert_with(|| v.g.emit1(Op::FENCE, &[there], &[]).v)
+    }
+}

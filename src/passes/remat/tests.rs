@@ -1,0 +1,95 @@
+use super::*;
+use crate::nodes::{Builder, DType, Init};
+use crate::passes::optimiser::{Optimiser, train};
+use crate::passes::pipeline;
+use crate::session::Session;
+
+/// A deep net with an input of its own size in every layer: the activations are most of the memory.
+fn deep(layers: usize, mark: bool) -> GraphBuf {
+    let g = Builder::new("deep");
+    let (x, y) = (g.input("x", [64, 32], DType::F32), g.input("y", [64], DType::I32));
+    let mut h = x;
+    for i in 0..layers {
+        let w = g.param(&format!("w{i}"), [32, 32], DType::F32, Init::Normal(0.05));
+        let b = g.param(&format!("b{i}"), [32], DType::F32, Init::Zeros);
+        h = (h.matmul(w) + b).gelu().dropout(0.1) + h;
+        if mark && i % 4 == 3 {
+            h = h.checkpoint();
+        }
+    }
+    let f = g.finish([h.cross_entropy(y).mean(..).named("loss")]).unwrap();
+    train(f.view(), "loss", &Optimiser::sgd(0.1)).unwrap()
+}
+
+fn steps(p: &mut crate::session::Program) -> Vec<f32> {
+    p.init(3).unwrap();
+    p.input_mut::<f32>("lr").unwrap()[0] = 0.01;
+    let x = p.input_mut::<f32>("x").unwrap();
+    x.iter_mut().enumerate().for_each(|(i, x)| *x = ((i * 37 % 101) as f32 - 50.0) / 40.0);
+    p.input_mut::<i32>("y").unwrap().iter_mut().enumerate().for_each(|(i, y)| *y = (i % 32) as i32);
+    (0..3)
+        .flat_map(|_| {
+            p.step().unwrap();
+            [p.output::<f32>("loss").unwrap()[0], p.param::<f32>("w0").unwrap()[5]]
+        })
+        .collect()
+}
+
+#[test]
+fn budgets_are_kept_and_change_no_bit() {
+    for mark in [false, true] {
+        let g = deep(16, mark);
+        let mut free = Session::new().compile(&g).unwrap();
+        let want = steps(&mut free);
+        let full = free.plan().arena_bytes;
+        let e = Session::new().memory_budget(0).compile(&g).err().unwrap().to_string();
+        let least: usize = e.split("do is ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        assert!(5 * least < 3 * full, "{least} of {full} bytes: {e}");
+        let list = Session::new().budgets(&g).unwrap();
+        assert_eq!((list[0].arena_bytes, list.last().unwrap().arena_bytes), (full, least), "{list:?}");
+        assert!(list.windows(2).all(|w| w[1].arena_bytes < w[0].arena_bytes), "{list:?}");
+        let mut last = (0usize, u64::MAX);
+        for k in 0..=8 {
+            let budget = least + (full - least) * k / 8;
+            let mut p = Session::new().memory_budget(budget).compile(&g).unwrap();
+            let r = p.plan().clone();
+            assert!(r.arena_bytes <= budget && r.arena_bytes >= last.0 && r.recomputed.flops <= last.1, "{budget}");
+            last = (r.arena_bytes, r.recomputed.flops);
+            assert_eq!(steps(&mut p), want, "{budget} bytes, {:?}", r.recomputed);
+        }
+        assert_eq!(last, (full, 0));
+        assert!(want.iter().all(|x| x.is_finite()) && want[0] != want[2], "{want:?}");
+        let e = Session::new().memory_budget(least - 1).compile(&g).err().unwrap().to_string();
+        assert!(e.contains(&least.to_string()), "{e}");
+    }
+}
+
+#[test]
+fn choices_run_what_they_give_up_once_more() {
+    let g = deep(8, false);
+    let simple = pipeline::run(g.view(), &pipeline::halves().0, true).unwrap().0;
+    let f = facts(simple.view());
+    let list = choices(simple.view(), &f);
+    assert!(list.len() > 4 && list[0].flops == 0 && list[0].nodes == 0);
+    for c in &list {
+        let again = apply(simple.view(), &f, c).unwrap();
+        crate::nodes::verify::check(again.view(), crate::nodes::verify::Stage::Core).unwrap();
+        let fences = again.view().op.iter().filter(|&&o| o == Op::FENCE).count();
+        assert_eq!(again.view().nodes(), simple.view().nodes() + c.nodes + fences, "{}", c.name);
+        let text = crate::nodes::text::print(again.view());
+        assert_eq!(crate::nodes::text::print(crate::nodes::text::parse(&text).unwrap().view()), text, "{}", c.name);
+    }
+}
+
+#[test]
+fn graphs_without_a_backward_half_have_no_choice_but_to_keep() {
+    let g = Builder::new("f");
+    let x = g.input("x", [16], DType::F32);
+    let f = g.finish([x.exp().named("y")]).unwrap();
+    let p = Session::new().memory_budget(1 << 20).compile(&f).unwrap();
+    assert_eq!(p.plan().recomputed.flops, 0);
+    assert!(Session::new().memory_budget(1).compile(&f).is_err());
+    let empty = Builder::new("e");
+    let e = empty.finish([]).unwrap();
+    assert!(Session::new().memory_budget(0).compile(&e).is_ok());
+}

@@ -1,0 +1,147 @@
+//! What must come before what: data, the order of effects, and wishes.
+//!
+//! Invariant: an edge leads from a group to one with a larger number, for program order is an order. Wishes may lead
+//! anywhere. Called by the rest of this folder.
+
+use super::super::code::{BufKind, Code};
+
+/// Lists of `u32`, one for each index.
+#[derive(Default)]
+pub struct Lists {
+    at: Vec<u32>,
+    /// All items, list by list.
+    pub items: Vec<u32>,
+}
+
+impl Lists {
+    /// From pairs (index, item); items of an index keep their order.
+    pub fn new(n: usize, pairs: &[(u32, u32)]) -> Lists {
+        let mut at = vec![0u32; n + 1];
+        pairs.iter().for_each(|p| at[p.0 as usize + 1] += 1);
+        (0..n).for_each(|i| at[i + 1] += at[i]);
+        let (mut next, mut items) = (at.clone(), vec![0; pairs.len()]);
+        for &(i, item) in pairs {
+            items[next[i as usize] as usize] = item;
+            next[i as usize] += 1;
+        }
+        Lists { at, items }
+    }
+
+    /// The list of index `i`.
+    pub fn of(&self, i: usize) -> &[u32] {
+        &self.items[self.at[i] as usize..self.at[i + 1] as usize]
+    }
+}
+
+/// What must come before what.
+pub struct Deps {
+    /// Groups that need what a group writes.
+    pub after: Lists,
+    /// Groups whose results a group needs.
+    pub before: Lists,
+    /// Groups that should come after a group.
+    pub wishes: Lists,
+    /// Distinct buffers that a group reads.
+    pub reads: Lists,
+    /// Distinct buffers that a group writes.
+    pub writes: Lists,
+    /// Distinct groups that read a buffer.
+    pub readers: Lists,
+    /// Groups that only serve the update of a leaf.
+    pub serves: Vec<bool>,
+    /// Whether a buffer will be made in the bytes of a leaf.
+    pub lands: Vec<bool>,
+    /// The group that writes a buffer; `u32::MAX` for none.
+    pub writer: Vec<u32>,
+}
+
+fn distinct(code: &Code, write: bool) -> Vec<(u32, u32)> {
+    let mut pairs = Vec::new();
+    for g in 0..code.groups() {
+        let start = pairs.len();
+        for i in code.group(g) {
+            let ops = if write { code.writes_of(i) } else { code.reads_of(i) };
+            pairs.extend(ops.iter().map(|o| (g as u32, o.buf)));
+        }
+        pairs[start..].sort_unstable();
+    }
+    pairs.dedup();
+    pairs
+}
+
+impl Deps {
+    /// The dependencies of `code`.
+    pub fn new(code: &Code) -> Deps {
+        let (n, bufs) = (code.groups(), code.bytes.len());
+        let (read, written) = (distinct(code, false), distinct(code, true));
+        let mut writer = vec![u32::MAX; bufs];
+        written.iter().for_each(|&(g, b)| writer[b as usize] = g);
+        let by_buf = |pairs: &[(u32, u32)]| pairs.iter().map(|&(g, b)| (b, g)).collect::<Vec<_>>();
+        let readers = Lists::new(bufs, &by_buf(&read));
+        let mut edges = Vec::new();
+        for &(g, b) in &read {
+            let w = writer[b as usize];
+            if w != u32::MAX && w != g {
+                edges.push((w, g));
+            }
+        }
+        let effects: Vec<u32> = (0..n as u32).filter(|&g| code.effect[g as usize]).collect();
+        edges.extend(effects.windows(2).map(|w| (w[0], w[1])));
+        let mut wishes = Vec::new();
+        let mut lands = vec![false; bufs];
+        for u in &code.updates {
+            let maker = writer[u.from.buf as usize];
+            if maker == u32::MAX || code.kind[u.from.buf as usize] != BufKind::Activation {
+                continue;
+            }
+            lands[u.from.buf as usize] = code.is_whole(&u.from);
+            let before = readers.of(u.leaf as usize).iter().filter(|&&r| r != maker);
+            wishes.extend(before.map(|&r| (r, maker)));
+        }
+        let mut d = Deps {
+            after: Lists::new(n, &edges),
+            before: Lists::new(n, &edges.iter().map(|e| (e.1, e.0)).collect::<Vec<_>>()),
+            wishes: Lists::new(n, &wishes),
+            reads: Lists::new(n, &read),
+            writes: Lists::new(n, &written),
+            readers,
+            serves: Vec::new(),
+            lands,
+            writer,
+        };
+        d.serves = d.servants(code);
+        d
+    }
+
+    /// Groups all of whose results are next values of leaves, or are read only by such groups for a value of the same
+    /// size (the gradient itself, then): to be run as soon as they can be.
+    fn servants(&self, code: &Code) -> Vec<bool> {
+        let n = code.groups();
+        let mut serves = vec![false; n];
+        // Bytes of the leaves that a group serves; 0 for none.
+        let mut size = vec![0usize; n];
+        let mut next = vec![0usize; code.bytes.len()];
+        code.updates.iter().for_each(|u| next[u.from.buf as usize] = u.from.bytes());
+        for g in (0..n).rev() {
+            let mut ok = !code.effect[g];
+            for &b in self.writes.of(g) {
+                let b = b as usize;
+                let readers = self.readers.of(b);
+                let own = readers.iter().all(|&r| r as usize == g);
+                let kind = code.kind[b];
+                if kind == BufKind::Scratch || (next[b] > 0 && own) {
+                    size[g] = size[g].max(next[b]);
+                    continue;
+                }
+                let all = readers.iter().all(|&r| {
+                    let r = r as usize;
+                    r == g || (r > g && serves[r] && (next[b] > 0 || size[r] == code.bytes[b]))
+                });
+                ok &= kind == BufKind::Activation && !readers.is_empty() && all;
+                size[g] = size[g].max(code.bytes[b]);
+            }
+            serves[g] = ok && size[g] > 0;
+        }
+        serves
+    }
+}

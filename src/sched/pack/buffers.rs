@@ -1,0 +1,58 @@
+//! What is to be packed: for each buffer a life and a size.
+//!
+//! Invariant of a valid one: the three columns are as long as each other.
+
+use crate::error::{Error, Kind, Result};
+
+/// Lifetimes and sizes, by buffer, in any unit of time and of memory.
+///
+/// A buffer is alive in the half-open range `first..end`. One of no moments or of size 0 takes nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Buffers {
+    /// First moment of each life.
+    pub first: Vec<u64>,
+    /// One past the last moment of each life.
+    pub end: Vec<u64>,
+    /// Sizes.
+    pub size: Vec<u64>,
+}
+
+impl Buffers {
+    /// From (first, end, size) rows.
+    pub fn from_rows(rows: impl IntoIterator<Item = (u64, u64, u64)>) -> Buffers {
+        let mut v = Buffers::default();
+        rows.into_iter().for_each(|(first, end, size)| v.push(first, end, size));
+        v
+    }
+
+    /// Adds a buffer.
+    pub fn push(&mut self, first: u64, end: u64, size: u64) {
+        self.first.push(first);
+        self.end.push(end);
+        self.size.push(size);
+    }
+
+    /// Number of buffers.
+    pub fn len(&self) -> usize {
+        self.first.len()
+    }
+
+    /// Whether there is no buffer.
+    pub fn is_empty(&self) -> bool {
+        self.first.is_empty()
+    }
+
+    /// Whether buffer `i` takes anything at any moment.
+    pub fn takes(&self, i: usize) -> bool {
+        self.size[i] > 0 && self.first[i] < self.end[i]
+    }
+
+    /// An error unless the columns are as long as each other.
+    pub fn valid(&self) -> Result<()> {
+        let (n, ends, sizes) = (self.first.len(), self.end.len(), self.size.len());
+        match n == ends && n == sizes {
+            true => Ok(()),
+            false => Err(Error::new(Kind::Plan, format!("{n} starts, {ends} ends and {sizes} sizes"))),
+        }
+    }
+}

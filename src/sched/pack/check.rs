@@ -1,0 +1,57 @@
+//! Proof of a packing by geometry alone: a sweep through time with an ordered map of what is alive.
+//!
+//! It shares no code with the packers and trusts nothing that they say. What it cannot see is whether the lifetimes
+//! and sizes are the right ones; that is the plan checker's part, which walks the instructions.
+
+use super::Buffers;
+use crate::error::{Error, Kind, Result};
+use std::collections::BTreeMap;
+
+/// Checks that each buffer lies at a multiple of `align` in `0..height`, and that no two share a place at one moment.
+///
+/// Buffer `i` is alive in `first[i]..end[i]` and takes `at[i]..at[i] + size[i]`; one without moments or size takes
+/// nothing, and may stand anywhere. O(N log N). The error names the buffers, their places and the moment.
+pub fn packing(v: &Buffers, at: &[u64], height: u64, align: u64) -> Result<()> {
+    let (first, end, size) = (&v.first, &v.end, &v.size);
+    let n = first.len();
+    let bad = |text: String| Err(Error::new(Kind::Plan, text));
+    if end.len() != n || size.len() != n || at.len() != n {
+        return bad(format!("{n} starts, {} ends, {} sizes and {} offsets", end.len(), size.len(), at.len()));
+    }
+    let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * n);
+    for i in 0..n {
+        if first[i] >= end[i] || size[i] == 0 {
+            continue;
+        }
+        if at[i].checked_rem(align).is_none_or(|rest| rest != 0) {
+            return bad(format!("buffer {i} lies at {}, which is no multiple of {align}", at[i]));
+        }
+        if at[i].checked_add(size[i]).is_none_or(|top| top > height) {
+            return bad(format!("buffer {i} of size {} lies at {}, above the height {height}", size[i], at[i]));
+        }
+        // Ends before starts: what touches in time does not overlap.
+        events.push((first[i], true, i));
+        events.push((end[i], false, i));
+    }
+    events.sort_unstable();
+    let mut live: BTreeMap<u64, usize> = BTreeMap::new();
+    for (now, starts, i) in events {
+        if !starts {
+            live.remove(&at[i]);
+            continue;
+        }
+        let below = live.range(..at[i] + size[i]).next_back();
+        if let Some((&low, &j)) = below
+            && low + size[j] > at[i]
+        {
+            return bad(format!(
+                "at moment {now} buffer {i} at {}..{} overlaps buffer {j} at {low}..{}",
+                at[i],
+                at[i] + size[i],
+                low + size[j]
+            ));
+        }
+        live.insert(at[i], i);
+    }
+    Ok(())
+}

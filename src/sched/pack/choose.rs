@@ -1,0 +1,110 @@
+//! Which buffer the search asks for next.
+//!
+//! A valley is a run of sections of one floor between higher ones. What is tied for its floor lies inside it, and
+//! nothing unplaced can slip below, so that "at its lowest place" and "on a neighbour yet to be placed" are all there
+//! is to ask. Any valley will do; the choice decides how soon a wrong turn shows.
+
+use super::height::Height;
+use super::state::State;
+
+/// How the next buffer is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The first by rank of those that can lie lowest.
+    Rank,
+    /// In the lowest valley, in the section with the fewest candidates.
+    Lowest,
+    /// In the section, of all valleys, with the fewest candidates.
+    Fewest,
+    /// In the section, of all valleys, with the fewest candidates for the number of times it was at fault (Boussemart,
+    /// Hemery, Lecoutre and Sais, 2004).
+    Weighted,
+}
+
+impl<H: Height> State<H> {
+    /// The buffer to decide on next in a connected range, or none if the range cannot be solved.
+    pub fn candidate(&mut self, low: u32, high: u32, choice: Choice) -> Option<u32> {
+        loop {
+            let (best, stale) = match choice {
+                Choice::Rank => self.lowest(low, high),
+                _ => self.in_section(self.section(low as usize, high as usize, choice)),
+            };
+            let Some(stale) = stale else { return best };
+            // It was postponed, and its support can only have risen since.
+            if !self.postpone(stale) {
+                return None;
+            }
+        }
+    }
+
+    /// The first by rank of the buffers tied for the lowest floor, and one of them that was postponed.
+    fn lowest(&self, low: u32, high: u32) -> (Option<u32>, Option<u32>) {
+        let floor = self.floor[low as usize..high as usize].iter().copied().min().unwrap_or(H::FAR);
+        let tied = (0..self.eff.len())
+            .find(|&c| self.eff[c] == floor && self.start[c] >= low && self.end[c] <= high)
+            .map(|c| c as u32);
+        let stale = tied.filter(|&c| self.lo[c as usize] != floor);
+        (tied, stale)
+    }
+
+    /// The first by rank of the buffers tied for the floor of section `s`, and one of them that was postponed.
+    fn in_section(&self, s: usize) -> (Option<u32>, Option<u32>) {
+        let floor = self.floor[s];
+        let (mut best, mut stale) = (None, None);
+        for &c in &self.live[self.live_at[s] as usize..self.live_at[s + 1] as usize] {
+            if self.eff[c as usize] == floor {
+                if self.lo[c as usize] != floor {
+                    stale = Some(c);
+                } else if best.is_none() {
+                    best = Some(c);
+                }
+            }
+        }
+        (best, stale)
+    }
+
+    /// The section to decide on.
+    fn section(&self, low: usize, high: usize, choice: Choice) -> usize {
+        let mut best = Best { section: low, ways: u64::MAX, weight: 1, floor: H::FAR };
+        let (mut s, mut before) = (low, H::FAR);
+        while s < high {
+            let floor = self.floor[s];
+            let e = self.floor[s..high].iter().position(|&f| f != floor).map_or(high, |k| s + k);
+            let after = if e < high { self.floor[e] } else { H::FAR };
+            if before > floor && after > floor {
+                (s..e).for_each(|i| self.weigh(i, choice, &mut best));
+            }
+            (before, s) = (floor, e);
+        }
+        best.section
+    }
+
+    /// Keeps section `s` of a valley if it is better than the best so far.
+    fn weigh(&self, s: usize, choice: Choice, best: &mut Best<H>) {
+        let floor = self.floor[s];
+        // With room to spare, none of the candidates is an answer too.
+        let spare = u64::from(self.cap - floor > self.total[s]);
+        let ways = 2 * u64::from(self.tied[s] - 1) + spare;
+        let better = match choice {
+            Choice::Lowest => (floor, ways) < (best.floor, best.ways),
+            Choice::Weighted => {
+                let (mine, theirs) = match best.ways {
+                    u64::MAX => (0, 1),
+                    _ => (ways.saturating_mul(best.weight), best.ways.saturating_mul(self.weight[s])),
+                };
+                mine < theirs || (mine == theirs && (floor, best.weight) < (best.floor, self.weight[s]))
+            }
+            _ => (ways, floor) < (best.ways, best.floor),
+        };
+        if better {
+            *best = Best { section: s, ways, weight: self.weight[s], floor };
+        }
+    }
+}
+
+struct Best<H> {
+    section: usize,
+    ways: u64,
+    weight: u64,
+    floor: H,
+}

@@ -1,0 +1,111 @@
+//! Many short searches instead of a long one: orders and choices take turns, with budgets that grow.
+//!
+//! A search either finds a packing with hardly a wrong turn or is lost early on, so that the next order is worth more
+//! than the next million nodes. What failed where is remembered from one search to the next.
+
+use super::choose::Choice;
+use super::compress::{Part, Problem};
+use super::height::Height;
+use super::instances::Dice;
+use super::rank::{Facts, Rank};
+use super::search::{Outcome, search};
+use super::state::State;
+
+/// Orders and choices, those that solve most alone first.
+const TURNS: &[(Rank, Choice)] = &[
+    (*b"TZW", Choice::Weighted),
+    (*b"TWA", Choice::Weighted),
+    (*b"TWA", Choice::Rank),
+    (*b"TAW", Choice::Weighted),
+    (*b"ZWT", Choice::Lowest),
+    (*b"TWA", Choice::Fewest),
+    (*b"CAT", Choice::Lowest),
+];
+
+/// The searches of one part.
+pub struct Exact<'a> {
+    p: &'a Problem,
+    part: Part,
+    facts: &'a Facts,
+    weight: Vec<u64>,
+    /// All sizes together: above any height.
+    sum: u64,
+    /// Nodes so far.
+    pub nodes: u64,
+}
+
+impl<'a> Exact<'a> {
+    /// For a part of `p`.
+    pub fn new(p: &'a Problem, part: Part, facts: &'a Facts) -> Exact<'a> {
+        Exact {
+            p,
+            part,
+            facts,
+            weight: vec![1; (part.high - part.low) as usize],
+            sum: p.size[part.from..part.to].iter().sum(),
+            nodes: 0,
+        }
+    }
+
+    /// Looks for a packing no higher than `cap` in about `budget` nodes: offsets by buffer of the part.
+    pub fn solve(&mut self, cap: u64, budget: u64) -> Outcome {
+        let n = self.part.to - self.part.from;
+        let end = self.nodes + budget;
+        let mut limit = 2 * n as u64 + 100;
+        let mut dice = Dice(cap);
+        let mut round = 0;
+        loop {
+            for (rank, choice) in TURNS {
+                let mut order = self.facts.order(*rank);
+                if round > 0 {
+                    shake(&mut order, &mut dice, round);
+                }
+                let left = limit.min(end - self.nodes);
+                // Sums of two heights must fit.
+                let sum = self.sum.max(cap);
+                let outcome = match sum < u32::FAR.wide() {
+                    true => self.turn::<u32>(&order, cap, *choice, left),
+                    false => self.turn::<u64>(&order, cap, *choice, left),
+                };
+                match outcome {
+                    Outcome::Found(by_rank) => {
+                        let mut at = vec![0; n];
+                        order.iter().zip(by_rank).for_each(|(&k, a)| at[k as usize] = a);
+                        return Outcome::Found(at);
+                    }
+                    Outcome::Refuted => return Outcome::Refuted,
+                    Outcome::Limit => {}
+                }
+                if self.nodes >= end {
+                    return Outcome::Limit;
+                }
+            }
+            round += 1;
+            limit *= 2;
+            self.weight.iter_mut().for_each(|w| *w = *w / 2 + 1);
+        }
+    }
+
+    /// One search.
+    fn turn<H: Height>(&mut self, order: &[u32], cap: u64, choice: Choice, limit: u64) -> Outcome {
+        let (from, low) = (self.part.from, self.part.low);
+        let of = |v: &[u32]| order.iter().map(|&k| v[from + k as usize] - low).collect::<Vec<u32>>();
+        let size = order.iter().map(|&k| H::narrow(self.p.size[from + k as usize])).collect();
+        let weight = std::mem::take(&mut self.weight);
+        let sections = self.part.high - low;
+        let mut state = State::new(of(&self.p.start), of(&self.p.end), size, sections, H::narrow(cap), weight);
+        let outcome = search(&mut state, choice, limit, &mut self.nodes);
+        self.weight = state.weight;
+        outcome
+    }
+}
+
+/// Moves some of the buffers a little, more of them each round.
+fn shake(order: &mut [u32], dice: &mut Dice, round: u64) {
+    let n = order.len() as u64;
+    for _ in 0..(n * round / 16).max(1) {
+        let a = dice.below(n);
+        let b = (a + 1 + dice.below(round.min(8) * 2)).min(n - 1);
+        order.swap(a as usize, b as usize);
+    }
+}

@@ -1,0 +1,71 @@
+//! The packers that other compilers use, for comparison: none is part of [`super::pack`].
+//!
+//! Each places one buffer after the other, in an order of its own, in a gap between those that it meets in time.
+//! Time is O(N · placed): they are for thousands of buffers, not for millions.
+
+use super::Buffers;
+
+/// Offsets and height.
+pub type Placed = (Vec<u64>, u64);
+
+/// No two buffers share a place.
+pub fn no_reuse(v: &Buffers) -> Placed {
+    let (mut at, mut top) = (Vec::with_capacity(v.len()), 0);
+    for size in &v.size {
+        at.push(top);
+        top += size;
+    }
+    (at, top)
+}
+
+/// Larger buffers first, each in the lowest gap that holds it (TVM's and TFLite's greedy by size).
+pub fn first_fit(v: &Buffers) -> Placed {
+    greedy(v, &by(v, |i| [v.size[i], v.end[i] - v.first[i]]), false)
+}
+
+/// Larger buffers first, each in the smallest gap that holds it (XLA's spatial best fit).
+pub fn best_fit(v: &Buffers) -> Placed {
+    greedy(v, &by(v, |i| [v.size[i], v.end[i] - v.first[i]]), true)
+}
+
+/// Longer lives first, each in the smallest gap that holds it (XLA's temporal best fit).
+pub fn best_fit_by_life(v: &Buffers) -> Placed {
+    greedy(v, &by(v, |i| [v.end[i] - v.first[i], v.size[i]]), true)
+}
+
+/// The better of [`best_fit`] and [`best_fit_by_life`], as XLA chooses.
+pub fn xla(v: &Buffers) -> Placed {
+    let (a, b) = (best_fit(v), best_fit_by_life(v));
+    if b.1 < a.1 { b } else { a }
+}
+
+/// The buffers that take anything, largest key first, ties by index.
+fn by(v: &Buffers, key: impl Fn(usize) -> [u64; 2]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..v.len()).filter(|&i| v.takes(i)).collect();
+    order.sort_by_key(|&i| (std::cmp::Reverse(key(i)), i));
+    order
+}
+
+fn greedy(v: &Buffers, order: &[usize], smallest: bool) -> Placed {
+    let (mut at, mut height) = (vec![0u64; v.len()], 0u64);
+    // Placed buffers by offset: a scan meets those alive together with the next one from low to high.
+    let mut placed: Vec<usize> = Vec::with_capacity(order.len());
+    for &i in order {
+        let (mut low, mut best) = (0u64, None);
+        for &p in &placed {
+            if v.first[i].max(v.first[p]) >= v.end[i].min(v.end[p]) {
+                continue;
+            }
+            let gap = at[p].saturating_sub(low);
+            if gap >= v.size[i] && best.is_none_or(|(_, b)| smallest && gap < b) {
+                best = Some((low, gap));
+            }
+            low = low.max(at[p] + v.size[p]);
+        }
+        at[i] = best.map_or(low, |b| b.0);
+        height = height.max(at[i] + v.size[i]);
+        let slot = placed.partition_point(|&p| at[p] <= at[i]);
+        placed.insert(slot, i);
+    }
+    (at, height)
+}

@@ -1,0 +1,43 @@
+//! Heights that the search counts in: `u32` where sums fit, `u64` elsewhere.
+
+use std::fmt::Debug;
+use std::ops::{Add, Sub};
+
+/// An unsigned number of units.
+pub trait Height: Copy + Ord + Debug + Add<Output = Self> + Sub<Output = Self> {
+    /// Nothing.
+    const ZERO: Self;
+    /// Where a placed buffer stands for minima over unplaced ones: above any height, and half of what would overflow.
+    const FAR: Self;
+    /// `x`, which must be below [`Height::FAR`].
+    fn narrow(x: u64) -> Self;
+    /// As a `u64`.
+    fn wide(self) -> u64;
+}
+
+impl Height for u32 {
+    const ZERO: u32 = 0;
+    const FAR: u32 = 1 << 31;
+
+    fn narrow(x: u64) -> u32 {
+        debug_assert!(x < 1 << 31);
+        x as u32
+    }
+
+    fn wide(self) -> u64 {
+        u64::from(self)
+    }
+}
+
+impl Height for u64 {
+    const ZERO: u64 = 0;
+    const FAR: u64 = 1 << 63;
+
+    fn narrow(x: u64) -> u64 {
+        x
+    }
+
+    fn wide(self) -> u64 {
+        self
+    }
+}

@@ -1,0 +1,145 @@
+//! The skyline's index: of the unplaced buffers inside a segment, the one of best rank.
+//!
+//! A buffer lies inside `[a, b)` if it starts at `a` or later and ends at `b` or before. Buffers are kept by the
+//! power of two below the length of their lives: of a class `2^k`, all that start in `[a, b - 2^(k+1)]` lie inside,
+//! which is a least rank of a range; those that start later share section `b - 2^k`, so that they are few, or
+//! nested as the activations of a training step are, and are searched by their ends.
+
+/// Segment trees over the buffers of each class by start.
+pub struct Index {
+    class: Vec<Class>,
+    /// Leaf of each rank, and its class.
+    leaf: Vec<(u32, u8)>,
+}
+
+#[derive(Default)]
+struct Class {
+    start: Vec<u32>,
+    leaves: usize,
+    /// Least end of the unplaced buffers below each node, and their least rank.
+    node: Vec<(u32, u32)>,
+}
+
+const GONE: (u32, u32) = (u32::MAX, u32::MAX);
+
+impl Index {
+    /// Of buffers by start; `order` holds them by rank.
+    pub fn new(start: &[u32], end: &[u32], order: &[u32]) -> Index {
+        let mut rank = vec![0u32; order.len()];
+        order.iter().enumerate().for_each(|(r, &k)| rank[k as usize] = r as u32);
+        let mut class: Vec<Class> = Vec::new();
+        let mut leaf = vec![(0, 0); order.len()];
+        let of = |k: usize| (end[k] - start[k]).ilog2() as usize;
+        for k in 0..start.len() {
+            if of(k) >= class.len() {
+                class.resize_with(of(k) + 1, Class::default);
+            }
+            class[of(k)].start.push(start[k]);
+        }
+        for c in &mut class {
+            c.leaves = c.start.len().next_power_of_two();
+            c.node = vec![GONE; 2 * c.leaves];
+        }
+        let mut filled = vec![0usize; class.len()];
+        for k in 0..start.len() {
+            let (c, at) = (&mut class[of(k)], &mut filled[of(k)]);
+            leaf[rank[k] as usize] = ((c.leaves + *at) as u32, of(k) as u8);
+            c.node[c.leaves + *at] = (end[k], rank[k]);
+            *at += 1;
+        }
+        class.iter_mut().for_each(|c| (1..c.leaves).rev().for_each(|i| c.pull(i)));
+        Index { class, leaf }
+    }
+
+    /// Takes out the buffer of this rank.
+    pub fn remove(&mut self, rank: u32) {
+        let (leaf, class) = self.leaf[rank as usize];
+        let c = &mut self.class[class as usize];
+        let mut i = leaf as usize;
+        c.node[i] = GONE;
+        while i > 1 {
+            i /= 2;
+            let old = c.node[i];
+            c.pull(i);
+            if c.node[i] == old {
+                break;
+            }
+        }
+    }
+
+    /// The best rank inside `[a, b)`.
+    pub fn best(&self, a: u32, b: u32) -> Option<u32> {
+        let mut best = u32::MAX;
+        for k in (0..=((b - a).ilog2() as usize)).rev() {
+            let Some(c) = self.class.get(k) else { continue };
+            if c.node.len() < 2 || c.node[1].1 >= best || c.node[1].0 > b {
+                continue;
+            }
+            let from = c.start.partition_point(|&s| s < a);
+            // A buffer of this class lives for 2^k to 2^(k+1) - 1 sections.
+            let to = from + c.start[from..].partition_point(|&s| s <= b - (1 << k));
+            let sure = match (b - a).checked_sub((2 << k) - 1) {
+                Some(d) => from + c.start[from..to].partition_point(|&s| s <= a + d),
+                None => from,
+            };
+            c.least(from, sure, &mut best);
+            c.inside(sure, to, b, &mut best);
+        }
+        (best != u32::MAX).then_some(best)
+    }
+}
+
+impl Class {
+    fn pull(&mut self, i: usize) {
+        let (l, r) = (self.node[2 * i], self.node[2 * i + 1]);
+        self.node[i] = (l.0.min(r.0), l.1.min(r.1));
+    }
+
+    /// The least rank of buffers `from..to`.
+    fn least(&self, from: usize, to: usize, best: &mut u32) {
+        let (mut a, mut b) = (from + self.leaves, to + self.leaves);
+        while a < b {
+            if a % 2 == 1 {
+                *best = self.node[a].1.min(*best);
+                a += 1;
+            }
+            if b % 2 == 1 {
+                b -= 1;
+                *best = self.node[b].1.min(*best);
+            }
+            (a, b) = (a / 2, b / 2);
+        }
+    }
+
+    /// The least rank of buffers `from..to` that end at `limit` or before.
+    fn inside(&self, from: usize, to: usize, limit: u32, best: &mut u32) {
+        let (mut a, mut b) = (from + self.leaves, to + self.leaves);
+        while a < b {
+            if a % 2 == 1 {
+                self.descend(a, limit, best);
+                a += 1;
+            }
+            if b % 2 == 1 {
+                b -= 1;
+                self.descend(b, limit, best);
+            }
+            (a, b) = (a / 2, b / 2);
+        }
+    }
+
+    fn descend(&self, i: usize, limit: u32, best: &mut u32) {
+        let (end, rank) = self.node[i];
+        if end > limit || rank >= *best {
+            return;
+        }
+        if i >= self.leaves {
+            *best = rank;
+            return;
+        }
+        // The child with the better rank first: it cuts the other one off more often.
+        let (l, r) = (2 * i, 2 * i + 1);
+        let (x, y) = if self.node[l].1 <= self.node[r].1 { (l, r) } else { (r, l) };
+        self.descend(x, limit, best);
+        self.descend(y, limit, best);
+    }
+}

@@ -1,0 +1,116 @@
+//! Made-up packing problems, some of known best height: for tests, benches and comparisons with other packers.
+//!
+//! Every function is a pure function of its arguments.
+
+use super::Buffers;
+
+/// A stream of pseudo-random numbers (SplitMix64: Steele, Lea and Flood, 2014).
+#[derive(Clone, Debug)]
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// The next 64 bits.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`; 0 if `n` is 0.
+    pub fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
+    }
+}
+
+/// A guillotine dissection of a rectangle `width` moments wide and `height` high into `n` buffers (fewer if it runs out
+/// of pieces that can be cut): the best height is `height`, which every moment fills to the top.
+pub fn perfect(n: usize, width: u64, height: u64, seed: u64) -> Buffers {
+    let mut dice = Dice(seed);
+    let mut open = vec![(0, width, 0, height)];
+    let mut done = Vec::new();
+    while open.len() + done.len() < n && !open.is_empty() {
+        let k = dice.below(open.len() as u64) as usize;
+        let (a, b, lo, hi) = open.swap_remove(k);
+        let (wide, high) = (b - a > 1, hi - lo > 1);
+        if !wide && !high {
+            done.push((a, b, lo, hi));
+        } else if wide && (!high || dice.below(2) == 0) {
+            let m = a + 1 + dice.below(b - a - 1);
+            open.extend([(a, m, lo, hi), (m, b, lo, hi)]);
+        } else {
+            let m = lo + 1 + dice.below(hi - lo - 1);
+            open.extend([(a, b, lo, m), (a, b, m, hi)]);
+        }
+    }
+    done.append(&mut open);
+    // A place in the list must not tell where a piece lies.
+    for k in (1..done.len()).rev() {
+        done.swap(k, dice.below(k as u64 + 1) as usize);
+    }
+    Buffers::from_rows(done.into_iter().map(|(a, b, lo, hi)| (a, b, hi - lo)))
+}
+
+/// A training step of a chain of layers: each layer keeps some activations until its backward half, which frees them
+/// in the opposite order and makes gradients; both halves need short-lived scratch. About `n` buffers.
+pub fn training(n: usize, seed: u64) -> Buffers {
+    let mut dice = Dice(seed);
+    let layers = (n / 7).max(1) as u64;
+    let last = 2 * 4 * layers;
+    let mut v = Buffers::default();
+    // A block repeats every few layers, as blocks of networks do.
+    let block: Vec<[u64; 4]> = (0..6).map(|_| [0; 4].map(|_| 64 << dice.below(11))).collect();
+    for l in 0..layers {
+        let [kept, wide, scratch, weights] = block[l as usize % block.len()];
+        let (f, b) = (4 * l, last - 4 * (l + 1));
+        v.push(f, b + 3, kept);
+        v.push(f + 1, b + 2, wide);
+        v.push(f + 1, f + 2, scratch);
+        v.push(f + 2, f + 5, kept);
+        v.push(b, b + 5, kept);
+        v.push(b + 1, b + 2, scratch);
+        v.push(b + 2, b + 4, weights);
+    }
+    v
+}
+
+/// A recurrent cell unrolled over time, and its backward pass: all sizes repeat at every step, and the gradients of
+/// the weights live throughout the backward half. About `n` buffers.
+pub fn unrolled(n: usize) -> Buffers {
+    let steps = (n / 14).max(1) as u64;
+    let ops = 8;
+    let last = 2 * ops * steps;
+    let mut v = Buffers::default();
+    for t in 0..steps {
+        let (f, b) = (ops * t, last - ops * (t + 1));
+        // The forward half keeps the hidden state and the gate, and drops four products.
+        v.push(f + 5, b + 6, 256);
+        v.push(f + 3, b + 4, 512);
+        for (k, size) in [512, 512, 256, 1024].into_iter().enumerate() {
+            v.push(f + k as u64, f + k as u64 + 2, size);
+        }
+        // The backward half hands one gradient down the chain and drops the rest.
+        v.push(b, b + ops + 1, 256);
+        for (k, size) in [256, 512, 512, 256, 1024, 512, 256].into_iter().enumerate() {
+            v.push(b + k as u64, b + k as u64 + 2, size);
+        }
+    }
+    for size in [4096, 8192, 1024] {
+        v.push(last / 2, last, size);
+    }
+    v
+}
+
+/// Lifetimes and sizes drawn from power laws of density `x^-2`: most are short and small, a few are neither.
+pub fn power_law(n: usize, seed: u64) -> Buffers {
+    let mut dice = Dice(seed);
+    let span = n as u64;
+    let mut v = Buffers::default();
+    for _ in 0..n {
+        let first = dice.below(span);
+        let mut heavy = |most: u64| ((1 << 32) / (1 + dice.below(1 << 32))).min(most);
+        let (life, size) = (heavy(span), heavy(1 << 16));
+        v.push(first, first + 1 + life, 64 * size);
+    }
+    v
+}

@@ -1,0 +1,33 @@
+//! Packing of a program's buffers: lifetimes counted in instructions, sizes in lines of the arena.
+
+use super::greedy::Placed;
+use super::{Buffers, Options, Packing};
+use crate::error::{Error, Kind, Result};
+use crate::sched::live::Intervals;
+
+/// Nodes of branch and bound for a program. Training graphs need none: a skyline reaches the bound.
+const NODES: u64 = 20_000;
+
+/// The lowest packing of `v` that [`super::pack`] finds; an error if it does not fit an arena's offsets.
+pub fn pack(v: &Intervals) -> Result<Packing> {
+    fits(super::pack(&buffers(v), &Options { nodes: NODES, ..Options::default() })?)
+}
+
+/// What another packer makes of `v`, for comparison and for tests of what plans may look like.
+pub fn pack_with(v: &Intervals, packer: impl Fn(&Buffers) -> Placed) -> Result<Packing> {
+    let (at, height) = packer(&buffers(v));
+    let max_live = v.max_live();
+    fits(Packing { at, height, max_live, bound: max_live, nodes: 0, solved: height == max_live })
+}
+
+fn buffers(v: &Intervals) -> Buffers {
+    let wide = |column: &[u32]| column.iter().map(|&x| u64::from(x)).collect();
+    Buffers { first: wide(&v.first), end: wide(&v.end), size: wide(&v.lines) }
+}
+
+fn fits(p: Packing) -> Result<Packing> {
+    match p.height <= u64::from(u32::MAX) {
+        true => Ok(p),
+        false => Err(Error::new(Kind::Plan, format!("{} lines of memory do not fit the arena's offsets", p.height))),
+    }
+}

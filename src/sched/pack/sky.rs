@@ -1,0 +1,128 @@
+//! The skyline packer: always fill the lowest place.
+//!
+//! The skyline is the height reached at each moment. Its lowest segment `[a, b)` takes, of the unplaced buffers that
+//! live inside it, the one of best static rank; if there is none, the segment rises to its lower neighbour and the two
+//! become one. Times are fixed, so each buffer has one range of columns, and every packing in which each buffer rests
+//! on something is reached by some rank. A pass costs O(N log N) on training graphs, see [`Index`].
+
+use super::compress::{Part, Problem};
+use super::index::Index;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// One pass over a part: the first unit of each of its buffers, and the height. `order` is the rank, best first.
+pub fn pass(p: &Problem, part: Part, order: &[u32]) -> (Vec<u64>, u64) {
+    let size = &p.size[part.from..part.to];
+    let start = &p.start[part.from..part.to];
+    let end = &p.end[part.from..part.to];
+    let mut index = Index::new(start, end, order);
+    let mut sky = Skyline::new(part.low, part.high);
+    let mut at = vec![0u64; order.len()];
+    let (mut left, mut top) = (order.len(), 0);
+    while left > 0 {
+        let Some((height, a, b)) = sky.lowest() else { break };
+        match index.best(a, b) {
+            Some(rank) => {
+                let k = order[rank as usize] as usize;
+                at[k] = height;
+                index.remove(rank);
+                let reach = height + size[k];
+                top = top.max(reach);
+                sky.place(a, start[k], end[k], reach);
+                left -= 1;
+            }
+            None => sky.raise(a),
+        }
+    }
+    (at, top)
+}
+
+/// The segments, keyed by their first section.
+struct Skyline {
+    /// First section of all.
+    low: u32,
+    /// One past the last section of the segment that starts here; 0 if none does.
+    end: Vec<u32>,
+    height: Vec<u64>,
+    /// Start of the segment before the one that starts here.
+    prev: Vec<u32>,
+    /// (height, start, end), some outdated.
+    heap: BinaryHeap<Reverse<(u64, u32, u32)>>,
+    /// One past the last section.
+    high: u32,
+}
+
+impl Skyline {
+    fn new(low: u32, high: u32) -> Skyline {
+        let n = (high - low) as usize + 1;
+        let mut s =
+            Skyline { low, end: vec![0; n], height: vec![0; n], prev: vec![0; n], heap: BinaryHeap::new(), high };
+        if low < high {
+            s.set(low, high, 0);
+        }
+        s
+    }
+
+    fn at(&self, a: u32) -> usize {
+        (a - self.low) as usize
+    }
+
+    fn set(&mut self, a: u32, b: u32, height: u64) {
+        let (i, j) = (self.at(a), self.at(b));
+        self.end[i] = b;
+        self.height[i] = height;
+        self.prev[j] = a;
+        self.heap.push(Reverse((height, a, b)));
+    }
+
+    /// The lowest segment, the first of equals. It stays.
+    fn lowest(&mut self) -> Option<(u64, u32, u32)> {
+        while let Some(&Reverse((height, a, b))) = self.heap.peek() {
+            let i = self.at(a);
+            if self.end[i] == b && self.height[i] == height {
+                return Some((height, a, b));
+            }
+            self.heap.pop();
+        }
+        None
+    }
+
+    /// Raises sections `s..e` of the segment at `a` to `height`.
+    fn place(&mut self, a: u32, s: u32, e: u32, height: u64) {
+        let (low, b) = (self.height[self.at(a)], self.end[self.at(a)]);
+        if a < s {
+            self.set(a, s, low);
+        }
+        if e < b {
+            self.set(e, b, low);
+        }
+        self.join(s, e, height);
+    }
+
+    /// Raises the segment at `a` to its lower neighbour.
+    fn raise(&mut self, a: u32) {
+        let b = self.end[self.at(a)];
+        let left = if a > self.low { self.height[self.at(self.prev[self.at(a)])] } else { u64::MAX };
+        let right = if b < self.high { self.height[self.at(b)] } else { u64::MAX };
+        self.join(a, b, left.min(right));
+    }
+
+    /// Makes `[a, b)` a segment of `height`, as one with neighbours that are as high.
+    fn join(&mut self, a: u32, b: u32, height: u64) {
+        let (mut a, mut b) = (a, b);
+        let j = self.at(b);
+        if b < self.high && self.height[j] == height {
+            b = self.end[j];
+            self.end[j] = 0;
+        }
+        if a > self.low {
+            let prev = self.prev[self.at(a)];
+            if self.height[self.at(prev)] == height {
+                let i = self.at(a);
+                self.end[i] = 0;
+                a = prev;
+            }
+        }
+        self.set(a, b, height);
+    }
+}

@@ -1,0 +1,72 @@
+//! Memory budgets: the program with the fewest repeated operations that fits.
+//!
+//! Choices are tried in the order of what they repeat, which does not depend on the budget; the first that fits is
+//! kept. So a larger budget never repeats more, and the arena grows with the budget only.
+
+use super::{AsGraph, Ready, Recomputed, Session};
+use crate::error::{Error, Kind, Result};
+use crate::nodes::Graph;
+use crate::passes::{pipeline, remat};
+use std::ops::ControlFlow;
+
+/// A size that a program can be made in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Budget {
+    /// Bytes of the arena.
+    pub arena_bytes: usize,
+    /// What is computed twice.
+    pub recomputed: Recomputed,
+}
+
+impl Session {
+    /// The budgets that make a difference to `graph`, largest first: each repeats more operations than the one before
+    /// it and takes fewer bytes. The first repeats nothing; below the last nothing fits.
+    pub fn budgets(&self, graph: &impl AsGraph) -> Result<Vec<Budget>> {
+        let mut list: Vec<Budget> = Vec::new();
+        each(graph.as_graph(), self.optimise, self.lanes(), |r| {
+            let arena_bytes = r.scheduled.plan.bytes;
+            if list.last().is_none_or(|b| arena_bytes < b.arena_bytes) {
+                list.push(Budget { arena_bytes, recomputed: r.recomputed });
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(list)
+    }
+}
+
+/// Makes a program for each choice, cheapest first, until `see` has seen enough.
+fn each(g: Graph<'_>, optimise: bool, lanes: usize, mut see: impl FnMut(Ready) -> ControlFlow<()>) -> Result<()> {
+    let (first, second) = match optimise {
+        true => pipeline::halves(),
+        false => (vec!["inline", "legalize"], vec!["unmark"]),
+    };
+    let simple = pipeline::run(g, &first, false)?.0;
+    let facts = remat::facts(simple.view());
+    for choice in remat::choices(simple.view(), &facts) {
+        let again = remat::apply(simple.view(), &facts, &choice)?;
+        let graph = pipeline::run(again.view(), &second, false)?.0;
+        let mut ready = Ready::new(graph, lanes)?;
+        ready.recomputed = Recomputed { what: choice.name, nodes: choice.nodes, flops: choice.flops };
+        if see(ready).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A program for `g` in an arena of at most `bytes` bytes.
+pub fn fit(g: Graph<'_>, optimise: bool, lanes: usize, bytes: usize) -> Result<Ready> {
+    let (mut found, mut least) = (None, usize::MAX);
+    each(g, optimise, lanes, |r| {
+        if r.scheduled.plan.bytes <= bytes {
+            found = Some(r);
+            return ControlFlow::Break(());
+        }
+        least = least.min(r.scheduled.plan.bytes);
+        ControlFlow::Continue(())
+    })?;
+    found.ok_or_else(|| {
+        let e = format!("the memory budget of {bytes} bytes is too small; the smallest that would do is {least} bytes");
+        Error::new(Kind::Plan, e)
+    })
+}

@@ -1,0 +1,190 @@
+//! One step, many plans: the small models of the zoo compute the same bits without reuse, as planned, upside down, in
+//! random legal layouts, poisoned, in any legal order that a rule makes, and on more threads.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+#[path = "common/zoo.rs"]
+mod zoo;
+
+use arenagrad::arena::Value;
+use arenagrad::arena::ids::Id;
+use arenagrad::arena::tensor::TensorArena;
+use arenagrad::error::Result;
+use arenagrad::nodes::{DType, Graph, Op};
+use arenagrad::passes::pipeline::optimise;
+use arenagrad::sched::check::{Checked, Plan, check};
+use arenagrad::sched::code::BufKind;
+use arenagrad::sched::exec::{Exec, Lane};
+use arenagrad::sched::live::Intervals;
+use arenagrad::sched::lower::{Lowered, lower};
+use arenagrad::sched::order::deps::Deps;
+use arenagrad::sched::order::list::schedule;
+use arenagrad::sched::order::{self, CANDIDATES, Ordered};
+use arenagrad::sched::plan::{self, Offsets};
+use arenagrad::sched::{places, tape, team::Team};
+use common::Draw;
+
+type Pack<'a> = &'a dyn Fn(&Intervals) -> Result<Offsets>;
+
+fn planned(o: &Ordered, lanes: usize, pack: Pack<'_>) -> Checked {
+    let (place, bytes) = places(&o.code, &o.alias, &o.live, pack).unwrap();
+    check(Plan { code: o.code.clone(), place, inplace: o.alias.inplace.clone(), bytes, lanes }).unwrap()
+}
+
+/// First bytes of a leaf: labels are classes, numbers are small.
+fn start(g: &Graph<'_>, v: Value) -> Vec<u8> {
+    let n = g.numel(v);
+    let mut d = Draw(v.at() as u64);
+    match g.dtype[v.at()] {
+        DType::F32 => (0..n).flat_map(|_| (d.unit() as f32 - 0.5).to_le_bytes()).collect(),
+        DType::I32 => (0..n).flat_map(|_| ((d.bits() % 3) as i32).to_le_bytes()).collect(),
+        _ => (0..g.bytes(v)).map(|_| d.bits() as u8).collect(),
+    }
+}
+
+/// The bytes of all outputs and leaves after three steps.
+fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, poisoned: bool) -> Vec<Vec<u8>> {
+    let mut arena = TensorArena::new(plan.bytes).unwrap();
+    let at = |v: Value| {
+        let spot = l.spots[v.at()];
+        let from = plan.place[spot.buf as usize] + spot.off;
+        from..from + g.bytes(v)
+    };
+    let leaves: Vec<Value> = g.leaves().map(|(v, _, _)| v).collect();
+    leaves.iter().for_each(|&v| arena.bytes_mut()[at(v)].copy_from_slice(&start(g, v)));
+    for n in g.region_nodes(g.entry()).filter(|n| g.op[n.at()] == Op::CONSTANT) {
+        arena.bytes_mut()[at(g.out(n))].copy_from_slice(&g.attrs(n).bytes(2));
+    }
+    // Everything that has more than one unit is shared among threads.
+    let tapes = tape::tapes_sharing(plan, if plan.lanes > 1 { 1 } else { u64::MAX });
+    let exec = Exec::new(plan, tapes).unwrap();
+    let lane = Lane::default();
+    if plan.lanes > 1 {
+        let mut team = Team::new(exec).unwrap();
+        (0..3).for_each(|_| team.step(&mut arena).unwrap());
+    } else {
+        for _ in 0..3 {
+            if poisoned { exec.step_poisoned(&mut arena, &lane) } else { exec.step(&mut arena, &lane) }.unwrap();
+        }
+    }
+    let outs = plan.code.outputs.iter().map(|o| {
+        let from = plan.place[o.buf as usize] + o.off;
+        arena.bytes()[from..from + o.bytes()].to_vec()
+    });
+    outs.chain(leaves.iter().map(|&v| arena.bytes()[at(v)].to_vec())).collect()
+}
+
+fn apart(v: &Intervals) -> Result<Offsets> {
+    let mut o = Offsets { at: vec![0; v.len()], height: 0 };
+    for i in 0..v.len() {
+        o.at[i] = o.height as u32;
+        o.height += u64::from(v.lines[i]);
+    }
+    Ok(o)
+}
+
+/// The packed plan upside down.
+fn reversed(v: &Intervals) -> Result<Offsets> {
+    let mut o = plan::pack(v)?;
+    for (at, lines) in o.at.iter_mut().zip(&v.lines) {
+        *at = (o.height as u32).saturating_sub(*at + lines);
+    }
+    Ok(o)
+}
+
+/// Buffers in random order, each in a random one of the gaps that hold it, a line or more above its neighbour.
+fn random(v: &Intervals, seed: u64) -> Result<Offsets> {
+    let mut d = Draw(seed);
+    let mut order: Vec<usize> = (0..v.len()).filter(|&b| v.lines[b] > 0 && v.first[b] < v.end[b]).collect();
+    for i in (1..order.len()).rev() {
+        order.swap(i, (d.bits() % (i as u64 + 1)) as usize);
+    }
+    let mut o = Offsets { at: vec![0; v.len()], height: 0 };
+    let mut placed: Vec<usize> = Vec::new();
+    for b in order {
+        let mut near: Vec<usize> = placed.iter().copied().filter(|&p| v.overlap(b, p)).collect();
+        near.sort_by_key(|&p| o.at[p]);
+        let (mut low, mut gaps) = (0, Vec::new());
+        for p in near {
+            if o.at[p] >= low + v.lines[b] {
+                gaps.push((low, o.at[p] - v.lines[b]));
+            }
+            low = low.max(o.at[p] + v.lines[p]);
+        }
+        gaps.push((low, low + 3));
+        let (from, to) = gaps[(d.bits() % gaps.len() as u64) as usize];
+        o.at[b] = from + (d.bits() % u64::from(to - from + 1)) as u32;
+        o.height = o.height.max(u64::from(o.at[b] + v.lines[b]));
+        placed.push(b);
+    }
+    Ok(o)
+}
+
+#[test]
+fn every_plan_of_every_model_computes_the_same_bits() {
+    for m in zoo::ZOO {
+        let prepared = optimise((m.small)().view()).unwrap();
+        let g = prepared.view();
+        let l = lower(g, 1).unwrap();
+        let o = order::best(&l.code).unwrap();
+        let want = outcome(&g, &l, &planned(&o, 1, &apart), false);
+        let all = want.iter().flatten().count();
+        assert!(all > 0 && want.iter().flatten().any(|&b| b != 0), "{}: nothing was computed", m.name);
+        let packs: [(&str, Pack<'_>); 5] = [
+            ("planned", &plan::pack),
+            ("reversed", &reversed),
+            ("random 1", &|v| random(v, 1)),
+            ("random 2", &|v| random(v, 2)),
+            ("apart", &apart),
+        ];
+        for (name, pack) in packs {
+            let p = planned(&o, 1, pack);
+            for poisoned in [false, true] {
+                assert!(outcome(&g, &l, &p, poisoned) == want, "{}: {name}, poisoned: {poisoned}", m.name);
+            }
+        }
+        let d = Deps::new(&l.code);
+        for &(name, rule) in CANDIDATES {
+            let o = order::score(&l.code, &schedule(&l.code, &d, rule), name).unwrap();
+            assert!(outcome(&g, &l, &planned(&o, 1, &plan::pack), true) == want, "{}: order {name}", m.name);
+        }
+        let two = lower(g, 2).unwrap();
+        let o = order::best(&two.code).unwrap();
+        assert!(outcome(&g, &two, &planned(&o, 2, &plan::pack), false) == want, "{}: two threads", m.name);
+    }
+}
+
+/// What is in place must be what the code says: out of place, the same bits come out.
+#[test]
+fn in_place_and_out_of_place_agree() {
+    for m in zoo::ZOO {
+        let prepared = optimise((m.small)().view()).unwrap();
+        let g = prepared.view();
+        let l = lower(g, 1).unwrap();
+        let with = order::best(&l.code).unwrap();
+        let mut bare = l.code.clone();
+        for i in 0..bare.len() {
+            // Pairs on one buffer are how a node goes on with what it wrote, and leaves are updated in place.
+            let own: Vec<bool> = bare
+                .pairs_of(i)
+                .iter()
+                .map(|&(r, w)| {
+                    let (r, w) = (bare.reads_of(i)[usize::from(r)], bare.writes_of(i)[usize::from(w)]);
+                    r.buf == w.buf || bare.kind[r.buf as usize] != BufKind::Activation
+                })
+                .collect();
+            let from = bare.pairs_at[i] as usize;
+            for k in (0..own.len()).rev().filter(|&k| !own[k]) {
+                bare.pairs.remove(from + k);
+                bare.pairs_at[i + 1..].iter_mut().for_each(|at| *at -= 1);
+            }
+        }
+        let without = order::best(&bare).unwrap();
+        let count = |o: &Ordered| o.alias.inplace.iter().filter(|&&w| w != u8::MAX).count();
+        assert!(count(&without) < count(&with), "{}: something is in place", m.name);
+        let a = outcome(&g, &l, &planned(&with, 1, &plan::pack), true);
+        let b = outcome(&g, &l, &planned(&without, 1, &plan::pack), true);
+        assert!(a == b, "{}", m.name);
+    }
+}
