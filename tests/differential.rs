@@ -12,7 +12,8 @@ use arenagrad::arena::ids::Id;
 use arenagrad::arena::tensor::TensorArena;
 use arenagrad::error::Result;
 use arenagrad::nodes::{DType, Graph, Op};
-use arenagrad::passes::pipeline::optimise;
+use arenagrad::passes::pipeline::{self, optimise};
+use arenagrad::passes::remat;
 use arenagrad::sched::check::{Checked, Plan, check};
 use arenagrad::sched::code::BufKind;
 use arenagrad::sched::exec::{Exec, Lane};
@@ -21,11 +22,11 @@ use arenagrad::sched::lower::{Lowered, lower};
 use arenagrad::sched::order::deps::Deps;
 use arenagrad::sched::order::list::schedule;
 use arenagrad::sched::order::{self, CANDIDATES, Ordered};
-use arenagrad::sched::plan::{self, Offsets};
+use arenagrad::sched::pack::{Packing, greedy, lines};
 use arenagrad::sched::{places, tape, team::Team};
 use common::Draw;
 
-type Pack<'a> = &'a dyn Fn(&Intervals) -> Result<Offsets>;
+type Pack<'a> = &'a dyn Fn(&Intervals) -> Result<Packing>;
 
 fn planned(o: &Ordered, lanes: usize, pack: Pack<'_>) -> Checked {
     let (place, bytes) = places(&o.code, &o.alias, &o.live, pack).unwrap();
@@ -75,50 +76,46 @@ fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, poisoned: bool) -> Vec<Ve
     outs.chain(leaves.iter().map(|&v| arena.bytes()[at(v)].to_vec())).collect()
 }
 
-fn apart(v: &Intervals) -> Result<Offsets> {
-    let mut o = Offsets { at: vec![0; v.len()], height: 0 };
-    for i in 0..v.len() {
-        o.at[i] = o.height as u32;
-        o.height += u64::from(v.lines[i]);
-    }
-    Ok(o)
+fn apart(v: &Intervals) -> Result<Packing> {
+    lines::pack_with(v, greedy::no_reuse)
 }
 
 /// The packed plan upside down.
-fn reversed(v: &Intervals) -> Result<Offsets> {
-    let mut o = plan::pack(v)?;
+fn reversed(v: &Intervals) -> Result<Packing> {
+    let mut o = lines::pack(v)?;
     for (at, lines) in o.at.iter_mut().zip(&v.lines) {
-        *at = (o.height as u32).saturating_sub(*at + lines);
+        *at = o.height.saturating_sub(*at + u64::from(*lines));
     }
     Ok(o)
 }
 
 /// Buffers in random order, each in a random one of the gaps that hold it, a line or more above its neighbour.
-fn random(v: &Intervals, seed: u64) -> Result<Offsets> {
+fn random(v: &Intervals, seed: u64) -> Result<Packing> {
     let mut d = Draw(seed);
     let mut order: Vec<usize> = (0..v.len()).filter(|&b| v.lines[b] > 0 && v.first[b] < v.end[b]).collect();
     for i in (1..order.len()).rev() {
         order.swap(i, (d.bits() % (i as u64 + 1)) as usize);
     }
-    let mut o = Offsets { at: vec![0; v.len()], height: 0 };
+    let size = |b: usize| u64::from(v.lines[b]);
+    let (mut at, mut height) = (vec![0u64; v.len()], 0);
     let mut placed: Vec<usize> = Vec::new();
     for b in order {
         let mut near: Vec<usize> = placed.iter().copied().filter(|&p| v.overlap(b, p)).collect();
-        near.sort_by_key(|&p| o.at[p]);
+        near.sort_by_key(|&p| at[p]);
         let (mut low, mut gaps) = (0, Vec::new());
         for p in near {
-            if o.at[p] >= low + v.lines[b] {
-                gaps.push((low, o.at[p] - v.lines[b]));
+            if at[p] >= low + size(b) {
+                gaps.push((low, at[p] - size(b)));
             }
-            low = low.max(o.at[p] + v.lines[p]);
+            low = low.max(at[p] + size(p));
         }
         gaps.push((low, low + 3));
         let (from, to) = gaps[(d.bits() % gaps.len() as u64) as usize];
-        o.at[b] = from + (d.bits() % u64::from(to - from + 1)) as u32;
-        o.height = o.height.max(u64::from(o.at[b] + v.lines[b]));
+        at[b] = from + d.bits() % (to - from + 1);
+        height = height.max(at[b] + size(b));
         placed.push(b);
     }
-    Ok(o)
+    lines::pack_with(v, |_| (at.clone(), height))
 }
 
 #[test]
@@ -132,7 +129,7 @@ fn every_plan_of_every_model_computes_the_same_bits() {
         let all = want.iter().flatten().count();
         assert!(all > 0 && want.iter().flatten().any(|&b| b != 0), "{}: nothing was computed", m.name);
         let packs: [(&str, Pack<'_>); 5] = [
-            ("planned", &plan::pack),
+            ("planned", &lines::pack),
             ("reversed", &reversed),
             ("random 1", &|v| random(v, 1)),
             ("random 2", &|v| random(v, 2)),
@@ -147,11 +144,11 @@ fn every_plan_of_every_model_computes_the_same_bits() {
         let d = Deps::new(&l.code);
         for &(name, rule) in CANDIDATES {
             let o = order::score(&l.code, &schedule(&l.code, &d, rule), name).unwrap();
-            assert!(outcome(&g, &l, &planned(&o, 1, &plan::pack), true) == want, "{}: order {name}", m.name);
+            assert!(outcome(&g, &l, &planned(&o, 1, &lines::pack), true) == want, "{}: order {name}", m.name);
         }
         let two = lower(g, 2).unwrap();
         let o = order::best(&two.code).unwrap();
-        assert!(outcome(&g, &two, &planned(&o, 2, &plan::pack), false) == want, "{}: two threads", m.name);
+        assert!(outcome(&g, &two, &planned(&o, 2, &lines::pack), false) == want, "{}: two threads", m.name);
     }
 }
 
@@ -183,8 +180,29 @@ fn in_place_and_out_of_place_agree() {
         let without = order::best(&bare).unwrap();
         let count = |o: &Ordered| o.alias.inplace.iter().filter(|&&w| w != u8::MAX).count();
         assert!(count(&without) < count(&with), "{}: something is in place", m.name);
-        let a = outcome(&g, &l, &planned(&with, 1, &plan::pack), true);
-        let b = outcome(&g, &l, &planned(&without, 1, &plan::pack), true);
+        let a = outcome(&g, &l, &planned(&with, 1, &lines::pack), true);
+        let b = outcome(&g, &l, &planned(&without, 1, &lines::pack), true);
         assert!(a == b, "{}", m.name);
+    }
+}
+
+/// What a memory budget has computed twice comes out the same.
+#[test]
+fn recomputed_values_are_the_same_values() {
+    for m in zoo::ZOO {
+        let (first, second) = pipeline::halves();
+        let simple = pipeline::run((m.small)().view(), &first, true).unwrap().0;
+        let facts = remat::facts(simple.view());
+        let mut want = None;
+        let choices = remat::choices(simple.view(), &facts);
+        assert!(choices.len() > 1, "{}: nothing can be computed twice", m.name);
+        for c in choices {
+            let again = remat::apply(simple.view(), &facts, &c).unwrap();
+            let prepared = pipeline::run(again.view(), &second, true).unwrap().0;
+            let g = prepared.view();
+            let l = lower(g, 1).unwrap();
+            let got = outcome(&g, &l, &planned(&order::best(&l.code).unwrap(), 1, &lines::pack), true);
+            assert!(*want.get_or_insert_with(|| got.clone()) == got, "{}: {}", m.name, c.name);
+        }
     }
 }

@@ -32,6 +32,8 @@ pub enum Command {
     Run(RunArgs),
     /// Verify a graph, prove its plan, and compare its gradients with finite differences in f64.
     Check(CheckArgs),
+    /// Pack buffers of known life and size into as little memory as can be found.
+    Pack(PackArgs),
     /// Time training steps of a few networks.
     Bench(BenchArgs),
 }
@@ -177,6 +179,25 @@ pub struct CheckArgs {
     /// Elements of each leaf to check.
     #[arg(long, default_value_t = 16)]
     pub elements: usize,
+}
+
+/// Flags of `pack`.
+#[derive(Args, Debug)]
+pub struct PackArgs {
+    /// A CSV with the columns id, lower, upper (one past the last moment) and size, as MiniMalloc reads it.
+    pub file: PathBuf,
+    /// Look for a packing of this height or less; without it, for the lowest.
+    #[arg(long)]
+    pub capacity: Option<u64>,
+    /// Write the rows with their offsets to this file, also if the capacity was not reached.
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// Nodes of branch and bound; without it, the packer's own budget.
+    #[arg(long)]
+    pub nodes: Option<u64>,
+    /// Print the figures as JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Flags of `bench`.

@@ -12,6 +12,7 @@ mod fail;
 mod ir;
 mod model;
 mod npy;
+mod pack;
 mod report;
 mod sys;
 mod train;
@@ -57,6 +58,7 @@ fn run(cli: &Cli) -> fail::Run {
         Command::Grad(a) => ir::show::gradient(a),
         Command::Run(a) => ir::eval::run(a),
         Command::Check(a) => ir::check::check(a),
+        Command::Pack(a) => pack::pack(a),
         Command::Bench(a) => bench::bench(a),
     }
 }

@@ -8,11 +8,11 @@ use super::instances::Dice;
 use super::sky;
 
 /// Buffers that all passes together place at most.
-const EFFORT: usize = 1 << 20;
+const EFFORT: u64 = 1 << 20;
 
-/// Tries to lower a packing of `part`, whose offsets are `from` and whose height is `height`, to `enough`. The best that
-/// was met, if it is lower.
-pub fn anneal(p: &Problem, part: Part, from: &[u64], height: u64, enough: u64) -> Option<(Vec<u64>, u64)> {
+/// Tries to lower a packing of `part`, whose offsets are `from` and whose height is `height`, to `enough`, placing
+/// no more than `effort` buffers in all. The best that was met, if it is lower.
+pub fn anneal(p: &Problem, part: Part, from: &[u64], height: u64, enough: u64, effort: u64) -> Option<(Vec<u64>, u64)> {
     let n = from.len();
     // A skyline pass in order of the offsets is no higher than the packing that they came from.
     let mut order: Vec<u32> = (0..n as u32).collect();
@@ -20,7 +20,7 @@ pub fn anneal(p: &Problem, part: Part, from: &[u64], height: u64, enough: u64) -
     let mut dice = Dice(n as u64);
     let (mut now, mut best) = (height, None);
     let mut least = height;
-    let passes = (EFFORT / n.max(1)) as u64;
+    let passes = EFFORT.min(effort) / n.max(1) as u64;
     let mut heat = height / 200 + 1;
     for pass in 0..passes {
         let swaps = 1 + dice.below(3);

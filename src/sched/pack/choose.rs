@@ -19,6 +19,8 @@ pub enum Choice {
     /// In the section, of all valleys, with the fewest candidates for the number of times it was at fault (Boussemart,
     /// Hemery, Lecoutre and Sais, 2004).
     Weighted,
+    /// As `Weighted`, but of the candidates there the one that touches most walls of its valley, before rank.
+    Fit,
 }
 
 impl<H: Height> State<H> {
@@ -27,7 +29,10 @@ impl<H: Height> State<H> {
         loop {
             let (best, stale) = match choice {
                 Choice::Rank => self.lowest(low, high),
-                _ => self.in_section(self.section(low as usize, high as usize, choice)),
+                _ => {
+                    let (low, high) = (low as usize, high as usize);
+                    self.in_section(self.section(low, high, choice), low, high, choice)
+                }
             };
             let Some(stale) = stale else { return best };
             // It was postponed, and its support can only have risen since.
@@ -48,16 +53,29 @@ impl<H: Height> State<H> {
     }
 
     /// The first by rank of the buffers tied for the floor of section `s`, and one of them that was postponed.
-    fn in_section(&self, s: usize) -> (Option<u32>, Option<u32>) {
+    fn in_section(&self, s: usize, low: usize, high: usize, choice: Choice) -> (Option<u32>, Option<u32>) {
         let floor = self.floor[s];
+        let level = |f: &H| *f != floor;
+        let from = self.floor[low..s].iter().rposition(level).map_or(low, |k| low + k + 1) as u32;
+        let to = self.floor[s..high].iter().position(level).map_or(high, |k| s + k) as u32;
         let (mut best, mut stale) = (None, None);
+        // One more than the walls of the valley that the best one touches.
+        let mut walls = 0;
         for &c in &self.live[self.live_at[s] as usize..self.live_at[s + 1] as usize] {
-            if self.eff[c as usize] == floor {
-                if self.lo[c as usize] != floor {
-                    stale = Some(c);
-                } else if best.is_none() {
-                    best = Some(c);
-                }
+            let i = c as usize;
+            if self.eff[i] != floor {
+                continue;
+            }
+            if self.lo[i] != floor {
+                stale = Some(c);
+                continue;
+            }
+            let fit = match choice {
+                Choice::Fit => 1 + u32::from(self.start[i] == from) + u32::from(self.end[i] == to),
+                _ => 1,
+            };
+            if fit > walls {
+                (best, walls) = (Some(c), fit);
             }
         }
         (best, stale)
@@ -87,7 +105,7 @@ impl<H: Height> State<H> {
         let ways = 2 * u64::from(self.tied[s] - 1) + spare;
         let better = match choice {
             Choice::Lowest => (floor, ways) < (best.floor, best.ways),
-            Choice::Weighted => {
+            Choice::Weighted | Choice::Fit => {
                 let (mine, theirs) = match best.ways {
                     u64::MAX => (0, 1),
                     _ => (ways.saturating_mul(best.weight), best.ways.saturating_mul(self.weight[s])),

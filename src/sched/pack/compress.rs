@@ -74,8 +74,8 @@ impl Problem {
         sort_by_time(&mut by_end, &ends);
         (self.start, self.end) = (vec![0; n], vec![0; n]);
         let (mut live, mut ended, mut closed) = (0u64, true, 0);
-        for k in 0..n {
-            let now = v.first[id[k] as usize];
+        for (k, &i) in id.iter().enumerate() {
+            let now = v.first[i as usize];
             while closed < k && ends[by_end[closed] as usize] <= now {
                 let e = by_end[closed] as usize;
                 self.end[e] = self.load.len() as u32;

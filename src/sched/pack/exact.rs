@@ -16,9 +16,10 @@ const TURNS: &[(Rank, Choice)] = &[
     (*b"TZW", Choice::Weighted),
     (*b"TWA", Choice::Weighted),
     (*b"TWA", Choice::Rank),
+    (*b"TWA", Choice::Fit),
     (*b"TAW", Choice::Weighted),
-    (*b"ZWT", Choice::Lowest),
     (*b"TWA", Choice::Fewest),
+    (*b"ZWT", Choice::Fit),
     (*b"CAT", Choice::Lowest),
 ];
 
@@ -47,43 +48,44 @@ impl<'a> Exact<'a> {
         }
     }
 
-    /// Looks for a packing no higher than `cap` in about `budget` nodes: offsets by buffer of the part.
+    /// Looks for a packing no higher than `cap` in at most `budget` nodes: offsets by buffer of the part.
     pub fn solve(&mut self, cap: u64, budget: u64) -> Outcome {
-        let n = self.part.to - self.part.from;
+        let n = (self.part.to - self.part.from) as u64;
         let end = self.nodes + budget;
-        let mut limit = 2 * n as u64 + 100;
+        // Enough for a search without many wrong turns.
+        let mut limit = 2 * n + 100;
         let mut dice = Dice(cap);
-        let mut round = 0;
-        loop {
-            for (rank, choice) in TURNS {
-                let mut order = self.facts.order(*rank);
-                if round > 0 {
-                    shake(&mut order, &mut dice, round);
+        for round in 0.. {
+            for &(rank, choice) in TURNS {
+                let left = end - self.nodes;
+                if left == 0 {
+                    return Outcome::Limit;
                 }
-                let left = limit.min(end - self.nodes);
+                let mut order = self.facts.order(rank);
+                shake(&mut order, &mut dice, round);
                 // Sums of two heights must fit.
                 let sum = self.sum.max(cap);
-                let outcome = match sum < u32::FAR.wide() {
-                    true => self.turn::<u32>(&order, cap, *choice, left),
-                    false => self.turn::<u64>(&order, cap, *choice, left),
+                let outcome = if sum < u32::FAR.wide() {
+                    self.turn::<u32>(&order, cap, choice, limit.min(left))
+                } else if sum < u64::FAR.wide() {
+                    self.turn::<u64>(&order, cap, choice, limit.min(left))
+                } else {
+                    return Outcome::Limit;
                 };
                 match outcome {
                     Outcome::Found(by_rank) => {
-                        let mut at = vec![0; n];
+                        let mut at = vec![0; order.len()];
                         order.iter().zip(by_rank).for_each(|(&k, a)| at[k as usize] = a);
                         return Outcome::Found(at);
                     }
                     Outcome::Refuted => return Outcome::Refuted,
                     Outcome::Limit => {}
                 }
-                if self.nodes >= end {
-                    return Outcome::Limit;
-                }
             }
-            round += 1;
-            limit *= 2;
+            limit += limit / 2;
             self.weight.iter_mut().for_each(|w| *w = *w / 2 + 1);
         }
+        Outcome::Limit
     }
 
     /// One search.
@@ -100,10 +102,11 @@ impl<'a> Exact<'a> {
     }
 }
 
-/// Moves some of the buffers a little, more of them each round.
+/// Moves some of the buffers a little, more of them each round; none in round 0.
 fn shake(order: &mut [u32], dice: &mut Dice, round: u64) {
     let n = order.len() as u64;
-    for _ in 0..(n * round / 16).max(1) {
+    let moves = if round == 0 { 0 } else { (n * round / 16).max(1) };
+    for _ in 0..moves {
         let a = dice.below(n);
         let b = (a + 1 + dice.below(round.min(8) * 2)).min(n - 1);
         order.swap(a as usize, b as usize);

@@ -7,6 +7,8 @@
 
 /// Segment trees over the buffers of each class by start.
 pub struct Index {
+    /// First section.
+    low: u32,
     class: Vec<Class>,
     /// Leaf of each rank, and its class.
     leaf: Vec<(u32, u8)>,
@@ -15,6 +17,8 @@ pub struct Index {
 #[derive(Default)]
 struct Class {
     start: Vec<u32>,
+    /// First buffer of each 2^k sections.
+    bucket: Vec<u32>,
     leaves: usize,
     /// Least end of the unplaced buffers below each node, and their least rank.
     node: Vec<(u32, u32)>,
@@ -36,7 +40,12 @@ impl Index {
             }
             class[of(k)].start.push(start[k]);
         }
-        for c in &mut class {
+        let low = start.first().copied().unwrap_or(0);
+        let high = start.last().map_or(low, |s| s + 1);
+        for (k, c) in class.iter_mut().enumerate() {
+            c.bucket = vec![0; ((high - low) >> k) as usize + 2];
+            c.start.iter().for_each(|s| c.bucket[((s - low) >> k) as usize + 1] += 1);
+            (1..c.bucket.len()).for_each(|i| c.bucket[i] += c.bucket[i - 1]);
             c.leaves = c.start.len().next_power_of_two();
             c.node = vec![GONE; 2 * c.leaves];
         }
@@ -48,7 +57,7 @@ impl Index {
             *at += 1;
         }
         class.iter_mut().for_each(|c| (1..c.leaves).rev().for_each(|i| c.pull(i)));
-        Index { class, leaf }
+        Index { low, class, leaf }
     }
 
     /// Takes out the buffer of this rank.
@@ -75,11 +84,14 @@ impl Index {
             if c.node.len() < 2 || c.node[1].1 >= best || c.node[1].0 > b {
                 continue;
             }
-            let from = c.start.partition_point(|&s| s < a);
+            let from = c.first(k, self.low, a);
             // A buffer of this class lives for 2^k to 2^(k+1) - 1 sections.
-            let to = from + c.start[from..].partition_point(|&s| s <= b - (1 << k));
+            let to = c.first(k, self.low, b + 1 - (1 << k));
+            if from == to {
+                continue;
+            }
             let sure = match (b - a).checked_sub((2 << k) - 1) {
-                Some(d) => from + c.start[from..to].partition_point(|&s| s <= a + d),
+                Some(d) => c.first(k, self.low, a + d + 1),
                 None => from,
             };
             c.least(from, sure, &mut best);
@@ -93,6 +105,13 @@ impl Class {
     fn pull(&mut self, i: usize) {
         let (l, r) = (self.node[2 * i], self.node[2 * i + 1]);
         self.node[i] = (l.0.min(r.0), l.1.min(r.1));
+    }
+
+    /// The first buffer that starts at section `s` or later.
+    fn first(&self, k: usize, low: u32, s: u32) -> usize {
+        let i = ((s.max(low) - low) >> k) as usize;
+        let Some(&[from, to]) = self.bucket.get(i..i + 2) else { return self.start.len() };
+        from as usize + self.start[from as usize..to as usize].partition_point(|&x| x < s)
     }
 
     /// The least rank of buffers `from..to`.

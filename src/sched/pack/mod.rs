@@ -58,7 +58,8 @@ use search::Outcome;
 pub struct Options {
     /// Any packing of this height or less will do. Without it, the lowest is looked for.
     pub capacity: Option<u64>,
-    /// Nodes of branch and bound, of all parts and caps together. None are used where a skyline pass is enough.
+    /// Nodes of branch and bound, of all parts and caps together; what is annealed after them is limited by it too. None
+    /// are used where a skyline pass is enough.
     pub nodes: u64,
 }
 
@@ -92,7 +93,7 @@ impl Packing {
     }
 }
 
-/// Largest part that branch and bound takes on: a node looks at each section.
+/// Buffers of the largest part that branch and bound takes on: a node looks at each section.
 const LARGEST: usize = 4096;
 
 /// Pairs of buffers that meet, above which branch and bound leaves a part alone: they are listed.
@@ -109,12 +110,13 @@ pub fn pack(v: &Buffers, options: &Options) -> Result<Packing> {
     let p = Problem::new(v)?;
     let bound = p.max_live();
     let target = options.capacity.map_or(bound, |c| (c / p.unit).max(bound));
-    let mut run = Run { p: &p, at: vec![0; p.id.len()], height: 0, bound, nodes: 0, target };
-    let mut open = run.skylines();
+    let feasible = options.capacity.is_some();
+    let mut run = Run { p: &p, at: vec![0; p.id.len()], height: 0, bound, nodes: 0, target, feasible };
+    let mut open = run.skylines(options.nodes);
     // The highest first: what it comes to is enough for the others.
     open.sort_by_key(|o| (u64::MAX - o.height, o.part.from));
     for o in open {
-        run.lower(o, options.nodes);
+        run.lower(&o, options.nodes);
     }
     let mut at = vec![0; v.len()];
     p.id.iter().zip(&run.at).for_each(|(&i, a)| at[i as usize] = a * p.unit);
@@ -128,6 +130,8 @@ struct Open {
     part: Part,
     facts: Facts,
     height: u64,
+    /// Whether branch and bound may take it on.
+    small: bool,
 }
 
 /// The packing so far, in units.
@@ -140,69 +144,74 @@ struct Run<'a> {
     nodes: u64,
     /// What is low enough.
     target: u64,
+    /// Whether that is a capacity that the caller named.
+    feasible: bool,
 }
 
 impl Run<'_> {
     /// The best skyline of each part; returns the parts that are still too high.
-    fn skylines(&mut self) -> Vec<Open> {
+    fn skylines(&mut self, nodes: u64) -> Vec<Open> {
         let mut open = Vec::new();
         for &part in &self.p.parts {
             let facts = Facts::new(self.p, part);
-            let (at, height) = squeak::passes(self.p, part, &facts, self.target);
+            let small = nodes > 0 && part.to - part.from <= LARGEST && facts.pairs() <= PAIRS;
+            let (at, height) = squeak::first(self.p, part, &facts, self.target, small);
             self.at[part.from..part.to].copy_from_slice(&at);
             if height <= self.target {
                 self.height = self.height.max(height);
             } else {
-                open.push(Open { part, facts, height });
+                open.push(Open { part, facts, height, small });
             }
         }
         open
     }
 
     /// Lowers a part towards the target, or to the height of the others.
-    fn lower(&mut self, o: Open, nodes: u64) {
+    fn lower(&mut self, o: &Open, nodes: u64) {
         let enough = self.target.max(self.height);
         let mut height = o.height;
-        let small = o.part.to - o.part.from <= LARGEST && o.facts.pairs() <= PAIRS;
-        if height > enough && small && nodes > self.nodes {
-            height = self.search(&o, enough, nodes - self.nodes);
+        if height > enough && o.small && nodes > self.nodes {
+            height = self.search(o, enough, nodes - self.nodes);
         }
-        if height > enough && height < u64::MAX {
+        if height > enough && o.small {
+            height = self.keep(o.part, height, squeak::rest(self.p, o.part, &o.facts, enough));
+        }
+        if height > enough {
             let from = &self.at[o.part.from..o.part.to];
-            if let Some((at, reach)) = anneal::anneal(self.p, o.part, from, height, enough) {
-                self.at[o.part.from..o.part.to].copy_from_slice(&at);
-                height = reach;
-            }
+            let found = anneal::anneal(self.p, o.part, from, height, enough, nodes);
+            height = found.map_or(height, |f| self.keep(o.part, height, f));
         }
         self.height = self.height.max(height);
     }
 
-    /// Branch and bound at `enough`, then between it and the best height, each time in half of what lies between.
+    /// Keeps what was found for `part` if it is lower than `height`; the height then.
+    fn keep(&mut self, part: Part, height: u64, found: (Vec<u64>, u64)) -> u64 {
+        if found.1 < height {
+            self.at[part.from..part.to].copy_from_slice(&found.0);
+        }
+        height.min(found.1)
+    }
+
+    /// Branch and bound at `enough`, then halfway between what failed and the best height, again and again. The first
+    /// gets half of the budget, or most of it if a capacity was asked for, the others a quarter each of what is left.
     fn search(&mut self, o: &Open, enough: u64, budget: u64) -> u64 {
         let mut exact = Exact::new(self.p, o.part, &o.facts);
         let (mut low, mut high) = (enough, o.height);
-        // Nothing lower than this is possible.
+        let (mut cap, mut share) = (enough, if self.feasible { budget - budget / 8 } else { budget / 2 });
+        // The lowest cap that was not refuted: refuted caps are below all others.
         let mut proven = 0;
-        let mut cap = enough;
-        let mut share = budget / 2;
-        while low < high {
+        while low < high && share > 0 {
             match exact.solve(cap, share) {
                 Outcome::Found(at) => {
                     let size = &self.p.size[o.part.from..o.part.to];
-                    high = at.iter().zip(size).map(|(a, s)| a + s).max().unwrap_or(0);
-                    self.at[o.part.from..o.part.to].copy_from_slice(&at);
+                    let top = at.iter().zip(size).map(|(a, s)| a + s).max().unwrap_or(0);
+                    high = self.keep(o.part, high, (at, top));
                 }
-                Outcome::Refuted => {
-                    proven = cap + 1;
-                    low = cap + 1;
-                }
+                Outcome::Refuted => (low, proven) = (cap + 1, cap + 1),
                 Outcome::Limit => low = cap + 1,
             }
             share = (budget - exact.nodes.min(budget)) / 4;
             cap = low + (high - low) / 2;
-            if share == 0 {
-                break;
-            }
         }
         // All parts must fit, so that the bound of one is a bound of all.
         self.bound = self.bound.max(proven);
@@ -210,3 +219,6 @@ impl Run<'_> {
         high
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,7 +46,9 @@ struct Skyline {
     height: Vec<u64>,
     /// Start of the segment before the one that starts here.
     prev: Vec<u32>,
-    /// (height, start, end), some outdated.
+    /// What is left of the lowest segment beside what was placed on it: (height, start, end), some outdated.
+    rest: Vec<(u64, u32, u32)>,
+    /// All other segments likewise.
     heap: BinaryHeap<Reverse<(u64, u32, u32)>>,
     /// One past the last section.
     high: u32,
@@ -55,10 +57,10 @@ struct Skyline {
 impl Skyline {
     fn new(low: u32, high: u32) -> Skyline {
         let n = (high - low) as usize + 1;
-        let mut s =
-            Skyline { low, end: vec![0; n], height: vec![0; n], prev: vec![0; n], heap: BinaryHeap::new(), high };
+        let (rest, heap) = (Vec::new(), BinaryHeap::new());
+        let mut s = Skyline { low, end: vec![0; n], height: vec![0; n], prev: vec![0; n], rest, heap, high };
         if low < high {
-            s.set(low, high, 0);
+            s.join(low, high, 0);
         }
         s
     }
@@ -72,17 +74,15 @@ impl Skyline {
         self.end[i] = b;
         self.height[i] = height;
         self.prev[j] = a;
-        self.heap.push(Reverse((height, a, b)));
     }
 
-    /// The lowest segment, the first of equals. It stays.
+    /// The lowest segment; the first of equals, but for those beside what was placed last.
     fn lowest(&mut self) -> Option<(u64, u32, u32)> {
-        while let Some(&Reverse((height, a, b))) = self.heap.peek() {
+        while let Some((height, a, b)) = self.rest.pop().or_else(|| self.heap.pop().map(|s| s.0)) {
             let i = self.at(a);
             if self.end[i] == b && self.height[i] == height {
                 return Some((height, a, b));
             }
-            self.heap.pop();
         }
         None
     }
@@ -90,11 +90,13 @@ impl Skyline {
     /// Raises sections `s..e` of the segment at `a` to `height`.
     fn place(&mut self, a: u32, s: u32, e: u32, height: u64) {
         let (low, b) = (self.height[self.at(a)], self.end[self.at(a)]);
-        if a < s {
-            self.set(a, s, low);
-        }
         if e < b {
             self.set(e, b, low);
+            self.rest.push((low, e, b));
+        }
+        if a < s {
+            self.set(a, s, low);
+            self.rest.push((low, a, s));
         }
         self.join(s, e, height);
     }
@@ -124,5 +126,6 @@ impl Skyline {
             }
         }
         self.set(a, b, height);
+        self.heap.push(Reverse((height, a, b)));
     }
 }

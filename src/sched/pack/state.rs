@@ -52,6 +52,9 @@ pub struct State<H> {
     /// How often each section was at fault, for the choice of the next one.
     pub weight: Vec<u64>,
     trail: Vec<Change<H>>,
+    /// Leaves out what a postponed buffer will rest on: the search is then the plain one, for comparison.
+    #[cfg(test)]
+    pub plain: bool,
     at: Vec<H>,
 }
 
@@ -81,6 +84,8 @@ impl<H: Height> State<H> {
             cuts,
             weight,
             trail: Vec::new(),
+            #[cfg(test)]
+            plain: false,
             at: vec![H::ZERO; n],
             live_at,
             live,
@@ -151,6 +156,8 @@ impl<H: Height> State<H> {
             }
         }
         let eff = least.max(self.eff[i]);
+        #[cfg(test)]
+        let eff = if self.plain { self.eff[i] + H::narrow(1) } else { eff };
         if eff + self.size[i] > self.cap {
             return false;
         }

@@ -131,7 +131,7 @@ fn the_report_names_every_buffer() {
     let p = Session::new().compile(&graph).unwrap();
     let plan = p.plan();
     let names: Vec<_> = plan.buffers.iter().map(|b| b.name.as_str()).collect();
-    assert!(["x", "w", "y", "loss", "scratch"].iter().all(|n| names.contains(n)), "{names:?}");
+    assert!(["x", "w", "y", "loss", SUM.name].iter().all(|n| names.contains(n)), "{names:?}");
     assert_eq!(plan.arena_bytes, plan.lower_bound_bytes);
     let w = plan.buffers.iter().position(|b| b.name == "w").unwrap();
     let next = plan.buffers.iter().find(|b| b.root as usize == w && b.name != "w").unwrap();

@@ -1,0 +1,176 @@
+//! `pack`: places the buffers of a CSV in as little memory as can be found, or within a capacity.
+//!
+//! Reads and writes the format of MiniMalloc: columns `id`, `lower`, `upper` (half-open) and `size`, in any order, others
+//! kept as they are; what is written has `offset` as its last column. Invariant: a packing is proven before it is shown.
+
+use crate::args::PackArgs;
+use crate::fail::{Fail, Run, bad, io, unmet};
+use crate::ir::show::emit;
+use arenagrad::sched::pack::{self, Buffers, Options, Packing};
+use arenagrad::train::checkpoint::write_atomically;
+use csv::{ReaderBuilder, StringRecord};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::fs::File;
+use std::path::Path;
+use std::time::Instant;
+
+/// The columns that must be there.
+const COLUMNS: [&str; 4] = ["id", "lower", "upper", "size"];
+
+/// Columns of the format that ask for what is not done here; each is fine as long as it holds the value beside it.
+const IGNORED: [(&str, &str); 3] = [("alignment", "1"), ("gaps", ""), ("hint", "")];
+
+/// Rows above which a file is refused: buffers are counted in 32 bits.
+const ROWS: usize = u32::MAX as usize;
+
+/// A file: its rows, and what they say.
+struct Table {
+    header: StringRecord,
+    rows: Vec<StringRecord>,
+    buffers: Buffers,
+}
+
+#[derive(Serialize)]
+struct Figures {
+    solved: bool,
+    optimal: bool,
+    buffers: usize,
+    height: u64,
+    max_live: u64,
+    bound: u64,
+    capacity: Option<u64>,
+    nodes: u64,
+    seconds: f64,
+}
+
+/// Packs a file.
+pub fn pack(a: &PackArgs) -> Run {
+    let table = read(&a.file, a.capacity)?;
+    let named = |e| bad(format!("{}: {e}", a.file.display()));
+    let started = Instant::now();
+    let options = Options { capacity: a.capacity, nodes: a.nodes.unwrap_or(Options::default().nodes) };
+    let p = pack::pack(&table.buffers, &options).map_err(named)?;
+    let seconds = started.elapsed().as_secs_f64();
+    pack::check::packing(&table.buffers, &p.at, p.height, 1)
+        .map_err(|e| unmet(format!("the packing is wrong: {e}")))?;
+    if let Some(out) = &a.out {
+        write_atomically(out, &written(&table, &p)?)?;
+    }
+    let figures = Figures {
+        solved: p.solved,
+        optimal: p.optimal(),
+        buffers: table.buffers.len(),
+        height: p.height,
+        max_live: p.max_live,
+        bound: p.bound,
+        capacity: a.capacity,
+        nodes: p.nodes,
+        seconds,
+    };
+    emit(&if a.json { serde_json::to_string(&figures).map_err(bad)? } else { figures.text() })?;
+    match (p.solved, a.capacity) {
+        (true, _) => Ok(()),
+        (false, Some(c)) => {
+            Err(unmet(format!("{}: the best height is {}, the capacity {c}", a.file.display(), p.height)))
+        }
+        (false, None) => Err(unmet(format!(
+            "{}: height {} is not proven to be the least; none is below {}",
+            a.file.display(),
+            p.height,
+            p.bound
+        ))),
+    }
+}
+
+impl Figures {
+    fn text(&self) -> String {
+        let ratio = if self.max_live == 0 { 1.0 } else { self.height as f64 / self.max_live as f64 };
+        format!(
+            "{} buffers\nheight   {}{}\nmax-live {} (ratio {ratio:.4})\nnodes    {}\nseconds  {:.6}",
+            self.buffers,
+            self.height,
+            if self.optimal { " (the least possible)" } else { "" },
+            self.max_live,
+            self.nodes,
+            self.seconds
+        )
+    }
+}
+
+/// Reads the file row by row; nothing is made larger than what was read.
+fn read(path: &Path, capacity: Option<u64>) -> Run<Table> {
+    let mut csv = ReaderBuilder::new().flexible(true).from_reader(File::open(path).map_err(io(path))?);
+    let header = csv.headers().map_err(|e| bad(format!("{}: {e}", path.display())))?.clone();
+    let at = |line: u64, what: &dyn Display| bad(format!("{}:{line}: {what}", path.display()));
+    if header.is_empty() {
+        return Err(at(1, &"the file is empty; its first line should name id,lower,upper,size"));
+    }
+    let place = |name: &str| header.iter().position(|h| h.trim() == name);
+    let mut columns = [0; 4];
+    for (name, column) in COLUMNS.iter().zip(&mut columns) {
+        *column = place(name)
+            .ok_or_else(|| at(1, &format!("no column is called {name:?}; there must be {}", COLUMNS.join(", "))))?;
+    }
+    let ignored: Vec<(usize, &str, &str)> =
+        IGNORED.iter().filter_map(|&(name, plain)| Some((place(name)?, name, plain))).collect();
+    let (mut rows, mut buffers, mut ids) = (Vec::new(), Buffers::default(), HashMap::new());
+    for record in csv.records() {
+        let row = record.map_err(|e| bad(format!("{}: {e}", path.display())))?;
+        let line = row.position().map_or(0, csv::Position::line);
+        if row.len() != header.len() {
+            return Err(at(line, &format!("{} fields, where the first line has {}", row.len(), header.len())));
+        }
+        if let Some((_, name, _)) = ignored.iter().find(|&&(c, _, plain)| !["", plain].contains(&row[c].trim())) {
+            return Err(at(line, &format!("column {name:?} is not supported")));
+        }
+        let id = row[columns[0]].trim().to_string();
+        if let Some(before) = ids.insert(id.clone(), line) {
+            return Err(at(line, &format!("id {id:?} is that of line {before} too")));
+        }
+        let [lower, upper, size] = [1, 2, 3].map(|k| number(COLUMNS[k], &row[columns[k]]));
+        let (lower, upper, size) =
+            (lower.map_err(|e| at(line, &e))?, upper.map_err(|e| at(line, &e))?, size.map_err(|e| at(line, &e))?);
+        if lower >= upper {
+            return Err(at(line, &format!("lower is {lower}, upper {upper}: it should be the larger one")));
+        }
+        if let Some(c) = capacity.filter(|&c| size > c) {
+            return Err(at(line, &format!("size {size} is larger than the capacity {c}")));
+        }
+        buffers.push(lower, upper, size);
+        rows.push(row);
+        if rows.len() > ROWS {
+            return Err(at(line, &format!("more than {ROWS} buffers")));
+        }
+    }
+    Ok(Table { header, rows, buffers })
+}
+
+fn number(column: &str, field: &str) -> Result<u64, String> {
+    let text = field.trim();
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let whole = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    match text.parse() {
+        Ok(x) => Ok(x),
+        Err(_) if whole && digits.len() < text.len() => Err(format!("{column} is {text}, which is negative")),
+        Err(_) if whole => Err(format!("{column} is {text}, which is more than {}", u64::MAX)),
+        Err(_) => Err(format!("{column} is {text:?}, which is no whole number")),
+    }
+}
+
+/// The rows with their offsets.
+fn written(t: &Table, p: &Packing) -> Run<Vec<u8>> {
+    let old = t.header.iter().position(|h| h.trim() == "offset");
+    let kept = |row: &StringRecord| -> Vec<String> {
+        let fields = row.iter().enumerate().filter(|(k, _)| Some(*k) != old);
+        fields.map(|(_, field)| field.to_string()).collect()
+    };
+    let mut csv = csv::Writer::from_writer(Vec::new());
+    let failed = |e: csv::Error| -> Fail { bad(e) };
+    csv.write_record(kept(&t.header).iter().map(String::as_str).chain(["offset"])).map_err(failed)?;
+    for (row, at) in t.rows.iter().zip(&p.at) {
+        csv.write_record(kept(row).iter().map(String::as_str).chain([at.to_string().as_str()])).map_err(failed)?;
+    }
+    csv.into_inner().map_err(bad)
+}

@@ -1,0 +1,117 @@
+//! The ends of what may be asked: nothing, no size, no life, sums that overflow, columns that do not fit each other.
+
+use super::proven;
+use crate::error::Kind;
+use crate::sched::live::Intervals;
+use crate::sched::pack::compress::Problem;
+use crate::sched::pack::{Buffers, Options, check, greedy, instances, lines, pack};
+
+fn best(rows: &[(u64, u64, u64)]) -> u64 {
+    let p = proven(&Buffers::from_rows(rows.iter().copied()), &Options::default());
+    assert!(p.solved, "{rows:?}");
+    p.height
+}
+
+#[test]
+fn few_and_empty_buffers() {
+    assert_eq!(best(&[]), 0);
+    assert_eq!(best(&[(3, 9, 5)]), 5);
+    assert_eq!(best(&[(0, 0, 5), (4, 3, 5), (3, 4, 0)]), 0, "no life, less than none, no size");
+    assert_eq!(best(&[(0, 4, 3), (2, 2, 9), (1, 3, 0), (1, 2, 4)]), 7);
+    assert_eq!(best(&[(0, 1, 3); 40]), 120, "equal lives");
+    assert_eq!(best(&[(0, 5, 3), (5, 9, 3), (9, 10, 3)]), 3, "touching lives share a place");
+    assert_eq!(best(&[(0, u64::MAX, 1), (u64::MAX - 1, u64::MAX, 1)]), 2);
+}
+
+#[test]
+fn nested_lives_are_stacked() {
+    for n in [10, 100, 1000] {
+        let v = Buffers::from_rows((0..n).map(|i| (i, 2 * n - i, 64 + i % 7)));
+        let p = proven(&v, &Options::default());
+        assert_eq!(p.height, p.max_live);
+    }
+}
+
+#[test]
+fn parts_do_not_see_each_other() {
+    let a = instances::perfect(60, 1 << 12, 1 << 12, 1);
+    let mut both = a.clone();
+    for i in 0..a.len() {
+        both.push(a.first[i] + 5000, a.end[i] + 5000, a.size[i]);
+    }
+    assert_eq!(Problem::new(&both).unwrap().parts.len(), 2 * Problem::new(&a).unwrap().parts.len());
+    assert_eq!(proven(&both, &Options::default()).height, 1 << 12);
+}
+
+#[test]
+fn overflow_and_columns_of_unequal_length_are_errors() {
+    let v = Buffers::from_rows([(0, 1, u64::MAX), (2, 3, 1)]);
+    let e = pack(&v, &Options::default()).unwrap_err();
+    assert!(e.kind == Kind::Plan && e.message.contains("add up"), "{e}");
+    // The largest that add up.
+    assert_eq!(best(&[(0, 2, u64::MAX - 1), (1, 3, 1)]), u64::MAX);
+    let mut v = Buffers::from_rows([(0, 1, 1)]);
+    v.end.push(4);
+    let e = pack(&v, &Options::default()).unwrap_err();
+    assert!(e.message.contains("2 ends"), "{e}");
+    let wide = Intervals { first: vec![0, 0], end: vec![1, 1], lines: vec![u32::MAX, 1] };
+    let e = lines::pack(&wide).unwrap_err();
+    assert!(e.kind == Kind::Plan && e.message.contains("4294967296 lines"), "{e}");
+}
+
+#[test]
+fn a_capacity_is_a_bound_and_no_aim() {
+    let v = Buffers::from_rows([(0, 2, 4), (2, 4, 4), (1, 3, 8), (3, 5, 8)]);
+    let at = |capacity| proven(&v, &Options { capacity: Some(capacity), ..Options::default() });
+    assert!(!at(0).solved && !at(11).solved && at(12).solved && at(13).solved && at(u64::MAX).solved);
+    assert_eq!(at(0).height, 12, "the best is reported");
+}
+
+#[test]
+fn the_same_input_gives_the_same_packing() {
+    for seed in 0..4 {
+        let v = instances::perfect(150, 300, 200, seed);
+        let options = Options { nodes: 20_000, ..Options::default() };
+        assert_eq!(pack(&v, &options).unwrap(), pack(&v, &options).unwrap());
+    }
+}
+
+/// Every way to be wrong that geometry shows.
+#[test]
+fn the_checker_finds_what_overlaps() {
+    let v = Buffers::from_rows([(0, 4, 8), (2, 6, 8), (4, 8, 8)]);
+    let fails = |at: [u64; 3], height, align, part: &str| {
+        let e = check::packing(&v, &at, height, align).unwrap_err();
+        assert!(e.message.contains(part), "{e}");
+    };
+    check::packing(&v, &[0, 8, 0], 16, 8).unwrap();
+    fails([0, 7, 0], 16, 1, "at moment 2 buffer 1 at 7..15 overlaps buffer 0 at 0..8");
+    fails([0, 8, 1], 16, 1, "overlaps buffer 1");
+    fails([0, 9, 0], 16, 1, "above the height 16");
+    fails([0, 12, 0], 24, 8, "buffer 1 lies at 12, which is no multiple of 8");
+    fails([0, u64::MAX, 0], u64::MAX, 1, "above the height");
+    fails([0, 8, 0], 16, 0, "no multiple of 0");
+    assert!(check::packing(&v, &[0, 8], 16, 8).unwrap_err().message.contains("2 offsets"));
+    let mut shifted = 0;
+    let w = instances::perfect(60, 1 << 10, 1 << 10, 5);
+    let p = proven(&w, &Options::default());
+    for i in 0..w.len() {
+        let mut at = p.at.clone();
+        at[i] ^= 1;
+        shifted += usize::from(check::packing(&w, &at, p.height, 1).is_err());
+    }
+    assert_eq!(shifted, w.len(), "in a full packing nothing can move");
+}
+
+#[test]
+fn the_other_packers_are_right_too() {
+    for seed in 0..20 {
+        let v = instances::power_law(200, seed);
+        let bound = proven(&v, &Options::default()).max_live;
+        for packer in [greedy::no_reuse, greedy::first_fit, greedy::best_fit, greedy::best_fit_by_life, greedy::xla] {
+            let (at, height) = packer(&v);
+            check::packing(&v, &at, height, 1).unwrap();
+            assert!(height >= bound);
+        }
+    }
+}

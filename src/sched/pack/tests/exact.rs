@@ -1,0 +1,126 @@
+//! The search against brute force and against itself without its strongest inference, and perfect packings.
+
+use super::{brute_force, filled, proven, random};
+use crate::sched::pack::choose::Choice;
+use crate::sched::pack::compress::Problem;
+use crate::sched::pack::height::Height;
+use crate::sched::pack::instances::{self, Dice};
+use crate::sched::pack::search::{Outcome, search};
+use crate::sched::pack::state::State;
+use crate::sched::pack::{Buffers, Options};
+
+const CHOICES: [Choice; 5] = [Choice::Rank, Choice::Lowest, Choice::Fewest, Choice::Weighted, Choice::Fit];
+
+/// One search of all of `v` at `cap`, in the order of `dice`, which must fit a single part.
+fn solve<H: Height>(v: &Buffers, cap: u64, choice: Choice, plain: bool, seed: u64) -> bool {
+    let p = Problem::new(v).unwrap();
+    let mut order: Vec<usize> = (0..p.id.len()).collect();
+    let mut dice = Dice(seed);
+    (1..order.len()).rev().for_each(|k| order.swap(k, dice.below(k as u64 + 1) as usize));
+    let of = |column: &[u32]| order.iter().map(|&k| column[k]).collect::<Vec<u32>>();
+    let size: Vec<H> = order.iter().map(|&k| H::narrow(p.size[k])).collect();
+    let sections = p.load.len() as u32;
+    let weight = vec![1; sections as usize];
+    let mut state = State::new(of(&p.start), of(&p.end), size.clone(), sections, H::narrow(cap / p.unit), weight);
+    state.plain = plain;
+    let mut nodes = 0;
+    match search(&mut state, choice, 1_000_000, &mut nodes) {
+        Outcome::Found(at) => {
+            let mut by_id = vec![0; v.len()];
+            order.iter().zip(&at).for_each(|(&k, a)| by_id[p.id[k] as usize] = a * p.unit);
+            crate::sched::pack::check::packing(v, &by_id, cap, 1).unwrap();
+            true
+        }
+        Outcome::Refuted => false,
+        Outcome::Limit => panic!("{} buffers took more than {nodes} nodes", v.len()),
+    }
+}
+
+#[test]
+fn the_best_height_is_that_of_brute_force() {
+    let mut dice = Dice(1);
+    let (mut above, mut all) = (0, 0);
+    for round in 0..600 {
+        let v = random(&mut dice, 1 + round % 7, 2 + round as u64 % 7, 1 + round as u64 % 9);
+        let best = brute_force(&v);
+        let p = proven(&v, &Options::default());
+        assert_eq!((p.height, p.bound), (best, best), "{v:?}");
+        above += usize::from(best > p.max_live);
+        all += 1;
+        // A capacity just below is not reached, and the best height is reported.
+        let tight = proven(&v, &Options { capacity: Some(best - 1), ..Options::default() });
+        assert!(!tight.solved && tight.height >= best);
+        assert!(proven(&v, &Options { capacity: Some(best), ..Options::default() }).solved);
+    }
+    assert!(above < all);
+}
+
+/// Moments that are all full leave no room for a wrong answer; few of them have no packing at all.
+#[test]
+fn full_moments_agree_with_brute_force() {
+    let mut dice = Dice(2);
+    let (mut possible, mut impossible) = (0, 0);
+    while possible + impossible < 400 {
+        let base = random(&mut dice, 4, 4, 4);
+        let Some(v) = filled(&base, 4, 7).filter(|v| v.len() <= 8) else { continue };
+        let fits = brute_force(&v) == 7;
+        for choice in CHOICES {
+            assert_eq!(solve::<u32>(&v, 7, choice, false, 5), fits, "{choice:?} {v:?}");
+        }
+        possible += usize::from(fits);
+        impossible += usize::from(!fits);
+    }
+    assert!(possible > 0);
+}
+
+/// Larger than brute force can check: what the search infers never changes its answer.
+#[test]
+fn inference_does_not_change_the_answer() {
+    let mut dice = Dice(3);
+    let (mut fit, mut not) = (0, 0);
+    for round in 0..6000u64 {
+        let moments = 4 + round % 3;
+        let base = random(&mut dice, 5 + round as usize % 4, moments, 9);
+        let cap = Problem::new(&base).unwrap();
+        let cap = cap.max_live() * cap.unit;
+        let Some(v) = filled(&base, moments, cap) else { continue };
+        let plain = solve::<u32>(&v, cap, Choice::Rank, true, 1);
+        for (k, choice) in CHOICES.into_iter().enumerate() {
+            assert_eq!(solve::<u32>(&v, cap, choice, false, k as u64), plain, "{choice:?} {v:?}");
+        }
+        assert_eq!(solve::<u64>(&v, cap, Choice::Weighted, false, 9), plain);
+        fit += usize::from(plain);
+        not += usize::from(!plain);
+    }
+    assert!(fit > 0 && not > 0, "both answers were met: {fit} and {not}");
+}
+
+#[test]
+fn perfect_packings_are_found() {
+    for (n, seeds) in [(20, 20), (60, 20), (120, 10), (200, 4)] {
+        for seed in 0..seeds {
+            let v = instances::perfect(n, 1 << 16, 1 << 20, seed);
+            let p = proven(&v, &Options::default());
+            assert_eq!((p.max_live, p.height), (1 << 20, 1 << 20), "n {n}, seed {seed}, {} nodes", p.nodes);
+        }
+    }
+}
+
+/// Sizes that no `u32` holds are searched as well.
+#[test]
+fn heights_may_be_larger_than_u32() {
+    for seed in 0..5 {
+        let v = instances::perfect(40, 1 << 16, (1 << 40) + 1, seed);
+        let p = proven(&v, &Options::default());
+        assert_eq!(p.height, (1 << 40) + 1, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_small_budget_still_packs() {
+    let v = instances::perfect(200, 1 << 16, 1 << 20, 3);
+    for nodes in [0, 1, 50] {
+        let p = proven(&v, &Options { nodes, ..Options::default() });
+        assert!(p.nodes <= nodes, "{} of {nodes} nodes", p.nodes);
+    }
+}
