@@ -1,1 +1,1 @@
-//! Nothing: the benches are the targets `gemm`, `compile` and `scan` of this package.
+//! Nothing: the benches are the targets of this package.

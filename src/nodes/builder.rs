@@ -137,27 +137,30 @@ impl Builder {
     #[track_caller]
     pub fn emit(&self, op: Op, args: &[Var<'_>], attrs: &[Attr<'_>]) -> Vec<Var<'_>> {
         self.note_place();
-        let args: Vec<Value> = args.iter().map(|a| self.local(*a)).collect();
-        let outs = self.with(|e| e.emit(op, &args, attrs));
-        outs.iter().map(|v| self.var(v)).collect()
+        let (outs, scope) = self.with(|e| {
+            let args: Vec<Value> = args.iter().map(|a| e.import(a.v, a.scope)).collect();
+            (e.emit(op, &args, attrs), e.scope())
+        });
+        outs.iter().map(|v| Var { g: self, v, scope }).collect()
     }
 
     /// Adds a node of any op: the first result.
     #[track_caller]
     pub fn emit1(&self, op: Op, args: &[Var<'_>], attrs: &[Attr<'_>]) -> Var<'_> {
         self.note_place();
-        let mut ids = [Value::NONE; 4];
-        let outs = match args.len() {
-            n @ 0..=4 => {
-                ids.iter_mut().zip(args).for_each(|(id, a)| *id = self.local(*a));
-                self.with(|e| e.emit(op, &ids[..n], attrs))
-            }
-            _ => {
-                let args: Vec<Value> = args.iter().map(|a| self.local(*a)).collect();
-                self.with(|e| e.emit(op, &args, attrs))
-            }
-        };
-        self.var(outs.at(0))
+        let (v, scope) = self.with(|e| {
+            let mut few = [Value::NONE; 4];
+            let many: Vec<Value>;
+            let ids: &[Value] = if args.len() <= few.len() {
+                few.iter_mut().zip(args).for_each(|(id, a)| *id = e.import(a.v, a.scope));
+                &few[..args.len()]
+            } else {
+                many = args.iter().map(|a| e.import(a.v, a.scope)).collect();
+                &many
+            };
+            (e.emit(op, ids, attrs).at(0), e.scope())
+        });
+        Var { g: self, v, scope }
     }
 
     /// Adds a node of a custom op, whose row the user wrote.

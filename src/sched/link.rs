@@ -193,7 +193,7 @@ impl Linked {
         for r in &mut dying {
             *r = (r.start + at).saturating_sub(l.base)..(r.end + at).saturating_sub(l.base);
         }
-        let dead = vec![at..at + l.workspace()];
+        let dead = std::iter::once(at..at + l.workspace()).collect();
         let team = tapes.lanes() > 1;
         let level = self.level(&l.plan, tapes, &inside, depth + 1, (dying_at, dying), dead)?;
         self.turns.push(Turn { level, length: l.length, reverse: l.reverse, team, depth, ticks: l.ticks });
