@@ -115,6 +115,19 @@ fn a_layer_norm_keeps_its_operand_and_two_numbers_a_row() {
     assert_eq!(total(&kept), 8 * N + 2 * 4 * 64, "{kept:?}");
 }
 
+/// A batch norm from plain ops keeps its centred operand: the normalised one is computed again where it is read. Behind
+/// it the activation is kept for the next product.
+#[test]
+fn a_batch_norm_keeps_its_operand_alone() {
+    let g = Builder::new("norm");
+    let x = g.input("x", [2, 3, 8, 8], F32);
+    let y = zoo::block(&g, "a", x, 4, 3, 1).relu();
+    g.output("loss", zoo::conv(&g, "b", y, 4, 3, 1).sum(..));
+    let kept = saved(&zoo::step(g.finish([]).unwrap()));
+    let image = 2 * 4 * 8 * 8 * 4;
+    assert!((2 * image..2 * image + image / 4).contains(&total(&kept)), "{image} an image: {kept:?}");
+}
+
 /// A max pool keeps where its maxima were, not its operand.
 #[test]
 fn a_max_pool_keeps_places() {
