@@ -92,6 +92,31 @@ fn masks_are_a_byte_an_element() {
     assert_eq!(total(&kept), 4 * N + N, "{kept:?}");
 }
 
+/// The derivative of an activation is one sweep over the operand and the gradient, which it takes over: parts of it that
+/// lay in memory would be made early by orders that see a chance to let the operand go.
+#[test]
+fn derivatives_of_activations_are_one_region() {
+    let rules: [(&str, fn(Var<'_>) -> Var<'_>); 4] = [
+        ("gelu", |x| x.gelu()),
+        ("gelu_tanh", |x| x.gelu_tanh()),
+        ("silu", |x| x.silu()),
+        ("softplus", |x| x.softplus()),
+    ];
+    for (name, f) in rules {
+        let g = Builder::new("one");
+        let x = g.input("x", [64, 32], F32);
+        let w = |name: &str| g.param(name, [32, 32], F32, Init::Normal(0.1));
+        let y = f(x.matmul(w("a"))).matmul(w("b"));
+        g.output("loss", (y * y).sum(..));
+        let prepared = optimise(zoo::step(g.finish([]).unwrap()).view()).unwrap();
+        let v = prepared.view();
+        let maps: Vec<_> = v.region_nodes(v.entry()).filter(|&n| v.def_of(n).name == "map").collect();
+        let of_two = maps.iter().filter(|&&n| v.args_of(n).len() == 2 && v.numel(v.out(n)) == N).count();
+        // One for the activation, one for the loss.
+        assert!(of_two >= 1 && maps.len() <= 2, "{name}: {} regions, {of_two} of them of two operands", maps.len());
+    }
+}
+
 /// A chain of dense layers keeps each layer's result, and the logits with a number for each row.
 #[test]
 fn a_relu_mlp_keeps_activations_alone() {

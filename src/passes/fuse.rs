@@ -40,6 +40,11 @@ fn is_free(g: Graph<'_>, n: Node) -> bool {
     }
 }
 
+/// Operands of a node that a region must read: fills are made inside.
+fn operands(g: Graph<'_>, n: Node) -> usize {
+    g.args_of(n).iter().filter(|a| g.op[g.def[a.at()].at()] != Op::FULL).count()
+}
+
 fn readers(g: Graph<'_>) -> Side<Value, Vec<Node>> {
     let mut r = Side::filled(g.values(), Vec::new());
     for n in g.region_nodes(g.entry()) {
@@ -72,7 +77,7 @@ fn clusters(g: Graph<'_>) -> Clusters {
             let sum = c.members[root].len() >= MAX_SUM
                 && g.op[n.at()] == Op::ADD
                 && c.members[root].iter().all(|m| g.op[m.at()] == Op::ADD);
-            !sum && same && c.members[root].len() < MAX_STEPS && outside[root] + g.args_of(n).len() <= MAX_ARGS
+            !sum && same && c.members[root].len() < MAX_STEPS && outside[root] + operands(g, n) <= MAX_ARGS
         });
         let root = joined.unwrap_or(n);
         if joined.is_none() && !pinned[v] {
@@ -86,7 +91,7 @@ fn clusters(g: Graph<'_>) -> Clusters {
                 continue;
             }
         }
-        outside[root] += g.args_of(n).len() - usize::from(joined.is_some()).min(g.args_of(n).len());
+        outside[root] = (outside[root] + operands(g, n)).saturating_sub(usize::from(joined.is_some()));
         c.root[n] = Some(root);
         c.members[root].push(n);
     }
