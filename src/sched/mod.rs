@@ -73,8 +73,9 @@ pub fn schedule(g: Graph<'_>, lanes: usize) -> Result<Scheduled> {
 
 /// As [`schedule`], with a line of nobody's behind each buffer of the graph: [`exec::Exec::guard`] watches them.
 pub fn schedule_apart(g: Graph<'_>, lanes: usize) -> Result<Scheduled> {
-    let wider =
-        |v: &Intervals| Intervals { lines: v.lines.iter().map(|&l| l.saturating_add(l.min(1))).collect(), ..v.clone() };
+    fn wider(v: &Intervals) -> Intervals {
+        Intervals { lines: v.lines.iter().map(|&l| l.saturating_add(l.min(1))).collect(), ..v.clone() }
+    }
     scheduled(g, lanes, &|v| pack::lines::pack(&wider(v)))
 }
 

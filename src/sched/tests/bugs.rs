@@ -194,7 +194,7 @@ fn a_shifted_slot_for_a_result_is_refused() {
     let g = Builder::new("g");
     let x = g.input("x", [N], F32);
     g.output("y", one(&g, &FRESH, &[one(&g, &FRESH, &[x])]));
-    let (_, _, right) = planned(g.finish([]).unwrap().view(), 1, plan::pack);
+    let (_, _, right) = planned(g.finish([]).unwrap().view(), 1, lines::pack);
     let (from, to) = (right.code.reads_of(1)[0].buf as usize, right.code.outputs[0].buf as usize);
     for shift in [0, 1, 2, 3] {
         let mut wrong = right.clone();
@@ -216,7 +216,7 @@ fn a_result_is_not_made_over_a_window() {
     g.output("y", tail);
     let buf = g.finish([]).unwrap();
     holds(&buf);
-    let (_, o, right) = planned(buf.view(), 1, plan::pack);
+    let (_, o, right) = planned(buf.view(), 1, lines::pack);
     assert!(o.alias.inplace.iter().all(|&w| w == alias::OUT_OF_PLACE));
     let read = right.code.reads_of(1)[0];
     assert!(read.off > 0, "the read is a window");
@@ -238,7 +238,7 @@ fn gradients_are_summed_in_place() {
         g.output("late", late.fold(one(&g, &FRESH, &[sum]), |y, v| one(&g, &ADD, &[v, y])));
         let buf = g.finish([]).unwrap();
         holds(&buf);
-        let (_, o, p) = planned(buf.view(), 1, plan::pack);
+        let (_, o, p) = planned(buf.view(), 1, lines::pack);
         let value = |v: crate::nodes::Var<'_>| (0..p.code.value.len()).find(|&b| p.code.value[b] == v.v).unwrap();
         let class = |v| o.alias.class[value(v)];
         let over = [class(sum) == class(a), class(sum) == class(b)];
@@ -265,7 +265,7 @@ fn a_sum_of_many_gradients_is_as_large_as_one_of_two() {
         if n < 10 {
             holds(&buf);
         }
-        planned(buf.view(), 1, plan::pack).2.bytes
+        planned(buf.view(), 1, lines::pack).2.bytes
     };
     assert_eq!(peak(3), peak(40));
 }
@@ -285,13 +285,13 @@ fn a_class_lives_as_long_as_its_last_member() {
     g.output("y", one(&g, &ADD, &[b, z]));
     let buf = g.finish([]).unwrap();
     holds(&buf);
-    let (_, o, right) = planned(buf.view(), 1, plan::pack);
+    let (_, o, right) = planned(buf.view(), 1, lines::pack);
     let of = |v: crate::nodes::Var<'_>| (0..right.code.value.len()).find(|&i| right.code.value[i] == v.v).unwrap();
     let root = of(a);
     assert_eq!(o.alias.class[of(b)] as usize, root, "the second takes over the first");
     let mut live = o.live.clone();
     live.end[root] = live.first[root] + 2;
-    let (place, bytes) = crate::sched::places(&o.code, &o.alias, &live, plan::pack).unwrap();
+    let (place, bytes) = crate::sched::places(&o.code, &o.alias, &live, lines::pack).unwrap();
     assert!(check(crate::sched::check::Plan { place, bytes, ..right }).is_err());
 }
 
@@ -311,7 +311,7 @@ fn two_windows_of_one_buffer_keep_their_offsets() {
     g.output("c", one(&g, &ADD, &[one(&g, &FRESH, &[first]), quarter]));
     let buf = g.finish([]).unwrap();
     holds(&buf);
-    let p = planned(buf.view(), 1, plan::pack).2;
+    let p = planned(buf.view(), 1, lines::pack).2;
     let mut offsets: Vec<usize> = p.code.reads.iter().filter(|o| o.off > 0).map(|o| o.off).collect();
     offsets.sort_unstable();
     offsets.dedup();
