@@ -34,9 +34,9 @@ fn planned(o: &Ordered, lanes: usize, pack: Pack<'_>) -> Checked {
 }
 
 /// First bytes of a leaf: labels are classes, numbers are small.
-fn start(g: &Graph<'_>, v: Value) -> Vec<u8> {
+fn start(g: &Graph<'_>, v: Value, seed: usize) -> Vec<u8> {
     let n = g.numel(v);
-    let mut d = Draw(v.at() as u64);
+    let mut d = Draw(seed as u64);
     match g.dtype[v.at()] {
         DType::F32 => (0..n).flat_map(|_| (d.unit() as f32 - 0.5).to_le_bytes()).collect(),
         DType::I32 => (0..n).flat_map(|_| ((d.bits() % 3) as i32).to_le_bytes()).collect(),
@@ -53,7 +53,9 @@ fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, poisoned: bool) -> Vec<Ve
         from..from + g.bytes(v)
     };
     let leaves: Vec<Value> = g.leaves().map(|(v, _, _)| v).collect();
-    leaves.iter().for_each(|&v| arena.bytes_mut()[at(v)].copy_from_slice(&start(g, v)));
+    for (i, &v) in leaves.iter().enumerate() {
+        arena.bytes_mut()[at(v)].copy_from_slice(&start(g, v, i));
+    }
     for n in g.region_nodes(g.entry()).filter(|n| g.op[n.at()] == Op::CONSTANT) {
         arena.bytes_mut()[at(g.out(n))].copy_from_slice(&g.attrs(n).bytes(2));
     }

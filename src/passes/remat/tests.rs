@@ -1,3 +1,5 @@
+//! Budgets end to end: bytes, bits and repeated operations of nets that are mostly activations.
+
 use super::*;
 use crate::nodes::{Builder, DType, Init};
 use crate::passes::optimiser::{Optimiser, train};
