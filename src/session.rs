@@ -22,7 +22,7 @@ use crate::passes::pipeline;
 use crate::sched::code::Operand;
 use crate::sched::exec::{Exec, Lane, Stop};
 use crate::sched::team::Team;
-use crate::sched::{Scheduled, schedule, tape};
+use crate::sched::{Scheduled, schedule, schedule_apart, tape};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -79,7 +79,8 @@ impl Session {
         self
     }
 
-    /// Fills dead bytes with NaN while stepping, on one thread: a check of plans and kernels, not for speed.
+    /// Fills dead bytes with NaN while stepping, leaves a line free behind each buffer and watches that nobody writes
+    /// there, on one thread: a check of plans and kernels, not for speed.
     pub fn poison(mut self, on: bool) -> Session {
         self.poison = on;
         self
@@ -105,7 +106,7 @@ impl Session {
         let exec = Exec::new(&ready.scheduled.plan, std::mem::take(&mut ready.tapes))?;
         let origins = exec.nodes().iter().map(|&n| origin(&ready.graph.view(), n)).collect();
         let runner = match (self.poison, exec.lanes()) {
-            (true, _) => Runner::Poisoned(exec, Lane::default()),
+            (true, _) => Runner::Poisoned(exec.guard(&ready.scheduled.plan), Lane::default()),
             (false, 1) => Runner::Solo(exec, Lane::default()),
             (false, _) => Runner::Team(Team::new(exec)?),
         };
@@ -119,10 +120,14 @@ impl Session {
 
     fn ready(&self, g: Graph<'_>) -> Result<(Ready, PlanReport)> {
         let start = Instant::now();
-        let ready = match self.budget {
+        let mut ready = match self.budget {
             None => Ready::new(prepare(g, self.optimise)?, self.lanes())?,
             Some(bytes) => budget::fit(g, self.optimise, self.lanes(), bytes)?,
         };
+        if self.poison {
+            ready.scheduled = schedule_apart(ready.graph.view(), 1)?;
+            ready.tapes = tape::tapes(&ready.scheduled.plan);
+        }
         let all = start.elapsed();
         let mut report = report::report(&ready.graph.view(), &ready.scheduled);
         report.recomputed = ready.recomputed.clone();

@@ -92,6 +92,31 @@ fn masks_are_a_byte_an_element() {
     assert_eq!(total(&kept), 4 * N + N, "{kept:?}");
 }
 
+/// The derivative of an activation is one sweep over the operand and the gradient, which it takes over: parts of it that
+/// lay in memory would be made early by orders that see a chance to let the operand go.
+#[test]
+fn derivatives_of_activations_are_one_region() {
+    let rules: [(&str, fn(Var<'_>) -> Var<'_>); 4] = [
+        ("gelu", |x| x.gelu()),
+        ("gelu_tanh", |x| x.gelu_tanh()),
+        ("silu", |x| x.silu()),
+        ("softplus", |x| x.softplus()),
+    ];
+    for (name, f) in rules {
+        let g = Builder::new("one");
+        let x = g.input("x", [64, 32], F32);
+        let w = |name: &str| g.param(name, [32, 32], F32, Init::Normal(0.1));
+        let y = f(x.matmul(w("a"))).matmul(w("b"));
+        g.output("loss", (y * y).sum(..));
+        let prepared = optimise(zoo::step(g.finish([]).unwrap()).view()).unwrap();
+        let v = prepared.view();
+        let maps: Vec<_> = v.region_nodes(v.entry()).filter(|&n| v.def_of(n).name == "map").collect();
+        let of_two = maps.iter().filter(|&&n| v.args_of(n).len() == 2 && v.numel(v.out(n)) == N).count();
+        // One for the activation, one for the loss.
+        assert!(of_two >= 1 && maps.len() <= 2, "{name}: {} regions, {of_two} of them of two operands", maps.len());
+    }
+}
+
 /// A chain of dense layers keeps each layer's result, and the logits with a number for each row.
 #[test]
 fn a_relu_mlp_keeps_activations_alone() {
@@ -113,6 +138,19 @@ fn a_layer_norm_keeps_its_operand_and_two_numbers_a_row() {
     g.output("loss", y.matmul(w("b")).sum(..));
     let kept = saved(&zoo::step(g.finish([]).unwrap()));
     assert_eq!(total(&kept), 8 * N + 2 * 4 * 64, "{kept:?}");
+}
+
+/// A batch norm from plain ops keeps its centred operand: the normalised one is computed again where it is read. Behind
+/// it the activation is kept for the next product.
+#[test]
+fn a_batch_norm_keeps_its_operand_alone() {
+    let g = Builder::new("norm");
+    let x = g.input("x", [2, 3, 8, 8], F32);
+    let y = zoo::block(&g, "a", x, 4, 3, 1).relu();
+    g.output("loss", zoo::conv(&g, "b", y, 4, 3, 1).sum(..));
+    let kept = saved(&zoo::step(g.finish([]).unwrap()));
+    let image = 2 * 4 * 8 * 8 * 4;
+    assert!((2 * image..2 * image + image / 4).contains(&total(&kept)), "{image} an image: {kept:?}");
 }
 
 /// A max pool keeps where its maxima were, not its operand.

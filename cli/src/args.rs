@@ -185,7 +185,12 @@ pub struct CheckArgs {
 #[derive(Args, Debug)]
 pub struct PackArgs {
     /// A CSV with the columns id, lower, upper (one past the last moment) and size, as MiniMalloc reads it.
-    pub file: PathBuf,
+    #[arg(required_unless_present = "make", conflicts_with = "make")]
+    pub file: Option<PathBuf>,
+    /// Pack made-up buffers instead: training:N:SEED, unrolled:N, power:N:SEED or perfect:N:SEED (whose best height is
+    /// 1048576).
+    #[arg(long)]
+    pub make: Option<String>,
     /// Look for a packing of this height or less; without it, for the lowest.
     #[arg(long)]
     pub capacity: Option<u64>,

@@ -6,7 +6,7 @@
 use crate::args::PackArgs;
 use crate::fail::{Fail, Run, bad, io, unmet};
 use crate::ir::show::emit;
-use arenagrad::sched::pack::{self, Buffers, Options, Packing};
+use arenagrad::sched::pack::{self, Buffers, Options, Packing, instances};
 use arenagrad::train::checkpoint::write_atomically;
 use csv::{ReaderBuilder, StringRecord};
 use serde::Serialize;
@@ -47,8 +47,14 @@ struct Figures {
 
 /// Packs a file.
 pub fn pack(a: &PackArgs) -> Run {
-    let table = read(&a.file, a.capacity)?;
-    let named = |e| bad(format!("{}: {e}", a.file.display()));
+    let (table, name) = match (&a.file, &a.make) {
+        (Some(file), _) => (read(file, a.capacity)?, file.display().to_string()),
+        (None, what) => {
+            let what = what.clone().unwrap_or_default();
+            (made(&what)?, what)
+        }
+    };
+    let named = |e| bad(format!("{name}: {e}"));
     let started = Instant::now();
     let options = Options { capacity: a.capacity, nodes: a.nodes.unwrap_or(Options::default().nodes) };
     let p = pack::pack(&table.buffers, &options).map_err(named)?;
@@ -72,14 +78,10 @@ pub fn pack(a: &PackArgs) -> Run {
     emit(&if a.json { serde_json::to_string(&figures).map_err(bad)? } else { figures.text() })?;
     match (p.solved, a.capacity) {
         (true, _) => Ok(()),
-        (false, Some(c)) => {
-            Err(unmet(format!("{}: the best height is {}, the capacity {c}", a.file.display(), p.height)))
-        }
+        (false, Some(c)) => Err(unmet(format!("{name}: the best height is {}, the capacity {c}", p.height))),
         (false, None) => Err(unmet(format!(
             "{}: height {} is not proven to be the least; none is below {}",
-            a.file.display(),
-            p.height,
-            p.bound
+            name, p.height, p.bound
         ))),
     }
 }
@@ -97,6 +99,32 @@ impl Figures {
             self.seconds
         )
     }
+}
+
+/// Buffers that are made up at most.
+const MADE: usize = 10_000_000;
+
+/// Made-up buffers, from `KIND:N` or `KIND:N:SEED`.
+fn made(what: &str) -> Run<Table> {
+    let wrong = || bad(format!("--make is {what:?}; it should be like training:1000:1, with at most {MADE} buffers"));
+    let parts: Vec<&str> = what.split(':').collect();
+    let (kind, n, seed) = match parts[..] {
+        [kind, n] => (kind, n, "0"),
+        [kind, n, seed] => (kind, n, seed),
+        _ => return Err(wrong()),
+    };
+    let n = n.parse().ok().filter(|n| (1..=MADE).contains(n)).ok_or_else(wrong)?;
+    let seed = seed.parse().map_err(|_| wrong())?;
+    let buffers = match kind {
+        "training" => instances::training(n, seed),
+        "unrolled" => instances::unrolled(n),
+        "power" => instances::power_law(n, seed),
+        "perfect" => instances::perfect(n, 1 << 16, 1 << 20, seed),
+        _ => return Err(wrong()),
+    };
+    let row = |i: usize| [i as u64, buffers.first[i], buffers.end[i], buffers.size[i]].map(|x| x.to_string());
+    let rows = (0..buffers.len()).map(|i| StringRecord::from(&row(i)[..])).collect();
+    Ok(Table { header: StringRecord::from(&COLUMNS[..]), rows, buffers })
 }
 
 /// Reads the file row by row; nothing is made larger than what was read.

@@ -92,3 +92,21 @@ fn a_million_buffers_of_no_size_take_nothing() {
     let none = s.file("none.csv", "id,lower,upper,size\n");
     assert_eq!(json(&["pack", &none]).1["height"].as_u64(), Some(0));
 }
+
+#[test]
+fn buffers_can_be_made_up() {
+    let s = Scratch::new();
+    let out = s.path("made.csv");
+    let (code, v) = json(&["pack", "--make", "perfect:60:3", "--out", &out]);
+    assert_eq!((code, v["height"].as_u64(), v["buffers"].as_u64()), (0, Some(1 << 20), Some(60)));
+    assert_eq!(json(&["pack", &out, "--capacity", "1048576"]).0, 0);
+    for kind in ["training:700:1", "unrolled:700", "power:700:2"] {
+        assert_eq!(json(&["pack", "--make", kind]).0, 0, "{kind}");
+    }
+    for wrong in ["", "perfect", "perfect:0:1", "perfect:10:x", "perfect:99999999999:1", "chain:10:1", "perfect:1:2:3"]
+    {
+        fails(2, &["pack", "--make", wrong], &["--make", "training:1000:1"]);
+    }
+    assert_eq!(run(&["pack"]).status.code(), Some(2));
+    assert_eq!(run(&["pack", &out, "--make", "unrolled:7"]).status.code(), Some(2));
+}

@@ -1,7 +1,9 @@
 //! Fusion: point-wise ops that feed one another become one `map` region, which one sweep of the tile interpreter runs.
 //!
 //! A point-wise node joins the region of its readers when all of them are in one region of its shape; so every region
-//! has one result, and no cycle can arise. Broadcasts and fills cost nothing inside a region (a strided read, a
+//! has one result, and no cycle can arise. Where its readers are in several regions, a node that only scales or shifts
+//! one operand that stays alive anyway is computed in each of them: then it need not lie in memory until the last (the
+//! normalised operand of a batch norm, from forward to backward). Broadcasts and fills cost nothing inside a region (a strided read, a
 //! constant) and are copied into every region that reads them. Fused ≡ unfused to the bit: each step rounds alone.
 
 use super::rebuild::{Visit, rebuild};
@@ -37,6 +39,11 @@ fn is_free(g: Graph<'_>, n: Node) -> bool {
         Op::BROADCAST => !matches!(g.op[g.def[g.args_of(n)[0].at()].at()], Op::FULL | Op::BROADCAST),
         _ => false,
     }
+}
+
+/// Operands of a node that a region must read: fills are made inside.
+fn operands(g: Graph<'_>, n: Node) -> usize {
+    g.args_of(n).iter().filter(|a| g.op[g.def[a.at()].at()] != Op::FULL).count()
 }
 
 fn readers(g: Graph<'_>) -> Side<Value, Vec<Node>> {
@@ -84,14 +91,48 @@ fn clusters(g: Graph<'_>) -> Clusters {
             let sum = c.members[root].len() >= MAX_SUM
                 && g.op[n.at()] == Op::ADD
                 && c.members[root].iter().all(|m| g.op[m.at()] == Op::ADD);
-            !sum && same && c.members[root].len() < MAX_STEPS && outside[root] + g.args_of(n).len() <= MAX_ARGS
+            !sum && same && c.members[root].len() < MAX_STEPS && outside[root] + operands(g, n) <= MAX_ARGS
         });
         let root = joined.unwrap_or(n);
-        outside[root] += g.args_of(n).len() - usize::from(joined.is_some()).min(g.args_of(n).len());
+        if joined.is_none() && !pinned[v] {
+            let regions = repeated(g, n, &readers, &c);
+            let fits = |r: &Node| c.members[*r].len() < MAX_STEPS && outside[*r] + 1 < MAX_ARGS;
+            if !regions.is_empty() && regions.iter().all(fits) {
+                for r in regions {
+                    outside[r] += 1;
+                    c.members[r].push(n);
+                }
+                continue;
+            }
+        }
+        outside[root] = (outside[root] + operands(g, n)).saturating_sub(usize::from(joined.is_some()));
         c.root[n] = Some(root);
         c.members[root].push(n);
     }
     c
+}
+
+/// The regions that should each compute `n`, which several of them read: none unless `n` adds, subtracts or multiplies
+/// one operand and something that costs nothing, and that operand is read after `n` was read last.
+fn repeated(g: Graph<'_>, n: Node, readers: &Side<Value, Vec<Node>>, c: &Clusters) -> Vec<Node> {
+    let v = g.out(n);
+    let cheap = matches!(g.op[n.at()], Op::ADD | Op::SUB | Op::MUL);
+    let mut full = g.args_of(n).iter().filter(|a| !is_free(g, g.def[a.at()]));
+    let (Some(&a), None, true) = (full.next(), full.next(), cheap) else { return Vec::new() };
+    let last = readers[v].iter().max();
+    if readers[a].iter().filter(|&&r| r != n).max() < last {
+        return Vec::new();
+    }
+    let mut regions = Vec::new();
+    for &r in &readers[v] {
+        match c.root[r] {
+            Some(root) if g.shape[g.out(root).at()] == g.shape[v.at()] => regions.push(root),
+            _ => return Vec::new(),
+        }
+    }
+    regions.sort_unstable();
+    regions.dedup();
+    regions
 }
 
 /// Fuses point-wise nodes of `g`; returns how many regions were made as well.

@@ -4,7 +4,7 @@
 //! plan and tapes that are proved free of races, which is what the one unsafe block rests on.
 
 use super::check::Checked;
-use super::link::{Level, Linked, Turn, link};
+use super::link::{Level, Linked, Turn, behind, link};
 use super::tape::{Tapes, race_free};
 use crate::arena::Node;
 use crate::arena::tensor::TensorArena;
@@ -52,6 +52,8 @@ pub(super) trait Watch {
     fn meet(&mut self, time: usize) -> bool;
     /// These bytes hold nothing any more.
     fn dead(&mut self, bytes: &[Range<usize>]);
+    /// Instruction `i` of `level` is done.
+    fn done(&mut self, level: &Level, i: usize);
 }
 
 /// One thread's way through its tape.
@@ -106,8 +108,7 @@ impl<W: Watch> Walk<'_, W> {
                     return false;
                 }
             }
-            let i = e.instr as usize;
-            self.watch.dead(cut(&level.dying, (level.dying_at[i], level.dying_at[i + 1])));
+            self.watch.done(level, e.instr as usize);
         }
         true
     }
@@ -140,6 +141,13 @@ impl Exec {
         let linked =
             link(plan, tapes).map_err(|e| Error::new(Kind::Plan, format!("the plan cannot be linked: {e}")))?;
         Ok(Exec { linked, lanes, bytes: plan.bytes })
+    }
+
+    /// Watches the bytes behind what the graph's instructions write, in poisoned steps. `plan` is the one that this was
+    /// made from, and nobody owns those bytes: see [`super::schedule_apart`].
+    pub fn guard(mut self, plan: &Checked) -> Exec {
+        self.linked.levels[0].guarded = behind(plan);
+        self
     }
 
     /// Bytes that the arena must have.
@@ -223,6 +231,9 @@ impl Watch for Alone {
 
     #[inline(always)]
     fn dead(&mut self, _: &[Range<usize>]) {}
+
+    #[inline(always)]
+    fn done(&mut self, _: &Level, _: usize) {}
 }
 
 /// A step on one thread that fills dead bytes.
@@ -243,6 +254,14 @@ impl Watch for Poison<'_> {
 
     fn dead(&mut self, bytes: &[Range<usize>]) {
         bytes.iter().for_each(|r| self.0.bytes_mut()[r.clone()].fill(0xff));
+    }
+
+    fn done(&mut self, level: &Level, i: usize) {
+        for r in level.guarded.get(i).into_iter().flatten() {
+            let intact = self.0.bytes()[r.clone()].iter().all(|&b| b == 0xff);
+            assert!(intact, "instruction {i} wrote beyond its results, into bytes {r:?}");
+        }
+        self.dead(cut(&level.dying, (level.dying_at[i], level.dying_at[i + 1])));
     }
 }
 

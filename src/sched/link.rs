@@ -12,6 +12,7 @@ use super::code::Operand;
 use super::loops::{Loop, Outer, ticks};
 use super::tape::Tapes;
 use crate::arena::Node;
+use crate::arena::tensor::LINE;
 use crate::kernels::abi::{DEPTH, Kernel, Slot, Strides};
 use std::ops::Range;
 
@@ -39,6 +40,8 @@ pub(super) struct Level {
     pub dying: Vec<Range<usize>>,
     /// Bytes to poison before it runs.
     pub dead: Vec<Range<usize>>,
+    /// Bytes that instruction `i` must leave as they are: `guarded[i]`; none unless somebody watches.
+    pub guarded: Vec<Vec<Range<usize>>>,
     /// Number of its first instruction among those of all levels.
     pub first: usize,
 }
@@ -123,7 +126,7 @@ impl Linked {
         let (dying_at, dying) = dying;
         let (calls, slots) = (Vec::with_capacity(code.len()), Vec::with_capacity(code.reads.len() + code.writes.len()));
         let params = code.params.clone();
-        self.levels.push(Level { calls, slots, params, tapes, dying_at, dying, dead, first });
+        self.levels.push(Level { calls, slots, params, tapes, dying_at, dying, dead, guarded: Vec::new(), first });
         let mut turn_of = vec![u32::MAX; code.loops.len()];
         for (i, inner) in (0..code.len()).filter(|&i| code.loop_of(i).is_some()).zip(by_use(plan, inner)) {
             turn_of[code.body[i] as usize] = self.turn(plan, i, inner, space, depth)?;
@@ -216,6 +219,20 @@ impl Linked {
             }
         }
     }
+}
+
+/// For each instruction of the graph, the bytes behind the buffers that it writes, up to the end of the line after them.
+pub(super) fn behind(plan: &Checked) -> Vec<Vec<Range<usize>>> {
+    let code = &plan.code;
+    let zone = |o: &Operand| {
+        let (at, bytes) = (plan.place[o.buf as usize], code.bytes[o.buf as usize]);
+        at + bytes..(at + bytes.next_multiple_of(LINE) + LINE).min(plan.bytes)
+    };
+    // What the caller owns stands side by side.
+    let pinned = (0..code.bytes.len()).filter(|&b| code.kind[b].is_pinned()).map(|b| plan.place[b] + code.bytes[b]);
+    let floor = pinned.max().unwrap_or(0);
+    let own = |o: &&Operand| code.bytes[o.buf as usize] > 0 && plan.place[o.buf as usize] >= floor;
+    (0..code.len()).map(|i| code.writes_of(i).iter().filter(own).map(zone).collect()).collect()
 }
 
 /// The tapes of the loops of `plan`, in the order of their instructions.

@@ -163,7 +163,7 @@ fn body(g: Graph<'_>, s: &Scan, lanes: usize) -> Result<(Loop, Vec<Value>)> {
         externs.push(Extern { buf: b as u32, outer, sliced: false });
         constants.push(l.code.value[b]);
     }
-    let a = super::arrange(&l.code, lanes, &mut super::Watch::new())?;
+    let a = super::arrange(&l.code, lanes, &super::pack::lines::pack, &mut super::Watch::new())?;
     let base: usize = externs.iter().map(|e| a.plan.code.bytes[e.buf as usize].div_ceil(LINE) * LINE).sum();
     let ticks = (0..a.plan.code.len()).map(|i| ticks(&a.plan.code, i)).fold(1usize, usize::saturating_add);
     let (length, reverse) = (s.length, s.reverse);

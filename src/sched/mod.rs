@@ -68,10 +68,22 @@ impl Watch {
 
 /// Schedules `g` for `lanes` threads.
 pub fn schedule(g: Graph<'_>, lanes: usize) -> Result<Scheduled> {
+    scheduled(g, lanes, &pack::lines::pack)
+}
+
+/// As [`schedule`], with a line of nobody's behind each buffer of the graph: [`exec::Exec::guard`] watches them.
+pub fn schedule_apart(g: Graph<'_>, lanes: usize) -> Result<Scheduled> {
+    fn wider(v: &Intervals) -> Intervals {
+        Intervals { lines: v.lines.iter().map(|&l| l.saturating_add(l.min(1))).collect(), ..v.clone() }
+    }
+    scheduled(g, lanes, &|v| pack::lines::pack(&wider(v)))
+}
+
+fn scheduled(g: Graph<'_>, lanes: usize, pack: &Packer) -> Result<Scheduled> {
     let mut watch = Watch::new();
     let lowered = lower::lower(g, lanes.max(1))?;
     watch.lap("lower");
-    let a = arrange(&lowered.code, lanes.max(1), &mut watch)?;
+    let a = arrange(&lowered.code, lanes.max(1), pack, &mut watch)?;
     Ok(Scheduled {
         plan: a.plan,
         live: a.live,
@@ -94,11 +106,14 @@ struct Arranged {
     order: &'static str,
 }
 
+/// Gives lifetimes a place.
+type Packer = dyn Fn(&Intervals) -> Result<pack::Packing>;
+
 /// Orders, places and proves `code`: that of a graph, or of one iteration of a loop.
-fn arrange(code: &Code, lanes: usize, watch: &mut Watch) -> Result<Arranged> {
+fn arrange(code: &Code, lanes: usize, pack: &Packer, watch: &mut Watch) -> Result<Arranged> {
     let best = order::best(code)?;
     watch.lap("order");
-    let (place, bytes) = places(&best.code, &best.alias, &best.live, pack::lines::pack)?;
+    let (place, bytes) = places(&best.code, &best.alias, &best.live, pack)?;
     watch.lap("pack");
     let inplace = best.alias.inplace.clone();
     let plan = check::check(Plan { code: best.code, place, inplace, bytes, lanes })?;

@@ -2,7 +2,8 @@
 //!
 //! A few candidates are made by list scheduling, each in O((V + E) log V), and scored by what they cost after sharing
 //! of bytes: the largest sum of lines alive at once. The cheapest is kept; earlier candidates win ties, program order
-//! first, because it is what the user wrote and what caches know. A heuristic alone is not to be trusted: on some
+//! first, because it is what the user wrote and what caches know. Where the cheapest is above the [certificate](bound),
+//! a bounded search moves single groups. A heuristic alone is not to be trusted: on some
 //! graphs the memory-aware rule needs twice what program order needs.
 //!
 //! Beside data, *wishes* order groups: readers of a leaf come before the group that makes its next value, so that the
@@ -19,6 +20,7 @@ use rayon::prelude::*;
 pub mod bound;
 pub mod deps;
 pub mod list;
+pub mod local;
 pub mod ready;
 
 /// An order with its consequences.
@@ -66,6 +68,12 @@ pub fn best(code: &Code) -> Result<Ordered> {
     };
     let mut best = score(code, order, name)?;
     best.order_bound = bound::bound(code, &deps, &alive(&best, order))?;
+    if best.bound > best.order_bound {
+        let moved = local::improve(code, &deps, order, best.order_bound)?;
+        if moved != order {
+            best = Ordered { order_bound: best.order_bound, ..score(code, &moved, name)? };
+        }
+    }
     Ok(best)
 }
 

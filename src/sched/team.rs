@@ -9,6 +9,7 @@
 //! a meeting that another will not reach.
 
 use super::exec::{Exec, Lane, Stop, Watch};
+use super::link::Level;
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::Frame;
@@ -97,6 +98,9 @@ impl Watch for Member<'_> {
 
     #[inline(always)]
     fn dead(&mut self, _: &[Range<usize>]) {}
+
+    #[inline(always)]
+    fn done(&mut self, _: &Level, _: usize) {}
 }
 
 impl Shared {

@@ -108,7 +108,7 @@ fn attention<'g>(g: &'g Builder, name: &str, x: Var<'g>, heads: usize) -> Var<'g
 }
 
 /// Convolution without bias.
-fn conv<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, kernel: usize, stride: usize) -> Var<'g> {
+pub fn conv<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, kernel: usize, stride: usize) -> Var<'g> {
     let inputs = x.dims()[1];
     let init = Init::Normal((2.0 / (inputs * kernel * kernel) as f64).sqrt());
     let w = g.param(&format!("{name}.weight"), [outputs, inputs, kernel, kernel], F32, init);
@@ -127,7 +127,8 @@ fn batch_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>) -> Var<'g> {
     centred * inverse * weight + bias
 }
 
-fn block<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, kernel: usize, stride: usize) -> Var<'g> {
+/// Convolution and batch normalisation.
+pub fn block<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, kernel: usize, stride: usize) -> Var<'g> {
     batch_norm(g, &format!("{name}.bn"), conv(g, &format!("{name}.conv"), x, outputs, kernel, stride))
 }
 

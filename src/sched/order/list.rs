@@ -5,7 +5,7 @@
 
 use super::super::code::{BufKind, Code};
 use super::deps::Deps;
-use super::ready::Ready;
+use super::ready::{Fitting, Ready};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -43,7 +43,8 @@ pub fn schedule(code: &Code, d: &Deps, rule: Rule) -> Vec<u32> {
         left: (0..code.bytes.len()).map(|b| d.readers.of(b).len() as u32).collect(),
         one: (0..code.bytes.len()).map(|b| d.readers.of(b).iter().fold(0, |x, g| x ^ g)).collect(),
         done: vec![false; n],
-        ready: Ready::new(n, if rule == Rule::Peak { &takes } else { &[] }),
+        ready: Ready::new(n),
+        fitting: (rule == Rule::Peak).then(|| Fitting::new(&takes)),
         held: BinaryHeap::new(),
         order: Vec::with_capacity(n),
         alive: 0,
@@ -105,6 +106,8 @@ struct Scheduler<'a> {
     one: Vec<u32>,
     done: Vec<bool>,
     ready: Ready,
+    /// Takes the place of `ready` for [`Rule::Peak`].
+    fitting: Option<Fitting>,
     /// Groups whose data is there and whose wishes are not.
     held: BinaryHeap<Reverse<u32>>,
     order: Vec<u32>,
@@ -131,7 +134,10 @@ impl Scheduler<'_> {
             Rule::Net => self.takes[g] - self.frees(g),
             Rule::Peak => self.stays(g) - self.frees(g),
         };
-        self.ready.put(g, key);
+        match &mut self.fitting {
+            Some(f) => f.put(g, key),
+            None => self.ready.put(g, key),
+        }
     }
 
     /// Bytes of operands that nobody needs after `g`.
@@ -153,9 +159,9 @@ impl Scheduler<'_> {
 
     /// Runs the best ready group, or, where wishes go in a circle, the first of those that data allows.
     fn next(&mut self) -> bool {
-        let best = match self.rule {
-            Rule::Peak => self.ready.below(self.peak - self.alive),
-            _ => self.ready.least(),
+        let best = match &self.fitting {
+            Some(f) => f.below(self.peak - self.alive),
+            None => self.ready.least(),
         };
         if let Some(g) = best {
             self.run(g);
@@ -177,15 +183,22 @@ impl Scheduler<'_> {
             self.alive += self.stays(g) - self.frees(g);
         }
         self.done[g] = true;
-        self.ready.take(g);
+        match &mut self.fitting {
+            Some(f) => f.take(g),
+            None => self.ready.take(g),
+        }
         self.order.push(g as u32);
         let by_memory = matches!(self.rule, Rule::Net | Rule::Peak);
         for &b in d.reads.of(g) {
             let b = b as usize;
             self.left[b] -= 1;
             self.one[b] ^= g as u32;
-            if by_memory && self.left[b] == 1 && self.ready.holds(self.one[b] as usize) {
-                self.arrive(self.one[b] as usize);
+            if by_memory && self.left[b] == 1 {
+                let last = self.one[b] as usize;
+                let waits = self.fitting.as_ref().map_or_else(|| self.ready.holds(last), |f| f.holds(last));
+                if waits {
+                    self.arrive(last);
+                }
             }
         }
         for &s in d.after.of(g) {

@@ -1,38 +1,81 @@
-//! The ready list: a tournament tree of keys, with its leaves in the order of what each group takes, so that "the least
-//! key among those that take at most so much" is one walk. Every call is O(log n).
+//! Ready lists: a heap for the least key, and, for "the least key among those that take at most so much", a tournament
+//! tree with its leaves in the order of what each group takes. Every call is O(log n).
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Groups that are ready, by key; ties go to the smaller group.
+pub struct Ready {
+    /// The key of each group that is ready.
+    key: Vec<Option<i64>>,
+    heap: BinaryHeap<Reverse<(i64, u32)>>,
+}
+
+impl Ready {
+    /// Nothing of `n` groups is ready.
+    pub fn new(n: usize) -> Ready {
+        Ready { key: vec![None; n], heap: BinaryHeap::new() }
+    }
+
+    /// Makes `g` ready, or changes its key.
+    pub fn put(&mut self, g: usize, key: i64) {
+        if self.key[g] != Some(key) {
+            self.key[g] = Some(key);
+            self.heap.push(Reverse((key, g as u32)));
+        }
+    }
+
+    /// Makes `g` not ready.
+    pub fn take(&mut self, g: usize) {
+        self.key[g] = None;
+    }
+
+    /// Whether `g` is ready.
+    pub fn holds(&self, g: usize) -> bool {
+        self.key[g].is_some()
+    }
+
+    /// The group with the least key.
+    pub fn least(&mut self) -> Option<usize> {
+        while let Some(&Reverse((key, g))) = self.heap.peek() {
+            if self.key[g as usize] == Some(key) {
+                return Some(g as usize);
+            }
+            // The key was changed since, or the group is gone.
+            self.heap.pop();
+        }
+        None
+    }
+}
 
 /// No key: the group is not ready.
 const NONE: (i64, u32) = (i64::MAX, u32::MAX);
 
-/// Groups that are ready, by key; ties go to the smaller group.
-pub struct Ready {
-    /// Leaf of each group; empty for "its own number".
+/// Groups that are ready, by key and by what they take.
+pub struct Fitting {
+    /// Leaf of each group.
     leaf: Vec<u32>,
-    /// What the group of each leaf takes, ascending; empty if nobody asks.
+    /// What the group of each leaf takes, ascending.
     takes: Vec<i64>,
     /// The least key below each inner node, then the leaves.
     tree: Vec<(i64, u32)>,
     half: usize,
 }
 
-impl Ready {
-    /// Nothing of `n` groups is ready. [`Ready::below`] asks for `takes`, which may be empty otherwise.
-    pub fn new(n: usize, takes: &[i64]) -> Ready {
-        let half = n.max(1).next_power_of_two();
+impl Fitting {
+    /// None of the groups, which take `takes`, is ready.
+    pub fn new(takes: &[i64]) -> Fitting {
+        let half = takes.len().max(1).next_power_of_two();
         let mut groups: Vec<u32> = (0..takes.len() as u32).collect();
         groups.sort_by_key(|&g| (takes[g as usize], g));
         let mut leaf = vec![0; takes.len()];
         groups.iter().enumerate().for_each(|(at, &g)| leaf[g as usize] = at as u32);
         let takes = groups.iter().map(|&g| takes[g as usize]).collect();
-        Ready { leaf, takes, tree: vec![NONE; 2 * half], half }
-    }
-
-    fn at(&self, g: usize) -> usize {
-        self.half + self.leaf.get(g).map_or(g, |&l| l as usize)
+        Fitting { leaf, takes, tree: vec![NONE; 2 * half], half }
     }
 
     fn set(&mut self, g: usize, entry: (i64, u32)) {
-        let mut i = self.at(g);
+        let mut i = self.half + self.leaf[g] as usize;
         self.tree[i] = entry;
         while i > 1 {
             i /= 2;
@@ -59,13 +102,7 @@ impl Ready {
 
     /// Whether `g` is ready.
     pub fn holds(&self, g: usize) -> bool {
-        self.tree[self.at(g)] != NONE
-    }
-
-    /// The group with the least key.
-    pub fn least(&self) -> Option<usize> {
-        let (_, g) = self.tree[1];
-        (g != NONE.1).then_some(g as usize)
+        self.tree[self.half + self.leaf[g] as usize] != NONE
     }
 
     /// The group with the least key among those that take at most `room`; if there is none, the one that takes least.
@@ -101,21 +138,28 @@ mod tests {
     #[test]
     fn the_least_key_that_fits_is_found() {
         let takes: Vec<i64> = (0..37).map(|g| (g * 7) % 11).collect();
-        let mut r = Ready::new(37, &takes);
-        assert_eq!((r.least(), r.below(100)), (None, None));
+        let (mut r, mut f) = (Ready::new(37), Fitting::new(&takes));
+        assert_eq!((r.least(), f.below(100)), (None, None));
         let mut keys = vec![None; 37];
         for round in 0..400usize {
             let g = (round * 17 + round / 37) % 37;
             keys[g] = if round % 3 == 0 { None } else { Some((round as i64 * 29) % 13 - 6) };
             match keys[g] {
-                Some(key) => r.put(g, key),
-                None => r.take(g),
+                Some(key) => {
+                    r.put(g, key);
+                    f.put(g, key);
+                }
+                None => {
+                    r.take(g);
+                    f.take(g);
+                }
             }
+            assert_eq!((r.holds(g), f.holds(g)), (keys[g].is_some(), keys[g].is_some()));
             let ready = || (0..37).filter(|&g| keys[g].is_some());
             assert_eq!(r.least(), ready().min_by_key(|&g| (keys[g], g)));
             let room = round as i64 % 12;
             let fits = ready().filter(|&g| takes[g] <= room).min_by_key(|&g| (keys[g], g));
-            assert_eq!(r.below(room), fits.or(ready().min_by_key(|&g| (takes[g], g))));
+            assert_eq!(f.below(room), fits.or(ready().min_by_key(|&g| (takes[g], g))));
         }
     }
 }

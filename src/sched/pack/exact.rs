@@ -82,7 +82,7 @@ impl<'a> Exact<'a> {
                     Outcome::Limit => {}
                 }
             }
-            limit += limit / 2;
+            limit += limit / 8;
             self.weight.iter_mut().for_each(|w| *w = *w / 2 + 1);
         }
         Outcome::Limit

@@ -186,3 +186,134 @@ fn updates_run_as_soon_as_they_can() {
     assert!(p.bytes <= pinned + 2 * N * 4, "{} bytes above the leaves", p.bytes - pinned);
     holds(&buf);
 }
+
+/// A slot next to the operand's that only touches it in time is not enough: a result one line off overlaps the operand
+/// while both are needed (openxla/xla 46543, the partial overlap itself).
+#[test]
+fn a_shifted_slot_for_a_result_is_refused() {
+    let g = Builder::new("g");
+    let x = g.input("x", [N], F32);
+    g.output("y", one(&g, &FRESH, &[one(&g, &FRESH, &[x])]));
+    let (_, _, right) = planned(g.finish([]).unwrap().view(), 1, lines::pack);
+    let (from, to) = (right.code.reads_of(1)[0].buf as usize, right.code.outputs[0].buf as usize);
+    for shift in [0, 1, 2, 3] {
+        let mut wrong = right.clone();
+        wrong.place[to] = wrong.place[from] + shift * LINE;
+        wrong.bytes += 8 * LINE;
+        assert!(check(wrong).unwrap_err().to_string().contains("overlaps read"), "{shift} lines off");
+    }
+}
+
+/// A window of the operand that dies is not the operand: what updates part of a buffer from another part of it must not
+/// write over it (openxla/xla 49176, the shifted slice).
+#[test]
+fn a_result_is_not_made_over_a_window() {
+    let g = Builder::new("g");
+    let x = g.input("x", [N], F32);
+    let y = one(&g, &FRESH, &[x]);
+    // The last reader of `y` reads its tail: in place it would be one buffer at two offsets.
+    let tail = one(&g, &SCALE, &[one(&g, &TAIL, &[y])]);
+    g.output("y", tail);
+    let buf = g.finish([]).unwrap();
+    holds(&buf);
+    let (_, o, right) = planned(buf.view(), 1, lines::pack);
+    assert!(o.alias.inplace.iter().all(|&w| w == alias::OUT_OF_PLACE));
+    let read = right.code.reads_of(1)[0];
+    assert!(read.off > 0, "the read is a window");
+    let mut wrong = right.clone();
+    wrong.inplace[right.code.read_range(1).start] = 0;
+    wrong.place[right.code.outputs[0].buf as usize] = right.place[read.buf as usize];
+    assert!(check(wrong).is_err());
+}
+
+/// A sum takes over whichever operand dies: the first, the second, and one of them if both do.
+#[test]
+fn gradients_are_summed_in_place() {
+    for (keep_a, keep_b) in [(false, false), (true, false), (false, true), (true, true)] {
+        let g = Builder::new("g");
+        let x = g.input("x", [N], F32);
+        let (a, b) = (one(&g, &FRESH, &[x]), one(&g, &FRESH, &[one(&g, &FRESH, &[x])]));
+        let sum = one(&g, &ADD, &[a, b]);
+        let late = [keep_a.then_some(a), keep_b.then_some(b)].into_iter().flatten();
+        g.output("late", late.fold(one(&g, &FRESH, &[sum]), |y, v| one(&g, &ADD, &[v, y])));
+        let buf = g.finish([]).unwrap();
+        holds(&buf);
+        let (_, o, p) = planned(buf.view(), 1, lines::pack);
+        let value = |v: crate::nodes::Var<'_>| (0..p.code.value.len()).find(|&b| p.code.value[b] == v.v).unwrap();
+        let class = |v| o.alias.class[value(v)];
+        let over = [class(sum) == class(a), class(sum) == class(b)];
+        let want = if keep_a && keep_b { 0 } else { 1 };
+        assert_eq!(over.iter().filter(|&&o| o).count(), want, "a kept: {keep_a}, b kept: {keep_b}");
+        assert!(!(over[0] && keep_a || over[1] && keep_b), "what is read later is not overwritten");
+    }
+}
+
+/// A long sum of gradients is one buffer that each addend is added to, so its length costs nothing.
+#[test]
+fn a_sum_of_many_gradients_is_as_large_as_one_of_two() {
+    let peak = |n: usize| {
+        let g = Builder::new("g");
+        let x = g.input("x", [N], F32);
+        let mut last = one(&g, &FRESH, &[x]);
+        let mut sum = one(&g, &SCALE, &[last]);
+        for _ in 1..n {
+            last = one(&g, &FRESH, &[last]);
+            sum = one(&g, &ADD, &[sum, last]);
+        }
+        g.output("sum", sum);
+        let buf = g.finish([]).unwrap();
+        if n < 10 {
+            holds(&buf);
+        }
+        planned(buf.view(), 1, lines::pack).2.bytes
+    };
+    assert_eq!(peak(3), peak(40));
+}
+
+/// A result that takes over an operand lives on in it: the class is alive until the last of its members is read, and a
+/// plan that cuts it short is refused (pytorch 187678, the lifetime).
+#[test]
+fn a_class_lives_as_long_as_its_last_member() {
+    let g = Builder::new("g");
+    let x = g.input("x", [N], F32);
+    let a = one(&g, &FRESH, &[x]);
+    let b = one(&g, &SCALE, &[a]);
+    let mut z = one(&g, &FRESH, &[b]);
+    for _ in 0..4 {
+        z = one(&g, &FRESH, &[z]);
+    }
+    g.output("y", one(&g, &ADD, &[b, z]));
+    let buf = g.finish([]).unwrap();
+    holds(&buf);
+    let (_, o, right) = planned(buf.view(), 1, lines::pack);
+    let of = |v: crate::nodes::Var<'_>| (0..right.code.value.len()).find(|&i| right.code.value[i] == v.v).unwrap();
+    let root = of(a);
+    assert_eq!(o.alias.class[of(b)] as usize, root, "the second takes over the first");
+    let mut live = o.live.clone();
+    live.end[root] = live.first[root] + 2;
+    let (place, bytes) = crate::sched::places(&o.code, &o.alias, &live, lines::pack).unwrap();
+    assert!(check(crate::sched::check::Plan { place, bytes, ..right }).is_err());
+}
+
+/// Two names for one storage at two offsets: each reads its own part, and neither is overwritten while the other is
+/// needed (torch-spyre 4022).
+#[test]
+fn two_windows_of_one_buffer_keep_their_offsets() {
+    let g = Builder::new("g");
+    let x = g.input("x", [N], F32);
+    let y = one(&g, &FRESH, &[x]);
+    // The second half, and the last quarter.
+    let half = one(&g, &TAIL, &[y]);
+    let quarter = one(&g, &TAIL, &[half]);
+    let (first, second) = (one(&g, &SCALE, &[quarter]), one(&g, &SCALE, &[half]));
+    g.output("a", one(&g, &ADD, &[first, one(&g, &TAIL, &[second])]));
+    g.output("b", one(&g, &ADD, &[second, half]));
+    g.output("c", one(&g, &ADD, &[one(&g, &FRESH, &[first]), quarter]));
+    let buf = g.finish([]).unwrap();
+    holds(&buf);
+    let p = planned(buf.view(), 1, lines::pack).2;
+    let mut offsets: Vec<usize> = p.code.reads.iter().filter(|o| o.off > 0).map(|o| o.off).collect();
+    offsets.sort_unstable();
+    offsets.dedup();
+    assert!(offsets.contains(&(2 * N)) && offsets.contains(&(3 * N)), "{offsets:?}");
+}

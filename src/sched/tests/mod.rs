@@ -8,7 +8,7 @@ mod random;
 mod team;
 mod wrong;
 
-use super::schedule;
+use super::{check, exec, schedule, schedule_apart, tape};
 use crate::nodes::{Builder, DType, Init};
 use crate::session::Session;
 use ops::{ADD, EXPAND, FRESH, PICK, REVERSE, SCALE, SUM, TAIL, TWICE, TWO, one};
@@ -136,4 +136,27 @@ fn the_report_names_every_buffer() {
     let w = plan.buffers.iter().position(|b| b.name == "w").unwrap();
     let next = plan.buffers.iter().find(|b| b.root as usize == w && b.name != "w").unwrap();
     assert_eq!(next.offset, plan.buffers[w].offset, "the next value is made in the leaf's place");
+}
+
+/// A kernel that was handed less than its buffer says, and one that keeps within it.
+#[test]
+fn writes_behind_a_buffer_are_seen() {
+    let g = Builder::new("p");
+    let x = g.input("x", [20], F32);
+    let y = one(&g, &TWICE, &[x, x]).named("y");
+    let graph = g.finish([one(&g, &SUM, &[y]).named("loss")]).unwrap();
+    let run = |shrink: usize| {
+        let mut s = schedule_apart(graph.view(), 1).unwrap();
+        let tapes = tape::tapes(&s.plan);
+        let made = s.plan.code.writes_of(0)[0].buf as usize;
+        let mut watched = (*s.plan).clone();
+        watched.code.bytes[made] -= shrink;
+        let exec = exec::Exec::new(&s.plan, tapes).unwrap();
+        s.plan = check::Checked::unproven(watched);
+        let mut arena = crate::arena::tensor::TensorArena::new(s.plan.bytes).unwrap();
+        exec.guard(&s.plan).step_poisoned(&mut arena, &exec::Lane::default())
+    };
+    assert!(run(0).is_ok());
+    let stop = run(4).unwrap_err();
+    assert_eq!((stop.instr, stop.element), (0, None));
 }

@@ -1,0 +1,114 @@
+//! Local search behind the rules: where an order is above the certificate, single groups move away from its fullest
+//! instruction. What lies there only for later is made behind it; what ends something's life is done before it.
+//!
+//! Deterministic: moves are tried in a fixed order, the first that helps is kept, and the budget counts groups scored.
+
+use super::super::alias;
+use super::super::code::Code;
+use super::super::live::{Intervals, intervals_in};
+use super::deps::Deps;
+use crate::error::Result;
+use std::cmp::Reverse;
+
+/// Groups to score at most, over all tries.
+pub const BUDGET: usize = 1 << 16;
+/// Groups before and behind the fullest that may move.
+const WINDOW: usize = 256;
+/// Moves tried before a place is given up.
+const TRIES: usize = 48;
+
+/// An order and what it costs.
+struct State {
+    order: Vec<u32>,
+    /// Lines alive at the fullest instruction, and number of such instructions: less is better.
+    cost: (u64, usize),
+    /// Place in `order` of the fullest instruction's group.
+    full: usize,
+    live: Intervals,
+    class: Vec<u32>,
+    /// First instruction of each place.
+    start: Vec<u32>,
+}
+
+fn state(code: &Code, order: Vec<u32>) -> Result<State> {
+    let mut seq = Vec::with_capacity(code.len());
+    let mut start = Vec::with_capacity(order.len() + 1);
+    for &g in &order {
+        start.push(seq.len() as u32);
+        seq.extend(code.group(g as usize).map(|i| i as u32));
+    }
+    let (alias, copies) = alias::decide(code, &seq);
+    let live = intervals_in(code, &seq, &copies, &alias)?;
+    let alive = live.alive();
+    let most = alive.iter().copied().max().unwrap_or(0);
+    let at = alive.iter().position(|&a| a == most).unwrap_or(0);
+    // The copies behind the last group count as part of it.
+    let full = start.partition_point(|&s| s as usize <= at).saturating_sub(1);
+    let count = alive.iter().filter(|&&a| a == most).count();
+    Ok(State { order, cost: (most, count), full, live, class: alias.class, start })
+}
+
+/// `order`, or a better one: never below `bound`, where there is nothing to win.
+pub fn improve(code: &Code, d: &Deps, order: &[u32], bound: u64) -> Result<Vec<u32>> {
+    let mut left = BUDGET / order.len().max(1);
+    if left == 0 {
+        return Ok(order.to_vec());
+    }
+    let mut now = state(code, order.to_vec())?;
+    while now.cost.0 > bound {
+        let mut better = None;
+        for (from, to) in moves(code, d, &now).into_iter().take(TRIES) {
+            if left == 0 {
+                return Ok(now.order);
+            }
+            left -= 1;
+            let mut order = now.order.clone();
+            let g = order.remove(from);
+            order.insert(to, g);
+            let next = state(code, order)?;
+            if next.cost < now.cost {
+                better = Some(next);
+                break;
+            }
+        }
+        match better {
+            Some(next) => now = next,
+            None => break,
+        }
+    }
+    Ok(now.order)
+}
+
+/// Moves (from, to) of one group over the fullest place that data and effects allow, the largest first: `to` is the
+/// place after the group was taken out.
+fn moves(code: &Code, d: &Deps, s: &State) -> Vec<(usize, usize)> {
+    let mut place = vec![0u32; s.order.len()];
+    s.order.iter().enumerate().for_each(|(at, &g)| place[g as usize] = at as u32);
+    let at = s.start[s.full];
+    let lines = |bufs: &[u32], wanted: &dyn Fn(usize) -> bool| -> u64 {
+        let roots = bufs.iter().map(|&b| s.class[b as usize] as usize).filter(|&r| !code.kind[r].is_pinned());
+        roots.filter(|&r| wanted(r)).map(|r| u64::from(s.live.lines[r])).sum()
+    };
+    let mut found = Vec::new();
+    for from in s.full.saturating_sub(WINDOW)..s.full {
+        let g = s.order[from] as usize;
+        let needed = d.after.of(g).iter().map(|&x| place[x as usize] as usize).min().unwrap_or(s.order.len());
+        let made = lines(d.writes.of(g), &|r| s.live.first[r] >= s.start[from] && s.live.end[r] > at);
+        if needed > s.full && made > 0 {
+            // Right behind the fullest, or right before it is needed.
+            found.extend([(made, from, s.full), (made, from, needed - 1)]);
+        }
+    }
+    for from in s.full + 1..(s.full + WINDOW).min(s.order.len()) {
+        let g = s.order[from] as usize;
+        let ready = d.before.of(g).iter().map(|&x| place[x as usize] as usize + 1).max().unwrap_or(0);
+        let end = s.start.get(from + 1).copied().unwrap_or(u32::MAX);
+        let freed = lines(d.reads.of(g), &|r| s.live.first[r] <= at && s.live.end[r] <= end);
+        if ready <= s.full && freed > 0 {
+            found.extend([(freed, from, s.full), (freed, from, ready)]);
+        }
+    }
+    found.sort_by_key(|&(size, from, to)| (Reverse(size), from.abs_diff(s.full), from, to));
+    found.dedup();
+    found.into_iter().map(|(_, from, to)| (from, to)).collect()
+}
