@@ -1,3 +1,5 @@
+//! Recomputation on small nets: what is chosen, and that results keep their bits.
+
 use super::*;
 use crate::nodes::{Builder, DType, Init};
 use crate::passes::optimiser::{Optimiser, train};
