@@ -6,7 +6,7 @@ mod common;
 
 use arenagrad::nn;
 use arenagrad::nodes::opdef::Domain;
-use arenagrad::nodes::{Builder, DType, GraphBuf, Loop};
+use arenagrad::nodes::{Builder, DType, GraphBuf, Loop, Var};
 use arenagrad::passes::Missing;
 use arenagrad::passes::optimiser::{LR, Optimiser, train};
 use arenagrad::passes::prepare::{flatten, keep_outputs};
@@ -360,4 +360,46 @@ fn recurrent_layers_are_those_of_torch() {
         assert!(distance(&r[0].data, &want) < 1e-13, "{gates}: {:?}\n{want:?}", r[0].data);
         assert_eq!(r[1].data[(steps - 1) * batch * n..], r[0].data);
     }
+}
+
+/// `depth` loops in one another, each of two iterations, around `h + 1`.
+fn nest<'g>(g: &'g Builder, h: Var<'g>, depth: usize) -> Var<'g> {
+    if depth == 0 {
+        return h + 1.0;
+    }
+    let how = Loop { length: Some(2), ..Loop::default() };
+    g.scan_with(how, &[h], &[], |h, _| (vec![nest(g, h[0], depth - 1)], vec![])).0[0]
+}
+
+#[test]
+fn loops_nest_to_a_limit_that_is_named() {
+    let build = |depth| {
+        let g = Builder::new("deep");
+        let h = g.input("h", [2], DType::F32);
+        let y = nest(&g, h, depth);
+        g.finish([y.named("y")]).unwrap()
+    };
+    let deepest = build(6);
+    let zero = Tensor { dtype: DType::F32, dims: vec![2], data: vec![0.0; 2] };
+    assert_eq!(run(&deepest, &[zero], PLAIN)[0].data, [64.0, 64.0]);
+    let e = Session::new().compile(&build(7)).err().unwrap().to_string();
+    assert!(e.contains("more than 6 deep") && e.contains(file!()), "{e}");
+}
+
+#[test]
+fn what_nobody_reads_of_a_loop_is_not_made() {
+    let g = Builder::new("dead");
+    let (x, z) = (g.input("x", [4, 3], DType::F32), g.input("z", [4, 3], DType::F32));
+    let zero = g.full(0.0, [3], DType::F32);
+    let (h, _) = g.scan(&[zero, zero], &[x, z], |h, x| {
+        // The second carry serves itself and a result that nobody reads.
+        (vec![h[0] + x[0], h[1] * x[1]], vec![h[1].exp()])
+    });
+    let graph = g.finish([h[0].named("h")]).unwrap();
+    let optimised = arenagrad::passes::pipeline::optimise(graph.view()).unwrap();
+    let text = arenagrad::nodes::text::print(optimised.view());
+    let line = text.lines().find(|l| l.contains("= scan ")).unwrap();
+    assert!(line.contains("carries=1 consts=0 length=4") && line.ends_with(": f32[3]"), "{line}");
+    assert!(!line.contains("%z") && line.contains("%x"), "{line}");
+    assert!(!text.contains("exp"), "{text}");
 }
