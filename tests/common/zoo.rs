@@ -34,6 +34,7 @@ pub const ZOO: &[Model] = &[
     Model { name: "unet3-b4", full: || step(unet(4, 128, 32, 3)), small: || step(unet(1, 8, 2, 2)) },
     Model { name: "resnet18-b8", full: || step(resnet(8, 224, 64)), small: || step(resnet(2, 32, 2)) },
     Model { name: "resnet18-b1", full: || step(resnet(1, 224, 64)), small: || step(resnet(1, 32, 3)) },
+    Model { name: "scan512-b32", full: || step(looped(512, 32, 128, 256)), small: || step(looped(6, 2, 3, 5)) },
     Model { name: "rnn512-b32", full: || step(rnn(512, 32, 128, 256)), small: || step(rnn(6, 2, 3, 5)) },
 ];
 
@@ -195,6 +196,20 @@ pub fn rnn(steps: usize, batch: usize, inputs: usize, hidden: usize) -> GraphBuf
         h = (x.matmul(wx) + h.matmul(wh) + b).tanh();
     }
     let loss = classes(&g, nn::linear(&g, "head", h, 10));
+    g.output("loss", loss);
+    g.finish([]).expect("a valid model")
+}
+
+/// The same recurrence as a loop.
+pub fn looped(steps: usize, batch: usize, inputs: usize, hidden: usize) -> GraphBuf {
+    let g = Builder::new("looped");
+    let xs = g.input("xs", [steps, batch, inputs], F32);
+    let wx = g.param("wx", [inputs, hidden], F32, Init::Normal(0.05));
+    let wh = g.param("wh", [hidden, hidden], F32, Init::Normal(0.05));
+    let b = g.param("b", [hidden], F32, Init::Zeros);
+    let start = g.full(0.0, [batch, hidden], F32);
+    let (h, _) = g.scan(&[start], &[xs], |h, x| (vec![(x[0].matmul(wx) + h[0].matmul(wh) + b).tanh()], vec![]));
+    let loss = classes(&g, nn::linear(&g, "head", h[0], 10));
     g.output("loss", loss);
     g.finish([]).expect("a valid model")
 }
