@@ -110,9 +110,29 @@ fn class(g: &Graph<'_>, n: Node, constant: bool, flops: u64) -> Class {
     if flops <= CHEAP.saturating_mul(moved) { Class::Cheap } else { Class::Dear }
 }
 
+/// The last node that the loss needs, the loss being the first scalar output, if later nodes read what that one's half
+/// made; else the node after which most bytes wait.
+fn turn(g: Graph<'_>, f: &Facts) -> Node {
+    let scalar = |v: &&Value| g.dims(**v).is_empty() && g.dtype[v.at()].is_differentiable();
+    let Some(&loss) = g.outputs().iter().find(scalar) else { return widest(g, f) };
+    let mut needed = vec![false; g.nodes()];
+    needed[g.def[loss.at()].at()] = true;
+    let mut last = None;
+    for n in g.region_nodes(g.entry()).rev().filter(|n| !g.def_of(*n).is_leaf()) {
+        if needed[n.at()] {
+            last = last.or(Some(n));
+            g.args_of(n).iter().for_each(|a| needed[g.def[a.at()].at()] = true);
+        }
+    }
+    let Some(last) = last else { return widest(g, f) };
+    let reads = |n: Node| g.args_of(n).iter().any(|a| !f.free[*a] && needed[g.def[a.at()].at()]);
+    let used = g.region_nodes(g.entry()).any(|n| n > last && reads(n));
+    if used { last } else { widest(g, f) }
+}
+
 /// The node after which most bytes wait for a later reader. Values that wait for the update of a leaf alone do not
 /// count: gradients wait at the end, and the turn is where the loss is.
-fn turn(g: Graph<'_>, f: &Facts) -> Node {
+fn widest(g: Graph<'_>, f: &Facts) -> Node {
     let (start, count) = (f.first.at(), g.region_nodes(g.entry()).count());
     let serves = serves(g);
     let mut last = vec![0usize; g.values()];

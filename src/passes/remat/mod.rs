@@ -1,7 +1,7 @@
 //! Rematerialisation: values of the forward half that the backward half computes again instead of keeping them.
 //!
-//! [`facts`] finds the *turn*, the node after which most bytes wait for later use, and what each value costs to keep and
-//! to compute again. A [`Choice`] says which early values are kept for late readers; [`choices`] lists a few, from none
+//! [`facts`] finds the *turn*, the node at which the loss is there, and what each value costs to keep and to compute
+//! again. A [`Choice`] says which early values are kept for late readers; [`choices`] lists a few, from none
 //! computed again to all but the boundaries of blocks, and [`apply`] writes the graph of one of them. Copies read what
 //! was kept through a `fence`, so that no later pass merges them with their originals, and each stands right before the
 //! first late reader that needs it. Results do not change: ops are pure, and random ops draw by address.
