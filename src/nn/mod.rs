@@ -3,8 +3,10 @@
 //! A layer called `fc1` makes params `fc1.weight` (`[out, in]`) and `fc1.bias`, each starting uniform in ±1/√fan_in, as
 //! `torch.nn.Linear` and `torch.nn.Conv2d` do. Nothing here is a type of its own: a layer is nodes.
 
+mod norms;
 mod recurrent;
 
+pub use norms::{BatchNorm, batch_norm, group_norm, instance_norm, layer_norm, layer_norm2d, rms_norm};
 pub use recurrent::{gru, lstm, rnn};
 
 use crate::nodes::Conv2d;
@@ -55,15 +57,6 @@ pub fn conv2d<'g>(
     let w = g.param(&format!("{name}.weight"), [outputs, channels, kernel[0], kernel[1]], x.dtype(), init);
     let b = g.param(&format!("{name}.bias"), [outputs], x.dtype(), init);
     x.conv2d(w, options) + b.reshape([outputs, 1, 1])
-}
-
-/// Layer normalisation over the last axis: params `name.weight` (ones) and `name.bias` (zeros).
-#[track_caller]
-pub fn layer_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, eps: f64) -> Var<'g> {
-    let n = x.dims().last().copied().unwrap_or(0);
-    let w = g.param(&format!("{name}.weight"), [n], x.dtype(), Init::Ones);
-    let b = g.param(&format!("{name}.bias"), [n], x.dtype(), Init::Zeros);
-    x.layer_norm(w, b, eps)
 }
 
 /// Rows of a table: param `name.weight` `[rows, width]`, standard normal. `indices` are i32 or i64.

@@ -141,6 +141,10 @@ ops! {
 
     LAYER_NORM = norm;
     LAYER_NORM_BACKWARD = norm;
+    RMS_NORM = norms;
+    RMS_NORM_BACKWARD = norms;
+    GROUP_NORM = norms;
+    BATCH_NORM = norms;
 
     SGD = optim;
     SGD_MOMENTUM = optim;

@@ -11,6 +11,7 @@ pub mod loss;
 pub(crate) mod lowering;
 pub mod math;
 pub mod norm;
+pub mod norms;
 pub mod optim;
 pub mod pool;
 pub mod product;

@@ -10,7 +10,7 @@ use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, S
 use Domain::{Positive, Real};
 
 /// Checks x of rank 1 or more at operand `i`, gamma at `i + 1`: the normalised size.
-fn normalised(cx: &Infer<'_>, i: usize) -> Result<usize, String> {
+pub(super) fn normalised(cx: &Infer<'_>, i: usize) -> Result<usize, String> {
     cx.float(0)?;
     (1..cx.args.len()).try_for_each(|k| cx.same_dtype(0, k))?;
     let d = cx.dims(i);

@@ -4,7 +4,7 @@ use super::by_float;
 use crate::arena::intern::Dims;
 use crate::kernels::abi::Kernel;
 use crate::kernels::gemm::{self, Batch, Gemm, GemmFloat, Strides};
-use crate::kernels::norm::{self, LayerNorm};
+use crate::kernels::norm::{self, LayerNorm, rms};
 use crate::kernels::reduce;
 use crate::kernels::softmax::{self, Softmax};
 use crate::nodes::dtype::DType;
@@ -118,15 +118,36 @@ pub fn layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// `layer_norm_backward`: dx with partial dγ and dβ, then the sums of the partials that anybody reads.
+/// `rms_norm`.
+pub fn rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = rows(&cx.arg_dims(0), cx.attrs().f64(0));
+    let kernel = by_float!(cx.dtype(0), rms::rms_norm)?;
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).reads_args(3);
+    cx.call(call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.rows_per_unit()));
+    Ok(())
+}
+
+/// `layer_norm_backward`. The kernel wants gamma last.
 pub fn layer_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let kernel = by_float!(cx.dtype(0), norm::layer_norm_backward)?;
+    norm_backward(cx, kernel, &[0, 1, 3, 4, 2])
+}
+
+/// `rms_norm_backward`. The kernel wants gamma last.
+pub fn rms_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let kernel = by_float!(cx.dtype(0), rms::rms_norm_backward)?;
+    norm_backward(cx, kernel, &[0, 1, 3, 2])
+}
+
+/// dx with partial dγ and dβ, then the sums of the partials that anybody reads. `reads` are operands as `kernel` wants
+/// them; x is operand 1.
+fn norm_backward(cx: &mut LowerCx<'_>, kernel: Kernel, reads: &[usize]) -> Result<(), String> {
     let (p, dtype) = (rows(&cx.arg_dims(1), 0.0), cx.dtype(0));
     let partials = [0, 1].map(|_| cx.temp(dtype.size(), p.blocks() * p.n));
     if p.rows > 0 {
-        let kernel = by_float!(dtype, norm::layer_norm_backward)?;
+        let reads: Vec<Buf> = reads.iter().map(|&i| Buf::Arg(i)).collect();
         let call = Call::new(kernel, p.to_words(), p.blocks()).flops(cx.flops());
-        // The kernel wants gamma last.
-        let call = call.reads(&[0, 1, 3, 4, 2].map(Buf::Arg)).writes(Buf::Out(0), p.per_block());
+        let call = call.reads(&reads).writes(Buf::Out(0), p.per_block());
         cx.call(call.writes(partials[0], p.n).writes(partials[1], p.n));
     }
     let sum = p.combine();

@@ -1,0 +1,61 @@
+//! Root-mean-square normalisation over the last axis of `[rows, n]`, and its adjoint: layer normalisation about zero.
+//!
+//! | kernel | reads | writes | params |
+//! |---|---|---|---|
+//! | [`rms_norm`] | x: `T[rows, n]`, γ, β: `T[n]` | y: `T[rows, n]`, rstd: `T[rows]` | [`LayerNorm`] |
+//! | [`rms_norm_backward`] | dy, x: `T[rows, n]`, rstd: `T[rows]`, γ: `T[n]` | dx: `T[rows, n]`, dγ, dβ: `T[blocks, n]` | [`LayerNorm`] |
+//!
+//! Invariant: units and partial sums are those of [`layer_norm`](super::layer_norm) with γ and β.
+
+use super::{LayerNorm, affine_row, normalise_affine, project};
+use crate::kernels::abi::Args;
+use crate::kernels::num::Real;
+use crate::kernels::tree;
+
+/// y = γ·x·r + β with r = 1/√(mean(x²) + ε) of each row.
+///
+/// Reads x: `T[rows, n]`, γ, β: `T[n]`; writes y: `T[rows, n]`, [`LayerNorm::per_unit`], and rstd: `T[rows]`,
+/// [`LayerNorm::rows_per_unit`]; params [`LayerNorm`].
+pub fn rms_norm<T: Real>(args: &mut Args<'_>) {
+    let p = LayerNorm::from_words(args.params());
+    let lo = args.units().start * p.rows_per_unit();
+    let (x, affine) = (args.read::<T>(0), (args.read::<T>(1), args.read::<T>(2)));
+    let (y, rstds) = (args.write::<T>(0), args.write::<T>(1));
+    let x = &x[lo * p.n..][..rstds.len() * p.n];
+    let n = T::from_f64(p.n as f64);
+    for (i, rstd) in rstds.iter_mut().enumerate() {
+        let (x, y) = (&x[i * p.n..][..p.n], &mut y[i * p.n..][..p.n]);
+        let square = tree::row(tree::SquaresFrom(T::ZERO), x) / n;
+        *rstd = T::ONE / (square + T::from_f64(p.eps)).sqrt();
+        normalise_affine(x, T::ZERO, *rstd, affine, y);
+    }
+}
+
+/// The adjoint of [`rms_norm`] in one sweep: dx = r(γdy − x·r²·mean(x⊙γdy)), and for each block of rows Σ dy·x·r and
+/// Σ dy.
+///
+/// Reads dy, x: `T[rows, n]`, rstd: `T[rows]`, γ: `T[n]`; writes dx: `T[rows, n]`, [`LayerNorm::per_block`], partial
+/// dγ, dβ: `T[blocks, n]`, `n` in a unit, in [`LayerNorm::blocks`] units; params [`LayerNorm`].
+pub fn rms_norm_backward<T: Real>(args: &mut Args<'_>) {
+    let p = LayerNorm::from_words(args.params());
+    if p.n == 0 {
+        return;
+    }
+    let (dy, x) = (args.read::<T>(0), args.read::<T>(1));
+    let (rstd, gamma) = (args.read::<T>(2), args.read::<T>(3));
+    let first = args.units().start * p.rows_per_block();
+    let (dx, dgamma, dbeta) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2));
+    let sums = dgamma.chunks_exact_mut(p.n).zip(dbeta.chunks_exact_mut(p.n));
+    let blocks = (first..).step_by(p.rows_per_block()).zip(dx.chunks_mut(p.per_block()));
+    let n = T::from_f64(p.n as f64);
+    for ((first, dx), (dgamma, dbeta)) in blocks.zip(sums) {
+        dgamma.fill(T::ZERO);
+        dbeta.fill(T::ZERO);
+        for (r, dx) in (first..).zip(dx.chunks_exact_mut(p.n)) {
+            let (dy, x, moments) = (&dy[r * p.n..][..p.n], &x[r * p.n..][..p.n], (T::ZERO, rstd[r]));
+            affine_row(dy, x, moments, gamma, dx, (dgamma, dbeta));
+            let dot = tree::dot_from(dx, x, T::ZERO) * rstd[r];
+            project(x, moments, (T::ZERO, dot / n), dx);
+        }
+    }
+}

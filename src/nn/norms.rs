@@ -1,0 +1,103 @@
+//! Normalising layers. Params are called as torch calls them: `weight` starts at one, `bias` at zero.
+
+use crate::error::Kind;
+use crate::nodes::{Builder, DType, Init, Var};
+
+fn weight<'g>(g: &'g Builder, name: &str, x: Var<'g>, n: usize) -> Var<'g> {
+    g.param(&format!("{name}.weight"), [n], x.dtype(), Init::Ones)
+}
+
+fn affine<'g>(g: &'g Builder, name: &str, x: Var<'g>, n: usize) -> [Var<'g>; 2] {
+    [weight(g, name, x, n), g.param(&format!("{name}.bias"), [n], x.dtype(), Init::Zeros)]
+}
+
+fn last(x: Var<'_>) -> usize {
+    x.dims().last().copied().unwrap_or(0)
+}
+
+fn channels(x: Var<'_>) -> usize {
+    x.dims().get(1).copied().unwrap_or(0)
+}
+
+/// Layer normalisation over the last axis: params `name.weight` and `name.bias`.
+#[track_caller]
+pub fn layer_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, eps: f64) -> Var<'g> {
+    let [w, b] = affine(g, name, x, last(x));
+    x.layer_norm(w, b, eps)
+}
+
+/// Root-mean-square normalisation over the last axis: param `name.weight`.
+#[track_caller]
+pub fn rms_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, eps: f64) -> Var<'g> {
+    let n = last(x);
+    x.rms_norm(weight(g, name, x, n), g.full(0.0, [n], x.dtype()), eps)
+}
+
+/// Group normalisation of `x` `[N, C, …]`: params `name.weight` and `name.bias`, `[C]`.
+#[track_caller]
+pub fn group_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, groups: usize, eps: f64) -> Var<'g> {
+    let [w, b] = affine(g, name, x, channels(x));
+    x.group_norm(groups, w, b, eps)
+}
+
+/// Normalisation of each channel of each sample of `x` `[N, C, …]`, without params, as torch's default.
+#[track_caller]
+pub fn instance_norm<'g>(g: &'g Builder, x: Var<'g>, eps: f64) -> Var<'g> {
+    let c = channels(x);
+    x.group_norm(c, g.full(1.0, [c], x.dtype()), g.full(0.0, [c], x.dtype()), eps)
+}
+
+/// Layer normalisation over the channels of `x` `[N, C, H, W]`, at each place: params `name.weight` and `name.bias`,
+/// `[C]`.
+#[track_caller]
+pub fn layer_norm2d<'g>(g: &'g Builder, name: &str, x: Var<'g>, eps: f64) -> Var<'g> {
+    if x.is_some() && x.rank() != 4 {
+        return g.fail(Kind::Shape, format!("layer_norm2d({x:?}): rank 4 is needed"));
+    }
+    layer_norm(g, name, x.transpose(&[0, 2, 3, 1]), eps).transpose(&[0, 3, 1, 2])
+}
+
+/// What [`batch_norm`] does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BatchNorm {
+    /// Added to the variance.
+    pub eps: f64,
+    /// The share of a batch in the running statistics after it.
+    pub momentum: f64,
+    /// Whether to normalise by the batch's own statistics, and to update the running ones.
+    pub training: bool,
+}
+
+impl Default for BatchNorm {
+    /// torch's: ε = 1e-5, momentum 0.1, training.
+    fn default() -> BatchNorm {
+        BatchNorm { eps: 1e-5, momentum: 0.1, training: true }
+    }
+}
+
+/// Batch normalisation of `x` `[N, C, …]` as `torch.nn.BatchNorm1d` to `3d`: params `name.weight`, `name.bias`, states
+/// `name.running_mean`, `name.running_var` (unbiased) and `name.num_batches_tracked`. Training and inference programs
+/// share them by name.
+#[track_caller]
+pub fn batch_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: BatchNorm) -> Var<'g> {
+    let (c, m) = (channels(x), options.momentum);
+    let [w, b] = affine(g, name, x, c);
+    let state = |what: &str, init| g.state(&format!("{name}.{what}"), [c], x.dtype(), init);
+    let (mean, var) = (state("running_mean", Init::Zeros), state("running_var", Init::Ones));
+    if !options.training {
+        let column = |v: Var<'g>| v.reshape([&[c][..], &vec![1; x.rank().saturating_sub(2)]].concat());
+        let scale = (var + options.eps).rsqrt() * w;
+        return (x - column(mean)) * column(scale) + column(b);
+    }
+    let [y, now_mean, now_var] = x.batch_norm(w, b, options.eps);
+    let n = (x.numel() / c.max(1)) as f64;
+    if x.is_some() && n < 2.0 {
+        return g.fail(Kind::Shape, format!("batch_norm({x:?}): a channel of one value has no variance"));
+    }
+    let unbiased = now_var * (n / (n - 1.0));
+    g.update(mean, (mean * (1.0 - m) + now_mean * m).stop_gradient());
+    g.update(var, (var * (1.0 - m) + unbiased * m).stop_gradient());
+    let count = g.state(&format!("{name}.num_batches_tracked"), [], DType::I64, Init::Zeros);
+    g.update(count, count + count.full_like(1.0));
+    y
+}
