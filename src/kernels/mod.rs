@@ -32,6 +32,7 @@ pub mod reduce;
 pub mod scan;
 pub mod simd;
 pub mod softmax;
+pub mod sort;
 pub mod tile;
 pub mod tree;
 pub mod vmath;

@@ -15,6 +15,7 @@ pub mod lower;
 pub mod math;
 pub mod opdef;
 pub mod ops;
+pub mod ordering;
 pub mod shaping;
 pub mod table;
 #[doc(hidden)]
@@ -30,6 +31,7 @@ pub use emit::Emit;
 pub use graph::{Graph, GraphBuf, LeafKind};
 pub use looping::Loop;
 pub use opdef::{Op, OpDef};
+pub use ordering::PadMode;
 pub use training::{Adam, Conv2d, CrossEntropy, Pool2d, Reduction, Sgd};
 pub use verify::Stage;
 

@@ -107,6 +107,7 @@ ops! {
     PAD = shape;
     FLIP = shape;
 
+    ARG_SORT = order;
     GATHER = index;
     SCATTER_ADD = index;
     TAKE_ALONG_AXIS = index;

@@ -13,6 +13,7 @@ pub mod math;
 pub mod norm;
 pub mod norms;
 pub mod optim;
+pub mod order;
 pub mod pool;
 pub mod product;
 pub mod random;

@@ -1,10 +1,11 @@
 //! Calls of ops that move elements: fills, strided copies, joins, borders, indexing. A move that moves nothing is a
 //! view.
 
-use super::{bits, by_num_index, by_size, by_size_index};
+use super::{bits, by_num, by_num_index, by_size, by_size_index};
 use crate::kernels::abi::Kernel;
 use crate::kernels::copy::{self, Concat, Fill, Iota, Pad, Strided};
 use crate::kernels::index::{self, Indexed};
+use crate::kernels::sort::{self, Sort};
 use crate::nodes::dtype::DType;
 use crate::nodes::lower::{Buf, Call, LowerCx};
 use crate::nodes::shaping::around;
@@ -159,4 +160,15 @@ pub fn scatter_along_axis(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (outer, n, inner) = around(&cx.out_dims(0), axis);
     let p = Indexed { outer, n, k: cx.arg_dims(1)[axis], inner };
     scatters(cx, by_num_index!(cx.dtype(0), cx.dtype(1), index::scatter_along_axis_add)?, p)
+}
+
+/// `arg_sort` along the last axis.
+pub fn arg_sort(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let d = cx.arg_dims(0);
+    let n = d.last().copied().unwrap_or(1);
+    let p = Sort { rows: d[..d.len().saturating_sub(1)].iter().product(), n, descending: cx.attrs().bool(0) };
+    let kernel = by_num!(cx.dtype(0), sort::arg_sort)?;
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops());
+    cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
+    Ok(())
 }
