@@ -21,7 +21,7 @@ pub(super) fn normalised(cx: &Infer<'_>, i: usize) -> Result<usize, String> {
 }
 
 /// A statistic of each row, or a mean over the last axis, repeated along it.
-fn rows<'g>(stat: Var<'g>, x: Var<'g>) -> Var<'g> {
+pub(super) fn rows<'g>(stat: Var<'g>, x: Var<'g>) -> Var<'g> {
     let mut d = x.dims();
     if let Some(last) = d.make_mut().last_mut() {
         *last = 1;

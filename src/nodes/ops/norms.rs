@@ -5,6 +5,7 @@
 //! reductions, which fuse.
 
 use super::lowering::dense;
+use super::norm::{normalised, rows};
 use crate::ensure;
 use crate::nodes::attrs::{Attr, Field, Kind};
 use crate::nodes::builder::Var;
@@ -12,15 +13,6 @@ use crate::nodes::infer::Infer;
 use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
 
 use Domain::{Positive, Real};
-
-/// A statistic of each row, repeated along the last axis.
-fn rows<'g>(stat: Var<'g>, x: Var<'g>) -> Var<'g> {
-    let mut d = x.dims();
-    if let Some(last) = d.make_mut().last_mut() {
-        *last = 1;
-    }
-    stat.reshape(d).broadcast(x.dims())
-}
 
 fn eps(cx: &Infer<'_>, at: usize) -> Result<(), String> {
     let eps = cx.attrs.f64(at);
@@ -56,7 +48,7 @@ pub const RMS_NORM: OpDef = OpDef {
     attrs: &[Field::new("eps", Kind::F64)],
     flags: Flags::PURE.and(Flags::STATS),
     infer: |cx| {
-        let n = super::norm::normalised(cx, 0)?;
+        let n = normalised(cx, 0)?;
         cx.expect_dims(2, "beta", &[n])?;
         eps(cx, 0)?;
         let (d, dtype) = (cx.dims(0), cx.dtype(0));
@@ -92,7 +84,7 @@ pub const RMS_NORM_BACKWARD: OpDef = OpDef {
     attrs: &[],
     flags: Flags::PURE,
     infer: |cx| {
-        super::norm::normalised(cx, 1)?;
+        normalised(cx, 1)?;
         cx.same(0, 1)?;
         let d = cx.dims(1);
         cx.expect_dims(3, "rstd", &d[..d.len() - 1])?;
