@@ -3,8 +3,10 @@
 //! A layer called `fc1` makes params `fc1.weight` (`[out, in]`) and `fc1.bias`, each starting uniform in ±1/√fan_in, as
 //! `torch.nn.Linear` and `torch.nn.Conv2d` do. Nothing here is a type of its own: a layer is nodes.
 
+mod attention;
 mod recurrent;
 
+pub use attention::causal_self_attention;
 pub use recurrent::{gru, lstm, rnn};
 
 use crate::nodes::Conv2d;

@@ -142,6 +142,9 @@ ops! {
     LAYER_NORM = norm;
     LAYER_NORM_BACKWARD = norm;
 
+    ATTENTION = attention;
+    ATTENTION_BACKWARD = attention;
+
     SGD = optim;
     SGD_MOMENTUM = optim;
     ADAM = optim;
