@@ -19,7 +19,8 @@ pub mod prelude {
     pub use crate::error::{Error, Result};
     pub use crate::nn;
     pub use crate::nodes::{
-        Adam, Builder, Conv2d, CrossEntropy, DType, GraphBuf, Init, Loop, Pool2d, Reduction, Sgd, Var,
+        Adam, Attention, Builder, Conv2d, CrossEntropy, DType, GraphBuf, Init, Layout, Loop, Pool2d, Reduction, Sgd,
+        Var,
     };
     pub use crate::passes::optimiser::{Optimiser, train};
     pub use crate::passes::{GradOptions, Missing, grad, hvp, jacobian, jvp, nth_grad, vjp};

@@ -108,8 +108,9 @@ fn output(g: &GraphBuf, results: &[Tensor], name: &str) -> Tensor {
     results[i].clone()
 }
 
+/// Σ a·b; an infinite result (the log-sum-exp of nothing) is a constant, and counts for nothing.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(x, y)| x * y).sum()
+    a.iter().zip(b).filter(|(x, _)| !x.is_infinite()).map(|(x, y)| x * y).sum()
 }
 
 /// Asks `f` of every sample, and names all that fail.

@@ -11,6 +11,7 @@
 //! * NaN, infinities and −0 pass through as IEEE asks; indices are checked on every element ([`abi::Args::fault`]).
 
 pub mod abi;
+pub mod attention;
 pub mod bytes;
 pub mod conv;
 pub mod copy;

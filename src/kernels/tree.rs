@@ -107,8 +107,9 @@ fn join_lanes<T: Num, F: Fold<T>>(f: F, lanes: &mut [T; LANES]) -> T {
     lanes[0]
 }
 
+/// Reduces at most [`BLOCK`] elements; for use inside the `simd!` loops of other kernels.
 #[inline(always)]
-fn block<T: Num, F: Fold<T>>(f: F, x: &[T]) -> T {
+pub fn block<T: Num, F: Fold<T>>(f: F, x: &[T]) -> T {
     if x.len() < LANES {
         return x.iter().fold(f.start(), |a, v| f.join(a, f.map(*v)));
     }

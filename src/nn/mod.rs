@@ -3,11 +3,13 @@
 //! A layer called `fc1` makes params `fc1.weight` (`[out, in]`) and `fc1.bias`, each starting uniform in ±1/√fan_in, as
 //! `torch.nn.Linear` and `torch.nn.Conv2d` do. Nothing here is a type of its own: a layer is nodes.
 
+mod attention;
 mod convs;
 mod losses;
 mod norms;
 mod recurrent;
 
+pub use attention::causal_self_attention;
 pub use convs::{Conv1d, ConvTranspose2d, causal_depthwise_conv1d, conv_transpose2d, conv1d};
 pub use losses::{
     cosine_embedding_loss, cosine_similarity, hinge_embedding_loss, huber_loss, kl_div, l1_loss, nll_loss,

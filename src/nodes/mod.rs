@@ -31,8 +31,9 @@ pub use emit::Emit;
 pub use graph::{Graph, GraphBuf, LeafKind};
 pub use looping::Loop;
 pub use opdef::{Op, OpDef};
+pub use ops::attention::Layout;
 pub use ordering::PadMode;
-pub use training::{Adam, Conv2d, CrossEntropy, Pool2d, Reduction, Sgd};
+pub use training::{Adam, Attention, Conv2d, CrossEntropy, Pool2d, Reduction, Sgd};
 pub use verify::Stage;
 
 #[cfg(test)]

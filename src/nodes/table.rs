@@ -147,6 +147,9 @@ ops! {
     GROUP_NORM = norms;
     BATCH_NORM = norms;
 
+    ATTENTION = attention;
+    ATTENTION_BACKWARD = attention;
+
     SGD = optim;
     SGD_MOMENTUM = optim;
     ADAM = optim;

@@ -3,6 +3,7 @@
 use super::attrs::Attr;
 use super::builder::Var;
 use super::opdef::Op;
+use super::ops::attention::Layout;
 use crate::arena::Value;
 use crate::error::Kind;
 
@@ -106,6 +107,30 @@ impl Default for Adam {
     fn default() -> Adam {
         Adam { betas: [0.9, 0.999], eps: 1e-8, weight_decay: 0.0, decoupled: false }
     }
+}
+
+/// Options of [`Var::attention`]; the defaults are those of torch's `scaled_dot_product_attention`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Attention<'g> {
+    /// The order of axes of q, k, v and the result.
+    pub layout: Layout,
+    /// Heads of q; 0 takes the number from its shape ([`Layout::Bsd`]: 1).
+    pub heads: usize,
+    /// Heads of k and v, each shared by as many neighbouring heads of q; 0 takes the number from k's shape
+    /// ([`Layout::Bsd`]: that of `heads`).
+    pub kv_heads: usize,
+    /// Whether query i sees only keys up to i + keys − queries: both sequences end together.
+    pub causal: bool,
+    /// A causal query sees at most so many keys before its last one; implies `causal`.
+    pub window: Option<usize>,
+    /// What scores are multiplied by; 0 stands for 1/√width.
+    pub scale: f64,
+    /// Scores s become softcap·tanh(s / softcap) before masks and bias; 0 for none.
+    pub softcap: f64,
+    /// Which keys count, `[batch, keys]`: a bool, or a float that is at least one half.
+    pub padding: Option<Var<'g>>,
+    /// What is added to the scores, `[batch or 1, heads or 1, queries, keys]`.
+    pub bias: Option<Var<'g>>,
 }
 
 fn wide<const N: usize>(xs: [usize; N]) -> [i64; N] {
@@ -239,6 +264,47 @@ impl<'g> Var<'g> {
     pub fn batch_norm(self, gamma: Var<'g>, beta: Var<'g>, eps: f64) -> [Var<'g>; 3] {
         let all = self.g.emit(Op::BATCH_NORM, &[self, gamma, beta], &[Attr::F64(eps)]);
         <[Var<'g>; 3]>::try_from(all).unwrap_or([self.g.var(Value::NONE); 3])
+    }
+
+    /// Scaled dot-product attention with this as the queries: softmax(scale·q·kᵀ)·v for each head. A query that sees no
+    /// key gets zeros. Memory grows with the lengths, not with their product.
+    #[track_caller]
+    pub fn attention(self, k: Var<'g>, v: Var<'g>, opt: Attention<'g>) -> Var<'g> {
+        self.attention_with_lse(k, v, opt)[0]
+    }
+
+    /// [`Var::attention`], and ln Σ exp(score) of each row: `[batch, heads, queries]`, −∞ where a query sees no key.
+    #[track_caller]
+    pub fn attention_with_lse(self, k: Var<'g>, v: Var<'g>, opt: Attention<'g>) -> [Var<'g>; 2] {
+        let none = self.g.var(Value::NONE);
+        if !self.is_some() || !k.is_some() || !v.is_some() {
+            return [none; 2];
+        }
+        let axis = if opt.layout == Layout::Bhsd { 1 } else { 2 };
+        let of = |given: usize, x: Var<'g>, packed: usize| match (given, opt.layout) {
+            (0, Layout::Bsd) => packed,
+            (0, _) => x.dims().get(axis).copied().unwrap_or(1),
+            _ => given,
+        };
+        let heads = of(opt.heads, self, 1);
+        let kv_heads = of(opt.kv_heads, k, heads);
+        let mask = if opt.window.is_some() { 2 } else { u32::from(opt.causal) };
+        let attrs = [
+            Attr::Choice(opt.layout as u32),
+            Attr::Int(heads as i64),
+            Attr::Int(kv_heads as i64),
+            Attr::Choice(mask),
+            Attr::Int(opt.window.unwrap_or(0) as i64),
+            Attr::F64(opt.scale),
+            Attr::F64(opt.softcap),
+            Attr::Bool(opt.padding.is_some()),
+            Attr::Bool(opt.bias.is_some()),
+        ];
+        let args: Vec<Var<'g>> = [Some(self), Some(k), Some(v), opt.padding, opt.bias].into_iter().flatten().collect();
+        match self.g.emit(Op::ATTENTION, &args, &attrs)[..] {
+            [y, lse] => [y, lse],
+            _ => [none; 2],
+        }
     }
 
     /// The parameter after a step along `g` at rate `lr` (a scalar), without momentum.

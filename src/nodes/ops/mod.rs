@@ -1,6 +1,7 @@
 //! Op rows, one file a family. What a row holds is said in [`super::opdef`]; the list is in [`super::table`].
 
 pub mod arith;
+pub mod attention;
 pub mod compare;
 pub mod conv;
 pub mod epilogue;

@@ -3,6 +3,7 @@
 //! Invariant: a call's parameters and splits follow from shapes, types and attributes alone. Shape inference has
 //! checked everything that kernels rely on. Only rows and the tile pass enter here.
 
+pub mod attention;
 pub mod dense;
 pub mod moves;
 pub mod reduce;

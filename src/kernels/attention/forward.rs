@@ -1,0 +1,157 @@
+//! The forward kernel: y = softmax(scores)·v and the log-sum-exp of each row.
+//!
+//! Invariant: see the folder's head. A unit is some rows of y; it is worked on one head and one run of rows at a time.
+
+use super::{Attention, BLOCK_KEYS, Element, Keep, cut, inside, rows};
+use crate::kernels::abi::Args;
+use crate::kernels::gemm::gemm;
+use std::ops::Range;
+
+/// What both kernels read.
+#[derive(Clone, Copy)]
+pub(super) struct Inputs<'a, T> {
+    pub q: &'a [T],
+    pub k: &'a [T],
+    pub v: &'a [T],
+    pub keep: Keep<'a, T>,
+    /// Empty if there is none.
+    pub bias: &'a [T],
+}
+
+impl<'a, T: Element> Inputs<'a, T> {
+    /// Operands from `first` on: q, k, v, and from `rest` on: the mask of keys and the bias that there are.
+    pub fn read(p: &Attention, args: &Args<'a>, first: usize, rest: usize) -> Inputs<'a, T> {
+        let keep = match (p.padding, p.bytes) {
+            (false, _) => Keep::All,
+            (true, false) => Keep::Float(args.read::<T>(rest)),
+            (true, true) => Keep::Bytes(args.read::<u8>(rest)),
+        };
+        let bias = if p.bias { args.read::<T>(rest + usize::from(p.padding)) } else { &[] };
+        let [q, k, v] = [0, 1, 2].map(|i| args.read::<T>(first + i));
+        Inputs { q, k, v, keep, bias }
+    }
+
+    /// The bias of query `i` of a head for the keys in `span`; empty if there is none.
+    pub fn bias(&self, p: &Attention, (b, h, i): (usize, usize, usize), span: &Range<usize>) -> &'a [T] {
+        if self.bias.is_empty() {
+            return &[];
+        }
+        let row = b * p.bias_batch + h * p.bias_head + i * p.keys;
+        &self.bias[row + span.start..row + span.end]
+    }
+}
+
+/// Rows of one head, and where in this call's part of the results the first of them goes (in rows of one head).
+struct Run {
+    b: usize,
+    h: usize,
+    queries: Range<usize>,
+    to: usize,
+}
+
+/// softmax(scores)·v, and the log-sum-exp of the scores.
+///
+/// Reads q, k, v, the mask of keys (`T` or bytes) and the bias as [`Attention`] says; writes y
+/// ([`Attention::per_unit`]), the log-sum-exp ([`Attention::stats_per_unit`]) and scratch
+/// ([`Attention::forward_scratch`]).
+pub fn forward<T: Element>(args: &mut Args<'_>) {
+    let p = Attention::from_words(args.params());
+    let units = args.units();
+    let inputs = Inputs::read(&p, args, 0, 3);
+    let (y, lse, scratch) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2));
+    let (per, heads) = (p.rows_per_unit(), p.heads_per_row());
+    let (first, all) = (units.start * per, p.outer() * p.queries);
+    let mut scratch = cut(scratch, p.forward_pieces::<T>());
+    for unit in units {
+        let (mut row, end) = (unit * per, ((unit + 1) * per).min(all));
+        while row < end {
+            let (outer, i) = (row / p.queries, row % p.queries);
+            let len = (end - row).min(p.queries - i);
+            for head in 0..heads {
+                let (b, h) = if p.seq_major { (outer, head) } else { (outer / p.heads, outer % p.heads) };
+                let run = Run { b, h, queries: i..i + len, to: (row - first) * heads + head };
+                attend(&p, &inputs, &run, &mut scratch);
+                store(&p, &run, &scratch, y, lse);
+            }
+            row += len;
+        }
+    }
+}
+
+/// Leaves Σ weight·v in piece 1, the largest scores in piece 2 and the sums of weights in piece 3.
+fn attend<T: Element>(p: &Attention, x: &Inputs<'_, T>, run: &Run, scratch: &mut [&mut [T]; 6]) {
+    let [scores, acc, top, sum, keep, product] = scratch;
+    let (m, from) = (run.queries.len(), run.queries.start);
+    acc[..m * p.value_width].fill(T::ZERO);
+    top[..m].fill(-T::INFINITY);
+    sum[..m].fill(T::ZERO);
+    let (q, kv) = (p.q(run.b, run.h).row(from), run.h / p.group());
+    let (k, v) = (p.k(run.b, kv), p.v(run.b, kv));
+    let span = p.visible(from).start..p.visible(from + m - 1).end;
+    let first = span.start / BLOCK_KEYS * BLOCK_KEYS;
+    for j in (first..span.end).step_by(BLOCK_KEYS) {
+        let n = BLOCK_KEYS.min(p.keys - j);
+        let [score, value] = p.forward_products(m, n);
+        let block = &mut scores[..m * n];
+        gemm(&score, &x.q[q..], &x.k[k.row(j)..], None, block, 0..score.units(), product);
+        let keep = x.keep.write(run.b * p.keys + j, &mut keep[..n]);
+        for (r, row) in block.chunks_exact_mut(n).enumerate() {
+            let seen = inside(&p.visible(from + r), j, n);
+            let bias = x.bias(p, (run.b, run.h, from + r), &(j + seen.start..j + seen.end));
+            let keep = if keep.is_empty() { keep } else { &keep[seen.clone()] };
+            let shrink = soften(p, row, seen, bias, keep, (&mut top[r], &mut sum[r]));
+            if shrink != T::ONE {
+                rows::multiply(&mut acc[r * p.value_width..][..p.value_width], shrink);
+            }
+        }
+        let acc = &mut acc[..m * p.value_width];
+        gemm(&value, block, &x.v[v.row(j)..], None, acc, 0..value.units(), product);
+    }
+}
+
+/// Turns the products of one row into weights relative to the largest score so far; returns what earlier sums shrink by.
+fn soften<T: Element>(
+    p: &Attention,
+    row: &mut [T],
+    seen: Range<usize>,
+    bias: &[T],
+    keep: &[T],
+    (top, sum): (&mut T, &mut T),
+) -> T {
+    row[..seen.start].fill(T::ZERO);
+    row[seen.end..].fill(T::ZERO);
+    let row = &mut row[seen];
+    if row.is_empty() {
+        return T::ONE;
+    }
+    let new = top.greater(rows::scores(row, T::from_f64(p.scale), T::from_f64(p.cap), bias, keep));
+    if new == -T::INFINITY {
+        row.fill(T::ZERO);
+        return T::ONE;
+    }
+    let (added, shrink) = rows::weights(row, new, *top);
+    *sum = *sum * shrink + added;
+    *top = new;
+    shrink
+}
+
+/// Divides by the sums of weights and writes a run of rows.
+fn store<T: Element>(p: &Attention, run: &Run, scratch: &[&mut [T]; 6], y: &mut [T], lse: &mut [T]) {
+    let [_, acc, top, sum, ..] = scratch;
+    let (heads, w) = (p.heads_per_row(), p.value_width);
+    for (r, (acc, (top, sum))) in acc.chunks_exact(w).zip(top.iter().zip(sum.iter())).enumerate() {
+        if r == run.queries.len() {
+            break;
+        }
+        let at = run.to + r * heads;
+        let y = &mut y[at * w..][..w];
+        if *top == -T::INFINITY {
+            y.fill(T::ZERO);
+            lse[at] = -T::INFINITY;
+            continue;
+        }
+        rows::divide(acc, *sum, y);
+        lse[at] = *sum;
+        rows::log_sums(&[*top], &mut lse[at..=at]);
+    }
+}

@@ -1,0 +1,292 @@
+//! Attention by blocks: softmax(q·kᵀ)·v and its adjoint, without a matrix of queries × keys in memory.
+//!
+//! The forward kernel keeps, for a block of queries, the largest score and the sum of exponentials so far while it
+//! walks over blocks of keys (Milakov and Gimelshein, "Online normalizer calculation for softmax"; Dao et al.,
+//! "FlashAttention"). The backward kernel makes the probabilities again from the saved log-sum-exp.
+//!
+//! Invariant: blocks of keys start at multiples of [`BLOCK_KEYS`] and units follow from the shape, so the order of
+//! every sum does too. A key that a mask hides is skipped, never multiplied by zero; a query that sees no key gets
+//! zeros and a log-sum-exp of −∞. Only lowering calls this.
+
+mod backward;
+mod forward;
+mod rows;
+
+pub use backward::backward;
+pub use forward::forward;
+
+use crate::kernels::gemm::{Gemm, GemmFloat, Strides};
+use crate::kernels::params::params;
+use crate::kernels::{num, vmath};
+use std::ops::Range;
+
+/// Most queries in a block.
+pub const BLOCK_QUERIES: usize = 64;
+/// Keys in a block: a block of scores and one of their gradients stay in the second-level cache.
+pub const BLOCK_KEYS: usize = 128;
+/// Pieces of scratch are multiples of so many elements.
+const PAD: usize = 16;
+
+/// `f32` or `f64`.
+pub trait Element: num::Real + vmath::Real + GemmFloat {}
+
+impl Element for f32 {}
+impl Element for f64 {}
+
+params! {
+    /// Params of both kernels.
+    ///
+    /// q is `[batch, heads, queries, width]`, k `[batch, kv_heads, keys, width]`, v `[batch, kv_heads, keys,
+    /// value_width]`, y `[batch, heads, queries, value_width]`, or all of them with the middle axes exchanged.
+    pub struct Attention {
+        /// Sequences.
+        pub batch: usize,
+        /// Heads of q.
+        pub heads: usize,
+        /// Heads of k and v; it divides `heads`, and neighbouring heads of q share one.
+        pub kv_heads: usize,
+        /// Length of q.
+        pub queries: usize,
+        /// Length of k and v.
+        pub keys: usize,
+        /// Head width of q and k.
+        pub width: usize,
+        /// Head width of v and y.
+        pub value_width: usize,
+        /// Whether the sequence axis stands before that of heads.
+        pub seq_major: bool,
+        /// Whether a query sees no later key: of `i`, aligned at the ends, the last is `i + keys − queries`.
+        pub causal: bool,
+        /// Earlier keys that a causal query sees; the greatest number for all.
+        pub window: usize,
+        /// What scores are multiplied by.
+        pub scale: f64,
+        /// Scores become `cap·tanh(score / cap)`; 0 for none.
+        pub cap: f64,
+        /// Whether there is a mask of keys, `[batch, keys]`.
+        pub padding: bool,
+        /// Whether that mask is of bytes, not floats.
+        pub bytes: bool,
+        /// Whether there is a bias.
+        pub bias: bool,
+        /// Elements of the bias from one sequence to the next; 0 repeats.
+        pub bias_batch: usize,
+        /// Elements of the bias from one head to the next; 0 repeats.
+        pub bias_head: usize,
+        /// Whether the log-sum-exp has a gradient too (backward only).
+        pub dlse: bool,
+    }
+}
+
+/// The rows of one head in a tensor: where the first begins, and how far they are apart.
+#[derive(Clone, Copy)]
+struct Rows {
+    at: usize,
+    step: usize,
+}
+
+impl Rows {
+    /// Where row `i` begins.
+    fn row(self, i: usize) -> usize {
+        self.at + i * self.step
+    }
+}
+
+impl Attention {
+    fn rows(&self, b: usize, h: usize, heads: usize, len: usize, width: usize) -> Rows {
+        if self.seq_major {
+            return Rows { at: (b * len * heads + h) * width, step: heads * width };
+        }
+        Rows { at: (b * heads + h) * len * width, step: width }
+    }
+
+    /// Rows of q.
+    fn q(&self, b: usize, h: usize) -> Rows {
+        self.rows(b, h, self.heads, self.queries, self.width)
+    }
+
+    /// Rows of y and its gradient.
+    fn y(&self, b: usize, h: usize) -> Rows {
+        self.rows(b, h, self.heads, self.queries, self.value_width)
+    }
+
+    /// Rows of k, by its own head.
+    fn k(&self, b: usize, kv: usize) -> Rows {
+        self.rows(b, kv, self.kv_heads, self.keys, self.width)
+    }
+
+    /// Rows of v, by its own head.
+    fn v(&self, b: usize, kv: usize) -> Rows {
+        self.rows(b, kv, self.kv_heads, self.keys, self.value_width)
+    }
+
+    /// Heads of q that share one of k.
+    pub fn group(&self) -> usize {
+        self.heads / self.kv_heads.max(1)
+    }
+
+    /// The keys that query `i` may see. Both ends grow with `i`.
+    fn visible(&self, i: usize) -> Range<usize> {
+        if !self.causal {
+            return 0..self.keys;
+        }
+        let end = (i + 1 + self.keys).saturating_sub(self.queries);
+        end.saturating_sub(1).saturating_sub(self.window)..end
+    }
+
+    /// Rows of y in a unit of the forward kernel, one head's or, with the sequence before heads, all heads'. Where some
+    /// number of rows near [`BLOCK_QUERIES`] divides the queries, no unit has rows of two heads.
+    fn rows_per_unit(&self) -> usize {
+        let all = self.outer() * self.queries;
+        let fits = |r: &usize| self.queries.is_multiple_of(*r);
+        let even = (BLOCK_QUERIES / 2..=BLOCK_QUERIES).rev().find(fits).unwrap_or(BLOCK_QUERIES);
+        even.min(all).max(1)
+    }
+
+    /// Sequences of rows: one for each head, or one for all heads together.
+    fn outer(&self) -> usize {
+        if self.seq_major { self.batch } else { self.batch * self.heads }
+    }
+
+    /// Heads that a row of a unit holds.
+    fn heads_per_row(&self) -> usize {
+        if self.seq_major { self.heads } else { 1 }
+    }
+
+    /// Units of the forward kernel.
+    pub fn units(&self) -> usize {
+        (self.outer() * self.queries).div_ceil(self.rows_per_unit())
+    }
+
+    /// Elements of y in a unit.
+    pub fn per_unit(&self) -> usize {
+        self.stats_per_unit() * self.value_width
+    }
+
+    /// Elements of the log-sum-exp in a unit. It lies as y does, without the last axis.
+    pub fn stats_per_unit(&self) -> usize {
+        self.rows_per_unit() * self.heads_per_row()
+    }
+
+    /// Units of the backward kernel: one for each sequence and head of k. It owns the gradients of that head and of all
+    /// heads of q that share it, so no two threads add to one sum.
+    pub fn backward_units(&self) -> usize {
+        self.batch * self.kv_heads
+    }
+
+    /// Keys in a block.
+    fn block_keys(&self) -> usize {
+        BLOCK_KEYS.min(self.keys)
+    }
+
+    /// Queries in a block of the backward kernel.
+    fn block_queries(&self) -> usize {
+        BLOCK_QUERIES.min(self.queries)
+    }
+
+    /// The products of `m` queries with `n` keys in the forward kernel: scores, and values.
+    fn forward_products(&self, m: usize, n: usize) -> [Gemm; 2] {
+        let (q, k, v) = (self.q(0, 0).step, self.k(0, 0).step, self.v(0, 0).step);
+        let scores = Gemm::new(m, n, self.width).with_strides(down(q), Strides { row: 1, col: k });
+        let values = Gemm::new(m, self.value_width, n).with_strides(down(n), down(v));
+        [scores, Gemm { accumulate: true, ..values }]
+    }
+
+    /// The products of `m` queries with `n` keys in the backward kernel: scores and gradients of probabilities (keys and
+    /// values are transposed there), then the gradients of v, q and k.
+    fn backward_products(&self, m: usize, n: usize) -> [Gemm; 5] {
+        let (q, k, y) = (self.q(0, 0).step, self.k(0, 0).step, self.y(0, 0).step);
+        let (w, vw, across) = (self.width, self.value_width, Strides { row: 1, col: n });
+        let dv = Gemm::new(n, vw, m).with_strides(across, down(y));
+        let dq = Gemm::new(m, w, n).with_strides(down(n), down(k));
+        let dk = Gemm::new(n, w, m).with_strides(across, down(q));
+        [
+            Gemm::new(m, n, w).with_strides(down(q), down(n)),
+            Gemm::new(m, n, vw).with_strides(down(y), down(n)),
+            Gemm { accumulate: true, ..dv },
+            Gemm { accumulate: true, ..dq },
+            Gemm { accumulate: true, ..dk },
+        ]
+    }
+
+    /// Sizes of the blocks of keys that occur.
+    fn key_blocks(&self) -> [usize; 2] {
+        [self.block_keys(), self.keys % BLOCK_KEYS]
+    }
+
+    /// Pieces of the forward kernel's scratch: scores, values so far, largest scores, sums, keys that count, products.
+    fn forward_pieces<T: Element>(&self) -> [usize; 6] {
+        let (m, n) = (self.rows_per_unit(), self.block_keys());
+        let sizes = (1..=m).flat_map(|m| self.key_blocks().map(|n| self.forward_products(m, n)));
+        let product = sizes.flatten().map(|g| g.scratch_len::<T>()).max().unwrap_or(0);
+        [m * n, m * self.value_width, m, m, n, product].map(|x| x.next_multiple_of(PAD))
+    }
+
+    /// Elements of scratch that a lane of the forward kernel needs.
+    pub fn forward_scratch<T: Element>(&self) -> usize {
+        self.forward_pieces::<T>().iter().sum()
+    }
+
+    /// Pieces of the backward kernel's scratch: scores, their gradients, keys and values transposed, Σ dy·y of each row,
+    /// keys that count, products.
+    fn backward_pieces<T: Element>(&self) -> [usize; 7] {
+        let (m, n) = (self.block_queries(), self.block_keys());
+        let rows = [m, self.queries % BLOCK_QUERIES];
+        let sizes = rows.into_iter().flat_map(|m| self.key_blocks().map(|n| self.backward_products(m, n)));
+        let product = sizes.flatten().map(|g| g.scratch_len::<T>()).max().unwrap_or(0);
+        let deltas = self.group() * self.queries;
+        [m * n, m * n, self.width * n, self.value_width * n, deltas, n, product].map(|x| x.next_multiple_of(PAD))
+    }
+
+    /// Elements of scratch that a lane of the backward kernel needs.
+    pub fn backward_scratch<T: Element>(&self) -> usize {
+        self.backward_pieces::<T>().iter().sum()
+    }
+}
+
+/// Rows `step` apart.
+fn down(step: usize) -> Strides {
+    Strides { row: step, col: 1 }
+}
+
+/// Cuts scratch into pieces.
+fn cut<T, const N: usize>(mut scratch: &mut [T], pieces: [usize; N]) -> [&mut [T]; N] {
+    pieces.map(|len| {
+        let (piece, rest) = std::mem::take(&mut scratch).split_at_mut(len);
+        scratch = rest;
+        piece
+    })
+}
+
+/// The part of `seen` that lies in the `n` keys from `j` on, counted from there.
+fn inside(seen: &Range<usize>, j: usize, n: usize) -> Range<usize> {
+    let start = seen.start.saturating_sub(j).min(n);
+    start..seen.end.saturating_sub(j).min(n).max(start)
+}
+
+/// Which keys count.
+#[derive(Clone, Copy)]
+enum Keep<'a, T> {
+    /// All.
+    All,
+    /// Those whose number is at least one half.
+    Float(&'a [T]),
+    /// Those whose byte is not zero.
+    Bytes(&'a [u8]),
+}
+
+impl<T: Element> Keep<'_, T> {
+    /// Writes 1 or 0 for each of the keys from `at` on, and gives them back; nothing if all count.
+    fn write<'t>(&self, at: usize, to: &'t mut [T]) -> &'t [T] {
+        let one = |keep: bool| if keep { T::ONE } else { T::ZERO };
+        match self {
+            Keep::All => return &[],
+            Keep::Float(x) => {
+                let half = T::from_f64(0.5);
+                to.iter_mut().zip(&x[at..]).for_each(|(to, x)| *to = one(*x >= half));
+            }
+            Keep::Bytes(x) => to.iter_mut().zip(&x[at..]).for_each(|(to, x)| *to = one(*x != 0)),
+        }
+        to
+    }
+}

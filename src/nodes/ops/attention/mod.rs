@@ -1,0 +1,369 @@
+//! Scaled dot-product attention, with a backward op that computes all gradients in one sweep.
+//!
+//! Invariant: shapes, masks and options are checked by [`Geometry::of`] and [`check_optional`], which both rows, their
+//! lowering and their decompositions share. Neither op stores anything of size queries × keys, except the gradient of a
+//! bias that somebody asks for.
+
+mod plain;
+
+use super::lowering::attention as lowering;
+use crate::ensure;
+use crate::nodes::attrs::{Attr, Attrs, Field, Kind};
+use crate::nodes::builder::Var;
+use crate::nodes::dtype::DType;
+use crate::nodes::infer::Infer;
+use crate::nodes::lower::CostCx;
+use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use plain::Scores;
+use std::ops::Deref;
+
+use Domain::{Bit, Positive, Real, Unit};
+
+/// The order of axes of q, k, v and y.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// `[batch, heads, sequence, width]`.
+    #[default]
+    Bhsd = 0,
+    /// `[batch, sequence, heads, width]`.
+    Bshd = 1,
+    /// `[batch, sequence, heads·width]`.
+    Bsd = 2,
+}
+
+/// Names of the layouts, in their order.
+const LAYOUTS: &[&str] = &["bhsd", "bshd", "bsd"];
+/// Names of the masks.
+const MASKS: &[&str] = &["none", "causal", "window"];
+
+const LAYOUT: usize = 0;
+const HEADS: usize = 1;
+const KV_HEADS: usize = 2;
+const MASK: usize = 3;
+const WINDOW: usize = 4;
+const SCALE: usize = 5;
+const SOFTCAP: usize = 6;
+/// Field that says whether there is a mask of keys.
+pub const PADDING: usize = 7;
+/// Field that says whether there is a bias.
+pub const BIAS: usize = 8;
+const DLSE: usize = 9;
+
+/// Fields of both rows; the backward row has all, the forward row all but the last.
+const FIELDS: &[Field] = &[
+    Field::new("layout", Kind::Choice(LAYOUTS)),
+    Field::new("heads", Kind::Int),
+    Field::new("kv_heads", Kind::Int),
+    Field::new("mask", Kind::Choice(MASKS)),
+    Field::new("window", Kind::Int),
+    Field::new("scale", Kind::F64),
+    Field::new("softcap", Kind::F64),
+    Field::new("padding", Kind::Bool),
+    Field::new("bias", Kind::Bool),
+    Field::new("dlse", Kind::Bool),
+];
+
+/// Sizes and options of a node, checked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Geometry {
+    /// Order of axes.
+    pub layout: Layout,
+    /// Sequences.
+    pub batch: usize,
+    /// Heads of q.
+    pub heads: usize,
+    /// Heads of k and v.
+    pub kv_heads: usize,
+    /// Length of q.
+    pub queries: usize,
+    /// Length of k and v.
+    pub keys: usize,
+    /// Head width of q and k.
+    pub width: usize,
+    /// Head width of v and y.
+    pub value_width: usize,
+    /// Whether a query sees no later key.
+    pub causal: bool,
+    /// Earlier keys that a causal query sees; the greatest number for all.
+    pub window: usize,
+    /// What scores are multiplied by.
+    pub scale: f64,
+    /// The softcap; 0 for none.
+    pub softcap: f64,
+}
+
+/// `[batch, heads, sequence, width]` of one operand.
+fn axes(what: &str, d: &[usize], layout: Layout, heads: usize) -> Result<[usize; 4], String> {
+    let name = LAYOUTS[layout as usize];
+    let shape = crate::nodes::infer::show(d);
+    match (layout, d) {
+        (Layout::Bhsd, &[b, h, s, w]) | (Layout::Bshd, &[b, s, h, w]) => {
+            ensure!(h == heads, "{what} of shape {shape} has {h} heads in layout {name}, not {heads}");
+            ensure!(w > 0, "the head width of {what} is 0");
+            Ok([b, h, s, w])
+        }
+        (Layout::Bsd, &[b, s, w]) => {
+            ensure!(w.is_multiple_of(heads), "{heads} heads do not divide the last axis of {what}, {w}");
+            ensure!(w > 0, "the head width of {what} is 0");
+            Ok([b, heads, s, w / heads])
+        }
+        _ => Err(format!("{what} has shape {shape}; layout {name} has rank {}", if name == "bsd" { 3 } else { 4 })),
+    }
+}
+
+/// Field `i` as a number of at least 1.
+fn count(attrs: &Attrs<'_>, i: usize) -> Result<usize, String> {
+    let (n, name) = (attrs.int(i), FIELDS[i].name);
+    ensure!(n >= 1, "{name} is {n}; it must be at least 1");
+    usize::try_from(n).map_err(|_| format!("{name} is {n}"))
+}
+
+impl Geometry {
+    /// The geometry of q, k and v of these dimensions.
+    pub fn of<D: Deref<Target = [usize]>>([q, k, v]: &[D; 3], attrs: &Attrs<'_>) -> Result<Geometry, String> {
+        let layout = [Layout::Bhsd, Layout::Bshd, Layout::Bsd][attrs.choice(LAYOUT) as usize];
+        let (heads, kv_heads) = (count(attrs, HEADS)?, count(attrs, KV_HEADS)?);
+        ensure!(heads.is_multiple_of(kv_heads), "kv_heads = {kv_heads} does not divide heads = {heads}");
+        let [batch, _, queries, width] = axes("q", q, layout, heads)?;
+        let [kb, _, keys, kw] = axes("k", k, layout, kv_heads)?;
+        let [vb, _, values, value_width] = axes("v", v, layout, kv_heads)?;
+        ensure!(batch == kb && batch == vb, "batch sizes {batch} of q, {kb} of k and {vb} of v differ");
+        ensure!(width == kw, "head widths {width} of q and {kw} of k differ");
+        ensure!(keys == values, "lengths {keys} of k and {values} of v differ");
+        let (mask, window) = (attrs.choice(MASK), attrs.int(WINDOW));
+        ensure!(window >= 0, "window is {window}; it must not be negative");
+        ensure!(mask == 2 || window == 0, "window is {window}, but mask is {}", MASKS[mask as usize]);
+        let (scale, softcap) = (attrs.f64(SCALE), attrs.f64(SOFTCAP));
+        ensure!(scale.is_finite(), "scale is {scale}; it must be finite (0 stands for 1/√width)");
+        ensure!(softcap >= 0.0 && softcap.is_finite(), "softcap is {softcap}; it must be 0 (none) or positive");
+        Ok(Geometry {
+            layout,
+            batch,
+            heads,
+            kv_heads,
+            queries,
+            keys,
+            width,
+            value_width,
+            causal: mask > 0,
+            window: if mask == 2 { window as usize } else { usize::MAX },
+            scale: if scale == 0.0 { 1.0 / (width as f64).sqrt() } else { scale },
+            softcap,
+        })
+    }
+
+    /// Heads of q that share one of k.
+    pub fn group(&self) -> usize {
+        self.heads / self.kv_heads
+    }
+
+    /// Dimensions of y.
+    fn y(&self) -> Vec<usize> {
+        let (b, h, s, w) = (self.batch, self.heads, self.queries, self.value_width);
+        match self.layout {
+            Layout::Bhsd => vec![b, h, s, w],
+            Layout::Bshd => vec![b, s, h, w],
+            Layout::Bsd => vec![b, s, h.saturating_mul(w)],
+        }
+    }
+
+    /// Pairs of a query and a key that it may see, over all heads.
+    fn pairs(&self) -> u64 {
+        let all = (self.batch * self.heads) as u64 * self.queries as u64 * self.keys as u64;
+        match (self.causal, self.window) {
+            (false, _) => all,
+            (true, usize::MAX) => all / 2,
+            (true, w) => all.min((self.batch * self.heads * self.queries) as u64 * (w as u64 + 1)),
+        }
+    }
+}
+
+/// Where the mask of keys and the bias stand among the operands, which begin with it at `rest`.
+pub fn optional(attrs: &Attrs<'_>, rest: usize) -> (Option<usize>, Option<usize>) {
+    let padding = attrs.bool(PADDING);
+    (padding.then_some(rest), attrs.bool(BIAS).then_some(rest + usize::from(padding)))
+}
+
+/// Checks the mask of keys and the bias from `rest` on, and that no operand follows.
+fn check_optional(cx: &Infer<'_>, g: &Geometry, rest: usize) -> Result<(), String> {
+    let (padding, bias) = optional(&cx.attrs, rest);
+    let want = rest + usize::from(padding.is_some()) + usize::from(bias.is_some());
+    let given = cx.args.len();
+    ensure!(given == want, "{given} operands; padding and bias ask for {want}");
+    if let Some(i) = padding {
+        let d = cx.dtype(i);
+        ensure!(d == DType::Bool || d == cx.dtype(0), "the padding mask is {d}; bool or {} is needed", cx.dtype(0));
+        cx.expect_dims(i, "the padding mask", &[g.batch, g.keys])?;
+    }
+    if let Some(i) = bias {
+        cx.same_dtype(0, i)?;
+        let (d, full) = (cx.rank(i, "the bias", 4)?, [g.batch, g.heads, g.queries, g.keys]);
+        let fits = (0..4).all(|a| d[a] == full[a] || (a < 2 && d[a] == 1));
+        let full = crate::nodes::infer::show(&full);
+        ensure!(fits, "the bias has shape {d}; {full} is needed, or 1 for its first axes");
+    }
+    Ok(())
+}
+
+fn dims<'e>(cx: &Infer<'e>, first: usize) -> [crate::arena::intern::Dims; 3] {
+    [0, 1, 2].map(|i| cx.dims(first + i))
+}
+
+fn forward_infer(cx: &mut Infer<'_>) -> Result<(), String> {
+    let dtype = cx.float(0)?;
+    (1..3).try_for_each(|i| cx.same_dtype(0, i))?;
+    let g = Geometry::of(&dims(cx, 0), &cx.attrs)?;
+    check_optional(cx, &g, 3)?;
+    cx.result(dtype, &g.y())?;
+    cx.result(dtype, &[g.batch, g.heads, g.queries])
+}
+
+fn backward_infer(cx: &mut Infer<'_>) -> Result<(), String> {
+    let dtype = cx.float(0)?;
+    let dlse = cx.attrs.bool(DLSE);
+    let rest = 6 + usize::from(dlse);
+    ensure!(cx.args.len() >= rest, "{} operands; at least {rest} are needed", cx.args.len());
+    (1..rest).try_for_each(|i| cx.same_dtype(0, i))?;
+    let g = Geometry::of(&dims(cx, 1), &cx.attrs)?;
+    cx.expect_dims(0, "dy", &g.y())?;
+    cx.expect_dims(4, "y", &g.y())?;
+    let rows = [g.batch, g.heads, g.queries];
+    cx.expect_dims(5, "lse", &rows)?;
+    if dlse {
+        cx.expect_dims(6, "dlse", &rows)?;
+    }
+    check_optional(cx, &g, rest)?;
+    (1..4).try_for_each(|i| cx.same_as(i))?;
+    match cx.attrs.bool(BIAS) {
+        true => cx.result(dtype, &[g.batch, g.heads, g.queries, g.keys]),
+        false => Ok(()),
+    }
+}
+
+/// Multiply-adds: for each pair, `a` times the width of q and k and `b` times that of v.
+fn flops(cx: &CostCx<'_>, first: usize, a: usize, b: usize) -> u64 {
+    let d = |i: usize| cx.graph.shape_dims(cx.graph.ty(cx.graph.args_of(cx.node)[first + i]).shape);
+    let g = Geometry::of(&[d(0), d(1), d(2)], &cx.graph.attrs(cx.node));
+    g.map_or(0, |g| g.pairs().saturating_mul(2 * (a * g.width + b * g.value_width) as u64))
+}
+
+fn jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+    let t = plain::tangents(s, t);
+    match Scores::new(s, 0, 3).filter(|_| t.iter().any(Option::is_some)) {
+        Some(scores) => scores.jvp(s.outs, t),
+        None => vec![None, None],
+    }
+}
+
+fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
+    let mut grads = vec![None; s.args.len()];
+    let dy = match ct {
+        [None, None] => return grads,
+        [dy, _] => dy.unwrap_or_else(|| s.outs[0].full_like(0.0)),
+        _ => return grads,
+    };
+    let mut args = vec![dy, s.args[0], s.args[1], s.args[2], s.outs[0], s.outs[1]];
+    args.extend(ct[1]);
+    args.extend(&s.args[3..]);
+    let owned: Vec<_> = s.attrs.iter().map(|(_, a)| a).collect();
+    let mut attrs: Vec<Attr<'_>> = owned.iter().map(|a| a.borrow()).collect();
+    attrs.push(Attr::Bool(ct[1].is_some()));
+    let all = s.g.emit(Op::ATTENTION_BACKWARD, &args, &attrs);
+    grads.iter_mut().zip(&all).take(3).for_each(|(to, d)| *to = Some(*d));
+    if let (_, Some(i)) = optional(&s.attrs, 3) {
+        grads[i] = all.get(3).filter(|_| want[i]).map(|d| d.unbroadcast(&s.args[i].dims()));
+    }
+    grads
+}
+
+fn backward_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let dlse = s.attrs.bool(DLSE);
+    let Some(scores) = Scores::new(s, 1, 6 + usize::from(dlse)) else { return Vec::new() };
+    let all = scores.backward(s.args[0], s.args[4], s.args[5], dlse.then(|| s.args[6]));
+    all[..if s.attrs.bool(BIAS) { 4 } else { 3 }].to_vec()
+}
+
+/// See `doc`.
+pub const ATTENTION: OpDef = OpDef {
+    name: "attention",
+    doc: "y = softmax(softcap(scale·q·kᵀ) + bias)·v over the keys that a query sees, 0 where it sees none; also lse = ln Σ eˢ",
+    arity: Arity::Between(3, 5),
+    attrs: FIELDS.split_at(DLSE).0,
+    flags: Flags::PURE,
+    infer: forward_infer,
+    deriv: Deriv::Rules(jvp, vjp),
+    decompose: Some(|s| Scores::new(s, 0, 3).map_or_else(Vec::new, |x| x.forward())),
+    lower: Lower::Kernel(lowering::attention),
+    cost: |cx| flops(cx, 0, 1, 1),
+    cases: &[
+        Case {
+            args: "f[2,2,5,4] f[2,2,5,4] f[2,2,5,4]",
+            attrs: "layout=bhsd heads=2 kv_heads=2 mask=none window=0 scale=0 softcap=0 padding=false bias=false",
+            domains: &[Real],
+        },
+        // More queries than keys: the first see none. Two heads of q share one of k; v has a width of its own.
+        Case {
+            args: "f[2,5,4,3] f[2,4,2,3] f[2,4,2,5]",
+            attrs: "layout=bshd heads=4 kv_heads=2 mask=causal window=0 scale=0.7 softcap=1.5 padding=false bias=false",
+            domains: &[Real],
+        },
+        // More keys than queries, several blocks of both, a bias for all heads.
+        Case {
+            args: "f[1,70,6] f[1,137,3] f[1,137,3] f[1,1,70,137]",
+            attrs: "layout=bsd heads=2 kv_heads=1 mask=window window=90 scale=0 softcap=0 padding=false bias=true",
+            domains: &[Real],
+        },
+        Case {
+            args: "f[3,2,3,4] f[3,1,6,4] f[3,1,6,4] f[3,6] f[3,2,3,6]",
+            attrs: "layout=bhsd heads=2 kv_heads=1 mask=causal window=0 scale=0 softcap=2 padding=true bias=true",
+            domains: &[Real, Real, Real, Bit, Real],
+        },
+        // One key a sequence, hidden in some.
+        Case {
+            args: "f[9,2,6] f[9,1,6] f[9,1,6] bool[9,1]",
+            attrs: "layout=bsd heads=3 kv_heads=3 mask=none window=0 scale=0 softcap=0 padding=true bias=false",
+            domains: &[Real, Real, Real, Bit],
+        },
+        Case {
+            args: "f[1,1,7,3] f[1,1,9,3] f[1,1,9,2]",
+            attrs: "layout=bhsd heads=1 kv_heads=1 mask=window window=0 scale=-1 softcap=0 padding=false bias=false",
+            domains: &[Real],
+        },
+    ],
+};
+
+/// See `doc`.
+pub const ATTENTION_BACKWARD: OpDef = OpDef {
+    name: "attention_backward",
+    doc: "dq, dk, dv and, with a bias, dbias of attention, from (dy, q, k, v, y, lse[, dlse][, padding][, bias])",
+    arity: Arity::Between(6, 9),
+    attrs: FIELDS,
+    flags: Flags::PURE,
+    infer: backward_infer,
+    deriv: Deriv::ViaDecompose,
+    decompose: Some(backward_expand),
+    lower: Lower::Kernel(lowering::attention_backward),
+    cost: |cx| flops(cx, 1, 3, 2),
+    cases: &[
+        Case {
+            args: "f[2,2,5,4] f[2,2,5,4] f[2,2,5,4] f[2,2,5,4] f[2,2,5,4] f[2,2,5]",
+            attrs: "layout=bhsd heads=2 kv_heads=2 mask=none window=0 scale=0 softcap=0 padding=false bias=false dlse=false",
+            domains: &[Real, Unit, Unit, Real, Real, Positive],
+        },
+        Case {
+            args: "f[2,5,4,5] f[2,5,4,3] f[2,4,2,3] f[2,4,2,5] f[2,5,4,5] f[2,4,5] f[2,4,5]",
+            attrs: "layout=bshd heads=4 kv_heads=2 mask=causal window=0 scale=0.7 softcap=1.5 padding=false bias=false dlse=true",
+            domains: &[Real, Unit, Unit, Real, Real, Positive, Real],
+        },
+        Case {
+            args: "f[1,70,6] f[1,70,6] f[1,137,3] f[1,137,3] f[1,70,6] f[1,2,70] f[1,137] f[1,2,70,137]",
+            attrs: "layout=bsd heads=2 kv_heads=1 mask=window window=90 scale=0 softcap=0 padding=true bias=true dlse=false",
+            domains: &[Unit, Unit, Unit, Unit, Unit, Positive, Bit, Unit],
+        },
+        Case {
+            args: "f[3,2,3,4] f[3,2,3,4] f[3,1,6,4] f[3,1,6,4] f[3,2,3,4] f[3,2,3] f[3,2,3] bool[3,6] f[1,2,3,6]",
+            attrs: "layout=bhsd heads=2 kv_heads=1 mask=causal window=0 scale=0 softcap=2 padding=true bias=true dlse=true",
+            domains: &[Real, Unit, Unit, Real, Real, Positive, Real, Bit, Unit],
+        },
+    ],
+};

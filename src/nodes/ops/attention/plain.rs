@@ -1,0 +1,177 @@
+//! Attention in plain ops: what the rows decompose into, and their tangents. All of it works on
+//! `[batch, kv_heads, heads of q that share one, sequence, width]`.
+//!
+//! Invariant: a hidden score becomes −∞ by a select, and a query that sees no key is kept away from the softmax, so no
+//! derivative of any order meets ∞ − ∞ or 0·∞. Only the rows use this.
+
+use super::{BIAS, Geometry, Layout, optional};
+use crate::nodes::builder::Var;
+use crate::nodes::dtype::DType;
+use crate::nodes::opdef::{Op, Site};
+
+/// The scores of a node and what they are made of.
+pub struct Scores<'g> {
+    pub geo: Geometry,
+    pub q: Var<'g>,
+    pub k: Var<'g>,
+    pub v: Var<'g>,
+    /// tanh(scale·q·kᵀ / softcap), if there is a softcap.
+    bent: Option<Var<'g>>,
+    /// Scores as they stand under the exponential, bias and all.
+    x: Var<'g>,
+    /// Which of them count.
+    seen: Var<'g>,
+}
+
+impl Geometry {
+    /// A tensor of `heads` heads with its heads first, in groups: q and y have several in a group, k and v one.
+    pub fn split<'g>(&self, x: Var<'g>, heads: usize) -> Var<'g> {
+        let d = x.dims();
+        let (x, len, width) = match (self.layout, &d[..]) {
+            (Layout::Bhsd, &[_, _, len, width]) => (x, len, width),
+            (Layout::Bshd, &[_, len, _, width]) => (x.transpose(&[0, 2, 1, 3]), len, width),
+            (_, &[_, len, wide, ..]) => {
+                let width = wide / heads.max(1);
+                (x.reshape([self.batch, len, heads, width]).transpose(&[0, 2, 1, 3]), len, width)
+            }
+            // After an error.
+            _ => return x,
+        };
+        x.reshape([self.batch, self.kv_heads, heads / self.kv_heads, len, width])
+    }
+
+    /// The way back from [`Geometry::split`].
+    pub fn join<'g>(&self, x: Var<'g>) -> Var<'g> {
+        let d = x.dims();
+        let (heads, len, width) = (d[1] * d[2], d[3], d[4]);
+        let x = x.reshape([self.batch, heads, len, width]);
+        match self.layout {
+            Layout::Bhsd => x,
+            Layout::Bshd => x.transpose(&[0, 2, 1, 3]),
+            Layout::Bsd => x.transpose(&[0, 2, 1, 3]).reshape([self.batch, len, heads * width]),
+        }
+    }
+
+    /// One number a row, `[batch, heads, queries]`, as a column beside the scores.
+    fn column<'g>(&self, x: Var<'g>) -> Var<'g> {
+        x.reshape([self.batch, self.kv_heads, self.group(), self.queries, 1])
+    }
+
+    /// The way back from [`Geometry::column`].
+    fn rows<'g>(&self, x: Var<'g>) -> Var<'g> {
+        x.reshape([self.batch, self.heads, self.queries])
+    }
+
+    /// A bias, or its gradient, in groups.
+    fn grouped<'g>(&self, bias: Var<'g>) -> Var<'g> {
+        let full = bias.broadcast([self.batch, self.heads, self.queries, self.keys]);
+        full.reshape([self.batch, self.kv_heads, self.group(), self.queries, self.keys])
+    }
+}
+
+/// Σ over keys, which keep an axis of 1.
+fn over_keys<'g>(x: Var<'g>) -> Var<'g> {
+    x.reduce(Op::REDUCE_SUM, 4, true)
+}
+
+impl<'g> Scores<'g> {
+    /// The scores of a node whose q is operand `first` and whose optional operands begin at `rest`; `None` after an error.
+    pub fn new(s: &Site<'_, 'g>, first: usize, rest: usize) -> Option<Scores<'g>> {
+        let [q, k, v] = [0, 1, 2].map(|i| s.args[first + i]);
+        let geo = Geometry::of(&[q.dims(), k.dims(), v.dims()], &s.attrs).ok()?;
+        let (padding, bias) = optional(&s.attrs, rest);
+        let (q, k, v) = (geo.split(q, geo.heads), geo.split(k, geo.kv_heads), geo.split(v, geo.kv_heads));
+        let raw = q.matmul_t(k, false, true) * geo.scale;
+        let bent = (geo.softcap > 0.0).then(|| (raw * (1.0 / geo.softcap)).tanh());
+        let x = bent.map_or(raw, |t| t * geo.softcap);
+        let x = bias.map_or(x, |i| x + geo.grouped(s.args[i]));
+        let mut seen = x.not_equal(f64::NEG_INFINITY);
+        if geo.causal {
+            seen = seen.logical_and(geo.band(s));
+        }
+        if let Some(i) = padding {
+            let keep = s.args[i];
+            let keep = if keep.dtype() == DType::Bool { keep } else { keep.greater_equal(0.5) };
+            seen = seen.logical_and(keep.reshape([geo.batch, 1, 1, 1, geo.keys]));
+        }
+        Some(Scores { geo, q, k, v, bent, x, seen })
+    }
+
+    /// y and the log-sum-exp.
+    pub fn forward(&self) -> Vec<Var<'g>> {
+        let x = self.x;
+        let any = over_keys(self.seen.cast(x.dtype())).greater(0.0);
+        let none = x.full_like(f64::NEG_INFINITY);
+        // A row without keys takes zeros through the softmax, whatever its scores.
+        let x = any.select(self.seen.select(x, none), x.full_like(0.0));
+        let lse = x.reduce(Op::LOGSUMEXP, 4, true);
+        let y = (x - lse).exp().matmul(self.v);
+        let y = any.select(y, y.full_like(0.0));
+        let lse = any.select(lse, lse.full_like(f64::NEG_INFINITY));
+        vec![self.geo.join(y), self.geo.rows(lse)]
+    }
+
+    /// The probabilities, from the log-sum-exp.
+    fn weights(&self, lse: Var<'g>) -> Var<'g> {
+        let (x, lse) = (self.x, self.geo.column(lse));
+        let seen = self.seen.logical_and(lse.not_equal(f64::NEG_INFINITY));
+        seen.select(x - lse, x.full_like(f64::NEG_INFINITY)).exp()
+    }
+
+    /// A gradient or tangent of what stands before the softcap, from or to one after it: times 1 − tanh².
+    fn bend(&self, x: Var<'g>) -> Var<'g> {
+        self.bent.map_or(x, |t| x * (1.0 - t * t))
+    }
+
+    /// dq, dk, dv, and the gradient of the scores, which is that of the bias.
+    pub fn backward(&self, dy: Var<'g>, y: Var<'g>, lse: Var<'g>, dlse: Option<Var<'g>>) -> [Var<'g>; 4] {
+        let geo = &self.geo;
+        let (dy, y, w) = (geo.split(dy, geo.heads), geo.split(y, geo.heads), self.weights(lse));
+        let delta = over_keys(dy * y);
+        let delta = dlse.map_or(delta, |d| delta - geo.column(d));
+        let ds = w * (dy.matmul_t(self.v, false, true) - delta);
+        let dot = self.bend(ds) * geo.scale;
+        let dq = dot.matmul(self.k);
+        let dk = dot.matmul_t(self.q, true, false).unbroadcast(&self.k.dims());
+        let dv = w.matmul_t(dy, true, false).unbroadcast(&self.v.dims());
+        let dbias = ds.reshape([geo.batch, geo.heads, geo.queries, geo.keys]);
+        [geo.join(dq), geo.join(dk), geo.join(dv), dbias]
+    }
+
+    /// Tangents of y and the log-sum-exp, from those of q, k, v and the bias:
+    /// l̇ = rowsum(P⊙ẋ), ẏ = (P⊙ẋ)·v − l̇·y + P·v̇.
+    pub fn jvp(&self, outs: &[Var<'g>], t: [Option<Var<'g>>; 4]) -> Vec<Option<Var<'g>>> {
+        let (geo, w) = (&self.geo, self.weights(outs[1]));
+        let [q, k, v, bias] = t;
+        let q = q.map(|q| geo.split(q, geo.heads).matmul_t(self.k, false, true));
+        let k = k.map(|k| self.q.matmul_t(geo.split(k, geo.kv_heads), false, true));
+        let dot = [q, k].into_iter().flatten().reduce(|a, b| a + b).map(|dot| self.bend(dot * geo.scale));
+        let x = [dot, bias.map(|b| geo.grouped(b))].into_iter().flatten().reduce(|a, b| a + b);
+        let moved = x.map(|x| {
+            let wx = w * x;
+            let lse = over_keys(wx);
+            (wx.matmul(self.v) - geo.split(outs[0], geo.heads) * lse, lse)
+        });
+        let through = v.map(|v| w.matmul(geo.split(v, geo.kv_heads)));
+        let y = [moved.map(|m| m.0), through].into_iter().flatten().reduce(|a, b| a + b);
+        vec![y.map(|y| geo.join(y)), moved.map(|m| geo.rows(m.1))]
+    }
+}
+
+impl Geometry {
+    /// Which keys each query may see by its place, `[queries, keys]`.
+    fn band<'g>(&self, s: &Site<'_, 'g>) -> Var<'g> {
+        let dims = [self.queries, self.keys];
+        let place = |axis: usize| s.g.iota(axis, dims, DType::I64);
+        // How far a key is behind the last one that the query sees.
+        let behind = place(0) - place(1) + (self.keys as f64 - self.queries as f64);
+        let seen = behind.greater_equal(0.0);
+        if self.window == usize::MAX { seen } else { seen.logical_and(behind.less_equal(self.window as f64)) }
+    }
+}
+
+/// The operands of a node that have a tangent: q, k, v, and the bias.
+pub fn tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> [Option<Var<'g>>; 4] {
+    let bias = s.attrs.bool(BIAS).then(|| t.last().copied().flatten()).flatten();
+    [t[0], t[1], t[2], bias]
+}
