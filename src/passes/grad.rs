@@ -53,7 +53,8 @@ impl GradOptions {
     }
 }
 
-fn matches_pattern(pattern: &str, name: &str) -> bool {
+/// Whether `name` is what `pattern` says: itself, or with a trailing `*` any that begins so.
+pub(super) fn matches_pattern(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
         None => pattern == name,
