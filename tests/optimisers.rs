@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::nodes::{Builder, DType, GraphBuf, Init};
-use arenagrad::passes::optimiser::{Group, Optimiser, Rule, train};
+use arenagrad::nodes::{Builder, DType, GraphBuf, Init, text};
+use arenagrad::passes::optimiser::{Group, MuonScale, Optimiser, Rule, train};
 use arenagrad::session::{Program, Session};
 use arenagrad::train::{averages, copy_averages};
 
@@ -190,6 +190,9 @@ fn groups_are_found_by_pattern() {
     feed(&mut p, 1, 4);
     let after = start(&p);
     assert_eq!([0, 1, 2].map(|i| before[i] == after[i]), [true, false, false]);
+    // A pattern may end alike, and the rest of the name may not overlap.
+    let ends = |pattern: &str| train(g.view(), "loss", &Optimiser::sgd(0.1).group(pattern, still));
+    assert!(ends("*.bias").is_ok() && ends("fc*weight").is_ok() && ends("fc1.weight*weight").is_err());
 }
 
 #[test]
@@ -265,6 +268,71 @@ fn numbers_that_no_formula_takes_are_named() {
     let graph = g.finish([(w * w).sum(..).named("loss")]).unwrap();
     let e = train(graph.view(), "loss", &Optimiser::sgd(0.1).accumulate(2)).unwrap_err().to_string();
     assert!(e.contains("no input"), "{e}");
+}
+
+#[test]
+fn muon_treats_rows_and_columns_alike() {
+    let Rule::Muon { momentum, nesterov, ns_coefficients, ns_steps, eps, weight_decay, .. } = Rule::MUON else {
+        panic!("muon")
+    };
+    // The one scale that does not tell the sides apart.
+    let scale = MuonScale::MatchRmsAdamw;
+    let rule = Rule::Muon { momentum, nesterov, ns_coefficients, ns_steps, eps, weight_decay, scale };
+    let run = |rows: usize, columns: usize| {
+        let g = Builder::new("matrix");
+        let w = g.param("w", [rows, columns], DType::F64, Init::Zeros);
+        let loss = (w * g.input("g", [rows, columns], DType::F64)).sum(..);
+        let graph = g.finish([loss.named("loss")]).unwrap();
+        let mut p = compile(&train(graph.view(), "loss", &Optimiser::new(rule, 0.1)).unwrap());
+        p.input_mut::<f64>("lr").unwrap()[0] = 0.1;
+        let wide = |seed| noise(12, seed);
+        let turned = |x: Vec<f64>| (0..12).map(|i| x[i % rows * columns + i / rows]).collect::<Vec<f64>>();
+        for step in 0..4 {
+            // The tall matrix gets the transpose of what the wide one gets.
+            let given = wide(step + 1);
+            let here = if rows < columns { given } else { (0..12).map(|i| given[i % 3 * 4 + i / 3]).collect() };
+            p.input_mut::<f64>("g").unwrap().copy_from_slice(&here);
+            p.step().unwrap();
+        }
+        let w = p.param::<f64>("w").unwrap().to_vec();
+        if rows < columns { w } else { turned(w) }
+    };
+    let (wide, tall) = (run(3, 4), run(4, 3));
+    assert!(wide.iter().zip(&tall).all(|(a, b)| (a - b).abs() < 1e-13), "{wide:?} {tall:?}");
+    assert!(wide.iter().all(|x| x.abs() > 1e-3));
+}
+
+/// Scalars, single elements and empty tensors, with and without passes, and through the text form.
+#[test]
+fn every_rule_takes_every_shape() {
+    let all = RULES.into_iter().chain([Rule::LAMB, Rule::ADAFACTOR, Optimiser::adamw(0.1).rule]);
+    for rule in all {
+        for dims in [&[][..], &[1], &[0], &[2, 0], &[1, 1], &[3, 2, 2]] {
+            let g = Builder::new("shapes");
+            let p = g.param("p", dims, DType::F64, Init::Normal(1.0));
+            let loss = (p * g.input("g", dims, DType::F64)).sum(..);
+            let graph = g.finish([loss.named("loss")]).unwrap();
+            let step = train(graph.view(), "loss", &Optimiser::new(rule, 0.1)).unwrap();
+            let again = text::parse(&text::print(step.view())).unwrap();
+            let after = |session: Session, graph: &GraphBuf| {
+                let mut p = session.compile(graph).unwrap();
+                p.init(7).unwrap();
+                p.input_mut::<f64>("lr").unwrap()[0] = 0.1;
+                let n = dims.iter().product();
+                for i in 0..3 {
+                    p.input_mut::<f64>("g").unwrap().copy_from_slice(&noise(n, i + 1));
+                    p.step().unwrap();
+                }
+                p.param::<f64>("p").unwrap().to_vec()
+            };
+            let want = after(Session::new(), &step);
+            assert!(want.iter().all(|x| x.is_finite()), "{rule:?} {dims:?}");
+            assert_eq!(after(Session::new(), &again), want, "{rule:?} {dims:?}: through text");
+            let plain = after(Session::new().optimise(false), &step);
+            let near = plain.iter().zip(&want).all(|(a, b)| (a - b).abs() < 1e-13);
+            assert!(near, "{rule:?} {dims:?}: {plain:?} without passes, {want:?} with");
+        }
+    }
 }
 
 /// Every rule, in a group of its own beside others, on threads: the same bits.

@@ -122,6 +122,7 @@ fn whole() -> Vec<(&'static str, Optimiser)> {
         ("lamb_plain", Optimiser::new(Rule::Lamb { betas: (0.8, 0.95), eps: 1e-3, weight_decay: 0.0 }, LR)),
         ("adafactor", Optimiser::new(Rule::ADAFACTOR, LR)),
         ("adafactor_all", Optimiser::new(adafactor, LR)),
+        ("adafactor_rank3", Optimiser::new(Rule::ADAFACTOR.with_weight_decay(0.2), LR)),
         ("muon", mixed(Rule::MUON)),
         ("muon_all", mixed(muon)),
         ("muon_bf16", mixed(Rule::MUON)),
@@ -157,10 +158,18 @@ fn variants() -> Vec<(&'static str, Optimiser)> {
     first_rules().into_iter().chain(plain).chain(whole()).chain(surroundings()).collect()
 }
 
+/// The shapes of a variant's params.
+fn shapes(variant: &str) -> [(&'static str, &'static [usize]); 2] {
+    match variant {
+        "adafactor_rank3" => [SHAPES[0], ("b", &[5, 3, 1])],
+        _ => SHAPES,
+    }
+}
+
 /// A loss whose gradient is what the caller writes.
-fn given_gradients(dtype: DType) -> GraphBuf {
+fn given_gradients(variant: &str, dtype: DType) -> GraphBuf {
     let g = Builder::new("given");
-    let mut terms = SHAPES.iter().map(|&(name, dims)| {
+    let mut terms = shapes(variant).into_iter().map(|(name, dims)| {
         let p = g.param(name, dims, dtype, Init::Zeros);
         (p * g.input(&format!("grad.{name}"), dims, dtype)).sum(..)
     });
@@ -172,7 +181,7 @@ fn given_gradients(dtype: DType) -> GraphBuf {
 /// The largest distance of one variant's path from torch's, relative to the larger of 1 and the value.
 fn distance<T: Num>(fixture: &SafeTensors<'_>, name: &str, optimiser: &Optimiser) -> f64 {
     let tensor = |key: &str| fixture.tensor(key).unwrap();
-    let graph = train(given_gradients(T::DTYPE).view(), "loss", optimiser).unwrap();
+    let graph = train(given_gradients(name, T::DTYPE).view(), "loss", optimiser).unwrap();
     let mut p: Program = Session::new().compile(&graph).unwrap();
     p.init(0).unwrap();
     p.input_mut::<T>("lr").unwrap()[0] = T::of(LR);

@@ -39,7 +39,7 @@ pub struct Optimiser {
     pub lr: f64,
     /// Largest global norm of all gradients together: larger ones are scaled down to it.
     pub clip_norm: Option<f64>,
-    /// Params to leave as they are, by name; a trailing `*` matches any ending.
+    /// Params to leave as they are, by name; the first `*` of one stands for any characters.
     pub frozen: Vec<String>,
     /// Params with settings of their own: a pattern, as in `frozen`, and what differs.
     pub groups: Vec<(String, Group)>,
@@ -92,8 +92,9 @@ impl Optimiser {
         self
     }
 
-    /// With other settings for the params that match `pattern` (a trailing `*` matches any ending). Of several groups,
-    /// the first that matches a param is its group.
+    /// With other settings for the params that match `pattern` (a name, or one where a `*` stands for any characters:
+    /// `fc1.*`, `*.bias`). Of several groups, the first that matches a param is its group; a pattern that matches no
+    /// trained param is an error of [`train`].
     pub fn group(mut self, pattern: &str, group: Group) -> Optimiser {
         self.groups.push((pattern.to_string(), group));
         self
@@ -232,7 +233,7 @@ fn append<'g>(
         let next = Target { b, name, p, g, lr, lr64, t, mu }.update(&kind.rule);
         if let Some(decay) = opt.ema {
             let old = b.state(&format!("{EMA}{name}"), p.dims(), p.dtype(), Init::Zeros);
-            let later = old * decay + next * (1.0 - decay);
+            let later = sweep::flush(old * decay + next * (1.0 - decay));
             b.update(old, t.equal(1.0).select(next, later));
         }
     }

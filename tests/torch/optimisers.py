@@ -152,6 +152,7 @@ VARIANTS = {
         {"beta2_decay": -0.5, "eps": (1e-4, 1e-2), "d": 2.0, "weight_decay": 0.1},
         None,
     ),
+    "adafactor_rank3": (O.Adafactor, {"weight_decay": 0.2}, None),
     "muon": (Both, {}, None),
     "muon_all": (
         Both,
@@ -163,6 +164,10 @@ VARIANTS = {
     "groups_nadam": (groups(O.NAdam, {"betas": (0.8, 0.9)}, {"lr": 2.0, "weight_decay": 0.1}), {}, None),
     "ema": (Averaged, {}, None),
 }
+
+
+# Variants whose parameter `b` has another shape, of the same elements.
+SHAPED = {"adafactor_rank3": (5, 3, 1)}
 
 
 def path_of(make, options, clip, dtype, start, grads):
@@ -195,7 +200,9 @@ def main():
     out = {f"start.{k}": v for k, v in start.items()} | {f"grad.{k}": v for k, v in grads.items()}
     for name, (make, options, clip) in VARIANTS.items():
         for dtype, tag in ((torch.float32, "f32"), (torch.float64, "f64")):
-            for k, p in path_of(make, options, clip, dtype, start, grads).items():
+            shape = SHAPED.get(name, SHAPES["b"])
+            first, given = start | {"b": start["b"].reshape(shape)}, grads | {"b": grads["b"].reshape(STEPS, *shape)}
+            for k, p in path_of(make, options, clip, dtype, first, given).items():
                 out[f"{name}.{tag}.{k}"] = p
     save_file(out, pathlib.Path(__file__).with_suffix(".safetensors"))
 
