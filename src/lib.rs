@@ -22,7 +22,7 @@ pub mod prelude {
         Adam, Attention, Builder, Conv2d, CrossEntropy, DType, GraphBuf, Init, Layout, Loop, Pool2d, Reduction, Sgd,
         Var,
     };
-    pub use crate::passes::optimiser::{Optimiser, train};
+    pub use crate::passes::optimiser::{Group, Optimiser, Rule, train};
     pub use crate::passes::{GradOptions, Missing, grad, hvp, jacobian, jvp, nth_grad, vjp};
     pub use crate::session::{Program, Session, Slot};
     pub use crate::train::{Batches, Schedule, Trainer};

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use arenagrad::nodes::{Builder, DType, GraphBuf, Init};
-use arenagrad::passes::optimiser::{Optimiser, Rule, train};
+use arenagrad::passes::optimiser::{EMA, Group, MuonScale, Optimiser, Rule, train};
 use arenagrad::session::{Elem, Program, Session};
 use safetensors::SafeTensors;
 use std::path::Path;
@@ -52,16 +52,13 @@ impl Num for f64 {
     }
 }
 
-/// The optimisers of `tests/torch/optimisers.py`, by the names that it uses.
-fn variants() -> Vec<(&'static str, Optimiser)> {
-    let sgd = |momentum, dampening, nesterov, weight_decay| Optimiser {
-        rule: Rule::Sgd { momentum, dampening, nesterov, weight_decay },
-        ..Optimiser::sgd(LR)
+/// SGD and Adam, by the names that `tests/torch/optimisers.py` uses.
+fn first_rules() -> Vec<(&'static str, Optimiser)> {
+    let sgd = |momentum, dampening, nesterov, weight_decay| {
+        Optimiser::new(Rule::Sgd { momentum, dampening, nesterov, weight_decay }, LR)
     };
-    let adam = |betas, eps, weight_decay, decoupled| Optimiser {
-        rule: Rule::Adam { betas, eps, weight_decay, decoupled },
-        ..Optimiser::sgd(LR)
-    };
+    let adam =
+        |betas, eps, weight_decay, decoupled| Optimiser::new(Rule::Adam { betas, eps, weight_decay, decoupled }, LR);
     vec![
         ("sgd", Optimiser::sgd(LR)),
         ("sgd_decay", sgd(0.0, 0.0, false, 0.1)),
@@ -77,10 +74,102 @@ fn variants() -> Vec<(&'static str, Optimiser)> {
     ]
 }
 
+/// The other element-wise rules.
+fn element_wise() -> Vec<(&'static str, Rule)> {
+    let rmsprop =
+        |alpha, eps, momentum, centered, weight_decay| Rule::RmsProp { alpha, eps, momentum, centered, weight_decay };
+    let nadam = |betas, momentum_decay, weight_decay, decoupled| Rule::NAdam {
+        betas,
+        eps: 1e-8,
+        momentum_decay,
+        weight_decay,
+        decoupled,
+    };
+    let adagrad = Rule::Adagrad { lr_decay: 0.1, initial_accumulator_value: 0.2, eps: 1e-6, weight_decay: 0.1 };
+    vec![
+        ("rmsprop", Rule::RMSPROP),
+        ("rmsprop_momentum", rmsprop(0.9, 1e-6, 0.8, false, 0.1)),
+        ("rmsprop_centered", rmsprop(0.95, 1e-3, 0.0, true, 0.0)),
+        ("rmsprop_all", rmsprop(0.4, 1e-3, 0.5, true, 0.0)),
+        ("adagrad", Rule::ADAGRAD),
+        ("adagrad_all", adagrad),
+        ("adadelta", Rule::ADADELTA),
+        ("adadelta_all", Rule::Adadelta { rho: 0.7, eps: 1e-3, weight_decay: 0.1 }),
+        ("nadam", Rule::NADAM),
+        ("nadam_decay", nadam((0.8, 0.95), 0.02, 0.1, false)),
+        ("nadamw", nadam((0.9, 0.999), 4e-3, 0.2, true)),
+        ("lion", Rule::LION),
+        ("lion_decay", Rule::Lion { betas: (0.8, 0.95), weight_decay: 0.3 }),
+    ]
+}
+
+/// The rules that look at a param as a whole.
+fn whole() -> Vec<(&'static str, Optimiser)> {
+    let adafactor = Rule::Adafactor { beta2_decay: -0.5, eps: (Some(1e-4), 1e-2), d: 2.0, weight_decay: 0.1 };
+    let muon = Rule::Muon {
+        momentum: 0.4,
+        nesterov: false,
+        ns_coefficients: (3.4445, -4.7750, 2.0315),
+        ns_steps: 3,
+        eps: 1e-7,
+        weight_decay: 0.3,
+        scale: MuonScale::MatchRmsAdamw,
+    };
+    let adamw = Group { rule: Some(Optimiser::adamw(LR).rule), ..Group::default() };
+    let mixed = |rule| Optimiser::new(rule, LR).group("a", adamw);
+    vec![
+        ("lamb", Optimiser::new(Rule::LAMB, LR)),
+        ("lamb_plain", Optimiser::new(Rule::Lamb { betas: (0.8, 0.95), eps: 1e-3, weight_decay: 0.0 }, LR)),
+        ("adafactor", Optimiser::new(Rule::ADAFACTOR, LR)),
+        ("adafactor_all", Optimiser::new(adafactor, LR)),
+        ("adafactor_rank3", Optimiser::new(Rule::ADAFACTOR.with_weight_decay(0.2), LR)),
+        ("muon", mixed(Rule::MUON)),
+        ("muon_all", mixed(muon)),
+        ("muon_bf16", mixed(Rule::MUON)),
+    ]
+}
+
+/// Params with settings of their own, and averages of params.
+fn surroundings() -> Vec<(&'static str, Optimiser)> {
+    let adamw = Rule::Adam { betas: (0.9, 0.999), eps: 1e-8, weight_decay: 0.1, decoupled: true };
+    let slow = Group { lr_scale: 0.5, weight_decay: Some(0.0), ..Group::default() };
+    let nadam = |betas| Rule::NAdam { betas, eps: 1e-8, momentum_decay: 4e-3, weight_decay: 0.0, decoupled: false };
+    let own = Group { rule: Some(nadam((0.8, 0.9))), ..Group::default() };
+    let fast = Group { lr_scale: 2.0, weight_decay: Some(0.1), ..Group::default() };
+    vec![
+        // Only the first group that matches counts.
+        ("groups", Optimiser::new(adamw, LR).group("a*", slow).group("*", Group::default())),
+        ("groups_nadam", Optimiser::new(Rule::NADAM, LR).group("a", own).group("b", fast)),
+        ("ema", Optimiser::adamw(LR).ema(0.9)),
+    ]
+}
+
+/// How far f32 may be from torch's, where it is not [`Num::NEAR`], and f64: with the reason.
+const LOOSER: &[(&str, f64, f64)] = &[
+    // torch rounds the matrix to bf16 (8 bits), ours does not; the step is 0.05 and there are 8.
+    ("muon_bf16", 8e-3, 8e-3),
+    // v − ḡ² cancels: what its halves lost by rounding weighs more under the root.
+    ("rmsprop_all", 3e-7, 1e-15),
+];
+
+/// The optimisers of `tests/torch/optimisers.py`, by the names that it uses.
+fn variants() -> Vec<(&'static str, Optimiser)> {
+    let plain = element_wise().into_iter().map(|(name, rule)| (name, Optimiser::new(rule, LR)));
+    first_rules().into_iter().chain(plain).chain(whole()).chain(surroundings()).collect()
+}
+
+/// The shapes of a variant's params.
+fn shapes(variant: &str) -> [(&'static str, &'static [usize]); 2] {
+    match variant {
+        "adafactor_rank3" => [SHAPES[0], ("b", &[5, 3, 1])],
+        _ => SHAPES,
+    }
+}
+
 /// A loss whose gradient is what the caller writes.
-fn given_gradients(dtype: DType) -> GraphBuf {
+fn given_gradients(variant: &str, dtype: DType) -> GraphBuf {
     let g = Builder::new("given");
-    let mut terms = SHAPES.iter().map(|&(name, dims)| {
+    let mut terms = shapes(variant).into_iter().map(|(name, dims)| {
         let p = g.param(name, dims, dtype, Init::Zeros);
         (p * g.input(&format!("grad.{name}"), dims, dtype)).sum(..)
     });
@@ -92,7 +181,7 @@ fn given_gradients(dtype: DType) -> GraphBuf {
 /// The largest distance of one variant's path from torch's, relative to the larger of 1 and the value.
 fn distance<T: Num>(fixture: &SafeTensors<'_>, name: &str, optimiser: &Optimiser) -> f64 {
     let tensor = |key: &str| fixture.tensor(key).unwrap();
-    let graph = train(given_gradients(T::DTYPE).view(), "loss", optimiser).unwrap();
+    let graph = train(given_gradients(name, T::DTYPE).view(), "loss", optimiser).unwrap();
     let mut p: Program = Session::new().compile(&graph).unwrap();
     p.init(0).unwrap();
     p.input_mut::<T>("lr").unwrap()[0] = T::of(LR);
@@ -114,7 +203,11 @@ fn distance<T: Num>(fixture: &SafeTensors<'_>, name: &str, optimiser: &Optimiser
         for (k, dims) in SHAPES {
             let n: usize = dims.iter().product();
             let theirs = T::read(tensor(&format!("{name}.{}.{k}", T::TAG)).data());
-            for (x, y) in p.param::<T>(k).unwrap().iter().zip(&theirs[step * n..]) {
+            let ours = match optimiser.ema {
+                Some(_) => p.state::<T>(&format!("{EMA}{k}")),
+                None => p.param::<T>(k),
+            };
+            for (x, y) in ours.unwrap().iter().zip(&theirs[step * n..]) {
                 far = far.max((x.wide() - y.wide()).abs() / y.wide().abs().max(1.0));
             }
         }
@@ -127,10 +220,17 @@ fn optimisers_step_as_torch_does() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/torch/optimisers.safetensors");
     let bytes = std::fs::read(path).unwrap();
     let fixture = SafeTensors::deserialize(&bytes).unwrap();
+    let mut bad = Vec::new();
     for (name, optimiser) in variants() {
         let (single, double) =
             (distance::<f32>(&fixture, name, &optimiser), distance::<f64>(&fixture, name, &optimiser));
-        println!("{name:>14}: f32 {single:.1e}, f64 {double:.1e}");
-        assert!(single <= f32::NEAR && double <= f64::NEAR, "{name}: f32 {single:e}, f64 {double:e}");
+        println!("{name:>16}: f32 {single:.1e}, f64 {double:.1e}");
+        let known = LOOSER.iter().find(|l| l.0 == name);
+        let (near, close) = known.map_or((f32::NEAR, f64::NEAR), |l| (l.1, l.2));
+        // Written so that a NaN fails.
+        if !(single <= near && double <= close) {
+            bad.push(format!("{name}: f32 {single:e}, f64 {double:e}"));
+        }
     }
+    assert!(bad.is_empty(), "{}", bad.join("\n"));
 }

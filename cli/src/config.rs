@@ -2,13 +2,16 @@
 //!
 //! Invariant of a [`Config`]: every number was checked, so nothing later has to refuse it. For `train`.
 
+mod optimiser;
+
 use crate::args::TrainArgs;
 use crate::fail::{Fail, Run, bad, io};
 use crate::sys;
 use crate::train::{CONFIG, checkpoint_file};
-use arenagrad::passes::optimiser::{Optimiser, Rule};
+use arenagrad::passes::optimiser::Optimiser;
 use arenagrad::train::Schedule;
 use bytesize::ByteSize;
+use optimiser::OptimiserTable;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -38,7 +41,7 @@ struct File {
 impl File {
     /// What `train digits` means. The decay was found by trying: of 0.01 and 0.05, the latter makes fewer errors.
     fn digits() -> File {
-        let optimiser = OptimiserTable { weight_decay: Some(0.05), ..OptimiserTable::default() };
+        let optimiser = OptimiserTable::decaying(0.05);
         File { optimiser, ..File::default() }
     }
 }
@@ -59,28 +62,6 @@ impl Default for Model {
     fn default() -> Model {
         Model { channels: vec![16, 32], hidden: 64, dropout: 0.5 }
     }
-}
-
-#[derive(Deserialize, Serialize, Debug, Clone, Copy, Default, PartialEq)]
-#[serde(rename_all = "lowercase")]
-enum OptimiserKind {
-    Sgd,
-    Adam,
-    #[default]
-    AdamW,
-}
-
-#[derive(Deserialize, Serialize, Debug, Default, Clone)]
-#[serde(deny_unknown_fields, default)]
-struct OptimiserTable {
-    kind: OptimiserKind,
-    lr: Option<f64>,
-    weight_decay: Option<f64>,
-    momentum: Option<f64>,
-    nesterov: Option<bool>,
-    betas: Option<(f64, f64)>,
-    eps: Option<f64>,
-    clip_norm: Option<f64>,
 }
 
 #[derive(Deserialize, Serialize, Debug, Clone, Copy, Default, PartialEq)]
@@ -113,7 +94,7 @@ pub struct Config {
     pub data: Option<PathBuf>,
     /// Steps.
     pub steps: u64,
-    /// Images a step.
+    /// Images of a micro-batch; a step takes `optimiser.accumulate` of them.
     pub batch: usize,
     /// Seed.
     pub seed: u64,
@@ -196,7 +177,9 @@ fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) 
     }
     within("model.dropout", file.model.dropout, 0.0, 0.99)?;
     let steps = file.steps.unwrap_or(1);
-    let optimiser = optimiser(&file.optimiser)?;
+    let lr = within("lr", file.optimiser.lr.unwrap_or(4e-3), 0.0, 1e6)?;
+    within("optimiser.accumulate", file.optimiser.accumulate.unwrap_or(1), 1, SIZE_LIMIT)?;
+    let optimiser = file.optimiser.build(lr)?;
     let schedule = schedule(&file.schedule, optimiser.lr, steps)?;
     schedule.validate()?;
     let threads = args.threads.or(file.threads).unwrap_or_else(sys::cores);
@@ -230,32 +213,6 @@ fn unused(kind: &str, keys: &[(&str, bool)]) -> Run {
         Some((key, _)) => Err(bad(format!("{key} means nothing to {kind}"))),
         None => Ok(()),
     }
-}
-
-fn optimiser(t: &OptimiserTable) -> Run<Optimiser> {
-    let lr = within("lr", t.lr.unwrap_or(4e-3), 0.0, 1e6)?;
-    let decay = |default: f64| within("optimiser.weight_decay", t.weight_decay.unwrap_or(default), 0.0, 1e6);
-    let mut o = match t.kind {
-        OptimiserKind::Sgd => {
-            let keys = [("optimiser.betas", t.betas.is_some()), ("optimiser.eps", t.eps.is_some())];
-            unused("sgd", &keys)?;
-            let momentum = within("optimiser.momentum", t.momentum.unwrap_or(0.0), 0.0, 1.0)?;
-            let nesterov = t.nesterov.unwrap_or(false);
-            let rule = Rule::Sgd { momentum, dampening: 0.0, nesterov, weight_decay: decay(0.0)? };
-            Optimiser { rule, ..Optimiser::sgd(lr) }
-        }
-        OptimiserKind::Adam | OptimiserKind::AdamW => {
-            let keys = [("optimiser.momentum", t.momentum.is_some()), ("optimiser.nesterov", t.nesterov.is_some())];
-            unused("adam", &keys)?;
-            let decoupled = t.kind == OptimiserKind::AdamW;
-            let betas = t.betas.unwrap_or((0.9, 0.999));
-            let eps = within("optimiser.eps", t.eps.unwrap_or(1e-8), 0.0, 1.0)?;
-            let weight_decay = decay(if decoupled { 1e-2 } else { 0.0 })?;
-            Optimiser { rule: Rule::Adam { betas, eps, weight_decay, decoupled }, ..Optimiser::adam(lr) }
-        }
-    };
-    o.clip_norm = t.clip_norm;
-    Ok(o)
 }
 
 fn schedule(t: &ScheduleTable, lr: f64, total: u64) -> Run<Schedule> {
@@ -300,6 +257,7 @@ fn schedule(t: &ScheduleTable, lr: f64, total: u64) -> Run<Schedule> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arenagrad::passes::optimiser::{Group, MuonScale, Rule};
 
     fn from(text: &str) -> Run<Config> {
         let args = TrainArgs { lr: Some(0.5), ..TrainArgs::default() };
@@ -317,6 +275,35 @@ mod tests {
     }
 
     #[test]
+    fn an_optimiser_is_what_its_table_says() {
+        let table = "[optimiser]\nkind = \"muon\"\nns_steps = 3\nadjust_lr = \"match_rms_adamw\"\nema = 0.99\n\
+                     accumulate = 4\ndecay_from_rank = 2\n[[optimiser.group]]\npattern = \"conv*\"\nlr_scale = 0.5\n\
+                     rule = { kind = \"nadamw\", eps = 1e-6 }\n[[optimiser.group]]\npattern = \"*\"\nweight_decay = 0.0";
+        let c = from(table).unwrap();
+        let nadamw =
+            Rule::NAdam { betas: (0.9, 0.999), eps: 1e-6, momentum_decay: 4e-3, weight_decay: 1e-2, decoupled: true };
+        let conv = Group { lr_scale: 0.5, weight_decay: None, rule: Some(nadamw) };
+        let all = Group { weight_decay: Some(0.0), ..Group::default() };
+        let muon = Rule::Muon {
+            momentum: 0.95,
+            nesterov: true,
+            ns_coefficients: (3.4445, -4.7750, 2.0315),
+            ns_steps: 3,
+            eps: 1e-7,
+            weight_decay: 0.1,
+            scale: MuonScale::MatchRmsAdamw,
+        };
+        let want = Optimiser::new(muon, 0.5).ema(0.99).accumulate(4).decay_from_rank(2);
+        assert_eq!(c.optimiser, want.group("conv*", conv).group("*", all));
+        // What is written for resuming says the same.
+        assert_eq!(from(&c.text).unwrap().optimiser, c.optimiser);
+        for kind in ["sgd", "adam", "adamw", "rmsprop", "adagrad", "adadelta", "nadam", "nadamw", "lion", "lamb"] {
+            let c = from(&format!("[optimiser]\nkind = \"{kind}\"")).unwrap();
+            assert_eq!(c.optimiser.rule.name(), kind);
+        }
+    }
+
+    #[test]
     fn mistakes_are_named_with_their_line() {
         let line = |text: &str| from(text).unwrap_err().message;
         assert!(line("steps = 7\nstep = 8").starts_with("a.toml:2:1: unknown field `step`"), "{}", line("step = 8"));
@@ -325,6 +312,14 @@ mod tests {
         assert!(line("[schedule]\nkind = \"cosin\"").starts_with("a.toml:2:8: unknown variant"));
         assert!(line("steps = = 7").starts_with("a.toml:1:9: "));
         assert!(line("[optimiser]\nkind = \"sgd\"\nbetas = [0.9, 0.9]").contains("betas means nothing to sgd"));
+        assert!(line("[optimiser]\nkind = \"rmsprop\"\nrho = 0.9").contains("optimiser.rho means nothing to rmsprop"));
+        assert!(line("[optimiser]\nkind = \"adafactor\"\nd = 0.5").contains("adafactor: d is 0.5"));
+        assert!(line("[optimiser]\nkind = \"muon\"\nns_steps = 100").contains("ns_steps is 100"));
+        assert!(line("[optimiser]\naccumulate = 0").contains("accumulate is 0"));
+        assert!(line("[optimiser]\nema = 1.0").contains("moving average is 1"));
+        assert!(line("[[optimiser.group]]\nlr_scale = 0.1").contains("pattern is missing"));
+        let nested = "[[optimiser.group]]\npattern = \"fc*\"\nrule = { kind = \"sgd\", lr = 0.1 }";
+        assert!(line(nested).contains("rule.lr is the whole optimiser's"), "{}", line(nested));
         assert!(line("[model]\ndropout = nan").contains("dropout is NaN"));
         assert!(line("batch = 0").contains("batch is 0"));
     }

@@ -63,7 +63,7 @@ fn configurations_are_refused_with_their_line() {
     let s = Scratch::new();
     let c = |text: &str| s.file("run.toml", text);
     fails(2, &["train", &c("steps = 3\nstepz = 4\n")], &["run.toml:2:1", "stepz"]);
-    fails(2, &["train", &c("[optimiser]\nkind = \"adagrad\"\n")], &["run.toml:2:8", "adagrad"]);
+    fails(2, &["train", &c("[optimiser]\nkind = \"adagrab\"\n")], &["run.toml:2:8", "adagrab"]);
     fails(2, &["train", &c("steps = 3 4\n")], &["run.toml:1:"]);
     fails(2, &["train", &c("batch = 5000\n"), "--out", &s.path("o")], &["5000", "1438"]);
     fails(2, &["train", &c("[model]\ndropout = 1.5\n")], &["run.toml", "dropout is 1.5"]);

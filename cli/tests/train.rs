@@ -154,3 +154,27 @@ fn idx_folders_and_configurations_train() {
     assert_eq!(sum["steps"].as_u64(), Some(3));
     assert!(Path::new(&s.path("o/weights.safetensors")).exists());
 }
+
+/// Muon for the matrices, other rules for the rest, micro-batches and averages; killed after 6 steps and resumed.
+#[test]
+fn groups_micro_batches_and_averages_resume_bit_for_bit() {
+    let s = Scratch::new();
+    let text = "steps = 12\nbatch = 16\nthreads = 1\ncheckpoint_every = 6\n[model]\nchannels = [4]\nhidden = 8\n\
+                [optimiser]\nkind = \"muon\"\nlr = 0.01\nema = 0.5\naccumulate = 3\ndecay_from_rank = 2\n\
+                [[optimiser.group]]\npattern = \"conv*\"\nrule = { kind = \"rmsprop\", momentum = 0.9 }\nlr_scale = 0.1\n\
+                [[optimiser.group]]\npattern = \"*.bias\"\nrule = { kind = \"nadam\" }\n\
+                [schedule]\nkind = \"constant\"\n";
+    let config = s.file("run.toml", text);
+    let (whole, half) = (s.path("whole"), s.path("half"));
+    good(&["train", &config, "--out", &whole, "--quiet"]);
+    good(&["train", &config, "--out", &half, "--quiet", "--steps", "6"]);
+    good(&["train", &config, "--resume", &half, "--quiet", "--steps", "12", "--threads", "2"]);
+    assert_eq!(sha(&whole), sha(&half));
+    let file = |dir: &str, name: &str| std::fs::read(Path::new(dir).join(name)).unwrap();
+    let ema = file(&whole, "weights_ema.safetensors");
+    assert!(ema == file(&half, "weights_ema.safetensors") && ema != file(&whole, "weights.safetensors"));
+    assert_eq!(summary(Path::new(&whole))["allocs_per_step"].as_f64(), Some(0.0));
+    let text = text.replace("conv*", "convolution*");
+    let wrong = s.file("wrong.toml", &text);
+    common::fails(2, &["train", &wrong, "--out", &whole], &["convolution*", "matches no trained param"]);
+}

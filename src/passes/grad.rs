@@ -24,7 +24,7 @@ pub enum Missing {
 pub struct GradOptions {
     /// Leaves; empty: all params that are not frozen.
     pub wrt: Vec<String>,
-    /// Params to leave out, by name; a trailing `*` matches any ending.
+    /// Params to leave out, by name; the first `*` of one stands for any characters.
     pub frozen: Vec<String>,
     /// What to do about a leaf that gets no gradient.
     pub missing: Missing,
@@ -53,9 +53,10 @@ impl GradOptions {
     }
 }
 
-fn matches_pattern(pattern: &str, name: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(prefix) => name.starts_with(prefix),
+/// Whether `name` is what `pattern` says: itself, or, with a `*` (the first counts), what begins and ends like that.
+pub(super) fn matches_pattern(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        Some((start, end)) => name.strip_prefix(start).is_some_and(|rest| rest.ends_with(end)),
         None => pattern == name,
     }
 }

@@ -1,43 +1,34 @@
 //! The optimiser as graph: gradients, clipping and updates appended to a loss, all of it one step program.
+//!
+//! Here is what surrounds a rule: rates, groups of params, clipping, moving averages. `rule` has the rules and their
+//! numbers, `groups` finds the settings of each param, `sweep` writes element-wise updates (one instruction per param,
+//! in place), `matrix` those that look at a param as a whole, `micro` sums gradients over micro-batches. Invariant: the input [`LR`] is the one thing that a caller
+//! writes; all else that persists is a state, so a checkpoint of params and states continues to the same bits.
 
-use super::grad::{GradOptions, Reverse};
+mod groups;
+mod matrix;
+mod micro;
+mod rule;
+mod sweep;
+
+use super::grad::{GradOptions, Reverse, grad};
 use super::prepare::for_autodiff;
 use super::rebuild::{Copier, finish, leaf_named, output_named};
+use crate::arena::Value;
 use crate::error::{Error, Kind, Result};
-use crate::nodes::attrs::Attr;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
+use groups::Settings;
+use sweep::Target;
+
+pub use groups::Group;
+pub use rule::{MuonScale, Rule};
 
 /// Name of the input that holds the learning rate.
 pub const LR: &str = "lr";
 /// Name of the state that counts steps.
 pub const STEP: &str = "opt.step";
-
-/// The update rule, with torch's names, formulas and defaults.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rule {
-    /// `g += wd·p; buf = μ·buf + (1 − damp)·g (g at the first step); p −= lr·(buf, or g + μ·buf with nesterov)`.
-    Sgd {
-        /// μ.
-        momentum: f64,
-        /// damp.
-        dampening: f64,
-        /// Whether to look ahead.
-        nesterov: bool,
-        /// wd.
-        weight_decay: f64,
-    },
-    /// `m += (1 − β₁)(g − m); v = β₂v + (1 − β₂)g²; p −= lr/(1 − β₁ᵗ)·m / (√v/√(1 − β₂ᵗ) + ε)`.
-    Adam {
-        /// β₁ and β₂.
-        betas: (f64, f64),
-        /// ε.
-        eps: f64,
-        /// Weight decay.
-        weight_decay: f64,
-        /// AdamW: `p *= 1 − lr·wd` before the update, instead of `g += wd·p`.
-        decoupled: bool,
-    },
-}
+/// What the names of moving averages begin with; the param's name follows.
+pub const EMA: &str = "ema.";
 
 /// A rule with what surrounds it.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,13 +39,23 @@ pub struct Optimiser {
     pub lr: f64,
     /// Largest global norm of all gradients together: larger ones are scaled down to it.
     pub clip_norm: Option<f64>,
-    /// Params to leave as they are, by name; a trailing `*` matches any ending.
+    /// Params to leave as they are, by name; the first `*` of one stands for any characters.
     pub frozen: Vec<String>,
+    /// Params with settings of their own: a pattern, as in `frozen`, and what differs.
+    pub groups: Vec<(String, Group)>,
+    /// Params of fewer axes have no weight decay, unless their group says so.
+    pub decay_from_rank: usize,
+    /// The decay of the params' moving averages.
+    pub ema: Option<f64>,
+    /// Micro-batches of a step: see [`Optimiser::accumulate`]. 0 and 1 are a step on the whole batch.
+    pub accumulate: usize,
 }
 
 impl Optimiser {
-    fn new(rule: Rule, lr: f64) -> Optimiser {
-        Optimiser { rule, lr, clip_norm: None, frozen: Vec::new() }
+    /// `rule` at this rate, with nothing around it.
+    pub fn new(rule: Rule, lr: f64) -> Optimiser {
+        let (frozen, groups) = (Vec::new(), Vec::new());
+        Optimiser { rule, lr, clip_norm: None, frozen, groups, decay_from_rank: 0, ema: None, accumulate: 1 }
     }
 
     /// Plain gradient descent.
@@ -91,26 +92,50 @@ impl Optimiser {
         self
     }
 
-    fn validate(&self) -> Result<()> {
+    /// With other settings for the params that match `pattern` (a name, or one where a `*` stands for any characters:
+    /// `fc1.*`, `*.bias`). Of several groups, the first that matches a param is its group; a pattern that matches no
+    /// trained param is an error of [`train`].
+    pub fn group(mut self, pattern: &str, group: Group) -> Optimiser {
+        self.groups.push((pattern.to_string(), group));
+        self
+    }
+
+    /// With weight decay for params of `rank` or more axes only, unless their group says otherwise: 2 leaves biases and
+    /// gains alone, and decays matrices and embeddings.
+    pub fn decay_from_rank(mut self, rank: usize) -> Optimiser {
+        self.decay_from_rank = rank;
+        self
+    }
+
+    /// With a moving average of each trained param, a state `ema.<param>`: the param itself after the first step,
+    /// `decay·ema + (1 − decay)·param` after later ones, as `torch.optim.swa_utils.get_ema_avg_fn`.
+    pub fn ema(mut self, decay: f64) -> Optimiser {
+        self.ema = Some(decay);
+        self
+    }
+
+    /// With steps that take `k` micro-batches and update once, by the mean of their gradients. Every input of the graph
+    /// has one more axis in front, of `k`; the loss is the mean, and other outputs are stacked along such an axis.
+    pub fn accumulate(mut self, k: usize) -> Optimiser {
+        self.accumulate = k;
+        self
+    }
+
+    /// Whether all numbers are what the formulas can take; the error names the one that is not.
+    pub fn validate(&self) -> Result<()> {
         let bad = |what: &str, x: f64| Err(Error::new(Kind::Data, format!("{what} is {x}")));
-        let unit = |x: f64| (0.0..1.0).contains(&x);
-        match self.rule {
-            Rule::Sgd { momentum, .. } if !momentum.is_finite() || momentum < 0.0 => return bad("momentum", momentum),
-            Rule::Sgd { momentum, dampening, nesterov: true, .. } if momentum <= 0.0 || dampening != 0.0 => {
-                return Err(Error::new(Kind::Data, "nesterov needs a momentum and no dampening"));
-            }
-            Rule::Sgd { weight_decay, .. } | Rule::Adam { weight_decay, .. }
-                if !weight_decay.is_finite() || weight_decay < 0.0 =>
-            {
-                return bad("weight_decay", weight_decay);
-            }
-            Rule::Adam { betas, .. } if !unit(betas.0) => return bad("beta1", betas.0),
-            Rule::Adam { betas, .. } if !unit(betas.1) => return bad("beta2", betas.1),
-            Rule::Adam { eps, .. } if !eps.is_finite() || eps < 0.0 => return bad("eps", eps),
-            _ => {}
+        self.rule.validate()?;
+        for (pattern, group) in &self.groups {
+            let named = |e: Error| e.context(format!("group {pattern:?}"));
+            group.validate(self.rule).map_err(named)?;
         }
-        match self.clip_norm {
-            Some(c) if !c.is_finite() || c <= 0.0 => bad("clip_norm", c),
+        if self.accumulate > micro::MAX {
+            let text = format!("accumulate is {}; it goes to {}", self.accumulate, micro::MAX);
+            return Err(Error::new(Kind::Data, text));
+        }
+        match (self.clip_norm, self.ema) {
+            (Some(c), _) if !c.is_finite() || c <= 0.0 => bad("clip_norm", c),
+            (_, Some(d)) if !(0.0..1.0).contains(&d) => bad("the decay of the moving average", d),
             _ if !self.lr.is_finite() || self.lr < 0.0 => bad("lr", self.lr),
             _ => Ok(()),
         }
@@ -118,7 +143,8 @@ impl Optimiser {
 }
 
 /// Appends to `g` the gradient of the scalar output `loss` and the update of every param that is not frozen. The
-/// result is a step program: an input [`LR`], states `opt.*`, and updates in place.
+/// result is a step program: an input [`LR`], states `opt.*` (and `ema.*`), and updates in place. A param that is used
+/// in several places gets the sum of their gradients.
 pub fn train(g: Graph<'_>, loss: &str, opt: &Optimiser) -> Result<GraphBuf> {
     opt.validate()?;
     let options = GradOptions { frozen: opt.frozen.clone(), ..Default::default() };
@@ -128,6 +154,16 @@ pub fn train(g: Graph<'_>, loss: &str, opt: &Optimiser) -> Result<GraphBuf> {
     if !g.dims(v).is_empty() {
         return Err(Error::new(Kind::Derivative, format!("the loss {loss:?} is {}, not a scalar", g.ty_text(v))));
     }
+    let settings = groups::settings(g, opt, &names)?;
+    if opt.accumulate > 1 {
+        let one = grad(g, loss, &options)?;
+        return GraphBuf::make(|bump| {
+            let b = Builder::rewriting(Emit::like(&one.view()));
+            let (params, grads) = micro::accumulate(one.view(), &b, loss, &names, opt.accumulate)?;
+            append(&b, opt, &settings, &names, &params, grads);
+            finish(b, bump)
+        });
+    }
     let prepared = for_autodiff(g, &names, &[loss])?;
     let g = prepared.view();
     GraphBuf::make(|bump| {
@@ -136,12 +172,9 @@ pub fn train(g: Graph<'_>, loss: &str, opt: &Optimiser) -> Result<GraphBuf> {
         c.run(&mut |_| None);
         c.signature();
         let seed = c.map[output_named(g, loss)?].full_like(1.0);
-        let mut grads = Reverse::new(g, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
-        if let Some(max) = opt.clip_norm {
-            clip(&mut grads, max);
-        }
+        let grads = Reverse::new(g, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
         let params: Vec<Var<'_>> = names.iter().map(|n| leaf_named(g, n).map(|v| c.map[v])).collect::<Result<_>>()?;
-        append(&b, opt, &names, &params, &grads);
+        append(&b, opt, &settings, &names, &params, grads);
         drop(c);
         finish(b, bump)
     })
@@ -171,49 +204,64 @@ fn count(b: &Builder) -> Var<'_> {
     next
 }
 
-fn append(b: &Builder, opt: &Optimiser, names: &[&str], params: &[Var<'_>], grads: &[Var<'_>]) {
+/// Writes the updates of `params`, each by the settings of its group.
+fn append<'g>(
+    b: &'g Builder,
+    opt: &Optimiser,
+    settings: &Settings,
+    names: &[&str],
+    params: &[Var<'g>],
+    mut grads: Vec<Var<'g>>,
+) {
+    if let Some(max) = opt.clip_norm {
+        clip(&mut grads, max);
+    }
     let dtype = params.first().map_or(DType::F32, |p| p.dtype());
     let lr = b.input(LR, [], dtype);
-    let needs_count = !matches!(opt.rule, Rule::Sgd { momentum: 0.0, .. });
-    let t = needs_count.then(|| count(b));
-    for ((name, &p), &g) in names.iter().zip(params).zip(grads) {
-        let like = |kind: &str| b.state(&format!("opt.{kind}.{name}"), p.dims(), p.dtype(), Init::Zeros);
-        let lr = lr.cast(p.dtype());
-        match (opt.rule, t) {
-            (Rule::Sgd { momentum, dampening, nesterov, weight_decay }, Some(t)) => {
-                let buf = like("momentum_buffer");
-                let attrs = [Attr::F64(momentum), Attr::F64(dampening), Attr::Bool(nesterov), Attr::F64(weight_decay)];
-                let new = b.emit(Op::SGD_MOMENTUM, &[p, g, buf, lr, t], &attrs);
-                update(b, &[p, buf], &new);
-            }
-            (Rule::Sgd { weight_decay, .. }, None) => {
-                let new = b.emit(Op::SGD, &[p, g, lr], &[Attr::F64(weight_decay)]);
-                update(b, &[p], &new);
-            }
-            (Rule::Adam { betas, eps, weight_decay, decoupled }, t) => {
-                let (m, v) = (like("exp_avg"), like("exp_avg_sq"));
-                let attrs = [
-                    Attr::F64(betas.0),
-                    Attr::F64(betas.1),
-                    Attr::F64(eps),
-                    Attr::F64(weight_decay),
-                    Attr::Bool(decoupled),
-                ];
-                let t = t.unwrap_or_else(|| count(b));
-                let new = b.emit(Op::ADAM, &[p, g, m, v, lr, t], &attrs);
-                update(b, &[p, m, v], &new);
-            }
+    let counts = opt.ema.is_some() || settings.kinds.iter().any(|k| k.rule.counts());
+    let t = if counts { count(b) } else { b.var(Value::NONE) };
+    let schedules = schedules(b, settings, t);
+    for (i, ((name, &p), g)) in names.iter().zip(params).zip(grads).enumerate() {
+        let kind = &settings.kinds[settings.kind_of[i]];
+        let wide = lr.cast(DType::F64);
+        // The input itself where a group does not scale it: nothing is rounded twice.
+        let (lr, lr64) = match kind.lr_scale {
+            1.0 => (lr.cast(p.dtype()), wide),
+            scale => ((wide * scale).cast(p.dtype()), wide * scale),
+        };
+        let mu = schedules[settings.kind_of[i]];
+        let next = Target { b, name, p, g, lr, lr64, t, mu }.update(&kind.rule);
+        if let Some(decay) = opt.ema {
+            let old = b.state(&format!("{EMA}{name}"), p.dims(), p.dtype(), Init::Zeros);
+            let later = sweep::flush(old * decay + next * (1.0 - decay));
+            b.update(old, t.equal(1.0).select(next, later));
         }
     }
 }
 
-fn update<'g>(b: &'g Builder, old: &[Var<'g>], new: &[Var<'g>]) {
-    for (&leaf, &next) in old.iter().zip(new) {
-        b.update(leaf, next);
+/// The schedule of each kind of settings that has one; equal ones share a state.
+fn schedules<'g>(b: &'g Builder, settings: &Settings, t: Var<'g>) -> Vec<Option<[Var<'g>; 3]>> {
+    let mut known: Vec<((f64, f64), [Var<'g>; 3])> = Vec::new();
+    let mut all = Vec::new();
+    for kind in &settings.kinds {
+        let Rule::NAdam { betas, momentum_decay, .. } = kind.rule else {
+            all.push(None);
+            continue;
+        };
+        let key = (betas.0, momentum_decay);
+        if !known.iter().any(|k| k.0 == key) {
+            let name = match known.len() {
+                0 => "opt.mu_product".to_string(),
+                n => format!("opt.mu_product.{}", n + 1),
+            };
+            known.push((key, sweep::nadam_schedule(b, &name, t, key.0, key.1)));
+        }
+        all.push(known.iter().find(|k| k.0 == key).map(|k| k.1));
     }
+    all
 }
 
 /// Whether `name` is that of a state that this module makes.
 pub fn is_optimiser_state(name: &str) -> bool {
-    name.starts_with("opt.")
+    name.starts_with("opt.") || name.starts_with(EMA)
 }

@@ -153,8 +153,17 @@ impl<'x, 'g> Copier<'x, 'g> {
         self.g.with(|e| e.set_loc(u32::MAX));
     }
 
+    /// Copies the leaf `v` alone. What `map` holds for a leaf before [`Copier::run`] stands for it there.
+    pub fn leaf(&mut self, v: Value) -> Var<'g> {
+        self.copy(self.src.def[v.at()], &[]);
+        self.map[v]
+    }
+
     fn node(&mut self, n: Node, rule: &mut Rule<'_>) {
         let (src, g) = (self.src, self.g);
+        if src.def_of(n).is_leaf() && self.map[src.out(n)].is_some() {
+            return;
+        }
         let args: Vec<Var<'g>> = src.args_of(n).iter().map(|&a| self.map[a]).collect();
         g.with(|e| e.set_loc(src.loc[n.at()]));
         let def = src.def_of(n);

@@ -14,4 +14,4 @@ pub use batches::{Batches, permutation};
 pub use checkpoint::{Entry, Loaded};
 pub use metrics::{Jsonl, Times};
 pub use schedule::Schedule;
-pub use trainer::{Progress, Trainer, copy_params};
+pub use trainer::{Progress, Trainer, averages, copy_averages, copy_params};

@@ -7,7 +7,7 @@ use super::checkpoint::{self, Entry, HEADER_LIMIT, Loaded};
 use super::{Batches, Schedule};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
-use crate::passes::optimiser::LR;
+use crate::passes::optimiser::{EMA, LR};
 use crate::session::{Program, Role, Slot};
 use std::path::Path;
 use std::time::Instant;
@@ -158,11 +158,33 @@ pub fn entries(program: &Program, wanted: impl Fn(Role) -> bool) -> Vec<Entry<'_
     kept.map(|(b, bytes)| Entry { name: &b.name, dtype: b.dtype, dims: &b.dims, bytes }).collect()
 }
 
+/// The moving averages of a program's params, under the params' names: the entries of a weights file. There are none if
+/// the [optimiser](crate::passes::optimiser::Optimiser::ema) keeps none.
+pub fn averages(program: &Program) -> Vec<Entry<'_>> {
+    let states = entries(program, |role| role == Role::State);
+    let named = states.into_iter().filter_map(|e| Some(Entry { name: e.name.strip_prefix(EMA)?, ..e }));
+    named.collect()
+}
+
 /// Copies into all params of `to` the values that the params of the same names have in `from`: how an inference
 /// program sees what a step program has learnt.
 pub fn copy_params(from: &Program, to: &mut Program) -> Result<()> {
+    copy(&entries(from, |role| role == Role::Param), to)
+}
+
+/// As [`copy_params`], with the moving averages; params that have none (they were frozen) come as they are.
+pub fn copy_averages(from: &Program, to: &mut Program) -> Result<()> {
+    let mut source = averages(from);
+    if source.is_empty() {
+        return Err(Error::new(Kind::Name, "the program keeps no moving averages; see Optimiser::ema"));
+    }
+    // Averages first: the first entry of a name counts.
+    source.extend(entries(from, |role| role == Role::Param));
+    copy(&source, to)
+}
+
+fn copy(source: &[Entry<'_>], to: &mut Program) -> Result<()> {
     let names: Vec<String> = entries(to, |role| role == Role::Param).iter().map(|e| e.name.to_string()).collect();
-    let source = entries(from, |role| role == Role::Param);
     for name in &names {
         let e = source.iter().find(|e| e.name == name);
         let e = e.ok_or_else(|| Error::new(Kind::Name, format!("nothing gives param {name:?} its values")))?;

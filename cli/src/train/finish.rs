@@ -11,6 +11,7 @@ use crate::fail::{Run, bad};
 use crate::ir::show::emit;
 use crate::report::page::{Page, html};
 use crate::sys;
+use arenagrad::train::averages;
 use arenagrad::train::checkpoint::{encode, write_atomically};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -36,6 +37,10 @@ pub fn finish(c: &Config, rig: &mut Rig, history: &History, m: &Measured, json: 
     let test_accuracy = rig.test_accuracy()?;
     let weights = encode(&rig.trainer.weights())?;
     write_atomically(&c.out.join("weights.safetensors"), &weights)?;
+    let averages = averages(rig.trainer.program());
+    if !averages.is_empty() {
+        write_atomically(&c.out.join("weights_ema.safetensors"), &encode(&averages)?)?;
+    }
     let plan = rig.trainer.program().plan();
     let us = |q: f64| m.times.quantile(q) as f64 / 1e3;
     let summary = Summary {

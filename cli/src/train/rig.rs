@@ -32,7 +32,8 @@ pub struct Rig {
 impl Rig {
     /// Compiles both programs.
     pub fn new(c: &Config, split: Split) -> Run<Rig> {
-        let batches = Batches::new(split.train.len(), c.batch, c.seed)?;
+        // Micro-batches lie one after another: the inputs have one more axis, and the same bytes.
+        let batches = Batches::new(split.train.len(), c.batch.saturating_mul(c.optimiser.accumulate), c.seed)?;
         let sizes = Sizes { batch: c.batch, image: split.train.size, classes: split.classes };
         let graph = model::training(&c.model, sizes)?;
         let step = optimiser::train(graph.view(), model::LOSS, &c.optimiser)?;

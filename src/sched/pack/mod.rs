@@ -211,7 +211,8 @@ impl Run<'_> {
                 Outcome::Limit => low = cap + 1,
             }
             share = (budget - exact.nodes.min(budget)) / 4;
-            cap = low + (high - low) / 2;
+            // A find below a cap that the budget gave up on ends the search.
+            cap = low + high.saturating_sub(low) / 2;
         }
         // All parts must fit, so that the bound of one is a bound of all.
         self.bound = self.bound.max(proven);

@@ -1,0 +1,94 @@
+//! Groups of params: which settings each param gets.
+//!
+//! Params of equal settings share what depends on the settings alone (rates, the schedule of NAdam).
+
+use super::Optimiser;
+use super::rule::Rule;
+use crate::error::{Error, Kind, Result};
+use crate::nodes::Graph;
+use crate::passes::grad::matches_pattern;
+use crate::passes::rebuild::leaf_named;
+
+/// What differs for the params of a group.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Group {
+    /// Factor of the learning rate.
+    pub lr_scale: f64,
+    /// Weight decay in place of the rule's.
+    pub weight_decay: Option<f64>,
+    /// Rule in place of the optimiser's.
+    pub rule: Option<Rule>,
+}
+
+impl Default for Group {
+    fn default() -> Group {
+        Group { lr_scale: 1.0, weight_decay: None, rule: None }
+    }
+}
+
+impl Group {
+    /// The rule of this group in an optimiser of `rule`.
+    fn rule(&self, rule: Rule) -> Rule {
+        let rule = self.rule.unwrap_or(rule);
+        self.weight_decay.map_or(rule, |d| rule.with_weight_decay(d))
+    }
+
+    /// Whether the numbers are what the formula can take.
+    pub(super) fn validate(&self, rule: Rule) -> Result<()> {
+        if !self.lr_scale.is_finite() || self.lr_scale < 0.0 {
+            return Err(Error::new(Kind::Data, format!("lr_scale is {}", self.lr_scale)));
+        }
+        self.rule(rule).validate()
+    }
+}
+
+/// One kind of settings.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct Of {
+    /// The rule, with the weight decay that holds.
+    pub rule: Rule,
+    /// Factor of the learning rate.
+    pub lr_scale: f64,
+}
+
+/// The settings of all params.
+pub(super) struct Settings {
+    /// Each kind once.
+    pub kinds: Vec<Of>,
+    /// The kind of each param.
+    pub kind_of: Vec<usize>,
+}
+
+/// Finds the settings of the params `names` of `g`.
+pub(super) fn settings(g: Graph<'_>, opt: &Optimiser, names: &[&str]) -> Result<Settings> {
+    if let Some((pattern, _)) = opt.groups.iter().find(|(p, _)| !names.iter().any(|n| matches_pattern(p, n))) {
+        let text = format!("group {pattern:?} matches no trained param; there are {}", names.join(", "));
+        return Err(Error::new(Kind::Name, text));
+    }
+    let mut s = Settings { kinds: Vec::new(), kind_of: Vec::new() };
+    let mut flat = Vec::new();
+    for name in names {
+        let at = opt.groups.iter().position(|(p, _)| matches_pattern(p, name));
+        let group = at.map_or(Group::default(), |i| opt.groups[i].1);
+        let v = leaf_named(g, name)?;
+        let rank = g.dims(v).len();
+        let mut rule = group.rule(opt.rule);
+        if rank < opt.decay_from_rank && group.weight_decay.is_none() && group.rule.is_none() {
+            rule = rule.with_weight_decay(0.0);
+        }
+        if matches!(rule, Rule::Muon { .. }) && rank != 2 {
+            flat.push(format!("{name:?} {}", g.ty_text(v)));
+        }
+        let of = Of { rule, lr_scale: group.lr_scale };
+        let kind = s.kinds.iter().position(|k| *k == of).unwrap_or(s.kinds.len());
+        if kind == s.kinds.len() {
+            s.kinds.push(of);
+        }
+        s.kind_of.push(kind);
+    }
+    if flat.is_empty() {
+        return Ok(s);
+    }
+    let text = format!("muon updates matrices only: put these into groups of another rule: {}", flat.join(", "));
+    Err(Error::new(Kind::Shape, text))
+}

@@ -1,0 +1,96 @@
+//! Rules that look at a param as a whole: its norm (LAMB), its row and column means (Adafactor), its products (Muon).
+//!
+//! All of it is ordinary nodes, so fusion, planning and threads treat it like the rest of the step. Scalars that depend
+//! on norms are computed in f64, as torch does in Python's floats.
+
+use super::rule::Rule;
+use super::sweep::{Target, flush, lerp};
+use crate::nodes::{DType, Op, Var};
+
+/// √Σx², in the type of x.
+fn norm(x: Var<'_>) -> Var<'_> {
+    (x * x).sum(..).sqrt()
+}
+
+/// √(Σx²/n) in f64, n the number of elements.
+fn root_mean_square(x: Var<'_>) -> Var<'_> {
+    norm(x).cast(DType::F64) / (x.numel().max(1) as f64).sqrt()
+}
+
+impl<'g> Target<'_, 'g> {
+    /// The scalar `k`, an f64, in the param's type.
+    fn rounded(&self, k: Var<'g>) -> Var<'g> {
+        k.cast(self.p.dtype())
+    }
+
+    /// See the rule.
+    pub fn lamb(&self, betas: (f64, f64), eps: f64, weight_decay: f64) -> Var<'g> {
+        let Some(u) = self.lamb_direction(betas, eps, weight_decay) else { return self.p };
+        let (long, far) = (norm(self.p).cast(DType::F64), norm(u).cast(DType::F64));
+        let both = long.greater(0.0).logical_and(far.greater(0.0));
+        let trust = both.select(long / far, long.full_like(1.0));
+        self.hold(&[self.p], &[self.p - self.rounded(self.lr64 * trust) * u])
+    }
+
+    /// See the rule.
+    pub fn adafactor(&self, rule: &Rule) -> Var<'g> {
+        let &Rule::Adafactor { beta2_decay, eps, d, weight_decay } = rule else { return self.p };
+        let spacing = if self.p.dtype() == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
+        let (eps1, eps2) = (eps.0.unwrap_or(spacing), eps.1);
+        let t = self.t.cast(DType::F64);
+        let fresh = self.rounded(t.pow(beta2_decay));
+        let rate = self.lr64.minimum(1.0 / t.sqrt()) * root_mean_square(self.p).maximum(eps2);
+        let p = match weight_decay {
+            0.0 => self.p,
+            decay => self.p * self.rounded(1.0 - self.lr64 * decay),
+        };
+        let square = self.g * self.g;
+        let average = |kind: &str, now: Var<'g>| {
+            let old = self.state_of(kind, &now.dims());
+            let new = flush(old + (now - old) * fresh);
+            self.b.update(old, new);
+            new
+        };
+        let variance = if self.p.rank() > 1 {
+            let row = average("row_var", square.reduce(Op::REDUCE_MEAN, -1, true));
+            let column = average("col_var", square.reduce(Op::REDUCE_MEAN, -2, true));
+            row * column / row.reduce(Op::REDUCE_MEAN, -2, true).maximum(eps1)
+        } else {
+            average("variance", square)
+        };
+        let u = variance.maximum(eps1 * eps1).rsqrt() * self.g;
+        let size = rate / (root_mean_square(u) / d).maximum(1.0);
+        self.hold(&[self.p], &[p - self.rounded(size) * u])
+    }
+
+    /// See the rule.
+    pub fn muon(&self, rule: &Rule) -> Var<'g> {
+        let &Rule::Muon { momentum, nesterov, ns_coefficients, ns_steps, eps, weight_decay, scale } = rule else {
+            return self.p;
+        };
+        let &[rows, columns] = &self.p.dims()[..] else { return self.p };
+        let old = self.state("momentum_buffer");
+        let buf = flush(lerp(old, self.g, 1.0 - momentum));
+        self.b.update(old, buf);
+        let u = if nesterov { lerp(self.g, buf, momentum) } else { buf };
+        let x = orthogonal(u, ns_coefficients, ns_steps, eps);
+        let keep = self.rounded(1.0 - self.lr64 * weight_decay);
+        let size = self.rounded(self.lr64 * scale.factor(rows, columns));
+        self.hold(&[self.p], &[self.p * keep - size * x])
+    }
+}
+
+/// A matrix with the singular vectors of `u` and singular values near 1, by the quintic Newton–Schulz iteration
+/// (kellerjordan.github.io/posts/muon). The products are of the shorter side.
+fn orthogonal<'g>(u: Var<'g>, (a, b, c): (f64, f64, f64), steps: u32, eps: f64) -> Var<'g> {
+    let d = u.dims();
+    let tall = d[0] > d[1];
+    let mut x = if tall { u.t() } else { u };
+    x = x / norm(x).maximum(eps);
+    for _ in 0..steps {
+        let gram = x.matmul_t(x, false, true);
+        let poly = gram * b + gram.matmul(gram) * c;
+        x = x * a + poly.matmul(x);
+    }
+    if tall { x.t() } else { x }
+}

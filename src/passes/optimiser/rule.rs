@@ -1,0 +1,341 @@
+//! Update rules: their numbers, with torch's names and defaults, and what each number may be.
+//!
+//! Invariant: a rule that [`Rule::validate`] accepted updates finite params by finite gradients without an error. For
+//! [`super`]; `sweep` and `matrix` write the formulas.
+
+use crate::error::{Error, Kind, Result};
+
+/// How Muon's rate depends on the sides A and B of the matrix, as torch's `adjust_lr_fn`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MuonScale {
+    /// √max(1, A/B).
+    #[default]
+    Original,
+    /// 0.2·√max(A, B): rates and decays found for AdamW can be kept.
+    MatchRmsAdamw,
+    /// √(A/B).
+    SpectralUnclamped,
+}
+
+impl MuonScale {
+    /// The factor for a matrix of `rows`×`columns`.
+    pub fn factor(self, rows: usize, columns: usize) -> f64 {
+        let (a, b) = (rows as f64, columns as f64);
+        match self {
+            MuonScale::Original => (a / b).max(1.0).sqrt(),
+            MuonScale::MatchRmsAdamw => 0.2 * a.max(b).sqrt(),
+            MuonScale::SpectralUnclamped => (a / b).sqrt(),
+        }
+    }
+}
+
+/// The update rule, with torch's names, formulas and defaults. All but [`Rule::Lion`] and [`Rule::Lamb`], which torch
+/// lacks, give torch's numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rule {
+    /// `g += wd·p; buf = μ·buf + (1 − damp)·g (g at the first step); p −= lr·(buf, or g + μ·buf with nesterov)`.
+    Sgd {
+        /// μ.
+        momentum: f64,
+        /// damp.
+        dampening: f64,
+        /// Whether to look ahead.
+        nesterov: bool,
+        /// wd.
+        weight_decay: f64,
+    },
+    /// `m += (1 − β₁)(g − m); v = β₂v + (1 − β₂)g²; p −= lr/(1 − β₁ᵗ)·m / (√v/√(1 − β₂ᵗ) + ε)`.
+    Adam {
+        /// β₁ and β₂.
+        betas: (f64, f64),
+        /// ε.
+        eps: f64,
+        /// Weight decay.
+        weight_decay: f64,
+        /// AdamW: `p *= 1 − lr·wd` before the update, instead of `g += wd·p`.
+        decoupled: bool,
+    },
+    /// `g += wd·p; v = αv + (1 − α)g²; d = √v + ε (centered: √(v − ḡ²) + ε, ḡ += (1 − α)(g − ḡ)); p −= lr·g/d, with
+    /// momentum buf = μ·buf + g/d; p −= lr·buf`.
+    RmsProp {
+        /// α.
+        alpha: f64,
+        /// ε.
+        eps: f64,
+        /// μ.
+        momentum: f64,
+        /// Whether to divide by the estimate of the deviation, not of the root mean square.
+        centered: bool,
+        /// wd.
+        weight_decay: f64,
+    },
+    /// `g += wd·p; s += g²; p −= lr/(1 + (t − 1)·decay)·g / (√s + ε)`.
+    Adagrad {
+        /// decay.
+        lr_decay: f64,
+        /// s before the first step.
+        initial_accumulator_value: f64,
+        /// ε.
+        eps: f64,
+        /// wd.
+        weight_decay: f64,
+    },
+    /// `g += wd·p; v = ρv + (1 − ρ)g²; Δ = √(u + ε)/√(v + ε)·g; u = ρu + (1 − ρ)Δ²; p −= lr·Δ`.
+    Adadelta {
+        /// ρ.
+        rho: f64,
+        /// ε.
+        eps: f64,
+        /// wd.
+        weight_decay: f64,
+    },
+    /// Adam with Nesterov momentum: with `μₜ = β₁(1 − 0.96^(t·ψ)/2)` and `Π = μ₁⋯μₜ`,
+    /// `p −= lr·((1 − μₜ)/(1 − Π)·g + μₜ₊₁/(1 − Π·μₜ₊₁)·m) / (√(v/(1 − β₂ᵗ)) + ε)`.
+    NAdam {
+        /// β₁ and β₂.
+        betas: (f64, f64),
+        /// ε.
+        eps: f64,
+        /// ψ.
+        momentum_decay: f64,
+        /// Weight decay.
+        weight_decay: f64,
+        /// NAdamW: `p *= 1 − lr·wd` before the update, instead of `g += wd·p`.
+        decoupled: bool,
+    },
+    /// `p −= lr·(sign(β₁m + (1 − β₁)g) + wd·p); m = β₂m + (1 − β₂)g` (Chen et al., arXiv:2302.06675, algorithm 2).
+    Lion {
+        /// β₁ and β₂.
+        betas: (f64, f64),
+        /// wd.
+        weight_decay: f64,
+    },
+    /// Adam's moments, bias-corrected; `u = m̂/(√v̂ + ε) + wd·p; p −= lr·‖p‖/‖u‖·u` (You et al., arXiv:1904.00962,
+    /// algorithm 2, with φ(z) = z). The factor is 1 where either norm is 0.
+    Lamb {
+        /// β₁ and β₂.
+        betas: (f64, f64),
+        /// ε.
+        eps: f64,
+        /// wd.
+        weight_decay: f64,
+    },
+    /// Second moments of matrices as an outer product of row and column means, as `torch.optim.Adafactor`:
+    /// `w = t^decay; r += w(mean g² by row − r); c likewise; u = g/√(max(r·c/max(mean r, ε₁), ε₁²));
+    /// α = max(ε₂, rms p)·min(lr, 1/√t); p = (1 − lr·wd)p − α·u/max(1, rms u/d)`. Vectors keep `v` whole.
+    Adafactor {
+        /// decay, not above 0.
+        beta2_decay: f64,
+        /// ε₁ (`None`: the spacing of the param's type at 1) and ε₂.
+        eps: (Option<f64>, f64),
+        /// d.
+        d: f64,
+        /// wd.
+        weight_decay: f64,
+    },
+    /// Momentum made orthogonal, for matrices only, as `torch.optim.Muon`: `m += (1 − μ)(g − m)`, `u = m` (nesterov:
+    /// `g + μ(m − g)`), `X = u/max(‖u‖, ε)`, `ns_steps` times `A = XXᵀ, X = aX + (bA + cAA)X`,
+    /// `p = (1 − lr·wd)p − lr·scale·X`. X is computed in the param's type (torch rounds it to bf16).
+    Muon {
+        /// μ.
+        momentum: f64,
+        /// Whether to look ahead.
+        nesterov: bool,
+        /// a, b and c.
+        ns_coefficients: (f64, f64, f64),
+        /// Rounds of the Newton–Schulz iteration.
+        ns_steps: u32,
+        /// ε.
+        eps: f64,
+        /// wd.
+        weight_decay: f64,
+        /// How the rate depends on the sides of the matrix.
+        scale: MuonScale,
+    },
+}
+
+/// What a number may be.
+#[derive(Clone, Copy)]
+enum May {
+    /// In [0, 1).
+    Fraction,
+    /// Finite and not below 0.
+    Size,
+    /// Finite and not below 1.
+    AtLeastOne,
+    /// Finite and not above 0.
+    NotPositive,
+    /// Finite.
+    Any,
+}
+
+impl May {
+    fn be(self, x: f64) -> bool {
+        x.is_finite()
+            && match self {
+                May::Fraction => (0.0..1.0).contains(&x),
+                May::Size => x >= 0.0,
+                May::AtLeastOne => x >= 1.0,
+                May::NotPositive => x <= 0.0,
+                May::Any => true,
+            }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            May::Fraction => "it must lie in [0, 1)",
+            May::Size => "it must be finite and not negative",
+            May::AtLeastOne => "it must be finite and not below 1",
+            May::NotPositive => "it must be finite and not above 0",
+            May::Any => "it must be finite",
+        }
+    }
+}
+
+/// Most rounds of a Newton–Schulz iteration, as in torch.
+const MAX_NS_STEPS: u32 = 99;
+
+impl Rule {
+    /// RMSprop with α = 0.99, ε = 1e-8, no momentum, not centered.
+    pub const RMSPROP: Rule =
+        Rule::RmsProp { alpha: 0.99, eps: 1e-8, momentum: 0.0, centered: false, weight_decay: 0.0 };
+    /// Adagrad with ε = 1e-10.
+    pub const ADAGRAD: Rule =
+        Rule::Adagrad { lr_decay: 0.0, initial_accumulator_value: 0.0, eps: 1e-10, weight_decay: 0.0 };
+    /// Adadelta with ρ = 0.9, ε = 1e-6.
+    pub const ADADELTA: Rule = Rule::Adadelta { rho: 0.9, eps: 1e-6, weight_decay: 0.0 };
+    /// NAdam with β = (0.9, 0.999), ε = 1e-8, ψ = 4e-3.
+    pub const NADAM: Rule =
+        Rule::NAdam { betas: (0.9, 0.999), eps: 1e-8, momentum_decay: 4e-3, weight_decay: 0.0, decoupled: false };
+    /// Lion with β = (0.9, 0.99).
+    pub const LION: Rule = Rule::Lion { betas: (0.9, 0.99), weight_decay: 0.0 };
+    /// LAMB with β = (0.9, 0.999), ε = 1e-6, weight decay 1e-2.
+    pub const LAMB: Rule = Rule::Lamb { betas: (0.9, 0.999), eps: 1e-6, weight_decay: 1e-2 };
+    /// Adafactor as torch has it.
+    pub const ADAFACTOR: Rule = Rule::Adafactor { beta2_decay: -0.8, eps: (None, 1e-3), d: 1.0, weight_decay: 0.0 };
+    /// Muon as torch has it: μ = 0.95, nesterov, 5 rounds, weight decay 0.1.
+    pub const MUON: Rule = Rule::Muon {
+        momentum: 0.95,
+        nesterov: true,
+        ns_coefficients: (3.4445, -4.7750, 2.0315),
+        ns_steps: 5,
+        eps: 1e-7,
+        weight_decay: 0.1,
+        scale: MuonScale::Original,
+    };
+
+    /// The rule's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Rule::Sgd { .. } => "sgd",
+            Rule::Adam { decoupled: false, .. } => "adam",
+            Rule::Adam { .. } => "adamw",
+            Rule::RmsProp { .. } => "rmsprop",
+            Rule::Adagrad { .. } => "adagrad",
+            Rule::Adadelta { .. } => "adadelta",
+            Rule::NAdam { decoupled: false, .. } => "nadam",
+            Rule::NAdam { .. } => "nadamw",
+            Rule::Lion { .. } => "lion",
+            Rule::Lamb { .. } => "lamb",
+            Rule::Adafactor { .. } => "adafactor",
+            Rule::Muon { .. } => "muon",
+        }
+    }
+
+    /// The weight decay.
+    pub fn weight_decay(self) -> f64 {
+        let mut rule = self;
+        *rule.decay()
+    }
+
+    /// The same rule with another weight decay.
+    pub fn with_weight_decay(mut self, decay: f64) -> Rule {
+        *self.decay() = decay;
+        self
+    }
+
+    fn decay(&mut self) -> &mut f64 {
+        match self {
+            Rule::Sgd { weight_decay, .. }
+            | Rule::Adam { weight_decay, .. }
+            | Rule::RmsProp { weight_decay, .. }
+            | Rule::Adagrad { weight_decay, .. }
+            | Rule::Adadelta { weight_decay, .. }
+            | Rule::NAdam { weight_decay, .. }
+            | Rule::Lion { weight_decay, .. }
+            | Rule::Lamb { weight_decay, .. }
+            | Rule::Adafactor { weight_decay, .. }
+            | Rule::Muon { weight_decay, .. } => weight_decay,
+        }
+    }
+
+    /// Whether the formula reads the number of the step.
+    pub(super) fn counts(&self) -> bool {
+        match self {
+            Rule::Sgd { momentum, .. } => *momentum != 0.0,
+            Rule::Adagrad { lr_decay, initial_accumulator_value, .. } => {
+                *lr_decay != 0.0 || *initial_accumulator_value != 0.0
+            }
+            Rule::RmsProp { .. } | Rule::Adadelta { .. } | Rule::Lion { .. } | Rule::Muon { .. } => false,
+            Rule::Adam { .. } | Rule::NAdam { .. } | Rule::Lamb { .. } | Rule::Adafactor { .. } => true,
+        }
+    }
+
+    /// The rule's numbers but for the weight decay, and what they may be.
+    fn numbers(&self) -> Vec<(&'static str, f64, May)> {
+        let moments = |betas: (f64, f64)| [("beta1", betas.0, May::Fraction), ("beta2", betas.1, May::Fraction)];
+        match *self {
+            Rule::Sgd { momentum, dampening, .. } => {
+                vec![("momentum", momentum, May::Size), ("dampening", dampening, May::Any)]
+            }
+            Rule::Adam { betas, eps, .. } | Rule::Lamb { betas, eps, .. } => {
+                [&moments(betas)[..], &[("eps", eps, May::Size)]].concat()
+            }
+            Rule::Lion { betas, .. } => moments(betas).to_vec(),
+            Rule::RmsProp { alpha, eps, momentum, .. } => {
+                vec![("alpha", alpha, May::Fraction), ("eps", eps, May::Size), ("momentum", momentum, May::Size)]
+            }
+            Rule::Adagrad { lr_decay, initial_accumulator_value, eps, .. } => vec![
+                ("lr_decay", lr_decay, May::Size),
+                ("initial_accumulator_value", initial_accumulator_value, May::Size),
+                ("eps", eps, May::Size),
+            ],
+            Rule::Adadelta { rho, eps, .. } => vec![("rho", rho, May::Fraction), ("eps", eps, May::Size)],
+            Rule::NAdam { betas, eps, momentum_decay, .. } => {
+                [&moments(betas)[..], &[("eps", eps, May::Size), ("momentum_decay", momentum_decay, May::Size)]]
+                    .concat()
+            }
+            Rule::Adafactor { beta2_decay, eps, d, .. } => vec![
+                ("beta2_decay", beta2_decay, May::NotPositive),
+                ("eps1", eps.0.unwrap_or(0.0), May::Size),
+                ("eps2", eps.1, May::Size),
+                ("d", d, May::AtLeastOne),
+            ],
+            Rule::Muon { momentum, ns_coefficients: (a, b, c), eps, .. } => vec![
+                ("momentum", momentum, May::Fraction),
+                ("ns_coefficients: a", a, May::Any),
+                ("ns_coefficients: b", b, May::Any),
+                ("ns_coefficients: c", c, May::Any),
+                ("eps", eps, May::Size),
+            ],
+        }
+    }
+
+    /// Whether the numbers are what the formula can take; the error names the one that is not.
+    pub fn validate(&self) -> Result<()> {
+        let decay = [("weight_decay", self.weight_decay(), May::Size)];
+        if let Some((what, x, may)) = self.numbers().into_iter().chain(decay).find(|(_, x, may)| !may.be(*x)) {
+            return Err(Error::new(Kind::Data, format!("{}: {what} is {x}; {}", self.name(), may.text())));
+        }
+        match *self {
+            Rule::Sgd { momentum, dampening, nesterov: true, .. } if momentum <= 0.0 || dampening != 0.0 => {
+                Err(Error::new(Kind::Data, "nesterov needs a momentum and no dampening"))
+            }
+            Rule::Muon { ns_steps, .. } if ns_steps > MAX_NS_STEPS => {
+                let text = format!("muon: ns_steps is {ns_steps}; it goes to {MAX_NS_STEPS}");
+                Err(Error::new(Kind::Data, text))
+            }
+            _ => Ok(()),
+        }
+    }
+}
