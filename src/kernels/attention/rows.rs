@@ -15,7 +15,7 @@ fn capped<T: Element>(x: &mut [T], scale: T, cap: T) {
         let inner = scale / cap;
         x.iter_mut().for_each(|x| *x = cap * tanh(*x * inner));
     } else {
-        x.iter_mut().for_each(|x| *x = *x * scale);
+        x.iter_mut().for_each(|x| *x *= scale);
     }
 }
 
@@ -53,7 +53,7 @@ simd! {
     /// `x *= by`.
     pub fn multiply[T: Element](x: &mut [T], by: T) {
         for x in x {
-            *x = *x * by;
+            *x *= by;
         }
     }
 }
@@ -102,7 +102,7 @@ simd! {
             // d(c·tanh u)/d(c·u) = 1 − tanh² u.
             for (g, x) in g.iter_mut().zip(&*x) {
                 let t = *x / row.cap;
-                *g = *g * (T::ONE - t * t);
+                *g *= T::ONE - t * t;
             }
         }
         for (x, bias) in x.iter_mut().zip(bias) {
@@ -115,8 +115,8 @@ simd! {
         only(g, keep, T::ZERO);
         only(dbias, keep, T::ZERO);
         for (g, x) in g.iter_mut().zip(&*x) {
-            *g = *g * (*x * row.scale);
+            *g *= *x * row.scale;
         }
-        dbias.iter_mut().zip(&*x).for_each(|(to, x)| *to = *to * *x);
+        dbias.iter_mut().zip(&*x).for_each(|(to, x)| *to *= *x);
     }
 }

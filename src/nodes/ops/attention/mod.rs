@@ -169,11 +169,12 @@ impl Geometry {
 
     /// Pairs of a query and a key that it may see, over all heads.
     fn pairs(&self) -> u64 {
-        let all = (self.batch * self.heads) as u64 * self.queries as u64 * self.keys as u64;
+        let rows = (self.batch * self.heads * self.queries) as u64;
+        let all = rows.saturating_mul(self.keys as u64);
         match (self.causal, self.window) {
             (false, _) => all,
             (true, usize::MAX) => all / 2,
-            (true, w) => all.min((self.batch * self.heads * self.queries) as u64 * (w as u64 + 1)),
+            (true, w) => all.min(rows.saturating_mul(w as u64 + 1)),
         }
     }
 }
