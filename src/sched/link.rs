@@ -264,7 +264,9 @@ fn deaths(plan: &Checked) -> (Vec<u32>, Vec<Range<usize>>, Vec<Range<usize>>) {
     let mut kept = vec![false; n];
     for i in 0..code.len() {
         for (o, &w) in code.reads_of(i).iter().zip(&plan.inplace[code.read_range(i)]) {
-            handed[o.buf as usize] |= w != OUT_OF_PLACE && last[o.buf as usize] == i as u32;
+            // A node that goes on with what it wrote hands it to nobody.
+            let to = code.writes_of(i).get(usize::from(w)).filter(|to| to.buf != o.buf);
+            handed[o.buf as usize] |= to.is_some() && last[o.buf as usize] == i as u32;
         }
     }
     code.outputs.iter().for_each(|o| kept[o.buf as usize] = true);
