@@ -104,6 +104,17 @@ fn what_does_not_fit_is_named() {
     };
     let e = error(|g| nn::conv1d(g, "n", input(g, "x", &[2, 3]), 4, 3, Conv1d::default()));
     assert!(e.contains("conv1d") && e.contains("rank 3"), "{e}");
+    // A name that another layer has, and sizes that overflow, are errors, too.
+    let e = error(|g| {
+        nn::linear(g, "n", input(g, "z", &[2, 3]), 5);
+        nn::conv1d(g, "n", input(g, "x", &[2, 3, 4]), 4, 3, Conv1d::default())
+    });
+    assert!(e.contains("n.weight"), "{e}");
+    error(|g| nn::conv1d(g, "n", input(g, "x", &[2, 3, 4]), 4, usize::MAX, Conv1d::default()));
+    let huge = ConvTranspose2d { pad: [usize::MAX; 2], output_pad: [usize::MAX; 2], ..ConvTranspose2d::default() };
+    let g = Builder::new("bad");
+    nn::conv_transpose2d(&g, "n", input(&g, "x", &[1, 2, 3, 3]), 4, [2, 2], huge);
+    assert!(g.finish([]).unwrap_err().to_string().contains("conv_transpose2d"));
     let o = ConvTranspose2d { output_pad: [1, 0], ..ConvTranspose2d::default() };
     let g = Builder::new("bad");
     nn::conv_transpose2d(&g, "n", input(&g, "x", &[1, 2, 3, 3]), 4, [2, 2], o);

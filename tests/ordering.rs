@@ -82,8 +82,11 @@ fn triangles_keep_what_is_on_their_side() {
 #[test]
 fn rolling_and_repeating() {
     let outs = of(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], |x| {
-        vec![x.roll(1, 1), x.roll(-1, -1), x.roll(7, 0), x.tile(&[2, 1]), x.tile(&[1, 2])]
+        let deep = x.reshape([1, 2, 1, 3, 1]).tile(&[2, 1, 1, 2, 1]);
+        vec![x.roll(1, 1), x.roll(-1, -1), x.roll(7, 0), x.tile(&[2, 1]), x.tile(&[1, 2]), deep]
     });
+    assert_eq!(outs[5].dims, [2, 2, 1, 6, 1]);
+    assert_eq!(outs[5].data[6..14], [4.0, 5.0, 6.0, 4.0, 5.0, 6.0, 1.0, 2.0]);
     assert_eq!(outs[0].data, [3.0, 1.0, 2.0, 6.0, 4.0, 5.0]);
     assert_eq!(outs[1].data, [2.0, 3.0, 1.0, 5.0, 6.0, 4.0]);
     assert_eq!(outs[2].data, [4.0, 5.0, 6.0, 1.0, 2.0, 3.0]);
@@ -114,6 +117,8 @@ fn what_does_not_fit_is_named() {
         (error(|x| x.top_k(4, 1).0), ["top_k", "3 elements", "k is 4"]),
         (error(|x| x.arg_sort(2, false)), ["arg_sort", "axis 2", "rank 2"]),
         (error(|x| x.pad_with(&[0, 3], &[0, 0], PadMode::Reflect)), ["pad", "3 and 0", "gives 2"]),
+        (error(|x| x.roll(1, 5)), ["roll", "axis 5", "rank 2"]),
+        (error(|x| x.pad_with(&[1 << 30, 0], &[0, 0], PadMode::Replicate)), ["pad", "1073741824", "axis 0"]),
         (error(|x| x.tile(&[2])), ["tile", "1 counts", "rank 2"]),
         (error(|x| x.reshape([6]).tril(0)), ["tril", "rank 2 or more", "[6]"]),
     ] {

@@ -5,8 +5,6 @@
 #[path = "common/baseline.rs"]
 mod baseline;
 mod common;
-#[path = "common/models.rs"]
-mod models;
 #[path = "common/zoo.rs"]
 mod zoo;
 
@@ -17,6 +15,7 @@ use arenagrad::passes::pipeline::optimise;
 use arenagrad::sched::{lower, order, schedule};
 use arenagrad::session::Session;
 use std::time::Instant;
+use zoo::models;
 
 /// Arena, lower bound and number of instructions of the training program of `g`.
 fn plan(g: &GraphBuf) -> (usize, usize, usize) {
@@ -146,27 +145,5 @@ fn plans_of_the_zoo() {
     if full {
         let good = rows.iter().filter(|r| r.ratio() <= 0.75).count();
         assert!(good >= 4, "{good} models need three quarters of the baseline's bytes or less");
-    }
-}
-
-/// Planning at 100,000 instructions: figures to read, beside the promises that hold at any size.
-#[test]
-#[ignore = "for figures: cargo test --release --test plans scale -- --ignored --nocapture"]
-fn plans_at_scale() {
-    let graph = zoo::step(zoo::rnn(7200, 32, 128, 256));
-    let prepared = optimise(graph.view()).unwrap();
-    let code = lower::lower(prepared.view(), 1).unwrap().code;
-    for _ in 0..5 {
-        let start = Instant::now();
-        let best = order::best(&code).unwrap();
-        let ms = start.elapsed().as_secs_f64() * 1e3;
-        println!(
-            "{} instructions, {} buffers: {ms:.1} ms, {}, {}",
-            code.len(),
-            code.bytes.len(),
-            best.name,
-            best.bound
-        );
-        assert!(best.order_bound <= best.bound);
     }
 }

@@ -20,15 +20,24 @@ pub enum Isa {
 
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
-/// The instruction set in use: the best one that the CPU has, unless [`limit`] lowered it.
+/// The instruction set in use: the best one that the CPU has, unless the environment names a lesser one.
 #[inline]
 pub fn isa() -> Isa {
-    match CHOSEN.load(Ordering::Relaxed) {
+    let chosen = match CHOSEN.load(Ordering::Relaxed) {
         3 => Isa::Avx512,
         2 => Isa::Avx2,
         1 => Isa::Portable,
         _ => choose(),
-    }
+    };
+    #[cfg(test)]
+    let chosen = chosen.min(LIMIT.get());
+    chosen
+}
+
+#[cfg(test)]
+thread_local! {
+    // Of one thread: tests run side by side, and some compare bits that depend on the instruction set.
+    static LIMIT: std::cell::Cell<Isa> = const { std::cell::Cell::new(Isa::Avx512) };
 }
 
 #[cold]
@@ -55,9 +64,10 @@ pub fn detect() -> Isa {
     Isa::Portable
 }
 
-/// Uses at most `isa` from now on (never more than the CPU has): for tests and comparisons.
+/// Uses at most `isa` on this thread from now on.
+#[cfg(test)]
 pub fn limit(isa: Isa) {
-    CHOSEN.store(detect().min(isa) as u8, Ordering::Relaxed);
+    LIMIT.set(isa);
 }
 
 /// Compiles a safe function for each instruction set and dispatches at run time.

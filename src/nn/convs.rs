@@ -1,6 +1,7 @@
 //! Convolutions in one dimension, and transposed ones, by way of the 2-D op and its gradient.
 
 use super::fan_in;
+use crate::arena::Value;
 use crate::error::Kind;
 use crate::nodes::attrs::Attr;
 use crate::nodes::{Builder, Conv2d, Op, Var};
@@ -32,7 +33,7 @@ pub fn conv1d<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, kernel
         return g.fail(Kind::Shape, format!("conv1d({x:?}): rank 3 is needed"));
     }
     let channels = d.get(1).copied().unwrap_or(0) / o.groups.max(1);
-    let init = fan_in(channels * kernel);
+    let init = fan_in(channels.saturating_mul(kernel));
     let w = g.param(&format!("{name}.weight"), [outputs, channels, kernel], x.dtype(), init);
     let b = g.param(&format!("{name}.bias"), [outputs], x.dtype(), init);
     let options =
@@ -41,10 +42,14 @@ pub fn conv1d<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, kernel
         let d = v.dims();
         v.reshape([d[0], d[1], 1, d[2]])
     };
-    if !x.is_some() {
-        return x;
+    // A name that is taken, or a size that overflows, leaves no weight; the error is kept.
+    if !x.is_some() || !w.is_some() || !b.is_some() {
+        return g.var(Value::NONE);
     }
     let y = flat(x).conv2d(flat(w), options);
+    if !y.is_some() {
+        return y;
+    }
     let length = y.dims().last().copied().unwrap_or(0);
     y.reshape([d[0], outputs, length]) + b.reshape([outputs, 1])
 }
@@ -100,8 +105,8 @@ pub fn conv_transpose2d<'g>(
     }
     let size = |i: usize| {
         let full = d[i + 2].saturating_sub(1).saturating_mul(o.stride[i]);
-        let taps = o.dilation[i].saturating_mul(kernel[i].saturating_sub(1)).saturating_add(o.output_pad[i] + 1);
-        full.saturating_add(taps).checked_sub(2 * o.pad[i])
+        let taps = o.dilation[i].saturating_mul(kernel[i].saturating_sub(1)).saturating_add(o.output_pad[i]);
+        full.saturating_add(taps).saturating_add(1).checked_sub(o.pad[i].saturating_mul(2))
     };
     let fits = (0..2).all(|i| o.output_pad[i] == 0 || o.output_pad[i] < o.stride[i].max(o.dilation[i]));
     let (Some(h), Some(w), true) = (size(0), size(1), fits) else {
@@ -112,7 +117,7 @@ pub fn conv_transpose2d<'g>(
         return g.fail(Kind::Shape, text);
     };
     let channels = outputs / o.groups;
-    let init = fan_in(channels * kernel[0] * kernel[1]);
+    let init = fan_in(channels.saturating_mul(kernel[0]).saturating_mul(kernel[1]));
     let weight = g.param(&format!("{name}.weight"), [d[1], channels, kernel[0], kernel[1]], x.dtype(), init);
     let bias = g.param(&format!("{name}.bias"), [outputs], x.dtype(), init);
     let wide = |l: &[usize]| l.iter().map(|&v| i64::try_from(v).unwrap_or(i64::MAX)).collect::<Vec<_>>();

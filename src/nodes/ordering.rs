@@ -5,7 +5,11 @@ use super::attrs::Attr;
 use super::builder::Var;
 use super::dtype::DType;
 use super::opdef::Op;
+use super::shaping::around;
 use crate::error::Kind;
+
+/// The longest axis that padding with the tensor's own elements makes: positions are i32.
+const LONGEST: usize = 1 << 28;
 
 /// How a tensor goes on beyond its edges, as `torch.nn.functional.pad` calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +100,15 @@ impl<'g> Var<'g> {
     /// The elements moved by `shift` places along `axis`; those that leave at one end come in at the other.
     #[track_caller]
     pub fn roll(self, shift: i64, axis: i64) -> Var<'g> {
-        let Some(n) = self.axis_len(axis).filter(|&n| n > 0) else { return self };
+        if !self.is_some() {
+            return self;
+        }
+        let Some(n) = self.axis_len(axis) else {
+            return self.g.fail(Kind::Shape, format!("roll({self:?}): axis {axis} is outside rank {}", self.rank()));
+        };
+        if n == 0 {
+            return self;
+        }
         let cut = n - shift.rem_euclid(n as i64) as usize;
         if cut == n {
             return self;
@@ -108,14 +120,24 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn tile(self, times: &[usize]) -> Var<'g> {
         let d = self.dims();
-        if self.is_some() && times.len() != d.len() {
+        if !self.is_some() {
+            return self;
+        }
+        if times.len() != d.len() {
             return self.g.fail(Kind::Shape, format!("tile({self:?}): {} counts for rank {}", times.len(), d.len()));
         }
-        let pairs = |f: fn(usize, usize) -> [usize; 2]| {
-            times.iter().zip(d.iter()).flat_map(|(&t, &n)| f(t, n)).collect::<Vec<_>>()
-        };
-        let all: Vec<usize> = times.iter().zip(d.iter()).map(|(&t, &n)| t.saturating_mul(n)).collect();
-        self.reshape(pairs(|_, n| [1, n])).broadcast(pairs(|t, n| [t, n])).reshape(all)
+        let mut y = self;
+        for (axis, &t) in times.iter().enumerate().filter(|(_, t)| **t != 1) {
+            // One axis at a time: all at once would double the rank.
+            let (now, (outer, n, inner)) = (y.dims(), around(&y.dims(), axis));
+            let mut all = now.to_vec();
+            all[axis] = n.saturating_mul(t);
+            y = y.reshape([outer, 1, n * inner]).broadcast([outer, t, n * inner]).reshape(all);
+            if !y.is_some() {
+                return y;
+            }
+        }
+        y
     }
 
     /// Adds `low[i]` elements before and `high[i]` after axis `i`, continuing the tensor as `mode` says.
@@ -133,7 +155,7 @@ impl<'g> Var<'g> {
         for (axis, &n) in d.iter().enumerate() {
             let (a, b) = (low[axis], high[axis]);
             let most = mode.most(n);
-            if a > most || b > most || a.max(b) > i32::MAX as usize / 4 {
+            if a > most || b > most || a.saturating_add(b).saturating_add(n) > LONGEST {
                 let text =
                     format!("pad({self:?}): {a} and {b} elements beyond axis {axis} of {n}, {mode:?} gives {most}");
                 return self.g.fail(Kind::Shape, text);

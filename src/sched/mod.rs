@@ -3,7 +3,7 @@
 //! [`lower`] writes instructions over logical buffers ([`code`]); [`order`] permutes them; [`alias`] lets buffers share
 //! bytes; [`live`] and [`pack`] give each a place; [`check`] proves the result; [`tape`] divides it among threads;
 //! [`exec`] and [`team`] run it. The body of a loop ([`loops`]) goes the same way, once; [`link`] puts it where its loop
-//! is. May import arena, kernels, nodes and passes.
+//! is. May import arena, kernels and nodes.
 
 pub mod alias;
 pub mod check;

@@ -10,7 +10,7 @@ pub fn mlp(batch: usize) -> GraphBuf {
     let y = g.input("y", [batch], DType::I32);
     let h = nn::linear(&g, "fc1", x, 128).relu();
     let loss = nn::linear(&g, "fc2", h, 10).cross_entropy(y).mean(..);
-    g.finish([loss.named("loss")]).unwrap()
+    g.finish([loss.named("loss")]).expect("a valid model")
 }
 
 /// Two convolutions, two pools, two dense layers on 28×28 images.
@@ -24,7 +24,7 @@ pub fn convnet(batch: usize) -> GraphBuf {
     let h = h.reshape([batch, 400]);
     let h = nn::linear(&g, "fc1", h, 120).relu();
     let loss = nn::linear(&g, "fc2", h, 10).cross_entropy(y).mean(..);
-    g.finish([loss.named("loss")]).unwrap()
+    g.finish([loss.named("loss")]).expect("a valid model")
 }
 
 /// Pre-norm transformer blocks of width `c` with `heads` heads, on token indices.
@@ -43,11 +43,11 @@ pub fn transformer(batch: usize, t: usize, c: usize, heads: usize, blocks: usize
     let x = nn::layer_norm(&g, "ln_f", x, 1e-5);
     let logits = nn::linear(&g, "lm_head", x, vocab).reshape([batch * t, vocab]);
     let loss = logits.cross_entropy(targets).mean(..);
-    g.finish([loss.named("loss")]).unwrap()
+    g.finish([loss.named("loss")]).expect("a valid model")
 }
 
 /// Causal self-attention from plain ops.
-fn attention<'g>(g: &'g Builder, name: &str, x: Var<'g>, heads: usize) -> Var<'g> {
+pub fn attention<'g>(g: &'g Builder, name: &str, x: Var<'g>, heads: usize) -> Var<'g> {
     let d = x.dims();
     let (b, t, c) = (d[0], d[1], d[2]);
     let split = |part: &str| {

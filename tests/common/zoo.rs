@@ -3,9 +3,13 @@
 
 #![allow(dead_code)]
 
+#[path = "models.rs"]
+pub mod models;
+
 use arenagrad::nn;
 use arenagrad::nodes::{Builder, Conv2d, DType, GraphBuf, Init, Pool2d, Var};
 use arenagrad::passes::optimiser::{Optimiser, train};
+use models::attention;
 
 const F32: DType = DType::F32;
 
@@ -91,21 +95,6 @@ pub fn gpt(batch: usize, t: usize, c: usize, heads: usize, blocks: usize, vocab:
     let loss = classes(&g, nn::linear_no_bias(&g, "head", x, vocab).reshape([batch * t, vocab]));
     g.output("loss", loss);
     g.finish([]).expect("a valid model")
-}
-
-fn attention<'g>(g: &'g Builder, name: &str, x: Var<'g>, heads: usize) -> Var<'g> {
-    let d = x.dims();
-    let (b, t, c) = (d[0], d[1], d[2]);
-    let split = |part: &str| {
-        let y = nn::linear(g, &format!("{name}.{part}"), x, c);
-        y.reshape([b, t, heads, c / heads]).transpose(&[0, 2, 1, 3])
-    };
-    let (q, k, v) = (split("q"), split("k"), split("v"));
-    let scores = q.matmul_t(k, false, true) * (1.0 / ((c / heads) as f64).sqrt());
-    let past = g.iota(0, [t, t], DType::I32).greater_equal(g.iota(1, [t, t], DType::I32));
-    let masked = past.select(scores, scores.full_like(f64::NEG_INFINITY));
-    let y = masked.softmax(-1).matmul(v).transpose(&[0, 2, 1, 3]).reshape([b, t, c]);
-    nn::linear(g, &format!("{name}.proj"), y, c)
 }
 
 /// Convolution without bias.
