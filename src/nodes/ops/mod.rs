@@ -19,6 +19,7 @@ pub mod pool;
 pub mod product;
 pub mod random;
 pub mod reduce;
+pub mod rope;
 pub mod scan;
 pub mod shape;
 pub mod softmax;
