@@ -21,6 +21,7 @@ pub mod random;
 pub mod reduce;
 pub mod rope;
 pub mod scan;
+pub mod scatter;
 pub mod shape;
 pub mod softmax;
 pub(crate) mod window;
