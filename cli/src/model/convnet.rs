@@ -3,6 +3,7 @@
 //! Invariant: names and layouts are torch's (`conv1.weight` … `fc2.bias`), and the training and the inference graph have
 //! the same params. For `train`.
 
+use super::{LOGITS, LOSS};
 use crate::config::Model;
 use arenagrad::error::Result;
 use arenagrad::nn;
@@ -13,11 +14,6 @@ use arenagrad::nodes::{Builder, DType, GraphBuf, Var};
 pub const IMAGES: &str = "images";
 /// Name of the classes, `[batch]`.
 pub const LABELS: &str = "labels";
-/// Name of the loss.
-pub const LOSS: &str = "loss";
-/// Name of the inference graph's output, `[batch, classes]`.
-pub const LOGITS: &str = "logits";
-
 /// Sizes that the data decides.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
