@@ -7,17 +7,21 @@ mod attention;
 mod convs;
 mod losses;
 mod norms;
+mod pools;
 mod recurrent;
 
 pub use attention::causal_self_attention;
-pub use convs::{Conv1d, ConvTranspose2d, causal_depthwise_conv1d, conv_transpose2d, conv1d};
+pub use convs::{
+    Conv1d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, causal_depthwise_conv1d, conv_transpose1d,
+    conv_transpose2d, conv_transpose3d, conv1d, conv2d, conv3d,
+};
 pub use losses::{
     cosine_embedding_loss, cosine_similarity, hinge_embedding_loss, huber_loss, kl_div, l1_loss, nll_loss,
 };
 pub use norms::{BatchNorm, batch_norm, group_norm, instance_norm, layer_norm, layer_norm2d, rms_norm};
+pub use pools::*;
 pub use recurrent::{gru, lstm, rnn};
 
-use crate::nodes::Conv2d;
 use crate::nodes::{Builder, Init, Var};
 
 /// torch's default: uniform in ±1/√fan_in (Kaiming uniform with a = √5).
@@ -48,23 +52,6 @@ fn affine<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, bias: bool
     let y = x.reshape([rows, inputs]).matmul_t(w, false, true);
     let y = if bias { y + g.param(&format!("{name}.bias"), [outputs], x.dtype(), fan_in(inputs)) } else { y };
     y.reshape(d)
-}
-
-/// 2-D convolution of `x` `[N, C, H, W]`: params `name.weight` `[outputs, C/groups, kernel, kernel]` and `name.bias`.
-#[track_caller]
-pub fn conv2d<'g>(
-    g: &'g Builder,
-    name: &str,
-    x: Var<'g>,
-    outputs: usize,
-    kernel: [usize; 2],
-    options: Conv2d,
-) -> Var<'g> {
-    let channels = x.dims().get(1).copied().unwrap_or(0) / options.groups.max(1);
-    let init = fan_in(channels * kernel[0] * kernel[1]);
-    let w = g.param(&format!("{name}.weight"), [outputs, channels, kernel[0], kernel[1]], x.dtype(), init);
-    let b = g.param(&format!("{name}.bias"), [outputs], x.dtype(), init);
-    x.conv2d(w, options) + b.reshape([outputs, 1, 1])
 }
 
 /// Rows of a table: param `name.weight` `[rows, width]`, standard normal. `indices` are i32 or i64.
