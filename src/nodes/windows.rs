@@ -6,7 +6,7 @@ use super::builder::Var;
 use super::opdef::Op;
 use super::ops::pools::along;
 use super::ops::resize::Interpolation;
-use super::ops::slide::{Slide, ints, pairs, wide};
+use super::ops::slide::{Slide, ints, pairs, wide, wide_one};
 use crate::error::Kind;
 
 /// Options of a convolution over `N` axes, with `P` = 2·`N` sides to pad.
@@ -221,7 +221,7 @@ impl<'g> Var<'g> {
     fn convolved<const N: usize, const P: usize>(self, op: Op, w: Var<'g>, opt: &Conv<N, P>) -> Var<'g> {
         let lists = [wide(&opt.stride), wide(&opt.pad), wide(&opt.dilation)];
         let [stride, pad, dilation] = ints(&lists);
-        self.g.emit1(op, &[self, w], &[stride, pad, dilation, Attr::Int(opt.groups as i64)])
+        self.g.emit1(op, &[self, w], &[stride, pad, dilation, Attr::Int(wide_one(opt.groups))])
     }
 
     #[track_caller]
@@ -229,7 +229,7 @@ impl<'g> Var<'g> {
         let both: Vec<usize> = opt.pad.iter().flat_map(|&p| [p, p]).collect();
         let lists = [wide(&opt.stride), wide(&both), wide(&opt.dilation), wide(&opt.output_pad)];
         let [stride, pad, dilation, output_pad] = ints(&lists);
-        self.g.emit1(op, &[self, w], &[stride, pad, dilation, Attr::Int(opt.groups as i64), output_pad])
+        self.g.emit1(op, &[self, w], &[stride, pad, dilation, Attr::Int(wide_one(opt.groups)), output_pad])
     }
 
     fn name_of(self, op: Op) -> &'static str {
@@ -244,7 +244,11 @@ impl<'g> Var<'g> {
         }
         let win = opt.slide(&d[2..]);
         win.half_padded()?;
-        Ok([win, if opt.ceil_mode { win.ceiled()? } else { win }])
+        if opt.ceil_mode {
+            return Ok([win, win.ceiled()?]);
+        }
+        win.count()?;
+        Ok([win, win])
     }
 
     #[track_caller]

@@ -39,9 +39,14 @@ pub fn pad_field<const N: usize>(cx: &Infer<'_>, i: usize) -> Result<[[usize; 2]
     Ok(pairs(&list))
 }
 
-/// Sizes as a list of an attribute; a size beyond `i64` becomes a negative one, which shape inference refuses.
+/// A size as an attribute; one beyond `i64` becomes the largest, which shape inference refuses as well.
+pub fn wide_one(x: usize) -> i64 {
+    i64::try_from(x).unwrap_or(i64::MAX)
+}
+
+/// Sizes as a list of an attribute.
 pub fn wide(list: &[usize]) -> Vec<i64> {
-    list.iter().map(|&x| x as i64).collect()
+    list.iter().map(|&x| wide_one(x)).collect()
 }
 
 impl<const N: usize> Slide<N> {
@@ -58,8 +63,9 @@ impl<const N: usize> Slide<N> {
     /// Elements of axis `a` with its padding.
     fn padded(&self, a: usize) -> Result<usize, String> {
         let ([low, high], size) = (self.pad[a], self.size[a]);
-        let sum = size.checked_add(low).and_then(|x| x.checked_add(high)).filter(|&x| x <= i64::MAX as usize);
-        sum.ok_or_else(|| format!("the padded {} overflows: {size} and padding {low}, {high}", axis_name(N, a)))
+        // Kernels walk over padding too, and count in 32 bits.
+        let sum = size.checked_add(low).and_then(|x| x.checked_add(high)).filter(|&x| x <= i32::MAX as usize);
+        sum.ok_or_else(|| format!("the {} {size} with padding {low} and {high} is above {}", axis_name(N, a), i32::MAX))
     }
 
     /// Number of windows along each axis, or why there are none.
