@@ -7,8 +7,8 @@ use super::{LOGITS, LOSS};
 use crate::config::Model;
 use arenagrad::error::Result;
 use arenagrad::nn;
-use arenagrad::nodes::training::{Conv2d, CrossEntropy, Pool2d};
-use arenagrad::nodes::{Builder, DType, GraphBuf, Var};
+use arenagrad::nodes::training::CrossEntropy;
+use arenagrad::nodes::{Builder, Conv2d, DType, GraphBuf, Pool2d, Var};
 
 /// Name of the images, `[batch, 1, height, width]`.
 pub const IMAGES: &str = "images";
