@@ -31,6 +31,7 @@ pub mod pool;
 mod pool_geom;
 pub mod random;
 pub mod reduce;
+pub mod rope;
 pub mod scan;
 pub mod simd;
 pub mod softmax;

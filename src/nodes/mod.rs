@@ -16,6 +16,7 @@ pub mod math;
 pub mod opdef;
 pub mod ops;
 pub mod ordering;
+pub mod rotary;
 pub mod shaping;
 pub mod table;
 #[doc(hidden)]
@@ -34,7 +35,9 @@ pub use looping::Loop;
 pub use opdef::{Op, OpDef};
 pub use ops::attention::Layout;
 pub use ops::resize::Interpolation;
+pub use ops::rope::Pairing;
 pub use ordering::PadMode;
+pub use rotary::{AxialRope2d, Rope};
 pub use training::{Adam, Attention, CrossEntropy, Reduction, Sgd};
 pub use verify::Stage;
 pub use windows::{Conv, Conv2d, Conv3d, ConvTranspose, Pool, Pool1d, Pool2d, Pool3d, Unfold};

@@ -23,6 +23,7 @@ pub mod product;
 pub mod random;
 pub mod reduce;
 pub mod resize;
+pub mod rope;
 pub mod scan;
 pub mod shape;
 pub(crate) mod slide;
