@@ -6,7 +6,7 @@
 mod drawn;
 
 use arenagrad::nn::{self, FeedForward, Lora, MultiHead, Sequential, TransformerBlock};
-use arenagrad::nodes::{Builder, DType, LeafKind, Var};
+use arenagrad::nodes::{Builder, DType, LeafKind, Pairing, Var};
 use arenagrad::passes::{GradOptions, grad};
 use arenagrad::session::Session;
 use drawn::{Fixture, apart, number, output, summary, write};
@@ -65,6 +65,52 @@ fn multi_head_attention() {
         let [k, v] = ["k", "v"].map(|n| input(g, n, &[2, 3, 8]));
         nn::multi_head_attention(g, "n.mha", [x(g), k, v], MultiHead::new(2))
     });
+}
+
+/// The layer with shared key heads and rotary embeddings is what its formula says, from plain ops.
+#[test]
+fn shared_heads_and_rotary_embeddings() {
+    let (b, s, c, heads, kv, d) = (2, 5, 8, 4, 2, 2);
+    let g = Builder::new("gqa");
+    let x = input(&g, "x", &[b, s, c]);
+    let tables = g.rope_tables(s, d, 100.0, DType::F64);
+    let rope = Some((tables, Pairing::Halves));
+    let o = MultiHead { kv_heads: kv, causal: true, rope, ..MultiHead::new(heads) };
+    let y = nn::multi_head_attention(&g, "n", [x; 3], o);
+    let leaf = |name: &str, dims: &[usize]| g.input(name, dims, DType::F64);
+    let (w, bias) = (leaf("w", &[16, 8]), leaf("b", &[16]));
+    let all = (x.reshape([b * s, c]).matmul_t(w, false, true) + bias).reshape([b, s, 16]);
+    let part = |from: usize, n: usize| {
+        let h = all.narrow(-1, from, n * d).reshape([b, s, n, d]).transpose(&[0, 2, 1, 3]);
+        // Each head of keys and values serves two neighbouring ones of queries.
+        if n == heads { h } else { h.reshape([b, n, 1, s, d]).broadcast([b, n, 2, s, d]).reshape([b, heads, s, d]) }
+    };
+    // Heads of two elements turn as one pair.
+    fn turn<'g>(h: Var<'g>, [cos, sin]: [Var<'g>; 2]) -> Var<'g> {
+        let (p, q) = (h.narrow(-1, 0, 1), h.narrow(-1, 1, 1));
+        (p * cos - q * sin).concat(&[q * cos + p * sin], -1)
+    }
+    let (q, k, v) = (turn(part(0, heads), tables), turn(part(8, kv), tables), part(12, kv));
+    let scores = q.matmul_t(k, false, true) * (1.0 / 2f64.sqrt());
+    let past = g.iota(0, [s, s], DType::I32).greater_equal(g.iota(1, [s, s], DType::I32));
+    let probabilities = past.select(scores, scores.full_like(f64::NEG_INFINITY)).softmax(-1);
+    let mixed = probabilities.matmul(v).transpose(&[0, 2, 1, 3]).reshape([b * s, c]);
+    let z = mixed.matmul_t(leaf("ow", &[8, 8]), false, true) + leaf("ob", &[8]);
+    let graph = g.finish([y.named("y"), z.named("z")]).unwrap();
+    let mut p = Session::new().compile(&graph).unwrap();
+    p.init(0).unwrap();
+    let twins =
+        [("n.in_proj_weight", "w"), ("n.in_proj_bias", "b"), ("n.out_proj.weight", "ow"), ("n.out_proj.bias", "ob")];
+    for (param, input) in twins {
+        let dims = p.bindings().iter().find(|b| b.name == param).unwrap().dims.to_vec();
+        let data: Vec<f32> = (0..dims.iter().product()).map(|i| number(input, i)).collect();
+        write(&mut p, param, &data, DType::F64);
+        write(&mut p, input, &data, DType::F64);
+    }
+    write(&mut p, "x", &(0..b * s * c).map(|i| number("x", i)).collect::<Vec<f32>>(), DType::F64);
+    p.step().unwrap();
+    let (y, z) = (output(&p, "y", DType::F64), output(&p, "z", DType::F64));
+    assert!(y.iter().zip(&z).all(|(a, b)| (a - b).abs() < 1e-13), "{y:?}\n{z:?}");
 }
 
 #[test]

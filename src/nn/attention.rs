@@ -3,7 +3,7 @@
 use super::dense::{Linear, linear_with, project, width};
 use super::{fan_in, init};
 use crate::error::Kind;
-use crate::nodes::{Attention, Builder, Init, Layout, Var};
+use crate::nodes::{Attention, Builder, Init, Layout, Pairing, Rope, Var};
 
 /// What [`causal_self_attention`] makes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,12 +51,14 @@ pub struct MultiHead<'g> {
     pub padding: Option<Var<'g>>,
     /// What is added to the scores, `[batch or 1, heads or 1, queries, keys]`.
     pub mask: Option<Var<'g>>,
+    /// Tables of cosines and sines that turn queries and keys ([`Builder::rope_tables`]), and which elements turn together.
+    pub rope: Option<([Var<'g>; 2], Pairing)>,
 }
 
 impl<'g> MultiHead<'g> {
     /// `heads` heads, with biases, seeing everything.
     pub fn new(heads: usize) -> MultiHead<'g> {
-        MultiHead { heads, kv_heads: 0, bias: true, causal: false, window: None, padding: None, mask: None }
+        MultiHead { heads, kv_heads: 0, bias: true, causal: false, window: None, padding: None, mask: None, rope: None }
     }
 }
 
@@ -92,6 +94,13 @@ pub fn multi_head_attention<'g>(
             |x: Var<'g>, i: usize| project(x, w.narrow(0, from[i], rows[i]), b.map(|b| b.narrow(0, from[i], rows[i])));
         [part(query, 0), part(key, 1), part(value, 2)]
     };
+    let turned = |x: Var<'g>, heads: usize| match options.rope {
+        Some(([cos, sin], pairing)) => {
+            x.rope(cos, sin, Rope { layout: Layout::Bsd, heads, pairing, ..Rope::default() })
+        }
+        None => x,
+    };
+    let (q, k) = (turned(q, heads), turned(k, kv));
     let attend = Attention {
         layout: Layout::Bsd,
         heads,
