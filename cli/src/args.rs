@@ -249,7 +249,8 @@ pub struct PackArgs {
 #[derive(Args, Debug)]
 pub struct BenchArgs {
     /// Workloads: w1 (MLP 784-128-10, batch 32, SGD), w2 (MLP 4-32-32-2 tanh, batch 1, SGD), w3 (MLP
-    /// 1024-4096-4096-1024, batch 256, Adam), w4 (LeNet, batch 64, SGD with momentum).
+    /// 1024-4096-4096-1024, batch 256, Adam), w4 (LeNet, batch 64, SGD with momentum), w6
+    /// (character GPT, 4 layers, 12 x 64 tokens, AdamW).
     #[arg(long, value_delimiter = ',', default_value = "w1,w2")]
     pub workloads: Vec<String>,
     /// Threads.
