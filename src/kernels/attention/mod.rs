@@ -26,7 +26,7 @@ pub const BLOCK_QUERIES: usize = 64;
 /// Keys in a block: a block of scores and one of their gradients stay in the second-level cache.
 pub const BLOCK_KEYS: usize = 128;
 /// Queries in a unit of [`backward_queries`]: keys are transposed once for all of them.
-pub const CHUNK_QUERIES: usize = 2 * BLOCK_QUERIES;
+pub const CHUNK_QUERIES: usize = 4 * BLOCK_QUERIES;
 /// Pieces of scratch are multiples of so many elements.
 const PAD: usize = 16;
 

@@ -155,11 +155,11 @@ mod tests {
         };
         for (heads, len, lanes, want) in [
             (1, 4096, 1, None),
-            (1, 4096, 2, Some([32, 32])),
-            (1, 300, 2, Some([3, 3])),
+            (1, 4096, 2, Some([32, 16])),
+            (1, 300, 2, Some([3, 2])),
             (2, 4096, 2, None),
             (3, 4096, 2, None),
-            (2, 4096, 3, Some([64, 64])),
+            (2, 4096, 3, Some([64, 32])),
             // A unit would have keys of two heads.
             (2, 4000, 3, None),
             // As many units as threads, at least.
