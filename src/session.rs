@@ -292,13 +292,7 @@ impl Program {
     #[cold]
     fn stopped(&self, stop: Stop) -> Error {
         let (op, place) = &self.origins[stop.instr];
-        let mut message = match stop.element {
-            Some(e) => format!("{op}: element {e} of the index operand is out of range"),
-            None => format!("{op}: the kernel panicked"),
-        };
-        if let Some(i) = stop.iteration {
-            message = format!("{message}, in iteration {i} of its loop");
-        }
+        let message = format!("{op}: {stop}");
         Error::new(Kind::Data, message).at(place.clone())
     }
 

@@ -78,28 +78,55 @@ impl Moves<'_> {
     }
 }
 
-/// The first bad element that a kernel met: an index out of range, say. 0 means none.
+/// A bad value that a kernel met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bad {
+    /// Its element of the index operand.
+    pub element: usize,
+    /// The value, and the bound that it should be below, if the kernel told.
+    pub value: Option<(i64, usize)>,
+}
+
+/// The first bad element that the kernels of one thread met: an index out of range, say. Only that thread records; the
+/// others read when the step is over.
 #[derive(Default)]
-pub struct Fault(AtomicU64);
+pub struct Fault {
+    /// The element plus 1; 0 means none.
+    code: AtomicU64,
+    /// The value's bits.
+    value: AtomicU64,
+    /// Its bound plus 1; 0 means that the kernel did not tell.
+    bound: AtomicU64,
+}
 
 impl Fault {
-    /// Records `element` unless an earlier element is there already, so that the report does not depend on timing.
-    pub fn record(&self, element: usize) {
-        let code = (element as u64).saturating_add(1);
-        let _ =
-            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| (old == 0 || code < old).then_some(code));
+    /// Records `bad` unless an earlier element is there already, so that the report does not depend on timing.
+    pub fn record(&self, bad: Bad) {
+        let (old, code) = (self.code.load(Ordering::Relaxed), (bad.element as u64).saturating_add(1));
+        if old != 0 && old <= code {
+            return;
+        }
+        let (value, bound) = bad.value.map_or((0, 0), |(v, n)| (v as u64, (n as u64).saturating_add(1)));
+        self.code.store(code, Ordering::Relaxed);
+        self.value.store(value, Ordering::Relaxed);
+        self.bound.store(bound, Ordering::Relaxed);
     }
 
-    /// The recorded element, if any.
+    /// What is recorded, if anything.
     #[inline]
-    pub fn get(&self) -> Option<usize> {
-        let code = self.0.load(Ordering::Relaxed);
-        (code != 0).then(|| (code - 1) as usize)
+    pub fn get(&self) -> Option<Bad> {
+        let code = self.code.load(Ordering::Relaxed);
+        if code == 0 {
+            return None;
+        }
+        let bound = self.bound.load(Ordering::Relaxed).checked_sub(1);
+        let value = bound.map(|n| (self.value.load(Ordering::Relaxed) as i64, n as usize));
+        Some(Bad { element: (code - 1) as usize, value })
     }
 
-    /// Forgets the recorded element.
+    /// Forgets what is recorded.
     pub fn clear(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        self.code.store(0, Ordering::Relaxed);
     }
 }
 
@@ -248,7 +275,13 @@ impl<'a> Args<'a> {
     /// Reports a bad value (an index out of range) at `element` of the op's index operand; the step ends with an error.
     #[cold]
     pub fn fault(&self, element: usize) {
-        self.fault.record(element);
+        self.fault.record(Bad { element, value: None });
+    }
+
+    /// As [`Args::fault`], for an index `value` that is not one of `0..bound`.
+    #[cold]
+    pub fn fault_index(&self, element: usize, value: i64, bound: usize) {
+        self.fault.record(Bad { element, value: Some((value, bound)) });
     }
 
     /// Where `s` begins, after checks that it lies in the arena and is aligned.
@@ -283,8 +316,9 @@ mod tests {
         assert_eq!(out.len(), 3);
         out.fill(1.0);
         args.fault(9);
-        args.fault(3);
-        assert_eq!(fault.get(), Some(3));
+        args.fault_index(3, -1, 5);
+        args.fault(4);
+        assert_eq!(fault.get(), Some(Bad { element: 3, value: Some((-1, 5)) }));
         assert_eq!(bytemuck::cast_slice::<u8, f32>(&arena.bytes()[64..84]), [0.0, 0.0, 1.0, 1.0, 1.0]);
     }
 }

@@ -93,7 +93,7 @@ fn once(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usi
         kernel(&mut args);
     }
     match fault.get() {
-        Some(element) => Err(element),
+        Some(bad) => Err(bad.element),
         None => Ok(slots.iter().zip(writes).map(|(s, w)| written(&arena, s, w)).collect()),
     }
 }

@@ -9,7 +9,10 @@
 //! | [`gather`] | table: `T[outer, n, inner]`, idx: `I[k]` | `T[outer, k, inner]` | [`Indexed`] |
 //! | [`take_along_axis`] | x: `T[outer, n, inner]`, idx: `I[outer, k, inner]` | `T[outer, k, inner]` | [`Indexed`] |
 //! | [`scatter_add`] | updates: `T[outer, k, inner]`, idx: `I[k]` | `T[outer, n, inner]` | [`Indexed`] |
+//! | those of [`scatter`](mod@scatter) | base, updates, idx | base with the updates | [`scatter::Scatter`] |
 //! | [`scatter_along_axis_add`] | updates, idx: `I[outer, k, inner]` | `T[outer, n, inner]` | [`Indexed`] |
+
+pub mod scatter;
 
 use crate::kernels::abi::Args;
 use crate::kernels::num::{Index, Num, first_bad};
@@ -82,6 +85,12 @@ impl Indexed {
     }
 }
 
+/// Reports element `at` of the indices, which is not one of `0..n`.
+#[cold]
+fn bad_index<I: Index>(args: &Args<'_>, idx: &[I], at: usize, n: usize) {
+    args.fault_index(at, idx[at].to_i64(), n);
+}
+
 /// Copies the rows `idx` of a table.
 fn gather_rows<T: Pod, I: Index>(table: &[T], idx: &[I], inner: usize, out: &mut [T]) {
     if inner == 1 {
@@ -110,7 +119,7 @@ pub fn gather<T: Pod, I: Index>(args: &mut Args<'_>) {
     let used =
         if rows.start / p.k == (rows.end - 1) / p.k { rows.start % p.k..(rows.end - 1) % p.k + 1 } else { 0..p.k };
     if let Some(bad) = first_bad(&idx[used.clone()], p.n) {
-        return args.fault(used.start + bad);
+        return bad_index(args, idx, used.start + bad, p.n);
     }
     let mut rest = args.write::<T>(0);
     for (o, part) in p.by_outer(rows) {
@@ -131,9 +140,9 @@ pub fn take_along_axis<T: Pod, I: Index>(args: &mut Args<'_>) {
     if p.inner == 0 || rows.is_empty() {
         return;
     }
-    let idx = &idx[rows.start * p.inner..rows.end * p.inner];
+    let (all, idx) = (idx, &idx[rows.start * p.inner..rows.end * p.inner]);
     if let Some(bad) = first_bad(idx, p.n) {
-        return args.fault(rows.start * p.inner + bad);
+        return bad_index(args, all, rows.start * p.inner + bad, p.n);
     }
     let (mut rest, mut idx) = (args.write::<T>(0), idx);
     for (o, part) in p.by_outer(rows) {
@@ -181,7 +190,7 @@ fn add_elements<T: Num, I: Index>(updates: &[T], idx: &[I], inner: usize, rows: 
 }
 
 /// Runs a scatter: zeros, then `add(outer row, rows, out)` for each outer row of this call, or a part of one.
-fn scatter<T: Num>(args: &mut Args<'_>, p: &Indexed, mut add: impl FnMut(usize, Range<usize>, &mut [T])) {
+fn onto_zeros<T: Num>(args: &mut Args<'_>, p: &Indexed, mut add: impl FnMut(usize, Range<usize>, &mut [T])) {
     let first = args.units().start * p.scatter_rows();
     let out = args.write::<T>(0);
     out.fill(T::EMPTY_SUM);
@@ -205,10 +214,10 @@ pub fn scatter_add<T: Num, I: Index>(args: &mut Args<'_>) {
     let p = Indexed::from_words(args.params());
     let (updates, idx) = (args.read::<T>(0), args.read::<I>(1));
     if let Some(bad) = first_bad(idx, p.n) {
-        return args.fault(bad);
+        return bad_index(args, idx, bad, p.n);
     }
     let size = p.k * p.inner;
-    scatter(args, &p, |o, rows, out| add_rows(&updates[o * size..][..size], idx, p.inner, rows, out));
+    onto_zeros(args, &p, |o, rows, out| add_rows(&updates[o * size..][..size], idx, p.inner, rows, out));
 }
 
 /// The adjoint of [`take_along_axis`]: zeros, then `out[o, idx[o, j, i], i] += updates[o, j, i]` for j = 0, 1, …
@@ -219,10 +228,10 @@ pub fn scatter_along_axis_add<T: Num, I: Index>(args: &mut Args<'_>) {
     let p = Indexed::from_words(args.params());
     let (updates, idx) = (args.read::<T>(0), args.read::<I>(1));
     if let Some(bad) = first_bad(idx, p.n) {
-        return args.fault(bad);
+        return bad_index(args, idx, bad, p.n);
     }
     let size = p.k * p.inner;
-    scatter(args, &p, |o, rows, out| {
+    onto_zeros(args, &p, |o, rows, out| {
         add_elements(&updates[o * size..][..size], &idx[o * size..][..size], p.inner, rows, out);
     });
 }

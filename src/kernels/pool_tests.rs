@@ -225,7 +225,7 @@ fn run(
         kernel(&mut unsafe { Args::new(frame, &slots, &outs, params, range, 0, &fault) });
     }
     let bytes = outs.iter().flat_map(|s| arena.bytes()[s.off..][..s.len * 4].to_vec()).collect();
-    (bytes, fault.get())
+    (bytes, fault.get().map(|bad| bad.element))
 }
 
 #[test]

@@ -375,11 +375,11 @@ pub fn cross_entropy<T: Real, I: Index>(args: &mut Args<'_>) {
     let lo = args.units().start * p.per_unit();
     let (x, labels) = (args.read::<T>(0), args.read::<I>(1));
     let (loss, lse) = (args.write::<T>(0), args.write::<T>(1));
-    let labels = match p.labels(labels, lo, loss.len()) {
-        Ok(labels) => labels,
-        Err(row) => return args.fault(row),
+    let targets = match p.labels(labels, lo, loss.len()) {
+        Ok(targets) => targets,
+        Err(row) => return args.fault_index(row, labels[row].to_i64(), p.classes),
     };
-    for (i, ((loss, lse), label)) in loss.iter_mut().zip(lse).zip(labels).enumerate() {
+    for (i, ((loss, lse), label)) in loss.iter_mut().zip(lse).zip(targets).enumerate() {
         (*loss, *lse) = cross_entropy_row(&x[(lo + i) * p.classes..][..p.classes], label, p.smoothing);
     }
 }
@@ -412,12 +412,13 @@ pub fn cross_entropy_backward<T: Real, I: Index>(args: &mut Args<'_>) {
     let x = args.inplace(0).is_none().then(|| args.read::<T>(0));
     let (lse, dloss) = (args.read::<T>(2), args.read::<T>(3));
     let out = args.write::<T>(0);
-    let labels = match p.labels(args.read::<I>(1), lo, out.len() / p.classes.max(1)) {
-        Ok(labels) => labels,
-        Err(row) => return args.fault(row),
+    let labels = args.read::<I>(1);
+    let targets = match p.labels(labels, lo, out.len() / p.classes.max(1)) {
+        Ok(targets) => targets,
+        Err(row) => return args.fault_index(row, labels[row].to_i64(), p.classes),
     };
     let uniform = T::from_f64(p.smoothing / p.classes as f64);
-    for ((row, out), label) in (lo..).zip(out.chunks_exact_mut(p.classes.max(1))).zip(labels) {
+    for ((row, out), label) in (lo..).zip(out.chunks_exact_mut(p.classes.max(1))).zip(targets) {
         let Some(label) = label else {
             out.fill(T::ZERO);
             continue;

@@ -1,10 +1,12 @@
-//! Orders of rows: where each element of a row would stand if the row were sorted.
+//! Orders of rows: where each element of a row would stand if the row were sorted, and where the largest so far stands.
 //!
-//! Invariant: equal elements keep their order, NaN stand last, and nothing allocates. For the lowering of `arg_sort`.
+//! Invariant: equal elements keep their order, NaN stand last, and nothing allocates. For the lowering of `arg_sort`
+//! and `cum_arg_max`.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
 //! | [`arg_sort`] | x: `T[rows, n]` | positions: `i32[rows, n]` | [`Sort`] |
+//! | [`cum_arg_max`] | x: `T[outer, n, inner]` | positions: `i32[outer, n, inner]` | [`Running`] |
 
 use crate::kernels::abi::Args;
 use crate::kernels::num::Num;
@@ -63,6 +65,55 @@ pub fn arg_sort<T: Num>(args: &mut Args<'_>) {
     }
 }
 
+params! {
+    /// Params of [`cum_arg_max`].
+    pub struct Running {
+        /// Product of the axes before the one that is run along.
+        pub outer: usize,
+        /// Length of that axis; it fits an `i32`.
+        pub n: usize,
+        /// Product of the axes after it.
+        pub inner: usize,
+        /// Whether the smallest is looked for.
+        pub smallest: bool,
+    }
+}
+
+impl Running {
+    /// Elements of the output in each unit: whole outer rows.
+    pub fn per_unit(&self) -> usize {
+        let row = (self.n * self.inner).max(1);
+        row * (UNIT / row).max(1)
+    }
+
+    /// Number of units.
+    pub fn units(&self) -> usize {
+        (self.outer * self.n * self.inner).div_ceil(self.per_unit())
+    }
+}
+
+/// Positions along the middle axis of the largest elements so far: the last of equals; of NaN, once there is one.
+///
+/// Reads x: `T[outer, n, inner]`; writes positions: `i32[outer, n, inner]`, [`Running::per_unit`]; params [`Running`].
+pub fn cum_arg_max<T: Num>(args: &mut Args<'_>) {
+    let p = Running::from_words(args.params());
+    let (lo, row) = (args.units().start * p.per_unit(), p.n * p.inner);
+    let (x, out) = (args.read::<T>(0), args.write::<i32>(0));
+    for (x, out) in x[lo..].chunks_exact(row.max(1)).zip(out.chunks_exact_mut(row.max(1))) {
+        let (first, rest) = out.split_at_mut(p.inner);
+        first.fill(0);
+        let mut last: &mut [i32] = first;
+        for (i, now) in (1..).zip(rest.chunks_exact_mut(p.inner)) {
+            for (c, (now, last)) in now.iter_mut().zip(&*last).enumerate() {
+                let (new, old) = (x[i as usize * p.inner + c], x[*last as usize * p.inner + c]);
+                let beats = if p.smallest { new <= old } else { new >= old };
+                *now = if new.unordered() || (beats && !old.unordered()) { i } else { *last };
+            }
+            last = now;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,6 +139,28 @@ mod tests {
                     };
                     want.sort_by(|&a, &b| key(a).total_cmp(&key(b)));
                     assert_eq!(got, want, "{rows} rows of {n}, descending: {descending}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_so_far_is_the_last_of_equals_and_of_nan() {
+        let cell = |i: usize| if i % 29 == 23 { f64::NAN } else { ((i * 7919) % 13) as f64 - 6.0 };
+        for [outer, n, inner] in [[0, 3, 1], [1, 1, 1], [3, 17, 1], [2, 40, 5], [700, 3, 2], [1, 9, 3000]] {
+            for smallest in [false, true] {
+                let p = Running { outer, n, inner, smallest };
+                let x: Vec<f64> = (0..outer * n * inner).map(cell).collect();
+                let out = [Out::of::<i32>(x.len(), p.per_unit())];
+                let got: Vec<i32> = get(&run(cum_arg_max::<f64>, &p.to_words(), &[In::of(&x)], &out, p.units()), 0);
+                for (e, got) in got.iter().enumerate() {
+                    let (o, i, c) = (e / (n * inner), e / inner % n, e % inner);
+                    let at = |j: usize| x[(o * n + j) * inner + c];
+                    let key = |j: usize| if smallest { -at(j) } else { at(j) };
+                    let nan = (0..=i).rev().find(|&j| at(j).is_nan());
+                    let top = (0..=i).map(key).fold(f64::NEG_INFINITY, f64::max);
+                    let want = nan.or_else(|| (0..=i).rev().find(|&j| key(j) == top)).unwrap();
+                    assert_eq!(*got as usize, want, "{p:?} {e}");
                 }
             }
         }

@@ -50,3 +50,16 @@ pub fn embedding<'g>(
 ) -> Var<'g> {
     g.param(&format!("{name}.weight"), [rows, width], dtype, Init::Normal(1.0)).gather(indices, 0)
 }
+
+/// [`embedding`] whose row `padding` gets no gradient, so that it keeps its first value (torch starts it at 0).
+#[track_caller]
+pub fn padded_embedding<'g>(
+    g: &'g Builder,
+    name: &str,
+    indices: Var<'g>,
+    [rows, width]: [usize; 2],
+    dtype: crate::nodes::DType,
+    padding: usize,
+) -> Var<'g> {
+    g.param(&format!("{name}.weight"), [rows, width], dtype, Init::Normal(1.0)).embedding(indices, Some(padding))
+}

@@ -108,11 +108,15 @@ ops! {
     FLIP = shape;
 
     ARG_SORT = order;
+    CUM_ARG_MAX = order;
     GATHER = index;
     SCATTER_ADD = index;
     TAKE_ALONG_AXIS = index;
     SCATTER_ALONG_AXIS = index;
     ONE_HOT = index;
+    SCATTER = scatter;
+    RAVEL_INDEX = scatter;
+    HISTOGRAM = index;
 
     RNG_UNIFORM = random;
     RNG_NORMAL = random;

@@ -9,7 +9,8 @@ use super::tape::{Tapes, race_free};
 use crate::arena::Node;
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
-use crate::kernels::abi::{Args, Fault, Frame, Moves};
+use crate::kernels::abi::{Args, Bad, Fault, Frame, Moves};
+use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,10 +27,26 @@ pub struct Exec {
 pub struct Stop {
     /// The instruction, as [`Exec::nodes`] counts them.
     pub instr: usize,
-    /// The element; `None` if the kernel panicked.
-    pub element: Option<usize>,
+    /// The bad element; `None` if the kernel panicked.
+    pub bad: Option<Bad>,
     /// The iteration of the loop around the instruction, if it stands in one.
     pub iteration: Option<usize>,
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.bad {
+            Some(Bad { element, value: Some((value, bound)) }) => {
+                write!(f, "element {element} of the index operand is {value}; it must be in 0..{bound}")?;
+            }
+            Some(Bad { element, .. }) => write!(f, "element {element} of the index operand is out of range")?,
+            None => f.write_str("the kernel panicked")?,
+        }
+        match self.iteration {
+            Some(i) => write!(f, ", in iteration {i} of its loop"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// What one thread says about its part of a step.
@@ -269,11 +286,11 @@ impl Watch for Poison<'_> {
 /// instruction is a time.
 pub fn guarded(lane: &Lane, step: impl FnOnce()) -> Result<(), Stop> {
     let ended = catch_unwind(AssertUnwindSafe(step));
-    let element = lane.fault.get();
-    if ended.is_ok() && element.is_none() {
+    let bad = lane.fault.get();
+    if ended.is_ok() && bad.is_none() {
         return Ok(());
     }
     lane.fault.clear();
     let instr = lane.at.load(Ordering::Relaxed);
-    Err(Stop { instr, element: element.filter(|_| ended.is_ok()), iteration: None })
+    Err(Stop { instr, bad: bad.filter(|_| ended.is_ok()), iteration: None })
 }

@@ -12,7 +12,7 @@ use super::exec::{Exec, Lane, Stop, Watch};
 use super::link::Level;
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
-use crate::kernels::abi::Frame;
+use crate::kernels::abi::{Bad, Frame};
 use crossbeam::sync::{Parker, Unparker};
 use crossbeam::utils::CachePadded;
 use std::ops::Range;
@@ -180,17 +180,16 @@ impl Shared {
         if stop == GO {
             return Ok(());
         }
-        let mut least = Stop { instr: stop, element: None, iteration: None };
-        let mut elements = self.seats.iter().filter_map(|seat| {
-            let element = seat.lane.fault.get();
+        let mut least = Stop { instr: stop, bad: None, iteration: None };
+        let mut all = self.seats.iter().filter_map(|seat| {
+            let bad = seat.lane.fault.get();
             let panicked = seat.panicked.swap(false, Ordering::Relaxed);
             seat.lane.fault.clear();
             let here = seat.lane.at.load(Ordering::Relaxed) == stop;
-            (here && !panicked).then_some(element).flatten()
+            (here && !panicked).then_some(bad).flatten()
         });
         // All seats are looked at, so that all forget.
-        let first = elements.by_ref().fold(None, |least: Option<usize>, e| Some(least.map_or(e, |l| l.min(e))));
-        least.element = first;
+        least.bad = all.by_ref().fold(None, |least: Option<Bad>, bad| Some(least.map_or(bad, |l| l.min(bad))));
         Err(least)
     }
 }

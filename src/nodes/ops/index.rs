@@ -176,3 +176,47 @@ pub const ONE_HOT: OpDef = OpDef {
         Lower::Expand,
     )
 };
+
+/// The most parts of a histogram: their numbers are exact in `f32`.
+const MOST_BINS: i64 = 1 << 24;
+
+/// See `doc`.
+pub const HISTOGRAM: OpDef = OpDef {
+    arity: Arity::Exactly(3),
+    infer: |cx| {
+        let dtype = cx.float(0)?;
+        (1..3).try_for_each(|i| cx.same_dtype(0, i))?;
+        cx.rank(0, "x", 1)?;
+        cx.expect_dims(1, "the lower bound", &[])?;
+        cx.expect_dims(2, "the upper bound", &[])?;
+        let bins = cx.attrs.int(0);
+        ensure!((1..=MOST_BINS).contains(&bins), "bins is {bins}; it must be in 1..={MOST_BINS}");
+        cx.result(dtype, &[bins as usize])
+    },
+    decompose: Some(|s| {
+        let (x, bins) = (s.args[0], s.attrs.size(0));
+        // A range without width is widened by 1 on both sides, as torch does.
+        let (low, high) = (s.args[1], s.args[2]);
+        let point = low.equal(high).cast(x.dtype());
+        let [low, high] = [low - point, high + point].map(|b| b.broadcast(x.dims()));
+        let inside = x.greater_equal(low).logical_and(x.less_equal(high));
+        let inside = inside.logical_and((high - low).less(f64::INFINITY));
+        let part = ((x - low) * (low.full_like(bins as f64) / (high - low))).floor();
+        // The upper bound is in the last part; what is outside goes to a part of its own.
+        let part = part.clamp(0.0, bins as f64 - 1.0);
+        let part = inside.select(part, part.full_like(bins as f64)).cast(DType::I64);
+        let count = part.full_like(1.0).scatter_add(part, 0, bins + 1);
+        vec![count.narrow(0, 0, bins).cast(x.dtype())]
+    }),
+    cost: |cx| 6 * cx.arg(0),
+    cases: &[
+        Case { args: "f[40] f[] f[]", attrs: "bins=5", domains: &[Real, Domain::Unit, Domain::Positive] },
+        Case { args: "f[3] f[] f[]", attrs: "bins=1", domains: &[Domain::Unit, Index(1)] },
+    ],
+    ..row(
+        "histogram",
+        "how many elements of x fall into each of `bins` equal parts of low..=high",
+        &[Field::new("bins", Kind::Int)],
+        Lower::Expand,
+    )
+};

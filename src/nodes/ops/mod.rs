@@ -25,6 +25,7 @@ pub mod reduce;
 pub mod resize;
 pub mod rope;
 pub mod scan;
+pub mod scatter;
 pub mod shape;
 pub(crate) mod slide;
 pub mod softmax;

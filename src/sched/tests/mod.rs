@@ -158,5 +158,5 @@ fn writes_behind_a_buffer_are_seen() {
     };
     assert!(run(0).is_ok());
     let stop = run(4).unwrap_err();
-    assert_eq!((stop.instr, stop.element), (0, None));
+    assert_eq!((stop.instr, stop.bad), (0, None));
 }

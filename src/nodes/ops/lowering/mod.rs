@@ -5,6 +5,7 @@
 
 pub mod attention;
 pub mod dense;
+pub mod index;
 pub mod moves;
 pub mod reduce;
 #[cfg(test)]

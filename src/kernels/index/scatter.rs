@@ -1,0 +1,289 @@
+//! Scatters into a tensor that is there: updates join the elements that indices name, one after another.
+//!
+//! Invariant: every index is checked before the call writes anything, in place or not. Updates of one element join it
+//! in the order of the indices, whatever the units.
+
+use super::{Indexed, bad_index};
+use crate::kernels::abi::Args;
+use crate::kernels::num::{Index, Num, first_bad};
+use crate::kernels::params::params;
+use crate::simd;
+use bytemuck::Pod;
+use std::ops::Range;
+
+params! {
+    /// Params of the scatters.
+    pub struct Scatter {
+        /// Product of the axes before the indexed one.
+        pub outer: usize,
+        /// Length of the indexed axis in the result.
+        pub n: usize,
+        /// Number of indices along that axis.
+        pub k: usize,
+        /// Product of the axes after it.
+        pub inner: usize,
+        /// Whether each update has an index of its own: indices `[outer, k, inner]`, and not `[k]`.
+        pub own: bool,
+    }
+}
+
+impl Scatter {
+    fn view(&self) -> Indexed {
+        Indexed { outer: self.outer, n: self.n, k: self.k, inner: self.inner }
+    }
+
+    /// Elements of the result in each unit.
+    pub fn per_unit(&self) -> usize {
+        self.view().per_unit_scatter()
+    }
+
+    /// Number of units.
+    pub fn units(&self) -> usize {
+        self.view().units_scatter()
+    }
+}
+
+/// How an update joins an element.
+trait Join<T>: Copy {
+    /// The element after it.
+    fn join(self, old: T, new: T) -> T;
+}
+
+macro_rules! joins {
+    ($($name:ident: $t:ident, $bound:ident, $f:expr;)*) => {
+        $(#[derive(Clone, Copy)]
+        struct $name;
+
+        impl<$t: $bound> Join<$t> for $name {
+            #[inline(always)]
+            fn join(self, old: $t, new: $t) -> $t {
+                $f(old, new)
+            }
+        })*
+    };
+}
+
+joins! {
+    Set: T, Pod, |_, new| new;
+    Add: T, Num, |old: T, new| old.plus(new);
+    Mul: T, Num, |old: T, new| old.times(new);
+    Max: T, Num, |old: T, new| old.greater(new);
+    Min: T, Num, |old: T, new| old.lesser(new);
+}
+
+simd! {
+    /// Joins each row of `updates` to the row of `out` that its index names, where that is one of `rows`; `out` is those.
+    fn join_rows[T: Pod, I: Index, J: Join<T>](
+        join: J, updates: &[T], idx: &[I], inner: usize, rows: Range<usize>, out: &mut [T]
+    ) {
+        for (x, i) in updates.chunks_exact(inner).zip(idx) {
+            let at = (i.to_i64() as usize).wrapping_sub(rows.start);
+            if at < rows.len() {
+                for (o, x) in out[at * inner..][..inner].iter_mut().zip(x) {
+                    *o = join.join(*o, *x);
+                }
+            }
+        }
+    }
+}
+
+/// Joins each element of `updates` to the row of `out` that its own index names, in its own column.
+fn join_elements<T: Pod, I: Index, J: Join<T>>(
+    join: J,
+    updates: &[T],
+    idx: &[I],
+    inner: usize,
+    rows: Range<usize>,
+    out: &mut [T],
+) {
+    for (x, idx) in updates.chunks_exact(inner).zip(idx.chunks_exact(inner)) {
+        for (column, (x, i)) in x.iter().zip(idx).enumerate() {
+            let at = (i.to_i64() as usize).wrapping_sub(rows.start);
+            if at < rows.len() {
+                let o = &mut out[at * inner + column];
+                *o = join.join(*o, *x);
+            }
+        }
+    }
+}
+
+fn scatter<T: Pod, I: Index, J: Join<T>>(args: &mut Args<'_>, join: J) {
+    let p = Scatter::from_words(args.params());
+    let view = p.view();
+    let (updates, idx) = (args.read::<T>(1), args.read::<I>(2));
+    if let Some(bad) = first_bad(idx, p.n) {
+        return bad_index(args, idx, bad, p.n);
+    }
+    let base = args.inplace(0).is_none().then(|| args.read::<T>(0));
+    let first = args.units().start * view.scatter_rows();
+    let out = args.write::<T>(0);
+    if out.is_empty() {
+        return;
+    }
+    if let Some(base) = base {
+        out.copy_from_slice(&base[first * p.inner..][..out.len()]);
+    }
+    let size = p.k * p.inner;
+    let one = |o: usize, rows: Range<usize>, out: &mut [T]| {
+        let updates = &updates[o * size..][..size];
+        match p.own {
+            true => join_elements(join, updates, &idx[o * size..][..size], p.inner, rows, out),
+            false => join_rows(join, updates, idx, p.inner, rows, out),
+        }
+    };
+    if p.outer == 1 {
+        let rows = first..first + out.len() / p.inner;
+        return one(0, rows, out);
+    }
+    for (i, out) in out.chunks_exact_mut(p.n * p.inner).enumerate() {
+        one(first / p.n + i, 0..p.n, out);
+    }
+}
+
+macro_rules! scatters {
+    ($($(#[$doc:meta])* $name:ident($bound:ident) = $join:ident;)*) => {
+        $($(#[$doc])*
+        ///
+        /// Reads base: `T[outer, n, inner]`, which the result may overwrite, updates: `T[outer, k, inner]`, idx: `I[k]`
+        /// or, if [`Scatter::own`], `I[outer, k, inner]`; writes `T[outer, n, inner]`, [`Scatter::per_unit`]; params
+        /// [`Scatter`].
+        pub fn $name<T: $bound, I: Index>(args: &mut Args<'_>) {
+            scatter::<T, I, _>(args, $join);
+        })*
+    };
+}
+
+scatters! {
+    /// Each update replaces the element: the last stays.
+    set(Pod) = Set;
+    /// Updates are added.
+    add(Num) = Add;
+    /// Updates are multiplied.
+    mul(Num) = Mul;
+    /// The largest stays, NaN if any is.
+    max(Num) = Max;
+    /// The smallest stays, NaN if any is.
+    min(Num) = Min;
+}
+
+params! {
+    /// Params of [`ravel`]. The sizes of the axes follow as words of their own.
+    pub struct Ravel {
+        /// Number of places.
+        pub len: usize,
+        /// Coordinates of each.
+        pub axes: usize,
+    }
+}
+
+/// Places in one unit of [`ravel`].
+const UNIT: usize = 1024;
+
+impl Ravel {
+    /// Elements in each unit.
+    pub fn per_unit(&self) -> usize {
+        UNIT
+    }
+
+    /// Number of units.
+    pub fn units(&self) -> usize {
+        self.len.div_ceil(UNIT)
+    }
+}
+
+/// Coordinates as one number, row-major: `out[i] = (idx[i, 0]·n₁ + idx[i, 1])·n₂ + …`, each checked against its axis.
+///
+/// Reads idx: `I[len, axes]`; writes `i64[len]`, [`Ravel::per_unit`]; params [`Ravel`], then n₀, n₁ ….
+pub fn ravel<I: Index>(args: &mut Args<'_>) {
+    let p = Ravel::from_words(args.params());
+    let (idx, sizes) = (args.read::<I>(0), &args.params()[2..2 + p.axes]);
+    let first = args.units().start * UNIT;
+    let out = args.write::<i64>(0);
+    for (i, o) in (first..).zip(out) {
+        let mut at = 0;
+        for (c, (&x, &n)) in (i * p.axes..).zip(idx[i * p.axes..][..p.axes].iter().zip(sizes)) {
+            let Some(x) = x.within(n as usize) else {
+                return bad_index(args, idx, c, n as usize);
+            };
+            at = at * n as i64 + x as i64;
+        }
+        *o = at;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::abi::Kernel;
+    use crate::kernels::harness::{In, Out, Outcome, get, noise, run};
+
+    fn call<T: Pod, I: Index>(k: Kernel, p: &Scatter, base: &[T], updates: &[T], idx: &[I], over: bool) -> Outcome {
+        assert_eq!(Scatter::from_words(&p.to_words()), *p);
+        let first = if over { In::of(base).over(0) } else { In::of(base) };
+        let out = [Out::of::<T>(base.len(), p.per_unit())];
+        run(k, &p.to_words(), &[first, In::of(updates), In::of(idx)], &out, p.units())
+    }
+
+    #[test]
+    fn agree_with_the_naive_loops() {
+        let shapes = [[1, 1, 1, 1], [1, 5, 0, 1], [1, 9000, 500, 1], [1, 700, 900, 33], [5, 7, 4, 1], [300, 7, 40, 2]];
+        let modes: [(Kernel, Kernel, fn(f64, f64) -> f64); 5] = [
+            (set::<f64, i64>, set::<f64, i32>, |_, b| b),
+            (add::<f64, i64>, add::<f64, i32>, |a, b| a + b),
+            (mul::<f64, i64>, mul::<f64, i32>, |a, b| a * b),
+            (max::<f64, i64>, max::<f64, i32>, f64::max),
+            (min::<f64, i64>, min::<f64, i32>, f64::min),
+        ];
+        for [outer, n, k, inner] in shapes {
+            for own in [false, true] {
+                let p = Scatter { outer, n, k, inner, own };
+                let (base, updates) = (noise(outer * n * inner, 1), noise(outer * k * inner, 2));
+                let count = if own { updates.len() } else { k };
+                let idx: Vec<i64> = noise(count, 5).iter().map(|x| ((x + 1.0) / 2.0 * n as f64) as i64).collect();
+                let idx32: Vec<i32> = idx.iter().map(|i| *i as i32).collect();
+                for (kernel, kernel32, f) in modes {
+                    let mut want = base.clone();
+                    for (e, u) in updates.iter().enumerate() {
+                        let (o, j, i) = (e / (k * inner), e / inner % k, e % inner);
+                        let at = (o * n + idx[if own { e } else { j }] as usize) * inner + i;
+                        want[at] = f(want[at], *u);
+                    }
+                    let apart = call(kernel, &p, &base, &updates, &idx, false);
+                    assert_eq!(get::<f64>(&apart, 0), want, "{p:?}");
+                    assert_eq!(call(kernel32, &p, &base, &updates, &idx32, true), apart);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_bad_index_is_found_before_anything_is_written() {
+        let base: Vec<f32> = (0..9000).map(|i| i as f32).collect();
+        let (updates, mut idx) = (vec![1f32; 20], vec![3i32; 20]);
+        for own in [false, true] {
+            let p = Scatter { outer: 1, n: 9000, k: 20, inner: 1, own };
+            for bad in [-1, 9000, i32::MIN] {
+                (idx[7], idx[12]) = (bad, bad);
+                assert_eq!(call(add::<f32, i32>, &p, &base, &updates, &idx, true), Err(7));
+            }
+        }
+    }
+
+    #[test]
+    fn coordinates_become_one_number_each_checked() {
+        let sizes = [4u64, 3, 5];
+        let places: Vec<[i64; 3]> = (0..3000).map(|i| [i % 4, i / 4 % 3, i / 12 % 5]).collect();
+        let mut flat: Vec<i64> = places.iter().flatten().copied().collect();
+        let p = Ravel { len: places.len(), axes: 3 };
+        let words = [p.to_words(), sizes.to_vec()].concat();
+        let call =
+            |idx: &[i64]| run(ravel::<i64>, &words, &[In::of(idx)], &[Out::of::<i64>(p.len, p.per_unit())], p.units());
+        let want: Vec<i64> = places.iter().map(|[a, b, c]| (a * 3 + b) * 5 + c).collect();
+        assert_eq!(get::<i64>(&call(&flat), 0), want);
+        // In range as one number, and not as coordinates.
+        flat[3 * 2000 + 1] = 3;
+        assert_eq!(call(&flat), Err(3 * 2000 + 1));
+        flat[3 * 1500] = -1;
+        assert_eq!(call(&flat), Err(3 * 1500));
+    }
+}

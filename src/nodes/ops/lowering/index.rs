@@ -1,0 +1,40 @@
+//! Calls of ops that follow indices into a tensor that is there.
+
+use super::{by_num_index, by_size_index};
+use crate::kernels::abi::Kernel;
+use crate::kernels::index::scatter::{self, Ravel, Scatter};
+use crate::nodes::dtype::DType;
+use crate::nodes::lower::{Buf, Call, LowerCx};
+use crate::nodes::ops::scatter as row;
+use crate::nodes::shaping::around;
+
+/// `scatter`: in the place of its first operand, where that dies.
+pub fn scatter(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (dtype, index, attrs) = (cx.dtype(0), cx.dtype(2), cx.attrs());
+    let axis = attrs.size(0);
+    let (outer, n, inner) = around(&cx.out_dims(0), axis);
+    let own = row::own(&attrs);
+    let k = if own { cx.arg_dims(2)[axis] } else { cx.arg_dims(2).numel() };
+    let p = Scatter { outer, n, k, inner, own };
+    let kernel: Kernel = match row::Scatter::of(&attrs) {
+        row::Scatter::Set => by_size_index!(dtype, index, scatter::set),
+        row::Scatter::Add => by_num_index!(dtype, index, scatter::add)?,
+        row::Scatter::Mul => by_num_index!(dtype, index, scatter::mul)?,
+        row::Scatter::Max => by_num_index!(dtype, index, scatter::max)?,
+        row::Scatter::Min => by_num_index!(dtype, index, scatter::min)?,
+    };
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).reads_args(3);
+    cx.call(call.writes(Buf::Out(0), p.per_unit()).inplace(&[(0, 0)]));
+    Ok(())
+}
+
+/// `ravel_index`.
+pub fn ravel_index(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let sizes = cx.attrs().sizes(0);
+    let p = Ravel { len: cx.out_dims(0).numel(), axes: sizes.len() };
+    let words: Vec<u64> = p.to_words().into_iter().chain(sizes.iter().map(|&n| n as u64)).collect();
+    let kernel: Kernel = if cx.dtype(0) == DType::I32 { scatter::ravel::<i32> } else { scatter::ravel::<i64> };
+    let call = Call::new(kernel, words, p.units()).flops(cx.flops());
+    cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
+    Ok(())
+}
