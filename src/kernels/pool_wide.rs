@@ -63,8 +63,8 @@ fn winner<T: Float>(run: &[T], best: Option<T>) -> Option<usize> {
 }
 
 simd! {
-    /// One plane of a max pool; `idx` may be empty.
-    fn max_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
+    /// One plane of a max pool with [`PoolGeom::wide`] windows; `idx` may be empty.
+    pub(super) fn max[T: Float](g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
         let wo = g.out_w();
         for (o, y) in y.iter_mut().enumerate() {
             let (cols, mut best, mut at) = (g.span(o % wo), None, -1);
@@ -87,8 +87,8 @@ simd! {
 }
 
 simd! {
-    /// One plane of an average pool.
-    fn avg_plane[T: Float](g: &PoolGeom, by: Divisor, x: &[T], y: &mut [T]) {
+    /// One plane of an average pool with [`PoolGeom::wide`] windows.
+    pub(super) fn avg[T: Float](g: &PoolGeom, by: Divisor, x: &[T], y: &mut [T]) {
         let wo = g.out_w();
         for (o, y) in y.iter_mut().enumerate() {
             let (cols, mut total) = (g.span(o % wo), T::ZERO);
@@ -101,8 +101,8 @@ simd! {
 }
 
 simd! {
-    /// One plane of an average pool's adjoint, added to zeros.
-    fn avg_back_plane[T: Float](g: &PoolGeom, by: Divisor, dy: &[T], dx: &mut [T]) {
+    /// One plane of its adjoint, added to zeros.
+    pub(super) fn avg_back[T: Float](g: &PoolGeom, by: Divisor, dy: &[T], dx: &mut [T]) {
         let wo = g.out_w();
         for (o, dy) in dy.iter().enumerate() {
             let share = *dy / T::from_f64(g.divisor(o / wo, o % wo, by).max(1) as f64);
@@ -111,19 +111,4 @@ simd! {
             }
         }
     }
-}
-
-/// One plane of a max pool with [`PoolGeom::wide`] windows; `idx` may be empty.
-pub(super) fn max<T: Float>(g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
-    max_plane(g, x, y, idx);
-}
-
-/// One plane of an average pool with [`PoolGeom::wide`] windows.
-pub(super) fn avg<T: Float>(g: &PoolGeom, by: Divisor, x: &[T], y: &mut [T]) {
-    avg_plane(g, by, x, y);
-}
-
-/// One plane of its adjoint, added to zeros.
-pub(super) fn avg_back<T: Float>(g: &PoolGeom, by: Divisor, dy: &[T], dx: &mut [T]) {
-    avg_back_plane(g, by, dy, dx);
 }
