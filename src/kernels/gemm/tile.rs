@@ -9,7 +9,7 @@
 use super::portable;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::square;
-use crate::kernels::float::Float;
+use crate::kernels::vmath::Real;
 use crate::kernels::simd::{self, Isa};
 
 /// An instruction set that this CPU has.
@@ -87,7 +87,7 @@ pub struct Dots<'a, T> {
 }
 
 /// Element types that matrix products are compiled for.
-pub trait GemmFloat: Float {
+pub trait GemmFloat: Real {
     /// The largest tile of an instruction set for a block of `rows` rows: height, and width in columns.
     #[doc(hidden)]
     fn shape(level: Level, rows: usize) -> (usize, usize);

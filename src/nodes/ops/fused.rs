@@ -54,6 +54,11 @@ enum Slot {
 }
 
 impl TileBuild {
+    /// A whole program whose inputs read operands `reads`.
+    pub fn new(program: Program, reads: Vec<usize>) -> TileBuild {
+        TileBuild { program, reads }
+    }
+
     fn input(&mut self, operand: usize, elem: Elem, access: Access) -> Slot {
         let input = Input { elem, access };
         let known = (0..self.reads.len()).find(|&i| self.reads[i] == operand && self.program.inputs[i] == input);
