@@ -30,6 +30,7 @@ pub mod params;
 pub mod pool;
 pub mod random;
 pub mod reduce;
+pub mod rope;
 pub mod scan;
 pub mod simd;
 pub mod softmax;

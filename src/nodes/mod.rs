@@ -16,6 +16,7 @@ pub mod math;
 pub mod opdef;
 pub mod ops;
 pub mod ordering;
+pub mod rotary;
 pub mod shaping;
 pub mod table;
 #[doc(hidden)]
@@ -32,7 +33,9 @@ pub use graph::{Graph, GraphBuf, LeafKind};
 pub use looping::Loop;
 pub use opdef::{Op, OpDef};
 pub use ops::attention::Layout;
+pub use ops::rope::Pairing;
 pub use ordering::PadMode;
+pub use rotary::{AxialRope2d, Rope};
 pub use training::{Adam, Attention, Conv2d, CrossEntropy, Pool2d, Reduction, Sgd};
 pub use verify::Stage;
 

@@ -149,6 +149,7 @@ ops! {
 
     ATTENTION = attention;
     ATTENTION_BACKWARD = attention;
+    ROPE = rope;
 
     SGD = optim;
     SGD_MOMENTUM = optim;

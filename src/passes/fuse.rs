@@ -7,6 +7,7 @@
 //! constant) and are copied into every region that reads them. Fused ≡ unfused to the bit: each step rounds alone.
 
 use super::rebuild::{Visit, rebuild};
+use super::report::{Fusion, Outcome};
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::attrs::{Attr, Kind};
@@ -57,7 +58,7 @@ fn readers(g: Graph<'_>) -> Side<Value, Vec<Node>> {
 }
 
 /// Bodies that are one sweep already.
-fn fused_regions(g: Graph<'_>) -> Side<Region, bool> {
+pub(super) fn fused_regions(g: Graph<'_>) -> Side<Region, bool> {
     let mut fused = Side::filled(g.regions(), false);
     for n in (0..g.nodes()).map(Node::new).filter(|&n| g.def_of(n).flags.has(Flags::FUSED)) {
         for i in (0..g.def_of(n).attrs.len()).filter(|&i| g.def_of(n).attrs[i].kind == Kind::Region) {
@@ -135,17 +136,18 @@ fn repeated(g: Graph<'_>, n: Node, readers: &Side<Value, Vec<Node>>, c: &Cluster
     regions
 }
 
-/// Fuses point-wise nodes of `g`; returns how many regions were made as well.
-pub fn fuse<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<(Graph<'b>, usize)> {
+/// Fuses point-wise nodes of `g`; returns the regions made as well.
+pub fn fuse<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<(Graph<'b>, Vec<Fusion>)> {
     let c = clusters(g);
-    let mut made = 0;
+    let mut made = Vec::new();
     let fused = rebuild(g, bump, &mut |v| {
         let members = &c.members[v.node];
         let worth = |n: &Node| g.args_of(*n).iter().any(|&a| is_free(g, g.def[a.at()]));
         if !v.def.is_pointwise() || members.is_empty() || (members.len() == 1 && !worth(&members[0])) {
             return None;
         }
-        made += 1;
+        let outcome = Outcome::Fired { saved: members.len() - 1 };
+        made.push(Fusion { rule: "map-region", op: v.def.name, place: g.place(v.node), outcome });
         Some(region(v, members))
     })?;
     Ok((fused, made))

@@ -28,8 +28,7 @@ pub enum Act {
 
 impl Act {
     /// All activations, by their number.
-    pub const ALL: [Act; 7] =
-        [Act::None, Act::Relu, Act::Gelu, Act::GeluTanh, Act::Silu, Act::Tanh, Act::Sigmoid];
+    pub const ALL: [Act; 7] = [Act::None, Act::Relu, Act::Gelu, Act::GeluTanh, Act::Silu, Act::Tanh, Act::Sigmoid];
 
     /// The activation of a parameter word.
     pub(super) fn from_word(word: u64) -> Act {

@@ -9,8 +9,8 @@
 use super::portable;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::square;
-use crate::kernels::vmath::Real;
 use crate::kernels::simd::{self, Isa};
+use crate::kernels::vmath::Real;
 
 /// An instruction set that this CPU has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -66,11 +66,9 @@ pub(super) fn vector(cx: &Infer<'_>, i: usize, what: &str, n: usize) -> Result<(
 /// `act(x·w + bias)`, as one op where there is a bias.
 pub(super) fn affine<'g>(x: Var<'g>, w: Var<'g>, bias: Option<Var<'g>>, act: u32) -> Var<'g> {
     match bias {
-        Some(b) => x.g.emit1(
-            Op::MATMUL_BIAS_ACT,
-            &[x, w, b],
-            &[Attr::Bool(false), Attr::Bool(false), Attr::Choice(act)],
-        ),
+        Some(b) => {
+            x.g.emit1(Op::MATMUL_BIAS_ACT, &[x, w, b], &[Attr::Bool(false), Attr::Bool(false), Attr::Choice(act)])
+        }
         None => activate(x.matmul(w), act),
     }
 }

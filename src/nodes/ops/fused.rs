@@ -2,16 +2,15 @@
 //! graph it stands for, so inlining its body is its decomposition.
 
 use super::free;
-use super::lowering::elem;
+use super::lowering::{elem, push_program};
 use crate::arena::intern::Dims;
-use crate::arena::tensor::LINE;
 use crate::arena::{Region, Value, Window, ids::Id};
 use crate::ensure;
 use crate::kernels::elem::Elem;
-use crate::kernels::tile::{self, Access, Input, Program, Step, TileOp};
+use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
 use crate::nodes::attrs::{Field, Kind};
 use crate::nodes::graph::Graph;
-use crate::nodes::lower::{Buf, Call, LowerCx};
+use crate::nodes::lower::{Buf, LowerCx};
 use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 
 /// How a tensor of shape `from` is read where its broadcast to `to` is meant.
@@ -150,24 +149,10 @@ fn close(mut b: TileBuild, steps: Vec<(Step, Vec<Slot>)>, outs: Vec<Slot>) -> Re
 
 /// The kernel call of a tile program, whose results are the node's.
 pub fn emit_program(cx: &mut LowerCx<'_>, b: TileBuild) {
-    let p = &b.program;
     let reads: Vec<Buf> = b.reads.iter().map(|&r| Buf::Arg(r)).collect();
-    let mut pairs = Vec::new();
-    for (i, input) in p.inputs.iter().enumerate() {
-        for (j, &o) in p.outputs.iter().enumerate() {
-            if input.access == Access::Full && p.elem(o).map(Elem::size) == Some(input.elem.size()) {
-                pairs.push((i, j));
-            }
-        }
-    }
-    let flops = (p.len * p.steps.len()) as u64;
-    let mut call = Call::new(tile::run, p.to_words(), tile::units(p.len)).flops(flops).reads(&reads);
-    for j in 0..p.outputs.len() {
-        call = call.writes(Buf::Out(j), tile::UNIT);
-    }
-    let lines = tile::scratch_len(p) / LINE;
-    let call = if lines > 0 { call.scratch(cx.scratch(LINE, lines)) } else { call };
-    cx.call(call.inplace(&pairs));
+    let outs: Vec<Buf> = (0..b.program.outputs.len()).map(Buf::Out).collect();
+    let flops = (b.program.len * b.program.steps.len()) as u64;
+    push_program(cx, &b.program, &reads, &outs, flops);
 }
 
 /// See `doc`.

@@ -48,7 +48,10 @@ fn lower(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let n = half(&cx.arg_dims(0));
     let rows = cx.arg_dims(0).numel() / (2 * n).max(1);
     let (from, to) = (elem(cx.dtype(0))?, elem(cx.out(0).dtype)?);
-    let view = |base| Input { elem: from, access: Access::Strided { dims: vec![rows, n], strides: vec![2 * n as isize, 1], base } };
+    let view = |base| Input {
+        elem: from,
+        access: Access::Strided { dims: vec![rows, n], strides: vec![2 * n as isize, 1], base },
+    };
     let mut p = Program { inputs: halves(&cx.attrs(), n).map(view).to_vec(), len: rows * n, ..Program::default() };
     p.steps = vec![Step::new(TileOp::Silu, from, &[1], [0.0; 2]), Step::new(TileOp::Mul, from, &[2, 0], [0.0; 2])];
     if from != to {

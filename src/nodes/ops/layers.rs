@@ -12,6 +12,7 @@ use crate::nodes::dtype::DType;
 use crate::nodes::infer::Infer;
 use crate::nodes::opdef::{Arity, Case, Domain, Op, OpDef, Site};
 use crate::nodes::ops::attention::Layout;
+use crate::nodes::rotary::Rope;
 use crate::nodes::training::Attention;
 
 use Domain::{Bit, Positive, Real, Unit};
@@ -30,29 +31,22 @@ fn padding(cx: &Infer<'_>, i: usize, d: &[usize]) -> Result<(), String> {
     cx.expect_dims(i, "the mask of keys", &d[..2])
 }
 
-/// Checks tables of cosines and sines at `i` and `i + 1`, `[positions, width of a head / 2]`.
+/// Checks tables of cosines and sines at `i` and `i + 1`: `[positions, pairs]` for a head of `width` elements.
 fn tables(cx: &Infer<'_>, i: usize, seq: usize, width: usize) -> Result<(), String> {
-    ensure!(width.is_multiple_of(2), "rotation pairs the halves of a head, and its width is {width}");
     for (i, what) in [(i, "cos"), (i + 1, "sin")] {
         cx.same_dtype(0, i)?;
         let d = cx.rank(i, what, 2)?;
-        ensure!(
-            d[0] >= seq && d[1] == width / 2,
-            "{what} has shape {d}; at least {seq} rows of {} are needed",
-            width / 2
-        );
+        ensure!(d[0] >= seq, "{what} has shape {d}, and x {seq} positions");
+        ensure!(d[1] <= width / 2, "{what} has shape {d}, and a head of width {width} {} pairs", width / 2);
     }
-    Ok(())
+    cx.expect_dims(i + 1, "sin", &cx.dims(i))
 }
 
-/// Rotary position embedding of x `[batch, sequence, heads·width]`: the halves (a, b) of each head at position s become
-/// (a·cos − b·sin, b·cos + a·sin) with row s of the tables.
+/// x `[batch, sequence, heads·width]`, turned by the first rows of the tables.
 fn rotate<'g>(x: Var<'g>, heads: usize, cos: Var<'g>, sin: Var<'g>) -> Var<'g> {
-    let (d, half) = (x.dims(), cos.dims()[1]);
-    let x = x.reshape([d[0], d[1], heads, 2 * half]);
-    let (a, b) = (x.narrow(3, 0, half), x.narrow(3, half, half));
-    let [cos, sin] = [cos, sin].map(|t| t.narrow(0, 0, d[1]).reshape([1, d[1], 1, half]));
-    (a * cos - b * sin).concat(&[b * cos + a * sin], 3).reshape(d)
+    let seq = x.dims()[1];
+    let [cos, sin] = [cos, sin].map(|t| t.narrow(0, 0, seq));
+    x.rope(cos, sin, Rope { layout: Layout::Bsd, heads, ..Rope::default() })
 }
 
 /// The operands of an attention block, taken apart by its attributes.
@@ -88,8 +82,8 @@ fn attention_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     let at: Vec<usize> = (0..cx.args.len()).collect();
     let flags = [2, 3, 4].map(|i| cx.attrs.bool(i));
     let want = 3 + usize::from(flags[0]) + 2 * usize::from(flags[1]) + 2 * usize::from(flags[2]);
-    let parts = Parts::of(&at, flags)
-        .ok_or_else(|| format!("{} operands; padding, bias and rope ask for {want}", at.len()))?;
+    let parts =
+        Parts::of(&at, flags).ok_or_else(|| format!("{} operands; padding, bias and rope ask for {want}", at.len()))?;
     let packed = weight(cx, 1, "qkv_w", d[2])?;
     ensure!(packed.is_multiple_of(3), "qkv_w has {packed} columns; queries, keys and values need a third each");
     let width = packed / 3;
@@ -223,8 +217,7 @@ fn layer_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let Some(l) = Layer::of(s.args, bias) else { return Vec::new() };
     let mut args = vec![x, l.qkv.0, l.out.0, l.mask];
     args.extend(l.qkv.1.zip(l.out.1).into_iter().flat_map(|(a, b)| [a, b]));
-    let attrs =
-        [Attr::Int(s.attrs.int(0)), Attr::Bool(false), Attr::Bool(true), Attr::Bool(bias), Attr::Bool(false)];
+    let attrs = [Attr::Int(s.attrs.int(0)), Attr::Bool(false), Attr::Bool(true), Attr::Bool(bias), Attr::Bool(false)];
     let mixed = x.g.emit1(Op::ATTENTION_BLOCK, &args, &attrs);
     let h = add_norm(mixed, x, l.norm1, s.attrs.f64(2));
     let inner = affine(h, l.fc1.0, l.fc1.1, s.attrs.choice(1));
@@ -271,7 +264,8 @@ fn llama_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     ensure!(h.is_multiple_of(few), "kv_heads = {few} does not divide heads = {h}");
     ensure!(q / h == kv / few, "q_w makes heads of width {}, k_w of {}", q / h, kv / few);
     let inner = weight(cx, 9, "gate_w", d[2])?;
-    let rest = [(5, "v_w", [d[2], kv]), (6, "o_w", [q, d[2]]), (10, "up_w", [d[2], inner]), (11, "down_w", [inner, d[2]])];
+    let rest =
+        [(5, "v_w", [d[2], kv]), (6, "o_w", [q, d[2]]), (10, "up_w", [d[2], inner]), (11, "down_w", [inner, d[2]])];
     for (i, what, dims) in rest {
         cx.same_dtype(0, i)?;
         cx.expect_dims(i, what, &dims)?;

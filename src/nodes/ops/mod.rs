@@ -2,9 +2,9 @@
 
 pub mod arith;
 pub mod attention;
+pub mod blocks;
 pub mod compare;
 pub mod conv;
-pub mod blocks;
 pub mod epilogue;
 pub mod fused;
 pub mod gate;
@@ -24,6 +24,7 @@ pub mod product;
 pub mod random;
 pub mod reduce;
 pub mod residual;
+pub mod rope;
 pub mod scan;
 pub mod shape;
 pub mod softmax;

@@ -32,7 +32,7 @@ pub enum Layout {
 }
 
 /// Names of the layouts, in their order.
-const LAYOUTS: &[&str] = &["bhsd", "bshd", "bsd"];
+pub(super) const LAYOUTS: &[&str] = &["bhsd", "bshd", "bsd"];
 /// Names of the masks.
 const MASKS: &[&str] = &["none", "causal", "window"];
 
@@ -93,7 +93,7 @@ pub struct Geometry {
 }
 
 /// `[batch, heads, sequence, width]` of one operand.
-fn axes(what: &str, d: &[usize], layout: Layout, heads: usize) -> Result<[usize; 4], String> {
+pub(super) fn axes(what: &str, d: &[usize], layout: Layout, heads: usize) -> Result<[usize; 4], String> {
     let name = LAYOUTS[layout as usize];
     let shape = crate::nodes::infer::show(d);
     match (layout, d) {

@@ -1,12 +1,14 @@
-//! Calls of attention and its adjoint. Where the sequence stands before the heads, the log-sum-exp and the gradients are
+//! Calls of attention, its adjoint, and rotary embeddings. Where the sequence stands before the heads, the log-sum-exp and the gradients are
 //! made with the heads first, so that a unit owns whole pieces of them, and then moved.
 
 use super::{by_float, by_size};
 use crate::kernels::attention::{self, Attention};
 use crate::kernels::copy::{self, Strided};
+use crate::kernels::rope::{Rope, rope as turn};
 use crate::nodes::dtype::DType;
 use crate::nodes::lower::{Buf, Call, LowerCx};
 use crate::nodes::ops::attention::{Geometry, Layout, PADDING, optional};
+use crate::nodes::ops::rope;
 
 /// The params of a node whose q is operand `first` and whose optional operands begin at `rest`.
 fn params(cx: &LowerCx<'_>, first: usize, rest: usize) -> Result<Attention, String> {
@@ -92,5 +94,27 @@ pub fn attention_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
         let (heads, len) = if i == 0 { (p.heads, p.queries) } else { (p.kv_heads, p.keys) };
         exchange(cx, grads[i], i, [p.batch, len, heads, widths[i]])?;
     }
+    Ok(())
+}
+
+/// `rope`.
+pub fn rope(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let geo = rope::Geometry::of(&cx.arg_dims(0), &cx.arg_dims(1), &cx.arg_dims(2), &cx.attrs())?;
+    let p = Rope {
+        rows: geo.batch * geo.heads * geo.seq,
+        width: geo.width,
+        pairs: geo.pairs,
+        inner: if geo.layout == Layout::Bhsd { 1 } else { geo.heads },
+        seq: geo.seq,
+        per_sequence: if geo.own { geo.heads * geo.seq } else { 0 },
+        neighbours: geo.pairing == rope::Pairing::Neighbours,
+        inverse: geo.inverse,
+    };
+    if p.pairs == 0 {
+        cx.view(0, 0, 0);
+        return Ok(());
+    }
+    let call = Call::new(by_float!(cx.dtype(0), turn)?, p.to_words(), p.units()).flops(cx.flops());
+    cx.call(call.reads_args(3).writes(Buf::Out(0), p.per_unit()).inplace(&[(0, 0)]));
     Ok(())
 }

@@ -1,15 +1,14 @@
 //! Calls of matrix products, softmaxes and layer norms.
 
-use super::{by_float, elem};
+use super::{by_float, elem, push_program};
 use crate::arena::intern::Dims;
-use crate::arena::tensor::LINE;
 use crate::kernels::abi::Kernel;
 use crate::kernels::gemm::{self, Batch, Gemm, GemmFloat, Strides};
 use crate::kernels::norm::residual::{self, Residual};
 use crate::kernels::norm::{self, LayerNorm, rms};
 use crate::kernels::reduce;
 use crate::kernels::softmax::{self, Softmax};
-use crate::kernels::tile::{self, Access, Input, Program, Step, TileOp};
+use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
 use crate::nodes::dtype::DType;
 use crate::nodes::lower::{Buf, Call, LowerCx};
 use crate::nodes::ops::epilogue::ACTS;
@@ -76,30 +75,31 @@ fn push_product(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flops: u
 
 /// `lora_matmul`: the low-rank product, scaled while it is small, goes onto the large one.
 pub fn lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (w, a) = (cx.arg_dims(1), cx.arg_dims(2));
-    let (k, rank, n) = (w[0], a[1], w[1]);
-    let rows = cx.out_dims(0)[..cx.out_dims(0).len() - 1].iter().product();
+    let (x, y, low) = (cx.arg_dims(0), cx.out_dims(0), cx.out_dims(1));
+    let lead = y.len() - 1;
+    let (rows, k, rank, n) = (y[..lead].iter().product::<usize>(), x[lead], low[lead], y[lead]);
+    let turned = cx.attrs().bool(1);
+    let by = |n: usize, k: usize| {
+        let g = Gemm::new(rows, n, k);
+        if turned { g.with_b_transposed() } else { g }
+    };
     let (size, e, scale) = (cx.dtype(0).size(), elem(cx.dtype(0))?, cx.attrs().f64(0));
     let flops = |g: &Gemm| 2 * (g.len() * g.k) as u64;
     let low = if cx.used[1] { Buf::Out(1) } else { cx.temp(size, rows * rank) };
-    let g = Gemm::new(rows, rank, k);
+    let g = by(rank, k);
     push_product(cx, g, &[Buf::Arg(0), Buf::Arg(2)], low, flops(&g))?;
     let mut scaled = low;
     if scale != 1.0 {
         scaled = cx.temp(size, rows * rank);
-        let input = Input { elem: e, access: Access::Full };
+        let inputs = vec![Input { elem: e, access: Access::Full }];
         let steps = vec![Step::new(TileOp::Fill, e, &[], [scale, -0.0]), Step::new(TileOp::Mul, e, &[0, 1], [0.0; 2])];
-        let p = Program { inputs: vec![input], steps, outputs: vec![2], len: rows * rank };
-        p.check().map_err(str::to_string)?;
-        let call = Call::new(tile::run, p.to_words(), tile::units(p.len)).flops(p.len as u64);
-        let call = call.reads(&[low]).writes(scaled, tile::UNIT).inplace(&[(0, 0)]);
-        let lines = tile::scratch_len(&p) / LINE;
-        let call = if lines > 0 { call.scratch(cx.scratch(LINE, lines)) } else { call };
-        cx.call(call);
+        let p = Program { inputs, steps, outputs: vec![2], len: rows * rank };
+        p.check()?;
+        push_program(cx, &p, &[low], &[scaled], p.len as u64);
     }
-    let g = Gemm::new(rows, n, k);
+    let g = by(n, k);
     push_product(cx, g, &[Buf::Arg(0), Buf::Arg(1)], Buf::Out(0), flops(&g))?;
-    let g = Gemm { accumulate: true, ..Gemm::new(rows, n, rank) };
+    let g = Gemm { accumulate: true, ..by(n, rank) };
     push_product(cx, g, &[scaled, Buf::Arg(3)], Buf::Out(0), flops(&g))
 }
 

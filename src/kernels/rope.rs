@@ -1,0 +1,164 @@
+//! Rotary position embedding: pairs of elements of each head, turned by an angle of their position.
+//!
+//! Invariant: elements beyond the rotary width pass through unchanged; the cosines and sines are used as they are, so the
+//! adjoint is the same kernel with the sines negated, whether they belong to angles or not. For the lowering of `rope`.
+//!
+//! | kernel | reads | writes | params |
+//! |---|---|---|---|
+//! | [`rope`] | x: `T[rows, width]`, cos, sin: `T[table rows, pairs]` | `T[rows, width]` | [`Rope`] |
+
+use crate::kernels::abi::Args;
+use crate::kernels::float::Float;
+use crate::kernels::params::params;
+use crate::simd;
+
+/// Elements in one unit, about.
+const UNIT: usize = 4096;
+
+params! {
+    /// Params of [`rope`].
+    pub struct Rope {
+        /// Heads of all sequences at all positions.
+        pub rows: usize,
+        /// Elements of each.
+        pub width: usize,
+        /// Pairs that turn: elements of a row of the tables.
+        pub pairs: usize,
+        /// Rows of x in a run that share a position.
+        pub inner: usize,
+        /// Positions of a sequence.
+        pub seq: usize,
+        /// Rows of x in a sequence, if each sequence has table rows of its own; 0 if all share theirs.
+        pub per_sequence: usize,
+        /// Whether a pair is two neighbours, and not element i of each half.
+        pub neighbours: bool,
+        /// Whether to turn the other way.
+        pub inverse: bool,
+    }
+}
+
+impl Rope {
+    /// Rows in each unit.
+    fn rows_per_unit(&self) -> usize {
+        (UNIT / self.width.max(1)).max(1)
+    }
+
+    /// Elements in each unit: whole rows.
+    pub fn per_unit(&self) -> usize {
+        self.rows_per_unit() * self.width
+    }
+
+    /// Number of units.
+    pub fn units(&self) -> usize {
+        self.rows.div_ceil(self.rows_per_unit())
+    }
+
+    /// The row of the tables that row `r` of x turns by.
+    fn table_row(&self, r: usize) -> usize {
+        r / self.inner % self.seq + r.checked_div(self.per_sequence).unwrap_or(0) * self.seq
+    }
+}
+
+simd! {
+    /// Turns the pairs (aᵢ, bᵢ).
+    fn turn_halves[T: Float](a: &mut [T], b: &mut [T], cos: &[T], sin: &[T], sign: T) {
+        for (((a, b), c), s) in a.iter_mut().zip(b).zip(cos).zip(sin) {
+            let (x, y, s) = (*a, *b, *s * sign);
+            *a = x * *c - y * s;
+            *b = y * *c + x * s;
+        }
+    }
+}
+
+simd! {
+    /// Turns the pairs of neighbours.
+    fn turn_neighbours[T: Float](x: &mut [T], cos: &[T], sin: &[T], sign: T) {
+        let (pairs, _) = x.as_chunks_mut::<2>();
+        for (([a, b], c), s) in pairs.iter_mut().zip(cos).zip(sin) {
+            let (x, y, s) = (*a, *b, *s * sign);
+            *a = x * *c - y * s;
+            *b = y * *c + x * s;
+        }
+    }
+}
+
+/// Each pair (a, b) of a row becomes (a·cos − b·sin, b·cos + a·sin), or with −sin where [`Rope::inverse`].
+///
+/// Reads x: `T[rows, width]`, cos, sin: `T[table rows, pairs]`; writes `T[rows, width]`, in place of x or not,
+/// [`Rope::per_unit`]; params [`Rope`].
+pub fn rope<T: Float>(args: &mut Args<'_>) {
+    let p = Rope::from_words(args.params());
+    let from = args.inplace(0).is_none().then(|| args.read::<T>(0));
+    let (cos, sin) = (args.read::<T>(1), args.read::<T>(2));
+    let first = args.units().start * p.rows_per_unit();
+    let sign = if p.inverse { -T::ONE } else { T::ONE };
+    for (r, y) in (first..).zip(args.write::<T>(0).chunks_exact_mut(p.width)) {
+        if let Some(x) = from {
+            y.copy_from_slice(&x[r * p.width..][..p.width]);
+        }
+        let at = p.table_row(r) * p.pairs;
+        let (cos, sin) = (&cos[at..][..p.pairs], &sin[at..][..p.pairs]);
+        let turned = &mut y[..2 * p.pairs];
+        if p.neighbours {
+            turn_neighbours(turned, cos, sin, sign);
+        } else {
+            let (a, b) = turned.split_at_mut(p.pairs);
+            turn_halves(a, b, cos, sin, sign);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::harness::{In, Out, close, get, noise, run};
+
+    /// Row (b, s, h) or (b, h, s) by the definition.
+    fn naive(p: &Rope, heads_first: bool, heads: usize, x: &[f64], cos: &[f64], sin: &[f64]) -> Vec<f64> {
+        let mut y = x.to_vec();
+        for r in 0..p.rows {
+            let (b, rest) = (r / (p.seq * heads), r % (p.seq * heads));
+            let s = if heads_first { rest % p.seq } else { rest / heads };
+            let t = if p.per_sequence > 0 { b * p.seq + s } else { s };
+            for i in 0..p.pairs {
+                let (u, v) = if p.neighbours { (2 * i, 2 * i + 1) } else { (i, i + p.pairs) };
+                let (u, v) = (r * p.width + u, r * p.width + v);
+                let (c, s) = (cos[t * p.pairs + i], if p.inverse { -1.0 } else { 1.0 } * sin[t * p.pairs + i]);
+                (y[u], y[v]) = (x[u] * c - x[v] * s, x[v] * c + x[u] * s);
+            }
+        }
+        y
+    }
+
+    #[test]
+    fn rows_turn_by_their_position() {
+        for (batch, seq, heads, width, pairs) in
+            [(1, 1, 1, 2, 1), (2, 5, 3, 7, 2), (3, 70, 2, 64, 32), (2, 9, 4, 20, 8)]
+        {
+            for bits in 0..16 {
+                let [heads_first, own, neighbours, inverse] = [1, 2, 4, 8].map(|b| bits & b != 0);
+                let p = Rope {
+                    rows: batch * seq * heads,
+                    width,
+                    pairs,
+                    inner: if heads_first { 1 } else { heads },
+                    seq,
+                    per_sequence: if own { seq * heads } else { 0 },
+                    neighbours,
+                    inverse,
+                };
+                assert_eq!(Rope::from_words(&p.to_words()), p);
+                let n = p.rows * width;
+                let table = if own { batch * seq * pairs } else { seq * pairs };
+                let (x, cos, sin) = (noise(n, 1), noise(table, 2), noise(table, 3));
+                let want = naive(&p, heads_first, heads, &x, &cos, &sin);
+                let out = [Out::of::<f64>(n, p.per_unit())];
+                let tables = |x: In| [x, In::of(&cos), In::of(&sin)];
+                let apart = run(rope::<f64>, &p.to_words(), &tables(In::of(&x)), &out, p.units());
+                close(&get::<f64>(&apart, 0), &want, 0.0);
+                let over = run(rope::<f64>, &p.to_words(), &tables(In::of(&x).over(0)), &out, p.units());
+                assert_eq!(apart, over);
+            }
+        }
+    }
+}
