@@ -38,6 +38,11 @@ fn is_free(g: Graph<'_>, n: Node) -> bool {
         Op::FULL => true,
         // A broadcast of a broadcast or a fill would need its operand inside too: simplification merges those first.
         Op::BROADCAST => !matches!(g.op[g.def[g.args_of(n)[0].at()].at()], Op::FULL | Op::BROADCAST),
+        // A broadcast between axes (each row twice, say) and the reshape that merges them are one strided read.
+        Op::RESHAPE => {
+            let from = g.def[g.args_of(n)[0].at()];
+            g.op[from.at()] == Op::BROADCAST && is_free(g, from)
+        }
         _ => false,
     }
 }
@@ -173,6 +178,7 @@ fn region<'g>(v: &Visit<'_, 'g>, members: &[Node]) -> Vec<Var<'g>> {
                 _ if inside(d) => {}
                 Op::FULL => {}
                 Op::BROADCAST if is_free(src, d) => note(src.args_of(d)[0], &mut inputs),
+                Op::RESHAPE if is_free(src, d) => note(src.args_of(src.def[src.args_of(d)[0].at()])[0], &mut inputs),
                 _ => note(a, &mut inputs),
             }
         }
@@ -196,13 +202,13 @@ fn find(local: &[(Value, Value)], a: Value) -> Option<Value> {
     local.iter().find(|l| l.0 == a).map(|l| l.1)
 }
 
-/// Operand `a` inside the region: known, or a broadcast or fill that is copied in.
+/// Operand `a` inside the region: known, or a broadcast, a reshaped one, or a fill that is copied in.
 fn operand(v: &Visit<'_, '_>, a: Value, local: &mut Vec<(Value, Value)>) -> Value {
     if let Some(x) = find(local, a) {
         return x;
     }
     let d = v.src.def[a.at()];
-    let ops: Vec<Value> = v.src.args_of(d).iter().map(|&x| find(local, x).unwrap_or(Value::NONE)).collect();
+    let ops: Vec<Value> = v.src.args_of(d).iter().map(|&x| operand(v, x, local)).collect();
     let x = v.g.with(|e| e.copy(&v.src, d, &ops, &[])).at(0);
     local.push((a, x));
     x

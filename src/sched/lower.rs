@@ -96,8 +96,9 @@ impl<'g> Lowering<'g> {
             Lower::Loop => return self.repeat(n),
             // Blocks, calls and what only decomposes belong to the stages before.
             Lower::Expand | Lower::Control => {
-                let kind = if def.flags.has(Flags::BLOCK) { "a block op" } else { "an op without a kernel" };
-                let text = format!("{}: {kind} in a program that is planned; passes replace it first", def.name);
+                let what = if def.flags.has(Flags::BLOCK) { "is a block" } else { "has no kernel" };
+                let text =
+                    format!("{}: the op {what}; a pass writes it in others before a program is planned", def.name);
                 return Err(Error::new(Kind::Stage, text));
             }
             _ => {}

@@ -1,5 +1,9 @@
 //! Fused ops: what the fusion pass makes, and un-fusing takes apart again. A fused region is an exact cut-out of the
 //! graph it stands for, so inlining its body is its decomposition.
+//!
+//! There is one kind of region. A chain for each slice of a batch, or behind a resize that repeats elements, is the same
+//! region with an operand read at stride 0: a broadcast, and the reshape that merges its axes, stand inside and cost
+//! nothing.
 
 use super::free;
 use super::lowering::{elem, push_program};
@@ -92,6 +96,10 @@ pub fn region_program(g: Graph<'_>, r: Region) -> Result<TileBuild, String> {
                 let arg = arg_of[args[0]].ok_or("a broadcast inside a fused region reads an argument only")?;
                 slots[v] = Some(b.input(arg, e, broadcast_access(&g.dims(args[0]), &g.dims(v))));
             }
+            (Op::RESHAPE, _) => {
+                // Elements keep their order: the same read, counted in the region's shape.
+                slots[v] = Some(slots[args[0]].ok_or("a reshape inside a fused region reads a broadcast only")?);
+            }
             (Op::FULL, _) => {
                 // A fill is the sum of its immediates: x + −0 is x for every x, −0 included.
                 steps.push((Step::new(TileOp::Fill, e, &[], [g.attrs(n).f64(0), -0.0]), vec![]));
@@ -158,7 +166,7 @@ pub fn emit_program(cx: &mut LowerCx<'_>, b: TileBuild) {
 /// See `doc`.
 pub const MAP: OpDef = OpDef {
     name: "map",
-    doc: "the yields of the point-wise region `body` on the operands, in one sweep",
+    doc: "the yields of the point-wise region `body` on the operands, in one sweep; broadcasts inside it are strided reads",
     arity: Arity::AtLeast(0),
     attrs: &[Field::new("body", Kind::Region)],
     flags: Flags::PURE.and(Flags::FUSED),
