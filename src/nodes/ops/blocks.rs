@@ -7,12 +7,12 @@
 
 use super::epilogue::{ACT_NAMES, activate};
 use crate::ensure;
+use crate::nodes::Conv2d;
 use crate::nodes::attrs::{Attr, Field};
 use crate::nodes::builder::Var;
 use crate::nodes::infer::Infer;
 use crate::nodes::lower::CostCx;
 use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::training::Conv2d;
 
 use Domain::Real;
 
