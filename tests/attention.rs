@@ -149,11 +149,57 @@ fn the_fused_block_is_attention_of_its_parts() {
     assert!(distance(&run(&f, &t, PLAIN)[0].data, &affine(&mixed, "c_proj", 6)) < 1e-13);
 }
 
+/// With values of ones on the diagonal, y is the probabilities, and the gradient of Σ y·w in v their transpose times w.
+#[test]
+fn dropped_probabilities_are_the_same_forwards_and_backwards() {
+    let (n, p) = (150, 0.3);
+    let g = Builder::new("a");
+    let [q, k, v] = ["q", "k", "v"].map(|name| input(&g, name, &[1, 2, n, n]));
+    let causal = Attention { causal: true, ..Attention::default() };
+    let whole = q.attention(k, v, causal).named("whole");
+    let y = q.attention(k, v, Attention { dropout: p, ..causal }).named("y");
+    let other = q.attention(k, v, Attention { dropout: p, ..causal }).named("other");
+    let f = g.finish([y.sum(..).named("loss"), y, whole, other]).unwrap();
+    let back = grad(f.view(), "loss", &GradOptions::wrt(&["v"])).unwrap();
+    let mut program = Session::new().threads(2).compile(&back).unwrap();
+    let mut draw = Draw(3);
+    for name in ["q", "k"] {
+        let x = draw.tensor(F64, &[2 * n, n], Domain::Unit).data;
+        program.input_mut::<f64>(name).unwrap().copy_from_slice(&x);
+    }
+    let one = |(e, x): (usize, &mut f64)| *x = f64::from(u8::from(e % n == e / n % n));
+    program.input_mut::<f64>("v").unwrap().iter_mut().enumerate().for_each(one);
+    let mut seen: Vec<Vec<bool>> = Vec::new();
+    for _ in 0..2 {
+        program.step().unwrap();
+        let of = |name: &str| program.output::<f64>(name).unwrap().to_vec();
+        let (y, whole, other, dv) = (of("y"), of("whole"), of("other"), of("grad.v"));
+        let kept = |y: &[f64]| -> Vec<bool> { y.iter().map(|y| *y != 0.0).collect() };
+        let want: Vec<f64> = y.iter().zip(&whole).map(|(y, w)| if *y == 0.0 { 0.0 } else { w / (1.0 - p) }).collect();
+        assert!(distance(&y, &want) < 1e-14);
+        let (all, left) = (kept(&whole).iter().filter(|k| **k).count(), kept(&y).iter().filter(|k| **k).count());
+        assert_eq!(all, n * (n + 1));
+        assert!((left as f64 / all as f64 - (1.0 - p)).abs() < 0.012, "{left} of {all}");
+        // dv[j, c] = Σ over queries of what was kept of key j, for each c.
+        for (head, dv) in dv.chunks(n * n).enumerate() {
+            let sum = |j: usize| -> f64 { (0..n).map(|i| y[(head * n + i) * n + j]).sum() };
+            let want: Vec<f64> = (0..n * n).map(|e| sum(e / n)).collect();
+            assert!(distance(dv, &want) < 1e-12);
+        }
+        assert_ne!(kept(&y)[..n * n], kept(&y)[n * n..], "heads");
+        seen.extend([kept(&y), kept(&other)]);
+    }
+    // Calls and steps draw anew.
+    for (i, j) in (0..4).flat_map(|i| (0..i).map(move |j| (i, j))) {
+        assert_ne!(seen[i], seen[j], "{i}, {j}");
+    }
+}
+
 /// The arena of forward and backward with sequences of `len`.
-fn arena(len: usize, plain: bool) -> usize {
+fn arena(len: usize, plain: bool, dropout: f64) -> usize {
     let g = Builder::new("a");
     let [q, k, v] = ["q", "k", "v"].map(|name| g.input(name, [1, 1, len, 64], DType::F32));
-    let f = g.finish([q.attention(k, v, Attention::default()).sum(..).named("loss")]).unwrap();
+    let f = g.finish([q.attention(k, v, Attention { dropout, ..Attention::default() }).sum(..).named("loss")]).unwrap();
     let f: GraphBuf = if plain { prepare::decompose_all(f.view()).unwrap() } else { f };
     let back = grad(f.view(), "loss", &GradOptions::wrt(&["q", "k", "v"])).unwrap();
     Session::new().threads(1).plan(&back).unwrap().arena_bytes
@@ -161,11 +207,11 @@ fn arena(len: usize, plain: bool) -> usize {
 
 #[test]
 fn memory_grows_with_the_lengths_not_their_product() {
-    let (short, long) = (arena(1024, false), arena(4096, false));
+    let (short, long) = (arena(1024, false, 0.1), arena(4096, false, 0.1));
     assert!(long < 4 * short + 4096, "{short} bytes, {long} at four times the length");
     // Nine tensors of q's size (operands, y, their gradients), statistics and scratch of 0.2 MiB.
     assert!(long < 10 * (4096 * 64 * 4), "{long}");
-    let plain = arena(4096, true);
+    let plain = arena(4096, true, 0.0);
     assert!(plain > 10 * long, "{plain} bytes in plain ops, {long} without");
 }
 
@@ -173,7 +219,7 @@ fn memory_grows_with_the_lengths_not_their_product() {
 fn bad_arguments_are_named_with_both_values() {
     let d = Attention::default();
     let bsd = Attention { layout: Layout::Bsd, ..d };
-    let cases: [([&[usize]; 3], Attention<'static>, &[&str]); 10] = [
+    let cases: [([&[usize]; 3], Attention<'static>, &[&str]); 12] = [
         ([&[1, 4, 10], &[1, 4, 10], &[1, 4, 10]], Attention { heads: 3, ..bsd }, &["3 heads", "last axis of q, 10"]),
         ([&[1, 4, 5, 2], &[1, 3, 5, 2], &[1, 3, 5, 2]], d, &["kv_heads = 3", "heads = 4"]),
         ([&[1, 4, 5, 2], &[1, 4, 5, 3], &[1, 4, 5, 2]], d, &["head widths 2 of q and 3 of k"]),
@@ -184,6 +230,8 @@ fn bad_arguments_are_named_with_both_values() {
         ([&[1, 4, 5, 2]; 3], Attention { scale: f64::NAN, ..d }, &["scale is NaN"]),
         ([&[1, 4, 5, 2]; 3], Attention { window: Some(usize::MAX), ..d }, &["window is -1"]),
         ([&[1, 4, 5, 0]; 3], d, &["head width of q is 0"]),
+        ([&[1, 4, 5, 2]; 3], Attention { dropout: 1.5, ..d }, &["dropout is 1.5", "[0, 1]"]),
+        ([&[1, 4, 5, 2]; 3], Attention { dropout: f64::NAN, ..d }, &["dropout is NaN", "[0, 1]"]),
     ];
     for (dims, opt, want) in cases {
         let g = Builder::new("bad");

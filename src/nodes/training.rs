@@ -90,6 +90,9 @@ pub struct Attention<'g> {
     pub padding: Option<Var<'g>>,
     /// What is added to the scores, `[batch or 1, heads or 1, queries, keys]`.
     pub bias: Option<Var<'g>>,
+    /// The part of the probabilities that is dropped, as torch's `dropout_p`; those that stay are divided by 1 − this.
+    /// Which ones follows from the seed, the step, this call and their place, for f32 and f64 alike.
+    pub dropout: f64,
 }
 
 impl<'g> Var<'g> {
@@ -214,6 +217,8 @@ impl<'g> Var<'g> {
         let heads = of(opt.heads, self, 1);
         let kv_heads = of(opt.kv_heads, k, heads);
         let mask = if opt.window.is_some() { 2 } else { u32::from(opt.causal) };
+        let key = (opt.dropout != 0.0).then(|| self.g.rng());
+        let stream = if key.is_some() { self.g.fresh_stream() } else { 0 };
         let attrs = [
             Attr::Choice(opt.layout as u32),
             Attr::Int(heads as i64),
@@ -224,8 +229,11 @@ impl<'g> Var<'g> {
             Attr::F64(opt.softcap),
             Attr::Bool(opt.padding.is_some()),
             Attr::Bool(opt.bias.is_some()),
+            Attr::F64(opt.dropout),
+            Attr::Int(stream),
         ];
-        let args: Vec<Var<'g>> = [Some(self), Some(k), Some(v), opt.padding, opt.bias].into_iter().flatten().collect();
+        let args = [Some(self), Some(k), Some(v), opt.padding, opt.bias, key];
+        let args: Vec<Var<'g>> = args.into_iter().flatten().collect();
         match self.g.emit(Op::ATTENTION, &args, &attrs)[..] {
             [y, lse] => [y, lse],
             _ => [none; 2],

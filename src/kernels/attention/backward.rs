@@ -2,11 +2,12 @@
 //!
 //! With P = exp(s − lse), dP = dy·vᵀ and δ = Σ dy·y − dlse of each row: dS = P ⊙ (dP − δ), dv = Pᵀ·dy, and dq, dk from
 //! dS times the derivative of the softcap (Dao et al., "FlashAttention", algorithm 4; the term of `lse` because
-//! ∂lse/∂s = P).
+//! ∂lse/∂s = P). With dropout, P·M in the place of P makes y: dv = (P ⊙ M)ᵀ·dy and dP = (dy·vᵀ) ⊙ M, and δ is what it was.
 //!
 //! Invariant: a unit is one head of k with the heads of q that share it. It alone writes their gradients, and adds
 //! over blocks of keys, then heads, then blocks of queries, in ascending order.
 
+use super::drop::Room;
 use super::forward::Inputs;
 use super::rows::{self, Row};
 use super::{Attention, BLOCK_KEYS, BLOCK_QUERIES, Element, Rows, cut, inside};
@@ -47,7 +48,7 @@ struct Keys<'a, T> {
 
 /// The gradients of [`forward`](super::forward()) in q, k, v and the bias.
 ///
-/// Reads dy, q, k, v, y, lse `[batch, heads, queries]`, its gradient if there is one, the mask of keys and the bias as
+/// Reads dy, q, k, v, y, lse `[batch, heads, queries]`, its gradient if there is one, the mask of keys, the bias and the random key as
 /// [`Attention`] says. Writes dq `[batch, heads, queries, width]`, dk `[batch, kv_heads, keys, width]` and dv
 /// `[batch, kv_heads, keys, value_width]`, in this order of axes always, scratch ([`Attention::backward_scratch`]),
 /// and, if there is a fifth result, the gradient of the bias `[batch, heads, queries, keys]` in it. Unit `u` owns the
@@ -142,7 +143,7 @@ fn block<T: Element>(
     let (q, dy) = (&x.q[p.q(b, h).row(i)..], &saved.dy[p.y(b, h).row(i)..]);
     gemm(&score, q, keys.k, None, s, 0..score.units(), product);
     gemm(&dp, dy, keys.v, None, g, 0..dp.units(), product);
-    let (scale, cap) = (T::from_f64(p.scale), T::from_f64(p.cap));
+    let (scale, cap, mut room) = (T::from_f64(p.scale), T::from_f64(p.cap), Room::new());
     for (r, (s, g)) in s.chunks_exact_mut(n).zip(g.chunks_exact_mut(n)).enumerate() {
         let (i, lse) = (i + r, saved.lse[(b * p.heads + h) * p.queries + i + r]);
         let seen = inside(&p.visible(i), keys.j, n);
@@ -158,7 +159,15 @@ fn block<T: Element>(
         let dbias = if to.dbias.is_empty() { &mut [] } else { &mut to.dbias[at + span.start..at + span.end] };
         let bias = x.bias(p, (b, h, i), &span);
         let keep = if keys.keep.is_empty() { keys.keep } else { &keys.keep[seen.clone()] };
-        rows::gradients(&mut s[seen.clone()], &mut g[seen], row, bias, keep, dbias);
+        let (s, g) = (&mut s[seen.clone()], &mut g[seen]);
+        let kept = x.drop.map(|d| d.factors(p.place((b, h, i), span.start), span.len(), &mut room));
+        if let Some(kept) = kept {
+            rows::dropped(g, kept);
+        }
+        rows::gradients(s, g, row, bias, keep, dbias);
+        if let Some(kept) = kept {
+            rows::dropped(s, kept);
+        }
     }
     let (from, w, vw) = (keys.j, p.width, p.value_width);
     gemm(&dv, s, dy, None, &mut to.dv[from * vw..(from + n) * vw], 0..dv.units(), product);

@@ -2,6 +2,7 @@
 //!
 //! Invariant: see the folder's head. A unit is some rows of y; it is worked on one head and one run of rows at a time.
 
+use super::drop::{Drop, Room};
 use super::{Attention, BLOCK_KEYS, Element, Keep, cut, inside, rows};
 use crate::kernels::abi::Args;
 use crate::kernels::gemm::gemm;
@@ -16,10 +17,13 @@ pub(super) struct Inputs<'a, T> {
     pub keep: Keep<'a, T>,
     /// Empty if there is none.
     pub bias: &'a [T],
+    /// How probabilities are dropped, if they are.
+    pub drop: Option<Drop<T>>,
 }
 
 impl<'a, T: Element> Inputs<'a, T> {
-    /// Operands from `first` on: q, k, v, and from `rest` on: the mask of keys and the bias that there are.
+    /// Operands from `first` on: q, k, v, and from `rest` on: the mask of keys, the bias and the
+    /// random key that there are.
     pub fn read(p: &Attention, args: &Args<'a>, first: usize, rest: usize) -> Inputs<'a, T> {
         let keep = match (p.padding, p.bytes) {
             (false, _) => Keep::All,
@@ -27,8 +31,9 @@ impl<'a, T: Element> Inputs<'a, T> {
             (true, true) => Keep::Bytes(args.read::<u8>(rest)),
         };
         let bias = if p.bias { args.read::<T>(rest + usize::from(p.padding)) } else { &[] };
+        let drop = Drop::read(p, args, rest + usize::from(p.padding) + usize::from(p.bias));
         let [q, k, v] = [0, 1, 2].map(|i| args.read::<T>(first + i));
-        Inputs { q, k, v, keep, bias }
+        Inputs { q, k, v, keep, bias, drop }
     }
 
     /// The bias of query `i` of a head for the keys in `span`; empty if there is none.
@@ -51,7 +56,7 @@ struct Run {
 
 /// softmax(scores)·v, and the log-sum-exp of the scores.
 ///
-/// Reads q, k, v, the mask of keys (`T` or bytes) and the bias as [`Attention`] says; writes y
+/// Reads q, k, v, the mask of keys (`T` or bytes), the bias and the random key as [`Attention`] says; writes y
 /// ([`Attention::per_unit`]), the log-sum-exp ([`Attention::stats_per_unit`]) and scratch
 /// ([`Attention::forward_scratch`]).
 pub fn forward<T: Element>(args: &mut Args<'_>) {
@@ -89,6 +94,7 @@ fn attend<T: Element>(p: &Attention, x: &Inputs<'_, T>, run: &Run, scratch: &mut
     let (k, v) = (p.k(run.b, kv), p.v(run.b, kv));
     let span = p.visible(from).start..p.visible(from + m - 1).end;
     let first = span.start / BLOCK_KEYS * BLOCK_KEYS;
+    let mut room = Room::new();
     for j in (first..span.end).step_by(BLOCK_KEYS) {
         let n = BLOCK_KEYS.min(p.keys - j);
         let [score, value] = p.forward_products(m, n);
@@ -99,7 +105,12 @@ fn attend<T: Element>(p: &Attention, x: &Inputs<'_, T>, run: &Run, scratch: &mut
             let seen = inside(&p.visible(from + r), j, n);
             let bias = x.bias(p, (run.b, run.h, from + r), &(j + seen.start..j + seen.end));
             let keep = if keep.is_empty() { keep } else { &keep[seen.clone()] };
-            let shrink = soften(p, row, seen, bias, keep, (&mut top[r], &mut sum[r]));
+            let shrink = soften(p, row, seen.clone(), bias, keep, (&mut top[r], &mut sum[r]));
+            if let Some(drop) = x.drop {
+                // After the sum: what is dropped counts there.
+                let place = p.place((run.b, run.h, from + r), j + seen.start);
+                rows::dropped(&mut row[seen.clone()], drop.factors(place, seen.len(), &mut room));
+            }
             if shrink != T::ONE {
                 rows::multiply(&mut acc[r * p.value_width..][..p.value_width], shrink);
             }

@@ -9,6 +9,7 @@
 //! zeros and a log-sum-exp of −∞. Only lowering calls this.
 
 mod backward;
+mod drop;
 mod forward;
 mod rows;
 
@@ -75,6 +76,10 @@ params! {
         pub bias_head: usize,
         /// Whether the log-sum-exp has a gradient too (backward only).
         pub dlse: bool,
+        /// The part of the probabilities that is dropped; if it is not 0, the random key is the last operand.
+        pub drop: f64,
+        /// Tells the draws of one op from those of another.
+        pub stream: u64,
     }
 }
 
@@ -123,6 +128,11 @@ impl Attention {
     /// Heads of q that share one of k.
     pub fn group(&self) -> usize {
         self.heads / self.kv_heads.max(1)
+    }
+
+    /// Where a probability stands among all, `[batch, heads, queries, keys]`.
+    fn place(&self, (b, h, i): (usize, usize, usize), key: usize) -> usize {
+        ((b * self.heads + h) * self.queries + i) * self.keys + key
     }
 
     /// The keys that query `i` may see. Both ends grow with `i`.

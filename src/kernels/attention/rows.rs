@@ -120,3 +120,21 @@ simd! {
         dbias.iter_mut().zip(&*x).for_each(|(to, x)| *to *= *x);
     }
 }
+
+simd! {
+    /// 0 where the uniform number is below p, and `scale` else.
+    pub fn factors[T: Element](draws: &[f32], p: f32, scale: T, to: &mut [T]) {
+        for (to, draw) in to.iter_mut().zip(draws) {
+            *to = if *draw >= p { scale } else { T::ZERO };
+        }
+    }
+}
+
+simd! {
+    /// `x *= by`, and 0 where `by` is, whatever x is.
+    pub fn dropped[T: Element](x: &mut [T], by: &[T]) {
+        for (x, by) in x.iter_mut().zip(by) {
+            *x = if *by > T::ZERO { *x * *by } else { T::ZERO };
+        }
+    }
+}

@@ -12,7 +12,8 @@ use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 
 use Domain::{Bits, Real};
 
-fn key(cx: &Infer<'_>, i: usize) -> Result<(), String> {
+/// Asks that operand `i` is a random key.
+pub(super) fn key(cx: &Infer<'_>, i: usize) -> Result<(), String> {
     ensure!(cx.dtype(i) == DType::U32, "the key is {}; u32 is needed", cx.dtype(i));
     cx.expect_dims(i, "the key", &[4])
 }

@@ -17,7 +17,7 @@ use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, S
 use plain::Scores;
 use std::ops::Deref;
 
-use Domain::{Bit, Positive, Real, Unit};
+use Domain::{Bit, Bits, Positive, Real, Unit};
 
 /// The order of axes of q, k, v and y.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,7 +47,12 @@ const SOFTCAP: usize = 6;
 pub const PADDING: usize = 7;
 /// Field that says whether there is a bias.
 pub const BIAS: usize = 8;
-const DLSE: usize = 9;
+/// Field that says which part of the probabilities is dropped.
+pub const DROPOUT: usize = 9;
+/// Field that tells the draws of one op from those of another.
+pub const STREAM: usize = 10;
+/// Field of the backward row that says whether the log-sum-exp has a gradient.
+pub const DLSE: usize = 11;
 
 /// Fields of both rows; the backward row has all, the forward row all but the last.
 const FIELDS: &[Field] = &[
@@ -60,6 +65,8 @@ const FIELDS: &[Field] = &[
     Field::new("softcap", Kind::F64),
     Field::new("padding", Kind::Bool),
     Field::new("bias", Kind::Bool),
+    Field::new("dropout", Kind::F64),
+    Field::new("stream", Kind::Int),
     Field::new("dlse", Kind::Bool),
 ];
 
@@ -179,18 +186,37 @@ impl Geometry {
     }
 }
 
-/// Where the mask of keys and the bias stand among the operands, which begin with it at `rest`.
-pub fn optional(attrs: &Attrs<'_>, rest: usize) -> (Option<usize>, Option<usize>) {
-    let padding = attrs.bool(PADDING);
-    (padding.then_some(rest), attrs.bool(BIAS).then_some(rest + usize::from(padding)))
+/// Operands that a node may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Optional {
+    /// The mask of keys.
+    pub padding: Option<usize>,
+    /// The bias.
+    pub bias: Option<usize>,
+    /// The random key of dropout.
+    pub key: Option<usize>,
+    /// The number of all operands.
+    pub end: usize,
 }
 
-/// Checks the mask of keys and the bias from `rest` on, and that no operand follows.
+/// Which optional operands there are, from `rest` on.
+pub fn optional(attrs: &Attrs<'_>, rest: usize) -> Optional {
+    let mut end = rest;
+    let mut next = |there: bool| {
+        end += usize::from(there);
+        there.then(|| end - 1)
+    };
+    let padding = next(attrs.bool(PADDING));
+    let bias = next(attrs.bool(BIAS));
+    let key = next(attrs.f64(DROPOUT) != 0.0);
+    Optional { padding, bias, key, end }
+}
+
+/// Checks the optional operands from `rest` on, and that no other follows.
 fn check_optional(cx: &Infer<'_>, g: &Geometry, rest: usize) -> Result<(), String> {
-    let (padding, bias) = optional(&cx.attrs, rest);
-    let want = rest + usize::from(padding.is_some()) + usize::from(bias.is_some());
+    let Optional { padding, bias, key, end } = optional(&cx.attrs, rest);
     let given = cx.args.len();
-    ensure!(given == want, "{given} operands; padding and bias ask for {want}");
+    ensure!(given == end, "{given} operands; padding, bias and dropout ask for {end}");
     if let Some(i) = padding {
         let d = cx.dtype(i);
         ensure!(d == DType::Bool || d == cx.dtype(0), "the padding mask is {d}; bool or {} is needed", cx.dtype(0));
@@ -203,7 +229,12 @@ fn check_optional(cx: &Infer<'_>, g: &Geometry, rest: usize) -> Result<(), Strin
         let full = crate::nodes::infer::show(&full);
         ensure!(fits, "the bias has shape {d}; {full} is needed, or 1 for its first axes");
     }
-    Ok(())
+    let p = cx.attrs.f64(DROPOUT);
+    ensure!((0.0..=1.0).contains(&p), "dropout is {p}; it must lie in [0, 1]");
+    match key {
+        Some(i) => super::random::key(cx, i),
+        None => Ok(()),
+    }
 }
 
 fn dims<'e>(cx: &Infer<'e>, first: usize) -> [crate::arena::intern::Dims; 3] {
@@ -271,7 +302,7 @@ fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Optio
     attrs.push(Attr::Bool(ct[1].is_some()));
     let all = s.g.emit(Op::ATTENTION_BACKWARD, &args, &attrs);
     grads.iter_mut().zip(&all).take(3).for_each(|(to, d)| *to = Some(*d));
-    if let (_, Some(i)) = optional(&s.attrs, 3) {
+    if let Some(i) = optional(&s.attrs, 3).bias {
         grads[i] = all.get(3).filter(|_| want[i]).map(|d| d.unbroadcast(&s.args[i].dims()));
     }
     grads
@@ -287,8 +318,9 @@ fn backward_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// See `doc`.
 pub const ATTENTION: OpDef = OpDef {
     name: "attention",
-    doc: "y = softmax(softcap(scale·q·kᵀ) + bias)·v over the keys that a query sees, 0 where it sees none; also lse = ln Σ eˢ",
-    arity: Arity::Between(3, 5),
+    doc: "y = drop(softmax(softcap(scale·q·kᵀ) + bias))·v over the keys that a query sees, 0 where it sees none; also \
+          lse = ln Σ eˢ",
+    arity: Arity::Between(3, 6),
     attrs: FIELDS.split_at(DLSE).0,
     flags: Flags::PURE,
     infer: forward_infer,
@@ -299,36 +331,51 @@ pub const ATTENTION: OpDef = OpDef {
     cases: &[
         Case {
             args: "f[2,2,5,4] f[2,2,5,4] f[2,2,5,4]",
-            attrs: "layout=bhsd heads=2 kv_heads=2 mask=none window=0 scale=0 softcap=0 padding=false bias=false",
+            attrs: "layout=bhsd heads=2 kv_heads=2 mask=none window=0 scale=0 softcap=0 padding=false bias=false dropout=0 stream=0",
             domains: &[Real],
         },
         // More queries than keys: the first see none. Two heads of q share one of k; v has a width of its own.
         Case {
             args: "f[2,5,4,3] f[2,4,2,3] f[2,4,2,5]",
-            attrs: "layout=bshd heads=4 kv_heads=2 mask=causal window=0 scale=0.7 softcap=1.5 padding=false bias=false",
+            attrs: "layout=bshd heads=4 kv_heads=2 mask=causal window=0 scale=0.7 softcap=1.5 padding=false bias=false dropout=0 stream=0",
             domains: &[Real],
         },
         // More keys than queries, several blocks of both, a bias for all heads.
         Case {
             args: "f[1,70,6] f[1,137,3] f[1,137,3] f[1,1,70,137]",
-            attrs: "layout=bsd heads=2 kv_heads=1 mask=window window=90 scale=0 softcap=0 padding=false bias=true",
+            attrs: "layout=bsd heads=2 kv_heads=1 mask=window window=90 scale=0 softcap=0 padding=false bias=true dropout=0 stream=0",
             domains: &[Real],
         },
         Case {
             args: "f[3,2,3,4] f[3,1,6,4] f[3,1,6,4] f[3,6] f[3,2,3,6]",
-            attrs: "layout=bhsd heads=2 kv_heads=1 mask=causal window=0 scale=0 softcap=2 padding=true bias=true",
+            attrs: "layout=bhsd heads=2 kv_heads=1 mask=causal window=0 scale=0 softcap=2 padding=true bias=true dropout=0 stream=0",
             domains: &[Real, Real, Real, Bit, Real],
         },
         // One key a sequence, hidden in some.
         Case {
             args: "f[9,2,6] f[9,1,6] f[9,1,6] bool[9,1]",
-            attrs: "layout=bsd heads=3 kv_heads=3 mask=none window=0 scale=0 softcap=0 padding=true bias=false",
+            attrs: "layout=bsd heads=3 kv_heads=3 mask=none window=0 scale=0 softcap=0 padding=true bias=false dropout=0 stream=0",
             domains: &[Real, Real, Real, Bit],
         },
         Case {
             args: "f[1,1,7,3] f[1,1,9,3] f[1,1,9,2]",
-            attrs: "layout=bhsd heads=1 kv_heads=1 mask=window window=0 scale=-1 softcap=0 padding=false bias=false",
+            attrs: "layout=bhsd heads=1 kv_heads=1 mask=window window=0 scale=-1 softcap=0 padding=false bias=false dropout=0 stream=0",
             domains: &[Real],
+        },
+        Case {
+            args: "f[2,2,5,4] f[2,1,6,4] f[2,1,6,4] u32[4]",
+            attrs: "layout=bhsd heads=2 kv_heads=1 mask=none window=0 scale=0 softcap=0 padding=false bias=false dropout=0.3 stream=5",
+            domains: &[Real, Real, Real, Bits],
+        },
+        Case {
+            args: "f[2,70,6] f[2,137,3] f[2,137,3] f[2,137] f[1,2,70,137] u32[4]",
+            attrs: "layout=bsd heads=2 kv_heads=1 mask=causal window=0 scale=0 softcap=2 padding=true bias=true dropout=0.6 stream=7",
+            domains: &[Real, Real, Real, Bit, Real, Bits],
+        },
+        Case {
+            args: "f[1,1,2,3] f[1,1,4,3] f[1,1,4,2] u32[4]",
+            attrs: "layout=bhsd heads=1 kv_heads=1 mask=none window=0 scale=0 softcap=0 padding=false bias=false dropout=1 stream=0",
+            domains: &[Real, Real, Real, Bits],
         },
     ],
 };
@@ -336,8 +383,9 @@ pub const ATTENTION: OpDef = OpDef {
 /// See `doc`.
 pub const ATTENTION_BACKWARD: OpDef = OpDef {
     name: "attention_backward",
-    doc: "dq, dk, dv and, with a bias, dbias of attention, from (dy, q, k, v, y, lse[, dlse][, padding][, bias])",
-    arity: Arity::Between(6, 9),
+    doc: "dq, dk, dv and, with a bias, dbias of attention, from \
+          (dy, q, k, v, y, lse[, dlse][, padding][, bias][, key])",
+    arity: Arity::Between(6, 10),
     attrs: FIELDS,
     flags: Flags::PURE,
     infer: backward_infer,
@@ -348,23 +396,28 @@ pub const ATTENTION_BACKWARD: OpDef = OpDef {
     cases: &[
         Case {
             args: "f[2,2,5,4] f[2,2,5,4] f[2,2,5,4] f[2,2,5,4] f[2,2,5,4] f[2,2,5]",
-            attrs: "layout=bhsd heads=2 kv_heads=2 mask=none window=0 scale=0 softcap=0 padding=false bias=false dlse=false",
+            attrs: "layout=bhsd heads=2 kv_heads=2 mask=none window=0 scale=0 softcap=0 padding=false bias=false dropout=0 stream=0 dlse=false",
             domains: &[Real, Unit, Unit, Real, Real, Positive],
         },
         Case {
             args: "f[2,5,4,5] f[2,5,4,3] f[2,4,2,3] f[2,4,2,5] f[2,5,4,5] f[2,4,5] f[2,4,5]",
-            attrs: "layout=bshd heads=4 kv_heads=2 mask=causal window=0 scale=0.7 softcap=1.5 padding=false bias=false dlse=true",
+            attrs: "layout=bshd heads=4 kv_heads=2 mask=causal window=0 scale=0.7 softcap=1.5 padding=false bias=false dropout=0 stream=0 dlse=true",
             domains: &[Real, Unit, Unit, Real, Real, Positive, Real],
         },
         Case {
             args: "f[1,70,6] f[1,70,6] f[1,137,3] f[1,137,3] f[1,70,6] f[1,2,70] f[1,137] f[1,2,70,137]",
-            attrs: "layout=bsd heads=2 kv_heads=1 mask=window window=90 scale=0 softcap=0 padding=true bias=true dlse=false",
+            attrs: "layout=bsd heads=2 kv_heads=1 mask=window window=90 scale=0 softcap=0 padding=true bias=true dropout=0 stream=0 dlse=false",
             domains: &[Unit, Unit, Unit, Unit, Unit, Positive, Bit, Unit],
         },
         Case {
             args: "f[3,2,3,4] f[3,2,3,4] f[3,1,6,4] f[3,1,6,4] f[3,2,3,4] f[3,2,3] f[3,2,3] bool[3,6] f[1,2,3,6]",
-            attrs: "layout=bhsd heads=2 kv_heads=1 mask=causal window=0 scale=0 softcap=2 padding=true bias=true dlse=true",
+            attrs: "layout=bhsd heads=2 kv_heads=1 mask=causal window=0 scale=0 softcap=2 padding=true bias=true dropout=0 stream=0 dlse=true",
             domains: &[Real, Unit, Unit, Real, Real, Positive, Real, Bit, Unit],
+        },
+        Case {
+            args: "f[2,5,4,5] f[2,5,4,3] f[2,4,2,3] f[2,4,2,5] f[2,5,4,5] f[2,4,5] bool[2,4] f[2,4,5,4] u32[4]",
+            attrs: "layout=bshd heads=4 kv_heads=2 mask=causal window=0 scale=0.7 softcap=1.5 padding=true bias=true dropout=0.4 stream=9 dlse=false",
+            domains: &[Real, Unit, Unit, Real, Real, Positive, Bit, Unit, Bits],
         },
     ],
 };

@@ -4,7 +4,8 @@
 //! Invariant: a hidden score becomes −∞ by a select, and a query that sees no key is kept away from the softmax, so no
 //! derivative of any order meets ∞ − ∞ or 0·∞. Only the rows use this.
 
-use super::{BIAS, Geometry, Layout, optional};
+use super::{DROPOUT, Geometry, Layout, Optional, STREAM, optional};
+use crate::nodes::attrs::Attr;
 use crate::nodes::builder::Var;
 use crate::nodes::dtype::DType;
 use crate::nodes::opdef::{Op, Site};
@@ -21,6 +22,8 @@ pub struct Scores<'g> {
     x: Var<'g>,
     /// Which of them count.
     seen: Var<'g>,
+    /// Which probabilities are not dropped, and what those are multiplied by.
+    kept: Option<(Var<'g>, f64)>,
 }
 
 impl Geometry {
@@ -79,7 +82,7 @@ impl<'g> Scores<'g> {
     pub fn new(s: &Site<'_, 'g>, first: usize, rest: usize) -> Option<Scores<'g>> {
         let [q, k, v] = [0, 1, 2].map(|i| s.args[first + i]);
         let geo = Geometry::of(&[q.dims(), k.dims(), v.dims()], &s.attrs).ok()?;
-        let (padding, bias) = optional(&s.attrs, rest);
+        let Optional { padding, bias, key, .. } = optional(&s.attrs, rest);
         let (q, k, v) = (geo.split(q, geo.heads), geo.split(k, geo.kv_heads), geo.split(v, geo.kv_heads));
         let raw = q.matmul_t(k, false, true) * geo.scale;
         let bent = (geo.softcap > 0.0).then(|| (raw * (1.0 / geo.softcap)).tanh());
@@ -94,7 +97,8 @@ impl<'g> Scores<'g> {
             let keep = if keep.dtype() == DType::Bool { keep } else { keep.greater_equal(0.5) };
             seen = seen.logical_and(keep.reshape([geo.batch, 1, 1, 1, geo.keys]));
         }
-        Some(Scores { geo, q, k, v, bent, x, seen })
+        let kept = key.map(|i| geo.kept(s, s.args[i], x));
+        Some(Scores { geo, q, k, v, bent, x, seen, kept })
     }
 
     /// y and the log-sum-exp.
@@ -105,7 +109,7 @@ impl<'g> Scores<'g> {
         // A row without keys takes zeros through the softmax, whatever its scores.
         let x = any.select(self.seen.select(x, none), x.full_like(0.0));
         let lse = x.reduce(Op::LOGSUMEXP, 4, true);
-        let y = (x - lse).exp().matmul(self.v);
+        let y = self.drop((x - lse).exp()).matmul(self.v);
         let y = any.select(y, y.full_like(0.0));
         let lse = any.select(lse, lse.full_like(f64::NEG_INFINITY));
         vec![self.geo.join(y), self.geo.rows(lse)]
@@ -116,6 +120,11 @@ impl<'g> Scores<'g> {
         let (x, lse) = (self.x, self.geo.column(lse));
         let seen = self.seen.logical_and(lse.not_equal(f64::NEG_INFINITY));
         seen.select(x - lse, x.full_like(f64::NEG_INFINITY)).exp()
+    }
+
+    /// Probabilities, or what is linear in them, without those that are dropped.
+    fn drop(&self, w: Var<'g>) -> Var<'g> {
+        self.kept.map_or(w, |(kept, scale)| kept.select(w * scale, w.full_like(0.0)))
     }
 
     /// A gradient or tangent of what stands before the softcap, from or to one after it: times 1 − tanh².
@@ -129,17 +138,17 @@ impl<'g> Scores<'g> {
         let (dy, y, w) = (geo.split(dy, geo.heads), geo.split(y, geo.heads), self.weights(lse));
         let delta = over_keys(dy * y);
         let delta = dlse.map_or(delta, |d| delta - geo.column(d));
-        let ds = w * (dy.matmul_t(self.v, false, true) - delta);
+        let ds = w * (self.drop(dy.matmul_t(self.v, false, true)) - delta);
         let dot = self.bend(ds) * geo.scale;
         let dq = dot.matmul(self.k);
         let dk = dot.matmul_t(self.q, true, false).unbroadcast(&self.k.dims());
-        let dv = w.matmul_t(dy, true, false).unbroadcast(&self.v.dims());
+        let dv = self.drop(w).matmul_t(dy, true, false).unbroadcast(&self.v.dims());
         let dbias = ds.reshape([geo.batch, geo.heads, geo.queries, geo.keys]);
         [geo.join(dq), geo.join(dk), geo.join(dv), dbias]
     }
 
     /// Tangents of y and the log-sum-exp, from those of q, k, v and the bias:
-    /// l̇ = rowsum(P⊙ẋ), ẏ = (P⊙ẋ)·v − l̇·y + P·v̇.
+    /// l̇ = rowsum(P⊙ẋ), ẏ = drop(P⊙ẋ)·v − l̇·y + drop(P)·v̇.
     pub fn jvp(&self, outs: &[Var<'g>], t: [Option<Var<'g>>; 4]) -> Vec<Option<Var<'g>>> {
         let (geo, w) = (&self.geo, self.weights(outs[1]));
         let [q, k, v, bias] = t;
@@ -150,15 +159,24 @@ impl<'g> Scores<'g> {
         let moved = x.map(|x| {
             let wx = w * x;
             let lse = over_keys(wx);
-            (wx.matmul(self.v) - geo.split(outs[0], geo.heads) * lse, lse)
+            (self.drop(wx).matmul(self.v) - geo.split(outs[0], geo.heads) * lse, lse)
         });
-        let through = v.map(|v| w.matmul(geo.split(v, geo.kv_heads)));
+        let through = v.map(|v| self.drop(w).matmul(geo.split(v, geo.kv_heads)));
         let y = [moved.map(|m| m.0), through].into_iter().flatten().reduce(|a, b| a + b);
         vec![y.map(|y| geo.join(y)), moved.map(|m| geo.rows(m.1))]
     }
 }
 
 impl Geometry {
+    /// Which probabilities are not dropped, beside the scores `x`, and what those are multiplied by: the `f32` draws
+    /// of `[batch, heads, queries, keys]`.
+    fn kept<'g>(&self, s: &Site<'_, 'g>, key: Var<'g>, x: Var<'g>) -> (Var<'g>, f64) {
+        let (p, shape) = (s.attrs.f64(DROPOUT), x.ty().shape);
+        let attrs = [Attr::Int(s.attrs.int(STREAM)), Attr::DType(DType::F32), Attr::Shape(shape)];
+        let draw = s.g.emit1(Op::RNG_UNIFORM, &[key], &attrs);
+        (draw.greater_equal(p), if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 })
+    }
+
     /// Which keys each query may see by its place, `[queries, keys]`.
     fn band<'g>(&self, s: &Site<'_, 'g>) -> Var<'g> {
         let dims = [self.queries, self.keys];
@@ -172,6 +190,6 @@ impl Geometry {
 
 /// The operands of a node that have a tangent: q, k, v, and the bias.
 pub fn tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> [Option<Var<'g>>; 4] {
-    let bias = s.attrs.bool(BIAS).then(|| t.last().copied().flatten()).flatten();
+    let bias = optional(&s.attrs, 3).bias.and_then(|i| t[i]);
     [t[0], t[1], t[2], bias]
 }

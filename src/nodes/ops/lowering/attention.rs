@@ -7,14 +7,14 @@ use crate::kernels::copy::{self, Strided};
 use crate::kernels::rope::{Rope, rope as turn};
 use crate::nodes::dtype::DType;
 use crate::nodes::lower::{Buf, Call, LowerCx};
-use crate::nodes::ops::attention::{Geometry, Layout, PADDING, optional};
+use crate::nodes::ops::attention::{DLSE, DROPOUT, Geometry, Layout, Optional, STREAM, optional};
 use crate::nodes::ops::rope;
 
 /// The params of a node whose q is operand `first` and whose optional operands begin at `rest`.
 fn params(cx: &LowerCx<'_>, first: usize, rest: usize) -> Result<Attention, String> {
     let attrs = cx.attrs();
     let g = Geometry::of(&[0, 1, 2].map(|i| cx.arg_dims(first + i)), &attrs)?;
-    let (padding, bias) = optional(&attrs, rest);
+    let Optional { padding, bias, .. } = optional(&attrs, rest);
     let strides = bias.map_or([0, 0], |i| {
         let (d, s) = (cx.arg_dims(i), cx.arg_dims(i).strides());
         [0, 1].map(|axis| if d[axis] == 1 { 0 } else { s[axis] })
@@ -38,7 +38,9 @@ fn params(cx: &LowerCx<'_>, first: usize, rest: usize) -> Result<Attention, Stri
         bias: bias.is_some(),
         bias_batch: strides[0],
         bias_head: strides[1],
-        dlse: attrs.fields.len() > PADDING + 2 && attrs.bool(PADDING + 2),
+        dlse: attrs.fields.len() > DLSE && attrs.bool(DLSE),
+        drop: attrs.f64(DROPOUT),
+        stream: attrs.int(STREAM) as u64,
     })
 }
 
@@ -69,7 +71,7 @@ pub fn attention(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `attention_backward`.
 pub fn attention_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let dlse = cx.attrs().bool(PADDING + 2);
+    let dlse = cx.attrs().bool(DLSE);
     let (p, dtype) = (params(cx, 1, 6 + usize::from(dlse))?, cx.dtype(0));
     let kernel = by_float!(dtype, attention::backward)?;
     let rows = [p.heads * p.queries, p.kv_heads * p.keys, p.kv_heads * p.keys];
