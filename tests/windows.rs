@@ -226,3 +226,21 @@ fn a_size_that_stays_changes_nothing() {
         assert_eq!(dx, [2.0; 6]);
     }
 }
+
+#[test]
+fn a_batch_of_nothing_gives_nothing() {
+    let all: [(&[usize], &dyn for<'g> Fn(Var<'g>) -> Var<'g>); 8] = [
+        (&[0, 2, 4, 5, 6], &|x| nn::conv3d(x.g, "n", x, 3, [2; 3], Conv3d { pad: [1; 6], ..Conv3d::default() })),
+        (&[0, 2, 4, 5, 6], &|x| nn::conv_transpose3d(x.g, "n", x, 3, [2; 3], ConvTranspose::default())),
+        (&[0, 2, 4, 5, 6], &|x| x.max_pool3d(Pool3d::new([2; 3]))),
+        (&[0, 2, 4, 5, 6], &|x| x.avg_pool3d(Pool3d { ceil_mode: true, ..Pool3d::new([3; 3]) })),
+        (&[0, 2, 5, 6], &|x| x.adaptive_max_pool2d([3, 4])),
+        (&[0, 2, 5, 6], &|x| x.adaptive_avg_pool2d([3, 4])),
+        (&[0, 2, 5, 6], &|x| x.im2col(Unfold::new([2, 2]))),
+        (&[0, 2, 5, 6], &|x| x.interpolate(&[7, 3], Interpolation::Linear)),
+    ];
+    for (dims, f) in all {
+        let [y, dx] = with_gradient(dims, &[], f);
+        assert!(y.is_empty() && dx.is_empty());
+    }
+}
