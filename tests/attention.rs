@@ -10,7 +10,7 @@ use arenagrad::nodes::opdef::Domain;
 use arenagrad::nodes::{Attention, Builder, DType, GraphBuf, Layout, Var};
 use arenagrad::passes::{GradOptions, grad, prepare};
 use arenagrad::session::Session;
-use common::{Draw, PLAIN, Tensor, distance, run};
+use common::{Draw, How, PLAIN, Tensor, distance, run};
 
 const F64: DType = DType::F64;
 
@@ -192,6 +192,32 @@ fn dropped_probabilities_are_the_same_forwards_and_backwards() {
     // Calls and steps draw anew.
     for (i, j) in (0..4).flat_map(|i| (0..i).map(move |j| (i, j))) {
         assert_ne!(seen[i], seen[j], "{i}, {j}");
+    }
+}
+
+/// Few heads are divided by keys and by queries where there are threads for it; no bit changes.
+#[test]
+fn gradients_keep_their_bits_however_heads_are_divided() {
+    // Batch, heads, heads of k, queries, keys: one odd head, and heads of whole blocks.
+    for [b, heads, kv, queries, keys] in [[1, 1, 1, 300, 421], [1, 4, 2, 256, 384], [2, 1, 1, 384, 256]] {
+        let g = Builder::new("a");
+        let q = g.input("q", [b, heads, queries, 8], DType::F32);
+        let [k, v] = ["k", "v"].map(|name| g.input(name, [b, kv, keys, 8], DType::F32));
+        let bias = g.input("bias", [b, heads, queries, keys], DType::F32);
+        let opt = Attention { causal: true, softcap: 3.0, bias: Some(bias), dropout: 0.2, ..Attention::default() };
+        let y = q.attention(k, v, opt);
+        let f = g.finish([(y * y).sum(..).named("loss")]).unwrap();
+        let back = grad(f.view(), "loss", &GradOptions::wrt(&["q", "k", "v", "bias"])).unwrap();
+        let mut draw = Draw(5);
+        let inputs: Vec<Tensor> =
+            f.view().leaves().take(4).map(|(v, ..)| draw.tensor(DType::F32, &f.view().dims(v), Domain::Real)).collect();
+        let of = |threads| run(&back, &inputs, How { threads, ..PLAIN });
+        let one = of(1);
+        assert!(one[1..].iter().all(|t| t.data.iter().any(|x| *x != 0.0)));
+        for threads in [2, 3, 8] {
+            let same = one.iter().zip(&of(threads)).all(|(a, b)| common::same_bits(a, b));
+            assert!(same, "{b} × {heads} heads, {threads} threads");
+        }
     }
 }
 

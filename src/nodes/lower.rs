@@ -103,6 +103,8 @@ pub struct LowerCx<'x> {
     pub node: Node,
     /// Which results anybody reads.
     pub used: &'x [bool],
+    /// Threads that the calls are for. Results must have the same bits for any number.
+    pub lanes: usize,
     /// Calls, in order.
     pub calls: Vec<Call>,
     /// Temporaries.
@@ -112,9 +114,9 @@ pub struct LowerCx<'x> {
 }
 
 impl<'x> LowerCx<'x> {
-    /// The lowering of `node`, empty.
+    /// The lowering of `node` for one thread, empty.
     pub fn new(graph: Graph<'x>, node: Node, used: &'x [bool]) -> LowerCx<'x> {
-        LowerCx { graph, node, used, calls: Vec::new(), temps: Vec::new(), views: Vec::new() }
+        LowerCx { graph, node, used, lanes: 1, calls: Vec::new(), temps: Vec::new(), views: Vec::new() }
     }
 
     /// Attributes.

@@ -106,6 +106,7 @@ impl<'g> Lowering<'g> {
         let outs = g.out(n).at()..g.out(n).at() + g.outs_of(n).len();
         let used = self.used[outs.clone()].to_vec();
         let mut cx = LowerCx::new(g, n, &used);
+        cx.lanes = self.lanes;
         let named = |e: String| bad(format!("{}: {e}", def.name));
         lower_node(&mut cx).map_err(named)?;
         let LowerCx { calls, temps, views, .. } = cx;

@@ -4,13 +4,15 @@
 //! dS times the derivative of the softcap (Dao et al., "FlashAttention", algorithm 4; the term of `lse` because
 //! ∂lse/∂s = P). With dropout, P·M in the place of P makes y: dv = (P ⊙ M)ᵀ·dy and dP = (dy·vᵀ) ⊙ M, and δ is what it was.
 //!
-//! Invariant: a unit is one head of k with the heads of q that share it. It alone writes their gradients, and adds
-//! over blocks of keys, then heads, then blocks of queries, in ascending order.
+//! Invariant: a sum adds over blocks of keys, or over heads and then blocks of queries, in ascending order, and blocks are
+//! the same however the work is divided. [`backward`] has a unit for each head of k, with the heads of q that share it,
+//! and makes scores once; [`backward_keys`] and [`backward_queries`] have many units and make them twice. All give the
+//! same bits.
 
 use super::drop::Room;
 use super::forward::Inputs;
 use super::rows::{self, Row};
-use super::{Attention, BLOCK_KEYS, BLOCK_QUERIES, Element, Rows, cut, inside};
+use super::{Attention, BLOCK_KEYS, BLOCK_QUERIES, CHUNK_QUERIES, Element, Rows, cut, inside};
 use crate::kernels::abi::Args;
 use crate::kernels::gemm::gemm;
 use crate::kernels::tree;
@@ -25,7 +27,7 @@ struct Saved<'a, T> {
     dlse: &'a [T],
 }
 
-/// The results of one unit; `dbias` is empty if nobody reads it.
+/// The results of one unit, each empty if it is not asked for; dk and dv are both or neither.
 struct Grads<'a, T> {
     dq: &'a mut [T],
     dk: &'a mut [T],
@@ -33,10 +35,30 @@ struct Grads<'a, T> {
     dbias: &'a mut [T],
 }
 
-/// One block of keys on its way over the queries.
-struct Keys<'a, T> {
+/// What a unit works on: some keys of a head of k, and some queries of some of the heads of q that share it. All start
+/// with a block.
+struct Job {
     b: usize,
     kv: usize,
+    group: Range<usize>,
+    queries: Range<usize>,
+    keys: Range<usize>,
+}
+
+impl Job {
+    /// All that is there of one head of k.
+    fn whole(p: &Attention, b: usize, kv: usize) -> Job {
+        Job { b, kv, group: 0..p.group(), queries: 0..p.queries, keys: 0..p.keys }
+    }
+
+    /// Query `i` of a head, counted among those of the unit.
+    fn row(&self, group: usize, i: usize) -> usize {
+        (group - self.group.start) * self.queries.len() + i - self.queries.start
+    }
+}
+
+/// One block of keys on its way over the queries.
+struct Keys<'a, T> {
     /// First key, and how many.
     j: usize,
     n: usize,
@@ -46,30 +68,80 @@ struct Keys<'a, T> {
     keep: &'a [T],
 }
 
+/// What all of the kernels read, and this lane's scratch.
+fn operands<'a, T: Element>(p: &Attention, args: &Args<'a>) -> (Inputs<'a, T>, Saved<'a, T>) {
+    let inputs = Inputs::read(p, args, 1, 6 + usize::from(p.dlse));
+    let [dy, y, lse] = [0, 4, 5].map(|i| args.read::<T>(i));
+    (inputs, Saved { dy, y, lse, dlse: if p.dlse { args.read::<T>(6) } else { &[] } })
+}
+
+/// Elements `u * per ..` of a result, `per` of them or what there is.
+fn part<T>(x: &mut [T], u: usize, per: usize) -> &mut [T] {
+    let (from, to) = ((u * per).min(x.len()), ((u + 1) * per).min(x.len()));
+    &mut x[from..to]
+}
+
 /// The gradients of [`forward`](super::forward()) in q, k, v and the bias.
 ///
-/// Reads dy, q, k, v, y, lse `[batch, heads, queries]`, its gradient if there is one, the mask of keys, the bias and the random key as
-/// [`Attention`] says. Writes dq `[batch, heads, queries, width]`, dk `[batch, kv_heads, keys, width]` and dv
-/// `[batch, kv_heads, keys, value_width]`, in this order of axes always, scratch ([`Attention::backward_scratch`]),
+/// Reads dy, q, k, v, y, lse `[batch, heads, queries]`, its gradient if there is one, the mask of keys, the bias and the
+/// random key as [`Attention`] says. Writes dq `[batch, heads, queries, width]`, dk `[batch, kv_heads, keys, width]` and
+/// dv `[batch, kv_heads, keys, value_width]`, in this order of axes always, scratch ([`Attention::backward_scratch`]),
 /// and, if there is a fifth result, the gradient of the bias `[batch, heads, queries, keys]` in it. Unit `u` owns the
 /// elements of its head or group of heads.
 pub fn backward<T: Element>(args: &mut Args<'_>) {
     let p = Attention::from_words(args.params());
-    let units = args.units();
-    let inputs = Inputs::read(&p, args, 1, 6 + usize::from(p.dlse));
-    let [dy, y, lse] = [0, 4, 5].map(|i| args.read::<T>(i));
-    let saved = Saved { dy, y, lse, dlse: if p.dlse { args.read::<T>(6) } else { &[] } };
+    let (units, (inputs, saved)) = (args.units(), operands::<T>(&p, args));
     let rows = p.group() * p.queries;
-    let sizes = [rows * p.width, p.keys * p.width, p.keys * p.value_width, rows * p.keys];
-    let [dq, dk, dv] = [0, 1, 2].map(|i| args.write::<T>(i));
-    let scratch = args.write::<T>(3);
+    let [dq, dk, dv, scratch] = [0, 1, 2, 3].map(|i| args.write::<T>(i));
     let dbias = if args.writes() > 4 { args.write::<T>(4) } else { &mut [] };
     let mut scratch = cut(scratch, p.backward_pieces::<T>());
     for (u, unit) in units.enumerate() {
-        let part = |i: usize| u * sizes[i]..(u + 1) * sizes[i];
-        let dbias = if dbias.is_empty() { &mut *dbias } else { &mut dbias[part(3)] };
-        let mut grads = Grads { dq: &mut dq[part(0)], dk: &mut dk[part(1)], dv: &mut dv[part(2)], dbias };
-        sweep(&p, &inputs, &saved, (unit / p.kv_heads, unit % p.kv_heads), &mut grads, &mut scratch);
+        let mut grads = Grads {
+            dq: part(dq, u, rows * p.width),
+            dk: part(dk, u, p.keys * p.width),
+            dv: part(dv, u, p.keys * p.value_width),
+            dbias: part(dbias, u, rows * p.keys),
+        };
+        sweep(&p, &inputs, &saved, &Job::whole(&p, unit / p.kv_heads, unit % p.kv_heads), &mut grads, &mut scratch);
+    }
+}
+
+/// The gradients in k and v alone, as [`backward`] makes them: dk, dv and scratch, [`BLOCK_KEYS`] keys of one head in a
+/// unit.
+pub fn backward_keys<T: Element>(args: &mut Args<'_>) {
+    let p = Attention::from_words(args.params());
+    let (units, (inputs, saved)) = (args.units(), operands::<T>(&p, args));
+    let [dk, dv, scratch] = [0, 1, 2].map(|i| args.write::<T>(i));
+    let mut scratch = cut(scratch, p.backward_pieces::<T>());
+    let each = p.keys.div_ceil(BLOCK_KEYS);
+    for (u, unit) in units.enumerate() {
+        let (head, from) = (unit / each, unit % each * BLOCK_KEYS);
+        let keys = from..(from + BLOCK_KEYS).min(p.keys);
+        let (dk, dv) = (part(dk, u, BLOCK_KEYS * p.width), part(dv, u, BLOCK_KEYS * p.value_width));
+        let mut grads = Grads { dq: &mut [], dk, dv, dbias: &mut [] };
+        let job = Job { keys, ..Job::whole(&p, head / p.kv_heads, head % p.kv_heads) };
+        sweep(&p, &inputs, &saved, &job, &mut grads, &mut scratch);
+    }
+}
+
+/// The gradients in q and the bias alone, as [`backward`] makes them: dq, scratch and dbias, if it is asked for,
+/// [`CHUNK_QUERIES`] queries of one head in a unit.
+pub fn backward_queries<T: Element>(args: &mut Args<'_>) {
+    let p = Attention::from_words(args.params());
+    let (units, (inputs, saved)) = (args.units(), operands::<T>(&p, args));
+    let [dq, scratch] = [0, 1].map(|i| args.write::<T>(i));
+    let dbias = if args.writes() > 2 { args.write::<T>(2) } else { &mut [] };
+    let mut scratch = cut(scratch, p.backward_pieces::<T>());
+    let each = p.queries.div_ceil(CHUNK_QUERIES);
+    for (u, unit) in units.enumerate() {
+        let (head, from) = (unit / each, unit % each * CHUNK_QUERIES);
+        let (b, h) = (head / p.heads, head % p.heads);
+        let queries = from..(from + CHUNK_QUERIES).min(p.queries);
+        let (dq, dbias) = (part(dq, u, CHUNK_QUERIES * p.width), part(dbias, u, CHUNK_QUERIES * p.keys));
+        let mut grads = Grads { dq, dk: &mut [], dv: &mut [], dbias };
+        let group = h % p.group()..h % p.group() + 1;
+        let job = Job { group, queries, ..Job::whole(&p, b, h / p.group()) };
+        sweep(&p, &inputs, &saved, &job, &mut grads, &mut scratch);
     }
 }
 
@@ -78,7 +150,7 @@ fn sweep<T: Element>(
     p: &Attention,
     x: &Inputs<'_, T>,
     saved: &Saved<'_, T>,
-    (b, kv): (usize, usize),
+    job: &Job,
     to: &mut Grads<'_, T>,
     scratch: &mut [&mut [T]; 7],
 ) {
@@ -86,35 +158,36 @@ fn sweep<T: Element>(
         g.fill(T::ZERO);
     }
     let [scores, grads, k, v, delta, keep, product] = scratch;
-    deltas(p, saved, b, kv * p.group(), delta);
-    for j in (0..p.keys).step_by(BLOCK_KEYS) {
+    deltas(p, saved, job, delta);
+    for j in job.keys.clone().step_by(BLOCK_KEYS) {
         let n = BLOCK_KEYS.min(p.keys - j);
-        transpose(x.k, p.k(b, kv), j, n, p.width, k);
-        transpose(x.v, p.v(b, kv), j, n, p.value_width, v);
-        let keep = x.keep.write(b * p.keys + j, &mut keep[..n]);
-        let keys = Keys { b, kv, j, n, k, v, keep };
-        for group in 0..p.group() {
-            for i in (0..p.queries).step_by(BLOCK_QUERIES) {
-                let queries = i..(i + BLOCK_QUERIES).min(p.queries);
+        transpose(x.k, p.k(job.b, job.kv), j, n, p.width, k);
+        transpose(x.v, p.v(job.b, job.kv), j, n, p.value_width, v);
+        let keep = x.keep.write(job.b * p.keys + j, &mut keep[..n]);
+        let keys = Keys { j, n, k, v, keep };
+        for group in job.group.clone() {
+            for i in job.queries.clone().step_by(BLOCK_QUERIES) {
+                let queries = i..(i + BLOCK_QUERIES).min(job.queries.end);
                 let seen = p.visible(i).start..p.visible(queries.end - 1).end;
                 if !inside(&seen, j, n).is_empty() {
                     let pieces = (&mut **scores, &mut **grads, &**delta, &mut **product);
-                    block(p, x, saved, &keys, (group, queries), to, pieces);
+                    block(p, x, saved, job, &keys, (group, queries), to, pieces);
                 }
             }
         }
     }
 }
 
-/// Σ dy·y − dlse of each row of the heads from `first` on that share one of k.
-fn deltas<T: Element>(p: &Attention, saved: &Saved<'_, T>, b: usize, first: usize, delta: &mut [T]) {
+/// Σ dy·y − dlse of each query of a unit.
+fn deltas<T: Element>(p: &Attention, saved: &Saved<'_, T>, job: &Job, delta: &mut [T]) {
     let w = p.value_width;
-    for g in 0..p.group() {
-        let (at, y) = ((b * p.heads + first + g) * p.queries, p.y(b, first + g));
-        for i in 0..p.queries {
+    for group in job.group.clone() {
+        let h = job.kv * p.group() + group;
+        let (at, y) = ((job.b * p.heads + h) * p.queries, p.y(job.b, h));
+        for i in job.queries.clone() {
             let row = y.row(i);
             let d = tree::dot(&saved.dy[row..][..w], &saved.y[row..][..w]);
-            delta[g * p.queries + i] = saved.dlse.get(at + i).map_or(d, |dlse| d - *dlse);
+            delta[job.row(group, i)] = saved.dlse.get(at + i).map_or(d, |dlse| d - *dlse);
         }
     }
 }
@@ -128,16 +201,18 @@ fn transpose<T: Element>(from: &[T], rows: Rows, j: usize, n: usize, width: usiz
 }
 
 /// What one block of keys and one of queries add to the gradients.
+#[allow(clippy::too_many_arguments)] // One caller; a struct would name what these names say.
 fn block<T: Element>(
     p: &Attention,
     x: &Inputs<'_, T>,
     saved: &Saved<'_, T>,
+    job: &Job,
     keys: &Keys<'_, T>,
     (group, queries): (usize, Range<usize>),
     to: &mut Grads<'_, T>,
     (scores, grads, delta, product): (&mut [T], &mut [T], &[T], &mut [T]),
 ) {
-    let (m, n, i, b, h) = (queries.len(), keys.n, queries.start, keys.b, keys.kv * p.group() + group);
+    let (m, n, i, b, h) = (queries.len(), keys.n, queries.start, job.b, job.kv * p.group() + group);
     let [score, dp, dv, dq, dk] = p.backward_products(m, n);
     let (s, g) = (&mut scores[..m * n], &mut grads[..m * n]);
     let (q, dy) = (&x.q[p.q(b, h).row(i)..], &saved.dy[p.y(b, h).row(i)..]);
@@ -154,8 +229,8 @@ fn block<T: Element>(
             x[seen.end..].fill(T::ZERO);
         }
         let span = keys.j + seen.start..keys.j + seen.end;
-        let row = Row { scale, cap, lse, delta: delta[group * p.queries + i] };
-        let at = (group * p.queries + i) * p.keys;
+        let row = Row { scale, cap, lse, delta: delta[job.row(group, i)] };
+        let at = job.row(group, i) * p.keys;
         let dbias = if to.dbias.is_empty() { &mut [] } else { &mut to.dbias[at + span.start..at + span.end] };
         let bias = x.bias(p, (b, h, i), &span);
         let keep = if keys.keep.is_empty() { keys.keep } else { &keys.keep[seen.clone()] };
@@ -169,10 +244,14 @@ fn block<T: Element>(
             rows::dropped(s, kept);
         }
     }
-    let (from, w, vw) = (keys.j, p.width, p.value_width);
-    gemm(&dv, s, dy, None, &mut to.dv[from * vw..(from + n) * vw], 0..dv.units(), product);
-    let at = (group * p.queries + i) * w;
-    let k = &x.k[p.k(b, keys.kv).row(from)..];
-    gemm(&dq, g, k, None, &mut to.dq[at..at + m * w], 0..dq.units(), product);
-    gemm(&dk, g, q, None, &mut to.dk[from * w..(from + n) * w], 0..dk.units(), product);
+    let (from, w, vw) = (keys.j - job.keys.start, p.width, p.value_width);
+    if !to.dq.is_empty() {
+        let at = job.row(group, i) * w;
+        let k = &x.k[p.k(b, job.kv).row(keys.j)..];
+        gemm(&dq, g, k, None, &mut to.dq[at..at + m * w], 0..dq.units(), product);
+    }
+    if !to.dk.is_empty() {
+        gemm(&dv, s, dy, None, &mut to.dv[from * vw..(from + n) * vw], 0..dv.units(), product);
+        gemm(&dk, g, q, None, &mut to.dk[from * w..(from + n) * w], 0..dk.units(), product);
+    }
 }

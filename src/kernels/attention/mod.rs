@@ -13,7 +13,7 @@ mod drop;
 mod forward;
 mod rows;
 
-pub use backward::backward;
+pub use backward::{backward, backward_keys, backward_queries};
 pub use forward::forward;
 
 use crate::kernels::gemm::{Gemm, GemmFloat, Strides};
@@ -25,6 +25,8 @@ use std::ops::Range;
 pub const BLOCK_QUERIES: usize = 64;
 /// Keys in a block: a block of scores and one of their gradients stay in the second-level cache.
 pub const BLOCK_KEYS: usize = 128;
+/// Queries in a unit of [`backward_queries`]: keys are transposed once for all of them.
+pub const CHUNK_QUERIES: usize = 2 * BLOCK_QUERIES;
 /// Pieces of scratch are multiples of so many elements.
 const PAD: usize = 16;
 
@@ -182,6 +184,15 @@ impl Attention {
     /// heads of q that share it, so no two threads add to one sum.
     pub fn backward_units(&self) -> usize {
         self.batch * self.kv_heads
+    }
+
+    /// Units of [`backward_keys`] and of [`backward_queries`], if their results can be divided so: no unit may have
+    /// elements of two heads.
+    pub fn fine_units(&self) -> Option<[usize; 2]> {
+        let even = |heads: usize, len: usize, unit: usize| heads == 1 || len.is_multiple_of(unit);
+        let (kv, heads) = (self.batch * self.kv_heads, self.batch * self.heads);
+        let fits = even(kv, self.keys, BLOCK_KEYS) && even(heads, self.queries, CHUNK_QUERIES);
+        fits.then(|| [kv * self.keys.div_ceil(BLOCK_KEYS), heads * self.queries.div_ceil(CHUNK_QUERIES)])
     }
 
     /// Keys in a block.

@@ -2,7 +2,7 @@
 //! made with the heads first, so that a unit owns whole pieces of them, and then moved.
 
 use super::{by_float, by_size};
-use crate::kernels::attention::{self, Attention};
+use crate::kernels::attention::{self, Attention, BLOCK_KEYS, CHUNK_QUERIES};
 use crate::kernels::copy::{self, Strided};
 use crate::kernels::rope::{Rope, rope as turn};
 use crate::nodes::dtype::DType;
@@ -69,11 +69,18 @@ pub fn attention(cx: &mut LowerCx<'_>) -> Result<(), String> {
     Ok(())
 }
 
+/// Units of the backward kernels that make scores twice, where `lanes` threads are sooner done with those than with a
+/// head each: seven products divided evenly, against five for each head.
+fn fine(p: &Attention, lanes: usize) -> Option<[usize; 2]> {
+    let heads = p.backward_units();
+    let sooner = 7 * heads < 5 * lanes * heads.div_ceil(lanes);
+    p.fine_units().filter(|units| sooner && units.iter().all(|&u| u >= lanes))
+}
+
 /// `attention_backward`.
 pub fn attention_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let dlse = cx.attrs().bool(DLSE);
     let (p, dtype) = (params(cx, 1, 6 + usize::from(dlse))?, cx.dtype(0));
-    let kernel = by_float!(dtype, attention::backward)?;
     let rows = [p.heads * p.queries, p.kv_heads * p.keys, p.kv_heads * p.keys];
     let widths = [p.width, p.width, p.value_width];
     let lens = [0, 1, 2].map(|i| rows[i] * widths[i]);
@@ -83,15 +90,24 @@ pub fn attention_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     });
     let lane = if dtype == DType::F32 { p.backward_scratch::<f32>() } else { p.backward_scratch::<f64>() };
     let scratch = cx.scratch(dtype.size(), lane);
-    let mut call = Call::new(kernel, p.to_words(), p.backward_units()).flops(cx.flops()).reads_args(cx.args());
-    for (grad, len) in grads.into_iter().zip(lens) {
-        call = call.writes(grad, len / p.kv_heads);
+    let bias = cx.used.len() > 3 && cx.used[3];
+    let reading = |kernel, units, flops| Call::new(kernel, p.to_words(), units).flops(flops).reads_args(cx.args());
+    let with_bias = |call: Call, per: usize| if bias { call.writes(Buf::Out(3), per * p.keys) } else { call };
+    let mut calls = Vec::new();
+    if let Some([keys, queries]) = fine(&p, cx.lanes) {
+        // Four and three products. Making scores twice is no work that anybody asked for: it counts once.
+        let call = reading(by_float!(dtype, attention::backward_keys)?, keys, cx.flops() / 7 * 4);
+        let call = (1..3).fold(call, |call, i| call.writes(grads[i], BLOCK_KEYS * widths[i]));
+        calls.push(call.scratch(scratch));
+        let call = reading(by_float!(dtype, attention::backward_queries)?, queries, cx.flops() / 7 * 3);
+        let call = call.writes(grads[0], CHUNK_QUERIES * widths[0]).scratch(cx.scratch(dtype.size(), lane));
+        calls.push(with_bias(call, CHUNK_QUERIES));
+    } else {
+        let call = reading(by_float!(dtype, attention::backward)?, p.backward_units(), cx.flops());
+        let call = (0..3).fold(call, |call, i| call.writes(grads[i], lens[i] / p.kv_heads));
+        calls.push(with_bias(call.scratch(scratch), p.group() * p.queries));
     }
-    call = call.scratch(scratch);
-    if cx.used.len() > 3 && cx.used[3] {
-        call = call.writes(Buf::Out(3), p.group() * p.queries * p.keys);
-    }
-    cx.call(call);
+    calls.into_iter().for_each(|call| cx.call(call));
     for i in (0..3).filter(|&i| p.seq_major && cx.used[i]) {
         let (heads, len) = if i == 0 { (p.heads, p.queries) } else { (p.kv_heads, p.keys) };
         exchange(cx, grads[i], i, [p.batch, len, heads, widths[i]])?;
@@ -119,4 +135,37 @@ pub fn rope(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let call = Call::new(by_float!(cx.dtype(0), turn)?, p.to_words(), p.units()).flops(cx.flops());
     cx.call(call.reads_args(3).writes(Buf::Out(0), p.per_unit()).inplace(&[(0, 0)]));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_heads_are_divided_where_threads_would_wait() {
+        let p = |heads: usize, len: usize| Attention {
+            batch: 1,
+            heads,
+            kv_heads: heads,
+            queries: len,
+            keys: len,
+            width: 8,
+            value_width: 8,
+            ..Attention::from_words(&[])
+        };
+        for (heads, len, lanes, want) in [
+            (1, 4096, 1, None),
+            (1, 4096, 2, Some([32, 32])),
+            (1, 300, 2, Some([3, 3])),
+            (2, 4096, 2, None),
+            (3, 4096, 2, None),
+            (2, 4096, 3, Some([64, 64])),
+            // A unit would have keys of two heads.
+            (2, 4000, 3, None),
+            // As many units as threads, at least.
+            (1, 300, 4, None),
+        ] {
+            assert_eq!(fine(&p(heads, len), lanes), want, "{heads} heads of {len}, {lanes} threads");
+        }
+    }
 }
