@@ -115,7 +115,7 @@ fn large_scores_do_not_overflow() {
 fn the_fused_block_is_attention_of_its_parts() {
     let g = Builder::new("a");
     let x = input(&g, "x", &[2, 5, 6]);
-    let y = nn::causal_self_attention(&g, "attn", x, 3);
+    let y = nn::causal_self_attention(&g, "attn", x, nn::CausalSelfAttention::new(3));
     let f = g.finish([y.named("y")]).unwrap();
     let v = f.view();
     let names: Vec<_> = v.leaves().map(|l| (l.2.to_string(), v.dims(l.0).to_vec())).collect();

@@ -18,8 +18,10 @@ pub struct Cli {
 /// The commands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Train a small convnet on images.
+    /// Train a small convnet on images, or a character model on a text.
     Train(TrainArgs),
+    /// Continue a text with a trained character model.
+    Sample(SampleArgs),
     /// Print the memory plan of a graph.
     Plan(PlanArgs),
     /// Print a graph in its normal form.
@@ -41,7 +43,8 @@ pub enum Command {
 /// Flags of `train`.
 #[derive(Args, Debug, Default)]
 pub struct TrainArgs {
-    /// `digits` (the 8x8 handwritten digits that are built in), or a TOML file.
+    /// `digits` (a convnet on the 8x8 handwritten digits that are built in), `chargpt` (nanoGPT's configuration for CPUs, on a
+    /// text that is built in), or a TOML file.
     pub target: String,
     /// Number of steps.
     #[arg(long)]
@@ -61,7 +64,7 @@ pub struct TrainArgs {
     /// Continue from this checkpoint (a file, or a folder that `--out` named).
     #[arg(long)]
     pub resume: Option<PathBuf>,
-    /// Folder with IDX files under MNIST's names, plain or gzipped, to use instead.
+    /// What to train on instead: a folder with IDX files under MNIST's names, plain or gzipped; for chargpt, a text.
     #[arg(long)]
     pub data: Option<PathBuf>,
     /// Write a checkpoint each so many steps; 0: only at the end and on Ctrl-C.
@@ -75,6 +78,43 @@ pub struct TrainArgs {
     #[arg(long)]
     pub quiet: bool,
     /// Print the summary as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `sample`.
+#[derive(Args, Debug)]
+pub struct SampleArgs {
+    /// The folder of a finished run of `train chargpt`.
+    pub run_dir: PathBuf,
+    /// What to continue, by characters of the text that was trained on; without it, a new line.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub prompt: String,
+    /// Characters to write.
+    #[arg(long, default_value_t = 500)]
+    pub tokens: usize,
+    /// Samples to write, with consecutive seeds.
+    #[arg(long, default_value_t = 1)]
+    pub samples: usize,
+    /// What logits are divided by: 1 is plain sampling, 0 takes the likeliest character.
+    #[arg(long, default_value_t = 0.8, allow_negative_numbers = true)]
+    pub temperature: f64,
+    /// Choose among so many of the likeliest characters; 0: all.
+    #[arg(long, default_value_t = 0)]
+    pub top_k: usize,
+    /// Choose among the fewest likeliest characters whose probabilities reach this sum.
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
+    pub top_p: f64,
+    /// Seed.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Weights to use instead of the run's last (weights_ema.safetensors, say).
+    #[arg(long)]
+    pub weights: Option<PathBuf>,
+    /// Threads.
+    #[arg(long, default_value_t = 1)]
+    pub threads: usize,
+    /// Print one JSON object a sample.
     #[arg(long)]
     pub json: bool,
 }
@@ -215,7 +255,8 @@ pub struct PackArgs {
 #[derive(Args, Debug)]
 pub struct BenchArgs {
     /// Workloads: w1 (MLP 784-128-10, batch 32, SGD), w2 (MLP 4-32-32-2 tanh, batch 1, SGD), w3 (MLP
-    /// 1024-4096-4096-1024, batch 256, Adam), w4 (LeNet, batch 64, SGD with momentum).
+    /// 1024-4096-4096-1024, batch 256, Adam), w4 (LeNet, batch 64, SGD with momentum), w6
+    /// (character GPT, 4 layers, 12 x 64 tokens, AdamW).
     #[arg(long, value_delimiter = ',', default_value = "w1,w2")]
     pub workloads: Vec<String>,
     /// Threads.

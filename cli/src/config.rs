@@ -3,6 +3,8 @@
 //! Invariant of a [`Config`]: every number was checked, so nothing later has to refuse it. For `train`.
 
 mod optimiser;
+mod schedule;
+mod task;
 
 use crate::args::TrainArgs;
 use crate::fail::{Fail, Run, bad, io};
@@ -12,8 +14,12 @@ use arenagrad::passes::optimiser::Optimiser;
 use arenagrad::train::Schedule;
 use bytesize::ByteSize;
 use optimiser::OptimiserTable;
+use schedule::ScheduleTable;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+
+use task::Kind;
+pub use task::{Model, Network, Task};
 
 /// Bytes that a configuration may take.
 const LIMIT: u64 = 1 << 20;
@@ -25,6 +31,7 @@ const SIZE_LIMIT: usize = 1 << 16;
 #[derive(Deserialize, Serialize, Debug, Default, Clone)]
 #[serde(deny_unknown_fields, default)]
 struct File {
+    task: Kind,
     data: Option<String>,
     steps: Option<u64>,
     batch: Option<usize>,
@@ -33,68 +40,49 @@ struct File {
     out: Option<PathBuf>,
     checkpoint_every: Option<u64>,
     max_memory: Option<ByteSize>,
-    model: Model,
-    optimiser: OptimiserTable,
-    schedule: ScheduleTable,
+    model: Option<Model>,
+    gpt: Option<Network>,
+    optimiser: Option<OptimiserTable>,
+    schedule: Option<ScheduleTable>,
 }
 
 impl File {
-    /// What `train digits` means. The decay was found by trying: of 0.01 and 0.05, the latter makes fewer errors.
-    fn digits() -> File {
-        let optimiser = OptimiserTable::decaying(0.05);
-        File { optimiser, ..File::default() }
+    /// What `train digits` and `train chargpt` mean. The decay of the former was found by trying: of 0.01 and 0.05, the
+    /// latter makes fewer errors.
+    fn named(target: &str) -> Option<File> {
+        match target {
+            "digits" => Some(File { optimiser: Some(OptimiserTable::decaying(0.05)), ..File::default() }),
+            "chargpt" => Some(File { task: Kind::CharGpt, ..File::default() }),
+            _ => None,
+        }
     }
 }
 
-/// The network: convolutions, one pooling, two linear layers.
-#[derive(Deserialize, Serialize, Debug, Clone, PartialEq)]
-#[serde(deny_unknown_fields, default)]
-pub struct Model {
-    /// Channels after each 3×3 convolution.
-    pub channels: Vec<usize>,
-    /// Width of the hidden linear layer.
-    pub hidden: usize,
-    /// Probability that an activation of the hidden layer is dropped in training.
-    pub dropout: f64,
+/// What a file need not say.
+struct Defaults {
+    steps: u64,
+    batch: usize,
+    lr: f64,
+    out: &'static str,
 }
 
-impl Default for Model {
-    fn default() -> Model {
-        Model { channels: vec![16, 32], hidden: 64, dropout: 0.5 }
+impl Kind {
+    fn defaults(self) -> Defaults {
+        match self {
+            Kind::Images => Defaults { steps: 1000, batch: 64, lr: 4e-3, out: "runs/train" },
+            Kind::CharGpt => Defaults { steps: 2000, batch: 12, lr: 1e-3, out: "runs/chargpt" },
+        }
     }
-}
-
-#[derive(Deserialize, Serialize, Debug, Clone, Copy, Default, PartialEq)]
-#[serde(rename_all = "kebab-case")]
-enum ScheduleKind {
-    Constant,
-    Step,
-    Cosine,
-    #[default]
-    OneCycle,
-}
-
-#[derive(Deserialize, Serialize, Debug, Default, Clone)]
-#[serde(deny_unknown_fields, default)]
-struct ScheduleTable {
-    kind: ScheduleKind,
-    step_size: Option<u64>,
-    gamma: Option<f64>,
-    warmup: Option<u64>,
-    min_lr: Option<f64>,
-    pct_start: Option<f64>,
-    div_factor: Option<f64>,
-    final_div_factor: Option<f64>,
 }
 
 /// A run's configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Folder of IDX files; `None`: the digits that are built in.
+    /// Folder of IDX files, or a text; `None`: what is built in.
     pub data: Option<PathBuf>,
     /// Steps.
     pub steps: u64,
-    /// Images of a micro-batch; a step takes `optimiser.accumulate` of them.
+    /// Images or windows of a micro-batch; a step takes `optimiser.accumulate` of them.
     pub batch: usize,
     /// Seed.
     pub seed: u64,
@@ -106,8 +94,8 @@ pub struct Config {
     pub checkpoint_every: u64,
     /// Most bytes of the step's arena.
     pub max_memory: Option<usize>,
-    /// The network.
-    pub model: Model,
+    /// The network, and what it is for.
+    pub task: Task,
     /// The optimiser.
     pub optimiser: Optimiser,
     /// The learning rates.
@@ -122,19 +110,33 @@ impl Config {
     pub fn new(args: &TrainArgs) -> Run<Config> {
         let target = Path::new(&args.target);
         let is_file = target.extension().is_some_and(|e| e == "toml");
-        if !is_file && args.target != "digits" {
-            return Err(bad(format!("nothing to train is called {:?}: give `digits` or a TOML file", args.target)));
+        let preset = File::named(&args.target);
+        if !is_file && preset.is_none() {
+            let text = format!("nothing to train is called {:?}: give `digits`, `chargpt` or a TOML file", args.target);
+            return Err(bad(text));
         }
         let resumed = args.resume.as_deref().map(checkpoint_file);
         let kept = resumed.as_ref().map(|f| f.with_file_name(CONFIG)).filter(|f| f.is_file());
         let source = kept.or_else(|| is_file.then(|| target.to_path_buf()));
         let beside = resumed.as_deref().and_then(Path::parent);
         let Some(path) = source else {
-            return build(File::digits(), args, Path::new(""), beside);
+            return build(preset.unwrap_or_default(), args, Path::new(""), beside);
         };
         let file = parse(&path, &sys::read_text(&path, LIMIT)?)?;
+        if let Some(other) = preset.filter(|p| p.task != file.task) {
+            let text = format!("{} is of task {:?}, not {:?}", path.display(), file.task, other.task);
+            return Err(bad(text.to_lowercase()));
+        }
         let named = |f: Fail| bad(format!("{}: {}", path.display(), f.message));
         build(file, args, path.parent().unwrap_or(Path::new("")), beside).map_err(named)
+    }
+
+    /// The task of the run that wrote to `dir`.
+    pub fn task_of(dir: &Path) -> Run<Task> {
+        let path = dir.join(CONFIG);
+        let file = parse(&path, &sys::read_text(&path, LIMIT)?)?;
+        let named = |f: Fail| bad(format!("{}: {}", path.display(), f.message));
+        Task::new(file.task, file.model.as_ref(), file.gpt.as_ref()).map_err(named)
     }
 }
 
@@ -156,37 +158,41 @@ fn within<T: PartialOrd + std::fmt::Display + Copy>(what: &str, x: T, low: T, hi
 
 /// `file` with the flags on top; folders are relative to `base`. A resumed run writes to the folder it came from.
 fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) -> Run<Config> {
+    let defaults = file.task.defaults();
     file.data = match (&args.data, file.data.as_deref()) {
-        (Some(dir), _) => Some(dir.display().to_string()),
-        (None, None | Some("digits")) => None,
-        (None, Some(dir)) => Some(base.join(dir).display().to_string()),
+        (Some(path), _) => Some(path.display().to_string()),
+        (None, None | Some("digits" | "alice")) => None,
+        (None, Some(path)) => Some(base.join(path).display().to_string()),
     };
     let own = args.out.clone().or_else(|| resumed.map(Path::to_path_buf));
-    let out = own.or_else(|| file.out.take().map(|o| base.join(o))).unwrap_or_else(|| "runs/train".into());
+    let out = own.or_else(|| file.out.take().map(|o| base.join(o))).unwrap_or_else(|| defaults.out.into());
     file.out = None;
-    file.steps = Some(within("steps", args.steps.or(file.steps).unwrap_or(1000), 1, STEP_LIMIT)?);
+    let steps = within("steps", args.steps.or(file.steps).unwrap_or(defaults.steps), 1, STEP_LIMIT)?;
+    file.steps = Some(steps);
     file.seed = args.seed.or(file.seed);
-    file.optimiser.lr = args.lr.or(file.optimiser.lr);
     file.checkpoint_every = args.checkpoint_every.or(file.checkpoint_every);
     file.max_memory = args.max_memory.or(file.max_memory);
     // A seed fills an i64 of TOML.
     within("seed", file.seed.unwrap_or(0), 0, i64::MAX as u64)?;
-    within("model.channels: the number of convolutions", file.model.channels.len(), 1, 8)?;
-    for &c in file.model.channels.iter().chain([&file.model.hidden]) {
-        within("model: a layer's width", c, 1, SIZE_LIMIT)?;
-    }
-    within("model.dropout", file.model.dropout, 0.0, 0.99)?;
-    let steps = file.steps.unwrap_or(1);
-    let lr = within("lr", file.optimiser.lr.unwrap_or(4e-3), 0.0, 1e6)?;
-    within("optimiser.accumulate", file.optimiser.accumulate.unwrap_or(1), 1, SIZE_LIMIT)?;
-    let optimiser = file.optimiser.build(lr)?;
-    let schedule = schedule(&file.schedule, optimiser.lr, steps)?;
+    let task = Task::new(file.task, file.model.as_ref(), file.gpt.as_ref())?;
+    let table = file.optimiser.get_or_insert_with(|| match file.task {
+        Kind::Images => OptimiserTable::default(),
+        Kind::CharGpt => OptimiserTable::nano_gpt(),
+    });
+    table.lr = args.lr.or(table.lr);
+    within("optimiser.accumulate", table.accumulate.unwrap_or(1), 1, SIZE_LIMIT)?;
+    let optimiser = table.build(within("lr", table.lr.unwrap_or(defaults.lr), 0.0, 1e6)?)?;
+    let table = file.schedule.get_or_insert_with(|| match file.task {
+        Kind::Images => ScheduleTable::default(),
+        Kind::CharGpt => ScheduleTable::nano_gpt(optimiser.lr, steps),
+    });
+    let schedule = table.build(optimiser.lr, steps)?;
     schedule.validate()?;
     let threads = args.threads.or(file.threads).unwrap_or_else(sys::cores);
     Ok(Config {
         data: absolute(&mut file)?,
         steps,
-        batch: within("batch", file.batch.unwrap_or(64), 1, SIZE_LIMIT)?,
+        batch: within("batch", file.batch.unwrap_or(defaults.batch), 1, SIZE_LIMIT)?,
         seed: file.seed.unwrap_or(0),
         threads: within("threads", threads, 1, 1024)?,
         out,
@@ -195,7 +201,7 @@ fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) 
         optimiser,
         schedule,
         text: toml::to_string(&file).map_err(|e| bad(format!("configuration: {e}")))?,
-        model: file.model,
+        task,
     })
 }
 
@@ -213,45 +219,6 @@ fn unused(kind: &str, keys: &[(&str, bool)]) -> Run {
         Some((key, _)) => Err(bad(format!("{key} means nothing to {kind}"))),
         None => Ok(()),
     }
-}
-
-fn schedule(t: &ScheduleTable, lr: f64, total: u64) -> Run<Schedule> {
-    let cycle = t.pct_start.is_some() || t.div_factor.is_some() || t.final_div_factor.is_some();
-    let step = t.step_size.is_some() || t.gamma.is_some();
-    let cosine = t.warmup.is_some() || t.min_lr.is_some();
-    let only = |kind: &str, own: &str| {
-        let of = [("step", "schedule.step_size or .gamma", step), ("cosine", "schedule.warmup or .min_lr", cosine)];
-        let of = of.into_iter().chain([("cycle", "schedule.pct_start or .div_factor or .final_div_factor", cycle)]);
-        let others: Vec<_> = of.filter(|(k, ..)| *k != own).map(|(_, name, given)| (name, given)).collect();
-        unused(kind, &others)
-    };
-    Ok(match t.kind {
-        ScheduleKind::Constant => {
-            only("constant", "")?;
-            Schedule::Constant { lr }
-        }
-        ScheduleKind::Step => {
-            only("step", "step")?;
-            let step_size = t.step_size.ok_or_else(|| bad("schedule.step_size is missing"))?;
-            Schedule::Step { lr, step_size, gamma: t.gamma.unwrap_or(0.1) }
-        }
-        ScheduleKind::Cosine => {
-            only("cosine", "cosine")?;
-            let warmup = within("schedule.warmup", t.warmup.unwrap_or(0), 0, total)?;
-            let min_lr = t.min_lr.unwrap_or(0.0);
-            Schedule::Cosine { lr, warmup, start_factor: 1.0 / 3.0, total, min_lr }
-        }
-        ScheduleKind::OneCycle => {
-            only("one-cycle", "cycle")?;
-            Schedule::OneCycle {
-                max_lr: lr,
-                total,
-                pct_start: t.pct_start.unwrap_or(0.3),
-                div_factor: t.div_factor.unwrap_or(25.0),
-                final_div_factor: t.final_div_factor.unwrap_or(1e4),
-            }
-        }
-    })
 }
 
 #[cfg(test)]

@@ -10,10 +10,12 @@ mod config;
 mod data;
 mod fail;
 mod ir;
+mod measure;
 mod model;
 mod npy;
 mod pack;
 mod report;
+mod sample;
 mod sys;
 mod train;
 
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> fail::Run {
     match &cli.command {
         Command::Train(a) => train::train(a),
+        Command::Sample(a) => sample::sample(a),
         Command::Plan(a) => ir::plan::plan(a),
         Command::Print(a) => ir::show::print_graph(a),
         Command::Opt(a) => ir::show::opt(a),

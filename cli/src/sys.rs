@@ -69,6 +69,18 @@ pub fn human(bytes: u64) -> String {
     if unit == 0 { format!("{bytes} B") } else { format!("{x:.1} {}", units[unit]) }
 }
 
+/// A number with its thousands apart.
+pub fn grouped(n: usize) -> String {
+    let digits = n.to_string();
+    let start = digits.len() % 3;
+    let mut parts: Vec<&str> =
+        digits[start..].as_bytes().chunks(3).filter_map(|c| std::str::from_utf8(c).ok()).collect();
+    if start > 0 {
+        parts.insert(0, &digits[..start]);
+    }
+    parts.join(",")
+}
+
 /// A size as a number of bytes; what no address reaches counts as all of memory.
 pub fn bytes(size: bytesize::ByteSize) -> usize {
     usize::try_from(size.as_u64()).unwrap_or(usize::MAX)
@@ -76,10 +88,11 @@ pub fn bytes(size: bytesize::ByteSize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::human;
+    use super::{grouped, human};
 
     #[test]
     fn sizes_read_well() {
+        assert_eq!([0, 12, 123, 1234, 1_234_567].map(grouped), ["0", "12", "123", "1,234", "1,234,567"]);
         assert_eq!([0, 1023, 1024, 1536, 5 << 30].map(human), ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "5.0 GiB"]);
     }
 }

@@ -6,164 +6,14 @@
 //! is −∞). Op rows call the functions and the entry points here.
 
 use super::abi::Args;
-use super::conv::{Units, fits, windows};
 use super::float::Float;
+pub use super::pool_geom::{COUNT_PAD, Divisor, PoolGeom, SUM};
 use crate::simd;
 use std::ops::Range;
 
 #[cfg(test)]
 #[path = "pool_tests.rs"]
 mod tests;
-
-/// Flag word of the average pools: the padding counts in the divisor.
-pub const COUNT_PAD: u64 = 1;
-
-/// Sizes and attributes of a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct PoolGeom {
-    /// Images; may be 0.
-    pub n: usize,
-    /// Channels.
-    pub c: usize,
-    /// Input height.
-    pub h: usize,
-    /// Input width.
-    pub w: usize,
-    /// Window height.
-    pub kh: usize,
-    /// Window width.
-    pub kw: usize,
-    /// Step between windows, down and across.
-    pub stride: [usize; 2],
-    /// Padding: top, bottom, left, right.
-    pub pad: [usize; 4],
-    /// Distance between the elements of a window; `[1, 1]` for average pools.
-    pub dilation: [usize; 2],
-}
-
-impl PoolGeom {
-    /// Number of words of [`PoolGeom::to_words`].
-    pub const WORDS: usize = 14;
-
-    /// Says what is wrong with the geometry, if anything.
-    pub fn validate(&self) -> Result<(), &'static str> {
-        if self.c == 0 || self.h == 0 || self.w == 0 {
-            return Err("a pool needs at least one channel and one pixel");
-        }
-        if self.kh == 0 || self.kw == 0 || self.stride.contains(&0) || self.dilation.contains(&0) {
-            return Err("window, stride and dilation must be positive");
-        }
-        let [rows, cols] = [0, 1].map(|a| self.outputs(a));
-        let (Some(rows), Some(cols)) = (rows, cols) else {
-            return Err("the window is larger than the padded image");
-        };
-        let padded = |a: usize| [self.h, self.w][a].saturating_add(self.pad[2 * a]).saturating_add(self.pad[2 * a + 1]);
-        if !fits(&[padded(0), padded(1)]) || !fits(&[rows, cols]) || !fits(&[self.kh, self.kw]) {
-            return Err("the image or the window is too large");
-        }
-        Ok(())
-    }
-
-    fn outputs(&self, a: usize) -> Option<usize> {
-        let pad = [self.pad[2 * a], self.pad[2 * a + 1]];
-        windows([self.h, self.w][a], [self.kh, self.kw][a], self.stride[a], pad, self.dilation[a])
-    }
-
-    /// Output height; 0 when no window fits.
-    pub fn out_h(&self) -> usize {
-        self.outputs(0).unwrap_or(0)
-    }
-
-    /// Output width; 0 when no window fits.
-    pub fn out_w(&self) -> usize {
-        self.outputs(1).unwrap_or(0)
-    }
-
-    /// Elements of x and dx.
-    pub fn x_len(&self) -> usize {
-        self.n * self.c * self.h * self.w
-    }
-
-    /// Elements of y and dy.
-    pub fn y_len(&self) -> usize {
-        self.n * self.c * self.out_h() * self.out_w()
-    }
-
-    /// Planes of a unit: enough to be worth a call.
-    fn planes(&self) -> usize {
-        (8192 / (self.h * self.w)).max(1)
-    }
-
-    /// Units that write y (and the indices).
-    pub fn y_units(&self) -> Units {
-        let planes = self.planes();
-        Units { count: (self.n * self.c).div_ceil(planes), per_unit: planes * self.out_h() * self.out_w() }
-    }
-
-    /// Units that write dx: the same planes.
-    pub fn x_units(&self) -> Units {
-        let planes = self.planes();
-        Units { count: (self.n * self.c).div_ceil(planes), per_unit: planes * self.h * self.w }
-    }
-
-    /// The geometry as parameter words.
-    pub fn to_words(&self) -> [u64; Self::WORDS] {
-        let ([s0, s1], [t, b, l, r], [d0, d1]) = (self.stride, self.pad, self.dilation);
-        [self.n, self.c, self.h, self.w, self.kh, self.kw, s0, s1, t, b, l, r, d0, d1].map(|v| v as u64)
-    }
-
-    /// Reads back what [`PoolGeom::to_words`] wrote; words after the geometry are left alone.
-    ///
-    /// # Panics
-    /// If there are fewer than [`PoolGeom::WORDS`] words.
-    pub fn from_words(words: &[u64]) -> PoolGeom {
-        let v = |i: usize| words[i] as usize;
-        PoolGeom {
-            n: v(0),
-            c: v(1),
-            h: v(2),
-            w: v(3),
-            kh: v(4),
-            kw: v(5),
-            stride: [v(6), v(7)],
-            pad: [v(8), v(9), v(10), v(11)],
-            dilation: [v(12), v(13)],
-        }
-    }
-
-    /// The input row that tap `i` of output row `o` reads, if it is in the image.
-    #[inline(always)]
-    fn row(&self, o: usize, i: usize) -> Option<usize> {
-        (o * self.stride[0] + i * self.dilation[0]).checked_sub(self.pad[0]).filter(|r| *r < self.h)
-    }
-
-    /// The output columns whose tap `j` is in the image, and the input column of the first.
-    #[inline(always)]
-    fn cols(&self, j: usize, wo: usize) -> (Range<usize>, usize) {
-        let (at, s) = (j * self.dilation[1], self.stride[1]);
-        let lo = self.pad[2].saturating_sub(at).div_ceil(s);
-        let hi = (self.w + self.pad[2]).saturating_sub(at).div_ceil(s).min(wo);
-        if lo < hi { (lo..hi, lo * s + at - self.pad[2]) } else { (0..0, 0) }
-    }
-
-    /// Windows of 2 × 2 that tile the image, without padding.
-    fn halves(&self) -> bool {
-        [self.kh, self.kw] == [2, 2] && self.stride == [2, 2] && self.pad == [0; 4] && self.dilation == [1, 1]
-    }
-
-    /// The divisor of an average: elements of the window, or those in the image.
-    #[inline(always)]
-    fn divisor(&self, oh: usize, ow: usize, count_pad: bool) -> usize {
-        if count_pad {
-            return self.kh * self.kw;
-        }
-        let inside = |o: usize, a: usize, k: usize, size: usize| {
-            let (from, pad) = (o * self.stride[a], self.pad[2 * a]);
-            (from + k).min(size + pad).saturating_sub(from.max(pad))
-        };
-        inside(oh, 0, self.kh, self.h) * inside(ow, 1, self.kw, self.w)
-    }
-}
 
 /// Whether `v` takes the place of `best`: larger, or the first NaN. (Without short cuts, so that loops become vector
 /// code.)
@@ -344,7 +194,7 @@ pub fn max_pool2d_gather<T: Float>(g: &PoolGeom, x: &[T], idx: &[i32], y: &mut [
 
 simd! {
     /// One plane of an average pool.
-    fn avg_plane[T: Float](g: &PoolGeom, count_pad: bool, x: &[T], y: &mut [T]) {
+    fn avg_plane[T: Float](g: &PoolGeom, by: Divisor, x: &[T], y: &mut [T]) {
         let wo = g.out_w();
         for (oh, y) in y.chunks_exact_mut(wo).enumerate() {
             y.fill(T::ZERO);
@@ -355,9 +205,12 @@ simd! {
                     each(&mut y[cols], &x[at..], g.stride[1], |y, v| *y += v);
                 }
             }
+            if by == Divisor::One {
+                continue;
+            }
             for (ow, y) in y.iter_mut().enumerate() {
                 // A window in the padding alone sums to 0.
-                *y = *y / T::from_f64(g.divisor(oh, ow, count_pad).max(1) as f64);
+                *y = *y / T::from_f64(g.divisor(oh, ow, by).max(1) as f64);
             }
         }
     }
@@ -365,11 +218,12 @@ simd! {
 
 simd! {
     /// One plane of a 2 × 2 average pool: the sums of [`avg_plane`] in the same order.
-    fn avg_halves[T: Float](w: usize, x: &[T], y: &mut [T]) {
+    fn avg_halves[T: Float](w: usize, by: Divisor, x: &[T], y: &mut [T]) {
+        let quarter = T::from_f64(PoolGeom::quarter(by));
         for (x, y) in x.chunks_exact(2 * w).zip(y.chunks_exact_mut(w / 2)) {
             let (up, down) = x.split_at(w);
             for (y, ([a, b], [c, d])) in y.iter_mut().zip(up.as_chunks::<2>().0.iter().zip(down.as_chunks::<2>().0)) {
-                *y = (*a + *b + *c + *d) * T::from_f64(0.25);
+                *y = (*a + *b + *c + *d) * quarter;
             }
         }
     }
@@ -377,19 +231,19 @@ simd! {
 
 simd! {
     /// One plane of an average pool's adjoint.
-    fn avg_back_plane[T: Float](g: &PoolGeom, count_pad: bool, dy: &[T], dx: &mut [T]) {
+    fn avg_back_plane[T: Float](g: &PoolGeom, by: Divisor, dy: &[T], dx: &mut [T]) {
         let wo = g.out_w();
         for (oh, dy) in dy.chunks_exact(wo).enumerate() {
             for row in (0..g.kh).filter_map(|i| g.row(oh, i)) {
                 for j in 0..g.kw {
                     let (cols, at) = g.cols(j, wo);
                     let dx = &mut dx[row * g.w..][..g.w][at..];
-                    if count_pad {
-                        let d = T::from_f64((g.kh * g.kw) as f64);
+                    if by != Divisor::Image {
+                        let d = T::from_f64(g.divisor(oh, 0, by) as f64);
                         dx.iter_mut().step_by(g.stride[1]).zip(&dy[cols]).for_each(|(dx, v)| *dx += *v / d);
                     } else {
                         for ((dx, v), ow) in dx.iter_mut().step_by(g.stride[1]).zip(&dy[cols.clone()]).zip(cols) {
-                            *dx += *v / T::from_f64(g.divisor(oh, ow, false) as f64);
+                            *dx += *v / T::from_f64(g.divisor(oh, ow, by) as f64);
                         }
                     }
                 }
@@ -400,12 +254,13 @@ simd! {
 
 simd! {
     /// One plane of a 2 × 2 average pool's adjoint.
-    fn avg_back_halves[T: Float](w: usize, dy: &[T], dx: &mut [T]) {
+    fn avg_back_halves[T: Float](w: usize, by: Divisor, dy: &[T], dx: &mut [T]) {
+        let quarter = T::from_f64(PoolGeom::quarter(by));
         for (dx, dy) in dx.chunks_exact_mut(2 * w).zip(dy.chunks_exact(w / 2)) {
             let (up, down) = dx.split_at_mut(w);
             let pairs = up.as_chunks_mut::<2>().0.iter_mut().zip(down.as_chunks_mut::<2>().0);
             for ((up, down), v) in pairs.zip(dy) {
-                let v = *v * T::from_f64(0.25);
+                let v = *v * quarter;
                 *up = [v, v];
                 *down = [v, v];
             }
@@ -413,21 +268,20 @@ simd! {
     }
 }
 
-/// y = the windows' means, for planes of x. With `count_pad`, the padding counts as zeros; otherwise only elements of
-/// the image count.
-pub fn avg_pool2d<T: Float>(g: &PoolGeom, count_pad: bool, x: &[T], y: &mut [T]) {
+/// y = the windows' sums over their divisors, for planes of x.
+pub fn avg_pool2d<T: Float>(g: &PoolGeom, by: Divisor, x: &[T], y: &mut [T]) {
     let halves = g.halves();
     for (x, y) in x.chunks_exact(g.h * g.w).zip(y.chunks_exact_mut(g.out_h() * g.out_w())) {
-        if halves { avg_halves(g.w, x, y) } else { avg_plane(g, count_pad, x, y) }
+        if halves { avg_halves(g.w, by, x, y) } else { avg_plane(g, by, x, y) }
     }
 }
 
 /// dx, the adjoint of [`avg_pool2d`], for planes.
-pub fn avg_pool2d_backward<T: Float>(g: &PoolGeom, count_pad: bool, dy: &[T], dx: &mut [T]) {
+pub fn avg_pool2d_backward<T: Float>(g: &PoolGeom, by: Divisor, dy: &[T], dx: &mut [T]) {
     dx.fill(T::ZERO);
     let halves = g.halves();
     for (dx, dy) in dx.chunks_exact_mut(g.h * g.w).zip(dy.chunks_exact(g.out_h() * g.out_w())) {
-        if halves { avg_back_halves(g.w, dy, dx) } else { avg_back_plane(g, count_pad, dy, dx) }
+        if halves { avg_back_halves(g.w, by, dy, dx) } else { avg_back_plane(g, by, dy, dx) }
     }
 }
 
@@ -477,22 +331,22 @@ pub fn max_pool2d_gather_kernel<T: Float>(args: &mut Args<'_>) {
 
 /// Entry point of [`avg_pool2d`].
 ///
-/// Reads: 0 x. Writes: 0 y, `PerUnit(y_units.per_unit)`. Params: the geometry's words, then the flags ([`COUNT_PAD`]).
+/// Reads: 0 x. Writes: 0 y, `PerUnit(y_units.per_unit)`. Params: the geometry's words, then the flags ([`COUNT_PAD`], [`SUM`]).
 /// Units: `y_units.count`.
 pub fn avg_pool2d_kernel<T: Float>(args: &mut Args<'_>) {
     let (g, x, _) = call(args);
-    let count_pad = args.params()[PoolGeom::WORDS] & COUNT_PAD != 0;
+    let by = Divisor::of(args.params()[PoolGeom::WORDS]);
     let y = args.write::<T>(0);
-    avg_pool2d(&g, count_pad, &args.read(0)[x], y);
+    avg_pool2d(&g, by, &args.read(0)[x], y);
 }
 
 /// Entry point of [`avg_pool2d_backward`].
 ///
-/// Reads: 0 dy. Writes: 0 dx, `PerUnit(x_units.per_unit)`. Params: the geometry's words, then the flags ([`COUNT_PAD`]).
+/// Reads: 0 dy. Writes: 0 dx, `PerUnit(x_units.per_unit)`. Params: the geometry's words, then the flags ([`COUNT_PAD`], [`SUM`]).
 /// Units: `x_units.count`.
 pub fn avg_pool2d_backward_kernel<T: Float>(args: &mut Args<'_>) {
     let (g, _, y) = call(args);
-    let count_pad = args.params()[PoolGeom::WORDS] & COUNT_PAD != 0;
+    let by = Divisor::of(args.params()[PoolGeom::WORDS]);
     let dx = args.write::<T>(0);
-    avg_pool2d_backward(&g, count_pad, &args.read(0)[y], dx);
+    avg_pool2d_backward(&g, by, &args.read(0)[y], dx);
 }

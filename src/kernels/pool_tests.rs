@@ -3,6 +3,7 @@
 use super::*;
 use crate::arena::tensor::TensorArena;
 use crate::kernels::abi::{Fault, Frame, Kernel, Slot, Split};
+use crate::kernels::conv::Units;
 
 fn noise(i: usize, seed: usize) -> f64 {
     let h = (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (seed as u64 + 7).wrapping_mul(0xD1B5_4A32_D192_ED03);
@@ -105,22 +106,26 @@ fn check_max<T: Float>(g: &PoolGeom) {
     assert!((dx.iter().sum::<f64>() - total).abs() < 1e-10);
 }
 
-fn check_avg<T: Float>(g: &PoolGeom, count_pad: bool) {
+fn check_avg<T: Float>(g: &PoolGeom, by: Divisor) {
     let (x, dy) = (fill::<T>(g.x_len(), 1), fill::<T>(g.y_len(), 2));
     let (area, image) = (g.out_h() * g.out_w(), g.h * g.w);
     let (mut want, mut want_dx) = (vec![0.0; g.y_len()], vec![0.0; g.x_len()]);
     for o in 0..g.y_len() {
         let (taps, at) = (taps(g, o % area), o / area * image);
-        let d = if count_pad { g.kh * g.kw } else { taps.len().max(1) } as f64;
+        let d = match by {
+            Divisor::Window => g.kh * g.kw,
+            Divisor::Image => taps.len().max(1),
+            Divisor::One => 1,
+        } as f64;
         for t in taps {
             want[o] += x[at + t].to_f64() / d;
             want_dx[at + t] += dy[o].to_f64() / d;
         }
     }
     let (mut y, mut dx) = (vec![T::NAN; g.y_len()], vec![T::NAN; g.x_len()]);
-    avg_pool2d(g, count_pad, &x, &mut y);
+    avg_pool2d(g, by, &x, &mut y);
     close(&y, &want, g);
-    avg_pool2d_backward(g, count_pad, &dy, &mut dx);
+    avg_pool2d_backward(g, by, &dy, &mut dx);
     close(&dx, &want_dx, g);
     let dot = |a: &[T], b: &[T]| a.iter().zip(b).map(|(a, b)| a.to_f64() * b.to_f64()).sum::<f64>();
     let tol = if size_of::<T>() == 4 { 1e-3 } else { 1e-10 };
@@ -137,9 +142,10 @@ fn max_pools_match_naive_loops() {
 
 #[test]
 fn average_pools_match_naive_loops() {
-    for (g, count_pad) in shapes().iter().flat_map(|g| [(g, true), (g, false)]) {
-        check_avg::<f32>(g, count_pad);
-        check_avg::<f64>(g, count_pad);
+    let divisors = [Divisor::Window, Divisor::Image, Divisor::One];
+    for (g, by) in shapes().iter().flat_map(|g| divisors.map(|by| (g, by))) {
+        check_avg::<f32>(g, by);
+        check_avg::<f64>(g, by);
     }
 }
 

@@ -1,17 +1,116 @@
-//! Blocks of attention over the builder, with the names of nanoGPT.
+//! Attention layers, with torch's and nanoGPT's names.
 
-use super::linear;
-use crate::nodes::{Attention, Builder, Layout, Var};
+use super::dense::{Linear, linear_with, project, width};
+use super::{fan_in, init};
+use crate::error::Kind;
+use crate::nodes::{Attention, Builder, Init, Layout, Pairing, Rope, Var};
 
-/// Causal self-attention of `x` `[batch, sequence, width]`: one linear layer `name.c_attn` makes queries, keys and values
-/// of `heads` heads, and `name.c_proj` mixes the heads of the result.
-///
-/// `heads` must divide the width.
+/// What [`causal_self_attention`] makes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CausalSelfAttention {
+    /// Number of heads; it must divide the width.
+    pub heads: usize,
+    /// The layer that makes queries, keys and values.
+    pub qkv: Linear,
+    /// The layer that mixes the heads of the result.
+    pub proj: Linear,
+}
+
+impl CausalSelfAttention {
+    /// With torch's linear layers.
+    pub fn new(heads: usize) -> CausalSelfAttention {
+        CausalSelfAttention { heads, qkv: Linear::default(), proj: Linear::default() }
+    }
+}
+
+/// Causal self-attention of `x` `[batch, sequence, width]`, named as in nanoGPT: one linear layer `name.c_attn` makes
+/// queries, keys and values of all heads, and `name.c_proj` mixes the heads of the result.
 #[track_caller]
-pub fn causal_self_attention<'g>(g: &'g Builder, name: &str, x: Var<'g>, heads: usize) -> Var<'g> {
-    let width = x.dims().last().copied().unwrap_or(0);
-    let all = linear(g, &format!("{name}.c_attn"), x, 3 * width);
+pub fn causal_self_attention<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: CausalSelfAttention) -> Var<'g> {
+    let width = width(x);
+    let all = linear_with(g, &format!("{name}.c_attn"), x, 3 * width, options.qkv);
     let [q, k, v] = [0, 1, 2].map(|i| all.narrow(-1, i * width, width));
-    let options = Attention { layout: Layout::Bsd, heads, causal: true, ..Attention::default() };
-    linear(g, &format!("{name}.c_proj"), q.attention(k, v, options), width)
+    let attend = Attention { layout: Layout::Bsd, heads: options.heads, causal: true, ..Attention::default() };
+    linear_with(g, &format!("{name}.c_proj"), q.attention(k, v, attend), width, options.proj)
+}
+
+/// What [`multi_head_attention`] does. The defaults are torch's, with `heads` still to be said.
+#[derive(Clone, Copy, Debug)]
+pub struct MultiHead<'g> {
+    /// Number of heads; it must divide the width.
+    pub heads: usize,
+    /// Heads of keys and values, each shared by as many neighbouring heads of queries; 0: as many as `heads`.
+    pub kv_heads: usize,
+    /// Whether the projections have biases.
+    pub bias: bool,
+    /// Whether a query sees no later key.
+    pub causal: bool,
+    /// A causal query sees at most so many keys before its own.
+    pub window: Option<usize>,
+    /// Which keys count, `[batch, keys]` (true: it counts, the opposite of torch's `key_padding_mask`).
+    pub padding: Option<Var<'g>>,
+    /// What is added to the scores, `[batch or 1, heads or 1, queries, keys]`.
+    pub mask: Option<Var<'g>>,
+    /// Tables of cosines and sines that turn queries and keys ([`Builder::rope_tables`]), and which elements turn together.
+    pub rope: Option<([Var<'g>; 2], Pairing)>,
+}
+
+impl<'g> MultiHead<'g> {
+    /// `heads` heads, with biases, seeing everything.
+    pub fn new(heads: usize) -> MultiHead<'g> {
+        MultiHead { heads, kv_heads: 0, bias: true, causal: false, window: None, padding: None, mask: None, rope: None }
+    }
+}
+
+/// Attention of `query` `[batch, queries, width]` over `key` and `value` `[batch, keys, width]`, as
+/// `torch.nn.MultiheadAttention` with `batch_first`: params `name.in_proj_weight` `[3·width, width]` (fewer rows with
+/// fewer `kv_heads`; Glorot uniform), `name.in_proj_bias` (zeros), `name.out_proj.weight` and `name.out_proj.bias` (zeros).
+#[track_caller]
+pub fn multi_head_attention<'g>(
+    g: &'g Builder,
+    name: &str,
+    [query, key, value]: [Var<'g>; 3],
+    options: MultiHead<'g>,
+) -> Var<'g> {
+    let (width, heads) = (width(query), options.heads);
+    let kv = if options.kv_heads == 0 { heads } else { options.kv_heads };
+    if query.is_some() && (heads == 0 || !width.is_multiple_of(heads) || !heads.is_multiple_of(kv)) {
+        let text = format!("multi_head_attention({query:?}): {heads} heads of a width of {width}, {kv} of keys");
+        return g.fail(Kind::Shape, text);
+    }
+    let inner = kv * (width / heads.max(1));
+    let rows = [width, inner, inner];
+    let total = rows.iter().sum();
+    let start = init::xavier_uniform(&[total, width], 1.0);
+    let w = g.param(&format!("{name}.in_proj_weight"), [total, width], query.dtype(), start);
+    let b = options.bias.then(|| g.param(&format!("{name}.in_proj_bias"), [total], query.dtype(), Init::Zeros));
+    let from = [0, width, width + inner];
+    let [q, k, v] = if query.v == key.v && key.v == value.v {
+        // One product for all three.
+        let all = project(query, w, b);
+        [0, 1, 2].map(|i| all.narrow(-1, from[i], rows[i]))
+    } else {
+        let part =
+            |x: Var<'g>, i: usize| project(x, w.narrow(0, from[i], rows[i]), b.map(|b| b.narrow(0, from[i], rows[i])));
+        [part(query, 0), part(key, 1), part(value, 2)]
+    };
+    let turned = |x: Var<'g>, heads: usize| match options.rope {
+        Some(([cos, sin], pairing)) => {
+            x.rope(cos, sin, Rope { layout: Layout::Bsd, heads, pairing, ..Rope::default() })
+        }
+        None => x,
+    };
+    let (q, k) = (turned(q, heads), turned(k, kv));
+    let attend = Attention {
+        layout: Layout::Bsd,
+        heads,
+        kv_heads: kv,
+        causal: options.causal,
+        window: options.window,
+        padding: options.padding,
+        bias: options.mask,
+        ..Attention::default()
+    };
+    let out = Linear { bias: options.bias, weight_init: Some(fan_in(width)), bias_init: Some(Init::Zeros) };
+    linear_with(g, &format!("{name}.out_proj"), q.attention(k, v, attend), width, out)
 }

@@ -1,10 +1,9 @@
-//! Convolutions in one dimension, and transposed ones, by way of the 2-D op and its gradient.
+//! Convolutions, transposed ones among them, over one to three axes.
 
 use super::fan_in;
 use crate::arena::Value;
 use crate::error::Kind;
-use crate::nodes::attrs::Attr;
-use crate::nodes::{Builder, Conv2d, Op, Var};
+use crate::nodes::{Builder, Conv, Conv2d, Conv3d, ConvTranspose, Init, Var};
 
 /// Options of [`conv1d`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,33 +24,86 @@ impl Default for Conv1d {
     }
 }
 
-/// 1-D convolution of `x` `[N, C, L]`: params `name.weight` `[outputs, C/groups, kernel]` and `name.bias`.
+/// Params `name.weight` of these dimensions and `name.bias` of `outputs`, which `f` joins: a layer of windows over `N`
+/// axes. The weight of one output has `dims[1..]`.
 #[track_caller]
-pub fn conv1d<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, kernel: usize, o: Conv1d) -> Var<'g> {
-    let d = x.dims();
-    if x.is_some() && d.len() != 3 {
-        return g.fail(Kind::Shape, format!("conv1d({x:?}): rank 3 is needed"));
-    }
-    let channels = d.get(1).copied().unwrap_or(0) / o.groups.max(1);
-    let init = fan_in(channels.saturating_mul(kernel));
-    let w = g.param(&format!("{name}.weight"), [outputs, channels, kernel], x.dtype(), init);
+fn layer<'g, const N: usize>(
+    g: &'g Builder,
+    name: &str,
+    x: Var<'g>,
+    outputs: usize,
+    dims: &[usize],
+    f: impl FnOnce(Var<'g>) -> Var<'g>,
+) -> Var<'g> {
+    let init = weight_init(dims);
+    let w = g.param(&format!("{name}.weight"), dims, x.dtype(), init);
     let b = g.param(&format!("{name}.bias"), [outputs], x.dtype(), init);
-    let options =
-        Conv2d { stride: [1, o.stride], pad: [0, 0, o.pad[0], o.pad[1]], dilation: [1, o.dilation], groups: o.groups };
-    let flat = |v: Var<'g>| {
-        let d = v.dims();
-        v.reshape([d[0], d[1], 1, d[2]])
-    };
     // A name that is taken, or a size that overflows, leaves no weight; the error is kept.
     if !x.is_some() || !w.is_some() || !b.is_some() {
         return g.var(Value::NONE);
     }
-    let y = flat(x).conv2d(flat(w), options);
-    if !y.is_some() {
-        return y;
-    }
-    let length = y.dims().last().copied().unwrap_or(0);
-    y.reshape([d[0], outputs, length]) + b.reshape([outputs, 1])
+    let mut column = [1; 4];
+    column[0] = outputs;
+    g.held(|| f(w) + b.reshape(&column[..=N]))
+}
+
+/// How a weight whose output has `dims[1..]` starts.
+fn weight_init(dims: &[usize]) -> Init {
+    fan_in(dims.iter().skip(1).fold(1, |n, &d| n.saturating_mul(d)))
+}
+
+/// Channels of `x` that one group of a convolution reads.
+fn channels(x: Var<'_>, groups: usize) -> usize {
+    x.dims().get(1).copied().unwrap_or(0) / groups.max(1)
+}
+
+/// 1-D convolution of `x` `[N, C, L]`: params `name.weight` `[outputs, C/groups, kernel]` and `name.bias`.
+#[track_caller]
+pub fn conv1d<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, kernel: usize, o: Conv1d) -> Var<'g> {
+    let options = Conv { stride: [o.stride], pad: o.pad, dilation: [o.dilation], groups: o.groups };
+    layer::<1>(g, name, x, outputs, &[outputs, channels(x, o.groups), kernel], |w| x.conv1d(w, options))
+}
+
+/// 2-D convolution of `x` `[N, C, H, W]`: params `name.weight` `[outputs, C/groups, kernel, kernel]` and `name.bias`.
+#[track_caller]
+pub fn conv2d<'g>(
+    g: &'g Builder,
+    name: &str,
+    x: Var<'g>,
+    outputs: usize,
+    kernel: [usize; 2],
+    options: Conv2d,
+) -> Var<'g> {
+    let dims = [&[outputs, channels(x, options.groups)], &kernel[..]].concat();
+    layer::<2>(g, name, x, outputs, &dims, |w| x.conv2d(w, options))
+}
+
+/// [`conv2d`] without the param `name.bias`: what stands before a norm.
+#[track_caller]
+pub fn conv2d_no_bias<'g>(
+    g: &'g Builder,
+    name: &str,
+    x: Var<'g>,
+    outputs: usize,
+    kernel: [usize; 2],
+    options: Conv2d,
+) -> Var<'g> {
+    let dims = [&[outputs, channels(x, options.groups)], &kernel[..]].concat();
+    x.conv2d(g.param(&format!("{name}.weight"), &dims, x.dtype(), weight_init(&dims)), options)
+}
+
+/// 3-D convolution of `x` `[N, C, D, H, W]`: params `name.weight` `[outputs, C/groups, kernel…]` and `name.bias`.
+#[track_caller]
+pub fn conv3d<'g>(
+    g: &'g Builder,
+    name: &str,
+    x: Var<'g>,
+    outputs: usize,
+    kernel: [usize; 3],
+    options: Conv3d,
+) -> Var<'g> {
+    let dims = [&[outputs, channels(x, options.groups)], &kernel[..]].concat();
+    layer::<3>(g, name, x, outputs, &dims, |w| x.conv3d(w, options))
 }
 
 /// Each channel of `x` `[N, C, L]` convolved with its own `kernel` last elements, nothing later: params `name.weight`
@@ -62,30 +114,31 @@ pub fn causal_depthwise_conv1d<'g>(g: &'g Builder, name: &str, x: Var<'g>, kerne
     conv1d(g, name, x, c, kernel, Conv1d { pad: [kernel.saturating_sub(1), 0], groups: c, ..Conv1d::default() })
 }
 
-/// Options of [`conv_transpose2d`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConvTranspose2d {
-    /// Places between two inputs in the output.
-    pub stride: [usize; 2],
-    /// What is cut off on each side, down and across.
-    pub pad: [usize; 2],
-    /// Rows and columns added at the end, fewer than the stride or the dilation.
-    pub output_pad: [usize; 2],
-    /// Distance between the taps.
-    pub dilation: [usize; 2],
-    /// Independent groups of channels.
-    pub groups: usize,
-}
+/// Options of [`conv_transpose1d`].
+pub type ConvTranspose1d = ConvTranspose<1>;
 
-impl Default for ConvTranspose2d {
-    fn default() -> ConvTranspose2d {
-        ConvTranspose2d { stride: [1, 1], pad: [0, 0], output_pad: [0, 0], dilation: [1, 1], groups: 1 }
-    }
+/// Options of [`conv_transpose2d`].
+pub type ConvTranspose2d = ConvTranspose<2>;
+
+/// Options of [`conv_transpose3d`].
+pub type ConvTranspose3d = ConvTranspose<3>;
+
+/// Transposed convolution of `x` `[N, C, L]`, as `torch.nn.ConvTranspose1d`: params `name.weight`
+/// `[C, outputs/groups, kernel…]` and `name.bias`.
+#[track_caller]
+pub fn conv_transpose1d<'g>(
+    g: &'g Builder,
+    name: &str,
+    x: Var<'g>,
+    outputs: usize,
+    kernel: [usize; 1],
+    o: ConvTranspose1d,
+) -> Var<'g> {
+    turned(g, name, x, outputs, &kernel, o.groups, |w| x.conv_transpose1d(w, o))
 }
 
 /// Transposed convolution of `x` `[N, C, H, W]`, as `torch.nn.ConvTranspose2d`: params `name.weight`
-/// `[C, outputs/groups, kernel, kernel]` and `name.bias`. It is the input gradient of the convolution with these
-/// weights.
+/// `[C, outputs/groups, kernel…]` and `name.bias`.
 #[track_caller]
 pub fn conv_transpose2d<'g>(
     g: &'g Builder,
@@ -95,40 +148,39 @@ pub fn conv_transpose2d<'g>(
     kernel: [usize; 2],
     o: ConvTranspose2d,
 ) -> Var<'g> {
-    let d = x.dims();
-    if !x.is_some() {
-        return x;
-    }
-    if d.len() != 4 || o.groups == 0 || !outputs.is_multiple_of(o.groups) {
-        let text = format!("conv_transpose2d({x:?}): rank 4 is needed, and {outputs} outputs in {} groups", o.groups);
+    turned(g, name, x, outputs, &kernel, o.groups, |w| x.conv_transpose2d(w, o))
+}
+
+/// Transposed convolution of `x` `[N, C, D, H, W]`, as `torch.nn.ConvTranspose3d`: params `name.weight`
+/// `[C, outputs/groups, kernel…]` and `name.bias`.
+#[track_caller]
+pub fn conv_transpose3d<'g>(
+    g: &'g Builder,
+    name: &str,
+    x: Var<'g>,
+    outputs: usize,
+    kernel: [usize; 3],
+    o: ConvTranspose3d,
+) -> Var<'g> {
+    turned(g, name, x, outputs, &kernel, o.groups, |w| x.conv_transpose3d(w, o))
+}
+
+/// A transposed layer: its fan is that of one output, whose weights torch reads off the second axis.
+#[track_caller]
+fn turned<'g, const N: usize>(
+    g: &'g Builder,
+    name: &str,
+    x: Var<'g>,
+    outputs: usize,
+    kernel: &[usize; N],
+    groups: usize,
+    f: impl FnOnce(Var<'g>) -> Var<'g>,
+) -> Var<'g> {
+    let inputs = x.dims().get(1).copied().unwrap_or(0);
+    if x.is_some() && (groups == 0 || !outputs.is_multiple_of(groups)) {
+        let text = format!("conv_transpose{N}d({x:?}): {outputs} outputs do not divide into {groups} groups");
         return g.fail(Kind::Shape, text);
     }
-    let size = |i: usize| {
-        let full = d[i + 2].saturating_sub(1).saturating_mul(o.stride[i]);
-        let taps = o.dilation[i].saturating_mul(kernel[i].saturating_sub(1)).saturating_add(o.output_pad[i]);
-        full.saturating_add(taps).saturating_add(1).checked_sub(o.pad[i].saturating_mul(2))
-    };
-    let fits = (0..2).all(|i| o.output_pad[i] == 0 || o.output_pad[i] < o.stride[i].max(o.dilation[i]));
-    let (Some(h), Some(w), true) = (size(0), size(1), fits) else {
-        let text = format!(
-            "conv_transpose2d({x:?}): padding {:?} and output padding {:?} do not fit kernel {kernel:?} and stride {:?}",
-            o.pad, o.output_pad, o.stride
-        );
-        return g.fail(Kind::Shape, text);
-    };
-    let channels = outputs / o.groups;
-    let init = fan_in(channels.saturating_mul(kernel[0]).saturating_mul(kernel[1]));
-    let weight = g.param(&format!("{name}.weight"), [d[1], channels, kernel[0], kernel[1]], x.dtype(), init);
-    let bias = g.param(&format!("{name}.bias"), [outputs], x.dtype(), init);
-    let wide = |l: &[usize]| l.iter().map(|&v| i64::try_from(v).unwrap_or(i64::MAX)).collect::<Vec<_>>();
-    let pad = wide(&[o.pad[0], o.pad[0], o.pad[1], o.pad[1]]);
-    let (lead, stride, dilation) = (wide(&[h, w]), wide(&o.stride), wide(&o.dilation));
-    let attrs = [
-        Attr::Ints(&lead),
-        Attr::Ints(&stride),
-        Attr::Ints(&pad),
-        Attr::Ints(&dilation),
-        Attr::Int(i64::try_from(o.groups).unwrap_or(i64::MAX)),
-    ];
-    g.emit1(Op::CONV2D_INPUT_GRAD, &[x, weight], &attrs) + bias.reshape([outputs, 1, 1])
+    let dims = [&[inputs, outputs.checked_div(groups).unwrap_or(0)], &kernel[..]].concat();
+    layer::<N>(g, name, x, outputs, &dims, f)
 }

@@ -5,66 +5,37 @@
 
 mod attention;
 mod convs;
+mod dense;
+pub mod init;
 mod losses;
 mod norms;
+mod pools;
 mod recurrent;
+mod sequential;
+mod transformer;
 
-pub use attention::causal_self_attention;
-pub use convs::{Conv1d, ConvTranspose2d, causal_depthwise_conv1d, conv_transpose2d, conv1d};
+pub use attention::{CausalSelfAttention, MultiHead, causal_self_attention, multi_head_attention};
+pub use convs::{
+    Conv1d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, causal_depthwise_conv1d, conv_transpose1d,
+    conv_transpose2d, conv_transpose3d, conv1d, conv2d, conv2d_no_bias, conv3d,
+};
+pub use dense::{Linear, Lora, dropout, linear, linear_no_bias, linear_with, lora_linear, swiglu};
 pub use losses::{
     cosine_embedding_loss, cosine_similarity, hinge_embedding_loss, huber_loss, kl_div, l1_loss, nll_loss,
 };
-pub use norms::{BatchNorm, batch_norm, group_norm, instance_norm, layer_norm, layer_norm2d, rms_norm};
-pub use recurrent::{gru, lstm, rnn};
+pub use norms::{
+    BatchNorm, batch_norm, group_norm, instance_norm, layer_norm, layer_norm_no_bias, layer_norm2d, rms_norm,
+};
+pub use pools::*;
+pub use recurrent::{gru, gru_cell, lstm, lstm_cell, rnn, rnn_cell};
+pub use sequential::Sequential;
+pub use transformer::{FeedForward, Gpt, Norm, TransformerBlock, gpt, transformer_block};
 
-use crate::nodes::Conv2d;
 use crate::nodes::{Builder, Init, Var};
 
 /// torch's default: uniform in ±1/√fan_in (Kaiming uniform with a = √5).
 fn fan_in(n: usize) -> Init {
     Init::Uniform(if n == 0 { 0.0 } else { 1.0 / (n as f64).sqrt() })
-}
-
-/// `y = x·Wᵀ + b` over the last axis: params `name.weight` `[outputs, inputs]` and `name.bias` `[outputs]`.
-#[track_caller]
-pub fn linear<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize) -> Var<'g> {
-    affine(g, name, x, outputs, true)
-}
-
-/// `y = x·Wᵀ` over the last axis: param `name.weight` `[outputs, inputs]`.
-#[track_caller]
-pub fn linear_no_bias<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize) -> Var<'g> {
-    affine(g, name, x, outputs, false)
-}
-
-#[track_caller]
-fn affine<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, bias: bool) -> Var<'g> {
-    let mut d = x.dims().to_vec();
-    let inputs = d.pop().unwrap_or(0);
-    let w = g.param(&format!("{name}.weight"), [outputs, inputs], x.dtype(), fan_in(inputs));
-    // Leading axes are one long batch: one product, not many, with the bias next to it.
-    let rows = d.iter().product();
-    d.push(outputs);
-    let y = x.reshape([rows, inputs]).matmul_t(w, false, true);
-    let y = if bias { y + g.param(&format!("{name}.bias"), [outputs], x.dtype(), fan_in(inputs)) } else { y };
-    y.reshape(d)
-}
-
-/// 2-D convolution of `x` `[N, C, H, W]`: params `name.weight` `[outputs, C/groups, kernel, kernel]` and `name.bias`.
-#[track_caller]
-pub fn conv2d<'g>(
-    g: &'g Builder,
-    name: &str,
-    x: Var<'g>,
-    outputs: usize,
-    kernel: [usize; 2],
-    options: Conv2d,
-) -> Var<'g> {
-    let channels = x.dims().get(1).copied().unwrap_or(0) / options.groups.max(1);
-    let init = fan_in(channels * kernel[0] * kernel[1]);
-    let w = g.param(&format!("{name}.weight"), [outputs, channels, kernel[0], kernel[1]], x.dtype(), init);
-    let b = g.param(&format!("{name}.bias"), [outputs], x.dtype(), init);
-    x.conv2d(w, options) + b.reshape([outputs, 1, 1])
 }
 
 /// Rows of a table: param `name.weight` `[rows, width]`, standard normal. `indices` are i32 or i64.

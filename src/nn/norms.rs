@@ -26,6 +26,13 @@ pub fn layer_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, eps: f64) -> Var<'
     x.layer_norm(w, b, eps)
 }
 
+/// [`layer_norm`] without the param `name.bias`.
+#[track_caller]
+pub fn layer_norm_no_bias<'g>(g: &'g Builder, name: &str, x: Var<'g>, eps: f64) -> Var<'g> {
+    let n = last(x);
+    x.layer_norm(weight(g, name, x, n), g.full(0.0, [n], x.dtype()), eps)
+}
+
 /// Root-mean-square normalisation over the last axis: param `name.weight`.
 #[track_caller]
 pub fn rms_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, eps: f64) -> Var<'g> {

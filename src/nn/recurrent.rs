@@ -2,20 +2,35 @@
 //!
 //! The products with the input do not depend on the state, so they are one product over all steps, before the loop.
 
-use crate::nodes::{Builder, Init, Var};
+use super::dense::width;
+use super::fan_in;
+use crate::nodes::{Builder, DType, Var};
 
 /// The params of a layer of `gates` gates of `hidden` units on `inputs` inputs: weights and biases of input and state.
+/// `suffix` is torch's `_l0` of a layer, and nothing of a cell.
 #[track_caller]
-fn params<'g>(g: &'g Builder, name: &str, x: Var<'g>, gates: usize, hidden: usize) -> [Var<'g>; 4] {
-    let inputs = x.dims().last().copied().unwrap_or(0);
-    let init = Init::Uniform(if hidden == 0 { 0.0 } else { 1.0 / (hidden as f64).sqrt() });
-    let rows = gates * hidden;
+fn params<'g>(
+    g: &'g Builder,
+    name: &str,
+    suffix: &str,
+    dtype: DType,
+    gates: usize,
+    [inputs, hidden]: [usize; 2],
+) -> [Var<'g>; 4] {
+    let init = fan_in(hidden);
+    let rows = gates.saturating_mul(hidden);
     [
-        g.param(&format!("{name}.weight_ih_l0"), [rows, inputs], x.dtype(), init),
-        g.param(&format!("{name}.weight_hh_l0"), [rows, hidden], x.dtype(), init),
-        g.param(&format!("{name}.bias_ih_l0"), [rows], x.dtype(), init),
-        g.param(&format!("{name}.bias_hh_l0"), [rows], x.dtype(), init),
+        g.param(&format!("{name}.weight_ih{suffix}"), [rows, inputs], dtype, init),
+        g.param(&format!("{name}.weight_hh{suffix}"), [rows, hidden], dtype, init),
+        g.param(&format!("{name}.bias_ih{suffix}"), [rows], dtype, init),
+        g.param(&format!("{name}.bias_hh{suffix}"), [rows], dtype, init),
     ]
+}
+
+/// The params of a layer, whose names end as those of torch's first layer do.
+#[track_caller]
+fn layer<'g>(g: &'g Builder, name: &str, x: Var<'g>, gates: usize, hidden: usize) -> [Var<'g>; 4] {
+    params(g, name, "_l0", x.dtype(), gates, [width(x), hidden])
 }
 
 /// `x·Wᵀ + b` for all steps: `x` is `[steps, batch, inputs]`.
@@ -36,14 +51,73 @@ fn gate<'g>(x: Var<'g>, i: usize, hidden: usize) -> Var<'g> {
     x.slice(&[0, i * hidden], &[batch, (i + 1) * hidden], &[1, 1])
 }
 
+/// A GRU's next state, from `x·W_ihᵀ + b_ih` and the state before.
+#[track_caller]
+fn gru_step<'g>(of_x: Var<'g>, h: Var<'g>, wh: Var<'g>, bh: Var<'g>) -> Var<'g> {
+    let hidden = width(h);
+    let of_h = h.matmul_t(wh, false, true) + bh;
+    let both = |i: usize| (gate(of_x, i, hidden) + gate(of_h, i, hidden)).sigmoid();
+    let (r, z) = (both(0), both(1));
+    let n = (gate(of_x, 2, hidden) + r * gate(of_h, 2, hidden)).tanh();
+    n + z * (h - n)
+}
+
+/// An LSTM's next state and cell, from `x·W_ihᵀ + b_ih` and those before.
+#[track_caller]
+fn lstm_step<'g>(of_x: Var<'g>, h: Var<'g>, c: Var<'g>, wh: Var<'g>, bh: Var<'g>) -> [Var<'g>; 2] {
+    let hidden = width(h);
+    let all = of_x + (h.matmul_t(wh, false, true) + bh);
+    let part = |i: usize| gate(all, i, hidden);
+    let c = part(1).sigmoid() * c + part(0).sigmoid() * part(2).tanh();
+    [part(3).sigmoid() * c.tanh(), c]
+}
+
+/// `torch.nn.RNNCell`: a function from `x` `[batch, inputs]` and the state `[batch, hidden]` to the next state, as in
+/// [`rnn`]. All steps that are taken with it share its params `name.weight_ih`, `name.weight_hh`, `name.bias_ih` and
+/// `name.bias_hh`, so that calling it again and again unrolls a network.
+#[track_caller]
+pub fn rnn_cell<'g>(
+    g: &'g Builder,
+    name: &str,
+    [inputs, hidden]: [usize; 2],
+    dtype: DType,
+) -> impl Fn(Var<'g>, Var<'g>) -> Var<'g> + use<'g> {
+    let [wi, wh, bi, bh] = params(g, name, "", dtype, 1, [inputs, hidden]);
+    move |x, h| (x.matmul_t(wi, false, true) + bi + (h.matmul_t(wh, false, true) + bh)).tanh()
+}
+
+/// `torch.nn.GRUCell`: as [`rnn_cell`], with the step of [`gru`].
+#[track_caller]
+pub fn gru_cell<'g>(
+    g: &'g Builder,
+    name: &str,
+    [inputs, hidden]: [usize; 2],
+    dtype: DType,
+) -> impl Fn(Var<'g>, Var<'g>) -> Var<'g> + use<'g> {
+    let [wi, wh, bi, bh] = params(g, name, "", dtype, 3, [inputs, hidden]);
+    move |x, h| gru_step(x.matmul_t(wi, false, true) + bi, h, wh, bh)
+}
+
+/// `torch.nn.LSTMCell`: as [`rnn_cell`], with the step of [`lstm`], from state and cell to the next state and cell.
+#[track_caller]
+pub fn lstm_cell<'g>(
+    g: &'g Builder,
+    name: &str,
+    [inputs, hidden]: [usize; 2],
+    dtype: DType,
+) -> impl Fn(Var<'g>, Var<'g>, Var<'g>) -> [Var<'g>; 2] + use<'g> {
+    let [wi, wh, bi, bh] = params(g, name, "", dtype, 4, [inputs, hidden]);
+    move |x, h, c| lstm_step(x.matmul_t(wi, false, true) + bi, h, c, wh, bh)
+}
+
 /// Elman network over `x` `[steps, batch, inputs]` from state `h0` `[batch, hidden]`:
 /// `h ← tanh(x·W_ihᵀ + b_ih + h·W_hhᵀ + b_hh)`. Returns the states of all steps and the last.
 #[track_caller]
 pub fn rnn<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>, Var<'g>) {
     // All nodes come from the line that asks for the layer.
     g.held(|| {
-        let hidden = h0.dims().last().copied().unwrap_or(0);
-        let [wi, wh, bi, bh] = params(g, name, x, 1, hidden);
+        let hidden = width(h0);
+        let [wi, wh, bi, bh] = layer(g, name, x, 1, hidden);
         let (h, y) = g.scan(&[h0], &[project(x, wi, bi)], |h, x| {
             let h = (h[0].matmul_t(wh, false, true) + bh + x[0]).tanh();
             (vec![h], vec![h])
@@ -59,14 +133,10 @@ pub fn rnn<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>,
 pub fn gru<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>, Var<'g>) {
     // All nodes come from the line that asks for the layer.
     g.held(|| {
-        let hidden = h0.dims().last().copied().unwrap_or(0);
-        let [wi, wh, bi, bh] = params(g, name, x, 3, hidden);
+        let hidden = width(h0);
+        let [wi, wh, bi, bh] = layer(g, name, x, 3, hidden);
         let (h, y) = g.scan(&[h0], &[project(x, wi, bi)], |h, x| {
-            let (of_x, of_h) = (x[0], h[0].matmul_t(wh, false, true) + bh);
-            let both = |i: usize| (gate(of_x, i, hidden) + gate(of_h, i, hidden)).sigmoid();
-            let (r, z) = (both(0), both(1));
-            let n = (gate(of_x, 2, hidden) + r * gate(of_h, 2, hidden)).tanh();
-            let h = n + z * (h[0] - n);
+            let h = gru_step(x[0], h[0], wh, bh);
             (vec![h], vec![h])
         });
         (y[0], h[0])
@@ -80,13 +150,10 @@ pub fn gru<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>,
 pub fn lstm<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>, c0: Var<'g>) -> (Var<'g>, Var<'g>, Var<'g>) {
     // All nodes come from the line that asks for the layer.
     g.held(|| {
-        let hidden = h0.dims().last().copied().unwrap_or(0);
-        let [wi, wh, bi, bh] = params(g, name, x, 4, hidden);
+        let hidden = width(h0);
+        let [wi, wh, bi, bh] = layer(g, name, x, 4, hidden);
         let (last, y) = g.scan(&[h0, c0], &[project(x, wi, bi)], |s, x| {
-            let all = x[0] + (s[0].matmul_t(wh, false, true) + bh);
-            let part = |i: usize| gate(all, i, hidden);
-            let c = part(1).sigmoid() * s[1] + part(0).sigmoid() * part(2).tanh();
-            let h = part(3).sigmoid() * c.tanh();
+            let [h, c] = lstm_step(x[0], s[0], s[1], wh, bh);
             (vec![h, c], vec![h])
         });
         (y[0], last[0], last[1])

@@ -24,6 +24,7 @@ pub mod testing;
 pub mod text;
 pub mod training;
 pub mod verify;
+pub mod windows;
 
 pub use attrs::{Attr, Attrs};
 pub use builder::{Builder, Init, Var};
@@ -33,11 +34,13 @@ pub use graph::{Graph, GraphBuf, LeafKind};
 pub use looping::Loop;
 pub use opdef::{Op, OpDef};
 pub use ops::attention::Layout;
+pub use ops::resize::Interpolation;
 pub use ops::rope::Pairing;
 pub use ordering::PadMode;
 pub use rotary::{AxialRope2d, Rope};
-pub use training::{Adam, Attention, Conv2d, CrossEntropy, Pool2d, Reduction, Sgd};
+pub use training::{Adam, Attention, CrossEntropy, Reduction, Sgd};
 pub use verify::Stage;
+pub use windows::{Conv, Conv2d, Conv3d, ConvTranspose, Pool, Pool1d, Pool2d, Pool3d, Unfold};
 
 #[cfg(test)]
 mod tests {

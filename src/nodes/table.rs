@@ -133,12 +133,38 @@ ops! {
     CONV2D = conv;
     CONV2D_INPUT_GRAD = conv;
     CONV2D_WEIGHT_GRAD = conv;
+    CONV1D = convs;
+    CONV3D = convs;
+    CONV_TRANSPOSE1D = convs;
+    CONV_TRANSPOSE2D = convs;
+    CONV_TRANSPOSE3D = convs;
 
     MAX_POOL2D = pool;
     MAX_POOL2D_BACKWARD = pool;
     MAX_POOL2D_GATHER = pool;
     AVG_POOL2D = pool;
     AVG_POOL2D_BACKWARD = pool;
+    MAX_POOL1D = pools;
+    MAX_POOL3D = pools;
+    MIN_POOL1D = pools;
+    MIN_POOL2D = pools;
+    MIN_POOL3D = pools;
+    SUM_POOL1D = pools;
+    SUM_POOL2D = pools;
+    SUM_POOL2D_BACKWARD = pools;
+    SUM_POOL3D = pools;
+    AVG_POOL1D = pools;
+    AVG_POOL3D = pools;
+    ADAPTIVE_MAX_POOL1D = adaptive;
+    ADAPTIVE_MAX_POOL2D = adaptive;
+    ADAPTIVE_MAX_POOL3D = adaptive;
+    ADAPTIVE_AVG_POOL1D = adaptive;
+    ADAPTIVE_AVG_POOL2D = adaptive;
+    ADAPTIVE_AVG_POOL3D = adaptive;
+
+    IM2COL = unfold;
+    COL2IM = unfold;
+    INTERPOLATE = resize;
 
     LAYER_NORM = norm;
     LAYER_NORM_BACKWARD = norm;

@@ -36,47 +36,6 @@ impl Default for CrossEntropy {
     }
 }
 
-/// Options of [`Var::conv2d`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Conv2d {
-    /// Step between windows, down and across.
-    pub stride: [usize; 2],
-    /// Zeros around the image: top, bottom, left, right.
-    pub pad: [usize; 4],
-    /// Distance between the taps of a window.
-    pub dilation: [usize; 2],
-    /// Independent groups of channels.
-    pub groups: usize,
-}
-
-impl Default for Conv2d {
-    fn default() -> Conv2d {
-        Conv2d { stride: [1, 1], pad: [0; 4], dilation: [1, 1], groups: 1 }
-    }
-}
-
-/// Options of [`Var::max_pool2d`] and [`Var::avg_pool2d`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pool2d {
-    /// Height and width of a window.
-    pub kernel: [usize; 2],
-    /// Step between windows.
-    pub stride: [usize; 2],
-    /// Padding: top, bottom, left, right.
-    pub pad: [usize; 4],
-    /// Distance between the taps of a window (maximum only).
-    pub dilation: [usize; 2],
-    /// Whether padding counts as elements (average only).
-    pub count_include_pad: bool,
-}
-
-impl Pool2d {
-    /// Windows of `kernel` side by side.
-    pub fn new(kernel: [usize; 2]) -> Pool2d {
-        Pool2d { kernel, stride: kernel, pad: [0; 4], dilation: [1, 1], count_include_pad: true }
-    }
-}
-
 /// Options of [`Var::sgd_step`] and [`Var::sgd_momentum_step`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sgd {
@@ -133,11 +92,6 @@ pub struct Attention<'g> {
     pub bias: Option<Var<'g>>,
 }
 
-fn wide<const N: usize>(xs: [usize; N]) -> [i64; N] {
-    // A size beyond i64 becomes a negative one, which shape inference refuses.
-    xs.map(|x| x as i64)
-}
-
 impl<'g> Var<'g> {
     /// −ln softmax(x)\[label\] of each row, 0 where the label is −100: [`Var::cross_entropy_with`] without a reduction.
     #[track_caller]
@@ -190,35 +144,6 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn bce_with_logits_with(self, targets: Var<'g>, reduction: Reduction) -> Var<'g> {
         self.g.emit1(Op::BCE_WITH_LOGITS, &[self, targets], &[Attr::Choice(reduction as u32)])
-    }
-
-    /// 2-D convolution of x `[N, C, H, W]` with w `[O, C/groups, kh, kw]`.
-    #[track_caller]
-    pub fn conv2d(self, w: Var<'g>, opt: Conv2d) -> Var<'g> {
-        let (stride, pad, dilation) = (wide(opt.stride), wide(opt.pad), wide(opt.dilation));
-        let attrs = [Attr::Ints(&stride), Attr::Ints(&pad), Attr::Ints(&dilation), Attr::Int(opt.groups as i64)];
-        self.g.emit1(Op::CONV2D, &[self, w], &attrs)
-    }
-
-    /// The largest element of each window of x `[N, C, H, W]`.
-    #[track_caller]
-    pub fn max_pool2d(self, opt: Pool2d) -> Var<'g> {
-        let (kernel, stride, pad, dilation) = (wide(opt.kernel), wide(opt.stride), wide(opt.pad), wide(opt.dilation));
-        let attrs = [Attr::Ints(&kernel), Attr::Ints(&stride), Attr::Ints(&pad), Attr::Ints(&dilation)];
-        self.g.emit1(Op::MAX_POOL2D, &[self], &attrs)
-    }
-
-    /// The mean of each window of x `[N, C, H, W]`.
-    #[track_caller]
-    pub fn avg_pool2d(self, opt: Pool2d) -> Var<'g> {
-        if opt.dilation != [1, 1] {
-            return self
-                .g
-                .fail(Kind::Shape, format!("avg_pool2d: dilation {:?}; only a max pool has one", opt.dilation));
-        }
-        let (kernel, stride, pad) = (wide(opt.kernel), wide(opt.stride), wide(opt.pad));
-        let count = Attr::Bool(opt.count_include_pad);
-        self.g.emit1(Op::AVG_POOL2D, &[self], &[Attr::Ints(&kernel), Attr::Ints(&stride), Attr::Ints(&pad), count])
     }
 
     /// Layer normalisation over the trailing axes that `gamma` and `beta` have, as `torch.nn.LayerNorm`.

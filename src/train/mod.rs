@@ -7,11 +7,13 @@
 pub mod batches;
 pub mod checkpoint;
 pub mod metrics;
+pub mod sampling;
 pub mod schedule;
 pub mod trainer;
 
 pub use batches::{Batches, permutation};
 pub use checkpoint::{Entry, Loaded};
 pub use metrics::{Jsonl, Times};
+pub use sampling::{Sampler, Sampling};
 pub use schedule::Schedule;
 pub use trainer::{Progress, Trainer, averages, copy_averages, copy_params};

@@ -75,17 +75,33 @@ impl Figures {
     }
 }
 
-/// Where the targets go.
+/// Where a batch goes.
 #[derive(Clone, Copy)]
-enum Target {
-    Classes(Slot<i32>),
-    Values(Slot<f32>),
+enum Port {
+    Whole(Slot<i32>),
+    Real(Slot<f32>),
+}
+
+impl Port {
+    fn open(p: &Program, name: &str) -> Result<Port> {
+        Ok(match p.input(name) {
+            Ok(slot) => Port::Whole(slot),
+            Err(_) => Port::Real(p.input(name)?),
+        })
+    }
+
+    /// Copies batch `i` of `batches`.
+    fn feed(self, p: &mut Program, all: &[u8], i: usize, batches: usize) -> Result<()> {
+        match self {
+            Port::Whole(slot) => feed(p, slot, all, i, batches),
+            Port::Real(slot) => feed(p, slot, all, i, batches),
+        }
+    }
 }
 
 struct Bench {
     program: Program,
-    x: Slot<f32>,
-    y: Target,
+    ports: [Port; 2],
     loss: Slot<f32>,
     pool: Pool,
     next: usize,
@@ -116,18 +132,13 @@ impl Bench {
         program.input_mut::<f32>(LR)?.fill(w.lr() as f32);
         let pool = match (&path, &file) {
             (Some(path), Some(file)) => {
-                workloads::load_params(&mut program, file, path)?;
+                workloads::load_params(w, &mut program, file, path)?;
                 Pool::load(program.bindings(), file, path)?
             }
             _ => Pool::invented(program.bindings())?,
         };
-        let y = match program.input::<i32>("y") {
-            Ok(y) => Target::Classes(y),
-            Err(_) => Target::Values(program.input("y")?),
-        };
         Ok(Bench {
-            x: program.input("x")?,
-            y,
+            ports: [Port::open(&program, "x")?, Port::open(&program, "y")?],
             loss: program.output_slot("loss")?,
             program,
             pool,
@@ -139,10 +150,8 @@ impl Bench {
 
     fn step(&mut self) -> Result<f32> {
         let (p, pool, i) = (&mut self.program, &self.pool, self.next);
-        feed(p, self.x, &pool.x, i, pool.batches)?;
-        match self.y {
-            Target::Classes(y) => feed(p, y, &pool.y, i, pool.batches)?,
-            Target::Values(y) => feed(p, y, &pool.y, i, pool.batches)?,
+        for (port, all) in self.ports.into_iter().zip([&pool.x, &pool.y]) {
+            port.feed(p, all, i, pool.batches)?;
         }
         self.next = (i + 1) % pool.batches;
         p.step()?;

@@ -7,7 +7,7 @@ use crate::fail::{Fail, Run, bad};
 use arenagrad::error::Result;
 use arenagrad::nn;
 use arenagrad::nodes::{Builder, Conv2d, DType, GraphBuf, Pool2d, Var};
-use arenagrad::passes::optimiser::{Optimiser, train};
+use arenagrad::passes::optimiser::{Optimiser, Rule, train};
 use arenagrad::session::{Binding, Program, Role};
 use arenagrad::train::Loaded;
 use std::path::Path;
@@ -25,35 +25,74 @@ pub struct Workload {
     pub doc: &'static str,
     loss: for<'g> fn(&'g Builder) -> Var<'g>,
     optimiser: fn() -> Optimiser,
+    /// What a param is called in data files.
+    alias: fn(&str) -> String,
 }
 
 /// All workloads.
-pub const WORKLOADS: [Workload; 4] = [
+pub const WORKLOADS: [Workload; 5] = [
     Workload {
         name: "w1",
         doc: "MLP 784-128-10, relu, cross entropy, batch 32, SGD",
         loss: |g| classes(g, mlp(g, 32, &[784, 128, 10], Var::relu)),
         optimiser: || Optimiser::sgd(0.1),
+        alias: str::to_string,
     },
     Workload {
         name: "w2",
         doc: "MLP 4-32-32-2, tanh, squared error, batch 1, SGD",
         loss: |g| values(g, mlp(g, 1, &[4, 32, 32, 2], Var::tanh)),
         optimiser: || Optimiser::sgd(0.01),
+        alias: str::to_string,
     },
     Workload {
         name: "w3",
         doc: "MLP 1024-4096-4096-1024, relu, squared error, batch 256, Adam",
         loss: |g| values(g, mlp(g, 256, &[1024, 4096, 4096, 1024], Var::relu)),
         optimiser: || Optimiser::adam(1e-3),
+        alias: str::to_string,
     },
     Workload {
         name: "w4",
         doc: "LeNet on 28x28 images, cross entropy, batch 64, SGD with momentum",
         loss: |g| classes(g, lenet(g, 64)),
         optimiser: || Optimiser::momentum(0.01, 0.9),
+        alias: str::to_string,
+    },
+    Workload {
+        name: "w6",
+        doc: "GPT, 4 layers of 4 heads, width 128, 12 x 64 of 65 tokens, cross entropy, AdamW with clipping",
+        loss: |g| {
+            let tokens = g.input("x", [12, 64], DType::I32);
+            let logits = nn::gpt(g, tokens, DType::F32, CHAR_GPT).reshape([12 * 64, 65]);
+            logits.cross_entropy(g.input("y", [12, 64], DType::I32).reshape([12 * 64])).mean(..)
+        },
+        optimiser: || {
+            let rule = Rule::Adam { betas: (0.9, 0.95), eps: 1e-8, weight_decay: 0.1, decoupled: true };
+            Optimiser::new(rule, 1e-3).decay_from_rank(2).clip_norm(1.0)
+        },
+        alias: short_name,
     },
 ];
+
+const CHAR_GPT: nn::Gpt =
+    nn::Gpt { vocabulary: 65, context: 64, layers: 4, heads: 4, width: 128, bias: true, dropout: 0.0, gelu_tanh: true };
+
+/// `transformer.h.0.attn.c_attn.weight` is `h0.qkv.weight`, `transformer.wte.weight` is `wte`.
+fn short_name(name: &str) -> String {
+    let parts = [
+        ("transformer.", ""),
+        ("wte.weight", "wte"),
+        ("wpe.weight", "wpe"),
+        ("ln_", "ln"),
+        ("attn.c_attn", "qkv"),
+        ("attn.c_proj", "proj"),
+        ("mlp.c_fc", "fc"),
+        ("mlp.c_proj", "fcproj"),
+        ("h.", "h"),
+    ];
+    parts.into_iter().fold(name.to_string(), |n, (long, short)| n.replacen(long, short, 1))
+}
 
 fn mlp<'g>(g: &'g Builder, batch: usize, widths: &[usize], act: fn(Var<'g>) -> Var<'g>) -> Var<'g> {
     let mut h = g.input("x", [batch, widths[0]], DType::F32);
@@ -151,10 +190,10 @@ pub fn open(path: &Path) -> Run<Loaded> {
 }
 
 /// Gives params the values called `p.<name>` in `file`.
-pub fn load_params(program: &mut Program, file: &Loaded, path: &Path) -> Run {
+pub fn load_params(w: &Workload, program: &mut Program, file: &Loaded, path: &Path) -> Run {
     let params: Vec<Binding> = program.bindings().iter().filter(|b| b.role == Role::Param).cloned().collect();
     for b in &params {
-        let e = file.expect(&format!("p.{}", b.name), b.dtype, &b.dims);
+        let e = file.expect(&format!("p.{}", (w.alias)(&b.name)), b.dtype, &b.dims);
         let e = e.map_err(|e| Fail::from(e.context(path.display())))?;
         finite(path, e.name, e.bytes)?;
         program.persistent_mut(&b.name)?.1.copy_from_slice(e.bytes);

@@ -103,6 +103,16 @@ impl OptimiserTable {
         OptimiserTable { weight_decay: Some(weight_decay), ..OptimiserTable::default() }
     }
 
+    /// nanoGPT's: AdamW with β₂ = 0.99, a decay of 0.1 for matrices only, clipping at 1.
+    pub fn nano_gpt() -> OptimiserTable {
+        OptimiserTable {
+            betas: Some((0.9, 0.99)),
+            clip_norm: Some(1.0),
+            decay_from_rank: Some(2),
+            ..OptimiserTable::decaying(0.1)
+        }
+    }
+
     /// The hyper-parameters of rules, and whether they were given.
     fn given(&self) -> [(&'static str, bool); 18] {
         [

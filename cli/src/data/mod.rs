@@ -1,10 +1,11 @@
-//! Labelled images: where they come from, and what is checked before anything trains on them.
+//! Labelled images and texts: where they come from, and what is checked before anything trains on them.
 //!
 //! Invariant of a [`Images`]: as many labels as images, each label in `0..classes`, each pixel finite and in [0, 1].
 //! For `train`.
 
 pub mod digits;
 pub mod idx;
+pub mod text;
 
 use crate::fail::{Run, bad};
 

@@ -5,6 +5,7 @@
 use super::{load, of, show::emit};
 use crate::args::PlanArgs;
 use crate::fail::{Run, bad};
+use crate::measure::Measure;
 use crate::report::memory;
 use crate::report::page::{Page, html, largest};
 use crate::sys::{bytes, human};
@@ -28,7 +29,7 @@ pub fn plan(a: &PlanArgs) -> Run {
     let facts = facts(plan);
     if let Some(path) = &a.html {
         let title = format!("Memory plan of {}", a.file.display());
-        let page = Page { title: &title, facts: &facts, losses: &[], accuracies: &[], plan };
+        let page = Page { title: &title, facts: &facts, losses: &[], judged: (Measure::Loss, &[]), plan };
         write_atomically(path, html(&page).as_bytes())?;
     }
     if a.json {

@@ -3,6 +3,7 @@
 //! Invariant: what is no number is left out of the line, not drawn as zero.
 
 use super::ticks;
+use crate::measure::Measure;
 use std::fmt::Write;
 
 const WIDTH: f64 = 1000.0;
@@ -14,9 +15,11 @@ const RIGHT: f64 = 60.0;
 /// Points of a line: more than there are pixels make no better picture.
 const POINTS: usize = 1000;
 
-/// Loss by step (from 1), and test accuracy at some steps, as an SVG element.
-pub fn svg(losses: &[f64], accuracies: &[(u64, f64)]) -> String {
-    let finite = losses.iter().copied().filter(|l| l.is_finite());
+/// Loss by step (from 1), and what judging found at some steps, as an SVG element. A validation loss stands on the loss's own
+/// axis, an accuracy on one from 0 to 100 %.
+pub fn svg(losses: &[f64], (measure, judged): (Measure, &[(u64, f64)])) -> String {
+    let shown = judged.iter().filter(|_| measure == Measure::Loss).map(|j| &j.1);
+    let finite = losses.iter().chain(shown).copied().filter(|l| l.is_finite());
     let top = finite.fold(0.0, f64::max).max(1e-12);
     let n = losses.len().max(1) as f64;
     let x = |step: f64| LEFT + step / n * (WIDTH - LEFT - RIGHT);
@@ -53,17 +56,18 @@ pub fn svg(losses: &[f64], accuracies: &[(u64, f64)]) -> String {
     line(&mut s, smooth.iter().zip(1..).map(|(&l, i)| (f64::from(i), l)), losses.len(), "#3b6ea5", 2.0, &x, &|l| {
         y(l / top)
     });
-    for &(step, a) in accuracies.iter().filter(|a| a.1.is_finite()) {
+    for &(step, found) in judged.iter().filter(|a| a.1.is_finite()) {
         let _ = write!(
             s,
             "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.5\" fill=\"#c2463d\">\
-             <title>test accuracy {:.2} % after step {step}</title></circle>",
+             <title>{} {} after step {step}</title></circle>",
             x(step as f64),
-            y(a),
-            100.0 * a
+            y(if measure == Measure::Loss { found / top } else { found }),
+            measure.label(),
+            measure.text(found)
         );
     }
-    for part in [0.0, 0.25, 0.5, 0.75, 1.0] {
+    for part in [0.0, 0.25, 0.5, 0.75, 1.0].into_iter().filter(|_| measure == Measure::Accuracy) {
         let _ = write!(
             s,
             "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"#c2463d\">{} %</text>",
@@ -75,9 +79,10 @@ pub fn svg(losses: &[f64], accuracies: &[(u64, f64)]) -> String {
     let _ = write!(
         s,
         "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#222\">step \
-         (blue: training loss and its running mean; red: test accuracy)</text></svg>",
+         (blue: training loss and its running mean; red: {})</text></svg>",
         WIDTH / 2.0,
-        HEIGHT - 6.0
+        HEIGHT - 6.0,
+        measure.label()
     );
     s
 }
@@ -120,10 +125,15 @@ mod tests {
 
     #[test]
     fn a_curve_has_a_point_a_step_and_leaves_out_nan() {
-        let s = svg(&[2.0, f64::NAN, 1.0], &[(3, 0.5)]);
+        let s = svg(&[2.0, f64::NAN, 1.0], (Measure::Accuracy, &[(3, 0.5)]));
         let points = s.split("points=\"").nth(1).and_then(|p| p.split('"').next()).unwrap();
         assert_eq!(points.split_whitespace().count(), 2);
         assert!(!s.contains("NaN") && s.contains("50.00 %"));
-        assert!(!svg(&[], &[]).contains("NaN"));
+        assert!(!svg(&[], (Measure::Loss, &[])).contains("NaN"));
+        // A loss is drawn on the axis of losses, which it may stretch.
+        let s = svg(&[2.0, 1.0], (Measure::Loss, &[(1, 4.0)]));
+        assert!(
+            s.contains(&format!("cy=\"{TOP:.1}\"")) && s.contains("validation loss 4.0000") && !s.contains("100 %")
+        );
     }
 }

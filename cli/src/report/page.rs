@@ -3,6 +3,7 @@
 //! Invariant: it reads the same from a mail attachment in ten years.
 
 use super::{curve, escape, memory};
+use crate::measure::Measure;
 use crate::sys::human;
 use arenagrad::session::PlanReport;
 use std::fmt::Write;
@@ -15,8 +16,8 @@ pub struct Page<'a> {
     pub facts: &'a [(&'a str, String)],
     /// Loss by step; none where nothing was trained.
     pub losses: &'a [f64],
-    /// Test accuracy after some steps.
-    pub accuracies: &'a [(u64, f64)],
+    /// What judging found after some steps, and by which measure.
+    pub judged: (Measure, &'a [(u64, f64)]),
     /// The program's plan.
     pub plan: &'a PlanReport,
 }
@@ -39,7 +40,7 @@ pub fn html(p: &Page<'_>) -> String {
     }
     s.push_str("</table>");
     if !p.losses.is_empty() {
-        let _ = write!(s, "<h2>Loss</h2>{}", curve::svg(p.losses, p.accuracies));
+        let _ = write!(s, "<h2>Loss</h2>{}", curve::svg(p.losses, p.judged));
     }
     map(&mut s, p.plan);
     s.push_str("</body></html>\n");

@@ -4,22 +4,24 @@
 
 use super::Measured;
 use super::history::History;
-use super::rig::Rig;
-use super::show::percent;
+use super::task::Task;
 use crate::config::Config;
 use crate::fail::{Run, bad};
 use crate::ir::show::emit;
+use crate::measure::Measure;
 use crate::report::page::{Page, html};
 use crate::sys;
 use arenagrad::train::averages;
 use arenagrad::train::checkpoint::{encode, write_atomically};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 
 /// `summary.json`.
 #[derive(Serialize)]
 struct Summary {
-    test_accuracy: f64,
+    #[serde(flatten)]
+    judged: BTreeMap<&'static str, f64>,
     steps: u64,
     step_us_p50: f64,
     step_us_p99: f64,
@@ -33,18 +35,21 @@ struct Summary {
 }
 
 /// Tests, writes all files, prints the summary.
-pub fn finish(c: &Config, rig: &mut Rig, history: &History, m: &Measured, json: bool) -> Run {
-    let test_accuracy = rig.test_accuracy()?;
-    let weights = encode(&rig.trainer.weights())?;
+pub fn finish(c: &Config, task: &mut dyn Task, history: &History, m: &Measured, json: bool) -> Run {
+    let (measure, found) = (task.measure(), task.judge(true)?);
+    for extra in task.extras()? {
+        write_atomically(&c.out.join(extra.name), extra.text.as_bytes())?;
+    }
+    let weights = encode(&task.trainer().weights())?;
     write_atomically(&c.out.join("weights.safetensors"), &weights)?;
-    let averages = averages(rig.trainer.program());
+    let averages = averages(task.trainer().program());
     if !averages.is_empty() {
         write_atomically(&c.out.join("weights_ema.safetensors"), &encode(&averages)?)?;
     }
-    let plan = rig.trainer.program().plan();
+    let plan = task.trainer().program().plan().clone();
     let us = |q: f64| m.times.quantile(q) as f64 / 1e3;
     let summary = Summary {
-        test_accuracy,
+        judged: BTreeMap::from([(measure.key(), found)]),
         steps: c.steps,
         step_us_p50: us(0.5),
         step_us_p99: us(0.99),
@@ -56,11 +61,12 @@ pub fn finish(c: &Config, rig: &mut Rig, history: &History, m: &Measured, json: 
         seed: c.seed,
         weights_sha256: Sha256::digest(&weights).iter().map(|b| format!("{b:02x}")).collect(),
     };
-    let facts = facts(&summary, rig, m);
-    let mut accuracies = history.accuracies.clone();
-    accuracies.push((c.steps, test_accuracy));
-    let title = format!("arenagrad: {}", c.data.as_ref().map_or("digits".into(), |d| d.display().to_string()));
-    let page = Page { title: &title, facts: &facts, losses: &history.losses, accuracies: &accuracies, plan };
+    let facts = facts(&summary, (measure, found), task.sizes(), m);
+    let mut judged = history.judged.clone();
+    judged.push((c.steps, found));
+    let own = if measure == Measure::Accuracy { "digits" } else { "alice" };
+    let title = format!("arenagrad: {}", c.data.as_ref().map_or(own.into(), |d| d.display().to_string()));
+    let page = Page { title: &title, facts: &facts, losses: &history.losses, judged: (measure, &judged), plan: &plan };
     write_atomically(&c.out.join("run.html"), html(&page).as_bytes())?;
     let text = serde_json::to_string_pretty(&summary).map_err(bad)?;
     write_atomically(&c.out.join("summary.json"), format!("{text}\n").as_bytes())?;
@@ -69,15 +75,22 @@ pub fn finish(c: &Config, rig: &mut Rig, history: &History, m: &Measured, json: 
     }
     let mut lines: String = facts.iter().map(|(name, value)| format!("{name:<22}{value}\n")).collect();
     lines.push_str(&format!("{:<22}{}\n", "written to", c.out.display()));
+    if let Some(made) = task.specimen()? {
+        lines.push_str(&format!("\n{made}\n"));
+    }
     emit(&lines)
 }
 
-fn facts(s: &Summary, rig: &Rig, m: &Measured) -> Vec<(&'static str, String)> {
-    let (train, test) = rig.sizes();
+fn facts(
+    s: &Summary,
+    (measure, found): (Measure, f64),
+    [train, test]: [String; 2],
+    m: &Measured,
+) -> Vec<(&'static str, String)> {
     let bound = s.arena_lower_bound_bytes.max(1);
     vec![
-        ("test accuracy", format!("{} of {test} images", percent(s.test_accuracy))),
-        ("steps", format!("{} ({} here, in {:.2} s), {train} images", s.steps, m.steps, m.wall.as_secs_f64())),
+        (measure.label(), format!("{} of {test}", measure.text(found))),
+        ("steps", format!("{} ({} here, in {:.2} s), {train}", s.steps, m.steps, m.wall.as_secs_f64())),
         ("step time", format!("p50 {:.0} us, p99 {:.0} us", s.step_us_p50, s.step_us_p99)),
         (
             "arena",

@@ -1,9 +1,10 @@
 //! The course of a run: in memory for the report, and as `metrics.jsonl`.
 //!
-//! Invariant: the file holds one line a step and one a test, in order, each step once, also after a run was resumed.
+//! Invariant: the file holds one line a step and one a judgement, in order, each step once, also after a run was resumed.
 //! Noting a step allocates nothing.
 
 use crate::fail::{Run, bad, io};
+use crate::measure::Measure;
 use crate::sys;
 use arenagrad::train::{Jsonl, Progress};
 use std::fs::File;
@@ -20,25 +21,26 @@ const ROOM: u64 = 1 << 20;
 pub struct History {
     /// Loss of each step.
     pub losses: Vec<f64>,
-    /// Test accuracy after some steps.
-    pub accuracies: Vec<(u64, f64)>,
+    /// What judging found after some steps.
+    pub judged: Vec<(u64, f64)>,
+    measure: Measure,
     path: PathBuf,
     out: Jsonl<BufWriter<File>>,
 }
 
 impl History {
     /// Starts the file in `dir`, with the lines that `old` has for the first `done` steps.
-    pub fn open(dir: &Path, old: Option<&Path>, done: u64, steps: u64) -> Run<History> {
+    pub fn open(dir: &Path, measure: Measure, old: Option<&Path>, done: u64, steps: u64) -> Run<History> {
         let mut kept = (Vec::with_capacity(steps.min(ROOM) as usize), Vec::new(), String::new());
         if let Some(old) = old.filter(|o| done > 0 && o.is_file()) {
-            keep(&sys::read_text(old, LIMIT)?, done, &mut kept);
+            keep(&sys::read_text(old, LIMIT)?, measure, done, &mut kept);
         }
-        let (mut losses, accuracies, text) = kept;
+        let (mut losses, judged, text) = kept;
         losses.resize(usize::try_from(done).map_err(bad)?.min(1 << 32), f64::NAN);
         let path = dir.join(FILE);
         let mut file = File::create(&path).map_err(io(&path))?;
         std::io::Write::write_all(&mut file, text.as_bytes()).map_err(io(&path))?;
-        Ok(History { losses, accuracies, path, out: Jsonl::new(BufWriter::new(file)) })
+        Ok(History { losses, judged, measure, path, out: Jsonl::new(BufWriter::new(file)) })
     }
 
     /// Notes a step.
@@ -48,10 +50,10 @@ impl History {
         self.out.write(&whole, &[("train/loss", p.loss), ("lr", p.lr)]).map_err(io(&self.path))
     }
 
-    /// Notes a test.
-    pub fn tested(&mut self, step: u64, accuracy: f64) -> Run {
-        self.accuracies.push((step, accuracy));
-        self.out.write(&[("step", step)], &[("test/accuracy", accuracy)]).map_err(io(&self.path))
+    /// Notes a judgement.
+    pub fn judged(&mut self, step: u64, found: f64) -> Run {
+        self.judged.push((step, found));
+        self.out.write(&[("step", step)], &[(self.measure.metric(), found)]).map_err(io(&self.path))
     }
 
     /// Hands all lines to the system.
@@ -61,12 +63,12 @@ impl History {
 }
 
 /// Takes over the lines of steps up to `done`. What cannot be read (a line that a kill cut short) is left out.
-fn keep(text: &str, done: u64, kept: &mut (Vec<f64>, Vec<(u64, f64)>, String)) {
+fn keep(text: &str, measure: Measure, done: u64, kept: &mut (Vec<f64>, Vec<(u64, f64)>, String)) {
     for line in text.lines() {
         let Ok(value) = serde_json::from_str::<serde_json::Value>(line) else { continue };
         let Some(step) = value["step"].as_u64().filter(|&s| s <= done) else { continue };
-        if let Some(accuracy) = value["test/accuracy"].as_f64() {
-            kept.1.push((step, accuracy));
+        if let Some(found) = value[measure.metric()].as_f64() {
+            kept.1.push((step, found));
         } else if kept.0.len() as u64 + 1 == step {
             kept.0.push(value["train/loss"].as_f64().unwrap_or(f64::NAN));
         } else {
@@ -86,7 +88,7 @@ mod tests {
         let text = "{\"step\":1,\"train/loss\":2.0}\n{\"step\":1,\"test/accuracy\":0.5}\n{\"step\":2,\"train/loss\":1.0}\n\
                     {\"step\":3,\"train/loss\":0.5}\n{\"step\":4,\"trai";
         let mut kept = Default::default();
-        keep(text, 2, &mut kept);
+        keep(text, Measure::Accuracy, 2, &mut kept);
         assert_eq!((kept.0, kept.1), (vec![2.0, 1.0], vec![(1, 0.5)]));
         assert_eq!(kept.2.lines().count(), 3);
     }

@@ -5,25 +5,26 @@
 
 mod finish;
 mod history;
-mod rig;
+mod images;
 mod show;
+mod task;
+mod text;
 
 use crate::alloc;
 use crate::args::TrainArgs;
 use crate::config::Config;
-use crate::data::{digits, idx};
 use crate::fail::{Run, bad, unmet};
 use crate::sys;
 use arenagrad::train::Times;
 use arenagrad::train::checkpoint::write_atomically;
 use history::History;
-use rig::Rig;
 use show::Show;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use task::Task;
 
 /// Name of the checkpoint in a run's folder.
 const CHECKPOINT: &str = "checkpoint.safetensors";
@@ -55,30 +56,27 @@ pub fn checkpoint_file(path: &Path) -> PathBuf {
 pub fn train(a: &TrainArgs) -> Run {
     let config = Config::new(a)?;
     let stop = stop_flag()?;
-    let split = match &config.data {
-        Some(dir) => idx::load(dir)?,
-        None => digits::load()?,
-    };
-    let mut rig = Rig::new(&config, split)?;
+    let mut task = task::open(&config)?;
     let from = a.resume.as_deref().map(checkpoint_file);
     if let Some(file) = &from {
-        rig.trainer.restore(file)?;
+        task.trainer_mut().restore(file)?;
     }
     sys::make_dir(&config.out)?;
     write_atomically(&config.out.join(CONFIG), config.text.as_bytes())?;
     let old = from.as_deref().map(|f| f.with_file_name(history::FILE));
-    let mut history = History::open(&config.out, old.as_deref(), rig.trainer.steps_done(), config.steps)?;
-    let mut show = Show::new(a.quiet, config.steps, rig.trainer.steps_done());
-    let measured = run_steps(&config, &mut rig, &mut history, &mut show, &stop)?;
-    checkpoint(&config, &rig, &mut history)?;
-    if rig.trainer.steps_done() < config.steps {
-        let (done, out) = (rig.trainer.steps_done(), config.out.display());
+    let mut history =
+        History::open(&config.out, task.measure(), old.as_deref(), task.trainer().steps_done(), config.steps)?;
+    let mut show = Show::new(a.quiet, task.measure(), config.steps, task.trainer().steps_done());
+    let measured = run_steps(&config, task.as_mut(), &mut history, &mut show, &stop)?;
+    checkpoint(&config, task.as_ref(), &mut history)?;
+    if task.trainer().steps_done() < config.steps {
+        let (done, out) = (task.trainer().steps_done(), config.out.display());
         return Err(unmet(format!(
             "stopped after step {done} of {}; continue with: arenagrad train {} --resume {out}",
             config.steps, a.target
         )));
     }
-    finish::finish(&config, &mut rig, &history, &measured, a.json)
+    finish::finish(&config, task.as_mut(), &history, &measured, a.json)
 }
 
 /// Set by Ctrl-C and by a polite kill; a second one ends the process at once.
@@ -93,13 +91,19 @@ fn stop_flag() -> Run<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-fn run_steps(c: &Config, rig: &mut Rig, history: &mut History, show: &mut Show, stop: &AtomicBool) -> Run<Measured> {
+fn run_steps(
+    c: &Config,
+    task: &mut dyn Task,
+    history: &mut History,
+    show: &mut Show,
+    stop: &AtomicBool,
+) -> Run<Measured> {
     let mut m = Measured { times: Times::new(TIMES), allocs: 0, steps: 0, wall: Duration::ZERO };
     let start = Instant::now();
     let part = c.steps.div_ceil(PARTS);
-    while rig.trainer.steps_done() < c.steps && !stop.load(Ordering::Relaxed) {
+    while task.trainer().steps_done() < c.steps && !stop.load(Ordering::Relaxed) {
         let before = alloc::calls();
-        let progress = rig.step()?;
+        let progress = task.step()?;
         m.allocs += alloc::calls() - before;
         m.times.record(progress.ns);
         m.steps += 1;
@@ -111,12 +115,12 @@ fn run_steps(c: &Config, rig: &mut Rig, history: &mut History, show: &mut Show, 
         history.step(&progress)?;
         show.step(&progress);
         if progress.step % part == 0 && progress.step < c.steps {
-            let accuracy = rig.test_accuracy()?;
-            history.tested(progress.step, accuracy)?;
-            show.tested(&progress, accuracy);
+            let found = task.judge(false)?;
+            history.judged(progress.step, found)?;
+            show.judged(&progress, found);
         }
         if c.checkpoint_every > 0 && progress.step % c.checkpoint_every == 0 && progress.step < c.steps {
-            checkpoint(c, rig, history)?;
+            checkpoint(c, task, history)?;
         }
     }
     show.end();
@@ -125,7 +129,7 @@ fn run_steps(c: &Config, rig: &mut Rig, history: &mut History, show: &mut Show, 
 }
 
 /// Writes the checkpoint; the metrics up to it first, so that a resumed run finds all of them.
-fn checkpoint(c: &Config, rig: &Rig, history: &mut History) -> Run {
+fn checkpoint(c: &Config, task: &dyn Task, history: &mut History) -> Run {
     history.flush()?;
-    Ok(rig.trainer.save(&c.out.join(CHECKPOINT))?)
+    Ok(task.trainer().save(&c.out.join(CHECKPOINT))?)
 }

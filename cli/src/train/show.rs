@@ -2,6 +2,7 @@
 //!
 //! Invariant: it draws from the loop's own thread and outside of steps, so it is in no step's count or time.
 
+use crate::measure::Measure;
 use arenagrad::train::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -11,14 +12,15 @@ pub struct Show {
     bar: Option<ProgressBar>,
     lines: bool,
     steps: u64,
-    accuracy: f64,
+    measure: Measure,
+    last: f64,
 }
 
 const TEMPLATE: &str = "{wide_bar} {pos}/{len} {msg} {eta}";
 
 impl Show {
     /// For a run of `steps` steps, of which `done` are done.
-    pub fn new(quiet: bool, steps: u64, done: u64) -> Show {
+    pub fn new(quiet: bool, measure: Measure, steps: u64, done: u64) -> Show {
         let terminal = std::io::stderr().is_terminal();
         let bar = (terminal && !quiet).then(|| {
             let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr_with_hz(15));
@@ -29,7 +31,7 @@ impl Show {
             bar.reset_eta();
             bar
         });
-        Show { bar, lines: !terminal && !quiet, steps, accuracy: f64::NAN }
+        Show { bar, lines: !terminal && !quiet, steps, measure, last: f64::NAN }
     }
 
     /// After a step.
@@ -37,19 +39,23 @@ impl Show {
         if let Some(bar) = &self.bar {
             bar.set_position(p.step);
             if p.step.is_multiple_of(16) {
-                let tested = if self.accuracy.is_nan() { String::new() } else { percent(self.accuracy) };
-                bar.set_message(format!("loss {:.4} {tested}", p.loss));
+                let judged = if self.last.is_nan() { String::new() } else { self.judgement() };
+                bar.set_message(format!("loss {:.4} {judged}", p.loss));
             }
         }
     }
 
-    /// After a test.
-    pub fn tested(&mut self, p: &Progress, accuracy: f64) {
-        self.accuracy = accuracy;
+    /// After a judgement.
+    pub fn judged(&mut self, p: &Progress, found: f64) {
+        self.last = found;
         if self.lines {
-            let (step, steps) = (p.step, self.steps);
-            eprintln!("step {step}/{steps}  loss {:.4}  lr {:.2e}  test {}", p.loss, p.lr, percent(accuracy));
+            let (step, steps, judged) = (p.step, self.steps, self.judgement());
+            eprintln!("step {step}/{steps}  loss {:.4}  lr {:.2e}  {judged}", p.loss, p.lr);
         }
+    }
+
+    fn judgement(&self) -> String {
+        format!("{} {}", self.measure.label(), self.measure.text(self.last))
     }
 
     /// At the end, however it came.
@@ -58,9 +64,4 @@ impl Show {
             bar.finish_and_clear();
         }
     }
-}
-
-/// A part of one, for people.
-pub fn percent(x: f64) -> String {
-    format!("{:.2} %", 100.0 * x)
 }

@@ -12,7 +12,7 @@ use crate::nodes::builder::Var;
 use crate::nodes::infer::Infer;
 use crate::nodes::lower::CostCx;
 use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::training::Conv2d;
+use crate::nodes::windows::Conv2d;
 
 use Domain::Real;
 

@@ -58,7 +58,7 @@ fn windows(g: &ConvGeom) -> Windows {
 }
 
 /// Groups, in a form that is a divisor of both channel counts.
-fn check_groups(cx: &Infer<'_>, at: usize, c_in: usize, c_out: usize) -> Result<usize, String> {
+pub(super) fn check_groups(cx: &Infer<'_>, at: usize, c_in: usize, c_out: usize) -> Result<usize, String> {
     let groups = cx.attrs.int(at);
     let g = usize::try_from(groups).map_err(|_| format!("groups is {groups}"))?;
     ensure!(g > 0, "groups is 0");

@@ -1,10 +1,12 @@
 //! Op rows, one file a family. What a row holds is said in [`super::opdef`]; the list is in [`super::table`].
 
+pub mod adaptive;
 pub mod arith;
 pub mod attention;
 pub mod blocks;
 pub mod compare;
 pub mod conv;
+pub mod convs;
 pub mod epilogue;
 pub mod fused;
 pub mod gate;
@@ -20,14 +22,18 @@ pub mod norms;
 pub mod optim;
 pub mod order;
 pub mod pool;
+pub mod pools;
 pub mod product;
 pub mod random;
 pub mod reduce;
 pub mod residual;
+pub mod resize;
 pub mod rope;
 pub mod scan;
 pub mod shape;
+pub(crate) mod slide;
 pub mod softmax;
+pub mod unfold;
 pub(crate) mod window;
 
 use super::attrs::Attrs;

@@ -51,7 +51,7 @@ pub fn plane(d: &[usize]) -> [usize; 2] {
 }
 
 /// Checks a plane whose positions are counted in `i32`.
-fn countable(hw: [usize; 2]) -> Result<(), String> {
+pub(super) fn countable(hw: [usize; 2]) -> Result<(), String> {
     let n = hw[0].checked_mul(hw[1]);
     ensure!(n.is_some_and(|n| n <= i32::MAX as usize), "a plane of {hw:?} has more places than i32");
     Ok(())

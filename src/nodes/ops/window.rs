@@ -1,7 +1,7 @@
 //! Sliding windows over the last two axes: geometry checks, and the simple ops that convolutions and pools decompose
 //! into, one tap (position in the window) at a time.
 
-use crate::ensure;
+use super::slide::{Slide, pairs};
 use crate::nodes::attrs::{Field, Kind};
 use crate::nodes::builder::Var;
 use crate::nodes::infer::Infer;
@@ -44,40 +44,21 @@ pub fn array<const N: usize>(list: &[usize]) -> [usize; N] {
     std::array::from_fn(|i| list.get(i).copied().unwrap_or(0))
 }
 
-const AXES: [&str; 2] = ["height", "width"];
-
 impl Windows {
+    /// The same windows, as [`Slide`] has them.
+    pub fn slide(&self) -> Slide<2> {
+        let Windows { plane, kernel, stride, pad, dilation } = *self;
+        Slide { size: plane, kernel, stride, pad: pairs(&pad), dilation }
+    }
+
     /// Number of windows down and across, or why there are none.
     pub fn count(&self) -> Result<[usize; 2], String> {
-        let mut out = [0; 2];
-        for (a, n) in out.iter_mut().enumerate() {
-            let (k, s, d) = (self.kernel[a], self.stride[a], self.dilation[a]);
-            ensure!(k > 0, "the kernel has {} 0", AXES[a]);
-            ensure!(s > 0, "stride 0");
-            ensure!(d > 0, "dilation 0");
-            let window = (k - 1).checked_mul(d).and_then(|w| w.checked_add(1)).ok_or("the window's size overflows")?;
-            let padded = self.plane[a].checked_add(self.pad[2 * a]).and_then(|x| x.checked_add(self.pad[2 * a + 1]));
-            let padded = padded.ok_or("the padded size overflows")?;
-            ensure!(window <= padded, "the window's {} {window} is above the padded input's {padded}", AXES[a]);
-            *n = (padded - window) / s + 1;
-        }
-        Ok(out)
+        self.slide().count()
     }
 
     /// Asks that every window has a tap inside the plane.
     pub fn all_touch(&self) -> Result<(), String> {
-        let count = self.count()?;
-        for (a, &n) in count.iter().enumerate() {
-            let (low, high, plane, d) = (self.pad[2 * a], self.pad[2 * a + 1], self.plane[a], self.dilation[a]);
-            if low == 0 && high == 0 {
-                continue;
-            }
-            // A window that overlaps a plane of at least `d` elements has a tap in it: its gaps are narrower.
-            ensure!(plane >= d, "dilation {d} steps over the {} {plane} of a padded plane", AXES[a]);
-            let (first_end, last) = ((self.kernel[a] - 1) * d, (n - 1) * self.stride[a]);
-            ensure!(first_end >= low && last < low + plane, "a window holds only padding: pad {:?}", self.pad);
-        }
-        Ok(())
+        self.slide().all_touch()
     }
 
     /// Height and width of the padded plane.

@@ -5,9 +5,11 @@ use crate::arena::ids::Id;
 use crate::kernels::abi::Kernel;
 use crate::kernels::conv::{self, ConvGeom, Units};
 use crate::kernels::pool::{self, PoolGeom};
+use crate::kernels::unfold;
 use crate::nodes::lower::{Buf, Call, LowerCx};
 use crate::nodes::ops::conv::site_geom;
 use crate::nodes::ops::pool::{avg_windows, max_windows, plane};
+use crate::nodes::ops::unfold::windows as columns;
 use crate::nodes::ops::window::{Windows, array};
 
 fn geom(cx: &LowerCx<'_>) -> ConvGeom {
@@ -125,4 +127,46 @@ pub fn avg_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let g = pool_geom(&d, &avg_windows(plane(&d), &a, 1));
     let kernel = by_float!(cx.dtype(0), pool::avg_pool2d_backward_kernel)?;
     avg(cx, kernel, &g, g.x_units(), a.bool(4))
+}
+
+/// A pool of sums with these windows, from or to planes.
+fn sums(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Units) -> Result<(), String> {
+    let call = Call::new(kernel, [&g.to_words()[..], &[pool::SUM]].concat(), units.count).flops(cx.flops());
+    cx.call(call.reads_args(1).writes(Buf::Out(0), units.per_unit));
+    Ok(())
+}
+
+/// `sum_pool2d`.
+pub fn sum_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let d = cx.arg_dims(0);
+    let g = pool_geom(&d, &avg_windows(plane(&d), &cx.attrs(), 0));
+    sums(cx, by_float!(cx.dtype(0), pool::avg_pool2d_kernel)?, &g, g.y_units())
+}
+
+/// `sum_pool2d_backward`.
+pub fn sum_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let d = cx.out_dims(0);
+    let g = pool_geom(&d, &avg_windows(plane(&d), &cx.attrs(), 1));
+    sums(cx, by_float!(cx.dtype(0), pool::avg_pool2d_backward_kernel)?, &g, g.x_units())
+}
+
+/// `im2col`.
+pub fn im2col(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let d = cx.arg_dims(0);
+    let g = pool_geom(&d, &columns(plane(&d), &cx.attrs(), 0));
+    unfolded(cx, by_float!(cx.dtype(0), unfold::im2col)?, &g, true)
+}
+
+/// `col2im`.
+pub fn col2im(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let d = cx.out_dims(0);
+    let g = pool_geom(&d, &columns(plane(&d), &cx.attrs(), 1));
+    unfolded(cx, by_float!(cx.dtype(0), unfold::col2im)?, &g, false)
+}
+
+fn unfolded(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, columns: bool) -> Result<(), String> {
+    let units = unfold::units(g, columns);
+    let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops());
+    cx.call(call.reads_args(1).writes(Buf::Out(0), units.per_unit));
+    Ok(())
 }

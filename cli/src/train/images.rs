@@ -1,23 +1,22 @@
-//! The trainer, the program that tests it, and the data of both.
-//!
-//! Invariant: testing changes nothing that training reads.
+//! The task of images: the trainer, the program that tests it, and the data of both.
 
-use crate::config::Config;
-use crate::data::Split;
+use super::task::{self, Task, count};
+use crate::config::{Config, Model};
+use crate::data::{Split, digits, idx};
 use crate::fail::Run;
-use crate::model::{self, Sizes};
+use crate::measure::Measure;
+use crate::model::convnet::{self, IMAGES, LABELS, Sizes};
+use crate::model::{LOGITS, LOSS};
 use arenagrad::error::Result;
-use arenagrad::passes::optimiser;
-use arenagrad::session::{Program, Session, Slot};
-use arenagrad::train::{Batches, Progress, Trainer, copy_params};
+use arenagrad::session::{Program, Slot};
+use arenagrad::train::{Progress, Trainer, copy_params};
 
 /// Images that are tested at once.
 const TEST_BATCH: usize = 120;
 
 /// See the file's head.
-pub struct Rig {
-    /// The step program and its cursor.
-    pub trainer: Trainer,
+pub struct Images {
+    trainer: Trainer,
     split: Split,
     images: Slot<f32>,
     labels: Slot<i32>,
@@ -29,28 +28,24 @@ pub struct Rig {
     seen: Vec<i32>,
 }
 
-impl Rig {
-    /// Compiles both programs.
-    pub fn new(c: &Config, split: Split) -> Run<Rig> {
-        // Micro-batches lie one after another: the inputs have one more axis, and the same bytes.
-        let batches = Batches::new(split.train.len(), c.batch.saturating_mul(c.optimiser.accumulate), c.seed)?;
+impl Images {
+    /// Loads the data and compiles both programs.
+    pub fn open(c: &Config, model: &Model) -> Run<Images> {
+        let split = match &c.data {
+            Some(dir) => idx::load(dir)?,
+            None => digits::load()?,
+        };
         let sizes = Sizes { batch: c.batch, image: split.train.size, classes: split.classes };
-        let graph = model::training(&c.model, sizes)?;
-        let step = optimiser::train(graph.view(), model::LOSS, &c.optimiser)?;
-        let session = Session::new().threads(c.threads);
-        let stepper = c.max_memory.map_or_else(|| session.clone(), |m| session.clone().memory_budget(m));
-        let program = stepper.compile(&step)?;
-        let (images, labels) = (program.input(model::IMAGES)?, program.input(model::LABELS)?);
-        let trainer = Trainer::new(program, model::LOSS, c.schedule, batches, c.seed)?;
+        let trainer = task::trainer(c, &convnet::training(model, sizes)?, LOSS, split.train.len())?;
         let test_batch = TEST_BATCH.min(split.test.len());
-        let graph = model::inference(&c.model, Sizes { batch: test_batch, ..sizes })?;
-        let tester = session.compile(&graph)?;
-        Ok(Rig {
+        let graph = convnet::inference(model, Sizes { batch: test_batch, ..sizes })?;
+        let tester = task::session(c).compile(&graph)?;
+        Ok(Images {
+            images: trainer.program().input(IMAGES)?,
+            labels: trainer.program().input(LABELS)?,
             trainer,
-            images,
-            labels,
-            test_images: tester.input(model::IMAGES)?,
-            logits: tester.output_slot(model::LOGITS)?,
+            test_images: tester.input(IMAGES)?,
+            logits: tester.output_slot(LOGITS)?,
             tester,
             test_batch,
             order: vec![0; test_batch],
@@ -58,9 +53,18 @@ impl Rig {
             split,
         })
     }
+}
 
-    /// One step. Allocates nothing.
-    pub fn step(&mut self) -> Result<Progress> {
+impl Task for Images {
+    fn trainer(&self) -> &Trainer {
+        &self.trainer
+    }
+
+    fn trainer_mut(&mut self) -> &mut Trainer {
+        &mut self.trainer
+    }
+
+    fn step(&mut self) -> Result<Progress> {
         let (data, images, labels) = (&self.split.train, self.images, self.labels);
         self.trainer.step(&mut |p: &mut Program, which: &[u32]| {
             data.copy_pixels(which, p.slice_mut(images)?);
@@ -69,8 +73,12 @@ impl Rig {
         })
     }
 
+    fn measure(&self) -> Measure {
+        Measure::Accuracy
+    }
+
     /// The part of the test images whose largest logit is at their class.
-    pub fn test_accuracy(&mut self) -> Result<f64> {
+    fn judge(&mut self, _whole: bool) -> Run<f64> {
         copy_params(self.trainer.program(), &mut self.tester)?;
         let (n, classes) = (self.split.test.len(), self.split.classes);
         let mut right = 0;
@@ -86,9 +94,8 @@ impl Rig {
         Ok(right as f64 / n as f64)
     }
 
-    /// Sizes of the halves.
-    pub fn sizes(&self) -> (usize, usize) {
-        (self.split.train.len(), self.split.test.len())
+    fn sizes(&self) -> [String; 2] {
+        [&self.split.train, &self.split.test].map(|half| count(half.len(), "images"))
     }
 }
 

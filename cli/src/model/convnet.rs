@@ -3,21 +3,17 @@
 //! Invariant: names and layouts are torch's (`conv1.weight` … `fc2.bias`), and the training and the inference graph have
 //! the same params. For `train`.
 
+use super::{LOGITS, LOSS};
 use crate::config::Model;
 use arenagrad::error::Result;
 use arenagrad::nn;
-use arenagrad::nodes::training::{Conv2d, CrossEntropy, Pool2d};
-use arenagrad::nodes::{Builder, DType, GraphBuf, Var};
+use arenagrad::nodes::training::CrossEntropy;
+use arenagrad::nodes::{Builder, Conv2d, DType, GraphBuf, Pool2d, Var};
 
 /// Name of the images, `[batch, 1, height, width]`.
 pub const IMAGES: &str = "images";
 /// Name of the classes, `[batch]`.
 pub const LABELS: &str = "labels";
-/// Name of the loss.
-pub const LOSS: &str = "loss";
-/// Name of the inference graph's output, `[batch, classes]`.
-pub const LOGITS: &str = "logits";
-
 /// Sizes that the data decides.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {

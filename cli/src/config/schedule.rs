@@ -1,0 +1,92 @@
+//! The schedule's table.
+//!
+//! Invariant: a key that the kind does not read is refused.
+
+use super::{unused, within};
+use crate::fail::{Run, bad};
+use arenagrad::train::Schedule;
+use serde::{Deserialize, Serialize};
+
+#[derive(Deserialize, Serialize, Debug, Clone, Copy, Default, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+enum ScheduleKind {
+    Constant,
+    Step,
+    Cosine,
+    #[default]
+    OneCycle,
+}
+
+/// The table as it is written.
+#[derive(Deserialize, Serialize, Debug, Default, Clone)]
+#[serde(deny_unknown_fields, default)]
+pub struct ScheduleTable {
+    kind: ScheduleKind,
+    step_size: Option<u64>,
+    gamma: Option<f64>,
+    warmup: Option<u64>,
+    start_factor: Option<f64>,
+    min_lr: Option<f64>,
+    pct_start: Option<f64>,
+    div_factor: Option<f64>,
+    final_div_factor: Option<f64>,
+}
+
+impl ScheduleTable {
+    /// nanoGPT's: a hundred steps up (a twentieth of a short run), then half a cosine down to a tenth.
+    pub fn nano_gpt(lr: f64, total: u64) -> ScheduleTable {
+        let warmup = (total / 20).min(100);
+        ScheduleTable {
+            kind: ScheduleKind::Cosine,
+            warmup: Some(warmup),
+            start_factor: Some(1.0 / (warmup + 1) as f64),
+            min_lr: Some(0.1 * lr),
+            ..ScheduleTable::default()
+        }
+    }
+
+    /// The schedule of `total` steps around `lr`.
+    pub fn build(&self, lr: f64, total: u64) -> Run<Schedule> {
+        let t = self;
+        let cycle = t.pct_start.is_some() || t.div_factor.is_some() || t.final_div_factor.is_some();
+        let step = t.step_size.is_some() || t.gamma.is_some();
+        let cosine = t.warmup.is_some() || t.min_lr.is_some() || t.start_factor.is_some();
+        let only = |kind: &str, own: &str| {
+            let of = [
+                ("step", "schedule.step_size or .gamma", step),
+                ("cosine", "schedule.warmup or .min_lr or .start_factor", cosine),
+            ];
+            let of = of.into_iter().chain([("cycle", "schedule.pct_start or .div_factor or .final_div_factor", cycle)]);
+            let others: Vec<_> = of.filter(|(k, ..)| *k != own).map(|(_, name, given)| (name, given)).collect();
+            unused(kind, &others)
+        };
+        Ok(match t.kind {
+            ScheduleKind::Constant => {
+                only("constant", "")?;
+                Schedule::Constant { lr }
+            }
+            ScheduleKind::Step => {
+                only("step", "step")?;
+                let step_size = t.step_size.ok_or_else(|| bad("schedule.step_size is missing"))?;
+                Schedule::Step { lr, step_size, gamma: t.gamma.unwrap_or(0.1) }
+            }
+            ScheduleKind::Cosine => {
+                only("cosine", "cosine")?;
+                let warmup = within("schedule.warmup", t.warmup.unwrap_or(0), 0, total)?;
+                let min_lr = t.min_lr.unwrap_or(0.0);
+                let start_factor = t.start_factor.unwrap_or(1.0 / 3.0);
+                Schedule::Cosine { lr, warmup, start_factor, total, min_lr }
+            }
+            ScheduleKind::OneCycle => {
+                only("one-cycle", "cycle")?;
+                Schedule::OneCycle {
+                    max_lr: lr,
+                    total,
+                    pct_start: t.pct_start.unwrap_or(0.3),
+                    div_factor: t.div_factor.unwrap_or(25.0),
+                    final_div_factor: t.final_div_factor.unwrap_or(1e4),
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,102 @@
+//! What is trained: the tables of the networks.
+//!
+//! Invariant: every number was checked, so nothing later has to refuse it.
+
+use super::{SIZE_LIMIT, within};
+use crate::fail::{Run, bad};
+use serde::{Deserialize, Serialize};
+
+/// What a run trains, as a file says it.
+#[derive(Deserialize, Serialize, Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A convnet on labelled images.
+    #[default]
+    Images,
+    /// A character model on a text.
+    CharGpt,
+}
+
+/// What a run trains.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Task {
+    /// A convnet on labelled images.
+    Images(Model),
+    /// A character model on a text.
+    CharGpt(Network),
+}
+
+/// The network: convolutions, one pooling, two linear layers.
+#[derive(Deserialize, Serialize, Debug, Clone, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct Model {
+    /// Channels after each 3×3 convolution.
+    pub channels: Vec<usize>,
+    /// Width of the hidden linear layer.
+    pub hidden: usize,
+    /// Probability that an activation of the hidden layer is dropped in training.
+    pub dropout: f64,
+}
+
+impl Default for Model {
+    fn default() -> Model {
+        Model { channels: vec![16, 32], hidden: 64, dropout: 0.5 }
+    }
+}
+
+/// The character model: nanoGPT's configuration for CPUs.
+#[derive(Deserialize, Serialize, Debug, Clone, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct Network {
+    /// Number of blocks.
+    pub layers: usize,
+    /// Heads of each block.
+    pub heads: usize,
+    /// Width of the residual stream.
+    pub width: usize,
+    /// Characters that it sees at once.
+    pub context: usize,
+    /// Whether linear layers and norms have biases.
+    pub bias: bool,
+    /// Probability that an element is dropped in training.
+    pub dropout: f64,
+}
+
+impl Default for Network {
+    fn default() -> Network {
+        Network { layers: 4, heads: 4, width: 128, context: 64, bias: false, dropout: 0.0 }
+    }
+}
+
+impl Task {
+    /// The task of `kind`, given the two tables.
+    pub fn new(kind: Kind, model: Option<&Model>, gpt: Option<&Network>) -> Run<Task> {
+        match (kind, model, gpt) {
+            (Kind::Images, model, None) => images(model.cloned().unwrap_or_default()),
+            (Kind::CharGpt, None, gpt) => chargpt(gpt.cloned().unwrap_or_default()),
+            (Kind::Images, ..) => Err(bad("[gpt] means nothing to task images")),
+            (Kind::CharGpt, ..) => Err(bad("[model] means nothing to task chargpt")),
+        }
+    }
+}
+
+fn images(m: Model) -> Run<Task> {
+    within("model.channels: the number of convolutions", m.channels.len(), 1, 8)?;
+    for &c in m.channels.iter().chain([&m.hidden]) {
+        within("model: a layer's width", c, 1, SIZE_LIMIT)?;
+    }
+    within("model.dropout", m.dropout, 0.0, 0.99)?;
+    Ok(Task::Images(m))
+}
+
+fn chargpt(n: Network) -> Run<Task> {
+    within("gpt.layers", n.layers, 1, 256)?;
+    within("gpt.width", n.width, 1, SIZE_LIMIT)?;
+    within("gpt.heads", n.heads, 1, n.width)?;
+    within("gpt.context", n.context, 1, SIZE_LIMIT)?;
+    within("gpt.dropout", n.dropout, 0.0, 0.99)?;
+    if !n.width.is_multiple_of(n.heads) {
+        return Err(bad(format!("gpt.heads is {}; it must divide gpt.width, {}", n.heads, n.width)));
+    }
+    Ok(Task::CharGpt(n))
+}

@@ -1,0 +1,9 @@
+//! The networks that `train` trains.
+
+pub mod chargpt;
+pub mod convnet;
+
+/// Name of the loss of each of them.
+pub const LOSS: &str = "loss";
+/// Name of the output of each inference graph.
+pub const LOGITS: &str = "logits";

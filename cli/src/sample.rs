@@ -1,0 +1,128 @@
+//! `sample`: text from a trained character model.
+//!
+//! Invariant: what comes out is a function of the weights, the prompt, the settings and the seed. For `main`, and for the
+//! specimen at the end of `train`.
+
+use crate::args::SampleArgs;
+use crate::config::{Config, Network, Task};
+use crate::data::text::Vocabulary;
+use crate::fail::{Run, bad, io};
+use crate::model::LOGITS;
+use crate::model::chargpt::{self, TOKENS};
+use crate::sys;
+use arenagrad::session::{Program, Role, Session, Slot};
+use arenagrad::train::checkpoint::HEADER_LIMIT;
+use arenagrad::train::{Loaded, Sampler, Sampling, sampling};
+use std::io::Write;
+use std::path::Path;
+
+/// Name of the vocabulary in a run's folder.
+pub const VOCABULARY: &str = "vocabulary.json";
+/// Name of the weights there.
+const WEIGHTS: &str = "weights.safetensors";
+/// Bytes of a vocabulary.
+const LIMIT: u64 = 1 << 22;
+/// Most characters at once.
+const MOST: usize = 1 << 24;
+
+/// A program that continues texts, one character a step.
+pub struct Generator {
+    program: Program,
+    tokens: Slot<i32>,
+    logits: Slot<f32>,
+    context: usize,
+    vocabulary: Vocabulary,
+    sampler: Sampler,
+}
+
+impl Generator {
+    /// Compiles the program; its params are still to be set.
+    pub fn new(n: &Network, vocabulary: Vocabulary, settings: Sampling, threads: usize) -> Run<Generator> {
+        let sampler = Sampler::new(settings)?;
+        let program = Session::new().threads(threads).compile(&chargpt::inference(n, vocabulary.len())?)?;
+        let (tokens, logits) = (program.input(TOKENS)?, program.output_slot(LOGITS)?);
+        Ok(Generator { program, tokens, logits, context: n.context, vocabulary, sampler })
+    }
+
+    /// The program.
+    pub fn program(&mut self) -> &mut Program {
+        &mut self.program
+    }
+
+    /// Continues `prompt` by `n` characters. An empty prompt is a line's end, or the first character that there is.
+    pub fn run(&mut self, prompt: &[i32], n: usize, seed: u64, emit: &mut dyn FnMut(char) -> Run) -> Run {
+        let mut text = prompt.to_vec();
+        if text.is_empty() {
+            text.extend(self.vocabulary.encode("\n").unwrap_or_else(|_| vec![0]));
+        }
+        for i in 0..n {
+            // What lies before the window is forgotten; behind it lies what no earlier place sees.
+            let seen = &text[text.len().saturating_sub(self.context)..];
+            let input = self.program.slice_mut(self.tokens)?;
+            input[..seen.len()].copy_from_slice(seen);
+            input[seen.len()..].fill(0);
+            self.program.step()?;
+            let rows = self.program.read(self.logits)?.chunks_exact(self.vocabulary.len());
+            let last = rows.take(seen.len()).next_back().unwrap_or(&[]);
+            let token = self.sampler.pick(last, sampling::uniform(seed, i as u64))?;
+            text.push(token as i32);
+            emit(self.vocabulary.char(token))?;
+        }
+        Ok(())
+    }
+
+    /// Reads all params from a file.
+    fn load(&mut self, path: &Path) -> Run {
+        let params: Vec<_> = self.program.bindings().iter().filter(|b| b.role == Role::Param).cloned().collect();
+        let bytes: u64 = params.iter().map(|b| (b.dims.numel() * b.dtype.size()) as u64).sum();
+        let file = Loaded::open(path, 2 * bytes + HEADER_LIMIT)?;
+        for b in &params {
+            let e = file.expect(&b.name, b.dtype, &b.dims).map_err(|e| e.context(path.display()))?;
+            self.program.persistent_mut(&b.name)?.1.copy_from_slice(e.bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Writes samples.
+pub fn sample(a: &SampleArgs) -> Run {
+    let Task::CharGpt(network) = Config::task_of(&a.run_dir)? else {
+        return Err(bad(format!("{}: no run of task chargpt", a.run_dir.display())));
+    };
+    if a.tokens > MOST || a.samples == 0 || a.samples > MOST {
+        return Err(bad(format!("--tokens goes up to {MOST}, --samples from 1 to {MOST}")));
+    }
+    if a.threads == 0 || a.threads > 1024 {
+        return Err(bad(format!("threads is {}; it goes from 1 to 1024", a.threads)));
+    }
+    let path = a.run_dir.join(VOCABULARY);
+    let named = |e: String| bad(format!("{}: {e}", path.display()));
+    let vocabulary = Vocabulary::from_json(&sys::read_text(&path, LIMIT)?).map_err(named)?;
+    let prompt = vocabulary.encode(&a.prompt).map_err(|e| bad(format!("--prompt: {e}")))?;
+    let settings = Sampling { temperature: a.temperature, top_k: a.top_k, top_p: a.top_p };
+    let mut g = Generator::new(&network, vocabulary, settings, a.threads)?;
+    g.load(&a.weights.clone().unwrap_or_else(|| a.run_dir.join(WEIGHTS)))?;
+    let to = Path::new("standard output");
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    for i in 0..a.samples {
+        let mut text = a.prompt.clone();
+        if !a.json {
+            write!(out, "{text}").map_err(io(to))?;
+        }
+        g.run(&prompt, a.tokens, a.seed.wrapping_add(i as u64), &mut |c| {
+            if a.json {
+                text.push(c);
+                return Ok(());
+            }
+            write!(out, "{c}").and_then(|_| if c == '\n' { out.flush() } else { Ok(()) }).map_err(io(to))
+        })?;
+        if a.json {
+            let line = serde_json::json!({ "prompt": a.prompt, "text": text, "seed": a.seed.wrapping_add(i as u64) });
+            writeln!(out, "{line}").map_err(io(to))?;
+        } else {
+            let rule = if i + 1 < a.samples { "\n---------------\n" } else { "\n" };
+            write!(out, "{rule}").map_err(io(to))?;
+        }
+    }
+    out.flush().map_err(io(to))
+}

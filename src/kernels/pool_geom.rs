@@ -1,0 +1,185 @@
+//! Sizes and attributes of a pool, and which elements its windows see.
+
+use super::conv::{Units, fits, windows};
+use std::ops::Range;
+
+/// Flag word of the average pools: the padding counts in the divisor.
+pub const COUNT_PAD: u64 = 1;
+/// Flag word of the average pools: no divisor, so that they are sums.
+pub const SUM: u64 = 2;
+
+/// What the sum of a window is divided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Divisor {
+    /// Its elements, those in the padding among them.
+    Window,
+    /// Its elements in the image.
+    Image,
+    /// Nothing.
+    One,
+}
+
+impl Divisor {
+    /// What flag words say.
+    pub(super) fn of(flags: u64) -> Divisor {
+        match (flags & SUM != 0, flags & COUNT_PAD != 0) {
+            (true, _) => Divisor::One,
+            (_, true) => Divisor::Window,
+            _ => Divisor::Image,
+        }
+    }
+}
+
+/// Sizes and attributes of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct PoolGeom {
+    /// Images; may be 0.
+    pub n: usize,
+    /// Channels.
+    pub c: usize,
+    /// Input height.
+    pub h: usize,
+    /// Input width.
+    pub w: usize,
+    /// Window height.
+    pub kh: usize,
+    /// Window width.
+    pub kw: usize,
+    /// Step between windows, down and across.
+    pub stride: [usize; 2],
+    /// Padding: top, bottom, left, right.
+    pub pad: [usize; 4],
+    /// Distance between the elements of a window; `[1, 1]` for average pools.
+    pub dilation: [usize; 2],
+}
+
+impl PoolGeom {
+    /// Number of words of [`PoolGeom::to_words`].
+    pub const WORDS: usize = 14;
+
+    /// Says what is wrong with the geometry, if anything.
+    pub fn validate(&self) -> Result<(), &'static str> {
+        if self.c == 0 || self.h == 0 || self.w == 0 {
+            return Err("a pool needs at least one channel and one pixel");
+        }
+        if self.kh == 0 || self.kw == 0 || self.stride.contains(&0) || self.dilation.contains(&0) {
+            return Err("window, stride and dilation must be positive");
+        }
+        let [rows, cols] = [0, 1].map(|a| self.outputs(a));
+        let (Some(rows), Some(cols)) = (rows, cols) else {
+            return Err("the window is larger than the padded image");
+        };
+        let padded = |a: usize| [self.h, self.w][a].saturating_add(self.pad[2 * a]).saturating_add(self.pad[2 * a + 1]);
+        if !fits(&[padded(0), padded(1)]) || !fits(&[rows, cols]) || !fits(&[self.kh, self.kw]) {
+            return Err("the image or the window is too large");
+        }
+        Ok(())
+    }
+
+    fn outputs(&self, a: usize) -> Option<usize> {
+        let pad = [self.pad[2 * a], self.pad[2 * a + 1]];
+        windows([self.h, self.w][a], [self.kh, self.kw][a], self.stride[a], pad, self.dilation[a])
+    }
+
+    /// Output height; 0 when no window fits.
+    pub fn out_h(&self) -> usize {
+        self.outputs(0).unwrap_or(0)
+    }
+
+    /// Output width; 0 when no window fits.
+    pub fn out_w(&self) -> usize {
+        self.outputs(1).unwrap_or(0)
+    }
+
+    /// Elements of x and dx.
+    pub fn x_len(&self) -> usize {
+        self.n * self.c * self.h * self.w
+    }
+
+    /// Elements of y and dy.
+    pub fn y_len(&self) -> usize {
+        self.n * self.c * self.out_h() * self.out_w()
+    }
+
+    /// Planes of a unit: enough to be worth a call.
+    pub(super) fn planes(&self) -> usize {
+        (8192 / (self.h * self.w)).max(1)
+    }
+
+    /// Units that write y (and the indices).
+    pub fn y_units(&self) -> Units {
+        let planes = self.planes();
+        Units { count: (self.n * self.c).div_ceil(planes), per_unit: planes * self.out_h() * self.out_w() }
+    }
+
+    /// Units that write dx: the same planes.
+    pub fn x_units(&self) -> Units {
+        let planes = self.planes();
+        Units { count: (self.n * self.c).div_ceil(planes), per_unit: planes * self.h * self.w }
+    }
+
+    /// The geometry as parameter words.
+    pub fn to_words(&self) -> [u64; Self::WORDS] {
+        let ([s0, s1], [t, b, l, r], [d0, d1]) = (self.stride, self.pad, self.dilation);
+        [self.n, self.c, self.h, self.w, self.kh, self.kw, s0, s1, t, b, l, r, d0, d1].map(|v| v as u64)
+    }
+
+    /// Reads back what [`PoolGeom::to_words`] wrote; words after the geometry are left alone.
+    ///
+    /// # Panics
+    /// If there are fewer than [`PoolGeom::WORDS`] words.
+    pub fn from_words(words: &[u64]) -> PoolGeom {
+        let v = |i: usize| words[i] as usize;
+        PoolGeom {
+            n: v(0),
+            c: v(1),
+            h: v(2),
+            w: v(3),
+            kh: v(4),
+            kw: v(5),
+            stride: [v(6), v(7)],
+            pad: [v(8), v(9), v(10), v(11)],
+            dilation: [v(12), v(13)],
+        }
+    }
+
+    /// The input row that tap `i` of output row `o` reads, if it is in the image.
+    #[inline(always)]
+    pub(super) fn row(&self, o: usize, i: usize) -> Option<usize> {
+        (o * self.stride[0] + i * self.dilation[0]).checked_sub(self.pad[0]).filter(|r| *r < self.h)
+    }
+
+    /// The output columns whose tap `j` is in the image, and the input column of the first.
+    #[inline(always)]
+    pub(super) fn cols(&self, j: usize, wo: usize) -> (Range<usize>, usize) {
+        let (at, s) = (j * self.dilation[1], self.stride[1]);
+        let lo = self.pad[2].saturating_sub(at).div_ceil(s);
+        let hi = (self.w + self.pad[2]).saturating_sub(at).div_ceil(s).min(wo);
+        if lo < hi { (lo..hi, lo * s + at - self.pad[2]) } else { (0..0, 0) }
+    }
+
+    /// Windows of 2 × 2 that tile the image, without padding.
+    pub(super) fn halves(&self) -> bool {
+        [self.kh, self.kw] == [2, 2] && self.stride == [2, 2] && self.pad == [0; 4] && self.dilation == [1, 1]
+    }
+
+    /// The divisor of a window.
+    #[inline(always)]
+    pub(super) fn divisor(&self, oh: usize, ow: usize, by: Divisor) -> usize {
+        match by {
+            Divisor::Window => return self.kh * self.kw,
+            Divisor::One => return 1,
+            Divisor::Image => {}
+        }
+        let inside = |o: usize, a: usize, k: usize, size: usize| {
+            let (from, pad) = (o * self.stride[a], self.pad[2 * a]);
+            (from + k).min(size + pad).saturating_sub(from.max(pad))
+        };
+        inside(oh, 0, self.kh, self.h) * inside(ow, 1, self.kw, self.w)
+    }
+
+    /// What a window of [`PoolGeom::halves`] is multiplied by.
+    pub(super) fn quarter(by: Divisor) -> f64 {
+        if by == Divisor::One { 1.0 } else { 0.25 }
+    }
+}

@@ -1,0 +1,92 @@
+//! The windows of planes as columns (im2col), and columns added back into planes (col2im): each the other's transpose.
+//!
+//! Of `[n, c, h, w]` come `[n, c·kh·kw, ho·wo]`: row `(channel·kh + i)·kw + j` holds what tap (i, j) of every window sees
+//! of that channel; the padding holds zeros. A plane is one piece of work, in a fixed order. Op rows call the entry points.
+
+use super::abi::Args;
+use super::conv::Units;
+use super::float::Float;
+use super::pool_geom::PoolGeom;
+use crate::simd;
+
+simd! {
+    /// The windows of one plane as columns.
+    fn spread_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T]) {
+        let (ho, wo, s) = (g.out_h(), g.out_w(), g.stride[1]);
+        for (tap, y) in y.chunks_exact_mut(ho * wo).enumerate() {
+            let (i, j) = (tap / g.kw, tap % g.kw);
+            let (cols, at) = g.cols(j, wo);
+            for (oh, y) in y.chunks_exact_mut(wo).enumerate() {
+                let Some(row) = g.row(oh, i).filter(|_| !cols.is_empty()) else {
+                    y.fill(T::ZERO);
+                    continue;
+                };
+                let x = &x[row * g.w..][..g.w][at..];
+                y[..cols.start].fill(T::ZERO);
+                y[cols.end..].fill(T::ZERO);
+                let y = &mut y[cols.clone()];
+                match s {
+                    1 => y.copy_from_slice(&x[..y.len()]),
+                    _ => y.iter_mut().zip(x.iter().step_by(s)).for_each(|(y, x)| *y = *x),
+                }
+            }
+        }
+    }
+}
+
+simd! {
+    /// Columns added into one plane.
+    fn gather_plane[T: Float](g: &PoolGeom, y: &[T], x: &mut [T]) {
+        let (ho, wo, s) = (g.out_h(), g.out_w(), g.stride[1]);
+        x.fill(T::ZERO);
+        for (tap, y) in y.chunks_exact(ho * wo).enumerate() {
+            let (i, j) = (tap / g.kw, tap % g.kw);
+            let (cols, at) = g.cols(j, wo);
+            for (oh, y) in y.chunks_exact(wo).enumerate() {
+                let Some(row) = g.row(oh, i).filter(|_| !cols.is_empty()) else { continue };
+                let x = &mut x[row * g.w..][..g.w][at..];
+                let y = &y[cols.clone()];
+                match s {
+                    1 => x.iter_mut().zip(y).for_each(|(x, y)| *x += *y),
+                    _ => x.iter_mut().step_by(s).zip(y).for_each(|(x, y)| *x += *y),
+                }
+            }
+        }
+    }
+}
+
+/// Elements of the columns of one plane.
+fn column(g: &PoolGeom) -> usize {
+    g.kh * g.kw * g.out_h() * g.out_w()
+}
+
+/// Units of both directions: one plane each. `columns` says whether columns are written, or planes.
+pub fn units(g: &PoolGeom, columns: bool) -> Units {
+    Units { count: g.n * g.c, per_unit: if columns { column(g) } else { g.h * g.w } }
+}
+
+/// Planes as columns.
+///
+/// Reads: 0 x. Writes: 0 columns, `PerUnit(units.per_unit)`. Params: the geometry's words. Units: `units(g, true).count`.
+pub fn im2col<T: Float>(args: &mut Args<'_>) {
+    let (g, units) = (PoolGeom::from_words(args.params()), args.units());
+    let plane = g.h * g.w;
+    let y = args.write::<T>(0);
+    let x = &args.read::<T>(0)[units.start * plane..units.end * plane];
+    for (x, y) in x.chunks_exact(plane).zip(y.chunks_exact_mut(column(&g))) {
+        spread_plane(&g, x, y);
+    }
+}
+
+/// Columns added into planes.
+///
+/// Reads: 0 columns. Writes: 0 x, `PerUnit(units.per_unit)`. Params: the geometry's words. Units: `units(g, false).count`.
+pub fn col2im<T: Float>(args: &mut Args<'_>) {
+    let (g, units) = (PoolGeom::from_words(args.params()), args.units());
+    let columns = column(&g);
+    let x = args.write::<T>(0);
+    let y = &args.read::<T>(0)[units.start * columns..units.end * columns];
+    for (y, x) in y.chunks_exact(columns).zip(x.chunks_exact_mut(g.h * g.w)) {
+        gather_plane(&g, y, x);
+    }
+}

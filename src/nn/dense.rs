@@ -1,0 +1,120 @@
+//! Dense layers: linear, low-rank adapted, gated.
+
+use super::fan_in;
+use crate::error::Kind;
+use crate::nodes::{Builder, Init, Var};
+
+/// What [`linear_with`] makes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Linear {
+    /// Whether there is a bias.
+    pub bias: bool,
+    /// How the weight starts; `None`: uniform in ±1/√inputs, as torch's.
+    pub weight_init: Option<Init>,
+    /// How the bias starts; `None`: uniform in ±1/√inputs, as torch's.
+    pub bias_init: Option<Init>,
+}
+
+impl Default for Linear {
+    /// torch's: with a bias, both uniform in ±1/√inputs.
+    fn default() -> Linear {
+        Linear { bias: true, weight_init: None, bias_init: None }
+    }
+}
+
+impl Linear {
+    /// The layers of GPT-2: weights normal with this standard deviation, biases zero.
+    pub fn normal(sigma: f64, bias: bool) -> Linear {
+        Linear { bias, weight_init: Some(Init::Normal(sigma)), bias_init: Some(Init::Zeros) }
+    }
+}
+
+/// `y = x·Wᵀ + b` over the last axis: params `name.weight` `[outputs, inputs]` and `name.bias` `[outputs]`.
+#[track_caller]
+pub fn linear<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize) -> Var<'g> {
+    linear_with(g, name, x, outputs, Linear::default())
+}
+
+/// `y = x·Wᵀ` over the last axis: param `name.weight` `[outputs, inputs]`.
+#[track_caller]
+pub fn linear_no_bias<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize) -> Var<'g> {
+    linear_with(g, name, x, outputs, Linear { bias: false, ..Linear::default() })
+}
+
+/// [`linear`] with options.
+#[track_caller]
+pub fn linear_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, options: Linear) -> Var<'g> {
+    let inputs = width(x);
+    let weight = options.weight_init.unwrap_or(fan_in(inputs));
+    let w = g.param(&format!("{name}.weight"), [outputs, inputs], x.dtype(), weight);
+    let b = options.bias.then(|| {
+        let init = options.bias_init.unwrap_or(fan_in(inputs));
+        g.param(&format!("{name}.bias"), [outputs], x.dtype(), init)
+    });
+    project(x, w, b)
+}
+
+/// The last dimension.
+pub(super) fn width(x: Var<'_>) -> usize {
+    x.dims().last().copied().unwrap_or(0)
+}
+
+/// `x·wᵀ + b` over the last axis, with `w` `[outputs, inputs]`.
+#[track_caller]
+pub(super) fn project<'g>(x: Var<'g>, w: Var<'g>, b: Option<Var<'g>>) -> Var<'g> {
+    // Leading axes are one long batch: one product, not many, with the bias next to it.
+    let mut d = x.dims().to_vec();
+    let inputs = d.pop().unwrap_or(0);
+    let rows = d.iter().product();
+    d.push(w.dims().first().copied().unwrap_or(0));
+    let y = x.reshape([rows, inputs]).matmul_t(w, false, true);
+    b.map_or(y, |b| y + b).reshape(d)
+}
+
+/// What [`lora_linear`] makes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lora {
+    /// Rank r of the adaptation.
+    pub rank: usize,
+    /// The adaptation counts alpha / r.
+    pub alpha: f64,
+    /// Probability that an input of the adaptation is dropped; 0 where nothing trains.
+    pub dropout: f64,
+    /// Whether the layer has a bias (which is frozen, too).
+    pub bias: bool,
+}
+
+/// `y = x·Wᵀ + b + (alpha/r)·(drop(x)·Aᵀ)·Bᵀ` with `W` and `b` frozen (Hu et al. 2021, "LoRA"), named and initialised as
+/// in loralib: params `name.weight` `[outputs, inputs]`, `name.bias`, `name.lora_A` `[r, inputs]` (uniform in ±1/√inputs)
+/// and `name.lora_B` `[outputs, r]` (zeros).
+#[track_caller]
+pub fn lora_linear<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, options: Lora) -> Var<'g> {
+    let (inputs, r) = (width(x), options.rank);
+    if x.is_some() && (r == 0 || r > inputs.min(outputs)) {
+        let text = format!("lora_linear({x:?}): rank {r}; it goes from 1 to {}", inputs.min(outputs));
+        return g.fail(Kind::Shape, text);
+    }
+    let init = fan_in(inputs);
+    let w = g.frozen_param(&format!("{name}.weight"), [outputs, inputs], x.dtype(), init);
+    let b = options.bias.then(|| g.frozen_param(&format!("{name}.bias"), [outputs], x.dtype(), init));
+    let down = g.param(&format!("{name}.lora_A"), [r, inputs], x.dtype(), init);
+    let up = g.param(&format!("{name}.lora_B"), [outputs, r], x.dtype(), Init::Zeros);
+    let low = project(dropout(x, options.dropout), down, None);
+    project(x, w, b) + project(low, up, None) * (options.alpha / r as f64)
+}
+
+/// Zeroes each element with probability `p` and scales the rest by 1/(1 − p); with `p = 0`, nothing.
+#[track_caller]
+pub fn dropout(x: Var<'_>, p: f64) -> Var<'_> {
+    if p == 0.0 { x } else { x.dropout(p) }
+}
+
+/// Gated feed-forward layer `(silu(x·Gᵀ) · (x·Uᵀ))·Dᵀ` (Shazeer 2020, "GLU Variants Improve Transformer"), named as in
+/// Llama: params `name.gate_proj.weight` and `name.up_proj.weight` `[hidden, width]`, `name.down_proj.weight`
+/// `[width, hidden]`.
+#[track_caller]
+pub fn swiglu<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize) -> Var<'g> {
+    let gate = linear_no_bias(g, &format!("{name}.gate_proj"), x, hidden).silu();
+    let up = linear_no_bias(g, &format!("{name}.up_proj"), x, hidden);
+    linear_no_bias(g, &format!("{name}.down_proj"), gate * up, width(x))
+}

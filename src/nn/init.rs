@@ -1,0 +1,55 @@
+//! Initialisations by their names in `torch.nn.init`, for weights laid out `[outputs, inputs, …]`.
+
+use crate::nodes::Init;
+
+/// Inputs and outputs of one unit: `[outputs, inputs, kernel…]`.
+fn fans(dims: &[usize]) -> [f64; 2] {
+    let taps: f64 = dims.get(2..).unwrap_or(&[]).iter().map(|&d| d as f64).product();
+    let at = |i: usize| dims.get(i).map_or(1.0, |&d| d as f64) * taps;
+    [at(1), at(0)]
+}
+
+/// σ, or nothing to scale.
+fn spread(gain: f64, over: f64) -> f64 {
+    if over > 0.0 { gain / over.sqrt() } else { 0.0 }
+}
+
+/// Uniform in ±gain·√(6 / (inputs + outputs)) (Glorot and Bengio 2010).
+pub fn xavier_uniform(dims: &[usize], gain: f64) -> Init {
+    let [i, o] = fans(dims);
+    Init::Uniform(spread(gain * 6f64.sqrt(), i + o))
+}
+
+/// Normal with σ = gain·√(2 / (inputs + outputs)) (Glorot and Bengio 2010).
+pub fn xavier_normal(dims: &[usize], gain: f64) -> Init {
+    let [i, o] = fans(dims);
+    Init::Normal(spread(gain * 2f64.sqrt(), i + o))
+}
+
+/// Uniform in ±gain·√(3 / inputs) (He et al. 2015); √2 is the gain for ReLU.
+pub fn kaiming_uniform(dims: &[usize], gain: f64) -> Init {
+    Init::Uniform(spread(gain * 3f64.sqrt(), fans(dims)[0]))
+}
+
+/// Normal with σ = gain / √inputs (He et al. 2015); √2 is the gain for ReLU.
+pub fn kaiming_normal(dims: &[usize], gain: f64) -> Init {
+    Init::Normal(spread(gain, fans(dims)[0]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spreads_are_torchs() {
+        // torch.nn.init on a weight of [8, 3, 5, 5]: fan_in 75, fan_out 200.
+        let d = [8, 3, 5, 5];
+        assert_eq!(kaiming_normal(&d, 2f64.sqrt()), Init::Normal(2f64.sqrt() / 75f64.sqrt()));
+        let Init::Uniform(a) = xavier_uniform(&d, 1.0) else { unreachable!("uniform") };
+        assert!((a - (6.0f64 / 275.0).sqrt()).abs() < 1e-15);
+        // torch.nn.Linear's default: a = √5 is a gain of √(1/3).
+        let Init::Uniform(a) = kaiming_uniform(&[4, 16], (1.0f64 / 3.0).sqrt()) else { unreachable!("uniform") };
+        assert!((a - 0.25).abs() < 1e-15);
+        assert_eq!(xavier_normal(&[0, 0], 1.0), Init::Normal(0.0));
+    }
+}

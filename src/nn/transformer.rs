@@ -1,0 +1,149 @@
+//! Transformer blocks, and the network of nanoGPT.
+
+use super::attention::{CausalSelfAttention, MultiHead, causal_self_attention, multi_head_attention};
+use super::dense::{Linear, dropout, linear, linear_with, swiglu, width};
+use super::norms::{layer_norm, layer_norm_no_bias, rms_norm};
+use crate::error::Kind;
+use crate::nodes::{Builder, DType, Init, Var};
+
+/// The layer between the two linear layers of a [`transformer_block`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum FeedForward {
+    /// `linear2(relu(linear1(x)))`.
+    #[default]
+    Relu,
+    /// `linear2(gelu(linear1(x)))`.
+    Gelu,
+    /// [`swiglu`], called `name.mlp`.
+    SwiGlu,
+}
+
+/// How a [`transformer_block`] normalises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Norm {
+    /// [`layer_norm`].
+    #[default]
+    Layer,
+    /// [`rms_norm`].
+    Rms,
+}
+
+/// What [`transformer_block`] makes.
+#[derive(Clone, Copy, Debug)]
+pub struct TransformerBlock<'g> {
+    /// The attention.
+    pub attention: MultiHead<'g>,
+    /// Width of the feed-forward layer.
+    pub hidden: usize,
+    /// The feed-forward layer.
+    pub feed_forward: FeedForward,
+    /// The norm.
+    pub norm: Norm,
+    /// Whether norms stand before attention and feed-forward layer (GPT-2, Llama), or after each sum (BERT).
+    pub norm_first: bool,
+    /// Probability that an element of a sum's new term, or of the hidden layer, is dropped.
+    pub dropout: f64,
+    /// Added to the norms' variance.
+    pub eps: f64,
+}
+
+impl<'g> TransformerBlock<'g> {
+    /// torch's: ReLU, layer norm after the sums, ε = 1e-5; without dropout.
+    pub fn new(heads: usize, hidden: usize) -> TransformerBlock<'g> {
+        TransformerBlock {
+            attention: MultiHead::new(heads),
+            hidden,
+            feed_forward: FeedForward::Relu,
+            norm: Norm::Layer,
+            norm_first: false,
+            dropout: 0.0,
+            eps: 1e-5,
+        }
+    }
+}
+
+/// Self-attention and feed-forward layer over `x` `[batch, sequence, width]`, each added to what went in, as
+/// `torch.nn.TransformerEncoderLayer` with `batch_first`: params `name.self_attn.*` (see [`multi_head_attention`]),
+/// `name.linear1.*`, `name.linear2.*`, `name.norm1.*` and `name.norm2.*`.
+#[track_caller]
+pub fn transformer_block<'g>(g: &'g Builder, name: &str, x: Var<'g>, o: TransformerBlock<'g>) -> Var<'g> {
+    let norm = |i: usize, x| match o.norm {
+        Norm::Layer => layer_norm(g, &format!("{name}.norm{i}"), x, o.eps),
+        Norm::Rms => rms_norm(g, &format!("{name}.norm{i}"), x, o.eps),
+    };
+    let attend = |x| dropout(multi_head_attention(g, &format!("{name}.self_attn"), [x; 3], o.attention), o.dropout);
+    let feed = |x| {
+        let inner = |act: fn(Var<'g>) -> Var<'g>| {
+            let h = dropout(act(linear(g, &format!("{name}.linear1"), x, o.hidden)), o.dropout);
+            linear(g, &format!("{name}.linear2"), h, width(x))
+        };
+        let y = match o.feed_forward {
+            FeedForward::Relu => inner(Var::relu),
+            FeedForward::Gelu => inner(Var::gelu),
+            FeedForward::SwiGlu => swiglu(g, &format!("{name}.mlp"), x, o.hidden),
+        };
+        dropout(y, o.dropout)
+    };
+    if o.norm_first {
+        let x = x + attend(norm(1, x));
+        return x + feed(norm(2, x));
+    }
+    let x = norm(1, x + attend(x));
+    norm(2, x + feed(x))
+}
+
+/// A character-level or token-level GPT-2, as nanoGPT builds it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gpt {
+    /// Number of tokens that there are.
+    pub vocabulary: usize,
+    /// Longest sequence.
+    pub context: usize,
+    /// Number of blocks.
+    pub layers: usize,
+    /// Heads of each block; they must divide the width.
+    pub heads: usize,
+    /// Width of the residual stream.
+    pub width: usize,
+    /// Whether linear layers and norms have biases.
+    pub bias: bool,
+    /// Dropout of embeddings and of what each layer adds; 0 where nothing trains.
+    pub dropout: f64,
+    /// Whether GELU is its tanh approximation (GPT-2's own) or exact (nanoGPT's).
+    pub gelu_tanh: bool,
+}
+
+/// Logits `[batch, sequence, vocabulary]` of `tokens` `[batch, sequence]` (i32 or i64), in `dtype`. Names, shapes and
+/// initialisation are nanoGPT's: `transformer.wte.weight` (which is the head's weight as well),
+/// `transformer.wpe.weight`, `transformer.h.0.ln_1.weight`, `.attn.c_attn`, `.attn.c_proj`, `.ln_2`, `.mlp.c_fc`,
+/// `.mlp.c_proj`, …, `transformer.ln_f.weight`; weights are normal with σ = 0.02, those that end a residual branch with
+/// 0.02/√(2·layers).
+#[track_caller]
+pub fn gpt<'g>(g: &'g Builder, tokens: Var<'g>, dtype: DType, o: Gpt) -> Var<'g> {
+    let d = tokens.dims();
+    let [batch, length] = d[..] else {
+        return g.fail(Kind::Shape, format!("gpt({tokens:?}): tokens are [batch, sequence]"));
+    };
+    if length > o.context {
+        return g.fail(Kind::Shape, format!("gpt({tokens:?}): the context is {}", o.context));
+    }
+    let (plain, last) = (Linear::normal(0.02, o.bias), 0.02 / (2.0 * o.layers.max(1) as f64).sqrt());
+    let ends = Linear::normal(last, o.bias);
+    let norm = |name: &str, x| if o.bias { layer_norm(g, name, x, 1e-5) } else { layer_norm_no_bias(g, name, x, 1e-5) };
+    let table = |name, rows| g.param(name, [rows, o.width], dtype, Init::Normal(0.02));
+    let wte = table("transformer.wte.weight", o.vocabulary);
+    let places = table("transformer.wpe.weight", o.context).narrow(0, 0, length);
+    let mut x = dropout(wte.gather(tokens, 0) + places, o.dropout);
+    for i in 0..o.layers {
+        let name = format!("transformer.h.{i}");
+        let h = norm(&format!("{name}.ln_1"), x);
+        let attention = CausalSelfAttention { heads: o.heads, qkv: plain, proj: ends };
+        x = x + dropout(causal_self_attention(g, &format!("{name}.attn"), h, attention), o.dropout);
+        let h = norm(&format!("{name}.ln_2"), x);
+        let h = linear_with(g, &format!("{name}.mlp.c_fc"), h, 4 * o.width, plain);
+        let h = if o.gelu_tanh { h.gelu_tanh() } else { h.gelu() };
+        x = x + dropout(linear_with(g, &format!("{name}.mlp.c_proj"), h, o.width, ends), o.dropout);
+    }
+    let x = norm("transformer.ln_f", x).reshape([batch * length, o.width]);
+    x.matmul_t(wte, false, true).reshape([batch, length, o.vocabulary])
+}

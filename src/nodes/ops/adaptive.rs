@@ -1,0 +1,209 @@
+//! Adaptive pools: window i of `out` along an axis of n holds the elements from ⌊i·n/out⌋ to ⌈(i + 1)·n/out⌉, as in
+//! torch. Windows of one length side by side are an ordinary pool; others are first copied out side by side, each as long
+//! as the longest.
+
+use super::pools::{Plane, along, pool};
+use super::slide::{Slide, axis_name};
+use super::window::{array, sizes};
+use crate::ensure;
+use crate::nodes::attrs::{Attr, Field, Kind};
+use crate::nodes::builder::Var;
+use crate::nodes::dtype::DType;
+use crate::nodes::infer::Infer;
+use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef, Site};
+
+use Domain::{Distinct, Real};
+
+/// The longest axis that is copied out by positions, which are i32.
+const LONGEST: usize = 1 << 28;
+
+const OUTPUT: &[Field] = &[Field::new("output", Kind::Ints)];
+
+const fn row(
+    name: &'static str,
+    doc: &'static str,
+    infer: fn(&mut Infer<'_>) -> Result<(), String>,
+    expand: Expand,
+) -> OpDef {
+    OpDef {
+        name,
+        doc,
+        arity: Arity::Exactly(1),
+        attrs: OUTPUT,
+        flags: Flags::PURE,
+        infer,
+        deriv: Deriv::ViaDecompose,
+        decompose: Some(expand),
+        lower: Lower::Expand,
+        cost: |cx| 2 * cx.arg(0),
+        cases: &[],
+    }
+}
+
+fn infer<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
+    let dtype = cx.float(0)?;
+    let d = cx.rank(0, "x", N + 2)?;
+    let out = sizes::<N>(cx, 0)?;
+    let mut plane = [1usize; 2];
+    for (a, (&n, &out)) in d[2..].iter().zip(&out).enumerate() {
+        let name = axis_name(N, a);
+        ensure!(out > 0, "output {name} 0 of an input of {n}; 1 is the least");
+        ensure!(n > 0, "the {name} of x is 0; output {out} needs elements");
+        ensure!(out <= LONGEST && n <= LONGEST, "{name} {n} to {out} is above {LONGEST}");
+        // Copied out, an axis is at most n + 2·out long.
+        let at = usize::from(a > 0 && a + 1 == N);
+        plane[at] = plane[at].checked_mul(n + 2 * out).ok_or("the size of a plane overflows")?;
+    }
+    let places = plane[0].checked_mul(plane[1]).filter(|&p| p <= i32::MAX as usize);
+    ensure!(places.is_some(), "planes of {d} to {out:?} have more places than i32");
+    cx.result(dtype, &[&d[..2], &out[..]].concat())
+}
+
+/// The windows along one axis, as an ordinary pool has them.
+struct Even {
+    /// Elements of each window, and so from one to the next.
+    kernel: usize,
+    /// Where elements come from, window by window; `None` where they lie so already.
+    from: Option<Vec<usize>>,
+    /// Elements of each window that count.
+    count: Vec<f64>,
+}
+
+/// Elements that do not count come from position `filler(end of the window)`.
+fn even(n: usize, out: usize, filler: impl Fn(usize) -> usize) -> Even {
+    let bounds: Vec<[usize; 2]> = (0..out).map(|i| [i * n / out, ((i + 1) * n).div_ceil(out)]).collect();
+    let kernel = bounds.iter().map(|[a, b]| b - a).max().unwrap_or(1);
+    let count = bounds.iter().map(|[a, b]| (b - a) as f64).collect();
+    let place = |&[a, b]: &[usize; 2]| (a..a + kernel).map(move |i| (i, b)).collect::<Vec<_>>();
+    let from = bounds.iter().flat_map(place).map(|(i, b)| if i < b { i } else { filler(b) }).collect();
+    Even { kernel, from: (!n.is_multiple_of(out)).then_some(from), count }
+}
+
+/// The elements of `x` at these positions along `axis`.
+pub fn take<'g>(x: Var<'g>, from: &[usize], axis: usize) -> Var<'g> {
+    let bytes: Vec<u8> = from.iter().flat_map(|&i| (i as i32).to_le_bytes()).collect();
+    x.gather(x.g.constant_bytes(&bytes, [from.len()], DType::I32), axis as i64)
+}
+
+fn max_expand<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let (mut x, out) = (s.args[0], array::<N>(&s.attrs.sizes(0)));
+    let mut win = Slide { size: [0; N], kernel: [0; N], stride: [0; N], pad: [[0; 2]; N], dilation: [1; N] };
+    for a in 0..N {
+        // The last element of the window once more: it never wins over its first occurrence.
+        let e = even(x.dims()[2 + a], out[a], |end| end - 1);
+        x = e.from.map_or(x, |from| take(x, &from, 2 + a));
+        (win.size[a], win.kernel[a], win.stride[a]) = (x.dims()[2 + a], e.kernel, e.kernel);
+    }
+    vec![pool(s.g, x, Plane::Max, &win)]
+}
+
+fn avg_expand<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let (mut x, out) = (s.args[0], array::<N>(&s.attrs.sizes(0)));
+    if out == [1; N] {
+        let axes: Vec<i64> = (2..2 + N as i64).collect();
+        return vec![s.g.emit1(Op::REDUCE_MEAN, &[x], &[Attr::Ints(&axes), Attr::Bool(true)])];
+    }
+    let mut win = Slide { size: [0; N], kernel: [0; N], stride: [0; N], pad: [[0; 2]; N], dilation: [1; N] };
+    let mut counts = Vec::new();
+    for a in 0..N {
+        let n = x.dims()[2 + a];
+        // A zero after the last element.
+        let e = even(n, out[a], |_| n);
+        if let Some(from) = e.from {
+            if from.contains(&n) {
+                let mut high = [0; 5];
+                high[2 + a] = 1;
+                x = x.pad(&[0; 5][..2 + N], &high[..2 + N], 0.0);
+            }
+            x = take(x, &from, 2 + a);
+        }
+        (win.size[a], win.kernel[a], win.stride[a]) = (x.dims()[2 + a], e.kernel, e.kernel);
+        counts.push(e.count);
+    }
+    if counts.iter().zip(win.kernel).all(|(c, k)| c.iter().all(|&c| c == k as f64)) {
+        return vec![pool(s.g, x, Plane::Avg { count_pad: true }, &win)];
+    }
+    let sums = pool(s.g, x, Plane::Sum, &win);
+    vec![counts.iter().enumerate().fold(sums, |y, (a, c)| y / along(s.g, c, N - a, x.dtype()))]
+}
+
+/// See `doc`.
+pub const ADAPTIVE_MAX_POOL1D: OpDef = OpDef {
+    cases: &[
+        Case { args: "f[2,3,8]", attrs: "output=[4]", domains: &[Distinct] },
+        Case { args: "f[2,2,7]", attrs: "output=[3]", domains: &[Distinct] },
+    ],
+    ..row(
+        "adaptive_max_pool1d",
+        "y[.., i] = the largest of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]",
+        infer::<1>,
+        max_expand::<1>,
+    )
+};
+
+/// See `doc`.
+pub const ADAPTIVE_MAX_POOL2D: OpDef = OpDef {
+    cases: &[
+        Case { args: "f[2,3,4,6]", attrs: "output=[2,3]", domains: &[Distinct] },
+        Case { args: "f[1,2,5,7]", attrs: "output=[3,4]", domains: &[Distinct] },
+        Case { args: "f[1,2,3,4]", attrs: "output=[5,1]", domains: &[Distinct] },
+    ],
+    ..row(
+        "adaptive_max_pool2d",
+        "y[.., i, j] = the largest of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns likewise",
+        infer::<2>,
+        max_expand::<2>,
+    )
+};
+
+/// See `doc`.
+pub const ADAPTIVE_MAX_POOL3D: OpDef = OpDef {
+    cases: &[Case { args: "f[1,2,4,5,3]", attrs: "output=[2,3,2]", domains: &[Distinct] }],
+    ..row(
+        "adaptive_max_pool3d",
+        "y[.., h, i, j] = the largest of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns likewise",
+        infer::<3>,
+        max_expand::<3>,
+    )
+};
+
+/// See `doc`.
+pub const ADAPTIVE_AVG_POOL1D: OpDef = OpDef {
+    cases: &[
+        Case { args: "f[2,3,8]", attrs: "output=[4]", domains: &[Real] },
+        Case { args: "f[2,2,7]", attrs: "output=[3]", domains: &[Real] },
+        Case { args: "f[2,2,3]", attrs: "output=[2]", domains: &[Real] },
+    ],
+    ..row(
+        "adaptive_avg_pool1d",
+        "y[.., i] = the mean of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]",
+        infer::<1>,
+        avg_expand::<1>,
+    )
+};
+
+/// See `doc`.
+pub const ADAPTIVE_AVG_POOL2D: OpDef = OpDef {
+    cases: &[
+        Case { args: "f[2,3,4,6]", attrs: "output=[1,1]", domains: &[Real] },
+        Case { args: "f[1,2,5,7]", attrs: "output=[3,4]", domains: &[Real] },
+        Case { args: "f[1,2,3,4]", attrs: "output=[5,2]", domains: &[Real] },
+    ],
+    ..row(
+        "adaptive_avg_pool2d",
+        "y[.., i, j] = the mean of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns likewise",
+        infer::<2>,
+        avg_expand::<2>,
+    )
+};
+
+/// See `doc`.
+pub const ADAPTIVE_AVG_POOL3D: OpDef = OpDef {
+    cases: &[Case { args: "f[1,2,4,5,3]", attrs: "output=[2,3,2]", domains: &[Real] }],
+    ..row(
+        "adaptive_avg_pool3d",
+        "y[.., h, i, j] = the mean of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns likewise",
+        infer::<3>,
+        avg_expand::<3>,
+    )
+};

@@ -1,0 +1,147 @@
+//! Choosing a token from logits: temperature, top-k, top-p.
+//!
+//! Invariant: the choice is a function of the logits, the settings and one uniform number; ties go to the smaller index.
+//! After its first choice a sampler allocates nothing.
+
+use crate::error::{Error, Kind, Result};
+use crate::kernels::random;
+
+/// How to choose.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampling {
+    /// What logits are divided by. 1 is plain sampling; towards 0 the largest logit wins, and at 0 it always does.
+    pub temperature: f64,
+    /// Only so many of the largest logits count, exactly; 0: all.
+    pub top_k: usize,
+    /// Of those, only the fewest largest whose probabilities reach this sum (Holtzman et al. 2020); 1: all.
+    pub top_p: f64,
+}
+
+impl Default for Sampling {
+    fn default() -> Sampling {
+        Sampling { temperature: 1.0, top_k: 0, top_p: 1.0 }
+    }
+}
+
+/// Chooses tokens.
+#[derive(Clone, Debug)]
+pub struct Sampler {
+    settings: Sampling,
+    order: Vec<u32>,
+    weights: Vec<f64>,
+}
+
+fn bad(text: String) -> Error {
+    Error::new(Kind::Data, text)
+}
+
+impl Sampler {
+    /// A sampler, or which setting has no meaning.
+    pub fn new(settings: Sampling) -> Result<Sampler> {
+        let Sampling { temperature, top_p, .. } = settings;
+        if !(temperature >= 0.0 && temperature.is_finite()) {
+            return Err(bad(format!("the temperature is {temperature}; it goes from 0")));
+        }
+        if !(top_p > 0.0 && top_p <= 1.0) {
+            return Err(bad(format!("top_p is {top_p}; it goes from above 0 to 1")));
+        }
+        Ok(Sampler { settings, order: Vec::new(), weights: Vec::new() })
+    }
+
+    /// The index chosen by `u`, uniform in [0, 1). A logit of −∞ is never chosen; NaN and +∞ are errors that name it.
+    pub fn pick(&mut self, logits: &[f32], u: f64) -> Result<usize> {
+        if let Some(i) = logits.iter().position(|x| x.is_nan() || *x == f32::INFINITY) {
+            return Err(bad(format!("logit {i} is {}", logits[i])));
+        }
+        self.order.clear();
+        self.order.extend((0..logits.len() as u32).filter(|&i| logits[i as usize] > f32::NEG_INFINITY));
+        // Stable, so that of equals the smaller index comes first.
+        self.order.sort_by(|&a, &b| logits[b as usize].total_cmp(&logits[a as usize]));
+        let Some(&first) = self.order.first() else {
+            return Err(bad(format!("none of {} logits is above −∞", logits.len())));
+        };
+        let Sampling { temperature, top_k, top_p } = self.settings;
+        if temperature == 0.0 {
+            return Ok(first as usize);
+        }
+        self.order.truncate(if top_k == 0 { usize::MAX } else { top_k });
+        let top = f64::from(logits[first as usize]);
+        self.weights.clear();
+        self.weights.extend(self.order.iter().map(|&i| ((f64::from(logits[i as usize]) - top) / temperature).exp()));
+        let all: f64 = self.weights.iter().sum();
+        let mut kept = 0.0;
+        let enough = self.weights.iter().position(|w| {
+            kept += w;
+            kept >= top_p * all
+        });
+        self.weights.truncate(enough.map_or(self.weights.len(), |i| i + 1));
+        let mut left = u * self.weights.iter().sum::<f64>();
+        let chosen = self.weights.iter().position(|w| {
+            left -= w;
+            left < 0.0
+        });
+        // Rounding may leave a rest at the end.
+        let chosen = chosen.unwrap_or(self.weights.len() - 1);
+        Ok(self.order[chosen] as usize)
+    }
+}
+
+/// Number `i` in [0, 1) of the stream that `seed` names: what [`Sampler::pick`] takes for token `i`.
+pub fn uniform(seed: u64, i: u64) -> f64 {
+    let mut out = [0.0; 2];
+    random::uniform::<f64>([seed as u32, (seed >> 32) as u32, 0, 0], 0, i, &mut out);
+    out[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frequencies(s: Sampling, logits: &[f32]) -> Vec<f64> {
+        let mut sampler = Sampler::new(s).unwrap();
+        let mut n = vec![0.0; logits.len()];
+        (0..20_000).for_each(|i| n[sampler.pick(logits, uniform(3, i)).unwrap()] += 1.0 / 20_000.0);
+        n
+    }
+
+    #[test]
+    fn plain_sampling_follows_the_softmax() {
+        let logits: Vec<f32> = [0.5f32, 0.25, 0.25].iter().map(|p| p.ln()).collect();
+        let f = frequencies(Sampling::default(), &logits);
+        assert!(f.iter().zip([0.5, 0.25, 0.25]).all(|(a, b)| (a - b).abs() < 0.015), "{f:?}");
+        // A temperature of one half squares the odds.
+        let f = frequencies(Sampling { temperature: 0.5, ..Sampling::default() }, &logits);
+        assert!((f[0] - 2.0 / 3.0).abs() < 0.015, "{f:?}");
+    }
+
+    #[test]
+    fn top_k_keeps_exactly_k_and_top_p_the_shortest_prefix() {
+        let f = frequencies(Sampling { top_k: 2, ..Sampling::default() }, &[1.0, 1.0, 1.0, 0.0]);
+        assert!(f[0] > 0.4 && f[1] > 0.4 && f[2] == 0.0 && f[3] == 0.0, "{f:?}");
+        let logits: Vec<f32> = [0.1f32, 0.6, 0.3].iter().map(|p| p.ln()).collect();
+        let f = frequencies(Sampling { top_p: 0.5, ..Sampling::default() }, &logits);
+        assert!(f[0] == 0.0 && f[1] > 0.999 && f[2] == 0.0, "{f:?}");
+        let f = frequencies(Sampling { top_p: 0.8, ..Sampling::default() }, &logits);
+        assert!(f[0] == 0.0 && (f[1] - 2.0 / 3.0).abs() < 0.015, "{f:?}");
+    }
+
+    #[test]
+    fn no_temperature_takes_the_first_of_the_largest() {
+        let mut s = Sampler::new(Sampling { temperature: 0.0, ..Sampling::default() }).unwrap();
+        assert_eq!(s.pick(&[1.0, 3.0, 3.0], 0.99).unwrap(), 1);
+    }
+
+    #[test]
+    fn infinities_and_bad_settings() {
+        let mut s = Sampler::new(Sampling::default()).unwrap();
+        let low = f32::NEG_INFINITY;
+        assert!((0..100).all(|i| s.pick(&[low, 0.0, low], uniform(0, i)).unwrap() == 1));
+        assert_eq!(s.pick(&[0.0, 0.0], 1.0 - f64::EPSILON / 2.0).unwrap(), 1);
+        assert!(s.pick(&[0.0, f32::NAN], 0.5).unwrap_err().to_string().contains("logit 1 is NaN"));
+        assert!(s.pick(&[f32::INFINITY], 0.5).unwrap_err().to_string().contains("logit 0 is inf"));
+        assert!(s.pick(&[low], 0.5).is_err() && s.pick(&[], 0.5).is_err());
+        for (temperature, top_p) in [(-1.0, 1.0), (f64::NAN, 1.0), (f64::INFINITY, 1.0), (1.0, 0.0), (1.0, 1.5)] {
+            assert!(Sampler::new(Sampling { temperature, top_p, top_k: 0 }).is_err());
+        }
+    }
+}
