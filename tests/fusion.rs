@@ -7,6 +7,7 @@ mod common;
 
 use arenagrad::arena::ids::Id;
 use arenagrad::error::Kind;
+use arenagrad::nn;
 use arenagrad::nodes::opdef::Domain;
 use arenagrad::nodes::{Attr, Builder, DType, GraphBuf, Init, Op, Stage, Var, verify};
 use arenagrad::passes::{self, FusionPolicy, GradOptions, Missing, grad, pipeline};
@@ -72,7 +73,8 @@ fn sample(op: usize, dtype: DType, d: &mut Draw) -> (GraphBuf, bool) {
         3 => g.emit(Op::SWIGLU, &[x("x", &[b, s, 2 * n])], &[Attr::Bool(p), Attr::DType(to)]),
         4 => {
             let t = |r: usize, c: usize| if p { [c, r] } else { [r, c] };
-            let args = [x("x", &[b, s, k]), x("w", &t(k, n)), x("a", &t(k, 3)), x("b", &t(3, n))];
+            let mut args = vec![x("x", &[b, s, k]), x("w", &t(k, n)), x("a", &t(k, 3)), x("b", &t(3, n))];
+            args.extend(r.then(|| x("bias", &[n])));
             g.emit(Op::LORA_MATMUL, &args, &[Attr::F64(if q { 1.0 } else { 0.3 }), Attr::Bool(p)])
         }
         5 => {
@@ -280,6 +282,24 @@ fn wrong_stages_and_wrong_counts_are_errors_of_their_own_kind() {
 fn unary<'g>(g: &'g Builder, x: Var<'g>) -> Var<'g> {
     let (w, b) = (g.input("w", [3, 3], DType::F64), g.input("b", [3], DType::F64));
     x.matmul(w) + b
+}
+
+/// Layers as people write them, trained: reshapes around products and params after additions hide nothing.
+#[test]
+fn patterns_are_found_in_layers_that_are_trained() {
+    let g = Builder::new("layers");
+    let x = g.input("x", [2, 3, 8], DType::F64);
+    let h = nn::lora_linear(&g, "q", x, 8, nn::Lora { rank: 2, alpha: 4.0, bias: true, dropout: 0.0 });
+    let h = nn::layer_norm(&g, "ln", h + x, 1e-5);
+    let h = nn::rms_norm(&g, "rms", nn::linear(&g, "f", h, 8) + h, 1e-5);
+    let loss = g.finish([(nn::linear(&g, "o", h, 8).relu() * h).sum(..).named("loss")]).unwrap();
+    let step = grad(loss.view(), "loss", &GradOptions::default()).unwrap();
+    let (fused, plain) = (pipeline::optimise(step.view()).unwrap(), without_patterns(&step));
+    for name in ["lora_matmul", "residual_layer_norm", "residual_rms_norm", "matmul_bias_act"] {
+        assert!(ops(&fused).contains(&name), "no {name} in {fused:?}");
+    }
+    let x = drawn(&step, 2);
+    agree(&run(&fused, &x, RAW), &run(&plain, &x, RAW), false, "trained");
 }
 
 /// In the body of a loop, where leaves are arguments and nothing may be moved to the front.

@@ -1,56 +1,60 @@
 //! Products with a low-rank correction.
 
 use super::{Facts, Found, Match};
-use crate::arena::{Node, Value, ids::Id};
+use crate::arena::{Node, Value};
 use crate::nodes::Op;
 use crate::nodes::attrs::Attr;
 
-/// `scale·((x·a)·b)`, the scale after either product or nowhere: its nodes from the last to that of x·a, and the scale.
-fn correction(f: &Facts<'_>, v: Value) -> Option<(Vec<Node>, f64)> {
-    let mut nodes = Vec::new();
-    let (mut v, mut scale) = (v, 1.0);
-    for last in [false, true] {
-        if let Some((n, x, by)) = f.scaled(v)
-            && scale == 1.0
-        {
-            nodes.push(n);
-            (v, scale) = (x, by);
-        }
-        let n = f.is(v, Op::MATMUL)?;
-        f.linear(n)?;
-        nodes.push(n);
-        if !last {
-            v = f.args(n)[0];
-        }
-    }
-    Some((nodes, scale))
+/// `scale·((x·a)·b)`: what goes, the products by b and by a, and the scale.
+struct Correction {
+    inner: Vec<Node>,
+    up: Node,
+    low: Node,
+    scale: f64,
 }
 
-/// `x·w + scale·(x·a)·b`; x·a may be read by others, who then read it as a result.
+/// The correction `v`, the scale after either product or nowhere.
+fn correction(f: &Facts<'_>, v: Value) -> Option<Correction> {
+    let (mut inner, mut scale) = (Vec::new(), 1.0);
+    let mut unscaled = |v: Value, inner: &mut Vec<Node>| match f.scaled(v) {
+        Some((n, x, by)) if scale == 1.0 => {
+            inner.push(n);
+            scale = by;
+            x
+        }
+        _ => v,
+    };
+    let v = unscaled(v, &mut inner);
+    let up = f.is(f.through(v, &mut inner), Op::MATMUL)?;
+    inner.push(up);
+    let low = f.is(unscaled(f.args(up)[0], &mut inner), Op::MATMUL)?;
+    Some(Correction { inner, up, low, scale })
+}
+
+/// `x·w + bias + scale·(x·a)·b`; x·a may be read by others, who then read it as a result.
 pub fn lora(f: &Facts<'_>, root: Node) -> Found {
     let args = f.args(root);
-    let pair = [(0, 1), (1, 0)].into_iter().find_map(|(i, j)| {
-        let (main, (nodes, scale)) = (f.is(args[i], Op::MATMUL)?, correction(f, args[j])?);
+    let found = [(0, 1), (1, 0)].into_iter().find_map(|(i, j)| {
+        let mut c = correction(f, args[j])?;
+        let main = f.node(f.through(args[i], &mut c.inner));
         let (x, w, t) = f.linear(main)?;
-        let low = *nodes.last()?;
-        let (from, a, ta) = f.linear(low)?;
-        let up = nodes.iter().copied().filter(|&n| n != low).find(|&n| f.g.op[n.at()] == Op::MATMUL)?;
-        let (_, b, tb) = f.linear(up)?;
-        (from == x && !t[0] && t == ta && t == tb).then_some((main, nodes, scale, [x, w, a, b], t[1]))
+        let ((from, a, ta), (_, b, tb)) = (f.linear(c.low)?, f.linear(c.up)?);
+        c.inner.push(main);
+        let operands = [&[x, w, a, b], &f.args(main)[2..]].concat();
+        (from == x && !t[0] && t == ta && t == tb).then_some((c, operands, t[1]))
     });
-    let Some((main, nodes, scale, operands, transposed)) = pair else { return Found::No };
-    let low = nodes[nodes.len() - 1];
-    let dropped = nodes[..nodes.len() - 1].iter().chain([&main]);
-    for &n in dropped.clone() {
-        if !f.alone(f.g.out(n)) {
-            return Found::Missed(f.reads_of("a part of it", f.g.out(n)));
-        }
+    let Some((Correction { inner, low, scale, .. }, operands, transposed)) = found else { return Found::No };
+    if let Some(read) = inner.iter().map(|&n| f.g.out(n)).find(|&v| !f.alone(v)) {
+        return Found::Missed(f.reads_of("a part of it", read));
     }
     if !scale.is_finite() {
         return Found::Missed(format!("the scale is {scale}"));
     }
-    let inner = dropped.copied().collect();
     let gives = vec![(f.g.out(root), 0), (f.g.out(low), 1)];
-    let attrs = [Attr::F64(scale), Attr::Bool(transposed)];
-    Found::Fired(Match::new(operands.to_vec(), gives, inner, move |g, a| g.emit(Op::LORA_MATMUL, a, &attrs)))
+    let (attrs, dims) = ([Attr::F64(scale), Attr::Bool(transposed)], f.dims(args[0]));
+    Found::Fired(Match::new(operands, gives, inner, move |g, a| {
+        let mut outs = g.emit(Op::LORA_MATMUL, a, &attrs);
+        outs.iter_mut().take(1).filter(|y| y.dims() != dims).for_each(|y| *y = y.reshape(dims));
+        outs
+    }))
 }

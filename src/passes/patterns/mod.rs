@@ -184,11 +184,26 @@ impl<'x> Facts<'x> {
         [(0, 1), (1, 0)].into_iter().find_map(|(i, j)| Some((n, a[i], self.fill(a[j])?)))
     }
 
-    /// Of a product without batch axes in b: (x, weight, whether each is transposed).
+    /// What `v` is a reshaped form of, if nobody else reads the reshape, which joins `nodes`; or `v`.
+    fn through(&self, v: Value, nodes: &mut Vec<Node>) -> Value {
+        match self.is(v, Op::RESHAPE).filter(|_| self.alone(v)) {
+            Some(n) => {
+                nodes.push(n);
+                self.args(n)[0]
+            }
+            None => v,
+        }
+    }
+
+    /// Of a product, biased or not, without batch axes in b: (x, weight, whether each is transposed).
     fn linear(&self, n: Node) -> Option<(Value, Value, [bool; 2])> {
         let (a, t) = (self.args(n), self.attrs(n));
-        let fits = self.g.op[n.at()] == Op::MATMUL && self.dims(a[1]).len() == 2;
-        fits.then(|| (a[0], a[1], [t.bool(0), t.bool(1)]))
+        let plain = match self.g.op[n.at()] {
+            Op::MATMUL => true,
+            Op::MATMUL_BIAS_ACT => t.choice(2) == 0,
+            _ => false,
+        };
+        (plain && self.dims(a[1]).len() == 2).then(|| (a[0], a[1], [t.bool(0), t.bool(1)]))
     }
 
     /// How others read the value that a rule would drop, in words.
@@ -270,6 +285,26 @@ fn late(f: &Facts<'_>, m: &Match, r: Region) -> Option<Value> {
     m.args.iter().copied().find(|&a| f.node(a) >= first && !movable(f.node(a)))
 }
 
+/// Writes first what matches need before it is there: leaves, all of them so that they keep their order, and fills.
+fn early(f: &Facts<'_>, found: &[Match], c: &mut Copier<'_, '_>) {
+    let missing = |m: &Match| {
+        let begin = first(f, m);
+        m.args.iter().copied().filter(move |&a| f.node(a) >= begin).collect::<Vec<_>>()
+    };
+    let wanted: Vec<Value> = found.iter().flat_map(missing).collect();
+    let is_leaf = |n: Node| matches!(f.g.op[n.at()], Op::INPUT | Op::PARAM | Op::STATE);
+    if wanted.iter().any(|&v| is_leaf(f.node(v))) {
+        for n in f.g.region_nodes(f.g.entry()).filter(|&n| is_leaf(n)) {
+            c.leaf(f.g.out(n));
+        }
+    }
+    for v in wanted {
+        if !c.map[v].is_some() {
+            c.leaf(v);
+        }
+    }
+}
+
 /// Writes `g` with the matches in place of what they match.
 fn rewrite(f: &Facts<'_>, found: &[Match]) -> Result<GraphBuf> {
     let g = f.g;
@@ -281,19 +316,7 @@ fn rewrite(f: &Facts<'_>, found: &[Match]) -> Result<GraphBuf> {
     let buf = GraphBuf::make(|bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
-        // Leaves keep their order; what a match needs early and nothing defines stands before all else.
-        let leaf = |n: &Node| matches!(g.op[n.at()], Op::INPUT | Op::PARAM | Op::STATE);
-        for n in g.region_nodes(g.entry()).filter(leaf) {
-            c.leaf(g.out(n));
-        }
-        for m in found {
-            let begin = first(f, m);
-            for &a in m.args.iter().filter(|a| f.node(**a) >= begin) {
-                if !c.map[a].is_some() {
-                    c.leaf(a);
-                }
-            }
-        }
+        early(f, found, &mut c);
         c.run(&mut |v| {
             let i = of[v.node]?;
             if made[i].is_empty() {

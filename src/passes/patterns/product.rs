@@ -88,8 +88,10 @@ fn gated(f: &Facts<'_>, ys: &[Value]) -> bool {
 pub fn shared(f: &Facts<'_>, root: Node) -> Found {
     let Some((x, w, t @ [false, false])) = f.linear(root) else { return Found::No };
     // Only the last of the products decides, so that each set is looked at once.
-    let same = |n: &Node| f.linear(*n).is_some_and(|l| l.0 == x && l.2 == t);
-    let all: Vec<Node> = f.readers(x).iter().copied().filter(same).collect();
+    let plain = |n: &Node| f.g.op[n.at()] == Op::MATMUL;
+    let same = |n: &Node| plain(n) && f.linear(*n).is_some_and(|l| l.0 == x && l.2 == t);
+    let mut all: Vec<Node> = f.readers(x).iter().copied().filter(same).collect();
+    all.dedup();
     if all.len() < 2 || all.last() != Some(&root) {
         return Found::No;
     }

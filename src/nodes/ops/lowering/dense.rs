@@ -99,8 +99,9 @@ pub fn lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     }
     let g = by(n, k);
     push_product(cx, g, &[Buf::Arg(0), Buf::Arg(1)], Buf::Out(0), flops(&g))?;
-    let g = Gemm { accumulate: true, ..by(n, rank) };
-    push_product(cx, g, &[scaled, Buf::Arg(3)], Buf::Out(0), flops(&g))
+    let g = Gemm { accumulate: true, bias: cx.args() == 5, ..by(n, rank) };
+    let reads = [scaled, Buf::Arg(3), Buf::Arg(4)];
+    push_product(cx, g, &reads[..2 + usize::from(g.bias)], Buf::Out(0), flops(&g))
 }
 
 fn scratch_len<T: GemmFloat>(g: &Gemm) -> usize {
