@@ -8,6 +8,10 @@ use std::fmt;
 pub enum Kind {
     /// An op's operands or attributes do not fit each other.
     Shape,
+    /// An op has too few or too many operands.
+    Arity,
+    /// An op stands where its stage of compilation is past, or not yet reached.
+    Stage,
     /// A name is unknown, used twice, or reserved.
     Name,
     /// Text, a file or a configuration cannot be read.

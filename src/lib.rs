@@ -19,8 +19,8 @@ pub mod prelude {
     pub use crate::error::{Error, Result};
     pub use crate::nn;
     pub use crate::nodes::{
-        Adam, Attention, Builder, Conv2d, CrossEntropy, DType, GraphBuf, Init, Layout, Loop, Pool2d, Reduction, Sgd,
-        Var,
+        Adam, Attention, Builder, Conv, Conv2d, Conv3d, ConvTranspose, CrossEntropy, DType, GraphBuf, Init,
+        Interpolation, Layout, Loop, PadMode, Pool1d, Pool2d, Pool3d, Reduction, Sgd, Unfold, Var,
     };
     pub use crate::passes::optimiser::{Group, Optimiser, Rule, train};
     pub use crate::passes::{GradOptions, Missing, grad, hvp, jacobian, jvp, nth_grad, vjp};

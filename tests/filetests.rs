@@ -9,8 +9,11 @@
 #![allow(clippy::unwrap_used)] // A test may panic.
 
 use arenagrad::error::{Error, Place};
+use arenagrad::nodes::GraphBuf;
 use arenagrad::nodes::text::{parse_all, print};
 use arenagrad::nodes::verify::{Stage, verify};
+use arenagrad::passes::pipeline::{self, Trace};
+use arenagrad::passes::report::collected;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -24,7 +27,13 @@ enum Found {
 /// Runs a text; the argument is what follows `=` in the first line.
 type Command = fn(text: &str, argument: &str) -> Found;
 
-const COMMANDS: &[(&str, Command)] = &[("print", test_print), ("verify", test_verify), ("error", test_error)];
+const COMMANDS: &[(&str, Command)] = &[
+    ("print", test_print),
+    ("verify", test_verify),
+    ("error", test_error),
+    ("opt", test_opt),
+    ("report", test_report),
+];
 
 fn test_print(text: &str, _: &str) -> Found {
     match parse_all(text, &[]) {
@@ -44,6 +53,25 @@ fn test_verify(text: &str, argument: &str) -> Found {
 
 fn test_error(text: &str, _: &str) -> Found {
     Found::Errors(parse_all(text, &[]).err().unwrap_or_default())
+}
+
+/// The graph after the passes that the argument names.
+fn test_opt(text: &str, argument: &str) -> Found {
+    passed(text, argument, |g, _| print(g.view()))
+}
+
+/// What fusion rules met in the passes that the argument names.
+fn test_report(text: &str, argument: &str) -> Found {
+    passed(text, argument, |_, traces| {
+        let all = collected(traces.into_iter().map(|t| t.fusions));
+        all.iter().map(|f| format!("{} at {:?}: {:?}\n", f.rule, f.place, f.outcome)).collect()
+    })
+}
+
+fn passed(text: &str, argument: &str, show: impl Fn(&GraphBuf, Vec<Trace>) -> String) -> Found {
+    let names: Vec<&str> = argument.split(',').collect();
+    let done = parse_all(text, &[]).and_then(|g| pipeline::run(g.view(), &names, true).map_err(|e| vec![e]));
+    done.map_or_else(Found::Errors, |(g, traces)| Found::Text(show(&g, traces)))
 }
 
 const OUTPUT: &str = "; |";

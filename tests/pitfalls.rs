@@ -5,8 +5,8 @@
 
 mod common;
 
-use arenagrad::nodes::{Builder, Conv2d, DType, GraphBuf, Init, Pool2d, Var};
-use arenagrad::passes::{GradOptions, grad, hvp, jvp, nth_grad};
+use arenagrad::nodes::{Attr, Builder, Conv2d, DType, GraphBuf, Init, Op, Pool2d, Var};
+use arenagrad::passes::{GradOptions, grad, hvp, jvp, nth_grad, pipeline, unfuse};
 use common::{PLAIN, Tensor, run};
 
 const F64: DType = DType::F64;
@@ -278,4 +278,111 @@ fn maximum_pools_and_reductions_keep_nan() {
     let f = g.finish([x.amax(..).named("m"), x.max_pool2d(Pool2d::new([2, 2])).named("p")]).unwrap();
     let outs = run(&f, &[tensor(&[1, 1, 2, 2], &[1.0, f64::NAN, 3.0, 2.0])], PLAIN);
     assert!(outs[0].data[0].is_nan() && outs[1].data[0].is_nan());
+}
+
+fn gate(x: Var<'_>, first: bool) -> Var<'_> {
+    x.g.emit1(Op::SWIGLU, &[x], &[Attr::Bool(first), Attr::DType(F64)])
+}
+
+/// The halves of a gate are not exchanged by its kernel, by un-fusing, nor by its derivative.
+#[test]
+fn the_gate_comes_first_where_it_is_said_to() {
+    let silu = |x: f64| x / (1.0 + (-x).exp());
+    let x = [1.0, 2.0, 3.0, 4.0];
+    for (first, want) in [(true, [silu(1.0) * 3.0, silu(2.0) * 4.0]), (false, [silu(3.0), silu(4.0) * 2.0])] {
+        let g = Builder::new("f");
+        let y = gate(g.input("x", [4], F64), first);
+        let g = g.finish([y]).unwrap();
+        for g in [unfuse(g.view()).unwrap(), g] {
+            let got = run(&g, &[tensor(&[4], &x)], PLAIN)[0].data.clone();
+            assert!(got.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-14), "{first}: {got:?}");
+        }
+        // The gradient of the value half is the gate's activation.
+        let sum = of_vector(4, |x| gate(x, first).sum(..));
+        let d = gradient(&sum, &x);
+        let (value, gates) = if first { (&d[2..], &x[..2]) } else { (&d[..2], &x[2..]) };
+        assert!(value.iter().zip(gates).all(|(a, b)| (a - silu(*b)).abs() < 1e-14), "{first}: {d:?}");
+    }
+}
+
+/// q = k = v = x, two heads of two: a block with a mask of keys or rotation.
+fn attention_block(rope: bool, mask: Option<&[usize]>) -> arenagrad::error::Result<GraphBuf> {
+    let g = Builder::new("f");
+    let mut args = vec![g.input("x", [1, 2, 4], F64), g.input("qkv", [4, 12], F64), g.input("out", [4, 4], F64)];
+    args.extend(mask.map(|d| g.input("mask", d, F64)));
+    if rope {
+        args.extend(["cos", "sin"].map(|name| g.input(name, [2, 1], F64)));
+    }
+    let flags = [false, mask.is_some(), false, rope].map(Attr::Bool);
+    let y = g.emit1(Op::ATTENTION_BLOCK, &args, &[&[Attr::Int(2)][..], &flags].concat());
+    g.finish([y])
+}
+
+const ROWS: [f64; 8] = [0.3, -1.2, 0.8, 0.1, 1.1, 0.4, -0.6, 0.9];
+
+fn identities() -> [Tensor; 3] {
+    let eye = |cols: usize| -> Vec<f64> { (0..4 * cols).map(|i| f64::from(i / cols == i % cols % 4)).collect() };
+    [tensor(&[1, 2, 4], &ROWS), tensor(&[4, 12], &eye(12)), tensor(&[4, 4], &eye(4))]
+}
+
+/// Positions run along the sequence, whatever the layout that the kernel works in.
+#[test]
+fn an_attention_block_turns_by_the_place_in_the_sequence() {
+    let angles = [0.0, 1.0];
+    let table = |f: fn(f64) -> f64| tensor(&[2, 1], &angles.map(f));
+    let g = attention_block(true, None).unwrap();
+    let inputs = [&identities()[..], &[table(f64::cos), table(f64::sin)]].concat();
+    let mut want = [0.0; 8];
+    for head in 0..2 {
+        let row = |s: usize| [ROWS[4 * s + 2 * head], ROWS[4 * s + 2 * head + 1]];
+        let turned = |s: usize| {
+            let ([a, b], (sin, cos)) = (row(s), f64::sin_cos(angles[s]));
+            [a * cos - b * sin, b * cos + a * sin]
+        };
+        for i in 0..2 {
+            let dot = |j: usize| (turned(i)[0] * turned(j)[0] + turned(i)[1] * turned(j)[1]) / f64::sqrt(2.0);
+            let weights = [dot(0).exp(), dot(1).exp()];
+            for e in 0..2 {
+                let sum = weights[0] * row(0)[e] + weights[1] * row(1)[e];
+                want[4 * i + 2 * head + e] = sum / (weights[0] + weights[1]);
+            }
+        }
+    }
+    for g in [unfuse(g.view()).unwrap(), g] {
+        let got = run(&g, &inputs, PLAIN)[0].data.clone();
+        assert!(got.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-14), "{got:?}\n{want:?}");
+    }
+}
+
+/// A mask of keys has a row a sequence; one of another rank is refused and not read as something else.
+#[test]
+fn a_block_takes_a_mask_of_keys_of_rank_two() {
+    let e = attention_block(false, Some(&[1, 1, 1, 2])).unwrap_err().to_string();
+    assert!(e.contains("attention_block(") && e.contains("the mask of keys has shape [1,1,1,2], not [1,2]"), "{e}");
+    let g = attention_block(false, Some(&[1, 2])).unwrap();
+    let inputs = [&identities()[..], &[tensor(&[1, 2], &[1.0, 0.0])]].concat();
+    let got = run(&g, &inputs, PLAIN)[0].data.clone();
+    assert_eq!(got, [&ROWS[..4], &ROWS[..4]].concat());
+}
+
+/// What fusion takes in and others read is still there; a bias of one element is added to all, not read as a row.
+#[test]
+fn fusion_respects_other_readers_and_the_shape_of_a_bias() {
+    let g = Builder::new("f");
+    let (x, w, one) = (g.input("x", [2, 2], F64), g.input("w", [2, 3], F64), g.input("one", [1], F64));
+    let p = x.matmul(w);
+    let h = p + one;
+    let g = g.finish([p.named("p"), h.named("h"), h.relu().named("y"), h.sum(..).named("s")]).unwrap();
+    let fused = pipeline::optimise(g.view()).unwrap();
+    assert!(fused.view().op.iter().all(|&op| op != Op::MATMUL_BIAS_ACT));
+    let inputs = [
+        tensor(&[2, 2], &[1.0, 0.0, 0.0, -1.0]),
+        tensor(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+        tensor(&[1], &[4.5]),
+    ];
+    let outs = run(&g, &inputs, PLAIN);
+    assert_eq!(outs[0].data, [1.0, 2.0, 3.0, -4.0, -5.0, -6.0]);
+    assert_eq!(outs[1].data, [5.5, 6.5, 7.5, 0.5, -0.5, -1.5]);
+    assert_eq!(outs[2].data, [5.5, 6.5, 7.5, 0.5, 0.0, 0.0]);
+    assert_eq!(outs[3].data, [18.0]);
 }

@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::arena::ids::Id;
 use arenagrad::nn;
 use arenagrad::nodes::{
     Builder, Conv3d, ConvTranspose, DType, Interpolation, PadMode, Pool1d, Pool2d, Pool3d, Unfold, Var,
@@ -50,7 +49,6 @@ fn agrees(case: &str, f: impl for<'g> Fn(&'g Builder) -> Var<'g>) {
     for (i, (a, b)) in got.iter().zip(&want).enumerate() {
         assert!((a - b).abs() <= 1e-12 * b.abs().max(1.0), "{case}[{i}] is {a}, torch has {b}");
     }
-    assert!(v.leaves().all(|l| l.0.at() < v.values()));
 }
 
 fn x<'g>(g: &'g Builder, dims: &[usize]) -> Var<'g> {
@@ -154,5 +152,95 @@ fn padding() {
         [("reflect", PadMode::Reflect), ("replicate", PadMode::Replicate), ("circular", PadMode::Circular)]
     {
         agrees(case, |g| x(g, &[1, 1, 3, 4]).pad_with(&low, &high, mode));
+    }
+}
+
+/// `f` of `data`, and the gradient of the sum of its results.
+fn with_gradient(dims: &[usize], data: &[f64], f: impl for<'g> Fn(Var<'g>) -> Var<'g>) -> [Vec<f64>; 2] {
+    let g = Builder::new("f");
+    let y = f(x(&g, dims));
+    let graph = g.finish([y.named("y"), y.sum(..).named("loss")]).unwrap();
+    let step = grad(graph.view(), "loss", &GradOptions::wrt(&["x"])).unwrap();
+    let mut p = Session::new().compile(&step).unwrap();
+    p.input_mut::<f64>("x").unwrap().copy_from_slice(data);
+    p.step().unwrap();
+    ["y", "grad.x"].map(|name| p.output::<f64>(name).unwrap().to_vec())
+}
+
+#[test]
+fn of_equal_elements_the_first_in_row_major_order_wins() {
+    // The largest number stands at (0, 0, 1) and (0, 1, 0), then in the next plane.
+    let tied = [0.0, 2.0, 2.0, 1.0, 2.0, 0.0, 0.0, 2.0];
+    let first = [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+    let negative = tied.map(|v| -v);
+    let pools: [(&[f64], &dyn for<'g> Fn(Var<'g>) -> Var<'g>); 3] = [
+        (&tied, &|x| x.max_pool3d(Pool3d::new([2; 3]))),
+        (&negative, &|x| x.min_pool3d(Pool3d::new([2; 3]))),
+        (&tied, &|x| x.adaptive_max_pool3d([1; 3])),
+    ];
+    for (data, f) in pools {
+        let [y, dx] = with_gradient(&[1, 1, 2, 2, 2], data, f);
+        assert_eq!((y[0].abs(), &dx[..]), (2.0, &first[..]));
+    }
+    // Windows 0..2, 1..4 and 3..5, the first and the last of which are filled up with what they hold already.
+    let [y, dx] = with_gradient(&[1, 1, 5], &[3.0; 5], |x| x.adaptive_max_pool1d([3]));
+    assert_eq!((y, dx), (vec![3.0; 3], vec![1.0, 1.0, 0.0, 1.0, 0.0]));
+    // Nothing but −∞ is a maximum, too.
+    let [y, dx] = with_gradient(&[1, 1, 4], &[f64::NEG_INFINITY; 4], |x| x.max_pool1d(Pool1d::new([2]).padding([1])));
+    assert!(y.iter().all(|&v| v == f64::NEG_INFINITY), "{y:?}");
+    assert_eq!(dx, [1.0, 1.0, 0.0, 1.0]);
+}
+
+#[test]
+fn nan_wins_and_infinities_stay() {
+    let mut data: Vec<f64> = (0..30).map(f64::from).collect();
+    data[7] = f64::NAN;
+    let pools: [&dyn for<'g> Fn(Var<'g>) -> Var<'g>; 4] = [
+        &|x| x.max_pool3d(Pool3d::new([2, 3, 5])),
+        &|x| x.min_pool3d(Pool3d::new([2, 3, 5])),
+        &|x| x.sum_pool3d(Pool3d::new([2, 3, 5])),
+        &|x| x.adaptive_max_pool3d([1; 3]),
+    ];
+    for f in pools {
+        assert!(with_gradient(&[1, 1, 2, 3, 5], &data, f)[0][0].is_nan());
+    }
+    // A short window holds its own elements only, even where they are infinite.
+    let [y, _] =
+        with_gradient(&[1, 1, 5], &[f64::INFINITY, 1.0, 2.0, 3.0, f64::INFINITY], |x| x.adaptive_avg_pool1d([3]));
+    assert_eq!(y, [f64::INFINITY, 2.0, f64::INFINITY]);
+    // Padding counts for nothing in a minimum of positive and a sum of infinite numbers.
+    let [y, _] = with_gradient(&[1, 1, 2], &[4.0, 5.0], |x| x.min_pool1d(Pool1d::new([2]).stride([1]).padding([1])));
+    assert_eq!(y, [4.0, 4.0, 5.0]);
+    let [y, _] = with_gradient(&[1, 1, 2], &[f64::INFINITY, 5.0], |x| x.sum_pool1d(Pool1d::new([2]).padding([1])));
+    assert_eq!(y, [f64::INFINITY, 5.0]);
+}
+
+#[test]
+fn a_size_that_stays_changes_nothing() {
+    let data = [1.0, -0.0, f64::NAN, 5.0, 0.1, 3.0];
+    for mode in
+        [Interpolation::Nearest, Interpolation::NearestExact, Interpolation::Linear, Interpolation::LinearAligned]
+    {
+        let [y, dx] = with_gradient(&[1, 1, 2, 3], &data, |x| x.interpolate(&[2, 3], mode) * 2.0);
+        assert!(y.iter().zip(&data).all(|(a, b)| (a / 2.0).to_bits() == b.to_bits()), "{mode:?}: {y:?}");
+        assert_eq!(dx, [2.0; 6]);
+    }
+}
+
+#[test]
+fn a_batch_of_nothing_gives_nothing() {
+    let all: [(&[usize], &dyn for<'g> Fn(Var<'g>) -> Var<'g>); 8] = [
+        (&[0, 2, 4, 5, 6], &|x| nn::conv3d(x.g, "n", x, 3, [2; 3], Conv3d { pad: [1; 6], ..Conv3d::default() })),
+        (&[0, 2, 4, 5, 6], &|x| nn::conv_transpose3d(x.g, "n", x, 3, [2; 3], ConvTranspose::default())),
+        (&[0, 2, 4, 5, 6], &|x| x.max_pool3d(Pool3d::new([2; 3]))),
+        (&[0, 2, 4, 5, 6], &|x| x.avg_pool3d(Pool3d { ceil_mode: true, ..Pool3d::new([3; 3]) })),
+        (&[0, 2, 5, 6], &|x| x.adaptive_max_pool2d([3, 4])),
+        (&[0, 2, 5, 6], &|x| x.adaptive_avg_pool2d([3, 4])),
+        (&[0, 2, 5, 6], &|x| x.im2col(Unfold::new([2, 2]))),
+        (&[0, 2, 5, 6], &|x| x.interpolate(&[7, 3], Interpolation::Linear)),
+    ];
+    for (dims, f) in all {
+        let [y, dx] = with_gradient(dims, &[], f);
+        assert!(y.is_empty() && dx.is_empty());
     }
 }

@@ -162,6 +162,12 @@ pub struct OptArgs {
     /// Report each pass and its rule hits on standard error.
     #[arg(long)]
     pub trace: bool,
+    /// In place of the graph, print what fusion did and what it just missed.
+    #[arg(long)]
+    pub report: bool,
+    /// The report as JSON.
+    #[arg(long, requires = "report")]
+    pub json: bool,
 }
 
 /// Flags of `grad`.

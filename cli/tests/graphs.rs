@@ -38,6 +38,41 @@ fn passes_and_gradients_print_graphs() {
     fails(2, &["grad", &g], &["2 outputs", "loss, h"]);
 }
 
+const BLOCKS: &str = "\
+graph @g {
+  %x = input : f32[4,6]
+  %w = param init=uniform scale=0.5 frozen=false : f32[6,6]
+  %b = param init=zeros scale=0.0 frozen=false : f32[6]
+  %s = param init=zeros scale=0.0 frozen=false : f32[1]
+  %0 = linear %x, %w, %b act=gelu : f32[4,6]
+  %1 = matmul %0, %w ta=false tb=false : f32[4,6]
+  %2 = broadcast %s shape=[4,6] : f32[4,6]
+  %3 = add %1, %2 : f32[4,6]
+  %4 = matmul_bias_act %3, %w, %b ta=false tb=false act=tanh : f32[4,6]
+  %5 = reduce_sum %4 axes=[0,1] keep=false : f32[]
+  return loss=%5
+}
+";
+
+#[test]
+fn blocks_and_fused_ops_are_read_unfused_differentiated_and_reported() {
+    let s = Scratch::new();
+    let g = s.file("g.ir", BLOCKS);
+    let plain = good(&["opt", &g, "--passes", "unfuse"]);
+    assert!(!plain.contains("linear") && !plain.contains("matmul_bias_act") && plain.contains("gelu"), "{plain}");
+    assert!(good(&["grad", &g]).contains("grad.w="));
+    let report = good(&["opt", &s.file("plain.ir", &plain), "--report"]);
+    for part in
+        ["fired   matmul-bias", "fired   matmul-activation", "missed  matmul-bias", "shape [1]; a bias has shape [6]"]
+    {
+        assert!(report.contains(part), "{part} is not in\n{report}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&good(&["opt", &g, "--report", "--json"])).unwrap();
+    let missed = json.as_array().unwrap().iter().find(|f| f["fired"] == false).unwrap();
+    assert_eq!((&missed["rule"], &missed["place"]), (&"matmul-bias".into(), &"9:3".into()));
+    fails(2, &["opt", &g, "--json"], &["--report"]);
+}
+
 #[test]
 fn plans_are_printed_and_drawn() {
     let s = Scratch::new();

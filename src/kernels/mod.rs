@@ -29,6 +29,7 @@ pub mod optim;
 pub mod params;
 pub mod pool;
 mod pool_geom;
+mod pool_wide;
 pub mod random;
 pub mod reduce;
 pub mod rope;

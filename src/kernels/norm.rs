@@ -11,6 +11,7 @@
 //! Operands in brackets are there if [`LayerNorm::affine`]. The partial dγ and dβ are scratch, a row for each block of
 //! rows; two [`reduce::sum`](super::reduce::sum) with the params [`LayerNorm::combine`] make dγ and dβ of them.
 
+pub mod residual;
 pub mod rms;
 
 use crate::kernels::abi::Args;

@@ -8,6 +8,7 @@
 use super::abi::Args;
 use super::float::Float;
 pub use super::pool_geom::{COUNT_PAD, Divisor, PoolGeom, SUM};
+use super::pool_wide;
 use crate::simd;
 use std::ops::Range;
 
@@ -141,11 +142,12 @@ simd! {
 /// y = the windows' largest elements, idx = where they are, for planes of x; `idx` is empty if nobody asks.
 pub fn max_pool2d<T: Float>(g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
     let area = g.out_h() * g.out_w();
-    let ask = !idx.is_empty();
+    let (ask, wide) = (!idx.is_empty(), g.wide());
     for (p, (x, y)) in x.chunks_exact(g.h * g.w).zip(y.chunks_exact_mut(area)).enumerate() {
         let idx = if ask { &mut idx[p * area..][..area] } else { &mut [] };
         match (g.halves(), ask) {
             (true, _) => max_halves(g.w, x, y, idx),
+            _ if wide => pool_wide::max(g, x, y, idx),
             (_, true) => max_index_plane(g, x, y, idx),
             _ => max_plane(g, x, y),
         }
@@ -270,18 +272,26 @@ simd! {
 
 /// y = the windows' sums over their divisors, for planes of x.
 pub fn avg_pool2d<T: Float>(g: &PoolGeom, by: Divisor, x: &[T], y: &mut [T]) {
-    let halves = g.halves();
+    let (halves, wide) = (g.halves(), g.wide());
     for (x, y) in x.chunks_exact(g.h * g.w).zip(y.chunks_exact_mut(g.out_h() * g.out_w())) {
-        if halves { avg_halves(g.w, by, x, y) } else { avg_plane(g, by, x, y) }
+        match (halves, wide) {
+            (true, _) => avg_halves(g.w, by, x, y),
+            (_, true) => pool_wide::avg(g, by, x, y),
+            _ => avg_plane(g, by, x, y),
+        }
     }
 }
 
 /// dx, the adjoint of [`avg_pool2d`], for planes.
 pub fn avg_pool2d_backward<T: Float>(g: &PoolGeom, by: Divisor, dy: &[T], dx: &mut [T]) {
     dx.fill(T::ZERO);
-    let halves = g.halves();
+    let (halves, wide) = (g.halves(), g.wide());
     for (dx, dy) in dx.chunks_exact_mut(g.h * g.w).zip(dy.chunks_exact(g.out_h() * g.out_w())) {
-        if halves { avg_back_halves(g.w, by, dy, dx) } else { avg_back_plane(g, by, dy, dx) }
+        match (halves, wide) {
+            (true, _) => avg_back_halves(g.w, by, dy, dx),
+            (_, true) => pool_wide::avg_back(g, by, dy, dx),
+            _ => avg_back_plane(g, by, dy, dx),
+        }
     }
 }
 

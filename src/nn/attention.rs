@@ -14,12 +14,14 @@ pub struct CausalSelfAttention {
     pub qkv: Linear,
     /// The layer that mixes the heads of the result.
     pub proj: Linear,
+    /// Part of the probabilities that is dropped; 0 where nothing trains.
+    pub dropout: f64,
 }
 
 impl CausalSelfAttention {
     /// With torch's linear layers.
     pub fn new(heads: usize) -> CausalSelfAttention {
-        CausalSelfAttention { heads, qkv: Linear::default(), proj: Linear::default() }
+        CausalSelfAttention { heads, qkv: Linear::default(), proj: Linear::default(), dropout: 0.0 }
     }
 }
 
@@ -30,7 +32,8 @@ pub fn causal_self_attention<'g>(g: &'g Builder, name: &str, x: Var<'g>, options
     let width = width(x);
     let all = linear_with(g, &format!("{name}.c_attn"), x, 3 * width, options.qkv);
     let [q, k, v] = [0, 1, 2].map(|i| all.narrow(-1, i * width, width));
-    let attend = Attention { layout: Layout::Bsd, heads: options.heads, causal: true, ..Attention::default() };
+    let (heads, dropout) = (options.heads, options.dropout);
+    let attend = Attention { layout: Layout::Bsd, heads, causal: true, dropout, ..Attention::default() };
     linear_with(g, &format!("{name}.c_proj"), q.attention(k, v, attend), width, options.proj)
 }
 
@@ -53,12 +56,24 @@ pub struct MultiHead<'g> {
     pub mask: Option<Var<'g>>,
     /// Tables of cosines and sines that turn queries and keys ([`Builder::rope_tables`]), and which elements turn together.
     pub rope: Option<([Var<'g>; 2], Pairing)>,
+    /// Part of the probabilities that is dropped; 0 where nothing trains.
+    pub dropout: f64,
 }
 
 impl<'g> MultiHead<'g> {
     /// `heads` heads, with biases, seeing everything.
     pub fn new(heads: usize) -> MultiHead<'g> {
-        MultiHead { heads, kv_heads: 0, bias: true, causal: false, window: None, padding: None, mask: None, rope: None }
+        MultiHead {
+            heads,
+            kv_heads: 0,
+            bias: true,
+            causal: false,
+            window: None,
+            padding: None,
+            mask: None,
+            rope: None,
+            dropout: 0.0,
+        }
     }
 }
 
@@ -109,6 +124,7 @@ pub fn multi_head_attention<'g>(
         window: options.window,
         padding: options.padding,
         bias: options.mask,
+        dropout: options.dropout,
         ..Attention::default()
     };
     let out = Linear { bias: options.bias, weight_init: Some(fan_in(width)), bias_init: Some(Init::Zeros) };

@@ -41,7 +41,7 @@ pub struct TransformerBlock<'g> {
     pub norm: Norm,
     /// Whether norms stand before attention and feed-forward layer (GPT-2, Llama), or after each sum (BERT).
     pub norm_first: bool,
-    /// Probability that an element of a sum's new term, or of the hidden layer, is dropped.
+    /// Probability that an element of a sum's new term, or of the hidden layer, is dropped; attention has its own.
     pub dropout: f64,
     /// Added to the norms' variance.
     pub eps: f64,
@@ -107,7 +107,7 @@ pub struct Gpt {
     pub width: usize,
     /// Whether linear layers and norms have biases.
     pub bias: bool,
-    /// Dropout of embeddings and of what each layer adds; 0 where nothing trains.
+    /// Dropout of embeddings, of attention's probabilities and of what each layer adds; 0 where nothing trains.
     pub dropout: f64,
     /// Whether GELU is its tanh approximation (GPT-2's own) or exact (nanoGPT's).
     pub gelu_tanh: bool,
@@ -137,7 +137,7 @@ pub fn gpt<'g>(g: &'g Builder, tokens: Var<'g>, dtype: DType, o: Gpt) -> Var<'g>
     for i in 0..o.layers {
         let name = format!("transformer.h.{i}");
         let h = norm(&format!("{name}.ln_1"), x);
-        let attention = CausalSelfAttention { heads: o.heads, qkv: plain, proj: ends };
+        let attention = CausalSelfAttention { heads: o.heads, qkv: plain, proj: ends, dropout: o.dropout };
         x = x + dropout(causal_self_attention(g, &format!("{name}.attn"), h, attention), o.dropout);
         let h = norm(&format!("{name}.ln_2"), x);
         let h = linear_with(g, &format!("{name}.mlp.c_fc"), h, 4 * o.width, plain);

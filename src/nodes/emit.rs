@@ -291,7 +291,7 @@ impl Emit {
             }
         }
         let outs = match bad {
-            Some(e) => self.refuse(op, args, e),
+            Some(e) => self.refuse(Kind::Shape, op, args, e),
             None => self.emit_words(op, args, &words, None),
         };
         self.words = words;
@@ -346,7 +346,12 @@ impl Emit {
             return Outs { first: Value::NONE, len: 0 };
         }
         if !def.arity.allows(args.len()) {
-            return self.refuse(op, args, format!("{} operands where {} are asked for", args.len(), def.arity));
+            return self.refuse(
+                Kind::Arity,
+                op,
+                args,
+                format!("{} operands where {} are asked for", args.len(), def.arity),
+            );
         }
         let hash = if def.is_pure() { self.hash(op, args, words) } else { 0 };
         if def.is_pure() {
@@ -366,7 +371,7 @@ impl Emit {
             None => {
                 if let Err(e) = self.infer(op, args, words, &mut out_tys) {
                     self.out_tys = out_tys;
-                    return self.refuse(op, args, e);
+                    return self.refuse(Kind::Shape, op, args, e);
                 }
             }
         }
@@ -420,11 +425,11 @@ impl Emit {
         outs
     }
 
-    fn refuse(&mut self, op: Op, args: &[Value], why: String) -> Outs {
+    fn refuse(&mut self, kind: Kind, op: Op, args: &[Value], why: String) -> Outs {
         if !args.contains(&Value::NONE) {
             let types: Vec<String> = args.iter().map(|&a| format!("{}{}", self.dtype(a), self.dims(a))).collect();
             let name = self.ops[op.0 as usize].name;
-            self.fail(Error::new(Kind::Shape, format!("{name}({}): {why}", types.join(", "))));
+            self.fail(Error::new(kind, format!("{name}({}): {why}", types.join(", "))));
         }
         Outs { first: Value::NONE, len: 0 }
     }

@@ -189,4 +189,16 @@ ops! {
 
     MAP = fused;
     MATMUL_BIAS_ACT = epilogue;
+    RESIDUAL_LAYER_NORM = residual;
+    RESIDUAL_RMS_NORM = residual;
+    SWIGLU = gate;
+    LORA_MATMUL = lora;
+
+    LINEAR = blocks;
+    SHARED_LINEAR_PAIR = blocks;
+    SWIGLU_BLOCK = blocks;
+    DEPTHWISE_CONV1D_CAUSAL = blocks;
+    ATTENTION_BLOCK = layers;
+    TRANSFORMER_LAYER = layers;
+    LLAMA_DECODER_BLOCK = layers;
 }

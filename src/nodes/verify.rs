@@ -12,7 +12,7 @@
 //! * **V8** Regions stand before their users. A fused op owns its region: the region has no other user. Calls and loops
 //!   share: any number of them may name one region. A region without a user may stand in what a user built
 //!   ([`Stage::Block`]); passes drop it.
-//! * **V9** Ops belong to the stage: no fused op before fusion, no block op after expansion.
+//! * **V9** Ops belong to the stage: no fused op where derivatives are taken, no block op after expansion.
 //! * **V10** Effects are ordered: storage order is their order, so they stand in the entry only and are not pure.
 //! * **V11** Updates: the leaf is a param or a state, the next value has its type, and a leaf has one update.
 //! * **V12** Interned ids exist: shapes, strings, places.
@@ -35,7 +35,7 @@ use std::cell::OnceCell;
 /// How far a graph has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// As a user built it: block ops may occur.
+    /// As a user wrote it: anything may occur.
     Block,
     /// As derivatives see it: neither block ops nor fused ops.
     Core,
@@ -144,6 +144,10 @@ impl<'a> Verifier<'a> {
     }
 
     fn say_at(&mut self, promise: u8, n: Node, why: impl std::fmt::Display) {
+        self.fail_at(Kind::Verify, promise, n, why);
+    }
+
+    fn fail_at(&mut self, kind: Kind, promise: u8, n: Node, why: impl std::fmt::Display) {
         let text = self.text(n);
         let place = match self.g.locs.get(self.g.loc[n.at()] as usize) {
             Some(l) if l.file == Sym::NONE => Some(Place::Text(l.line, l.col)),
@@ -151,8 +155,8 @@ impl<'a> Verifier<'a> {
             _ => None,
         };
         self.errors.push(match place {
-            Some(place) => Error::new(Kind::Verify, format!("V{promise}: {why}: {text}")).at(place),
-            None => Error::new(Kind::Verify, format!("V{promise}: {why}")).at(Place::Node(text)),
+            Some(place) => Error::new(kind, format!("V{promise}: {why}: {text}")).at(place),
+            None => Error::new(kind, format!("V{promise}: {why}")).at(Place::Node(text)),
         });
     }
 
@@ -276,7 +280,8 @@ impl<'a> Verifier<'a> {
             return false;
         };
         if !def.arity.allows(g.args_of(n).len()) {
-            self.say_at(4, n, format!("{} operands where {} are asked for", g.args_of(n).len(), def.arity));
+            let why = format!("{} takes {} operands, not {}", def.name, def.arity, g.args_of(n).len());
+            self.fail_at(Kind::Arity, 4, n, why);
         }
         match self.words(n) {
             None => self.say_at(5, n, "its attributes lie outside the pool"),
@@ -291,11 +296,14 @@ impl<'a> Verifier<'a> {
 
     /// V7, V9 and V10: what the row's flags say of this stage and this region.
     fn flags(&mut self, entry: bool, n: Node, def: &OpDef) {
-        if def.flags.has(Flags::FUSED) && self.stage != Stage::Fused {
-            self.say_at(9, n, format!("a fused op in stage {:?}", self.stage));
+        let (stage, name) = (self.stage, def.name);
+        if def.flags.has(Flags::FUSED) && stage == Stage::Core {
+            let why = format!("{name} is a fused op: it may stand in stages Block and Fused, and this is {stage:?}");
+            self.fail_at(Kind::Stage, 9, n, why);
         }
-        if def.flags.has(Flags::BLOCK) && self.stage != Stage::Block {
-            self.say_at(9, n, format!("a block op in stage {:?}", self.stage));
+        if def.flags.has(Flags::BLOCK) && stage != Stage::Block {
+            let why = format!("{name} is a block op: it may stand in stage Block, and this is {stage:?}");
+            self.fail_at(Kind::Stage, 9, n, why);
         }
         if def.flags.has(Flags::EFFECT) && (!entry || def.is_pure()) {
             self.say_at(10, n, "an effect must stand in the entry, and is not pure");

@@ -7,6 +7,7 @@
 //! constant) and are copied into every region that reads them. Fused ≡ unfused to the bit: each step rounds alone.
 
 use super::rebuild::{Visit, rebuild};
+use super::report::{Fusion, Outcome};
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::attrs::{Attr, Kind};
@@ -37,6 +38,11 @@ fn is_free(g: Graph<'_>, n: Node) -> bool {
         Op::FULL => true,
         // A broadcast of a broadcast or a fill would need its operand inside too: simplification merges those first.
         Op::BROADCAST => !matches!(g.op[g.def[g.args_of(n)[0].at()].at()], Op::FULL | Op::BROADCAST),
+        // A broadcast between axes (each row twice, say) and the reshape that merges them are one strided read.
+        Op::RESHAPE => {
+            let from = g.def[g.args_of(n)[0].at()];
+            g.op[from.at()] == Op::BROADCAST && is_free(g, from)
+        }
         _ => false,
     }
 }
@@ -57,7 +63,7 @@ fn readers(g: Graph<'_>) -> Side<Value, Vec<Node>> {
 }
 
 /// Bodies that are one sweep already.
-fn fused_regions(g: Graph<'_>) -> Side<Region, bool> {
+pub(super) fn fused_regions(g: Graph<'_>) -> Side<Region, bool> {
     let mut fused = Side::filled(g.regions(), false);
     for n in (0..g.nodes()).map(Node::new).filter(|&n| g.def_of(n).flags.has(Flags::FUSED)) {
         for i in (0..g.def_of(n).attrs.len()).filter(|&i| g.def_of(n).attrs[i].kind == Kind::Region) {
@@ -135,17 +141,18 @@ fn repeated(g: Graph<'_>, n: Node, readers: &Side<Value, Vec<Node>>, c: &Cluster
     regions
 }
 
-/// Fuses point-wise nodes of `g`; returns how many regions were made as well.
-pub fn fuse<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<(Graph<'b>, usize)> {
+/// Fuses point-wise nodes of `g`; returns the regions made as well.
+pub fn fuse<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<(Graph<'b>, Vec<Fusion>)> {
     let c = clusters(g);
-    let mut made = 0;
+    let mut made = Vec::new();
     let fused = rebuild(g, bump, &mut |v| {
         let members = &c.members[v.node];
         let worth = |n: &Node| g.args_of(*n).iter().any(|&a| is_free(g, g.def[a.at()]));
         if !v.def.is_pointwise() || members.is_empty() || (members.len() == 1 && !worth(&members[0])) {
             return None;
         }
-        made += 1;
+        let outcome = Outcome::Fired { saved: members.len() - 1 };
+        made.push(Fusion { rule: "map-region", op: v.def.name, place: g.place(v.node), outcome });
         Some(region(v, members))
     })?;
     Ok((fused, made))
@@ -171,6 +178,7 @@ fn region<'g>(v: &Visit<'_, 'g>, members: &[Node]) -> Vec<Var<'g>> {
                 _ if inside(d) => {}
                 Op::FULL => {}
                 Op::BROADCAST if is_free(src, d) => note(src.args_of(d)[0], &mut inputs),
+                Op::RESHAPE if is_free(src, d) => note(src.args_of(src.def[src.args_of(d)[0].at()])[0], &mut inputs),
                 _ => note(a, &mut inputs),
             }
         }
@@ -194,13 +202,13 @@ fn find(local: &[(Value, Value)], a: Value) -> Option<Value> {
     local.iter().find(|l| l.0 == a).map(|l| l.1)
 }
 
-/// Operand `a` inside the region: known, or a broadcast or fill that is copied in.
+/// Operand `a` inside the region: known, or a broadcast, a reshaped one, or a fill that is copied in.
 fn operand(v: &Visit<'_, '_>, a: Value, local: &mut Vec<(Value, Value)>) -> Value {
     if let Some(x) = find(local, a) {
         return x;
     }
     let d = v.src.def[a.at()];
-    let ops: Vec<Value> = v.src.args_of(d).iter().map(|&x| find(local, x).unwrap_or(Value::NONE)).collect();
+    let ops: Vec<Value> = v.src.args_of(d).iter().map(|&x| operand(v, x, local)).collect();
     let x = v.g.with(|e| e.copy(&v.src, d, &ops, &[])).at(0);
     local.push((a, x));
     x

@@ -1,5 +1,7 @@
 //! Reverse mode: one walk over the graph, back to front, that asks each op's row for its fact.
 
+mod join;
+
 use super::activity::depends;
 use super::loops::{self, Map, Scene};
 use super::prepare::for_autodiff;
@@ -191,7 +193,7 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
     /// Adds to the cotangent of `v`.
     pub fn add(&mut self, v: Value, ct: Var<'g>) {
         let sum = match self.cotangents[v] {
-            Some(old) => old + ct,
+            Some(old) => join::join(old, ct).unwrap_or_else(|| old + ct),
             None => ct,
         };
         self.cotangents[v] = Some(sum);

@@ -1,7 +1,9 @@
 //! The one place of order: which passes run before lowering, and why each stands where it does.
 
+use super::prepare::{self, FusionPolicy};
+use super::report::{Fusion, Notes};
 use super::simplify::Hits;
-use super::{epilogue, fold, fuse, prepare, rebuild, remat, simplify, trim};
+use super::{fold, fuse, patterns, rebuild, remat, simplify, trim};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::verify::{self, Stage};
 use crate::nodes::{Graph, GraphBuf};
@@ -17,42 +19,77 @@ pub struct Pass {
     pub name: &'static str,
     /// What it does, in a line.
     pub doc: &'static str,
-    run: fn(Graph<'_>, &mut Hits) -> Result<GraphBuf>,
+    /// How far a graph has come after it, where that changes.
+    stage: Option<Stage>,
+    run: fn(Graph<'_>, &mut Notes) -> Result<GraphBuf>,
 }
 
-/// All passes, in the order in which they run before lowering.
+/// All passes that programs go through, in the order in which they run before lowering.
 pub const PIPELINE: &[Pass] = &[
     // First: bodies become visible to everything below.
     Pass {
         name: "inline",
         doc: "replace calls by their bodies",
+        stage: None,
         run: |g, _| GraphBuf::make(|b| prepare::inline(g, b)),
     },
+    // Derivatives have been taken: blocks become the ops that run fastest.
+    Pass {
+        name: "blocks",
+        doc: "write blocks in fused ops",
+        stage: Some(Stage::Fused),
+        run: |g, _| prepare::expand_blocks(g, FusionPolicy::Direct),
+    },
     // Before simplification, which then sees what decompositions leave behind.
-    Pass { name: "legalize", doc: "decompose ops that have no kernel", run: |g, _| prepare::for_lowering(g) },
+    Pass {
+        name: "legalize",
+        doc: "decompose ops that have no kernel",
+        stage: None,
+        run: |g, _| prepare::for_lowering(g),
+    },
     // Before what looks for work: derivatives leave much behind that nobody reads.
-    Pass { name: "trim", doc: "drop what loops make for nobody", run: |g, h| to_end(g, h, trim_once) },
+    Pass {
+        name: "trim",
+        doc: "drop what loops make for nobody",
+        stage: None,
+        run: |g, n| to_end(g, &mut n.hits, trim_once),
+    },
     // Products take transposes in, moves cancel, neutral operands go.
     Pass {
         name: "simplify",
         doc: "algebra that holds for NaN, infinities and −0",
-        run: |g, h| to_end(g, h, simplify_once),
+        stage: None,
+        run: |g, n| to_end(g, &mut n.hits, simplify_once),
     },
     // After simplification, which makes fills out of broadcast and reshaped ones.
-    Pass { name: "fold", doc: "compute constants", run: |g, _| GraphBuf::make(|b| fold::fold(g, b)) },
+    Pass { name: "fold", doc: "compute constants", stage: None, run: |g, _| GraphBuf::make(|b| fold::fold(g, b)) },
     // Here a memory budget has what it needs recomputed; boundaries of blocks have then served.
-    Pass { name: "unmark", doc: "drop the boundaries of blocks", run: |g, _| remat::unmark(g) },
+    Pass { name: "unmark", doc: "drop the boundaries of blocks", stage: None, run: |g, _| remat::unmark(g) },
     // Products take bias and activation in before point-wise regions could take the activation away.
     Pass {
-        name: "epilogue",
-        doc: "put bias and activation into products",
-        run: |g, h| GraphBuf::make(|b| epilogue::epilogue(g, b, h)),
+        name: "patterns",
+        doc: "put chains of ops into the fused ops that compute them",
+        stage: Some(Stage::Fused),
+        run: patterns::patterns,
     },
-    // Last of those that change ops: from here on fused ops may occur.
-    Pass { name: "fuse", doc: "make point-wise regions", run: fuse_regions },
+    // Last of those that change ops: what is point-wise still becomes one sweep.
+    Pass { name: "fuse", doc: "make point-wise regions", stage: Some(Stage::Fused), run: fuse_regions },
     // Fusion leaves the single ops behind that it copied into regions.
-    Pass { name: "clean", doc: "drop what nobody reads", run: |g, _| rebuild::rebuild_buf(g, &mut |_| None) },
+    Pass {
+        name: "clean",
+        doc: "drop what nobody reads",
+        stage: None,
+        run: |g, _| rebuild::rebuild_buf(g, &mut |_| None),
+    },
 ];
+
+/// Passes that no program needs and that may be asked for by name.
+pub const EXTRA: &[Pass] = &[Pass {
+    name: "unfuse",
+    doc: "write fused ops and blocks in primitive ones",
+    stage: Some(Stage::Core),
+    run: |g, _| prepare::unfuse(g),
+}];
 
 /// One round of a pass.
 type Round = fn(Graph<'_>, &mut Hits) -> Result<GraphBuf>;
@@ -78,16 +115,17 @@ fn to_end(g: Graph<'_>, hits: &mut Hits, round: Round) -> Result<GraphBuf> {
     Ok(buf)
 }
 
-fn fuse_regions(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
-    let mut made = 0;
+fn fuse_regions(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {
+    let mut made = Vec::new();
     let buf = GraphBuf::make(|b| {
-        let (fused, n) = fuse::fuse(g, b)?;
-        made = n;
+        let (fused, regions) = fuse::fuse(g, b)?;
+        made = regions;
         Ok::<_, Error>(fused)
     })?;
-    if made > 0 {
-        *hits.entry("map-region").or_default() += made;
+    if !made.is_empty() {
+        *notes.hits.entry("map-region").or_default() += made.len();
     }
+    notes.fusions.extend(made);
     Ok(buf)
 }
 
@@ -100,27 +138,37 @@ pub struct Trace {
     pub nodes: (usize, usize),
     /// Rule hits.
     pub hits: Hits,
+    /// What fusion rules met.
+    pub fusions: Vec<Fusion>,
     /// Time it took.
     pub time: Duration,
+}
+
+/// The pass called `name`.
+fn named(name: &str) -> Result<&'static Pass> {
+    PIPELINE.iter().chain(EXTRA).find(|p| p.name == name).ok_or_else(|| {
+        let known: Vec<&str> = PIPELINE.iter().chain(EXTRA).map(|p| p.name).collect();
+        Error::new(Kind::Name, format!("no pass is called {name:?}; there are {}", known.join(", ")))
+    })
 }
 
 /// Runs the passes called `names`, in the order given, verifying after each in debug builds or if `verify`.
 pub fn run(g: Graph<'_>, names: &[&str], verify: bool) -> Result<(GraphBuf, Vec<Trace>)> {
     let mut buf = rebuild::rebuild_buf(g, &mut |_| None)?;
     let mut traces = Vec::new();
-    for name in names {
-        let pass = PIPELINE.iter().find(|p| p.name == *name).ok_or_else(|| {
-            let known: Vec<&str> = PIPELINE.iter().map(|p| p.name).collect();
-            Error::new(Kind::Name, format!("no pass is called {name:?}; there are {}", known.join(", ")))
-        })?;
+    let mut stage = Stage::Block;
+    for pass in names.iter().map(|n| named(n)) {
+        let pass = pass?;
         let start = Instant::now();
-        let mut hits = Hits::new();
+        let mut notes = Notes::default();
         let before = buf.view().nodes();
-        buf = (pass.run)(buf.view(), &mut hits)?;
+        buf = (pass.run)(buf.view(), &mut notes)?;
+        stage = pass.stage.unwrap_or(stage);
         if verify || cfg!(debug_assertions) {
-            verify::check(buf.view(), Stage::Fused).map_err(|e| e.context(format!("after pass {name}")))?;
+            verify::check(buf.view(), stage).map_err(|e| e.context(format!("after pass {}", pass.name)))?;
         }
-        traces.push(Trace { pass: pass.name, nodes: (before, buf.view().nodes()), hits, time: start.elapsed() });
+        let (Notes { hits, fusions }, nodes) = (notes, (before, buf.view().nodes()));
+        traces.push(Trace { pass: pass.name, nodes, hits, fusions, time: start.elapsed() });
     }
     Ok((buf, traces))
 }

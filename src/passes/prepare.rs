@@ -129,7 +129,8 @@ fn stats_used(g: Graph<'_>) -> Side<Node, bool> {
 /// decomposition are decomposed, regions are inlined, ops whose statistics are read are decomposed too, and loops stack
 /// what their derivatives read.
 pub fn for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Result<GraphBuf> {
-    let ready = expand_while(g, |g| {
+    let written = has_blocks(g).then(|| expand_blocks(g, FusionPolicy::for_autodiff())).transpose()?;
+    let ready = expand_while(written.as_ref().map_or(g, GraphBuf::view), |g| {
         let (active, stats) = (active(g, wrt, results), stats_used(g));
         let mut pick = Side::filled(g.nodes(), false);
         for n in (0..g.nodes()).map(Node::new).filter(|&n| active[n]) {
@@ -168,6 +169,41 @@ fn pick_all(g: Graph<'_>, pick: impl Fn(&OpDef) -> bool) -> Side<Node, bool> {
         picked[n] = pick(g.def_of(n));
     }
     picked
+}
+
+/// What blocks are written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FusionPolicy {
+    /// Fused ops, for programs that run as they are written.
+    Direct,
+    /// Primitive ops, for transforms that look at each: derivatives, and rules that fuse across blocks.
+    Fusable,
+}
+
+impl FusionPolicy {
+    /// What derivatives need.
+    pub fn for_autodiff() -> FusionPolicy {
+        FusionPolicy::Fusable
+    }
+}
+
+/// Replaces block ops, in fused ops or in primitive ones as `policy` says; the latter un-fuses a graph that has blocks
+/// wholly, see [`unfuse`].
+pub fn expand_blocks(g: Graph<'_>, policy: FusionPolicy) -> Result<GraphBuf> {
+    match (has_blocks(g), policy) {
+        (false, _) => rebuild_buf(g, &mut |_| None),
+        (true, FusionPolicy::Direct) => expand_while(g, |g| pick_all(g, |def| def.flags.has(Flags::BLOCK))),
+        (true, FusionPolicy::Fusable) => unfuse(g),
+    }
+}
+
+fn has_blocks(g: Graph<'_>) -> bool {
+    (0..g.nodes()).map(Node::new).any(|n| g.def_of(n).flags.has(Flags::BLOCK))
+}
+
+/// Replaces block ops and fused ops by what they are made of, and inlines fused regions.
+pub fn unfuse(g: Graph<'_>) -> Result<GraphBuf> {
+    expand_while(g, |g| pick_all(g, |def| def.flags.has(Flags::BLOCK) || def.flags.has(Flags::FUSED)))
 }
 
 /// The form that lowering sees: no op without a kernel.

@@ -155,7 +155,10 @@ impl<'x, 'g> Copier<'x, 'g> {
 
     /// Copies the leaf `v` alone. What `map` holds for a leaf before [`Copier::run`] stands for it there.
     pub fn leaf(&mut self, v: Value) -> Var<'g> {
-        self.copy(self.src.def[v.at()], &[]);
+        let n = self.src.def[v.at()];
+        self.g.with(|e| e.set_loc(self.src.loc[n.at()]));
+        self.copy(n, &[]);
+        self.g.with(|e| e.set_loc(u32::MAX));
         self.map[v]
     }
 

@@ -92,8 +92,16 @@ impl<'g> Lowering<'g> {
         if !effect && !g.outs_of(n).any(|v| self.used[v.at()]) {
             return Ok(());
         }
-        if matches!(def.lower, Lower::Loop) {
-            return self.repeat(n);
+        match def.lower {
+            Lower::Loop => return self.repeat(n),
+            // Blocks, calls and what only decomposes belong to the stages before.
+            Lower::Expand | Lower::Control => {
+                let what = if def.flags.has(Flags::BLOCK) { "is a block" } else { "has no kernel" };
+                let text =
+                    format!("{}: the op {what}; a pass writes it in others before a program is planned", def.name);
+                return Err(Error::new(Kind::Stage, text));
+            }
+            _ => {}
         }
         let outs = g.out(n).at()..g.out(n).at() + g.outs_of(n).len();
         let used = self.used[outs.clone()].to_vec();

@@ -5,6 +5,7 @@
 pub mod check;
 pub mod eval;
 pub mod finite;
+pub mod fusion;
 pub mod plan;
 pub mod show;
 
@@ -22,7 +23,7 @@ const LIMIT: u64 = 64 << 20;
 pub fn load(path: &Path) -> Run<GraphBuf> {
     let text = sys::read_text(path, LIMIT)?;
     let graph = text::parse(&text).map_err(|e| in_text(path, &e))?;
-    match verify(graph.view(), Stage::Fused).first() {
+    match verify(graph.view(), Stage::Block).first() {
         Some(e) => Err(in_text(path, e)),
         None => Ok(graph),
     }

@@ -1,13 +1,15 @@
 //! `print`, `opt` and `grad`: graphs in, graphs out, as text.
 //!
-//! Invariant: standard output holds a graph and nothing else; traces go to standard error.
+//! Invariant: standard output holds a graph, or the report that was asked for in its place, and nothing else; traces go
+//! to standard error.
 
-use super::{load, of};
+use super::{fusion, load, of};
 use crate::args::{GradArgs, OptArgs, PrintArgs};
 use crate::fail::{Run, bad};
 use arenagrad::nodes::text::print;
 use arenagrad::passes::grad::{GradOptions, Missing, grad};
 use arenagrad::passes::pipeline::{self, Trace};
+use arenagrad::passes::report::collected;
 use std::path::Path;
 
 /// Prints a graph in its normal form.
@@ -25,6 +27,10 @@ pub fn opt(a: &OptArgs) -> Run {
     let (done, traces) = pipeline::run(graph.view(), &names, true).map_err(of(&a.file))?;
     if a.trace {
         trace(&traces);
+    }
+    if a.report {
+        let fusions = collected(traces.into_iter().map(|t| t.fusions));
+        return emit(&if a.json { fusion::json(&fusions) } else { fusion::table(&fusions) });
     }
     emit(&print(done.view()))
 }

@@ -3,8 +3,9 @@
 //! Invariant: applied once to each element. `blocked` and `vector` call it; op lowerings name it through [`Act`].
 
 use super::tile::GemmFloat;
+use crate::kernels::vmath;
 
-/// An activation function applied to C.
+/// An activation function applied to C: bit for bit that of the point-wise op of its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Act {
@@ -13,16 +14,25 @@ pub enum Act {
     None = 0,
     /// max(x, 0); NaN stays NaN.
     Relu = 1,
+    /// x·Φ(x).
+    Gelu = 2,
+    /// ½x(1 + tanh u).
+    GeluTanh = 3,
+    /// x·sigmoid(x).
+    Silu = 4,
+    /// tanh x.
+    Tanh = 5,
+    /// 1/(1 + e⁻ˣ).
+    Sigmoid = 6,
 }
 
 impl Act {
+    /// All activations, by their number.
+    pub const ALL: [Act; 7] = [Act::None, Act::Relu, Act::Gelu, Act::GeluTanh, Act::Silu, Act::Tanh, Act::Sigmoid];
+
     /// The activation of a parameter word.
     pub(super) fn from_word(word: u64) -> Act {
-        match word {
-            0 => Act::None,
-            1 => Act::Relu,
-            _ => unreachable!("activation {word}"),
-        }
+        Act::ALL[word as usize]
     }
 }
 
@@ -31,6 +41,11 @@ pub fn act_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T])> {
     match act {
         Act::None => None,
         Act::Relu => Some(relu::<T>),
+        Act::Gelu => Some(gelu::<T>),
+        Act::GeluTanh => Some(gelu_tanh::<T>),
+        Act::Silu => Some(silu::<T>),
+        Act::Tanh => Some(tanh::<T>),
+        Act::Sigmoid => Some(sigmoid::<T>),
     }
 }
 
@@ -42,6 +57,20 @@ crate::simd! {
         }
     }
 }
+
+macro_rules! smooth {
+    ($($f:ident)*) => {$(
+        crate::simd! {
+            fn $f[T: GemmFloat](x: &mut [T]) {
+                for x in x {
+                    *x = vmath::$f(*x);
+                }
+            }
+        }
+    )*};
+}
+
+smooth! { gelu gelu_tanh silu tanh sigmoid }
 
 crate::simd! {
     fn add_row[T: GemmFloat](x: &mut [T], bias: &[T]) {

@@ -9,8 +9,8 @@
 use super::portable;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::square;
-use crate::kernels::float::Float;
 use crate::kernels::simd::{self, Isa};
+use crate::kernels::vmath::Real;
 
 /// An instruction set that this CPU has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ pub struct Dots<'a, T> {
 }
 
 /// Element types that matrix products are compiled for.
-pub trait GemmFloat: Float {
+pub trait GemmFloat: Real {
     /// The largest tile of an instruction set for a block of `rows` rows: height, and width in columns.
     #[doc(hidden)]
     fn shape(level: Level, rows: usize) -> (usize, usize);

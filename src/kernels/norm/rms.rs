@@ -12,6 +12,12 @@ use crate::kernels::abi::Args;
 use crate::kernels::num::Real;
 use crate::kernels::tree;
 
+/// 1/√(mean(x²) + ε) of a row.
+pub fn row_rms<T: Real>(x: &[T], eps: T) -> T {
+    let square = tree::row(tree::SquaresFrom(T::ZERO), x) / T::from_f64(x.len() as f64);
+    T::ONE / (square + eps).sqrt()
+}
+
 /// y = γ·x·r + β with r = 1/√(mean(x²) + ε) of each row.
 ///
 /// Reads x: `T[rows, n]`, γ, β: `T[n]`; writes y: `T[rows, n]`, [`LayerNorm::per_unit`], and rstd: `T[rows]`,
@@ -22,11 +28,9 @@ pub fn rms_norm<T: Real>(args: &mut Args<'_>) {
     let (x, affine) = (args.read::<T>(0), (args.read::<T>(1), args.read::<T>(2)));
     let (y, rstds) = (args.write::<T>(0), args.write::<T>(1));
     let x = &x[lo * p.n..][..rstds.len() * p.n];
-    let n = T::from_f64(p.n as f64);
     for (i, rstd) in rstds.iter_mut().enumerate() {
         let (x, y) = (&x[i * p.n..][..p.n], &mut y[i * p.n..][..p.n]);
-        let square = tree::row(tree::SquaresFrom(T::ZERO), x) / n;
-        *rstd = T::ONE / (square + T::from_f64(p.eps)).sqrt();
+        *rstd = row_rms(x, T::from_f64(p.eps));
         normalise_affine(x, T::ZERO, *rstd, affine, y);
     }
 }

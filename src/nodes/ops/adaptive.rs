@@ -1,10 +1,10 @@
 //! Adaptive pools: window i of `out` along an axis of n holds the elements from ⌊i·n/out⌋ to ⌈(i + 1)·n/out⌉, as in
-//! torch. Windows of one length side by side are an ordinary pool; others are first copied out side by side, each as long
-//! as the longest.
+//! torch. Each axis is pooled alone. Windows of one length side by side are an ordinary pool; others are first copied out side
+//! by side, each as long as the longest.
 
-use super::pools::{Plane, along, pool};
+use super::pools::{Plane, along, pool2d};
 use super::slide::{Slide, axis_name};
-use super::window::{array, sizes};
+use super::window::sizes;
 use crate::ensure;
 use crate::nodes::attrs::{Attr, Field, Kind};
 use crate::nodes::builder::Var;
@@ -85,46 +85,64 @@ pub fn take<'g>(x: Var<'g>, from: &[usize], axis: usize) -> Var<'g> {
     x.gather(x.g.constant_bytes(&bytes, [from.len()], DType::I32), axis as i64)
 }
 
-fn max_expand<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (mut x, out) = (s.args[0], array::<N>(&s.attrs.sizes(0)));
-    let mut win = Slide { size: [0; N], kernel: [0; N], stride: [0; N], pad: [[0; 2]; N], dilation: [1; N] };
-    for a in 0..N {
-        // The last element of the window once more: it never wins over its first occurrence.
-        let e = even(x.dims()[2 + a], out[a], |end| end - 1);
-        x = e.from.map_or(x, |from| take(x, &from, 2 + a));
-        (win.size[a], win.kernel[a], win.stride[a]) = (x.dims()[2 + a], e.kernel, e.kernel);
-    }
-    vec![pool(s.g, x, Plane::Max, &win)]
+/// A pool along one axis alone, of windows side by side. Axes behind it are a row, so that rows are what is pooled.
+fn along_axis<'g>(x: Var<'g>, axis: usize, kernel: usize, kind: Plane) -> Var<'g> {
+    let d = x.dims();
+    let (before, n, after) = (d[2..axis].iter().product::<usize>(), d[axis], d[axis + 1..].iter().product::<usize>());
+    let mut to = d.to_vec();
+    to[axis] = n / kernel;
+    let last = axis + 1 == d.len();
+    let (planes, size) = if last { (1, [before, n]) } else { (before, [n, after]) };
+    let kernel = if last { [1, kernel] } else { [kernel, 1] };
+    let win = Slide { size, kernel, stride: kernel, pad: [[0; 2]; 2], dilation: [1; 2] };
+    pool2d(x.g, x.reshape([d[0], d[1] * planes, size[0], size[1]]), kind, &win).reshape(to)
 }
 
-fn avg_expand<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (mut x, out) = (s.args[0], array::<N>(&s.attrs.sizes(0)));
-    if out == [1; N] {
-        let axes: Vec<i64> = (2..2 + N as i64).collect();
+/// The last axis first: of equal elements, the first in row-major order wins.
+fn max_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let mut x = s.args[0];
+    for (a, &out) in s.attrs.sizes(0).iter().enumerate().rev() {
+        let n = x.dims()[2 + a];
+        if n != out {
+            // The last element of the window once more: it never wins over its first occurrence.
+            let e = even(n, out, |end| end - 1);
+            x = e.from.map_or(x, |from| take(x, &from, 2 + a));
+            x = along_axis(x, 2 + a, e.kernel, Plane::Max);
+        }
+    }
+    vec![x]
+}
+
+/// The last axis last: what is added before it are whole rows.
+fn avg_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let (mut x, out) = (s.args[0], s.attrs.sizes(0));
+    let rank = 2 + out.len();
+    if out.iter().all(|&n| n == 1) {
+        let axes: Vec<i64> = (2..rank as i64).collect();
         return vec![s.g.emit1(Op::REDUCE_MEAN, &[x], &[Attr::Ints(&axes), Attr::Bool(true)])];
     }
-    let mut win = Slide { size: [0; N], kernel: [0; N], stride: [0; N], pad: [[0; 2]; N], dilation: [1; N] };
-    let mut counts = Vec::new();
-    for a in 0..N {
+    for (a, &out) in out.iter().enumerate() {
         let n = x.dims()[2 + a];
-        // A zero after the last element.
-        let e = even(n, out[a], |_| n);
+        if n == out {
+            continue;
+        }
+        // What does not count is a zero after the last element.
+        let e = even(n, out, |_| n);
         if let Some(from) = e.from {
             if from.contains(&n) {
-                let mut high = [0; 5];
+                let mut high = vec![0; rank];
                 high[2 + a] = 1;
-                x = x.pad(&[0; 5][..2 + N], &high[..2 + N], 0.0);
+                x = x.pad(&vec![0; rank], &high, 0.0);
             }
             x = take(x, &from, 2 + a);
         }
-        (win.size[a], win.kernel[a], win.stride[a]) = (x.dims()[2 + a], e.kernel, e.kernel);
-        counts.push(e.count);
+        let whole = e.count.iter().all(|&c| c == e.kernel as f64);
+        x = match whole {
+            true => along_axis(x, 2 + a, e.kernel, Plane::Avg { count_pad: true }),
+            false => along_axis(x, 2 + a, e.kernel, Plane::Sum) / along(s.g, &e.count, rank - 2 - a, x.dtype()),
+        };
     }
-    if counts.iter().zip(win.kernel).all(|(c, k)| c.iter().all(|&c| c == k as f64)) {
-        return vec![pool(s.g, x, Plane::Avg { count_pad: true }, &win)];
-    }
-    let sums = pool(s.g, x, Plane::Sum, &win);
-    vec![counts.iter().enumerate().fold(sums, |y, (a, c)| y / along(s.g, c, N - a, x.dtype()))]
+    vec![x]
 }
 
 /// See `doc`.
@@ -137,7 +155,7 @@ pub const ADAPTIVE_MAX_POOL1D: OpDef = OpDef {
         "adaptive_max_pool1d",
         "y[.., i] = the largest of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]",
         infer::<1>,
-        max_expand::<1>,
+        max_expand,
     )
 };
 
@@ -152,7 +170,7 @@ pub const ADAPTIVE_MAX_POOL2D: OpDef = OpDef {
         "adaptive_max_pool2d",
         "y[.., i, j] = the largest of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns likewise",
         infer::<2>,
-        max_expand::<2>,
+        max_expand,
     )
 };
 
@@ -163,7 +181,7 @@ pub const ADAPTIVE_MAX_POOL3D: OpDef = OpDef {
         "adaptive_max_pool3d",
         "y[.., h, i, j] = the largest of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns likewise",
         infer::<3>,
-        max_expand::<3>,
+        max_expand,
     )
 };
 
@@ -174,12 +192,7 @@ pub const ADAPTIVE_AVG_POOL1D: OpDef = OpDef {
         Case { args: "f[2,2,7]", attrs: "output=[3]", domains: &[Real] },
         Case { args: "f[2,2,3]", attrs: "output=[2]", domains: &[Real] },
     ],
-    ..row(
-        "adaptive_avg_pool1d",
-        "y[.., i] = the mean of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]",
-        infer::<1>,
-        avg_expand::<1>,
-    )
+    ..row("adaptive_avg_pool1d", "y[.., i] = the mean of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]", infer::<1>, avg_expand)
 };
 
 /// See `doc`.
@@ -193,7 +206,7 @@ pub const ADAPTIVE_AVG_POOL2D: OpDef = OpDef {
         "adaptive_avg_pool2d",
         "y[.., i, j] = the mean of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns likewise",
         infer::<2>,
-        avg_expand::<2>,
+        avg_expand,
     )
 };
 
@@ -204,6 +217,6 @@ pub const ADAPTIVE_AVG_POOL3D: OpDef = OpDef {
         "adaptive_avg_pool3d",
         "y[.., h, i, j] = the mean of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns likewise",
         infer::<3>,
-        avg_expand::<3>,
+        avg_expand,
     )
 };

@@ -244,14 +244,20 @@ fn dims(cx: &CostCx<'_>, i: usize) -> Vec<usize> {
     cx.graph.dims(cx.graph.args_of(cx.node)[i]).to_vec()
 }
 
-/// 2 operations for each product: a weight of one output for each element of the result.
-fn plain_cost(cx: &CostCx<'_>) -> u64 {
-    2 * cx.out() * dims(cx, 1)[1..].iter().product::<usize>() as u64
+/// 2 operations for each product of an element, of which there are so many, and the weights that it meets.
+fn products(cx: &CostCx<'_>, elements: u64) -> u64 {
+    let met = dims(cx, 1)[1..].iter().fold(2u64, |n, &d| n.saturating_mul(d as u64));
+    elements.saturating_mul(met)
 }
 
-/// 2 operations for each product: a weight of one input for each element of the operand.
+/// An element of the result meets the weights of one output.
+fn plain_cost(cx: &CostCx<'_>) -> u64 {
+    products(cx, cx.out())
+}
+
+/// An element of the operand meets the weights of one input.
 fn turned_cost(cx: &CostCx<'_>) -> u64 {
-    2 * cx.arg(0) * dims(cx, 1)[1..].iter().product::<usize>() as u64
+    products(cx, cx.arg(0))
 }
 
 /// See `doc`.

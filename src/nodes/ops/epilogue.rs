@@ -12,8 +12,25 @@ use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, S
 use Domain::Real;
 
 /// Activations that a product may apply, by the choice in attribute `act`: op, kernel.
-pub const ACTS: &[(Option<Op>, Act)] = &[(None, Act::None), (Some(Op::RELU), Act::Relu)];
-const ACT_NAMES: Kind = Kind::Choice(&["none", "relu"]);
+pub const ACTS: &[(Option<Op>, Act)] = &[
+    (None, Act::None),
+    (Some(Op::RELU), Act::Relu),
+    (Some(Op::GELU), Act::Gelu),
+    (Some(Op::GELU_TANH), Act::GeluTanh),
+    (Some(Op::SILU), Act::Silu),
+    (Some(Op::TANH), Act::Tanh),
+    (Some(Op::SIGMOID), Act::Sigmoid),
+];
+/// Their names.
+pub const ACT_NAMES: Kind = Kind::Choice(&["none", "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid"]);
+
+/// Activation `choice` of `y`.
+pub fn activate(y: Var<'_>, choice: u32) -> Var<'_> {
+    match ACTS[choice as usize].0 {
+        Some(op) => y.g.emit1(op, &[y], &[]),
+        None => y,
+    }
+}
 
 fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
@@ -27,10 +44,7 @@ fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
 
 fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let y = s.args[0].matmul_t(s.args[1], s.attrs.bool(0), s.attrs.bool(1)) + s.args[2];
-    vec![match ACTS[s.attrs.choice(2) as usize].0 {
-        Some(op) => s.g.emit1(op, &[y], &[]),
-        None => y,
-    }]
+    vec![activate(y, s.attrs.choice(2))]
 }
 
 /// See `doc`.
@@ -49,6 +63,11 @@ pub const MATMUL_BIAS_ACT: OpDef = OpDef {
         Case { args: "f[3,4] f[4,5] f[5]", attrs: "ta=false tb=false act=none", domains: &[Real] },
         Case { args: "f[3,4] f[5,4] f[5]", attrs: "ta=false tb=true act=relu", domains: &[Real] },
         Case { args: "f[2,3,4] f[2,4,5] f[5]", attrs: "ta=false tb=false act=relu", domains: &[Real] },
+        Case { args: "f[4,6] f[4,7] f[7]", attrs: "ta=true tb=false act=gelu", domains: &[Real] },
+        Case { args: "f[19,9] f[9,70] f[70]", attrs: "ta=false tb=false act=gelu_tanh", domains: &[Real] },
+        Case { args: "f[2,5,4] f[4,3] f[3]", attrs: "ta=false tb=false act=silu", domains: &[Real] },
+        Case { args: "f[3,4] f[4,5] f[5]", attrs: "ta=false tb=false act=tanh", domains: &[Real] },
+        Case { args: "f[1,4] f[4,5] f[5]", attrs: "ta=false tb=false act=sigmoid", domains: &[Real] },
         Case { args: "f[1,40] f[33,40] f[33]", attrs: "ta=false tb=true act=relu", domains: &[Real] },
     ],
 };

@@ -1,17 +1,20 @@
 //! Fused ops: what the fusion pass makes, and un-fusing takes apart again. A fused region is an exact cut-out of the
 //! graph it stands for, so inlining its body is its decomposition.
+//!
+//! There is one kind of region. A chain for each slice of a batch, or behind a resize that repeats elements, is the same
+//! region with an operand read at stride 0: a broadcast, and the reshape that merges its axes, stand inside and cost
+//! nothing.
 
 use super::free;
-use super::lowering::elem;
+use super::lowering::{elem, push_program};
 use crate::arena::intern::Dims;
-use crate::arena::tensor::LINE;
 use crate::arena::{Region, Value, Window, ids::Id};
 use crate::ensure;
 use crate::kernels::elem::Elem;
-use crate::kernels::tile::{self, Access, Input, Program, Step, TileOp};
+use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
 use crate::nodes::attrs::{Field, Kind};
 use crate::nodes::graph::Graph;
-use crate::nodes::lower::{Buf, Call, LowerCx};
+use crate::nodes::lower::{Buf, LowerCx};
 use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 
 /// How a tensor of shape `from` is read where its broadcast to `to` is meant.
@@ -54,6 +57,11 @@ enum Slot {
 }
 
 impl TileBuild {
+    /// A whole program whose inputs read operands `reads`.
+    pub fn new(program: Program, reads: Vec<usize>) -> TileBuild {
+        TileBuild { program, reads }
+    }
+
     fn input(&mut self, operand: usize, elem: Elem, access: Access) -> Slot {
         let input = Input { elem, access };
         let known = (0..self.reads.len()).find(|&i| self.reads[i] == operand && self.program.inputs[i] == input);
@@ -87,6 +95,10 @@ pub fn region_program(g: Graph<'_>, r: Region) -> Result<TileBuild, String> {
             (Op::BROADCAST, _) => {
                 let arg = arg_of[args[0]].ok_or("a broadcast inside a fused region reads an argument only")?;
                 slots[v] = Some(b.input(arg, e, broadcast_access(&g.dims(args[0]), &g.dims(v))));
+            }
+            (Op::RESHAPE, _) => {
+                // Elements keep their order: the same read, counted in the region's shape.
+                slots[v] = Some(slots[args[0]].ok_or("a reshape inside a fused region reads a broadcast only")?);
             }
             (Op::FULL, _) => {
                 // A fill is the sum of its immediates: x + −0 is x for every x, −0 included.
@@ -145,30 +157,16 @@ fn close(mut b: TileBuild, steps: Vec<(Step, Vec<Slot>)>, outs: Vec<Slot>) -> Re
 
 /// The kernel call of a tile program, whose results are the node's.
 pub fn emit_program(cx: &mut LowerCx<'_>, b: TileBuild) {
-    let p = &b.program;
     let reads: Vec<Buf> = b.reads.iter().map(|&r| Buf::Arg(r)).collect();
-    let mut pairs = Vec::new();
-    for (i, input) in p.inputs.iter().enumerate() {
-        for (j, &o) in p.outputs.iter().enumerate() {
-            if input.access == Access::Full && p.elem(o).map(Elem::size) == Some(input.elem.size()) {
-                pairs.push((i, j));
-            }
-        }
-    }
-    let flops = (p.len * p.steps.len()) as u64;
-    let mut call = Call::new(tile::run, p.to_words(), tile::units(p.len)).flops(flops).reads(&reads);
-    for j in 0..p.outputs.len() {
-        call = call.writes(Buf::Out(j), tile::UNIT);
-    }
-    let lines = tile::scratch_len(p) / LINE;
-    let call = if lines > 0 { call.scratch(cx.scratch(LINE, lines)) } else { call };
-    cx.call(call.inplace(&pairs));
+    let outs: Vec<Buf> = (0..b.program.outputs.len()).map(Buf::Out).collect();
+    let flops = (b.program.len * b.program.steps.len()) as u64;
+    push_program(cx, &b.program, &reads, &outs, flops);
 }
 
 /// See `doc`.
 pub const MAP: OpDef = OpDef {
     name: "map",
-    doc: "the yields of the point-wise region `body` on the operands, in one sweep",
+    doc: "the yields of the point-wise region `body` on the operands, in one sweep; broadcasts inside it are strided reads",
     arity: Arity::AtLeast(0),
     attrs: &[Field::new("body", Kind::Region)],
     flags: Flags::PURE.and(Flags::FUSED),

@@ -9,14 +9,14 @@ use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, S
 
 use Domain::{Positive, Real};
 
-/// Checks x of rank 1 or more at operand `i`, gamma at `i + 1`: the normalised size.
-pub(super) fn normalised(cx: &Infer<'_>, i: usize) -> Result<usize, String> {
+/// Checks x of rank 1 or more at operand `i`, and γ: the normalised size.
+pub(super) fn normalised(cx: &Infer<'_>, i: usize, gamma: usize) -> Result<usize, String> {
     cx.float(0)?;
     (1..cx.args.len()).try_for_each(|k| cx.same_dtype(0, k))?;
     let d = cx.dims(i);
     let n = d.last().copied().ok_or("x is a scalar; it needs an axis to normalise")?;
     ensure!(n > 0, "the last axis of {d} is empty");
-    cx.expect_dims(i + 1, "gamma", &[n])?;
+    cx.expect_dims(gamma, "gamma", &[n])?;
     Ok(n)
 }
 
@@ -73,7 +73,7 @@ pub const LAYER_NORM: OpDef = OpDef {
     attrs: &[Field::new("eps", Kind::F64)],
     flags: Flags::PURE.and(Flags::STATS),
     infer: |cx| {
-        let n = normalised(cx, 0)?;
+        let n = normalised(cx, 0, 1)?;
         cx.expect_dims(2, "beta", &[n])?;
         let eps = cx.attrs.f64(0);
         ensure!(eps >= 0.0, "eps is {eps}; it must not be negative");
@@ -113,7 +113,7 @@ pub const LAYER_NORM_BACKWARD: OpDef = OpDef {
     attrs: &[],
     flags: Flags::PURE,
     infer: |cx| {
-        normalised(cx, 1)?;
+        normalised(cx, 1, 2)?;
         cx.same(0, 1)?;
         let d = cx.dims(1);
         cx.expect_dims(3, "mean", &d[..d.len() - 1])?;

@@ -48,7 +48,7 @@ pub const RMS_NORM: OpDef = OpDef {
     attrs: &[Field::new("eps", Kind::F64)],
     flags: Flags::PURE.and(Flags::STATS),
     infer: |cx| {
-        let n = normalised(cx, 0)?;
+        let n = normalised(cx, 0, 1)?;
         cx.expect_dims(2, "beta", &[n])?;
         eps(cx, 0)?;
         let (d, dtype) = (cx.dims(0), cx.dtype(0));
@@ -84,7 +84,7 @@ pub const RMS_NORM_BACKWARD: OpDef = OpDef {
     attrs: &[],
     flags: Flags::PURE,
     infer: |cx| {
-        normalised(cx, 1)?;
+        normalised(cx, 1, 2)?;
         cx.same(0, 1)?;
         let d = cx.dims(1);
         cx.expect_dims(3, "rstd", &d[..d.len() - 1])?;

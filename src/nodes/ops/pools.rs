@@ -88,7 +88,7 @@ pub enum Plane {
 }
 
 /// The first result of a 2-D pool.
-fn pool2d<'g>(g: &'g Builder, x: Var<'g>, kind: Plane, win: &Slide<2>) -> Var<'g> {
+pub fn pool2d<'g>(g: &'g Builder, x: Var<'g>, kind: Plane, win: &Slide<2>) -> Var<'g> {
     let lists = win.lists();
     let [kernel, stride, pad, dilation] = ints(&lists);
     match kind {
@@ -99,7 +99,7 @@ fn pool2d<'g>(g: &'g Builder, x: Var<'g>, kind: Plane, win: &Slide<2>) -> Var<'g
 }
 
 /// A pool over the axes after the second, by pools of planes.
-pub fn pool<'g, const N: usize>(g: &'g Builder, x: Var<'g>, kind: Plane, win: &Slide<N>) -> Var<'g> {
+fn pool<'g, const N: usize>(g: &'g Builder, x: Var<'g>, kind: Plane, win: &Slide<N>) -> Var<'g> {
     let d = x.dims();
     match (N, win.count()) {
         (1, Ok(count)) => {

@@ -76,27 +76,11 @@ fn linear<'g>(x: Var<'g>, axis: usize, out: usize, align: bool) -> Var<'g> {
     take(x, &left, axis) * weights(&left_weight) + take(x, &right, axis) * weights(&right_weight)
 }
 
-/// Each element of the last axes `times` over: one sweep, whose transpose is a sum.
-fn repeated<'g>(x: Var<'g>, times: &[usize]) -> Var<'g> {
-    let d = x.dims();
-    let (mut apart, mut wide, mut joined) = (vec![d[0] * d[1]], vec![d[0] * d[1]], vec![d[0], d[1]]);
-    for (&n, &k) in d[2..].iter().zip(times) {
-        apart.extend([n, 1]);
-        wide.extend([n, k]);
-        joined.push(n * k);
-    }
-    x.reshape(apart).broadcast(wide).reshape(joined)
-}
-
 fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, size) = (s.args[0], s.attrs.sizes(0));
     let mode = mode(s.attrs.choice(1));
     let weighs = matches!(mode, Linear | LinearAligned);
     let d = x.dims();
-    if !weighs && d[2..].iter().zip(&size).all(|(&n, out)| out.is_multiple_of(n)) {
-        let times: Vec<usize> = d[2..].iter().zip(&size).map(|(n, out)| out / n).collect();
-        return vec![repeated(x, &times)];
-    }
     let mut y = x;
     // The last axis first: rows that are taken twice are longer, and fewer.
     for (axis, &out) in size.iter().enumerate().map(|(a, out)| (a + 2, out)).rev() {

@@ -154,3 +154,42 @@ pub fn plane_of<const N: usize>(win: &Slide<N>, axes: [Option<usize>; 2]) -> Sli
         dilation: at(&|a| win.dilation[a], 1),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `pooling_output_shape` of torch, for one axis: 0 where torch refuses.
+    fn torch(size: i64, kernel: i64, stride: i64, pad: i64, dilation: i64, ceil: bool) -> i64 {
+        let more = if ceil { stride - 1 } else { 0 };
+        let out = (size + 2 * pad - dilation * (kernel - 1) - 1 + more).div_euclid(stride) + 1;
+        if ceil && (out - 1) * stride >= size + pad { out - 1 } else { out }
+    }
+
+    #[test]
+    fn counts_are_torchs() {
+        let mut seen = 0;
+        for code in 0..9 * 5 * 5 * 3 * 4 {
+            let (size, kernel, stride) = (code % 9 + 1, code / 9 % 5 + 1, code / 45 % 5 + 1);
+            let (dilation, pad) = (code / 225 % 3 + 1, code / 675);
+            let win = Slide { size: [size], kernel: [kernel], stride: [stride], pad: [[pad; 2]], dilation: [dilation] };
+            if win.half_padded().is_err() {
+                // The half rounds down.
+                assert!(2 * pad > (kernel - 1) * dilation + 1);
+                continue;
+            }
+            for ceil in [false, true] {
+                let [size, kernel, stride, pad, dilation] = [size, kernel, stride, pad, dilation].map(|v| v as i64);
+                let want = torch(size, kernel, stride, pad, dilation, ceil);
+                let whole = if ceil { win.ceiled() } else { Ok(win) };
+                let got = whole.as_ref().map_err(String::clone).and_then(Slide::count);
+                assert_eq!(got.map_or(0, |c| c[0] as i64), want.max(0), "{win:?} ceil {ceil}");
+                if let (Ok(whole), true) = (whole, want > 0 && size >= dilation) {
+                    assert_eq!(whole.all_touch(), Ok(()), "{win:?} ceil {ceil}");
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen > 1000, "{seen}");
+    }
+}

@@ -1,12 +1,14 @@
 //! Calls of matrix products, softmaxes and layer norms.
 
-use super::by_float;
+use super::{by_float, elem, push_program};
 use crate::arena::intern::Dims;
 use crate::kernels::abi::Kernel;
 use crate::kernels::gemm::{self, Batch, Gemm, GemmFloat, Strides};
+use crate::kernels::norm::residual::{self, Residual};
 use crate::kernels::norm::{self, LayerNorm, rms};
 use crate::kernels::reduce;
 use crate::kernels::softmax::{self, Softmax};
+use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
 use crate::nodes::dtype::DType;
 use crate::nodes::lower::{Buf, Call, LowerCx};
 use crate::nodes::ops::epilogue::ACTS;
@@ -52,16 +54,54 @@ pub fn matmul_bias_act(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 fn multiply(cx: &mut LowerCx<'_>, g: Gemm) -> Result<(), String> {
+    let reads: Vec<Buf> = (0..cx.args()).map(Buf::Arg).collect();
+    push_product(cx, g, &reads, Buf::Out(0), cx.flops())
+}
+
+/// The call of a product of `reads` into `out`; one that accumulates goes on with what `out` holds.
+fn push_product(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flops: u64) -> Result<(), String> {
     let dtype = cx.dtype(0);
     let scratch = match dtype {
         DType::F32 => scratch_len::<f32>(&g),
         _ => scratch_len::<f64>(&g),
     };
-    let call = Call::new(by_float!(dtype, gemm::run)?, g.to_words(), g.units()).flops(cx.flops());
-    let call = call.reads_args(cx.args()).writes(Buf::Out(0), g.per_unit());
+    let call = Call::new(by_float!(dtype, gemm::run)?, g.to_words(), g.units()).flops(flops).reads(reads);
+    let call = if g.accumulate { call.reads(&[out]).inplace(&[(reads.len(), 0)]) } else { call };
+    let call = call.writes(out, g.per_unit());
     let call = if scratch > 0 { call.scratch(cx.scratch(dtype.size(), scratch)) } else { call };
     cx.call(call);
     Ok(())
+}
+
+/// `lora_matmul`: the low-rank product, scaled while it is small, goes onto the large one.
+pub fn lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (x, y, low) = (cx.arg_dims(0), cx.out_dims(0), cx.out_dims(1));
+    let lead = y.len() - 1;
+    let (rows, k, rank, n) = (y[..lead].iter().product::<usize>(), x[lead], low[lead], y[lead]);
+    let turned = cx.attrs().bool(1);
+    let by = |n: usize, k: usize| {
+        let g = Gemm::new(rows, n, k);
+        if turned { g.with_b_transposed() } else { g }
+    };
+    let (size, e, scale) = (cx.dtype(0).size(), elem(cx.dtype(0))?, cx.attrs().f64(0));
+    let flops = |g: &Gemm| 2 * (g.len() * g.k) as u64;
+    let low = if cx.used[1] { Buf::Out(1) } else { cx.temp(size, rows * rank) };
+    let g = by(rank, k);
+    push_product(cx, g, &[Buf::Arg(0), Buf::Arg(2)], low, flops(&g))?;
+    let mut scaled = low;
+    if scale != 1.0 {
+        scaled = cx.temp(size, rows * rank);
+        let inputs = vec![Input { elem: e, access: Access::Full }];
+        let steps = vec![Step::new(TileOp::Fill, e, &[], [scale, -0.0]), Step::new(TileOp::Mul, e, &[0, 1], [0.0; 2])];
+        let p = Program { inputs, steps, outputs: vec![2], len: rows * rank };
+        p.check()?;
+        push_program(cx, &p, &[low], &[scaled], p.len as u64);
+    }
+    let g = by(n, k);
+    push_product(cx, g, &[Buf::Arg(0), Buf::Arg(1)], Buf::Out(0), flops(&g))?;
+    let g = Gemm { accumulate: true, bias: cx.args() == 5, ..by(n, rank) };
+    let reads = [scaled, Buf::Arg(3), Buf::Arg(4)];
+    push_product(cx, g, &reads[..2 + usize::from(g.bias)], Buf::Out(0), flops(&g))
 }
 
 fn scratch_len<T: GemmFloat>(g: &Gemm) -> usize {
@@ -124,6 +164,30 @@ pub fn rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = by_float!(cx.dtype(0), rms::rms_norm)?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).reads_args(3);
     cx.call(call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.rows_per_unit()));
+    Ok(())
+}
+
+/// `residual_layer_norm`.
+pub fn residual_layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let kernel = by_float!(cx.dtype(0), residual::residual_layer_norm)?;
+    residual(cx, kernel)
+}
+
+/// `residual_rms_norm`.
+pub fn residual_rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let kernel = by_float!(cx.dtype(0), residual::residual_rms_norm)?;
+    residual(cx, kernel)
+}
+
+/// The sum, if anybody reads it, then y and its statistics. The first of them may lie over x or res.
+fn residual(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
+    let LayerNorm { rows, n, eps, .. } = rows(&cx.arg_dims(0), cx.attrs().f64(0));
+    let p = Residual { rows, n, eps, bias: cx.args() == 5, keep: cx.used[1] };
+    let norm = p.norm();
+    let call = Call::new(kernel, p.to_words(), norm.units()).flops(cx.flops()).reads_args(cx.args());
+    let call = if p.keep { call.writes(Buf::Out(1), norm.per_unit()) } else { call };
+    let call = call.writes(Buf::Out(0), norm.per_unit()).inplace(&[(0, 0), (1, 0)]);
+    cx.call((2..cx.used.len()).fold(call, |call, i| call.writes(Buf::Out(i), norm.rows_per_unit())));
     Ok(())
 }
 

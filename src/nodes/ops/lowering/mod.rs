@@ -131,19 +131,26 @@ pub fn tile_program(cx: &LowerCx<'_>) -> Result<(Program, Vec<usize>), String> {
     Ok((program, operands))
 }
 
-/// Lowers a point-wise node to a tile program of one step. Each operand of the result's element size may be
-/// overwritten.
+/// The call of a program that reads `reads` and writes `outs`. What is read in order may be overwritten by a result of
+/// its element size.
+pub fn push_program(cx: &mut LowerCx<'_>, p: &Program, reads: &[Buf], outs: &[Buf], flops: u64) {
+    let mut pairs = Vec::new();
+    for (i, input) in p.inputs.iter().enumerate().filter(|(_, input)| input.access == Access::Full) {
+        let same = |o: &u16| p.elem(*o).map(Elem::size) == Some(input.elem.size());
+        pairs.extend((0..outs.len()).filter(|&j| same(&p.outputs[j])).map(|j| (i, j)));
+    }
+    let call = Call::new(tile::run, p.to_words(), tile::units(p.len)).flops(flops).reads(reads);
+    let call = outs.iter().fold(call, |call, &o| call.writes(o, tile::UNIT));
+    let lines = scratch_len(p) / LINE;
+    let call = if lines > 0 { call.scratch(cx.scratch(LINE, lines)) } else { call };
+    cx.call(call.inplace(&pairs));
+}
+
+/// Lowers a point-wise node to a tile program of one step.
 pub fn tile_call(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (program, operands) = tile_program(cx)?;
-    let size = cx.out(0).dtype.size();
-    let pairs: Vec<(usize, usize)> =
-        (0..operands.len()).filter(|&i| cx.dtype(operands[i]).size() == size).map(|i| (i, 0)).collect();
     let reads: Vec<Buf> = operands.iter().map(|&i| Buf::Arg(i)).collect();
-    let call = Call::new(tile::run, program.to_words(), tile::units(program.len)).flops(cx.flops());
-    let call = call.reads(&reads).writes(Buf::Out(0), tile::UNIT).inplace(&pairs);
-    let lines = scratch_len(&program) / LINE;
-    let call = if lines > 0 { call.scratch(cx.scratch(LINE, lines)) } else { call };
-    cx.call(call);
+    push_program(cx, &program, &reads, &[Buf::Out(0)], cx.flops());
     Ok(())
 }
 

@@ -1,0 +1,139 @@
+//! What each fused kernel saves against what it is made of: time of a step and bytes of the arena.
+//!
+//! `cargo bench -p arenagrad-benches --bench fusion -- [THREADS]`. Both sides go through all other passes, so that what is
+//! point-wise is one sweep on either side; steps alternate, and the shortest of each counts.
+
+use arenagrad::error::Result;
+use arenagrad::nodes::{Attr, Builder, DType, GraphBuf, Init, Op, Var};
+use arenagrad::passes::{GradOptions, grad, pipeline, unfuse};
+use arenagrad::session::{Program, Session};
+use std::time::Instant;
+
+const STEPS: usize = 40;
+
+fn input<'g>(g: &'g Builder, name: &str, dims: &[usize]) -> Var<'g> {
+    g.input(name, dims, DType::F32)
+}
+
+/// A graph of one fused op, its first `outs` results being outputs.
+fn one(op: Op, shapes: &[&[usize]], attrs: &[Attr<'_>], outs: usize) -> Result<GraphBuf> {
+    let g = Builder::new("one");
+    let args: Vec<Var<'_>> = shapes.iter().enumerate().map(|(i, d)| input(&g, &format!("x{i}"), d)).collect();
+    let mut all = g.emit(op, &args, attrs);
+    all.truncate(outs);
+    g.finish(all)
+}
+
+/// Layers of a decoder in primitive ops, forward or with gradients.
+fn net(layers: usize, back: bool) -> Result<GraphBuf> {
+    let g = Builder::new("net");
+    let (b, s, d, f) = (4, 128, 256, 1024);
+    let mut h = input(&g, "x", &[b * s, d]);
+    for i in 0..layers {
+        let w = |name: &str, dims: &[usize]| g.param(&format!("{i}.{name}"), dims, DType::F32, Init::Uniform(0.05));
+        let eps = [Attr::F64(1e-5)];
+        let n = g.emit1(Op::RMS_NORM, &[h, w("g1", &[d]), w("b1", &[d])], &eps);
+        let a = n.matmul(w("v", &[d, d])).matmul(w("o", &[d, d]));
+        h = h + a;
+        let n = g.emit1(Op::RMS_NORM, &[h, w("g2", &[d]), w("b2", &[d])], &eps);
+        let up = (n.matmul(w("up", &[d, f])) + w("up_b", &[f])).gelu();
+        h = h + up.matmul(w("down", &[f, d]));
+    }
+    let g = g.finish([(h * h).mean(..).named("loss")])?;
+    if back { grad(g.view(), "loss", &GradOptions::default()) } else { Ok(g) }
+}
+
+fn program(g: &GraphBuf, threads: usize, patterns: bool) -> Result<Program> {
+    let names: Vec<&str> = pipeline::default_passes().into_iter().filter(|p| patterns || *p != "patterns").collect();
+    let ready = pipeline::run(g.view(), &names, false)?.0;
+    let mut p = Session::new().threads(threads).optimise(false).compile(&ready)?;
+    let names: Vec<String> = p.bindings().iter().map(|b| b.name.clone()).collect();
+    for (i, name) in names.iter().enumerate() {
+        if let Ok(x) = p.input_mut::<f32>(name) {
+            x.iter_mut().enumerate().for_each(|(j, x)| *x = ((j * 7919 + i * 31) % 1009) as f32 / 504.5 - 1.0);
+        }
+    }
+    p.init(1)?;
+    Ok(p)
+}
+
+/// One line: fused against taken apart.
+fn compare(name: &str, fused: &GraphBuf, plain: &GraphBuf, threads: usize) -> Result<()> {
+    let mut sides = [program(fused, threads, true)?, program(plain, threads, false)?];
+    let mut best = [f64::INFINITY; 2];
+    for _ in 0..STEPS {
+        for (p, best) in sides.iter_mut().zip(&mut best) {
+            let start = Instant::now();
+            p.step()?;
+            *best = best.min(start.elapsed().as_secs_f64());
+        }
+    }
+    let bytes = sides.map(|p| p.plan().arena_bytes as f64);
+    println!(
+        "{name:<44} {:>9.1} us, apart {:>9.1} us: {:.2} x; arena {:.2} x",
+        best[0] * 1e6,
+        best[1] * 1e6,
+        best[1] / best[0],
+        bytes[1] / bytes[0]
+    );
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    let threads = std::env::args().filter_map(|a| a.parse().ok()).next().unwrap_or(1);
+    let flags = |act| [Attr::Bool(false), Attr::Bool(false), Attr::Choice(act)];
+    let eps = [Attr::F64(1e-5)];
+    let lora = [Attr::F64(0.5), Attr::Bool(false)];
+    let half = [Attr::Bool(false), Attr::DType(DType::F32)];
+    let rows: [(&str, Op, &[&[usize]], &[Attr<'_>], usize); 10] = [
+        ("matmul + bias, 2048x64x512", Op::MATMUL_BIAS_ACT, &[&[2048, 64], &[64, 512], &[512]], &flags(0), 1),
+        ("matmul + bias + gelu, 2048x64x512", Op::MATMUL_BIAS_ACT, &[&[2048, 64], &[64, 512], &[512]], &flags(2), 1),
+        (
+            "matmul + bias + silu, 512x512x2048",
+            Op::MATMUL_BIAS_ACT,
+            &[&[512, 512], &[512, 2048], &[2048]],
+            &flags(4),
+            1,
+        ),
+        (
+            "residual + layer norm, 4096x768",
+            Op::RESIDUAL_LAYER_NORM,
+            &[&[4096, 768], &[4096, 768], &[768], &[768]],
+            &eps,
+            1,
+        ),
+        (
+            "residual + layer norm, sum kept",
+            Op::RESIDUAL_LAYER_NORM,
+            &[&[4096, 768], &[4096, 768], &[768], &[768]],
+            &eps,
+            2,
+        ),
+        (
+            "residual + rms norm, 4096x768",
+            Op::RESIDUAL_RMS_NORM,
+            &[&[4096, 768], &[4096, 768], &[768], &[768]],
+            &eps,
+            1,
+        ),
+        (
+            "residual + rms norm, sum kept",
+            Op::RESIDUAL_RMS_NORM,
+            &[&[4096, 768], &[4096, 768], &[768], &[768]],
+            &eps,
+            2,
+        ),
+        ("swiglu, 2048x4096", Op::SWIGLU, &[&[2048, 4096]], &half, 1),
+        ("lora, 512x768x768, rank 8", Op::LORA_MATMUL, &[&[512, 768], &[768, 768], &[768, 8], &[8, 768]], &lora, 1),
+        ("lora, 2048x64x512, rank 8", Op::LORA_MATMUL, &[&[2048, 64], &[64, 512], &[64, 8], &[8, 512]], &lora, 1),
+    ];
+    for (name, op, shapes, attrs, outs) in rows {
+        let g = one(op, shapes, attrs, outs)?;
+        compare(name, &g, &unfuse(g.view())?, threads)?;
+    }
+    for (name, back) in [("4 layers, forward", false), ("4 layers, forward and backward", true)] {
+        let g = net(4, back)?;
+        compare(name, &g, &g, threads)?;
+    }
+    Ok(())
+}

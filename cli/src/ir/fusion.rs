@@ -1,0 +1,47 @@
+//! The fusion report of `opt --report`: what fired, what was just missed and why.
+//!
+//! Invariant: one line, or one object, for each pattern that a rule met, those that fired first.
+
+use arenagrad::error::Place;
+use arenagrad::passes::{Fusion, Outcome};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// A place in words.
+fn place(p: &Place) -> String {
+    match p {
+        Place::Nowhere => "no place".into(),
+        Place::Source(file, line) => format!("{file}:{line}"),
+        Place::Text(line, col) => format!("{line}:{col}"),
+        Place::Node(n) => format!("node {n}"),
+    }
+}
+
+/// The report as lines.
+pub fn table(fusions: &[Fusion]) -> String {
+    let mut s = String::new();
+    for f in fusions {
+        let at = place(&f.place);
+        let _ = match &f.outcome {
+            Outcome::Fired { saved } => writeln!(s, "fired   {:<20} {:<14} {at}: {saved} nodes saved", f.rule, f.op),
+            Outcome::Missed { reason } => writeln!(s, "missed  {:<20} {:<14} {at}: {reason}", f.rule, f.op),
+        };
+    }
+    let fired = fusions.iter().filter(|f| matches!(f.outcome, Outcome::Fired { .. })).count();
+    let saved: usize = fusions.iter().map(|f| if let Outcome::Fired { saved } = f.outcome { saved } else { 0 }).sum();
+    let _ = writeln!(s, "{fired} fired, {saved} nodes saved, {} just missed", fusions.len() - fired);
+    s
+}
+
+/// The report as JSON.
+pub fn json(fusions: &[Fusion]) -> String {
+    let row = |f: &Fusion| {
+        let (saved, reason) = match &f.outcome {
+            Outcome::Fired { saved } => (Some(saved), None),
+            Outcome::Missed { reason } => (None, Some(reason)),
+        };
+        let fired = saved.is_some();
+        json!({ "rule": f.rule, "op": f.op, "place": place(&f.place), "fired": fired, "saved": saved, "reason": reason })
+    };
+    Value::from(fusions.iter().map(row).collect::<Vec<_>>()).to_string()
+}

@@ -1,0 +1,114 @@
+//! Pools of wide windows that lie far apart: a window at a time, along its rows, where the loops of [`pool`](super::pool)
+//! would take one element of each window in turn. The results are theirs, sums up to their order.
+
+use super::float::Float;
+use super::pool_geom::{Divisor, PoolGeom};
+use crate::simd;
+use std::ops::Range;
+
+/// Elements that are looked at together.
+const LANES: usize = 8;
+
+impl PoolGeom {
+    /// Whether windows are wide, and far enough apart that neighbours share little.
+    pub(super) fn wide(&self) -> bool {
+        self.dilation[1] == 1 && self.kw >= 4 && (self.stride[1] >= 3 || self.out_w() == 1)
+    }
+
+    /// The columns of the image that windows of output column `ow` see.
+    #[inline(always)]
+    fn span(&self, ow: usize) -> Range<usize> {
+        let (from, pad) = (ow * self.stride[1], self.pad[2]);
+        from.saturating_sub(pad)..(from + self.kw).min(self.w + pad).saturating_sub(pad)
+    }
+}
+
+/// The sum of `run`, in an order that depends on its length alone.
+#[inline(always)]
+fn sum<T: Float>(run: &[T]) -> T {
+    let (chunks, rest) = run.as_chunks::<LANES>();
+    let mut lanes = [T::ZERO; LANES];
+    for chunk in chunks {
+        lanes.iter_mut().zip(chunk).for_each(|(a, v)| *a += *v);
+    }
+    let [a, b, c, d, e, f, g, h] = lanes;
+    rest.iter().fold(((a + e) + (c + g)) + ((b + f) + (d + h)), |s, v| s + *v)
+}
+
+/// The largest number of `run` (−∞ if there is none), and whether there is a NaN.
+#[inline(always)]
+fn top<T: Float>(run: &[T]) -> (T, bool) {
+    let (chunks, rest) = run.as_chunks::<LANES>();
+    let (mut lanes, mut nan) = ([-T::INFINITY; LANES], [false; LANES]);
+    for chunk in chunks {
+        for ((a, n), v) in lanes.iter_mut().zip(&mut nan).zip(chunk) {
+            *a = if *v > *a { *v } else { *a };
+            *n |= v.is_nan();
+        }
+    }
+    let larger = |a: T, v: &T| if *v > a { *v } else { a };
+    let most = rest.iter().fold(lanes.iter().fold(-T::INFINITY, larger), larger);
+    (most, nan.contains(&true) || rest.iter().any(|v| v.is_nan()))
+}
+
+/// The first of the elements of `run` that win over `best`: a NaN, or else the largest.
+#[inline(always)]
+fn winner<T: Float>(run: &[T], best: Option<T>) -> Option<usize> {
+    let (most, nan) = top(run);
+    if nan {
+        return run.iter().position(|v| v.is_nan());
+    }
+    let wins = best.is_none_or(|b| most > b);
+    if wins { run.iter().position(|v| *v == most) } else { None }
+}
+
+simd! {
+    /// One plane of a max pool with [`PoolGeom::wide`] windows; `idx` may be empty.
+    pub(super) fn max[T: Float](g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
+        let wo = g.out_w();
+        for (o, y) in y.iter_mut().enumerate() {
+            let (cols, mut best, mut at) = (g.span(o % wo), None, -1);
+            for row in (0..g.kh).filter_map(|i| g.row(o / wo, i)) {
+                if best.is_some_and(|b: T| b.is_nan()) {
+                    break;
+                }
+                let run = &x[row * g.w..][..g.w][cols.clone()];
+                if let Some(i) = winner(run, best) {
+                    best = Some(run[i]);
+                    at = (row * g.w + cols.start + i) as i32;
+                }
+            }
+            *y = best.unwrap_or(-T::INFINITY);
+            if let Some(i) = idx.get_mut(o) {
+                *i = at;
+            }
+        }
+    }
+}
+
+simd! {
+    /// One plane of an average pool with [`PoolGeom::wide`] windows.
+    pub(super) fn avg[T: Float](g: &PoolGeom, by: Divisor, x: &[T], y: &mut [T]) {
+        let wo = g.out_w();
+        for (o, y) in y.iter_mut().enumerate() {
+            let (cols, mut total) = (g.span(o % wo), T::ZERO);
+            for row in (0..g.kh).filter_map(|i| g.row(o / wo, i)) {
+                total += sum(&x[row * g.w..][..g.w][cols.clone()]);
+            }
+            *y = total / T::from_f64(g.divisor(o / wo, o % wo, by).max(1) as f64);
+        }
+    }
+}
+
+simd! {
+    /// One plane of its adjoint, added to zeros.
+    pub(super) fn avg_back[T: Float](g: &PoolGeom, by: Divisor, dy: &[T], dx: &mut [T]) {
+        let wo = g.out_w();
+        for (o, dy) in dy.iter().enumerate() {
+            let share = *dy / T::from_f64(g.divisor(o / wo, o % wo, by).max(1) as f64);
+            for row in (0..g.kh).filter_map(|i| g.row(o / wo, i)) {
+                dx[row * g.w..][..g.w][g.span(o % wo)].iter_mut().for_each(|dx| *dx += share);
+            }
+        }
+    }
+}

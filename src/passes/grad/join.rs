@@ -1,0 +1,81 @@
+//! Cotangents of neighbouring slices: their sum is one concatenation.
+//!
+//! A slice's cotangent is padded with zeros to what it was cut from. Where two of them meet without overlap (queries, keys
+//! and values that one product made), adding would write and read whole tensors of zeros.
+
+use crate::nodes::{Op, Var};
+
+/// A padded tensor: what is inside, and how far from each end of each axis.
+struct Padded<'g> {
+    inner: Var<'g>,
+    low: Vec<usize>,
+    high: Vec<usize>,
+}
+
+fn padded<'g>(x: Var<'g>) -> Option<Padded<'g>> {
+    let (inner, low, high) = x.g.with(|e| match e.def(x.v)? {
+        (Op::PAD, args, a) if a.f64(2).to_bits() == 0 => Some((args[0], a.sizes(0), a.sizes(1))),
+        _ => None,
+    })?;
+    Some(Padded { inner: x.g.var(inner), low, high })
+}
+
+/// The parts that `x` was joined from along `axis`; `x` itself if it was not.
+fn parts<'g>(x: Var<'g>, axis: usize) -> Vec<Var<'g>> {
+    let joined = x.g.with(|e| match e.def(x.v)? {
+        (Op::CONCAT, args, a) if usize::try_from(a.int(0)) == Ok(axis) => Some(args.to_vec()),
+        _ => None,
+    });
+    joined.map_or_else(|| vec![x], |args| args.into_iter().map(|a| x.g.var(a)).collect())
+}
+
+/// `a + b`, if both are padded with zeros and lie side by side along one axis.
+pub fn join<'g>(a: Var<'g>, b: Var<'g>) -> Option<Var<'g>> {
+    let (p, q) = (padded(a)?, padded(b)?);
+    let mut apart = (0..p.low.len()).filter(|&k| p.low[k] != q.low[k] || p.high[k] != q.high[k]);
+    let (axis, None) = (apart.next()?, apart.next()) else { return None };
+    let n = *a.dims().get(axis)?;
+    let (first, second) = if p.low[axis] < q.low[axis] { (p, q) } else { (q, p) };
+    if n - first.high[axis] != second.low[axis] {
+        return None;
+    }
+    let all = [parts(first.inner, axis), parts(second.inner, axis)].concat();
+    let joined = all[0].concat(&all[1..], i64::try_from(axis).ok()?);
+    let mut high = first.high;
+    high[axis] = second.high[axis];
+    Some(if first.low.iter().chain(&high).all(|&n| n == 0) { joined } else { joined.pad(&first.low, &high, 0.0) })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::nodes::{Builder, DType, Op};
+    use crate::passes::{GradOptions, grad};
+
+    fn ops(parts: &[(usize, usize)]) -> (usize, usize, usize) {
+        let g = Builder::new("g");
+        let x = g.input("x", [2, 9], DType::F64);
+        let pieces: Vec<_> = parts.iter().map(|&(at, n)| x.narrow(1, at, n)).collect();
+        let loss = pieces.into_iter().map(|p| p.sin().sum(..)).reduce(|a, b| a + b).unwrap();
+        let graph = g.finish([loss.named("loss")]).unwrap();
+        let made = grad(graph.view(), "loss", &GradOptions::wrt(&["x"])).unwrap();
+        // What nobody reads goes.
+        let (made, _) = crate::passes::pipeline::run(made.view(), &["clean"], true).unwrap();
+        let v = made.view();
+        let count = |op| v.op.iter().filter(|&&o| o == op).count();
+        (count(Op::PAD), count(Op::CONCAT), count(Op::ADD))
+    }
+
+    #[test]
+    fn slices_that_tile_become_one_concatenation() {
+        // Two additions of the loss, none of pads.
+        assert_eq!(ops(&[(0, 3), (3, 2), (5, 4)]), (0, 1, 2));
+        assert_eq!(ops(&[(5, 4), (3, 2), (0, 3)]), (0, 1, 2));
+    }
+
+    #[test]
+    fn slices_that_leave_gaps_or_overlap_are_added() {
+        assert_eq!(ops(&[(1, 3), (4, 2)]), (1, 1, 1));
+        assert_eq!(ops(&[(0, 3), (4, 2)]), (2, 0, 2));
+        assert_eq!(ops(&[(0, 5), (4, 2)]), (2, 0, 2));
+    }
+}

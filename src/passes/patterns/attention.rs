@@ -1,0 +1,118 @@
+//! Attention written out in plain ops.
+//!
+//! Only where nobody reads the weights: a derivative does, so a net that is trained gains by being built with
+//! `attention`, whose backward op computes them again. A query all of whose scores are −∞ gets zeros by the op and NaN by
+//! the plain ops; no other value changes but by rounding.
+
+use super::{Facts, Found, Match};
+use crate::arena::intern::Dims;
+use crate::arena::{Node, Value};
+use crate::nodes::{Attention, Op, Var};
+
+/// What stands between q·kᵀ and the softmax.
+struct Scores {
+    /// Nodes, the product last.
+    nodes: Vec<Node>,
+    scale: f64,
+    bias: Option<Value>,
+}
+
+/// The scores `v`: scale·q·kᵀ + bias, both optional, in this order. `Err` says what is in the way.
+fn scores(f: &Facts<'_>, v: Value) -> Result<Option<Scores>, String> {
+    let mut s = Scores { nodes: Vec::new(), scale: 1.0, bias: None };
+    let mut v = v;
+    let below =
+        |v: Value| f.is(v, Op::MATMUL).is_some() || f.scaled(v).is_some_and(|s| f.is(s.1, Op::MATMUL).is_some());
+    if let Some(n) = f.is(v, Op::ADD) {
+        let a = f.args(n);
+        let Some((x, bias)) = [(0, 1), (1, 0)].into_iter().find(|&(i, _)| below(a[i])).map(|(i, j)| (a[i], a[j]))
+        else {
+            return Ok(None);
+        };
+        s.nodes.push(n);
+        (v, s.bias) = (x, Some(bias));
+    } else if f.is(v, Op::SELECT).is_some_and(|n| f.args(n)[1..].iter().any(|&a| below(a))) {
+        return Err("the mask is a select; add it as a bias, or build the graph with attention".into());
+    }
+    if let Some((n, x, by)) = f.scaled(v) {
+        s.nodes.push(n);
+        (v, s.scale) = (x, by);
+    }
+    let Some(n) = f.is(v, Op::MATMUL) else { return Ok(None) };
+    s.nodes.push(n);
+    // 0 stands for 1/√width in the op's attribute.
+    if s.scale == 0.0 || !s.scale.is_finite() {
+        return Err(format!("the scale is {}", s.scale));
+    }
+    Ok(Some(s))
+}
+
+/// `d` with axes of 1 put in until it has rank 4: the heads are axis 1.
+fn four(d: &[usize], heads: bool) -> Vec<usize> {
+    let mut d = d.to_vec();
+    if heads && d.len() == 3 {
+        d.insert(1, 1);
+    }
+    while d.len() < 4 {
+        d.insert(0, 1);
+    }
+    d
+}
+
+/// The bias as the op takes it: as few batches and heads as it has.
+fn bias<'g>(x: Var<'g>, full: &[usize], rank: usize) -> Var<'g> {
+    let mut d = x.dims().to_vec();
+    while d.len() < rank {
+        d.insert(0, 1);
+    }
+    let d = four(&d, true);
+    let to = [d[0], d[1], full[2], full[3]];
+    x.reshape(&d).broadcast(to)
+}
+
+/// `softmax(scale·q·kᵀ + bias)·v` over the last axis.
+pub fn attention(f: &Facts<'_>, root: Node) -> Found {
+    let args = f.args(root);
+    let Some(softmax) = f.is(args[0], Op::SOFTMAX) else { return Found::No };
+    let t = f.attrs(root);
+    let d: Dims = f.dims(args[0]);
+    if f.attrs(softmax).size(0) + 1 != d.len() || t.bool(0) || t.bool(1) {
+        return Found::No;
+    }
+    let s = match scores(f, f.args(softmax)[0]) {
+        Ok(Some(s)) => s,
+        Ok(None) => return Found::No,
+        Err(why) => return Found::Missed(why),
+    };
+    let product = s.nodes[s.nodes.len() - 1];
+    let (q, k, v) = (f.args(product)[0], f.args(product)[1], args[1]);
+    let t = f.attrs(product);
+    if t.bool(0) || !t.bool(1) {
+        return Found::No;
+    }
+    let lead = |v: Value| f.dims(v)[..f.dims(v).len() - 2].to_vec();
+    if d.len() > 4 || lead(q) != lead(k) || lead(q) != lead(v) {
+        return Found::Missed("queries, keys and values differ in batch and heads, or have more than 4 axes".into());
+    }
+    let widths = [q, v].map(|v| f.dims(v).last().copied().unwrap_or(0));
+    if widths.contains(&0) || f.g.numel(args[0]) == 0 {
+        return Found::No;
+    }
+    if !f.alone(args[0]) {
+        return Found::Missed(format!("{}: build the graph with attention", f.reads_of("the weight matrix", args[0])));
+    }
+    for &n in &s.nodes {
+        if !f.alone(f.g.out(n)) {
+            return Found::Missed(f.reads_of("a part of the scores", f.g.out(n)));
+        }
+    }
+    let mut operands = vec![q, k, v];
+    operands.extend(s.bias.map(|b| f.repeated(b).unwrap_or(b)));
+    let inner = s.nodes.iter().copied().chain([softmax]).collect();
+    let (full, rank, out) = (four(&d, true), d.len(), f.dims(f.g.out(root)));
+    Found::Fired(Match::one(f.g.out(root), operands, inner, move |_, a| {
+        let [q, k, v] = [0, 1, 2].map(|i| a[i].reshape(four(&a[i].dims(), true)));
+        let bias = a.get(3).map(|&b| bias(b, &full, rank));
+        q.attention(k, v, Attention { scale: s.scale, bias, ..Attention::default() }).reshape(out)
+    }))
+}

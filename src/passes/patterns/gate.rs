@@ -1,0 +1,59 @@
+//! Gated units on the halves of one packed value.
+
+use super::{Facts, Found, Match};
+use crate::arena::{Node, Value, ids::Id};
+use crate::nodes::attrs::Attr;
+use crate::nodes::{DType, Op};
+
+/// The value that `v` is half of along the last axis, and which half.
+fn half(f: &Facts<'_>, v: Value) -> Option<(Value, usize)> {
+    let n = f.is(v, Op::SLICE)?;
+    let (whole, a) = (f.args(n)[0], f.attrs(n));
+    let (starts, limits, steps, d) = (a.sizes(0), a.sizes(1), a.sizes(2), f.dims(whole));
+    let last = d.len().checked_sub(1)?;
+    let all = |i: usize| starts[i] == 0 && limits[i] == d[i];
+    let (h, even) = (d[last] / 2, d[last].is_multiple_of(2) && d[last] > 0);
+    let fits = even && steps.iter().all(|&s| s == 1) && (0..last).all(all) && limits[last] == starts[last] + h;
+    (fits && (starts[last] == 0 || starts[last] == h)).then(|| (whole, starts[last] / h))
+}
+
+/// `silu(one half)·other half`.
+pub fn swiglu(f: &Facts<'_>, root: Node) -> Found {
+    let args = f.args(root);
+    let Some((silu, value)) = [(0, 1), (1, 0)].into_iter().find_map(|(i, j)| Some((f.is(args[i], Op::SILU)?, args[j])))
+    else {
+        return Found::No;
+    };
+    let (bent, gate) = (f.g.out(silu), f.args(silu)[0]);
+    let (Some((a, i)), Some((b, j))) = (half(f, gate), half(f, value)) else { return Found::No };
+    if a != b || i == j {
+        return Found::Missed("gate and value are not the two halves of one value".into());
+    }
+    for (what, v) in [("the gate", gate), ("the gate's activation", bent), ("the value", value)] {
+        if !f.alone(v) {
+            return Found::Missed(f.reads_of(what, v));
+        }
+    }
+    let dtype = f.g.dtype[value.at()];
+    let inner = vec![silu, f.node(gate), f.node(value)];
+    Found::Fired(Match::one(f.g.out(root), vec![a], inner, move |g, a| {
+        g.emit1(Op::SWIGLU, a, &[Attr::Bool(i == 0), Attr::DType(dtype)])
+    }))
+}
+
+/// A conversion between floats of a gated unit that does not convert yet.
+pub fn cast(f: &Facts<'_>, root: Node) -> Found {
+    let (y, to) = (f.args(root)[0], f.attrs(root).dtype(0));
+    let Some(unit) = f.is(y, Op::SWIGLU) else { return Found::No };
+    let plain = f.g.dtype[y.at()] == f.g.dtype[f.args(unit)[0].at()];
+    if !plain || !matches!(to, DType::F32 | DType::F64) {
+        return Found::No;
+    }
+    if !f.alone(y) {
+        return Found::Missed(f.reads_of("the gated unit", y));
+    }
+    let first = f.attrs(unit).bool(0);
+    Found::Fired(Match::one(f.g.out(root), f.args(unit).to_vec(), vec![unit], move |g, a| {
+        g.emit1(Op::SWIGLU, a, &[Attr::Bool(first), Attr::DType(to)])
+    }))
+}

@@ -1,0 +1,52 @@
+//! Sums that are normalised.
+
+use super::{Facts, Found, Match};
+use crate::arena::{Node, Value, ids::Id};
+use crate::nodes::Op;
+use crate::nodes::attrs::Attr;
+
+/// Whether `v` is computed in one sweep with the addition that alone reads it.
+fn in_sweep(f: &Facts<'_>, v: Value, sum: Value) -> bool {
+    f.alone(v) && f.g.def_of(f.node(v)).is_pointwise() && f.dims(v) == f.dims(sum)
+}
+
+/// The norm of `x + res`, or of `(x + bias) + res`. Everybody who reads the sum reads it as a result of the norm.
+pub fn residual(f: &Facts<'_>, root: Node) -> Found {
+    let args = f.args(root);
+    let Some(add) = f.is(args[0], Op::ADD) else { return Found::No };
+    let sum = f.g.out(add);
+    let n = f.dims(args[1]);
+    // An addend that is a biased value nobody else reads. The bias of a product is the product's business.
+    let biased = |v: Value| {
+        let inner = f.is(v, Op::ADD).filter(|_| f.alone(v))?;
+        let a = f.args(inner);
+        [(0, 1), (1, 0)].into_iter().find_map(|(i, j)| {
+            let bias = f.repeated(a[j]).filter(|&b| f.dims(b) == n && f.is(a[i], Op::MATMUL).is_none())?;
+            Some((inner, a[i], bias))
+        })
+    };
+    let [x, res] = [0, 1].map(|i| f.args(add)[i]);
+    if f.repeated(x).is_some() || f.repeated(res).is_some() || f.fill(x).is_some() || f.fill(res).is_some() {
+        return Found::No;
+    }
+    let mut inner = Vec::new();
+    let split = [(x, res), (res, x)].into_iter().find_map(|(x, res)| biased(x).map(|(n, x, b)| (n, x, b, res)));
+    let (mut operands, addends) = match split {
+        Some((node, x, bias, res)) => {
+            inner.push(node);
+            (vec![x, res, bias], [x, res])
+        }
+        None => (vec![x, res], [x, res]),
+    };
+    if addends.iter().any(|&v| in_sweep(f, v, sum)) {
+        return Found::Missed("the sum is computed in one sweep with the op before it".into());
+    }
+    operands.extend(&args[1..]);
+    let op = if f.g.op[root.at()] == Op::LAYER_NORM { Op::RESIDUAL_LAYER_NORM } else { Op::RESIDUAL_RMS_NORM };
+    let eps = f.attrs(root).f64(0);
+    // Results: y, the sum, statistics.
+    let mut gives: Vec<(Value, usize)> =
+        f.g.outs_of(root).enumerate().map(|(i, v)| (v, i + usize::from(i > 0))).collect();
+    gives.push((sum, 1));
+    Found::Fired(Match::new(operands, gives, inner, move |g, a| g.emit(op, a, &[Attr::F64(eps)])))
+}

@@ -1,0 +1,131 @@
+//! What goes into products: bias, activation, and products of one input.
+
+use super::{Facts, Found, Match};
+use crate::arena::{Node, Value, ids::Id};
+use crate::nodes::attrs::{Attr, Attrs};
+use crate::nodes::ops::epilogue::ACTS;
+use crate::nodes::{Builder, Op, Var};
+
+fn attrs(a: &Attrs<'_>, act: u32) -> [Attr<'static>; 3] {
+    [Attr::Bool(a.bool(0)), Attr::Bool(a.bool(1)), Attr::Choice(act)]
+}
+
+/// `a·b + broadcast(bias)`, either way round, the bias along the last axis.
+pub fn bias(f: &Facts<'_>, root: Node) -> Found {
+    let args = f.args(root);
+    let Some((p, q, small)) = [(0, 1), (1, 0)].into_iter().find_map(|(p, q)| {
+        f.is(args[p], Op::MATMUL)?;
+        Some((args[p], args[q], f.repeated(args[q])?))
+    }) else {
+        return Found::No;
+    };
+    if !f.alone(p) {
+        return Found::Missed(f.reads_of("the product", p));
+    }
+    let (n, d) = (f.dims(p).last().copied().unwrap_or(0), f.dims(small));
+    if *d != [n] {
+        return Found::Missed(format!("what is added has shape {d}; a bias has shape [{n}]"));
+    }
+    let product = f.node(p);
+    let (a, mut inner) = (f.args(product), vec![product]);
+    if f.alone(q) {
+        inner.push(f.node(q));
+    }
+    let attrs = attrs(&f.attrs(product), 0);
+    Found::Fired(Match::one(f.g.out(root), vec![a[0], a[1], small], inner, move |g, a| {
+        g.emit1(Op::MATMUL_BIAS_ACT, a, &attrs)
+    }))
+}
+
+/// Whether a product can end in `op`.
+pub fn is_activation(op: Op) -> bool {
+    ACTS.iter().any(|a| a.0 == Some(op))
+}
+
+/// An activation of a biased product, or of a reshaped one.
+pub fn activation(f: &Facts<'_>, root: Node) -> Found {
+    let x = f.args(root)[0];
+    let reshape = f.is(x, Op::RESHAPE);
+    let p = reshape.map_or(x, |n| f.args(n)[0]);
+    let Some(product) = f.is(p, Op::MATMUL_BIAS_ACT).filter(|&n| f.attrs(n).choice(2) == 0) else { return Found::No };
+    if let Some(read) = [x, p].into_iter().find(|&v| !f.alone(v)) {
+        return Found::Missed(f.reads_of("what the activation is taken of", read));
+    }
+    let act = ACTS.iter().position(|a| a.0 == Some(f.g.op[root.at()])).unwrap_or(0);
+    let (attrs, dims) = (attrs(&f.attrs(product), act as u32), f.dims(x));
+    let inner = [Some(product), reshape].into_iter().flatten().collect();
+    let m = Match::one(f.g.out(root), f.args(product).to_vec(), inner, move |g, a| {
+        let y = g.emit1(Op::MATMUL_BIAS_ACT, a, &attrs);
+        if reshape.is_some() { y.reshape(dims) } else { y }
+    });
+    Found::Fired(Match { makes: 1 + usize::from(reshape.is_some()), ..m })
+}
+
+/// A weight that is some columns of a matrix: the matrix, the first column, their number.
+fn columns(f: &Facts<'_>, w: Value) -> Option<(Value, usize, usize)> {
+    let n = f.is(w, Op::SLICE)?;
+    let (whole, a) = (f.args(n)[0], f.attrs(n));
+    let (starts, limits, steps) = (a.sizes(0), a.sizes(1), a.sizes(2));
+    let rows = f.dims(whole);
+    let fits = rows.len() == 2 && starts[0] == 0 && limits[0] == rows[0] && steps.iter().all(|&s| s == 1);
+    fits.then(|| (whole, starts[1], limits[1] - starts[1]))
+}
+
+/// Whether the two values are read as silu(one)·other and in no other way.
+fn gated(f: &Facts<'_>, ys: &[Value]) -> bool {
+    let &[a, b] = ys else { return false };
+    [(a, b), (b, a)].into_iter().any(|(gate, value)| {
+        let silu = f.reader(gate).filter(|n| f.g.op[n.at()] == Op::SILU);
+        let mul = f.reader(value).filter(|n| f.g.op[n.at()] == Op::MUL);
+        silu.zip(mul).is_some_and(|(s, m)| f.alone(f.g.out(s)) && f.args(m).contains(&f.g.out(s)))
+    })
+}
+
+/// Products of one input by columns of one matrix, which they cover: one product, and slices of its result.
+///
+/// The slices of the weights would be copied in every step, those of the result too; so the rule asks that the result
+/// has fewer rows than the weights, or that a gate takes it whole.
+pub fn shared(f: &Facts<'_>, root: Node) -> Found {
+    let Some((x, w, t @ [false, false])) = f.linear(root) else { return Found::No };
+    // Only the last of the products decides, so that each set is looked at once.
+    let plain = |n: &Node| f.g.op[n.at()] == Op::MATMUL;
+    let same = |n: &Node| plain(n) && f.linear(*n).is_some_and(|l| l.0 == x && l.2 == t);
+    let mut all: Vec<Node> = f.readers(x).iter().copied().filter(same).collect();
+    all.dedup();
+    if all.len() < 2 || all.last() != Some(&root) {
+        return Found::No;
+    }
+    let weights: Vec<Value> = all.iter().map(|&n| f.args(n)[1]).collect();
+    let Some((whole, ..)) = columns(f, w) else {
+        let params = weights.iter().all(|&w| f.args(f.node(w)).is_empty());
+        let elements: usize = weights.iter().map(|&w| f.g.numel(w)).sum();
+        let reason = format!(
+            "{} products of one input, but packing their weights would copy {elements} elements a step",
+            all.len()
+        );
+        return if params { Found::Missed(reason) } else { Found::No };
+    };
+    let Some(parts) = weights.iter().map(|&w| columns(f, w).filter(|c| c.0 == whole)).collect::<Option<Vec<_>>>()
+    else {
+        return Found::Missed("the weights are parts of different matrices".into());
+    };
+    let mut sorted: Vec<(usize, usize)> = parts.iter().map(|p| (p.1, p.2)).collect();
+    sorted.sort_unstable();
+    let end = sorted.iter().try_fold(0, |at, &(from, n)| (from == at).then_some(at + n));
+    let d = f.dims(whole);
+    if end != Some(d[1]) {
+        return Found::Missed(format!("the weights do not cover the {} columns they are part of", d[1]));
+    }
+    let ys: Vec<Value> = all.iter().map(|&n| f.g.out(n)).collect();
+    let rows = f.g.numel(x) / d[0].max(1);
+    if rows > d[0] && !gated(f, &ys) {
+        return Found::Missed(format!("taking the result apart would copy {rows} rows, slicing the weights {}", d[0]));
+    }
+    let inner: Vec<Node> = weights.iter().filter(|&&w| f.alone(w)).map(|&w| f.node(w)).collect();
+    let gives = ys.iter().copied().zip(0..).collect();
+    let m = Match::new(vec![x, whole], gives, inner, move |_: &Builder, a: &[Var<'_>]| {
+        let y = a[0].matmul(a[1]);
+        parts.iter().map(|p| y.narrow(-1, p.1, p.2)).collect()
+    });
+    Found::Fired(Match { makes: 1 + ys.len(), ..m })
+}
