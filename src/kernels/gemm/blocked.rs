@@ -6,8 +6,9 @@
 
 use super::desc::Gemm;
 use super::epilogue::Epilogue;
+use super::operands::Tile;
 use super::pack::{Block, pack};
-use super::tile::{GemmFloat, Level, Tile};
+use super::tile::{GemmFloat, Level};
 
 /// Longest sums between two visits of C. A strip of B of 128 bytes a row then takes 64 KiB; the part of it that L1
 /// cannot keep streams from L2 at a tenth of what L2 gives.
@@ -21,7 +22,7 @@ const STRIPS: usize = 512;
 /// Rows of B that are packed side by side before the next ones, so that reads go on along each row.
 const BAND: usize = 16;
 /// Rows of C from which packing B pays.
-const MANY_ROWS: usize = 48;
+pub const MANY_ROWS: usize = 48;
 /// Columns of C from which packing A costs next to nothing.
 const MANY_COLS: usize = 1024;
 /// Distance between rows, in bytes, from which a strip in place falls into few cache sets.

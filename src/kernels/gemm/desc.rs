@@ -7,7 +7,7 @@
 use super::blocked::Plan;
 use super::epilogue::Act;
 use super::tile::GemmFloat;
-use super::vector::Vector;
+use super::vector::{Vector, by_dots};
 use std::ops::Range;
 
 /// Most batch dimensions of a product; merge adjacent ones where their strides allow.
@@ -185,7 +185,7 @@ impl Gemm {
 
     /// Elements of scratch that a lane needs.
     pub fn scratch_len<T: GemmFloat>(&self) -> usize {
-        if self.k == 0 || self.is_empty() {
+        if self.k == 0 || self.is_empty() || by_dots(self) {
             return 0;
         }
         Vector::new(self).map_or_else(|| Plan::new::<T>(self).scratch(), |v| v.scratch())

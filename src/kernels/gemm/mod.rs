@@ -5,12 +5,14 @@
 //!
 //! Invariant: the bits of an element of C depend on the descriptor alone, not on the units of a call nor on whether
 //! AVX-512 or AVX2 computes it. Each element is one chain `c = fma(a[p], b[p], c)` with `p` ascending, from 0 or from
-//! C; a product with a vector whose matrix is contiguous along k is a dot product in the order of `order`.
+//! C; a product with a vector whose matrix is contiguous along k, or of few rows where both operands are, is a dot product in
+//! the order of `order`.
 //! NaN and infinities pass: nothing is skipped for being zero. Nothing allocates.
 
 mod blocked;
 mod desc;
 mod epilogue;
+mod operands;
 mod order;
 mod pack;
 mod portable;
@@ -82,7 +84,8 @@ fn gemm_on<T: GemmFloat>(
     assert_eq!(bias.is_some(), g.bias, "the bias does not match the descriptor");
     let end = Epilogue { bias: bias.map(|b| &b[..g.n]), act: act_fn(g.act) };
     let vector = Vector::new(g).filter(|_| g.k > 0);
-    let plan = if vector.is_none() { Plan::new::<T>(g) } else { Plan::default() };
+    let dots = vector::by_dots(g);
+    let plan = if vector.is_none() && !dots { Plan::new::<T>(g) } else { Plan::default() };
     // A unit holds whole rows, except where C is one row: then a piece starts inside it.
     let matrix = g.m * g.n;
     let mut at = whole.start;
@@ -104,6 +107,10 @@ fn gemm_on<T: GemmFloat>(
         match &vector {
             Some(v) => {
                 v.product(level, (a, b), from, c, g.accumulate, scratch);
+                vector::finish(g, &end, from, c);
+            }
+            None if dots => {
+                vector::rows(level, g, (&a[from / g.n * g.a.row..], b), c);
                 vector::finish(g, &end, from, c);
             }
             None => {

@@ -3,8 +3,8 @@
 //! Where the target has no fused multiply-add, a product is rounded before it is added: results then differ in the
 //! last bits from those of the fused instruction sets. Only `tile` calls this.
 
+use super::operands::{Dots, Tile};
 use super::order::{self, LANES_BYTES};
-use super::tile::{Dots, Tile};
 use crate::kernels::float::Float;
 
 /// Greatest height of a tile: four rows of two 16-byte vectors leave half of sixteen registers to operands.
@@ -47,20 +47,23 @@ pub fn tile<T: Float>(t: Tile<'_, T>) {
 
 /// Computes dot products.
 pub fn dots<T: Float>(d: Dots<'_, T>) {
-    let k = d.x.len();
-    for (j, out) in d.out.iter_mut().enumerate() {
-        let mut lanes = [T::ZERO; LANES_BYTES / 4];
-        let lanes = &mut lanes[..LANES_BYTES / size_of::<T>()];
-        for (x, y) in d.x.chunks(lanes.len()).zip(d.rows[j * d.step..][..k].chunks(lanes.len())) {
-            for ((l, x), y) in lanes.iter_mut().zip(x).zip(y) {
-                *l = madd(*x, *y, *l);
+    for i in 0..d.count {
+        let x = &d.x[i * d.x_step..][..d.k];
+        for j in 0..d.n {
+            let mut lanes = [T::ZERO; LANES_BYTES / 4];
+            let lanes = &mut lanes[..LANES_BYTES / size_of::<T>()];
+            for (x, y) in x.chunks(lanes.len()).zip(d.rows[j * d.step..][..d.k].chunks(lanes.len())) {
+                for ((l, x), y) in lanes.iter_mut().zip(x).zip(y) {
+                    *l = madd(*x, *y, *l);
+                }
             }
+            let sum = match lanes.len() {
+                8 => order::fold::<T, 8>(std::array::from_fn(|l| lanes[l])),
+                _ => order::fold::<T, 16>(std::array::from_fn(|l| lanes[l])),
+            };
+            let out = &mut d.out[i * d.out_step + j];
+            *out = if d.add { *out + sum } else { sum };
         }
-        let sum = match lanes.len() {
-            8 => order::fold::<T, 8>(std::array::from_fn(|l| lanes[l])),
-            _ => order::fold::<T, 16>(std::array::from_fn(|l| lanes[l])),
-        };
-        *out = if d.add { *out + sum } else { sum };
     }
 }
 

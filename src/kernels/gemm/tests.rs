@@ -120,6 +120,11 @@ fn small_shapes_in_every_layout() {
 #[test]
 fn edges_of_blocks_in_every_layout() {
     for (m, n, k) in [
+        (2, 17, 64),
+        (4, 8, 79),
+        (7, 9, 100),
+        (32, 30, 784),
+        (47, 33, 65),
         (1, 300, 300),
         (300, 1, 300),
         (1, 1, 1000),

@@ -6,6 +6,7 @@
 //! and calls of functions that are compiled for an instruction set which [`Level`] has seen on this CPU.
 //! Only `blocked`, `vector` and `portable` beside it may use it.
 
+use super::operands::{Dots, Tile};
 use super::portable;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::square;
@@ -28,62 +29,6 @@ impl Level {
     pub fn at_most(isa: Isa) -> Level {
         Level(simd::detect().min(isa))
     }
-}
-
-/// One tile of C and the operands it is computed from.
-pub struct Tile<'a, T> {
-    /// A, from the tile's first row.
-    pub a: &'a [T],
-    /// Distance between rows of A.
-    pub a_row: usize,
-    /// Distance between columns of A.
-    pub a_col: usize,
-    /// B, from the tile's first column; columns are adjacent.
-    pub b: &'a [T],
-    /// Distance between rows of B.
-    pub b_row: usize,
-    /// Length of the sums.
-    pub k: usize,
-    /// C, from the tile's first element; columns are adjacent.
-    pub c: &'a mut [T],
-    /// Distance between rows of C.
-    pub c_row: usize,
-    /// Number of rows.
-    pub rows: usize,
-    /// Number of columns.
-    pub cols: usize,
-    /// Whether the sums start from C (else from 0).
-    pub add: bool,
-}
-
-impl<T> Tile<'_, T> {
-    /// Whether every element that the tile names lies inside its slices.
-    #[inline(always)]
-    fn fits(&self) -> bool {
-        let (rows, cols, k) = (self.rows, self.cols, self.k);
-        let end = |n: usize, step: usize| n.checked_sub(1).and_then(|n| n.checked_mul(step));
-        let inside = |x: Option<usize>, y: Option<usize>, more: usize, len: usize| match (x, y) {
-            (Some(x), Some(y)) => x.checked_add(y).and_then(|e| e.checked_add(more)).is_some_and(|e| e <= len),
-            _ => false,
-        };
-        inside(end(rows, self.a_row), end(k, self.a_col), 1, self.a.len())
-            && inside(end(k, self.b_row), Some(0), cols, self.b.len())
-            && inside(end(rows, self.c_row), Some(0), cols, self.c.len())
-    }
-}
-
-/// Dot products of one vector with adjacent rows of a matrix.
-pub struct Dots<'a, T> {
-    /// The vector, k long.
-    pub x: &'a [T],
-    /// The matrix, from the first row; its columns are adjacent.
-    pub rows: &'a [T],
-    /// Distance between rows.
-    pub step: usize,
-    /// One sum for each row.
-    pub out: &'a mut [T],
-    /// Whether the sums are added to `out` (else they replace it).
-    pub add: bool,
 }
 
 /// Element types that matrix products are compiled for.
@@ -170,7 +115,7 @@ macro_rules! each_row {
 /// The kernels of one instruction set and element type, and the choice among them by the tile's size.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! kernels {
-    ($name:ident, $features:literal, $t:ident, $lanes:literal, $by:literal, $half:ident, $add:ident, $sums:ident, [$($rows:literal: $($vectors:literal)+),+ $(,)?],
+    ($name:ident, $features:literal, $t:ident, $lanes:literal, $deep:literal, $by:literal, $half:ident, $add:ident, $sums:ident, [$($rows:literal: $($vectors:literal)+),+ $(,)?],
      $zero:ident, $splat:ident, $fma:ident, $load:ident, $store:ident, $mask:expr, $load_part:expr, $store_part:expr) => {
         mod $name {
             use super::super::order::LANES_BYTES;
@@ -238,25 +183,31 @@ macro_rules! kernels {
                 }
             }
 
-            /// The lanes of `J` dot products, those of a cache line folded to 32 bytes.
+            /// The lanes of `I` · `J` dot products, those of a cache line folded to 32 bytes.
             #[target_feature(enable = $features)]
             #[inline]
-            fn lanes<const J: usize>(x: &[$t], rows: &[$t], step: usize) -> [$half; J] {
+            fn lanes<const I: usize, const J: usize>(
+                (x, x_step): (&[$t], usize),
+                (rows, step): (&[$t], usize),
+                k: usize,
+            ) -> [[$half; J]; I] {
                 const NV: usize = LANES_BYTES / size_of::<$t>() / $lanes;
-                let k = x.len();
-                assert!(k >= 1 && rows.len() >= (J - 1) * step + k);
-                let mut acc = [[$zero(); NV]; J];
-                // SAFETY: row j < J has k elements from `j * step`; whole vectors end at or before k, and the others
-                // are cut there.
+                assert!(k >= 1 && x.len() >= (I - 1) * x_step + k && rows.len() >= (J - 1) * step + k);
+                let mut acc = [[[$zero(); NV]; J]; I];
+                // SAFETY: row i < I has k elements from `i * x_step`, row j < J from `j * step`; whole vectors end at or
+                // before k, and the others are cut there.
                 #[allow(unsafe_code)]
                 unsafe {
                     let (x, rows) = (x.as_ptr(), rows.as_ptr());
                     let mut p = 0;
                     while p + NV * $lanes <= k {
                         for v in 0..NV {
-                            let xv = $load(x.add(p + v * $lanes));
+                            let xv: [_; I] = std::array::from_fn(|i| $load(x.add(i * x_step + p + v * $lanes)));
                             for j in 0..J {
-                                acc[j][v] = $fma(xv, $load(rows.add(j * step + p + v * $lanes)), acc[j][v]);
+                                let y = $load(rows.add(j * step + p + v * $lanes));
+                                for i in 0..I {
+                                    acc[i][j][v] = $fma(xv[i], y, acc[i][j][v]);
+                                }
                             }
                         }
                         p += NV * $lanes;
@@ -264,39 +215,70 @@ macro_rules! kernels {
                     for v in 0..NV {
                         if p < k {
                             let mask = $mask((k - p).min($lanes));
-                            let xv = $load_part(x.add(p), mask);
+                            let xv: [_; I] = std::array::from_fn(|i| $load_part(x.add(i * x_step + p), mask));
                             for j in 0..J {
-                                acc[j][v] = $fma(xv, $load_part(rows.add(j * step + p), mask), acc[j][v]);
+                                let y = $load_part(rows.add(j * step + p), mask);
+                                for i in 0..I {
+                                    acc[i][j][v] = $fma(xv[i], y, acc[i][j][v]);
+                                }
                             }
                             p += $lanes;
                         }
                     }
                 }
-                acc.map(|acc| {
-                    let [low, high]: [$half; 2] = bytemuck::cast(acc);
-                    $add(low, high)
+                acc.map(|row| {
+                    row.map(|acc| {
+                        let [low, high]: [$half; 2] = bytemuck::cast(acc);
+                        $add(low, high)
+                    })
                 })
             }
 
-            /// Computes any number of dot products.
+            /// The dot products of `I` rows with up to 32 bytes' worth of others, into columns `at ..` of `out`.
             #[target_feature(enable = $features)]
-            pub(super) fn dots(d: Dots<'_, $t>) {
+            #[inline]
+            fn block<const I: usize>(d: &mut Dots<'_, $t>, from: usize, at: usize) {
                 const J: usize = 32 / size_of::<$t>();
-                for (at, out) in d.out.chunks_mut(J).enumerate() {
-                    let rows = &d.rows[at * J * d.step..];
-                    let mut parts: [$half; J] = bytemuck::cast([<$t>::default(); J * J]);
-                    if out.len() == J {
-                        for (j, parts) in parts.as_chunks_mut::<$by>().0.iter_mut().enumerate() {
-                            *parts = lanes(d.x, &rows[j * $by * d.step..], d.step);
-                        }
-                    } else {
-                        for j in 0..out.len() {
-                            [parts[j]] = lanes::<1>(d.x, &rows[j * d.step..], d.step);
+                let (x, rows) = ((&d.x[from * d.x_step..], d.x_step), &d.rows[at * d.step..]);
+                let n = J.min(d.n - at);
+                let mut parts: [[$half; J]; I] = [bytemuck::cast([<$t>::default(); J * J]); I];
+                if n == J {
+                    for j in (0..J).step_by($by) {
+                        for (parts, lanes) in parts.iter_mut().zip(lanes::<I, $by>(x, (&rows[j * d.step..], d.step), d.k)) {
+                            parts[j..j + $by].copy_from_slice(&lanes);
                         }
                     }
+                } else {
+                    for j in 0..n {
+                        for (parts, [lane]) in parts.iter_mut().zip(lanes::<I, 1>(x, (&rows[j * d.step..], d.step), d.k)) {
+                            parts[j] = lane;
+                        }
+                    }
+                }
+                for (i, parts) in parts.into_iter().enumerate() {
                     let sums: [$t; J] = bytemuck::cast(square::$sums(parts));
+                    let out = &mut d.out[(from + i) * d.out_step + at..][..n];
                     for (out, sum) in out.iter_mut().zip(sums) {
                         *out = if d.add { *out + sum } else { sum };
+                    }
+                }
+            }
+
+            /// Computes any number of dot products. A few rows of the second matrix stay in L1 while the first passes by.
+            #[target_feature(enable = $features)]
+            pub(super) fn dots(mut d: Dots<'_, $t>) {
+                for at in (0..d.n).step_by(32 / size_of::<$t>()) {
+                    let mut from = 0;
+                    while from + $deep <= d.count {
+                        block::<$deep>(&mut d, from, at);
+                        from += $deep;
+                    }
+                    if $deep > 2 && from + 2 <= d.count {
+                        block::<2>(&mut d, from, at);
+                        from += 2;
+                    }
+                    if from < d.count {
+                        block::<1>(&mut d, from, at);
                     }
                 }
             }
@@ -306,8 +288,8 @@ macro_rules! kernels {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! avx512 {
-    ($name:ident, $t:ident, $lanes:literal, $by:literal, $half:ident, $add:ident, $sums:ident, $($op:tt)+) => {
-        kernels!($name, "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma", $t, $lanes, $by, $half, $add, $sums,
+    ($name:ident, $t:ident, $lanes:literal, $deep:literal, $by:literal, $half:ident, $add:ident, $sums:ident, $($op:tt)+) => {
+        kernels!($name, "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma", $t, $lanes, $deep, $by, $half, $add, $sums,
             [1: 1 2 3 4 8, 2: 1 2 3 4 8, 3: 1 2 3 4 8, 4: 1 2 3 4, 5: 1 2 3 4, 6: 1 2 3 4, 7: 1 2 3, 8: 1 2 3, 9: 1 2 3,
              10: 1 2, 11: 1 2, 12: 1 2, 13: 1 2, 14: 1 2],
             $($op)+);
@@ -315,8 +297,8 @@ macro_rules! avx512 {
 }
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! avx2 {
-    ($name:ident, $t:ident, $lanes:literal, $by:literal, $half:ident, $add:ident, $sums:ident, $($op:tt)+) => {
-        kernels!($name, "avx2,fma", $t, $lanes, $by, $half, $add, $sums,
+    ($name:ident, $t:ident, $lanes:literal, $deep:literal, $by:literal, $half:ident, $add:ident, $sums:ident, $($op:tt)+) => {
+        kernels!($name, "avx2,fma", $t, $lanes, $deep, $by, $half, $add, $sums,
             [1: 1 2 3 4 8, 2: 1 2 3 4, 3: 1 2 3 4, 4: 1 2 3, 5: 1 2, 6: 1 2], $($op)+);
     };
 }
@@ -326,6 +308,7 @@ avx512!(
     v4_f32,
     f32,
     16,
+    3,
     8,
     __m256,
     _mm256_add_ps,
@@ -345,6 +328,7 @@ avx512!(
     f64,
     8,
     4,
+    4,
     __m256d,
     _mm256_add_pd,
     sums_f64,
@@ -362,6 +346,7 @@ avx2!(
     v3_f32,
     f32,
     8,
+    1,
     4,
     __m256,
     _mm256_add_ps,
@@ -380,6 +365,7 @@ avx2!(
     v3_f64,
     f64,
     4,
+    1,
     4,
     __m256d,
     _mm256_add_pd,

@@ -1,12 +1,14 @@
-//! Products with a vector: m = 1, and n = 1 read as its transpose.
+//! Products with a vector (m = 1, and n = 1 read as its transpose) and with a few rows.
 //!
 //! Where the matrix is contiguous along the result, sums are the chains of `tile`; where it is contiguous along k
 //! they are the dot products of `order`. Which one follows from the shape and strides alone. Only `mod.rs` calls this.
 
+use super::blocked::MANY_ROWS;
 use super::desc::Gemm;
 use super::epilogue::Epilogue;
+use super::operands::{Dots, Tile};
 use super::pack::{Block, pack};
-use super::tile::{Dots, GemmFloat, Level, Tile};
+use super::tile::{GemmFloat, Level};
 
 /// A product y = x · M for a vector x of k and a matrix M of k × n.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +66,8 @@ impl Vector {
             pack(level, Block { src: x, outer_step: 0, inner_step: self.x_step, outer: 1, inner: self.k }, to, self.k);
             to
         };
-        T::dots(level, Dots { x, rows: m, step: self.n_step, out, add });
+        let (k, n) = (self.k, out.len());
+        T::dots(level, Dots { x, x_step: k, count: 1, k, rows: m, step: self.n_step, n, out, out_step: n, add });
     }
 
     fn chains<T: GemmFloat>(&self, level: Level, x: &[T], m: &[T], out: &mut [T], add: bool) {
@@ -88,6 +91,22 @@ impl Vector {
             j += cols;
         }
     }
+}
+
+/// Fewest terms of a sum from which folding its lanes costs little.
+const LONG: usize = 64;
+
+/// Whether C = A · B is dot products: few rows of A, and both operands contiguous along k, so that packing B would cost
+/// as much as the sums.
+pub fn by_dots(g: &Gemm) -> bool {
+    (2..MANY_ROWS).contains(&g.m) && g.n > 1 && g.k >= LONG && g.a.col == 1 && g.b.row == 1 && g.b.col >= g.k
+}
+
+/// Computes some rows of a product that [`by_dots`] names.
+pub fn rows<T: GemmFloat>(level: Level, g: &Gemm, (a, b): (&[T], &[T]), c: &mut [T]) {
+    let (count, add) = (c.len() / g.n, g.accumulate);
+    let d = Dots { x: a, x_step: g.a.row, count, k: g.k, rows: b, step: g.b.col, n: g.n, out: c, out_step: g.n, add };
+    T::dots(level, d);
 }
 
 /// Finishes a piece of C that starts at element `from` of a matrix: whole rows, or part of the only row.
