@@ -195,6 +195,34 @@ fn dropped_probabilities_are_the_same_forwards_and_backwards() {
     }
 }
 
+/// Blocks of dropped attention that a budget has computed again give the same gradients, to the bit.
+#[test]
+fn what_is_dropped_is_dropped_again_when_computed_again() {
+    let g = Builder::new("a");
+    let w = g.param("w", [32, 32], DType::F32, arenagrad::nodes::Init::Zeros);
+    let mut x = g.input("x", [2, 2, 64, 32], DType::F32);
+    for _ in 0..6 {
+        let q = x.matmul(w).tanh();
+        x = (x + q.attention(q.sin(), q, Attention { dropout: 0.4, ..Attention::default() })).checkpoint();
+    }
+    let f = g.finish([(x * x).sum(..).named("loss")]).unwrap();
+    let back = grad(f.view(), "loss", &GradOptions::wrt(&["w"])).unwrap();
+    let free = Session::new().plan(&back).unwrap().arena_bytes;
+    let step = |session: Session, again: bool| {
+        let mut p = session.compile(&back).unwrap();
+        assert_eq!(p.plan().recomputed.nodes > 0, again);
+        let mut draw = Draw(11);
+        let mut number = |x: &mut f32| *x = draw.unit() as f32 - 0.5;
+        p.input_mut::<f32>("x").unwrap().iter_mut().for_each(&mut number);
+        p.param_mut::<f32>("w").unwrap().iter_mut().for_each(&mut number);
+        p.step().unwrap();
+        p.output::<f32>("grad.w").unwrap().to_vec()
+    };
+    let one = step(Session::new(), false);
+    assert!(one.iter().any(|x| *x != 0.0));
+    assert_eq!(one, step(Session::new().memory_budget(free / 2), true));
+}
+
 /// Few heads are divided by keys and by queries where there are threads for it; no bit changes.
 #[test]
 fn gradients_keep_their_bits_however_heads_are_divided() {
