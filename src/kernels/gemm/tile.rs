@@ -183,6 +183,8 @@ macro_rules! kernels {
                 }
             }
 
+            const NOTHING: [$t; 32 / size_of::<$t>()] = [0.0; 32 / size_of::<$t>()];
+
             /// The lanes of `I` · `J` dot products, those of a cache line folded to 32 bytes.
             #[target_feature(enable = $features)]
             #[inline]
@@ -202,7 +204,10 @@ macro_rules! kernels {
                     let mut p = 0;
                     while p + NV * $lanes <= k {
                         for v in 0..NV {
-                            let xv: [_; I] = std::array::from_fn(|i| $load(x.add(i * x_step + p + v * $lanes)));
+                            let mut xv = [$zero(); I];
+                            for i in 0..I {
+                                xv[i] = $load(x.add(i * x_step + p + v * $lanes));
+                            }
                             for j in 0..J {
                                 let y = $load(rows.add(j * step + p + v * $lanes));
                                 for i in 0..I {
@@ -215,7 +220,10 @@ macro_rules! kernels {
                     for v in 0..NV {
                         if p < k {
                             let mask = $mask((k - p).min($lanes));
-                            let xv: [_; I] = std::array::from_fn(|i| $load_part(x.add(i * x_step + p), mask));
+                            let mut xv = [$zero(); I];
+                            for i in 0..I {
+                                xv[i] = $load_part(x.add(i * x_step + p), mask);
+                            }
                             for j in 0..J {
                                 let y = $load_part(rows.add(j * step + p), mask);
                                 for i in 0..I {
@@ -226,12 +234,15 @@ macro_rules! kernels {
                         }
                     }
                 }
-                acc.map(|row| {
-                    row.map(|acc| {
-                        let [low, high]: [$half; 2] = bytemuck::cast(acc);
-                        $add(low, high)
-                    })
-                })
+                // Loops, not closures: those would be calls, with all of this in memory.
+                let mut folded: [[$half; J]; I] = [[bytemuck::cast(NOTHING); J]; I];
+                for i in 0..I {
+                    for j in 0..J {
+                        let [low, high]: [$half; 2] = bytemuck::cast(acc[i][j]);
+                        folded[i][j] = $add(low, high);
+                    }
+                }
+                folded
             }
 
             /// The dot products of `I` rows with up to 32 bytes' worth of others, into columns `at ..` of `out`.
@@ -241,22 +252,24 @@ macro_rules! kernels {
                 const J: usize = 32 / size_of::<$t>();
                 let (x, rows) = ((&d.x[from * d.x_step..], d.x_step), &d.rows[at * d.step..]);
                 let n = J.min(d.n - at);
-                let mut parts: [[$half; J]; I] = [bytemuck::cast([<$t>::default(); J * J]); I];
+                let mut parts = [[bytemuck::cast(NOTHING); J]; I];
                 if n == J {
                     for j in (0..J).step_by($by) {
-                        for (parts, lanes) in parts.iter_mut().zip(lanes::<I, $by>(x, (&rows[j * d.step..], d.step), d.k)) {
-                            parts[j..j + $by].copy_from_slice(&lanes);
+                        let lanes = lanes::<I, $by>(x, (&rows[j * d.step..], d.step), d.k);
+                        for i in 0..I {
+                            parts[i][j..j + $by].copy_from_slice(&lanes[i]);
                         }
                     }
                 } else {
                     for j in 0..n {
-                        for (parts, [lane]) in parts.iter_mut().zip(lanes::<I, 1>(x, (&rows[j * d.step..], d.step), d.k)) {
-                            parts[j] = lane;
+                        let lanes = lanes::<I, 1>(x, (&rows[j * d.step..], d.step), d.k);
+                        for i in 0..I {
+                            parts[i][j] = lanes[i][0];
                         }
                     }
                 }
-                for (i, parts) in parts.into_iter().enumerate() {
-                    let sums: [$t; J] = bytemuck::cast(square::$sums(parts));
+                for i in 0..I {
+                    let sums: [$t; J] = bytemuck::cast(square::$sums(parts[i]));
                     let out = &mut d.out[(from + i) * d.out_step + at..][..n];
                     for (out, sum) in out.iter_mut().zip(sums) {
                         *out = if d.add { *out + sum } else { sum };
