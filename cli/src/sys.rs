@@ -72,13 +72,14 @@ pub fn human(bytes: u64) -> String {
 /// A number with its thousands apart.
 pub fn grouped(n: usize) -> String {
     let digits = n.to_string();
-    let start = digits.len() % 3;
-    let mut parts: Vec<&str> =
-        digits[start..].as_bytes().chunks(3).filter_map(|c| std::str::from_utf8(c).ok()).collect();
-    if start > 0 {
-        parts.insert(0, &digits[..start]);
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
     }
-    parts.join(",")
+    out
 }
 
 /// A size as a number of bytes; what no address reaches counts as all of memory.

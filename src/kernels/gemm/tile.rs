@@ -282,11 +282,11 @@ macro_rules! kernels {
             pub(super) fn dots(mut d: Dots<'_, $t>) {
                 for at in (0..d.n).step_by(32 / size_of::<$t>()) {
                     let mut from = 0;
-                    while from + $deep <= d.count {
+                    while d.count - from >= $deep {
                         block::<$deep>(&mut d, from, at);
                         from += $deep;
                     }
-                    if $deep > 2 && from + 2 <= d.count {
+                    if $deep > 2 && d.count - from >= 2 {
                         block::<2>(&mut d, from, at);
                         from += 2;
                     }
