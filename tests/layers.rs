@@ -9,6 +9,11 @@ use arenagrad::session::{Role, Session};
 use safetensors::SafeTensors;
 use std::path::Path;
 
+/// A difference that is NaN is no agreement.
+fn nan_is_far(d: f64) -> f64 {
+    if d.is_nan() { f64::INFINITY } else { d }
+}
+
 /// Checks one case. Leaves are called as the fixture's inputs, or `n.weight` for w and `n.bias` for b; leaves that are
 /// not inputs of the case come from the fixture's common tensors.
 fn agrees(case: &str, f: impl for<'g> Fn(&'g Builder) -> Var<'g>) {
@@ -49,7 +54,8 @@ fn agrees(case: &str, f: impl for<'g> Fn(&'g Builder) -> Var<'g>) {
     let near = |ours: &[f64], key: String| {
         let theirs = numbers(&key).unwrap_or_else(|| panic!("{key} is missing"));
         assert_eq!(ours.len(), theirs.len(), "{key}");
-        let far = ours.iter().zip(&theirs).map(|(a, b)| (a - b).abs() / b.abs().max(1.0)).fold(0.0, f64::max);
+        let far =
+            ours.iter().zip(&theirs).map(|(a, b)| (a - b).abs() / b.abs().max(1.0)).map(nan_is_far).fold(0.0, f64::max);
         assert!(far < 1e-12, "{key}: {far:e}");
     };
     near(p.output("y").unwrap(), format!("{case}.y"));

@@ -64,13 +64,15 @@ struct Defaults {
     batch: usize,
     lr: f64,
     out: &'static str,
+    /// The name of the data that is built in.
+    data: &'static str,
 }
 
 impl Kind {
     fn defaults(self) -> Defaults {
         match self {
-            Kind::Images => Defaults { steps: 1000, batch: 64, lr: 4e-3, out: "runs/train" },
-            Kind::CharGpt => Defaults { steps: 2000, batch: 12, lr: 1e-3, out: "runs/chargpt" },
+            Kind::Images => Defaults { steps: 1000, batch: 64, lr: 4e-3, out: "runs/train", data: "digits" },
+            Kind::CharGpt => Defaults { steps: 2000, batch: 12, lr: 1e-3, out: "runs/chargpt", data: "alice" },
         }
     }
 }
@@ -161,7 +163,14 @@ fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) 
     let defaults = file.task.defaults();
     file.data = match (&args.data, file.data.as_deref()) {
         (Some(path), _) => Some(path.display().to_string()),
-        (None, None | Some("digits" | "alice")) => None,
+        (None, None) => None,
+        (None, Some(name)) if name == defaults.data => None,
+        (None, Some(name @ ("digits" | "alice"))) => {
+            return Err(bad(format!(
+                "data is {name:?}; what task {:?} has built in is {:?}",
+                file.task, defaults.data
+            )));
+        }
         (None, Some(path)) => Some(base.join(path).display().to_string()),
     };
     let own = args.out.clone().or_else(|| resumed.map(Path::to_path_buf));
@@ -182,11 +191,12 @@ fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) 
     table.lr = args.lr.or(table.lr);
     within("optimiser.accumulate", table.accumulate.unwrap_or(1), 1, SIZE_LIMIT)?;
     let optimiser = table.build(within("lr", table.lr.unwrap_or(defaults.lr), 0.0, 1e6)?)?;
-    let table = file.schedule.get_or_insert_with(|| match file.task {
-        Kind::Images => ScheduleTable::default(),
-        Kind::CharGpt => ScheduleTable::nano_gpt(optimiser.lr, steps),
-    });
-    let schedule = table.build(optimiser.lr, steps)?;
+    // What follows from rate and steps is not written down: a run that is resumed with others has its own.
+    let schedule = match (&file.schedule, file.task) {
+        (Some(table), _) => table.build(optimiser.lr, steps)?,
+        (None, Kind::Images) => ScheduleTable::default().build(optimiser.lr, steps)?,
+        (None, Kind::CharGpt) => ScheduleTable::nano_gpt(optimiser.lr, steps).build(optimiser.lr, steps)?,
+    };
     schedule.validate()?;
     let threads = args.threads.or(file.threads).unwrap_or_else(sys::cores);
     Ok(Config {

@@ -44,7 +44,7 @@ fn a_short_run_writes_its_files() {
     assert_eq!(losses.len(), 20);
     assert!(losses[19] < losses[0], "{losses:?}");
     let html = std::fs::read_to_string(format!("{out}/run.html")).unwrap();
-    assert!(html.matches("<svg").count() == 2 && html.contains("conv1.weight (param)") && html.contains("model.rs:"));
+    assert!(html.matches("<svg").count() == 2 && html.contains("conv1.weight (param)") && html.contains("convnet.rs:"));
     assert!(!html.contains("<script") && !html.contains("NaN"));
     let weights = arenagrad::train::Loaded::open(Path::new(&format!("{out}/weights.safetensors")), 1 << 24).unwrap();
     let names: Vec<&str> = weights.entries().map(|e| e.name).collect();

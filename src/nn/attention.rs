@@ -30,7 +30,11 @@ impl CausalSelfAttention {
 #[track_caller]
 pub fn causal_self_attention<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: CausalSelfAttention) -> Var<'g> {
     let width = width(x);
-    let all = linear_with(g, &format!("{name}.c_attn"), x, 3 * width, options.qkv);
+    if x.is_some() && (options.heads == 0 || !width.is_multiple_of(options.heads)) {
+        let text = format!("causal_self_attention({x:?}): {} heads of a width of {width}", options.heads);
+        return g.fail(Kind::Shape, text);
+    }
+    let all = linear_with(g, &format!("{name}.c_attn"), x, width.saturating_mul(3), options.qkv);
     let [q, k, v] = [0, 1, 2].map(|i| all.narrow(-1, i * width, width));
     let (heads, dropout) = (options.heads, options.dropout);
     let attend = Attention { layout: Layout::Bsd, heads, causal: true, dropout, ..Attention::default() };

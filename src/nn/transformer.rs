@@ -140,7 +140,7 @@ pub fn gpt<'g>(g: &'g Builder, tokens: Var<'g>, dtype: DType, o: Gpt) -> Var<'g>
         let attention = CausalSelfAttention { heads: o.heads, qkv: plain, proj: ends, dropout: o.dropout };
         x = x + dropout(causal_self_attention(g, &format!("{name}.attn"), h, attention), o.dropout);
         let h = norm(&format!("{name}.ln_2"), x);
-        let h = linear_with(g, &format!("{name}.mlp.c_fc"), h, 4 * o.width, plain);
+        let h = linear_with(g, &format!("{name}.mlp.c_fc"), h, o.width.saturating_mul(4), plain);
         let h = if o.gelu_tanh { h.gelu_tanh() } else { h.gelu() };
         x = x + dropout(linear_with(g, &format!("{name}.mlp.c_proj"), h, o.width, ends), o.dropout);
     }

@@ -73,7 +73,7 @@ impl Builder {
         dtype: DType,
         angle: impl Fn(usize, usize) -> f64,
     ) -> [Var<'_>; 2] {
-        let elements = rows.checked_mul(columns).filter(|n| *n <= LARGEST);
+        let elements = rows.checked_mul(columns.max(1)).filter(|n| *n <= LARGEST);
         let wrong = match elements {
             _ if !dtype.is_float() => format!("no tables of {dtype}; f32 or f64 is needed"),
             _ if !(base > 0.0 && base.is_finite()) => format!("base is {base}; it must be positive"),

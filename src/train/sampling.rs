@@ -5,6 +5,7 @@
 
 use crate::error::{Error, Kind, Result};
 use crate::kernels::random;
+use std::cmp::Ordering;
 
 /// How to choose.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,8 +56,9 @@ impl Sampler {
         }
         self.order.clear();
         self.order.extend((0..logits.len() as u32).filter(|&i| logits[i as usize] > f32::NEG_INFINITY));
-        // Stable, so that of equals the smaller index comes first.
-        self.order.sort_by(|&a, &b| logits[b as usize].total_cmp(&logits[a as usize]));
+        // Of equals the smaller index comes first; NaN was refused.
+        let descending = |a: &u32, b: &u32| logits[*b as usize].partial_cmp(&logits[*a as usize]);
+        self.order.sort_unstable_by(|a, b| descending(a, b).unwrap_or(Ordering::Equal).then(a.cmp(b)));
         let Some(&first) = self.order.first() else {
             return Err(bad(format!("none of {} logits is above −∞", logits.len())));
         };
@@ -129,6 +131,7 @@ mod tests {
     fn no_temperature_takes_the_first_of_the_largest() {
         let mut s = Sampler::new(Sampling { temperature: 0.0, ..Sampling::default() }).unwrap();
         assert_eq!(s.pick(&[1.0, 3.0, 3.0], 0.99).unwrap(), 1);
+        assert_eq!(s.pick(&[-0.0, 0.0], 0.0).unwrap(), 0);
     }
 
     #[test]

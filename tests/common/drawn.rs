@@ -40,11 +40,16 @@ pub fn summary(name: &str, t: &[f64]) -> Vec<f64> {
     [sum(0), sum(1), sum(2), norm].into_iter().chain(at).collect()
 }
 
+/// The largest of some differences; infinite if one is NaN.
+pub fn worst(differences: impl Iterator<Item = f64>) -> f64 {
+    differences.map(|d| if d.is_nan() { f64::INFINITY } else { d }).fold(0.0, f64::max)
+}
+
 /// Largest difference of two summaries, relative to the tensor's norm.
 pub fn apart(ours: &[f64], theirs: &[f64]) -> f64 {
     assert_eq!(ours.len(), theirs.len());
     let size = theirs[3].max(1e-3);
-    ours.iter().zip(theirs).map(|(a, b)| (a - b).abs() / size).fold(0.0, f64::max)
+    worst(ours.iter().zip(theirs).map(|(a, b)| (a - b).abs() / size))
 }
 
 /// The numbers of one key of a fixture under `tests/torch`.

@@ -8,7 +8,7 @@ use crate::sys;
 use std::path::Path;
 
 /// Bytes of a text.
-const LIMIT: u64 = 1 << 30;
+const LIMIT: u64 = 1 << 28;
 /// Different characters that a text may have: beyond them it is no text.
 const VOCABULARY: usize = 1 << 16;
 const BUILT_IN: &str = include_str!("../../../data/alice.txt");

@@ -37,9 +37,6 @@ struct Summary {
 /// Tests, writes all files, prints the summary.
 pub fn finish(c: &Config, task: &mut dyn Task, history: &History, m: &Measured, json: bool) -> Run {
     let (measure, found) = (task.measure(), task.judge(true)?);
-    for extra in task.extras()? {
-        write_atomically(&c.out.join(extra.name), extra.text.as_bytes())?;
-    }
     let weights = encode(&task.trainer().weights())?;
     write_atomically(&c.out.join("weights.safetensors"), &weights)?;
     let averages = averages(task.trainer().program());

@@ -63,6 +63,9 @@ pub fn train(a: &TrainArgs) -> Run {
     }
     sys::make_dir(&config.out)?;
     write_atomically(&config.out.join(CONFIG), config.text.as_bytes())?;
+    for extra in task.extras()? {
+        write_atomically(&config.out.join(extra.name), extra.text.as_bytes())?;
+    }
     let old = from.as_deref().map(|f| f.with_file_name(history::FILE));
     let mut history =
         History::open(&config.out, task.measure(), old.as_deref(), task.trainer().steps_done(), config.steps)?;

@@ -98,9 +98,18 @@ fn along_axis<'g>(x: Var<'g>, axis: usize, kernel: usize, kind: Plane) -> Var<'g
     pool2d(x.g, x.reshape([d[0], d[1] * planes, size[0], size[1]]), kind, &win).reshape(to)
 }
 
+/// The result of no planes: no windows to look for.
+fn nothing<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let (x, out) = (s.args[0], s.attrs.sizes(0));
+    vec![x.reshape([&x.dims()[..2], &out[..]].concat())]
+}
+
 /// The last axis first: of equal elements, the first in row-major order wins.
 fn max_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let mut x = s.args[0];
+    if x.numel() == 0 {
+        return nothing(s);
+    }
     for (a, &out) in s.attrs.sizes(0).iter().enumerate().rev() {
         let n = x.dims()[2 + a];
         if n != out {
@@ -117,6 +126,9 @@ fn max_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 fn avg_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (mut x, out) = (s.args[0], s.attrs.sizes(0));
     let rank = 2 + out.len();
+    if x.numel() == 0 {
+        return nothing(s);
+    }
     if out.iter().all(|&n| n == 1) {
         let axes: Vec<i64> = (2..rank as i64).collect();
         return vec![s.g.emit1(Op::REDUCE_MEAN, &[x], &[Attr::Ints(&axes), Attr::Bool(true)])];

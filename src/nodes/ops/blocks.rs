@@ -149,6 +149,7 @@ fn conv_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     (1..3).try_for_each(|i| cx.same_dtype(0, i))?;
     let (x, w) = (cx.rank(0, "x", 3)?, cx.rank(1, "w", 4)?);
     ensure!(w[3] > 0, "w has shape {w}: no taps");
+    ensure!(x[1] > 0 && x[2] > 0, "x has shape {x}: no steps or no channels");
     cx.expect_dims(1, "w", &[x[2], 1, 1, w[3]])?;
     cx.expect_dims(2, "the left pad", &[x[0], w[3] - 1, x[2]])?;
     cx.same_as(0)

@@ -51,8 +51,13 @@ fn operands<const N: usize>(cx: &Infer<'_>) -> Result<[Vec<usize>; 2], String> {
     sizes::<N>(cx, 0)?;
     pad_field::<N>(cx, 1)?;
     sizes::<N>(cx, 2)?;
-    Ok([cx.rank(0, "x", N + 2)?.to_vec(), cx.rank(1, "w", N + 2)?.to_vec()])
+    let (x, w) = (cx.rank(0, "x", N + 2)?.to_vec(), cx.rank(1, "w", N + 2)?.to_vec());
+    ensure!(N < 3 || w[2] <= DEEPEST, "the kernel's depth {} is above {DEEPEST}: each is a convolution", w[2]);
+    Ok([x, w])
 }
+
+/// Deepest kernel over three axes.
+const DEEPEST: usize = 1 << 10;
 
 /// The windows over axes of these sizes, with kernel and attributes as given.
 fn windows<const N: usize>(size: &[usize], kernel: &[usize], a: &Attrs<'_>) -> Slide<N> {

@@ -81,6 +81,10 @@ fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let mode = mode(s.attrs.choice(1));
     let weighs = matches!(mode, Linear | LinearAligned);
     let d = x.dims();
+    // Nothing has no places to compute.
+    if x.numel() == 0 {
+        return vec![x.reshape([&d[..2], &size[..]].concat())];
+    }
     let mut y = x;
     // The last axis first: rows that are taken twice are longer, and fewer.
     for (axis, &out) in size.iter().enumerate().map(|(a, out)| (a + 2, out)).rev() {

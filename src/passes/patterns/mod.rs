@@ -258,8 +258,8 @@ fn find(f: &Facts<'_>) -> Round {
                         taken.iter().for_each(|&n| claimed[n] = true);
                         round.fired.push(note(Outcome::Fired { saved: taken.len().saturating_sub(m.makes) }));
                         round.found.push(m);
-                        break;
                     }
+                    break;
                 }
             }
         }

@@ -5,6 +5,13 @@ use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::attrs::Attr;
 
+/// Whether a node is more than a sweep over its operands.
+fn is_heavy(f: &Facts<'_>, n: Node) -> bool {
+    let heavy =
+        [Op::MATMUL, Op::MATMUL_BIAS_ACT, Op::DOT_GENERAL, Op::CONV2D, Op::ATTENTION, Op::LORA_MATMUL, Op::SCAN];
+    heavy.contains(&f.g.op[n.at()])
+}
+
 /// Whether `v` is computed in one sweep with the addition that alone reads it.
 fn in_sweep(f: &Facts<'_>, v: Value, sum: Value) -> bool {
     f.alone(v) && f.g.def_of(f.node(v)).is_pointwise() && f.dims(v) == f.dims(sum)
@@ -40,6 +47,10 @@ pub fn residual(f: &Facts<'_>, root: Node) -> Found {
     };
     if addends.iter().any(|&v| in_sweep(f, v, sum)) {
         return Found::Missed("the sum is computed in one sweep with the op before it".into());
+    }
+    // The norm moves up to its sum: what it makes would live through what lies between.
+    if let Some(n) = (add.at() + 1..root.at()).map(Node::new).find(|&n| is_heavy(f, n)) {
+        return Found::Missed(format!("{} stands between the sum and its norm", f.g.def_of(n).name));
     }
     operands.extend(&args[1..]);
     let op = if f.g.op[root.at()] == Op::LAYER_NORM { Op::RESIDUAL_LAYER_NORM } else { Op::RESIDUAL_RMS_NORM };

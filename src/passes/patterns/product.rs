@@ -121,7 +121,11 @@ pub fn shared(f: &Facts<'_>, root: Node) -> Found {
     if rows > d[0] && !gated(f, &ys) {
         return Found::Missed(format!("taking the result apart would copy {rows} rows, slicing the weights {}", d[0]));
     }
-    let inner: Vec<Node> = weights.iter().filter(|&&w| f.alone(w)).map(|&w| f.node(w)).collect();
+    // Slices that others read (derivatives do) stay, and those of the result would come on top.
+    if let Some(&w) = weights.iter().find(|&&w| !f.alone(w)) {
+        return Found::Missed(f.reads_of("a weight", w));
+    }
+    let inner: Vec<Node> = weights.iter().map(|&w| f.node(w)).collect();
     let gives = ys.iter().copied().zip(0..).collect();
     let m = Match::new(vec![x, whole], gives, inner, move |_: &Builder, a: &[Var<'_>]| {
         let y = a[0].matmul(a[1]);
