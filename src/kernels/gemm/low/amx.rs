@@ -120,6 +120,7 @@ impl Tiles {
     ///
     /// # Panics
     /// If a slice is too short.
+    #[inline(always)]
     pub fn multiply(&self, planes: usize, a: &[&[Cell]], b: [&[Cell]; 2], c: &mut [f32], c_row: usize, add: bool) {
         let cells = a[0].len();
         let rows = 16 * a.len();
@@ -145,6 +146,7 @@ impl Tiles {
 type Strip = [*const u32; 2];
 const BYTES: i32 = 4 * CELL as i32;
 
+#[inline(always)]
 fn two_by_two(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
     kernel!(
         a, b, steps, c, c_row, add, BYTES,
@@ -162,6 +164,7 @@ fn two_by_two(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: 
     );
 }
 
+#[inline(always)]
 fn one_by_two(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
     kernel!(
         a, b, steps, c, c_row, add, BYTES,
@@ -176,6 +179,7 @@ fn one_by_two(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: 
     );
 }
 
+#[inline(always)]
 fn two_by_two_terms(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
     kernel!(
         a, b, steps, c, c_row, add, 2 * BYTES,
@@ -205,6 +209,7 @@ fn two_by_two_terms(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize,
     );
 }
 
+#[inline(always)]
 fn one_by_two_terms(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
     kernel!(
         a, b, steps, c, c_row, add, 2 * BYTES,

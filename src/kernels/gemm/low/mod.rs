@@ -27,6 +27,8 @@ use tile::{Machine, Tile};
 const LINES: usize = 16;
 /// Places of k in a cell.
 const PLACES: usize = 32;
+/// Words of a cache line.
+const LINE: usize = 16;
 /// Words of a cell.
 const CELL: usize = 256;
 /// Sixteen lines by 32 places of k, two bf16 to a word: what a tile register holds.
@@ -114,7 +116,7 @@ impl Plan {
 
     /// Elements of scratch that `product` needs.
     pub fn scratch(&self, k: usize) -> usize {
-        (self.cells_a(k) + self.nc / LINES * (self.kc / PLACES) * self.terms) * CELL
+        (self.cells_a(k) + self.nc / LINES * (self.kc / PLACES) * self.terms) * CELL + LINE
     }
 }
 
@@ -146,7 +148,9 @@ pub struct Product<'a> {
 /// Computes some rows of a product.
 pub fn product(engine: Engine, g: &Gemm, plan: &Plan, p: Product<'_>, end: &Epilogue<'_, f32>, scratch: &mut [f32]) {
     let machine = Machine::new(engine);
-    let cells = bytemuck::cast_slice_mut::<f32, u32>(scratch).as_chunks_mut::<CELL>().0;
+    // Rows of a cell are cache lines, if cells begin with one.
+    let from = scratch.as_ptr().align_offset(4 * LINE).min(LINE);
+    let cells = bytemuck::cast_slice_mut::<f32, u32>(&mut scratch[from..]).as_chunks_mut::<CELL>().0;
     let (cells_a, cells_b) = cells.split_at_mut(plan.cells_a(g.k));
     for (ic, c) in p.c.chunks_mut(plan.mc * g.n).enumerate() {
         let rows = c.len() / g.n;

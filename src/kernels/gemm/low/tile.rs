@@ -47,7 +47,9 @@ impl Machine {
         }
     }
 
-    /// Computes a tile.
+    /// Computes a tile. Inlined, as its arguments would go through memory otherwise, right behind the stores of the last
+    /// tile: a wait as long as a small product.
+    #[inline(always)]
     pub fn tile(&self, t: Tile<'_, '_>) {
         #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
         if let Some(tiles) = &self.tiles {
