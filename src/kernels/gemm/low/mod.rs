@@ -79,6 +79,8 @@ pub struct Plan {
     mr: usize,
     kc: usize,
     nc: usize,
+    /// Rows of sums that are kept beside C.
+    kept: usize,
 }
 
 /// Words of A packed at once: 2 MiB.
@@ -87,8 +89,10 @@ const WORDS_A: usize = 512 << 10;
 const WORDS_NEAR: usize = 128 << 10;
 /// Words of a block of B.
 const WORDS_B: usize = 64 << 10;
-/// Longest sums between two visits of C.
+/// Longest sums between two visits of the same tile.
 const DEPTH: usize = 512;
+/// Most rows of sums that are kept beside C.
+const KEPT: usize = 512;
 /// Side of the largest tile.
 const SIDE: usize = 2 * LINES;
 
@@ -105,18 +109,26 @@ impl Plan {
         let blocks = g.k.div_ceil(DEPTH).max(1);
         let kc = g.k.div_ceil(blocks).next_multiple_of(PLACES).max(PLACES);
         let rows = |words: usize, k: usize| (2 * words / terms / k / SIDE).max(1) * SIDE;
-        let mc = rows(WORDS_A, g.k.next_multiple_of(PLACES).max(PLACES)).min(g.m.next_multiple_of(LINES));
+        // Where sums go on from block to block of k, those of all rows of A that are packed are kept.
+        let most = if blocks > 1 { KEPT } else { usize::MAX };
+        let all = rows(WORDS_A, g.k.next_multiple_of(PLACES).max(PLACES)).min(g.m.next_multiple_of(SIDE));
+        let mc = all.min(most);
+        let mr = rows(WORDS_NEAR, kc).min(KEPT).min(mc);
         let nc = rows(WORDS_B, kc).min(g.n.next_multiple_of(SIDE));
-        Plan { terms, mc, mr: rows(WORDS_NEAR, kc).min(mc), kc, nc }
+        Plan { terms, mc, mr, kc, nc, kept: if blocks > 1 { mc } else { mr } }
     }
 
     fn cells_a(&self, k: usize) -> usize {
-        self.mc.div_ceil(LINES) * k.div_ceil(PLACES) * self.terms
+        self.mc / LINES * k.div_ceil(PLACES) * self.terms
+    }
+
+    fn cells_b(&self) -> usize {
+        self.nc / LINES * (self.kc / PLACES) * self.terms
     }
 
     /// Elements of scratch that `product` needs.
     pub fn scratch(&self, k: usize) -> usize {
-        (self.cells_a(k) + self.nc / LINES * (self.kc / PLACES) * self.terms) * CELL + LINE
+        (self.cells_a(k) + self.cells_b()) * CELL + self.kept * self.nc + LINE
     }
 }
 
@@ -150,30 +162,38 @@ pub fn product(engine: Engine, g: &Gemm, plan: &Plan, p: Product<'_>, end: &Epil
     let machine = Machine::new(engine);
     // Rows of a cell are cache lines, if cells begin with one.
     let from = scratch.as_ptr().align_offset(4 * LINE).min(LINE);
-    let cells = bytemuck::cast_slice_mut::<f32, u32>(&mut scratch[from..]).as_chunks_mut::<CELL>().0;
+    let (sums, cells) = scratch[from..].split_at_mut(plan.kept * plan.nc);
+    let cells = bytemuck::cast_slice_mut::<f32, u32>(cells).as_chunks_mut::<CELL>().0;
     let (cells_a, cells_b) = cells.split_at_mut(plan.cells_a(g.k));
     for (ic, c) in p.c.chunks_mut(plan.mc * g.n).enumerate() {
         let rows = c.len() / g.n;
         let a = Operand { data: &p.a[ic * plan.mc * g.a.row..], line: g.a.row, place: g.a.col };
         let odd_a = pack_a(engine, g, plan, a, rows, cells_a);
         for jc in (0..g.n).step_by(plan.nc) {
+            let b = Operand { data: &p.b[jc * g.b.col..], line: g.b.col, place: g.b.row };
+            let mut odd = odd_a;
             for pc in (0..g.k).step_by(plan.kc) {
                 let k = plan.kc.min(g.k - pc);
-                let b = Operand { data: &p.b[pc * g.b.row + jc * g.b.col..], line: g.b.col, place: g.b.row };
-                let block = Block { cols: plan.nc.min(g.n - jc), k, jc, add: g.accumulate || pc > 0, n: g.n };
-                let odd_b = pack_b(engine, plan, b, &block, cells_b);
+                let block = Block { cols: plan.nc.min(g.n - jc), cells: k.div_ceil(PLACES) * plan.terms, jc, n: g.n };
+                let part = Operand { data: &b.data[pc * b.place..], ..b };
+                odd |= pack_b(engine, plan, part, &block, k, cells_b);
                 let from = pc.div_ceil(PLACES) * rows.div_ceil(LINES) * plan.terms;
                 for (i, c) in c.chunks_mut(plan.mr * g.n).enumerate() {
                     let at = i * plan.mr;
-                    let strips = &cells_a[from + at / LINES * block.cells(plan)..];
-                    block.tiles(&machine, plan, strips, cells_b, c);
-                    if odd_a || odd_b {
-                        let a = Operand { data: &a.data[at * a.line + pc * a.place..], ..a };
-                        block.unsplit(a, b, c);
+                    let sums = &mut sums[if plan.kept > plan.mr { at * plan.nc } else { 0 }..];
+                    if g.accumulate && pc == 0 {
+                        block.exchange(sums, c, |sum, c| sum.copy_from_slice(c));
                     }
-                    if pc + k == g.k {
-                        end.apply(c, g.n, jc, block.cols);
+                    let strips = &cells_a[from + at / LINES * block.cells..];
+                    block.tiles(&machine, plan, (strips, cells_b), sums, c.len() / g.n, g.accumulate || pc > 0);
+                    if pc + k < g.k {
+                        continue;
                     }
+                    block.exchange(sums, c, |sum, c| c.copy_from_slice(sum));
+                    if odd {
+                        block.unsplit(Operand { data: &a.data[at * a.line..], ..a }, b, g.k, c);
+                    }
+                    end.apply(c, g.n, jc, block.cols);
                 }
             }
         }
@@ -193,70 +213,70 @@ fn pack_a(engine: Engine, g: &Gemm, plan: &Plan, a: Operand<'_>, rows: usize, to
 }
 
 /// Packs a block of B, an even number of strips.
-fn pack_b(engine: Engine, plan: &Plan, b: Operand<'_>, block: &Block, to: &mut [Cell]) -> bool {
+fn pack_b(engine: Engine, plan: &Plan, b: Operand<'_>, block: &Block, k: usize, to: &mut [Cell]) -> bool {
     let strips = block.cols.div_ceil(LINES);
     if strips % 2 == 1 {
-        to[strips * block.cells(plan)..][..block.cells(plan)].fill([0; CELL]);
+        to[strips * block.cells..][..block.cells].fill([0; CELL]);
     }
-    pack(engine, b, Side::B, (block.cols, block.k), plan.terms, to)
+    pack(engine, b, Side::B, (block.cols, k), plan.terms, to)
 }
 
 /// A block of columns of some rows of C, and the length of the sums to add to it.
 struct Block {
     cols: usize,
-    k: usize,
+    /// Cells of a strip.
+    cells: usize,
     jc: usize,
-    add: bool,
     n: usize,
 }
 
 impl Block {
-    /// Cells of a strip.
-    fn cells(&self, plan: &Plan) -> usize {
-        self.k.div_ceil(PLACES) * plan.terms
+    /// Computes `rows` rows of sums from packed rows of A and columns of B. Sums lie tile after tile: where rows of C
+    /// are a power of two apart, a tile of C in place would fall into a few cache sets.
+    fn tiles(
+        &self,
+        machine: &Machine,
+        plan: &Plan,
+        (a, b): (&[Cell], &[Cell]),
+        sums: &mut [f32],
+        rows: usize,
+        add: bool,
+    ) {
+        let len = self.cells;
+        let across = self.cols.div_ceil(SIDE);
+        for j in 0..across {
+            let at = 2 * j * len;
+            let b = [&b[at..at + len], &b[at + len..at + 2 * len]];
+            for i in 0..rows.div_ceil(SIDE) {
+                let at = 2 * i * len;
+                let low = rows - i * SIDE > LINES;
+                let strips = [&a[at..at + len], if low { &a[at + len..at + 2 * len] } else { &[] }];
+                let c = &mut sums[(i * across + j) * SIDE * SIDE..][..SIDE * SIDE];
+                machine.tile(Tile { terms: plan.terms, a: &strips[..1 + usize::from(low)], b, c, c_row: SIDE, add });
+            }
+        }
     }
 
-    /// Computes the block's part of whole rows `c`, whose packed rows of A are `a`.
-    fn tiles(&self, machine: &Machine, plan: &Plan, a: &[Cell], b: &[Cell], c: &mut [f32]) {
-        let (len, rows) = (self.cells(plan), c.len() / self.n);
-        for j in (0..self.cols).step_by(SIDE) {
-            let at = j / LINES * len;
-            let b = [&b[at..at + len], &b[at + len..at + 2 * len]];
-            let cols = SIDE.min(self.cols - j);
-            for i in (0..rows).step_by(SIDE) {
-                let height = SIDE.min(rows - i);
-                let at = i / LINES * len;
-                let (upper, lower) = (&a[at..at + len], if height > LINES { &a[at + len..at + 2 * len] } else { &[] });
-                let strips = [upper, lower];
-                let strips = &strips[..height.div_ceil(LINES)];
-                let c = &mut c[i * self.n + self.jc + j..];
-                if cols == SIDE && height % LINES == 0 {
-                    machine.tile(Tile { terms: plan.terms, a: strips, b, c, c_row: self.n, add: self.add });
-                    continue;
-                }
-                // At the edges, by way of a tile of their own.
-                let mut whole = [0f32; SIDE * SIDE];
-                if self.add {
-                    for (to, from) in whole.chunks_mut(SIDE).zip(c.chunks(self.n)).take(height) {
-                        to[..cols].copy_from_slice(&from[..cols]);
-                    }
-                }
-                machine.tile(Tile { terms: plan.terms, a: strips, b, c: &mut whole, c_row: SIDE, add: self.add });
-                for (from, to) in whole.chunks(SIDE).zip(c.chunks_mut(self.n)).take(height) {
-                    to[..cols].copy_from_slice(&from[..cols]);
-                }
+    /// Calls `each` with the pieces of rows of sums and of C that belong together.
+    fn exchange(&self, sums: &mut [f32], c: &mut [f32], each: impl Fn(&mut [f32], &mut [f32])) {
+        let across = self.cols.div_ceil(SIDE);
+        for (i, row) in c.chunks_exact_mut(self.n).enumerate() {
+            let row = &mut row[self.jc..][..self.cols];
+            let line = i / SIDE * across * SIDE * SIDE + i % SIDE * SIDE;
+            for (sum, c) in sums[line..].chunks_mut(SIDE * SIDE).zip(row.chunks_mut(SIDE)) {
+                each(&mut sum[..c.len()], c);
             }
         }
     }
 
     /// Adds the products that have an infinite or undefined factor, which split operands leave out.
     #[cold]
-    fn unsplit(&self, a: Operand<'_>, b: Operand<'_>, c: &mut [f32]) {
+    fn unsplit(&self, a: Operand<'_>, b: Operand<'_>, k: usize, c: &mut [f32]) {
         let of = |x: Operand<'_>, line: usize, place: usize| x.data[line * x.line + place * x.place];
         let rows = c.len() / self.n;
         for (i, row) in c.chunks_mut(self.n).enumerate() {
             let row = &mut row[self.jc..][..self.cols];
-            for p in (0..self.k).filter(|&p| !of(a, i, p).is_finite()) {
+            for p in (0..k).filter(|&p| !of(a, i, p).is_finite()) {
                 let x = of(a, i, p);
                 row.iter_mut().enumerate().for_each(|(j, c)| *c += x * of(b, j, p));
                 if row.iter().all(|c| c.is_nan()) {
@@ -265,7 +285,7 @@ impl Block {
             }
         }
         for j in 0..self.cols {
-            for p in (0..self.k).filter(|&p| !of(b, j, p).is_finite()) {
+            for p in (0..k).filter(|&p| !of(b, j, p).is_finite()) {
                 let y = of(b, j, p);
                 let mut numbers = 0;
                 for i in (0..rows).filter(|&i| of(a, i, p).is_finite()) {
