@@ -7,6 +7,7 @@
 mod budget;
 mod elem;
 mod init;
+mod precision;
 mod report;
 
 pub use budget::Budget;
@@ -17,12 +18,14 @@ use crate::arena::intern::Dims;
 use crate::arena::tensor::TensorArena;
 use crate::arena::{Node, Value, ids::Id};
 use crate::error::{Error, Kind, Place, Result};
+use crate::kernels::gemm::Precision;
 use crate::nodes::{DType, Graph, GraphBuf, Init, LeafKind};
 use crate::passes::pipeline;
+use crate::passes::precision::{self as products, Precisions};
 use crate::sched::code::Operand;
 use crate::sched::exec::{Exec, Lane, Stop};
 use crate::sched::team::Team;
-use crate::sched::{Scheduled, schedule, schedule_apart, tape};
+use crate::sched::{Scheduled, schedule_apart, schedule_in, tape};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -34,11 +37,12 @@ pub struct Session {
     optimise: bool,
     poison: bool,
     budget: Option<usize>,
+    precision: Precisions,
 }
 
 impl Default for Session {
     fn default() -> Session {
-        Session { threads: 1, optimise: true, poison: false, budget: None }
+        Session { threads: 1, optimise: true, poison: false, budget: None, precision: Precisions::default() }
     }
 }
 
@@ -121,16 +125,17 @@ impl Session {
     fn ready(&self, g: Graph<'_>) -> Result<(Ready, PlanReport)> {
         let start = Instant::now();
         let mut ready = match self.budget {
-            None => Ready::new(prepare(g, self.optimise)?, self.lanes())?,
-            Some(bytes) => budget::fit(g, self.optimise, self.lanes(), bytes)?,
+            None => Ready::new(prepare(g, self.optimise)?, self)?,
+            Some(bytes) => budget::fit(g, self, bytes)?,
         };
         if self.poison {
-            ready.scheduled = schedule_apart(ready.graph.view(), 1)?;
+            ready.scheduled = schedule_apart(ready.graph.view(), 1, &ready.precision)?;
             ready.tapes = tape::tapes(&ready.scheduled.plan);
         }
         let all = start.elapsed();
         let mut report = report::report(&ready.graph.view(), &ready.scheduled);
         report.recomputed = ready.recomputed.clone();
+        report.products = products::counts(ready.graph.view(), &ready.precision);
         let planned = report.phases.iter().map(|p| p.1).sum();
         report.phases.insert(0, ("passes", all.saturating_sub(planned)));
         Ok((ready, report))
@@ -143,18 +148,21 @@ struct Ready {
     scheduled: Scheduled,
     tapes: tape::Tapes,
     recomputed: Recomputed,
+    /// Of each node; empty if nothing was asked for.
+    precision: Vec<Precision>,
 }
 
 impl Ready {
-    fn new(graph: GraphBuf, lanes: usize) -> Result<Ready> {
-        let mut scheduled = schedule(graph.view(), lanes)?;
+    fn new(graph: GraphBuf, s: &Session) -> Result<Ready> {
+        let (lanes, precision) = (s.lanes(), precision::assign(graph.view(), &s.precision)?);
+        let mut scheduled = schedule_in(graph.view(), lanes, &precision)?;
         let mut tapes = tape::tapes(&scheduled.plan);
         if tapes.lanes() < lanes {
             // Nothing is worth sharing: no scratch for other threads either.
-            scheduled = schedule(graph.view(), 1)?;
+            scheduled = schedule_in(graph.view(), 1, &precision)?;
             tapes = tape::tapes(&scheduled.plan);
         }
-        Ok(Ready { graph, scheduled, tapes, recomputed: Recomputed::default() })
+        Ok(Ready { graph, scheduled, tapes, recomputed: Recomputed::default(), precision })
     }
 }
 

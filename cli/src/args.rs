@@ -2,6 +2,7 @@
 //!
 //! Invariant: no meaning is given to a flag here; commands do that. For `main`.
 
+use arenagrad::kernels::gemm::Precision;
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -13,6 +14,10 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+fn precision(name: &str) -> Result<Precision, String> {
+    Precision::named(name).ok_or_else(|| format!("it may be {}", Precision::ALL.map(|p| p.1).join(", ")))
 }
 
 /// The commands.
@@ -74,6 +79,10 @@ pub struct TrainArgs {
     /// depend on it.
     #[arg(long, value_name = "SIZE")]
     pub max_memory: Option<ByteSize>,
+    /// How matrix products are computed: f32, bf16x3 (each number as two bf16 terms) or bf16. Weights and optimiser stay
+    /// f32.
+    #[arg(long, value_parser = precision, value_name = "PRECISION")]
+    pub precision: Option<Precision>,
     /// Print nothing while training.
     #[arg(long)]
     pub quiet: bool,
@@ -139,6 +148,9 @@ pub struct PlanArgs {
     /// Most bytes that the arena may have (64MiB, say): values are computed again to fit.
     #[arg(long, value_name = "SIZE")]
     pub max_memory: Option<ByteSize>,
+    /// How matrix products are computed: f32, bf16x3 (each number as two bf16 terms) or bf16.
+    #[arg(long, value_parser = precision, value_name = "PRECISION", default_value = "f32")]
+    pub precision: Precision,
     /// List the budgets that make a difference, with what each computes again.
     #[arg(long, conflicts_with = "max_memory")]
     pub budgets: bool,
@@ -265,6 +277,9 @@ pub struct BenchArgs {
     /// Seconds that each workload is timed for.
     #[arg(long, default_value_t = 2.0)]
     pub seconds: f64,
+    /// How matrix products are computed: f32, bf16x3 (each number as two bf16 terms) or bf16.
+    #[arg(long, value_parser = precision, value_name = "PRECISION", default_value = "f32")]
+    pub precision: Precision,
     /// Folder with NAME.safetensors for each workload (`p.` params, `x`, `y`); without it, seeded random data.
     #[arg(long)]
     pub data: Option<PathBuf>,

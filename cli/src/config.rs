@@ -10,6 +10,7 @@ use crate::args::TrainArgs;
 use crate::fail::{Fail, Run, bad, io};
 use crate::sys;
 use crate::train::{CONFIG, checkpoint_file};
+use arenagrad::kernels::gemm::Precision;
 use arenagrad::passes::optimiser::Optimiser;
 use arenagrad::train::Schedule;
 use bytesize::ByteSize;
@@ -40,6 +41,7 @@ struct File {
     out: Option<PathBuf>,
     checkpoint_every: Option<u64>,
     max_memory: Option<ByteSize>,
+    precision: Option<String>,
     model: Option<Model>,
     gpt: Option<Network>,
     optimiser: Option<OptimiserTable>,
@@ -96,6 +98,8 @@ pub struct Config {
     pub checkpoint_every: u64,
     /// Most bytes of the step's arena.
     pub max_memory: Option<usize>,
+    /// How products are computed.
+    pub precision: Precision,
     /// The network, and what it is for.
     pub task: Task,
     /// The optimiser.
@@ -181,6 +185,8 @@ fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) 
     file.seed = args.seed.or(file.seed);
     file.checkpoint_every = args.checkpoint_every.or(file.checkpoint_every);
     file.max_memory = args.max_memory.or(file.max_memory);
+    file.precision = args.precision.map(|p| p.name().to_string()).or(file.precision);
+    let precision = precision(file.precision.as_deref())?;
     // A seed fills an i64 of TOML.
     within("seed", file.seed.unwrap_or(0), 0, i64::MAX as u64)?;
     let task = Task::new(file.task, file.model.as_ref(), file.gpt.as_ref())?;
@@ -208,11 +214,19 @@ fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) 
         out,
         checkpoint_every: file.checkpoint_every.unwrap_or(200),
         max_memory: file.max_memory.map(sys::bytes),
+        precision,
         optimiser,
         schedule,
         text: toml::to_string(&file).map_err(|e| bad(format!("configuration: {e}")))?,
         task,
     })
+}
+
+fn precision(name: Option<&str>) -> Run<Precision> {
+    let known = || Precision::ALL.map(|p| p.1).join(", ");
+    let found =
+        name.map(|n| Precision::named(n).ok_or_else(|| bad(format!("precision is {n:?}; it may be {}", known()))));
+    Ok(found.transpose()?.unwrap_or_default())
 }
 
 /// The data folder, from the root: a resumed run may be started elsewhere.
@@ -243,10 +257,11 @@ mod tests {
 
     #[test]
     fn flags_win_over_the_file_and_folders_are_relative_to_it() {
-        let c =
-            from("steps = 7\ndata = \"idx\"\n[optimiser]\nkind = \"sgd\"\nlr = 0.1\n[schedule]\nkind = \"constant\"");
+        let c = from(
+            "steps = 7\nprecision = \"bf16\"\ndata = \"idx\"\n[optimiser]\nkind = \"sgd\"\nlr = 0.1\n[schedule]\nkind = \"constant\"",
+        );
         let c = c.unwrap();
-        assert_eq!((c.steps, c.data), (7, Some("/base/idx".into())));
+        assert_eq!((c.steps, c.data, c.precision), (7, Some("/base/idx".into()), Precision::Bf16));
         assert_eq!(c.schedule, Schedule::Constant { lr: 0.5 });
         assert_eq!(c.optimiser, Optimiser::sgd(0.5));
     }
@@ -299,5 +314,6 @@ mod tests {
         assert!(line(nested).contains("rule.lr is the whole optimiser's"), "{}", line(nested));
         assert!(line("[model]\ndropout = nan").contains("dropout is NaN"));
         assert!(line("batch = 0").contains("batch is 0"));
+        assert!(line("precision = \"f16\"").contains("it may be f32, bf16x3, bf16"));
     }
 }

@@ -8,11 +8,12 @@ use common::{Scratch, good, idx, program, summary};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "allocs_per_step",
     "arena_bytes",
     "arena_lower_bound_bytes",
     "peak_rss_bytes",
+    "precision",
     "seed",
     "step_us_p50",
     "step_us_p99",

@@ -7,6 +7,7 @@ use super::opdef::Lower;
 use crate::arena::intern::Dims;
 use crate::arena::{Node, ids::Id};
 use crate::kernels::abi::{Kernel, Split};
+use crate::kernels::gemm::Precision;
 
 /// What a call reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +106,8 @@ pub struct LowerCx<'x> {
     pub used: &'x [bool],
     /// Threads that the calls are for. Results must have the same bits for any number.
     pub lanes: usize,
+    /// How products of `f32` are computed.
+    pub precision: Precision,
     /// Calls, in order.
     pub calls: Vec<Call>,
     /// Temporaries.
@@ -116,7 +119,8 @@ pub struct LowerCx<'x> {
 impl<'x> LowerCx<'x> {
     /// The lowering of `node` for one thread, empty.
     pub fn new(graph: Graph<'x>, node: Node, used: &'x [bool]) -> LowerCx<'x> {
-        LowerCx { graph, node, used, lanes: 1, calls: Vec::new(), temps: Vec::new(), views: Vec::new() }
+        let (precision, calls, temps, views) = (Precision::F32, Vec::new(), Vec::new(), Vec::new());
+        LowerCx { graph, node, used, lanes: 1, precision, calls, temps, views }
     }
 
     /// Attributes.

@@ -3,6 +3,7 @@
 //! * [`rebuild`] is the one loop that most passes are: dead code goes, equal nodes merge, a rule rewrites the rest.
 //! * [`mod@grad`], [`mod@jvp`] and [`higher`] are derivatives; [`prepare`] brings a graph into the form that they see.
 //! * [`patterns`] and [`fuse`] make fused ops, and [`mod@report`] says which and why not.
+//! * [`mod@precision`] says how products are computed.
 //! * [`optimiser`] appends the update; [`pipeline`] is the one place where the order of passes is written.
 
 pub mod activity;
@@ -15,6 +16,7 @@ pub mod loops;
 pub mod optimiser;
 pub mod patterns;
 pub mod pipeline;
+pub mod precision;
 pub mod prepare;
 pub mod rebuild;
 pub mod remat;

@@ -15,6 +15,7 @@ use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::Result;
 use crate::kernels::abi::{DEPTH, Split};
 use crate::kernels::bytes;
+use crate::kernels::gemm::Precision;
 use crate::nodes::opdef::Lower;
 use crate::nodes::ops::scan::Scan;
 use crate::nodes::{Graph, Op};
@@ -131,8 +132,8 @@ pub(super) fn check_depth(g: Graph<'_>) -> Result<()> {
 }
 
 /// Lowers and plans the body of the loop `s`; also the constants that it reads, as operands after the loop's own.
-fn body(g: Graph<'_>, s: &Scan, lanes: usize) -> Result<(Loop, Vec<Value>)> {
-    let mut l = Lowering::new(g, s.body, lanes);
+fn body(g: Graph<'_>, s: &Scan, lanes: usize, precision: &[Precision]) -> Result<(Loop, Vec<Value>)> {
+    let mut l = Lowering::new(g, s.body, lanes, precision);
     let mut externs = Vec::new();
     for (i, v) in g.region_args(s.body).enumerate() {
         let (kind, outer) = match i < s.carries {
@@ -205,7 +206,7 @@ impl Lowering<'_> {
     /// The instruction that is the loop.
     fn iterations(&mut self, n: Node, s: &Scan, results: Vec<Operand>) -> Result<()> {
         let g = self.g;
-        let (body, constants) = body(g, s, self.lanes)?;
+        let (body, constants) = body(g, s, self.lanes, self.precision)?;
         // Twice the iterations: sums of ticks must not overflow either.
         if body.ticks.checked_mul(s.length).and_then(|t| t.checked_mul(2)).is_none_or(|t| t > isize::MAX as usize) {
             return Err(bad(format!("scan: {} iterations of {} instructions are too many", s.length, body.ticks)));

@@ -9,6 +9,7 @@ use super::loops;
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::Split;
+use crate::kernels::gemm::Precision;
 use crate::nodes::lower::{Buf, Call, LowerCx, Temp, lower_node};
 use crate::nodes::opdef::{Flags, Lower};
 use crate::nodes::{Graph, LeafKind, Op};
@@ -37,8 +38,13 @@ pub struct Lowered {
 
 /// Lowers the entry region of `g` for `lanes` threads.
 pub fn lower(g: Graph<'_>, lanes: usize) -> Result<Lowered> {
+    lower_in(g, lanes, &[])
+}
+
+/// As [`lower`], with the precision of each node's products, or of none.
+pub fn lower_in<'g>(g: Graph<'g>, lanes: usize, precision: &'g [Precision]) -> Result<Lowered> {
     loops::check_depth(g)?;
-    let mut l = Lowering::new(g, g.entry(), lanes);
+    let mut l = Lowering::new(g, g.entry(), lanes, precision);
     for n in g.region_nodes(g.entry()) {
         l.node(n).map_err(|e| e.at(g.place(n)))?;
     }
@@ -69,14 +75,22 @@ pub(super) fn bad(message: impl Into<String>) -> Error {
 pub(super) struct Lowering<'g> {
     pub(super) g: Graph<'g>,
     pub(super) lanes: usize,
+    pub(super) precision: &'g [Precision],
     pub(super) code: Code,
     pub(super) spots: Vec<Spot>,
     used: Vec<bool>,
 }
 
 impl<'g> Lowering<'g> {
-    pub(super) fn new(g: Graph<'g>, r: Region, lanes: usize) -> Lowering<'g> {
-        Lowering { g, lanes, code: Code::new(), spots: vec![Spot::NONE; g.values()], used: used_values(&g, r) }
+    pub(super) fn new(g: Graph<'g>, r: Region, lanes: usize, precision: &'g [Precision]) -> Lowering<'g> {
+        Lowering {
+            g,
+            lanes,
+            precision,
+            code: Code::new(),
+            spots: vec![Spot::NONE; g.values()],
+            used: used_values(&g, r),
+        }
     }
 
     pub(super) fn node(&mut self, n: Node) -> Result<()> {
@@ -107,6 +121,7 @@ impl<'g> Lowering<'g> {
         let used = self.used[outs.clone()].to_vec();
         let mut cx = LowerCx::new(g, n, &used);
         cx.lanes = self.lanes;
+        cx.precision = self.precision.get(n.at()).copied().unwrap_or_default();
         let named = |e: String| bad(format!("{}: {e}", def.name));
         lower_node(&mut cx).map_err(named)?;
         let LowerCx { calls, temps, views, .. } = cx;

@@ -20,6 +20,7 @@ pub mod team;
 
 use crate::arena::tensor::LINE;
 use crate::error::{Error, Kind, Result};
+use crate::kernels::gemm::Precision;
 use crate::nodes::Graph;
 use alias::Alias;
 use check::{Checked, Plan};
@@ -68,20 +69,25 @@ impl Watch {
 
 /// Schedules `g` for `lanes` threads.
 pub fn schedule(g: Graph<'_>, lanes: usize) -> Result<Scheduled> {
-    scheduled(g, lanes, &pack::lines::pack)
+    schedule_in(g, lanes, &[])
 }
 
-/// As [`schedule`], with a line of nobody's behind each buffer of the graph: [`exec::Exec::guard`] watches them.
-pub fn schedule_apart(g: Graph<'_>, lanes: usize) -> Result<Scheduled> {
+/// As [`schedule`], with the precision of each node's products, or of none.
+pub fn schedule_in(g: Graph<'_>, lanes: usize, precision: &[Precision]) -> Result<Scheduled> {
+    scheduled(g, lanes, precision, &pack::lines::pack)
+}
+
+/// As [`schedule_in`], with a line of nobody's behind each buffer of the graph: [`exec::Exec::guard`] watches them.
+pub fn schedule_apart(g: Graph<'_>, lanes: usize, precision: &[Precision]) -> Result<Scheduled> {
     fn wider(v: &Intervals) -> Intervals {
         Intervals { lines: v.lines.iter().map(|&l| l.saturating_add(l.min(1))).collect(), ..v.clone() }
     }
-    scheduled(g, lanes, &|v| pack::lines::pack(&wider(v)))
+    scheduled(g, lanes, precision, &|v| pack::lines::pack(&wider(v)))
 }
 
-fn scheduled(g: Graph<'_>, lanes: usize, pack: &Packer) -> Result<Scheduled> {
+fn scheduled(g: Graph<'_>, lanes: usize, precision: &[Precision], pack: &Packer) -> Result<Scheduled> {
     let mut watch = Watch::new();
-    let lowered = lower::lower(g, lanes.max(1))?;
+    let lowered = lower::lower_in(g, lanes.max(1), precision)?;
     watch.lap("lower");
     let a = arrange(&lowered.code, lanes.max(1), pack, &mut watch)?;
     Ok(Scheduled {

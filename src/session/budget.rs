@@ -23,7 +23,7 @@ impl Session {
     /// it and takes fewer bytes. The first repeats nothing; below the last nothing fits.
     pub fn budgets(&self, graph: &impl AsGraph) -> Result<Vec<Budget>> {
         let mut list: Vec<Budget> = Vec::new();
-        each(graph.as_graph(), self.optimise, self.lanes(), |r| {
+        each(graph.as_graph(), self, |r| {
             let arena_bytes = r.scheduled.plan.bytes;
             if list.last().is_none_or(|b| arena_bytes < b.arena_bytes) {
                 list.push(Budget { arena_bytes, recomputed: r.recomputed });
@@ -35,8 +35,8 @@ impl Session {
 }
 
 /// Makes a program for each choice, cheapest first, until `see` has seen enough.
-fn each(g: Graph<'_>, optimise: bool, lanes: usize, mut see: impl FnMut(Ready) -> ControlFlow<()>) -> Result<()> {
-    let (first, second) = match optimise {
+fn each(g: Graph<'_>, session: &Session, mut see: impl FnMut(Ready) -> ControlFlow<()>) -> Result<()> {
+    let (first, second) = match session.optimise {
         true => pipeline::halves(),
         false => (vec!["inline", "legalize"], vec!["unmark"]),
     };
@@ -45,7 +45,7 @@ fn each(g: Graph<'_>, optimise: bool, lanes: usize, mut see: impl FnMut(Ready) -
     for choice in remat::choices(simple.view(), &facts) {
         let again = remat::apply(simple.view(), &facts, &choice)?;
         let graph = pipeline::run(again.view(), &second, false)?.0;
-        let mut ready = Ready::new(graph, lanes)?;
+        let mut ready = Ready::new(graph, session)?;
         ready.recomputed = Recomputed { what: choice.name, nodes: choice.nodes, flops: choice.flops };
         if see(ready).is_break() {
             break;
@@ -55,9 +55,9 @@ fn each(g: Graph<'_>, optimise: bool, lanes: usize, mut see: impl FnMut(Ready) -
 }
 
 /// A program for `g` in an arena of at most `bytes` bytes.
-pub fn fit(g: Graph<'_>, optimise: bool, lanes: usize, bytes: usize) -> Result<Ready> {
+pub fn fit(g: Graph<'_>, session: &Session, bytes: usize) -> Result<Ready> {
     let (mut found, mut least) = (None, usize::MAX);
-    each(g, optimise, lanes, |r| {
+    each(g, session, |r| {
         if r.scheduled.plan.bytes <= bytes {
             found = Some(r);
             return ControlFlow::Break(());

@@ -4,6 +4,7 @@ use crate::arena::tensor::LINE;
 use crate::arena::{Node, Value, ids::Id};
 use crate::error::Place;
 use crate::nodes::Graph;
+use crate::passes::precision::Counts;
 use crate::passes::remat::facts;
 use crate::sched::Scheduled;
 use crate::sched::code::BufKind;
@@ -64,6 +65,8 @@ pub struct PlanReport {
     pub flops: u64,
     /// What is computed twice, among them, to fit the memory budget.
     pub recomputed: Recomputed,
+    /// Products whose precision can be chosen, by precision, in the order of `Precision::ALL`.
+    pub products: Counts,
     /// How long each phase of compiling took, in order.
     pub phases: Vec<(&'static str, Duration)>,
     /// The buffers.
@@ -124,6 +127,7 @@ pub fn report(g: &Graph<'_>, s: &Scheduled) -> PlanReport {
         order: s.order,
         flops: code.flops.iter().fold(0, |sum, &f| sum.saturating_add(f)),
         recomputed: Recomputed::default(),
+        products: Counts::default(),
         phases: s.phases.clone(),
         buffers: (0..code.bytes.len()).map(buffer).collect(),
     }

@@ -39,6 +39,7 @@ pub fn bench(a: &BenchArgs) -> Run {
 #[derive(Serialize)]
 struct Figures {
     workload: &'static str,
+    precision: &'static str,
     threads: usize,
     steps: usize,
     step_us_p50: f64,
@@ -57,9 +58,10 @@ impl Figures {
     fn text(&self) -> String {
         let growth = self.rss_growth_bytes.map_or("unknown".into(), |b| b.to_string());
         format!(
-            "{}  threads {}  steps {}  p50 {:.2} us  p99 {:.2} us  min {:.2} us  allocs/step {}  arena {} (bound {}, \
+            "{}  {}  threads {}  steps {}  p50 {:.2} us  p99 {:.2} us  min {:.2} us  allocs/step {}  arena {} (bound {}, \
              RSS grew by {growth})  compiled in {:.2} ms\n{}  first losses {:?}",
             self.workload,
+            self.precision,
             self.threads,
             self.steps,
             self.step_us_p50,
@@ -120,7 +122,7 @@ fn feed<T: Elem>(p: &mut Program, slot: Slot<T>, all: &[u8], i: usize, batches: 
 impl Bench {
     fn new(w: &Workload, a: &BenchArgs) -> Run<Bench> {
         let graph = w.step()?;
-        let session = Session::new().threads(a.threads);
+        let session = Session::new().threads(a.threads).precision(a.precision);
         let path = a.data.as_ref().map(|dir| dir.join(format!("{}.safetensors", w.name)));
         let file = path.as_ref().map(|p| workloads::open(p)).transpose()?;
         sys::reset_peak_rss();
@@ -191,6 +193,7 @@ fn time(w: &Workload, a: &BenchArgs) -> Run<Figures> {
     let us = |q: f64| times.quantile(q) as f64 / 1e3;
     Ok(Figures {
         workload: w.name,
+        precision: a.precision.name(),
         threads: a.threads,
         steps,
         step_us_p50: us(0.5),

@@ -9,6 +9,7 @@ use crate::measure::Measure;
 use crate::report::memory;
 use crate::report::page::{Page, html, largest};
 use crate::sys::{bytes, human};
+use arenagrad::kernels::gemm::{Precision, bf16_engine};
 use arenagrad::session::{Budget, BufferReport, PlanReport, Recomputed, Session};
 use arenagrad::train::checkpoint::write_atomically;
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ use std::fmt::Write;
 /// Prints the plan, and draws it if asked.
 pub fn plan(a: &PlanArgs) -> Run {
     let graph = load(&a.file)?;
-    let session = Session::new().threads(a.threads);
+    let session = Session::new().threads(a.threads).precision(a.precision);
     if a.budgets {
         return budgets(&session.budgets(&graph).map_err(of(&a.file))?, a.json);
     }
@@ -56,6 +57,21 @@ fn twice(r: &Recomputed) -> Value {
     json!({ "what": r.what, "nodes": r.nodes, "flops": r.flops })
 }
 
+/// How many products are computed how, and by which units.
+fn products(plan: &PlanReport) -> String {
+    let of = |&(p, name): &(Precision, &str)| match plan.products[p as usize] {
+        0 => None,
+        n => Some(format!("{n} in {name}")),
+    };
+    let list: Vec<String> = Precision::ALL.iter().filter_map(of).collect();
+    let units = if plan.products[1..] == [0, 0] {
+        String::new()
+    } else {
+        bf16_engine().map_or_else(|e| e, |e| format!(" ({e})"))
+    };
+    if list.is_empty() { "none of f32 matrices".into() } else { list.join(", ") + &units }
+}
+
 /// Arena over bound.
 fn fragmentation(plan: &PlanReport) -> f64 {
     if plan.lower_bound_bytes > 0 { plan.arena_bytes as f64 / plan.lower_bound_bytes as f64 } else { 1.0 }
@@ -72,6 +88,7 @@ fn facts(plan: &PlanReport) -> Vec<(&'static str, String)> {
         ("instructions", format!("{} (order: {})", plan.instructions, plan.order)),
         ("operations", format!("{} a step", plan.flops)),
     ];
+    facts.push(("products", products(plan)));
     let again = &plan.recomputed;
     if !again.what.is_empty() {
         let share = 100.0 * again.flops as f64 / plan.flops.saturating_sub(again.flops).max(1) as f64;
@@ -134,6 +151,7 @@ fn all(plan: &PlanReport) -> Value {
         "order": plan.order,
         "flops": plan.flops,
         "recomputed": twice(&plan.recomputed),
+        "products": Precision::ALL.iter().map(|&(p, name)| (name.to_string(), json!(plan.products[p as usize]))).collect::<serde_json::Map<_, _>>(),
         "peak": { "instruction": peak, "bytes": live },
         "phases_us": phases,
         "buffers": plan.buffers.iter().map(buffer).collect::<Vec<_>>(),

@@ -54,7 +54,7 @@ pub fn open(c: &Config) -> Run<Box<dyn Task>> {
 
 /// The session of a run.
 pub fn session(c: &Config) -> Session {
-    Session::new().threads(c.threads)
+    Session::new().threads(c.threads).precision(c.precision)
 }
 
 /// The trainer of a graph with a loss, over `examples` examples.

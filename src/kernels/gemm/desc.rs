@@ -6,6 +6,7 @@
 
 use super::blocked::Plan;
 use super::epilogue::Act;
+use super::low::{self, Precision};
 use super::tile::GemmFloat;
 use super::vector::{Vector, by_dots};
 use std::ops::Range;
@@ -52,6 +53,8 @@ pub struct Gemm {
     pub bias: bool,
     /// The activation, applied last.
     pub act: Act,
+    /// How products of `f32` are computed.
+    pub precision: Precision,
     /// The batch dimensions; [`Gemm::with_batch`] sets them.
     pub dims: Dims,
 }
@@ -70,6 +73,8 @@ const HEAD: usize = 9;
 const UNIT_WORK: usize = 1 << 17;
 /// Rows of a unit are a multiple of this, elements of a unit of a vector product of 16 times this.
 const UNIT_ROWS: usize = 4;
+/// Rows of a unit are a multiple of this where bf16 units may compute.
+const LOW_ROWS: usize = 16;
 
 impl Gemm {
     /// One product of dense row-major matrices.
@@ -83,6 +88,7 @@ impl Gemm {
             accumulate: false,
             bias: false,
             act: Act::None,
+            precision: Precision::F32,
             dims: Dims::default(),
         }
     }
@@ -169,7 +175,8 @@ impl Gemm {
         if self.m == 1 && self.batch().is_empty() {
             return share(self.k, 16 * UNIT_ROWS).min(self.n);
         }
-        share(self.n * self.k, UNIT_ROWS).min(self.batches() * self.m) * self.n
+        let step = if self.precision == Precision::F32 { UNIT_ROWS } else { LOW_ROWS };
+        share(self.n * self.k, step).min(self.batches() * self.m) * self.n
     }
 
     /// Number of units.
@@ -185,7 +192,13 @@ impl Gemm {
 
     /// Elements of scratch that a lane needs.
     pub fn scratch_len<T: GemmFloat>(&self) -> usize {
-        if self.k == 0 || self.is_empty() || by_dots(self) {
+        if self.k == 0 || self.is_empty() {
+            return 0;
+        }
+        if let Some(plan) = low::Plan::new::<T>(self) {
+            return plan.scratch(self.k);
+        }
+        if by_dots(self) {
             return 0;
         }
         Vector::new(self).map_or_else(|| Plan::new::<T>(self).scratch(), |v| v.scratch())
@@ -193,7 +206,10 @@ impl Gemm {
 
     /// The descriptor as parameter words.
     pub fn to_words(&self) -> Vec<u64> {
-        let flags = u64::from(self.accumulate) | u64::from(self.bias) << 1 | (self.act as u64) << 8;
+        let flags = u64::from(self.accumulate)
+            | u64::from(self.bias) << 1
+            | (self.act as u64) << 8
+            | (self.precision as u64) << 16;
         let head = [self.m, self.n, self.k, self.a.row, self.a.col, self.b.row, self.b.col, self.dims.rank];
         let dims = self.batch().iter().flat_map(|d| [d.size, d.a, d.b]);
         std::iter::once(flags).chain(head.into_iter().chain(dims).map(|w| w as u64)).collect()
@@ -217,7 +233,8 @@ impl Gemm {
             b: Strides { row: w(6), col: w(7) },
             accumulate: words[0] & 1 != 0,
             bias: words[0] & 2 != 0,
-            act: Act::from_word(words[0] >> 8),
+            act: Act::from_word(words[0] >> 8 & 0xff),
+            precision: Precision::ALL[(words[0] >> 16) as usize].0,
             dims: Dims { batch, rank: w(8) },
         }
     }

@@ -7,11 +7,13 @@
 //! AVX-512 or AVX2 computes it. Each element is one chain `c = fma(a[p], b[p], c)` with `p` ascending, from 0 or from
 //! C; a product with a vector whose matrix is contiguous along k, or of few rows where both operands are, is a dot product in
 //! the order of `order`.
+//! Products of f32 may ask for another [`Precision`]; then bf16 units sum as `low` says, where that is faster.
 //! NaN and infinities pass: nothing is skipped for being zero. Nothing allocates.
 
 mod blocked;
 mod desc;
 mod epilogue;
+mod low;
 mod operands;
 mod order;
 mod pack;
@@ -25,11 +27,13 @@ mod vector;
 
 pub use desc::{Batch, Dims, Gemm, MAX_BATCH, Strides};
 pub use epilogue::{Act, act_fn};
+pub use low::{Precision, bf16_engine};
 pub use tile::GemmFloat;
 
 use crate::kernels::abi::Args;
 use blocked::{Plan, Product};
 use epilogue::Epilogue;
+use low::Engine;
 use std::ops::Range;
 use tile::Level;
 use vector::Vector;
@@ -63,6 +67,11 @@ pub fn gemm<T: GemmFloat>(
     units: Range<usize>,
     scratch: &mut [T],
 ) {
+    if let Some(plan) = low::Plan::new::<T>(g) {
+        let (a, b, bias) = (bytemuck::cast_slice(a), bytemuck::cast_slice(b), bias.map(bytemuck::cast_slice));
+        let (c, scratch) = (bytemuck::cast_slice_mut(c), bytemuck::cast_slice_mut(scratch));
+        return gemm_low((Engine::current(), &plan), g, a, b, bias, c, units, scratch);
+    }
     gemm_on(Level::current(), g, a, b, bias, c, units, scratch);
 }
 
@@ -86,25 +95,15 @@ fn gemm_on<T: GemmFloat>(
     let vector = Vector::new(g).filter(|_| g.k > 0);
     let dots = vector::by_dots(g);
     let plan = if vector.is_none() && !dots { Plan::new::<T>(g) } else { Plan::default() };
-    // A unit holds whole rows, except where C is one row: then a piece starts inside it.
-    let matrix = g.m * g.n;
-    let mut at = whole.start;
-    let mut rest = c;
-    while !rest.is_empty() {
-        let (index, from) = if g.batch().is_empty() { (0, at) } else { (at / matrix, at % matrix) };
-        let (c, later) = rest.split_at_mut((matrix - from).min(rest.len()));
-        let (oa, ob) = g.offsets(index);
-        at += c.len();
-        rest = later;
-        if g.k == 0 {
-            if !g.accumulate {
-                c.fill(T::ZERO);
-            }
-            vector::finish(g, &end, from, c);
-            continue;
-        }
+    pieces(g, whole.start, c, |(oa, ob), from, c| {
         let (a, b) = (&a[oa..], &b[ob..]);
         match &vector {
+            _ if g.k == 0 => {
+                if !g.accumulate {
+                    c.fill(T::ZERO);
+                }
+                vector::finish(g, &end, from, c);
+            }
             Some(v) => {
                 v.product(level, (a, b), from, c, g.accumulate, scratch);
                 vector::finish(g, &end, from, c);
@@ -119,5 +118,41 @@ fn gemm_on<T: GemmFloat>(
                 blocked::product(level, g, &plan, p, &end, scratch);
             }
         }
+    });
+}
+
+/// As [`gemm`], by bf16 units.
+fn gemm_low(
+    (engine, plan): (Engine, &low::Plan),
+    g: &Gemm,
+    a: &[f32],
+    b: &[f32],
+    bias: Option<&[f32]>,
+    c: &mut [f32],
+    units: Range<usize>,
+    scratch: &mut [f32],
+) {
+    let whole = g.elements(&units);
+    let c = &mut c[..whole.len()];
+    assert_eq!(bias.is_some(), g.bias, "the bias does not match the descriptor");
+    let end = Epilogue { bias: bias.map(|b| &b[..g.n]), act: act_fn(g.act) };
+    pieces(g, whole.start, c, |(oa, ob), from, c| {
+        let p = low::Product { a: &a[oa + from / g.n * g.a.row..], b: &b[ob..], c };
+        low::product(engine, g, plan, p, &end, scratch);
+    });
+}
+
+/// Calls `each` with the offsets of A and B, the first element in its matrix, and the elements, for each piece of `c` that
+/// lies in one matrix of the batch; `c` starts at element `at` of C.
+fn pieces<T>(g: &Gemm, mut at: usize, c: &mut [T], mut each: impl FnMut((usize, usize), usize, &mut [T])) {
+    // A unit holds whole rows, except where C is one row: then a piece starts inside it.
+    let matrix = g.m * g.n;
+    let mut rest = c;
+    while !rest.is_empty() {
+        let (index, from) = if g.batch().is_empty() { (0, at) } else { (at / matrix, at % matrix) };
+        let (c, later) = rest.split_at_mut((matrix - from).min(rest.len()));
+        at += c.len();
+        rest = later;
+        each(g.offsets(index), from, c);
     }
 }

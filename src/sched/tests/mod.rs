@@ -146,7 +146,7 @@ fn writes_behind_a_buffer_are_seen() {
     let y = one(&g, &TWICE, &[x, x]).named("y");
     let graph = g.finish([one(&g, &SUM, &[y]).named("loss")]).unwrap();
     let run = |shrink: usize| {
-        let mut s = schedule_apart(graph.view(), 1).unwrap();
+        let mut s = schedule_apart(graph.view(), 1, &[]).unwrap();
         let tapes = tape::tapes(&s.plan);
         let made = s.plan.code.writes_of(0)[0].buf as usize;
         let mut watched = (*s.plan).clone();

@@ -60,7 +60,7 @@ fn multiply(cx: &mut LowerCx<'_>, g: Gemm) -> Result<(), String> {
 
 /// The call of a product of `reads` into `out`; one that accumulates goes on with what `out` holds.
 fn push_product(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flops: u64) -> Result<(), String> {
-    let dtype = cx.dtype(0);
+    let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..g });
     let scratch = match dtype {
         DType::F32 => scratch_len::<f32>(&g),
         _ => scratch_len::<f64>(&g),

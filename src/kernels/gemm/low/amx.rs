@@ -1,0 +1,232 @@
+//! AMX tile registers: the products of 16 × 32 by 32 × 16 bf16 numbers that this CPU does in sixteen cycles.
+//!
+//! Invariant: a [`Tiles`] exists on a thread only while its tile registers are configured, and only if the system lets
+//! this process use them; it neither leaves its thread nor lives through anything but calls of [`Tiles::multiply`].
+//! Only `low/tile.rs` uses this.
+
+use super::{CELL, Cell};
+use std::arch::asm;
+use std::marker::PhantomData;
+
+/// Whether this process may use tiles with bf16 products. Asks the system for leave, which holds for all threads; so
+/// ask once and keep the answer.
+pub fn granted() -> bool {
+    let leaf = |l: u32| std::arch::x86_64::__cpuid_count(l, 0);
+    // Bit 22 of edx: products of bf16; bit 24: tiles.
+    if leaf(0).eax < 7 || leaf(7).edx & (1 << 22 | 1 << 24) != (1 << 22 | 1 << 24) {
+        return false;
+    }
+    const ARCH_PRCTL: i64 = 158;
+    const ARCH_REQ_XCOMP_PERM: i64 = 0x1023;
+    const XTILEDATA: i64 = 18;
+    let answer: i64;
+    // SAFETY: a system call with two numbers as arguments; it writes no memory, and `rcx` and `r11` as declared.
+    #[allow(unsafe_code)]
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") ARCH_PRCTL => answer,
+            in("rdi") ARCH_REQ_XCOMP_PERM,
+            in("rsi") XTILEDATA,
+            out("rcx") _,
+            out("r11") _,
+            options(nostack),
+        );
+    }
+    answer == 0
+}
+
+/// Tile registers, configured: eight tiles of sixteen rows of 64 bytes.
+pub struct Tiles(PhantomData<*mut ()>);
+
+impl Tiles {
+    /// Configures this thread's registers.
+    ///
+    /// # Safety
+    /// [`granted`] must have said yes.
+    #[allow(unsafe_code)]
+    pub unsafe fn new() -> Tiles {
+        let mut config = [0u8; 64];
+        config[0] = 1;
+        for tile in 0..8 {
+            config[16 + 2 * tile] = 64;
+            config[48 + tile] = 16;
+        }
+        // SAFETY: the caller has leave; the instruction reads 64 bytes.
+        #[allow(unsafe_code)]
+        unsafe {
+            asm!("ldtilecfg [{}]", in(reg) config.as_ptr(), options(nostack, readonly));
+        }
+        Tiles(PhantomData)
+    }
+}
+
+impl Drop for Tiles {
+    fn drop(&mut self) {
+        // SAFETY: the registers were configured by `new` on this thread, and nobody else uses them.
+        #[allow(unsafe_code)]
+        unsafe {
+            asm!("tilerelease", options(nostack, nomem));
+        }
+    }
+}
+
+/// The body of a kernel: loads or zeroes C, repeats `$step` `steps` times, stores C.
+macro_rules! kernel {
+    ($a:ident, $b:ident, $steps:ident, $c:ident, $c_row:ident, $add:ident, $bytes:expr, [$($tile:literal at $at:literal),+], [$($step:literal),+ $(,)?]) => {
+        // SAFETY: see `Tiles::multiply`.
+        #[allow(unsafe_code)]
+        unsafe {
+            asm!(
+                "test {add:e}, {add:e}",
+                "jz 2f",
+                $(concat!("tileloadd ", $tile, ", [", $at, " + {row}*1]"),)+
+                "jmp 3f",
+                "2:",
+                $(concat!("tilezero ", $tile),)+
+                "3:",
+                $($step,)+
+                "add {a0}, {bytes}",
+                "add {a1}, {bytes}",
+                "add {b0}, {bytes}",
+                "add {b1}, {bytes}",
+                "dec {steps}",
+                "jnz 3b",
+                $(concat!("tilestored [", $at, " + {row}*1], ", $tile),)+
+                "# {c1}",
+                a0 = inout(reg) $a[0] => _,
+                a1 = inout(reg) $a[1] => _,
+                b0 = inout(reg) $b[0] => _,
+                b1 = inout(reg) $b[1] => _,
+                steps = inout(reg) $steps => _,
+                c0 = in(reg) $c,
+                c1 = in(reg) $c.wrapping_add(16 * $c_row),
+                row = in(reg) 4 * $c_row,
+                add = in(reg) u32::from($add),
+                s = in(reg) 64usize,
+                bytes = const $bytes,
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(nostack),
+            );
+        }
+    };
+}
+
+impl Tiles {
+    /// C (+)= A·B for `a.len()` (one or two) strips of sixteen rows and two of sixteen columns. A strip has `planes`
+    /// cells a step: one, or the high terms and the middle ones, whose products low × high, high × high and high × low
+    /// are summed. `c` holds whole rows of 32 columns `c_row` apart.
+    ///
+    /// # Panics
+    /// If a slice is too short.
+    #[inline(always)]
+    pub fn multiply(&self, planes: usize, a: &[&[Cell]], b: [&[Cell]; 2], c: &mut [f32], c_row: usize, add: bool) {
+        let cells = a[0].len();
+        let rows = 16 * a.len();
+        assert!((a.len() == 1 || a.len() == 2) && planes <= 2 && cells > 0 && cells.is_multiple_of(planes));
+        assert!(a.iter().chain(&b).all(|s| s.len() == cells));
+        assert!(c_row >= 32 && c.len() >= (rows - 1) * c_row + 32);
+        let steps = cells / planes;
+        // What the kernels below rely on: every strip holds `steps * planes` cells of 1024 bytes, of which each step reads
+        // the next `planes`; C holds `rows` rows of 128 bytes, 4 * c_row bytes apart; the tiles are configured. Of one
+        // strip of rows, only the first address is used.
+        let (one, b) = (a.len() == 1, b.map(|s| s.as_ptr().cast::<u32>()));
+        let a = [a[0].as_ptr().cast::<u32>(), a[a.len() - 1].as_ptr().cast::<u32>()];
+        let c = c.as_mut_ptr();
+        match (planes, one) {
+            (1, false) => two_by_two(a, b, steps, c, c_row, add),
+            (1, true) => one_by_two(a, b, steps, c, c_row, add),
+            (_, false) => two_by_two_terms(a, b, steps, c, c_row, add),
+            (_, true) => one_by_two_terms(a, b, steps, c, c_row, add),
+        }
+    }
+}
+
+type Strip = [*const u32; 2];
+const BYTES: i32 = 4 * CELL as i32;
+
+#[inline(always)]
+fn two_by_two(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
+    kernel!(
+        a, b, steps, c, c_row, add, BYTES,
+        ["tmm0" at "{c0}", "tmm1" at "{c0} + 64", "tmm2" at "{c1}", "tmm3" at "{c1} + 64"],
+        [
+            "tileloadd tmm4, [{a0} + {s}*1]",
+            "tileloadd tmm6, [{b0} + {s}*1]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tileloadd tmm7, [{b1} + {s}*1]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloadd tmm5, [{a1} + {s}*1]",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+        ]
+    );
+}
+
+#[inline(always)]
+fn one_by_two(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
+    kernel!(
+        a, b, steps, c, c_row, add, BYTES,
+        ["tmm0" at "{c0}", "tmm1" at "{c0} + 64"],
+        [
+            "tileloadd tmm4, [{a0} + {s}*1]",
+            "tileloadd tmm6, [{b0} + {s}*1]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tileloadd tmm7, [{b1} + {s}*1]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+        ]
+    );
+}
+
+#[inline(always)]
+fn two_by_two_terms(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
+    kernel!(
+        a, b, steps, c, c_row, add, 2 * BYTES,
+        ["tmm0" at "{c0}", "tmm1" at "{c0} + 64", "tmm2" at "{c1}", "tmm3" at "{c1} + 64"],
+        [
+            "tileloadd tmm4, [{a0} + {s}*1]",
+            "tileloadd tmm6, [{b0} + {s}*1 + 1024]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tileloadd tmm7, [{b1} + {s}*1 + 1024]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloadd tmm5, [{a1} + {s}*1]",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            "tileloadd tmm6, [{b0} + {s}*1]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tileloadd tmm7, [{b1} + {s}*1]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            "tileloadd tmm4, [{a0} + {s}*1 + 1024]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloadd tmm5, [{a1} + {s}*1 + 1024]",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+        ]
+    );
+}
+
+#[inline(always)]
+fn one_by_two_terms(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
+    kernel!(
+        a, b, steps, c, c_row, add, 2 * BYTES,
+        ["tmm0" at "{c0}", "tmm1" at "{c0} + 64"],
+        [
+            "tileloadd tmm4, [{a0} + {s}*1]",
+            "tileloadd tmm6, [{b0} + {s}*1 + 1024]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tileloadd tmm7, [{b1} + {s}*1 + 1024]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloadd tmm6, [{b0} + {s}*1]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tileloadd tmm7, [{b1} + {s}*1]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloadd tmm4, [{a0} + {s}*1 + 1024]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+        ]
+    );
+}

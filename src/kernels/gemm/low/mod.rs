@@ -1,0 +1,302 @@
+//! Products of f32 matrices by bf16 units: operands become one bf16 term each, or two, and sums stay f32.
+//!
+//! Blocks of A and B are packed into scratch as cells of bf16 pairs, edges filled with zeros, and tiles of 32 × 32 of C
+//! are computed from them. Invariant: which engine computes a product, and whether any does, follows from the CPU and
+//! the descriptor; the bits of an element follow from its row, its column and the engine. Only `gemm/mod.rs` and
+//! `gemm/desc.rs` call this.
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+mod amx;
+mod engine;
+mod pack;
+mod round;
+#[cfg(test)]
+mod tests;
+mod tile;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod wide;
+
+pub use engine::{Engine, bf16_engine};
+
+use super::desc::Gemm;
+use super::epilogue::Epilogue;
+use pack::{Operand, Side, pack};
+use tile::{Machine, Tile};
+
+/// Lines of a cell.
+const LINES: usize = 16;
+/// Places of k in a cell.
+const PLACES: usize = 32;
+/// Words of a cache line.
+const LINE: usize = 16;
+/// Words of a cell.
+const CELL: usize = 256;
+/// Sixteen lines by 32 places of k, two bf16 to a word: what a tile register holds.
+type Cell = [u32; CELL];
+
+/// How the products of `f32` are computed. Other element types have one way only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Precision {
+    /// Products and sums in f32.
+    #[default]
+    F32 = 0,
+    /// Operands split in two bf16 terms, the three larger products of them summed in f32. An element is off by at most
+    /// 2⁻¹⁶ Σ|a||b| beside the rounding of the sums.
+    Bf16x3 = 1,
+    /// Operands rounded to bf16, sums in f32. An element is off by at most 2⁻⁸ (1 + 2⁻¹⁰) Σ|a||b| beside the rounding of the sums.
+    Bf16 = 2,
+}
+
+impl Precision {
+    /// All of them, by their number, with their names.
+    pub const ALL: [(Precision, &'static str); 3] =
+        [(Precision::F32, "f32"), (Precision::Bf16x3, "bf16x3"), (Precision::Bf16, "bf16")];
+
+    /// The name.
+    pub fn name(self) -> &'static str {
+        Precision::ALL[self as usize].1
+    }
+
+    /// The precision called `name`.
+    pub fn named(name: &str) -> Option<Precision> {
+        Precision::ALL.iter().find(|p| p.1 == name).map(|p| p.0)
+    }
+
+    /// Terms of an operand.
+    fn terms(self) -> usize {
+        if self == Precision::Bf16x3 { 2 } else { 1 }
+    }
+}
+
+/// Sizes of blocks, in elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    terms: usize,
+    /// Rows whose A is packed at once, all of k.
+    mc: usize,
+    /// Rows whose A stays in L2 beside a block of B.
+    mr: usize,
+    kc: usize,
+    nc: usize,
+    /// Rows of sums that are kept beside C.
+    kept: usize,
+}
+
+/// Words of A packed at once: 2 MiB.
+const WORDS_A: usize = 512 << 10;
+/// Words of the part of it that stays in L2.
+const WORDS_NEAR: usize = 128 << 10;
+/// Words of a block of B.
+const WORDS_B: usize = 64 << 10;
+/// Longest sums between two visits of the same tile.
+const DEPTH: usize = 512;
+/// Most rows of sums that are kept beside C.
+const KEPT: usize = 512;
+/// Side of the largest tile.
+const SIDE: usize = 2 * LINES;
+
+impl Plan {
+    /// The plan of a product that bf16 units compute; `None` if f32 units do: for element types other than f32,
+    /// products asked for in f32, and those that are faster there.
+    pub fn new<T: 'static>(g: &Gemm) -> Option<Plan> {
+        let asked = g.precision != Precision::F32 && std::any::TypeId::of::<T>() == std::any::TypeId::of::<f32>();
+        (asked && pays(Engine::current(), g)).then(|| Plan::of(g))
+    }
+
+    fn of(g: &Gemm) -> Plan {
+        let terms = g.precision.terms();
+        let blocks = g.k.div_ceil(DEPTH).max(1);
+        let kc = g.k.div_ceil(blocks).next_multiple_of(PLACES).max(PLACES);
+        let rows = |words: usize, k: usize| (2 * words / terms / k / SIDE).max(1) * SIDE;
+        // Where sums go on from block to block of k, those of all rows of A that are packed are kept.
+        let most = if blocks > 1 { KEPT } else { usize::MAX };
+        let all = rows(WORDS_A, g.k.next_multiple_of(PLACES).max(PLACES)).min(g.m.next_multiple_of(SIDE));
+        let mc = all.min(most);
+        let mr = rows(WORDS_NEAR, kc).min(KEPT).min(mc);
+        let nc = rows(WORDS_B, kc).min(g.n.next_multiple_of(SIDE));
+        Plan { terms, mc, mr, kc, nc, kept: if blocks > 1 { mc } else { mr } }
+    }
+
+    fn cells_a(&self, k: usize) -> usize {
+        self.mc / LINES * k.div_ceil(PLACES) * self.terms
+    }
+
+    fn cells_b(&self) -> usize {
+        self.nc / LINES * (self.kc / PLACES) * self.terms
+    }
+
+    /// Elements of scratch that `product` needs.
+    pub fn scratch(&self, k: usize) -> usize {
+        (self.cells_a(k) + self.cells_b()) * CELL + self.kept * self.nc + LINE
+    }
+}
+
+/// Whether bf16 units are faster: what packing costs must be small beside the product.
+fn pays(engine: Engine, g: &Gemm) -> bool {
+    // Packing B, A and visiting C cost about as many steps an element as this.
+    let split = g.precision == Precision::Bf16x3;
+    // A lone row is divided among threads inside.
+    if g.m == 1 || g.n == 1 || g.k == 0 {
+        return false;
+    }
+    match engine {
+        // Splitting without the units for it only costs; rounding is what was asked for.
+        Engine::Portable => !split,
+        Engine::Avx512 | Engine::Amx => true,
+    }
+}
+
+/// Some rows of one product of a batch.
+pub struct Product<'a> {
+    /// A, from the first row.
+    pub a: &'a [f32],
+    /// B.
+    pub b: &'a [f32],
+    /// The rows of C.
+    pub c: &'a mut [f32],
+}
+
+/// Computes some rows of a product.
+pub fn product(engine: Engine, g: &Gemm, plan: &Plan, p: Product<'_>, end: &Epilogue<'_, f32>, scratch: &mut [f32]) {
+    let machine = Machine::new(engine);
+    // Rows of a cell are cache lines, if cells begin with one.
+    let from = scratch.as_ptr().align_offset(4 * LINE).min(LINE);
+    let (sums, cells) = scratch[from..].split_at_mut(plan.kept * plan.nc);
+    let cells = bytemuck::cast_slice_mut::<f32, u32>(cells).as_chunks_mut::<CELL>().0;
+    let (cells_a, cells_b) = cells.split_at_mut(plan.cells_a(g.k));
+    for (ic, c) in p.c.chunks_mut(plan.mc * g.n).enumerate() {
+        let rows = c.len() / g.n;
+        let a = Operand { data: &p.a[ic * plan.mc * g.a.row..], line: g.a.row, place: g.a.col };
+        let odd_a = pack_a(engine, g, plan, a, rows, cells_a);
+        for jc in (0..g.n).step_by(plan.nc) {
+            let b = Operand { data: &p.b[jc * g.b.col..], line: g.b.col, place: g.b.row };
+            let mut odd = odd_a;
+            for pc in (0..g.k).step_by(plan.kc) {
+                let k = plan.kc.min(g.k - pc);
+                let block = Block { cols: plan.nc.min(g.n - jc), cells: k.div_ceil(PLACES) * plan.terms, jc, n: g.n };
+                let part = Operand { data: &b.data[pc * b.place..], ..b };
+                odd |= pack_b(engine, plan, part, &block, k, cells_b);
+                let from = pc.div_ceil(PLACES) * rows.div_ceil(LINES) * plan.terms;
+                for (i, c) in c.chunks_mut(plan.mr * g.n).enumerate() {
+                    let at = i * plan.mr;
+                    let sums = &mut sums[if plan.kept > plan.mr { at * plan.nc } else { 0 }..];
+                    if g.accumulate && pc == 0 {
+                        block.exchange(sums, c, |sum, c| sum.copy_from_slice(c));
+                    }
+                    let strips = &cells_a[from + at / LINES * block.cells..];
+                    block.tiles(&machine, plan, (strips, cells_b), sums, c.len() / g.n, g.accumulate || pc > 0);
+                    if pc + k < g.k {
+                        continue;
+                    }
+                    block.exchange(sums, c, |sum, c| c.copy_from_slice(sum));
+                    if odd {
+                        block.unsplit(Operand { data: &a.data[at * a.line..], ..a }, b, g.k, c);
+                    }
+                    end.apply(c, g.n, jc, block.cols);
+                }
+            }
+        }
+    }
+}
+
+/// Packs all of some rows of A: block of k after block of k, strip after strip.
+fn pack_a(engine: Engine, g: &Gemm, plan: &Plan, a: Operand<'_>, rows: usize, to: &mut [Cell]) -> bool {
+    let (mut odd, mut rest) = (false, to);
+    for pc in (0..g.k).step_by(plan.kc) {
+        let k = plan.kc.min(g.k - pc);
+        let (to, later) = rest.split_at_mut(rows.div_ceil(LINES) * k.div_ceil(PLACES) * plan.terms);
+        odd |= pack(engine, Operand { data: &a.data[pc * a.place..], ..a }, Side::A, (rows, k), plan.terms, to);
+        rest = later;
+    }
+    odd
+}
+
+/// Packs a block of B, an even number of strips.
+fn pack_b(engine: Engine, plan: &Plan, b: Operand<'_>, block: &Block, k: usize, to: &mut [Cell]) -> bool {
+    let strips = block.cols.div_ceil(LINES);
+    if strips % 2 == 1 {
+        to[strips * block.cells..][..block.cells].fill([0; CELL]);
+    }
+    pack(engine, b, Side::B, (block.cols, k), plan.terms, to)
+}
+
+/// A block of columns of some rows of C, and the length of the sums to add to it.
+struct Block {
+    cols: usize,
+    /// Cells of a strip.
+    cells: usize,
+    jc: usize,
+    n: usize,
+}
+
+impl Block {
+    /// Computes `rows` rows of sums from packed rows of A and columns of B. Sums lie tile after tile: where rows of C
+    /// are a power of two apart, a tile of C in place would fall into a few cache sets.
+    fn tiles(
+        &self,
+        machine: &Machine,
+        plan: &Plan,
+        (a, b): (&[Cell], &[Cell]),
+        sums: &mut [f32],
+        rows: usize,
+        add: bool,
+    ) {
+        let len = self.cells;
+        let across = self.cols.div_ceil(SIDE);
+        for j in 0..across {
+            let at = 2 * j * len;
+            let b = [&b[at..at + len], &b[at + len..at + 2 * len]];
+            for i in 0..rows.div_ceil(SIDE) {
+                let at = 2 * i * len;
+                let low = rows - i * SIDE > LINES;
+                let strips = [&a[at..at + len], if low { &a[at + len..at + 2 * len] } else { &[] }];
+                let c = &mut sums[(i * across + j) * SIDE * SIDE..][..SIDE * SIDE];
+                machine.tile(Tile { terms: plan.terms, a: &strips[..1 + usize::from(low)], b, c, c_row: SIDE, add });
+            }
+        }
+    }
+
+    /// Calls `each` with the pieces of rows of sums and of C that belong together.
+    fn exchange(&self, sums: &mut [f32], c: &mut [f32], each: impl Fn(&mut [f32], &mut [f32])) {
+        let across = self.cols.div_ceil(SIDE);
+        for (i, row) in c.chunks_exact_mut(self.n).enumerate() {
+            let row = &mut row[self.jc..][..self.cols];
+            let line = i / SIDE * across * SIDE * SIDE + i % SIDE * SIDE;
+            for (sum, c) in sums[line..].chunks_mut(SIDE * SIDE).zip(row.chunks_mut(SIDE)) {
+                each(&mut sum[..c.len()], c);
+            }
+        }
+    }
+
+    /// Adds the products that have an infinite or undefined factor, which split operands leave out.
+    #[cold]
+    fn unsplit(&self, a: Operand<'_>, b: Operand<'_>, k: usize, c: &mut [f32]) {
+        let of = |x: Operand<'_>, line: usize, place: usize| x.data[line * x.line + place * x.place];
+        let rows = c.len() / self.n;
+        for (i, row) in c.chunks_mut(self.n).enumerate() {
+            let row = &mut row[self.jc..][..self.cols];
+            for p in (0..k).filter(|&p| !of(a, i, p).is_finite()) {
+                let x = of(a, i, p);
+                row.iter_mut().enumerate().for_each(|(j, c)| *c += x * of(b, j, p));
+                if row.iter().all(|c| c.is_nan()) {
+                    break;
+                }
+            }
+        }
+        for j in 0..self.cols {
+            for p in (0..k).filter(|&p| !of(b, j, p).is_finite()) {
+                let y = of(b, j, p);
+                let mut numbers = 0;
+                for i in (0..rows).filter(|&i| of(a, i, p).is_finite()) {
+                    let c = &mut c[i * self.n + self.jc + j];
+                    *c += of(a, i, p) * y;
+                    numbers += usize::from(!c.is_nan());
+                }
+                if numbers == 0 && (0..rows).all(|i| c[i * self.n + self.jc + j].is_nan()) {
+                    break;
+                }
+            }
+        }
+    }
+}

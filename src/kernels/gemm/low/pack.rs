@@ -1,0 +1,135 @@
+//! Blocks of an f32 operand, packed as cells of bf16 pairs.
+//!
+//! Invariant: a cell holds sixteen lines (rows of A, or columns of B) by 32 places of k, as 256 words of two places. In
+//! one of A, word `16 * line + pair`; in one of B, `16 * pair + line`. What lies beyond the operand is zero. Every
+//! instruction set gives the same words, those of `round`. Only `low/mod.rs` calls this.
+
+use super::{CELL, Cell, Engine, LINES, PLACES, round};
+
+/// Some lines of an operand and the steps between its elements.
+#[derive(Clone, Copy)]
+pub struct Operand<'a> {
+    /// The elements, from the first.
+    pub data: &'a [f32],
+    /// Between lines.
+    pub line: usize,
+    /// Between places of k.
+    pub place: usize,
+}
+
+/// Which way the words of a cell lie.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Line by line.
+    A,
+    /// Pair by pair.
+    B,
+}
+
+/// The numbers of a block: either its lines or its places of k are runs.
+enum Runs<'a> {
+    /// Sixteen lines of 32 places, this far apart.
+    Lines(&'a [f32], usize),
+    /// 32 places of sixteen lines, this far apart.
+    Places(&'a [f32], usize),
+}
+
+/// Packs `lines` lines of `places` places into cells, `terms` for each block, blocks of a line one after the other,
+/// sixteen lines after sixteen lines. Says whether a number among them has no terms (see [`round::terms`]).
+pub fn pack(
+    engine: Engine,
+    x: Operand<'_>,
+    side: Side,
+    (lines, places): (usize, usize),
+    terms: usize,
+    to: &mut [Cell],
+) -> bool {
+    let steps = places.div_ceil(PLACES);
+    let strips = lines.div_ceil(LINES);
+    let mut odd = false;
+    let mut one = |strip: usize, step: usize| {
+        let data = &x.data[strip * LINES * x.line + step * PLACES * x.place..];
+        let size = (LINES.min(lines - strip * LINES), PLACES.min(places - step * PLACES));
+        let to = &mut to[(strip * steps + step) * terms..][..terms];
+        odd |= block(engine, Operand { data, ..x }, size, side, to);
+    };
+    // In the order in which memory is read on.
+    if x.place == 1 {
+        (0..strips).for_each(|strip| (0..steps).for_each(|step| one(strip, step)));
+    } else {
+        (0..steps).for_each(|step| (0..strips).for_each(|strip| one(strip, step)));
+    }
+    odd
+}
+
+fn block(engine: Engine, x: Operand<'_>, (lines, places): (usize, usize), side: Side, to: &mut [Cell]) -> bool {
+    if (lines, places) == (LINES, PLACES) {
+        if x.place == 1 {
+            return convert(engine, &Runs::Lines(x.data, x.line), side, to);
+        }
+        if x.line == 1 {
+            return convert(engine, &Runs::Places(x.data, x.place), side, to);
+        }
+    }
+    let mut whole = [0f32; LINES * PLACES];
+    if x.line == 1 {
+        for (p, run) in whole.chunks_exact_mut(LINES).take(places).enumerate() {
+            run[..lines].copy_from_slice(&x.data[p * x.place..][..lines]);
+        }
+        return convert(engine, &Runs::Places(&whole, LINES), side, to);
+    }
+    for (l, run) in whole.chunks_exact_mut(PLACES).take(lines).enumerate() {
+        for (p, to) in run.iter_mut().take(places).enumerate() {
+            *to = x.data[l * x.line + p * x.place];
+        }
+    }
+    convert(engine, &Runs::Lines(&whole, PLACES), side, to)
+}
+
+fn convert(engine: Engine, runs: &Runs<'_>, side: Side, to: &mut [Cell]) -> bool {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if engine != Engine::Portable
+        && let Some(plain) = super::wide::convert(runs.view(), side, to)
+    {
+        return plain;
+    }
+    let _ = engine;
+    portable(runs, side, to)
+}
+
+impl<'a> Runs<'a> {
+    /// The numbers, the distance of the runs, and whether the runs are lines.
+    fn view(&self) -> (&'a [f32], usize, bool) {
+        match *self {
+            Runs::Lines(data, step) => (data, step, true),
+            Runs::Places(data, step) => (data, step, false),
+        }
+    }
+}
+
+/// Packs one block in plain Rust.
+fn portable(runs: &Runs<'_>, side: Side, to: &mut [Cell]) -> bool {
+    let (data, step, lines) = runs.view();
+    // (line, place) of a number among the runs.
+    let at = |l: usize, p: usize| if lines { l * step + p } else { p * step + l };
+    let mut odd = false;
+    for l in 0..LINES {
+        for pair in 0..PLACES / 2 {
+            let x = [data[at(l, 2 * pair)], data[at(l, 2 * pair + 1)]];
+            let w = if side == Side::A { l * LINES + pair } else { pair * LINES + l };
+            match to {
+                [cell] => cell[w] = round::word(round::nearest(x[0]), round::nearest(x[1])),
+                [high, middle] => {
+                    let [(even, e), (uneven, u)] = x.map(round::terms);
+                    high[w] = round::word(even[0], uneven[0]);
+                    middle[w] = round::word(even[1], uneven[1]);
+                    odd |= e || u;
+                }
+                _ => unreachable!("one or two terms"),
+            }
+        }
+    }
+    odd
+}
+
+const _: () = assert!(CELL == LINES * PLACES / 2);

@@ -1,0 +1,152 @@
+//! AVX-512 with bf16: packing, and tiles of products by `vdpbf16ps`.
+//!
+//! Invariant: packs the words of `round`; a product sums, for each pair of places of k in turn, the odd place's and
+//! then the even place's product. Only `pack` and `tile` beside it call this, on CPUs that [`super::Engine`] has seen.
+
+use super::pack::Side;
+use super::tile::{Tile, order};
+use super::{CELL, Cell, LINES, PLACES, round};
+use std::arch::x86_64::*;
+
+/// Packs one block: its numbers, the distance of its runs, and whether they are lines. `None` if one of them needs care.
+pub fn convert(runs: (&[f32], usize, bool), side: Side, to: &mut [Cell]) -> Option<bool> {
+    // SAFETY: an `Engine` other than the portable one is chosen only where the CPU has these instructions.
+    #[allow(unsafe_code)]
+    let plain = unsafe { convert_on(runs, side, to) };
+    plain.then_some(false)
+}
+
+/// Bits of a vector of another type.
+fn bits(x: __m512bh) -> __m512i {
+    // SAFETY: both are 64 bytes of any bits.
+    #[allow(unsafe_code)]
+    unsafe {
+        std::mem::transmute(x)
+    }
+}
+
+/// As [`bits`], the other way.
+fn pairs(x: __m512i) -> __m512bh {
+    // SAFETY: as above.
+    #[allow(unsafe_code)]
+    unsafe {
+        std::mem::transmute(x)
+    }
+}
+
+fn line(data: &[f32], at: usize) -> Option<__m512> {
+    data.get(at..)?.first_chunk::<LINES>().map(|x| bytemuck::cast(*x))
+}
+
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
+fn convert_on((data, step, lines): (&[f32], usize, bool), side: Side, to: &mut [Cell]) -> bool {
+    // Words of two runs side by side, from those of one after the other.
+    let mix: [u16; 32] = std::array::from_fn(|i| (i / 2 + 16 * (i % 2)) as u16);
+    let (mix, magnitude) = (bytemuck::cast::<_, __m512i>(mix), _mm512_set1_epi32(0x7fff_ffff));
+    let safe = _mm512_set1_epi32(round::SAFE as i32);
+    let split = to.len() == 2;
+    let mut plain = true;
+    let mut high = [_mm512_setzero_si512(); LINES];
+    let mut middle = high;
+    for i in 0..LINES {
+        // Sixteen words: of one line, or of two places.
+        let (x, y) = if lines { (i * step, i * step + LINES) } else { (2 * i * step, (2 * i + 1) * step) };
+        let (Some(x), Some(y)) = (line(data, x), line(data, y)) else { return false };
+        let h = bits(_mm512_cvtne2ps_pbh(y, x));
+        high[i] = if lines { h } else { _mm512_permutexvar_epi16(mix, h) };
+        if split {
+            let of = |x: __m512| _mm512_and_si512(_mm512_castps_si512(x), magnitude);
+            plain &= _mm512_cmpgt_epi32_mask(_mm512_max_epi32(of(x), of(y)), safe) == 0;
+            let low = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(h));
+            let upper = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64::<1>(h));
+            let rest = |x: __m512, h: __m512i| _mm512_sub_ps(x, _mm512_castsi512_ps(_mm512_slli_epi32::<16>(h)));
+            let m = bits(_mm512_cvtne2ps_pbh(rest(y, upper), rest(x, low)));
+            middle[i] = if lines { m } else { _mm512_permutexvar_epi16(mix, m) };
+        }
+    }
+    let turn = lines != (side == Side::A);
+    for (to, words) in to.iter_mut().zip([high, middle]) {
+        let words = if turn { transpose(words) } else { words };
+        for (to, words) in to.as_chunks_mut::<LINES>().0.iter_mut().zip(words) {
+            *to = bytemuck::cast(words);
+        }
+    }
+    plain
+}
+
+/// Transposes a 16 × 16 square of words.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn transpose(r: [__m512i; 16]) -> [__m512i; 16] {
+    let mut a = r;
+    for i in 0..8 {
+        a[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+        a[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+    }
+    // b[4 q + c]: of rows 4 q to 4 q + 3, columns c, c + 4, c + 8, c + 12.
+    let mut b = a;
+    for q in 0..4 {
+        b[4 * q] = _mm512_unpacklo_epi64(a[4 * q], a[4 * q + 2]);
+        b[4 * q + 1] = _mm512_unpackhi_epi64(a[4 * q], a[4 * q + 2]);
+        b[4 * q + 2] = _mm512_unpacklo_epi64(a[4 * q + 1], a[4 * q + 3]);
+        b[4 * q + 3] = _mm512_unpackhi_epi64(a[4 * q + 1], a[4 * q + 3]);
+    }
+    let mut out = b;
+    for c in 0..4 {
+        let (x, y, z, w) = (b[c], b[4 + c], b[8 + c], b[12 + c]);
+        let (xy, zw) = (_mm512_shuffle_i32x4::<0x88>(x, y), _mm512_shuffle_i32x4::<0x88>(z, w));
+        let (xy2, zw2) = (_mm512_shuffle_i32x4::<0xdd>(x, y), _mm512_shuffle_i32x4::<0xdd>(z, w));
+        out[c] = _mm512_shuffle_i32x4::<0x88>(xy, zw);
+        out[8 + c] = _mm512_shuffle_i32x4::<0xdd>(xy, zw);
+        out[4 + c] = _mm512_shuffle_i32x4::<0x88>(xy2, zw2);
+        out[12 + c] = _mm512_shuffle_i32x4::<0xdd>(xy2, zw2);
+    }
+    out
+}
+
+/// Computes a tile: sixteen rows for each strip of A, 32 columns.
+pub fn tile(t: Tile<'_, '_>) {
+    let Tile { terms, a, b, c, c_row, add } = t;
+    for (i, a) in a.iter().enumerate() {
+        for half in 0..2 {
+            let c = &mut c[(16 * i + 8 * half) * c_row..];
+            // SAFETY: as in `convert`.
+            #[allow(unsafe_code)]
+            unsafe {
+                eight(terms, a, b, half, c, c_row, add);
+            }
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
+fn eight(terms: usize, a: &[Cell], b: [&[Cell]; 2], half: usize, c: &mut [f32], c_row: usize, add: bool) {
+    let mut acc = [[_mm512_setzero_ps(); 2]; 8];
+    if add {
+        for (acc, c) in acc.iter_mut().zip(c.chunks(c_row)) {
+            let [x, y]: [[f32; 16]; 2] = bytemuck::cast(*c.first_chunk::<32>().unwrap_or(&[0.0; 32]));
+            *acc = [bytemuck::cast(x), bytemuck::cast(y)];
+        }
+    }
+    for ((a, x), y) in a.chunks_exact(terms).zip(b[0].chunks_exact(terms)).zip(b[1].chunks_exact(terms)) {
+        for &(of_a, of_b) in order(terms) {
+            let (a, x, y) = (&a[of_a], &x[of_b], &y[of_b]);
+            let a: &[u32; CELL / 2] =
+                if half == 0 { a.first_chunk() } else { a.last_chunk() }.unwrap_or(&[0; CELL / 2]);
+            for p in 0..PLACES / 2 {
+                let x = pairs(bytemuck::cast(*x.as_chunks::<16>().0.get(p).unwrap_or(&[0; 16])));
+                let y = pairs(bytemuck::cast(*y.as_chunks::<16>().0.get(p).unwrap_or(&[0; 16])));
+                for (i, acc) in acc.iter_mut().enumerate() {
+                    let w = pairs(_mm512_set1_epi32(a[16 * i + p] as i32));
+                    acc[0] = _mm512_dpbf16_ps(acc[0], w, x);
+                    acc[1] = _mm512_dpbf16_ps(acc[1], w, y);
+                }
+            }
+        }
+    }
+    for (acc, c) in acc.into_iter().zip(c.chunks_mut(c_row)) {
+        if let Some(c) = c.first_chunk_mut::<32>() {
+            *c = bytemuck::cast(acc);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Which products are computed how: the last word before lowering.
+//!
+//! A side table over the nodes of a graph that is ready to be lowered; the graph itself stays free of it, so derivatives,
+//! simplification and fusion do not see it. Invariant: the table follows from the graph and the choice alone. Called by
+//! `session`.
+
+use super::grad::matches_pattern;
+use crate::arena::ids::Id;
+use crate::arena::{Node, Value};
+use crate::error::{Error, Kind, Result};
+use crate::kernels::gemm::Precision;
+use crate::nodes::{DType, Graph, LeafKind, Op};
+
+/// The precision of the products of a program.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Precisions {
+    /// That of all products that no group claims.
+    pub base: Precision,
+    /// Patterns of names of params (`*` for anything): products that read such a param, forward and for its user's
+    /// gradient, and those that make its own gradient. The first one that claims a product has it.
+    pub groups: Vec<(String, Precision)>,
+}
+
+/// Number of products of each precision, in the order of [`Precision::ALL`].
+pub type Counts = [usize; 3];
+
+/// Whether `n` is a product whose precision can be chosen.
+fn is_product(g: &Graph<'_>, n: Node) -> bool {
+    let op = g.op[n.at()];
+    (op == Op::MATMUL || op == Op::MATMUL_BIAS_ACT || op == Op::LORA_MATMUL) && g.dtype[g.out(n).at()] == DType::F32
+}
+
+/// The precision of each node of `g`.
+pub fn precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Precision>> {
+    let mut of = vec![choice.base; g.nodes()];
+    let mut claimed = vec![false; g.nodes()];
+    for (pattern, precision) in &choice.groups {
+        let params = || g.leaves().filter(|l| l.1 == LeafKind::Param);
+        let mut found = false;
+        for (v, _, _) in params().filter(|l| matches_pattern(pattern, l.2)) {
+            found = true;
+            for n in products_of(&g, v) {
+                if !std::mem::replace(&mut claimed[n.at()], true) {
+                    of[n.at()] = *precision;
+                }
+            }
+        }
+        if !found {
+            let known: Vec<&str> = params().map(|l| l.2).collect();
+            let text = format!("precision: {pattern:?} matches no param; there are {}", known.join(", "));
+            return Err(Error::new(Kind::Name, text));
+        }
+    }
+    Ok(of)
+}
+
+/// The products that read param `w`, itself or moved, and those that the update of `w` takes its gradient from.
+fn products_of(g: &Graph<'_>, w: Value) -> Vec<Node> {
+    let size = g.numel(w);
+    let mut moved = vec![false; g.values()];
+    moved[w.at()] = true;
+    let mut found = Vec::new();
+    for n in g.region_nodes(g.entry()) {
+        if !g.args_of(n).iter().any(|v| moved[v.at()]) {
+            continue;
+        }
+        let op = g.op[n.at()];
+        if is_product(g, n) {
+            found.push(n);
+        } else if op == Op::RESHAPE || op == Op::TRANSPOSE {
+            g.outs_of(n).for_each(|v| moved[v.at()] = true);
+        }
+    }
+    let mut asked = vec![false; g.values()];
+    g.updates.iter().filter(|u| u.0 == w).for_each(|u| asked[u.1.at()] = true);
+    // One reverse scan is enough: operands come before their users. What is as large as the param may be its gradient.
+    for n in g.region_nodes(g.entry()).rev() {
+        if !g.outs_of(n).any(|v| asked[v.at()]) {
+            continue;
+        }
+        if is_product(g, n) {
+            found.push(n);
+            continue;
+        }
+        g.args_of(n).iter().filter(|v| g.numel(**v) == size).for_each(|v| asked[v.at()] = true);
+    }
+    found
+}
+
+/// How many products have which precision; those of nodes beyond `of` have the usual one.
+pub fn counts(g: Graph<'_>, of: &[Precision]) -> Counts {
+    let mut counts = Counts::default();
+    let all = (0..g.nodes()).map(Node::new).filter(|&n| is_product(&g, n));
+    all.for_each(|n| counts[of.get(n.at()).copied().unwrap_or_default() as usize] += 1);
+    counts
+}
