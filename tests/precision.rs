@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use arenagrad::kernels::gemm::Precision::{self, Bf16, Bf16x3, F32};
-use arenagrad::nodes::{Builder, DType, GraphBuf, Init, Scanned};
+use arenagrad::nodes::{Builder, DType, GraphBuf, Init};
 use arenagrad::passes::optimiser::{LR, Optimiser, train};
 use arenagrad::session::{Elem, Program, Session};
 
@@ -34,7 +34,9 @@ where
     p.init(3).unwrap();
     p.input_mut::<T>(LR).unwrap().copy_from_slice(rate);
     let x = p.input_mut::<T>("x").unwrap();
-    x.iter_mut().enumerate().for_each(|(i, x)| *x = number((i as f64 * 0.37).sin()));
+    x.iter_mut()
+        .enumerate()
+        .for_each(|(i, x)| *x = number(f64::from((i as u32).wrapping_mul(2_654_435_761) >> 8) / 8_388_608.0 - 1.0));
     let y = p.input_mut::<i32>("y").unwrap();
     y.iter_mut().enumerate().for_each(|(i, y)| *y = (i * 7 % 10) as i32);
     let losses = (0..30).map(|_| {
@@ -57,7 +59,8 @@ fn a_network_trains_with_the_same_bits_on_any_number_of_threads() {
         let (losses, weights) = run(&session);
         assert!(losses[29] < 0.5 * losses[0], "{precision:?}: {losses:?}");
         assert!(weights != whole, "{precision:?} has the weights of f32");
-        let off = losses.iter().zip(&exact).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        // Before Adam, which divides by what is near zero, has made much of little.
+        let off = losses.iter().zip(&exact).take(3).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         assert!(off < near, "{precision:?} is off by {off}");
         for threads in [2, 3, 7] {
             let many = session.clone().threads(threads);
@@ -96,12 +99,12 @@ fn a_pattern_claims_a_params_products_and_those_of_its_gradient() {
 #[test]
 fn general_products_and_those_in_loops_follow() {
     let g = Builder::new("general");
-    let (x, w) = (g.input("x", [3, 64, 70], DType::F32), g.param("w", [3, 70, 50], DType::F32, Init::Normal(1.0)));
+    let (x, w) = (g.input("x", [3, 128, 140], DType::F32), g.param("w", [3, 140, 90], DType::F32, Init::Normal(1.0)));
     let once = x.dot_general(w, [&[0], &[0]], [&[2], &[1]]);
-    let v = g.input("v", [40, 50], DType::F32);
-    let u = g.param("u", [70, 64], DType::F32, Init::Normal(1.0));
-    let looped = g.scan(&[], &[x], |_, x| Scanned { carries: Vec::new(), ys: vec![x[0].matmul(u)] });
-    let outputs = [once.named("once"), v.matmul_t(v, false, true).named("square"), looped.ys[0].named("looped")];
+    let v = g.input("v", [130, 140], DType::F32);
+    let u = g.param("u", [140, 96], DType::F32, Init::Normal(1.0));
+    let looped = g.scan(&[], &[x], |_, x| (Vec::new(), vec![x[0].matmul(u)]));
+    let outputs = [once.named("once"), v.matmul_t(v, false, true).named("square"), looped.1[0].named("looped")];
     let graph = g.finish(outputs).unwrap();
     let out = |p: Precision| {
         let mut p = Session::new().precision(p).compile(&graph).unwrap();
@@ -113,7 +116,7 @@ fn general_products_and_those_in_loops_follow() {
         ["once", "square", "looped"].map(|name| p.output::<f32>(name).unwrap().to_vec())
     };
     let exact = out(F32);
-    for (precision, near) in [(Bf16, 0.2), (Bf16x3, 1e-3)] {
+    for (precision, near) in [(Bf16, 0.3), (Bf16x3, 1e-3)] {
         for (got, want) in out(precision).iter().zip(&exact) {
             let off = got.iter().zip(want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
             assert!(off > 0.0 && off < near, "{precision:?} is off by {off}");
