@@ -27,10 +27,12 @@ fn mlp(dtype: DType) -> GraphBuf {
 }
 
 /// Losses of some steps on one batch, and the bytes of all params and states after them.
-fn steps<T: Elem>(mut p: Program, number: impl Fn(f64) -> T, of: impl Fn(T) -> f64, rate: &[T]) -> (Vec<f64>, Vec<u8>)
-where
-    T: Copy,
-{
+fn steps<T: Elem + Copy>(
+    mut p: Program,
+    number: impl Fn(f64) -> T,
+    of: impl Fn(T) -> f64,
+    rate: &[T],
+) -> (Vec<f64>, Vec<u8>) {
     p.init(3).unwrap();
     p.input_mut::<T>(LR).unwrap().copy_from_slice(rate);
     let x = p.input_mut::<T>("x").unwrap();
