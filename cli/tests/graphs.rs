@@ -84,6 +84,20 @@ fn plans_are_printed_and_drawn() {
     assert!(drawn.starts_with("<svg") && drawn.contains("x (input), line 2:") && drawn.ends_with("</svg>"));
 }
 
+#[test]
+fn plans_say_how_products_are_computed() {
+    let s = Scratch::new();
+    let file = step(&s);
+    let products = |p: &str| -> serde_json::Value {
+        serde_json::from_str(&good(&["plan", &file, "--json", "--precision", p])).unwrap()
+    };
+    let all = products("f32")["products"]["f32"].as_u64().unwrap();
+    assert!(all > 0);
+    assert_eq!(products("bf16")["products"], serde_json::json!({ "f32": 0, "bf16x3": 0, "bf16": all }));
+    let text = good(&["plan", &file, "--precision", "bf16x3"]);
+    assert!(text.contains(&format!("{all} in bf16x3")), "{text}");
+}
+
 /// A step of the graph: its plan has a forward and a backward half.
 fn step(s: &Scratch) -> String {
     let text = good(&["grad", &s.file("g.ir", GRAPH), "--output", "loss"]);

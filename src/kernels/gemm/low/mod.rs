@@ -132,18 +132,22 @@ impl Plan {
     }
 }
 
-/// Whether bf16 units are faster: what packing costs must be small beside the product.
+/// Whether bf16 units are faster: what packing costs must be small beside the product. The shapes follow from
+/// `benches/gemm.rs`, its group `precision`.
 fn pays(engine: Engine, g: &Gemm) -> bool {
-    // Packing B, A and visiting C cost about as many steps an element as this.
     let split = g.precision == Precision::Bf16x3;
-    // A lone row is divided among threads inside.
+    // A lone row is divided among threads inside, and waits for memory in any precision.
     if g.m == 1 || g.n == 1 || g.k == 0 {
         return false;
     }
+    // B is packed for so many rows, A for so many columns; a tile is computed whole, for whole cells of k.
     match engine {
-        // Splitting without the units for it only costs; rounding is what was asked for.
+        // Splitting without units for it only costs; rounding is what was asked for.
         Engine::Portable => !split,
-        Engine::Avx512 | Engine::Amx => true,
+        _ if split => {
+            (g.m >= 64 || (g.m >= 32 && g.b.col != 1)) && g.n >= 32 && g.k >= 32 && g.m * g.n * g.k >= 1 << 20
+        }
+        _ => g.m >= 16 && g.n >= 32 && g.k >= 16 && g.m * g.n * g.k >= 1 << 17,
     }
 }
 

@@ -9,10 +9,21 @@ use super::{CELL, Cell, LINES, PLACES, round};
 use std::arch::x86_64::*;
 
 /// Packs one block: its numbers, the distance of its runs, and whether they are lines. `None` if one of them needs care.
-pub fn convert(runs: (&[f32], usize, bool), side: Side, to: &mut [Cell]) -> Option<bool> {
+pub fn convert((data, step, lines): (&[f32], usize, bool), side: Side, to: &mut [Cell]) -> Option<bool> {
+    let (split, turn) = (to.len() == 2, lines != (side == Side::A));
+    let convert = match (lines, split, turn) {
+        (false, false, false) => convert_on::<false, false, false>,
+        (false, false, true) => convert_on::<false, false, true>,
+        (false, true, false) => convert_on::<false, true, false>,
+        (false, true, true) => convert_on::<false, true, true>,
+        (true, false, false) => convert_on::<true, false, false>,
+        (true, false, true) => convert_on::<true, false, true>,
+        (true, true, false) => convert_on::<true, true, false>,
+        (true, true, true) => convert_on::<true, true, true>,
+    };
     // SAFETY: an `Engine` other than the portable one is chosen only where the CPU has these instructions.
     #[allow(unsafe_code)]
-    let plain = unsafe { convert_on(runs, side, to) };
+    let plain = unsafe { convert(data, step, to) };
     plain.then_some(false)
 }
 
@@ -34,41 +45,55 @@ fn pairs(x: __m512i) -> __m512bh {
     }
 }
 
+#[inline(always)]
 fn line(data: &[f32], at: usize) -> Option<__m512> {
     data.get(at..)?.first_chunk::<LINES>().map(|x| bytemuck::cast(*x))
 }
 
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
-fn convert_on((data, step, lines): (&[f32], usize, bool), side: Side, to: &mut [Cell]) -> bool {
+fn convert_on<const RUNS: bool, const SPLIT: bool, const TURN: bool>(
+    data: &[f32],
+    step: usize,
+    to: &mut [Cell],
+) -> bool {
     // Words of two runs side by side, from those of one after the other.
     let mix: [u16; 32] = std::array::from_fn(|i| (i / 2 + 16 * (i % 2)) as u16);
     let (mix, magnitude) = (bytemuck::cast::<_, __m512i>(mix), _mm512_set1_epi32(0x7fff_ffff));
     let safe = _mm512_set1_epi32(round::SAFE as i32);
-    let split = to.len() == 2;
+    let [high, rest @ ..] = to else { return false };
+    let high = high.as_chunks_mut::<LINES>().0;
+    let mut middle = rest.first_mut().map(|m| m.as_chunks_mut::<LINES>().0);
     let mut plain = true;
-    let mut high = [_mm512_setzero_si512(); LINES];
-    let mut middle = high;
+    let mut kept = [[_mm512_setzero_si512(); LINES]; 2];
     for i in 0..LINES {
         // Sixteen words: of one line, or of two places.
-        let (x, y) = if lines { (i * step, i * step + LINES) } else { (2 * i * step, (2 * i + 1) * step) };
+        let (x, y) = if RUNS { (i * step, i * step + LINES) } else { (2 * i * step, (2 * i + 1) * step) };
         let (Some(x), Some(y)) = (line(data, x), line(data, y)) else { return false };
-        let h = bits(_mm512_cvtne2ps_pbh(y, x));
-        high[i] = if lines { h } else { _mm512_permutexvar_epi16(mix, h) };
-        if split {
+        let words = bits(_mm512_cvtne2ps_pbh(y, x));
+        let mixed = if RUNS { words } else { _mm512_permutexvar_epi16(mix, words) };
+        if TURN {
+            kept[0][i] = mixed
+        } else {
+            high[i] = bytemuck::cast(mixed)
+        }
+        if SPLIT {
             let of = |x: __m512| _mm512_and_si512(_mm512_castps_si512(x), magnitude);
             plain &= _mm512_cmpgt_epi32_mask(_mm512_max_epi32(of(x), of(y)), safe) == 0;
-            let low = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(h));
-            let upper = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64::<1>(h));
+            let low = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(words));
+            let upper = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64::<1>(words));
             let rest = |x: __m512, h: __m512i| _mm512_sub_ps(x, _mm512_castsi512_ps(_mm512_slli_epi32::<16>(h)));
-            let m = bits(_mm512_cvtne2ps_pbh(rest(y, upper), rest(x, low)));
-            middle[i] = if lines { m } else { _mm512_permutexvar_epi16(mix, m) };
+            let words = bits(_mm512_cvtne2ps_pbh(rest(y, upper), rest(x, low)));
+            let mixed = if RUNS { words } else { _mm512_permutexvar_epi16(mix, words) };
+            match &mut middle {
+                Some(middle) if !TURN => middle[i] = bytemuck::cast(mixed),
+                _ => kept[1][i] = mixed,
+            }
         }
     }
-    let turn = lines != (side == Side::A);
-    for (to, words) in to.iter_mut().zip([high, middle]) {
-        let words = if turn { transpose(words) } else { words };
-        for (to, words) in to.as_chunks_mut::<LINES>().0.iter_mut().zip(words) {
-            *to = bytemuck::cast(words);
+    if TURN {
+        high.iter_mut().zip(transpose(kept[0])).for_each(|(to, words)| *to = bytemuck::cast(words));
+        if let Some(middle) = middle {
+            middle.iter_mut().zip(transpose(kept[1])).for_each(|(to, words)| *to = bytemuck::cast(words));
         }
     }
     plain
