@@ -24,7 +24,6 @@ pub mod index;
 pub mod key;
 pub mod norm;
 pub mod num;
-pub mod ops_math;
 pub mod optim;
 pub mod params;
 pub mod pool;

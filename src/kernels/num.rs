@@ -2,11 +2,11 @@
 //!
 //! Invariant: integer arithmetic wraps, comparisons of floats let NaN win. For every kernel.
 
-use crate::kernels::float::Float;
+use crate::kernels::vmath;
 use bytemuck::Pod;
 use std::fmt::Debug;
 
-/// `f32`, `f64`, `i32` or `i64`. The names keep clear of those of [`Float`], so that both can be asked of one type.
+/// `f32`, `f64`, `i32` or `i64`. The names keep clear of those of [`Float`](crate::kernels::float::Float), so that both can be asked of one type.
 pub trait Num: Pod + Send + Sync + Debug + PartialOrd {
     /// 0.
     const EMPTY_SUM: Self;
@@ -44,7 +44,7 @@ pub trait Num: Pod + Send + Sync + Debug + PartialOrd {
 }
 
 /// A float that can also be reduced.
-pub trait Real: Float + Num {}
+pub trait Real: vmath::Real + Num {}
 
 impl Real for f32 {}
 impl Real for f64 {}

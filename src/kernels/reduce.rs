@@ -15,9 +15,9 @@
 
 use crate::kernels::abi::Args;
 use crate::kernels::num::{Index, Num, Real};
-use crate::kernels::ops_math;
 use crate::kernels::params::params;
 use crate::kernels::tree::{self, Fold};
+use crate::kernels::vmath;
 use crate::simd;
 
 /// Elements that one unit reads, about.
@@ -219,8 +219,8 @@ pub fn logsumexp<T: Real>(args: &mut Args<'_>) {
     let lo = args.units().start * p.per_unit();
     let (x, out) = (args.read::<T>(0), args.write::<T>(0));
     if p.inner == 1 {
-        for (i, o) in out.iter_mut().enumerate() {
-            *o = row_logsumexp(&x[(lo + i) * p.n..][..p.n]);
+        for (i, out) in out.chunks_mut(tree::TILE).enumerate() {
+            rows_logsumexp(&x[(lo + i * tree::TILE) * p.n..], p.n, out);
         }
         return;
     }
@@ -231,21 +231,29 @@ pub fn logsumexp<T: Real>(args: &mut Args<'_>) {
         let max = &mut max[..out.len()];
         tree::columns(tree::Max, x, p.n, p.inner, max);
         exp_columns(x, p.inner, max, out);
-        for (o, m) in out.iter_mut().zip(max) {
-            *o = shifted_ln(*m, *o);
-        }
+        shifted_logs(max, out);
     });
 }
 
-/// m + ln s, where an infinite or NaN maximum is the answer already.
-fn shifted_ln<T: Real>(m: T, s: T) -> T {
-    if m.abs() < T::INFINITY { m + ops_math::ln(s) } else { m }
+simd! {
+    /// `s` = m + log s, where an infinite or NaN maximum is the answer already.
+    fn shifted_logs[T: Real](m: &[T], s: &mut [T]) {
+        for (s, m) in s.iter_mut().zip(m) {
+            let y = *m + vmath::log(*s);
+            *s = if m.abs() < T::INFINITY { y } else { *m };
+        }
+    }
 }
 
-/// log Σ eˣ of one contiguous run.
-pub fn row_logsumexp<T: Real>(x: &[T]) -> T {
-    let m = tree::row(tree::Max, x);
-    shifted_ln(m, tree::row(tree::ExpFrom(m), x))
+/// log Σ eˣ of at most [`tree::TILE`] contiguous rows of `n` elements.
+fn rows_logsumexp<T: Real>(x: &[T], n: usize, out: &mut [T]) {
+    let mut max = [T::ZERO; tree::TILE];
+    let max = &mut max[..out.len()];
+    tree::rows(tree::Max, x, n, max);
+    for (i, (o, m)) in out.iter_mut().zip(&*max).enumerate() {
+        *o = tree::row(tree::ExpFrom(*m), &x[i * n..][..n]);
+    }
+    shifted_logs(max, out);
 }
 
 simd! {
@@ -257,7 +265,7 @@ simd! {
             part.fill(T::ZERO);
             for x in rows.chunks(stride).filter(|x| x.len() >= max.len()) {
                 for ((s, x), m) in part.iter_mut().zip(x).zip(max) {
-                    *s += ops_math::exp(*x - *m);
+                    *s += vmath::exp(*x - *m);
                 }
             }
             for (o, s) in out.iter_mut().zip(part.iter()) {

@@ -13,9 +13,9 @@
 
 use crate::kernels::abi::Args;
 use crate::kernels::num::{Index, Real};
-use crate::kernels::ops_math::{exp, ln};
 use crate::kernels::params::params;
 use crate::kernels::tree::{self, TILE};
+use crate::kernels::vmath::{exp, log_over};
 use crate::simd;
 
 /// Elements in one unit, about.
@@ -200,8 +200,9 @@ fn softmax_over<T: Real>(y: &mut [T]) {
 pub fn log_softmax_row<T: Real>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
     if inner == 1 {
         let m = tree::row(tree::Max, x);
-        let s = tree::row(tree::ExpFrom(m), x);
-        return subtract_both(x, m, ln(s), y);
+        let mut l = [tree::row(tree::ExpFrom(m), x)];
+        log_over(&mut l);
+        return subtract_both(x, m, l[0], y);
     }
     let (mut max, mut sum) = ([T::ZERO; TILE], [T::ZERO; TILE]);
     tiles(inner, |at, w| {
@@ -209,9 +210,7 @@ pub fn log_softmax_row<T: Real>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
         tree::columns(tree::Max, x, n, inner, max);
         exp_tile(x, inner, max, y);
         tree::columns(tree::Sum, y, n, inner, sum);
-        for s in sum.iter_mut() {
-            *s = ln(*s);
-        }
+        log_over(sum);
         subtract_both_tile(x, inner, max, sum, y);
     });
 }
@@ -349,10 +348,8 @@ impl CrossEntropy {
     }
 }
 
-/// Loss and log-sum-exp of one row.
-pub fn cross_entropy_row<T: Real>(x: &[T], label: Option<usize>, smoothing: f64) -> (T, T) {
-    let m = tree::row(tree::Max, x);
-    let l = ln(tree::row(tree::ExpFrom(m), x));
+/// Loss and log-sum-exp of one row with maximum `m` and l = log Σ exp(x − m).
+fn cross_entropy_row<T: Real>(x: &[T], m: T, l: T, label: Option<usize>, smoothing: f64) -> (T, T) {
     let lse = if m.abs() < T::INFINITY { m + l } else { m };
     let Some(label) = label else { return (T::ZERO, lse) };
     // Relative to the maximum, not to the rounded log-sum-exp: large logits keep the digits of their loss.
@@ -379,8 +376,15 @@ pub fn cross_entropy<T: Real, I: Index>(args: &mut Args<'_>) {
         Ok(targets) => targets,
         Err(row) => return args.fault_index(row, labels[row].to_i64(), p.classes),
     };
+    // Maxima and sums first, in the places of the results: the logarithms are then one loop.
+    let row = |i: usize| &x[(lo + i) * p.classes..][..p.classes];
+    for (i, (l, m)) in loss.iter_mut().zip(lse.iter_mut()).enumerate() {
+        *m = tree::row(tree::Max, row(i));
+        *l = tree::row(tree::ExpFrom(*m), row(i));
+    }
+    log_over(loss);
     for (i, ((loss, lse), label)) in loss.iter_mut().zip(lse).zip(targets).enumerate() {
-        (*loss, *lse) = cross_entropy_row(&x[(lo + i) * p.classes..][..p.classes], label, p.smoothing);
+        (*loss, *lse) = cross_entropy_row(row(i), *lse, *loss, label, p.smoothing);
     }
 }
 

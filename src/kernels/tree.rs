@@ -4,7 +4,7 @@
 //! of a sum grows with the logarithm of its length. For the reducing kernels of this room.
 
 use crate::kernels::num::{Num, Real};
-use crate::kernels::ops_math;
+use crate::kernels::vmath;
 use crate::simd;
 
 /// Accumulators that run side by side along one contiguous row.
@@ -86,7 +86,7 @@ macro_rules! fold_from {
 }
 
 fold_from!(SquaresFrom, |x, c| (x - c) * (x - c));
-fold_from!(ExpFrom, |x, c| ops_math::exp(x - c));
+fold_from!(ExpFrom, |x, c| vmath::exp(x - c));
 
 /// Where a run of `n > block` elements is cut in two: at a power of two of blocks.
 fn cut(n: usize, block: usize) -> usize {

@@ -180,7 +180,13 @@ fn every_instruction_set_gives_the_same_bits() {
         let (mut columns, mut narrow) = ([0f32; 100], [0f32; 3]);
         tree::columns(tree::Sum, &x, 300, 100, &mut columns);
         tree::narrow(tree::Squares, &x, &mut narrow);
-        let single = [tree::row(tree::Sum, &x), tree::dot_from(&x, &y, 0.3), row_logsumexp(&x)];
+        let (mut lse, mut lse_columns) = ([0f32; 21], [0f32; 100]);
+        rows_logsumexp(&x, 1000, &mut lse);
+        exp_columns(&x, 100, &[0.5; 100], &mut lse_columns);
+        shifted_logs(&[0.5; 100], &mut lse_columns);
+        columns.iter_mut().zip(lse_columns).for_each(|(c, l)| *c += l);
+        narrow[0] += lse[20];
+        let single = [tree::row(tree::Sum, &x), tree::dot_from(&x, &y, 0.3), lse[0]];
         columns.iter().chain(&narrow).chain(&single).map(|x| x.to_bits()).collect::<Vec<_>>()
     };
     let best = all();

@@ -186,3 +186,32 @@ fn in_place_is_out_of_place() {
     let over = run(cross_entropy_backward::<f32, i32>, &p.to_words(), &reads, &[out], p.units());
     assert!(get::<f32>(&beside, 0) == get::<f32>(&over, 0));
 }
+
+#[test]
+fn every_instruction_set_gives_the_same_bits() {
+    use crate::kernels::simd::{Isa, detect, limit};
+    let x = noise32(1500, 5);
+    let labels: Vec<i32> = (0..150).map(|i| i * 7 % 10).collect();
+    let p = CrossEntropy { rows: 150, classes: 10, ignore_index: 3, smoothing: 0.1 };
+    let all = || {
+        // On this thread, and so under its limit.
+        let mut out: Vec<f32> = Vec::new();
+        for (n, inner) in [(10, 1), (500, 3)] {
+            let (mut y, mut z) = (vec![0f32; n * inner], vec![0f32; n * inner]);
+            softmax_row(&x[..n * inner], n, inner, &mut y);
+            log_softmax_row(&x[..n * inner], n, inner, &mut z);
+            out.extend(y.iter().chain(&z));
+            log_softmax_backward_row(&z, &x[..n * inner], n, inner, &mut y);
+            out.extend(y);
+        }
+        let got = entropy(&x, &labels, &p);
+        out.extend(get::<f32>(&got, 0).iter().chain(&get::<f32>(&got, 1)));
+        out.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+    };
+    let best = all();
+    for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
+        limit(isa);
+        assert!(all() == best, "{isa:?}");
+    }
+    limit(detect());
+}

@@ -14,7 +14,7 @@ fn join<T: Real>(f: T, k: T) -> T {
     k.mul_add(T::LN2_HI, f - (half - low))
 }
 
-/// The natural logarithm: −∞ at ±0, NaN below. Largest error seen: f32 0.84 ulp, f64 0.75 ulp.
+/// The natural logarithm: −∞ at ±0, NaN below.
 #[inline(always)]
 pub fn log<T: Real>(x: T) -> T {
     let (m, k, _) = T::split(x);
@@ -24,7 +24,7 @@ pub fn log<T: Real>(x: T) -> T {
     if x >= T::ZERO { y } else { T::NAN }
 }
 
-/// log(1 + x): −∞ at −1, NaN below. Largest error seen: f32 1.35 ulp, f64 1.37 ulp.
+/// log(1 + x): −∞ at −1, NaN below.
 #[inline(always)]
 pub fn log1p<T: Real>(x: T) -> T {
     let u = T::ONE + x;

@@ -5,7 +5,7 @@ use super::exp::exp;
 use super::log::log;
 use super::real::Real;
 
-/// xʸ with C's special cases. Largest error seen: f32 0.51 ulp, f64 that of std.
+/// xʸ with C's special cases.
 #[inline(always)]
 pub fn pow<T: Real>(x: T, y: T) -> T {
     T::pow(x, y)

@@ -26,6 +26,8 @@ pub trait Real: Float {
     const LN2_LO: Self;
     /// Arguments of `exp` are cut to this range, past which it is 0 or ∞.
     const EXP_RANGE: (Self, Self);
+    /// `(k, 2⁻ᵏ)`: a power of two below the normal range is kept 2ᵏ times too large.
+    const LIFT: (Self, Self);
     /// Below this `expm1` is −1.
     const EXPM1_LOW: Self;
     /// Below this `tanh` is a polynomial.
@@ -37,12 +39,22 @@ pub trait Real: Float {
     /// Above this `exp(-x²/2)` is 0.
     const PHI_HIGH: Self;
     const SQRT_2: Self;
-    const TWO_SQRT_2_OVER_PI: Self;
-    const GELU_CUBIC: Self;
+    /// 2√(2/π) in two parts.
+    const GELU_LINEAR: (Self, Self);
+    /// 0.044715 times that.
+    const GELU_CUBIC: (Self, Self);
+    /// Above this `x·sigmoid(x)` is x, and below its negative 0.
+    const LOGISTIC_HIGH: Self;
+    /// Above this `gelu_tanh` is x, and below its negative 0.
+    const GELU_TANH_HIGH: Self;
     /// π/2 in two parts.
     const PI_2: (Self, Self);
-    /// The centre of the map `u = (a − c) / (a + c)` that [`Real::mills`] is fitted in.
+    /// b in [`Real::mills_tail`].
+    const MILLS_B: Self;
+    /// The centre of the map `u = (a − c) / (a + c)` that [`Real::mills_tail`] is fitted in.
     const MILLS_C: Self;
+    /// The value at u = 0 in two parts.
+    const MILLS_0: (Self, Self);
 
     /// 2ⁿ for `t = n + ROUND`, n inside the range of normal exponents.
     fn pow2(t: Self) -> Self;
@@ -64,8 +76,8 @@ pub trait Real: Float {
     fn tanh_tail(z: Self) -> Self;
     /// p with erf(x) = x + x·p(x²), |x| ≤ 1.
     fn erf_tail(z: Self) -> Self;
-    /// (a + c) · e^(a²/2) · Φ(−a) in u = (a − c) / (a + c), c = [`Real::MILLS_C`].
-    fn mills(u: Self) -> Self;
+    /// q with (a + b) · e^(a²/2) · Φ(−a) = [`Real::MILLS_0`] + u·q(u), u = (a − c) / (a + c), for a ≤ [`Real::PHI_HIGH`].
+    fn mills_tail(u: Self) -> Self;
     /// p with atan(x) = x + x³·p(x²), |x| ≤ 1.
     fn atan_tail(z: Self) -> Self;
     /// See [`super::sin`].
@@ -101,8 +113,7 @@ macro_rules! bits {
         const ROUND: $t = 1.5 * (1u64 << $mant) as $t;
         const LOG2E: $t = std::f64::consts::LOG2_E as $t;
         const SQRT_2: $t = std::f64::consts::SQRT_2 as $t;
-        const TWO_SQRT_2_OVER_PI: $t = 1.595_769_121_605_730_8f64 as $t;
-        const GELU_CUBIC: $t = 0.044_715;
+        const MILLS_B: $t = 1.25;
 
         #[inline(always)]
         fn pow2(t: $t) -> $t {
@@ -181,12 +192,18 @@ impl Real for f32 {
     const LN2_HI: f32 = std::f32::consts::LN_2;
     const LN2_LO: f32 = -1.904_654_2e-9;
     const EXP_RANGE: (f32, f32) = (-104.0, 89.0);
+    const LIFT: (f32, f32) = (90.0, 1.0 / (1u128 << 90) as f32);
     const EXPM1_LOW: f32 = -18.0;
     const TANH_HIGH: f32 = 10.0;
     const ERF_HIGH: f32 = 4.0;
     const PHI_HIGH: f32 = 14.5;
     const PI_2: (f32, f32) = (std::f32::consts::FRAC_PI_2, -4.371_139e-8);
-    const MILLS_C: f32 = 3.0;
+    const GELU_LINEAR: (f32, f32) = (1.5957692, -4.534068e-8);
+    const GELU_CUBIC: (f32, f32) = (0.071354814, 2.3988325e-9);
+    const LOGISTIC_HIGH: f32 = 120.0;
+    const GELU_TANH_HIGH: f32 = 12.0;
+    const MILLS_C: f32 = 4.0;
+    const MILLS_0: (f32, f32) = (0.49565586, 2.3246556e-9);
 
     #[inline(always)]
     fn exp_tail(r: f32) -> f32 {
@@ -206,9 +223,9 @@ impl Real for f32 {
             7.875875e-05f32)
     }
     #[inline(always)]
-    fn mills(u: f32) -> f32 {
-        poly!(u; 0.7290837, -0.509332, 0.23001768, -0.04726276, -0.010462289, 0.0069699204,
-            0.0010241573, -0.0010344766, -0.0002447093, 0.00013332395, 5.5491873e-05f32)
+    fn mills_tail(u: f32) -> f32 {
+        poly!(u; -0.1393029, 0.04509444, 0.01067325, -0.024481475, 0.015815813, -0.0048763175,
+            -0.00013826428, 0.0006477437, -7.979584e-05, -7.215856e-05f32)
     }
     #[inline(always)]
     fn atan_tail(z: f32) -> f32 {
@@ -238,12 +255,18 @@ impl Real for f64 {
     const LN2_HI: f64 = std::f64::consts::LN_2;
     const LN2_LO: f64 = 2.319_046_813_846_299_6e-17;
     const EXP_RANGE: (f64, f64) = (-746.0, 710.0);
+    const LIFT: (f64, f64) = (600.0, f64::from_bits((1023 - 600) << 52));
     const EXPM1_LOW: f64 = -40.0;
     const TANH_HIGH: f64 = 22.0;
     const ERF_HIGH: f64 = 6.0;
     const PHI_HIGH: f64 = 39.0;
     const PI_2: (f64, f64) = (std::f64::consts::FRAC_PI_2, 6.123_233_995_736_766e-17);
+    const GELU_LINEAR: (f64, f64) = (1.5957691216057308, -9.96930880911092e-17);
+    const GELU_CUBIC: (f64, f64) = (0.07135481627260025, -6.175149918155315e-19);
+    const LOGISTIC_HIGH: f64 = 760.0;
+    const GELU_TANH_HIGH: f64 = 24.0;
     const MILLS_C: f64 = 5.0;
+    const MILLS_0: (f64, f64) = (0.48074565609378933, 1.7914452121833925e-17);
 
     #[inline(always)]
     fn exp_tail(r: f64) -> f64 {
@@ -270,13 +293,13 @@ impl Real for f64 {
             5.957176147748911e-11f64)
     }
     #[inline(always)]
-    fn mills(u: f64) -> f64 {
-        poly!(u; 0.769193049750063, -0.6653825028900568, 0.4953056159699761, -0.31353315667128745,
-            0.16502036617040755, -0.06911863870687827, 0.020795066799251923, -0.0029933767618711546,
-            -0.0007978693892060231, 0.0005448989928207337, -5.937580789806318e-05, -4.9762456719378356e-05,
-            1.668164148733726e-05, 3.979807458462373e-06, -2.770724172517054e-06, -3.345807048082705e-07,
-            4.3629597769055444e-07, 4.0188502351482565e-08, -7.014151855271518e-08, -8.56412008240974e-09,
-            1.0793477810959656e-08, 2.2231550232580247e-09, -1.158706706841708e-09, -3.8115912168599914e-10f64)
+    fn mills_tail(u: f64) -> f64 {
+        poly!(u; -0.12741667065001192, 0.060047571397464077, -0.010218616930813395, -0.01443720489524993,
+            0.018683488122090922, -0.012922572765022544, 0.005927289573893978, -0.0016211846604067444,
+            4.136084470633433e-05, 0.00016722728857799862, -5.33674233612457e-05, -8.235100316754601e-06,
+            8.742790725830633e-06, -2.3869987702764405e-07, -1.2474698884796171e-06, 1.4621808263055425e-07,
+            1.873524928899151e-07, -2.778834078540701e-08, -2.989800005258509e-08, 3.172471943428879e-09,
+            4.1756108633505384e-09, -5.72790072830046e-11, -2.8355251773903815e-10f64)
     }
     #[inline(always)]
     fn atan_tail(z: f64) -> f64 {

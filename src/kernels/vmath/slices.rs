@@ -67,6 +67,15 @@ trig! {
 }
 
 simd! {
+    /// `x` = log x, element by element.
+    pub fn log_over[T: Real](x: &mut [T]) {
+        for x in x {
+            *x = super::log(*x);
+        }
+    }
+}
+
+simd! {
     /// `dst` = x where x > 0, else alpha · expm1(x).
     pub fn elu_slice[T: Real](dst: &mut [T], src: &[T], alpha: T) {
         for (d, s) in dst.iter_mut().zip(src) {

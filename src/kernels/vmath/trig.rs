@@ -34,9 +34,9 @@ fn reduce(x: f64) -> Reduced {
     Reduced { hi, lo, quadrant: t.to_bits() }
 }
 
-/// Sine and cosine of `hi + lo`.
+/// Sine and cosine of `hi + lo`, as the leading and the small part of a sum each.
 #[inline(always)]
-fn kernel(hi: f64, lo: f64) -> (f64, f64) {
+fn kernel(hi: f64, lo: f64) -> ((f64, f64), (f64, f64)) {
     let z = hi * hi;
     let half = 0.5 * z;
     let w = 1.0 - half;
@@ -44,8 +44,8 @@ fn kernel(hi: f64, lo: f64) -> (f64, f64) {
         -2.5051127944014188e-08, 1.5917848524808262e-10f64);
     let c = poly!(z; 0.041666666666666664, -0.0013888888888887382, 2.480158729874307e-05, -2.7557317260008837e-07,
         2.0876143827993133e-09, -1.1382456778061306e-11f64);
-    let sin = hi + (hi * z).mul_add(s, lo * w);
-    let cos = w + ((1.0 - w - half) + (z * z).mul_add(c, -(hi * lo)));
+    let sin = (hi, (hi * z).mul_add(s, lo * w));
+    let cos = (w, (1.0 - w - half) + (z * z).mul_add(c, -(hi * lo)));
     (sin, cos)
 }
 
@@ -83,21 +83,30 @@ pub(super) fn sin_f64(x: f64) -> f64 {
     let r = reduce(x);
     let (s, c) = kernel(r.hi, r.lo);
     // The sums above lose the sign of −0.
-    if x == 0.0 { x } else { pick(s, c, r.quadrant) }
+    if x == 0.0 { x } else { pick(s.0 + s.1, c.0 + c.1, r.quadrant) }
 }
 
 #[inline(always)]
 pub(super) fn cos_f64(x: f64) -> f64 {
     let r = reduce(x);
     let (s, c) = kernel(r.hi, r.lo);
-    pick(s, c, r.quadrant.wrapping_add(1))
+    pick(s.0 + s.1, c.0 + c.1, r.quadrant.wrapping_add(1))
 }
 
 #[inline(always)]
 pub(super) fn tan_f64(x: f64) -> f64 {
     let r = reduce(x);
-    let (s, c) = kernel(r.hi, r.lo);
-    if x == 0.0 { x } else { ratio(s, c, r.quadrant) }
+    let ((s, s_rest), (c, c_rest)) = kernel(r.hi, r.lo);
+    let odd = r.quadrant & 1 != 0;
+    let (top, top_rest) = if odd { (-c, -c_rest) } else { (s, s_rest) };
+    let (bottom, bottom_rest) = if odd { (s, s_rest) } else { (c, c_rest) };
+    // The quotient of the sums: what rounding them took away is put back.
+    let (n, d) = (top + top_rest, bottom + bottom_rest);
+    let (n_rest, d_rest) = ((top - n) + top_rest, (bottom - d) + bottom_rest);
+    let w = 1.0 / d;
+    let q = n * w;
+    let missing = (-q).mul_add(d_rest, (-q).mul_add(d, n) + n_rest);
+    if x == 0.0 { x } else { missing.mul_add(w, q) }
 }
 
 #[inline(always)]
@@ -118,26 +127,25 @@ pub(super) fn tan_f32(x: f32) -> f32 {
     if x == 0.0 { x } else { ratio(s, c, q) as f32 }
 }
 
-/// The sine; std's beyond |x| = 2^19. Largest error seen: f32 0.57 ulp over the whole range, f64 0.78 ulp up to 2^19.
+/// The sine; std's beyond |x| = 2^19.
 #[inline(always)]
 pub fn sin<T: Real>(x: T) -> T {
     T::sin(x)
 }
 
-/// The cosine; std's beyond |x| = 2^19. Largest error seen: f32 0.57 ulp over the whole range, f64 0.80 ulp up to 2^19.
+/// The cosine; std's beyond |x| = 2^19.
 #[inline(always)]
 pub fn cos<T: Real>(x: T) -> T {
     T::cos(x)
 }
 
 /// The tangent; std's beyond |x| = 2^19.
-/// Largest error seen: f32 1.40 ulp over the whole range, f64 1.94 ulp up to 2^19.
 #[inline(always)]
 pub fn tan<T: Real>(x: T) -> T {
     T::tan(x)
 }
 
-/// The arc tangent. Largest error seen: f32 1.54 ulp, f64 1.76 ulp.
+/// The arc tangent.
 #[inline(always)]
 pub fn atan<T: Real>(x: T) -> T {
     let a = x.abs();
@@ -145,7 +153,11 @@ pub fn atan<T: Real>(x: T) -> T {
     let inverse = T::ONE / a;
     let t = if far { inverse } else { a };
     let z = t * t;
-    let p = (t * z).mul_add(T::atan_tail(z), t);
-    let y = if far { T::PI_2.0 - (p - T::PI_2.1) } else { p };
+    let (tz, q) = (t * z, T::atan_tail(z));
+    let p = tz.mul_add(q, t);
+    // π/2 − t as a sum, less the rest: p's own rounding stays out.
+    let d = T::PI_2.0 - t;
+    let d = d + (-tz).mul_add(q, ((T::PI_2.0 - d) - t) + T::PI_2.1);
+    let y = if far { d } else { p };
     y.with_sign(x)
 }
