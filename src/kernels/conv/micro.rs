@@ -45,7 +45,7 @@ pub(super) fn dots_rows(left: usize) -> usize {
 
 /// `a * b + c`, a whole array at a time: arrays by value stay in registers, slices would not.
 #[inline(always)]
-fn fma<T: Float, const L: usize>(a: [T; L], b: [T; L], c: [T; L]) -> [T; L] {
+pub(super) fn fma<T: Float, const L: usize>(a: [T; L], b: [T; L], c: [T; L]) -> [T; L] {
     let mut r = c;
     for i in 0..L {
         r[i] = a[i].mul_add(b[i], c[i]);
@@ -63,7 +63,7 @@ fn masked<T: Float, const L: usize>(mut a: [T; L], mask: [T; L]) -> [T; L] {
 }
 
 #[inline(always)]
-fn vector<T: Float, const L: usize>(s: &[T]) -> [T; L] {
+pub(super) fn vector<T: Float, const L: usize>(s: &[T]) -> [T; L] {
     let mut v = [T::ZERO; L];
     v.copy_from_slice(&s[..L]);
     v
@@ -121,16 +121,16 @@ simd! {
         while q < s.width {
             let left = s.width - q;
             let (strip, dst) = (&strip[q..], &mut dst[q..]);
-            if left > 3 * L {
-                step::<T, M, 4, L>(a, offs, strip, s, dst, left);
-                q += 4 * L;
-            } else if left > L {
-                step::<T, M, 2, L>(a, offs, strip, s, dst, left);
-                q += 2 * L;
-            } else {
-                step::<T, M, 1, L>(a, offs, strip, s, dst, left);
-                q += L;
+            // As few tiles as can be, and none much smaller than the others: one vector alone waits for its own sums.
+            let vectors = left.div_ceil(L);
+            let v = vectors.div_ceil(vectors.div_ceil(4));
+            match v {
+                4 => step::<T, M, 4, L>(a, offs, strip, s, dst, left),
+                3 => step::<T, M, 3, L>(a, offs, strip, s, dst, left),
+                2 => step::<T, M, 2, L>(a, offs, strip, s, dst, left),
+                _ => step::<T, M, 1, L>(a, offs, strip, s, dst, left),
             }
+            q += v * L;
         }
     }
 }
@@ -199,6 +199,8 @@ pub(super) struct Rows {
     pub width: usize,
     /// Elements of x from one row to the next, and from one image to the next.
     pub x: [usize; 2],
+    /// Whether x is finite wherever a row's last vector may reach.
+    pub finite: bool,
 }
 
 /// Lanes of a vector of [`dots`].
@@ -210,7 +212,7 @@ pub(super) const fn lanes<T>() -> usize {
 pub(super) const TAPS: usize = 3;
 
 #[derive(Clone, Copy)]
-struct Dots<const M: usize, const L: usize>;
+struct Dots<const M: usize, const L: usize, const FINITE: bool>;
 
 /// The sum of a vector's lanes: halves onto halves.
 #[inline(always)]
@@ -223,6 +225,21 @@ fn tree<T: Float, const L: usize>(mut v: [T; L]) -> T {
         }
     }
     v[0]
+}
+
+simd! {
+    /// Whether no element is NaN or infinite.
+    pub(super) fn all_finite[T: Float](x: &[T]) -> bool {
+        let (most, rest) = x.as_chunks::<32>();
+        let mut sums = [T::ZERO; 32];
+        for x in most {
+            for i in 0..32 {
+                // 0 for what is finite, NaN for what is not.
+                sums[i] += x[i] * T::ZERO;
+            }
+        }
+        sums.iter().all(|s| *s == T::ZERO) && rest.iter().all(|v| *v * T::ZERO == T::ZERO)
+    }
 }
 
 /// One vector of positions, added to the lane sums.
@@ -240,9 +257,9 @@ fn plus<T: Float, const M: usize, const L: usize>(
     acc
 }
 
-/// Lane sums of all rows; as in [`tile`], they are indexed by constants only, and copied out at the end.
+/// Adds all rows to lane sums; as in [`tile`], they are indexed by constants only, and copied out at the end.
 #[inline(always)]
-fn lane_sums<T: Float, const M: usize, const L: usize>(
+fn lane_sums<T: Float, const M: usize, const L: usize, const FINITE: bool>(
     x: &[T],
     offs: [usize; TAPS],
     dy: &[T],
@@ -250,21 +267,23 @@ fn lane_sums<T: Float, const M: usize, const L: usize>(
     s: Rows,
     out: &mut [[[T; L]; TAPS]; M],
 ) {
-    let mut acc = [[[T::ZERO; L]; TAPS]; M];
+    let mut acc = *out;
     let (steps, tail) = (s.width.div_ceil(L), s.width % L);
     let mask = vector(mask);
     let mut dy = dy.as_chunks::<L>().0.chunks_exact(M);
-    for i in 0..s.images * s.rows {
-        let x = &x[i / s.rows * s.x[1] + i % s.rows * s.x[0]..];
-        let x0 = x[offs[0]..][..steps * L].as_chunks::<L>().0;
-        let x1 = x[offs[1]..][..steps * L].as_chunks::<L>().0;
-        let x2 = x[offs[2]..][..steps * L].as_chunks::<L>().0;
-        for (((q, x0), (x1, x2)), dy) in x0.iter().enumerate().zip(x1.iter().zip(x2)).zip(&mut dy) {
-            if tail > 0 && q + 1 == steps {
-                // dy has zeros past the row's end; x has pixels that do not belong to it and may be infinite.
-                acc = plus([masked(*x0, mask), masked(*x1, mask), masked(*x2, mask)], dy, acc);
-            } else {
-                acc = plus([*x0, *x1, *x2], dy, acc);
+    for image in 0..s.images {
+        for row in 0..s.rows {
+            let x = &x[image * s.x[1] + row * s.x[0]..];
+            let x0 = x[offs[0]..][..steps * L].as_chunks::<L>().0;
+            let x1 = x[offs[1]..][..steps * L].as_chunks::<L>().0;
+            let x2 = x[offs[2]..][..steps * L].as_chunks::<L>().0;
+            for (((q, x0), (x1, x2)), dy) in x0.iter().enumerate().zip(x1.iter().zip(x2)).zip(&mut dy) {
+                if !FINITE && tail > 0 && q + 1 == steps {
+                    // dy has zeros past the row's end; x has pixels that do not belong to it and may be infinite.
+                    acc = plus([masked(*x0, mask), masked(*x1, mask), masked(*x2, mask)], dy, acc);
+                } else {
+                    acc = plus([*x0, *x1, *x2], dy, acc);
+                }
             }
         }
     }
@@ -272,35 +291,47 @@ fn lane_sums<T: Float, const M: usize, const L: usize>(
 }
 
 simd! {
-    fn dots_of[T: Float, const M: usize, const L: usize](
-        _d: Dots<M, L>, x: &[T], offs: [usize; TAPS], dy: &[T], mask: &[T], s: Rows, out: &mut [[T; TAPS]],
+    fn dots_of[T: Float, const M: usize, const L: usize, const FINITE: bool](
+        _d: Dots<M, L, FINITE>, x: &[T], offs: [usize; TAPS], dy: &[T], mask: &[T], s: Rows, sums: &mut [T],
     ) {
-        let mut sums = [[[T::ZERO; L]; TAPS]; M];
-        lane_sums::<T, M, L>(x, offs, dy, mask, s, &mut sums);
-        for (out, sums) in out.iter_mut().zip(&sums) {
-            for (out, sums) in out.iter_mut().zip(sums) {
-                *out = tree(*sums);
-            }
-        }
+        let sums = &mut sums[..M * TAPS * L];
+        let mut own = [[[T::ZERO; L]; TAPS]; M];
+        own.as_flattened_mut().as_flattened_mut().copy_from_slice(sums);
+        lane_sums::<T, M, L, FINITE>(x, offs, dy, mask, s, &mut own);
+        sums.copy_from_slice(own.as_flattened().as_flattened());
     }
 }
 
-/// `out[m][j] = Σ x[offs[j] + position] * dy[m][position]` over all images, rows and positions, for `m` channels of dy:
-/// one of 1, 2, 4, 6, 8.
-pub(super) fn dots<T: Float>(m: usize, x: &[T], offs: [usize; TAPS], dy: &[T], s: Rows, out: &mut [[T; TAPS]]) {
+/// The lanes' sums of each of `out`'s elements, [`lanes`] elements of `sums` for each.
+pub(super) fn fold<T: Float>(sums: &[T], out: &mut [T]) {
+    if size_of::<T>() == 4 {
+        sums.as_chunks::<16>().0.iter().zip(out).for_each(|(s, o)| *o = tree(*s));
+    } else {
+        sums.as_chunks::<8>().0.iter().zip(out).for_each(|(s, o)| *o = tree(*s));
+    }
+}
+
+/// `sums[m][j] += Σ x[offs[j] + position] * dy[m][position]` over all images, rows and positions, for `m` channels of dy:
+/// one of 1, 2, 4, 6, 8. Each sum is one of [`lanes`] lanes, which [`fold`] adds up in the end.
+pub(super) fn dots<T: Float>(m: usize, x: &[T], offs: [usize; TAPS], dy: &[T], s: Rows, sums: &mut [T]) {
     // Lanes of the last vector of a row that are inside the row.
     let mut mask = [T::ZERO; 16];
     mask[..s.width % lanes::<T>()].fill(T::ONE);
     macro_rules! by_rows {
-        ($l:literal) => {
+        ($l:literal, $f:literal) => {
             match m {
-                1 => dots_of(Dots::<1, $l>, x, offs, dy, &mask, s, out),
-                2 => dots_of(Dots::<2, $l>, x, offs, dy, &mask, s, out),
-                4 => dots_of(Dots::<4, $l>, x, offs, dy, &mask, s, out),
-                6 => dots_of(Dots::<6, $l>, x, offs, dy, &mask, s, out),
-                _ => dots_of(Dots::<8, $l>, x, offs, dy, &mask, s, out),
+                1 => dots_of(Dots::<1, $l, $f>, x, offs, dy, &mask, s, sums),
+                2 => dots_of(Dots::<2, $l, $f>, x, offs, dy, &mask, s, sums),
+                4 => dots_of(Dots::<4, $l, $f>, x, offs, dy, &mask, s, sums),
+                6 => dots_of(Dots::<6, $l, $f>, x, offs, dy, &mask, s, sums),
+                _ => dots_of(Dots::<8, $l, $f>, x, offs, dy, &mask, s, sums),
             }
         };
     }
-    if size_of::<T>() == 4 { by_rows!(16) } else { by_rows!(8) }
+    match (size_of::<T>(), s.finite) {
+        (4, true) => by_rows!(16, true),
+        (4, false) => by_rows!(16, false),
+        (_, true) => by_rows!(8, true),
+        (_, false) => by_rows!(8, false),
+    }
 }

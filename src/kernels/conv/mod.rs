@@ -7,6 +7,7 @@
 
 mod geom;
 mod micro;
+mod outer;
 mod plan;
 mod product;
 mod strip;
@@ -99,7 +100,7 @@ pub fn conv2d_weight_parts(g: &ConvGeom) -> usize {
 
 /// Elements of scratch per lane for [`conv2d_backward_weight`].
 pub fn conv2d_backward_weight_scratch(g: &ConvGeom) -> usize {
-    weight::scratch_len(&Corr::weight(g))
+    weight::scratch_len(g, &Corr::weight(g))
 }
 
 /// The adjoint of [`conv2d`] in the weight, as [`conv2d_weight_parts`] parts, for some units; `parts` holds those units.

@@ -10,14 +10,16 @@
 //! sibling files only.
 
 use super::geom::ConvGeom;
+use super::outer::BLOCK;
 
 /// Elements past a strip's end that a tile may read and drop.
 pub(super) const SLACK: usize = 128;
 /// Elements of a strip and of a chunk of packed weights: each about half of a 2 MiB second-level cache in f32.
 const STRIP: usize = 1 << 18;
-/// Positions whose dot products are summed before the lanes are added up: eight rows of them stay in the first-level
-/// cache.
+/// Positions of a strip for dot products: eight rows of them stay in the first-level cache.
 const DOTS: usize = 1024;
+/// Positions of a sweep with output channels in the lanes: their values of dy stay near.
+const FIELD: usize = 512;
 /// Vector lanes that sizes are rounded to.
 pub(super) const LANES: usize = 16;
 
@@ -51,6 +53,8 @@ pub(super) struct Corr {
     pub fold: usize,
     /// Whether columns are copied together before the product.
     pub packed: bool,
+    /// Whether the weight's gradient has output channels in its lanes, not positions.
+    pub outer: bool,
     /// Output channels whose weights are packed at one time.
     pub chunk: usize,
     /// Output channels of a unit (all groups counted); `fold` images of all of them if it is the total.
@@ -99,6 +103,15 @@ impl Corr {
         c.lay();
         let [rows, cols] = c.grid;
         let (wide, area, window) = (cols.next_multiple_of(LANES), rows * cols, g.kh * g.kw);
+        let across = c.dst_c.next_multiple_of(BLOCK) * area;
+        c.outer = g.stride[1] == 1 && g.dilation[1] == 1 && across <= c.dst_c * rows * wide;
+        if c.outer {
+            c.fold = (FIELD / area.max(1)).clamp(1, g.n.max(1));
+            c.band = (FIELD / cols.max(1)).clamp(1, rows.max(1));
+            let planes = c.phase[0] * c.phase[1] * c.plane() * c.fold;
+            c.src_c = (STRIP / planes.max(1)).clamp(1, c.src_c);
+            return c;
+        }
         // Sixty-fourths of a cycle for one (channel, tap) pair: products, and copies shared by all channels.
         let by_rows = 2 * rows * wide;
         let by_cols = 2 * area + rows * (128 + 8 * cols) / c.dst_c;
@@ -136,6 +149,7 @@ impl Corr {
             band: 0,
             fold: 1,
             packed: false,
+            outer: false,
             chunk: 0,
             block: g.c_out,
             w_dst: g.taps(),
@@ -259,6 +273,8 @@ impl Corr {
 /// (image blocks, output channels of a unit) of the weight's gradient: a block has enough positions to be worth its
 /// sums over lanes, and there are enough units to share.
 pub(super) fn weight_blocks(g: &ConvGeom) -> (usize, usize) {
-    let blocks = if g.w_len() <= 1 << 14 { (g.n * g.out_h() * g.out_w() / 1024).clamp(1, g.n.clamp(1, 32)) } else { 1 };
+    let enough = if Corr::weight(g).outer { 1024 } else { 3072 };
+    let blocks =
+        if g.w_len() <= 1 << 14 { (g.n * g.out_h() * g.out_w() / enough).clamp(1, g.n.clamp(1, 32)) } else { 1 };
     (blocks, if blocks >= 8 { g.c_out } else { divisor(g.c_out, 16) })
 }

@@ -60,17 +60,22 @@ fn packed_rows(c: &Corr) -> usize {
 
 /// Elements of scratch that a lane needs.
 pub(super) fn scratch_len(c: &Corr) -> usize {
-    let cols = if c.packed { c.taps() * c.columns() + SLACK } else { 0 };
-    2 * c.taps() + packed_rows(c) * c.taps() + strip_len(c, 1) + cols + stage_len(c)
+    2 * c.taps() + packed_rows(c) * c.taps() + strip_len(c, 1) + cols_len(c) + stage_len(c)
+}
+
+/// Elements of packed columns.
+fn cols_len(c: &Corr) -> usize {
+    if c.packed { c.taps() * c.columns() + SLACK } else { 0 }
 }
 
 fn room<'a, T: Float>(c: &Corr, scratch: &'a mut [T]) -> Room<'a, T> {
     let taps = c.taps();
-    let (offs, rest) = scratch.split_at_mut(taps);
-    let (even, rest) = rest.split_at_mut(taps);
-    let (weights, rest) = rest.split_at_mut(packed_rows(c) * taps);
+    // What is written by vectors comes first: its sizes are whole lines.
+    let (stage, rest) = scratch.split_at_mut(stage_len(c));
+    let (cols, rest) = rest.split_at_mut(cols_len(c));
     let (strip, rest) = rest.split_at_mut(strip_len(c, 1));
-    let (cols, stage) = rest.split_at_mut(rest.len() - stage_len(c));
+    let (weights, rest) = rest.split_at_mut(packed_rows(c) * taps);
+    let (offs, even) = rest.split_at_mut(taps);
     let (offs, even) = (bytemuck::cast_slice_mut(offs), bytemuck::cast_slice_mut(even));
     Room { offs: &mut offs[..taps], even: &mut even[..taps], weights, strip, cols, stage }
 }

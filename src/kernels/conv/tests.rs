@@ -231,15 +231,19 @@ fn long_sums_go_through_several_chunks() {
 
 #[test]
 fn every_instruction_set_gives_the_same_bits() {
-    let g = ConvGeom { pad: [1, 1, 1, 1], ..geom(3, [5, 13], [9, 21], [3, 3]) };
-    let (x, w, dy) = (fill::<f32>(g.x_len(), 1), fill::<f32>(g.w_len(), 2), fill::<f32>(g.y_len(), 3));
-    let all = || [forward(&g, &x, &w, &[], true, 1), input(&g, &dy, &w, 1), weight(&g, &x, &dy, 1)];
-    let best = all();
-    for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
-        limit(isa);
-        all().iter().zip(&best).for_each(|(a, b)| same(a, b, "bits", &g));
+    // Lanes hold channels of the first's weight, and positions of the others'.
+    let (many, few) = (geom(3, [5, 13], [9, 21], [3, 3]), geom(3, [3, 5], [9, 21], [5, 5]));
+    let pad = |g| ConvGeom { pad: [1, 1, 1, 1], ..g };
+    for g in [pad(many), pad(few), ConvGeom { stride: [2, 2], ..pad(many) }] {
+        let (x, w, dy) = (fill::<f32>(g.x_len(), 1), fill::<f32>(g.w_len(), 2), fill::<f32>(g.y_len(), 3));
+        let all = || [forward(&g, &x, &w, &[], true, 1), input(&g, &dy, &w, 1), weight(&g, &x, &dy, 1)];
+        let best = all();
+        for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
+            limit(isa);
+            all().iter().zip(&best).for_each(|(a, b)| same(a, b, "bits", &g));
+        }
+        limit(detect());
     }
-    limit(detect());
 }
 
 /// NaN and infinities reach exactly the elements that use them.

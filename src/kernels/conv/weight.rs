@@ -1,10 +1,13 @@
-//! The weight's gradient: dot products of strips of x with dy, and the sum of the image blocks' parts.
+//! The weight's gradient: products of strips of x with dy, and the sum of the image blocks' parts.
 //!
-//! Order of sums, fixed by the shape: images of a block in order, in strips of `fold` images or bands of rows; inside
-//! a strip, lane chains and a tree (see `micro::dots`); then the blocks in order. Used by the entry points beside it.
+//! Lanes hold output channels (see `outer`) where these fill vectors better than the rows' positions, and positions
+//! (see `micro::dots`) elsewhere. Order of sums, fixed by the shape and by which strips of x are finite: images of a
+//! block in order, in strips of `fold` images or bands of rows; lane chains go through all strips of a unit and are
+//! added up in a tree; then the blocks in order. Used by the entry points beside it.
 
 use super::geom::ConvGeom;
-use super::micro::{Rows, TAPS, dots, dots_rows, lanes};
+use super::micro::{Rows, TAPS, all_finite, dots, dots_rows, fold, lanes};
+use super::outer::{BLOCK, Field, outer, run_of, turn};
 use super::plan::{Corr, LANES, SLACK, weight_blocks};
 use super::strip::{clear, copy_rows, load, strip_len};
 use crate::kernels::float::Float;
@@ -18,6 +21,21 @@ struct Room<'a, T> {
     strip: &'a mut [T],
     cols: &'a mut [T],
     dy: &'a mut [T],
+    /// Sums of a unit: of the channels for each tap where lanes hold channels; else the lanes' for each tile of dots.
+    sums: &'a mut [T],
+    /// Whether all that the strip holds is finite.
+    finite: bool,
+}
+
+/// Elements of [`Room::sums`] for a unit's share of a group, and of them for each tap where lanes hold channels.
+fn sums_len(g: &ConvGeom, c: &Corr) -> [usize; 2] {
+    let channels = weight_blocks(g).1.min(c.dst_c);
+    let across = channels.next_multiple_of(BLOCK);
+    if c.outer {
+        [across * c.taps(), across]
+    } else {
+        [channels.next_multiple_of(8) * c.taps().next_multiple_of(TAPS) * LANES, 0]
+    }
 }
 
 /// Vectors of positions in one row of dy; a strip is one row where columns are packed.
@@ -25,23 +43,34 @@ fn steps<T>(c: &Corr) -> usize {
     if c.packed { c.columns() / lanes::<T>() } else { c.grid[1].div_ceil(lanes::<T>()) }
 }
 
-/// Elements of scratch that a lane needs.
-pub(super) fn scratch_len(c: &Corr) -> usize {
-    let (strips, cols, dy) = if c.packed {
-        (1, c.taps() * c.columns(), 9 * c.columns())
+/// Images of a strip, elements of columns and of dy's copies.
+fn sizes(c: &Corr) -> [usize; 3] {
+    if c.outer {
+        [c.fold, 0, BLOCK * c.fold * c.band * c.grid[1]]
+    } else if c.packed {
+        [1, c.taps() * c.columns(), 9 * c.columns()]
     } else {
-        (c.fold, 0, 8 * c.fold * c.band * c.grid[1].next_multiple_of(LANES))
-    };
-    2 * c.taps() + strip_len(c, strips) + cols + dy
+        // Eight channels, and a line of each.
+        [c.fold, 0, 8 * (c.fold + 1) * c.band * c.grid[1].next_multiple_of(LANES)]
+    }
 }
 
-fn room<'a, T: Float>(c: &Corr, scratch: &'a mut [T]) -> Room<'a, T> {
-    let (offs, rest) = scratch.split_at_mut(c.taps());
-    let (even, rest) = rest.split_at_mut(c.taps());
-    let (strip, rest) = rest.split_at_mut(strip_len(c, if c.packed { 1 } else { c.fold }));
-    let (cols, dy) = rest.split_at_mut(if c.packed { c.taps() * c.columns() } else { 0 });
+/// Elements of scratch that a lane needs.
+pub(super) fn scratch_len(g: &ConvGeom, c: &Corr) -> usize {
+    let [strips, cols, dy] = sizes(c);
+    2 * c.taps() + strip_len(c, strips) + cols + dy + sums_len(g, c)[0]
+}
+
+fn room<'a, T: Float>(g: &ConvGeom, c: &Corr, scratch: &'a mut [T]) -> Room<'a, T> {
+    // What is read and written by vectors comes first: its sizes are whole lines.
+    let [strips, cols, dy] = sizes(c);
+    let (dy, rest) = scratch.split_at_mut(dy);
+    let (sums, rest) = rest.split_at_mut(sums_len(g, c)[0]);
+    let (cols, rest) = rest.split_at_mut(cols);
+    let (strip, rest) = rest.split_at_mut(strip_len(c, strips));
+    let (offs, even) = rest.split_at_mut(c.taps());
     let (offs, even) = (bytemuck::cast_slice_mut(offs), bytemuck::cast_slice_mut(even));
-    Room { offs: &mut offs[..c.taps()], even: &mut even[..c.taps()], strip, cols, dy }
+    Room { offs: &mut offs[..c.taps()], even: &mut even[..c.taps()], strip, cols, dy, sums, finite: true }
 }
 
 /// Computes some units of the parts; `part` holds them.
@@ -51,12 +80,16 @@ pub(super) fn parts<T: Float>(g: &ConvGeom, x: &[T], dy: &[T], units: Range<usiz
     let taps = g.taps();
     let first = units.start * channels;
     let last = first + part.len() / taps;
-    let mut room = room(&c, &mut scratch[..scratch_len(&c)]);
+    let mut room = room(g, &c, &mut scratch[..scratch_len(g, &c)]);
     clear(room.strip);
     clear(room.cols);
+    // With channels in the lanes, the offsets are those of runs of taps.
+    let run = if c.outer { run_of(g.kw) } else { 1 };
     let mut k = 0;
     c.each_tap([0, 0], |_, _, off| {
-        room.offs[k] = off as u32;
+        if k % run == 0 {
+            room.offs[k / run] = off as u32;
+        }
         room.even[k] = (k * c.columns()) as u32;
         k += 1;
     });
@@ -64,7 +97,8 @@ pub(super) fn parts<T: Float>(g: &ConvGeom, x: &[T], dy: &[T], units: Range<usiz
     let mut at = first;
     while at < last {
         let (block, from) = (at / g.c_out, at % g.c_out);
-        let to = g.c_out.min(from + last - at);
+        // A unit at a time: the sums have room for one.
+        let to = g.c_out.min(from + channels).min(from + last - at);
         let images = block * g.n / blocks..(block + 1) * g.n / blocks;
         let part = &mut part[(at - first) * taps..][..(to - from) * taps];
         for group in from / c.dst_c..to.div_ceil(c.dst_c) {
@@ -95,47 +129,97 @@ fn channels_of<T: Float>(g: &ConvGeom, c: &Corr, x: &[T], dy: &[T], p: Piece, pa
         // The planes of these channels, in an image.
         let planes = |image: usize| &x[((image * g.groups + p.group) * all + from) * pixels..][..count * pixels];
         let cols = from * g.kh * g.kw..(from + count) * g.kh * g.kw;
+        let channels = part.len() / g.taps();
+        clear(room.sums);
         for image in p.images.clone().step_by(c.fold) {
             let images = image..(image + c.fold).min(p.images.end);
             for row in (0..c.grid[0]).step_by(c.band) {
                 let p = Piece { images: images.clone(), row, ..p };
                 load_x(c, planes, &p, room);
-                strip(c, dy, &p, cols.clone(), part, g.taps(), room);
+                if c.outer {
+                    across(g, c, dy, &p, cols.len(), channels, room);
+                } else {
+                    along(c, dy, &p, cols.len(), channels, room);
+                }
             }
+        }
+        if c.outer {
+            let ld = sums_len(g, c)[1];
+            for (m, row) in part.chunks_exact_mut(g.taps()).enumerate() {
+                let sums = room.sums[m..].iter().step_by(ld);
+                row[cols.clone()].iter_mut().zip(sums).for_each(|(row, s)| *row = *s);
+            }
+        } else {
+            fold_tiles(room.sums, part, g.taps(), cols);
         }
     }
 }
 
-/// Adds one strip's dot products to columns `cols` of a part whose rows have `taps` elements.
-fn strip<T: Float>(
-    c: &Corr,
-    dy: &[T],
-    p: &Piece,
-    cols: Range<usize>,
-    part: &mut [T],
-    taps: usize,
-    room: &mut Room<'_, T>,
-) {
+/// Adds up the lanes of all tiles of [`along`], into columns `cols` of a part whose rows have `taps` elements.
+fn fold_tiles<T: Float>(sums: &[T], part: &mut [T], taps: usize, cols: Range<usize>) {
+    let (channels, mut m0, mut sums) = (part.len() / taps, 0, sums);
+    while m0 < channels {
+        let m = dots_rows(channels - m0);
+        for k0 in (0..cols.len()).step_by(TAPS) {
+            let (tile, rest) = sums.split_at(m * TAPS * lanes::<T>());
+            let mut out = [T::ZERO; 8 * TAPS];
+            fold(tile, &mut out);
+            for (part, out) in part[m0 * taps..].chunks_exact_mut(taps).zip(out.as_chunks::<TAPS>().0).take(m) {
+                part[cols.clone()][k0..].iter_mut().zip(out).for_each(|(p, o)| *p = *o);
+            }
+            sums = rest;
+        }
+        m0 += m.min(channels - m0);
+    }
+}
+
+/// Adds one strip's products to the sums of its `taps` taps, for `channels` channels of dy in the lanes.
+fn across<T: Float>(g: &ConvGeom, c: &Corr, dy: &[T], p: &Piece, taps: usize, channels: usize, room: &mut Room<'_, T>) {
+    let ([h, w], all, ld, run) = (c.grid, c.groups * c.dst_c, sums_len(g, c)[1], run_of(g.kw));
+    let rows = c.band.min(h - p.row);
+    let f = Field { images: p.images.len(), rows, cols: w, x: [c.pitch, c.planes_len()] };
+    for m0 in (0..channels).step_by(BLOCK) {
+        let some = BLOCK.min(channels - m0);
+        for (image, to) in p.images.clone().zip(room.dy.chunks_exact_mut(rows * w * BLOCK)) {
+            let from = &dy[((image * all + p.lo + m0) * h + p.row) * w..];
+            turn(from, h * w, rows * w, some, to);
+        }
+        let sums = &mut room.sums[..taps * ld];
+        let offs = &room.offs[..taps / run];
+        // The sums of a block start at its first channel; of each tap's, only that block's are touched.
+        outer(run, room.strip, offs, room.dy, f, &mut sums[m0..], ld);
+    }
+}
+
+/// Positions of `rows` rows at the strip's pitch, if taking them in one run makes no more vectors than row by row.
+/// What lies between the rows must be finite: it meets zeros.
+fn run(c: &Corr, rows: usize) -> Option<usize> {
+    let width = (rows.max(1) - 1) * c.pitch + c.grid[1];
+    (width.next_multiple_of(LANES) <= rows * c.grid[1].next_multiple_of(LANES)).then_some(width)
+}
+
+/// Adds one strip's dot products to the lane sums of its `taps` taps and `channels` channels of dy, tile after tile.
+fn along<T: Float>(c: &Corr, dy: &[T], p: &Piece, taps: usize, channels: usize, room: &mut Room<'_, T>) {
     let rows = c.band.min(c.grid[0] - p.row);
     let (s, x, offs): (_, &[T], &[u32]) = if c.packed {
-        (Rows { images: 1, rows: 1, width: c.columns(), x: [0, 0] }, room.cols, room.even)
+        (Rows { images: 1, rows: 1, width: c.columns(), x: [0, 0], finite: true }, room.cols, room.even)
+    } else if let Some(width) = run(c, rows).filter(|_| room.finite) {
+        let s = Rows { images: p.images.len(), rows: 1, width, x: [0, c.planes_len()], finite: true };
+        (s, room.strip, room.offs)
     } else {
         let x = [c.pitch, c.planes_len()];
-        (Rows { images: p.images.len(), rows, width: c.grid[1], x }, room.strip, room.offs)
+        let s = Rows { images: p.images.len(), rows, width: c.grid[1], x, finite: room.finite };
+        (s, room.strip, room.offs)
     };
-    let channels = part.len() / taps;
-    let mut m0 = 0;
+    let (mut m0, mut at) = (0, 0);
     while m0 < channels {
         let m = dots_rows(channels - m0);
         let real = m.min(channels - m0);
-        load_dy(c, dy, p, p.lo + m0..p.lo + m0 + real, m, room.dy);
-        for k0 in (0..cols.len()).step_by(TAPS) {
-            let mut out = [[T::ZERO; TAPS]; 8];
-            let offs = [0, 1, 2].map(|j| offs[(k0 + j).min(cols.len() - 1)] as usize);
-            dots(m, x, offs, room.dy, s, &mut out[..m]);
-            for (part, out) in part[m0 * taps..].chunks_exact_mut(taps).zip(&out[..real]) {
-                part[cols.clone()][k0..].iter_mut().zip(out).for_each(|(p, o)| *p += *o);
-            }
+        load_dy(c, dy, p, p.lo + m0..p.lo + m0 + real, m, room.finite, room.dy);
+        for k0 in (0..taps).step_by(TAPS) {
+            let offs = [0, 1, 2].map(|j| offs[(k0 + j).min(taps - 1)] as usize);
+            dots(m, x, offs, room.dy, s, &mut room.sums[at..]);
+            at += m * TAPS * lanes::<T>();
         }
         m0 += real;
     }
@@ -144,6 +228,14 @@ fn strip<T: Float>(
 /// Copies the images' channels into the strip, and from there into columns where they are packed.
 fn load_x<'x, T: Float>(c: &Corr, planes: impl Fn(usize) -> &'x [T], p: &Piece, room: &mut Room<'_, T>) {
     let [rows, cols] = c.grid;
+    if !c.outer && !c.packed {
+        // Vectors reach past rows, into whatever the strip holds there.
+        let finite = p.images.clone().all(|image| all_finite(planes(image)));
+        if finite && !room.finite {
+            clear(room.strip);
+        }
+        room.finite = finite;
+    }
     for (i, image) in p.images.clone().enumerate() {
         if !c.packed {
             load(c, planes(image), p.row, &mut room.strip[i * c.planes_len()..]);
@@ -162,7 +254,7 @@ fn load_x<'x, T: Float>(c: &Corr, planes: impl Fn(usize) -> &'x [T], p: &Piece, 
 
 /// Copies a block of channels of dy in the order in which `dots` reads them: `m` vectors of the same positions side by
 /// side, zeros where a vector reaches past a row and where a channel does not exist.
-fn load_dy<T: Float>(c: &Corr, dy: &[T], p: &Piece, channels: Range<usize>, m: usize, to: &mut [T]) {
+fn load_dy<T: Float>(c: &Corr, dy: &[T], p: &Piece, channels: Range<usize>, m: usize, finite: bool, to: &mut [T]) {
     let (steps, l) = (steps::<T>(c), lanes::<T>());
     let ([h, cols], all) = (c.grid, c.groups * c.dst_c);
     let rows = c.band.min(h - p.row);
@@ -180,6 +272,20 @@ fn load_dy<T: Float>(c: &Corr, dy: &[T], p: &Piece, channels: Range<usize>, m: u
                 line.copy_from_slice(plane(image, channel));
             }
             interleave(line, i, m, l, to);
+        }
+    } else if let Some(width) = run(c, rows).filter(|_| finite) {
+        let width = width.next_multiple_of(l);
+        let (to, lines) = to.split_at_mut(p.images.len() * m * width);
+        let lines = &mut lines[..m * width];
+        clear(lines);
+        for (image, to) in p.images.clone().zip(to.chunks_exact_mut(m * width)) {
+            // All lines first: what was just written in other pieces is slow to read.
+            for (line, channel) in lines.chunks_exact_mut(width).zip(channels.clone()) {
+                copy_rows(plane(image, channel), cols, line, c.pitch, cols, rows);
+            }
+            for (i, line) in lines.chunks_exact(width).enumerate() {
+                interleave(line, i, m, l, to);
+            }
         }
     } else {
         let to = &mut to[..p.images.len() * rows * row_len];

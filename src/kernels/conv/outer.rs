@@ -1,0 +1,179 @@
+//! The weight's gradient where lanes hold output channels: each pixel of x meets the [`BLOCK`] values of dy at its
+//! position, so that rows of any width fill the vectors and nothing is added up across lanes.
+//!
+//! Invariant: an element is one chain of `mul_add` over the positions of a sweep, in order; how many taps share a sweep
+//! never shows in the bits. Used by `weight` only.
+
+use super::micro::{fma, vector};
+use crate::kernels::float::Float;
+use crate::kernels::simd::{Isa, isa};
+use crate::simd;
+
+/// Output channels side by side.
+pub(super) const BLOCK: usize = 16;
+
+/// What a sweep goes through: `images` strips of x, `rows` rows of `cols` positions each.
+#[derive(Clone, Copy)]
+pub(super) struct Field {
+    pub images: usize,
+    pub rows: usize,
+    pub cols: usize,
+    /// Elements of x from one row to the next, and from one image to the next.
+    pub x: [usize; 2],
+}
+
+/// Taps that lie side by side in x and are summed together: the largest of a few widths that divides a kernel's row.
+pub(super) fn run_of(kw: usize) -> usize {
+    [5, 3, 2].into_iter().find(|r| kw.is_multiple_of(*r)).unwrap_or(1)
+}
+
+/// `R` runs of `K` taps on `V` vectors of `L` channels.
+struct Tile<const R: usize, const K: usize, const V: usize, const L: usize>;
+
+/// One position: `K` pixels of each run, each times the channels' values.
+#[inline(always)]
+fn at<T: Float, const R: usize, const K: usize, const V: usize, const L: usize>(
+    rows: [&[T]; R],
+    q: usize,
+    dy: &[T; BLOCK],
+    mut acc: [[[[T; L]; V]; K]; R],
+) -> [[[[T; L]; V]; K]; R] {
+    for v in 0..V {
+        let d: [T; L] = vector(&dy[v * L..]);
+        for r in 0..R {
+            let x = &rows[r][q..][..K];
+            for k in 0..K {
+                acc[r][k][v] = fma([x[k]; L], d, acc[r][k][v]);
+            }
+        }
+    }
+    acc
+}
+
+/// The sums live in registers as long as they are indexed by constants only: hence the copy to `out` at the end.
+#[inline(always)]
+fn sums_of<T: Float, const R: usize, const K: usize, const V: usize, const L: usize>(
+    x: &[T],
+    offs: [usize; R],
+    dy: &[T],
+    f: Field,
+    out: &mut [[[[T; L]; V]; K]; R],
+) {
+    let mut acc = [[[[T::ZERO; L]; V]; K]; R];
+    let mut dy = dy.as_chunks::<BLOCK>().0;
+    for image in 0..f.images {
+        for row in 0..f.rows {
+            let base = image * f.x[1] + row * f.x[0];
+            let mut rows: [&[T]; R] = [&[]; R];
+            for r in 0..R {
+                rows[r] = &x[offs[r] + base..][..f.cols + K - 1];
+            }
+            let (now, rest) = dy.split_at(f.cols);
+            for (q, d) in now.iter().enumerate() {
+                acc = at(rows, q, d, acc);
+            }
+            dy = rest;
+        }
+    }
+    *out = acc;
+}
+
+simd! {
+    /// `sums[(r * K + k) * ld + channel] += Σ x[offs[r] + k + position] * dy[position][channel]`.
+    fn sweep[T: Float, const R: usize, const K: usize, const V: usize, const L: usize](
+        _t: Tile<R, K, V, L>, x: &[T], offs: [usize; R], dy: &[T], f: Field, sums: &mut [T], ld: usize,
+    ) {
+        let mut out = [[[[T::ZERO; L]; V]; K]; R];
+        sums_of::<T, R, K, V, L>(x, offs, dy, f, &mut out);
+        // Runs past the last one repeat it and are dropped.
+        for (sums, out) in sums.chunks_mut(ld).zip(out.as_flattened()) {
+            for (s, a) in sums.iter_mut().zip(out.as_flattened()) {
+                *s += *a;
+            }
+        }
+    }
+}
+
+/// [`sweep`] for runs of `k` taps at the strip's offsets `offs`, with [`BLOCK`] channels of dy for each position;
+/// `sums` holds `ld` channels for each tap.
+pub(super) fn outer<T: Float>(k: usize, x: &[T], offs: &[u32], dy: &[T], f: Field, sums: &mut [T], ld: usize) {
+    let (mut offs, mut sums) = (offs, sums);
+    macro_rules! go {
+        ($r:literal, $k:literal, $v:literal, $l:literal) => {{
+            let some: [usize; $r] = std::array::from_fn(|r| offs[r.min(offs.len() - 1)] as usize);
+            sweep(Tile::<$r, $k, $v, $l>, x, some, dy, f, sums, ld);
+            $r
+        }};
+    }
+    // Many runs where they fill the registers, fewer for what is left.
+    macro_rules! by {
+        ($k:literal, $v:literal, $l:literal, $many:literal, $few:literal) => {
+            if offs.len() > $many / 2 { go!($many, $k, $v, $l) } else { go!($few, $k, $v, $l) }
+        };
+    }
+    while !offs.is_empty() {
+        let done = match (k, size_of::<T>(), isa()) {
+            (5, 4, Isa::Avx512) => by!(5, 1, 16, 5, 2),
+            (3, 4, Isa::Avx512) => by!(3, 1, 16, 8, 3),
+            (2, 4, Isa::Avx512) => by!(2, 1, 16, 8, 2),
+            (_, 4, Isa::Avx512) => by!(1, 1, 16, 8, 2),
+            (5, 8, Isa::Avx512) => by!(5, 2, 8, 2, 1),
+            (3, 8, Isa::Avx512) => by!(3, 2, 8, 4, 1),
+            (2, 8, Isa::Avx512) => by!(2, 2, 8, 4, 2),
+            (_, 8, Isa::Avx512) => by!(1, 2, 8, 8, 2),
+            (5, 4, _) => go!(1, 5, 2, 8),
+            (3, 4, _) => by!(3, 2, 8, 2, 1),
+            (2, 4, _) => by!(2, 2, 8, 2, 1),
+            (_, 4, _) => by!(1, 2, 8, 4, 1),
+            (5, _, _) => go!(1, 5, 4, 4),
+            (3, _, _) => go!(1, 3, 4, 4),
+            (2, _, _) => go!(1, 2, 4, 4),
+            _ => by!(1, 4, 4, 2, 1),
+        };
+        let done = done.min(offs.len());
+        offs = &offs[done..];
+        sums = sums.get_mut(done * k * ld..).unwrap_or_default();
+    }
+}
+
+simd! {
+    /// Writes rows of positions, one for each channel, as rows of [`BLOCK`] channels; channels that do not exist give
+    /// zeros.
+    fn turn_some[T: Float](from: &[T], plane: usize, len: usize, channels: usize, to: &mut [T]) {
+        for c in 0..BLOCK {
+            if c < channels {
+                let from = &from[c * plane..][..len];
+                for (to, v) in to.as_chunks_mut::<BLOCK>().0.iter_mut().zip(from) {
+                    to[c] = *v;
+                }
+            } else {
+                to.as_chunks_mut::<BLOCK>().0.iter_mut().for_each(|to| to[c] = T::ZERO);
+            }
+        }
+    }
+}
+
+simd! {
+    /// [`turn_some`] for [`BLOCK`] channels.
+    fn turn_all[T: Float](from: &[T], plane: usize, len: usize, to: &mut [T]) {
+        let mut rows: [&[T]; BLOCK] = [&[]; BLOCK];
+        for c in 0..BLOCK {
+            rows[c] = &from[c * plane..][..len];
+        }
+        for (p, to) in to.as_chunks_mut::<BLOCK>().0.iter_mut().enumerate().take(len) {
+            for c in 0..BLOCK {
+                to[c] = rows[c][p];
+            }
+        }
+    }
+}
+
+/// Turns `channels` planes of `len` positions, `plane` elements apart, into rows of [`BLOCK`] channels.
+pub(super) fn turn<T: Float>(from: &[T], plane: usize, len: usize, channels: usize, to: &mut [T]) {
+    let to = &mut to[..len * BLOCK];
+    if channels >= BLOCK {
+        turn_all(from, plane, len, to);
+    } else {
+        turn_some(from, plane, len, channels, to);
+    }
+}
