@@ -9,7 +9,7 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 #[derive(Clone, Copy, Debug)]
 pub struct Wide(pub f64, pub f64);
 
-const LN_2: [f64; 3] = [0.6931471805599453, 2.3190468138462996e-17, 5.707708438416212e-34];
+const LN_2: [f64; 3] = [std::f64::consts::LN_2, 2.3190468138462996e-17, 5.707708438416212e-34];
 const PI_2: [f64; 3] = [std::f64::consts::FRAC_PI_2, 6.123233995736766e-17, -1.4973849048591698e-33];
 const TWO_OVER_ROOT_PI: Wide = Wide(std::f64::consts::FRAC_2_SQRT_PI, 1.533545961316588e-17);
 const ROOT_TAU_INVERSE: Wide = Wide(0.3989422804014327, -2.49232720227773e-17);
