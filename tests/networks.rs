@@ -157,8 +157,12 @@ fn compare(n: &Network, dtype: DType, tolerance: f64) {
     for (name, ours) in &kept {
         let far = apart(&summary(name, ours), &theirs(&format!("last.{name}")));
         // In f32, Adam turns the rounding of a gradient that is zero (of the bias of keys) into whole steps.
-        let same = far <= 10.0 * tolerance || dtype == DType::F32 && name.ends_with("c_attn.bias");
-        assert!(same, "{} {kind}: {name} ends {far:e} away from torch's", n.name);
+        let noisy = dtype == DType::F32 && name.ends_with("c_attn.bias");
+        assert!(
+            far <= if noisy { 0.05 } else { 10.0 * tolerance },
+            "{} {kind}: {name} ends {far:e} away from torch's",
+            n.name
+        );
         worst_last = worst_last.max(far);
     }
     println!("{} {kind}: gradients {worst_grad:.1e}, losses {worst_loss:.1e}, last values {worst_last:.1e}", n.name);

@@ -20,7 +20,7 @@ pub enum Scatter {
     Set = 0,
     /// They are added to it.
     Add = 1,
-    /// It is multiplied by them.
+    /// It is multiplied by them. First derivatives hold everywhere, second ones where no update is exactly 0.
     Mul = 2,
     /// The largest of all stays; NaN if any is.
     Max = 3,
