@@ -1,144 +1,248 @@
-//! Matrix products beside `matrixmultiply` and `gemm-f32`, one thread each: `cargo bench --bench gemm`.
+//! Matrix products beside `gemm` (with AVX-512), `private-gemm-x86` and `matrixmultiply`: `cargo bench --bench gemm`.
 //!
-//! Each line is one layout and shape, m,k,n. `-- --list` names them, `-- 64,64,64` picks one. `-- precision` runs the
-//! same product in f32, as three products of bf16 terms, and in bf16.
+//! One line a layout and shape (m,k,n), in GFLOP/s: the median call, the best of a few interleaved rounds. Options, after
+//! `--`: `--threads N` (here a product is a program of one node), `--only 64,64,64`, `--rounds N`, `--precision` (the same
+//! product in f32, as three products of bf16 terms, and in bf16), `--json`.
 #![allow(missing_docs)]
 
 use arenagrad::kernels::gemm::{Gemm, Precision, gemm};
-use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
+use arenagrad::nodes::{Builder, DType};
+use arenagrad::session::Session;
 use std::hint::black_box;
-use std::time::Duration;
+use std::time::Instant;
 
 /// Which operand is stored transposed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Layout {
     Nn,
     Nt,
     Tn,
 }
+use Layout::{Nn, Nt, Tn};
 
-const SHAPES: [(Layout, usize, usize, usize); 20] = [
-    (Layout::Nn, 1, 128, 128),
-    (Layout::Nn, 8, 128, 384),
-    (Layout::Nn, 32, 784, 128),
-    (Layout::Nn, 32, 128, 784),
-    (Layout::Nn, 32, 128, 10),
-    (Layout::Nn, 64, 64, 64),
-    (Layout::Nn, 256, 256, 256),
-    (Layout::Nn, 256, 1024, 4096),
-    (Layout::Nn, 768, 128, 512),
-    (Layout::Nn, 512, 512, 512),
-    (Layout::Nn, 2048, 2048, 2048),
-    (Layout::Nt, 1, 128, 128),
-    (Layout::Nt, 8, 128, 384),
-    (Layout::Nt, 32, 784, 128),
-    (Layout::Nt, 32, 10, 128),
-    (Layout::Nt, 512, 512, 512),
-    (Layout::Tn, 784, 32, 128),
-    (Layout::Tn, 128, 768, 512),
-    (Layout::Tn, 32, 1, 32),
-    (Layout::Tn, 512, 512, 512),
+/// m, k, n; each in all layouts.
+const SHAPES: [[usize; 3]; 12] = [
+    [1, 128, 128],
+    [8, 128, 384],
+    [64, 32, 64],
+    [64, 64, 64],
+    [32, 784, 128],
+    [32, 128, 784],
+    [768, 128, 128],
+    [768, 128, 512],
+    [256, 1024, 4096],
+    [256, 4096, 4096],
+    [512, 512, 512],
+    [2048, 2048, 2048],
 ];
+/// Seconds that a round of one shape and crate takes.
+const ROUND: f64 = 0.04;
 
-/// Those of the measured networks, forward and both gradients, and some on the way to the smallest.
-const PRECISIONS: [(Layout, usize, usize, usize); 22] = [
-    (Layout::Nn, 8, 128, 384),
-    (Layout::Nn, 16, 16, 16),
-    (Layout::Nn, 32, 32, 32),
-    (Layout::Nn, 64, 64, 64),
-    (Layout::Nn, 64, 32, 64),
-    (Layout::Nn, 32, 784, 128),
-    (Layout::Nn, 32, 128, 10),
-    (Layout::Nt, 32, 10, 128),
-    (Layout::Nt, 32, 784, 128),
-    (Layout::Tn, 784, 32, 128),
-    (Layout::Nn, 2, 1024, 1024),
-    (Layout::Nn, 4, 1024, 1024),
-    (Layout::Nn, 8, 1024, 1024),
-    (Layout::Nn, 768, 128, 512),
-    (Layout::Tn, 128, 768, 512),
-    (Layout::Nn, 512, 512, 512),
-    (Layout::Nn, 2048, 2048, 2048),
-    (Layout::Nn, 256, 1024, 4096),
-    (Layout::Nn, 256, 4096, 4096),
-    (Layout::Nt, 256, 4096, 4096),
-    (Layout::Tn, 4096, 256, 4096),
-    (Layout::Nt, 256, 4096, 1024),
-];
+/// A product, and what computes it.
+struct Case {
+    layout: Layout,
+    dims: [usize; 3],
+    threads: usize,
+}
 
-fn described(layout: Layout, m: usize, k: usize, n: usize) -> Gemm {
-    match layout {
-        Layout::Nn => Gemm::new(m, n, k),
-        Layout::Nt => Gemm::new(m, n, k).with_b_transposed(),
-        Layout::Tn => Gemm::new(m, n, k).with_a_transposed(),
+impl Case {
+    fn gemm(&self, precision: Precision) -> Gemm {
+        let [m, k, n] = self.dims;
+        let g = Gemm { precision, ..Gemm::new(m, n, k) };
+        match self.layout {
+            Nn => g,
+            Nt => g.with_b_transposed(),
+            Tn => g.with_a_transposed(),
+        }
     }
+
+    /// Strides of A and of B: rows, columns.
+    fn strides(&self) -> [isize; 4] {
+        let g = self.gemm(Precision::F32);
+        [g.a.row, g.a.col, g.b.row, g.b.col].map(|s| s as isize)
+    }
+
+    fn ours<'a>(&self, precision: Precision, a: &'a [f32], b: &'a [f32]) -> Box<dyn FnMut() -> f32 + 'a> {
+        let [m, k, n] = self.dims;
+        if self.threads == 1 {
+            let g = self.gemm(precision);
+            let (mut c, mut scratch) = (vec![0f32; m * n], vec![0f32; g.scratch_len::<f32>()]);
+            return Box::new(move || {
+                gemm(&g, black_box(a), black_box(b), None, &mut c, 0..g.units(), &mut scratch);
+                c[m * n / 2]
+            });
+        }
+        let graph = Builder::new("product");
+        let x = graph.input("a", if self.layout == Tn { [k, m] } else { [m, k] }, DType::F32);
+        let y = graph.input("b", if self.layout == Nt { [n, k] } else { [k, n] }, DType::F32);
+        let z = x.matmul_t(y, self.layout == Tn, self.layout == Nt).named("c");
+        let session = Session::new().threads(self.threads).precision(precision);
+        let mut p = session.compile(&graph.finish([z]).expect("a graph")).expect("a program");
+        p.input_mut::<f32>("a").expect("a").copy_from_slice(a);
+        p.input_mut::<f32>("b").expect("b").copy_from_slice(b);
+        let slot = p.output_slot::<f32>("c").expect("c");
+        Box::new(move || {
+            p.step().expect("a step");
+            p.read(slot).expect("c")[m * n / 2]
+        })
+    }
+
+    fn matrixmultiply<'a>(&self, a: &'a [f32], b: &'a [f32]) -> Box<dyn FnMut() -> f32 + 'a> {
+        let ([m, k, n], [ar, ac, br, bc]) = (self.dims, self.strides());
+        let mut c = vec![0f32; m * n];
+        Box::new(move || {
+            let (a, b) = (black_box(a).as_ptr(), black_box(b).as_ptr());
+            // SAFETY: the strides are those of the slices.
+            #[allow(unsafe_code)]
+            unsafe {
+                matrixmultiply::sgemm(m, k, n, 1.0, a, ar, ac, b, br, bc, 0.0, c.as_mut_ptr(), n as isize, 1);
+            }
+            c[m * n / 2]
+        })
+    }
+
+    fn gemm_crate<'a>(&self, a: &'a [f32], b: &'a [f32]) -> Box<dyn FnMut() -> f32 + 'a> {
+        let ([m, k, n], [ar, ac, br, bc]) = (self.dims, self.strides());
+        let mut c = vec![0f32; m * n];
+        let peer = gemm_f32::gemm::f32::get_gemm_fn();
+        let threads = match self.threads {
+            1 => gemm_common::Parallelism::None,
+            n => gemm_common::Parallelism::Rayon(n),
+        };
+        Box::new(move || {
+            let (a, b, p) = (black_box(a).as_ptr(), black_box(b).as_ptr(), c.as_mut_ptr());
+            // SAFETY: the strides are those of the slices. Its kernels want C by columns, so it computes the transpose.
+            #[allow(unsafe_code)]
+            unsafe {
+                peer(n, m, k, p, n as isize, 1, false, b, br, bc, a, ar, ac, 0.0, 1.0, false, false, false, threads);
+            }
+            c[m * n / 2]
+        })
+    }
+
+    fn private_gemm<'a>(&self, a: &'a [f32], b: &'a [f32]) -> Box<dyn FnMut() -> f32 + 'a> {
+        use private_gemm_x86::{Accum, DType, DstKind, IType, InstrSet, gemm};
+        let ([m, k, n], [ar, ac, br, bc], threads) = (self.dims, self.strides(), self.threads);
+        let (mut c, one) = (vec![0f32; m * n], 1f32);
+        let none = std::ptr::null();
+        let set = if is_x86_feature_detected!("avx512f") { InstrSet::Avx512 } else { InstrSet::Avx256 };
+        Box::new(move || {
+            let (a, b, p) = (black_box(a).as_ptr().cast(), black_box(b).as_ptr().cast(), c.as_mut_ptr().cast());
+            let (whole, over, alpha) = (DstKind::Full, Accum::Replace, (&raw const one).cast());
+            // SAFETY: the strides are those of the slices.
+            #[allow(unsafe_code)]
+            unsafe {
+                gemm(
+                    DType::F32,
+                    IType::U64,
+                    set,
+                    m,
+                    n,
+                    k,
+                    p,
+                    n as isize,
+                    1,
+                    none,
+                    none,
+                    whole,
+                    over,
+                    a,
+                    ar,
+                    ac,
+                    false,
+                    none,
+                    0,
+                    b,
+                    br,
+                    bc,
+                    false,
+                    alpha,
+                    threads,
+                );
+            }
+            c[m * n / 2]
+        })
+    }
+}
+
+/// Seconds of the median call in one round.
+fn round(call: &mut dyn FnMut() -> f32) -> f64 {
+    let start = Instant::now();
+    black_box(call());
+    // Samples of 20 µs and more: reading the clock costs some 30 ns.
+    let calls = (2e-5 / start.elapsed().as_secs_f64().max(1e-8)).ceil() as usize;
+    let (mut samples, start) = (Vec::with_capacity(4096), Instant::now());
+    while samples.len() < 5 || start.elapsed().as_secs_f64() < ROUND {
+        let from = Instant::now();
+        for _ in 0..calls {
+            black_box(call());
+        }
+        samples.push(from.elapsed().as_secs_f64() / calls as f64);
+    }
+    samples.sort_by(f64::total_cmp);
+    samples[samples.len() / 2]
 }
 
 fn numbers(len: usize) -> Vec<f32> {
     (0..len).map(|i| (i as f32 * 0.7).sin()).collect()
 }
 
-fn precisions(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("precision");
-    group.warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_millis(300)).sample_size(10);
-    for (layout, m, k, n) in PRECISIONS {
-        let (a, b, mut c) = (numbers(m * k), numbers(k * n), vec![0f32; m * n]);
-        group.throughput(Throughput::Elements(2 * (m * n * k) as u64));
-        for (precision, name) in Precision::ALL {
-            let g = Gemm { precision, ..described(layout, m, k, n) };
-            let mut scratch = vec![0f32; g.scratch_len::<f32>()];
-            group.bench_function(format!("{layout:?} {m},{k},{n} {name}"), |bench| {
-                bench.iter(|| gemm(&g, black_box(&a), black_box(&b), None, &mut c, 0..g.units(), &mut scratch));
-            });
+type Named<'a> = (&'static str, Box<dyn FnMut() -> f32 + 'a>);
+
+fn contenders<'a>(case: &Case, precision: bool, a: &'a [f32], b: &'a [f32]) -> Vec<Named<'a>> {
+    if precision {
+        return Precision::ALL.iter().map(|&(p, name)| (name, case.ours(p, a, b))).collect();
+    }
+    vec![
+        ("arenagrad", case.ours(Precision::F32, a, b)),
+        ("gemm", case.gemm_crate(a, b)),
+        ("private-gemm", case.private_gemm(a, b)),
+        ("matrixmultiply", case.matrixmultiply(a, b)),
+    ]
+}
+
+fn measure(case: &Case, rounds: usize, precision: bool, json: bool) {
+    let [m, k, n] = case.dims;
+    let (a, b) = (numbers(m * k), numbers(k * n));
+    let mut all = contenders(case, precision, &a, &b);
+    let mut best = vec![f64::INFINITY; all.len()];
+    for r in 0..rounds {
+        for i in 0..all.len() {
+            let i = if r % 2 == 0 { i } else { all.len() - 1 - i };
+            best[i] = best[i].min(round(&mut all[i].1));
         }
     }
-    group.finish();
-}
-
-fn shape(group: &mut BenchmarkGroup<'_, WallTime>, layout: Layout, m: usize, k: usize, n: usize) {
-    let g = described(layout, m, k, n);
-    let (a, b, mut c) = (numbers(m * k), numbers(k * n), vec![0f32; m * n]);
-    let mut scratch = vec![0f32; g.scratch_len::<f32>()];
-    let name = format!("{layout:?} {m},{k},{n}");
-    let (ar, ac) = (g.a.row as isize, g.a.col as isize);
-    let (br, bc, cr) = (g.b.row as isize, g.b.col as isize, n as isize);
-    group.throughput(Throughput::Elements(2 * (m * n * k) as u64));
-    group.bench_function(format!("{name} arenagrad"), |bench| {
-        bench.iter(|| gemm(&g, black_box(&a), black_box(&b), None, &mut c, 0..g.units(), &mut scratch));
-    });
-    group.bench_function(format!("{name} matrixmultiply"), |bench| {
-        bench.iter(|| {
-            let (a, b) = (black_box(&a).as_ptr(), black_box(&b).as_ptr());
-            // SAFETY: the strides are those of the slices.
-            #[allow(unsafe_code)]
-            unsafe {
-                matrixmultiply::sgemm(m, k, n, 1.0, a, ar, ac, b, br, bc, 0.0, c.as_mut_ptr(), cr, 1);
-            }
-        });
-    });
-    let peer = gemm_f32::gemm::f32::get_gemm_fn();
-    group.bench_function(format!("{name} gemm"), |bench| {
-        bench.iter(|| {
-            let (a, b, c) = (black_box(&a).as_ptr(), black_box(&b).as_ptr(), c.as_mut_ptr());
-            let one = gemm_common::Parallelism::None;
-            // SAFETY: the strides are those of the slices.
-            #[allow(unsafe_code)]
-            unsafe {
-                // Its kernels want C by columns, so it computes the transpose, as the `gemm` crate does.
-                peer(n, m, k, c, cr, 1, false, b, br, bc, a, ar, ac, 0.0, 1.0, false, false, false, one);
-            }
-        });
-    });
-}
-
-fn products(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("gemm");
-    group.warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_millis(600)).sample_size(20);
-    for (layout, m, k, n) in SHAPES {
-        shape(&mut group, layout, m, k, n);
+    let layout = format!("{:?}", case.layout).to_lowercase();
+    let rate = |i: usize| 2.0 * (m * k * n) as f64 / best[i] / 1e9;
+    if json {
+        for (i, (name, _)) in all.iter().enumerate() {
+            println!(
+                r#"{{"bench":"gemm","impl":"{name}","m":{m},"k":{k},"n":{n},"layout":"{layout}","threads":{},"us":{:.3},"gflops":{:.2}}}"#,
+                case.threads,
+                best[i] * 1e6,
+                rate(i)
+            );
+        }
+        return;
     }
-    group.finish();
+    let rates: String = (0..all.len()).map(|i| format!("  {} {:7.1}", all[i].0, rate(i))).collect();
+    let others = (1..all.len()).map(rate).fold(0.0, f64::max);
+    println!("{layout} {:14} {} thr {rates}  ours/best {:.2}", format!("{m},{k},{n}"), case.threads, rate(0) / others);
 }
 
-criterion_group!(benches, products, precisions);
-criterion_main!(benches);
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    let has = |name: &str| args.iter().any(|a| a == name);
+    let value = |name: &str| args.iter().position(|a| a == name).and_then(|i| args.get(i + 1)).cloned();
+    let number = |name: &str, or: usize| value(name).map_or(or, |v| v.parse().expect("a number"));
+    let (threads, rounds) = (number("--threads", 1), number("--rounds", 5));
+    for dims in SHAPES {
+        let [m, k, n] = dims;
+        if value("--only").is_some_and(|only| only != format!("{m},{k},{n}")) {
+            continue;
+        }
+        for layout in [Nn, Nt, Tn] {
+            measure(&Case { layout, dims, threads }, rounds, has("--precision"), has("--json"));
+        }
+    }
+}
