@@ -27,7 +27,8 @@ pub type Counts = [usize; 3];
 /// Whether `n` is a product whose precision can be chosen.
 fn is_product(g: &Graph<'_>, n: Node) -> bool {
     let op = g.op[n.at()];
-    (op == Op::MATMUL || op == Op::MATMUL_BIAS_ACT || op == Op::LORA_MATMUL) && g.dtype[g.out(n).at()] == DType::F32
+    let products = [Op::MATMUL, Op::MATMUL_BIAS_ACT, Op::MATMUL_SGD, Op::LORA_MATMUL];
+    products.contains(&op) && g.dtype[g.out(n).at()] == DType::F32
 }
 
 /// The precision of each node of `g`.

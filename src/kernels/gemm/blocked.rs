@@ -5,18 +5,25 @@
 //! Only `mod.rs` calls this.
 
 use super::desc::Gemm;
-use super::epilogue::Epilogue;
+use super::epilogue::{Descent, Epilogue};
 use super::operands::Tile;
 use super::pack::{Block, pack};
 use super::tile::{GemmFloat, Level};
+use crate::kernels::optim::sgd_tile;
 
-/// Longest sums between two visits of C. A strip of B of 128 bytes a row then takes 64 KiB; the part of it that L1
-/// cannot keep streams from L2 at a tenth of what L2 gives.
+/// Longest sums between two visits of C. A strip of B of 256 bytes a row then takes 128 KiB, which streams from L2 at
+/// half of what L2 gives.
 const DEPTH: usize = 512;
+/// The same where C is too large to stay in a cache between two visits.
+const DEEP: usize = 1024;
+/// Bytes of such a C.
+const LARGE_C: usize = 8 << 20;
 /// Bytes of the block of A: half of a 2 MiB L2.
 const BLOCK_A: usize = 1 << 20;
 /// Bytes of B that are packed at once.
 const BLOCK_B: usize = 256 << 10;
+/// The same where A has more than one block: B is packed once for all of them, and waits in L3.
+const SHARED_B: usize = 4 << 20;
 /// Bytes that the widths of all strips but a few divide: the columns of a packed block of B are a multiple.
 const STRIPS: usize = 512;
 /// Rows of B that are packed side by side before the next ones, so that reads go on along each row.
@@ -46,16 +53,26 @@ impl Plan {
         let large_b = g.k * g.n * size > 2 * BLOCK_B || g.b.row * size >= FAR;
         let pack_b = g.b.col != 1 || (g.m >= MANY_ROWS && large_b);
         let aliased_a = (g.a.row.max(g.a.col) * size).is_multiple_of(2 * FAR) && g.n >= MANY_COLS / 4;
-        let pack_a = (g.a.col != 1 && g.a.row != 1) || (g.m >= MANY_ROWS && (g.n >= MANY_COLS || aliased_a));
-        let kc = g.k.div_ceil(g.k.div_ceil(DEPTH).max(1)).max(1);
-        let mc = (BLOCK_A / size / kc).min(g.m);
-        let nc = (BLOCK_B / kc / STRIPS).max(1) * (STRIPS / size);
+        // A tile reads a few elements of each row of a transposed A: a cache line for them, and often a page.
+        let many = if g.a.col == 1 { MANY_COLS } else { MANY_COLS / 2 };
+        let pack_a = (g.a.col != 1 && g.a.row != 1) || (g.m >= MANY_ROWS && (g.n >= many || aliased_a));
+        let depth = if g.m * g.n * size > LARGE_C { DEEP } else { DEPTH };
+        // Divisions only where blocks are cut: this runs in every call, and the smallest products take 20 ns.
+        let kc = if g.k <= depth { g.k.max(1) } else { g.k.div_ceil(g.k.div_ceil(depth)) };
+        let mc = if g.m * kc <= BLOCK_A / size { g.m } else { BLOCK_A / size / kc };
+        let block = if mc < g.m { SHARED_B } else { BLOCK_B };
+        let nc = if g.n * kc <= block / size { g.n } else { (block / kc / STRIPS).max(1) * (STRIPS / size) };
         Plan { pack_a, pack_b, mc, kc, nc: nc.min(g.n) }
     }
 
     /// Elements of scratch that `product` needs: whole cache lines, so that those of two lanes stay apart.
     pub fn scratch(&self) -> usize {
         (self.scratch_b() + if self.pack_a { (self.mc + PAD) * (self.kc + PAD) } else { 0 }).next_multiple_of(PAD)
+    }
+
+    /// Whether sums of `k` terms are not cut.
+    pub fn whole(&self, k: usize) -> bool {
+        k <= self.kc
     }
 
     fn scratch_b(&self) -> usize {
@@ -65,6 +82,9 @@ impl Plan {
 
 /// Elements added to the lines of a packed block of A, so that lines do not share cache sets.
 const PAD: usize = 16;
+
+/// Elements of any tile, at most.
+pub const TILE: usize = 1024;
 
 /// Some rows of one product of a batch.
 pub struct Product<'a, T> {
@@ -77,10 +97,52 @@ pub struct Product<'a, T> {
 }
 
 /// A block of an operand, packed or in place.
+#[derive(Clone, Copy)]
 struct View<'a, T> {
     data: &'a [T],
     row: usize,
     col: usize,
+}
+
+/// A block of A.
+#[derive(Clone, Copy)]
+enum Rows<'a, T> {
+    /// Where it is, or packed with the same neighbours.
+    Strided(View<'a, T>),
+    /// Packed tile after tile; what a tile reads together is adjacent.
+    Panels(&'a [T]),
+}
+
+/// How the rows of a block are cut into tiles of nearly one height.
+#[derive(Clone, Copy)]
+struct Tiles {
+    rows: usize,
+    count: usize,
+    /// Rows of most tiles; the first `higher` have one more.
+    low: usize,
+    higher: usize,
+}
+
+impl Tiles {
+    fn new<T: GemmFloat>(level: Level, rows: usize) -> Tiles {
+        let (high, _) = T::shape(level, rows);
+        if rows <= high {
+            return Tiles { rows, count: 1, low: rows, higher: 0 };
+        }
+        let count = rows.div_ceil(high);
+        Tiles { rows, count, low: rows / count, higher: rows % count }
+    }
+
+    /// Rows of the highest tile.
+    fn tallest(self) -> usize {
+        self.low + usize::from(self.higher > 0)
+    }
+
+    /// The first row and the number of rows of each tile.
+    #[inline(always)]
+    fn each(self) -> impl Iterator<Item = (usize, usize)> {
+        (0..self.count).map(move |t| (t * self.low + t.min(self.higher), self.low + usize::from(t < self.higher)))
+    }
 }
 
 /// Computes some rows of a product.
@@ -93,19 +155,25 @@ pub fn product<T: GemmFloat>(
     scratch: &mut [T],
 ) {
     let (scratch_b, scratch_a) = scratch.split_at_mut(plan.scratch_b());
-    for (ic, c) in p.c.chunks_mut(plan.mc * g.n).enumerate() {
-        let (ic, rows) = (ic * plan.mc, c.len() / g.n);
-        for pc in (0..g.k).step_by(plan.kc) {
-            let k = plan.kc.min(g.k - pc);
-            let a = View { data: &p.a[ic * g.a.row + pc * g.a.col..], row: g.a.row, col: g.a.col };
-            let a = if plan.pack_a { pack_a(level, a, rows, k, scratch_a) } else { a };
-            for jc in (0..g.n).step_by(plan.nc) {
-                let cols = plan.nc.min(g.n - jc);
-                let b = View { data: &p.b[pc * g.b.row + jc * g.b.col..], row: g.b.row, col: g.b.col };
+    let (scratch_a, tile) = scratch_a.split_at_mut(scratch_a.len() - if end.step.is_some() { TILE } else { 0 });
+    let all = if p.c.len() == g.m * g.n { g.m } else { p.c.len() / g.n };
+    let tallest = Tiles::new::<T>(level, all.min(plan.mc)).tallest();
+    for pc in (0..g.k).step_by(plan.kc) {
+        let k = plan.kc.min(g.k - pc);
+        for jc in (0..g.n).step_by(plan.nc) {
+            let cols = plan.nc.min(g.n - jc);
+            let b = View { data: &p.b[pc * g.b.row + jc * g.b.col..], row: g.b.row, col: g.b.col };
+            let packed = plan.pack_b.then(|| &*pack_b(level, &b, k, cols, tallest, scratch_b));
+            for (ic, c) in p.c.chunks_mut(plan.mc * g.n).enumerate() {
+                let (ic, rows) = (ic * plan.mc, plan.mc.min(all - ic * plan.mc));
+                let tiles = Tiles::new::<T>(level, rows);
+                let a = View { data: &p.a[ic * g.a.row + pc * g.a.col..], row: g.a.row, col: g.a.col };
+                // The only block of A stays packed for all columns.
+                let fresh = jc == 0 || all > plan.mc;
+                let a = if plan.pack_a { pack_a(level, a, tiles, k, scratch_a, fresh) } else { Rows::Strided(a) };
                 let add = g.accumulate || pc > 0;
-                let part = Part { rows, cols, k, c: &mut c[jc..], n: g.n, add };
-                let buffer = plan.pack_b.then_some(&mut *scratch_b);
-                strips(level, &a, b, part, buffer);
+                let part = Part { tiles, tallest, cols, k, c: &mut c[jc..], n: g.n, add };
+                strips(level, a, (b, packed), part, end.step.map(|s| (s, &mut *tile)));
                 if pc + k == g.k {
                     end.apply(c, g.n, jc, cols);
                 }
@@ -116,7 +184,9 @@ pub fn product<T: GemmFloat>(
 
 /// A block of C and the length of the sums to add to it.
 struct Part<'a, T> {
-    rows: usize,
+    tiles: Tiles,
+    /// Rows of the highest tile that the strips are made for.
+    tallest: usize,
     cols: usize,
     k: usize,
     c: &'a mut [T],
@@ -124,13 +194,15 @@ struct Part<'a, T> {
     add: bool,
 }
 
-/// Computes a block of C, strip by strip.
-fn strips<T: GemmFloat>(level: Level, a: &View<'_, T>, b: View<'_, T>, part: Part<'_, T>, buffer: Option<&mut [T]>) {
-    let Part { rows, cols, k, c, n, add } = part;
-    let (high, _) = T::shape(level, rows);
-    let tiles = rows.div_ceil(high);
-    let tallest = rows.div_ceil(tiles);
-    let packed = buffer.map(|to| &*pack_b(level, &b, k, cols, tallest, to));
+/// Computes a block of C, strip by strip; with a step, a tile is computed beside C and then taken off it.
+fn strips<T: GemmFloat>(
+    level: Level,
+    a: Rows<'_, T>,
+    (b, packed): (View<'_, T>, Option<&[T]>),
+    part: Part<'_, T>,
+    mut step: Option<(Descent<T>, &mut [T])>,
+) {
+    let Part { tiles, tallest, cols, k, c, n, add } = part;
     let mut j = 0;
     while j < cols {
         let width = T::width(level, tallest, cols - j);
@@ -138,26 +210,35 @@ fn strips<T: GemmFloat>(level: Level, a: &View<'_, T>, b: View<'_, T>, part: Par
             Some(packed) => View { data: &packed[j * k..], row: width, col: 1 },
             None => View { data: &b.data[j..], row: b.row, col: 1 },
         };
-        let mut i = 0;
-        for t in 0..tiles {
-            let height = (rows - i).div_ceil(tiles - t);
+        for (i, height) in tiles.each() {
+            let a = match a {
+                Rows::Strided(a) => View { data: &a.data[i * a.row..], ..a },
+                Rows::Panels(data) => View { data: &data[i * k..], row: 1, col: height },
+            };
+            let at = &mut c[i * n + j..];
+            let (c, c_row) = match &mut step {
+                Some((_, tile)) => (&mut tile[..height * width], width),
+                None => (&mut *at, n),
+            };
             T::tile(
                 level,
                 Tile {
-                    a: &a.data[i * a.row..],
+                    a: a.data,
                     a_row: a.row,
                     a_col: a.col,
                     b: strip.data,
                     b_row: strip.row,
                     k,
-                    c: &mut c[i * n + j..],
-                    c_row: n,
+                    c,
+                    c_row,
                     rows: height,
                     cols: width,
                     add,
                 },
             );
-            i += height;
+            if let Some((s, tile)) = &step {
+                sgd_tile(s.lr, s.decay, at, n, &tile[..height * width], width);
+            }
         }
         j += width;
     }
@@ -186,14 +267,44 @@ fn pack_b<'a, T: GemmFloat>(
     to
 }
 
-/// Copies a block of A, keeping its adjacent elements adjacent.
-fn pack_a<'a, T: GemmFloat>(level: Level, a: View<'_, T>, rows: usize, k: usize, to: &'a mut [T]) -> View<'a, T> {
+/// Copies a block of A, if it is not there yet: what is adjacent along k stays so, all else goes into panels.
+fn pack_a<'a, T: GemmFloat>(
+    level: Level,
+    a: View<'_, T>,
+    tiles: Tiles,
+    k: usize,
+    to: &'a mut [T],
+    fresh: bool,
+) -> Rows<'a, T> {
     if a.row == 1 {
-        let step = rows + PAD;
-        pack(level, Block { src: a.data, outer_step: a.col, inner_step: 1, outer: k, inner: rows }, to, step);
-        return View { data: to, row: 1, col: step };
+        if fresh {
+            panels(a, tiles, k, to);
+        }
+        return Rows::Panels(to);
     }
     let step = k + PAD;
-    pack(level, Block { src: a.data, outer_step: a.row, inner_step: a.col, outer: rows, inner: k }, to, step);
-    View { data: to, row: step, col: 1 }
+    if fresh {
+        let block = Block { src: a.data, outer_step: a.row, inner_step: a.col, outer: tiles.rows, inner: k };
+        pack(level, block, to, step);
+    }
+    Rows::Strided(View { data: to, row: step, col: 1 })
+}
+
+/// Copies a block of A whose columns are contiguous: tile after tile, its columns one after the other.
+fn panels<T: GemmFloat>(a: View<'_, T>, tiles: Tiles, k: usize, to: &mut [T]) {
+    for p in (0..k).step_by(BAND) {
+        let band = BAND.min(k - p);
+        for (i, height) in tiles.each() {
+            let panel = &mut to[i * k + p * height..][..band * height];
+            match height {
+                // A copy of constant length is two moves, any other a call.
+                6 => panel.as_chunks_mut::<6>().0.iter_mut().enumerate().for_each(|(q, to)| {
+                    to.copy_from_slice(&a.data[(p + q) * a.col + i..][..6]);
+                }),
+                _ => panel.chunks_exact_mut(height).enumerate().for_each(|(q, to)| {
+                    to.copy_from_slice(&a.data[(p + q) * a.col + i..][..height]);
+                }),
+            }
+        }
+    }
 }

@@ -4,11 +4,11 @@
 //! calls with equal descriptors give equal bits however their units are split. Op lowerings build it; [`Gemm::to_words`]
 //! is how it travels through the kernel ABI.
 
-use super::blocked::Plan;
+use super::blocked::{Plan, TILE};
 use super::epilogue::Act;
 use super::low::{self, Precision};
 use super::tile::GemmFloat;
-use super::vector::{Vector, by_dots};
+use super::vector::{Vector, by_dots, by_outer};
 use std::ops::Range;
 
 /// Most batch dimensions of a product; merge adjacent ones where their strides allow.
@@ -171,7 +171,8 @@ impl Gemm {
     /// Elements of C that a unit owns: whole rows, or part of the only row.
     pub fn per_unit(&self) -> usize {
         // Shifts stand for divisions: this runs in every call, and the smallest products take 20 ns.
-        let share = |work: usize, step: usize| (UNIT_WORK >> work.max(1).ilog2()).next_multiple_of(step).max(step);
+        let whole = |n: usize, step: usize| (n + step - 1) & !(step - 1);
+        let share = |work: usize, step: usize| whole(UNIT_WORK >> work.max(1).ilog2(), step).max(step);
         if self.m == 1 && self.batch().is_empty() {
             return share(self.k, 16 * UNIT_ROWS).min(self.n);
         }
@@ -198,10 +199,26 @@ impl Gemm {
         if let Some(plan) = low::Plan::new::<T>(self) {
             return plan.scratch(self.k);
         }
-        if by_dots(self) {
+        if by_dots(self) || by_outer(self) {
             return 0;
         }
         Vector::new(self).map_or_else(|| Plan::new::<T>(self).scratch(), |v| v.scratch())
+    }
+
+    /// Whether a step of SGD can take this product tile by tile: no sum is cut, and the general kernel computes it.
+    pub fn descends<T: GemmFloat>(&self) -> bool {
+        let plain = self.batch().is_empty() && !self.accumulate && !self.bias && self.act == Act::None;
+        // The smallest sums take less time than what is added to each tile.
+        plain
+            && !(self.k < 8 || self.is_empty() || by_dots(self))
+            && low::Plan::new::<T>(self).is_none()
+            && Vector::new(self).is_none()
+            && Plan::new::<T>(self).whole(self.k)
+    }
+
+    /// Elements of scratch that a lane needs where the product [`Gemm::descends`].
+    pub fn descent_len<T: GemmFloat>(&self) -> usize {
+        Plan::new::<T>(self).scratch() + TILE
     }
 
     /// The descriptor as parameter words.

@@ -88,6 +88,15 @@ crate::simd! {
     }
 }
 
+/// A step of plain SGD.
+#[derive(Clone, Copy)]
+pub struct Descent<T> {
+    /// The learning rate.
+    pub lr: T,
+    /// The weight decay.
+    pub decay: T,
+}
+
 /// Bias and activation of one product.
 #[derive(Clone, Copy)]
 pub struct Epilogue<'a, T> {
@@ -95,6 +104,8 @@ pub struct Epilogue<'a, T> {
     pub bias: Option<&'a [T]>,
     /// The activation's slice function.
     pub act: Option<fn(&mut [T])>,
+    /// What the product is the gradient for: it is not stored, but C takes the step.
+    pub step: Option<Descent<T>>,
 }
 
 impl<T: GemmFloat> Epilogue<'_, T> {

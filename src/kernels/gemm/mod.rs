@@ -32,7 +32,7 @@ pub use tile::GemmFloat;
 
 use crate::kernels::abi::Args;
 use blocked::{Plan, Product};
-use epilogue::Epilogue;
+use epilogue::{Descent, Epilogue};
 use low::Engine;
 use std::ops::Range;
 use tile::Level;
@@ -52,6 +52,28 @@ pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
     }
     let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
     gemm(&g, a, b, bias, c, units, scratch);
+}
+
+/// The kernel of a product that is a gradient and goes into a step of plain SGD at once, where [`Gemm::descends`]:
+/// C = p − lr·(A · B + decay·p), each element in the order of a product and a step after it.
+///
+/// Reads a, b, p: `T[m, n]`, lr: `T[]`; writes C (`Split::PerUnit(per_unit())`), in place of read 2 or not, and scratch
+/// (`Split::PerLane(descent_len())`); params: those of the product, then the bits of the decay, an `f64`.
+pub fn run_descent<T: GemmFloat>(args: &mut Args<'_>) {
+    let g = Gemm::from_words(args.params());
+    let decay = T::from_f64(f64::from_bits(args.params().last().copied().unwrap_or(0)));
+    let (a, b, lr) = (args.read::<T>(0), args.read::<T>(1), args.read::<T>(3)[0]);
+    let whole = g.elements(&args.units());
+    let c = args.write::<T>(0);
+    if c.is_empty() {
+        return;
+    }
+    if args.inplace(2).is_none() {
+        c.copy_from_slice(&args.read::<T>(2)[whole.clone()]);
+    }
+    let end = Epilogue { bias: None, act: None, step: Some(Descent { lr, decay }) };
+    let p = Product { a: &a[row_of(whole.start, &g) * g.a.row..], b, c };
+    blocked::product(Level::current(), &g, &Plan::new::<T>(&g), p, &end, args.write::<T>(1));
 }
 
 /// Computes `units` of a product into `c`, the elements of C that they own; `bias` is there if the descriptor asks for it.
@@ -91,7 +113,7 @@ fn gemm_on<T: GemmFloat>(
         return;
     }
     assert_eq!(bias.is_some(), g.bias, "the bias does not match the descriptor");
-    let end = Epilogue { bias: bias.map(|b| &b[..g.n]), act: act_fn(g.act) };
+    let end = Epilogue { bias: bias.map(|b| &b[..g.n]), act: act_fn(g.act), step: None };
     let vector = Vector::new(g).filter(|_| g.k > 0);
     let dots = vector::by_dots(g);
     let plan = if vector.is_none() && !dots { Plan::new::<T>(g) } else { Plan::default() };
@@ -108,17 +130,27 @@ fn gemm_on<T: GemmFloat>(
                 v.product(level, (a, b), from, c, g.accumulate, scratch);
                 vector::finish(g, &end, from, c);
             }
+            None if vector::by_outer(g) => {
+                vector::outer(g, &a[row_of(from, g) * g.a.row..], b, c);
+                vector::finish(g, &end, from, c);
+            }
             None if dots => {
-                vector::rows(level, g, (&a[from / g.n * g.a.row..], b), c);
+                vector::rows(level, g, (&a[row_of(from, g) * g.a.row..], b), c);
                 vector::finish(g, &end, from, c);
             }
             None => {
-                let first = from / g.n;
-                let p = Product { a: &a[first * g.a.row..], b, c };
+                let p = Product { a: &a[row_of(from, g) * g.a.row..], b, c };
                 blocked::product(level, g, &plan, p, &end, scratch);
             }
         }
     });
+}
+
+/// The row that element `from` of a matrix begins.
+#[inline]
+fn row_of(from: usize, g: &Gemm) -> usize {
+    // Mostly the first: a division would be felt in the smallest products.
+    if from == 0 { 0 } else { from / g.n }
 }
 
 /// As [`gemm`], by bf16 units.
@@ -135,9 +167,9 @@ fn gemm_low(
     let whole = g.elements(&units);
     let c = &mut c[..whole.len()];
     assert_eq!(bias.is_some(), g.bias, "the bias does not match the descriptor");
-    let end = Epilogue { bias: bias.map(|b| &b[..g.n]), act: act_fn(g.act) };
+    let end = Epilogue { bias: bias.map(|b| &b[..g.n]), act: act_fn(g.act), step: None };
     pieces(g, whole.start, c, |(oa, ob), from, c| {
-        let p = low::Product { a: &a[oa + from / g.n * g.a.row..], b: &b[ob..], c };
+        let p = low::Product { a: &a[oa + row_of(from, g) * g.a.row..], b: &b[ob..], c };
         low::product(engine, g, plan, p, &end, scratch);
     });
 }

@@ -51,12 +51,11 @@ pub trait GemmFloat: Real {
 }
 
 /// Widths (in vectors) that tiles of `rows` rows come in; accumulators, one row of B and one element of A must fit
-/// the registers.
+/// the registers. Nearly square tiles load least for each multiply-add, and loads are what runs short first.
 const fn widths(isa: Isa, rows: usize) -> &'static [usize] {
     match (isa, rows) {
         (Isa::Avx512, 0..=3) => &[8, 4, 3, 2, 1],
-        (Isa::Avx512, 4..=6) => &[4, 3, 2, 1],
-        (Isa::Avx512, 7..=9) => &[3, 2, 1],
+        (Isa::Avx512, 4..) => &[4, 3, 2, 1],
         (Isa::Avx2, 0..=1) => &[8, 4, 3, 2, 1],
         (Isa::Avx2, 2..=3) => &[4, 3, 2, 1],
         (Isa::Avx2, 4) => &[3, 2, 1],
@@ -67,7 +66,7 @@ const fn widths(isa: Isa, rows: usize) -> &'static [usize] {
 /// The greatest height of a tile.
 const fn height(isa: Isa) -> usize {
     match isa {
-        Isa::Avx512 => 14,
+        Isa::Avx512 => 6,
         Isa::Avx2 => 6,
         Isa::Portable => portable::ROWS,
     }
@@ -86,8 +85,8 @@ fn shape_of<T>(level: Level, rows: usize) -> (usize, usize) {
     let Level(isa) = level;
     let lanes = bytes(isa) / size_of::<T>();
     let high = height(isa);
-    let tiles = rows.div_ceil(high).max(1);
-    (high, widths(isa, rows.div_ceil(tiles))[0] * lanes)
+    let tallest = if rows <= high { rows } else { rows.div_ceil(rows.div_ceil(high)) };
+    (high, widths(isa, tallest)[0] * lanes)
 }
 
 fn width_of<T>(level: Level, rows: usize, cols: usize) -> usize {
@@ -103,7 +102,7 @@ fn width_of<T>(level: Level, rows: usize, cols: usize) -> usize {
 /// is a constant, and the compiler's own unrolling gives up on the larger tiles.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! each_row {
-    ($i:ident in $rows:ident $body:block) => { each_row!(@ $i $rows $body 0 1 2 3 4 5 6 7 8 9 10 11 12 13) };
+    ($i:ident in $rows:ident $body:block) => { each_row!(@ $i $rows $body 0 1 2 3 4 5) };
     (@ $i:ident $rows:ident $body:block $($row:literal)+) => {
         $(if $row < $rows {
             const $i: usize = $row;
@@ -133,7 +132,7 @@ macro_rules! kernels {
                 let mut acc = [[$zero(); NV]; MR];
                 // Rows are addressed from every third one. Hiding that those are equally far apart keeps the compiler
                 // from finding each row by adding to the one before: a chain as long as the tile's arithmetic.
-                let third: [usize; 5] = std::hint::black_box(std::array::from_fn(|i| i * 3 * a_row));
+                let third: [usize; 2] = std::hint::black_box(std::array::from_fn(|i| i * 3 * a_row));
                 // SAFETY: `fits` holds: row i < MR and column p < k of A, row p of B and row i of C with `cols` columns
                 // lie inside the slices. Whole vectors end at or before `cols`; the last one is cut there by `mask`
                 // (it is whole if `PART` is false). The pointers advance by wrapping, so they may pass the end unread.
@@ -185,10 +184,10 @@ macro_rules! kernels {
 
             const NOTHING: [$t; 32 / size_of::<$t>()] = [0.0; 32 / size_of::<$t>()];
 
-            /// The lanes of `I` · `J` dot products, those of a cache line folded to 32 bytes.
+            /// The lanes of `I` · `J` dot products, those of a cache line folded to 32 bytes; `AHEAD` asks for the next rows.
             #[target_feature(enable = $features)]
             #[inline]
-            fn lanes<const I: usize, const J: usize>(
+            fn lanes<const I: usize, const J: usize, const AHEAD: bool>(
                 (x, x_step): (&[$t], usize),
                 (rows, step): (&[$t], usize),
                 k: usize,
@@ -210,6 +209,10 @@ macro_rules! kernels {
                             }
                             for j in 0..J {
                                 let y = $load(rows.add(j * step + p + v * $lanes));
+                                if I == 1 && AHEAD {
+                                    let next = rows.wrapping_add((j + J) * step + p + v * $lanes);
+                                    _mm_prefetch::<_MM_HINT_T0>(next.cast());
+                                }
                                 for i in 0..I {
                                     acc[i][j][v] = $fma(xv[i], y, acc[i][j][v]);
                                 }
@@ -248,21 +251,21 @@ macro_rules! kernels {
             /// The dot products of `I` rows with up to 32 bytes' worth of others, into columns `at ..` of `out`.
             #[target_feature(enable = $features)]
             #[inline]
-            fn block<const I: usize>(d: &mut Dots<'_, $t>, from: usize, at: usize) {
+            fn block<const I: usize, const AHEAD: bool>(d: &mut Dots<'_, $t>, from: usize, at: usize) {
                 const J: usize = 32 / size_of::<$t>();
                 let (x, rows) = ((&d.x[from * d.x_step..], d.x_step), &d.rows[at * d.step..]);
                 let n = J.min(d.n - at);
                 let mut parts = [[bytemuck::cast(NOTHING); J]; I];
                 if n == J {
                     for j in (0..J).step_by($by) {
-                        let lanes = lanes::<I, $by>(x, (&rows[j * d.step..], d.step), d.k);
+                        let lanes = lanes::<I, $by, AHEAD>(x, (&rows[j * d.step..], d.step), d.k);
                         for i in 0..I {
                             parts[i][j..j + $by].copy_from_slice(&lanes[i]);
                         }
                     }
                 } else {
                     for j in 0..n {
-                        let lanes = lanes::<I, 1>(x, (&rows[j * d.step..], d.step), d.k);
+                        let lanes = lanes::<I, 1, false>(x, (&rows[j * d.step..], d.step), d.k);
                         for i in 0..I {
                             parts[i][j] = lanes[i][0];
                         }
@@ -283,15 +286,18 @@ macro_rules! kernels {
                 for at in (0..d.n).step_by(32 / size_of::<$t>()) {
                     let mut from = 0;
                     while d.count - from >= $deep {
-                        block::<$deep>(&mut d, from, at);
+                        block::<$deep, false>(&mut d, from, at);
                         from += $deep;
                     }
                     if $deep > 2 && d.count - from >= 2 {
-                        block::<2>(&mut d, from, at);
+                        block::<2, false>(&mut d, from, at);
                         from += 2;
                     }
-                    if from < d.count {
-                        block::<1>(&mut d, from, at);
+                    // A matrix that a lone row passes once comes from L2 in any case: better early.
+                    if from < d.count && d.count == 1 && d.n * d.step * size_of::<$t>() > (32 << 10) {
+                        block::<1, true>(&mut d, from, at);
+                    } else if from < d.count {
+                        block::<1, false>(&mut d, from, at);
                     }
                 }
             }
@@ -303,8 +309,7 @@ macro_rules! kernels {
 macro_rules! avx512 {
     ($name:ident, $t:ident, $lanes:literal, $deep:literal, $by:literal, $half:ident, $add:ident, $sums:ident, $($op:tt)+) => {
         kernels!($name, "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma", $t, $lanes, $deep, $by, $half, $add, $sums,
-            [1: 1 2 3 4 8, 2: 1 2 3 4 8, 3: 1 2 3 4 8, 4: 1 2 3 4, 5: 1 2 3 4, 6: 1 2 3 4, 7: 1 2 3, 8: 1 2 3, 9: 1 2 3,
-             10: 1 2, 11: 1 2, 12: 1 2, 13: 1 2, 14: 1 2],
+            [1: 1 2 3 4 8, 2: 1 2 3 4 8, 3: 1 2 3 4 8, 4: 1 2 3 4, 5: 1 2 3 4, 6: 1 2 3 4],
             $($op)+);
     };
 }
@@ -394,7 +399,7 @@ avx2!(
 );
 
 macro_rules! gemm_float {
-    ($t:ident, $v4:ident, $v3:ident, $transpose:ident) => {
+    ($t:ident, $v4:ident, $v3:ident, $wide:ident, $transpose:ident) => {
         impl GemmFloat for $t {
             fn shape(level: Level, rows: usize) -> (usize, usize) {
                 shape_of::<$t>(level, rows)
@@ -443,7 +448,11 @@ macro_rules! gemm_float {
                     // SAFETY: a `Level` is never more than what `detect` saw on this CPU.
                     #[cfg(all(target_arch = "x86_64", not(miri)))]
                     #[allow(unsafe_code)]
-                    Isa::Avx512 | Isa::Avx2 => unsafe { square::$transpose(from, step, to, to_step, outer, inner) },
+                    Isa::Avx512 => unsafe { square::$wide(from, step, to, to_step, outer, inner) },
+                    // SAFETY: as above.
+                    #[cfg(all(target_arch = "x86_64", not(miri)))]
+                    #[allow(unsafe_code)]
+                    Isa::Avx2 => unsafe { square::$transpose(from, step, to, to_step, outer, inner) },
                     _ => portable::transpose(from, step, to, to_step, outer, inner),
                 }
             }
@@ -451,5 +460,5 @@ macro_rules! gemm_float {
     };
 }
 
-gemm_float!(f32, v4_f32, v3_f32, copy_f32);
-gemm_float!(f64, v4_f64, v3_f64, copy_f64);
+gemm_float!(f32, v4_f32, v3_f32, wide_f32, copy_f32);
+gemm_float!(f64, v4_f64, v3_f64, wide_f64, copy_f64);

@@ -89,6 +89,7 @@ const RULES: &[Rule] = &[
     Rule { name: "matmul-bias", roots: |op| op == Op::ADD, find: product::bias },
     Rule { name: "matmul-activation", roots: product::is_activation, find: product::activation },
     Rule { name: "matmul-shared-input", roots: |op| op == Op::MATMUL, find: product::shared },
+    Rule { name: "matmul-sgd", roots: |op| op == Op::SGD, find: product::descent },
     Rule { name: "attention", roots: |op| op == Op::MATMUL, find: attention::attention },
     Rule { name: "residual-layer-norm", roots: |op| op == Op::LAYER_NORM, find: norm::residual },
     Rule { name: "residual-rms-norm", roots: |op| op == Op::RMS_NORM, find: norm::residual },

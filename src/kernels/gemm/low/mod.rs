@@ -186,14 +186,14 @@ pub fn product(engine: Engine, g: &Gemm, plan: &Plan, p: Product<'_>, end: &Epil
                     let at = i * plan.mr;
                     let sums = &mut sums[if plan.kept > plan.mr { at * plan.nc } else { 0 }..];
                     if g.accumulate && pc == 0 {
-                        block.exchange(sums, c, |sum, c| sum.copy_from_slice(c));
+                        block.exchange(sums, c, |sum, c| copy(c, sum));
                     }
                     let strips = &cells_a[from + at / LINES * block.cells..];
                     block.tiles(&machine, plan, (strips, cells_b), sums, c.len() / g.n, g.accumulate || pc > 0);
                     if pc + k < g.k {
                         continue;
                     }
-                    block.exchange(sums, c, |sum, c| c.copy_from_slice(sum));
+                    block.exchange(sums, c, |sum, c| copy(sum, c));
                     if odd {
                         block.unsplit(Operand { data: &a.data[at * a.line..], ..a }, b, g.k, c);
                     }
@@ -223,6 +223,15 @@ fn pack_b(engine: Engine, plan: &Plan, b: Operand<'_>, block: &Block, k: usize, 
         to[strips * block.cells..][..block.cells].fill([0; CELL]);
     }
     pack(engine, b, Side::B, (block.cols, k), plan.terms, to)
+}
+
+/// Copies a row of a tile. One of constant length is a few moves, any other a call.
+#[inline(always)]
+fn copy(from: &[f32], to: &mut [f32]) {
+    match (from.first_chunk::<SIDE>(), to.first_chunk_mut::<SIDE>()) {
+        (Some(from), Some(to)) => *to = *from,
+        _ => to.copy_from_slice(from),
+    }
 }
 
 /// A block of columns of some rows of C, and the length of the sums to add to it.

@@ -1,6 +1,6 @@
 //! Calls of matrix products, softmaxes and layer norms.
 
-use super::{by_float, elem, push_program};
+use super::{by_float, elem, push_program, train};
 use crate::arena::intern::Dims;
 use crate::kernels::abi::Kernel;
 use crate::kernels::gemm::{self, Batch, Gemm, GemmFloat, Strides};
@@ -51,6 +51,27 @@ pub fn matmul_bias_act(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let act = ACTS[cx.attrs().choice(2) as usize].1;
     let g = Gemm { bias: true, act, ..product(cx)? };
     multiply(cx, g)
+}
+
+/// `matmul_sgd`: the step takes the gradient tile by tile where it can.
+pub fn matmul_sgd(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..product(cx)? });
+    let (decay, flops) = (cx.attrs().f64(2), cx.flops());
+    let (descends, scratch) = match dtype {
+        DType::F32 => (g.descends::<f32>(), g.descent_len::<f32>()),
+        _ => (g.descends::<f64>(), g.descent_len::<f64>()),
+    };
+    if !descends {
+        let gradient = cx.temp(dtype.size(), g.len());
+        push_product(cx, g, &[Buf::Arg(0), Buf::Arg(1)], gradient, flops)?;
+        return train::sgd_call(cx, g.len(), decay, &[Buf::Arg(2), gradient, Buf::Arg(3)]);
+    }
+    let mut words = g.to_words();
+    words.push(decay.to_bits());
+    let call = Call::new(by_float!(dtype, gemm::run_descent)?, words, g.units()).flops(flops).reads_args(4);
+    let scratch = cx.scratch(dtype.size(), scratch);
+    cx.call(call.writes(Buf::Out(0), g.per_unit()).inplace(&[(2, 0)]).scratch(scratch));
+    Ok(())
 }
 
 fn multiply(cx: &mut LowerCx<'_>, g: Gemm) -> Result<(), String> {

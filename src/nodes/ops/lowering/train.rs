@@ -65,10 +65,14 @@ pub fn rng_fold(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `sgd`.
 pub fn sgd(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (len, weight_decay) = (cx.arg_dims(0).numel(), cx.attrs().f64(0));
+    sgd_call(cx, cx.arg_dims(0).numel(), cx.attrs().f64(0), &[0, 1, 2].map(Buf::Arg))
+}
+
+/// The call of a plain step into the first result; `reads` are p, its gradient, the rate.
+pub fn sgd_call(cx: &mut LowerCx<'_>, len: usize, weight_decay: f64, reads: &[Buf]) -> Result<(), String> {
     let p = Sgd { len, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay, scaled: false };
-    let call = Call::new(by_float!(cx.dtype(0), optim::sgd_update)?, p.to_words(), p.units()).flops(cx.flops());
-    cx.call(call.reads_args(3).writes(Buf::Out(0), p.per_unit()).inplace(&[(0, 0)]));
+    let call = Call::new(by_float!(cx.dtype(0), optim::sgd_update)?, p.to_words(), p.units()).flops(4 * len as u64);
+    cx.call(call.reads(reads).writes(Buf::Out(0), p.per_unit()).inplace(&[(0, 0)]));
     Ok(())
 }
 
