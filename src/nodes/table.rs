@@ -189,6 +189,7 @@ ops! {
 
     MAP = fused;
     MATMUL_BIAS_ACT = epilogue;
+    CONV2D_BIAS_ACT = conv_act;
     RESIDUAL_LAYER_NORM = residual;
     RESIDUAL_RMS_NORM = residual;
     SWIGLU = gate;

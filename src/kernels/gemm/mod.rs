@@ -54,6 +54,18 @@ pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
     gemm(&g, a, b, bias, c, units, scratch);
 }
 
+/// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`, by squares in registers.
+pub(crate) fn transpose<T: GemmFloat>(
+    from: &[T],
+    step: usize,
+    to: &mut [T],
+    to_step: usize,
+    outer: usize,
+    inner: usize,
+) {
+    T::transpose(Level::current(), from, step, to, to_step, outer, inner);
+}
+
 /// Computes `units` of a product into `c`, the elements of C that they own; `bias` is there if the descriptor asks for it.
 ///
 /// # Panics
