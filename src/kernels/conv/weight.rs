@@ -12,6 +12,7 @@ use super::plan::{Corr, LANES, SLACK, weight_blocks};
 use super::strip::{clear, copy_rows, load, strip_len};
 use crate::kernels::float::Float;
 use crate::kernels::gemm::GemmFloat;
+use crate::simd;
 use std::ops::Range;
 
 /// Scratch of one lane, cut up.
@@ -334,7 +335,20 @@ fn load_dy<T: Float>(c: &Corr, dy: &[T], p: &Piece, channels: Range<usize>, m: u
 
 /// Writes a row, cut into whole vectors, as the `i`-th of every `m` vectors.
 fn interleave<T: Float>(from: &[T], i: usize, m: usize, l: usize, to: &mut [T]) {
-    copy_rows(from, l, &mut to[i * l..], m * l, l, from.len() / l);
+    match l {
+        16 => interleave_by(By::<16>, from, i, m, to),
+        _ => interleave_by(By::<8>, from, i, m, to),
+    }
+}
+
+/// Vectors of `L`.
+struct By<const L: usize>;
+
+simd! {
+    fn interleave_by[T: Float, const L: usize](_by: By<L>, from: &[T], i: usize, m: usize, to: &mut [T]) {
+        let to = to.as_chunks_mut::<L>().0[i..].iter_mut().step_by(m);
+        from.as_chunks::<L>().0.iter().zip(to).for_each(|(from, to)| *to = *from);
+    }
 }
 
 /// Adds the image blocks' parts, in order: elements `from..from + dw.len()` of the gradient.
