@@ -325,3 +325,67 @@ fn patterns_are_found_in_loops() {
     let x = drawn(&g, 8);
     agree(&run(&fused, &x, RAW), &run(&without_patterns(&g), &x, RAW), true, "in a loop");
 }
+
+/// A convolution with bias and relu, a max pool and a weighted sum, trained; `pool` is (kernel, stride, pad).
+fn convolved(pool: [usize; 3]) -> GraphBuf {
+    let g = Builder::new("convolved");
+    let x = g.param("x", [2, 2, 7, 8], DType::F32, Init::Zeros);
+    let (w, b) = (g.param("w", [3, 2, 3, 3], DType::F32, Init::Zeros), g.param("b", [3], DType::F32, Init::Zeros));
+    const LISTS: [[i64; 4]; 4] = [[0; 4], [1; 4], [2; 4], [3; 4]];
+    let ints = |n: usize, times: usize| Attr::Ints(&LISTS[n][..times]);
+    let y = g.emit1(Op::CONV2D, &[x, w], &[ints(1, 2), ints(1, 4), ints(1, 2), Attr::Int(1)]);
+    let h = (y + b.reshape([3, 1, 1])).relu();
+    let windows = [ints(pool[0], 2), ints(pool[1], 2), ints(pool[2], 4), ints(1, 2)];
+    let pooled = g.emit(Op::MAX_POOL2D, &[h], &windows)[0];
+    let weights = g.input("weights", pooled.dims(), DType::F32);
+    let loss = g.finish([(pooled * weights).sum(..).named("loss"), pooled.named("pooled")]).unwrap();
+    grad(loss.view(), "loss", &GradOptions::default()).unwrap()
+}
+
+/// The gate of a relu's gradient and the sum of a bias' gradient go in front of the scatter of a max pool behind it: with
+/// whole numbers, of which no sum is rounded, bit for bit, for ties, windows without a positive element, and NaN.
+#[test]
+fn gradients_of_max_pools_are_gated_where_they_are_small() {
+    for (pool, fires) in [([2, 2, 0], true), ([3, 2, 1], true), ([2, 3, 0], true), ([3, 1, 1], false)] {
+        let step = convolved(pool);
+        let (fused, plain) = (pipeline::optimise(step.view()).unwrap(), without_patterns(&step));
+        let report = passes::report(step.view()).unwrap();
+        let fired =
+            |rule: &str| report.iter().any(|f| f.rule == rule && matches!(f.outcome, passes::Outcome::Fired { .. }));
+        assert!(fired("conv-bias") && fired("conv-activation"), "{report:?}");
+        assert_eq!(["gate-before-unpool", "sum-before-unpool"].map(fired), [fires; 2], "{report:?}");
+        for seed in 0..20 {
+            let mut x = drawn(&step, seed);
+            let mut d = Draw(seed);
+            x.iter_mut().flat_map(|t| &mut t.data).for_each(|v| *v = (d.bits() % 5) as f64 - 2.0);
+            if seed % 4 == 3 {
+                let at = d.bits() as usize % x[0].data.len();
+                x[0].data[at] = f64::NAN;
+            }
+            agree(&run(&fused, &x, RAW), &run(&plain, &x, RAW), true, "gated");
+        }
+    }
+}
+
+/// All activations of a biased convolution, with the bits of the separate ops, in both types.
+#[test]
+fn convolutions_end_in_activations() {
+    let acts: [fn(Var<'_>) -> Var<'_>; 6] =
+        [Var::relu, |x| x.gelu(), |x| x.gelu_tanh(), |x| x.silu(), |x| x.tanh(), |x| x.sigmoid()];
+    for (act, dtype) in acts.into_iter().flat_map(|a| [(a, DType::F32), (a, DType::F64)]) {
+        let g = Builder::new("acts");
+        // Many small images, and few.
+        let out = [70, 2].map(|n| {
+            let x = g.input(&format!("x{n}"), [n, 2, 5, 6], dtype);
+            act(nn::conv2d(&g, &format!("c{n}"), x, 7, [3, 3], nn::Conv2d { pad: [1, 0, 2, 1], ..Default::default() }))
+        });
+        let line = g.input("line", [2, 3, 9], dtype);
+        let last = act(nn::conv1d(&g, "c1", line, 5, 2, nn::Conv1d::default()));
+        let g = g.finish([out[0], out[1], last]).unwrap();
+        let fused = pipeline::optimise(g.view()).unwrap();
+        let count = ops(&fused).iter().filter(|n| **n == "conv2d_bias_act").count();
+        assert_eq!(count, 3, "{fused:?}");
+        let x = drawn(&g, 4);
+        agree(&run(&fused, &x, RAW), &run(&without_patterns(&g), &x, RAW), true, "activation");
+    }
+}

@@ -28,6 +28,7 @@ pub mod optim;
 pub mod params;
 pub mod pool;
 mod pool_geom;
+mod pool_halves;
 mod pool_wide;
 pub mod random;
 pub mod reduce;

@@ -8,7 +8,7 @@
 use super::abi::Args;
 use super::float::Float;
 pub use super::pool_geom::{COUNT_PAD, Divisor, PoolGeom, SUM};
-use super::pool_wide;
+use super::{pool_halves, pool_wide};
 use crate::simd;
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ mod tests;
 /// Whether `v` takes the place of `best`: larger, or the first NaN. (Without short cuts, so that loops become vector
 /// code.)
 #[inline(always)]
-fn beats<T: Float>(v: T, best: T) -> bool {
+pub(super) fn beats<T: Float>(v: T, best: T) -> bool {
     (v > best) | (v.is_nan() & !best.is_nan())
 }
 
@@ -113,32 +113,6 @@ simd! {
     }
 }
 
-simd! {
-    /// One plane of a 2 × 2 max pool; `idx` may be empty.
-    fn max_halves[T: Float](w: usize, x: &[T], y: &mut [T], idx: &mut [i32]) {
-        let wo = w / 2;
-        for (oh, (x, y)) in x.chunks_exact(2 * w).zip(y.chunks_exact_mut(wo)).enumerate() {
-            let (up, down) = x.split_at(w);
-            let pairs = up.as_chunks::<2>().0.iter().zip(down.as_chunks::<2>().0);
-            if idx.is_empty() {
-                for (y, ([a, b], [c, d])) in y.iter_mut().zip(pairs) {
-                    let ab = if beats(*b, *a) { *b } else { *a };
-                    let abc = if beats(*c, ab) { *c } else { ab };
-                    *y = if beats(*d, abc) { *d } else { abc };
-                }
-                continue;
-            }
-            let mut at = (oh * 2 * w) as i32;
-            for ((y, i), ([a, b], [c, d])) in y.iter_mut().zip(&mut idx[oh * wo..][..wo]).zip(pairs) {
-                let (ab, i1) = if beats(*b, *a) { (*b, at + 1) } else { (*a, at) };
-                let (abc, i2) = if beats(*c, ab) { (*c, at + w as i32) } else { (ab, i1) };
-                (*y, *i) = if beats(*d, abc) { (*d, at + w as i32 + 1) } else { (abc, i2) };
-                at += 2;
-            }
-        }
-    }
-}
-
 /// y = the windows' largest elements, idx = where they are, for planes of x; `idx` is empty if nobody asks.
 pub fn max_pool2d<T: Float>(g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
     let area = g.out_h() * g.out_w();
@@ -146,7 +120,7 @@ pub fn max_pool2d<T: Float>(g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32])
     for (p, (x, y)) in x.chunks_exact(g.h * g.w).zip(y.chunks_exact_mut(area)).enumerate() {
         let idx = if ask { &mut idx[p * area..][..area] } else { &mut [] };
         match (g.halves(), ask) {
-            (true, _) => max_halves(g.w, x, y, idx),
+            (true, _) => pool_halves::max(g.w, x, y, idx),
             _ if wide => pool_wide::max(g, x, y, idx),
             (_, true) => max_index_plane(g, x, y, idx),
             _ => max_plane(g, x, y),

@@ -190,6 +190,7 @@ ops! {
     MAP = fused;
     MATMUL_BIAS_ACT = epilogue;
     MATMUL_SGD = epilogue;
+    CONV2D_BIAS_ACT = conv_act;
     RESIDUAL_LAYER_NORM = residual;
     RESIDUAL_RMS_NORM = residual;
     SWIGLU = gate;

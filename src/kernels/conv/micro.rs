@@ -9,17 +9,75 @@ use crate::kernels::float::Float;
 use crate::kernels::simd::{Isa, isa};
 use crate::simd;
 
+/// What happens to results while they are near: bias, then activation.
+#[derive(Clone, Copy)]
+pub(super) struct End<'a, T> {
+    /// One number for each channel, or empty.
+    pub bias: &'a [T],
+    /// Whether the activation is relu.
+    pub relu: bool,
+    /// Any other activation.
+    pub act: Option<fn(&mut [T])>,
+}
+
+impl<'a, T: Float> End<'a, T> {
+    /// Of some channels.
+    pub fn of(self, channels: std::ops::Range<usize>) -> End<'a, T> {
+        End { bias: if self.bias.is_empty() { self.bias } else { &self.bias[channels] }, ..self }
+    }
+
+    /// Whether anything happens.
+    pub fn some(self) -> bool {
+        self.relu || self.act.is_some() || !self.bias.is_empty()
+    }
+
+    /// A run of results of one channel.
+    pub fn apply(self, channel: usize, row: &mut [T]) {
+        match (self.bias.get(channel), self.relu) {
+            (Some(bias), true) => add_relu(row, *bias),
+            // As the point-wise op: −0 becomes +0, NaN stays.
+            (None, true) => relu(row),
+            (Some(bias), false) => add(row, *bias),
+            (None, false) => {}
+        }
+        if let Some(act) = self.act {
+            act(row);
+        }
+    }
+}
+
+simd! {
+    fn add[T: Float](row: &mut [T], bias: T) {
+        row.iter_mut().for_each(|v| *v += bias);
+    }
+}
+
+simd! {
+    fn relu[T: Float](row: &mut [T]) {
+        row.iter_mut().for_each(|v| *v = if *v <= T::ZERO { T::ZERO } else { *v });
+    }
+}
+
+simd! {
+    fn add_relu[T: Float](row: &mut [T], bias: T) {
+        for v in row {
+            let sum = *v + bias;
+            *v = if sum <= T::ZERO { T::ZERO } else { sum };
+        }
+    }
+}
+
 /// What [`panel`] computes: `rows` output rows of `width` positions.
 #[derive(Clone, Copy)]
-pub(super) struct Span {
+pub(super) struct Span<'a, T> {
     /// Rows of the output that exist; the packed rows after them are padding.
     pub rows: usize,
     /// Positions.
     pub width: usize,
     /// Elements from one output row to the next.
     pub ld: usize,
-    /// Whether negative results become 0.
-    pub relu: bool,
+    /// What happens to the results in the end; its bias has one number for each row.
+    pub end: End<'a, T>,
 }
 
 /// A tile of `M` rows by up to `4 * L` positions, where `L` is one vector.
@@ -97,7 +155,7 @@ fn step<T: Float, const M: usize, const V: usize, const L: usize>(
     a: &[T],
     offs: &[u32],
     strip: &[T],
-    s: Span,
+    s: Span<'_, T>,
     dst: &mut [T],
     left: usize,
 ) {
@@ -115,7 +173,7 @@ fn step<T: Float, const M: usize, const V: usize, const L: usize>(
 
 simd! {
     fn walk[T: Float, const M: usize, const L: usize](
-        _t: Tile<M, L>, a: &[T], offs: &[u32], strip: &[T], s: Span, dst: &mut [T],
+        _t: Tile<M, L>, a: &[T], offs: &[u32], strip: &[T], s: Span<'_, T>, dst: &mut [T],
     ) {
         let mut q = 0;
         while q < s.width {
@@ -138,7 +196,7 @@ simd! {
 simd! {
     /// [`walk`] for sixteen registers: tiles of two vectors.
     fn walk_narrow[T: Float, const M: usize, const L: usize](
-        _t: Tile<M, L>, a: &[T], offs: &[u32], strip: &[T], s: Span, dst: &mut [T],
+        _t: Tile<M, L>, a: &[T], offs: &[u32], strip: &[T], s: Span<'_, T>, dst: &mut [T],
     ) {
         let mut q = 0;
         while q < s.width {
@@ -148,10 +206,10 @@ simd! {
     }
 }
 
-/// `dst[r][q] = Σ_k a[k][r] * strip[offs[k] + q]` (+ `bias[r]`, then relu) for a block of `m` packed rows: one of 1, 2, 4, 6.
+/// `dst[r][q] = Σ_k a[k][r] * strip[offs[k] + q]`, then [`End`], for a block of `m` packed rows: one of 1, 2, 4, 6.
 ///
 /// Reads up to [`SLACK`](super::plan::SLACK) elements past the last position and drops what comes of them.
-pub(super) fn panel<T: Float>(m: usize, a: &[T], offs: &[u32], strip: &[T], bias: &[T], s: Span, dst: &mut [T]) {
+pub(super) fn panel<T: Float>(m: usize, a: &[T], offs: &[u32], strip: &[T], s: Span<'_, T>, dst: &mut [T]) {
     macro_rules! by_rows {
         ($walk:ident, $l:literal) => {
             match m {
@@ -168,24 +226,8 @@ pub(super) fn panel<T: Float>(m: usize, a: &[T], offs: &[u32], strip: &[T], bias
         (_, Isa::Avx512) => by_rows!(walk, 8),
         _ => by_rows!(walk_narrow, 4),
     }
-    if s.relu || !bias.is_empty() {
-        finish(bias, s, dst);
-    }
-}
-
-simd! {
-    /// Adds the bias and takes the positive part, while the rows are near.
-    fn finish[T: Float](bias: &[T], s: Span, dst: &mut [T]) {
-        for (r, row) in dst.chunks_mut(s.ld).take(s.rows).enumerate() {
-            let row = &mut row[..s.width];
-            if let Some(b) = bias.get(r) {
-                row.iter_mut().for_each(|v| *v += *b);
-            }
-            if s.relu {
-                // A NaN is not below 0 and stays.
-                row.iter_mut().for_each(|v| *v = if *v < T::ZERO { T::ZERO } else { *v });
-            }
-        }
+    if s.end.some() {
+        dst.chunks_mut(s.ld).take(s.rows).enumerate().for_each(|(r, row)| s.end.apply(r, &mut row[..s.width]));
     }
 }
 

@@ -1,11 +1,13 @@
 //! 2-D convolution (cross-correlation, NCHW): forward, input's gradient, weight's gradient.
 //!
 //! Each is a function over slices and an entry point of the kernel ABI. The padding is data: a zero that is
-//! multiplied like any other. An output element is one chain of `mul_add` over (channel, kernel row, kernel column),
-//! so its bits depend neither on the range of units nor on the instruction set. Op rows call what is public here;
+//! multiplied like any other; but where images are the lanes (`images`), taps that see padding alone are left out, which
+//! shows only if a weight is not finite. An output element is one chain of `mul_add` over (channel, kernel row, kernel
+//! column), so its bits depend neither on the range of units nor on the instruction set. Op rows call what is public here;
 //! bias gradients are a reduction of dy, done elsewhere.
 
 mod geom;
+mod images;
 mod micro;
 mod outer;
 mod plan;
@@ -17,14 +19,13 @@ mod weight;
 
 use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
+use crate::kernels::gemm::{Act, GemmFloat, act_fn};
 pub use geom::ConvGeom;
 pub(crate) use geom::{fits, windows};
+use micro::End;
 use plan::{Corr, weight_blocks};
 use product::{Product, correlate};
 use std::ops::Range;
-
-/// Flag word of [`conv2d_kernel`]: negative results become 0.
-pub const RELU: u64 = 1;
 
 /// How an output is divided: the number of units, and the elements of each but the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,20 +47,22 @@ pub fn conv2d_scratch(g: &ConvGeom) -> usize {
     product::scratch_len(&Corr::forward(g))
 }
 
-/// y = conv(x, weight) (+ bias) (then relu), for some units; `y` holds those units.
+/// y = act(conv(x, weight) (+ bias)), for some units; `y` holds those units.
 ///
 /// x is `[n, c_in, h, w]`, weight `[c_out, c_in / groups, kh, kw]`, bias `[c_out]` or empty, y `[n, c_out, ho, wo]`.
-pub fn conv2d<T: Float>(
+pub fn conv2d<T: GemmFloat + Float>(
     g: &ConvGeom,
     x: &[T],
     weight: &[T],
     bias: &[T],
-    relu: bool,
+    act: Act,
     units: Range<usize>,
     y: &mut [T],
     scratch: &mut [T],
 ) {
-    correlate(&Corr::forward(g), Product { src: x, weight, bias, relu }, units, y, scratch);
+    let relu = act == Act::Relu;
+    let end = End { bias, relu, act: if relu { None } else { act_fn(act) } };
+    correlate(&Corr::forward(g), Product { src: x, weight, end }, units, y, scratch);
 }
 
 /// Units of [`conv2d_backward_input`].
@@ -74,7 +77,7 @@ pub fn conv2d_backward_input_scratch(g: &ConvGeom) -> usize {
 }
 
 /// dx, the adjoint of [`conv2d`] in x, for some units; `dx` holds those units.
-pub fn conv2d_backward_input<T: Float>(
+pub fn conv2d_backward_input<T: GemmFloat + Float>(
     g: &ConvGeom,
     dy: &[T],
     weight: &[T],
@@ -82,7 +85,7 @@ pub fn conv2d_backward_input<T: Float>(
     dx: &mut [T],
     scratch: &mut [T],
 ) {
-    let p = Product { src: dy, weight, bias: &[], relu: false };
+    let p = Product { src: dy, weight, end: End { bias: &[], relu: false, act: None } };
     correlate(&Corr::backward(g), p, units, dx, scratch);
 }
 
@@ -104,7 +107,7 @@ pub fn conv2d_backward_weight_scratch(g: &ConvGeom) -> usize {
 }
 
 /// The adjoint of [`conv2d`] in the weight, as [`conv2d_weight_parts`] parts, for some units; `parts` holds those units.
-pub fn conv2d_backward_weight<T: Float>(
+pub fn conv2d_backward_weight<T: GemmFloat + Float>(
     g: &ConvGeom,
     x: &[T],
     dy: &[T],
@@ -126,21 +129,22 @@ pub fn conv2d_weight_combine<T: Float>(parts: &[T], len: usize, from: usize, dw:
 /// Entry point of [`conv2d`].
 ///
 /// Reads: 0 x, 1 weight, 2 bias (may be absent). Writes: 0 y, `PerUnit(conv2d_units.per_unit)`; 1 scratch,
-/// `PerLane(conv2d_scratch)`. Params: the geometry's words, then the flags ([`RELU`]; the word may be absent).
+/// `PerLane(conv2d_scratch)`. Params: the geometry's words, then the number of
+/// an activation ([`Act`]; the word may be absent).
 /// Units: `conv2d_units.count`.
-pub fn conv2d_kernel<T: Float>(args: &mut Args<'_>) {
+pub fn conv2d_kernel<T: GemmFloat + Float>(args: &mut Args<'_>) {
     let g = ConvGeom::from_words(args.params());
-    let relu = args.params().get(ConvGeom::WORDS).is_some_and(|f| f & RELU != 0);
+    let act = args.params().get(ConvGeom::WORDS).map_or(Act::None, |w| Act::from_word(*w));
     let bias = if args.reads() > 2 { args.read::<T>(2) } else { &[] };
     let (y, scratch) = (args.write::<T>(0), args.write::<T>(1));
-    conv2d(&g, args.read(0), args.read(1), bias, relu, args.units(), y, scratch);
+    conv2d(&g, args.read(0), args.read(1), bias, act, args.units(), y, scratch);
 }
 
 /// Entry point of [`conv2d_backward_input`].
 ///
 /// Reads: 0 dy, 1 weight. Writes: 0 dx, `PerUnit(conv2d_backward_input_units.per_unit)`; 1 scratch,
 /// `PerLane(conv2d_backward_input_scratch)`. Params: the geometry's words. Units: `conv2d_backward_input_units.count`.
-pub fn conv2d_backward_input_kernel<T: Float>(args: &mut Args<'_>) {
+pub fn conv2d_backward_input_kernel<T: GemmFloat + Float>(args: &mut Args<'_>) {
     let g = ConvGeom::from_words(args.params());
     let (dx, scratch) = (args.write::<T>(0), args.write::<T>(1));
     conv2d_backward_input(&g, args.read(0), args.read(1), args.units(), dx, scratch);
@@ -151,7 +155,7 @@ pub fn conv2d_backward_input_kernel<T: Float>(args: &mut Args<'_>) {
 /// Reads: 0 x, 1 dy. Writes: 0 the parts (dw itself if [`conv2d_weight_parts`] is 1), `conv2d_weight_parts * w_len`
 /// elements, `PerUnit(conv2d_backward_weight_units.per_unit)`; 1 scratch, `PerLane(conv2d_backward_weight_scratch)`.
 /// Params: the geometry's words. Units: `conv2d_backward_weight_units.count`.
-pub fn conv2d_backward_weight_kernel<T: Float>(args: &mut Args<'_>) {
+pub fn conv2d_backward_weight_kernel<T: GemmFloat + Float>(args: &mut Args<'_>) {
     let g = ConvGeom::from_words(args.params());
     let (parts, scratch) = (args.write::<T>(0), args.write::<T>(1));
     conv2d_backward_weight(&g, args.read(0), args.read(1), args.units(), parts, scratch);

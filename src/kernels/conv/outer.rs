@@ -6,6 +6,7 @@
 
 use super::micro::{fma, vector};
 use crate::kernels::float::Float;
+use crate::kernels::gemm::{GemmFloat, transpose};
 use crate::kernels::simd::{Isa, isa};
 use crate::simd;
 
@@ -153,26 +154,11 @@ simd! {
     }
 }
 
-simd! {
-    /// [`turn_some`] for [`BLOCK`] channels.
-    fn turn_all[T: Float](from: &[T], plane: usize, len: usize, to: &mut [T]) {
-        let mut rows: [&[T]; BLOCK] = [&[]; BLOCK];
-        for c in 0..BLOCK {
-            rows[c] = &from[c * plane..][..len];
-        }
-        for (p, to) in to.as_chunks_mut::<BLOCK>().0.iter_mut().enumerate().take(len) {
-            for c in 0..BLOCK {
-                to[c] = rows[c][p];
-            }
-        }
-    }
-}
-
 /// Turns `channels` planes of `len` positions, `plane` elements apart, into rows of [`BLOCK`] channels.
-pub(super) fn turn<T: Float>(from: &[T], plane: usize, len: usize, channels: usize, to: &mut [T]) {
+pub(super) fn turn<T: GemmFloat + Float>(from: &[T], plane: usize, len: usize, channels: usize, to: &mut [T]) {
     let to = &mut to[..len * BLOCK];
     if channels >= BLOCK {
-        turn_all(from, plane, len, to);
+        transpose(from, plane, to, BLOCK, len, BLOCK);
     } else {
         turn_some(from, plane, len, channels, to);
     }

@@ -20,6 +20,8 @@ const STRIP: usize = 1 << 18;
 const DOTS: usize = 1024;
 /// Positions of a sweep with output channels in the lanes: their values of dy stay near.
 const FIELD: usize = 512;
+/// Images side by side where they are the lanes.
+pub(super) const IMAGES: usize = 16;
 /// Vector lanes that sizes are rounded to.
 pub(super) const LANES: usize = 16;
 
@@ -51,6 +53,8 @@ pub(super) struct Corr {
     pub band: usize,
     /// Images whose columns stand side by side in one product.
     pub fold: usize,
+    /// Whether the lanes hold [`IMAGES`] images (see `images`), and no columns.
+    pub images: bool,
     /// Whether columns are copied together before the product.
     pub packed: bool,
     /// Whether the weight's gradient has output channels in its lanes, not positions.
@@ -148,6 +152,7 @@ impl Corr {
             pitch: 0,
             band: 0,
             fold: 1,
+            images: false,
             packed: false,
             outer: false,
             chunk: 0,
@@ -185,13 +190,38 @@ impl Corr {
         let by_pitch = 2 * taps * self.dst_c * wide(rows * self.pitch) + self.dst_c * copy;
         let by_cols = 2 * taps * self.dst_c * wide(self.fold * area) / self.fold + taps * copy;
         self.packed = self.fold > 1 || (self.pitch != cols && by_cols < by_pitch);
+        if self.by_images().is_some_and(|cost| cost < if self.packed { by_cols } else { by_pitch }) {
+            (self.images, self.packed, self.fold) = (true, false, IMAGES);
+        }
         let row = self.planes() * self.pitch;
         let mut band = (STRIP / row).saturating_sub(self.reach[0]);
         if self.packed {
             band = band.min(STRIP / (taps * cols * self.fold));
         }
-        self.band = band.max(4).min(rows);
+        self.band = if self.images { rows } else { band.max(4).min(rows) };
         self.chunk = (STRIP / taps / 8 * 8).clamp(8, self.dst_c.next_multiple_of(8)).min(self.dst_c);
+    }
+
+    /// Sixty-fourths of a cycle for one image and group with images in the lanes: products of pixels, none of padding
+    /// unless the source is cut into phases, and copies. `None` where a strip is too large, or where units, which are
+    /// [`IMAGES`] images each, would be few.
+    fn by_images(&self) -> Option<usize> {
+        if self.n < 4 * IMAGES || self.planes() * self.plane() * IMAGES > STRIP {
+            return None;
+        }
+        // Positions that see a pixel, over all taps of an axis.
+        let met = |a: usize| -> usize {
+            let of = |sub: usize, k: usize| {
+                let Some((_, shift)) = self.tap(a, sub, k) else { return 0 };
+                let grid = self.dst[a].saturating_sub(sub).div_ceil(self.step[a]);
+                let end = (self.lead[a] + self.src[a]).saturating_sub(shift).min(grid);
+                if self.phase[a] == 1 { end.saturating_sub(self.lead[a].saturating_sub(shift)) } else { grid }
+            };
+            (0..self.step[a]).flat_map(|sub| (0..self.kernel[a]).map(move |k| (sub, k))).map(|(s, k)| of(s, k)).sum()
+        };
+        let products = 2 * self.src_c * self.dst_c * met(0) * met(1);
+        let copies = 64 * (self.src_c * self.src[0] * self.src[1] + self.dst_c * self.dst[0] * self.dst[1]);
+        Some((products + copies) * self.n.next_multiple_of(IMAGES) / self.n)
     }
 
     /// Source channels times taps.

@@ -4,10 +4,12 @@
 //! band of rows → sub-grid → block of channels. Each output element is one chain of sums over the taps, so none of
 //! these cuts shows in its bits. Used by the entry points beside it.
 
-use super::micro::{Span, block_rows, panel};
-use super::plan::{Corr, SLACK};
+use super::images;
+use super::micro::{End, Span, block_rows, panel};
+use super::plan::{Corr, IMAGES, SLACK};
 use super::strip::{clear, copy_rows, load, spread, strip_len};
 use crate::kernels::float::Float;
+use crate::kernels::gemm::GemmFloat;
 use std::ops::Range;
 
 /// The read operands.
@@ -15,9 +17,7 @@ use std::ops::Range;
 pub(super) struct Product<'a, T> {
     pub src: &'a [T],
     pub weight: &'a [T],
-    /// One value per output channel, or empty.
-    pub bias: &'a [T],
-    pub relu: bool,
+    pub end: End<'a, T>,
 }
 
 /// Scratch of one lane, cut up.
@@ -34,10 +34,10 @@ struct Room<'a, T> {
 
 /// The part of the output that one step of the walk computes.
 #[derive(Clone, Copy)]
-struct Part {
+pub(super) struct Part {
     /// First image, and number of images side by side.
     image: usize,
-    images: usize,
+    pub images: usize,
     group: usize,
     /// Output channels of the group.
     from: usize,
@@ -48,6 +48,9 @@ struct Part {
 
 /// Positions of a band in a product: at the strip's pitch, or together.
 fn stage_len(c: &Corr) -> usize {
+    if c.images {
+        return images::stage_len(c);
+    }
     let together = c.columns();
     let apart = (c.band * c.pitch).next_multiple_of(SLACK);
     8 * together.max(apart)
@@ -60,7 +63,12 @@ fn packed_rows(c: &Corr) -> usize {
 
 /// Elements of scratch that a lane needs.
 pub(super) fn scratch_len(c: &Corr) -> usize {
-    2 * c.taps() + packed_rows(c) * c.taps() + strip_len(c, 1) + cols_len(c) + stage_len(c)
+    2 * c.taps() + packed_rows(c) * c.taps() + strips_len(c) + cols_len(c) + stage_len(c)
+}
+
+/// Elements of the strip of an image, or of images side by side.
+fn strips_len(c: &Corr) -> usize {
+    strip_len(c, if c.images { IMAGES } else { 1 })
 }
 
 /// Elements of packed columns.
@@ -73,7 +81,7 @@ fn room<'a, T: Float>(c: &Corr, scratch: &'a mut [T]) -> Room<'a, T> {
     // What is written by vectors comes first: its sizes are whole lines.
     let (stage, rest) = scratch.split_at_mut(stage_len(c));
     let (cols, rest) = rest.split_at_mut(cols_len(c));
-    let (strip, rest) = rest.split_at_mut(strip_len(c, 1));
+    let (strip, rest) = rest.split_at_mut(strips_len(c));
     let (weights, rest) = rest.split_at_mut(packed_rows(c) * taps);
     let (offs, even) = rest.split_at_mut(taps);
     let (offs, even) = (bytemuck::cast_slice_mut(offs), bytemuck::cast_slice_mut(even));
@@ -81,7 +89,13 @@ fn room<'a, T: Float>(c: &Corr, scratch: &'a mut [T]) -> Room<'a, T> {
 }
 
 /// Computes some units of a correlation; `dst` holds them.
-pub(super) fn correlate<T: Float>(c: &Corr, p: Product<'_, T>, units: Range<usize>, dst: &mut [T], scratch: &mut [T]) {
+pub(super) fn correlate<T: GemmFloat + Float>(
+    c: &Corr,
+    p: Product<'_, T>,
+    units: Range<usize>,
+    dst: &mut [T],
+    scratch: &mut [T],
+) {
     let (_, per_unit) = c.units();
     let (area, all) = (c.dst[0] * c.dst[1], c.groups * c.dst_c);
     // Planes of the output, counted over all images and channels.
@@ -104,7 +118,7 @@ pub(super) fn correlate<T: Float>(c: &Corr, p: Product<'_, T>, units: Range<usiz
 }
 
 /// All images of a segment, for a range of output channels counted over all groups.
-fn segment<T: Float>(
+fn segment<T: GemmFloat + Float>(
     c: &Corr,
     p: Product<'_, T>,
     images: Range<usize>,
@@ -161,13 +175,23 @@ fn pack<T: Float>(c: &Corr, weight: &[T], group: usize, channels: Range<usize>, 
 }
 
 /// The sub-grids of the output.
-fn subs(c: &Corr) -> impl Iterator<Item = [usize; 2]> + use<> {
+pub(super) fn subs(c: &Corr) -> impl Iterator<Item = [usize; 2]> + use<> {
     let [rows, cols] = c.step;
     (0..rows * cols).map(move |s| [s / cols, s % cols])
 }
 
 /// One band of rows of one image (or of a few small ones), for a chunk of channels.
-fn band<T: Float>(c: &Corr, p: Product<'_, T>, part: Part, stride: usize, dst: &mut [T], room: &mut Room<'_, T>) {
+fn band<T: GemmFloat + Float>(
+    c: &Corr,
+    p: Product<'_, T>,
+    part: Part,
+    stride: usize,
+    dst: &mut [T],
+    room: &mut Room<'_, T>,
+) {
+    if c.images {
+        return side_by_side(c, p, part, stride, dst, room);
+    }
     let pixels = c.src[0] * c.src[1];
     let image = |i: usize| &p.src[((part.image + i) * c.groups + part.group) * c.src_c * pixels..][..c.src_c * pixels];
     let (mut k0, mut at) = (0, 0);
@@ -191,6 +215,40 @@ fn band<T: Float>(c: &Corr, p: Product<'_, T>, part: Part, stride: usize, dst: &
         let job = Job { sub, rows, cols, taps: k0..k0 + taps, at };
         at += blocks(c, p, part, &job, stride, dst, room);
         k0 += taps;
+    }
+}
+
+/// All of some images with images in the lanes, for a chunk of channels.
+fn side_by_side<T: GemmFloat + Float>(
+    c: &Corr,
+    p: Product<'_, T>,
+    part: Part,
+    stride: usize,
+    dst: &mut [T],
+    room: &mut Room<'_, T>,
+) {
+    let channels = c.src_c * c.src[0] * c.src[1];
+    let src = &p.src[(part.image * c.groups + part.group) * channels..];
+    images::load(c, src, c.groups * channels, part.images, room.strip, room.stage);
+    // Packed rows of all blocks, and of those before the block.
+    let (mut all, mut before) = (0, 0);
+    let mut m0 = part.from;
+    while m0 < part.to {
+        all += block_rows(part.to - m0);
+        m0 += block_rows(part.to - m0).min(part.to - m0);
+    }
+    m0 = part.from;
+    while m0 < part.to {
+        let m = block_rows(part.to - m0);
+        let rows = m.min(part.to - m0);
+        let a = |taps: usize, count: usize| &room.weights[taps * all + count * before..][..count * m];
+        images::block(c, m, rows, room.offs, a, room.strip, room.stage);
+        let first = part.group * c.dst_c + m0;
+        let area = c.dst[0] * c.dst[1];
+        let to = &mut dst[(m0 - part.from) * area..];
+        images::unstage(c, &p, &part, first..first + rows, stride, room.stage, to);
+        before += m;
+        m0 += rows;
     }
 }
 
@@ -229,14 +287,15 @@ fn blocks<T: Float>(
         let m = block_rows(part.to - m0);
         let rows = m.min(part.to - m0);
         let a = &room.weights[at..at + taps * m];
-        let bias = if p.bias.is_empty() { p.bias } else { &p.bias[part.group * c.dst_c + m0..][..rows] };
+        let first = part.group * c.dst_c + m0;
+        let end = p.end.of(first..first + rows);
         let dst = &mut dst[(m0 - part.from) * area..];
         if width > 0 && c.step == [1, 1] && pitch == job.cols && part.images == 1 {
-            let span = Span { rows, width, ld: area, relu: p.relu };
-            panel(m, a, offs, b, bias, span, &mut dst[part.row * job.cols..]);
+            let span = Span { rows, width, ld: area, end };
+            panel(m, a, offs, b, span, &mut dst[part.row * job.cols..]);
         } else if width > 0 {
             let ld = width.next_multiple_of(LINE);
-            panel(m, a, offs, b, bias, Span { rows, width, ld, relu: p.relu }, room.stage);
+            panel(m, a, offs, b, Span { rows, width, ld, end }, room.stage);
             unstage(c, part, job, [pitch, ld, rows, stride], room.stage, dst);
         }
         at += taps * m;

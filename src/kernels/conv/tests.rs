@@ -56,16 +56,19 @@ fn run<T: Float>(
     out
 }
 
-fn forward<T: Float>(g: &ConvGeom, x: &[T], w: &[T], bias: &[T], relu: bool, cuts: usize) -> Vec<T> {
-    run(conv2d_units(g), g.y_len(), conv2d_scratch(g), cuts, |r, y, s| conv2d(g, x, w, bias, relu, r, y, s))
+fn forward<T: GemmFloat + Float>(g: &ConvGeom, x: &[T], w: &[T], bias: &[T], relu: bool, cuts: usize) -> Vec<T> {
+    run(conv2d_units(g), g.y_len(), conv2d_scratch(g), cuts, |r, y, s| {
+        let act = if relu { Act::Relu } else { Act::None };
+        conv2d(g, x, w, bias, act, r, y, s)
+    })
 }
 
-fn input<T: Float>(g: &ConvGeom, dy: &[T], w: &[T], cuts: usize) -> Vec<T> {
+fn input<T: GemmFloat + Float>(g: &ConvGeom, dy: &[T], w: &[T], cuts: usize) -> Vec<T> {
     let (u, s) = (conv2d_backward_input_units(g), conv2d_backward_input_scratch(g));
     run(u, g.x_len(), s, cuts, |r, dx, s| conv2d_backward_input(g, dy, w, r, dx, s))
 }
 
-fn weight<T: Float>(g: &ConvGeom, x: &[T], dy: &[T], cuts: usize) -> Vec<T> {
+fn weight<T: GemmFloat + Float>(g: &ConvGeom, x: &[T], dy: &[T], cuts: usize) -> Vec<T> {
     let (u, s) = (conv2d_backward_weight_units(g), conv2d_backward_weight_scratch(g));
     let blocks = conv2d_weight_parts(g);
     let parts = run(u, blocks * g.w_len(), s, cuts, |r, p, s| conv2d_backward_weight(g, x, dy, r, p, s));
@@ -87,7 +90,7 @@ fn same<T: Float>(a: &[T], b: &[T], what: &str, g: &ConvGeom) {
     assert_eq!(bytemuck::cast_slice::<T, u8>(a), bytemuck::cast_slice::<T, u8>(b), "{what} in {g:?}");
 }
 
-fn check<T: Float>(g: &ConvGeom, tol: f64) {
+fn check<T: GemmFloat + Float>(g: &ConvGeom, tol: f64) {
     g.validate().unwrap();
     assert_eq!(ConvGeom::from_words(&g.to_words()), *g);
     let (x, w) = (fill::<T>(g.x_len(), 1), fill::<T>(g.w_len(), 2));
@@ -129,7 +132,7 @@ fn adjoint(g: &ConvGeom) {
 /// Shapes chosen for what they exercise.
 fn shapes() -> Vec<ConvGeom> {
     let g = geom;
-    vec![
+    let all = vec![
         g(2, [1, 1], [1, 1], [1, 1]),
         g(0, [2, 3], [5, 5], [3, 3]),
         g(3, [2, 3], [5, 6], [3, 3]),
@@ -174,6 +177,22 @@ fn shapes() -> Vec<ConvGeom> {
         ConvGeom { stride: [2, 2], ..g(2, [7, 17], [9, 6], [1, 1]) },
         // several bands and rows longer than a tile
         ConvGeom { pad: [1, 1, 1, 1], ..g(1, [3, 11], [70, 75], [3, 3]) },
+    ];
+    all.into_iter().chain(crowds()).collect()
+}
+
+/// Enough small images that they are the lanes: strides, padding, dilation, groups, blocks of channels of all sizes, and a
+/// last group of sixteen that is not full.
+fn crowds() -> Vec<ConvGeom> {
+    let base = geom(64, [3, 7], [5, 6], [3, 2]);
+    let padded = ConvGeom { pad: [2, 1, 1, 2], n: 70, ..base };
+    vec![
+        padded,
+        ConvGeom { stride: [1, 2], ..padded },
+        ConvGeom { dilation: [1, 2], c_out: 9, ..padded },
+        ConvGeom { c_in: 6, c_out: 4, groups: 2, kh: 5, kw: 5, pad: [4; 4], ..base },
+        ConvGeom { c_in: 16, c_out: 8, pad: [1; 4], kh: 3, kw: 3, w: 4, ..base },
+        ConvGeom { c_in: 5, c_out: 16, kh: 5, kw: 5, h: 8, w: 9, ..base },
     ]
 }
 
@@ -234,7 +253,7 @@ fn every_instruction_set_gives_the_same_bits() {
     // Lanes hold channels of the first's weight, and positions of the others'.
     let (many, few) = (geom(3, [5, 13], [9, 21], [3, 3]), geom(3, [3, 5], [9, 21], [5, 5]));
     let pad = |g| ConvGeom { pad: [1, 1, 1, 1], ..g };
-    for g in [pad(many), pad(few), ConvGeom { stride: [2, 2], ..pad(many) }] {
+    for g in [pad(many), pad(few), ConvGeom { stride: [2, 2], ..pad(many) }].into_iter().chain(crowds()) {
         let (x, w, dy) = (fill::<f32>(g.x_len(), 1), fill::<f32>(g.w_len(), 2), fill::<f32>(g.y_len(), 3));
         let all = || [forward(&g, &x, &w, &[], true, 1), input(&g, &dy, &w, 1), weight(&g, &x, &dy, 1)];
         let best = all();
@@ -295,4 +314,13 @@ fn bad_geometries_are_errors() {
     ];
     bad.iter().for_each(|g| assert!(g.validate().is_err(), "{g:?}"));
     assert_eq!(ConvGeom { kh: 6, ..good }.out_h(), 0);
+}
+
+#[test]
+fn images_are_the_lanes_where_there_are_many_small_ones() {
+    let ways = |g: &ConvGeom| [Corr::forward(g).images, Corr::backward(g).images];
+    let chosen: Vec<[bool; 2]> = crowds().iter().map(ways).collect();
+    assert!(chosen.iter().filter(|w| w.contains(&true)).count() >= 4, "{chosen:?}");
+    assert_eq!(ways(&ConvGeom { n: 63, ..crowds()[0] }), [false; 2]);
+    assert_eq!(ways(&ConvGeom { pad: [1; 4], ..geom(64, [64, 64], [32, 32], [3, 3]) }), [false; 2]);
 }

@@ -11,6 +11,8 @@ use super::outer::{BLOCK, Field, outer, run_of, turn};
 use super::plan::{Corr, LANES, SLACK, weight_blocks};
 use super::strip::{clear, copy_rows, load, strip_len};
 use crate::kernels::float::Float;
+use crate::kernels::gemm::GemmFloat;
+use crate::simd;
 use std::ops::Range;
 
 /// Scratch of one lane, cut up.
@@ -74,7 +76,14 @@ fn room<'a, T: Float>(g: &ConvGeom, c: &Corr, scratch: &'a mut [T]) -> Room<'a, 
 }
 
 /// Computes some units of the parts; `part` holds them.
-pub(super) fn parts<T: Float>(g: &ConvGeom, x: &[T], dy: &[T], units: Range<usize>, part: &mut [T], scratch: &mut [T]) {
+pub(super) fn parts<T: GemmFloat + Float>(
+    g: &ConvGeom,
+    x: &[T],
+    dy: &[T],
+    units: Range<usize>,
+    part: &mut [T],
+    scratch: &mut [T],
+) {
     let c = Corr::weight(g);
     let (blocks, channels) = weight_blocks(g);
     let taps = g.taps();
@@ -122,7 +131,15 @@ struct Piece {
 }
 
 /// Rows of the gradient that belong to one image block and group: chunk of source channels → images → band.
-fn channels_of<T: Float>(g: &ConvGeom, c: &Corr, x: &[T], dy: &[T], p: Piece, part: &mut [T], room: &mut Room<'_, T>) {
+fn channels_of<T: GemmFloat + Float>(
+    g: &ConvGeom,
+    c: &Corr,
+    x: &[T],
+    dy: &[T],
+    p: Piece,
+    part: &mut [T],
+    room: &mut Room<'_, T>,
+) {
     let (all, pixels) = (g.c_in / g.groups, g.h * g.w);
     for from in (0..all).step_by(c.src_c) {
         let count = c.src_c.min(all - from);
@@ -174,7 +191,15 @@ fn fold_tiles<T: Float>(sums: &[T], part: &mut [T], taps: usize, cols: Range<usi
 }
 
 /// Adds one strip's products to the sums of its `taps` taps, for `channels` channels of dy in the lanes.
-fn across<T: Float>(g: &ConvGeom, c: &Corr, dy: &[T], p: &Piece, taps: usize, channels: usize, room: &mut Room<'_, T>) {
+fn across<T: GemmFloat + Float>(
+    g: &ConvGeom,
+    c: &Corr,
+    dy: &[T],
+    p: &Piece,
+    taps: usize,
+    channels: usize,
+    room: &mut Room<'_, T>,
+) {
     let ([h, w], all, ld, run) = (c.grid, c.groups * c.dst_c, sums_len(g, c)[1], run_of(g.kw));
     let rows = c.band.min(h - p.row);
     let f = Field { images: p.images.len(), rows, cols: w, x: [c.pitch, c.planes_len()] };
@@ -310,7 +335,20 @@ fn load_dy<T: Float>(c: &Corr, dy: &[T], p: &Piece, channels: Range<usize>, m: u
 
 /// Writes a row, cut into whole vectors, as the `i`-th of every `m` vectors.
 fn interleave<T: Float>(from: &[T], i: usize, m: usize, l: usize, to: &mut [T]) {
-    copy_rows(from, l, &mut to[i * l..], m * l, l, from.len() / l);
+    match l {
+        16 => interleave_by(By::<16>, from, i, m, to),
+        _ => interleave_by(By::<8>, from, i, m, to),
+    }
+}
+
+/// Vectors of `L`.
+struct By<const L: usize>;
+
+simd! {
+    fn interleave_by[T: Float, const L: usize](_by: By<L>, from: &[T], i: usize, m: usize, to: &mut [T]) {
+        let to = to.as_chunks_mut::<L>().0[i..].iter_mut().step_by(m);
+        from.as_chunks::<L>().0.iter().zip(to).for_each(|(from, to)| *to = *from);
+    }
 }
 
 /// Adds the image blocks' parts, in order: elements `from..from + dw.len()` of the gradient.

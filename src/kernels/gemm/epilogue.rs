@@ -31,7 +31,7 @@ impl Act {
     pub const ALL: [Act; 7] = [Act::None, Act::Relu, Act::Gelu, Act::GeluTanh, Act::Silu, Act::Tanh, Act::Sigmoid];
 
     /// The activation of a parameter word.
-    pub(super) fn from_word(word: u64) -> Act {
+    pub(crate) fn from_word(word: u64) -> Act {
         Act::ALL[word as usize]
     }
 }

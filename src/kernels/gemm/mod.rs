@@ -76,6 +76,18 @@ pub fn run_descent<T: GemmFloat>(args: &mut Args<'_>) {
     blocked::product(Level::current(), &g, &Plan::new::<T>(&g), p, &end, args.write::<T>(1));
 }
 
+/// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`, by squares in registers.
+pub(crate) fn transpose<T: GemmFloat>(
+    from: &[T],
+    step: usize,
+    to: &mut [T],
+    to_step: usize,
+    outer: usize,
+    inner: usize,
+) {
+    T::transpose(Level::current(), from, step, to, to_step, outer, inner);
+}
+
 /// Computes `units` of a product into `c`, the elements of C that they own; `bias` is there if the descriptor asks for it.
 ///
 /// # Panics

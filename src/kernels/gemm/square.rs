@@ -54,14 +54,22 @@ macro_rules! copy {
         pub fn $name(from: &[$t], step: usize, to: &mut [$t], to_step: usize, outer: usize, inner: usize) {
             const S: usize = 32 / size_of::<$t>();
             let (whole_o, whole_i) = (outer / S * S, inner / S * S);
-            for i in (0..whole_i).step_by(S) {
-                let lines: [&[[$t; S]]; S] =
-                    std::array::from_fn(|l| from[(i + l) * step..][..whole_o].as_chunks::<S>().0);
-                for o in 0..whole_o / S {
-                    let square: [$v; S] = std::array::from_fn(|l| bytemuck::cast(lines[l][o]));
-                    let to = &mut to[o * S * to_step + i..];
-                    for (l, line) in $transpose(square).into_iter().enumerate() {
-                        let line: [$t; S] = bytemuck::cast(line);
+            // One square after the other along the lines of the longer side.
+            let (along, across) = if outer < inner { (whole_i, whole_o) } else { (whole_o, whole_i) };
+            for b in (0..across).step_by(S) {
+                for a in (0..along).step_by(S) {
+                    let (i, o) = if outer < inner { (a, b) } else { (b, a) };
+                    let from = &from[i * step + o..][..(S - 1) * step + S];
+                    let mut square: [$v; S] = bytemuck::Zeroable::zeroed();
+                    for l in 0..S {
+                        let mut line = [0.0; S];
+                        line.copy_from_slice(&from[l * step..][..S]);
+                        square[l] = bytemuck::cast(line);
+                    }
+                    let to = &mut to[o * to_step + i..][..(S - 1) * to_step + S];
+                    let square = $transpose(square);
+                    for l in 0..S {
+                        let line: [$t; S] = bytemuck::cast(square[l]);
                         to[l * to_step..][..S].copy_from_slice(&line);
                     }
                 }

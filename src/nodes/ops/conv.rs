@@ -83,7 +83,7 @@ fn count(g: &ConvGeom) -> Result<[usize; 2], String> {
     Ok(count)
 }
 
-fn forward_infer(cx: &mut Infer<'_>) -> Result<(), String> {
+pub(super) fn forward_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     let [x, w] = operands(cx, 0, ["x", "w"])?;
     let groups = check_groups(cx, 3, x[1], w[0])?;
     ensure!(w[1] == x[1] / groups, "w takes {} channels a group, x has {} in {groups} groups", w[1], x[1]);
@@ -120,7 +120,7 @@ fn weight_infer(cx: &mut Infer<'_>) -> Result<(), String> {
 pub fn site_geom(op: Op, a: &[usize], b: &[usize], attrs: &Attrs<'_>) -> ConvGeom {
     let size = |d: &[usize], i: usize| d.get(i).copied().unwrap_or(0);
     match op {
-        Op::CONV2D => geom(a, b, attrs, 0),
+        Op::CONV2D | Op::CONV2D_BIAS_ACT => geom(a, b, attrs, 0),
         Op::CONV2D_INPUT_GRAD => {
             let hw = array::<2>(&attrs.sizes(0));
             geom(&[size(a, 0), size(b, 1) * attrs.size(4), hw[0], hw[1]], b, attrs, 1)
@@ -148,7 +148,7 @@ fn emit<'g>(s: &Site<'_, 'g>, op: Op, g: &ConvGeom, a: Var<'g>, b: Var<'g>) -> O
 }
 
 /// 2 operations for each product.
-fn flops(cx: &CostCx<'_>) -> u64 {
+pub(super) fn flops(cx: &CostCx<'_>) -> u64 {
     let d = |i: usize| cx.graph.dims(cx.graph.args_of(cx.node)[i]);
     let g = site_geom(cx.graph.op[cx.node.at()], &d(0), &d(1), &cx.graph.attrs(cx.node));
     2 * (g.y_len() * g.taps()) as u64

@@ -6,6 +6,7 @@ pub mod attention;
 pub mod blocks;
 pub mod compare;
 pub mod conv;
+pub mod conv_act;
 pub mod convs;
 pub mod epilogue;
 pub mod fused;

@@ -9,6 +9,7 @@
 //! Runs on whole graphs, derivatives and all, after simplification: broadcasts are single and fills are fills.
 
 mod attention;
+mod conv;
 mod gate;
 mod lora;
 mod norm;
@@ -88,6 +89,10 @@ const RULES: &[Rule] = &[
     // Before the norms: a bias costs nothing in a product.
     Rule { name: "matmul-bias", roots: |op| op == Op::ADD, find: product::bias },
     Rule { name: "matmul-activation", roots: product::is_activation, find: product::activation },
+    Rule { name: "conv-bias", roots: |op| op == Op::ADD, find: conv::bias },
+    Rule { name: "conv-activation", roots: product::is_activation, find: conv::activation },
+    Rule { name: "gate-before-unpool", roots: |op| op == Op::SELECT, find: conv::gate },
+    Rule { name: "sum-before-unpool", roots: |op| op == Op::REDUCE_SUM, find: conv::sum },
     Rule { name: "matmul-shared-input", roots: |op| op == Op::MATMUL, find: product::shared },
     Rule { name: "matmul-sgd", roots: |op| op == Op::SGD, find: product::descent },
     Rule { name: "attention", roots: |op| op == Op::MATMUL, find: attention::attention },

@@ -7,8 +7,16 @@ use crate::nodes::attrs::Attr;
 
 /// Whether a node is more than a sweep over its operands.
 fn is_heavy(f: &Facts<'_>, n: Node) -> bool {
-    let heavy =
-        [Op::MATMUL, Op::MATMUL_BIAS_ACT, Op::DOT_GENERAL, Op::CONV2D, Op::ATTENTION, Op::LORA_MATMUL, Op::SCAN];
+    let heavy = [
+        Op::MATMUL,
+        Op::MATMUL_BIAS_ACT,
+        Op::DOT_GENERAL,
+        Op::CONV2D,
+        Op::CONV2D_BIAS_ACT,
+        Op::ATTENTION,
+        Op::LORA_MATMUL,
+        Op::SCAN,
+    ];
     heavy.contains(&f.g.op[n.at()])
 }
 

@@ -1,0 +1,267 @@
+//! Correlations with images in the lanes: sixteen images side by side, pixel by pixel, so that rows of any width fill the
+//! vectors, and taps that see padding alone are left out, row by row and tile by tile.
+//!
+//! Invariant: an output element is one chain of `mul_add` over the taps that may see a pixel of the source, in their
+//! order; neither the tile sizes nor the other images of the sixteen show in its bits. Used by `product` only.
+
+use super::micro::{fma, vector};
+use super::plan::{Corr, IMAGES};
+use super::product::{Part, Product, subs};
+use super::strip::clear;
+use crate::kernels::float::Float;
+use crate::kernels::gemm::{GemmFloat, transpose};
+use crate::kernels::simd::{Isa, isa};
+use crate::simd;
+use std::ops::Range;
+
+/// Elements of the stage: a block of channels of the output, or the source before it has its place in the strip.
+pub(super) fn stage_len(c: &Corr) -> usize {
+    let block = 6.min(c.dst_c) * c.dst[0] * c.dst[1];
+    IMAGES * block.max(c.src_c * c.src[0] * c.src[1])
+}
+
+/// Copies up to [`IMAGES`] images' channels of one group into a cleared strip; `each` elements lie between images.
+pub(super) fn load<T: GemmFloat + Float>(
+    c: &Corr,
+    src: &[T],
+    each: usize,
+    images: usize,
+    strip: &mut [T],
+    stage: &mut [T],
+) {
+    let ([h, w], pixels) = (c.src, c.src_c * c.src[0] * c.src[1]);
+    let direct = c.lead == [0, 0] && c.phase == [1, 1] && c.pitch == w && c.plane() == h * w;
+    let stage = &mut stage[..pixels * IMAGES];
+    let flat = if direct { &mut strip[..pixels * IMAGES] } else { &mut *stage };
+    if images < IMAGES {
+        clear(flat);
+    }
+    transpose(src, each, flat, IMAGES, pixels, images);
+    if direct {
+        return;
+    }
+    let [rows, cols] = [c.plane() / c.pitch, c.grid[1] + c.reach[1]];
+    for (i, line) in stage.chunks_exact(w * IMAGES).enumerate() {
+        let (channel, row) = (i / h, i % h + c.lead[0]);
+        let plane = (channel * c.phase[0] + row % c.phase[0]) * c.phase[1];
+        let row = row / c.phase[0];
+        if row >= rows {
+            continue;
+        }
+        for (q, pixels) in line.chunks_exact(c.run(w) * IMAGES).enumerate() {
+            let col = q * c.run(w) + c.lead[1];
+            let (plane, col) = (plane + col % c.phase[1], col / c.phase[1]);
+            let room = cols.saturating_sub(col) * IMAGES;
+            let at = (plane * c.plane() + row * c.pitch + col) * IMAGES;
+            let n = room.min(pixels.len());
+            strip[at..at + n].copy_from_slice(&pixels[..n]);
+        }
+    }
+}
+
+impl Corr {
+    /// Pixels of a row that stay neighbours in the strip.
+    fn run(&self, w: usize) -> usize {
+        if self.phase[1] == 1 { w } else { 1 }
+    }
+
+    /// Which of the taps along axis `a` that meet sub-grid `sub` see a pixel from one of the positions `at`. All of them
+    /// where the source is cut into phases.
+    fn seeing(&self, a: usize, sub: usize, at: Range<usize>) -> Range<usize> {
+        let mut taps = (0..self.kernel[a]).filter_map(|k| self.tap(a, sub, k)).enumerate();
+        if self.phase[a] != 1 {
+            return 0..taps.count();
+        }
+        let sees = |shift: usize| at.end + shift > self.lead[a] && at.start + shift < self.lead[a] + self.src[a];
+        // Shifts rise or fall with the taps: those that see are neighbours.
+        let first = taps.find(|(_, t)| sees(t.1));
+        let Some((first, _)) = first else { return 0..0 };
+        first..taps.take_while(|(_, t)| sees(t.1)).last().map_or(first, |(i, _)| i) + 1
+    }
+}
+
+/// Taps of a tile: of each of `outer` groups of `size` taps, `rows` runs `step` apart, and of each run those of `cols`.
+#[derive(Clone)]
+struct Taps {
+    outer: usize,
+    size: usize,
+    rows: Range<usize>,
+    step: usize,
+    cols: Range<usize>,
+}
+
+impl Taps {
+    /// The taps of `channels` source channels that a tile needs, of [rows, columns] taps each.
+    fn new(channels: usize, of: [usize; 2], rows: Range<usize>, cols: Range<usize>) -> Taps {
+        let size = of[0] * of[1];
+        if cols.len() < of[1] {
+            Taps { outer: channels, size, rows, step: of[1], cols }
+        } else if rows.len() < of[0] {
+            Taps { outer: channels, size, rows: 0..1, step: size, cols: rows.start * of[1]..rows.end * of[1] }
+        } else {
+            Taps { outer: 1, size: 0, rows: 0..1, step: 0, cols: 0..channels * size }
+        }
+    }
+}
+
+/// A tile of `M` channels by `P` positions of `L` images.
+struct Tile<const M: usize, const P: usize, const L: usize>;
+
+/// The sums live in registers as long as they are indexed by constants only: hence the copy to `out` at the end.
+#[inline(always)]
+fn sums<T: Float, const M: usize, const P: usize, const L: usize>(
+    a: &[T],
+    offs: &[u32],
+    taps: &Taps,
+    strip: &[T],
+    out: &mut [[[T; L]; P]; M],
+) {
+    let mut acc = [[[T::ZERO; L]; P]; M];
+    let a = a.as_chunks::<M>().0;
+    for outer in 0..taps.outer {
+        for row in taps.rows.clone() {
+            let base = outer * taps.size + row * taps.step;
+            let run = base + taps.cols.start..base + taps.cols.end;
+            for (a, &off) in a[run.clone()].iter().zip(&offs[run]) {
+                let x = &strip[off as usize * IMAGES..][..(P - 1) * IMAGES + L];
+                for p in 0..P {
+                    let b: [T; L] = vector(&x[p * IMAGES..]);
+                    for r in 0..M {
+                        acc[r][p] = fma([a[r]; L], b, acc[r][p]);
+                    }
+                }
+            }
+        }
+    }
+    *out = acc;
+}
+
+simd! {
+    /// One tile for all [`IMAGES`], written at `step` elements from position to position and `ld` from channel to channel.
+    fn tile[T: Float, const M: usize, const P: usize, const L: usize](
+        _t: Tile<M, P, L>, a: &[T], offs: &[u32], taps: &Taps, strip: &[T], dst: &mut [T], step: usize, ld: usize,
+    ) {
+        for lane in (0..IMAGES).step_by(L) {
+            let mut out = [[[T::ZERO; L]; P]; M];
+            sums::<T, M, P, L>(a, offs, taps, &strip[lane..], &mut out);
+            for (out, row) in out.iter().zip(dst.chunks_mut(ld)) {
+                for (p, v) in out.iter().enumerate() {
+                    row[p * step + lane..][..L].copy_from_slice(v);
+                }
+            }
+        }
+    }
+}
+
+/// Most positions that share their taps, for a block of `m` channels: what the widest vectors have registers for.
+fn most(m: usize) -> usize {
+    match m {
+        6 => 4,
+        4 => 5,
+        _ => 8,
+    }
+}
+
+/// [`tile`] for a block of `m` channels, one of 1, 2, 4, 6, at some of `left` positions; returns how many.
+fn tiles<T: Float>(
+    m: usize,
+    left: usize,
+    a: &[T],
+    offs: &[u32],
+    taps: &Taps,
+    strip: &[T],
+    dst: &mut [T],
+    step: usize,
+    ld: usize,
+) -> usize {
+    macro_rules! go {
+        ($m:literal, $l:literal, $($p:literal)*) => {
+            match left {
+                $(n if n >= $p => { tile(Tile::<$m, $p, $l>, a, offs, taps, strip, dst, step, ld); $p })*
+                _ => { tile(Tile::<$m, 1, $l>, a, offs, taps, strip, dst, step, ld); 1 }
+            }
+        };
+    }
+    macro_rules! by_rows {
+        (wide $l:literal) => {
+            match m {
+                1 => go!(1, $l, 8 4 2),
+                2 => go!(2, $l, 8 4 2),
+                4 => go!(4, $l, 5 4 3 2),
+                _ => go!(6, $l, 4 3 2),
+            }
+        };
+        (narrow $l:literal) => {
+            match m {
+                1 => go!(1, $l, 4 2),
+                2 => go!(2, $l, 4 2),
+                4 => go!(4, $l, 2),
+                _ => go!(6, $l, 2),
+            }
+        };
+    }
+    match (size_of::<T>(), isa()) {
+        (4, Isa::Avx512) => by_rows!(wide 16),
+        (4, _) => by_rows!(narrow 8),
+        (_, Isa::Avx512) => by_rows!(wide 8),
+        _ => by_rows!(narrow 4),
+    }
+}
+
+/// A block of `rows` channels (packed as `m`) of all sub-grids, staged as [channel][position of the output][image].
+/// `a` gives the packed weights of a sub-grid: after so many taps, so many.
+pub(super) fn block<'a, T: Float>(
+    c: &Corr,
+    m: usize,
+    rows: usize,
+    offs: &[u32],
+    a: impl Fn(usize, usize) -> &'a [T],
+    strip: &[T],
+    stage: &mut [T],
+) {
+    let (area, mut k0) = (c.dst[0] * c.dst[1] * IMAGES, 0);
+    for sub in subs(c) {
+        let of = [0, 1].map(|x| (0..c.kernel[x]).filter(|k| c.tap(x, sub[x], *k).is_some()).count());
+        let count = c.src_c * of[0] * of[1];
+        let (offs, a) = (&offs[k0..k0 + count], a(k0, count));
+        let [height, width] = c.sub_grid(sub);
+        for row in 0..height {
+            let down = c.seeing(0, sub[0], row..row + 1);
+            let mut col = 0;
+            while col < width {
+                // As few tiles as can be, and none much smaller than the others.
+                let left = width - col;
+                let some = left.div_ceil(left.div_ceil(most(m)));
+                let taps = Taps::new(c.src_c, of, down.clone(), c.seeing(1, sub[1], col..col + some));
+                let at = (row * c.step[0] + sub[0]) * c.dst[1] + col * c.step[1] + sub[1];
+                let (step, mut done) = (c.step[1] * IMAGES, 0);
+                while done < some {
+                    let strip = &strip[(row * c.pitch + col + done) * IMAGES..];
+                    let dst = &mut stage[at * IMAGES + done * step..rows * area];
+                    done += tiles(m, some - done, a, offs, &taps, strip, dst, step, area);
+                }
+                col += some;
+            }
+        }
+        k0 += count;
+    }
+}
+
+/// What happens to a staged block in the end, and its copy to the images' places, `stride` elements apart.
+pub(super) fn unstage<T: GemmFloat + Float>(
+    c: &Corr,
+    p: &Product<'_, T>,
+    part: &Part,
+    channels: Range<usize>,
+    stride: usize,
+    stage: &mut [T],
+    dst: &mut [T],
+) {
+    let area = c.dst[0] * c.dst[1];
+    let stage = &mut stage[..channels.len() * area * IMAGES];
+    let end = p.end.of(channels.clone());
+    if end.some() {
+        stage.chunks_exact_mut(area * IMAGES).enumerate().for_each(|(r, run)| end.apply(r, run));
+    }
+    transpose(stage, IMAGES, dst, stride, part.images, channels.len() * area);
+}

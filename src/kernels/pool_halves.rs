@@ -1,0 +1,87 @@
+//! Max pools whose 2 × 2 windows tile the plane. Rows of 4 to 15 windows go by two pieces of fixed size, so
+//! that they fill vectors; where the two overlap, the second writes what is there already.
+//!
+//! The results are those of the loops in [`pool`](super::pool), bit for bit; only that file calls this.
+
+use super::float::Float;
+use super::pool::beats;
+use crate::simd;
+
+/// Rows go by pieces of `L` windows.
+struct By<const L: usize>;
+
+/// The largest of a window's elements.
+#[inline(always)]
+fn top<T: Float>([a, b]: [T; 2], [c, d]: [T; 2]) -> T {
+    let ab = if beats(b, a) { b } else { a };
+    let abc = if beats(c, ab) { c } else { ab };
+    if beats(d, abc) { d } else { abc }
+}
+
+/// [`top`], and where it is in a plane of width `w` if the window starts at `at`.
+#[inline(always)]
+fn top_at<T: Float>([a, b]: [T; 2], [c, d]: [T; 2], at: i32, w: i32) -> (T, i32) {
+    let (ab, i) = if beats(b, a) { (b, at + 1) } else { (a, at) };
+    let (abc, i) = if beats(c, ab) { (c, at + w) } else { (ab, i) };
+    if beats(d, abc) { (d, at + w + 1) } else { (abc, i) }
+}
+
+/// A piece of the windows, of their results and of their places; `at` is where the first window starts.
+#[inline(always)]
+fn piece<T: Float>(up: &[[T; 2]], down: &[[T; 2]], at: usize, w: usize, y: &mut [T], idx: Option<&mut [i32]>) {
+    let windows = up.iter().zip(down);
+    match idx {
+        Some(idx) => {
+            for (n, ((y, i), (up, down))) in y.iter_mut().zip(idx).zip(windows).enumerate() {
+                (*y, *i) = top_at(*up, *down, at as i32 + 2 * n as i32, w as i32);
+            }
+        }
+        None => y.iter_mut().zip(windows).for_each(|(y, (up, down))| *y = top(*up, *down)),
+    }
+}
+
+simd! {
+    /// Rows of `L` to `2 * L` windows, in two pieces.
+    fn short_rows[T: Float, const L: usize](_by: By<L>, w: usize, x: &[T], y: &mut [T], idx: &mut [i32]) {
+        let wo = w / 2;
+        for (row, (x, y)) in x.chunks_exact(2 * w).zip(y.chunks_exact_mut(wo)).enumerate() {
+            let (up, down) = x.split_at(w);
+            let (up, down) = (up.as_chunks::<2>().0, down.as_chunks::<2>().0);
+            let mut idx = idx.get_mut(row * wo..(row + 1) * wo);
+            for at in [0, wo - L] {
+                let (up, down) = (&up[at..at + L], &down[at..at + L]);
+                let idx = idx.as_deref_mut().map(|i| &mut i[at..at + L]);
+                piece(up, down, 2 * (row * w + at), w, &mut y[at..at + L], idx);
+            }
+        }
+    }
+}
+
+simd! {
+    /// Rows of any length.
+    fn rows[T: Float](w: usize, x: &[T], y: &mut [T], idx: &mut [i32]) {
+        let wo = w / 2;
+        for (oh, (x, y)) in x.chunks_exact(2 * w).zip(y.chunks_exact_mut(wo)).enumerate() {
+            let (up, down) = x.split_at(w);
+            let pairs = up.as_chunks::<2>().0.iter().zip(down.as_chunks::<2>().0);
+            if idx.is_empty() {
+                y.iter_mut().zip(pairs).for_each(|(y, (up, down))| *y = top(*up, *down));
+                continue;
+            }
+            let mut at = (oh * 2 * w) as i32;
+            for ((y, i), (up, down)) in y.iter_mut().zip(&mut idx[oh * wo..][..wo]).zip(pairs) {
+                (*y, *i) = top_at(*up, *down, at, w as i32);
+                at += 2;
+            }
+        }
+    }
+}
+
+/// One plane of width `w` of a max pool; `idx` may be empty.
+pub(super) fn max<T: Float>(w: usize, x: &[T], y: &mut [T], idx: &mut [i32]) {
+    match w / 2 {
+        4..8 => short_rows(By::<4>, w, x, y, idx),
+        8..16 => short_rows(By::<8>, w, x, y, idx),
+        _ => rows(w, x, y, idx),
+    }
+}

@@ -1,0 +1,140 @@
+//! What goes into convolutions, bias and activation, and what moves past the scatter of a max pool's gradient.
+
+use super::{Facts, Found, Match};
+use crate::arena::{Node, Value, ids::Id};
+use crate::nodes::attrs::{Attr, Attrs};
+use crate::nodes::ops::epilogue::ACTS;
+use crate::nodes::ops::pool::plane;
+use crate::nodes::{Builder, Op, Var};
+
+/// Attributes of a convolution, biased or not.
+struct Windows {
+    lists: [Vec<i64>; 3],
+    groups: i64,
+}
+
+impl Windows {
+    fn of(a: &Attrs<'_>) -> Windows {
+        Windows { lists: [a.ints(0), a.ints(1), a.ints(2)], groups: a.int(3) }
+    }
+
+    /// The fused op, with activation `act`.
+    fn emit<'g>(&self, g: &'g Builder, args: &[Var<'g>], act: u32) -> Var<'g> {
+        let [stride, pad, dilation] = self.lists.each_ref().map(|l| Attr::Ints(l));
+        g.emit1(Op::CONV2D_BIAS_ACT, args, &[stride, pad, dilation, Attr::Int(self.groups), Attr::Choice(act)])
+    }
+}
+
+/// `conv2d + broadcast(bias)`, either way round, one number for each channel. The convolution may lie under a reshape
+/// that takes an axis of 1 from its result, as those over one axis do.
+pub fn bias(f: &Facts<'_>, root: Node) -> Found {
+    let args = f.args(root);
+    let under = |v: Value| {
+        let reshape = f.is(v, Op::RESHAPE);
+        let p = reshape.map_or(v, |n| f.args(n)[0]);
+        f.is(p, Op::CONV2D).map(|n| (n, reshape))
+    };
+    let Some((p, q, (conv, reshape), small)) = [(0, 1), (1, 0)].into_iter().find_map(|(p, q)| {
+        let found = under(args[p])?;
+        Some((args[p], args[q], found, f.repeated(args[q])?))
+    }) else {
+        return Found::No;
+    };
+    if let Some(read) = [p, f.g.out(conv)].into_iter().find(|&v| !f.alone(v)) {
+        return Found::Missed(f.reads_of("the convolution", read));
+    }
+    let (to, y, d) = (f.dims(p), f.dims(f.g.out(conv)), f.dims(small));
+    // Aligned with the result's last axes, the bias must lie along its channels.
+    let channels = y[1];
+    let along = |lead: usize| d.iter().enumerate().all(|(i, &n)| n == if lead + i == 1 { channels } else { 1 });
+    if to[..2] != y[..2] || d.numel() != channels || !along(to.len() - d.len()) {
+        return Found::Missed(format!("what is added has shape {d}; a bias has one number for {channels} channels"));
+    }
+    let mut inner: Vec<Node> = [Some(conv), reshape].into_iter().flatten().collect();
+    if f.alone(q) {
+        inner.push(f.node(q));
+    }
+    let (a, win) = (f.args(conv), Windows::of(&f.attrs(conv)));
+    let m = Match::one(f.g.out(root), vec![a[0], a[1], small], inner, move |g, a| {
+        let y = win.emit(g, &[a[0], a[1], a[2].reshape([channels])], 0);
+        if reshape.is_some() { y.reshape(to) } else { y }
+    });
+    Found::Fired(Match { makes: 1 + usize::from(reshape.is_some()), ..m })
+}
+
+/// An activation of a biased convolution, or of a reshaped one.
+pub fn activation(f: &Facts<'_>, root: Node) -> Found {
+    let x = f.args(root)[0];
+    let reshape = f.is(x, Op::RESHAPE);
+    let p = reshape.map_or(x, |n| f.args(n)[0]);
+    let Some(conv) = f.is(p, Op::CONV2D_BIAS_ACT).filter(|&n| f.attrs(n).choice(4) == 0) else { return Found::No };
+    if let Some(read) = [x, p].into_iter().find(|&v| !f.alone(v)) {
+        return Found::Missed(f.reads_of("what the activation is taken of", read));
+    }
+    let act = ACTS.iter().position(|a| a.0 == Some(f.g.op[root.at()])).unwrap_or(0) as u32;
+    let (win, dims) = (Windows::of(&f.attrs(conv)), f.dims(x));
+    let inner = [Some(conv), reshape].into_iter().flatten().collect();
+    let m = Match::one(f.g.out(root), f.args(conv).to_vec(), inner, move |g, a| {
+        let y = win.emit(g, a, act);
+        if reshape.is_some() { y.reshape(dims) } else { y }
+    });
+    Found::Fired(Match { makes: 1 + usize::from(reshape.is_some()), ..m })
+}
+
+/// Of a max pool's gradient: (dy, the places, the pool that they are of).
+fn scattered(f: &Facts<'_>, v: Value) -> Option<(Value, Value, Node)> {
+    let a = f.args(f.is(v, Op::MAX_POOL2D_BACKWARD)?);
+    let pool = f.node(a[1]);
+    let own = f.g.op[pool.at()] == Op::MAX_POOL2D && f.g.out(pool) != a[1];
+    // With the places of another plane, elements would be lost, or an error.
+    let fits = own && plane(&f.dims(f.args(pool)[0])) == plane(&f.dims(v));
+    fits.then_some((a[0], a[1], pool))
+}
+
+/// `select(h > c, scatter(dy), 0)`, where the places are those of the windows' largest elements in h: the same gate in
+/// front of the scatter, on fewer elements, and h is not kept for it.
+///
+/// An element that a window chose is that window's result y: NaN, −0 and ties included, they are one number. So `h > c`
+/// there is `y > c` for each window that chose it, and either all of its sum passes or nothing. Elsewhere both are +0.
+pub fn gate(f: &Facts<'_>, root: Node) -> Found {
+    let a = f.args(root);
+    let Some((dy, places, pool)) = scattered(f, a[1]) else { return Found::No };
+    let h = f.args(pool)[0];
+    let Some(gate) = f.is(a[0], Op::GT).filter(|&n| f.args(n)[0] == h) else { return Found::No };
+    let Some(c) = f.fill(f.args(gate)[1]) else { return Found::No };
+    if f.fill(a[2]).map(f64::to_bits) != Some(0) {
+        return Found::No;
+    }
+    if !f.alone(a[1]) {
+        return Found::Missed(f.reads_of("the gradient before the gate", a[1]));
+    }
+    let (y, dtype) = (f.g.out(pool), f.g.dtype[h.at()]);
+    if 2 * f.g.numel(y) > f.g.numel(h) {
+        return Found::Missed("the windows overlap so much that a gate of them saves nothing".into());
+    }
+    let mut inner = vec![f.node(a[1])];
+    if f.alone(a[0]) {
+        inner.push(gate);
+    }
+    let (small, large) = (f.dims(y), plane(&f.dims(h)).map(|x| x as i64));
+    let m = Match::one(f.g.out(root), vec![y, dy, places], inner, move |g, a| {
+        let open = a[0].greater(g.full(c, small, dtype));
+        let gated = open.select(a[1], g.full(0.0, small, dtype));
+        g.emit1(Op::MAX_POOL2D_BACKWARD, &[gated, a[2]], &[Attr::Ints(&large)])
+    });
+    Found::Fired(Match { makes: 5, ..m })
+}
+
+/// The sum over whole planes of a max pool's gradient, which only moves elements: the sum of what it moves.
+pub fn sum(f: &Facts<'_>, root: Node) -> Found {
+    let (x, a) = (f.args(root)[0], f.attrs(root));
+    let axes = a.ints(0);
+    let Some((dy, ..)) = scattered(f, x).filter(|_| axes.contains(&2) && axes.contains(&3)) else { return Found::No };
+    if f.g.numel(dy) >= f.g.numel(x) {
+        return Found::No;
+    }
+    let keep = a.bool(1);
+    Found::Fired(Match::one(f.g.out(root), vec![dy], Vec::new(), move |g, a| {
+        g.emit1(Op::REDUCE_SUM, a, &[Attr::Ints(&axes), Attr::Bool(keep)])
+    }))
+}
