@@ -2,7 +2,7 @@
 //!
 //! The caller's thread is thread 0. The others spin for a while between steps, then park; while steps follow one
 //! another nothing here allocates, locks or asks the operating system for anything, unless there are more threads than
-//! cores: then waiting threads yield, as those do that have waited in vain before.
+//! cores, or others want them: then waiting threads yield.
 //!
 //! A step that must stop says so by the time of the instruction at fault. A thread runs what lies at or before the
 //! least such number and nothing behind it, so that all agree which instruction stopped the step, and nobody waits at
@@ -21,6 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// No instruction: the step goes on.
 const GO: usize = usize::MAX;
@@ -28,11 +29,12 @@ const GO: usize = usize::MAX;
 const SPINS: u32 = 4_000;
 /// Spins before the most impatient thread yields: a few microseconds.
 const FEW: u32 = 64;
+/// A yield that takes longer was one to somebody.
+const LONG: Duration = Duration::from_micros(20);
 /// Yields before a thread that waits for a step parks.
 const YIELDS: u32 = 500;
 
 /// One thread's place.
-#[derive(Default)]
 struct Seat {
     lane: Lane,
     panicked: AtomicBool,
@@ -44,6 +46,18 @@ struct Seat {
 }
 
 impl Seat {
+    /// Of a thread that spins at most `spins` times.
+    fn new(spins: u32) -> Seat {
+        let patience = || Patience(AtomicU32::new(spins));
+        Seat {
+            lane: Lane::default(),
+            panicked: AtomicBool::new(false),
+            asleep: AtomicBool::new(false),
+            patience: [patience(), patience()],
+            track: Mutex::new(None),
+        }
+    }
+
     /// Puts `track` in its place; what was there.
     fn swap(&self, track: Option<Track>) -> Option<Track> {
         std::mem::replace(&mut *self.track.lock().unwrap_or_else(PoisonError::into_inner), track)
@@ -71,9 +85,9 @@ struct Shared {
     spins: u32,
 }
 
-/// How often a thread spins before it yields. A wait that outlasts its spins halves them: who is waited for has no core,
-/// and may get this one. Other waits lengthen them again. So two teams on one team's cores take turns.
-#[derive(Default)]
+/// How often a thread spins before it yields. Where a yield took long, somebody else wants this core (maybe one of those who
+/// are waited for), and the thread spins little from then on; waits that end in time, and yields to nobody, lengthen
+/// its patience again. So two teams on one team's cores take turns, and a team that is alone asks the system for nothing.
 struct Patience(AtomicU32);
 
 impl Patience {
@@ -90,11 +104,13 @@ impl Patience {
             }
             std::hint::spin_loop();
         }
-        self.0.store((spins / 2).max(FEW).min(most), Ordering::Relaxed);
         let mut yields = 0u32;
         loop {
             yields = yields.saturating_add(1);
+            let start = Instant::now();
             std::thread::yield_now();
+            let next = if start.elapsed() > LONG { FEW } else { self.0.load(Ordering::Relaxed).saturating_mul(2) };
+            self.0.store(next.min(most), Ordering::Relaxed);
             if let Some(seen) = look(yields) {
                 return seen;
             }
@@ -245,6 +261,7 @@ impl Team {
     pub fn new(exec: Exec) -> Result<Team> {
         let lanes = exec.lanes();
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let spins = if lanes <= cores { SPINS } else { 0 };
         let padded = || CachePadded::new(AtomicUsize::new(0));
         let shared = Arc::new(Shared {
             exec,
@@ -256,8 +273,8 @@ impl Team {
             done: padded(),
             quit: AtomicBool::new(false),
             traced: AtomicBool::new(false),
-            seats: (0..lanes).map(|_| CachePadded::new(Seat::default())).collect(),
-            spins: if lanes <= cores { SPINS } else { 0 },
+            seats: (0..lanes).map(|_| CachePadded::new(Seat::new(spins))).collect(),
+            spins,
         });
         let mut team = Team { shared, workers: Vec::new() };
         for t in 1..lanes {
