@@ -1,7 +1,11 @@
-//! How fast graphs are written, rebuilt and differentiated, and how many bytes a node takes.
+//! How fast graphs are written, rebuilt and differentiated, how many bytes a node takes, and how long whole programs take
+//! from graph to arena.
 
+use arenagrad::nn;
 use arenagrad::nodes::{Builder, DType, GraphBuf};
+use arenagrad::passes::optimiser::{Optimiser, train};
 use arenagrad::passes::{self, GradOptions};
+use arenagrad::session::Session;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 
@@ -17,6 +21,33 @@ fn chain(nodes: usize) -> GraphBuf {
     }
     let loss = y.sum(..).named("loss");
     g.finish([loss]).expect("a valid graph")
+}
+
+/// The training step of a GPT of four layers on 12 x 64 of 65 tokens.
+fn gpt() -> GraphBuf {
+    let g = Builder::new("gpt");
+    let size = nn::Gpt {
+        vocabulary: 65,
+        context: 64,
+        layers: 4,
+        heads: 4,
+        width: 128,
+        bias: true,
+        dropout: 0.0,
+        gelu_tanh: true,
+    };
+    let logits = nn::gpt(&g, g.input("x", [12, 64], DType::I32), DType::F32, size).reshape([12 * 64, 65]);
+    let loss = logits.cross_entropy(g.input("y", [12 * 64], DType::I32)).mean(..);
+    let graph = g.finish([loss.named("loss")]).expect("a valid graph");
+    train(graph.view(), "loss", &Optimiser::adamw(1e-3).clip_norm(1.0)).expect("a step")
+}
+
+/// From a step's graph to a program, phase by phase in the first line.
+fn programs(c: &mut Criterion) {
+    let step = gpt();
+    let p = Session::new().compile(&step).expect("a program");
+    println!("{} nodes, {} bytes of arena, {:?}", step.view().nodes(), p.plan().arena_bytes, p.plan().phases);
+    c.bench_function("compile/program of a GPT's step", |b| b.iter(|| black_box(Session::new().compile(&step))));
 }
 
 fn compile(c: &mut Criterion) {
@@ -42,6 +73,6 @@ fn compile(c: &mut Criterion) {
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(20);
-    targets = compile
+    targets = compile, programs
 }
 criterion_main!(benches);

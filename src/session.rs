@@ -9,10 +9,13 @@ mod elem;
 mod init;
 mod precision;
 mod report;
+mod runner;
+mod trace;
 
 pub use budget::Budget;
 pub use elem::Elem;
 pub use report::{BufferReport, PlanReport, Recomputed};
+pub use trace::{Call, Event, Trace, WAIT};
 
 use crate::arena::intern::Dims;
 use crate::arena::tensor::TensorArena;
@@ -23,12 +26,13 @@ use crate::nodes::{DType, Graph, GraphBuf, Init, LeafKind};
 use crate::passes::pipeline;
 use crate::passes::precision::{self as products, Precisions};
 use crate::sched::code::Operand;
-use crate::sched::exec::{Exec, Lane, Stop};
-use crate::sched::team::Team;
+use crate::sched::exec::{Exec, Stop};
 use crate::sched::{Scheduled, schedule_apart, schedule_in, tape};
+use runner::Runner;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
+use trace::Tracer;
 
 /// Choices for compiling programs.
 #[derive(Clone, Debug)]
@@ -106,15 +110,19 @@ impl Session {
 
     /// Prepares, plans and proves `graph`, and allocates its arena.
     pub fn compile(&self, graph: &impl AsGraph) -> Result<Program> {
-        let (mut ready, report) = self.ready(graph.as_graph())?;
-        let exec = Exec::new(&ready.scheduled.plan, std::mem::take(&mut ready.tapes))?;
-        let origins = exec.nodes().iter().map(|&n| origin(&ready.graph.view(), n)).collect();
-        let runner = match (self.poison, exec.lanes()) {
-            (true, _) => Runner::Poisoned(exec.guard(&ready.scheduled.plan), Lane::default()),
-            (false, 1) => Runner::Solo(exec, Lane::default()),
-            (false, _) => Runner::Team(Team::new(exec)?),
-        };
-        Program::new(ready.graph.view(), ready.scheduled, runner, origins, report)
+        self.program(graph.as_graph(), false)
+    }
+
+    fn program(&self, g: Graph<'_>, traced: bool) -> Result<Program> {
+        let (mut ready, report) = self.ready(g)?;
+        let (g, plan) = (ready.graph.view(), &ready.scheduled.plan);
+        let mut exec = Exec::new(plan, std::mem::take(&mut ready.tapes))?;
+        if self.poison {
+            exec = exec.guard(plan);
+        }
+        let origins = exec.nodes().iter().map(|&n| origin(&g, n)).collect();
+        let tracer = traced.then(|| Tracer::new(&g, plan, &exec));
+        Program::new(g, ready.scheduled, Runner::new(exec, self.poison)?, tracer, origins, report)
     }
 
     /// As [`Session::compile`], without the program: what its plan would be. Allocates no arena.
@@ -232,13 +240,6 @@ impl<T> Clone for Slot<T> {
 
 impl<T> Copy for Slot<T> {}
 
-/// Who runs the steps.
-enum Runner {
-    Solo(Exec, Lane),
-    Poisoned(Exec, Lane),
-    Team(Team),
-}
-
 /// A compiled program with its memory.
 pub struct Program {
     id: u64,
@@ -248,6 +249,7 @@ pub struct Program {
     /// Op and place of each instruction, for errors.
     origins: Vec<(&'static str, Place)>,
     report: PlanReport,
+    tracer: Option<Tracer>,
 }
 
 static PROGRAMS: AtomicU64 = AtomicU64::new(0);
@@ -257,6 +259,7 @@ impl Program {
         g: Graph<'_>,
         s: Scheduled,
         runner: Runner,
+        tracer: Option<Tracer>,
         origins: Vec<(&'static str, Place)>,
         report: PlanReport,
     ) -> Result<Program> {
@@ -275,26 +278,19 @@ impl Program {
             bindings: bindings(&g, &s),
             origins,
             report,
+            tracer,
         })
     }
 
     /// Runs one step. An error (an index out of range, say) stops it: nothing after the op at fault runs, so that
     /// params and states that are updated after it keep their values.
     pub fn step(&mut self) -> Result<()> {
-        let done = match &mut self.runner {
-            Runner::Solo(exec, lane) => exec.step(&mut self.arena, lane),
-            Runner::Poisoned(exec, lane) => exec.step_poisoned(&mut self.arena, lane),
-            Runner::Team(team) => team.step(&mut self.arena),
-        };
-        done.map_err(|stop| self.stopped(stop))
+        self.runner.step(&mut self.arena).map_err(|stop| self.stopped(stop))
     }
 
     /// Number of threads that run steps.
     pub fn threads(&self) -> usize {
-        match &self.runner {
-            Runner::Solo(..) | Runner::Poisoned(..) => 1,
-            Runner::Team(team) => team.lanes(),
-        }
+        self.runner.threads()
     }
 
     #[cold]

@@ -43,6 +43,8 @@ pub enum Command {
     Pack(PackArgs),
     /// Time training steps of a few networks.
     Bench(BenchArgs),
+    /// Record one step: what each thread does when, as a picture and as a table.
+    Trace(TraceArgs),
 }
 
 /// Flags of `train`.
@@ -83,6 +85,9 @@ pub struct TrainArgs {
     /// f32.
     #[arg(long, value_parser = precision, value_name = "PRECISION")]
     pub precision: Option<Precision>,
+    /// Record one step, the tenth or the last, into this file, for chrome://tracing or ui.perfetto.dev.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
     /// Print nothing while training.
     #[arg(long)]
     pub quiet: bool,
@@ -263,8 +268,27 @@ pub struct PackArgs {
     pub json: bool,
 }
 
-/// Flags of `bench`.
+/// Flags of `trace`.
 #[derive(Args, Debug)]
+pub struct TraceArgs {
+    /// A workload of `bench` (w1, w2, w3, w4, w6), or a file with a graph's text.
+    pub target: String,
+    /// The file to write, for chrome://tracing or ui.perfetto.dev.
+    #[arg(long)]
+    pub out: PathBuf,
+    /// Threads.
+    #[arg(long, default_value_t = 1)]
+    pub threads: usize,
+    /// How matrix products are computed: f32, bf16x3 (each number as two bf16 terms) or bf16.
+    #[arg(long, value_parser = precision, value_name = "PRECISION", default_value = "f32")]
+    pub precision: Precision,
+    /// Folder with NAME.safetensors for the workload, as `bench` takes it.
+    #[arg(long)]
+    pub data: Option<PathBuf>,
+}
+
+/// Flags of `bench`.
+#[derive(Args, Debug, Default)]
 pub struct BenchArgs {
     /// Workloads: w1 (MLP 784-128-10, batch 32, SGD), w2 (MLP 4-32-32-2 tanh, batch 1, SGD), w3 (MLP
     /// 1024-4096-4096-1024, batch 256, Adam), w4 (LeNet, batch 64, SGD with momentum), w6
@@ -283,6 +307,9 @@ pub struct BenchArgs {
     /// Folder with NAME.safetensors for each workload (`p.` params, `x`, `y`); without it, seeded random data.
     #[arg(long)]
     pub data: Option<PathBuf>,
+    /// Record one more step, of the one workload, into this file, for chrome://tracing or ui.perfetto.dev.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
     /// Print one JSON object a workload.
     #[arg(long)]
     pub json: bool,

@@ -100,6 +100,8 @@ pub struct Config {
     pub max_memory: Option<usize>,
     /// How products are computed.
     pub precision: Precision,
+    /// Where a step is written down.
+    pub trace: Option<PathBuf>,
     /// The network, and what it is for.
     pub task: Task,
     /// The optimiser.
@@ -215,6 +217,7 @@ fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) 
         checkpoint_every: file.checkpoint_every.unwrap_or(200),
         max_memory: file.max_memory.map(sys::bytes),
         precision,
+        trace: args.trace.clone(),
         optimiser,
         schedule,
         text: toml::to_string(&file).map_err(|e| bad(format!("configuration: {e}")))?,

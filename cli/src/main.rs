@@ -17,6 +17,7 @@ mod pack;
 mod report;
 mod sample;
 mod sys;
+mod trace;
 mod train;
 
 use args::{Cli, Command};
@@ -63,5 +64,6 @@ fn run(cli: &Cli) -> fail::Run {
         Command::Check(a) => ir::check::check(a),
         Command::Pack(a) => pack::pack(a),
         Command::Bench(a) => bench::bench(a),
+        Command::Trace(a) => trace::trace(a),
     }
 }

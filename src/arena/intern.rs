@@ -152,11 +152,13 @@ impl<T: Copy + Eq + std::hash::Hash> Runs<T> {
     }
 
     fn seeded(pool: Pool<'_, T>) -> Self {
-        let mut runs = Runs::new();
+        let (at, items, hasher) = (pool.at.to_vec(), pool.items.to_vec(), hashbrown::DefaultHashBuilder::default());
+        let mut table = HashTable::with_capacity(pool.len());
+        // A pool is frozen from distinct runs, so there is nothing to look for.
         for i in 0..pool.len() {
-            runs.intern(pool.run(i));
+            table.insert_unique(hasher.hash_one(pool.run(i)), i as u32, |&i| hasher.hash_one(pool.run(i as usize)));
         }
-        runs
+        Runs { at, items, table, hasher }
     }
 }
 

@@ -3,6 +3,8 @@
 //! Alignment is a property of the line type, so a buffer at a line boundary is aligned for every dtype and every
 //! vector width. Everything that a program touches while it steps lies in one such block.
 
+use memmap2::MmapMut;
+
 /// Bytes in a line; buffers of a plan start at multiples of it.
 pub const LINE: usize = 64;
 
@@ -11,35 +13,98 @@ pub const LINE: usize = 64;
 #[repr(C, align(64))]
 pub struct Line([u8; LINE]);
 
+/// Bytes of a huge page; arenas of at least one are mapped from the system.
+const HUGE: usize = 1 << 21;
+
 /// A zeroed, line-aligned block of memory.
+///
+/// A large one is mapped, and zeroed by the system where it is first touched: making it costs nothing. Its whole huge
+/// pages are asked for as such (programs walk over all of it, and pages are what their loads and stores miss most),
+/// what remains is left to small ones, so that no more memory is taken than there are bytes.
 pub struct TensorArena {
-    lines: Box<[Line]>,
+    memory: Memory,
+    len: usize,
+}
+
+enum Memory {
+    Lines(Box<[Line]>),
+    Pages(MmapMut),
 }
 
 impl TensorArena {
-    /// A zeroed arena of at least `bytes` bytes, or `None` where the allocator refuses.
+    /// A zeroed arena of at least `bytes` bytes, or `None` where the system refuses.
     pub fn new(bytes: usize) -> Option<TensorArena> {
-        let lines = bytemuck::allocation::try_zeroed_slice_box(bytes.div_ceil(LINE)).ok()?;
-        Some(TensorArena { lines })
+        let len = bytes.checked_next_multiple_of(LINE)?;
+        let memory = match map(len) {
+            Some(pages) => Memory::Pages(pages),
+            None => Memory::Lines(bytemuck::allocation::try_zeroed_slice_box(len / LINE).ok()?),
+        };
+        Some(TensorArena { memory, len })
     }
 
     /// Size in bytes, a multiple of [`LINE`].
     pub fn len(&self) -> usize {
-        self.lines.len() * LINE
+        self.len
     }
 
     /// Whether the arena holds no byte.
     pub fn is_empty(&self) -> bool {
-        self.lines.is_empty()
+        self.len == 0
     }
 
     /// The arena's bytes.
     pub fn bytes(&self) -> &[u8] {
-        bytemuck::cast_slice(&self.lines)
+        match &self.memory {
+            Memory::Lines(lines) => bytemuck::cast_slice(lines),
+            Memory::Pages(pages) => &pages[..self.len],
+        }
     }
 
     /// The arena's bytes, writable.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        bytemuck::cast_slice_mut(&mut self.lines)
+        match &mut self.memory {
+            Memory::Lines(lines) => bytemuck::cast_slice_mut(lines),
+            Memory::Pages(pages) => &mut pages[..self.len],
+        }
+    }
+}
+
+/// At least `len` bytes of fresh pages; none where that is less than a huge page, or where the system has none.
+fn map(len: usize) -> Option<MmapMut> {
+    if len < HUGE || cfg!(miri) {
+        return None;
+    }
+    // Systems put what is a multiple of a huge page at a multiple of it. What is behind `len` is never touched.
+    let pages = MmapMut::map_anon(len.checked_next_multiple_of(HUGE)?).ok()?;
+    #[cfg(target_os = "linux")]
+    {
+        // Advice: where it is not taken, small pages do.
+        let _ = pages.advise_range(memmap2::Advice::HugePage, 0, len / HUGE * HUGE);
+    }
+    pages.as_ptr().cast::<Line>().is_aligned().then_some(pages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arenas_of_all_sizes_are_zeroed_lines() {
+        for bytes in [0, 1, LINE, LINE + 1, HUGE - LINE, HUGE - 1, HUGE, HUGE + 1, 3 * HUGE + 5 * LINE] {
+            let mut a = TensorArena::new(bytes).unwrap();
+            assert_eq!(a.len(), bytes.next_multiple_of(LINE));
+            assert_eq!((a.bytes().len(), a.bytes_mut().len()), (a.len(), a.len()));
+            assert!(a.bytes().iter().all(|&b| b == 0));
+            assert_eq!(a.bytes().as_ptr().align_offset(LINE), 0);
+            a.bytes_mut().fill(7);
+            assert!(a.bytes().iter().all(|&b| b == 7));
+        }
+    }
+
+    #[test]
+    fn what_no_system_has_is_refused() {
+        assert!(TensorArena::new(usize::MAX).is_none());
+        assert!(TensorArena::new(isize::MAX as usize).is_none());
+        assert!(TensorArena::new(1 << 60).is_none());
     }
 }

@@ -78,6 +78,19 @@ impl Body {
         Body { args_at: vec![0], outs_at: vec![0], ..Body::default() }
     }
 
+    fn reserve(&mut self, nodes: usize, values: usize, args: usize) {
+        self.op.reserve(nodes);
+        self.args_at.reserve(nodes);
+        self.outs_at.reserve(nodes);
+        self.attr.reserve(nodes);
+        self.loc.reserve(nodes);
+        self.args.reserve(args);
+        self.def.reserve(values);
+        self.ty.reserve(values);
+        self.names.reserve(values);
+        self.table.reserve(nodes, |_| 0);
+    }
+
     fn args_of(&self, n: usize) -> &[Value] {
         &self.args[self.args_at[n] as usize..self.args_at[n + 1] as usize]
     }
@@ -126,7 +139,12 @@ impl Emit {
     /// An empty graph with the name and the tables of `g`: ids of shapes, strings, ops and places stay what they are.
     pub fn like(g: &Graph<'_>) -> Emit {
         let strings = Strings::seeded(g.strings);
-        Emit::with_tables(g.ops.to_vec(), strings, Shapes::seeded(g.shapes), g.locs.to_vec(), g.str(g.name))
+        let mut e =
+            Emit::with_tables(g.ops.to_vec(), strings, Shapes::seeded(g.shapes), g.locs.to_vec(), g.str(g.name));
+        e.extra.reserve(g.extra.len());
+        // Most of what is written is a copy of what is read.
+        e.body_mut().reserve(g.region_nodes(g.entry()).len(), g.region_values(g.entry()).len(), g.args.len());
+        e
     }
 
     fn with_tables(ops: Vec<&'static OpDef>, strings: Strings, shapes: Shapes, locs: Vec<Loc>, name: &str) -> Emit {

@@ -4,9 +4,11 @@ use super::prepare::{self, FusionPolicy};
 use super::report::{Fusion, Notes};
 use super::simplify::Hits;
 use super::{fold, fuse, patterns, rebuild, remat, simplify, trim};
+use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Result};
+use crate::nodes::opdef::Lower;
 use crate::nodes::verify::{self, Stage};
-use crate::nodes::{Graph, GraphBuf};
+use crate::nodes::{Graph, GraphBuf, Op, OpDef};
 use std::time::{Duration, Instant};
 
 /// Most rounds of one simplification.
@@ -21,6 +23,8 @@ pub struct Pass {
     pub doc: &'static str,
     /// How far a graph has come after it, where that changes.
     stage: Option<Stage>,
+    /// Whether it has work on such a graph: where it has none, a graph without dead nodes is not written again.
+    needed: fn(Graph<'_>) -> bool,
     run: fn(Graph<'_>, &mut Notes) -> Result<GraphBuf>,
 }
 
@@ -31,6 +35,7 @@ pub const PIPELINE: &[Pass] = &[
         name: "inline",
         doc: "replace calls by their bodies",
         stage: None,
+        needed: |g| g.op.contains(&Op::CALL),
         run: |g, _| GraphBuf::make(|b| prepare::inline(g, b)),
     },
     // Derivatives have been taken: blocks become the ops that run fastest.
@@ -38,6 +43,7 @@ pub const PIPELINE: &[Pass] = &[
         name: "blocks",
         doc: "write blocks in fused ops",
         stage: Some(Stage::Fused),
+        needed: prepare::has_blocks,
         run: |g, _| prepare::expand_blocks(g, FusionPolicy::Direct),
     },
     // Before simplification, which then sees what decompositions leave behind.
@@ -45,6 +51,7 @@ pub const PIPELINE: &[Pass] = &[
         name: "legalize",
         doc: "decompose ops that have no kernel",
         stage: None,
+        needed: |g| any(g, prepare::has_no_kernel),
         run: |g, _| prepare::for_lowering(g),
     },
     // Before what looks for work: derivatives leave much behind that nobody reads.
@@ -52,6 +59,7 @@ pub const PIPELINE: &[Pass] = &[
         name: "trim",
         doc: "drop what loops make for nobody",
         stage: None,
+        needed: |g| any(g, |def| matches!(def.lower, Lower::Loop)),
         run: |g, n| to_end(g, &mut n.hits, trim_once),
     },
     // Products take transposes in, moves cancel, neutral operands go.
@@ -59,26 +67,41 @@ pub const PIPELINE: &[Pass] = &[
         name: "simplify",
         doc: "algebra that holds for NaN, infinities and −0",
         stage: None,
+        needed: always,
         run: |g, n| to_end(g, &mut n.hits, simplify_once),
     },
     // After simplification, which makes fills out of broadcast and reshaped ones.
-    Pass { name: "fold", doc: "compute constants", stage: None, run: |g, _| GraphBuf::make(|b| fold::fold(g, b)) },
+    Pass {
+        name: "fold",
+        doc: "compute constants",
+        stage: None,
+        needed: always,
+        run: |g, _| GraphBuf::make(|b| fold::fold(g, b)),
+    },
     // Here a memory budget has what it needs recomputed; boundaries of blocks have then served.
-    Pass { name: "unmark", doc: "drop the boundaries of blocks", stage: None, run: |g, _| remat::unmark(g) },
+    Pass {
+        name: "unmark",
+        doc: "drop the boundaries of blocks",
+        stage: None,
+        needed: always,
+        run: |g, _| remat::unmark(g),
+    },
     // Products take bias and activation in before point-wise regions could take the activation away.
     Pass {
         name: "patterns",
         doc: "put chains of ops into the fused ops that compute them",
         stage: Some(Stage::Fused),
+        needed: always,
         run: patterns::patterns,
     },
     // Last of those that change ops: what is point-wise still becomes one sweep.
-    Pass { name: "fuse", doc: "make point-wise regions", stage: Some(Stage::Fused), run: fuse_regions },
+    Pass { name: "fuse", doc: "make point-wise regions", stage: Some(Stage::Fused), needed: always, run: fuse_regions },
     // Fusion leaves the single ops behind that it copied into regions.
     Pass {
         name: "clean",
         doc: "drop what nobody reads",
         stage: None,
+        needed: always,
         run: |g, _| rebuild::rebuild_buf(g, &mut |_| None),
     },
 ];
@@ -88,8 +111,17 @@ pub const EXTRA: &[Pass] = &[Pass {
     name: "unfuse",
     doc: "write fused ops and blocks in primitive ones",
     stage: Some(Stage::Core),
+    needed: always,
     run: |g, _| prepare::unfuse(g),
 }];
+
+fn always(_: Graph<'_>) -> bool {
+    true
+}
+
+fn any(g: Graph<'_>, is: impl Fn(&OpDef) -> bool) -> bool {
+    (0..g.nodes()).map(Node::new).any(|n| is(g.def_of(n)))
+}
 
 /// One round of a pass.
 type Round = fn(Graph<'_>, &mut Hits) -> Result<GraphBuf>;
@@ -104,11 +136,17 @@ fn trim_once(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
 
 /// Rounds until one hits nothing.
 fn to_end(g: Graph<'_>, hits: &mut Hits, round: Round) -> Result<GraphBuf> {
+    let count = |hits: &Hits| hits.values().sum::<usize>();
+    let first = count(hits);
     let mut buf = round(g, hits)?;
+    // A round that neither hit nor dropped anything wrote what it read, and the next one would, too.
+    if count(hits) == first && buf.view().nodes() == g.nodes() {
+        return Ok(buf);
+    }
     for _ in 1..ROUNDS {
-        let before: usize = hits.values().sum();
+        let before = count(hits);
         buf = round(buf.view(), hits)?;
-        if hits.values().sum::<usize>() == before {
+        if count(hits) == before {
             break;
         }
     }
@@ -157,12 +195,17 @@ pub fn run(g: Graph<'_>, names: &[&str], verify: bool) -> Result<(GraphBuf, Vec<
     let mut buf = rebuild::rebuild_buf(g, &mut |_| None)?;
     let mut traces = Vec::new();
     let mut stage = Stage::Block;
+    // Whether the last thing done was a plain rebuild, which leaves nothing that another one would change.
+    let mut clean = true;
     for pass in names.iter().map(|n| named(n)) {
         let pass = pass?;
         let start = Instant::now();
         let mut notes = Notes::default();
         let before = buf.view().nodes();
-        buf = (pass.run)(buf.view(), &mut notes)?;
+        if !clean || (pass.needed)(buf.view()) {
+            buf = (pass.run)(buf.view(), &mut notes)?;
+            clean = false;
+        }
         stage = pass.stage.unwrap_or(stage);
         if verify || cfg!(debug_assertions) {
             verify::check(buf.view(), stage).map_err(|e| e.context(format!("after pass {}", pass.name)))?;

@@ -93,9 +93,12 @@ pub fn inline<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<Graph<'b>> {
 /// Replaces the nodes that `pick` picks by their decompositions, until none is left.
 fn expand_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
     let mut buf = rebuild_buf(g, &mut |_| None)?;
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
         let picked = pick(buf.view());
         if !picked.as_slice().contains(&true) {
+            if round == 0 {
+                return Ok(buf);
+            }
             // Regions that were inlined have no user left: one more rebuild drops them.
             return rebuild_buf(buf.view(), &mut |_| None);
         }
@@ -197,7 +200,8 @@ pub fn expand_blocks(g: Graph<'_>, policy: FusionPolicy) -> Result<GraphBuf> {
     }
 }
 
-fn has_blocks(g: Graph<'_>) -> bool {
+/// Whether `g` holds an op of a user's block.
+pub(super) fn has_blocks(g: Graph<'_>) -> bool {
     (0..g.nodes()).map(Node::new).any(|n| g.def_of(n).flags.has(Flags::BLOCK))
 }
 
@@ -208,7 +212,12 @@ pub fn unfuse(g: Graph<'_>) -> Result<GraphBuf> {
 
 /// The form that lowering sees: no op without a kernel.
 pub fn for_lowering(g: Graph<'_>) -> Result<GraphBuf> {
-    expand_while(g, |g| pick_all(g, |def| matches!(def.lower, Lower::Expand | Lower::Control)))
+    expand_while(g, |g| pick_all(g, has_no_kernel))
+}
+
+/// Whether `def` must be decomposed before lowering.
+pub(super) fn has_no_kernel(def: &OpDef) -> bool {
+    matches!(def.lower, Lower::Expand | Lower::Control)
 }
 
 /// Every op that has a decomposition replaced by it, fused regions inlined: the slow, obvious form of a graph, for

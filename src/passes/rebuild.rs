@@ -110,13 +110,17 @@ pub struct Copier<'x, 'g> {
     pub regions: Vec<Region>,
     /// What regions of the source yield beside their yields.
     more: Option<Side<Region, Vec<Value>>>,
+    /// The operands of the node under way, here so that a node costs no allocation.
+    args: Vec<Var<'g>>,
+    ids: Vec<Value>,
 }
 
 impl<'x, 'g> Copier<'x, 'g> {
     /// Copies `src` into `g`, which must have been made like it.
     pub fn new(src: Graph<'x>, g: &'g Builder) -> Self {
         let map = Side::filled(src.values(), g.var(Value::NONE));
-        Copier { src, g, live: live_nodes(src), map, regions: vec![Region::NONE; src.regions()], more: None }
+        let (live, regions) = (live_nodes(src), vec![Region::NONE; src.regions()]);
+        Copier { src, g, live, map, regions, more: None, args: Vec::new(), ids: Vec::new() }
     }
 
     /// The same copy, where region `r` yields `more[r]` as well, as far as those values are copied. Loops that run it
@@ -167,7 +171,9 @@ impl<'x, 'g> Copier<'x, 'g> {
         if src.def_of(n).is_leaf() && self.map[src.out(n)].is_some() {
             return;
         }
-        let args: Vec<Var<'g>> = src.args_of(n).iter().map(|&a| self.map[a]).collect();
+        let mut args = std::mem::take(&mut self.args);
+        args.clear();
+        args.extend(src.args_of(n).iter().map(|&a| self.map[a]));
         g.with(|e| e.set_loc(src.loc[n.at()]));
         let def = src.def_of(n);
         let new = if def.is_leaf() {
@@ -187,6 +193,7 @@ impl<'x, 'g> Copier<'x, 'g> {
             }
             None => self.copy(n, &args),
         }
+        self.args = args;
     }
 
     fn bind(&mut self, v: Value, new: Var<'g>) {
@@ -209,17 +216,18 @@ impl<'x, 'g> Copier<'x, 'g> {
 
     fn copy(&mut self, n: Node, args: &[Var<'g>]) {
         let src = self.src;
-        let ids: Vec<Value> = args.iter().map(|a| a.v).collect();
-        let outs = self.g.with(|e| match src.leaf(src.out(n)) {
+        if let Some((_, name)) = src.leaf(src.out(n)) {
             // Leaves go through `leaf`, which keeps names unique.
-            Some((_, name)) => {
-                let owned: Vec<_> = src.attrs(n).iter().skip(1).map(|(_, a)| a).collect();
-                let attrs: Vec<_> = owned.iter().map(|a| a.borrow()).collect();
-                vec![e.leaf(src.op[n.at()], name, &attrs)]
-            }
-            None => e.copy(&src, n, &ids, &self.regions).iter().collect(),
-        });
-        for (v, new) in src.outs_of(n).zip(outs) {
+            let owned: Vec<_> = src.attrs(n).iter().skip(1).map(|(_, a)| a).collect();
+            let attrs: Vec<_> = owned.iter().map(|a| a.borrow()).collect();
+            let new = self.g.with(|e| e.leaf(src.op[n.at()], name, &attrs));
+            self.map[src.out(n)] = self.g.var(new);
+            return;
+        }
+        self.ids.clear();
+        self.ids.extend(args.iter().map(|a| a.v));
+        let outs = self.g.with(|e| e.copy(&src, n, &self.ids, &self.regions));
+        for (v, new) in src.outs_of(n).zip(outs.iter()) {
             self.map[v] = self.g.var(new);
         }
     }

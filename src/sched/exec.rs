@@ -6,6 +6,7 @@
 use super::check::Checked;
 use super::link::{Level, Linked, Turn, behind, link};
 use super::tape::{Tapes, race_free};
+use super::trace::{Traced, Track};
 use crate::arena::Node;
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
@@ -211,6 +212,23 @@ impl Exec {
             self.run(0, lane, &mut alone);
         };
         guarded(lane, step).map_err(|at| self.located(at))
+    }
+
+    /// As [`Exec::step`]; writes down in `track` what happens.
+    pub fn step_traced(&self, arena: &mut TensorArena, lane: &Lane, track: &mut Track) -> Result<(), Stop> {
+        assert!(arena.len() >= self.bytes && self.lanes() == 1);
+        let mut traced = Traced::new(Alone(Frame::new(arena.bytes_mut())), track);
+        // SAFETY: as in `step`.
+        #[allow(unsafe_code)]
+        let step = || unsafe {
+            self.run(0, lane, &mut traced);
+        };
+        guarded(lane, step).map_err(|at| self.located(at))
+    }
+
+    /// Events of a traced step of `thread`.
+    pub fn events(&self, thread: usize) -> usize {
+        self.linked.events(thread)
     }
 
     /// As [`Exec::step`], but all bytes that hold nothing are filled with ones (NaN for floats) before the step and

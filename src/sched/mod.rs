@@ -17,6 +17,7 @@ pub mod order;
 pub mod pack;
 pub mod tape;
 pub mod team;
+pub mod trace;
 
 use crate::arena::tensor::LINE;
 use crate::error::{Error, Kind, Result};

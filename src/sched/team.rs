@@ -2,7 +2,7 @@
 //!
 //! The caller's thread is thread 0. The others spin for a while between steps, then park; while steps follow one
 //! another nothing here allocates, locks or asks the operating system for anything, unless there are more threads than
-//! cores: then waiting threads yield.
+//! cores, or others want them: then waiting threads yield.
 //!
 //! A step that must stop says so by the time of the instruction at fault. A thread runs what lies at or before the
 //! least such number and nothing behind it, so that all agree which instruction stopped the step, and nobody waits at
@@ -10,6 +10,7 @@
 
 use super::exec::{Exec, Lane, Stop, Watch};
 use super::link::Level;
+use super::trace::{Traced, Track};
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::{Bad, Frame};
@@ -17,23 +18,50 @@ use crossbeam::sync::{Parker, Unparker};
 use crossbeam::utils::CachePadded;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// No instruction: the step goes on.
 const GO: usize = usize::MAX;
-/// Spins before a waiting thread yields: some hundred microseconds.
+/// Most spins before a waiting thread yields: some hundred microseconds.
 const SPINS: u32 = 4_000;
+/// Spins before the most impatient thread yields: a few microseconds.
+const FEW: u32 = 64;
+/// A yield that takes longer was one to somebody.
+const LONG: Duration = Duration::from_micros(20);
 /// Yields before a thread that waits for a step parks.
 const YIELDS: u32 = 500;
 
 /// One thread's place.
-#[derive(Default)]
 struct Seat {
     lane: Lane,
     panicked: AtomicBool,
     asleep: AtomicBool,
+    /// For others within a step, and for the next step.
+    patience: [Patience; 2],
+    /// Where a step that is traced is written down.
+    track: Mutex<Option<Track>>,
+}
+
+impl Seat {
+    /// Of a thread that spins at most `spins` times.
+    fn new(spins: u32) -> Seat {
+        let patience = || Patience(AtomicU32::new(spins));
+        Seat {
+            lane: Lane::default(),
+            panicked: AtomicBool::new(false),
+            asleep: AtomicBool::new(false),
+            patience: [patience(), patience()],
+            track: Mutex::new(None),
+        }
+    }
+
+    /// Puts `track` in its place; what was there.
+    fn swap(&self, track: Option<Track>) -> Option<Track> {
+        std::mem::replace(&mut *self.track.lock().unwrap_or_else(PoisonError::into_inner), track)
+    }
 }
 
 struct Shared {
@@ -50,25 +78,43 @@ struct Shared {
     /// Threads other than the caller's that are through with this step.
     done: CachePadded<AtomicUsize>,
     quit: AtomicBool,
+    /// Whether the step under way is traced.
+    traced: AtomicBool,
     seats: Vec<CachePadded<Seat>>,
     /// Spins before yielding.
     spins: u32,
 }
 
-/// Waiting, first by spinning, then by yielding.
-struct Wait(u32);
+/// How often a thread spins before it yields. Where a yield took long, somebody else wants this core (maybe one of those who
+/// are waited for), and the thread spins little from then on; waits that end in time, and yields to nobody, lengthen
+/// its patience again. So two teams on one team's cores take turns, and a team that is alone asks the system for nothing.
+struct Patience(AtomicU32);
 
-impl Wait {
-    /// Waits a little; how often it has yielded.
+impl Patience {
+    /// Looks until there is something to see; `look` gets how often this wait has yielded.
     #[inline]
-    fn a_little(&mut self, spins: u32) -> u32 {
-        self.0 = self.0.saturating_add(1);
-        if self.0 <= spins {
+    fn wait<T>(&self, most: u32, mut look: impl FnMut(u32) -> Option<T>) -> T {
+        let spins = self.0.load(Ordering::Relaxed);
+        for _ in 0..=spins {
+            if let Some(seen) = look(0) {
+                if spins < most {
+                    self.0.store((spins + spins / 8 + 1).min(most), Ordering::Relaxed);
+                }
+                return seen;
+            }
             std::hint::spin_loop();
-            return 0;
         }
-        std::thread::yield_now();
-        self.0 - spins
+        let mut yields = 0u32;
+        loop {
+            yields = yields.saturating_add(1);
+            let start = Instant::now();
+            std::thread::yield_now();
+            let next = if start.elapsed() > LONG { FEW } else { self.0.load(Ordering::Relaxed).saturating_mul(2) };
+            self.0.store(next.min(most), Ordering::Relaxed);
+            if let Some(seen) = look(yields) {
+                return seen;
+            }
+        }
     }
 }
 
@@ -76,6 +122,7 @@ impl Wait {
 struct Member<'a> {
     shared: &'a Shared,
     frame: Frame,
+    thread: usize,
     meetings: usize,
 }
 
@@ -93,7 +140,7 @@ impl Watch for Member<'_> {
     #[inline(always)]
     fn meet(&mut self, time: usize) -> bool {
         self.meetings += 1;
-        self.goes_on(time) && self.shared.meet(self.meetings, time)
+        self.goes_on(time) && self.shared.meet(self.thread, self.meetings, time)
     }
 
     #[inline(always)]
@@ -106,12 +153,25 @@ impl Watch for Member<'_> {
 impl Shared {
     /// Runs thread `t`'s part of the step.
     fn run(&self, t: usize, frame: Frame) {
+        let mut member = Member { shared: self, frame, thread: t, meetings: 0 };
+        let traced = self.traced.load(Ordering::Relaxed);
+        match traced.then(|| self.seats[t].swap(None)).flatten() {
+            Some(mut track) => {
+                self.walk(t, &mut Traced::new(member, &mut track));
+                self.seats[t].swap(Some(track));
+            }
+            None => self.walk(t, &mut member),
+        }
+    }
+
+    /// Runs thread `t`'s part, watched by its [`Member`] of this step, or by what stands around that.
+    fn walk<W: Watch>(&self, t: usize, watch: &mut W) {
         let lane = &self.seats[t].lane;
-        // SAFETY: `frame` is of the arena that `Team::step` borrows until every thread is through; each thread
+        // SAFETY: the frame of `watch` is of the arena that `Team::step` borrows until every thread is through; each thread
         // runs its own part, in order, and meets the others at each meeting.
         #[allow(unsafe_code)]
         unsafe {
-            self.exec.run(t, lane, &mut Member { shared: self, frame, meetings: 0 })
+            self.exec.run(t, lane, watch)
         };
         if lane.fault.get().is_some() {
             self.stop.fetch_min(lane.at.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -128,32 +188,28 @@ impl Shared {
         }
     }
 
-    /// Meets all threads for the `k`th time, before `time`. False if the step stopped before it.
-    fn meet(&self, k: usize, time: usize) -> bool {
+    /// Thread `t` meets all threads for the `k`th time, before `time`. False if the step stopped before it.
+    fn meet(&self, t: usize, k: usize, time: usize) -> bool {
         self.arrived.fetch_add(1, Ordering::AcqRel);
         let all = k * self.seats.len();
-        let mut wait = Wait(0);
-        while self.arrived.load(Ordering::Acquire) < all {
-            if self.stop.load(Ordering::Relaxed) < time {
-                return false;
+        self.seats[t].patience[0].wait(self.spins, |_| {
+            if self.arrived.load(Ordering::Acquire) >= all {
+                return Some(true);
             }
-            wait.a_little(self.spins);
-        }
-        true
+            (self.stop.load(Ordering::Relaxed) < time).then_some(false)
+        })
     }
 
     /// What a thread other than the caller's does all its life.
     fn work(&self, t: usize, parker: &Parker) {
         let mut seen = 0;
         loop {
-            let mut wait = Wait(0);
-            while self.epoch.load(Ordering::Acquire) == seen {
-                if wait.a_little(self.spins) > YIELDS {
+            seen = self.seats[t].patience[1].wait(self.spins, |yields| {
+                if yields > YIELDS {
                     self.sleep(t, seen, parker);
-                    wait = Wait(self.spins);
                 }
-            }
-            seen = self.epoch.load(Ordering::Acquire);
+                Some(self.epoch.load(Ordering::Acquire)).filter(|now| *now != seen)
+            });
             if self.quit.load(Ordering::Relaxed) {
                 return;
             }
@@ -205,6 +261,7 @@ impl Team {
     pub fn new(exec: Exec) -> Result<Team> {
         let lanes = exec.lanes();
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let spins = if lanes <= cores { SPINS } else { 0 };
         let padded = || CachePadded::new(AtomicUsize::new(0));
         let shared = Arc::new(Shared {
             exec,
@@ -215,8 +272,9 @@ impl Team {
             stop: CachePadded::new(AtomicUsize::new(GO)),
             done: padded(),
             quit: AtomicBool::new(false),
-            seats: (0..lanes).map(|_| CachePadded::new(Seat::default())).collect(),
-            spins: if lanes <= cores { SPINS } else { 0 },
+            traced: AtomicBool::new(false),
+            seats: (0..lanes).map(|_| CachePadded::new(Seat::new(spins))).collect(),
+            spins,
         });
         let mut team = Team { shared, workers: Vec::new() };
         for t in 1..lanes {
@@ -259,11 +317,27 @@ impl Team {
         s.done.store(0, Ordering::Relaxed);
         self.start();
         s.run_guarded(0);
-        let mut wait = Wait(0);
-        while s.done.load(Ordering::Acquire) < s.seats.len() - 1 {
-            wait.a_little(s.spins);
-        }
+        let others = s.seats.len() - 1;
+        s.seats[0].patience[0].wait(s.spins, |_| (s.done.load(Ordering::Acquire) >= others).then_some(()));
         s.verdict().map_err(|at| s.exec.located(at))
+    }
+
+    /// As [`Team::step`]; writes down in `tracks`, one a thread, what happens.
+    pub fn step_traced(&mut self, arena: &mut TensorArena, tracks: &mut [Track]) -> Result<(), Stop> {
+        // Between steps nobody else looks at the seats.
+        for (seat, track) in self.shared.seats.iter().zip(&mut *tracks) {
+            seat.swap(Some(std::mem::replace(track, Track::new(0))));
+        }
+        self.shared.traced.store(true, Ordering::Relaxed);
+        let done = self.step(arena);
+        self.shared.traced.store(false, Ordering::Relaxed);
+        for (seat, track) in self.shared.seats.iter().zip(tracks) {
+            // The track of a thread whose kernel panicked is lost.
+            if let Some(filled) = seat.swap(None) {
+                *track = filled;
+            }
+        }
+        done
     }
 }
 

@@ -7,7 +7,7 @@ use crate::nodes::Graph;
 use crate::passes::precision::Counts;
 use crate::passes::remat::facts;
 use crate::sched::Scheduled;
-use crate::sched::code::BufKind;
+use crate::sched::code::{BufKind, Code};
 use std::time::Duration;
 
 /// One buffer of a plan.
@@ -63,6 +63,9 @@ pub struct PlanReport {
     pub order: &'static str,
     /// Floating-point operations of a step, as the ops count them.
     pub flops: u64,
+    /// Bytes that a step must move, however its results are computed: each leaf and constant that is read, once, each next
+    /// value of a leaf and each output, once. What lives within a step could stay near.
+    pub moved_bytes: u64,
     /// What is computed twice, among them, to fit the memory budget.
     pub recomputed: Recomputed,
     /// Products whose precision can be chosen, by precision, in the order of `Precision::ALL`.
@@ -126,11 +129,22 @@ pub fn report(g: &Graph<'_>, s: &Scheduled) -> PlanReport {
         instructions: code.len(),
         order: s.order,
         flops: code.flops.iter().fold(0, |sum, &f| sum.saturating_add(f)),
+        moved_bytes: moved(code),
         recomputed: Recomputed::default(),
         products: Counts::default(),
         phases: s.phases.clone(),
         buffers: (0..code.bytes.len()).map(buffer).collect(),
     }
+}
+
+/// See [`PlanReport::moved_bytes`].
+fn moved(code: &Code) -> u64 {
+    let mut read = vec![false; code.bytes.len()];
+    code.reads.iter().for_each(|o| read[o.buf as usize] = true);
+    let read = (0..read.len()).filter(|&b| read[b] && code.kind[b].is_pinned()).map(|b| code.bytes[b]);
+    let next = code.updates.iter().map(|u| u.from.bytes());
+    let out = code.outputs.iter().map(|o| o.bytes());
+    read.chain(next).chain(out).fold(0u64, |sum, b| sum.saturating_add(b as u64))
 }
 
 impl PlanReport {

@@ -8,7 +8,7 @@ use super::{Batches, Schedule};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
 use crate::passes::optimiser::{EMA, LR};
-use crate::session::{Program, Role, Slot};
+use crate::session::{Program, Role, Slot, Trace};
 use std::path::Path;
 use std::time::Instant;
 
@@ -47,6 +47,8 @@ pub struct Trainer {
     step: u64,
     lr: Scalar,
     loss: Scalar,
+    tracing: bool,
+    trace: Option<Trace>,
 }
 
 impl Trainer {
@@ -62,7 +64,7 @@ impl Trainer {
             Ok(slot) => Scalar::F32(slot),
             Err(_) => Scalar::F64(program.output_slot::<f64>(loss)?),
         };
-        let mut t = Trainer { program, schedule, batches, seed, step: 0, lr, loss };
+        let mut t = Trainer { program, schedule, batches, seed, step: 0, lr, loss, tracing: false, trace: None };
         t.program.init(seed)?;
         Ok(t)
     }
@@ -76,7 +78,10 @@ impl Trainer {
         }
         fill(&mut self.program, self.batches.advance())?;
         let start = Instant::now();
-        self.program.step()?;
+        match std::mem::take(&mut self.tracing) {
+            true => self.trace = Some(self.program.step_traced()?),
+            false => self.program.step()?,
+        }
         let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.step += 1;
         let loss = match self.loss {
@@ -84,6 +89,16 @@ impl Trainer {
             Scalar::F64(slot) => self.program.read(slot)?.first().copied().unwrap_or(f64::NAN),
         };
         Ok(Progress { step: self.step, epoch: self.batches.cursor().0, loss, lr, ns })
+    }
+
+    /// Has the next step recorded, see [`Program::step_traced`].
+    pub fn trace_next(&mut self) {
+        self.tracing = true;
+    }
+
+    /// What was recorded last, once.
+    pub fn take_trace(&mut self) -> Option<Trace> {
+        self.trace.take()
     }
 
     /// Steps done.

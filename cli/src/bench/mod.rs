@@ -2,19 +2,22 @@
 //!
 //! Invariant: a step is all that a user waits for: batch in, step, loss out.
 
+mod limits;
 mod workloads;
 
 use crate::args::BenchArgs;
 use crate::fail::{Run, bad};
 use crate::ir::show::emit;
-use crate::{alloc, sys};
+use crate::{alloc, sys, trace};
 use arenagrad::error::Result;
+use arenagrad::kernels::gemm::Precision;
 use arenagrad::passes::optimiser::LR;
-use arenagrad::session::{Elem, Program, Session, Slot};
+use arenagrad::session::{Elem, Program, Session, Slot, Trace};
 use arenagrad::train::Times;
 use serde::Serialize;
 use std::time::{Duration, Instant};
-use workloads::{Pool, WORKLOADS, Workload};
+pub use workloads::Workload;
+use workloads::{Pool, WORKLOADS};
 
 const WARMUP: usize = 20;
 const LOSSES: usize = 5;
@@ -26,14 +29,36 @@ pub fn bench(a: &BenchArgs) -> Run {
     if !(a.seconds >= 0.0 && a.seconds <= 3600.0) {
         return Err(bad(format!("--seconds is {}; it goes from 0 to 3600", a.seconds)));
     }
+    if a.threads == 0 {
+        return Err(bad("--threads is 0; steps need one"));
+    }
+    if let (Some(file), n) = (&a.trace, a.workloads.len())
+        && n != 1
+    {
+        return Err(bad(format!("--trace {} is of one workload; --workloads has {n}", file.display())));
+    }
+    let mut all = Vec::new();
     for name in &a.workloads {
-        let known = || WORKLOADS.map(|w| format!("{} ({})", w.name, w.doc)).join(", ");
-        let w = WORKLOADS.iter().find(|w| w.name == *name);
-        let w = w.ok_or_else(|| bad(format!("no workload is called {name:?}; there are {}", known())))?;
-        let figures = time(w, a)?;
+        all.push(workload(name)?);
+    }
+    let peak = limits::flops(a.threads);
+    for w in all {
+        let figures = time(w, a, peak)?;
         emit(&if a.json { serde_json::to_string(&figures).map_err(bad)? } else { figures.text() })?;
+        if let Some(file) = &a.trace {
+            let table = trace::write(file, w.name, &trace::of_workload(&mut Bench::new(w, a, true)?)?)?;
+            // What reads JSON finds nothing else on standard output.
+            if a.json { eprint!("{table}") } else { emit(&table)? }
+        }
     }
     Ok(())
+}
+
+/// The workload called `name`.
+pub fn workload(name: &str) -> Run<&'static Workload> {
+    let known = || WORKLOADS.iter().map(|w| format!("{} ({})", w.name, w.doc)).collect::<Vec<_>>().join(", ");
+    let found = WORKLOADS.iter().find(|w| w.name == name);
+    found.ok_or_else(|| bad(format!("no workload is called {name:?}; there are {}", known())))
 }
 
 #[derive(Serialize)]
@@ -44,7 +69,21 @@ struct Figures {
     steps: usize,
     step_us_p50: f64,
     step_us_p99: f64,
+    step_us_p999: f64,
     step_us_min: f64,
+    /// The first step, which touches memory that nobody has touched before.
+    first_step_ms: f64,
+    /// Floating-point operations of a step, as the ops count them, and how many that is a second at the median.
+    flops_per_step: u64,
+    gflops: f64,
+    /// Leaves read once, next values and outputs written once, and how fast as much memory streams.
+    moved_bytes: u64,
+    stream_gbs: f64,
+    /// Multiply-adds in registers on as many threads.
+    peak_gflops: f64,
+    /// The least time that these limits allow, over the median; none where products are not computed in f32, whose limit
+    /// this is.
+    roofline_share: Option<f64>,
     allocs_per_step: f64,
     arena_bytes: usize,
     arena_lower_bound_bytes: usize,
@@ -57,20 +96,30 @@ struct Figures {
 impl Figures {
     fn text(&self) -> String {
         let growth = self.rss_growth_bytes.map_or("unknown".into(), |b| b.to_string());
+        let share = self.roofline_share.map_or("an unknown share".into(), |s| format!("{:.1} %", 100.0 * s));
         format!(
-            "{}  {}  threads {}  steps {}  p50 {:.2} us  p99 {:.2} us  min {:.2} us  allocs/step {}  arena {} (bound {}, \
-             RSS grew by {growth})  compiled in {:.2} ms\n{}  first losses {:?}",
+            "{}  {}  threads {}  steps {}  p50 {:.2} us  p99 {:.2} us  p99.9 {:.2} us  min {:.2} us  allocs/step {}  arena {} \
+             (bound {}, RSS grew by {growth})  compiled in {:.2} ms  first step {:.2} ms\n{}  {:.2} GFLOP/s of \
+             {:.1}, {} operations and {} bytes at {:.1} GB/s a step: {share} of the roofline\n{}  first losses {:?}",
             self.workload,
             self.precision,
             self.threads,
             self.steps,
             self.step_us_p50,
             self.step_us_p99,
+            self.step_us_p999,
             self.step_us_min,
             self.allocs_per_step,
             self.arena_bytes,
             self.arena_lower_bound_bytes,
             self.compile_ms,
+            self.first_step_ms,
+            self.workload,
+            self.gflops,
+            self.peak_gflops,
+            self.flops_per_step,
+            self.moved_bytes,
+            self.stream_gbs,
             self.workload,
             self.first_losses
         )
@@ -101,7 +150,8 @@ impl Port {
     }
 }
 
-struct Bench {
+/// A workload that is ready to step.
+pub struct Bench {
     program: Program,
     ports: [Port; 2],
     loss: Slot<f32>,
@@ -120,7 +170,8 @@ fn feed<T: Elem>(p: &mut Program, slot: Slot<T>, all: &[u8], i: usize, batches: 
 }
 
 impl Bench {
-    fn new(w: &Workload, a: &BenchArgs) -> Run<Bench> {
+    /// Compiles `w` and loads its batches; `traced` if steps are to be recorded.
+    pub fn new(w: &Workload, a: &BenchArgs, traced: bool) -> Run<Bench> {
         let graph = w.step()?;
         let session = Session::new().threads(a.threads).precision(a.precision);
         let path = a.data.as_ref().map(|dir| dir.join(format!("{}.safetensors", w.name)));
@@ -128,7 +179,7 @@ impl Bench {
         sys::reset_peak_rss();
         let rss = sys::rss();
         let start = Instant::now();
-        let mut program = session.compile(&graph)?;
+        let mut program = if traced { session.compile_traced(&graph)? } else { session.compile(&graph)? };
         let compile = start.elapsed();
         program.init(0)?;
         program.input_mut::<f32>(LR)?.fill(w.lr() as f32);
@@ -150,14 +201,26 @@ impl Bench {
         })
     }
 
-    fn step(&mut self) -> Result<f32> {
+    fn feed(&mut self) -> Result<()> {
         let (p, pool, i) = (&mut self.program, &self.pool, self.next);
         for (port, all) in self.ports.into_iter().zip([&pool.x, &pool.y]) {
             port.feed(p, all, i, pool.batches)?;
         }
         self.next = (i + 1) % pool.batches;
-        p.step()?;
-        Ok(p.read(self.loss)?.first().copied().unwrap_or(f32::NAN))
+        Ok(())
+    }
+
+    /// A step on the next batch: the loss.
+    pub fn step(&mut self) -> Result<f32> {
+        self.feed()?;
+        self.program.step()?;
+        Ok(self.program.read(self.loss)?.first().copied().unwrap_or(f32::NAN))
+    }
+
+    /// A step on the next batch, recorded.
+    pub fn step_traced(&mut self) -> Result<Trace> {
+        self.feed()?;
+        self.program.step_traced()
     }
 
     /// What the process grew by, less the batches.
@@ -167,11 +230,17 @@ impl Bench {
     }
 }
 
-fn time(w: &Workload, a: &BenchArgs) -> Run<Figures> {
-    let mut b = Bench::new(w, a)?;
+/// Times `w` on a machine whose threads compute `peak` operations a second.
+fn time(w: &Workload, a: &BenchArgs, peak: f64) -> Run<Figures> {
+    let mut b = Bench::new(w, a, false)?;
     let mut first_losses = Vec::with_capacity(LOSSES);
+    let mut first_step = Duration::ZERO;
     for i in 0..WARMUP {
+        let start = Instant::now();
         let loss = b.step()?;
+        if i == 0 {
+            first_step = start.elapsed();
+        }
         if i < LOSSES {
             first_losses.push(loss);
         }
@@ -189,8 +258,11 @@ fn time(w: &Workload, a: &BenchArgs) -> Run<Figures> {
         steps += 1;
     }
     let allocs = alloc::calls() - before;
-    let plan = b.program.plan();
+    let (plan, growth) = (b.program.plan(), b.growth());
     let us = |q: f64| times.quantile(q) as f64 / 1e3;
+    let stream = limits::bandwidth(a.threads, plan.moved_bytes);
+    let least = (plan.flops as f64 / peak).max(plan.moved_bytes as f64 / stream);
+    let median = us(0.5) / 1e6;
     Ok(Figures {
         workload: w.name,
         precision: a.precision.name(),
@@ -198,11 +270,19 @@ fn time(w: &Workload, a: &BenchArgs) -> Run<Figures> {
         steps,
         step_us_p50: us(0.5),
         step_us_p99: us(0.99),
+        step_us_p999: us(0.999),
         step_us_min: us(0.0),
+        first_step_ms: first_step.as_secs_f64() * 1e3,
+        flops_per_step: plan.flops,
+        gflops: plan.flops as f64 / median / 1e9,
+        moved_bytes: plan.moved_bytes,
+        stream_gbs: stream / 1e9,
+        peak_gflops: peak / 1e9,
+        roofline_share: (a.precision == Precision::F32).then_some(least / median),
         allocs_per_step: allocs as f64 / steps as f64,
         arena_bytes: plan.arena_bytes,
         arena_lower_bound_bytes: plan.lower_bound_bytes,
-        rss_growth_bytes: b.growth(),
+        rss_growth_bytes: growth,
         compile_ms: b.compile.as_secs_f64() * 1e3,
         first_losses,
     })

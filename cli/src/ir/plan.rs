@@ -87,6 +87,7 @@ fn facts(plan: &PlanReport) -> Vec<(&'static str, String)> {
         ("pinned", format!("{} bytes of params, states, inputs and constants", plan.pinned_bytes)),
         ("instructions", format!("{} (order: {})", plan.instructions, plan.order)),
         ("operations", format!("{} a step", plan.flops)),
+        ("moved", format!("{} bytes a step at least: leaves, next values and outputs", plan.moved_bytes)),
     ];
     facts.push(("products", products(plan)));
     let again = &plan.recomputed;
@@ -150,6 +151,7 @@ fn all(plan: &PlanReport) -> Value {
         "instructions": plan.instructions,
         "order": plan.order,
         "flops": plan.flops,
+        "moved_bytes": plan.moved_bytes,
         "recomputed": twice(&plan.recomputed),
         "products": Precision::ALL.iter().map(|&(p, name)| (name.to_string(), json!(plan.products[p as usize]))).collect::<serde_json::Map<_, _>>(),
         "peak": { "instruction": peak, "bytes": live },

@@ -124,7 +124,12 @@ pub fn line(b: &BufferReport) -> String {
 
 /// The line that asked for a buffer.
 pub fn place(b: &BufferReport) -> Option<String> {
-    match &b.place {
+    origin(&b.place)
+}
+
+/// A place in a text or a program, for people.
+pub fn origin(place: &Place) -> Option<String> {
+    match place {
         Place::Source(file, l) => Some(format!("{file}:{l}")),
         Place::Text(l, c) => Some(format!("line {l}:{c}")),
         _ => None,

@@ -14,7 +14,7 @@ use crate::alloc;
 use crate::args::TrainArgs;
 use crate::config::Config;
 use crate::fail::{Run, bad, unmet};
-use crate::sys;
+use crate::{sys, trace};
 use arenagrad::train::Times;
 use arenagrad::train::checkpoint::write_atomically;
 use history::History;
@@ -34,6 +34,8 @@ pub const CONFIG: &str = "run.toml";
 const TIMES: usize = 1 << 16;
 /// Parts of a run after which it is tested and a line is printed.
 const PARTS: u64 = 10;
+/// Which step of this process is recorded, if there are so many.
+const TRACED: u64 = 10;
 
 /// What was measured over the steps of this process.
 pub struct Measured {
@@ -43,6 +45,8 @@ pub struct Measured {
     pub allocs: u64,
     /// Steps.
     pub steps: u64,
+    /// Where the time of the step went that was recorded; it is in no other figure.
+    pub trace: Option<String>,
     /// Time of the loop, tests and checkpoints included.
     pub wall: Duration,
 }
@@ -71,6 +75,9 @@ pub fn train(a: &TrainArgs) -> Run {
         History::open(&config.out, task.measure(), old.as_deref(), task.trainer().steps_done(), config.steps)?;
     let mut show = Show::new(a.quiet, task.measure(), config.steps, task.trainer().steps_done());
     let measured = run_steps(&config, task.as_mut(), &mut history, &mut show, &stop)?;
+    if let Some(table) = measured.trace.as_ref().filter(|_| !a.quiet) {
+        eprint!("{table}");
+    }
     checkpoint(&config, task.as_ref(), &mut history)?;
     if task.trainer().steps_done() < config.steps {
         let (done, out) = (task.trainer().steps_done(), config.out.display());
@@ -101,15 +108,27 @@ fn run_steps(
     show: &mut Show,
     stop: &AtomicBool,
 ) -> Run<Measured> {
-    let mut m = Measured { times: Times::new(TIMES), allocs: 0, steps: 0, wall: Duration::ZERO };
+    let mut m = Measured { times: Times::new(TIMES), allocs: 0, steps: 0, wall: Duration::ZERO, trace: None };
     let start = Instant::now();
     let part = c.steps.div_ceil(PARTS);
+    let traced = c.steps.min(task.trainer().steps_done() + TRACED);
     while task.trainer().steps_done() < c.steps && !stop.load(Ordering::Relaxed) {
+        let recorded = c.trace.as_ref().filter(|_| task.trainer().steps_done() + 1 == traced);
+        if recorded.is_some() {
+            task.trainer_mut().trace_next();
+        }
         let before = alloc::calls();
         let progress = task.step()?;
-        m.allocs += alloc::calls() - before;
-        m.times.record(progress.ns);
-        m.steps += 1;
+        match (recorded, task.trainer_mut().take_trace()) {
+            (Some(file), Some(t)) => {
+                m.trace = Some(trace::write(file, &format!("step {}", progress.step), &t)?);
+            }
+            _ => {
+                m.allocs += alloc::calls() - before;
+                m.times.record(progress.ns);
+                m.steps += 1;
+            }
+        }
         if !progress.loss.is_finite() {
             show.end();
             let text = format!("the loss of step {} is {}; a lower --lr may help", progress.step, progress.loss);

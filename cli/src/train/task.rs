@@ -62,9 +62,10 @@ pub fn trainer(c: &Config, graph: &GraphBuf, loss: &str, examples: usize) -> Run
     // Micro-batches lie one after another: the inputs have one more axis, and the same bytes.
     let batches = Batches::new(examples, c.batch.saturating_mul(c.optimiser.accumulate), c.seed)?;
     let step = optimiser::train(graph.view(), loss, &c.optimiser)?;
-    let program: Program = match c.max_memory {
-        Some(m) => session(c).memory_budget(m).compile(&step)?,
-        None => session(c).compile(&step)?,
+    let session = c.max_memory.map_or_else(|| session(c), |m| session(c).memory_budget(m));
+    let program: Program = match c.trace {
+        Some(_) => session.compile_traced(&step)?,
+        None => session.compile(&step)?,
     };
     Ok(Trainer::new(program, loss, c.schedule, batches, c.seed)?)
 }

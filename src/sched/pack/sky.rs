@@ -10,15 +10,34 @@ use super::index::Index;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+/// What a pass may find before it is given up.
+#[derive(Clone, Copy)]
+pub struct Limits {
+    /// What ends above it sticks out.
+    pub enough: u64,
+    /// So many buffers may stick out of a pass that is as high as `least`.
+    pub out: usize,
+    /// The least height met before.
+    pub least: u64,
+}
+
 /// One pass over a part: the first unit of each of its buffers, and the height. `order` is the rank, best first.
 pub fn pass(p: &Problem, part: Part, order: &[u32]) -> (Vec<u64>, u64) {
+    let all = Limits { enough: u64::MAX, out: usize::MAX, least: u64::MAX };
+    // Nothing sticks out, so that nothing is given up.
+    pass_within(p, part, order, all).unwrap_or_default()
+}
+
+/// As [`pass`]; none if the pass is given up: it would be no lower than `least`, and more than `out` buffers would stick
+/// out.
+pub fn pass_within(p: &Problem, part: Part, order: &[u32], limits: Limits) -> Option<(Vec<u64>, u64)> {
     let size = &p.size[part.from..part.to];
     let start = &p.start[part.from..part.to];
     let end = &p.end[part.from..part.to];
     let mut index = Index::new(start, end, order);
     let mut sky = Skyline::new(part.low, part.high);
     let mut at = vec![0u64; order.len()];
-    let (mut left, mut top) = (order.len(), 0);
+    let (mut left, mut top, mut out) = (order.len(), 0, 0);
     while left > 0 {
         let Some((height, a, b)) = sky.lowest() else { break };
         match index.best(a, b) {
@@ -28,13 +47,17 @@ pub fn pass(p: &Problem, part: Part, order: &[u32]) -> (Vec<u64>, u64) {
                 index.remove(rank);
                 let reach = height + size[k];
                 top = top.max(reach);
+                out += usize::from(reach > limits.enough);
+                if out > limits.out && top >= limits.least {
+                    return None;
+                }
                 sky.place(a, start[k], end[k], reach);
                 left -= 1;
             }
             None => sky.raise(a),
         }
     }
-    (at, top)
+    Some((at, top))
 }
 
 /// The segments, keyed by their first section.

@@ -5,7 +5,7 @@
 
 use super::compress::{Part, Problem};
 use super::rank::{Facts, Rank};
-use super::sky;
+use super::sky::{self, Limits};
 
 /// Ranks, those that are most often enough first.
 const RANKS: &[Rank] = &[*b"TWA", *b"TAW", *b"AWT", *b"ZWT", *b"WAT", *b"TEW", *b"TZW", *b"WZT"];
@@ -42,7 +42,9 @@ fn passes(p: &Problem, part: Part, facts: &Facts, enough: u64, ranks: &[Rank]) -
                 return (best, least);
             }
             left -= 1;
-            let (at, height) = sky::pass(p, part, &order);
+            // Many that stick out tell nothing about any of them.
+            let limits = Limits { enough, out: n / 16 + 4, least };
+            let Some((at, height)) = sky::pass_within(p, part, &order, limits) else { break };
             let over = |k: u32| at[k as usize] + size[k as usize] > enough;
             let out: Vec<u32> = order.iter().copied().filter(|&k| over(k)).collect();
             if best.is_empty() || height < least {
@@ -51,8 +53,7 @@ fn passes(p: &Problem, part: Part, facts: &Facts, enough: u64, ranks: &[Rank]) -
             if least <= enough {
                 return (best, least);
             }
-            // Many that stick out tell nothing about any of them.
-            if out.len() > n / 16 + 4 {
+            if out.len() > limits.out {
                 break;
             }
             let rest = order.iter().copied().filter(|&k| !over(k));

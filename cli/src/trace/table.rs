@@ -1,0 +1,103 @@
+//! Where a step's time went, by op.
+//!
+//! Invariant: the shares of all rows add up to the time of all threads.
+
+use arenagrad::session::{Trace, WAIT};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// All instructions of one op.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Sum {
+    /// Times that an instruction ran, on however many threads.
+    runs: u64,
+    /// Nanoseconds, of all threads.
+    ns: u64,
+    flops: f64,
+    bytes: f64,
+}
+
+/// Ops by time, longest first; the nanoseconds that threads waited.
+fn sums(t: &Trace) -> (Vec<(&'static str, Sum)>, u64) {
+    let mut ops: BTreeMap<&'static str, Sum> = BTreeMap::new();
+    let mut runs = vec![0u64; t.calls.len()];
+    let mut waits = 0;
+    for thread in &t.threads {
+        let mut here = vec![0u64; t.calls.len()];
+        for e in thread {
+            if e.instr == WAIT {
+                waits += e.to - e.from;
+                continue;
+            }
+            here[e.instr as usize] += 1;
+            ops.entry(t.calls[e.instr as usize].op).or_default().ns += e.to - e.from;
+        }
+        // Threads share an instruction: the one that runs it most often runs it as often as it is run.
+        runs.iter_mut().zip(here).for_each(|(all, here)| *all = here.max(*all));
+    }
+    for (call, &n) in t.calls.iter().zip(&runs).filter(|(_, n)| **n > 0) {
+        let sum = ops.entry(call.op).or_default();
+        sum.runs += n;
+        sum.flops += n as f64 * call.flops as f64;
+        sum.bytes += n as f64 * call.bytes as f64;
+    }
+    let mut list: Vec<_> = ops.into_iter().collect();
+    list.sort_by_key(|(name, s)| (u64::MAX - s.ns, *name));
+    (list, waits)
+}
+
+/// The table that is printed. Rates are those of one thread.
+pub fn table(t: &Trace) -> String {
+    let (ops, waits) = sums(t);
+    let all = (t.nanos * t.threads.len() as u64).max(1);
+    let share = |ns: u64| 100.0 * ns as f64 / all as f64;
+    let mut s = format!("step {:.2} us, {} threads\n", t.nanos as f64 / 1e3, t.threads.len());
+    let _ = writeln!(s, "{:<26}{:>6}{:>12}{:>8}{:>10}{:>9}", "op", "runs", "us", "share", "GFLOP/s", "GB/s");
+    for (name, sum) in &ops {
+        let rate = |x: f64| if sum.ns > 0 { x / sum.ns as f64 } else { 0.0 };
+        let us = sum.ns as f64 / 1e3;
+        let (flops, bytes) = (rate(sum.flops), rate(sum.bytes));
+        let _ = writeln!(s, "{name:<26}{:>6}{us:>12.2}{:>7.1}%{flops:>10.2}{bytes:>9.2}", sum.runs, share(sum.ns));
+    }
+    let ran: u64 = ops.iter().map(|o| o.1.ns).sum();
+    for (name, ns) in [("(waiting)", waits), ("(between instructions)", all.saturating_sub(ran + waits))] {
+        let _ = writeln!(s, "{name:<26}{:>6}{:>12.2}{:>7.1}%", "", ns as f64 / 1e3, share(ns));
+    }
+    if t.dropped > 0 {
+        let _ = writeln!(s, "{} events were too many to keep", t.dropped);
+    }
+    s
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arenagrad::error::Place;
+    use arenagrad::session::{Call, Event};
+
+    #[test]
+    fn shared_instructions_count_once_and_their_time_twice() {
+        let call = |op, flops| Call {
+            op,
+            name: String::new(),
+            types: String::new(),
+            flops,
+            bytes: 8,
+            units: 2,
+            place: Place::Nowhere,
+        };
+        let at = |instr, from, to| Event { instr, from, to };
+        let t = Trace {
+            calls: vec![call("matmul", 100), call("add", 10), call("sub", 1)].into(),
+            threads: vec![vec![at(0, 0, 40), at(WAIT, 40, 50), at(1, 50, 60)], vec![at(0, 0, 50)]],
+            nanos: 60,
+            dropped: 0,
+        };
+        let (ops, waits) = sums(&t);
+        let (matmul, add) =
+            (Sum { runs: 1, ns: 90, flops: 100.0, bytes: 8.0 }, Sum { runs: 1, ns: 10, flops: 10.0, bytes: 8.0 });
+        assert_eq!((ops, waits), (vec![("matmul", matmul), ("add", add)], 10));
+        let text = table(&t);
+        assert!(text.contains("75.0%") && text.contains("(waiting)") && text.contains("8.3%"), "{text}");
+    }
+}

@@ -1,0 +1,138 @@
+//! Recording a step: for each thread, when it ran which instruction, and when it waited for the others.
+//!
+//! Invariant: recording allocates nothing, and a step that is not recorded reads no clock: what records stands around
+//! the [`Watch`] of such steps alone. Made for [`exec`](super::exec) and [`team`](super::team).
+
+use super::exec::Watch;
+use super::link::{Level, Linked};
+use crate::kernels::abi::Frame;
+use std::ops::Range;
+use std::time::Instant;
+
+/// Most events that are kept of one thread; a step of a long loop has more.
+pub const MOST: usize = 1 << 20;
+
+/// Something that a thread did, in nanoseconds since the step began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The instruction, as [`Exec::nodes`](super::exec::Exec::nodes) counts them; [`WAIT`] for a meeting.
+    pub instr: u32,
+    /// When it began.
+    pub from: u64,
+    /// When it ended.
+    pub to: u64,
+}
+
+/// Stands for "waited for the other threads" in [`Event::instr`].
+pub const WAIT: u32 = u32::MAX;
+
+/// The events of one thread, in space that was set aside before the step.
+#[derive(Clone, Debug)]
+pub struct Track {
+    origin: Instant,
+    events: Vec<Event>,
+    room: usize,
+    dropped: u64,
+}
+
+impl Track {
+    /// Room for `events` events, at most [`MOST`].
+    pub fn new(events: usize) -> Track {
+        let room = events.min(MOST);
+        Track { origin: Instant::now(), events: Vec::with_capacity(room), room, dropped: 0 }
+    }
+
+    /// Forgets all; times count from `origin`.
+    pub fn begin(&mut self, origin: Instant) {
+        self.events.clear();
+        (self.origin, self.dropped) = (origin, 0);
+    }
+
+    /// What the thread did, in order.
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// Events for which there was no room.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn push(&mut self, instr: u32, from: u64) {
+        if self.events.len() < self.room {
+            let to = self.now();
+            self.events.push(Event { instr, from, to });
+        } else {
+            self.dropped += 1;
+        }
+    }
+}
+
+/// A step that is recorded.
+pub(super) struct Traced<'a, W> {
+    inner: W,
+    track: &'a mut Track,
+    since: u64,
+}
+
+impl<'a, W> Traced<'a, W> {
+    /// What `inner` does, written down in `track`.
+    pub fn new(inner: W, track: &'a mut Track) -> Self {
+        Traced { inner, track, since: 0 }
+    }
+}
+
+impl<W: Watch> Watch for Traced<'_, W> {
+    fn frame(&mut self) -> Frame {
+        self.inner.frame()
+    }
+
+    fn goes_on(&mut self, time: usize) -> bool {
+        let on = self.inner.goes_on(time);
+        self.since = self.track.now();
+        on
+    }
+
+    fn meet(&mut self, time: usize) -> bool {
+        let from = self.track.now();
+        let on = self.inner.meet(time);
+        self.track.push(WAIT, from);
+        on
+    }
+
+    fn dead(&mut self, bytes: &[Range<usize>]) {
+        self.inner.dead(bytes);
+    }
+
+    fn done(&mut self, level: &Level, i: usize) {
+        // A loop is what its instructions are.
+        if level.calls[i].turn == u32::MAX {
+            self.track.push((level.first + i) as u32, self.since);
+        }
+        self.inner.done(level, i);
+    }
+}
+
+impl Linked {
+    /// Events of a step of `thread`.
+    pub fn events(&self, thread: usize) -> usize {
+        self.events_of(0, thread)
+    }
+
+    fn events_of(&self, level: usize, thread: usize) -> usize {
+        let l: &Level = &self.levels[level];
+        let of = |instr: u32| match self.turns.get(l.calls[instr as usize].turn as usize) {
+            Some(t) => {
+                let each = self.events_of(t.level as usize, thread).saturating_add(usize::from(t.team));
+                each.saturating_mul(t.length)
+            }
+            None => 1,
+        };
+        let each = l.tapes.lane(thread).iter().map(|e| if e.barrier { 1 } else { of(e.instr) });
+        each.fold(0, usize::saturating_add)
+    }
+}

@@ -1,0 +1,62 @@
+//! Who runs the steps of a program: the caller's thread, or a team.
+//!
+//! For [`Program`](super::Program) alone.
+
+use super::trace::Tracer;
+use crate::arena::tensor::TensorArena;
+use crate::error::Result;
+use crate::sched::exec::{Exec, Lane, Stop};
+use crate::sched::team::Team;
+use std::time::Instant;
+
+/// See the file's head.
+pub enum Runner {
+    /// One thread.
+    Solo(Exec, Lane),
+    /// One thread that fills dead bytes.
+    Poisoned(Exec, Lane),
+    /// Several threads.
+    Team(Team),
+}
+
+impl Runner {
+    /// What runs `exec`; `poisoned` asks for one thread, whose guards are set.
+    pub fn new(exec: Exec, poisoned: bool) -> Result<Runner> {
+        Ok(match (poisoned, exec.lanes()) {
+            (true, _) => Runner::Poisoned(exec, Lane::default()),
+            (false, 1) => Runner::Solo(exec, Lane::default()),
+            (false, _) => Runner::Team(Team::new(exec)?),
+        })
+    }
+
+    /// Number of threads.
+    pub fn threads(&self) -> usize {
+        match self {
+            Runner::Solo(..) | Runner::Poisoned(..) => 1,
+            Runner::Team(team) => team.lanes(),
+        }
+    }
+
+    /// Runs a step.
+    pub fn step(&mut self, arena: &mut TensorArena) -> Result<(), Stop> {
+        match self {
+            Runner::Solo(exec, lane) => exec.step(arena, lane),
+            Runner::Poisoned(exec, lane) => exec.step_poisoned(arena, lane),
+            Runner::Team(team) => team.step(arena),
+        }
+    }
+
+    /// Runs a step and writes down in `t` what happens.
+    pub fn step_traced(&mut self, arena: &mut TensorArena, t: &mut Tracer) -> Result<(), Stop> {
+        let start = Instant::now();
+        t.tracks.iter_mut().for_each(|track| track.begin(start));
+        let done = match (&mut *self, &mut t.tracks[..]) {
+            (Runner::Solo(exec, lane), [track, ..]) => exec.step_traced(arena, lane, track),
+            (Runner::Team(team), tracks) => team.step_traced(arena, tracks),
+            // What poisons looks at all bytes around each instruction: its times would mean nothing.
+            _ => self.step(arena),
+        };
+        t.nanos = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        done
+    }
+}

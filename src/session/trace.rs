@@ -1,0 +1,132 @@
+//! A step as a trace: what each thread did when, and what each instruction is.
+//!
+//! Invariant: labels are made when a program is compiled, and only for sessions that ask; a traced step gives the bits
+//! of another. For tools that show where a step's time goes.
+
+use super::{AsGraph, Program, Session};
+use crate::arena::{Sym, ids::Id};
+use crate::error::{Error, Kind, Place, Result};
+use crate::kernels::abi::Split;
+use crate::nodes::Graph;
+use crate::sched::check::Checked;
+use crate::sched::code::Code;
+use crate::sched::exec::Exec;
+use crate::sched::trace::Track;
+pub use crate::sched::trace::{Event, WAIT};
+use std::sync::Arc;
+
+/// An instruction of a program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// The op; `update` for the copy of a next value into its leaf.
+    pub op: &'static str,
+    /// The name of the node's first result, or of the leaf that it becomes, or the result itself as text.
+    pub name: String,
+    /// Types of the node's operands and results.
+    pub types: String,
+    /// Floating-point operations of all of its units, once.
+    pub flops: u64,
+    /// Bytes of what it reads and writes, once, without scratch of threads.
+    pub bytes: u64,
+    /// Number of units, which threads share.
+    pub units: usize,
+    /// Where the node was asked for.
+    pub place: Place,
+}
+
+/// A step that was recorded.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// The instructions: those of the graph, then those of loops' bodies.
+    pub calls: Arc<[Call]>,
+    /// What each thread did, in order; [`Event::instr`] counts `calls`.
+    pub threads: Vec<Vec<Event>>,
+    /// Nanoseconds of the whole step.
+    pub nanos: u64,
+    /// Events that were too many to keep.
+    pub dropped: u64,
+}
+
+/// What a program that can be traced has beside others.
+pub struct Tracer {
+    calls: Arc<[Call]>,
+    pub(super) tracks: Vec<Track>,
+    pub(super) nanos: u64,
+}
+
+impl Tracer {
+    /// Of `plan`, which `exec` runs.
+    pub(super) fn new(g: &Graph<'_>, plan: &Checked, exec: &Exec) -> Tracer {
+        let mut next = vec![Sym::NONE; g.values()];
+        for &(leaf, v) in g.updates {
+            next[v.at()] = g.names[leaf.at()];
+        }
+        let mut calls = Vec::new();
+        list(g, &next, &plan.code, &mut calls);
+        let tracks = (0..exec.lanes()).map(|t| Track::new(exec.events(t))).collect();
+        Tracer { calls: calls.into(), tracks, nanos: 0 }
+    }
+}
+
+/// Appends the instructions of `code`, then those of its loops, in the order in which linking numbers them.
+fn list(g: &Graph<'_>, next: &[Sym], code: &Code, calls: &mut Vec<Call>) {
+    calls.extend((0..code.len()).map(|i| call(g, next, code, i)));
+    for l in (0..code.len()).filter_map(|i| code.loop_of(i)) {
+        list(g, next, &l.plan.code, calls);
+    }
+}
+
+fn call(g: &Graph<'_>, next: &[Sym], code: &Code, i: usize) -> Call {
+    let n = code.node[i];
+    let moved = code.reads_of(i).iter().chain(code.writes_of(i)).filter(|o| !matches!(o.split, Split::PerLane(_)));
+    let bytes = moved.fold(0u64, |sum, o| sum.saturating_add(o.bytes() as u64));
+    let (flops, units) = (code.flops[i], code.units[i]);
+    if !n.is_some() {
+        let (name, types) = (String::new(), String::new());
+        return Call { op: "update", name, types, flops, bytes, units, place: Place::Nowhere };
+    }
+    let text = |v: &crate::arena::Value| g.ty_text(*v);
+    let args: Vec<String> = g.args_of(n).iter().map(text).collect();
+    let outs: Vec<String> = g.outs_of(n).map(|v| text(&v)).collect();
+    let names = || g.outs_of(n).map(|v| g.names[v.at()]).chain(g.outs_of(n).map(|v| next[v.at()]));
+    let first = g.outs_of(n).next().map(|v| v.to_string()).unwrap_or_default();
+    Call {
+        op: g.def_of(n).name,
+        name: names().find(|s| s.is_some()).map_or(first, |s| g.str(s).to_string()),
+        types: format!("{} -> {}", args.join(", "), outs.join(", ")),
+        flops,
+        bytes,
+        units,
+        place: g.place(n),
+    }
+}
+
+impl Session {
+    /// As [`Session::compile`], of a program whose steps can be recorded with [`Program::step_traced`]. It takes some
+    /// memory more; steps that are not recorded are as fast as ever.
+    pub fn compile_traced(&self, graph: &impl AsGraph) -> Result<Program> {
+        self.program(graph.as_graph(), true)
+    }
+}
+
+impl Program {
+    /// Runs one step as [`Program::step`] does, with the same results, and tells what each thread did when. The program
+    /// must come from [`Session::compile_traced`].
+    pub fn step_traced(&mut self) -> Result<Trace> {
+        let Some(t) = &mut self.tracer else {
+            return Err(Error::new(
+                Kind::Data,
+                "the program was compiled without a trace; see Session::compile_traced",
+            ));
+        };
+        let done = self.runner.step_traced(&mut self.arena, t);
+        let trace = Trace {
+            calls: t.calls.clone(),
+            threads: t.tracks.iter().map(|t| t.events().to_vec()).collect(),
+            nanos: t.nanos,
+            dropped: t.tracks.iter().map(Track::dropped).sum(),
+        };
+        done.map_err(|stop| self.stopped(stop))?;
+        Ok(trace)
+    }
+}
