@@ -27,8 +27,8 @@ use std::time::{Duration, Instant};
 const GO: usize = usize::MAX;
 /// Most spins before a waiting thread yields: some hundred microseconds.
 const SPINS: u32 = 4_000;
-/// Spins before the most impatient thread yields: a few microseconds.
-const FEW: u32 = 64;
+/// Spins before the most impatient thread yields: some twenty microseconds, so that those it waits for may come to run.
+const FEW: u32 = 512;
 /// A yield that takes longer was one to somebody.
 const LONG: Duration = Duration::from_micros(20);
 /// Yields before a thread that waits for a step parks.
@@ -86,7 +86,7 @@ struct Shared {
 }
 
 /// How often a thread spins before it yields. Where a yield took long, somebody else wants this core (maybe one of those who
-/// are waited for), and the thread spins little from then on; waits that end in time, and yields to nobody, lengthen
+/// are waited for), and the thread spins half as long from then on; waits that end in time, and yields to nobody, lengthen
 /// its patience again. So two teams on one team's cores take turns, and a team that is alone asks the system for nothing.
 struct Patience(AtomicU32);
 
@@ -109,7 +109,8 @@ impl Patience {
             yields = yields.saturating_add(1);
             let start = Instant::now();
             std::thread::yield_now();
-            let next = if start.elapsed() > LONG { FEW } else { self.0.load(Ordering::Relaxed).saturating_mul(2) };
+            let (long, spins) = (start.elapsed() > LONG, self.0.load(Ordering::Relaxed));
+            let next = if long { (spins / 2).max(FEW) } else { spins.saturating_mul(2) };
             self.0.store(next.min(most), Ordering::Relaxed);
             if let Some(seen) = look(yields) {
                 return seen;
