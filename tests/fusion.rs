@@ -9,7 +9,7 @@ use arenagrad::arena::ids::Id;
 use arenagrad::error::Kind;
 use arenagrad::nn;
 use arenagrad::nodes::opdef::Domain;
-use arenagrad::nodes::{Attr, Builder, DType, GraphBuf, Init, Op, Stage, Var, verify};
+use arenagrad::nodes::{Attr, Builder, Conv2d, DType, GraphBuf, Init, Op, Stage, Var, verify};
 use arenagrad::passes::{self, FusionPolicy, GradOptions, Missing, grad, pipeline};
 use arenagrad::sched::lower::lower;
 use arenagrad::session::Session;
@@ -371,13 +371,13 @@ fn gradients_of_max_pools_are_gated_where_they_are_small() {
 #[test]
 fn convolutions_end_in_activations() {
     let acts: [fn(Var<'_>) -> Var<'_>; 6] =
-        [Var::relu, |x| x.gelu(), |x| x.gelu_tanh(), |x| x.silu(), |x| x.tanh(), |x| x.sigmoid()];
+        [|x| x.relu(), |x| x.gelu(), |x| x.gelu_tanh(), |x| x.silu(), |x| x.tanh(), |x| x.sigmoid()];
     for (act, dtype) in acts.into_iter().flat_map(|a| [(a, DType::F32), (a, DType::F64)]) {
         let g = Builder::new("acts");
         // Many small images, and few.
         let out = [70, 2].map(|n| {
             let x = g.input(&format!("x{n}"), [n, 2, 5, 6], dtype);
-            act(nn::conv2d(&g, &format!("c{n}"), x, 7, [3, 3], nn::Conv2d { pad: [1, 0, 2, 1], ..Default::default() }))
+            act(nn::conv2d(&g, &format!("c{n}"), x, 7, [3, 3], Conv2d { pad: [1, 0, 2, 1], ..Conv2d::default() }))
         });
         let line = g.input("line", [2, 3, 9], dtype);
         let last = act(nn::conv1d(&g, "c1", line, 5, 2, nn::Conv1d::default()));
