@@ -15,7 +15,6 @@
 //! [`Float::MIN_POSITIVE`]: crate::kernels::float::Float::MIN_POSITIVE
 
 use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
 use crate::kernels::num::Real;
 use crate::kernels::params::params;
 use crate::simd;
@@ -93,7 +92,7 @@ fn flush<T: Real>(x: T) -> T {
 
 /// The gradient with its L2 penalty. None is not the same as one of 0: it leaves infinite parameters alone.
 #[inline(always)]
-fn decayed<T: Float>(g: T, p: T, decay: T) -> T {
+fn decayed<T: Real>(g: T, p: T, decay: T) -> T {
     if decay == T::ZERO { g } else { g + p * decay }
 }
 
@@ -112,17 +111,6 @@ simd! {
         for (p, g) in p.iter_mut().zip(g) {
             let g = decayed(*g * s.scale, *p, s.decay);
             *p -= s.lr * g;
-        }
-    }
-}
-
-simd! {
-    /// Plain SGD on a tile of rows of `n` of p; its gradient lies together, in rows of `width`.
-    pub fn sgd_tile[T: Float](lr: T, decay: T, p: &mut [T], n: usize, g: &[T], width: usize) {
-        for (p, g) in p.chunks_mut(n).zip(g.chunks_exact(width)) {
-            for (p, g) in p.iter_mut().zip(g) {
-                *p -= lr * decayed(*g, *p, decay);
-            }
         }
     }
 }

@@ -9,7 +9,6 @@ use super::epilogue::{Descent, Epilogue};
 use super::operands::Tile;
 use super::pack::{Block, pack};
 use super::tile::{GemmFloat, Level};
-use crate::kernels::optim::sgd_tile;
 
 /// Longest sums between two visits of C. A strip of B of 256 bytes a row then takes 128 KiB, which streams from L2 at
 /// half of what L2 gives.
@@ -34,6 +33,8 @@ pub const MANY_ROWS: usize = 48;
 const MANY_COLS: usize = 1024;
 /// Distance between rows, in bytes, from which a strip in place falls into few cache sets.
 const FAR: usize = 2048;
+/// Rows of B of which a strip stays in the first cache in place, unless they are a power of two apart.
+const FEW: usize = 64;
 
 /// Which operands are packed, and the sizes of the blocks, in elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +51,8 @@ impl Plan {
     pub fn new<T>(g: &Gemm) -> Plan {
         let size = size_of::<T>();
         // What is in L2 and spread over its sets is read as fast in place.
-        let large_b = g.k * g.n * size > 2 * BLOCK_B || g.b.row * size >= FAR;
+        let few = g.k <= FEW && !(g.b.row * size).is_multiple_of(FAR / 2);
+        let large_b = (g.k * g.n * size > 2 * BLOCK_B || g.b.row * size >= FAR) && !few;
         let pack_b = g.b.col != 1 || (g.m >= MANY_ROWS && large_b);
         let aliased_a = (g.a.row.max(g.a.col) * size).is_multiple_of(2 * FAR) && g.n >= MANY_COLS / 4;
         // A tile reads a few elements of each row of a transposed A: a cache line for them, and often a page.
@@ -82,9 +84,6 @@ impl Plan {
 
 /// Elements added to the lines of a packed block of A, so that lines do not share cache sets.
 const PAD: usize = 16;
-
-/// Elements of any tile, at most.
-pub const TILE: usize = 1024;
 
 /// Some rows of one product of a batch.
 pub struct Product<'a, T> {
@@ -155,7 +154,6 @@ pub fn product<T: GemmFloat>(
     scratch: &mut [T],
 ) {
     let (scratch_b, scratch_a) = scratch.split_at_mut(plan.scratch_b());
-    let (scratch_a, tile) = scratch_a.split_at_mut(scratch_a.len() - if end.step.is_some() { TILE } else { 0 });
     let all = if p.c.len() == g.m * g.n { g.m } else { p.c.len() / g.n };
     let tallest = Tiles::new::<T>(level, all.min(plan.mc)).tallest();
     for pc in (0..g.k).step_by(plan.kc) {
@@ -172,8 +170,8 @@ pub fn product<T: GemmFloat>(
                 let fresh = jc == 0 || all > plan.mc;
                 let a = if plan.pack_a { pack_a(level, a, tiles, k, scratch_a, fresh) } else { Rows::Strided(a) };
                 let add = g.accumulate || pc > 0;
-                let part = Part { tiles, tallest, cols, k, c: &mut c[jc..], n: g.n, add };
-                strips(level, a, (b, packed), part, end.step.map(|s| (s, &mut *tile)));
+                let part = Part { tiles, tallest, cols, k, c: &mut c[jc..], n: g.n, add, step: end.step };
+                strips(level, a, (b, packed), part);
                 if pc + k == g.k {
                     end.apply(c, g.n, jc, cols);
                 }
@@ -192,17 +190,12 @@ struct Part<'a, T> {
     c: &'a mut [T],
     n: usize,
     add: bool,
+    step: Option<Descent<T>>,
 }
 
-/// Computes a block of C, strip by strip; with a step, a tile is computed beside C and then taken off it.
-fn strips<T: GemmFloat>(
-    level: Level,
-    a: Rows<'_, T>,
-    (b, packed): (View<'_, T>, Option<&[T]>),
-    part: Part<'_, T>,
-    mut step: Option<(Descent<T>, &mut [T])>,
-) {
-    let Part { tiles, tallest, cols, k, c, n, add } = part;
+/// Computes a block of C, strip by strip.
+fn strips<T: GemmFloat>(level: Level, a: Rows<'_, T>, (b, packed): (View<'_, T>, Option<&[T]>), part: Part<'_, T>) {
+    let Part { tiles, tallest, cols, k, c, n, add, step } = part;
     let mut j = 0;
     while j < cols {
         let width = T::width(level, tallest, cols - j);
@@ -215,11 +208,6 @@ fn strips<T: GemmFloat>(
                 Rows::Strided(a) => View { data: &a.data[i * a.row..], ..a },
                 Rows::Panels(data) => View { data: &data[i * k..], row: 1, col: height },
             };
-            let at = &mut c[i * n + j..];
-            let (c, c_row) = match &mut step {
-                Some((_, tile)) => (&mut tile[..height * width], width),
-                None => (&mut *at, n),
-            };
             T::tile(
                 level,
                 Tile {
@@ -229,16 +217,14 @@ fn strips<T: GemmFloat>(
                     b: strip.data,
                     b_row: strip.row,
                     k,
-                    c,
-                    c_row,
+                    c: &mut c[i * n + j..],
+                    c_row: n,
                     rows: height,
                     cols: width,
                     add,
+                    step,
                 },
             );
-            if let Some((s, tile)) = &step {
-                sgd_tile(s.lr, s.decay, at, n, &tile[..height * width], width);
-            }
         }
         j += width;
     }

@@ -4,7 +4,7 @@
 //! calls with equal descriptors give equal bits however their units are split. Op lowerings build it; [`Gemm::to_words`]
 //! is how it travels through the kernel ABI.
 
-use super::blocked::{Plan, TILE};
+use super::blocked::Plan;
 use super::epilogue::Act;
 use super::low::{self, Precision};
 use super::tile::GemmFloat;
@@ -205,20 +205,14 @@ impl Gemm {
         Vector::new(self).map_or_else(|| Plan::new::<T>(self).scratch(), |v| v.scratch())
     }
 
-    /// Whether a step of SGD can take this product tile by tile: no sum is cut, and the general kernel computes it.
+    /// Whether a step of SGD can take this product tile by tile: no sum is cut, and tiles or rows compute it.
     pub fn descends<T: GemmFloat>(&self) -> bool {
         let plain = self.batch().is_empty() && !self.accumulate && !self.bias && self.act == Act::None;
-        // The smallest sums take less time than what is added to each tile.
         plain
-            && !(self.k < 8 || self.is_empty() || by_dots(self))
+            && !(self.k == 0 || self.is_empty() || by_dots(self))
             && low::Plan::new::<T>(self).is_none()
             && Vector::new(self).is_none()
             && Plan::new::<T>(self).whole(self.k)
-    }
-
-    /// Elements of scratch that a lane needs where the product [`Gemm::descends`].
-    pub fn descent_len<T: GemmFloat>(&self) -> usize {
-        Plan::new::<T>(self).scratch() + TILE
     }
 
     /// The descriptor as parameter words.

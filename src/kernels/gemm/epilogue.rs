@@ -3,6 +3,7 @@
 //! Invariant: applied once to each element. `blocked` and `vector` call it; op lowerings name it through [`Act`].
 
 use super::tile::GemmFloat;
+use crate::kernels::float::Float;
 use crate::kernels::vmath;
 
 /// An activation function applied to C: bit for bit that of the point-wise op of its name.
@@ -95,6 +96,15 @@ pub struct Descent<T> {
     pub lr: T,
     /// The weight decay.
     pub decay: T,
+}
+
+impl<T: Float> Descent<T> {
+    /// p after a step by gradient `g`, in the order of the kernel of the step.
+    #[inline(always)]
+    pub fn apply(self, p: T, g: T) -> T {
+        let g = if self.decay == T::ZERO { g } else { g + p * self.decay };
+        p - self.lr * g
+    }
 }
 
 /// Bias and activation of one product.

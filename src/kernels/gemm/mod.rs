@@ -58,7 +58,7 @@ pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
 /// C = p − lr·(A · B + decay·p), each element in the order of a product and a step after it.
 ///
 /// Reads a, b, p: `T[m, n]`, lr: `T[]`; writes C (`Split::PerUnit(per_unit())`), in place of read 2 or not, and scratch
-/// (`Split::PerLane(descent_len())`); params: those of the product, then the bits of the decay, an `f64`.
+/// (`Split::PerLane(scratch_len())`; may be left out if that is 0); params: those of the product, then the bits of the decay, an `f64`.
 pub fn run_descent<T: GemmFloat>(args: &mut Args<'_>) {
     let g = Gemm::from_words(args.params());
     let decay = T::from_f64(f64::from_bits(args.params().last().copied().unwrap_or(0)));
@@ -71,9 +71,13 @@ pub fn run_descent<T: GemmFloat>(args: &mut Args<'_>) {
     if args.inplace(2).is_none() {
         c.copy_from_slice(&args.read::<T>(2)[whole.clone()]);
     }
-    let end = Epilogue { bias: None, act: None, step: Some(Descent { lr, decay }) };
-    let p = Product { a: &a[row_of(whole.start, &g) * g.a.row..], b, c };
-    blocked::product(Level::current(), &g, &Plan::new::<T>(&g), p, &end, args.write::<T>(1));
+    let (step, a) = (Some(Descent { lr, decay }), &a[row_of(whole.start, &g) * g.a.row..]);
+    if vector::by_outer(&g) {
+        return vector::outer(&g, a, b, c, step);
+    }
+    let (end, p) = (Epilogue { bias: None, act: None, step }, Product { a, b, c });
+    let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
+    blocked::product(Level::current(), &g, &Plan::new::<T>(&g), p, &end, scratch);
 }
 
 /// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`, by squares in registers.
@@ -143,7 +147,7 @@ fn gemm_on<T: GemmFloat>(
                 vector::finish(g, &end, from, c);
             }
             None if vector::by_outer(g) => {
-                vector::outer(g, &a[row_of(from, g) * g.a.row..], b, c);
+                vector::outer(g, &a[row_of(from, g) * g.a.row..], b, c, None);
                 vector::finish(g, &end, from, c);
             }
             None if dots => {

@@ -2,6 +2,8 @@
 //!
 //! Invariant: plain slices and distances; the loops of `tile` check them. Only `tile` and its callers use this.
 
+use super::epilogue::Descent;
+
 /// One tile of C and the operands it is computed from.
 pub struct Tile<'a, T> {
     /// A, from the tile's first row.
@@ -26,6 +28,8 @@ pub struct Tile<'a, T> {
     pub cols: usize,
     /// Whether the sums start from C (else from 0).
     pub add: bool,
+    /// A step that C takes by the sums, which then start from 0, instead of becoming them.
+    pub step: Option<Descent<T>>,
 }
 
 impl<T> Tile<'_, T> {

@@ -40,7 +40,11 @@ pub fn tile<T: Float>(t: Tile<'_, T>) {
             }
         }
         for (i, acc) in acc.iter().take(t.rows).enumerate() {
-            t.c[i * t.c_row + j..][..w].copy_from_slice(&acc[..w]);
+            let c = &mut t.c[i * t.c_row + j..][..w];
+            match t.step {
+                Some(step) => c.iter_mut().zip(acc).for_each(|(c, g)| *c = step.apply(*c, *g)),
+                None => c.copy_from_slice(&acc[..w]),
+            }
         }
     }
 }

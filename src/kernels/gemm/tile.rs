@@ -1,7 +1,7 @@
 //! Register tiles: the innermost loops of every matrix product, written once and compiled for AVX-512 and AVX2.
 //!
 //! Invariant: a tile computes `c[i][j] = fma(a[i][p], b[p][j], c[i][j])` for `p` ascending, one chain per element,
-//! starting from 0 or from C. Neither the height and width of the tile nor the instruction set show in the bits.
+//! starting from 0 or from C; or C takes a step of SGD by the sums. Neither the height and width of the tile nor the instruction set show in the bits.
 //! This is the only file of the folder with `unsafe` in it: loads and stores whose bounds are checked once per tile,
 //! and calls of functions that are compiled for an instruction set which [`Level`] has seen on this CPU.
 //! Only `blocked`, `vector` and `portable` beside it may use it.
@@ -161,6 +161,19 @@ macro_rules! kernels {
                         });
                         a = a.wrapping_add(a_col);
                         b = b.wrapping_add(b_row);
+                    }
+                    if let Some(s) = t.step {
+                        // Sums and products, rounded one by one, by the one operation at hand.
+                        let (one, minus, none) = ($splat(1.0), $splat(-1.0), $splat(-0.0));
+                        let (lr, decay) = ($splat(s.lr), $splat(s.decay));
+                        each_row!(I in MR {
+                            for j in 0..NV {
+                                let p = load(c.add(I * c_row), j);
+                                let g = acc[I][j];
+                                let g = if s.decay == 0.0 { g } else { $fma(one, $fma(p, decay, none), g) };
+                                acc[I][j] = $fma(minus, $fma(lr, g, none), p);
+                            }
+                        });
                     }
                     each_row!(I in MR {
                         for j in 0..NV {

@@ -5,7 +5,7 @@
 
 use super::blocked::MANY_ROWS;
 use super::desc::Gemm;
-use super::epilogue::Epilogue;
+use super::epilogue::{Descent, Epilogue};
 use super::operands::{Dots, Tile};
 use super::pack::{Block, pack};
 use super::tile::{GemmFloat, Level};
@@ -86,6 +86,7 @@ impl Vector {
                 rows: 1,
                 cols,
                 add,
+                step: None,
             };
             T::tile(level, t);
             j += cols;
@@ -97,10 +98,14 @@ impl Vector {
 /// folding 24 sums takes about 60 cycles, packing an element 0.25.
 const LONG: usize = 13;
 
+/// Columns of C that leave most lanes of a tile idle.
+const NARROW: usize = 16;
+
 /// Whether C = A · B is dot products: few rows of A, and both operands contiguous along k, so that packing B would cost
 /// as much as the sums.
 pub fn by_dots(g: &Gemm) -> bool {
-    (2..MANY_ROWS).contains(&g.m) && g.n > 1 && g.k >= LONG * g.m && g.a.col == 1 && g.b.row == 1 && g.b.col >= g.k
+    let cheap = g.k >= LONG * g.m || (g.n <= NARROW && g.k >= 64);
+    (2..MANY_ROWS).contains(&g.m) && g.n > 1 && cheap && g.a.col == 1 && g.b.row == 1 && g.b.col >= g.k
 }
 
 /// Whether C = A · B is a column by a row: then sums have one term, and tiles would cost more than they do.
@@ -109,12 +114,14 @@ pub fn by_outer(g: &Gemm) -> bool {
 }
 
 crate::simd! {
-    /// Computes some rows of a product that [`by_outer`] names.
-    pub fn outer[T: GemmFloat](g: &Gemm, a: &[T], b: &[T], c: &mut [T]) {
+    /// Computes some rows of a product that [`by_outer`] names, or takes a step by it.
+    pub fn outer[T: GemmFloat](g: &Gemm, a: &[T], b: &[T], c: &mut [T], step: Option<Descent<T>>) {
         let (b, add) = (&b[..g.n], g.accumulate);
         for (row, a) in c.chunks_exact_mut(g.n).zip(a.iter().step_by(g.a.row.max(1))) {
-            for (c, b) in row.iter_mut().zip(b) {
-                *c = a.mul_add(*b, if add { *c } else { T::ZERO });
+            let row = row.iter_mut().zip(b);
+            match step {
+                Some(step) => row.for_each(|(c, b)| *c = step.apply(*c, a.mul_add(*b, T::ZERO))),
+                None => row.for_each(|(c, b)| *c = a.mul_add(*b, if add { *c } else { T::ZERO })),
             }
         }
     }

@@ -58,8 +58,8 @@ pub fn matmul_sgd(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..product(cx)? });
     let (decay, flops) = (cx.attrs().f64(2), cx.flops());
     let (descends, scratch) = match dtype {
-        DType::F32 => (g.descends::<f32>(), g.descent_len::<f32>()),
-        _ => (g.descends::<f64>(), g.descent_len::<f64>()),
+        DType::F32 => (g.descends::<f32>(), scratch_len::<f32>(&g)),
+        _ => (g.descends::<f64>(), scratch_len::<f64>(&g)),
     };
     if !descends {
         let gradient = cx.temp(dtype.size(), g.len());
@@ -69,8 +69,9 @@ pub fn matmul_sgd(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let mut words = g.to_words();
     words.push(decay.to_bits());
     let call = Call::new(by_float!(dtype, gemm::run_descent)?, words, g.units()).flops(flops).reads_args(4);
-    let scratch = cx.scratch(dtype.size(), scratch);
-    cx.call(call.writes(Buf::Out(0), g.per_unit()).inplace(&[(2, 0)]).scratch(scratch));
+    let call = call.writes(Buf::Out(0), g.per_unit()).inplace(&[(2, 0)]);
+    let call = if scratch > 0 { call.scratch(cx.scratch(dtype.size(), scratch)) } else { call };
+    cx.call(call);
     Ok(())
 }
 
