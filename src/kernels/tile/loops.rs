@@ -4,7 +4,8 @@
 
 use crate::kernels::vmath::Real;
 use crate::simd;
-use bytemuck::Pod;
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use std::ops::{BitAnd, BitXor};
 
 /// An operation of one operand. The value carries the immediates.
 pub(super) trait Map<T>: Copy {
@@ -35,12 +36,37 @@ simd! {
     }
 }
 
-simd! {
-    /// `dst` = b where the byte of `cond` is not 0, else c.
-    pub(super) fn select[T: Pod](dst: &mut [T], cond: &[u8], b: &[T], c: &[T]) {
-        for (((d, k), x), y) in dst.iter_mut().zip(cond).zip(b).zip(c) {
-            *d = if *k != 0 { *x } else { *y };
+/// Words that are chosen by their bits.
+trait Word: Pod + BitAnd<Output = Self> + BitXor<Output = Self> {
+    /// All bits, or none.
+    fn mask(on: bool) -> Self;
+}
+
+macro_rules! words {
+    ($($t:ident)*) => {$(
+        impl Word for $t {
+            #[inline(always)]
+            fn mask(on: bool) -> $t { (on as $t).wrapping_neg() }
         }
+    )*};
+}
+
+words! { u8 u32 u64 }
+
+simd! {
+    fn choose[W: Word](dst: &mut [W], cond: &[u8], b: &[W], c: &[W]) {
+        for (((d, k), x), y) in dst.iter_mut().zip(cond).zip(b).zip(c) {
+            *d = *y ^ (*x ^ *y) & W::mask(*k != 0);
+        }
+    }
+}
+
+/// `dst` = b where the byte of `cond` is not 0, else c. By bits: a choice between two loads would become a gather.
+pub(super) fn select<T: Pod>(dst: &mut [T], cond: &[u8], b: &[T], c: &[T]) {
+    match size_of::<T>() {
+        8 => choose::<u64>(cast_slice_mut(dst), cond, cast_slice(b), cast_slice(c)),
+        4 => choose::<u32>(cast_slice_mut(dst), cond, cast_slice(b), cast_slice(c)),
+        _ => choose::<u8>(cast_slice_mut(dst), cond, cast_slice(b), cast_slice(c)),
     }
 }
 
