@@ -342,8 +342,8 @@ fn convolved(pool: [usize; 3]) -> GraphBuf {
     grad(loss.view(), "loss", &GradOptions::default()).unwrap()
 }
 
-/// The gate of a relu's gradient and the sum of a bias' gradient go in front of the scatter of a max pool behind it: with
-/// whole numbers, of which no sum is rounded, bit for bit, for ties, windows without a positive element, and NaN.
+/// The gate of a relu's gradient goes in front of the scatter of a max pool behind it: with whole numbers, of which no sum
+/// is rounded, bit for bit, for ties, windows without a positive element, and NaN.
 #[test]
 fn gradients_of_max_pools_are_gated_where_they_are_small() {
     for (pool, fires) in [([2, 2, 0], true), ([3, 2, 1], true), ([2, 3, 0], true), ([3, 1, 1], false)] {
@@ -353,7 +353,7 @@ fn gradients_of_max_pools_are_gated_where_they_are_small() {
         let fired =
             |rule: &str| report.iter().any(|f| f.rule == rule && matches!(f.outcome, passes::Outcome::Fired { .. }));
         assert!(fired("conv-bias") && fired("conv-activation"), "{report:?}");
-        assert_eq!(["gate-before-unpool", "sum-before-unpool"].map(fired), [fires; 2], "{report:?}");
+        assert_eq!(fired("gate-before-unpool"), fires, "{report:?}");
         for seed in 0..20 {
             let mut x = drawn(&step, seed);
             let mut d = Draw(seed);

@@ -20,6 +20,8 @@ pub const NARROW: usize = 64;
 
 /// A reduction: a map of each element, and an associative join with an identity.
 pub trait Fold<T>: Copy {
+    /// Whether the map costs enough to be worth computing whole vectors of.
+    const COSTLY: bool = false;
     /// The value of the empty reduction.
     fn start(self) -> T;
     /// What happens to each element first.
@@ -66,8 +68,9 @@ pub struct SquaresFrom<T>(pub T);
 pub struct ExpFrom<T>(pub T);
 
 macro_rules! fold_from {
-    ($name:ident, |$x:ident, $c:ident| $map:expr) => {
+    ($name:ident, $costly:literal, |$x:ident, $c:ident| $map:expr) => {
         impl<T: Real> Fold<T> for $name<T> {
+            const COSTLY: bool = $costly;
             #[inline(always)]
             fn start(self) -> T {
                 T::EMPTY_SUM
@@ -85,8 +88,8 @@ macro_rules! fold_from {
     };
 }
 
-fold_from!(SquaresFrom, |x, c| (x - c) * (x - c));
-fold_from!(ExpFrom, |x, c| vmath::exp(x - c));
+fold_from!(SquaresFrom, false, |x, c| (x - c) * (x - c));
+fold_from!(ExpFrom, true, |x, c| vmath::exp(x - c));
 
 /// Where a run of `n > block` elements is cut in two: at a power of two of blocks.
 fn cut(n: usize, block: usize) -> usize {
@@ -110,6 +113,12 @@ fn join_lanes<T: Num, F: Fold<T>>(f: F, lanes: &mut [T; LANES]) -> T {
 /// Reduces at most [`BLOCK`] elements; for use inside the `simd!` loops of other kernels.
 #[inline(always)]
 pub fn block<T: Num, F: Fold<T>>(f: F, x: &[T]) -> T {
+    if x.len() < LANES && F::COSTLY {
+        let mut all = [T::EMPTY_SUM; LANES];
+        all.iter_mut().zip(x).for_each(|(to, x)| *to = *x);
+        all.iter_mut().for_each(|x| *x = f.map(*x));
+        return all[..x.len()].iter().fold(f.start(), |a, v| f.join(a, *v));
+    }
     if x.len() < LANES {
         return x.iter().fold(f.start(), |a, v| f.join(a, f.map(*v)));
     }

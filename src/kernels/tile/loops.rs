@@ -51,7 +51,7 @@ macro_rules! words {
     )*};
 }
 
-words! { u8 u32 u64 }
+words! { u8 u16 u32 u64 }
 
 simd! {
     fn choose[W: Word](dst: &mut [W], cond: &[u8], b: &[W], c: &[W]) {
@@ -66,6 +66,7 @@ pub(super) fn select<T: Pod>(dst: &mut [T], cond: &[u8], b: &[T], c: &[T]) {
     match size_of::<T>() {
         8 => choose::<u64>(cast_slice_mut(dst), cond, cast_slice(b), cast_slice(c)),
         4 => choose::<u32>(cast_slice_mut(dst), cond, cast_slice(b), cast_slice(c)),
+        2 => choose::<u16>(cast_slice_mut(dst), cond, cast_slice(b), cast_slice(c)),
         _ => choose::<u8>(cast_slice_mut(dst), cond, cast_slice(b), cast_slice(c)),
     }
 }

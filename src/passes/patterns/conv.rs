@@ -124,17 +124,3 @@ pub fn gate(f: &Facts<'_>, root: Node) -> Found {
     });
     Found::Fired(Match { makes: 5, ..m })
 }
-
-/// The sum over whole planes of a max pool's gradient, which only moves elements: the sum of what it moves.
-pub fn sum(f: &Facts<'_>, root: Node) -> Found {
-    let (x, a) = (f.args(root)[0], f.attrs(root));
-    let axes = a.ints(0);
-    let Some((dy, ..)) = scattered(f, x).filter(|_| axes.contains(&2) && axes.contains(&3)) else { return Found::No };
-    if f.g.numel(dy) >= f.g.numel(x) {
-        return Found::No;
-    }
-    let keep = a.bool(1);
-    Found::Fired(Match::one(f.g.out(root), vec![dy], Vec::new(), move |g, a| {
-        g.emit1(Op::REDUCE_SUM, a, &[Attr::Ints(&axes), Attr::Bool(keep)])
-    }))
-}

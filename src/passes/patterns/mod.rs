@@ -92,7 +92,6 @@ const RULES: &[Rule] = &[
     Rule { name: "conv-bias", roots: |op| op == Op::ADD, find: conv::bias },
     Rule { name: "conv-activation", roots: product::is_activation, find: conv::activation },
     Rule { name: "gate-before-unpool", roots: |op| op == Op::SELECT, find: conv::gate },
-    Rule { name: "sum-before-unpool", roots: |op| op == Op::REDUCE_SUM, find: conv::sum },
     Rule { name: "matmul-shared-input", roots: |op| op == Op::MATMUL, find: product::shared },
     Rule { name: "matmul-sgd", roots: |op| op == Op::SGD, find: product::descent },
     Rule { name: "attention", roots: |op| op == Op::MATMUL, find: attention::attention },
