@@ -12,7 +12,7 @@
 use super::drop::Room;
 use super::forward::Inputs;
 use super::rows::{self, Row};
-use super::{Attention, BLOCK_KEYS, BLOCK_QUERIES, CHUNK_QUERIES, Element, Rows, cut, inside};
+use super::{Attention, BLOCK_KEYS, BLOCK_QUERIES, CHUNK_QUERIES, Element, Rows, cut, inside, rounded, within};
 use crate::kernels::abi::Args;
 use crate::kernels::gemm::gemm;
 use crate::kernels::tree;
@@ -194,10 +194,7 @@ fn deltas<T: Element>(p: &Attention, saved: &Saved<'_, T>, job: &Job, delta: &mu
 
 /// `to[c][r]` = element c of row `j + r`.
 fn transpose<T: Element>(from: &[T], rows: Rows, j: usize, n: usize, width: usize, to: &mut [T]) {
-    for r in 0..n {
-        let row = &from[rows.row(j + r)..][..width];
-        to[r..].iter_mut().step_by(n).zip(row).for_each(|(to, x)| *to = *x);
-    }
+    crate::kernels::gemm::transpose(&from[rows.row(j)..], rows.step, to, n, width, n);
 }
 
 /// What one block of keys and one of queries add to the gradients.
@@ -224,22 +221,23 @@ fn block<T: Element>(
         let seen = inside(&p.visible(i), keys.j, n);
         // A row that saw no key has no gradient.
         let seen = if lse == -T::INFINITY { 0..0 } else { seen };
+        let wide = rounded(&seen, n);
         for x in [&mut *s, &mut *g] {
-            x[..seen.start].fill(T::ZERO);
-            x[seen.end..].fill(T::ZERO);
+            x[..wide.start].fill(T::ZERO);
+            x[wide.end..].fill(T::ZERO);
         }
-        let span = keys.j + seen.start..keys.j + seen.end;
+        let (span, seen) = (keys.j + wide.start..keys.j + wide.end, within(&seen, &wide));
         let row = Row { scale, cap, lse, delta: delta[job.row(group, i)] };
         let at = job.row(group, i) * p.keys;
         let dbias = if to.dbias.is_empty() { &mut [] } else { &mut to.dbias[at + span.start..at + span.end] };
         let bias = x.bias(p, (b, h, i), &span);
-        let keep = if keys.keep.is_empty() { keys.keep } else { &keys.keep[seen.clone()] };
-        let (s, g) = (&mut s[seen.clone()], &mut g[seen]);
+        let keep = if keys.keep.is_empty() { keys.keep } else { &keys.keep[wide.clone()] };
+        let (s, g) = (&mut s[wide.clone()], &mut g[wide]);
         let kept = x.drop.map(|d| d.factors(p.place((b, h, i), span.start), span.len(), &mut room));
         if let Some(kept) = kept {
             rows::dropped(g, kept);
         }
-        rows::gradients(s, g, row, bias, keep, dbias);
+        rows::gradients(s, g, &seen, row, (bias, keep), dbias);
         if let Some(kept) = kept {
             rows::dropped(s, kept);
         }

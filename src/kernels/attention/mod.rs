@@ -285,6 +285,19 @@ fn inside(seen: &Range<usize>, j: usize, n: usize) -> Range<usize> {
     start..seen.end.saturating_sub(j).min(n).max(start)
 }
 
+/// A part of `n` keys and what it takes to make whole chunks of it, as far as there are keys.
+fn rounded(seen: &Range<usize>, n: usize) -> Range<usize> {
+    if seen.is_empty() {
+        return seen.clone();
+    }
+    seen.start / rows::CHUNK * rows::CHUNK..seen.end.next_multiple_of(rows::CHUNK).min(n)
+}
+
+/// `part`, counted from the start of the `whole` around it.
+fn within(part: &Range<usize>, whole: &Range<usize>) -> Range<usize> {
+    part.start - whole.start..part.end - whole.start
+}
+
 /// Which keys count.
 #[derive(Clone, Copy)]
 enum Keep<'a, T> {
