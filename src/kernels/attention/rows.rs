@@ -12,12 +12,20 @@ use std::ops::Range;
 /// Elements that go side by side. A row with whole chunks alone has no slow rest.
 pub const CHUNK: usize = 16;
 
+// Loops, not iterators' methods: those would be functions of their own, without the instruction set of their caller.
+
 /// `x = f(x)`, whole chunks first.
 #[inline(always)]
 fn each<T: Element>(x: &mut [T], f: impl Fn(T) -> T) {
     let (chunks, rest) = x.as_chunks_mut::<CHUNK>();
-    chunks.iter_mut().for_each(|x| x.iter_mut().for_each(|x| *x = f(*x)));
-    rest.iter_mut().for_each(|x| *x = f(*x));
+    for x in chunks {
+        for x in x {
+            *x = f(*x);
+        }
+    }
+    for x in rest {
+        *x = f(*x);
+    }
 }
 
 /// `x = f(x, y)`, whole chunks first; nothing where y is empty.
@@ -25,9 +33,13 @@ fn each<T: Element>(x: &mut [T], f: impl Fn(T) -> T) {
 fn both<T: Element>(x: &mut [T], y: &[T], f: impl Fn(T, T) -> T) {
     let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks_mut::<CHUNK>(), y.as_chunks::<CHUNK>());
     for (x, y) in xs.iter_mut().zip(ys) {
-        x.iter_mut().zip(y).for_each(|(x, y)| *x = f(*x, *y));
+        for (x, y) in x.iter_mut().zip(y) {
+            *x = f(*x, *y);
+        }
     }
-    x_rest.iter_mut().zip(y_rest).for_each(|(x, y)| *x = f(*x, *y));
+    for (x, y) in x_rest.iter_mut().zip(y_rest) {
+        *x = f(*x, *y);
+    }
 }
 
 /// All elements joined: by their place in a chunk, then pairwise.
@@ -36,13 +48,19 @@ fn all<T: Element, F: Fold<T>>(f: F, x: &[T]) -> T {
     let mut lanes = [f.start(); CHUNK];
     let (chunks, rest) = x.as_chunks::<CHUNK>();
     for chunk in chunks {
-        lanes.iter_mut().zip(chunk).for_each(|(a, x)| *a = f.join(*a, *x));
+        for (a, x) in lanes.iter_mut().zip(chunk) {
+            *a = f.join(*a, *x);
+        }
     }
-    lanes.iter_mut().zip(rest).for_each(|(a, x)| *a = f.join(*a, *x));
+    for (a, x) in lanes.iter_mut().zip(rest) {
+        *a = f.join(*a, *x);
+    }
     let mut half = CHUNK / 2;
     while half > 0 {
         let (low, high) = lanes.split_at_mut(half);
-        low.iter_mut().zip(high).for_each(|(a, b)| *a = f.join(*a, *b));
+        for (a, b) in low.iter_mut().zip(high) {
+            *a = f.join(*a, *b);
+        }
         half /= 2;
     }
     lanes[0]
@@ -68,22 +86,39 @@ fn only<T: Element>(x: &mut [T], keep: &[T], other: T) {
 /// `other` in all places but those in `seen`.
 #[inline(always)]
 fn hide<T: Element>(x: &mut [T], seen: &Range<usize>, other: T) {
-    let hide = |(at, x): (usize, &mut [T; CHUNK])| {
-        for (i, x) in x.iter_mut().enumerate() {
-            let i = at * CHUNK + i;
-            *x = if i >= seen.start && i < seen.end { *x } else { other };
-        }
-    };
-    let whole = x.len() / CHUNK;
-    // What is hidden lies in the first and the last chunk, if chunks are what the row was rounded up to.
+    let len = x.len();
     let (chunks, rest) = x.as_chunks_mut::<CHUNK>();
-    if seen.start > 0 || seen.end < whole * CHUNK {
-        chunks.iter_mut().enumerate().for_each(hide);
+    if seen.start == 0 && seen.end == len {
+        return;
     }
-    for (i, x) in rest.iter_mut().enumerate() {
-        let i = whole * CHUNK + i;
-        *x = if i >= seen.start && i < seen.end { *x } else { other };
+    let mut at = 0;
+    for chunk in chunks {
+        if at < seen.start || at + CHUNK > seen.end {
+            // How far each place is from the start of what is seen; those before it wrap around.
+            for (i, x) in chunk.iter_mut().enumerate() {
+                let far = (at + i).wrapping_sub(seen.start) as u32;
+                *x = if far < seen.len() as u32 { *x } else { other };
+            }
+        }
+        at += CHUNK;
     }
+    for x in rest {
+        *x = if seen.contains(&at) { *x } else { other };
+        at += 1;
+    }
+}
+
+/// eˣ, but 0 instead of what lies below the normal range: to compute such numbers takes a CPU as long as a whole row.
+#[inline(always)]
+fn weight<T: Element>(x: T, least: T) -> T {
+    let y = exp(if x < least { least } else { x });
+    if x < least { T::ZERO } else { y }
+}
+
+/// The least x for [`weight`].
+#[inline(always)]
+fn least<T: Element>() -> T {
+    T::from_f64(if size_of::<T>() == 4 { -87.0 } else { -708.0 })
 }
 
 simd! {
@@ -98,10 +133,11 @@ simd! {
 }
 
 simd! {
-    /// `x = exp(x − top)`; returns their sum, and exp(old − top).
+    /// `x = exp(x − top)`, 0 below the normal range; returns their sum, and exp(old − top).
     pub fn weights[T: Element](x: &mut [T], top: T, old: T) -> (T, T) {
-        each(x, |x| exp(x - top));
-        (all(Sum, x), exp(old - top))
+        let least = least();
+        each(x, |x| weight(x - top, least));
+        (all(Sum, x), weight(old - top, least))
     }
 }
 
@@ -164,7 +200,8 @@ simd! {
             });
         }
         both(x, bias, |x, bias| x + bias);
-        each(x, |x| exp(x - row.lse));
+        let least = least();
+        each(x, |x| weight(x - row.lse, least));
         only(x, keep, T::ZERO);
         only(g, keep, T::ZERO);
         only(dbias, keep, T::ZERO);
