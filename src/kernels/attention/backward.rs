@@ -12,7 +12,7 @@
 use super::drop::Room;
 use super::forward::Inputs;
 use super::rows::{self, Row};
-use super::{Attention, BLOCK_KEYS, BLOCK_QUERIES, CHUNK_QUERIES, Element, Rows, cut, inside, rounded, within};
+use super::{Attention, BLOCK_KEYS, CHUNK_QUERIES, Element, Rows, cut, inside, rounded, within};
 use crate::kernels::abi::Args;
 use crate::kernels::gemm::gemm;
 use crate::kernels::tree;
@@ -94,7 +94,7 @@ pub fn backward<T: Element>(args: &mut Args<'_>) {
     let rows = p.group() * p.queries;
     let [dq, dk, dv, scratch] = [0, 1, 2, 3].map(|i| args.write::<T>(i));
     let dbias = if args.writes() > 4 { args.write::<T>(4) } else { &mut [] };
-    let mut scratch = cut(scratch, p.backward_pieces::<T>());
+    let mut scratch = cut(scratch, p.backward_pieces());
     for (u, unit) in units.enumerate() {
         let mut grads = Grads {
             dq: part(dq, u, rows * p.width),
@@ -112,7 +112,7 @@ pub fn backward_keys<T: Element>(args: &mut Args<'_>) {
     let p = Attention::from_words(args.params());
     let (units, (inputs, saved)) = (args.units(), operands::<T>(&p, args));
     let [dk, dv, scratch] = [0, 1, 2].map(|i| args.write::<T>(i));
-    let mut scratch = cut(scratch, p.backward_pieces::<T>());
+    let mut scratch = cut(scratch, p.backward_pieces());
     let each = p.keys.div_ceil(BLOCK_KEYS);
     for (u, unit) in units.enumerate() {
         let (head, from) = (unit / each, unit % each * BLOCK_KEYS);
@@ -131,7 +131,7 @@ pub fn backward_queries<T: Element>(args: &mut Args<'_>) {
     let (units, (inputs, saved)) = (args.units(), operands::<T>(&p, args));
     let [dq, scratch] = [0, 1].map(|i| args.write::<T>(i));
     let dbias = if args.writes() > 2 { args.write::<T>(2) } else { &mut [] };
-    let mut scratch = cut(scratch, p.backward_pieces::<T>());
+    let mut scratch = cut(scratch, p.backward_pieces());
     let each = p.queries.div_ceil(CHUNK_QUERIES);
     for (u, unit) in units.enumerate() {
         let (head, from) = (unit / each, unit % each * CHUNK_QUERIES);
@@ -152,12 +152,13 @@ fn sweep<T: Element>(
     saved: &Saved<'_, T>,
     job: &Job,
     to: &mut Grads<'_, T>,
-    scratch: &mut [&mut [T]; 7],
+    (scratch, product): &mut ([&mut [T]; 6], &mut [T]),
 ) {
     for g in [&mut *to.dq, &mut *to.dk, &mut *to.dv, &mut *to.dbias] {
         g.fill(T::ZERO);
     }
-    let [scores, grads, k, v, delta, keep, product] = scratch;
+    let [scores, grads, k, v, delta, keep] = scratch;
+    let most = p.block_queries();
     deltas(p, saved, job, delta);
     for j in job.keys.clone().step_by(BLOCK_KEYS) {
         let n = BLOCK_KEYS.min(p.keys - j);
@@ -166,8 +167,8 @@ fn sweep<T: Element>(
         let keep = x.keep.write(job.b * p.keys + j, &mut keep[..n]);
         let keys = Keys { j, n, k, v, keep };
         for group in job.group.clone() {
-            for i in job.queries.clone().step_by(BLOCK_QUERIES) {
-                let queries = i..(i + BLOCK_QUERIES).min(job.queries.end);
+            for i in job.queries.clone().step_by(most) {
+                let queries = i..(i + most).min(job.queries.end);
                 let seen = p.visible(i).start..p.visible(queries.end - 1).end;
                 if !inside(&seen, j, n).is_empty() {
                     let pieces = (&mut **scores, &mut **grads, &**delta, &mut **product);
@@ -209,8 +210,9 @@ fn block<T: Element>(
     to: &mut Grads<'_, T>,
     (scores, grads, delta, product): (&mut [T], &mut [T], &[T], &mut [T]),
 ) {
-    let (m, n, i, b, h) = (queries.len(), keys.n, queries.start, job.b, job.kv * p.group() + group);
-    let [score, dp, dv, dq, dk] = p.backward_products(m, n);
+    let (m, i, b, h) = (queries.len(), queries.start, job.b, job.kv * p.group() + group);
+    let n = p.keys_before(keys.j, p.visible(queries.end - 1).end);
+    let [score, dp, dv, dq, dk] = p.backward_products(m, n, keys.n);
     let (s, g) = (&mut scores[..m * n], &mut grads[..m * n]);
     let (q, dy) = (&x.q[p.q(b, h).row(i)..], &saved.dy[p.y(b, h).row(i)..]);
     gemm(&score, q, keys.k, None, s, 0..score.units(), product);

@@ -66,12 +66,14 @@ pub fn forward<T: Element>(args: &mut Args<'_>) {
     let (y, lse, scratch) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2));
     let (per, heads) = (p.rows_per_unit(), p.heads_per_row());
     let (first, all) = (units.start * per, p.outer() * p.queries);
-    let mut scratch = cut(scratch, p.forward_pieces::<T>());
+    let ([scores, acc, top, sum, keep], product) = cut(scratch, p.forward_pieces());
+    let mut scratch = [scores, acc, top, sum, keep, product];
+    let most = p.block_queries();
     for unit in units {
         let (mut row, end) = (unit * per, ((unit + 1) * per).min(all));
         while row < end {
             let (outer, i) = (row / p.queries, row % p.queries);
-            let len = (end - row).min(p.queries - i);
+            let len = (end - row).min(p.queries - i).min(most - i % most);
             for head in 0..heads {
                 let (b, h) = if p.seq_major { (outer, head) } else { (outer / p.heads, outer % p.heads) };
                 let run = Run { b, h, queries: i..i + len, to: (row - first) * heads + head };
@@ -96,7 +98,7 @@ fn attend<T: Element>(p: &Attention, x: &Inputs<'_, T>, run: &Run, scratch: &mut
     let first = span.start / BLOCK_KEYS * BLOCK_KEYS;
     let mut room = Room::new();
     for j in (first..span.end).step_by(BLOCK_KEYS) {
-        let n = BLOCK_KEYS.min(p.keys - j);
+        let n = p.keys_before(j, span.end);
         let [score, value] = p.forward_products(m, n);
         let block = &mut scores[..m * n];
         gemm(&score, &x.q[q..], &x.k[k.row(j)..], None, block, 0..score.units(), product);
