@@ -82,6 +82,8 @@ unary! {
     gelu => GELU;
     /// GELU in its tanh form.
     gelu_tanh => GELU_TANH;
+    /// The derivative of `gelu_tanh`.
+    gelu_tanh_slope => GELU_TANH_SLOPE;
     /// x·σ(x).
     silu => SILU;
     /// ln(1 + eˣ).

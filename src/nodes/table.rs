@@ -67,6 +67,7 @@ ops! {
     ELU = math;
     GELU = math;
     GELU_TANH = math;
+    GELU_TANH_SLOPE = math;
     SILU = math;
     SOFTPLUS = math;
 

@@ -12,7 +12,7 @@
 use super::drop::Room;
 use super::forward::Inputs;
 use super::rows::{self, Row};
-use super::{Attention, BLOCK_KEYS, BLOCK_QUERIES, CHUNK_QUERIES, Element, Rows, cut, inside};
+use super::{Attention, BLOCK_KEYS, CHUNK_QUERIES, Element, Rows, cut, inside, rounded, within};
 use crate::kernels::abi::Args;
 use crate::kernels::gemm::gemm;
 use crate::kernels::tree;
@@ -94,7 +94,7 @@ pub fn backward<T: Element>(args: &mut Args<'_>) {
     let rows = p.group() * p.queries;
     let [dq, dk, dv, scratch] = [0, 1, 2, 3].map(|i| args.write::<T>(i));
     let dbias = if args.writes() > 4 { args.write::<T>(4) } else { &mut [] };
-    let mut scratch = cut(scratch, p.backward_pieces::<T>());
+    let mut scratch = cut(scratch, p.backward_pieces());
     for (u, unit) in units.enumerate() {
         let mut grads = Grads {
             dq: part(dq, u, rows * p.width),
@@ -112,7 +112,7 @@ pub fn backward_keys<T: Element>(args: &mut Args<'_>) {
     let p = Attention::from_words(args.params());
     let (units, (inputs, saved)) = (args.units(), operands::<T>(&p, args));
     let [dk, dv, scratch] = [0, 1, 2].map(|i| args.write::<T>(i));
-    let mut scratch = cut(scratch, p.backward_pieces::<T>());
+    let mut scratch = cut(scratch, p.backward_pieces());
     let each = p.keys.div_ceil(BLOCK_KEYS);
     for (u, unit) in units.enumerate() {
         let (head, from) = (unit / each, unit % each * BLOCK_KEYS);
@@ -131,7 +131,7 @@ pub fn backward_queries<T: Element>(args: &mut Args<'_>) {
     let (units, (inputs, saved)) = (args.units(), operands::<T>(&p, args));
     let [dq, scratch] = [0, 1].map(|i| args.write::<T>(i));
     let dbias = if args.writes() > 2 { args.write::<T>(2) } else { &mut [] };
-    let mut scratch = cut(scratch, p.backward_pieces::<T>());
+    let mut scratch = cut(scratch, p.backward_pieces());
     let each = p.queries.div_ceil(CHUNK_QUERIES);
     for (u, unit) in units.enumerate() {
         let (head, from) = (unit / each, unit % each * CHUNK_QUERIES);
@@ -152,12 +152,13 @@ fn sweep<T: Element>(
     saved: &Saved<'_, T>,
     job: &Job,
     to: &mut Grads<'_, T>,
-    scratch: &mut [&mut [T]; 7],
+    (scratch, product): &mut ([&mut [T]; 6], &mut [T]),
 ) {
     for g in [&mut *to.dq, &mut *to.dk, &mut *to.dv, &mut *to.dbias] {
         g.fill(T::ZERO);
     }
-    let [scores, grads, k, v, delta, keep, product] = scratch;
+    let [scores, grads, k, v, delta, keep] = scratch;
+    let most = p.block_queries();
     deltas(p, saved, job, delta);
     for j in job.keys.clone().step_by(BLOCK_KEYS) {
         let n = BLOCK_KEYS.min(p.keys - j);
@@ -166,8 +167,8 @@ fn sweep<T: Element>(
         let keep = x.keep.write(job.b * p.keys + j, &mut keep[..n]);
         let keys = Keys { j, n, k, v, keep };
         for group in job.group.clone() {
-            for i in job.queries.clone().step_by(BLOCK_QUERIES) {
-                let queries = i..(i + BLOCK_QUERIES).min(job.queries.end);
+            for i in job.queries.clone().step_by(most) {
+                let queries = i..(i + most).min(job.queries.end);
                 let seen = p.visible(i).start..p.visible(queries.end - 1).end;
                 if !inside(&seen, j, n).is_empty() {
                     let pieces = (&mut **scores, &mut **grads, &**delta, &mut **product);
@@ -194,10 +195,7 @@ fn deltas<T: Element>(p: &Attention, saved: &Saved<'_, T>, job: &Job, delta: &mu
 
 /// `to[c][r]` = element c of row `j + r`.
 fn transpose<T: Element>(from: &[T], rows: Rows, j: usize, n: usize, width: usize, to: &mut [T]) {
-    for r in 0..n {
-        let row = &from[rows.row(j + r)..][..width];
-        to[r..].iter_mut().step_by(n).zip(row).for_each(|(to, x)| *to = *x);
-    }
+    crate::kernels::gemm::transpose(&from[rows.row(j)..], rows.step, to, n, width, n);
 }
 
 /// What one block of keys and one of queries add to the gradients.
@@ -212,8 +210,9 @@ fn block<T: Element>(
     to: &mut Grads<'_, T>,
     (scores, grads, delta, product): (&mut [T], &mut [T], &[T], &mut [T]),
 ) {
-    let (m, n, i, b, h) = (queries.len(), keys.n, queries.start, job.b, job.kv * p.group() + group);
-    let [score, dp, dv, dq, dk] = p.backward_products(m, n);
+    let (m, i, b, h) = (queries.len(), queries.start, job.b, job.kv * p.group() + group);
+    let n = p.keys_before(keys.j, p.visible(queries.end - 1).end);
+    let [score, dp, dv, dq, dk] = p.backward_products(m, n, keys.n);
     let (s, g) = (&mut scores[..m * n], &mut grads[..m * n]);
     let (q, dy) = (&x.q[p.q(b, h).row(i)..], &saved.dy[p.y(b, h).row(i)..]);
     gemm(&score, q, keys.k, None, s, 0..score.units(), product);
@@ -224,22 +223,23 @@ fn block<T: Element>(
         let seen = inside(&p.visible(i), keys.j, n);
         // A row that saw no key has no gradient.
         let seen = if lse == -T::INFINITY { 0..0 } else { seen };
+        let wide = rounded(&seen, n);
         for x in [&mut *s, &mut *g] {
-            x[..seen.start].fill(T::ZERO);
-            x[seen.end..].fill(T::ZERO);
+            x[..wide.start].fill(T::ZERO);
+            x[wide.end..].fill(T::ZERO);
         }
-        let span = keys.j + seen.start..keys.j + seen.end;
+        let (span, seen) = (keys.j + wide.start..keys.j + wide.end, within(&seen, &wide));
         let row = Row { scale, cap, lse, delta: delta[job.row(group, i)] };
         let at = job.row(group, i) * p.keys;
         let dbias = if to.dbias.is_empty() { &mut [] } else { &mut to.dbias[at + span.start..at + span.end] };
         let bias = x.bias(p, (b, h, i), &span);
-        let keep = if keys.keep.is_empty() { keys.keep } else { &keys.keep[seen.clone()] };
-        let (s, g) = (&mut s[seen.clone()], &mut g[seen]);
+        let keep = if keys.keep.is_empty() { keys.keep } else { &keys.keep[wide.clone()] };
+        let (s, g) = (&mut s[wide.clone()], &mut g[wide]);
         let kept = x.drop.map(|d| d.factors(p.place((b, h, i), span.start), span.len(), &mut room));
         if let Some(kept) = kept {
             rows::dropped(g, kept);
         }
-        rows::gradients(s, g, row, bias, keep, dbias);
+        rows::gradients(s, g, &seen, row, (bias, keep), dbias);
         if let Some(kept) = kept {
             rows::dropped(s, kept);
         }

@@ -3,7 +3,7 @@
 //! Invariant: see the folder's head. A unit is some rows of y; it is worked on one head and one run of rows at a time.
 
 use super::drop::{Drop, Room};
-use super::{Attention, BLOCK_KEYS, Element, Keep, cut, inside, rows};
+use super::{Attention, BLOCK_KEYS, Element, Keep, cut, inside, rounded, rows, within};
 use crate::kernels::abi::Args;
 use crate::kernels::gemm::gemm;
 use std::ops::Range;
@@ -66,12 +66,14 @@ pub fn forward<T: Element>(args: &mut Args<'_>) {
     let (y, lse, scratch) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2));
     let (per, heads) = (p.rows_per_unit(), p.heads_per_row());
     let (first, all) = (units.start * per, p.outer() * p.queries);
-    let mut scratch = cut(scratch, p.forward_pieces::<T>());
+    let ([scores, acc, top, sum, keep], product) = cut(scratch, p.forward_pieces());
+    let mut scratch = [scores, acc, top, sum, keep, product];
+    let most = p.block_queries();
     for unit in units {
         let (mut row, end) = (unit * per, ((unit + 1) * per).min(all));
         while row < end {
             let (outer, i) = (row / p.queries, row % p.queries);
-            let len = (end - row).min(p.queries - i);
+            let len = (end - row).min(p.queries - i).min(most - i % most);
             for head in 0..heads {
                 let (b, h) = if p.seq_major { (outer, head) } else { (outer / p.heads, outer % p.heads) };
                 let run = Run { b, h, queries: i..i + len, to: (row - first) * heads + head };
@@ -96,16 +98,17 @@ fn attend<T: Element>(p: &Attention, x: &Inputs<'_, T>, run: &Run, scratch: &mut
     let first = span.start / BLOCK_KEYS * BLOCK_KEYS;
     let mut room = Room::new();
     for j in (first..span.end).step_by(BLOCK_KEYS) {
-        let n = BLOCK_KEYS.min(p.keys - j);
+        let n = p.keys_before(j, span.end);
         let [score, value] = p.forward_products(m, n);
         let block = &mut scores[..m * n];
         gemm(&score, &x.q[q..], &x.k[k.row(j)..], None, block, 0..score.units(), product);
         let keep = x.keep.write(run.b * p.keys + j, &mut keep[..n]);
         for (r, row) in block.chunks_exact_mut(n).enumerate() {
             let seen = inside(&p.visible(from + r), j, n);
-            let bias = x.bias(p, (run.b, run.h, from + r), &(j + seen.start..j + seen.end));
-            let keep = if keep.is_empty() { keep } else { &keep[seen.clone()] };
-            let shrink = soften(p, row, seen.clone(), bias, keep, (&mut top[r], &mut sum[r]));
+            let wide = rounded(&seen, n);
+            let bias = x.bias(p, (run.b, run.h, from + r), &(j + wide.start..j + wide.end));
+            let keep = if keep.is_empty() { keep } else { &keep[wide.clone()] };
+            let shrink = soften(p, row, (&seen, wide), bias, keep, (&mut top[r], &mut sum[r]));
             if let Some(drop) = x.drop {
                 // After the sum: what is dropped counts there.
                 let place = p.place((run.b, run.h, from + r), j + seen.start);
@@ -120,22 +123,24 @@ fn attend<T: Element>(p: &Attention, x: &Inputs<'_, T>, run: &Run, scratch: &mut
     }
 }
 
-/// Turns the products of one row into weights relative to the largest score so far; returns what earlier sums shrink by.
+/// Turns the products of one row into weights relative to the largest score so far, 0 for keys that are not `seen`; returns
+/// what earlier sums shrink by. `wide` is what is computed: whole chunks around what is seen.
 fn soften<T: Element>(
     p: &Attention,
     row: &mut [T],
-    seen: Range<usize>,
+    (seen, wide): (&Range<usize>, Range<usize>),
     bias: &[T],
     keep: &[T],
     (top, sum): (&mut T, &mut T),
 ) -> T {
-    row[..seen.start].fill(T::ZERO);
-    row[seen.end..].fill(T::ZERO);
-    let row = &mut row[seen];
+    row[..wide.start].fill(T::ZERO);
+    row[wide.end..].fill(T::ZERO);
+    let seen = within(seen, &wide);
+    let row = &mut row[wide];
     if row.is_empty() {
         return T::ONE;
     }
-    let new = top.greater(rows::scores(row, T::from_f64(p.scale), T::from_f64(p.cap), bias, keep));
+    let new = top.greater(rows::scores(row, &seen, T::from_f64(p.scale), T::from_f64(p.cap), bias, keep));
     if new == -T::INFINITY {
         row.fill(T::ZERO);
         return T::ONE;

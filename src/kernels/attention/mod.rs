@@ -25,6 +25,8 @@ use std::ops::Range;
 pub const BLOCK_QUERIES: usize = 64;
 /// Keys in a block: a block of scores and one of their gradients stay in the second-level cache.
 pub const BLOCK_KEYS: usize = 128;
+/// Queries that are worked on at a time where they see few keys, each more than the last.
+const FEW_QUERIES: usize = 32;
 /// Queries in a unit of [`backward_queries`]: keys are transposed once for all of them.
 pub const CHUNK_QUERIES: usize = 4 * BLOCK_QUERIES;
 /// Pieces of scratch are multiples of so many elements.
@@ -200,9 +202,15 @@ impl Attention {
         BLOCK_KEYS.min(self.keys)
     }
 
-    /// Queries in a block of the backward kernel.
+    /// Queries in a block. Where later ones see more keys, and keys are few, smaller blocks leave out more products.
     fn block_queries(&self) -> usize {
-        BLOCK_QUERIES.min(self.queries)
+        if self.causal && self.keys <= BLOCK_KEYS { FEW_QUERIES } else { BLOCK_QUERIES }
+    }
+
+    /// How many keys of a block, those from `j` on, are multiplied with queries that see none from `end` on.
+    fn keys_before(&self, j: usize, end: usize) -> usize {
+        let seen = end.saturating_sub(j).next_multiple_of(rows::CHUNK);
+        seen.min(BLOCK_KEYS).min(self.keys - j)
     }
 
     /// The products of `m` queries with `n` keys in the forward kernel: scores, and values.
@@ -214,54 +222,62 @@ impl Attention {
     }
 
     /// The products of `m` queries with `n` keys in the backward kernel: scores and gradients of probabilities (keys and
-    /// values are transposed there), then the gradients of v, q and k.
-    fn backward_products(&self, m: usize, n: usize) -> [Gemm; 5] {
+    /// values are transposed there, `lines` in a block), then the gradients of v, q and k.
+    fn backward_products(&self, m: usize, n: usize, lines: usize) -> [Gemm; 5] {
         let (q, k, y) = (self.q(0, 0).step, self.k(0, 0).step, self.y(0, 0).step);
         let (w, vw, across) = (self.width, self.value_width, Strides { row: 1, col: n });
         let dv = Gemm::new(n, vw, m).with_strides(across, down(y));
         let dq = Gemm::new(m, w, n).with_strides(down(n), down(k));
         let dk = Gemm::new(n, w, m).with_strides(across, down(q));
         [
-            Gemm::new(m, n, w).with_strides(down(q), down(n)),
-            Gemm::new(m, n, vw).with_strides(down(y), down(n)),
+            Gemm::new(m, n, w).with_strides(down(q), down(lines)),
+            Gemm::new(m, n, vw).with_strides(down(y), down(lines)),
             Gemm { accumulate: true, ..dv },
             Gemm { accumulate: true, ..dq },
             Gemm { accumulate: true, ..dk },
         ]
     }
 
-    /// Sizes of the blocks of keys that occur.
-    fn key_blocks(&self) -> [usize; 2] {
-        [self.block_keys(), self.keys % BLOCK_KEYS]
+    /// Numbers of keys that are multiplied at a time.
+    fn key_counts(&self) -> impl Iterator<Item = usize> + use<> {
+        let (most, last) = (self.block_keys(), self.keys % BLOCK_KEYS);
+        let fewer = if self.causal { 1..BLOCK_KEYS / rows::CHUNK } else { 0..0 };
+        fewer.map(|c| c * rows::CHUNK).filter(move |&n| n < most).chain([most, last])
     }
 
-    /// Pieces of the forward kernel's scratch: scores, values so far, largest scores, sums, keys that count, products.
-    fn forward_pieces<T: Element>(&self) -> [usize; 6] {
+    /// Pieces of the forward kernel's scratch: scores, values so far, largest scores, sums, keys that count. Behind them
+    /// is that of products.
+    fn forward_pieces(&self) -> [usize; 5] {
         let (m, n) = (self.rows_per_unit(), self.block_keys());
-        let sizes = (1..=m).flat_map(|m| self.key_blocks().map(|n| self.forward_products(m, n)));
-        let product = sizes.flatten().map(|g| g.scratch_len::<T>()).max().unwrap_or(0);
-        [m * n, m * self.value_width, m, m, n, product].map(|x| x.next_multiple_of(PAD))
+        [m * n, m * self.value_width, m, m, n].map(|x| x.next_multiple_of(PAD))
     }
 
     /// Elements of scratch that a lane of the forward kernel needs.
     pub fn forward_scratch<T: Element>(&self) -> usize {
-        self.forward_pieces::<T>().iter().sum()
+        let most = self.rows_per_unit().min(self.block_queries());
+        let sizes = (1..=most).flat_map(|m| self.key_counts().map(move |n| self.forward_products(m, n)));
+        let product = sizes.flatten().map(|g| g.scratch_len::<T>()).max().unwrap_or(0);
+        self.forward_pieces().iter().sum::<usize>() + product.next_multiple_of(PAD)
     }
 
     /// Pieces of the backward kernel's scratch: scores, their gradients, keys and values transposed, Σ dy·y of each row,
-    /// keys that count, products.
-    fn backward_pieces<T: Element>(&self) -> [usize; 7] {
+    /// keys that count. Behind them is that of products.
+    fn backward_pieces(&self) -> [usize; 6] {
         let (m, n) = (self.block_queries(), self.block_keys());
-        let rows = [m, self.queries % BLOCK_QUERIES];
-        let sizes = rows.into_iter().flat_map(|m| self.key_blocks().map(|n| self.backward_products(m, n)));
-        let product = sizes.flatten().map(|g| g.scratch_len::<T>()).max().unwrap_or(0);
         let deltas = self.group() * self.queries;
-        [m * n, m * n, self.width * n, self.value_width * n, deltas, n, product].map(|x| x.next_multiple_of(PAD))
+        [m * n, m * n, self.width * n, self.value_width * n, deltas, n].map(|x| x.next_multiple_of(PAD))
     }
 
     /// Elements of scratch that a lane of the backward kernel needs.
     pub fn backward_scratch<T: Element>(&self) -> usize {
-        self.backward_pieces::<T>().iter().sum()
+        let most = self.block_queries();
+        let rows = [most.min(self.queries), self.queries % most];
+        // How products are packed depends on strides, too.
+        let lines = [self.block_keys(), self.keys % BLOCK_KEYS];
+        let counts = || self.key_counts().flat_map(|n| lines.into_iter().chain([n]).map(move |lines| (n, lines)));
+        let sizes = rows.into_iter().flat_map(|m| counts().map(move |(n, lines)| self.backward_products(m, n, lines)));
+        let product = sizes.flatten().map(|g| g.scratch_len::<T>()).max().unwrap_or(0);
+        self.backward_pieces().iter().sum::<usize>() + product.next_multiple_of(PAD)
     }
 }
 
@@ -270,19 +286,33 @@ fn down(step: usize) -> Strides {
     Strides { row: step, col: 1 }
 }
 
-/// Cuts scratch into pieces.
-fn cut<T, const N: usize>(mut scratch: &mut [T], pieces: [usize; N]) -> [&mut [T]; N] {
-    pieces.map(|len| {
+/// Cuts scratch into pieces, and what is behind them.
+fn cut<T, const N: usize>(mut scratch: &mut [T], pieces: [usize; N]) -> ([&mut [T]; N], &mut [T]) {
+    let pieces = pieces.map(|len| {
         let (piece, rest) = std::mem::take(&mut scratch).split_at_mut(len);
         scratch = rest;
         piece
-    })
+    });
+    (pieces, scratch)
 }
 
 /// The part of `seen` that lies in the `n` keys from `j` on, counted from there.
 fn inside(seen: &Range<usize>, j: usize, n: usize) -> Range<usize> {
     let start = seen.start.saturating_sub(j).min(n);
     start..seen.end.saturating_sub(j).min(n).max(start)
+}
+
+/// A part of `n` keys and what it takes to make whole chunks of it, as far as there are keys.
+fn rounded(seen: &Range<usize>, n: usize) -> Range<usize> {
+    if seen.is_empty() {
+        return seen.clone();
+    }
+    seen.start / rows::CHUNK * rows::CHUNK..seen.end.next_multiple_of(rows::CHUNK).min(n)
+}
+
+/// `part`, counted from the start of the `whole` around it.
+fn within(part: &Range<usize>, whole: &Range<usize>) -> Range<usize> {
+    part.start - whole.start..part.end - whole.start
 }
 
 /// Which keys count.

@@ -4,66 +4,154 @@
 //! over at most a block of keys, in the first-level cache. For the two kernels beside it.
 
 use super::Element;
-use crate::kernels::tree::{self, Max, Sum};
+use crate::kernels::tree::{Fold, Max, Sum};
 use crate::kernels::vmath::{exp, log, tanh};
 use crate::simd;
+use std::ops::Range;
+
+/// Elements that go side by side. A row with whole chunks alone has no slow rest.
+pub const CHUNK: usize = 16;
+
+// Loops, not iterators' methods: those would be functions of their own, without the instruction set of their caller.
+
+/// `x = f(x)`, whole chunks first.
+#[inline(always)]
+fn each<T: Element>(x: &mut [T], f: impl Fn(T) -> T) {
+    let (chunks, rest) = x.as_chunks_mut::<CHUNK>();
+    for x in chunks {
+        for x in x {
+            *x = f(*x);
+        }
+    }
+    for x in rest {
+        *x = f(*x);
+    }
+}
+
+/// `x = f(x, y)`, whole chunks first; nothing where y is empty.
+#[inline(always)]
+fn both<T: Element>(x: &mut [T], y: &[T], f: impl Fn(T, T) -> T) {
+    let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks_mut::<CHUNK>(), y.as_chunks::<CHUNK>());
+    for (x, y) in xs.iter_mut().zip(ys) {
+        for (x, y) in x.iter_mut().zip(y) {
+            *x = f(*x, *y);
+        }
+    }
+    for (x, y) in x_rest.iter_mut().zip(y_rest) {
+        *x = f(*x, *y);
+    }
+}
+
+/// All elements joined: by their place in a chunk, then pairwise.
+#[inline(always)]
+fn all<T: Element, F: Fold<T>>(f: F, x: &[T]) -> T {
+    let mut lanes = [f.start(); CHUNK];
+    let (chunks, rest) = x.as_chunks::<CHUNK>();
+    for chunk in chunks {
+        for (a, x) in lanes.iter_mut().zip(chunk) {
+            *a = f.join(*a, *x);
+        }
+    }
+    for (a, x) in lanes.iter_mut().zip(rest) {
+        *a = f.join(*a, *x);
+    }
+    let mut half = CHUNK / 2;
+    while half > 0 {
+        let (low, high) = lanes.split_at_mut(half);
+        for (a, b) in low.iter_mut().zip(high) {
+            *a = f.join(*a, *b);
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
 
 /// `x·scale`, or `cap·tanh(x·scale / cap)`, in place.
 #[inline(always)]
 fn capped<T: Element>(x: &mut [T], scale: T, cap: T) {
     if cap > T::ZERO {
         let inner = scale / cap;
-        x.iter_mut().for_each(|x| *x = cap * tanh(*x * inner));
+        each(x, |x| cap * tanh(x * inner));
     } else {
-        x.iter_mut().for_each(|x| *x *= scale);
+        each(x, |x| x * scale);
     }
 }
 
 /// `x` where `keep` is 1, else `other`.
 #[inline(always)]
 fn only<T: Element>(x: &mut [T], keep: &[T], other: T) {
-    for (x, keep) in x.iter_mut().zip(keep) {
-        *x = if *keep > T::ZERO { *x } else { other };
+    both(x, keep, |x, keep| if keep > T::ZERO { x } else { other });
+}
+
+/// `other` in all places but those in `seen`.
+#[inline(always)]
+fn hide<T: Element>(x: &mut [T], seen: &Range<usize>, other: T) {
+    let len = x.len();
+    let (chunks, rest) = x.as_chunks_mut::<CHUNK>();
+    if seen.start == 0 && seen.end == len {
+        return;
+    }
+    let mut at = 0;
+    for chunk in chunks {
+        if at < seen.start || at + CHUNK > seen.end {
+            // How far each place is from the start of what is seen; those before it wrap around.
+            for (i, x) in chunk.iter_mut().enumerate() {
+                let far = (at + i).wrapping_sub(seen.start) as u32;
+                *x = if far < seen.len() as u32 { *x } else { other };
+            }
+        }
+        at += CHUNK;
+    }
+    for x in rest {
+        *x = if seen.contains(&at) { *x } else { other };
+        at += 1;
     }
 }
 
+/// eˣ, but 0 instead of what lies below the normal range: to compute such numbers takes a CPU as long as a whole row.
+#[inline(always)]
+fn weight<T: Element>(x: T, least: T) -> T {
+    let y = exp(if x < least { least } else { x });
+    if x < least { T::ZERO } else { y }
+}
+
+/// The least x for [`weight`].
+#[inline(always)]
+fn least<T: Element>() -> T {
+    T::from_f64(if size_of::<T>() == 4 { -87.0 } else { -708.0 })
+}
+
 simd! {
-    /// Turns products into scores; returns the largest.
-    pub fn scores[T: Element](x: &mut [T], scale: T, cap: T, bias: &[T], keep: &[T]) -> T {
+    /// Turns products into scores, those that are not `seen` into −∞; returns the largest.
+    pub fn scores[T: Element](x: &mut [T], seen: &Range<usize>, scale: T, cap: T, bias: &[T], keep: &[T]) -> T {
         capped(x, scale, cap);
-        for (x, bias) in x.iter_mut().zip(bias) {
-            *x += *bias;
-        }
+        both(x, bias, |x, bias| x + bias);
         only(x, keep, -T::INFINITY);
-        tree::block(Max, x)
+        hide(x, seen, -T::INFINITY);
+        all(Max, x)
     }
 }
 
 simd! {
-    /// `x = exp(x − top)`; returns their sum, and exp(old − top).
+    /// `x = exp(x − top)`, 0 below the normal range; returns their sum, and exp(old − top).
     pub fn weights[T: Element](x: &mut [T], top: T, old: T) -> (T, T) {
-        for x in x.iter_mut() {
-            *x = exp(*x - top);
-        }
-        (tree::block(Sum, x), exp(old - top))
+        let least = least();
+        each(x, |x| weight(x - top, least));
+        (all(Sum, x), weight(old - top, least))
     }
 }
 
 simd! {
     /// `x *= by`.
     pub fn multiply[T: Element](x: &mut [T], by: T) {
-        for x in x {
-            *x *= by;
-        }
+        each(x, |x| x * by);
     }
 }
 
 simd! {
     /// `to = x / by`.
     pub fn divide[T: Element](x: &[T], by: T, to: &mut [T]) {
-        for (to, x) in to.iter_mut().zip(x) {
-            *to = *x / by;
-        }
+        both(to, x, |_, x| x / by);
     }
 }
 
@@ -90,34 +178,38 @@ pub struct Row<T> {
 }
 
 simd! {
-    /// Turns products into probabilities p, and gradients of probabilities into those of products. `dbias` gets the
-    /// gradient p·(g − delta) of what stands under the exponential.
-    pub fn gradients[T: Element](x: &mut [T], g: &mut [T], row: Row<T>, bias: &[T], keep: &[T], dbias: &mut [T]) {
+    /// Turns products into probabilities p, and gradients of probabilities into those of products; zeros where a key is
+    /// not `seen`. `by` is the bias and the mask of keys. `dbias` gets the gradient p·(g − delta) of what stands under the exponential.
+    pub fn gradients[T: Element](
+        x: &mut [T],
+        g: &mut [T],
+        seen: &Range<usize>,
+        row: Row<T>,
+        by: (&[T], &[T]),
+        dbias: &mut [T]
+    ) {
+        let (bias, keep) = by;
         capped(x, row.scale, row.cap);
-        for g in g.iter_mut() {
-            *g -= row.delta;
-        }
-        dbias.iter_mut().zip(&*g).for_each(|(to, g)| *to = *g);
+        each(g, |g| g - row.delta);
+        both(dbias, g, |_, g| g);
         if row.cap > T::ZERO {
             // d(c·tanh u)/d(c·u) = 1 − tanh² u.
-            for (g, x) in g.iter_mut().zip(&*x) {
-                let t = *x / row.cap;
-                *g *= T::ONE - t * t;
-            }
+            both(g, x, |g, x| {
+                let t = x / row.cap;
+                g * (T::ONE - t * t)
+            });
         }
-        for (x, bias) in x.iter_mut().zip(bias) {
-            *x += *bias;
-        }
-        for x in x.iter_mut() {
-            *x = exp(*x - row.lse);
-        }
+        both(x, bias, |x, bias| x + bias);
+        let least = least();
+        each(x, |x| weight(x - row.lse, least));
         only(x, keep, T::ZERO);
         only(g, keep, T::ZERO);
         only(dbias, keep, T::ZERO);
-        for (g, x) in g.iter_mut().zip(&*x) {
-            *g *= *x * row.scale;
-        }
-        dbias.iter_mut().zip(&*x).for_each(|(to, x)| *to *= *x);
+        hide(x, seen, T::ZERO);
+        both(g, x, |g, x| g * (x * row.scale));
+        hide(g, seen, T::ZERO);
+        both(dbias, x, |to, x| to * x);
+        hide(dbias, seen, T::ZERO);
     }
 }
 

@@ -129,6 +129,11 @@ impl<T: GemmFloat> Epilogue<'_, T> {
             }
             None => {}
         }
+        self.activate(c, n, from, cols);
+    }
+
+    /// As [`Epilogue::apply`], where the bias is in already.
+    pub fn activate(&self, c: &mut [T], n: usize, from: usize, cols: usize) {
         let Some(act) = self.act else { return };
         if cols == n {
             return act(c);

@@ -111,6 +111,7 @@ fn float<T: Real + Number>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8]) 
         Op::Elu => vmath::elu_slice(dst, a, T::from_f64(p)),
         Op::Gelu => vmath::gelu_slice(dst, a),
         Op::GeluTanh => vmath::gelu_tanh_slice(dst, a),
+        Op::GeluTanhSlope => vmath::gelu_tanh_slope_slice(dst, a),
         Op::Silu => vmath::silu_slice(dst, a),
         Op::Softplus => vmath::softplus_slice(dst, a),
         Op::Add => zip(Add, dst, a, b),

@@ -70,6 +70,8 @@ ops! {
     Gelu,
     /// The tanh form of [`TileOp::Gelu`].
     GeluTanh,
+    /// The derivative of [`TileOp::GeluTanh`].
+    GeluTanhSlope,
     /// a·sigmoid(a).
     Silu,
     /// log(1 + eᵃ).

@@ -40,7 +40,7 @@ pub use exp::{elu, exp, expm1, softplus, tanh};
 pub use log::{log, log1p};
 pub use pow::pow;
 pub use real::Real;
-pub use sigmoid::{gelu_tanh, sigmoid, silu};
+pub use sigmoid::{gelu_tanh, gelu_tanh_slope, sigmoid, silu};
 pub use slices::*;
 pub use trig::{atan, cos, sin, tan};
 

@@ -72,3 +72,22 @@ pub fn gelu_tanh<T: Real>(x: T) -> T {
     let u_rest = c.mul_add(g_rest, c.mul_add(g, -u));
     nan_below(x, weighted(by, u, u_rest))
 }
+
+/// The derivative of [`gelu_tanh`]: σ + xσ(1 − σ)(k + 3mx²) with σ = sigmoid(x(k + mx²)). Off by a few last places of 1,
+/// not of itself: it has a root.
+#[inline(always)]
+pub fn gelu_tanh_slope<T: Real>(x: T) -> T {
+    // Beyond, it is 0 or 1 to all places.
+    let high = T::GELU_TANH_HIGH;
+    let x = if x < -high { -high } else { x };
+    let x = if x > high { high } else { x };
+    let (k, m) = (T::GELU_LINEAR.0, T::GELU_CUBIC.0);
+    let xx = x * x;
+    let u = x * m.mul_add(xx, k);
+    let du = (m + m + m).mul_add(xx, k);
+    let e = exp_below(-u.abs());
+    let w = T::ONE / (T::ONE + e);
+    let below = x < T::ZERO;
+    let (sigma, rest) = if below { (e * w, w) } else { (w, e * w) };
+    (x * du * sigma).mul_add(rest, sigma)
+}

@@ -33,6 +33,7 @@ unary! {
     erf_slice erf "erf x"
     gelu_slice gelu "x·Φ(x)"
     gelu_tanh_slice gelu_tanh "½x(1 + tanh u)"
+    gelu_tanh_slope_slice gelu_tanh_slope "the derivative of gelu_tanh"
     silu_slice silu "x·sigmoid(x)"
     softplus_slice softplus "log(1 + eˣ)"
 }

@@ -356,6 +356,7 @@ fn same_bits<T: Real>(x: &[T]) {
         erf_slice,
         gelu_slice,
         gelu_tanh_slice,
+        gelu_tanh_slope_slice,
         silu_slice,
         softplus_slice,
     ];

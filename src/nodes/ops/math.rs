@@ -150,19 +150,25 @@ pub const GELU: OpDef = row("gelu", "y = ½x(1 + erf(x/√2)); y' = Φ(x) + x·�
 });
 
 /// See `doc`.
-pub const GELU_TANH: OpDef = row(
-    "gelu_tanh",
-    "y = ½x(1 + tanh u), u = √(2/π)(x + 0.044715x³); y' = σ(1 + x(1 − σ)·2u'), σ = ½(1 + tanh u)",
-    TileOp::GeluTanh,
+pub const GELU_TANH: OpDef =
+    row("gelu_tanh", "y = ½x(1 + tanh u), u = √(2/π)(x + 0.044715x³)", TileOp::GeluTanh, REALS, |s, _| {
+        Some(x(s).gelu_tanh_slope())
+    });
+
+/// See `doc`.
+pub const GELU_TANH_SLOPE: OpDef = row(
+    "gelu_tanh_slope",
+    "y = σ + xσ(1 − σ)v', the derivative of gelu_tanh: σ = 1/(1 + e⁻ᵛ), v = √(8/π)(x + 0.044715x³); y' = σ(1 − σ)(2v' + xv'' + xv'²(1 − 2σ))",
+    TileOp::GeluTanhSlope,
     REALS,
     |s, _| {
         let x = x(s);
-        // 2u = x(c + 0.044715c·x²): σ of it is ½(1 + tanh u), without the cancellation and in fewer sweeps.
         let c = 1.595_769_121_605_730_8;
         let xx = x * x;
         let sig = (x * (xx * (0.044715 * c) + c)).sigmoid();
-        let du = xx * (0.134145 * c) + c;
-        Some(sig * (x * (1.0 - sig) * du + 1.0))
+        let v = xx * (0.134145 * c) + c;
+        let bend = xx * (0.26829 * c);
+        Some(sig * (1.0 - sig) * (v * 2.0 + bend + x * (v * v) * (1.0 - sig * 2.0)))
     },
 );
 

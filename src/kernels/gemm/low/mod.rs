@@ -189,15 +189,16 @@ pub fn product(engine: Engine, g: &Gemm, plan: &Plan, p: Product<'_>, end: &Epil
                         block.exchange(sums, c, |sum, c| copy(c, sum));
                     }
                     let strips = &cells_a[from + at / LINES * block.cells..];
-                    block.tiles(&machine, plan, (strips, cells_b), sums, c.len() / g.n, g.accumulate || pc > 0);
-                    if pc + k < g.k {
+                    let (last, lines) = (pc + k == g.k, c.len() / g.n);
+                    let to = last.then_some((&mut *c, end.bias.unwrap_or(&[])));
+                    block.tiles(&machine, plan, (strips, cells_b), (sums, g.accumulate || pc > 0), lines, to);
+                    if !last {
                         continue;
                     }
-                    block.exchange(sums, c, |sum, c| copy(sum, c));
                     if odd {
                         block.unsplit(Operand { data: &a.data[at * a.line..], ..a }, b, g.k, c);
                     }
-                    end.apply(c, g.n, jc, block.cols);
+                    end.activate(c, g.n, jc, block.cols);
                 }
             }
         }
@@ -234,6 +235,26 @@ fn copy(from: &[f32], to: &mut [f32]) {
     }
 }
 
+crate::simd! {
+    /// Copies a tile's rows of sums, with the bias if there is one, to some columns of rows of C, which are `n` long.
+    fn leave(tile: &[f32], c: &mut [f32], n: usize, columns: &std::ops::Range<usize>, bias: &[f32]) {
+        let lines = tile.as_chunks::<SIDE>().0.iter().zip(c.chunks_exact_mut(n));
+        if let (SIDE, Some(bias)) = (columns.len(), bias.first_chunk::<SIDE>()) {
+            for (sums, c) in lines {
+                if let Some(c) = c[columns.start..].first_chunk_mut::<SIDE>() {
+                    c.iter_mut().zip(sums).zip(bias).for_each(|((c, sum), bias)| *c = *sum + *bias);
+                }
+            }
+            return;
+        }
+        for (sums, c) in lines {
+            let c = &mut c[columns.clone()];
+            copy(&sums[..c.len()], c);
+            c.iter_mut().zip(bias).for_each(|(c, bias)| *c += *bias);
+        }
+    }
+}
+
 /// A block of columns of some rows of C, and the length of the sums to add to it.
 struct Block {
     cols: usize,
@@ -245,27 +266,36 @@ struct Block {
 
 impl Block {
     /// Computes `rows` rows of sums from packed rows of A and columns of B. Sums lie tile after tile: where rows of C
-    /// are a power of two apart, a tile of C in place would fall into a few cache sets.
+    /// are a power of two apart, a tile of C in place would fall into a few cache sets. The last sums are copied to C
+    /// with the bias, tile by tile; if they are the first as well, all tiles take the same place.
     fn tiles(
         &self,
         machine: &Machine,
         plan: &Plan,
         (a, b): (&[Cell], &[Cell]),
-        sums: &mut [f32],
+        (sums, add): (&mut [f32], bool),
         rows: usize,
-        add: bool,
+        mut to: Option<(&mut [f32], &[f32])>,
     ) {
         let len = self.cells;
         let across = self.cols.div_ceil(SIDE);
+        let apart = if add || to.is_none() { SIDE * SIDE } else { 0 };
         for j in 0..across {
             let at = 2 * j * len;
             let b = [&b[at..at + len], &b[at + len..at + 2 * len]];
+            let columns = self.jc + j * SIDE..self.jc + ((j + 1) * SIDE).min(self.cols);
             for i in 0..rows.div_ceil(SIDE) {
                 let at = 2 * i * len;
                 let low = rows - i * SIDE > LINES;
                 let strips = [&a[at..at + len], if low { &a[at + len..at + 2 * len] } else { &[] }];
-                let c = &mut sums[(i * across + j) * SIDE * SIDE..][..SIDE * SIDE];
-                machine.tile(Tile { terms: plan.terms, a: &strips[..1 + usize::from(low)], b, c, c_row: SIDE, add });
+                let tile = &mut sums[(i * across + j) * apart..][..SIDE * SIDE];
+                let strips = &strips[..1 + usize::from(low)];
+                machine.tile(Tile { terms: plan.terms, a: strips, b, c: &mut *tile, c_row: SIDE, add });
+                if let Some((c, bias)) = &mut to {
+                    let c = &mut c[i * SIDE * self.n..];
+                    let bias = if bias.is_empty() { *bias } else { &bias[columns.clone()] };
+                    leave(tile, c, self.n, &columns, bias);
+                }
             }
         }
     }

@@ -74,6 +74,14 @@ fn unary_reference(op: TileOp, x: f64, imm: [f64; 2]) -> f64 {
         }
         Gelu => 0.5 * x * (1.0 + crate::kernels::vmath::erf(x / 2f64.sqrt())),
         GeluTanh => 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh()),
+        GeluTanhSlope => {
+            // Beyond, products of zeros and infinities.
+            let x = x.clamp(-30.0, 30.0);
+            let k = (8.0 / std::f64::consts::PI).sqrt();
+            let sigma = |v: f64| if v < 0.0 { v.exp() / (1.0 + v.exp()) } else { 1.0 / (1.0 + (-v).exp()) };
+            let (v, slope) = (k * (x + 0.044715 * x * x * x), k * (1.0 + 0.134145 * x * x));
+            sigma(v) * (1.0 + x * sigma(-v) * slope)
+        }
         Silu => x / (1.0 + (-x).exp()),
         Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
         Clamp => {
