@@ -61,6 +61,18 @@ fn line(data: &[f32], at: usize) -> Option<__m512> {
     data.get(at..)?.first_chunk::<LINES>().map(|x| bytemuck::cast(*x))
 }
 
+/// Where the upper halves of sixteen numbers come from: the first or the second sixteen of 32 terms.
+const HALVES: [[u16; 32]; 2] = {
+    let mut halves = [[0; 32]; 2];
+    let mut i = 0;
+    while i < 32 {
+        halves[0][i] = i as u16 / 2;
+        halves[1][i] = 16 + i as u16 / 2;
+        i += 1;
+    }
+    halves
+};
+
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
 fn convert_on<const RUNS: bool, const SPLIT: bool, const TURN: bool>(
     data: &[f32],
@@ -70,9 +82,7 @@ fn convert_on<const RUNS: bool, const SPLIT: bool, const TURN: bool>(
     // Words of two runs side by side, from those of one after the other.
     let mix: [u16; 32] = std::array::from_fn(|i| (i / 2 + 16 * (i % 2)) as u16);
     let (mix, magnitude) = (bytemuck::cast::<_, __m512i>(mix), _mm512_set1_epi32(0x7fff_ffff));
-    // The words of one half as upper halves, with zeros below them.
-    let halves: [[u16; 32]; 2] = std::array::from_fn(|h| std::array::from_fn(|i| (i / 2 + 16 * h) as u16));
-    let halves = halves.map(bytemuck::cast::<_, __m512i>);
+    let [first, second] = [bytemuck::cast::<_, __m512i>(HALVES[0]), bytemuck::cast(HALVES[1])];
     let mut most = _mm512_setzero_si512();
     let [high, rest @ ..] = to else { return false };
     let high = high.as_chunks_mut::<LINES>().0;
@@ -94,11 +104,9 @@ fn convert_on<const RUNS: bool, const SPLIT: bool, const TURN: bool>(
         if SPLIT {
             let of = |x: __m512| _mm512_and_si512(_mm512_castps_si512(x), magnitude);
             most = _mm512_max_epi32(most, _mm512_max_epi32(of(x), of(y)));
-            let rest = |x: __m512, half: __m512i| {
-                let term = _mm512_maskz_permutexvar_epi16(0xaaaa_aaaa, half, words);
-                _mm512_sub_ps(x, _mm512_castsi512_ps(term))
-            };
-            let words = bits(_mm512_cvtne2ps_pbh(rest(y, halves[1]), rest(x, halves[0])));
+            let low = _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaa_aaaa, first, words));
+            let upper = _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaa_aaaa, second, words));
+            let words = bits(_mm512_cvtne2ps_pbh(_mm512_sub_ps(y, upper), _mm512_sub_ps(x, low)));
             let mixed = if RUNS { words } else { _mm512_permutexvar_epi16(mix, words) };
             match &mut middle {
                 Some(middle) if !TURN => middle[i] = bytemuck::cast(mixed),
