@@ -96,18 +96,36 @@ fn cut(n: usize, block: usize) -> usize {
     n.div_ceil(block).next_power_of_two() / 2 * block
 }
 
+/// The same lanes, by way of memory. A compiler that sees how they are joined makes many short vectors of them, in the
+/// loop before, too.
+#[inline(always)]
+pub fn apart<T, const N: usize>(lanes: [T; N]) -> [T; N] {
+    std::hint::black_box(lanes)
+}
+
+/// Joins lanes pairwise, those of one half with those of the other: arrays of their own, which stay in registers.
+#[inline(always)]
+fn halved<T: Num, F: Fold<T>, const N: usize, const HALF: usize>(f: F, lanes: [T; N]) -> [T; HALF] {
+    let mut half = [f.start(); HALF];
+    for i in 0..HALF {
+        half[i] = f.join(lanes[i], lanes[HALF + i]);
+    }
+    half
+}
+
+/// Joins sixteen lanes pairwise; for use inside the `simd!` loops of other kernels.
+#[inline(always)]
+pub fn joined<T: Num, F: Fold<T>>(f: F, lanes: [T; 16]) -> T {
+    let eight: [T; 8] = halved(f, lanes);
+    let four: [T; 4] = halved(f, eight);
+    let two: [T; 2] = halved(f, four);
+    f.join(two[0], two[1])
+}
+
 /// Joins the lanes pairwise.
 #[inline(always)]
 fn join_lanes<T: Num, F: Fold<T>>(f: F, lanes: &mut [T; LANES]) -> T {
-    let mut half = LANES / 2;
-    while half > 0 {
-        let (low, high) = lanes.split_at_mut(half);
-        for (a, b) in low.iter_mut().zip(high) {
-            *a = f.join(*a, *b);
-        }
-        half /= 2;
-    }
-    lanes[0]
+    joined(f, halved(f, apart(*lanes)))
 }
 
 /// Reduces at most [`BLOCK`] elements; for use inside the `simd!` loops of other kernels.

@@ -33,10 +33,28 @@ pub const CHUNK_QUERIES: usize = 4 * BLOCK_QUERIES;
 const PAD: usize = 16;
 
 /// `f32` or `f64`.
-pub trait Element: num::Real + vmath::Real + GemmFloat {}
+pub trait Element: num::Real + vmath::Real + GemmFloat {
+    /// A chunk of zeros, one of ones, and one of zeros: any chunk of it is a mask of the first or the last keys.
+    const EDGES: [Self; 3 * rows::CHUNK];
+}
 
-impl Element for f32 {}
-impl Element for f64 {}
+macro_rules! element {
+    ($($t:ident)*) => {$(
+        impl Element for $t {
+            const EDGES: [$t; 3 * rows::CHUNK] = {
+                let mut edges = [0.0; 3 * rows::CHUNK];
+                let mut i = rows::CHUNK;
+                while i < 2 * rows::CHUNK {
+                    edges[i] = 1.0;
+                    i += 1;
+                }
+                edges
+            };
+        }
+    )*};
+}
+
+element! { f32 f64 }
 
 params! {
     /// Params of both kernels.

@@ -4,7 +4,7 @@
 //! over at most a block of keys, in the first-level cache. For the two kernels beside it.
 
 use super::Element;
-use crate::kernels::tree::{Fold, Max, Sum};
+use crate::kernels::tree::{Fold, Max, Sum, apart, joined};
 use crate::kernels::vmath::{exp, log, tanh};
 use crate::simd;
 use std::ops::Range;
@@ -55,15 +55,7 @@ fn all<T: Element, F: Fold<T>>(f: F, x: &[T]) -> T {
     for (a, x) in lanes.iter_mut().zip(rest) {
         *a = f.join(*a, *x);
     }
-    let mut half = CHUNK / 2;
-    while half > 0 {
-        let (low, high) = lanes.split_at_mut(half);
-        for (a, b) in low.iter_mut().zip(high) {
-            *a = f.join(*a, *b);
-        }
-        half /= 2;
-    }
-    lanes[0]
+    joined(f, apart(lanes))
 }
 
 /// `x·scale`, or `cap·tanh(x·scale / cap)`, in place.
@@ -83,28 +75,18 @@ fn only<T: Element>(x: &mut [T], keep: &[T], other: T) {
     both(x, keep, |x, keep| if keep > T::ZERO { x } else { other });
 }
 
-/// `other` in all places but those in `seen`.
+/// `other` in all places but those in `seen`, which begins in the first chunk and ends in the last.
 #[inline(always)]
 fn hide<T: Element>(x: &mut [T], seen: &Range<usize>, other: T) {
-    let len = x.len();
-    let (chunks, rest) = x.as_chunks_mut::<CHUNK>();
-    if seen.start == 0 && seen.end == len {
-        return;
+    // Chunks of a table, not comparisons of places: those become branches.
+    if seen.start > 0 {
+        let first = CHUNK.min(x.len());
+        only(&mut x[..first], &T::EDGES[CHUNK - seen.start.min(CHUNK)..][..first], other);
     }
-    let mut at = 0;
-    for chunk in chunks {
-        if at < seen.start || at + CHUNK > seen.end {
-            // How far each place is from the start of what is seen; those before it wrap around.
-            for (i, x) in chunk.iter_mut().enumerate() {
-                let far = (at + i).wrapping_sub(seen.start) as u32;
-                *x = if far < seen.len() as u32 { *x } else { other };
-            }
-        }
-        at += CHUNK;
-    }
-    for x in rest {
-        *x = if seen.contains(&at) { *x } else { other };
-        at += 1;
+    if seen.end < x.len() {
+        let last = &mut x[seen.end / CHUNK * CHUNK..];
+        let (len, kept) = (last.len().min(CHUNK), seen.end % CHUNK);
+        only(&mut last[..len], &T::EDGES[2 * CHUNK - kept..][..len], other);
     }
 }
 

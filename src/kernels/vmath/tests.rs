@@ -379,6 +379,36 @@ fn same_bits<T: Real>(x: &[T]) {
     simd::limit(simd::detect());
 }
 
+/// The slope has a root, so its error is told in last places of 1.
+#[test]
+fn slope_of_gelu_tanh() {
+    let reference = |x: f64| {
+        let k = (8.0 / std::f64::consts::PI).sqrt();
+        let s = logistic(k * (x + 0.044715 * x * x * x));
+        s + x * s * logistic(-k * (x + 0.044715 * x * x * x)) * k * (1.0 + 0.134145 * x * x)
+    };
+    let x: Vec<f32> = (0..240_000).map(|i| (i as f32 - 120_000.0) / 20_011.0).collect();
+    let mut y = vec![0f32; x.len()];
+    gelu_tanh_slope_slice(&mut y, &x);
+    for (x, y) in x.iter().zip(&y) {
+        let want = reference(*x as f64);
+        assert!((*y as f64 - want).abs() <= 4.0 * f32::EPSILON as f64, "{x}: {y}, not {want}");
+    }
+    let x: Vec<f64> = x.iter().map(|x| *x as f64).collect();
+    let mut y = vec![0f64; x.len()];
+    gelu_tanh_slope_slice(&mut y, &x);
+    for (x, y) in x.iter().zip(&y) {
+        assert!((y - reference(*x)).abs() <= 8.0 * f64::EPSILON, "{x}: {y}");
+    }
+    for (x, want) in [(30.0, 1.0), (f32::INFINITY, 1.0), (f32::MAX, 1.0), (0.0, 0.5), (-0.0, 0.5)] {
+        assert_eq!(gelu_tanh_slope(x), want, "{x}");
+    }
+    for x in [-30f32, f32::MIN, -f32::INFINITY] {
+        assert!(gelu_tanh_slope(x).abs() < 1e-30, "{x}");
+    }
+    assert!(gelu_tanh_slope(f32::NAN).is_nan());
+}
+
 #[test]
 fn instruction_sets_agree() {
     same_bits(&all_f32(400_009));

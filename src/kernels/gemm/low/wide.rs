@@ -61,6 +61,18 @@ fn line(data: &[f32], at: usize) -> Option<__m512> {
     data.get(at..)?.first_chunk::<LINES>().map(|x| bytemuck::cast(*x))
 }
 
+/// Where the upper halves of sixteen numbers come from: the first or the second sixteen of 32 terms.
+const HALVES: [[u16; 32]; 2] = {
+    let mut halves = [[0; 32]; 2];
+    let mut i = 0;
+    while i < 32 {
+        halves[0][i] = i as u16 / 2;
+        halves[1][i] = 16 + i as u16 / 2;
+        i += 1;
+    }
+    halves
+};
+
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
 fn convert_on<const RUNS: bool, const SPLIT: bool, const TURN: bool>(
     data: &[f32],
@@ -70,11 +82,11 @@ fn convert_on<const RUNS: bool, const SPLIT: bool, const TURN: bool>(
     // Words of two runs side by side, from those of one after the other.
     let mix: [u16; 32] = std::array::from_fn(|i| (i / 2 + 16 * (i % 2)) as u16);
     let (mix, magnitude) = (bytemuck::cast::<_, __m512i>(mix), _mm512_set1_epi32(0x7fff_ffff));
-    let safe = _mm512_set1_epi32(round::SAFE as i32);
+    let [first, second] = [bytemuck::cast::<_, __m512i>(HALVES[0]), bytemuck::cast(HALVES[1])];
+    let mut most = _mm512_setzero_si512();
     let [high, rest @ ..] = to else { return false };
     let high = high.as_chunks_mut::<LINES>().0;
     let mut middle = rest.first_mut().map(|m| m.as_chunks_mut::<LINES>().0);
-    let mut plain = true;
     let mut kept = [[_mm512_setzero_si512(); LINES]; 2];
     for i in 0..LINES {
         // Sixteen words: of one line, or of two places.
@@ -91,11 +103,10 @@ fn convert_on<const RUNS: bool, const SPLIT: bool, const TURN: bool>(
         }
         if SPLIT {
             let of = |x: __m512| _mm512_and_si512(_mm512_castps_si512(x), magnitude);
-            plain &= _mm512_cmpgt_epi32_mask(_mm512_max_epi32(of(x), of(y)), safe) == 0;
-            let low = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(words));
-            let upper = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64::<1>(words));
-            let rest = |x: __m512, h: __m512i| _mm512_sub_ps(x, _mm512_castsi512_ps(_mm512_slli_epi32::<16>(h)));
-            let words = bits(_mm512_cvtne2ps_pbh(rest(y, upper), rest(x, low)));
+            most = _mm512_max_epi32(most, _mm512_max_epi32(of(x), of(y)));
+            let low = _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaa_aaaa, first, words));
+            let upper = _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaa_aaaa, second, words));
+            let words = bits(_mm512_cvtne2ps_pbh(_mm512_sub_ps(y, upper), _mm512_sub_ps(x, low)));
             let mixed = if RUNS { words } else { _mm512_permutexvar_epi16(mix, words) };
             match &mut middle {
                 Some(middle) if !TURN => middle[i] = bytemuck::cast(mixed),
@@ -109,7 +120,7 @@ fn convert_on<const RUNS: bool, const SPLIT: bool, const TURN: bool>(
             middle.iter_mut().zip(transpose(kept[1])).for_each(|(to, words)| *to = bytemuck::cast(words));
         }
     }
-    plain
+    _mm512_cmpgt_epi32_mask(most, _mm512_set1_epi32(round::SAFE as i32)) == 0
 }
 
 /// Transposes a 16 × 16 square of words.
