@@ -61,8 +61,11 @@ pub fn best(code: &Code) -> Result<Ordered> {
     // Scored on the instructions as they stand; only the best is written out.
     let scored: Result<Vec<u64>> = orders.par_iter().map(|(_, order)| peak(code, order)).collect();
     let scored = scored?;
-    // A worker that comes up late would allocate in the midst of the first steps.
-    rayon::broadcast(|_| ());
+    // A worker that comes up late would allocate in the midst of the first steps. Within a worker nothing is late, and
+    // waiting there would take up other work on top of this.
+    if rayon::current_thread_index().is_none() {
+        rayon::broadcast(|_| ());
+    }
     // The first of equals.
     let (name, order) = match (0..orders.len()).min_by_key(|&i| scored[i]) {
         Some(i) => (orders[i].0, &orders[i].1[..]),
