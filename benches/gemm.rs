@@ -35,6 +35,18 @@ const SHAPES: [[usize; 3]; 12] = [
     [512, 512, 512],
     [2048, 2048, 2048],
 ];
+/// More of them, with `--precision`: where bf16 units begin to pay, and large networks' products.
+const CHOICES: [[usize; 3]; 9] = [
+    [16, 16, 16],
+    [32, 32, 32],
+    [32, 128, 10],
+    [784, 32, 128],
+    [2, 1024, 1024],
+    [4, 1024, 1024],
+    [8, 1024, 1024],
+    [128, 768, 512],
+    [4096, 256, 4096],
+];
 /// Seconds that a round of one shape and crate takes.
 const ROUND: f64 = 0.04;
 
@@ -236,7 +248,8 @@ fn main() {
     let value = |name: &str| args.iter().position(|a| a == name).and_then(|i| args.get(i + 1)).cloned();
     let number = |name: &str, or: usize| value(name).map_or(or, |v| v.parse().expect("a number"));
     let (threads, rounds) = (number("--threads", 1), number("--rounds", 5));
-    for dims in SHAPES {
+    let more: &[[usize; 3]] = if has("--precision") { &CHOICES } else { &[] };
+    for &dims in SHAPES.iter().chain(more) {
         let [m, k, n] = dims;
         if value("--only").is_some_and(|only| only != format!("{m},{k},{n}")) {
             continue;

@@ -164,6 +164,11 @@ fn within<T: PartialOrd + std::fmt::Display + Copy>(what: &str, x: T, low: T, hi
     if x >= low && x <= high { Ok(x) } else { Err(bad(format!("{what} is {x}; it goes from {low} to {high}"))) }
 }
 
+/// A number of threads that a team may have.
+pub fn threads_within(what: &str, threads: usize) -> Run<usize> {
+    within(what, threads, 1, 1024)
+}
+
 /// `file` with the flags on top; folders are relative to `base`. A resumed run writes to the folder it came from.
 fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) -> Run<Config> {
     let defaults = file.task.defaults();
@@ -212,7 +217,7 @@ fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) 
         steps,
         batch: within("batch", file.batch.unwrap_or(defaults.batch), 1, SIZE_LIMIT)?,
         seed: file.seed.unwrap_or(0),
-        threads: within("threads", threads, 1, 1024)?,
+        threads: threads_within("threads", threads)?,
         out,
         checkpoint_every: file.checkpoint_every.unwrap_or(200),
         max_memory: file.max_memory.map(sys::bytes),

@@ -6,6 +6,7 @@ mod limits;
 mod workloads;
 
 use crate::args::BenchArgs;
+use crate::config::threads_within;
 use crate::fail::{Run, bad};
 use crate::ir::show::emit;
 use crate::{alloc, sys, trace};
@@ -29,9 +30,7 @@ pub fn bench(a: &BenchArgs) -> Run {
     if !(a.seconds >= 0.0 && a.seconds <= 3600.0) {
         return Err(bad(format!("--seconds is {}; it goes from 0 to 3600", a.seconds)));
     }
-    if a.threads == 0 {
-        return Err(bad("--threads is 0; steps need one"));
-    }
+    threads_within("--threads", a.threads)?;
     if let (Some(file), n) = (&a.trace, a.workloads.len())
         && n != 1
     {
@@ -41,9 +40,11 @@ pub fn bench(a: &BenchArgs) -> Run {
     for name in &a.workloads {
         all.push(workload(name)?);
     }
-    let peak = limits::flops(a.threads);
+    // More threads than cores have no more than those.
+    let cores = a.threads.min(sys::cores());
+    let peak = limits::flops(cores);
     for w in all {
-        let figures = time(w, a, peak)?;
+        let figures = time(w, a, cores, peak)?;
         emit(&if a.json { serde_json::to_string(&figures).map_err(bad)? } else { figures.text() })?;
         if let Some(file) = &a.trace {
             let table = trace::write(file, w.name, &trace::of_workload(&mut Bench::new(w, a, true)?)?)?;
@@ -230,8 +231,8 @@ impl Bench {
     }
 }
 
-/// Times `w` on a machine whose threads compute `peak` operations a second.
-fn time(w: &Workload, a: &BenchArgs, peak: f64) -> Run<Figures> {
+/// Times `w` on a machine of which `cores` cores compute `peak` operations a second.
+fn time(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<Figures> {
     let mut b = Bench::new(w, a, false)?;
     let mut first_losses = Vec::with_capacity(LOSSES);
     let mut first_step = Duration::ZERO;
@@ -260,7 +261,7 @@ fn time(w: &Workload, a: &BenchArgs, peak: f64) -> Run<Figures> {
     let allocs = alloc::calls() - before;
     let (plan, growth) = (b.program.plan(), b.growth());
     let us = |q: f64| times.quantile(q) as f64 / 1e3;
-    let stream = limits::bandwidth(a.threads, plan.moved_bytes);
+    let stream = limits::bandwidth(cores, plan.moved_bytes);
     let least = (plan.flops as f64 / peak).max(plan.moved_bytes as f64 / stream);
     let median = us(0.5) / 1e6;
     Ok(Figures {

@@ -8,6 +8,7 @@ mod table;
 
 use crate::args::{BenchArgs, TraceArgs};
 use crate::bench::{self, Bench};
+use crate::config::threads_within;
 use crate::fail::{Run, bad};
 use crate::ir::show::emit;
 use crate::ir::{load, of};
@@ -21,9 +22,7 @@ const WARMUP: usize = 5;
 
 /// Records a step of a workload of `bench`, or of a graph in a file.
 pub fn trace(a: &TraceArgs) -> Run {
-    if a.threads == 0 {
-        return Err(bad("--threads is 0; steps need one"));
-    }
+    threads_within("--threads", a.threads)?;
     let recorded = match bench::workload(&a.target) {
         Ok(w) => {
             let b =

@@ -1,6 +1,6 @@
 //! The general product: cache blocks around register tiles.
 //!
-//! Blocks of A stay in L2 while strips of B, one tile wide, stay in L1; what a tile could not read well in place is
+//! Blocks of A stay in L2 while strips of B, one tile wide, stream past them; what a tile could not read well in place is
 //! packed into scratch first. Sums that span blocks of k go on from C, so block sizes do not show in the bits.
 //! Only `mod.rs` calls this.
 

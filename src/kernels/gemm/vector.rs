@@ -110,18 +110,19 @@ pub fn by_dots(g: &Gemm) -> bool {
 
 /// Whether C = A · B is a column by a row: then sums have one term, and tiles would cost more than they do.
 pub fn by_outer(g: &Gemm) -> bool {
-    g.k == 1 && g.m > 1 && g.n > 1 && g.b.col == 1
+    g.k == 1 && !g.accumulate && g.m > 1 && g.n > 1 && g.b.col == 1
 }
 
 crate::simd! {
     /// Computes some rows of a product that [`by_outer`] names, or takes a step by it.
     pub fn outer[T: GemmFloat](g: &Gemm, a: &[T], b: &[T], c: &mut [T], step: Option<Descent<T>>) {
-        let (b, add) = (&b[..g.n], g.accumulate);
+        let b = &b[..g.n];
         for (row, a) in c.chunks_exact_mut(g.n).zip(a.iter().step_by(g.a.row.max(1))) {
             let row = row.iter_mut().zip(b);
             match step {
-                Some(step) => row.for_each(|(c, b)| *c = step.apply(*c, a.mul_add(*b, T::ZERO))),
-                None => row.for_each(|(c, b)| *c = a.mul_add(*b, if add { *c } else { T::ZERO })),
+                // The bits of fma(a, b, 0), which makes +0 of −0.
+                Some(step) => row.for_each(|(c, b)| *c = step.apply(*c, *a * *b + T::ZERO)),
+                None => row.for_each(|(c, b)| *c = *a * *b + T::ZERO),
             }
         }
     }

@@ -133,7 +133,7 @@ impl Plan {
 }
 
 /// Whether bf16 units are faster: what packing costs must be small beside the product. The shapes follow from
-/// `benches/gemm.rs`, its group `precision`.
+/// `cargo bench --bench gemm -- --precision`.
 fn pays(engine: Engine, g: &Gemm) -> bool {
     let split = g.precision == Precision::Bf16x3;
     // A lone row is divided among threads inside, and waits for memory in any precision.

@@ -63,7 +63,7 @@ pub fn matmul_sgd(cx: &mut LowerCx<'_>) -> Result<(), String> {
     };
     if !descends {
         let gradient = cx.temp(dtype.size(), g.len());
-        push_product(cx, g, &[Buf::Arg(0), Buf::Arg(1)], gradient, flops)?;
+        push_product(cx, g, &[Buf::Arg(0), Buf::Arg(1)], gradient, 2 * (g.len() * g.k) as u64)?;
         return train::sgd_call(cx, g.len(), decay, &[Buf::Arg(2), gradient, Buf::Arg(3)]);
     }
     let mut words = g.to_words();
