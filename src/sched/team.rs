@@ -203,6 +203,8 @@ impl Shared {
 
     /// What a thread other than the caller's does all its life.
     fn work(&self, t: usize, parker: &Parker) {
+        // Up, and through with the step before the first.
+        self.done.fetch_add(1, Ordering::Release);
         let mut seen = 0;
         loop {
             seen = self.seats[t].patience[1].wait(self.spins, |yields| {
@@ -258,7 +260,8 @@ pub struct Team {
 }
 
 impl Team {
-    /// Starts the threads of `exec`'s tapes beside the caller's.
+    /// Starts the threads of `exec`'s tapes beside the caller's. They are up when this returns: a thread that comes up
+    /// allocates, which no step may.
     pub fn new(exec: Exec) -> Result<Team> {
         let lanes = exec.lanes();
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -288,7 +291,14 @@ impl Team {
                 .map_err(|e| Error::new(Kind::Io, format!("thread {t} of {lanes} cannot be started: {e}")))?;
             team.workers.push((unparker, Some(spawned)));
         }
+        team.wait();
         Ok(team)
+    }
+
+    /// Waits until the others are through.
+    fn wait(&self) {
+        let s = &*self.shared;
+        s.seats[0].patience[0].wait(s.spins, |_| (s.done.load(Ordering::Acquire) >= self.workers.len()).then_some(()));
     }
 
     /// Number of threads, the caller's among them.
@@ -318,8 +328,7 @@ impl Team {
         s.done.store(0, Ordering::Relaxed);
         self.start();
         s.run_guarded(0);
-        let others = s.seats.len() - 1;
-        s.seats[0].patience[0].wait(s.spins, |_| (s.done.load(Ordering::Acquire) >= others).then_some(()));
+        self.wait();
         s.verdict().map_err(|at| s.exec.located(at))
     }
 
