@@ -31,6 +31,8 @@ const BAND: usize = 16;
 pub const MANY_ROWS: usize = 48;
 /// Columns of C from which packing A costs next to nothing.
 const MANY_COLS: usize = 1024;
+/// Bytes of a transposed A that stays in the first cache.
+const NEAR_A: usize = 16 << 10;
 /// Distance between rows, in bytes, from which a strip in place falls into few cache sets.
 const FAR: usize = 2048;
 /// Rows of B of which a strip stays in the first cache in place, unless they are a power of two apart.
@@ -57,7 +59,9 @@ impl Plan {
         let aliased_a = (g.a.row.max(g.a.col) * size).is_multiple_of(2 * FAR) && g.n >= MANY_COLS / 4;
         // A tile reads a few elements of each row of a transposed A: a cache line for them, and often a page.
         let many = if g.a.col == 1 { MANY_COLS } else { MANY_COLS / 2 };
-        let pack_a = (g.a.col != 1 && g.a.row != 1) || (g.m >= MANY_ROWS && (g.n >= many || aliased_a));
+        // Where all of it stays in the first cache, it is read as fast in place.
+        let near = g.a.row == 1 && g.m * g.k * size <= NEAR_A;
+        let pack_a = (g.a.col != 1 && g.a.row != 1) || (g.m >= MANY_ROWS && !near && (g.n >= many || aliased_a));
         let depth = if g.m * g.n * size > LARGE_C { DEEP } else { DEPTH };
         // Divisions only where blocks are cut: this runs in every call, and the smallest products take 20 ns.
         let kc = if g.k <= depth { g.k.max(1) } else { g.k.div_ceil(g.k.div_ceil(depth)) };

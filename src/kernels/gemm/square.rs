@@ -47,6 +47,83 @@ pub fn sums_f64(r: [__m256d; 4]) -> __m256d {
     _mm256_add_pd(_mm256_add_pd(t[0], t[2]), _mm256_add_pd(t[1], t[3]))
 }
 
+/// The vector that a cache line is.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+#[inline]
+pub fn whole_f32([all]: [__m512; 1]) -> __m512 {
+    all
+}
+
+/// The vector that a cache line is.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+#[inline]
+pub fn whole_f64([all]: [__m512d; 1]) -> __m512d {
+    all
+}
+
+/// The halves of a cache line, lane by lane.
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+pub fn halves_f32([low, high]: [__m256; 2]) -> __m256 {
+    _mm256_add_ps(low, high)
+}
+
+/// The halves of a cache line, lane by lane.
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+pub fn halves_f64([low, high]: [__m256d; 2]) -> __m256d {
+    _mm256_add_pd(low, high)
+}
+
+/// The sum over lanes of each of eight vectors: lane l and l + 8, then as [`sums_f32`]. Two vectors become one in each step,
+/// of what a blend keeps in place and what one shuffle moves: half of the shuffles of a transpose.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+#[inline]
+pub fn wide_sums_f32(r: [__m512; 8]) -> __m256 {
+    let add = |a: __m512, b: __m512| _mm512_add_ps(a, b);
+    // The compiler would make shuffles of blends whose masks it knows, and for shuffles there is one port.
+    let [halves, quarters, eighths] = std::hint::black_box([0xff00, 0xf0f0, 0xcccc]);
+    // Halves: a, b.
+    let two = |a: __m512, b: __m512| add(_mm512_mask_blend_ps(halves, a, b), _mm512_shuffle_f32x4::<0x4e>(a, b));
+    // Quarters of a (of halves 0, 1) and b (2, 3): 0, 2, 1, 3.
+    let crossed = _mm512_setr_epi32(4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27);
+    let four = |a: __m512, b: __m512| add(_mm512_mask_blend_ps(quarters, a, b), _mm512_permutex2var_ps(a, crossed, b));
+    let (a, b) = (four(two(r[0], r[4]), two(r[1], r[5])), four(two(r[2], r[6]), two(r[3], r[7])));
+    // Lanes in pairs: 0, 2; 1, 3; 4, 6; 5, 7.
+    let moved = _mm512_castpd_ps(_mm512_shuffle_pd::<0x55>(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+    let pairs = add(_mm512_mask_blend_ps(eighths, a, b), moved);
+    let all = add(pairs, _mm512_shuffle_ps::<0xb1>(pairs, pairs));
+    let order = _mm512_setr_epi32(0, 4, 2, 6, 8, 12, 10, 14, 0, 0, 0, 0, 0, 0, 0, 0);
+    _mm512_castps512_ps256(_mm512_permutexvar_ps(order, all))
+}
+
+/// The sum over lanes of each of four vectors: lane l and l + 4, then as [`sums_f64`].
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+#[inline]
+pub fn wide_sums_f64(r: [__m512d; 4]) -> __m256d {
+    let add = |a: __m512d, b: __m512d| _mm512_add_pd(a, b);
+    let two = |a: __m512d, b: __m512d| add(_mm512_mask_blend_pd(0xf0, a, b), _mm512_shuffle_f64x2::<0x4e>(a, b));
+    let (a, b) = (two(r[0], r[2]), two(r[1], r[3]));
+    let crossed = _mm512_setr_epi64(2, 3, 8, 9, 6, 7, 12, 13);
+    let pairs = add(_mm512_mask_blend_pd(0xcc, a, b), _mm512_permutex2var_pd(a, crossed, b));
+    let all = add(pairs, _mm512_shuffle_pd::<0x55>(pairs, pairs));
+    _mm512_castpd512_pd256(_mm512_permutexvar_pd(_mm512_setr_epi64(0, 2, 4, 6, 0, 0, 0, 0), all))
+}
+
+/// As [`wide_sums_f32`], sooner done, but more to do: for sums that nothing else goes on beside.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+#[inline]
+pub fn lone_sums_f32(r: [__m512; 8]) -> __m256 {
+    sums_f32(r.map(|r| halves_f32(bytemuck::cast(r))))
+}
+
+/// As [`wide_sums_f64`], sooner done, but more to do.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+#[inline]
+pub fn lone_sums_f64(r: [__m512d; 4]) -> __m256d {
+    sums_f64(r.map(|r| halves_f64(bytemuck::cast(r))))
+}
+
 macro_rules! copy {
     ($name:ident, $t:ident, $v:ident, $transpose:ident) => {
         /// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`.

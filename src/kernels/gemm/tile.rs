@@ -114,7 +114,7 @@ macro_rules! each_row {
 /// The kernels of one instruction set and element type, and the choice among them by the tile's size.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! kernels {
-    ($name:ident, $features:literal, $t:ident, $lanes:literal, $deep:literal, $by:literal, $half:ident, $add:ident, $sums:ident, [$($rows:literal: $($vectors:literal)+),+ $(,)?],
+    ($name:ident, $features:literal, $t:ident, $lanes:literal, $deep:literal, $by:literal, $part:ident, $fold:ident, $sums:ident, $lone:ident, [$($rows:literal: $($vectors:literal)+),+ $(,)?],
      $zero:ident, $splat:ident, $fma:ident, $load:ident, $store:ident, $mask:expr, $load_part:expr, $store_part:expr) => {
         mod $name {
             use super::super::order::LANES_BYTES;
@@ -162,25 +162,40 @@ macro_rules! kernels {
                         a = a.wrapping_add(a_col);
                         b = b.wrapping_add(b_row);
                     }
-                    if let Some(s) = t.step {
-                        // Sums and products, rounded one by one, by the one operation at hand.
-                        let (one, minus, none) = ($splat(1.0), $splat(-1.0), $splat(-0.0));
-                        let (lr, decay) = ($splat(s.lr), $splat(s.decay));
-                        each_row!(I in MR {
-                            for j in 0..NV {
-                                let p = load(c.add(I * c_row), j);
-                                let g = acc[I][j];
-                                let g = if s.decay == 0.0 { g } else { $fma(one, $fma(p, decay, none), g) };
-                                acc[I][j] = $fma(minus, $fma(lr, g, none), p);
-                            }
-                        });
-                    }
-                    each_row!(I in MR {
-                        for j in 0..NV {
-                            let p = c.add(I * c_row + j * $lanes);
-                            if PART && j == NV - 1 { $store_part(p, mask, acc[I][j]) } else { $store(p, acc[I][j]) }
+                    let put = |i: usize, j: usize, v| {
+                        let p = c.add(i * c_row + j * $lanes);
+                        if PART && j == NV - 1 { $store_part(p, mask, v) } else { $store(p, v) }
+                    };
+                    // Sums and products of a step are rounded one by one, by the one operation at hand.
+                    let none = $splat(-0.0);
+                    match t.step {
+                        None => {
+                            each_row!(I in MR {
+                                for j in 0..NV {
+                                    put(I, j, acc[I][j]);
+                                }
+                            });
                         }
-                    });
+                        Some(s) => {
+                            // One look for the whole tile: a branch for each vector would cost more than the step.
+                            if s.decay != 0.0 {
+                                let (one, decay) = ($splat(1.0), $splat(s.decay));
+                                each_row!(I in MR {
+                                    for j in 0..NV {
+                                        let p = load(c.add(I * c_row), j);
+                                        acc[I][j] = $fma(one, $fma(p, decay, none), acc[I][j]);
+                                    }
+                                });
+                            }
+                            let (minus, lr) = ($splat(-1.0), $splat(s.lr));
+                            each_row!(I in MR {
+                                for j in 0..NV {
+                                    let p = load(c.add(I * c_row), j);
+                                    put(I, j, $fma(minus, $fma(lr, acc[I][j], none), p));
+                                }
+                            });
+                        }
+                    }
                 }
             }
 
@@ -195,16 +210,16 @@ macro_rules! kernels {
                 }
             }
 
-            const NOTHING: [$t; 32 / size_of::<$t>()] = [0.0; 32 / size_of::<$t>()];
+            const NOTHING: [$t; size_of::<$part>() / size_of::<$t>()] = [0.0; size_of::<$part>() / size_of::<$t>()];
 
-            /// The lanes of `I` · `J` dot products, those of a cache line folded to 32 bytes; `AHEAD` asks for the next rows.
+            /// The lanes of `I` · `J` dot products, those of a cache line folded to one vector; `AHEAD` asks for the next rows.
             #[target_feature(enable = $features)]
             #[inline]
             fn lanes<const I: usize, const J: usize, const AHEAD: bool>(
                 (x, x_step): (&[$t], usize),
                 (rows, step): (&[$t], usize),
                 k: usize,
-            ) -> [[$half; J]; I] {
+            ) -> [[$part; J]; I] {
                 const NV: usize = LANES_BYTES / size_of::<$t>() / $lanes;
                 assert!(k >= 1 && x.len() >= (I - 1) * x_step + k && rows.len() >= (J - 1) * step + k);
                 let mut acc = [[[$zero(); NV]; J]; I];
@@ -251,67 +266,81 @@ macro_rules! kernels {
                     }
                 }
                 // Loops, not closures: those would be calls, with all of this in memory.
-                let mut folded: [[$half; J]; I] = [[bytemuck::cast(NOTHING); J]; I];
+                let mut folded: [[$part; J]; I] = [[bytemuck::cast(NOTHING); J]; I];
                 for i in 0..I {
                     for j in 0..J {
-                        let [low, high]: [$half; 2] = bytemuck::cast(acc[i][j]);
-                        folded[i][j] = $add(low, high);
+                        folded[i][j] = square::$fold(acc[i][j]);
                     }
                 }
                 folded
             }
 
-            /// The dot products of `I` rows with up to 32 bytes' worth of others, into columns `at ..` of `out`.
+            /// Dot products that one vector of sums holds.
+            const J: usize = 32 / size_of::<$t>();
+
+            /// The dot products of `I` rows with `J` others, or with fewer if they are not `WHOLE`, into columns `at ..` of `out`.
             #[target_feature(enable = $features)]
             #[inline]
-            fn block<const I: usize, const AHEAD: bool>(d: &mut Dots<'_, $t>, from: usize, at: usize) {
-                const J: usize = 32 / size_of::<$t>();
+            fn block<const I: usize, const AHEAD: bool, const WHOLE: bool>(d: &mut Dots<'_, $t>, from: usize, at: usize) {
                 let (x, rows) = ((&d.x[from * d.x_step..], d.x_step), &d.rows[at * d.step..]);
-                let n = J.min(d.n - at);
                 let mut parts = [[bytemuck::cast(NOTHING); J]; I];
-                if n == J {
-                    for j in (0..J).step_by($by) {
-                        let lanes = lanes::<I, $by, AHEAD>(x, (&rows[j * d.step..], d.step), d.k);
-                        for i in 0..I {
-                            parts[i][j..j + $by].copy_from_slice(&lanes[i]);
-                        }
+                let n = if WHOLE { J } else { J.min(d.n - at) };
+                let mut j = 0;
+                while WHOLE && j < J {
+                    let lanes = lanes::<I, $by, AHEAD>(x, (&rows[j * d.step..], d.step), d.k);
+                    for i in 0..I {
+                        parts[i][j..j + $by].copy_from_slice(&lanes[i]);
                     }
-                } else {
-                    for j in 0..n {
-                        let lanes = lanes::<I, 1, false>(x, (&rows[j * d.step..], d.step), d.k);
-                        for i in 0..I {
-                            parts[i][j] = lanes[i][0];
-                        }
+                    j += $by;
+                }
+                while !WHOLE && j < n {
+                    let lanes = lanes::<I, 1, false>(x, (&rows[j * d.step..], d.step), d.k);
+                    for i in 0..I {
+                        parts[i][j] = lanes[i][0];
                     }
+                    j += 1;
                 }
                 for i in 0..I {
-                    let sums: [$t; J] = bytemuck::cast(square::$sums(parts[i]));
+                    let sums = if I == 1 { square::$lone(parts[i]) } else { square::$sums(parts[i]) };
+                    let sums: [$t; J] = bytemuck::cast(sums);
                     let out = &mut d.out[(from + i) * d.out_step + at..][..n];
-                    for (out, sum) in out.iter_mut().zip(sums) {
-                        *out = if d.add { *out + sum } else { sum };
+                    if d.add {
+                        out.iter_mut().zip(sums).for_each(|(out, sum)| *out += sum);
+                    } else {
+                        out.copy_from_slice(&sums[..n]);
                     }
+                }
+            }
+
+            /// Columns `at ..` of all rows: `J` of them, or fewer if they are not `WHOLE`.
+            #[target_feature(enable = $features)]
+            fn columns<const WHOLE: bool>(d: &mut Dots<'_, $t>, at: usize) {
+                let mut from = 0;
+                while d.count - from >= $deep {
+                    block::<$deep, false, WHOLE>(d, from, at);
+                    from += $deep;
+                }
+                if $deep > 2 && d.count - from >= 2 {
+                    block::<2, false, WHOLE>(d, from, at);
+                    from += 2;
+                }
+                // A matrix that a lone row passes once comes from L2 in any case: better early.
+                if from < d.count && d.count == 1 && d.n * d.step * size_of::<$t>() > (32 << 10) {
+                    block::<1, true, WHOLE>(d, from, at);
+                } else if from < d.count {
+                    block::<1, false, WHOLE>(d, from, at);
                 }
             }
 
             /// Computes any number of dot products. A few rows of the second matrix stay in L1 while the first passes by.
             #[target_feature(enable = $features)]
             pub(super) fn dots(mut d: Dots<'_, $t>) {
-                for at in (0..d.n).step_by(32 / size_of::<$t>()) {
-                    let mut from = 0;
-                    while d.count - from >= $deep {
-                        block::<$deep, false>(&mut d, from, at);
-                        from += $deep;
-                    }
-                    if $deep > 2 && d.count - from >= 2 {
-                        block::<2, false>(&mut d, from, at);
-                        from += 2;
-                    }
-                    // A matrix that a lone row passes once comes from L2 in any case: better early.
-                    if from < d.count && d.count == 1 && d.n * d.step * size_of::<$t>() > (32 << 10) {
-                        block::<1, true>(&mut d, from, at);
-                    } else if from < d.count {
-                        block::<1, false>(&mut d, from, at);
-                    }
+                let whole = d.n / J * J;
+                for at in (0..whole).step_by(J) {
+                    columns::<true>(&mut d, at);
+                }
+                if whole < d.n {
+                    columns::<false>(&mut d, whole);
                 }
             }
         }
@@ -320,16 +349,16 @@ macro_rules! kernels {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! avx512 {
-    ($name:ident, $t:ident, $lanes:literal, $deep:literal, $by:literal, $half:ident, $add:ident, $sums:ident, $($op:tt)+) => {
-        kernels!($name, "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma", $t, $lanes, $deep, $by, $half, $add, $sums,
+    ($name:ident, $t:ident, $lanes:literal, $deep:literal, $by:literal, $part:ident, $fold:ident, $sums:ident, $lone:ident, $($op:tt)+) => {
+        kernels!($name, "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma", $t, $lanes, $deep, $by, $part, $fold, $sums, $lone,
             [1: 1 2 3 4 8, 2: 1 2 3 4 8, 3: 1 2 3 4 8, 4: 1 2 3 4, 5: 1 2 3 4, 6: 1 2 3 4],
             $($op)+);
     };
 }
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! avx2 {
-    ($name:ident, $t:ident, $lanes:literal, $deep:literal, $by:literal, $half:ident, $add:ident, $sums:ident, $($op:tt)+) => {
-        kernels!($name, "avx2,fma", $t, $lanes, $deep, $by, $half, $add, $sums,
+    ($name:ident, $t:ident, $lanes:literal, $deep:literal, $by:literal, $part:ident, $fold:ident, $sums:ident, $lone:ident, $($op:tt)+) => {
+        kernels!($name, "avx2,fma", $t, $lanes, $deep, $by, $part, $fold, $sums, $lone,
             [1: 1 2 3 4 8, 2: 1 2 3 4, 3: 1 2 3 4, 4: 1 2 3, 5: 1 2, 6: 1 2], $($op)+);
     };
 }
@@ -341,9 +370,10 @@ avx512!(
     16,
     3,
     8,
-    __m256,
-    _mm256_add_ps,
-    sums_f32,
+    __m512,
+    whole_f32,
+    wide_sums_f32,
+    lone_sums_f32,
     _mm512_setzero_ps,
     _mm512_set1_ps,
     _mm512_fmadd_ps,
@@ -360,9 +390,10 @@ avx512!(
     8,
     4,
     4,
-    __m256d,
-    _mm256_add_pd,
-    sums_f64,
+    __m512d,
+    whole_f64,
+    wide_sums_f64,
+    lone_sums_f64,
     _mm512_setzero_pd,
     _mm512_set1_pd,
     _mm512_fmadd_pd,
@@ -380,7 +411,8 @@ avx2!(
     1,
     4,
     __m256,
-    _mm256_add_ps,
+    halves_f32,
+    sums_f32,
     sums_f32,
     _mm256_setzero_ps,
     _mm256_set1_ps,
@@ -399,7 +431,8 @@ avx2!(
     1,
     4,
     __m256d,
-    _mm256_add_pd,
+    halves_f64,
+    sums_f64,
     sums_f64,
     _mm256_setzero_pd,
     _mm256_set1_pd,
