@@ -18,6 +18,7 @@ mod operands;
 mod order;
 mod pack;
 mod portable;
+mod shapes;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod square;
 #[cfg(test)]

@@ -8,6 +8,7 @@
 
 use super::operands::{Dots, Tile};
 use super::portable;
+use super::shapes::{shape_of, width_of};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::square;
 use crate::kernels::simd::{self, Isa};
@@ -50,54 +51,6 @@ pub trait GemmFloat: Real {
     fn transpose(level: Level, from: &[Self], step: usize, to: &mut [Self], to_step: usize, outer: usize, inner: usize);
 }
 
-/// Widths (in vectors) that tiles of `rows` rows come in; accumulators, one row of B and one element of A must fit
-/// the registers. Nearly square tiles load least for each multiply-add, and loads are what runs short first.
-const fn widths(isa: Isa, rows: usize) -> &'static [usize] {
-    match (isa, rows) {
-        (Isa::Avx512, 0..=3) => &[8, 4, 3, 2, 1],
-        (Isa::Avx512, 4..) => &[4, 3, 2, 1],
-        (Isa::Avx2, 0..=1) => &[8, 4, 3, 2, 1],
-        (Isa::Avx2, 2..=3) => &[4, 3, 2, 1],
-        (Isa::Avx2, 4) => &[3, 2, 1],
-        _ => &[2, 1],
-    }
-}
-
-/// The greatest height of a tile.
-const fn height(isa: Isa) -> usize {
-    match isa {
-        Isa::Avx512 => 6,
-        Isa::Avx2 => 6,
-        Isa::Portable => portable::ROWS,
-    }
-}
-
-/// Bytes in a vector.
-const fn bytes(isa: Isa) -> usize {
-    match isa {
-        Isa::Avx512 => 64,
-        Isa::Avx2 => 32,
-        Isa::Portable => 16,
-    }
-}
-
-fn shape_of<T>(level: Level, rows: usize) -> (usize, usize) {
-    let Level(isa) = level;
-    let lanes = bytes(isa) / size_of::<T>();
-    let high = height(isa);
-    let tallest = if rows <= high { rows } else { rows.div_ceil(rows.div_ceil(high)) };
-    (high, widths(isa, tallest)[0] * lanes)
-}
-
-fn width_of<T>(level: Level, rows: usize, cols: usize) -> usize {
-    let Level(isa) = level;
-    let lanes = bytes(isa) / size_of::<T>();
-    let want = cols.div_ceil(lanes);
-    let all = widths(isa, rows);
-    let vectors = all.iter().copied().find(|&w| w <= want).unwrap_or(1);
-    (vectors * lanes).min(cols)
-}
-
 /// Repeats a block for each row of a tile, unrolled in the source: accumulators stay in registers only where every index
 /// is a constant, and the compiler's own unrolling gives up on the larger tiles.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -108,6 +61,16 @@ macro_rules! each_row {
             const $i: usize = $row;
             $body
         })+
+    };
+}
+
+/// As [`each_row`], for each vector of the row.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+macro_rules! each_vector {
+    ($i:ident, $j:ident in $rows:ident, $vectors:ident $body:block) => {
+        each_row!($i in $rows {
+            for $j in 0..$vectors $body
+        });
     };
 }
 
@@ -142,11 +105,7 @@ macro_rules! kernels {
                         if PART && j == NV - 1 { $load_part(p.add(j * $lanes), mask) } else { $load(p.add(j * $lanes)) }
                     };
                     if t.add {
-                        each_row!(I in MR {
-                            for j in 0..NV {
-                                acc[I][j] = load(c.add(I * c_row), j);
-                            }
-                        });
+                        each_vector!(I, j in MR, NV { acc[I][j] = load(c.add(I * c_row), j); });
                     }
                     for _ in 0..t.k {
                         let mut row = [$zero(); NV];
@@ -166,36 +125,22 @@ macro_rules! kernels {
                         let p = c.add(i * c_row + j * $lanes);
                         if PART && j == NV - 1 { $store_part(p, mask, v) } else { $store(p, v) }
                     };
-                    // Sums and products of a step are rounded one by one, by the one operation at hand.
-                    let none = $splat(-0.0);
-                    match t.step {
-                        None => {
-                            each_row!(I in MR {
-                                for j in 0..NV {
-                                    put(I, j, acc[I][j]);
-                                }
-                            });
-                        }
-                        Some(s) => {
-                            // One look for the whole tile: a branch for each vector would cost more than the step.
-                            if s.decay != 0.0 {
-                                let (one, decay) = ($splat(1.0), $splat(s.decay));
-                                each_row!(I in MR {
-                                    for j in 0..NV {
-                                        let p = load(c.add(I * c_row), j);
-                                        acc[I][j] = $fma(one, $fma(p, decay, none), acc[I][j]);
-                                    }
-                                });
-                            }
-                            let (minus, lr) = ($splat(-1.0), $splat(s.lr));
-                            each_row!(I in MR {
-                                for j in 0..NV {
-                                    let p = load(c.add(I * c_row), j);
-                                    put(I, j, $fma(minus, $fma(lr, acc[I][j], none), p));
-                                }
-                            });
-                        }
+                    let Some(s) = t.step else {
+                        each_vector!(I, j in MR, NV { put(I, j, acc[I][j]); });
+                        return;
+                    };
+                    // Sums and products, rounded one by one, by the one operation at hand.
+                    let (one, minus, none) = ($splat(1.0), $splat(-1.0), $splat(-0.0));
+                    let (lr, decay) = ($splat(s.lr), $splat(s.decay));
+                    // One look for the whole tile: a branch for each vector would cost more than the step.
+                    if s.decay != 0.0 {
+                        each_vector!(I, j in MR, NV {
+                            acc[I][j] = $fma(one, $fma(load(c.add(I * c_row), j), decay, none), acc[I][j]);
+                        });
                     }
+                    each_vector!(I, j in MR, NV {
+                        put(I, j, $fma(minus, $fma(lr, acc[I][j], none), load(c.add(I * c_row), j)));
+                    });
                 }
             }
 
@@ -448,10 +393,10 @@ macro_rules! gemm_float {
     ($t:ident, $v4:ident, $v3:ident, $wide:ident, $transpose:ident) => {
         impl GemmFloat for $t {
             fn shape(level: Level, rows: usize) -> (usize, usize) {
-                shape_of::<$t>(level, rows)
+                shape_of::<$t>(level.0, rows)
             }
             fn width(level: Level, rows: usize, cols: usize) -> usize {
-                width_of::<$t>(level, rows, cols)
+                width_of::<$t>(level.0, rows, cols)
             }
             #[inline]
             fn tile(Level(isa): Level, t: Tile<'_, $t>) {
