@@ -78,7 +78,7 @@ impl Case {
         let [m, k, n] = self.dims;
         if self.threads == 1 {
             let g = self.gemm(precision);
-            let (mut c, mut scratch) = (vec![0f32; m * n], vec![0f32; g.scratch_len::<f32>()]);
+            let (mut c, mut scratch) = (Buffer::new(m * n), Buffer::new(g.scratch_len::<f32>()));
             return Box::new(move || {
                 gemm(&g, black_box(a), black_box(b), None, &mut c, 0..g.units(), &mut scratch);
                 c[m * n / 2]
@@ -101,7 +101,7 @@ impl Case {
 
     fn matrixmultiply<'a>(&self, a: &'a [f32], b: &'a [f32]) -> Box<dyn FnMut() -> f32 + 'a> {
         let ([m, k, n], [ar, ac, br, bc]) = (self.dims, self.strides());
-        let mut c = vec![0f32; m * n];
+        let mut c = Buffer::new(m * n);
         Box::new(move || {
             let (a, b) = (black_box(a).as_ptr(), black_box(b).as_ptr());
             // SAFETY: the strides are those of the slices.
@@ -115,7 +115,7 @@ impl Case {
 
     fn gemm_crate<'a>(&self, a: &'a [f32], b: &'a [f32]) -> Box<dyn FnMut() -> f32 + 'a> {
         let ([m, k, n], [ar, ac, br, bc]) = (self.dims, self.strides());
-        let mut c = vec![0f32; m * n];
+        let mut c = Buffer::new(m * n);
         let peer = gemm_f32::gemm::f32::get_gemm_fn();
         let threads = match self.threads {
             1 => gemm_common::Parallelism::None,
@@ -135,7 +135,7 @@ impl Case {
     fn private_gemm<'a>(&self, a: &'a [f32], b: &'a [f32]) -> Box<dyn FnMut() -> f32 + 'a> {
         use private_gemm_x86::{Accum, DType, DstKind, IType, InstrSet, gemm};
         let ([m, k, n], [ar, ac, br, bc], threads) = (self.dims, self.strides(), self.threads);
-        let (mut c, one) = (vec![0f32; m * n], 1f32);
+        let (mut c, one) = (Buffer::new(m * n), 1f32);
         let none = std::ptr::null();
         let set = if is_x86_feature_detected!("avx512f") { InstrSet::Avx512 } else { InstrSet::Avx256 };
         Box::new(move || {
@@ -195,8 +195,40 @@ fn round(call: &mut dyn FnMut() -> f32) -> f64 {
     samples[samples.len() / 2]
 }
 
-fn numbers(len: usize) -> Vec<f32> {
-    (0..len).map(|i| (i as f32 * 0.7).sin()).collect()
+/// Numbers that start at a cache line, as tensors do in arenas and in frameworks: where they start elsewhere, each vector
+/// read in place is two lines, and which buffers those are would be chance.
+struct Buffer {
+    all: Vec<f32>,
+    at: usize,
+    len: usize,
+}
+
+impl Buffer {
+    fn new(len: usize) -> Buffer {
+        let all = vec![0f32; len + 15];
+        let at = all.as_ptr().align_offset(64);
+        Buffer { all, at, len }
+    }
+}
+
+impl std::ops::Deref for Buffer {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        &self.all[self.at..][..self.len]
+    }
+}
+
+impl std::ops::DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        &mut self.all[self.at..][..self.len]
+    }
+}
+
+fn numbers(len: usize) -> Buffer {
+    let mut to = Buffer::new(len);
+    to.iter_mut().enumerate().for_each(|(i, x)| *x = (i as f32 * 0.7).sin());
+    to
 }
 
 type Named<'a> = (&'static str, Box<dyn FnMut() -> f32 + 'a>);

@@ -43,6 +43,8 @@ const FEW: usize = 64;
 pub struct Plan {
     pack_a: bool,
     pack_b: bool,
+    /// Whether B is packed strip by strip, each just before its only use.
+    by_strip: bool,
     mc: usize,
     kc: usize,
     nc: usize,
@@ -68,12 +70,15 @@ impl Plan {
         let mc = if g.m * kc <= BLOCK_A / size { g.m } else { BLOCK_A / size / kc };
         let block = if mc < g.m { SHARED_B } else { BLOCK_B };
         let nc = if g.n * kc <= block / size { g.n } else { (block / kc / STRIPS).max(1) * (STRIPS / size) };
-        Plan { pack_a, pack_b, mc, kc, nc: nc.min(g.n) }
+        // Lines along k are read to their end for each strip; lines along n are left after a few cache lines, which
+        // those who read ahead take badly.
+        let by_strip = pack_b && g.b.col != 1 && mc == g.m;
+        Plan { pack_a, pack_b, by_strip, mc, kc, nc: nc.min(g.n) }
     }
 
     /// Elements of scratch that `product` needs: whole cache lines, so that those of two lanes stay apart.
-    pub fn scratch(&self) -> usize {
-        (self.scratch_b() + if self.pack_a { (self.mc + PAD) * (self.kc + PAD) } else { 0 }).next_multiple_of(PAD)
+    pub fn scratch<T>(&self) -> usize {
+        (self.scratch_b::<T>() + if self.pack_a { (self.mc + PAD) * (self.kc + PAD) } else { 0 }).next_multiple_of(PAD)
     }
 
     /// Whether sums of `k` terms are not cut.
@@ -81,8 +86,9 @@ impl Plan {
         k <= self.kc
     }
 
-    fn scratch_b(&self) -> usize {
-        if self.pack_b { (self.kc * self.nc).next_multiple_of(PAD) } else { 0 }
+    fn scratch_b<T>(&self) -> usize {
+        let cols = if self.by_strip { self.nc.min(STRIPS / size_of::<T>()) } else { self.nc };
+        if self.pack_b { (self.kc * cols).next_multiple_of(PAD) } else { 0 }
     }
 }
 
@@ -157,7 +163,7 @@ pub fn product<T: GemmFloat>(
     end: &Epilogue<'_, T>,
     scratch: &mut [T],
 ) {
-    let (scratch_b, scratch_a) = scratch.split_at_mut(plan.scratch_b());
+    let (scratch_b, scratch_a) = scratch.split_at_mut(plan.scratch_b::<T>());
     let all = if p.c.len() == g.m * g.n { g.m } else { p.c.len() / g.n };
     let tallest = Tiles::new::<T>(level, all.min(plan.mc)).tallest();
     for pc in (0..g.k).step_by(plan.kc) {
@@ -165,7 +171,11 @@ pub fn product<T: GemmFloat>(
         for jc in (0..g.n).step_by(plan.nc) {
             let cols = plan.nc.min(g.n - jc);
             let b = View { data: &p.b[pc * g.b.row + jc * g.b.col..], row: g.b.row, col: g.b.col };
-            let packed = plan.pack_b.then(|| &*pack_b(level, &b, k, cols, tallest, scratch_b));
+            let mut strips = match (plan.pack_b, plan.by_strip) {
+                (false, _) => Strips::InPlace(b),
+                (true, false) => Strips::Packed(pack_b(level, &b, k, cols, tallest, scratch_b)),
+                (true, true) => Strips::Packing(b, scratch_b),
+            };
             for (ic, c) in p.c.chunks_mut(plan.mc * g.n).enumerate() {
                 let (ic, rows) = (ic * plan.mc, plan.mc.min(all - ic * plan.mc));
                 let tiles = Tiles::new::<T>(level, rows);
@@ -175,7 +185,7 @@ pub fn product<T: GemmFloat>(
                 let a = if plan.pack_a { pack_a(level, a, tiles, k, scratch_a, fresh) } else { Rows::Strided(a) };
                 let add = g.accumulate || pc > 0;
                 let part = Part { tiles, tallest, cols, k, c: &mut c[jc..], n: g.n, add, step: end.step };
-                strips(level, a, (b, packed), part);
+                part.compute(level, a, &mut strips);
                 if pc + k == g.k {
                     end.apply(c, g.n, jc, cols);
                 }
@@ -197,24 +207,44 @@ struct Part<'a, T> {
     step: Option<Descent<T>>,
 }
 
-/// Computes a block of C, strip by strip.
-fn strips<T: GemmFloat>(level: Level, a: Rows<'_, T>, (b, packed): (View<'_, T>, Option<&[T]>), part: Part<'_, T>) {
-    let Part { tiles, tallest, cols, k, c, n, add, step } = part;
-    let mut j = 0;
-    while j < cols {
-        let width = T::width(level, tallest, cols - j);
-        let strip = match packed {
-            Some(packed) => View { data: &packed[j * k..], row: width, col: 1 },
-            None => View { data: &b.data[j..], row: b.row, col: 1 },
-        };
-        for (i, height) in tiles.each() {
-            let a = match a {
-                Rows::Strided(a) => View { data: &a.data[i * a.row..], ..a },
-                Rows::Panels(data) => View { data: &data[i * k..], row: 1, col: height },
-            };
-            T::tile(
-                level,
-                Tile {
+/// The strips of a block of B.
+enum Strips<'a, T> {
+    InPlace(View<'a, T>),
+    /// All of them, one after the other.
+    Packed(&'a [T]),
+    /// Packed one at a time, into the same place: it stays in the first caches.
+    Packing(View<'a, T>, &'a mut [T]),
+}
+
+impl<T: GemmFloat> Strips<'_, T> {
+    /// The strip of `width` columns from `j`, `k` long, for tiles of up to `tallest` rows.
+    #[inline(always)]
+    fn at(&mut self, level: Level, j: usize, width: usize, k: usize, tallest: usize) -> View<'_, T> {
+        match self {
+            Strips::InPlace(b) => View { data: &b.data[j..], row: b.row, col: 1 },
+            Strips::Packed(packed) => View { data: &packed[j * k..], row: width, col: 1 },
+            Strips::Packing(b, to) => {
+                let from = View { data: &b.data[j * b.col..], ..*b };
+                View { data: pack_b(level, &from, k, width, tallest, to), row: width, col: 1 }
+            }
+        }
+    }
+}
+
+impl<T: GemmFloat> Part<'_, T> {
+    /// Computes the block, strip by strip.
+    fn compute(self, level: Level, a: Rows<'_, T>, b: &mut Strips<'_, T>) {
+        let Part { tiles, tallest, cols, k, c, n, add, step } = self;
+        let mut j = 0;
+        while j < cols {
+            let width = T::width(level, tallest, cols - j);
+            let strip = b.at(level, j, width, k, tallest);
+            for (i, height) in tiles.each() {
+                let a = match a {
+                    Rows::Strided(a) => View { data: &a.data[i * a.row..], ..a },
+                    Rows::Panels(data) => View { data: &data[i * k..], row: 1, col: height },
+                };
+                let t = Tile {
                     a: a.data,
                     a_row: a.row,
                     a_col: a.col,
@@ -227,10 +257,11 @@ fn strips<T: GemmFloat>(level: Level, a: Rows<'_, T>, (b, packed): (View<'_, T>,
                     cols: width,
                     add,
                     step,
-                },
-            );
+                };
+                T::tile(level, t);
+            }
+            j += width;
         }
-        j += width;
     }
 }
 

@@ -202,7 +202,7 @@ impl Gemm {
         if by_dots(self) || by_outer(self) {
             return 0;
         }
-        Vector::new(self).map_or_else(|| Plan::new::<T>(self).scratch(), |v| v.scratch())
+        Vector::new(self).map_or_else(|| Plan::new::<T>(self).scratch::<T>(), |v| v.scratch())
     }
 
     /// Whether a step of SGD can take this product tile by tile: no sum is cut, and tiles or rows compute it.

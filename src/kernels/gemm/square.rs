@@ -166,7 +166,7 @@ copy!(copy_f64, f64, __m256d, transpose_f64);
 /// The transposes of the four 4 × 4 squares of `r`: lane `l` of row `i` is row `4l + i` of 16.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
-fn quarters_f32(r: [__m512; 4]) -> [__m512; 4] {
+pub fn quarters_f32(r: [__m512; 4]) -> [__m512; 4] {
     let (a, b) = (_mm512_unpacklo_ps(r[0], r[1]), _mm512_unpackhi_ps(r[0], r[1]));
     let (c, d) = (_mm512_unpacklo_ps(r[2], r[3]), _mm512_unpackhi_ps(r[2], r[3]));
     let low = |x: __m512, y: __m512| _mm512_unpacklo_pd(_mm512_castps_pd(x), _mm512_castps_pd(y));
@@ -178,48 +178,6 @@ fn quarters_f32(r: [__m512; 4]) -> [__m512; 4] {
 /// The transposes of the four 2 × 2 squares of `r`: lane `l` of row `i` is row `2l + i` of 8.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
-fn quarters_f64(r: [__m512d; 2]) -> [__m512d; 2] {
+pub fn quarters_f64(r: [__m512d; 2]) -> [__m512d; 2] {
     [_mm512_unpacklo_pd(r[0], r[1]), _mm512_unpackhi_pd(r[0], r[1])]
 }
-
-/// As `copy!`, a cache line of the result at a time. A vector is put together from quarters of four lines, which the
-/// load ports do; what is left to the one port for shuffles is half as much as for whole squares.
-macro_rules! wide {
-    ($name:ident, $narrow:ident, $t:ident, $quarter:ident, $cast:ident, $insert:ident, $transpose:ident) => {
-        /// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`.
-        #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
-        pub fn $name(from: &[$t], step: usize, to: &mut [$t], to_step: usize, outer: usize, inner: usize) {
-            const Q: usize = 16 / size_of::<$t>();
-            const L: usize = 4 * Q;
-            let (whole_o, whole_i) = (outer / Q * Q, inner / L * L);
-            for i in (0..whole_i).step_by(L) {
-                let lines: [&[[$t; Q]]; L] =
-                    std::array::from_fn(|l| from[(i + l) * step..][..whole_o].as_chunks::<Q>().0);
-                for o in 0..whole_o / Q {
-                    let mut rows = [bytemuck::cast([0 as $t; L]); Q];
-                    for (q, row) in rows.iter_mut().enumerate() {
-                        let part = |l: usize| -> $quarter { bytemuck::cast(lines[l * Q + q][o]) };
-                        let two = $insert::<1>($cast(part(0)), part(1));
-                        *row = $insert::<3>($insert::<2>(two, part(2)), part(3));
-                    }
-                    let to = &mut to[o * Q * to_step + i..];
-                    for (q, row) in $transpose(rows).into_iter().enumerate() {
-                        let row: [$t; L] = bytemuck::cast(row);
-                        to[q * to_step..][..L].copy_from_slice(&row);
-                    }
-                }
-                for o in whole_o..outer {
-                    for l in i..i + L {
-                        to[o * to_step + l] = from[l * step + o];
-                    }
-                }
-            }
-            if whole_i < inner {
-                $narrow(&from[whole_i * step..], step, &mut to[whole_i..], to_step, outer, inner - whole_i);
-            }
-        }
-    };
-}
-
-wide!(wide_f32, copy_f32, f32, __m128, _mm512_castps128_ps512, _mm512_insertf32x4, quarters_f32);
-wide!(wide_f64, copy_f64, f64, __m128d, _mm512_castpd128_pd512, _mm512_insertf64x2, quarters_f64);

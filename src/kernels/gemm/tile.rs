@@ -13,6 +13,8 @@ use super::shapes::{shape_of, width_of};
 use super::square;
 use crate::kernels::simd::{self, Isa};
 use crate::kernels::vmath::Real;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use std::arch::x86_64::*;
 
 /// An instruction set that this CPU has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -308,86 +310,86 @@ macro_rules! avx2 {
     };
 }
 
+/// As `square::copy!`, a cache line of the result at a time. A vector is put together from quarters of four lines, which the
+/// load ports do; what is left to the one port for shuffles is half as much as for whole squares.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-avx512!(
-    v4_f32,
-    f32,
-    16,
-    3,
-    8,
-    __m512,
-    whole_f32,
-    wide_sums_f32,
-    lone_sums_f32,
-    _mm512_setzero_ps,
-    _mm512_set1_ps,
-    _mm512_fmadd_ps,
-    _mm512_loadu_ps,
-    _mm512_storeu_ps,
-    |n: usize| ((1u32 << n) - 1) as u16,
-    |p, m| _mm512_maskz_loadu_ps(m, p),
-    |p, m, v| _mm512_mask_storeu_ps(p, m, v)
-);
+macro_rules! wide {
+    ($name:ident, $t:ident, $narrow:ident, $load:ident, $store:ident, $cast:ident, $insert:ident, $transpose:ident) => {
+        /// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`.
+        #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+        fn $name(from: &[$t], step: usize, to: &mut [$t], to_step: usize, outer: usize, inner: usize) {
+            const Q: usize = 16 / size_of::<$t>();
+            const L: usize = 4 * Q;
+            let (whole_o, whole_i) = (outer / Q * Q, inner / L * L);
+            if whole_o > 0 && whole_i > 0 {
+                let last = |lines: usize, step: usize, len: usize| {
+                    (lines - 1).checked_mul(step).and_then(|at| at.checked_add(len)).expect("a block in memory")
+                };
+                assert!(last(whole_i, step, whole_o) <= from.len() && last(whole_o, to_step, whole_i) <= to.len());
+            }
+            for i in (0..whole_i).step_by(L) {
+                for o in (0..whole_o).step_by(Q) {
+                    // SAFETY: `o + Q <= whole_o` and `i + L <= whole_i`, which are multiples of Q and L; so the lines read are
+                    // below `whole_i` and their elements below `whole_o`, those written the reverse: checked above.
+                    #[allow(unsafe_code)]
+                    unsafe {
+                        let from = from.as_ptr().add(i * step + o);
+                        let part = |l: usize| $load(from.add(l * step).cast());
+                        let rows = std::array::from_fn(|q| {
+                            let two = $insert::<1>($cast(part(q)), part(Q + q));
+                            $insert::<3>($insert::<2>(two, part(2 * Q + q)), part(3 * Q + q))
+                        });
+                        for (q, row) in square::$transpose(rows).into_iter().enumerate() {
+                            $store(to.as_mut_ptr().add((o + q) * to_step + i), row);
+                        }
+                    }
+                }
+            }
+            for o in whole_o..outer {
+                (0..whole_i).for_each(|i| to[o * to_step + i] = from[i * step + o]);
+            }
+            if whole_i < inner {
+                square::$narrow(&from[whole_i * step..], step, &mut to[whole_i..], to_step, outer, inner - whole_i);
+            }
+        }
+    };
+}
+
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-avx512!(
-    v4_f64,
-    f64,
-    8,
-    4,
-    4,
-    __m512d,
-    whole_f64,
-    wide_sums_f64,
-    lone_sums_f64,
-    _mm512_setzero_pd,
-    _mm512_set1_pd,
-    _mm512_fmadd_pd,
-    _mm512_loadu_pd,
-    _mm512_storeu_pd,
-    |n: usize| ((1u32 << n) - 1) as u8,
-    |p, m| _mm512_maskz_loadu_pd(m, p),
-    |p, m, v| _mm512_mask_storeu_pd(p, m, v)
-);
+wide! {
+    wide_f32, f32, copy_f32, _mm_loadu_ps, _mm512_storeu_ps, _mm512_castps128_ps512, _mm512_insertf32x4, quarters_f32
+}
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-avx2!(
-    v3_f32,
-    f32,
-    8,
-    1,
-    4,
-    __m256,
-    halves_f32,
-    sums_f32,
-    sums_f32,
-    _mm256_setzero_ps,
-    _mm256_set1_ps,
-    _mm256_fmadd_ps,
-    _mm256_loadu_ps,
-    _mm256_storeu_ps,
+wide! {
+    wide_f64, f64, copy_f64, _mm_loadu_pd, _mm512_storeu_pd, _mm512_castpd128_pd512, _mm512_insertf64x2, quarters_f64
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+avx512! {
+    v4_f32, f32, 16, 3, 8, __m512, whole_f32, wide_sums_f32, lone_sums_f32, _mm512_setzero_ps, _mm512_set1_ps,
+    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_storeu_ps, |n: usize| ((1u32 << n) - 1) as u16,
+    |p, m| _mm512_maskz_loadu_ps(m, p), |p, m, v| _mm512_mask_storeu_ps(p, m, v)
+}
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+avx512! {
+    v4_f64, f64, 8, 4, 4, __m512d, whole_f64, wide_sums_f64, lone_sums_f64, _mm512_setzero_pd, _mm512_set1_pd,
+    _mm512_fmadd_pd, _mm512_loadu_pd, _mm512_storeu_pd, |n: usize| ((1u32 << n) - 1) as u8,
+    |p, m| _mm512_maskz_loadu_pd(m, p), |p, m, v| _mm512_mask_storeu_pd(p, m, v)
+}
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+avx2! {
+    v3_f32, f32, 8, 1, 4, __m256, halves_f32, sums_f32, sums_f32, _mm256_setzero_ps, _mm256_set1_ps, _mm256_fmadd_ps,
+    _mm256_loadu_ps, _mm256_storeu_ps,
     |n: usize| bytemuck::cast::<[i32; 8], __m256i>(std::array::from_fn(|i| -i32::from(i < n))),
-    |p, m| _mm256_maskload_ps(p, m),
-    |p, m, v| _mm256_maskstore_ps(p, m, v)
-);
+    |p, m| _mm256_maskload_ps(p, m), |p, m, v| _mm256_maskstore_ps(p, m, v)
+}
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-avx2!(
-    v3_f64,
-    f64,
-    4,
-    1,
-    4,
-    __m256d,
-    halves_f64,
-    sums_f64,
-    sums_f64,
-    _mm256_setzero_pd,
-    _mm256_set1_pd,
-    _mm256_fmadd_pd,
-    _mm256_loadu_pd,
-    _mm256_storeu_pd,
+avx2! {
+    v3_f64, f64, 4, 1, 4, __m256d, halves_f64, sums_f64, sums_f64, _mm256_setzero_pd, _mm256_set1_pd,
+    _mm256_fmadd_pd, _mm256_loadu_pd, _mm256_storeu_pd,
     |n: usize| bytemuck::cast::<[i64; 4], __m256i>(std::array::from_fn(|i| -i64::from(i < n))),
-    |p, m| _mm256_maskload_pd(p, m),
-    |p, m, v| _mm256_maskstore_pd(p, m, v)
-);
+    |p, m| _mm256_maskload_pd(p, m), |p, m, v| _mm256_maskstore_pd(p, m, v)
+}
 
 macro_rules! gemm_float {
     ($t:ident, $v4:ident, $v3:ident, $wide:ident, $transpose:ident) => {
@@ -439,7 +441,7 @@ macro_rules! gemm_float {
                     // SAFETY: a `Level` is never more than what `detect` saw on this CPU.
                     #[cfg(all(target_arch = "x86_64", not(miri)))]
                     #[allow(unsafe_code)]
-                    Isa::Avx512 => unsafe { square::$wide(from, step, to, to_step, outer, inner) },
+                    Isa::Avx512 => unsafe { $wide(from, step, to, to_step, outer, inner) },
                     // SAFETY: as above.
                     #[cfg(all(target_arch = "x86_64", not(miri)))]
                     #[allow(unsafe_code)]
