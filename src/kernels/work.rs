@@ -29,13 +29,13 @@ impl Work {
     /// Elements that indices name.
     pub const INDEX: Work = row(60, 0, 100_000);
     /// Products in f32, on its units.
-    pub const PRODUCT: Work = row(120, 8_700, 10_000);
+    pub const PRODUCT: Work = row(180, 8_700, 10_000);
     /// Products in f64.
     pub const PRODUCT_F64: Work = row(120, 17_500, 10_000);
     /// Products of numbers split in two bf16 terms.
-    pub const PRODUCT_SPLIT: Work = row(200, 3_500, 25_000);
+    pub const PRODUCT_SPLIT: Work = row(200, 3_700, 25_000);
     /// Products of numbers rounded to bf16.
-    pub const PRODUCT_HALF: Work = row(200, 1_400, 25_000);
+    pub const PRODUCT_HALF: Work = row(200, 1_700, 25_000);
     /// Convolutions and their derivatives.
     pub const CONV: Work = row(300, 13_000, 5_000);
     /// Pools and their derivatives.
@@ -44,8 +44,10 @@ impl Work {
     pub const ATTENTION: Work = row(300, 53_000, 10_000);
     /// The derivative of attention.
     pub const ATTENTION_BACKWARD: Work = row(300, 34_000, 10_000);
-    /// Softmax along rows, cross entropy.
-    pub const SOFTMAX: Work = row(100, 180_000, 30_000);
+    /// Softmax along rows, and derivatives of it and of cross entropy.
+    pub const SOFTMAX: Work = row(100, 150_000, 30_000);
+    /// Cross entropy of rows.
+    pub const CROSS_ENTROPY: Work = row(300, 400_000, 30_000);
     /// Norms of rows and their derivatives.
     pub const NORM: Work = row(100, 0, 50_000);
     /// Sums and other reductions.
@@ -88,7 +90,7 @@ pub const fn step(op: TileOp) -> u64 {
     match op {
         Exp | Expm1 | Log | Log1p | Sqrt | Rsqrt | Recip | Sigmoid | Div => 250_000,
         Sin | Cos | Tan | Atan | Erf | Elu | Gelu | GeluTanh | GeluTanhSlope | Silu | Softplus => 1_000_000,
-        Tanh => 1_500_000,
+        Tanh => 2_200_000,
         Pow => 4_000_000,
         _ => 15_000,
     }
@@ -106,7 +108,7 @@ mod tests {
     #[test]
     fn times_grow_with_work_and_saturate() {
         assert_eq!(Work::MOVE.time(5, 0), Work::MOVE.fixed());
-        assert_eq!(Work::PRODUCT.time(1000, 100), 120_000 + 8_700 + 1_000);
+        assert_eq!(Work::PRODUCT.time(1000, 100), 180_000 + 8_700 + 1_000);
         assert!(Work::PRODUCT.time(u64::MAX, u64::MAX) > u64::MAX / 1001);
         let [f32, split, half] = Precision::ALL.map(|(p, _)| Work::product(p).time(1 << 30, 1 << 20));
         assert!(f32 > split && split > half);

@@ -111,6 +111,8 @@ pub struct Instr<'a> {
     pub flops: u64,
     /// Picoseconds on one thread, as [`crate::kernels::work`] has it, and those of them that a thread spends without a unit.
     pub time: (u64, u64),
+    /// Reads that each unit reads all of, as bits.
+    pub whole: u64,
     /// Whether it copies its read to its write, byte by byte.
     pub copies: bool,
     /// The loop that it runs instead of the kernel: an index into [`Code::loops`], or [`NO_LOOP`].
@@ -133,6 +135,8 @@ pub struct Code {
     pub flops: Vec<u64>,
     /// Picoseconds of each instruction on one thread, and those of each call of it.
     pub time: Vec<(u64, u64)>,
+    /// Reads of each instruction that each unit reads all of, as bits.
+    pub whole: Vec<u64>,
     /// Whether each instruction is a plain copy.
     pub copies: Vec<bool>,
     /// Parameters of instruction `i`: `params[params_at[i]..params_at[i + 1]]`.
@@ -248,6 +252,7 @@ impl Code {
         self.node.push(i.node);
         self.flops.push(i.flops);
         self.time.push(i.time);
+        self.whole.push(i.whole);
         self.copies.push(i.copies);
         self.body.push(i.body);
         self.params.extend_from_slice(i.params);
@@ -285,6 +290,7 @@ impl Code {
             node,
             flops: 0,
             time: (Work::MOVE.time(0, 2 * len as u64), Work::MOVE.fixed()),
+            whole: 0,
             copies: true,
             body: NO_LOOP,
         });
@@ -318,6 +324,7 @@ impl Code {
                     node: self.node[i],
                     flops: self.flops[i],
                     time: self.time[i],
+                    whole: self.whole[i],
                     copies: self.copies[i],
                     body: self.body[i],
                 });

@@ -194,6 +194,7 @@ impl Lowering<'_> {
                 node: n,
                 flops: 0,
                 time: (Work::MOVE.time(0, 2 * to.bytes() as u64), Work::MOVE.fixed()),
+                whole: 0,
                 copies: true,
                 body: NO_LOOP,
             });
@@ -241,6 +242,7 @@ impl Lowering<'_> {
             node: n,
             flops,
             time: (time, 0),
+            whole: 0,
             copies: false,
             body: self.code.loops.len() as u32 - 1,
         });

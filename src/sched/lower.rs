@@ -223,6 +223,7 @@ impl<'g> Lowering<'g> {
                 node: n,
                 flops: c.flops,
                 time: (c.work.time(c.ops, moved(&reads).saturating_add(moved(&writes))), c.work.fixed()),
+                whole: c.whole,
                 copies: false,
                 body: NO_LOOP,
             });

@@ -7,6 +7,7 @@
 use super::check::Checked;
 use super::code::Code;
 use super::tape::{Rule, Tapes, tapes_by};
+use crate::kernels::abi::Split;
 
 /// Picoseconds of a meeting of two threads, and what each thread more adds.
 const MEET: (u64, u64) = (450_000, 60_000);
@@ -102,33 +103,124 @@ fn part(code: &Code, i: usize, units: usize) -> u64 {
     call + (each * units as f64) as u64
 }
 
-/// For each instruction, what its first thread and each other spend on bytes that others wrote. Equal splits are taken
-/// to touch equal parts: what one team wrote, the same team reads where it is.
+/// Where the bytes of a buffer are: written by the first so many threads, a part each (0: before the step), and whether
+/// other threads have read them since, so that whoever writes them must take them away.
+#[derive(Clone, Copy, Default)]
+struct Home {
+    width: usize,
+    spread: bool,
+}
+
+/// For each instruction, what its first thread and each other spend on bytes that are elsewhere. Units are taken to touch
+/// like parts of operands, unless they read all: what one team wrote, the same team reads where it is.
 fn fetches(code: &Code, tapes: &Tapes) -> Vec<[u64; 2]> {
     let mut width = vec![0usize; code.len()];
     for t in 0..tapes.lanes() {
         tapes.lane(t).iter().filter(|e| !e.barrier).for_each(|e| width[e.instr as usize] = t + 1);
     }
-    let mut home = vec![0usize; code.bytes.len()];
+    let mut home = vec![Home::default(); code.bytes.len()];
     let mut all = vec![[0; 2]; code.len()];
-    for i in 0..code.len() {
-        let w = width[i];
-        let wide = |n: usize| n.max(1) as u64;
-        for o in code.reads_of(i) {
-            let (bytes, h) = (o.bytes() as u64, home[o.buf as usize]);
-            let [first, others] = match (h, w) {
-                (0, _) => [0, 0],
-                (h, w) if h == w => [0, 0],
-                // What several wrote, and one reads.
-                (h, 1) => [bytes - bytes / wide(h), 0],
-                // What one wrote, and several read.
-                (1, w) => [0, bytes / wide(w)],
-                (_, w) => [bytes / wide(w); 2],
-            };
-            all[i][0] += first.saturating_mul(FETCH);
-            all[i][1] += others.saturating_mul(FETCH);
+    // Twice: leaves are where the step before left them.
+    for _ in 0..2 {
+        for i in 0..code.len() {
+            all[i] = elsewhere(code, i, width[i].max(1), &mut home).map(|bytes| bytes.saturating_mul(FETCH));
         }
-        code.writes_of(i).iter().for_each(|o| home[o.buf as usize] = w);
+        for u in &code.updates {
+            home[u.leaf as usize] = home[u.from.buf as usize];
+        }
     }
     all
+}
+
+/// Bytes that instruction `i` fetches or takes away, on `w` threads: the first, and each other.
+fn elsewhere(code: &Code, i: usize, w: usize, home: &mut [Home]) -> [u64; 2] {
+    let mut sum = [0u64; 2];
+    let mut add = |[first, others]: [u64; 2]| sum = [sum[0].saturating_add(first), sum[1].saturating_add(others)];
+    for (k, o) in code.reads_of(i).iter().enumerate() {
+        let (bytes, h) = (o.bytes() as u64, &mut home[o.buf as usize]);
+        let (writers, readers) = (h.width.max(1) as u64, w as u64);
+        let whole = w > 1 && k < 64 && code.whole[i] >> k & 1 == 1;
+        match (h.width, whole) {
+            _ if h.spread && whole => {}
+            (0, _) => {}
+            (1, true) => add([0, bytes]),
+            (_, true) => add([bytes - bytes / writers; 2]),
+            (n, false) if n == w => {}
+            (1, false) => add([0, bytes / readers]),
+            (_, false) if w == 1 => add([bytes - bytes / writers, 0]),
+            (_, false) => add([bytes / readers; 2]),
+        }
+        h.spread |= whole;
+    }
+    for o in code.writes_of(i).iter().filter(|o| !matches!(o.split, Split::PerLane(_))) {
+        home[o.buf as usize] = Home { width: w, spread: false };
+    }
+    for &(r, _) in code.pairs_of(i) {
+        // What is written in place was read by others.
+        let Some(o) = code.reads_of(i).get(usize::from(r)) else { continue };
+        if home[o.buf as usize].spread {
+            add([o.bytes() as u64 / w as u64; 2]);
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::{Builder, DType, GraphBuf};
+    use crate::sched::schedule;
+
+    /// Two layers and the gradient-like product back, of width `n`.
+    fn layers(n: usize) -> GraphBuf {
+        let g = Builder::new("g");
+        let (x, w) = (g.input("x", [n, n], DType::F32), g.input("w", [n, n], DType::F32));
+        let y = x.matmul(w).tanh();
+        g.finish([(y.matmul(w) + x).named("y")]).unwrap()
+    }
+
+    /// The tapes' threads, and picoseconds of a step.
+    fn chosen(graph: &GraphBuf, lanes: usize) -> (usize, u64) {
+        let s = schedule(graph.view(), lanes).unwrap();
+        let tapes = best(&s.plan);
+        (tapes.lanes(), step(&s.plan, &tapes))
+    }
+
+    #[test]
+    fn what_is_small_gets_one_thread_and_what_is_large_gets_all() {
+        assert!([2, 4, 64].map(|lanes| chosen(&layers(8), lanes).0) == [1; 3]);
+        assert!([2, 3, 8].map(|lanes| chosen(&layers(512), lanes).0) == [2, 3, 8]);
+        // Somewhere between, more threads are not better than a few.
+        let (few, most) = (chosen(&layers(96), 64), chosen(&layers(1024), 64));
+        assert!(few.0 < most.0, "{few:?} {most:?}");
+    }
+
+    #[test]
+    fn more_threads_are_never_slower_and_more_work_never_faster() {
+        let sizes = [4, 16, 48, 96, 200, 400];
+        let times = sizes.map(|n| LADDER.map(|lanes| chosen(&layers(n), lanes).1));
+        for t in &times {
+            assert!(t.windows(2).all(|w| w[1] <= w[0]), "{t:?}");
+        }
+        for k in 0..LADDER.len() {
+            assert!(times.windows(2).all(|w| w[0][k] < w[1][k]), "{k}");
+        }
+        let (one, two) = (times[5][0], times[5][1]);
+        assert!(2 * two > one && 3 * two < 2 * one, "two threads of large products: {two} of {one}");
+    }
+
+    #[test]
+    fn bytes_are_fetched_from_where_they_were_written() {
+        let s = schedule(layers(64).view(), 2).unwrap();
+        let code = &s.plan.code;
+        let product = (0..code.len()).find(|&i| code.whole[i] != 0).unwrap();
+        let at = |width, spread| vec![Home { width, spread }; code.bytes.len()];
+        let bytes = |mut home: Vec<Home>, w| elsewhere(code, product, w, &mut home);
+        let (x, none) = (64 * 64 * 4, [0; 2]);
+        // A is read by rows, B by all.
+        assert_eq!(bytes(at(2, false), 2), [x / 2; 2]);
+        assert_eq!(bytes(at(1, false), 2), [0, x / 2 + x]);
+        assert_eq!((bytes(at(0, false), 2), bytes(at(2, true), 2), bytes(at(1, false), 1)), (none, none, none));
+        assert_eq!(bytes(at(2, false), 1), [x, 0]);
+    }
 }

@@ -45,6 +45,7 @@ fn call(cx: &mut LowerCx<'_>, kernel: Kernel, reads: &[Buf], writes: &[Buf], inp
         inplace: inplace.to_vec(),
         // Large enough to be shared among threads.
         flops: 1 << 20,
+        whole: 0,
         work: Work::SORT,
         ops: 1 << 20,
     });
@@ -137,6 +138,7 @@ pub static REVERSE: OpDef = row("t_reverse", |cx| {
         writes: vec![(Buf::Out(0), Split::PerUnit(UNIT)), (scratch, split)],
         inplace: Vec::new(),
         flops: 1 << 20,
+        whole: 0,
         work: Work::SORT,
         ops: 1 << 20,
     });
@@ -174,6 +176,7 @@ pub static SUM: OpDef = OpDef {
             writes: vec![(parts, Split::PerUnit(1))],
             inplace: Vec::new(),
             flops: 1 << 20,
+            whole: 0,
             work: Work::SORT,
             ops: 1 << 20,
         });
@@ -185,6 +188,7 @@ pub static SUM: OpDef = OpDef {
             writes: vec![(Buf::Out(0), Split::Whole)],
             inplace: Vec::new(),
             flops: 0,
+            whole: 0,
             work: Work::MOVE,
             ops: 0,
         });

@@ -16,7 +16,18 @@ fn idle(_: &mut Args<'_>) {}
 
 fn call(reads: &[Buf], writes: &[(Buf, Split)], units: usize, inplace: &[(usize, usize)]) -> Call {
     let (reads, writes, inplace) = (reads.to_vec(), writes.to_vec(), inplace.to_vec());
-    Call { kernel: idle, params: Vec::new(), units, reads, writes, inplace, flops: 0, work: Work::MOVE, ops: 0 }
+    Call {
+        kernel: idle,
+        params: Vec::new(),
+        units,
+        reads,
+        writes,
+        inplace,
+        flops: 0,
+        whole: 0,
+        work: Work::MOVE,
+        ops: 0,
+    }
 }
 
 /// The error of scheduling one node of an op with this lowering, on 8 elements.

@@ -72,7 +72,8 @@ pub fn matmul_sgd(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let call = Call::new(by_float!(dtype, gemm::run_descent)?, words, g.units())
         .flops(flops)
         .reads_args(4)
-        .work(work(dtype, &g));
+        .work(work(dtype, &g))
+        .whole(whole(&g));
     let call = call.writes(Buf::Out(0), g.per_unit()).inplace(&[(2, 0)]);
     let call = if scratch > 0 { call.scratch(cx.scratch(dtype.size(), scratch)) } else { call };
     cx.call(call);
@@ -94,7 +95,8 @@ fn push_product(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flops: u
     let call = Call::new(by_float!(dtype, gemm::run)?, g.to_words(), g.units())
         .flops(flops)
         .reads(reads)
-        .work(work(dtype, &g));
+        .work(work(dtype, &g))
+        .whole(whole(&g));
     let call = if g.accumulate { call.reads(&[out]).inplace(&[(reads.len(), 0)]) } else { call };
     let call = call.writes(out, g.per_unit());
     let call = if scratch > 0 { call.scratch(cx.scratch(dtype.size(), scratch)) } else { call };
@@ -131,6 +133,11 @@ pub fn lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let g = Gemm { accumulate: true, bias: cx.args() == 5, ..by(n, rank) };
     let reads = [scaled, Buf::Arg(3), Buf::Arg(4)];
     push_product(cx, g, &reads[..2 + usize::from(g.bias)], Buf::Out(0), flops(&g))
+}
+
+/// Which operands of a product all units read: B, and an A that lies by columns.
+fn whole(g: &Gemm) -> u64 {
+    2 | u64::from(g.a.col != 1)
 }
 
 /// The kind of work that a product is.

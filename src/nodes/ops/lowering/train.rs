@@ -18,7 +18,7 @@ fn cross(cx: &LowerCx<'_>) -> CrossEntropy {
 pub fn cross_entropy(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = cross(cx);
     let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy)?;
-    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).work(Work::SOFTMAX).reads_args(2);
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).work(Work::CROSS_ENTROPY).reads_args(2);
     cx.call(call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.per_unit()));
     Ok(())
 }
