@@ -12,7 +12,7 @@ use crate::kernels::abi::Split;
 /// Picoseconds of a meeting of two threads, and what each thread more adds.
 const MEET: (u64, u64) = (450_000, 60_000);
 /// Picoseconds of a byte that lies in another core's cache: it is fetched, or taken away from there.
-const FETCH: u64 = 80;
+const FETCH: u64 = 100;
 /// Numbers of threads that are tried, beside the most that there may be.
 const LADDER: [usize; 13] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128];
 /// Picoseconds of work that a thread must get of an instruction: each is tried. The last shares nothing but loops.
