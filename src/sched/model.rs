@@ -15,7 +15,8 @@ const MEET: (u64, u64) = (450_000, 60_000);
 const FETCH: u64 = 100;
 /// Numbers of threads that are tried, beside the most that there may be.
 const LADDER: [usize; 13] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128];
-/// Picoseconds of work that a thread must get of an instruction: each is tried. The last shares nothing but loops.
+/// Picoseconds of an instruction that each of its threads must get: all are tried, since what is shared need not be
+/// fetched by the next that is, and what is not needs no meeting.
 const GRAINS: [u64; 3] = [1_000_000, 4_000_000, 16_000_000];
 
 /// Picoseconds of a meeting of `lanes` threads.
@@ -27,11 +28,10 @@ pub fn meeting(lanes: usize) -> u64 {
 }
 
 /// The tapes of `plan` for the number of threads, of at most as many as it was planned for, with which a step is
-/// shortest; the fewest of equals. What is modelled on one thread needs no meetings.
+/// shortest; the fewest of equals.
 pub fn best(plan: &Checked) -> Tapes {
     let mut best = tapes_by(plan, 1, Rule::Alone);
     let mut least = step(plan, &best);
-    // What does not gain with two threads does not with more: so much for programs that are small.
     let all = LADDER.into_iter().filter(|&n| n > 1 && n < plan.lanes).chain((plan.lanes > 1).then_some(plan.lanes));
     for lanes in all {
         for grain in GRAINS {
@@ -59,7 +59,7 @@ pub fn step(plan: &Checked, tapes: &Tapes) -> u64 {
     run(plan, tapes).saturating_add(ends)
 }
 
-/// As [`step`], without its begin and end: an iteration of a loop.
+/// As [`step`], without its beginning and end: an iteration of a loop.
 pub fn run(plan: &Checked, tapes: &Tapes) -> u64 {
     let (code, lanes) = (&plan.code, tapes.lanes());
     let fetched = if lanes > 1 { fetches(code, tapes) } else { vec![[0; 2]; code.len()] };
