@@ -27,11 +27,11 @@ use crate::passes::pipeline;
 use crate::passes::precision::{self as products, Precisions};
 use crate::sched::code::Operand;
 use crate::sched::exec::{Exec, Stop};
-use crate::sched::{Scheduled, schedule_apart, schedule_in, tape};
+use crate::sched::{Scheduled, model, schedule_apart, schedule_in, tape};
 use runner::Runner;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use trace::Tracer;
 
 /// Choices for compiling programs.
@@ -143,6 +143,8 @@ impl Session {
         let all = start.elapsed();
         let mut report = report::report(&ready.graph.view(), &ready.scheduled);
         report.recomputed = ready.recomputed.clone();
+        report.threads = ready.tapes.lanes();
+        report.modelled = Duration::from_nanos(model::step(&ready.scheduled.plan, &ready.tapes) / 1000);
         report.products = products::counts(ready.graph.view(), &ready.precision);
         let planned = report.phases.iter().map(|p| p.1).sum();
         report.phases.insert(0, ("passes", all.saturating_sub(planned)));
@@ -166,9 +168,10 @@ impl Ready {
         let mut scheduled = schedule_in(graph.view(), lanes, &precision)?;
         let mut tapes = tape::tapes(&scheduled.plan);
         if tapes.lanes() < lanes {
-            // Nothing is worth sharing: no scratch for other threads either.
-            scheduled = schedule_in(graph.view(), 1, &precision)?;
-            tapes = tape::tapes(&scheduled.plan);
+            // Not worth so many threads: no scratch for the others either.
+            let fewer = tapes.lanes();
+            scheduled = schedule_in(graph.view(), fewer, &precision)?;
+            tapes = model::best_on(&scheduled.plan, fewer);
         }
         Ok(Ready { graph, scheduled, tapes, recomputed: Recomputed::default(), precision })
     }

@@ -66,7 +66,9 @@ fn a_network_trains_with_the_same_bits_on_any_number_of_threads() {
         assert!(off < near, "{precision:?} is off by {off}");
         for threads in [2, 3, 7] {
             let many = session.clone().threads(threads);
-            assert_eq!(many.compile(&mlp(DType::F32)).unwrap().threads(), threads);
+            // Fewer than it may, where the model has more gain nothing.
+            let used = many.compile(&mlp(DType::F32)).unwrap().threads();
+            assert!((threads.div_ceil(2).max(2)..=threads).contains(&used), "{used} of {threads} threads");
             assert!(run(&many) == (losses.clone(), weights.clone()), "{precision:?} on {threads} threads");
         }
         assert!(run(&session.clone().poison(true)) == (losses.clone(), weights.clone()), "{precision:?}, poisoned");

@@ -81,12 +81,14 @@ fn gradients_are_those_of_the_unrolled_loop() {
 
 #[test]
 fn threads_share_the_work_of_a_loop_and_change_no_bit() {
-    let g = rnn(6, 16, 96, false);
+    // So large that an iteration is worth its meetings.
+    let g = rnn(6, 64, 192, false);
     let d = gradients(&g);
     let x = inputs(&g, 3);
     let one = run(&d, &x, PLAIN);
     for threads in [2, 3, 7] {
-        assert_eq!(Session::new().threads(threads).compile(&d).unwrap().threads(), threads);
+        let used = Session::new().threads(threads).compile(&d).unwrap().threads();
+        assert!((threads.div_ceil(2).max(2)..=threads).contains(&used), "{used} of {threads} threads");
         assert!(run(&d, &x, How { threads, ..PLAIN }).iter().zip(&one).all(|(a, b)| same_bits(a, b)), "{threads}");
     }
 }

@@ -16,6 +16,11 @@ pub fn rss() -> Option<u64> {
     status("VmRSS:")
 }
 
+/// The part of the resident set that no file backs: heap and stacks, not code.
+pub fn anon_rss() -> Option<u64> {
+    status("RssAnon:")
+}
+
 /// Makes [`peak_rss`] start from the present, where the system can do that.
 pub fn reset_peak_rss() {
     // The figure is for people; without it the peak since the start is shown, which is no smaller.

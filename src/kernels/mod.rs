@@ -41,3 +41,4 @@ pub mod tile;
 pub mod tree;
 pub mod unfold;
 pub mod vmath;
+pub mod work;

@@ -8,6 +8,7 @@ use crate::arena::intern::Dims;
 use crate::arena::{Node, ids::Id};
 use crate::kernels::abi::{Kernel, Split};
 use crate::kernels::gemm::Precision;
+use crate::kernels::work::Work;
 
 /// What a call reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +38,31 @@ pub struct Call {
     pub inplace: Vec<(usize, usize)>,
     /// Floating-point operations of all units.
     pub flops: u64,
+    /// The reads (as bits, by position) of which each unit reads all, or a part that lies everywhere: threads that share
+    /// the call fetch what others wrote. For estimates.
+    pub whole: u64,
+    /// What kind of work it is.
+    pub work: Work,
+    /// How much of it, in the operations that `work` counts.
+    pub ops: u64,
 }
 
 impl Call {
     /// A call of `kernel` over `units` units, without operands yet.
     pub fn new(kernel: Kernel, params: impl Into<Vec<u64>>, units: usize) -> Call {
         let (reads, writes, inplace) = (Vec::new(), Vec::new(), Vec::new());
-        Call { kernel, params: params.into(), units, reads, writes, inplace, flops: 0 }
+        Call {
+            kernel,
+            params: params.into(),
+            units,
+            reads,
+            writes,
+            inplace,
+            flops: 0,
+            whole: 0,
+            work: Work::MOVE,
+            ops: 0,
+        }
     }
 
     /// The same call, reading `bufs` after what it reads already.
@@ -78,7 +97,22 @@ impl Call {
 
     /// The same call, of so many floating-point operations.
     pub fn flops(self, flops: u64) -> Call {
-        Call { flops, ..self }
+        Call { flops, ops: flops, ..self }
+    }
+
+    /// The same call, work of this kind. Without it, a call is as long as a copy of its bytes.
+    pub fn work(self, work: Work) -> Call {
+        Call { work, ..self }
+    }
+
+    /// The same call, each of whose units reads all of these operands.
+    pub fn whole(self, whole: u64) -> Call {
+        Call { whole, ..self }
+    }
+
+    /// The same call, with so many operations of its kind of work: other than the floating-point operations.
+    pub fn ops(self, ops: u64) -> Call {
+        Call { ops, ..self }
     }
 }
 

@@ -8,6 +8,7 @@ use super::loops::Loop;
 use crate::arena::{Node, Value};
 use crate::kernels::abi::{Kernel, Split};
 use crate::kernels::bytes;
+use crate::kernels::work::Work;
 use std::sync::Arc;
 
 /// What a buffer holds.
@@ -108,6 +109,10 @@ pub struct Instr<'a> {
     pub node: Node,
     /// Floating-point operations.
     pub flops: u64,
+    /// Picoseconds on one thread, as [`crate::kernels::work`] has it, and those of them that a thread spends without a unit.
+    pub time: (u64, u64),
+    /// Reads that each unit reads all of, as bits.
+    pub whole: u64,
     /// Whether it copies its read to its write, byte by byte.
     pub copies: bool,
     /// The loop that it runs instead of the kernel: an index into [`Code::loops`], or [`NO_LOOP`].
@@ -128,6 +133,10 @@ pub struct Code {
     pub node: Vec<Node>,
     /// Floating-point operations of each instruction.
     pub flops: Vec<u64>,
+    /// Picoseconds of each instruction on one thread, and those of each call of it.
+    pub time: Vec<(u64, u64)>,
+    /// Reads of each instruction that each unit reads all of, as bits.
+    pub whole: Vec<u64>,
     /// Whether each instruction is a plain copy.
     pub copies: Vec<bool>,
     /// Parameters of instruction `i`: `params[params_at[i]..params_at[i + 1]]`.
@@ -242,6 +251,8 @@ impl Code {
         self.units.push(i.units);
         self.node.push(i.node);
         self.flops.push(i.flops);
+        self.time.push(i.time);
+        self.whole.push(i.whole);
         self.copies.push(i.copies);
         self.body.push(i.body);
         self.params.extend_from_slice(i.params);
@@ -278,6 +289,8 @@ impl Code {
             units: len.div_ceil(bytes::UNIT),
             node,
             flops: 0,
+            time: (Work::MOVE.time(0, 2 * len as u64), Work::MOVE.fixed()),
+            whole: 0,
             copies: true,
             body: NO_LOOP,
         });
@@ -310,6 +323,8 @@ impl Code {
                     units: self.units[i],
                     node: self.node[i],
                     flops: self.flops[i],
+                    time: self.time[i],
+                    whole: self.whole[i],
                     copies: self.copies[i],
                     body: self.body[i],
                 });

@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::kernels::abi::{DEPTH, Split};
 use crate::kernels::bytes;
 use crate::kernels::gemm::Precision;
+use crate::kernels::work::Work;
 use crate::nodes::opdef::Lower;
 use crate::nodes::ops::scan::Scan;
 use crate::nodes::{Graph, Op};
@@ -192,6 +193,8 @@ impl Lowering<'_> {
                 units: to.bytes().div_ceil(bytes::UNIT),
                 node: n,
                 flops: 0,
+                time: (Work::MOVE.time(0, 2 * to.bytes() as u64), Work::MOVE.fixed()),
+                whole: 0,
                 copies: true,
                 body: NO_LOOP,
             });
@@ -227,6 +230,7 @@ impl Lowering<'_> {
         let pairs: Vec<(u8, u8)> = (0..s.carries as u8).map(|i| (i, i)).collect();
         let code = &body.plan.code;
         let flops = code.flops.iter().fold(0u64, |sum, f| sum.saturating_add(*f)).saturating_mul(s.length as u64);
+        let time = code.time.iter().fold(0u64, |sum, t| sum.saturating_add(t.0)).saturating_mul(s.length as u64);
         self.code.loops.push(Arc::new(body));
         self.code.push(&Instr {
             kernel: nothing,
@@ -237,6 +241,8 @@ impl Lowering<'_> {
             units: 1,
             node: n,
             flops,
+            time: (time, 0),
+            whole: 0,
             copies: false,
             body: self.code.loops.len() as u32 - 1,
         });

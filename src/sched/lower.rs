@@ -222,6 +222,8 @@ impl<'g> Lowering<'g> {
                 units: c.units,
                 node: n,
                 flops: c.flops,
+                time: (c.work.time(c.ops, moved(&reads).saturating_add(moved(&writes))), c.work.fixed()),
+                whole: c.whole,
                 copies: false,
                 body: NO_LOOP,
             });
@@ -307,6 +309,12 @@ impl<'g> Lowering<'g> {
         }
         self.code.updates.push(Update { leaf, from });
     }
+}
+
+/// Bytes of these operands, without scratch of threads.
+pub(super) fn moved(operands: &[Operand]) -> u64 {
+    let all = operands.iter().filter(|o| !matches!(o.split, Split::PerLane(_)));
+    all.fold(0, |sum, o| sum.saturating_add(o.bytes() as u64))
 }
 
 fn leaf_kind(g: &Graph<'_>, n: Node) -> Option<BufKind> {

@@ -1,7 +1,8 @@
 //! Scheduling: graph → a program with a place for every byte.
 //!
 //! [`lower`] writes instructions over logical buffers ([`code`]); [`order`] permutes them; [`alias`] lets buffers share
-//! bytes; [`live`] and [`pack`] give each a place; [`check`] proves the result; [`tape`] divides it among threads;
+//! bytes; [`live`] and [`pack`] give each a place; [`check`] proves the result; [`tape`] divides it among threads by
+//! [`model`];
 //! [`exec`] and [`team`] run it. The body of a loop ([`loops`]) goes the same way, once; [`link`] puts it where its loop
 //! is. May import arena, kernels and nodes.
 
@@ -13,6 +14,7 @@ pub mod link;
 pub mod live;
 pub mod loops;
 pub mod lower;
+pub mod model;
 pub mod order;
 pub mod pack;
 pub mod tape;

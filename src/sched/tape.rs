@@ -1,16 +1,16 @@
 //! Tapes: for each thread, the instructions it runs and its share of their units, fixed before the first step.
 //!
 //! Shares follow from the shape and the number of threads; results do not depend on them, because kernels compute
-//! units. An instruction that is too small to share runs on thread 0. Threads meet only where bytes that one of them
+//! units. An instruction that is too small to share (by [`model`]) runs on thread 0, a small one on the first few. Threads meet only where bytes that one of them
 //! touches are touched by another: [`race_free`] proves that afterwards, in a way of its own.
 
 use super::check::{Checked, Plan};
 use super::code::{Code, Operand};
 use super::loops::Loop;
+use super::model;
 use crate::kernels::abi::Split;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// One thing for a thread to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,21 +49,28 @@ impl Tapes {
     }
 }
 
-/// Picoseconds below which an instruction is not worth sharing: a meeting of two threads costs about half a
-/// microsecond, and what one core has written another must fetch.
-pub const SHARE: u64 = 6_000_000;
-
-/// A guess at the time of instruction `i` on one thread, in picoseconds: 30 per operation (about the speed of
-/// transcendental functions; products are ten times faster and large), 60 per byte that moves.
-pub fn cost(code: &Code, i: usize) -> u64 {
-    let moved = code.reads_of(i).iter().chain(code.writes_of(i)).filter(|o| !matches!(o.split, Split::PerLane(_)));
-    let bytes: u64 = moved.map(|o| o.bytes() as u64).sum();
-    code.flops[i].saturating_mul(30).saturating_add(bytes.saturating_mul(60))
+/// Which instructions are divided among how many threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// None.
+    Alone,
+    /// Those that take so many picoseconds on one thread, among all; and loops around such.
+    Share(u64),
+    /// So that each thread gets so many picoseconds; loops if a step is shorter so.
+    Worth(u64),
 }
 
-/// Whether instruction `i` is divided among threads.
-fn is_shared(code: &Code, i: usize, share: u64) -> bool {
-    code.units[i] > 1 && cost(code, i) >= share
+impl Rule {
+    /// Threads among which instruction `i` is divided.
+    fn width(self, code: &Code, i: usize, lanes: usize) -> usize {
+        let time = code.time[i].0;
+        let worth = match self {
+            Rule::Alone => 1,
+            Rule::Share(share) => lanes * usize::from(time >= share),
+            Rule::Worth(grain) => usize::try_from(time / grain.max(1)).unwrap_or(lanes),
+        };
+        worth.min(lanes).min(code.units[i]).max(1)
+    }
 }
 
 /// The units of thread `t` of `lanes`: contiguous, and equal to within one.
@@ -73,32 +80,46 @@ fn portion(units: usize, lanes: usize, t: usize) -> Range<usize> {
     start..start + each + usize::from(t < more)
 }
 
-/// The tapes of `plan`. One tape if no instruction is worth sharing: then no thread is ever woken.
+/// The tapes of `plan` by the model of times: for as many threads as make a step shortest. One tape if no instruction is
+/// worth sharing: then no thread is ever woken.
 pub fn tapes(plan: &Checked) -> Tapes {
-    tapes_sharing(plan, SHARE)
+    model::best(plan)
 }
 
-/// As [`tapes`], sharing instructions that cost at least `share`.
+/// Tapes that share the instructions that take at least `share` picoseconds among all threads.
 pub fn tapes_sharing(plan: &Checked, share: u64) -> Tapes {
-    let lanes = if shares(plan, share) { plan.lanes } else { 1 };
-    tapes_for(plan, lanes, share)
+    let lanes = if shares(plan, Rule::Share(share), plan.lanes) { plan.lanes } else { 1 };
+    tapes_by(plan, lanes, Rule::Share(share))
 }
 
-/// Whether any instruction of `plan`, or of a loop in it, is worth sharing.
-fn shares(plan: &Checked, share: u64) -> bool {
+/// Whether any instruction of `plan`, or of a loop in it, is divided.
+fn shares(plan: &Checked, rule: Rule, lanes: usize) -> bool {
     let code = &plan.code;
-    (0..code.len()).any(|i| is_shared(code, i, share)) || code.loops.iter().any(|l| shares(&l.plan, share))
+    (0..code.len()).any(|i| rule.width(code, i, lanes) > 1) || code.loops.iter().any(|l| shares(&l.plan, rule, lanes))
 }
 
-fn tapes_for(plan: &Checked, lanes: usize, share: u64) -> Tapes {
+/// The tapes of the body of `l`: of all threads if it is worth that.
+fn inside(l: &Loop, lanes: usize, rule: Rule) -> Tapes {
+    let alone = |rule| tapes_by(&l.plan, 1, rule);
+    if lanes == 1 || !shares(&l.plan, rule, lanes) {
+        return alone(rule);
+    }
+    let team = tapes_by(&l.plan, lanes, rule);
+    let Rule::Worth(_) = rule else { return team };
+    let alone = alone(Rule::Alone);
+    let sooner = model::run(&l.plan, &team).saturating_add(model::meeting(lanes)) < model::run(&l.plan, &alone);
+    if sooner { team } else { alone }
+}
+
+/// The tapes of `plan` for `lanes` threads, of which there are as many as it was planned for or fewer.
+pub(super) fn tapes_by(plan: &Checked, lanes: usize, rule: Rule) -> Tapes {
     let code = &plan.code;
-    let inner = |l: &Arc<Loop>| tapes_for(&l.plan, if shares(&l.plan, share) { lanes } else { 1 }, share);
-    let inner: Vec<Tapes> = code.loops.iter().map(inner).collect();
-    let shared: Vec<bool> = (0..code.len()).map(|i| is_shared(code, i, share)).collect();
+    let inner: Vec<Tapes> = code.loops.iter().map(|l| inside(l, lanes, rule)).collect();
     let mut lane: Vec<Vec<Entry>> = vec![Vec::new(); lanes];
     let mut open = Window::default();
-    for (i, &team) in shared.iter().enumerate() {
-        let instr = i as u32;
+    for i in 0..code.len() {
+        let (instr, width) = (i as u32, rule.width(code, i, lanes));
+        let team = width > 1;
         if inner.get(code.body[i] as usize).is_some_and(|t| t.lanes() > 1) {
             // All threads run the loop; they meet before it and after each iteration.
             for l in &mut lane {
@@ -114,11 +135,7 @@ fn tapes_for(plan: &Checked, lanes: usize, share: u64) -> Tapes {
             open.admit(plan, i, team);
         }
         for (t, l) in lane.iter_mut().enumerate() {
-            let r = match (team, t) {
-                (true, _) => portion(code.units[i], lanes, t),
-                (false, 0) => 0..code.units[i],
-                (false, _) => 0..0,
-            };
+            let r = if t < width { portion(code.units[i], width, t) } else { 0..0 };
             if !r.is_empty() {
                 l.push(Entry { instr, barrier: false, from: r.start, to: r.end });
             }

@@ -63,6 +63,10 @@ pub struct PlanReport {
     pub order: &'static str,
     /// Floating-point operations of a step, as the ops count them.
     pub flops: u64,
+    /// Threads that run a step.
+    pub threads: usize,
+    /// How long a step takes by the table of [`crate::kernels::work`], on a machine like the one that it is of.
+    pub modelled: Duration,
     /// Bytes that a step must move, however its results are computed: each leaf and constant that is read, once, each next
     /// value of a leaf and each output, once. What lives within a step could stay near.
     pub moved_bytes: u64,
@@ -129,6 +133,8 @@ pub fn report(g: &Graph<'_>, s: &Scheduled) -> PlanReport {
         instructions: code.len(),
         order: s.order,
         flops: code.flops.iter().fold(0, |sum, &f| sum.saturating_add(f)),
+        threads: 1,
+        modelled: Duration::ZERO,
         moved_bytes: moved(code),
         recomputed: Recomputed::default(),
         products: Counts::default(),

@@ -28,6 +28,8 @@ pub struct Call {
     pub flops: u64,
     /// Bytes of what it reads and writes, once, without scratch of threads.
     pub bytes: u64,
+    /// Picoseconds on one thread, by the table of [`crate::kernels::work`].
+    pub modelled: u64,
     /// Number of units, which threads share.
     pub units: usize,
     /// Where the node was asked for.
@@ -80,10 +82,10 @@ fn call(g: &Graph<'_>, next: &[Sym], code: &Code, i: usize) -> Call {
     let n = code.node[i];
     let moved = code.reads_of(i).iter().chain(code.writes_of(i)).filter(|o| !matches!(o.split, Split::PerLane(_)));
     let bytes = moved.fold(0u64, |sum, o| sum.saturating_add(o.bytes() as u64));
-    let (flops, units) = (code.flops[i], code.units[i]);
+    let (flops, units, modelled) = (code.flops[i], code.units[i], code.time[i].0);
     if !n.is_some() {
         let (name, types) = (String::new(), String::new());
-        return Call { op: "update", name, types, flops, bytes, units, place: Place::Nowhere };
+        return Call { op: "update", name, types, flops, bytes, modelled, units, place: Place::Nowhere };
     }
     let text = |v: &crate::arena::Value| g.ty_text(*v);
     let args: Vec<String> = g.args_of(n).iter().map(text).collect();
@@ -96,6 +98,7 @@ fn call(g: &Graph<'_>, next: &[Sym], code: &Code, i: usize) -> Call {
         types: format!("{} -> {}", args.join(", "), outs.join(", ")),
         flops,
         bytes,
+        modelled,
         units,
         place: g.place(n),
     }

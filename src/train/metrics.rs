@@ -55,7 +55,8 @@ pub struct Times {
 impl Times {
     /// Room for `capacity` times (at least one).
     pub fn new(capacity: usize) -> Times {
-        Times { ns: vec![0; capacity.max(1)], next: 0, count: 0 }
+        // Not zeros: those the system would only promise, and a step would be the first to touch them.
+        Times { ns: vec![u64::MAX; capacity.max(1)], next: 0, count: 0 }
     }
 
     /// Adds a time.

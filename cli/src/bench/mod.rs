@@ -14,7 +14,7 @@ use arenagrad::error::Result;
 use arenagrad::kernels::gemm::Precision;
 use arenagrad::passes::optimiser::LR;
 use arenagrad::session::{Elem, Program, Session, Slot, Trace};
-use arenagrad::train::Times;
+use arenagrad::train::{Loaded, Times};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 pub use workloads::Workload;
@@ -72,6 +72,9 @@ struct Figures {
     step_us_p99: f64,
     step_us_p999: f64,
     step_us_min: f64,
+    /// Threads that the program uses, and how long its model takes a step to be.
+    lanes: usize,
+    modelled_us: f64,
     /// The first step, which touches memory that nobody has touched before.
     first_step_ms: f64,
     /// Floating-point operations of a step, as the ops count them, and how many that is a second at the median.
@@ -90,22 +93,27 @@ struct Figures {
     arena_lower_bound_bytes: usize,
     /// What the process grew by from before compiling until after the last step.
     rss_growth_bytes: Option<u64>,
+    /// The same after the last step, without pages of files: without the code that compiling and stepping run.
+    anon_growth_bytes: Option<u64>,
     compile_ms: f64,
     first_losses: Vec<f32>,
 }
 
 impl Figures {
     fn text(&self) -> String {
-        let growth = self.rss_growth_bytes.map_or("unknown".into(), |b| b.to_string());
+        let bytes = |b: Option<u64>| b.map_or("unknown".into(), |b| b.to_string());
+        let (growth, anon) = (bytes(self.rss_growth_bytes), bytes(self.anon_growth_bytes));
         let share = self.roofline_share.map_or("an unknown share".into(), |s| format!("{:.1} %", 100.0 * s));
         format!(
-            "{}  {}  threads {}  steps {}  p50 {:.2} us  p99 {:.2} us  p99.9 {:.2} us  min {:.2} us  allocs/step {}  arena {} \
-             (bound {}, RSS grew by {growth})  compiled in {:.2} ms  first step {:.2} ms\n{}  {:.2} GFLOP/s of \
+            "{}  {}  threads {} of {}  steps {}  modelled {:.2} us  p50 {:.2} us  p99 {:.2} us  p99.9 {:.2} us  min {:.2} us  allocs/step {}  arena {} \
+             (bound {}, RSS grew by {growth}, {anon} without code)  compiled in {:.2} ms  first step {:.2} ms\n{}  {:.2} GFLOP/s of \
              {:.1}, {} operations and {} bytes at {:.1} GB/s a step: {share} of the roofline\n{}  first losses {:?}",
             self.workload,
             self.precision,
+            self.lanes,
             self.threads,
             self.steps,
+            self.modelled_us,
             self.step_us_p50,
             self.step_us_p99,
             self.step_us_p999,
@@ -159,8 +167,11 @@ pub struct Bench {
     pool: Pool,
     next: usize,
     compile: Duration,
-    /// Resident bytes before compiling.
+    /// Resident bytes before compiling, and those among them that no file backs.
     rss: Option<u64>,
+    anon: Option<u64>,
+    /// Kept: that it goes must not make up for what came.
+    _file: Option<Loaded>,
 }
 
 /// Copies batch `i` of `batches` into `slot`.
@@ -178,7 +189,7 @@ impl Bench {
         let path = a.data.as_ref().map(|dir| dir.join(format!("{}.safetensors", w.name)));
         let file = path.as_ref().map(|p| workloads::open(p)).transpose()?;
         sys::reset_peak_rss();
-        let rss = sys::rss();
+        let (rss, anon) = (sys::rss(), sys::anon_rss());
         let start = Instant::now();
         let mut program = if traced { session.compile_traced(&graph)? } else { session.compile(&graph)? };
         let compile = start.elapsed();
@@ -199,6 +210,8 @@ impl Bench {
             next: 0,
             compile,
             rss,
+            anon,
+            _file: file,
         })
     }
 
@@ -224,17 +237,20 @@ impl Bench {
         self.program.step_traced()
     }
 
-    /// What the process grew by, less the batches.
-    fn growth(&self) -> Option<u64> {
+    /// What the process grew by, less the batches: at most, and what no file backs now.
+    fn growth(&self) -> (Option<u64>, Option<u64>) {
         let batches = (self.pool.x.len() + self.pool.y.len()) as u64;
-        Some(sys::peak_rss()?.saturating_sub(self.rss?).saturating_sub(batches))
+        let grown = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?).saturating_sub(batches));
+        (grown(sys::peak_rss(), self.rss), grown(sys::anon_rss(), self.anon))
     }
 }
 
 /// Times `w` on a machine of which `cores` cores compute `peak` operations a second.
 fn time(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<Figures> {
-    let mut b = Bench::new(w, a, false)?;
+    // What the bench itself keeps is there before memory is counted.
+    let mut times = Times::new(TIMES);
     let mut first_losses = Vec::with_capacity(LOSSES);
+    let mut b = Bench::new(w, a, false)?;
     let mut first_step = Duration::ZERO;
     for i in 0..WARMUP {
         let start = Instant::now();
@@ -246,7 +262,6 @@ fn time(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<Figures> {
             first_losses.push(loss);
         }
     }
-    let mut times = Times::new(TIMES);
     let mut steps = 0;
     let limit = Duration::from_secs_f64(a.seconds);
     let (start, before) = (Instant::now(), alloc::calls());
@@ -259,7 +274,7 @@ fn time(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<Figures> {
         steps += 1;
     }
     let allocs = alloc::calls() - before;
-    let (plan, growth) = (b.program.plan(), b.growth());
+    let (plan, (growth, anon)) = (b.program.plan(), b.growth());
     let us = |q: f64| times.quantile(q) as f64 / 1e3;
     let stream = limits::bandwidth(cores, plan.moved_bytes);
     let least = (plan.flops as f64 / peak).max(plan.moved_bytes as f64 / stream);
@@ -273,6 +288,8 @@ fn time(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<Figures> {
         step_us_p99: us(0.99),
         step_us_p999: us(0.999),
         step_us_min: us(0.0),
+        lanes: b.program.threads(),
+        modelled_us: plan.modelled.as_secs_f64() * 1e6,
         first_step_ms: first_step.as_secs_f64() * 1e3,
         flops_per_step: plan.flops,
         gflops: plan.flops as f64 / median / 1e9,
@@ -284,6 +301,7 @@ fn time(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<Figures> {
         arena_bytes: plan.arena_bytes,
         arena_lower_bound_bytes: plan.lower_bound_bytes,
         rss_growth_bytes: growth,
+        anon_growth_bytes: anon,
         compile_ms: b.compile.as_secs_f64() * 1e3,
         first_losses,
     })

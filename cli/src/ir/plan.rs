@@ -89,6 +89,8 @@ fn facts(plan: &PlanReport) -> Vec<(&'static str, String)> {
         ("operations", format!("{} a step", plan.flops)),
         ("moved", format!("{} bytes a step at least: leaves, next values and outputs", plan.moved_bytes)),
     ];
+    let modelled = plan.modelled.as_secs_f64() * 1e6;
+    facts.push(("modelled", format!("{modelled:.1} us a step, on {} threads", plan.threads)));
     facts.push(("products", products(plan)));
     let again = &plan.recomputed;
     if !again.what.is_empty() {
@@ -152,6 +154,8 @@ fn all(plan: &PlanReport) -> Value {
         "order": plan.order,
         "flops": plan.flops,
         "moved_bytes": plan.moved_bytes,
+        "threads": plan.threads,
+        "modelled_us": plan.modelled.as_secs_f64() * 1e6,
         "recomputed": twice(&plan.recomputed),
         "products": Precision::ALL.iter().map(|&(p, name)| (name.to_string(), json!(plan.products[p as usize]))).collect::<serde_json::Map<_, _>>(),
         "peak": { "instruction": peak, "bytes": live },

@@ -15,6 +15,8 @@ struct Sum {
     ns: u64,
     flops: f64,
     bytes: f64,
+    /// Nanoseconds of all runs, by the model.
+    modelled: f64,
 }
 
 /// Ops by time, longest first; the nanoseconds that threads waited.
@@ -40,6 +42,7 @@ fn sums(t: &Trace) -> (Vec<(&'static str, Sum)>, u64) {
         sum.runs += n;
         sum.flops += n as f64 * call.flops as f64;
         sum.bytes += n as f64 * call.bytes as f64;
+        sum.modelled += n as f64 * call.modelled as f64 / 1e3;
     }
     let mut list: Vec<_> = ops.into_iter().collect();
     list.sort_by_key(|(name, s)| (u64::MAX - s.ns, *name));
@@ -52,16 +55,25 @@ pub fn table(t: &Trace) -> String {
     let all = (t.nanos * t.threads.len() as u64).max(1);
     let share = |ns: u64| 100.0 * ns as f64 / all as f64;
     let mut s = format!("step {:.2} us, {} threads\n", t.nanos as f64 / 1e3, t.threads.len());
-    let _ = writeln!(s, "{:<26}{:>6}{:>12}{:>8}{:>10}{:>9}", "op", "runs", "us", "share", "GFLOP/s", "GB/s");
+    let _ = writeln!(
+        s,
+        "{:<32}{:>6}{:>12}{:>12}{:>8}{:>10}{:>9}",
+        "op", "runs", "us", "model us", "share", "GFLOP/s", "GB/s"
+    );
     for (name, sum) in &ops {
         let rate = |x: f64| if sum.ns > 0 { x / sum.ns as f64 } else { 0.0 };
-        let us = sum.ns as f64 / 1e3;
+        let (us, model) = (sum.ns as f64 / 1e3, sum.modelled / 1e3);
         let (flops, bytes) = (rate(sum.flops), rate(sum.bytes));
-        let _ = writeln!(s, "{name:<26}{:>6}{us:>12.2}{:>7.1}%{flops:>10.2}{bytes:>9.2}", sum.runs, share(sum.ns));
+        let _ = writeln!(
+            s,
+            "{name:<32}{:>6}{us:>12.2}{model:>12.2}{:>7.1}%{flops:>10.2}{bytes:>9.2}",
+            sum.runs,
+            share(sum.ns)
+        );
     }
     let ran: u64 = ops.iter().map(|o| o.1.ns).sum();
     for (name, ns) in [("(waiting)", waits), ("(between instructions)", all.saturating_sub(ran + waits))] {
-        let _ = writeln!(s, "{name:<26}{:>6}{:>12.2}{:>7.1}%", "", ns as f64 / 1e3, share(ns));
+        let _ = writeln!(s, "{name:<32}{:>6}{:>12.2}{:>12}{:>7.1}%", "", ns as f64 / 1e3, "", share(ns));
     }
     if t.dropped > 0 {
         let _ = writeln!(s, "{} events were too many to keep", t.dropped);
@@ -83,6 +95,7 @@ mod tests {
             types: String::new(),
             flops,
             bytes: 8,
+            modelled: 2000,
             units: 2,
             place: Place::Nowhere,
         };
@@ -94,8 +107,10 @@ mod tests {
             dropped: 0,
         };
         let (ops, waits) = sums(&t);
-        let (matmul, add) =
-            (Sum { runs: 1, ns: 90, flops: 100.0, bytes: 8.0 }, Sum { runs: 1, ns: 10, flops: 10.0, bytes: 8.0 });
+        let (matmul, add) = (
+            Sum { runs: 1, ns: 90, flops: 100.0, bytes: 8.0, modelled: 2.0 },
+            Sum { runs: 1, ns: 10, flops: 10.0, bytes: 8.0, modelled: 2.0 },
+        );
         assert_eq!((ops, waits), (vec![("matmul", matmul), ("add", add)], 10));
         let text = table(&t);
         assert!(text.contains("75.0%") && text.contains("(waiting)") && text.contains("8.3%"), "{text}");

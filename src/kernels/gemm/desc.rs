@@ -205,6 +205,11 @@ impl Gemm {
         Vector::new(self).map_or_else(|| Plan::new::<T>(self).scratch::<T>(), |v| v.scratch())
     }
 
+    /// The precision that it is computed in: what is small stays in f32.
+    pub fn runs_in<T: GemmFloat>(&self) -> Precision {
+        if low::Plan::new::<T>(self).is_some() { self.precision } else { Precision::F32 }
+    }
+
     /// Whether a step of SGD can take this product tile by tile: no sum is cut, and tiles or rows compute it.
     pub fn descends<T: GemmFloat>(&self) -> bool {
         let plain = self.batch().is_empty() && !self.accumulate && !self.bias && self.act == Act::None;

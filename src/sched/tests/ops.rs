@@ -2,6 +2,7 @@
 
 use crate::arena::{Node, Value, ids::Id};
 use crate::kernels::abi::{Args, Kernel, Split};
+use crate::kernels::work::Work;
 use crate::nodes::lower::{Buf, Call, LowerCx};
 use crate::nodes::opdef::{Arity, Deriv, Flags, Lower, OpDef};
 use crate::nodes::{Builder, Graph, Op, Var};
@@ -44,6 +45,9 @@ fn call(cx: &mut LowerCx<'_>, kernel: Kernel, reads: &[Buf], writes: &[Buf], inp
         inplace: inplace.to_vec(),
         // Large enough to be shared among threads.
         flops: 1 << 20,
+        whole: 0,
+        work: Work::SORT,
+        ops: 1 << 20,
     });
 }
 
@@ -134,6 +138,9 @@ pub static REVERSE: OpDef = row("t_reverse", |cx| {
         writes: vec![(Buf::Out(0), Split::PerUnit(UNIT)), (scratch, split)],
         inplace: Vec::new(),
         flops: 1 << 20,
+        whole: 0,
+        work: Work::SORT,
+        ops: 1 << 20,
     });
     Ok(())
 });
@@ -169,6 +176,9 @@ pub static SUM: OpDef = OpDef {
             writes: vec![(parts, Split::PerUnit(1))],
             inplace: Vec::new(),
             flops: 1 << 20,
+            whole: 0,
+            work: Work::SORT,
+            ops: 1 << 20,
         });
         cx.call(Call {
             kernel: total_kernel,
@@ -178,6 +188,9 @@ pub static SUM: OpDef = OpDef {
             writes: vec![(Buf::Out(0), Split::Whole)],
             inplace: Vec::new(),
             flops: 0,
+            whole: 0,
+            work: Work::MOVE,
+            ops: 0,
         });
         Ok(())
     })

@@ -5,6 +5,7 @@ use super::{by_float, by_size};
 use crate::kernels::attention::{self, Attention, BLOCK_KEYS, CHUNK_QUERIES};
 use crate::kernels::copy::{self, Strided};
 use crate::kernels::rope::{Rope, rope as turn};
+use crate::kernels::work::Work;
 use crate::nodes::dtype::DType;
 use crate::nodes::lower::{Buf, Call, LowerCx};
 use crate::nodes::ops::attention::{DLSE, DROPOUT, Geometry, Layout, Optional, STREAM, optional};
@@ -60,7 +61,7 @@ pub fn attention(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let lse = if p.seq_major { cx.temp(dtype.size(), p.batch * p.heads * p.queries) } else { Buf::Out(1) };
     let lane = if dtype == DType::F32 { p.forward_scratch::<f32>() } else { p.forward_scratch::<f64>() };
     let scratch = cx.scratch(dtype.size(), lane);
-    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).reads_args(cx.args());
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).work(Work::ATTENTION).reads_args(cx.args());
     let call = call.writes(Buf::Out(0), p.per_unit()).writes(lse, p.stats_per_unit());
     cx.call(call.scratch(scratch));
     if p.seq_major && cx.used[1] {
@@ -91,7 +92,10 @@ pub fn attention_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let lane = if dtype == DType::F32 { p.backward_scratch::<f32>() } else { p.backward_scratch::<f64>() };
     let scratch = cx.scratch(dtype.size(), lane);
     let bias = cx.used.len() > 3 && cx.used[3];
-    let reading = |kernel, units, flops| Call::new(kernel, p.to_words(), units).flops(flops).reads_args(cx.args());
+    let reading = |kernel, units, flops| {
+        let call = Call::new(kernel, p.to_words(), units).flops(flops);
+        call.work(Work::ATTENTION_BACKWARD).reads_args(cx.args())
+    };
     let with_bias = |call: Call, per: usize| if bias { call.writes(Buf::Out(3), per * p.keys) } else { call };
     let mut calls = Vec::new();
     if let Some([keys, queries]) = fine(&p, cx.lanes) {

@@ -9,6 +9,7 @@ use crate::kernels::norm::{self, LayerNorm, rms};
 use crate::kernels::reduce;
 use crate::kernels::softmax::{self, Softmax};
 use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
+use crate::kernels::work::Work;
 use crate::nodes::dtype::DType;
 use crate::nodes::lower::{Buf, Call, LowerCx};
 use crate::nodes::ops::epilogue::ACTS;
@@ -68,7 +69,11 @@ pub fn matmul_sgd(cx: &mut LowerCx<'_>) -> Result<(), String> {
     }
     let mut words = g.to_words();
     words.push(decay.to_bits());
-    let call = Call::new(by_float!(dtype, gemm::run_descent)?, words, g.units()).flops(flops).reads_args(4);
+    let call = Call::new(by_float!(dtype, gemm::run_descent)?, words, g.units())
+        .flops(flops)
+        .reads_args(4)
+        .work(work(dtype, &g))
+        .whole(whole(&g));
     let call = call.writes(Buf::Out(0), g.per_unit()).inplace(&[(2, 0)]);
     let call = if scratch > 0 { call.scratch(cx.scratch(dtype.size(), scratch)) } else { call };
     cx.call(call);
@@ -87,7 +92,11 @@ fn push_product(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flops: u
         DType::F32 => scratch_len::<f32>(&g),
         _ => scratch_len::<f64>(&g),
     };
-    let call = Call::new(by_float!(dtype, gemm::run)?, g.to_words(), g.units()).flops(flops).reads(reads);
+    let call = Call::new(by_float!(dtype, gemm::run)?, g.to_words(), g.units())
+        .flops(flops)
+        .reads(reads)
+        .work(work(dtype, &g))
+        .whole(whole(&g));
     let call = if g.accumulate { call.reads(&[out]).inplace(&[(reads.len(), 0)]) } else { call };
     let call = call.writes(out, g.per_unit());
     let call = if scratch > 0 { call.scratch(cx.scratch(dtype.size(), scratch)) } else { call };
@@ -126,6 +135,16 @@ pub fn lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     push_product(cx, g, &reads[..2 + usize::from(g.bias)], Buf::Out(0), flops(&g))
 }
 
+/// Which operands of a product all units read: B, and an A that lies by columns.
+fn whole(g: &Gemm) -> u64 {
+    2 | u64::from(g.a.col != 1)
+}
+
+/// The kind of work that a product is.
+fn work(dtype: DType, g: &Gemm) -> Work {
+    if dtype == DType::F32 { Work::product(g.runs_in::<f32>()) } else { Work::PRODUCT_F64 }
+}
+
 fn scratch_len<T: GemmFloat>(g: &Gemm) -> usize {
     g.scratch_len::<T>()
 }
@@ -134,7 +153,7 @@ fn scratch_len<T: GemmFloat>(g: &Gemm) -> usize {
 fn along(cx: &mut LowerCx<'_>, kernel: Kernel, over: Option<usize>) -> Result<(), String> {
     let (outer, n, inner) = around(&cx.arg_dims(0), cx.attrs().size(0));
     let p = Softmax { outer, n, inner };
-    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops());
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).work(Work::SOFTMAX);
     let pairs: Vec<(usize, usize)> = over.filter(|_| inner == 1).map(|r| (r, 0)).into_iter().collect();
     cx.call(call.reads_args(cx.args()).writes(Buf::Out(0), p.per_unit()).inplace(&pairs));
     Ok(())
@@ -174,7 +193,7 @@ fn rows(d: &Dims, eps: f64) -> LayerNorm {
 pub fn layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = rows(&cx.arg_dims(0), cx.attrs().f64(0));
     let kernel = by_float!(cx.dtype(0), norm::layer_norm)?;
-    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).reads_args(3);
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).work(Work::NORM).reads_args(3);
     let call = call.writes(Buf::Out(0), p.per_unit());
     cx.call(call.writes(Buf::Out(1), p.rows_per_unit()).writes(Buf::Out(2), p.rows_per_unit()));
     Ok(())
@@ -184,7 +203,7 @@ pub fn layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = rows(&cx.arg_dims(0), cx.attrs().f64(0));
     let kernel = by_float!(cx.dtype(0), rms::rms_norm)?;
-    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).reads_args(3);
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).work(Work::NORM).reads_args(3);
     cx.call(call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.rows_per_unit()));
     Ok(())
 }
@@ -206,7 +225,7 @@ fn residual(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
     let LayerNorm { rows, n, eps, .. } = rows(&cx.arg_dims(0), cx.attrs().f64(0));
     let p = Residual { rows, n, eps, bias: cx.args() == 5, keep: cx.used[1] };
     let norm = p.norm();
-    let call = Call::new(kernel, p.to_words(), norm.units()).flops(cx.flops()).reads_args(cx.args());
+    let call = Call::new(kernel, p.to_words(), norm.units()).flops(cx.flops()).work(Work::NORM).reads_args(cx.args());
     let call = if p.keep { call.writes(Buf::Out(1), norm.per_unit()) } else { call };
     let call = call.writes(Buf::Out(0), norm.per_unit()).inplace(&[(0, 0), (1, 0)]);
     cx.call((2..cx.used.len()).fold(call, |call, i| call.writes(Buf::Out(i), norm.rows_per_unit())));
@@ -232,7 +251,7 @@ fn norm_backward(cx: &mut LowerCx<'_>, kernel: Kernel, reads: &[usize]) -> Resul
     let partials = [0, 1].map(|_| cx.temp(dtype.size(), p.blocks() * p.n));
     if p.rows > 0 {
         let reads: Vec<Buf> = reads.iter().map(|&i| Buf::Arg(i)).collect();
-        let call = Call::new(kernel, p.to_words(), p.blocks()).flops(cx.flops());
+        let call = Call::new(kernel, p.to_words(), p.blocks()).flops(cx.flops()).work(Work::NORM);
         let call = call.reads(&reads).writes(Buf::Out(0), p.per_block());
         cx.call(call.writes(partials[0], p.n).writes(partials[1], p.n));
     }

@@ -17,6 +17,7 @@ pub mod window;
 use crate::arena::tensor::LINE;
 use crate::kernels::elem::Elem;
 use crate::kernels::tile::{self, Access, Input, Program, Step, TileOp, scratch_len};
+use crate::kernels::work::{self, Work};
 use crate::nodes::dtype::DType;
 use crate::nodes::lower::{Buf, Call, LowerCx};
 use crate::nodes::opdef::Lower;
@@ -139,8 +140,9 @@ pub fn push_program(cx: &mut LowerCx<'_>, p: &Program, reads: &[Buf], outs: &[Bu
         let same = |o: &u16| p.elem(*o).map(Elem::size) == Some(input.elem.size());
         pairs.extend((0..outs.len()).filter(|&j| same(&p.outputs[j])).map(|j| (i, j)));
     }
-    let call = Call::new(tile::run, p.to_words(), tile::units(p.len)).flops(flops).reads(reads);
-    let call = outs.iter().fold(call, |call, &o| call.writes(o, tile::UNIT));
+    let ops = work::steps(&p.steps, p.len);
+    let call = Call::new(tile::run, p.to_words(), tile::units(p.len)).flops(flops).work(Work::TILE).ops(ops);
+    let call = outs.iter().fold(call.reads(reads), |call, &o| call.writes(o, tile::UNIT));
     let lines = scratch_len(p) / LINE;
     let call = if lines > 0 { call.scratch(cx.scratch(LINE, lines)) } else { call };
     cx.call(call.inplace(&pairs));

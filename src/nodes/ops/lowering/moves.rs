@@ -6,6 +6,7 @@ use crate::kernels::abi::Kernel;
 use crate::kernels::copy::{self, Concat, Fill, Iota, Pad, Strided};
 use crate::kernels::index::{self, Indexed};
 use crate::kernels::sort::{self, Running, Sort};
+use crate::kernels::work::Work;
 use crate::nodes::dtype::DType;
 use crate::nodes::lower::{Buf, Call, LowerCx};
 use crate::nodes::shaping::around;
@@ -122,7 +123,9 @@ pub fn pad(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 fn gathers(cx: &mut LowerCx<'_>, kernel: Kernel, p: Indexed) -> Result<(), String> {
-    cx.call(Call::new(kernel, p.to_words(), p.units()).reads_args(2).writes(Buf::Out(0), p.per_unit()));
+    cx.call(
+        Call::new(kernel, p.to_words(), p.units()).work(Work::INDEX).reads_args(2).writes(Buf::Out(0), p.per_unit()),
+    );
     Ok(())
 }
 
@@ -168,7 +171,7 @@ pub fn arg_sort(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let n = d.last().copied().unwrap_or(1);
     let p = Sort { rows: d[..d.len().saturating_sub(1)].iter().product(), n, descending: cx.attrs().bool(0) };
     let kernel = by_num!(cx.dtype(0), sort::arg_sort)?;
-    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops());
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).work(Work::SORT);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }
@@ -178,7 +181,7 @@ pub fn cum_arg_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (outer, n, inner) = around(&cx.arg_dims(0), cx.attrs().size(0));
     let p = Running { outer, n, inner, smallest: cx.attrs().bool(1) };
     let kernel = by_num!(cx.dtype(0), sort::cum_arg_max)?;
-    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops());
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).work(Work::RUNNING);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }

@@ -5,6 +5,7 @@ use super::{by_float, by_num, by_num_index};
 use crate::kernels::abi::Kernel;
 use crate::kernels::reduce::{self, Reduce, plan};
 use crate::kernels::scan::Scan;
+use crate::kernels::work::Work;
 use crate::nodes::lower::{Buf, Call, LowerCx};
 use crate::nodes::shaping::around;
 
@@ -73,14 +74,14 @@ fn one_run(
     match (plan.partial, k.partial) {
         (Some(p), Some(partial)) => {
             let temp = cx.temp(cx.dtype(0).size(), p.out_len());
-            let first = Call::new(partial, p.to_words(), p.units()).flops(flops);
+            let first = Call::new(partial, p.to_words(), p.units()).flops(flops).work(Work::REDUCE);
             cx.call(first.reads(&[from]).writes(temp, p.per_unit()));
             let last = Reduce { divisor, ..plan.last };
             cx.call(Call::new(kernel, last.to_words(), last.units()).reads(&[temp]).writes(to, last.per_unit()));
         }
         _ => {
             let p = Reduce { divisor, ..Reduce::new(outer, n, inner) };
-            let call = Call::new(kernel, p.to_words(), p.units()).flops(flops);
+            let call = Call::new(kernel, p.to_words(), p.units()).flops(flops).work(Work::REDUCE);
             cx.call(call.reads(&[from]).writes(to, p.per_unit()));
         }
     }
@@ -130,7 +131,7 @@ pub fn logsumexp(cx: &mut LowerCx<'_>) -> Result<(), String> {
 fn arg(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
     let (outer, n, inner) = around(&cx.arg_dims(0), cx.attrs().size(0));
     let p = Reduce::new(outer, n, inner);
-    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops());
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).work(Work::REDUCE);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }
@@ -152,7 +153,7 @@ pub fn running(cx: &mut LowerCx<'_>, kernel: Result<Kernel, String>) -> Result<(
     let a = cx.attrs();
     let (outer, n, inner) = around(&cx.arg_dims(0), a.size(0));
     let p = Scan { outer, n, inner, exclusive: a.bool(1), reverse: a.bool(2) };
-    let call = Call::new(kernel?, p.to_words(), p.units()).flops(cx.flops());
+    let call = Call::new(kernel?, p.to_words(), p.units()).flops(cx.flops()).work(Work::RUNNING);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }

@@ -6,6 +6,7 @@ use crate::kernels::key::{self, step_key};
 use crate::kernels::optim::{self, Adam, Sgd};
 use crate::kernels::random::{self, Random};
 use crate::kernels::softmax::{self, CrossEntropy};
+use crate::kernels::work::Work;
 use crate::nodes::lower::{Buf, Call, LowerCx};
 
 fn cross(cx: &LowerCx<'_>) -> CrossEntropy {
@@ -17,7 +18,7 @@ fn cross(cx: &LowerCx<'_>) -> CrossEntropy {
 pub fn cross_entropy(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = cross(cx);
     let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy)?;
-    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).reads_args(2);
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).work(Work::CROSS_ENTROPY).reads_args(2);
     cx.call(call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.per_unit()));
     Ok(())
 }
@@ -26,14 +27,14 @@ pub fn cross_entropy(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn cross_entropy_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = cross(cx);
     let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy_backward)?;
-    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops());
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).work(Work::SOFTMAX);
     cx.call(call.reads_args(4).writes(Buf::Out(0), p.per_unit_logits()).inplace(&[(0, 0)]));
     Ok(())
 }
 
 fn draw(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
     let p = Random { len: cx.out_dims(0).numel(), stream: cx.attrs().int(0) as u64 };
-    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops());
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).work(Work::RANDOM);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }
@@ -71,7 +72,9 @@ pub fn sgd(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// The call of a plain step into the first result; `reads` are p, its gradient, the rate.
 pub fn sgd_call(cx: &mut LowerCx<'_>, len: usize, weight_decay: f64, reads: &[Buf]) -> Result<(), String> {
     let p = Sgd { len, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay, scaled: false };
-    let call = Call::new(by_float!(cx.dtype(0), optim::sgd_update)?, p.to_words(), p.units()).flops(4 * len as u64);
+    let call = Call::new(by_float!(cx.dtype(0), optim::sgd_update)?, p.to_words(), p.units())
+        .flops(4 * len as u64)
+        .work(Work::OPTIMISER);
     cx.call(call.reads(reads).writes(Buf::Out(0), p.per_unit()).inplace(&[(0, 0)]));
     Ok(())
 }
@@ -87,7 +90,9 @@ pub fn sgd_momentum(cx: &mut LowerCx<'_>) -> Result<(), String> {
         weight_decay: a.f64(3),
         scaled: false,
     };
-    let call = Call::new(by_float!(cx.dtype(0), optim::sgd_update)?, p.to_words(), p.units()).flops(cx.flops());
+    let call = Call::new(by_float!(cx.dtype(0), optim::sgd_update)?, p.to_words(), p.units())
+        .flops(cx.flops())
+        .work(Work::OPTIMISER);
     // The kernel wants the step number before the rate.
     let call = call.reads(&[0, 1, 2, 4, 3].map(Buf::Arg));
     let call = call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.per_unit());
@@ -107,7 +112,9 @@ pub fn adam(cx: &mut LowerCx<'_>) -> Result<(), String> {
         decoupled: a.bool(4),
         scaled: false,
     };
-    let call = Call::new(by_float!(cx.dtype(0), optim::adam_update)?, p.to_words(), p.units()).flops(cx.flops());
+    let call = Call::new(by_float!(cx.dtype(0), optim::adam_update)?, p.to_words(), p.units())
+        .flops(cx.flops())
+        .work(Work::OPTIMISER);
     let call = (0..3).fold(call.reads_args(6), |call, i| call.writes(Buf::Out(i), p.per_unit()));
     cx.call(call.inplace(&[(0, 0), (2, 1), (3, 2)]));
     Ok(())

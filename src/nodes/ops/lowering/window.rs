@@ -7,6 +7,7 @@ use crate::kernels::conv::{self, ConvGeom, Units};
 use crate::kernels::gemm::Act;
 use crate::kernels::pool::{self, PoolGeom};
 use crate::kernels::unfold;
+use crate::kernels::work::Work;
 use crate::nodes::lower::{Buf, Call, LowerCx};
 use crate::nodes::ops::conv::site_geom;
 use crate::nodes::ops::epilogue::ACTS;
@@ -20,7 +21,7 @@ fn geom(cx: &LowerCx<'_>) -> ConvGeom {
 
 /// One call on the operands, with scratch, into `to`.
 fn convolve(cx: &mut LowerCx<'_>, kernel: Kernel, words: &[u64], units: Units, scratch: usize, to: Buf) {
-    let call = Call::new(kernel, words, units.count).flops(cx.flops());
+    let call = Call::new(kernel, words, units.count).flops(cx.flops()).work(Work::CONV);
     let call = call.reads_args(cx.args()).writes(to, units.per_unit);
     let scratch = cx.scratch(cx.dtype(0).size(), scratch);
     cx.call(call.scratch(scratch));
@@ -74,7 +75,7 @@ pub fn max_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let g = pool_geom(&d, &max_windows(plane(&d), &cx.attrs()));
     let units = g.y_units();
     let kernel = by_float!(cx.dtype(0), pool::max_pool2d_kernel)?;
-    let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops());
+    let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).work(Work::POOL);
     let call = call.reads_args(1).writes(Buf::Out(0), units.per_unit);
     cx.call(if cx.used[1] { call.writes(Buf::Out(1), units.per_unit) } else { call });
     Ok(())
@@ -94,7 +95,7 @@ pub fn max_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let g = moving(&dy, plane(&dx), plane(&dy));
     let units = g.x_units();
     let kernel = by_float!(cx.dtype(0), pool::max_pool2d_backward_kernel)?;
-    let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops());
+    let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).work(Work::POOL);
     cx.call(call.reads_args(2).writes(Buf::Out(0), units.per_unit));
     Ok(())
 }
@@ -105,14 +106,15 @@ pub fn max_pool2d_gather(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let g = moving(&x, plane(&x), plane(&y));
     let units = g.y_units();
     let kernel = by_float!(cx.dtype(0), pool::max_pool2d_gather_kernel)?;
-    let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops());
+    let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).work(Work::POOL);
     cx.call(call.reads_args(2).writes(Buf::Out(0), units.per_unit));
     Ok(())
 }
 
 fn avg(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Units, count_pad: bool) -> Result<(), String> {
     let flags = if count_pad { pool::COUNT_PAD } else { 0 };
-    let call = Call::new(kernel, [&g.to_words()[..], &[flags]].concat(), units.count).flops(cx.flops());
+    let call =
+        Call::new(kernel, [&g.to_words()[..], &[flags]].concat(), units.count).flops(cx.flops()).work(Work::POOL);
     cx.call(call.reads_args(1).writes(Buf::Out(0), units.per_unit));
     Ok(())
 }
@@ -135,7 +137,8 @@ pub fn avg_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// A pool of sums with these windows, from or to planes.
 fn sums(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Units) -> Result<(), String> {
-    let call = Call::new(kernel, [&g.to_words()[..], &[pool::SUM]].concat(), units.count).flops(cx.flops());
+    let call =
+        Call::new(kernel, [&g.to_words()[..], &[pool::SUM]].concat(), units.count).flops(cx.flops()).work(Work::POOL);
     cx.call(call.reads_args(1).writes(Buf::Out(0), units.per_unit));
     Ok(())
 }
@@ -170,7 +173,7 @@ pub fn col2im(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 fn unfolded(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, columns: bool) -> Result<(), String> {
     let units = unfold::units(g, columns);
-    let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops());
+    let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).work(Work::POOL);
     cx.call(call.reads_args(1).writes(Buf::Out(0), units.per_unit));
     Ok(())
 }

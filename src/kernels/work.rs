@@ -1,0 +1,117 @@
+//! How long kernels take on one thread: a table of figures that were measured once, so that the same program is divided
+//! among the same threads every time.
+//!
+//! Invariant: nothing here looks at a clock, and no result depends on it, only which thread computes it. Lowering names
+//! the kind of work of each call; `sched` adds times up. `arenagrad trace` prints these times beside those of a step:
+//! docs/figures.md tells how to measure the table anew.
+
+use super::gemm::Precision;
+use super::tile::{Step, TileOp};
+
+/// What a kind of work takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// Nanoseconds of each call, however small.
+    call: u32,
+    /// Femtoseconds of each operation, as the call counts them.
+    op: u32,
+    /// Femtoseconds of each byte that is read or written, in caches near enough for a step of a small network.
+    byte: u32,
+}
+
+const fn row(call: u32, op: u32, byte: u32) -> Work {
+    Work { call, op, byte }
+}
+
+impl Work {
+    /// Copies, fills, slices, and whatever has no row of its own.
+    pub const MOVE: Work = row(60, 0, 33_000);
+    /// Elements that indices name.
+    pub const INDEX: Work = row(60, 0, 100_000);
+    /// Products in f32, on its units.
+    pub const PRODUCT: Work = row(180, 8_700, 10_000);
+    /// Products in f64.
+    pub const PRODUCT_F64: Work = row(120, 17_500, 10_000);
+    /// Products of numbers split in two bf16 terms.
+    pub const PRODUCT_SPLIT: Work = row(200, 3_700, 25_000);
+    /// Products of numbers rounded to bf16.
+    pub const PRODUCT_HALF: Work = row(200, 1_700, 25_000);
+    /// Convolutions and their derivatives.
+    pub const CONV: Work = row(300, 13_000, 5_000);
+    /// Pools and their derivatives.
+    pub const POOL: Work = row(100, 0, 50_000);
+    /// Attention.
+    pub const ATTENTION: Work = row(300, 53_000, 10_000);
+    /// The derivative of attention.
+    pub const ATTENTION_BACKWARD: Work = row(300, 34_000, 10_000);
+    /// Softmax along rows, and derivatives of it and of cross entropy.
+    pub const SOFTMAX: Work = row(100, 150_000, 30_000);
+    /// Cross entropy of rows.
+    pub const CROSS_ENTROPY: Work = row(300, 400_000, 30_000);
+    /// Norms of rows and their derivatives.
+    pub const NORM: Work = row(100, 0, 50_000);
+    /// Sums and other reductions.
+    pub const REDUCE: Work = row(80, 0, 25_000);
+    /// Sums and the like that run along an axis.
+    pub const RUNNING: Work = row(80, 1_000_000, 30_000);
+    /// Sorts: an operation is a comparison.
+    pub const SORT: Work = row(100, 7_000_000, 30_000);
+    /// Random numbers.
+    pub const RANDOM: Work = row(100, 150_000, 30_000);
+    /// Updates of params.
+    pub const OPTIMISER: Work = row(80, 0, 33_000);
+    /// Point-wise programs: an operation is a [`step`] of one element, in femtoseconds.
+    pub const TILE: Work = row(90, 1, 29_000);
+
+    /// Products of f32 matrices in this precision.
+    pub const fn product(precision: Precision) -> Work {
+        match precision {
+            Precision::F32 => Work::PRODUCT,
+            Precision::Bf16x3 => Work::PRODUCT_SPLIT,
+            Precision::Bf16 => Work::PRODUCT_HALF,
+        }
+    }
+
+    /// Picoseconds of a call of `ops` operations that reads and writes `bytes` bytes, all of its units on one thread.
+    pub const fn time(self, ops: u64, bytes: u64) -> u64 {
+        let ops = ops.saturating_mul(self.op as u64).saturating_add(bytes.saturating_mul(self.byte as u64));
+        self.fixed().saturating_add(ops / 1000)
+    }
+
+    /// Picoseconds of a call of nothing.
+    pub const fn fixed(self) -> u64 {
+        self.call as u64 * 1000
+    }
+}
+
+/// Femtoseconds of one step of a point-wise program for one element, beside the bytes that move.
+pub const fn step(op: TileOp) -> u64 {
+    use TileOp::*;
+    match op {
+        Exp | Expm1 | Log | Log1p | Sqrt | Rsqrt | Recip | Sigmoid | Div => 250_000,
+        Sin | Cos | Tan | Atan | Erf | Elu | Gelu | GeluTanh | GeluTanhSlope | Silu | Softplus => 1_000_000,
+        Tanh => 2_200_000,
+        Pow => 4_000_000,
+        _ => 15_000,
+    }
+}
+
+/// [`Work::TILE`]'s operations of a program of these steps over `len` elements.
+pub fn steps(steps: &[Step], len: usize) -> u64 {
+    steps.iter().fold(0, |sum, s| step(s.op).saturating_add(sum)).saturating_mul(len as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_grow_with_work_and_saturate() {
+        assert_eq!(Work::MOVE.time(5, 0), Work::MOVE.fixed());
+        assert_eq!(Work::PRODUCT.time(1000, 100), 180_000 + 8_700 + 1_000);
+        assert!(Work::PRODUCT.time(u64::MAX, u64::MAX) > u64::MAX / 1001);
+        let [f32, split, half] = Precision::ALL.map(|(p, _)| Work::product(p).time(1 << 30, 1 << 20));
+        assert!(f32 > split && split > half);
+        assert!(step(TileOp::Tanh) > step(TileOp::Exp) && step(TileOp::Exp) > step(TileOp::Add));
+    }
+}

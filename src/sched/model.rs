@@ -1,0 +1,226 @@
+//! How long a step takes on some threads, by [`kernels::work`](crate::kernels::work)'s table, and how many threads a
+//! program is worth.
+//!
+//! Invariant: equal plans give equal tapes; nothing here measures. Results do not depend on what is chosen. Made for
+//! [`tape`](super::tape), which divides, and for reports.
+
+use super::check::Checked;
+use super::code::Code;
+use super::tape::{Rule, Tapes, tapes_by};
+use crate::kernels::abi::Split;
+
+/// Picoseconds of a meeting of two threads, and what each thread more adds.
+const MEET: (u64, u64) = (450_000, 60_000);
+/// Picoseconds of a byte that lies in another core's cache: it is fetched, or taken away from there.
+const FETCH: u64 = 100;
+/// Numbers of threads that are tried, beside the most that there may be.
+const LADDER: [usize; 13] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128];
+/// Picoseconds of an instruction that each of its threads must get: all are tried, since what is shared need not be
+/// fetched by the next that is, and what is not needs no meeting.
+const GRAINS: [u64; 3] = [1_000_000, 4_000_000, 16_000_000];
+
+/// Picoseconds of a meeting of `lanes` threads.
+pub fn meeting(lanes: usize) -> u64 {
+    match lanes {
+        0 | 1 => 0,
+        n => MEET.0 + MEET.1 * (n as u64 - 2),
+    }
+}
+
+/// The tapes of `plan` for the number of threads, of at most as many as it was planned for, with which a step is
+/// shortest; the fewest of equals.
+pub fn best(plan: &Checked) -> Tapes {
+    let mut best = tapes_by(plan, 1, Rule::Alone);
+    let mut least = step(plan, &best);
+    let all = LADDER.into_iter().filter(|&n| n > 1 && n < plan.lanes).chain((plan.lanes > 1).then_some(plan.lanes));
+    for lanes in all {
+        for grain in GRAINS {
+            let tapes = tapes_by(plan, lanes, Rule::Worth(grain));
+            let time = step(plan, &tapes);
+            if time < least {
+                (best, least) = (tapes, time);
+            }
+        }
+    }
+    best
+}
+
+/// The best tapes for exactly `lanes` threads.
+pub fn best_on(plan: &Checked, lanes: usize) -> Tapes {
+    let rules = GRAINS.map(Rule::Worth);
+    let all = rules.into_iter().filter(|_| lanes > 1).map(|r| tapes_by(plan, lanes, r));
+    let best = all.min_by_key(|t| step(plan, t));
+    best.unwrap_or_else(|| tapes_by(plan, 1, Rule::Alone))
+}
+
+/// Picoseconds of a step of `plan` by `tapes`: between two meetings, those of the thread that is last.
+pub fn step(plan: &Checked, tapes: &Tapes) -> u64 {
+    let ends = 2 * meeting(tapes.lanes());
+    run(plan, tapes).saturating_add(ends)
+}
+
+/// As [`step`], without its beginning and end: an iteration of a loop.
+pub fn run(plan: &Checked, tapes: &Tapes) -> u64 {
+    let (code, lanes) = (&plan.code, tapes.lanes());
+    let fetched = if lanes > 1 { fetches(code, tapes) } else { vec![[0; 2]; code.len()] };
+    let met = meeting(lanes);
+    let mut phases: Vec<u64> = Vec::new();
+    for t in 0..lanes {
+        let (mut phase, mut busy) = (0, 0u64);
+        let mut close = |busy: &mut u64, phase: &mut usize| {
+            if phases.len() <= *phase {
+                phases.push(0);
+            }
+            phases[*phase] = phases[*phase].max(std::mem::take(busy));
+            *phase += 1;
+        };
+        for e in tapes.lane(t) {
+            if e.barrier {
+                close(&mut busy, &mut phase);
+                continue;
+            }
+            let i = e.instr as usize;
+            let inner = tapes.inner.get(code.body[i] as usize);
+            let own = match (inner, code.loop_of(i)) {
+                (Some(inner), Some(l)) => {
+                    let each = run(&l.plan, inner).saturating_add(meeting(inner.lanes()));
+                    each.saturating_mul(l.length as u64)
+                }
+                _ => part(code, i, e.to - e.from),
+            };
+            busy = busy.saturating_add(own).saturating_add(fetched[i][usize::from(t > 0)]);
+        }
+        close(&mut busy, &mut phase);
+    }
+    let meetings = phases.len().saturating_sub(1) as u64;
+    phases.into_iter().fold(meetings.saturating_mul(met), u64::saturating_add)
+}
+
+/// Picoseconds of `units` of instruction `i`'s units.
+fn part(code: &Code, i: usize, units: usize) -> u64 {
+    let (time, call) = code.time[i];
+    let each = (time - call) as f64 / code.units[i].max(1) as f64;
+    call + (each * units as f64) as u64
+}
+
+/// Where the bytes of a buffer are: written by the first so many threads, a part each (0: before the step), and whether
+/// other threads have read them since, so that whoever writes them must take them away.
+#[derive(Clone, Copy, Default)]
+struct Home {
+    width: usize,
+    spread: bool,
+}
+
+/// For each instruction, what its first thread and each other spend on bytes that are elsewhere. Units are taken to touch
+/// like parts of operands, unless they read all: what one team wrote, the same team reads where it is.
+fn fetches(code: &Code, tapes: &Tapes) -> Vec<[u64; 2]> {
+    let mut width = vec![0usize; code.len()];
+    for t in 0..tapes.lanes() {
+        tapes.lane(t).iter().filter(|e| !e.barrier).for_each(|e| width[e.instr as usize] = t + 1);
+    }
+    let mut home = vec![Home::default(); code.bytes.len()];
+    let mut all = vec![[0; 2]; code.len()];
+    // Twice: leaves are where the step before left them.
+    for _ in 0..2 {
+        for i in 0..code.len() {
+            all[i] = elsewhere(code, i, width[i].max(1), &mut home).map(|bytes| bytes.saturating_mul(FETCH));
+        }
+        for u in &code.updates {
+            home[u.leaf as usize] = home[u.from.buf as usize];
+        }
+    }
+    all
+}
+
+/// Bytes that instruction `i` fetches or takes away, on `w` threads: the first, and each other.
+fn elsewhere(code: &Code, i: usize, w: usize, home: &mut [Home]) -> [u64; 2] {
+    let mut sum = [0u64; 2];
+    let mut add = |[first, others]: [u64; 2]| sum = [sum[0].saturating_add(first), sum[1].saturating_add(others)];
+    for (k, o) in code.reads_of(i).iter().enumerate() {
+        let (bytes, h) = (o.bytes() as u64, &mut home[o.buf as usize]);
+        let (writers, readers) = (h.width.max(1) as u64, w as u64);
+        let whole = w > 1 && k < 64 && code.whole[i] >> k & 1 == 1;
+        match (h.width, whole) {
+            _ if h.spread && whole => {}
+            (0, _) => {}
+            (1, true) => add([0, bytes]),
+            (_, true) => add([bytes - bytes / writers; 2]),
+            (n, false) if n == w => {}
+            (1, false) => add([0, bytes / readers]),
+            (_, false) if w == 1 => add([bytes - bytes / writers, 0]),
+            (_, false) => add([bytes / readers; 2]),
+        }
+        h.spread |= whole;
+    }
+    for o in code.writes_of(i).iter().filter(|o| !matches!(o.split, Split::PerLane(_))) {
+        home[o.buf as usize] = Home { width: w, spread: false };
+    }
+    for &(r, _) in code.pairs_of(i) {
+        // What is written in place was read by others.
+        let Some(o) = code.reads_of(i).get(usize::from(r)) else { continue };
+        if home[o.buf as usize].spread {
+            add([o.bytes() as u64 / w as u64; 2]);
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::{Builder, DType, GraphBuf};
+    use crate::sched::schedule;
+
+    /// Two layers and the gradient-like product back, of width `n`.
+    fn layers(n: usize) -> GraphBuf {
+        let g = Builder::new("g");
+        let (x, w) = (g.input("x", [n, n], DType::F32), g.input("w", [n, n], DType::F32));
+        let y = x.matmul(w).tanh();
+        g.finish([(y.matmul(w) + x).named("y")]).unwrap()
+    }
+
+    /// The tapes' threads, and picoseconds of a step.
+    fn chosen(graph: &GraphBuf, lanes: usize) -> (usize, u64) {
+        let s = schedule(graph.view(), lanes).unwrap();
+        let tapes = best(&s.plan);
+        (tapes.lanes(), step(&s.plan, &tapes))
+    }
+
+    #[test]
+    fn what_is_small_gets_one_thread_and_what_is_large_gets_all() {
+        assert!([2, 4, 64].map(|lanes| chosen(&layers(8), lanes).0) == [1; 3]);
+        assert!([2, 3, 8].map(|lanes| chosen(&layers(512), lanes).0) == [2, 3, 8]);
+        // Somewhere between, more threads are not better than a few.
+        let (few, most) = (chosen(&layers(96), 64), chosen(&layers(1024), 64));
+        assert!(few.0 < most.0, "{few:?} {most:?}");
+    }
+
+    #[test]
+    fn more_threads_are_never_slower_and_more_work_never_faster() {
+        let sizes = [4, 16, 48, 96, 200, 400];
+        let times = sizes.map(|n| LADDER.map(|lanes| chosen(&layers(n), lanes).1));
+        for t in &times {
+            assert!(t.windows(2).all(|w| w[1] <= w[0]), "{t:?}");
+        }
+        for k in 0..LADDER.len() {
+            assert!(times.windows(2).all(|w| w[0][k] < w[1][k]), "{k}");
+        }
+        let (one, two) = (times[5][0], times[5][1]);
+        assert!(2 * two > one && 3 * two < 2 * one, "two threads of large products: {two} of {one}");
+    }
+
+    #[test]
+    fn bytes_are_fetched_from_where_they_were_written() {
+        let s = schedule(layers(64).view(), 2).unwrap();
+        let code = &s.plan.code;
+        let product = (0..code.len()).find(|&i| code.whole[i] != 0).unwrap();
+        let at = |width, spread| vec![Home { width, spread }; code.bytes.len()];
+        let bytes = |mut home: Vec<Home>, w| elsewhere(code, product, w, &mut home);
+        let (x, none) = (64 * 64 * 4, [0; 2]);
+        // A is read by rows, B by all.
+        assert_eq!(bytes(at(2, false), 2), [x / 2; 2]);
+        assert_eq!(bytes(at(1, false), 2), [0, x / 2 + x]);
+        assert_eq!((bytes(at(0, false), 2), bytes(at(2, true), 2), bytes(at(1, false), 1)), (none, none, none));
+        assert_eq!(bytes(at(2, false), 1), [x, 0]);
+    }
+}
