@@ -35,6 +35,7 @@ pub mod reduce;
 pub mod rope;
 pub mod scan;
 pub mod simd;
+pub mod slope;
 pub mod softmax;
 pub mod sort;
 pub mod tile;

@@ -66,9 +66,11 @@ ops! {
     LEAKY_RELU = math;
     ELU = math;
     GELU = math;
+    GELU_SLOPE = math;
     GELU_TANH = math;
     GELU_TANH_SLOPE = math;
     SILU = math;
+    SILU_SLOPE = math;
     SOFTPLUS = math;
 
     EQ = compare;
@@ -191,6 +193,7 @@ ops! {
     MAP = fused;
     MATMUL_BIAS_ACT = epilogue;
     MATMUL_SGD = epilogue;
+    ACT_SLOPE = slopes;
     CONV2D_BIAS_ACT = conv_act;
     RESIDUAL_LAYER_NORM = residual;
     RESIDUAL_RMS_NORM = residual;

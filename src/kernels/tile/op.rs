@@ -68,12 +68,16 @@ ops! {
     Elu,
     /// a·Φ(a).
     Gelu,
+    /// The derivative of [`TileOp::Gelu`].
+    GeluSlope,
     /// The tanh form of [`TileOp::Gelu`].
     GeluTanh,
     /// The derivative of [`TileOp::GeluTanh`].
     GeluTanhSlope,
     /// a·sigmoid(a).
     Silu,
+    /// The derivative of [`TileOp::Silu`].
+    SiluSlope,
     /// log(1 + eᵃ).
     Softplus,
     /// Logical not.

@@ -14,6 +14,7 @@ mod gate;
 mod lora;
 mod norm;
 mod product;
+mod slope;
 
 use super::fuse::fused_regions;
 use super::rebuild::{Copier, finish, rebuild_buf};
@@ -94,6 +95,7 @@ const RULES: &[Rule] = &[
     Rule { name: "gate-before-unpool", roots: |op| op == Op::SELECT, find: conv::gate },
     Rule { name: "matmul-shared-input", roots: |op| op == Op::MATMUL, find: product::shared },
     Rule { name: "matmul-sgd", roots: |op| op == Op::SGD, find: product::descent },
+    Rule { name: "activation-slope", roots: slope::is_slope, find: slope::slope },
     Rule { name: "attention", roots: |op| op == Op::MATMUL, find: attention::attention },
     Rule { name: "residual-layer-norm", roots: |op| op == Op::LAYER_NORM, find: norm::residual },
     Rule { name: "residual-rms-norm", roots: |op| op == Op::RMS_NORM, find: norm::residual },

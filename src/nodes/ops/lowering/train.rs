@@ -1,10 +1,11 @@
-//! Calls of losses, random draws and optimiser steps.
+//! Calls of losses, random draws, optimiser steps and of activations with their derivatives.
 
 use super::{by_float, by_num_index};
 use crate::kernels::abi::Kernel;
 use crate::kernels::key::{self, step_key};
 use crate::kernels::optim::{self, Adam, Sgd};
 use crate::kernels::random::{self, Random};
+use crate::kernels::slope::{self, Slope};
 use crate::kernels::softmax::{self, CrossEntropy};
 use crate::nodes::lower::{Buf, Call, LowerCx};
 
@@ -110,5 +111,18 @@ pub fn adam(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let call = Call::new(by_float!(cx.dtype(0), optim::adam_update)?, p.to_words(), p.units()).flops(cx.flops());
     let call = (0..3).fold(call.reads_args(6), |call, i| call.writes(Buf::Out(i), p.per_unit()));
     cx.call(call.inplace(&[(0, 0), (2, 1), (3, 2)]));
+    Ok(())
+}
+
+/// `act_slope`.
+pub fn act_slope(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = Slope { len: cx.arg_dims(0).numel() };
+    let kernel = match cx.attrs().choice(0) {
+        0 => by_float!(cx.dtype(0), slope::gelu)?,
+        1 => by_float!(cx.dtype(0), slope::gelu_tanh)?,
+        _ => by_float!(cx.dtype(0), slope::silu)?,
+    };
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).reads_args(1);
+    cx.call(call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.per_unit()).inplace(&[(0, 1), (0, 0)]));
     Ok(())
 }
