@@ -89,6 +89,7 @@ ops! {
     DOT_GENERAL = product;
 
     REDUCE_SUM = reduce;
+    SUM_SQUARES = reduce;
     REDUCE_MEAN = reduce;
     REDUCE_MAX = reduce;
     REDUCE_MIN = reduce;
@@ -192,6 +193,7 @@ ops! {
 
     MAP = fused;
     MATMUL_BIAS_ACT = epilogue;
+    CROSS_ENTROPY_GRADIENT = loss;
     MATMUL_SGD = epilogue;
     ACT_SLOPE = slopes;
     CONV2D_BIAS_ACT = conv_act;

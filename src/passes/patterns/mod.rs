@@ -15,6 +15,8 @@ mod lora;
 mod norm;
 mod product;
 mod slope;
+mod steps;
+mod sums;
 
 use super::fuse::fused_regions;
 use super::rebuild::{Copier, finish, rebuild_buf};
@@ -95,7 +97,11 @@ const RULES: &[Rule] = &[
     Rule { name: "gate-before-unpool", roots: |op| op == Op::SELECT, find: conv::gate },
     Rule { name: "matmul-shared-input", roots: |op| op == Op::MATMUL, find: product::shared },
     Rule { name: "matmul-sgd", roots: |op| op == Op::SGD, find: product::descent },
+    Rule { name: "step-scale", roots: steps::is_step, find: steps::scale },
+    Rule { name: "steps-together", roots: steps::is_step, find: steps::together },
     Rule { name: "activation-slope", roots: slope::is_slope, find: slope::slope },
+    Rule { name: "sum-squares", roots: sums::sums, find: sums::squares },
+    Rule { name: "cross-entropy-gradient", roots: |op| op == Op::SOFTMAX_CROSS_ENTROPY_BACKWARD, find: sums::entropy },
     Rule { name: "attention", roots: |op| op == Op::MATMUL, find: attention::attention },
     Rule { name: "residual-layer-norm", roots: |op| op == Op::LAYER_NORM, find: norm::residual },
     Rule { name: "residual-rms-norm", roots: |op| op == Op::RMS_NORM, find: norm::residual },

@@ -32,6 +32,18 @@ pub fn cross_entropy_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     Ok(())
 }
 
+/// `cross_entropy_gradient`.
+pub fn cross_entropy_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = cross(cx);
+    let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy_gradient)?;
+    let mut words = p.to_words();
+    words.push(cx.attrs().f64(2).to_bits());
+    let call = Call::new(kernel, words, p.units()).flops(cx.flops()).reads_args(2);
+    let call = call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.per_unit());
+    cx.call(call.writes(Buf::Out(2), p.per_unit_logits()).inplace(&[(0, 2)]));
+    Ok(())
+}
+
 fn draw(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
     let p = Random { len: cx.out_dims(0).numel(), stream: cx.attrs().int(0) as u64 };
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops());
@@ -64,53 +76,68 @@ pub fn rng_fold(cx: &mut LowerCx<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// `sgd`.
-pub fn sgd(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    sgd_call(cx, cx.arg_dims(0).numel(), cx.attrs().f64(0), &[0, 1, 2].map(Buf::Arg))
+/// The params of a step that has `tensors` operands for each and `scalars` after them, and whether a scale follows.
+fn steps(args: usize, tensors: usize, scalars: usize) -> (usize, bool) {
+    ((args - scalars) / tensors, (args - scalars) % tensors != 0)
 }
 
-/// The call of a plain step into the first result; `reads` are p, its gradient, the rate.
+/// Elements of the largest param of a step.
+fn largest(cx: &LowerCx<'_>, params: usize, tensors: usize) -> usize {
+    (0..params).map(|i| cx.arg_dims(tensors * i).numel()).max().unwrap_or(0)
+}
+
+/// The call of a step that takes its operands in order: what is updated of each param is all but the gradient, which
+/// comes second.
+fn step_call(cx: &mut LowerCx<'_>, call: Call, params: usize, tensors: usize, reads: &[Buf]) {
+    let (mut call, mut pairs) = (call.reads(reads), Vec::new());
+    for i in (0..params * tensors).filter(|i| i % tensors != 1) {
+        pairs.push((i, pairs.len()));
+        call = call.writes(Buf::Out(pairs.len() - 1), optim::UNIT);
+    }
+    cx.call(call.inplace(&pairs));
+}
+
+/// `sgd`.
+pub fn sgd(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let reads: Vec<Buf> = (0..cx.args()).map(Buf::Arg).collect();
+    let len = largest(cx, steps(cx.args(), 2, 1).0, 2);
+    sgd_call(cx, len, cx.attrs().f64(0), &reads)
+}
+
+/// The call of a plain step into the results; `reads` are p and its gradient of each param, then the rate and, if it is
+/// there, the scale.
 pub fn sgd_call(cx: &mut LowerCx<'_>, len: usize, weight_decay: f64, reads: &[Buf]) -> Result<(), String> {
-    let p = Sgd { len, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay, scaled: false };
-    let call = Call::new(by_float!(cx.dtype(0), optim::sgd_update)?, p.to_words(), p.units()).flops(4 * len as u64);
-    cx.call(call.reads(reads).writes(Buf::Out(0), p.per_unit()).inplace(&[(0, 0)]));
+    let (params, scaled) = steps(reads.len(), 2, 1);
+    let p = Sgd { len, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay, scaled };
+    let flops = (4 * len * params) as u64;
+    let call = Call::new(by_float!(cx.dtype(0), optim::sgd_update)?, p.to_words(), p.units()).flops(flops);
+    step_call(cx, call, params, 2, reads);
     Ok(())
 }
 
 /// `sgd_momentum`.
 pub fn sgd_momentum(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (len, a) = (cx.arg_dims(0).numel(), cx.attrs());
-    let p = Sgd {
-        len,
-        momentum: a.f64(0),
-        dampening: a.f64(1),
-        nesterov: a.bool(2),
-        weight_decay: a.f64(3),
-        scaled: false,
-    };
+    let (params, scaled) = steps(cx.args(), 3, 2);
+    let (len, a) = (largest(cx, params, 3), cx.attrs());
+    let (momentum, dampening, nesterov, weight_decay) = (a.f64(0), a.f64(1), a.bool(2), a.f64(3));
+    let p = Sgd { len, momentum, dampening, nesterov, weight_decay, scaled };
     let call = Call::new(by_float!(cx.dtype(0), optim::sgd_update)?, p.to_words(), p.units()).flops(cx.flops());
     // The kernel wants the step number before the rate.
-    let call = call.reads(&[0, 1, 2, 4, 3].map(Buf::Arg));
-    let call = call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.per_unit());
-    cx.call(call.inplace(&[(0, 0), (2, 1)]));
+    let mut reads: Vec<Buf> = (0..cx.args()).map(Buf::Arg).collect();
+    reads.swap(3 * params, 3 * params + 1);
+    step_call(cx, call, params, 3, &reads);
     Ok(())
 }
 
 /// `adam`.
 pub fn adam(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (len, a) = (cx.arg_dims(0).numel(), cx.attrs());
-    let p = Adam {
-        len,
-        beta1: a.f64(0),
-        beta2: a.f64(1),
-        eps: a.f64(2),
-        weight_decay: a.f64(3),
-        decoupled: a.bool(4),
-        scaled: false,
-    };
+    let (params, scaled) = steps(cx.args(), 4, 2);
+    let (len, a) = (largest(cx, params, 4), cx.attrs());
+    let (beta1, beta2, eps, weight_decay) = (a.f64(0), a.f64(1), a.f64(2), a.f64(3));
+    let p = Adam { len, beta1, beta2, eps, weight_decay, decoupled: a.bool(4), scaled };
     let call = Call::new(by_float!(cx.dtype(0), optim::adam_update)?, p.to_words(), p.units()).flops(cx.flops());
-    let call = (0..3).fold(call.reads_args(6), |call, i| call.writes(Buf::Out(i), p.per_unit()));
-    cx.call(call.inplace(&[(0, 0), (2, 1), (3, 2)]));
+    let reads: Vec<Buf> = (0..cx.args()).map(Buf::Arg).collect();
+    step_call(cx, call, params, 4, &reads);
     Ok(())
 }
 
