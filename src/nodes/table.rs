@@ -193,6 +193,8 @@ ops! {
 
     MAP = fused;
     MATMUL_BIAS_ACT = epilogue;
+    ATTENTION_PACKED = attention;
+    ATTENTION_PACKED_BACKWARD = attention;
     CROSS_ENTROPY_GRADIENT = loss;
     MATMUL_SGD = epilogue;
     ACT_SLOPE = slopes;

@@ -13,6 +13,7 @@ mod conv;
 mod gate;
 mod lora;
 mod norm;
+mod packed;
 mod product;
 mod slope;
 mod steps;
@@ -103,6 +104,8 @@ const RULES: &[Rule] = &[
     Rule { name: "sum-squares", roots: sums::sums, find: sums::squares },
     Rule { name: "cross-entropy-gradient", roots: |op| op == Op::SOFTMAX_CROSS_ENTROPY_BACKWARD, find: sums::entropy },
     Rule { name: "attention", roots: |op| op == Op::MATMUL, find: attention::attention },
+    Rule { name: "attention-packed", roots: |op| op == Op::ATTENTION, find: packed::forward },
+    Rule { name: "attention-packed-backward", roots: |op| op == Op::CONCAT, find: packed::backward },
     Rule { name: "residual-layer-norm", roots: |op| op == Op::LAYER_NORM, find: norm::residual },
     Rule { name: "residual-rms-norm", roots: |op| op == Op::RMS_NORM, find: norm::residual },
     Rule { name: "swiglu", roots: |op| op == Op::MUL, find: gate::swiglu },
