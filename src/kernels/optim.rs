@@ -137,8 +137,9 @@ struct AdamStep<T> {
     one_less_beta1: T,
     beta2: T,
     one_less_beta2: T,
+    /// −lr·√(1 − β₂ᵗ)/(1 − β₁ᵗ), and ε·√(1 − β₂ᵗ): torch divides √v by that root, which would be a second division of
+    /// each element.
     minus_step: T,
-    sqrt_correction2: T,
     eps: T,
 }
 
@@ -156,9 +157,8 @@ impl<T: Real> AdamStep<T> {
             one_less_beta1: f(1.0 - a.beta1),
             beta2: f(a.beta2),
             one_less_beta2: f(1.0 - a.beta2),
-            minus_step: f(-(lr.to_f64() / correction1)),
-            sqrt_correction2: f(correction2.sqrt()),
-            eps: f(a.eps),
+            minus_step: f(-(lr.to_f64() / correction1 * correction2.sqrt())),
+            eps: f(a.eps * correction2.sqrt()),
         }
     }
 }
@@ -172,8 +172,7 @@ simd! {
             let to_g = g - *m;
             *m = flush(if near { *m + to_g * s.one_less_beta1 } else { g - to_g * s.beta1 });
             *v = flush(*v * s.beta2 + s.one_less_beta2 * g * g);
-            let denom = v.sqrt() / s.sqrt_correction2 + s.eps;
-            *p = *p * s.shrink + s.minus_step * *m / denom;
+            *p = *p * s.shrink + s.minus_step * *m / (v.sqrt() + s.eps);
         }
     }
 }
@@ -248,7 +247,7 @@ fn momentum_step<T: Real>(args: &mut Args<'_>, i: usize, step: SgdStep<T>, first
 }
 
 /// One step of Adam or AdamW: `g = scale·g (+ weight_decay·p)`, `m += (1 − β₁)(g − m)`, `v = β₂·v + (1 − β₂)·g²`,
-/// `p = p·(1 − lr·weight_decay) − lr/(1 − β₁ᵗ)·m / (√v/√(1 − β₂ᵗ) + ε)`.
+/// `p = p·(1 − lr·weight_decay) − lr·r/(1 − β₁ᵗ)·m / (√v + ε·r)` with `r = √(1 − β₂ᵗ)`.
 ///
 /// Reads p, g, m, v: `T[n]` of each parameter, then lr: `T[]`, t: `i64[]`, \[scale: `T[]`\]; writes p, m, v: `T[n]` of
 /// each, [`Adam::per_unit`], in place of their reads or not; params [`Adam`].
