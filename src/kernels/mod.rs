@@ -38,6 +38,7 @@ pub mod simd;
 pub mod slope;
 pub mod softmax;
 pub mod sort;
+pub mod squares;
 pub mod tile;
 pub mod tree;
 pub mod unfold;

@@ -196,6 +196,7 @@ ops! {
     ATTENTION_PACKED = attention;
     ATTENTION_PACKED_BACKWARD = attention;
     CROSS_ENTROPY_GRADIENT = loss;
+    SQUARED_ERROR_GRADIENT = loss;
     MATMUL_SGD = epilogue;
     ACT_SLOPE = slopes;
     CONV2D_BIAS_ACT = conv_act;

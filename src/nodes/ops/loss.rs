@@ -213,6 +213,37 @@ pub const CROSS_ENTROPY_GRADIENT: OpDef = OpDef {
     )
 };
 
+/// See `doc`.
+pub const SQUARED_ERROR_GRADIENT: OpDef = OpDef {
+    flags: Flags::PURE.and(Flags::FUSED),
+    infer: |cx| {
+        let dtype = cx.float(0)?;
+        cx.same(0, 1)?;
+        ensure!(!cx.attrs.bool(0) || cx.dims(0).numel() > 0, "the mean error of no element does not exist");
+        cx.result(dtype, &[])?;
+        cx.same_as(0)
+    },
+    decompose: Some(|s| {
+        let d = s.args[0] - s.args[1];
+        let half = d * s.attrs.f64(1);
+        vec![if s.attrs.bool(0) { (d * d).mean(..) } else { (d * d).sum(..) }, half + half]
+    }),
+    cases: &[
+        Case { args: "f[1,2] f[1,2]", attrs: "mean=true weight=0.5", domains: &[Real] },
+        Case { args: "f[] f[]", attrs: "mean=true weight=1", domains: &[Real] },
+        Case { args: "f[70,33] f[70,33]", attrs: "mean=false weight=1", domains: &[Real] },
+        Case { args: "f[40000] f[40000]", attrs: "mean=true weight=0.000025", domains: &[Real] },
+        Case { args: "f[0,3] f[0,3]", attrs: "mean=false weight=1", domains: &[Real] },
+    ],
+    lower: Lower::Kernel(train::squared_error_gradient),
+    ..row(
+        "squared_error_gradient",
+        "y = Σ (a − b)² or its mean, and weight·(a − b) + weight·(a − b)",
+        2,
+        &[Field::new("mean", Kind::Bool), Field::new("weight", Kind::F64)],
+    )
+};
+
 /// Two operands of one float type; one result of their shape, or a scalar.
 fn pair(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;

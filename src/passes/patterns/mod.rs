@@ -102,6 +102,7 @@ const RULES: &[Rule] = &[
     Rule { name: "steps-together", roots: steps::is_step, find: steps::together },
     Rule { name: "activation-slope", roots: slope::is_slope, find: slope::slope },
     Rule { name: "sum-squares", roots: sums::sums, find: sums::squares },
+    Rule { name: "squared-error-gradient", roots: |op| op == Op::ADD, find: sums::error },
     Rule { name: "cross-entropy-gradient", roots: |op| op == Op::SOFTMAX_CROSS_ENTROPY_BACKWARD, find: sums::entropy },
     Rule { name: "attention", roots: |op| op == Op::MATMUL, find: attention::attention },
     Rule { name: "attention-packed", roots: |op| op == Op::ATTENTION, find: packed::forward },

@@ -50,3 +50,33 @@ pub fn entropy(f: &Facts<'_>, root: Node) -> Found {
         g.emit(Op::CROSS_ENTROPY_GRADIENT, a, &attrs)
     }))
 }
+
+/// The sum or mean of (a − b)² and its derivative, c·(a − b) twice: one sweep over a and b.
+pub fn error(f: &Facts<'_>, root: Node) -> Found {
+    let args = f.args(root);
+    if args[0] != args[1] {
+        return Found::No;
+    }
+    let (scaled, d, weight) = match f.scaled(args[0]) {
+        Some((n, d, weight)) => (Some(n), d, weight),
+        None => (None, args[0], 1.0),
+    };
+    let Some(sub) = f.is(d, Op::SUB) else { return Found::No };
+    let Some(loss) = f.readers(d).iter().copied().find(|n| f.g.op[n.at()] == Op::SUM_SQUARES) else {
+        return Found::No;
+    };
+    // The sum and the product, or the sum and both sides of this addition, and nobody else.
+    let expected = if scaled.is_some() { 2 } else { 3 };
+    if f.reads[d] != expected || (scaled.is_some() && f.reads[args[0]] != 2) {
+        return Found::Missed(f.reads_of("the difference", d));
+    }
+    let mean = f.attrs(loss).bool(0);
+    if f.g.numel(d) == 0 {
+        return Found::No;
+    }
+    let inner = std::iter::once(sub).chain(scaled).collect();
+    let gives = vec![(f.g.out(loss), 0), (f.g.out(root), 1)];
+    Found::Fired(Match::new(f.args(sub).to_vec(), gives, inner, move |g, a| {
+        g.emit(Op::SQUARED_ERROR_GRADIENT, a, &[Attr::Bool(mean), Attr::F64(weight)])
+    }))
+}

@@ -5,8 +5,10 @@ use crate::kernels::abi::Kernel;
 use crate::kernels::key::{self, step_key};
 use crate::kernels::optim::{self, Adam, Sgd};
 use crate::kernels::random::{self, Random};
+use crate::kernels::reduce::{self, Reduce};
 use crate::kernels::slope::{self, Slope};
 use crate::kernels::softmax::{self, CrossEntropy};
+use crate::kernels::squares::{self, SquaredError};
 use crate::nodes::lower::{Buf, Call, LowerCx};
 
 fn cross(cx: &LowerCx<'_>) -> CrossEntropy {
@@ -41,6 +43,29 @@ pub fn cross_entropy_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let call = Call::new(kernel, words, p.units()).flops(cx.flops()).reads_args(2);
     let call = call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.per_unit());
     cx.call(call.writes(Buf::Out(2), p.per_unit_logits()).inplace(&[(0, 2)]));
+    Ok(())
+}
+
+/// `squared_error_gradient`.
+pub fn squared_error_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (len, dtype, mean, weight) = (cx.arg_dims(0).numel(), cx.dtype(0), cx.attrs().bool(0), cx.attrs().f64(1));
+    let plan = reduce::plan(1, len, 1);
+    let divisor = if mean { len } else { 0 };
+    let kernel = by_float!(dtype, squares::squared_error)?;
+    let call = |p: SquaredError, sums: Buf, flops: u64| {
+        let call = Call::new(kernel, p.to_words(), p.units()).flops(flops).reads_args(2);
+        call.writes(sums, 1).writes(Buf::Out(1), p.chunk).inplace(&[(0, 1), (1, 1)])
+    };
+    let Some(partial) = plan.partial else {
+        cx.call(call(SquaredError { len, chunk: len.max(1), divisor, weight }, Buf::Out(0), cx.flops()));
+        return Ok(());
+    };
+    let sums = cx.temp(dtype.size(), partial.out_len());
+    cx.call(call(SquaredError { len, chunk: partial.chunk, divisor: 0, weight }, sums, cx.flops()));
+    let last = Reduce { divisor: len, ..plan.last };
+    let join = if mean { by_float!(dtype, reduce::mean)? } else { by_float!(dtype, reduce::sum)? };
+    let call = Call::new(join, last.to_words(), last.units()).reads(&[sums]);
+    cx.call(call.writes(Buf::Out(0), last.per_unit()));
     Ok(())
 }
 
