@@ -21,6 +21,10 @@ pub fn slope(f: &Facts<'_>, root: Node) -> Found {
     if f.reads[x] != 2 {
         return Found::Missed(f.reads_of("what the activation is taken of", x));
     }
+    // A sweep over what x is made of gives y, and another the slope, and x need not be there at all.
+    if f.g.def_of(f.node(x)).is_pointwise() {
+        return Found::Missed("what the activation is taken of is computed in one sweep with it".into());
+    }
     let gives = vec![(f.g.out(act), 0), (f.g.out(root), 1)];
     Found::Fired(Match::new(vec![x], gives, Vec::new(), move |g, a| {
         g.emit(Op::ACT_SLOPE, a, &[Attr::Choice(curve as u32)])

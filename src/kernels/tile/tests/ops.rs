@@ -149,7 +149,7 @@ fn binary_floats() {
             b
         }
     };
-    for op in [Add, Sub, Mul, Div, Max, Min, Pow] {
+    for op in [Add, Sub, Mul, Div, Max, Min, Pow, Gate] {
         let want = |a: f64, b: f64| match op {
             Add => a + b,
             Sub => a - b,
@@ -157,6 +157,8 @@ fn binary_floats() {
             Div => a / b,
             Max => pick(a, b, a > b),
             Min => pick(a, b, a < b),
+            Gate if a > 0.0 => b,
+            Gate => 0.0,
             _ => a.powf(b),
         };
         let wide = one(op, Elem::F64, Elem::F64, [0.0; 2], &[Buffer::of(&x), Buffer::of(&y)]);
