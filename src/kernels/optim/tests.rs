@@ -184,8 +184,8 @@ fn several_params_are_one_call() {
             let mut outs: Vec<Out> = Vec::new();
             for (k, &i) in which.iter().enumerate() {
                 // Every other parameter in its own place.
-                for r in 0..reads {
-                    let read = In::of(&all[i][r]);
+                for (r, x) in all[i].iter().enumerate().take(reads) {
+                    let read = In::of(x);
                     let write = (writes * k + r.saturating_sub(usize::from(r > 0))) as u8;
                     ins.push(if r != 1 && i % 2 == 0 { read.over(write) } else { read });
                 }

@@ -103,7 +103,7 @@ pub fn rng_fold(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// The params of a step that has `tensors` operands for each and `scalars` after them, and whether a scale follows.
 fn steps(args: usize, tensors: usize, scalars: usize) -> (usize, bool) {
-    ((args - scalars) / tensors, (args - scalars) % tensors != 0)
+    ((args - scalars) / tensors, !(args - scalars).is_multiple_of(tensors))
 }
 
 /// Elements of the largest param of a step.
