@@ -92,17 +92,18 @@ fn masks_are_a_byte_an_element() {
     assert_eq!(total(&kept), 4 * N + N, "{kept:?}");
 }
 
-/// The derivative of an activation is one sweep over the operand and the gradient, which it takes over: parts of it that
-/// lay in memory would be made early by orders that see a chance to let the operand go.
+/// The derivative of an activation is made with it, in the place of its operand, and the way back is one product; or it is
+/// one sweep over the operand and the gradient, which it takes over: parts of it that lay in memory would be made early by
+/// orders that see a chance to let the operand go.
 #[test]
-fn derivatives_of_activations_are_one_region() {
-    let rules: [(&str, fn(Var<'_>) -> Var<'_>); 4] = [
-        ("gelu", |x| x.gelu()),
-        ("gelu_tanh", |x| x.gelu_tanh()),
-        ("silu", |x| x.silu()),
-        ("softplus", |x| x.softplus()),
+fn derivatives_of_activations_are_one_sweep() {
+    let rules: [(&str, bool, fn(Var<'_>) -> Var<'_>); 4] = [
+        ("gelu", true, |x| x.gelu()),
+        ("gelu_tanh", true, |x| x.gelu_tanh()),
+        ("silu", true, |x| x.silu()),
+        ("softplus", false, |x| x.softplus()),
     ];
-    for (name, f) in rules {
+    for (name, with, f) in rules {
         let g = Builder::new("one");
         let x = g.input("x", [64, 32], F32);
         let w = |name: &str| g.param(name, [32, 32], F32, Init::Normal(0.1));
@@ -110,10 +111,15 @@ fn derivatives_of_activations_are_one_region() {
         g.output("loss", (y * y).sum(..));
         let prepared = optimise(zoo::step(g.finish([]).unwrap()).view()).unwrap();
         let v = prepared.view();
-        let maps: Vec<_> = v.region_nodes(v.entry()).filter(|&n| v.def_of(n).name == "map").collect();
-        let of_two = maps.iter().filter(|&&n| v.args_of(n).len() == 2 && v.numel(v.out(n)) == N).count();
-        // One for the activation, one for the loss.
-        assert!(of_two >= 1 && maps.len() <= 2, "{name}: {} regions, {of_two} of them of two operands", maps.len());
+        let of = |op: &str| -> Vec<_> {
+            v.region_nodes(v.entry()).filter(|&n| v.def_of(n).name == op && v.numel(v.out(n)) == N).collect()
+        };
+        let (maps, products) = (of("map"), of("mul"));
+        // Beside the loss', which has one operand.
+        let of_two = |nodes: &[_]| nodes.iter().filter(|&&n| v.args_of(n).len() == 2).count();
+        let found = (of("act_slope").len(), of_two(&products), of_two(&maps));
+        assert_eq!(found, if with { (1, 1, 0) } else { (0, 0, 1) }, "{name}");
+        assert!(maps.len() <= 2, "{name}: {} regions", maps.len());
     }
 }
 

@@ -1,4 +1,4 @@
-//! Optimiser updates: one instruction per parameter, in torch's order of operations.
+//! Optimiser updates in torch's order of operations: one instruction per parameter, or one for several small ones.
 //!
 //! Invariant: parameters and moments are updated element by element, so in place and out of place give the same bits.
 //! Moments below [`Float::MIN_POSITIVE`] are flushed to zero: denormals would make idle parameters cost many times
@@ -6,8 +6,8 @@
 //!
 //! | kernel | reads | writes (each in place of the read of its name, or not) | params |
 //! |---|---|---|---|
-//! | [`sgd_update`] | p, g, \[buf, t\], lr, \[scale\] | p, \[buf\] | [`Sgd`] |
-//! | [`adam_update`] | p, g, m, v, lr, t, \[scale\] | p, m, v | [`Adam`] |
+//! | [`sgd_update`] | p, g, \[buf\] of each parameter; \[t\], lr, \[scale\] | p, \[buf\] of each | [`Sgd`] |
+//! | [`adam_update`] | p, g, m, v of each parameter; lr, t, \[scale\] | p, m, v of each | [`Adam`] |
 //!
 //! `lr` and `scale` are `T[]`; `t` is `i64[]`, 1 in the first step. Operands in brackets are there as the params say,
 //! and those after them move up where they are not.
@@ -25,7 +25,7 @@ pub const UNIT: usize = 1024;
 params! {
     /// Params of [`sgd_update`].
     pub struct Sgd {
-        /// Elements of the parameter.
+        /// Elements of the parameter; of several, of the largest.
         pub len: usize,
         /// μ; the operands `buf` and `t` are there if it is not 0.
         pub momentum: f64,
@@ -55,7 +55,7 @@ impl Sgd {
 params! {
     /// Params of [`adam_update`].
     pub struct Adam {
-        /// Elements of the parameter.
+        /// Elements of the parameter; of several, of the largest.
         pub len: usize,
         /// Decay of the first moment.
         pub beta1: f64,
@@ -137,8 +137,9 @@ struct AdamStep<T> {
     one_less_beta1: T,
     beta2: T,
     one_less_beta2: T,
+    /// −lr·√(1 − β₂ᵗ)/(1 − β₁ᵗ), and ε·√(1 − β₂ᵗ): torch divides √v by that root, which would be a second division of
+    /// each element.
     minus_step: T,
-    sqrt_correction2: T,
     eps: T,
 }
 
@@ -156,9 +157,8 @@ impl<T: Real> AdamStep<T> {
             one_less_beta1: f(1.0 - a.beta1),
             beta2: f(a.beta2),
             one_less_beta2: f(1.0 - a.beta2),
-            minus_step: f(-(lr.to_f64() / correction1)),
-            sqrt_correction2: f(correction2.sqrt()),
-            eps: f(a.eps),
+            minus_step: f(-(lr.to_f64() / correction1 * correction2.sqrt())),
+            eps: f(a.eps * correction2.sqrt()),
         }
     }
 }
@@ -172,8 +172,7 @@ simd! {
             let to_g = g - *m;
             *m = flush(if near { *m + to_g * s.one_less_beta1 } else { g - to_g * s.beta1 });
             *v = flush(*v * s.beta2 + s.one_less_beta2 * g * g);
-            let denom = v.sqrt() / s.sqrt_correction2 + s.eps;
-            *p = *p * s.shrink + s.minus_step * *m / denom;
+            *p = *p * s.shrink + s.minus_step * *m / (v.sqrt() + s.eps);
         }
     }
 }
@@ -204,13 +203,14 @@ fn scalar<T: bytemuck::Pod>(args: &Args<'_>, i: usize) -> T {
 /// One step of SGD: `g = scale·g + weight_decay·p`; `buf = g` in the first step, `momentum·buf + (1 − dampening)·g`
 /// later; `p −= lr·buf`, with Nesterov `p −= lr·(g + momentum·buf)`, without momentum `p −= lr·g`.
 ///
-/// Reads p, g: `T[len]`, \[buf: `T[len]`, t: `i64[]`\], lr: `T[]`, \[scale: `T[]`\]; writes p: `T[len]`,
-/// \[buf: `T[len]`\], [`Sgd::per_unit`] each, in place of reads 0 and 2 or not; params [`Sgd`].
+/// Reads p, g: `T[n]`, \[buf: `T[n]`\] of each parameter, then \[t: `i64[]`\], lr: `T[]`, \[scale: `T[]`\]; writes p: `T[n]`,
+/// \[buf: `T[n]`\] of each, [`Sgd::per_unit`], in place of their reads or not; params [`Sgd`].
 pub fn sgd_update<T: Real>(args: &mut Args<'_>) {
     let a = Sgd::from_words(args.params());
     let momentum = a.momentum != 0.0;
-    let (p_from, g) = (source::<T>(args, 0, 0), args.read::<T>(1));
-    let lr_at = if momentum { 4 } else { 2 };
+    let params = args.writes() / (1 + usize::from(momentum));
+    let t_at = params * (2 + usize::from(momentum));
+    let lr_at = t_at + usize::from(momentum);
     let step = SgdStep {
         lr: scalar(args, lr_at),
         scale: if a.scaled { scalar(args, lr_at + 1) } else { T::ONE },
@@ -218,44 +218,57 @@ pub fn sgd_update<T: Real>(args: &mut Args<'_>) {
         keep: T::from_f64(1.0 - a.dampening),
         decay: T::from_f64(a.weight_decay),
     };
+    let first = momentum && scalar::<i64>(args, t_at) == 1;
     let lo = args.units().start * UNIT;
-    let p = args.write::<T>(0);
-    let blocks = (lo..).step_by(UNIT);
-    if !momentum {
-        for (p, at) in p.chunks_mut(UNIT).zip(blocks) {
+    for i in 0..params {
+        if momentum {
+            momentum_step(args, i, step, first, a.nesterov);
+            continue;
+        }
+        let (p_from, g) = (source::<T>(args, 2 * i, i), args.read::<T>(2 * i + 1));
+        for (p, at) in args.write::<T>(i).chunks_mut(UNIT).zip((lo..).step_by(UNIT)) {
             bring(p_from, at, p);
             sgd_plain(step, p, &g[at..at + p.len()]);
         }
-        return;
     }
-    let (buf_from, first) = (source::<T>(args, 2, 1), scalar::<i64>(args, 3) == 1);
-    let buf = args.write::<T>(1);
-    for ((p, buf), at) in p.chunks_mut(UNIT).zip(buf.chunks_mut(UNIT)).zip(blocks) {
+}
+
+/// The step of parameter `i` where there is momentum.
+fn momentum_step<T: Real>(args: &mut Args<'_>, i: usize, step: SgdStep<T>, first: bool, nesterov: bool) {
+    let (read, write, lo) = (3 * i, 2 * i, args.units().start * UNIT);
+    let (p_from, g) = (source::<T>(args, read, write), args.read::<T>(read + 1));
+    let buf_from = source::<T>(args, read + 2, write + 1);
+    let (p, buf) = (args.write::<T>(write), args.write::<T>(write + 1));
+    for ((p, buf), at) in p.chunks_mut(UNIT).zip(buf.chunks_mut(UNIT)).zip((lo..).step_by(UNIT)) {
         bring(p_from, at, p);
         bring(buf_from, at, buf);
-        sgd_momentum(step, first, a.nesterov, p, &g[at..at + p.len()], buf);
+        sgd_momentum(step, first, nesterov, p, &g[at..at + p.len()], buf);
     }
 }
 
 /// One step of Adam or AdamW: `g = scale·g (+ weight_decay·p)`, `m += (1 − β₁)(g − m)`, `v = β₂·v + (1 − β₂)·g²`,
-/// `p = p·(1 − lr·weight_decay) − lr/(1 − β₁ᵗ)·m / (√v/√(1 − β₂ᵗ) + ε)`.
+/// `p = p·(1 − lr·weight_decay) − lr·r/(1 − β₁ᵗ)·m / (√v + ε·r)` with `r = √(1 − β₂ᵗ)`.
 ///
-/// Reads p, g, m, v: `T[len]`, lr: `T[]`, t: `i64[]`, \[scale: `T[]`\]; writes p, m, v: `T[len]`, [`Adam::per_unit`]
-/// each, in place of reads 0, 2 and 3 or not; params [`Adam`].
+/// Reads p, g, m, v: `T[n]` of each parameter, then lr: `T[]`, t: `i64[]`, \[scale: `T[]`\]; writes p, m, v: `T[n]` of
+/// each, [`Adam::per_unit`], in place of their reads or not; params [`Adam`].
 pub fn adam_update<T: Real>(args: &mut Args<'_>) {
     let a = Adam::from_words(args.params());
-    let (p_from, g) = (source::<T>(args, 0, 0), args.read::<T>(1));
-    let (m_from, v_from) = (source::<T>(args, 2, 1), source::<T>(args, 3, 2));
-    let scale = if a.scaled { scalar(args, 6) } else { T::ONE };
-    let step = AdamStep::new(&a, scalar(args, 4), scalar(args, 5), scale);
+    let params = args.writes() / 3;
+    let lr_at = 4 * params;
+    let scale = if a.scaled { scalar(args, lr_at + 2) } else { T::ONE };
+    let step = AdamStep::new(&a, scalar(args, lr_at), scalar(args, lr_at + 1), scale);
     let lo = args.units().start * UNIT;
-    let (p, m, v) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2));
-    let moments = m.chunks_mut(UNIT).zip(v.chunks_mut(UNIT));
-    for ((p, (m, v)), at) in p.chunks_mut(UNIT).zip(moments).zip((lo..).step_by(UNIT)) {
-        bring(p_from, at, p);
-        bring(m_from, at, m);
-        bring(v_from, at, v);
-        adam(step, p, &g[at..at + p.len()], m, v);
+    for (read, write) in (0..params).map(|i| (4 * i, 3 * i)) {
+        let (p_from, g) = (source::<T>(args, read, write), args.read::<T>(read + 1));
+        let (m_from, v_from) = (source::<T>(args, read + 2, write + 1), source::<T>(args, read + 3, write + 2));
+        let (p, m, v) = (args.write::<T>(write), args.write::<T>(write + 1), args.write::<T>(write + 2));
+        let moments = m.chunks_mut(UNIT).zip(v.chunks_mut(UNIT));
+        for ((p, (m, v)), at) in p.chunks_mut(UNIT).zip(moments).zip((lo..).step_by(UNIT)) {
+            bring(p_from, at, p);
+            bring(m_from, at, m);
+            bring(v_from, at, v);
+            adam(step, p, &g[at..at + p.len()], m, v);
+        }
     }
 }
 

@@ -211,6 +211,13 @@ pub fn mean<T: Real>(args: &mut Args<'_>) {
     reduce::<T, _>(args, tree::Sum, |x, p| x / T::from_f64(p.divisor as f64));
 }
 
+/// Σ x² / divisor; NaN where the divisor is 0. In two steps: [`sum_squares_partial`], then [`mean`].
+///
+/// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
+pub fn mean_squares<T: Real>(args: &mut Args<'_>) {
+    reduce::<T, _>(args, tree::Squares, |x, p| x / T::from_f64(p.divisor as f64));
+}
+
 /// log Σ eˣ, shifted by the maximum: −∞ for a row of −∞ (or an empty one), +∞ for a row with +∞, NaN for one with NaN.
 ///
 /// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].

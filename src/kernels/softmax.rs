@@ -1,5 +1,5 @@
-//! Softmax and log-softmax over the middle axis of a view `[outer, n, inner]`, their adjoints, and cross entropy with
-//! integer labels.
+//! Softmax and log-softmax over the middle axis of a view `[outer, n, inner]`, their adjoints, and (in `entropy`) cross
+//! entropy with integer labels.
 //!
 //! Invariant: exponents are shifted by the maximum of their row, so nothing overflows that has a finite result. A row
 //! of −∞ gives NaN, as in torch. For the lowering of the ops of these names.
@@ -10,9 +10,14 @@
 //! | [`softmax_backward`], [`log_softmax_backward`] | y, g: `T[outer, n, inner]` | dx: the same | [`Softmax`] |
 //! | [`cross_entropy`] | logits: `T[rows, classes]`, labels: `I[rows]` | loss, lse: `T[rows]` | [`CrossEntropy`] |
 //! | [`cross_entropy_backward`] | logits, labels, lse, dloss: `T[rows]` | dlogits: `T[rows, classes]` | [`CrossEntropy`] |
+//! | [`cross_entropy_gradient`] | logits, labels | loss, lse, dlogits | [`CrossEntropy`], dloss of every row |
+
+mod entropy;
+
+pub use entropy::{CrossEntropy, cross_entropy, cross_entropy_backward, cross_entropy_gradient};
 
 use crate::kernels::abi::Args;
-use crate::kernels::num::{Index, Real};
+use crate::kernels::num::Real;
 use crate::kernels::params::params;
 use crate::kernels::tree::{self, TILE};
 use crate::kernels::vmath::{exp, log_over};
@@ -299,141 +304,6 @@ pub fn log_softmax_backward<T: Real>(args: &mut Args<'_>) {
     outer_rows(args, |p, at, dx| {
         log_softmax_backward_row(&y[at..at + dx.len()], &g[at..at + dx.len()], p.n, p.inner, dx);
     });
-}
-
-params! {
-    /// Params of the cross entropy kernels.
-    pub struct CrossEntropy {
-        /// Number of rows.
-        pub rows: usize,
-        /// Number of classes.
-        pub classes: usize,
-        /// Rows with this label count for nothing.
-        pub ignore_index: i64,
-        /// Label smoothing ε: the target is `(1 − ε)·one-hot + ε / classes`.
-        pub smoothing: f64,
-    }
-}
-
-impl CrossEntropy {
-    /// Rows in each unit: the elements of `loss` and `lse` in it.
-    pub fn per_unit(&self) -> usize {
-        (UNIT / self.classes.max(1)).max(1)
-    }
-
-    /// Elements of `dlogits` in each unit.
-    pub fn per_unit_logits(&self) -> usize {
-        self.per_unit() * self.classes
-    }
-
-    /// Number of units.
-    pub fn units(&self) -> usize {
-        self.rows.div_ceil(self.per_unit())
-    }
-
-    /// The class of each row from `lo` on, `None` where the row is ignored; or the first row whose label is neither a
-    /// class nor ignored.
-    fn labels<'a, I: Index>(
-        &self,
-        labels: &'a [I],
-        lo: usize,
-        rows: usize,
-    ) -> Result<impl Iterator<Item = Option<usize>> + use<'a, I>, usize> {
-        let (classes, ignore) = (self.classes, self.ignore_index);
-        let labels = &labels[lo..lo + rows];
-        match labels.iter().position(|l| l.to_i64() != ignore && l.within(classes).is_none()) {
-            Some(bad) => Err(lo + bad),
-            None => Ok(labels.iter().map(move |l| l.within(classes).filter(|_| l.to_i64() != ignore))),
-        }
-    }
-}
-
-/// Loss and log-sum-exp of one row with maximum `m` and l = log Σ exp(x − m).
-fn cross_entropy_row<T: Real>(x: &[T], m: T, l: T, label: Option<usize>, smoothing: f64) -> (T, T) {
-    let lse = if m.abs() < T::INFINITY { m + l } else { m };
-    let Some(label) = label else { return (T::ZERO, lse) };
-    // Relative to the maximum, not to the rounded log-sum-exp: large logits keep the digits of their loss.
-    let nll = l - (x[label] - m);
-    if smoothing == 0.0 {
-        return (nll, lse);
-    }
-    let mean = tree::row(tree::Sum, x) / T::from_f64(x.len() as f64);
-    (T::from_f64(1.0 - smoothing) * nll + T::from_f64(smoothing) * (l - (mean - m)), lse)
-}
-
-/// −Σ target·log softmax(logits) of each row, as torch's `cross_entropy(reduction="none", ignore_index,
-/// label_smoothing)`: `(1 − ε)·nll + ε·mean(−log p)`, 0 for an ignored row. A label that is neither a class nor the
-/// ignored one is a fault at its row.
-///
-/// Reads logits: `T[rows, classes]`, labels: `I[rows]`; writes loss, lse: `T[rows]`, [`CrossEntropy::per_unit`] each;
-/// params [`CrossEntropy`].
-pub fn cross_entropy<T: Real, I: Index>(args: &mut Args<'_>) {
-    let p = CrossEntropy::from_words(args.params());
-    let lo = args.units().start * p.per_unit();
-    let (x, labels) = (args.read::<T>(0), args.read::<I>(1));
-    let (loss, lse) = (args.write::<T>(0), args.write::<T>(1));
-    let targets = match p.labels(labels, lo, loss.len()) {
-        Ok(targets) => targets,
-        Err(row) => return args.fault_index(row, labels[row].to_i64(), p.classes),
-    };
-    // Maxima and sums first, in the places of the results: the logarithms are then one loop.
-    let row = |i: usize| &x[(lo + i) * p.classes..][..p.classes];
-    for (i, (l, m)) in loss.iter_mut().zip(lse.iter_mut()).enumerate() {
-        *m = tree::row(tree::Max, row(i));
-        *l = tree::row(tree::ExpFrom(*m), row(i));
-    }
-    log_over(loss);
-    for (i, ((loss, lse), label)) in loss.iter_mut().zip(lse).zip(targets).enumerate() {
-        (*loss, *lse) = cross_entropy_row(row(i), *lse, *loss, label, p.smoothing);
-    }
-}
-
-simd! {
-    /// `dx = d·(exp(x − lse) − uniform)`.
-    fn cross_entropy_grad[T: Real](x: &[T], lse: T, uniform: T, d: T, dx: &mut [T]) {
-        for (o, x) in dx.iter_mut().zip(x) {
-            *o = d * (exp(*x - lse) - uniform);
-        }
-    }
-}
-
-simd! {
-    /// The same, where `dx` holds `x`.
-    fn cross_entropy_grad_over[T: Real](lse: T, uniform: T, d: T, dx: &mut [T]) {
-        for x in dx {
-            *x = d * (exp(*x - lse) - uniform);
-        }
-    }
-}
-
-/// The adjoint of [`cross_entropy`] in the logits: dloss·(softmax − target), zeros for an ignored row.
-///
-/// Reads logits: `T[rows, classes]`, which dlogits may overwrite, labels: `I[rows]`, lse: `T[rows]`, dloss: `T[rows]`;
-/// writes dlogits: `T[rows, classes]`, [`CrossEntropy::per_unit_logits`]; params [`CrossEntropy`].
-pub fn cross_entropy_backward<T: Real, I: Index>(args: &mut Args<'_>) {
-    let p = CrossEntropy::from_words(args.params());
-    let lo = args.units().start * p.per_unit();
-    let x = args.inplace(0).is_none().then(|| args.read::<T>(0));
-    let (lse, dloss) = (args.read::<T>(2), args.read::<T>(3));
-    let out = args.write::<T>(0);
-    let labels = args.read::<I>(1);
-    let targets = match p.labels(labels, lo, out.len() / p.classes.max(1)) {
-        Ok(targets) => targets,
-        Err(row) => return args.fault_index(row, labels[row].to_i64(), p.classes),
-    };
-    let uniform = T::from_f64(p.smoothing / p.classes as f64);
-    for ((row, out), label) in (lo..).zip(out.chunks_exact_mut(p.classes.max(1))).zip(targets) {
-        let Some(label) = label else {
-            out.fill(T::ZERO);
-            continue;
-        };
-        let d = dloss[row];
-        match x {
-            Some(x) => cross_entropy_grad(&x[row * p.classes..][..p.classes], lse[row], uniform, d, out),
-            None => cross_entropy_grad_over(lse[row], uniform, d, out),
-        }
-        out[label] -= d * T::from_f64(1.0 - p.smoothing);
-    }
 }
 
 #[cfg(test)]

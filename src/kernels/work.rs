@@ -56,6 +56,8 @@ impl Work {
     pub const RUNNING: Work = row(80, 1_000_000, 30_000);
     /// Sorts: an operation is a comparison.
     pub const SORT: Work = row(100, 7_000_000, 30_000);
+    /// Activations with their derivatives.
+    pub const ACTIVATION: Work = row(100, 500_000, 29_000);
     /// Random numbers.
     pub const RANDOM: Work = row(100, 150_000, 30_000);
     /// Updates of params.
@@ -89,7 +91,8 @@ pub const fn step(op: TileOp) -> u64 {
     use TileOp::*;
     match op {
         Exp | Expm1 | Log | Log1p | Sqrt | Rsqrt | Recip | Sigmoid | Div => 250_000,
-        Sin | Cos | Tan | Atan | Erf | Elu | Gelu | GeluTanh | GeluTanhSlope | Silu | Softplus => 1_000_000,
+        Sin | Cos | Tan | Atan | Erf | Elu | Gelu | GeluSlope | GeluTanh | GeluTanhSlope | Silu | SiluSlope
+        | Softplus => 1_000_000,
         Tanh => 2_200_000,
         Pow => 4_000_000,
         _ => 15_000,

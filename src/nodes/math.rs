@@ -80,12 +80,16 @@ unary! {
     relu => RELU;
     /// x·Φ(x), with the error function.
     gelu => GELU;
+    /// The derivative of `gelu`.
+    gelu_slope => GELU_SLOPE;
     /// GELU in its tanh form.
     gelu_tanh => GELU_TANH;
     /// The derivative of `gelu_tanh`.
     gelu_tanh_slope => GELU_TANH_SLOPE;
     /// x·σ(x).
     silu => SILU;
+    /// The derivative of `silu`.
+    silu_slope => SILU_SLOPE;
     /// ln(1 + eˣ).
     softplus => SOFTPLUS;
     /// Logical not.

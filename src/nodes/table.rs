@@ -66,9 +66,11 @@ ops! {
     LEAKY_RELU = math;
     ELU = math;
     GELU = math;
+    GELU_SLOPE = math;
     GELU_TANH = math;
     GELU_TANH_SLOPE = math;
     SILU = math;
+    SILU_SLOPE = math;
     SOFTPLUS = math;
 
     EQ = compare;
@@ -87,6 +89,7 @@ ops! {
     DOT_GENERAL = product;
 
     REDUCE_SUM = reduce;
+    SUM_SQUARES = reduce;
     REDUCE_MEAN = reduce;
     REDUCE_MAX = reduce;
     REDUCE_MIN = reduce;
@@ -190,7 +193,12 @@ ops! {
 
     MAP = fused;
     MATMUL_BIAS_ACT = epilogue;
+    ATTENTION_PACKED = attention;
+    ATTENTION_PACKED_BACKWARD = attention;
+    CROSS_ENTROPY_GRADIENT = loss;
+    SQUARED_ERROR_GRADIENT = loss;
     MATMUL_SGD = epilogue;
+    ACT_SLOPE = slopes;
     CONV2D_BIAS_ACT = conv_act;
     RESIDUAL_LAYER_NORM = residual;
     RESIDUAL_RMS_NORM = residual;

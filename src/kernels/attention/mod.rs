@@ -11,10 +11,12 @@
 mod backward;
 mod drop;
 mod forward;
+mod pack;
 mod rows;
 
 pub use backward::{backward, backward_keys, backward_queries};
 pub use forward::forward;
+pub use pack::pack;
 
 use crate::kernels::gemm::{Gemm, GemmFloat, Strides};
 use crate::kernels::params::params;
@@ -60,7 +62,8 @@ params! {
     /// Params of both kernels.
     ///
     /// q is `[batch, heads, queries, width]`, k `[batch, kv_heads, keys, width]`, v `[batch, kv_heads, keys,
-    /// value_width]`, y `[batch, heads, queries, value_width]`, or all of them with the middle axes exchanged.
+    /// value_width]`, y `[batch, heads, queries, value_width]`, or all of them with the middle axes exchanged. Packed, q, k
+    /// and v are one operand, `[batch, queries, heads·width + kv_heads·(width + value_width)]`, which is read three times.
     pub struct Attention {
         /// Sequences.
         pub batch: usize,
@@ -78,6 +81,8 @@ params! {
         pub value_width: usize,
         /// Whether the sequence axis stands before that of heads.
         pub seq_major: bool,
+        /// Whether q, k and v lie side by side in rows of one operand.
+        pub packed: bool,
         /// Whether a query sees no later key: of `i`, aligned at the ends, the last is `i + keys − queries`.
         pub causal: bool,
         /// Earlier keys that a causal query sees; the greatest number for all.
@@ -127,8 +132,17 @@ impl Attention {
         Rows { at: (b * heads + h) * len * width, step: width }
     }
 
+    /// Rows of a head that begins at column `column` of packed q, k and v.
+    fn packed_rows(&self, b: usize, column: usize) -> Rows {
+        let step = self.packed_row();
+        Rows { at: b * self.queries * step + column, step }
+    }
+
     /// Rows of q.
     fn q(&self, b: usize, h: usize) -> Rows {
+        if self.packed {
+            return self.packed_rows(b, h * self.width);
+        }
         self.rows(b, h, self.heads, self.queries, self.width)
     }
 
@@ -139,11 +153,17 @@ impl Attention {
 
     /// Rows of k, by its own head.
     fn k(&self, b: usize, kv: usize) -> Rows {
+        if self.packed {
+            return self.packed_rows(b, (self.heads + kv) * self.width);
+        }
         self.rows(b, kv, self.kv_heads, self.keys, self.width)
     }
 
     /// Rows of v, by its own head.
     fn v(&self, b: usize, kv: usize) -> Rows {
+        if self.packed {
+            return self.packed_rows(b, (self.heads + self.kv_heads) * self.width + kv * self.value_width);
+        }
         self.rows(b, kv, self.kv_heads, self.keys, self.value_width)
     }
 

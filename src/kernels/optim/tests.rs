@@ -157,3 +157,50 @@ fn denormal_moments_become_zero() {
     let got = run(sgd_update::<f32>, &a.to_words(), &reads, &writes[..2], a.units());
     assert_eq!([get::<f32>(&got, 0), get::<f32>(&got, 1)], [p, g]);
 }
+
+/// Several parameters of different lengths in one call: the bits of a call for each.
+#[test]
+fn several_params_are_one_call() {
+    let lens = [5, 2500, 1, 1024];
+    let all: Vec<[Vec<f32>; 4]> =
+        (0..lens.len()).map(|i| [0, 1, 2, 3].map(|k| noise32(lens[i], (4 * i + k) as u64 + 1))).collect();
+    // Second moments are not negative.
+    let all: Vec<[Vec<f32>; 4]> =
+        all.into_iter().map(|[p, g, m, v]| [p, g, m, v.iter().map(|v| v * v).collect()]).collect();
+    let adam = Adam { len: 0, beta1: 0.9, beta2: 0.99, eps: 1e-8, weight_decay: 0.1, decoupled: true, scaled: true };
+    let plain = Sgd { len: 0, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay: 0.1, scaled: true };
+    let moving = Sgd { momentum: 0.9, nesterov: true, scaled: false, ..plain };
+    let (lr, t, scale) = ([0.1f32], [3i64], [0.5f32]);
+    let scalars = |kind: usize| match kind {
+        0 => vec![In::of(&lr), In::of(&scale)],
+        1 => vec![In::of(&t), In::of(&lr)],
+        _ => vec![In::of(&lr), In::of(&t), In::of(&scale)],
+    };
+    for kind in 0..3 {
+        let (reads, writes) = [(2, 1), (3, 2), (4, 3)][kind];
+        let call = |which: &[usize]| -> Vec<Vec<f32>> {
+            let len = which.iter().map(|&i| lens[i]).max().unwrap();
+            let mut ins: Vec<In> = Vec::new();
+            let mut outs: Vec<Out> = Vec::new();
+            for (k, &i) in which.iter().enumerate() {
+                // Every other parameter in its own place.
+                for (r, x) in all[i].iter().enumerate().take(reads) {
+                    let read = In::of(x);
+                    let write = (writes * k + r.saturating_sub(usize::from(r > 0))) as u8;
+                    ins.push(if r != 1 && i % 2 == 0 { read.over(write) } else { read });
+                }
+                outs.extend((0..writes).map(|_| Out::of::<f32>(lens[i], UNIT)));
+            }
+            ins.extend(scalars(kind));
+            let units = len.div_ceil(UNIT);
+            let got = match kind {
+                0 => run(sgd_update::<f32>, &Sgd { len, ..plain }.to_words(), &ins, &outs, units),
+                1 => run(sgd_update::<f32>, &Sgd { len, ..moving }.to_words(), &ins, &outs, units),
+                _ => run(adam_update::<f32>, &Adam { len, ..adam }.to_words(), &ins, &outs, units),
+            };
+            (0..outs.len()).map(|j| get(&got, j)).collect()
+        };
+        let apart: Vec<Vec<f32>> = (0..lens.len()).flat_map(|i| call(&[i])).collect();
+        assert!(call(&[0, 1, 2, 3]) == apart, "{kind}");
+    }
+}

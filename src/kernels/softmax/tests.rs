@@ -4,6 +4,7 @@
 use super::*;
 use crate::kernels::abi::Kernel;
 use crate::kernels::harness::{In, Out, Outcome, close, get, noise, noise32, run};
+use crate::kernels::num::Index;
 
 const SHAPES: [[usize; 3]; 11] = [
     [0, 3, 1],
@@ -136,6 +137,35 @@ fn cross_entropy_is_torchs_formula() {
             let lse = get::<f64>(&got, 1);
             close(&get::<f64>(&entropy_backward(&x, &labels, &lse, &d, &p), 0), &grad, 1e-12);
         }
+    }
+}
+
+/// Loss and gradient in one call have the bits of two calls, whatever the number of classes and wherever they are written.
+#[test]
+fn the_gradient_comes_with_the_loss() {
+    for (rows, classes) in [(1, 1), (37, 10), (5, 31), (700, 3), (16, 32), (40, 500)] {
+        let p = CrossEntropy { rows, classes, ignore_index: 2, smoothing: 0.1 };
+        let x = noise32(rows * classes, 5);
+        let labels: Vec<i64> = (0..rows).map(|i| (i * 7 % classes.min(11)) as i64).collect();
+        let first = entropy(&x, &labels, &p);
+        let lse = get::<f32>(&first, 1);
+        let second = entropy_backward(&x, &labels, &lse, &vec![0.3f32; rows], &p);
+        let mut words = p.to_words();
+        words.push(f64::from(0.3f32).to_bits());
+        let outs = [
+            Out::of::<f32>(rows, p.per_unit()),
+            Out::of::<f32>(rows, p.per_unit()),
+            Out::of::<f32>(rows * classes, p.per_unit_logits()),
+        ];
+        for read in [In::of(&x), In::of(&x).over(2)] {
+            let got = run(cross_entropy_gradient::<f32, i64>, &words, &[read, In::of(&labels)], &outs, p.units());
+            let all = |j| get::<f32>(&got, j);
+            assert!(all(0) == get::<f32>(&first, 0) && all(1) == lse && all(2) == get::<f32>(&second, 0), "{classes}");
+        }
+        // A row alone, by a loop along it: the same bits as among others.
+        let row = &x[..classes];
+        let max = tree::row(tree::Max, row);
+        assert_eq!(lse[0], max + crate::kernels::vmath::log(tree::row(tree::ExpFrom(max), row)), "{classes}");
     }
 }
 

@@ -227,6 +227,7 @@ zips! { Number -> T:
 
 zips! { Real -> T:
     Div |x, y| x / y;
+    Gate |x, y| if x > T::ZERO { y } else { T::ZERO };
 }
 
 zips! { Number -> u8:

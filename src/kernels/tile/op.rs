@@ -68,12 +68,16 @@ ops! {
     Elu,
     /// a·Φ(a).
     Gelu,
+    /// The derivative of [`TileOp::Gelu`].
+    GeluSlope,
     /// The tanh form of [`TileOp::Gelu`].
     GeluTanh,
     /// The derivative of [`TileOp::GeluTanh`].
     GeluTanhSlope,
     /// a·sigmoid(a).
     Silu,
+    /// The derivative of [`TileOp::Silu`].
+    SiluSlope,
     /// log(1 + eᵃ).
     Softplus,
     /// Logical not.
@@ -112,6 +116,8 @@ ops! {
     Or,
     /// b where the Bool a is true, else c, byte for byte.
     Select,
+    /// b where a > 0, else 0, whatever b is: the derivative of [`TileOp::Relu`] times b, from its result.
+    Gate,
     /// min(max(a, `imm[0]`), `imm[1]`); NaN stays.
     Clamp,
     /// a converted from `elem` to `out`: see `cast`.
@@ -128,7 +134,7 @@ impl TileOp {
         use TileOp::*;
         match self {
             Fill => 0,
-            Add | Sub | Mul | Div | Max | Min | Pow | Eq | Ne | Lt | Le | Gt | Ge | And | Or => 2,
+            Add | Sub | Mul | Div | Max | Min | Pow | Eq | Ne | Lt | Le | Gt | Ge | And | Or | Gate => 2,
             Select => 3,
             _ => 1,
         }

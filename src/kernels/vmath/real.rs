@@ -38,6 +38,8 @@ pub trait Real: Float {
     const ERF_HIGH: Self;
     /// Above this `exp(-x²/2)` is 0.
     const PHI_HIGH: Self;
+    /// φ(0).
+    const INV_SQRT_2PI: Self;
     const SQRT_2: Self;
     /// 2√(2/π) in two parts.
     const GELU_LINEAR: (Self, Self);
@@ -112,6 +114,7 @@ macro_rules! bits {
         const TWO: $t = 2.0;
         const ROUND: $t = 1.5 * (1u64 << $mant) as $t;
         const LOG2E: $t = std::f64::consts::LOG2_E as $t;
+        const INV_SQRT_2PI: $t = 0.398_942_280_401_432_7f64 as $t;
         const SQRT_2: $t = std::f64::consts::SQRT_2 as $t;
         const MILLS_B: $t = 1.25;
 

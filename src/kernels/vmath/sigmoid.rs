@@ -1,15 +1,25 @@
 //! The logistic function and the activations made of it.
 //!
-//! The power of two of a small result is kept apart until a factor before it is in: one rounding, in the subnormal
+//! An activation and its slope share the exponential, and the forms that give one of them have the bits of the form that
+//! gives both. The power of two of a small result is kept apart until a factor before it is in: one rounding, in the subnormal
 //! range too.
 
 use super::exp::{exp_below, power};
 use super::real::Real;
 
+/// What [`weighted`] computes.
+struct Weighted<T> {
+    /// `by` · σ(x + low).
+    product: T,
+    /// σ(x), and what it lacks to 1, both to a few last places of themselves.
+    sigma: T,
+    rest: T,
+}
+
 /// `by` / (1 + e^−(x + low)) for a `low` below the last place of x, and |x| up to [`Real::LOGISTIC_HIGH`] or a little
-/// more.
+/// more; and σ(x) on the way.
 #[inline(always)]
-fn weighted<T: Real>(by: T, x: T, low: T) -> T {
+fn weighted<T: Real>(by: T, x: T, low: T) -> Weighted<T> {
     let below = x < T::ZERO;
     let e = power(-x.abs(), if below { -low } else { low });
     // 1 + e as a sum.
@@ -22,7 +32,10 @@ fn weighted<T: Real>(by: T, x: T, low: T) -> T {
     let (first, second) = if below { (e.lifted, T::LIFT.1) } else { (T::ONE, T::ONE) };
     let q = top * w;
     let missing = (-q).mul_add(d_rest, (-q).mul_add(d, top) + top_rest);
-    by * missing.mul_add(w, q) * first * second
+    let product = by * missing.mul_add(w, q) * first * second;
+    let less = full * w;
+    let (sigma, rest) = if below { (less, w) } else { (w, less) };
+    Weighted { product, sigma, rest }
 }
 
 /// `y`, but NaN where x is −∞.
@@ -44,18 +57,32 @@ pub fn sigmoid<T: Real>(x: T) -> T {
     y.mul_add(lack, y)
 }
 
-/// x · sigmoid(x); NaN at −∞, as the formula gives.
+/// [`silu`] and [`silu_slope`] of one x.
 #[inline(always)]
-pub fn silu<T: Real>(x: T) -> T {
+pub fn silu_both<T: Real>(x: T) -> (T, T) {
     let high = T::LOGISTIC_HIGH;
     let by = if x < -high { -high } else { x };
     let c = if by > high { high } else { by };
-    nan_below(x, weighted(by, c, T::ZERO))
+    let w = weighted(by, c, T::ZERO);
+    (nan_below(x, w.product), (c * w.sigma).mul_add(w.rest, w.sigma))
 }
 
-/// ½x(1 + tanh u) = x · sigmoid(2u) with u = √(2/π)(x + 0.044715x³); NaN at −∞, as the formula gives.
+/// x · sigmoid(x); NaN at −∞, as the formula gives.
 #[inline(always)]
-pub fn gelu_tanh<T: Real>(x: T) -> T {
+pub fn silu<T: Real>(x: T) -> T {
+    silu_both(x).0
+}
+
+/// The derivative of [`silu`]: σ + xσ(1 − σ). Off by a few last places of 1, not of itself: it has a root.
+#[inline(always)]
+pub fn silu_slope<T: Real>(x: T) -> T {
+    silu_both(x).1
+}
+
+/// [`gelu_tanh`] and [`gelu_tanh_slope`] of one x.
+#[inline(always)]
+pub fn gelu_tanh_both<T: Real>(x: T) -> (T, T) {
+    // Beyond, the slope is 0 or 1 to all places.
     let high = T::GELU_TANH_HIGH;
     let by = if x < -high { -high } else { x };
     let c = if by > high { high } else { by };
@@ -70,24 +97,20 @@ pub fn gelu_tanh<T: Real>(x: T) -> T {
     let g_rest = (((k.0 - (g - b)) + (p - b)) + k.1) + p_rest;
     let u = c * g;
     let u_rest = c.mul_add(g_rest, c.mul_add(g, -u));
-    nan_below(x, weighted(by, u, u_rest))
+    let w = weighted(by, u, u_rest);
+    let steep = (m.0 + m.0 + m.0).mul_add(z, k.0);
+    (nan_below(x, w.product), (c * steep * w.sigma).mul_add(w.rest, w.sigma))
+}
+
+/// ½x(1 + tanh u) = x · sigmoid(2u) with u = √(2/π)(x + 0.044715x³); NaN at −∞, as the formula gives.
+#[inline(always)]
+pub fn gelu_tanh<T: Real>(x: T) -> T {
+    gelu_tanh_both(x).0
 }
 
 /// The derivative of [`gelu_tanh`]: σ + xσ(1 − σ)(k + 3mx²) with σ = sigmoid(x(k + mx²)). Off by a few last places of 1,
 /// not of itself: it has a root.
 #[inline(always)]
 pub fn gelu_tanh_slope<T: Real>(x: T) -> T {
-    // Beyond, it is 0 or 1 to all places.
-    let high = T::GELU_TANH_HIGH;
-    let x = if x < -high { -high } else { x };
-    let x = if x > high { high } else { x };
-    let (k, m) = (T::GELU_LINEAR.0, T::GELU_CUBIC.0);
-    let xx = x * x;
-    let u = x * m.mul_add(xx, k);
-    let du = (m + m + m).mul_add(xx, k);
-    let e = exp_below(-u.abs());
-    let w = T::ONE / (T::ONE + e);
-    let below = x < T::ZERO;
-    let (sigma, rest) = if below { (e * w, w) } else { (w, e * w) };
-    (x * du * sigma).mul_add(rest, sigma)
+    gelu_tanh_both(x).1
 }

@@ -339,7 +339,7 @@ fn pow_is_c_pow() {
 }
 
 fn same_bits<T: Real>(x: &[T]) {
-    let slices: [fn(&mut [T], &[T]); 19] = [
+    let slices: [fn(&mut [T], &[T]); 21] = [
         exp_slice,
         expm1_slice,
         log_slice,
@@ -355,9 +355,11 @@ fn same_bits<T: Real>(x: &[T]) {
         sigmoid_slice,
         erf_slice,
         gelu_slice,
+        gelu_slope_slice,
         gelu_tanh_slice,
         gelu_tanh_slope_slice,
         silu_slice,
+        silu_slope_slice,
         softplus_slice,
     ];
     let (mut want, mut got) = (x.to_vec(), x.to_vec());
@@ -379,34 +381,41 @@ fn same_bits<T: Real>(x: &[T]) {
     simd::limit(simd::detect());
 }
 
-/// The slope has a root, so its error is told in last places of 1.
+/// Slopes have roots, so their errors are told in last places of 1.
 #[test]
-fn slope_of_gelu_tanh() {
-    let reference = |x: f64| {
+fn slopes() {
+    let of_gelu_tanh = |x: f64| {
         let k = (8.0 / std::f64::consts::PI).sqrt();
         let s = logistic(k * (x + 0.044715 * x * x * x));
         s + x * s * logistic(-k * (x + 0.044715 * x * x * x)) * k * (1.0 + 0.134145 * x * x)
     };
-    let x: Vec<f32> = (0..240_000).map(|i| (i as f32 - 120_000.0) / 20_011.0).collect();
-    let mut y = vec![0f32; x.len()];
-    gelu_tanh_slope_slice(&mut y, &x);
-    for (x, y) in x.iter().zip(&y) {
-        let want = reference(*x as f64);
-        assert!((*y as f64 - want).abs() <= 4.0 * f32::EPSILON as f64, "{x}: {y}, not {want}");
+    let of_gelu = |x: f64| {
+        let cdf = if x < 0.0 { gelu(x) / x } else { 1.0 + gelu(-x) / x.max(1e-300) };
+        if x == 0.0 { 0.5 } else { cdf + x * (-0.5 * x * x).exp() * 0.3989422804014327 }
+    };
+    let of_silu = |x: f64| logistic(x) * (1.0 + x * logistic(-x));
+    type Form = (fn(f32) -> f32, fn(f64) -> f64, fn(f64) -> f64);
+    let forms: [Form; 3] = [
+        (gelu_tanh_slope, gelu_tanh_slope, of_gelu_tanh),
+        (gelu_slope, gelu_slope, of_gelu),
+        (silu_slope, silu_slope, of_silu),
+    ];
+    for (k, (single, double, want)) in forms.into_iter().enumerate() {
+        for i in 0..240_000 {
+            let x = (i as f32 - 120_000.0) / 20_011.0;
+            let (y, want) = (single(x), want(f64::from(x)));
+            assert!((f64::from(y) - want).abs() <= 4.0 * f64::from(f32::EPSILON), "{k} at {x}: {y}, not {want}");
+            let y = double(f64::from(x));
+            assert!((y - want).abs() <= 8.0 * f64::EPSILON, "{k} at {x}: {y}, not {want}");
+        }
+        for (x, want) in [(130.0, 1.0), (f32::INFINITY, 1.0), (f32::MAX, 1.0), (0.0, 0.5), (-0.0, 0.5)] {
+            assert_eq!(single(x), want, "{k} at {x}");
+        }
+        for x in [-130f32, f32::MIN, -f32::INFINITY] {
+            assert!(single(x).abs() < 1e-30, "{k} at {x}");
+        }
+        assert!(single(f32::NAN).is_nan());
     }
-    let x: Vec<f64> = x.iter().map(|x| *x as f64).collect();
-    let mut y = vec![0f64; x.len()];
-    gelu_tanh_slope_slice(&mut y, &x);
-    for (x, y) in x.iter().zip(&y) {
-        assert!((y - reference(*x)).abs() <= 8.0 * f64::EPSILON, "{x}: {y}");
-    }
-    for (x, want) in [(30.0, 1.0), (f32::INFINITY, 1.0), (f32::MAX, 1.0), (0.0, 0.5), (-0.0, 0.5)] {
-        assert_eq!(gelu_tanh_slope(x), want, "{x}");
-    }
-    for x in [-30f32, f32::MIN, -f32::INFINITY] {
-        assert!(gelu_tanh_slope(x).abs() < 1e-30, "{x}");
-    }
-    assert!(gelu_tanh_slope(f32::NAN).is_nan());
 }
 
 #[test]

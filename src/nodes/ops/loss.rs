@@ -13,6 +13,10 @@ use Domain::{Index, Real, Unit};
 /// Fields of both cross-entropy ops: `ignore_index`, `label_smoothing`.
 const LABELS: &[Field] = &[Field::new("ignore_index", Kind::Int), Field::new("label_smoothing", Kind::F64)];
 
+/// The same, and what the loss of every row is multiplied by.
+const WEIGHTED: &[Field] =
+    &[Field::new("ignore_index", Kind::Int), Field::new("label_smoothing", Kind::F64), Field::new("weight", Kind::F64)];
+
 /// Names of the reductions, in the order of [`crate::nodes::training::Reduction`].
 const REDUCTION: &[Field] = &[Field::new("reduction", Kind::Choice(&["none", "mean", "sum"]))];
 
@@ -156,6 +160,87 @@ pub const SOFTMAX_CROSS_ENTROPY_BACKWARD: OpDef = OpDef {
         "dx = (e^(x − lse) − target)·dloss, with the target of softmax_cross_entropy; 0 in ignored rows",
         4,
         LABELS,
+    )
+};
+
+/// See `doc`.
+pub const CROSS_ENTROPY_GRADIENT: OpDef = OpDef {
+    flags: Flags::PURE.and(Flags::FUSED),
+    infer: |cx| {
+        let n = rows(cx)?;
+        let dtype = cx.dtype(0);
+        cx.result(dtype, &[n])?;
+        cx.result(dtype, &[n])?;
+        cx.same_as(0)
+    },
+    decompose: Some(|s| {
+        let attrs = [Attr::Int(s.attrs.int(0)), Attr::F64(s.attrs.f64(1))];
+        let mut all = s.g.emit(Op::SOFTMAX_CROSS_ENTROPY, s.args, &attrs);
+        if let Some(&lse) = all.get(1) {
+            all.push(ce_backward(s, lse, lse.full_like(s.attrs.f64(2))));
+        }
+        all
+    }),
+    cost: |cx| 10 * cx.arg(0),
+    cases: &[
+        Case {
+            args: "f[4,5] i32[4]",
+            attrs: "ignore_index=-100 label_smoothing=0 weight=0.25",
+            domains: &[Real, Index(5)],
+        },
+        Case {
+            args: "f[70,3] i64[70]",
+            attrs: "ignore_index=1 label_smoothing=0.1 weight=1",
+            domains: &[Real, Index(3)],
+        },
+        Case {
+            args: "f[2,1100] i32[2]",
+            attrs: "ignore_index=-100 label_smoothing=0.2 weight=0.5",
+            domains: &[Real, Index(1100)],
+        },
+        Case {
+            args: "f[0,4] i32[0]",
+            attrs: "ignore_index=-100 label_smoothing=0 weight=1",
+            domains: &[Real, Index(4)],
+        },
+    ],
+    lower: Lower::Kernel(train::cross_entropy_gradient),
+    ..row(
+        "cross_entropy_gradient",
+        "loss and lse of softmax_cross_entropy, and the gradient of weight·Σ loss in the logits",
+        2,
+        WEIGHTED,
+    )
+};
+
+/// See `doc`.
+pub const SQUARED_ERROR_GRADIENT: OpDef = OpDef {
+    flags: Flags::PURE.and(Flags::FUSED),
+    infer: |cx| {
+        let dtype = cx.float(0)?;
+        cx.same(0, 1)?;
+        ensure!(!cx.attrs.bool(0) || cx.dims(0).numel() > 0, "the mean error of no element does not exist");
+        cx.result(dtype, &[])?;
+        cx.same_as(0)
+    },
+    decompose: Some(|s| {
+        let d = s.args[0] - s.args[1];
+        let half = d * s.attrs.f64(1);
+        vec![if s.attrs.bool(0) { (d * d).mean(..) } else { (d * d).sum(..) }, half + half]
+    }),
+    cases: &[
+        Case { args: "f[1,2] f[1,2]", attrs: "mean=true weight=0.5", domains: &[Real] },
+        Case { args: "f[] f[]", attrs: "mean=true weight=1", domains: &[Real] },
+        Case { args: "f[70,33] f[70,33]", attrs: "mean=false weight=1", domains: &[Real] },
+        Case { args: "f[40000] f[40000]", attrs: "mean=true weight=0.000025", domains: &[Real] },
+        Case { args: "f[0,3] f[0,3]", attrs: "mean=false weight=1", domains: &[Real] },
+    ],
+    lower: Lower::Kernel(train::squared_error_gradient),
+    ..row(
+        "squared_error_gradient",
+        "y = Σ (a − b)² or its mean, and weight·(a − b) + weight·(a − b)",
+        2,
+        &[Field::new("mean", Kind::Bool), Field::new("weight", Kind::F64)],
     )
 };
 

@@ -142,12 +142,20 @@ pub const ELU: OpDef = OpDef {
 };
 
 /// See `doc`.
-pub const GELU: OpDef = row("gelu", "y = ½x(1 + erf(x/√2)); y' = Φ(x) + x·φ(x)", TileOp::Gelu, REALS, |s, _| {
-    let x = x(s);
-    let cdf = ((x * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0) * 0.5;
-    let pdf = (x * x * -0.5).exp() * 0.398_942_280_401_432_7;
-    Some(cdf + x * pdf)
-});
+pub const GELU: OpDef =
+    row("gelu", "y = ½x(1 + erf(x/√2)); y' = Φ(x) + x·φ(x)", TileOp::Gelu, REALS, |s, _| Some(x(s).gelu_slope()));
+
+/// See `doc`.
+pub const GELU_SLOPE: OpDef = row(
+    "gelu_slope",
+    "y = Φ(x) + x·φ(x), the derivative of gelu; y' = φ(x)(2 − x²)",
+    TileOp::GeluSlope,
+    REALS,
+    |s, _| {
+        let xx = x(s) * x(s);
+        Some((xx * -0.5).exp() * 0.398_942_280_401_432_7 * (2.0 - xx))
+    },
+);
 
 /// See `doc`.
 pub const GELU_TANH: OpDef =
@@ -173,10 +181,20 @@ pub const GELU_TANH_SLOPE: OpDef = row(
 );
 
 /// See `doc`.
-pub const SILU: OpDef = row("silu", "y = x·σ(x); y' = σ(1 + x(1 − σ))", TileOp::Silu, REALS, |s, _| {
-    let sig = x(s).sigmoid();
-    Some(sig * (x(s) * (1.0 - sig) + 1.0))
-});
+pub const SILU: OpDef =
+    row("silu", "y = x·σ(x); y' = σ(1 + x(1 − σ))", TileOp::Silu, REALS, |s, _| Some(x(s).silu_slope()));
+
+/// See `doc`.
+pub const SILU_SLOPE: OpDef = row(
+    "silu_slope",
+    "y = σ(1 + x(1 − σ)), the derivative of silu; y' = σ(1 − σ)(2 + x(1 − 2σ))",
+    TileOp::SiluSlope,
+    REALS,
+    |s, _| {
+        let sig = x(s).sigmoid();
+        Some(sig * (1.0 - sig) * (x(s) * (1.0 - sig * 2.0) + 2.0))
+    },
+);
 
 /// See `doc`.
 pub const SOFTPLUS: OpDef =

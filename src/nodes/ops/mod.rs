@@ -34,6 +34,7 @@ pub mod scan;
 pub mod scatter;
 pub mod shape;
 pub(crate) mod slide;
+pub mod slopes;
 pub mod softmax;
 pub mod unfold;
 pub(crate) mod window;

@@ -109,6 +109,36 @@ pub const REDUCE_SUM: OpDef = OpDef {
 };
 
 /// See `doc`.
+pub const SUM_SQUARES: OpDef = OpDef {
+    attrs: &[Field::new("mean", Kind::Bool)],
+    flags: Flags::PURE.and(Flags::FUSED),
+    infer: |cx| {
+        let dtype = cx.float(0)?;
+        cx.result(dtype, &[])
+    },
+    decompose: Some(|s| {
+        let x = s.args[0];
+        vec![if s.attrs.bool(0) { (x * x).mean(..) } else { (x * x).sum(..) }]
+    }),
+    cost: |cx| 2 * cx.arg(0),
+    cases: &[
+        Case { args: "f[3,5]", attrs: "mean=false", domains: &[Real] },
+        Case { args: "f[9001]", attrs: "mean=false", domains: &[Real] },
+        Case { args: "f[40000]", attrs: "mean=true", domains: &[Real] },
+        Case { args: "f[]", attrs: "mean=false", domains: &[Real] },
+        Case { args: "f[2,1,7]", attrs: "mean=true", domains: &[Real] },
+        Case { args: "f[0,3]", attrs: "mean=false", domains: &[Real] },
+    ],
+    ..row(
+        "sum_squares",
+        "y = Σ x² over all elements, or their mean; an empty sum is 0",
+        Lower::Kernel(lowering::sum_squares),
+        Deriv::ViaDecompose,
+        &[],
+    )
+};
+
+/// See `doc`.
 pub const REDUCE_MEAN: OpDef = OpDef {
     infer: reals,
     ..row(

@@ -3,6 +3,7 @@
 use super::{Facts, Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::attrs::Attr;
+use crate::nodes::ops::slopes::CURVES;
 use crate::nodes::{DType, Op};
 
 /// The value that `v` is half of along the last axis, and which half.
@@ -22,7 +23,12 @@ pub fn swiglu(f: &Facts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let Some((silu, value)) = [(0, 1), (1, 0)].into_iter().find_map(|(i, j)| Some((f.is(args[i], Op::SILU)?, args[j])))
     else {
-        return Found::No;
+        let slope = |n: Node| CURVES[f.attrs(n).choice(0) as usize].0 == Op::SILU;
+        let trained = args.iter().any(|&v| f.is(v, Op::ACT_SLOPE).is_some_and(slope));
+        return match trained {
+            true => Found::Missed("the gate's slope is read on the way back".into()),
+            false => Found::No,
+        };
     };
     let (bent, gate) = (f.g.out(silu), f.args(silu)[0]);
     let (Some((a, i)), Some((b, j))) = (half(f, gate), half(f, value)) else { return Found::No };

@@ -13,7 +13,11 @@ mod conv;
 mod gate;
 mod lora;
 mod norm;
+mod packed;
 mod product;
+mod slope;
+mod steps;
+mod sums;
 
 use super::fuse::fused_regions;
 use super::rebuild::{Copier, finish, rebuild_buf};
@@ -94,7 +98,15 @@ const RULES: &[Rule] = &[
     Rule { name: "gate-before-unpool", roots: |op| op == Op::SELECT, find: conv::gate },
     Rule { name: "matmul-shared-input", roots: |op| op == Op::MATMUL, find: product::shared },
     Rule { name: "matmul-sgd", roots: |op| op == Op::SGD, find: product::descent },
+    Rule { name: "step-scale", roots: steps::is_step, find: steps::scale },
+    Rule { name: "steps-together", roots: steps::is_step, find: steps::together },
+    Rule { name: "activation-slope", roots: slope::is_slope, find: slope::slope },
+    Rule { name: "sum-squares", roots: sums::sums, find: sums::squares },
+    Rule { name: "squared-error-gradient", roots: |op| op == Op::ADD, find: sums::error },
+    Rule { name: "cross-entropy-gradient", roots: |op| op == Op::SOFTMAX_CROSS_ENTROPY_BACKWARD, find: sums::entropy },
     Rule { name: "attention", roots: |op| op == Op::MATMUL, find: attention::attention },
+    Rule { name: "attention-packed", roots: |op| op == Op::ATTENTION, find: packed::forward },
+    Rule { name: "attention-packed-backward", roots: |op| op == Op::CONCAT, find: packed::backward },
     Rule { name: "residual-layer-norm", roots: |op| op == Op::LAYER_NORM, find: norm::residual },
     Rule { name: "residual-rms-norm", roots: |op| op == Op::RMS_NORM, find: norm::residual },
     Rule { name: "swiglu", roots: |op| op == Op::MUL, find: gate::swiglu },

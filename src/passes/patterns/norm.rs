@@ -14,6 +14,7 @@ fn is_heavy(f: &Facts<'_>, n: Node) -> bool {
         Op::CONV2D,
         Op::CONV2D_BIAS_ACT,
         Op::ATTENTION,
+        Op::ATTENTION_PACKED,
         Op::LORA_MATMUL,
         Op::SCAN,
     ];

@@ -64,7 +64,7 @@ pub fn activation(f: &Facts<'_>, root: Node) -> Found {
 /// A step of plain SGD by a product: the gradient then never leaves the cache.
 pub fn descent(f: &Facts<'_>, root: Node) -> Found {
     let args = f.args(root);
-    let Some(product) = f.is(args[1], Op::MATMUL) else { return Found::No };
+    let Some(product) = f.is(args[1], Op::MATMUL).filter(|_| args.len() == 3) else { return Found::No };
     if !f.alone(args[1]) {
         return Found::Missed(f.reads_of("the gradient", args[1]));
     }

@@ -73,6 +73,10 @@ fn unary_reference(op: TileOp, x: f64, imm: [f64; 2]) -> f64 {
             }
         }
         Gelu => 0.5 * x * (1.0 + crate::kernels::vmath::erf(x / 2f64.sqrt())),
+        GeluSlope => {
+            let (x, half) = (x.clamp(-40.0, 40.0), std::f64::consts::FRAC_1_SQRT_2);
+            0.5 * (1.0 + crate::kernels::vmath::erf(x * half)) + x * (-0.5 * x * x).exp() * 0.3989422804014327
+        }
         GeluTanh => 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh()),
         GeluTanhSlope => {
             // Beyond, products of zeros and infinities.
@@ -83,6 +87,11 @@ fn unary_reference(op: TileOp, x: f64, imm: [f64; 2]) -> f64 {
             sigma(v) * (1.0 + x * sigma(-v) * slope)
         }
         Silu => x / (1.0 + (-x).exp()),
+        SiluSlope => {
+            let x = x.clamp(-800.0, 800.0);
+            let sigma = |v: f64| 1.0 / (1.0 + (-v).exp());
+            sigma(x) * (1.0 + x * sigma(-x))
+        }
         Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
         Clamp => {
             if x.is_nan() {
@@ -140,7 +149,7 @@ fn binary_floats() {
             b
         }
     };
-    for op in [Add, Sub, Mul, Div, Max, Min, Pow] {
+    for op in [Add, Sub, Mul, Div, Max, Min, Pow, Gate] {
         let want = |a: f64, b: f64| match op {
             Add => a + b,
             Sub => a - b,
@@ -148,6 +157,8 @@ fn binary_floats() {
             Div => a / b,
             Max => pick(a, b, a > b),
             Min => pick(a, b, a < b),
+            Gate if a > 0.0 => b,
+            Gate => 0.0,
             _ => a.powf(b),
         };
         let wide = one(op, Elem::F64, Elem::F64, [0.0; 2], &[Buffer::of(&x), Buffer::of(&y)]);

@@ -4,6 +4,7 @@
 //! lowering and their decompositions share. Neither op stores anything of size queries × keys, except the gradient of a
 //! bias that somebody asks for.
 
+pub mod packed;
 mod plain;
 
 use super::lowering::attention as lowering;
@@ -14,6 +15,7 @@ use crate::nodes::dtype::DType;
 use crate::nodes::infer::Infer;
 use crate::nodes::lower::CostCx;
 use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+pub use packed::{ATTENTION_PACKED, ATTENTION_PACKED_BACKWARD};
 use plain::Scores;
 use std::ops::Deref;
 
@@ -276,7 +278,11 @@ fn backward_infer(cx: &mut Infer<'_>) -> Result<(), String> {
 fn flops(cx: &CostCx<'_>, first: usize, a: usize, b: usize) -> u64 {
     let d = |i: usize| cx.graph.shape_dims(cx.graph.ty(cx.graph.args_of(cx.node)[first + i]).shape);
     let g = Geometry::of(&[d(0), d(1), d(2)], &cx.graph.attrs(cx.node));
-    g.map_or(0, |g| g.pairs().saturating_mul(2 * (a * g.width + b * g.value_width) as u64))
+    g.map_or(0, |g| flops_of(&g, a, b))
+}
+
+fn flops_of(g: &Geometry, a: usize, b: usize) -> u64 {
+    g.pairs().saturating_mul(2 * (a * g.width + b * g.value_width) as u64)
 }
 
 fn jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {

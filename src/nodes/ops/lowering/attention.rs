@@ -8,13 +8,32 @@ use crate::kernels::rope::{Rope, rope as turn};
 use crate::kernels::work::Work;
 use crate::nodes::dtype::DType;
 use crate::nodes::lower::{Buf, Call, LowerCx};
+use crate::nodes::ops::attention::packed::parts;
 use crate::nodes::ops::attention::{DLSE, DROPOUT, Geometry, Layout, Optional, STREAM, optional};
 use crate::nodes::ops::rope;
 
-/// The params of a node whose q is operand `first` and whose optional operands begin at `rest`.
-fn params(cx: &LowerCx<'_>, first: usize, rest: usize) -> Result<Attention, String> {
-    let attrs = cx.attrs();
-    let g = Geometry::of(&[0, 1, 2].map(|i| cx.arg_dims(first + i)), &attrs)?;
+/// How q, k and v are read, and where optional operands begin.
+#[derive(Clone, Copy)]
+struct Reads {
+    /// The first of q, k, v, or the operand that holds all.
+    first: usize,
+    packed: bool,
+    rest: usize,
+}
+
+impl Reads {
+    /// What the kernels read: all operands, the packed one three times.
+    fn bufs(&self, args: usize) -> Vec<Buf> {
+        let times = |i: usize| if self.packed && i == self.first { 3 } else { 1 };
+        (0..args).flat_map(|i| std::iter::repeat_n(Buf::Arg(i), times(i))).collect()
+    }
+}
+
+/// The params of a node.
+fn params(cx: &LowerCx<'_>, reads: &Reads) -> Result<Attention, String> {
+    let (attrs, Reads { first, packed, rest }) = (cx.attrs(), *reads);
+    let dims = if packed { parts(&cx.arg_dims(first), &attrs)? } else { [0, 1, 2].map(|i| cx.arg_dims(first + i)) };
+    let g = Geometry::of(&dims, &attrs)?;
     let Optional { padding, bias, .. } = optional(&attrs, rest);
     let strides = bias.map_or([0, 0], |i| {
         let (d, s) = (cx.arg_dims(i), cx.arg_dims(i).strides());
@@ -29,7 +48,8 @@ fn params(cx: &LowerCx<'_>, first: usize, rest: usize) -> Result<Attention, Stri
         width: g.width,
         value_width: g.value_width,
         // With one head of each, both orders are the same.
-        seq_major: g.layout != Layout::Bhsd && g.heads > 1,
+        seq_major: packed || (g.layout != Layout::Bhsd && g.heads > 1),
+        packed,
         causal: g.causal,
         window: g.window,
         scale: g.scale,
@@ -56,12 +76,22 @@ fn exchange(cx: &mut LowerCx<'_>, from: Buf, to: usize, dims: [usize; 4]) -> Res
 
 /// `attention`.
 pub fn attention(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (p, dtype) = (params(cx, 0, 3)?, cx.dtype(0));
+    forward(cx, &Reads { first: 0, packed: false, rest: 3 })
+}
+
+/// `attention_packed`.
+pub fn attention_packed(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    forward(cx, &Reads { first: 0, packed: true, rest: 1 })
+}
+
+fn forward(cx: &mut LowerCx<'_>, reads: &Reads) -> Result<(), String> {
+    let (p, dtype) = (params(cx, reads)?, cx.dtype(0));
     let kernel = by_float!(dtype, attention::forward)?;
     let lse = if p.seq_major { cx.temp(dtype.size(), p.batch * p.heads * p.queries) } else { Buf::Out(1) };
     let lane = if dtype == DType::F32 { p.forward_scratch::<f32>() } else { p.forward_scratch::<f64>() };
     let scratch = cx.scratch(dtype.size(), lane);
-    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).work(Work::ATTENTION).reads_args(cx.args());
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).work(Work::ATTENTION);
+    let call = call.reads(&reads.bufs(cx.args()));
     let call = call.writes(Buf::Out(0), p.per_unit()).writes(lse, p.stats_per_unit());
     cx.call(call.scratch(scratch));
     if p.seq_major && cx.used[1] {
@@ -80,8 +110,18 @@ fn fine(p: &Attention, lanes: usize) -> Option<[usize; 2]> {
 
 /// `attention_backward`.
 pub fn attention_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let dlse = cx.attrs().bool(DLSE);
-    let (p, dtype) = (params(cx, 1, 6 + usize::from(dlse))?, cx.dtype(0));
+    let rest = 6 + usize::from(cx.attrs().bool(DLSE));
+    backward(cx, &Reads { first: 1, packed: false, rest })
+}
+
+/// `attention_packed_backward`.
+pub fn attention_packed_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let rest = 4 + usize::from(cx.attrs().bool(DLSE));
+    backward(cx, &Reads { first: 1, packed: true, rest })
+}
+
+fn backward(cx: &mut LowerCx<'_>, reads: &Reads) -> Result<(), String> {
+    let (p, dtype) = (params(cx, reads)?, cx.dtype(0));
     let rows = [p.heads * p.queries, p.kv_heads * p.keys, p.kv_heads * p.keys];
     let widths = [p.width, p.width, p.value_width];
     let lens = [0, 1, 2].map(|i| rows[i] * widths[i]);
@@ -92,9 +132,10 @@ pub fn attention_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let lane = if dtype == DType::F32 { p.backward_scratch::<f32>() } else { p.backward_scratch::<f64>() };
     let scratch = cx.scratch(dtype.size(), lane);
     let bias = cx.used.len() > 3 && cx.used[3];
+    let bufs = reads.bufs(cx.args());
     let reading = |kernel, units, flops| {
         let call = Call::new(kernel, p.to_words(), units).flops(flops);
-        call.work(Work::ATTENTION_BACKWARD).reads_args(cx.args())
+        call.work(Work::ATTENTION_BACKWARD).reads(&bufs)
     };
     let with_bias = |call: Call, per: usize| if bias { call.writes(Buf::Out(3), per * p.keys) } else { call };
     let mut calls = Vec::new();
@@ -112,6 +153,11 @@ pub fn attention_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
         calls.push(with_bias(call.scratch(scratch), p.group() * p.queries));
     }
     calls.into_iter().for_each(|call| cx.call(call));
+    if p.packed {
+        let call = Call::new(by_float!(dtype, attention::pack)?, p.to_words(), p.pack_units());
+        cx.call(call.reads(&grads).writes(Buf::Out(0), p.per_unit_packed()));
+        return Ok(());
+    }
     for i in (0..3).filter(|&i| p.seq_major && cx.used[i]) {
         let (heads, len) = if i == 0 { (p.heads, p.queries) } else { (p.kv_heads, p.keys) };
         exchange(cx, grads[i], i, [p.batch, len, heads, widths[i]])?;

@@ -101,6 +101,18 @@ pub fn mean(cx: &mut LowerCx<'_>) -> Result<(), String> {
     reduction(cx, &Kernels { join, partial, last: by_float!(d, reduce::mean)? })
 }
 
+/// `sum_squares`.
+pub fn sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (d, n, mean, flops) = (cx.dtype(0), cx.arg_dims(0).numel(), cx.attrs().bool(0), cx.flops());
+    let join = if mean { by_float!(d, reduce::mean)? } else { by_float!(d, reduce::sum)? };
+    let one = if mean { by_float!(d, reduce::mean_squares)? } else { by_float!(d, reduce::sum_squares)? };
+    let partial = by_float!(d, reduce::sum_squares_partial)?;
+    // Partial sums are sums of squares already: what joins them is not what a single call is.
+    let last = if plan(1, n, 1).partial.is_some() { join } else { one };
+    one_run(cx, &Kernels { join, partial: Some(partial), last }, (1, n, 1), (Buf::Arg(0), Buf::Out(0)), Some(n), flops);
+    Ok(())
+}
+
 /// `reduce_max`.
 pub fn max(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);

@@ -1,0 +1,49 @@
+//! The gradients of q, k and v side by side, as a product of packed weights wants them.
+//!
+//! Invariant: nothing is computed here, elements only move. For the lowering of the backward op of packed operands.
+
+use super::{Attention, Element};
+use crate::kernels::abi::Args;
+
+/// Rows of the result in a unit.
+const ROWS: usize = 16;
+
+impl Attention {
+    /// Elements of a row of packed q, k and v.
+    pub fn packed_row(&self) -> usize {
+        self.heads * self.width + self.kv_heads * (self.width + self.value_width)
+    }
+
+    /// Units of [`pack`].
+    pub fn pack_units(&self) -> usize {
+        (self.batch * self.queries).div_ceil(ROWS)
+    }
+
+    /// Elements of the result of [`pack`] in a unit.
+    pub fn per_unit_packed(&self) -> usize {
+        ROWS * self.packed_row()
+    }
+}
+
+/// Row (b, i) of the result is that of q's heads, of k's, of v's; there are as many keys as queries.
+///
+/// Reads `[batch, heads, queries, width]`, `[batch, kv_heads, queries, width]`, `[batch, kv_heads, queries, value_width]`;
+/// writes `[batch, queries, heads·width + kv_heads·(width + value_width)]`, [`Attention::per_unit_packed`]; params
+/// [`Attention`].
+pub fn pack<T: Element>(args: &mut Args<'_>) {
+    let p = Attention::from_words(args.params());
+    let from = [0, 1, 2].map(|i| args.read::<T>(i));
+    let parts = [(p.heads, p.width), (p.kv_heads, p.width), (p.kv_heads, p.value_width)];
+    let first = args.units().start * ROWS;
+    for (r, row) in args.write::<T>(0).chunks_exact_mut(p.packed_row().max(1)).enumerate() {
+        let (b, i) = ((first + r) / p.queries, (first + r) % p.queries);
+        let mut rest = row;
+        for (from, (heads, width)) in from.iter().zip(parts) {
+            let (part, later) = rest.split_at_mut(heads * width);
+            rest = later;
+            for (h, to) in part.chunks_exact_mut(width).enumerate() {
+                to.copy_from_slice(&from[((b * heads + h) * p.queries + i) * width..][..width]);
+            }
+        }
+    }
+}

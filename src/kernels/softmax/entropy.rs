@@ -1,0 +1,283 @@
+//! Cross entropy with integer labels, its adjoint, and both at once.
+//!
+//! Few classes make short rows, for which a loop along the row would be mostly its own start and end: rows of fewer than
+//! [`FEW`] classes are turned, so that one vector holds a class of many rows, and their gradients are one loop over many
+//! rows. Invariant: no bit depends on which form runs.
+
+use super::UNIT;
+use crate::kernels::abi::Args;
+use crate::kernels::num::{Index, Real};
+use crate::kernels::params::params;
+use crate::kernels::tree;
+use crate::kernels::vmath::{exp, log_over};
+use crate::simd;
+
+/// Rows of fewer classes are turned. A row that short is summed in order, from its first element on.
+const FEW: usize = 32;
+/// Rows that are turned together.
+const SIDE: usize = 16;
+/// Elements whose gradients are one loop.
+const SPAN: usize = 512;
+
+params! {
+    /// Params of the cross entropy kernels.
+    pub struct CrossEntropy {
+        /// Number of rows.
+        pub rows: usize,
+        /// Number of classes.
+        pub classes: usize,
+        /// Rows with this label count for nothing.
+        pub ignore_index: i64,
+        /// Label smoothing ε: the target is `(1 − ε)·one-hot + ε / classes`.
+        pub smoothing: f64,
+    }
+}
+
+impl CrossEntropy {
+    /// Rows in each unit: the elements of `loss` and `lse` in it.
+    pub fn per_unit(&self) -> usize {
+        (UNIT / self.classes.max(1)).max(1)
+    }
+
+    /// Elements of `dlogits` in each unit.
+    pub fn per_unit_logits(&self) -> usize {
+        self.per_unit() * self.classes
+    }
+
+    /// Number of units.
+    pub fn units(&self) -> usize {
+        self.rows.div_ceil(self.per_unit())
+    }
+
+    /// The class of each row from `lo` on, `None` where the row is ignored; or the first row whose label is neither a
+    /// class nor ignored.
+    fn labels<'a, I: Index>(
+        &self,
+        labels: &'a [I],
+        lo: usize,
+        rows: usize,
+    ) -> Result<impl Iterator<Item = Option<usize>> + use<'a, I>, usize> {
+        let (classes, ignore) = (self.classes, self.ignore_index);
+        let labels = &labels[lo..lo + rows];
+        match labels.iter().position(|l| l.to_i64() != ignore && l.within(classes).is_none()) {
+            Some(bad) => Err(lo + bad),
+            None => Ok(labels.iter().map(move |l| l.within(classes).filter(|_| l.to_i64() != ignore))),
+        }
+    }
+}
+
+/// Loss and log-sum-exp of one row with maximum `m` and l = log Σ exp(x − m).
+fn cross_entropy_row<T: Real>(x: &[T], m: T, l: T, label: Option<usize>, smoothing: f64) -> (T, T) {
+    let lse = if m.abs() < T::INFINITY { m + l } else { m };
+    let Some(label) = label else { return (T::ZERO, lse) };
+    // Relative to the maximum, not to the rounded log-sum-exp: large logits keep the digits of their loss.
+    let nll = l - (x[label] - m);
+    if smoothing == 0.0 {
+        return (nll, lse);
+    }
+    let mean = tree::row(tree::Sum, x) / T::from_f64(x.len() as f64);
+    (T::from_f64(1.0 - smoothing) * nll + T::from_f64(smoothing) * (l - (mean - m)), lse)
+}
+
+simd! {
+    /// The maximum m of each row of `n` < [`FEW`] elements, and Σ exp(x − m).
+    fn short_rows[T: Real](x: &[T], n: usize, max: &mut [T], sum: &mut [T]) {
+        for ((x, max), sum) in x.chunks(SIDE * n).zip(max.chunks_mut(SIDE)).zip(sum.chunks_mut(SIDE)) {
+            let mut turned = [[T::ZERO; SIDE]; FEW];
+            for (r, row) in x.chunks_exact(n).enumerate() {
+                for (to, x) in turned.iter_mut().zip(row) {
+                    to[r] = *x;
+                }
+            }
+            let mut m = [T::EMPTY_MAX; SIDE];
+            for class in &turned[..n] {
+                for (m, x) in m.iter_mut().zip(class) {
+                    *m = m.greater(*x);
+                }
+            }
+            let mut s = [T::ZERO; SIDE];
+            for class in &turned[..n] {
+                for ((s, x), m) in s.iter_mut().zip(class).zip(&m) {
+                    *s += exp(*x - *m);
+                }
+            }
+            max.copy_from_slice(&m[..max.len()]);
+            sum.copy_from_slice(&s[..sum.len()]);
+        }
+    }
+}
+
+/// Losses and log-sum-exps of `loss.len()` rows that begin `x`.
+fn losses<T: Real>(
+    p: &CrossEntropy,
+    x: &[T],
+    targets: impl Iterator<Item = Option<usize>>,
+    loss: &mut [T],
+    lse: &mut [T],
+) {
+    let n = p.classes;
+    // Maxima and sums first, in the places of the results: the logarithms are then one loop.
+    if n < FEW {
+        short_rows(&x[..loss.len() * n], n, lse, loss);
+    } else {
+        for ((l, m), row) in loss.iter_mut().zip(lse.iter_mut()).zip(x.chunks_exact(n)) {
+            *m = tree::row(tree::Max, row);
+            *l = tree::row(tree::ExpFrom(*m), row);
+        }
+    }
+    log_over(loss);
+    for (((loss, lse), row), label) in loss.iter_mut().zip(lse).zip(x.chunks_exact(n)).zip(targets) {
+        (*loss, *lse) = cross_entropy_row(row, *lse, *loss, label, p.smoothing);
+    }
+}
+
+/// −Σ target·log softmax(logits) of each row, as torch's `cross_entropy(reduction="none", ignore_index,
+/// label_smoothing)`: `(1 − ε)·nll + ε·mean(−log p)`, 0 for an ignored row. A label that is neither a class nor the
+/// ignored one is a fault at its row.
+///
+/// Reads logits: `T[rows, classes]`, labels: `I[rows]`; writes loss, lse: `T[rows]`, [`CrossEntropy::per_unit`] each;
+/// params [`CrossEntropy`].
+pub fn cross_entropy<T: Real, I: Index>(args: &mut Args<'_>) {
+    let p = CrossEntropy::from_words(args.params());
+    let lo = args.units().start * p.per_unit();
+    let (x, labels) = (args.read::<T>(0), args.read::<I>(1));
+    let (loss, lse) = (args.write::<T>(0), args.write::<T>(1));
+    match p.labels(labels, lo, loss.len()) {
+        Ok(targets) => losses(&p, &x[lo * p.classes..], targets, loss, lse),
+        Err(row) => args.fault_index(row, labels[row].to_i64(), p.classes),
+    }
+}
+
+simd! {
+    /// `dx = d·(exp(x − lse) − uniform)`.
+    fn row_grad[T: Real](x: &[T], lse: T, uniform: T, d: T, dx: &mut [T]) {
+        for (o, x) in dx.iter_mut().zip(x) {
+            *o = d * (exp(*x - lse) - uniform);
+        }
+    }
+}
+
+simd! {
+    /// The same, where `dx` holds `x`.
+    fn row_grad_over[T: Real](lse: T, uniform: T, d: T, dx: &mut [T]) {
+        for x in dx {
+            *x = d * (exp(*x - lse) - uniform);
+        }
+    }
+}
+
+simd! {
+    /// The same for rows of `n` elements, at most [`SPAN`] of them together, where `dx` holds `x`.
+    fn short_grads_over[T: Real](n: usize, lse: &[T], d: &[T], uniform: T, dx: &mut [T]) {
+        // One value for each element: a loop without rows.
+        let mut spread = [[T::ZERO; SPAN]; 2];
+        let [a, b] = &mut spread;
+        for ((a, b), (l, d)) in a.chunks_exact_mut(n).zip(b.chunks_exact_mut(n)).zip(lse.iter().zip(d)) {
+            a.fill(*l);
+            b.fill(*d);
+        }
+        for ((x, l), d) in dx.iter_mut().zip(a).zip(b) {
+            *x = *d * (exp(*x - *l) - uniform);
+        }
+    }
+}
+
+/// The weights of rows: one for each, or one for all.
+#[derive(Clone, Copy)]
+enum Weights<'a, T> {
+    Each(&'a [T]),
+    All(T),
+}
+
+impl<T: Real> Weights<'_, T> {
+    #[inline]
+    fn of(&self, row: usize) -> T {
+        match self {
+            Weights::Each(d) => d[row],
+            Weights::All(d) => *d,
+        }
+    }
+}
+
+/// The gradients of rows `lo..` into `out`, which holds the logits if `x` is not there.
+fn gradients<T: Real>(
+    p: &CrossEntropy,
+    x: Option<&[T]>,
+    lo: usize,
+    (lse, weights): (&[T], Weights<'_, T>),
+    targets: impl Iterator<Item = Option<usize>>,
+    out: &mut [T],
+) {
+    let n = p.classes;
+    let uniform = T::from_f64(p.smoothing / n as f64);
+    if n < FEW {
+        if let Some(x) = x {
+            out.copy_from_slice(&x[lo * n..][..out.len()]);
+        }
+        let rows = SPAN / n;
+        let mut d = [T::ZERO; SPAN];
+        for (k, out) in out.chunks_mut(rows * n).enumerate() {
+            let count = out.len() / n;
+            for (i, d) in d[..count].iter_mut().enumerate() {
+                *d = weights.of(lo + k * rows + i);
+            }
+            short_grads_over(n, &lse[k * rows..][..count], &d[..count], uniform, out);
+        }
+    } else {
+        for (i, out) in out.chunks_exact_mut(n).enumerate() {
+            let (l, d) = (lse[i], weights.of(lo + i));
+            match x {
+                Some(x) => row_grad(&x[(lo + i) * n..][..n], l, uniform, d, out),
+                None => row_grad_over(l, uniform, d, out),
+            }
+        }
+    }
+    let hit = T::from_f64(1.0 - p.smoothing);
+    for (i, (out, label)) in out.chunks_exact_mut(n).zip(targets).enumerate() {
+        match label {
+            Some(label) => out[label] -= weights.of(lo + i) * hit,
+            None => out.fill(T::ZERO),
+        }
+    }
+}
+
+/// The adjoint of [`cross_entropy`] in the logits: dloss·(softmax − target), zeros for an ignored row.
+///
+/// Reads logits: `T[rows, classes]`, which dlogits may overwrite, labels: `I[rows]`, lse: `T[rows]`, dloss: `T[rows]`;
+/// writes dlogits: `T[rows, classes]`, [`CrossEntropy::per_unit_logits`]; params [`CrossEntropy`].
+pub fn cross_entropy_backward<T: Real, I: Index>(args: &mut Args<'_>) {
+    let p = CrossEntropy::from_words(args.params());
+    let lo = args.units().start * p.per_unit();
+    let x = args.inplace(0).is_none().then(|| args.read::<T>(0));
+    let (lse, dloss) = (args.read::<T>(2), args.read::<T>(3));
+    let out = args.write::<T>(0);
+    let labels = args.read::<I>(1);
+    match p.labels(labels, lo, out.len() / p.classes.max(1)) {
+        Ok(targets) => gradients(&p, x, lo, (&lse[lo..], Weights::Each(dloss)), targets, out),
+        Err(row) => args.fault_index(row, labels[row].to_i64(), p.classes),
+    }
+}
+
+/// [`cross_entropy`] and [`cross_entropy_backward`] at once, where dloss is one number for all rows: their bits.
+///
+/// Reads logits: `T[rows, classes]`, which dlogits may overwrite, labels: `I[rows]`; writes loss, lse: `T[rows]`,
+/// [`CrossEntropy::per_unit`] each, dlogits: `T[rows, classes]`, [`CrossEntropy::per_unit_logits`]; params
+/// [`CrossEntropy`], then the bits of dloss, an `f64`.
+pub fn cross_entropy_gradient<T: Real, I: Index>(args: &mut Args<'_>) {
+    let p = CrossEntropy::from_words(args.params());
+    let weight = T::from_f64(f64::from_bits(args.params().last().copied().unwrap_or(0)));
+    let lo = args.units().start * p.per_unit();
+    let x = args.inplace(0).is_none().then(|| args.read::<T>(0));
+    let labels = args.read::<I>(1);
+    let (loss, lse, out) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2));
+    let targets = || p.labels(labels, lo, loss.len());
+    let (first, second) = match (targets(), targets()) {
+        (Ok(first), Ok(second)) => (first, second),
+        (Err(row), _) | (_, Err(row)) => return args.fault_index(row, labels[row].to_i64(), p.classes),
+    };
+    match x {
+        Some(x) => losses(&p, &x[lo * p.classes..], first, loss, lse),
+        None => losses(&p, out, first, loss, lse),
+    }
+    gradients(&p, x, lo, (lse, Weights::All(weight)), second, out);
+}

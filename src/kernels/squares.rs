@@ -1,0 +1,129 @@
+//! The squared error of two tensors and its gradient in one sweep.
+//!
+//! | kernel | reads | writes | params |
+//! |---|---|---|---|
+//! | [`squared_error`] | a, b: `T[len]` | Σ (a − b)² of each unit, the gradient: `T[len]` | [`SquaredError`] |
+//!
+//! Invariant: the bits of a subtraction, of the reduction of squares in [`reduce`](super::reduce), and of two products
+//! and their sum. For the lowering of the op `squared_error_gradient`.
+
+use crate::kernels::abi::Args;
+use crate::kernels::num::Real;
+use crate::kernels::params::params;
+use crate::kernels::tree;
+use crate::simd;
+
+params! {
+    /// Params of [`squared_error`].
+    pub struct SquaredError {
+        /// Number of elements.
+        pub len: usize,
+        /// Elements in a unit.
+        pub chunk: usize,
+        /// What sums are divided by; 0 for nothing.
+        pub divisor: usize,
+        /// Half of what the gradient is of the difference.
+        pub weight: f64,
+    }
+}
+
+impl SquaredError {
+    /// Number of units; one, too, where there is no element.
+    pub fn units(&self) -> usize {
+        self.len.div_ceil(self.chunk.max(1)).max(1)
+    }
+}
+
+simd! {
+    fn differences[T: Real](a: &[T], b: &[T], d: &mut [T]) {
+        for ((d, a), b) in d.iter_mut().zip(a).zip(b) {
+            *d = *a - *b;
+        }
+    }
+}
+
+simd! {
+    /// `d` holds a.
+    fn differences_over_a[T: Real](b: &[T], d: &mut [T]) {
+        for (d, b) in d.iter_mut().zip(b) {
+            *d -= *b;
+        }
+    }
+}
+
+simd! {
+    /// `d` holds b.
+    fn differences_over_b[T: Real](a: &[T], d: &mut [T]) {
+        for (d, a) in d.iter_mut().zip(a) {
+            *d = *a - *d;
+        }
+    }
+}
+
+simd! {
+    fn twice[T: Real](weight: T, d: &mut [T]) {
+        for d in d {
+            let half = weight * *d;
+            *d = half + half;
+        }
+    }
+}
+
+/// Σ (a − b)² of each unit, divided by the divisor if there is one, and weight·(a − b) + weight·(a − b).
+///
+/// Reads a, b: `T[len]`, of which the gradient may take the place of one; writes the sums: `T[units]`, one in a unit, and
+/// the gradient: `T[len]`, [`SquaredError::chunk`]; params [`SquaredError`].
+pub fn squared_error<T: Real>(args: &mut Args<'_>) {
+    let p = SquaredError::from_words(args.params());
+    let lo = args.units().start * p.chunk;
+    let operand = |i: usize| args.inplace(i).is_none().then(|| args.read::<T>(i));
+    let (a, b) = (operand(0), operand(1));
+    let (sums, mut rest) = (args.write::<T>(0), args.write::<T>(1));
+    let mut at = lo;
+    for sum in sums {
+        let (d, later) = rest.split_at_mut(p.chunk.min(rest.len()));
+        rest = later;
+        let part = |x: &'_ [T]| -> std::ops::Range<usize> { at.min(x.len())..(at + d.len()).min(x.len()) };
+        match (a, b) {
+            (Some(a), Some(b)) => differences(&a[part(a)], &b[part(b)], d),
+            (None, Some(b)) => differences_over_a(&b[part(b)], d),
+            (Some(a), None) => differences_over_b(&a[part(a)], d),
+            // One operand is both: a tensor less itself, NaN where it is not finite.
+            (None, None) => d.iter_mut().for_each(|x| *x -= *x),
+        }
+        at += d.len();
+        *sum = tree::row(tree::Squares, d);
+        if p.divisor > 0 {
+            *sum = *sum / T::from_f64(p.divisor as f64);
+        }
+        twice(T::from_f64(p.weight), d);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::harness::{In, Out, get, noise32, run};
+
+    #[test]
+    fn bits_are_those_of_separate_sweeps() {
+        for (len, chunk) in [(1, 1), (2, 2), (1000, 1000), (9000, 4096), (8192, 4096)] {
+            for divisor in [0, len] {
+                let p = SquaredError { len, chunk, divisor, weight: 0.3 };
+                assert_eq!(SquaredError::from_words(&p.to_words()), p);
+                let (a, b) = (noise32(len, 1), noise32(len, 2));
+                let d: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a - b).collect();
+                let by = |sum: f32| if divisor > 0 { sum / divisor as f32 } else { sum };
+                let sums: Vec<f32> = d.chunks(chunk).map(|d| by(tree::row(tree::Squares, d))).collect();
+                let grad: Vec<f32> = d.iter().map(|d| 0.3f32 * d + 0.3f32 * d).collect();
+                let outs = [Out::of::<f32>(p.units(), 1), Out::of::<f32>(len, chunk)];
+                for reads in
+                    [[In::of(&a), In::of(&b)], [In::of(&a).over(1), In::of(&b)], [In::of(&a), In::of(&b).over(1)]]
+                {
+                    let got = run(squared_error::<f32>, &p.to_words(), &reads, &outs, p.units());
+                    assert_eq!((get::<f32>(&got, 0), get::<f32>(&got, 1)), (sums.clone(), grad.clone()));
+                }
+            }
+        }
+    }
+}

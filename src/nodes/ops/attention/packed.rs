@@ -1,0 +1,148 @@
+//! Attention whose q, k and v lie side by side in the rows of one operand, as one product makes them: nothing is copied
+//! out first, and the backward op writes the gradient of that product's result.
+//!
+//! Invariant: what [`super::Geometry`] promises holds for the parts, in layout `bsd`, with one length of q and k.
+
+use super::{DLSE, FIELDS, Geometry, HEADS, KV_HEADS, LAYOUT, Layout, check_optional, count, flops_of, lowering};
+use crate::arena::intern::Dims;
+use crate::ensure;
+use crate::nodes::attrs::{Attr, Attrs};
+use crate::nodes::builder::Var;
+use crate::nodes::infer::Infer;
+use crate::nodes::lower::CostCx;
+use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+
+use Domain::{Bit, Bits, Positive, Real, Unit};
+
+/// The sizes along the last axis of q, k and v in packed rows of `d`.
+pub fn widths(d: &[usize], attrs: &Attrs<'_>) -> Result<[usize; 3], String> {
+    let layout = attrs.choice(LAYOUT);
+    ensure!(layout == Layout::Bsd as u32, "packed q, k and v have layout bsd alone");
+    let &[_, _, all] = d else { return Err(format!("packed q, k and v have rank 3, not {}", d.len())) };
+    let (heads, kv_heads) = (count(attrs, HEADS)?, count(attrs, KV_HEADS)?);
+    let parts = kv_heads.checked_mul(2).and_then(|kv| kv.checked_add(heads)).ok_or("too many heads")?;
+    ensure!(all.is_multiple_of(parts), "heads of q, k and v, {parts} together, do not divide a row of {all}");
+    let width = all / parts;
+    Ok([heads * width, kv_heads * width, kv_heads * width])
+}
+
+/// The shapes of q, k and v.
+pub fn parts(d: &Dims, attrs: &Attrs<'_>) -> Result<[Dims; 3], String> {
+    let shape = |w| Dims::new(&[d[0], d[1], w]).ok_or("too many axes");
+    let [q, k, v] = widths(d, attrs)?;
+    Ok([shape(q)?, shape(k)?, shape(v)?])
+}
+
+fn geometry(cx: &Infer<'_>, i: usize) -> Result<Geometry, String> {
+    Geometry::of(&parts(&cx.dims(i), &cx.attrs)?, &cx.attrs)
+}
+
+/// Operand `i` taken apart; nothing where it does not fit, which `infer` has refused.
+fn apart<'g>(s: &Site<'_, 'g>, i: usize) -> Vec<Var<'g>> {
+    let Ok(widths) = widths(&s.args[i].dims(), &s.attrs) else { return Vec::new() };
+    let mut at = 0;
+    let mut next = |w: usize| {
+        at += w;
+        s.args[i].narrow(-1, at - w, w)
+    };
+    widths.map(&mut next).to_vec()
+}
+
+fn again<'g>(s: &Site<'_, 'g>, op: Op, args: &[Var<'g>]) -> Vec<Var<'g>> {
+    let owned: Vec<_> = s.attrs.iter().map(|(_, a)| a).collect();
+    let attrs: Vec<Attr<'_>> = owned.iter().map(|a| a.borrow()).collect();
+    s.g.emit(op, args, &attrs)
+}
+
+fn flops(cx: &CostCx<'_>, i: usize, a: usize, b: usize) -> u64 {
+    let attrs = cx.graph.attrs(cx.node);
+    let d = cx.graph.shape_dims(cx.graph.ty(cx.graph.args_of(cx.node)[i]).shape);
+    parts(&d, &attrs).and_then(|p| Geometry::of(&p, &attrs)).map_or(0, |g| flops_of(&g, a, b))
+}
+
+/// See `doc`.
+pub const ATTENTION_PACKED: OpDef = OpDef {
+    name: "attention_packed",
+    doc: "attention of the parts q, k, v of packed rows, from (qkv[, padding][, bias][, key])",
+    arity: Arity::Between(1, 4),
+    attrs: FIELDS.split_at(DLSE).0,
+    flags: Flags::PURE.and(Flags::FUSED),
+    infer: |cx| {
+        let dtype = cx.float(0)?;
+        let g = geometry(cx, 0)?;
+        check_optional(cx, &g, 1)?;
+        cx.result(dtype, &g.y())?;
+        cx.result(dtype, &[g.batch, g.heads, g.queries])
+    },
+    deriv: Deriv::ViaDecompose,
+    decompose: Some(|s| again(s, Op::ATTENTION, &[&apart(s, 0), &s.args[1..]].concat())),
+    lower: Lower::Kernel(lowering::attention_packed),
+    cost: |cx| flops(cx, 0, 1, 1),
+    cases: &[
+        Case {
+            args: "f[2,5,24]",
+            attrs: "layout=bsd heads=2 kv_heads=2 mask=none window=0 scale=0 softcap=0 padding=false bias=false dropout=0 stream=0",
+            domains: &[Real],
+        },
+        Case {
+            args: "f[1,137,16] f[1,137] f[1,1,137,137] u32[4]",
+            attrs: "layout=bsd heads=4 kv_heads=2 mask=window window=90 scale=0.7 softcap=2 padding=true bias=true dropout=0.3 stream=7",
+            domains: &[Real, Bit, Real, Bits],
+        },
+        Case {
+            args: "f[3,4,9]",
+            attrs: "layout=bsd heads=1 kv_heads=1 mask=causal window=0 scale=0 softcap=0 padding=false bias=false dropout=0 stream=0",
+            domains: &[Real],
+        },
+    ],
+};
+
+/// See `doc`.
+pub const ATTENTION_PACKED_BACKWARD: OpDef = OpDef {
+    name: "attention_packed_backward",
+    doc: "the gradient of attention_packed in the packed rows, from (dy, qkv, y, lse[, dlse][, padding][, key])",
+    arity: Arity::Between(4, 7),
+    attrs: FIELDS,
+    flags: Flags::PURE.and(Flags::FUSED),
+    infer: |cx| {
+        let (dlse, given) = (cx.attrs.bool(DLSE), cx.args.len());
+        let rest = 4 + usize::from(dlse);
+        ensure!(given >= rest, "{given} operands; at least {rest} are needed");
+        ensure!(!cx.attrs.bool(super::BIAS), "the gradient of a bias is made by attention_backward alone");
+        cx.float(0)?;
+        (1..rest).try_for_each(|i| cx.same_dtype(0, i))?;
+        let g = geometry(cx, 1)?;
+        cx.expect_dims(0, "dy", &g.y())?;
+        cx.expect_dims(2, "y", &g.y())?;
+        for (i, what) in [(3, "lse"), (4, "dlse")].into_iter().take(1 + usize::from(dlse)) {
+            cx.expect_dims(i, what, &[g.batch, g.heads, g.queries])?;
+        }
+        check_optional(cx, &g, rest)?;
+        cx.same_as(1)
+    },
+    deriv: Deriv::ViaDecompose,
+    decompose: Some(|s| {
+        let args = [&s.args[..1], &apart(s, 1), &s.args[2..]].concat();
+        let grads = again(s, Op::ATTENTION_BACKWARD, &args);
+        grads.first().map(|dq| dq.concat(&grads[1..], -1)).into_iter().collect()
+    }),
+    lower: Lower::Kernel(lowering::attention_packed_backward),
+    cost: |cx| flops(cx, 1, 3, 2),
+    cases: &[
+        Case {
+            args: "f[2,5,8] f[2,5,24] f[2,5,8] f[2,2,5]",
+            attrs: "layout=bsd heads=2 kv_heads=2 mask=causal window=0 scale=0 softcap=0 padding=false bias=false dropout=0 stream=0 dlse=false",
+            domains: &[Real, Unit, Real, Positive],
+        },
+        Case {
+            args: "f[1,137,8] f[1,137,16] f[1,137,8] f[1,4,137] f[1,4,137] f[1,137] u32[4]",
+            attrs: "layout=bsd heads=4 kv_heads=2 mask=window window=90 scale=0.7 softcap=2 padding=true bias=false dropout=0.3 stream=7 dlse=true",
+            domains: &[Unit, Unit, Unit, Positive, Real, Bit, Bits],
+        },
+        Case {
+            args: "f[3,4,3] f[3,4,9] f[3,4,3] f[3,1,4]",
+            attrs: "layout=bsd heads=1 kv_heads=1 mask=none window=0 scale=0 softcap=0 padding=false bias=false dropout=0 stream=0 dlse=false",
+            domains: &[Real, Unit, Real, Positive],
+        },
+    ],
+};

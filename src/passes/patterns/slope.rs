@@ -1,0 +1,32 @@
+//! Activations of which a training step wants the derivative too.
+
+use super::{Facts, Found, Match};
+use crate::arena::{Node, ids::Id};
+use crate::nodes::Op;
+use crate::nodes::attrs::Attr;
+use crate::nodes::ops::slopes::CURVES;
+
+/// Whether `op` is the derivative of an activation.
+pub fn is_slope(op: Op) -> bool {
+    CURVES.iter().any(|c| c.1 == op)
+}
+
+/// act(x) and act'(x) where nobody else reads x: x dies where they are made, and the slope waits in its place.
+pub fn slope(f: &Facts<'_>, root: Node) -> Found {
+    let x = f.args(root)[0];
+    let Some(curve) = CURVES.iter().position(|c| c.1 == f.g.op[root.at()]) else { return Found::No };
+    let Some(act) = f.readers(x).iter().copied().find(|n| f.g.op[n.at()] == CURVES[curve].0) else {
+        return Found::No;
+    };
+    if f.reads[x] != 2 {
+        return Found::Missed(f.reads_of("what the activation is taken of", x));
+    }
+    // A sweep over what x is made of gives y, and another the slope, and x need not be there at all.
+    if f.g.def_of(f.node(x)).is_pointwise() {
+        return Found::Missed("what the activation is taken of is computed in one sweep with it".into());
+    }
+    let gives = vec![(f.g.out(act), 0), (f.g.out(root), 1)];
+    Found::Fired(Match::new(vec![x], gives, Vec::new(), move |g, a| {
+        g.emit(Op::ACT_SLOPE, a, &[Attr::Choice(curve as u32)])
+    }))
+}

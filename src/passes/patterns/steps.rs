@@ -1,0 +1,96 @@
+//! Optimiser steps: what scales their gradients goes into them, and those of small params become one.
+
+use super::{Facts, Found, Match};
+use crate::arena::{Node, Value, ids::Id};
+use crate::nodes::attrs::Owned;
+use crate::nodes::ops::optim::layout;
+use crate::nodes::{Op, Var};
+
+/// Elements of a param whose step costs a call more than work.
+const SMALL: usize = 1024;
+/// Params of one step: their gradients are all alive until the last of them is there.
+const MOST: usize = 16;
+
+/// Whether `op` is a step.
+pub fn is_step(op: Op) -> bool {
+    layout(op).is_some()
+}
+
+/// The operands of a step of one param, and how many of them are tensors, if nothing scales its gradient yet.
+fn single<'x>(f: &Facts<'x>, n: Node) -> Option<(&'x [Value], usize)> {
+    let (tensors, scalars) = layout(f.g.op[n.at()])?;
+    let args = f.args(n);
+    (args.len() == tensors + scalars).then_some((args, tensors))
+}
+
+/// The attributes of a node, to write it again with other operands.
+fn attributes(f: &Facts<'_>, n: Node) -> Vec<Owned> {
+    f.attrs(n).iter().map(|(_, a)| a).collect()
+}
+
+/// The match that writes steps like that of `root` on `args`.
+fn step(f: &Facts<'_>, root: Node, args: Vec<Value>, gives: Vec<(Value, usize)>, inner: Vec<Node>) -> Found {
+    let (op, attrs) = (f.g.op[root.at()], attributes(f, root));
+    Found::Fired(Match::new(args, gives, inner, move |g, a: &[Var<'_>]| {
+        let attrs: Vec<_> = attrs.iter().map(Owned::borrow).collect();
+        g.emit(op, a, &attrs)
+    }))
+}
+
+/// The product of a step's gradient and a scalar, the gradient, the scalar.
+fn scaled(f: &Facts<'_>, g: Value) -> Option<(Node, Value, Value)> {
+    let n = f.is(g, Op::MUL)?;
+    let a = f.args(n);
+    [(0, 1), (1, 0)].into_iter().find_map(|(i, j)| {
+        let s = f.repeated(a[j]).filter(|&s| f.dims(s).is_empty())?;
+        Some((n, a[i], s))
+    })
+}
+
+/// A step by a gradient that is multiplied by a scalar for the step alone: global-norm clipping, an unscaled loss.
+pub fn scale(f: &Facts<'_>, root: Node) -> Found {
+    let Some((args, _)) = single(f, root) else { return Found::No };
+    let Some((product, g, by)) = scaled(f, args[1]) else { return Found::No };
+    if !f.alone(args[1]) {
+        return Found::Missed(f.reads_of("the scaled gradient", args[1]));
+    }
+    let mut operands = args.to_vec();
+    operands[1] = g;
+    operands.push(by);
+    let gives = f.g.outs_of(root).zip(0..).collect();
+    step(f, root, operands, gives, vec![product])
+}
+
+/// Whether a step of one param, scaled or not, is worth a place in one with others: a small vector, whose gradient no rule takes in.
+///
+/// Vectors alone: how a matrix' gradient is multiplied is found by walking back from its param's next value, and that of
+/// a common step has the gradients of all among its operands.
+fn joins(f: &Facts<'_>, n: Node, scalars: &[Value], like: &[Owned]) -> bool {
+    let args = f.args(n);
+    let (Some((tensors, _)), d) = (layout(f.g.op[n.at()]), f.dims(args[0])) else { return false };
+    let small = d.len() <= 1 && d.numel() <= SMALL;
+    small && args[tensors..] == *scalars && scaled(f, args[1]).is_none() && attributes(f, n) == like
+}
+
+/// Steps of small params with one rate and one set of numbers.
+pub fn together(f: &Facts<'_>, root: Node) -> Found {
+    let (op, args) = (f.g.op[root.at()], f.args(root));
+    let Some((tensors, _)) = layout(op) else { return Found::No };
+    let (scalars, like) = (&args[tensors..], attributes(f, root));
+    if scalars.len() > tensors || !joins(f, root, scalars, &like) {
+        return Found::No;
+    }
+    // Only the last of each set decides, so that each is looked at once.
+    let mut all: Vec<Node> = f.readers(scalars[0]).to_vec();
+    all.dedup();
+    all.retain(|&n| f.g.op[n.at()] == op && joins(f, n, scalars, &like));
+    let Some(at) = all.iter().position(|&n| n == root) else { return Found::No };
+    let set = &all[at / MOST * MOST..=at];
+    if set.len() < 2 || (set.len() < MOST && at + 1 < all.len()) {
+        return Found::No;
+    }
+    let mut operands: Vec<Value> = set.iter().flat_map(|&n| &f.args(n)[..tensors]).copied().collect();
+    operands.extend(scalars);
+    let gives = set.iter().flat_map(|&n| f.g.outs_of(n)).zip(0..).collect();
+    step(f, root, operands, gives, Vec::new())
+}

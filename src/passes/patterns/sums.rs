@@ -1,0 +1,82 @@
+//! Reductions that take in what their elements are made of, and losses with their gradients.
+
+use super::{Facts, Found, Match};
+use crate::arena::{Node, Value, ids::Id};
+use crate::nodes::Op;
+use crate::nodes::attrs::Attr;
+
+/// Whether `op` sums.
+pub fn sums(op: Op) -> bool {
+    op == Op::REDUCE_SUM || op == Op::REDUCE_MEAN
+}
+
+/// The sum or mean of all x·x: squares that nobody else reads are not written down.
+pub fn squares(f: &Facts<'_>, root: Node) -> Found {
+    let y = f.args(root)[0];
+    let Some(mul) = f.is(y, Op::MUL) else { return Found::No };
+    let (a, d) = (f.args(mul), f.dims(f.g.out(root)));
+    if a[0] != a[1] || d.numel() != 1 || f.g.numel(y) == 1 || f.repeated(a[0]).is_some() {
+        return Found::No;
+    }
+    if !f.alone(y) {
+        return Found::Missed(f.reads_of("the squares", y));
+    }
+    let mean = f.g.op[root.at()] == Op::REDUCE_MEAN;
+    let m = Match::one(f.g.out(root), vec![a[0]], vec![mul], move |g, a| {
+        let y = g.emit1(Op::SUM_SQUARES, a, &[Attr::Bool(mean)]);
+        if d.is_empty() { y } else { y.reshape(d) }
+    });
+    Found::Fired(Match { makes: 1 + usize::from(!d.is_empty()), ..m })
+}
+
+/// A cross entropy and its gradient, where every row weighs the same: the logits are read once, and no weights are
+/// written down.
+pub fn entropy(f: &Facts<'_>, root: Node) -> Found {
+    let args = f.args(root);
+    let loss = f.node(args[2]);
+    if f.g.op[loss.at()] != Op::SOFTMAX_CROSS_ENTROPY {
+        return Found::No;
+    }
+    let Some(weight) = f.fill(args[3]) else { return Found::No };
+    let attrs = |n: Node| (f.attrs(n).int(0), f.attrs(n).f64(1));
+    if f.args(loss) != &args[..2] || attrs(loss) != attrs(root) {
+        return Found::No;
+    }
+    let (ignored, smoothing) = attrs(root);
+    let mut gives: Vec<(Value, usize)> = f.g.outs_of(loss).zip(0..).collect();
+    gives.push((f.g.out(root), 2));
+    let attrs = [Attr::Int(ignored), Attr::F64(smoothing), Attr::F64(weight)];
+    Found::Fired(Match::new(args[..2].to_vec(), gives, Vec::new(), move |g, a| {
+        g.emit(Op::CROSS_ENTROPY_GRADIENT, a, &attrs)
+    }))
+}
+
+/// The sum or mean of (a − b)² and its derivative, c·(a − b) twice: one sweep over a and b.
+pub fn error(f: &Facts<'_>, root: Node) -> Found {
+    let args = f.args(root);
+    if args[0] != args[1] {
+        return Found::No;
+    }
+    let (scaled, d, weight) = match f.scaled(args[0]) {
+        Some((n, d, weight)) => (Some(n), d, weight),
+        None => (None, args[0], 1.0),
+    };
+    let Some(sub) = f.is(d, Op::SUB) else { return Found::No };
+    let Some(loss) = f.readers(d).iter().copied().find(|n| f.g.op[n.at()] == Op::SUM_SQUARES) else {
+        return Found::No;
+    };
+    // The sum and the product, or the sum and both sides of this addition, and nobody else.
+    let expected = if scaled.is_some() { 2 } else { 3 };
+    if f.reads[d] != expected || (scaled.is_some() && f.reads[args[0]] != 2) {
+        return Found::Missed(f.reads_of("the difference", d));
+    }
+    let mean = f.attrs(loss).bool(0);
+    if f.g.numel(d) == 0 {
+        return Found::No;
+    }
+    let inner = std::iter::once(sub).chain(scaled).collect();
+    let gives = vec![(f.g.out(loss), 0), (f.g.out(root), 1)];
+    Found::Fired(Match::new(f.args(sub).to_vec(), gives, inner, move |g, a| {
+        g.emit(Op::SQUARED_ERROR_GRADIENT, a, &[Attr::Bool(mean), Attr::F64(weight)])
+    }))
+}
