@@ -164,14 +164,14 @@ struct Ready {
 
 impl Ready {
     fn new(graph: GraphBuf, s: &Session) -> Result<Ready> {
-        let (lanes, precision) = (s.lanes(), precision::assign(graph.view(), &s.precision)?);
+        let (mut lanes, precision) = (s.lanes(), precision::assign(graph.view(), &s.precision)?);
         let mut scheduled = schedule_in(graph.view(), lanes, &precision)?;
         let mut tapes = tape::tapes(&scheduled.plan);
-        if tapes.lanes() < lanes {
+        while tapes.lanes() < lanes {
             // Not worth so many threads: no scratch for the others either.
-            let fewer = tapes.lanes();
-            scheduled = schedule_in(graph.view(), fewer, &precision)?;
-            tapes = model::best_on(&scheduled.plan, fewer);
+            lanes = tapes.lanes();
+            scheduled = schedule_in(graph.view(), lanes, &precision)?;
+            tapes = tape::tapes(&scheduled.plan);
         }
         Ok(Ready { graph, scheduled, tapes, recomputed: Recomputed::default(), precision })
     }

@@ -100,6 +100,23 @@ fn a_pattern_claims_a_params_products_and_those_of_its_gradient() {
     assert!(e.contains("\"v*\" matches no param; there are w0, b0"), "{e}");
 }
 
+/// Vectors are updated by one step, whose operands are the gradients of both.
+#[test]
+fn a_pattern_claims_the_products_of_one_param_of_a_common_step() {
+    let g = Builder::new("vectors");
+    let x = g.input("x", [4096, 32], DType::F32);
+    let loss = ["a", "b"].map(|name| {
+        let w = g.param(name, [1024], DType::F32, Init::Normal(0.1));
+        x.matmul(w.reshape([32, 32])).tanh().mean(..)
+    });
+    let graph = g.finish([(loss[0] + loss[1]).named("loss")]).unwrap();
+    let graph = train(graph.view(), "loss", &Optimiser::sgd(0.1)).unwrap();
+    let products = |s: Session| s.plan(&graph).unwrap().products;
+    assert_eq!(products(Session::new()), [4, 0, 0]);
+    assert_eq!(products(Session::new().precision_of("a", Bf16)), [2, 0, 2]);
+    assert_eq!(products(Session::new().precision_of("b", Bf16)), [2, 0, 2]);
+}
+
 #[test]
 fn general_products_and_those_in_loops_follow() {
     let g = Builder::new("general");

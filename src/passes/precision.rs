@@ -9,6 +9,7 @@ use crate::arena::ids::Id;
 use crate::arena::{Node, Value};
 use crate::error::{Error, Kind, Result};
 use crate::kernels::gemm::Precision;
+use crate::nodes::ops::optim::layout;
 use crate::nodes::{DType, Graph, LeafKind, Op};
 
 /// The precision of the products of a program.
@@ -83,7 +84,13 @@ fn products_of(g: &Graph<'_>, w: Value) -> Vec<Node> {
             found.push(n);
             continue;
         }
-        g.args_of(n).iter().filter(|v| g.numel(**v) == size).for_each(|v| asked[v.at()] = true);
+        let args = g.args_of(n);
+        // The step of several params updates each from operands of its own.
+        let own = layout(g.op[n.at()]).and_then(|(tensors, _)| {
+            let result = g.outs_of(n).position(|v| asked[v.at()])?;
+            args.get(result / (tensors - 1) * tensors..)?.get(..tensors)
+        });
+        own.unwrap_or(args).iter().filter(|v| g.numel(**v) == size).for_each(|v| asked[v.at()] = true);
     }
     found
 }

@@ -27,8 +27,8 @@ pub fn meeting(lanes: usize) -> u64 {
     }
 }
 
-/// The tapes of `plan` for the number of threads, of at most as many as it was planned for, with which a step is
-/// shortest; the fewest of equals.
+/// The tapes of `plan` for the number of threads, among [`LADDER`]'s and as many as it was planned for, with which a step
+/// is shortest; the fewest of equals.
 pub fn best(plan: &Checked) -> Tapes {
     let mut best = tapes_by(plan, 1, Rule::Alone);
     let mut least = step(plan, &best);
@@ -43,14 +43,6 @@ pub fn best(plan: &Checked) -> Tapes {
         }
     }
     best
-}
-
-/// The best tapes for exactly `lanes` threads.
-pub fn best_on(plan: &Checked, lanes: usize) -> Tapes {
-    let rules = GRAINS.map(Rule::Worth);
-    let all = rules.into_iter().filter(|_| lanes > 1).map(|r| tapes_by(plan, lanes, r));
-    let best = all.min_by_key(|t| step(plan, t));
-    best.unwrap_or_else(|| tapes_by(plan, 1, Rule::Alone))
 }
 
 /// Picoseconds of a step of `plan` by `tapes`: between two meetings, those of the thread that is last.

@@ -173,7 +173,7 @@ impl Union {
     }
 }
 
-/// What has been touched since the last meeting: by thread 0 alone, and by all.
+/// What has been touched since the last meeting: by thread 0 alone, and by several.
 #[derive(Default)]
 struct Window {
     solo_reads: Union,

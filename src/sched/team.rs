@@ -291,14 +291,15 @@ impl Team {
                 .map_err(|e| Error::new(Kind::Io, format!("thread {t} of {lanes} cannot be started: {e}")))?;
             team.workers.push((unparker, Some(spawned)));
         }
-        team.wait();
+        // Starting takes long, which says nothing about waits in steps.
+        team.wait(&Patience(AtomicU32::new(spins)));
         Ok(team)
     }
 
     /// Waits until the others are through.
-    fn wait(&self) {
+    fn wait(&self, patience: &Patience) {
         let s = &*self.shared;
-        s.seats[0].patience[0].wait(s.spins, |_| (s.done.load(Ordering::Acquire) >= self.workers.len()).then_some(()));
+        patience.wait(s.spins, |_| (s.done.load(Ordering::Acquire) >= self.workers.len()).then_some(()));
     }
 
     /// Number of threads, the caller's among them.
@@ -328,7 +329,7 @@ impl Team {
         s.done.store(0, Ordering::Relaxed);
         self.start();
         s.run_guarded(0);
-        self.wait();
+        self.wait(&s.seats[0].patience[0]);
         s.verdict().map_err(|at| s.exec.located(at))
     }
 

@@ -1,4 +1,4 @@
-//! Optimiser steps, in torch's order of operations. The step number `t` counts from 1.
+//! Optimiser steps by torch's formulas. The step number `t` counts from 1.
 //!
 //! A step takes one param or several: the operands of each in turn (the param, its gradient, its states), then the rate
 //! and, where the rule has one, the step number, for all of them; a last scalar, if there is one, is what gradients are
@@ -43,6 +43,9 @@ pub fn layout(op: Op) -> Option<(usize, usize)> {
     }
 }
 
+/// Results that one call can write.
+const MOST_RESULTS: usize = 64;
+
 /// Elements of all params of a step.
 fn elements(cx: &CostCx<'_>, tensors: usize, scalars: usize) -> u64 {
     let params = (cx.graph.args_of(cx.node).len() - scalars) / tensors;
@@ -55,6 +58,11 @@ fn tensors(cx: &mut Infer<'_>, n: usize, counts: bool) -> Result<(), String> {
     let (all, scalars) = (cx.args.len(), 1 + usize::from(counts));
     let (params, rest) = ((all - scalars) / n, (all - scalars) % n);
     ensure!(rest <= 1, "{all} operands are not {n} for each param, {scalars} for all, and perhaps a scale");
+    ensure!(
+        params * (n - 1) <= MOST_RESULTS,
+        "{params} params are more than a step can take ({})",
+        MOST_RESULTS / (n - 1)
+    );
     cx.float(0)?;
     let lr = params * n;
     for i in (1..lr).filter(|i| i % n != 0) {

@@ -10,6 +10,8 @@ use crate::nodes::{Op, Var};
 const SMALL: usize = 1024;
 /// Params of one step: their gradients are all alive until the last of them is there.
 const MOST: usize = 16;
+/// Readers of a rate that are looked at together: what a step costs here does not grow with the number of params.
+const NEAR: usize = 4 * MOST;
 
 /// Whether `op` is a step.
 pub fn is_step(op: Op) -> bool {
@@ -63,8 +65,7 @@ pub fn scale(f: &Facts<'_>, root: Node) -> Found {
 
 /// Whether a step of one param, scaled or not, is worth a place in one with others: a small vector, whose gradient no rule takes in.
 ///
-/// Vectors alone: how a matrix' gradient is multiplied is found by walking back from its param's next value, and that of
-/// a common step has the gradients of all among its operands.
+/// Vectors alone: a matrix' step is worth a call, and may stand behind the product that is its gradient.
 fn joins(f: &Facts<'_>, n: Node, scalars: &[Value], like: &[Owned]) -> bool {
     let args = f.args(n);
     let (Some((tensors, _)), d) = (layout(f.g.op[n.at()]), f.dims(args[0])) else { return false };
@@ -80,8 +81,10 @@ pub fn together(f: &Facts<'_>, root: Node) -> Found {
     if scalars.len() > tensors || !joins(f, root, scalars, &like) {
         return Found::No;
     }
-    // Only the last of each set decides, so that each is looked at once.
-    let mut all: Vec<Node> = f.readers(scalars[0]).to_vec();
+    // The last of each set decides.
+    let readers = f.readers(scalars[0]);
+    let Some(near) = readers.chunks(NEAR).find(|c| c.last() >= Some(&root)) else { return Found::No };
+    let mut all = near.to_vec();
     all.dedup();
     all.retain(|&n| f.g.op[n.at()] == op && joins(f, n, scalars, &like));
     let Some(at) = all.iter().position(|&n| n == root) else { return Found::No };

@@ -13,7 +13,7 @@ pub fn sums(op: Op) -> bool {
 /// The sum or mean of all x·x: squares that nobody else reads are not written down.
 pub fn squares(f: &Facts<'_>, root: Node) -> Found {
     let y = f.args(root)[0];
-    let Some(mul) = f.is(y, Op::MUL) else { return Found::No };
+    let Some(mul) = f.is(y, Op::MUL).filter(|_| f.g.dtype[y.at()].is_float()) else { return Found::No };
     let (a, d) = (f.args(mul), f.dims(f.g.out(root)));
     if a[0] != a[1] || d.numel() != 1 || f.g.numel(y) == 1 || f.repeated(a[0]).is_some() {
         return Found::No;
@@ -34,7 +34,7 @@ pub fn squares(f: &Facts<'_>, root: Node) -> Found {
 pub fn entropy(f: &Facts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let loss = f.node(args[2]);
-    if f.g.op[loss.at()] != Op::SOFTMAX_CROSS_ENTROPY {
+    if f.g.op[loss.at()] != Op::SOFTMAX_CROSS_ENTROPY || f.g.outs_of(loss).nth(1) != Some(args[2]) {
         return Found::No;
     }
     let Some(weight) = f.fill(args[3]) else { return Found::No };
