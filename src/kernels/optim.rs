@@ -1,4 +1,5 @@
-//! Optimiser updates by torch's formulas, to a few last places (SGD in its order of operations): one instruction per parameter, or one for several small ones.
+//! Optimiser updates by torch's formulas, to a few last places (SGD in its order of operations): one instruction per
+//! parameter, or one for several small ones.
 //!
 //! Invariant: parameters and moments are updated element by element, so in place and out of place give the same bits.
 //! Moments below [`Float::MIN_POSITIVE`] are flushed to zero: denormals would make idle parameters cost many times

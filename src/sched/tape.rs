@@ -1,8 +1,9 @@
 //! Tapes: for each thread, the instructions it runs and its share of their units, fixed before the first step.
 //!
 //! Shares follow from the shape and the number of threads; results do not depend on them, because kernels compute
-//! units. An instruction that is too small to share (by [`model`]) runs on thread 0, a small one on the first few. Threads meet only where bytes that one of them
-//! touches are touched by another: [`race_free`] proves that afterwards, in a way of its own.
+//! units. An instruction that is too small to share (by [`model`]) runs on thread 0, a small one on the first few. Threads
+//! meet only where bytes that one of them touches are touched by another: [`race_free`] proves that afterwards, in a way of
+//! its own.
 
 use super::check::{Checked, Plan};
 use super::code::{Code, Operand};

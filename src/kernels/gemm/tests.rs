@@ -139,6 +139,7 @@ fn edges_of_blocks_in_every_layout() {
         (64, 64, 64),
         (32, 10, 128),
         (7, 384, 128),
+        (3, 300, 20),
     ] {
         layouts(Gemm::new(m, n, k)).into_iter().for_each(check);
     }

@@ -3,7 +3,6 @@
 use super::ops::{self, FRESH, REVERSE, one};
 use super::random::planned;
 use crate::kernels::abi::{Args, Split};
-use crate::kernels::work::Work;
 use crate::nodes::lower::{Buf, Call, LowerCx};
 use crate::nodes::opdef::{Lower, OpDef};
 use crate::nodes::{Builder, DType};
@@ -16,18 +15,7 @@ fn idle(_: &mut Args<'_>) {}
 
 fn call(reads: &[Buf], writes: &[(Buf, Split)], units: usize, inplace: &[(usize, usize)]) -> Call {
     let (reads, writes, inplace) = (reads.to_vec(), writes.to_vec(), inplace.to_vec());
-    Call {
-        kernel: idle,
-        params: Vec::new(),
-        units,
-        reads,
-        writes,
-        inplace,
-        flops: 0,
-        whole: 0,
-        work: Work::MOVE,
-        ops: 0,
-    }
+    Call { reads, writes, inplace, ..Call::new(idle, [], units) }
 }
 
 /// The error of scheduling one node of an op with this lowering, on 8 elements.
