@@ -322,6 +322,6 @@ mod tests {
         assert!(line(nested).contains("rule.lr is the whole optimiser's"), "{}", line(nested));
         assert!(line("[model]\ndropout = nan").contains("dropout is NaN"));
         assert!(line("batch = 0").contains("batch is 0"));
-        assert!(line("precision = \"f16\"").contains("it may be f32, bf16x3, bf16"));
+        assert!(line("precision = \"f16\"").contains("it may be f32, bf16x3, bf16x2, bf16"));
     }
 }

@@ -32,10 +32,12 @@ impl Work {
     pub const PRODUCT: Work = row(180, 8_700, 10_000);
     /// Products in f64.
     pub const PRODUCT_F64: Work = row(120, 17_500, 10_000);
+    /// Products of numbers split in three bf16 terms.
+    pub const PRODUCT_THIRDS: Work = row(200, 5_000, 35_000);
     /// Products of numbers split in two bf16 terms.
-    pub const PRODUCT_SPLIT: Work = row(200, 3_700, 25_000);
+    pub const PRODUCT_HALVES: Work = row(200, 3_700, 25_000);
     /// Products of numbers rounded to bf16.
-    pub const PRODUCT_HALF: Work = row(200, 1_700, 25_000);
+    pub const PRODUCT_BF16: Work = row(200, 1_700, 25_000);
     /// Convolutions and their derivatives.
     pub const CONV: Work = row(300, 13_000, 5_000);
     /// Pools and their derivatives.
@@ -69,8 +71,9 @@ impl Work {
     pub const fn product(precision: Precision) -> Work {
         match precision {
             Precision::F32 => Work::PRODUCT,
-            Precision::Bf16x3 => Work::PRODUCT_SPLIT,
-            Precision::Bf16 => Work::PRODUCT_HALF,
+            Precision::Bf16x3 => Work::PRODUCT_THIRDS,
+            Precision::Bf16x2 => Work::PRODUCT_HALVES,
+            Precision::Bf16 => Work::PRODUCT_BF16,
         }
     }
 
@@ -113,8 +116,8 @@ mod tests {
         assert_eq!(Work::MOVE.time(5, 0), Work::MOVE.fixed());
         assert_eq!(Work::PRODUCT.time(1000, 100), 180_000 + 8_700 + 1_000);
         assert!(Work::PRODUCT.time(u64::MAX, u64::MAX) > u64::MAX / 1001);
-        let [f32, split, half] = Precision::ALL.map(|(p, _)| Work::product(p).time(1 << 30, 1 << 20));
-        assert!(f32 > split && split > half);
+        let [f32, thirds, halves, half] = Precision::ALL.map(|(p, _)| Work::product(p).time(1 << 30, 1 << 20));
+        assert!(f32 > thirds && thirds > halves && halves > half);
         assert!(step(TileOp::Tanh) > step(TileOp::Exp) && step(TileOp::Exp) > step(TileOp::Add));
     }
 }

@@ -23,7 +23,7 @@ pub struct Precisions {
 }
 
 /// Number of products of each precision, in the order of [`Precision::ALL`].
-pub type Counts = [usize; 3];
+pub type Counts = [usize; Precision::ALL.len()];
 
 /// Whether `n` is a product whose precision can be chosen.
 fn is_product(g: &Graph<'_>, n: Node) -> bool {

@@ -115,8 +115,7 @@ macro_rules! kernel {
 
 impl Tiles {
     /// C (+)= A·B for `a.len()` (one or two) strips of sixteen rows and two of sixteen columns. A strip has `planes`
-    /// cells a step: one, or the high terms and the middle ones, whose products low × high, high × high and high × low
-    /// are summed. `c` holds whole rows of 32 columns `c_row` apart.
+    /// cells a step, one for each term of its numbers, whose products are summed in the order of `tile::order`. `c` holds whole rows of 32 columns `c_row` apart.
     ///
     /// # Panics
     /// If a slice is too short.
@@ -124,7 +123,7 @@ impl Tiles {
     pub fn multiply(&self, planes: usize, a: &[&[Cell]], b: [&[Cell]; 2], c: &mut [f32], c_row: usize, add: bool) {
         let cells = a[0].len();
         let rows = 16 * a.len();
-        assert!((a.len() == 1 || a.len() == 2) && planes <= 2 && cells > 0 && cells.is_multiple_of(planes));
+        assert!((a.len() == 1 || a.len() == 2) && planes <= 3 && cells > 0 && cells.is_multiple_of(planes));
         assert!(a.iter().chain(&b).all(|s| s.len() == cells));
         assert!(c_row >= 32 && c.len() >= (rows - 1) * c_row + 32);
         let steps = cells / planes;
@@ -137,8 +136,10 @@ impl Tiles {
         match (planes, one) {
             (1, false) => two_by_two(a, b, steps, c, c_row, add),
             (1, true) => one_by_two(a, b, steps, c, c_row, add),
-            (_, false) => two_by_two_terms(a, b, steps, c, c_row, add),
-            (_, true) => one_by_two_terms(a, b, steps, c, c_row, add),
+            (2, false) => two_by_two_of_two(a, b, steps, c, c_row, add),
+            (2, true) => one_by_two_of_two(a, b, steps, c, c_row, add),
+            (_, false) => two_by_two_of_three(a, b, steps, c, c_row, add),
+            (_, true) => one_by_two_of_three(a, b, steps, c, c_row, add),
         }
     }
 }
@@ -180,7 +181,7 @@ fn one_by_two(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: 
 }
 
 #[inline(always)]
-fn two_by_two_terms(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
+fn two_by_two_of_two(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
     kernel!(
         a, b, steps, c, c_row, add, 2 * BYTES,
         ["tmm0" at "{c0}", "tmm1" at "{c0} + 64", "tmm2" at "{c1}", "tmm3" at "{c1} + 64"],
@@ -210,7 +211,7 @@ fn two_by_two_terms(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize,
 }
 
 #[inline(always)]
-fn one_by_two_terms(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
+fn one_by_two_of_two(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
     kernel!(
         a, b, steps, c, c_row, add, 2 * BYTES,
         ["tmm0" at "{c0}", "tmm1" at "{c0} + 64"],
@@ -225,6 +226,86 @@ fn one_by_two_terms(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize,
             "tileloadd tmm7, [{b1} + {s}*1]",
             "tdpbf16ps tmm1, tmm4, tmm7",
             "tileloadd tmm4, [{a0} + {s}*1 + 1024]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+        ]
+    );
+}
+
+#[inline(always)]
+fn two_by_two_of_three(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
+    kernel!(
+        a, b, steps, c, c_row, add, 3 * BYTES,
+        ["tmm0" at "{c0}", "tmm1" at "{c0} + 64", "tmm2" at "{c1}", "tmm3" at "{c1} + 64"],
+        [
+            "tileloadd tmm4, [{a0} + {s}*1]",
+            "tileloadd tmm6, [{b0} + {s}*1 + 2048]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tileloadd tmm7, [{b1} + {s}*1 + 2048]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloadd tmm5, [{a1} + {s}*1]",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            "tileloadd tmm6, [{b0} + {s}*1 + 1024]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tileloadd tmm7, [{b1} + {s}*1 + 1024]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            "tileloadd tmm4, [{a0} + {s}*1 + 1024]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloadd tmm5, [{a1} + {s}*1 + 1024]",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            "tileloadd tmm6, [{b0} + {s}*1]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tileloadd tmm7, [{b1} + {s}*1]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            "tileloadd tmm4, [{a0} + {s}*1 + 2048]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloadd tmm5, [{a1} + {s}*1 + 2048]",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            "tileloadd tmm4, [{a0} + {s}*1]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloadd tmm5, [{a1} + {s}*1]",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+        ]
+    );
+}
+
+#[inline(always)]
+fn one_by_two_of_three(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
+    kernel!(
+        a, b, steps, c, c_row, add, 3 * BYTES,
+        ["tmm0" at "{c0}", "tmm1" at "{c0} + 64"],
+        [
+            "tileloadd tmm4, [{a0} + {s}*1]",
+            "tileloadd tmm6, [{b0} + {s}*1 + 2048]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tileloadd tmm7, [{b1} + {s}*1 + 2048]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloadd tmm6, [{b0} + {s}*1 + 1024]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tileloadd tmm7, [{b1} + {s}*1 + 1024]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloadd tmm4, [{a0} + {s}*1 + 1024]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloadd tmm6, [{b0} + {s}*1]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tileloadd tmm7, [{b1} + {s}*1]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloadd tmm4, [{a0} + {s}*1 + 2048]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloadd tmm4, [{a0} + {s}*1]",
             "tdpbf16ps tmm0, tmm4, tmm6",
             "tdpbf16ps tmm1, tmm4, tmm7",
         ]

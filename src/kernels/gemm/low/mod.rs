@@ -1,4 +1,4 @@
-//! Products of f32 matrices by bf16 units: operands become one bf16 term each, or two, and sums stay f32.
+//! Products of f32 matrices by bf16 units: operands become one to three bf16 terms each, and sums stay f32.
 //!
 //! Blocks of A and B are packed into scratch as cells of bf16 pairs, edges filled with zeros, and tiles of 32 × 32 of C
 //! are computed from them. Invariant: which engine computes a product, and whether any does, follows from the CPU and
@@ -41,17 +41,24 @@ pub enum Precision {
     /// Products and sums in f32.
     #[default]
     F32 = 0,
-    /// Operands split in two bf16 terms, the three larger products of them summed in f32. An element is off by at most
-    /// 2⁻¹⁶ Σ|a||b| beside the rounding of the sums.
+    /// Operands split in three bf16 terms, which are all of an f32, and the six larger products of them summed in f32. An
+    /// element is off by at most 2⁻²⁴ (1 + 2⁻⁹) Σ|a||b| beside the rounding of the sums: as in f32.
     Bf16x3 = 1,
-    /// Operands rounded to bf16, sums in f32. An element is off by at most 2⁻⁸ (1 + 2⁻¹⁰) Σ|a||b| beside the rounding of the sums.
-    Bf16 = 2,
+    /// Operands split in two bf16 terms, the three larger products of them summed in f32. An element is off by at most
+    /// 2⁻¹⁵ (1 + 2⁻⁹) Σ|a||b| beside the rounding of the sums.
+    Bf16x2 = 2,
+    /// Operands rounded to bf16, sums in f32. An element is off by at most 2⁻⁷ (1 + 2⁻⁹) Σ|a||b| beside the rounding of the sums.
+    Bf16 = 3,
 }
 
 impl Precision {
     /// All of them, by their number, with their names.
-    pub const ALL: [(Precision, &'static str); 3] =
-        [(Precision::F32, "f32"), (Precision::Bf16x3, "bf16x3"), (Precision::Bf16, "bf16")];
+    pub const ALL: [(Precision, &'static str); 4] = [
+        (Precision::F32, "f32"),
+        (Precision::Bf16x3, "bf16x3"),
+        (Precision::Bf16x2, "bf16x2"),
+        (Precision::Bf16, "bf16"),
+    ];
 
     /// The name.
     pub fn name(self) -> &'static str {
@@ -65,7 +72,11 @@ impl Precision {
 
     /// Terms of an operand.
     fn terms(self) -> usize {
-        if self == Precision::Bf16x3 { 2 } else { 1 }
+        match self {
+            Precision::F32 | Precision::Bf16 => 1,
+            Precision::Bf16x2 => 2,
+            Precision::Bf16x3 => 3,
+        }
     }
 }
 
@@ -135,7 +146,7 @@ impl Plan {
 /// Whether bf16 units are faster: what packing costs must be small beside the product. The shapes follow from
 /// `cargo bench --bench gemm -- --precision`.
 fn pays(engine: Engine, g: &Gemm) -> bool {
-    let split = g.precision == Precision::Bf16x3;
+    let split = g.precision.terms() > 1;
     // A lone row is divided among threads inside, and waits for memory in any precision.
     if g.m == 1 || g.n == 1 || g.k == 0 {
         return false;

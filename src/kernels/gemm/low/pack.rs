@@ -109,27 +109,44 @@ impl<'a> Runs<'a> {
 
 /// Packs one block in plain Rust.
 fn portable(runs: &Runs<'_>, side: Side, to: &mut [Cell]) -> bool {
+    match to {
+        [cell] => {
+            each_word(runs, side, |w, x| {
+                let [even, odd] = x.map(round::nearest);
+                cell[w] = round::word(even, odd);
+            });
+            false
+        }
+        [_, _] => split::<2>(runs, side, to),
+        [_, _, _] => split::<3>(runs, side, to),
+        _ => unreachable!("one to three terms"),
+    }
+}
+
+/// Packs one block as a cell for each term of its numbers.
+fn split<const TERMS: usize>(runs: &Runs<'_>, side: Side, to: &mut [Cell]) -> bool {
+    let mut odd = false;
+    each_word(runs, side, |w, x| {
+        let [(even, e), (uneven, u)] = x.map(round::terms::<TERMS>);
+        odd |= e || u;
+        for ((cell, even), uneven) in to.iter_mut().zip(even).zip(uneven) {
+            cell[w] = round::word(even, uneven);
+        }
+    });
+    odd
+}
+
+/// Calls `each` with the place of each word in its cell and the two numbers of it.
+fn each_word(runs: &Runs<'_>, side: Side, mut each: impl FnMut(usize, [f32; 2])) {
     let (data, step, lines) = runs.view();
     // (line, place) of a number among the runs.
     let at = |l: usize, p: usize| if lines { l * step + p } else { p * step + l };
-    let mut odd = false;
     for l in 0..LINES {
         for pair in 0..PLACES / 2 {
-            let x = [data[at(l, 2 * pair)], data[at(l, 2 * pair + 1)]];
             let w = if side == Side::A { l * LINES + pair } else { pair * LINES + l };
-            match to {
-                [cell] => cell[w] = round::word(round::nearest(x[0]), round::nearest(x[1])),
-                [high, middle] => {
-                    let [(even, e), (uneven, u)] = x.map(round::terms);
-                    high[w] = round::word(even[0], uneven[0]);
-                    middle[w] = round::word(even[1], uneven[1]);
-                    odd |= e || u;
-                }
-                _ => unreachable!("one or two terms"),
-            }
+            each(w, [data[at(l, 2 * pair)], data[at(l, 2 * pair + 1)]]);
         }
     }
-    odd
 }
 
 const _: () = assert!(CELL == LINES * PLACES / 2);

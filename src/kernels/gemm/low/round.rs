@@ -1,8 +1,9 @@
 //! Numbers of f32 as terms of bf16, two to a word, in plain Rust: what every packing routine must give.
 //!
 //! Invariant: a term is f32 rounded to the nearest bf16, ties to even; numbers below the normal range become zero of
-//! their sign (as the instructions read them), NaN stays NaN. Where a number is split, high + middle is it to 2⁻¹⁸ of its size;
-//! one without a finite size has no terms at all: `low/mod.rs` adds its products by themselves.
+//! their sign (as the instructions read them), NaN stays NaN. Where a number is split, high + middle is it to 2⁻¹⁷ of its size,
+//! and high + middle + low all of it, unless a term falls below the normal range; one without a finite size has no terms at
+//! all: `low/mod.rs` adds its products by themselves.
 
 /// Greatest magnitude, as bits, that rounds to a finite bf16; those above need care.
 pub const SAFE: u32 = 0x7f7f_7fff;
@@ -20,16 +21,23 @@ pub fn nearest(x: f32) -> u32 {
     if magnitude > INFINITE { (bits | 0x0040_0000) & HIGH } else { normal }
 }
 
-/// The high and the middle term of `x`, as upper halves of words, and whether it has none for being infinite or NaN.
+/// `x` as a sum of terms, the largest first, as upper halves of words, and whether it has none for being infinite or NaN.
 #[inline(always)]
-pub fn terms(x: f32) -> ([u32; 2], bool) {
+pub fn terms<const TERMS: usize>(x: f32) -> ([u32; TERMS], bool) {
     let bits = x.to_bits();
     if bits & MAGNITUDE >= INFINITE {
-        return ([0, 0], true);
+        return ([0; TERMS], true);
     }
-    // The largest numbers would round to infinity: their high term is cut instead.
-    let high = if bits & MAGNITUDE > SAFE { bits & HIGH } else { nearest(x) };
-    ([high, nearest(x - f32::from_bits(high))], false)
+    let mut rest = x;
+    let term = |_| {
+        let bits = rest.to_bits();
+        // The largest numbers would round to infinity: their high term is cut instead.
+        let term = if bits & MAGNITUDE > SAFE { bits & HIGH } else { nearest(rest) };
+        // Exact: what is left has fewer digits.
+        rest -= f32::from_bits(term);
+        term
+    };
+    (std::array::from_fn(term), false)
 }
 
 /// A word: the term at the even place of k in the lower half, that at the odd one in the upper half.

@@ -80,10 +80,7 @@ impl Case {
     fn check(&self) {
         let want = self.naive();
         let sums = f64::from(f32::EPSILON) * (3.0 * self.g.k as f64 + 4.0);
-        let bound = match self.g.precision {
-            Precision::Bf16 => 2f64.powi(-8) * (1.0 + 2f64.powi(-10)),
-            _ => 2f64.powi(-16),
-        };
+        let bound = bound(self.g.precision);
         for engine in engines() {
             let whole = self.by(engine, 1);
             for (at, ((want, size), got)) in want.iter().zip(&whole).enumerate() {
@@ -100,8 +97,16 @@ impl Case {
     }
 }
 
+/// What is lost of a product of two numbers at most, relative to it.
+fn bound(precision: Precision) -> f64 {
+    let terms = precision.terms();
+    2f64.powi([-7, -15, -24][terms - 1]) * (1.0 + 2f64.powi(-9))
+}
+
+const PRECISIONS: [Precision; 3] = [Precision::Bf16, Precision::Bf16x2, Precision::Bf16x3];
+
 fn check(g: Gemm) {
-    for precision in [Precision::Bf16, Precision::Bf16x3] {
+    for precision in PRECISIONS {
         Case::new(Gemm { precision, ..g }).check();
     }
 }
@@ -160,7 +165,7 @@ fn batches_and_broadcasts() {
 
 #[test]
 fn the_portable_engine_sums_as_avx512_does() {
-    for precision in [Precision::Bf16, Precision::Bf16x3] {
+    for precision in PRECISIONS {
         for (m, n, k) in [(40, 70, 300), (17, 33, 65)] {
             let case = Case::new(Gemm { precision, accumulate: true, ..Gemm::new(m, n, k) });
             let want = case.by(Engine::Portable, 1);
@@ -200,14 +205,14 @@ fn every_engine_packs_the_same_words() {
     }
     for (line, place) in [(70, 1), (1, 40)] {
         for side in [Side::A, Side::B] {
-            for terms in [1, 2] {
+            for terms in [1, 2, 3] {
                 let packed = |engine| {
                     let mut to = vec![[0u32; CELL]; 3 * 3 * terms];
                     let odd = pack(engine, Operand { data: &x, line, place }, side, (40, 70), terms, &mut to);
                     (odd, to)
                 };
                 let want = packed(Engine::Portable);
-                assert_eq!(want.0, terms == 2);
+                assert_eq!(want.0, terms > 1);
                 engines().for_each(|e| assert!(packed(e) == want, "{e:?} {line} {place} {terms}"));
                 let l = LINES + 3;
                 let of = |p: usize| x[l * line + p * place];
@@ -226,16 +231,36 @@ fn rounding_is_to_nearest_even_and_splitting_leaves_little() {
         assert_eq!(round::nearest(f32::from_bits(x)), want);
     }
     assert_eq!(round::nearest(-1e-39), 0x8000_0000);
-    for x in numbers(9, 10_000).into_iter().chain([f32::MAX, -f32::MAX]) {
-        let ([high, middle], odd) = round::terms(x);
-        let sum = f64::from(f32::from_bits(high)) + f64::from(f32::from_bits(middle));
-        assert!(!odd && (sum - f64::from(x)).abs() <= 2f64.powi(-16) * f64::from(x.abs()), "{x}");
+    for x in numbers(9, 10_000).into_iter().chain([f32::MAX, -f32::MAX, 1.0 + 1.0 / 512.0 + 1.0 / 131_072.0]) {
+        let sum = |terms: &[u32]| terms.iter().map(|t| f64::from(f32::from_bits(*t))).sum::<f64>();
+        let (two, odd) = round::terms::<2>(x);
+        assert!(!odd && (sum(&two) - f64::from(x)).abs() <= 2f64.powi(-17) * f64::from(x.abs()), "{x}");
+        let (three, odd) = round::terms::<3>(x);
+        assert!(!odd && sum(&three) == f64::from(x) && three[..2] == two, "{x}");
+    }
+}
+
+#[test]
+fn the_bounds_hold_where_most_is_lost() {
+    // What lies farthest from the next bf16, then also from the next sum of two.
+    let (half, both) = (1.0 + 2f32.powi(-8), 1.0 + 2f32.powi(-8) - 2f32.powi(-17) - 2f32.powi(-23));
+    for (precision, x) in PRECISIONS.into_iter().zip([half, both, both]) {
+        let mut case = Case::new(Gemm { precision, ..Gemm::new(32, 32, 32) });
+        case.a.fill(x);
+        case.b.fill(x);
+        let size = 32.0 * f64::from(x).powi(2);
+        // Powers of two: sums of the first terms, and of the others, are exact.
+        for engine in engines() {
+            let lost = (f64::from(case.by(engine, 1)[0]) - size).abs() / size;
+            assert!(lost <= bound(precision) + f64::from(f32::EPSILON), "{precision:?} by {engine:?} loses {lost}");
+            assert!(precision == Precision::Bf16x3 || lost >= 0.4 * bound(precision), "{precision:?}: {lost}");
+        }
     }
 }
 
 #[test]
 fn infinities_and_nan_pass() {
-    for precision in [Precision::Bf16, Precision::Bf16x3] {
+    for precision in PRECISIONS {
         for (m, n, k) in [(40, 70, 600), (5, 3, 9)] {
             for g in layouts(Gemm { precision, ..Gemm::new(m, n, k) }) {
                 let mut case = Case::new(g);
@@ -269,7 +294,7 @@ fn infinities_and_nan_pass() {
 
 #[test]
 fn the_smallest_numbers_count_as_zero() {
-    for precision in [Precision::Bf16, Precision::Bf16x3] {
+    for precision in PRECISIONS {
         let mut case = Case::new(Gemm { precision, ..Gemm::new(20, 20, 40) });
         case.a.fill(1e-39);
         case.b.fill(1e30);

@@ -1,7 +1,7 @@
 //! Tiles of C from packed cells, by the engine that the CPU has.
 //!
 //! Invariant: an engine sums the products of an element in an order that follows from k alone: 32 places after 32
-//! places, and for split operands, in each of them, high × middle, high × high, middle × high. Every product of two terms
+//! places, and for split operands, in each of them, the products of terms in the order of [`order`]. Every product of two terms
 //! is exact; numbers below the normal range count as zero. The portable engine sums as `vdpbf16ps` does (bit for bit
 //! where no number comes near the ends of the range); AMX sums the even and the odd places of 32 apart.
 
@@ -9,7 +9,7 @@ use super::{CELL, Cell, Engine, PLACES, round};
 
 /// A tile: C (+)= A·B for one or two strips of sixteen rows and two strips of sixteen columns.
 pub struct Tile<'a, 'c> {
-    /// Cells for each 32 places of k: 1, or 2 for split operands.
+    /// Cells for each 32 places of k: 1, or 2 or 3 for split operands.
     pub terms: usize,
     /// The strips of A.
     pub a: &'a [&'a [Cell]],
@@ -23,9 +23,15 @@ pub struct Tile<'a, 'c> {
     pub add: bool,
 }
 
-/// The products of terms of a step, in order: (term of A, term of B), high first.
+/// The products of terms of a step, in order: (term of A, term of B), high first. Those that are left out are as small as
+/// what two terms leave of a number, or as the rounding of f32 where there are three. From each product to the next, one
+/// operand stays.
 pub fn order(terms: usize) -> &'static [(usize, usize)] {
-    if terms == 1 { &[(0, 0)] } else { &[(0, 1), (0, 0), (1, 0)] }
+    match terms {
+        1 => &[(0, 0)],
+        2 => &[(0, 1), (0, 0), (1, 0)],
+        _ => &[(0, 2), (0, 1), (1, 1), (1, 0), (2, 0), (0, 0)],
+    }
 }
 
 /// What an engine needs while it computes tiles on a thread.

@@ -10,16 +10,20 @@ use std::arch::x86_64::*;
 
 /// Packs one block: its numbers, the distance of its runs, and whether they are lines. `None` if one of them needs care.
 pub fn convert((data, step, lines): (&[f32], usize, bool), side: Side, to: &mut [Cell]) -> Option<bool> {
-    let (split, turn) = (to.len() == 2, lines != (side == Side::A));
-    let convert = match (lines, split, turn) {
-        (false, false, false) => convert_on::<false, false, false>,
-        (false, false, true) => convert_on::<false, false, true>,
-        (false, true, false) => convert_on::<false, true, false>,
-        (false, true, true) => convert_on::<false, true, true>,
-        (true, false, false) => convert_on::<true, false, false>,
-        (true, false, true) => convert_on::<true, false, true>,
-        (true, true, false) => convert_on::<true, true, false>,
-        (true, true, true) => convert_on::<true, true, true>,
+    let turn = lines != (side == Side::A);
+    let convert = match (lines, to.len(), turn) {
+        (false, 1, false) => convert_on::<false, 1, false>,
+        (false, 1, true) => convert_on::<false, 1, true>,
+        (false, 2, false) => convert_on::<false, 2, false>,
+        (false, 2, true) => convert_on::<false, 2, true>,
+        (false, _, false) => convert_on::<false, 3, false>,
+        (false, _, true) => convert_on::<false, 3, true>,
+        (true, 1, false) => convert_on::<true, 1, false>,
+        (true, 1, true) => convert_on::<true, 1, true>,
+        (true, 2, false) => convert_on::<true, 2, false>,
+        (true, 2, true) => convert_on::<true, 2, true>,
+        (true, _, false) => convert_on::<true, 3, false>,
+        (true, _, true) => convert_on::<true, 3, true>,
     };
     // SAFETY: an `Engine` other than the portable one is chosen only where the CPU has these instructions.
     #[allow(unsafe_code)]
@@ -74,7 +78,7 @@ const HALVES: [[u16; 32]; 2] = {
 };
 
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
-fn convert_on<const RUNS: bool, const SPLIT: bool, const TURN: bool>(
+fn convert_on<const RUNS: bool, const TERMS: usize, const TURN: bool>(
     data: &[f32],
     step: usize,
     to: &mut [Cell],
@@ -83,41 +87,38 @@ fn convert_on<const RUNS: bool, const SPLIT: bool, const TURN: bool>(
     let mix: [u16; 32] = std::array::from_fn(|i| (i / 2 + 16 * (i % 2)) as u16);
     let (mix, magnitude) = (bytemuck::cast::<_, __m512i>(mix), _mm512_set1_epi32(0x7fff_ffff));
     let [first, second] = [bytemuck::cast::<_, __m512i>(HALVES[0]), bytemuck::cast(HALVES[1])];
+    let Some(to) = to.first_chunk_mut::<TERMS>() else { return false };
+    let mut to = to.each_mut().map(|cell| cell.as_chunks_mut::<LINES>().0);
     let mut most = _mm512_setzero_si512();
-    let [high, rest @ ..] = to else { return false };
-    let high = high.as_chunks_mut::<LINES>().0;
-    let mut middle = rest.first_mut().map(|m| m.as_chunks_mut::<LINES>().0);
-    let mut kept = [[_mm512_setzero_si512(); LINES]; 2];
+    let mut kept = [[_mm512_setzero_si512(); LINES]; TERMS];
     for i in 0..LINES {
         // Sixteen words: of one line, or of two places.
         let (x, y) = if RUNS { (i * step, i * step + LINES) } else { (2 * i * step, (2 * i + 1) * step) };
-        let (Some(x), Some(y)) = (line(data, x), line(data, y)) else { return false };
+        let (Some(mut x), Some(mut y)) = (line(data, x), line(data, y)) else { return false };
         ahead(data, if RUNS { i * step + PLACES } else { 2 * i * step + LINES });
         ahead(data, if RUNS { i * step + PLACES + LINES } else { (2 * i + 1) * step + LINES });
-        let words = bits(_mm512_cvtne2ps_pbh(y, x));
-        let mixed = if RUNS { words } else { _mm512_permutexvar_epi16(mix, words) };
-        if TURN {
-            kept[0][i] = mixed
-        } else {
-            high[i] = bytemuck::cast(mixed)
-        }
-        if SPLIT {
+        if TERMS > 1 {
             let of = |x: __m512| _mm512_and_si512(_mm512_castps_si512(x), magnitude);
             most = _mm512_max_epi32(most, _mm512_max_epi32(of(x), of(y)));
-            let low = _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaa_aaaa, first, words));
-            let upper = _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaa_aaaa, second, words));
-            let words = bits(_mm512_cvtne2ps_pbh(_mm512_sub_ps(y, upper), _mm512_sub_ps(x, low)));
+        }
+        for t in 0..TERMS {
+            let words = bits(_mm512_cvtne2ps_pbh(y, x));
             let mixed = if RUNS { words } else { _mm512_permutexvar_epi16(mix, words) };
-            match &mut middle {
-                Some(middle) if !TURN => middle[i] = bytemuck::cast(mixed),
-                _ => kept[1][i] = mixed,
+            if TURN {
+                kept[t][i] = mixed
+            } else {
+                to[t][i] = bytemuck::cast(mixed)
+            }
+            if t + 1 < TERMS {
+                let low = _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaa_aaaa, first, words));
+                let upper = _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaa_aaaa, second, words));
+                (x, y) = (_mm512_sub_ps(x, low), _mm512_sub_ps(y, upper));
             }
         }
     }
     if TURN {
-        high.iter_mut().zip(transpose(kept[0])).for_each(|(to, words)| *to = bytemuck::cast(words));
-        if let Some(middle) = middle {
-            middle.iter_mut().zip(transpose(kept[1])).for_each(|(to, words)| *to = bytemuck::cast(words));
+        for (to, kept) in to.iter_mut().zip(kept) {
+            to.iter_mut().zip(transpose(kept)).for_each(|(to, words)| *to = bytemuck::cast(words));
         }
     }
     _mm512_cmpgt_epi32_mask(most, _mm512_set1_epi32(round::SAFE as i32)) == 0
