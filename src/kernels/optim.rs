@@ -7,18 +7,25 @@
 //!
 //! | kernel | reads | writes (each in place of the read of its name, or not) | params |
 //! |---|---|---|---|
-//! | [`sgd_update`] | p, g, \[buf\] of each parameter; \[t\], lr, \[scale\] | p, \[buf\] of each | [`Sgd`] |
+//! | [`sgd_update`] | p, g, \[buf\] of each parameter; lr, \[t\], \[scale\] | p, \[buf\] of each | [`Sgd`] |
 //! | [`adam_update`] | p, g, m, v of each parameter; lr, t, \[scale\] | p, m, v of each | [`Adam`] |
+//! | [`sgd_by_product`] | a, b, p, \[buf\], lr, \[t\], \[scale\] | p, \[buf\], scratch | those of the product, [`Sgd`] |
+//! | [`adam_by_product`] | a, b, p, m, v, lr, t, \[scale\] | p, m, v, scratch | those of the product, [`Adam`] |
 //!
 //! `lr` and `scale` are `T[]`; `t` is `i64[]`, 1 in the first step. Operands in brackets are there as the params say,
 //! and those after them move up where they are not.
 //!
 //! [`Float::MIN_POSITIVE`]: crate::kernels::float::Float::MIN_POSITIVE
 
+mod by_product;
+
+pub use by_product::{adam_by_product, sgd_by_product};
+
 use crate::kernels::abi::Args;
 use crate::kernels::num::Real;
 use crate::kernels::params::params;
 use crate::simd;
+use std::ops::Range;
 
 /// Elements in one unit.
 pub const UNIT: usize = 1024;
@@ -42,6 +49,11 @@ params! {
 }
 
 impl Sgd {
+    /// What is updated of each parameter: p and, if there is momentum, the buffer.
+    fn tensors(&self) -> usize {
+        1 + usize::from(self.momentum != 0.0)
+    }
+
     /// Elements of each output in each unit.
     pub fn per_unit(&self) -> usize {
         UNIT
@@ -178,21 +190,47 @@ simd! {
     }
 }
 
-/// The source of a written operand: `None` where it is written in place.
-fn source<'a, T: Real>(args: &Args<'a>, read: usize, write: usize) -> Option<&'a [T]> {
-    match args.inplace(read) {
-        None => Some(args.read::<T>(read)),
-        Some(j) => {
-            assert!(j == write, "read {read} is in the place of write {j}");
-            None
-        }
-    }
+/// What is updated of each parameter by Adam: p, m, v.
+const ADAM_TENSORS: usize = 3;
+
+/// One step, its numbers at hand.
+#[derive(Clone, Copy)]
+enum Step<T> {
+    Sgd(SgdStep<T>),
+    Momentum { step: SgdStep<T>, first: bool, nesterov: bool },
+    Adam(AdamStep<T>),
 }
 
-/// Copies one block from where it is read to where it is updated, unless that is one place.
-fn bring<T: Real>(source: Option<&[T]>, at: usize, block: &mut [T]) {
-    if let Some(x) = source {
-        block.copy_from_slice(&x[at..at + block.len()]);
+impl<T: Real> Step<T> {
+    /// The step of `a`, whose scalars are the operands from `at` on.
+    fn sgd(a: &Sgd, args: &Args<'_>, at: usize) -> Step<T> {
+        let momentum = a.momentum != 0.0;
+        let step = SgdStep {
+            lr: scalar(args, at),
+            scale: if a.scaled { scalar(args, at + 1 + usize::from(momentum)) } else { T::ONE },
+            momentum: T::from_f64(a.momentum),
+            keep: T::from_f64(1.0 - a.dampening),
+            decay: T::from_f64(a.weight_decay),
+        };
+        if !momentum {
+            return Step::Sgd(step);
+        }
+        Step::Momentum { step, first: scalar::<i64>(args, at + 1) == 1, nesterov: a.nesterov }
+    }
+
+    /// The step of `a`, whose scalars are the operands from `at` on.
+    fn adam(a: &Adam, args: &Args<'_>, at: usize) -> Step<T> {
+        let scale = if a.scaled { scalar(args, at + 2) } else { T::ONE };
+        Step::Adam(AdamStep::new(a, scalar(args, at), scalar(args, at + 1), scale))
+    }
+
+    /// Takes the step by `g`. Of p and its states, those that the rule has are there.
+    fn take(&self, g: &[T], [p, m, v]: [&mut [T]; 3]) {
+        match *self {
+            Step::Sgd(step) => sgd_plain(step, p, g),
+            Step::Momentum { step, first, nesterov } => sgd_momentum(step, first, nesterov, p, g, m),
+            Step::Adam(step) => adam(step, p, g, m, v),
+        }
     }
 }
 
@@ -201,50 +239,78 @@ fn scalar<T: bytemuck::Pod>(args: &Args<'_>, i: usize) -> T {
     args.read::<T>(i)[0]
 }
 
-/// One step of SGD: `g = scale·g + weight_decay·p`; `buf = g` in the first step, `momentum·buf + (1 − dampening)·g`
-/// later; `p −= lr·buf`, with Nesterov `p −= lr·(g + momentum·buf)`, without momentum `p −= lr·g`.
-///
-/// Reads p, g: `T[n]`, \[buf: `T[n]`\] of each parameter, then \[t: `i64[]`\], lr: `T[]`, \[scale: `T[]`\]; writes p: `T[n]`,
-/// \[buf: `T[n]`\] of each, [`Sgd::per_unit`], in place of their reads or not; params [`Sgd`].
-pub fn sgd_update<T: Real>(args: &mut Args<'_>) {
-    let a = Sgd::from_words(args.params());
-    let momentum = a.momentum != 0.0;
-    let params = args.writes() / (1 + usize::from(momentum));
-    let t_at = params * (2 + usize::from(momentum));
-    let lr_at = t_at + usize::from(momentum);
-    let step = SgdStep {
-        lr: scalar(args, lr_at),
-        scale: if a.scaled { scalar(args, lr_at + 1) } else { T::ONE },
-        momentum: T::from_f64(a.momentum),
-        keep: T::from_f64(1.0 - a.dampening),
-        decay: T::from_f64(a.weight_decay),
-    };
-    let first = momentum && scalar::<i64>(args, t_at) == 1;
-    let lo = args.units().start * UNIT;
-    for i in 0..params {
-        if momentum {
-            momentum_step(args, i, step, first, a.nesterov);
-            continue;
+/// A parameter and its states: this call's part of what is written, and all of what is read where that is elsewhere.
+struct Tensors<'a, T> {
+    to: [&'a mut [T]; 3],
+    from: [Option<&'a [T]>; 3],
+    /// Where this call's part begins.
+    lo: usize,
+}
+
+impl<'a, T: Real> Tensors<'a, T> {
+    /// Those that are read as operands `reads` and written from operand `write` on.
+    fn new(args: &mut Args<'a>, reads: &[usize], write: usize, lo: usize) -> Tensors<'a, T> {
+        let mut all = Tensors { to: [&mut [], &mut [], &mut []], from: [None; 3], lo };
+        for ((&read, write), (to, from)) in reads.iter().zip(write..).zip(all.to.iter_mut().zip(&mut all.from)) {
+            *to = args.write::<T>(write);
+            match args.inplace(read) {
+                None => *from = Some(args.read::<T>(read)),
+                Some(j) => assert!(j == write, "read {read} is in the place of write {j}"),
+            }
         }
-        let (p_from, g) = (source::<T>(args, 2 * i, i), args.read::<T>(2 * i + 1));
-        for (p, at) in args.write::<T>(i).chunks_mut(UNIT).zip((lo..).step_by(UNIT)) {
-            bring(p_from, at, p);
-            sgd_plain(step, p, &g[at..at + p.len()]);
+        all
+    }
+
+    /// Elements of this call's part.
+    fn len(&self) -> usize {
+        self.to[0].len()
+    }
+
+    /// Takes `step` by `g`, the gradient of the elements from `at` on.
+    fn step(&mut self, step: &Step<T>, at: usize, g: &[T]) {
+        let ([p, m, v], from) = (self.to.each_mut(), self.from);
+        let (lo, at) = (self.lo, at..at + g.len());
+        step.take(g, [part(p, from[0], lo, &at), part(m, from[1], lo, &at), part(v, from[2], lo, &at)]);
+    }
+}
+
+/// Elements `at` of a call's part, which begins at `lo`, as they were before the step; nothing of a state that a rule
+/// does not have.
+fn part<'s, T: Real>(to: &'s mut [T], from: Option<&[T]>, lo: usize, at: &Range<usize>) -> &'s mut [T] {
+    if to.is_empty() {
+        return to;
+    }
+    let to = &mut to[at.clone()];
+    if let Some(from) = from {
+        to.copy_from_slice(&from[lo + at.start..lo + at.end]);
+    }
+    to
+}
+
+/// Takes `step` by each parameter of a call: p, its gradient and its states, `tensors` and one operands of each.
+fn update<T: Real>(args: &mut Args<'_>, step: &Step<T>, tensors: usize) {
+    let lo = args.units().start * UNIT;
+    for i in 0..args.writes() / tensors {
+        let read = i * (tensors + 1);
+        let g = args.read::<T>(read + 1);
+        let mut x = Tensors::new(args, &[read, read + 2, read + 3][..tensors], i * tensors, lo);
+        for at in (0..x.len()).step_by(UNIT) {
+            let end = x.len().min(at + UNIT);
+            x.step(step, at, &g[lo + at..lo + end]);
         }
     }
 }
 
-/// The step of parameter `i` where there is momentum.
-fn momentum_step<T: Real>(args: &mut Args<'_>, i: usize, step: SgdStep<T>, first: bool, nesterov: bool) {
-    let (read, write, lo) = (3 * i, 2 * i, args.units().start * UNIT);
-    let (p_from, g) = (source::<T>(args, read, write), args.read::<T>(read + 1));
-    let buf_from = source::<T>(args, read + 2, write + 1);
-    let (p, buf) = (args.write::<T>(write), args.write::<T>(write + 1));
-    for ((p, buf), at) in p.chunks_mut(UNIT).zip(buf.chunks_mut(UNIT)).zip((lo..).step_by(UNIT)) {
-        bring(p_from, at, p);
-        bring(buf_from, at, buf);
-        sgd_momentum(step, first, nesterov, p, &g[at..at + p.len()], buf);
-    }
+/// One step of SGD: `g = scale·g + weight_decay·p`; `buf = g` in the first step, `momentum·buf + (1 − dampening)·g`
+/// later; `p −= lr·buf`, with Nesterov `p −= lr·(g + momentum·buf)`, without momentum `p −= lr·g`.
+///
+/// Reads p, g: `T[n]`, \[buf: `T[n]`\] of each parameter, then lr: `T[]`, \[t: `i64[]`\], \[scale: `T[]`\]; writes p: `T[n]`,
+/// \[buf: `T[n]`\] of each, [`Sgd::per_unit`], in place of their reads or not; params [`Sgd`].
+pub fn sgd_update<T: Real>(args: &mut Args<'_>) {
+    let a = Sgd::from_words(args.params());
+    let params = args.writes() / a.tensors();
+    let step = Step::sgd(&a, args, params * (a.tensors() + 1));
+    update::<T>(args, &step, a.tensors());
 }
 
 /// One step of Adam or AdamW: `g = scale·g (+ weight_decay·p)`, `m += (1 − β₁)(g − m)`, `v = β₂·v + (1 − β₂)·g²`,
@@ -254,23 +320,9 @@ fn momentum_step<T: Real>(args: &mut Args<'_>, i: usize, step: SgdStep<T>, first
 /// each, [`Adam::per_unit`], in place of their reads or not; params [`Adam`].
 pub fn adam_update<T: Real>(args: &mut Args<'_>) {
     let a = Adam::from_words(args.params());
-    let params = args.writes() / 3;
-    let lr_at = 4 * params;
-    let scale = if a.scaled { scalar(args, lr_at + 2) } else { T::ONE };
-    let step = AdamStep::new(&a, scalar(args, lr_at), scalar(args, lr_at + 1), scale);
-    let lo = args.units().start * UNIT;
-    for (read, write) in (0..params).map(|i| (4 * i, 3 * i)) {
-        let (p_from, g) = (source::<T>(args, read, write), args.read::<T>(read + 1));
-        let (m_from, v_from) = (source::<T>(args, read + 2, write + 1), source::<T>(args, read + 3, write + 2));
-        let (p, m, v) = (args.write::<T>(write), args.write::<T>(write + 1), args.write::<T>(write + 2));
-        let moments = m.chunks_mut(UNIT).zip(v.chunks_mut(UNIT));
-        for ((p, (m, v)), at) in p.chunks_mut(UNIT).zip(moments).zip((lo..).step_by(UNIT)) {
-            bring(p_from, at, p);
-            bring(m_from, at, m);
-            bring(v_from, at, v);
-            adam(step, p, &g[at..at + p.len()], m, v);
-        }
-    }
+    let params = args.writes() / ADAM_TENSORS;
+    let step = Step::adam(&a, args, params * (ADAM_TENSORS + 1));
+    update::<T>(args, &step, ADAM_TENSORS);
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::attrs::Attrs;
 use super::dtype::{DType, Ty};
 use super::graph::Graph;
-use super::opdef::Lower;
+use super::opdef::{Lower, Op};
 use crate::arena::intern::Dims;
 use crate::arena::{Node, ids::Id};
 use crate::kernels::abi::{Kernel, Split};
@@ -160,6 +160,11 @@ impl<'x> LowerCx<'x> {
     /// Attributes.
     pub fn attrs(&self) -> Attrs<'x> {
         self.graph.attrs(self.node)
+    }
+
+    /// The op.
+    pub fn op(&self) -> Op {
+        self.graph.op[self.node.at()]
     }
 
     /// Number of operands.

@@ -197,7 +197,9 @@ ops! {
     ATTENTION_PACKED_BACKWARD = attention;
     CROSS_ENTROPY_GRADIENT = loss;
     SQUARED_ERROR_GRADIENT = loss;
-    MATMUL_SGD = epilogue;
+    MATMUL_SGD = steps;
+    MATMUL_SGD_MOMENTUM = steps;
+    MATMUL_ADAM = steps;
     ACT_SLOPE = slopes;
     CONV2D_BIAS_ACT = conv_act;
     RESIDUAL_LAYER_NORM = residual;

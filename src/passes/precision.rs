@@ -10,6 +10,7 @@ use crate::arena::{Node, Value};
 use crate::error::{Error, Kind, Result};
 use crate::kernels::gemm::Precision;
 use crate::nodes::ops::optim::layout;
+use crate::nodes::ops::steps::step_of;
 use crate::nodes::{DType, Graph, LeafKind, Op};
 
 /// The precision of the products of a program.
@@ -28,8 +29,8 @@ pub type Counts = [usize; Precision::ALL.len()];
 /// Whether `n` is a product whose precision can be chosen.
 fn is_product(g: &Graph<'_>, n: Node) -> bool {
     let op = g.op[n.at()];
-    let products = [Op::MATMUL, Op::MATMUL_BIAS_ACT, Op::MATMUL_SGD, Op::LORA_MATMUL];
-    products.contains(&op) && g.dtype[g.out(n).at()] == DType::F32
+    let products = [Op::MATMUL, Op::MATMUL_BIAS_ACT, Op::LORA_MATMUL];
+    (products.contains(&op) || step_of(op).is_some()) && g.dtype[g.out(n).at()] == DType::F32
 }
 
 /// The precision of each node of `g`.

@@ -2,13 +2,14 @@
 //!
 //! Blocks of A stay in L2 while strips of B, one tile wide, stream past them; what a tile could not read well in place is
 //! packed into scratch first. Sums that span blocks of k go on from C, so block sizes do not show in the bits.
-//! Only `mod.rs` calls this.
+//! Only `mod.rs` and `stream`, which hands its blocks on, call this.
 
 use super::desc::Gemm;
 use super::epilogue::{Descent, Epilogue};
 use super::operands::Tile;
 use super::pack::{Block, pack};
 use super::tile::{GemmFloat, Level};
+use std::ops::Range;
 
 /// Longest sums between two visits of C. A strip of B of 256 bytes a row then takes 128 KiB, which streams from L2 at
 /// half of what L2 gives.
@@ -24,7 +25,7 @@ const BLOCK_B: usize = 256 << 10;
 /// The same where A has more than one block: B is packed once for all of them, and waits in L3.
 const SHARED_B: usize = 4 << 20;
 /// Bytes that the widths of all strips but a few divide: the columns of a packed block of B are a multiple.
-const STRIPS: usize = 512;
+pub const STRIPS: usize = 512;
 /// Rows of B that are packed side by side before the next ones, so that reads go on along each row.
 const BAND: usize = 16;
 /// Rows of C from which packing B pays.
@@ -41,13 +42,18 @@ const FEW: usize = 64;
 /// Which operands are packed, and the sizes of the blocks, in elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    pack_a: bool,
-    pack_b: bool,
+    /// Whether A is packed.
+    pub pack_a: bool,
+    /// Whether B is packed.
+    pub pack_b: bool,
     /// Whether B is packed strip by strip, each just before its only use.
-    by_strip: bool,
-    mc: usize,
-    kc: usize,
-    nc: usize,
+    pub by_strip: bool,
+    /// Rows of a block of A.
+    pub mc: usize,
+    /// Terms of a sum between two visits of C.
+    pub kc: usize,
+    /// Columns of a block of B.
+    pub nc: usize,
 }
 
 impl Plan {
@@ -78,7 +84,12 @@ impl Plan {
 
     /// Elements of scratch that `product` needs: whole cache lines, so that those of two lanes stay apart.
     pub fn scratch<T>(&self) -> usize {
-        (self.scratch_b::<T>() + if self.pack_a { (self.mc + PAD) * (self.kc + PAD) } else { 0 }).next_multiple_of(PAD)
+        (self.scratch_b::<T>() + if self.pack_a { self.packed_a() } else { 0 }).next_multiple_of(PAD)
+    }
+
+    /// Elements of a packed block of A.
+    pub fn packed_a(&self) -> usize {
+        (self.mc + PAD) * (self.kc + PAD)
     }
 
     /// Whether sums of `k` terms are not cut.
@@ -93,7 +104,7 @@ impl Plan {
 }
 
 /// Elements added to the lines of a packed block of A, so that lines do not share cache sets.
-const PAD: usize = 16;
+pub const PAD: usize = 16;
 
 /// Some rows of one product of a batch.
 pub struct Product<'a, T> {
@@ -107,25 +118,40 @@ pub struct Product<'a, T> {
 
 /// A block of an operand, packed or in place.
 #[derive(Clone, Copy)]
-struct View<'a, T> {
-    data: &'a [T],
-    row: usize,
-    col: usize,
+pub struct View<'a, T> {
+    /// The elements, from the block's first.
+    pub data: &'a [T],
+    /// Distance between rows.
+    pub row: usize,
+    /// Distance between columns.
+    pub col: usize,
 }
 
 /// A block of A.
 #[derive(Clone, Copy)]
-enum Rows<'a, T> {
+pub enum Rows<'a, T> {
     /// Where it is, or packed with the same neighbours.
     Strided(View<'a, T>),
     /// Packed tile after tile; what a tile reads together is adjacent.
     Panels(&'a [T]),
 }
 
+impl<'a, T> Rows<'a, T> {
+    /// The same, from row `i` on, which begins a tile, where sums have `k` terms.
+    #[inline(always)]
+    pub fn from(self, i: usize, k: usize) -> Rows<'a, T> {
+        match self {
+            Rows::Strided(a) => Rows::Strided(View { data: &a.data[i * a.row..], ..a }),
+            Rows::Panels(data) => Rows::Panels(&data[i * k..]),
+        }
+    }
+}
+
 /// How the rows of a block are cut into tiles of nearly one height.
 #[derive(Clone, Copy)]
-struct Tiles {
-    rows: usize,
+pub struct Tiles {
+    /// Rows of all tiles.
+    pub rows: usize,
     count: usize,
     /// Rows of most tiles; the first `higher` have one more.
     low: usize,
@@ -133,7 +159,8 @@ struct Tiles {
 }
 
 impl Tiles {
-    fn new<T: GemmFloat>(level: Level, rows: usize) -> Tiles {
+    /// The tiles of a block of `rows` rows.
+    pub fn new<T: GemmFloat>(level: Level, rows: usize) -> Tiles {
         let (high, _) = T::shape(level, rows);
         if rows <= high {
             return Tiles { rows, count: 1, low: rows, higher: 0 };
@@ -143,8 +170,18 @@ impl Tiles {
     }
 
     /// Rows of the highest tile.
-    fn tallest(self) -> usize {
+    pub fn tallest(self) -> usize {
         self.low + usize::from(self.higher > 0)
+    }
+
+    /// The same tiles in bands of up to `rows` rows, or of one tile: the first row of each, and its tiles.
+    pub fn bands(self, rows: usize) -> impl Iterator<Item = (usize, Tiles)> {
+        let each = (rows / self.tallest()).max(1);
+        (0..self.count).step_by(each).map(move |t| {
+            let count = each.min(self.count - t);
+            let higher = self.higher.saturating_sub(t).min(count);
+            (t * self.low + t.min(self.higher), Tiles { rows: count * self.low + higher, count, higher, ..self })
+        })
     }
 
     /// The first row and the number of rows of each tile.
@@ -185,7 +222,7 @@ pub fn product<T: GemmFloat>(
                 let a = if plan.pack_a { pack_a(level, a, tiles, k, scratch_a, fresh) } else { Rows::Strided(a) };
                 let add = g.accumulate || pc > 0;
                 let part = Part { tiles, tallest, cols, k, c: &mut c[jc..], n: g.n, add, step: end.step };
-                part.compute(level, a, &mut strips);
+                part.compute(level, a, &mut strips, |_, _| {});
                 if pc + k == g.k {
                     end.apply(c, g.n, jc, cols);
                 }
@@ -195,20 +232,28 @@ pub fn product<T: GemmFloat>(
 }
 
 /// A block of C and the length of the sums to add to it.
-struct Part<'a, T> {
-    tiles: Tiles,
+pub struct Part<'a, T> {
+    /// Its rows.
+    pub tiles: Tiles,
     /// Rows of the highest tile that the strips are made for.
-    tallest: usize,
-    cols: usize,
-    k: usize,
-    c: &'a mut [T],
-    n: usize,
-    add: bool,
-    step: Option<Descent<T>>,
+    pub tallest: usize,
+    /// Its columns.
+    pub cols: usize,
+    /// Terms of the sums.
+    pub k: usize,
+    /// The block, from its first element.
+    pub c: &'a mut [T],
+    /// Distance between its rows.
+    pub n: usize,
+    /// Whether the sums start from what it holds.
+    pub add: bool,
+    /// A step that it takes by the sums.
+    pub step: Option<Descent<T>>,
 }
 
 /// The strips of a block of B.
-enum Strips<'a, T> {
+pub enum Strips<'a, T> {
+    /// Where they are.
     InPlace(View<'a, T>),
     /// All of them, one after the other.
     Packed(&'a [T]),
@@ -232,14 +277,22 @@ impl<T: GemmFloat> Strips<'_, T> {
 }
 
 impl<T: GemmFloat> Part<'_, T> {
-    /// Computes the block, strip by strip.
-    fn compute(self, level: Level, a: Rows<'_, T>, b: &mut Strips<'_, T>) {
+    /// Computes the block, strip by strip; calls `ahead` with the rows and columns of each tile before it does.
+    #[inline(always)]
+    pub fn compute(
+        self,
+        level: Level,
+        a: Rows<'_, T>,
+        b: &mut Strips<'_, T>,
+        mut ahead: impl FnMut(Range<usize>, Range<usize>),
+    ) {
         let Part { tiles, tallest, cols, k, c, n, add, step } = self;
         let mut j = 0;
         while j < cols {
             let width = T::width(level, tallest, cols - j);
             let strip = b.at(level, j, width, k, tallest);
             for (i, height) in tiles.each() {
+                ahead(i..i + height, j..j + width);
                 let a = match a {
                     Rows::Strided(a) => View { data: &a.data[i * a.row..], ..a },
                     Rows::Panels(data) => View { data: &data[i * k..], row: 1, col: height },
@@ -266,7 +319,7 @@ impl<T: GemmFloat> Part<'_, T> {
 }
 
 /// Copies a block of B, strip after strip: each is one tile wide and `k` long.
-fn pack_b<'a, T: GemmFloat>(
+pub fn pack_b<'a, T: GemmFloat>(
     level: Level,
     b: &View<'_, T>,
     k: usize,
@@ -289,7 +342,7 @@ fn pack_b<'a, T: GemmFloat>(
 }
 
 /// Copies a block of A, if it is not there yet: what is adjacent along k stays so, all else goes into panels.
-fn pack_a<'a, T: GemmFloat>(
+pub fn pack_a<'a, T: GemmFloat>(
     level: Level,
     a: View<'_, T>,
     tiles: Tiles,

@@ -7,6 +7,7 @@
 use super::blocked::Plan;
 use super::epilogue::Act;
 use super::low::{self, Precision};
+use super::stream::Stream;
 use super::tile::GemmFloat;
 use super::vector::{Vector, by_dots, by_outer};
 use std::ops::Range;
@@ -210,14 +211,23 @@ impl Gemm {
         if low::Plan::new::<T>(self).is_some() { self.precision } else { Precision::F32 }
     }
 
-    /// Whether a step of SGD can take this product tile by tile: no sum is cut, and tiles or rows compute it.
-    pub fn descends<T: GemmFloat>(&self) -> bool {
+    /// Whether its blocks can go to a taker instead of memory: one plain product that tiles or rows compute.
+    pub fn streams<T: GemmFloat>(&self) -> bool {
         let plain = self.batch().is_empty() && !self.accumulate && !self.bias && self.act == Act::None;
         plain
             && !(self.k == 0 || self.is_empty() || by_dots(self))
             && low::Plan::new::<T>(self).is_none()
             && Vector::new(self).is_none()
-            && Plan::new::<T>(self).whole(self.k)
+    }
+
+    /// Elements of scratch that a lane needs where it [`streams`](Gemm::streams).
+    pub fn stream_scratch<T: GemmFloat>(&self) -> usize {
+        Stream::new::<T>(self).scratch()
+    }
+
+    /// Whether a step of SGD can take this product tile by tile: as well, no sum is cut.
+    pub fn descends<T: GemmFloat>(&self) -> bool {
+        self.streams::<T>() && Plan::new::<T>(self).whole(self.k)
     }
 
     /// The descriptor as parameter words.
@@ -229,6 +239,15 @@ impl Gemm {
         let head = [self.m, self.n, self.k, self.a.row, self.a.col, self.b.row, self.b.col, self.dims.rank];
         let dims = self.batch().iter().flat_map(|d| [d.size, d.a, d.b]);
         std::iter::once(flags).chain(head.into_iter().chain(dims).map(|w| w as u64)).collect()
+    }
+
+    /// The descriptor that [`Gemm::to_words`] wrote, and the words after it.
+    ///
+    /// # Panics
+    /// If the words are too few.
+    pub fn and_words(words: &[u64]) -> (Gemm, &[u64]) {
+        let g = Gemm::from_words(words);
+        (g, &words[HEAD + 3 * g.dims.rank..])
     }
 
     /// The descriptor that [`Gemm::to_words`] wrote; words after it are ignored.

@@ -21,6 +21,7 @@ mod portable;
 mod shapes;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod square;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -29,6 +30,7 @@ mod vector;
 pub use desc::{Batch, Dims, Gemm, MAX_BATCH, Strides};
 pub use epilogue::{Act, act_fn};
 pub use low::{Precision, bf16_engine};
+pub use stream::Taker;
 pub use tile::GemmFloat;
 
 use crate::kernels::abi::Args;
@@ -79,6 +81,25 @@ pub fn run_descent<T: GemmFloat>(args: &mut Args<'_>) {
     let (end, p) = (Epilogue { bias: None, act: None, step }, Product { a, b, c });
     let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
     blocked::product(Level::current(), &g, &Plan::new::<T>(&g), p, &end, scratch);
+}
+
+/// Computes `units` of a product, where [`Gemm::streams`], for `to`, who takes them block by block: nothing is stored.
+/// `scratch` holds [`Gemm::stream_scratch`] elements.
+///
+/// # Panics
+/// If a slice is shorter than the descriptor says.
+pub fn stream<T: GemmFloat>(
+    g: &Gemm,
+    (a, b): (&[T], &[T]),
+    units: Range<usize>,
+    scratch: &mut [T],
+    to: &mut impl Taker<T>,
+) {
+    let whole = g.elements(&units);
+    if !whole.is_empty() {
+        let a = &a[row_of(whole.start, g) * g.a.row..];
+        stream::product(Level::current(), g, (a, b), whole.len() / g.n, scratch, to);
+    }
 }
 
 /// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`, by squares in registers.

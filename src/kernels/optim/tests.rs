@@ -14,10 +14,13 @@ fn sgd_step(a: &Sgd, state: &[Vec<f64>], g: &[f64], lr: f64, t: i64, scale: f64,
     let mut reads = vec![place(&state[0], 0), In::of(g)];
     let mut writes = vec![Out::of::<f64>(a.len, a.per_unit())];
     if a.momentum != 0.0 {
-        reads.extend([place(&state[1], 1), In::of(&[t])]);
+        reads.push(place(&state[1], 1));
         writes.push(Out::of::<f64>(a.len, a.per_unit()));
     }
     reads.push(In::of(&[lr]));
+    if a.momentum != 0.0 {
+        reads.push(In::of(&[t]));
+    }
     if a.scaled {
         reads.push(In::of(&[scale]));
     }
@@ -153,7 +156,7 @@ fn denormal_moments_become_zero() {
     assert_eq!(get::<f32>(&got, 0), p);
     assert_eq!([get::<f32>(&got, 1), get::<f32>(&got, 2)], [g.clone(), g.clone()]);
     let a = Sgd { len: 2000, momentum: 0.9, dampening: 0.0, nesterov: false, weight_decay: 0.0, scaled: false };
-    let reads = [In::of(&p), In::of(&g), In::of(&tiny), In::of(&[2i64]), In::of(&[0.1f32])];
+    let reads = [In::of(&p), In::of(&g), In::of(&tiny), In::of(&[0.1f32]), In::of(&[2i64])];
     let got = run(sgd_update::<f32>, &a.to_words(), &reads, &writes[..2], a.units());
     assert_eq!([get::<f32>(&got, 0), get::<f32>(&got, 1)], [p, g]);
 }
@@ -173,7 +176,7 @@ fn several_params_are_one_call() {
     let (lr, t, scale) = ([0.1f32], [3i64], [0.5f32]);
     let scalars = |kind: usize| match kind {
         0 => vec![In::of(&lr), In::of(&scale)],
-        1 => vec![In::of(&t), In::of(&lr)],
+        1 => vec![In::of(&lr), In::of(&t)],
         _ => vec![In::of(&lr), In::of(&t), In::of(&scale)],
     };
     for kind in 0..3 {

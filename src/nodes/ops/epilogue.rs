@@ -4,12 +4,12 @@ use super::lowering::dense;
 use super::product::{flops, product_dims};
 use crate::ensure;
 use crate::kernels::gemm::Act;
-use crate::nodes::attrs::{Attr, Field, Kind};
+use crate::nodes::attrs::{Field, Kind};
 use crate::nodes::builder::Var;
 use crate::nodes::infer::Infer;
 use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
 
-use Domain::{Positive, Real};
+use Domain::Real;
 
 /// Activations that a product may apply, by the choice in attribute `act`: op, kernel.
 pub const ACTS: &[(Option<Op>, Act)] = &[
@@ -71,38 +71,3 @@ pub const MATMUL_BIAS_ACT: OpDef = OpDef {
         Case { args: "f[1,40] f[33,40] f[33]", attrs: "ta=false tb=true act=relu", domains: &[Real] },
     ],
 };
-
-fn descent_infer(cx: &mut Infer<'_>) -> Result<(), String> {
-    let dtype = cx.float(0)?;
-    (1..4).try_for_each(|i| cx.same_dtype(0, i))?;
-    cx.expect_dims(3, "lr", &[])?;
-    let dims = product_dims(&cx.dims(0), &cx.dims(1), cx.attrs.bool(0), cx.attrs.bool(1))?;
-    ensure!(*cx.dims(2) == dims[..], "p has shape {}, its gradient {dims:?}", cx.dims(2));
-    cx.result(dtype, &dims)
-}
-
-/// See `doc`.
-pub const MATMUL_SGD: OpDef = OpDef {
-    name: "matmul_sgd",
-    doc: "p' = p − lr·(a·b + weight_decay·p), from (a, b, p, lr): the step of plain SGD by a gradient that is a product",
-    arity: Arity::Exactly(4),
-    attrs: &[Field::new("ta", Kind::Bool), Field::new("tb", Kind::Bool), Field::new("weight_decay", Kind::F64)],
-    flags: Flags::PURE.and(Flags::FUSED),
-    infer: descent_infer,
-    deriv: Deriv::ViaDecompose,
-    decompose: Some(|s| {
-        let gradient = s.args[0].matmul_t(s.args[1], s.attrs.bool(0), s.attrs.bool(1));
-        vec![gradient.g.emit1(Op::SGD, &[s.args[2], gradient, s.args[3]], &[Attr::F64(s.attrs.f64(2))])]
-    }),
-    lower: Lower::Kernel(dense::matmul_sgd),
-    cost: |cx| flops(cx) + 4 * cx.out(),
-    cases: &[
-        Case { args: "f[6,5] f[6,7] f[5,7] f[]", attrs: "ta=true tb=false weight_decay=0", domains: DESCENT },
-        Case { args: "f[9,50] f[9,140] f[50,140] f[]", attrs: "ta=true tb=false weight_decay=0.1", domains: DESCENT },
-        Case { args: "f[3,600] f[600,4] f[3,4] f[]", attrs: "ta=false tb=false weight_decay=0.1", domains: DESCENT },
-        Case { args: "f[2,5,3] f[2,4,3] f[2,5,4] f[]", attrs: "ta=false tb=true weight_decay=0", domains: DESCENT },
-        Case { args: "f[1,8] f[8,5] f[1,5] f[]", attrs: "ta=false tb=false weight_decay=0.5", domains: DESCENT },
-    ],
-};
-
-const DESCENT: &[Domain] = &[Real, Real, Real, Positive];

@@ -36,6 +36,7 @@ pub mod shape;
 pub(crate) mod slide;
 pub mod slopes;
 pub mod softmax;
+pub mod steps;
 pub mod unfold;
 pub(crate) mod window;
 

@@ -4,7 +4,7 @@
 //! and, where the rule has one, the step number, for all of them; a last scalar, if there is one, is what gradients are
 //! multiplied by first (global-norm clipping). Results are all that is updated, in the order of the operands.
 
-use super::lowering::train;
+use super::lowering::steps;
 use crate::ensure;
 use crate::nodes::attrs::{Field, Kind};
 use crate::nodes::builder::Var;
@@ -15,7 +15,8 @@ use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, S
 
 use Domain::{Count, Positive, Real};
 
-const DECAY: Field = Field::new("weight_decay", Kind::F64);
+/// The attribute that the rules have in common.
+pub(super) const DECAY: Field = Field::new("weight_decay", Kind::F64);
 
 const fn row(name: &'static str, doc: &'static str, least: usize, attrs: &'static [Field]) -> OpDef {
     OpDef {
@@ -104,9 +105,23 @@ fn each_param<'g>(
 }
 
 /// Checks the step number.
-fn step(cx: &Infer<'_>, i: usize) -> Result<(), String> {
+pub(super) fn step(cx: &Infer<'_>, i: usize) -> Result<(), String> {
     ensure!(cx.dtype(i) == DType::I64, "the step number is {}; i64 is needed", cx.dtype(i));
     cx.expect_dims(i, "the step number", &[])
+}
+
+/// Checks that the attributes of [`ADAM`], which begin at `at`, are what the rule can take.
+pub(super) fn adam_attrs(cx: &Infer<'_>, at: usize) -> Result<(), String> {
+    fraction(cx, at)?;
+    fraction(cx, at + 1)
+}
+
+/// Checks that the attributes of [`SGD_MOMENTUM`], which begin at `at`, are what the rule can take.
+pub(super) fn momentum_attrs(cx: &Infer<'_>, at: usize) -> Result<(), String> {
+    let (mu, dampening, nesterov) = (cx.attrs.f64(at), cx.attrs.f64(at + 1), cx.attrs.bool(at + 2));
+    ensure!(mu > 0.0, "momentum is {mu}; without momentum there is sgd");
+    ensure!(!nesterov || dampening == 0.0, "nesterov needs a dampening of 0, not {dampening}");
+    Ok(())
 }
 
 /// Checks that attribute `i` lies in [0, 1).
@@ -137,7 +152,7 @@ pub const SGD: OpDef = OpDef {
             domains: &[Real, Real, Real, Real, Positive],
         },
     ],
-    lower: Lower::Kernel(train::sgd),
+    lower: Lower::Kernel(steps::step),
     ..row(
         "sgd",
         "p' = p − lr·(g + weight_decay·p), from (p, g) of each param, lr; a last operand scales g",
@@ -161,9 +176,7 @@ fn momentum_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// See `doc`.
 pub const SGD_MOMENTUM: OpDef = OpDef {
     infer: |cx| {
-        let (mu, dampening, nesterov) = (cx.attrs.f64(0), cx.attrs.f64(1), cx.attrs.bool(2));
-        ensure!(mu > 0.0, "momentum is {mu}; without momentum there is sgd");
-        ensure!(!nesterov || dampening == 0.0, "nesterov needs a dampening of 0, not {dampening}");
+        momentum_attrs(cx, 0)?;
         tensors(cx, 3, true)
     },
     decompose: Some(momentum_expand),
@@ -185,7 +198,7 @@ pub const SGD_MOMENTUM: OpDef = OpDef {
             domains: &[Real, Real, Real, Real, Real, Real, Positive, Count(9), Positive],
         },
     ],
-    lower: Lower::Kernel(train::sgd_momentum),
+    lower: Lower::Kernel(steps::step),
     ..row(
         "sgd_momentum",
         "d = g + weight_decay·p; buf' = d if t = 1, momentum·buf + (1 − dampening)·d else; p' = p − lr·buf' (nesterov: p − lr·(d + momentum·buf')), from (p, g, buf) of each param, lr, t; a last operand scales g",
@@ -223,8 +236,7 @@ fn adam_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// See `doc`.
 pub const ADAM: OpDef = OpDef {
     infer: |cx| {
-        fraction(cx, 0)?;
-        fraction(cx, 1)?;
+        adam_attrs(cx, 0)?;
         tensors(cx, 4, true)
     },
     decompose: Some(adam_expand),
@@ -251,7 +263,7 @@ pub const ADAM: OpDef = OpDef {
             domains: &[Real, Real, Real, Positive, Real, Real, Real, Positive, Positive, Count(9), Positive],
         },
     ],
-    lower: Lower::Kernel(train::adam),
+    lower: Lower::Kernel(steps::step),
     ..row(
         "adam",
         "m' = β₁m + (1 − β₁)g, v' = β₂v + (1 − β₂)g², p' = p − lr/(1 − β₁ᵗ)·m'/(√v'/√(1 − β₂ᵗ) + eps); weight_decay·p joins g, or p shrinks by lr·weight_decay first if decoupled; from (p, g, m, v) of each param, lr, t; a last operand scales g",

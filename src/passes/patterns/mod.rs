@@ -97,7 +97,7 @@ const RULES: &[Rule] = &[
     Rule { name: "conv-activation", roots: product::is_activation, find: conv::activation },
     Rule { name: "gate-before-unpool", roots: |op| op == Op::SELECT, find: conv::gate },
     Rule { name: "matmul-shared-input", roots: |op| op == Op::MATMUL, find: product::shared },
-    Rule { name: "matmul-sgd", roots: |op| op == Op::SGD, find: product::descent },
+    Rule { name: "matmul-step", roots: steps::is_step, find: steps::product },
     Rule { name: "step-scale", roots: steps::is_step, find: steps::scale },
     Rule { name: "steps-together", roots: steps::is_step, find: steps::together },
     Rule { name: "activation-slope", roots: slope::is_slope, find: slope::slope },

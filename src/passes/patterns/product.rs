@@ -61,19 +61,6 @@ pub fn activation(f: &Facts<'_>, root: Node) -> Found {
     Found::Fired(Match { makes: 1 + usize::from(reshape.is_some()), ..m })
 }
 
-/// A step of plain SGD by a product: the gradient then never leaves the cache.
-pub fn descent(f: &Facts<'_>, root: Node) -> Found {
-    let args = f.args(root);
-    let Some(product) = f.is(args[1], Op::MATMUL).filter(|_| args.len() == 3) else { return Found::No };
-    if !f.alone(args[1]) {
-        return Found::Missed(f.reads_of("the gradient", args[1]));
-    }
-    let (a, t) = (f.args(product), f.attrs(product));
-    let attrs = [Attr::Bool(t.bool(0)), Attr::Bool(t.bool(1)), Attr::F64(f.attrs(root).f64(0))];
-    let args = vec![a[0], a[1], args[0], args[2]];
-    Found::Fired(Match::one(f.g.out(root), args, vec![product], move |g, a| g.emit1(Op::MATMUL_SGD, a, &attrs)))
-}
-
 /// A weight that is some columns of a matrix: the matrix, the first column, their number.
 fn columns(f: &Facts<'_>, w: Value) -> Option<(Value, usize, usize)> {
     let n = f.is(w, Op::SLICE)?;

@@ -1,9 +1,11 @@
-//! Optimiser steps: what scales their gradients goes into them, and those of small params become one.
+//! Optimiser steps: those by a product go behind it, what scales their gradients goes into them, and those of small params
+//! become one.
 
 use super::{Facts, Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::attrs::Owned;
 use crate::nodes::ops::optim::layout;
+use crate::nodes::ops::steps::behind_product;
 use crate::nodes::{Op, Var};
 
 /// Elements of a param whose step costs a call more than work.
@@ -36,6 +38,25 @@ fn step(f: &Facts<'_>, root: Node, args: Vec<Value>, gives: Vec<(Value, usize)>,
     Found::Fired(Match::new(args, gives, inner, move |g, a: &[Var<'_>]| {
         let attrs: Vec<_> = attrs.iter().map(Owned::borrow).collect();
         g.emit(op, a, &attrs)
+    }))
+}
+
+/// A step of one param by a product: the gradient then never leaves the cache.
+pub fn product(f: &Facts<'_>, root: Node) -> Found {
+    let (op, args) = (f.g.op[root.at()], f.args(root));
+    let (Some((tensors, scalars)), Some(behind)) = (layout(op), behind_product(op)) else { return Found::No };
+    let Some(product) = f.is(args[1], Op::MATMUL).filter(|_| args.len() <= tensors + scalars + 1) else {
+        return Found::No;
+    };
+    if !f.alone(args[1]) {
+        return Found::Missed(f.reads_of("the gradient", args[1]));
+    }
+    let attrs: Vec<Owned> = attributes(f, product).into_iter().chain(attributes(f, root)).collect();
+    let operands = [f.args(product), &args[..1], &args[2..]].concat();
+    let gives = f.g.outs_of(root).zip(0..).collect();
+    Found::Fired(Match::new(operands, gives, vec![product], move |g, a: &[Var<'_>]| {
+        let attrs: Vec<_> = attrs.iter().map(Owned::borrow).collect();
+        g.emit(behind, a, &attrs)
     }))
 }
 

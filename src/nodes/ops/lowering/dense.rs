@@ -1,6 +1,6 @@
 //! Calls of matrix products, softmaxes and layer norms.
 
-use super::{by_float, elem, push_program, train};
+use super::{by_float, elem, push_program};
 use crate::arena::intern::Dims;
 use crate::kernels::abi::Kernel;
 use crate::kernels::gemm::{self, Batch, Gemm, GemmFloat, Strides};
@@ -54,39 +54,13 @@ pub fn matmul_bias_act(cx: &mut LowerCx<'_>) -> Result<(), String> {
     multiply(cx, g)
 }
 
-/// `matmul_sgd`: the step takes the gradient tile by tile where it can.
-pub fn matmul_sgd(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..product(cx)? });
-    let (decay, flops) = (cx.attrs().f64(2), cx.flops());
-    let (descends, scratch) = match dtype {
-        DType::F32 => (g.descends::<f32>(), scratch_len::<f32>(&g)),
-        _ => (g.descends::<f64>(), scratch_len::<f64>(&g)),
-    };
-    if !descends {
-        let gradient = cx.temp(dtype.size(), g.len());
-        push_product(cx, g, &[Buf::Arg(0), Buf::Arg(1)], gradient, 2 * (g.len() * g.k) as u64)?;
-        return train::sgd_call(cx, g.len(), decay, &[Buf::Arg(2), gradient, Buf::Arg(3)]);
-    }
-    let mut words = g.to_words();
-    words.push(decay.to_bits());
-    let call = Call::new(by_float!(dtype, gemm::run_descent)?, words, g.units())
-        .flops(flops)
-        .reads_args(4)
-        .work(work(dtype, &g))
-        .whole(whole(&g));
-    let call = call.writes(Buf::Out(0), g.per_unit()).inplace(&[(2, 0)]);
-    let call = if scratch > 0 { call.scratch(cx.scratch(dtype.size(), scratch)) } else { call };
-    cx.call(call);
-    Ok(())
-}
-
 fn multiply(cx: &mut LowerCx<'_>, g: Gemm) -> Result<(), String> {
     let reads: Vec<Buf> = (0..cx.args()).map(Buf::Arg).collect();
     push_product(cx, g, &reads, Buf::Out(0), cx.flops())
 }
 
 /// The call of a product of `reads` into `out`; one that accumulates goes on with what `out` holds.
-fn push_product(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flops: u64) -> Result<(), String> {
+pub fn push_product(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flops: u64) -> Result<(), String> {
     let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..g });
     let scratch = match dtype {
         DType::F32 => scratch_len::<f32>(&g),
@@ -136,12 +110,12 @@ pub fn lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// Which operands of a product all units read: B, and an A that lies by columns.
-fn whole(g: &Gemm) -> u64 {
+pub fn whole(g: &Gemm) -> u64 {
     2 | u64::from(g.a.col != 1)
 }
 
 /// The kind of work that a product is.
-fn work(dtype: DType, g: &Gemm) -> Work {
+pub fn work(dtype: DType, g: &Gemm) -> Work {
     if dtype == DType::F32 { Work::product(g.runs_in::<f32>()) } else { Work::PRODUCT_F64 }
 }
 

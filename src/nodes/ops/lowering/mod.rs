@@ -9,6 +9,7 @@ pub mod dense;
 pub mod index;
 pub mod moves;
 pub mod reduce;
+pub mod steps;
 #[cfg(test)]
 mod tests;
 pub mod train;

@@ -1,9 +1,8 @@
-//! Calls of losses, random draws, optimiser steps and of activations with their derivatives.
+//! Calls of losses, random draws and of activations with their derivatives.
 
 use super::{by_float, by_num_index};
 use crate::kernels::abi::Kernel;
 use crate::kernels::key::{self, step_key};
-use crate::kernels::optim::{self, Adam, Sgd};
 use crate::kernels::random::{self, Random};
 use crate::kernels::reduce::{self, Reduce};
 use crate::kernels::slope::{self, Slope};
@@ -99,74 +98,6 @@ pub fn rng_next(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// `rng_fold`.
 pub fn rng_fold(cx: &mut LowerCx<'_>) -> Result<(), String> {
     cx.call(Call::new(random::rng_fold, [], 1).reads_args(2).writes(Buf::Out(0), key::WORDS));
-    Ok(())
-}
-
-/// The params of a step that has `tensors` operands for each and `scalars` after them, and whether a scale follows.
-fn steps(args: usize, tensors: usize, scalars: usize) -> (usize, bool) {
-    ((args - scalars) / tensors, !(args - scalars).is_multiple_of(tensors))
-}
-
-/// Elements of the largest param of a step.
-fn largest(cx: &LowerCx<'_>, params: usize, tensors: usize) -> usize {
-    (0..params).map(|i| cx.arg_dims(tensors * i).numel()).max().unwrap_or(0)
-}
-
-/// The call of a step that takes its operands in order: what is updated of each param is all but the gradient, which
-/// comes second.
-fn step_call(cx: &mut LowerCx<'_>, call: Call, params: usize, tensors: usize, reads: &[Buf]) {
-    let (mut call, mut pairs) = (call.reads(reads), Vec::new());
-    for i in (0..params * tensors).filter(|i| i % tensors != 1) {
-        pairs.push((i, pairs.len()));
-        call = call.writes(Buf::Out(pairs.len() - 1), optim::UNIT);
-    }
-    cx.call(call.inplace(&pairs));
-}
-
-/// `sgd`.
-pub fn sgd(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let reads: Vec<Buf> = (0..cx.args()).map(Buf::Arg).collect();
-    let len = largest(cx, steps(cx.args(), 2, 1).0, 2);
-    sgd_call(cx, len, cx.attrs().f64(0), &reads)
-}
-
-/// The call of a plain step into the results; `reads` are p and its gradient of each param, then the rate and, if it is
-/// there, the scale.
-pub fn sgd_call(cx: &mut LowerCx<'_>, len: usize, weight_decay: f64, reads: &[Buf]) -> Result<(), String> {
-    let (params, scaled) = steps(reads.len(), 2, 1);
-    let p = Sgd { len, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay, scaled };
-    let flops = (4 * len * params) as u64;
-    let call = Call::new(by_float!(cx.dtype(0), optim::sgd_update)?, p.to_words(), p.units()).flops(flops);
-    let call = call.work(Work::OPTIMISER);
-    step_call(cx, call, params, 2, reads);
-    Ok(())
-}
-
-/// `sgd_momentum`.
-pub fn sgd_momentum(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (params, scaled) = steps(cx.args(), 3, 2);
-    let (len, a) = (largest(cx, params, 3), cx.attrs());
-    let (momentum, dampening, nesterov, weight_decay) = (a.f64(0), a.f64(1), a.bool(2), a.f64(3));
-    let p = Sgd { len, momentum, dampening, nesterov, weight_decay, scaled };
-    let call = Call::new(by_float!(cx.dtype(0), optim::sgd_update)?, p.to_words(), p.units()).flops(cx.flops());
-    let call = call.work(Work::OPTIMISER);
-    // The kernel wants the step number before the rate.
-    let mut reads: Vec<Buf> = (0..cx.args()).map(Buf::Arg).collect();
-    reads.swap(3 * params, 3 * params + 1);
-    step_call(cx, call, params, 3, &reads);
-    Ok(())
-}
-
-/// `adam`.
-pub fn adam(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (params, scaled) = steps(cx.args(), 4, 2);
-    let (len, a) = (largest(cx, params, 4), cx.attrs());
-    let (beta1, beta2, eps, weight_decay) = (a.f64(0), a.f64(1), a.f64(2), a.f64(3));
-    let p = Adam { len, beta1, beta2, eps, weight_decay, decoupled: a.bool(4), scaled };
-    let call = Call::new(by_float!(cx.dtype(0), optim::adam_update)?, p.to_words(), p.units()).flops(cx.flops());
-    let call = call.work(Work::OPTIMISER);
-    let reads: Vec<Buf> = (0..cx.args()).map(Buf::Arg).collect();
-    step_call(cx, call, params, 4, &reads);
     Ok(())
 }
 

@@ -1,0 +1,101 @@
+//! Products that nobody keeps: each block goes to a taker while it is in cache.
+//!
+//! A and B are packed for all of k, so that sums which are cut go on in the block and no operand is packed twice for
+//! its neighbours: a band of rows of A passes a block of columns of B, which stays in L2, beside what the taker reads.
+//! Invariant: a block has the bits of the product. Only `mod.rs` calls this.
+
+use super::blocked::{PAD, Part, Plan, Rows, STRIPS, Strips, Tiles, View, pack_a, pack_b};
+use super::desc::Gemm;
+use super::tile::{GemmFloat, Level};
+use std::ops::Range;
+
+/// Who takes the blocks of a product. Rows are counted from the first that the call computes.
+pub trait Taker<T> {
+    /// Hears that a part of a block is about to be computed: time to fetch what it will be taken by.
+    fn ahead(&self, rows: Range<usize>, cols: Range<usize>);
+    /// Takes a block, which is dense: columns `cols` of rows from `row` on.
+    fn take(&mut self, row: usize, cols: Range<usize>, block: &[T]);
+}
+
+/// Bytes of packed A: more than that is packed block by block, and B again for each.
+const BLOCK_A: usize = 4 << 20;
+/// Bytes of a block of B, which stays in a part of L2.
+const BLOCK_B: usize = 256 << 10;
+/// Rows of a block: few, so that what it is taken by stays in L2 from when it is fetched; enough that a strip of B, which
+/// comes from there too, serves several tiles.
+const BAND: usize = 48;
+
+/// The sizes of the blocks.
+#[derive(Clone, Copy)]
+pub struct Stream {
+    plan: Plan,
+    /// Elements of a packed block of A, of B, and of the product.
+    parts: [usize; 3],
+}
+
+impl Stream {
+    /// The blocks of a product, from its shape alone.
+    pub fn new<T>(g: &Gemm) -> Stream {
+        let (size, strips) = (size_of::<T>(), STRIPS / size_of::<T>());
+        let plan = Plan::new::<T>(g);
+        let mc = (BLOCK_A / size / g.k / BAND).max(1) * BAND;
+        let nc = (BLOCK_B / size / g.k / strips).max(1) * strips;
+        let plan = Plan { by_strip: false, mc: mc.min(g.m), nc: nc.min(g.n), ..plan };
+        let cuts = g.k.div_ceil(plan.kc);
+        let a = if plan.pack_a { cuts * plan.packed_a() } else { 0 };
+        let b = if plan.pack_b { (g.k * plan.nc).next_multiple_of(PAD) } else { 0 };
+        Stream { plan, parts: [a, b, (BAND.min(g.m) * plan.nc).next_multiple_of(PAD)] }
+    }
+
+    /// Elements of scratch that `product` needs.
+    pub fn scratch(&self) -> usize {
+        self.parts.iter().sum::<usize>().next_multiple_of(PAD)
+    }
+}
+
+/// Computes `rows` rows of a product, of which `a` and `b` are the operands from the first row on.
+pub fn product<T: GemmFloat>(
+    level: Level,
+    g: &Gemm,
+    (a, b): (&[T], &[T]),
+    rows: usize,
+    scratch: &mut [T],
+    to: &mut impl Taker<T>,
+) {
+    let Stream { plan, parts } = Stream::new::<T>(g);
+    let (block, scratch) = scratch.split_at_mut(parts[2]);
+    let (scratch_a, scratch_b) = scratch.split_at_mut(parts[0]);
+    let tallest = Tiles::new::<T>(level, rows.min(plan.mc)).tallest();
+    for ic in (0..rows).step_by(plan.mc) {
+        let tiles = Tiles::new::<T>(level, plan.mc.min(rows - ic));
+        for jc in (0..g.n).step_by(plan.nc) {
+            let cols = plan.nc.min(g.n - jc);
+            for (i, band) in tiles.bands(BAND) {
+                for (cut, pc) in (0..g.k).step_by(plan.kc).enumerate() {
+                    let k = plan.kc.min(g.k - pc);
+                    let a = View { data: &a[ic * g.a.row + pc * g.a.col..], row: g.a.row, col: g.a.col };
+                    let a = match plan.pack_a {
+                        true => {
+                            let packed = &mut scratch_a[cut * plan.packed_a()..];
+                            pack_a(level, a, tiles, k, packed, jc == 0 && i == 0)
+                        }
+                        false => Rows::Strided(a),
+                    };
+                    let b = View { data: &b[pc * g.b.row + jc * g.b.col..], row: g.b.row, col: g.b.col };
+                    let packed = &mut scratch_b[if plan.pack_b { pc * cols } else { 0 }..];
+                    if plan.pack_b && i == 0 {
+                        pack_b(level, &b, k, cols, tallest, packed);
+                    }
+                    let mut strips = if plan.pack_b { Strips::Packed(packed) } else { Strips::InPlace(b) };
+                    let part = Part { tiles: band, tallest, cols, k, c: block, n: cols, add: cut > 0, step: None };
+                    part.compute(level, a.from(i, k), &mut strips, |rows, cols| {
+                        if cut == 0 {
+                            to.ahead(ic + i + rows.start..ic + i + rows.end, jc + cols.start..jc + cols.end);
+                        }
+                    });
+                }
+                to.take(ic + i, jc..jc + cols, &block[..band.rows * cols]);
+            }
+        }
+    }
+}
