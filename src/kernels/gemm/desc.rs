@@ -215,7 +215,7 @@ impl Gemm {
     pub fn streams<T: GemmFloat>(&self) -> bool {
         let plain = self.batch().is_empty() && !self.accumulate && !self.bias && self.act == Act::None;
         plain
-            && !(self.k == 0 || self.is_empty() || by_dots(self))
+            && !(self.k == 0 || self.is_empty() || self.m == 1 || by_dots(self))
             && low::Plan::new::<T>(self).is_none()
             && Vector::new(self).is_none()
     }

@@ -38,9 +38,8 @@ impl Stream {
     pub fn new<T>(g: &Gemm) -> Stream {
         let (size, strips) = (size_of::<T>(), STRIPS / size_of::<T>());
         let plan = Plan::new::<T>(g);
-        let mc = (BLOCK_A / size / g.k / BAND).max(1) * BAND;
-        let nc = (BLOCK_B / size / g.k / strips).max(1) * strips;
-        let plan = Plan { by_strip: false, mc: mc.min(g.m), nc: nc.min(g.n), ..plan };
+        let (mc, nc) = (evenly(g.m, BLOCK_A / size / g.k, BAND), evenly(g.n, BLOCK_B / size / g.k, strips));
+        let plan = Plan { by_strip: false, mc, nc, ..plan };
         let cuts = g.k.div_ceil(plan.kc);
         let a = if plan.pack_a { cuts * plan.packed_a() } else { 0 };
         let b = if plan.pack_b { (g.k * plan.nc).next_multiple_of(PAD) } else { 0 };
@@ -51,6 +50,12 @@ impl Stream {
     pub fn scratch(&self) -> usize {
         self.parts.iter().sum::<usize>().next_multiple_of(PAD)
     }
+}
+
+/// The length of blocks that cover `all`, of nearly one length, about `most`: a multiple of `step`.
+fn evenly(all: usize, most: usize, step: usize) -> usize {
+    let count = all.div_ceil(most.max(step));
+    all.div_ceil(count).next_multiple_of(step).min(all)
 }
 
 /// Computes `rows` rows of a product, of which `a` and `b` are the operands from the first row on.

@@ -136,7 +136,8 @@ fn streams<T: GemmFloat>(g: Gemm) {
 
 #[test]
 fn streamed_products_are_those_that_are_stored() {
-    let shapes = [(2, 3, 1), (5, 7, 9), (49, 130, 65), (100, 513, 20), (130, 300, 600), (97, 70, 1300), (1100, 140, 1030)];
+    let shapes =
+        [(2, 3, 1), (5, 7, 9), (49, 130, 65), (100, 513, 20), (130, 300, 600), (97, 70, 1300), (1100, 140, 1030)];
     for (m, n, k) in shapes {
         for g in layouts(Gemm::new(m, n, k)).into_iter().filter(|g| !by_dots(g)) {
             streams::<f32>(g);
@@ -144,9 +145,11 @@ fn streamed_products_are_those_that_are_stored() {
         }
     }
     let bare = Gemm::new(64, 64, 64);
-    assert!(![Gemm { bias: true, ..bare }, Gemm { accumulate: true, ..bare }, Gemm::new(1, 8, 9), Gemm::new(8, 8, 0)]
-        .iter()
-        .any(Gemm::streams::<f32>));
+    assert!(
+        ![Gemm { bias: true, ..bare }, Gemm { accumulate: true, ..bare }, Gemm::new(1, 8, 9), Gemm::new(8, 8, 0)]
+            .iter()
+            .any(Gemm::streams::<f32>)
+    );
 }
 
 /// The four layouts, and one with odd strides everywhere.

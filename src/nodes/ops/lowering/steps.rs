@@ -49,7 +49,13 @@ impl Rule {
 
 /// The call of the step of `params` params, the largest of `len` elements, by gradients that are there: `reads` are the
 /// operands of each in turn, then the scalars. All but the gradients, which come second, is updated.
-fn step_call(cx: &mut LowerCx<'_>, rule: Rule, (params, len): (usize, usize), flops: u64, reads: &[Buf]) -> Result<(), String> {
+fn step_call(
+    cx: &mut LowerCx<'_>,
+    rule: Rule,
+    (params, len): (usize, usize),
+    flops: u64,
+    reads: &[Buf],
+) -> Result<(), String> {
     let kernel = rule.kernels(cx.dtype(0))?[0];
     let call = Call::new(kernel, rule.words, len.div_ceil(optim::UNIT)).flops(flops).work(Work::OPTIMISER);
     let (mut call, mut pairs) = (call.reads(reads), Vec::new());
