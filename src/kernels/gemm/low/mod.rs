@@ -70,6 +70,12 @@ impl Precision {
         Precision::ALL.iter().find(|p| p.1 == name).map(|p| p.0)
     }
 
+    /// What this CPU computes products in that ask for this precision and are large enough: those of several terms cost
+    /// more than those of f32, but by tiles of AMX.
+    pub fn here(self) -> Precision {
+        if self.terms() == 1 || Engine::current() == Engine::Amx { self } else { Precision::F32 }
+    }
+
     /// Terms of an operand.
     fn terms(self) -> usize {
         match self {
@@ -94,12 +100,12 @@ pub struct Plan {
     kept: usize,
 }
 
-/// Words of A packed at once: 2 MiB.
-const WORDS_A: usize = 512 << 10;
+/// Words of A packed at once, 8 MiB: B is packed once for so many rows, which costs as much as the products of a hundred.
+const WORDS_A: usize = 2 << 20;
 /// Words of the part of it that stays in L2.
-const WORDS_NEAR: usize = 128 << 10;
+const WORDS_NEAR: usize = 192 << 10;
 /// Words of a block of B.
-const WORDS_B: usize = 64 << 10;
+const WORDS_B: usize = 96 << 10;
 /// Longest sums between two visits of the same tile.
 const DEPTH: usize = 512;
 /// Most rows of sums that are kept beside C.
@@ -146,19 +152,18 @@ impl Plan {
 /// Whether bf16 units are faster: what packing costs must be small beside the product. The shapes follow from
 /// `cargo bench --bench gemm -- --precision`.
 fn pays(engine: Engine, g: &Gemm) -> bool {
-    let split = g.precision.terms() > 1;
     // A lone row is divided among threads inside, and waits for memory in any precision.
     if g.m == 1 || g.n == 1 || g.k == 0 {
         return false;
     }
     // B is packed for so many rows, A for so many columns; a tile is computed whole, for whole cells of k.
-    match engine {
-        // Splitting without units for it only costs; rounding is what was asked for.
-        Engine::Portable => !split,
-        _ if split => {
-            (g.m >= 64 || (g.m >= 32 && g.b.col != 1)) && g.n >= 32 && g.k >= 32 && g.m * g.n * g.k >= 1 << 20
-        }
-        _ => g.m >= 16 && g.n >= 32 && g.k >= 16 && g.m * g.n * g.k >= 1 << 17,
+    let least = |m: usize, n: usize, k: usize, work: usize| g.m >= m && g.n >= n && g.k >= k && g.m * g.n * g.k >= work;
+    match (engine, g.precision.terms()) {
+        (_, 1) => engine == Engine::Portable || least(16, 32, 16, 1 << 17),
+        // As `Precision::here` says.
+        (Engine::Portable | Engine::Avx512, _) => false,
+        (Engine::Amx, 2) => least(if g.b.col != 1 { 32 } else { 64 }, 32, 32, 1 << 20),
+        (Engine::Amx, _) => least(64, 64, 32, 1 << 20),
     }
 }
 
