@@ -96,8 +96,8 @@ pub struct Plan {
     mr: usize,
     kc: usize,
     nc: usize,
-    /// Rows of sums that are kept beside C.
-    kept: usize,
+    /// Sums that are kept beside C: those of one tile, of rows whose A stays in L2, or of all whose A is packed.
+    sums: usize,
 }
 
 /// Words of A packed at once, 8 MiB: B is packed once for so many rows, which costs as much as the products of a hundred.
@@ -132,7 +132,12 @@ impl Plan {
         let mc = all.min(most);
         let mr = rows(WORDS_NEAR, kc).min(KEPT).min(mc);
         let nc = rows(WORDS_B, kc).min(g.n.next_multiple_of(SIDE));
-        Plan { terms, mc, mr, kc, nc, kept: if blocks > 1 { mc } else { mr } }
+        let sums = match (blocks > 1, g.accumulate) {
+            (true, _) => mc * nc,
+            (false, true) => mr * nc,
+            (false, false) => SIDE * SIDE,
+        };
+        Plan { terms, mc, mr, kc, nc, sums }
     }
 
     fn cells_a(&self, k: usize) -> usize {
@@ -145,7 +150,7 @@ impl Plan {
 
     /// Elements of scratch that `product` needs.
     pub fn scratch(&self, k: usize) -> usize {
-        (self.cells_a(k) + self.cells_b()) * CELL + self.kept * self.nc + LINE
+        (self.cells_a(k) + self.cells_b()) * CELL + self.sums + LINE
     }
 }
 
@@ -182,7 +187,7 @@ pub fn product(engine: Engine, g: &Gemm, plan: &Plan, p: Product<'_>, end: &Epil
     let machine = Machine::new(engine);
     // Rows of a cell are cache lines, if cells begin with one.
     let from = scratch.as_ptr().align_offset(4 * LINE).min(LINE);
-    let (sums, cells) = scratch[from..].split_at_mut(plan.kept * plan.nc);
+    let (sums, cells) = scratch[from..].split_at_mut(plan.sums);
     let cells = bytemuck::cast_slice_mut::<f32, u32>(cells).as_chunks_mut::<CELL>().0;
     let (cells_a, cells_b) = cells.split_at_mut(plan.cells_a(g.k));
     for (ic, c) in p.c.chunks_mut(plan.mc * g.n).enumerate() {
@@ -200,7 +205,7 @@ pub fn product(engine: Engine, g: &Gemm, plan: &Plan, p: Product<'_>, end: &Epil
                 let from = pc.div_ceil(PLACES) * rows.div_ceil(LINES) * plan.terms;
                 for (i, c) in c.chunks_mut(plan.mr * g.n).enumerate() {
                     let at = i * plan.mr;
-                    let sums = &mut sums[if plan.kept > plan.mr { at * plan.nc } else { 0 }..];
+                    let sums = &mut sums[if plan.sums > plan.mr * plan.nc { at * plan.nc } else { 0 }..];
                     if g.accumulate && pc == 0 {
                         block.exchange(sums, c, |sum, c| copy(c, sum));
                     }
