@@ -28,6 +28,8 @@ pub struct Tile<'a, T> {
     pub cols: usize,
     /// Whether the sums start from C (else from 0).
     pub add: bool,
+    /// Whether the rows of C below, which the next tile goes on from, are fetched meanwhile.
+    pub ahead: bool,
     /// A step that C takes by the sums, which then start from 0, instead of becoming them.
     pub step: Option<Descent<T>>,
 }

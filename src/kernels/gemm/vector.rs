@@ -86,6 +86,7 @@ impl Vector {
                 rows: 1,
                 cols,
                 add,
+                ahead: false,
                 step: None,
             };
             T::tile(level, t);
