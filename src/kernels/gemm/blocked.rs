@@ -279,14 +279,14 @@ impl<T: GemmFloat> Strips<'_, T> {
 }
 
 impl<T: GemmFloat> Part<'_, T> {
-    /// Computes the block, strip by strip; calls `ahead` with the rows and columns of each tile before it does.
+    /// Computes the block, strip by strip; calls `before` with the rows and columns of each tile before it does.
     #[inline(always)]
     pub fn compute(
         self,
         level: Level,
         a: Rows<'_, T>,
         b: &mut Strips<'_, T>,
-        mut ahead: impl FnMut(Range<usize>, Range<usize>),
+        mut before: impl FnMut(Range<usize>, Range<usize>),
     ) {
         let Part { tiles, tallest, cols, k, c, n, add, step } = self;
         let ahead = (add || step.is_some()) && k >= LONG;
@@ -295,7 +295,7 @@ impl<T: GemmFloat> Part<'_, T> {
             let width = T::width(level, tallest, cols - j);
             let strip = b.at(level, j, width, k, tallest);
             for (i, height) in tiles.each() {
-                ahead(i..i + height, j..j + width);
+                before(i..i + height, j..j + width);
                 let a = match a {
                     Rows::Strided(a) => View { data: &a.data[i * a.row..], ..a },
                     Rows::Panels(data) => View { data: &data[i * k..], row: 1, col: height },
