@@ -240,6 +240,10 @@ impl<'p> Walk<'p> {
         match o.split {
             Split::Whole => promise(units == 1, || format!("{units} units write one operand whole")),
             Split::PerUnit(n) => promise(covers(n, units), || format!("{units} units of {n} leave a rest")),
+            Split::Columns { row, width } => {
+                let all = width.checked_mul(units).is_some_and(|all| all >= row);
+                promise(all && o.len.is_multiple_of(row), || format!("{units} units of {width} columns of {row} leave a rest"))
+            }
             Split::PerLane(n) => {
                 promise(scratch && n.checked_mul(self.plan.lanes) == Some(o.len), || "lanes leave a rest".into())
             }
