@@ -479,7 +479,7 @@ mod tests {
         let by = |row, width| Split::Columns { row, width };
         let halves = owners(15, by(5, 2), &[0..2, 2..3]);
         assert_eq!(halves, [1.0, 1.0, 1.0, 1.0, 2.0].repeat(3));
-        for (rows, row, width) in [(1, 1, 1), (4, 7, 3), (3, 64, 16), (5, 65, 16), (2, 3, 8), (0, 4, 2)] {
+        for (rows, row, width) in [(1, 1usize, 1), (4, 7, 3), (3, 64, 16), (5, 65, 16), (2, 3, 8), (0, 4, 2)] {
             let units = row.div_ceil(width);
             for parts in 1..=units + 1 {
                 let ranges: Vec<_> = (0..parts).map(|p| units * p / parts..units * (p + 1) / parts).collect();

@@ -209,7 +209,8 @@ mod tests {
         let s = schedule(layers(64).view(), 2).unwrap();
         let code = &s.plan.code;
         let product = (0..code.len()).find(|&i| code.whole[i] != 0).unwrap();
-        let at = |width, spread| vec![Home { width, spread, across: false }; code.bytes.len()];
+        let homes = |width, spread, across| vec![Home { width, spread, across }; code.bytes.len()];
+        let at = |width, spread| homes(width, spread, false);
         let bytes = |mut home: Vec<Home>, w| elsewhere(code, product, w, &mut home);
         let (x, none) = (64 * 64 * 4, [0; 2]);
         // A is read by rows, B by all.
@@ -217,5 +218,7 @@ mod tests {
         assert_eq!(bytes(at(1, false), 2), [0, x / 2 + x]);
         assert_eq!((bytes(at(0, false), 2), bytes(at(2, true), 2), bytes(at(1, false), 1)), (none, none, none));
         assert_eq!(bytes(at(2, false), 1), [x, 0]);
+        // Columns lie with their writers, rows are read: half of each is elsewhere, and is counted as all.
+        assert_eq!(bytes(homes(2, false, true), 2), [x / 2 + x / 2; 2]);
     }
 }

@@ -151,9 +151,6 @@ fn part_on<T: GemmFloat>(
     c: Panel<'_, T>,
     scratch: &mut [T],
 ) {
-    if c.rows() == 0 || c.cols() == 0 {
-        return;
-    }
     let end = epilogue(g, bias, at.1..at.1 + c.cols());
     let vector = Vector::new(g).filter(|_| g.k > 0);
     let dots = vector::by_dots(g);
@@ -214,7 +211,7 @@ fn pieces<T>(
     mut each: impl FnMut((usize, usize), Panel<'_, T>),
 ) {
     let mut done = 0;
-    while done < c.rows() {
+    while done < c.rows() && c.cols() > 0 {
         let at = row + done;
         let (index, from) = if g.batch().is_empty() { (0, at) } else { (at / g.m, at % g.m) };
         let (a, b) = g.offsets(index);

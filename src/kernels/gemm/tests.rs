@@ -271,16 +271,15 @@ fn kernel_by_columns<T: GemmFloat>(g: Gemm) {
     let mut want = case.c.clone();
     let bias = g.bias.then_some(&case.bias[..]);
     gemm(&g, &case.a, &case.b, bias, &mut want, 0..g.units(), &mut vec![T::NAN; g.scratch_len::<T>()]);
-    let reads = || {
-        let old = g.accumulate.then_some(&case.c[..]);
-        [Some(&case.a[..]), Some(&case.b[..]), bias, old].into_iter().flatten().map(In::of)
-    };
+    let old = g.accumulate.then_some(&case.c[..]);
+    let all: Vec<&[T]> = [Some(&case.a[..]), Some(&case.b[..]), bias, old].into_iter().flatten().collect();
     let scratch = g.scratch_len::<T>();
     let writes = [Out(g.len(), size_of::<T>(), split), Out(scratch, size_of::<T>(), Split::PerLane(scratch))];
     for over in [false, true] {
-        let last = reads().len() - 1;
-        let place = |(i, r): (usize, In)| if over && g.accumulate && i == last { r.over(0) } else { r };
-        let reads: Vec<In> = reads().enumerate().map(place).collect();
+        let mut reads: Vec<In> = all.iter().map(|x| In::of(x)).collect();
+        if over && g.accumulate {
+            reads.extend(reads.pop().map(|old| old.over(0)));
+        }
         let got = harness::run(run::<T>, &g.to_words(), &reads, &writes, units);
         assert!(harness::get::<T>(&got, 0) == want, "{g:?}, in place: {over}");
     }
