@@ -278,7 +278,8 @@ fn kernel_by_columns<T: GemmFloat>(g: Gemm) {
     for over in [false, true] {
         let mut reads: Vec<In> = all.iter().map(|x| In::of(x)).collect();
         if over && g.accumulate {
-            reads.extend(reads.pop().map(|old| old.over(0)));
+            let old = reads.pop().map(|old| old.over(0));
+            reads.extend(old);
         }
         let got = harness::run(run::<T>, &g.to_words(), &reads, &writes, units);
         assert!(harness::get::<T>(&got, 0) == want, "{g:?}, in place: {over}");
