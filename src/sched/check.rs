@@ -242,7 +242,9 @@ impl<'p> Walk<'p> {
             Split::PerUnit(n) => promise(covers(n, units), || format!("{units} units of {n} leave a rest")),
             Split::Columns { row, width } => {
                 let all = width.checked_mul(units).is_some_and(|all| all >= row);
-                promise(all && o.len.is_multiple_of(row), || format!("{units} units of {width} columns of {row} leave a rest"))
+                promise(all && o.len.is_multiple_of(row), || {
+                    format!("{units} units of {width} columns of {row} leave a rest")
+                })
             }
             Split::PerLane(n) => {
                 promise(scratch && n.checked_mul(self.plan.lanes) == Some(o.len), || "lanes leave a rest".into())

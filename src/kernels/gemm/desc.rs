@@ -4,7 +4,7 @@
 //! calls with equal descriptors give equal bits however their units are split. Op lowerings build it; [`Gemm::to_words`]
 //! is how it travels through the kernel ABI.
 
-use super::blocked::Plan;
+use super::blocked::{MANY_ROWS, Plan};
 use super::epilogue::Act;
 use super::low::{self, Precision};
 use super::tile::GemmFloat;
@@ -76,10 +76,12 @@ const UNIT_WORK: usize = 1 << 17;
 const UNIT_ROWS: usize = 4;
 /// Rows of a unit are a multiple of this where bf16 units may compute.
 const LOW_ROWS: usize = 16;
-/// Columns of a unit are a multiple of this: the widest tile of many rows, and whole cache lines.
-const UNIT_COLS: usize = 64;
-/// Fewest columns that are divided: a few units.
-const MANY_COLS: usize = 4 * UNIT_COLS;
+/// Columns of a unit are a multiple of this: whole cache lines, and whole tiles where bf16 units may compute.
+const UNIT_COLS: usize = 32;
+/// Fewest columns that are divided: several units.
+const MANY_COLS: usize = 8 * UNIT_COLS;
+/// Elements of a B that a core's cache does not hold: reading it takes long even where it is not packed.
+const FAR_B: usize = 1 << 19;
 
 impl Gemm {
     /// One product of dense row-major matrices.
@@ -175,9 +177,9 @@ impl Gemm {
 
     /// How units divide C, and how many there are.
     ///
-    /// By columns where B is much larger than A and C: each thread then reads its own part of B only, and packs it only,
-    /// but all of A, and leaves C by columns to a next instruction that takes it by rows. A matrix of a batch is one of
-    /// many, and the only row of C is divided in any case.
+    /// By columns where B is much larger than A and C, and packed or far away: each thread then reads and packs its own part
+    /// of B only, but all of A, and leaves C by columns to a next instruction that takes it by rows. Batches keep rows: their
+    /// matrices are shared out first; the only row of C is divided in any case.
     pub fn division(&self) -> (Split, usize) {
         match self.unit_columns() {
             Some(width) => (Split::Columns { row: self.n, width }, self.n.div_ceil(width)),
@@ -187,11 +189,9 @@ impl Gemm {
 
     /// Columns of a unit, where units divide columns.
     pub(super) fn unit_columns(&self) -> Option<usize> {
-        let by_columns = self.m > 1
-            && self.n >= MANY_COLS
-            && 2 * self.m * (self.k + self.n) <= self.k * self.n
-            && self.batch().is_empty();
-        by_columns.then(|| share(self.m * self.k, UNIT_COLS))
+        let (m, n, k) = (self.m, self.n, self.k);
+        let large = n >= MANY_COLS && 2 * m * (k + n) <= k * n && (m >= MANY_ROWS || k * n >= FAR_B);
+        (large && m > 1 && self.batch().is_empty()).then(|| share(self.m * self.k, UNIT_COLS))
     }
 
     /// Elements of C that a unit owns where units are rows: whole rows, or part of the only row.

@@ -81,7 +81,8 @@ pub fn run_descent<T: GemmFloat>(args: &mut Args<'_>) {
     if vector::by_outer(&g) {
         return vector::outer(&g, a, b, c, step);
     }
-    let (end, p) = (Epilogue { bias: None, act: None, step }, Product { a, b, c: Panel::new(c, whole.len() / g.n, g.n) });
+    let (end, p) =
+        (Epilogue { bias: None, act: None, step }, Product { a, b, c: Panel::new(c, whole.len() / g.n, g.n) });
     let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
     blocked::product(Level::current(), &g, &Plan::new::<T>(&g), p, &end, scratch);
 }
