@@ -94,10 +94,7 @@ fn a_pattern_claims_a_params_products_and_those_of_its_gradient() {
     assert_eq!(products(Session::new().precision(Bf16)), [0, 0, 0, 11]);
     assert_eq!(products(Session::new().precision_of("w1", Bf16)), [8, 0, 0, 3]);
     assert_eq!(products(Session::new().precision_of("w0", Bf16)), [9, 0, 0, 2]);
-    assert_eq!(
-        products(Session::new().precision(Bf16).precision_of("w3", F32).precision_of("w*", Bf16x3)),
-        [3, 8, 0, 0]
-    );
+    assert_eq!(products(Session::new().precision(Bf16).precision_of("w3", F32).precision_of("w*", Bf16x3)), [3, 8, 0, 0]);
     assert!(run(&Session::new().precision_of("w*", Bf16)) == run(&Session::new().precision(Bf16)));
     let e = Session::new().precision_of("v*", Bf16).compile(&graph).err().unwrap().to_string();
     assert!(e.contains("\"v*\" matches no param; there are w0, b0"), "{e}");
