@@ -64,7 +64,7 @@ fn products(plan: &PlanReport) -> String {
         n => Some(format!("{n} in {name}")),
     };
     let list: Vec<String> = Precision::ALL.iter().filter_map(of).collect();
-    let units = if plan.products[1..] == [0, 0] {
+    let units = if plan.products[1..].iter().all(|&n| n == 0) {
         String::new()
     } else {
         bf16_engine().map_or_else(|e| e, |e| format!(" ({e})"))

@@ -16,8 +16,10 @@ use crate::kernels::abi::Panel;
 const DEPTH: usize = 512;
 /// The same where C is too large to stay in a cache between two visits.
 const DEEP: usize = 1024;
-/// Bytes of such a C.
-const LARGE_C: usize = 8 << 20;
+/// Bytes of such a C: more than L2 has.
+const LARGE_C: usize = 2 << 20;
+/// Length of sums from which a tile of C is fetched while the tile before it is computed.
+const LONG: usize = 64;
 /// Bytes of the block of A: half of a 2 MiB L2.
 const BLOCK_A: usize = 1 << 20;
 /// Bytes of B that are packed at once.
@@ -235,6 +237,7 @@ impl<T: GemmFloat> Part<'_, T> {
     /// Computes the block, strip by strip.
     fn compute(self, level: Level, a: Rows<'_, T>, b: &mut Strips<'_, T>) {
         let Part { tiles, tallest, k, mut c, add, step } = self;
+        let ahead = (add || step.is_some()) && k >= LONG;
         let mut j = 0;
         while j < c.cols() {
             let width = T::width(level, tallest, c.cols() - j);
@@ -253,6 +256,7 @@ impl<T: GemmFloat> Part<'_, T> {
                     k,
                     c: c.part(i..i + height, j..j + width),
                     add,
+                    ahead,
                     step,
                 };
                 T::tile(level, t);

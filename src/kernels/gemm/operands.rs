@@ -23,6 +23,8 @@ pub struct Tile<'a, T> {
     pub c: Panel<'a, T>,
     /// Whether the sums start from C (else from 0).
     pub add: bool,
+    /// Whether the rows of C below, which the next tile goes on from, are fetched meanwhile.
+    pub ahead: bool,
     /// A step that C takes by the sums, which then start from 0, instead of becoming them.
     pub step: Option<Descent<T>>,
 }

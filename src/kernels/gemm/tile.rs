@@ -110,6 +110,11 @@ macro_rules! kernels {
                     if t.add {
                         each_vector!(I, j in MR, NV { acc[I][j] = load(c.add(I * c_row), j); });
                     }
+                    if t.ahead {
+                        each_vector!(I, j in MR, NV {
+                            _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add((MR + I) * c_row + j * $lanes).cast());
+                        });
+                    }
                     for _ in 0..t.k {
                         let mut row = [$zero(); NV];
                         for j in 0..NV {

@@ -82,6 +82,7 @@ impl Vector {
                 k: self.k,
                 c: Panel::new(&mut out[j..], 1, cols),
                 add,
+                ahead: false,
                 step: None,
             };
             T::tile(level, t);

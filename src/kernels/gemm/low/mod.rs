@@ -71,6 +71,12 @@ impl Precision {
         Precision::ALL.iter().find(|p| p.1 == name).map(|p| p.0)
     }
 
+    /// What this CPU computes products in that ask for this precision and are large enough: those of several terms cost
+    /// more than those of f32, but by tiles of AMX.
+    pub fn here(self) -> Precision {
+        if self.terms() == 1 || Engine::current() == Engine::Amx { self } else { Precision::F32 }
+    }
+
     /// Terms of an operand.
     fn terms(self) -> usize {
         match self {
@@ -91,16 +97,16 @@ pub struct Plan {
     mr: usize,
     kc: usize,
     nc: usize,
-    /// Rows of sums that are kept beside C.
-    kept: usize,
+    /// Sums that are kept beside C: those of one tile, of rows whose A stays in L2, or of all whose A is packed.
+    sums: usize,
 }
 
-/// Words of A packed at once: 2 MiB.
-const WORDS_A: usize = 512 << 10;
+/// Words of A packed at once, 8 MiB: B is packed once for so many rows, which costs as much as the products of a hundred.
+const WORDS_A: usize = 2 << 20;
 /// Words of the part of it that stays in L2.
-const WORDS_NEAR: usize = 128 << 10;
+const WORDS_NEAR: usize = 192 << 10;
 /// Words of a block of B.
-const WORDS_B: usize = 64 << 10;
+const WORDS_B: usize = 96 << 10;
 /// Longest sums between two visits of the same tile.
 const DEPTH: usize = 512;
 /// Most rows of sums that are kept beside C.
@@ -127,7 +133,12 @@ impl Plan {
         let mc = all.min(most);
         let mr = rows(WORDS_NEAR, kc).min(KEPT).min(mc);
         let nc = rows(WORDS_B, kc).min(g.n.next_multiple_of(SIDE));
-        Plan { terms, mc, mr, kc, nc, kept: if blocks > 1 { mc } else { mr } }
+        let sums = match (blocks > 1, g.accumulate) {
+            (true, _) => mc * nc,
+            (false, true) => mr * nc,
+            (false, false) => SIDE * SIDE,
+        };
+        Plan { terms, mc, mr, kc, nc, sums }
     }
 
     fn cells_a(&self, k: usize) -> usize {
@@ -140,26 +151,25 @@ impl Plan {
 
     /// Elements of scratch that `product` needs.
     pub fn scratch(&self, k: usize) -> usize {
-        (self.cells_a(k) + self.cells_b()) * CELL + self.kept * self.nc + LINE
+        (self.cells_a(k) + self.cells_b()) * CELL + self.sums + LINE
     }
 }
 
 /// Whether bf16 units are faster: what packing costs must be small beside the product. The shapes follow from
 /// `cargo bench --bench gemm -- --precision`.
 fn pays(engine: Engine, g: &Gemm) -> bool {
-    let split = g.precision.terms() > 1;
     // A lone row is divided among threads inside, and waits for memory in any precision.
     if g.m == 1 || g.n == 1 || g.k == 0 {
         return false;
     }
     // B is packed for so many rows, A for so many columns; a tile is computed whole, for whole cells of k.
-    match engine {
-        // Splitting without units for it only costs; rounding is what was asked for.
-        Engine::Portable => !split,
-        _ if split => {
-            (g.m >= 64 || (g.m >= 32 && g.b.col != 1)) && g.n >= 32 && g.k >= 32 && g.m * g.n * g.k >= 1 << 20
-        }
-        _ => g.m >= 16 && g.n >= 32 && g.k >= 16 && g.m * g.n * g.k >= 1 << 17,
+    let least = |m: usize, n: usize, k: usize, work: usize| g.m >= m && g.n >= n && g.k >= k && g.m * g.n * g.k >= work;
+    match (engine, g.precision.terms()) {
+        (_, 1) => engine == Engine::Portable || least(16, 32, 16, 1 << 17),
+        // As `Precision::here` says.
+        (Engine::Portable | Engine::Avx512, _) => false,
+        (Engine::Amx, 2) => least(if g.b.col != 1 { 32 } else { 64 }, 32, 32, 1 << 20),
+        (Engine::Amx, _) => least(64, 64, 32, 1 << 20),
     }
 }
 
@@ -185,7 +195,7 @@ pub fn product(
     let machine = Machine::new(engine);
     // Rows of a cell are cache lines, if cells begin with one.
     let from = scratch.as_ptr().align_offset(4 * LINE).min(LINE);
-    let (sums, cells) = scratch[from..].split_at_mut(plan.kept * plan.nc);
+    let (sums, cells) = scratch[from..].split_at_mut(plan.sums);
     let cells = bytemuck::cast_slice_mut::<f32, u32>(cells).as_chunks_mut::<CELL>().0;
     let (cells_a, cells_b) = cells.split_at_mut(plan.cells_a(g.k));
     let (all, n) = (p.c.rows(), p.c.cols());
@@ -208,7 +218,7 @@ pub fn product(
                 for at in (0..rows).step_by(plan.mr) {
                     let lines = plan.mr.min(rows - at);
                     let mut c = c.part(at..at + lines, 0..cols);
-                    let sums = &mut sums[if plan.kept > plan.mr { at * plan.nc } else { 0 }..];
+                    let sums = &mut sums[if plan.sums > plan.mr * plan.nc { at * plan.nc } else { 0 }..];
                     if g.accumulate && pc == 0 {
                         block.fetch(&mut c, sums);
                     }

@@ -5,7 +5,7 @@
 
 use super::pack::Side;
 use super::tile::{Tile, order};
-use super::{CELL, Cell, LINES, PLACES, round};
+use super::{Cell, LINE, LINES, PLACES, round};
 use std::arch::x86_64::*;
 
 /// Packs one block: its numbers, the distance of its runs, and whether they are lines. `None` if one of them needs care.
@@ -17,13 +17,13 @@ pub fn convert((data, step, lines): (&[f32], usize, bool), side: Side, to: &mut 
         (false, 2, false) => convert_on::<false, 2, false>,
         (false, 2, true) => convert_on::<false, 2, true>,
         (false, _, false) => convert_on::<false, 3, false>,
-        (false, _, true) => convert_on::<false, 3, true>,
+        (false, _, true) => turn_first::<false>,
         (true, 1, false) => convert_on::<true, 1, false>,
         (true, 1, true) => convert_on::<true, 1, true>,
         (true, 2, false) => convert_on::<true, 2, false>,
         (true, 2, true) => convert_on::<true, 2, true>,
         (true, _, false) => convert_on::<true, 3, false>,
-        (true, _, true) => convert_on::<true, 3, true>,
+        (true, _, true) => turn_first::<true>,
     };
     // SAFETY: an `Engine` other than the portable one is chosen only where the CPU has these instructions.
     #[allow(unsafe_code)]
@@ -124,6 +124,32 @@ fn convert_on<const RUNS: bool, const TERMS: usize, const TURN: bool>(
     _mm512_cmpgt_epi32_mask(most, _mm512_set1_epi32(round::SAFE as i32)) == 0
 }
 
+/// As [`convert_on`] in three terms, turned: the numbers are, as three terms that wait to be turned would not stay in
+/// registers.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
+fn turn_first<const RUNS: bool>(data: &[f32], step: usize, to: &mut [Cell]) -> bool {
+    let mut turned = [[0f32; LINES]; PLACES];
+    for square in 0..2 {
+        let mut r = [_mm512_setzero_si512(); LINES];
+        for (i, r) in r.iter_mut().enumerate() {
+            let at = if RUNS { i * step + square * LINES } else { (square * LINES + i) * step };
+            let Some(x) = line(data, at) else { return false };
+            ahead(data, if RUNS { at + PLACES } else { at + LINES });
+            *r = _mm512_castps_si512(x);
+        }
+        for (i, x) in transpose(r).into_iter().enumerate() {
+            // Places one after the other, or lines of two pieces.
+            turned[if RUNS { square * LINES + i } else { 2 * i + square }] = bytemuck::cast(x);
+        }
+    }
+    let turned = turned.as_flattened();
+    if RUNS {
+        convert_on::<false, 3, false>(turned, LINES, to)
+    } else {
+        convert_on::<true, 3, false>(turned, PLACES, to)
+    }
+}
+
 /// Transposes a 16 × 16 square of words.
 #[target_feature(enable = "avx512f")]
 #[inline]
@@ -180,17 +206,9 @@ fn eight(terms: usize, a: &[Cell], b: [&[Cell]; 2], half: usize, c: &mut [f32], 
     }
     for ((a, x), y) in a.chunks_exact(terms).zip(b[0].chunks_exact(terms)).zip(b[1].chunks_exact(terms)) {
         for &(of_a, of_b) in order(terms) {
-            let (a, x, y) = (&a[of_a], &x[of_b], &y[of_b]);
-            let a: &[u32; CELL / 2] =
-                if half == 0 { a.first_chunk() } else { a.last_chunk() }.unwrap_or(&[0; CELL / 2]);
-            for p in 0..PLACES / 2 {
-                let x = pairs(bytemuck::cast(*x.as_chunks::<16>().0.get(p).unwrap_or(&[0; 16])));
-                let y = pairs(bytemuck::cast(*y.as_chunks::<16>().0.get(p).unwrap_or(&[0; 16])));
-                for (i, acc) in acc.iter_mut().enumerate() {
-                    let w = pairs(_mm512_set1_epi32(a[16 * i + p] as i32));
-                    acc[0] = _mm512_dpbf16_ps(acc[0], w, x);
-                    acc[1] = _mm512_dpbf16_ps(acc[1], w, y);
-                }
+            let rows: &[[u32; LINE]] = &a[of_a].as_chunks().0[8 * half..];
+            if let Some(rows) = rows.first_chunk() {
+                acc = cell(acc, rows, &x[of_b], &y[of_b]);
             }
         }
     }
@@ -199,4 +217,18 @@ fn eight(terms: usize, a: &[Cell], b: [&[Cell]; 2], half: usize, c: &mut [f32], 
             *c = bytemuck::cast(acc);
         }
     }
+}
+
+/// Adds the products of a step to the sums of eight rows, which go through it by value: else they go through memory.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
+#[inline]
+fn cell(mut acc: [[__m512; 2]; 8], a: &[[u32; LINE]; 8], x: &Cell, y: &Cell) -> [[__m512; 2]; 8] {
+    for (p, (x, y)) in x.as_chunks::<LINE>().0.iter().zip(y.as_chunks::<LINE>().0).enumerate() {
+        let (x, y) = (pairs(bytemuck::cast(*x)), pairs(bytemuck::cast(*y)));
+        for i in 0..8 {
+            let w = pairs(_mm512_set1_epi32(a[i][p] as i32));
+            acc[i] = [_mm512_dpbf16_ps(acc[i][0], w, x), _mm512_dpbf16_ps(acc[i][1], w, y)];
+        }
+    }
+    acc
 }
