@@ -19,6 +19,14 @@ pub enum Split {
     Whole,
     /// Unit `u` owns elements `u * n .. (u + 1) * n`, cut at the operand's end.
     PerUnit(usize),
+    /// The operand is a matrix of rows of `row` elements: unit `u` owns columns `u * width .. (u + 1) * width`, cut at the
+    /// row's end, of all rows. Reached as a [`Panel`].
+    Columns {
+        /// Elements of a row.
+        row: usize,
+        /// Columns of a unit.
+        width: usize,
+    },
     /// Thread `t` owns elements `t * n .. (t + 1) * n`: scratch.
     PerLane(usize),
 }
@@ -252,16 +260,15 @@ impl<'a> Args<'a> {
     /// Written operand `j`: all of it, or this call's units or lane of it.
     ///
     /// # Panics
-    /// If it was taken before in this call: two writable slices must not overlap.
+    /// If it was taken before in this call: two writable slices must not overlap. If units divide it by columns.
     #[inline]
     pub fn write<T: Pod>(&mut self, j: usize) -> &'a mut [T] {
-        assert!(self.taken & (1 << j) == 0, "written operand {j} taken twice");
-        self.taken |= 1 << j;
-        let s = &self.writes[j];
+        let s = self.take(j);
         let (from, to) = match s.split {
             Split::Whole => (0, s.len),
             Split::PerUnit(n) => ((self.units.start * n).min(s.len), (self.units.end * n).min(s.len)),
             Split::PerLane(n) => ((self.lane * n).min(s.len), ((self.lane + 1) * n).min(s.len)),
+            Split::Columns { .. } => panic!("written operand {j} is divided by columns"),
         };
         let off = self.bounds::<T>(s);
         // SAFETY: in bounds and aligned (checked above); taken once; by the file's invariant nobody else touches
@@ -270,6 +277,30 @@ impl<'a> Args<'a> {
         unsafe {
             std::slice::from_raw_parts_mut(self.frame.base.add(off).cast::<T>().add(from), to - from)
         }
+    }
+
+    /// Written operand `j`, which units divide by columns: this call's columns.
+    ///
+    /// # Panics
+    /// If it was taken before in this call, or if units do not divide it by columns.
+    #[inline]
+    pub fn panel<T: Pod>(&mut self, j: usize) -> Panel<'a, T> {
+        let s = self.take(j);
+        let Split::Columns { row, width } = s.split else { panic!("written operand {j} is not divided by columns") };
+        let at = self.frame.base.wrapping_add(self.bounds::<T>(s)).cast::<T>();
+        // The operand lies in the arena, aligned, and by the file's invariant nobody else touches these columns of it during
+        // the call: what a panel promises.
+        let all = Panel { at, step: row, rows: s.len / row.max(1), cols: row, owner: PhantomData };
+        let rows = all.rows;
+        all.cut(0..rows, (self.units.start * width).min(row)..(self.units.end * width).min(row))
+    }
+
+    /// The place of written operand `j`, which is taken once.
+    #[inline]
+    fn take(&mut self, j: usize) -> &'a Slot {
+        assert!(self.taken & (1 << j) == 0, "written operand {j} taken twice");
+        self.taken |= 1 << j;
+        &self.writes[j]
     }
 
     /// Reports a bad value (an index out of range) at `element` of the op's index operand; the step ends with an error.
@@ -293,6 +324,110 @@ impl<'a> Args<'a> {
         assert!(off.is_multiple_of(align_of::<T>()) && off <= self.frame.len);
         assert!(s.len <= (self.frame.len - off) / size);
         off
+    }
+}
+
+/// Some columns of rows of a matrix, to write. Rows are slices; what lies between them belongs to others.
+///
+/// Invariant: element `j < cols` of row `i < rows` is the one at `at + i * step + j`; it lies in one allocation with the
+/// others, aligned, and for `'a` it is reached through this panel alone.
+pub struct Panel<'a, T> {
+    at: *mut T,
+    step: usize,
+    rows: usize,
+    cols: usize,
+    owner: PhantomData<&'a mut [T]>,
+}
+
+impl<'a, T> Panel<'a, T> {
+    /// The matrix of `rows` adjacent rows of `cols` elements that begins a slice.
+    ///
+    /// # Panics
+    /// If the slice is shorter.
+    #[inline]
+    pub fn new(matrix: &'a mut [T], rows: usize, cols: usize) -> Panel<'a, T> {
+        assert!(rows.checked_mul(cols).is_some_and(|len| len <= matrix.len()));
+        Panel { at: matrix.as_mut_ptr(), step: cols, rows, cols, owner: PhantomData }
+    }
+
+    /// Number of rows.
+    #[inline(always)]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    #[inline(always)]
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Distance between neighbours of a column, in elements.
+    #[inline(always)]
+    pub fn step(&self) -> usize {
+        self.step
+    }
+
+    /// The first element. Row `i` has `cols` elements from `i * step` on; no other may be touched.
+    #[inline(always)]
+    pub fn as_mut_ptr(&mut self) -> *mut T {
+        self.at
+    }
+
+    /// Some columns of some rows.
+    ///
+    /// # Panics
+    /// If there are no such rows or columns.
+    #[inline]
+    pub fn part(&mut self, rows: Range<usize>, cols: Range<usize>) -> Panel<'_, T> {
+        let all = Panel { at: self.at, step: self.step, rows: self.rows, cols: self.cols, owner: PhantomData };
+        all.cut(rows, cols)
+    }
+
+    #[inline]
+    fn cut(self, rows: Range<usize>, cols: Range<usize>) -> Panel<'a, T> {
+        assert!(rows.start <= rows.end && rows.end <= self.rows && cols.start <= cols.end && cols.end <= self.cols);
+        let at = self.at.wrapping_add(rows.start * self.step + cols.start);
+        Panel { at, rows: rows.len(), cols: cols.len(), ..self }
+    }
+
+    /// The same elements as numbers of another type.
+    ///
+    /// # Panics
+    /// If those have another size or alignment.
+    #[inline]
+    pub fn cast<U: Pod>(self) -> Panel<'a, U>
+    where
+        T: Pod,
+    {
+        assert!(size_of::<T>() == size_of::<U>() && align_of::<T>() == align_of::<U>());
+        Panel { at: self.at.cast(), step: self.step, rows: self.rows, cols: self.cols, owner: PhantomData }
+    }
+
+    /// Row `i`.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[inline]
+    pub fn row(&mut self, i: usize) -> &mut [T] {
+        assert!(i < self.rows);
+        // SAFETY: by the invariant the row's elements lie in an allocation and are reached through `self` alone, which is
+        // borrowed for as long as the slice is.
+        #[allow(unsafe_code)]
+        unsafe {
+            std::slice::from_raw_parts_mut(self.at.add(i * self.step), self.cols)
+        }
+    }
+
+    /// All of it, if no stranger's element lies between the rows.
+    #[inline]
+    pub fn flat(&mut self) -> Option<&mut [T]> {
+        if self.step != self.cols && self.rows > 1 {
+            return None;
+        }
+        // SAFETY: as for `row`; the rows follow one another.
+        #[allow(unsafe_code)]
+        Some(unsafe { std::slice::from_raw_parts_mut(self.at, self.rows * self.cols) })
     }
 }
 
@@ -320,5 +455,91 @@ mod tests {
         args.fault(4);
         assert_eq!(fault.get(), Some(Bad { element: 3, value: Some((-1, 5)) }));
         assert_eq!(bytemuck::cast_slice::<u8, f32>(&arena.bytes()[64..84]), [0.0, 0.0, 1.0, 1.0, 1.0]);
+    }
+
+    /// What each of `ranges` of units of columns leaves in an operand of `len` elements: its number in all that it owns.
+    #[allow(unsafe_code)]
+    fn owners(len: usize, split: Split, ranges: &[Range<usize>]) -> Vec<f32> {
+        let mut arena = TensorArena::new(4 * len).unwrap();
+        let (frame, fault) = (Frame::new(arena.bytes_mut()), Fault::default());
+        let writes = [Slot::new(0, len, 4, split)];
+        for (n, units) in ranges.iter().enumerate() {
+            // SAFETY: the operand lies in the arena, and calls follow one another.
+            let mut args = unsafe { Args::new(frame, &[], &writes, &[], units.clone(), 0, &fault) };
+            let mut panel = args.panel::<f32>(0);
+            for i in 0..panel.rows() {
+                panel.row(i).iter_mut().for_each(|x| *x += 1.0 + n as f32);
+            }
+        }
+        bytemuck::cast_slice(&arena.bytes()[..4 * len]).to_vec()
+    }
+
+    #[test]
+    fn columns_divide_rows() {
+        let by = |row, width| Split::Columns { row, width };
+        let halves = owners(15, by(5, 2), &[0..2, 2..3]);
+        assert_eq!(halves, [1.0, 1.0, 1.0, 1.0, 2.0].repeat(3));
+        for (rows, row, width) in [(1, 1usize, 1), (4, 7, 3), (3, 64, 16), (5, 65, 16), (2, 3, 8), (0, 4, 2)] {
+            let units = row.div_ceil(width);
+            for parts in 1..=units + 1 {
+                let ranges: Vec<_> = (0..parts).map(|p| units * p / parts..units * (p + 1) / parts).collect();
+                let all = owners(rows * row, by(row, width), &ranges);
+                let of = |j: usize| ranges.iter().position(|r| r.contains(&(j / width))).unwrap() as f32 + 1.0;
+                let right = all.iter().enumerate().all(|(at, &owner)| owner == of(at % row));
+                assert!(right, "{rows} rows of {row}, {width} a unit, {parts} parts: {all:?}");
+            }
+        }
+        // Units beyond the last own nothing.
+        assert_eq!(owners(4, by(2, 1), &[0..2, 2..9]), [1.0; 4]);
+    }
+
+    #[test]
+    fn panels_are_cut_to_panels() {
+        let mut numbers: Vec<u32> = (0..20).collect();
+        let mut all = Panel::new(&mut numbers, 4, 5);
+        assert_eq!((all.rows(), all.cols(), all.flat().map(|all| all.len())), (4, 5, Some(20)));
+        let mut part = all.part(1..3, 2..5);
+        assert_eq!((part.row(0).to_vec(), part.row(1).to_vec()), (vec![7, 8, 9], vec![12, 13, 14]));
+        assert!(part.flat().is_none() && part.part(0..1, 1..3).flat().is_some_and(|row| *row == [8, 9]));
+        part.part(1..2, 1..2).row(0)[0] = 99;
+        assert_eq!(part.part(2..2, 0..3).rows(), 0);
+        let mut floats = all.cast::<f32>();
+        assert_eq!(floats.row(2)[3].to_bits(), 99);
+        assert_eq!((numbers[13], numbers.iter().sum::<u32>()), (99, 190 - 13 + 99));
+    }
+
+    #[test]
+    fn panels_end_where_they_end() {
+        let wrong: [fn(Panel<'_, u8>) -> usize; 6] = [
+            |mut p| p.row(2).len(),
+            |mut p| p.part(0..3, 0..1).rows(),
+            |mut p| p.part(0..1, 0..4).rows(),
+            |mut p| p.part(1..2, 3..4).row(0).len(),
+            |p| p.cast::<u16>().rows(),
+            |mut p| Panel::new(p.row(0), 2, 2).rows(),
+        ];
+        for wrong in wrong {
+            let mut bytes = [0; 6];
+            let panel = std::panic::AssertUnwindSafe(Panel::new(&mut bytes, 2, 3));
+            assert!(std::panic::catch_unwind(move || wrong({ panel }.0)).is_err());
+        }
+    }
+
+    #[test]
+    #[allow(unsafe_code)]
+    fn an_operand_is_reached_as_it_is_divided() {
+        let mut arena = TensorArena::new(64).unwrap();
+        let (frame, fault) = (Frame::new(arena.bytes_mut()), Fault::default());
+        for (split, columns) in [(Split::Columns { row: 4, width: 2 }, true), (Split::PerUnit(2), false)] {
+            let writes = [Slot::new(0, 16, 4, split)];
+            // SAFETY: the operand lies in the arena.
+            let args = || unsafe { Args::new(frame, &[], &writes, &[], 0..1, 0, &fault) };
+            let works = |call: fn(Args<'_>) -> usize| {
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| call(args()))).is_ok()
+            };
+            assert_eq!(works(|mut args| args.panel::<f32>(0).rows()), columns);
+            assert_eq!(works(|mut args| args.write::<f32>(0).len()), !columns);
+            assert!(!works(|mut args| args.panel::<f32>(0).rows() + args.panel::<f32>(0).rows()));
+        }
     }
 }

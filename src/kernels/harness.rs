@@ -101,9 +101,12 @@ fn once(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usi
 /// Runs `kernel` over its units in 1, 2, 3 and 7 ranges, checks that the bits agree, and returns them.
 pub fn run(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usize) -> Outcome {
     for w in writes {
-        if let Split::PerUnit(per) = w.2 {
-            assert!(per * units >= w.0, "{units} units of {per} do not cover {}", w.0);
-        }
+        let (per, all) = match w.2 {
+            Split::PerUnit(per) => (per, w.0),
+            Split::Columns { row, width } => (width, row),
+            _ => continue,
+        };
+        assert!(per * units >= all, "{units} units of {per} do not cover {all}");
     }
     let whole = once(kernel, params, reads, writes, units, 1);
     for ranges in [2, 3, 7] {

@@ -78,8 +78,13 @@ impl Call {
     }
 
     /// The same call, writing `buf` too, `per_unit` elements in a unit.
-    pub fn writes(mut self, buf: Buf, per_unit: usize) -> Call {
-        self.writes.push((buf, Split::PerUnit(per_unit)));
+    pub fn writes(self, buf: Buf, per_unit: usize) -> Call {
+        self.divided(buf, Split::PerUnit(per_unit))
+    }
+
+    /// The same call, writing `buf` too, which units divide so.
+    pub fn divided(mut self, buf: Buf, split: Split) -> Call {
+        self.writes.push((buf, split));
         self
     }
 

@@ -3,7 +3,7 @@
 //! It knows nothing of lifetimes. An ordered map says which version of which buffer each byte holds, and the walk
 //! proves: operands lie inside the arena and are aligned; every read finds, whole, what the instructions before it
 //! wrote for it; a write overlaps no read unless declared in place on the identical extent, and no other write; units
-//! divide each write into disjoint parts that cover it; at the end outputs, next values, and all that the caller owns
+//! divide each write into disjoint parts (runs, or columns of whole rows) that cover it; at the end outputs, next values, and all that the caller owns
 //! are where they are looked for.
 //!
 //! [`Checked`] can be made here only: it is what the executor's unsafe code rests on. The walk runs in release
@@ -240,6 +240,12 @@ impl<'p> Walk<'p> {
         match o.split {
             Split::Whole => promise(units == 1, || format!("{units} units write one operand whole")),
             Split::PerUnit(n) => promise(covers(n, units), || format!("{units} units of {n} leave a rest")),
+            Split::Columns { row, width } => {
+                let all = width.checked_mul(units).is_some_and(|all| all >= row);
+                promise(all && o.len.is_multiple_of(row), || {
+                    format!("{units} units of {width} columns of {row} leave a rest")
+                })
+            }
             Split::PerLane(n) => {
                 promise(scratch && n.checked_mul(self.plan.lanes) == Some(o.len), || "lanes leave a rest".into())
             }

@@ -101,6 +101,8 @@ fn part(code: &Code, i: usize, units: usize) -> u64 {
 struct Home {
     width: usize,
     spread: bool,
+    /// Whether the parts are columns: then none is where the part of a reader lies.
+    across: bool,
 }
 
 /// For each instruction, what its first thread and each other spend on bytes that are elsewhere. Units are taken to touch
@@ -137,7 +139,7 @@ fn elsewhere(code: &Code, i: usize, w: usize, home: &mut [Home]) -> [u64; 2] {
             (0, _) => {}
             (1, true) => add([0, bytes]),
             (_, true) => add([bytes - bytes / writers; 2]),
-            (n, false) if n == w => {}
+            (n, false) if n == w && !h.across => {}
             (1, false) => add([0, bytes / readers]),
             (_, false) if w == 1 => add([bytes - bytes / writers, 0]),
             (_, false) => add([bytes / readers; 2]),
@@ -145,7 +147,8 @@ fn elsewhere(code: &Code, i: usize, w: usize, home: &mut [Home]) -> [u64; 2] {
         h.spread |= whole;
     }
     for o in code.writes_of(i).iter().filter(|o| !matches!(o.split, Split::PerLane(_))) {
-        home[o.buf as usize] = Home { width: w, spread: false };
+        let across = w > 1 && matches!(o.split, Split::Columns { .. });
+        home[o.buf as usize] = Home { width: w, spread: false, across };
     }
     for &(r, _) in code.pairs_of(i) {
         // What is written in place was read by others.
@@ -206,7 +209,8 @@ mod tests {
         let s = schedule(layers(64).view(), 2).unwrap();
         let code = &s.plan.code;
         let product = (0..code.len()).find(|&i| code.whole[i] != 0).unwrap();
-        let at = |width, spread| vec![Home { width, spread }; code.bytes.len()];
+        let homes = |width, spread, across| vec![Home { width, spread, across }; code.bytes.len()];
+        let at = |width, spread| homes(width, spread, false);
         let bytes = |mut home: Vec<Home>, w| elsewhere(code, product, w, &mut home);
         let (x, none) = (64 * 64 * 4, [0; 2]);
         // A is read by rows, B by all.
@@ -214,5 +218,7 @@ mod tests {
         assert_eq!(bytes(at(1, false), 2), [0, x / 2 + x]);
         assert_eq!((bytes(at(0, false), 2), bytes(at(2, true), 2), bytes(at(1, false), 1)), (none, none, none));
         assert_eq!(bytes(at(2, false), 1), [x, 0]);
+        // Columns lie with their writers, rows are read: half of each is elsewhere, and is counted as all.
+        assert_eq!(bytes(homes(2, false, true), 2), [x / 2 + x / 2; 2]);
     }
 }

@@ -282,7 +282,7 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
                 return Err(format!("thread {t} runs loop {i}, whose tape is for thread 0"));
             }
             runs[i].push((e.from, e.to));
-            accesses(plan, e, t, &mut |r, write| touched.push((phase, r, t, write)));
+            accesses(plan, e, t, &mut |r, who, write| touched.push((phase, r, who, write)));
         }
     }
     for (i, mut r) in runs.into_iter().enumerate() {
@@ -295,8 +295,10 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
     conflicts(touched)
 }
 
-/// The bytes that thread `t` touches by entry `e`, and whether it writes them.
-fn accesses(plan: &Plan, e: &Entry, t: usize, touch: &mut dyn FnMut(Range<usize>, bool)) {
+/// The bytes that thread `t` touches by entry `e`, who touches them, and whether it writes them. Some columns of a matrix are
+/// taken for all of it, touched by somebody who stands for all threads that have columns of it: theirs are disjoint, as
+/// their units are, and everybody else, themselves by other instructions too, must keep away from all of it.
+fn accesses(plan: &Plan, e: &Entry, t: usize, touch: &mut dyn FnMut(Range<usize>, usize, bool)) {
     let (code, i) = (&plan.code, e.instr as usize);
     let byte = |o: &Operand, r: Range<usize>| {
         let base = plan.place[o.buf as usize] + o.off;
@@ -304,16 +306,18 @@ fn accesses(plan: &Plan, e: &Entry, t: usize, touch: &mut dyn FnMut(Range<usize>
     };
     for (o, r) in code.reads_of(i).iter().zip(code.read_range(i)) {
         if plan.inplace[r] == super::alias::OUT_OF_PLACE {
-            touch(byte(o, 0..o.len), false);
+            touch(byte(o, 0..o.len), t, false);
         }
     }
     for o in code.writes_of(i) {
-        let r = match o.split {
-            Split::Whole => 0..o.len,
-            Split::PerUnit(n) => e.from * n..e.to * n,
-            Split::PerLane(n) => t * n..(t + 1) * n,
+        let (r, who) = match o.split {
+            Split::Whole => (0..o.len, t),
+            Split::PerUnit(n) => (e.from * n..e.to * n, t),
+            Split::PerLane(n) => (t * n..(t + 1) * n, t),
+            Split::Columns { .. } if e.to - e.from == code.units[i] => (0..o.len, t),
+            Split::Columns { .. } => (0..o.len, plan.lanes + i),
         };
-        touch(byte(o, r), true);
+        touch(byte(o, r), who, true);
     }
 }
 

@@ -9,6 +9,7 @@ use super::epilogue::{Descent, Epilogue};
 use super::operands::Tile;
 use super::pack::{Block, pack};
 use super::tile::{GemmFloat, Level};
+use crate::kernels::abi::Panel;
 use std::ops::Range;
 
 /// Longest sums between two visits of C. A strip of B of 256 bytes a row then takes 128 KiB, which streams from L2 at
@@ -108,14 +109,14 @@ impl Plan {
 /// Elements added to the lines of a packed block of A, so that lines do not share cache sets.
 pub const PAD: usize = 16;
 
-/// Some rows of one product of a batch.
+/// Some rows and columns of one product of a batch.
 pub struct Product<'a, T> {
     /// A, from the first row.
     pub a: &'a [T],
-    /// B.
+    /// B, from the first column.
     pub b: &'a [T],
-    /// The rows of C.
-    pub c: &'a mut [T],
+    /// That part of C.
+    pub c: Panel<'a, T>,
 }
 
 /// A block of an operand, packed or in place.
@@ -193,40 +194,41 @@ impl Tiles {
     }
 }
 
-/// Computes some rows of a product.
+/// Computes some rows and columns of a product; `end` has the bias of the columns.
 pub fn product<T: GemmFloat>(
     level: Level,
     g: &Gemm,
     plan: &Plan,
-    p: Product<'_, T>,
+    mut p: Product<'_, T>,
     end: &Epilogue<'_, T>,
     scratch: &mut [T],
 ) {
     let (scratch_b, scratch_a) = scratch.split_at_mut(plan.scratch_b::<T>());
-    let all = if p.c.len() == g.m * g.n { g.m } else { p.c.len() / g.n };
+    let (all, n) = (p.c.rows(), p.c.cols());
     let tallest = Tiles::new::<T>(level, all.min(plan.mc)).tallest();
     for pc in (0..g.k).step_by(plan.kc) {
         let k = plan.kc.min(g.k - pc);
-        for jc in (0..g.n).step_by(plan.nc) {
-            let cols = plan.nc.min(g.n - jc);
+        for jc in (0..n).step_by(plan.nc) {
+            let cols = plan.nc.min(n - jc);
             let b = View { data: &p.b[pc * g.b.row + jc * g.b.col..], row: g.b.row, col: g.b.col };
             let mut strips = match (plan.pack_b, plan.by_strip) {
                 (false, _) => Strips::InPlace(b),
                 (true, false) => Strips::Packed(pack_b(level, &b, k, cols, tallest, scratch_b)),
                 (true, true) => Strips::Packing(b, scratch_b),
             };
-            for (ic, c) in p.c.chunks_mut(plan.mc * g.n).enumerate() {
-                let (ic, rows) = (ic * plan.mc, plan.mc.min(all - ic * plan.mc));
+            for ic in (0..all).step_by(plan.mc) {
+                let rows = plan.mc.min(all - ic);
+                let mut c = p.c.part(ic..ic + rows, jc..jc + cols);
                 let tiles = Tiles::new::<T>(level, rows);
                 let a = View { data: &p.a[ic * g.a.row + pc * g.a.col..], row: g.a.row, col: g.a.col };
                 // The only block of A stays packed for all columns.
                 let fresh = jc == 0 || all > plan.mc;
                 let a = if plan.pack_a { pack_a(level, a, tiles, k, scratch_a, fresh) } else { Rows::Strided(a) };
                 let add = g.accumulate || pc > 0;
-                let part = Part { tiles, tallest, cols, k, c: &mut c[jc..], n: g.n, add, step: end.step };
+                let part = Part { tiles, tallest, k, c: c.part(0..rows, 0..cols), add, step: end.step };
                 part.compute(level, a, &mut strips, |_, _| {});
                 if pc + k == g.k {
-                    end.apply(c, g.n, jc, cols);
+                    end.apply(c, jc);
                 }
             }
         }
@@ -239,14 +241,10 @@ pub struct Part<'a, T> {
     pub tiles: Tiles,
     /// Rows of the highest tile that the strips are made for.
     pub tallest: usize,
-    /// Its columns.
-    pub cols: usize,
     /// Terms of the sums.
     pub k: usize,
-    /// The block, from its first element.
-    pub c: &'a mut [T],
-    /// Distance between its rows.
-    pub n: usize,
+    /// The block.
+    pub c: Panel<'a, T>,
     /// Whether the sums start from what it holds.
     pub add: bool,
     /// A step that it takes by the sums.
@@ -288,11 +286,11 @@ impl<T: GemmFloat> Part<'_, T> {
         b: &mut Strips<'_, T>,
         mut before: impl FnMut(Range<usize>, Range<usize>),
     ) {
-        let Part { tiles, tallest, cols, k, c, n, add, step } = self;
+        let Part { tiles, tallest, k, mut c, add, step } = self;
         let ahead = (add || step.is_some()) && k >= LONG;
         let mut j = 0;
-        while j < cols {
-            let width = T::width(level, tallest, cols - j);
+        while j < c.cols() {
+            let width = T::width(level, tallest, c.cols() - j);
             let strip = b.at(level, j, width, k, tallest);
             for (i, height) in tiles.each() {
                 before(i..i + height, j..j + width);
@@ -307,10 +305,7 @@ impl<T: GemmFloat> Part<'_, T> {
                     b: strip.data,
                     b_row: strip.row,
                     k,
-                    c: &mut c[i * n + j..],
-                    c_row: n,
-                    rows: height,
-                    cols: width,
+                    c: c.part(i..i + height, j..j + width),
                     add,
                     ahead,
                     step,

@@ -4,12 +4,13 @@
 //! calls with equal descriptors give equal bits however their units are split. Op lowerings build it; [`Gemm::to_words`]
 //! is how it travels through the kernel ABI.
 
-use super::blocked::Plan;
+use super::blocked::{MANY_ROWS, Plan};
 use super::epilogue::Act;
 use super::low::{self, Precision};
 use super::stream::Stream;
 use super::tile::GemmFloat;
 use super::vector::{Vector, by_dots, by_outer};
+use crate::kernels::abi::Split;
 use std::ops::Range;
 
 /// Most batch dimensions of a product; merge adjacent ones where their strides allow.
@@ -76,6 +77,12 @@ const UNIT_WORK: usize = 1 << 17;
 const UNIT_ROWS: usize = 4;
 /// Rows of a unit are a multiple of this where bf16 units may compute.
 const LOW_ROWS: usize = 16;
+/// Columns of a unit are a multiple of this: whole cache lines, and whole tiles where bf16 units may compute.
+const UNIT_COLS: usize = 32;
+/// Fewest columns that are divided: several units.
+const MANY_COLS: usize = 8 * UNIT_COLS;
+/// Elements of a B that a core's cache does not hold: reading it takes long even where it is not packed.
+const FAR_B: usize = 1 << 19;
 
 impl Gemm {
     /// One product of dense row-major matrices.
@@ -169,11 +176,27 @@ impl Gemm {
         (a, b)
     }
 
-    /// Elements of C that a unit owns: whole rows, or part of the only row.
+    /// How units divide C, and how many there are.
+    ///
+    /// By columns where B is much larger than A and C, and packed or far away: each thread then reads and packs its own part
+    /// of B only, but all of A, and leaves C by columns to a next instruction that takes it by rows. Batches keep rows; the
+    /// only row of C is divided in any case.
+    pub fn division(&self) -> (Split, usize) {
+        match self.unit_columns() {
+            Some(width) => (Split::Columns { row: self.n, width }, self.n.div_ceil(width)),
+            None => (Split::PerUnit(self.per_unit()), self.units()),
+        }
+    }
+
+    /// Columns of a unit, where units divide columns.
+    pub(super) fn unit_columns(&self) -> Option<usize> {
+        let (m, n, k) = (self.m, self.n, self.k);
+        let large = n >= MANY_COLS && 2 * m * (k + n) <= k * n && (m >= MANY_ROWS || k * n >= FAR_B);
+        (large && m > 1 && self.batch().is_empty()).then(|| share(self.m * self.k, UNIT_COLS))
+    }
+
+    /// Elements of C that a unit owns where units are rows: whole rows, or part of the only row.
     pub fn per_unit(&self) -> usize {
-        // Shifts stand for divisions: this runs in every call, and the smallest products take 20 ns.
-        let whole = |n: usize, step: usize| (n + step - 1) & !(step - 1);
-        let share = |work: usize, step: usize| whole(UNIT_WORK >> work.max(1).ilog2(), step).max(step);
         if self.m == 1 && self.batch().is_empty() {
             return share(self.k, 16 * UNIT_ROWS).min(self.n);
         }
@@ -181,12 +204,12 @@ impl Gemm {
         share(self.n * self.k, step).min(self.batches() * self.m) * self.n
     }
 
-    /// Number of units.
+    /// Number of units where units are rows.
     pub fn units(&self) -> usize {
         self.len().div_ceil(self.per_unit().max(1))
     }
 
-    /// The elements of C that `units` own.
+    /// The elements of C that `units` own where they are rows.
     pub(super) fn elements(&self, units: &Range<usize>) -> Range<usize> {
         let (per, len) = (self.per_unit(), self.len());
         (units.start * per).min(len)..(units.end * per).min(len)
@@ -273,4 +296,10 @@ impl Gemm {
             dims: Dims { batch, rank: w(8) },
         }
     }
+}
+
+/// Lines of a unit of which each takes `work` multiply-adds: a multiple of `step`, a power of two.
+fn share(work: usize, step: usize) -> usize {
+    // Shifts stand for divisions: this runs in every call, and the smallest products take 20 ns.
+    (((UNIT_WORK >> work.max(1).ilog2()) + step - 1) & !(step - 1)).max(step)
 }

@@ -3,6 +3,7 @@
 //! Invariant: applied once to each element. `blocked` and `vector` call it; op lowerings name it through [`Act`].
 
 use super::tile::GemmFloat;
+use crate::kernels::abi::Panel;
 use crate::kernels::float::Float;
 use crate::kernels::vmath;
 
@@ -110,7 +111,7 @@ impl<T: Float> Descent<T> {
 /// Bias and activation of one product.
 #[derive(Clone, Copy)]
 pub struct Epilogue<'a, T> {
-    /// One number for each column of C, or none.
+    /// One number for each column of the part of C, or none.
     pub bias: Option<&'a [T]>,
     /// The activation's slice function.
     pub act: Option<fn(&mut [T])>,
@@ -119,25 +120,25 @@ pub struct Epilogue<'a, T> {
 }
 
 impl<T: GemmFloat> Epilogue<'_, T> {
-    /// Finishes columns `from .. from + cols` of whole rows of C, which are `n` long.
-    pub fn apply(&self, c: &mut [T], n: usize, from: usize, cols: usize) {
-        match self.bias {
-            Some([bias]) => add_one(c, *bias),
-            Some(bias) => {
-                let bias = &bias[from..from + cols];
-                c.chunks_exact_mut(n).for_each(|row| add_row(&mut row[from..from + cols], bias));
+    /// Finishes a part of C whose first column is `from` of those that the bias is for.
+    pub fn apply(&self, mut c: Panel<'_, T>, from: usize) {
+        match (self.bias, c.flat()) {
+            (Some([bias]), Some(c)) => add_one(c, *bias),
+            (Some(bias), _) => {
+                let bias = &bias[from..from + c.cols()];
+                (0..c.rows()).for_each(|i| add_row(c.row(i), bias));
             }
-            None => {}
+            (None, _) => {}
         }
-        self.activate(c, n, from, cols);
+        self.activate(c);
     }
 
     /// As [`Epilogue::apply`], where the bias is in already.
-    pub fn activate(&self, c: &mut [T], n: usize, from: usize, cols: usize) {
+    pub fn activate(&self, mut c: Panel<'_, T>) {
         let Some(act) = self.act else { return };
-        if cols == n {
-            return act(c);
+        match c.flat() {
+            Some(c) => act(c),
+            None => (0..c.rows()).for_each(|i| act(c.row(i))),
         }
-        c.chunks_exact_mut(n).for_each(|row| act(&mut row[from..from + cols]));
     }
 }

@@ -33,7 +33,7 @@ pub use low::{Precision, bf16_engine};
 pub use stream::Taker;
 pub use tile::GemmFloat;
 
-use crate::kernels::abi::Args;
+use crate::kernels::abi::{Args, Panel};
 use blocked::{Plan, Product};
 use epilogue::{Descent, Epilogue};
 use low::Engine;
@@ -42,19 +42,24 @@ use tile::Level;
 use vector::Vector;
 
 /// The kernel: reads a, b, the bias if there is one, and, if the product accumulates, C as it was; writes C
-/// (`Split::PerUnit(per_unit())`) and scratch (`Split::PerLane(scratch_len())`; may be left out if that is 0).
+/// (divided as [`Gemm::division`] says) and scratch (`Split::PerLane(scratch_len())`; may be left out if that is 0).
 pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
     let g = Gemm::from_words(args.params());
     let units = args.units();
     let (a, b) = (args.read::<T>(0), args.read::<T>(1));
     let bias = g.bias.then(|| args.read::<T>(2));
-    let c = args.write::<T>(0);
+    let (at, mut c) = match g.unit_columns() {
+        Some(width) => ((0, units.start * width), args.panel::<T>(0)),
+        None => rows(&g, args.write::<T>(0), &units),
+    };
     let old = 2 + usize::from(g.bias);
     if g.accumulate && args.reads() > old && args.inplace(old).is_none() {
-        c.copy_from_slice(&args.read::<T>(old)[g.elements(&units)]);
+        let from = args.read::<T>(old).chunks_exact(g.n.max(1)).skip(at.0);
+        let columns = at.1..at.1 + c.cols();
+        (0..c.rows()).zip(from).for_each(|(i, old)| c.row(i).copy_from_slice(&old[columns.clone()]));
     }
     let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
-    gemm(&g, a, b, bias, c, units, scratch);
+    part(&g, (a, b, bias), at, c, scratch);
 }
 
 /// The kernel of a product that is a gradient and goes into a step of plain SGD at once, where [`Gemm::descends`]:
@@ -78,7 +83,8 @@ pub fn run_descent<T: GemmFloat>(args: &mut Args<'_>) {
     if vector::by_outer(&g) {
         return vector::outer(&g, a, b, c, step);
     }
-    let (end, p) = (Epilogue { bias: None, act: None, step }, Product { a, b, c });
+    let (end, p) =
+        (Epilogue { bias: None, act: None, step }, Product { a, b, c: Panel::new(c, whole.len() / g.n, g.n) });
     let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
     blocked::product(Level::current(), &g, &Plan::new::<T>(&g), p, &end, scratch);
 }
@@ -114,7 +120,8 @@ pub(crate) fn transpose<T: GemmFloat>(
     T::transpose(Level::current(), from, step, to, to_step, outer, inner);
 }
 
-/// Computes `units` of a product into `c`, the elements of C that they own; `bias` is there if the descriptor asks for it.
+/// Computes `units`, in which C is divided by rows, of a product into `c`, the elements of C that they own; `bias` is there
+/// if the descriptor asks for it.
 ///
 /// # Panics
 /// If a slice is shorter than the descriptor says, or the bias missing.
@@ -127,60 +134,64 @@ pub fn gemm<T: GemmFloat>(
     units: Range<usize>,
     scratch: &mut [T],
 ) {
-    if let Some(plan) = low::Plan::new::<T>(g) {
-        let (a, b, bias) = (bytemuck::cast_slice(a), bytemuck::cast_slice(b), bias.map(bytemuck::cast_slice));
-        let (c, scratch) = (bytemuck::cast_slice_mut(c), bytemuck::cast_slice_mut(scratch));
-        return gemm_low((Engine::current(), &plan), g, a, b, bias, c, units, scratch);
-    }
-    gemm_on(Level::current(), g, a, b, bias, c, units, scratch);
+    let (at, c) = rows(g, c, &units);
+    part(g, (a, b, bias), at, c, scratch);
 }
 
-fn gemm_on<T: GemmFloat>(
-    level: Level,
+/// The elements of C that `units` own, in which it is divided by rows, and where they begin: a row, among those of all
+/// matrices, and a column.
+fn rows<'c, T>(g: &Gemm, c: &'c mut [T], units: &Range<usize>) -> ((usize, usize), Panel<'c, T>) {
+    let whole = g.elements(units);
+    match (g.m, g.batch().is_empty()) {
+        (1, true) => ((0, whole.start), Panel::new(c, 1, whole.len())),
+        (m, true) if whole.len() == m * g.n => ((0, 0), Panel::new(c, m, g.n)),
+        _ => ((row_of(whole.start, g), 0), Panel::new(c, whole.len() / g.n.max(1), g.n)),
+    }
+}
+
+/// Computes a part of C that begins at row and column `at`, from operands a, b and bias.
+fn part<T: GemmFloat>(
     g: &Gemm,
-    a: &[T],
-    b: &[T],
-    bias: Option<&[T]>,
-    c: &mut [T],
-    units: Range<usize>,
+    (a, b, bias): (&[T], &[T], Option<&[T]>),
+    at: (usize, usize),
+    c: Panel<'_, T>,
     scratch: &mut [T],
 ) {
-    let whole = g.elements(&units);
-    let c = &mut c[..whole.len()];
-    if c.is_empty() {
-        return;
+    if let Some(plan) = low::Plan::new::<T>(g) {
+        let (a, b, bias) = (bytemuck::cast_slice(a), bytemuck::cast_slice(b), bias.map(bytemuck::cast_slice));
+        let (c, scratch) = (c.cast(), bytemuck::cast_slice_mut(scratch));
+        return part_low((Engine::current(), &plan), g, (a, b, bias), at, c, scratch);
     }
-    assert_eq!(bias.is_some(), g.bias, "the bias does not match the descriptor");
-    let end = Epilogue { bias: bias.map(|b| &b[..g.n]), act: act_fn(g.act), step: None };
+    part_on(Level::current(), g, (a, b, bias), at, c, scratch);
+}
+
+fn part_on<T: GemmFloat>(
+    level: Level,
+    g: &Gemm,
+    (a, b, bias): (&[T], &[T], Option<&[T]>),
+    at: (usize, usize),
+    c: Panel<'_, T>,
+    scratch: &mut [T],
+) {
+    let end = epilogue(g, bias, at.1..at.1 + c.cols());
     let vector = Vector::new(g).filter(|_| g.k > 0);
     let dots = vector::by_dots(g);
     let plan = if vector.is_none() && !dots { Plan::new::<T>(g) } else { Plan::default() };
-    pieces(g, whole.start, c, |(oa, ob), from, c| {
-        let (a, b) = (&a[oa..], &b[ob..]);
-        match &vector {
-            _ if g.k == 0 => {
-                if !g.accumulate {
-                    c.fill(T::ZERO);
-                }
-                vector::finish(g, &end, from, c);
+    pieces(g, at, c, |(oa, ob), mut c| {
+        if g.k == 0 {
+            if !g.accumulate {
+                (0..c.rows()).for_each(|i| c.row(i).fill(T::ZERO));
             }
-            Some(v) => {
-                v.product(level, (a, b), from, c, g.accumulate, scratch);
-                vector::finish(g, &end, from, c);
-            }
-            None if vector::by_outer(g) => {
-                vector::outer(g, &a[row_of(from, g) * g.a.row..], b, c, None);
-                vector::finish(g, &end, from, c);
-            }
-            None if dots => {
-                vector::rows(level, g, (&a[row_of(from, g) * g.a.row..], b), c);
-                vector::finish(g, &end, from, c);
-            }
-            None => {
-                let p = Product { a: &a[row_of(from, g) * g.a.row..], b, c };
-                blocked::product(level, g, &plan, p, &end, scratch);
-            }
+            return end.apply(c, 0);
         }
+        let (a, b) = (&a[oa..], &b[ob..]);
+        match (&vector, c.flat()) {
+            (Some(v), Some(c)) => v.product(level, (a, b), c, g.accumulate, scratch),
+            (None, Some(c)) if vector::by_outer(g) => vector::outer(g, a, b, c, None),
+            _ if dots => vector::dots(level, g, (a, b), c.part(0..c.rows(), 0..c.cols())),
+            _ => return blocked::product(level, g, &plan, Product { a, b, c }, &end, scratch),
+        }
+        end.apply(c, 0);
     });
 }
 
@@ -191,38 +202,43 @@ fn row_of(from: usize, g: &Gemm) -> usize {
     if from == 0 { 0 } else { from / g.n }
 }
 
-/// As [`gemm`], by bf16 units.
-fn gemm_low(
+/// As [`part`], by bf16 units.
+fn part_low(
     (engine, plan): (Engine, &low::Plan),
     g: &Gemm,
-    a: &[f32],
-    b: &[f32],
-    bias: Option<&[f32]>,
-    c: &mut [f32],
-    units: Range<usize>,
+    (a, b, bias): (&[f32], &[f32], Option<&[f32]>),
+    at: (usize, usize),
+    c: Panel<'_, f32>,
     scratch: &mut [f32],
 ) {
-    let whole = g.elements(&units);
-    let c = &mut c[..whole.len()];
-    assert_eq!(bias.is_some(), g.bias, "the bias does not match the descriptor");
-    let end = Epilogue { bias: bias.map(|b| &b[..g.n]), act: act_fn(g.act), step: None };
-    pieces(g, whole.start, c, |(oa, ob), from, c| {
-        let p = low::Product { a: &a[oa + row_of(from, g) * g.a.row..], b: &b[ob..], c };
+    let end = epilogue(g, bias, at.1..at.1 + c.cols());
+    pieces(g, at, c, |(oa, ob), c| {
+        let p = low::Product { a: &a[oa..], b: &b[ob..], c };
         low::product(engine, g, plan, p, &end, scratch);
     });
 }
 
-/// Calls `each` with the offsets of A and B, the first element in its matrix, and the elements, for each piece of `c` that
-/// lies in one matrix of the batch; `c` starts at element `at` of C.
-fn pieces<T>(g: &Gemm, mut at: usize, c: &mut [T], mut each: impl FnMut((usize, usize), usize, &mut [T])) {
-    // A unit holds whole rows, except where C is one row: then a piece starts inside it.
-    let matrix = g.m * g.n;
-    let mut rest = c;
-    while !rest.is_empty() {
-        let (index, from) = if g.batch().is_empty() { (0, at) } else { (at / matrix, at % matrix) };
-        let (c, later) = rest.split_at_mut((matrix - from).min(rest.len()));
-        at += c.len();
-        rest = later;
-        each(g.offsets(index), from, c);
+/// What is done to some columns of C at last.
+fn epilogue<'a, T: GemmFloat>(g: &Gemm, bias: Option<&'a [T]>, columns: Range<usize>) -> Epilogue<'a, T> {
+    assert_eq!(bias.is_some(), g.bias, "the bias does not match the descriptor");
+    Epilogue { bias: bias.map(|b| &b[columns]), act: act_fn(g.act), step: None }
+}
+
+/// Calls `each` with the offsets of A and B and the part of C, for each matrix of the batch that `c`, which begins at row
+/// and column `at`, has rows of.
+fn pieces<T>(
+    g: &Gemm,
+    (row, col): (usize, usize),
+    mut c: Panel<'_, T>,
+    mut each: impl FnMut((usize, usize), Panel<'_, T>),
+) {
+    let mut done = 0;
+    while done < c.rows() && c.cols() > 0 {
+        let at = row + done;
+        let (index, from) = if g.batch().is_empty() { (0, at) } else { (at / g.m, at % g.m) };
+        let (a, b) = g.offsets(index);
+        let (rows, cols) = ((g.m - from).min(c.rows() - done), c.cols());
+        each((a + from * g.a.row, b + col * g.b.col), c.part(done..done + rows, 0..cols));
+        done += rows;
     }
 }

@@ -3,6 +3,7 @@
 //! Invariant: plain slices and distances; the loops of `tile` check them. Only `tile` and its callers use this.
 
 use super::epilogue::Descent;
+use crate::kernels::abi::Panel;
 
 /// One tile of C and the operands it is computed from.
 pub struct Tile<'a, T> {
@@ -18,14 +19,8 @@ pub struct Tile<'a, T> {
     pub b_row: usize,
     /// Length of the sums.
     pub k: usize,
-    /// C, from the tile's first element; columns are adjacent.
-    pub c: &'a mut [T],
-    /// Distance between rows of C.
-    pub c_row: usize,
-    /// Number of rows.
-    pub rows: usize,
-    /// Number of columns.
-    pub cols: usize,
+    /// The tile of C.
+    pub c: Panel<'a, T>,
     /// Whether the sums start from C (else from 0).
     pub add: bool,
     /// Whether the rows of C below, which the next tile goes on from, are fetched meanwhile.
@@ -35,10 +30,10 @@ pub struct Tile<'a, T> {
 }
 
 impl<T> Tile<'_, T> {
-    /// Whether every element that the tile names lies inside its slices.
+    /// Whether every element of A and B that the tile names lies inside its slices.
     #[inline(always)]
     pub fn fits(&self) -> bool {
-        let (rows, cols, k) = (self.rows, self.cols, self.k);
+        let (rows, cols, k) = (self.c.rows(), self.c.cols(), self.k);
         let end = |n: usize, step: usize| n.checked_sub(1).and_then(|n| n.checked_mul(step));
         let inside = |x: Option<usize>, y: Option<usize>, more: usize, len: usize| match (x, y) {
             (Some(x), Some(y)) => x.checked_add(y).and_then(|e| e.checked_add(more)).is_some_and(|e| e <= len),
@@ -46,7 +41,6 @@ impl<T> Tile<'_, T> {
         };
         inside(end(rows, self.a_row), end(k, self.a_col), 1, self.a.len())
             && inside(end(k, self.b_row), Some(0), cols, self.b.len())
-            && inside(end(rows, self.c_row), Some(0), cols, self.c.len())
     }
 }
 
@@ -56,20 +50,14 @@ pub struct Dots<'a, T> {
     pub x: &'a [T],
     /// Distance between its rows.
     pub x_step: usize,
-    /// Number of its rows.
-    pub count: usize,
     /// Length of the sums.
     pub k: usize,
     /// The second matrix, from its first row.
     pub rows: &'a [T],
     /// Distance between its rows.
     pub step: usize,
-    /// Number of its rows.
-    pub n: usize,
-    /// The sums: `n` for each row of the first matrix.
-    pub out: &'a mut [T],
-    /// Distance between those of neighbouring rows of the first matrix.
-    pub out_step: usize,
+    /// The sums: a row for each row of the first matrix, a column for each row of the second.
+    pub out: Panel<'a, T>,
     /// Whether the sums are added to `out` (else they replace it).
     pub add: bool,
 }

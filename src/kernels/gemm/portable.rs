@@ -20,27 +20,28 @@ fn madd<T: Float>(x: T, y: T, z: T) -> T {
 }
 
 /// Computes one tile.
-pub fn tile<T: Float>(t: Tile<'_, T>) {
-    for j in (0..t.cols).step_by(COLS) {
-        let w = COLS.min(t.cols - j);
+pub fn tile<T: Float>(mut t: Tile<'_, T>) {
+    let (rows, cols) = (t.c.rows(), t.c.cols());
+    for j in (0..cols).step_by(COLS) {
+        let w = COLS.min(cols - j);
         let mut acc = [[T::ZERO; COLS]; ROWS];
         if t.add {
-            for (i, acc) in acc.iter_mut().take(t.rows).enumerate() {
-                acc[..w].copy_from_slice(&t.c[i * t.c_row + j..][..w]);
+            for (i, acc) in acc.iter_mut().take(rows).enumerate() {
+                acc[..w].copy_from_slice(&t.c.row(i)[j..][..w]);
             }
         }
         for p in 0..t.k {
             let mut row = [T::ZERO; COLS];
             row[..w].copy_from_slice(&t.b[p * t.b_row + j..][..w]);
             for (i, acc) in acc.iter_mut().enumerate() {
-                let x = t.a[i.min(t.rows - 1) * t.a_row + p * t.a_col];
+                let x = t.a[i.min(rows - 1) * t.a_row + p * t.a_col];
                 for (acc, y) in acc.iter_mut().zip(row) {
                     *acc = madd(x, y, *acc);
                 }
             }
         }
-        for (i, acc) in acc.iter().take(t.rows).enumerate() {
-            let c = &mut t.c[i * t.c_row + j..][..w];
+        for (i, acc) in acc.iter().take(rows).enumerate() {
+            let c = &mut t.c.row(i)[j..][..w];
             match t.step {
                 Some(step) => c.iter_mut().zip(acc).for_each(|(c, g)| *c = step.apply(*c, *g)),
                 None => c.copy_from_slice(&acc[..w]),
@@ -50,10 +51,10 @@ pub fn tile<T: Float>(t: Tile<'_, T>) {
 }
 
 /// Computes dot products.
-pub fn dots<T: Float>(d: Dots<'_, T>) {
-    for i in 0..d.count {
+pub fn dots<T: Float>(mut d: Dots<'_, T>) {
+    for i in 0..d.out.rows() {
         let x = &d.x[i * d.x_step..][..d.k];
-        for j in 0..d.n {
+        for j in 0..d.out.cols() {
             let mut lanes = [T::ZERO; LANES_BYTES / 4];
             let lanes = &mut lanes[..LANES_BYTES / size_of::<T>()];
             for (x, y) in x.chunks(lanes.len()).zip(d.rows[j * d.step..][..d.k].chunks(lanes.len())) {
@@ -65,7 +66,7 @@ pub fn dots<T: Float>(d: Dots<'_, T>) {
                 8 => order::fold::<T, 8>(std::array::from_fn(|l| lanes[l])),
                 _ => order::fold::<T, 16>(std::array::from_fn(|l| lanes[l])),
             };
-            let out = &mut d.out[i * d.out_step + j];
+            let out = &mut d.out.row(i)[j];
             *out = if d.add { *out + sum } else { sum };
         }
     }

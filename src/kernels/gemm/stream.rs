@@ -7,6 +7,7 @@
 use super::blocked::{PAD, Part, Plan, Rows, STRIPS, Strips, Tiles, View, pack_a, pack_b};
 use super::desc::Gemm;
 use super::tile::{GemmFloat, Level};
+use crate::kernels::abi::Panel;
 use std::ops::Range;
 
 /// Who takes the blocks of a product. Rows are counted from the first that the call computes.
@@ -92,7 +93,8 @@ pub fn product<T: GemmFloat>(
                         pack_b(level, &b, k, cols, tallest, packed);
                     }
                     let mut strips = if plan.pack_b { Strips::Packed(packed) } else { Strips::InPlace(b) };
-                    let part = Part { tiles: band, tallest, cols, k, c: block, n: cols, add: cut > 0, step: None };
+                    let c = Panel::new(block, band.rows, cols);
+                    let part = Part { tiles: band, tallest, k, c, add: cut > 0, step: None };
                     part.compute(level, a.from(i, k), &mut strips, |rows, cols| {
                         if cut == 0 {
                             to.ahead(ic + i + rows.start..ic + i + rows.end, jc + cols.start..jc + cols.end);

@@ -3,6 +3,7 @@
 use super::vector::by_dots;
 use super::*;
 use crate::kernels::abi::{Fault, Frame, Slot, Split};
+use crate::kernels::harness::{self, In, Out};
 use crate::kernels::simd::Isa;
 
 /// Numbers in −1..1 from a small generator.
@@ -37,18 +38,24 @@ impl<T: GemmFloat> Case<T> {
         Case { a: numbers(seed, a), b: numbers(seed + 1, b), bias: numbers(seed + 2, g.n), c, g }
     }
 
-    /// C by `level`, its units split into `parts` ranges, each with its own scratch full of NaN.
-    fn by(&self, level: Level, parts: usize) -> Vec<T> {
-        let mut c = self.c.clone();
-        let units = self.g.units();
-        let mut from = 0;
+    /// C by `level`, its units split into `parts` ranges, each with its own scratch full of NaN; whole rows, unless
+    /// `columns` of each unit are given.
+    fn by(&self, level: Level, parts: usize, columns: Option<usize>) -> Vec<T> {
+        let (mut c, g) = (self.c.clone(), &self.g);
+        let operands = (&self.a[..], &self.b[..], g.bias.then_some(&self.bias[..]));
+        let units = columns.map_or(g.units(), |width| g.n.div_ceil(width));
         for p in 0..parts {
-            let to = units * (p + 1) / parts;
-            let at = self.g.elements(&(from..to));
-            let mut scratch = vec![T::NAN; self.g.scratch_len::<T>()];
-            let bias = self.g.bias.then_some(&self.bias[..]);
-            gemm_on(level, &self.g, &self.a, &self.b, bias, &mut c[at], from..to, &mut scratch);
-            from = to;
+            let part = units * p / parts..units * (p + 1) / parts;
+            let mut scratch = vec![T::NAN; g.scratch_len::<T>()];
+            if let Some(width) = columns {
+                let columns = part.start * width..(part.end * width).min(g.n);
+                let (at, rows) = ((0, columns.start), g.batches() * g.m);
+                let mut all = Panel::new(&mut c, rows, g.n);
+                part_on(level, g, operands, at, all.part(0..rows, columns), &mut scratch);
+            } else {
+                let (at, c) = rows(g, &mut c[g.elements(&part)], &part);
+                part_on(level, g, operands, at, c, &mut scratch);
+            }
         }
         c
     }
@@ -76,8 +83,8 @@ impl<T: GemmFloat> Case<T> {
     }
 
     fn check(&self, epsilon: f64) {
-        let best = self.by(Level::at_most(Isa::Avx512), 1);
-        let portable = self.by(Level::at_most(Isa::Portable), 1);
+        let best = self.by(Level::at_most(Isa::Avx512), 1, None);
+        let portable = self.by(Level::at_most(Isa::Portable), 1, None);
         let bound = epsilon * (self.g.k as f64 + 4.0);
         for (at, (want, size)) in self.naive().into_iter().enumerate() {
             for (got, name) in [(best[at], "best"), (portable[at], "portable")] {
@@ -88,8 +95,10 @@ impl<T: GemmFloat> Case<T> {
         for level in [Isa::Avx512, Isa::Avx2, Isa::Portable].map(Level::at_most) {
             for parts in [1, 2, 3, 7] {
                 let same = if level == Level::at_most(Isa::Portable) { &portable } else { &best };
-                let equal = self.by(level, parts) == *same;
-                assert!(equal, "{:?} differs by {level:?} in {parts} parts", self.g);
+                for columns in [None, Some(1), Some(5)] {
+                    let equal = self.by(level, parts, columns) == *same;
+                    assert!(equal, "{:?} differs by {level:?} in {parts} parts of {columns:?}", self.g);
+                }
             }
         }
     }
@@ -276,7 +285,7 @@ fn zeros_do_not_hide_nan() {
             case.b.fill(0.0);
             case.b[0] = f32::INFINITY;
             for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
-                let c = case.by(Level::at_most(isa), 1);
+                let c = case.by(Level::at_most(isa), 1, None);
                 assert!(c.iter().step_by(n).all(|x| x.is_nan()), "{g:?}");
                 assert!(c.iter().enumerate().all(|(i, x)| i % n == 0 || *x == 0.0), "{g:?}");
             }
@@ -289,7 +298,7 @@ fn zeros_do_not_hide_nan() {
 fn the_kernel_reads_and_writes_its_operands() {
     let g = Gemm { bias: true, accumulate: true, ..Gemm::new(20, 30, 40).with_b_transposed() };
     let case = Case::<f32>::new(g);
-    let want = case.by(Level::current(), 1);
+    let want = case.by(Level::current(), 1, None);
     let mut arena: Vec<f32> = [&case.a[..], &case.b, &case.bias, &case.c].concat();
     let slot = |off: usize, len, split| Slot::new(off * 4, len, 4, split);
     let (a, b, c) = (0, case.a.len(), arena.len() - 600);
@@ -304,4 +313,55 @@ fn the_kernel_reads_and_writes_its_operands() {
     let mut args = unsafe { Args::new(frame, &reads, &writes, &words, 0..g.units(), 0, &fault) };
     run::<f32>(&mut args);
     assert_eq!(arena[out..out + 600], want);
+}
+
+/// Runs the kernel on a product whose units are columns, in ranges of units, and compares with units of rows.
+fn kernel_by_columns<T: GemmFloat>(g: Gemm) {
+    let (split, units) = g.division();
+    let Split::Columns { row, width } = split else { panic!("{g:?} is divided by rows") };
+    assert!(row == g.n && width % 32 == 0 && units > 2 && (units - 1) * width < g.n, "{g:?}: {units} of {width}");
+    let case = Case::<T>::new(g);
+    let mut want = case.c.clone();
+    let bias = g.bias.then_some(&case.bias[..]);
+    gemm(&g, &case.a, &case.b, bias, &mut want, 0..g.units(), &mut vec![T::NAN; g.scratch_len::<T>()]);
+    let old = g.accumulate.then_some(&case.c[..]);
+    let all: Vec<&[T]> = [Some(&case.a[..]), Some(&case.b[..]), bias, old].into_iter().flatten().collect();
+    let scratch = g.scratch_len::<T>();
+    let writes = [Out(g.len(), size_of::<T>(), split), Out(scratch, size_of::<T>(), Split::PerLane(scratch))];
+    for over in [false, true] {
+        let mut reads: Vec<In> = all.iter().map(|x| In::of(x)).collect();
+        if over && g.accumulate {
+            let old = reads.pop().map(|old| old.over(0));
+            reads.extend(old);
+        }
+        let got = harness::run(run::<T>, &g.to_words(), &reads, &writes, units);
+        assert!(harness::get::<T>(&got, 0) == want, "{g:?}, in place: {over}");
+    }
+}
+
+#[test]
+fn columns_have_the_bits_of_rows() {
+    for (m, n, k) in [(2, 513, 1040), (3, 700, 800), (13, 449, 1200), (50, 449, 400), (49, 300, 1100), (64, 320, 320)] {
+        for g in layouts(Gemm::new(m, n, k)) {
+            kernel_by_columns::<f32>(g);
+            kernel_by_columns::<f64>(Gemm { bias: true, act: Act::Gelu, ..g });
+            kernel_by_columns::<f32>(Gemm { bias: true, act: Act::Relu, accumulate: true, ..g });
+        }
+    }
+    for precision in [Precision::Bf16, Precision::Bf16x2, Precision::Bf16x3] {
+        for g in layouts(Gemm { precision, ..Gemm::new(65, 389, 600) }) {
+            kernel_by_columns::<f32>(Gemm { bias: true, ..g });
+            kernel_by_columns::<f32>(Gemm { accumulate: true, act: Act::Silu, ..g });
+        }
+    }
+}
+
+#[test]
+fn columns_are_for_a_large_b() {
+    let by_columns = |g: Gemm| matches!(g.division().0, Split::Columns { .. });
+    let batch = [Batch { size: 2, a: 2048, b: 1 << 20 }];
+    assert!(by_columns(Gemm::new(2, 1024, 1024)) && by_columns(Gemm::new(256, 4096, 4096)));
+    assert!(!by_columns(Gemm::new(1, 1024, 1024)) && !by_columns(Gemm::new(1024, 1024, 1024)));
+    assert!(!by_columns(Gemm::new(32, 128, 784)) && !by_columns(Gemm::new(768, 512, 128)));
+    assert!(!by_columns(Gemm::new(2, 1024, 1024).with_batch(&batch).unwrap()));
 }

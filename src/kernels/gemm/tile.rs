@@ -90,16 +90,17 @@ macro_rules! kernels {
             /// The tile of `MR` rows and `NV` vectors, the last of which may be cut (`PART`).
             #[target_feature(enable = $features)]
             fn kernel<const MR: usize, const NV: usize, const PART: bool>(t: &mut Tile<'_, $t>) {
-                assert!(t.fits() && t.rows == MR && t.cols <= NV * $lanes && t.cols > (NV - 1) * $lanes);
-                let mask = $mask(t.cols - (NV - 1) * $lanes);
+                let cols = t.c.cols();
+                assert!(t.fits() && t.c.rows() == MR && cols <= NV * $lanes && cols > (NV - 1) * $lanes);
+                let mask = $mask(cols - (NV - 1) * $lanes);
                 let (mut a, mut b, c) = (t.a.as_ptr(), t.b.as_ptr(), t.c.as_mut_ptr());
-                let (a_row, a_col, b_row, c_row) = (t.a_row, t.a_col, t.b_row, t.c_row);
+                let (a_row, a_col, b_row, c_row) = (t.a_row, t.a_col, t.b_row, t.c.step());
                 let mut acc = [[$zero(); NV]; MR];
                 // Rows are addressed from every third one. Hiding that those are equally far apart keeps the compiler
                 // from finding each row by adding to the one before: a chain as long as the tile's arithmetic.
                 let third: [usize; 2] = std::hint::black_box(std::array::from_fn(|i| i * 3 * a_row));
-                // SAFETY: `fits` holds: row i < MR and column p < k of A, row p of B and row i of C with `cols` columns
-                // lie inside the slices. Whole vectors end at or before `cols`; the last one is cut there by `mask`
+                // SAFETY: `fits` holds: row i < MR and column p < k of A and row p of B with `cols` columns lie inside the
+                // slices; row i of C with `cols` columns is the panel's. Whole vectors end at or before `cols`; the last one is cut there by `mask`
                 // (it is whole if `PART` is false). The pointers advance by wrapping, so they may pass the end unread.
                 #[allow(unsafe_code)]
                 unsafe {
@@ -154,8 +155,9 @@ macro_rules! kernels {
             /// Computes a tile of any size that the table has.
             #[target_feature(enable = $features)]
             pub(super) fn tile(mut t: Tile<'_, $t>) {
-                let part = t.cols % $lanes != 0;
-                match (t.rows, t.cols.div_ceil($lanes), part) {
+                let (rows, cols) = (t.c.rows(), t.c.cols());
+                let part = cols % $lanes != 0;
+                match (rows, cols.div_ceil($lanes), part) {
                     $($(($rows, $vectors, false) => kernel::<$rows, $vectors, false>(&mut t),
                         ($rows, $vectors, true) => kernel::<$rows, $vectors, true>(&mut t),)+)+
                     (rows, vectors, _) => unreachable!("no tile of {rows} rows and {vectors} vectors"),
@@ -236,7 +238,7 @@ macro_rules! kernels {
             fn block<const I: usize, const AHEAD: bool, const WHOLE: bool>(d: &mut Dots<'_, $t>, from: usize, at: usize) {
                 let (x, rows) = ((&d.x[from * d.x_step..], d.x_step), &d.rows[at * d.step..]);
                 let mut parts = [[bytemuck::cast(NOTHING); J]; I];
-                let n = if WHOLE { J } else { J.min(d.n - at) };
+                let n = if WHOLE { J } else { J.min(d.out.cols() - at) };
                 let mut j = 0;
                 while WHOLE && j < J {
                     let lanes = lanes::<I, $by, AHEAD>(x, (&rows[j * d.step..], d.step), d.k);
@@ -255,7 +257,7 @@ macro_rules! kernels {
                 for i in 0..I {
                     let sums = if I == 1 { square::$lone(parts[i]) } else { square::$sums(parts[i]) };
                     let sums: [$t; J] = bytemuck::cast(sums);
-                    let out = &mut d.out[(from + i) * d.out_step + at..][..n];
+                    let out = &mut d.out.row(from + i)[at..][..n];
                     if d.add {
                         out.iter_mut().zip(sums).for_each(|(out, sum)| *out += sum);
                     } else {
@@ -267,19 +269,19 @@ macro_rules! kernels {
             /// Columns `at ..` of all rows: `J` of them, or fewer if they are not `WHOLE`.
             #[target_feature(enable = $features)]
             fn columns<const WHOLE: bool>(d: &mut Dots<'_, $t>, at: usize) {
-                let mut from = 0;
-                while d.count - from >= $deep {
+                let (mut from, count) = (0, d.out.rows());
+                while count - from >= $deep {
                     block::<$deep, false, WHOLE>(d, from, at);
                     from += $deep;
                 }
-                if $deep > 2 && d.count - from >= 2 {
+                if $deep > 2 && count - from >= 2 {
                     block::<2, false, WHOLE>(d, from, at);
                     from += 2;
                 }
                 // A matrix that a lone row passes once comes from L2 in any case: better early.
-                if from < d.count && d.count == 1 && d.n * d.step * size_of::<$t>() > (32 << 10) {
+                if from < count && count == 1 && d.out.cols() * d.step * size_of::<$t>() > (32 << 10) {
                     block::<1, true, WHOLE>(d, from, at);
-                } else if from < d.count {
+                } else if from < count {
                     block::<1, false, WHOLE>(d, from, at);
                 }
             }
@@ -287,11 +289,11 @@ macro_rules! kernels {
             /// Computes any number of dot products. A few rows of the second matrix stay in L1 while the first passes by.
             #[target_feature(enable = $features)]
             pub(super) fn dots(mut d: Dots<'_, $t>) {
-                let whole = d.n / J * J;
+                let (n, whole) = (d.out.cols(), d.out.cols() / J * J);
                 for at in (0..whole).step_by(J) {
                     columns::<true>(&mut d, at);
                 }
-                if whole < d.n {
+                if whole < n {
                     columns::<false>(&mut d, whole);
                 }
             }

@@ -5,10 +5,11 @@
 
 use super::blocked::MANY_ROWS;
 use super::desc::Gemm;
-use super::epilogue::{Descent, Epilogue};
+use super::epilogue::Descent;
 use super::operands::{Dots, Tile};
 use super::pack::{Block, pack};
 use super::tile::{GemmFloat, Level};
+use crate::kernels::abi::Panel;
 
 /// A product y = x · M for a vector x of k and a matrix M of k × n.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,18 +44,16 @@ impl Vector {
         if self.dot && self.x_step != 1 { self.k } else { 0 }
     }
 
-    /// Computes elements `from .. from + out.len()` of y.
+    /// Computes some elements of y; the matrix begins with what the first of them needs.
     pub fn product<T: GemmFloat>(
         &self,
         level: Level,
         (a, b): (&[T], &[T]),
-        from: usize,
         out: &mut [T],
         add: bool,
         scratch: &mut [T],
     ) {
         let (x, m) = if self.flip { (b, a) } else { (a, b) };
-        let m = &m[from * self.n_step..];
         if self.dot { self.dots(level, x, m, out, add, scratch) } else { self.chains(level, x, m, out, add) }
     }
 
@@ -67,7 +66,7 @@ impl Vector {
             to
         };
         let (k, n) = (self.k, out.len());
-        T::dots(level, Dots { x, x_step: k, count: 1, k, rows: m, step: self.n_step, n, out, out_step: n, add });
+        T::dots(level, Dots { x, x_step: k, k, rows: m, step: self.n_step, out: Panel::new(out, 1, n), add });
     }
 
     fn chains<T: GemmFloat>(&self, level: Level, x: &[T], m: &[T], out: &mut [T], add: bool) {
@@ -81,10 +80,7 @@ impl Vector {
                 b: &m[j..],
                 b_row: self.k_step,
                 k: self.k,
-                c: &mut out[j..],
-                c_row: 0,
-                rows: 1,
-                cols,
+                c: Panel::new(&mut out[j..], 1, cols),
                 add,
                 ahead: false,
                 step: None,
@@ -129,18 +125,7 @@ crate::simd! {
     }
 }
 
-/// Computes some rows of a product that [`by_dots`] names.
-pub fn rows<T: GemmFloat>(level: Level, g: &Gemm, (a, b): (&[T], &[T]), c: &mut [T]) {
-    let (count, add) = (c.len() / g.n, g.accumulate);
-    let d = Dots { x: a, x_step: g.a.row, count, k: g.k, rows: b, step: g.b.col, n: g.n, out: c, out_step: g.n, add };
-    T::dots(level, d);
-}
-
-/// Finishes a piece of C that starts at element `from` of a matrix: whole rows, or part of the only row.
-pub fn finish<T: GemmFloat>(g: &Gemm, end: &Epilogue<'_, T>, from: usize, out: &mut [T]) {
-    if g.m > 1 {
-        return end.apply(out, g.n, 0, g.n);
-    }
-    let (cols, bias) = (out.len(), end.bias.map(|b| &b[from..from + out.len()]));
-    Epilogue { bias, ..*end }.apply(out, cols, 0, cols);
+/// Computes some rows and columns of a product that [`by_dots`] names.
+pub fn dots<T: GemmFloat>(level: Level, g: &Gemm, (a, b): (&[T], &[T]), c: Panel<'_, T>) {
+    T::dots(level, Dots { x: a, x_step: g.a.row, k: g.k, rows: b, step: g.b.col, out: c, add: g.accumulate });
 }

@@ -93,6 +93,31 @@ pub static FRESH: OpDef = row("t_fresh", |cx| {
     Ok(())
 });
 
+/// Columns of a unit of [`COLUMNS`].
+const WIDTH: usize = 3;
+
+fn columns_kernel(args: &mut Args<'_>) {
+    let (row, from) = (args.params()[0] as usize, args.units().start * WIDTH);
+    let mut y = args.panel::<f32>(0);
+    for i in 0..y.rows() {
+        let y = y.row(i);
+        if args.inplace(0).is_none() {
+            y.copy_from_slice(&args.read::<f32>(0)[i * row + from..][..y.len()]);
+        }
+        y.iter_mut().for_each(|y| *y *= 0.5);
+    }
+}
+
+/// x / 2, in place; its units are columns of a matrix of four rows, or of one.
+pub static COLUMNS: OpDef = row("t_columns", |cx| {
+    let n = cx.arg_dims(0).numel();
+    let row = if n.is_multiple_of(4) { n / 4 } else { n };
+    let call = Call::new(columns_kernel, [row as u64], row.div_ceil(WIDTH)).reads_args(1).inplace(&[(0, 0)]);
+    let call = call.divided(Buf::Out(0), Split::Columns { row, width: WIDTH });
+    cx.call(Call { work: Work::SORT, ops: 1 << 20, ..call });
+    Ok(())
+});
+
 fn two_kernel(args: &mut Args<'_>) {
     let lo = args.units().start * UNIT;
     let (y, z) = (args.write::<f32>(0), args.write::<f32>(1));
@@ -249,7 +274,7 @@ pub fn eval(g: &Graph<'_>, n: Node, arg: impl Fn(usize) -> Vec<f32>) -> Option<V
     let plus = |x: Vec<f32>, y: Vec<f32>| x.iter().zip(&y).map(|(x, y)| x + y).collect::<Vec<_>>();
     Some(match g.def_of(n).name {
         "t_add" => vec![plus(arg(0), arg(1))],
-        "t_scale" | "t_fresh" => vec![half(arg(0))],
+        "t_scale" | "t_fresh" | "t_columns" => vec![half(arg(0))],
         "t_two" => vec![arg(0).iter().map(|x| x + 1.0).collect(), arg(0).iter().map(|x| 0.25 * x).collect()],
         "t_reverse" => vec![arg(0).chunks(UNIT).flat_map(|c| c.iter().rev().copied()).collect()],
         "t_sum" => {

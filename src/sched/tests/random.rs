@@ -1,6 +1,6 @@
 //! Random graphs, run every way there is, against plain evaluation.
 
-use super::ops::{self, ADD, FRESH, REVERSE, SCALE, SUM, TAIL, TWICE, TWO};
+use super::ops::{self, ADD, COLUMNS, FRESH, REVERSE, SCALE, SUM, TAIL, TWICE, TWO};
 use crate::arena::tensor::{LINE, TensorArena};
 use crate::arena::{Value, ids::Id};
 use crate::error::Result;
@@ -48,7 +48,8 @@ pub fn graph(seed: u64, nodes: usize) -> GraphBuf {
         let b = same[d.below(same.len())];
         let made = match d.below(12) {
             0..=2 => ops::node(&g, &ADD, &[a, b]),
-            3 | 4 => ops::node(&g, &SCALE, &[a]),
+            3 => ops::node(&g, &SCALE, &[a]),
+            4 => ops::node(&g, &COLUMNS, &[a]),
             5 => ops::node(&g, &FRESH, &[a]),
             6 => ops::node(&g, &TWO, &[a]),
             7 => ops::node(&g, &REVERSE, &[a]),

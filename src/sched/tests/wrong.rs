@@ -1,6 +1,6 @@
 //! Wrong calls of rows, and wrong tapes.
 
-use super::ops::{self, FRESH, REVERSE, one};
+use super::ops::{self, COLUMNS, FRESH, REVERSE, one};
 use super::random::planned;
 use crate::kernels::abi::{Args, Split};
 use crate::nodes::lower::{Buf, Call, LowerCx};
@@ -49,6 +49,23 @@ refused! {
     a_result_that_no_call_writes: |_| Ok(()) => "no call writes result 0";
     units_that_leave_a_rest: |cx| {
         cx.call(call(&[Buf::Arg(0)], &[OUT], 1, &[]));
+        Ok(())
+    } => "leave a rest";
+    columns_that_leave_a_rest: |cx| {
+        cx.call(call(&[Buf::Arg(0)], &[(Buf::Out(0), Split::Columns { row: 4, width: 1 })], 2, &[]));
+        Ok(())
+    } => "2 units of 1 columns of 4 leave a rest";
+    columns_of_rows_that_leave_a_rest: |cx| {
+        cx.call(call(&[Buf::Arg(0)], &[(Buf::Out(0), Split::Columns { row: 3, width: 2 })], 2, &[]));
+        Ok(())
+    } => "leave a rest";
+    columns_of_rows_of_nothing: |cx| {
+        cx.call(call(&[Buf::Arg(0)], &[(Buf::Out(0), Split::Columns { row: 0, width: 2 })], 2, &[]));
+        Ok(())
+    } => "leave a rest";
+    columns_without_end: |cx| {
+        let split = Split::Columns { row: 4, width: usize::MAX / 2 + 1 };
+        cx.call(call(&[Buf::Arg(0)], &[(Buf::Out(0), split)], 2, &[]));
         Ok(())
     } => "leave a rest";
     units_that_write_one_operand_whole: |cx| {
@@ -113,4 +130,26 @@ fn tapes_without_their_meetings_race() {
     let mut wrong = right;
     wrong.entries.swap(0, 1);
     assert!(race_free(&plan, &wrong).is_err());
+}
+
+#[test]
+fn tapes_whose_columns_overlap_race() {
+    let g = Builder::new("g");
+    let x = g.input("x", [64], DType::F32);
+    g.output("y", one(&g, &REVERSE, &[one(&g, &COLUMNS, &[x])]));
+    let plan = check(planned(g.finish([]).unwrap().view(), 2, lines::pack).2).unwrap();
+    let right = tapes_sharing(&plan, 1);
+    let columns = |t: usize| right.lane(t)[0];
+    assert_eq!((columns(0).from, columns(0).to, columns(1).from, columns(1).to), (0, 3, 3, 6));
+    assert_eq!(right.lane(0).iter().filter(|e| e.barrier).count(), 1);
+    race_free(&plan, &right).unwrap();
+    for (entry, from, to) in [(0, 0, 4), (0, 0, 2), (0, 1, 3), (3, 2, 6), (3, 3, 7), (3, 0, 6)] {
+        let mut wrong = right.clone();
+        (wrong.entries[entry].from, wrong.entries[entry].to) = (from, to);
+        assert!(race_free(&plan, &wrong).unwrap_err().contains("not run once"), "{entry}: {from}..{to}");
+    }
+    let mut wrong = right.clone();
+    wrong.entries.retain(|e| !e.barrier);
+    wrong.at = vec![0, 2, 4];
+    assert!(race_free(&plan, &wrong).unwrap_err().contains("without a meeting"));
 }

@@ -20,6 +20,7 @@ pub use engine::{Engine, bf16_engine};
 
 use super::desc::Gemm;
 use super::epilogue::Epilogue;
+use crate::kernels::abi::Panel;
 use pack::{Operand, Side, pack};
 use tile::{Machine, Tile};
 
@@ -172,54 +173,66 @@ fn pays(engine: Engine, g: &Gemm) -> bool {
     }
 }
 
-/// Some rows of one product of a batch.
+/// Some rows and columns of one product of a batch.
 pub struct Product<'a> {
     /// A, from the first row.
     pub a: &'a [f32],
-    /// B.
+    /// B, from the first column.
     pub b: &'a [f32],
-    /// The rows of C.
-    pub c: &'a mut [f32],
+    /// That part of C.
+    pub c: Panel<'a, f32>,
 }
 
-/// Computes some rows of a product.
-pub fn product(engine: Engine, g: &Gemm, plan: &Plan, p: Product<'_>, end: &Epilogue<'_, f32>, scratch: &mut [f32]) {
+/// Computes some rows and columns of a product; `end` has the bias of the columns.
+pub fn product(
+    engine: Engine,
+    g: &Gemm,
+    plan: &Plan,
+    mut p: Product<'_>,
+    end: &Epilogue<'_, f32>,
+    scratch: &mut [f32],
+) {
     let machine = Machine::new(engine);
     // Rows of a cell are cache lines, if cells begin with one.
     let from = scratch.as_ptr().align_offset(4 * LINE).min(LINE);
     let (sums, cells) = scratch[from..].split_at_mut(plan.sums);
     let cells = bytemuck::cast_slice_mut::<f32, u32>(cells).as_chunks_mut::<CELL>().0;
     let (cells_a, cells_b) = cells.split_at_mut(plan.cells_a(g.k));
-    for (ic, c) in p.c.chunks_mut(plan.mc * g.n).enumerate() {
-        let rows = c.len() / g.n;
-        let a = Operand { data: &p.a[ic * plan.mc * g.a.row..], line: g.a.row, place: g.a.col };
+    let (all, n) = (p.c.rows(), p.c.cols());
+    for ic in (0..all).step_by(plan.mc) {
+        let rows = plan.mc.min(all - ic);
+        let a = Operand { data: &p.a[ic * g.a.row..], line: g.a.row, place: g.a.col };
         let odd_a = pack_a(engine, g, plan, a, rows, cells_a);
-        for jc in (0..g.n).step_by(plan.nc) {
+        for jc in (0..n).step_by(plan.nc) {
+            let cols = plan.nc.min(n - jc);
+            let mut c = p.c.part(ic..ic + rows, jc..jc + cols);
+            let bias = end.bias.map_or(&[][..], |b| &b[jc..jc + cols]);
             let b = Operand { data: &p.b[jc * g.b.col..], line: g.b.col, place: g.b.row };
             let mut odd = odd_a;
             for pc in (0..g.k).step_by(plan.kc) {
                 let k = plan.kc.min(g.k - pc);
-                let block = Block { cols: plan.nc.min(g.n - jc), cells: k.div_ceil(PLACES) * plan.terms, jc, n: g.n };
+                let block = Block { cols, cells: k.div_ceil(PLACES) * plan.terms };
                 let part = Operand { data: &b.data[pc * b.place..], ..b };
                 odd |= pack_b(engine, plan, part, &block, k, cells_b);
                 let from = pc.div_ceil(PLACES) * rows.div_ceil(LINES) * plan.terms;
-                for (i, c) in c.chunks_mut(plan.mr * g.n).enumerate() {
-                    let at = i * plan.mr;
+                for at in (0..rows).step_by(plan.mr) {
+                    let lines = plan.mr.min(rows - at);
+                    let mut c = c.part(at..at + lines, 0..cols);
                     let sums = &mut sums[if plan.sums > plan.mr * plan.nc { at * plan.nc } else { 0 }..];
                     if g.accumulate && pc == 0 {
-                        block.exchange(sums, c, |sum, c| copy(c, sum));
+                        block.fetch(&mut c, sums);
                     }
                     let strips = &cells_a[from + at / LINES * block.cells..];
-                    let (last, lines) = (pc + k == g.k, c.len() / g.n);
-                    let to = last.then_some((&mut *c, end.bias.unwrap_or(&[])));
+                    let last = pc + k == g.k;
+                    let to = last.then(|| (c.part(0..lines, 0..cols), bias));
                     block.tiles(&machine, plan, (strips, cells_b), (sums, g.accumulate || pc > 0), lines, to);
                     if !last {
                         continue;
                     }
                     if odd {
-                        block.unsplit(Operand { data: &a.data[at * a.line..], ..a }, b, g.k, c);
+                        block.unsplit(Operand { data: &a.data[at * a.line..], ..a }, b, g.k, &mut c);
                     }
-                    end.activate(c, g.n, jc, block.cols);
+                    end.activate(c);
                 }
             }
         }
@@ -257,19 +270,19 @@ fn copy(from: &[f32], to: &mut [f32]) {
 }
 
 crate::simd! {
-    /// Copies a tile's rows of sums, with the bias if there is one, to some columns of rows of C, which are `n` long.
-    fn leave(tile: &[f32], c: &mut [f32], n: usize, columns: &std::ops::Range<usize>, bias: &[f32]) {
-        let lines = tile.as_chunks::<SIDE>().0.iter().zip(c.chunks_exact_mut(n));
-        if let (SIDE, Some(bias)) = (columns.len(), bias.first_chunk::<SIDE>()) {
-            for (sums, c) in lines {
-                if let Some(c) = c[columns.start..].first_chunk_mut::<SIDE>() {
+    /// Copies a tile's rows of sums, with the bias if there is one, to a tile of C.
+    fn leave(tile: &[f32], c: &mut Panel<'_, f32>, bias: &[f32]) {
+        let lines = tile.as_chunks::<SIDE>().0.iter().take(c.rows()).enumerate();
+        if let (SIDE, Some(bias)) = (c.cols(), bias.first_chunk::<SIDE>()) {
+            for (i, sums) in lines {
+                if let Some(c) = c.row(i).first_chunk_mut::<SIDE>() {
                     c.iter_mut().zip(sums).zip(bias).for_each(|((c, sum), bias)| *c = *sum + *bias);
                 }
             }
             return;
         }
-        for (sums, c) in lines {
-            let c = &mut c[columns.clone()];
+        for (i, sums) in lines {
+            let c = c.row(i);
             copy(&sums[..c.len()], c);
             c.iter_mut().zip(bias).for_each(|(c, bias)| *c += *bias);
         }
@@ -281,8 +294,6 @@ struct Block {
     cols: usize,
     /// Cells of a strip.
     cells: usize,
-    jc: usize,
-    n: usize,
 }
 
 impl Block {
@@ -296,7 +307,7 @@ impl Block {
         (a, b): (&[Cell], &[Cell]),
         (sums, add): (&mut [f32], bool),
         rows: usize,
-        mut to: Option<(&mut [f32], &[f32])>,
+        mut to: Option<(Panel<'_, f32>, &[f32])>,
     ) {
         let len = self.cells;
         let across = self.cols.div_ceil(SIDE);
@@ -304,7 +315,7 @@ impl Block {
         for j in 0..across {
             let at = 2 * j * len;
             let b = [&b[at..at + len], &b[at + len..at + 2 * len]];
-            let columns = self.jc + j * SIDE..self.jc + ((j + 1) * SIDE).min(self.cols);
+            let columns = j * SIDE..((j + 1) * SIDE).min(self.cols);
             for i in 0..rows.div_ceil(SIDE) {
                 let at = 2 * i * len;
                 let low = rows - i * SIDE > LINES;
@@ -313,33 +324,31 @@ impl Block {
                 let strips = &strips[..1 + usize::from(low)];
                 machine.tile(Tile { terms: plan.terms, a: strips, b, c: &mut *tile, c_row: SIDE, add });
                 if let Some((c, bias)) = &mut to {
-                    let c = &mut c[i * SIDE * self.n..];
                     let bias = if bias.is_empty() { *bias } else { &bias[columns.clone()] };
-                    leave(tile, c, self.n, &columns, bias);
+                    leave(tile, &mut c.part(i * SIDE..((i + 1) * SIDE).min(rows), columns.clone()), bias);
                 }
             }
         }
     }
 
-    /// Calls `each` with the pieces of rows of sums and of C that belong together.
-    fn exchange(&self, sums: &mut [f32], c: &mut [f32], each: impl Fn(&mut [f32], &mut [f32])) {
+    /// Copies rows of C to where their sums go on.
+    fn fetch(&self, c: &mut Panel<'_, f32>, sums: &mut [f32]) {
         let across = self.cols.div_ceil(SIDE);
-        for (i, row) in c.chunks_exact_mut(self.n).enumerate() {
-            let row = &mut row[self.jc..][..self.cols];
+        for i in 0..c.rows() {
             let line = i / SIDE * across * SIDE * SIDE + i % SIDE * SIDE;
-            for (sum, c) in sums[line..].chunks_mut(SIDE * SIDE).zip(row.chunks_mut(SIDE)) {
-                each(&mut sum[..c.len()], c);
+            for (sum, c) in sums[line..].chunks_mut(SIDE * SIDE).zip(c.row(i).chunks(SIDE)) {
+                copy(c, &mut sum[..c.len()]);
             }
         }
     }
 
     /// Adds the products that have an infinite or undefined factor, which split operands leave out.
     #[cold]
-    fn unsplit(&self, a: Operand<'_>, b: Operand<'_>, k: usize, c: &mut [f32]) {
+    fn unsplit(&self, a: Operand<'_>, b: Operand<'_>, k: usize, c: &mut Panel<'_, f32>) {
         let of = |x: Operand<'_>, line: usize, place: usize| x.data[line * x.line + place * x.place];
-        let rows = c.len() / self.n;
-        for (i, row) in c.chunks_mut(self.n).enumerate() {
-            let row = &mut row[self.jc..][..self.cols];
+        let rows = c.rows();
+        for i in 0..rows {
+            let row = c.row(i);
             for p in (0..k).filter(|&p| !of(a, i, p).is_finite()) {
                 let x = of(a, i, p);
                 row.iter_mut().enumerate().for_each(|(j, c)| *c += x * of(b, j, p));
@@ -353,11 +362,11 @@ impl Block {
                 let y = of(b, j, p);
                 let mut numbers = 0;
                 for i in (0..rows).filter(|&i| of(a, i, p).is_finite()) {
-                    let c = &mut c[i * self.n + self.jc + j];
+                    let c = &mut c.row(i)[j];
                     *c += of(a, i, p) * y;
                     numbers += usize::from(!c.is_nan());
                 }
-                if numbers == 0 && (0..rows).all(|i| c[i * self.n + self.jc + j].is_nan()) {
+                if numbers == 0 && (0..rows).all(|i| c.row(i)[j].is_nan()) {
                     break;
                 }
             }

@@ -1,7 +1,8 @@
 //! Tests of products by bf16 units: values against sums in `f64`, bits however a product is split, odd numbers.
 
-use super::super::{Act, Batch, Gemm, Strides, gemm, gemm_low};
+use super::super::{Act, Batch, Gemm, Strides, gemm, part_low, rows};
 use super::{CELL, Engine, LINES, Operand, PLACES, Plan, Precision, Side, pack, round};
+use crate::kernels::abi::Panel;
 use crate::kernels::simd::{Isa, limit};
 
 const ENGINES: [Engine; 3] = [Engine::Portable, Engine::Avx512, Engine::Amx];
@@ -45,16 +46,29 @@ impl Case {
     fn by(&self, engine: Engine, parts: usize) -> Vec<f32> {
         let (g, plan, units) = (&self.g, Plan::of(&self.g), self.g.units());
         let mut c = self.c.clone();
-        let mut from = 0;
         for p in 0..parts {
-            let to = units * (p + 1) / parts;
-            let at = g.elements(&(from..to));
-            let mut scratch = vec![f32::NAN; plan.scratch(g.k)];
-            let bias = g.bias.then_some(&self.bias[..]);
-            gemm_low((engine, &plan), g, &self.a, &self.b, bias, &mut c[at], from..to, &mut scratch);
-            from = to;
+            let part = units * p / parts..units * (p + 1) / parts;
+            let (at, c) = rows(g, &mut c[g.elements(&part)], &part);
+            part_low((engine, &plan), g, self.operands(), at, c, &mut vec![f32::NAN; plan.scratch(g.k)]);
         }
         c
+    }
+
+    /// As `by`, but a part is some columns, cut anywhere.
+    fn by_columns(&self, engine: Engine, parts: usize) -> Vec<f32> {
+        let (g, plan) = (&self.g, Plan::of(&self.g));
+        let (mut c, rows) = (self.c.clone(), g.batches() * g.m);
+        for p in 0..parts {
+            let columns = g.n * p / parts..g.n * (p + 1) / parts;
+            let (at, mut all) = ((0, columns.start), Panel::new(&mut c, rows, g.n));
+            let scratch = &mut vec![f32::NAN; plan.scratch(g.k)];
+            part_low((engine, &plan), g, self.operands(), at, all.part(0..rows, columns), scratch);
+        }
+        c
+    }
+
+    fn operands(&self) -> (&[f32], &[f32], Option<&[f32]>) {
+        (&self.a, &self.b, self.g.bias.then_some(&self.bias[..]))
     }
 
     /// C by sums in `f64`, and for each element the sum of the magnitudes.
@@ -92,6 +106,8 @@ impl Case {
                 if self.g.m > 1 || !self.g.batch().is_empty() {
                     assert!(self.by(engine, parts) == whole, "{:?} differs by {engine:?} in {parts} parts", self.g);
                 }
+                let same = self.by_columns(engine, parts) == whole;
+                assert!(same, "{:?} differs by {engine:?} in {parts} parts of columns", self.g);
             }
         }
     }
@@ -281,11 +297,10 @@ fn infinities_and_nan_pass() {
                             _ => assert!(x.is_finite()),
                         }
                     }
-                    assert!(
-                        c.iter()
-                            .zip(case.by(engine, 2))
-                            .all(|(x, y)| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan())
-                    );
+                    for other in [case.by(engine, 2), case.by_columns(engine, 2)] {
+                        let same = |(x, y): (&f32, f32)| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
+                        assert!(c.iter().zip(other).all(same));
+                    }
                 }
             }
         }

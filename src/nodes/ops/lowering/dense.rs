@@ -2,7 +2,7 @@
 
 use super::{by_float, elem, push_program};
 use crate::arena::intern::Dims;
-use crate::kernels::abi::Kernel;
+use crate::kernels::abi::{Kernel, Split};
 use crate::kernels::gemm::{self, Batch, Gemm, GemmFloat, Strides};
 use crate::kernels::norm::residual::{self, Residual};
 use crate::kernels::norm::{self, LayerNorm, rms};
@@ -66,13 +66,15 @@ pub fn push_product(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flop
         DType::F32 => scratch_len::<f32>(&g),
         _ => scratch_len::<f64>(&g),
     };
-    let call = Call::new(by_float!(dtype, gemm::run)?, g.to_words(), g.units())
+    let (split, units) = g.division();
+    let whole = if let Split::Columns { .. } = split { whole_columns(&g) } else { whole(&g) };
+    let call = Call::new(by_float!(dtype, gemm::run)?, g.to_words(), units)
         .flops(flops)
         .reads(reads)
         .work(work(dtype, &g))
-        .whole(whole(&g));
+        .whole(whole);
     let call = if g.accumulate { call.reads(&[out]).inplace(&[(reads.len(), 0)]) } else { call };
-    let call = call.writes(out, g.per_unit());
+    let call = call.divided(out, split);
     let call = if scratch > 0 { call.scratch(cx.scratch(dtype.size(), scratch)) } else { call };
     cx.call(call);
     Ok(())
@@ -112,6 +114,11 @@ pub fn lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// Which operands of a product all units read: B, and an A that lies by columns.
 pub fn whole(g: &Gemm) -> u64 {
     2 | u64::from(g.a.col != 1)
+}
+
+/// The same where units are columns: A, and a B that does not lie by columns.
+fn whole_columns(g: &Gemm) -> u64 {
+    1 | u64::from(g.b.row != 1) << 1
 }
 
 /// The kind of work that a product is.
