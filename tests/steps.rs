@@ -80,18 +80,17 @@ fn same_bits<T: Elem + Copy>(dtype: DType, sizes: [usize; 4], threads: &[usize],
 /// One block, several with odd ends, sums that are cut, vectors.
 #[test]
 fn a_step_behind_a_product_has_the_bits_of_both() {
-    for sizes in [[3, 4, 5, 6], [67, 131, 259, 70], [1, 40, 30, 20], [5, 1, 9, 1]] {
+    for sizes in [[3, 4, 5, 6], [67, 131, 259, 70], [1, 40, 30, 20], [1, 1, 9, 1]] {
         same_bits(DType::F32, sizes, &[1, 2, 3, 7], |x| x as f32);
         same_bits(DType::F64, sizes, &[1, 2, 3, 7], |x| x);
     }
-    same_bits(DType::F32, [1100, 100, 60, 300], &[1, 7], |x| x as f32);
-    same_bits(DType::F64, [1100, 100, 60, 300], &[1, 7], |x| x);
+    same_bits(DType::F32, [600, 620, 610, 640], &[1, 7], |x| x as f32);
 }
 
 /// Blocks of rows of A, and blocks of B, in place and packed.
 #[test]
 fn blocks_of_all_kinds_have_the_bits_of_the_product() {
-    same_bits(DType::F32, [1030, 1100, 1040, 300], &[1, 2], |x| x as f32);
+    same_bits(DType::F32, [64, 1030, 1100, 300], &[1, 2], |x| x as f32);
 }
 
 #[test]
@@ -114,10 +113,13 @@ fn a_gradient_that_is_wanted_for_more_stays() {
     assert_eq!(behind(&graph, &adam.clone().clip_norm(1.0), "matmul_adam"), 0);
     let lion = Group { rule: Some(Rule::LION), ..Group::default() };
     assert_eq!(behind(&graph, &adam.clone().group("w0", lion), "matmul_adam"), 1);
-    assert_eq!(behind(&graph, &adam.accumulate(2), "matmul_adam"), 0);
+    assert_eq!(behind(&graph, &adam.clone().accumulate(2), "matmul_adam"), 0);
     // A param that is read twice has a sum of products for a gradient.
     let g = Builder::new("tied");
     let (x, w) = (g.input("x", [3, 5], DType::F32), g.param("w", [5, 5], DType::F32, Init::Ones));
     let tied = g.finish([x.matmul(w).tanh().matmul(w).sum(..).named("loss")]).unwrap();
-    assert_eq!(behind(&tied, &Optimiser::adam(0.01), "matmul_adam"), 0);
+    // A gradient that is smaller than what it is made of.
+    let wide = mlp(DType::F32, [40, 5, 6, 7]);
+    assert_eq!((behind(&wide, &adam, "matmul_adam"), behind(&wide, &Optimiser::sgd(0.01), "matmul_sgd")), (0, 2));
+    assert_eq!(behind(&tied, &adam, "matmul_adam"), 0);
 }

@@ -9,6 +9,9 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+#[cfg(test)]
+mod tests;
+
 /// The entry point of a kernel.
 pub type Kernel = fn(&mut Args<'_>);
 
@@ -29,6 +32,17 @@ pub enum Split {
     },
     /// Thread `t` owns elements `t * n .. (t + 1) * n`: scratch.
     PerLane(usize),
+}
+
+impl Split {
+    /// Elements of a row and columns of a unit, where units divide columns.
+    #[inline]
+    fn columns(self) -> Option<(usize, usize)> {
+        match self {
+            Split::Columns { row, width } => Some((row, width)),
+            Split::Whole | Split::PerUnit(_) | Split::PerLane(_) => None,
+        }
+    }
 }
 
 /// One operand, resolved to a place in the arena.
@@ -264,11 +278,11 @@ impl<'a> Args<'a> {
     #[inline]
     pub fn write<T: Pod>(&mut self, j: usize) -> &'a mut [T] {
         let s = self.take(j);
+        assert!(s.split.columns().is_none(), "written operand {j} is divided by columns");
         let (from, to) = match s.split {
-            Split::Whole => (0, s.len),
+            Split::Whole | Split::Columns { .. } => (0, s.len),
             Split::PerUnit(n) => ((self.units.start * n).min(s.len), (self.units.end * n).min(s.len)),
             Split::PerLane(n) => ((self.lane * n).min(s.len), ((self.lane + 1) * n).min(s.len)),
-            Split::Columns { .. } => panic!("written operand {j} is divided by columns"),
         };
         let off = self.bounds::<T>(s);
         // SAFETY: in bounds and aligned (checked above); taken once; by the file's invariant nobody else touches
@@ -286,7 +300,9 @@ impl<'a> Args<'a> {
     #[inline]
     pub fn panel<T: Pod>(&mut self, j: usize) -> Panel<'a, T> {
         let s = self.take(j);
-        let Split::Columns { row, width } = s.split else { panic!("written operand {j} is not divided by columns") };
+        let columns = s.split.columns();
+        assert!(columns.is_some(), "written operand {j} is not divided by columns");
+        let (row, width) = columns.unwrap_or_default();
         let at = self.frame.base.wrapping_add(self.bounds::<T>(s)).cast::<T>();
         // The operand lies in the arena, aligned, and by the file's invariant nobody else touches these columns of it during
         // the call: what a panel promises.
@@ -428,118 +444,5 @@ impl<'a, T> Panel<'a, T> {
         // SAFETY: as for `row`; the rows follow one another.
         #[allow(unsafe_code)]
         Some(unsafe { std::slice::from_raw_parts_mut(self.at, self.rows * self.cols) })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::arena::tensor::TensorArena;
-
-    #[test]
-    #[allow(unsafe_code)]
-    fn units_divide_the_output() {
-        let mut arena = TensorArena::new(256).unwrap();
-        let frame = Frame::new(arena.bytes_mut());
-        let reads = [Slot::new(0, 4, 4, Split::Whole)];
-        let writes = [Slot::new(64, 5, 4, Split::PerUnit(2))];
-        let fault = Fault::default();
-        // SAFETY: the two operands are disjoint and inside the arena.
-        let mut args = unsafe { Args::new(frame, &reads, &writes, &[7], 1..3, 0, &fault) };
-        assert_eq!(args.read::<f32>(0), [0.0; 4]);
-        let out = args.write::<f32>(0);
-        assert_eq!(out.len(), 3);
-        out.fill(1.0);
-        args.fault(9);
-        args.fault_index(3, -1, 5);
-        args.fault(4);
-        assert_eq!(fault.get(), Some(Bad { element: 3, value: Some((-1, 5)) }));
-        assert_eq!(bytemuck::cast_slice::<u8, f32>(&arena.bytes()[64..84]), [0.0, 0.0, 1.0, 1.0, 1.0]);
-    }
-
-    /// What each of `ranges` of units of columns leaves in an operand of `len` elements: its number in all that it owns.
-    #[allow(unsafe_code)]
-    fn owners(len: usize, split: Split, ranges: &[Range<usize>]) -> Vec<f32> {
-        let mut arena = TensorArena::new(4 * len).unwrap();
-        let (frame, fault) = (Frame::new(arena.bytes_mut()), Fault::default());
-        let writes = [Slot::new(0, len, 4, split)];
-        for (n, units) in ranges.iter().enumerate() {
-            // SAFETY: the operand lies in the arena, and calls follow one another.
-            let mut args = unsafe { Args::new(frame, &[], &writes, &[], units.clone(), 0, &fault) };
-            let mut panel = args.panel::<f32>(0);
-            for i in 0..panel.rows() {
-                panel.row(i).iter_mut().for_each(|x| *x += 1.0 + n as f32);
-            }
-        }
-        bytemuck::cast_slice(&arena.bytes()[..4 * len]).to_vec()
-    }
-
-    #[test]
-    fn columns_divide_rows() {
-        let by = |row, width| Split::Columns { row, width };
-        let halves = owners(15, by(5, 2), &[0..2, 2..3]);
-        assert_eq!(halves, [1.0, 1.0, 1.0, 1.0, 2.0].repeat(3));
-        for (rows, row, width) in [(1, 1usize, 1), (4, 7, 3), (3, 64, 16), (5, 65, 16), (2, 3, 8), (0, 4, 2)] {
-            let units = row.div_ceil(width);
-            for parts in 1..=units + 1 {
-                let ranges: Vec<_> = (0..parts).map(|p| units * p / parts..units * (p + 1) / parts).collect();
-                let all = owners(rows * row, by(row, width), &ranges);
-                let of = |j: usize| ranges.iter().position(|r| r.contains(&(j / width))).unwrap() as f32 + 1.0;
-                let right = all.iter().enumerate().all(|(at, &owner)| owner == of(at % row));
-                assert!(right, "{rows} rows of {row}, {width} a unit, {parts} parts: {all:?}");
-            }
-        }
-        // Units beyond the last own nothing.
-        assert_eq!(owners(4, by(2, 1), &[0..2, 2..9]), [1.0; 4]);
-    }
-
-    #[test]
-    fn panels_are_cut_to_panels() {
-        let mut numbers: Vec<u32> = (0..20).collect();
-        let mut all = Panel::new(&mut numbers, 4, 5);
-        assert_eq!((all.rows(), all.cols(), all.flat().map(|all| all.len())), (4, 5, Some(20)));
-        let mut part = all.part(1..3, 2..5);
-        assert_eq!((part.row(0).to_vec(), part.row(1).to_vec()), (vec![7, 8, 9], vec![12, 13, 14]));
-        assert!(part.flat().is_none() && part.part(0..1, 1..3).flat().is_some_and(|row| *row == [8, 9]));
-        part.part(1..2, 1..2).row(0)[0] = 99;
-        assert_eq!(part.part(2..2, 0..3).rows(), 0);
-        let mut floats = all.cast::<f32>();
-        assert_eq!(floats.row(2)[3].to_bits(), 99);
-        assert_eq!((numbers[13], numbers.iter().sum::<u32>()), (99, 190 - 13 + 99));
-    }
-
-    #[test]
-    fn panels_end_where_they_end() {
-        let wrong: [fn(Panel<'_, u8>) -> usize; 6] = [
-            |mut p| p.row(2).len(),
-            |mut p| p.part(0..3, 0..1).rows(),
-            |mut p| p.part(0..1, 0..4).rows(),
-            |mut p| p.part(1..2, 3..4).row(0).len(),
-            |p| p.cast::<u16>().rows(),
-            |mut p| Panel::new(p.row(0), 2, 2).rows(),
-        ];
-        for wrong in wrong {
-            let mut bytes = [0; 6];
-            let panel = std::panic::AssertUnwindSafe(Panel::new(&mut bytes, 2, 3));
-            assert!(std::panic::catch_unwind(move || wrong({ panel }.0)).is_err());
-        }
-    }
-
-    #[test]
-    #[allow(unsafe_code)]
-    fn an_operand_is_reached_as_it_is_divided() {
-        let mut arena = TensorArena::new(64).unwrap();
-        let (frame, fault) = (Frame::new(arena.bytes_mut()), Fault::default());
-        for (split, columns) in [(Split::Columns { row: 4, width: 2 }, true), (Split::PerUnit(2), false)] {
-            let writes = [Slot::new(0, 16, 4, split)];
-            // SAFETY: the operand lies in the arena.
-            let args = || unsafe { Args::new(frame, &[], &writes, &[], 0..1, 0, &fault) };
-            let works = |call: fn(Args<'_>) -> usize| {
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| call(args()))).is_ok()
-            };
-            assert_eq!(works(|mut args| args.panel::<f32>(0).rows()), columns);
-            assert_eq!(works(|mut args| args.write::<f32>(0).len()), !columns);
-            assert!(!works(|mut args| args.panel::<f32>(0).rows() + args.panel::<f32>(0).rows()));
-        }
     }
 }

@@ -3,8 +3,8 @@
 //! It knows nothing of lifetimes. An ordered map says which version of which buffer each byte holds, and the walk
 //! proves: operands lie inside the arena and are aligned; every read finds, whole, what the instructions before it
 //! wrote for it; a write overlaps no read unless declared in place on the identical extent, and no other write; units
-//! divide each write into disjoint parts (runs, or columns of whole rows) that cover it; at the end outputs, next values, and all that the caller owns
-//! are where they are looked for.
+//! divide each write into disjoint parts (runs, or columns of whole rows) that cover it; at the end outputs, next
+//! values, and all that the caller owns are where they are looked for.
 //!
 //! [`Checked`] can be made here only: it is what the executor's unsafe code rests on. The walk runs in release
 //! builds too.

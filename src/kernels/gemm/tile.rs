@@ -100,8 +100,8 @@ macro_rules! kernels {
                 // from finding each row by adding to the one before: a chain as long as the tile's arithmetic.
                 let third: [usize; 2] = std::hint::black_box(std::array::from_fn(|i| i * 3 * a_row));
                 // SAFETY: `fits` holds: row i < MR and column p < k of A and row p of B with `cols` columns lie inside the
-                // slices; row i of C with `cols` columns is the panel's. Whole vectors end at or before `cols`; the last one is cut there by `mask`
-                // (it is whole if `PART` is false). The pointers advance by wrapping, so they may pass the end unread.
+                // slices; row i of C with `cols` columns is the panel's. Whole vectors end at or before `cols`; the last one is
+                // cut there by `mask` (it is whole if `PART` is false). The pointers advance by wrapping, so they may pass the end unread.
                 #[allow(unsafe_code)]
                 unsafe {
                     let load = |p: *const $t, j: usize| {

@@ -51,6 +51,12 @@ pub fn product(f: &Facts<'_>, root: Node) -> Found {
     if !f.alone(args[1]) {
         return Found::Missed(f.reads_of("the gradient", args[1]));
     }
+    // What the product reads waits for the param's last reader, instead of the gradient: it must not be the larger. A sum that
+    // long leaves little to gain, too. Plain SGD has a cheaper kernel.
+    let kept = f.args(product).iter().map(|&v| f.g.numel(v)).max().unwrap_or(0);
+    if op != Op::SGD && kept > f.g.numel(args[1]) {
+        return Found::Missed(format!("{kept} elements would be kept for the step instead of the gradient"));
+    }
     let attrs: Vec<Owned> = attributes(f, product).into_iter().chain(attributes(f, root)).collect();
     let operands = [f.args(product), &args[..1], &args[2..]].concat();
     let gives = f.g.outs_of(root).zip(0..).collect();

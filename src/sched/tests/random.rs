@@ -4,6 +4,7 @@ use super::ops::{self, ADD, COLUMNS, FRESH, REVERSE, SCALE, SUM, TAIL, TWICE, TW
 use crate::arena::tensor::{LINE, TensorArena};
 use crate::arena::{Value, ids::Id};
 use crate::error::Result;
+use crate::kernels::abi::Split;
 use crate::nodes::{Builder, DType, Graph, GraphBuf, Init, Op, Var};
 use crate::sched::check::{Checked, Plan, check};
 use crate::sched::exec::{Exec, Lane};
@@ -196,6 +197,24 @@ fn any_number_of_threads_computes_the_same() {
             assert_eq!((bits(&o), bits(&s)), (bits(&want.0), bits(&want.1)), "seed {seed}, {lanes} threads");
         }
     }
+}
+
+#[test]
+fn products_by_columns_have_the_same_bits_on_any_number_of_threads() {
+    let g = Builder::new("g");
+    let (x, w) = (g.input("x", [50, 400], DType::F32), g.param("w", [400, 449], DType::F32, Init::Ones));
+    let y = x.tanh().matmul(w);
+    g.output("y", y);
+    g.output("z", y.matmul_t(w, false, true));
+    let buf = g.finish([]).unwrap();
+    let all = [1, 2, 3, 7].map(|lanes| {
+        let (l, _, plan) = planned(buf.view(), lanes, lines::pack);
+        let by_columns = plan.code.writes.iter().filter(|o| matches!(o.split, Split::Columns { .. })).count();
+        assert_eq!(by_columns, 2);
+        let how = if lanes == 1 { How::Poisoned } else { How::Team };
+        bits(&outcome(&buf.view(), &l, &check(plan).unwrap(), how, 2).0)
+    });
+    assert!(all[1..].iter().all(|other| *other == all[0]));
 }
 
 /// Plans that are wrong in all the ways that a planner can be: what the checker lets pass computes the right thing.
