@@ -133,7 +133,7 @@ fn streams<T: GemmFloat>(g: Gemm) {
     assert!(g.streams::<T>(), "{g:?}");
     let case = Case::<T>::new(g);
     for level in [Isa::Avx512, Isa::Avx2, Isa::Portable].map(Level::at_most) {
-        let want = case.by(level, 1);
+        let want = case.by(level, 1, None);
         for rows in [g.m, g.m.div_ceil(2)] {
             let mut c = vec![T::NAN; rows * g.n];
             let mut scratch = vec![T::NAN; g.stream_scratch::<T>()];
