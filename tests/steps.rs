@@ -106,6 +106,20 @@ fn gradients_of_a_large_network_need_no_memory() {
     }
 }
 
+/// Where sums are long, blocks for each thread would need more than the gradient.
+#[test]
+fn long_batches_need_no_more_memory() {
+    for rule in [rules()[0].0, rules()[2].0, rules()[5].0] {
+        let step = train(mlp(DType::F32, [6000, 64, 48, 10]).view(), "loss", &Optimiser::new(rule, 0.01)).unwrap();
+        let names: Vec<&str> = pipeline::default_passes().into_iter().filter(|p| *p != "patterns").collect();
+        let apart = pipeline::run(step.view(), &names, true).unwrap().0;
+        let fused = pipeline::optimise(step.view()).unwrap();
+        let [apart, fused] =
+            [apart, fused].map(|g| Session::new().optimise(false).threads(7).plan(&g).unwrap().arena_bytes);
+        assert!(fused <= apart, "{rule:?}: {fused} bytes, {apart} without patterns");
+    }
+}
+
 #[test]
 fn a_gradient_that_is_wanted_for_more_stays() {
     let (graph, adam) = (mlp(DType::F32, [4, 5, 6, 7]), Optimiser::adam(0.01));

@@ -315,7 +315,7 @@ fn accesses(plan: &Plan, e: &Entry, t: usize, touch: &mut dyn FnMut(Range<usize>
             Split::PerUnit(n) => (e.from * n..e.to * n, t),
             Split::PerLane(n) => (t * n..(t + 1) * n, t),
             Split::Columns { .. } if e.to - e.from == code.units[i] => (0..o.len, t),
-            Split::Columns { .. } => (0..o.len, plan.lanes + i),
+            Split::Columns { .. } => (0..o.len, usize::MAX - 1 - i),
         };
         touch(byte(o, r), who, true);
     }

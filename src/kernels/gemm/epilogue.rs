@@ -1,6 +1,6 @@
 //! What happens to a block of C after its last sum, while it is still in cache: bias, then activation.
 //!
-//! Invariant: applied once to each element. `blocked` and `vector` call it; op lowerings name it through [`Act`].
+//! Invariant: applied once to each element. `blocked`, `low` and `mod.rs` call it; op lowerings name it through [`Act`].
 
 use super::tile::GemmFloat;
 use crate::kernels::abi::Panel;

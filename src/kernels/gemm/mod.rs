@@ -49,7 +49,7 @@ pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
     let (a, b) = (args.read::<T>(0), args.read::<T>(1));
     let bias = g.bias.then(|| args.read::<T>(2));
     let (at, mut c) = match g.unit_columns() {
-        Some(width) => ((0, units.start * width), args.panel::<T>(0)),
+        Some(width) => ((0, (units.start * width).min(g.n)), args.panel::<T>(0)),
         None => rows(&g, args.write::<T>(0), &units),
     };
     let old = 2 + usize::from(g.bias);

@@ -20,7 +20,7 @@ pub trait Taker<T> {
 
 /// Bytes of packed A: more than that is packed block by block, and B again for each.
 const BLOCK_A: usize = 4 << 20;
-/// Bytes of a block of B, which stays in a part of L2.
+/// Bytes of a block of B, which stays in a part of L2 unless sums are long.
 const BLOCK_B: usize = 256 << 10;
 /// Rows of a block: few, so that what it is taken by stays in L2 from when it is fetched; enough that a strip of B, which
 /// comes from there too, serves several tiles.

@@ -51,8 +51,8 @@ pub fn product(f: &Facts<'_>, root: Node) -> Found {
     if !f.alone(args[1]) {
         return Found::Missed(f.reads_of("the gradient", args[1]));
     }
-    // What the product reads waits for the param's last reader, instead of the gradient: it must not be the larger. A sum that
-    // long leaves little to gain, too. Plain SGD has a cheaper kernel.
+    // What the product reads waits for the param's last reader, instead of the gradient: neither may be the larger. Plain
+    // SGD by sums that are not cut has a cheaper kernel; else its lowering keeps a gradient that is.
     let kept = f.args(product).iter().map(|&v| f.g.numel(v)).max().unwrap_or(0);
     if op != Op::SGD && kept > f.g.numel(args[1]) {
         return Found::Missed(format!("{kept} elements would be kept for the step instead of the gradient"));

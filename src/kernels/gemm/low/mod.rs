@@ -163,7 +163,9 @@ fn pays(engine: Engine, g: &Gemm) -> bool {
         return false;
     }
     // B is packed for so many rows, A for so many columns; a tile is computed whole, for whole cells of k.
-    let least = |m: usize, n: usize, k: usize, work: usize| g.m >= m && g.n >= n && g.k >= k && g.m * g.n * g.k >= work;
+    let least = |m: usize, n: usize, k: usize, work: usize| {
+        g.m >= m && g.n >= n && g.k >= k && g.m.saturating_mul(g.n).saturating_mul(g.k) >= work
+    };
     match (engine, g.precision.terms()) {
         (_, 1) => engine == Engine::Portable || least(16, 32, 16, 1 << 17),
         // As `Precision::here` says.

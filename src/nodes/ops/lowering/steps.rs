@@ -79,7 +79,7 @@ pub fn step(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `matmul_sgd`, `matmul_sgd_momentum`, `matmul_adam`: the step takes the gradient block by block where it can, plain SGD tile
-/// by tile; else the gradient lies in memory between two calls.
+/// by tile; else, or where sums are long, the gradient lies in memory between two calls.
 pub fn behind_product(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let op = step_of(cx.op()).ok_or("not a step behind a product")?;
     let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..dense::product(cx)? });
@@ -95,7 +95,8 @@ pub fn behind_product(cx: &mut LowerCx<'_>) -> Result<(), String> {
         words.push(cx.attrs().f64(2).to_bits());
         return product_call(cx, &g, (by_float!(dtype, gemm::run_descent)?, words), 1, scratch);
     }
-    if streams {
+    // Blocks need all of k: where sums are longer than a side, more memory for each thread than a gradient for all.
+    if streams && g.k <= g.m.min(g.n) {
         let scratch = if dtype == DType::F32 { g.stream_scratch::<f32>() } else { g.stream_scratch::<f64>() };
         words.extend(&rule.words);
         return product_call(cx, &g, (rule.kernels(dtype)?[1], words), tensors - 1, scratch);
