@@ -68,12 +68,12 @@ pub fn detect() -> Isa {
 #[inline(always)]
 pub fn ahead<T>(x: &[T]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    for line in x.chunks(64 / size_of::<T>().clamp(1, 64)) {
+    for at in (0..size_of_val(x)).step_by(64) {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         // SAFETY: fetching has no effect that a program can see; every x86-64 has the instruction.
         #[allow(unsafe_code)]
         unsafe {
-            _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast());
+            _mm_prefetch::<_MM_HINT_T1>(x.as_ptr().cast::<i8>().wrapping_add(at));
         }
     }
 }

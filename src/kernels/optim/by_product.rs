@@ -28,10 +28,11 @@ impl<T: Real> Taker<T> for Param<'_, T> {
             return;
         }
         let Tensors { to, from, lo } = &self.tensors;
-        for at in rows.map(|row| row * self.n + cols.start..row * self.n + cols.end) {
-            for (to, from) in to.iter().zip(from).filter(|(to, _)| !to.is_empty()) {
-                ahead(from.map_or(&to[at.clone()], |from| &from[lo + at.start..lo + at.end]));
-            }
+        // What is read; few instructions for each line, as a tile of the product has a few thousand in all.
+        let all = to.iter().zip(from).map(|(to, from)| from.map_or(&to[..], |from| &from[*lo..]));
+        for x in all.filter(|x| !x.is_empty()) {
+            let rows = x[rows.start * self.n..].chunks(self.n).take(rows.len());
+            rows.for_each(|row| ahead(&row[cols.clone()]));
         }
     }
 
