@@ -2,7 +2,7 @@
 //!
 //! One line a layout and shape (m,k,n), in GFLOP/s: the median call, the best of a few interleaved rounds. Options, after
 //! `--`: `--threads N` (here a product is a program of one node), `--only 64,64,64`, `--rounds N`, `--precision` (the same
-//! product in f32, as three products of bf16 terms, and in bf16), `--json`.
+//! product in f32, by three bf16 terms of each number, by two, and in bf16), `--json`.
 #![allow(missing_docs)]
 
 use arenagrad::kernels::gemm::{Gemm, Precision, gemm};

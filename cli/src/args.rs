@@ -81,7 +81,7 @@ pub struct TrainArgs {
     /// depend on it.
     #[arg(long, value_name = "SIZE")]
     pub max_memory: Option<ByteSize>,
-    /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two) or bf16. Weights and optimiser stay
+    /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two; without AMX, both are computed as f32) or bf16. Weights and optimiser stay
     /// f32.
     #[arg(long, value_parser = precision, value_name = "PRECISION")]
     pub precision: Option<Precision>,
@@ -153,7 +153,7 @@ pub struct PlanArgs {
     /// Most bytes that the arena may have (64MiB, say): values are computed again to fit.
     #[arg(long, value_name = "SIZE")]
     pub max_memory: Option<ByteSize>,
-    /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two) or bf16.
+    /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two; without AMX, both are computed as f32) or bf16.
     #[arg(long, value_parser = precision, value_name = "PRECISION", default_value = "f32")]
     pub precision: Precision,
     /// List the budgets that make a difference, with what each computes again.
@@ -279,7 +279,7 @@ pub struct TraceArgs {
     /// Threads.
     #[arg(long, default_value_t = 1)]
     pub threads: usize,
-    /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two) or bf16.
+    /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two; without AMX, both are computed as f32) or bf16.
     #[arg(long, value_parser = precision, value_name = "PRECISION", default_value = "f32")]
     pub precision: Precision,
     /// Folder with NAME.safetensors for the workload, as `bench` takes it.
@@ -301,7 +301,7 @@ pub struct BenchArgs {
     /// Seconds that each workload is timed for.
     #[arg(long, default_value_t = 2.0)]
     pub seconds: f64,
-    /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two) or bf16.
+    /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two; without AMX, both are computed as f32) or bf16.
     #[arg(long, value_parser = precision, value_name = "PRECISION", default_value = "f32")]
     pub precision: Precision,
     /// Folder with NAME.safetensors for each workload (`p.` params, `x`, `y`); without it, seeded random data.

@@ -65,7 +65,7 @@ pub fn workload(name: &str) -> Run<&'static Workload> {
 #[derive(Serialize)]
 struct Figures {
     workload: &'static str,
-    precision: &'static str,
+    precision: String,
     threads: usize,
     steps: usize,
     step_us_p50: f64,
@@ -281,7 +281,7 @@ fn time(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<Figures> {
     let median = us(0.5) / 1e6;
     Ok(Figures {
         workload: w.name,
-        precision: a.precision.name(),
+        precision: a.precision.report(),
         threads: a.threads,
         steps,
         step_us_p50: us(0.5),
@@ -296,7 +296,7 @@ fn time(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<Figures> {
         moved_bytes: plan.moved_bytes,
         stream_gbs: stream / 1e9,
         peak_gflops: peak / 1e9,
-        roofline_share: (a.precision == Precision::F32).then_some(least / median),
+        roofline_share: (a.precision.here() == Precision::F32).then_some(least / median),
         allocs_per_step: allocs as f64 / steps as f64,
         arena_bytes: plan.arena_bytes,
         arena_lower_bound_bytes: plan.lower_bound_bytes,

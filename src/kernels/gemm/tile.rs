@@ -2,8 +2,8 @@
 //!
 //! Invariant: a tile computes `c[i][j] = fma(a[i][p], b[p][j], c[i][j])` for `p` ascending, one chain per element,
 //! starting from 0 or from C; or C takes a step of SGD by the sums. Neither the height and width of the tile nor the instruction set show in the bits.
-//! This is the only file of the folder with `unsafe` in it: loads and stores whose bounds are checked once per tile (those of C by its panel),
-//! and calls of functions that are compiled for an instruction set which [`Level`] has seen on this CPU.
+//! This is the only file of the folder with `unsafe` in it: loads and stores whose bounds are checked once per tile (those
+//! of C by its panel), and calls of functions that are compiled for an instruction set which [`Level`] has seen on this CPU.
 //! Only its neighbours in the folder use it.
 
 use super::operands::{Dots, Tile};

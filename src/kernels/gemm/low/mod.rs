@@ -77,6 +77,12 @@ impl Precision {
         if self.terms() == 1 || Engine::current() == Engine::Amx { self } else { Precision::F32 }
     }
 
+    /// The name, and what is computed instead where that differs: `bf16x3 (as f32)`.
+    pub fn report(self) -> String {
+        let (asked, here) = (self.name(), self.here().name());
+        if asked == here { asked.to_string() } else { format!("{asked} (as {here})") }
+    }
+
     /// Terms of an operand.
     fn terms(self) -> usize {
         match self {
