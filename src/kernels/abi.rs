@@ -78,7 +78,7 @@ pub const DEPTH: usize = 6;
 pub type Strides = [usize; DEPTH];
 
 /// Where the loops around an instruction stand.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct Moves<'a> {
     /// Ways to move; the first is to stay.
     pub strides: &'a [Strides],
@@ -87,6 +87,9 @@ pub struct Moves<'a> {
 }
 
 impl Moves<'_> {
+    /// Those of an instruction that no loop is around.
+    pub const NONE: Moves<'static> = Moves { strides: &[], at: [0; DEPTH] };
+
     /// Where `s` begins now. Wraps where a plan would be wrong: bounds are checked by whoever uses it.
     #[inline]
     fn offset(&self, s: &Slot) -> usize {
@@ -194,7 +197,7 @@ pub struct Args<'a> {
     lane: usize,
     taken: u64,
     fault: &'a Fault,
-    moves: Moves<'a>,
+    moves: &'a Moves<'a>,
     arena: PhantomData<&'a mut [u8]>,
 }
 
@@ -215,13 +218,13 @@ impl<'a> Args<'a> {
         lane: usize,
         fault: &'a Fault,
     ) -> Args<'a> {
-        Args { frame, reads, writes, params, units, lane, taken: 0, fault, moves: Moves::default(), arena: PhantomData }
+        Args { frame, reads, writes, params, units, lane, taken: 0, fault, moves: &Moves::NONE, arena: PhantomData }
     }
 
     /// The same call inside loops that stand at `moves`. The invariant in the head of this file must hold for the
     /// operands where they are then.
     #[inline]
-    pub fn moved(self, moves: Moves<'a>) -> Args<'a> {
+    pub fn moved(self, moves: &'a Moves<'a>) -> Args<'a> {
         Args { moves, ..self }
     }
 

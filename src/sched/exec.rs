@@ -92,7 +92,7 @@ impl<W: Watch> Walk<'_, W> {
     /// # Safety
     /// As for [`Exec::run`].
     #[allow(unsafe_code)]
-    unsafe fn level(&mut self, level: &Level, moves: Moves<'_>, clock: usize) -> bool {
+    unsafe fn level(&mut self, level: &Level, moves: &Moves<'_>, clock: usize) -> bool {
         let exec = self.exec;
         self.watch.dead(&level.dead);
         for e in level.tapes.lane(self.thread) {
@@ -136,13 +136,13 @@ impl<W: Watch> Walk<'_, W> {
     /// # Safety
     /// As for [`Exec::run`].
     #[allow(unsafe_code)]
-    unsafe fn turn(&mut self, turn: &Turn, mut moves: Moves<'_>, clock: usize) -> bool {
-        let level = &self.exec.linked.levels[turn.level as usize];
+    unsafe fn turn(&mut self, turn: &Turn, moves: &Moves<'_>, clock: usize) -> bool {
+        let (level, mut moves) = (&self.exec.linked.levels[turn.level as usize], *moves);
         for n in 0..turn.length {
             moves.at[turn.depth] = if turn.reverse { turn.length - 1 - n } else { n };
             let clock = clock + n * turn.ticks;
             // SAFETY: as for this function.
-            let on = unsafe { self.level(level, moves, clock) };
+            let on = unsafe { self.level(level, &moves, clock) };
             if !on || (turn.team && !self.watch.meet(clock + turn.ticks - 1)) {
                 return false;
             }
@@ -196,10 +196,10 @@ impl Exec {
     /// step; each thread runs its own part, and `watch` lets none pass a meeting before all have come to it.
     #[allow(unsafe_code)]
     pub(super) unsafe fn run<W: Watch>(&self, thread: usize, lane: &Lane, watch: &mut W) -> bool {
-        let moves = Moves { strides: &self.linked.strides, ..Moves::default() };
+        let moves = Moves { strides: &self.linked.strides, ..Moves::NONE };
         let mut walk = Walk { exec: self, thread, lane, watch };
         // SAFETY: as for this function.
-        unsafe { walk.level(&self.linked.levels[0], moves, 0) }
+        unsafe { walk.level(&self.linked.levels[0], &moves, 0) }
     }
 
     /// Runs one step on this thread. The tapes must be for one thread.

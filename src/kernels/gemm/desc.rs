@@ -196,6 +196,7 @@ impl Gemm {
     }
 
     /// Elements of C that a unit owns where units are rows: whole rows, or part of the only row.
+    #[inline]
     pub fn per_unit(&self) -> usize {
         if self.m == 1 && self.batch().is_empty() {
             return share(self.k, 16 * UNIT_ROWS).min(self.n);
@@ -278,11 +279,23 @@ impl Gemm {
     /// # Panics
     /// If the words are too few.
     pub fn from_words(words: &[u64]) -> Gemm {
-        let w = |i: usize| words[i] as usize;
-        let mut batch = [Batch::default(); MAX_BATCH];
-        for (d, w) in batch[..w(8)].iter_mut().zip(words[HEAD..].chunks_exact(3)) {
-            *d = Batch { size: w[0] as usize, a: w[1] as usize, b: w[2] as usize };
+        let mut g = Gemm::alone(words);
+        let rank = words[HEAD - 1] as usize;
+        // Mostly none: filling the array for them would be felt in the smallest products.
+        if rank > 0 {
+            g.dims.rank = rank;
+            for (d, w) in g.dims.batch[..rank].iter_mut().zip(words[HEAD..].chunks_exact(3)) {
+                *d = Batch { size: w[0] as usize, a: w[1] as usize, b: w[2] as usize };
+            }
         }
+        g
+    }
+
+    /// As [`Gemm::from_words`], for a descriptor that has no batch dimensions.
+    #[inline(always)]
+    pub(super) fn alone(words: &[u64]) -> Gemm {
+        let words = &words[..HEAD];
+        let w = |i: usize| words[i] as usize;
         Gemm {
             m: w(1),
             n: w(2),
@@ -293,12 +306,13 @@ impl Gemm {
             bias: words[0] & 2 != 0,
             act: Act::from_word(words[0] >> 8 & 0xff),
             precision: Precision::ALL[(words[0] >> 16) as usize].0,
-            dims: Dims { batch, rank: w(8) },
+            dims: Dims::default(),
         }
     }
 }
 
 /// Lines of a unit of which each takes `work` multiply-adds: a multiple of `step`, a power of two.
+#[inline]
 fn share(work: usize, step: usize) -> usize {
     // Shifts stand for divisions: this runs in every call, and the smallest products take 20 ns.
     (((UNIT_WORK >> work.max(1).ilog2()) + step - 1) & !(step - 1)).max(step)

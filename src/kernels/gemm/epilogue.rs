@@ -75,7 +75,8 @@ macro_rules! smooth {
 smooth! { gelu gelu_tanh silu tanh sigmoid }
 
 crate::simd! {
-    fn add_row[T: GemmFloat](x: &mut [T], bias: &[T]) {
+    /// Adds a bias to a row.
+    pub fn add_row[T: GemmFloat](x: &mut [T], bias: &[T]) {
         for (x, b) in x.iter_mut().zip(bias) {
             *x += *b;
         }

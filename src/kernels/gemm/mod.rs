@@ -13,6 +13,7 @@
 mod blocked;
 mod desc;
 mod epilogue;
+mod light;
 mod low;
 mod operands;
 mod order;
@@ -29,6 +30,7 @@ mod vector;
 
 pub use desc::{Batch, Dims, Gemm, MAX_BATCH, Strides};
 pub use epilogue::{Act, act_fn};
+pub use light::{descent_kernel, kernel};
 pub use low::{Precision, bf16_engine};
 pub use stream::Taker;
 pub use tile::GemmFloat;
@@ -81,7 +83,7 @@ pub fn run_descent<T: GemmFloat>(args: &mut Args<'_>) {
     }
     let (step, a) = (Some(Descent { lr, decay }), &a[row_of(whole.start, &g) * g.a.row..]);
     if vector::by_outer(&g) {
-        return vector::outer(&g, a, b, c, step);
+        return vector::outer(a, g.a.row, &b[..g.n], c, step);
     }
     let (end, p) =
         (Epilogue { bias: None, act: None, step }, Product { a, b, c: Panel::new(c, whole.len() / g.n, g.n) });
@@ -187,7 +189,7 @@ fn part_on<T: GemmFloat>(
         let (a, b) = (&a[oa..], &b[ob..]);
         match (&vector, c.flat()) {
             (Some(v), Some(c)) => v.product(level, (a, b), c, g.accumulate, scratch),
-            (None, Some(c)) if vector::by_outer(g) => vector::outer(g, a, b, c, None),
+            (None, Some(c)) if vector::by_outer(g) => vector::outer(a, g.a.row, &b[..g.n], c, None),
             _ if dots => vector::dots(level, g, (a, b), c.part(0..c.rows(), 0..c.cols())),
             _ => return blocked::product(level, g, &plan, Product { a, b, c }, &end, scratch),
         }

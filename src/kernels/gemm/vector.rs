@@ -25,8 +25,10 @@ pub struct Vector {
 
 impl Vector {
     /// The vector form of a product, if it has one that needs no packed matrix.
+    #[inline]
     pub fn new(g: &Gemm) -> Option<Vector> {
         let v = match (g.m, g.n) {
+            _ if by_outer(g) => return None,
             (1, _) => Vector::of(g.k, g.a.col, g.b.row, g.b.col, g.n, false),
             (_, 1) => Vector::of(g.k, g.b.row, g.a.col, g.a.row, g.m, true),
             _ => return None,
@@ -34,6 +36,7 @@ impl Vector {
         (v.dot || v.n_step == 1).then_some(v)
     }
 
+    #[inline]
     fn of(k: usize, x_step: usize, k_step: usize, n_step: usize, n: usize, flip: bool) -> Vector {
         let dot = k_step == 1 && k > 1 && (n_step != 1 || n == 1);
         Vector { k, x_step, k_step, n_step: if n == 1 && !dot { 1 } else { n_step }, dot, flip }
@@ -106,21 +109,47 @@ pub fn by_dots(g: &Gemm) -> bool {
 }
 
 /// Whether C = A · B is a column by a row: then sums have one term, and tiles would cost more than they do.
+#[inline]
 pub fn by_outer(g: &Gemm) -> bool {
-    g.k == 1 && !g.accumulate && g.m > 1 && g.n > 1 && g.b.col == 1
+    g.k == 1 && !g.accumulate && g.m > 1 && (g.n == 1 || g.b.col == 1)
+}
+
+/// Elements that loops over rows take together: whole vectors on every instruction set.
+const TOGETHER: usize = 16;
+
+/// `row[j] = each(row[j], x · y[j])`, with the bits of fma(x, y, 0), which makes +0 of −0.
+#[inline(always)]
+fn along<T: GemmFloat>(row: &mut [T], x: T, y: &[T], each: impl Fn(T, T) -> T) {
+    let ((wide, rest), (y_wide, y_rest)) = (row.as_chunks_mut::<TOGETHER>(), y.as_chunks::<TOGETHER>());
+    for (c, y) in wide.iter_mut().zip(y_wide) {
+        for (c, y) in c.iter_mut().zip(y) {
+            *c = each(*c, x * *y + T::ZERO);
+        }
+    }
+    for (c, y) in rest.iter_mut().zip(y_rest) {
+        *c = each(*c, x * *y + T::ZERO);
+    }
+}
+
+/// `c[i][j] = each(c[i][j], a[i] · b[j])`, of some rows; a lone column lies as a row does.
+#[inline(always)]
+fn each_outer<T: GemmFloat>((a, a_row): (&[T], usize), b: &[T], c: &mut [T], each: impl Fn(T, T) -> T) {
+    if let ([x], 1) = (b, a_row) {
+        return along(c, *x, a, each);
+    }
+    // Loops, not closures for each: those would be calls, compiled for no instruction set.
+    for (c, x) in c.chunks_exact_mut(b.len()).zip(a.iter().step_by(a_row.max(1))) {
+        along(c, *x, b, &each);
+    }
 }
 
 crate::simd! {
-    /// Computes some rows of a product that [`by_outer`] names, or takes a step by it.
-    pub fn outer[T: GemmFloat](g: &Gemm, a: &[T], b: &[T], c: &mut [T], step: Option<Descent<T>>) {
-        let b = &b[..g.n];
-        for (row, a) in c.chunks_exact_mut(g.n).zip(a.iter().step_by(g.a.row.max(1))) {
-            let row = row.iter_mut().zip(b);
-            match step {
-                // The bits of fma(a, b, 0), which makes +0 of −0.
-                Some(step) => row.for_each(|(c, b)| *c = step.apply(*c, *a * *b + T::ZERO)),
-                None => row.for_each(|(c, b)| *c = *a * *b + T::ZERO),
-            }
+    /// Computes some rows of a product that [`by_outer`] names, or takes a step by it. The columns of `b` are those of C,
+    /// `a_row` is the distance between rows of A.
+    pub fn outer[T: GemmFloat](a: &[T], a_row: usize, b: &[T], c: &mut [T], step: Option<Descent<T>>) {
+        match step {
+            None => each_outer((a, a_row), b, c, |_, product| product),
+            Some(step) => each_outer((a, a_row), b, c, |c, product| step.apply(c, product)),
         }
     }
 }

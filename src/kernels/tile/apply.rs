@@ -124,6 +124,8 @@ fn float<T: Real + Number>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8]) 
         Op::Min => zip(Min, dst, a, b),
         Op::Pow => vmath::pow_slice(dst, a, b),
         Op::Gate => zip(Gate, dst, a, b),
+        Op::TanhGate => zip(TanhGate, dst, a, b),
+        Op::SigmoidGate => zip(SigmoidGate, dst, a, b),
         Op::Clamp => map(Clamp(T::from_f64(p), T::from_f64(q)), dst, a),
         _ => unreachable!("{op:?} on floats"),
     }

@@ -118,6 +118,10 @@ ops! {
     Select,
     /// b where a > 0, else 0, whatever b is: the derivative of [`TileOp::Relu`] times b, from its result.
     Gate,
+    /// b · (1 − a²), each rounded: the derivative of [`TileOp::Tanh`] times b, from its result.
+    TanhGate,
+    /// b · (a · (1 − a)), each rounded: the derivative of [`TileOp::Sigmoid`] times b, from its result.
+    SigmoidGate,
     /// min(max(a, `imm[0]`), `imm[1]`); NaN stays.
     Clamp,
     /// a converted from `elem` to `out`: see `cast`.
@@ -134,7 +138,8 @@ impl TileOp {
         use TileOp::*;
         match self {
             Fill => 0,
-            Add | Sub | Mul | Div | Max | Min | Pow | Eq | Ne | Lt | Le | Gt | Ge | And | Or | Gate => 2,
+            Add | Sub | Mul | Div | Max | Min | Pow | Eq | Ne | Lt | Le | Gt | Ge | And | Or | Gate | TanhGate
+            | SigmoidGate => 2,
             Select => 3,
             _ => 1,
         }

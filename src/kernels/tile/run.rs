@@ -75,7 +75,7 @@ fn write<'a>(args: &mut Args<'a>, j: usize, elem: Elem) -> &'a mut [u8] {
 /// The tile kernel. See the head of the module for its operands.
 pub fn run(args: &mut Args<'_>) {
     let code = Code::new(args.params());
-    if code.direct() && (0..code.inputs()).all(|i| args.inplace(i).is_none()) {
+    if code.direct() {
         return run_direct(args, code);
     }
     let mut ops = Operands::new();
@@ -95,23 +95,45 @@ pub fn run(args: &mut Args<'_>) {
     execute(code, &mut ops, units.start * UNIT, units.end * UNIT, &mut |element| args.fault(element));
 }
 
-/// One step from whole inputs to one output: over the range in one piece, without slots.
+/// One step from whole inputs to one output: over the range in one piece; or, where it is done in the place of an input,
+/// tile by tile from a copy of that.
 #[inline]
 fn run_direct(args: &mut Args<'_>, code: Code<'_>) {
     let units = args.units();
     let (lo, hi) = (units.start * UNIT, (units.end * UNIT).min(code.len()));
     let Some(step) = code.step_codes().next().filter(|_| lo < hi) else { return };
-    let operand = |k: usize| match step.args[k].place() {
-        Place::Input(i, _) => {
+    let own = (0..code.inputs()).find(|&i| args.inplace(i).is_some());
+    let source = |k: usize| match step.args[k].place() {
+        Place::Input(i, _) if Some(usize::from(i)) != own => {
             let elem = step.op.operand(step.elem, k);
             &read(args, usize::from(i), elem)[lo * elem.size()..hi * elem.size()]
         }
         _ => &[],
     };
-    let (a, b, c) = (operand(0), operand(1), operand(2));
+    let sources = [source(0), source(1), source(2)];
     let dst = write(args, 0, step.out);
-    if let Some(element) = apply(&step, dst, a, b, c) {
-        args.fault(lo + element);
+    let Some(own) = own else {
+        let [a, b, c] = sources;
+        if let Some(element) = apply(&step, dst, a, b, c) {
+            args.fault(lo + element);
+        }
+        return;
+    };
+    let slot: &mut [u8] = cast_slice_mut(args.write::<Line>(1));
+    for (t, dst) in dst.chunks_mut(TILE * step.out.size()).enumerate() {
+        let (n, copy) = (dst.len() / step.out.size(), &mut slot[..dst.len()]);
+        copy.copy_from_slice(dst);
+        let tile = |k: usize| match step.args[k].place() {
+            Place::Input(i, _) if usize::from(i) == own => &*copy,
+            Place::Input(..) => {
+                let size = step.op.operand(step.elem, k).size();
+                &sources[k][t * TILE * size..][..n * size]
+            }
+            _ => &[],
+        };
+        if let Some(element) = apply(&step, dst, tile(0), tile(1), tile(2)) {
+            args.fault(lo + t * TILE + element);
+        }
     }
 }
 

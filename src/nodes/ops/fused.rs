@@ -7,11 +7,12 @@
 
 use super::free;
 use super::lowering::{elem, push_program};
+use super::shorten::shorten;
 use crate::arena::intern::Dims;
 use crate::arena::{Region, Value, Window, ids::Id};
 use crate::ensure;
 use crate::kernels::elem::Elem;
-use crate::kernels::tile::{Access, Input, Program, Step, TileOp, supports};
+use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
 use crate::nodes::attrs::{Field, Kind};
 use crate::nodes::graph::Graph;
 use crate::nodes::lower::{Buf, LowerCx};
@@ -45,13 +46,13 @@ pub fn broadcast_access(from: &Dims, to: &Dims) -> Access {
 /// A tile program under construction, with the operand that each of its inputs reads.
 #[derive(Default)]
 pub struct TileBuild {
-    program: Program,
+    pub(super) program: Program,
     reads: Vec<usize>,
 }
 
 /// A value inside a tile program: an input or a step, as operand codes count inputs first.
 #[derive(Clone, Copy, PartialEq)]
-enum Slot {
+pub(super) enum Slot {
     Input(usize),
     Step(usize),
 }
@@ -112,35 +113,8 @@ pub fn region_program(g: Graph<'_>, r: Region) -> Result<TileBuild, String> {
             _ => return Err(format!("{} is not point-wise", g.def_of(n).name)),
         }
     }
-    gates(&mut steps);
+    shorten(&mut steps);
     close(b, steps, yields.iter().map(|&y| slots[y]).collect::<Option<Vec<_>>>().ok_or("a yield of another shape")?)
-}
-
-/// Makes one step of a comparison with 0 and a choice between a value and 0 by it. The comparison goes if nobody else
-/// reads it: a step without readers is not done.
-fn gates(steps: &mut [(Step, Vec<Slot>)]) {
-    let at = |slot: Slot| match slot {
-        Slot::Step(i) => Some(&steps[i]),
-        Slot::Input(_) => None,
-    };
-    // +0, the sign included where it matters: of what is chosen.
-    let zero = |slot: Slot, sign: bool| {
-        at(slot).is_some_and(|(s, _)| {
-            let x = s.imm[0] + s.imm[1];
-            s.op == TileOp::Fill && x == 0.0 && !(sign && x.is_sign_negative())
-        })
-    };
-    let gate = |(step, operands): &(Step, Vec<Slot>)| {
-        let &[by, value, other] = operands.as_slice() else { return None };
-        let (compare, of) = at(by).filter(|_| step.op == TileOp::Select)?;
-        let same = compare.op == TileOp::Gt && compare.elem == step.elem && step.elem.is_float();
-        let fits = same && supports(TileOp::Gate, step.elem) && zero(of[1], false) && zero(other, true);
-        fits.then(|| (Step::new(TileOp::Gate, step.elem, &[], [0.0; 2]), vec![of[0], value]))
-    };
-    let found: Vec<_> = (0..steps.len()).filter_map(|i| Some((i, gate(&steps[i])?))).collect();
-    for (i, step) in found {
-        steps[i] = step;
-    }
 }
 
 /// The step of one point-wise node.
@@ -216,34 +190,3 @@ pub const MAP: OpDef = OpDef {
     cost: free,
     cases: &[Case { args: "f[3] f[3]", attrs: "body=@case_body", domains: &[Domain::Real] }],
 };
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::nodes::text::parse;
-
-    /// What `region` of these lines on a0 and a1 yields, as the last step of its program.
-    fn last(lines: &str) -> TileOp {
-        let text = format!(
-            "region @r(%a: f32[9], %b: f32[9]) {{\n{lines}\n  yield %y\n}}\ngraph @g {{\n  %x = input : f32[9]\n  %z = map %x, %x body=@r\n  return z=%z\n}}\n"
-        );
-        let g = parse(&text).unwrap();
-        let r = (0..g.view().regions()).map(Region::new).find(|&r| r != g.view().entry()).unwrap();
-        let p = region_program(g.view(), r).unwrap().program;
-        p.steps.last().unwrap().op
-    }
-
-    #[test]
-    fn a_choice_of_zero_by_a_sign_is_one_step() {
-        let form = |limit: &str, other: &str, than: &str| {
-            last(&format!(
-                "  %l = full value={limit} : f32[9]\n  %o = full value={other} : f32[9]\n  %c = {than} %a, %l\n  %y = select %c, %b, %o"
-            ))
-        };
-        assert_eq!(form("0", "0", "gt"), TileOp::Gate);
-        assert_eq!(form("1", "0", "gt"), TileOp::Select);
-        assert_eq!(form("0", "1", "gt"), TileOp::Select);
-        assert_eq!(form("0", "-0.0", "gt"), TileOp::Select);
-        assert_eq!(form("0", "0", "ge"), TileOp::Select);
-    }
-}

@@ -33,6 +33,7 @@ pub mod rope;
 pub mod scan;
 pub mod scatter;
 pub mod shape;
+mod shorten;
 pub(crate) mod slide;
 pub mod slopes;
 pub mod softmax;

@@ -175,6 +175,27 @@ fn binary_floats() {
 }
 
 #[test]
+fn gates_have_the_bits_of_the_steps_they_stand_for() {
+    fn check<T: Pod + PartialEq + std::fmt::Debug>(elem: Elem, x: &[T], y: &[T], op: TileOp, want: impl Fn(T, T) -> T) {
+        let got = one(op, elem, elem, [0.0; 2], &[Buffer::of(x), Buffer::of(y)]);
+        for (got, (x, y)) in got.values::<T>().iter().zip(x.iter().zip(y)) {
+            let want = want(*x, *y);
+            // Only NaN is not itself.
+            #[allow(clippy::eq_op)]
+            let nan = *got != *got && want != want;
+            assert!(*got == want || nan, "{op:?}({x:?}, {y:?}) = {got:?}, not {want:?}");
+        }
+    }
+    let (x, mut y) = (specials(900), specials(900));
+    y.rotate_left(13);
+    let [a, b] = [&x, &y].map(|v| v.iter().map(|e| *e as f32).collect::<Vec<f32>>());
+    check(Elem::F32, &a, &b, TileOp::TanhGate, |x, y| y * (1.0 - x * x));
+    check(Elem::F64, &x, &y, TileOp::TanhGate, |x, y| y * (1.0 - x * x));
+    check(Elem::F32, &a, &b, TileOp::SigmoidGate, |x, y| y * (x * (1.0 - x)));
+    check(Elem::F64, &x, &y, TileOp::SigmoidGate, |x, y| y * (x * (1.0 - x)));
+}
+
+#[test]
 fn comparisons() {
     use TileOp::*;
     let (x, mut y) = (specials(300), specials(300));

@@ -68,11 +68,12 @@ pub fn push_product(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flop
     };
     let (split, units) = g.division();
     let whole = if let Split::Columns { .. } = split { whole_columns(&g) } else { whole(&g) };
-    let call = Call::new(by_float!(dtype, gemm::run)?, g.to_words(), units)
-        .flops(flops)
-        .reads(reads)
-        .work(work(dtype, &g))
-        .whole(whole);
+    let kernel = match dtype {
+        DType::F32 => gemm::kernel::<f32>(&g),
+        DType::F64 => gemm::kernel::<f64>(&g),
+        d => return Err(format!("no kernel for {d}")),
+    };
+    let call = Call::new(kernel, g.to_words(), units).flops(flops).reads(reads).work(work(dtype, &g)).whole(whole);
     let call = if g.accumulate { call.reads(&[out]).inplace(&[(reads.len(), 0)]) } else { call };
     let call = call.divided(out, split);
     let call = if scratch > 0 { call.scratch(cx.scratch(dtype.size(), scratch)) } else { call };

@@ -93,7 +93,9 @@ pub fn behind_product(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let mut words = g.to_words();
     if descends && op == Op::SGD && !scaled {
         words.push(cx.attrs().f64(2).to_bits());
-        return product_call(cx, &g, (by_float!(dtype, gemm::run_descent)?, words), 1, scratch);
+        let f32 = dtype == DType::F32;
+        let kernel = if f32 { gemm::descent_kernel::<f32>(&g) } else { gemm::descent_kernel::<f64>(&g) };
+        return product_call(cx, &g, (kernel, words), 1, scratch);
     }
     // Blocks need all of k: where sums are longer than a side, more memory for each thread than a gradient for all.
     if streams && g.k <= g.m.min(g.n) {

@@ -1,0 +1,55 @@
+//! Kernels of the products that a step with a batch of one consists of: a row by a matrix, and a step by a column and a row.
+//!
+//! They take some tens of nanoseconds, so that looking at all that a descriptor can say would be felt: what kind of
+//! product it is was seen when the instruction was made. Invariant: operands, params and bits are those of the kernels in
+//! `mod.rs`, which compute these products too.
+
+use super::desc::Gemm;
+use super::epilogue::{Descent, act_fn, add_row};
+use super::low;
+use super::tile::{GemmFloat, Level};
+use super::vector::{self, Vector};
+use super::{run, run_descent};
+use crate::kernels::abi::{Args, Kernel};
+
+/// The kernel of a product: [`run`], or one that does the same for less.
+pub fn kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
+    let plain = g.batch().is_empty() && g.k > 0 && !g.accumulate && low::Plan::new::<T>(g).is_none();
+    if plain && g.m == 1 && Vector::new(g).is_some() { run_row::<T> } else { run::<T> }
+}
+
+/// The kernel of a product that [`Gemm::descends`]: [`run_descent`], or one that does the same for less.
+pub fn descent_kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
+    if vector::by_outer(g) { descend_by_outer::<T> } else { run_descent::<T> }
+}
+
+/// A row by a matrix.
+fn run_row<T: GemmFloat>(args: &mut Args<'_>) {
+    let g = Gemm::alone(args.params());
+    let Some(vector) = Vector::new(&g) else { return run::<T>(args) };
+    let (a, b) = (args.read::<T>(0), args.read::<T>(1));
+    let bias = g.bias.then(|| args.read::<T>(2));
+    let (from, c) = (args.units().start * g.per_unit(), args.write::<T>(0));
+    let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
+    vector.product(Level::current(), (a, &b[from * g.b.col..]), c, false, scratch);
+    if let Some(bias) = bias {
+        add_row(c, &bias[from..from + c.len()]);
+    }
+    if let Some(act) = act_fn(g.act) {
+        act(c);
+    }
+}
+
+/// A step by a column and a row.
+fn descend_by_outer<T: GemmFloat>(args: &mut Args<'_>) {
+    let words = args.params();
+    let g = Gemm::alone(words);
+    let decay = T::from_f64(f64::from_bits(words.last().copied().unwrap_or(0)));
+    let (a, b, lr) = (args.read::<T>(0), args.read::<T>(1), args.read::<T>(3)[0]);
+    let (from, c) = (args.units().start * g.per_unit(), args.write::<T>(0));
+    if args.inplace(2).is_none() {
+        c.copy_from_slice(&args.read::<T>(2)[from..from + c.len()]);
+    }
+    let a = &a[if from == 0 { 0 } else { from / g.n } * g.a.row..];
+    vector::outer(a, g.a.row, &b[..g.n], c, Some(Descent { lr, decay }));
+}
