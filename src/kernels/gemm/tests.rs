@@ -365,3 +365,60 @@ fn columns_are_for_a_large_b() {
     assert!(!by_columns(Gemm::new(32, 128, 784)) && !by_columns(Gemm::new(768, 512, 128)));
     assert!(!by_columns(Gemm::new(2, 1024, 1024).with_batch(&batch).unwrap()));
 }
+
+/// The kernel that an instruction gets of a product of a row has the bits of any other, in any ranges of units.
+fn row<T: GemmFloat>(g: Gemm) {
+    let case = Case::<T>::new(g);
+    let mut want = case.c.clone();
+    let (bias, len) = (g.bias.then_some(&case.bias[..]), g.scratch_len::<T>());
+    gemm(&g, &case.a, &case.b, bias, &mut want, 0..g.units(), &mut vec![T::NAN; len]);
+    let reads: Vec<In> = [Some(&case.a[..]), Some(&case.b[..]), bias].into_iter().flatten().map(In::of).collect();
+    let out = |len, split| Out(len, size_of::<T>(), split);
+    let writes = [out(g.len(), Split::PerUnit(g.per_unit())), out(len, Split::PerLane(len))];
+    let got = harness::run(kernel::<T>(&g), &g.to_words(), &reads, &writes[..1 + usize::from(len > 0)], g.units());
+    assert!(harness::get::<T>(&got, 0) == want, "{g:?}");
+}
+
+#[test]
+fn rows_have_a_kernel_of_their_own() {
+    for (n, k) in [(1, 1), (2, 32), (32, 4), (32, 2), (100, 33), (5000, 70), (1, 300)] {
+        for g in layouts(Gemm::new(1, n, k)) {
+            let own = Vector::new(&g).is_some();
+            assert_eq!(own, kernel::<f32>(&g) as usize != run::<f32> as fn(&mut Args<'_>) as usize, "{g:?}");
+            row::<f32>(g);
+            row::<f64>(Gemm { bias: true, act: Act::Tanh, ..g });
+        }
+    }
+}
+
+/// A step by a column and a row, with and without a row of its own for each unit, is the product and a step after it.
+fn outer_step<T: GemmFloat>(g: Gemm, decay: f64, over: bool) {
+    assert!(vector::by_outer(&g) && g.descends::<T>(), "{g:?}");
+    let (case, p) = (Case::<T>::new(g), numbers::<T>(99, g.len()));
+    let mut want = vec![T::NAN; g.len()];
+    gemm(&g, &case.a, &case.b, None, &mut want, 0..g.units(), &mut []);
+    let step = Descent { lr: T::from_f64(0.3), decay: T::from_f64(decay) };
+    want.iter_mut().zip(&p).for_each(|(c, p)| *c = step.apply(*p, *c));
+    let mut words = g.to_words();
+    words.push(decay.to_bits());
+    let lr = [step.lr];
+    let old = if over { In::of(&p).over(0) } else { In::of(&p) };
+    let reads = [In::of(&case.a), In::of(&case.b), old, In::of(&lr)];
+    let writes = [Out(g.len(), size_of::<T>(), Split::PerUnit(g.per_unit()))];
+    for kernel in [descent_kernel::<T>(&g), run_descent::<T>] {
+        let got = harness::run(kernel, &words, &reads, &writes, g.units());
+        assert!(harness::get::<T>(&got, 0) == want, "{g:?}");
+    }
+}
+
+#[test]
+fn steps_by_a_column_and_a_row() {
+    for (m, n) in [(4, 32), (32, 2), (32, 1), (700, 1), (3, 17), (600, 500), (2, 16)] {
+        for g in layouts(Gemm::new(m, n, 1)).into_iter().filter(vector::by_outer) {
+            for (decay, over) in [(0.0, false), (0.1, true)] {
+                outer_step::<f32>(g, decay, over);
+                outer_step::<f64>(g, decay, over);
+            }
+        }
+    }
+}

@@ -165,6 +165,19 @@ fn in_place_is_out_of_place() {
             assert_eq!(g.bytes(), w.bytes());
         }
     }
+    // One step alone, over either operand.
+    let p = Program {
+        inputs: vec![full(Elem::F32), full(Elem::F32)],
+        steps: vec![Step::new(TileOp::Sub, Elem::F32, &[0, 1], [0.0; 2])],
+        outputs: vec![2],
+        len: UNIT + 2 * TILE + 3,
+    };
+    let ins: Vec<Buffer> =
+        (1..3).map(|k| Buffer::of(&(0..p.len).map(|i| (i * k % 97) as f32).collect::<Vec<_>>())).collect();
+    let (want, _) = run_in(&p, &ins, &[], 1);
+    for pair in [(0, 0), (1, 0)] {
+        assert_eq!(run_in(&p, &ins, &[pair], 2).0[0].bytes(), want[0].bytes());
+    }
     // One step, and both operands written in place by two outputs.
     let p = Program {
         inputs: vec![full(Elem::F32), full(Elem::F32)],
