@@ -193,6 +193,7 @@ ops! {
 
     MAP = fused;
     MATMUL_BIAS_ACT = epilogue;
+    MATMUL_GATE = epilogue;
     ATTENTION_PACKED = attention;
     ATTENTION_PACKED_BACKWARD = attention;
     CROSS_ENTROPY_GRADIENT = loss;

@@ -29,7 +29,7 @@ pub type Counts = [usize; Precision::ALL.len()];
 /// Whether `n` is a product whose precision can be chosen.
 fn is_product(g: &Graph<'_>, n: Node) -> bool {
     let op = g.op[n.at()];
-    let products = [Op::MATMUL, Op::MATMUL_BIAS_ACT, Op::LORA_MATMUL];
+    let products = [Op::MATMUL, Op::MATMUL_BIAS_ACT, Op::MATMUL_GATE, Op::LORA_MATMUL];
     (products.contains(&op) || step_of(op).is_some()) && g.dtype[g.out(n).at()] == DType::F32
 }
 

@@ -194,7 +194,7 @@ impl Tiles {
     }
 }
 
-/// Computes some rows and columns of a product; `end` has the bias of the columns.
+/// Computes some rows and columns of a product, of which `end` is.
 pub fn product<T: GemmFloat>(
     level: Level,
     g: &Gemm,
@@ -228,7 +228,7 @@ pub fn product<T: GemmFloat>(
                 let part = Part { tiles, tallest, k, c: c.part(0..rows, 0..cols), add, step: end.step };
                 part.compute(level, a, &mut strips, |_, _| {});
                 if pc + k == g.k {
-                    end.apply(c, jc);
+                    end.apply(c, (ic, jc));
                 }
             }
         }

@@ -36,7 +36,7 @@ pub struct Batch {
     pub b: usize,
 }
 
-/// C = act(A · B + bias), or C = act(C + A · B + bias), for every matrix of a batch.
+/// C = act(A · B + bias), or C = act(C + A · B + bias), for every matrix of a batch; or gated by a matrix like C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gemm {
     /// Rows of A and C.
@@ -53,7 +53,7 @@ pub struct Gemm {
     pub accumulate: bool,
     /// Whether a vector of n is added to each row.
     pub bias: bool,
-    /// The activation, applied last.
+    /// The activation, applied last; or the gate, if there is no bias.
     pub act: Act,
     /// How products of `f32` are computed.
     pub precision: Precision,
@@ -147,6 +147,12 @@ impl Gemm {
     /// The batch dimensions that are left after merging.
     pub fn batch(&self) -> &[Batch] {
         &self.dims.batch[..self.dims.rank]
+    }
+
+    /// Whether it has a third operand: the bias, or what the gate is by.
+    #[inline]
+    pub fn third(&self) -> bool {
+        self.bias || self.act.gates()
     }
 
     /// Number of matrices in the batch.

@@ -1,4 +1,5 @@
-//! What happens to a block of C after its last sum, while it is still in cache: bias, then activation.
+//! What happens to a block of C after its last sum, while it is still in cache: bias, then activation; or a gate, which is
+//! an activation's way back.
 //!
 //! Invariant: applied once to each element. `blocked`, `low` and `mod.rs` call it; op lowerings name it through [`Act`].
 
@@ -8,7 +9,7 @@ use crate::kernels::float::Float;
 use crate::kernels::vmath;
 
 /// An activation function applied to C: bit for bit that of the point-wise op of its name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Act {
     /// The identity.
@@ -26,11 +27,37 @@ pub enum Act {
     Tanh = 5,
     /// 1/(1 + e⁻ˣ).
     Sigmoid = 6,
+    /// x where r > 0, else 0, for a matrix r like C: relu's derivative at its result r times x.
+    ReluGate = 7,
+    /// x·(1 − r²), as tanh's.
+    TanhGate = 8,
+    /// x·r·(1 − r), as sigmoid's.
+    SigmoidGate = 9,
+    /// x·r.
+    Times = 10,
 }
 
 impl Act {
     /// All activations, by their number.
-    pub const ALL: [Act; 7] = [Act::None, Act::Relu, Act::Gelu, Act::GeluTanh, Act::Silu, Act::Tanh, Act::Sigmoid];
+    pub const ALL: [Act; 11] = [
+        Act::None,
+        Act::Relu,
+        Act::Gelu,
+        Act::GeluTanh,
+        Act::Silu,
+        Act::Tanh,
+        Act::Sigmoid,
+        Act::ReluGate,
+        Act::TanhGate,
+        Act::SigmoidGate,
+        Act::Times,
+    ];
+
+    /// Whether it is a gate: then the product has no bias, and r in its place.
+    #[inline]
+    pub fn gates(self) -> bool {
+        self >= Act::ReluGate
+    }
 
     /// The activation of a parameter word.
     pub(crate) fn from_word(word: u64) -> Act {
@@ -38,16 +65,26 @@ impl Act {
     }
 }
 
-/// The slice function of an activation; `None` where there is nothing to do.
+/// The slice function of an activation; `None` where there is nothing to do, or another operand to do it by.
 pub fn act_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T])> {
     match act {
-        Act::None => None,
+        Act::None | Act::ReluGate | Act::TanhGate | Act::SigmoidGate | Act::Times => None,
         Act::Relu => Some(relu::<T>),
         Act::Gelu => Some(gelu::<T>),
         Act::GeluTanh => Some(gelu_tanh::<T>),
         Act::Silu => Some(silu::<T>),
         Act::Tanh => Some(tanh::<T>),
         Act::Sigmoid => Some(sigmoid::<T>),
+    }
+}
+
+/// The slice function of a gate.
+pub fn gate_fn<T: GemmFloat>(act: Act) -> fn(&mut [T], &[T]) {
+    match act {
+        Act::ReluGate => relu_gate::<T>,
+        Act::TanhGate => tanh_gate::<T>,
+        Act::SigmoidGate => sigmoid_gate::<T>,
+        _ => times::<T>,
     }
 }
 
@@ -73,6 +110,27 @@ macro_rules! smooth {
 }
 
 smooth! { gelu gelu_tanh silu tanh sigmoid }
+
+macro_rules! gates {
+    ($($f:ident |$x:ident, $r:ident| $e:expr;)*) => {$(
+        crate::simd! {
+            fn $f[T: GemmFloat](x: &mut [T], r: &[T]) {
+                for (x, r) in x.iter_mut().zip(r) {
+                    let ($x, $r) = (*x, *r);
+                    *x = $e;
+                }
+            }
+        }
+    )*};
+}
+
+// Bit for bit what the tile interpreter does.
+gates! {
+    relu_gate |x, r| if r > T::ZERO { x } else { T::ZERO };
+    tanh_gate |x, r| x * (T::ONE - r * r);
+    sigmoid_gate |x, r| x * (r * (T::ONE - r));
+    times |x, r| x * r;
+}
 
 crate::simd! {
     /// Adds a bias to a row.
@@ -109,33 +167,61 @@ impl<T: Float> Descent<T> {
     }
 }
 
-/// Bias and activation of one product.
+/// A gate of one product.
+#[derive(Clone, Copy)]
+pub struct Gate<'a, T> {
+    /// Its slice function.
+    pub f: fn(&mut [T], &[T]),
+    /// What it gates by, from the part of C on.
+    pub by: &'a [T],
+    /// Distance between its rows.
+    pub row: usize,
+}
+
+impl<T: GemmFloat> Gate<'_, T> {
+    /// Gates a part of C that begins at row and column `at`.
+    fn apply(&self, mut c: Panel<'_, T>, at: (usize, usize)) {
+        let (row, cols) = (self.row, c.cols());
+        let by = |i: usize| &self.by[(at.0 + i) * row + at.1..];
+        match c.flat() {
+            Some(c) if cols == row => (self.f)(c, &by(0)[..c.len()]),
+            _ => (0..c.rows()).for_each(|i| (self.f)(c.row(i), &by(i)[..cols])),
+        }
+    }
+}
+
+/// Bias and activation of one product, or its gate.
 #[derive(Clone, Copy)]
 pub struct Epilogue<'a, T> {
     /// One number for each column of the part of C, or none.
     pub bias: Option<&'a [T]>,
     /// The activation's slice function.
     pub act: Option<fn(&mut [T])>,
+    /// The gate.
+    pub gate: Option<Gate<'a, T>>,
     /// What the product is the gradient for: it is not stored, but C takes the step.
     pub step: Option<Descent<T>>,
 }
 
 impl<T: GemmFloat> Epilogue<'_, T> {
-    /// Finishes a part of C whose first column is `from` of those that the bias is for.
-    pub fn apply(&self, mut c: Panel<'_, T>, from: usize) {
+    /// Finishes a part of C that begins at row and column `at` of those that this is for.
+    pub fn apply(&self, mut c: Panel<'_, T>, at: (usize, usize)) {
         match (self.bias, c.flat()) {
             (Some([bias]), Some(c)) => add_one(c, *bias),
             (Some(bias), _) => {
-                let bias = &bias[from..from + c.cols()];
+                let bias = &bias[at.1..at.1 + c.cols()];
                 (0..c.rows()).for_each(|i| add_row(c.row(i), bias));
             }
             (None, _) => {}
         }
-        self.activate(c);
+        self.activate(c, at);
     }
 
     /// As [`Epilogue::apply`], where the bias is in already.
-    pub fn activate(&self, mut c: Panel<'_, T>) {
+    pub fn activate(&self, mut c: Panel<'_, T>, at: (usize, usize)) {
+        if let Some(gate) = &self.gate {
+            return gate.apply(c, at);
+        }
         let Some(act) = self.act else { return };
         match c.flat() {
             Some(c) => act(c),

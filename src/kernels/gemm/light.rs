@@ -5,7 +5,7 @@
 //! `mod.rs`, which compute these products too.
 
 use super::desc::Gemm;
-use super::epilogue::{Descent, act_fn, add_row};
+use super::epilogue::{Descent, act_fn, add_row, gate_fn};
 use super::low;
 use super::tile::{GemmFloat, Level};
 use super::vector::{self, Vector};
@@ -28,12 +28,13 @@ fn run_row<T: GemmFloat>(args: &mut Args<'_>) {
     let g = Gemm::alone(args.params());
     let Some(vector) = Vector::new(&g) else { return run::<T>(args) };
     let (a, b) = (args.read::<T>(0), args.read::<T>(1));
-    let bias = g.bias.then(|| args.read::<T>(2));
+    let third = g.third().then(|| args.read::<T>(2));
     let (from, c) = (args.units().start * g.per_unit(), args.write::<T>(0));
     let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
     vector.product(Level::current(), (a, &b[from * g.b.col..]), c, false, scratch);
-    if let Some(bias) = bias {
-        add_row(c, &bias[from..from + c.len()]);
+    if let Some(third) = third {
+        let third = &third[from..from + c.len()];
+        if g.bias { add_row(c, third) } else { gate_fn(g.act)(c, third) }
     }
     if let Some(act) = act_fn(g.act) {
         act(c);

@@ -37,31 +37,31 @@ pub use tile::GemmFloat;
 
 use crate::kernels::abi::{Args, Panel};
 use blocked::{Plan, Product};
-use epilogue::{Descent, Epilogue};
+use epilogue::{Descent, Epilogue, Gate, gate_fn};
 use low::Engine;
 use std::ops::Range;
 use tile::Level;
 use vector::Vector;
 
-/// The kernel: reads a, b, the bias if there is one, and, if the product accumulates, C as it was; writes C
-/// (divided as [`Gemm::division`] says) and scratch (`Split::PerLane(scratch_len())`; may be left out if that is 0).
+/// The kernel: reads a, b, the bias or what the gate is by if there is one, and, if the product accumulates, C as it was;
+/// writes C (divided as [`Gemm::division`] says) and scratch (`Split::PerLane(scratch_len())`; may be left out if that is 0).
 pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
     let g = Gemm::from_words(args.params());
     let units = args.units();
     let (a, b) = (args.read::<T>(0), args.read::<T>(1));
-    let bias = g.bias.then(|| args.read::<T>(2));
+    let third = g.third().then(|| args.read::<T>(2));
     let (at, mut c) = match g.unit_columns() {
         Some(width) => ((0, (units.start * width).min(g.n)), args.panel::<T>(0)),
         None => rows(&g, args.write::<T>(0), &units),
     };
-    let old = 2 + usize::from(g.bias);
+    let old = 2 + usize::from(g.third());
     if g.accumulate && args.reads() > old && args.inplace(old).is_none() {
         let from = args.read::<T>(old).chunks_exact(g.n.max(1)).skip(at.0);
         let columns = at.1..at.1 + c.cols();
         (0..c.rows()).zip(from).for_each(|(i, old)| c.row(i).copy_from_slice(&old[columns.clone()]));
     }
     let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
-    part(&g, (a, b, bias), at, c, scratch);
+    part(&g, (a, b, third), at, c, scratch);
 }
 
 /// The kernel of a product that is a gradient and goes into a step of plain SGD at once, where [`Gemm::descends`]:
@@ -85,8 +85,10 @@ pub fn run_descent<T: GemmFloat>(args: &mut Args<'_>) {
     if vector::by_outer(&g) {
         return vector::outer(a, g.a.row, &b[..g.n], c, step);
     }
-    let (end, p) =
-        (Epilogue { bias: None, act: None, step }, Product { a, b, c: Panel::new(c, whole.len() / g.n, g.n) });
+    let (end, p) = (
+        Epilogue { bias: None, act: None, gate: None, step },
+        Product { a, b, c: Panel::new(c, whole.len() / g.n, g.n) },
+    );
     let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
     blocked::product(Level::current(), &g, &Plan::new::<T>(&g), p, &end, scratch);
 }
@@ -122,22 +124,22 @@ pub(crate) fn transpose<T: GemmFloat>(
     T::transpose(Level::current(), from, step, to, to_step, outer, inner);
 }
 
-/// Computes `units`, in which C is divided by rows, of a product into `c`, the elements of C that they own; `bias` is there
-/// if the descriptor asks for it.
+/// Computes `units`, in which C is divided by rows, of a product into `c`, the elements of C that they own; `third`, the bias
+/// or what the gate is by, is there if the descriptor asks for it.
 ///
 /// # Panics
-/// If a slice is shorter than the descriptor says, or the bias missing.
+/// If a slice is shorter than the descriptor says, or the third operand missing.
 pub fn gemm<T: GemmFloat>(
     g: &Gemm,
     a: &[T],
     b: &[T],
-    bias: Option<&[T]>,
+    third: Option<&[T]>,
     c: &mut [T],
     units: Range<usize>,
     scratch: &mut [T],
 ) {
     let (at, c) = rows(g, c, &units);
-    part(g, (a, b, bias), at, c, scratch);
+    part(g, (a, b, third), at, c, scratch);
 }
 
 /// The elements of C that `units` own, in which it is divided by rows, and where they begin: a row, among those of all
@@ -151,49 +153,49 @@ fn rows<'c, T>(g: &Gemm, c: &'c mut [T], units: &Range<usize>) -> ((usize, usize
     }
 }
 
-/// Computes a part of C that begins at row and column `at`, from operands a, b and bias.
+/// Computes a part of C that begins at row and column `at`, from operands a, b and the third if there is one.
 fn part<T: GemmFloat>(
     g: &Gemm,
-    (a, b, bias): (&[T], &[T], Option<&[T]>),
+    (a, b, third): (&[T], &[T], Option<&[T]>),
     at: (usize, usize),
     c: Panel<'_, T>,
     scratch: &mut [T],
 ) {
     if let Some(plan) = low::Plan::new::<T>(g) {
-        let (a, b, bias) = (bytemuck::cast_slice(a), bytemuck::cast_slice(b), bias.map(bytemuck::cast_slice));
+        let (a, b, third) = (bytemuck::cast_slice(a), bytemuck::cast_slice(b), third.map(bytemuck::cast_slice));
         let (c, scratch) = (c.cast(), bytemuck::cast_slice_mut(scratch));
-        return part_low((Engine::current(), &plan), g, (a, b, bias), at, c, scratch);
+        return part_low((Engine::current(), &plan), g, (a, b, third), at, c, scratch);
     }
-    part_on(Level::current(), g, (a, b, bias), at, c, scratch);
+    part_on(Level::current(), g, (a, b, third), at, c, scratch);
 }
 
 fn part_on<T: GemmFloat>(
     level: Level,
     g: &Gemm,
-    (a, b, bias): (&[T], &[T], Option<&[T]>),
+    (a, b, third): (&[T], &[T], Option<&[T]>),
     at: (usize, usize),
     c: Panel<'_, T>,
     scratch: &mut [T],
 ) {
-    let end = epilogue(g, bias, at.1..at.1 + c.cols());
     let vector = Vector::new(g).filter(|_| g.k > 0);
     let dots = vector::by_dots(g);
     let plan = if vector.is_none() && !dots { Plan::new::<T>(g) } else { Plan::default() };
-    pieces(g, at, c, |(oa, ob), mut c| {
+    pieces(g, at, c, |piece, mut c| {
+        let end = epilogue(g, third, (piece.row, at.1), c.cols());
         if g.k == 0 {
             if !g.accumulate {
                 (0..c.rows()).for_each(|i| c.row(i).fill(T::ZERO));
             }
-            return end.apply(c, 0);
+            return end.apply(c, (0, 0));
         }
-        let (a, b) = (&a[oa..], &b[ob..]);
+        let (a, b) = (&a[piece.a..], &b[piece.b..]);
         match (&vector, c.flat()) {
             (Some(v), Some(c)) => v.product(level, (a, b), c, g.accumulate, scratch),
             (None, Some(c)) if vector::by_outer(g) => vector::outer(a, g.a.row, &b[..g.n], c, None),
             _ if dots => vector::dots(level, g, (a, b), c.part(0..c.rows(), 0..c.cols())),
             _ => return blocked::product(level, g, &plan, Product { a, b, c }, &end, scratch),
         }
-        end.apply(c, 0);
+        end.apply(c, (0, 0));
     });
 }
 
@@ -208,39 +210,49 @@ fn row_of(from: usize, g: &Gemm) -> usize {
 fn part_low(
     (engine, plan): (Engine, &low::Plan),
     g: &Gemm,
-    (a, b, bias): (&[f32], &[f32], Option<&[f32]>),
+    (a, b, third): (&[f32], &[f32], Option<&[f32]>),
     at: (usize, usize),
     c: Panel<'_, f32>,
     scratch: &mut [f32],
 ) {
-    let end = epilogue(g, bias, at.1..at.1 + c.cols());
-    pieces(g, at, c, |(oa, ob), c| {
-        let p = low::Product { a: &a[oa..], b: &b[ob..], c };
+    pieces(g, at, c, |piece, c| {
+        let end = epilogue(g, third, (piece.row, at.1), c.cols());
+        let p = low::Product { a: &a[piece.a..], b: &b[piece.b..], c };
         low::product(engine, g, plan, p, &end, scratch);
     });
 }
 
-/// What is done to some columns of C at last.
-fn epilogue<'a, T: GemmFloat>(g: &Gemm, bias: Option<&'a [T]>, columns: Range<usize>) -> Epilogue<'a, T> {
-    assert_eq!(bias.is_some(), g.bias, "the bias does not match the descriptor");
-    Epilogue { bias: bias.map(|b| &b[columns]), act: act_fn(g.act), step: None }
+/// What is done at last to a part of C that begins at `row`, among those of all matrices, and column `col`.
+fn epilogue<'a, T: GemmFloat>(
+    g: &Gemm,
+    third: Option<&'a [T]>,
+    (row, col): (usize, usize),
+    cols: usize,
+) -> Epilogue<'a, T> {
+    assert!(third.is_some() == g.third() && !(g.bias && g.act.gates()), "the operands do not match the descriptor");
+    let (bias, gate) = match third {
+        Some(by) if g.act.gates() => (None, Some(Gate { f: gate_fn(g.act), by: &by[row * g.n + col..], row: g.n })),
+        bias => (bias.map(|b| &b[col..col + cols]), None),
+    };
+    Epilogue { bias, act: act_fn(g.act), gate, step: None }
 }
 
-/// Calls `each` with the offsets of A and B and the part of C, for each matrix of the batch that `c`, which begins at row
-/// and column `at`, has rows of.
-fn pieces<T>(
-    g: &Gemm,
-    (row, col): (usize, usize),
-    mut c: Panel<'_, T>,
-    mut each: impl FnMut((usize, usize), Panel<'_, T>),
-) {
+/// Where rows of one matrix of a batch are: offsets in A and B, and the first row among those of all matrices.
+struct Piece {
+    a: usize,
+    b: usize,
+    row: usize,
+}
+
+/// Calls `each` with each part of C that is of one matrix of the batch; `c` begins at row and column `at`.
+fn pieces<T>(g: &Gemm, (row, col): (usize, usize), mut c: Panel<'_, T>, mut each: impl FnMut(Piece, Panel<'_, T>)) {
     let mut done = 0;
     while done < c.rows() && c.cols() > 0 {
-        let at = row + done;
-        let (index, from) = if g.batch().is_empty() { (0, at) } else { (at / g.m, at % g.m) };
+        let row = row + done;
+        let (index, from) = if g.batch().is_empty() { (0, row) } else { (row / g.m, row % g.m) };
         let (a, b) = g.offsets(index);
         let (rows, cols) = ((g.m - from).min(c.rows() - done), c.cols());
-        each((a + from * g.a.row, b + col * g.b.col), c.part(done..done + rows, 0..cols));
+        each(Piece { a: a + from * g.a.row, b: b + col * g.b.col, row }, c.part(done..done + rows, 0..cols));
         done += rows;
     }
 }

@@ -1,4 +1,5 @@
-//! Products with what follows them: bias and activation applied to each block of the result while it is in cache.
+//! Products with what follows them, applied to each block of the result while it is in cache: bias and activation, or an
+//! activation's derivative on the way back.
 
 use super::lowering::dense;
 use super::product::{flops, product_dims};
@@ -69,5 +70,55 @@ pub const MATMUL_BIAS_ACT: OpDef = OpDef {
         Case { args: "f[3,4] f[4,5] f[5]", attrs: "ta=false tb=false act=tanh", domains: &[Real] },
         Case { args: "f[1,4] f[4,5] f[5]", attrs: "ta=false tb=false act=sigmoid", domains: &[Real] },
         Case { args: "f[1,40] f[33,40] f[33]", attrs: "ta=false tb=true act=relu", domains: &[Real] },
+    ],
+};
+
+/// What a product may be gated by, by the choice in attribute `by`.
+pub const GATES: &[Act] = &[Act::ReluGate, Act::TanhGate, Act::SigmoidGate, Act::Times];
+
+fn infer_gate(cx: &mut Infer<'_>) -> Result<(), String> {
+    let dtype = cx.float(0)?;
+    cx.same_dtype(0, 1)?;
+    cx.same_dtype(0, 2)?;
+    let dims = product_dims(&cx.dims(0), &cx.dims(1), cx.attrs.bool(0), cx.attrs.bool(1))?;
+    ensure!(*cx.dims(2) == *dims, "the gate has shape {}, not that of the product, {dims:?}", cx.dims(2));
+    cx.result(dtype, &dims)
+}
+
+fn expand_gate<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let (y, r) = (s.args[0].matmul_t(s.args[1], s.attrs.bool(0), s.attrs.bool(1)), s.args[2]);
+    vec![match GATES[s.attrs.choice(2) as usize] {
+        Act::ReluGate => r.greater(0.0).select(y, y.full_like(0.0)),
+        Act::TanhGate => y * (1.0 - r * r),
+        Act::SigmoidGate => y * (r * (1.0 - r)),
+        _ => y * r,
+    }]
+}
+
+/// See `doc`.
+pub const MATMUL_GATE: OpDef = OpDef {
+    name: "matmul_gate",
+    doc: "y = (a·b)·act'(x), x not needed where r = act(x): 0 where r ≤ 0 for relu, times 1 − r² for tanh, r(1 − r) for sigmoid; or (a·b)·r",
+    arity: Arity::Exactly(3),
+    attrs: &[
+        Field::new("ta", Kind::Bool),
+        Field::new("tb", Kind::Bool),
+        Field::new("by", Kind::Choice(&["relu", "tanh", "sigmoid", "times"])),
+    ],
+    flags: Flags::PURE.and(Flags::FUSED),
+    infer: infer_gate,
+    deriv: Deriv::ViaDecompose,
+    decompose: Some(expand_gate),
+    lower: Lower::Kernel(dense::matmul_gate),
+    cost: flops,
+    cases: &[
+        Case { args: "f[3,4] f[4,5] f[3,5]", attrs: "ta=false tb=false by=relu", domains: &[Real] },
+        Case { args: "f[3,4] f[5,4] f[3,5]", attrs: "ta=false tb=true by=tanh", domains: &[Real] },
+        Case { args: "f[2,3,4] f[2,4,5] f[2,3,5]", attrs: "ta=false tb=false by=sigmoid", domains: &[Real] },
+        Case { args: "f[4,6] f[4,7] f[6,7]", attrs: "ta=true tb=false by=times", domains: &[Real] },
+        Case { args: "f[61,9] f[9,70] f[61,70]", attrs: "ta=false tb=false by=tanh", domains: &[Real] },
+        Case { args: "f[1,40] f[33,40] f[1,33]", attrs: "ta=false tb=true by=tanh", domains: &[Real] },
+        Case { args: "f[7,1] f[1,5] f[7,5]", attrs: "ta=false tb=false by=times", domains: &[Real] },
+        Case { args: "f[9,64] f[64,1] f[9,1]", attrs: "ta=false tb=false by=relu", domains: &[Real] },
     ],
 };

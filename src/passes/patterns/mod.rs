@@ -9,6 +9,7 @@
 //! Runs on whole graphs, derivatives and all, after simplification: broadcasts are single and fills are fills.
 
 mod attention;
+mod back;
 mod conv;
 mod gate;
 mod lora;
@@ -96,6 +97,7 @@ const RULES: &[Rule] = &[
     Rule { name: "conv-bias", roots: |op| op == Op::ADD, find: conv::bias },
     Rule { name: "conv-activation", roots: product::is_activation, find: conv::activation },
     Rule { name: "gate-before-unpool", roots: |op| op == Op::SELECT, find: conv::gate },
+    Rule { name: "matmul-gate", roots: |op| op == Op::SELECT || op == Op::MUL, find: back::gate },
     Rule { name: "matmul-shared-input", roots: |op| op == Op::MATMUL, find: product::shared },
     Rule { name: "matmul-step", roots: steps::is_step, find: steps::product },
     Rule { name: "step-scale", roots: steps::is_step, find: steps::scale },

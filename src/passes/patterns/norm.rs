@@ -10,6 +10,7 @@ fn is_heavy(f: &Facts<'_>, n: Node) -> bool {
     let heavy = [
         Op::MATMUL,
         Op::MATMUL_BIAS_ACT,
+        Op::MATMUL_GATE,
         Op::DOT_GENERAL,
         Op::CONV2D,
         Op::CONV2D_BIAS_ACT,

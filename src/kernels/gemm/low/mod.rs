@@ -191,7 +191,7 @@ pub struct Product<'a> {
     pub c: Panel<'a, f32>,
 }
 
-/// Computes some rows and columns of a product; `end` has the bias of the columns.
+/// Computes some rows and columns of a product, of which `end` is.
 pub fn product(
     engine: Engine,
     g: &Gemm,
@@ -240,7 +240,7 @@ pub fn product(
                     if odd {
                         block.unsplit(Operand { data: &a.data[at * a.line..], ..a }, b, g.k, &mut c);
                     }
-                    end.activate(c);
+                    end.activate(c, (ic + at, jc));
                 }
             }
         }

@@ -12,7 +12,7 @@ use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
 use crate::kernels::work::Work;
 use crate::nodes::dtype::DType;
 use crate::nodes::lower::{Buf, Call, LowerCx};
-use crate::nodes::ops::epilogue::ACTS;
+use crate::nodes::ops::epilogue::{ACTS, GATES};
 use crate::nodes::shaping::around;
 
 /// The strides of the last two axes of `d`, exchanged if asked.
@@ -51,6 +51,12 @@ pub fn matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn matmul_bias_act(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let act = ACTS[cx.attrs().choice(2) as usize].1;
     let g = Gemm { bias: true, act, ..product(cx)? };
+    multiply(cx, g)
+}
+
+/// `matmul_gate`.
+pub fn matmul_gate(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let g = Gemm { act: GATES[cx.attrs().choice(2) as usize], ..product(cx)? };
     multiply(cx, g)
 }
 
