@@ -23,7 +23,8 @@ struct Case<T> {
     g: Gemm,
     a: Vec<T>,
     b: Vec<T>,
-    bias: Vec<T>,
+    /// The bias, or what the gate is by.
+    third: Vec<T>,
     c: Vec<T>,
 }
 
@@ -35,14 +36,20 @@ impl<T: GemmFloat> Case<T> {
         let b = reach(g.k, g.b.row) + reach(g.n, g.b.col) + batch(|d| d.b) + 1;
         let seed = (g.m * 31 + g.n * 7 + g.k) as u64;
         let c = if g.accumulate { numbers(seed + 3, g.len()) } else { vec![T::NAN; g.len()] };
-        Case { a: numbers(seed, a), b: numbers(seed + 1, b), bias: numbers(seed + 2, g.n), c, g }
+        Case {
+            a: numbers(seed, a),
+            b: numbers(seed + 1, b),
+            third: numbers(seed + 2, if g.bias { g.n } else { g.len() }),
+            c,
+            g,
+        }
     }
 
     /// C by `level`, its units split into `parts` ranges, each with its own scratch full of NaN; whole rows, unless
     /// `columns` of each unit are given.
     fn by(&self, level: Level, parts: usize, columns: Option<usize>) -> Vec<T> {
         let (mut c, g) = (self.c.clone(), &self.g);
-        let operands = (&self.a[..], &self.b[..], g.bias.then_some(&self.bias[..]));
+        let operands = (&self.a[..], &self.b[..], g.third().then_some(&self.third[..]));
         let units = columns.map_or(g.units(), |width| g.n.div_ceil(width));
         for p in 0..parts {
             let part = units * p / parts..units * (p + 1) / parts;
@@ -75,8 +82,8 @@ impl<T: GemmFloat> Case<T> {
                 sum += x * y;
                 size += (x * y).abs();
             }
-            sum += if g.bias { self.bias[j].to_f64() } else { 0.0 };
-            let sum = if g.act == Act::Relu { sum.max(0.0) } else { sum };
+            sum += if g.bias { self.third[j].to_f64() } else { 0.0 };
+            let sum = done(g.act, sum, || self.third[at].to_f64());
             out.push((sum, size + 1.0));
         }
         out
@@ -103,6 +110,26 @@ impl<T: GemmFloat> Case<T> {
         }
     }
 }
+
+/// `x` after an activation or a gate by `r`, of those that do not enlarge its error.
+pub(super) fn done(act: Act, x: f64, r: impl Fn() -> f64) -> f64 {
+    match act {
+        Act::Relu => x.max(0.0),
+        Act::ReluGate => {
+            if r() > 0.0 {
+                x
+            } else {
+                0.0
+            }
+        }
+        Act::TanhGate => x * (1.0 - r() * r()),
+        Act::SigmoidGate => x * (r() * (1.0 - r())),
+        Act::Times => x * r(),
+        _ => x,
+    }
+}
+
+const GATES: [Act; 4] = [Act::ReluGate, Act::TanhGate, Act::SigmoidGate, Act::Times];
 
 fn check(g: Gemm) {
     Case::<f32>::new(g).check(f64::from(f32::EPSILON));
@@ -230,6 +257,13 @@ fn epilogues_and_accumulation() {
         {
             layouts(Gemm { bias, act, accumulate, ..Gemm::new(m, n, k) }).into_iter().for_each(check);
         }
+        for (i, act) in GATES.into_iter().enumerate() {
+            layouts(Gemm { act, accumulate: i == 1, ..Gemm::new(m, n, k) }).into_iter().for_each(check);
+        }
+    }
+    for act in GATES {
+        check(Gemm { act, ..Gemm::new(7, 5, 0) });
+        check(Gemm { act, ..Gemm::new(40, 33, 1) });
     }
 }
 
@@ -249,6 +283,7 @@ fn batches_and_broadcasts() {
             for g in layouts(Gemm { bias: true, ..Gemm::new(m, n, k) }) {
                 check(g.with_batch(&dims).unwrap());
             }
+            check(Gemm { act: Act::Times, ..Gemm::new(m, n, k) }.with_batch(&dims).unwrap());
         }
     }
 }
@@ -299,7 +334,7 @@ fn the_kernel_reads_and_writes_its_operands() {
     let g = Gemm { bias: true, accumulate: true, ..Gemm::new(20, 30, 40).with_b_transposed() };
     let case = Case::<f32>::new(g);
     let want = case.by(Level::current(), 1, None);
-    let mut arena: Vec<f32> = [&case.a[..], &case.b, &case.bias, &case.c].concat();
+    let mut arena: Vec<f32> = [&case.a[..], &case.b, &case.third, &case.c].concat();
     let slot = |off: usize, len, split| Slot::new(off * 4, len, 4, split);
     let (a, b, c) = (0, case.a.len(), arena.len() - 600);
     let (out, scratch) = (arena.len(), g.scratch_len::<f32>());
@@ -322,7 +357,7 @@ fn kernel_by_columns<T: GemmFloat>(g: Gemm) {
     assert!(row == g.n && width % 32 == 0 && units > 2 && (units - 1) * width < g.n, "{g:?}: {units} of {width}");
     let case = Case::<T>::new(g);
     let mut want = case.c.clone();
-    let bias = g.bias.then_some(&case.bias[..]);
+    let bias = g.third().then_some(&case.third[..]);
     gemm(&g, &case.a, &case.b, bias, &mut want, 0..g.units(), &mut vec![T::NAN; g.scratch_len::<T>()]);
     let old = g.accumulate.then_some(&case.c[..]);
     let all: Vec<&[T]> = [Some(&case.a[..]), Some(&case.b[..]), bias, old].into_iter().flatten().collect();
@@ -346,6 +381,7 @@ fn columns_have_the_bits_of_rows() {
             kernel_by_columns::<f32>(g);
             kernel_by_columns::<f64>(Gemm { bias: true, act: Act::Gelu, ..g });
             kernel_by_columns::<f32>(Gemm { bias: true, act: Act::Relu, accumulate: true, ..g });
+            kernel_by_columns::<f32>(Gemm { act: Act::TanhGate, ..g });
         }
     }
     for precision in [Precision::Bf16, Precision::Bf16x2, Precision::Bf16x3] {
@@ -370,7 +406,7 @@ fn columns_are_for_a_large_b() {
 fn row<T: GemmFloat>(g: Gemm) {
     let case = Case::<T>::new(g);
     let mut want = case.c.clone();
-    let (bias, len) = (g.bias.then_some(&case.bias[..]), g.scratch_len::<T>());
+    let (bias, len) = (g.third().then_some(&case.third[..]), g.scratch_len::<T>());
     gemm(&g, &case.a, &case.b, bias, &mut want, 0..g.units(), &mut vec![T::NAN; len]);
     let reads: Vec<In> = [Some(&case.a[..]), Some(&case.b[..]), bias].into_iter().flatten().map(In::of).collect();
     let out = |len, split| Out(len, size_of::<T>(), split);
@@ -387,6 +423,7 @@ fn rows_have_a_kernel_of_their_own() {
             assert_eq!(own, kernel::<f32>(&g) as usize != run::<f32> as fn(&mut Args<'_>) as usize, "{g:?}");
             row::<f32>(g);
             row::<f64>(Gemm { bias: true, act: Act::Tanh, ..g });
+            row::<f32>(Gemm { act: Act::SigmoidGate, ..g });
         }
     }
 }

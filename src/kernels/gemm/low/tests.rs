@@ -1,5 +1,6 @@
 //! Tests of products by bf16 units: values against sums in `f64`, bits however a product is split, odd numbers.
 
+use super::super::tests::done;
 use super::super::{Act, Batch, Gemm, Strides, gemm, part_low, rows};
 use super::{CELL, Engine, LINES, Operand, PLACES, Plan, Precision, Side, pack, round};
 use crate::kernels::abi::Panel;
@@ -27,7 +28,8 @@ struct Case {
     g: Gemm,
     a: Vec<f32>,
     b: Vec<f32>,
-    bias: Vec<f32>,
+    /// The bias, or what the gate is by.
+    third: Vec<f32>,
     c: Vec<f32>,
 }
 
@@ -39,7 +41,13 @@ impl Case {
         let b = reach(g.k, g.b.row) + reach(g.n, g.b.col) + batch(|d| d.b) + 1;
         let seed = (g.m * 31 + g.n * 7 + g.k) as u64;
         let c = if g.accumulate { numbers(seed + 3, g.len()) } else { vec![f32::NAN; g.len()] };
-        Case { a: numbers(seed, a), b: numbers(seed + 1, b), bias: numbers(seed + 2, g.n), c, g }
+        Case {
+            a: numbers(seed, a),
+            b: numbers(seed + 1, b),
+            third: numbers(seed + 2, if g.bias { g.n } else { g.len() }),
+            c,
+            g,
+        }
     }
 
     /// C by `engine`, its units split into `parts` ranges, each with scratch full of NaN.
@@ -68,7 +76,7 @@ impl Case {
     }
 
     fn operands(&self) -> (&[f32], &[f32], Option<&[f32]>) {
-        (&self.a, &self.b, self.g.bias.then_some(&self.bias[..]))
+        (&self.a, &self.b, self.g.third().then_some(&self.third[..]))
     }
 
     /// C by sums in `f64`, and for each element the sum of the magnitudes.
@@ -85,8 +93,8 @@ impl Case {
                 sum += x * y;
                 size += (x * y).abs();
             }
-            sum += if g.bias { f64::from(self.bias[j]) } else { 0.0 };
-            (if g.act == Act::Relu { sum.max(0.0) } else { sum }, size + 1.0)
+            sum += if g.bias { f64::from(self.third[j]) } else { 0.0 };
+            (done(g.act, sum, || f64::from(self.third[at])), size + 1.0)
         };
         (0..g.len()).map(element).collect()
     }
@@ -160,6 +168,8 @@ fn epilogues_and_accumulation() {
         {
             layouts(Gemm { bias, act, accumulate, ..Gemm::new(m, n, k) }).into_iter().for_each(check);
         }
+        check(Gemm { act: Act::TanhGate, ..Gemm::new(m, n, k) });
+        check(Gemm { act: Act::ReluGate, accumulate: true, ..Gemm::new(m, n, k) });
     }
 }
 
