@@ -122,7 +122,8 @@ pub(super) struct StepCode {
 }
 
 impl StepCode {
-    #[inline]
+    // Its parts stay in registers: a struct of bytes that is written and read at once as words waits for memory.
+    #[inline(always)]
     fn read(w: &[Word]) -> StepCode {
         StepCode {
             op: TileOp::ALL[(w[0] & 0xff) as usize],
@@ -214,7 +215,13 @@ impl<'a> Code<'a> {
         (self.words[1] >> 48) as usize
     }
 
+    /// The type of input `i`.
     #[inline]
+    pub(super) fn input_elem(self, i: usize) -> Elem {
+        elem(self.words[HEAD + INPUT * i] >> 8)
+    }
+
+    #[inline(always)]
     pub(super) fn input(self, i: usize) -> InputCode<'a> {
         let w = &self.words[HEAD + INPUT * i..][..INPUT];
         let slot = (w[0] >> 16) as usize;

@@ -82,7 +82,7 @@ pub fn run(args: &mut Args<'_>) {
     for i in 0..code.inputs() {
         match args.inplace(i) {
             Some(j) => ops.inplace[i] = Some(j as u8),
-            None => ops.inputs[i] = read(args, i, code.input(i).elem),
+            None => ops.inputs[i] = read(args, i, code.input_elem(i)),
         }
     }
     for j in 0..code.outputs() {
@@ -215,40 +215,58 @@ impl<'a> Call<'a, '_> {
     /// Does one step on one tile; the first bad element of it, if there is one.
     #[inline]
     fn step(&mut self, step: &StepCode, tile: Tile) -> Option<usize> {
-        let from = tile.at - self.lo;
-        let cut = |elem: Elem| from * elem.size()..(from + tile.n) * elem.size();
-        // The result's bytes are split off; what is left on either side of them may be read.
-        let (dst, slots, outs) = match step.to.place() {
+        let (stride, len) = (self.stride, tile.n * step.out.size());
+        // What holds the result is taken out, so that all else may be read.
+        match step.to.place() {
             Place::Out(j) => {
-                let (low, rest) = self.ops.outs.split_at_mut(usize::from(j));
-                let (d, high) = rest.split_first_mut()?;
-                (&mut d[cut(step.out)], (&*self.ops.slots, &[][..], usize::MAX), (&*low, &*high))
+                let j = usize::from(j);
+                let out = std::mem::take(&mut self.ops.outs[j]);
+                let slots = &*self.ops.slots;
+                let dst = &mut out[(tile.at - self.lo) * step.out.size()..][..len];
+                let bad = self.apply(step, dst, tile, |s| &slots[s * stride..][..stride]);
+                self.ops.outs[j] = out;
+                bad
             }
-            Place::Slot(s) => {
-                let s = usize::from(s);
-                let (low, rest) = self.ops.slots.split_at_mut(s * self.stride);
-                let (d, high) = rest.split_at_mut(self.stride);
-                (&mut d[..tile.n * step.out.size()], (&*low, &*high, s), (&self.ops.outs[..], &[][..]))
+            Place::Slot(to) => {
+                let to = usize::from(to);
+                let slots = std::mem::take(&mut self.ops.slots);
+                let (low, rest) = slots.split_at_mut(to * stride);
+                let (dst, high) = rest.split_at_mut(stride);
+                let bad = self.apply(step, &mut dst[..len], tile, |s| match s.checked_sub(to + 1) {
+                    None => &low[s * stride..][..stride],
+                    Some(s) => &high[s * stride..][..stride],
+                });
+                self.ops.slots = slots;
+                bad
             }
-            Place::None | Place::Input(..) => return None,
-        };
-        let slot = |s: u16| {
-            let s = usize::from(s);
-            let (part, s) = if s < slots.2 { (slots.0, s) } else { (slots.1, s - slots.2 - 1) };
-            &part[s * self.stride..(s + 1) * self.stride]
-        };
+            Place::None | Place::Input(..) => None,
+        }
+    }
+
+    /// Does `step` on its operands; `slot` gives those that are in slots.
+    #[inline(always)]
+    fn apply<'s>(
+        &'s self,
+        step: &StepCode,
+        dst: &mut [u8],
+        tile: Tile,
+        slot: impl Fn(usize) -> &'s [u8],
+    ) -> Option<usize> {
+        let arity = step.op.arity();
         let source = |k: usize| -> &[u8] {
+            if k >= arity {
+                return &[];
+            }
             match step.args[k].place() {
                 Place::None => &[],
-                Place::Slot(s) => slot(s),
+                Place::Slot(s) => slot(usize::from(s)),
                 Place::Input(i, s) => match self.now[usize::from(i)] {
-                    [] => slot(s),
+                    [] => slot(usize::from(s)),
                     bytes => bytes,
                 },
                 Place::Out(j) => {
-                    let j = usize::from(j);
-                    let whole = if j < outs.0.len() { &outs.0[j] } else { &outs.1[j - outs.0.len() - 1] };
-                    &whole[cut(step.op.operand(step.elem, k))]
+                    let size = step.op.operand(step.elem, k).size();
+                    &self.ops.outs[usize::from(j)][(tile.at - self.lo) * size..][..tile.n * size]
                 }
             }
         };
