@@ -92,9 +92,9 @@ fn masks_are_a_byte_an_element() {
     assert_eq!(total(&kept), 4 * N + N, "{kept:?}");
 }
 
-/// The derivative of an activation is made with it, in the place of its operand, and the way back goes into the product before it; or it is
-/// one sweep over the operand and the gradient, which it takes over: parts of it that lay in memory would be made early by
-/// orders that see a chance to let the operand go.
+/// The derivative of an activation is made with it, in the place of its operand, and the way back goes into the product
+/// before it; or it is one sweep over the operand and the gradient, which it takes over: parts of it that lay in memory
+/// would be made early by orders that see a chance to let the operand go.
 #[test]
 fn derivatives_of_activations_are_one_sweep() {
     let rules: [(&str, bool, fn(Var<'_>) -> Var<'_>); 4] = [

@@ -33,7 +33,7 @@ struct Clusters {
 }
 
 /// Whether a node costs nothing inside a region.
-fn is_free(g: Graph<'_>, n: Node) -> bool {
+pub(super) fn is_free(g: Graph<'_>, n: Node) -> bool {
     match g.op[n.at()] {
         Op::FULL => true,
         // A broadcast of a broadcast or a fill would need its operand inside too: simplification merges those first.

@@ -53,7 +53,7 @@ pub struct Gemm {
     pub accumulate: bool,
     /// Whether a vector of n is added to each row.
     pub bias: bool,
-    /// The activation, applied last; or the gate, if there is no bias.
+    /// The activation, applied last; or a gate, which excludes a bias.
     pub act: Act,
     /// How products of `f32` are computed.
     pub precision: Precision,
@@ -241,13 +241,16 @@ impl Gemm {
         if low::Plan::new::<T>(self).is_some() { self.precision } else { Precision::F32 }
     }
 
+    /// Whether it is one bare product in the precision of its elements.
+    fn plain<T: GemmFloat>(&self) -> bool {
+        let bare = self.batch().is_empty() && !self.accumulate && !self.bias && self.act == Act::None;
+        bare && low::Plan::new::<T>(self).is_none()
+    }
+
     /// Whether its blocks can go to a taker instead of memory: one plain product that tiles or rows compute.
     pub fn streams<T: GemmFloat>(&self) -> bool {
-        let plain = self.batch().is_empty() && !self.accumulate && !self.bias && self.act == Act::None;
-        plain
-            && !(self.k == 0 || self.is_empty() || self.m == 1 || by_dots(self))
-            && low::Plan::new::<T>(self).is_none()
-            && Vector::new(self).is_none()
+        let vector = self.m == 1 || self.n == 1 || Vector::new(self).is_some();
+        self.plain::<T>() && !(self.k == 0 || self.is_empty() || vector || by_dots(self))
     }
 
     /// Elements of scratch that a lane needs where it [`streams`](Gemm::streams).
@@ -255,9 +258,10 @@ impl Gemm {
         Stream::new::<T>(self).scratch()
     }
 
-    /// Whether a step of SGD can take this product tile by tile: as well, no sum is cut.
+    /// Whether a step of SGD can take this product tile by tile, no sum being cut, or row by row.
     pub fn descends<T: GemmFloat>(&self) -> bool {
-        self.streams::<T>() && Plan::new::<T>(self).whole(self.k)
+        let outer = by_outer(self) && !self.is_empty() && self.plain::<T>();
+        outer || (self.streams::<T>() && Plan::new::<T>(self).whole(self.k))
     }
 
     /// The descriptor as parameter words.

@@ -78,13 +78,14 @@ pub fn act_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T])> {
     }
 }
 
-/// The slice function of a gate.
-pub fn gate_fn<T: GemmFloat>(act: Act) -> fn(&mut [T], &[T]) {
+/// The slice function of a gate; `None` for an activation.
+pub fn gate_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T], &[T])> {
     match act {
-        Act::ReluGate => relu_gate::<T>,
-        Act::TanhGate => tanh_gate::<T>,
-        Act::SigmoidGate => sigmoid_gate::<T>,
-        _ => times::<T>,
+        Act::ReluGate => Some(relu_gate::<T>),
+        Act::TanhGate => Some(tanh_gate::<T>),
+        Act::SigmoidGate => Some(sigmoid_gate::<T>),
+        Act::Times => Some(times::<T>),
+        _ => None,
     }
 }
 

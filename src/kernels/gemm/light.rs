@@ -9,7 +9,7 @@ use super::epilogue::{Descent, act_fn, add_row, gate_fn};
 use super::low;
 use super::tile::{GemmFloat, Level};
 use super::vector::{self, Vector};
-use super::{run, run_descent};
+use super::{row_of, run, run_descent};
 use crate::kernels::abi::{Args, Kernel};
 
 /// The kernel of a product: [`run`], or one that does the same for less.
@@ -34,7 +34,10 @@ fn run_row<T: GemmFloat>(args: &mut Args<'_>) {
     vector.product(Level::current(), (a, &b[from * g.b.col..]), c, false, scratch);
     if let Some(third) = third {
         let third = &third[from..from + c.len()];
-        if g.bias { add_row(c, third) } else { gate_fn(g.act)(c, third) }
+        match gate_fn(g.act) {
+            Some(gate) => gate(c, third),
+            None => add_row(c, third),
+        }
     }
     if let Some(act) = act_fn(g.act) {
         act(c);
@@ -51,6 +54,5 @@ fn descend_by_outer<T: GemmFloat>(args: &mut Args<'_>) {
     if args.inplace(2).is_none() {
         c.copy_from_slice(&args.read::<T>(2)[from..from + c.len()]);
     }
-    let a = &a[if from == 0 { 0 } else { from / g.n } * g.a.row..];
-    vector::outer(a, g.a.row, &b[..g.n], c, Some(Descent { lr, decay }));
+    vector::outer(&a[row_of(from, &g) * g.a.row..], g.a.row, &b[..g.n], c, Some(Descent { lr, decay }));
 }

@@ -230,9 +230,9 @@ fn epilogue<'a, T: GemmFloat>(
     cols: usize,
 ) -> Epilogue<'a, T> {
     assert!(third.is_some() == g.third() && !(g.bias && g.act.gates()), "the operands do not match the descriptor");
-    let (bias, gate) = match third {
-        Some(by) if g.act.gates() => (None, Some(Gate { f: gate_fn(g.act), by: &by[row * g.n + col..], row: g.n })),
-        bias => (bias.map(|b| &b[col..col + cols]), None),
+    let (bias, gate) = match (third, gate_fn(g.act)) {
+        (Some(by), Some(f)) => (None, Some(Gate { f, by: &by[row * g.n + col..], row: g.n })),
+        (bias, _) => (bias.map(|b| &b[col..col + cols]), None),
     };
     Epilogue { bias, act: act_fn(g.act), gate, step: None }
 }

@@ -182,9 +182,15 @@ fn streamed_products_are_those_that_are_stored() {
     }
     let bare = Gemm::new(64, 64, 64);
     assert!(
-        ![Gemm { bias: true, ..bare }, Gemm { accumulate: true, ..bare }, Gemm::new(1, 8, 9), Gemm::new(8, 8, 0)]
-            .iter()
-            .any(Gemm::streams::<f32>)
+        ![
+            Gemm { bias: true, ..bare },
+            Gemm { accumulate: true, ..bare },
+            Gemm::new(1, 8, 9),
+            Gemm::new(8, 1, 1),
+            Gemm::new(8, 8, 0)
+        ]
+        .iter()
+        .any(Gemm::streams::<f32>)
     );
 }
 
@@ -269,7 +275,7 @@ fn epilogues_and_accumulation() {
 
 #[test]
 fn batches_and_broadcasts() {
-    for (m, n, k) in [(3, 4, 5), (1, 40, 8), (40, 1, 8), (70, 20, 30), (1, 1, 9)] {
+    for (m, n, k) in [(3, 4, 5), (1, 40, 8), (40, 1, 8), (70, 20, 30), (1, 1, 9), (20, 1, 1), (40, 1, 1), (20, 5, 1)] {
         let (a, b) = (m * k, k * n);
         for dims in [
             vec![Batch { size: 3, a, b }],

@@ -117,7 +117,7 @@ pub fn by_outer(g: &Gemm) -> bool {
 /// Elements that loops over rows take together: whole vectors on every instruction set.
 const TOGETHER: usize = 16;
 
-/// `row[j] = each(row[j], x · y[j])`, with the bits of fma(x, y, 0), which makes +0 of −0.
+/// `row[j] = each(row[j], x · y[j])` for slices of one length, with the bits of fma(x, y, 0), which makes +0 of −0.
 #[inline(always)]
 fn along<T: GemmFloat>(row: &mut [T], x: T, y: &[T], each: impl Fn(T, T) -> T) {
     let ((wide, rest), (y_wide, y_rest)) = (row.as_chunks_mut::<TOGETHER>(), y.as_chunks::<TOGETHER>());
@@ -135,7 +135,7 @@ fn along<T: GemmFloat>(row: &mut [T], x: T, y: &[T], each: impl Fn(T, T) -> T) {
 #[inline(always)]
 fn each_outer<T: GemmFloat>((a, a_row): (&[T], usize), b: &[T], c: &mut [T], each: impl Fn(T, T) -> T) {
     if let ([x], 1) = (b, a_row) {
-        return along(c, *x, a, each);
+        return along(c, *x, &a[..c.len()], each);
     }
     // Loops, not closures for each: those would be calls, compiled for no instruction set.
     for (c, x) in c.chunks_exact_mut(b.len()).zip(a.iter().step_by(a_row.max(1))) {

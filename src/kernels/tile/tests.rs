@@ -2,10 +2,12 @@
 //! ranges, tiles, in-place operands and instruction sets change no bit.
 
 use super::code::Code;
-use super::run::{Operands, execute};
+use super::run::{Operands, execute, run as tile_run};
 use super::*;
 use crate::arena::tensor::{LINE, Line};
+use crate::kernels::abi::Split;
 use crate::kernels::elem::Elem;
+use crate::kernels::harness::{self, In, Out};
 use crate::kernels::simd::{self, Isa};
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
 
@@ -165,19 +167,6 @@ fn in_place_is_out_of_place() {
             assert_eq!(g.bytes(), w.bytes());
         }
     }
-    // One step alone, over either operand.
-    let p = Program {
-        inputs: vec![full(Elem::F32), full(Elem::F32)],
-        steps: vec![Step::new(TileOp::Sub, Elem::F32, &[0, 1], [0.0; 2])],
-        outputs: vec![2],
-        len: UNIT + 2 * TILE + 3,
-    };
-    let ins: Vec<Buffer> =
-        (1..3).map(|k| Buffer::of(&(0..p.len).map(|i| (i * k % 97) as f32).collect::<Vec<_>>())).collect();
-    let (want, _) = run_in(&p, &ins, &[], 1);
-    for pair in [(0, 0), (1, 0)] {
-        assert_eq!(run_in(&p, &ins, &[pair], 2).0[0].bytes(), want[0].bytes());
-    }
     // One step, and both operands written in place by two outputs.
     let p = Program {
         inputs: vec![full(Elem::F32), full(Elem::F32)],
@@ -192,6 +181,38 @@ fn in_place_is_out_of_place() {
         let (got, _) = run_in(&p, &ins, pairs, 1);
         assert_eq!(got[0].bytes(), want[0].bytes());
         assert_eq!(got[1].bytes(), want[1].bytes());
+    }
+}
+
+/// A program of one step is done over either operand, in any ranges of units, and finds what it finds elsewhere.
+#[test]
+fn one_step_in_place() {
+    let len = 2 * UNIT + 2 * TILE + 3;
+    let step = |op, elem| Program {
+        inputs: vec![full(elem), full(elem)],
+        steps: vec![Step::new(op, elem, &[0, 1], [0.0; 2])],
+        outputs: vec![2],
+        len,
+    };
+    let run = |p: &Program, a: &[i32], b: &[i32], over: Option<usize>| {
+        let of = |x: &[i32], i: usize| if over == Some(i) { In::of(x).over(0) } else { In::of(x) };
+        let reads = [of(a, 0), of(b, 1)];
+        let lines = scratch_len(p) / LINE;
+        let writes = [Out::of::<i32>(len, UNIT), Out(lines, LINE, Split::PerLane(lines))];
+        harness::run(tile_run, &p.to_words(), &reads, &writes, units(len))
+    };
+    let [a, b] = [3, 7].map(|k| (0..len as i32).map(|i| i * k % 97 + 1).collect::<Vec<_>>());
+    let mut zero = b.clone();
+    zero[UNIT + TILE + 5] = 0;
+    for p in [step(TileOp::Sub, Elem::I32), step(TileOp::Div, Elem::I32)] {
+        let want = run(&p, &a, &b, None);
+        assert!(want.is_ok());
+        let fails = run(&p, &a, &zero, None);
+        assert_eq!(fails.clone().err(), (p.steps[0].op == TileOp::Div).then_some(UNIT + TILE + 5));
+        for over in [0, 1] {
+            assert_eq!(harness::get::<i32>(&run(&p, &a, &b, Some(over)), 0), harness::get::<i32>(&want, 0));
+            assert_eq!(run(&p, &a, &zero, Some(over)).err(), fails.clone().err());
+        }
     }
 }
 

@@ -75,6 +75,8 @@ pub const MATMUL_BIAS_ACT: OpDef = OpDef {
 
 /// What a product may be gated by, by the choice in attribute `by`.
 pub const GATES: &[Act] = &[Act::ReluGate, Act::TanhGate, Act::SigmoidGate, Act::Times];
+/// The last of them.
+pub const TIMES: usize = GATES.len() - 1;
 
 fn infer_gate(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
@@ -98,7 +100,7 @@ fn expand_gate<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// See `doc`.
 pub const MATMUL_GATE: OpDef = OpDef {
     name: "matmul_gate",
-    doc: "y = (a·b)·act'(x), x not needed where r = act(x): 0 where r ≤ 0 for relu, times 1 − r² for tanh, r(1 − r) for sigmoid; or (a·b)·r",
+    doc: "y = (a·b)·act'(x), x not needed where r = act(x): 0 unless r > 0 for relu, times 1 − r² for tanh, r(1 − r) for sigmoid; or (a·b)·r",
     arity: Arity::Exactly(3),
     attrs: &[
         Field::new("ta", Kind::Bool),

@@ -46,8 +46,9 @@ fn slope(steps: &[Sourced], i: usize) -> Option<Sourced> {
     let (op, y, value) = [(a, b), (b, a)].into_iter().find_map(|(slope, value)| {
         let tanh = || Some((TileOp::TanhGate, square(steps, one_less(steps, slope)?)?, value));
         let sigmoid = || {
-            let (_, &[y, rest]) = made_by(steps, slope, TileOp::Mul)? else { return None };
-            (one_less(steps, rest)? == y).then_some((TileOp::SigmoidGate, y, value))
+            let (_, &[p, q]) = made_by(steps, slope, TileOp::Mul)? else { return None };
+            let (y, _) = [(p, q), (q, p)].into_iter().find(|&(y, rest)| one_less(steps, rest) == Some(y))?;
+            Some((TileOp::SigmoidGate, y, value))
         };
         tanh().or_else(sigmoid)
     })?;
@@ -111,7 +112,7 @@ mod tests {
             last(&format!("  %l = full value=1 : f32[9]\n  %r = sub {of}\n  %s = mul {slope}\n  %y = mul {y}"))
         };
         assert_eq!(sigmoid("%l, %a", "%a, %r", "%s, %b"), TileOp::SigmoidGate);
-        assert_eq!(sigmoid("%l, %a", "%a, %r", "%b, %s"), TileOp::SigmoidGate);
+        assert_eq!(sigmoid("%l, %a", "%r, %a", "%b, %s"), TileOp::SigmoidGate);
         assert_eq!(sigmoid("%l, %b", "%a, %r", "%b, %s"), TileOp::Mul);
         assert_eq!(sigmoid("%a, %l", "%a, %r", "%b, %s"), TileOp::Mul);
     }

@@ -2,70 +2,82 @@
 
 use super::{Facts, Found, Match};
 use crate::arena::{Node, Value, ids::Id};
-use crate::kernels::gemm::Act;
 use crate::nodes::attrs::Attr;
-use crate::nodes::ops::epilogue::GATES;
+use crate::nodes::ops::epilogue::TIMES;
 use crate::nodes::{Op, Var};
+use crate::passes::fuse::is_free;
 
-/// What gates a value: the value, how, by what, and how often the gate reads that.
-type Gate = (Value, Act, Value, u32);
+/// What gates a value.
+struct Gate {
+    value: Value,
+    /// By what.
+    by: Value,
+    /// How: one of `GATES`.
+    choice: usize,
+}
 
 /// A product times the derivative of an activation that is written by what that gave, or times what another node made: each
 /// block is gated while it is in cache. The product may lie under a reshape.
 pub fn gate(f: &Facts<'_>, root: Node) -> Found {
-    let product = |v: Value| {
-        let reshape = f.is(v, Op::RESHAPE);
-        let p = reshape.map_or(v, |n| f.args(n)[0]);
-        f.is(p, Op::MATMUL).map(|n| (n, reshape))
+    let product = |g: Gate| {
+        let reshape = f.is(g.value, Op::RESHAPE);
+        let p = reshape.map_or(g.value, |n| f.args(n)[0]);
+        f.is(p, Op::MATMUL).map(|n| (g, n, reshape))
     };
-    let gates: Vec<Gate> =
-        if f.g.op[root.at()] == Op::SELECT { relu(f, root).into_iter().collect() } else { times(f, root) };
-    let found = gates.into_iter().find_map(|gate| Some((gate, product(gate.0)?)));
-    let Some(((value, act, by, reads), (matmul, reshape))) = found else { return Found::No };
-    // What is swept over for the gate alone is better left in one sweep with it.
-    if f.reads[by] == reads && f.g.def_of(f.node(by)).is_pointwise() {
-        return Found::No;
-    }
-    if let Some(read) = [value, f.g.out(matmul)].into_iter().find(|&v| !f.alone(v)) {
-        return Found::Missed(f.reads_of("the product", read));
-    }
-    let (a, p, dims) = (f.args(matmul), f.dims(f.g.out(matmul)), f.dims(value));
-    let choice = GATES.iter().position(|&g| g == act).unwrap_or(0) as u32;
-    let t = f.attrs(matmul);
-    let attrs = [Attr::Bool(t.bool(0)), Attr::Bool(t.bool(1)), Attr::Choice(choice)];
-    let inner = [Some(matmul), reshape].into_iter().flatten().collect();
-    let m = Match::one(f.g.out(root), vec![a[0], a[1], by], inner, move |g, a: &[Var<'_>]| match reshape {
-        None => g.emit1(Op::MATMUL_GATE, a, &attrs),
-        Some(_) => g.emit1(Op::MATMUL_GATE, &[a[0], a[1], a[2].reshape(p)], &attrs).reshape(dims),
+    let gates = if f.g.op[root.at()] == Op::SELECT { relu(f, root) } else { times(f, root) };
+    let found: Vec<_> = gates.into_iter().filter_map(product).filter(|(g, ..)| lies(f, g.by)).collect();
+    let read_again = |g: &Gate, n: Node| [g.value, f.g.out(n)].into_iter().find(|&v| !f.alone(v));
+    let Some((gate, matmul, reshape)) = found.iter().find(|(g, n, _)| read_again(g, *n).is_none()) else {
+        // Any product that is multiplied and read twice is no near miss.
+        let near = found.iter().find(|(g, ..)| g.choice != TIMES).and_then(|(g, n, _)| read_again(g, *n));
+        return near.map_or(Found::No, |v| Found::Missed(f.reads_of("the product", v)));
+    };
+    let (a, p, dims) = (f.args(*matmul), f.dims(f.g.out(*matmul)), f.dims(gate.value));
+    let t = f.attrs(*matmul);
+    let attrs = [Attr::Bool(t.bool(0)), Attr::Bool(t.bool(1)), Attr::Choice(gate.choice as u32)];
+    let (inner, reshaped) = ([Some(*matmul), *reshape].into_iter().flatten().collect(), reshape.is_some());
+    let m = Match::one(f.g.out(root), vec![a[0], a[1], gate.by], inner, move |g, a: &[Var<'_>]| match reshaped {
+        false => g.emit1(Op::MATMUL_GATE, a, &attrs),
+        true => g.emit1(Op::MATMUL_GATE, &[a[0], a[1], a[2].reshape(p)], &attrs).reshape(dims),
     });
-    Found::Fired(Match { makes: 1 + 2 * usize::from(reshape.is_some()), ..m })
+    Found::Fired(Match { makes: 1 + 2 * usize::from(reshaped), ..m })
 }
 
-/// A value where y > 0, else +0.
-fn relu(f: &Facts<'_>, root: Node) -> Option<Gate> {
-    let &[by, value, other] = f.args(root) else { return None };
-    let compare = f.args(f.is(by, Op::GT)?);
-    let zeros = f.fill(compare[1])? == 0.0 && f.fill(other)?.to_bits() == 0;
-    zeros.then_some((value, Act::ReluGate, compare[0], 1))
+/// Whether a value lies in memory in any case: what sweeps alone read may be part of them, and repeats are read in place.
+fn lies(f: &Facts<'_>, v: Value) -> bool {
+    let sweeps = |n: Node| f.g.def_of(n).is_pointwise();
+    let swept = || f.readers(v).len() == f.reads[v] as usize && f.readers(v).iter().all(|&n| sweeps(n));
+    !is_free(f.g, f.node(v)) && !(sweeps(f.node(v)) && swept())
 }
 
-/// A value times 1 − y², y·(1 − y), or what is as large and neither a constant nor repeated.
+/// A value where y > 0, else +0, by a comparison that nobody else reads: a mask that stays is smaller than y.
+fn relu(f: &Facts<'_>, root: Node) -> Vec<Gate> {
+    let gate = || {
+        let &[mask, value, other] = f.args(root) else { return None };
+        let compare = f.args(f.is(mask, Op::GT)?);
+        let zeros = f.fill(compare[1])? == 0.0 && f.fill(other)?.to_bits() == 0;
+        let same = f.g.dtype[compare[0].at()] == f.g.dtype[value.at()];
+        (zeros && same && f.alone(mask)).then_some(Gate { value, by: compare[0], choice: 0 })
+    };
+    gate().into_iter().collect()
+}
+
+/// A value times 1 − y², y·(1 − y), or anything.
 fn times(f: &Facts<'_>, root: Node) -> Vec<Gate> {
     let &[a, b] = f.args(root) else { return Vec::new() };
     let one_less = |v: Value| {
         let x = f.args(f.is(v, Op::SUB)?);
         (f.fill(x[0])? == 1.0).then_some(x[1])
     };
+    let factors = |v: Value| Some(f.args(f.is(v, Op::MUL)?)).map(|x| (x[0], x[1]));
     let by = |value: Value, slope: Value| {
-        let square = |v: Value| Some(f.args(f.is(v, Op::MUL)?)).filter(|x| x[0] == x[1]).map(|x| x[0]);
-        let tanh = || Some((value, Act::TanhGate, square(one_less(slope)?)?, 2));
+        let tanh = || factors(one_less(slope)?).filter(|x| x.0 == x.1).map(|x| (x.0, 1));
         let sigmoid = || {
-            let x = f.args(f.is(slope, Op::MUL)?);
-            let y = [(0, 1), (1, 0)].into_iter().find(|&(i, j)| one_less(x[j]) == Some(x[i])).map(|(i, _)| x[i])?;
-            Some((value, Act::SigmoidGate, y, 2))
+            let (p, q) = factors(slope)?;
+            [(p, q), (q, p)].into_iter().find(|&(y, rest)| one_less(rest) == Some(y)).map(|(y, _)| (y, 2))
         };
-        let plain = f.fill(slope).is_none() && f.repeated(slope).is_none();
-        tanh().or_else(sigmoid).or(plain.then_some((value, Act::Times, slope, 1)))
+        let (by, choice) = tanh().or_else(sigmoid).unwrap_or((slope, TIMES));
+        Gate { value, by, choice }
     };
-    [by(a, b), by(b, a)].into_iter().flatten().collect()
+    vec![by(a, b), by(b, a)]
 }
