@@ -47,7 +47,8 @@ pub fn gate(f: &Facts<'_>, root: Node) -> Found {
 fn lies(f: &Facts<'_>, v: Value) -> bool {
     let sweeps = |n: Node| f.g.def_of(n).is_pointwise();
     let swept = || f.readers(v).len() == f.reads[v] as usize && f.readers(v).iter().all(|&n| sweeps(n));
-    !is_free(f.g, f.node(v)) && !(sweeps(f.node(v)) && swept())
+    let fleeting = is_free(f.g, f.node(v)) || (sweeps(f.node(v)) && swept());
+    !fleeting
 }
 
 /// A value where y > 0, else +0, by a comparison that nobody else reads: a mask that stays is smaller than y.
