@@ -438,6 +438,14 @@ impl<'a, T> Panel<'a, T> {
         }
     }
 
+    /// The rows, to read.
+    #[inline]
+    pub fn each(&self) -> impl Iterator<Item = &[T]> {
+        // SAFETY: as for `row`; nobody writes while `self` is borrowed.
+        #[allow(unsafe_code)]
+        (0..self.rows).map(|i| unsafe { std::slice::from_raw_parts(self.at.add(i * self.step), self.cols) })
+    }
+
     /// All of it, if no stranger's element lies between the rows.
     #[inline]
     pub fn flat(&mut self) -> Option<&mut [T]> {

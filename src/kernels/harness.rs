@@ -7,6 +7,7 @@ use crate::kernels::abi::{Args, Fault, Frame, Kernel, Slot, Split};
 use bytemuck::Pod;
 
 /// A read operand: its bytes, the size of an element, and the write that it shares its place with.
+#[derive(Clone)]
 pub struct In {
     bytes: Vec<u8>,
     size: usize,

@@ -25,7 +25,6 @@ use crate::kernels::abi::Args;
 use crate::kernels::num::Real;
 use crate::kernels::params::params;
 use crate::simd;
-use std::ops::Range;
 
 /// Elements in one unit.
 pub const UNIT: usize = 1024;
@@ -120,20 +119,26 @@ struct SgdStep<T> {
 }
 
 simd! {
-    fn sgd_plain[T: Real](s: SgdStep<T>, p: &mut [T], g: &[T]) {
-        for (p, g) in p.iter_mut().zip(g) {
-            let g = decayed(*g * s.scale, *p, s.decay);
-            *p -= s.lr * g;
+    fn sgd_plain['g, T: Real, G: Iterator<Item = &'g [T]>](s: SgdStep<T>, g: G, n: usize, p: &mut [T]) {
+        for (g, p) in g.zip(p.chunks_mut(n)) {
+            for (p, g) in p.iter_mut().zip(g) {
+                let g = decayed(*g * s.scale, *p, s.decay);
+                *p -= s.lr * g;
+            }
         }
     }
 }
 
 simd! {
-    fn sgd_momentum[T: Real](s: SgdStep<T>, first: bool, nesterov: bool, p: &mut [T], g: &[T], buf: &mut [T]) {
-        for ((p, g), buf) in p.iter_mut().zip(g).zip(buf) {
-            let g = decayed(*g * s.scale, *p, s.decay);
-            *buf = flush(if first { g } else { *buf * s.momentum + g * s.keep });
-            *p -= s.lr * if nesterov { g + *buf * s.momentum } else { *buf };
+    fn sgd_momentum['g, T: Real, G: Iterator<Item = &'g [T]>](
+        s: SgdStep<T>, first: bool, nesterov: bool, g: G, n: usize, p: &mut [T], buf: &mut [T],
+    ) {
+        for ((g, p), buf) in g.zip(p.chunks_mut(n)).zip(buf.chunks_mut(n)) {
+            for ((p, g), buf) in p.iter_mut().zip(g).zip(buf) {
+                let g = decayed(*g * s.scale, *p, s.decay);
+                *buf = flush(if first { g } else { *buf * s.momentum + g * s.keep });
+                *p -= s.lr * if nesterov { g + *buf * s.momentum } else { *buf };
+            }
         }
     }
 }
@@ -177,15 +182,19 @@ impl<T: Real> AdamStep<T> {
 }
 
 simd! {
-    fn adam[T: Real](s: AdamStep<T>, p: &mut [T], g: &[T], m: &mut [T], v: &mut [T]) {
+    fn adam['g, T: Real, G: Iterator<Item = &'g [T]>](
+        s: AdamStep<T>, g: G, n: usize, p: &mut [T], m: &mut [T], v: &mut [T],
+    ) {
         // torch's lerp starts from the nearer end.
         let near = s.one_less_beta1.to_f64() < 0.5;
-        for (((p, g), m), v) in p.iter_mut().zip(g).zip(m).zip(v) {
-            let g = decayed(*g * s.scale, *p, s.decay);
-            let to_g = g - *m;
-            *m = flush(if near { *m + to_g * s.one_less_beta1 } else { g - to_g * s.beta1 });
-            *v = flush(*v * s.beta2 + s.one_less_beta2 * g * g);
-            *p = *p * s.shrink + s.minus_step * *m / (v.sqrt() + s.eps);
+        for (((g, p), m), v) in g.zip(p.chunks_mut(n)).zip(m.chunks_mut(n)).zip(v.chunks_mut(n)) {
+            for (((p, g), m), v) in p.iter_mut().zip(g).zip(m).zip(v) {
+                let g = decayed(*g * s.scale, *p, s.decay);
+                let to_g = g - *m;
+                *m = flush(if near { *m + to_g * s.one_less_beta1 } else { g - to_g * s.beta1 });
+                *v = flush(*v * s.beta2 + s.one_less_beta2 * g * g);
+                *p = *p * s.shrink + s.minus_step * *m / (v.sqrt() + s.eps);
+            }
         }
     }
 }
@@ -224,12 +233,12 @@ impl<T: Real> Step<T> {
         Step::Adam(AdamStep::new(a, scalar(args, at), scalar(args, at + 1), scale))
     }
 
-    /// Takes the step by `g`. Of p and its states, those that the rule has are there.
-    fn take(&self, g: &[T], [p, m, v]: [&mut [T]; 3]) {
+    /// Takes the step by the rows `g`. Of p and its states, whose rows are `n` apart, those that the rule has are there.
+    fn take<'g>(&self, g: impl Iterator<Item = &'g [T]>, n: usize, [p, m, v]: [&mut [T]; 3]) {
         match *self {
-            Step::Sgd(step) => sgd_plain(step, p, g),
-            Step::Momentum { step, first, nesterov } => sgd_momentum(step, first, nesterov, p, g, m),
-            Step::Adam(step) => adam(step, p, g, m, v),
+            Step::Sgd(step) => sgd_plain(step, g, n, p),
+            Step::Momentum { step, first, nesterov } => sgd_momentum(step, first, nesterov, g, n, p, m),
+            Step::Adam(step) => adam(step, g, n, p, m, v),
         }
     }
 }
@@ -266,25 +275,37 @@ impl<'a, T: Real> Tensors<'a, T> {
         self.to[0].len()
     }
 
-    /// Takes `step` by `g`, the gradient of the elements from `at` on.
-    fn step(&mut self, step: &Step<T>, at: usize, g: &[T]) {
-        let ([p, m, v], from) = (self.to.each_mut(), self.from);
-        let (lo, at) = (self.lo, at..at + g.len());
-        step.take(g, [part(p, from[0], lo, &at), part(m, from[1], lo, &at), part(v, from[2], lo, &at)]);
+    /// Takes `step` by `g`, the gradient of a block.
+    fn step<'g>(&mut self, step: &Step<T>, b: Block, g: impl Iterator<Item = &'g [T]>) {
+        let ([p, m, v], from) = (self.to.each_mut(), self.from.map(|from| from.map(|from| &from[self.lo..])));
+        step.take(g, b.step, [b.of(p, from[0]), b.of(m, from[1]), b.of(v, from[2])]);
     }
 }
 
-/// Elements `at` of a call's part, which begins at `lo`, as they were before the step; nothing of a state that a rule
-/// does not have.
-fn part<'s, T: Real>(to: &'s mut [T], from: Option<&[T]>, lo: usize, at: &Range<usize>) -> &'s mut [T] {
-    if to.is_empty() {
-        return to;
+/// Elements of a call's part: rows, `step` apart, the first of which begins at `at`.
+#[derive(Clone, Copy)]
+struct Block {
+    at: usize,
+    rows: usize,
+    cols: usize,
+    step: usize,
+}
+
+impl Block {
+    /// The block of a tensor, as it was before the step; nothing of a state that a rule does not have.
+    fn of<'s, T: Real>(self, to: &'s mut [T], from: Option<&[T]>) -> &'s mut [T] {
+        if to.is_empty() {
+            return to;
+        }
+        let whole = self.at..self.at + (self.rows - 1) * self.step + self.cols;
+        let to = &mut to[whole.clone()];
+        if let Some(from) = from {
+            for (to, from) in to.chunks_mut(self.step).zip(from[whole].chunks(self.step)) {
+                to[..self.cols].copy_from_slice(&from[..self.cols]);
+            }
+        }
+        to
     }
-    let to = &mut to[at.clone()];
-    if let Some(from) = from {
-        to.copy_from_slice(&from[lo + at.start..lo + at.end]);
-    }
-    to
 }
 
 /// Takes `step` by each parameter of a call: p, its gradient and its states, `tensors` and one operands of each.
@@ -295,8 +316,8 @@ fn update<T: Real>(args: &mut Args<'_>, step: &Step<T>, tensors: usize) {
         let g = args.read::<T>(read + 1);
         let mut x = Tensors::new(args, &[read, read + 2, read + 3][..tensors], i * tensors, lo);
         for at in (0..x.len()).step_by(UNIT) {
-            let end = x.len().min(at + UNIT);
-            x.step(step, at, &g[lo + at..lo + end]);
+            let cols = UNIT.min(x.len() - at);
+            x.step(step, Block { at, rows: 1, cols, step: cols }, std::iter::once(&g[lo + at..][..cols]));
         }
     }
 }

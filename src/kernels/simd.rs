@@ -64,18 +64,20 @@ pub fn detect() -> Isa {
     Isa::Portable
 }
 
-/// Asks for the cache lines of `x`, into L2: it is needed soon, and no hardware foresees where.
+/// Asks for the cache line at an address, into L2: it is needed soon, and no hardware foresees where.
 #[inline(always)]
-pub fn ahead<T>(x: &[T]) {
+pub fn ahead(address: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    for at in (0..size_of_val(x)).step_by(64) {
+    {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: fetching has no effect that a program can see; every x86-64 has the instruction.
+        // SAFETY: fetching has no effect that a program can see, wherever that is; every x86-64 has the instruction.
         #[allow(unsafe_code)]
         unsafe {
-            _mm_prefetch::<_MM_HINT_T1>(x.as_ptr().cast::<i8>().wrapping_add(at));
+            _mm_prefetch::<_MM_HINT_T1>(std::ptr::without_provenance(address));
         }
     }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
 }
 
 /// Uses at most `isa` on this thread from now on.

@@ -6,6 +6,7 @@
 
 use super::desc::Gemm;
 use super::epilogue::{Descent, Epilogue};
+use super::lines::Lines;
 use super::operands::Tile;
 use super::pack::{Block, pack};
 use super::tile::{GemmFloat, Level};
@@ -33,6 +34,8 @@ pub const STRIPS: usize = 512;
 const BAND: usize = 16;
 /// Rows of C from which packing B pays.
 pub const MANY_ROWS: usize = 48;
+/// Bytes from which B is fetched ahead: less stays in a cache.
+const FAR_B: usize = 2 << 20;
 /// Columns of C from which packing A costs next to nothing.
 const MANY_COLS: usize = 1024;
 /// Bytes of a transposed A that stays in the first cache.
@@ -51,6 +54,8 @@ pub struct Plan {
     pub pack_b: bool,
     /// Whether B is packed strip by strip, each just before its only use.
     pub by_strip: bool,
+    /// Whether each strip is fetched while the one before is used.
+    pub far: bool,
     /// Rows of a block of A.
     pub mc: usize,
     /// Terms of a sum between two visits of C.
@@ -80,9 +85,10 @@ impl Plan {
         let block = if mc < g.m { SHARED_B } else { BLOCK_B };
         let nc = if g.n * kc <= block / size { g.n } else { (block / kc / STRIPS).max(1) * (STRIPS / size) };
         // Lines along k are read to their end for each strip; lines along n are left after a few cache lines, which
-        // those who read ahead take badly.
-        let by_strip = pack_b && g.b.col != 1 && mc == g.m;
-        Plan { pack_a, pack_b, by_strip, mc, kc, nc: nc.min(g.n) }
+        // those who read ahead take badly, unless they are told.
+        let far = g.k * g.n * size > FAR_B && g.m >= MANY_ROWS && g.b.row.min(g.b.col) == 1;
+        let by_strip = pack_b && (g.b.col != 1 || far) && mc == g.m;
+        Plan { pack_a, pack_b, by_strip, far, mc, kc, nc: nc.min(g.n) }
     }
 
     /// Elements of scratch that `product` needs: whole cache lines, so that those of two lanes stay apart.
@@ -187,10 +193,16 @@ impl Tiles {
         })
     }
 
-    /// The first row and the number of rows of each tile.
+    /// The first row and the number of rows of tile `t`.
+    #[inline(always)]
+    fn tile(self, t: usize) -> (usize, usize) {
+        (t * self.low + t.min(self.higher), self.low + usize::from(t < self.higher))
+    }
+
+    /// Those of each tile.
     #[inline(always)]
     fn each(self) -> impl Iterator<Item = (usize, usize)> {
-        (0..self.count).map(move |t| (t * self.low + t.min(self.higher), self.low + usize::from(t < self.higher)))
+        (0..self.count).map(move |t| self.tile(t))
     }
 }
 
@@ -214,7 +226,7 @@ pub fn product<T: GemmFloat>(
             let mut strips = match (plan.pack_b, plan.by_strip) {
                 (false, _) => Strips::InPlace(b),
                 (true, false) => Strips::Packed(pack_b(level, &b, k, cols, tallest, scratch_b)),
-                (true, true) => Strips::Packing(b, scratch_b),
+                (true, true) => Strips::Packing(b, scratch_b, if plan.far { n - jc } else { 0 }),
             };
             for ic in (0..all).step_by(plan.mc) {
                 let rows = plan.mc.min(all - ic);
@@ -226,7 +238,7 @@ pub fn product<T: GemmFloat>(
                 let a = if plan.pack_a { pack_a(level, a, tiles, k, scratch_a, fresh) } else { Rows::Strided(a) };
                 let add = g.accumulate || pc > 0;
                 let part = Part { tiles, tallest, k, c: c.part(0..rows, 0..cols), add, step: end.step };
-                part.compute(level, a, &mut strips, |_, _| {});
+                part.compute(level, a, &mut strips, &mut ());
                 if pc + k == g.k {
                     end.apply(c, (ic, jc));
                 }
@@ -251,14 +263,31 @@ pub struct Part<'a, T> {
     pub step: Option<Descent<T>>,
 }
 
+/// Who is told of the tiles of a block, by their rows and columns.
+pub trait Watch<T> {
+    /// A tile is about to be computed: sets what is fetched meanwhile, for the `next`, which may lie below the block.
+    fn before(&mut self, lines: &mut Lines, next: impl FnOnce() -> (Range<usize>, Range<usize>));
+    /// A tile has been computed, from row `i` and column `j` on.
+    fn after(&mut self, i: usize, j: usize, tile: Panel<'_, T>);
+}
+
+/// Nobody.
+impl<T> Watch<T> for () {
+    #[inline(always)]
+    fn before(&mut self, _: &mut Lines, _: impl FnOnce() -> (Range<usize>, Range<usize>)) {}
+    #[inline(always)]
+    fn after(&mut self, _: usize, _: usize, _: Panel<'_, T>) {}
+}
+
 /// The strips of a block of B.
 pub enum Strips<'a, T> {
     /// Where they are.
     InPlace(View<'a, T>),
     /// All of them, one after the other.
     Packed(&'a [T]),
-    /// Packed one at a time, into the same place: it stays in the first caches.
-    Packing(View<'a, T>, &'a mut [T]),
+    /// Packed one at a time, into the same place: it stays in the first caches. Those before the column are fetched while
+    /// the one before them is used.
+    Packing(View<'a, T>, &'a mut [T], usize),
 }
 
 impl<T: GemmFloat> Strips<'_, T> {
@@ -268,32 +297,53 @@ impl<T: GemmFloat> Strips<'_, T> {
         match self {
             Strips::InPlace(b) => View { data: &b.data[j..], row: b.row, col: 1 },
             Strips::Packed(packed) => View { data: &packed[j * k..], row: width, col: 1 },
-            Strips::Packing(b, to) => {
+            Strips::Packing(b, to, _) => {
                 let from = View { data: &b.data[j * b.col..], ..*b };
                 View { data: pack_b(level, &from, k, width, tallest, to), row: width, col: 1 }
             }
         }
     }
+
+    /// Has the strip from column `j` on, which comes next, fetched during the `tiles` tiles of this one.
+    #[inline(always)]
+    fn fetch(&self, level: Level, j: usize, (tiles, k): (usize, usize), tallest: usize, lines: &mut Lines) {
+        let Strips::Packing(b, _, cols) = self else { return };
+        if j >= *cols {
+            return lines.clear();
+        }
+        let (width, strip) = (T::width(level, tallest, cols - j), std::iter::once(&b.data[j * b.col..]));
+        if b.col == 1 {
+            lines.set(strip, k, width, b.row);
+        } else {
+            lines.set(strip, width, k, b.col);
+        }
+        lines.spread(tiles, k);
+    }
 }
 
 impl<T: GemmFloat> Part<'_, T> {
-    /// Computes the block, strip by strip; calls `before` with the rows and columns of each tile before it does.
+    /// Computes the block, strip by strip, and tells `watch` of each tile.
     #[inline(always)]
-    pub fn compute(
-        self,
-        level: Level,
-        a: Rows<'_, T>,
-        b: &mut Strips<'_, T>,
-        mut before: impl FnMut(Range<usize>, Range<usize>),
-    ) {
+    pub fn compute(self, level: Level, a: Rows<'_, T>, b: &mut Strips<'_, T>, watch: &mut impl Watch<T>) {
         let Part { tiles, tallest, k, mut c, add, step } = self;
+        let cols = c.cols();
         let ahead = (add || step.is_some()) && k >= LONG;
+        let width_at = |j: usize| T::width(level, tallest, cols - j);
+        let mut lines = Lines::default();
         let mut j = 0;
-        while j < c.cols() {
-            let width = T::width(level, tallest, c.cols() - j);
+        while j < cols {
+            let width = width_at(j);
+            b.fetch(level, j + width, (tiles.count, k), tallest, &mut lines);
             let strip = b.at(level, j, width, k, tallest);
-            for (i, height) in tiles.each() {
-                before(i..i + height, j..j + width);
+            for (t, (i, height)) in tiles.each().enumerate() {
+                watch.before(&mut lines, || {
+                    let ((i, height), j) = match (t + 1 < tiles.count, j + width < cols) {
+                        (true, _) => (tiles.tile(t + 1), j),
+                        (_, true) => (tiles.tile(0), j + width),
+                        _ => ((tiles.rows, tiles.tile(0).1), 0),
+                    };
+                    (i..i + height, j..j + width_at(j))
+                });
                 let a = match a {
                     Rows::Strided(a) => View { data: &a.data[i * a.row..], ..a },
                     Rows::Panels(data) => View { data: &data[i * k..], row: 1, col: height },
@@ -308,9 +358,11 @@ impl<T: GemmFloat> Part<'_, T> {
                     c: c.part(i..i + height, j..j + width),
                     add,
                     ahead,
+                    fetch: lines.any(),
                     step,
                 };
                 T::tile(level, t);
+                watch.after(i, j, c.part(i..i + height, j..j + width));
             }
             j += width;
         }

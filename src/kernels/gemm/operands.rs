@@ -4,6 +4,7 @@
 //! `tile` and its callers use this.
 
 use super::epilogue::Descent;
+use super::lines::Lines;
 use crate::kernels::abi::Panel;
 
 /// One tile of C and the operands it is computed from.
@@ -26,6 +27,8 @@ pub struct Tile<'a, T> {
     pub add: bool,
     /// Whether the rows of C below, which the next tile goes on from, are fetched meanwhile.
     pub ahead: bool,
+    /// What else is fetched meanwhile.
+    pub fetch: Option<&'a mut Lines>,
     /// A step that C takes by the sums, which then start from 0, instead of becoming them.
     pub step: Option<Descent<T>>,
 }

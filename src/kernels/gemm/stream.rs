@@ -1,29 +1,64 @@
-//! Products that nobody keeps: each block goes to a taker while it is in cache.
+//! Products that nobody keeps: each tile goes to a taker while it is in cache.
 //!
 //! A and B are packed for all of k, so that sums which are cut go on in the block and no operand is packed twice for
 //! its neighbours: a band of rows of A passes a block of columns of B, which stays in L2, beside what the taker reads.
+//! That is fetched one tile ahead.
 //! Invariant: a block has the bits of the product. Only `mod.rs` calls this.
 
-use super::blocked::{PAD, Part, Plan, Rows, STRIPS, Strips, Tiles, View, pack_a, pack_b};
+use super::blocked::{PAD, Part, Plan, Rows, STRIPS, Strips, Tiles, View, Watch, pack_a, pack_b};
 use super::desc::Gemm;
+use super::lines::Lines;
 use super::tile::{GemmFloat, Level};
 use crate::kernels::abi::Panel;
 use std::ops::Range;
 
-/// Who takes the blocks of a product. Rows are counted from the first that the call computes.
+/// Who takes a product, tile by tile. Rows are counted from the first that the call computes.
 pub trait Taker<T> {
-    /// Hears that a part of a block is about to be computed: time to fetch what it will be taken by.
-    fn ahead(&self, rows: Range<usize>, cols: Range<usize>);
-    /// Takes a block, which is dense: columns `cols` of rows from `row` on.
-    fn take(&mut self, row: usize, cols: Range<usize>, block: &[T]);
+    /// Hears which tile comes after the one that is about to be computed: sets what to fetch meanwhile, if there is something.
+    fn ahead(&self, rows: Range<usize>, cols: Range<usize>, lines: &mut Lines);
+    /// Takes a tile, from a row and a column on.
+    fn take(&mut self, row: usize, col: usize, tile: Panel<'_, T>);
+}
+
+/// The sums, of `k` terms, of a block that begins at a row and a column.
+struct Sums<'t, K> {
+    to: &'t mut K,
+    /// Whether they are whole, or go on.
+    whole: bool,
+    k: usize,
+    row: usize,
+    col: usize,
+    /// Rows of all blocks.
+    rows: usize,
+}
+
+impl<T, K: Taker<T>> Watch<T> for Sums<'_, K> {
+    #[inline(always)]
+    fn before(&mut self, lines: &mut Lines, next: impl FnOnce() -> (Range<usize>, Range<usize>)) {
+        let (rows, cols) = next();
+        let (rows, cols) = (self.row + rows.start..self.row + rows.end, self.col + cols.start..self.col + cols.end);
+        lines.clear();
+        if self.whole && rows.end <= self.rows {
+            self.to.ahead(rows, cols, lines);
+            if let Some(lines) = lines.any() {
+                lines.spread(1, self.k);
+            }
+        }
+    }
+    #[inline(always)]
+    fn after(&mut self, i: usize, j: usize, tile: Panel<'_, T>) {
+        if self.whole {
+            self.to.take(self.row + i, self.col + j, tile);
+        }
+    }
 }
 
 /// Bytes of packed A: more than that is packed block by block, and B again for each.
 const BLOCK_A: usize = 4 << 20;
 /// Bytes of a block of B, which stays in a part of L2 unless sums are long.
 const BLOCK_B: usize = 256 << 10;
-/// Rows of a block: few, so that what it is taken by stays in L2 from when it is fetched; enough that a strip of B, which
-/// comes from there too, serves several tiles.
+/// Rows of a block: few, so that sums that are cut stay in L2; enough that a strip of B, which comes from there too, serves
+/// several tiles.
 const BAND: usize = 48;
 
 /// The sizes of the blocks.
@@ -95,13 +130,10 @@ pub fn product<T: GemmFloat>(
                     let mut strips = if plan.pack_b { Strips::Packed(packed) } else { Strips::InPlace(b) };
                     let c = Panel::new(block, band.rows, cols);
                     let part = Part { tiles: band, tallest, k, c, add: cut > 0, step: None };
-                    part.compute(level, a.from(i, k), &mut strips, |rows, cols| {
-                        if cut == 0 {
-                            to.ahead(ic + i + rows.start..ic + i + rows.end, jc + cols.start..jc + cols.end);
-                        }
-                    });
+                    let whole = pc + k == g.k;
+                    let mut sums = Sums { to, whole, k, row: ic + i, col: jc, rows };
+                    part.compute(level, a.from(i, k), &mut strips, &mut sums);
                 }
-                to.take(ic + i, jc..jc + cols, &block[..band.rows * cols]);
             }
         }
     }

@@ -143,14 +143,16 @@ struct Taken<'a, T> {
 }
 
 impl<T: GemmFloat> Taker<T> for Taken<'_, T> {
-    fn ahead(&self, rows: Range<usize>, cols: Range<usize>) {
+    fn ahead(&self, rows: Range<usize>, cols: Range<usize>, lines: &mut Lines) {
         let at = |row: usize| row * self.n..row * self.n + self.n;
-        assert!(cols.end <= self.n && rows.map(at).all(|r| self.c[r][cols.clone()].iter().all(|c| c.is_nan())));
+        assert!(cols.end <= self.n && rows.clone().map(at).all(|r| self.c[r][cols.clone()].iter().all(|c| c.is_nan())));
+        lines.set([&self.c[rows.start * self.n + cols.start..]].into_iter(), rows.len(), cols.len(), self.n);
     }
 
-    fn take(&mut self, row: usize, cols: Range<usize>, block: &[T]) {
-        for (row, part) in (row..).zip(block.chunks_exact(cols.len())) {
-            self.c[row * self.n..][cols.clone()].copy_from_slice(part);
+    fn take(&mut self, row: usize, col: usize, mut tile: Panel<'_, T>) {
+        for i in 0..tile.rows() {
+            let part = tile.row(i);
+            self.c[(row + i) * self.n + col..][..part.len()].copy_from_slice(part);
         }
     }
 }
@@ -237,6 +239,31 @@ fn edges_of_blocks_in_every_layout() {
         (3, 300, 20),
     ] {
         layouts(Gemm::new(m, n, k)).into_iter().for_each(check);
+    }
+}
+
+#[test]
+fn a_large_b_is_fetched_strip_by_strip() {
+    let g = Gemm::new(48, 1030, 530);
+    assert!(layouts(g)[..4].iter().all(|g| Plan::new::<f32>(g).far));
+    for g in [g, g.with_a_transposed().with_b_transposed(), Gemm { m: 49, bias: true, ..g }] {
+        check(g);
+    }
+}
+
+/// Whatever the pace, the last visit of the last tile leaves nothing to fetch.
+#[test]
+fn lines_are_fetched_in_time() {
+    let block = [0.0f32];
+    for (rows, cols, step) in [(1, 1, 1), (6, 64, 4096), (5, 33, 70), (1024, 64, 4096), (64, 1000, 1024)] {
+        for (tiles, k) in [(1, 1), (1, 7), (1, 256), (3, 100), (43, 1024), (8, 2)] {
+            let mut lines = Lines::default();
+            lines.set([&block[..]; 3].into_iter(), rows, cols, step);
+            lines.spread(tiles, k);
+            let visits = tiles * k.div_ceil(lines.terms);
+            (0..visits).for_each(|_| lines.visit());
+            assert!(lines.any().is_none(), "{rows} x {cols} by {tiles} tiles of {k} terms");
+        }
     }
 }
 

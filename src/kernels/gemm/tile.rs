@@ -115,19 +115,27 @@ macro_rules! kernels {
                             _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add((MR + I) * c_row + j * $lanes).cast());
                         });
                     }
-                    for _ in 0..t.k {
-                        let mut row = [$zero(); NV];
-                        for j in 0..NV {
-                            row[j] = load(b, j);
-                        }
-                        each_row!(I in MR {
-                            let x = $splat(*a.add(third[I / 3] + I % 3 * a_row));
+                    let mut left = t.k;
+                    while left > 0 {
+                        let run = t.fetch.as_ref().map_or(left, |lines| lines.terms.min(left));
+                        for _ in 0..run {
+                            let mut row = [$zero(); NV];
                             for j in 0..NV {
-                                acc[I][j] = $fma(x, row[j], acc[I][j]);
+                                row[j] = load(b, j);
                             }
-                        });
-                        a = a.wrapping_add(a_col);
-                        b = b.wrapping_add(b_row);
+                            each_row!(I in MR {
+                                let x = $splat(*a.add(third[I / 3] + I % 3 * a_row));
+                                for j in 0..NV {
+                                    acc[I][j] = $fma(x, row[j], acc[I][j]);
+                                }
+                            });
+                            a = a.wrapping_add(a_col);
+                            b = b.wrapping_add(b_row);
+                        }
+                        left -= run;
+                        if let Some(lines) = &mut t.fetch {
+                            lines.visit();
+                        }
                     }
                     let put = |i: usize, j: usize, v| {
                         let p = c.add(i * c_row + j * $lanes);

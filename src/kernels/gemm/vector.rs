@@ -86,6 +86,7 @@ impl Vector {
                 c: Panel::new(&mut out[j..], 1, cols),
                 add,
                 ahead: false,
+                fetch: None,
                 step: None,
             };
             T::tile(level, t);

@@ -1,19 +1,18 @@
-//! Steps behind the products that are their gradients: a block of the gradient is taken while it is in cache.
+//! Steps behind the products that are their gradients: a tile of the gradient is taken while it is in cache.
 //!
-//! Invariant: the bits of the product and the step after it. While a part of a block is computed, what it will be added
-//! to is fetched, so that parameters and states stream from memory beside the arithmetic of the product.
+//! Invariant: the bits of the product and the step after it. While a tile is computed, what the next will be added to is
+//! fetched, so that parameters and states stream from memory beside the arithmetic of the product.
 
-use super::{ADAM_TENSORS, Adam, Sgd, Step, Tensors};
-use crate::kernels::abi::Args;
-use crate::kernels::gemm::{Gemm, GemmFloat, Taker, stream};
+use super::{ADAM_TENSORS, Adam, Block, Sgd, Step, Tensors};
+use crate::kernels::abi::{Args, Panel};
+use crate::kernels::gemm::{Gemm, GemmFloat, Lines, Taker, stream};
 use crate::kernels::num::Real;
-use crate::kernels::simd::ahead;
 use std::ops::Range;
 
 /// Bytes of a parameter and its states from which they are fetched ahead: fewer stay in L2 from step to step.
 const FAR: usize = 512 << 10;
 
-/// A parameter that steps by the blocks of its gradient.
+/// A parameter that steps by the tiles of its gradient.
 struct Param<'a, T> {
     tensors: Tensors<'a, T>,
     step: Step<T>,
@@ -23,27 +22,20 @@ struct Param<'a, T> {
 }
 
 impl<T: Real> Taker<T> for Param<'_, T> {
-    fn ahead(&self, rows: Range<usize>, cols: Range<usize>) {
+    fn ahead(&self, rows: Range<usize>, cols: Range<usize>, lines: &mut Lines) {
         if !self.far {
             return;
         }
         let Tensors { to, from, lo } = &self.tensors;
-        // What is read; few instructions for each line, as a tile of the product has a few thousand in all.
+        // What is read.
         let all = to.iter().zip(from).map(|(to, from)| from.map_or(&to[..], |from| &from[*lo..]));
-        for x in all.filter(|x| !x.is_empty()) {
-            let rows = x[rows.start * self.n..].chunks(self.n).take(rows.len());
-            rows.for_each(|row| ahead(&row[cols.clone()]));
-        }
+        let all = all.filter(|x| !x.is_empty()).map(|x| &x[rows.start * self.n + cols.start..]);
+        lines.set(all, rows.len(), cols.len(), self.n);
     }
 
-    fn take(&mut self, row: usize, cols: Range<usize>, block: &[T]) {
-        let at = row * self.n + cols.start;
-        if cols.len() == self.n {
-            return self.tensors.step(&self.step, at, block);
-        }
-        for (at, g) in (at..).step_by(self.n).zip(block.chunks_exact(cols.len())) {
-            self.tensors.step(&self.step, at, g);
-        }
+    fn take(&mut self, row: usize, col: usize, g: Panel<'_, T>) {
+        let block = Block { at: row * self.n + col, rows: g.rows(), cols: g.cols(), step: self.n };
+        self.tensors.step(&self.step, block, g.each());
     }
 }
 

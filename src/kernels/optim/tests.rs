@@ -2,6 +2,8 @@
 //! unit ranges (see `harness`).
 
 use super::*;
+use crate::kernels::abi::{Kernel, Split};
+use crate::kernels::gemm::{Gemm, gemm};
 use crate::kernels::harness::{In, Out, close, get, noise, noise32, run};
 
 const LENGTHS: [usize; 5] = [0, 1, 1000, 1024, 5000];
@@ -205,5 +207,44 @@ fn several_params_are_one_call() {
         };
         let apart: Vec<Vec<f32>> = (0..lens.len()).flat_map(|i| call(&[i])).collect();
         assert!(call(&[0, 1, 2, 3]) == apart, "{kind}");
+    }
+}
+
+/// A step behind a product has the bits of the product and the step after it, also where rows are fetched ahead and sums
+/// are cut.
+#[test]
+fn steps_take_products_tile_by_tile() {
+    let adam = Adam { len: 0, beta1: 0.9, beta2: 0.99, eps: 1e-8, weight_decay: 0.1, decoupled: false, scaled: true };
+    let sgd = Sgd { len: 0, momentum: 0.9, dampening: 0.0, nesterov: false, weight_decay: 0.1, scaled: false };
+    for (m, n, k) in [(140, 330, 20), (70, 41, 600)] {
+        let (g, len) = (Gemm::new(m, n, k).with_a_transposed(), m * n);
+        let (a, b) = (noise32(m * k, 1), noise32(k * n, 2));
+        let mut product = vec![0.0f32; len];
+        gemm(&g, &a, &b, None, &mut product, 0..g.units(), &mut vec![0.0; g.scratch_len::<f32>()]);
+        let states = [noise32(len, 3), noise32(len, 4), noise32(len, 5).iter().map(|v| v * v).collect()];
+        let (lr, t, scale) = (In::of(&[0.1f32]), In::of(&[3i64]), In::of(&[0.5f32]));
+        for (tensors, inplace) in [(2, false), (2, true), (3, false), (3, true)] {
+            let place = |j: usize| {
+                let x = In::of(&states[j]);
+                if inplace { x.over(j as u8) } else { x }
+            };
+            let scalars = [lr.clone(), t.clone(), scale.clone()].into_iter().take(tensors);
+            let outs = |per: usize| (0..tensors).map(move |_| Out::of::<f32>(len, per));
+            let reads: Vec<In> = [place(0), In::of(&product)].into_iter().chain((1..tensors).map(place)).collect();
+            let reads: Vec<In> = reads.into_iter().chain(scalars.clone()).collect();
+            let (words, [after, behind]): (_, [Kernel; 2]) = match tensors {
+                2 => (Sgd { len, ..sgd }.to_words(), [sgd_update::<f32>, sgd_by_product::<f32>]),
+                _ => (Adam { len, ..adam }.to_words(), [adam_update::<f32>, adam_by_product::<f32>]),
+            };
+            let want = run(after, &words, &reads, &outs(UNIT).collect::<Vec<_>>(), len.div_ceil(UNIT));
+            let reads = [In::of(&a), In::of(&b)].into_iter().chain((0..tensors).map(place)).chain(scalars);
+            let scratch = g.stream_scratch::<f32>();
+            let outs = outs(g.per_unit()).chain([Out(scratch, size_of::<f32>(), Split::PerLane(scratch))]);
+            let words: Vec<u64> = g.to_words().into_iter().chain(words).collect();
+            let got = run(behind, &words, &reads.collect::<Vec<_>>(), &outs.collect::<Vec<_>>(), g.units());
+            for j in 0..tensors {
+                assert!(get::<f32>(&got, j) == get::<f32>(&want, j), "{m} x {n} x {k}: {tensors} tensors, {inplace}");
+            }
+        }
     }
 }
