@@ -2,7 +2,7 @@
 //!
 //! Blocks of A stay in L2 while strips of B, one tile wide, stream past them; what a tile could not read well in place is
 //! packed into scratch first. Sums that span blocks of k go on from C, so block sizes do not show in the bits.
-//! Only `mod.rs` and `stream`, which hands its blocks on, call this.
+//! Only `mod.rs` and `stream`, which hands its tiles on, call this.
 
 use super::desc::Gemm;
 use super::epilogue::{Descent, Epilogue};
@@ -35,7 +35,7 @@ const BAND: usize = 16;
 /// Rows of C from which packing B pays.
 pub const MANY_ROWS: usize = 48;
 /// Bytes from which B is fetched ahead: less stays in a cache.
-const FAR_B: usize = 2 << 20;
+const LARGE_B: usize = 2 << 20;
 /// Columns of C from which packing A costs next to nothing.
 const MANY_COLS: usize = 1024;
 /// Bytes of a transposed A that stays in the first cache.
@@ -86,9 +86,9 @@ impl Plan {
         let nc = if g.n * kc <= block / size { g.n } else { (block / kc / STRIPS).max(1) * (STRIPS / size) };
         // Lines along k are read to their end for each strip; lines along n are left after a few cache lines, which
         // those who read ahead take badly, unless they are told.
-        let far = g.k * g.n * size > FAR_B && g.m >= MANY_ROWS && g.b.row.min(g.b.col) == 1;
+        let far = g.k * g.n * size > LARGE_B && g.m >= MANY_ROWS && g.b.row.min(g.b.col) == 1;
         let by_strip = pack_b && (g.b.col != 1 || far) && mc == g.m;
-        Plan { pack_a, pack_b, by_strip, far, mc, kc, nc: nc.min(g.n) }
+        Plan { pack_a, pack_b, by_strip, far: far && by_strip, mc, kc, nc: nc.min(g.n) }
     }
 
     /// Elements of scratch that `product` needs: whole cache lines, so that those of two lanes stay apart.

@@ -238,30 +238,33 @@ impl Gemm {
 
     /// The precision that it is computed in: what is small stays in f32.
     pub fn runs_in<T: GemmFloat>(&self) -> Precision {
-        if low::Plan::new::<T>(self).is_some() { self.precision } else { Precision::F32 }
+        if self.is_low::<T>() { self.precision } else { Precision::F32 }
     }
 
-    /// Whether it is one bare product in the precision of its elements.
-    fn plain<T: GemmFloat>(&self) -> bool {
-        let bare = self.batch().is_empty() && !self.accumulate && !self.bias && self.act == Act::None;
-        bare && low::Plan::new::<T>(self).is_none()
-    }
-
-    /// Whether its blocks can go to a taker instead of memory: one plain product that tiles or rows compute.
+    /// Whether its tiles can go to a taker instead of memory: one bare product that tiles compute.
     pub fn streams<T: GemmFloat>(&self) -> bool {
         let vector = self.m == 1 || self.n == 1 || Vector::new(self).is_some();
-        self.plain::<T>() && !(self.k == 0 || self.is_empty() || vector || by_dots(self))
+        self.bare() && !(self.k == 0 || self.is_empty() || vector || (by_dots(self) && !self.is_low::<T>()))
+    }
+
+    fn bare(&self) -> bool {
+        self.batch().is_empty() && !self.accumulate && !self.bias && self.act == Act::None
+    }
+
+    /// Whether bf16 units compute it.
+    fn is_low<T: GemmFloat>(&self) -> bool {
+        low::Plan::new::<T>(self).is_some()
     }
 
     /// Elements of scratch that a lane needs where it [`streams`](Gemm::streams).
     pub fn stream_scratch<T: GemmFloat>(&self) -> usize {
-        Stream::new::<T>(self).scratch()
+        low::Plan::new::<T>(self).map_or_else(|| Stream::new::<T>(self).scratch(), |plan| plan.scratch(self.k))
     }
 
     /// Whether a step of SGD can take this product tile by tile, no sum being cut, or row by row.
     pub fn descends<T: GemmFloat>(&self) -> bool {
-        let outer = by_outer(self) && !self.is_empty() && self.plain::<T>();
-        outer || (self.streams::<T>() && Plan::new::<T>(self).whole(self.k))
+        let outer = by_outer(self) && self.bare() && !self.is_empty();
+        !self.is_low::<T>() && (outer || (self.streams::<T>() && Plan::new::<T>(self).whole(self.k)))
     }
 
     /// The descriptor as parameter words.

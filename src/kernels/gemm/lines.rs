@@ -12,7 +12,7 @@ const LINE: usize = 64;
 const BLOCKS: usize = 3;
 
 /// The cache lines of some blocks of one shape that are left to be fetched, row by row.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Lines {
     /// Where the current row of each block begins.
     at: [usize; BLOCKS],
@@ -42,6 +42,11 @@ impl Lines {
             self.blocks += 1;
         }
         (self.rows, self.step, self.width, self.done) = (rows, step * size_of::<T>(), cols * size_of::<T>(), 0);
+        // A row that begins within a line ends in one more.
+        if !self.step.is_multiple_of(LINE) || self.at.iter().any(|at| !at.is_multiple_of(LINE)) {
+            self.width += LINE - 1;
+        }
+        (self.lines, self.terms) = (0, usize::MAX);
     }
 
     /// Spreads what there is over `tiles` tiles whose sums have `k` terms.

@@ -95,7 +95,7 @@ pub fn run_descent<T: GemmFloat>(args: &mut Args<'_>) {
     blocked::product(Level::current(), &g, &Plan::new::<T>(&g), p, &end, scratch);
 }
 
-/// Computes `units` of a product, where [`Gemm::streams`], for `to`, who takes them block by block: nothing is stored.
+/// Computes `units` of a product, where [`Gemm::streams`], for `to`, who takes them tile by tile: nothing is stored.
 /// `scratch` holds [`Gemm::stream_scratch`] elements.
 ///
 /// # Panics
@@ -108,10 +108,16 @@ pub fn stream<T: GemmFloat>(
     to: &mut impl Taker<T>,
 ) {
     let whole = g.elements(&units);
-    if !whole.is_empty() {
-        let a = &a[row_of(whole.start, g) * g.a.row..];
-        stream::product(Level::current(), g, (a, b), whole.len() / g.n, scratch, to);
+    if whole.is_empty() {
+        return;
     }
+    let (a, rows) = (&a[row_of(whole.start, g) * g.a.row..], whole.len() / g.n);
+    if let Some(plan) = low::Plan::new::<T>(g) {
+        let (a, b, scratch) = (bytemuck::cast_slice(a), bytemuck::cast_slice(b), bytemuck::cast_slice_mut(scratch));
+        let mut to = low::Taken { to: &mut stream::Recast::new(to), size: (rows, g.n) };
+        return low::product(Engine::current(), g, &plan, (a, b), (rows, g.n), &mut to, scratch);
+    }
+    stream::product(Level::current(), g, (a, b), rows, scratch, to);
 }
 
 /// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`, by squares in registers.
@@ -219,8 +225,8 @@ fn part_low(
 ) {
     pieces(g, at, c, |piece, c| {
         let end = epilogue(g, third, (piece.row, at.1), c.cols());
-        let p = low::Product { a: &a[piece.a..], b: &b[piece.b..], c };
-        low::product(engine, g, plan, p, &end, scratch);
+        let (operands, size) = ((&a[piece.a..], &b[piece.b..]), (c.rows(), c.cols()));
+        low::product(engine, g, plan, operands, size, &mut low::Stored { c, end: &end }, scratch);
     });
 }
 

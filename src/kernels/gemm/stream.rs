@@ -1,8 +1,8 @@
 //! Products that nobody keeps: each tile goes to a taker while it is in cache.
 //!
 //! A and B are packed for all of k, so that sums which are cut go on in the block and no operand is packed twice for
-//! its neighbours: a band of rows of A passes a block of columns of B, which stays in L2, beside what the taker reads.
-//! That is fetched one tile ahead.
+//! its neighbours: a band of rows of A passes a block of columns of B, which stays in L2, beside what the taker reads,
+//! which is fetched one tile ahead.
 //! Invariant: a block has the bits of the product. Only `mod.rs` calls this.
 
 use super::blocked::{PAD, Part, Plan, Rows, STRIPS, Strips, Tiles, View, Watch, pack_a, pack_b};
@@ -10,6 +10,7 @@ use super::desc::Gemm;
 use super::lines::Lines;
 use super::tile::{GemmFloat, Level};
 use crate::kernels::abi::Panel;
+use std::marker::PhantomData;
 use std::ops::Range;
 
 /// Who takes a product, tile by tile. Rows are counted from the first that the call computes.
@@ -20,6 +21,25 @@ pub trait Taker<T> {
     fn take(&mut self, row: usize, col: usize, tile: Panel<'_, T>);
 }
 
+/// A taker of numbers that are of type `T`, under another name.
+pub struct Recast<'t, T, K>(&'t mut K, PhantomData<T>);
+
+impl<'t, T, K: Taker<T>> Recast<'t, T, K> {
+    /// The taker.
+    pub fn new(to: &'t mut K) -> Self {
+        Recast(to, PhantomData)
+    }
+}
+
+impl<T: GemmFloat, U: GemmFloat, K: Taker<T>> Taker<U> for Recast<'_, T, K> {
+    fn ahead(&self, rows: Range<usize>, cols: Range<usize>, lines: &mut Lines) {
+        self.0.ahead(rows, cols, lines);
+    }
+    fn take(&mut self, row: usize, col: usize, tile: Panel<'_, U>) {
+        self.0.take(row, col, tile.cast());
+    }
+}
+
 /// The sums, of `k` terms, of a block that begins at a row and a column.
 struct Sums<'t, K> {
     to: &'t mut K,
@@ -28,7 +48,7 @@ struct Sums<'t, K> {
     k: usize,
     row: usize,
     col: usize,
-    /// Rows of all blocks.
+    /// Where the rows end that pass this block of columns.
     rows: usize,
 }
 
@@ -38,7 +58,9 @@ impl<T, K: Taker<T>> Watch<T> for Sums<'_, K> {
         let (rows, cols) = next();
         let (rows, cols) = (self.row + rows.start..self.row + rows.end, self.col + cols.start..self.col + cols.end);
         lines.clear();
-        if self.whole && rows.end <= self.rows {
+        // The tiles of the band below may be a row lower than those of this one.
+        let rows = rows.start..rows.end.min(self.rows);
+        if self.whole && !rows.is_empty() {
             self.to.ahead(rows, cols, lines);
             if let Some(lines) = lines.any() {
                 lines.spread(1, self.k);
@@ -131,7 +153,7 @@ pub fn product<T: GemmFloat>(
                     let c = Panel::new(block, band.rows, cols);
                     let part = Part { tiles: band, tallest, k, c, add: cut > 0, step: None };
                     let whole = pc + k == g.k;
-                    let mut sums = Sums { to, whole, k, row: ic + i, col: jc, rows };
+                    let mut sums = Sums { to, whole, k, row: ic + i, col: jc, rows: ic + tiles.rows };
                     part.compute(level, a.from(i, k), &mut strips, &mut sums);
                 }
             }

@@ -6,6 +6,8 @@ use crate::kernels::abi::{Fault, Frame, Slot, Split};
 use crate::kernels::harness::{self, In, Out};
 use crate::kernels::simd::Isa;
 
+mod streams;
+
 /// Numbers in −1..1 from a small generator.
 fn numbers<T: GemmFloat>(seed: u64, len: usize) -> Vec<T> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -134,66 +136,6 @@ const GATES: [Act; 4] = [Act::ReluGate, Act::TanhGate, Act::SigmoidGate, Act::Ti
 fn check(g: Gemm) {
     Case::<f32>::new(g).check(f64::from(f32::EPSILON));
     Case::<f64>::new(g).check(f64::EPSILON);
-}
-
-/// What is taken, as a matrix of `n` columns.
-struct Taken<'a, T> {
-    c: &'a mut [T],
-    n: usize,
-}
-
-impl<T: GemmFloat> Taker<T> for Taken<'_, T> {
-    fn ahead(&self, rows: Range<usize>, cols: Range<usize>, lines: &mut Lines) {
-        let at = |row: usize| row * self.n..row * self.n + self.n;
-        assert!(cols.end <= self.n && rows.clone().map(at).all(|r| self.c[r][cols.clone()].iter().all(|c| c.is_nan())));
-        lines.set([&self.c[rows.start * self.n + cols.start..]].into_iter(), rows.len(), cols.len(), self.n);
-    }
-
-    fn take(&mut self, row: usize, col: usize, mut tile: Panel<'_, T>) {
-        for i in 0..tile.rows() {
-            let part = tile.row(i);
-            self.c[(row + i) * self.n + col..][..part.len()].copy_from_slice(part);
-        }
-    }
-}
-
-/// A product that streams has the bits of one that is stored.
-fn streams<T: GemmFloat>(g: Gemm) {
-    assert!(g.streams::<T>(), "{g:?}");
-    let case = Case::<T>::new(g);
-    for level in [Isa::Avx512, Isa::Avx2, Isa::Portable].map(Level::at_most) {
-        let want = case.by(level, 1, None);
-        for rows in [g.m, g.m.div_ceil(2)] {
-            let mut c = vec![T::NAN; rows * g.n];
-            let mut scratch = vec![T::NAN; g.stream_scratch::<T>()];
-            stream::product(level, &g, (&case.a, &case.b), rows, &mut scratch, &mut Taken { c: &mut c, n: g.n });
-            assert!(c == want[..c.len()], "{g:?} by {level:?}, {rows} rows");
-        }
-    }
-}
-
-#[test]
-fn streamed_products_are_those_that_are_stored() {
-    let shapes =
-        [(2, 3, 1), (5, 7, 9), (49, 130, 65), (100, 513, 20), (130, 300, 600), (97, 70, 1300), (1100, 140, 1030)];
-    for (m, n, k) in shapes {
-        for g in layouts(Gemm::new(m, n, k)).into_iter().filter(|g| !by_dots(g)) {
-            streams::<f32>(g);
-            streams::<f64>(g);
-        }
-    }
-    let bare = Gemm::new(64, 64, 64);
-    assert!(
-        ![
-            Gemm { bias: true, ..bare },
-            Gemm { accumulate: true, ..bare },
-            Gemm::new(1, 8, 9),
-            Gemm::new(8, 1, 1),
-            Gemm::new(8, 8, 0)
-        ]
-        .iter()
-        .any(Gemm::streams::<f32>)
-    );
 }
 
 /// The four layouts, and one with odd strides everywhere.

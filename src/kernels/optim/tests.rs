@@ -216,7 +216,7 @@ fn several_params_are_one_call() {
 fn steps_take_products_tile_by_tile() {
     let adam = Adam { len: 0, beta1: 0.9, beta2: 0.99, eps: 1e-8, weight_decay: 0.1, decoupled: false, scaled: true };
     let sgd = Sgd { len: 0, momentum: 0.9, dampening: 0.0, nesterov: false, weight_decay: 0.1, scaled: false };
-    for (m, n, k) in [(140, 330, 20), (70, 41, 600)] {
+    for (m, n, k) in [(400, 330, 20), (450, 300, 600), (70, 41, 600)] {
         let (g, len) = (Gemm::new(m, n, k).with_a_transposed(), m * n);
         let (a, b) = (noise32(m * k, 1), noise32(k * n, 2));
         let mut product = vec![0.0f32; len];

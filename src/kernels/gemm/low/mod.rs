@@ -20,8 +20,11 @@ pub use engine::{Engine, bf16_engine};
 
 use super::desc::Gemm;
 use super::epilogue::Epilogue;
+use super::lines::Lines;
+use super::stream::Taker;
 use crate::kernels::abi::Panel;
 use pack::{Operand, Side, pack};
+use std::ops::Range;
 use tile::{Machine, Tile};
 
 /// Lines of a cell.
@@ -181,23 +184,78 @@ fn pays(engine: Engine, g: &Gemm) -> bool {
     }
 }
 
-/// Some rows and columns of one product of a batch.
-pub struct Product<'a> {
-    /// A, from the first row.
-    pub a: &'a [f32],
-    /// B, from the first column.
-    pub b: &'a [f32],
-    /// That part of C.
-    pub c: Panel<'a, f32>,
+/// Where sums go when they are whole. Rows and columns are counted from the first that are computed.
+pub trait To {
+    /// What some sums begin from, where the product accumulates.
+    fn old(&mut self, rows: Range<usize>, cols: Range<usize>) -> Option<Panel<'_, f32>>;
+    /// Gets a tile of sums, in rows of [`SIDE`].
+    fn tile(&mut self, tile: &mut [f32], rows: Range<usize>, cols: Range<usize>);
+    /// Hears that all tiles of a block have been there.
+    fn block(&mut self, rows: Range<usize>, cols: Range<usize>);
 }
 
-/// Computes some rows and columns of a product, of which `end` is.
+/// Some rows and columns of C, and what is done to them at last.
+pub struct Stored<'a, 'e> {
+    /// That part of C.
+    pub c: Panel<'a, f32>,
+    /// What is done to it.
+    pub end: &'e Epilogue<'e, f32>,
+}
+
+impl To for Stored<'_, '_> {
+    fn old(&mut self, rows: Range<usize>, cols: Range<usize>) -> Option<Panel<'_, f32>> {
+        Some(self.c.part(rows, cols))
+    }
+
+    fn tile(&mut self, tile: &mut [f32], rows: Range<usize>, cols: Range<usize>) {
+        let bias = self.end.bias.map_or(&[][..], |bias| &bias[cols.clone()]);
+        leave(tile, &mut self.c.part(rows, cols), bias);
+    }
+
+    fn block(&mut self, rows: Range<usize>, cols: Range<usize>) {
+        let at = (rows.start, cols.start);
+        self.end.activate(self.c.part(rows, cols), at);
+    }
+}
+
+/// Who takes the tiles of a product of so many rows and columns.
+pub struct Taken<'t, K> {
+    /// Who.
+    pub to: &'t mut K,
+    /// Rows and columns of all tiles.
+    pub size: (usize, usize),
+}
+
+impl<K: Taker<f32>> To for Taken<'_, K> {
+    fn old(&mut self, _: Range<usize>, _: Range<usize>) -> Option<Panel<'_, f32>> {
+        None
+    }
+
+    fn tile(&mut self, tile: &mut [f32], rows: Range<usize>, cols: Range<usize>) {
+        // The next tile of the row comes next, but at the end of a block.
+        let mut lines = Lines::default();
+        if cols.end < self.size.1 {
+            self.to.ahead(rows.clone(), cols.end..(cols.end + SIDE).min(self.size.1), &mut lines);
+        }
+        if let Some(lines) = lines.any() {
+            lines.spread(1, 1);
+            lines.visit();
+        }
+        let mut tile = Panel::new(tile, SIDE, SIDE);
+        self.to.take(rows.start, cols.start, tile.part(0..rows.len(), 0..cols.len()));
+    }
+
+    fn block(&mut self, _: Range<usize>, _: Range<usize>) {}
+}
+
+/// Computes some rows and columns, so many, of one product of a batch, from `a` and `b`, which begin with those.
 pub fn product(
     engine: Engine,
     g: &Gemm,
     plan: &Plan,
-    mut p: Product<'_>,
-    end: &Epilogue<'_, f32>,
+    (a, b): (&[f32], &[f32]),
+    (all, n): (usize, usize),
+    to: &mut impl To,
     scratch: &mut [f32],
 ) {
     let machine = Machine::new(engine);
@@ -206,16 +264,13 @@ pub fn product(
     let (sums, cells) = scratch[from..].split_at_mut(plan.sums);
     let cells = bytemuck::cast_slice_mut::<f32, u32>(cells).as_chunks_mut::<CELL>().0;
     let (cells_a, cells_b) = cells.split_at_mut(plan.cells_a(g.k));
-    let (all, n) = (p.c.rows(), p.c.cols());
     for ic in (0..all).step_by(plan.mc) {
         let rows = plan.mc.min(all - ic);
-        let a = Operand { data: &p.a[ic * g.a.row..], line: g.a.row, place: g.a.col };
+        let a = Operand { data: &a[ic * g.a.row..], line: g.a.row, place: g.a.col };
         let odd_a = pack_a(engine, g, plan, a, rows, cells_a);
         for jc in (0..n).step_by(plan.nc) {
             let cols = plan.nc.min(n - jc);
-            let mut c = p.c.part(ic..ic + rows, jc..jc + cols);
-            let bias = end.bias.map_or(&[][..], |b| &b[jc..jc + cols]);
-            let b = Operand { data: &p.b[jc * g.b.col..], line: g.b.col, place: g.b.row };
+            let b = Operand { data: &b[jc * g.b.col..], line: g.b.col, place: g.b.row };
             let mut odd = odd_a;
             for pc in (0..g.k).step_by(plan.kc) {
                 let k = plan.kc.min(g.k - pc);
@@ -225,22 +280,29 @@ pub fn product(
                 let from = pc.div_ceil(PLACES) * rows.div_ceil(LINES) * plan.terms;
                 for at in (0..rows).step_by(plan.mr) {
                     let lines = plan.mr.min(rows - at);
-                    let mut c = c.part(at..at + lines, 0..cols);
                     let sums = &mut sums[if plan.sums > plan.mr * plan.nc { at * plan.nc } else { 0 }..];
-                    if g.accumulate && pc == 0 {
+                    let (row, columns) = (ic + at, jc..jc + cols);
+                    if g.accumulate
+                        && pc == 0
+                        && let Some(mut c) = to.old(row..row + lines, columns.clone())
+                    {
                         block.fetch(&mut c, sums);
                     }
-                    let strips = &cells_a[from + at / LINES * block.cells..];
-                    let last = pc + k == g.k;
-                    let to = last.then(|| (c.part(0..lines, 0..cols), bias));
-                    block.tiles(&machine, plan, (strips, cells_b), (sums, g.accumulate || pc > 0), lines, to);
-                    if !last {
+                    let packed = (&cells_a[from + at / LINES * block.cells..], &*cells_b);
+                    let add = g.accumulate || pc > 0;
+                    if pc + k < g.k {
+                        block.tiles(&machine, plan, packed, (sums, add), lines, None);
                         continue;
                     }
-                    if odd {
-                        block.unsplit(Operand { data: &a.data[at * a.line..], ..a }, b, g.k, &mut c);
-                    }
-                    end.activate(c, (ic + at, jc));
+                    let mut last = |tile: &mut [f32], i: Range<usize>, j: Range<usize>| {
+                        if odd {
+                            let (a, b) = (a.from(at + i.start), b.from(j.start));
+                            unsplit(a, b, g.k, &mut Panel::new(tile, SIDE, SIDE).part(0..i.len(), 0..j.len()));
+                        }
+                        to.tile(tile, row + i.start..row + i.end, jc + j.start..jc + j.end);
+                    };
+                    block.tiles(&machine, plan, packed, (sums, add), lines, Some(&mut last));
+                    to.block(row..row + lines, columns);
                 }
             }
         }
@@ -297,6 +359,9 @@ crate::simd! {
     }
 }
 
+/// Gets tiles of whole sums: their rows and columns of the block.
+type Last<'a> = &'a mut dyn FnMut(&mut [f32], Range<usize>, Range<usize>);
+
 /// A block of columns of some rows of C, and the length of the sums to add to it.
 struct Block {
     cols: usize,
@@ -306,8 +371,8 @@ struct Block {
 
 impl Block {
     /// Computes `rows` rows of sums from packed rows of A and columns of B. Sums lie tile after tile: where rows of C
-    /// are a power of two apart, a tile of C in place would fall into a few cache sets. The last sums are copied to C
-    /// with the bias, tile by tile; if they are the first as well, all tiles take the same place.
+    /// are a power of two apart, a tile of C in place would fall into a few cache sets. `last` gets the last sums, tile by
+    /// tile; if they are the first as well, all tiles take the same place.
     fn tiles(
         &self,
         machine: &Machine,
@@ -315,26 +380,26 @@ impl Block {
         (a, b): (&[Cell], &[Cell]),
         (sums, add): (&mut [f32], bool),
         rows: usize,
-        mut to: Option<(Panel<'_, f32>, &[f32])>,
+        mut last: Option<Last<'_>>,
     ) {
         let len = self.cells;
         let across = self.cols.div_ceil(SIDE);
-        let apart = if add || to.is_none() { SIDE * SIDE } else { 0 };
-        for j in 0..across {
+        let apart = if add || last.is_none() { SIDE * SIDE } else { 0 };
+        let down = rows.div_ceil(SIDE);
+        for t in 0..down * across {
+            // Tiles leave by rows, as what they go to lies.
+            let (i, j) = if last.is_some() { (t / across, t % across) } else { (t % down, t / down) };
             let at = 2 * j * len;
             let b = [&b[at..at + len], &b[at + len..at + 2 * len]];
             let columns = j * SIDE..((j + 1) * SIDE).min(self.cols);
-            for i in 0..rows.div_ceil(SIDE) {
-                let at = 2 * i * len;
-                let low = rows - i * SIDE > LINES;
-                let strips = [&a[at..at + len], if low { &a[at + len..at + 2 * len] } else { &[] }];
-                let tile = &mut sums[(i * across + j) * apart..][..SIDE * SIDE];
-                let strips = &strips[..1 + usize::from(low)];
-                machine.tile(Tile { terms: plan.terms, a: strips, b, c: &mut *tile, c_row: SIDE, add });
-                if let Some((c, bias)) = &mut to {
-                    let bias = if bias.is_empty() { *bias } else { &bias[columns.clone()] };
-                    leave(tile, &mut c.part(i * SIDE..((i + 1) * SIDE).min(rows), columns.clone()), bias);
-                }
+            let at = 2 * i * len;
+            let low = rows - i * SIDE > LINES;
+            let strips = [&a[at..at + len], if low { &a[at + len..at + 2 * len] } else { &[] }];
+            let tile = &mut sums[(i * across + j) * apart..][..SIDE * SIDE];
+            let strips = &strips[..1 + usize::from(low)];
+            machine.tile(Tile { terms: plan.terms, a: strips, b, c: &mut *tile, c_row: SIDE, add });
+            if let Some(last) = &mut last {
+                last(tile, i * SIDE..((i + 1) * SIDE).min(rows), columns);
             }
         }
     }
@@ -349,34 +414,34 @@ impl Block {
             }
         }
     }
+}
 
-    /// Adds the products that have an infinite or undefined factor, which split operands leave out.
-    #[cold]
-    fn unsplit(&self, a: Operand<'_>, b: Operand<'_>, k: usize, c: &mut Panel<'_, f32>) {
-        let of = |x: Operand<'_>, line: usize, place: usize| x.data[line * x.line + place * x.place];
-        let rows = c.rows();
-        for i in 0..rows {
-            let row = c.row(i);
-            for p in (0..k).filter(|&p| !of(a, i, p).is_finite()) {
-                let x = of(a, i, p);
-                row.iter_mut().enumerate().for_each(|(j, c)| *c += x * of(b, j, p));
-                if row.iter().all(|c| c.is_nan()) {
-                    break;
-                }
+/// Adds the products that have an infinite or undefined factor, which split operands leave out.
+#[cold]
+fn unsplit(a: Operand<'_>, b: Operand<'_>, k: usize, c: &mut Panel<'_, f32>) {
+    let of = |x: Operand<'_>, line: usize, place: usize| x.data[line * x.line + place * x.place];
+    let (rows, cols) = (c.rows(), c.cols());
+    for i in 0..rows {
+        let row = c.row(i);
+        for p in (0..k).filter(|&p| !of(a, i, p).is_finite()) {
+            let x = of(a, i, p);
+            row.iter_mut().enumerate().for_each(|(j, c)| *c += x * of(b, j, p));
+            if row.iter().all(|c| c.is_nan()) {
+                break;
             }
         }
-        for j in 0..self.cols {
-            for p in (0..k).filter(|&p| !of(b, j, p).is_finite()) {
-                let y = of(b, j, p);
-                let mut numbers = 0;
-                for i in (0..rows).filter(|&i| of(a, i, p).is_finite()) {
-                    let c = &mut c.row(i)[j];
-                    *c += of(a, i, p) * y;
-                    numbers += usize::from(!c.is_nan());
-                }
-                if numbers == 0 && (0..rows).all(|i| c.row(i)[j].is_nan()) {
-                    break;
-                }
+    }
+    for j in 0..cols {
+        for p in (0..k).filter(|&p| !of(b, j, p).is_finite()) {
+            let y = of(b, j, p);
+            let mut numbers = 0;
+            for i in (0..rows).filter(|&i| of(a, i, p).is_finite()) {
+                let c = &mut c.row(i)[j];
+                *c += of(a, i, p) * y;
+                numbers += usize::from(!c.is_nan());
+            }
+            if numbers == 0 && (0..rows).all(|i| c.row(i)[j].is_nan()) {
+                break;
             }
         }
     }

@@ -17,6 +17,13 @@ pub struct Operand<'a> {
     pub place: usize,
 }
 
+impl Operand<'_> {
+    /// The same, from a line on.
+    pub fn from(self, line: usize) -> Self {
+        Operand { data: &self.data[line * self.line..], ..self }
+    }
+}
+
 /// Which way the words of a cell lie.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Side {

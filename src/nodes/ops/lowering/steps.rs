@@ -78,8 +78,8 @@ pub fn step(cx: &mut LowerCx<'_>) -> Result<(), String> {
     step_call(cx, rule, (params, len), cx.flops(), &reads)
 }
 
-/// `matmul_sgd`, `matmul_sgd_momentum`, `matmul_adam`: the step takes the gradient block by block where it can, plain SGD tile
-/// by tile; else, or where sums are long, the gradient lies in memory between two calls.
+/// `matmul_sgd`, `matmul_sgd_momentum`, `matmul_adam`: the step takes the gradient tile by tile where it can, plain SGD from
+/// registers; else, or where sums are long, the gradient lies in memory between two calls.
 pub fn behind_product(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let op = step_of(cx.op()).ok_or("not a step behind a product")?;
     let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..dense::product(cx)? });
