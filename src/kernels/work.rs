@@ -5,7 +5,7 @@
 //! the kind of work of each call; `sched` adds times up. `arenagrad trace` prints these times beside those of a step:
 //! docs/figures.md tells how to measure the table anew.
 
-use super::gemm::Precision;
+use crate::kernels::gemm::{Precision, bf16_engine};
 use super::tile::{Step, TileOp};
 
 /// What a kind of work takes.
@@ -36,8 +36,10 @@ impl Work {
     pub const PRODUCT_THIRDS: Work = row(200, 5_000, 35_000);
     /// Products of numbers split in two bf16 terms.
     pub const PRODUCT_HALVES: Work = row(200, 3_700, 25_000);
-    /// Products of numbers rounded to bf16.
+    /// Products of numbers rounded to bf16, by tiles of AMX.
     pub const PRODUCT_BF16: Work = row(200, 1_700, 25_000);
+    /// The same by vectors, which are no more than twice as fast as those of f32.
+    pub const PRODUCT_BF16_VECTORS: Work = row(200, 5_400, 15_000);
     /// Convolutions and their derivatives.
     pub const CONV: Work = row(300, 13_000, 5_000);
     /// Pools and their derivatives.
@@ -67,13 +69,14 @@ impl Work {
     /// Point-wise programs: an operation is a [`step`] of one element, in femtoseconds.
     pub const TILE: Work = row(90, 1, 29_000);
 
-    /// Products of f32 matrices in this precision.
-    pub const fn product(precision: Precision) -> Work {
+    /// Products of f32 matrices in this precision, by the units that this CPU has.
+    pub fn product(precision: Precision) -> Work {
         match precision {
             Precision::F32 => Work::PRODUCT,
             Precision::Bf16x3 => Work::PRODUCT_THIRDS,
             Precision::Bf16x2 => Work::PRODUCT_HALVES,
-            Precision::Bf16 => Work::PRODUCT_BF16,
+            Precision::Bf16 if bf16_engine() == Ok("amx") => Work::PRODUCT_BF16,
+            Precision::Bf16 => Work::PRODUCT_BF16_VECTORS,
         }
     }
 
@@ -116,8 +119,9 @@ mod tests {
         assert_eq!(Work::MOVE.time(5, 0), Work::MOVE.fixed());
         assert_eq!(Work::PRODUCT.time(1000, 100), 180_000 + 8_700 + 1_000);
         assert!(Work::PRODUCT.time(u64::MAX, u64::MAX) > u64::MAX / 1001);
-        let [f32, thirds, halves, half] = Precision::ALL.map(|(p, _)| Work::product(p).time(1 << 30, 1 << 20));
-        assert!(f32 > thirds && thirds > halves && halves > half);
+        let time = |work: Work| work.time(1 << 30, 1 << 20);
+        let [f32, thirds, halves, half] = Precision::ALL.map(|(p, _)| time(Work::product(p)));
+        assert!(f32 > thirds && thirds > halves && halves > time(Work::PRODUCT_BF16) && f32 > half);
         assert!(step(TileOp::Tanh) > step(TileOp::Exp) && step(TileOp::Exp) > step(TileOp::Add));
     }
 }
