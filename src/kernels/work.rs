@@ -5,8 +5,8 @@
 //! the kind of work of each call; `sched` adds times up. `arenagrad trace` prints these times beside those of a step:
 //! docs/figures.md tells how to measure the table anew.
 
-use crate::kernels::gemm::{Precision, bf16_engine};
 use super::tile::{Step, TileOp};
+use crate::kernels::gemm::{Precision, bf16_engine};
 
 /// What a kind of work takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
