@@ -6,7 +6,6 @@
 
 use super::desc::Gemm;
 use super::epilogue::{Descent, act_fn, add_row, gate_fn};
-use super::low;
 use super::tile::{GemmFloat, Level};
 use super::vector::{self, Vector};
 use super::{row_of, run, run_descent};
@@ -14,8 +13,13 @@ use crate::kernels::abi::{Args, Kernel};
 
 /// The kernel of a product: [`run`], or one that does the same for less.
 pub fn kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
-    let plain = g.batch().is_empty() && g.k > 0 && !g.accumulate && low::Plan::new::<T>(g).is_none();
-    if plain && g.m == 1 && Vector::new(g).is_some() { run_row::<T> } else { run::<T> }
+    if row_form(g).is_some() { run_row::<T> } else { run::<T> }
+}
+
+/// How a row is multiplied by a matrix, if that is all that the product is. No bf16 units compute it.
+#[inline]
+pub fn row_form(g: &Gemm) -> Option<Vector> {
+    if g.m == 1 && g.k > 0 && !g.accumulate && g.batch().is_empty() { Vector::new(g) } else { None }
 }
 
 /// The kernel of a product that [`Gemm::descends`]: [`run_descent`], or one that does the same for less.
@@ -31,6 +35,20 @@ fn run_row<T: GemmFloat>(args: &mut Args<'_>) {
     let third = g.third().then(|| args.read::<T>(2));
     let (from, c) = (args.units().start * g.per_unit(), args.write::<T>(0));
     let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
+    row(&g, vector, (a, b, third), from, c, scratch);
+}
+
+/// Elements of the product of a row, those of `c`, from column `from` on; the operands are whole.
+#[inline]
+pub fn row<T: GemmFloat>(
+    g: &Gemm,
+    vector: Vector,
+    (a, b, third): (&[T], &[T], Option<&[T]>),
+    from: usize,
+    c: &mut [T],
+    scratch: &mut [T],
+) {
+    assert_eq!(third.is_some(), g.third(), "the operands do not match the descriptor");
     vector.product(Level::current(), (a, &b[from * g.b.col..]), c, false, scratch);
     if let Some(third) = third {
         let third = &third[from..from + c.len()];

@@ -146,6 +146,10 @@ pub fn gemm<T: GemmFloat>(
     units: Range<usize>,
     scratch: &mut [T],
 ) {
+    if let Some(vector) = light::row_form(g) {
+        let part = g.elements(&units);
+        return light::row(g, vector, (a, b, third), part.start, &mut c[..part.len()], scratch);
+    }
     let (at, c) = rows(g, c, &units);
     part(g, (a, b, third), at, c, scratch);
 }
