@@ -43,7 +43,7 @@ impl Lines {
         }
         (self.rows, self.step, self.width, self.done) = (rows, step * size_of::<T>(), cols * size_of::<T>(), 0);
         // A row that begins within a line ends in one more.
-        if !self.step.is_multiple_of(LINE) || self.at.iter().any(|at| !at.is_multiple_of(LINE)) {
+        if !self.step.is_multiple_of(LINE) || self.at[..self.blocks].iter().any(|at| !at.is_multiple_of(LINE)) {
             self.width += LINE - 1;
         }
         (self.lines, self.terms) = (0, usize::MAX);

@@ -75,8 +75,14 @@ pub const MATMUL_BIAS_ACT: OpDef = OpDef {
 
 /// What a product may be gated by, by the choice in attribute `by`.
 pub const GATES: &[Act] = &[Act::ReluGate, Act::TanhGate, Act::SigmoidGate, Act::Times];
-/// The last of them.
-pub const TIMES: usize = GATES.len() - 1;
+/// The place of relu's among them.
+pub const RELU: usize = 0;
+/// Of tanh's.
+pub const TANH: usize = 1;
+/// Of sigmoid's.
+pub const SIGMOID: usize = 2;
+/// Of what is there.
+pub const TIMES: usize = 3;
 
 fn infer_gate(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;

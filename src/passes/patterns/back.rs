@@ -3,7 +3,7 @@
 use super::{Facts, Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::attrs::Attr;
-use crate::nodes::ops::epilogue::TIMES;
+use crate::nodes::ops::epilogue::{RELU, SIGMOID, TANH, TIMES};
 use crate::nodes::{Op, Var};
 use crate::passes::fuse::is_free;
 
@@ -12,7 +12,7 @@ struct Gate {
     value: Value,
     /// By what.
     by: Value,
-    /// How: one of `GATES`.
+    /// How: a place in `GATES`.
     choice: usize,
 }
 
@@ -58,7 +58,7 @@ fn relu(f: &Facts<'_>, root: Node) -> Vec<Gate> {
         let compare = f.args(f.is(mask, Op::GT)?);
         let zeros = f.fill(compare[1])? == 0.0 && f.fill(other)?.to_bits() == 0;
         let same = f.g.dtype[compare[0].at()] == f.g.dtype[value.at()];
-        (zeros && same && f.alone(mask)).then_some(Gate { value, by: compare[0], choice: 0 })
+        (zeros && same && f.alone(mask)).then_some(Gate { value, by: compare[0], choice: RELU })
     };
     gate().into_iter().collect()
 }
@@ -72,10 +72,10 @@ fn times(f: &Facts<'_>, root: Node) -> Vec<Gate> {
     };
     let factors = |v: Value| Some(f.args(f.is(v, Op::MUL)?)).map(|x| (x[0], x[1]));
     let by = |value: Value, slope: Value| {
-        let tanh = || factors(one_less(slope)?).filter(|x| x.0 == x.1).map(|x| (x.0, 1));
+        let tanh = || factors(one_less(slope)?).filter(|x| x.0 == x.1).map(|x| (x.0, TANH));
         let sigmoid = || {
             let (p, q) = factors(slope)?;
-            [(p, q), (q, p)].into_iter().find(|&(y, rest)| one_less(rest) == Some(y)).map(|(y, _)| (y, 2))
+            [(p, q), (q, p)].into_iter().find(|&(y, rest)| one_less(rest) == Some(y)).map(|(y, _)| (y, SIGMOID))
         };
         let (by, choice) = tanh().or_else(sigmoid).unwrap_or((slope, TIMES));
         Gate { value, by, choice }
