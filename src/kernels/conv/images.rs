@@ -4,7 +4,7 @@
 //! Invariant: an output element is one chain of `mul_add` over the taps that may see a pixel of the source, in their
 //! order; neither the tile sizes nor the other images of the sixteen show in its bits. Used by `product` only.
 
-use super::micro::{fma, vector};
+use super::micro::{terms, vector};
 use super::plan::{Corr, IMAGES};
 use super::product::{Part, Product, subs};
 use super::strip::clear;
@@ -124,12 +124,7 @@ fn sums<T: Float, const M: usize, const P: usize, const L: usize>(
             let run = base + taps.cols.start..base + taps.cols.end;
             for (a, &off) in a[run.clone()].iter().zip(&offs[run]) {
                 let x = &strip[off as usize * IMAGES..][..(P - 1) * IMAGES + L];
-                for p in 0..P {
-                    let b: [T; L] = vector(&x[p * IMAGES..]);
-                    for r in 0..M {
-                        acc[r][p] = fma([a[r]; L], b, acc[r][p]);
-                    }
-                }
+                acc = terms(a, std::array::from_fn(|p| vector(&x[p * IMAGES..])), acc);
             }
         }
     }
@@ -191,20 +186,21 @@ fn tiles<T: Float>(
                 _ => go!(6, $l, 4 3 2),
             }
         };
+        // Vectors of twice the registers: a line that has come is used whole.
         (narrow $l:literal) => {
             match m {
                 1 => go!(1, $l, 4 2),
-                2 => go!(2, $l, 4 2),
-                4 => go!(4, $l, 2),
-                _ => go!(6, $l, 2),
+                2 => go!(2, $l, 2),
+                4 => go!(4, $l, ),
+                _ => go!(6, $l, ),
             }
         };
     }
     match (size_of::<T>(), isa()) {
         (4, Isa::Avx512) => by_rows!(wide 16),
-        (4, _) => by_rows!(narrow 8),
+        (4, _) => by_rows!(narrow 16),
         (_, Isa::Avx512) => by_rows!(wide 8),
-        _ => by_rows!(narrow 4),
+        _ => by_rows!(narrow 8),
     }
 }
 

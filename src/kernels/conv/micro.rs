@@ -127,6 +127,30 @@ pub(super) fn vector<T: Float, const L: usize>(s: &[T]) -> [T; L] {
     v
 }
 
+/// `acc[r][v] + a[r] * b[v]`. What is needed again first stays in a register: all of `a` beside one of `b` where there are
+/// registers for that, else one of `a` beside the one or two of `b`.
+#[inline(always)]
+pub(super) fn terms<T: Float, const M: usize, const V: usize, const L: usize>(
+    a: &[T; M],
+    b: [[T; L]; V],
+    mut acc: [[[T; L]; V]; M],
+) -> [[[T; L]; V]; M] {
+    if V > 2 {
+        for v in 0..V {
+            for r in 0..M {
+                acc[r][v] = fma([a[r]; L], b[v], acc[r][v]);
+            }
+        }
+    } else {
+        for r in 0..M {
+            for v in 0..V {
+                acc[r][v] = fma([a[r]; L], b[v], acc[r][v]);
+            }
+        }
+    }
+    acc
+}
+
 /// The sums live in registers as long as they are indexed by constants only: hence the copy to `out` at the end, which
 /// is then read row by row.
 #[inline(always)]
@@ -139,12 +163,7 @@ fn tile<T: Float, const M: usize, const V: usize, const L: usize>(
     let mut acc = [[[T::ZERO; L]; V]; M];
     for (a, &off) in a.as_chunks::<M>().0.iter().zip(offs) {
         let strip = &strip[off as usize..][..V * L];
-        for v in 0..V {
-            let b: [T; L] = vector(&strip[v * L..]);
-            for r in 0..M {
-                acc[r][v] = fma([a[r]; L], b, acc[r][v]);
-            }
-        }
+        acc = terms(a, std::array::from_fn(|v| vector(&strip[v * L..])), acc);
     }
     *out = acc;
 }
