@@ -11,6 +11,7 @@ use super::operands::Tile;
 use super::pack::{Block, pack};
 use super::tile::{GemmFloat, Level};
 use crate::kernels::abi::Panel;
+use crate::kernels::simd::{Isa, isa};
 use std::ops::Range;
 
 /// Longest sums between two visits of C. A strip of B of 256 bytes a row then takes 128 KiB, which streams from L2 at
@@ -34,6 +35,8 @@ pub const STRIPS: usize = 512;
 const BAND: usize = 16;
 /// Rows of C from which packing B pays.
 pub const MANY_ROWS: usize = 48;
+/// Rows of most tiles of so many rows, at least.
+const HIGH: usize = 4;
 /// Bytes from which B is fetched ahead: less stays in a cache.
 const LARGE_B: usize = 2 << 20;
 /// Columns of C from which packing A costs next to nothing.
@@ -42,6 +45,12 @@ const MANY_COLS: usize = 1024;
 const NEAR_A: usize = 16 << 10;
 /// Distance between rows, in bytes, from which a strip in place falls into few cache sets.
 const FAR: usize = 2048;
+/// Bytes of the first cache: as many sets as a page has lines.
+const NEAR_B: usize = 32 << 10;
+/// The logarithm of a page's bytes.
+const PAGE: u32 = 12;
+/// Bytes of a cache line.
+const LINE: usize = 64;
 /// Rows of B of which a strip stays in the first cache in place, unless they are a power of two apart.
 const FEW: usize = 64;
 
@@ -56,6 +65,8 @@ pub struct Plan {
     pub by_strip: bool,
     /// Whether each strip is fetched while the one before is used.
     pub far: bool,
+    /// Rows of the lowest tiles that strips are made for: of few rows, wide ones.
+    pub high: usize,
     /// Rows of a block of A.
     pub mc: usize,
     /// Terms of a sum between two visits of C.
@@ -68,9 +79,13 @@ impl Plan {
     /// The plan of a product, from its shape alone.
     pub fn new<T>(g: &Gemm) -> Plan {
         let size = size_of::<T>();
-        // What is in L2 and spread over its sets is read as fast in place.
-        let few = g.k <= FEW && !(g.b.row * size).is_multiple_of(FAR / 2);
-        let large_b = (g.k * g.n * size > 2 * BLOCK_B || g.b.row * size >= FAR) && !few;
+        let (wide, row) = (isa() == Isa::Avx512, g.b.row * size);
+        // Whether a strip stays in the first cache in place. One that is a line wide takes two where rows begin anywhere,
+        // and leaves sets unused where they are a power of two apart.
+        let apart = if row.is_multiple_of(LINE) { 1 << row.trailing_zeros().min(PAGE) } else { 2 * LINE };
+        let few = if wide { g.k <= FEW && !row.is_multiple_of(FAR / 2) } else { g.k * apart <= NEAR_B };
+        // What is in L2 and spread over its sets is read as fast in place by tiles of four lines.
+        let large_b = (!wide || g.k * g.n * size > 2 * BLOCK_B || row >= FAR) && !few;
         let pack_b = g.b.col != 1 || (g.m >= MANY_ROWS && large_b);
         let aliased_a = (g.a.row.max(g.a.col) * size).is_multiple_of(2 * FAR) && g.n >= MANY_COLS / 4;
         // A tile reads a few elements of each row of a transposed A: a cache line for them, and often a page.
@@ -87,12 +102,13 @@ impl Plan {
         // Lines along k are read to their end for each strip; lines along n are left after a few cache lines, which
         // those who read ahead take badly, unless they are told.
         let far = g.k * g.n * size > LARGE_B && g.m >= MANY_ROWS && g.b.row.min(g.b.col) == 1;
-        let by_strip = pack_b && (g.b.col != 1 || far) && mc == g.m;
-        Plan { pack_a, pack_b, by_strip, far: far && by_strip, mc, kc, nc: nc.min(g.n) }
+        let by_strip = pack_b && (g.b.col != 1 || far || (!wide && g.k * g.n * size <= BLOCK_B)) && mc == g.m;
+        let high = if g.m >= MANY_ROWS { HIGH } else { 1 };
+        Plan { pack_a, pack_b, by_strip, far: far && by_strip, high, mc, kc, nc: nc.min(g.n) }
     }
 
     /// Elements of scratch that `product` needs: whole cache lines, so that those of two lanes stay apart.
-    pub fn scratch<T>(&self) -> usize {
+    pub fn scratch<T: GemmFloat>(&self) -> usize {
         (self.scratch_b::<T>() + if self.pack_a { self.packed_a() } else { 0 }).next_multiple_of(PAD)
     }
 
@@ -106,8 +122,8 @@ impl Plan {
         k <= self.kc
     }
 
-    fn scratch_b<T>(&self) -> usize {
-        let cols = if self.by_strip { self.nc.min(STRIPS / size_of::<T>()) } else { self.nc };
+    fn scratch_b<T: GemmFloat>(&self) -> usize {
+        let cols = if self.by_strip { self.nc.min(T::shape(Level::current(), self.high).1) } else { self.nc };
         if self.pack_b { (self.kc * cols).next_multiple_of(PAD) } else { 0 }
     }
 }
@@ -217,7 +233,7 @@ pub fn product<T: GemmFloat>(
 ) {
     let (scratch_b, scratch_a) = scratch.split_at_mut(plan.scratch_b::<T>());
     let (all, n) = (p.c.rows(), p.c.cols());
-    let tallest = Tiles::new::<T>(level, all.min(plan.mc)).tallest();
+    let tallest = Tiles::new::<T>(level, all.min(plan.mc)).tallest().max(plan.high);
     for pc in (0..g.k).step_by(plan.kc) {
         let k = plan.kc.min(g.k - pc);
         for jc in (0..n).step_by(plan.nc) {

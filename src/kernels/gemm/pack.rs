@@ -23,8 +23,11 @@ pub struct Block<'a, T> {
 /// Copies a block into `dst`.
 pub fn pack<T: GemmFloat>(level: Level, b: Block<'_, T>, dst: &mut [T], dst_step: usize) {
     if b.inner_step == 1 {
-        for (o, line) in dst.chunks_mut(dst_step).take(b.outer).enumerate() {
-            line[..b.inner].copy_from_slice(&b.src[o * b.outer_step..][..b.inner]);
+        match b.inner {
+            // A copy of constant length is two moves, any other a call.
+            16 => lines(b, dst, dst_step, 16),
+            8 => lines(b, dst, dst_step, 8),
+            _ => lines(b, dst, dst_step, b.inner),
         }
     } else if b.outer_step == 1 {
         T::transpose(level, b.src, b.inner_step, dst, dst_step, b.outer, b.inner);
@@ -37,5 +40,13 @@ pub fn pack<T: GemmFloat>(level: Level, b: Block<'_, T>, dst: &mut [T], dst_step
                 line[..b.inner].iter_mut().zip(from).for_each(|(d, s)| *d = *s);
             }
         }
+    }
+}
+
+/// Copies lines of `inner` elements that are neighbours.
+#[inline(always)]
+fn lines<T: GemmFloat>(b: Block<'_, T>, dst: &mut [T], dst_step: usize, inner: usize) {
+    for (o, line) in dst.chunks_mut(dst_step).take(b.outer).enumerate() {
+        line[..inner].copy_from_slice(&b.src[o * b.outer_step..][..inner]);
     }
 }

@@ -79,7 +79,7 @@ macro_rules! each_vector {
 /// The kernels of one instruction set and element type, and the choice among them by the tile's size.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! kernels {
-    ($name:ident, $features:literal, $t:ident, $lanes:literal, $deep:literal, $by:literal, $part:ident, $fold:ident, $sums:ident, $lone:ident, [$($rows:literal: $($vectors:literal)+),+ $(,)?],
+    ($name:ident, $features:literal, $t:ident, $lanes:literal, $deep:literal, $by:literal, $alone:literal, $part:ident, $fold:ident, $sums:ident, $lone:ident, [$($rows:literal: $($vectors:literal)+),+ $(,)?],
      $zero:ident, $splat:ident, $fma:ident, $load:ident, $store:ident, $mask:expr, $load_part:expr, $store_part:expr) => {
         mod $name {
             use super::super::order::LANES_BYTES;
@@ -248,6 +248,11 @@ macro_rules! kernels {
                 let mut parts = [[bytemuck::cast(NOTHING); J]; I];
                 let n = if WHOLE { J } else { J.min(d.out.cols() - at) };
                 let mut j = 0;
+                while WHOLE && I == 1 && j < J {
+                    let lanes = lanes::<1, $alone, AHEAD>(x, (&rows[j * d.step..], d.step), d.k);
+                    parts[0][j..j + $alone].copy_from_slice(&lanes[0]);
+                    j += $alone;
+                }
                 while WHOLE && j < J {
                     let lanes = lanes::<I, $by, AHEAD>(x, (&rows[j * d.step..], d.step), d.k);
                     for i in 0..I {
@@ -311,17 +316,17 @@ macro_rules! kernels {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! avx512 {
-    ($name:ident, $t:ident, $lanes:literal, $deep:literal, $by:literal, $part:ident, $fold:ident, $sums:ident, $lone:ident, $($op:tt)+) => {
-        kernels!($name, "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma", $t, $lanes, $deep, $by, $part, $fold, $sums, $lone,
+    ($name:ident, $t:ident, $lanes:literal, $deep:literal, $by:literal, $alone:literal, $part:ident, $fold:ident, $sums:ident, $lone:ident, $($op:tt)+) => {
+        kernels!($name, "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma", $t, $lanes, $deep, $by, $alone, $part, $fold, $sums, $lone,
             [1: 1 2 3 4 8, 2: 1 2 3 4 8, 3: 1 2 3 4 8, 4: 1 2 3 4, 5: 1 2 3 4, 6: 1 2 3 4],
             $($op)+);
     };
 }
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! avx2 {
-    ($name:ident, $t:ident, $lanes:literal, $deep:literal, $by:literal, $part:ident, $fold:ident, $sums:ident, $lone:ident, $($op:tt)+) => {
-        kernels!($name, "avx2,fma", $t, $lanes, $deep, $by, $part, $fold, $sums, $lone,
-            [1: 1 2 3 4 8, 2: 1 2 3 4, 3: 1 2 3 4, 4: 1 2 3, 5: 1 2, 6: 1 2], $($op)+);
+    ($name:ident, $t:ident, $lanes:literal, $deep:literal, $by:literal, $alone:literal, $part:ident, $fold:ident, $sums:ident, $lone:ident, $($op:tt)+) => {
+        kernels!($name, "avx2,fma", $t, $lanes, $deep, $by, $alone, $part, $fold, $sums, $lone,
+            [1: 1 2 3 4 8, 2: 1 2 3 4, 3: 1 2 3, 4: 1 2, 5: 1 2, 6: 1 2], $($op)+);
     };
 }
 
@@ -381,26 +386,26 @@ wide! {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 avx512! {
-    v4_f32, f32, 16, 3, 8, __m512, whole_f32, wide_sums_f32, lone_sums_f32, _mm512_setzero_ps, _mm512_set1_ps,
+    v4_f32, f32, 16, 3, 8, 8, __m512, whole_f32, wide_sums_f32, lone_sums_f32, _mm512_setzero_ps, _mm512_set1_ps,
     _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_storeu_ps, |n: usize| ((1u32 << n) - 1) as u16,
     |p, m| _mm512_maskz_loadu_ps(m, p), |p, m, v| _mm512_mask_storeu_ps(p, m, v)
 }
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 avx512! {
-    v4_f64, f64, 8, 4, 4, __m512d, whole_f64, wide_sums_f64, lone_sums_f64, _mm512_setzero_pd, _mm512_set1_pd,
+    v4_f64, f64, 8, 4, 4, 4, __m512d, whole_f64, wide_sums_f64, lone_sums_f64, _mm512_setzero_pd, _mm512_set1_pd,
     _mm512_fmadd_pd, _mm512_loadu_pd, _mm512_storeu_pd, |n: usize| ((1u32 << n) - 1) as u8,
     |p, m| _mm512_maskz_loadu_pd(m, p), |p, m, v| _mm512_mask_storeu_pd(p, m, v)
 }
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 avx2! {
-    v3_f32, f32, 8, 1, 4, __m256, halves_f32, sums_f32, sums_f32, _mm256_setzero_ps, _mm256_set1_ps, _mm256_fmadd_ps,
+    v3_f32, f32, 8, 3, 2, 4, __m256, halves_f32, sums_f32, sums_f32, _mm256_setzero_ps, _mm256_set1_ps, _mm256_fmadd_ps,
     _mm256_loadu_ps, _mm256_storeu_ps,
     |n: usize| bytemuck::cast::<[i32; 8], __m256i>(std::array::from_fn(|i| -i32::from(i < n))),
     |p, m| _mm256_maskload_ps(p, m), |p, m, v| _mm256_maskstore_ps(p, m, v)
 }
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 avx2! {
-    v3_f64, f64, 4, 1, 4, __m256d, halves_f64, sums_f64, sums_f64, _mm256_setzero_pd, _mm256_set1_pd,
+    v3_f64, f64, 4, 3, 2, 4, __m256d, halves_f64, sums_f64, sums_f64, _mm256_setzero_pd, _mm256_set1_pd,
     _mm256_fmadd_pd, _mm256_loadu_pd, _mm256_storeu_pd,
     |n: usize| bytemuck::cast::<[i64; 4], __m256i>(std::array::from_fn(|i| -i64::from(i < n))),
     |p, m| _mm256_maskload_pd(p, m), |p, m, v| _mm256_maskstore_pd(p, m, v)
