@@ -55,6 +55,8 @@ pub struct Gemm {
     pub bias: bool,
     /// The activation, applied last; or a gate, which excludes a bias.
     pub act: Act,
+    /// Whether the columns of C are summed too, where it [`sums_fit`](Gemm::sums_fit).
+    pub sums: bool,
     /// How products of `f32` are computed.
     pub precision: Precision,
     /// The batch dimensions; [`Gemm::with_batch`] sets them.
@@ -77,6 +79,8 @@ const UNIT_WORK: usize = 1 << 17;
 const UNIT_ROWS: usize = 4;
 /// Rows of a unit are a multiple of this where bf16 units may compute.
 const LOW_ROWS: usize = 16;
+/// Rows of a unit are a multiple of this where columns are summed.
+const SUM_ROWS: usize = 32;
 /// Columns of a unit are a multiple of this: whole cache lines, and whole tiles where bf16 units may compute.
 const UNIT_COLS: usize = 32;
 /// Fewest columns that are divided: several units.
@@ -96,6 +100,7 @@ impl Gemm {
             accumulate: false,
             bias: false,
             act: Act::None,
+            sums: false,
             precision: Precision::F32,
             dims: Dims::default(),
         }
@@ -207,7 +212,12 @@ impl Gemm {
         if self.m == 1 && self.batch().is_empty() {
             return share(self.k, 16 * UNIT_ROWS).min(self.n);
         }
-        let step = if self.precision == Precision::F32 { UNIT_ROWS } else { LOW_ROWS };
+        let step = match self.precision {
+            // Each unit has sums of its own, which others add up.
+            _ if self.sums => SUM_ROWS,
+            Precision::F32 => UNIT_ROWS,
+            _ => LOW_ROWS,
+        };
         share(self.n * self.k, step).min(self.batches() * self.m) * self.n
     }
 
@@ -267,10 +277,25 @@ impl Gemm {
         !self.is_low::<T>() && (outer || (self.streams::<T>() && Plan::new::<T>(self).whole(self.k)))
     }
 
+    /// Whether its epilogue can sum the columns of C: one product of several rows that no bf16 units compute.
+    pub fn sums_fit<T: GemmFloat>(&self) -> bool {
+        self.m > 1 && self.k > 0 && !self.is_empty() && self.batch().is_empty() && !self.is_low::<T>()
+    }
+
+    /// Rows of sums, one after the other, each of n: one of all rows of C, or one of each unit's, in order. How they are
+    /// divided among units.
+    pub fn sums(&self) -> (usize, Split) {
+        match self.unit_columns() {
+            Some(width) => (1, Split::PerUnit(width)),
+            None => (self.units(), Split::PerUnit(self.n)),
+        }
+    }
+
     /// The descriptor as parameter words.
     pub fn to_words(&self) -> Vec<u64> {
         let flags = u64::from(self.accumulate)
             | u64::from(self.bias) << 1
+            | u64::from(self.sums) << 2
             | (self.act as u64) << 8
             | (self.precision as u64) << 16;
         let head = [self.m, self.n, self.k, self.a.row, self.a.col, self.b.row, self.b.col, self.dims.rank];
@@ -318,6 +343,7 @@ impl Gemm {
             accumulate: words[0] & 1 != 0,
             bias: words[0] & 2 != 0,
             act: Act::from_word(words[0] >> 8 & 0xff),
+            sums: words[0] & 4 != 0,
             precision: Precision::ALL[(words[0] >> 16) as usize].0,
             dims: Dims::default(),
         }

@@ -6,7 +6,7 @@ use crate::kernels::abi::{Kernel, Split};
 use crate::kernels::gemm::{self, Batch, Gemm, GemmFloat, Strides};
 use crate::kernels::norm::residual::{self, Residual};
 use crate::kernels::norm::{self, LayerNorm, rms};
-use crate::kernels::reduce;
+use crate::kernels::reduce::{self, Reduce};
 use crate::kernels::softmax::{self, Softmax};
 use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
 use crate::kernels::work::Work;
@@ -56,8 +56,27 @@ pub fn matmul_bias_act(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `matmul_gate`.
 pub fn matmul_gate(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let g = Gemm { act: GATES[cx.attrs().choice(2) as usize], ..product(cx)? };
-    multiply(cx, g)
+    let (dtype, y) = (cx.dtype(0), cx.out_dims(0));
+    let g = Gemm { act: GATES[cx.attrs().choice(2) as usize], precision: cx.precision, ..product(cx)? };
+    if !cx.used[1] {
+        return multiply(cx, g);
+    }
+    let fits = if dtype == DType::F32 { g.sums_fit::<f32>() } else { g.sums_fit::<f64>() };
+    let g = Gemm { sums: fits, ..g };
+    let n = y[y.len() - 1];
+    let (from, rows) = match g.sums().0 {
+        _ if !fits => (Buf::Out(0), y[..y.len() - 1].iter().product()),
+        1 => (Buf::Out(1), 1),
+        rows => (cx.temp(dtype.size(), rows * n), rows),
+    };
+    let reads = [0, 1, 2].map(Buf::Arg);
+    push_product_and_sums(cx, g, &reads, (Buf::Out(0), from), cx.flops())?;
+    if from != Buf::Out(1) {
+        let sum = Reduce::new(1, rows, n);
+        let call = Call::new(by_float!(dtype, reduce::sum)?, sum.to_words(), sum.units());
+        cx.call(call.reads(&[from]).writes(Buf::Out(1), sum.per_unit()));
+    }
+    Ok(())
 }
 
 fn multiply(cx: &mut LowerCx<'_>, g: Gemm) -> Result<(), String> {
@@ -67,6 +86,17 @@ fn multiply(cx: &mut LowerCx<'_>, g: Gemm) -> Result<(), String> {
 
 /// The call of a product of `reads` into `out`; one that accumulates goes on with what `out` holds.
 pub fn push_product(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flops: u64) -> Result<(), String> {
+    push_product_and_sums(cx, g, reads, (out, out), flops)
+}
+
+/// The same, with the sums of the columns of C if the product has them.
+fn push_product_and_sums(
+    cx: &mut LowerCx<'_>,
+    g: Gemm,
+    reads: &[Buf],
+    (out, sums): (Buf, Buf),
+    flops: u64,
+) -> Result<(), String> {
     let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..g });
     let scratch = match dtype {
         DType::F32 => scratch_len::<f32>(&g),
@@ -82,6 +112,7 @@ pub fn push_product(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flop
     let call = Call::new(kernel, g.to_words(), units).flops(flops).reads(reads).work(work(dtype, &g)).whole(whole);
     let call = if g.accumulate { call.reads(&[out]).inplace(&[(reads.len(), 0)]) } else { call };
     let call = call.divided(out, split);
+    let call = if g.sums { call.divided(sums, g.sums().1) } else { call };
     let call = if scratch > 0 { call.scratch(cx.scratch(dtype.size(), scratch)) } else { call };
     cx.call(call);
     Ok(())
