@@ -94,6 +94,9 @@ fn a_pattern_claims_a_params_products_and_those_of_its_gradient() {
     assert_eq!(products(Session::new().precision(Bf16)), [0, 0, 0, 11]);
     assert_eq!(products(Session::new().precision_of("w1", Bf16)), [8, 0, 0, 3]);
     assert_eq!(products(Session::new().precision_of("w0", Bf16)), [9, 0, 0, 2]);
+    // A bias's gradient comes from the epilogue of a product that makes something else.
+    assert_eq!(products(Session::new().precision_of("b0", Bf16)), [10, 0, 0, 1]);
+    assert_eq!(products(Session::new().precision_of("*0", Bf16)), [9, 0, 0, 2]);
     // Reports say what is computed, where that is not what was asked for.
     let report = if Bf16x3.here() == F32 { "bf16x3 (as f32)" } else { "bf16x3" };
     assert_eq!((Bf16x3.report(), Bf16.report(), F32.report()), (report.into(), "bf16".into(), "f32".into()));

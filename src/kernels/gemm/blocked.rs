@@ -35,7 +35,7 @@ pub const STRIPS: usize = 512;
 const BAND: usize = 16;
 /// Rows of C from which packing B pays.
 pub const MANY_ROWS: usize = 48;
-/// Rows of most tiles of so many rows, at least.
+/// Rows that strips for so many rows are made for, at least.
 const HIGH: usize = 4;
 /// Bytes from which B is fetched ahead: less stays in a cache.
 const LARGE_B: usize = 2 << 20;
@@ -65,7 +65,8 @@ pub struct Plan {
     pub by_strip: bool,
     /// Whether each strip is fetched while the one before is used.
     pub far: bool,
-    /// Rows of the lowest tiles that strips are made for: of few rows, wide ones.
+    /// Strips are at most as wide as tiles of so many rows, also where a thread has fewer: they have room for no more. (The
+    /// fewer rows a tile has, the wider it may be.)
     pub high: usize,
     /// Rows of a block of A.
     pub mc: usize,
@@ -76,7 +77,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of a product, from its shape alone.
+    /// The plan of a product, from its shape and the instruction set.
     pub fn new<T>(g: &Gemm) -> Plan {
         let size = size_of::<T>();
         let (wide, row) = (isa() == Isa::Avx512, g.b.row * size);

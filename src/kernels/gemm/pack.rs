@@ -24,7 +24,7 @@ pub struct Block<'a, T> {
 pub fn pack<T: GemmFloat>(level: Level, b: Block<'_, T>, dst: &mut [T], dst_step: usize) {
     if b.inner_step == 1 {
         match b.inner {
-            // A copy of constant length is two moves, any other a call.
+            // A copy of constant length is a few moves, any other a call.
             16 => lines(b, dst, dst_step, 16),
             8 => lines(b, dst, dst_step, 8),
             _ => lines(b, dst, dst_step, b.inner),

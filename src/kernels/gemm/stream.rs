@@ -92,7 +92,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The blocks of a product, from its shape alone.
+    /// The blocks of a product, from its shape and the instruction set.
     pub fn new<T>(g: &Gemm) -> Stream {
         let (size, strips) = (size_of::<T>(), STRIPS / size_of::<T>());
         let plan = Plan::new::<T>(g);
