@@ -79,8 +79,12 @@ const UNIT_WORK: usize = 1 << 17;
 const UNIT_ROWS: usize = 4;
 /// Rows of a unit are a multiple of this where bf16 units may compute.
 const LOW_ROWS: usize = 16;
-/// Rows of a unit are a multiple of this where columns are summed.
+/// Rows of a unit are a multiple of this where columns are summed, or of less if that would leave fewer units.
 const SUM_ROWS: usize = 32;
+/// So many units there are, if there are rows for them.
+const SUM_UNITS: usize = 8;
+/// Most rows of a unit that are summed one after the other.
+const SUM_CHAIN: usize = 128;
 /// Columns of a unit are a multiple of this: whole cache lines, and whole tiles where bf16 units may compute.
 const UNIT_COLS: usize = 32;
 /// Fewest columns that are divided: several units.
@@ -212,9 +216,12 @@ impl Gemm {
         if self.m == 1 && self.batch().is_empty() {
             return share(self.k, 16 * UNIT_ROWS).min(self.n);
         }
+        if self.sums {
+            // Each unit has sums of its own, which are added up later: they are to be few, but units for many threads.
+            let step = 1 << (self.m / SUM_UNITS).clamp(UNIT_ROWS, SUM_ROWS).ilog2();
+            return share(self.n * self.k, step).clamp(step, SUM_CHAIN).min(self.m) * self.n;
+        }
         let step = match self.precision {
-            // Each unit has sums of its own, which others add up.
-            _ if self.sums => SUM_ROWS,
             Precision::F32 => UNIT_ROWS,
             _ => LOW_ROWS,
         };
@@ -277,9 +284,15 @@ impl Gemm {
         !self.is_low::<T>() && (outer || (self.streams::<T>() && Plan::new::<T>(self).whole(self.k)))
     }
 
-    /// Whether its epilogue can sum the columns of C: one product of several rows that no bf16 units compute.
+    /// Whether its epilogue can sum the columns of C: one product of several rows that no bf16 units compute; and not of too
+    /// many where each unit has all rows.
     pub fn sums_fit<T: GemmFloat>(&self) -> bool {
-        self.m > 1 && self.k > 0 && !self.is_empty() && self.batch().is_empty() && !self.is_low::<T>()
+        self.m > 1
+            && (self.m <= 4 * SUM_CHAIN || self.unit_columns().is_none())
+            && self.k > 0
+            && !self.is_empty()
+            && self.batch().is_empty()
+            && !self.is_low::<T>()
     }
 
     /// Rows of sums, one after the other, each of n: one of all rows of C, or one of each unit's, in order. How they are

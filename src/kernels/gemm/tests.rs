@@ -377,7 +377,8 @@ fn sums<T: GemmFloat>(g: Gemm) {
     let (scratch, size) = (g.scratch_len::<T>(), size_of::<T>());
     let writes = [Out(g.len(), size, split), Out(rows * g.n, size, sums), Out(scratch, size, Split::PerLane(scratch))];
     let got = harness::run(run::<T>, &g.to_words(), &reads, &writes, units);
-    let (c, each) = (harness::get::<T>(&got, 0), g.m.div_ceil(rows).next_multiple_of(if rows == 1 { 1 } else { 32 }));
+    let (c, each) = (harness::get::<T>(&got, 0), if rows == 1 { g.m } else { g.per_unit() / g.n });
+    assert!(each <= if rows == 1 { 512 } else { 128 } && rows == g.m.div_ceil(each), "{g:?}: {rows} sums of {each}");
     let mut want = Vec::new();
     for rows in c.chunks(each * g.n) {
         let mut sum = rows[..g.n].to_vec();

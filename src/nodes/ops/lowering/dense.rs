@@ -1,12 +1,13 @@
 //! Calls of matrix products, softmaxes and layer norms.
 
+use super::reduce::columns;
 use super::{by_float, elem, push_program};
 use crate::arena::intern::Dims;
 use crate::kernels::abi::{Kernel, Split};
 use crate::kernels::gemm::{self, Batch, Gemm, GemmFloat, Strides};
 use crate::kernels::norm::residual::{self, Residual};
 use crate::kernels::norm::{self, LayerNorm, rms};
-use crate::kernels::reduce::{self, Reduce};
+use crate::kernels::reduce;
 use crate::kernels::softmax::{self, Softmax};
 use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
 use crate::kernels::work::Work;
@@ -61,22 +62,19 @@ pub fn matmul_gate(cx: &mut LowerCx<'_>) -> Result<(), String> {
     if !cx.used[1] {
         return multiply(cx, g);
     }
-    let fits = if dtype == DType::F32 { g.sums_fit::<f32>() } else { g.sums_fit::<f64>() };
-    let g = Gemm { sums: fits, ..g };
     let n = y[y.len() - 1];
-    let (from, rows) = match g.sums().0 {
-        _ if !fits => (Buf::Out(0), y[..y.len() - 1].iter().product()),
-        1 => (Buf::Out(1), 1),
-        rows => (cx.temp(dtype.size(), rows * n), rows),
-    };
-    let reads = [0, 1, 2].map(Buf::Arg);
-    push_product_and_sums(cx, g, &reads, (Buf::Out(0), from), cx.flops())?;
-    if from != Buf::Out(1) {
-        let sum = Reduce::new(1, rows, n);
-        let call = Call::new(by_float!(dtype, reduce::sum)?, sum.to_words(), sum.units());
-        cx.call(call.reads(&[from]).writes(Buf::Out(1), sum.per_unit()));
+    let all = y[..y.len() - 1].iter().product();
+    if !(if dtype == DType::F32 { g.sums_fit::<f32>() } else { g.sums_fit::<f64>() }) {
+        if !g.is_empty() {
+            multiply(cx, g)?;
+        }
+        return columns(cx, (all, n), (Buf::Out(0), Buf::Out(1)));
     }
-    Ok(())
+    let g = Gemm { sums: true, ..g };
+    let rows = g.sums().0;
+    let sums = if rows == 1 { Buf::Out(1) } else { cx.temp(dtype.size(), rows * n) };
+    push_product_and_sums(cx, g, &[0, 1, 2].map(Buf::Arg), (Buf::Out(0), sums), cx.flops())?;
+    if rows > 1 { columns(cx, (rows, n), (sums, Buf::Out(1))) } else { Ok(()) }
 }
 
 fn multiply(cx: &mut LowerCx<'_>, g: Gemm) -> Result<(), String> {
