@@ -55,8 +55,6 @@ pub struct Gemm {
     pub bias: bool,
     /// The activation, applied last; or a gate, which excludes a bias.
     pub act: Act,
-    /// Whether the columns of C are summed too, where it [`sums_fit`](Gemm::sums_fit).
-    pub sums: bool,
     /// How products of `f32` are computed.
     pub precision: Precision,
     /// The batch dimensions; [`Gemm::with_batch`] sets them.
@@ -79,12 +77,6 @@ const UNIT_WORK: usize = 1 << 17;
 const UNIT_ROWS: usize = 4;
 /// Rows of a unit are a multiple of this where bf16 units may compute.
 const LOW_ROWS: usize = 16;
-/// Rows of a unit are a multiple of this where columns are summed, or of less if that would leave fewer units.
-const SUM_ROWS: usize = 32;
-/// So many units there are, if there are rows for them.
-const SUM_UNITS: usize = 8;
-/// Most rows of a unit that are summed one after the other.
-const SUM_CHAIN: usize = 128;
 /// Columns of a unit are a multiple of this: whole cache lines, and whole tiles where bf16 units may compute.
 const UNIT_COLS: usize = 32;
 /// Fewest columns that are divided: several units.
@@ -104,7 +96,6 @@ impl Gemm {
             accumulate: false,
             bias: false,
             act: Act::None,
-            sums: false,
             precision: Precision::F32,
             dims: Dims::default(),
         }
@@ -216,15 +207,7 @@ impl Gemm {
         if self.m == 1 && self.batch().is_empty() {
             return share(self.k, 16 * UNIT_ROWS).min(self.n);
         }
-        if self.sums {
-            // Each unit has sums of its own, which are added up later: they are to be few, but units for many threads.
-            let step = 1 << (self.m / SUM_UNITS).clamp(UNIT_ROWS, SUM_ROWS).ilog2();
-            return share(self.n * self.k, step).clamp(step, SUM_CHAIN).min(self.m) * self.n;
-        }
-        let step = match self.precision {
-            Precision::F32 => UNIT_ROWS,
-            _ => LOW_ROWS,
-        };
+        let step = if self.precision == Precision::F32 { UNIT_ROWS } else { LOW_ROWS };
         share(self.n * self.k, step).min(self.batches() * self.m) * self.n
     }
 
@@ -284,31 +267,10 @@ impl Gemm {
         !self.is_low::<T>() && (outer || (self.streams::<T>() && Plan::new::<T>(self).whole(self.k)))
     }
 
-    /// Whether its epilogue can sum the columns of C: one product of several rows that no bf16 units compute; and not of too
-    /// many where each unit has all rows.
-    pub fn sums_fit<T: GemmFloat>(&self) -> bool {
-        self.m > 1
-            && (self.m <= 4 * SUM_CHAIN || self.unit_columns().is_none())
-            && self.k > 0
-            && !self.is_empty()
-            && self.batch().is_empty()
-            && !self.is_low::<T>()
-    }
-
-    /// Rows of sums, one after the other, each of n: one of all rows of C, or one of each unit's, in order. How they are
-    /// divided among units.
-    pub fn sums(&self) -> (usize, Split) {
-        match self.unit_columns() {
-            Some(width) => (1, Split::PerUnit(width)),
-            None => (self.units(), Split::PerUnit(self.n)),
-        }
-    }
-
     /// The descriptor as parameter words.
     pub fn to_words(&self) -> Vec<u64> {
         let flags = u64::from(self.accumulate)
             | u64::from(self.bias) << 1
-            | u64::from(self.sums) << 2
             | (self.act as u64) << 8
             | (self.precision as u64) << 16;
         let head = [self.m, self.n, self.k, self.a.row, self.a.col, self.b.row, self.b.col, self.dims.rank];
@@ -356,7 +318,6 @@ impl Gemm {
             accumulate: words[0] & 1 != 0,
             bias: words[0] & 2 != 0,
             act: Act::from_word(words[0] >> 8 & 0xff),
-            sums: words[0] & 4 != 0,
             precision: Precision::ALL[(words[0] >> 16) as usize].0,
             dims: Dims::default(),
         }

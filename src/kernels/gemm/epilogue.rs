@@ -1,5 +1,5 @@
 //! What happens to a block of C after its last sum, while it is still in cache: bias, then activation; or a gate, which is
-//! an activation's way back, and the sums of its columns, which are a bias's gradient.
+//! an activation's way back.
 //!
 //! Invariant: applied once to each element. `blocked`, `low` and `mod.rs` call it; op lowerings name it through [`Act`].
 
@@ -7,7 +7,6 @@ use super::tile::GemmFloat;
 use crate::kernels::abi::Panel;
 use crate::kernels::float::Float;
 use crate::kernels::vmath;
-use std::cell::Cell;
 
 /// An activation function applied to C: bit for bit that of the point-wise op of its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -192,40 +191,6 @@ impl<T: GemmFloat> Gate<'_, T> {
     }
 }
 
-crate::simd! {
-    fn copy_cells[T: GemmFloat](to: &[Cell<T>], x: &[T]) {
-        to.iter().zip(x).for_each(|(to, x)| to.set(*x));
-    }
-}
-
-crate::simd! {
-    fn add_cells[T: GemmFloat](to: &[Cell<T>], x: &[T]) {
-        to.iter().zip(x).for_each(|(to, x)| to.set(to.get() + *x));
-    }
-}
-
-/// Sums of the columns of one product: of so many rows each, row after row.
-#[derive(Clone, Copy)]
-pub struct Sums<'a, T> {
-    /// Sums of the first rows of the part of C, then of the next.
-    pub to: &'a [Cell<T>],
-    /// Rows of each.
-    pub rows: usize,
-    /// Columns of the part of C.
-    pub cols: usize,
-}
-
-impl<T: GemmFloat> Sums<'_, T> {
-    /// Adds a part of C that begins at row and column `at`. Those above it came before.
-    fn add(&self, mut c: Panel<'_, T>, at: (usize, usize)) {
-        for i in 0..c.rows() {
-            let (unit, row) = ((at.0 + i) / self.rows, c.row(i));
-            let to = &self.to[unit * self.cols + at.1..][..row.len()];
-            if (at.0 + i).is_multiple_of(self.rows) { copy_cells(to, row) } else { add_cells(to, row) }
-        }
-    }
-}
-
 /// Bias and activation of one product, or its gate.
 #[derive(Clone, Copy)]
 pub struct Epilogue<'a, T> {
@@ -235,8 +200,6 @@ pub struct Epilogue<'a, T> {
     pub act: Option<fn(&mut [T])>,
     /// The gate.
     pub gate: Option<Gate<'a, T>>,
-    /// Where columns are summed in the end.
-    pub sums: Option<Sums<'a, T>>,
     /// What the product is the gradient for: it is not stored, but C takes the step.
     pub step: Option<Descent<T>>,
 }
@@ -257,16 +220,13 @@ impl<T: GemmFloat> Epilogue<'_, T> {
 
     /// As [`Epilogue::apply`], where the bias is in already.
     pub fn activate(&self, mut c: Panel<'_, T>, at: (usize, usize)) {
-        match (&self.gate, self.act) {
-            (Some(gate), _) => gate.apply(c.part(0..c.rows(), 0..c.cols()), at),
-            (None, Some(act)) => match c.flat() {
-                Some(c) => act(c),
-                None => (0..c.rows()).for_each(|i| act(c.row(i))),
-            },
-            (None, None) => {}
+        if let Some(gate) = &self.gate {
+            return gate.apply(c, at);
         }
-        if let Some(sums) = &self.sums {
-            sums.add(c, at);
+        let Some(act) = self.act else { return };
+        match c.flat() {
+            Some(c) => act(c),
+            None => (0..c.rows()).for_each(|i| act(c.row(i))),
         }
     }
 }

@@ -39,16 +39,14 @@ pub use tile::GemmFloat;
 
 use crate::kernels::abi::{Args, Panel};
 use blocked::{Plan, Product};
-use epilogue::{Descent, Epilogue, Gate, Sums, gate_fn};
+use epilogue::{Descent, Epilogue, Gate, gate_fn};
 use low::Engine;
-use std::cell::Cell;
 use std::ops::Range;
 use tile::Level;
 use vector::Vector;
 
 /// The kernel: reads a, b, the bias or what the gate is by if there is one, and, if the product accumulates, C as it was;
-/// writes C (divided as [`Gemm::division`] says), the sums of its columns if asked for (as [`Gemm::sums`] says) and scratch
-/// (`Split::PerLane(scratch_len())`; may be left out if that is 0).
+/// writes C (divided as [`Gemm::division`] says) and scratch (`Split::PerLane(scratch_len())`; may be left out if that is 0).
 pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
     let g = Gemm::from_words(args.params());
     let units = args.units();
@@ -64,10 +62,8 @@ pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
         let columns = at.1..at.1 + c.cols();
         (0..c.rows()).zip(from).for_each(|(i, old)| c.row(i).copy_from_slice(&old[columns.clone()]));
     }
-    let sums = if g.sums { args.write::<T>(1) } else { &mut [] };
-    let last = 1 + usize::from(g.sums);
-    let scratch = if args.writes() > last { args.write::<T>(last) } else { &mut [] };
-    part(&g, (a, b, third), at, c, sums, scratch);
+    let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
+    part(&g, (a, b, third), at, c, scratch);
 }
 
 /// The kernel of a product that is a gradient and goes into a step of plain SGD at once, where [`Gemm::descends`]:
@@ -92,7 +88,7 @@ pub fn run_descent<T: GemmFloat>(args: &mut Args<'_>) {
         return vector::outer(a, g.a.row, &b[..g.n], c, step);
     }
     let (end, p) = (
-        Epilogue { bias: None, act: None, gate: None, sums: None, step },
+        Epilogue { bias: None, act: None, gate: None, step },
         Product { a, b, c: Panel::new(c, whole.len() / g.n, g.n) },
     );
     let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
@@ -155,7 +151,7 @@ pub fn gemm<T: GemmFloat>(
         return light::row(g, vector, (a, b, third), part.start, &mut c[..part.len()], scratch);
     }
     let (at, c) = rows(g, c, &units);
-    part(g, (a, b, third), at, c, &mut [], scratch);
+    part(g, (a, b, third), at, c, scratch);
 }
 
 /// The elements of C that `units` own, in which it is divided by rows, and where they begin: a row, among those of all
@@ -169,14 +165,12 @@ fn rows<'c, T>(g: &Gemm, c: &'c mut [T], units: &Range<usize>) -> ((usize, usize
     }
 }
 
-/// Computes a part of C that begins at row and column `at`, from operands a, b and the third if there is one, and its share
-/// of the sums if those are asked for.
+/// Computes a part of C that begins at row and column `at`, from operands a, b and the third if there is one.
 fn part<T: GemmFloat>(
     g: &Gemm,
     (a, b, third): (&[T], &[T], Option<&[T]>),
     at: (usize, usize),
     c: Panel<'_, T>,
-    sums: &mut [T],
     scratch: &mut [T],
 ) {
     if let Some(plan) = low::Plan::new::<T>(g) {
@@ -184,7 +178,7 @@ fn part<T: GemmFloat>(
         let (c, scratch) = (c.cast(), bytemuck::cast_slice_mut(scratch));
         return part_low((Engine::current(), &plan), g, (a, b, third), at, c, scratch);
     }
-    part_on(Level::current(), g, (a, b, third), at, c, sums, scratch);
+    part_on(Level::current(), g, (a, b, third), at, c, scratch);
 }
 
 fn part_on<T: GemmFloat>(
@@ -193,19 +187,13 @@ fn part_on<T: GemmFloat>(
     (a, b, third): (&[T], &[T], Option<&[T]>),
     at: (usize, usize),
     c: Panel<'_, T>,
-    sums: &mut [T],
     scratch: &mut [T],
 ) {
-    let sums = Cell::from_mut(sums).as_slice_of_cells();
     let vector = Vector::new(g).filter(|_| g.k > 0);
     let dots = vector::by_dots(g);
     let plan = if vector.is_none() && !dots { Plan::new::<T>(g) } else { Plan::default() };
     pieces(g, at, c, |piece, mut c| {
-        let mut end = epilogue(g, third, (piece.row, at.1), c.cols());
-        if g.sums {
-            let rows = if g.unit_columns().is_some() { g.m } else { g.per_unit() / g.n };
-            end.sums = Some(Sums { to: sums, rows, cols: c.cols() });
-        }
+        let end = epilogue(g, third, (piece.row, at.1), c.cols());
         if g.k == 0 {
             if !g.accumulate {
                 (0..c.rows()).for_each(|i| c.row(i).fill(T::ZERO));
@@ -258,7 +246,7 @@ fn epilogue<'a, T: GemmFloat>(
         (Some(by), Some(f)) => (None, Some(Gate { f, by: &by[row * g.n + col..], row: g.n })),
         (bias, _) => (bias.map(|b| &b[col..col + cols]), None),
     };
-    Epilogue { bias, act: act_fn(g.act), gate, sums: None, step: None }
+    Epilogue { bias, act: act_fn(g.act), gate, step: None }
 }
 
 /// Where rows of one matrix of a batch are: offsets in A and B, and the first row among those of all matrices.

@@ -60,10 +60,10 @@ impl<T: GemmFloat> Case<T> {
                 let columns = part.start * width..(part.end * width).min(g.n);
                 let (at, rows) = ((0, columns.start), g.batches() * g.m);
                 let mut all = Panel::new(&mut c, rows, g.n);
-                part_on(level, g, operands, at, all.part(0..rows, columns), &mut [], &mut scratch);
+                part_on(level, g, operands, at, all.part(0..rows, columns), &mut scratch);
             } else {
                 let (at, c) = rows(g, &mut c[g.elements(&part)], &part);
-                part_on(level, g, operands, at, c, &mut [], &mut scratch);
+                part_on(level, g, operands, at, c, &mut scratch);
             }
         }
         c
@@ -363,41 +363,6 @@ fn columns_have_the_bits_of_rows() {
         for g in layouts(Gemm { precision, ..Gemm::new(65, 389, 600) }) {
             kernel_by_columns::<f32>(Gemm { bias: true, ..g });
             kernel_by_columns::<f32>(Gemm { accumulate: true, act: Act::Silu, ..g });
-        }
-    }
-}
-
-/// The sums beside a product are chains over its rows, of a unit or of all.
-fn sums<T: GemmFloat>(g: Gemm) {
-    let g = Gemm { sums: true, ..g };
-    assert!(g.sums_fit::<T>());
-    let (case, ((split, units), (rows, sums))) = (Case::<T>::new(g), (g.division(), g.sums()));
-    let third = g.third().then_some(&case.third[..]);
-    let reads: Vec<In> = [Some(&case.a[..]), Some(&case.b[..]), third].into_iter().flatten().map(In::of).collect();
-    let (scratch, size) = (g.scratch_len::<T>(), size_of::<T>());
-    let writes = [Out(g.len(), size, split), Out(rows * g.n, size, sums), Out(scratch, size, Split::PerLane(scratch))];
-    let got = harness::run(run::<T>, &g.to_words(), &reads, &writes, units);
-    let (c, each) = (harness::get::<T>(&got, 0), if rows == 1 { g.m } else { g.per_unit() / g.n });
-    assert!(each <= if rows == 1 { 512 } else { 128 } && rows == g.m.div_ceil(each), "{g:?}: {rows} sums of {each}");
-    let mut want = Vec::new();
-    for rows in c.chunks(each * g.n) {
-        let mut sum = rows[..g.n].to_vec();
-        rows[g.n..].chunks(g.n).for_each(|row| sum.iter_mut().zip(row).for_each(|(s, x)| *s += *x));
-        want.extend(sum);
-    }
-    assert!(harness::get::<T>(&got, 1) == want, "{g:?}");
-}
-
-#[test]
-fn columns_are_summed_where_they_are_made() {
-    for (m, n, k) in
-        [(2, 513, 1040), (50, 449, 400), (107, 96, 64), (33, 300, 500), (70, 1, 5000), (9, 40, 1), (40, 700, 33)]
-    {
-        for g in layouts(Gemm::new(m, n, k)) {
-            sums::<f32>(Gemm { act: Act::ReluGate, ..g });
-            sums::<f64>(Gemm { act: Act::Times, ..g });
-            sums::<f32>(Gemm { bias: true, act: Act::Tanh, ..g });
-            sums::<f64>(g);
         }
     }
 }

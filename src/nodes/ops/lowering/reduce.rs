@@ -87,14 +87,6 @@ fn one_run(
     }
 }
 
-/// The sums of the columns of `rows` rows of `n`.
-pub fn columns(cx: &mut LowerCx<'_>, (rows, n): (usize, usize), (from, to): (Buf, Buf)) -> Result<(), String> {
-    let d = cx.dtype(0);
-    let (join, partial) = (by_float!(d, reduce::sum)?, Some(by_float!(d, reduce::sum_partial)?));
-    one_run(cx, &Kernels { join, partial, last: join }, (1, rows, n), (from, to), Some(rows), 0);
-    Ok(())
-}
-
 /// `reduce_sum`.
 pub fn sum(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
