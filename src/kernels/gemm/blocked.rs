@@ -6,7 +6,7 @@
 
 use super::desc::Gemm;
 use super::epilogue::{Descent, Epilogue};
-use super::lines::Lines;
+use super::lines::{LINE, Lines};
 use super::operands::Tile;
 use super::pack::{Block, pack};
 use super::tile::{GemmFloat, Level};
@@ -35,7 +35,7 @@ pub const STRIPS: usize = 512;
 const BAND: usize = 16;
 /// Rows of C from which packing B pays.
 pub const MANY_ROWS: usize = 48;
-/// Rows that strips for so many rows are made for, at least.
+/// Least height of the tiles that strips are made for where there are so many rows.
 const HIGH: usize = 4;
 /// Bytes from which B is fetched ahead: less stays in a cache.
 const LARGE_B: usize = 2 << 20;
@@ -49,8 +49,6 @@ const FAR: usize = 2048;
 const NEAR_B: usize = 32 << 10;
 /// The logarithm of a page's bytes.
 const PAGE: u32 = 12;
-/// Bytes of a cache line.
-const LINE: usize = 64;
 /// Rows of B of which a strip stays in the first cache in place, unless they are a power of two apart.
 const FEW: usize = 64;
 

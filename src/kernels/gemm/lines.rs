@@ -7,7 +7,7 @@
 use crate::kernels::simd::ahead;
 
 /// Bytes of a cache line.
-const LINE: usize = 64;
+pub const LINE: usize = 64;
 /// Most blocks that are fetched together: a parameter and its states.
 const BLOCKS: usize = 3;
 

@@ -1,6 +1,7 @@
 //! The table of register tiles: which heights and widths each instruction set has.
 //!
-//! Invariant: `tile` compiles a kernel for every size that this table names. Only `tile` calls this.
+//! Invariants: `tile` compiles a kernel for every size that this table names; the more rows, the narrower the widest tile,
+//! which scratch for strips is measured by. Only `tile` calls this.
 
 use super::portable;
 use crate::kernels::simd::Isa;
@@ -12,7 +13,7 @@ const fn widths(isa: Isa, rows: usize) -> &'static [usize] {
         (Isa::Avx512, 0..=3) => &[8, 4, 3, 2, 1],
         (Isa::Avx512, 4..) => &[4, 3, 2, 1],
         (Isa::Avx2, 0..=1) => &[8, 4, 3, 2, 1],
-        // Where sums, a row of B and an element of A need all sixteen, LLVM moves them about.
+        // Not 3 × 4 nor 4 × 3: their sums, a row of B and an element of A need all registers, and LLVM moves them about.
         (Isa::Avx2, 2) => &[4, 3, 2, 1],
         (Isa::Avx2, 3) => &[3, 2, 1],
         _ => &[2, 1],
@@ -52,4 +53,18 @@ pub fn width_of<T>(isa: Isa, rows: usize, cols: usize) -> usize {
     let all = widths(isa, rows);
     let vectors = all.iter().copied().find(|&w| w <= want).unwrap_or(1);
     (vectors * lanes).min(cols)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn higher_tiles_are_not_wider() {
+        for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
+            for rows in 2..=height(isa) {
+                assert!(widths(isa, rows)[0] <= widths(isa, rows - 1)[0], "{isa:?}, {rows} rows");
+            }
+        }
+    }
 }
