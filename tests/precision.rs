@@ -94,7 +94,7 @@ fn a_pattern_claims_a_params_products_and_those_of_its_gradient() {
     assert_eq!(products(Session::new().precision(Bf16)), [0, 0, 0, 11]);
     assert_eq!(products(Session::new().precision_of("w1", Bf16)), [8, 0, 0, 3]);
     assert_eq!(products(Session::new().precision_of("w0", Bf16)), [9, 0, 0, 2]);
-    // A bias's gradient is a sum: no product makes it.
+    // A bias's gradient comes from the epilogue of a product that makes something else.
     assert_eq!(products(Session::new().precision_of("b0", Bf16)), [10, 0, 0, 1]);
     assert_eq!(products(Session::new().precision_of("*0", Bf16)), [9, 0, 0, 2]);
     // Reports say what is computed, where that is not what was asked for.

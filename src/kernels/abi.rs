@@ -438,12 +438,24 @@ impl<'a, T> Panel<'a, T> {
         }
     }
 
+    /// Row `i`, to read.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[inline]
+    pub fn get(&self, i: usize) -> &[T] {
+        assert!(i < self.rows);
+        // SAFETY: as for `row`; nobody writes while `self` is borrowed.
+        #[allow(unsafe_code)]
+        unsafe {
+            std::slice::from_raw_parts(self.at.add(i * self.step), self.cols)
+        }
+    }
+
     /// The rows, to read.
     #[inline]
     pub fn each(&self) -> impl Iterator<Item = &[T]> {
-        // SAFETY: as for `row`; nobody writes while `self` is borrowed.
-        #[allow(unsafe_code)]
-        (0..self.rows).map(|i| unsafe { std::slice::from_raw_parts(self.at.add(i * self.step), self.cols) })
+        (0..self.rows).map(|i| self.get(i))
     }
 
     /// All of it, if no stranger's element lies between the rows.

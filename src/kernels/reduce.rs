@@ -120,6 +120,13 @@ pub fn plan(outer: usize, n: usize, inner: usize) -> Plan {
     Plan { partial: Some(partial), last: Reduce { n: partial.chunks(), ..one } }
 }
 
+/// Whether the sum of `n` rows of `inner` elements has the bits of [`sum`] over sums of blocks of [`tree::ROWS`] rows.
+pub fn joins_blocks(n: usize, inner: usize) -> bool {
+    // Up to four blocks are joined in one order, be it by the tree of one instruction or as rows.
+    let few = n <= tree::GROUP * tree::ROWS;
+    inner > tree::NARROW && (few || plan(1, n, inner).partial.is_some_and(|p| p.chunk == tree::ROWS))
+}
+
 /// Calls `f(outer row, first column, piece)` for each part of `out` that lies in one outer row and one tile; `out`
 /// starts at element `lo` of an output `[outer, inner]`.
 fn pieces<T>(inner: usize, lo: usize, out: &mut [T], mut f: impl FnMut(usize, usize, &mut [T])) {
@@ -150,6 +157,11 @@ fn fold_into<T: Num, F: Fold<T>>(f: F, x: &[T], n: usize, inner: usize, lo: usiz
             tree::columns(f, x.get(column..).unwrap_or_default(), n, inner, out);
         }),
     }
+}
+
+/// Reduces rows of `inner` elements column by column, in the order of one instruction.
+pub fn columns<T: Num, F: Fold<T>>(f: F, x: &[T], inner: usize, out: &mut [T]) {
+    fold_into(f, x, x.len() / inner.max(1), inner, 0, out);
 }
 
 fn reduce<T: Num, F: Fold<T>>(args: &mut Args<'_>, f: F, finish: impl Fn(T, &Reduce) -> T) {

@@ -15,6 +15,8 @@ pub const BLOCK: usize = 1024;
 pub const TILE: usize = 256;
 /// Rows that are added up before the pairwise tree takes over.
 pub const ROWS: usize = 128;
+/// Rows that are added up before they are added to those before them.
+pub const GROUP: usize = 4;
 /// Inner sizes up to this one are summed several rows at a time.
 pub const NARROW: usize = 64;
 
@@ -219,24 +221,32 @@ pub fn dot<T: Real>(x: &[T], y: &[T]) -> T {
     dot_from(x, y, T::ZERO)
 }
 
+/// Joins a row to those before it; for use inside the `simd!` loops of other kernels.
+#[inline(always)]
+pub fn add_row<T: Num, F: Fold<T>>(f: F, x: &[T], out: &mut [T]) {
+    for (o, x) in out.iter_mut().zip(x) {
+        *o = f.join(*o, f.map(*x));
+    }
+}
+
+/// Joins the rows of a group to those before it: a quarter of the traffic to `out`; for use as [`add_row`].
+#[inline(always)]
+pub fn add_group<T: Num, F: Fold<T>>(f: F, [a, b, c, d]: [&[T]; GROUP], out: &mut [T]) {
+    for ((((o, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+        let (ab, cd) = (f.join(f.map(*a), f.map(*b)), f.join(f.map(*c), f.map(*d)));
+        *o = f.join(*o, f.join(ab, cd));
+    }
+}
+
 simd! {
     fn column_block[T: Num, F: Fold<T>](f: F, x: &[T], stride: usize, out: &mut [T]) {
         let w = out.len();
         out.fill(f.start());
-        // Four rows at a time: a quarter of the traffic to `out`.
-        for group in x.chunks(4 * stride) {
-            if group.len() < 3 * stride + w {
-                for x in group.chunks(stride).filter(|x| x.len() >= w) {
-                    for (o, x) in out.iter_mut().zip(x) {
-                        *o = f.join(*o, f.map(*x));
-                    }
-                }
-                continue;
-            }
-            let (a, b, c, d) = (&group[..w], &group[stride..][..w], &group[2 * stride..][..w], &group[3 * stride..][..w]);
-            for ((((o, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-                let (ab, cd) = (f.join(f.map(*a), f.map(*b)), f.join(f.map(*c), f.map(*d)));
-                *o = f.join(*o, f.join(ab, cd));
+        for group in x.chunks(GROUP * stride) {
+            if group.len() < (GROUP - 1) * stride + w {
+                group.chunks(stride).filter(|x| x.len() >= w).for_each(|x| add_row(f, x, out));
+            } else {
+                add_group(f, std::array::from_fn(|i| &group[i * stride..][..w]), out);
             }
         }
     }

@@ -82,7 +82,10 @@ fn products_of(g: &Graph<'_>, w: Value) -> Vec<Node> {
             continue;
         }
         if is_product(g, n) {
-            found.push(n);
+            // The sums of a gated product are the gradient of a bias, which the product is not there for.
+            if g.op[n.at()] != Op::MATMUL_GATE || asked[g.out(n).at()] {
+                found.push(n);
+            }
             continue;
         }
         let args = g.args_of(n);

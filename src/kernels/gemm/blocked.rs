@@ -9,6 +9,7 @@ use super::epilogue::{Descent, Epilogue};
 use super::lines::{LINE, Lines};
 use super::operands::Tile;
 use super::pack::{Block, pack};
+use super::sums;
 use super::tile::{GemmFloat, Level};
 use crate::kernels::abi::Panel;
 use crate::kernels::simd::{Isa, isa};
@@ -138,6 +139,8 @@ pub struct Product<'a, T> {
     pub b: &'a [T],
     /// That part of C.
     pub c: Panel<'a, T>,
+    /// Where its columns are summed in the end, if they are.
+    pub sums: Option<Panel<'a, T>>,
 }
 
 /// A block of an operand, packed or in place.
@@ -256,6 +259,10 @@ pub fn product<T: GemmFloat>(
                 part.compute(level, a, &mut strips, &mut ());
                 if pc + k == g.k {
                     end.apply(c, (ic, jc));
+                    if let Some(to) = &mut p.sums {
+                        let (blocks, cols) = (0..to.rows(), jc..jc + cols);
+                        sums::add(&p.c.part(0..all, cols.clone()), ic..ic + rows, &mut to.part(blocks, cols));
+                    }
                 }
             }
         }

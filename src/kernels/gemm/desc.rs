@@ -8,9 +8,11 @@ use super::blocked::{MANY_ROWS, Plan};
 use super::epilogue::Act;
 use super::low::{self, Precision};
 use super::stream::Stream;
+use super::sums;
 use super::tile::GemmFloat;
 use super::vector::{Vector, by_dots, by_outer};
 use crate::kernels::abi::Split;
+use crate::kernels::tree;
 use std::ops::Range;
 
 /// Most batch dimensions of a product; merge adjacent ones where their strides allow.
@@ -55,6 +57,8 @@ pub struct Gemm {
     pub bias: bool,
     /// The activation, applied last; or a gate, which excludes a bias.
     pub act: Act,
+    /// Whether the columns of C are summed too; [`Gemm::with_sums`] sets it.
+    pub sums: bool,
     /// How products of `f32` are computed.
     pub precision: Precision,
     /// The batch dimensions; [`Gemm::with_batch`] sets them.
@@ -77,6 +81,8 @@ const UNIT_WORK: usize = 1 << 17;
 const UNIT_ROWS: usize = 4;
 /// Rows of a unit are a multiple of this where bf16 units may compute.
 const LOW_ROWS: usize = 16;
+/// Columns are summed where that leaves so many units, or all that there are without; or one of two.
+const SUM_UNITS: usize = 8;
 /// Columns of a unit are a multiple of this: whole cache lines, and whole tiles where bf16 units may compute.
 const UNIT_COLS: usize = 32;
 /// Fewest columns that are divided: several units.
@@ -96,6 +102,7 @@ impl Gemm {
             accumulate: false,
             bias: false,
             act: Act::None,
+            sums: false,
             precision: Precision::F32,
             dims: Dims::default(),
         }
@@ -185,8 +192,8 @@ impl Gemm {
     /// How units divide C, and how many there are.
     ///
     /// By columns where B is much larger than A and C, and packed or far away: each thread then reads and packs its own part
-    /// of B only, but all of A, and leaves C by columns to a next instruction that takes it by rows. Batches keep rows; the
-    /// only row of C is divided in any case.
+    /// of B only, but all of A, and leaves C by columns to a next instruction that takes it by rows. So it is where columns of
+    /// few rows are summed. Batches keep rows; the only row of C is divided in any case.
     pub fn division(&self) -> (Split, usize) {
         match self.unit_columns() {
             Some(width) => (Split::Columns { row: self.n, width }, self.n.div_ceil(width)),
@@ -198,7 +205,9 @@ impl Gemm {
     pub(super) fn unit_columns(&self) -> Option<usize> {
         let (m, n, k) = (self.m, self.n, self.k);
         let large = n >= MANY_COLS && 2 * m * (k + n) <= k * n && (m >= MANY_ROWS || k * n >= FAR_B);
-        (large && m > 1 && self.batch().is_empty()).then(|| share(self.m * self.k, UNIT_COLS))
+        // A unit has whole blocks of rows where columns are summed: there are too few such units.
+        let few = || self.sums && m < SUM_UNITS * tree::ROWS && Gemm { sums: false, ..*self }.units() > 2;
+        ((large || few()) && m > 1 && self.batch().is_empty()).then(|| share(self.m * self.k, UNIT_COLS))
     }
 
     /// Elements of C that a unit owns where units are rows: whole rows, or part of the only row.
@@ -207,7 +216,11 @@ impl Gemm {
         if self.m == 1 && self.batch().is_empty() {
             return share(self.k, 16 * UNIT_ROWS).min(self.n);
         }
-        let step = if self.precision == Precision::F32 { UNIT_ROWS } else { LOW_ROWS };
+        let step = match self.precision {
+            _ if self.sums => tree::ROWS,
+            Precision::F32 => UNIT_ROWS,
+            _ => LOW_ROWS,
+        };
         share(self.n * self.k, step).min(self.batches() * self.m) * self.n
     }
 
@@ -267,10 +280,32 @@ impl Gemm {
         !self.is_low::<T>() && (outer || (self.streams::<T>() && Plan::new::<T>(self).whole(self.k)))
     }
 
+    /// The same product with the columns of C summed, block of rows by block of rows, if that costs neither bits nor units:
+    /// one product of several rows that no bf16 units compute.
+    pub fn with_sums<T: GemmFloat>(self) -> Option<Gemm> {
+        let g = Gemm { sums: true, ..self };
+        if self.m <= 1 || self.is_empty() || !self.batch().is_empty() || self.is_low::<T>() {
+            return None;
+        }
+        let (before, units) = (self.division().1, g.division().1);
+        let enough = if before > 2 { before.min(SUM_UNITS) } else { 1 };
+        (sums::fit(self.m, self.n, units == 1) && units >= enough).then_some(g)
+    }
+
+    /// Blocks of rows that have sums of their own, each of n, and how units divide those.
+    pub fn sums(&self) -> (usize, Split) {
+        let blocks = |rows| sums::blocks(rows, self.n);
+        match self.unit_columns() {
+            Some(width) => (blocks(self.m), Split::Columns { row: self.n, width }),
+            None => (blocks(self.m), Split::PerUnit(blocks(self.per_unit() / self.n) * self.n)),
+        }
+    }
+
     /// The descriptor as parameter words.
     pub fn to_words(&self) -> Vec<u64> {
         let flags = u64::from(self.accumulate)
             | u64::from(self.bias) << 1
+            | u64::from(self.sums) << 2
             | (self.act as u64) << 8
             | (self.precision as u64) << 16;
         let head = [self.m, self.n, self.k, self.a.row, self.a.col, self.b.row, self.b.col, self.dims.rank];
@@ -318,6 +353,7 @@ impl Gemm {
             accumulate: words[0] & 1 != 0,
             bias: words[0] & 2 != 0,
             act: Act::from_word(words[0] >> 8 & 0xff),
+            sums: words[0] & 4 != 0,
             precision: Precision::ALL[(words[0] >> 16) as usize].0,
             dims: Dims::default(),
         }

@@ -24,6 +24,7 @@ mod shapes;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod square;
 mod stream;
+mod sums;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -46,7 +47,8 @@ use tile::Level;
 use vector::Vector;
 
 /// The kernel: reads a, b, the bias or what the gate is by if there is one, and, if the product accumulates, C as it was;
-/// writes C (divided as [`Gemm::division`] says) and scratch (`Split::PerLane(scratch_len())`; may be left out if that is 0).
+/// writes C (divided as [`Gemm::division`] says), the sums of its columns if asked for (as [`Gemm::sums`] says) and scratch
+/// (`Split::PerLane(scratch_len())`; may be left out if that is 0).
 pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
     let g = Gemm::from_words(args.params());
     let units = args.units();
@@ -62,8 +64,17 @@ pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
         let columns = at.1..at.1 + c.cols();
         (0..c.rows()).zip(from).for_each(|(i, old)| c.row(i).copy_from_slice(&old[columns.clone()]));
     }
-    let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
-    part(&g, (a, b, third), at, c, scratch);
+    let sums = g.sums.then(|| match g.unit_columns() {
+        Some(_) => args.panel::<T>(1),
+        None => {
+            let sums = args.write::<T>(1);
+            let rows = sums.len() / g.n;
+            Panel::new(sums, rows, g.n)
+        }
+    });
+    let last = 1 + usize::from(g.sums);
+    let scratch = if args.writes() > last { args.write::<T>(last) } else { &mut [] };
+    part(&g, (a, b, third), at, (c, sums), scratch);
 }
 
 /// The kernel of a product that is a gradient and goes into a step of plain SGD at once, where [`Gemm::descends`]:
@@ -89,7 +100,7 @@ pub fn run_descent<T: GemmFloat>(args: &mut Args<'_>) {
     }
     let (end, p) = (
         Epilogue { bias: None, act: None, gate: None, step },
-        Product { a, b, c: Panel::new(c, whole.len() / g.n, g.n) },
+        Product { a, b, c: Panel::new(c, whole.len() / g.n, g.n), sums: None },
     );
     let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
     blocked::product(Level::current(), &g, &Plan::new::<T>(&g), p, &end, scratch);
@@ -151,7 +162,7 @@ pub fn gemm<T: GemmFloat>(
         return light::row(g, vector, (a, b, third), part.start, &mut c[..part.len()], scratch);
     }
     let (at, c) = rows(g, c, &units);
-    part(g, (a, b, third), at, c, scratch);
+    part(g, (a, b, third), at, (c, None), scratch);
 }
 
 /// The elements of C that `units` own, in which it is divided by rows, and where they begin: a row, among those of all
@@ -165,12 +176,13 @@ fn rows<'c, T>(g: &Gemm, c: &'c mut [T], units: &Range<usize>) -> ((usize, usize
     }
 }
 
-/// Computes a part of C that begins at row and column `at`, from operands a, b and the third if there is one.
+/// Computes a part of C that begins at row and column `at`, from operands a, b and the third if there is one, and its sums if
+/// those are asked for.
 fn part<T: GemmFloat>(
     g: &Gemm,
     (a, b, third): (&[T], &[T], Option<&[T]>),
     at: (usize, usize),
-    c: Panel<'_, T>,
+    (c, sums): (Panel<'_, T>, Option<Panel<'_, T>>),
     scratch: &mut [T],
 ) {
     if let Some(plan) = low::Plan::new::<T>(g) {
@@ -178,7 +190,7 @@ fn part<T: GemmFloat>(
         let (c, scratch) = (c.cast(), bytemuck::cast_slice_mut(scratch));
         return part_low((Engine::current(), &plan), g, (a, b, third), at, c, scratch);
     }
-    part_on(Level::current(), g, (a, b, third), at, c, scratch);
+    part_on(Level::current(), g, (a, b, third), at, (c, sums), scratch);
 }
 
 fn part_on<T: GemmFloat>(
@@ -186,7 +198,7 @@ fn part_on<T: GemmFloat>(
     g: &Gemm,
     (a, b, third): (&[T], &[T], Option<&[T]>),
     at: (usize, usize),
-    c: Panel<'_, T>,
+    (c, mut to): (Panel<'_, T>, Option<Panel<'_, T>>),
     scratch: &mut [T],
 ) {
     let vector = Vector::new(g).filter(|_| g.k > 0);
@@ -194,20 +206,25 @@ fn part_on<T: GemmFloat>(
     let plan = if vector.is_none() && !dots { Plan::new::<T>(g) } else { Plan::default() };
     pieces(g, at, c, |piece, mut c| {
         let end = epilogue(g, third, (piece.row, at.1), c.cols());
-        if g.k == 0 {
-            if !g.accumulate {
-                (0..c.rows()).for_each(|i| c.row(i).fill(T::ZERO));
-            }
-            return end.apply(c, (0, 0));
-        }
-        let (a, b) = (&a[piece.a..], &b[piece.b..]);
+        let (a, b, rows, cols, mut done) = (&a[piece.a..], &b[piece.b..], c.rows(), c.cols(), false);
         match (&vector, c.flat()) {
+            _ if g.k == 0 && g.accumulate => {}
+            _ if g.k == 0 => (0..rows).for_each(|i| c.row(i).fill(T::ZERO)),
             (Some(v), Some(c)) => v.product(level, (a, b), c, g.accumulate, scratch),
             (None, Some(c)) if vector::by_outer(g) => vector::outer(a, g.a.row, &b[..g.n], c, None),
-            _ if dots => vector::dots(level, g, (a, b), c.part(0..c.rows(), 0..c.cols())),
-            _ => return blocked::product(level, g, &plan, Product { a, b, c }, &end, scratch),
+            _ if dots => vector::dots(level, g, (a, b), c.part(0..rows, 0..cols)),
+            _ => {
+                let p = Product { a, b, c: c.part(0..rows, 0..cols), sums: to.take_if(|_| sums::by_blocks(g.n)) };
+                blocked::product(level, g, &plan, p, &end, scratch);
+                done = true;
+            }
         }
-        end.apply(c, (0, 0));
+        if !done {
+            end.apply(c.part(0..rows, 0..cols), (0, 0));
+        }
+        if let Some(to) = &mut to {
+            sums::all(c, g.n, to);
+        }
     });
 }
 

@@ -7,6 +7,7 @@ use crate::kernels::harness::{self, In, Out};
 use crate::kernels::simd::Isa;
 
 mod streams;
+mod sums;
 
 /// Numbers in −1..1 from a small generator.
 fn numbers<T: GemmFloat>(seed: u64, len: usize) -> Vec<T> {
@@ -60,10 +61,10 @@ impl<T: GemmFloat> Case<T> {
                 let columns = part.start * width..(part.end * width).min(g.n);
                 let (at, rows) = ((0, columns.start), g.batches() * g.m);
                 let mut all = Panel::new(&mut c, rows, g.n);
-                part_on(level, g, operands, at, all.part(0..rows, columns), &mut scratch);
+                part_on(level, g, operands, at, (all.part(0..rows, columns), None), &mut scratch);
             } else {
                 let (at, c) = rows(g, &mut c[g.elements(&part)], &part);
-                part_on(level, g, operands, at, c, &mut scratch);
+                part_on(level, g, operands, at, (c, None), &mut scratch);
             }
         }
         c

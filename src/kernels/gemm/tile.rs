@@ -11,8 +11,8 @@ use super::portable;
 use super::shapes::{shape_of, width_of};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::square;
+use crate::kernels::num::Real;
 use crate::kernels::simd::{self, Isa};
-use crate::kernels::vmath::Real;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use std::arch::x86_64::*;
 

@@ -90,23 +90,26 @@ fn infer_gate(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.same_dtype(0, 2)?;
     let dims = product_dims(&cx.dims(0), &cx.dims(1), cx.attrs.bool(0), cx.attrs.bool(1))?;
     ensure!(*cx.dims(2) == *dims, "the gate has shape {}, not that of the product, {dims:?}", cx.dims(2));
-    cx.result(dtype, &dims)
+    cx.result(dtype, &dims)?;
+    cx.result(dtype, &dims[dims.len() - 1..])
 }
 
 fn expand_gate<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (y, r) = (s.args[0].matmul_t(s.args[1], s.attrs.bool(0), s.attrs.bool(1)), s.args[2]);
-    vec![match GATES[s.attrs.choice(2) as usize] {
+    let y = match GATES[s.attrs.choice(2) as usize] {
         Act::ReluGate => r.greater(0.0).select(y, y.full_like(0.0)),
         Act::TanhGate => y * (1.0 - r * r),
         Act::SigmoidGate => y * (r * (1.0 - r)),
         _ => y * r,
-    }]
+    };
+    let n = y.dims();
+    vec![y, y.unbroadcast(&n[n.len() - 1..])]
 }
 
 /// See `doc`.
 pub const MATMUL_GATE: OpDef = OpDef {
     name: "matmul_gate",
-    doc: "y = (a·b)·act'(x), x not needed where r = act(x): 0 unless r > 0 for relu, times 1 − r² for tanh, r(1 − r) for sigmoid; or (a·b)·r",
+    doc: "y = (a·b)·act'(x), x not needed where r = act(x): 0 unless r > 0 for relu, times 1 − r² for tanh, r(1 − r) for sigmoid; or (a·b)·r; and the sum of y along all axes but the last",
     arity: Arity::Exactly(3),
     attrs: &[
         Field::new("ta", Kind::Bool),

@@ -1,8 +1,8 @@
-//! Derivatives of activations, which gate the products that come back to them.
+//! Derivatives of activations, which gate the products that come back to them, and the gradients of biases before them.
 
 use super::{Facts, Found, Match};
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::attrs::Attr;
+use crate::nodes::attrs::{Attr, Owned};
 use crate::nodes::ops::epilogue::{RELU, SIGMOID, TANH, TIMES};
 use crate::nodes::{Op, Var};
 use crate::passes::fuse::is_free;
@@ -37,8 +37,8 @@ pub fn gate(f: &Facts<'_>, root: Node) -> Found {
     let attrs = [Attr::Bool(t.bool(0)), Attr::Bool(t.bool(1)), Attr::Choice(gate.choice as u32)];
     let (inner, reshaped) = ([Some(*matmul), *reshape].into_iter().flatten().collect(), reshape.is_some());
     let m = Match::one(f.g.out(root), vec![a[0], a[1], gate.by], inner, move |g, a: &[Var<'_>]| match reshaped {
-        false => g.emit1(Op::MATMUL_GATE, a, &attrs),
-        true => g.emit1(Op::MATMUL_GATE, &[a[0], a[1], a[2].reshape(p)], &attrs).reshape(dims),
+        false => g.emit(Op::MATMUL_GATE, a, &attrs)[0],
+        true => g.emit(Op::MATMUL_GATE, &[a[0], a[1], a[2].reshape(p)], &attrs)[0].reshape(dims),
     });
     Found::Fired(Match { makes: 1 + 2 * usize::from(reshaped), ..m })
 }
@@ -81,4 +81,34 @@ fn times(f: &Facts<'_>, root: Node) -> Vec<Gate> {
         Gate { value, by, choice }
     };
     vec![by(a, b), by(b, a)]
+}
+
+/// The sum of a gated product along all axes but the last, as it is the gradient of a bias: columns are summed where they are
+/// gated. The product may be reshaped in between, if its last axis stays.
+pub fn sums(f: &Facts<'_>, root: Node) -> Found {
+    let (x, sum) = (f.args(root)[0], f.g.out(root));
+    let mut y = x;
+    while let Some(n) = f.is(y, Op::RESHAPE) {
+        y = f.args(n)[0];
+    }
+    let Some(product) = f.is(y, Op::MATMUL_GATE) else { return Found::No };
+    let (from, dims, last) = (f.dims(x), f.dims(sum), |v: Value| f.dims(v).last().copied());
+    let rank = from.len() as i64;
+    let mut axes: Vec<i64> = f.attrs(root).ints(0).iter().map(|a| if *a < 0 { a + rank } else { *a }).collect();
+    axes.sort_unstable();
+    let taken = f.g.outs_of(product).nth(1).is_none_or(|sums| f.reads[sums] > 0);
+    // What is of one row is its own sum: nothing to compute.
+    let one = from.len() < 2 || from[..from.len() - 1].iter().all(|d| *d == 1);
+    if taken || one || !axes.into_iter().eq(0..rank - 1) || last(x) != last(y) {
+        return Found::No;
+    }
+    let attrs: Vec<Owned> = f.attrs(product).iter().map(|a| a.1).collect();
+    let gives = f.g.outs_of(product).zip(0..).chain([(sum, 2)]).collect();
+    let reshaped = dims.len() != 1;
+    let m = Match::new(f.args(product).to_vec(), gives, Vec::new(), move |g, a| {
+        let attrs: Vec<Attr<'_>> = attrs.iter().map(Owned::borrow).collect();
+        let [y, sums] = g.emit(Op::MATMUL_GATE, a, &attrs)[..] else { return Vec::new() };
+        vec![y, sums, if reshaped { sums.reshape(dims) } else { sums }]
+    });
+    Found::Fired(Match { makes: 1 + usize::from(reshaped), ..m })
 }

@@ -98,6 +98,7 @@ const RULES: &[Rule] = &[
     Rule { name: "conv-activation", roots: product::is_activation, find: conv::activation },
     Rule { name: "gate-before-unpool", roots: |op| op == Op::SELECT, find: conv::gate },
     Rule { name: "matmul-gate", roots: |op| op == Op::SELECT || op == Op::MUL, find: back::gate },
+    Rule { name: "matmul-gate-sums", roots: |op| op == Op::REDUCE_SUM, find: back::sums },
     Rule { name: "matmul-shared-input", roots: |op| op == Op::MATMUL, find: product::shared },
     Rule { name: "matmul-step", roots: steps::is_step, find: steps::product },
     Rule { name: "step-scale", roots: steps::is_step, find: steps::scale },

@@ -1,5 +1,6 @@
 //! Calls of matrix products, softmaxes and layer norms.
 
+use super::reduce::{columns, join};
 use super::{by_float, elem, push_program};
 use crate::arena::intern::Dims;
 use crate::kernels::abi::{Kernel, Split};
@@ -56,8 +57,23 @@ pub fn matmul_bias_act(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `matmul_gate`.
 pub fn matmul_gate(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let g = Gemm { act: GATES[cx.attrs().choice(2) as usize], ..product(cx)? };
-    multiply(cx, g)
+    let (dtype, y) = (cx.dtype(0), cx.out_dims(0));
+    let g = Gemm { act: GATES[cx.attrs().choice(2) as usize], precision: cx.precision, ..product(cx)? };
+    if !cx.used[1] {
+        return multiply(cx, g);
+    }
+    let summed = if dtype == DType::F32 { g.with_sums::<f32>() } else { g.with_sums::<f64>() };
+    let Some(g) = summed else {
+        if !g.is_empty() {
+            multiply(cx, g)?;
+        }
+        let rows = y[..y.len() - 1].iter().product();
+        return columns(cx, (rows, g.n), (Buf::Out(0), Buf::Out(1)));
+    };
+    let blocks = g.sums().0;
+    let sums = if blocks == 1 { Buf::Out(1) } else { cx.temp(dtype.size(), blocks * g.n) };
+    push_product_and_sums(cx, g, &[0, 1, 2].map(Buf::Arg), (Buf::Out(0), sums), cx.flops())?;
+    if blocks > 1 { join(cx, (blocks, g.n), (sums, Buf::Out(1))) } else { Ok(()) }
 }
 
 fn multiply(cx: &mut LowerCx<'_>, g: Gemm) -> Result<(), String> {
@@ -67,6 +83,17 @@ fn multiply(cx: &mut LowerCx<'_>, g: Gemm) -> Result<(), String> {
 
 /// The call of a product of `reads` into `out`; one that accumulates goes on with what `out` holds.
 pub fn push_product(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flops: u64) -> Result<(), String> {
+    push_product_and_sums(cx, g, reads, (out, out), flops)
+}
+
+/// The same, with the sums of the columns of C if the product has them.
+fn push_product_and_sums(
+    cx: &mut LowerCx<'_>,
+    g: Gemm,
+    reads: &[Buf],
+    (out, sums): (Buf, Buf),
+    flops: u64,
+) -> Result<(), String> {
     let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..g });
     let scratch = match dtype {
         DType::F32 => scratch_len::<f32>(&g),
@@ -82,6 +109,7 @@ pub fn push_product(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flop
     let call = Call::new(kernel, g.to_words(), units).flops(flops).reads(reads).work(work(dtype, &g)).whole(whole);
     let call = if g.accumulate { call.reads(&[out]).inplace(&[(reads.len(), 0)]) } else { call };
     let call = call.divided(out, split);
+    let call = if g.sums { call.divided(sums, g.sums().1) } else { call };
     let call = if scratch > 0 { call.scratch(cx.scratch(dtype.size(), scratch)) } else { call };
     cx.call(call);
     Ok(())

@@ -87,6 +87,21 @@ fn one_run(
     }
 }
 
+/// The sums of the columns of `rows` rows of `n`.
+pub fn columns(cx: &mut LowerCx<'_>, (rows, n): (usize, usize), (from, to): (Buf, Buf)) -> Result<(), String> {
+    let d = cx.dtype(0);
+    let (join, partial) = (by_float!(d, reduce::sum)?, Some(by_float!(d, reduce::sum_partial)?));
+    one_run(cx, &Kernels { join, partial, last: join }, (1, rows, n), (from, to), Some(rows), 0);
+    Ok(())
+}
+
+/// The same of the sums of `blocks` blocks of rows.
+pub fn join(cx: &mut LowerCx<'_>, (blocks, n): (usize, usize), (from, to): (Buf, Buf)) -> Result<(), String> {
+    let (kernel, p) = (by_float!(cx.dtype(0), reduce::sum)?, Reduce::new(1, blocks, n));
+    cx.call(Call::new(kernel, p.to_words(), p.units()).reads(&[from]).writes(to, p.per_unit()));
+    Ok(())
+}
+
 /// `reduce_sum`.
 pub fn sum(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);

@@ -98,6 +98,12 @@ pub const MORE: &[(&str, Case)] = &[
     ("matmul", case("f[3,1,2,4] f[5,4,3]", "ta=false tb=false", &[Domain::Real])),
     ("matmul", case("f[3,4,2] f[3,5,4]", "ta=true tb=true", &[Domain::Real])),
     ("matmul", case("f[2,3,0] f[0,2]", "ta=false tb=false", &[Domain::Real])),
+    // Columns are summed by several units of rows, and by units of columns.
+    ("matmul_gate", case("f[107,64] f[64,96] f[107,96]", "ta=false tb=false by=relu", &[Domain::Real])),
+    ("matmul_gate", case("f[400,50] f[449,400] f[50,449]", "ta=true tb=true by=times", &[Domain::Real])),
+    ("matmul_gate", case("f[64,9,40] f[40,70] f[64,9,70]", "ta=false tb=false by=tanh", &[Domain::Real])),
+    ("matmul_gate", case("f[0,4] f[4,5] f[0,5]", "ta=false tb=false by=tanh", &[Domain::Real])),
+    ("matmul_gate", case("f[3,0] f[0,5] f[3,5]", "ta=false tb=false by=relu", &[Domain::Real])),
     ("layer_norm_backward", case("f[0,4] f[0,4] f[4] f[0] f[0]", "", &[Domain::Real])),
     ("layer_norm_backward", case("f[700,9] f[700,9] f[9] f[700] f[700]", "", &[Domain::Unit])),
     (

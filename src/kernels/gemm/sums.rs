@@ -1,0 +1,64 @@
+//! Sums of the columns of C while they are in cache: a bias's gradient, which would read C again.
+//!
+//! Invariant: the sums, once [`reduce::sum`](crate::kernels::reduce::sum) has joined those of several blocks, have the bits of a
+//! sum of C along its rows. `desc` asks what fits; `blocked` and `mod.rs` call the rest.
+
+use super::tile::GemmFloat;
+use crate::kernels::abi::Panel;
+use crate::kernels::reduce;
+use crate::kernels::tree::{self, Sum};
+use std::ops::Range;
+
+/// Whether sums of `n` columns of `m` rows can have those bits; `alone` if one unit has all of them.
+pub fn fit(m: usize, n: usize, alone: bool) -> bool {
+    if n > tree::NARROW { reduce::joins_blocks(m, n) } else { alone && reduce::plan(1, m, n).partial.is_none() }
+}
+
+/// How many sums `rows` rows of n columns have.
+pub fn blocks(rows: usize, n: usize) -> usize {
+    // Narrow rows are summed several at a time, all at once.
+    if n > tree::NARROW { rows.div_ceil(tree::ROWS) } else { 1 }
+}
+
+/// Whether the columns of an n wide C are summed while it is made, by [`add`].
+pub fn by_blocks(n: usize) -> bool {
+    n > tree::NARROW
+}
+
+/// Sums the columns of all of C.
+pub fn all<T: GemmFloat>(mut c: Panel<'_, T>, n: usize, to: &mut Panel<'_, T>) {
+    if by_blocks(n) {
+        add(&c, 0..c.rows(), to);
+    } else if let Some(c) = c.flat() {
+        reduce::columns(Sum, c, n, to.row(0));
+    }
+}
+
+/// Adds rows of some columns of C to their sums, of which row i is that of block i; those above came before. All of C's rows
+/// are there from the first of a block on.
+pub fn add<T: GemmFloat>(c: &Panel<'_, T>, rows: Range<usize>, to: &mut Panel<'_, T>) {
+    // Rows of a group that is not whole wait for the others.
+    let grouped = |row: usize| if row < c.rows() { row / tree::GROUP * tree::GROUP } else { row };
+    let (mut row, end) = (grouped(rows.start), grouped(rows.end));
+    while row < end {
+        let block = row / tree::ROWS;
+        let stop = end.min((block + 1) * tree::ROWS);
+        let to = to.row(block);
+        if row.is_multiple_of(tree::ROWS) {
+            to.fill(T::EMPTY_SUM);
+        }
+        add_rows(c, row..stop, to);
+        row = stop;
+    }
+}
+
+crate::simd! {
+    fn add_rows[T: GemmFloat](c: &Panel<'_, T>, rows: Range<usize>, to: &mut [T]) {
+        let mut i = rows.start;
+        while i + tree::GROUP <= rows.end {
+            tree::add_group(Sum, [c.get(i), c.get(i + 1), c.get(i + 2), c.get(i + 3)], to);
+            i += tree::GROUP;
+        }
+        (i..rows.end).for_each(|i| tree::add_row(Sum, c.get(i), to));
+    }
+}

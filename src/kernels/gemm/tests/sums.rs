@@ -1,0 +1,90 @@
+//! Tests of the sums of columns beside products: their bits, and where they are made.
+
+use super::*;
+use crate::kernels::reduce;
+
+/// The sums of an m × n matrix's columns as `reduce` makes them.
+fn reduced<T: GemmFloat>((m, n): (usize, usize), c: &[T]) -> Vec<T> {
+    let (mut x, plan) = (In::of(c), reduce::plan(1, m, n));
+    if let Some(p) = plan.partial {
+        let out = [Out::of::<T>(p.out_len(), p.per_unit())];
+        x = In::of(&harness::get::<T>(
+            &harness::run(reduce::sum_partial::<T>, &p.to_words(), &[x], &out, p.units()),
+            0,
+        ));
+    }
+    let p = plan.last;
+    harness::get(&harness::run(reduce::sum::<T>, &p.to_words(), &[x], &[Out::of::<T>(n, p.per_unit())], p.units()), 0)
+}
+
+/// The sums beside a product have the bits of a reduction of it. Whether it has them at all.
+fn sums<T: GemmFloat>(g: Gemm) -> bool {
+    let Some(g) = g.with_sums::<T>() else { return false };
+    let (case, ((split, units), (blocks, sums))) = (Case::<T>::new(g), (g.division(), g.sums()));
+    let third = g.third().then_some(&case.third[..]);
+    let reads: Vec<In> = [Some(&case.a[..]), Some(&case.b[..]), third].into_iter().flatten().map(In::of).collect();
+    let (scratch, size) = (g.scratch_len::<T>(), size_of::<T>());
+    let writes =
+        [Out(g.len(), size, split), Out(blocks * g.n, size, sums), Out(scratch, size, Split::PerLane(scratch))];
+    let got = harness::run(run::<T>, &g.to_words(), &reads, &writes, units);
+    let (c, sums) = (harness::get::<T>(&got, 0), harness::get::<T>(&got, 1));
+    let p = reduce::Reduce::new(1, blocks, g.n);
+    let joined = match blocks {
+        1 => sums,
+        _ => {
+            let out = [Out::of::<T>(g.n, p.per_unit())];
+            harness::get(&harness::run(reduce::sum::<T>, &p.to_words(), &[In::of(&sums)], &out, p.units()), 0)
+        }
+    };
+    let bits = |x: &[T]| x.iter().map(|x| x.to_f64().to_bits()).collect::<Vec<_>>();
+    assert!(bits(&joined) == bits(&reduced((g.m, g.n), &c)), "{g:?}");
+    assert!(c == case.by(Level::current(), 1, None), "{g:?}: C differs");
+    true
+}
+
+#[test]
+fn columns_are_summed_where_they_are_made_with_the_bits_of_a_reduction() {
+    // Several blocks of A and B, parts that do not end with a group of rows, one unit of narrow rows, blocks of rows joined.
+    for (m, n, k) in [
+        (2, 513, 1040),
+        (50, 449, 400),
+        (107, 300, 264),
+        (33, 300, 500),
+        (70, 10, 50),
+        (9, 40, 1),
+        (40, 700, 33),
+        (5, 65, 9),
+        (129, 70, 3),
+        (390, 256, 96),
+        (511, 80, 2),
+        (1030, 128, 130),
+        (1500, 66, 700),
+        (2000, 65, 1),
+        (301, 2049, 7),
+    ] {
+        for g in layouts(Gemm::new(m, n, k)) {
+            assert!(sums::<f32>(Gemm { act: Act::ReluGate, ..g }), "{g:?}");
+            assert!(sums::<f64>(Gemm { act: Act::Times, ..g }), "{g:?}");
+            assert!(sums::<f32>(Gemm { bias: true, act: Act::Tanh, ..g }));
+            assert!(sums::<f64>(g));
+        }
+    }
+    assert!(sums::<f32>(Gemm { act: Act::Times, ..Gemm::new(9, 100, 0) }));
+}
+
+#[test]
+fn columns_are_summed_where_neither_bits_nor_units_are_lost() {
+    let units = |g: Gemm| g.with_sums::<f32>().map(|g| (g.division().1, g.sums().0));
+    // One unit stays one; a few rows are divided by columns, many by blocks of rows.
+    assert_eq!(units(Gemm::new(32, 128, 10)), Some((1, 1)));
+    assert_eq!(units(Gemm::new(256, 1024, 1024)), Some((32, 2)));
+    assert_eq!(units(Gemm::new(2048, 3072, 768)), Some((16, 16)));
+    // Too few units; another order of narrow rows, or of many blocks of very long ones; a lone row, no rows, a batch.
+    assert_eq!(units(Gemm::new(64, 128, 128)), None);
+    assert_eq!(units(Gemm::new(4096, 64, 64)), None);
+    assert_eq!(units(Gemm::new(1024, 8192, 32)), None);
+    assert_eq!(units(Gemm::new(1, 1024, 512)), None);
+    assert_eq!(units(Gemm::new(0, 128, 10)), None);
+    let batch = [Batch { size: 3, a: 320, b: 1280 }];
+    assert_eq!(Gemm::new(32, 128, 10).with_batch(&batch).and_then(units), None);
+}
