@@ -112,19 +112,17 @@ pub struct Plan {
 /// How to reduce `[outer, n, inner]`: in two steps where the output alone would give too few units for its work.
 pub fn plan(outer: usize, n: usize, inner: usize) -> Plan {
     let one = Reduce::new(outer, n, inner);
-    let rows = CHUNK.div_ceil(inner.max(1)).next_multiple_of(tree::ROWS);
+    let rows = match inner {
+        0..=tree::NARROW => CHUNK.div_ceil(inner.max(1)).next_multiple_of(tree::TIMES),
+        // Chunks are blocks of the order of columns: the bits are those of one instruction.
+        _ if n < tree::ROWS.pow(3) => tree::ROWS,
+        _ => tree::ROWS * tree::ROWS,
+    };
     if one.units() >= 32 || outer * n * inner < 8 * CHUNK || n < 2 * rows {
         return Plan { partial: None, last: one };
     }
     let partial = Partial { outer, n, inner, chunk: rows };
     Plan { partial: Some(partial), last: Reduce { n: partial.chunks(), ..one } }
-}
-
-/// Whether the sum of `n` rows of `inner` elements has the bits of [`sum`] over sums of blocks of [`tree::ROWS`] rows.
-pub fn joins_blocks(n: usize, inner: usize) -> bool {
-    // Up to four blocks are joined in one order, be it by the tree of one instruction or as rows.
-    let few = n <= tree::GROUP * tree::ROWS;
-    inner > tree::NARROW && (few || plan(1, n, inner).partial.is_some_and(|p| p.chunk == tree::ROWS))
 }
 
 /// Calls `f(outer row, first column, piece)` for each part of `out` that lies in one outer row and one tile; `out`

@@ -1,7 +1,8 @@
 //! Sums (and products, maxima …) in a fixed order: the core of every reduction.
 //!
-//! Invariant: the order of the joins depends on the shape alone. Long runs are cut pairwise into blocks, so the error
-//! of a sum grows with the logarithm of its length. For the reducing kernels of this room.
+//! Invariant: the order of the joins depends on the shape alone. Long runs are cut pairwise into blocks, and rows of columns
+//! into blocks of [`ROWS`] whose results are rows again, so the error of a sum grows with the logarithm of its length. For
+//! the reducing kernels of this room, and for those that reduce columns while they make them.
 
 use crate::kernels::num::{Num, Real};
 use crate::kernels::vmath;
@@ -13,8 +14,10 @@ const LANES: usize = 32;
 pub const BLOCK: usize = 1024;
 /// Columns that are summed together.
 pub const TILE: usize = 256;
-/// Rows that are added up before the pairwise tree takes over.
-pub const ROWS: usize = 128;
+/// Rows that are added up to one, which is a row among those of the other blocks.
+pub const ROWS: usize = 32;
+/// Times that the lanes of narrow rows are added to before the pairwise tree takes over.
+pub const TIMES: usize = 128;
 /// Rows that are added up before they are added to those before them.
 pub const GROUP: usize = 4;
 /// Inner sizes up to this one are summed several rows at a time.
@@ -68,6 +71,25 @@ pub struct SquaresFrom<T>(pub T);
 /// Σ exp(x − c).
 #[derive(Clone, Copy)]
 pub struct ExpFrom<T>(pub T);
+
+/// The reduction of what another one has given.
+#[derive(Clone, Copy)]
+struct Parts<F>(F);
+
+impl<T, F: Fold<T>> Fold<T> for Parts<F> {
+    #[inline(always)]
+    fn start(self) -> T {
+        self.0.start()
+    }
+    #[inline(always)]
+    fn map(self, x: T) -> T {
+        x
+    }
+    #[inline(always)]
+    fn join(self, a: T, b: T) -> T {
+        self.0.join(a, b)
+    }
+}
 
 macro_rules! fold_from {
     ($name:ident, $costly:literal, |$x:ident, $c:ident| $map:expr) => {
@@ -260,13 +282,29 @@ pub fn columns<T: Num, F: Fold<T>>(f: F, x: &[T], n: usize, stride: usize, out: 
         let end = if n == 0 { 0 } else { (n - 1) * stride + out.len() };
         return column_block(f, &x[..end], stride, out);
     }
-    let at = cut(n, ROWS);
-    let mut right = [f.start(); TILE];
-    let right = &mut right[..out.len()];
-    columns(f, x, at, stride, out);
-    columns(f, &x[at * stride..], n - at, stride, right);
-    for (o, r) in out.iter_mut().zip(right) {
-        *o = f.join(*o, *r);
+    let (mut each, w) = (ROWS, out.len());
+    while each < n.div_ceil(ROWS) {
+        each *= ROWS;
+    }
+    out.fill(f.start());
+    let mut parts = [[f.start(); TILE]; GROUP];
+    for group in (0..n).step_by(GROUP * each) {
+        let count = (n - group).div_ceil(each).min(GROUP);
+        for (part, from) in parts[..count].iter_mut().zip((group..n).step_by(each)) {
+            columns(f, &x[from * stride..], each.min(n - from), stride, &mut part[..w]);
+        }
+        joined_columns(f, &parts[..count], out);
+    }
+}
+
+simd! {
+    /// Joins results of blocks, as rows of a block are joined.
+    fn joined_columns[T: Num, F: Fold<T>](f: F, parts: &[[T; TILE]], out: &mut [T]) {
+        let (f, w) = (Parts(f), out.len());
+        match parts {
+            [a, b, c, d] => add_group(f, [&a[..w], &b[..w], &c[..w], &d[..w]], out),
+            few => few.iter().for_each(|x| add_row(f, &x[..w], out)),
+        }
     }
 }
 
@@ -309,7 +347,7 @@ simd! {
 /// Reduces contiguous rows of `out.len()` (at most [`NARROW`]) elements column by column.
 pub fn narrow<T: Num, F: Fold<T>>(f: F, x: &[T], out: &mut [T]) {
     let inner = out.len();
-    let most = ROWS * (NARROW / inner);
+    let most = TIMES * (NARROW / inner);
     if x.len() <= most * inner {
         return narrow_block(f, x, out);
     }

@@ -192,8 +192,8 @@ impl Gemm {
     /// How units divide C, and how many there are.
     ///
     /// By columns where B is much larger than A and C, and packed or far away: each thread then reads and packs its own part
-    /// of B only, but all of A, and leaves C by columns to a next instruction that takes it by rows. So it is where columns of
-    /// few rows are summed. Batches keep rows; the only row of C is divided in any case.
+    /// of B only, but all of A, and leaves C by columns to a next instruction that takes it by rows. Batches keep rows; the
+    /// only row of C is divided in any case.
     pub fn division(&self) -> (Split, usize) {
         match self.unit_columns() {
             Some(width) => (Split::Columns { row: self.n, width }, self.n.div_ceil(width)),
@@ -205,9 +205,7 @@ impl Gemm {
     pub(super) fn unit_columns(&self) -> Option<usize> {
         let (m, n, k) = (self.m, self.n, self.k);
         let large = n >= MANY_COLS && 2 * m * (k + n) <= k * n && (m >= MANY_ROWS || k * n >= FAR_B);
-        // A unit has whole blocks of rows where columns are summed: there are too few such units.
-        let few = || self.sums && m < SUM_UNITS * tree::ROWS && Gemm { sums: false, ..*self }.units() > 2;
-        ((large || few()) && m > 1 && self.batch().is_empty()).then(|| share(self.m * self.k, UNIT_COLS))
+        (large && m > 1 && self.batch().is_empty()).then(|| share(self.m * self.k, UNIT_COLS))
     }
 
     /// Elements of C that a unit owns where units are rows: whole rows, or part of the only row.

@@ -11,16 +11,15 @@ use std::ops::Range;
 
 /// Whether sums of `n` columns of `m` rows can have those bits; `alone` if one unit has all of them.
 pub fn fit(m: usize, n: usize, alone: bool) -> bool {
-    if n > tree::NARROW { reduce::joins_blocks(m, n) } else { alone && reduce::plan(1, m, n).partial.is_none() }
+    by_blocks(n) || (alone && reduce::plan(1, m, n).partial.is_none())
 }
 
 /// How many sums `rows` rows of n columns have.
 pub fn blocks(rows: usize, n: usize) -> usize {
-    // Narrow rows are summed several at a time, all at once.
-    if n > tree::NARROW { rows.div_ceil(tree::ROWS) } else { 1 }
+    if by_blocks(n) { rows.div_ceil(tree::ROWS) } else { 1 }
 }
 
-/// Whether the columns of an n wide C are summed while it is made, by [`add`].
+/// Whether n columns are summed block by block, by [`add`]; those of narrower rows are summed all at once.
 pub fn by_blocks(n: usize) -> bool {
     n > tree::NARROW
 }

@@ -196,3 +196,28 @@ fn every_instruction_set_gives_the_same_bits() {
     }
     limit(detect());
 }
+
+#[test]
+fn columns_of_blocks_are_rows() {
+    for (n, inner) in [(33, 70), (128, 65), (1024, 66), (1025, 130), (2111, 300), (32769, 65)] {
+        let x = noise32(n * inner, 5);
+        let run =
+            |k: Kernel, p: &[u64], units, x: &[f32], out: Out| get::<f32>(&run(k, p, &[In::of(x)], &[out], units), 0);
+        let one = |k: Kernel, n: usize, x: &[f32]| {
+            let p = Reduce::new(1, n, inner);
+            run(k, &p.to_words(), p.units(), x, Out::of::<f32>(inner, p.per_unit()))
+        };
+        let kernels =
+            [(sum::<f32> as Kernel, sum_partial::<f32> as Kernel), (sum_squares::<f32>, sum_squares_partial::<f32>)];
+        for (chunk, (whole, partial)) in
+            [tree::ROWS, tree::ROWS * tree::ROWS].into_iter().flat_map(|chunk| kernels.map(|k| (chunk, k)))
+        {
+            let p = Partial { outer: 1, n, inner, chunk };
+            let parts = run(partial, &p.to_words(), p.units(), &x, Out::of::<f32>(p.out_len(), p.per_unit()));
+            assert!(
+                one(whole, n, &x) == one(sum::<f32>, p.chunks(), &parts),
+                "{n} rows of {inner} in chunks of {chunk}"
+            );
+        }
+    }
+}
