@@ -26,6 +26,8 @@ const LARGE_C: usize = 2 << 20;
 const LONG: usize = 64;
 /// Bytes of the block of A: half of a 2 MiB L2.
 const BLOCK_A: usize = 1 << 20;
+/// Bytes of the block of C where a gate follows.
+const GATED_C: usize = 128 << 10;
 /// Bytes of B that are packed at once.
 const BLOCK_B: usize = 256 << 10;
 /// The same where A has more than one block: B is packed once for all of them, and waits in L3.
@@ -97,6 +99,10 @@ impl Plan {
         // Divisions only where blocks are cut: this runs in every call, and the smallest products take 20 ns.
         let kc = if g.k <= depth { g.k.max(1) } else { g.k.div_ceil(g.k.div_ceil(depth)) };
         let mc = if g.m * kc <= BLOCK_A / size { g.m } else { BLOCK_A / size / kc };
+        // What a gate is by comes from afar: C need not, too, if all of B can wait meanwhile.
+        let lines = g.n * size;
+        let gated = g.act.gates() && g.k * lines <= BLOCK_B && mc * lines > 4 * GATED_C;
+        let mc = if gated { (GATED_C / lines).max(MANY_ROWS) } else { mc };
         let block = if mc < g.m { SHARED_B } else { BLOCK_B };
         let nc = if g.n * kc <= block / size { g.n } else { (block / kc / STRIPS).max(1) * (STRIPS / size) };
         // Lines along k are read to their end for each strip; lines along n are left after a few cache lines, which
