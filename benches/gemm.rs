@@ -1,7 +1,7 @@
 //! Matrix products beside `gemm` (with AVX-512), `private-gemm-x86` and `matrixmultiply`: `cargo bench --bench gemm`.
 //!
 //! One line a layout and shape (m,k,n), in GFLOP/s: the median call, the best of a few interleaved rounds. Options, after
-//! `--`: `--threads N` (here a product is a program of one node), `--only 64,64,64`, `--rounds N`, `--precision` (the same
+//! `--`: `--threads N` (here a product is a program of one node), `--only M,K,N` (any shape), `--rounds N`, `--precision` (the same
 //! product in f32, by three bf16 terms of each number, by two, and in bf16), `--json`.
 #![allow(missing_docs)]
 
@@ -281,11 +281,12 @@ fn main() {
     let number = |name: &str, or: usize| value(name).map_or(or, |v| v.parse().expect("a number"));
     let (threads, rounds) = (number("--threads", 1), number("--rounds", 5));
     let more: &[[usize; 3]] = if has("--precision") { &CHOICES } else { &[] };
-    for &dims in SHAPES.iter().chain(more) {
-        let [m, k, n] = dims;
-        if value("--only").is_some_and(|only| only != format!("{m},{k},{n}")) {
-            continue;
-        }
+    let only = value("--only").map(|only| {
+        let sizes: Vec<usize> = only.split(',').map(|n| n.parse().expect("m,k,n")).collect();
+        <[usize; 3]>::try_from(sizes).expect("m,k,n")
+    });
+    let all = SHAPES.iter().chain(more).copied().filter(|_| only.is_none()).chain(only);
+    for dims in all {
         for layout in [Nn, Nt, Tn] {
             measure(&Case { layout, dims, threads }, rounds, has("--precision"), has("--json"));
         }
