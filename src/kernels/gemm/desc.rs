@@ -10,6 +10,7 @@ use super::low::{self, Precision};
 use super::stream::Stream;
 use super::sums;
 use super::tile::GemmFloat;
+use super::turned;
 use super::vector::{Vector, by_dots, by_outer};
 use crate::kernels::abi::Split;
 use crate::kernels::tree;
@@ -205,7 +206,7 @@ impl Gemm {
     pub(super) fn unit_columns(&self) -> Option<usize> {
         let (m, n, k) = (self.m, self.n, self.k);
         let large = n >= MANY_COLS && 2 * m * (k + n) <= k * n && (m >= MANY_ROWS || k * n >= FAR_B);
-        (large && m > 1 && self.batch().is_empty()).then(|| share(self.m * self.k, UNIT_COLS))
+        (turned::fits(self) || (large && m > 1 && self.batch().is_empty())).then(|| share(m * k, UNIT_COLS))
     }
 
     /// Elements of C that a unit owns where units are rows: whole rows, or part of the only row.
@@ -243,6 +244,9 @@ impl Gemm {
         }
         if by_dots(self) || by_outer(self) {
             return 0;
+        }
+        if turned::fits(self) {
+            return turned::scratch::<T>(self);
         }
         Vector::new(self).map_or_else(|| Plan::new::<T>(self).scratch::<T>(), |v| v.scratch())
     }

@@ -28,6 +28,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod turned;
 mod vector;
 
 pub use desc::{Batch, Dims, Gemm, MAX_BATCH, Strides};
@@ -202,8 +203,8 @@ fn part_on<T: GemmFloat>(
     scratch: &mut [T],
 ) {
     let vector = Vector::new(g).filter(|_| g.k > 0);
-    let dots = vector::by_dots(g);
-    let plan = if vector.is_none() && !dots { Plan::new::<T>(g) } else { Plan::default() };
+    let (dots, turned) = (vector::by_dots(g), turned::fits(g));
+    let plan = if vector.is_none() && !dots && !turned { Plan::new::<T>(g) } else { Plan::default() };
     pieces(g, at, c, |piece, mut c| {
         let end = epilogue(g, third, (piece.row, at.1), c.cols());
         let (a, b, rows, cols, mut done) = (&a[piece.a..], &b[piece.b..], c.rows(), c.cols(), false);
@@ -213,6 +214,10 @@ fn part_on<T: GemmFloat>(
             (Some(v), Some(c)) => v.product(level, (a, b), c, g.accumulate, scratch),
             (None, Some(c)) if vector::by_outer(g) => vector::outer(a, g.a.row, &b[..g.n], c, None),
             _ if dots => vector::dots(level, g, (a, b), c.part(0..rows, 0..cols)),
+            _ if turned => {
+                turned::product(level, g, (a, b), c.part(0..rows, 0..cols), &end, scratch);
+                done = true;
+            }
             _ => {
                 let p = Product { a, b, c: c.part(0..rows, 0..cols), sums: to.take_if(|_| sums::by_blocks(g.n)) };
                 blocked::product(level, g, &plan, p, &end, scratch);

@@ -9,6 +9,7 @@ use super::epilogue::Descent;
 use super::operands::{Dots, Tile};
 use super::pack::{Block, pack};
 use super::tile::{GemmFloat, Level};
+use super::turned;
 use crate::kernels::abi::Panel;
 
 /// A product y = x · M for a vector x of k and a matrix M of k × n.
@@ -106,7 +107,13 @@ const NARROW: usize = 16;
 /// as much as the sums.
 pub fn by_dots(g: &Gemm) -> bool {
     let cheap = g.k >= LONG * g.m || (g.n <= NARROW && g.k >= 64);
-    (2..MANY_ROWS).contains(&g.m) && g.n > 1 && cheap && g.a.col == 1 && g.b.row == 1 && g.b.col >= g.k
+    (2..MANY_ROWS).contains(&g.m)
+        && g.n > 1
+        && cheap
+        && g.a.col == 1
+        && g.b.row == 1
+        && g.b.col >= g.k
+        && !turned::fits(g)
 }
 
 /// Whether C = A · B is a column by a row: then sums have one term, and tiles would cost more than they do.
