@@ -39,6 +39,12 @@ pub trait Float:
     fn abs(self) -> Self;
     /// Whether this is NaN.
     fn is_nan(self) -> bool;
+    /// max(x, 0): −0 becomes +0, NaN stays. An addition comes last: a choice might be stored under a mask, as
+    /// [`Whole`](crate::kernels::simd::Whole) says.
+    #[inline(always)]
+    fn positive(self) -> Self {
+        (if Self::ZERO > self { Self::ZERO } else { self }) + Self::ZERO
+    }
     /// Rounds an `f64` to this type.
     fn from_f64(x: f64) -> Self;
     /// Widens to `f64`.

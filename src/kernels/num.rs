@@ -31,16 +31,9 @@ pub trait Num: Pod + Send + Sync + Debug + PartialOrd {
     fn narrow(wide: Self::Wide) -> Self;
 
     /// The greater one; NaN if either is; the first of two equals.
-    #[inline(always)]
-    fn greater(self, b: Self) -> Self {
-        if self.unordered() | (b <= self) { self } else { b }
-    }
-
+    fn greater(self, b: Self) -> Self;
     /// The lesser one; NaN if either is; the first of two equals.
-    #[inline(always)]
-    fn lesser(self, b: Self) -> Self {
-        if self.unordered() | (b >= self) { self } else { b }
-    }
+    fn lesser(self, b: Self) -> Self;
 }
 
 /// A float that can also be reduced.
@@ -50,7 +43,7 @@ impl Real for f32 {}
 impl Real for f64 {}
 
 macro_rules! num {
-    ($t:ident, $wide:ident, $zero:expr, $one:expr, $low:expr, $high:expr, $plus:expr, $times:expr, $nan:expr) => {
+    ($t:ident, $wide:ident, $zero:expr, $one:expr, $low:expr, $high:expr, $plus:expr, $times:expr, $nan:expr, $or:expr) => {
         impl Num for $t {
             const EMPTY_SUM: $t = $zero;
             const EMPTY_PROD: $t = $one;
@@ -70,6 +63,15 @@ macro_rules! num {
             fn unordered(self) -> bool {
                 $nan(self)
             }
+            // One instruction for each choice, and no choice at last, which a compiler might store under a mask.
+            #[inline(always)]
+            fn greater(self, b: $t) -> $t {
+                $or(if b > self { b } else { self }, b)
+            }
+            #[inline(always)]
+            fn lesser(self, b: $t) -> $t {
+                $or(if b < self { b } else { self }, b)
+            }
             #[inline(always)]
             fn widen(self) -> $wide {
                 self as $wide
@@ -81,10 +83,21 @@ macro_rules! num {
         }
     };
     (float $t:ident) => {
-        num!($t, f64, 0.0, 1.0, $t::NEG_INFINITY, $t::INFINITY, |a, b| a + b, |a, b| a * b, |a: $t| a != a);
+        num!(
+            $t,
+            f64,
+            0.0,
+            1.0,
+            $t::NEG_INFINITY,
+            $t::INFINITY,
+            |a, b| a + b,
+            |a, b| a * b,
+            |a: $t| a != a,
+            |x: $t, b: $t| $t::from_bits(x.to_bits() | if b != b { !0 } else { 0 })
+        );
     };
     (int $t:ident) => {
-        num!($t, $t, 0, 1, $t::MIN, $t::MAX, $t::wrapping_add, $t::wrapping_mul, |_| false);
+        num!($t, $t, 0, 1, $t::MIN, $t::MAX, $t::wrapping_add, $t::wrapping_mul, |_| false, |x, _| x);
     };
 }
 
@@ -135,4 +148,35 @@ pub fn first_bad<I: Index>(indices: &[I], n: usize) -> Option<usize> {
     let bad = |i: &I| i.to_i64() as u64 >= n as u64;
     let any = indices.chunks(256).position(|c| c.iter().fold(false, |b, i| b | bad(i)))?;
     indices.iter().skip(any * 256).position(bad).map(|i| any * 256 + i)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::float::Float;
+
+    #[test]
+    fn nan_wins_and_of_equals_the_first() {
+        let bits = |x: f32| x.to_bits();
+        for (a, b) in [(f32::NAN, 1.0), (1.0, f32::NAN), (f32::NAN, f32::NAN), (f32::INFINITY, f32::NAN)] {
+            assert!(a.greater(b).is_nan() && a.lesser(b).is_nan() && Num::unordered(a.greater(b)));
+        }
+        for (a, b) in [(0.0, -0.0), (-0.0, 0.0f32)] {
+            assert_eq!((bits(a.greater(b)), bits(a.lesser(b))), (bits(a), bits(a)));
+        }
+        assert_eq!(
+            (2.0f64.greater(3.0), 2.0f64.lesser(3.0), 3.0f64.greater(2.0), 3.0f64.lesser(2.0)),
+            (3.0, 2.0, 3.0, 2.0)
+        );
+        assert_eq!((f64::NEG_INFINITY.greater(-1.0), f64::INFINITY.lesser(1.0)), (-1.0, 1.0));
+        assert_eq!((i32::MIN.greater(i32::MAX), i64::MIN.lesser(i64::MAX)), (i32::MAX, i64::MIN));
+    }
+
+    #[test]
+    fn what_is_not_positive_becomes_zero() {
+        for x in [-0.0, 0.0, -1.0, f32::NEG_INFINITY, -f32::MIN_POSITIVE / 4.0] {
+            assert_eq!(x.positive().to_bits(), 0);
+        }
+        assert!(f32::NAN.positive().is_nan() && (1.5f64.positive(), f32::INFINITY.positive()) == (1.5, f32::INFINITY));
+    }
 }

@@ -8,6 +8,7 @@
 use super::abi::Args;
 use super::float::Float;
 pub use super::pool_geom::{COUNT_PAD, Divisor, PoolGeom, SUM};
+use super::simd::Whole;
 use super::{pool_halves, pool_wide};
 use crate::simd;
 use std::ops::Range;
@@ -75,14 +76,14 @@ fn each_indexed<T: Float>(
 simd! {
     /// One plane of a max pool, without indices.
     fn max_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T]) {
-        let wo = g.out_w();
+        let (wo, whole) = (g.out_w(), Whole::here());
         for (oh, y) in y.chunks_exact_mut(wo).enumerate() {
             y.fill(-T::INFINITY);
             for row in (0..g.kh).filter_map(|i| g.row(oh, i)) {
                 let x = &x[row * g.w..][..g.w];
                 for j in 0..g.kw {
                     let (cols, at) = g.cols(j, wo);
-                    each(&mut y[cols], &x[at..], g.stride[1], |y, v| *y = if beats(v, *y) { v } else { *y });
+                    each(&mut y[cols], &x[at..], g.stride[1], |y, v| *y = whole.of(if beats(v, *y) { v } else { *y }));
                 }
             }
         }
@@ -92,7 +93,7 @@ simd! {
 simd! {
     /// One plane of a max pool.
     fn max_index_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
-        let (wo, s) = (g.out_w(), g.stride[1]);
+        let (wo, s, whole) = (g.out_w(), g.stride[1], Whole::here());
         for (oh, (y, idx)) in y.chunks_exact_mut(wo).zip(idx.chunks_exact_mut(wo)).enumerate() {
             y.fill(-T::INFINITY);
             idx.fill(-1);
@@ -104,8 +105,8 @@ simd! {
                     each_indexed(&mut y[cols.clone()], &mut idx[cols], &x[at..], s, |y, i, v, n| {
                         // The first element takes its place even if it is −∞.
                         let wins = beats(v, *y) | (*i < 0);
-                        *y = if wins { v } else { *y };
-                        *i = if wins { first + n * step } else { *i };
+                        *y = whole.of(if wins { v } else { *y });
+                        *i = whole.of(if wins { first + n * step } else { *i });
                     });
                 }
             }

@@ -16,6 +16,7 @@
 use crate::kernels::abi::Args;
 use crate::kernels::num::{Index, Num, Real};
 use crate::kernels::params::params;
+use crate::kernels::simd::Whole;
 use crate::kernels::tree::{self, Fold};
 use crate::kernels::vmath;
 use crate::simd;
@@ -314,14 +315,14 @@ fn first_of<T: Num>(x: &[T], best: T) -> usize {
 
 simd! {
     fn arg_columns[T: Num, I: Index, F: Fold<T>](f: F, x: &[T], stride: usize, best: &mut [T], out: &mut [I]) {
-        let w = out.len();
+        let (w, whole) = (out.len(), Whole::here());
         for (r, x) in x.chunks(stride).filter(|x| x.len() >= w).enumerate() {
             let row = I::of(r);
             for ((b, o), x) in best.iter_mut().zip(out.iter_mut()).zip(x) {
                 // The join keeps the first of two equals, and a NaN once it is there; NaN differs from itself.
                 let next = f.join(*b, *x);
                 let keep = (next == *b) | b.unordered();
-                *o = if keep { *o } else { row };
+                *o = whole.of(if keep { *o } else { row });
                 *b = next;
             }
         }

@@ -4,6 +4,7 @@
 //! The bodies are plain Rust over slices; `mul_add` is one instruction on the first two and a correctly rounded
 //! library call on the third, so all three give the same bits.
 
+use bytemuck::Pod;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Instruction sets, from least to most.
@@ -78,6 +79,29 @@ pub fn ahead(address: usize) {
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = address;
+}
+
+/// Keeps stores whole. What becomes `if c { x } else { y }` where `y` is, a compiler stores under a mask, and with AVX2 alone
+/// that takes some CPUs twenty times as long as a plain store.
+#[derive(Clone, Copy)]
+pub struct Whole(u64);
+
+impl Whole {
+    /// One for a loop, made outside of it.
+    #[inline(always)]
+    pub fn here() -> Whole {
+        Whole(std::hint::black_box(0))
+    }
+
+    /// `x`, which has become something else than a choice in the eyes of a compiler.
+    #[inline(always)]
+    pub fn of<T: Pod>(self, x: T) -> T {
+        match size_of::<T>() {
+            4 => bytemuck::cast(bytemuck::cast::<T, u32>(x) | self.0 as u32),
+            8 => bytemuck::cast(bytemuck::cast::<T, u64>(x) | self.0),
+            _ => x,
+        }
+    }
 }
 
 /// Uses at most `isa` on this thread from now on.

@@ -54,15 +54,14 @@ simd! {
 
 simd! {
     fn relu[T: Float](row: &mut [T]) {
-        row.iter_mut().for_each(|v| *v = if *v <= T::ZERO { T::ZERO } else { *v });
+        row.iter_mut().for_each(|v| *v = v.positive());
     }
 }
 
 simd! {
     fn add_relu[T: Float](row: &mut [T], bias: T) {
         for v in row {
-            let sum = *v + bias;
-            *v = if sum <= T::ZERO { T::ZERO } else { sum };
+            *v = (*v + bias).positive();
         }
     }
 }

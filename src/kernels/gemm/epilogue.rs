@@ -6,6 +6,7 @@
 use super::tile::GemmFloat;
 use crate::kernels::abi::Panel;
 use crate::kernels::float::Float;
+use crate::kernels::simd::Whole;
 use crate::kernels::vmath;
 
 /// An activation function applied to C: bit for bit that of the point-wise op of its name.
@@ -92,8 +93,7 @@ pub fn gate_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T], &[T])> {
 crate::simd! {
     fn relu[T: GemmFloat](x: &mut [T]) {
         for x in x {
-            // As the tile interpreter: −0 becomes +0, NaN stays.
-            *x = if *x <= T::ZERO { T::ZERO } else { *x };
+            *x = x.positive();
         }
     }
 }
@@ -126,8 +126,16 @@ macro_rules! gates {
 }
 
 // Bit for bit what the tile interpreter does.
+crate::simd! {
+    fn relu_gate[T: GemmFloat](x: &mut [T], r: &[T]) {
+        let whole = Whole::here();
+        for (x, r) in x.iter_mut().zip(r) {
+            *x = whole.of(if *r > T::ZERO { *x } else { T::ZERO });
+        }
+    }
+}
+
 gates! {
-    relu_gate |x, r| if r > T::ZERO { x } else { T::ZERO };
     tanh_gate |x, r| x * (T::ONE - r * r);
     sigmoid_gate |x, r| x * (r * (T::ONE - r));
     times |x, r| x * r;

@@ -8,6 +8,7 @@ use crate::kernels::simd::Isa;
 
 mod streams;
 mod sums;
+mod turned;
 
 /// Numbers in −1..1 from a small generator.
 fn numbers<T: GemmFloat>(seed: u64, len: usize) -> Vec<T> {
