@@ -82,9 +82,9 @@ impl Plan {
     pub fn new<T>(g: &Gemm) -> Plan {
         let size = size_of::<T>();
         let (wide, row) = (isa() == Isa::Avx512, g.b.row * size);
-        // Whether a strip stays in the first cache in place. One that is a line wide takes two where rows begin anywhere,
-        // and leaves sets unused where they are a power of two apart.
-        let apart = if row.is_multiple_of(LINE) { 1 << row.trailing_zeros().min(PAGE) } else { 2 * LINE };
+        // Whether a strip stays in the first cache in place. One that is a line wide takes two where rows begin anywhere (and
+        // a third of room for A), and leaves sets unused where they are a power of two apart.
+        let apart = if row.is_multiple_of(LINE) { 1 << row.trailing_zeros().min(PAGE) } else { 3 * LINE };
         let few = if wide { g.k <= FEW && !row.is_multiple_of(FAR / 2) } else { g.k * apart <= NEAR_B };
         // What is in L2 and spread over its sets is read as fast in place by tiles of four lines.
         let large_b = (!wide || g.k * g.n * size > 2 * BLOCK_B || row >= FAR) && !few;
