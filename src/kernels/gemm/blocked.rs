@@ -46,6 +46,12 @@ const LARGE_B: usize = 2 << 20;
 const MANY_COLS: usize = 1024;
 /// Bytes of a transposed A that stays in the first cache.
 const NEAR_A: usize = 16 << 10;
+/// Columns of C from which packing an A of many pages costs less than it saves.
+const FEW_COLS: usize = 96;
+/// Distance between lines of such an A, in bytes.
+const FAR_A: usize = 1536;
+/// Bytes of 64 pages: what the first level of a TLB knows.
+const PAGES: usize = 64 << PAGE;
 /// Distance between rows, in bytes, from which a strip in place falls into few cache sets.
 const FAR: usize = 2048;
 /// Bytes of the first cache: as many sets as a page has lines.
@@ -94,7 +100,11 @@ impl Plan {
         let many = if g.a.col == 1 { MANY_COLS } else { MANY_COLS / 2 };
         // Where all of it stays in the first cache, it is read as fast in place.
         let near = g.a.row == 1 && g.m * g.k * size <= NEAR_A;
-        let pack_a = (g.a.col != 1 && g.a.row != 1) || (g.m >= MANY_ROWS && !near && (g.n >= many || aliased_a));
+        // Tiles that read from more pages than a CPU has at hand, most of them for a row or two.
+        let pages =
+            !wide && g.a.row == 1 && g.a.col * size >= FAR_A && g.k * g.a.col * size >= PAGES && g.n >= FEW_COLS;
+        let often = g.n >= many || aliased_a || pages;
+        let pack_a = (g.a.col != 1 && g.a.row != 1) || (g.m >= MANY_ROWS && !near && often);
         let depth = if g.m * g.n * size > LARGE_C { DEEP } else { DEPTH };
         // Divisions only where blocks are cut: this runs in every call, and the smallest products take 20 ns.
         let kc = if g.k <= depth { g.k.max(1) } else { g.k.div_ceil(g.k.div_ceil(depth)) };
