@@ -23,7 +23,7 @@ use crate::simd;
 
 /// Elements that one unit reads, about.
 const UNIT: usize = 4096;
-/// Elements that one chunk of a split reduction reads, about.
+/// Elements that one chunk of a split reduction reads, about, where rows are narrow.
 const CHUNK: usize = 4096;
 
 params! {
@@ -279,7 +279,7 @@ simd! {
         out.fill(T::ZERO);
         let mut part = [T::ZERO; tree::TILE];
         let part = &mut part[..out.len()];
-        for rows in x.chunks(stride * tree::ROWS) {
+        for rows in x.chunks(stride * tree::TIMES) {
             part.fill(T::ZERO);
             for x in rows.chunks(stride).filter(|x| x.len() >= max.len()) {
                 for ((s, x), m) in part.iter_mut().zip(x).zip(max) {

@@ -16,7 +16,7 @@ pub const BLOCK: usize = 1024;
 pub const TILE: usize = 256;
 /// Rows that are added up to one, which is a row among those of the other blocks.
 pub const ROWS: usize = 32;
-/// Times that the lanes of narrow rows are added to before the pairwise tree takes over.
+/// Times that lanes are added to, of narrow rows before the pairwise tree takes over.
 pub const TIMES: usize = 128;
 /// Rows that are added up before they are added to those before them.
 pub const GROUP: usize = 4;

@@ -2,7 +2,7 @@
 //!
 //! Blocks of A stay in L2 while strips of B, one tile wide, stream past them; what a tile could not read well in place is
 //! packed into scratch first. Sums that span blocks of k go on from C, so block sizes do not show in the bits.
-//! Only `mod.rs` and `stream`, which hands its tiles on, call this.
+//! Only `mod.rs`, `turned` and `stream`, which hands its tiles on, call this.
 
 use super::desc::Gemm;
 use super::epilogue::{Descent, Epilogue};
@@ -112,7 +112,7 @@ impl Plan {
         // What a gate is by comes from afar: C need not, too, if all of B can wait meanwhile.
         let lines = g.n * size;
         let gated = g.act.gates() && g.k * lines <= BLOCK_B && mc * lines > 4 * GATED_C;
-        let mc = if gated { (GATED_C / lines).max(MANY_ROWS) } else { mc };
+        let mc = if gated { (GATED_C / lines).max(MANY_ROWS).min(mc) } else { mc };
         let block = if mc < g.m { SHARED_B } else { BLOCK_B };
         let nc = if g.n * kc <= block / size { g.n } else { (block / kc / STRIPS).max(1) * (STRIPS / size) };
         // Lines along k are read to their end for each strip; lines along n are left after a few cache lines, which

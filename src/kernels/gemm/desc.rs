@@ -192,8 +192,8 @@ impl Gemm {
 
     /// How units divide C, and how many there are.
     ///
-    /// By columns where B is much larger than A and C, and packed or far away: each thread then reads and packs its own part
-    /// of B only, but all of A, and leaves C by columns to a next instruction that takes it by rows. Batches keep rows; the
+    /// By columns where B is much larger than A and C, and packed or far away, or where the product is turned: each thread then
+    /// reads and packs its own part of B only, but all of A, and leaves C by columns to a next instruction that takes it by rows. Batches keep rows; the
     /// only row of C is divided in any case.
     pub fn division(&self) -> (Split, usize) {
         match self.unit_columns() {
@@ -269,6 +269,11 @@ impl Gemm {
     /// Whether bf16 units compute it.
     fn is_low<T: GemmFloat>(&self) -> bool {
         low::Plan::new::<T>(self).is_some()
+    }
+
+    /// Elements of scratch that a lane needs where it [`descends`](Gemm::descends).
+    pub fn descent_scratch<T: GemmFloat>(&self) -> usize {
+        if by_outer(self) { 0 } else { Plan::new::<T>(self).scratch::<T>() }
     }
 
     /// Elements of scratch that a lane needs where it [`streams`](Gemm::streams).

@@ -1,7 +1,7 @@
 //! What happens to a block of C after its last sum, while it is still in cache: bias, then activation; or a gate, which is
 //! an activation's way back.
 //!
-//! Invariant: applied once to each element. `blocked`, `low` and `mod.rs` call it; op lowerings name it through [`Act`].
+//! Invariant: applied once to each element. `blocked`, `turned`, `low` and `mod.rs` call it; op lowerings name it through [`Act`].
 
 use super::tile::GemmFloat;
 use crate::kernels::abi::Panel;

@@ -82,7 +82,7 @@ pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
 /// C = p − lr·(A · B + decay·p), each element in the order of a product and a step after it.
 ///
 /// Reads a, b, p: `T[m, n]`, lr: `T[]`; writes C (`Split::PerUnit(per_unit())`), in place of read 2 or not, and scratch
-/// (`Split::PerLane(scratch_len())`; may be left out if that is 0); params: those of the product, then the bits of the decay, an `f64`.
+/// (`Split::PerLane(descent_scratch())`; may be left out if that is 0); params: those of the product, then the bits of the decay, an `f64`.
 pub fn run_descent<T: GemmFloat>(args: &mut Args<'_>) {
     let g = Gemm::from_words(args.params());
     let decay = T::from_f64(f64::from_bits(args.params().last().copied().unwrap_or(0)));
@@ -207,24 +207,24 @@ fn part_on<T: GemmFloat>(
     let plan = if vector.is_none() && !dots && !turned { Plan::new::<T>(g) } else { Plan::default() };
     pieces(g, at, c, |piece, mut c| {
         let end = epilogue(g, third, (piece.row, at.1), c.cols());
-        let (a, b, rows, cols, mut done) = (&a[piece.a..], &b[piece.b..], c.rows(), c.cols(), false);
-        match (&vector, c.flat()) {
-            _ if g.k == 0 && g.accumulate => {}
-            _ if g.k == 0 => (0..rows).for_each(|i| c.row(i).fill(T::ZERO)),
-            (Some(v), Some(c)) => v.product(level, (a, b), c, g.accumulate, scratch),
-            (None, Some(c)) if vector::by_outer(g) => vector::outer(a, g.a.row, &b[..g.n], c, None),
-            _ if dots => vector::dots(level, g, (a, b), c.part(0..rows, 0..cols)),
-            _ if turned => {
-                turned::product(level, g, (a, b), c.part(0..rows, 0..cols), &end, scratch);
-                done = true;
+        // Operands of sums without terms are empty.
+        let (a, b) = (a.get(piece.a..).unwrap_or_default(), b.get(piece.b..).unwrap_or_default());
+        let (rows, cols) = (c.rows(), c.cols());
+        // Only these two apply what is done at last themselves, block by block.
+        let tiles = g.k > 0 && vector.is_none() && !dots && !(vector::by_outer(g) && c.flat().is_some());
+        if tiles && turned {
+            turned::product(level, g, (a, b), c.part(0..rows, 0..cols), &end, scratch);
+        } else if tiles {
+            let p = Product { a, b, c: c.part(0..rows, 0..cols), sums: to.take_if(|_| sums::by_blocks(g.n)) };
+            blocked::product(level, g, &plan, p, &end, scratch);
+        } else {
+            match (&vector, c.flat()) {
+                _ if g.k == 0 && g.accumulate => {}
+                _ if g.k == 0 => (0..rows).for_each(|i| c.row(i).fill(T::ZERO)),
+                (Some(v), Some(c)) => v.product(level, (a, b), c, g.accumulate, scratch),
+                (None, Some(c)) if !dots => vector::outer(a, g.a.row, &b[..g.n], c, None),
+                _ => vector::dots(level, g, (a, b), c.part(0..rows, 0..cols)),
             }
-            _ => {
-                let p = Product { a, b, c: c.part(0..rows, 0..cols), sums: to.take_if(|_| sums::by_blocks(g.n)) };
-                blocked::product(level, g, &plan, p, &end, scratch);
-                done = true;
-            }
-        }
-        if !done {
             end.apply(c.part(0..rows, 0..cols), (0, 0));
         }
         if let Some(to) = &mut to {

@@ -36,8 +36,9 @@ impl<T: GemmFloat> Case<T> {
     fn new(g: Gemm) -> Case<T> {
         let reach = |n: usize, step: usize| n.saturating_sub(1) * step;
         let batch = |pick: fn(&Batch) -> usize| g.batch().iter().map(|d| reach(d.size, pick(d))).sum::<usize>();
-        let a = reach(g.m, g.a.row) + reach(g.k, g.a.col) + batch(|d| d.a) + 1;
-        let b = reach(g.k, g.b.row) + reach(g.n, g.b.col) + batch(|d| d.b) + 1;
+        let some = |len: usize| if g.k > 0 { len + 1 } else { 0 };
+        let a = some(reach(g.m, g.a.row) + reach(g.k, g.a.col) + batch(|d| d.a));
+        let b = some(reach(g.k, g.b.row) + reach(g.n, g.b.col) + batch(|d| d.b));
         let seed = (g.m * 31 + g.n * 7 + g.k) as u64;
         let c = if g.accumulate { numbers(seed + 3, g.len()) } else { vec![T::NAN; g.len()] };
         Case {
@@ -404,12 +405,12 @@ fn rows_have_a_kernel_of_their_own() {
     }
 }
 
-/// A step by a column and a row, with and without a row of its own for each unit, is the product and a step after it.
-fn outer_step<T: GemmFloat>(g: Gemm, decay: f64, over: bool) {
-    assert!(vector::by_outer(&g) && g.descends::<T>(), "{g:?}");
+/// A step behind a product is the product and a step after it.
+fn descent<T: GemmFloat>(g: Gemm, decay: f64, over: bool) {
+    assert!(g.descends::<T>(), "{g:?}");
     let (case, p) = (Case::<T>::new(g), numbers::<T>(99, g.len()));
     let mut want = vec![T::NAN; g.len()];
-    gemm(&g, &case.a, &case.b, None, &mut want, 0..g.units(), &mut []);
+    gemm(&g, &case.a, &case.b, None, &mut want, 0..g.units(), &mut vec![T::NAN; g.scratch_len::<T>()]);
     let step = Descent { lr: T::from_f64(0.3), decay: T::from_f64(decay) };
     want.iter_mut().zip(&p).for_each(|(c, p)| *c = step.apply(*p, *c));
     let mut words = g.to_words();
@@ -417,10 +418,32 @@ fn outer_step<T: GemmFloat>(g: Gemm, decay: f64, over: bool) {
     let lr = [step.lr];
     let old = if over { In::of(&p).over(0) } else { In::of(&p) };
     let reads = [In::of(&case.a), In::of(&case.b), old, In::of(&lr)];
-    let writes = [Out(g.len(), size_of::<T>(), Split::PerUnit(g.per_unit()))];
+    let (scratch, size) = (g.descent_scratch::<T>(), size_of::<T>());
+    let writes = [Out(g.len(), size, Split::PerUnit(g.per_unit())), Out(scratch, size, Split::PerLane(scratch))];
+    let writes = &writes[..1 + usize::from(scratch > 0)];
     for kernel in [descent_kernel::<T>(&g), run_descent::<T>] {
-        let got = harness::run(kernel, &words, &reads, &writes, g.units());
+        let got = harness::run(kernel, &words, &reads, writes, g.units());
         assert!(harness::get::<T>(&got, 0) == want, "{g:?}");
+    }
+}
+
+#[test]
+fn steps_behind_products_that_would_be_turned() {
+    for (m, n, k) in [(128, 2048, 512), (32, 150, 285), (47, 104, 170)] {
+        let g = Gemm::new(m, n, k).with_b_transposed();
+        assert!(super::turned::fits(&g));
+        descent::<f32>(g, 0.1, false);
+        descent::<f64>(g, 0.0, true);
+    }
+}
+
+#[test]
+fn sums_without_terms_are_zero_in_every_unit() {
+    for (m, n) in [(1, 200_000), (200_000, 1), (70_000, 3), (300, 5000)] {
+        for g in layouts(Gemm::new(m, n, 0)) {
+            let case = Case::<f32>::new(Gemm { act: Act::Times, ..g });
+            assert!(case.by(Level::current(), 3, None).iter().all(|c| *c == 0.0), "{g:?}");
+        }
     }
 }
 
@@ -429,8 +452,8 @@ fn steps_by_a_column_and_a_row() {
     for (m, n) in [(4, 32), (32, 2), (32, 1), (700, 1), (3, 17), (600, 500), (2, 16)] {
         for g in layouts(Gemm::new(m, n, 1)).into_iter().filter(vector::by_outer) {
             for (decay, over) in [(0.0, false), (0.1, true)] {
-                outer_step::<f32>(g, decay, over);
-                outer_step::<f64>(g, decay, over);
+                descent::<f32>(g, decay, over);
+                descent::<f64>(g, decay, over);
             }
         }
     }

@@ -2,7 +2,7 @@
 //! would cost as much as many of the sums, so Cᵀ = Bᵀ · Aᵀ is computed, of which the few rows are packed, and turned.
 //!
 //! Invariant: the bits are those of the product, whose sums are chains in either case. Which products are turned follows
-//! from the descriptor alone. Only `mod.rs` and `desc` call this.
+//! from the descriptor alone. `mod.rs`, `desc` and `vector` ask.
 
 use super::blocked::{self, Plan, Product};
 use super::desc::{Gemm, Strides};

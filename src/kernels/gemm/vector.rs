@@ -1,7 +1,7 @@
 //! Products with a vector (m = 1, and n = 1 read as its transpose), with a few rows, and of a column by a row.
 //!
 //! Where the matrix is contiguous along the result, sums are the chains of `tile`; where it is contiguous along k
-//! they are the dot products of `order`. Which one follows from the shape and strides alone. Only `mod.rs` calls this.
+//! they are the dot products of `order`. Which one follows from the descriptor alone. Only `mod.rs` and `desc` call this.
 
 use super::blocked::MANY_ROWS;
 use super::desc::Gemm;
@@ -104,7 +104,7 @@ const LONG: usize = 13;
 const NARROW: usize = 16;
 
 /// Whether C = A · B is dot products: few rows of A, and both operands contiguous along k, so that packing B would cost
-/// as much as the sums.
+/// as much as the sums; and nothing that is turned.
 pub fn by_dots(g: &Gemm) -> bool {
     let cheap = g.k >= LONG * g.m || (g.n <= NARROW && g.k >= 64);
     (2..MANY_ROWS).contains(&g.m)

@@ -72,7 +72,7 @@ pub fn matmul_gate(cx: &mut LowerCx<'_>) -> Result<(), String> {
     };
     let blocks = g.sums().0;
     let sums = if blocks == 1 { Buf::Out(1) } else { cx.temp(dtype.size(), blocks * g.n) };
-    push_product_and_sums(cx, g, &[0, 1, 2].map(Buf::Arg), (Buf::Out(0), sums), cx.flops())?;
+    push_product_and_sums(cx, g, &[0, 1, 2].map(Buf::Arg), (Buf::Out(0), Some(sums)), cx.flops())?;
     if blocks > 1 { join(cx, (blocks, g.n), (sums, Buf::Out(1))) } else { Ok(()) }
 }
 
@@ -83,7 +83,7 @@ fn multiply(cx: &mut LowerCx<'_>, g: Gemm) -> Result<(), String> {
 
 /// The call of a product of `reads` into `out`; one that accumulates goes on with what `out` holds.
 pub fn push_product(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flops: u64) -> Result<(), String> {
-    push_product_and_sums(cx, g, reads, (out, out), flops)
+    push_product_and_sums(cx, g, reads, (out, None), flops)
 }
 
 /// The same, with the sums of the columns of C if the product has them.
@@ -91,7 +91,7 @@ fn push_product_and_sums(
     cx: &mut LowerCx<'_>,
     g: Gemm,
     reads: &[Buf],
-    (out, sums): (Buf, Buf),
+    (out, sums): (Buf, Option<Buf>),
     flops: u64,
 ) -> Result<(), String> {
     let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..g });
@@ -109,7 +109,7 @@ fn push_product_and_sums(
     let call = Call::new(kernel, g.to_words(), units).flops(flops).reads(reads).work(work(dtype, &g)).whole(whole);
     let call = if g.accumulate { call.reads(&[out]).inplace(&[(reads.len(), 0)]) } else { call };
     let call = call.divided(out, split);
-    let call = if g.sums { call.divided(sums, g.sums().1) } else { call };
+    let call = if let Some(sums) = sums { call.divided(sums, g.sums().1) } else { call };
     let call = if scratch > 0 { call.scratch(cx.scratch(dtype.size(), scratch)) } else { call };
     cx.call(call);
     Ok(())

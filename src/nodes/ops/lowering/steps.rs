@@ -86,15 +86,17 @@ pub fn behind_product(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (tensors, scalars) = layout(op).ok_or("not a step")?;
     let scaled = cx.args() > 1 + tensors + scalars;
     let rule = Rule::new(cx, op, 2, g.len(), scaled)?;
-    let (descends, streams, scratch) = match dtype {
-        DType::F32 => (g.descends::<f32>(), g.streams::<f32>(), g.scratch_len::<f32>()),
-        _ => (g.descends::<f64>(), g.streams::<f64>(), g.scratch_len::<f64>()),
+    let (descends, streams) = match dtype {
+        DType::F32 => (g.descends::<f32>(), g.streams::<f32>()),
+        _ => (g.descends::<f64>(), g.streams::<f64>()),
     };
     let mut words = g.to_words();
     if descends && op == Op::SGD && !scaled {
         words.push(cx.attrs().f64(2).to_bits());
-        let f32 = dtype == DType::F32;
-        let kernel = if f32 { gemm::descent_kernel::<f32>(&g) } else { gemm::descent_kernel::<f64>(&g) };
+        let (kernel, scratch) = match dtype {
+            DType::F32 => (gemm::descent_kernel::<f32>(&g), g.descent_scratch::<f32>()),
+            _ => (gemm::descent_kernel::<f64>(&g), g.descent_scratch::<f64>()),
+        };
         return product_call(cx, &g, (kernel, words), 1, scratch);
     }
     // Blocks need all of k: where sums are longer than a side, more memory for each thread than a gradient for all.
