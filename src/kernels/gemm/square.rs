@@ -130,10 +130,36 @@ macro_rules! copy {
         #[target_feature(enable = "avx2,fma")]
         pub fn $name(from: &[$t], step: usize, to: &mut [$t], to_step: usize, outer: usize, inner: usize) {
             const S: usize = 32 / size_of::<$t>();
+
+            /// Copies squares into columns `at ..` of a strip as wide as two of them. All lengths are known where the loop
+            /// begins, so that nothing is checked in it.
+            #[target_feature(enable = "avx2,fma")]
+            fn strip(from: &[$t], step: usize, to: &mut [$t], at: usize, outer: usize) {
+                let count = outer / S;
+                let lines: [&[[$t; S]]; S] =
+                    std::array::from_fn(|l| &from[l * step..][..outer].as_chunks::<S>().0[..count]);
+                let squares = to.as_chunks_mut::<{ 2 * S }>().0[..outer].as_chunks_mut::<S>().0;
+                for (a, to) in squares[..count].iter_mut().enumerate() {
+                    let mut square: [$v; S] = bytemuck::Zeroable::zeroed();
+                    for l in 0..S {
+                        square[l] = bytemuck::cast(lines[l][a]);
+                    }
+                    let square = $transpose(square);
+                    for l in 0..S {
+                        let line: [$t; S] = bytemuck::cast(square[l]);
+                        to[l][at..][..S].copy_from_slice(&line);
+                    }
+                }
+            }
+
             let (whole_o, whole_i) = (outer / S * S, inner / S * S);
             // One square after the other along the lines of the longer side.
             let (along, across) = if outer < inner { (whole_i, whole_o) } else { (whole_o, whole_i) };
             for b in (0..across).step_by(S) {
+                if outer >= inner && to_step == 2 * S && to.len() >= outer * to_step {
+                    strip(&from[b * step..], step, to, b, whole_o);
+                    continue;
+                }
                 for a in (0..along).step_by(S) {
                     let (i, o) = if outer < inner { (a, b) } else { (b, a) };
                     let from = &from[i * step + o..][..(S - 1) * step + S];
