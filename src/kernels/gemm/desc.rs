@@ -192,9 +192,9 @@ impl Gemm {
 
     /// How units divide C, and how many there are.
     ///
-    /// By columns where B is much larger than A and C, and packed or far away, or where the product is turned: each thread then
-    /// reads and packs its own part of B only, but all of A, and leaves C by columns to a next instruction that takes it by rows. Batches keep rows; the
-    /// only row of C is divided in any case.
+    /// By columns where B is much larger than A and C, and packed or far away, or where the product is turned: each thread
+    /// then reads and packs its own part of B only, but all of A, and leaves C by columns to a next instruction that takes
+    /// it by rows. Batches keep rows; the only row of C is divided in any case.
     pub fn division(&self) -> (Split, usize) {
         match self.unit_columns() {
             Some(width) => (Split::Columns { row: self.n, width }, self.n.div_ceil(width)),
