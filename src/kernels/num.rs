@@ -63,7 +63,7 @@ macro_rules! num {
             fn unordered(self) -> bool {
                 $nan(self)
             }
-            // One instruction for each choice, and no choice at last, which a compiler might store under a mask.
+            // Of floats: one instruction for the choice, and no choice at last, which a compiler might store under a mask.
             #[inline(always)]
             fn greater(self, b: $t) -> $t {
                 $or(if b > self { b } else { self }, b)
