@@ -385,7 +385,7 @@ impl Program {
         Ok(bytemuck::cast_slice(&self.arena.bytes()[b.offset..b.offset + b.bytes]))
     }
 
-    /// The elements of `slot`, writable. Outputs are not.
+    /// The elements of `slot`, writable; those of a bool are 0 or 1. Outputs are not.
     pub fn slice_mut<T: Elem>(&mut self, slot: Slot<T>) -> Result<&mut [T]> {
         let b = self.binding(slot)?;
         if b.role == Role::Output {
@@ -403,6 +403,7 @@ impl Program {
                 format!("{} {:?} is {}{}; {} elements are written", b.role.name(), b.name, b.dtype, b.dims, data.len());
             return Err(Error::new(Kind::Data, e));
         }
+        elem::proven(b, bytemuck::cast_slice(data))?;
         self.slice_mut(slot)?.copy_from_slice(data);
         Ok(())
     }

@@ -7,9 +7,31 @@ mod common;
 
 use arenagrad::nodes::{Attr, Builder, Conv2d, DType, GraphBuf, Init, Op, Pool2d, Var};
 use arenagrad::passes::{GradOptions, grad, hvp, jvp, nth_grad, pipeline, unfuse};
+use arenagrad::session::Session;
 use common::{PLAIN, Tensor, run};
 
 const F64: DType = DType::F64;
+
+/// A bool is a byte that is 0 or 1, wherever bytes come from.
+#[test]
+fn bytes_that_are_no_bool_are_refused() {
+    let text = |byte: &str| format!("graph @g {{\n  %c = constant data=0x0001{byte} : bool[3]\n  return y=%c\n}}\n");
+    assert!(arenagrad::nodes::text::parse(&text("01")).is_ok());
+    let e = arenagrad::nodes::text::parse(&text("02")).err().unwrap().to_string();
+    assert!(e.contains("element 2 is 2; a bool is 0 or 1"), "{e}");
+    let g = Builder::new("g");
+    let e = g.finish([g.constant_bytes(&[1, 7], [2], DType::Bool)]).err().unwrap().to_string();
+    assert!(e.contains("element 1 is 7; a bool is 0 or 1"), "{e}");
+    let g = Builder::new("g");
+    let m = g.input("m", [2], DType::Bool);
+    let mut p = Session::new().compile(&g.finish([m.logical_not().named("y")]).unwrap()).unwrap();
+    let slot = p.input::<u8>("m").unwrap();
+    let e = p.write(slot, &[0, 2]).unwrap_err().to_string();
+    assert_eq!(e, "element 1 of input \"m\" is 2; a bool is 0 or 1");
+    p.write(slot, &[0, 1]).unwrap();
+    p.step().unwrap();
+    assert_eq!(p.output::<u8>("y").unwrap(), [1, 0]);
+}
 
 fn tensor(dims: &[usize], data: &[f64]) -> Tensor {
     Tensor { dtype: F64, dims: dims.to_vec(), data: data.to_vec() }

@@ -9,6 +9,7 @@ mod bench;
 mod config;
 mod data;
 mod fail;
+mod files;
 mod ir;
 mod measure;
 mod model;

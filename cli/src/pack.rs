@@ -7,7 +7,7 @@ use crate::args::PackArgs;
 use crate::fail::{Fail, Run, bad, io, unmet};
 use crate::ir::show::emit;
 use arenagrad::sched::pack::{self, Buffers, Options, Packing, instances};
-use arenagrad::train::checkpoint::write_atomically;
+use arenagrad::train::write_atomically;
 use csv::{ReaderBuilder, StringRecord};
 use serde::Serialize;
 use std::collections::HashMap;

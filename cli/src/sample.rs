@@ -9,10 +9,10 @@ use crate::data::text::Vocabulary;
 use crate::fail::{Run, bad, io};
 use crate::model::LOGITS;
 use crate::model::chargpt::{self, TOKENS};
-use crate::sys;
+use crate::{files, sys};
 use arenagrad::session::{Program, Role, Session, Slot};
 use arenagrad::train::checkpoint::HEADER_LIMIT;
-use arenagrad::train::{Loaded, Sampler, Sampling, sampling};
+use arenagrad::train::{Sampler, Sampling, sampling};
 use std::io::Write;
 use std::path::Path;
 
@@ -75,7 +75,7 @@ impl Generator {
     fn load(&mut self, path: &Path) -> Run {
         let params: Vec<_> = self.program.bindings().iter().filter(|b| b.role == Role::Param).cloned().collect();
         let bytes: u64 = params.iter().map(|b| (b.dims.numel() * b.dtype.size()) as u64).sum();
-        let file = Loaded::open(path, 2 * bytes + HEADER_LIMIT)?;
+        let file = files::open(path, 2 * bytes + HEADER_LIMIT)?;
         for b in &params {
             let e = file.expect(&b.name, b.dtype, &b.dims).map_err(|e| e.context(path.display()))?;
             self.program.persistent_mut(&b.name)?.1.copy_from_slice(e.bytes);

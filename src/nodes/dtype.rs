@@ -48,6 +48,11 @@ impl DType {
         }
     }
 
+    /// The first of these elements whose bytes stand for no value: a bool other than 0 and 1.
+    pub fn misfit(self, bytes: &[u8]) -> Option<usize> {
+        if self == DType::Bool { bytes.iter().position(|&b| b > 1) } else { None }
+    }
+
     /// The name in text.
     pub const fn name(self) -> &'static str {
         match self {

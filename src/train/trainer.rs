@@ -3,11 +3,11 @@
 //! Invariant: after [`Trainer::restore`] the trainer is in the state that [`Trainer::save`] saw, bit for bit, so what
 //! follows equals what would have followed. A step allocates nothing that its `fill` does not.
 
-use super::checkpoint::{self, Entry, HEADER_LIMIT, Loaded};
+use super::checkpoint::{self, Digest, Entry, HEADER_LIMIT, Loaded};
 use super::{Batches, Schedule};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
-use crate::passes::optimiser::{EMA, LR};
+use crate::passes::optimiser::{EMA, LR, STEP};
 use crate::session::{Program, Role, Slot, Trace};
 use std::path::Path;
 use std::time::Instant;
@@ -15,6 +15,8 @@ use std::time::Instant;
 /// Name of the tensor that holds a checkpoint's cursor: version, step, epoch, position, seed, batch (`i64[6]`).
 pub const CURSOR: &str = "train.cursor";
 const VERSION: u64 = 1;
+/// Most steps of a run: what an f64, which rates are computed in, counts.
+pub const MAX_STEPS: u64 = 1 << 53;
 
 /// A scalar of either float type.
 #[derive(Clone, Copy)]
@@ -106,6 +108,11 @@ impl Trainer {
         self.step
     }
 
+    /// Batches that steps took, those included that ended with an error.
+    pub fn batches_taken(&self) -> u64 {
+        self.batches.before(self.batches.cursor())
+    }
+
     /// The program.
     pub fn program(&self) -> &Program {
         &self.program
@@ -134,11 +141,14 @@ impl Trainer {
         checkpoint::save(path, &all)
     }
 
-    /// Continues from a checkpoint of the same graph, seed and batch. On an error nothing has changed.
-    pub fn restore(&mut self, path: &Path) -> Result<()> {
+    /// Continues from a checkpoint of the same graph, seed and batch, and says whether the file was compared with a
+    /// digest. Refuses a file whose digest does not fit, and numbers that no run comes to. On an error nothing has
+    /// changed.
+    pub fn restore(&mut self, path: &Path) -> Result<Digest> {
         let data: u64 = self.program.persistent().map(|(_, bytes)| bytes.len() as u64).sum();
         let file = Loaded::open(path, data + HEADER_LIMIT)?;
-        self.restore_from(&file).map_err(|e| e.context(path.display()))
+        self.restore_from(&file).map_err(|e| e.context(path.display()))?;
+        Ok(file.digest())
     }
 
     fn restore_from(&mut self, file: &Loaded) -> Result<()> {
@@ -151,8 +161,20 @@ impl Trainer {
                 return Err(Error::new(Kind::Data, text));
             }
         }
+        // A batch may be taken without a step, if that ended with an error; a step takes one.
+        let taken = self.batches.before((epoch, at));
+        if step > taken || taken > MAX_STEPS {
+            let text = format!(
+                "the checkpoint has step {step} at epoch {epoch}, position {at}, before which are {taken} batches of \
+                 this data; there is one a step, and {MAX_STEPS} at most"
+            );
+            return Err(Error::new(Kind::Data, text));
+        }
         for (b, _) in self.program.persistent() {
-            file.expect(&b.name, b.dtype, &b.dims)?;
+            let e = file.expect(&b.name, b.dtype, &b.dims)?;
+            if b.name == STEP && b.dtype == DType::I64 && b.bytes == 8 {
+                counted(bytemuck::pod_read_unaligned(e.bytes))?;
+            }
         }
         let known = |name: &str| name == CURSOR || self.program.persistent().any(|(b, _)| b.name == name);
         if let Some(extra) = file.entries().find(|e| !known(e.name)) {
@@ -164,6 +186,14 @@ impl Trainer {
             self.program.persistent_mut(e.name)?.1.copy_from_slice(e.bytes);
         }
         Ok(())
+    }
+}
+
+/// Refuses a number of the optimiser's steps that no run comes to.
+fn counted(steps: i64) -> Result<()> {
+    match u64::try_from(steps) {
+        Ok(n) if n <= MAX_STEPS => Ok(()),
+        _ => Err(Error::new(Kind::Data, format!("{STEP} is {steps}; it goes from 0 to {MAX_STEPS}"))),
     }
 }
 

@@ -4,6 +4,7 @@
 //! figures and losses can be laid beside others'.
 
 use crate::fail::{Fail, Run, bad};
+use crate::files;
 use arenagrad::error::Result;
 use arenagrad::nn;
 use arenagrad::nodes::{Builder, Conv2d, DType, GraphBuf, Pool2d, Var};
@@ -186,7 +187,7 @@ impl Pool {
 
 /// The data file of a workload.
 pub fn open(path: &Path) -> Run<Loaded> {
-    Ok(Loaded::open(path, FILE_LIMIT)?)
+    files::open(path, FILE_LIMIT)
 }
 
 /// Gives params the values called `p.<name>` in `file`.

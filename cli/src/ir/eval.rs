@@ -6,10 +6,11 @@
 use super::{load, of};
 use crate::args::RunArgs;
 use crate::fail::{Run, bad};
-use crate::{npy, sys};
+use crate::{files, npy, sys};
 use arenagrad::nodes::DType;
 use arenagrad::session::{Program, Role, Session};
-use arenagrad::train::checkpoint::{HEADER_LIMIT, Loaded, write_atomically};
+use arenagrad::train::checkpoint::HEADER_LIMIT;
+use arenagrad::train::write_atomically;
 use std::path::Path;
 
 /// Evaluates one step of the graph.
@@ -38,6 +39,7 @@ pub fn run(a: &RunArgs) -> Run {
     }
     p.step().map_err(of(&a.file))?;
     sys::make_dir(&a.out)?;
+    let _lock = files::lock(&a.out)?;
     for b in p.bindings().iter().filter(|b| b.role == Role::Output) {
         let file = npy::encode(b.dtype, &b.dims, p.bytes_of(b));
         let file = file.ok_or_else(|| bad(format!("output {:?} is {}, which npy does not have", b.name, b.dtype)))?;
@@ -59,7 +61,7 @@ fn weights(p: &mut Program, path: &Path) -> Run {
     let params: Vec<_> = p.bindings().iter().filter(|b| b.role == Role::Param).cloned().collect();
     let limit: u64 = params.iter().map(|b| b.bytes as u64).sum();
     // A training checkpoint holds two moments beside each param.
-    let file = Loaded::open(path, 4 * limit + HEADER_LIMIT)?;
+    let file = files::open(path, 4 * limit + HEADER_LIMIT)?;
     for b in &params {
         let e = file.expect(&b.name, b.dtype, &b.dims).map_err(|e| e.context(path.display()))?;
         p.persistent_mut(&b.name)?.1.copy_from_slice(e.bytes);

@@ -11,7 +11,7 @@ use crate::report::page::{Page, html, largest};
 use crate::sys::{bytes, human};
 use arenagrad::kernels::gemm::{Precision, bf16_engine};
 use arenagrad::session::{Budget, BufferReport, PlanReport, Recomputed, Session};
-use arenagrad::train::checkpoint::write_atomically;
+use arenagrad::train::write_atomically;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -30,7 +30,7 @@ pub fn plan(a: &PlanArgs) -> Run {
     let facts = facts(plan);
     if let Some(path) = &a.html {
         let title = format!("Memory plan of {}", a.file.display());
-        let page = Page { title: &title, facts: &facts, losses: &[], judged: (Measure::Loss, &[]), plan };
+        let page = Page { title: &title, facts: &facts, losses: (0, &[]), judged: (Measure::Loss, &[]), plan };
         write_atomically(path, html(&page).as_bytes())?;
     }
     if a.json {

@@ -14,8 +14,8 @@ pub struct Page<'a> {
     pub title: &'a str,
     /// Names and values of the summary.
     pub facts: &'a [(&'a str, String)],
-    /// Loss by step; none where nothing was trained.
-    pub losses: &'a [f64],
+    /// Loss by step, and the steps before the first; none where nothing was trained.
+    pub losses: (u64, &'a [f64]),
     /// What judging found after some steps, and by which measure.
     pub judged: (Measure, &'a [(u64, f64)]),
     /// The program's plan.
@@ -39,7 +39,7 @@ pub fn html(p: &Page<'_>) -> String {
         let _ = write!(s, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(value));
     }
     s.push_str("</table>");
-    if !p.losses.is_empty() {
+    if !p.losses.1.is_empty() {
         let _ = write!(s, "<h2>Loss</h2>{}", curve::svg(p.losses, p.judged));
     }
     map(&mut s, p.plan);

@@ -14,7 +14,7 @@ use crate::ir::show::emit;
 use crate::ir::{load, of};
 use arenagrad::nodes::{DType, GraphBuf};
 use arenagrad::session::{Program, Role, Session, Trace};
-use arenagrad::train::checkpoint::write_atomically;
+use arenagrad::train::write_atomically;
 use std::path::Path;
 
 /// Steps before the one that is recorded: caches, pages and the clocks of processors settle.

@@ -12,7 +12,8 @@ use crate::measure::Measure;
 use crate::report::page::{Page, html};
 use crate::sys;
 use arenagrad::train::averages;
-use arenagrad::train::checkpoint::{encode, write_atomically};
+use arenagrad::train::checkpoint::encode;
+use arenagrad::train::write_atomically;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -65,7 +66,13 @@ pub fn finish(c: &Config, task: &mut dyn Task, history: &History, m: &Measured, 
     judged.push((c.steps, found));
     let own = if measure == Measure::Accuracy { "digits" } else { "alice" };
     let title = format!("arenagrad: {}", c.data.as_ref().map_or(own.into(), |d| d.display().to_string()));
-    let page = Page { title: &title, facts: &facts, losses: &history.losses, judged: (measure, &judged), plan: &plan };
+    let page = Page {
+        title: &title,
+        facts: &facts,
+        losses: (history.before, &history.losses),
+        judged: (measure, &judged),
+        plan: &plan,
+    };
     write_atomically(&c.out.join("run.html"), html(&page).as_bytes())?;
     let text = serde_json::to_string_pretty(&summary).map_err(bad)?;
     write_atomically(&c.out.join("summary.json"), format!("{text}\n").as_bytes())?;

@@ -6,6 +6,7 @@
 mod finish;
 mod history;
 mod images;
+mod resume;
 mod show;
 mod task;
 mod text;
@@ -14,9 +15,9 @@ use crate::alloc;
 use crate::args::TrainArgs;
 use crate::config::Config;
 use crate::fail::{Run, bad, unmet};
-use crate::{sys, trace};
+use crate::{files, sys, trace};
 use arenagrad::train::Times;
-use arenagrad::train::checkpoint::write_atomically;
+use arenagrad::train::write_atomically;
 use history::History;
 use show::Show;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -61,11 +62,12 @@ pub fn train(a: &TrainArgs) -> Run {
     let config = Config::new(a)?;
     let stop = stop_flag()?;
     let mut task = task::open(&config)?;
-    let from = a.resume.as_deref().map(checkpoint_file);
-    if let Some(file) = &from {
-        task.trainer_mut().restore(file)?;
-    }
+    // Before the checkpoint is read: it is not that of a run which goes on meanwhile. A folder that is still to be made
+    // has none.
+    let claimed = config.out.is_dir().then(|| files::lock(&config.out)).transpose()?;
+    let from = a.resume.as_deref().map(|from| resume::restore(&config, task.as_mut(), from)).transpose()?;
     sys::make_dir(&config.out)?;
+    let _lock = claimed.map_or_else(|| files::lock(&config.out), Ok)?;
     write_atomically(&config.out.join(CONFIG), config.text.as_bytes())?;
     for extra in task.extras()? {
         write_atomically(&config.out.join(extra.name), extra.text.as_bytes())?;
@@ -152,6 +154,6 @@ fn run_steps(
 
 /// Writes the checkpoint; the metrics up to it first, so that a resumed run finds all of them.
 fn checkpoint(c: &Config, task: &dyn Task, history: &mut History) -> Run {
-    history.flush()?;
+    history.sync()?;
     Ok(task.trainer().save(&c.out.join(CHECKPOINT))?)
 }

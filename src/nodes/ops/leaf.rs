@@ -81,6 +81,12 @@ pub const CONSTANT: OpDef = OpDef {
         let want = cx.shapes.dims(cx.attrs.shape(1)).numel() * cx.attrs.dtype(0).size();
         let have = cx.attrs.words.get(2).map_or(0, |&n| n as usize);
         ensure!(have == want, "{have} bytes where the type takes {want}");
+        if cx.attrs.dtype(0) == DType::Bool {
+            let data = cx.attrs.bytes(2);
+            if let Some(i) = DType::Bool.misfit(&data) {
+                return Err(format!("element {i} is {}; a bool is 0 or 1", data[i]));
+            }
+        }
         Ok(())
     },
     cases: &[Case { args: "", attrs: "dtype=f32 shape=[2] data=0x0000803f00000040", domains: &[] }],
