@@ -181,7 +181,7 @@ impl Shop {
     }
 }
 
-/// `FAULTS=1` hits every call, another number every so many; the tool says 1.
+/// `FAULTS=1` hits every call, another number every so many, and some beside; the tool says 1.
 #[test]
 fn no_fault_loses_what_was_there() {
     let every: usize = std::env::var("FAULTS").map_or(41, |n| n.parse().unwrap());
@@ -190,9 +190,12 @@ fn no_fault_loses_what_was_there() {
     let mut wrong = 0;
     for scene in &scenes {
         let calls = shop.calls(scene);
-        assert!(calls.len() > 60, "{calls:?}");
+        assert!(calls.len() > 40, "{calls:?}");
         for (k, how) in KINDS.into_iter().enumerate() {
-            let hit: Vec<usize> = (1..=calls.len()).filter(|at| (at + 8 * k) % every == 0).collect();
+            // The history is replaced, then grows: what is hit of that does not depend on chance.
+            let chosen = |at: usize| matches!(how, "ENOSPC" | "TORN") && calls[at - 1].contains("metrics.jsonl");
+            let hit: Vec<usize> =
+                (1..=calls.len()).filter(|&at| (at + 8 * k).is_multiple_of(every) || chosen(at)).collect();
             for &at in &hit {
                 if let Err(what) = shop.fault(scene, &calls, at, how) {
                     wrong += 1;
