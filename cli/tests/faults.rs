@@ -1,7 +1,7 @@
 //! Training runs that the system fails or kills, at calls on files of the run's folder.
 //!
-//! Needs Linux and a C compiler (which Rust needs for linking): `tools/faults.c` is preloaded. A few calls are hit here, and
-//! all of them by `tools/fault-io`.
+//! Needs Linux and a C compiler (which Rust needs for linking): `tools/faults.c` is preloaded. A few calls are hit
+//! here, and all of them by `tools/fault-io`.
 //!
 //! Invariant, after each fault: the process ended by the kill, or with an exit code and one line; no file is torn; a
 //! checkpoint that was there is there; the history is complete up to it; and the run goes on to the same bits.

@@ -1,6 +1,7 @@
 //! Checkpoints with one flipped bit: a run refuses to go on from them.
 //!
-//! A few bits are flipped here, and 200 by `tools/flip-checkpoint`; a unit test of the library flips all of a small file.
+//! A few bits are flipped here, and 200 by `tools/flip-checkpoint`; a unit test of the library flips all of a small
+//! file.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,9 +1,9 @@
 //! Checkpoints: named tensors in one safetensors file.
 //!
 //! Invariants. Saving: the target is replaced as a whole or not at all ([`super::atomic`]); equal tensors give equal
-//! bytes. Loading: the file is hostile until proven good (size first, then header, then its [`digest`], then each tensor
-//! against what is expected), and a failed load changes nothing. NaN and infinities are data like any other; a bool is 0
-//! or 1. Weights files hold torch's names and `format=pt`, so `safetensors.torch.load_file` reads them.
+//! bytes. Loading: the file is hostile until proven good (size first, then header, then its [`digest`], then each
+//! tensor against what is expected), and a failed load changes nothing. NaN and infinities are data like any other; a
+//! bool is 0 or 1. Weights files hold torch's names and `format=pt`, so `safetensors.torch.load_file` reads them.
 
 pub mod digest;
 

@@ -1,7 +1,7 @@
 //! Metrics: one JSON object a line, and step times.
 //!
-//! Invariant: recording a time allocates nothing, and a line is handed over in one write, with its end, so that a reader
-//! of complete lines sees it whole or not at all. For training programs.
+//! Invariant: recording a time allocates nothing, and a line is handed over in one write, with its end, so that a
+//! reader of complete lines sees it whole or not at all. For training programs.
 
 use std::fmt::Write as _;
 use std::io::Write;

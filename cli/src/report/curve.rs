@@ -15,8 +15,8 @@ const RIGHT: f64 = 60.0;
 /// Points of a line: more than there are pixels make no better picture.
 const POINTS: usize = 1000;
 
-/// Loss by step, from the one after `before`, and what judging found at some steps, as an SVG element. A validation loss stands on the loss's own
-/// axis, an accuracy on one from 0 to 100 %.
+/// Loss by step, from the one after `before`, and what judging found at some steps, as an SVG element. A validation
+/// loss stands on the loss's own axis, an accuracy on one from 0 to 100 %.
 pub fn svg((before, losses): (u64, &[f64]), (measure, judged): (Measure, &[(u64, f64)])) -> String {
     let shown = judged.iter().filter(|_| measure == Measure::Loss).map(|j| &j.1);
     let finite = losses.iter().chain(shown).copied().filter(|l| l.is_finite());

@@ -1,7 +1,7 @@
 //! The course of a run: in memory for the report, and as `metrics.jsonl`.
 //!
-//! Invariant: the file holds one line a step and one a judgement, in order, each step once, also after a run was resumed.
-//! Each line goes to the system as it is written, so a kill takes none; lines that are there already are only ever
+//! Invariant: the file holds one line a step and one a judgement, in order, each step once, also after a run was
+//! resumed. Each line goes to the system as it is written, so a kill takes none; lines that are there already are only ever
 //! replaced by a whole new file. Noting a step allocates nothing.
 
 use crate::fail::{Run, io};
@@ -77,8 +77,8 @@ struct Kept {
 }
 
 impl Kept {
-    /// Takes over the lines of steps up to `done`. What cannot be read (a line that a kill cut short) is left out, and so
-    /// is a step that does not come after the one before.
+    /// Takes over the lines of steps up to `done`. What cannot be read (a line that a kill cut short) is left out, and
+    /// so is a step that does not come after the one before.
     fn take(&mut self, text: &str, measure: Measure, done: u64) {
         let mut last = 0;
         for line in text.lines() {

@@ -29,7 +29,7 @@ const KEY: &str = "arenagrad.digest";
 const VALUE: &str = "arenagrad-crc32:";
 const DIGITS: usize = 8;
 
-/// The metadata's entry. Its length is a multiple of 8, so that the data behind the header stays where alignment wants it.
+/// The metadata's entry. Its length is a multiple of 8, so that the data behind the header stays aligned.
 fn entry(sum: u32) -> String {
     format!(", \"{KEY}\": \"{VALUE}{sum:08x}\"")
 }

@@ -125,8 +125,9 @@ fn data_stays_aligned_behind_the_digest() {
 
 #[test]
 fn bools_are_0_or_1_on_both_sides() {
-    let header = r#"{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"m":{"dtype":"BOOL","shape":[3],"data_offsets":[2,5]}}"#;
-    let file = |bytes: [u8; 5]| [with_header(header, 0), bytes.to_vec()].concat();
+    let numbers = r#""a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}"#;
+    let header = format!(r#"{{{numbers},"m":{{"dtype":"BOOL","shape":[3],"data_offsets":[2,5]}}}}"#);
+    let file = |bytes: [u8; 5]| [with_header(&header, 0), bytes.to_vec()].concat();
     assert!(Loaded::parse(file([7, 8, 0, 1, 1])).is_ok());
     refused(file([7, 8, 0, 1, 2]), "element 2 of \"m\" is 2; a bool is 0 or 1");
     let e = encode(&[Entry { name: "m", dtype: DType::Bool, dims: &[2], bytes: &[1, 255] }]).unwrap_err().to_string();
