@@ -4,8 +4,12 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod common;
+#[path = "common/overlaps.rs"]
+mod overlaps;
 #[path = "common/words.rs"]
 mod words;
+#[path = "common/wrong_loops.rs"]
+mod wrong_loops;
 #[path = "common/zoo.rs"]
 mod zoo;
 

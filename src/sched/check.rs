@@ -136,6 +136,9 @@ impl<'p> Walk<'p> {
     fn new(plan: &'p Plan) -> Proof<Walk<'p>> {
         let (code, n) = (&plan.code, plan.code.bytes.len());
         promise(plan.place.len() == n && plan.inplace.len() == code.reads.len(), || "columns do not fit".into())?;
+        let mut runs = vec![0; code.loops.len()];
+        code.body.iter().map(|&b| b as usize).filter(|&b| b < code.loops.len()).for_each(|b| runs[b] += 1);
+        promise(runs.iter().all(|&n| n <= 1), || "two instructions run one loop".into())?;
         let mut w = Walk { plan, map: Map::default(), version: vec![0; n], writer: vec![u32::MAX; n] };
         for b in (0..n).filter(|&b| code.kind[b].is_pinned()) {
             let r = w.extent(&Operand::of_bytes(b as u32, 0, code.bytes[b], Split::Whole))?;
@@ -162,8 +165,7 @@ impl<'p> Walk<'p> {
         let (Some(start), Some(end)) = (start, end) else {
             return Err(format!("{} lies outside the arena", self.name(o.buf)));
         };
-        let align = (o.size & o.size.wrapping_neg()).clamp(1, LINE);
-        promise(place % LINE == 0 && start % align == 0, || format!("{} is not aligned", self.name(o.buf)))?;
+        promise(place % LINE == 0 && start % o.align() == 0, || format!("{} is not aligned", self.name(o.buf)))?;
         Ok(start..end)
     }
 
@@ -179,7 +181,7 @@ impl<'p> Walk<'p> {
         let reads = code.reads_of(i).iter().map(|o| self.extent(o)).collect::<Proof<Vec<_>>>()?;
         let writes = code.writes_of(i).iter().map(|o| self.extent(o)).collect::<Proof<Vec<_>>>()?;
         match code.loop_of(i) {
-            Some(l) => l.fits(code.reads_of(i), code.writes_of(i))?,
+            Some(l) => l.fits(code, i, &self.plan.inplace[code.read_range(i)])?,
             None => promise(writes.len() <= 64, || "more than 64 writes".into())?,
         }
         for (o, r) in code.reads_of(i).iter().zip(&reads) {
@@ -219,7 +221,8 @@ impl<'p> Walk<'p> {
             if with != OUT_OF_PLACE {
                 let declared = code.pairs_of(i).contains(&(r as u8, with));
                 promise(declared, || format!("read {r} is in place, which the kernel cannot do"))?;
-                let lanes = matches!(code.writes_of(i)[usize::from(with)].split, Split::PerLane(_));
+                let to = code.writes_of(i).get(usize::from(with));
+                let lanes = to.is_none_or(|o| matches!(o.split, Split::PerLane(_)));
                 let same = writes.get(usize::from(with)) == Some(read) && !lanes;
                 promise(same, || format!("read {r} is in place on another extent"))?;
                 let others = reads.iter().enumerate().all(|(s, other)| s == r || !overlap(read, other));
@@ -261,6 +264,8 @@ impl<'p> Walk<'p> {
         }
         let mut updated = vec![false; code.bytes.len()];
         for u in &code.updates {
+            let kept = |k: &BufKind| matches!(k, BufKind::Param | BufKind::State);
+            promise(code.kind.get(u.leaf as usize).is_some_and(kept), || "a next value of what is not kept".into())?;
             updated[u.leaf as usize] = true;
             let leaf = self.extent(&Operand::of_bytes(u.leaf, 0, code.bytes[u.leaf as usize], Split::Whole))?;
             let next = (u.from.buf, self.version[u.from.buf as usize]);

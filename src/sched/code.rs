@@ -5,6 +5,7 @@
 //! [`order`](super::order), extended by [`alias`](super::alias); everyone in this room reads it.
 
 use super::loops::Loop;
+use crate::arena::tensor::LINE;
 use crate::arena::{Node, Value};
 use crate::kernels::abi::{Kernel, Split};
 use crate::kernels::bytes;
@@ -74,6 +75,11 @@ impl Operand {
     /// Size in bytes. Never overflows: buffers are made with checked sizes and operands lie inside them.
     pub fn bytes(&self) -> usize {
         self.len * self.size
+    }
+
+    /// What its first byte is a multiple of: the alignment of its elements.
+    pub fn align(&self) -> usize {
+        (self.size & self.size.wrapping_neg()).clamp(1, LINE)
     }
 
     /// `len` bytes of `buf` from `off` on.

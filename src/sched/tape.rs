@@ -237,6 +237,9 @@ impl Window {
 pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
     let code = &plan.code;
     let lanes = tapes.lanes();
+    if lanes > plan.lanes {
+        return Err(format!("{lanes} threads; the plan has scratch for {}", plan.lanes));
+    }
     let barriers = |t: usize| tapes.lane(t).iter().filter(|e| e.barrier).map(|e| e.instr).collect::<Vec<_>>();
     let meetings = barriers(0);
     if tapes.inner.len() != code.loops.len() || tapes.inner.iter().any(|i| ![1, lanes].contains(&i.lanes())) {
