@@ -4,6 +4,7 @@ use super::attrs::Attr;
 use super::builder::Var;
 use super::dtype::DType;
 use super::opdef::Op;
+use super::ops::slide::wide;
 use crate::arena::intern::Dims;
 use crate::error::Kind;
 
@@ -73,10 +74,6 @@ reductions! {
     prod => REDUCE_PROD;
     /// ln Σ eˣ over `axes`, which disappear.
     logsumexp => LOGSUMEXP;
-}
-
-fn wide(xs: &[usize]) -> Vec<i64> {
-    xs.iter().map(|&x| x as i64).collect()
 }
 
 impl<'g> Var<'g> {
@@ -231,10 +228,17 @@ impl<'g> Var<'g> {
         summed.reshape(dims)
     }
 
-    /// Elements `starts[i]..limits[i]` in steps of `steps[i]` along each axis.
+    /// Elements `starts[i]..limits[i]` in steps of `steps[i]` along each axis. A step behind which nothing is taken is
+    /// the same as 1.
     #[track_caller]
     pub fn slice(self, starts: &[usize], limits: &[usize], steps: &[usize]) -> Var<'g> {
-        let (s, l, p) = (wide(starts), wide(limits), wide(steps));
+        let (s, mut l, mut p) = (wide(starts), wide(limits), wide(steps));
+        for (i, &size) in self.dims().iter().enumerate().take(s.len().min(l.len()).min(p.len())) {
+            let reach = l[i] - s[i];
+            if l[i] as usize <= size && p[i] > 1 && (0..=p[i]).contains(&reach) {
+                (l[i], p[i]) = (s[i] + reach.min(1), 1);
+            }
+        }
         self.g.emit1(Op::SLICE, &[self], &[Attr::Ints(&s), Attr::Ints(&l), Attr::Ints(&p)])
     }
 

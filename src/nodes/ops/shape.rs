@@ -183,12 +183,12 @@ pub const SLICE: OpDef = OpDef {
     )
 };
 
-/// Puts `steps − 1` zeros between neighbours along each axis.
+/// Puts `steps − 1` zeros between neighbours along each axis. What has no neighbour has no zeros, whatever the step.
 pub(crate) fn dilate<'g>(x: crate::nodes::Var<'g>, steps: &[usize]) -> crate::nodes::Var<'g> {
     let mut x = x;
     for (i, &p) in steps.iter().enumerate().filter(|(_, p)| **p > 1) {
         let d = x.dims();
-        if d.get(i).is_none_or(|&n| n == 0) {
+        if d.get(i).is_none_or(|&n| n <= 1) {
             continue;
         }
         // [.., n, ..] → [.., n, 1, ..] → pad to [.., n, p, ..] → [.., n·p, ..] → cut the zeros after the last.

@@ -51,6 +51,12 @@ impl Windows {
         Slide { size: plane, kernel, stride, pad: pairs(&pad), dilation }
     }
 
+    /// The same windows with the least numbers that say so: see [`Slide::tight`].
+    pub fn tight(self) -> Windows {
+        let Slide { stride, dilation, .. } = self.slide().tight();
+        Windows { stride, dilation, ..self }
+    }
+
     /// Number of windows down and across, or why there are none.
     pub fn count(&self) -> Result<[usize; 2], String> {
         self.slide().count()

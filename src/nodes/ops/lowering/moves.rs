@@ -80,7 +80,9 @@ pub fn broadcast(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn slice(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (s, a, to) = (strides(cx), cx.attrs(), cx.out_dims(0));
     let base = a.sizes(0).iter().zip(&s).map(|(&at, &s)| at * s as usize).sum();
-    let steps: Vec<i64> = a.sizes(2).iter().zip(&s).map(|(&p, &s)| p as i64 * s).collect();
+    // No step is taken along an axis of one element, however long it is.
+    let step = |i: usize, p: usize| if to[i] > 1 { p as i64 * s[i] } else { s[i] };
+    let steps: Vec<i64> = a.sizes(2).into_iter().enumerate().map(|(i, p)| step(i, p)).collect();
     strided(cx, &to, &steps, base)
 }
 
@@ -88,7 +90,7 @@ pub fn slice(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn flip(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (mut s, d, mut base) = (strides(cx), cx.arg_dims(0), 0);
     for a in cx.attrs().sizes(0) {
-        base += (d[a] - 1) * s[a] as usize;
+        base += d[a].saturating_sub(1) * s[a] as usize;
         s[a] = -s[a];
     }
     strided(cx, &d, &s, base)
