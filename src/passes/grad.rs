@@ -5,7 +5,7 @@ mod join;
 use super::activity::depends;
 use super::loops::{self, Map, Scene};
 use super::prepare::for_autodiff;
-use super::rebuild::{Copier, finish, leaf_named, output_named};
+use super::rebuild::{Copier, finish, leaf_named, output_named, written};
 use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::opdef::{Deriv, Site};
@@ -87,7 +87,7 @@ pub fn grad(g: Graph<'_>, loss: &str, options: &GradOptions) -> Result<GraphBuf>
     }
     let prepared = for_autodiff(g, &names, &[loss])?;
     let g = prepared.view();
-    GraphBuf::make(|bump| {
+    written("grad", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
         c.run(&mut |_| None);
@@ -107,7 +107,7 @@ pub fn grad(g: Graph<'_>, loss: &str, options: &GradOptions) -> Result<GraphBuf>
 pub fn vjp(g: Graph<'_>, outputs: &[&str], wrt: &[&str], missing: Missing) -> Result<GraphBuf> {
     let prepared = for_autodiff(g, wrt, outputs)?;
     let g = prepared.view();
-    GraphBuf::make(|bump| {
+    written("vjp", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
         c.run(&mut |_| None);

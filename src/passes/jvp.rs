@@ -4,7 +4,7 @@ use super::activity::reaches;
 use super::grad::unused_name;
 use super::loops::{self, Map, Scene};
 use super::prepare::for_autodiff;
-use super::rebuild::{Copier, finish, leaf_named, output_named};
+use super::rebuild::{Copier, finish, leaf_named, output_named, written};
 use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::opdef::{Deriv, Site};
@@ -15,7 +15,7 @@ use crate::nodes::{Builder, Emit, Graph, GraphBuf, Var};
 pub fn jvp(g: Graph<'_>, outputs: &[&str], wrt: &[&str]) -> Result<GraphBuf> {
     let prepared = for_autodiff(g, wrt, outputs)?;
     let g = prepared.view();
-    GraphBuf::make(|bump| {
+    written("jvp", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
         c.run(&mut |_| None);

@@ -13,7 +13,7 @@ mod sweep;
 
 use super::grad::{GradOptions, Reverse, grad};
 use super::prepare::for_autodiff;
-use super::rebuild::{Copier, finish, leaf_named, output_named};
+use super::rebuild::{Copier, finish, leaf_named, output_named, written};
 use crate::arena::Value;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
@@ -157,7 +157,7 @@ pub fn train(g: Graph<'_>, loss: &str, opt: &Optimiser) -> Result<GraphBuf> {
     let settings = groups::settings(g, opt, &names)?;
     if opt.accumulate > 1 {
         let one = grad(g, loss, &options)?;
-        return GraphBuf::make(|bump| {
+        return written("train", |bump| {
             let b = Builder::rewriting(Emit::like(&one.view()));
             let (params, grads) = micro::accumulate(one.view(), &b, loss, &names, opt.accumulate)?;
             append(&b, opt, &settings, &names, &params, grads);
@@ -166,7 +166,7 @@ pub fn train(g: Graph<'_>, loss: &str, opt: &Optimiser) -> Result<GraphBuf> {
     }
     let prepared = for_autodiff(g, &names, &[loss])?;
     let g = prepared.view();
-    GraphBuf::make(|bump| {
+    written("train", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
         c.run(&mut |_| None);

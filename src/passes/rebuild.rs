@@ -6,6 +6,7 @@
 use crate::arena::{Node, Region, Side, Sym, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::opdef::Site;
+use crate::nodes::verify::{self, Stage};
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, OpDef, Var};
 use bumpalo::Bump;
 
@@ -92,6 +93,16 @@ pub fn rebuild<'b>(g: Graph<'_>, bump: &'b Bump, rule: &mut Rule<'_>) -> Result<
 /// Writes `g` again into a bump of its own.
 pub fn rebuild_buf(g: Graph<'_>, rule: &mut Rule<'_>) -> Result<GraphBuf> {
     GraphBuf::make(|bump| rebuild(g, bump, rule))
+}
+
+/// The graph that pass `name` writes, into a bump of its own; in debug builds it is verified, so that a fault is that
+/// pass's, and not one of the first that looks.
+pub fn written(name: &str, f: impl for<'b> FnOnce(&'b Bump) -> Result<Graph<'b>>) -> Result<GraphBuf> {
+    let buf = GraphBuf::make(f)?;
+    if cfg!(debug_assertions) {
+        verify::check(buf.view(), Stage::Block).map_err(|e| e.context(format!("after pass {name}")))?;
+    }
+    Ok(buf)
 }
 
 /// Freezes what `b` holds.

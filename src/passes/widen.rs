@@ -4,7 +4,7 @@
 //! leaves and outputs, and the shapes of all values, stay too. For checking tools: a widened graph is another program.
 
 use super::prepare::flatten;
-use super::rebuild::finish;
+use super::rebuild::{finish, written};
 use crate::arena::{Side, ids::Id};
 use crate::error::Result;
 use crate::nodes::attrs::{Attr, Owned};
@@ -14,7 +14,7 @@ use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Op, Var};
 pub fn widen(g: Graph<'_>) -> Result<GraphBuf> {
     let flat = flatten(g)?;
     let g = flat.view();
-    GraphBuf::make(|bump| {
+    written("widen", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut map = Side::filled(g.values(), b.var(crate::arena::Value::NONE));
         for n in g.region_nodes(g.entry()) {

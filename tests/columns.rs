@@ -1,0 +1,33 @@
+//! What a graph takes: the bytes of its columns, by node.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+#[path = "common/zoo.rs"]
+mod zoo;
+
+use arenagrad::nodes::{Graph, GraphBuf};
+use arenagrad::passes::pipeline::optimise;
+
+/// Bytes of the columns that grow with nodes, without what is interned: shapes, strings and places.
+fn bytes(g: Graph<'_>) -> usize {
+    let by_node =
+        [size_of_val(g.op), size_of_val(g.args_at), size_of_val(g.outs_at), size_of_val(g.attr), size_of_val(g.loc)];
+    let by_value = [size_of_val(g.def), size_of_val(g.dtype), size_of_val(g.shape), size_of_val(g.names)];
+    let pools = [size_of_val(g.args), size_of_val(g.extra)];
+    let ends = [size_of_val(g.updates), size_of_val(g.yields), size_of_val(g.output_names)];
+    [&by_node[..], &by_value, &pools, &ends].concat().iter().sum()
+}
+
+#[test]
+fn a_node_takes_at_most_forty_bytes() {
+    for m in zoo::ZOO {
+        let step: GraphBuf = (m.small)();
+        let ready = optimise(step.view()).unwrap();
+        for (form, g) in [("as built", step.view()), ("optimised", ready.view())] {
+            let each = bytes(g) as f64 / g.nodes() as f64;
+            println!("{} {form}: {} nodes, {each:.1} bytes each", m.name, g.nodes());
+            assert!(g.nodes() > 20 && each <= 40.0, "{} {form}: {each:.1} bytes a node", m.name);
+        }
+    }
+}
