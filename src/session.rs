@@ -8,6 +8,7 @@ mod budget;
 mod elem;
 mod init;
 mod precision;
+mod ready;
 mod report;
 mod runner;
 mod trace;
@@ -21,13 +22,12 @@ use crate::arena::intern::Dims;
 use crate::arena::tensor::TensorArena;
 use crate::arena::{Node, Value, ids::Id};
 use crate::error::{Error, Kind, Place, Result};
-use crate::kernels::gemm::Precision;
 use crate::nodes::{DType, Graph, GraphBuf, Init, LeafKind};
-use crate::passes::pipeline;
 use crate::passes::precision::{self as products, Precisions};
 use crate::sched::code::Operand;
 use crate::sched::exec::{Exec, Stop};
-use crate::sched::{Scheduled, model, schedule_apart, schedule_in, tape};
+use crate::sched::{Scheduled, model, schedule_apart};
+use ready::{Ready, prepare};
 use runner::Runner;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,13 +40,21 @@ pub struct Session {
     threads: usize,
     optimise: bool,
     poison: bool,
+    share: bool,
     budget: Option<usize>,
     precision: Precisions,
 }
 
 impl Default for Session {
     fn default() -> Session {
-        Session { threads: 1, optimise: true, poison: false, budget: None, precision: Precisions::default() }
+        Session {
+            threads: 1,
+            optimise: true,
+            poison: false,
+            share: false,
+            budget: None,
+            precision: Precisions::default(),
+        }
     }
 }
 
@@ -94,6 +102,13 @@ impl Session {
         self
     }
 
+    /// Divides every instruction that has two units or more among all threads, also where one thread is faster: a check
+    /// of plans and kernels on graphs that are too small for a second thread, not for speed. Results do not depend on it.
+    pub fn share(mut self, on: bool) -> Session {
+        self.share = on;
+        self
+    }
+
     /// Makes programs whose arena has at most `bytes` bytes: values of the forward half are computed again where the
     /// backward half needs them, no more of them than the budget asks for. [`Session::compile`] fails if nothing fits,
     /// and says what would. A larger budget never gives a larger number of repeated operations, nor a smaller one a
@@ -138,7 +153,7 @@ impl Session {
         };
         if self.poison {
             ready.scheduled = schedule_apart(ready.graph.view(), 1, &ready.precision)?;
-            ready.tapes = tape::tapes(&ready.scheduled.plan);
+            ready.tapes = self.tapes(&ready.scheduled.plan);
         }
         let all = start.elapsed();
         let mut report = report::report(&ready.graph.view(), &ready.scheduled);
@@ -150,39 +165,6 @@ impl Session {
         report.phases.insert(0, ("passes", all.saturating_sub(planned)));
         Ok((ready, report))
     }
-}
-
-/// A graph that is scheduled and divided among threads.
-struct Ready {
-    graph: GraphBuf,
-    scheduled: Scheduled,
-    tapes: tape::Tapes,
-    recomputed: Recomputed,
-    /// Of each node; empty if nothing was asked for.
-    precision: Vec<Precision>,
-}
-
-impl Ready {
-    fn new(graph: GraphBuf, s: &Session) -> Result<Ready> {
-        let (mut lanes, precision) = (s.lanes(), precision::assign(graph.view(), &s.precision)?);
-        let mut scheduled = schedule_in(graph.view(), lanes, &precision)?;
-        let mut tapes = tape::tapes(&scheduled.plan);
-        while tapes.lanes() < lanes {
-            // Not worth so many threads: no scratch for the others either.
-            lanes = tapes.lanes();
-            scheduled = schedule_in(graph.view(), lanes, &precision)?;
-            tapes = tape::tapes(&scheduled.plan);
-        }
-        Ok(Ready { graph, scheduled, tapes, recomputed: Recomputed::default(), precision })
-    }
-}
-
-/// The form of `g` that can be lowered.
-fn prepare(g: Graph<'_>, optimise: bool) -> Result<GraphBuf> {
-    if optimise {
-        return pipeline::optimise(g);
-    }
-    Ok(pipeline::run(g, &["inline", "legalize", "unmark"], false)?.0)
 }
 
 /// What a name stands for.
