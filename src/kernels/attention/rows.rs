@@ -197,6 +197,22 @@ simd! {
     }
 }
 
+/// Rows whose sums go side by side.
+pub const SIDE: usize = 16;
+
+simd! {
+    /// `sum[r] = fma(a[c][r], b[c][r], sum[r])`, c ascending.
+    pub fn chains[T: Element](a: &[[T; SIDE]], b: &[[T; SIDE]], sum: &mut [T; SIDE]) {
+        let mut sums = *sum;
+        for (a, b) in a.iter().zip(b) {
+            for ((s, a), b) in sums.iter_mut().zip(a).zip(b) {
+                *s = a.mul_add(*b, *s);
+            }
+        }
+        *sum = sums;
+    }
+}
+
 simd! {
     /// 0 where the uniform number is below p, and `scale` else.
     pub fn factors[T: Element](draws: &[f32], p: f32, scale: T, to: &mut [T]) {
