@@ -158,9 +158,3 @@ fn strides_and_dilations_beyond_the_end_cost_nothing() {
     });
     assert_eq!(results(&padded, PLAIN)[1].dims, [1, 1, 2, 4]);
 }
-
-#[test]
-fn what_has_no_element_can_be_flipped() {
-    let f = both(|g| g.input("x", [0, 3], F64).flip([0, 1]));
-    assert_eq!(results(&f, PLAIN)[1].dims, [0, 3]);
-}

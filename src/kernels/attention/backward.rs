@@ -20,7 +20,7 @@ use crate::kernels::gemm::{self, gemm};
 use std::ops::Range;
 
 /// Terms of sums whose rows are turned together.
-const TERMS: usize = 64;
+const TERMS: usize = 32;
 
 /// What only the backward kernel reads.
 struct Saved<'a, T> {
@@ -185,6 +185,9 @@ fn sweep<T: Element>(
 
 /// Σ dy·y − dlse of each query of a unit.
 fn deltas<T: Element>(p: &Attention, saved: &Saved<'_, T>, job: &Job, delta: &mut [T]) {
+    if job.queries.is_empty() {
+        return;
+    }
     for group in job.group.clone() {
         let h = job.kv * p.group() + group;
         let (at, y) = ((job.b * p.heads + h) * p.queries, p.y(job.b, h));

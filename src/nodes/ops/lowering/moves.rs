@@ -90,7 +90,7 @@ pub fn slice(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn flip(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (mut s, d, mut base) = (strides(cx), cx.arg_dims(0), 0);
     for a in cx.attrs().sizes(0) {
-        base += d[a].saturating_sub(1) * s[a] as usize;
+        base += (d[a] - 1) * s[a] as usize;
         s[a] = -s[a];
     }
     strided(cx, &d, &s, base)
