@@ -19,16 +19,17 @@ fn bytes(g: Graph<'_>) -> usize {
     [&by_node[..], &by_value, &pools, &ends].concat().iter().sum()
 }
 
+/// Forty bytes, and the words of attributes, most of which are of leaves and windows. Fused ops have more operands.
 #[test]
-fn nodes_are_small() {
+fn a_node_takes_at_most_forty_bytes_beside_its_attributes() {
     for m in zoo::ZOO {
         let step: GraphBuf = (m.small)();
         let ready = optimise(step.view()).unwrap();
-        for (form, g) in [("as built", step.view()), ("optimised", ready.view())] {
+        for (form, g, most) in [("as built", step.view(), [40.0, 20.0]), ("optimised", ready.view(), [48.0, 32.0])] {
             let [all, attributes] = [bytes(g), size_of_val(g.extra)].map(|b| b as f64 / g.nodes() as f64);
             let rest = all - attributes;
             println!("{} {form}: {} nodes, {rest:.1} + {attributes:.1} bytes each", m.name, g.nodes());
-            assert!(g.nodes() > 20 && rest <= 50.0 && attributes <= 100.0);
+            assert!(g.nodes() > 20 && rest <= most[0] && attributes <= most[1], "{} {form}", m.name);
         }
     }
 }

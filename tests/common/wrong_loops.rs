@@ -235,7 +235,7 @@ const NAMED: &[(&str, Wrong, &str)] = &[
         "",
     ),
     ("an operand is shorter than its extern", |s| s.read_mut(outside(s).1).len -= 4, "does not fit its operand"),
-    ("a carry is not in place", |s| *s.inplace_mut(0) = OUT, "overlaps read"),
+    ("a carry is not in place", |s| *s.inplace_mut(0) = OUT, "the body reads write 0"),
     (
         "a carry starts with nothing",
         |s| {
