@@ -52,6 +52,9 @@ fn program(g: &GraphBuf, threads: usize, patterns: bool) -> Result<Program> {
         if let Ok(x) = p.input_mut::<f32>(name) {
             x.iter_mut().enumerate().for_each(|(j, x)| *x = ((j * 7919 + i * 31) % 1009) as f32 / 504.5 - 1.0);
         }
+        if let Ok(x) = p.input_mut::<i32>(name) {
+            x.fill(0);
+        }
     }
     p.init(1)?;
     Ok(p)

@@ -19,10 +19,15 @@ fn program(g: &GraphBuf) -> Program {
     let mut p = Session::new().compile(g).expect("a valid program");
     p.init(0).expect("start values");
     let inputs: Vec<_> = p.bindings().iter().filter(|b| b.role == Role::Input).cloned().collect();
-    for b in inputs.iter().filter(|b| b.dtype == DType::F32) {
+    for b in &inputs {
+        if b.dtype == DType::I32 {
+            p.input_mut::<i32>(&b.name).expect("an input").fill(0);
+            continue;
+        }
         let x = p.input_mut::<f32>(&b.name).expect("an input");
         x.iter_mut().enumerate().for_each(|(i, x)| *x = (i * 7919 % 1009) as f32 / 504.5 - 1.0);
     }
+    p.step().expect("a step");
     p
 }
 

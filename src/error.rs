@@ -26,6 +26,8 @@ pub enum Kind {
     Data,
     /// The operating system refused.
     Io,
+    /// The loss of a training run is no number any more.
+    Diverged,
 }
 
 /// Where the cause lies.

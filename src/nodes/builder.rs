@@ -201,6 +201,13 @@ impl Builder {
         self.leaf(Op::INPUT, name, dims.as_ref(), dtype, &[])
     }
 
+    /// As [`Builder::input`]; until the caller writes it, all its elements are `default`, which the type must be able to
+    /// hold.
+    #[track_caller]
+    pub fn input_or(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, default: f64) -> Var<'_> {
+        self.leaf(Op::INPUT, name, dims.as_ref(), dtype, &[Attr::F64(default)])
+    }
+
     /// A trained value, which starts as `init` says.
     #[track_caller]
     pub fn param(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, init: Init) -> Var<'_> {
@@ -222,6 +229,14 @@ impl Builder {
     pub fn state(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, init: Init) -> Var<'_> {
         let (choice, scale) = init.attrs();
         self.leaf(Op::STATE, name, dims.as_ref(), dtype, &[Attr::Choice(choice), Attr::F64(scale)])
+    }
+
+    /// A state that is the moving average of `param`, zeros at first: as a weights file has it, under the param's name.
+    /// Who makes it updates it.
+    #[track_caller]
+    pub fn average(&self, name: &str, param: &str, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
+        let ((choice, scale), of) = (Init::Zeros.attrs(), self.sym(param));
+        self.leaf(Op::STATE, name, dims.as_ref(), dtype, &[Attr::Choice(choice), Attr::F64(scale), Attr::Sym(of)])
     }
 
     /// The random key: a state that holds the seed and the step, and that each step advances by one.
@@ -332,7 +347,7 @@ impl Emit {
     /// The state that random ops are keyed by, which each step advances. The entry is open.
     fn rng(&mut self) -> Value {
         let name = self.strings.intern(RNG_STATE);
-        if let Some(v) = (0..self.values()).map(|i| Value(i as u32)).find(|&v| self.name_of(v) == name) {
+        if let Some(v) = self.leaf_called(name) {
             return v;
         }
         let Ok(shape) = self.shapes.intern(&[4]) else { return Value::NONE };

@@ -85,6 +85,26 @@ impl DType {
         matches!(self, DType::I8 | DType::U8 | DType::I32 | DType::I64 | DType::U32)
     }
 
+    /// Whether a tensor of this type can be filled with `x`: a float no larger than the type's largest (it is rounded),
+    /// a whole number in the type's range, 0 or 1 of truth values.
+    pub fn can_hold(self, x: f64) -> bool {
+        let whole = |low: f64, high: f64| x.fract() == 0.0 && (low..=high).contains(&x);
+        let float = |most: f64| !x.is_finite() || x.abs() <= most;
+        match self {
+            DType::F64 => true,
+            DType::F32 | DType::C64 => float(f64::from(f32::MAX)),
+            DType::F16 => float(half::f16::MAX.to_f64()),
+            DType::BF16 => float(half::bf16::MAX.to_f64()),
+            DType::I8 => whole(f64::from(i8::MIN), f64::from(i8::MAX)),
+            DType::U8 => whole(0.0, f64::from(u8::MAX)),
+            DType::I32 => whole(f64::from(i32::MIN), f64::from(i32::MAX)),
+            // The nearest double above the range is 2⁶³, which is out of it.
+            DType::I64 => whole(-(63f64.exp2()), 63f64.exp2()) && x < 63f64.exp2(),
+            DType::U32 => whole(0.0, f64::from(u32::MAX)),
+            DType::Bool => x == 0.0 || x == 1.0,
+        }
+    }
+
     /// Whether values of this type may index: `i32` or `i64`.
     pub const fn is_index(self) -> bool {
         matches!(self, DType::I32 | DType::I64)

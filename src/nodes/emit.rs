@@ -115,7 +115,7 @@ pub struct Emit {
     done: Vec<Body>,
     open: Vec<Body>,
     sigs: Vec<Signature>,
-    leaves: hashbrown::HashSet<Sym>,
+    leaves: hashbrown::HashMap<Sym, Value>,
     outputs: Vec<(Sym, Value)>,
     updates: Vec<(Value, Value)>,
     // Names and leaves that have an output or an update already: texts with many of either stay linear.
@@ -301,10 +301,13 @@ impl Emit {
         let def = self.ops[op.0 as usize];
         let mut words = std::mem::take(&mut self.words);
         words.clear();
-        let mut bad = (attrs.len() != def.attrs.len())
+        let least = def.attrs.iter().filter(|f| !f.optional).count();
+        let mut bad = (attrs.len() < least || attrs.len() > def.attrs.len())
             .then(|| format!("{} attributes where {} are asked for", attrs.len(), def.attrs.len()));
-        for (a, f) in attrs.iter().zip(def.attrs) {
-            if let Err(e) = a.encode(f.kind, &mut words) {
+        // Optional fields come last; those that are not named are absent.
+        let given = attrs.iter().chain(std::iter::repeat(&Attr::Absent));
+        for (a, f) in given.zip(def.attrs) {
+            if let Err(e) = a.encode(f, &mut words) {
                 bad.get_or_insert(e);
             }
         }
@@ -459,15 +462,21 @@ impl Emit {
             self.fail(Error::new(Kind::Name, format!("a leaf cannot be called {name:?}")));
             return Value::NONE;
         }
-        if !self.leaves.insert(sym) {
+        if self.leaves.insert(sym, Value::NONE).is_some() {
             self.fail(Error::new(Kind::Name, format!("two leaves are called {name:?}")));
             return Value::NONE;
         }
         let mut all = vec![Attr::Sym(sym)];
         all.extend_from_slice(attrs);
         let v = self.emit(op, &[], &all).at(0);
+        self.leaves.insert(sym, v);
         self.set_name(v, sym);
         v
+    }
+
+    /// The leaf called `name`, a value of the entry.
+    pub fn leaf_called(&self, name: Sym) -> Option<Value> {
+        self.leaves.get(&name).copied()
     }
 
     /// Names `v` for printing, unless it has a name.

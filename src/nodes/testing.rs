@@ -156,7 +156,8 @@ impl Drawing<'_, '_> {
         let init = [Attr::Choice((self.draw)(4)), Attr::F64(self.pick(NUMBERS)), Attr::Bool(kind == 0)];
         let name = format!("{}{}", self.pick(&["x", "fc1.weight", "odd name ", "7", "é"]), self.leaves.len());
         let (op, attrs) = match kind {
-            0 | 3 => (Op::INPUT, typed.to_vec()),
+            0 => (Op::INPUT, typed.to_vec()),
+            3 => (Op::INPUT, [&typed[..], &[Attr::F64(1.0)]].concat()),
             1 => (Op::PARAM, [&typed[..], &init].concat()),
             _ => (Op::STATE, [&typed[..], &init[..2]].concat()),
         };

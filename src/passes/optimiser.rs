@@ -13,9 +13,10 @@ mod sweep;
 
 use super::grad::{GradOptions, Reverse, grad};
 use super::prepare::for_autodiff;
-use super::rebuild::{Copier, finish, leaf_named, output_named};
+use super::rebuild::{Copier, Signature, finish, output_named};
 use crate::arena::Value;
 use crate::error::{Error, Kind, Result};
+use crate::nodes::ops::length::length;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
 use groups::Settings;
 use sweep::Target;
@@ -35,7 +36,7 @@ pub const EMA: &str = "ema.";
 pub struct Optimiser {
     /// The rule.
     pub rule: Rule,
-    /// The learning rate that a trainer starts from. The graph reads it from the input [`LR`] at each step.
+    /// The learning rate: what the input [`LR`], which the graph reads at each step, holds until the caller writes it.
     pub lr: f64,
     /// Largest global norm of all gradients together: larger ones are scaled down to it.
     pub clip_norm: Option<f64>,
@@ -173,26 +174,25 @@ pub fn train(g: Graph<'_>, loss: &str, opt: &Optimiser) -> Result<GraphBuf> {
         c.signature();
         let seed = c.map[output_named(g, loss)?].full_like(1.0);
         let grads = Reverse::new(g, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
-        let params: Vec<Var<'_>> = names.iter().map(|n| leaf_named(g, n).map(|v| c.map[v])).collect::<Result<_>>()?;
+        let signature = Signature::new(g);
+        let params: Vec<Var<'_>> = names.iter().map(|n| signature.leaf(n).map(|v| c.map[v])).collect::<Result<_>>()?;
         append(&b, opt, &settings, &names, &params, grads);
         drop(c);
         finish(b, bump)
     })
 }
 
-/// Scales all gradients by min(1, max / (‖g‖ + 1e-6)), as `torch.nn.utils.clip_grad_norm_`.
+/// Scales all gradients by min(1, max / (‖g‖ + 1e-6)), as `torch.nn.utils.clip_grad_norm_`; where the squares overflow or
+/// underflow, too.
 fn clip(grads: &mut [Var<'_>], max: f64) {
-    let mut total = None;
-    for g in grads.iter() {
-        let s = (*g * *g).sum(..);
-        total = Some(total.map_or(s, |t: Var<'_>| t + s));
-    }
-    if let Some(t) = total {
-        let norm = t.sqrt().named("grad_norm");
-        let scale = (max / (norm + 1e-6)).minimum(1.0);
-        for g in grads.iter_mut() {
-            *g = *g * scale;
-        }
+    let Some(wide) = length(grads) else { return };
+    let dtype = grads.first().map_or(DType::F64, |g| g.dtype());
+    let norm = wide.cast(dtype).named("grad_norm");
+    // A norm that its type cannot hold is one of finite gradients, unless it is infinite in f64, too.
+    let beyond = (max / wide).cast(dtype);
+    let scale = norm.less(f64::INFINITY).select((max / (norm + 1e-6)).minimum(1.0), beyond);
+    for g in grads.iter_mut() {
+        *g = *g * scale;
     }
 }
 
@@ -217,7 +217,7 @@ fn append<'g>(
         clip(&mut grads, max);
     }
     let dtype = params.first().map_or(DType::F32, |p| p.dtype());
-    let lr = b.input(LR, [], dtype);
+    let lr = b.input_or(LR, [], dtype, opt.lr);
     let counts = opt.ema.is_some() || settings.kinds.iter().any(|k| k.rule.counts());
     let t = if counts { count(b) } else { b.var(Value::NONE) };
     let schedules = schedules(b, settings, t);
@@ -232,7 +232,7 @@ fn append<'g>(
         let mu = schedules[settings.kind_of[i]];
         let next = Target { b, name, p, g, lr, lr64, t, mu }.update(&kind.rule);
         if let Some(decay) = opt.ema {
-            let old = b.state(&format!("{EMA}{name}"), p.dims(), p.dtype(), Init::Zeros);
+            let old = b.average(&format!("{EMA}{name}"), name, p.dims(), p.dtype());
             let later = sweep::flush(old * decay + next * (1.0 - decay));
             b.update(old, t.equal(1.0).select(next, later));
         }
@@ -259,9 +259,4 @@ fn schedules<'g>(b: &'g Builder, settings: &Settings, t: Var<'g>) -> Vec<Option<
         all.push(known.iter().find(|k| k.0 == key).map(|k| k.1));
     }
     all
-}
-
-/// Whether `name` is that of a state that this module makes.
-pub fn is_optimiser_state(name: &str) -> bool {
-    name.starts_with("opt.") || name.starts_with(EMA)
 }

@@ -3,7 +3,7 @@
 //! Each function preserves meaning, the names of leaves, and the number, order and types of outputs.
 
 use super::activity::{depends, reaches};
-use super::rebuild::{Copier, Visit, finish, rebuild, rebuild_buf};
+use super::rebuild::{Copier, Signature, Visit, finish, rebuild, rebuild_buf};
 use super::save::save;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
@@ -148,8 +148,9 @@ pub fn for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Result<Grap
 
 /// The nodes on the paths from `wrt` to `results`, with all nodes of the bodies of loops among them.
 pub fn active(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Side<Node, bool> {
-    let leaves: Vec<Value> = wrt.iter().filter_map(|n| g.find_leaf(n)).map(|l| l.0).collect();
-    let outs: Vec<Value> = results.iter().filter_map(|n| g.find_output(n)).collect();
+    let signature = Signature::new(g);
+    let leaves: Vec<Value> = wrt.iter().filter_map(|n| signature.leaf(n).ok()).collect();
+    let outs: Vec<Value> = results.iter().filter_map(|n| signature.output(n).ok()).collect();
     let (from, to) = (depends(g, g.entry(), &leaves), reaches(g, g.entry(), &outs));
     let mut active = Side::filled(g.nodes(), false);
     let mut run = Side::<Region, bool>::filled(g.regions(), false);

@@ -5,9 +5,11 @@
 
 use crate::arena::{Node, Region, Side, Sym, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
+use crate::names;
 use crate::nodes::opdef::Site;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, OpDef, Var};
 use bumpalo::Bump;
+use hashbrown::{HashMap, HashSet};
 
 /// A node on its way from one graph to the next.
 pub struct Visit<'x, 'g> {
@@ -248,18 +250,59 @@ impl<'x, 'g> Copier<'x, 'g> {
     }
 }
 
-/// The leaf called `name`, or an error that names it.
+/// The leaf called `name`, or an error that names it. Who asks for many asks [`Signature`].
 pub fn leaf_named(g: Graph<'_>, name: &str) -> Result<Value> {
-    g.find_leaf(name).map(|l| l.0).ok_or_else(|| {
-        let known: Vec<&str> = g.leaves().map(|l| l.2).collect();
-        Error::new(Kind::Name, format!("no leaf is called {name:?}; there are {}", known.join(", ")))
-    })
+    g.find_leaf(name).map(|l| l.0).ok_or_else(|| no_leaf(g, name))
 }
 
-/// The output called `name`, or an error that names it.
+/// The output called `name`, or an error that names it. Who asks for many asks [`Signature`].
 pub fn output_named(g: Graph<'_>, name: &str) -> Result<Value> {
-    g.find_output(name).ok_or_else(|| {
-        let known: Vec<&str> = g.output_names.iter().map(|&s| g.str(s)).collect();
-        Error::new(Kind::Name, format!("no output is called {name:?}; there are {}", known.join(", ")))
-    })
+    g.find_output(name).ok_or_else(|| no_output(g, name))
+}
+
+fn no_leaf(g: Graph<'_>, name: &str) -> Error {
+    let known: Vec<&str> = g.leaves().map(|l| l.2).collect();
+    Error::new(Kind::Name, format!("no leaf is called {name:?}{}", names::instead(name, known.iter().copied())))
+}
+
+fn no_output(g: Graph<'_>, name: &str) -> Error {
+    let known = g.output_names.iter().map(|&s| g.str(s));
+    Error::new(Kind::Name, format!("no output is called {name:?}{}", names::instead(name, known)))
+}
+
+/// The leaves and outputs of a graph by name, found in one scan.
+pub struct Signature<'x> {
+    g: Graph<'x>,
+    leaves: HashMap<&'x str, Value>,
+    outputs: HashMap<&'x str, Value>,
+    given: HashSet<String>,
+}
+
+impl<'x> Signature<'x> {
+    /// Of `g`.
+    pub fn new(g: Graph<'x>) -> Self {
+        let outputs = g.output_names.iter().map(|&s| g.str(s)).zip(g.outputs().iter().copied());
+        let leaves = g.leaves().map(|(v, _, name)| (name, v));
+        Signature { g, leaves: leaves.collect(), outputs: outputs.collect(), given: HashSet::new() }
+    }
+
+    /// As [`leaf_named`].
+    pub fn leaf(&self, name: &str) -> Result<Value> {
+        self.leaves.get(name).copied().ok_or_else(|| no_leaf(self.g, name))
+    }
+
+    /// As [`output_named`].
+    pub fn output(&self, name: &str) -> Result<Value> {
+        self.outputs.get(name).copied().ok_or_else(|| no_output(self.g, name))
+    }
+
+    /// A name that no leaf and no output has, and that was not given before: `name`, or `name.2`, `name.3` ….
+    pub fn unused(&mut self, name: &str) -> String {
+        let taken = |n: &str| self.leaves.contains_key(n) || self.outputs.contains_key(n) || self.given.contains(n);
+        let numbered = (2..).map(|i| format!("{name}.{i}"));
+        let free = std::iter::once(name.to_string()).chain(numbered).find(|n| !taken(n));
+        let free = free.unwrap_or_else(|| name.to_string());
+        self.given.insert(free.clone());
+        free
+    }
 }

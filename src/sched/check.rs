@@ -4,17 +4,19 @@
 //! proves: operands lie inside the arena and are aligned; every read finds, whole, what the instructions before it
 //! wrote for it; a write overlaps no read unless declared in place on the identical extent, and no other write; units
 //! divide each write into disjoint parts (runs, or columns of whole rows) that cover it; at the end outputs, next
-//! values, and all that the caller owns are where they are looked for.
+//! values, and all that the caller owns are where they are looked for. And: a step that stops at a bad index has changed no
+//! byte of a param or a state, for nothing that may stop comes after what writes there.
 //!
 //! [`Checked`] can be made here only: it is what the executor's unsafe code rests on. The walk runs in release
 //! builds too.
 
 use super::alias::OUT_OF_PLACE;
 use super::code::{BufKind, Code, Operand};
+use super::faults::{Check, Leaves};
 use crate::arena::tensor::LINE;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::Split;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// A plan to check.
@@ -124,6 +126,11 @@ struct Walk<'p> {
     version: Vec<u32>,
     /// The last instruction that wrote each buffer.
     writer: Vec<u32>,
+    /// Indices that were found good: which version of a buffer, which bytes of it, and by which test.
+    good: BTreeSet<(Label, usize, usize, u64, Option<i64>)>,
+    leaves: Leaves,
+    /// The first instruction that wrote bytes of a param or a state.
+    changed: Option<usize>,
 }
 
 type Proof<T = ()> = Result<T, String>;
@@ -136,7 +143,15 @@ impl<'p> Walk<'p> {
     fn new(plan: &'p Plan) -> Proof<Walk<'p>> {
         let (code, n) = (&plan.code, plan.code.bytes.len());
         promise(plan.place.len() == n && plan.inplace.len() == code.reads.len(), || "columns do not fit".into())?;
-        let mut w = Walk { plan, map: Map::default(), version: vec![0; n], writer: vec![u32::MAX; n] };
+        let mut w = Walk {
+            plan,
+            map: Map::default(),
+            version: vec![0; n],
+            writer: vec![u32::MAX; n],
+            good: BTreeSet::new(),
+            leaves: Leaves::new(plan),
+            changed: None,
+        };
         for b in (0..n).filter(|&b| code.kind[b].is_pinned()) {
             let r = w.extent(&Operand::of_bytes(b as u32, 0, code.bytes[b], Split::Whole))?;
             promise(!w.map.touches(r.clone()), || format!("{} overlaps another leaf or constant", w.name(b as u32)))?;
@@ -203,10 +218,45 @@ impl<'p> Walk<'p> {
             let fresh = label.1 == 0 || matches!(o.split, Split::PerLane(_));
             promise(fresh || self.map.holds(w.clone(), label), || format!("{} was overwritten", self.name(o.buf)))?;
         }
+        self.stops(i, &writes)?;
         for (o, w) in code.writes_of(i).iter().zip(&writes) {
             self.version[o.buf as usize] += 1;
             self.writer[o.buf as usize] = i as u32;
             self.map.put(w.clone(), (o.buf, self.version[o.buf as usize]));
+        }
+        Ok(())
+    }
+
+    /// No instruction that may stop the step comes after one that writes a leaf, nor writes one itself before all of its
+    /// units have looked. Iterations of a loop stop with it.
+    fn stops(&mut self, i: usize, writes: &[Range<usize>]) -> Proof {
+        let code = &self.plan.code;
+        if code.iterated {
+            return Ok(());
+        }
+        let own = writes.iter().any(|w| self.leaves.meet(w));
+        let inner: Vec<Check>;
+        let checks = match code.loop_of(i) {
+            Some(l) => {
+                inner = l.checks(code.reads_of(i));
+                &inner[..]
+            }
+            None => code.checks_of(i),
+        };
+        for c in checks {
+            let read = |o: &Operand| (o.buf, o.off, o.bytes()) == (c.buf, c.off, c.bytes);
+            let seen = code.reads_of(i).iter().any(read);
+            let test = c.looks.below.filter(|_| seen);
+            let known = test.is_some_and(|below| {
+                let label = (c.buf, self.version[c.buf as usize]);
+                !self.good.insert((label, c.off, c.bytes, below, c.looks.or))
+            });
+            let before = self.changed.map_or(String::new(), |k| format!(", which instruction {k} does before it"));
+            promise(known || self.changed.is_none(), || format!("it may stop a step after leaves changed{before}"))?;
+            promise(known || !own || c.looks.early, || "it may stop a step and changes a leaf".into())?;
+        }
+        if own {
+            self.changed.get_or_insert(i);
         }
         Ok(())
     }

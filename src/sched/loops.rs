@@ -135,6 +135,7 @@ pub(super) fn check_depth(g: Graph<'_>) -> Result<()> {
 /// Lowers and plans the body of the loop `s`; also the constants that it reads, as operands after the loop's own.
 fn body(g: Graph<'_>, s: &Scan, lanes: usize, precision: &[Precision]) -> Result<(Loop, Vec<Value>)> {
     let mut l = Lowering::new(g, s.body, lanes, precision);
+    l.code.iterated = true;
     let mut externs = Vec::new();
     for (i, v) in g.region_args(s.body).enumerate() {
         let (kind, outer) = match i < s.carries {
@@ -197,6 +198,7 @@ impl Lowering<'_> {
                 whole: 0,
                 copies: true,
                 body: NO_LOOP,
+                checks: &[],
             });
         }
         if s.length > 0 {
@@ -231,6 +233,7 @@ impl Lowering<'_> {
         let code = &body.plan.code;
         let flops = code.flops.iter().fold(0u64, |sum, f| sum.saturating_add(*f)).saturating_mul(s.length as u64);
         let time = code.time.iter().fold(0u64, |sum, t| sum.saturating_add(t.0)).saturating_mul(s.length as u64);
+        let checks = body.checks(&reads);
         self.code.loops.push(Arc::new(body));
         self.code.push(&Instr {
             kernel: nothing,
@@ -245,6 +248,7 @@ impl Lowering<'_> {
             whole: 0,
             copies: false,
             body: self.code.loops.len() as u32 - 1,
+            checks: &checks,
         });
         Ok(())
     }

@@ -160,18 +160,17 @@ impl Loaded {
 
     /// All tensors, by name.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = Entry<'_>> {
-        self.index.iter().map(|t| Entry {
-            name: &t.name,
-            dtype: t.dtype,
-            dims: &t.dims,
-            bytes: &self.bytes[t.at.clone()],
-        })
+        self.index.iter().map(|t| self.entry(t))
+    }
+
+    fn entry<'l>(&'l self, t: &'l Tensor) -> Entry<'l> {
+        Entry { name: &t.name, dtype: t.dtype, dims: &t.dims, bytes: &self.bytes[t.at.clone()] }
     }
 
     /// The tensor called `name`.
     pub fn find(&self, name: &str) -> Option<Entry<'_>> {
         let i = self.index.binary_search_by(|t| t.name.as_str().cmp(name)).ok()?;
-        self.entries().nth(i)
+        self.index.get(i).map(|t| self.entry(t))
     }
 
     /// The tensor called `name`, which must have this type and shape.

@@ -7,7 +7,7 @@ use super::checkpoint::{self, Entry, HEADER_LIMIT, Loaded};
 use super::{Batches, Schedule};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
-use crate::passes::optimiser::{EMA, LR};
+use crate::passes::optimiser::LR;
 use crate::session::{Program, Role, Slot, Trace};
 use std::path::Path;
 use std::time::Instant;
@@ -53,7 +53,8 @@ pub struct Trainer {
 
 impl Trainer {
     /// Of a step program that [`train`](crate::passes::optimiser::train) made, whose scalar output `loss` is reported.
-    /// Params start from `seed`.
+    /// Params and states that were neither loaded nor initialised nor written start from `seed`; others stay as they
+    /// are.
     pub fn new(program: Program, loss: &str, schedule: Schedule, batches: Batches, seed: u64) -> Result<Trainer> {
         schedule.validate()?;
         let lr = match program.input::<f32>(LR) {
@@ -65,13 +66,38 @@ impl Trainer {
             Err(_) => Scalar::F64(program.output_slot::<f64>(loss)?),
         };
         let mut t = Trainer { program, schedule, batches, seed, step: 0, lr, loss, tracing: false, trace: None };
-        t.program.init(seed)?;
+        t.program.init_rest(seed)?;
         Ok(t)
     }
 
     /// Runs one step. `fill` writes the examples that it is given into the program's inputs.
+    ///
+    /// A step that fails, in `fill` or in the program, leaves the trainer where it was: the next one sees the same
+    /// examples. A loss that is not finite is an error too, of a step that was done: its update has reached the params, so
+    /// training goes on from a checkpoint or from new start values.
     pub fn step(&mut self, fill: &mut dyn FnMut(&mut Program, &[u32]) -> Result<()>) -> Result<Progress> {
+        let (epoch, at) = self.batches.cursor();
         let lr = self.schedule.lr(self.step);
+        let ns = match self.run(lr, fill) {
+            Ok(ns) => ns,
+            Err(e) => {
+                self.batches.seek(epoch, at)?;
+                return Err(e);
+            }
+        };
+        self.step += 1;
+        let loss = match self.loss {
+            Scalar::F32(slot) => self.program.read(slot)?.first().map_or(f64::NAN, |&x| f64::from(x)),
+            Scalar::F64(slot) => self.program.read(slot)?.first().copied().unwrap_or(f64::NAN),
+        };
+        match loss.is_finite() {
+            true => Ok(Progress { step: self.step, epoch: self.batches.cursor().0, loss, lr, ns }),
+            false => Err(self.diverged(loss, lr)),
+        }
+    }
+
+    /// The next batch, and the program's step on it: nanoseconds of the latter.
+    fn run(&mut self, lr: f64, fill: &mut dyn FnMut(&mut Program, &[u32]) -> Result<()>) -> Result<u64> {
         match self.lr {
             Scalar::F32(slot) => self.program.write(slot, &[lr as f32])?,
             Scalar::F64(slot) => self.program.write(slot, &[lr])?,
@@ -82,13 +108,21 @@ impl Trainer {
             true => self.trace = Some(self.program.step_traced()?),
             false => self.program.step()?,
         }
-        let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.step += 1;
-        let loss = match self.loss {
-            Scalar::F32(slot) => self.program.read(slot)?.first().map_or(f64::NAN, |&x| f64::from(x)),
-            Scalar::F64(slot) => self.program.read(slot)?.first().copied().unwrap_or(f64::NAN),
+        Ok(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    #[cold]
+    fn diverged(&self, loss: f64, lr: f64) -> Error {
+        let name = match self.loss {
+            Scalar::F32(slot) => self.program.name_of(slot),
+            Scalar::F64(slot) => self.program.name_of(slot),
         };
-        Ok(Progress { step: self.step, epoch: self.batches.cursor().0, loss, lr, ns })
+        let (name, step) = (name.unwrap_or("loss"), self.step);
+        let text = format!(
+            "the loss of step {step} is {loss} (output {name:?}, rate {lr}); a lower rate, clipped gradients or a look \
+             at the batch may help, from an earlier checkpoint or new start values"
+        );
+        Error::new(Kind::Diverged, text)
     }
 
     /// Has the next step recorded, see [`Program::step_traced`].
@@ -154,8 +188,9 @@ impl Trainer {
         for (b, _) in self.program.persistent() {
             file.expect(&b.name, b.dtype, &b.dims)?;
         }
-        let known = |name: &str| name == CURSOR || self.program.persistent().any(|(b, _)| b.name == name);
-        if let Some(extra) = file.entries().find(|e| !known(e.name)) {
+        let mut known: Vec<&str> = self.program.persistent().map(|(b, _)| b.name.as_str()).collect();
+        known.sort_unstable();
+        if let Some(extra) = file.entries().find(|e| e.name != CURSOR && known.binary_search(&e.name).is_err()) {
             return Err(Error::new(Kind::Name, format!("the checkpoint has {:?}, this run has not", extra.name)));
         }
         self.batches.seek(epoch, at)?;
@@ -176,9 +211,11 @@ pub fn entries(program: &Program, wanted: impl Fn(Role) -> bool) -> Vec<Entry<'_
 /// The moving averages of a program's params, under the params' names: the entries of a weights file. There are none if
 /// the [optimiser](crate::passes::optimiser::Optimiser::ema) keeps none.
 pub fn averages(program: &Program) -> Vec<Entry<'_>> {
-    let states = entries(program, |role| role == Role::State);
-    let named = states.into_iter().filter_map(|e| Some(Entry { name: e.name.strip_prefix(EMA)?, ..e }));
-    named.collect()
+    let mut found = Vec::new();
+    for (b, bytes) in program.persistent() {
+        found.extend(b.averages.as_deref().map(|name| Entry { name, dtype: b.dtype, dims: &b.dims, bytes }));
+    }
+    found
 }
 
 /// Copies into all params of `to` the values that the params of the same names have in `from`: how an inference
@@ -198,16 +235,24 @@ pub fn copy_averages(from: &Program, to: &mut Program) -> Result<()> {
     copy(&source, to)
 }
 
+/// On an error nothing has changed.
 fn copy(source: &[Entry<'_>], to: &mut Program) -> Result<()> {
-    let names: Vec<String> = entries(to, |role| role == Role::Param).iter().map(|e| e.name.to_string()).collect();
-    for name in &names {
-        let e = source.iter().find(|e| e.name == name);
-        let e = e.ok_or_else(|| Error::new(Kind::Name, format!("nothing gives param {name:?} its values")))?;
-        let (b, out) = to.persistent_mut(name)?;
-        if b.dtype != e.dtype || *b.dims != *e.dims {
-            return Err(Error::new(Kind::Shape, format!("param {name:?} has two types")));
+    let mut by_name: Vec<&Entry<'_>> = source.iter().collect();
+    // Stable: the first of a name stays the first.
+    by_name.sort_by_key(|e| e.name);
+    let mut found = Vec::new();
+    for p in entries(to, |role| role == Role::Param) {
+        let first = by_name.partition_point(|e| e.name < p.name);
+        let e = by_name.get(first).filter(|e| e.name == p.name);
+        let e = e.ok_or_else(|| Error::new(Kind::Name, format!("nothing gives param {:?} its values", p.name)))?;
+        if p.dtype != e.dtype || p.dims != e.dims {
+            let text = format!("param {:?} is {}{:?}, its values are {}{:?}", p.name, p.dtype, p.dims, e.dtype, e.dims);
+            return Err(Error::new(Kind::Shape, text));
         }
-        out.copy_from_slice(e.bytes);
+        found.push(*e);
+    }
+    for e in found {
+        to.persistent_mut(e.name)?.1.copy_from_slice(e.bytes);
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use arenagrad::passes::prepare::keep_outputs;
 use arenagrad::passes::widen::widen;
 use arenagrad::session::{Program, Session};
 use arenagrad::train::permutation;
+use std::collections::HashMap;
 
 /// Checks.
 pub fn check(a: &CheckArgs) -> Run {
@@ -83,9 +84,12 @@ fn gradients(a: &CheckArgs, graph: &GraphBuf, name: &str) -> Run {
     let grad_names: Vec<String> =
         outputs.output_names[g.outputs().len()..].iter().map(|&s| outputs.str(s).into()).collect();
     let mut wrong = 0;
-    let places: Vec<(usize, String)> = p.point.floats().map(|(i, b)| (i, b.name.clone())).collect();
+    let places: HashMap<String, usize> = p.point.floats().map(|(i, b)| (b.name.clone(), i)).collect();
+    // The plain program is where the differences start from.
+    p.point.eval(&mut p.plain, name)?;
+    p.point.restore(&mut p.plain)?;
     for (leaf, output) in leaves.iter().zip(&grad_names) {
-        let Some(&(at, _)) = places.iter().find(|(_, n)| n == leaf) else { continue };
+        let Some(&at) = places.get(leaf) else { continue };
         let claims = p.grads.output::<f64>(output)?.to_vec();
         let (n, worst) = compare(a, &mut p, name, at, &claims)?;
         let fine = worst <= a.tolerance;

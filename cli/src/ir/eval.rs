@@ -1,6 +1,6 @@
 //! `run`: evaluates a graph on `.npy` files.
 //!
-//! Invariant: every input has a value from a file, of exactly its type and shape, before anything is evaluated; outputs
+//! Invariant: every input without a default has a value from a file, of exactly its type and shape, before anything is evaluated; outputs
 //! are written after all of them are known.
 
 use super::{load, of};
@@ -31,7 +31,7 @@ pub fn run(a: &RunArgs) -> Run {
         fill(&mut p, name, Path::new(file))?;
         given.push(name);
     }
-    let inputs = p.bindings().iter().filter(|b| b.role == Role::Input);
+    let inputs = p.bindings().iter().filter(|b| b.role == Role::Input && b.default.is_none());
     let missing: Vec<&str> = inputs.map(|b| b.name.as_str()).filter(|n| !given.contains(n)).collect();
     if !missing.is_empty() {
         return Err(bad(format!("no value for {}; give --in {}=FILE.npy", missing.join(", "), missing[0])));

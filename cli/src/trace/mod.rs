@@ -10,10 +10,11 @@ use crate::args::{BenchArgs, TraceArgs};
 use crate::bench::{self, Bench};
 use crate::config::threads_within;
 use crate::fail::{Run, bad};
+use crate::ir::eval::write_leaf;
 use crate::ir::show::emit;
 use crate::ir::{load, of};
 use arenagrad::nodes::{DType, GraphBuf};
-use arenagrad::session::{Program, Role, Session, Trace};
+use arenagrad::session::{Binding, Program, Role, Session, Trace};
 use arenagrad::train::checkpoint::write_atomically;
 use std::path::Path;
 
@@ -63,15 +64,16 @@ fn of_graph(graph: &GraphBuf, session: &Session, path: &Path) -> Run<Trace> {
     p.step_traced().map_err(of(path))
 }
 
-/// Inputs of floats get numbers of a plausible size; others stay 0, which is an index wherever there is one.
+/// Inputs of floats get numbers of a plausible size, others 0, which is an index wherever there is one; defaults stay.
 fn invent(p: &mut Program) -> Run {
-    let inputs: Vec<_> = p.bindings().iter().filter(|b| b.role == Role::Input).cloned().collect();
+    let made = |b: &&Binding| b.role == Role::Input && b.default.is_none();
+    let inputs: Vec<_> = p.bindings().iter().filter(made).cloned().collect();
     for b in &inputs {
         let number = |i: usize| (i as f64 * 0.7).sin();
         match b.dtype {
             DType::F32 => p.input_mut::<f32>(&b.name)?.iter_mut().enumerate().for_each(|(i, x)| *x = number(i) as f32),
             DType::F64 => p.input_mut::<f64>(&b.name)?.iter_mut().enumerate().for_each(|(i, x)| *x = number(i)),
-            _ => {}
+            _ => write_leaf(p, b, &vec![0; b.bytes])?,
         }
     }
     Ok(())

@@ -118,7 +118,7 @@ fn run_steps(
             task.trainer_mut().trace_next();
         }
         let before = alloc::calls();
-        let progress = task.step()?;
+        let progress = task.step().inspect_err(|_| show.end())?;
         match (recorded, task.trainer_mut().take_trace()) {
             (Some(file), Some(t)) => {
                 m.trace = Some(trace::write(file, &format!("step {}", progress.step), &t)?);
@@ -128,11 +128,6 @@ fn run_steps(
                 m.times.record(progress.ns);
                 m.steps += 1;
             }
-        }
-        if !progress.loss.is_finite() {
-            show.end();
-            let text = format!("the loss of step {} is {}; a lower --lr may help", progress.step, progress.loss);
-            return Err(unmet(text));
         }
         history.step(&progress)?;
         show.step(&progress);

@@ -24,7 +24,8 @@ impl Emit {
 
     /// Adds the next argument of the open region.
     pub fn region_arg(&mut self, ty: Ty) -> Value {
-        let i = self.body().op.iter().take_while(|&&op| op == Op::ARG).count();
+        // Arguments stand first.
+        let i = self.body().op.partition_point(|&op| op == Op::ARG);
         self.emit(Op::ARG, &[], &[Attr::Int(i as i64), Attr::DType(ty.dtype), Attr::Shape(ty.shape)]).at(0)
     }
 

@@ -33,11 +33,23 @@ const fn leaf(name: &'static str, doc: &'static str, attrs: &'static [Field]) ->
 }
 
 /// See `doc`.
-pub const INPUT: OpDef = leaf(
+pub const INPUT: OpDef = OpDef {
+    infer: |cx| {
+        let (dtype, attrs) = (cx.attrs.dtype(1), cx.attrs);
+        ensure!(!attrs.has(3) || dtype.can_hold(attrs.f64(3)), "{} is no default of {dtype}", attrs.f64(3));
+        stated(cx, 1)
+    },
+    ..leaf(
     "input",
-    "a value that the caller writes before each step",
-    &[Field::new("name", Kind::Sym), Field::new("dtype", Kind::DType), Field::new("shape", Kind::Shape)],
-);
+    "a value that the caller writes before each step; until then all its elements are `default`, if there is one",
+    &[
+        Field::new("name", Kind::Sym),
+        Field::new("dtype", Kind::DType),
+        Field::new("shape", Kind::Shape),
+        Field::optional("default", Kind::F64),
+    ],
+    )
+};
 
 /// See `doc`.
 pub const PARAM: OpDef = leaf(
@@ -56,13 +68,14 @@ pub const PARAM: OpDef = leaf(
 /// See `doc`.
 pub const STATE: OpDef = leaf(
     "state",
-    "a value kept from step to step",
+    "a value kept from step to step; the moving average of param `averages`, if that is said",
     &[
         Field::new("name", Kind::Sym),
         Field::new("dtype", Kind::DType),
         Field::new("shape", Kind::Shape),
         Field::new("init", INITS),
         Field::new("scale", Kind::F64),
+        Field::optional("averages", Kind::Sym),
     ],
 );
 

@@ -50,6 +50,7 @@ pub(super) fn write(out: &mut String, p: &Printer<'_>, kind: &Kind, a: &Owned) {
             Kind::Choice(names) => out.write_str(names.get(*i as usize).unwrap_or(&"?")),
             _ => Ok(()),
         },
+        Owned::Absent => Ok(()),
     };
 }
 

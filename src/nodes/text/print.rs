@@ -5,6 +5,7 @@
 use super::fields;
 use super::lex::{is_plain, quote};
 use crate::arena::{Node, Region, Sym, Value, ids::Id};
+use crate::nodes::attrs::Owned;
 use crate::nodes::graph::Graph;
 use crate::nodes::opdef::Op;
 use std::fmt::Write;
@@ -127,7 +128,7 @@ impl<'a> Printer<'a> {
             list(out, g.args_of(n).iter().copied(), |out, v| self.value(out, v));
         }
         for (i, (field, attr)) in g.attrs(n).iter().enumerate() {
-            if !self.is_elided(n, i) {
+            if attr != Owned::Absent && !self.is_elided(n, i) {
                 let _ = write!(out, " {}=", field.name);
                 fields::write(out, self, &field.kind, &attr);
             }

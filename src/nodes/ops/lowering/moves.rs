@@ -123,15 +123,14 @@ pub fn pad(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 fn gathers(cx: &mut LowerCx<'_>, kernel: Kernel, p: Indexed) -> Result<(), String> {
-    cx.call(
-        Call::new(kernel, p.to_words(), p.units()).work(Work::INDEX).reads_args(2).writes(Buf::Out(0), p.per_unit()),
-    );
+    let call = Call::new(kernel, p.to_words(), p.units()).work(Work::INDEX).reads_args(2).looks(1, p.n);
+    cx.call(call.writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }
 
 fn scatters(cx: &mut LowerCx<'_>, kernel: Kernel, p: Indexed) -> Result<(), String> {
     let call = Call::new(kernel, p.to_words(), p.units_scatter()).flops(cx.flops());
-    cx.call(call.reads_args(2).writes(Buf::Out(0), p.per_unit_scatter()));
+    cx.call(call.reads_args(2).looks(1, p.n).early().writes(Buf::Out(0), p.per_unit_scatter()));
     Ok(())
 }
 
