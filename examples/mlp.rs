@@ -27,6 +27,7 @@ fn main() -> Result<()> {
             println!("step {}: loss {:.5}", i + 1, p.read(loss)?[0]);
         }
     }
-    println!("{} bytes of memory", p.plan().arena_bytes);
+    // What every byte is for, with the op and the line above that asked for it.
+    println!("{}", p.plan());
     Ok(())
 }

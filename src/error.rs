@@ -42,6 +42,25 @@ pub enum Place {
     Node(String),
 }
 
+impl Place {
+    /// The line, for people: `src/main.rs:12`, or `line 12:3` of a text; none where there is no line.
+    pub fn origin(&self) -> Option<String> {
+        match self {
+            Place::Source(file, l) => Some(format!("{file}:{l}")),
+            Place::Text(l, c) => Some(format!("line {l}:{c}")),
+            _ => None,
+        }
+    }
+
+    /// The same place; if it is in a text, in the one that `file` holds.
+    pub fn in_file(self, file: &str) -> Place {
+        match self {
+            Place::Text(l, _) => Place::Source(file.to_string(), l),
+            other => other,
+        }
+    }
+}
+
 /// An error with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {

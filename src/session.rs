@@ -10,11 +10,15 @@ mod init;
 mod precision;
 mod report;
 mod runner;
+mod show;
+mod threads;
 mod trace;
 
 pub use budget::Budget;
 pub use elem::Elem;
 pub use report::{BufferReport, PlanReport, Recomputed};
+pub use show::human;
+pub use threads::MAX_THREADS;
 pub use trace::{Call, Event, Trace, WAIT};
 
 use crate::arena::intern::Dims;
@@ -74,12 +78,6 @@ impl Session {
         Session::default()
     }
 
-    /// Runs steps on at most `n` threads. Results do not depend on it.
-    pub fn threads(mut self, n: usize) -> Session {
-        self.threads = n.max(1);
-        self
-    }
-
     /// Whether graphs go through all passes before they are lowered (the default), or through those alone without
     /// which some op would have no kernel.
     pub fn optimise(mut self, on: bool) -> Session {
@@ -101,11 +99,6 @@ impl Session {
     pub fn memory_budget(mut self, bytes: usize) -> Session {
         self.budget = Some(bytes);
         self
-    }
-
-    /// Threads that programs are planned for.
-    fn lanes(&self) -> usize {
-        if self.poison { 1 } else { self.threads }
     }
 
     /// Prepares, plans and proves `graph`, and allocates its arena.
@@ -164,7 +157,7 @@ struct Ready {
 
 impl Ready {
     fn new(graph: GraphBuf, s: &Session) -> Result<Ready> {
-        let (mut lanes, precision) = (s.lanes(), precision::assign(graph.view(), &s.precision)?);
+        let (mut lanes, precision) = (s.lanes()?, precision::assign(graph.view(), &s.precision)?);
         let mut scheduled = schedule_in(graph.view(), lanes, &precision)?;
         let mut tapes = tape::tapes(&scheduled.plan);
         while tapes.lanes() < lanes {

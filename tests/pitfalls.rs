@@ -5,6 +5,7 @@
 
 mod common;
 
+use arenagrad::error::Place;
 use arenagrad::nodes::{Attr, Builder, Conv2d, DType, GraphBuf, Init, Op, Pool2d, Var};
 use arenagrad::passes::{GradOptions, grad, hvp, jvp, nth_grad, pipeline, unfuse};
 use common::{PLAIN, Tensor, run};
@@ -385,4 +386,30 @@ fn fusion_respects_other_readers_and_the_shape_of_a_bias() {
     assert_eq!(outs[1].data, [5.5, 6.5, 7.5, 0.5, -0.5, -1.5]);
     assert_eq!(outs[2].data, [5.5, 6.5, 7.5, 0.5, 0.0, 0.0]);
     assert_eq!(outs[3].data, [18.0]);
+}
+
+/// Start values are numbers: an infinite one would train to NaN without a word.
+#[test]
+fn start_values_are_finite_and_not_negative() {
+    for scale in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
+        for init in [Init::Uniform(scale), Init::Normal(scale)] {
+            let made: [fn(&Builder, Init) -> Var<'_>; 3] = [
+                |g, init| g.param("p", [2], F64, init),
+                |g, init| g.frozen_param("p", [2], F64, init),
+                |g, init| g.state("p", [2], F64, init),
+            ];
+            for make in made {
+                let g = Builder::new("g");
+                let e = g.finish([make(&g, init)]).unwrap_err();
+                assert!(e.message.contains(&format!("scale is {scale}")), "{e}");
+                assert!(matches!(&e.place, Place::Source(file, _) if file.contains("pitfalls.rs")), "{e:?}");
+            }
+        }
+    }
+    let large = |dtype| {
+        let g = Builder::new("g");
+        g.finish([g.param("p", [2], dtype, Init::Normal(1e39))]).map(|_| ())
+    };
+    assert!(large(F64).is_ok() && large(DType::F32).unwrap_err().message.contains("the largest f32"));
+    assert!(large(DType::F16).is_err() && large(DType::BF16).is_err());
 }

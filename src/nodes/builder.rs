@@ -102,12 +102,16 @@ impl Builder {
     #[track_caller]
     pub(super) fn note_place(&self) {
         if self.track.get() {
-            let at = Location::caller();
-            self.with(|e| {
-                let file = e.strings.intern(at.file());
-                e.set_place(Loc { file, line: at.line(), col: 0 });
-            });
+            self.come_from(Location::caller());
         }
+    }
+
+    /// Nodes made from now on come from the line `at`, where a transform was asked for.
+    pub fn come_from(&self, at: &Location<'_>) {
+        self.with(|e| {
+            let file = e.strings.intern(at.file());
+            e.set_place(Loc { file, line: at.line(), col: 0 });
+        });
     }
 
     /// Does `f`, all of whose nodes come from the caller's line: a closure has no caller of its own.

@@ -12,14 +12,17 @@ use super::infer::{Infer, Signature};
 use super::opdef::{Op, OpDef};
 use crate::arena::intern::{Dims, Shapes, Strings};
 use crate::arena::{Node, Region, Shape, Sym, Value, ids::Id};
-use crate::error::{Error, Kind, Place, Result};
+use crate::error::{Error, Kind, Result};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hash, Hasher};
 
 mod capture;
 mod frame;
+mod limits;
+mod places;
 
 pub use capture::Closed;
+pub use limits::MAX_NODES;
 
 /// The results of a node: consecutive values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +125,8 @@ pub struct Emit {
     outputs_seen: hashbrown::HashSet<Sym>,
     updates_seen: hashbrown::HashSet<Value>,
     scopes: u32,
+    /// Nodes and operands of all regions.
+    count: limits::Count,
     here: u32,
     error: Option<Error>,
     hasher: DefaultHashBuilder,
@@ -165,6 +170,7 @@ impl Emit {
             outputs_seen: Default::default(),
             updates_seen: Default::default(),
             scopes: 0,
+            count: limits::Count::default(),
             here: u32::MAX,
             error: None,
             hasher: Default::default(),
@@ -243,29 +249,6 @@ impl Emit {
             &self.extra[at + 1..at + 1 + self.extra[at] as usize]
         };
         Attrs { fields, words }
-    }
-
-    /// Nodes made from now on come from `loc` (an index as in [`Graph::loc`]).
-    pub fn set_loc(&mut self, loc: u32) {
-        self.here = loc;
-    }
-
-    /// Nodes made from now on come from this place.
-    pub fn set_place(&mut self, loc: Loc) {
-        let (locs, next) = (&mut self.locs, self.loc_ids.len() as u32);
-        self.here = *self.loc_ids.entry(loc).or_insert_with(|| {
-            locs.push(loc);
-            next
-        });
-    }
-
-    /// The place of the nodes being made.
-    pub fn place(&self) -> Place {
-        match self.locs.get(self.here as usize) {
-            Some(l) if l.file == Sym::NONE => Place::Text(l.line, l.col),
-            Some(l) => Place::Source(self.strings.str(l.file).to_string(), l.line),
-            None => Place::Nowhere,
-        }
     }
 
     /// Keeps `e`, unless an earlier error is kept already.
@@ -381,6 +364,10 @@ impl Emit {
             if let Some(&n) = b.table.find(hash, same) {
                 return b.outs(n as usize);
             }
+        }
+        if let Err(e) = self.admit(args.len(), words.len()) {
+            self.fail(Error::new(Kind::Verify, format!("{}: {e}", def.name)));
+            return Outs { first: Value::NONE, len: 0 };
         }
         let mut out_tys = std::mem::take(&mut self.out_tys);
         out_tys.clear();

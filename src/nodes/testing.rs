@@ -42,6 +42,9 @@ const NAMES: &[&str] = &["h", "y", "fc1.weight", "odd name", "7", "q\"uo\\te", "
 const NUMBERS: &[f64] =
     &[0.0, -0.0, 1.0, 0.1, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e300, 5e-324, -1.0 / 3.0, 16777217.0];
 
+/// The same among what scales of start values may be, of any type.
+const SCALES: &[f64] = &[0.0, -0.0, 1.0, 0.1, 5e-324, 1.0 / 3.0, 65504.0];
+
 /// Opens and closes the region that a case names in its attributes, for operands of types `tys`.
 pub fn case_region(e: &mut Emit, case: &Case, tys: &[Ty]) {
     let mut tys = tys.to_vec();
@@ -153,7 +156,7 @@ impl Drawing<'_, '_> {
             return self.full(ty.dtype, &dims);
         }
         let typed = [Attr::DType(ty.dtype), Attr::Shape(ty.shape)];
-        let init = [Attr::Choice((self.draw)(4)), Attr::F64(self.pick(NUMBERS)), Attr::Bool(kind == 0)];
+        let init = [Attr::Choice((self.draw)(4)), Attr::F64(self.pick(SCALES)), Attr::Bool(kind == 0)];
         let name = format!("{}{}", self.pick(&["x", "fc1.weight", "odd name ", "7", "é"]), self.leaves.len());
         let (op, attrs) = match kind {
             0 | 3 => (Op::INPUT, typed.to_vec()),

@@ -18,6 +18,7 @@ use crate::arena::Value;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
 use groups::Settings;
+use std::panic::Location;
 use sweep::Target;
 
 pub use groups::Group;
@@ -144,9 +145,11 @@ impl Optimiser {
 
 /// Appends to `g` the gradient of the scalar output `loss` and the update of every param that is not frozen. The
 /// result is a step program: an input [`LR`], states `opt.*` (and `ema.*`), and updates in place. A param that is used
-/// in several places gets the sum of their gradients.
+/// in several places gets the sum of their gradients. What it adds for itself comes from the caller's line.
+#[track_caller]
 pub fn train(g: Graph<'_>, loss: &str, opt: &Optimiser) -> Result<GraphBuf> {
     opt.validate()?;
+    let caller = Location::caller();
     let options = GradOptions { frozen: opt.frozen.clone(), ..Default::default() };
     let leaves = options.leaves(g)?;
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
@@ -160,6 +163,7 @@ pub fn train(g: Graph<'_>, loss: &str, opt: &Optimiser) -> Result<GraphBuf> {
         return GraphBuf::make(|bump| {
             let b = Builder::rewriting(Emit::like(&one.view()));
             let (params, grads) = micro::accumulate(one.view(), &b, loss, &names, opt.accumulate)?;
+            b.come_from(caller);
             append(&b, opt, &settings, &names, &params, grads);
             finish(b, bump)
         });
@@ -171,9 +175,11 @@ pub fn train(g: Graph<'_>, loss: &str, opt: &Optimiser) -> Result<GraphBuf> {
         let mut c = Copier::new(g, &b);
         c.run(&mut |_| None);
         c.signature();
+        b.come_from(caller);
         let seed = c.map[output_named(g, loss)?].full_like(1.0);
         let grads = Reverse::new(g, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
         let params: Vec<Var<'_>> = names.iter().map(|n| leaf_named(g, n).map(|v| c.map[v])).collect::<Result<_>>()?;
+        b.come_from(caller);
         append(&b, opt, &settings, &names, &params, grads);
         drop(c);
         finish(b, bump)

@@ -3,7 +3,7 @@
 use super::prepare::{self, FusionPolicy};
 use super::report::{Fusion, Notes};
 use super::simplify::Hits;
-use super::{fold, fuse, patterns, rebuild, remat, simplify, trim};
+use super::{fold, fuse, inline, patterns, rebuild, remat, simplify, trim};
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::opdef::Lower;
@@ -36,7 +36,7 @@ pub const PIPELINE: &[Pass] = &[
         doc: "replace calls by their bodies",
         stage: None,
         needed: |g| g.op.contains(&Op::CALL),
-        run: |g, _| GraphBuf::make(|b| prepare::inline(g, b)),
+        run: |g, _| inline::inlined(g),
     },
     // Derivatives have been taken: blocks become the ops that run fastest.
     Pass {
@@ -147,10 +147,11 @@ fn to_end(g: Graph<'_>, hits: &mut Hits, round: Round) -> Result<GraphBuf> {
         let before = count(hits);
         buf = round(buf.view(), hits)?;
         if count(hits) == before {
-            break;
+            return Ok(buf);
         }
     }
-    Ok(buf)
+    // The last round may have left a region that nobody uses any more.
+    rebuild::rebuild_buf(buf.view(), &mut |_| None)
 }
 
 fn fuse_regions(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {

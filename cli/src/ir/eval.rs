@@ -6,7 +6,9 @@
 use super::{load, of};
 use crate::args::RunArgs;
 use crate::fail::{Run, bad};
+use crate::out::emit;
 use crate::{npy, sys};
+use arenagrad::error::Result;
 use arenagrad::nodes::DType;
 use arenagrad::session::{Program, Role, Session};
 use arenagrad::train::checkpoint::{HEADER_LIMIT, Loaded, write_atomically};
@@ -43,16 +45,26 @@ pub fn run(a: &RunArgs) -> Run {
         let file = file.ok_or_else(|| bad(format!("output {:?} is {}, which npy does not have", b.name, b.dtype)))?;
         let path = a.out.join(format!("{}.npy", file_name(&b.name)));
         write_atomically(&path, &file)?;
-        println!("{} {}{} {}", b.name, b.dtype, b.dims, path.display());
+        emit(format!("{} {}{} {}", b.name, b.dtype, b.dims, path.display()))?;
     }
     Ok(())
 }
 
-/// A name as a part of a path: nothing that leaves the folder.
+/// A name as a part of a path: nothing that leaves the folder, and another part for every other name. What no file name
+/// should have stands as its bytes: `%2F` for `/`.
 fn file_name(name: &str) -> String {
-    let safe = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
-    let plain: String = name.chars().map(safe).collect();
-    if plain.starts_with('.') { format!("_{plain}") } else { plain }
+    if name.is_empty() {
+        return "%".into();
+    }
+    let mut plain = String::with_capacity(name.len());
+    for (i, c) in name.chars().enumerate() {
+        let safe = c.is_alphanumeric() || "_-".contains(c) || (c == '.' && i > 0);
+        match safe {
+            true => plain.push(c),
+            false => c.encode_utf8(&mut [0; 4]).bytes().for_each(|b| plain.push_str(&format!("%{b:02X}"))),
+        }
+    }
+    plain
 }
 
 fn weights(p: &mut Program, path: &Path) -> Run {
@@ -85,11 +97,11 @@ fn fill(p: &mut Program, name: &str, path: &Path) -> Run {
         );
         return Err(bad(text));
     }
-    write_leaf(p, &b, &array.bytes)
+    Ok(write_leaf(p, &b, &array.bytes)?)
 }
 
 /// Writes the bytes of a leaf.
-pub fn write_leaf(p: &mut Program, b: &arenagrad::session::Binding, bytes: &[u8]) -> Run {
+pub fn write_leaf(p: &mut Program, b: &arenagrad::session::Binding, bytes: &[u8]) -> Result<()> {
     if b.role != Role::Input {
         p.persistent_mut(&b.name)?.1.copy_from_slice(bytes);
         return Ok(());
@@ -113,8 +125,8 @@ mod tests {
     #[test]
     fn names_stay_in_their_folder() {
         assert_eq!(
-            ["../x", ".hidden", "a/b", "grad.fc1.weight"].map(file_name),
-            ["_.._x", "_.hidden", "a_b", "grad.fc1.weight"]
+            ["../x", ".hidden", "a/b", "a_b", "a%2Fb", "é\n", "", "grad.fc1.weight"].map(file_name),
+            ["%2E.%2Fx", "%2Ehidden", "a%2Fb", "a_b", "a%252Fb", "é%0A", "%", "grad.fc1.weight"]
         );
     }
 }

@@ -4,7 +4,6 @@
 //! is moved. For `check`.
 
 use super::eval::write_leaf;
-use crate::fail::Run;
 use arenagrad::error::Result;
 use arenagrad::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Var};
 use arenagrad::passes::grad::unused_name;
@@ -91,7 +90,7 @@ impl Point {
     }
 
     /// Steps `p` from this point and reads `output`.
-    pub fn eval(&self, p: &mut Program, output: &str) -> Run<f64> {
+    pub fn eval(&self, p: &mut Program, output: &str) -> Result<f64> {
         for (b, bytes) in &self.leaves {
             write_leaf(p, b, bytes)?;
         }
@@ -99,7 +98,7 @@ impl Point {
         Ok(p.output::<f64>(output)?.first().copied().unwrap_or(f64::NAN))
     }
 
-    fn moved(&mut self, p: &mut Program, output: &str, at: (usize, usize), by: f64) -> Run<f64> {
+    fn moved(&mut self, p: &mut Program, output: &str, at: (usize, usize), by: f64) -> Result<f64> {
         let range = 8 * at.1..8 * at.1 + 8;
         let mut old = [0; 8];
         old.copy_from_slice(&self.leaves[at.0].1[range.clone()]);
@@ -112,7 +111,7 @@ impl Point {
 
     /// The derivative by element `at` = (leaf, element): of the widths, the one that agrees best with `claim`. A wrong
     /// claim agrees with none.
-    pub fn derivative(&mut self, p: &mut Program, output: &str, at: (usize, usize), claim: f64) -> Run<f64> {
+    pub fn derivative(&mut self, p: &mut Program, output: &str, at: (usize, usize), claim: f64) -> Result<f64> {
         let mut best = f64::NAN;
         for h in WIDTHS {
             let near = self.moved(p, output, at, h)? - self.moved(p, output, at, -h)?;

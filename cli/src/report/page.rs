@@ -4,8 +4,8 @@
 
 use super::{curve, escape, memory};
 use crate::measure::Measure;
-use crate::sys::human;
 use arenagrad::session::PlanReport;
+use arenagrad::session::human;
 use std::fmt::Write;
 
 /// What the page shows.
@@ -61,7 +61,7 @@ fn map(s: &mut String, plan: &PlanReport) {
     );
     s.push_str("<h2>Largest buffers</h2><table><tr><th>bytes</th><th>offset</th><th>from</th><th>to</th>");
     s.push_str("<th>value</th></tr>");
-    for b in largest(plan, 10) {
+    for b in plan.largest(10) {
         let _ = write!(
             s,
             "<tr><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
@@ -69,18 +69,9 @@ fn map(s: &mut String, plan: &PlanReport) {
             b.size,
             b.offset,
             b.first,
-            b.last.min(plan.instructions.saturating_sub(1) as u32),
-            escape(&memory::line(b))
+            plan.last(b),
+            escape(&b.to_string())
         );
     }
     s.push_str("</table>");
-}
-
-/// The `n` largest buffers that take bytes of their own.
-pub fn largest(plan: &PlanReport, n: usize) -> Vec<&arenagrad::session::BufferReport> {
-    let own = plan.buffers.iter().enumerate().filter(|(i, b)| b.root as usize == *i && b.size > 0);
-    let mut all: Vec<_> = own.map(|(_, b)| b).collect();
-    all.sort_by_key(|b| (std::cmp::Reverse(b.size), b.offset, b.first));
-    all.truncate(n);
-    all
 }

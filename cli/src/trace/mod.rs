@@ -8,12 +8,11 @@ mod table;
 
 use crate::args::{BenchArgs, TraceArgs};
 use crate::bench::{self, Bench};
-use crate::config::threads_within;
 use crate::fail::{Run, bad};
-use crate::ir::show::emit;
 use crate::ir::{load, of};
+use crate::out::emit;
 use arenagrad::nodes::{DType, GraphBuf};
-use arenagrad::session::{Program, Role, Session, Trace};
+use arenagrad::session::{Call, Program, Role, Session, Trace};
 use arenagrad::train::checkpoint::write_atomically;
 use std::path::Path;
 
@@ -22,7 +21,6 @@ const WARMUP: usize = 5;
 
 /// Records a step of a workload of `bench`, or of a graph in a file.
 pub fn trace(a: &TraceArgs) -> Run {
-    threads_within("--threads", a.threads)?;
     let recorded = match bench::workload(&a.target) {
         Ok(w) => {
             let b =
@@ -38,10 +36,13 @@ pub fn trace(a: &TraceArgs) -> Run {
                 return Err(bad(format!("--data {} is for workloads; {} is a graph", data.display(), a.target)));
             }
             let session = Session::new().threads(a.threads).precision(a.precision);
-            of_graph(&load(path)?, &session, path)?
+            let mut t = of_graph(&load(path)?, &session, path)?;
+            let placed = |c: &Call| Call { place: c.place.clone().in_file(&a.target), ..c.clone() };
+            t.calls = t.calls.iter().map(placed).collect();
+            t
         }
     };
-    emit(&write(&a.out, &a.target, &recorded)?)
+    emit(write(&a.out, &a.target, &recorded)?)
 }
 
 /// A step of a workload that was compiled for it.

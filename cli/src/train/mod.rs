@@ -14,7 +14,7 @@ use crate::alloc;
 use crate::args::TrainArgs;
 use crate::config::Config;
 use crate::fail::{Run, bad, unmet};
-use crate::{sys, trace};
+use crate::{out, sys, trace};
 use arenagrad::train::Times;
 use arenagrad::train::checkpoint::write_atomically;
 use history::History;
@@ -76,7 +76,7 @@ pub fn train(a: &TrainArgs) -> Run {
     let mut show = Show::new(a.quiet, task.measure(), config.steps, task.trainer().steps_done());
     let measured = run_steps(&config, task.as_mut(), &mut history, &mut show, &stop)?;
     if let Some(table) = measured.trace.as_ref().filter(|_| !a.quiet) {
-        eprint!("{table}");
+        out::note(table);
     }
     checkpoint(&config, task.as_ref(), &mut history)?;
     if task.trainer().steps_done() < config.steps {

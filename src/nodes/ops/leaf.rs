@@ -16,6 +16,20 @@ fn stated(cx: &mut Infer<'_>, i: usize) -> Result<(), String> {
     Ok(())
 }
 
+/// The type that a param or a state states. Its start values must be numbers.
+fn start(cx: &mut Infer<'_>) -> Result<(), String> {
+    let (dtype, scale) = (cx.attrs.dtype(1), cx.attrs.f64(4));
+    ensure!(scale >= 0.0 && scale.is_finite(), "scale is {scale}; it must be finite and not negative");
+    let most = match dtype {
+        DType::F16 => half::f16::MAX.to_f64(),
+        DType::BF16 => half::bf16::MAX.to_f64(),
+        DType::F32 => f64::from(f32::MAX),
+        _ => f64::MAX,
+    };
+    ensure!(scale <= most, "scale is {scale}; the largest {dtype} is {most:e}");
+    stated(cx, 1)
+}
+
 const fn leaf(name: &'static str, doc: &'static str, attrs: &'static [Field]) -> OpDef {
     OpDef {
         name,
@@ -40,31 +54,37 @@ pub const INPUT: OpDef = leaf(
 );
 
 /// See `doc`.
-pub const PARAM: OpDef = leaf(
-    "param",
-    "a trained value, kept from step to step",
-    &[
-        Field::new("name", Kind::Sym),
-        Field::new("dtype", Kind::DType),
-        Field::new("shape", Kind::Shape),
-        Field::new("init", INITS),
-        Field::new("scale", Kind::F64),
-        Field::new("frozen", Kind::Bool),
-    ],
-);
+pub const PARAM: OpDef = OpDef {
+    infer: start,
+    ..leaf(
+        "param",
+        "a trained value, kept from step to step",
+        &[
+            Field::new("name", Kind::Sym),
+            Field::new("dtype", Kind::DType),
+            Field::new("shape", Kind::Shape),
+            Field::new("init", INITS),
+            Field::new("scale", Kind::F64),
+            Field::new("frozen", Kind::Bool),
+        ],
+    )
+};
 
 /// See `doc`.
-pub const STATE: OpDef = leaf(
-    "state",
-    "a value kept from step to step",
-    &[
-        Field::new("name", Kind::Sym),
-        Field::new("dtype", Kind::DType),
-        Field::new("shape", Kind::Shape),
-        Field::new("init", INITS),
-        Field::new("scale", Kind::F64),
-    ],
-);
+pub const STATE: OpDef = OpDef {
+    infer: start,
+    ..leaf(
+        "state",
+        "a value kept from step to step",
+        &[
+            Field::new("name", Kind::Sym),
+            Field::new("dtype", Kind::DType),
+            Field::new("shape", Kind::Shape),
+            Field::new("init", INITS),
+            Field::new("scale", Kind::F64),
+        ],
+    )
+};
 
 /// See `doc`.
 pub const ARG: OpDef = leaf(

@@ -105,7 +105,8 @@ impl Windows {
     }
 }
 
-/// The sum of `terms`, in order.
-pub fn sum<'g>(terms: impl Iterator<Item = Var<'g>>) -> Option<Var<'g>> {
-    terms.reduce(|a, b| a + b)
+/// The sum of `terms`, in order. After an error, which more terms would not undo, no more are made.
+pub fn sum<'g>(mut terms: impl Iterator<Item = Var<'g>>) -> Option<Var<'g>> {
+    let first = terms.next()?;
+    terms.try_fold(first, |a, b| if a.is_some() { Ok(a + b) } else { Err(a) }).map_or_else(Some, Some)
 }

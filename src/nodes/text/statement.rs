@@ -40,6 +40,7 @@ impl<'t> Parser<'t, '_> {
         let args = self.values_on_line()?;
         let mut attrs = self.attrs(def.name, def.attrs)?;
         let types = self.types()?;
+        let loc = self.location()?;
         self.end_of_line()?;
         if is_named(op) && attrs[0].is_none() {
             let name = outs.first().map_or(Sym::NONE, |d| d.name);
@@ -54,7 +55,12 @@ impl<'t> Parser<'t, '_> {
             return Ok(Vec::new());
         }
         self.set_place(start);
+        let first = self.e.nodes();
         let found = self.emit(op, &args, &attrs);
+        // Errors of the node itself are errors of this line of text.
+        if let Some(loc) = loc {
+            self.e.relocate(first, loc);
+        }
         self.keep_emitted();
         if found.first() == Some(&Value::NONE) {
             return Ok(Vec::new());
@@ -103,7 +109,7 @@ impl<'t> Parser<'t, '_> {
         let mut found: Vec<Option<Owned>> = vec![None; schema.len()];
         let mut fresh = self.lone;
         while let Tok::Word(word) = self.tok.tok {
-            if self.tok.first && !fresh {
+            if self.tok.first && !fresh || self.at_location() {
                 break;
             }
             fresh = false;

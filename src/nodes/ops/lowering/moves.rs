@@ -80,7 +80,9 @@ pub fn broadcast(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn slice(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (s, a, to) = (strides(cx), cx.attrs(), cx.out_dims(0));
     let base = a.sizes(0).iter().zip(&s).map(|(&at, &s)| at * s as usize).sum();
-    let steps: Vec<i64> = a.sizes(2).iter().zip(&s).map(|(&p, &s)| p as i64 * s).collect();
+    // Along one element nothing steps, and the step may be any number.
+    let step = |((&p, &s), &n): ((&usize, &i64), &usize)| if n > 1 { p as i64 * s } else { 0 };
+    let steps: Vec<i64> = a.sizes(2).iter().zip(&s).zip(to.iter()).map(step).collect();
     strided(cx, &to, &steps, base)
 }
 
