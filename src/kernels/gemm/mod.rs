@@ -3,8 +3,8 @@
 //! [`Gemm`] describes a batched product with strided operands and an epilogue; [`run`] is its kernel and [`gemm`] the
 //! same over plain slices, for kernels that are made of products.
 //!
-//! Invariant: the bits of an element of C depend on the descriptor alone, not on the units of a call nor on whether
-//! AVX-512 or AVX2 computes it. Each element is one chain `c = fma(a[p], b[p], c)` with `p` ascending, from 0 or from
+//! Invariant: the bits of an element of C depend on the descriptor alone, not on the units of a call nor on
+//! the instruction set that computes it. Each element is one chain `c = fma(a[p], b[p], c)` with `p` ascending, from 0 or from
 //! C; a product with a vector whose matrix is contiguous along k, or of few rows where both operands are, is a dot product in
 //! the order of `order` (with some more rows it is turned: chains again).
 //! Products of f32 may ask for another [`Precision`]; then bf16 units sum as `low` says, where that is faster.

@@ -1,7 +1,7 @@
-//! The loops for CPUs without AVX2: the sums of `tile` and `order`, in plain Rust.
+//! The loops for CPUs without AVX2: the sums of `tile` and `order`, in plain Rust, with the same bits.
 //!
-//! Where the target has no fused multiply-add, a product is rounded before it is added: results then differ in the
-//! last bits from those of the fused instruction sets. Only `tile` calls this.
+//! Where the target has no fused multiply-add, a library call stands for it: slow, but the bits of a result must not depend
+//! on the CPU. Only `tile` calls this.
 
 use super::operands::{Dots, Tile};
 use super::order::{self, LANES_BYTES};
@@ -12,12 +12,6 @@ pub const ROWS: usize = 4;
 
 /// Columns computed at once: 32 bytes' worth for `f32`, 64 for `f64`.
 const COLS: usize = 8;
-
-/// `x * y + z`, fused where the target always has the instruction; a library call elsewhere would be 30 times slower.
-#[inline(always)]
-fn madd<T: Float>(x: T, y: T, z: T) -> T {
-    if cfg!(any(target_feature = "fma", target_arch = "aarch64")) { x.mul_add(y, z) } else { x * y + z }
-}
 
 /// Computes one tile.
 pub fn tile<T: Float>(mut t: Tile<'_, T>) {
@@ -36,7 +30,7 @@ pub fn tile<T: Float>(mut t: Tile<'_, T>) {
             for (i, acc) in acc.iter_mut().enumerate() {
                 let x = t.a[i.min(rows - 1) * t.a_row + p * t.a_col];
                 for (acc, y) in acc.iter_mut().zip(row) {
-                    *acc = madd(x, y, *acc);
+                    *acc = x.mul_add(y, *acc);
                 }
             }
         }
@@ -59,7 +53,7 @@ pub fn dots<T: Float>(mut d: Dots<'_, T>) {
             let lanes = &mut lanes[..LANES_BYTES / size_of::<T>()];
             for (x, y) in x.chunks(lanes.len()).zip(d.rows[j * d.step..][..d.k].chunks(lanes.len())) {
                 for ((l, x), y) in lanes.iter_mut().zip(x).zip(y) {
-                    *l = madd(*x, *y, *l);
+                    *l = x.mul_add(*y, *l);
                 }
             }
             let sum = match lanes.len() {
