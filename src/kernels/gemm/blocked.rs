@@ -6,12 +6,13 @@
 
 use super::desc::Gemm;
 use super::epilogue::{Descent, Epilogue};
+use super::float::GemmFloat;
 use super::lines::{LINE, Lines};
 use super::operands::Tile;
 use super::pack::{Block, pack};
 use super::sums;
-use super::tile::{GemmFloat, Level};
 use crate::kernels::abi::Panel;
+use crate::kernels::simd::Token;
 use crate::kernels::simd::{Isa, isa};
 use std::ops::Range;
 
@@ -50,7 +51,7 @@ const NEAR_A: usize = 16 << 10;
 const FEW_COLS: usize = 96;
 /// Distance between lines of such an A, in bytes.
 const FAR_A: usize = 1536;
-/// Bytes of 64 pages: what the first level of a TLB knows.
+/// Bytes of 64 pages: what the first token of a TLB knows.
 const PAGES: usize = 64 << PAGE;
 /// Distance between rows, in bytes, from which a strip in place falls into few cache sets.
 const FAR: usize = 2048;
@@ -139,7 +140,7 @@ impl Plan {
     }
 
     fn scratch_b<T: GemmFloat>(&self) -> usize {
-        let cols = if self.by_strip { self.nc.min(T::shape(Level::current(), self.high).1) } else { self.nc };
+        let cols = if self.by_strip { self.nc.min(T::shape(Token::current(), self.high).1) } else { self.nc };
         if self.pack_b { (self.kc * cols).next_multiple_of(PAD) } else { 0 }
     }
 }
@@ -203,8 +204,8 @@ pub struct Tiles {
 
 impl Tiles {
     /// The tiles of a block of `rows` rows.
-    pub fn new<T: GemmFloat>(level: Level, rows: usize) -> Tiles {
-        let (high, _) = T::shape(level, rows);
+    pub fn new<T: GemmFloat>(token: Token, rows: usize) -> Tiles {
+        let (high, _) = T::shape(token, rows);
         if rows <= high {
             return Tiles { rows, count: 1, low: rows, higher: 0 };
         }
@@ -242,7 +243,7 @@ impl Tiles {
 
 /// Computes some rows and columns of a product, of which `end` is.
 pub fn product<T: GemmFloat>(
-    level: Level,
+    token: Token,
     g: &Gemm,
     plan: &Plan,
     mut p: Product<'_, T>,
@@ -251,7 +252,7 @@ pub fn product<T: GemmFloat>(
 ) {
     let (scratch_b, scratch_a) = scratch.split_at_mut(plan.scratch_b::<T>());
     let (all, n) = (p.c.rows(), p.c.cols());
-    let tallest = Tiles::new::<T>(level, all.min(plan.mc)).tallest().max(plan.high);
+    let tallest = Tiles::new::<T>(token, all.min(plan.mc)).tallest().max(plan.high);
     for pc in (0..g.k).step_by(plan.kc) {
         let k = plan.kc.min(g.k - pc);
         for jc in (0..n).step_by(plan.nc) {
@@ -259,20 +260,20 @@ pub fn product<T: GemmFloat>(
             let b = View { data: &p.b[pc * g.b.row + jc * g.b.col..], row: g.b.row, col: g.b.col };
             let mut strips = match (plan.pack_b, plan.by_strip) {
                 (false, _) => Strips::InPlace(b),
-                (true, false) => Strips::Packed(pack_b(level, &b, k, cols, tallest, scratch_b)),
+                (true, false) => Strips::Packed(pack_b(token, &b, k, cols, tallest, scratch_b)),
                 (true, true) => Strips::Packing(b, scratch_b, if plan.far { n - jc } else { 0 }),
             };
             for ic in (0..all).step_by(plan.mc) {
                 let rows = plan.mc.min(all - ic);
                 let mut c = p.c.part(ic..ic + rows, jc..jc + cols);
-                let tiles = Tiles::new::<T>(level, rows);
+                let tiles = Tiles::new::<T>(token, rows);
                 let a = View { data: &p.a[ic * g.a.row + pc * g.a.col..], row: g.a.row, col: g.a.col };
                 // The only block of A stays packed for all columns.
                 let fresh = jc == 0 || all > plan.mc;
-                let a = if plan.pack_a { pack_a(level, a, tiles, k, scratch_a, fresh) } else { Rows::Strided(a) };
+                let a = if plan.pack_a { pack_a(token, a, tiles, k, scratch_a, fresh) } else { Rows::Strided(a) };
                 let add = g.accumulate || pc > 0;
                 let part = Part { tiles, tallest, k, c: c.part(0..rows, 0..cols), add, step: end.step };
-                part.compute(level, a, &mut strips, &mut ());
+                part.compute(token, a, &mut strips, &mut ());
                 if pc + k == g.k {
                     end.apply(c, (ic, jc));
                     if let Some(to) = &mut p.sums {
@@ -331,25 +332,25 @@ pub enum Strips<'a, T> {
 impl<T: GemmFloat> Strips<'_, T> {
     /// The strip of `width` columns from `j`, `k` long, for tiles of up to `tallest` rows.
     #[inline(always)]
-    fn at(&mut self, level: Level, j: usize, width: usize, k: usize, tallest: usize) -> View<'_, T> {
+    fn at(&mut self, token: Token, j: usize, width: usize, k: usize, tallest: usize) -> View<'_, T> {
         match self {
             Strips::InPlace(b) => View { data: &b.data[j..], row: b.row, col: 1 },
             Strips::Packed(packed) => View { data: &packed[j * k..], row: width, col: 1 },
             Strips::Packing(b, to, _) => {
                 let from = View { data: &b.data[j * b.col..], ..*b };
-                View { data: pack_b(level, &from, k, width, tallest, to), row: width, col: 1 }
+                View { data: pack_b(token, &from, k, width, tallest, to), row: width, col: 1 }
             }
         }
     }
 
     /// Has the strip from column `j` on, which comes next, fetched during the `tiles` tiles of this one.
     #[inline(always)]
-    fn fetch(&self, level: Level, j: usize, (tiles, k): (usize, usize), tallest: usize, lines: &mut Lines) {
+    fn fetch(&self, token: Token, j: usize, (tiles, k): (usize, usize), tallest: usize, lines: &mut Lines) {
         let Strips::Packing(b, _, cols) = self else { return };
         if j >= *cols {
             return lines.clear();
         }
-        let (width, strip) = (T::width(level, tallest, cols - j), std::iter::once(&b.data[j * b.col..]));
+        let (width, strip) = (T::width(token, tallest, cols - j), std::iter::once(&b.data[j * b.col..]));
         if b.col == 1 {
             lines.set(strip, k, width, b.row);
         } else {
@@ -362,17 +363,17 @@ impl<T: GemmFloat> Strips<'_, T> {
 impl<T: GemmFloat> Part<'_, T> {
     /// Computes the block, strip by strip, and tells `watch` of each tile.
     #[inline(always)]
-    pub fn compute(self, level: Level, a: Rows<'_, T>, b: &mut Strips<'_, T>, watch: &mut impl Watch<T>) {
+    pub fn compute(self, token: Token, a: Rows<'_, T>, b: &mut Strips<'_, T>, watch: &mut impl Watch<T>) {
         let Part { tiles, tallest, k, mut c, add, step } = self;
         let cols = c.cols();
         let ahead = (add || step.is_some()) && k >= LONG;
-        let width_at = |j: usize| T::width(level, tallest, cols - j);
+        let width_at = |j: usize| T::width(token, tallest, cols - j);
         let mut lines = Lines::default();
         let mut j = 0;
         while j < cols {
             let width = width_at(j);
-            b.fetch(level, j + width, (tiles.count, k), tallest, &mut lines);
-            let strip = b.at(level, j, width, k, tallest);
+            b.fetch(token, j + width, (tiles.count, k), tallest, &mut lines);
+            let strip = b.at(token, j, width, k, tallest);
             for (t, (i, height)) in tiles.each().enumerate() {
                 watch.before(&mut lines, || {
                     let ((i, height), j) = match (t + 1 < tiles.count, j + width < cols) {
@@ -399,7 +400,7 @@ impl<T: GemmFloat> Part<'_, T> {
                     fetch: lines.any(),
                     step,
                 };
-                T::tile(level, t);
+                T::tile(token, t);
                 watch.after(i, j, c.part(i..i + height, j..j + width));
             }
             j += width;
@@ -409,7 +410,7 @@ impl<T: GemmFloat> Part<'_, T> {
 
 /// Copies a block of B, strip after strip: each is one tile wide and `k` long.
 pub fn pack_b<'a, T: GemmFloat>(
-    level: Level,
+    token: Token,
     b: &View<'_, T>,
     k: usize,
     cols: usize,
@@ -420,10 +421,10 @@ pub fn pack_b<'a, T: GemmFloat>(
     for p in (0..k).step_by(band) {
         let mut j = 0;
         while j < cols {
-            let inner = T::width(level, tallest, cols - j);
+            let inner = T::width(token, tallest, cols - j);
             let src = &b.data[p * b.row + j * b.col..];
             let block = Block { src, outer_step: b.row, inner_step: b.col, outer: band.min(k - p), inner };
-            pack(level, block, &mut to[j * k + p * inner..], inner);
+            pack(token, block, &mut to[j * k + p * inner..], inner);
             j += inner;
         }
     }
@@ -432,7 +433,7 @@ pub fn pack_b<'a, T: GemmFloat>(
 
 /// Copies a block of A, if it is not there yet: what is adjacent along k stays so, all else goes into panels.
 pub fn pack_a<'a, T: GemmFloat>(
-    level: Level,
+    token: Token,
     a: View<'_, T>,
     tiles: Tiles,
     k: usize,
@@ -448,7 +449,7 @@ pub fn pack_a<'a, T: GemmFloat>(
     let step = k + PAD;
     if fresh {
         let block = Block { src: a.data, outer_step: a.row, inner_step: a.col, outer: tiles.rows, inner: k };
-        pack(level, block, to, step);
+        pack(token, block, to, step);
     }
     Rows::Strided(View { data: to, row: step, col: 1 })
 }

@@ -6,10 +6,10 @@
 
 use super::blocked::{MANY_ROWS, Plan};
 use super::epilogue::Act;
+use super::float::GemmFloat;
 use super::low::{self, Precision};
 use super::stream::Stream;
 use super::sums;
-use super::tile::GemmFloat;
 use super::turned;
 use super::vector::{Vector, by_dots, by_outer};
 use crate::kernels::abi::Split;

@@ -3,7 +3,7 @@
 //!
 //! Invariant: applied once to each element. `blocked`, `turned`, `low` and `mod.rs` call it; op lowerings name it through [`Act`].
 
-use super::tile::GemmFloat;
+use super::float::GemmFloat;
 use crate::kernels::abi::Panel;
 use crate::kernels::float::Float;
 use crate::kernels::simd::Whole;

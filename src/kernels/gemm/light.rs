@@ -6,10 +6,11 @@
 
 use super::desc::Gemm;
 use super::epilogue::{Descent, act_fn, add_row, gate_fn};
-use super::tile::{GemmFloat, Level};
+use super::float::GemmFloat;
 use super::vector::{self, Vector};
 use super::{row_of, run, run_descent};
 use crate::kernels::abi::{Args, Kernel};
+use crate::kernels::simd::Token;
 
 /// The kernel of a product: [`run`], or one that does the same for less.
 pub fn kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
@@ -49,7 +50,7 @@ pub fn row<T: GemmFloat>(
     scratch: &mut [T],
 ) {
     assert_eq!(third.is_some(), g.third(), "the operands do not match the descriptor");
-    vector.product(Level::current(), (a, &b[from * g.b.col..]), c, false, scratch);
+    vector.product(Token::current(), (a, &b[from * g.b.col..]), c, false, scratch);
     if let Some(third) = third {
         let third = &third[from..from + c.len()];
         match gate_fn(g.act) {

@@ -6,45 +6,44 @@
 //! Invariant: the bits of an element of C depend on the descriptor alone, not on the units of a call nor on
 //! the instruction set that computes it. Each element is one chain `c = fma(a[p], b[p], c)` with `p` ascending, from 0 or from
 //! C; a product with a vector whose matrix is contiguous along k, or of few rows where both operands are, is a dot product in
-//! the order of `order` (with some more rows it is turned: chains again).
+//! the order of `dots` (with some more rows it is turned: chains again).
 //! Products of f32 may ask for another [`Precision`]; then bf16 units sum as `low` says, where that is faster.
 //! NaN and infinities pass: nothing is skipped for being zero. Nothing allocates.
 
 mod blocked;
 mod desc;
+mod dots;
 mod epilogue;
+mod float;
 mod light;
 mod lines;
 mod low;
 mod operands;
-mod order;
 mod pack;
-mod portable;
 mod shapes;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-mod square;
 mod stream;
 mod sums;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod transpose;
 mod turned;
 mod vector;
 
 pub use desc::{Batch, Dims, Gemm, MAX_BATCH, Strides};
 pub use epilogue::{Act, act_fn};
+pub use float::GemmFloat;
 pub use light::{descent_kernel, kernel};
 pub use lines::Lines;
 pub use low::{Precision, bf16_engine};
 pub use stream::Taker;
-pub use tile::GemmFloat;
 
 use crate::kernels::abi::{Args, Panel};
+use crate::kernels::simd::Token;
 use blocked::{Plan, Product};
 use epilogue::{Descent, Epilogue, Gate, gate_fn};
 use low::Engine;
 use std::ops::Range;
-use tile::Level;
 use vector::Vector;
 
 /// The kernel: reads a, b, the bias or what the gate is by if there is one, and, if the product accumulates, C as it was;
@@ -105,7 +104,7 @@ pub fn run_descent<T: GemmFloat>(args: &mut Args<'_>) {
         Product { a, b, c: Panel::new(c, whole.len() / g.n, g.n), sums: None },
     );
     let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
-    blocked::product(Level::current(), &g, &Plan::new::<T>(&g), p, &end, scratch);
+    blocked::product(Token::current(), &g, &Plan::new::<T>(&g), p, &end, scratch);
 }
 
 /// Computes `units` of a product, where [`Gemm::streams`], for `to`, who takes them tile by tile: nothing is stored.
@@ -130,7 +129,7 @@ pub fn stream<T: GemmFloat>(
         let mut to = low::Taken { to: &mut stream::Recast::new(to), size: (rows, g.n) };
         return low::product(Engine::current(), g, &plan, (a, b), (rows, g.n), &mut to, scratch);
     }
-    stream::product(Level::current(), g, (a, b), rows, scratch, to);
+    stream::product(Token::current(), g, (a, b), rows, scratch, to);
 }
 
 /// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`, by squares in registers.
@@ -142,7 +141,7 @@ pub(crate) fn transpose<T: GemmFloat>(
     outer: usize,
     inner: usize,
 ) {
-    T::transpose(Level::current(), from, step, to, to_step, outer, inner);
+    T::transpose(Token::current(), from, step, to, to_step, outer, inner);
 }
 
 /// Computes `units`, in which C is divided by rows, of a product into `c`, the elements of C that they own; `third`, the bias
@@ -192,11 +191,11 @@ fn part<T: GemmFloat>(
         let (c, scratch) = (c.cast(), bytemuck::cast_slice_mut(scratch));
         return part_low((Engine::current(), &plan), g, (a, b, third), at, c, scratch);
     }
-    part_on(Level::current(), g, (a, b, third), at, (c, sums), scratch);
+    part_on(Token::current(), g, (a, b, third), at, (c, sums), scratch);
 }
 
 fn part_on<T: GemmFloat>(
-    level: Level,
+    token: Token,
     g: &Gemm,
     (a, b, third): (&[T], &[T], Option<&[T]>),
     at: (usize, usize),
@@ -214,17 +213,17 @@ fn part_on<T: GemmFloat>(
         // Only these two apply what is done at last themselves, block by block.
         let tiles = g.k > 0 && vector.is_none() && !dots && !(vector::by_outer(g) && c.flat().is_some());
         if tiles && turned {
-            turned::product(level, g, (a, b), c.part(0..rows, 0..cols), &end, scratch);
+            turned::product(token, g, (a, b), c.part(0..rows, 0..cols), &end, scratch);
         } else if tiles {
             let p = Product { a, b, c: c.part(0..rows, 0..cols), sums: to.take_if(|_| sums::by_blocks(g.n)) };
-            blocked::product(level, g, &plan, p, &end, scratch);
+            blocked::product(token, g, &plan, p, &end, scratch);
         } else {
             match (&vector, c.flat()) {
                 _ if g.k == 0 && g.accumulate => {}
                 _ if g.k == 0 => (0..rows).for_each(|i| c.row(i).fill(T::ZERO)),
-                (Some(v), Some(c)) => v.product(level, (a, b), c, g.accumulate, scratch),
+                (Some(v), Some(c)) => v.product(token, (a, b), c, g.accumulate, scratch),
                 (None, Some(c)) if !dots => vector::outer(a, g.a.row, &b[..g.n], c, None),
-                _ => vector::dots(level, g, (a, b), c.part(0..rows, 0..cols)),
+                _ => vector::dots(token, g, (a, b), c.part(0..rows, 0..cols)),
             }
             end.apply(c.part(0..rows, 0..cols), (0, 0));
         }

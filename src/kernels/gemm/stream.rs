@@ -7,9 +7,10 @@
 
 use super::blocked::{PAD, Part, Plan, Rows, STRIPS, Strips, Tiles, View, Watch, pack_a, pack_b};
 use super::desc::Gemm;
+use super::float::GemmFloat;
 use super::lines::Lines;
-use super::tile::{GemmFloat, Level};
 use crate::kernels::abi::Panel;
+use crate::kernels::simd::Token;
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -118,7 +119,7 @@ fn evenly(all: usize, most: usize, step: usize) -> usize {
 
 /// Computes `rows` rows of a product, of which `a` and `b` are the operands from the first row on.
 pub fn product<T: GemmFloat>(
-    level: Level,
+    token: Token,
     g: &Gemm,
     (a, b): (&[T], &[T]),
     rows: usize,
@@ -128,9 +129,9 @@ pub fn product<T: GemmFloat>(
     let Stream { plan, parts } = Stream::new::<T>(g);
     let (block, scratch) = scratch.split_at_mut(parts[2]);
     let (scratch_a, scratch_b) = scratch.split_at_mut(parts[0]);
-    let tallest = Tiles::new::<T>(level, rows.min(plan.mc)).tallest();
+    let tallest = Tiles::new::<T>(token, rows.min(plan.mc)).tallest();
     for ic in (0..rows).step_by(plan.mc) {
-        let tiles = Tiles::new::<T>(level, plan.mc.min(rows - ic));
+        let tiles = Tiles::new::<T>(token, plan.mc.min(rows - ic));
         for jc in (0..g.n).step_by(plan.nc) {
             let cols = plan.nc.min(g.n - jc);
             for (i, band) in tiles.bands(BAND) {
@@ -140,21 +141,21 @@ pub fn product<T: GemmFloat>(
                     let a = match plan.pack_a {
                         true => {
                             let packed = &mut scratch_a[cut * plan.packed_a()..];
-                            pack_a(level, a, tiles, k, packed, jc == 0 && i == 0)
+                            pack_a(token, a, tiles, k, packed, jc == 0 && i == 0)
                         }
                         false => Rows::Strided(a),
                     };
                     let b = View { data: &b[pc * g.b.row + jc * g.b.col..], row: g.b.row, col: g.b.col };
                     let packed = &mut scratch_b[if plan.pack_b { pc * cols } else { 0 }..];
                     if plan.pack_b && i == 0 {
-                        pack_b(level, &b, k, cols, tallest, packed);
+                        pack_b(token, &b, k, cols, tallest, packed);
                     }
                     let mut strips = if plan.pack_b { Strips::Packed(packed) } else { Strips::InPlace(b) };
                     let c = Panel::new(block, band.rows, cols);
                     let part = Part { tiles: band, tallest, k, c, add: cut > 0, step: None };
                     let whole = pc + k == g.k;
                     let mut sums = Sums { to, whole, k, row: ic + i, col: jc, rows: ic + tiles.rows };
-                    part.compute(level, a.from(i, k), &mut strips, &mut sums);
+                    part.compute(token, a.from(i, k), &mut strips, &mut sums);
                 }
             }
         }

@@ -3,7 +3,7 @@
 //! Invariant: the sums, once [`reduce::sum`](crate::kernels::reduce::sum) has joined those of several blocks, have the bits of a
 //! sum of C along its rows. `desc` asks what fits; `blocked` and `mod.rs` call the rest.
 
-use super::tile::GemmFloat;
+use super::float::GemmFloat;
 use crate::kernels::abi::Panel;
 use crate::kernels::reduce;
 use crate::kernels::tree::{self, Sum};

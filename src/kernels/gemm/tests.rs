@@ -50,9 +50,9 @@ impl<T: GemmFloat> Case<T> {
         }
     }
 
-    /// C by `level`, its units split into `parts` ranges, each with its own scratch full of NaN; whole rows, unless
+    /// C by `token`, its units split into `parts` ranges, each with its own scratch full of NaN; whole rows, unless
     /// `columns` of each unit are given.
-    fn by(&self, level: Level, parts: usize, columns: Option<usize>) -> Vec<T> {
+    fn by(&self, token: Token, parts: usize, columns: Option<usize>) -> Vec<T> {
         let (mut c, g) = (self.c.clone(), &self.g);
         let operands = (&self.a[..], &self.b[..], g.third().then_some(&self.third[..]));
         let units = columns.map_or(g.units(), |width| g.n.div_ceil(width));
@@ -63,10 +63,10 @@ impl<T: GemmFloat> Case<T> {
                 let columns = part.start * width..(part.end * width).min(g.n);
                 let (at, rows) = ((0, columns.start), g.batches() * g.m);
                 let mut all = Panel::new(&mut c, rows, g.n);
-                part_on(level, g, operands, at, (all.part(0..rows, columns), None), &mut scratch);
+                part_on(token, g, operands, at, (all.part(0..rows, columns), None), &mut scratch);
             } else {
                 let (at, c) = rows(g, &mut c[g.elements(&part)], &part);
-                part_on(level, g, operands, at, (c, None), &mut scratch);
+                part_on(token, g, operands, at, (c, None), &mut scratch);
             }
         }
         c
@@ -95,18 +95,18 @@ impl<T: GemmFloat> Case<T> {
     }
 
     fn check(&self, epsilon: f64) {
-        let best = self.by(Level::at_most(Isa::Avx512), 1, None);
+        let best = self.by(Token::at_most(Isa::Avx512), 1, None);
         let bound = epsilon * (self.g.k as f64 + 4.0);
         for (at, (want, size)) in self.naive().into_iter().enumerate() {
             let (got, g) = (best[at], self.g);
             let error = (got.to_f64() - want).abs();
             assert!(error <= bound * size, "{g:?} element {at}: {got:?}, not {want}");
         }
-        for level in [Isa::Avx512, Isa::Avx2, Isa::Portable].map(Level::at_most) {
+        for token in [Isa::Avx512, Isa::Avx2, Isa::Portable].map(Token::at_most) {
             for parts in [1, 2, 3, 7] {
                 for columns in [None, Some(1), Some(5)] {
-                    let equal = self.by(level, parts, columns) == best;
-                    assert!(equal, "{:?} differs by {level:?} in {parts} parts of {columns:?}", self.g);
+                    let equal = self.by(token, parts, columns) == best;
+                    assert!(equal, "{:?} differs by {token:?} in {parts} parts of {columns:?}", self.g);
                 }
             }
         }
@@ -295,7 +295,7 @@ fn zeros_do_not_hide_nan() {
             case.b.fill(0.0);
             case.b[0] = f32::INFINITY;
             for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
-                let c = case.by(Level::at_most(isa), 1, None);
+                let c = case.by(Token::at_most(isa), 1, None);
                 assert!(c.iter().step_by(n).all(|x| x.is_nan()), "{g:?}");
                 assert!(c.iter().enumerate().all(|(i, x)| i % n == 0 || *x == 0.0), "{g:?}");
             }
@@ -308,7 +308,7 @@ fn zeros_do_not_hide_nan() {
 fn the_kernel_reads_and_writes_its_operands() {
     let g = Gemm { bias: true, accumulate: true, ..Gemm::new(20, 30, 40).with_b_transposed() };
     let case = Case::<f32>::new(g);
-    let want = case.by(Level::current(), 1, None);
+    let want = case.by(Token::current(), 1, None);
     let mut arena: Vec<f32> = [&case.a[..], &case.b, &case.third, &case.c].concat();
     let slot = |off: usize, len, split| Slot::new(off * 4, len, 4, split);
     let (a, b, c) = (0, case.a.len(), arena.len() - 600);
@@ -381,7 +381,7 @@ fn columns_are_for_a_large_b() {
 fn row<T: GemmFloat>(g: Gemm) {
     let case = Case::<T>::new(g);
     let (want, bias, len) =
-        (case.by(Level::current(), 1, None), g.third().then_some(&case.third[..]), g.scratch_len::<T>());
+        (case.by(Token::current(), 1, None), g.third().then_some(&case.third[..]), g.scratch_len::<T>());
     let reads: Vec<In> = [Some(&case.a[..]), Some(&case.b[..]), bias].into_iter().flatten().map(In::of).collect();
     let out = |len, split| Out(len, size_of::<T>(), split);
     let writes = [out(g.len(), Split::PerUnit(g.per_unit())), out(len, Split::PerLane(len))];
@@ -439,7 +439,7 @@ fn sums_without_terms_are_zero_in_every_unit() {
     for (m, n) in [(1, 200_000), (200_000, 1), (70_000, 3), (300, 5000)] {
         for g in layouts(Gemm::new(m, n, 0)) {
             let case = Case::<f32>::new(Gemm { act: Act::Times, ..g });
-            assert!(case.by(Level::current(), 3, None).iter().all(|c| *c == 0.0), "{g:?}");
+            assert!(case.by(Token::current(), 3, None).iter().all(|c| *c == 0.0), "{g:?}");
         }
     }
 }

@@ -7,8 +7,9 @@
 use super::blocked::{self, Plan, Product};
 use super::desc::{Gemm, Strides};
 use super::epilogue::Epilogue;
-use super::tile::{GemmFloat, Level};
+use super::float::GemmFloat;
 use crate::kernels::abi::Panel;
+use crate::kernels::simd::Token;
 
 /// Rows of C: fewer are dot products, or leave lanes idle; with more, packing B costs little.
 const ROWS: std::ops::RangeInclusive<usize> = 32..=128;
@@ -49,7 +50,7 @@ pub fn scratch<T: GemmFloat>(g: &Gemm) -> usize {
 
 /// Computes some rows and columns of a product; the operands begin with what the first of them need.
 pub fn product<T: GemmFloat>(
-    level: Level,
+    token: Token,
     g: &Gemm,
     (a, b): (&[T], &[T]),
     mut c: Panel<'_, T>,
@@ -65,21 +66,21 @@ pub fn product<T: GemmFloat>(
         let width = t.m.min(cols - j);
         let turned = &mut all[..width * rows];
         let p = Product { a: &b[j * g.b.col..], b: a, c: Panel::new(turned, width, rows), sums: None };
-        blocked::product(level, &t, &plan, p, &nothing, scratch);
+        blocked::product(token, &t, &plan, p, &nothing, scratch);
         let mut c = c.part(0..rows, j..j + width);
-        turn(level, turned, &mut c, square);
+        turn(token, turned, &mut c, square);
         end.apply(c, (0, j));
     }
 }
 
 /// Copies Cᵀ into C by way of squares: between the rows of C lie the columns of other threads.
-fn turn<T: GemmFloat>(level: Level, from: &[T], c: &mut Panel<'_, T>, square: &mut [T]) {
+fn turn<T: GemmFloat>(token: Token, from: &[T], c: &mut Panel<'_, T>, square: &mut [T]) {
     let (rows, cols) = (c.rows(), c.cols());
     for j in (0..cols).step_by(SQUARE.1) {
         let inner = SQUARE.1.min(cols - j);
         for i in (0..rows).step_by(SQUARE.0) {
             let outer = SQUARE.0.min(rows - i);
-            T::transpose(level, &from[j * rows + i..], rows, square, SQUARE.1, outer, inner);
+            T::transpose(token, &from[j * rows + i..], rows, square, SQUARE.1, outer, inner);
             for (o, line) in square.chunks_exact(SQUARE.1).take(outer).enumerate() {
                 c.row(i + o)[j..j + inner].copy_from_slice(&line[..inner]);
             }

@@ -6,11 +6,12 @@
 use super::blocked::MANY_ROWS;
 use super::desc::Gemm;
 use super::epilogue::Descent;
+use super::float::GemmFloat;
 use super::operands::{Dots, Tile};
 use super::pack::{Block, pack};
-use super::tile::{GemmFloat, Level};
 use super::turned;
 use crate::kernels::abi::Panel;
+use crate::kernels::simd::Token;
 
 /// A product y = x · M for a vector x of k and a matrix M of k × n.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,32 +52,32 @@ impl Vector {
     /// Computes some elements of y; the matrix begins with what the first of them needs.
     pub fn product<T: GemmFloat>(
         &self,
-        level: Level,
+        token: Token,
         (a, b): (&[T], &[T]),
         out: &mut [T],
         add: bool,
         scratch: &mut [T],
     ) {
         let (x, m) = if self.flip { (b, a) } else { (a, b) };
-        if self.dot { self.dots(level, x, m, out, add, scratch) } else { self.chains(level, x, m, out, add) }
+        if self.dot { self.dots(token, x, m, out, add, scratch) } else { self.chains(token, x, m, out, add) }
     }
 
-    fn dots<T: GemmFloat>(&self, level: Level, x: &[T], m: &[T], out: &mut [T], add: bool, scratch: &mut [T]) {
+    fn dots<T: GemmFloat>(&self, token: Token, x: &[T], m: &[T], out: &mut [T], add: bool, scratch: &mut [T]) {
         let x = if self.x_step == 1 {
             &x[..self.k]
         } else {
             let to = &mut scratch[..self.k];
-            pack(level, Block { src: x, outer_step: 0, inner_step: self.x_step, outer: 1, inner: self.k }, to, self.k);
+            pack(token, Block { src: x, outer_step: 0, inner_step: self.x_step, outer: 1, inner: self.k }, to, self.k);
             to
         };
         let (k, n) = (self.k, out.len());
-        T::dots(level, Dots { x, x_step: k, k, rows: m, step: self.n_step, out: Panel::new(out, 1, n), add });
+        T::dots(token, Dots { x, x_step: k, k, rows: m, step: self.n_step, out: Panel::new(out, 1, n), add });
     }
 
-    fn chains<T: GemmFloat>(&self, level: Level, x: &[T], m: &[T], out: &mut [T], add: bool) {
+    fn chains<T: GemmFloat>(&self, token: Token, x: &[T], m: &[T], out: &mut [T], add: bool) {
         let mut j = 0;
         while j < out.len() {
-            let cols = T::width(level, 1, out.len() - j);
+            let cols = T::width(token, 1, out.len() - j);
             let t = Tile {
                 a: x,
                 a_row: 0,
@@ -90,7 +91,7 @@ impl Vector {
                 fetch: None,
                 step: None,
             };
-            T::tile(level, t);
+            T::tile(token, t);
             j += cols;
         }
     }
@@ -163,6 +164,6 @@ crate::simd! {
 }
 
 /// Computes some rows and columns of a product that [`by_dots`] names.
-pub fn dots<T: GemmFloat>(level: Level, g: &Gemm, (a, b): (&[T], &[T]), c: Panel<'_, T>) {
-    T::dots(level, Dots { x: a, x_step: g.a.row, k: g.k, rows: b, step: g.b.col, out: c, add: g.accumulate });
+pub fn dots<T: GemmFloat>(token: Token, g: &Gemm, (a, b): (&[T], &[T]), c: Panel<'_, T>) {
+    T::dots(token, Dots { x: a, x_step: g.a.row, k: g.k, rows: b, step: g.b.col, out: c, add: g.accumulate });
 }

@@ -27,13 +27,13 @@ impl<T: GemmFloat> Taker<T> for Taken<'_, T> {
 fn streams<T: GemmFloat>(g: Gemm) {
     assert!(g.streams::<T>(), "{g:?}");
     let case = Case::<T>::new(g);
-    for level in [Isa::Avx512, Isa::Avx2, Isa::Portable].map(Level::at_most) {
-        let want = case.by(level, 1, None);
+    for token in [Isa::Avx512, Isa::Avx2, Isa::Portable].map(Token::at_most) {
+        let want = case.by(token, 1, None);
         for rows in [g.m, g.m.div_ceil(2)] {
             let mut c = vec![T::NAN; rows * g.n];
             let mut scratch = vec![T::NAN; g.stream_scratch::<T>()];
-            stream::product(level, &g, (&case.a, &case.b), rows, &mut scratch, &mut Taken { c: &mut c, n: g.n });
-            assert!(c == want[..c.len()], "{g:?} by {level:?}, {rows} rows");
+            stream::product(token, &g, (&case.a, &case.b), rows, &mut scratch, &mut Taken { c: &mut c, n: g.n });
+            assert!(c == want[..c.len()], "{g:?} by {token:?}, {rows} rows");
         }
     }
 }

@@ -38,7 +38,7 @@ fn sums<T: GemmFloat>(g: Gemm) -> bool {
     };
     let bits = |x: &[T]| x.iter().map(|x| x.to_f64().to_bits()).collect::<Vec<_>>();
     assert!(bits(&joined) == bits(&reduced((g.m, g.n), &c)), "{g:?}");
-    assert!(c == case.by(Level::current(), 1, None), "{g:?}: C differs");
+    assert!(c == case.by(Token::current(), 1, None), "{g:?}: C differs");
     true
 }
 

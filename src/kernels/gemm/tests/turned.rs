@@ -18,7 +18,7 @@ fn turns<T: GemmFloat>(g: Gemm, epsilon: f64) {
     if epsilon > 0.0 {
         case.check(epsilon);
     }
-    let same = case.by(Level::current(), 1, None) == straight(&case).by(Level::current(), 1, None);
+    let same = case.by(Token::current(), 1, None) == straight(&case).by(Token::current(), 1, None);
     assert!(same, "{g:?} has other bits than the same product in another layout");
 }
 

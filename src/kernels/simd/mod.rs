@@ -1,8 +1,32 @@
 //! The one place where the instruction set is chosen.
 //!
-//! [`simd!`](crate::simd) compiles one safe body three times (AVX-512, AVX2 + FMA, portable) and calls the best that the CPU has.
-//! The bodies are plain Rust over slices; `mul_add` is one instruction on the first two and a correctly rounded
-//! library call on the third, so all three give the same bits.
+//! [`simd!`](crate::simd) compiles one safe body for each instruction set of the target (x86-64: AVX-512, AVX2 + FMA,
+//! portable) and calls the best that the CPU has. The bodies are plain Rust over slices. Kernels made of vectors are generic
+//! over a token of an instruction set ([`Vectors`]).
+//!
+//! Invariant: all instruction sets give the same bits. `mul_add` is one instruction where there is one, and elsewhere (an
+//! x86-64 without FMA, WebAssembly) a correctly rounded library call, or arithmetic in `f64` to the same end: slow, but right.
+//!
+//! The environment variable `ARENAGRAD_ISA` asks for a lesser instruction set than the CPU's best: `portable`, `neon`, `avx2` or
+//! `avx512`. Sessions refuse one that cannot be had ([`isa_choice`]).
+
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+mod neon;
+mod portable;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod transpose_x86;
+mod vector;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod x86_v3;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod x86_v4;
+
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+pub use neon::Neon;
+pub use portable::Portable;
+pub use vector::{Op, Simd, Token, Vectors};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub use {x86_v3::V3, x86_v4::V4};
 
 use bytemuck::Pod;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -13,10 +37,23 @@ use std::sync::atomic::{AtomicU8, Ordering};
 pub enum Isa {
     /// What the target guarantees.
     Portable = 1,
+    /// AArch64's vectors.
+    Neon = 2,
     /// AVX2 and FMA.
-    Avx2 = 2,
+    Avx2 = 3,
     /// AVX-512 F, VL, BW, DQ.
-    Avx512 = 3,
+    Avx512 = 4,
+}
+
+/// All instruction sets, by the names that `ARENAGRAD_ISA` has for them; least first.
+const NAMES: [(&str, Isa); 4] =
+    [("portable", Isa::Portable), ("neon", Isa::Neon), ("avx2", Isa::Avx2), ("avx512", Isa::Avx512)];
+
+impl Isa {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        NAMES[self as usize - 1].0
+    }
 }
 
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
@@ -25,13 +62,14 @@ static CHOSEN: AtomicU8 = AtomicU8::new(0);
 #[inline]
 pub fn isa() -> Isa {
     let chosen = match CHOSEN.load(Ordering::Relaxed) {
-        3 => Isa::Avx512,
-        2 => Isa::Avx2,
+        4 => Isa::Avx512,
+        3 => Isa::Avx2,
+        2 => Isa::Neon,
         1 => Isa::Portable,
         _ => choose(),
     };
     #[cfg(test)]
-    let chosen = chosen.min(LIMIT.get());
+    let chosen = at_most(chosen.min(LIMIT.get()));
     chosen
 }
 
@@ -43,13 +81,30 @@ thread_local! {
 
 #[cold]
 fn choose() -> Isa {
-    let best = match std::env::var("ARENAGRAD_ISA").as_deref() {
-        Ok("portable") => Isa::Portable,
-        Ok("avx2") => detect().min(Isa::Avx2),
-        _ => detect(),
+    let chosen = isa_choice().unwrap_or_else(|_| detect());
+    CHOSEN.store(chosen as u8, Ordering::Relaxed);
+    chosen
+}
+
+/// The instruction set that kernels use, or why the one that the environment variable `ARENAGRAD_ISA` (`portable`, `neon`,
+/// `avx2` or `avx512`) asks for cannot be had.
+pub fn isa_choice() -> Result<Isa, String> {
+    let Some(name) = std::env::var_os("ARENAGRAD_ISA") else { return Ok(detect()) };
+    let why = match NAMES.iter().find(|n| name == n.0) {
+        Some(n) if at_most(n.1) == n.1 => return Ok(n.1),
+        Some(_) => format!("this CPU lacks it; its best is {:?}", detect().name()),
+        None => format!("it may be {}", NAMES.map(|n| n.0).join(", ")),
     };
-    CHOSEN.store(best as u8, Ordering::Relaxed);
-    best
+    Err(format!("ARENAGRAD_ISA asks for {name:?}: {why}"))
+}
+
+/// The best instruction set of this CPU that is at most `isa`.
+pub fn at_most(isa: Isa) -> Isa {
+    match (detect(), isa) {
+        // No CPU has both.
+        (Isa::Avx2 | Isa::Avx512, Isa::Neon) => Isa::Portable,
+        (best, isa) => best.min(isa),
+    }
 }
 
 /// The best instruction set that this CPU has.
@@ -62,6 +117,9 @@ pub fn detect() -> Isa {
             return if v4 { Isa::Avx512 } else { Isa::Avx2 };
         }
     }
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    return Isa::Neon;
+    #[cfg(not(all(target_arch = "aarch64", not(miri))))]
     Isa::Portable
 }
 
@@ -77,7 +135,12 @@ pub fn ahead(address: usize) {
             _mm_prefetch::<_MM_HINT_T1>(std::ptr::without_provenance(address));
         }
     }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    // SAFETY: fetching has no effect that a program can see, wherever that is.
+    #[allow(unsafe_code)]
+    unsafe {
+        std::arch::asm!("prfm pldl2keep, [{}]", in(reg) address, options(nostack, readonly, preserves_flags));
+    }
     let _ = address;
 }
 
@@ -146,7 +209,7 @@ macro_rules! simd {
                     // SAFETY: as above.
                     #[allow(unsafe_code)]
                     $crate::kernels::simd::Isa::Avx2 => unsafe { v3($($arg),*) },
-                    $crate::kernels::simd::Isa::Portable => body($($arg),*),
+                    _ => body($($arg),*),
                 }
             }
             #[cfg(not(all(target_arch = "x86_64", not(miri))))]
