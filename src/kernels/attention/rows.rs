@@ -4,7 +4,7 @@
 //! over at most a block of keys, in the first-level cache. For the two kernels beside it.
 
 use super::Element;
-use crate::kernels::simd::Whole;
+use crate::kernels::simd::Unmasked;
 use crate::kernels::tree::{Fold, Max, Sum, apart, joined};
 use crate::kernels::vmath::{exp, log, tanh};
 use crate::simd;
@@ -73,7 +73,7 @@ fn capped<T: Element>(x: &mut [T], scale: T, cap: T) {
 /// `x` where `keep` is 1, else `other`.
 #[inline(always)]
 fn only<T: Element>(x: &mut [T], keep: &[T], other: T) {
-    let whole = Whole::here();
+    let whole = Unmasked::new();
     both(x, keep, |x, keep| whole.of(if keep > T::ZERO { x } else { other }));
 }
 

@@ -5,11 +5,11 @@
 //! Only `mod.rs`, `turned` and `stream`, which hands its tiles on, call this.
 
 use super::desc::Gemm;
-use super::epilogue::{Descent, Epilogue};
+use super::epilogue::{Epilogue, SgdEpilogue};
 use super::float::GemmFloat;
-use super::lines::{LINE, Lines};
 use super::operands::Tile;
 use super::pack::{Block, pack};
+use super::prefetch::{LINE, PrefetchQueue};
 use super::sums;
 use crate::kernels::abi::Panel;
 use crate::kernels::simd::Token;
@@ -272,7 +272,7 @@ pub fn product<T: GemmFloat>(
                 let fresh = jc == 0 || all > plan.mc;
                 let a = if plan.pack_a { pack_a(token, a, tiles, k, scratch_a, fresh) } else { Rows::Strided(a) };
                 let add = g.accumulate || pc > 0;
-                let part = Part { tiles, tallest, k, c: c.part(0..rows, 0..cols), add, step: end.step };
+                let part = Part { tiles, tallest, k, c: c.part(0..rows, 0..cols), add, step: end.sgd() };
                 part.compute(token, a, &mut strips, &mut ());
                 if pc + k == g.k {
                     end.apply(c, (ic, jc));
@@ -299,21 +299,21 @@ pub struct Part<'a, T> {
     /// Whether the sums start from what it holds.
     pub add: bool,
     /// A step that it takes by the sums.
-    pub step: Option<Descent<T>>,
+    pub step: Option<SgdEpilogue<T>>,
 }
 
 /// Who is told of the tiles of a block, by their rows and columns.
-pub trait Watch<T> {
+pub trait TileObserver<T> {
     /// A tile is about to be computed: sets what is fetched meanwhile, for the `next`, which may lie below the block.
-    fn before(&mut self, lines: &mut Lines, next: impl FnOnce() -> (Range<usize>, Range<usize>));
+    fn before(&mut self, lines: &mut PrefetchQueue, next: impl FnOnce() -> (Range<usize>, Range<usize>));
     /// A tile has been computed, from row `i` and column `j` on.
     fn after(&mut self, i: usize, j: usize, tile: Panel<'_, T>);
 }
 
 /// Nobody.
-impl<T> Watch<T> for () {
+impl<T> TileObserver<T> for () {
     #[inline(always)]
-    fn before(&mut self, _: &mut Lines, _: impl FnOnce() -> (Range<usize>, Range<usize>)) {}
+    fn before(&mut self, _: &mut PrefetchQueue, _: impl FnOnce() -> (Range<usize>, Range<usize>)) {}
     #[inline(always)]
     fn after(&mut self, _: usize, _: usize, _: Panel<'_, T>) {}
 }
@@ -345,7 +345,7 @@ impl<T: GemmFloat> Strips<'_, T> {
 
     /// Has the strip from column `j` on, which comes next, fetched during the `tiles` tiles of this one.
     #[inline(always)]
-    fn fetch(&self, token: Token, j: usize, (tiles, k): (usize, usize), tallest: usize, lines: &mut Lines) {
+    fn fetch(&self, token: Token, j: usize, (tiles, k): (usize, usize), tallest: usize, lines: &mut PrefetchQueue) {
         let Strips::Packing(b, _, cols) = self else { return };
         if j >= *cols {
             return lines.clear();
@@ -363,12 +363,12 @@ impl<T: GemmFloat> Strips<'_, T> {
 impl<T: GemmFloat> Part<'_, T> {
     /// Computes the block, strip by strip, and tells `watch` of each tile.
     #[inline(always)]
-    pub fn compute(self, token: Token, a: Rows<'_, T>, b: &mut Strips<'_, T>, watch: &mut impl Watch<T>) {
+    pub fn compute(self, token: Token, a: Rows<'_, T>, b: &mut Strips<'_, T>, watch: &mut impl TileObserver<T>) {
         let Part { tiles, tallest, k, mut c, add, step } = self;
         let cols = c.cols();
         let ahead = (add || step.is_some()) && k >= LONG;
         let width_at = |j: usize| T::width(token, tallest, cols - j);
-        let mut lines = Lines::default();
+        let mut lines = PrefetchQueue::default();
         let mut j = 0;
         while j < cols {
             let width = width_at(j);

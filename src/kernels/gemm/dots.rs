@@ -2,12 +2,42 @@
 //!
 //! The order of the sums is the same on every instruction set: lane `l` of a cache line's worth of lanes ([`LINE`]: sixteen
 //! for `f32`, eight for `f64`) sums the products at `k ≡ l`, ascending; then the upper half of the lanes is added to the
-//! lower half until one is left. Bounds are checked once for some rows. Only `tuning` calls this.
+//! lower half until one is left. Bounds are checked once for some rows. Only `shapes`,
+//! `algorithm` and `mod.rs` call this.
 
+use super::blocked::MANY_ROWS;
+use super::desc::Gemm;
 use super::float::GemmFloat;
-use super::lines::LINE;
 use super::operands::Dots;
-use crate::kernels::simd::{Op, Vectors};
+use super::prefetch::LINE;
+use super::transposed;
+use crate::kernels::abi::Panel;
+use crate::kernels::simd::{Op, Token, Vectors};
+
+/// Fewest terms of a sum, for each row of A, from which folding the lanes of a dot product costs less than packing B:
+/// folding 24 sums takes about 60 cycles, packing an element 0.25.
+const LONG: usize = 13;
+
+/// Columns of C that leave most lanes of a tile idle.
+const NARROW: usize = 16;
+
+/// Whether C = A · B is dot products: few rows of A, and both operands contiguous along k, so that packing B would cost
+/// as much as the sums; and nothing that is turned.
+pub fn fits(g: &Gemm) -> bool {
+    let cheap = g.k >= LONG * g.m || (g.n <= NARROW && g.k >= 64);
+    (2..MANY_ROWS).contains(&g.m)
+        && g.n > 1
+        && cheap
+        && g.a.col == 1
+        && g.b.row == 1
+        && g.b.col >= g.k
+        && !transposed::fits(g)
+}
+
+/// Computes some rows and columns of a product that [`fits`] names.
+pub fn product<T: GemmFloat>(token: Token, g: &Gemm, (a, b): (&[T], &[T]), c: Panel<'_, T>) {
+    T::dots(token, Dots { x: a, x_step: g.a.row, k: g.k, rows: b, step: g.b.col, out: c, add: g.accumulate });
+}
 
 /// Dot products of any number of rows: `NV` vectors are a cache line, `J` products have 32 bytes. `DEEP` rows of the first
 /// matrix are multiplied with `BY` of the second at once, a lone row with `ALONE`. A few rows of the second matrix stay in

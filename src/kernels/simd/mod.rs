@@ -125,7 +125,7 @@ pub fn detect() -> Isa {
 
 /// Asks for the cache line at an address, into L2: it is needed soon, and no hardware foresees where.
 #[inline(always)]
-pub fn ahead(address: usize) {
+pub fn prefetch_l2(address: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
@@ -147,13 +147,14 @@ pub fn ahead(address: usize) {
 /// Keeps stores whole. What becomes `if c { x } else { y }` where `y` is, a compiler stores under a mask, and with AVX2 alone
 /// that takes some CPUs twenty times as long as a plain store.
 #[derive(Clone, Copy)]
-pub struct Whole(u64);
+pub struct Unmasked(u64);
 
-impl Whole {
+impl Unmasked {
     /// One for a loop, made outside of it.
     #[inline(always)]
-    pub fn here() -> Whole {
-        Whole(std::hint::black_box(0))
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Unmasked {
+        Unmasked(std::hint::black_box(0))
     }
 
     /// `x`, which has become something else than a choice in the eyes of a compiler.

@@ -70,7 +70,7 @@ fn columns_are_summed_where_they_are_made_with_the_bits_of_a_reduction() {
     }
     assert!(sums::<f32>(Gemm { act: Act::Times, ..Gemm::new(9, 100, 0) }));
     let turned = Gemm { act: Act::TanhGate, ..Gemm::new(64, 300, 200).with_b_transposed() };
-    assert!(super::super::turned::fits(&turned) && sums::<f32>(turned) && sums::<f64>(turned));
+    assert!(super::super::transposed::fits(&turned) && sums::<f32>(turned) && sums::<f64>(turned));
 }
 
 #[test]

@@ -23,10 +23,10 @@ pub fn nearest(x: f32) -> u32 {
 
 /// `x` as a sum of terms, the largest first, as upper halves of words, and whether it has none for being infinite or NaN.
 #[inline(always)]
-pub fn terms<const TERMS: usize>(x: f32) -> ([u32; TERMS], bool) {
+pub fn splits<const SPLITS: usize>(x: f32) -> ([u32; SPLITS], bool) {
     let bits = x.to_bits();
     if bits & MAGNITUDE >= INFINITE {
-        return ([0; TERMS], true);
+        return ([0; SPLITS], true);
     }
     let mut rest = x;
     let term = |_| {

@@ -1,42 +1,42 @@
 //! Products of f32 matrices by bf16 units: operands become one to three bf16 terms each, and sums stay f32.
 //!
-//! Blocks of A and B are packed into scratch as cells of bf16 pairs, edges filled with zeros, and tiles of 32 × 32 of C
+//! Blocks of A and B are packed into scratch as packed tiles of bf16 pairs, edges filled with zeros, and tiles of 32 × 32 of C
 //! are computed from them. Invariant: which engine computes a product, and whether any does, follows from the CPU and
 //! the descriptor; the bits of an element follow from its row, its column and the engine. Only `gemm/mod.rs` and
 //! `gemm/desc.rs` call this.
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 mod amx;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod avx512_bf16;
 mod engine;
 mod pack;
 mod round;
 #[cfg(test)]
 mod tests;
 mod tile;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-mod wide;
 
 pub use engine::{Engine, bf16_engine};
 
 use super::desc::Gemm;
 use super::epilogue::Epilogue;
-use super::lines::Lines;
-use super::stream::Taker;
+use super::prefetch::PrefetchQueue;
+use super::sink::TileSink;
 use crate::kernels::abi::Panel;
 use pack::{Operand, Side, pack};
 use std::ops::Range;
 use tile::{Machine, Tile};
 
-/// Lines of a cell.
+/// Lines of a packed tile.
 const LINES: usize = 16;
-/// Places of k in a cell.
+/// Places of k in a packed tile.
 const PLACES: usize = 32;
 /// Words of a cache line.
 const LINE: usize = 16;
-/// Words of a cell.
-const CELL: usize = 256;
+/// Words of a packed tile.
+const PACKED: usize = 256;
 /// Sixteen lines by 32 places of k, two bf16 to a word: what a tile register holds.
-type Cell = [u32; CELL];
+type PackedTile = [u32; PACKED];
 
 /// How the products of `f32` are computed. Other element types have one way only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -77,7 +77,7 @@ impl Precision {
     /// What this CPU computes products in that ask for this precision and are large enough: those of several terms cost
     /// more than those of f32, but by tiles of AMX.
     pub fn here(self) -> Precision {
-        if self.terms() == 1 || Engine::current() == Engine::Amx { self } else { Precision::F32 }
+        if self.splits() == 1 || Engine::current() == Engine::Amx { self } else { Precision::F32 }
     }
 
     /// The name, and what is computed instead where that differs: `bf16x3 (as f32)`.
@@ -87,7 +87,7 @@ impl Precision {
     }
 
     /// Terms of an operand.
-    fn terms(self) -> usize {
+    fn splits(self) -> usize {
         match self {
             Precision::F32 | Precision::Bf16 => 1,
             Precision::Bf16x2 => 2,
@@ -99,7 +99,7 @@ impl Precision {
 /// Sizes of blocks, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    terms: usize,
+    splits: usize,
     /// Rows whose A is packed at once, all of k.
     mc: usize,
     /// Rows whose A stays in L2 beside a block of B.
@@ -132,10 +132,10 @@ impl Plan {
     }
 
     fn of(g: &Gemm) -> Plan {
-        let terms = g.precision.terms();
+        let splits = g.precision.splits();
         let blocks = g.k.div_ceil(DEPTH).max(1);
         let kc = g.k.div_ceil(blocks).next_multiple_of(PLACES).max(PLACES);
-        let rows = |words: usize, k: usize| (2 * words / terms / k / SIDE).max(1) * SIDE;
+        let rows = |words: usize, k: usize| (2 * words / splits / k / SIDE).max(1) * SIDE;
         // Where sums go on from block to block of k, those of all rows of A that are packed are kept.
         let most = if blocks > 1 { KEPT } else { usize::MAX };
         let all = rows(WORDS_A, g.k.next_multiple_of(PLACES).max(PLACES)).min(g.m.next_multiple_of(SIDE));
@@ -147,20 +147,20 @@ impl Plan {
             (false, true) => mr * nc,
             (false, false) => SIDE * SIDE,
         };
-        Plan { terms, mc, mr, kc, nc, sums }
+        Plan { splits, mc, mr, kc, nc, sums }
     }
 
     fn cells_a(&self, k: usize) -> usize {
-        self.mc / LINES * k.div_ceil(PLACES) * self.terms
+        self.mc / LINES * k.div_ceil(PLACES) * self.splits
     }
 
     fn cells_b(&self) -> usize {
-        self.nc / LINES * (self.kc / PLACES) * self.terms
+        self.nc / LINES * (self.kc / PLACES) * self.splits
     }
 
     /// Elements of scratch that `product` needs.
     pub fn scratch(&self, k: usize) -> usize {
-        (self.cells_a(k) + self.cells_b()) * CELL + self.sums + LINE
+        (self.cells_a(k) + self.cells_b()) * PACKED + self.sums + LINE
     }
 }
 
@@ -171,11 +171,11 @@ fn pays(engine: Engine, g: &Gemm) -> bool {
     if g.m == 1 || g.n == 1 || g.k == 0 {
         return false;
     }
-    // B is packed for so many rows, A for so many columns; a tile is computed whole, for whole cells of k.
+    // B is packed for so many rows, A for so many columns; a tile is computed whole, for whole packed tiles of k.
     let least = |m: usize, n: usize, k: usize, work: usize| {
         g.m >= m && g.n >= n && g.k >= k && g.m.saturating_mul(g.n).saturating_mul(g.k) >= work
     };
-    match (engine, g.precision.terms()) {
+    match (engine, g.precision.splits()) {
         (_, 1) => engine == Engine::Portable || least(16, 32, 16, 1 << 17),
         // As `Precision::here` says.
         (Engine::Portable | Engine::Avx512, _) => false,
@@ -185,7 +185,7 @@ fn pays(engine: Engine, g: &Gemm) -> bool {
 }
 
 /// Where sums go when they are whole. Rows and columns are counted from the first that are computed.
-pub trait To {
+pub trait Output {
     /// What some sums begin from, where the product accumulates.
     fn old(&mut self, rows: Range<usize>, cols: Range<usize>) -> Option<Panel<'_, f32>>;
     /// Gets a tile of sums, in rows of [`SIDE`].
@@ -195,14 +195,14 @@ pub trait To {
 }
 
 /// Some rows and columns of C, and what is done to them at last.
-pub struct Stored<'a, 'e> {
+pub struct IntoMatrix<'a, 'e> {
     /// That part of C.
     pub c: Panel<'a, f32>,
     /// What is done to it.
     pub end: &'e Epilogue<'e, f32>,
 }
 
-impl To for Stored<'_, '_> {
+impl Output for IntoMatrix<'_, '_> {
     fn old(&mut self, rows: Range<usize>, cols: Range<usize>) -> Option<Panel<'_, f32>> {
         Some(self.c.part(rows, cols))
     }
@@ -219,30 +219,30 @@ impl To for Stored<'_, '_> {
 }
 
 /// Who takes the tiles of a product of so many rows and columns.
-pub struct Taken<'t, K> {
+pub struct IntoSink<'t, K> {
     /// Who.
     pub to: &'t mut K,
     /// Rows and columns of all tiles.
     pub size: (usize, usize),
 }
 
-impl<K: Taker<f32>> To for Taken<'_, K> {
+impl<K: TileSink<f32>> Output for IntoSink<'_, K> {
     fn old(&mut self, _: Range<usize>, _: Range<usize>) -> Option<Panel<'_, f32>> {
         None
     }
 
     fn tile(&mut self, tile: &mut [f32], rows: Range<usize>, cols: Range<usize>) {
         // The next tile of the row comes next, but at the end of a block.
-        let mut lines = Lines::default();
+        let mut lines = PrefetchQueue::default();
         if cols.end < self.size.1 {
-            self.to.ahead(rows.clone(), cols.end..(cols.end + SIDE).min(self.size.1), &mut lines);
+            self.to.prefetch(rows.clone(), cols.end..(cols.end + SIDE).min(self.size.1), &mut lines);
         }
         if let Some(lines) = lines.any() {
             lines.spread(1, 1);
             lines.visit();
         }
         let mut tile = Panel::new(tile, SIDE, SIDE);
-        self.to.take(rows.start, cols.start, tile.part(0..rows.len(), 0..cols.len()));
+        self.to.consume(rows.start, cols.start, tile.part(0..rows.len(), 0..cols.len()));
     }
 
     fn block(&mut self, _: Range<usize>, _: Range<usize>) {}
@@ -255,29 +255,29 @@ pub fn product(
     plan: &Plan,
     (a, b): (&[f32], &[f32]),
     (all, n): (usize, usize),
-    to: &mut impl To,
+    to: &mut impl Output,
     scratch: &mut [f32],
 ) {
     let machine = Machine::new(engine);
-    // Rows of a cell are cache lines, if cells begin with one.
+    // Rows of a packed tile are cache lines, if packed tiles begin with one.
     let from = scratch.as_ptr().align_offset(4 * LINE).min(LINE);
     let (sums, cells) = scratch[from..].split_at_mut(plan.sums);
-    let cells = bytemuck::cast_slice_mut::<f32, u32>(cells).as_chunks_mut::<CELL>().0;
+    let cells = bytemuck::cast_slice_mut::<f32, u32>(cells).as_chunks_mut::<PACKED>().0;
     let (cells_a, cells_b) = cells.split_at_mut(plan.cells_a(g.k));
     for ic in (0..all).step_by(plan.mc) {
         let rows = plan.mc.min(all - ic);
         let a = Operand { data: &a[ic * g.a.row..], line: g.a.row, place: g.a.col };
-        let odd_a = pack_a(engine, g, plan, a, rows, cells_a);
+        let nonfinite_a = pack_a(engine, g, plan, a, rows, cells_a);
         for jc in (0..n).step_by(plan.nc) {
             let cols = plan.nc.min(n - jc);
             let b = Operand { data: &b[jc * g.b.col..], line: g.b.col, place: g.b.row };
-            let mut odd = odd_a;
+            let mut nonfinite = nonfinite_a;
             for pc in (0..g.k).step_by(plan.kc) {
                 let k = plan.kc.min(g.k - pc);
-                let block = Block { cols, cells: k.div_ceil(PLACES) * plan.terms };
+                let block = Block { cols, cells: k.div_ceil(PLACES) * plan.splits };
                 let part = Operand { data: &b.data[pc * b.place..], ..b };
-                odd |= pack_b(engine, plan, part, &block, k, cells_b);
-                let from = pc.div_ceil(PLACES) * rows.div_ceil(LINES) * plan.terms;
+                nonfinite |= pack_b(engine, plan, part, &block, k, cells_b);
+                let from = pc.div_ceil(PLACES) * rows.div_ceil(LINES) * plan.splits;
                 for at in (0..rows).step_by(plan.mr) {
                     let lines = plan.mr.min(rows - at);
                     let sums = &mut sums[if plan.sums > plan.mr * plan.nc { at * plan.nc } else { 0 }..];
@@ -295,7 +295,7 @@ pub fn product(
                         continue;
                     }
                     let mut last = |tile: &mut [f32], i: Range<usize>, j: Range<usize>| {
-                        if odd {
+                        if nonfinite {
                             let (a, b) = (a.from(at + i.start), b.from(j.start));
                             unsplit(a, b, g.k, &mut Panel::new(tile, SIDE, SIDE).part(0..i.len(), 0..j.len()));
                         }
@@ -310,24 +310,24 @@ pub fn product(
 }
 
 /// Packs all of some rows of A: block of k after block of k, strip after strip.
-fn pack_a(engine: Engine, g: &Gemm, plan: &Plan, a: Operand<'_>, rows: usize, to: &mut [Cell]) -> bool {
-    let (mut odd, mut rest) = (false, to);
+fn pack_a(engine: Engine, g: &Gemm, plan: &Plan, a: Operand<'_>, rows: usize, to: &mut [PackedTile]) -> bool {
+    let (mut nonfinite, mut rest) = (false, to);
     for pc in (0..g.k).step_by(plan.kc) {
         let k = plan.kc.min(g.k - pc);
-        let (to, later) = rest.split_at_mut(rows.div_ceil(LINES) * k.div_ceil(PLACES) * plan.terms);
-        odd |= pack(engine, Operand { data: &a.data[pc * a.place..], ..a }, Side::A, (rows, k), plan.terms, to);
+        let (to, later) = rest.split_at_mut(rows.div_ceil(LINES) * k.div_ceil(PLACES) * plan.splits);
+        nonfinite |= pack(engine, Operand { data: &a.data[pc * a.place..], ..a }, Side::A, (rows, k), plan.splits, to);
         rest = later;
     }
-    odd
+    nonfinite
 }
 
 /// Packs a block of B, an even number of strips.
-fn pack_b(engine: Engine, plan: &Plan, b: Operand<'_>, block: &Block, k: usize, to: &mut [Cell]) -> bool {
+fn pack_b(engine: Engine, plan: &Plan, b: Operand<'_>, block: &Block, k: usize, to: &mut [PackedTile]) -> bool {
     let strips = block.cols.div_ceil(LINES);
     if strips % 2 == 1 {
-        to[strips * block.cells..][..block.cells].fill([0; CELL]);
+        to[strips * block.cells..][..block.cells].fill([0; PACKED]);
     }
-    pack(engine, b, Side::B, (block.cols, k), plan.terms, to)
+    pack(engine, b, Side::B, (block.cols, k), plan.splits, to)
 }
 
 /// Copies a row of a tile. One of constant length is a few moves, any other a call.
@@ -377,7 +377,7 @@ impl Block {
         &self,
         machine: &Machine,
         plan: &Plan,
-        (a, b): (&[Cell], &[Cell]),
+        (a, b): (&[PackedTile], &[PackedTile]),
         (sums, add): (&mut [f32], bool),
         rows: usize,
         mut last: Option<Last<'_>>,
@@ -397,7 +397,7 @@ impl Block {
             let strips = [&a[at..at + len], if low { &a[at + len..at + 2 * len] } else { &[] }];
             let tile = &mut sums[(i * across + j) * apart..][..SIDE * SIDE];
             let strips = &strips[..1 + usize::from(low)];
-            machine.tile(Tile { terms: plan.terms, a: strips, b, c: &mut *tile, c_row: SIDE, add });
+            machine.tile(Tile { splits: plan.splits, a: strips, b, c: &mut *tile, c_row: SIDE, add });
             if let Some(last) = &mut last {
                 last(tile, i * SIDE..((i + 1) * SIDE).min(rows), columns);
             }

@@ -1,8 +1,8 @@
 //! Tests of products by bf16 units: values against sums in `f64`, bits however a product is split, odd numbers.
 
 use super::super::tests::done;
-use super::super::{Act, Batch, Gemm, Strides, gemm, part_low, rows};
-use super::{CELL, Engine, LINES, Operand, PLACES, Plan, Precision, Side, pack, round};
+use super::super::{Act, Batch, Corner, Gemm, Operands, Strides, block_of_bf16, gemm, rows};
+use super::{Engine, LINES, Operand, PACKED, PLACES, Plan, Precision, Side, pack, round};
 use crate::kernels::abi::Panel;
 use crate::kernels::simd::{Isa, limit};
 
@@ -57,7 +57,7 @@ impl Case {
         for p in 0..parts {
             let part = units * p / parts..units * (p + 1) / parts;
             let (at, c) = rows(g, &mut c[g.elements(&part)], &part);
-            part_low((engine, &plan), g, self.operands(), at, c, &mut vec![f32::NAN; plan.scratch(g.k)]);
+            block_of_bf16((engine, &plan), g, self.operands(), at, c, &mut vec![f32::NAN; plan.scratch(g.k)]);
         }
         c
     }
@@ -68,15 +68,15 @@ impl Case {
         let (mut c, rows) = (self.c.clone(), g.batches() * g.m);
         for p in 0..parts {
             let columns = g.n * p / parts..g.n * (p + 1) / parts;
-            let (at, mut all) = ((0, columns.start), Panel::new(&mut c, rows, g.n));
+            let (at, mut all) = (Corner { row: 0, col: columns.start }, Panel::new(&mut c, rows, g.n));
             let scratch = &mut vec![f32::NAN; plan.scratch(g.k)];
-            part_low((engine, &plan), g, self.operands(), at, all.part(0..rows, columns), scratch);
+            block_of_bf16((engine, &plan), g, self.operands(), at, all.part(0..rows, columns), scratch);
         }
         c
     }
 
-    fn operands(&self) -> (&[f32], &[f32], Option<&[f32]>) {
-        (&self.a, &self.b, self.g.third().then_some(&self.third[..]))
+    fn operands(&self) -> Operands<'_, f32> {
+        Operands { a: &self.a, b: &self.b, third: self.g.third().then_some(&self.third[..]) }
     }
 
     /// C by sums in `f64`, and for each element the sum of the magnitudes.
@@ -123,8 +123,8 @@ impl Case {
 
 /// What is lost of a product of two numbers at most, relative to it.
 fn bound(precision: Precision) -> f64 {
-    let terms = precision.terms();
-    2f64.powi([-7, -15, -24][terms - 1]) * (1.0 + 2f64.powi(-9))
+    let splits = precision.splits();
+    2f64.powi([-7, -15, -24][splits - 1]) * (1.0 + 2f64.powi(-9))
 }
 
 const PRECISIONS: [Precision; 3] = [Precision::Bf16, Precision::Bf16x2, Precision::Bf16x3];
@@ -231,19 +231,19 @@ fn every_engine_packs_the_same_words() {
     }
     for (line, place) in [(70, 1), (1, 40)] {
         for side in [Side::A, Side::B] {
-            for terms in [1, 2, 3] {
+            for splits in [1, 2, 3] {
                 let packed = |engine| {
-                    let mut to = vec![[0u32; CELL]; 3 * 3 * terms];
-                    let odd = pack(engine, Operand { data: &x, line, place }, side, (40, 70), terms, &mut to);
+                    let mut to = vec![[0u32; PACKED]; 3 * 3 * splits];
+                    let odd = pack(engine, Operand { data: &x, line, place }, side, (40, 70), splits, &mut to);
                     (odd, to)
                 };
                 let want = packed(Engine::Portable);
-                assert_eq!(want.0, terms > 1);
-                engines().for_each(|e| assert!(packed(e) == want, "{e:?} {line} {place} {terms}"));
+                assert_eq!(want.0, splits > 1);
+                engines().for_each(|e| assert!(packed(e) == want, "{e:?} {line} {place} {splits}"));
                 let l = LINES + 3;
                 let of = |p: usize| x[l * line + p * place];
                 let at = if side == Side::A { 3 * LINES + 2 } else { 2 * LINES + 3 };
-                let cell = &want.1[(3 + 1) * terms];
+                let cell = &want.1[(3 + 1) * splits];
                 assert!(of(PLACES + 4).is_normal() && of(PLACES + 5).is_normal());
                 assert_eq!(cell[at], round::word(round::nearest(of(PLACES + 4)), round::nearest(of(PLACES + 5))));
             }
@@ -258,10 +258,10 @@ fn rounding_is_to_nearest_even_and_splitting_leaves_little() {
     }
     assert_eq!(round::nearest(-1e-39), 0x8000_0000);
     for x in numbers(9, 10_000).into_iter().chain([f32::MAX, -f32::MAX, 1.0 + 1.0 / 512.0 + 1.0 / 131_072.0]) {
-        let sum = |terms: &[u32]| terms.iter().map(|t| f64::from(f32::from_bits(*t))).sum::<f64>();
-        let (two, odd) = round::terms::<2>(x);
+        let sum = |splits: &[u32]| splits.iter().map(|t| f64::from(f32::from_bits(*t))).sum::<f64>();
+        let (two, odd) = round::splits::<2>(x);
         assert!(!odd && (sum(&two) - f64::from(x)).abs() <= 2f64.powi(-17) * f64::from(x.abs()), "{x}");
-        let (three, odd) = round::terms::<3>(x);
+        let (three, odd) = round::splits::<3>(x);
         assert!(!odd && sum(&three) == f64::from(x) && three[..2] == two, "{x}");
     }
 }

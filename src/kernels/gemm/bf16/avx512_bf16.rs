@@ -5,11 +5,11 @@
 
 use super::pack::Side;
 use super::tile::{Tile, order};
-use super::{Cell, LINE, LINES, PLACES, round};
+use super::{LINE, LINES, PLACES, PackedTile, round};
 use std::arch::x86_64::*;
 
 /// Packs one block: its numbers, the distance of its runs, and whether they are lines. `None` if one of them needs care.
-pub fn convert((data, step, lines): (&[f32], usize, bool), side: Side, to: &mut [Cell]) -> Option<bool> {
+pub fn convert((data, step, lines): (&[f32], usize, bool), side: Side, to: &mut [PackedTile]) -> Option<bool> {
     let turn = lines != (side == Side::A);
     let convert = match (lines, to.len(), turn) {
         (false, 1, false) => convert_on::<false, 1, false>,
@@ -78,30 +78,30 @@ const HALVES: [[u16; 32]; 2] = {
 };
 
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
-fn convert_on<const RUNS: bool, const TERMS: usize, const TURN: bool>(
+fn convert_on<const RUNS: bool, const SPLITS: usize, const TURN: bool>(
     data: &[f32],
     step: usize,
-    to: &mut [Cell],
+    to: &mut [PackedTile],
 ) -> bool {
     // Words of two runs side by side, from those of one after the other.
     let mix: [u16; 32] = std::array::from_fn(|i| (i / 2 + 16 * (i % 2)) as u16);
     let (mix, magnitude) = (bytemuck::cast::<_, __m512i>(mix), _mm512_set1_epi32(0x7fff_ffff));
     let [first, second] = [bytemuck::cast::<_, __m512i>(HALVES[0]), bytemuck::cast(HALVES[1])];
-    let Some(to) = to.first_chunk_mut::<TERMS>() else { return false };
+    let Some(to) = to.first_chunk_mut::<SPLITS>() else { return false };
     let mut to = to.each_mut().map(|cell| cell.as_chunks_mut::<LINES>().0);
     let mut most = _mm512_setzero_si512();
-    let mut kept = [[_mm512_setzero_si512(); LINES]; TERMS];
+    let mut kept = [[_mm512_setzero_si512(); LINES]; SPLITS];
     for i in 0..LINES {
         // Sixteen words: of one line, or of two places.
         let (x, y) = if RUNS { (i * step, i * step + LINES) } else { (2 * i * step, (2 * i + 1) * step) };
         let (Some(mut x), Some(mut y)) = (line(data, x), line(data, y)) else { return false };
         ahead(data, if RUNS { i * step + PLACES } else { 2 * i * step + LINES });
         ahead(data, if RUNS { i * step + PLACES + LINES } else { (2 * i + 1) * step + LINES });
-        if TERMS > 1 {
+        if SPLITS > 1 {
             let of = |x: __m512| _mm512_and_si512(_mm512_castps_si512(x), magnitude);
             most = _mm512_max_epi32(most, _mm512_max_epi32(of(x), of(y)));
         }
-        for t in 0..TERMS {
+        for t in 0..SPLITS {
             let words = bits(_mm512_cvtne2ps_pbh(y, x));
             let mixed = if RUNS { words } else { _mm512_permutexvar_epi16(mix, words) };
             if TURN {
@@ -109,7 +109,7 @@ fn convert_on<const RUNS: bool, const TERMS: usize, const TURN: bool>(
             } else {
                 to[t][i] = bytemuck::cast(mixed)
             }
-            if t + 1 < TERMS {
+            if t + 1 < SPLITS {
                 let low = _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaa_aaaa, first, words));
                 let upper = _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaa_aaaa, second, words));
                 (x, y) = (_mm512_sub_ps(x, low), _mm512_sub_ps(y, upper));
@@ -127,7 +127,7 @@ fn convert_on<const RUNS: bool, const TERMS: usize, const TURN: bool>(
 /// As [`convert_on`] in three terms, turned: the numbers are, as three terms that wait to be turned would not stay in
 /// registers.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
-fn turn_first<const RUNS: bool>(data: &[f32], step: usize, to: &mut [Cell]) -> bool {
+fn turn_first<const RUNS: bool>(data: &[f32], step: usize, to: &mut [PackedTile]) -> bool {
     let mut turned = [[0f32; LINES]; PLACES];
     for square in 0..2 {
         let mut r = [_mm512_setzero_si512(); LINES];
@@ -182,21 +182,21 @@ fn transpose(r: [__m512i; 16]) -> [__m512i; 16] {
 
 /// Computes a tile: sixteen rows for each strip of A, 32 columns.
 pub fn tile(t: Tile<'_, '_>) {
-    let Tile { terms, a, b, c, c_row, add } = t;
+    let Tile { splits, a, b, c, c_row, add } = t;
     for (i, a) in a.iter().enumerate() {
         for half in 0..2 {
             let c = &mut c[(16 * i + 8 * half) * c_row..];
             // SAFETY: as in `convert`.
             #[allow(unsafe_code)]
             unsafe {
-                eight(terms, a, b, half, c, c_row, add);
+                eight(splits, a, b, half, c, c_row, add);
             }
         }
     }
 }
 
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
-fn eight(terms: usize, a: &[Cell], b: [&[Cell]; 2], half: usize, c: &mut [f32], c_row: usize, add: bool) {
+fn eight(splits: usize, a: &[PackedTile], b: [&[PackedTile]; 2], half: usize, c: &mut [f32], c_row: usize, add: bool) {
     let mut acc = [[_mm512_setzero_ps(); 2]; 8];
     if add {
         for (acc, c) in acc.iter_mut().zip(c.chunks(c_row)) {
@@ -204,8 +204,8 @@ fn eight(terms: usize, a: &[Cell], b: [&[Cell]; 2], half: usize, c: &mut [f32], 
             *acc = [bytemuck::cast(x), bytemuck::cast(y)];
         }
     }
-    for ((a, x), y) in a.chunks_exact(terms).zip(b[0].chunks_exact(terms)).zip(b[1].chunks_exact(terms)) {
-        for &(of_a, of_b) in order(terms) {
+    for ((a, x), y) in a.chunks_exact(splits).zip(b[0].chunks_exact(splits)).zip(b[1].chunks_exact(splits)) {
+        for &(of_a, of_b) in order(splits) {
             let rows: &[[u32; LINE]] = &a[of_a].as_chunks().0[8 * half..];
             if let Some(rows) = rows.first_chunk() {
                 acc = cell(acc, rows, &x[of_b], &y[of_b]);
@@ -222,7 +222,7 @@ fn eight(terms: usize, a: &[Cell], b: [&[Cell]; 2], half: usize, c: &mut [f32], 
 /// Adds the products of a step to the sums of eight rows, which go through it by value: else they go through memory.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
 #[inline]
-fn cell(mut acc: [[__m512; 2]; 8], a: &[[u32; LINE]; 8], x: &Cell, y: &Cell) -> [[__m512; 2]; 8] {
+fn cell(mut acc: [[__m512; 2]; 8], a: &[[u32; LINE]; 8], x: &PackedTile, y: &PackedTile) -> [[__m512; 2]; 8] {
     for (p, (x, y)) in x.as_chunks::<LINE>().0.iter().zip(y.as_chunks::<LINE>().0).enumerate() {
         let (x, y) = (pairs(bytemuck::cast(*x)), pairs(bytemuck::cast(*y)));
         for i in 0..8 {

@@ -4,7 +4,7 @@
 //! this process use them; it neither leaves its thread nor lives through anything but calls of [`Tiles::multiply`].
 //! Only `low/tile.rs` uses this.
 
-use super::{CELL, Cell};
+use super::{PACKED, PackedTile};
 use std::arch::asm;
 use std::marker::PhantomData;
 
@@ -114,26 +114,34 @@ macro_rules! kernel {
 }
 
 impl Tiles {
-    /// C (+)= A·B for `a.len()` (one or two) strips of sixteen rows and two of sixteen columns. A strip has `planes`
-    /// cells a step, one for each term of its numbers, whose products are summed in the order of `tile::order`. `c` holds whole rows of 32 columns `c_row` apart.
+    /// C (+)= A·B for `a.len()` (one or two) strips of sixteen rows and two of sixteen columns. A strip has `splits`
+    /// packed tiles a step, one for each term of its numbers, whose products are summed in the order of `tile::order`. `c` holds whole rows of 32 columns `c_row` apart.
     ///
     /// # Panics
     /// If a slice is too short.
     #[inline(always)]
-    pub fn multiply(&self, planes: usize, a: &[&[Cell]], b: [&[Cell]; 2], c: &mut [f32], c_row: usize, add: bool) {
+    pub fn multiply(
+        &self,
+        splits: usize,
+        a: &[&[PackedTile]],
+        b: [&[PackedTile]; 2],
+        c: &mut [f32],
+        c_row: usize,
+        add: bool,
+    ) {
         let cells = a[0].len();
         let rows = 16 * a.len();
-        assert!((a.len() == 1 || a.len() == 2) && planes <= 3 && cells > 0 && cells.is_multiple_of(planes));
+        assert!((a.len() == 1 || a.len() == 2) && splits <= 3 && cells > 0 && cells.is_multiple_of(splits));
         assert!(a.iter().chain(&b).all(|s| s.len() == cells));
         assert!(c_row >= 32 && c.len() >= (rows - 1) * c_row + 32);
-        let steps = cells / planes;
-        // What the kernels below rely on: every strip holds `steps * planes` cells of 1024 bytes, of which each step reads
-        // the next `planes`; C holds `rows` rows of 128 bytes, 4 * c_row bytes apart; the tiles are configured. Of one
+        let steps = cells / splits;
+        // What the kernels below rely on: every strip holds `steps * splits` packed tiles of 1024 bytes, of which each step reads
+        // the next `splits`; C holds `rows` rows of 128 bytes, 4 * c_row bytes apart; the tiles are configured. Of one
         // strip of rows, only the first address is used.
         let (one, b) = (a.len() == 1, b.map(|s| s.as_ptr().cast::<u32>()));
         let a = [a[0].as_ptr().cast::<u32>(), a[a.len() - 1].as_ptr().cast::<u32>()];
         let c = c.as_mut_ptr();
-        match (planes, one) {
+        match (splits, one) {
             (1, false) => two_by_two(a, b, steps, c, c_row, add),
             (1, true) => one_by_two(a, b, steps, c, c_row, add),
             (2, false) => two_by_two_of_two(a, b, steps, c, c_row, add),
@@ -145,7 +153,7 @@ impl Tiles {
 }
 
 type Strip = [*const u32; 2];
-const BYTES: i32 = 4 * CELL as i32;
+const BYTES: i32 = 4 * PACKED as i32;
 
 #[inline(always)]
 fn two_by_two(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {

@@ -1,20 +1,20 @@
-//! Tiles of C from packed cells, by the engine that the CPU has.
+//! Tiles of C from packed packed tiles, by the engine that the CPU has.
 //!
 //! Invariant: an engine sums the products of an element in an order that follows from k alone: 32 places after 32
 //! places, and for split operands, in each of them, the products of terms in the order of [`order`]. Every product of two terms
 //! is exact; numbers below the normal range count as zero. The portable engine sums as `vdpbf16ps` does (bit for bit
 //! where no number comes near the ends of the range); AMX sums the even and the odd places of 32 apart.
 
-use super::{CELL, Cell, Engine, PLACES, round};
+use super::{Engine, PACKED, PLACES, PackedTile, round};
 
 /// A tile: C (+)= A·B for one or two strips of sixteen rows and two strips of sixteen columns.
 pub struct Tile<'a, 'c> {
     /// Cells for each 32 places of k: 1, or 2 or 3 for split operands.
-    pub terms: usize,
+    pub splits: usize,
     /// The strips of A.
-    pub a: &'a [&'a [Cell]],
+    pub a: &'a [&'a [PackedTile]],
     /// The strips of B.
-    pub b: [&'a [Cell]; 2],
+    pub b: [&'a [PackedTile]; 2],
     /// C: whole rows of 32 columns, the last one may end there.
     pub c: &'c mut [f32],
     /// Distance between rows of C.
@@ -26,8 +26,8 @@ pub struct Tile<'a, 'c> {
 /// The products of terms of a step, in order: (term of A, term of B), high first. Those that are left out are as small as
 /// what two terms leave of a number, or as the rounding of f32 where there are three. From each product to the next, one
 /// operand stays.
-pub fn order(terms: usize) -> &'static [(usize, usize)] {
-    match terms {
+pub fn order(splits: usize) -> &'static [(usize, usize)] {
+    match splits {
         1 => &[(0, 0)],
         2 => &[(0, 1), (0, 0), (1, 0)],
         _ => &[(0, 2), (0, 1), (1, 1), (1, 0), (2, 0), (0, 0)],
@@ -59,11 +59,11 @@ impl Machine {
     pub fn tile(&self, t: Tile<'_, '_>) {
         #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
         if let Some(tiles) = &self.tiles {
-            return tiles.multiply(t.terms, t.a, t.b, t.c, t.c_row, t.add);
+            return tiles.multiply(t.splits, t.a, t.b, t.c, t.c_row, t.add);
         }
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if self.engine != Engine::Portable {
-            return super::wide::tile(t);
+            return super::avx512_bf16::tile(t);
         }
         portable(t);
     }
@@ -77,9 +77,9 @@ fn portable(t: Tile<'_, '_>) {
                 c.fill(0.0);
             }
             for (b, c) in t.b.iter().zip(c.as_chunks_mut::<16>().0) {
-                let steps = a.chunks_exact(t.terms).zip(b.chunks_exact(t.terms));
+                let steps = a.chunks_exact(t.splits).zip(b.chunks_exact(t.splits));
                 steps.for_each(|(a, b)| {
-                    for &(of_a, of_b) in order(t.terms) {
+                    for &(of_a, of_b) in order(t.splits) {
                         sum(&a[of_a], row, &b[of_b], c);
                     }
                 });
@@ -89,8 +89,8 @@ fn portable(t: Tile<'_, '_>) {
 }
 
 crate::simd! {
-    /// Adds the products of one row of a cell of A and a cell of B.
-    fn sum(a: &Cell, row: usize, b: &Cell, c: &mut [f32; 16]) {
+    /// Adds the products of one row of a packed tile of A and a packed tile of B.
+    fn sum(a: &PackedTile, row: usize, b: &PackedTile, c: &mut [f32; 16]) {
         for p in 0..PLACES / 2 {
             let [even, odd] = round::numbers(a[row * 16 + p]);
             for (c, w) in c.iter_mut().zip(&b[p * 16..p * 16 + 16]) {
@@ -109,4 +109,4 @@ fn flushed(x: f32) -> f32 {
     if x.abs() < f32::MIN_POSITIVE { 0f32.copysign(x) } else { x }
 }
 
-const _: () = assert!(CELL == 16 * PLACES / 2);
+const _: () = assert!(PACKED == 16 * PLACES / 2);

@@ -1,10 +1,10 @@
-//! Blocks of an f32 operand, packed as cells of bf16 pairs.
+//! Blocks of an f32 operand, packed as packed tiles of bf16 pairs.
 //!
-//! Invariant: a cell holds sixteen lines (rows of A, or columns of B) by 32 places of k, as 256 words of two places. In
+//! Invariant: a packed tile holds sixteen lines (rows of A, or columns of B) by 32 places of k, as 256 words of two places. In
 //! one of A, word `16 * line + pair`; in one of B, `16 * pair + line`. What lies beyond the operand is zero. Every
 //! instruction set gives the same words, those of `round`. Only `low/mod.rs` calls this.
 
-use super::{CELL, Cell, Engine, LINES, PLACES, round};
+use super::{Engine, LINES, PACKED, PLACES, PackedTile, round};
 
 /// Some lines of an operand and the steps between its elements.
 #[derive(Clone, Copy)]
@@ -24,7 +24,7 @@ impl Operand<'_> {
     }
 }
 
-/// Which way the words of a cell lie.
+/// Which way the words of a packed tile lie.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// Line by line.
@@ -41,24 +41,24 @@ enum Runs<'a> {
     Places(&'a [f32], usize),
 }
 
-/// Packs `lines` lines of `places` places into cells, `terms` for each block, blocks of a line one after the other,
-/// sixteen lines after sixteen lines. Says whether a number among them has no terms (see [`round::terms`]).
+/// Packs `lines` lines of `places` places into packed tiles, `splits` for each block, blocks of a line one after the other,
+/// sixteen lines after sixteen lines. Says whether a number among them has no terms (see [`round::splits`]).
 pub fn pack(
     engine: Engine,
     x: Operand<'_>,
     side: Side,
     (lines, places): (usize, usize),
-    terms: usize,
-    to: &mut [Cell],
+    splits: usize,
+    to: &mut [PackedTile],
 ) -> bool {
     let steps = places.div_ceil(PLACES);
     let strips = lines.div_ceil(LINES);
-    let mut odd = false;
+    let mut nonfinite = false;
     let mut one = |strip: usize, step: usize| {
         let data = &x.data[strip * LINES * x.line + step * PLACES * x.place..];
         let size = (LINES.min(lines - strip * LINES), PLACES.min(places - step * PLACES));
-        let to = &mut to[(strip * steps + step) * terms..][..terms];
-        odd |= block(engine, Operand { data, ..x }, size, side, to);
+        let to = &mut to[(strip * steps + step) * splits..][..splits];
+        nonfinite |= block(engine, Operand { data, ..x }, size, side, to);
     };
     // In the order in which memory is read on.
     if x.place == 1 {
@@ -66,10 +66,10 @@ pub fn pack(
     } else {
         (0..steps).for_each(|step| (0..strips).for_each(|strip| one(strip, step)));
     }
-    odd
+    nonfinite
 }
 
-fn block(engine: Engine, x: Operand<'_>, (lines, places): (usize, usize), side: Side, to: &mut [Cell]) -> bool {
+fn block(engine: Engine, x: Operand<'_>, (lines, places): (usize, usize), side: Side, to: &mut [PackedTile]) -> bool {
     if (lines, places) == (LINES, PLACES) {
         if x.place == 1 {
             return convert(engine, &Runs::Lines(x.data, x.line), side, to);
@@ -93,10 +93,10 @@ fn block(engine: Engine, x: Operand<'_>, (lines, places): (usize, usize), side: 
     convert(engine, &Runs::Lines(&whole, PLACES), side, to)
 }
 
-fn convert(engine: Engine, runs: &Runs<'_>, side: Side, to: &mut [Cell]) -> bool {
+fn convert(engine: Engine, runs: &Runs<'_>, side: Side, to: &mut [PackedTile]) -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if engine != Engine::Portable
-        && let Some(plain) = super::wide::convert(runs.view(), side, to)
+        && let Some(plain) = super::avx512_bf16::convert(runs.view(), side, to)
     {
         return plain;
     }
@@ -115,7 +115,7 @@ impl<'a> Runs<'a> {
 }
 
 /// Packs one block in plain Rust.
-fn portable(runs: &Runs<'_>, side: Side, to: &mut [Cell]) -> bool {
+fn portable(runs: &Runs<'_>, side: Side, to: &mut [PackedTile]) -> bool {
     match to {
         [cell] => {
             each_word(runs, side, |w, x| {
@@ -126,24 +126,24 @@ fn portable(runs: &Runs<'_>, side: Side, to: &mut [Cell]) -> bool {
         }
         [_, _] => split::<2>(runs, side, to),
         [_, _, _] => split::<3>(runs, side, to),
-        _ => unreachable!("one to three terms"),
+        _ => unreachable!("one to three splits"),
     }
 }
 
-/// Packs one block as a cell for each term of its numbers.
-fn split<const TERMS: usize>(runs: &Runs<'_>, side: Side, to: &mut [Cell]) -> bool {
-    let mut odd = false;
+/// Packs one block as a packed tile for each term of its numbers.
+fn split<const SPLITS: usize>(runs: &Runs<'_>, side: Side, to: &mut [PackedTile]) -> bool {
+    let mut nonfinite = false;
     each_word(runs, side, |w, x| {
-        let [(even, e), (uneven, u)] = x.map(round::terms::<TERMS>);
-        odd |= e || u;
+        let [(even, e), (uneven, u)] = x.map(round::splits::<SPLITS>);
+        nonfinite |= e || u;
         for ((cell, even), uneven) in to.iter_mut().zip(even).zip(uneven) {
             cell[w] = round::word(even, uneven);
         }
     });
-    odd
+    nonfinite
 }
 
-/// Calls `each` with the place of each word in its cell and the two numbers of it.
+/// Calls `each` with the place of each word in its packed tile and the two numbers of it.
 fn each_word(runs: &Runs<'_>, side: Side, mut each: impl FnMut(usize, [f32; 2])) {
     let (data, step, lines) = runs.view();
     // (line, place) of a number among the runs.
@@ -156,4 +156,4 @@ fn each_word(runs: &Runs<'_>, side: Side, mut each: impl FnMut(usize, [f32; 2]))
     }
 }
 
-const _: () = assert!(CELL == LINES * PLACES / 2);
+const _: () = assert!(PACKED == LINES * PLACES / 2);

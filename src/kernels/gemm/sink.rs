@@ -1,43 +1,46 @@
-//! Products that nobody keeps: each tile goes to a taker while it is in cache.
+//! Products that are not stored: each tile goes to a sink while it is in cache.
 //!
 //! A and B are packed for all of k, so that sums which are cut go on in the block and no operand is packed twice for
-//! its neighbours: a band of rows of A passes a block of columns of B, which stays in L2, beside what the taker reads,
+//! its neighbours: a row panel of A passes a block of columns of B, which stays in L2, beside what the sink reads,
 //! which is fetched one tile ahead.
-//! Invariant: a block has the bits of the product. Only `mod.rs` calls this.
+//! Invariant: a block has the bits of the product. Fused weight updates use this.
 
-use super::blocked::{PAD, Part, Plan, Rows, STRIPS, Strips, Tiles, View, Watch, pack_a, pack_b};
+use super::algorithm::Algorithm;
+use super::bf16::{self, Engine};
+use super::blocked::{PAD, Part, Plan, Rows, STRIPS, Strips, TileObserver, Tiles, View, pack_a, pack_b};
 use super::desc::Gemm;
 use super::float::GemmFloat;
-use super::lines::Lines;
+use super::prefetch::PrefetchQueue;
+use super::row_of;
 use crate::kernels::abi::Panel;
 use crate::kernels::simd::Token;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Who takes a product, tile by tile. Rows are counted from the first that the call computes.
-pub trait Taker<T> {
-    /// Hears which tile comes after the one that is about to be computed: sets what to fetch meanwhile, if there is something.
-    fn ahead(&self, rows: Range<usize>, cols: Range<usize>, lines: &mut Lines);
+/// What takes a product, tile by tile. Rows are counted from the first that the call computes.
+pub trait TileSink<T> {
+    /// Is told which tile comes after the one that is about to be computed, and says what to fetch meanwhile, if anything.
+    fn prefetch(&self, rows: Range<usize>, cols: Range<usize>, lines: &mut PrefetchQueue);
     /// Takes a tile, from a row and a column on.
-    fn take(&mut self, row: usize, col: usize, tile: Panel<'_, T>);
+    fn consume(&mut self, row: usize, col: usize, tile: Panel<'_, T>);
 }
 
-/// A taker of numbers that are of type `T`, under another name.
+/// A sink of numbers that are of type `T`, under another name.
 pub struct Recast<'t, T, K>(&'t mut K, PhantomData<T>);
 
-impl<'t, T, K: Taker<T>> Recast<'t, T, K> {
-    /// The taker.
+impl<'t, T, K: TileSink<T>> Recast<'t, T, K> {
+    /// The sink.
     pub fn new(to: &'t mut K) -> Self {
         Recast(to, PhantomData)
     }
 }
 
-impl<T: GemmFloat, U: GemmFloat, K: Taker<T>> Taker<U> for Recast<'_, T, K> {
-    fn ahead(&self, rows: Range<usize>, cols: Range<usize>, lines: &mut Lines) {
-        self.0.ahead(rows, cols, lines);
+impl<T: GemmFloat, U: GemmFloat, K: TileSink<T>> TileSink<U> for Recast<'_, T, K> {
+    fn prefetch(&self, rows: Range<usize>, cols: Range<usize>, lines: &mut PrefetchQueue) {
+        self.0.prefetch(rows, cols, lines);
     }
-    fn take(&mut self, row: usize, col: usize, tile: Panel<'_, U>) {
-        self.0.take(row, col, tile.cast());
+    fn consume(&mut self, row: usize, col: usize, tile: Panel<'_, U>) {
+        self.0.consume(row, col, tile.cast());
     }
 }
 
@@ -53,16 +56,16 @@ struct Sums<'t, K> {
     rows: usize,
 }
 
-impl<T, K: Taker<T>> Watch<T> for Sums<'_, K> {
+impl<T, K: TileSink<T>> TileObserver<T> for Sums<'_, K> {
     #[inline(always)]
-    fn before(&mut self, lines: &mut Lines, next: impl FnOnce() -> (Range<usize>, Range<usize>)) {
+    fn before(&mut self, lines: &mut PrefetchQueue, next: impl FnOnce() -> (Range<usize>, Range<usize>)) {
         let (rows, cols) = next();
         let (rows, cols) = (self.row + rows.start..self.row + rows.end, self.col + cols.start..self.col + cols.end);
         lines.clear();
         // The tiles of the band below may be a row lower than those of this one.
         let rows = rows.start..rows.end.min(self.rows);
         if self.whole && !rows.is_empty() {
-            self.to.ahead(rows, cols, lines);
+            self.to.prefetch(rows, cols, lines);
             if let Some(lines) = lines.any() {
                 lines.spread(1, self.k);
             }
@@ -71,7 +74,7 @@ impl<T, K: Taker<T>> Watch<T> for Sums<'_, K> {
     #[inline(always)]
     fn after(&mut self, i: usize, j: usize, tile: Panel<'_, T>) {
         if self.whole {
-            self.to.take(self.row + i, self.col + j, tile);
+            self.to.consume(self.row + i, self.col + j, tile);
         }
     }
 }
@@ -86,15 +89,15 @@ const BAND: usize = 48;
 
 /// The sizes of the blocks.
 #[derive(Clone, Copy)]
-pub struct Stream {
+pub struct SinkPlan {
     plan: Plan,
     /// Elements of a packed block of A, of B, and of the product.
     parts: [usize; 3],
 }
 
-impl Stream {
+impl SinkPlan {
     /// The blocks of a product, from its shape and the instruction set.
-    pub fn new<T>(g: &Gemm) -> Stream {
+    pub fn new<T>(g: &Gemm) -> SinkPlan {
         let (size, strips) = (size_of::<T>(), STRIPS / size_of::<T>());
         let plan = Plan::new::<T>(g);
         let (mc, nc) = (evenly(g.m, BLOCK_A / size / g.k, BAND), evenly(g.n, BLOCK_B / size / g.k, strips));
@@ -102,7 +105,7 @@ impl Stream {
         let cuts = g.k.div_ceil(plan.kc);
         let a = if plan.pack_a { cuts * plan.packed_a() } else { 0 };
         let b = if plan.pack_b { (g.k * plan.nc).next_multiple_of(PAD) } else { 0 };
-        Stream { plan, parts: [a, b, (BAND.min(g.m) * plan.nc).next_multiple_of(PAD)] }
+        SinkPlan { plan, parts: [a, b, (BAND.min(g.m) * plan.nc).next_multiple_of(PAD)] }
     }
 
     /// Elements of scratch that `product` needs.
@@ -117,6 +120,31 @@ fn evenly(all: usize, most: usize, step: usize) -> usize {
     all.div_ceil(count).next_multiple_of(step).min(all)
 }
 
+/// Computes `units` of a product, where [`Gemm::feeds_sink`], for `to`, which takes them tile by tile: nothing is stored.
+/// `scratch` holds [`Gemm::sink_scratch`] elements.
+///
+/// # Panics
+/// If a slice is shorter than the descriptor says.
+pub fn gemm_into<T: GemmFloat>(
+    g: &Gemm,
+    (a, b): (&[T], &[T]),
+    units: Range<usize>,
+    scratch: &mut [T],
+    to: &mut impl TileSink<T>,
+) {
+    let own = g.elements(&units);
+    if own.is_empty() {
+        return;
+    }
+    let (a, rows) = (&a[row_of(own.start, g) * g.a.row..], own.len() / g.n);
+    if let Algorithm::Bf16(plan) = Algorithm::of::<T>(g) {
+        let (a, b, scratch) = (bytemuck::cast_slice(a), bytemuck::cast_slice(b), bytemuck::cast_slice_mut(scratch));
+        let mut to = bf16::IntoSink { to: &mut Recast::new(to), size: (rows, g.n) };
+        return bf16::product(Engine::current(), g, &plan, (a, b), (rows, g.n), &mut to, scratch);
+    }
+    product(Token::current(), g, (a, b), rows, scratch, to);
+}
+
 /// Computes `rows` rows of a product, of which `a` and `b` are the operands from the first row on.
 pub fn product<T: GemmFloat>(
     token: Token,
@@ -124,9 +152,9 @@ pub fn product<T: GemmFloat>(
     (a, b): (&[T], &[T]),
     rows: usize,
     scratch: &mut [T],
-    to: &mut impl Taker<T>,
+    to: &mut impl TileSink<T>,
 ) {
-    let Stream { plan, parts } = Stream::new::<T>(g);
+    let SinkPlan { plan, parts } = SinkPlan::new::<T>(g);
     let (block, scratch) = scratch.split_at_mut(parts[2]);
     let (scratch_a, scratch_b) = scratch.split_at_mut(parts[0]);
     let tallest = Tiles::new::<T>(token, rows.min(plan.mc)).tallest();

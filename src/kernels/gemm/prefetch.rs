@@ -4,7 +4,7 @@
 //! Invariant: fetching has no effect that a program can see, so addresses are numbers that nothing checks. `blocked` and
 //! the takers of `stream` say what comes next; the loops of `tile` ask for it.
 
-use crate::kernels::simd::ahead;
+use crate::kernels::simd::prefetch_l2;
 
 /// Bytes of a cache line.
 pub const LINE: usize = 64;
@@ -13,7 +13,7 @@ const BLOCKS: usize = 3;
 
 /// The cache lines of some blocks of one shape that are left to be fetched, row by row.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub struct PrefetchQueue {
     /// Where the current row of each block begins.
     at: [usize; BLOCKS],
     blocks: usize,
@@ -31,7 +31,7 @@ pub struct Lines {
     pub terms: usize,
 }
 
-impl Lines {
+impl PrefetchQueue {
     /// Blocks of `rows` rows of `cols` elements, `step` elements apart, that the slices begin with. They are set in place:
     /// this is done for each tile, and reading a copy of what has just been written takes longer than all the rest.
     #[inline]
@@ -65,7 +65,7 @@ impl Lines {
 
     /// Itself, if there is something to fetch.
     #[inline(always)]
-    pub fn any(&mut self) -> Option<&mut Lines> {
+    pub fn any(&mut self) -> Option<&mut PrefetchQueue> {
         if self.rows > 0 { Some(self) } else { None }
     }
 
@@ -76,7 +76,7 @@ impl Lines {
             if self.rows == 0 {
                 return;
             }
-            self.at[..self.blocks].iter().for_each(|at| ahead(at.wrapping_add(self.done)));
+            self.at[..self.blocks].iter().for_each(|at| prefetch_l2(at.wrapping_add(self.done)));
             self.done += LINE;
             if self.done >= self.width {
                 self.done = 0;

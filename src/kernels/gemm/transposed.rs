@@ -1,8 +1,8 @@
 //! Products of some rows with a wide matrix, where both lie along k: a linear layer's way forward. Packing the wide matrix
-//! would cost as much as many of the sums, so Cᵀ = Bᵀ · Aᵀ is computed, of which the few rows are packed, and turned.
+//! would cost as much as many of the sums, so Cᵀ = Bᵀ · Aᵀ is computed, of which the few rows are packed, and transposed back.
 //!
-//! Invariant: the bits are those of the product, whose sums are chains in either case. Which products are turned follows
-//! from the descriptor alone. `mod.rs`, `desc` and `vector` ask.
+//! Invariant: the bits are those of the product, whose sums are chains in either case. Which products those are follows
+//! from the descriptor alone. `algorithm`, `desc` and `dots` ask.
 
 use super::blocked::{self, Plan, Product};
 use super::desc::{Gemm, Strides};
@@ -15,15 +15,15 @@ use crate::kernels::simd::Token;
 const ROWS: std::ops::RangeInclusive<usize> = 32..=128;
 /// Lanes of the widest vectors: those beyond the last row are idle.
 const LANES: usize = 16;
-/// Bytes of the part of Cᵀ that is there at once.
-const PART: usize = 256 << 10;
-/// Lines and elements of each that are turned at once.
+/// Bytes of the block of Cᵀ that is there at once.
+const BLOCK: usize = 256 << 10;
+/// Lines and elements of each that are transposed at once.
 const SQUARE: (usize, usize) = (16, 64);
 
 /// Whether a product is computed by its transpose.
 #[inline]
 pub fn fits(g: &Gemm) -> bool {
-    // Turning an element of C costs as much as packing one or two.
+    // Transposing an element of C costs as much as packing one or two.
     ROWS.contains(&g.m)
         && g.n.min(g.k) >= 2 * g.m
         && (g.m.next_multiple_of(LANES) - g.m) * 4 <= g.m
@@ -33,19 +33,19 @@ pub fn fits(g: &Gemm) -> bool {
 }
 
 /// Columns of C, which are rows of Cᵀ, that are computed at once.
-fn part<T>(g: &Gemm) -> usize {
-    (PART / size_of::<T>() / g.m).min(g.n)
+fn rows_at_once<T>(g: &Gemm) -> usize {
+    (BLOCK / size_of::<T>() / g.m).min(g.n)
 }
 
 /// The transpose of a part of the product.
 fn transpose<T>(g: &Gemm) -> Gemm {
     let (a, b) = (Strides { row: g.b.col, col: 1 }, Strides { row: 1, col: g.a.row });
-    Gemm::new(part::<T>(g), g.m, g.k).with_strides(a, b)
+    Gemm::new(rows_at_once::<T>(g), g.m, g.k).with_strides(a, b)
 }
 
 /// Elements of scratch.
 pub fn scratch<T: GemmFloat>(g: &Gemm) -> usize {
-    Plan::new::<T>(&transpose::<T>(g)).scratch::<T>() + part::<T>(g) * g.m + SQUARE.0 * SQUARE.1
+    Plan::new::<T>(&transpose::<T>(g)).scratch::<T>() + rows_at_once::<T>(g) * g.m + SQUARE.0 * SQUARE.1
 }
 
 /// Computes some rows and columns of a product; the operands begin with what the first of them need.
@@ -61,20 +61,19 @@ pub fn product<T: GemmFloat>(
     let plan = Plan::new::<T>(&t);
     let (square, rest) = scratch.split_at_mut(SQUARE.0 * SQUARE.1);
     let (all, scratch) = rest.split_at_mut(t.m * t.n);
-    let nothing = Epilogue { bias: None, act: None, gate: None, step: None };
     for j in (0..cols).step_by(t.m) {
         let width = t.m.min(cols - j);
-        let turned = &mut all[..width * rows];
-        let p = Product { a: &b[j * g.b.col..], b: a, c: Panel::new(turned, width, rows), sums: None };
-        blocked::product(token, &t, &plan, p, &nothing, scratch);
+        let t_c = &mut all[..width * rows];
+        let p = Product { a: &b[j * g.b.col..], b: a, c: Panel::new(t_c, width, rows), sums: None };
+        blocked::product(token, &t, &plan, p, &Epilogue::NONE, scratch);
         let mut c = c.part(0..rows, j..j + width);
-        turn(token, turned, &mut c, square);
+        transpose_back(token, t_c, &mut c, square);
         end.apply(c, (0, j));
     }
 }
 
 /// Copies Cᵀ into C by way of squares: between the rows of C lie the columns of other threads.
-fn turn<T: GemmFloat>(token: Token, from: &[T], c: &mut Panel<'_, T>, square: &mut [T]) {
+fn transpose_back<T: GemmFloat>(token: Token, from: &[T], c: &mut Panel<'_, T>, square: &mut [T]) {
     let (rows, cols) = (c.rows(), c.cols());
     for j in (0..cols).step_by(SQUARE.1) {
         let inner = SQUARE.1.min(cols - j);
