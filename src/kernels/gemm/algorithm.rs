@@ -1,7 +1,7 @@
 //! Which algorithm computes a product: decided here, once, from the descriptor.
 //!
-//! Invariant: it follows from the descriptor, the element type and the CPU alone, never from the units of a call, so that
-//! scratch, division and computation agree. `desc` and `mod.rs` match on it; nothing else asks.
+//! Invariant: it follows from the descriptor, the element type and the CPU alone, never from the units of a call, so
+//! that scratch, division and computation agree. `desc` and `mod.rs` match on it; nothing else asks.
 
 use super::bf16;
 use super::blocked::Plan;

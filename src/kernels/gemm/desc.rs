@@ -1,8 +1,8 @@
 //! The descriptor of a batched matrix product: shape, strides, epilogue.
 //!
 //! Invariant: C is dense and row-major, [batch.., m, n]. Everything that decides the order of a sum is in here, so two
-//! calls with equal descriptors give equal bits however their units are split. Op lowerings build it; [`Gemm::to_words`]
-//! is how it travels through the kernel ABI.
+//! calls with equal descriptors give equal bits however their units are split. Op lowerings build it;
+//! [`Gemm::to_words`] is how it travels through the kernel ABI.
 
 use super::algorithm::Algorithm;
 use super::bf16::Precision;
@@ -192,9 +192,9 @@ impl Gemm {
 
     /// How units divide C, and how many there are.
     ///
-    /// By columns where B is much larger than A and C, and packed or far away, or where its transpose is computed: each thread
-    /// then reads and packs its own part of B only, but all of A, and leaves C by columns to a next instruction that takes
-    /// it by rows. Batches keep rows; the only row of C is divided in any case.
+    /// By columns where B is much larger than A and C, and packed or far away, or where its transpose is computed: each
+    /// thread then reads and packs its own part of B only, but all of A, and leaves C by columns to a next instruction
+    /// that takes it by rows. Batches keep rows; the only row of C is divided in any case.
     pub fn division(&self) -> (Split, usize) {
         match self.unit_columns() {
             Some(width) => (Split::Columns { row: self.n, width }, self.n.div_ceil(width)),
@@ -284,8 +284,8 @@ impl Gemm {
         }
     }
 
-    /// The same product with the columns of C summed, block of rows by block of rows, if that costs neither bits nor units:
-    /// one product of several rows that no bf16 units compute.
+    /// The same product with the columns of C summed, block of rows by block of rows, if that costs neither bits nor
+    /// units: one product of several rows that no bf16 units compute.
     pub fn with_sums<T: GemmFloat>(self) -> Option<Gemm> {
         let g = Gemm { sums: true, ..self };
         if self.m <= 1 || self.is_empty() || !self.batch().is_empty() || self.is_bf16::<T>() {

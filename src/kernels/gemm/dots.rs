@@ -1,9 +1,9 @@
 //! Dot products of rows, generic over the instruction set.
 //!
-//! The order of the sums is the same on every instruction set: lane `l` of a cache line's worth of lanes ([`LINE`]: sixteen
-//! for `f32`, eight for `f64`) sums the products at `k ≡ l`, ascending; then the upper half of the lanes is added to the
-//! lower half until one is left. Bounds are checked once for some rows. Only `shapes`,
-//! `algorithm` and `mod.rs` call this.
+//! The order of the sums is the same on every instruction set: lane `l` of a cache line's worth of lanes ([`LINE`]:
+//! sixteen for `f32`, eight for `f64`) sums the products at `k ≡ l`, ascending; then the upper half of the lanes is
+//! added to the lower half until one is left. Bounds are checked once for some rows. Only `shapes`, `algorithm` and
+//! `mod.rs` call this.
 
 use super::blocked::MANY_ROWS;
 use super::desc::Gemm;
@@ -22,7 +22,7 @@ const LONG: usize = 13;
 const NARROW: usize = 16;
 
 /// Whether C = A · B is dot products: few rows of A, and both operands contiguous along k, so that packing B would cost
-/// as much as the sums; and nothing that is turned.
+/// as much as the sums; and nothing whose transpose is computed.
 pub fn fits(g: &Gemm) -> bool {
     let cheap = g.k >= LONG * g.m || (g.n <= NARROW && g.k >= 64);
     (2..MANY_ROWS).contains(&g.m)
@@ -39,9 +39,9 @@ pub fn product<T: GemmFloat>(token: Token, g: &Gemm, (a, b): (&[T], &[T]), c: Pa
     T::dots(token, Dots { x: a, x_step: g.a.row, k: g.k, rows: b, step: g.b.col, out: c, add: g.accumulate });
 }
 
-/// Dot products of any number of rows: `NV` vectors are a cache line, `J` products have 32 bytes. `DEEP` rows of the first
-/// matrix are multiplied with `BY` of the second at once, a lone row with `ALONE`. A few rows of the second matrix stay in
-/// the first cache while the first passes by.
+/// Dot products of any number of rows: `NV` vectors are a cache line, `J` products have 32 bytes. `DEEP` rows of the
+/// first matrix are multiplied with `BY` of the second at once, a lone row with `ALONE`. A few rows of the second
+/// matrix stay in the first cache while the first passes by.
 pub struct Kernel<'a, S, T, const NV: usize, const J: usize, const DEEP: usize, const BY: usize, const ALONE: usize>(
     pub S,
     pub Dots<'a, T>,

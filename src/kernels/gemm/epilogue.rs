@@ -1,7 +1,8 @@
-//! What happens to a block of C after its last sum, while it is still in cache: bias, then activation; or the gradient of
-//! an activation.
+//! What happens to a block of C after its last sum, while it is still in cache: bias, then activation; or the gradient
+//! of an activation.
 //!
-//! Invariant: applied once to each element. `blocked`, `transposed`, `bf16` and `mod.rs` call it; op lowerings name it through [`Act`].
+//! Invariant: applied once to each element. `blocked`, `transposed`, `bf16` and `mod.rs` call it; op lowerings name it
+//! through [`Act`].
 
 use super::float::GemmFloat;
 use crate::kernels::abi::Panel;
@@ -54,7 +55,7 @@ impl Act {
         Act::Times,
     ];
 
-    /// Whether it is a gate: then the product has no bias, and r in its place.
+    /// Whether it is an activation's gradient: then the product has no bias, and r in its place.
     #[inline]
     pub fn gates(self) -> bool {
         self >= Act::ReluGate

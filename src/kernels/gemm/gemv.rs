@@ -1,10 +1,10 @@
 //! Products with a vector: m = 1, and n = 1 read as its transpose.
 //!
 //! Where the matrix is contiguous along the result, sums are the chains of `tile`; where it is contiguous along k
-//! they are the dot products of `dots`. Which one follows from the descriptor alone. A row by a matrix, which a step with a
-//! batch of one consists of, takes some tens of nanoseconds, so that looking at all that a descriptor can say would be felt:
-//! it has a kernel of its own, chosen when the instruction is made, with the operands, params and bits of [`run`].
-//! Only `mod.rs` and `algorithm` call this.
+//! they are the dot products of `dots`. Which one follows from the descriptor alone. A row by a matrix, which a step
+//! with a batch of one consists of, takes some tens of nanoseconds, so that looking at all that a descriptor can say
+//! would be felt: it has a kernel of its own, chosen when the instruction is made, with the operands, params and bits
+//! of [`run`]. Only `mod.rs` and `algorithm` call this.
 
 use super::desc::Gemm;
 use super::epilogue::{act_fn, act_grad_fn, add_row};

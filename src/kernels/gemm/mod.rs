@@ -4,11 +4,11 @@
 //! same over plain slices, for kernels that are made of products. `algorithm` decides how it is computed.
 //!
 //! Invariant: the bits of an element of C depend on the descriptor alone, not on the units of a call nor on the
-//! instruction set that computes it. Each element is one chain `c = fma(a[p], b[p], c)` with `p` ascending, from 0 or from
-//! C; a product with a vector whose matrix is contiguous along k, or of few rows where both operands are, is a dot product
-//! in the order of `dots` (with some more rows its transpose is computed: chains again).
-//! Products of f32 may ask for another [`Precision`]; then bf16 units sum as `bf16` says, where that is faster.
-//! NaN and infinities pass: nothing is skipped for being zero. Nothing allocates.
+//! instruction set that computes it. Each element is one chain `c = fma(a[p], b[p], c)` with `p` ascending, from 0 or
+//! from C; a product with a vector whose matrix is contiguous along k, or of few rows where both operands are, is a dot
+//! product in the order of `dots` (with some more rows its transpose is computed: chains again). Products of f32 may
+//! ask for another [`Precision`]; then bf16 units sum as `bf16` says, where that is faster. NaN and infinities pass:
+//! nothing is skipped for being zero. Nothing allocates.
 
 mod algorithm;
 mod bf16;
@@ -105,7 +105,8 @@ pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
     block(&g, operands, at, Target { c, sums }, scratch);
 }
 
-/// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`, by squares in registers.
+/// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`, by squares in
+/// registers.
 pub(crate) fn transpose<T: GemmFloat>(
     from: &[T],
     step: usize,
@@ -117,8 +118,8 @@ pub(crate) fn transpose<T: GemmFloat>(
     T::transpose(Token::current(), from, step, to, to_step, outer, inner);
 }
 
-/// Computes `units`, in which C is divided by rows, of a product into `c`, the elements of C that they own; `third`, the
-/// bias or what an activation's gradient is by, is there if the descriptor asks for it.
+/// Computes `units`, in which C is divided by rows, of a product into `c`, the elements of C that they own; `third`,
+/// the bias or what an activation's gradient is by, is there if the descriptor asks for it.
 ///
 /// # Panics
 /// If a slice is shorter than the descriptor says, or the third operand missing.

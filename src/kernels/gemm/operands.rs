@@ -1,7 +1,7 @@
 //! What the innermost loops take: a tile of C, or dot products of rows.
 //!
-//! Invariant: plain slices and distances, which the loops of `tile` check, and panels, which are right by themselves. Only
-//! `tile` and its callers use this.
+//! Invariant: plain slices and distances, which the loops of `tile` check, and panels, which are right by themselves.
+//! Only `tile` and its callers use this.
 
 use super::epilogue::SgdEpilogue;
 use super::prefetch::PrefetchQueue;

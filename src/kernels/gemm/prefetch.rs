@@ -1,8 +1,8 @@
 //! What is fetched while tiles are computed: rows in different pages, which no hardware foresees, line by line, as
 //! many at once would wait for one another.
 //!
-//! Invariant: fetching has no effect that a program can see, so addresses are numbers that nothing checks. `blocked` and
-//! the takers of `stream` say what comes next; the loops of `tile` ask for it.
+//! Invariant: fetching has no effect that a program can see, so addresses are numbers that nothing checks. `blocked`
+//! and the sinks of `sink` say what comes next; the loops of `tile` ask for it.
 
 use crate::kernels::simd::prefetch_l2;
 
@@ -32,8 +32,9 @@ pub struct PrefetchQueue {
 }
 
 impl PrefetchQueue {
-    /// Blocks of `rows` rows of `cols` elements, `step` elements apart, that the slices begin with. They are set in place:
-    /// this is done for each tile, and reading a copy of what has just been written takes longer than all the rest.
+    /// Blocks of `rows` rows of `cols` elements, `step` elements apart, that the slices begin with. They are set in
+    /// place: this is done for each tile, and reading a copy of what has just been written takes longer than all the
+    /// rest.
     #[inline]
     pub fn set<'a, T: 'a>(&mut self, blocks: impl Iterator<Item = &'a [T]>, rows: usize, cols: usize, step: usize) {
         self.blocks = 0;

@@ -1,7 +1,7 @@
 //! The tables of register tiles and dot products: which sizes each instruction set has kernels for.
 //!
-//! Invariants: one table both names the sizes and compiles a kernel for each; the more rows a tile has, the narrower is the
-//! widest one, which scratch for B is measured by. Only `float` calls this.
+//! Invariants: one table both names the sizes and compiles a kernel for each; the more rows a tile has, the narrower is
+//! the widest one, which scratch for B is measured by. Only `float` calls this.
 
 use super::operands::{Dots, Tile};
 use super::{dots, tile};
@@ -23,9 +23,9 @@ pub trait Shapes<T: Copy>: Vectors<T> {
     fn dots(self, d: Dots<'_, T>);
 }
 
-/// The tables of one instruction set. Tiles: widths in vectors for each number of rows. Dot products: the vectors of a cache
-/// line, the products that 32 bytes hold, rows of the first matrix at once, rows of the second beside them, and beside a lone
-/// row.
+/// The tables of one instruction set. Tiles: widths in vectors for each number of rows. Dot products: the vectors of a
+/// cache line, the products that 32 bytes hold, rows of the first matrix at once, rows of the second beside them, and
+/// beside a lone row.
 macro_rules! shapes {
     ($cfg:tt $token:ident: height $height:literal, tiles $tiles:tt, $($t:ident dots $dots:tt),+) => {
         $(shapes!(@ $cfg $token $height $t $tiles $dots);)+

@@ -7,7 +7,7 @@
 
 use super::algorithm::Algorithm;
 use super::bf16::{self, Engine};
-use super::blocked::{PAD, Part, Plan, Rows, STRIPS, Strips, TileObserver, Tiles, View, pack_a, pack_b};
+use super::blocked::{BlockSums, MicroPanels, PAD, PANELS, Plan, Rows, TileObserver, Tiles, View, pack_a, pack_b};
 use super::desc::Gemm;
 use super::float::GemmFloat;
 use super::prefetch::PrefetchQueue;
@@ -19,7 +19,8 @@ use std::ops::Range;
 
 /// What takes a product, tile by tile. Rows are counted from the first that the call computes.
 pub trait TileSink<T> {
-    /// Is told which tile comes after the one that is about to be computed, and says what to fetch meanwhile, if anything.
+    /// Is told which tile comes after the one that is about to be computed, and says what to fetch meanwhile, if
+    /// anything.
     fn prefetch(&self, rows: Range<usize>, cols: Range<usize>, lines: &mut PrefetchQueue);
     /// Takes a tile, from a row and a column on.
     fn consume(&mut self, row: usize, col: usize, tile: Panel<'_, T>);
@@ -62,7 +63,7 @@ impl<T, K: TileSink<T>> TileObserver<T> for Sums<'_, K> {
         let (rows, cols) = next();
         let (rows, cols) = (self.row + rows.start..self.row + rows.end, self.col + cols.start..self.col + cols.end);
         lines.clear();
-        // The tiles of the band below may be a row lower than those of this one.
+        // The tiles of the row panel below may be a row lower than those of this one.
         let rows = rows.start..rows.end.min(self.rows);
         if self.whole && !rows.is_empty() {
             self.to.prefetch(rows, cols, lines);
@@ -83,9 +84,9 @@ impl<T, K: TileSink<T>> TileObserver<T> for Sums<'_, K> {
 const BLOCK_A: usize = 4 << 20;
 /// Bytes of a block of B, which stays in a part of L2 unless sums are long.
 const BLOCK_B: usize = 256 << 10;
-/// Rows of a block: few, so that sums that are cut stay in L2; enough that a strip of B, which comes from there too, serves
-/// several tiles.
-const BAND: usize = 48;
+/// Rows of a block: few, so that sums that are cut stay in L2; enough that a micro-panel of B, which comes from there
+/// too, serves several tiles.
+const ROW_PANEL: usize = 48;
 
 /// The sizes of the blocks.
 #[derive(Clone, Copy)]
@@ -98,14 +99,14 @@ pub struct SinkPlan {
 impl SinkPlan {
     /// The blocks of a product, from its shape and the instruction set.
     pub fn new<T>(g: &Gemm) -> SinkPlan {
-        let (size, strips) = (size_of::<T>(), STRIPS / size_of::<T>());
+        let (size, panels) = (size_of::<T>(), PANELS / size_of::<T>());
         let plan = Plan::new::<T>(g);
-        let (mc, nc) = (evenly(g.m, BLOCK_A / size / g.k, BAND), evenly(g.n, BLOCK_B / size / g.k, strips));
-        let plan = Plan { by_strip: false, mc, nc, ..plan };
+        let (mc, nc) = (evenly(g.m, BLOCK_A / size / g.k, ROW_PANEL), evenly(g.n, BLOCK_B / size / g.k, panels));
+        let plan = Plan { by_panel: false, mc, nc, ..plan };
         let cuts = g.k.div_ceil(plan.kc);
         let a = if plan.pack_a { cuts * plan.packed_a() } else { 0 };
         let b = if plan.pack_b { (g.k * plan.nc).next_multiple_of(PAD) } else { 0 };
-        SinkPlan { plan, parts: [a, b, (BAND.min(g.m) * plan.nc).next_multiple_of(PAD)] }
+        SinkPlan { plan, parts: [a, b, (ROW_PANEL.min(g.m) * plan.nc).next_multiple_of(PAD)] }
     }
 
     /// Elements of scratch that `product` needs.
@@ -120,8 +121,8 @@ fn evenly(all: usize, most: usize, step: usize) -> usize {
     all.div_ceil(count).next_multiple_of(step).min(all)
 }
 
-/// Computes `units` of a product, where [`Gemm::feeds_sink`], for `to`, which takes them tile by tile: nothing is stored.
-/// `scratch` holds [`Gemm::sink_scratch`] elements.
+/// Computes `units` of a product, where [`Gemm::feeds_sink`], for `to`, which takes them tile by tile: nothing is
+/// stored. `scratch` holds [`Gemm::sink_scratch`] elements.
 ///
 /// # Panics
 /// If a slice is shorter than the descriptor says.
@@ -162,7 +163,7 @@ pub fn product<T: GemmFloat>(
         let tiles = Tiles::new::<T>(token, plan.mc.min(rows - ic));
         for jc in (0..g.n).step_by(plan.nc) {
             let cols = plan.nc.min(g.n - jc);
-            for (i, band) in tiles.bands(BAND) {
+            for (i, row_panel) in tiles.row_panels(ROW_PANEL) {
                 for (cut, pc) in (0..g.k).step_by(plan.kc).enumerate() {
                     let k = plan.kc.min(g.k - pc);
                     let a = View { data: &a[ic * g.a.row + pc * g.a.col..], row: g.a.row, col: g.a.col };
@@ -178,12 +179,12 @@ pub fn product<T: GemmFloat>(
                     if plan.pack_b && i == 0 {
                         pack_b(token, &b, k, cols, tallest, packed);
                     }
-                    let mut strips = if plan.pack_b { Strips::Packed(packed) } else { Strips::InPlace(b) };
-                    let c = Panel::new(block, band.rows, cols);
-                    let part = Part { tiles: band, tallest, k, c, add: cut > 0, step: None };
+                    let mut panels = if plan.pack_b { MicroPanels::Packed(packed) } else { MicroPanels::InPlace(b) };
+                    let c = Panel::new(block, row_panel.rows, cols);
+                    let part = BlockSums { tiles: row_panel, tallest, k, c, add: cut > 0, step: None };
                     let whole = pc + k == g.k;
                     let mut sums = Sums { to, whole, k, row: ic + i, col: jc, rows: ic + tiles.rows };
-                    part.compute(token, a.from(i, k), &mut strips, &mut sums);
+                    part.compute(token, a.from(i, k), &mut panels, &mut sums);
                 }
             }
         }

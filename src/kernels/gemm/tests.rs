@@ -30,7 +30,7 @@ struct Case<T> {
     g: Gemm,
     a: Vec<T>,
     b: Vec<T>,
-    /// The bias, or what the gate is by.
+    /// The bias, or what an activation's gradient is by.
     third: Vec<T>,
     c: Vec<T>,
 }
@@ -118,7 +118,7 @@ impl<T: GemmFloat> Case<T> {
     }
 }
 
-/// `x` after an activation or a gate by `r`, of those that do not enlarge its error.
+/// `x` after an activation or its gradient by `r`, of those that do not enlarge its error.
 pub(super) fn done(act: Act, x: f64, r: impl Fn() -> f64) -> f64 {
     match act {
         Act::Relu => x.max(0.0),
@@ -408,7 +408,7 @@ fn rows_have_a_kernel_of_their_own() {
 }
 
 /// A step behind a product is the product and a step after it.
-fn descent<T: GemmFloat>(g: Gemm, decay: f64, over: bool) {
+fn fused_step<T: GemmFloat>(g: Gemm, decay: f64, over: bool) {
     assert!(g.fuses_sgd::<T>(), "{g:?}");
     let (case, p) = (Case::<T>::new(g), numbers::<T>(99, g.len()));
     let mut want = vec![T::NAN; g.len()];
@@ -430,12 +430,12 @@ fn descent<T: GemmFloat>(g: Gemm, decay: f64, over: bool) {
 }
 
 #[test]
-fn steps_behind_products_that_would_be_turned() {
+fn steps_behind_products_that_would_be_transposed() {
     for (m, n, k) in [(128, 2048, 512), (32, 150, 285), (47, 104, 170)] {
         let g = Gemm::new(m, n, k).with_b_transposed();
         assert!(super::transposed::fits(&g));
-        descent::<f32>(g, 0.1, false);
-        descent::<f64>(g, 0.0, true);
+        fused_step::<f32>(g, 0.1, false);
+        fused_step::<f64>(g, 0.0, true);
     }
 }
 
@@ -454,8 +454,8 @@ fn steps_by_a_column_and_a_row() {
     for (m, n) in [(4, 32), (32, 2), (32, 1), (700, 1), (3, 17), (600, 500), (2, 16)] {
         for g in layouts(Gemm::new(m, n, 1)).into_iter().filter(outer::fits) {
             for (decay, over) in [(0.0, false), (0.1, true)] {
-                descent::<f32>(g, decay, over);
-                descent::<f64>(g, decay, over);
+                fused_step::<f32>(g, decay, over);
+                fused_step::<f64>(g, decay, over);
             }
         }
     }

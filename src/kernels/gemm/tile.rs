@@ -2,15 +2,15 @@
 //!
 //! Invariant: a tile computes `c[i][j] = fma(a[i][p], b[p][j], c[i][j])` for `p` ascending, one chain per element,
 //! starting from 0 or from C; or C takes a step of SGD by the sums. Neither the height and width of the tile nor the
-//! instruction set show in the bits. The bounds of loads and stores are checked once per tile (those of C by its panel).
-//! Only `shapes` beside it calls this.
+//! instruction set show in the bits. The bounds of loads and stores are checked once per tile (those of C by its
+//! panel). Only `shapes` beside it calls this.
 
 use super::float::GemmFloat;
 use super::operands::Tile;
 use crate::kernels::simd::{Op, Vectors};
 
-/// Repeats a block for each row of a tile, unrolled in the source: accumulators stay in registers only where every index
-/// is a constant, and the compiler's own unrolling gives up on the larger tiles.
+/// Repeats a block for each row of a tile, unrolled in the source: accumulators stay in registers only where every
+/// index is a constant, and the compiler's own unrolling gives up on the larger tiles.
 macro_rules! each_row {
     ($i:ident in $rows:ident $body:block) => { each_row!(@ $i $rows $body 0 1 2 3 4 5) };
     (@ $i:ident $rows:ident $body:block $($row:literal)+) => {
@@ -52,7 +52,8 @@ impl<S: Vectors<T>, T: GemmFloat, const MR: usize, const NV: usize, const PART: 
         let third: [usize; 2] = std::hint::black_box([0, 3 * a_row]);
         // SAFETY: `fits` holds: row i < MR and column p < k of A and row p of B with `cols` columns lie inside the
         // slices; row i of C with `cols` columns is the panel's. Whole vectors end at or before `cols`; the last one is
-        // cut there by `mask` (it is whole if `PART` is false). The pointers advance by wrapping, so they may pass the end unread.
+        // cut there by `mask` (it is whole if `PART` is false). The pointers advance by wrapping, so they may pass the
+        // end unread.
         #[allow(unsafe_code)]
         unsafe {
             /// A vector of a row of B or C.

@@ -1,5 +1,6 @@
-//! Products of some rows with a wide matrix, where both lie along k: a linear layer's way forward. Packing the wide matrix
-//! would cost as much as many of the sums, so Cᵀ = Bᵀ · Aᵀ is computed, of which the few rows are packed, and transposed back.
+//! Products of some rows with a wide matrix, where both lie along k: a linear layer's way forward. Packing the wide
+//! matrix would cost as much as many of the sums, so Cᵀ = Bᵀ · Aᵀ is computed, of which the few rows are packed, and
+//! transposed back.
 //!
 //! Invariant: the bits are those of the product, whose sums are chains in either case. Which products those are follows
 //! from the descriptor alone. `algorithm`, `desc` and `dots` ask.

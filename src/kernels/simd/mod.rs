@@ -1,14 +1,15 @@
 //! The one place where the instruction set is chosen.
 //!
 //! [`simd!`](crate::simd) compiles one safe body for each instruction set of the target (x86-64: AVX-512, AVX2 + FMA,
-//! portable) and calls the best that the CPU has. The bodies are plain Rust over slices. Kernels made of vectors are generic
-//! over a token of an instruction set ([`Vectors`]).
+//! portable) and calls the best that the CPU has. The bodies are plain Rust over slices. Kernels made of vectors are
+//! generic over a token of an instruction set ([`Vectors`]).
 //!
-//! Invariant: all instruction sets give the same bits. `mul_add` is one instruction where there is one, and elsewhere (an
-//! x86-64 without FMA, WebAssembly) a correctly rounded library call, or arithmetic in `f64` to the same end: slow, but right.
+//! Invariant: all instruction sets give the same bits. `mul_add` is one instruction where there is one, and elsewhere
+//! (an x86-64 without FMA, WebAssembly) a correctly rounded library call, or arithmetic in `f64` to the same end: slow,
+//! but right.
 //!
-//! The environment variable `ARENAGRAD_ISA` asks for a lesser instruction set than the CPU's best: `portable`, `neon`, `avx2` or
-//! `avx512`. Sessions refuse one that cannot be had ([`isa_choice`]).
+//! The environment variable `ARENAGRAD_ISA` asks for a lesser instruction set than the CPU's best: `portable`, `neon`,
+//! `avx2` or `avx512`. Sessions refuse one that cannot be had ([`isa_choice`]).
 
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 mod neon;
@@ -86,8 +87,8 @@ fn choose() -> Isa {
     chosen
 }
 
-/// The instruction set that kernels use, or why the one that the environment variable `ARENAGRAD_ISA` (`portable`, `neon`,
-/// `avx2` or `avx512`) asks for cannot be had.
+/// The instruction set that kernels use, or why the one that the environment variable `ARENAGRAD_ISA` (`portable`,
+/// `neon`, `avx2` or `avx512`) asks for cannot be had.
 pub fn isa_choice() -> Result<Isa, String> {
     let Some(name) = std::env::var_os("ARENAGRAD_ISA") else { return Ok(detect()) };
     let why = match NAMES.iter().find(|n| name == n.0) {
@@ -144,8 +145,8 @@ pub fn prefetch_l2(address: usize) {
     let _ = address;
 }
 
-/// Keeps stores whole. What becomes `if c { x } else { y }` where `y` is, a compiler stores under a mask, and with AVX2 alone
-/// that takes some CPUs twenty times as long as a plain store.
+/// Keeps stores whole. What becomes `if c { x } else { y }` where `y` is, a compiler stores under a mask, and with AVX2
+/// alone that takes some CPUs twenty times as long as a plain store.
 #[derive(Clone, Copy)]
 pub struct Unmasked(u64);
 

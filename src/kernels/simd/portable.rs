@@ -1,7 +1,8 @@
 //! Vectors in plain Rust, 16 bytes each: what every target has, and what the other instruction sets are compared with.
 //!
 //! Invariant: the bits of the other instruction sets. Where the target has no fused multiply-add, `f32` gets it from
-//! `f64` arithmetic, in vectors, and `f64` from a library call: exact, but 15 to 40 times slower than a product and a sum.
+//! `f64` arithmetic, in vectors, and `f64` from a library call: exact, but 14 to 40 times slower than a product and a
+//! sum.
 
 use super::vector::{Op, Simd, Vectors};
 
@@ -31,9 +32,9 @@ impl Simd for Portable {
 
 /// `x * y + z`, rounded once, by `f64`.
 ///
-/// The product is exact in `f64`. The sum is rounded to odd: where it is inexact and even, it becomes the odd neighbour on the
-/// side of the exact value. It has more than two bits more than an `f32` has, so rounding it to `f32` then rounds the exact
-/// value (Boldo and Melquiond, 2008).
+/// The product is exact in `f64`. The sum is rounded to odd: where it is inexact and even, it becomes the odd neighbour
+/// on the side of the exact value. It has more than two bits more than an `f32` has, so rounding it to `f32` then
+/// rounds the exact value (Boldo and Melquiond, 2008).
 #[inline(always)]
 fn fused(x: f32, y: f32, z: f32) -> f32 {
     let (p, z) = (f64::from(x) * f64::from(y), f64::from(z));

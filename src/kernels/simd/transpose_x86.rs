@@ -5,11 +5,12 @@
 
 use std::arch::x86_64::*;
 
-/// An operation of the instruction set that a token stands for, and what the caller of the function around it has promised.
+/// An operation of the instruction set that a token stands for, and what the caller of the function around it has
+/// promised.
 macro_rules! here {
     ($e:expr) => {{
-        // SAFETY: a token exists only where `detect` saw its instructions on this CPU; addresses are those of the trait's
-        // contract, which the caller keeps.
+        // SAFETY: a token exists only where `detect` saw its instructions on this CPU; addresses are those of the
+        // trait's contract, which the caller keeps.
         #[allow(unsafe_code, unused_unsafe)]
         unsafe {
             $e
@@ -77,8 +78,8 @@ fn halves_f64(x: __m512d) -> __m256d {
     _mm256_add_pd(low, high)
 }
 
-/// The sum over lanes of each of eight vectors: lane l and l + 8, then as [`hsum8_f32`]. Two vectors become one in each step,
-/// of what a blend keeps in place and what one shuffle moves: half of the shuffles of a transpose.
+/// The sum over lanes of each of eight vectors: lane l and l + 8, then as [`hsum8_f32`]. Two vectors become one in each
+/// step, of what a blend keeps in place and what one shuffle moves: half of the shuffles of a transpose.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
 pub fn hsum16_f32(r: [__m512; 8]) -> [f32; 8] {
@@ -145,8 +146,8 @@ fn quarters_f64(r: [__m512d; 2]) -> [__m512d; 2] {
     [_mm512_unpacklo_pd(r[0], r[1]), _mm512_unpackhi_pd(r[0], r[1])]
 }
 
-/// Transposes a block, a cache line of the result at a time. A vector is put together from quarters of four lines, which the
-/// load ports do; what is left to the one port for shuffles is half as much as for whole squares.
+/// Transposes a block, a cache line of the result at a time. A vector is put together from quarters of four lines,
+/// which the load ports do; what is left to the one port for shuffles is half as much as for whole squares.
 macro_rules! interleave {
     ($name:ident, $t:ident, $load:ident, $store:ident, $cast:ident, $insert:ident, $transpose:ident) => {
         /// Element `q` of line `l` becomes element `l` of line `q`, for lines of 16 bytes that become lines of 64.

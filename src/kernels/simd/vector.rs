@@ -11,8 +11,8 @@ use super::{Isa, isa};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::{x86_v3::V3, x86_v4::V4};
 
-/// A function that is compiled for the instruction set it is called on. Implementations are `#[inline(always)]`, and so is
-/// all that they call.
+/// A function that is compiled for the instruction set it is called on. Implementations are `#[inline(always)]`, and so
+/// is all that they call.
 pub trait Op {
     /// What it gives.
     type Out;
@@ -30,8 +30,8 @@ pub trait Simd: Copy {
     /// Calls `op`, compiled for the instruction set.
     fn vectorize<O: Op>(self, op: O) -> O::Out;
 
-    /// Asks for the cache line at `at`, into the first cache. Fetching has no effect that a program can see, so any address
-    /// will do.
+    /// Asks for the cache line at `at`, into the first cache. Fetching has no effect that a program can see, so any
+    /// address will do.
     fn prefetch<T>(self, at: *const T);
 }
 
@@ -87,16 +87,16 @@ pub trait Vectors<T: Copy>: Simd {
     #[allow(unsafe_code)]
     unsafe fn store_partial(self, to: *mut T, mask: Self::Mask, v: Self::V);
 
-    /// Transposes a block: element `q` of line `l` becomes element `l` of line `q`, for [`LANES`](Vectors::LANES) lines of
-    /// [`BLOCK`](Vectors::BLOCK) elements. Lines are `step` elements apart, those of the result `to_step`.
+    /// Transposes a block: element `q` of line `l` becomes element `l` of line `q`, for [`LANES`](Vectors::LANES) lines
+    /// of [`BLOCK`](Vectors::BLOCK) elements. Lines are `step` elements apart, those of the result `to_step`.
     ///
     /// # Safety
     /// All those elements may be read from `from`, and written to `to`.
     #[allow(unsafe_code)]
     unsafe fn transpose_block(self, from: *const T, step: usize, to: *mut T, to_step: usize);
 
-    /// The sum over the lanes of each vector: the upper half of the lanes is added to the lower half until one is left. `J`
-    /// vectors are as many as elements have 32 bytes.
+    /// The sum over the lanes of each vector: the upper half of the lanes is added to the lower half until one is left.
+    /// `J` vectors are as many as elements have 32 bytes.
     fn hsum<const J: usize>(self, r: [Self::V; J]) -> [T; J];
 
     /// The same sums, sooner done where nothing else goes on beside, for more operations.

@@ -71,51 +71,137 @@ impl Drop for Tiles {
     }
 }
 
-/// The body of a kernel: loads or zeroes C, repeats `$step` `steps` times, stores C.
+/// Loads the packed tile of a split of what an address register points to.
+macro_rules! load {
+    ($tile:literal, $from:literal, $split:literal) => {
+        concat!("tileloadd ", $tile, ", [{", $from, "} + {s}*1 + 1024*", $split, "]\n")
+    };
+}
+
+/// Adds a product of two tiles to a third.
+macro_rules! product {
+    ($c:literal, $a:literal, $b:literal) => {
+        concat!("tdpbf16ps ", $c, ", ", $a, ", ", $b, "\n")
+    };
+}
+
+/// The products of a pair of splits, for two strips of rows or for one. `a` and `b` name the split of A and of B that
+/// the pair loads; one that is not named stays from the pair before. Each product is as soon as its operands are there.
+macro_rules! pair {
+    (two, a $a:literal b $b:literal) => {
+        concat!(
+            load!("tmm4", "a0", $a),
+            load!("tmm6", "b0", $b),
+            product!("tmm0", "tmm4", "tmm6"),
+            load!("tmm7", "b1", $b),
+            product!("tmm1", "tmm4", "tmm7"),
+            load!("tmm5", "a1", $a),
+            product!("tmm2", "tmm5", "tmm6"),
+            product!("tmm3", "tmm5", "tmm7")
+        )
+    };
+    (two, b $b:literal) => {
+        concat!(
+            load!("tmm6", "b0", $b),
+            product!("tmm0", "tmm4", "tmm6"),
+            load!("tmm7", "b1", $b),
+            product!("tmm1", "tmm4", "tmm7"),
+            product!("tmm2", "tmm5", "tmm6"),
+            product!("tmm3", "tmm5", "tmm7")
+        )
+    };
+    (two, a $a:literal) => {
+        concat!(
+            load!("tmm4", "a0", $a),
+            product!("tmm0", "tmm4", "tmm6"),
+            product!("tmm1", "tmm4", "tmm7"),
+            load!("tmm5", "a1", $a),
+            product!("tmm2", "tmm5", "tmm6"),
+            product!("tmm3", "tmm5", "tmm7")
+        )
+    };
+    (one, a $a:literal b $b:literal) => {
+        concat!(
+            load!("tmm4", "a0", $a),
+            load!("tmm6", "b0", $b),
+            product!("tmm0", "tmm4", "tmm6"),
+            load!("tmm7", "b1", $b),
+            product!("tmm1", "tmm4", "tmm7")
+        )
+    };
+    (one, b $b:literal) => {
+        concat!(
+            load!("tmm6", "b0", $b),
+            product!("tmm0", "tmm4", "tmm6"),
+            load!("tmm7", "b1", $b),
+            product!("tmm1", "tmm4", "tmm7")
+        )
+    };
+    (one, a $a:literal) => {
+        concat!(load!("tmm4", "a0", $a), product!("tmm0", "tmm4", "tmm6"), product!("tmm1", "tmm4", "tmm7"))
+    };
+}
+
+/// A kernel for one or two strips of rows: loads or zeroes C, repeats the products of some pairs of splits, in the
+/// order of `tile::order`, `steps` times, stores C.
 macro_rules! kernel {
-    ($a:ident, $b:ident, $steps:ident, $c:ident, $c_row:ident, $add:ident, $bytes:expr, [$($tile:literal at $at:literal),+], [$($step:literal),+ $(,)?]) => {
-        // SAFETY: see `Tiles::multiply`.
-        #[allow(unsafe_code)]
-        unsafe {
-            asm!(
-                "test {add:e}, {add:e}",
-                "jz 2f",
-                $(concat!("tileloadd ", $tile, ", [", $at, " + {row}*1]"),)+
-                "jmp 3f",
-                "2:",
-                $(concat!("tilezero ", $tile),)+
-                "3:",
-                $($step,)+
-                "add {a0}, {bytes}",
-                "add {a1}, {bytes}",
-                "add {b0}, {bytes}",
-                "add {b1}, {bytes}",
-                "dec {steps}",
-                "jnz 3b",
-                $(concat!("tilestored [", $at, " + {row}*1], ", $tile),)+
-                "# {c1}",
-                a0 = inout(reg) $a[0] => _,
-                a1 = inout(reg) $a[1] => _,
-                b0 = inout(reg) $b[0] => _,
-                b1 = inout(reg) $b[1] => _,
-                steps = inout(reg) $steps => _,
-                c0 = in(reg) $c,
-                c1 = in(reg) $c.wrapping_add(16 * $c_row),
-                row = in(reg) 4 * $c_row,
-                add = in(reg) u32::from($add),
-                s = in(reg) 64usize,
-                bytes = const $bytes,
-                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-                options(nostack),
-            );
+    ($name:ident: one, $splits:literal splits, $pairs:tt) => {
+        kernel!($name, one, $splits, ["tmm0" at "{c0}", "tmm1" at "{c0} + 64"], $pairs);
+    };
+    ($name:ident: two, $splits:literal splits, $pairs:tt) => {
+        kernel!(
+            $name, two, $splits,
+            ["tmm0" at "{c0}", "tmm1" at "{c0} + 64", "tmm2" at "{c1}", "tmm3" at "{c1} + 64"], $pairs
+        );
+    };
+    ($name:ident, $rows:ident, $splits:literal, [$($tile:literal at $at:literal),+], [$($pair:tt),+]) => {
+        #[inline(always)]
+        fn $name(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
+            // SAFETY: see `Tiles::multiply`.
+            #[allow(unsafe_code)]
+            unsafe {
+                asm!(
+                    "test {add:e}, {add:e}",
+                    "jz 2f",
+                    $(concat!("tileloadd ", $tile, ", [", $at, " + {row}*1]"),)+
+                    "jmp 3f",
+                    "2:",
+                    $(concat!("tilezero ", $tile),)+
+                    "3:",
+                    $(kernel!(@ $rows $pair),)+
+                    "add {a0}, {bytes}",
+                    "add {a1}, {bytes}",
+                    "add {b0}, {bytes}",
+                    "add {b1}, {bytes}",
+                    "dec {steps}",
+                    "jnz 3b",
+                    $(concat!("tilestored [", $at, " + {row}*1], ", $tile),)+
+                    "# {c1}",
+                    a0 = inout(reg) a[0] => _,
+                    a1 = inout(reg) a[1] => _,
+                    b0 = inout(reg) b[0] => _,
+                    b1 = inout(reg) b[1] => _,
+                    steps = inout(reg) steps => _,
+                    c0 = in(reg) c,
+                    c1 = in(reg) c.wrapping_add(16 * c_row),
+                    row = in(reg) 4 * c_row,
+                    add = in(reg) u32::from(add),
+                    s = in(reg) 64usize,
+                    bytes = const 4 * PACKED as i32 * $splits,
+                    out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                    out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                    options(nostack),
+                );
+            }
         }
     };
+    (@ $rows:ident ($($pair:tt)+)) => { pair!($rows, $($pair)+) };
 }
 
 impl Tiles {
     /// C (+)= A·B for `a.len()` (one or two) strips of sixteen rows and two of sixteen columns. A strip has `splits`
-    /// packed tiles a step, one for each term of its numbers, whose products are summed in the order of `tile::order`. `c` holds whole rows of 32 columns `c_row` apart.
+    /// packed tiles a step, one for each term of its numbers, whose products are summed in the order of `tile::order`.
+    /// `c` holds whole rows of 32 columns `c_row` apart.
     ///
     /// # Panics
     /// If a slice is too short.
@@ -135,9 +221,9 @@ impl Tiles {
         assert!(a.iter().chain(&b).all(|s| s.len() == cells));
         assert!(c_row >= 32 && c.len() >= (rows - 1) * c_row + 32);
         let steps = cells / splits;
-        // What the kernels below rely on: every strip holds `steps * splits` packed tiles of 1024 bytes, of which each step reads
-        // the next `splits`; C holds `rows` rows of 128 bytes, 4 * c_row bytes apart; the tiles are configured. Of one
-        // strip of rows, only the first address is used.
+        // What the kernels below rely on: every strip holds `steps * splits` packed tiles of 1024 bytes, of which each
+        // step reads the next `splits`; C holds `rows` rows of 128 bytes, 4 * c_row bytes apart; the tiles are
+        // configured. Of one strip of rows, only the first address is used.
         let (one, b) = (a.len() == 1, b.map(|s| s.as_ptr().cast::<u32>()));
         let a = [a[0].as_ptr().cast::<u32>(), a[a.len() - 1].as_ptr().cast::<u32>()];
         let c = c.as_mut_ptr();
@@ -153,169 +239,10 @@ impl Tiles {
 }
 
 type Strip = [*const u32; 2];
-const BYTES: i32 = 4 * PACKED as i32;
 
-#[inline(always)]
-fn two_by_two(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
-    kernel!(
-        a, b, steps, c, c_row, add, BYTES,
-        ["tmm0" at "{c0}", "tmm1" at "{c0} + 64", "tmm2" at "{c1}", "tmm3" at "{c1} + 64"],
-        [
-            "tileloadd tmm4, [{a0} + {s}*1]",
-            "tileloadd tmm6, [{b0} + {s}*1]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tileloadd tmm7, [{b1} + {s}*1]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tileloadd tmm5, [{a1} + {s}*1]",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-        ]
-    );
-}
-
-#[inline(always)]
-fn one_by_two(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
-    kernel!(
-        a, b, steps, c, c_row, add, BYTES,
-        ["tmm0" at "{c0}", "tmm1" at "{c0} + 64"],
-        [
-            "tileloadd tmm4, [{a0} + {s}*1]",
-            "tileloadd tmm6, [{b0} + {s}*1]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tileloadd tmm7, [{b1} + {s}*1]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-        ]
-    );
-}
-
-#[inline(always)]
-fn two_by_two_of_two(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
-    kernel!(
-        a, b, steps, c, c_row, add, 2 * BYTES,
-        ["tmm0" at "{c0}", "tmm1" at "{c0} + 64", "tmm2" at "{c1}", "tmm3" at "{c1} + 64"],
-        [
-            "tileloadd tmm4, [{a0} + {s}*1]",
-            "tileloadd tmm6, [{b0} + {s}*1 + 1024]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tileloadd tmm7, [{b1} + {s}*1 + 1024]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tileloadd tmm5, [{a1} + {s}*1]",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "tileloadd tmm6, [{b0} + {s}*1]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tileloadd tmm7, [{b1} + {s}*1]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "tileloadd tmm4, [{a0} + {s}*1 + 1024]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tileloadd tmm5, [{a1} + {s}*1 + 1024]",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-        ]
-    );
-}
-
-#[inline(always)]
-fn one_by_two_of_two(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
-    kernel!(
-        a, b, steps, c, c_row, add, 2 * BYTES,
-        ["tmm0" at "{c0}", "tmm1" at "{c0} + 64"],
-        [
-            "tileloadd tmm4, [{a0} + {s}*1]",
-            "tileloadd tmm6, [{b0} + {s}*1 + 1024]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tileloadd tmm7, [{b1} + {s}*1 + 1024]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tileloadd tmm6, [{b0} + {s}*1]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tileloadd tmm7, [{b1} + {s}*1]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tileloadd tmm4, [{a0} + {s}*1 + 1024]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-        ]
-    );
-}
-
-#[inline(always)]
-fn two_by_two_of_three(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
-    kernel!(
-        a, b, steps, c, c_row, add, 3 * BYTES,
-        ["tmm0" at "{c0}", "tmm1" at "{c0} + 64", "tmm2" at "{c1}", "tmm3" at "{c1} + 64"],
-        [
-            "tileloadd tmm4, [{a0} + {s}*1]",
-            "tileloadd tmm6, [{b0} + {s}*1 + 2048]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tileloadd tmm7, [{b1} + {s}*1 + 2048]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tileloadd tmm5, [{a1} + {s}*1]",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "tileloadd tmm6, [{b0} + {s}*1 + 1024]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tileloadd tmm7, [{b1} + {s}*1 + 1024]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "tileloadd tmm4, [{a0} + {s}*1 + 1024]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tileloadd tmm5, [{a1} + {s}*1 + 1024]",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "tileloadd tmm6, [{b0} + {s}*1]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tileloadd tmm7, [{b1} + {s}*1]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "tileloadd tmm4, [{a0} + {s}*1 + 2048]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tileloadd tmm5, [{a1} + {s}*1 + 2048]",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "tileloadd tmm4, [{a0} + {s}*1]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tileloadd tmm5, [{a1} + {s}*1]",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-        ]
-    );
-}
-
-#[inline(always)]
-fn one_by_two_of_three(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
-    kernel!(
-        a, b, steps, c, c_row, add, 3 * BYTES,
-        ["tmm0" at "{c0}", "tmm1" at "{c0} + 64"],
-        [
-            "tileloadd tmm4, [{a0} + {s}*1]",
-            "tileloadd tmm6, [{b0} + {s}*1 + 2048]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tileloadd tmm7, [{b1} + {s}*1 + 2048]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tileloadd tmm6, [{b0} + {s}*1 + 1024]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tileloadd tmm7, [{b1} + {s}*1 + 1024]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tileloadd tmm4, [{a0} + {s}*1 + 1024]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tileloadd tmm6, [{b0} + {s}*1]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tileloadd tmm7, [{b1} + {s}*1]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tileloadd tmm4, [{a0} + {s}*1 + 2048]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tileloadd tmm4, [{a0} + {s}*1]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-        ]
-    );
-}
+kernel!(two_by_two: two, 1 splits, [(a 0 b 0)]);
+kernel!(one_by_two: one, 1 splits, [(a 0 b 0)]);
+kernel!(two_by_two_of_two: two, 2 splits, [(a 0 b 1), (b 0), (a 1)]);
+kernel!(one_by_two_of_two: one, 2 splits, [(a 0 b 1), (b 0), (a 1)]);
+kernel!(two_by_two_of_three: two, 3 splits, [(a 0 b 2), (b 1), (a 1), (b 0), (a 2), (a 0)]);
+kernel!(one_by_two_of_three: one, 3 splits, [(a 0 b 2), (b 1), (a 1), (b 0), (a 2), (a 0)]);

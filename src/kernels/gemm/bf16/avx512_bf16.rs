@@ -8,7 +8,8 @@ use super::tile::{Tile, order};
 use super::{LINE, LINES, PLACES, PackedTile, round};
 use std::arch::x86_64::*;
 
-/// Packs one block: its numbers, the distance of its runs, and whether they are lines. `None` if one of them needs care.
+/// Packs one block: its numbers, the distance of its runs, and whether they are lines. `None` if one of them needs
+/// care.
 pub fn convert((data, step, lines): (&[f32], usize, bool), side: Side, to: &mut [PackedTile]) -> Option<bool> {
     let turn = lines != (side == Side::A);
     let convert = match (lines, to.len(), turn) {

@@ -1,9 +1,9 @@
 //! Products of f32 matrices by bf16 units: operands become one to three bf16 terms each, and sums stay f32.
 //!
-//! Blocks of A and B are packed into scratch as packed tiles of bf16 pairs, edges filled with zeros, and tiles of 32 × 32 of C
-//! are computed from them. Invariant: which engine computes a product, and whether any does, follows from the CPU and
-//! the descriptor; the bits of an element follow from its row, its column and the engine. Only `gemm/mod.rs` and
-//! `gemm/desc.rs` call this.
+//! Blocks of A and B are packed into scratch as packed tiles of bf16 pairs, edges filled with zeros, and tiles of 32 ×
+//! 32 of C are computed from them. Invariant: which engine computes a product, and whether any does, follows from the
+//! CPU and the descriptor; the bits of an element follow from its row, its column and the engine. Only `gemm/mod.rs`
+//! and `gemm/desc.rs` call this.
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 mod amx;
@@ -45,13 +45,14 @@ pub enum Precision {
     /// Products and sums in f32.
     #[default]
     F32 = 0,
-    /// Operands split in three bf16 terms, which are all of an f32, and the six larger products of them summed in f32. An
-    /// element is off by at most 2⁻²⁴ (1 + 2⁻⁹) Σ|a||b| beside the rounding of the sums: as in f32.
+    /// Operands split in three bf16 terms, which are all of an f32, and the six larger products of them summed in f32.
+    /// An element is off by at most 2⁻²⁴ (1 + 2⁻⁹) Σ|a||b| beside the rounding of the sums: as in f32.
     Bf16x3 = 1,
     /// Operands split in two bf16 terms, the three larger products of them summed in f32. An element is off by at most
     /// 2⁻¹⁵ (1 + 2⁻⁹) Σ|a||b| beside the rounding of the sums.
     Bf16x2 = 2,
-    /// Operands rounded to bf16, sums in f32. An element is off by at most 2⁻⁷ (1 + 2⁻⁹) Σ|a||b| beside the rounding of the sums.
+    /// Operands rounded to bf16, sums in f32. An element is off by at most 2⁻⁷ (1 + 2⁻⁹) Σ|a||b| beside the rounding of
+    /// the sums.
     Bf16 = 3,
 }
 
@@ -110,7 +111,8 @@ pub struct Plan {
     sums: usize,
 }
 
-/// Words of A packed at once, 8 MiB: B is packed once for so many rows, which costs as much as the products of a hundred.
+/// Words of A packed at once, 8 MiB: B is packed once for so many rows, which costs as much as the products of a
+/// hundred.
 const WORDS_A: usize = 2 << 20;
 /// Words of the part of it that stays in L2.
 const WORDS_NEAR: usize = 192 << 10;
@@ -371,8 +373,8 @@ struct Block {
 
 impl Block {
     /// Computes `rows` rows of sums from packed rows of A and columns of B. Sums lie tile after tile: where rows of C
-    /// are a power of two apart, a tile of C in place would fall into a few cache sets. `last` gets the last sums, tile by
-    /// tile; if they are the first as well, all tiles take the same place.
+    /// are a power of two apart, a tile of C in place would fall into a few cache sets. `last` gets the last sums, tile
+    /// by tile; if they are the first as well, all tiles take the same place.
     fn tiles(
         &self,
         machine: &Machine,

@@ -1,8 +1,8 @@
 //! Blocks of an f32 operand, packed as packed tiles of bf16 pairs.
 //!
-//! Invariant: a packed tile holds sixteen lines (rows of A, or columns of B) by 32 places of k, as 256 words of two places. In
-//! one of A, word `16 * line + pair`; in one of B, `16 * pair + line`. What lies beyond the operand is zero. Every
-//! instruction set gives the same words, those of `round`. Only `low/mod.rs` calls this.
+//! Invariant: a packed tile holds sixteen lines (rows of A, or columns of B) by 32 places of k, as 256 words of two
+//! places. In one of A, word `16 * line + pair`; in one of B, `16 * pair + line`. What lies beyond the operand is zero.
+//! Every instruction set gives the same words, those of `round`. Only `low/mod.rs` calls this.
 
 use super::{Engine, LINES, PACKED, PLACES, PackedTile, round};
 
@@ -41,8 +41,8 @@ enum Runs<'a> {
     Places(&'a [f32], usize),
 }
 
-/// Packs `lines` lines of `places` places into packed tiles, `splits` for each block, blocks of a line one after the other,
-/// sixteen lines after sixteen lines. Says whether a number among them has no terms (see [`round::splits`]).
+/// Packs `lines` lines of `places` places into packed tiles, `splits` for each block, blocks of a line one after the
+/// other, sixteen lines after sixteen lines. Says whether a number among them has no terms (see [`round::splits`]).
 pub fn pack(
     engine: Engine,
     x: Operand<'_>,

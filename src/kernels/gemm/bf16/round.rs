@@ -1,9 +1,9 @@
 //! Numbers of f32 as terms of bf16, two to a word, in plain Rust: what every packing routine must give.
 //!
 //! Invariant: a term is f32 rounded to the nearest bf16, ties to even; numbers below the normal range become zero of
-//! their sign (as the instructions read them), NaN stays NaN. Where a number is split, high + middle is it to 2⁻¹⁷ of its size,
-//! and high + middle + low all of it, unless a term falls below the normal range; one without a finite size has no terms at
-//! all: `low/mod.rs` adds its products by themselves.
+//! their sign (as the instructions read them), NaN stays NaN. Where a number is split, high + middle is it to 2⁻¹⁷ of
+//! its size, and high + middle + low all of it, unless a term falls below the normal range; one without a finite size
+//! has no terms at all: `low/mod.rs` adds its products by themselves.
 
 /// Greatest magnitude, as bits, that rounds to a finite bf16; those above need care.
 pub const SAFE: u32 = 0x7f7f_7fff;
@@ -21,7 +21,8 @@ pub fn nearest(x: f32) -> u32 {
     if magnitude > INFINITE { (bits | 0x0040_0000) & HIGH } else { normal }
 }
 
-/// `x` as a sum of terms, the largest first, as upper halves of words, and whether it has none for being infinite or NaN.
+/// `x` as a sum of terms, the largest first, as upper halves of words, and whether it has none for being infinite or
+/// NaN.
 #[inline(always)]
 pub fn splits<const SPLITS: usize>(x: f32) -> ([u32; SPLITS], bool) {
     let bits = x.to_bits();

@@ -1,9 +1,9 @@
 //! Tiles of C from packed packed tiles, by the engine that the CPU has.
 //!
 //! Invariant: an engine sums the products of an element in an order that follows from k alone: 32 places after 32
-//! places, and for split operands, in each of them, the products of terms in the order of [`order`]. Every product of two terms
-//! is exact; numbers below the normal range count as zero. The portable engine sums as `vdpbf16ps` does (bit for bit
-//! where no number comes near the ends of the range); AMX sums the even and the odd places of 32 apart.
+//! places, and for split operands, in each of them, the products of terms in the order of [`order`]. Every product of
+//! two terms is exact; numbers below the normal range count as zero. The portable engine sums as `vdpbf16ps` does (bit
+//! for bit where no number comes near the ends of the range); AMX sums the even and the odd places of 32 apart.
 
 use super::{Engine, PACKED, PLACES, PackedTile, round};
 
@@ -23,9 +23,9 @@ pub struct Tile<'a, 'c> {
     pub add: bool,
 }
 
-/// The products of terms of a step, in order: (term of A, term of B), high first. Those that are left out are as small as
-/// what two terms leave of a number, or as the rounding of f32 where there are three. From each product to the next, one
-/// operand stays.
+/// The products of terms of a step, in order: (term of A, term of B), high first. Those that are left out are as small
+/// as what two terms leave of a number, or as the rounding of f32 where there are three. From each product to the next,
+/// one operand stays.
 pub fn order(splits: usize) -> &'static [(usize, usize)] {
     match splits {
         1 => &[(0, 0)],
@@ -53,8 +53,8 @@ impl Machine {
         }
     }
 
-    /// Computes a tile. Inlined, as its arguments would go through memory otherwise, right behind the stores of the last
-    /// tile: a wait as long as a small product.
+    /// Computes a tile. Inlined, as its arguments would go through memory otherwise, right behind the stores of the
+    /// last tile: a wait as long as a small product.
     #[inline(always)]
     pub fn tile(&self, t: Tile<'_, '_>) {
         #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]

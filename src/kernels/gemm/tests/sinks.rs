@@ -1,4 +1,4 @@
-//! Products that go to a taker have the bits of those that are stored.
+//! Products that go to a sink have the bits of those that are stored.
 
 use super::*;
 

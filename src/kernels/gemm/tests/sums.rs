@@ -44,7 +44,8 @@ fn sums<T: GemmFloat>(g: Gemm) -> bool {
 
 #[test]
 fn columns_are_summed_where_they_are_made_with_the_bits_of_a_reduction() {
-    // Several blocks of A and B, parts that do not end with a group of rows, one unit of narrow rows, blocks of rows joined.
+    // Several blocks of A and B, parts that do not end with a group of rows, one unit of narrow rows, blocks of rows
+    // joined.
     for (m, n, k) in [
         (2, 513, 1040),
         (50, 449, 400),

@@ -3,7 +3,7 @@
 use super::super::transposed;
 use super::*;
 
-/// The product of the same numbers, with B laid out so that it is not turned.
+/// The product of the same numbers, with B laid out so that its transpose is not computed.
 fn straight<T: GemmFloat>(case: &Case<T>) -> Case<T> {
     let g = case.g;
     let b = (0..g.k * g.n).map(|i| case.b[i % g.n * g.b.col + i / g.n]).collect();
@@ -23,7 +23,7 @@ fn turns<T: GemmFloat>(g: Gemm, epsilon: f64) {
 }
 
 #[test]
-fn turned_products_have_the_bits_of_others() {
+fn transposed_products_have_the_bits_of_others() {
     // Whole and cut vectors, several parts of the transpose, sums that are cut, rows that go on beyond k.
     for (m, n, k) in [(32, 64, 64), (40, 133, 81), (45, 1500, 96), (128, 700, 300), (61, 130, 1300)] {
         let g = Gemm::new(m, n, k).with_b_transposed();
@@ -36,7 +36,7 @@ fn turned_products_have_the_bits_of_others() {
 }
 
 #[test]
-fn a_wide_matrix_along_k_is_turned() {
+fn a_wide_matrix_along_k_is_transposed() {
     let fits = |g: Gemm| transposed::fits(&g);
     let nt = |m, n, k| Gemm::new(m, n, k).with_b_transposed();
     assert!(fits(nt(32, 128, 784)) && fits(nt(128, 4096, 4096)) && fits(nt(64, 128, 128)));
