@@ -5,6 +5,9 @@
 //! instruction set show in the bits. The bounds of loads and stores are checked once per tile (those of C by its
 //! panel). Only `shapes` beside it calls this.
 
+// Sums stay in registers only where every index is a constant: loops over indices are unrolled, iterators are not always.
+#![allow(clippy::needless_range_loop)]
+
 use super::float::GemmFloat;
 use super::operands::Tile;
 use crate::kernels::simd::{Op, Vectors};

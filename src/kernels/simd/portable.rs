@@ -44,8 +44,8 @@ fn fused(x: f32, y: f32, z: f32) -> f32 {
     let rest = (p - (sum - of_z)) + (z - of_z);
     let bits = sum.to_bits();
     let step = if (rest > 0.0) == (sum > 0.0) { 1 } else { u64::MAX };
-    let inexact = rest < 0.0 || rest > 0.0;
-    f64::from_bits(if inexact && bits & 1 == 0 { bits.wrapping_add(step) } else { bits }) as f32
+    let exact = rest == 0.0 || rest.is_nan();
+    f64::from_bits(if exact || bits & 1 == 1 { bits } else { bits.wrapping_add(step) }) as f32
 }
 
 /// As [`fused`], lane by lane. Rounding twice goes wrong only where the `f64` lies in the middle between two `f32`, or
