@@ -5,7 +5,7 @@
 //! added to the lower half until one is left. Bounds are checked once for some rows. Only `shapes`, `algorithm` and
 //! `mod.rs` call this.
 
-// Sums stay in registers only where every index is a constant: loops over indices are unrolled, iterators are not always.
+// Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
 #![allow(clippy::needless_range_loop)]
 
 use super::blocked::MANY_ROWS;

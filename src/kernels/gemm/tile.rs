@@ -5,7 +5,7 @@
 //! instruction set show in the bits. The bounds of loads and stores are checked once per tile (those of C by its
 //! panel). Only `shapes` beside it calls this.
 
-// Sums stay in registers only where every index is a constant: loops over indices are unrolled, iterators are not always.
+// Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
 #![allow(clippy::needless_range_loop)]
 
 use super::float::GemmFloat;
@@ -31,6 +31,25 @@ macro_rules! each_vector {
             for $j in 0..$vectors $body
         });
     };
+}
+
+/// Vector `$j` of a row of B or C; the last one may be cut.
+macro_rules! load {
+    ($s:ident, $lanes:ident, $mask:ident, $row:expr, $j:expr) => {
+        if PART && $j == NV - 1 {
+            $s.load_partial($row.add($j * $lanes), $mask)
+        } else {
+            $s.load($row.add($j * $lanes))
+        }
+    };
+}
+
+/// Writes vector `$j` of a row of C.
+macro_rules! put {
+    ($s:ident, $lanes:ident, $mask:ident, $row:expr, $j:expr, $v:expr) => {{
+        let (p, v) = ($row.add($j * $lanes), $v);
+        if PART && $j == NV - 1 { $s.store_partial(p, $mask, v) } else { $s.store(p, v) }
+    }};
 }
 
 /// The tile of `MR` rows and `NV` vectors, the last of which may be cut (`PART`).
@@ -59,18 +78,8 @@ impl<S: Vectors<T>, T: GemmFloat, const MR: usize, const NV: usize, const PART: 
         // end unread.
         #[allow(unsafe_code)]
         unsafe {
-            /// A vector of a row of B or C.
-            macro_rules! load {
-                ($p:expr, $j:expr) => {
-                    if PART && $j == NV - 1 {
-                        s.load_partial($p.add($j * lanes), mask)
-                    } else {
-                        s.load($p.add($j * lanes))
-                    }
-                };
-            }
             if t.add {
-                each_vector!(I, j in MR, NV { acc[I][j] = load!(c.add(I * c_row), j); });
+                each_vector!(I, j in MR, NV { acc[I][j] = load!(s, lanes, mask, c.add(I * c_row), j); });
             }
             if t.ahead {
                 each_vector!(I, j in MR, NV {
@@ -83,7 +92,7 @@ impl<S: Vectors<T>, T: GemmFloat, const MR: usize, const NV: usize, const PART: 
                 for _ in 0..run {
                     let mut row = [s.splat(T::ZERO); NV];
                     for j in 0..NV {
-                        row[j] = load!(b, j);
+                        row[j] = load!(s, lanes, mask, b, j);
                     }
                     each_row!(I in MR {
                         let x = s.splat(*a.add(third[I / 3] + I % 3 * a_row));
@@ -99,15 +108,8 @@ impl<S: Vectors<T>, T: GemmFloat, const MR: usize, const NV: usize, const PART: 
                     lines.visit();
                 }
             }
-            /// Writes a vector of a row of C.
-            macro_rules! put {
-                ($i:expr, $j:expr, $v:expr) => {{
-                    let (p, v) = (c.add($i * c_row + $j * lanes), $v);
-                    if PART && $j == NV - 1 { s.store_partial(p, mask, v) } else { s.store(p, v) }
-                }};
-            }
             let Some(step) = t.step else {
-                each_vector!(I, j in MR, NV { put!(I, j, acc[I][j]); });
+                each_vector!(I, j in MR, NV { put!(s, lanes, mask, c.add(I * c_row), j, acc[I][j]); });
                 return;
             };
             // Sums and products, rounded one by one, by the one operation at hand.
@@ -116,11 +118,12 @@ impl<S: Vectors<T>, T: GemmFloat, const MR: usize, const NV: usize, const PART: 
             // One look for the whole tile: a branch for each vector would cost more than the step.
             if step.decay != T::ZERO {
                 each_vector!(I, j in MR, NV {
-                    acc[I][j] = s.fma(one, s.fma(load!(c.add(I * c_row), j), decay, none), acc[I][j]);
+                    acc[I][j] = s.fma(one, s.fma(load!(s, lanes, mask, c.add(I * c_row), j), decay, none), acc[I][j]);
                 });
             }
             each_vector!(I, j in MR, NV {
-                put!(I, j, s.fma(minus, s.fma(lr, acc[I][j], none), load!(c.add(I * c_row), j)));
+                let old = load!(s, lanes, mask, c.add(I * c_row), j);
+                put!(s, lanes, mask, c.add(I * c_row), j, s.fma(minus, s.fma(lr, acc[I][j], none), old));
             });
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a [`Tiles`] exists on a thread only while its tile registers are configured, and only if the system lets
 //! this process use them; it neither leaves its thread nor lives through anything but calls of [`Tiles::multiply`].
-//! Only `low/tile.rs` uses this.
+//! Only `bf16/tile.rs` uses this.
 
 use super::{PACKED, PackedTile};
 use std::arch::asm;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a packed tile holds sixteen lines (rows of A, or columns of B) by 32 places of k, as 256 words of two
 //! places. In one of A, word `16 * line + pair`; in one of B, `16 * pair + line`. What lies beyond the operand is zero.
-//! Every instruction set gives the same words, those of `round`. Only `low/mod.rs` calls this.
+//! Every instruction set gives the same words, those of `round`. Only `bf16/mod.rs` calls this.
 
 use super::{Engine, LINES, PACKED, PLACES, PackedTile, round};
 

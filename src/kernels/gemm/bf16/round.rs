@@ -3,7 +3,7 @@
 //! Invariant: a term is f32 rounded to the nearest bf16, ties to even; numbers below the normal range become zero of
 //! their sign (as the instructions read them), NaN stays NaN. Where a number is split, high + middle is it to 2⁻¹⁷ of
 //! its size, and high + middle + low all of it, unless a term falls below the normal range; one without a finite size
-//! has no terms at all: `low/mod.rs` adds its products by themselves.
+//! has no terms at all: `bf16/mod.rs` adds its products by themselves.
 
 /// Greatest magnitude, as bits, that rounds to a finite bf16; those above need care.
 pub const SAFE: u32 = 0x7f7f_7fff;
