@@ -19,7 +19,7 @@ fn input<'g>(g: &'g Builder, name: &str, dims: &[usize]) -> Var<'g> {
 fn one(op: Op, shapes: &[&[usize]], attrs: &[Attr<'_>], outs: usize) -> Result<GraphBuf> {
     let g = Builder::new("one");
     let args: Vec<Var<'_>> = shapes.iter().enumerate().map(|(i, d)| input(&g, &format!("x{i}"), d)).collect();
-    let mut all = g.emit(op, &args, attrs);
+    let mut all = Vec::from(g.emit(op, &args, attrs));
     all.truncate(outs);
     g.finish(all)
 }

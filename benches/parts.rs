@@ -7,7 +7,7 @@
 
 use arenagrad::kernels::vmath;
 use arenagrad::nn;
-use arenagrad::nodes::{Builder, Conv2d, DType, GraphBuf, Init, Var};
+use arenagrad::nodes::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Init, Var};
 use arenagrad::passes::optimiser::{Optimiser, train};
 use arenagrad::passes::{GradOptions, grad};
 use arenagrad::session::{Program, Role, Session};
@@ -44,7 +44,9 @@ fn both(c: &mut Criterion, name: &str, elements: usize, wrt: &[&str], loss: impl
 fn cross_entropy(c: &mut Criterion) {
     for (rows, classes) in [(32, 10), (768, 65), (256, 50257)] {
         both(c, &format!("cross entropy {rows}x{classes}"), rows * classes, &["x"], |g| {
-            g.input("x", [rows, classes], DType::F32).cross_entropy(g.input("y", [rows], DType::I32)).mean(..)
+            g.input("x", [rows, classes], DType::F32)
+                .cross_entropy_with(g.input("y", [rows], DType::I32), CrossEntropy::per_row())
+                .mean(..)
         });
     }
 }

@@ -18,6 +18,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 
 mod capture;
 mod frame;
+mod names;
 
 pub use capture::Closed;
 
@@ -115,15 +116,17 @@ pub struct Emit {
     done: Vec<Body>,
     open: Vec<Body>,
     sigs: Vec<Signature>,
-    leaves: hashbrown::HashSet<Sym>,
+    leaves: hashbrown::HashMap<Sym, Value>,
     outputs: Vec<(Sym, Value)>,
     updates: Vec<(Value, Value)>,
     // Names and leaves that have an output or an update already: texts with many of either stay linear.
-    outputs_seen: hashbrown::HashSet<Sym>,
+    outputs_seen: hashbrown::HashMap<Sym, Value>,
     updates_seen: hashbrown::HashSet<Value>,
     scopes: u32,
     here: u32,
     error: Option<Error>,
+    /// Whether the columns are frozen, and gone: nothing more can be written.
+    ended: bool,
     hasher: DefaultHashBuilder,
     words: Vec<u32>,
     tys: Vec<Ty>,
@@ -167,6 +170,7 @@ impl Emit {
             scopes: 0,
             here: u32::MAX,
             error: None,
+            ended: false,
             hasher: Default::default(),
             words: Vec::new(),
             tys: Vec::new(),
@@ -268,6 +272,14 @@ impl Emit {
         }
     }
 
+    /// Whether the graph is finished, which is an error of what is added to it.
+    fn is_over(&mut self) -> bool {
+        if self.ended {
+            self.fail(Error::new(Kind::Verify, "the graph is finished; another one takes another builder"));
+        }
+        self.ended
+    }
+
     /// Keeps `e`, unless an earlier error is kept already.
     pub fn fail(&mut self, e: Error) {
         if self.error.is_none() {
@@ -304,7 +316,7 @@ impl Emit {
         let mut bad = (attrs.len() != def.attrs.len())
             .then(|| format!("{} attributes where {} are asked for", attrs.len(), def.attrs.len()));
         for (a, f) in attrs.iter().zip(def.attrs) {
-            if let Err(e) = a.encode(f.kind, &mut words) {
+            if let Err(e) = self.knows(a).and_then(|()| a.encode(f.kind, &mut words)) {
                 bad.get_or_insert(e);
             }
         }
@@ -314,6 +326,15 @@ impl Emit {
         };
         self.words = words;
         outs
+    }
+
+    /// Whether the ids in `attr` exist here.
+    fn knows(&self, attr: &Attr<'_>) -> Result<(), String> {
+        match *attr {
+            Attr::Shape(s) if s.at() >= self.shapes.len() => Err(format!("shape {s} is not of this graph")),
+            Attr::Sym(s) if s.at() >= self.strings.len() => Err(format!("string {s} is not of this graph")),
+            _ => Ok(()),
+        }
     }
 
     /// Copies node `n` of `g`, from which this writer was made [`like`](Emit::like), with operands in this graph.
@@ -360,7 +381,7 @@ impl Emit {
     /// Adds a node whose attribute words are known, and maybe its result types.
     fn emit_words(&mut self, op: Op, args: &[Value], words: &[u32], known: Option<&[Ty]>) -> Outs {
         let def = self.ops[op.0 as usize];
-        if args.contains(&Value::NONE) {
+        if self.is_over() || args.contains(&Value::NONE) {
             return Outs { first: Value::NONE, len: 0 };
         }
         if !def.arity.allows(args.len()) {
@@ -450,37 +471,5 @@ impl Emit {
             self.fail(Error::new(kind, format!("{name}({}): {why}", types.join(", "))));
         }
         Outs { first: Value::NONE, len: 0 }
-    }
-
-    /// Adds a leaf called `name`; a name may be used once.
-    pub fn leaf(&mut self, op: Op, name: &str, attrs: &[Attr<'_>]) -> Value {
-        let sym = self.strings.intern(name);
-        if name.is_empty() || name.chars().any(|c| c.is_control() || c == '"' || c == '\\') {
-            self.fail(Error::new(Kind::Name, format!("a leaf cannot be called {name:?}")));
-            return Value::NONE;
-        }
-        if !self.leaves.insert(sym) {
-            self.fail(Error::new(Kind::Name, format!("two leaves are called {name:?}")));
-            return Value::NONE;
-        }
-        let mut all = vec![Attr::Sym(sym)];
-        all.extend_from_slice(attrs);
-        let v = self.emit(op, &[], &all).at(0);
-        self.set_name(v, sym);
-        v
-    }
-
-    /// Names `v` for printing, unless it has a name.
-    pub fn set_name(&mut self, v: Value, name: Sym) {
-        if let Some(slot) = self.body_mut().names.get_mut(v.at())
-            && *slot == Sym::NONE
-        {
-            *slot = name;
-        }
-    }
-
-    /// The name of `v`, or [`Sym::NONE`].
-    pub fn name_of(&self, v: Value) -> Sym {
-        self.body().names.get(v.at()).copied().unwrap_or(Sym::NONE)
     }
 }

@@ -134,7 +134,8 @@ impl Drawing<'_, '_> {
     }
 
     fn full(&mut self, dtype: DType, dims: &[usize]) -> Value {
-        let value = self.pick(NUMBERS);
+        let held: Vec<f64> = NUMBERS.iter().copied().filter(|&x| dtype.holds(x)).collect();
+        let value = self.pick(&held);
         match self.e.shapes.intern(dims) {
             Ok(s) => self.e.emit(Op::FULL, &[], &[Attr::F64(value), Attr::DType(dtype), Attr::Shape(s)]).at(0),
             Err(_) => Value::NONE,

@@ -5,7 +5,7 @@ mod join;
 use super::activity::depends;
 use super::loops::{self, Map, Scene};
 use super::prepare::for_autodiff;
-use super::rebuild::{Copier, finish, leaf_named, output_named};
+use super::rebuild::{Copier, finish, leaf_named, loss_named, output_named, underivable};
 use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::opdef::{Deriv, Site};
@@ -80,11 +80,7 @@ pub fn unused_name(g: Graph<'_>, name: &str) -> String {
 pub fn grad(g: Graph<'_>, loss: &str, options: &GradOptions) -> Result<GraphBuf> {
     let leaves = options.leaves(g)?;
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
-    let v = output_named(g, loss)?;
-    if !g.dims(v).is_empty() || !g.dtype[v.at()].is_differentiable() {
-        let text = format!("the gradient of {loss:?} needs a scalar f32[] or f64[], not {}; see vjp", g.ty_text(v));
-        return Err(Error::new(Kind::Derivative, text));
-    }
+    loss_named(g, loss)?;
     let prepared = for_autodiff(g, &names, &[loss])?;
     let g = prepared.view();
     GraphBuf::make(|bump| {
@@ -116,7 +112,7 @@ pub fn vjp(g: Graph<'_>, outputs: &[&str], wrt: &[&str], missing: Missing) -> Re
         for &o in outputs {
             let v = output_named(g, o)?;
             if !g.dtype[v.at()].is_differentiable() {
-                return Err(Error::new(Kind::Derivative, format!("output {o:?} is {}: no derivative", g.ty_text(v))));
+                return Err(underivable(g, v, format!("output {o:?} is {}: no derivative", g.ty_text(v))));
             }
             seeds.push((o, b.input(&unused_name(g, &format!("cotangent.{o}")), g.dims(v), g.dtype[v.at()])));
         }
@@ -142,7 +138,7 @@ impl<'r, 'x, 'g> Reverse<'r, 'x, 'g> {
         let leaves = wrt.iter().map(|n| leaf_named(src, n)).collect::<Result<Vec<_>>>()?;
         for (&v, n) in leaves.iter().zip(wrt) {
             if !src.dtype[v.at()].is_differentiable() {
-                return Err(Error::new(Kind::Derivative, format!("{n:?} is {}: no derivative", src.ty_text(v))));
+                return Err(underivable(src, v, format!("{n:?} is {}: no derivative", src.ty_text(v))));
             }
         }
         let scene = Scene { src, region: src.entry(), g, map: Map::Whole(&copy.map), regions: &copy.regions };
@@ -168,7 +164,7 @@ impl<'r, 'x, 'g> Reverse<'r, 'x, 'g> {
                         "{name:?} gets no gradient: {} does not depend on it differentiably; freeze it or ask for zeros",
                         from.join(", ")
                     );
-                    return Err(Error::new(Kind::Derivative, text).at(at.src.place(at.src.def[v.at()])));
+                    return Err(underivable(at.src, v, text));
                 }
             });
         }

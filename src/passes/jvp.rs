@@ -4,7 +4,7 @@ use super::activity::reaches;
 use super::grad::unused_name;
 use super::loops::{self, Map, Scene};
 use super::prepare::for_autodiff;
-use super::rebuild::{Copier, finish, leaf_named, output_named};
+use super::rebuild::{Copier, finish, leaf_named, output_named, underivable};
 use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::opdef::{Deriv, Site};
@@ -26,7 +26,7 @@ pub fn jvp(g: Graph<'_>, outputs: &[&str], wrt: &[&str]) -> Result<GraphBuf> {
         for &name in wrt {
             let v = leaf_named(g, name)?;
             if !g.dtype[v.at()].is_differentiable() {
-                return Err(Error::new(Kind::Derivative, format!("{name:?} is {}: no derivative", g.ty_text(v))));
+                return Err(underivable(g, v, format!("{name:?} is {}: no derivative", g.ty_text(v))));
             }
             let t = b.input(&unused_name(g, &format!("tangent.{name}")), g.dims(v), g.dtype[v.at()]);
             forward.set(v, t);

@@ -13,7 +13,7 @@ mod sweep;
 
 use super::grad::{GradOptions, Reverse, grad};
 use super::prepare::for_autodiff;
-use super::rebuild::{Copier, finish, leaf_named, output_named};
+use super::rebuild::{Copier, finish, leaf_named, loss_named, output_named};
 use crate::arena::Value;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
@@ -150,10 +150,7 @@ pub fn train(g: Graph<'_>, loss: &str, opt: &Optimiser) -> Result<GraphBuf> {
     let options = GradOptions { frozen: opt.frozen.clone(), ..Default::default() };
     let leaves = options.leaves(g)?;
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
-    let v = output_named(g, loss)?;
-    if !g.dims(v).is_empty() {
-        return Err(Error::new(Kind::Derivative, format!("the loss {loss:?} is {}, not a scalar", g.ty_text(v))));
-    }
+    loss_named(g, loss)?;
     let settings = groups::settings(g, opt, &names)?;
     if opt.accumulate > 1 {
         let one = grad(g, loss, &options)?;

@@ -263,3 +263,20 @@ pub fn output_named(g: Graph<'_>, name: &str) -> Result<Value> {
         Error::new(Kind::Name, format!("no output is called {name:?}; there are {}", known.join(", ")))
     })
 }
+
+/// The output called `name`, which is to be differentiated: a scalar that carries a derivative, or an error that names
+/// its op and the line that asked for it.
+pub fn loss_named(g: Graph<'_>, name: &str) -> Result<Value> {
+    let v = output_named(g, name)?;
+    if g.dims(v).is_empty() && g.dtype[v.at()].is_differentiable() {
+        return Ok(v);
+    }
+    let (op, ty) = (g.def_of(g.def[v.at()]).name, g.ty_text(v));
+    let hint = if g.dims(v).is_empty() { "cast what it is made of" } else { "reduce it, as by its mean, or see vjp" };
+    Err(underivable(g, v, format!("the loss {name:?}, made by {op}, is {ty}, not a scalar f32[] or f64[]; {hint}")))
+}
+
+/// That there is no derivative of or by `v`, with the line that asked for it.
+pub fn underivable(g: Graph<'_>, v: Value, text: String) -> Error {
+    Error::new(Kind::Derivative, text).at(g.place(g.def[v.at()]))
+}

@@ -32,7 +32,7 @@ pub fn widen(g: Graph<'_>) -> Result<GraphBuf> {
             let args: Vec<Var<'_>> = g.args_of(n).iter().map(|&a| map[a]).collect();
             let outs = match g.leaf(g.out(n)) {
                 Some((_, name)) => vec![b.var(b.with(|e| e.leaf(g.op[n.at()], name, &attrs[1..])))],
-                None => b.emit(g.op[n.at()], &args, &attrs),
+                None => b.emit(g.op[n.at()], &args, &attrs).into(),
             };
             for (v, new) in g.outs_of(n).zip(outs) {
                 map[v] = new;

@@ -74,14 +74,23 @@ impl Emit {
 
     /// The value that stands in the open region for value `v` of scope `scope`.
     pub fn import(&mut self, v: Value, scope: u32) -> Value {
-        if v == Value::NONE || self.scope() == scope {
+        if v == Value::NONE {
             return v;
+        }
+        if self.scope() == scope {
+            let known = v.at() < self.body().ty.len();
+            return if known { v } else { self.unknown(v) };
         }
         let Some(from) = self.open.iter().position(|b| b.scope == scope) else {
             self.fail(Error::new(Kind::Verify, "a value of a region that is closed is used outside it; yield it"));
             return Value::NONE;
         };
         (from + 1..self.open.len()).fold(v, |v, level| self.capture(level, v))
+    }
+
+    fn unknown(&mut self, v: Value) -> Value {
+        self.fail(Error::new(Kind::Verify, format!("{v} is no value of this region")));
+        Value::NONE
     }
 
     /// The argument of body `level` that holds value `v` of the region around it.

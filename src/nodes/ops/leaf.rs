@@ -95,7 +95,9 @@ pub const CONSTANT: OpDef = OpDef {
 pub const FULL: OpDef = OpDef {
     flags: Flags::PURE,
     infer: |cx| {
-        ensure!(cx.attrs.dtype(1) != DType::C64, "no kernel fills c64");
+        let (value, dtype) = (cx.attrs.f64(0), cx.attrs.dtype(1));
+        ensure!(dtype != DType::C64, "no kernel fills c64");
+        ensure!(dtype.holds(value), "{value} is no element of {dtype}");
         stated(cx, 1)
     },
     lower: Lower::Kernel(moves::full),

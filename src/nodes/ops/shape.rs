@@ -246,6 +246,7 @@ pub const PAD: OpDef = OpDef {
         let (low, high) = (cx.sizes(0)?, cx.sizes(1)?);
         ensure!(low.len() == to.len() && high.len() == to.len(), "low and high need {} entries each", to.len());
         ensure!(cx.dtype(0) != DType::C64, "no kernel pads c64");
+        cx.element(0, cx.attrs.f64(2))?;
         for (i, d) in to.make_mut().iter_mut().enumerate() {
             *d = d.checked_add(low[i]).and_then(|d| d.checked_add(high[i])).ok_or("the padded size overflows")?;
         }

@@ -291,7 +291,7 @@ pub fn eval(g: &Graph<'_>, n: Node, arg: impl Fn(usize) -> Vec<f32>) -> Option<V
 /// Adds a node of `def`: its results.
 #[track_caller]
 pub fn node<'g>(g: &'g Builder, def: &'static OpDef, args: &[Var<'g>]) -> Vec<Var<'g>> {
-    g.custom(def, args, &[])
+    g.custom(def, args, &[]).into()
 }
 
 /// Adds a node of `def`: its first result.
