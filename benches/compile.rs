@@ -2,7 +2,7 @@
 //! from graph to arena.
 
 use arenagrad::nn;
-use arenagrad::nodes::{Builder, DType, GraphBuf};
+use arenagrad::nodes::{Builder, CrossEntropy, DType, GraphBuf};
 use arenagrad::passes::optimiser::{Optimiser, train};
 use arenagrad::passes::{self, GradOptions};
 use arenagrad::session::Session;
@@ -37,7 +37,7 @@ fn gpt() -> GraphBuf {
         gelu_tanh: true,
     };
     let logits = nn::gpt(&g, g.input("x", [12, 64], DType::I32), DType::F32, size).reshape([12 * 64, 65]);
-    let loss = logits.cross_entropy(g.input("y", [12 * 64], DType::I32)).mean(..);
+    let loss = logits.cross_entropy_with(g.input("y", [12 * 64], DType::I32), CrossEntropy::per_row()).mean(..);
     let graph = g.finish([loss.named("loss")]).expect("a valid graph");
     train(graph.view(), "loss", &Optimiser::adamw(1e-3).clip_norm(1.0)).expect("a step")
 }

@@ -19,7 +19,7 @@ fn input<'g>(g: &'g Builder, name: &str, dims: &[usize]) -> Var<'g> {
 fn one(op: Op, shapes: &[&[usize]], attrs: &[Attr<'_>], outs: usize) -> Result<GraphBuf> {
     let g = Builder::new("one");
     let args: Vec<Var<'_>> = shapes.iter().enumerate().map(|(i, d)| input(&g, &format!("x{i}"), d)).collect();
-    let mut all = g.emit(op, &args, attrs);
+    let mut all = Vec::from(g.emit(op, &args, attrs));
     all.truncate(outs);
     g.finish(all)
 }
@@ -51,6 +51,9 @@ fn program(g: &GraphBuf, threads: usize, patterns: bool) -> Result<Program> {
     for (i, name) in names.iter().enumerate() {
         if let Ok(x) = p.input_mut::<f32>(name) {
             x.iter_mut().enumerate().for_each(|(j, x)| *x = ((j * 7919 + i * 31) % 1009) as f32 / 504.5 - 1.0);
+        }
+        if let Ok(x) = p.input_mut::<i32>(name) {
+            x.fill(0);
         }
     }
     p.init(1)?;

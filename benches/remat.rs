@@ -7,8 +7,8 @@
 #[path = "../tests/common/zoo.rs"]
 mod zoo;
 
-use arenagrad::nodes::GraphBuf;
-use arenagrad::session::{Budget, Program, Session};
+use arenagrad::nodes::{DType, GraphBuf};
+use arenagrad::session::{Budget, Program, Role, Session};
 use std::time::Instant;
 
 fn main() {
@@ -52,6 +52,13 @@ fn show(name: &str, graph: &GraphBuf, run: bool) -> arenagrad::error::Result<()>
 fn step_seconds(graph: &GraphBuf, b: &Budget) -> arenagrad::error::Result<f64> {
     let mut p: Program = Session::new().memory_budget(b.arena_bytes).compile(graph)?;
     p.init(0)?;
+    let inputs: Vec<_> = p.bindings().iter().filter(|b| b.role == Role::Input && b.default.is_none()).cloned().collect();
+    for b in &inputs {
+        match b.dtype {
+            DType::I32 => p.input_mut::<i32>(&b.name)?.fill(0),
+            _ => p.input_mut::<f32>(&b.name)?.fill(0.0),
+        }
+    }
     let mut times = Vec::new();
     p.step()?;
     let start = Instant::now();

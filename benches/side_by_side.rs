@@ -8,7 +8,7 @@
 
 use arenagrad::error::Result;
 use arenagrad::nn;
-use arenagrad::nodes::{Builder, DType, GraphBuf};
+use arenagrad::nodes::{Builder, CrossEntropy, DType, GraphBuf};
 use arenagrad::passes::optimiser::{LR, Optimiser, train};
 use arenagrad::session::{Program, Session};
 use std::sync::Barrier;
@@ -22,7 +22,9 @@ fn graph(width: usize) -> Result<GraphBuf> {
     let g = Builder::new("mlp");
     let x = g.input("x", [32, 784], DType::F32);
     let h = nn::linear(&g, "fc1", x, width).relu();
-    let loss = nn::linear(&g, "fc2", h, 10).cross_entropy(g.input("y", [32], DType::I32)).mean(..);
+    let loss = nn::linear(&g, "fc2", h, 10)
+        .cross_entropy_with(g.input("y", [32], DType::I32), CrossEntropy::per_row())
+        .mean(..);
     train(g.finish([loss.named("loss")])?.view(), "loss", &Optimiser::sgd(0.1))
 }
 

@@ -17,7 +17,6 @@ fn main() -> Result<()> {
     let mut p = Session::new().threads(1).compile(&step)?;
     p.init(0)?;
     let (x, y, loss) = (p.input::<f32>("x")?, p.input::<f32>("y")?, p.output_slot::<f32>("loss")?);
-    p.input_mut::<f32>("lr")?.fill(1e-2);
     for i in 0..2000 {
         let at = |k: usize| ((i * 37 + k * 11) % 100) as f32 / 50.0 - 1.0;
         p.slice_mut(x)?.iter_mut().enumerate().for_each(|(k, v)| *v = at(k));
@@ -27,6 +26,7 @@ fn main() -> Result<()> {
             println!("step {}: loss {:.5}", i + 1, p.read(loss)?[0]);
         }
     }
-    println!("{} bytes of memory", p.plan().arena_bytes);
+    // What every byte is for, with the op and the line above that asked for it.
+    println!("{}", p.plan());
     Ok(())
 }

@@ -26,6 +26,8 @@ pub enum Kind {
     Data,
     /// The operating system refused.
     Io,
+    /// The loss of a training run is no number any more.
+    Diverged,
 }
 
 /// Where the cause lies.
@@ -40,6 +42,25 @@ pub enum Place {
     Text(u32, u32),
     /// A node, as the text form names it.
     Node(String),
+}
+
+impl Place {
+    /// The line, for people: `src/main.rs:12`, or `line 12:3` of a text; none where there is no line.
+    pub fn origin(&self) -> Option<String> {
+        match self {
+            Place::Source(file, l) => Some(format!("{file}:{l}")),
+            Place::Text(l, c) => Some(format!("line {l}:{c}")),
+            _ => None,
+        }
+    }
+
+    /// The same place; if it is in a text, in the one that `file` holds.
+    pub fn in_file(self, file: &str) -> Place {
+        match self {
+            Place::Text(l, _) => Place::Source(file.to_string(), l),
+            other => other,
+        }
+    }
 }
 
 /// An error with its place.

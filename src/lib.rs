@@ -7,6 +7,7 @@
 pub mod arena;
 pub mod error;
 pub mod kernels;
+mod names;
 pub mod nn;
 pub mod nodes;
 pub mod passes;

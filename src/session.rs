@@ -4,30 +4,38 @@
 //! and runs steps in it. Names are for tools and set-up; [`Slot`]s are for the hot path. Nothing that a step does
 //! allocates.
 
+mod bindings;
 mod budget;
 mod elem;
+mod fresh;
 mod init;
 mod precision;
+mod ready;
 mod report;
 mod runner;
+mod show;
+mod threads;
 mod trace;
 
+pub use bindings::{Binding, Role};
 pub use budget::Budget;
 pub use elem::Elem;
 pub use report::{BufferReport, PlanReport, Recomputed};
+pub use show::human;
+pub use threads::MAX_THREADS;
 pub use trace::{Call, Event, Trace, WAIT};
 
-use crate::arena::intern::Dims;
 use crate::arena::tensor::TensorArena;
-use crate::arena::{Node, Value, ids::Id};
+use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Place, Result};
-use crate::kernels::gemm::Precision;
-use crate::nodes::{DType, Graph, GraphBuf, Init, LeafKind};
-use crate::passes::pipeline;
+use crate::names;
+use crate::nodes::{Graph, GraphBuf};
 use crate::passes::precision::{self as products, Precisions};
-use crate::sched::code::Operand;
 use crate::sched::exec::{Exec, Stop};
-use crate::sched::{Scheduled, model, schedule_apart, schedule_in, tape};
+use crate::sched::{Scheduled, model, schedule_apart};
+use bindings::Index;
+use fresh::Fresh;
+use ready::{Ready, prepare};
 use runner::Runner;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,13 +48,21 @@ pub struct Session {
     threads: usize,
     optimise: bool,
     poison: bool,
+    share: bool,
     budget: Option<usize>,
     precision: Precisions,
 }
 
 impl Default for Session {
     fn default() -> Session {
-        Session { threads: 1, optimise: true, poison: false, budget: None, precision: Precisions::default() }
+        Session {
+            threads: 1,
+            optimise: true,
+            poison: false,
+            share: false,
+            budget: None,
+            precision: Precisions::default(),
+        }
     }
 }
 
@@ -74,12 +90,6 @@ impl Session {
         Session::default()
     }
 
-    /// Runs steps on at most `n` threads. Results do not depend on it.
-    pub fn threads(mut self, n: usize) -> Session {
-        self.threads = n.max(1);
-        self
-    }
-
     /// Whether graphs go through all passes before they are lowered (the default), or through those alone without
     /// which some op would have no kernel.
     pub fn optimise(mut self, on: bool) -> Session {
@@ -94,6 +104,13 @@ impl Session {
         self
     }
 
+    /// Divides every instruction that has two units or more among all threads, also where one thread is faster: a check
+    /// of plans and kernels on graphs that are too small for a second thread, not for speed. Results do not depend on it.
+    pub fn share(mut self, on: bool) -> Session {
+        self.share = on;
+        self
+    }
+
     /// Makes programs whose arena has at most `bytes` bytes: values of the forward half are computed again where the
     /// backward half needs them, no more of them than the budget asks for. [`Session::compile`] fails if nothing fits,
     /// and says what would. A larger budget never gives a larger number of repeated operations, nor a smaller one a
@@ -101,11 +118,6 @@ impl Session {
     pub fn memory_budget(mut self, bytes: usize) -> Session {
         self.budget = Some(bytes);
         self
-    }
-
-    /// Threads that programs are planned for.
-    fn lanes(&self) -> usize {
-        if self.poison { 1 } else { self.threads }
     }
 
     /// Prepares, plans and proves `graph`, and allocates its arena.
@@ -138,7 +150,7 @@ impl Session {
         };
         if self.poison {
             ready.scheduled = schedule_apart(ready.graph.view(), 1, &ready.precision)?;
-            ready.tapes = tape::tapes(&ready.scheduled.plan);
+            ready.tapes = self.tapes(&ready.scheduled.plan);
         }
         let all = start.elapsed();
         let mut report = report::report(&ready.graph.view(), &ready.scheduled);
@@ -150,81 +162,6 @@ impl Session {
         report.phases.insert(0, ("passes", all.saturating_sub(planned)));
         Ok((ready, report))
     }
-}
-
-/// A graph that is scheduled and divided among threads.
-struct Ready {
-    graph: GraphBuf,
-    scheduled: Scheduled,
-    tapes: tape::Tapes,
-    recomputed: Recomputed,
-    /// Of each node; empty if nothing was asked for.
-    precision: Vec<Precision>,
-}
-
-impl Ready {
-    fn new(graph: GraphBuf, s: &Session) -> Result<Ready> {
-        let (mut lanes, precision) = (s.lanes(), precision::assign(graph.view(), &s.precision)?);
-        let mut scheduled = schedule_in(graph.view(), lanes, &precision)?;
-        let mut tapes = tape::tapes(&scheduled.plan);
-        while tapes.lanes() < lanes {
-            // Not worth so many threads: no scratch for the others either.
-            lanes = tapes.lanes();
-            scheduled = schedule_in(graph.view(), lanes, &precision)?;
-            tapes = tape::tapes(&scheduled.plan);
-        }
-        Ok(Ready { graph, scheduled, tapes, recomputed: Recomputed::default(), precision })
-    }
-}
-
-/// The form of `g` that can be lowered.
-fn prepare(g: Graph<'_>, optimise: bool) -> Result<GraphBuf> {
-    if optimise {
-        return pipeline::optimise(g);
-    }
-    Ok(pipeline::run(g, &["inline", "legalize", "unmark"], false)?.0)
-}
-
-/// What a name stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Written by the caller.
-    Input,
-    /// Trained.
-    Param,
-    /// Kept from step to step.
-    State,
-    /// Read by the caller.
-    Output,
-}
-
-impl Role {
-    fn name(self) -> &'static str {
-        match self {
-            Role::Input => "input",
-            Role::Param => "param",
-            Role::State => "state",
-            Role::Output => "output",
-        }
-    }
-}
-
-/// A named tensor of a program.
-#[derive(Clone, Debug)]
-pub struct Binding {
-    /// The name.
-    pub name: String,
-    /// What it stands for.
-    pub role: Role,
-    /// Element type.
-    pub dtype: DType,
-    /// Dimensions.
-    pub dims: Dims,
-    /// First byte in the arena.
-    pub offset: usize,
-    /// Size in bytes.
-    pub bytes: usize,
-    init: Option<Init>,
 }
 
 /// A handle of a named tensor: a place in one program's arena, with its element type.
@@ -249,6 +186,8 @@ pub struct Program {
     runner: Runner,
     arena: TensorArena,
     bindings: Vec<Binding>,
+    index: Index,
+    fresh: Fresh,
     /// Op and place of each instruction, for errors.
     origins: Vec<(&'static str, Place)>,
     report: PlanReport,
@@ -274,20 +213,31 @@ impl Program {
             let bytes = g.attrs(n).bytes(2);
             arena.bytes_mut()[at..at + bytes.len()].copy_from_slice(&bytes);
         }
+        let bindings = bindings::bindings(&g, &s);
+        for (b, x) in bindings.iter().filter_map(|b| Some((b, b.default?))) {
+            init::constant(&mut arena.bytes_mut()[b.offset..b.offset + b.bytes], b.dtype, x);
+        }
         Ok(Program {
             id: PROGRAMS.fetch_add(1, Ordering::Relaxed),
             runner,
             arena,
-            bindings: bindings(&g, &s),
+            index: Index::new(&bindings),
+            fresh: Fresh::new(&bindings, &bindings::read(&g, &s)),
+            bindings,
             origins,
             report,
             tracer,
         })
     }
 
-    /// Runs one step. An error (an index out of range, say) stops it: nothing after the op at fault runs, so that
-    /// params and states that are updated after it keep their values.
+    /// Runs one step. All inputs without a default must have been written, and all params and states initialised or
+    /// loaded; the error names the one that was not. A bad index stops a step before it changes anything that persists:
+    /// params and states, the random key and the number of steps among them, are as they were. Only a kernel that panics
+    /// may leave them changed in part; the error says so then.
     pub fn step(&mut self) -> Result<()> {
+        if !self.fresh.is_ready() {
+            return Err(self.fresh.error(&self.bindings));
+        }
         self.runner.step(&mut self.arena).map_err(|stop| self.stopped(stop))
     }
 
@@ -321,9 +271,9 @@ impl Program {
 
     /// The bytes of the param or state called `name`, writable, with what it is.
     pub fn persistent_mut(&mut self, name: &str) -> Result<(&Binding, &mut [u8])> {
-        let kept = |b: &Binding| matches!(b.role, Role::Param | Role::State) && b.name == name;
-        match self.bindings.iter().position(kept) {
+        match self.index.find(&self.bindings, name, |role| matches!(role, Role::Param | Role::State)) {
             Some(i) => {
+                self.fresh.put(i);
                 let b = &self.bindings[i];
                 Ok((b, &mut self.arena.bytes_mut()[b.offset..b.offset + b.bytes]))
             }
@@ -338,12 +288,13 @@ impl Program {
 
     fn unknown(&self, what: &str, name: &str) -> Error {
         let known: Vec<String> = self.bindings.iter().map(|b| format!("{} {:?}", b.role.name(), b.name)).collect();
-        Error::new(Kind::Name, format!("there is no {what} {name:?}; the program has {}", known.join(", ")))
+        let known = names::list(known.iter().map(String::as_str));
+        let near = names::nearest(name, self.bindings.iter().map(|b| b.name.as_str()));
+        Error::new(Kind::Name, format!("there is no {what} {name:?}; the program has {known}{near}"))
     }
 
     fn find<T: Elem>(&self, role: Role, name: &str) -> Result<Slot<T>> {
-        let at = self.bindings.iter().position(|b| b.role == role && b.name == name);
-        let Some(i) = at else { return Err(self.unknown(role.name(), name)) };
+        let Some(i) = self.index.find(&self.bindings, name, |r| r == role) else { return Err(self.unknown(role.name(), name)) };
         let b = &self.bindings[i];
         if !T::holds(b.dtype) {
             let e = format!("{} {name:?} is {}{}; it is asked for as {}", role.name(), b.dtype, b.dims, T::NAME);
@@ -379,19 +330,25 @@ impl Program {
         Ok(&self.bindings[slot.binding as usize])
     }
 
+    /// The name of `slot`'s tensor.
+    pub fn name_of<T>(&self, slot: Slot<T>) -> Result<&str> {
+        Ok(&self.binding(slot)?.name)
+    }
+
     /// The elements of `slot`.
     pub fn read<T: Elem>(&self, slot: Slot<T>) -> Result<&[T]> {
         let b = self.binding(slot)?;
         Ok(bytemuck::cast_slice(&self.arena.bytes()[b.offset..b.offset + b.bytes]))
     }
 
-    /// The elements of `slot`, writable. Outputs are not.
+    /// The elements of `slot`, writable; those of a bool are 0 or 1. Outputs are not.
     pub fn slice_mut<T: Elem>(&mut self, slot: Slot<T>) -> Result<&mut [T]> {
         let b = self.binding(slot)?;
         if b.role == Role::Output {
             return Err(Error::new(Kind::Data, format!("output {:?} cannot be written", b.name)));
         }
         let range = b.offset..b.offset + b.bytes;
+        self.fresh.put(slot.binding as usize);
         Ok(bytemuck::cast_slice_mut(&mut self.arena.bytes_mut()[range]))
     }
 
@@ -403,6 +360,7 @@ impl Program {
                 format!("{} {:?} is {}{}; {} elements are written", b.role.name(), b.name, b.dtype, b.dims, data.len());
             return Err(Error::new(Kind::Data, e));
         }
+        elem::proven(b, bytemuck::cast_slice(data))?;
         self.slice_mut(slot)?.copy_from_slice(data);
         Ok(())
     }
@@ -443,11 +401,21 @@ impl Program {
     /// Fills params and states as their leaves say, with draws that depend on the seed and the leaf's name alone, and
     /// sets the random key to this seed, step 0.
     pub fn init(&mut self, seed: u64) -> Result<()> {
-        for b in &self.bindings {
-            if let Some(init) = b.init {
+        self.start(seed, |_| true)
+    }
+
+    /// As [`Program::init`], of those params and states that were neither initialised nor loaded nor written.
+    pub fn init_rest(&mut self, seed: u64) -> Result<()> {
+        self.start(seed, |set| !set)
+    }
+
+    fn start(&mut self, seed: u64, wanted: impl Fn(bool) -> bool) -> Result<()> {
+        for (i, b) in self.bindings.iter().enumerate() {
+            if let Some(init) = b.init.filter(|_| wanted(self.fresh.is_set(i))) {
                 let bytes = &mut self.arena.bytes_mut()[b.offset..b.offset + b.bytes];
                 init::fill(bytes, b.dtype, init, seed, &b.name)
                     .map_err(|e| Error::new(Kind::Data, format!("{} {:?}: {e}", b.role.name(), b.name)))?;
+                self.fresh.put(i);
             }
         }
         Ok(())
@@ -456,39 +424,6 @@ impl Program {
 
 fn origin(g: &Graph<'_>, n: Node) -> (&'static str, Place) {
     if n.is_some() { (g.def_of(n).name, g.place(n)) } else { ("update", Place::Nowhere) }
-}
-
-fn bindings(g: &Graph<'_>, s: &Scheduled) -> Vec<Binding> {
-    let bind = |name: &str, role, v: Value, offset, init| Binding {
-        name: name.to_string(),
-        role,
-        dtype: g.dtype[v.at()],
-        dims: g.dims(v),
-        offset,
-        bytes: g.bytes(v),
-        init,
-    };
-    let leaves = g.leaves().map(|(v, kind, name)| {
-        let attrs = g.attrs(g.def[v.at()]);
-        let init = || Some(Init::from_attrs(attrs.choice(3), attrs.f64(4)));
-        let offset = s.plan.place[s.spots[v.at()].buf as usize];
-        match kind {
-            LeafKind::Input => bind(name, Role::Input, v, offset, None),
-            LeafKind::Param => bind(name, Role::Param, v, offset, init()),
-            LeafKind::State => bind(name, Role::State, v, offset, init()),
-        }
-    });
-    let outputs = g
-        .outputs()
-        .iter()
-        .zip(g.output_names)
-        .zip(&s.plan.code.outputs)
-        .map(|((&v, &name), o)| bind(g.str(name), Role::Output, v, place(s, o), None));
-    leaves.chain(outputs).collect()
-}
-
-fn place(s: &Scheduled, o: &Operand) -> usize {
-    s.plan.place[o.buf as usize] + o.off
 }
 
 const _: fn() = || {

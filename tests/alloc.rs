@@ -65,6 +65,7 @@ fn steps_allocate_nothing() {
         let (x, loss) = (p.input::<f32>("x").unwrap(), p.output_slot::<f32>("loss").unwrap());
         let batch = vec![0.5f32; 64 * 256];
         // The first step lets lazy things settle: the choice of instruction set, the threads' start.
+        p.write(x, &batch).unwrap();
         p.step().unwrap();
         let before = ALLOCATIONS.load(Ordering::Relaxed);
         let mut sum = 0.0;

@@ -59,7 +59,8 @@ fn sample(op: usize, dtype: DType, d: &mut Draw) -> (GraphBuf, bool) {
         0 => {
             let a = if p { [k, b * s] } else { [b * s, k] };
             let w = if q { [n, k] } else { [k, n] };
-            g.emit(Op::MATMUL_BIAS_ACT, &[x("a", &a), x("w", &w), x("b", &[n])], &[Attr::Bool(p), Attr::Bool(q), act])
+            let args = [x("a", &a), x("w", &w), x("b", &[n])];
+            g.emit(Op::MATMUL_BIAS_ACT, &args, &[Attr::Bool(p), Attr::Bool(q), act]).into()
         }
         1 | 2 => {
             let mut args = vec![x("x", &[b, s, n]), x("r", &[b, s, n])];
@@ -68,14 +69,14 @@ fn sample(op: usize, dtype: DType, d: &mut Draw) -> (GraphBuf, bool) {
             let op = if op == 1 { Op::RESIDUAL_LAYER_NORM } else { Op::RESIDUAL_RMS_NORM };
             let all = g.emit(op, &args, &[Attr::F64(0.01)]);
             // With and without the sum.
-            if p { all } else { vec![all[0]] }
+            if p { all.into() } else { vec![all[0]] }
         }
-        3 => g.emit(Op::SWIGLU, &[x("x", &[b, s, 2 * n])], &[Attr::Bool(p), Attr::DType(to)]),
+        3 => g.emit(Op::SWIGLU, &[x("x", &[b, s, 2 * n])], &[Attr::Bool(p), Attr::DType(to)]).into(),
         4 => {
             let t = |r: usize, c: usize| if p { [c, r] } else { [r, c] };
             let mut args = vec![x("x", &[b, s, k]), x("w", &t(k, n)), x("a", &t(k, 3)), x("b", &t(3, n))];
             args.extend(r.then(|| x("bias", &[n])));
-            g.emit(Op::LORA_MATMUL, &args, &[Attr::F64(if q { 1.0 } else { 0.3 }), Attr::Bool(p)])
+            g.emit(Op::LORA_MATMUL, &args, &[Attr::F64(if q { 1.0 } else { 0.3 }), Attr::Bool(p)]).into()
         }
         5 => {
             let mut args = vec![x("x", &[b, s, k]), x("qkv", &[k, 3 * h]), x("out", &[h, n])];
@@ -87,7 +88,7 @@ fn sample(op: usize, dtype: DType, d: &mut Draw) -> (GraphBuf, bool) {
                 args.extend([x("cos", &[s + 1, width / 2]), x("sin", &[s + 1, width / 2])]);
             }
             let flags = [q, r, p, q].map(Attr::Bool);
-            g.emit(Op::ATTENTION_BLOCK, &args, &[&[Attr::Int(heads as i64)][..], &flags].concat())
+            g.emit(Op::ATTENTION_BLOCK, &args, &[&[Attr::Int(heads as i64)][..], &flags].concat()).into()
         }
         6 => {
             let weights: [(&str, &[usize], &[usize]); 6] = [
@@ -105,7 +106,7 @@ fn sample(op: usize, dtype: DType, d: &mut Draw) -> (GraphBuf, bool) {
             }
             args.push(mask());
             let attrs = [Attr::Int(heads as i64), act, Attr::F64(0.1), Attr::F64(0.2), Attr::Bool(q)];
-            g.emit(Op::TRANSFORMER_LAYER, &args, &attrs)
+            g.emit(Op::TRANSFORMER_LAYER, &args, &attrs).into()
         }
         _ => {
             let kv = if heads == 2 && p { width } else { h };
@@ -128,7 +129,7 @@ fn sample(op: usize, dtype: DType, d: &mut Draw) -> (GraphBuf, bool) {
             args.extend(dims.iter().enumerate().map(|(i, d)| x(&format!("w{i}"), d)));
             args.extend(q.then(mask));
             let attrs = [Attr::Int(heads as i64), Attr::Int((kv / width) as i64), Attr::F64(0.1), Attr::Bool(r)];
-            g.emit(Op::LLAMA_DECODER_BLOCK, &args, &attrs)
+            g.emit(Op::LLAMA_DECODER_BLOCK, &args, &attrs).into()
         }
     };
     (g.finish(outs).unwrap(), op < 4)

@@ -46,7 +46,7 @@ fn agrees(case: &str, f: impl for<'g> Fn(&[Var<'g>]) -> Var<'g>) {
     let wrt: Vec<&str> = given.iter().map(|g| g.0).filter(|k| tensor(&format!("grad.{k}"), F64).is_some()).collect();
     let step = if wrt.is_empty() { graph } else { grad(graph.view(), "loss", &GradOptions::wrt(&wrt)).unwrap() };
     let inputs: Vec<Tensor> = given.iter().map(|g| g.1.clone()).collect();
-    for how in [PLAIN, How { threads: 2, ..PLAIN }] {
+    for how in [PLAIN, How { threads: 2, share: true, ..PLAIN }] {
         let outs = run(&step, &inputs, how);
         let near = |name: &str, key: &str| {
             let v = step.view();
@@ -155,7 +155,9 @@ fn every_bad_index_is_named_when_the_step_runs() {
         let g = Builder::new("bad");
         let (x, i) = (g.input("x", [3, 4], F64), g.input("i", dims, I64));
         let graph = g.finish([f(x, i)]).unwrap();
-        let run = |threads| try_run(&graph, &[floats(&[3, 4], &[0.0; 12]), index(dims, at)], How { threads, ..PLAIN });
+        let run = |threads| {
+            try_run(&graph, &[floats(&[3, 4], &[0.0; 12]), index(dims, at)], How { threads, share: true, ..PLAIN })
+        };
         let (e, many) = (run(1).unwrap_err().to_string(), run(2).unwrap_err().to_string());
         assert_eq!(e, many);
         e

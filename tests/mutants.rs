@@ -4,16 +4,24 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod common;
+#[path = "common/overlaps.rs"]
+mod overlaps;
 #[path = "common/words.rs"]
 mod words;
+#[path = "common/wrong_loops.rs"]
+mod wrong_loops;
 #[path = "common/zoo.rs"]
 mod zoo;
 
 use arenagrad::arena::tensor::LINE;
+use arenagrad::nodes::ops::scatter::Scatter;
 use arenagrad::nodes::{Builder, DType, GraphBuf, Init};
 use arenagrad::passes::pipeline::optimise;
 use arenagrad::sched::check::{Plan, check};
+use arenagrad::sched::code::{BufKind, Code, Operand};
+use arenagrad::sched::faults::UNSEEN;
 use arenagrad::sched::live::Intervals;
+use arenagrad::sched::order::deps::Deps;
 use arenagrad::sched::order::{self, Ordered};
 use arenagrad::sched::{lower, pack::lines, places};
 use common::Draw;
@@ -189,6 +197,109 @@ impl Subject {
         self.moved(&mut p, root, self.right.place[from as usize]);
         Some(p)
     }
+}
+
+/// What a step that stops at any of its checks would leave of the leaves, told without the checker: whether some check
+/// that the step may fail comes after a change of a leaf's byte.
+fn tears(p: &Plan) -> bool {
+    let code = &p.code;
+    let mut leaf = vec![false; p.bytes];
+    for b in (0..code.bytes.len()).filter(|&b| matches!(code.kind[b], BufKind::Param | BufKind::State)) {
+        leaf[p.place[b]..p.place[b] + code.bytes[b]].fill(true);
+    }
+    let (mut changed, mut good) = (false, Vec::new());
+    for i in 0..code.len() {
+        let bytes = |o: &Operand| p.place[o.buf as usize] + o.off..p.place[o.buf as usize] + o.off + o.bytes();
+        let own = code.writes_of(i).iter().any(|o| leaf[bytes(o)].contains(&true));
+        for c in code.checks_of(i) {
+            let test = (c.buf, c.off, c.bytes, c.looks.below, c.looks.or);
+            let known = c.buf != UNSEEN && c.looks.below.is_some() && good.contains(&test);
+            if !known && (changed || (own && !c.looks.early)) {
+                return true;
+            }
+            good.push(test);
+        }
+        changed |= own;
+    }
+    false
+}
+
+/// Look-ups, losses, scatters into states, loops: what may stop a step, beside updates that do not wait for it.
+fn stopping() -> GraphBuf {
+    let g = Builder::new("stopping");
+    let (at, by) = (g.input("at", [6], DType::I32), g.input("by", [6], DType::I32));
+    let table = g.param("table", [9, 8], DType::F32, Init::Ones);
+    let w = g.param("w", [8, 8], DType::F32, Init::Ones);
+    let (s, t) = (g.state("s", [9], DType::F32, Init::Zeros), g.state("t", [40], DType::F32, Init::Zeros));
+    let h = table.gather(at, 0).matmul(w).tanh();
+    g.update(t, t * 0.5 + 1.0);
+    g.update(s, s.scatter_slices(by, h.sum(1), 0, Scatter::Add));
+    g.update(w, w * 0.9 + h.sum(..));
+    let inside = g.scan(&[h], &[at], |carry, x| {
+        let row = table.gather(x[0].reshape([1]), 0);
+        (vec![carry[0] + row], vec![])
+    });
+    g.output("rows", inside.0[0].gather(at, 0));
+    g.output("old", table.gather(by, 0));
+    g.finish([]).unwrap()
+}
+
+#[test]
+fn the_checker_refuses_steps_that_tear() {
+    let mut graphs: Vec<GraphBuf> = zoo::ZOO.iter().map(|m| (m.small)()).collect();
+    graphs.push(stopping());
+    let (mut tried, mut torn) = (0, 0);
+    for (k, g) in graphs.iter().enumerate() {
+        let prepared = optimise(g.view()).unwrap();
+        let lowered = lower::lower(prepared.view(), 1).unwrap();
+        let mut d = Draw(k as u64);
+        for _ in 0..if cfg!(debug_assertions) { 6 } else { 40 } {
+            // Any order that data allows, planned as if nothing could stop the step.
+            let order = shuffled(&lowered.code, &mut d);
+            let mut blind = lowered.code.clone();
+            (blind.checks, blind.checks_at) = (Vec::new(), vec![0; blind.checks_at.len()]);
+            let o = order::score(&blind, &order, "any").unwrap();
+            let (place, bytes) = places(&o.code, &o.alias, &o.live, lines::pack).unwrap();
+            let mut code = o.code;
+            let seeing = lowered.code.permuted(&order);
+            let copies = code.len() - seeing.len();
+            code.checks_at = seeing.checks_at.clone();
+            code.checks_at.extend(vec![seeing.checks.len() as u32; copies]);
+            code.checks = seeing.checks;
+            let p = Plan { code, place, inplace: o.alias.inplace, bytes, lanes: 1 };
+            let (tears, refused) = (tears(&p), check(p).is_err());
+            assert_eq!(tears, refused, "graph {k}: a step that tears passes, or a whole one does not");
+            (tried, torn) = (tried + 1, torn + usize::from(tears));
+        }
+        // The planner's own order, with checks in mind, passes.
+        let same: Vec<u32> = (0..lowered.code.groups() as u32).collect();
+        let o = order::score(&lowered.code, &same, "same").unwrap();
+        let (place, bytes) = places(&o.code, &o.alias, &o.live, lines::pack).unwrap();
+        check(Plan { code: o.code, place, inplace: o.alias.inplace, bytes, lanes: 1 }).unwrap();
+    }
+    println!("{torn} of {tried} plans tear a step, all refused");
+    assert!(torn > tried / 20 && torn < tried, "{torn} of {tried}");
+}
+
+/// The groups of `code` in an order that is drawn among those that data and effects allow.
+fn shuffled(code: &Code, d: &mut Draw) -> Vec<u32> {
+    let deps = Deps::new(code);
+    let n = code.groups();
+    let mut open: Vec<usize> = (0..n).map(|g| deps.before.of(g).len()).collect();
+    let mut ready: Vec<u32> = (0..n as u32).filter(|&g| open[g as usize] == 0).collect();
+    let mut order = Vec::new();
+    while !ready.is_empty() {
+        let g = ready.swap_remove((d.bits() % ready.len() as u64) as usize);
+        order.push(g);
+        for &s in deps.after.of(g as usize) {
+            open[s as usize] -= 1;
+            if open[s as usize] == 0 {
+                ready.push(s);
+            }
+        }
+    }
+    assert_eq!(order.len(), n);
+    order
 }
 
 #[derive(Clone, Copy, Default)]

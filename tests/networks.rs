@@ -6,7 +6,7 @@
 mod drawn;
 
 use arenagrad::nn::{self, BatchNorm, Gpt};
-use arenagrad::nodes::{Builder, Conv2d, DType, GraphBuf, LeafKind, Pool2d, Var};
+use arenagrad::nodes::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, LeafKind, Pool2d, Var};
 use arenagrad::passes::optimiser::{LR, Optimiser, Rule, train};
 use arenagrad::passes::{GradOptions, grad};
 use arenagrad::session::{Program, Session};
@@ -23,7 +23,7 @@ struct Network {
 }
 
 fn classes<'g>(g: &'g Builder, logits: Var<'g>) -> Var<'g> {
-    logits.cross_entropy(g.input("y", [logits.dims()[0]], DType::I32)).mean(..)
+    logits.cross_entropy_with(g.input("y", [logits.dims()[0]], DType::I32), CrossEntropy::per_row()).mean(..)
 }
 
 fn gpt(g: &Builder, dtype: DType) -> Var<'_> {

@@ -343,7 +343,7 @@ fn threads_change_no_bit() {
         let opt = Optimiser::new(Rule::NADAM, 0.1).group("fc1.weight", own(Rule::MUON));
         let opt = opt.group("fc1.bias", own(Rule::ADAFACTOR)).ema(0.9).accumulate(3);
         let step = train(regression(4, false).view(), "loss", &opt).unwrap();
-        let mut p = Session::new().threads(threads).compile(&step).unwrap();
+        let mut p = Session::new().threads(threads).share(true).compile(&step).unwrap();
         p.init(7).unwrap();
         for i in 0..3 {
             feed(&mut p, i, 12);

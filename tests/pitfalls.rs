@@ -5,11 +5,34 @@
 
 mod common;
 
+use arenagrad::error::Place;
 use arenagrad::nodes::{Attr, Builder, Conv2d, DType, GraphBuf, Init, Op, Pool2d, Var};
 use arenagrad::passes::{GradOptions, grad, hvp, jvp, nth_grad, pipeline, unfuse};
+use arenagrad::session::Session;
 use common::{PLAIN, Tensor, run};
 
 const F64: DType = DType::F64;
+
+/// A bool is a byte that is 0 or 1, wherever bytes come from.
+#[test]
+fn bytes_that_are_no_bool_are_refused() {
+    let text = |byte: &str| format!("graph @g {{\n  %c = constant data=0x0001{byte} : bool[3]\n  return y=%c\n}}\n");
+    assert!(arenagrad::nodes::text::parse(&text("01")).is_ok());
+    let e = arenagrad::nodes::text::parse(&text("02")).err().unwrap().to_string();
+    assert!(e.contains("element 2 is 2; a bool is 0 or 1"), "{e}");
+    let g = Builder::new("g");
+    let e = g.finish([g.constant_bytes(&[1, 7], [2], DType::Bool)]).err().unwrap().to_string();
+    assert!(e.contains("element 1 is 7; a bool is 0 or 1"), "{e}");
+    let g = Builder::new("g");
+    let m = g.input("m", [2], DType::Bool);
+    let mut p = Session::new().compile(&g.finish([m.logical_not().named("y")]).unwrap()).unwrap();
+    let slot = p.input::<u8>("m").unwrap();
+    let e = p.write(slot, &[0, 2]).unwrap_err().to_string();
+    assert_eq!(e, "element 1 of input \"m\" is 2; a bool is 0 or 1");
+    p.write(slot, &[0, 1]).unwrap();
+    p.step().unwrap();
+    assert_eq!(p.output::<u8>("y").unwrap(), [1, 0]);
+}
 
 fn tensor(dims: &[usize], data: &[f64]) -> Tensor {
     Tensor { dtype: F64, dims: dims.to_vec(), data: data.to_vec() }
@@ -385,4 +408,30 @@ fn fusion_respects_other_readers_and_the_shape_of_a_bias() {
     assert_eq!(outs[1].data, [5.5, 6.5, 7.5, 0.5, -0.5, -1.5]);
     assert_eq!(outs[2].data, [5.5, 6.5, 7.5, 0.5, 0.0, 0.0]);
     assert_eq!(outs[3].data, [18.0]);
+}
+
+/// Start values are numbers: an infinite one would train to NaN without a word.
+#[test]
+fn start_values_are_finite_and_not_negative() {
+    for scale in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
+        for init in [Init::Uniform(scale), Init::Normal(scale)] {
+            let made: [fn(&Builder, Init) -> Var<'_>; 3] = [
+                |g, init| g.param("p", [2], F64, init),
+                |g, init| g.frozen_param("p", [2], F64, init),
+                |g, init| g.state("p", [2], F64, init),
+            ];
+            for make in made {
+                let g = Builder::new("g");
+                let e = g.finish([make(&g, init)]).unwrap_err();
+                assert!(e.message.contains(&format!("scale is {scale}")), "{e}");
+                assert!(matches!(&e.place, Place::Source(file, _) if file.contains("pitfalls.rs")), "{e:?}");
+            }
+        }
+    }
+    let large = |dtype| {
+        let g = Builder::new("g");
+        g.finish([g.param("p", [2], dtype, Init::Normal(1e39))]).map(|_| ())
+    };
+    assert!(large(F64).is_ok() && large(DType::F32).unwrap_err().message.contains("the largest f32"));
+    assert!(large(DType::F16).is_err() && large(DType::BF16).is_err());
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use arenagrad::kernels::gemm::Precision::{self, Bf16, Bf16x2, Bf16x3, F32};
-use arenagrad::nodes::{Builder, DType, GraphBuf, Init};
+use arenagrad::nodes::{Builder, CrossEntropy, DType, GraphBuf, Init};
 use arenagrad::passes::optimiser::{LR, Optimiser, train};
 use arenagrad::session::{Elem, Program, Session};
 
@@ -22,7 +22,7 @@ fn mlp(dtype: DType) -> GraphBuf {
         x = x.matmul(w) + b;
         x = if i + 2 < SIZES.len() { x.relu() } else { x };
     }
-    let graph = g.finish([x.cross_entropy(y).mean(..).named("loss")]).unwrap();
+    let graph = g.finish([x.cross_entropy_with(y, CrossEntropy::per_row()).mean(..).named("loss")]).unwrap();
     train(graph.view(), "loss", &Optimiser::adam(3e-3)).unwrap()
 }
 

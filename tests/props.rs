@@ -100,7 +100,7 @@ fn passes_threads_and_poison_preserve_values() {
         }
         let x = inputs(&g, &mut Draw(seed));
         let plain = try_run(&g, &x, How { optimise: false, ..PLAIN });
-        for how in [PLAIN, How { threads: 3, ..PLAIN }, How { poison: true, ..PLAIN }] {
+        for how in [PLAIN, How { threads: 3, share: true, ..PLAIN }, How { poison: true, ..PLAIN }] {
             let (plain, fast) = match (&plain, try_run(&g, &x, how)) {
                 (Ok(plain), Ok(fast)) => (plain, fast),
                 // A drawn index may be out of range: then it is so every way.

@@ -48,7 +48,8 @@ fn a_scan_is_its_unrolled_loop() {
         for (a, b) in a.iter().zip(&b) {
             assert!(distance(&a.data, &b.data) < 1e-13, "{a:?}\n{b:?}");
         }
-        for how in [How { threads: 3, ..PLAIN }, How { poison: true, ..PLAIN }, How { optimise: false, ..PLAIN }] {
+        let shared = How { threads: 3, share: true, ..PLAIN };
+        for how in [shared, How { poison: true, ..PLAIN }, How { optimise: false, ..PLAIN }] {
             let c = run(&g, &x, how);
             assert!(a.iter().zip(&c).all(|(a, c)| same_bits(a, c) || !how.optimise));
         }
@@ -73,7 +74,7 @@ fn gradients_are_those_of_the_unrolled_loop() {
         for (a, b) in ra.iter().zip(&rb) {
             assert!(distance(&a.data, &b.data) < 1e-12, "{a:?}\n{b:?}");
         }
-        for how in [How { threads: 3, ..PLAIN }, How { poison: true, ..PLAIN }] {
+        for how in [How { threads: 3, share: true, ..PLAIN }, How { poison: true, ..PLAIN }] {
             assert!(ra.iter().zip(&run(&a, &x, how)).all(|(a, c)| same_bits(a, c)));
         }
     }
@@ -89,7 +90,10 @@ fn threads_share_the_work_of_a_loop_and_change_no_bit() {
     for threads in [2, 3, 7] {
         let used = Session::new().threads(threads).compile(&d).unwrap().threads();
         assert!((threads.div_ceil(2).max(2)..=threads).contains(&used), "{used} of {threads} threads");
-        assert!(run(&d, &x, How { threads, ..PLAIN }).iter().zip(&one).all(|(a, b)| same_bits(a, b)), "{threads}");
+        for share in [false, true] {
+            let many = run(&d, &x, How { threads, share, ..PLAIN });
+            assert!(many.iter().zip(&one).all(|(a, b)| same_bits(a, b)), "{threads} threads, all: {share}");
+        }
     }
 }
 
@@ -187,7 +191,8 @@ fn a_bad_index_inside_a_loop_is_reported_with_its_line() {
     });
     let graph = g.finish([h[0].named("h")]).unwrap();
     for threads in [1, 2] {
-        let mut p = Session::new().threads(threads).compile(&graph).unwrap();
+        let mut p = Session::new().threads(threads).share(true).compile(&graph).unwrap();
+        p.input_mut::<f32>("table").unwrap().fill(1.0);
         p.input_mut::<i32>("ids").unwrap().copy_from_slice(&[0, 1, 2, 3, 0, 1, 2, 9, 0, 0]);
         let e = p.step().unwrap_err().to_string();
         assert!(e.contains("gather: element 1 ") && e.contains(&format!("{}:{line}", file!())), "{e}");

@@ -50,7 +50,8 @@ fn behind(graph: &GraphBuf, opt: &Optimiser, op: &str) -> usize {
 
 /// Bytes of all params and states after some steps of a graph that is ready to be lowered.
 fn trained<T: Elem + Copy>(ready: &GraphBuf, threads: usize, number: fn(f64) -> T) -> Vec<u8> {
-    let mut p = Session::new().optimise(false).poison(threads == 1).threads(threads).compile(ready).unwrap();
+    let mut p =
+        Session::new().optimise(false).poison(threads == 1).threads(threads).share(true).compile(ready).unwrap();
     p.init(3).unwrap();
     p.input_mut::<T>(LR).unwrap()[0] = number(0.01);
     for name in ["x", "y"] {

@@ -84,15 +84,23 @@ fn rooms_import_downwards_only() {
     }
 }
 
-/// Files that may hold unsafe code: owned graph view, kernel ABI, instruction sets, product tiles (of f32 and f64, of
-/// AMX, of AVX512-BF16), executor, team.
+/// Files that may hold unsafe code: owned graph view, kernel ABI, instruction sets, what is made of their vectors (tiles, dot
+/// products and transposes; AMX, AVX512-BF16), executor, team.
 const UNSAFE: &[&str] = &[
     "src/kernels/abi.rs",
-    "src/kernels/gemm/low/amx.rs",
-    "src/kernels/gemm/low/tile.rs",
-    "src/kernels/gemm/low/wide.rs",
+    "src/kernels/gemm/bf16/amx.rs",
+    "src/kernels/gemm/bf16/avx512_bf16.rs",
+    "src/kernels/gemm/bf16/tile.rs",
+    "src/kernels/gemm/dots.rs",
     "src/kernels/gemm/tile.rs",
-    "src/kernels/simd.rs",
+    "src/kernels/gemm/transpose.rs",
+    "src/kernels/simd/mod.rs",
+    "src/kernels/simd/neon.rs",
+    "src/kernels/simd/portable.rs",
+    "src/kernels/simd/transpose_x86.rs",
+    "src/kernels/simd/vector.rs",
+    "src/kernels/simd/x86_v3.rs",
+    "src/kernels/simd/x86_v4.rs",
     "src/nodes/graph.rs",
     "src/sched/exec.rs",
     "src/sched/team.rs",

@@ -133,6 +133,7 @@ fn a_step_that_stops_is_told_and_the_next_one_is_recorded() {
     g.output("y", table.gather(at, 0));
     let g = g.finish([]).unwrap();
     let mut p = Session::new().compile_traced(&g).unwrap();
+    p.input_mut::<f32>("table").unwrap().fill(1.0);
     p.input_mut::<i32>("at").unwrap().copy_from_slice(&[1, 9, 2]);
     assert!(p.step_traced().unwrap_err().to_string().contains("element 1"));
     p.input_mut::<i32>("at").unwrap()[1] = 7;

@@ -162,6 +162,7 @@ fn with_gradient(dims: &[usize], data: &[f64], f: impl for<'g> Fn(Var<'g>) -> Va
     let graph = g.finish([y.named("y"), y.sum(..).named("loss")]).unwrap();
     let step = grad(graph.view(), "loss", &GradOptions::wrt(&["x"])).unwrap();
     let mut p = Session::new().compile(&step).unwrap();
+    p.init(0).unwrap();
     p.input_mut::<f64>("x").unwrap().copy_from_slice(data);
     p.step().unwrap();
     ["y", "grad.x"].map(|name| p.output::<f64>(name).unwrap().to_vec())

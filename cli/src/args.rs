@@ -2,8 +2,12 @@
 //!
 //! Invariant: no meaning is given to a flag here; commands do that. For `main`.
 
+use crate::fail::{Run, bad};
+use crate::out;
 use arenagrad::kernels::gemm::Precision;
+use arenagrad::session::MAX_THREADS;
 use bytesize::ByteSize;
+use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -18,6 +22,30 @@ pub struct Cli {
 
 fn precision(name: &str) -> Result<Precision, String> {
     Precision::named(name).ok_or_else(|| format!("it may be {}", Precision::ALL.map(|p| p.1).join(", ")))
+}
+
+/// A number of threads that a program may have: for all commands, and for files.
+pub fn threads(text: &str) -> Result<usize, String> {
+    let n: Option<u64> = text.parse().ok();
+    match n.and_then(|n| usize::try_from(n).ok()).filter(|n| (1..=MAX_THREADS).contains(n)) {
+        Some(n) => Ok(n),
+        None => Err(format!("threads is {text}; it goes from 1 to {MAX_THREADS}")),
+    }
+}
+
+/// What clap has to say instead of a command line: help and version are printed as they are, a mistake is one line.
+pub fn refused(e: &clap::Error) -> Run {
+    let text = e.render().to_string();
+    if !e.use_stderr() {
+        return out::emit(text);
+    }
+    if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        out::note(text);
+        return Err(bad("a command is missing; see arenagrad --help"));
+    }
+    let said = text.split("\n\n").take_while(|part| !part.starts_with("Usage:") && !part.starts_with("For more"));
+    let parts: Vec<String> = said.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    Err(bad(parts.join("; ").trim_start_matches("error: ")))
 }
 
 /// The commands.
@@ -60,7 +88,7 @@ pub struct TrainArgs {
     #[arg(long)]
     pub seed: Option<u64>,
     /// Threads that steps run on; the weights do not depend on it.
-    #[arg(long)]
+    #[arg(long, value_parser = threads)]
     pub threads: Option<usize>,
     /// Learning rate (the peak, for schedules that have one).
     #[arg(long)]
@@ -126,7 +154,7 @@ pub struct SampleArgs {
     #[arg(long)]
     pub weights: Option<PathBuf>,
     /// Threads.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value = "1", value_parser = threads)]
     pub threads: usize,
     /// Print one JSON object a sample.
     #[arg(long)]
@@ -144,11 +172,11 @@ pub struct PlanArgs {
     /// Write a page with the figures, the picture and the largest buffers.
     #[arg(long)]
     pub html: Option<PathBuf>,
-    /// Print the plan with all its buffers as JSON.
+    /// Print the plan with all its buffers as JSON; with `--budgets`, the budgets.
     #[arg(long)]
     pub json: bool,
     /// Threads to plan for.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value = "1", value_parser = threads)]
     pub threads: usize,
     /// Most bytes that the arena may have (64MiB, say): values are computed again to fit.
     #[arg(long, value_name = "SIZE")]
@@ -156,7 +184,7 @@ pub struct PlanArgs {
     /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two; without AMX, both are computed as f32) or bf16.
     #[arg(long, value_parser = precision, value_name = "PRECISION", default_value = "f32")]
     pub precision: Precision,
-    /// List the budgets that make a difference, with what each computes again.
+    /// In place of the plan, print the budgets that make a difference, with what each computes again.
     #[arg(long, conflicts_with = "max_memory")]
     pub budgets: bool,
 }
@@ -166,6 +194,9 @@ pub struct PlanArgs {
 pub struct PrintArgs {
     /// The graph's text.
     pub file: PathBuf,
+    /// Say with each node where it was asked for: loc("net.rs":12), or the line of the text.
+    #[arg(long)]
+    pub locations: bool,
 }
 
 /// Flags of `opt`.
@@ -182,6 +213,9 @@ pub struct OptArgs {
     /// In place of the graph, print what fusion did and what it just missed.
     #[arg(long)]
     pub report: bool,
+    /// Say with each node where it was asked for.
+    #[arg(long, conflicts_with = "report")]
+    pub locations: bool,
     /// The report as JSON.
     #[arg(long, requires = "report")]
     pub json: bool,
@@ -204,6 +238,9 @@ pub struct GradArgs {
     /// Report node counts, and what simplification would do, on standard error.
     #[arg(long)]
     pub trace: bool,
+    /// Say with each node where it was asked for.
+    #[arg(long)]
+    pub locations: bool,
 }
 
 /// Flags of `run`.
@@ -211,20 +248,20 @@ pub struct GradArgs {
 pub struct RunArgs {
     /// The graph's text.
     pub file: PathBuf,
-    /// Values of inputs, params and states: NAME=FILE.npy.
+    /// Values of inputs, params and states: NAME=FILE.npy. Those of params go before those of `--weights`.
     #[arg(long = "in", value_name = "NAME=FILE", num_args = 1..)]
     pub inputs: Vec<String>,
     /// Values of params: a safetensors file.
     #[arg(long)]
     pub weights: Option<PathBuf>,
-    /// Folder for the outputs, one NAME.npy each.
+    /// Folder for the outputs, one NAME.npy each; what no file name should have stands as its bytes, %2F for /.
     #[arg(long)]
     pub out: PathBuf,
     /// Seed of params that get no value, and of random ops.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Threads.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value = "1", value_parser = threads)]
     pub threads: usize,
 }
 
@@ -277,7 +314,7 @@ pub struct TraceArgs {
     #[arg(long)]
     pub out: PathBuf,
     /// Threads.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value = "1", value_parser = threads)]
     pub threads: usize,
     /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two; without AMX, both are computed as f32) or bf16.
     #[arg(long, value_parser = precision, value_name = "PRECISION", default_value = "f32")]
@@ -296,7 +333,7 @@ pub struct BenchArgs {
     #[arg(long, value_delimiter = ',', default_value = "w1,w2")]
     pub workloads: Vec<String>,
     /// Threads.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value = "1", value_parser = threads)]
     pub threads: usize,
     /// Seconds that each workload is timed for.
     #[arg(long, default_value_t = 2.0)]

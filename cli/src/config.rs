@@ -5,8 +5,9 @@
 mod optimiser;
 mod schedule;
 mod task;
+mod words;
 
-use crate::args::TrainArgs;
+use crate::args::{self, TrainArgs};
 use crate::fail::{Fail, Run, bad, io};
 use crate::sys;
 use crate::train::{CONFIG, checkpoint_file};
@@ -40,6 +41,7 @@ struct File {
     threads: Option<usize>,
     out: Option<PathBuf>,
     checkpoint_every: Option<u64>,
+    #[serde(deserialize_with = "words::size")]
     max_memory: Option<ByteSize>,
     precision: Option<String>,
     model: Option<Model>,
@@ -154,7 +156,7 @@ fn parse(path: &Path, text: &str) -> Run<File> {
         let before = text.get(..at).unwrap_or(text);
         let line = before.matches('\n').count() + 1;
         let col = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
-        let what = e.message().replace('\n', "; ");
+        let what = words::plain(e.message());
         bad(format!("{}:{line}:{col}: {what}", path.display()))
     })
 }
@@ -162,11 +164,6 @@ fn parse(path: &Path, text: &str) -> Run<File> {
 /// A number within its bounds.
 fn within<T: PartialOrd + std::fmt::Display + Copy>(what: &str, x: T, low: T, high: T) -> Run<T> {
     if x >= low && x <= high { Ok(x) } else { Err(bad(format!("{what} is {x}; it goes from {low} to {high}"))) }
-}
-
-/// A number of threads that a team may have.
-pub fn threads_within(what: &str, threads: usize) -> Run<usize> {
-    within(what, threads, 1, 1024)
 }
 
 /// `file` with the flags on top; folders are relative to `base`. A resumed run writes to the folder it came from.
@@ -217,7 +214,7 @@ fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) 
         steps,
         batch: within("batch", file.batch.unwrap_or(defaults.batch), 1, SIZE_LIMIT)?,
         seed: file.seed.unwrap_or(0),
-        threads: threads_within("threads", threads)?,
+        threads: args::threads(&threads.to_string()).map_err(bad)?,
         out,
         checkpoint_every: file.checkpoint_every.unwrap_or(200),
         max_memory: file.max_memory.map(sys::bytes),

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a failure is one line. For all of the program.
 
-use arenagrad::error::{Error, Place};
+use arenagrad::error::{Error, Kind, Place};
 use std::fmt::Display;
 use std::path::Path;
 
@@ -30,7 +30,10 @@ pub fn unmet(message: impl Display) -> Fail {
 
 impl From<Error> for Fail {
     fn from(e: Error) -> Fail {
-        bad(e)
+        match e.kind {
+            Kind::Diverged => unmet(e),
+            _ => bad(e),
+        }
     }
 }
 

@@ -9,10 +9,12 @@ mod bench;
 mod config;
 mod data;
 mod fail;
+mod files;
 mod ir;
 mod measure;
 mod model;
 mod npy;
+mod out;
 mod pack;
 mod report;
 mod sample;
@@ -28,26 +30,24 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(e) => {
-            // Help and version are no failures; clap writes them to standard output.
-            let _ = e.print();
-            return if e.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
-        }
+        Err(e) => return ended(args::refused(&e)),
     };
     // A panic is a bug of this program: said in one line.
     std::panic::set_hook(Box::new(|_| {}));
-    let done = catch_unwind(AssertUnwindSafe(|| run(&cli)));
+    ended(catch_unwind(AssertUnwindSafe(|| run(&cli))).unwrap_or_else(|what| {
+        let text = what.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| what.downcast_ref::<&str>().copied()).unwrap_or("unknown");
+        Err(fail::unmet(format!("internal error: {text}")))
+    }))
+}
+
+/// The exit code; a failure is said in one line.
+fn ended(done: fail::Run) -> ExitCode {
     match done {
-        Ok(Ok(())) => ExitCode::SUCCESS,
-        Ok(Err(fail)) => {
-            eprintln!("arenagrad: {}", fail.message.trim_end().replace('\n', "; "));
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fail) => {
+            out::note(format!("arenagrad: {}", fail.message.trim_end().replace('\n', "; ")));
             ExitCode::from(fail.code)
-        }
-        Err(what) => {
-            let text = what.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| what.downcast_ref::<&str>().copied()).unwrap_or("unknown");
-            eprintln!("arenagrad: internal error: {}", text.replace('\n', "; "));
-            ExitCode::from(1)
         }
     }
 }

@@ -75,9 +75,7 @@ fn parse(bytes: &[u8]) -> Parsed<Array> {
         let want = want.map_or("more than memory holds".to_string(), |w| format!("{w} bytes"));
         return Err((start + len, format!("{have} bytes of elements where {dtype}{dims:?} takes {want}")));
     }
-    if dtype == DType::Bool
-        && let Some(i) = data.iter().position(|&b| b > 1)
-    {
+    if let Some(i) = dtype.misfit(data) {
         return Err((start + len + i, format!("{} is no truth value", data[i])));
     }
     let bytes = if fortran { row_major(data, &dims, dtype.size()) } else { data.to_vec() };

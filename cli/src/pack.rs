@@ -5,9 +5,9 @@
 
 use crate::args::PackArgs;
 use crate::fail::{Fail, Run, bad, io, unmet};
-use crate::ir::show::emit;
+use crate::out::emit;
 use arenagrad::sched::pack::{self, Buffers, Options, Packing, instances};
-use arenagrad::train::checkpoint::write_atomically;
+use arenagrad::train::write_atomically;
 use csv::{ReaderBuilder, StringRecord};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -75,7 +75,7 @@ pub fn pack(a: &PackArgs) -> Run {
         nodes: p.nodes,
         seconds,
     };
-    emit(&if a.json { serde_json::to_string(&figures).map_err(bad)? } else { figures.text() })?;
+    emit(if a.json { serde_json::to_string(&figures).map_err(bad)? } else { figures.text() })?;
     match (p.solved, a.capacity) {
         (true, _) => Ok(()),
         (false, Some(c)) => Err(unmet(format!("{name}: the best height is {}, the capacity {c}", p.height))),
@@ -136,6 +136,10 @@ fn read(path: &Path, capacity: Option<u64>) -> Run<Table> {
         return Err(at(1, &"the file is empty; its first line should name id,lower,upper,size"));
     }
     let place = |name: &str| header.iter().position(|h| h.trim() == name);
+    let known = COLUMNS.iter().copied().chain(IGNORED.map(|i| i.0)).chain(["offset"]);
+    if let Some(name) = known.into_iter().find(|name| header.iter().filter(|h| h.trim() == *name).count() > 1) {
+        return Err(at(1, &format!("more than one column is called {name:?}")));
+    }
     let mut columns = [0; 4];
     for (name, column) in COLUMNS.iter().zip(&mut columns) {
         *column = place(name)

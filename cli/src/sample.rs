@@ -6,14 +6,14 @@
 use crate::args::SampleArgs;
 use crate::config::{Config, Network, Task};
 use crate::data::text::Vocabulary;
-use crate::fail::{Run, bad, io};
+use crate::fail::{Run, bad};
 use crate::model::LOGITS;
 use crate::model::chargpt::{self, TOKENS};
-use crate::sys;
+use crate::out::{self, Out};
+use crate::{files, sys};
 use arenagrad::session::{Program, Role, Session, Slot};
 use arenagrad::train::checkpoint::HEADER_LIMIT;
-use arenagrad::train::{Loaded, Sampler, Sampling, sampling};
-use std::io::Write;
+use arenagrad::train::{Sampler, Sampling, sampling};
 use std::path::Path;
 
 /// Name of the vocabulary in a run's folder.
@@ -55,7 +55,7 @@ impl Generator {
         if text.is_empty() {
             text.extend(self.vocabulary.encode("\n").unwrap_or_else(|_| vec![0]));
         }
-        for i in 0..n {
+        for i in (0..n).take_while(|_| !out::reader_is_gone()) {
             // What lies before the window is forgotten; behind it lies what no earlier place sees.
             let seen = &text[text.len().saturating_sub(self.context)..];
             let input = self.program.slice_mut(self.tokens)?;
@@ -75,7 +75,7 @@ impl Generator {
     fn load(&mut self, path: &Path) -> Run {
         let params: Vec<_> = self.program.bindings().iter().filter(|b| b.role == Role::Param).cloned().collect();
         let bytes: u64 = params.iter().map(|b| (b.dims.numel() * b.dtype.size()) as u64).sum();
-        let file = Loaded::open(path, 2 * bytes + HEADER_LIMIT)?;
+        let file = files::open(path, 2 * bytes + HEADER_LIMIT)?;
         for b in &params {
             let e = file.expect(&b.name, b.dtype, &b.dims).map_err(|e| e.context(path.display()))?;
             self.program.persistent_mut(&b.name)?.1.copy_from_slice(e.bytes);
@@ -92,9 +92,6 @@ pub fn sample(a: &SampleArgs) -> Run {
     if a.tokens > MOST || a.samples == 0 || a.samples > MOST {
         return Err(bad(format!("--tokens goes up to {MOST}, --samples from 1 to {MOST}")));
     }
-    if a.threads == 0 || a.threads > 1024 {
-        return Err(bad(format!("threads is {}; it goes from 1 to 1024", a.threads)));
-    }
     let path = a.run_dir.join(VOCABULARY);
     let named = |e: String| bad(format!("{}: {e}", path.display()));
     let vocabulary = Vocabulary::from_json(&sys::read_text(&path, LIMIT)?).map_err(named)?;
@@ -102,27 +99,27 @@ pub fn sample(a: &SampleArgs) -> Run {
     let settings = Sampling { temperature: a.temperature, top_k: a.top_k, top_p: a.top_p };
     let mut g = Generator::new(&network, vocabulary, settings, a.threads)?;
     g.load(&a.weights.clone().unwrap_or_else(|| a.run_dir.join(WEIGHTS)))?;
-    let to = Path::new("standard output");
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    for i in 0..a.samples {
+    let mut out = Out::new();
+    for i in (0..a.samples).take_while(|_| !out::reader_is_gone()) {
         let mut text = a.prompt.clone();
         if !a.json {
-            write!(out, "{text}").map_err(io(to))?;
+            out.write(&text)?;
         }
         g.run(&prompt, a.tokens, a.seed.wrapping_add(i as u64), &mut |c| {
             if a.json {
                 text.push(c);
                 return Ok(());
             }
-            write!(out, "{c}").and_then(|_| if c == '\n' { out.flush() } else { Ok(()) }).map_err(io(to))
+            out.write(c.encode_utf8(&mut [0; 4]))?;
+            if c == '\n' { out.flush() } else { Ok(()) }
         })?;
         if a.json {
             let line = serde_json::json!({ "prompt": a.prompt, "text": text, "seed": a.seed.wrapping_add(i as u64) });
-            writeln!(out, "{line}").map_err(io(to))?;
+            out.write(&format!("{line}\n"))?;
         } else {
             let rule = if i + 1 < a.samples { "\n---------------\n" } else { "\n" };
-            write!(out, "{rule}").map_err(io(to))?;
+            out.write(rule)?;
         }
     }
-    out.flush().map_err(io(to))
+    out.flush()
 }

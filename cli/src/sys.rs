@@ -63,17 +63,6 @@ pub fn make_dir(path: &Path) -> Run {
     std::fs::create_dir_all(path).map_err(io(path))
 }
 
-/// A size for people.
-pub fn human(bytes: u64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let (mut x, mut unit) = (bytes as f64, 0);
-    while x >= 1024.0 && unit + 1 < units.len() {
-        x /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{bytes} B") } else { format!("{x:.1} {}", units[unit]) }
-}
-
 /// A number with its thousands apart.
 pub fn grouped(n: usize) -> String {
     let digits = n.to_string();
@@ -94,11 +83,10 @@ pub fn bytes(size: bytesize::ByteSize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{grouped, human};
+    use super::grouped;
 
     #[test]
-    fn sizes_read_well() {
+    fn thousands_are_apart() {
         assert_eq!([0, 12, 123, 1234, 1_234_567].map(grouped), ["0", "12", "123", "1,234", "1,234,567"]);
-        assert_eq!([0, 1023, 1024, 1536, 5 << 30].map(human), ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "5.0 GiB"]);
     }
 }

@@ -49,6 +49,9 @@ fn arguments_are_refused_by_name() {
     fails(2, &["grad", &g, "--wrt", "x", "--output", "loss"], &["no output is called \"loss\"", "y"]);
     fails(2, &["bench", "--workloads", "w9"], &["w9", "w1"]);
     fails(2, &["check", &g, "--tolerance", "nan"], &["tolerance"]);
+    let far = "graph @g {\n  %i = iota axis=0 : i32[3]\n  %x = input : f32[2]\n  %y = gather %x, %i axis=0 : f32[3]\n  \
+               return y=%y\n}\n";
+    fails(2, &["check", &s.file("far.ir", far)], &["far.ir:4:3: ", "gather"]);
     fails(2, &["train", "digits", "--lr", "nan"], &["lr"]);
     fails(2, &["train", "digits", "--steps", "0"], &["steps is 0"]);
     fails(2, &["train", "digits", "--threads", "0"], &["threads is 0"]);
@@ -67,6 +70,22 @@ fn configurations_are_refused_with_their_line() {
     fails(2, &["train", &c("steps = 3 4\n")], &["run.toml:1:"]);
     fails(2, &["train", &c("batch = 5000\n"), "--out", &s.path("o")], &["5000", "1438"]);
     fails(2, &["train", &c("[model]\ndropout = 1.5\n")], &["run.toml", "dropout is 1.5"]);
+    for (text, parts) in [
+        ("max_memory = -1", ["1:14", "a size of -1 bytes is negative"]),
+        ("max_memory = \"many\"", ["1:14", "\"many\" is no size; one is like \"64MiB\""]),
+        ("max_memory = true", ["true", "a number of bytes, or a size like \"64MiB\""]),
+        ("steps = -1", ["`-1`", "expected a whole number from 0"]),
+        ("batch = 1.5", ["`1.5`", "expected a whole number from 0"]),
+        ("steps = 99999999999999999999", ["`99999999999999999999`,", "a whole number from 0"]),
+        ("model = 3", ["`3`", "expected the table"]),
+        ("out = 3", ["`3`", "a path in quotes"]),
+        ("[model]\nchannels = 3", ["2:12", "expected a list"]),
+        ("[optimiser]\nlr = \"x\"", ["\"x\"", "expected a number"]),
+        ("[optimiser]\nbetas = [1]", ["2:9", "a list of 2 numbers"]),
+        ("[optimiser]\nkind = 3", ["2:8", "a name in quotes"]),
+    ] {
+        fails(2, &["train", &c(text)], &parts);
+    }
 }
 
 #[test]

@@ -78,11 +78,16 @@ fn plans_are_printed_and_drawn() {
     let s = Scratch::new();
     let svg = s.path("plan.svg");
     let text = good(&["plan", &s.file("g.ir", GRAPH), "--svg", &svg]);
-    for part in ["arena", "max live", "any order", "fragmentation", "phases", "peak", "largest buffers", "line 2:"] {
+    for part in ["arena", "max live", "any order", "fragmentation", "phases", "peak", "largest buffers", "g.ir:2"] {
         assert!(text.contains(part), "{text}");
     }
     let drawn = std::fs::read_to_string(svg).unwrap();
-    assert!(drawn.starts_with("<svg") && drawn.contains("x (input), line 2:") && drawn.ends_with("</svg>"));
+    assert!(
+        drawn.starts_with("<svg")
+            && drawn.contains("x (input), ")
+            && drawn.contains("g.ir:2")
+            && drawn.ends_with("</svg>")
+    );
 }
 
 #[test]
@@ -115,7 +120,13 @@ fn plans_are_written_as_json_and_as_a_page() {
     let arena = plan["arena_bytes"].as_u64().unwrap();
     assert!(plan["max_live_bytes"].as_u64().unwrap() <= arena && plan["fragmentation"].as_f64().unwrap() >= 1.0);
     assert!(buffers.iter().all(|b| b["offset"].as_u64().unwrap() + b["size"].as_u64().unwrap() <= arena));
-    assert!(buffers.iter().any(|b| b["name"] == "w" && b["kind"] == "param" && b["place"] == "line 3:3"), "{plan}");
+    assert!(
+        buffers.iter().any(|b| b["name"] == "w"
+            && b["kind"] == "param"
+            && b["op"] == "param"
+            && b["place"].as_str().unwrap().ends_with("step.ir:3")),
+        "{plan}"
+    );
     assert!(plan["phases_us"]["check"].as_f64().unwrap() > 0.0);
     let html = std::fs::read_to_string(page).unwrap();
     assert!(html.starts_with("<!doctype html>") && html.contains("Memory map") && !html.contains("<h2>Loss"));

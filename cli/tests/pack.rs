@@ -60,6 +60,8 @@ fn bad_rows_are_refused_with_their_line() {
     bad("", &["bad.csv:1:", "empty"]);
     bad("id,lower,upper\n1,2,3\n", &["bad.csv:1:", "\"size\""]);
     bad("1,2,3,4\n", &["bad.csv:1:", "\"id\""]);
+    bad("id,lower,upper,size, size\na,0,4,1,2\n", &["bad.csv:1:", "more than one column is called \"size\""]);
+    bad("id,lower,upper,size,hint,hint\na,0,4,1,,\n", &["bad.csv:1:", "\"hint\""]);
     bad(&format!("{head}a,0,4,1\nb,4,4,1\n"), &["bad.csv:3:", "lower is 4, upper 4"]);
     bad(&format!("{head}a,5,4,1\n"), &["bad.csv:2:", "lower is 5, upper 4"]);
     bad(&format!("{head}a,-5,4,1\n"), &["bad.csv:2:", "lower is -5", "negative"]);

@@ -197,6 +197,16 @@ impl Shapes {
         Dims::new(self.0.run(s.at())).unwrap_or_default()
     }
 
+    /// Number of shapes.
+    pub fn len(&self) -> usize {
+        self.0.at.len() - 1
+    }
+
+    /// Whether there is no shape.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Copies the pool into `bump`.
     pub fn freeze<'b>(&self, bump: &'b Bump) -> Pool<'b, usize> {
         self.0.freeze(bump)

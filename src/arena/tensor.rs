@@ -35,9 +35,9 @@ impl TensorArena {
     /// A zeroed arena of at least `bytes` bytes, or `None` where the system refuses.
     pub fn new(bytes: usize) -> Option<TensorArena> {
         let len = bytes.checked_next_multiple_of(LINE)?;
-        let memory = match map(len) {
-            Some(pages) => Memory::Pages(pages),
-            None => Memory::Lines(bytemuck::allocation::try_zeroed_slice_box(len / LINE).ok()?),
+        let memory = match len < HUGE || cfg!(miri) {
+            true => Memory::Lines(bytemuck::allocation::try_zeroed_slice_box(len / LINE).ok()?),
+            false => Memory::Pages(map(len)?),
         };
         Some(TensorArena { memory, len })
     }
@@ -69,11 +69,8 @@ impl TensorArena {
     }
 }
 
-/// At least `len` bytes of fresh pages; none where that is less than a huge page, or where the system has none.
+/// At least `len` bytes of fresh pages; none where the system has none.
 fn map(len: usize) -> Option<MmapMut> {
-    if len < HUGE || cfg!(miri) {
-        return None;
-    }
     // Systems put what is a multiple of a huge page at a multiple of it. What is behind `len` is never touched.
     let pages = MmapMut::map_anon(len.checked_next_multiple_of(HUGE)?).ok()?;
     #[cfg(target_os = "linux")]

@@ -40,7 +40,7 @@ pub trait Float:
     /// Whether this is NaN.
     fn is_nan(self) -> bool;
     /// max(x, 0): −0 becomes +0, NaN stays. An addition comes last: a choice might be stored under a mask, as
-    /// [`Whole`](crate::kernels::simd::Whole) says.
+    /// [`Unmasked`](crate::kernels::simd::Unmasked) says.
     #[inline(always)]
     fn positive(self) -> Self {
         (if Self::ZERO > self { Self::ZERO } else { self }) + Self::ZERO

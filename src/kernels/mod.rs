@@ -22,6 +22,7 @@ pub mod gemm;
 pub(crate) mod harness;
 pub mod index;
 pub mod key;
+pub mod length;
 pub mod norm;
 pub mod num;
 pub mod optim;

@@ -8,7 +8,7 @@
 use super::abi::Args;
 use super::float::Float;
 pub use super::pool_geom::{COUNT_PAD, Divisor, PoolGeom, SUM};
-use super::simd::Whole;
+use super::simd::Unmasked;
 use super::{pool_halves, pool_wide};
 use crate::simd;
 use std::ops::Range;
@@ -76,7 +76,7 @@ fn each_indexed<T: Float>(
 simd! {
     /// One plane of a max pool, without indices.
     fn max_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T]) {
-        let (wo, whole) = (g.out_w(), Whole::here());
+        let (wo, whole) = (g.out_w(), Unmasked::new());
         for (oh, y) in y.chunks_exact_mut(wo).enumerate() {
             y.fill(-T::INFINITY);
             for row in (0..g.kh).filter_map(|i| g.row(oh, i)) {
@@ -93,7 +93,7 @@ simd! {
 simd! {
     /// One plane of a max pool.
     fn max_index_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
-        let (wo, s, whole) = (g.out_w(), g.stride[1], Whole::here());
+        let (wo, s, whole) = (g.out_w(), g.stride[1], Unmasked::new());
         for (oh, (y, idx)) in y.chunks_exact_mut(wo).zip(idx.chunks_exact_mut(wo)).enumerate() {
             y.fill(-T::INFINITY);
             idx.fill(-1);

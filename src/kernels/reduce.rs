@@ -16,7 +16,7 @@
 use crate::kernels::abi::Args;
 use crate::kernels::num::{Index, Num, Real};
 use crate::kernels::params::params;
-use crate::kernels::simd::Whole;
+use crate::kernels::simd::Unmasked;
 use crate::kernels::tree::{self, Fold};
 use crate::kernels::vmath;
 use crate::simd;
@@ -315,7 +315,7 @@ fn first_of<T: Num>(x: &[T], best: T) -> usize {
 
 simd! {
     fn arg_columns[T: Num, I: Index, F: Fold<T>](f: F, x: &[T], stride: usize, best: &mut [T], out: &mut [I]) {
-        let (w, whole) = (out.len(), Whole::here());
+        let (w, whole) = (out.len(), Unmasked::new());
         for (r, x) in x.chunks(stride).filter(|x| x.len() >= w).enumerate() {
             let row = I::of(r);
             for ((b, o), x) in best.iter_mut().zip(out.iter_mut()).zip(x) {

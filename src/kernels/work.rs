@@ -64,6 +64,8 @@ impl Work {
     pub const ACTIVATION: Work = row(100, 500_000, 29_000);
     /// Random numbers.
     pub const RANDOM: Work = row(100, 150_000, 30_000);
+    /// What is looked at in rare cases only, however much it is.
+    pub const RARE: Work = row(60, 0, 0);
     /// Updates of params.
     pub const OPTIMISER: Work = row(80, 0, 33_000);
     /// Point-wise programs: an operation is a [`step`] of one element, in femtoseconds.

@@ -29,16 +29,19 @@ impl CausalSelfAttention {
 /// queries, keys and values of all heads, and `name.c_proj` mixes the heads of the result.
 #[track_caller]
 pub fn causal_self_attention<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: CausalSelfAttention) -> Var<'g> {
-    let width = width(x);
-    if x.is_some() && (options.heads == 0 || !width.is_multiple_of(options.heads)) {
-        let text = format!("causal_self_attention({x:?}): {} heads of a width of {width}", options.heads);
-        return g.fail(Kind::Shape, text);
-    }
-    let all = linear_with(g, &format!("{name}.c_attn"), x, width.saturating_mul(3), options.qkv);
-    let [q, k, v] = [0, 1, 2].map(|i| all.narrow(-1, i * width, width));
-    let (heads, dropout) = (options.heads, options.dropout);
-    let attend = Attention { layout: Layout::Bsd, heads, causal: true, dropout, ..Attention::default() };
-    linear_with(g, &format!("{name}.c_proj"), q.attention(k, v, attend), width, options.proj)
+    // All nodes come from the line that asks for it.
+    g.held(|| {
+        let width = width(x);
+        if x.is_some() && (options.heads == 0 || !width.is_multiple_of(options.heads)) {
+            let text = format!("causal_self_attention({x:?}): {} heads of a width of {width}", options.heads);
+            return g.fail(Kind::Shape, text);
+        }
+        let all = linear_with(g, &format!("{name}.c_attn"), x, width.saturating_mul(3), options.qkv);
+        let [q, k, v] = [0, 1, 2].map(|i| all.narrow(-1, i * width, width));
+        let (heads, dropout) = (options.heads, options.dropout);
+        let attend = Attention { layout: Layout::Bsd, heads, causal: true, dropout, ..Attention::default() };
+        linear_with(g, &format!("{name}.c_proj"), q.attention(k, v, attend), width, options.proj)
+    })
 }
 
 /// What [`multi_head_attention`] does. The defaults are torch's, with `heads` still to be said.
@@ -91,46 +94,50 @@ pub fn multi_head_attention<'g>(
     [query, key, value]: [Var<'g>; 3],
     options: MultiHead<'g>,
 ) -> Var<'g> {
-    let (width, heads) = (width(query), options.heads);
-    let kv = if options.kv_heads == 0 { heads } else { options.kv_heads };
-    if query.is_some() && (heads == 0 || !width.is_multiple_of(heads) || !heads.is_multiple_of(kv)) {
-        let text = format!("multi_head_attention({query:?}): {heads} heads of a width of {width}, {kv} of keys");
-        return g.fail(Kind::Shape, text);
-    }
-    let inner = kv * (width / heads.max(1));
-    let rows = [width, inner, inner];
-    let total = rows.iter().sum();
-    let start = init::xavier_uniform(&[total, width], 1.0);
-    let w = g.param(&format!("{name}.in_proj_weight"), [total, width], query.dtype(), start);
-    let b = options.bias.then(|| g.param(&format!("{name}.in_proj_bias"), [total], query.dtype(), Init::Zeros));
-    let from = [0, width, width + inner];
-    let [q, k, v] = if query.v == key.v && key.v == value.v {
-        // One product for all three.
-        let all = project(query, w, b);
-        [0, 1, 2].map(|i| all.narrow(-1, from[i], rows[i]))
-    } else {
-        let part =
-            |x: Var<'g>, i: usize| project(x, w.narrow(0, from[i], rows[i]), b.map(|b| b.narrow(0, from[i], rows[i])));
-        [part(query, 0), part(key, 1), part(value, 2)]
-    };
-    let turned = |x: Var<'g>, heads: usize| match options.rope {
-        Some(([cos, sin], pairing)) => {
-            x.rope(cos, sin, Rope { layout: Layout::Bsd, heads, pairing, ..Rope::default() })
+    // All nodes come from the line that asks for it.
+    g.held(|| {
+        let (width, heads) = (width(query), options.heads);
+        let kv = if options.kv_heads == 0 { heads } else { options.kv_heads };
+        if query.is_some() && (heads == 0 || !width.is_multiple_of(heads) || !heads.is_multiple_of(kv)) {
+            let text = format!("multi_head_attention({query:?}): {heads} heads of a width of {width}, {kv} of keys");
+            return g.fail(Kind::Shape, text);
         }
-        None => x,
-    };
-    let (q, k) = (turned(q, heads), turned(k, kv));
-    let attend = Attention {
-        layout: Layout::Bsd,
-        heads,
-        kv_heads: kv,
-        causal: options.causal,
-        window: options.window,
-        padding: options.padding,
-        bias: options.mask,
-        dropout: options.dropout,
-        ..Attention::default()
-    };
-    let out = Linear { bias: options.bias, weight_init: Some(fan_in(width)), bias_init: Some(Init::Zeros) };
-    linear_with(g, &format!("{name}.out_proj"), q.attention(k, v, attend), width, out)
+        let inner = kv * (width / heads.max(1));
+        let rows = [width, inner, inner];
+        let total = rows.iter().sum();
+        let start = init::xavier_uniform(&[total, width], 1.0);
+        let w = g.param(&format!("{name}.in_proj_weight"), [total, width], query.dtype(), start);
+        let b = options.bias.then(|| g.param(&format!("{name}.in_proj_bias"), [total], query.dtype(), Init::Zeros));
+        let from = [0, width, width + inner];
+        let [q, k, v] = if query.is(key) && key.is(value) {
+            // One product for all three.
+            let all = project(query, w, b);
+            [0, 1, 2].map(|i| all.narrow(-1, from[i], rows[i]))
+        } else {
+            let part = |x: Var<'g>, i: usize| {
+                project(x, w.narrow(0, from[i], rows[i]), b.map(|b| b.narrow(0, from[i], rows[i])))
+            };
+            [part(query, 0), part(key, 1), part(value, 2)]
+        };
+        let turned = |x: Var<'g>, heads: usize| match options.rope {
+            Some(([cos, sin], pairing)) => {
+                x.rope(cos, sin, Rope { layout: Layout::Bsd, heads, pairing, ..Rope::default() })
+            }
+            None => x,
+        };
+        let (q, k) = (turned(q, heads), turned(k, kv));
+        let attend = Attention {
+            layout: Layout::Bsd,
+            heads,
+            kv_heads: kv,
+            causal: options.causal,
+            window: options.window,
+            padding: options.padding,
+            bias: options.mask,
+            dropout: options.dropout,
+            ..Attention::default()
+        };
+        let out = Linear { bias: options.bias, weight_init: Some(fan_in(width)), bias_init: Some(Init::Zeros) };
+        linear_with(g, &format!("{name}.out_proj"), q.attention(k, v, attend), width, out)
+    })
 }

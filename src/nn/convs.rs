@@ -39,7 +39,7 @@ fn layer<'g, const N: usize>(
     let w = g.param(&format!("{name}.weight"), dims, x.dtype(), init);
     let b = g.param(&format!("{name}.bias"), [outputs], x.dtype(), init);
     // A name that is taken, or a size that overflows, leaves no weight; the error is kept.
-    if !x.is_some() || !w.is_some() || !b.is_some() {
+    if !g.owns(name, &[x]) || !x.is_some() || !w.is_some() || !b.is_some() {
         return g.var(Value::NONE);
     }
     let mut column = [1; 4];

@@ -44,14 +44,17 @@ pub fn linear_no_bias<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize
 /// [`linear`] with options.
 #[track_caller]
 pub fn linear_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, options: Linear) -> Var<'g> {
-    let inputs = width(x);
-    let weight = options.weight_init.unwrap_or(fan_in(inputs));
-    let w = g.param(&format!("{name}.weight"), [outputs, inputs], x.dtype(), weight);
-    let b = options.bias.then(|| {
-        let init = options.bias_init.unwrap_or(fan_in(inputs));
-        g.param(&format!("{name}.bias"), [outputs], x.dtype(), init)
-    });
-    project(x, w, b)
+    // All nodes come from the line that asks for it.
+    g.held(|| {
+        let inputs = width(x);
+        let weight = options.weight_init.unwrap_or(fan_in(inputs));
+        let w = g.param(&format!("{name}.weight"), [outputs, inputs], x.dtype(), weight);
+        let b = options.bias.then(|| {
+            let init = options.bias_init.unwrap_or(fan_in(inputs));
+            g.param(&format!("{name}.bias"), [outputs], x.dtype(), init)
+        });
+        project(x, w, b)
+    })
 }
 
 /// The last dimension.
@@ -89,18 +92,21 @@ pub struct Lora {
 /// and `name.lora_B` `[outputs, r]` (zeros).
 #[track_caller]
 pub fn lora_linear<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, options: Lora) -> Var<'g> {
-    let (inputs, r) = (width(x), options.rank);
-    if x.is_some() && (r == 0 || r > inputs.min(outputs)) {
-        let text = format!("lora_linear({x:?}): rank {r}; it goes from 1 to {}", inputs.min(outputs));
-        return g.fail(Kind::Shape, text);
-    }
-    let init = fan_in(inputs);
-    let w = g.frozen_param(&format!("{name}.weight"), [outputs, inputs], x.dtype(), init);
-    let b = options.bias.then(|| g.frozen_param(&format!("{name}.bias"), [outputs], x.dtype(), init));
-    let down = g.param(&format!("{name}.lora_A"), [r, inputs], x.dtype(), init);
-    let up = g.param(&format!("{name}.lora_B"), [outputs, r], x.dtype(), Init::Zeros);
-    let low = project(dropout(x, options.dropout), down, None);
-    project(x, w, b) + project(low, up, None) * (options.alpha / r as f64)
+    // All nodes come from the line that asks for it.
+    g.held(|| {
+        let (inputs, r) = (width(x), options.rank);
+        if x.is_some() && (r == 0 || r > inputs.min(outputs)) {
+            let text = format!("lora_linear({x:?}): rank {r}; it goes from 1 to {}", inputs.min(outputs));
+            return g.fail(Kind::Shape, text);
+        }
+        let init = fan_in(inputs);
+        let w = g.frozen_param(&format!("{name}.weight"), [outputs, inputs], x.dtype(), init);
+        let b = options.bias.then(|| g.frozen_param(&format!("{name}.bias"), [outputs], x.dtype(), init));
+        let down = g.param(&format!("{name}.lora_A"), [r, inputs], x.dtype(), init);
+        let up = g.param(&format!("{name}.lora_B"), [outputs, r], x.dtype(), Init::Zeros);
+        let low = project(dropout(x, options.dropout), down, None);
+        project(x, w, b) + project(low, up, None) * (options.alpha / r as f64)
+    })
 }
 
 /// Zeroes each element with probability `p` and scales the rest by 1/(1 − p); with `p = 0`, nothing.

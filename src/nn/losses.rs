@@ -57,8 +57,11 @@ pub fn kl_div<'g>(log_input: Var<'g>, target: Var<'g>, reduction: Reduction) -> 
 /// a·b / (max(‖a‖, ε)·max(‖b‖, ε)) along `axis`, as `torch.nn.CosineSimilarity`.
 #[track_caller]
 pub fn cosine_similarity<'g>(a: Var<'g>, b: Var<'g>, axis: i64, eps: f64) -> Var<'g> {
-    let norm = |v: Var<'g>| (v * v).sum(axis).maximum(eps * eps).sqrt();
-    (a * b).sum(axis) / (norm(a) * norm(b))
+    // All nodes come from the line that asks for it.
+    a.g.held(|| {
+        let norm = |v: Var<'g>| (v * v).sum(axis).maximum(eps * eps).sqrt();
+        (a * b).sum(axis) / (norm(a) * norm(b))
+    })
 }
 
 /// 1 − cos where y is 1, max(0, cos − margin) where y is −1, for rows of `a` and `b` `[N, D]` and `y` `[N]`, as

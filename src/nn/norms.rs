@@ -87,24 +87,27 @@ impl Default for BatchNorm {
 /// share them by name.
 #[track_caller]
 pub fn batch_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: BatchNorm) -> Var<'g> {
-    let (c, m) = (channels(x), options.momentum);
-    let [w, b] = affine(g, name, x, c);
-    let state = |what: &str, init| g.state(&format!("{name}.{what}"), [c], x.dtype(), init);
-    let (mean, var) = (state("running_mean", Init::Zeros), state("running_var", Init::Ones));
-    if !options.training {
-        let column = |v: Var<'g>| v.reshape([&[c][..], &vec![1; x.rank().saturating_sub(2)]].concat());
-        let scale = (var + options.eps).rsqrt() * w;
-        return (x - column(mean)) * column(scale) + column(b);
-    }
-    let [y, now_mean, now_var] = x.batch_norm(w, b, options.eps);
-    let n = (x.numel() / c.max(1)) as f64;
-    if x.is_some() && n < 2.0 {
-        return g.fail(Kind::Shape, format!("batch_norm({x:?}): a channel of one value has no variance"));
-    }
-    let unbiased = now_var * (n / (n - 1.0));
-    g.update(mean, (mean * (1.0 - m) + now_mean * m).stop_gradient());
-    g.update(var, (var * (1.0 - m) + unbiased * m).stop_gradient());
-    let count = g.state(&format!("{name}.num_batches_tracked"), [], DType::I64, Init::Zeros);
-    g.update(count, count + count.full_like(1.0));
-    y
+    // All nodes come from the line that asks for it.
+    g.held(|| {
+        let (c, m) = (channels(x), options.momentum);
+        let [w, b] = affine(g, name, x, c);
+        let state = |what: &str, init| g.state(&format!("{name}.{what}"), [c], x.dtype(), init);
+        let (mean, var) = (state("running_mean", Init::Zeros), state("running_var", Init::Ones));
+        if !options.training {
+            let column = |v: Var<'g>| v.reshape([&[c][..], &vec![1; x.rank().saturating_sub(2)]].concat());
+            let scale = (var + options.eps).rsqrt() * w;
+            return (x - column(mean)) * column(scale) + column(b);
+        }
+        let [y, now_mean, now_var] = x.batch_norm(w, b, options.eps);
+        let n = (x.numel() / c.max(1)) as f64;
+        if x.is_some() && n < 2.0 {
+            return g.fail(Kind::Shape, format!("batch_norm({x:?}): a channel of one value has no variance"));
+        }
+        let unbiased = now_var * (n / (n - 1.0));
+        g.update(mean, (mean * (1.0 - m) + now_mean * m).stop_gradient());
+        g.update(var, (var * (1.0 - m) + unbiased * m).stop_gradient());
+        let count = g.state(&format!("{name}.num_batches_tracked"), [], DType::I64, Init::Zeros);
+        g.update(count, count + count.full_like(1.0));
+        y
+    })
 }

@@ -67,29 +67,32 @@ impl<'g> TransformerBlock<'g> {
 /// `name.linear1.*`, `name.linear2.*`, `name.norm1.*` and `name.norm2.*`.
 #[track_caller]
 pub fn transformer_block<'g>(g: &'g Builder, name: &str, x: Var<'g>, o: TransformerBlock<'g>) -> Var<'g> {
-    let norm = |i: usize, x| match o.norm {
-        Norm::Layer => layer_norm(g, &format!("{name}.norm{i}"), x, o.eps),
-        Norm::Rms => rms_norm(g, &format!("{name}.norm{i}"), x, o.eps),
-    };
-    let attend = |x| dropout(multi_head_attention(g, &format!("{name}.self_attn"), [x; 3], o.attention), o.dropout);
-    let feed = |x| {
-        let inner = |act: fn(Var<'g>) -> Var<'g>| {
-            let h = dropout(act(linear(g, &format!("{name}.linear1"), x, o.hidden)), o.dropout);
-            linear(g, &format!("{name}.linear2"), h, width(x))
+    // All nodes come from the line that asks for it.
+    g.held(|| {
+        let norm = |i: usize, x| match o.norm {
+            Norm::Layer => layer_norm(g, &format!("{name}.norm{i}"), x, o.eps),
+            Norm::Rms => rms_norm(g, &format!("{name}.norm{i}"), x, o.eps),
         };
-        let y = match o.feed_forward {
-            FeedForward::Relu => inner(Var::relu),
-            FeedForward::Gelu => inner(Var::gelu),
-            FeedForward::SwiGlu => swiglu(g, &format!("{name}.mlp"), x, o.hidden),
+        let attend = |x| dropout(multi_head_attention(g, &format!("{name}.self_attn"), [x; 3], o.attention), o.dropout);
+        let feed = |x| {
+            let inner = |act: fn(Var<'g>) -> Var<'g>| {
+                let h = dropout(act(linear(g, &format!("{name}.linear1"), x, o.hidden)), o.dropout);
+                linear(g, &format!("{name}.linear2"), h, width(x))
+            };
+            let y = match o.feed_forward {
+                FeedForward::Relu => inner(Var::relu),
+                FeedForward::Gelu => inner(Var::gelu),
+                FeedForward::SwiGlu => swiglu(g, &format!("{name}.mlp"), x, o.hidden),
+            };
+            dropout(y, o.dropout)
         };
-        dropout(y, o.dropout)
-    };
-    if o.norm_first {
-        let x = x + attend(norm(1, x));
-        return x + feed(norm(2, x));
-    }
-    let x = norm(1, x + attend(x));
-    norm(2, x + feed(x))
+        if o.norm_first {
+            let x = x + attend(norm(1, x));
+            return x + feed(norm(2, x));
+        }
+        let x = norm(1, x + attend(x));
+        norm(2, x + feed(x))
+    })
 }
 
 /// A character-level or token-level GPT-2, as nanoGPT builds it.
@@ -120,30 +123,34 @@ pub struct Gpt {
 /// 0.02/√(2·layers).
 #[track_caller]
 pub fn gpt<'g>(g: &'g Builder, tokens: Var<'g>, dtype: DType, o: Gpt) -> Var<'g> {
-    let d = tokens.dims();
-    let [batch, length] = d[..] else {
-        return g.fail(Kind::Shape, format!("gpt({tokens:?}): tokens are [batch, sequence]"));
-    };
-    if length > o.context {
-        return g.fail(Kind::Shape, format!("gpt({tokens:?}): the context is {}", o.context));
-    }
-    let (plain, last) = (Linear::normal(0.02, o.bias), 0.02 / (2.0 * o.layers.max(1) as f64).sqrt());
-    let ends = Linear::normal(last, o.bias);
-    let norm = |name: &str, x| if o.bias { layer_norm(g, name, x, 1e-5) } else { layer_norm_no_bias(g, name, x, 1e-5) };
-    let table = |name, rows| g.param(name, [rows, o.width], dtype, Init::Normal(0.02));
-    let wte = table("transformer.wte.weight", o.vocabulary);
-    let places = table("transformer.wpe.weight", o.context).narrow(0, 0, length);
-    let mut x = dropout(wte.gather(tokens, 0) + places, o.dropout);
-    for i in 0..o.layers {
-        let name = format!("transformer.h.{i}");
-        let h = norm(&format!("{name}.ln_1"), x);
-        let attention = CausalSelfAttention { heads: o.heads, qkv: plain, proj: ends, dropout: o.dropout };
-        x = x + dropout(causal_self_attention(g, &format!("{name}.attn"), h, attention), o.dropout);
-        let h = norm(&format!("{name}.ln_2"), x);
-        let h = linear_with(g, &format!("{name}.mlp.c_fc"), h, o.width.saturating_mul(4), plain);
-        let h = if o.gelu_tanh { h.gelu_tanh() } else { h.gelu() };
-        x = x + dropout(linear_with(g, &format!("{name}.mlp.c_proj"), h, o.width, ends), o.dropout);
-    }
-    let x = norm("transformer.ln_f", x).reshape([batch * length, o.width]);
-    x.matmul_t(wte, false, true).reshape([batch, length, o.vocabulary])
+    // All nodes come from the line that asks for it.
+    g.held(|| {
+        let d = tokens.dims();
+        let [batch, length] = d[..] else {
+            return g.fail(Kind::Shape, format!("gpt({tokens:?}): tokens are [batch, sequence]"));
+        };
+        if length > o.context {
+            return g.fail(Kind::Shape, format!("gpt({tokens:?}): the context is {}", o.context));
+        }
+        let (plain, last) = (Linear::normal(0.02, o.bias), 0.02 / (2.0 * o.layers.max(1) as f64).sqrt());
+        let ends = Linear::normal(last, o.bias);
+        let norm =
+            |name: &str, x| if o.bias { layer_norm(g, name, x, 1e-5) } else { layer_norm_no_bias(g, name, x, 1e-5) };
+        let table = |name, rows| g.param(name, [rows, o.width], dtype, Init::Normal(0.02));
+        let wte = table("transformer.wte.weight", o.vocabulary);
+        let places = table("transformer.wpe.weight", o.context).narrow(0, 0, length);
+        let mut x = dropout(wte.gather(tokens, 0) + places, o.dropout);
+        for i in 0..o.layers {
+            let name = format!("transformer.h.{i}");
+            let h = norm(&format!("{name}.ln_1"), x);
+            let attention = CausalSelfAttention { heads: o.heads, qkv: plain, proj: ends, dropout: o.dropout };
+            x = x + dropout(causal_self_attention(g, &format!("{name}.attn"), h, attention), o.dropout);
+            let h = norm(&format!("{name}.ln_2"), x);
+            let h = linear_with(g, &format!("{name}.mlp.c_fc"), h, o.width.saturating_mul(4), plain);
+            let h = if o.gelu_tanh { h.gelu_tanh() } else { h.gelu() };
+            x = x + dropout(linear_with(g, &format!("{name}.mlp.c_proj"), h, o.width, ends), o.dropout);
+        }
+        let x = norm("transformer.ln_f", x).reshape([batch * length, o.width]);
+        x.matmul_t(wte, false, true).reshape([batch, length, o.vocabulary])
+    })
 }

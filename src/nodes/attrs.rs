@@ -37,19 +37,26 @@ pub struct Field {
     pub name: &'static str,
     /// The kind.
     pub kind: Kind,
+    /// Whether a node may do without: then a word says whether it has one, before the words of the kind.
+    pub optional: bool,
 }
 
 impl Field {
     /// A field.
     pub const fn new(name: &'static str, kind: Kind) -> Field {
-        Field { name, kind }
+        Field { name, kind, optional: false }
+    }
+
+    /// A field that a node may do without. Optional fields come last; text shows those that are there.
+    pub const fn optional(name: &'static str, kind: Kind) -> Field {
+        Field { name, kind, optional: true }
     }
 }
 
 /// Whether an op with these fields keeps its only attribute in the node's own word.
 pub fn is_inline(fields: &[Field]) -> bool {
     match fields {
-        [f] => matches!(f.kind, Kind::Bool | Kind::DType | Kind::Shape | Kind::Sym | Kind::Region | Kind::Choice(_)),
+        [f] if !f.optional => matches!(f.kind, Kind::Bool | Kind::DType | Kind::Shape | Kind::Sym | Kind::Region | Kind::Choice(_)),
         _ => false,
     }
 }
@@ -77,11 +84,20 @@ pub enum Attr<'s> {
     Bytes(&'s [u8]),
     /// For [`Kind::Choice`]: the index of the name.
     Choice(u32),
+    /// For an optional field that is not there.
+    Absent,
 }
 
 impl Attr<'_> {
-    /// Appends the words of this attribute, or says that it is of another kind than `kind`.
-    pub fn encode(&self, kind: Kind, words: &mut Vec<u32>) -> Result<(), String> {
+    /// Appends the words of this attribute, or says that it is no value of `field`.
+    pub fn encode(&self, field: &Field, words: &mut Vec<u32>) -> Result<(), String> {
+        if field.optional {
+            words.push(u32::from(*self != Attr::Absent));
+            if *self == Attr::Absent {
+                return Ok(());
+            }
+        }
+        let kind = field.kind;
         let two = |w: &mut Vec<u32>, x: u64| w.extend([x as u32, (x >> 32) as u32]);
         match (*self, kind) {
             (Attr::Bool(b), Kind::Bool) => words.push(b as u32),
@@ -116,9 +132,13 @@ pub struct Attrs<'x> {
 }
 
 impl<'x> Attrs<'x> {
-    /// Words that the field starting at word `at` takes.
-    fn width(&self, kind: Kind, at: usize) -> usize {
-        match kind {
+    /// Words that `field` takes, which starts at word `at`.
+    fn width(&self, field: &Field, at: usize) -> usize {
+        if field.optional {
+            let there = self.words[at] != 0;
+            return 1 + if there { self.width(&Field { optional: false, ..*field }, at + 1) } else { 0 };
+        }
+        match field.kind {
             Kind::Int | Kind::F64 => 2,
             Kind::Ints => 1 + 2 * self.words[at] as usize,
             Kind::Bytes => 1 + (self.words[at] as usize).div_ceil(4),
@@ -126,13 +146,18 @@ impl<'x> Attrs<'x> {
         }
     }
 
-    /// Where field `i` starts.
+    /// Where field `i` starts; if it is optional and there, where its value does.
     fn start(&self, i: usize) -> usize {
         let mut at = 0;
         for f in &self.fields[..i] {
-            at += self.width(f.kind, at);
+            at += self.width(f, at);
         }
-        at
+        at + usize::from(self.fields[i].optional)
+    }
+
+    /// Whether the node has field `i`.
+    pub fn has(&self, i: usize) -> bool {
+        !self.fields[i].optional || self.words[self.start(i) - 1] != 0
     }
 
     fn word(&self, i: usize) -> u32 {
@@ -220,6 +245,9 @@ impl<'x> Attrs<'x> {
 
     /// Field `i`, whatever its kind.
     pub fn owned(&self, i: usize) -> Owned {
+        if !self.has(i) {
+            return Owned::Absent;
+        }
         match self.fields[i].kind {
             Kind::Bool => Owned::Bool(self.bool(i)),
             Kind::Int => Owned::Int(self.int(i)),
@@ -238,9 +266,17 @@ impl<'x> Attrs<'x> {
     pub fn validate(&self, shapes: usize, strings: usize, regions: usize) -> Result<(), String> {
         let mut at = 0;
         for f in self.fields {
-            let Some(&word) = self.words.get(at) else {
-                return Err(format!("attribute {} is missing", f.name));
-            };
+            let missing = || format!("attribute {} is missing", f.name);
+            let mut word = *self.words.get(at).ok_or_else(missing)?;
+            if f.optional && word < 2 {
+                if word == 0 {
+                    at += 1;
+                    continue;
+                }
+                word = *self.words.get(at + 1).ok_or_else(missing)?;
+            } else if f.optional {
+                return Err(format!("attribute {} is out of range: {word}", f.name));
+            }
             let ok = match f.kind {
                 Kind::Bool => word < 2,
                 Kind::DType => (word as usize) < DType::ALL.len(),
@@ -253,7 +289,7 @@ impl<'x> Attrs<'x> {
             if !ok {
                 return Err(format!("attribute {} is out of range: {word}", f.name));
             }
-            at += self.width(f.kind, at);
+            at += self.width(f, at);
         }
         if at != self.words.len() {
             return Err(format!("the attributes take {at} words, not {}", self.words.len()));
@@ -285,6 +321,8 @@ pub enum Owned {
     Bytes(Vec<u8>),
     /// As [`Attr::Choice`].
     Choice(u32),
+    /// As [`Attr::Absent`].
+    Absent,
 }
 
 impl Owned {
@@ -301,6 +339,7 @@ impl Owned {
             Owned::Region(r) => Attr::Region(*r),
             Owned::Bytes(b) => Attr::Bytes(b),
             Owned::Choice(i) => Attr::Choice(*i),
+            Owned::Absent => Attr::Absent,
         }
     }
 }

@@ -3,12 +3,16 @@
 //! [`Var`] is a `Copy` handle with operators and methods; each method adds nodes to the graph of its [`Builder`].
 //! Errors stick (see [`Emit`]): the first failure is kept with the caller's file and line, and
 //! [`Builder::finish`] returns it. Implicit broadcasting exists here only: it becomes explicit nodes.
+//!
+//! Invariant: a value enters the columns through [`Builder::local`] or [`Builder::emit`], which refuse those of another
+//! builder.
 
 use super::attrs::Attr;
 use super::dtype::{DType, Ty};
 use super::emit::Emit;
 use super::graph::{GraphBuf, Loc};
 use super::opdef::{Op, OpDef};
+use super::results::Results;
 use crate::arena::intern::Dims;
 use crate::arena::{Region, Shape, Sym, Value};
 use crate::error::{Error, Kind, Result};
@@ -31,6 +35,16 @@ pub struct Var<'g> {
     pub v: Value,
     /// Tells the values of one region from those of another.
     scope: u32,
+    /// What an output of this handle is called, or [`Sym::NONE`]; other handles of the value may have other names.
+    name: Sym,
+}
+
+/// A closed region, for [`Builder::call`] of the builder that made it.
+#[derive(Clone, Copy)]
+pub struct Routine<'g> {
+    g: &'g Builder,
+    /// The region, for attributes of nodes of the same builder.
+    pub region: Region,
 }
 
 /// How a param or a state starts.
@@ -91,23 +105,51 @@ impl Builder {
 
     /// The handle of value `v` of the open region.
     pub fn var(&self, v: Value) -> Var<'_> {
-        Var { g: self, v, scope: self.with(|e| e.scope()) }
+        Var { g: self, v, scope: self.with(|e| e.scope()), name: Sym::NONE }
     }
 
-    /// What stands for `x` in the open region: itself, or the argument by which a loop's body gets it.
+    /// What stands for `x` in the open region: itself, or the argument by which a loop's body gets it. A value of
+    /// another builder is an error.
     pub(super) fn local(&self, x: Var<'_>) -> Value {
+        if !std::ptr::eq(self, x.g) {
+            self.with(|e| e.fail(foreign("the graph")));
+            return Value::NONE;
+        }
         self.with(|e| e.import(x.v, x.scope))
+    }
+
+    fn has(&self, xs: &[Var<'_>]) -> bool {
+        xs.iter().all(|x| std::ptr::eq(self, x.g))
+    }
+
+    /// Whether `xs`, operands of op or function `what`, are values of this builder; if one is not, that is an error.
+    #[track_caller]
+    pub(crate) fn owns(&self, what: &str, xs: &[Var<'_>]) -> bool {
+        if !self.has(xs) {
+            self.note_place();
+            self.with(|e| e.fail(foreign(what)));
+        }
+        self.has(xs)
+    }
+
+    /// The mnemonic of `op`.
+    pub(super) fn op_name(&self, op: Op) -> &'static str {
+        self.with(|e| e.ops.get(op.0 as usize).map_or("an op", |d| d.name))
     }
 
     #[track_caller]
     pub(super) fn note_place(&self) {
         if self.track.get() {
-            let at = Location::caller();
-            self.with(|e| {
-                let file = e.strings.intern(at.file());
-                e.set_place(Loc { file, line: at.line(), col: 0 });
-            });
+            self.come_from(Location::caller());
         }
+    }
+
+    /// Nodes made from now on come from the line `at`, where a transform was asked for.
+    pub fn come_from(&self, at: &Location<'_>) {
+        self.with(|e| {
+            let file = e.strings.intern(at.file());
+            e.set_place(Loc { file, line: at.line(), col: 0 });
+        });
     }
 
     /// Does `f`, all of whose nodes come from the caller's line: a closure has no caller of its own.
@@ -133,21 +175,29 @@ impl Builder {
         self.with(|e| e.error().cloned())
     }
 
-    /// Adds a node of any op: all results (none after an error).
+    /// Adds a node of any op: all results (none after an error). Ids in `attrs` must be of this builder.
     #[track_caller]
-    pub fn emit(&self, op: Op, args: &[Var<'_>], attrs: &[Attr<'_>]) -> Vec<Var<'_>> {
+    pub fn emit(&self, op: Op, args: &[Var<'_>], attrs: &[Attr<'_>]) -> Results<'_> {
         self.note_place();
+        if !self.has(args) {
+            self.owns(self.op_name(op), args);
+            return Results::new(self, Vec::new());
+        }
         let (outs, scope) = self.with(|e| {
             let args: Vec<Value> = args.iter().map(|a| e.import(a.v, a.scope)).collect();
             (e.emit(op, &args, attrs), e.scope())
         });
-        outs.iter().map(|v| Var { g: self, v, scope }).collect()
+        Results::new(self, outs.iter().map(|v| Var { g: self, v, scope, name: Sym::NONE }).collect())
     }
 
-    /// Adds a node of any op: the first result.
+    /// Adds a node of any op: the first result. Ids in `attrs` must be of this builder.
     #[track_caller]
     pub fn emit1(&self, op: Op, args: &[Var<'_>], attrs: &[Attr<'_>]) -> Var<'_> {
         self.note_place();
+        if !self.has(args) {
+            self.owns(self.op_name(op), args);
+            return self.var(Value::NONE);
+        }
         let (v, scope) = self.with(|e| {
             let mut few = [Value::NONE; 4];
             let many: Vec<Value>;
@@ -160,12 +210,12 @@ impl Builder {
             };
             (e.emit(op, ids, attrs).at(0), e.scope())
         });
-        Var { g: self, v, scope }
+        Var { g: self, v, scope, name: Sym::NONE }
     }
 
     /// Adds a node of a custom op, whose row the user wrote.
     #[track_caller]
-    pub fn custom(&self, def: &'static OpDef, args: &[Var<'_>], attrs: &[Attr<'_>]) -> Vec<Var<'_>> {
+    pub fn custom(&self, def: &'static OpDef, args: &[Var<'_>], attrs: &[Attr<'_>]) -> Results<'_> {
         let op = self.with(|e| e.register(def));
         self.emit(op, args, attrs)
     }
@@ -192,13 +242,20 @@ impl Builder {
             let v = e.in_entry(|e| e.leaf(op, name, &attrs));
             e.import(v, scope)
         });
-        self.var(v)
+        Var { name: self.sym(name), ..self.var(v) }
     }
 
     /// A value that the caller writes before each step.
     #[track_caller]
     pub fn input(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
         self.leaf(Op::INPUT, name, dims.as_ref(), dtype, &[])
+    }
+
+    /// As [`Builder::input`]; until the caller writes it, all its elements are `default`, which the type must be able to
+    /// hold.
+    #[track_caller]
+    pub fn input_or(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, default: f64) -> Var<'_> {
+        self.leaf(Op::INPUT, name, dims.as_ref(), dtype, &[Attr::F64(default)])
     }
 
     /// A trained value, which starts as `init` says.
@@ -222,6 +279,14 @@ impl Builder {
     pub fn state(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, init: Init) -> Var<'_> {
         let (choice, scale) = init.attrs();
         self.leaf(Op::STATE, name, dims.as_ref(), dtype, &[Attr::Choice(choice), Attr::F64(scale)])
+    }
+
+    /// A state that is the moving average of `param`, zeros at first: as a weights file has it, under the param's name.
+    /// Who makes it updates it.
+    #[track_caller]
+    pub fn average(&self, name: &str, param: &str, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
+        let ((choice, scale), of) = (Init::Zeros.attrs(), self.sym(param));
+        self.leaf(Op::STATE, name, dims.as_ref(), dtype, &[Attr::Choice(choice), Attr::F64(scale), Attr::Sym(of)])
     }
 
     /// The random key: a state that holds the seed and the step, and that each step advances by one.
@@ -298,31 +363,52 @@ impl Builder {
     }
 
     /// Builds a region: `f` gets its arguments (of types `args`) and returns its yields.
-    pub fn region<'g>(&'g self, name: &str, args: &[Ty], f: impl FnOnce(&[Var<'g>]) -> Vec<Var<'g>>) -> Region {
+    #[track_caller]
+    pub fn region<'g>(&'g self, name: &str, args: &[Ty], f: impl FnOnce(&[Var<'g>]) -> Vec<Var<'g>>) -> Routine<'g> {
+        self.note_place();
         self.with(|e| e.open_region(name));
         let vars: Vec<_> = args.iter().map(|&ty| self.var(self.with(|e| e.region_arg(ty)))).collect();
-        let yields: Vec<Value> = f(&vars).iter().map(|v| self.local(*v)).collect();
-        self.with(|e| e.close_region(&yields))
+        let yields = f(&vars);
+        self.note_place();
+        let yields: Vec<Value> = yields.iter().map(|v| self.local(*v)).collect();
+        Routine { g: self, region: self.with(|e| e.close_region(&yields)) }
     }
 
     /// Calls a region.
     #[track_caller]
-    pub fn call(&self, region: Region, args: &[Var<'_>]) -> Vec<Var<'_>> {
-        self.emit(Op::CALL, args, &[Attr::Region(region)])
+    pub fn call(&self, routine: Routine<'_>, args: &[Var<'_>]) -> Results<'_> {
+        self.note_place();
+        if !std::ptr::eq(self, routine.g) {
+            self.with(|e| e.fail(foreign("call")));
+            return Results::new(self, Vec::new());
+        }
+        self.emit(Op::CALL, args, &[Attr::Region(routine.region)])
     }
 
-    /// The graph with these outputs beside those of [`Builder::output`], each under its name (see [`Var::named`]), or
-    /// `out0`, `out1` … Returns the first error that any call met.
+    /// The graph with these outputs beside those of [`Builder::output`], each under its handle's name (see
+    /// [`Var::named`]), or `out0`, `out1` … Returns the first error that any call met.
+    ///
+    /// A handle without a name of its own takes its number. So does one whose value is an output of the same name
+    /// already; two values of one name are an error. A graph is finished once: later nodes, and finishing again, are
+    /// errors.
     #[track_caller]
     pub fn finish<'g>(&'g self, outputs: impl IntoIterator<Item = Var<'g>>) -> Result<GraphBuf> {
         self.note_place();
-        for (i, v) in outputs.into_iter().enumerate() {
-            let name = self.with(|e| e.strings.str(e.name_of(v.v)).to_string());
-            self.output(&if name.is_empty() { format!("out{i}") } else { name }, v);
+        for (i, x) in outputs.into_iter().enumerate() {
+            let v = self.local(x);
+            // Names are ids of the value's builder, and a value of another one is an error already.
+            let name = x.g.with(|e| match e.output_called(x.name) == Some(v) || x.name == Sym::NONE {
+                true => format!("out{i}"),
+                false => e.strings.str(x.name).to_string(),
+            });
+            self.with(|e| e.output(&name, v));
         }
-        let emit = self.emit.replace(Emit::new(""));
-        GraphBuf::make(|bump| emit.finish(bump))
+        GraphBuf::make(|bump| self.with(|e| e.end(bump)))
     }
+}
+
+fn foreign(what: &str) -> Error {
+    Error::new(Kind::Verify, format!("{what}: a value of another builder is used; a graph has one builder"))
 }
 
 /// Name of the state that random ops are keyed by.
@@ -331,8 +417,8 @@ pub const RNG_STATE: &str = "rng";
 impl Emit {
     /// The state that random ops are keyed by, which each step advances. The entry is open.
     fn rng(&mut self) -> Value {
-        let name = self.strings.intern(RNG_STATE);
-        if let Some(v) = (0..self.values()).map(|i| Value(i as u32)).find(|&v| self.name_of(v) == name) {
+        let known = self.leaf_called(RNG_STATE).filter(|&v| self.def(v).is_some_and(|d| d.0 == Op::STATE));
+        if let Some(v) = known {
             return v;
         }
         let Ok(shape) = self.shapes.intern(&[4]) else { return Value::NONE };
@@ -379,15 +465,24 @@ impl<'g> Var<'g> {
         self.v != Value::NONE
     }
 
-    /// The same value, named for printing and as an output.
+    /// The same value under the name that it has as an output of [`Builder::finish`]. A value may have several: each
+    /// handle keeps the last that it was given. In print, a value has the first.
+    #[must_use = "the name belongs to the handle that is returned"]
     pub fn named(self, name: &str) -> Var<'g> {
-        self.g.with(|e| {
-            let sym = e.strings.intern(name);
-            if e.scope() == self.scope {
-                e.set_name(self.v, sym);
-            }
+        if name.is_empty() {
+            return self;
+        }
+        let name = self.g.with(|e| {
+            let name = e.strings.intern(name);
+            e.set_name_in(self.v, self.scope, name);
+            name
         });
-        self
+        Var { name, ..self }
+    }
+
+    /// Whether both are handles of one value.
+    pub(crate) fn is(self, other: Var<'_>) -> bool {
+        std::ptr::eq(self.g, other.g) && (self.v, self.scope) == (other.v, other.scope)
     }
 
     /// A tensor of this one's shape and type, filled with `value`.

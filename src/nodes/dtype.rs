@@ -48,6 +48,11 @@ impl DType {
         }
     }
 
+    /// The first of these elements whose bytes stand for no value: a bool other than 0 and 1.
+    pub fn misfit(self, bytes: &[u8]) -> Option<usize> {
+        if self == DType::Bool { bytes.iter().position(|&b| b > 1) } else { None }
+    }
+
     /// The name in text.
     pub const fn name(self) -> &'static str {
         match self {
@@ -83,6 +88,37 @@ impl DType {
     /// Whether this is an integer type.
     pub const fn is_int(self) -> bool {
         matches!(self, DType::I8 | DType::U8 | DType::I32 | DType::I64 | DType::U32)
+    }
+
+    /// Whether `x` is an element of this type. Floating types round what they do not hold; others hold it, or do not.
+    pub fn holds(self, x: f64) -> bool {
+        let within = |low: i64, above: f64| x == x.trunc() && x >= low as f64 && x < above;
+        match self {
+            DType::F32 | DType::F64 | DType::F16 | DType::BF16 | DType::C64 => true,
+            DType::I8 => within(i8::MIN.into(), 128.0),
+            DType::U8 => within(0, 256.0),
+            DType::I32 => within(i32::MIN.into(), 31f64.exp2()),
+            DType::U32 => within(0, 32f64.exp2()),
+            DType::I64 => within(i64::MIN, 63f64.exp2()),
+            DType::Bool => within(0, 2.0),
+        }
+    }
+
+    /// Whether a tensor of this type can be filled with `x`: as [`DType::holds`], and no finite number rounds to infinity.
+    pub fn can_hold(self, x: f64) -> bool {
+        let largest = match self {
+            DType::F32 | DType::C64 => f64::from(f32::MAX),
+            DType::F16 => half::f16::MAX.to_f64(),
+            DType::BF16 => half::bf16::MAX.to_f64(),
+            _ => return self.holds(x),
+        };
+        !x.is_finite() || x.abs() <= largest
+    }
+
+    /// The type to cast to so that `x` is an element: why `x` cannot stand beside this type.
+    pub(super) fn refuses(self, x: f64) -> Option<String> {
+        let to = if DType::I64.holds(x) { "I64" } else { "F32" };
+        (!self.holds(x)).then(|| format!("{x} is no element of {self}; cast the tensor first: .cast(DType::{to})"))
     }
 
     /// Whether values of this type may index: `i32` or `i64`.

@@ -12,14 +12,18 @@ use super::infer::{Infer, Signature};
 use super::opdef::{Op, OpDef};
 use crate::arena::intern::{Dims, Shapes, Strings};
 use crate::arena::{Node, Region, Shape, Sym, Value, ids::Id};
-use crate::error::{Error, Kind, Place, Result};
+use crate::error::{Error, Kind, Result};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hash, Hasher};
 
 mod capture;
 mod frame;
+mod limits;
+mod names;
+mod places;
 
 pub use capture::Closed;
+pub use limits::MAX_NODES;
 
 /// The results of a node: consecutive values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,15 +119,19 @@ pub struct Emit {
     done: Vec<Body>,
     open: Vec<Body>,
     sigs: Vec<Signature>,
-    leaves: hashbrown::HashSet<Sym>,
+    leaves: hashbrown::HashMap<Sym, Value>,
     outputs: Vec<(Sym, Value)>,
     updates: Vec<(Value, Value)>,
     // Names and leaves that have an output or an update already: texts with many of either stay linear.
-    outputs_seen: hashbrown::HashSet<Sym>,
+    outputs_seen: hashbrown::HashMap<Sym, Value>,
     updates_seen: hashbrown::HashSet<Value>,
     scopes: u32,
+    /// Nodes and operands of all regions.
+    count: limits::Count,
     here: u32,
     error: Option<Error>,
+    /// Whether the columns are frozen, and gone: nothing more can be written.
+    ended: bool,
     hasher: DefaultHashBuilder,
     words: Vec<u32>,
     tys: Vec<Ty>,
@@ -165,8 +173,10 @@ impl Emit {
             outputs_seen: Default::default(),
             updates_seen: Default::default(),
             scopes: 0,
+            count: limits::Count::default(),
             here: u32::MAX,
             error: None,
+            ended: false,
             hasher: Default::default(),
             words: Vec::new(),
             tys: Vec::new(),
@@ -245,27 +255,12 @@ impl Emit {
         Attrs { fields, words }
     }
 
-    /// Nodes made from now on come from `loc` (an index as in [`Graph::loc`]).
-    pub fn set_loc(&mut self, loc: u32) {
-        self.here = loc;
-    }
-
-    /// Nodes made from now on come from this place.
-    pub fn set_place(&mut self, loc: Loc) {
-        let (locs, next) = (&mut self.locs, self.loc_ids.len() as u32);
-        self.here = *self.loc_ids.entry(loc).or_insert_with(|| {
-            locs.push(loc);
-            next
-        });
-    }
-
-    /// The place of the nodes being made.
-    pub fn place(&self) -> Place {
-        match self.locs.get(self.here as usize) {
-            Some(l) if l.file == Sym::NONE => Place::Text(l.line, l.col),
-            Some(l) => Place::Source(self.strings.str(l.file).to_string(), l.line),
-            None => Place::Nowhere,
+    /// Whether the graph is finished, which is an error of what is added to it.
+    fn is_over(&mut self) -> bool {
+        if self.ended {
+            self.fail(Error::new(Kind::Verify, "the graph is finished; another one takes another builder"));
         }
+        self.ended
     }
 
     /// Keeps `e`, unless an earlier error is kept already.
@@ -301,10 +296,13 @@ impl Emit {
         let def = self.ops[op.0 as usize];
         let mut words = std::mem::take(&mut self.words);
         words.clear();
-        let mut bad = (attrs.len() != def.attrs.len())
+        let least = def.attrs.iter().filter(|f| !f.optional).count();
+        let mut bad = (attrs.len() < least || attrs.len() > def.attrs.len())
             .then(|| format!("{} attributes where {} are asked for", attrs.len(), def.attrs.len()));
-        for (a, f) in attrs.iter().zip(def.attrs) {
-            if let Err(e) = a.encode(f.kind, &mut words) {
+        // Optional fields come last; those that are not named are absent.
+        let given = attrs.iter().chain(std::iter::repeat(&Attr::Absent));
+        for (a, f) in given.zip(def.attrs) {
+            if let Err(e) = self.knows(a).and_then(|()| a.encode(f, &mut words)) {
                 bad.get_or_insert(e);
             }
         }
@@ -314,6 +312,15 @@ impl Emit {
         };
         self.words = words;
         outs
+    }
+
+    /// Whether the ids in `attr` exist here.
+    fn knows(&self, attr: &Attr<'_>) -> Result<(), String> {
+        match *attr {
+            Attr::Shape(s) if s.at() >= self.shapes.len() => Err(format!("shape {s} is not of this graph")),
+            Attr::Sym(s) if s.at() >= self.strings.len() => Err(format!("string {s} is not of this graph")),
+            _ => Ok(()),
+        }
     }
 
     /// Copies node `n` of `g`, from which this writer was made [`like`](Emit::like), with operands in this graph.
@@ -360,7 +367,7 @@ impl Emit {
     /// Adds a node whose attribute words are known, and maybe its result types.
     fn emit_words(&mut self, op: Op, args: &[Value], words: &[u32], known: Option<&[Ty]>) -> Outs {
         let def = self.ops[op.0 as usize];
-        if args.contains(&Value::NONE) {
+        if self.is_over() || args.contains(&Value::NONE) {
             return Outs { first: Value::NONE, len: 0 };
         }
         if !def.arity.allows(args.len()) {
@@ -381,6 +388,10 @@ impl Emit {
             if let Some(&n) = b.table.find(hash, same) {
                 return b.outs(n as usize);
             }
+        }
+        if let Err(e) = self.admit(args.len(), words.len()) {
+            self.fail(Error::new(Kind::Verify, format!("{}: {e}", def.name)));
+            return Outs { first: Value::NONE, len: 0 };
         }
         let mut out_tys = std::mem::take(&mut self.out_tys);
         out_tys.clear();
@@ -450,37 +461,5 @@ impl Emit {
             self.fail(Error::new(kind, format!("{name}({}): {why}", types.join(", "))));
         }
         Outs { first: Value::NONE, len: 0 }
-    }
-
-    /// Adds a leaf called `name`; a name may be used once.
-    pub fn leaf(&mut self, op: Op, name: &str, attrs: &[Attr<'_>]) -> Value {
-        let sym = self.strings.intern(name);
-        if name.is_empty() || name.chars().any(|c| c.is_control() || c == '"' || c == '\\') {
-            self.fail(Error::new(Kind::Name, format!("a leaf cannot be called {name:?}")));
-            return Value::NONE;
-        }
-        if !self.leaves.insert(sym) {
-            self.fail(Error::new(Kind::Name, format!("two leaves are called {name:?}")));
-            return Value::NONE;
-        }
-        let mut all = vec![Attr::Sym(sym)];
-        all.extend_from_slice(attrs);
-        let v = self.emit(op, &[], &all).at(0);
-        self.set_name(v, sym);
-        v
-    }
-
-    /// Names `v` for printing, unless it has a name.
-    pub fn set_name(&mut self, v: Value, name: Sym) {
-        if let Some(slot) = self.body_mut().names.get_mut(v.at())
-            && *slot == Sym::NONE
-        {
-            *slot = name;
-        }
-    }
-
-    /// The name of `v`, or [`Sym::NONE`].
-    pub fn name_of(&self, v: Value) -> Sym {
-        self.body().names.get(v.at()).copied().unwrap_or(Sym::NONE)
     }
 }

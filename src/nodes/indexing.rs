@@ -84,7 +84,7 @@ impl<'g> Var<'g> {
     /// The number of places along the leading axes that `indices` has coordinates for, and the places that it names.
     #[track_caller]
     fn places(self, name: &str, indices: Var<'g>) -> Option<(usize, Var<'g>)> {
-        if !self.is_some() || !indices.is_some() {
+        if !self.g.owns(name, &[indices]) || !self.is_some() || !indices.is_some() {
             return None;
         }
         let (d, idx) = (self.dims(), indices.dims());
@@ -144,22 +144,25 @@ impl<'g> Var<'g> {
     /// It has no gradient.
     #[track_caller]
     pub fn histogram(self, bins: usize, min: f64, max: f64) -> Var<'g> {
-        if !self.is_some() {
-            return self;
-        }
-        if min.partial_cmp(&max).is_none_or(std::cmp::Ordering::is_gt) || !(max - min).is_finite() {
-            return self.g.fail(Kind::Shape, format!("histogram({self:?}): the range {min} to {max} is none"));
-        }
-        let flat = self.reshape([self.numel()]);
-        let full = |x| self.g.full(x, [], self.dtype());
-        let (low, high) = match (min < max, self.numel()) {
-            (true, _) => (full(min), full(max)),
-            // Nothing falls anywhere.
-            (false, 0) => (full(0.0), full(1.0)),
-            (false, _) => (flat.amin(0), flat.amax(0)),
-        };
-        let bins = i64::try_from(bins).unwrap_or(-1);
-        self.g.emit1(Op::HISTOGRAM, &[flat, low, high], &[Attr::Int(bins)])
+        // All nodes come from the line that asks for it.
+        self.g.held(|| {
+            if !self.is_some() {
+                return self;
+            }
+            if min.partial_cmp(&max).is_none_or(std::cmp::Ordering::is_gt) || !(max - min).is_finite() {
+                return self.g.fail(Kind::Shape, format!("histogram({self:?}): the range {min} to {max} is none"));
+            }
+            let flat = self.reshape([self.numel()]);
+            let full = |x| self.g.full(x, [], self.dtype());
+            let (low, high) = match (min < max, self.numel()) {
+                (true, _) => (full(min), full(max)),
+                // Nothing falls anywhere.
+                (false, 0) => (full(0.0), full(1.0)),
+                (false, _) => (flat.amin(0), flat.amax(0)),
+            };
+            let bins = i64::try_from(bins).unwrap_or(-1);
+            self.g.emit1(Op::HISTOGRAM, &[flat, low, high], &[Attr::Int(bins)])
+        })
     }
 
     /// How often each of 0 … n − 1 stands among these integers, as i64; another integer is an error when the step runs.

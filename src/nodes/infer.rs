@@ -83,6 +83,11 @@ impl Infer<'_> {
         Ok(())
     }
 
+    /// Asks that `x` may stand beside the elements of operand `i`.
+    pub fn element(&self, i: usize, x: f64) -> Result<(), String> {
+        self.dtype(i).refuses(x).map_or(Ok(()), Err)
+    }
+
     /// Asks that operand `i` is `f32` or `f64`.
     pub fn float(&self, i: usize) -> Result<DType, String> {
         let d = self.dtype(i);

@@ -23,7 +23,7 @@ pub type Scanned<'g> = (Vec<Var<'g>>, Vec<Var<'g>>);
 
 impl Builder {
     /// For each slice `x` along the leading axis of `xs`: `(carries, y) = f(carries, x)`. Returns the final carries and
-    /// the stacked `y`. `f` may use any value from outside.
+    /// the stacked `y`. `f` may use any value from outside. After an error, the results are as many.
     #[track_caller]
     pub fn scan<'g>(
         &'g self,
@@ -43,27 +43,29 @@ impl Builder {
         xs: &[Var<'g>],
         f: impl FnOnce(&[Var<'g>], &[Var<'g>]) -> Scanned<'g>,
     ) -> Scanned<'g> {
+        self.note_place();
         let dims: Vec<_> = xs.iter().map(|x| x.dims()).collect();
-        let none = |n: usize| vec![self.var(Value::NONE); n];
-        let Some(length) = how.length.or_else(|| dims.first()?.first().copied()) else {
+        let length = how.length.or_else(|| dims.first()?.first().copied());
+        if length.is_none() {
             self.fail(Kind::Shape, "scan: the number of iterations is that of the first stacked input or a length");
-            return (none(carries.len()), none(0));
-        };
+        }
+        let length = length.unwrap_or(0);
         // Operands first: their own captures, if this loop stands in another.
         let mut args: Vec<Value> = carries.iter().map(|c| self.local(*c)).collect();
         let stacked: Vec<Value> = xs.iter().map(|x| self.local(*x)).collect();
         let mut tys: Vec<Ty> = carries.iter().map(|c| c.ty()).collect();
         for (x, d) in xs.iter().zip(&dims) {
             // A scalar is refused with the loop's own types; its slice stands in for it until then.
-            let Some(shape) = self.shape(d.get(1..).unwrap_or(&[])) else { return (none(carries.len()), none(0)) };
-            tys.push(Ty { dtype: x.dtype(), shape });
+            let ty = x.ty();
+            tys.push(self.shape(d.get(1..).unwrap_or(&[])).map_or(ty, |shape| Ty { shape, ..ty }));
         }
+        // The body is written whatever failed before: it alone knows how many results there are.
         self.with(|e| e.open_loop("scan"));
         let inner: Vec<Var<'g>> = tys.iter().map(|&ty| self.var(self.with(|e| e.region_arg(ty)))).collect();
         let (next, ys) = f(&inner[..carries.len()], &inner[carries.len()..]);
+        self.note_place();
         let yields: Vec<Value> = next.iter().chain(&ys).map(|y| self.local(*y)).collect();
         let body = self.with(|e| e.close_loop(carries.len(), xs.len(), &yields));
-        self.note_place();
         if next.len() != carries.len() {
             let why = format!("scan: {} carries enter the body and {} leave it", carries.len(), next.len());
             self.with(|e| e.fail(Error::new(Kind::Shape, why)));
@@ -82,11 +84,12 @@ impl Builder {
         ];
         let failed = self.error().is_some();
         let outs = self.with(|e| e.emit(Op::SCAN, &args, &attrs));
-        let all: Vec<Var<'g>> = match failed || outs.len() != yields.len() {
-            true => none(yields.len()),
+        let count = carries.len() + ys.len();
+        let mut all: Vec<Var<'g>> = match failed || outs.len() != count {
+            true => vec![self.var(Value::NONE); count],
             false => outs.iter().map(|v| self.var(v)).collect(),
         };
-        let at = next.len();
-        (all[..at].to_vec(), all[at..].to_vec())
+        let ys = all.split_off(carries.len());
+        (all, ys)
     }
 }

@@ -21,6 +21,19 @@ pub enum Buf {
     Temp(usize),
 }
 
+/// How a kernel looks through the index operand that it follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Looks {
+    /// The operand, among those that the call reads.
+    pub read: usize,
+    /// Good indices are below it, and not negative; `None` for a test of the kernel's own.
+    pub below: Option<u64>,
+    /// One more good value.
+    pub or: Option<i64>,
+    /// Whether each unit looks through all of the operand, and before it writes anything.
+    pub early: bool,
+}
+
 /// One kernel call.
 #[derive(Clone, Debug)]
 pub struct Call {
@@ -45,6 +58,9 @@ pub struct Call {
     pub work: Work,
     /// How much of it, in the operations that `work` counts.
     pub ops: u64,
+    /// The indices that may stop the step: a kernel that calls [`Args::fault`](crate::kernels::abi::Args::fault) says
+    /// which. Where it does not, a step that it stops may have changed params and states.
+    pub looks: Option<Looks>,
 }
 
 impl Call {
@@ -62,6 +78,7 @@ impl Call {
             whole: 0,
             work: Work::MOVE,
             ops: 0,
+            looks: None,
         }
     }
 
@@ -86,6 +103,26 @@ impl Call {
     pub fn divided(mut self, buf: Buf, split: Split) -> Call {
         self.writes.push((buf, split));
         self
+    }
+
+    /// The same call, which stops the step where an element of read `read` is not in `0..below`.
+    pub fn looks(self, read: usize, below: usize) -> Call {
+        Call { looks: Some(Looks { read, below: Some(below as u64), or: None, early: false }), ..self }
+    }
+
+    /// The same call, to whose looks `value` is good, too.
+    pub fn or(self, value: i64) -> Call {
+        Call { looks: self.looks.map(|l| Looks { or: Some(value), ..l }), ..self }
+    }
+
+    /// The same call, each unit of which looks through all indices before it writes anything.
+    pub fn early(self) -> Call {
+        Call { looks: self.looks.map(|l| Looks { early: true, ..l }), ..self }
+    }
+
+    /// The same call, without looks: its indices are known to be good.
+    pub fn sure(self) -> Call {
+        Call { looks: None, ..self }
     }
 
     /// The same call, with this scratch of [`LowerCx::scratch`].

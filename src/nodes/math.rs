@@ -4,6 +4,7 @@ use super::attrs::Attr;
 use super::builder::Var;
 use super::dtype::DType;
 use super::opdef::Op;
+use crate::arena::Value;
 use crate::arena::intern::Dims;
 use crate::error::Kind;
 
@@ -104,7 +105,7 @@ macro_rules! binary {
             $($(#[$doc])*
             #[track_caller]
             pub fn $name(self, b: impl Operand<'g>) -> Var<'g> {
-                self.pair(Op::$op, b.var_like(self))
+                self.pair(Op::$op, b.var_like(self, Op::$op))
             })*
         }
     };
@@ -137,20 +138,27 @@ binary! {
 
 /// The right-hand side of an operator: a value, or a number.
 pub trait Operand<'g> {
-    /// The operand as a value of `like`'s type.
-    fn var_like(self, like: Var<'g>) -> Var<'g>;
+    /// The operand of `op` as a value beside `like`: a number takes its type. A number that is no element of it, such
+    /// as a fraction beside integers, is an error.
+    fn var_like(self, like: Var<'g>, op: Op) -> Var<'g>;
 }
 
 impl<'g> Operand<'g> for Var<'g> {
-    fn var_like(self, _: Var<'g>) -> Var<'g> {
+    fn var_like(self, _: Var<'g>, _: Op) -> Var<'g> {
         self
     }
 }
 
 impl<'g> Operand<'g> for f64 {
     #[track_caller]
-    fn var_like(self, like: Var<'g>) -> Var<'g> {
-        like.full_like(self)
+    fn var_like(self, like: Var<'g>, op: Op) -> Var<'g> {
+        match like.dtype().refuses(self).filter(|_| like.is_some()) {
+            Some(why) => {
+                let (name, dtype, dims) = (like.g.op_name(op), like.dtype(), like.dims());
+                like.g.fail(Kind::Shape, format!("{name}({dtype}{dims}, {self}): {why}"))
+            }
+            None => like.full_like(self),
+        }
     }
 }
 
@@ -159,11 +167,12 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn pair(self, op: Op, b: Var<'g>) -> Var<'g> {
         let (da, db) = (self.dims(), b.dims());
-        if da == db || !self.is_some() || !b.is_some() {
+        // What is no value of this builder is refused there.
+        if da == db || !self.is_some() || !b.is_some() || !std::ptr::eq(self.g, b.g) {
             return self.g.emit1(op, &[self, b], &[]);
         }
         let Some(dims) = broadcast_dims(&da, &db) else {
-            let name = self.g.with(|e| e.ops[op.0 as usize].name);
+            let name = self.g.op_name(op);
             return self.g.fail(Kind::Shape, format!("{name}: shapes {da} and {db} do not broadcast"));
         };
         self.g.emit1(op, &[self.broadcast(dims), b.broadcast(dims)], &[])
@@ -172,6 +181,9 @@ impl<'g> Var<'g> {
     /// `a` where this is true, `b` elsewhere; all three broadcast.
     #[track_caller]
     pub fn select(self, a: Var<'g>, b: Var<'g>) -> Var<'g> {
+        if !self.g.owns("select", &[a, b]) {
+            return self.g.var(Value::NONE);
+        }
         let dims = broadcast_dims(&a.dims(), &b.dims()).and_then(|d| broadcast_dims(&d, &self.dims()));
         let Some(d) = dims else {
             let text = format!("select: shapes {}, {} and {} do not broadcast", self.dims(), a.dims(), b.dims());
@@ -221,14 +233,14 @@ macro_rules! operator {
             type Output = Var<'g>;
             #[track_caller]
             fn $method(self, b: f64) -> Var<'g> {
-                self.pair(Op::$op, self.full_like(b))
+                self.pair(Op::$op, b.var_like(self, Op::$op))
             }
         }
         impl<'g> std::ops::$trait<Var<'g>> for f64 {
             type Output = Var<'g>;
             #[track_caller]
             fn $method(self, b: Var<'g>) -> Var<'g> {
-                b.full_like(self).pair(Op::$op, b)
+                self.var_like(b, Op::$op).pair(Op::$op, b)
             }
         }
     )*};

@@ -96,7 +96,7 @@ impl<'g> Site<'_, 'g> {
     pub fn again(&self, args: &[Var<'g>]) -> Vec<Var<'g>> {
         let owned: Vec<_> = self.attrs.iter().map(|(_, a)| a).collect();
         let attrs: Vec<_> = owned.iter().map(|a| a.borrow()).collect();
-        self.g.emit(self.op, args, &attrs)
+        self.g.emit(self.op, args, &attrs).into()
     }
 }
 

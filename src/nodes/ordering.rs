@@ -75,26 +75,35 @@ impl<'g> Var<'g> {
     /// Zero above diagonal `k` of the last two axes (0: the main one, 1: the one above it).
     #[track_caller]
     pub fn tril(self, k: i64) -> Var<'g> {
-        self.triangle("tril", |row, col| col.less_equal(row + row.full_like(k as f64)))
+        self.triangle(Op::LE, k)
     }
 
     /// Zero below diagonal `k` of the last two axes.
     #[track_caller]
     pub fn triu(self, k: i64) -> Var<'g> {
-        self.triangle("triu", |row, col| col.greater_equal(row + row.full_like(k as f64)))
+        self.triangle(Op::GE, k)
     }
 
+    /// The elements whose column is `side` of their row + `k`: `LE` or `GE`.
     #[track_caller]
-    fn triangle(self, name: &str, keep: impl FnOnce(Var<'g>, Var<'g>) -> Var<'g>) -> Var<'g> {
-        let (d, r) = (self.dims(), self.rank());
-        if !self.is_some() || r < 2 {
-            return match self.is_some() {
-                true => self.g.fail(Kind::Shape, format!("{name}({self:?}): rank 2 or more is needed")),
-                false => self,
-            };
-        }
-        let place = |axis| self.g.iota(axis, [d[r - 2], d[r - 1]], DType::I64);
-        keep(place(0), place(1)).broadcast(d).select(self, self.full_like(0.0))
+    fn triangle(self, side: Op, k: i64) -> Var<'g> {
+        // All nodes come from the line that asks for it.
+        self.g.held(|| {
+            let name = if side == Op::LE { "tril" } else { "triu" };
+            let (d, r) = (self.dims(), self.rank());
+            if !self.is_some() || r < 2 {
+                return match self.is_some() {
+                    true => self.g.fail(Kind::Shape, format!("{name}({self:?}): rank 2 or more is needed")),
+                    false => self,
+                };
+            }
+            let place = |axis| self.g.iota(axis, [d[r - 2], d[r - 1]], DType::I64);
+            // Further diagonals than the corners are as the one beyond them, and its number is exact.
+            let k = k.clamp(-(d[r - 2] as i64) - 1, d[r - 1] as i64 + 1);
+            let (row, col) = (place(0), place(1));
+            let keep = col.pair(side, row + k as f64);
+            keep.broadcast(d).select(self, self.full_like(0.0))
+        })
     }
 
     /// The elements moved by `shift` places along `axis`; those that leave at one end come in at the other.
@@ -181,20 +190,23 @@ impl<'g> Var<'g> {
     /// `f` of this with `axis` moved last, moved back.
     #[track_caller]
     fn with_axis_last(self, name: &str, axis: i64, f: impl FnOnce(Var<'g>) -> Var<'g>) -> Var<'g> {
-        if !self.is_some() {
-            return self;
-        }
-        if self.axis_len(axis).is_none() {
-            let text = format!("{name}({self:?}): axis {axis} is outside rank {}", self.rank());
-            return self.g.fail(Kind::Shape, text);
-        }
-        let r = self.rank();
-        let at = axis.rem_euclid(r as i64) as usize;
-        if at == r - 1 {
-            return f(self);
-        }
-        let mut perm: Vec<usize> = (0..r).collect();
-        perm.swap(at, r - 1);
-        f(self.transpose(&perm)).transpose(&perm)
+        // All nodes come from the line that asks for it.
+        self.g.held(|| {
+            if !self.is_some() {
+                return self;
+            }
+            if self.axis_len(axis).is_none() {
+                let text = format!("{name}({self:?}): axis {axis} is outside rank {}", self.rank());
+                return self.g.fail(Kind::Shape, text);
+            }
+            let r = self.rank();
+            let at = axis.rem_euclid(r as i64) as usize;
+            if at == r - 1 {
+                return f(self);
+            }
+            let mut perm: Vec<usize> = (0..r).collect();
+            perm.swap(at, r - 1);
+            f(self.transpose(&perm)).transpose(&perm)
+        })
     }
 }

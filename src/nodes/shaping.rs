@@ -3,7 +3,10 @@
 use super::attrs::Attr;
 use super::builder::Var;
 use super::dtype::DType;
+use super::infer::show;
+use super::math::broadcast_dims;
 use super::opdef::Op;
+use super::ops::slide::wide;
 use crate::arena::intern::Dims;
 use crate::error::Kind;
 
@@ -75,17 +78,13 @@ reductions! {
     logsumexp => LOGSUMEXP;
 }
 
-fn wide(xs: &[usize]) -> Vec<i64> {
-    xs.iter().map(|&x| x as i64).collect()
-}
-
 impl<'g> Var<'g> {
     #[track_caller]
     fn axes(self, op: Op, axes: impl Axes) -> Option<Vec<i64>> {
         match axes.resolve(self.rank()) {
             Ok(a) => Some(a),
             Err(bad) => {
-                let name = self.g.with(|e| e.ops[op.0 as usize].name);
+                let name = self.g.op_name(op);
                 self.g.fail(Kind::Shape, format!("{name}({:?}): axis {bad} is outside rank {}", self, self.rank()));
                 None
             }
@@ -162,15 +161,24 @@ impl<'g> Var<'g> {
         })
     }
 
-    /// The same elements in another shape. One dimension may be `usize::MAX`: it is computed.
+    /// The same elements in another shape. One dimension may be `usize::MAX`: it is computed, which beside a dimension
+    /// of 0 is an error, as in torch.
     #[track_caller]
     pub fn reshape(self, dims: impl AsRef<[usize]>) -> Var<'g> {
         let mut dims = dims.as_ref().to_vec();
-        if let Some(hole) = dims.iter().position(|&d| d == usize::MAX) {
-            let rest: usize = dims.iter().enumerate().filter(|(i, _)| *i != hole).map(|(_, &d)| d).product();
-            dims[hole] = self.numel().checked_div(rest).unwrap_or(0);
+        if !self.is_some() {
+            return self;
         }
-        if *self.dims() == *dims || !self.is_some() {
+        if let Some(hole) = dims.iter().position(|&d| d == usize::MAX) {
+            match computed(self.numel(), &dims) {
+                Ok(size) => dims[hole] = size,
+                Err(why) => {
+                    let asked: Vec<_> = dims.iter().map(|&d| if d == usize::MAX { -1 } else { d as i128 }).collect();
+                    return self.g.fail(Kind::Shape, format!("reshape({self:?}) to {asked:?}: {why}"));
+                }
+            }
+        }
+        if *self.dims() == *dims {
             return self;
         }
         match self.g.shape(&dims) {
@@ -217,12 +225,17 @@ impl<'g> Var<'g> {
         }
     }
 
-    /// Sums over what broadcasting would repeat, down to `dims`: the transpose of [`Var::broadcast`].
+    /// Sums over what broadcasting would repeat, down to `dims`: the transpose of [`Var::broadcast`]. It is an error if
+    /// `dims` do not broadcast to this shape.
     #[track_caller]
     pub fn unbroadcast(self, dims: &[usize]) -> Var<'g> {
         let from = self.dims();
         if *from == *dims || !self.is_some() {
             return self;
+        }
+        if broadcast_dims(dims, &from) != Some(from) {
+            let text = format!("unbroadcast({self:?}): {} does not broadcast to {from}", show(dims));
+            return self.g.fail(Kind::Shape, text);
         }
         let lead = from.len() - dims.len();
         let axes: Vec<i64> =
@@ -231,10 +244,17 @@ impl<'g> Var<'g> {
         summed.reshape(dims)
     }
 
-    /// Elements `starts[i]..limits[i]` in steps of `steps[i]` along each axis.
+    /// Elements `starts[i]..limits[i]` in steps of `steps[i]` along each axis. A step behind which nothing is taken is
+    /// the same as 1.
     #[track_caller]
     pub fn slice(self, starts: &[usize], limits: &[usize], steps: &[usize]) -> Var<'g> {
-        let (s, l, p) = (wide(starts), wide(limits), wide(steps));
+        let (s, mut l, mut p) = (wide(starts), wide(limits), wide(steps));
+        for (i, &size) in self.dims().iter().enumerate().take(s.len().min(l.len()).min(p.len())) {
+            let reach = l[i] - s[i];
+            if l[i] as usize <= size && p[i] > 1 && (0..=p[i]).contains(&reach) {
+                (l[i], p[i]) = (s[i] + reach.min(1), 1);
+            }
+        }
         self.g.emit1(Op::SLICE, &[self], &[Attr::Ints(&s), Attr::Ints(&l), Attr::Ints(&p)])
     }
 
@@ -326,6 +346,19 @@ impl<'g> Var<'g> {
     pub fn dropout(self, p: f64) -> Var<'g> {
         let (key, stream) = (self.g.rng(), self.g.fresh_stream());
         self.g.emit1(Op::DROPOUT, &[self, key], &[Attr::F64(p), Attr::Int(stream)])
+    }
+}
+
+/// The one dimension of `dims` that is `usize::MAX`, so that there are `numel` elements.
+fn computed(numel: usize, dims: &[usize]) -> Result<usize, String> {
+    let known = dims.iter().filter(|&&d| d != usize::MAX);
+    if known.clone().count() + 1 != dims.len() {
+        return Err("only one dimension can be computed".into());
+    }
+    match known.copied().try_fold(1usize, usize::checked_mul) {
+        Some(0) => Err("beside a dimension of 0, the computed one is ambiguous".into()),
+        Some(n) if numel.is_multiple_of(n) => Ok(numel / n),
+        _ => Err(format!("no dimension makes {numel} elements")),
     }
 }
 

@@ -188,6 +188,7 @@ ops! {
     SGD = optim;
     SGD_MOMENTUM = optim;
     ADAM = optim;
+    ROOT_SUM_SQUARES = length;
 
     SCAN = scan;
 

@@ -42,6 +42,9 @@ const NAMES: &[&str] = &["h", "y", "fc1.weight", "odd name", "7", "q\"uo\\te", "
 const NUMBERS: &[f64] =
     &[0.0, -0.0, 1.0, 0.1, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e300, 5e-324, -1.0 / 3.0, 16777217.0];
 
+/// The same among what scales of start values may be, of any type.
+const SCALES: &[f64] = &[0.0, -0.0, 1.0, 0.1, 5e-324, 1.0 / 3.0, 65504.0];
+
 /// Opens and closes the region that a case names in its attributes, for operands of types `tys`.
 pub fn case_region(e: &mut Emit, case: &Case, tys: &[Ty]) {
     let mut tys = tys.to_vec();
@@ -134,7 +137,8 @@ impl Drawing<'_, '_> {
     }
 
     fn full(&mut self, dtype: DType, dims: &[usize]) -> Value {
-        let value = self.pick(NUMBERS);
+        let held: Vec<f64> = NUMBERS.iter().copied().filter(|&x| dtype.holds(x)).collect();
+        let value = self.pick(&held);
         match self.e.shapes.intern(dims) {
             Ok(s) => self.e.emit(Op::FULL, &[], &[Attr::F64(value), Attr::DType(dtype), Attr::Shape(s)]).at(0),
             Err(_) => Value::NONE,
@@ -153,10 +157,11 @@ impl Drawing<'_, '_> {
             return self.full(ty.dtype, &dims);
         }
         let typed = [Attr::DType(ty.dtype), Attr::Shape(ty.shape)];
-        let init = [Attr::Choice((self.draw)(4)), Attr::F64(self.pick(NUMBERS)), Attr::Bool(kind == 0)];
+        let init = [Attr::Choice((self.draw)(4)), Attr::F64(self.pick(SCALES)), Attr::Bool(kind == 0)];
         let name = format!("{}{}", self.pick(&["x", "fc1.weight", "odd name ", "7", "é"]), self.leaves.len());
         let (op, attrs) = match kind {
-            0 | 3 => (Op::INPUT, typed.to_vec()),
+            0 => (Op::INPUT, typed.to_vec()),
+            3 => (Op::INPUT, [&typed[..], &[Attr::F64(1.0)]].concat()),
             1 => (Op::PARAM, [&typed[..], &init].concat()),
             _ => (Op::STATE, [&typed[..], &init[..2]].concat()),
         };

@@ -30,6 +30,14 @@ pub struct CrossEntropy {
     pub reduction: Reduction,
 }
 
+impl CrossEntropy {
+    /// The loss of each row. Where every label counts, its mean is the default's number, and it is cheaper to train on:
+    /// the gradient weighs all rows alike, so that it is computed together with the loss.
+    pub fn per_row() -> CrossEntropy {
+        CrossEntropy { reduction: Reduction::None, ..CrossEntropy::default() }
+    }
+}
+
 impl Default for CrossEntropy {
     fn default() -> CrossEntropy {
         CrossEntropy { ignore_index: -100, label_smoothing: 0.0, reduction: Reduction::Mean }
@@ -96,17 +104,18 @@ pub struct Attention<'g> {
 }
 
 impl<'g> Var<'g> {
-    /// −ln softmax(x)\[label\] of each row, 0 where the label is −100: [`Var::cross_entropy_with`] without a reduction.
+    /// The mean of −ln softmax(x)\[label\] over the rows whose label is not −100: [`Var::cross_entropy_with`] as torch
+    /// defaults it.
     #[track_caller]
     pub fn cross_entropy(self, labels: Var<'g>) -> Var<'g> {
-        self.cross_entropy_with(labels, CrossEntropy { reduction: Reduction::None, ..CrossEntropy::default() })
+        self.cross_entropy_with(labels, CrossEntropy::default())
     }
 
     /// Cross entropy of logits `[.., classes]` and integer labels `[..]`, as `torch.nn.functional.cross_entropy` on
     /// `[N, classes]`. The classes are always the last axis (torch has them second for rank above 2).
     #[track_caller]
     pub fn cross_entropy_with(self, labels: Var<'g>, opt: CrossEntropy) -> Var<'g> {
-        if !self.is_some() || !labels.is_some() {
+        if !self.g.owns("cross_entropy", &[labels]) || !self.is_some() || !labels.is_some() {
             return self.g.var(Value::NONE);
         }
         let (d, rows) = (self.dims(), labels.dims());
@@ -164,12 +173,13 @@ impl<'g> Var<'g> {
 
     #[track_caller]
     fn trailing_norm(self, op: Op, gamma: Var<'g>, beta: Var<'g>, eps: f64) -> Var<'g> {
-        if !self.is_some() || !gamma.is_some() || !beta.is_some() {
+        let name = if op == Op::RMS_NORM { "rms_norm" } else { "layer_norm" };
+        let own = self.g.owns(name, &[gamma, beta]);
+        if !own || !self.is_some() || !gamma.is_some() || !beta.is_some() {
             return self.g.var(Value::NONE);
         }
         let (d, n) = (self.dims(), gamma.dims());
         if n.is_empty() || !d.ends_with(&n) || beta.dims() != n {
-            let name = if op == Op::RMS_NORM { "rms_norm" } else { "layer_norm" };
             let text = format!("{name}: gamma {n} and beta {} are not the last axes of {d}", beta.dims());
             return self.g.fail(Kind::Shape, text);
         }
@@ -191,7 +201,7 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn batch_norm(self, gamma: Var<'g>, beta: Var<'g>, eps: f64) -> [Var<'g>; 3] {
         let all = self.g.emit(Op::BATCH_NORM, &[self, gamma, beta], &[Attr::F64(eps)]);
-        <[Var<'g>; 3]>::try_from(all).unwrap_or([self.g.var(Value::NONE); 3])
+        [all[0], all[1], all[2]]
     }
 
     /// Scaled dot-product attention with this as the queries: softmax(scale·q·kᵀ)·v for each head. A query that sees no
@@ -204,9 +214,8 @@ impl<'g> Var<'g> {
     /// [`Var::attention`], and ln Σ exp(score) of each row: `[batch, heads, queries]`, −∞ where a query sees no key.
     #[track_caller]
     pub fn attention_with_lse(self, k: Var<'g>, v: Var<'g>, opt: Attention<'g>) -> [Var<'g>; 2] {
-        let none = self.g.var(Value::NONE);
-        if !self.is_some() || !k.is_some() || !v.is_some() {
-            return [none; 2];
+        if !self.g.owns("attention", &[k, v]) || !self.is_some() || !k.is_some() || !v.is_some() {
+            return [self.g.var(Value::NONE); 2];
         }
         let axis = if opt.layout == Layout::Bhsd { 1 } else { 2 };
         let of = |given: usize, x: Var<'g>, packed: usize| match (given, opt.layout) {
@@ -234,10 +243,8 @@ impl<'g> Var<'g> {
         ];
         let args = [Some(self), Some(k), Some(v), opt.padding, opt.bias, key];
         let args: Vec<Var<'g>> = args.into_iter().flatten().collect();
-        match self.g.emit(Op::ATTENTION, &args, &attrs)[..] {
-            [y, lse] => [y, lse],
-            _ => [none; 2],
-        }
+        let all = self.g.emit(Op::ATTENTION, &args, &attrs);
+        [all[0], all[1]]
     }
 
     /// The parameter after a step along `g` at rate `lr` (a scalar), without momentum.
@@ -246,19 +253,21 @@ impl<'g> Var<'g> {
         self.g.emit1(Op::SGD, &[self, g, lr], &[Attr::F64(opt.weight_decay)])
     }
 
-    /// The parameter and the momentum buffer after step `t` (an `i64` scalar, from 1); empty after an error.
+    /// The parameter and the momentum buffer after step `t` (an `i64` scalar, from 1).
     #[track_caller]
-    pub fn sgd_momentum_step(self, g: Var<'g>, buf: Var<'g>, lr: Var<'g>, t: Var<'g>, opt: Sgd) -> Vec<Var<'g>> {
+    pub fn sgd_momentum_step(self, g: Var<'g>, buf: Var<'g>, lr: Var<'g>, t: Var<'g>, opt: Sgd) -> [Var<'g>; 2] {
         let attrs =
             [Attr::F64(opt.momentum), Attr::F64(opt.dampening), Attr::Bool(opt.nesterov), Attr::F64(opt.weight_decay)];
-        self.g.emit(Op::SGD_MOMENTUM, &[self, g, buf, lr, t], &attrs)
+        let all = self.g.emit(Op::SGD_MOMENTUM, &[self, g, buf, lr, t], &attrs);
+        [all[0], all[1]]
     }
 
-    /// The parameter and both moments after step `t` (an `i64` scalar, from 1) of Adam or AdamW; empty after an error.
+    /// The parameter and both moments after step `t` (an `i64` scalar, from 1) of Adam or AdamW.
     #[track_caller]
-    pub fn adam_step(self, g: Var<'g>, moments: [Var<'g>; 2], lr: Var<'g>, t: Var<'g>, opt: Adam) -> Vec<Var<'g>> {
+    pub fn adam_step(self, g: Var<'g>, moments: [Var<'g>; 2], lr: Var<'g>, t: Var<'g>, opt: Adam) -> [Var<'g>; 3] {
         let [beta1, beta2] = opt.betas.map(Attr::F64);
         let attrs = [beta1, beta2, Attr::F64(opt.eps), Attr::F64(opt.weight_decay), Attr::Bool(opt.decoupled)];
-        self.g.emit(Op::ADAM, &[self, g, moments[0], moments[1], lr, t], &attrs)
+        let all = self.g.emit(Op::ADAM, &[self, g, moments[0], moments[1], lr, t], &attrs);
+        [all[0], all[1], all[2]]
     }
 }

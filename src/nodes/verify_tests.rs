@@ -237,7 +237,7 @@ fn v9_ops_belong_to_the_stage() {
 fn v10_effects_stand_in_the_entry() {
     let g = Builder::new("effects");
     let x = g.input("x", [2], DType::F32);
-    let body = g.region("body", &[x.ty()], |a| g.custom(&EFFECT, a, &[]));
+    let body = g.region("body", &[x.ty()], |a| g.custom(&EFFECT, a, &[]).into());
     let y = g.custom(&EFFECT, &g.call(body, &[x]), &[]);
     let g = g.finish(y).unwrap();
     let errors = verify(g.view(), Stage::Block);

@@ -232,10 +232,6 @@ impl<'g> Var<'g> {
         self.g.emit1(op, &[self, w], &[stride, pad, dilation, Attr::Int(wide_one(opt.groups)), output_pad])
     }
 
-    fn name_of(self, op: Op) -> &'static str {
-        self.g.with(|e| e.ops[op.0 as usize].name)
-    }
-
     /// The windows of a pool on this, as its options have them and with what `ceil_mode` adds.
     fn windows<const N: usize, const P: usize>(self, opt: &Pool<N, P>) -> Result<[Slide<N>; 2], String> {
         let d = self.dims();
@@ -253,7 +249,7 @@ impl<'g> Var<'g> {
 
     #[track_caller]
     fn refused(self, op: Op, why: &str) -> Var<'g> {
-        self.g.fail(Kind::Shape, format!("{}({self:?}): {why}", self.name_of(op)))
+        self.g.fail(Kind::Shape, format!("{}({self:?}): {why}", self.g.op_name(op)))
     }
 
     /// A largest or least element.
@@ -285,23 +281,26 @@ impl<'g> Var<'g> {
 
     #[track_caller]
     fn averaged<const N: usize, const P: usize>(self, op: Op, opt: &Pool<N, P>) -> Var<'g> {
-        if !self.is_some() {
-            return self;
-        }
-        let [win, whole] = match self.undilated(opt) {
-            Ok(both) => both,
-            Err(e) => return self.refused(op, &e),
-        };
-        let lists = whole.lists();
-        let [kernel, stride, pad, _] = ints(&lists);
-        let sums = || self.g.emit1(SUM[N - 1], &[self], &[kernel, stride, pad]);
-        match opt.divisor_override {
-            Some(0) => self.refused(op, "divisor_override is 0"),
-            Some(n) => sums() / n as f64,
-            // What reaches beyond the padding counts for nothing, so that windows have divisors of their own.
-            None if opt.count_include_pad && win.pad != whole.pad => whole_divided(sums(), &win),
-            None => self.g.emit1(op, &[self], &[kernel, stride, pad, Attr::Bool(opt.count_include_pad)]),
-        }
+        // All nodes come from the line that asks for it.
+        self.g.held(|| {
+            if !self.is_some() {
+                return self;
+            }
+            let [win, whole] = match self.undilated(opt) {
+                Ok(both) => both,
+                Err(e) => return self.refused(op, &e),
+            };
+            let lists = whole.lists();
+            let [kernel, stride, pad, _] = ints(&lists);
+            let sums = || self.g.emit1(SUM[N - 1], &[self], &[kernel, stride, pad]);
+            match opt.divisor_override {
+                Some(0) => self.refused(op, "divisor_override is 0"),
+                Some(n) => sums() / n as f64,
+                // What reaches beyond the padding counts for nothing, so that windows have divisors of their own.
+                None if opt.count_include_pad && win.pad != whole.pad => whole_divided(sums(), &win),
+                None => self.g.emit1(op, &[self], &[kernel, stride, pad, Attr::Bool(opt.count_include_pad)]),
+            }
+        })
     }
 
     /// The windows of x `[N, C, H, W]` as columns `[N, C·kh·kw, windows]`, as `torch.nn.functional.unfold`: row

@@ -194,7 +194,7 @@ fn region<'g>(v: &Visit<'_, 'g>, members: &[Node]) -> Vec<Var<'g>> {
         }
         vec![g.var(find(&local, src.out(v.node)).unwrap_or(Value::NONE))]
     });
-    g.emit(Op::MAP, &mapped, &[Attr::Region(body)])
+    g.emit(Op::MAP, &mapped, &[Attr::Region(body.region)]).into()
 }
 
 /// What `a` is inside the region; a region is small enough for a plain search.

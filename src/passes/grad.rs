@@ -5,9 +5,10 @@ mod join;
 use super::activity::depends;
 use super::loops::{self, Map, Scene};
 use super::prepare::for_autodiff;
-use super::rebuild::{Copier, finish, leaf_named, output_named};
+use super::rebuild::{Copier, Signature, finish, loss_named, output_named, underivable, written};
 use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
+use crate::names;
 use crate::nodes::opdef::{Deriv, Site};
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, Var};
 
@@ -38,14 +39,25 @@ impl GradOptions {
         GradOptions { wrt: names.iter().map(|s| s.to_string()).collect(), ..Default::default() }
     }
 
-    /// The leaves to differentiate by, in order.
+    /// The leaves to differentiate by, in order. A pattern of `frozen` that matches no param is an error, and so is a leaf
+    /// that is asked for and frozen.
     pub fn leaves(&self, g: Graph<'_>) -> Result<Vec<String>> {
-        if !self.wrt.is_empty() {
-            return Ok(self.wrt.clone());
+        let params = || g.leaves().filter(|l| l.1 == LeafKind::Param).map(|l| l.2);
+        if let Some(p) = self.frozen.iter().find(|p| !params().any(|name| names::matches(p, name))) {
+            let known: Vec<&str> = params().collect();
+            let text = format!("freeze: {p:?} matches no param{}", names::instead(p, known.iter().copied()));
+            return Err(Error::new(Kind::Name, text));
         }
-        let frozen = |v: Value, name: &str| {
-            g.attrs(g.def[v.at()]).bool(5) || self.frozen.iter().any(|p| matches_pattern(p, name))
-        };
+        let matched = |name: &str| self.frozen.iter().find(|p| names::matches(p, name));
+        if !self.wrt.is_empty() {
+            return match self.wrt.iter().find_map(|name| Some((name, matched(name)?))) {
+                Some((name, p)) => {
+                    Err(Error::new(Kind::Name, format!("{name:?} is asked for and frozen by {p:?}: leave out one of them")))
+                }
+                None => Ok(self.wrt.clone()),
+            };
+        }
+        let frozen = |v: Value, name: &str| g.attrs(g.def[v.at()]).bool(5) || matched(name).is_some();
         let params = g.leaves().filter(|l| l.1 == LeafKind::Param && !frozen(l.0, l.2));
         let names: Vec<String> = params.map(|l| l.2.to_string()).collect();
         if names.is_empty() {
@@ -55,24 +67,9 @@ impl GradOptions {
     }
 }
 
-/// Whether `name` is what `pattern` says: itself, or, with a `*` (the first counts), what begins and ends like that.
-pub(super) fn matches_pattern(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        Some((start, end)) => name.strip_prefix(start).is_some_and(|rest| rest.ends_with(end)),
-        None => pattern == name,
-    }
-}
-
 /// A name that no leaf and no output of `g` has: `name`, or `name.2`, `name.3` ….
 pub fn unused_name(g: Graph<'_>, name: &str) -> String {
-    let taken = |n: &str| g.find_leaf(n).is_some() || g.find_output(n).is_some();
-    let mut candidate = name.to_string();
-    let mut i = 2;
-    while taken(&candidate) {
-        candidate = format!("{name}.{i}");
-        i += 1;
-    }
-    candidate
+    Signature::new(g).unused(name)
 }
 
 /// Adds to `g` the gradient of the scalar output `loss`: an output `grad.<leaf>` for each leaf asked for. Other outputs
@@ -80,22 +77,19 @@ pub fn unused_name(g: Graph<'_>, name: &str) -> String {
 pub fn grad(g: Graph<'_>, loss: &str, options: &GradOptions) -> Result<GraphBuf> {
     let leaves = options.leaves(g)?;
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
-    let v = output_named(g, loss)?;
-    if !g.dims(v).is_empty() || !g.dtype[v.at()].is_differentiable() {
-        let text = format!("the gradient of {loss:?} needs a scalar f32[] or f64[], not {}; see vjp", g.ty_text(v));
-        return Err(Error::new(Kind::Derivative, text));
-    }
+    loss_named(g, loss)?;
     let prepared = for_autodiff(g, &names, &[loss])?;
     let g = prepared.view();
-    GraphBuf::make(|bump| {
+    written("grad", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
         c.run(&mut |_| None);
         c.signature();
         let seed = c.map[output_named(g, loss)?].full_like(1.0);
         let grads = Reverse::new(g, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
+        let mut signature = Signature::new(g);
         for (name, dv) in names.iter().zip(grads) {
-            b.output(&unused_name(g, &format!("grad.{name}")), dv);
+            b.output(&signature.unused(&format!("grad.{name}")), dv);
         }
         drop(c);
         finish(b, bump)
@@ -107,22 +101,22 @@ pub fn grad(g: Graph<'_>, loss: &str, options: &GradOptions) -> Result<GraphBuf>
 pub fn vjp(g: Graph<'_>, outputs: &[&str], wrt: &[&str], missing: Missing) -> Result<GraphBuf> {
     let prepared = for_autodiff(g, wrt, outputs)?;
     let g = prepared.view();
-    GraphBuf::make(|bump| {
+    written("vjp", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
         c.run(&mut |_| None);
         c.signature();
-        let mut seeds = Vec::new();
+        let (mut seeds, mut signature) = (Vec::new(), Signature::new(g));
         for &o in outputs {
-            let v = output_named(g, o)?;
+            let v = signature.output(o)?;
             if !g.dtype[v.at()].is_differentiable() {
-                return Err(Error::new(Kind::Derivative, format!("output {o:?} is {}: no derivative", g.ty_text(v))));
+                return Err(underivable(g, v, format!("output {o:?} is {}: no derivative", g.ty_text(v))));
             }
-            seeds.push((o, b.input(&unused_name(g, &format!("cotangent.{o}")), g.dims(v), g.dtype[v.at()])));
+            seeds.push((o, b.input(&signature.unused(&format!("cotangent.{o}")), g.dims(v), g.dtype[v.at()])));
         }
         let grads = Reverse::new(g, &b, &c, wrt)?.run(&seeds, missing)?;
         for (name, dv) in wrt.iter().zip(grads) {
-            b.output(&unused_name(g, &format!("grad.{name}")), dv);
+            b.output(&signature.unused(&format!("grad.{name}")), dv);
         }
         drop(c);
         finish(b, bump)
@@ -139,10 +133,11 @@ pub struct Reverse<'r, 'x, 'g> {
 impl<'r, 'x, 'g> Reverse<'r, 'x, 'g> {
     /// A walk over `src`, which `copy` wrote to `g`, for the leaves `wrt`.
     pub fn new(src: Graph<'x>, g: &'g Builder, copy: &'r Copier<'x, 'g>, wrt: &'r [&'r str]) -> Result<Self> {
-        let leaves = wrt.iter().map(|n| leaf_named(src, n)).collect::<Result<Vec<_>>>()?;
+        let signature = Signature::new(src);
+        let leaves = wrt.iter().map(|n| signature.leaf(n)).collect::<Result<Vec<_>>>()?;
         for (&v, n) in leaves.iter().zip(wrt) {
             if !src.dtype[v.at()].is_differentiable() {
-                return Err(Error::new(Kind::Derivative, format!("{n:?} is {}: no derivative", src.ty_text(v))));
+                return Err(underivable(src, v, format!("{n:?} is {}: no derivative", src.ty_text(v))));
             }
         }
         let scene = Scene { src, region: src.entry(), g, map: Map::Whole(&copy.map), regions: &copy.regions };
@@ -152,8 +147,9 @@ impl<'r, 'x, 'g> Reverse<'r, 'x, 'g> {
     /// Walks, from cotangents of outputs to those of the leaves.
     pub fn run(mut self, seeds: &[(&str, Var<'g>)], missing: Missing) -> Result<Vec<Var<'g>>> {
         let at = self.back.at;
+        let signature = Signature::new(at.src);
         for &(name, seed) in seeds {
-            self.back.add(output_named(at.src, name)?, seed);
+            self.back.add(signature.output(name)?, seed);
         }
         self.back.walk()?;
         at.g.with(|e| e.set_loc(u32::MAX));
@@ -168,7 +164,7 @@ impl<'r, 'x, 'g> Reverse<'r, 'x, 'g> {
                         "{name:?} gets no gradient: {} does not depend on it differentiably; freeze it or ask for zeros",
                         from.join(", ")
                     );
-                    return Err(Error::new(Kind::Derivative, text).at(at.src.place(at.src.def[v.at()])));
+                    return Err(underivable(at.src, v, text));
                 }
             });
         }

@@ -4,9 +4,9 @@
 use super::grad::{GradOptions, Missing, Reverse, grad, unused_name};
 use super::jvp::jvp;
 use super::prepare::for_autodiff;
-use super::rebuild::{Copier, finish, leaf_named, output_named};
+use super::rebuild::{Copier, finish, leaf_named, output_named, underivable, written};
 use crate::arena::{Value, ids::Id};
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf};
 
 /// Most reverse sweeps that one Jacobian may take.
@@ -31,7 +31,7 @@ pub fn nth_grad(g: Graph<'_>, output: &str, leaf: &str, n: usize) -> Result<Grap
     if !g.dims(v).is_empty() {
         let text =
             format!("the n-th derivative by {leaf:?} needs a scalar, not {}; see hvp and jacobian", g.ty_text(v));
-        return Err(Error::new(Kind::Derivative, text));
+        return Err(underivable(g, v, text));
     }
     let keep: Vec<String> = g.output_names.iter().map(|&s| g.str(s).to_string()).collect();
     let mut last = output.to_string();
@@ -42,7 +42,7 @@ pub fn nth_grad(g: Graph<'_>, output: &str, leaf: &str, n: usize) -> Result<Grap
         let v = buf.view();
         last = v.output_names.last().map(|&s| v.str(s).to_string()).unwrap_or_default();
     }
-    GraphBuf::make(|bump| {
+    written("nth_grad", |bump| {
         let src = buf.view();
         let b = Builder::rewriting(Emit::like(&src));
         let mut c = Copier::new(src, &b);
@@ -66,9 +66,9 @@ pub fn jacobian(g: Graph<'_>, output: &str, leaf: &str) -> Result<GraphBuf> {
     let sweeps = g.numel(out);
     if sweeps > MAX_SWEEPS {
         let text = format!("the Jacobian of {output:?} takes {sweeps} sweeps, more than {MAX_SWEEPS}; use jvp or vjp");
-        return Err(Error::new(Kind::Derivative, text));
+        return Err(underivable(g, out, text));
     }
-    GraphBuf::make(|bump| {
+    written("jacobian", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
         c.run(&mut |_| None);

@@ -1,10 +1,9 @@
 //! Forward mode: tangents beside values, in one walk over the graph. An absent tangent is a zero, made only at outputs.
 
 use super::activity::reaches;
-use super::grad::unused_name;
 use super::loops::{self, Map, Scene};
 use super::prepare::for_autodiff;
-use super::rebuild::{Copier, finish, leaf_named, output_named};
+use super::rebuild::{Copier, Signature, finish, underivable, written};
 use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::opdef::{Deriv, Site};
@@ -15,28 +14,28 @@ use crate::nodes::{Builder, Emit, Graph, GraphBuf, Var};
 pub fn jvp(g: Graph<'_>, outputs: &[&str], wrt: &[&str]) -> Result<GraphBuf> {
     let prepared = for_autodiff(g, wrt, outputs)?;
     let g = prepared.view();
-    GraphBuf::make(|bump| {
+    written("jvp", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
         c.run(&mut |_| None);
         c.signature();
-        let results = outputs.iter().map(|o| output_named(g, o)).collect::<Result<Vec<_>>>()?;
+        let mut signature = Signature::new(g);
+        let results = outputs.iter().map(|o| signature.output(o)).collect::<Result<Vec<_>>>()?;
         let scene = Scene { src: g, region: g.entry(), g: &b, map: Map::Whole(&c.map), regions: &c.regions };
         let mut forward = Forward::new(scene, &results);
         for &name in wrt {
-            let v = leaf_named(g, name)?;
+            let v = signature.leaf(name)?;
             if !g.dtype[v.at()].is_differentiable() {
-                return Err(Error::new(Kind::Derivative, format!("{name:?} is {}: no derivative", g.ty_text(v))));
+                return Err(underivable(g, v, format!("{name:?} is {}: no derivative", g.ty_text(v))));
             }
-            let t = b.input(&unused_name(g, &format!("tangent.{name}")), g.dims(v), g.dtype[v.at()]);
+            let t = b.input(&signature.unused(&format!("tangent.{name}")), g.dims(v), g.dtype[v.at()]);
             forward.set(v, t);
         }
         forward.walk()?;
         b.with(|e| e.set_loc(u32::MAX));
-        for &o in outputs {
-            let v = output_named(g, o)?;
+        for (&o, &v) in outputs.iter().zip(&results) {
             let t = forward.tangents[v].unwrap_or_else(|| c.map[v].full_like(0.0));
-            b.output(&unused_name(g, &format!("tangent.{o}")), t);
+            b.output(&signature.unused(&format!("tangent.{o}")), t);
         }
         drop(c);
         finish(b, bump)

@@ -146,7 +146,7 @@ impl<'r, 'x, 'g> Looped<'r, 'x, 'g> {
             Attr::Int(self.scan.length as i64),
             Attr::Bool(reverse),
         ];
-        Ok(g.emit(Op::SCAN, &[carries, consts, stacked].concat(), &attrs))
+        Ok(g.emit(Op::SCAN, &[carries, consts, stacked].concat(), &attrs).into())
     }
 
     /// Names what was not saved and cannot be made again.

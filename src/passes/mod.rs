@@ -11,6 +11,7 @@ pub mod fold;
 pub mod fuse;
 pub mod grad;
 pub mod higher;
+pub mod inline;
 pub mod jvp;
 pub mod loops;
 pub mod optimiser;

@@ -13,11 +13,13 @@ mod sweep;
 
 use super::grad::{GradOptions, Reverse, grad};
 use super::prepare::for_autodiff;
-use super::rebuild::{Copier, finish, leaf_named, output_named};
+use super::rebuild::{Copier, Signature, finish, loss_named, output_named, written};
 use crate::arena::Value;
 use crate::error::{Error, Kind, Result};
+use crate::nodes::ops::length::length;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
 use groups::Settings;
+use std::panic::Location;
 use sweep::Target;
 
 pub use groups::Group;
@@ -35,7 +37,7 @@ pub const EMA: &str = "ema.";
 pub struct Optimiser {
     /// The rule.
     pub rule: Rule,
-    /// The learning rate that a trainer starts from. The graph reads it from the input [`LR`] at each step.
+    /// The learning rate: what the input [`LR`], which the graph reads at each step, holds until the caller writes it.
     pub lr: f64,
     /// Largest global norm of all gradients together: larger ones are scaled down to it.
     pub clip_norm: Option<f64>,
@@ -144,55 +146,56 @@ impl Optimiser {
 
 /// Appends to `g` the gradient of the scalar output `loss` and the update of every param that is not frozen. The
 /// result is a step program: an input [`LR`], states `opt.*` (and `ema.*`), and updates in place. A param that is used
-/// in several places gets the sum of their gradients.
+/// in several places gets the sum of their gradients. What it adds for itself comes from the caller's line.
+#[track_caller]
 pub fn train(g: Graph<'_>, loss: &str, opt: &Optimiser) -> Result<GraphBuf> {
     opt.validate()?;
+    let caller = Location::caller();
     let options = GradOptions { frozen: opt.frozen.clone(), ..Default::default() };
     let leaves = options.leaves(g)?;
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
-    let v = output_named(g, loss)?;
-    if !g.dims(v).is_empty() {
-        return Err(Error::new(Kind::Derivative, format!("the loss {loss:?} is {}, not a scalar", g.ty_text(v))));
-    }
+    loss_named(g, loss)?;
     let settings = groups::settings(g, opt, &names)?;
     if opt.accumulate > 1 {
         let one = grad(g, loss, &options)?;
-        return GraphBuf::make(|bump| {
+        return written("train", |bump| {
             let b = Builder::rewriting(Emit::like(&one.view()));
             let (params, grads) = micro::accumulate(one.view(), &b, loss, &names, opt.accumulate)?;
+            b.come_from(caller);
             append(&b, opt, &settings, &names, &params, grads);
             finish(b, bump)
         });
     }
     let prepared = for_autodiff(g, &names, &[loss])?;
     let g = prepared.view();
-    GraphBuf::make(|bump| {
+    written("train", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
         c.run(&mut |_| None);
         c.signature();
+        b.come_from(caller);
         let seed = c.map[output_named(g, loss)?].full_like(1.0);
         let grads = Reverse::new(g, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
-        let params: Vec<Var<'_>> = names.iter().map(|n| leaf_named(g, n).map(|v| c.map[v])).collect::<Result<_>>()?;
+        let signature = Signature::new(g);
+        let params: Vec<Var<'_>> = names.iter().map(|n| signature.leaf(n).map(|v| c.map[v])).collect::<Result<_>>()?;
+        b.come_from(caller);
         append(&b, opt, &settings, &names, &params, grads);
         drop(c);
         finish(b, bump)
     })
 }
 
-/// Scales all gradients by min(1, max / (‖g‖ + 1e-6)), as `torch.nn.utils.clip_grad_norm_`.
+/// Scales all gradients by min(1, max / (‖g‖ + 1e-6)), as `torch.nn.utils.clip_grad_norm_`; where the squares overflow or
+/// underflow, too.
 fn clip(grads: &mut [Var<'_>], max: f64) {
-    let mut total = None;
-    for g in grads.iter() {
-        let s = (*g * *g).sum(..);
-        total = Some(total.map_or(s, |t: Var<'_>| t + s));
-    }
-    if let Some(t) = total {
-        let norm = t.sqrt().named("grad_norm");
-        let scale = (max / (norm + 1e-6)).minimum(1.0);
-        for g in grads.iter_mut() {
-            *g = *g * scale;
-        }
+    let Some(wide) = length(grads) else { return };
+    let dtype = grads.first().map_or(DType::F64, |g| g.dtype());
+    let norm = wide.cast(dtype).named("grad_norm");
+    // A norm that its type cannot hold is one of finite gradients, unless it is infinite in f64, too.
+    let beyond = (max / wide).cast(dtype);
+    let scale = norm.less(f64::INFINITY).select((max / (norm + 1e-6)).minimum(1.0), beyond);
+    for g in grads.iter_mut() {
+        *g = *g * scale;
     }
 }
 
@@ -217,7 +220,7 @@ fn append<'g>(
         clip(&mut grads, max);
     }
     let dtype = params.first().map_or(DType::F32, |p| p.dtype());
-    let lr = b.input(LR, [], dtype);
+    let lr = b.input_or(LR, [], dtype, opt.lr);
     let counts = opt.ema.is_some() || settings.kinds.iter().any(|k| k.rule.counts());
     let t = if counts { count(b) } else { b.var(Value::NONE) };
     let schedules = schedules(b, settings, t);
@@ -232,7 +235,7 @@ fn append<'g>(
         let mu = schedules[settings.kind_of[i]];
         let next = Target { b, name, p, g, lr, lr64, t, mu }.update(&kind.rule);
         if let Some(decay) = opt.ema {
-            let old = b.state(&format!("{EMA}{name}"), p.dims(), p.dtype(), Init::Zeros);
+            let old = b.average(&format!("{EMA}{name}"), name, p.dims(), p.dtype());
             let later = sweep::flush(old * decay + next * (1.0 - decay));
             b.update(old, t.equal(1.0).select(next, later));
         }
@@ -259,9 +262,4 @@ fn schedules<'g>(b: &'g Builder, settings: &Settings, t: Var<'g>) -> Vec<Option<
         all.push(known.iter().find(|k| k.0 == key).map(|k| k.1));
     }
     all
-}
-
-/// Whether `name` is that of a state that this module makes.
-pub fn is_optimiser_state(name: &str) -> bool {
-    name.starts_with("opt.") || name.starts_with(EMA)
 }

@@ -3,7 +3,7 @@
 use super::prepare::{self, FusionPolicy};
 use super::report::{Fusion, Notes};
 use super::simplify::Hits;
-use super::{fold, fuse, patterns, rebuild, remat, simplify, trim};
+use super::{fold, fuse, inline, patterns, rebuild, remat, simplify, trim};
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::opdef::Lower;
@@ -36,7 +36,7 @@ pub const PIPELINE: &[Pass] = &[
         doc: "replace calls by their bodies",
         stage: None,
         needed: |g| g.op.contains(&Op::CALL),
-        run: |g, _| GraphBuf::make(|b| prepare::inline(g, b)),
+        run: |g, _| inline::inlined(g),
     },
     // Derivatives have been taken: blocks become the ops that run fastest.
     Pass {
@@ -80,7 +80,7 @@ pub const PIPELINE: &[Pass] = &[
     },
     // Here a memory budget has what it needs recomputed; boundaries of blocks have then served.
     Pass {
-        name: "unmark",
+        name: UNMARK,
         doc: "drop the boundaries of blocks",
         stage: None,
         needed: always,
@@ -105,6 +105,12 @@ pub const PIPELINE: &[Pass] = &[
         run: |g, _| rebuild::rebuild_buf(g, &mut |_| None),
     },
 ];
+
+/// Names of the passes without which some op would have no kernel.
+pub const MINIMAL: &[&str] = &["inline", "legalize", UNMARK];
+
+/// The first pass behind the place where values may be chosen to be computed again.
+const UNMARK: &str = "unmark";
 
 /// Passes that no program needs and that may be asked for by name.
 pub const EXTRA: &[Pass] = &[Pass {
@@ -147,10 +153,11 @@ fn to_end(g: Graph<'_>, hits: &mut Hits, round: Round) -> Result<GraphBuf> {
         let before = count(hits);
         buf = round(buf.view(), hits)?;
         if count(hits) == before {
-            break;
+            return Ok(buf);
         }
     }
-    Ok(buf)
+    // The last round may have left a region that nobody uses any more.
+    rebuild::rebuild_buf(buf.view(), &mut |_| None)
 }
 
 fn fuse_regions(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {
@@ -192,6 +199,11 @@ fn named(name: &str) -> Result<&'static Pass> {
 
 /// Runs the passes called `names`, in the order given, verifying after each in debug builds or if `verify`.
 pub fn run(g: Graph<'_>, names: &[&str], verify: bool) -> Result<(GraphBuf, Vec<Trace>)> {
+    let verify = verify || cfg!(debug_assertions);
+    if verify {
+        // What is wrong before is no fault of the first pass.
+        verify::check(g, Stage::Block).map_err(|e| e.context("before all passes"))?;
+    }
     let mut buf = rebuild::rebuild_buf(g, &mut |_| None)?;
     let mut traces = Vec::new();
     let mut stage = Stage::Block;
@@ -207,7 +219,7 @@ pub fn run(g: Graph<'_>, names: &[&str], verify: bool) -> Result<(GraphBuf, Vec<
             clean = false;
         }
         stage = pass.stage.unwrap_or(stage);
-        if verify || cfg!(debug_assertions) {
+        if verify {
             verify::check(buf.view(), stage).map_err(|e| e.context(format!("after pass {}", pass.name)))?;
         }
         let (Notes { hits, fusions }, nodes) = (notes, (before, buf.view().nodes()));
@@ -229,8 +241,47 @@ pub fn optimise(g: Graph<'_>) -> Result<GraphBuf> {
 /// The passes before and after the place where values may be chosen to be computed again: [`remat`] works on ops that
 /// are simplified and not yet fused.
 pub fn halves() -> (Vec<&'static str>, Vec<&'static str>) {
-    let mut first = default_passes();
-    let at = first.iter().position(|&p| p == "unmark").unwrap_or(first.len());
-    let second = first.split_off(at);
-    (first, second)
+    cut(&default_passes())
+}
+
+/// As [`halves`], of [`MINIMAL`].
+pub fn minimal_halves() -> (Vec<&'static str>, Vec<&'static str>) {
+    cut(MINIMAL)
+}
+
+fn cut(names: &[&'static str]) -> (Vec<&'static str>, Vec<&'static str>) {
+    let at = names.iter().position(|&p| p == UNMARK).unwrap_or(names.len());
+    (names[..at].to_vec(), names[at..].to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::{Builder, DType};
+    use crate::passes::rebuild::written;
+
+    #[test]
+    fn what_is_wrong_is_the_fault_of_who_wrote_it() {
+        let g = Builder::new("g");
+        let x = g.input("x", [4], DType::F32);
+        let sound: &'static GraphBuf = Box::leak(Box::new(g.finish([x.exp()]).unwrap()));
+        let types = [DType::F32, DType::F64];
+        let made = written("grad", |bump| Ok(Graph { dtype: bump.alloc_slice_copy(&types), ..sound.view() }));
+        assert_eq!(made.is_err(), cfg!(debug_assertions));
+        match made {
+            Err(e) => assert!(e.to_string().starts_with("after pass grad: "), "{e}"),
+            Ok(buf) => {
+                let e = run(buf.view(), MINIMAL, true).unwrap_err().to_string();
+                assert!(e.starts_with("before all passes: "), "{e}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_lists_of_passes_name_passes() {
+        assert!(MINIMAL.iter().chain(&default_passes()).all(|name| named(name).is_ok()));
+        for (first, second) in [halves(), minimal_halves()] {
+            assert!(!first.is_empty() && second.first() == Some(&UNMARK));
+        }
+    }
 }

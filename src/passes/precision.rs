@@ -4,11 +4,11 @@
 //! simplification and fusion do not see it. Invariant: the table follows from the graph and the choice alone. Called by
 //! `session`.
 
-use super::grad::matches_pattern;
 use crate::arena::ids::Id;
 use crate::arena::{Node, Value};
 use crate::error::{Error, Kind, Result};
 use crate::kernels::gemm::Precision;
+use crate::names;
 use crate::nodes::ops::optim::layout;
 use crate::nodes::ops::steps::step_of;
 use crate::nodes::{DType, Graph, LeafKind, Op};
@@ -39,10 +39,11 @@ pub fn precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Precision>> {
     let mut claimed = vec![false; g.nodes()];
     for (pattern, precision) in &choice.groups {
         let params = || g.leaves().filter(|l| l.1 == LeafKind::Param);
-        let mut found = false;
-        for (v, _, _) in params().filter(|l| matches_pattern(pattern, l.2)) {
+        let (mut found, mut products) = (false, false);
+        for (v, _, _) in params().filter(|l| names::matches(pattern, l.2)) {
             found = true;
             for n in products_of(&g, v) {
+                products = true;
                 if !std::mem::replace(&mut claimed[n.at()], true) {
                     of[n.at()] = *precision;
                 }
@@ -50,7 +51,11 @@ pub fn precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Precision>> {
         }
         if !found {
             let known: Vec<&str> = params().map(|l| l.2).collect();
-            let text = format!("precision: {pattern:?} matches no param; there are {}", known.join(", "));
+            let instead = names::instead(pattern, known.iter().copied());
+            return Err(Error::new(Kind::Name, format!("precision: {pattern:?} matches no param{instead}")));
+        }
+        if !products {
+            let text = format!("precision: {pattern:?} matches params, but none that a product of f32 matrices reads");
             return Err(Error::new(Kind::Name, text));
         }
     }

@@ -3,14 +3,14 @@
 //! Each function preserves meaning, the names of leaves, and the number, order and types of outputs.
 
 use super::activity::{depends, reaches};
-use super::rebuild::{Copier, Visit, finish, rebuild, rebuild_buf};
+use super::inline::{fits, inline_region, inlined};
+use super::rebuild::{Copier, Signature, Visit, finish, rebuild_buf};
 use super::save::save;
-use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
+use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::opdef::{Deriv, Flags, Lower};
 use crate::nodes::ops::scan::Scan;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, OpDef, Var};
-use bumpalo::Bump;
 
 /// Rounds of expansion that a chain of decompositions may take.
 const ROUNDS: usize = 16;
@@ -18,7 +18,7 @@ const ROUNDS: usize = 16;
 const MAX_UNROLLED: usize = 1 << 20;
 
 /// Whether a node stands for its region's body, once.
-fn is_inlined(def: &OpDef) -> bool {
+pub(super) fn is_inlined(def: &OpDef) -> bool {
     matches!(def.lower, Lower::Control) || def.flags.has(Flags::FUSED)
 }
 
@@ -33,6 +33,9 @@ fn unroll<'g>(v: &Visit<'_, 'g>) -> Vec<Var<'g>> {
     let mut carries = v.args[..s.carries].to_vec();
     let mut rows: Vec<Vec<Var<'g>>> = vec![Vec::new(); v.src.outs_of(v.node).len() - s.carries];
     for n in 0..s.length {
+        if v.g.error().is_some() {
+            break;
+        }
         let i = if s.reverse { s.length - 1 - n } else { n };
         let slice = |x: &Var<'g>| {
             let dims = x.dims();
@@ -61,39 +64,12 @@ fn unroll<'g>(v: &Visit<'_, 'g>) -> Vec<Var<'g>> {
     carries.into_iter().chain(stacked).collect()
 }
 
-/// The yields of region `r` of `v.src` on `args`, written in place of the node.
-pub fn inline_region<'g>(v: &Visit<'_, 'g>, r: Region, args: &[Var<'g>]) -> Vec<Var<'g>> {
-    let (src, g) = (v.src, v.g);
-    let mut map = Window::<Value, Option<Var<'g>>>::filled(src.region_values(r), None);
-    let none = g.var(Value::NONE);
-    let mut args = args.iter();
-    for n in src.region_nodes(r) {
-        if src.op[n.at()] == Op::ARG {
-            map[src.out(n)] = args.next().copied();
-            continue;
-        }
-        let ops: Vec<Value> = src.args_of(n).iter().map(|&a| map[a].unwrap_or(none).v).collect();
-        let outs = g.with(|e| e.copy(&src, n, &ops, v.regions));
-        for (o, new) in src.outs_of(n).zip(outs.iter()) {
-            map[o] = Some(g.var(new));
-        }
-    }
-    src.region_yields(r).iter().map(|&y| map[y].unwrap_or(none)).collect()
-}
-
-/// Replaces calls by their bodies. The second rebuild drops the regions that nobody calls any more.
-pub fn inline<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<Graph<'b>> {
-    let inlined = rebuild_buf(g, &mut |v| match v.op() {
-        Op::CALL => Some(inline_region(v, v.src.attrs(v.node).region(0), v.args)),
-        _ => None,
-    })?;
-    rebuild(inlined.view(), bump, &mut |_| None)
-}
-
-/// Replaces the nodes that `pick` picks by their decompositions, until none is left.
+/// Replaces the nodes that `pick` picks by their decompositions, until none is left. Decompositions nest a few deep, and
+/// a round takes one level of loops away: calls are inlined however deep they nest.
 fn expand_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
     let mut buf = rebuild_buf(g, &mut |_| None)?;
-    for round in 0..ROUNDS {
+    let rounds = ROUNDS + g.regions();
+    for round in 0..rounds {
         let picked = pick(buf.view());
         if !picked.as_slice().contains(&true) {
             if round == 0 {
@@ -102,6 +78,7 @@ fn expand_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool
             // Regions that were inlined have no user left: one more rebuild drops them.
             return rebuild_buf(buf.view(), &mut |_| None);
         }
+        fits(buf.view(), |n| picked[n])?;
         buf = rebuild_buf(buf.view(), &mut |v| {
             let region = || v.src.attrs(v.node).region(0);
             match (picked[v.node], v.def.decompose) {
@@ -112,7 +89,16 @@ fn expand_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool
             }
         })?;
     }
-    Err(Error::new(Kind::Verify, format!("decompositions nest deeper than {ROUNDS}")))
+    Err(Error::new(Kind::Verify, format!("decompositions nest deeper than {rounds}")))
+}
+
+/// The same with calls replaced by their bodies first, all at once: in rounds, regions of regions would be written again
+/// and again.
+fn expand_all(g: Graph<'_>, pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
+    match g.op.contains(&Op::CALL) {
+        true => expand_while(inlined(g)?.view(), pick),
+        false => expand_while(g, pick),
+    }
 }
 
 /// Whether some statistic (a result after the first) of a node is read.
@@ -148,8 +134,9 @@ pub fn for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Result<Grap
 
 /// The nodes on the paths from `wrt` to `results`, with all nodes of the bodies of loops among them.
 pub fn active(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Side<Node, bool> {
-    let leaves: Vec<Value> = wrt.iter().filter_map(|n| g.find_leaf(n)).map(|l| l.0).collect();
-    let outs: Vec<Value> = results.iter().filter_map(|n| g.find_output(n)).collect();
+    let signature = Signature::new(g);
+    let leaves: Vec<Value> = wrt.iter().filter_map(|n| signature.leaf(n).ok()).collect();
+    let outs: Vec<Value> = results.iter().filter_map(|n| signature.output(n).ok()).collect();
     let (from, to) = (depends(g, g.entry(), &leaves), reaches(g, g.entry(), &outs));
     let mut active = Side::filled(g.nodes(), false);
     let mut run = Side::<Region, bool>::filled(g.regions(), false);
@@ -212,7 +199,7 @@ pub fn unfuse(g: Graph<'_>) -> Result<GraphBuf> {
 
 /// The form that lowering sees: no op without a kernel.
 pub fn for_lowering(g: Graph<'_>) -> Result<GraphBuf> {
-    expand_while(g, |g| pick_all(g, has_no_kernel))
+    expand_all(g, |g| pick_all(g, has_no_kernel))
 }
 
 /// Whether `def` must be decomposed before lowering.
@@ -223,14 +210,12 @@ pub(super) fn has_no_kernel(def: &OpDef) -> bool {
 /// Every op that has a decomposition replaced by it, fused regions inlined: the slow, obvious form of a graph, for
 /// comparing.
 pub fn decompose_all(g: Graph<'_>) -> Result<GraphBuf> {
-    expand_while(g, |g| {
-        pick_all(g, |def| def.decompose.is_some() || is_inlined(def) || matches!(def.lower, Lower::Loop))
-    })
+    expand_all(g, |g| pick_all(g, |def| def.decompose.is_some() || is_inlined(def) || matches!(def.lower, Lower::Loop)))
 }
 
 /// Calls and fused regions inlined and loops unrolled, nothing else changed: a graph of one region.
 pub fn flatten(g: Graph<'_>) -> Result<GraphBuf> {
-    expand_while(g, |g| pick_all(g, |def| is_inlined(def) || matches!(def.lower, Lower::Loop)))
+    expand_all(g, |g| pick_all(g, |def| is_inlined(def) || matches!(def.lower, Lower::Loop)))
 }
 
 /// The same graph without the outputs that `keep` refuses, and without what only they need.

@@ -5,9 +5,12 @@
 
 use crate::arena::{Node, Region, Side, Sym, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
+use crate::names;
 use crate::nodes::opdef::Site;
+use crate::nodes::verify::{self, Stage};
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, OpDef, Var};
 use bumpalo::Bump;
+use hashbrown::{HashMap, HashSet};
 
 /// A node on its way from one graph to the next.
 pub struct Visit<'x, 'g> {
@@ -92,6 +95,16 @@ pub fn rebuild<'b>(g: Graph<'_>, bump: &'b Bump, rule: &mut Rule<'_>) -> Result<
 /// Writes `g` again into a bump of its own.
 pub fn rebuild_buf(g: Graph<'_>, rule: &mut Rule<'_>) -> Result<GraphBuf> {
     GraphBuf::make(|bump| rebuild(g, bump, rule))
+}
+
+/// The graph that pass `name` writes, into a bump of its own; in debug builds it is verified, so that a fault is that
+/// pass's, and not one of the first that looks.
+pub fn written(name: &str, f: impl for<'b> FnOnce(&'b Bump) -> Result<Graph<'b>>) -> Result<GraphBuf> {
+    let buf = GraphBuf::make(f)?;
+    if cfg!(debug_assertions) {
+        verify::check(buf.view(), Stage::Block).map_err(|e| e.context(format!("after pass {name}")))?;
+    }
+    Ok(buf)
 }
 
 /// Freezes what `b` holds.
@@ -248,18 +261,76 @@ impl<'x, 'g> Copier<'x, 'g> {
     }
 }
 
-/// The leaf called `name`, or an error that names it.
+/// The leaf called `name`, or an error that names it. Who asks for many asks [`Signature`].
 pub fn leaf_named(g: Graph<'_>, name: &str) -> Result<Value> {
-    g.find_leaf(name).map(|l| l.0).ok_or_else(|| {
-        let known: Vec<&str> = g.leaves().map(|l| l.2).collect();
-        Error::new(Kind::Name, format!("no leaf is called {name:?}; there are {}", known.join(", ")))
-    })
+    g.find_leaf(name).map(|l| l.0).ok_or_else(|| no_leaf(g, name))
 }
 
-/// The output called `name`, or an error that names it.
+/// The output called `name`, or an error that names it. Who asks for many asks [`Signature`].
 pub fn output_named(g: Graph<'_>, name: &str) -> Result<Value> {
-    g.find_output(name).ok_or_else(|| {
-        let known: Vec<&str> = g.output_names.iter().map(|&s| g.str(s)).collect();
-        Error::new(Kind::Name, format!("no output is called {name:?}; there are {}", known.join(", ")))
-    })
+    g.find_output(name).ok_or_else(|| no_output(g, name))
+}
+
+fn no_leaf(g: Graph<'_>, name: &str) -> Error {
+    let known: Vec<&str> = g.leaves().map(|l| l.2).collect();
+    Error::new(Kind::Name, format!("no leaf is called {name:?}{}", names::instead(name, known.iter().copied())))
+}
+
+fn no_output(g: Graph<'_>, name: &str) -> Error {
+    let known = g.output_names.iter().map(|&s| g.str(s));
+    Error::new(Kind::Name, format!("no output is called {name:?}{}", names::instead(name, known)))
+}
+
+/// The leaves and outputs of a graph by name, found in one scan.
+pub struct Signature<'x> {
+    g: Graph<'x>,
+    leaves: HashMap<&'x str, Value>,
+    outputs: HashMap<&'x str, Value>,
+    given: HashSet<String>,
+}
+
+impl<'x> Signature<'x> {
+    /// Of `g`.
+    pub fn new(g: Graph<'x>) -> Self {
+        let outputs = g.output_names.iter().map(|&s| g.str(s)).zip(g.outputs().iter().copied());
+        let leaves = g.leaves().map(|(v, _, name)| (name, v));
+        Signature { g, leaves: leaves.collect(), outputs: outputs.collect(), given: HashSet::new() }
+    }
+
+    /// As [`leaf_named`].
+    pub fn leaf(&self, name: &str) -> Result<Value> {
+        self.leaves.get(name).copied().ok_or_else(|| no_leaf(self.g, name))
+    }
+
+    /// As [`output_named`].
+    pub fn output(&self, name: &str) -> Result<Value> {
+        self.outputs.get(name).copied().ok_or_else(|| no_output(self.g, name))
+    }
+
+    /// A name that no leaf and no output has, and that was not given before: `name`, or `name.2`, `name.3` ….
+    pub fn unused(&mut self, name: &str) -> String {
+        let taken = |n: &str| self.leaves.contains_key(n) || self.outputs.contains_key(n) || self.given.contains(n);
+        let numbered = (2..).map(|i| format!("{name}.{i}"));
+        let free = std::iter::once(name.to_string()).chain(numbered).find(|n| !taken(n));
+        let free = free.unwrap_or_else(|| name.to_string());
+        self.given.insert(free.clone());
+        free
+    }
+}
+
+/// The output called `name`, which is to be differentiated: a scalar that carries a derivative, or an error that names
+/// its op and the line that asked for it.
+pub fn loss_named(g: Graph<'_>, name: &str) -> Result<Value> {
+    let v = output_named(g, name)?;
+    if g.dims(v).is_empty() && g.dtype[v.at()].is_differentiable() {
+        return Ok(v);
+    }
+    let (op, ty) = (g.def_of(g.def[v.at()]).name, g.ty_text(v));
+    let hint = if g.dims(v).is_empty() { "cast what it is made of" } else { "reduce it, as by its mean, or see vjp" };
+    Err(underivable(g, v, format!("the loss {name:?}, made by {op}, is {ty}, not a scalar f32[] or f64[]; {hint}")))
+}
+
+/// That there is no derivative of or by `v`, with the line that asked for it.
+pub fn underivable(g: Graph<'_>, v: Value, text: String) -> Error {
+    Error::new(Kind::Derivative, text).at(g.place(g.def[v.at()]))
 }

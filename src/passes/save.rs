@@ -9,7 +9,7 @@
 use super::grad::Backward;
 use super::loops::{Map, Scene};
 use super::prepare::active;
-use super::rebuild::{Copier, finish, rebuild_buf};
+use super::rebuild::{Copier, finish, rebuild_buf, written};
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::Result;
 use crate::nodes::opdef::Lower;
@@ -55,7 +55,7 @@ fn save_at(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> Result<Grap
             more[s.body] = kept(g, &s, &read);
         }
     }
-    GraphBuf::make(|bump| {
+    written("save", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b).yielding(more);
         c.run(&mut |_| None);

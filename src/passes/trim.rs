@@ -90,7 +90,7 @@ impl Kept {
         let args: Vec<Var<'g>> = v.args.iter().zip(&self.args).filter(|a| *a.1).map(|a| *a.0).collect();
         let count = |r: std::ops::Range<usize>| self.args[r].iter().filter(|k| **k).count() as i64;
         let attrs = [
-            Attr::Region(body),
+            Attr::Region(body.region),
             Attr::Int(count(0..s.carries)),
             Attr::Int(count(s.carries..s.xs())),
             Attr::Int(s.length as i64),

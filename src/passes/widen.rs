@@ -4,7 +4,7 @@
 //! leaves and outputs, and the shapes of all values, stay too. For checking tools: a widened graph is another program.
 
 use super::prepare::flatten;
-use super::rebuild::finish;
+use super::rebuild::{finish, written};
 use crate::arena::{Side, ids::Id};
 use crate::error::Result;
 use crate::nodes::attrs::{Attr, Owned};
@@ -14,7 +14,7 @@ use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Op, Var};
 pub fn widen(g: Graph<'_>) -> Result<GraphBuf> {
     let flat = flatten(g)?;
     let g = flat.view();
-    GraphBuf::make(|bump| {
+    written("widen", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut map = Side::filled(g.values(), b.var(crate::arena::Value::NONE));
         for n in g.region_nodes(g.entry()) {
@@ -32,7 +32,7 @@ pub fn widen(g: Graph<'_>) -> Result<GraphBuf> {
             let args: Vec<Var<'_>> = g.args_of(n).iter().map(|&a| map[a]).collect();
             let outs = match g.leaf(g.out(n)) {
                 Some((_, name)) => vec![b.var(b.with(|e| e.leaf(g.op[n.at()], name, &attrs[1..])))],
-                None => b.emit(g.op[n.at()], &args, &attrs),
+                None => b.emit(g.op[n.at()], &args, &attrs).into(),
             };
             for (v, new) in g.outs_of(n).zip(outs) {
                 map[v] = new;

@@ -2,9 +2,11 @@
 //!
 //! Two buffers of one *class* lie at the same place. A class is formed only by an instruction whose kernel declares the
 //! pair, on extents that are identical, when nobody needs the old contents afterwards; touching lifetimes alone are
-//! never enough. What cannot be made in its leaf is copied there by instructions at the end.
+//! never enough. What cannot be made in its leaf is copied there by instructions at the end; so is what is made while
+//! the step may still stop at a bad index.
 
 use super::code::{BufKind, Code, Operand, Update};
+use super::faults;
 use crate::arena::Node;
 use crate::kernels::abi::Split;
 
@@ -95,7 +97,12 @@ fn decide_leaves(code: &Code, seq: &[u32]) -> (Alias, Uses, Vec<Update>) {
     let mut a = Alias { class, inplace: vec![OUT_OF_PLACE; code.reads.len()] };
     a.explicit(code);
     let uses = Uses::new(code, seq);
-    let copies = code.updates.iter().filter(|u| !a.take_leaf(code, &uses, seq, u.leaf, u.from));
+    let settled = faults::settled(code, seq);
+    let copies = code.updates.iter().filter(|u| {
+        // Nothing reaches a leaf while the step may still stop.
+        let made = uses.first_write[u.from.buf as usize];
+        made < settled || !a.take_leaf(code, &uses, seq, u.leaf, u.from)
+    });
     let copies = copies.copied().collect();
     (a, uses, copies)
 }

@@ -4,17 +4,19 @@
 //! proves: operands lie inside the arena and are aligned; every read finds, whole, what the instructions before it
 //! wrote for it; a write overlaps no read unless declared in place on the identical extent, and no other write; units
 //! divide each write into disjoint parts (runs, or columns of whole rows) that cover it; at the end outputs, next
-//! values, and all that the caller owns are where they are looked for.
+//! values, and all that the caller owns are where they are looked for. And: a step that stops at a bad index has changed no
+//! byte of a param or a state, for nothing that may stop comes after what writes there.
 //!
 //! [`Checked`] can be made here only: it is what the executor's unsafe code rests on. The walk runs in release
 //! builds too.
 
 use super::alias::OUT_OF_PLACE;
 use super::code::{BufKind, Code, Operand};
+use super::faults::{Check, Leaves};
 use crate::arena::tensor::LINE;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::Split;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// A plan to check.
@@ -124,6 +126,11 @@ struct Walk<'p> {
     version: Vec<u32>,
     /// The last instruction that wrote each buffer.
     writer: Vec<u32>,
+    /// Indices that were found good: which version of a buffer, which bytes of it, and by which test.
+    good: BTreeSet<(Label, usize, usize, u64, Option<i64>)>,
+    leaves: Leaves,
+    /// The first instruction that wrote bytes of a param or a state.
+    changed: Option<usize>,
 }
 
 type Proof<T = ()> = Result<T, String>;
@@ -136,7 +143,18 @@ impl<'p> Walk<'p> {
     fn new(plan: &'p Plan) -> Proof<Walk<'p>> {
         let (code, n) = (&plan.code, plan.code.bytes.len());
         promise(plan.place.len() == n && plan.inplace.len() == code.reads.len(), || "columns do not fit".into())?;
-        let mut w = Walk { plan, map: Map::default(), version: vec![0; n], writer: vec![u32::MAX; n] };
+        let mut runs = vec![0; code.loops.len()];
+        code.body.iter().map(|&b| b as usize).filter(|&b| b < code.loops.len()).for_each(|b| runs[b] += 1);
+        promise(runs.iter().all(|&n| n <= 1), || "two instructions run one loop".into())?;
+        let mut w = Walk {
+            plan,
+            map: Map::default(),
+            version: vec![0; n],
+            writer: vec![u32::MAX; n],
+            good: BTreeSet::new(),
+            leaves: Leaves::new(plan),
+            changed: None,
+        };
         for b in (0..n).filter(|&b| code.kind[b].is_pinned()) {
             let r = w.extent(&Operand::of_bytes(b as u32, 0, code.bytes[b], Split::Whole))?;
             promise(!w.map.touches(r.clone()), || format!("{} overlaps another leaf or constant", w.name(b as u32)))?;
@@ -162,8 +180,7 @@ impl<'p> Walk<'p> {
         let (Some(start), Some(end)) = (start, end) else {
             return Err(format!("{} lies outside the arena", self.name(o.buf)));
         };
-        let align = (o.size & o.size.wrapping_neg()).clamp(1, LINE);
-        promise(place % LINE == 0 && start % align == 0, || format!("{} is not aligned", self.name(o.buf)))?;
+        promise(place % LINE == 0 && start % o.align() == 0, || format!("{} is not aligned", self.name(o.buf)))?;
         Ok(start..end)
     }
 
@@ -179,7 +196,7 @@ impl<'p> Walk<'p> {
         let reads = code.reads_of(i).iter().map(|o| self.extent(o)).collect::<Proof<Vec<_>>>()?;
         let writes = code.writes_of(i).iter().map(|o| self.extent(o)).collect::<Proof<Vec<_>>>()?;
         match code.loop_of(i) {
-            Some(l) => l.fits(code.reads_of(i), code.writes_of(i))?,
+            Some(l) => l.fits(code, i, &self.plan.inplace[code.read_range(i)])?,
             None => promise(writes.len() <= 64, || "more than 64 writes".into())?,
         }
         for (o, r) in code.reads_of(i).iter().zip(&reads) {
@@ -203,10 +220,45 @@ impl<'p> Walk<'p> {
             let fresh = label.1 == 0 || matches!(o.split, Split::PerLane(_));
             promise(fresh || self.map.holds(w.clone(), label), || format!("{} was overwritten", self.name(o.buf)))?;
         }
+        self.stops(i, &writes)?;
         for (o, w) in code.writes_of(i).iter().zip(&writes) {
             self.version[o.buf as usize] += 1;
             self.writer[o.buf as usize] = i as u32;
             self.map.put(w.clone(), (o.buf, self.version[o.buf as usize]));
+        }
+        Ok(())
+    }
+
+    /// No instruction that may stop the step comes after one that writes a leaf, nor writes one itself before all of its
+    /// units have looked. Iterations of a loop stop with it.
+    fn stops(&mut self, i: usize, writes: &[Range<usize>]) -> Proof {
+        let code = &self.plan.code;
+        if code.iterated {
+            return Ok(());
+        }
+        let own = writes.iter().any(|w| self.leaves.meet(w));
+        let inner: Vec<Check>;
+        let checks = match code.loop_of(i) {
+            Some(l) => {
+                inner = l.checks(code.reads_of(i));
+                &inner[..]
+            }
+            None => code.checks_of(i),
+        };
+        for c in checks {
+            let read = |o: &Operand| (o.buf, o.off, o.bytes()) == (c.buf, c.off, c.bytes);
+            let seen = code.reads_of(i).iter().any(read);
+            let test = c.looks.below.filter(|_| seen);
+            let known = test.is_some_and(|below| {
+                let label = (c.buf, self.version[c.buf as usize]);
+                !self.good.insert((label, c.off, c.bytes, below, c.looks.or))
+            });
+            let before = self.changed.map_or(String::new(), |k| format!(", which instruction {k} does before it"));
+            promise(known || self.changed.is_none(), || format!("it may stop a step after leaves changed{before}"))?;
+            promise(known || !own || c.looks.early, || "it may stop a step and changes a leaf".into())?;
+        }
+        if own {
+            self.changed.get_or_insert(i);
         }
         Ok(())
     }
@@ -219,7 +271,8 @@ impl<'p> Walk<'p> {
             if with != OUT_OF_PLACE {
                 let declared = code.pairs_of(i).contains(&(r as u8, with));
                 promise(declared, || format!("read {r} is in place, which the kernel cannot do"))?;
-                let lanes = matches!(code.writes_of(i)[usize::from(with)].split, Split::PerLane(_));
+                let to = code.writes_of(i).get(usize::from(with));
+                let lanes = to.is_none_or(|o| matches!(o.split, Split::PerLane(_)));
                 let same = writes.get(usize::from(with)) == Some(read) && !lanes;
                 promise(same, || format!("read {r} is in place on another extent"))?;
                 let others = reads.iter().enumerate().all(|(s, other)| s == r || !overlap(read, other));
@@ -261,6 +314,8 @@ impl<'p> Walk<'p> {
         }
         let mut updated = vec![false; code.bytes.len()];
         for u in &code.updates {
+            let kept = |k: &BufKind| matches!(k, BufKind::Param | BufKind::State);
+            promise(code.kind.get(u.leaf as usize).is_some_and(kept), || "a next value of what is not kept".into())?;
             updated[u.leaf as usize] = true;
             let leaf = self.extent(&Operand::of_bytes(u.leaf, 0, code.bytes[u.leaf as usize], Split::Whole))?;
             let next = (u.from.buf, self.version[u.from.buf as usize]);

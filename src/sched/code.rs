@@ -4,7 +4,9 @@
 //! leaf; an operand of a view names the root buffer and a byte offset in it. Made by [`lower`](super::lower), permuted by
 //! [`order`](super::order), extended by [`alias`](super::alias); everyone in this room reads it.
 
+use super::faults::Check;
 use super::loops::Loop;
+use crate::arena::tensor::LINE;
 use crate::arena::{Node, Value};
 use crate::kernels::abi::{Kernel, Split};
 use crate::kernels::bytes;
@@ -76,6 +78,11 @@ impl Operand {
         self.len * self.size
     }
 
+    /// What its first byte is a multiple of: the alignment of its elements.
+    pub fn align(&self) -> usize {
+        (self.size & self.size.wrapping_neg()).clamp(1, LINE)
+    }
+
     /// `len` bytes of `buf` from `off` on.
     pub fn of_bytes(buf: u32, off: usize, len: usize, split: Split) -> Operand {
         Operand { buf, off, len, size: 1, split }
@@ -117,6 +124,8 @@ pub struct Instr<'a> {
     pub copies: bool,
     /// The loop that it runs instead of the kernel: an index into [`Code::loops`], or [`NO_LOOP`].
     pub body: u32,
+    /// Indices that it looks through: where one is bad, the step stops.
+    pub checks: &'a [Check],
 }
 
 /// Stands for "runs its kernel" in [`Instr::body`].
@@ -147,6 +156,8 @@ pub struct Code {
     pub writes_at: Vec<u32>,
     /// In-place pairs of instruction `i`: `pairs[pairs_at[i]..pairs_at[i + 1]]`.
     pub pairs_at: Vec<u32>,
+    /// Checks of instruction `i`: `checks[checks_at[i]..checks_at[i + 1]]`.
+    pub checks_at: Vec<u32>,
     /// Instructions of group `g`: `group_at[g]..group_at[g + 1]`.
     pub group_at: Vec<u32>,
     /// Parameter words.
@@ -157,6 +168,8 @@ pub struct Code {
     pub writes: Vec<Operand>,
     /// In-place pairs.
     pub pairs: Vec<(u8, u8)>,
+    /// Checks of indices.
+    pub checks: Vec<Check>,
     /// Bytes of each buffer.
     pub bytes: Vec<usize>,
     /// What each buffer holds.
@@ -173,13 +186,23 @@ pub struct Code {
     pub body: Vec<u32>,
     /// The loops, each planned.
     pub loops: Vec<Arc<Loop>>,
+    /// Whether this is one iteration of a loop, and not a step.
+    pub iterated: bool,
 }
 
 impl Code {
     /// Empty columns.
     pub fn new() -> Code {
         let at = || vec![0];
-        Code { params_at: at(), reads_at: at(), writes_at: at(), pairs_at: at(), group_at: at(), ..Code::default() }
+        Code {
+            params_at: at(),
+            reads_at: at(),
+            writes_at: at(),
+            pairs_at: at(),
+            checks_at: at(),
+            group_at: at(),
+            ..Code::default()
+        }
     }
 
     /// Number of instructions.
@@ -222,6 +245,11 @@ impl Code {
         &self.pairs[self.pairs_at[i] as usize..self.pairs_at[i + 1] as usize]
     }
 
+    /// Checks of instruction `i`.
+    pub fn checks_of(&self, i: usize) -> &[Check] {
+        &self.checks[self.checks_at[i] as usize..self.checks_at[i + 1] as usize]
+    }
+
     /// Parameters of instruction `i`.
     pub fn params_of(&self, i: usize) -> &[u64] {
         &self.params[self.params_at[i] as usize..self.params_at[i + 1] as usize]
@@ -259,6 +287,8 @@ impl Code {
         self.reads.extend_from_slice(i.reads);
         self.writes.extend_from_slice(i.writes);
         self.pairs.extend_from_slice(i.pairs);
+        self.checks.extend_from_slice(i.checks);
+        self.checks_at.push(self.checks.len() as u32);
         self.params_at.push(self.params.len() as u32);
         self.reads_at.push(self.reads.len() as u32);
         self.writes_at.push(self.writes.len() as u32);
@@ -293,6 +323,7 @@ impl Code {
             whole: 0,
             copies: true,
             body: NO_LOOP,
+            checks: &[],
         });
         self.close(false);
     }
@@ -306,6 +337,7 @@ impl Code {
             outputs: self.outputs.clone(),
             updates: self.updates.clone(),
             loops: self.loops.clone(),
+            iterated: self.iterated,
             ..Code::new()
         };
         c.kernel.reserve(self.len());
@@ -327,6 +359,7 @@ impl Code {
                     whole: self.whole[i],
                     copies: self.copies[i],
                     body: self.body[i],
+                    checks: self.checks_of(i),
                 });
             }
             c.close(self.effect[g as usize]);

@@ -4,6 +4,7 @@
 //! plan and tapes that are proved free of races, which is what the one unsafe block rests on.
 
 use super::check::Checked;
+use super::faults::Commits;
 use super::link::{Level, Linked, Turn, behind, link};
 use super::tape::{Tapes, race_free};
 use super::trace::{Traced, Track};
@@ -21,6 +22,8 @@ pub struct Exec {
     linked: Linked,
     lanes: usize,
     bytes: usize,
+    /// The time of the first instruction that writes leaves.
+    changes: usize,
 }
 
 /// Why a step stopped: the instruction, and the bad element that its kernel reported.
@@ -32,6 +35,8 @@ pub struct Stop {
     pub bad: Option<Bad>,
     /// The iteration of the loop around the instruction, if it stands in one.
     pub iteration: Option<usize>,
+    /// Whether leaves may have been changed before: never by a bad index that lowering knew of.
+    pub changed: bool,
 }
 
 impl fmt::Display for Stop {
@@ -43,9 +48,12 @@ impl fmt::Display for Stop {
             Some(Bad { element, .. }) => write!(f, "element {element} of the index operand is out of range")?,
             None => f.write_str("the kernel panicked")?,
         }
-        match self.iteration {
-            Some(i) => write!(f, ", in iteration {i} of its loop"),
-            None => Ok(()),
+        if let Some(i) = self.iteration {
+            write!(f, ", in iteration {i} of its loop")?;
+        }
+        match self.changed {
+            true => f.write_str("; params and states may be changed in part: initialise or load them again"),
+            false => Ok(()),
         }
     }
 }
@@ -158,7 +166,9 @@ impl Exec {
         let lanes = tapes.lanes();
         let linked =
             link(plan, tapes).map_err(|e| Error::new(Kind::Plan, format!("the plan cannot be linked: {e}")))?;
-        Ok(Exec { linked, lanes, bytes: plan.bytes })
+        let first = Commits::new(plan).writes.iter().position(|w| *w);
+        let changes = first.map_or(usize::MAX, |i| linked.levels[0].calls[i].time);
+        Ok(Exec { linked, lanes, bytes: plan.bytes, changes })
     }
 
     /// Watches the bytes behind what the graph's instructions write, in poisoned steps. `plan` is the one that this was
@@ -186,7 +196,9 @@ impl Exec {
     /// A stop at a time, as one at an instruction.
     pub(super) fn located(&self, at: Stop) -> Stop {
         let (instr, iteration) = self.linked.instruction_at(at.instr);
-        Stop { instr, iteration, ..at }
+        // The instruction itself has written nothing if it found a bad index.
+        let changed = at.instr > self.changes || (at.instr == self.changes && at.bad.is_none());
+        Stop { instr, iteration, changed, ..at }
     }
 
     /// Runs the part of thread `thread`: whether all of it ran.
@@ -310,5 +322,5 @@ pub fn guarded(lane: &Lane, step: impl FnOnce()) -> Result<(), Stop> {
     }
     lane.fault.clear();
     let instr = lane.at.load(Ordering::Relaxed);
-    Err(Stop { instr, bad: bad.filter(|_| ended.is_ok()), iteration: None })
+    Err(Stop { instr, bad: bad.filter(|_| ended.is_ok()), iteration: None, changed: false })
 }

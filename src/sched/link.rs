@@ -155,6 +155,10 @@ impl Linked {
 
     fn slot(&mut self, plan: &Checked, o: &Operand, space: &Space) -> Result<Slot, String> {
         let p = space.place(range(plan, o))?;
+        let aligned = std::iter::once(&p.off).chain(&p.moves).all(|at| at.is_multiple_of(o.align()));
+        if !aligned {
+            return Err(format!("an operand of elements of {} bytes is not aligned in its loop", o.size));
+        }
         let known = self.strides.iter().position(|s| *s == p.moves);
         let moves = known.unwrap_or_else(|| {
             self.strides.push(p.moves);
@@ -167,6 +171,9 @@ impl Linked {
     fn turn(&mut self, plan: &Checked, i: usize, tapes: Tapes, space: &Space, depth: usize) -> Result<u32, String> {
         let code = &plan.code;
         let l: &Loop = code.loop_of(i).ok_or("a loop without a body")?;
+        if depth == DEPTH {
+            return Err(format!("loops stand more than {DEPTH} deep in one another"));
+        }
         let mut externs = Vec::new();
         for e in &l.externs {
             let o = match e.outer {

@@ -7,6 +7,8 @@
 //! loop's instruction. Externs come first in the body's space of addresses, the workspace behind them; linking puts
 //! both where the outer plan has them, and slices of stacked operands move with the iteration.
 
+mod fits;
+
 use super::check::Checked;
 use super::code::{BufKind, Code, Instr, NO_LOOP, Operand};
 use super::lower::{Lowering, Spot, bad};
@@ -80,41 +82,6 @@ impl Loop {
         let at = self.plan.place[e.buf as usize];
         at..at + self.plan.code.bytes[e.buf as usize]
     }
-
-    /// Proves that the body's externs and workspace are what an instruction with these operands has.
-    pub fn fits(&self, reads: &[Operand], writes: &[Operand]) -> Result<(), String> {
-        let code = &self.plan.code;
-        let mut known = vec![false; code.bytes.len()];
-        let mut written = vec![false; writes.len()];
-        for e in &self.externs {
-            let operand = match e.outer {
-                Outer::Read(i) => reads.get(i),
-                Outer::Write(i) => writes.get(i),
-            };
-            let Some(o) = operand else { return Err("an extern of the body is no operand of the loop".into()) };
-            let (bytes, kind) = (code.bytes[e.buf as usize], code.kind[e.buf as usize]);
-            let times = if e.sliced { self.length } else { 1 };
-            if bytes.checked_mul(times) != Some(o.bytes()) || known[e.buf as usize] {
-                return Err(format!("extern b{} of the body does not fit its operand", e.buf));
-            }
-            known[e.buf as usize] = true;
-            match e.outer {
-                Outer::Write(i) if std::mem::replace(&mut written[i], true) => {
-                    return Err(format!("write {i} of the loop is two externs of the body"));
-                }
-                Outer::Read(_) if kind == BufKind::State => return Err("the body writes what the loop reads".into()),
-                _ => {}
-            }
-        }
-        if (0..known.len()).any(|b| known[b] != code.kind[b].is_pinned()) {
-            return Err("the externs of the body are not what is there before it".into());
-        }
-        let scratch = writes.last().filter(|_| !written.last().copied().unwrap_or(true)).map_or(0, Operand::bytes);
-        match scratch >= self.workspace() {
-            true => Ok(()),
-            false => Err(format!("the body needs {} bytes of workspace and has {scratch}", self.workspace())),
-        }
-    }
 }
 
 /// Refuses loops that stand too deep in one another, before any is lowered.
@@ -135,6 +102,7 @@ pub(super) fn check_depth(g: Graph<'_>) -> Result<()> {
 /// Lowers and plans the body of the loop `s`; also the constants that it reads, as operands after the loop's own.
 fn body(g: Graph<'_>, s: &Scan, lanes: usize, precision: &[Precision]) -> Result<(Loop, Vec<Value>)> {
     let mut l = Lowering::new(g, s.body, lanes, precision);
+    l.code.iterated = true;
     let mut externs = Vec::new();
     for (i, v) in g.region_args(s.body).enumerate() {
         let (kind, outer) = match i < s.carries {
@@ -197,6 +165,7 @@ impl Lowering<'_> {
                 whole: 0,
                 copies: true,
                 body: NO_LOOP,
+                checks: &[],
             });
         }
         if s.length > 0 {
@@ -231,6 +200,7 @@ impl Lowering<'_> {
         let code = &body.plan.code;
         let flops = code.flops.iter().fold(0u64, |sum, f| sum.saturating_add(*f)).saturating_mul(s.length as u64);
         let time = code.time.iter().fold(0u64, |sum, t| sum.saturating_add(t.0)).saturating_mul(s.length as u64);
+        let checks = body.checks(&reads);
         self.code.loops.push(Arc::new(body));
         self.code.push(&Instr {
             kernel: nothing,
@@ -245,6 +215,7 @@ impl Lowering<'_> {
             whole: 0,
             copies: false,
             body: self.code.loops.len() as u32 - 1,
+            checks: &checks,
         });
         Ok(())
     }

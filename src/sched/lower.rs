@@ -5,6 +5,7 @@
 //! shares bytes with what the caller writes, and the next value of every update lies outside leaves.
 
 use super::code::{BufKind, Code, Instr, NO_LOOP, Operand, Update};
+use super::faults::Check;
 use super::loops;
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
@@ -12,6 +13,7 @@ use crate::kernels::abi::Split;
 use crate::kernels::gemm::Precision;
 use crate::nodes::lower::{Buf, Call, LowerCx, Temp, lower_node};
 use crate::nodes::opdef::{Flags, Lower};
+use crate::nodes::ops::below::below;
 use crate::nodes::{Graph, LeafKind, Op};
 
 /// Where a value lies: in a root buffer, from a byte on.
@@ -213,6 +215,7 @@ impl<'g> Lowering<'g> {
             if c.units == 0 {
                 continue;
             }
+            let check = self.check(n, c, &reads)?;
             self.code.push(&Instr {
                 kernel: c.kernel,
                 params: &c.params,
@@ -226,9 +229,24 @@ impl<'g> Lowering<'g> {
                 whole: c.whole,
                 copies: false,
                 body: NO_LOOP,
+                checks: check.as_slice(),
             });
         }
         Ok(())
+    }
+
+    /// What call `c` of node `n` looks through, unless that is known to be good.
+    fn check(&self, n: Node, c: &Call, reads: &[Operand]) -> Result<Option<Check>, String> {
+        let Some(looks) = c.looks else { return Ok(None) };
+        let Some(o) = reads.get(looks.read) else {
+            return Err(format!("a call looks through read {}, which does not exist", looks.read));
+        };
+        let known = match c.reads[looks.read] {
+            Buf::Arg(i) => below(&self.g, self.g.args_of(n)[i]),
+            _ => None,
+        };
+        let sure = known.zip(looks.below).is_some_and(|(known, below)| known <= below);
+        Ok((!sure).then_some(Check { buf: o.buf, off: o.off, bytes: o.bytes(), looks }))
     }
 
     fn operand(&mut self, n: Node, b: Buf, split: Split, temps: &[Temp], bufs: &[u32]) -> Result<Operand, String> {

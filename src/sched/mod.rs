@@ -3,13 +3,14 @@
 //! [`lower`] writes instructions over logical buffers ([`code`]); [`order`] permutes them; [`alias`] lets buffers share
 //! bytes; [`live`] and [`pack`] give each a place; [`check`] proves the result; [`tape`] divides it among threads by
 //! [`model`];
-//! [`exec`] and [`team`] run it. The body of a loop ([`loops`]) goes the same way, once; [`link`] puts it where its loop
+//! [`exec`] and [`team`] run it; [`faults`] says where it may stop. The body of a loop ([`loops`]) goes the same way, once; [`link`] puts it where its loop
 //! is. May import arena, kernels and nodes.
 
 pub mod alias;
 pub mod check;
 pub mod code;
 pub mod exec;
+pub mod faults;
 pub mod link;
 pub mod live;
 pub mod loops;

@@ -130,7 +130,9 @@ fn fetches(code: &Code, tapes: &Tapes) -> Vec<[u64; 2]> {
 fn elsewhere(code: &Code, i: usize, w: usize, home: &mut [Home]) -> [u64; 2] {
     let mut sum = [0u64; 2];
     let mut add = |[first, others]: [u64; 2]| sum = [sum[0].saturating_add(first), sum[1].saturating_add(others)];
-    for (k, o) in code.reads_of(i).iter().enumerate() {
+    // What takes no longer for its bytes does not look at them.
+    let looks = code.time[i].0 != code.time[i].1;
+    for (k, o) in code.reads_of(i).iter().enumerate().filter(|_| looks) {
         let (bytes, h) = (o.bytes() as u64, &mut home[o.buf as usize]);
         let (writers, readers) = (h.width.max(1) as u64, w as u64);
         let whole = w > 1 && k < 64 && code.whole[i] >> k & 1 == 1;

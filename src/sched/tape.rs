@@ -2,11 +2,12 @@
 //!
 //! Shares follow from the shape and the number of threads; results do not depend on them, because kernels compute
 //! units. An instruction that is too small to share (by [`model`]) runs on thread 0, a small one on the first few. Threads
-//! meet only where bytes that one of them touches are touched by another: [`race_free`] proves that afterwards, in a way of
-//! its own.
+//! meet only where bytes that one of them touches are touched by another, and where one may stop the step before another
+//! writes leaves: [`race_free`] proves that afterwards, in a way of its own.
 
 use super::check::{Checked, Plan};
 use super::code::{Code, Operand};
+use super::faults::Commits;
 use super::loops::Loop;
 use super::model;
 use crate::kernels::abi::Split;
@@ -117,6 +118,7 @@ pub(super) fn tapes_by(plan: &Checked, lanes: usize, rule: Rule) -> Tapes {
     let code = &plan.code;
     let inner: Vec<Tapes> = code.loops.iter().map(|l| inside(l, lanes, rule)).collect();
     let mut lane: Vec<Vec<Entry>> = vec![Vec::new(); lanes];
+    let commits = if lanes > 1 { Commits::new(plan) } else { Commits::default() };
     let mut open = Window::default();
     for i in 0..code.len() {
         let (instr, width) = (i as u32, rule.width(code, i, lanes));
@@ -130,9 +132,10 @@ pub(super) fn tapes_by(plan: &Checked, lanes: usize, rule: Rule) -> Tapes {
             open = Window::default();
             continue;
         }
-        if lanes > 1 && !open.admit(plan, i, team) {
+        if lanes > 1 && !(open.settles(&commits, i, team) && open.admit(plan, i, team)) {
             lane.iter_mut().for_each(|l| l.push(Entry { instr, barrier: true, from: 0, to: 0 }));
             open = Window::default();
+            open.settles(&commits, i, team);
             open.admit(plan, i, team);
         }
         for (t, l) in lane.iter_mut().enumerate() {
@@ -183,9 +186,22 @@ struct Window {
     team_writes: Union,
     /// Scratch of all lanes, by place: thread `t` touches part `t` of it, whichever instruction asks.
     lanes: BTreeMap<usize, (usize, usize)>,
+    /// Whether thread 0 alone, or several threads, ran what may stop the step.
+    solo_stops: bool,
+    team_stops: bool,
 }
 
 impl Window {
+    /// Adds instruction `i`, unless it writes leaves while another thread may be about to stop the step.
+    fn settles(&mut self, commits: &Commits, i: usize, team: bool) -> bool {
+        if commits.writes[i] && (self.team_stops || (team && self.solo_stops)) {
+            return false;
+        }
+        self.solo_stops |= commits.stops[i] && !team;
+        self.team_stops |= commits.stops[i] && team;
+        true
+    }
+
     /// Adds instruction `i`, unless it touches what another thread may be touching.
     fn admit(&mut self, plan: &Plan, i: usize, team: bool) -> bool {
         let code = &plan.code;
@@ -237,6 +253,9 @@ impl Window {
 pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
     let code = &plan.code;
     let lanes = tapes.lanes();
+    if lanes > plan.lanes {
+        return Err(format!("{lanes} threads; the plan has scratch for {}", plan.lanes));
+    }
     let barriers = |t: usize| tapes.lane(t).iter().filter(|e| e.barrier).map(|e| e.instr).collect::<Vec<_>>();
     let meetings = barriers(0);
     if tapes.inner.len() != code.loops.len() || tapes.inner.iter().any(|i| ![1, lanes].contains(&i.lanes())) {
@@ -247,6 +266,9 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
     }
     let mut together = vec![0; code.len()];
     let mut runs: Vec<Vec<(usize, usize)>> = vec![Vec::new(); code.len()];
+    let commits = Commits::new(plan);
+    // What may stop the step, and what writes leaves, between meetings: (phase, instruction, thread).
+    let (mut stops, mut writes) = (Vec::new(), Vec::new());
     // Accesses between meetings: (phase, range, thread, write).
     let mut touched: Vec<(usize, Range<usize>, usize, bool)> = Vec::new();
     for t in 0..lanes {
@@ -282,6 +304,8 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
                 return Err(format!("thread {t} runs loop {i}, whose tape is for thread 0"));
             }
             runs[i].push((e.from, e.to));
+            stops.extend(commits.stops[i].then_some((phase, i, t)));
+            writes.extend(commits.writes[i].then_some((phase, i, t)));
             accesses(plan, e, t, &mut |r, who, write| touched.push((phase, r, who, write)));
         }
     }
@@ -292,7 +316,22 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
             return Err(format!("the units of instruction {i} are not run once each"));
         }
     }
-    conflicts(touched)
+    conflicts(touched)?;
+    atomic(&stops, &writes)
+}
+
+/// Whether nobody writes leaves while another thread may still stop the step. The units of one instruction that does both
+/// look first.
+fn atomic(stops: &[(usize, usize, usize)], writes: &[(usize, usize, usize)]) -> Result<(), String> {
+    let mut of_phase: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
+    stops.iter().for_each(|&(phase, i, t)| of_phase.entry(phase).or_default().push((i, t)));
+    for &(phase, i, t) in writes {
+        let others = of_phase.get(&phase).into_iter().flatten();
+        if let Some((k, u)) = others.copied().find(|&(k, u)| u != t && k != i) {
+            return Err(format!("thread {t} writes leaves by {i} while thread {u} may stop the step by {k}"));
+        }
+    }
+    Ok(())
 }
 
 /// The bytes that thread `t` touches by entry `e`, who touches them, and whether it writes them. Some columns of a matrix are

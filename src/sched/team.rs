@@ -239,7 +239,7 @@ impl Shared {
         if stop == GO {
             return Ok(());
         }
-        let mut least = Stop { instr: stop, bad: None, iteration: None };
+        let mut least = Stop { instr: stop, bad: None, iteration: None, changed: false };
         let mut all = self.seats.iter().filter_map(|seat| {
             let bad = seat.lane.fault.get();
             let panicked = seat.panicked.swap(false, Ordering::Relaxed);

@@ -38,7 +38,7 @@ impl Session {
 fn each(g: Graph<'_>, session: &Session, mut see: impl FnMut(Ready) -> ControlFlow<()>) -> Result<()> {
     let (first, second) = match session.optimise {
         true => pipeline::halves(),
-        false => (vec!["inline", "legalize"], vec!["unmark"]),
+        false => pipeline::minimal_halves(),
     };
     let simple = pipeline::run(g, &first, false)?.0;
     let facts = remat::facts(simple.view());

@@ -1,5 +1,7 @@
 //! Element types of the host: which Rust type stands for which dtype.
 
+use super::Binding;
+use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
 
 mod sealed {
@@ -39,4 +41,15 @@ elem! {
     i64: "i64" = I64;
     u32: "u32" = U32;
     [f32; 2]: "c64" = C64;
+}
+
+/// Refuses bytes for `b` that stand for no value of its type: a bool other than 0 and 1.
+pub(super) fn proven(b: &Binding, bytes: &[u8]) -> Result<()> {
+    match b.dtype.misfit(bytes) {
+        Some(at) => {
+            let text = format!("element {at} of {} {:?} is {}; a bool is 0 or 1", b.role.name(), b.name, bytes[at]);
+            Err(Error::new(Kind::Data, text))
+        }
+        None => Ok(()),
+    }
 }

@@ -25,9 +25,19 @@ pub fn fill(bytes: &mut [u8], dtype: DType, init: Init, seed: u64, name: &str) -
         }
     };
     let random = matches!(init, Init::Uniform(_) | Init::Normal(_));
-    if random && !dtype.is_differentiable() {
+    if random && (!dtype.is_differentiable() || dtype == DType::C64) {
         return Err(format!("no random start values of {dtype}"));
     }
+    draws(bytes, dtype, draw);
+    Ok(())
+}
+
+/// Fills `bytes` with `x`, rounded to the type.
+pub fn constant(bytes: &mut [u8], dtype: DType, x: f64) {
+    draws(bytes, dtype, |_| x);
+}
+
+fn draws(bytes: &mut [u8], dtype: DType, draw: impl Fn(usize) -> f64 + Sync) {
     match dtype {
         DType::F32 => each(bytes, |i| draw(i) as f32),
         DType::F64 => each(bytes, draw),
@@ -38,10 +48,8 @@ pub fn fill(bytes: &mut [u8], dtype: DType, init: Init, seed: u64, name: &str) -
         DType::I32 => each(bytes, |i| draw(i) as i32),
         DType::U32 => each(bytes, |i| draw(i) as u32),
         DType::I64 => each(bytes, |i| draw(i) as i64),
-        DType::C64 if random => return Err("no random start values of c64".into()),
         DType::C64 => each(bytes, |i| [draw(i) as f32, 0.0]),
     }
-    Ok(())
 }
 
 /// Leaves above this many elements are drawn by all cores; below it, waking them would take longer.

@@ -3,6 +3,7 @@
 use super::Session;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::gemm::{Precision, bf16_engine};
+use crate::kernels::simd::isa_choice;
 use crate::nodes::Graph;
 use crate::passes::precision::{Precisions, precisions};
 
@@ -26,6 +27,7 @@ impl Session {
 
 /// The precision of each node of `g`, where any is not the usual one.
 pub fn assign(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Precision>> {
+    isa_choice().map_err(|why| Error::new(Kind::Plan, why))?;
     if *choice == Precisions::default() {
         return Ok(Vec::new());
     }

@@ -17,6 +17,8 @@ pub struct BufferReport {
     pub name: String,
     /// The value.
     pub value: Value,
+    /// The op that makes it; empty where there is none.
+    pub op: &'static str,
     /// What it holds.
     pub kind: BufKind,
     /// Whether it belongs to the backward half of a training step.
@@ -114,6 +116,7 @@ pub fn report(g: &Graph<'_>, s: &Scheduled) -> PlanReport {
                 false => "scratch".to_string(),
             },
             value: v,
+            op: if n.is_some() { g.def_of(n).name } else { "" },
             kind: code.kind[b],
             gradient: code.kind[b] == BufKind::Activation && n.is_some() && turn.is_some_and(|t| n > t),
             offset: s.plan.place[b],

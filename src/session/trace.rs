@@ -116,6 +116,9 @@ impl Program {
     /// Runs one step as [`Program::step`] does, with the same results, and tells what each thread did when. The program
     /// must come from [`Session::compile_traced`].
     pub fn step_traced(&mut self) -> Result<Trace> {
+        if !self.fresh.is_ready() {
+            return Err(self.fresh.error(&self.bindings));
+        }
         let Some(t) = &mut self.tracer else {
             return Err(Error::new(
                 Kind::Data,

@@ -65,6 +65,11 @@ impl Batches {
         (self.epoch, self.at as u64)
     }
 
+    /// Batches of all epochs that lie before a cursor.
+    pub fn before(&self, (epoch, at): (u64, u64)) -> u64 {
+        epoch.saturating_mul(self.per_epoch() as u64).saturating_add(at / self.batch as u64)
+    }
+
     /// Continues from a cursor.
     pub fn seek(&mut self, epoch: u64, at: u64) -> Result<()> {
         if at > self.order.len() as u64 || !at.is_multiple_of(self.batch as u64) {

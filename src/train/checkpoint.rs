@@ -1,18 +1,21 @@
 //! Checkpoints: named tensors in one safetensors file.
 //!
-//! Invariants. Saving: the target is replaced as a whole or not at all, whatever is killed when (temporary name in the
-//! same directory, write, sync, rename, sync of the directory); equal tensors give equal bytes. Loading: the file is
-//! hostile until proven good (size first, then header, then each tensor against what is expected), and a failed load
-//! changes nothing. NaN and infinities are data like any other. Weights files hold torch's names and
-//! `format=pt`, so `safetensors.torch.load_file` reads them.
+//! Invariants. Saving: the target is replaced as a whole or not at all ([`super::atomic`]); equal tensors give equal
+//! bytes. Loading: the file is hostile until proven good (size first, then header, then its [`digest`], then each
+//! tensor against what is expected), and a failed load changes nothing. NaN and infinities are data like any other; a
+//! bool is 0 or 1. Weights files hold torch's names and `format=pt`, so `safetensors.torch.load_file` reads them.
 
+pub mod digest;
+
+use super::atomic::write_atomically;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
+pub use digest::Digest;
 use safetensors::tensor::{Dtype, TensorView};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Bytes that a header may take beside the data.
 pub const HEADER_LIMIT: u64 = 16 << 20;
@@ -48,7 +51,19 @@ fn bad(message: impl Into<String>) -> Error {
     Error::new(Kind::Data, message)
 }
 
-/// The entries as one safetensors file.
+/// Refuses bytes that stand for no value of their type: a bool other than 0 and 1.
+fn proven<'a>(e: Entry<'a>) -> Result<Entry<'a>> {
+    match e.dtype.misfit(e.bytes) {
+        Some(at) => {
+            let text = format!("element {at} of {:?} is {}; a bool is 0 or 1", e.name, e.bytes[at]);
+            Err(bad(text))
+        }
+        None => Ok(e),
+    }
+}
+
+/// The entries as one safetensors file, with a [`digest`]. An error says which name stands twice, or which bool is
+/// neither 0 nor 1.
 pub fn encode(entries: &[Entry<'_>]) -> Result<Vec<u8>> {
     let mut names: Vec<&str> = entries.iter().map(|e| e.name).collect();
     names.sort_unstable();
@@ -56,6 +71,7 @@ pub fn encode(entries: &[Entry<'_>]) -> Result<Vec<u8>> {
         return Err(bad(format!("two tensors are called {:?}", w[0])));
     }
     let views = entries.iter().map(|e| {
+        let e = proven(*e)?;
         let dtype = DTYPES.iter().find(|d| d.0 == e.dtype).map(|d| d.1);
         let dtype = dtype.ok_or_else(|| bad(format!("{:?}: no file type for {}", e.name, e.dtype)))?;
         let view = TensorView::new(dtype, e.dims.to_vec(), e.bytes);
@@ -64,41 +80,9 @@ pub fn encode(entries: &[Entry<'_>]) -> Result<Vec<u8>> {
     let views = views.collect::<Result<Vec<_>>>()?;
     // One key only: a map of several has no fixed order, and equal weights must give equal bytes.
     let meta = [("format".to_string(), "pt".to_string())].into();
-    safetensors::serialize(views, Some(meta)).map_err(|e| bad(e.to_string()))
-}
-
-/// The name that `path` is written under before it is renamed: one a target, so a killed run leaves one stray at most.
-fn temporary(path: &Path) -> Result<PathBuf> {
-    let name = path.file_name().ok_or_else(|| bad(format!("{} names no file", path.display())))?;
-    let mut hidden = std::ffi::OsString::from(".");
-    hidden.push(name);
-    hidden.push(".tmp");
-    Ok(path.with_file_name(hidden))
-}
-
-/// Replaces the file at `path` by one of these bytes, or leaves it as it is.
-pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    let temp = temporary(path)?;
-    let done = replace(path, &temp, bytes);
-    if done.is_err() {
-        // The error that matters is the first; a stray that cannot be removed is overwritten by the next save.
-        let _ = std::fs::remove_file(&temp);
-    }
-    done.map_err(|e| Error::new(Kind::Io, format!("{}: {e}", path.display())))
-}
-
-fn replace(path: &Path, temp: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = File::create(temp)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    drop(file);
-    std::fs::rename(temp, path)?;
-    // The rename itself is durable once the directory is. Only Unix lets a directory be opened and synced.
-    if cfg!(unix) {
-        let dir = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(dir)?.sync_all()?;
-    }
-    Ok(())
+    let mut file = safetensors::serialize(views, Some(meta)).map_err(|e| bad(e.to_string()))?;
+    digest::seal(&mut file)?;
+    Ok(file)
 }
 
 /// Writes the entries to `path`.
@@ -106,9 +90,10 @@ pub fn save(path: &Path, entries: &[Entry<'_>]) -> Result<()> {
     write_atomically(path, &encode(entries)?)
 }
 
-/// A file that was read and found to be well formed.
+/// A file that was read and found to be well formed, and as it was written if it holds a digest.
 pub struct Loaded {
     bytes: Vec<u8>,
+    digest: Digest,
     index: Vec<Tensor>,
 }
 
@@ -147,31 +132,37 @@ impl Loaded {
         if let Some(name) = repeated_key(&bytes[8..start]) {
             return Err(bad(format!("the header lists {name:?} twice")));
         }
+        let digest = digest::check(&bytes, meta.metadata().as_ref())?;
         let mut index = Vec::new();
         for (name, info) in meta.tensors() {
             let dtype = DTYPES.iter().find(|d| d.1 == info.dtype).map(|d| d.0);
             let dtype = dtype.ok_or_else(|| bad(format!("{name:?} is {}: not supported", info.dtype)))?;
             let at = start + info.data_offsets.0..start + info.data_offsets.1;
+            proven(Entry { name: &name, dtype, dims: &info.shape, bytes: &bytes[at.clone()] })?;
             index.push(Tensor { name, dtype, dims: info.shape.clone(), at });
         }
         index.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(Loaded { bytes, index })
+        Ok(Loaded { bytes, digest, index })
+    }
+
+    /// Whether the file holds a digest. One that does not fit was refused.
+    pub fn digest(&self) -> Digest {
+        self.digest
     }
 
     /// All tensors, by name.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = Entry<'_>> {
-        self.index.iter().map(|t| Entry {
-            name: &t.name,
-            dtype: t.dtype,
-            dims: &t.dims,
-            bytes: &self.bytes[t.at.clone()],
-        })
+        self.index.iter().map(|t| self.entry(t))
+    }
+
+    fn entry<'l>(&'l self, t: &'l Tensor) -> Entry<'l> {
+        Entry { name: &t.name, dtype: t.dtype, dims: &t.dims, bytes: &self.bytes[t.at.clone()] }
     }
 
     /// The tensor called `name`.
     pub fn find(&self, name: &str) -> Option<Entry<'_>> {
         let i = self.index.binary_search_by(|t| t.name.as_str().cmp(name)).ok()?;
-        self.entries().nth(i)
+        self.index.get(i).map(|t| self.entry(t))
     }
 
     /// The tensor called `name`, which must have this type and shape.

@@ -1,7 +1,7 @@
 //! Metrics: one JSON object a line, and step times.
 //!
-//! Invariant: recording a time allocates nothing, and a line is written whole or not at all as far as a reader of
-//! complete lines can tell. For training programs.
+//! Invariant: recording a time allocates nothing, and a line is handed over in one write, with its end, so that a
+//! reader of complete lines sees it whole or not at all. For training programs.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -38,9 +38,9 @@ impl<W: Write> Jsonl<W> {
         self.out.write_all(self.line.as_bytes())
     }
 
-    /// Hands what is buffered to the system.
-    pub fn flush(&mut self) -> std::io::Result<()> {
-        self.out.flush()
+    /// What lines are written to.
+    pub fn get_ref(&self) -> &W {
+        &self.out
     }
 }
 

@@ -4,6 +4,7 @@
 //! [`schedule`], the order of [`batches`], the state in a [`checkpoint`]. So a run that is resumed equals one that was
 //! never stopped. Top of the library: only programs import this room.
 
+pub mod atomic;
 pub mod batches;
 pub mod checkpoint;
 pub mod metrics;
@@ -11,8 +12,9 @@ pub mod sampling;
 pub mod schedule;
 pub mod trainer;
 
+pub use atomic::write_atomically;
 pub use batches::{Batches, permutation};
-pub use checkpoint::{Entry, Loaded};
+pub use checkpoint::{Digest, Entry, Loaded};
 pub use metrics::{Jsonl, Times};
 pub use sampling::{Sampler, Sampling};
 pub use schedule::Schedule;

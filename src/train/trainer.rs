@@ -3,11 +3,11 @@
 //! Invariant: after [`Trainer::restore`] the trainer is in the state that [`Trainer::save`] saw, bit for bit, so what
 //! follows equals what would have followed. A step allocates nothing that its `fill` does not.
 
-use super::checkpoint::{self, Entry, HEADER_LIMIT, Loaded};
+use super::checkpoint::{self, Digest, Entry, HEADER_LIMIT, Loaded};
 use super::{Batches, Schedule};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
-use crate::passes::optimiser::{EMA, LR};
+use crate::passes::optimiser::{LR, STEP};
 use crate::session::{Program, Role, Slot, Trace};
 use std::path::Path;
 use std::time::Instant;
@@ -15,6 +15,8 @@ use std::time::Instant;
 /// Name of the tensor that holds a checkpoint's cursor: version, step, epoch, position, seed, batch (`i64[6]`).
 pub const CURSOR: &str = "train.cursor";
 const VERSION: u64 = 1;
+/// Most steps of a run: what an f64, which rates are computed in, counts.
+pub const MAX_STEPS: u64 = 1 << 53;
 
 /// A scalar of either float type.
 #[derive(Clone, Copy)]
@@ -53,7 +55,8 @@ pub struct Trainer {
 
 impl Trainer {
     /// Of a step program that [`train`](crate::passes::optimiser::train) made, whose scalar output `loss` is reported.
-    /// Params start from `seed`.
+    /// Params and states that were neither loaded nor initialised nor written start from `seed`; others stay as they
+    /// are.
     pub fn new(program: Program, loss: &str, schedule: Schedule, batches: Batches, seed: u64) -> Result<Trainer> {
         schedule.validate()?;
         let lr = match program.input::<f32>(LR) {
@@ -65,13 +68,38 @@ impl Trainer {
             Err(_) => Scalar::F64(program.output_slot::<f64>(loss)?),
         };
         let mut t = Trainer { program, schedule, batches, seed, step: 0, lr, loss, tracing: false, trace: None };
-        t.program.init(seed)?;
+        t.program.init_rest(seed)?;
         Ok(t)
     }
 
     /// Runs one step. `fill` writes the examples that it is given into the program's inputs.
+    ///
+    /// A step that fails, in `fill` or in the program, leaves the trainer where it was: the next one sees the same
+    /// examples. A loss that is not finite is an error too, of a step that was done: its update has reached the params, so
+    /// training goes on from a checkpoint or from new start values.
     pub fn step(&mut self, fill: &mut dyn FnMut(&mut Program, &[u32]) -> Result<()>) -> Result<Progress> {
+        let (epoch, at) = self.batches.cursor();
         let lr = self.schedule.lr(self.step);
+        let ns = match self.run(lr, fill) {
+            Ok(ns) => ns,
+            Err(e) => {
+                self.batches.seek(epoch, at)?;
+                return Err(e);
+            }
+        };
+        self.step += 1;
+        let loss = match self.loss {
+            Scalar::F32(slot) => self.program.read(slot)?.first().map_or(f64::NAN, |&x| f64::from(x)),
+            Scalar::F64(slot) => self.program.read(slot)?.first().copied().unwrap_or(f64::NAN),
+        };
+        match loss.is_finite() {
+            true => Ok(Progress { step: self.step, epoch: self.batches.cursor().0, loss, lr, ns }),
+            false => Err(self.diverged(loss, lr)),
+        }
+    }
+
+    /// The next batch, and the program's step on it: nanoseconds of the latter.
+    fn run(&mut self, lr: f64, fill: &mut dyn FnMut(&mut Program, &[u32]) -> Result<()>) -> Result<u64> {
         match self.lr {
             Scalar::F32(slot) => self.program.write(slot, &[lr as f32])?,
             Scalar::F64(slot) => self.program.write(slot, &[lr])?,
@@ -82,13 +110,21 @@ impl Trainer {
             true => self.trace = Some(self.program.step_traced()?),
             false => self.program.step()?,
         }
-        let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.step += 1;
-        let loss = match self.loss {
-            Scalar::F32(slot) => self.program.read(slot)?.first().map_or(f64::NAN, |&x| f64::from(x)),
-            Scalar::F64(slot) => self.program.read(slot)?.first().copied().unwrap_or(f64::NAN),
+        Ok(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    #[cold]
+    fn diverged(&self, loss: f64, lr: f64) -> Error {
+        let name = match self.loss {
+            Scalar::F32(slot) => self.program.name_of(slot),
+            Scalar::F64(slot) => self.program.name_of(slot),
         };
-        Ok(Progress { step: self.step, epoch: self.batches.cursor().0, loss, lr, ns })
+        let (name, step) = (name.unwrap_or("loss"), self.step);
+        let text = format!(
+            "the loss of step {step} is {loss} (output {name:?}, rate {lr}); a lower rate, clipped gradients or a look \
+             at the batch may help, from an earlier checkpoint or new start values"
+        );
+        Error::new(Kind::Diverged, text)
     }
 
     /// Has the next step recorded, see [`Program::step_traced`].
@@ -104,6 +140,11 @@ impl Trainer {
     /// Steps done.
     pub fn steps_done(&self) -> u64 {
         self.step
+    }
+
+    /// Batches that steps took. A step that fails takes none.
+    pub fn batches_taken(&self) -> u64 {
+        self.batches.before(self.batches.cursor())
     }
 
     /// The program.
@@ -134,11 +175,14 @@ impl Trainer {
         checkpoint::save(path, &all)
     }
 
-    /// Continues from a checkpoint of the same graph, seed and batch. On an error nothing has changed.
-    pub fn restore(&mut self, path: &Path) -> Result<()> {
+    /// Continues from a checkpoint of the same graph, seed and batch, and says whether the file was compared with a
+    /// digest. Refuses a file whose digest does not fit, and numbers that no run comes to. On an error nothing has
+    /// changed.
+    pub fn restore(&mut self, path: &Path) -> Result<Digest> {
         let data: u64 = self.program.persistent().map(|(_, bytes)| bytes.len() as u64).sum();
         let file = Loaded::open(path, data + HEADER_LIMIT)?;
-        self.restore_from(&file).map_err(|e| e.context(path.display()))
+        self.restore_from(&file).map_err(|e| e.context(path.display()))?;
+        Ok(file.digest())
     }
 
     fn restore_from(&mut self, file: &Loaded) -> Result<()> {
@@ -151,11 +195,24 @@ impl Trainer {
                 return Err(Error::new(Kind::Data, text));
             }
         }
-        for (b, _) in self.program.persistent() {
-            file.expect(&b.name, b.dtype, &b.dims)?;
+        // A batch may be taken without a step, if that ended with an error; a step takes one.
+        let taken = self.batches.before((epoch, at));
+        if step > taken || taken > MAX_STEPS {
+            let text = format!(
+                "the checkpoint has step {step} at epoch {epoch}, position {at}, before which are {taken} batches of \
+                 this data; there is one a step, and {MAX_STEPS} at most"
+            );
+            return Err(Error::new(Kind::Data, text));
         }
-        let known = |name: &str| name == CURSOR || self.program.persistent().any(|(b, _)| b.name == name);
-        if let Some(extra) = file.entries().find(|e| !known(e.name)) {
+        for (b, _) in self.program.persistent() {
+            let e = file.expect(&b.name, b.dtype, &b.dims)?;
+            if b.name == STEP && b.dtype == DType::I64 && b.bytes == 8 {
+                counted(bytemuck::pod_read_unaligned(e.bytes))?;
+            }
+        }
+        let mut known: Vec<&str> = self.program.persistent().map(|(b, _)| b.name.as_str()).collect();
+        known.sort_unstable();
+        if let Some(extra) = file.entries().find(|e| e.name != CURSOR && known.binary_search(&e.name).is_err()) {
             return Err(Error::new(Kind::Name, format!("the checkpoint has {:?}, this run has not", extra.name)));
         }
         self.batches.seek(epoch, at)?;
@@ -164,6 +221,14 @@ impl Trainer {
             self.program.persistent_mut(e.name)?.1.copy_from_slice(e.bytes);
         }
         Ok(())
+    }
+}
+
+/// Refuses a number of the optimiser's steps that no run comes to.
+fn counted(steps: i64) -> Result<()> {
+    match u64::try_from(steps) {
+        Ok(n) if n <= MAX_STEPS => Ok(()),
+        _ => Err(Error::new(Kind::Data, format!("{STEP} is {steps}; it goes from 0 to {MAX_STEPS}"))),
     }
 }
 
@@ -176,9 +241,11 @@ pub fn entries(program: &Program, wanted: impl Fn(Role) -> bool) -> Vec<Entry<'_
 /// The moving averages of a program's params, under the params' names: the entries of a weights file. There are none if
 /// the [optimiser](crate::passes::optimiser::Optimiser::ema) keeps none.
 pub fn averages(program: &Program) -> Vec<Entry<'_>> {
-    let states = entries(program, |role| role == Role::State);
-    let named = states.into_iter().filter_map(|e| Some(Entry { name: e.name.strip_prefix(EMA)?, ..e }));
-    named.collect()
+    let mut found = Vec::new();
+    for (b, bytes) in program.persistent() {
+        found.extend(b.averages.as_deref().map(|name| Entry { name, dtype: b.dtype, dims: &b.dims, bytes }));
+    }
+    found
 }
 
 /// Copies into all params of `to` the values that the params of the same names have in `from`: how an inference
@@ -198,16 +265,24 @@ pub fn copy_averages(from: &Program, to: &mut Program) -> Result<()> {
     copy(&source, to)
 }
 
+/// On an error nothing has changed.
 fn copy(source: &[Entry<'_>], to: &mut Program) -> Result<()> {
-    let names: Vec<String> = entries(to, |role| role == Role::Param).iter().map(|e| e.name.to_string()).collect();
-    for name in &names {
-        let e = source.iter().find(|e| e.name == name);
-        let e = e.ok_or_else(|| Error::new(Kind::Name, format!("nothing gives param {name:?} its values")))?;
-        let (b, out) = to.persistent_mut(name)?;
-        if b.dtype != e.dtype || *b.dims != *e.dims {
-            return Err(Error::new(Kind::Shape, format!("param {name:?} has two types")));
+    let mut by_name: Vec<&Entry<'_>> = source.iter().collect();
+    // Stable: the first of a name stays the first.
+    by_name.sort_by_key(|e| e.name);
+    let mut found = Vec::new();
+    for p in entries(to, |role| role == Role::Param) {
+        let first = by_name.partition_point(|e| e.name < p.name);
+        let e = by_name.get(first).filter(|e| e.name == p.name);
+        let e = e.ok_or_else(|| Error::new(Kind::Name, format!("nothing gives param {:?} its values", p.name)))?;
+        if p.dtype != e.dtype || p.dims != e.dims {
+            let text = format!("param {:?} is {}{:?}, its values are {}{:?}", p.name, p.dtype, p.dims, e.dtype, e.dims);
+            return Err(Error::new(Kind::Shape, text));
         }
-        out.copy_from_slice(e.bytes);
+        found.push(*e);
+    }
+    for e in found {
+        to.persistent_mut(e.name)?.1.copy_from_slice(e.bytes);
     }
     Ok(())
 }

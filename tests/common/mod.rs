@@ -67,15 +67,17 @@ impl Draw {
 }
 
 /// How to run a graph.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct How {
     pub threads: usize,
     pub optimise: bool,
     pub poison: bool,
+    /// Whether threads share all that has two units, whatever it is worth.
+    pub share: bool,
 }
 
 /// One thread, through all passes.
-pub const PLAIN: How = How { threads: 1, optimise: true, poison: false };
+pub const PLAIN: How = How { threads: 1, optimise: true, poison: false, share: false };
 
 /// Runs `g` once on its inputs, in the order of the leaves; the outputs in order.
 pub fn run(g: &GraphBuf, inputs: &[Tensor], how: How) -> Vec<Tensor> {
@@ -85,7 +87,7 @@ pub fn run(g: &GraphBuf, inputs: &[Tensor], how: How) -> Vec<Tensor> {
 /// As [`run`], where compiling and stepping may fail.
 pub fn try_run(g: &GraphBuf, inputs: &[Tensor], how: How) -> Result<Vec<Tensor>> {
     let v = g.view();
-    let session = Session::new().threads(how.threads).optimise(how.optimise).poison(how.poison);
+    let session = Session::new().threads(how.threads).optimise(how.optimise).poison(how.poison).share(how.share);
     let mut p = session.compile(g)?;
     for ((_, kind, name), t) in v.leaves().zip(inputs) {
         write(&mut p, kind, name, t);

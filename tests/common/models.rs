@@ -1,7 +1,7 @@
 //! Models that several tests train or plan.
 
 use arenagrad::nn;
-use arenagrad::nodes::{Builder, Conv2d, DType, GraphBuf, Pool2d, Var};
+use arenagrad::nodes::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Pool2d, Var};
 
 /// 784-128-10 with ReLU and cross-entropy.
 pub fn mlp(batch: usize) -> GraphBuf {
@@ -9,7 +9,7 @@ pub fn mlp(batch: usize) -> GraphBuf {
     let x = g.input("x", [batch, 784], DType::F32);
     let y = g.input("y", [batch], DType::I32);
     let h = nn::linear(&g, "fc1", x, 128).relu();
-    let loss = nn::linear(&g, "fc2", h, 10).cross_entropy(y).mean(..);
+    let loss = nn::linear(&g, "fc2", h, 10).cross_entropy_with(y, CrossEntropy::per_row()).mean(..);
     g.finish([loss.named("loss")]).expect("a valid model")
 }
 
@@ -23,7 +23,7 @@ pub fn convnet(batch: usize) -> GraphBuf {
     let h = nn::conv2d(&g, "conv2", h, 16, [5, 5], Conv2d::default()).relu().max_pool2d(Pool2d::new([2, 2]));
     let h = h.reshape([batch, 400]);
     let h = nn::linear(&g, "fc1", h, 120).relu();
-    let loss = nn::linear(&g, "fc2", h, 10).cross_entropy(y).mean(..);
+    let loss = nn::linear(&g, "fc2", h, 10).cross_entropy_with(y, CrossEntropy::per_row()).mean(..);
     g.finish([loss.named("loss")]).expect("a valid model")
 }
 
@@ -42,7 +42,7 @@ pub fn transformer(batch: usize, t: usize, c: usize, heads: usize, blocks: usize
     }
     let x = nn::layer_norm(&g, "ln_f", x, 1e-5);
     let logits = nn::linear(&g, "lm_head", x, vocab).reshape([batch * t, vocab]);
-    let loss = logits.cross_entropy(targets).mean(..);
+    let loss = logits.cross_entropy_with(targets, CrossEntropy::per_row()).mean(..);
     g.finish([loss.named("loss")]).expect("a valid model")
 }
 

@@ -7,7 +7,7 @@
 pub mod models;
 
 use arenagrad::nn;
-use arenagrad::nodes::{Builder, Conv2d, DType, GraphBuf, Init, Pool2d, Var};
+use arenagrad::nodes::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Init, Pool2d, Var};
 use arenagrad::passes::optimiser::{Optimiser, train};
 use models::attention;
 
@@ -50,7 +50,7 @@ pub fn step(g: GraphBuf) -> GraphBuf {
 
 fn classes<'g>(g: &'g Builder, logits: Var<'g>) -> Var<'g> {
     let labels = g.input("labels", [logits.dims()[0]], DType::I32);
-    logits.cross_entropy(labels).mean(..)
+    logits.cross_entropy_with(labels, CrossEntropy::per_row()).mean(..)
 }
 
 /// `inputs`-`width`×`hidden`-10 with ReLU.

@@ -69,7 +69,7 @@ fn compute(turns: usize) -> f64 {
     // cycles and come in pairs.
     let (chains, run): (usize, fn(&mut [[f32; LANES]], usize)) = match isa() {
         Isa::Avx512 => (12, fused12),
-        Isa::Avx2 => (6, fused6),
+        Isa::Avx2 | Isa::Neon => (6, fused6),
         Isa::Portable => (2, separate),
     };
     let mut acc = black_box([[0.5; LANES]; 12]);

@@ -6,9 +6,8 @@ mod limits;
 mod workloads;
 
 use crate::args::BenchArgs;
-use crate::config::threads_within;
 use crate::fail::{Run, bad};
-use crate::ir::show::emit;
+use crate::out::{self, emit};
 use crate::{alloc, sys, trace};
 use arenagrad::error::Result;
 use arenagrad::kernels::gemm::Precision;
@@ -30,7 +29,6 @@ pub fn bench(a: &BenchArgs) -> Run {
     if !(a.seconds >= 0.0 && a.seconds <= 3600.0) {
         return Err(bad(format!("--seconds is {}; it goes from 0 to 3600", a.seconds)));
     }
-    threads_within("--threads", a.threads)?;
     if let (Some(file), n) = (&a.trace, a.workloads.len())
         && n != 1
     {
@@ -45,11 +43,14 @@ pub fn bench(a: &BenchArgs) -> Run {
     let peak = limits::flops(cores);
     for w in all {
         let figures = time(w, a, cores, peak)?;
-        emit(&if a.json { serde_json::to_string(&figures).map_err(bad)? } else { figures.text() })?;
+        emit(if a.json { serde_json::to_string(&figures).map_err(bad)? } else { figures.text() })?;
         if let Some(file) = &a.trace {
             let table = trace::write(file, w.name, &trace::of_workload(&mut Bench::new(w, a, true)?)?)?;
             // What reads JSON finds nothing else on standard output.
-            if a.json { eprint!("{table}") } else { emit(&table)? }
+            if a.json { out::note(table) } else { emit(table)? }
+        }
+        if out::reader_is_gone() {
+            break;
         }
     }
     Ok(())

@@ -4,9 +4,10 @@
 //! figures and losses can be laid beside others'.
 
 use crate::fail::{Fail, Run, bad};
+use crate::files;
 use arenagrad::error::Result;
 use arenagrad::nn;
-use arenagrad::nodes::{Builder, Conv2d, DType, GraphBuf, Pool2d, Var};
+use arenagrad::nodes::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Pool2d, Var};
 use arenagrad::passes::optimiser::{Optimiser, Rule, train};
 use arenagrad::session::{Binding, Program, Role};
 use arenagrad::train::Loaded;
@@ -65,7 +66,9 @@ pub const WORKLOADS: [Workload; 5] = [
         loss: |g| {
             let tokens = g.input("x", [12, 64], DType::I32);
             let logits = nn::gpt(g, tokens, DType::F32, CHAR_GPT).reshape([12 * 64, 65]);
-            logits.cross_entropy(g.input("y", [12, 64], DType::I32).reshape([12 * 64])).mean(..)
+            logits
+                .cross_entropy_with(g.input("y", [12, 64], DType::I32).reshape([12 * 64]), CrossEntropy::per_row())
+                .mean(..)
         },
         optimiser: || {
             let rule = Rule::Adam { betas: (0.9, 0.95), eps: 1e-8, weight_decay: 0.1, decoupled: true };
@@ -116,7 +119,7 @@ fn lenet(g: &Builder, batch: usize) -> Var<'_> {
 }
 
 fn classes<'g>(g: &'g Builder, logits: Var<'g>) -> Var<'g> {
-    logits.cross_entropy(g.input("y", [logits.dims()[0]], DType::I32)).mean(..)
+    logits.cross_entropy_with(g.input("y", [logits.dims()[0]], DType::I32), CrossEntropy::per_row()).mean(..)
 }
 
 fn values<'g>(g: &'g Builder, out: Var<'g>) -> Var<'g> {
@@ -186,7 +189,7 @@ impl Pool {
 
 /// The data file of a workload.
 pub fn open(path: &Path) -> Run<Loaded> {
-    Ok(Loaded::open(path, FILE_LIMIT)?)
+    files::open(path, FILE_LIMIT)
 }
 
 /// Gives params the values called `p.<name>` in `file`.

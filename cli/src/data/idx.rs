@@ -1,28 +1,33 @@
 //! IDX files, the format of MNIST: a magic, big-endian sizes, elements. Plain or gzipped.
 //!
-//! Invariant: a file is hostile until proven good; nothing is allocated by a number that stands in it. Errors name the
-//! file and the byte (of the unpacked file, if it is gzipped).
+//! Invariant: a file is hostile until proven good; nothing is allocated by a number that stands in it, and no more is
+//! unpacked than its sizes say. Errors name the file and the byte (of the unpacked file, if it is gzipped).
 
 use super::{Images, Split};
-use crate::fail::{Fail, Run, bad};
-use crate::sys;
-use std::io::Read;
+use crate::fail::{Fail, Run, bad, io};
+use flate2::bufread::GzDecoder;
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 /// Largest file, packed or not.
 const LIMIT: u64 = 4 << 30;
+/// Bytes that are read at once: a whole number of elements.
+const PART: usize = 1 << 16;
 const CLASS_LIMIT: u8 = 200;
 
 /// The four files of a folder, under their usual names.
 pub fn load(dir: &Path) -> Run<Split> {
     let half = |prefix: &str| -> Run<Images> {
-        let (image_path, pixels, size, n) = images(&find(dir, &format!("{prefix}-images"), "idx3-ubyte")?)?;
-        let (label_path, labels) = labels(&find(dir, &format!("{prefix}-labels"), "idx1-ubyte")?)?;
-        if n != labels.len() {
-            let (i, l) = (image_path.display(), label_path.display());
-            return Err(bad(format!("{i} has {n} images, {l} has {} labels", labels.len())));
+        let images = Idx::open(&find(dir, &format!("{prefix}-images"), "idx3-ubyte")?, 3)?;
+        let labels = Idx::open(&find(dir, &format!("{prefix}-labels"), "idx1-ubyte")?, 1)?;
+        let (n, m) = (images.dims[0], labels.dims[0]);
+        if n != m {
+            let (i, l) = (images.path.display(), labels.path.display());
+            return Err(bad(format!("{i} has {n} images, {l} has {m} labels")));
         }
-        Ok(Images { size, pixels, labels })
+        let labels = classes(labels)?;
+        Ok(Images { size: [images.dims[1], images.dims[2]], pixels: pixels(images)?, labels })
     };
     Split::new(half("train")?, half("t10k")?)
 }
@@ -34,90 +39,146 @@ fn find(dir: &Path, stem: &str, kind: &str) -> Run<PathBuf> {
     paths.find(|p| p.is_file()).ok_or_else(missing)
 }
 
+/// A file whose magic and sizes were read.
 struct Idx {
     path: PathBuf,
     kind: u8,
     dims: Vec<usize>,
-    data_at: usize,
-    bytes: Vec<u8>,
+    /// What follows, unpacked.
+    rest: Box<dyn Read>,
+    /// Bytes that were read.
+    at: usize,
+    /// Bytes that the sizes ask for.
+    data: u64,
 }
 
 impl Idx {
-    fn fail(&self, at: usize, what: impl std::fmt::Display) -> Fail {
+    fn fail(&self, at: impl std::fmt::Display, what: impl std::fmt::Display) -> Fail {
         bad(format!("{}: byte {at}: {what}", self.path.display()))
     }
 
-    fn read(path: &Path, rank: u8) -> Run<Idx> {
-        let mut bytes = sys::read_file(path, LIMIT)?;
-        if bytes.starts_with(&[0x1f, 0x8b]) {
-            let mut plain = Vec::new();
-            let mut unpack = flate2::read::GzDecoder::new(bytes.as_slice()).take(LIMIT + 1);
-            let done = unpack.read_to_end(&mut plain);
-            done.map_err(|e| bad(format!("{}: byte {} unpacked: {e}", path.display(), plain.len())))?;
-            bytes = plain;
+    /// That it ends at byte `at`.
+    fn truncated(&self, at: u64) -> Fail {
+        self.fail(at, format!("the file is truncated: its sizes are {:?}", self.dims))
+    }
+
+    /// That it does not end at byte `at`.
+    fn surplus(&self, at: u64) -> Fail {
+        self.fail(at, format!("bytes follow the elements: its sizes are {:?}", self.dims))
+    }
+
+    /// Reads the head of a file of this rank.
+    fn open(path: &Path, rank: u8) -> Run<Idx> {
+        let file = File::open(path).map_err(io(path))?;
+        let length = file.metadata().map_err(io(path))?.len();
+        let mut file = BufReader::new(file);
+        let packed = file.fill_buf().map_err(io(path))?.starts_with(&[0x1f, 0x8b]);
+        let rest: Box<dyn Read> = if packed { Box::new(GzDecoder::new(file)) } else { Box::new(file) };
+        let mut idx = Idx { path: path.to_path_buf(), kind: 0, dims: Vec::new(), rest, at: 0, data: 0 };
+        let mut magic = [0; 4];
+        match idx.fill(&mut magic)? {
+            4 => {}
+            _ => return Err(idx.fail(idx.at, "the file ends inside the magic")),
         }
-        let mut idx = Idx { path: path.to_path_buf(), kind: 0, dims: Vec::new(), data_at: 0, bytes };
-        let end = idx.bytes.len();
-        match idx.bytes.get(..4) {
-            Some(&[0, 0, kind @ (0x08 | 0x0d), r]) if r == rank => idx.kind = kind,
-            Some(magic) => {
+        match magic {
+            [0, 0, kind @ (0x08 | 0x0d), r] if r == rank => idx.kind = kind,
+            _ => {
                 let text = format!("magic {magic:02x?}, where [00, 00, 08, {rank:02x}] is expected (or 0d: floats)");
                 return Err(idx.fail(0, text));
             }
-            None => return Err(idx.fail(end, "the file ends inside the magic")),
         }
-        for i in 0..usize::from(rank) {
-            let at = 4 + 4 * i;
-            match idx.bytes.get(at..at + 4) {
-                Some(&[a, b, c, d]) => idx.dims.push(u32::from_be_bytes([a, b, c, d]) as usize),
-                _ => return Err(idx.fail(end, "the file ends inside the sizes")),
+        for _ in 0..rank {
+            let mut size = [0; 4];
+            match idx.fill(&mut size)? {
+                4 => idx.dims.push(u32::from_be_bytes(size) as usize),
+                _ => return Err(idx.fail(idx.at, "the file ends inside the sizes")),
             }
         }
-        idx.data_at = 4 + 4 * usize::from(rank);
         let size = if idx.kind == 0x08 { 1 } else { 4 };
-        let want = idx.dims.iter().try_fold(size, |n: usize, &d| n.checked_mul(d));
-        let want = want.and_then(|w| w.checked_add(idx.data_at));
-        if want != Some(end) {
-            let dims = &idx.dims;
-            let what = if want.is_none_or(|w| w > end) { "the file is truncated" } else { "bytes follow the elements" };
-            return Err(idx.fail(end.min(want.unwrap_or(end)), format!("{what}: its sizes are {dims:?}")));
+        // What no number holds is more than any file.
+        idx.data = idx.dims.iter().try_fold(size, |n: u64, &d| n.checked_mul(d as u64)).unwrap_or(u64::MAX);
+        let want = idx.data.saturating_add(idx.at as u64);
+        match packed {
+            // How long it is will be seen.
+            true => Ok(idx),
+            false if length < want => Err(idx.truncated(length)),
+            false if length > want => Err(idx.surplus(want)),
+            false => Ok(idx),
         }
-        Ok(idx)
     }
 
-    fn data(&self) -> &[u8] {
-        &self.bytes[self.data_at..]
-    }
-}
-
-fn images(path: &Path) -> Run<(PathBuf, Vec<f32>, [usize; 2], usize)> {
-    let idx = Idx::read(path, 3)?;
-    let pixels = match idx.kind {
-        0x08 => idx.data().iter().map(|&b| f32::from(b) / 255.0).collect(),
-        _ => {
-            let mut pixels = Vec::with_capacity(idx.data().len() / 4);
-            for (i, b) in idx.data().as_chunks::<4>().0.iter().enumerate() {
-                let x = f32::from_be_bytes(*b);
-                if !(0.0..=1.0).contains(&x) {
-                    return Err(idx.fail(idx.data_at + 4 * i, format!("pixel {x} is outside 0 to 1")));
-                }
-                pixels.push(x);
+    /// Reads until `part` is full or the file ends: how many bytes there were.
+    fn fill(&mut self, part: &mut [u8]) -> Run<usize> {
+        let mut n = 0;
+        while n < part.len() {
+            match self.rest.read(&mut part[n..]) {
+                Ok(0) => break,
+                Ok(more) => n += more,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(bad(format!("{}: byte {} unpacked: {e}", self.path.display(), self.at + n))),
             }
-            pixels
         }
-    };
-    let size = [idx.dims[1], idx.dims[2]];
-    Ok((idx.path, pixels, size, idx.dims[0]))
+        self.at += n;
+        Ok(n)
+    }
+
+    /// Hands the elements to `take`, a part of a few thousand at a time with the byte where it starts: no more of them
+    /// are read than the sizes say.
+    fn elements(&mut self, mut take: impl FnMut(&Idx, usize, &[u8]) -> Run) -> Run {
+        let mut part = vec![0; PART];
+        let mut left = self.data;
+        while left > 0 {
+            if self.at as u64 > LIMIT {
+                return Err(bad(format!("{}: more than {LIMIT} bytes", self.path.display())));
+            }
+            let want = left.min(PART as u64) as usize;
+            let at = self.at;
+            let have = self.fill(&mut part[..want])?;
+            if have < want {
+                return Err(self.truncated(self.at as u64));
+            }
+            take(self, at, &part[..want])?;
+            left -= want as u64;
+        }
+        match self.fill(&mut part[..1])? {
+            0 => Ok(()),
+            _ => Err(self.surplus(self.at as u64 - 1)),
+        }
+    }
 }
 
-fn labels(path: &Path) -> Run<(PathBuf, Vec<i32>)> {
-    let idx = Idx::read(path, 1)?;
+/// All pixels, from 0 to 1.
+fn pixels(mut idx: Idx) -> Run<Vec<f32>> {
+    let mut pixels: Vec<f32> = Vec::new();
+    idx.elements(|idx, at, part| {
+        if idx.kind == 0x08 {
+            pixels.extend(part.iter().map(|&b| f32::from(b) / 255.0));
+            return Ok(());
+        }
+        for (i, b) in part.as_chunks::<4>().0.iter().enumerate() {
+            let x = f32::from_be_bytes(*b);
+            if !(0.0..=1.0).contains(&x) {
+                return Err(idx.fail(at + 4 * i, format!("pixel {x} is outside 0 to 1")));
+            }
+            pixels.push(x);
+        }
+        Ok(())
+    })?;
+    Ok(pixels)
+}
+
+/// All labels.
+fn classes(mut idx: Idx) -> Run<Vec<i32>> {
     if idx.kind != 0x08 {
         return Err(idx.fail(2, "labels are bytes"));
     }
-    if let Some(i) = idx.data().iter().position(|&l| l >= CLASS_LIMIT) {
-        return Err(idx.fail(idx.data_at + i, format!("label {} is not below {CLASS_LIMIT}", idx.data()[i])));
-    }
-    let labels = idx.data().iter().map(|&l| i32::from(l)).collect();
-    Ok((idx.path, labels))
+    let mut labels = Vec::new();
+    idx.elements(|idx, at, part| {
+        if let Some(i) = part.iter().position(|&l| l >= CLASS_LIMIT) {
+            return Err(idx.fail(at + i, format!("label {} is not below {CLASS_LIMIT}", part[i])));
+        }
+        labels.extend(part.iter().map(|&l| i32::from(l)));
+        Ok(())
+    })?;
+    Ok(labels)
 }

@@ -6,12 +6,14 @@ use super::finite::{Point, summed};
 use super::{load, of};
 use crate::args::CheckArgs;
 use crate::fail::{Run, bad, unmet};
+use crate::out::emit;
 use arenagrad::nodes::GraphBuf;
 use arenagrad::passes::grad::{GradOptions, Missing, grad};
 use arenagrad::passes::prepare::keep_outputs;
 use arenagrad::passes::widen::widen;
 use arenagrad::session::{Program, Session};
 use arenagrad::train::permutation;
+use std::collections::HashMap;
 
 /// Checks.
 pub fn check(a: &CheckArgs) -> Run {
@@ -19,16 +21,16 @@ pub fn check(a: &CheckArgs) -> Run {
         return Err(bad(format!("--tolerance is {}", a.tolerance)));
     }
     let graph = load(&a.file)?;
-    println!("verified: {} nodes, {} values", graph.view().nodes(), graph.view().values());
+    emit(format!("verified: {} nodes, {} values", graph.view().nodes(), graph.view().values()))?;
     let program = Session::new().compile(&graph).map_err(of(&a.file))?;
     let plan = program.plan();
     let (buffers, bytes) = (plan.buffers.len(), plan.arena_bytes);
-    println!("plan proven: {} instructions, {buffers} buffers in {bytes} bytes", plan.instructions);
+    emit(format!("plan proven: {} instructions, {buffers} buffers in {bytes} bytes", plan.instructions))?;
     let wide = widen(graph.view()).map_err(of(&a.file))?;
     match summed(wide.view()).map_err(of(&a.file))? {
         Some((sum, name)) => gradients(a, &sum, &name),
         None => {
-            println!("gradients: none, no output is a float");
+            emit("gradients: none, no output is a float")?;
             Ok(())
         }
     }
@@ -49,7 +51,7 @@ fn pair(a: &CheckArgs, graph: &GraphBuf, name: &str, grads: &GraphBuf) -> Run<Pa
     plain.init(a.seed).map_err(of(&a.file))?;
     for positive in [false, true] {
         let point = Point::new(&plain, graph.view(), a.seed, positive);
-        let sum = point.eval(&mut plain, name)?;
+        let sum = point.eval(&mut plain, name).map_err(of(&a.file))?;
         if sum.is_finite() {
             return Ok(Pair { grads, plain, point, sum });
         }
@@ -65,33 +67,36 @@ fn gradients(a: &CheckArgs, graph: &GraphBuf, name: &str) -> Run {
         .map(|l| l.2.to_string())
         .collect();
     if leaves.is_empty() {
-        println!("gradients: none, no leaf is a float");
+        emit("gradients: none, no leaf is a float")?;
         return Ok(());
     }
     let options = GradOptions { wrt: leaves.clone(), missing: Missing::Zero, ..GradOptions::default() };
     let grads = match grad(g, name, &options) {
         Ok(grads) => grads,
         Err(e) if e.kind == arenagrad::error::Kind::Derivative => {
-            println!("gradients: none, {e}");
+            emit(format!("gradients: none, {e}"))?;
             return Ok(());
         }
         Err(e) => return Err(of(&a.file)(e)),
     };
     let mut p = pair(a, graph, name, &grads)?;
-    p.point.eval(&mut p.grads, name)?;
+    p.point.eval(&mut p.grads, name).map_err(of(&a.file))?;
     let outputs = grads.view();
     let grad_names: Vec<String> =
         outputs.output_names[g.outputs().len()..].iter().map(|&s| outputs.str(s).into()).collect();
     let mut wrong = 0;
-    let places: Vec<(usize, String)> = p.point.floats().map(|(i, b)| (i, b.name.clone())).collect();
+    let places: HashMap<String, usize> = p.point.floats().map(|(i, b)| (b.name.clone(), i)).collect();
+    // The plain program is where the differences start from.
+    p.point.eval(&mut p.plain, name)?;
+    p.point.restore(&mut p.plain)?;
     for (leaf, output) in leaves.iter().zip(&grad_names) {
-        let Some(&(at, _)) = places.iter().find(|(_, n)| n == leaf) else { continue };
-        let claims = p.grads.output::<f64>(output)?.to_vec();
+        let Some(&at) = places.get(leaf) else { continue };
+        let claims = p.grads.output::<f64>(output).map_err(of(&a.file))?.to_vec();
         let (n, worst) = compare(a, &mut p, name, at, &claims)?;
         let fine = worst <= a.tolerance;
         wrong += usize::from(!fine);
         let verdict = if fine { "ok" } else { "WRONG" };
-        println!("gradient of {leaf}: {n} of {} elements, relative error {worst:.1e}: {verdict}", claims.len());
+        emit(format!("gradient of {leaf}: {n} of {} elements, relative error {worst:.1e}: {verdict}", claims.len()))?;
     }
     match wrong {
         0 => Ok(()),
@@ -110,7 +115,7 @@ fn compare(a: &CheckArgs, p: &mut Pair, name: &str, leaf: usize, claims: &[f64])
     let picked = &order[..a.elements.min(order.len())];
     for &i in picked {
         let claim = claims[i as usize];
-        let d = p.point.derivative(&mut p.plain, name, (leaf, i as usize), claim)?;
+        let d = p.point.derivative(&mut p.plain, name, (leaf, i as usize), claim).map_err(of(&a.file))?;
         let error = (d - claim).abs() / claim.abs().max(d.abs()).max(floor);
         worst = if error.is_nan() { f64::INFINITY } else { worst.max(error) };
     }

@@ -1,15 +1,18 @@
 //! `run`: evaluates a graph on `.npy` files.
 //!
-//! Invariant: every input has a value from a file, of exactly its type and shape, before anything is evaluated; outputs
+//! Invariant: every input without a default has a value from a file, of exactly its type and shape, before anything is evaluated; outputs
 //! are written after all of them are known.
 
 use super::{load, of};
 use crate::args::RunArgs;
 use crate::fail::{Run, bad};
-use crate::{npy, sys};
+use crate::out::emit;
+use crate::{files, npy, sys};
+use arenagrad::error::Result;
 use arenagrad::nodes::DType;
 use arenagrad::session::{Program, Role, Session};
-use arenagrad::train::checkpoint::{HEADER_LIMIT, Loaded, write_atomically};
+use arenagrad::train::checkpoint::HEADER_LIMIT;
+use arenagrad::train::write_atomically;
 use std::path::Path;
 
 /// Evaluates one step of the graph.
@@ -31,35 +34,46 @@ pub fn run(a: &RunArgs) -> Run {
         fill(&mut p, name, Path::new(file))?;
         given.push(name);
     }
-    let inputs = p.bindings().iter().filter(|b| b.role == Role::Input);
+    let inputs = p.bindings().iter().filter(|b| b.role == Role::Input && b.default.is_none());
     let missing: Vec<&str> = inputs.map(|b| b.name.as_str()).filter(|n| !given.contains(n)).collect();
     if !missing.is_empty() {
         return Err(bad(format!("no value for {}; give --in {}=FILE.npy", missing.join(", "), missing[0])));
     }
     p.step().map_err(of(&a.file))?;
     sys::make_dir(&a.out)?;
+    let _lock = files::lock(&a.out)?;
     for b in p.bindings().iter().filter(|b| b.role == Role::Output) {
         let file = npy::encode(b.dtype, &b.dims, p.bytes_of(b));
         let file = file.ok_or_else(|| bad(format!("output {:?} is {}, which npy does not have", b.name, b.dtype)))?;
         let path = a.out.join(format!("{}.npy", file_name(&b.name)));
         write_atomically(&path, &file)?;
-        println!("{} {}{} {}", b.name, b.dtype, b.dims, path.display());
+        emit(format!("{} {}{} {}", b.name, b.dtype, b.dims, path.display()))?;
     }
     Ok(())
 }
 
-/// A name as a part of a path: nothing that leaves the folder.
+/// A name as a part of a path: nothing that leaves the folder, and another part for every other name. What no file name
+/// should have stands as its bytes: `%2F` for `/`.
 fn file_name(name: &str) -> String {
-    let safe = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
-    let plain: String = name.chars().map(safe).collect();
-    if plain.starts_with('.') { format!("_{plain}") } else { plain }
+    if name.is_empty() {
+        return "%".into();
+    }
+    let mut plain = String::with_capacity(name.len());
+    for (i, c) in name.chars().enumerate() {
+        let safe = c.is_alphanumeric() || "_-".contains(c) || (c == '.' && i > 0);
+        match safe {
+            true => plain.push(c),
+            false => c.encode_utf8(&mut [0; 4]).bytes().for_each(|b| plain.push_str(&format!("%{b:02X}"))),
+        }
+    }
+    plain
 }
 
 fn weights(p: &mut Program, path: &Path) -> Run {
     let params: Vec<_> = p.bindings().iter().filter(|b| b.role == Role::Param).cloned().collect();
     let limit: u64 = params.iter().map(|b| b.bytes as u64).sum();
     // A training checkpoint holds two moments beside each param.
-    let file = Loaded::open(path, 4 * limit + HEADER_LIMIT)?;
+    let file = files::open(path, 4 * limit + HEADER_LIMIT)?;
     for b in &params {
         let e = file.expect(&b.name, b.dtype, &b.dims).map_err(|e| e.context(path.display()))?;
         p.persistent_mut(&b.name)?.1.copy_from_slice(e.bytes);
@@ -85,11 +99,11 @@ fn fill(p: &mut Program, name: &str, path: &Path) -> Run {
         );
         return Err(bad(text));
     }
-    write_leaf(p, &b, &array.bytes)
+    Ok(write_leaf(p, &b, &array.bytes)?)
 }
 
 /// Writes the bytes of a leaf.
-pub fn write_leaf(p: &mut Program, b: &arenagrad::session::Binding, bytes: &[u8]) -> Run {
+pub fn write_leaf(p: &mut Program, b: &arenagrad::session::Binding, bytes: &[u8]) -> Result<()> {
     if b.role != Role::Input {
         p.persistent_mut(&b.name)?.1.copy_from_slice(bytes);
         return Ok(());
@@ -113,8 +127,8 @@ mod tests {
     #[test]
     fn names_stay_in_their_folder() {
         assert_eq!(
-            ["../x", ".hidden", "a/b", "grad.fc1.weight"].map(file_name),
-            ["_.._x", "_.hidden", "a_b", "grad.fc1.weight"]
+            ["../x", ".hidden", "a/b", "a_b", "a%2Fb", "é\n", "", "grad.fc1.weight"].map(file_name),
+            ["%2E.%2Fx", "%2Ehidden", "a%2Fb", "a_b", "a%252Fb", "é%0A", "%", "grad.fc1.weight"]
         );
     }
 }

@@ -4,12 +4,13 @@
 //! is moved. For `check`.
 
 use super::eval::write_leaf;
-use crate::fail::Run;
 use arenagrad::error::Result;
-use arenagrad::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Var};
+use arenagrad::arena::Value;
+use arenagrad::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, LeafKind, Var};
 use arenagrad::passes::grad::unused_name;
 use arenagrad::passes::rebuild::{Copier, finish};
 use arenagrad::session::{Binding, Program, Role};
+use std::collections::{HashMap, HashSet};
 
 /// Step widths that are tried: a wide one is exact where the function is smooth, a narrow one misses a nearby kink.
 const WIDTHS: [f64; 3] = [1e-3, 1e-4, 1e-5];
@@ -55,6 +56,8 @@ fn uniform(seed: u64, i: usize) -> f64 {
 /// Values of all leaves.
 pub struct Point {
     leaves: Vec<(Binding, Vec<u8>)>,
+    /// Leaves that a step changes.
+    changed: Vec<usize>,
 }
 
 impl Point {
@@ -65,10 +68,12 @@ impl Point {
             let x = uniform(seed ^ (leaf << 32), i);
             if positive { 0.6 + x / 2.0 } else { x }
         };
+        let starts = starts(g);
         let random = |b: &Binding| match b.role {
-            Role::Param => start(g, &b.name).is_none_or(|i| matches!(i, Init::Zeros)),
+            Role::Param => starts.get(b.name.as_str()).is_none_or(|i| matches!(i, Init::Zeros)),
             _ => true,
         };
+        let updated: HashSet<&str> = g.updates.iter().filter_map(|u| g.leaf(u.0)).map(|l| l.1).collect();
         let leaves = p.bindings().iter().filter(|b| b.role != Role::Output).enumerate().map(|(leaf, b)| {
             let mut bytes = p.bytes_of(b).to_vec();
             let n = b.dims.numel();
@@ -82,7 +87,9 @@ impl Point {
             }
             (b.clone(), bytes)
         });
-        Point { leaves: leaves.collect() }
+        let leaves: Vec<(Binding, Vec<u8>)> = leaves.collect();
+        let changed = (0..leaves.len()).filter(|&i| updated.contains(leaves[i].0.name.as_str())).collect();
+        Point { leaves, changed }
     }
 
     /// The float leaves, by place.
@@ -91,28 +98,45 @@ impl Point {
     }
 
     /// Steps `p` from this point and reads `output`.
-    pub fn eval(&self, p: &mut Program, output: &str) -> Run<f64> {
-        for (b, bytes) in &self.leaves {
-            write_leaf(p, b, bytes)?;
-        }
+    pub fn eval(&self, p: &mut Program, output: &str) -> Result<f64> {
+        (0..self.leaves.len()).try_for_each(|i| self.write(p, i))?;
+        self.step(p, output)
+    }
+
+    fn write(&self, p: &mut Program, leaf: usize) -> Result<()> {
+        let (b, bytes) = &self.leaves[leaf];
+        write_leaf(p, b, bytes)
+    }
+
+    fn step(&self, p: &mut Program, output: &str) -> Result<f64> {
         p.step()?;
         Ok(p.output::<f64>(output)?.first().copied().unwrap_or(f64::NAN))
     }
 
-    fn moved(&mut self, p: &mut Program, output: &str, at: (usize, usize), by: f64) -> Run<f64> {
+    /// As [`Point::eval`], with one element moved. `p` was at this point before: only what the step changes is written.
+    fn moved(&mut self, p: &mut Program, output: &str, at: (usize, usize), by: f64) -> Result<f64> {
         let range = 8 * at.1..8 * at.1 + 8;
         let mut old = [0; 8];
         old.copy_from_slice(&self.leaves[at.0].1[range.clone()]);
         let x = f64::from_le_bytes(old);
         self.leaves[at.0].1[range.clone()].copy_from_slice(&(x + by).to_le_bytes());
-        let y = self.eval(p, output);
+        let written = self.write(p, at.0);
         self.leaves[at.0].1[range].copy_from_slice(&old);
-        y
+        written?;
+        let y = self.step(p, output)?;
+        self.write(p, at.0)?;
+        self.restore(p)?;
+        Ok(y)
+    }
+
+    /// Writes what a step of `p` from this point changed.
+    pub fn restore(&self, p: &mut Program) -> Result<()> {
+        self.changed.iter().try_for_each(|&i| self.write(p, i))
     }
 
     /// The derivative by element `at` = (leaf, element): of the widths, the one that agrees best with `claim`. A wrong
     /// claim agrees with none.
-    pub fn derivative(&mut self, p: &mut Program, output: &str, at: (usize, usize), claim: f64) -> Run<f64> {
+    pub fn derivative(&mut self, p: &mut Program, output: &str, at: (usize, usize), claim: f64) -> Result<f64> {
         let mut best = f64::NAN;
         for h in WIDTHS {
             let near = self.moved(p, output, at, h)? - self.moved(p, output, at, -h)?;
@@ -127,10 +151,13 @@ impl Point {
     }
 }
 
-/// How a leaf starts.
-fn start(g: Graph<'_>, name: &str) -> Option<Init> {
+/// How each param starts.
+fn starts(g: Graph<'_>) -> HashMap<&str, Init> {
     use arenagrad::arena::ids::Id;
-    let (v, _) = g.find_leaf(name)?;
-    let attrs = g.attrs(g.def[v.at()]);
-    Some(Init::from_attrs(attrs.choice(3), attrs.f64(4)))
+    let params = g.leaves().filter(|l| l.1 == LeafKind::Param);
+    let start = |v: Value| {
+        let attrs = g.attrs(g.def[v.at()]);
+        Init::from_attrs(attrs.choice(3), attrs.f64(4))
+    };
+    params.map(|(v, _, name)| (name, start(v))).collect()
 }

@@ -6,7 +6,9 @@
 use super::{fusion, load, of};
 use crate::args::{GradArgs, OptArgs, PrintArgs};
 use crate::fail::{Run, bad};
-use arenagrad::nodes::text::print;
+use crate::out::{emit, note};
+use arenagrad::nodes::Graph;
+use arenagrad::nodes::text::{PrintOptions, print_with};
 use arenagrad::passes::grad::{GradOptions, Missing, grad};
 use arenagrad::passes::pipeline::{self, Trace};
 use arenagrad::passes::report::collected;
@@ -14,7 +16,12 @@ use std::path::Path;
 
 /// Prints a graph in its normal form.
 pub fn print_graph(a: &PrintArgs) -> Run {
-    emit(&print(load(&a.file)?.view()))
+    emit(text(&a.file, load(&a.file)?.view(), a.locations))
+}
+
+/// A graph that came from `file`, as text.
+fn text(file: &Path, g: Graph<'_>, locations: bool) -> String {
+    print_with(g, PrintOptions { locations, file: Some(&file.display().to_string()) })
 }
 
 /// Runs passes.
@@ -30,9 +37,9 @@ pub fn opt(a: &OptArgs) -> Run {
     }
     if a.report {
         let fusions = collected(traces.into_iter().map(|t| t.fusions));
-        return emit(&if a.json { fusion::json(&fusions) } else { fusion::table(&fusions) });
+        return emit(if a.json { fusion::json(&fusions) } else { fusion::table(&fusions) });
     }
-    emit(&print(done.view()))
+    emit(text(&a.file, done.view(), a.locations))
 }
 
 /// Differentiates.
@@ -47,11 +54,11 @@ pub fn gradient(a: &GradArgs) -> Run {
     let options = GradOptions { wrt: a.wrt.clone(), missing, ..GradOptions::default() };
     let done = grad(g, &output, &options).map_err(of(&a.file))?;
     if a.trace {
-        eprintln!("grad: {} -> {} nodes", g.nodes(), done.view().nodes());
+        note(format!("grad: {} -> {} nodes", g.nodes(), done.view().nodes()));
         let (_, traces) = pipeline::run(done.view(), &["simplify"], true).map_err(of(&a.file))?;
         trace(&traces);
     }
-    emit(&print(done.view()))
+    emit(text(&a.file, done.view(), a.locations))
 }
 
 fn only_output(path: &Path, names: Vec<String>) -> Run<String> {
@@ -72,17 +79,6 @@ fn trace(traces: &[Trace]) {
         hits.sort();
         let hits = if hits.is_empty() { String::new() } else { format!("; {}", hits.join(", ")) };
         let us = t.time.as_nanos() as f64 / 1e3;
-        eprintln!("{}: {} -> {} nodes, {us:.0} us{hits}", t.pass, t.nodes.0, t.nodes.1);
-    }
-}
-
-/// Writes to standard output; a reader that went away is no error.
-pub fn emit(text: &str) -> Run {
-    use std::io::Write;
-    let mut out = std::io::stdout().lock();
-    let end = if text.ends_with('\n') { "" } else { "\n" };
-    match write!(out, "{text}{end}").and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(bad(format!("standard output: {e}"))),
-        _ => Ok(()),
+        note(format!("{}: {} -> {} nodes, {us:.0} us{hits}", t.pass, t.nodes.0, t.nodes.1));
     }
 }

@@ -6,7 +6,7 @@ use super::{LOGITS, LOSS};
 use crate::config::Network;
 use arenagrad::error::Result;
 use arenagrad::nn;
-use arenagrad::nodes::{Builder, DType, GraphBuf, Var};
+use arenagrad::nodes::{Builder, CrossEntropy, DType, GraphBuf, Var};
 
 /// Name of the tokens, `[batch, context]`.
 pub const TOKENS: &str = "tokens";
@@ -32,7 +32,7 @@ fn logits<'g>(g: &'g Builder, n: &Network, vocabulary: usize, batch: usize, drop
 
 fn losses<'g>(g: &'g Builder, logits: Var<'g>) -> Var<'g> {
     let rows = logits.dims().first().copied().unwrap_or(0);
-    logits.cross_entropy(g.input(NEXT, [rows], DType::I32))
+    logits.cross_entropy_with(g.input(NEXT, [rows], DType::I32), CrossEntropy::per_row())
 }
 
 /// Tokens and those that follow to the mean cross entropy, in nats.

@@ -15,13 +15,13 @@ const RIGHT: f64 = 60.0;
 /// Points of a line: more than there are pixels make no better picture.
 const POINTS: usize = 1000;
 
-/// Loss by step (from 1), and what judging found at some steps, as an SVG element. A validation loss stands on the loss's own
-/// axis, an accuracy on one from 0 to 100 %.
-pub fn svg(losses: &[f64], (measure, judged): (Measure, &[(u64, f64)])) -> String {
+/// Loss by step, from the one after `before`, and what judging found at some steps, as an SVG element. A validation
+/// loss stands on the loss's own axis, an accuracy on one from 0 to 100 %.
+pub fn svg((before, losses): (u64, &[f64]), (measure, judged): (Measure, &[(u64, f64)])) -> String {
     let shown = judged.iter().filter(|_| measure == Measure::Loss).map(|j| &j.1);
     let finite = losses.iter().chain(shown).copied().filter(|l| l.is_finite());
     let top = finite.fold(0.0, f64::max).max(1e-12);
-    let n = losses.len().max(1) as f64;
+    let n = (before + losses.len() as u64).max(1) as f64;
     let x = |step: f64| LEFT + step / n * (WIDTH - LEFT - RIGHT);
     let y = |part: f64| HEIGHT - BOTTOM - part * (HEIGHT - TOP - BOTTOM);
     let mut s = format!(
@@ -49,13 +49,11 @@ pub fn svg(losses: &[f64], (measure, judged): (Measure, &[(u64, f64)])) -> Strin
             HEIGHT - BOTTOM + 16.0
         );
     }
-    line(&mut s, losses.iter().zip(1..).map(|(&l, i)| (f64::from(i), l)), losses.len(), "#a9c3e0", 1.0, &x, &|l| {
-        y(l / top)
-    });
     let smooth = smoothed(losses);
-    line(&mut s, smooth.iter().zip(1..).map(|(&l, i)| (f64::from(i), l)), losses.len(), "#3b6ea5", 2.0, &x, &|l| {
-        y(l / top)
-    });
+    for (values, colour, width) in [(losses, "#a9c3e0", 1.0), (&smooth, "#3b6ea5", 2.0)] {
+        let points = values.iter().zip(before + 1..).map(|(&l, step)| (step as f64, l));
+        line(&mut s, points, values.len(), colour, width, &x, &|l| y(l / top));
+    }
     for &(step, found) in judged.iter().filter(|a| a.1.is_finite()) {
         let _ = write!(
             s,
@@ -125,15 +123,21 @@ mod tests {
 
     #[test]
     fn a_curve_has_a_point_a_step_and_leaves_out_nan() {
-        let s = svg(&[2.0, f64::NAN, 1.0], (Measure::Accuracy, &[(3, 0.5)]));
+        let s = svg((0, &[2.0, f64::NAN, 1.0]), (Measure::Accuracy, &[(3, 0.5)]));
         let points = s.split("points=\"").nth(1).and_then(|p| p.split('"').next()).unwrap();
         assert_eq!(points.split_whitespace().count(), 2);
         assert!(!s.contains("NaN") && s.contains("50.00 %"));
-        assert!(!svg(&[], (Measure::Loss, &[])).contains("NaN"));
+        assert!(!svg((0, &[]), (Measure::Loss, &[])).contains("NaN"));
         // A loss is drawn on the axis of losses, which it may stretch.
-        let s = svg(&[2.0, 1.0], (Measure::Loss, &[(1, 4.0)]));
+        let s = svg((0, &[2.0, 1.0]), (Measure::Loss, &[(1, 4.0)]));
         assert!(
             s.contains(&format!("cy=\"{TOP:.1}\"")) && s.contains("validation loss 4.0000") && !s.contains("100 %")
         );
+    }
+
+    #[test]
+    fn a_curve_that_begins_late_keeps_its_steps() {
+        let s = svg((3, &[2.0]), (Measure::Loss, &[]));
+        assert!(s.contains(&format!("points=\"{:.1},{TOP:.1} \"", WIDTH - RIGHT)), "{s}");
     }
 }

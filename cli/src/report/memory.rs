@@ -4,9 +4,8 @@
 //! themselves; buffers that share bytes by design (views, in-place results) are one rectangle, and its title names all.
 
 use super::{escape, ticks};
-use crate::sys::human;
-use arenagrad::error::Place;
-use arenagrad::session::{BufferReport, PlanReport};
+use arenagrad::session::PlanReport;
+use arenagrad::session::human;
 use std::fmt::Write;
 
 /// Kinds, in the order of the legend, with their colours.
@@ -20,11 +19,6 @@ const COLOURS: [(&str, &str); 8] = [
     ("gradient", "#4a9fb5"),
     ("scratch", "#b8c4d0"),
 ];
-
-/// What a buffer holds, in a word.
-pub fn kind(b: &BufferReport) -> &'static str {
-    if b.gradient { "gradient" } else { b.kind.name() }
-}
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 480.0;
@@ -67,7 +61,7 @@ fn rectangle(
     y: &dyn Fn(f64) -> f64,
 ) {
     let b = &plan.buffers[i];
-    let colour = COLOURS.iter().find(|c| c.0 == kind(b)).map_or("#000", |c| c.1);
+    let colour = COLOURS.iter().find(|c| c.0 == b.what()).map_or("#000", |c| c.1);
     let (left, right) = (x(f64::from(b.first)), x(f64::from(b.last.saturating_add(1)).min(plan.instructions as f64)));
     let (top, bottom) = (y((b.offset + b.size) as f64), y(b.offset as f64));
     // Nothing vanishes: at least a pixel each way.
@@ -95,45 +89,13 @@ fn rectangle(
 /// What pointing at a rectangle says.
 fn title(plan: &PlanReport, i: usize, heirs: &[u32]) -> String {
     let b = &plan.buffers[i];
-    let mut text = line(b);
-    let _ = write!(
-        text,
-        "\n{} at offset {}, instructions {} to {}",
-        human(b.size as u64),
-        b.offset,
-        b.first,
-        b.last.min(plan.instructions.saturating_sub(1) as u32)
-    );
+    let mut text = b.to_string();
+    let _ =
+        write!(text, "\n{} at offset {}, instructions {} to {}", human(b.size as u64), b.offset, b.first, plan.last(b));
     for &j in heirs.iter().take(8) {
-        let _ = write!(text, "\nthen {}", line(&plan.buffers[j as usize]));
+        let _ = write!(text, "\nthen {}", plan.buffers[j as usize]);
     }
     text
-}
-
-/// A buffer's value, what it is, and the line that asked for it.
-pub fn line(b: &BufferReport) -> String {
-    let what = match b.name == kind(b) {
-        true => b.name.clone(),
-        false => format!("{} ({})", b.name, kind(b)),
-    };
-    match place(b) {
-        Some(place) => format!("{what}, {place}"),
-        None => what,
-    }
-}
-
-/// The line that asked for a buffer.
-pub fn place(b: &BufferReport) -> Option<String> {
-    origin(&b.place)
-}
-
-/// A place in a text or a program, for people.
-pub fn origin(place: &Place) -> Option<String> {
-    match place {
-        Place::Source(file, l) => Some(format!("{file}:{l}")),
-        Place::Text(l, c) => Some(format!("line {l}:{c}")),
-        _ => None,
-    }
 }
 
 fn axes(s: &mut String, plan: &PlanReport, x: &dyn Fn(f64) -> f64, y: &dyn Fn(f64) -> f64) {
@@ -168,7 +130,7 @@ fn axes(s: &mut String, plan: &PlanReport, x: &dyn Fn(f64) -> f64, y: &dyn Fn(f6
         HEIGHT / 2.0
     );
     let mut at = LEFT;
-    for (name, colour) in COLOURS.iter().filter(|c| plan.buffers.iter().any(|b| kind(b) == c.0 && b.size > 0)) {
+    for (name, colour) in COLOURS.iter().filter(|c| plan.buffers.iter().any(|b| b.what() == c.0 && b.size > 0)) {
         let _ = write!(
             s,
             "<rect x=\"{at}\" y=\"10\" width=\"12\" height=\"12\" fill=\"{colour}\"/>\

@@ -4,8 +4,8 @@
 
 use super::{curve, escape, memory};
 use crate::measure::Measure;
-use crate::sys::human;
 use arenagrad::session::PlanReport;
+use arenagrad::session::human;
 use std::fmt::Write;
 
 /// What the page shows.
@@ -14,8 +14,8 @@ pub struct Page<'a> {
     pub title: &'a str,
     /// Names and values of the summary.
     pub facts: &'a [(&'a str, String)],
-    /// Loss by step; none where nothing was trained.
-    pub losses: &'a [f64],
+    /// Loss by step, and the steps before the first; none where nothing was trained.
+    pub losses: (u64, &'a [f64]),
     /// What judging found after some steps, and by which measure.
     pub judged: (Measure, &'a [(u64, f64)]),
     /// The program's plan.
@@ -39,7 +39,7 @@ pub fn html(p: &Page<'_>) -> String {
         let _ = write!(s, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(value));
     }
     s.push_str("</table>");
-    if !p.losses.is_empty() {
+    if !p.losses.1.is_empty() {
         let _ = write!(s, "<h2>Loss</h2>{}", curve::svg(p.losses, p.judged));
     }
     map(&mut s, p.plan);
@@ -61,7 +61,7 @@ fn map(s: &mut String, plan: &PlanReport) {
     );
     s.push_str("<h2>Largest buffers</h2><table><tr><th>bytes</th><th>offset</th><th>from</th><th>to</th>");
     s.push_str("<th>value</th></tr>");
-    for b in largest(plan, 10) {
+    for b in plan.largest(10) {
         let _ = write!(
             s,
             "<tr><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
@@ -69,18 +69,9 @@ fn map(s: &mut String, plan: &PlanReport) {
             b.size,
             b.offset,
             b.first,
-            b.last.min(plan.instructions.saturating_sub(1) as u32),
-            escape(&memory::line(b))
+            plan.last(b),
+            escape(&b.to_string())
         );
     }
     s.push_str("</table>");
-}
-
-/// The `n` largest buffers that take bytes of their own.
-pub fn largest(plan: &PlanReport, n: usize) -> Vec<&arenagrad::session::BufferReport> {
-    let own = plan.buffers.iter().enumerate().filter(|(i, b)| b.root as usize == *i && b.size > 0);
-    let mut all: Vec<_> = own.map(|(_, b)| b).collect();
-    all.sort_by_key(|b| (std::cmp::Reverse(b.size), b.offset, b.first));
-    all.truncate(n);
-    all
 }

@@ -2,7 +2,6 @@
 //!
 //! Invariant: events of a thread come in the order in which they ran.
 
-use crate::report::memory::origin;
 use arenagrad::session::{Event, Trace, WAIT};
 use serde::Serialize;
 use serde_json::json;
@@ -46,7 +45,7 @@ fn row<'a>(t: &'a Trace, tid: usize, e: &Event) -> Row<'a> {
                 shapes: &c.types,
                 flops,
                 bytes,
-                place: origin(&c.place),
+                place: c.place.origin(),
             };
             (c.op, "kernel", args)
         }

@@ -8,13 +8,13 @@ mod table;
 
 use crate::args::{BenchArgs, TraceArgs};
 use crate::bench::{self, Bench};
-use crate::config::threads_within;
 use crate::fail::{Run, bad};
-use crate::ir::show::emit;
+use crate::ir::eval::write_leaf;
 use crate::ir::{load, of};
+use crate::out::emit;
 use arenagrad::nodes::{DType, GraphBuf};
-use arenagrad::session::{Program, Role, Session, Trace};
-use arenagrad::train::checkpoint::write_atomically;
+use arenagrad::session::{Binding, Call, Program, Role, Session, Trace};
+use arenagrad::train::write_atomically;
 use std::path::Path;
 
 /// Steps before the one that is recorded: caches, pages and the clocks of processors settle.
@@ -22,7 +22,6 @@ const WARMUP: usize = 5;
 
 /// Records a step of a workload of `bench`, or of a graph in a file.
 pub fn trace(a: &TraceArgs) -> Run {
-    threads_within("--threads", a.threads)?;
     let recorded = match bench::workload(&a.target) {
         Ok(w) => {
             let b =
@@ -38,10 +37,13 @@ pub fn trace(a: &TraceArgs) -> Run {
                 return Err(bad(format!("--data {} is for workloads; {} is a graph", data.display(), a.target)));
             }
             let session = Session::new().threads(a.threads).precision(a.precision);
-            of_graph(&load(path)?, &session, path)?
+            let mut t = of_graph(&load(path)?, &session, path)?;
+            let placed = |c: &Call| Call { place: c.place.clone().in_file(&a.target), ..c.clone() };
+            t.calls = t.calls.iter().map(placed).collect();
+            t
         }
     };
-    emit(&write(&a.out, &a.target, &recorded)?)
+    emit(write(&a.out, &a.target, &recorded)?)
 }
 
 /// A step of a workload that was compiled for it.
@@ -63,15 +65,16 @@ fn of_graph(graph: &GraphBuf, session: &Session, path: &Path) -> Run<Trace> {
     p.step_traced().map_err(of(path))
 }
 
-/// Inputs of floats get numbers of a plausible size; others stay 0, which is an index wherever there is one.
+/// Inputs of floats get numbers of a plausible size, others 0, which is an index wherever there is one; defaults stay.
 fn invent(p: &mut Program) -> Run {
-    let inputs: Vec<_> = p.bindings().iter().filter(|b| b.role == Role::Input).cloned().collect();
+    let made = |b: &&Binding| b.role == Role::Input && b.default.is_none();
+    let inputs: Vec<_> = p.bindings().iter().filter(made).cloned().collect();
     for b in &inputs {
         let number = |i: usize| (i as f64 * 0.7).sin();
         match b.dtype {
             DType::F32 => p.input_mut::<f32>(&b.name)?.iter_mut().enumerate().for_each(|(i, x)| *x = number(i) as f32),
             DType::F64 => p.input_mut::<f64>(&b.name)?.iter_mut().enumerate().for_each(|(i, x)| *x = number(i)),
-            _ => {}
+            _ => write_leaf(p, b, &vec![0; b.bytes])?,
         }
     }
     Ok(())

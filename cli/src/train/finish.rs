@@ -7,12 +7,14 @@ use super::history::History;
 use super::task::Task;
 use crate::config::Config;
 use crate::fail::{Run, bad};
-use crate::ir::show::emit;
 use crate::measure::Measure;
+use crate::out::emit;
 use crate::report::page::{Page, html};
 use crate::sys;
+use arenagrad::session::human;
 use arenagrad::train::averages;
-use arenagrad::train::checkpoint::{encode, write_atomically};
+use arenagrad::train::checkpoint::encode;
+use arenagrad::train::write_atomically;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -65,19 +67,25 @@ pub fn finish(c: &Config, task: &mut dyn Task, history: &History, m: &Measured, 
     judged.push((c.steps, found));
     let own = if measure == Measure::Accuracy { "digits" } else { "alice" };
     let title = format!("arenagrad: {}", c.data.as_ref().map_or(own.into(), |d| d.display().to_string()));
-    let page = Page { title: &title, facts: &facts, losses: &history.losses, judged: (measure, &judged), plan: &plan };
+    let page = Page {
+        title: &title,
+        facts: &facts,
+        losses: (history.before, &history.losses),
+        judged: (measure, &judged),
+        plan: &plan,
+    };
     write_atomically(&c.out.join("run.html"), html(&page).as_bytes())?;
     let text = serde_json::to_string_pretty(&summary).map_err(bad)?;
     write_atomically(&c.out.join("summary.json"), format!("{text}\n").as_bytes())?;
     if json {
-        return emit(&text);
+        return emit(text);
     }
     let mut lines: String = facts.iter().map(|(name, value)| format!("{name:<22}{value}\n")).collect();
     lines.push_str(&format!("{:<22}{}\n", "written to", c.out.display()));
     if let Some(made) = task.specimen()? {
         lines.push_str(&format!("\n{made}\n"));
     }
-    emit(&lines)
+    emit(lines)
 }
 
 fn facts(
@@ -95,12 +103,12 @@ fn facts(
             "arena",
             format!(
                 "{} planned, lower bound {} (ratio {:.3})",
-                sys::human(s.arena_bytes),
-                sys::human(s.arena_lower_bound_bytes),
+                human(s.arena_bytes),
+                human(s.arena_lower_bound_bytes),
                 s.arena_bytes as f64 / bound as f64
             ),
         ),
-        ("peak RSS", s.peak_rss_bytes.map_or("unknown".into(), sys::human)),
+        ("peak RSS", s.peak_rss_bytes.map_or("unknown".into(), human)),
         ("allocations per step", s.allocs_per_step.to_string()),
         ("precision", s.precision.clone()),
         ("threads, seed", format!("{}, {}", s.threads, s.seed)),

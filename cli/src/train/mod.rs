@@ -6,6 +6,7 @@
 mod finish;
 mod history;
 mod images;
+mod resume;
 mod show;
 mod task;
 mod text;
@@ -14,9 +15,9 @@ use crate::alloc;
 use crate::args::TrainArgs;
 use crate::config::Config;
 use crate::fail::{Run, bad, unmet};
-use crate::{sys, trace};
+use crate::{files, out, sys, trace};
 use arenagrad::train::Times;
-use arenagrad::train::checkpoint::write_atomically;
+use arenagrad::train::write_atomically;
 use history::History;
 use show::Show;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -61,11 +62,12 @@ pub fn train(a: &TrainArgs) -> Run {
     let config = Config::new(a)?;
     let stop = stop_flag()?;
     let mut task = task::open(&config)?;
-    let from = a.resume.as_deref().map(checkpoint_file);
-    if let Some(file) = &from {
-        task.trainer_mut().restore(file)?;
-    }
+    // Before the checkpoint is read: it is not that of a run which goes on meanwhile. A folder that is still to be made
+    // has none.
+    let claimed = config.out.is_dir().then(|| files::lock(&config.out)).transpose()?;
+    let from = a.resume.as_deref().map(|from| resume::restore(&config, task.as_mut(), from)).transpose()?;
     sys::make_dir(&config.out)?;
+    let _lock = claimed.map_or_else(|| files::lock(&config.out), Ok)?;
     write_atomically(&config.out.join(CONFIG), config.text.as_bytes())?;
     for extra in task.extras()? {
         write_atomically(&config.out.join(extra.name), extra.text.as_bytes())?;
@@ -76,7 +78,7 @@ pub fn train(a: &TrainArgs) -> Run {
     let mut show = Show::new(a.quiet, task.measure(), config.steps, task.trainer().steps_done());
     let measured = run_steps(&config, task.as_mut(), &mut history, &mut show, &stop)?;
     if let Some(table) = measured.trace.as_ref().filter(|_| !a.quiet) {
-        eprint!("{table}");
+        out::note(table);
     }
     checkpoint(&config, task.as_ref(), &mut history)?;
     if task.trainer().steps_done() < config.steps {
@@ -118,7 +120,7 @@ fn run_steps(
             task.trainer_mut().trace_next();
         }
         let before = alloc::calls();
-        let progress = task.step()?;
+        let progress = task.step().inspect_err(|_| show.end())?;
         match (recorded, task.trainer_mut().take_trace()) {
             (Some(file), Some(t)) => {
                 m.trace = Some(trace::write(file, &format!("step {}", progress.step), &t)?);
@@ -128,11 +130,6 @@ fn run_steps(
                 m.times.record(progress.ns);
                 m.steps += 1;
             }
-        }
-        if !progress.loss.is_finite() {
-            show.end();
-            let text = format!("the loss of step {} is {}; a lower --lr may help", progress.step, progress.loss);
-            return Err(unmet(text));
         }
         history.step(&progress)?;
         show.step(&progress);
@@ -152,6 +149,6 @@ fn run_steps(
 
 /// Writes the checkpoint; the metrics up to it first, so that a resumed run finds all of them.
 fn checkpoint(c: &Config, task: &dyn Task, history: &mut History) -> Run {
-    history.flush()?;
+    history.sync()?;
     Ok(task.trainer().save(&c.out.join(CHECKPOINT))?)
 }

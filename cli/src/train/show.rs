@@ -3,6 +3,7 @@
 //! Invariant: it draws from the loop's own thread and outside of steps, so it is in no step's count or time.
 
 use crate::measure::Measure;
+use crate::out::note;
 use arenagrad::train::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -50,7 +51,7 @@ impl Show {
         self.last = found;
         if self.lines {
             let (step, steps, judged) = (p.step, self.steps, self.judgement());
-            eprintln!("step {step}/{steps}  loss {:.4}  lr {:.2e}  {judged}", p.loss, p.lr);
+            note(format!("step {step}/{steps}  loss {:.4}  lr {:.2e}  {judged}", p.loss, p.lr));
         }
     }
 

@@ -4,6 +4,8 @@
 //! dS times the derivative of the softcap (Dao et al., "FlashAttention", algorithm 4; the term of `lse` because
 //! ∂lse/∂s = P). With dropout, P·M in the place of P makes y: dv = (P ⊙ M)ᵀ·dy and dP = (dy·vᵀ) ⊙ M, and δ is what it was.
 //!
+//! δ is summed in the order of dP, so that the two are equal where they cancel: in a row whose softmax is saturated.
+//!
 //! Invariant: a sum adds over blocks of keys, or over heads and then blocks of queries, in ascending order, and blocks are
 //! the same however the work is divided. [`backward`] has a unit for each head of k, with the heads of q that share it,
 //! and makes scores once; [`backward_keys`] and [`backward_queries`] have many units and make them twice. All give the
@@ -11,12 +13,14 @@
 
 use super::drop::Room;
 use super::forward::Inputs;
-use super::rows::{self, Row};
+use super::rows::{self, Row, SIDE};
 use super::{Attention, BLOCK_KEYS, CHUNK_QUERIES, Element, Rows, cut, inside, rounded, within};
 use crate::kernels::abi::Args;
-use crate::kernels::gemm::gemm;
-use crate::kernels::tree;
+use crate::kernels::gemm::{self, gemm};
 use std::ops::Range;
+
+/// Terms of sums whose rows are turned together.
+const TERMS: usize = 32;
 
 /// What only the backward kernel reads.
 struct Saved<'a, T> {
@@ -181,21 +185,41 @@ fn sweep<T: Element>(
 
 /// Σ dy·y − dlse of each query of a unit.
 fn deltas<T: Element>(p: &Attention, saved: &Saved<'_, T>, job: &Job, delta: &mut [T]) {
-    let w = p.value_width;
+    if job.queries.is_empty() {
+        return;
+    }
     for group in job.group.clone() {
         let h = job.kv * p.group() + group;
         let (at, y) = ((job.b * p.heads + h) * p.queries, p.y(job.b, h));
-        for i in job.queries.clone() {
-            let row = y.row(i);
-            let d = tree::dot(&saved.dy[row..][..w], &saved.y[row..][..w]);
-            delta[job.row(group, i)] = saved.dlse.get(at + i).map_or(d, |dlse| d - *dlse);
+        let to = &mut delta[job.row(group, job.queries.start)..][..job.queries.len()];
+        let from = y.row(job.queries.start);
+        products((&saved.dy[from..], y.step), (&saved.y[from..], y.step), p.value_width, to);
+        if !saved.dlse.is_empty() {
+            to.iter_mut().zip(&saved.dlse[at + job.queries.start..]).for_each(|(d, dlse)| *d -= *dlse);
         }
+    }
+}
+
+/// Σ a·b of pairs of rows, each so far apart, of `width` elements: the chains that tiles of a product make. So a row whose
+/// only probability is 1 takes dy·y from the same dy·v, and has no gradient at all.
+fn products<T: Element>((a, a_step): (&[T], usize), (b, b_step): (&[T], usize), width: usize, to: &mut [T]) {
+    let mut turned = [[[T::ZERO; SIDE]; TERMS]; 2];
+    for (k, to) in to.chunks_mut(SIDE).enumerate() {
+        let mut sums = [T::ZERO; SIDE];
+        for c in (0..width).step_by(TERMS) {
+            let (n, [x, y]) = (TERMS.min(width - c), &mut turned);
+            let (rows_a, rows_b) = (&a[k * SIDE * a_step + c..], &b[k * SIDE * b_step + c..]);
+            gemm::transpose(rows_a, a_step, x.as_flattened_mut(), SIDE, n, to.len());
+            gemm::transpose(rows_b, b_step, y.as_flattened_mut(), SIDE, n, to.len());
+            rows::chains(&x[..n], &y[..n], &mut sums);
+        }
+        to.copy_from_slice(&sums[..to.len()]);
     }
 }
 
 /// `to[c][r]` = element c of row `j + r`.
 fn transpose<T: Element>(from: &[T], rows: Rows, j: usize, n: usize, width: usize, to: &mut [T]) {
-    crate::kernels::gemm::transpose(&from[rows.row(j)..], rows.step, to, n, width, n);
+    gemm::transpose(&from[rows.row(j)..], rows.step, to, n, width, n);
 }
 
 /// What one block of keys and one of queries add to the gradients.
@@ -216,7 +240,11 @@ fn block<T: Element>(
     let (s, g) = (&mut scores[..m * n], &mut grads[..m * n]);
     let (q, dy) = (&x.q[p.q(b, h).row(i)..], &saved.dy[p.y(b, h).row(i)..]);
     gemm(&score, q, keys.k, None, s, 0..score.units(), product);
-    gemm(&dp, dy, keys.v, None, g, 0..dp.units(), product);
+    // A lone key's products would be summed in lanes.
+    match n {
+        1 => products((dy, p.y(b, h).step), (keys.v, 0), p.value_width, g),
+        _ => gemm(&dp, dy, keys.v, None, g, 0..dp.units(), product),
+    }
     let (scale, cap, mut room) = (T::from_f64(p.scale), T::from_f64(p.cap), Room::new());
     for (r, (s, g)) in s.chunks_exact_mut(n).zip(g.chunks_exact_mut(n)).enumerate() {
         let (i, lse) = (i + r, saved.lse[(b * p.heads + h) * p.queries + i + r]);

@@ -4,7 +4,7 @@
 //! over at most a block of keys, in the first-level cache. For the two kernels beside it.
 
 use super::Element;
-use crate::kernels::simd::Whole;
+use crate::kernels::simd::Unmasked;
 use crate::kernels::tree::{Fold, Max, Sum, apart, joined};
 use crate::kernels::vmath::{exp, log, tanh};
 use crate::simd;
@@ -73,7 +73,7 @@ fn capped<T: Element>(x: &mut [T], scale: T, cap: T) {
 /// `x` where `keep` is 1, else `other`.
 #[inline(always)]
 fn only<T: Element>(x: &mut [T], keep: &[T], other: T) {
-    let whole = Whole::here();
+    let whole = Unmasked::new();
     both(x, keep, |x, keep| whole.of(if keep > T::ZERO { x } else { other }));
 }
 
@@ -194,6 +194,22 @@ simd! {
         hide(g, seen, T::ZERO);
         both(dbias, x, |to, x| to * x);
         hide(dbias, seen, T::ZERO);
+    }
+}
+
+/// Rows whose sums go side by side.
+pub const SIDE: usize = 16;
+
+simd! {
+    /// `sum[r] = fma(a[c][r], b[c][r], sum[r])`, c ascending.
+    pub fn chains[T: Element](a: &[[T; SIDE]], b: &[[T; SIDE]], sum: &mut [T; SIDE]) {
+        let mut sums = *sum;
+        for (a, b) in a.iter().zip(b) {
+            for ((s, a), b) in sums.iter_mut().zip(a).zip(b) {
+                *s = a.mul_add(*b, *s);
+            }
+        }
+        *sum = sums;
     }
 }
 

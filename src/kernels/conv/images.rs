@@ -10,7 +10,7 @@ use super::product::{Part, Product, subs};
 use super::strip::clear;
 use crate::kernels::float::Float;
 use crate::kernels::gemm::{GemmFloat, transpose};
-use crate::kernels::simd::{Isa, isa};
+use crate::kernels::simd::Token;
 use crate::simd;
 use std::ops::Range;
 
@@ -196,10 +196,10 @@ fn tiles<T: Float>(
             }
         };
     }
-    match (size_of::<T>(), isa()) {
-        (4, Isa::Avx512) => by_rows!(wide 16),
+    match (size_of::<T>(), Token::current().shape::<T>().lanes) {
+        (4, 16) => by_rows!(wide 16),
         (4, _) => by_rows!(narrow 16),
-        (_, Isa::Avx512) => by_rows!(wide 8),
+        (_, 8) => by_rows!(wide 8),
         _ => by_rows!(narrow 8),
     }
 }

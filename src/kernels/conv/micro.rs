@@ -6,7 +6,7 @@
 //! the bits. Used by the sibling files only.
 
 use crate::kernels::float::Float;
-use crate::kernels::simd::{Isa, isa};
+use crate::kernels::simd::Token;
 use crate::simd;
 
 /// What happens to results while they are near: bias, then activation.
@@ -97,7 +97,11 @@ pub(super) fn block_rows(left: usize) -> usize {
 
 /// Rows of the next block of dot products.
 pub(super) fn dots_rows(left: usize) -> usize {
-    if isa() == Isa::Avx512 { [1, 2, 4, 6].into_iter().find(|b| *b >= left).unwrap_or(8) } else { left.min(2) }
+    if lanes::<f32>() == Token::current().shape::<f32>().lanes {
+        [1, 2, 4, 6].into_iter().find(|b| *b >= left).unwrap_or(8)
+    } else {
+        left.min(2)
+    }
 }
 
 /// `a * b + c`, a whole array at a time: arrays by value stay in registers, slices would not.
@@ -238,10 +242,10 @@ pub(super) fn panel<T: Float>(m: usize, a: &[T], offs: &[u32], strip: &[T], s: S
             }
         };
     }
-    match (size_of::<T>(), isa()) {
-        (4, Isa::Avx512) => by_rows!(walk, 16),
+    match (size_of::<T>(), Token::current().shape::<T>().lanes) {
+        (4, 16) => by_rows!(walk, 16),
         (4, _) => by_rows!(walk_narrow, 8),
-        (_, Isa::Avx512) => by_rows!(walk, 8),
+        (_, 8) => by_rows!(walk, 8),
         _ => by_rows!(walk_narrow, 4),
     }
     if s.end.some() {

@@ -7,7 +7,7 @@
 use super::micro::{fma, vector};
 use crate::kernels::float::Float;
 use crate::kernels::gemm::{GemmFloat, transpose};
-use crate::kernels::simd::{Isa, isa};
+use crate::kernels::simd::Token;
 use crate::simd;
 
 /// Output channels side by side.
@@ -113,15 +113,15 @@ pub(super) fn outer<T: Float>(k: usize, x: &[T], offs: &[u32], dy: &[T], f: Fiel
         };
     }
     while !offs.is_empty() {
-        let done = match (k, size_of::<T>(), isa()) {
-            (5, 4, Isa::Avx512) => by!(5, 1, 16, 5, 2),
-            (3, 4, Isa::Avx512) => by!(3, 1, 16, 8, 3),
-            (2, 4, Isa::Avx512) => by!(2, 1, 16, 8, 2),
-            (_, 4, Isa::Avx512) => by!(1, 1, 16, 8, 2),
-            (5, 8, Isa::Avx512) => by!(5, 2, 8, 2, 1),
-            (3, 8, Isa::Avx512) => by!(3, 2, 8, 4, 1),
-            (2, 8, Isa::Avx512) => by!(2, 2, 8, 4, 2),
-            (_, 8, Isa::Avx512) => by!(1, 2, 8, 8, 2),
+        let done = match (k, size_of::<T>(), Token::current().shape::<T>().lanes) {
+            (5, 4, 16) => by!(5, 1, 16, 5, 2),
+            (3, 4, 16) => by!(3, 1, 16, 8, 3),
+            (2, 4, 16) => by!(2, 1, 16, 8, 2),
+            (_, 4, 16) => by!(1, 1, 16, 8, 2),
+            (5, 8, 8) => by!(5, 2, 8, 2, 1),
+            (3, 8, 8) => by!(3, 2, 8, 4, 1),
+            (2, 8, 8) => by!(2, 2, 8, 4, 2),
+            (_, 8, 8) => by!(1, 2, 8, 8, 2),
             (5, 4, _) => go!(1, 5, 2, 8),
             (3, 4, _) => by!(3, 2, 8, 2, 1),
             (2, 4, _) => by!(2, 2, 8, 2, 1),

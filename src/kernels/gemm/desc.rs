@@ -1,17 +1,17 @@
 //! The descriptor of a batched matrix product: shape, strides, epilogue.
 //!
 //! Invariant: C is dense and row-major, [batch.., m, n]. Everything that decides the order of a sum is in here, so two
-//! calls with equal descriptors give equal bits however their units are split. Op lowerings build it; [`Gemm::to_words`]
-//! is how it travels through the kernel ABI.
+//! calls with equal descriptors give equal bits however their units are split. Op lowerings build it;
+//! [`Gemm::to_words`] is how it travels through the kernel ABI.
 
+use super::algorithm::Algorithm;
+use super::bf16::Precision;
 use super::blocked::{MANY_ROWS, Plan};
 use super::epilogue::Act;
-use super::low::{self, Precision};
-use super::stream::Stream;
+use super::float::GemmFloat;
+use super::sink::SinkPlan;
 use super::sums;
-use super::tile::GemmFloat;
-use super::turned;
-use super::vector::{Vector, by_dots, by_outer};
+use super::transposed;
 use crate::kernels::abi::Split;
 use crate::kernels::tree;
 use std::ops::Range;
@@ -81,7 +81,7 @@ const UNIT_WORK: usize = 1 << 17;
 /// Rows of a unit are a multiple of this, elements of a unit of a vector product of 16 times this.
 const UNIT_ROWS: usize = 4;
 /// Rows of a unit are a multiple of this where bf16 units may compute.
-const LOW_ROWS: usize = 16;
+const BF16_ROWS: usize = 16;
 /// Columns are summed where that leaves so many units, or all that there are without; or one of two.
 const SUM_UNITS: usize = 8;
 /// Columns of a unit are a multiple of this: whole cache lines, and whole tiles where bf16 units may compute.
@@ -157,7 +157,7 @@ impl Gemm {
         &self.dims.batch[..self.dims.rank]
     }
 
-    /// Whether it has a third operand: the bias, or what the gate is by.
+    /// Whether it has a third operand: the bias, or what an activation's gradient is by.
     #[inline]
     pub fn third(&self) -> bool {
         self.bias || self.act.gates()
@@ -192,9 +192,9 @@ impl Gemm {
 
     /// How units divide C, and how many there are.
     ///
-    /// By columns where B is much larger than A and C, and packed or far away, or where the product is turned: each thread
-    /// then reads and packs its own part of B only, but all of A, and leaves C by columns to a next instruction that takes
-    /// it by rows. Batches keep rows; the only row of C is divided in any case.
+    /// By columns where B is much larger than A and C, and packed or far away, or where its transpose is computed: each
+    /// thread then reads and packs its own part of B only, but all of A, and leaves C by columns to a next instruction
+    /// that takes it by rows. Batches keep rows; the only row of C is divided in any case.
     pub fn division(&self) -> (Split, usize) {
         match self.unit_columns() {
             Some(width) => (Split::Columns { row: self.n, width }, self.n.div_ceil(width)),
@@ -206,7 +206,7 @@ impl Gemm {
     pub(super) fn unit_columns(&self) -> Option<usize> {
         let (m, n, k) = (self.m, self.n, self.k);
         let large = n >= MANY_COLS && 2 * m * (k + n) <= k * n && (m >= MANY_ROWS || k * n >= FAR_B);
-        (turned::fits(self) || (large && m > 1 && self.batch().is_empty())).then(|| share(m * k, UNIT_COLS))
+        (transposed::fits(self) || (large && m > 1 && self.batch().is_empty())).then(|| share(m * k, UNIT_COLS))
     }
 
     /// Elements of C that a unit owns where units are rows: whole rows, or part of the only row.
@@ -218,7 +218,7 @@ impl Gemm {
         let step = match self.precision {
             _ if self.sums => tree::ROWS,
             Precision::F32 => UNIT_ROWS,
-            _ => LOW_ROWS,
+            _ => BF16_ROWS,
         };
         share(self.n * self.k, step).min(self.batches() * self.m) * self.n
     }
@@ -234,32 +234,20 @@ impl Gemm {
         (units.start * per).min(len)..(units.end * per).min(len)
     }
 
-    /// Elements of scratch that a lane needs.
+    /// Elements of scratch that a thread needs.
     pub fn scratch_len<T: GemmFloat>(&self) -> usize {
-        if self.k == 0 || self.is_empty() {
-            return 0;
-        }
-        if let Some(plan) = low::Plan::new::<T>(self) {
-            return plan.scratch(self.k);
-        }
-        if by_dots(self) || by_outer(self) {
-            return 0;
-        }
-        if turned::fits(self) {
-            return turned::scratch::<T>(self);
-        }
-        Vector::new(self).map_or_else(|| Plan::new::<T>(self).scratch::<T>(), |v| v.scratch())
+        if self.is_empty() { 0 } else { Algorithm::of::<T>(self).scratch::<T>(self) }
     }
 
     /// The precision that it is computed in: what is small stays in f32.
     pub fn runs_in<T: GemmFloat>(&self) -> Precision {
-        if self.is_low::<T>() { self.precision } else { Precision::F32 }
+        if self.is_bf16::<T>() { self.precision } else { Precision::F32 }
     }
 
-    /// Whether its tiles can go to a taker instead of memory: one bare product that tiles compute.
-    pub fn streams<T: GemmFloat>(&self) -> bool {
-        let vector = self.m == 1 || self.n == 1 || Vector::new(self).is_some();
-        self.bare() && !(self.k == 0 || self.is_empty() || vector || (by_dots(self) && !self.is_low::<T>()))
+    /// Whether its tiles can go to a sink instead of memory: one bare product that tiles compute.
+    pub fn feeds_sink<T: GemmFloat>(&self) -> bool {
+        let matrices = self.m != 1 && self.n != 1 && !self.is_empty();
+        self.bare() && matrices && Algorithm::of::<T>(self).makes_tiles()
     }
 
     fn bare(&self) -> bool {
@@ -267,31 +255,40 @@ impl Gemm {
     }
 
     /// Whether bf16 units compute it.
-    fn is_low<T: GemmFloat>(&self) -> bool {
-        low::Plan::new::<T>(self).is_some()
+    fn is_bf16<T: GemmFloat>(&self) -> bool {
+        matches!(Algorithm::of::<T>(self), Algorithm::Bf16(_))
     }
 
-    /// Elements of scratch that a lane needs where it [`descends`](Gemm::descends).
-    pub fn descent_scratch<T: GemmFloat>(&self) -> usize {
-        if by_outer(self) { 0 } else { Plan::new::<T>(self).scratch::<T>() }
+    /// Elements of scratch that a thread needs where it [`fuses_sgd`](Gemm::fuses_sgd).
+    pub fn sgd_scratch<T: GemmFloat>(&self) -> usize {
+        match Algorithm::of::<T>(self) {
+            Algorithm::Outer => 0,
+            _ => Plan::new::<T>(self).scratch::<T>(),
+        }
     }
 
-    /// Elements of scratch that a lane needs where it [`streams`](Gemm::streams).
-    pub fn stream_scratch<T: GemmFloat>(&self) -> usize {
-        low::Plan::new::<T>(self).map_or_else(|| Stream::new::<T>(self).scratch(), |plan| plan.scratch(self.k))
+    /// Elements of scratch that a thread needs where it [`feeds_sink`](Gemm::feeds_sink).
+    pub fn sink_scratch<T: GemmFloat>(&self) -> usize {
+        match Algorithm::of::<T>(self) {
+            Algorithm::Bf16(plan) => plan.scratch(self.k),
+            _ => SinkPlan::new::<T>(self).scratch(),
+        }
     }
 
     /// Whether a step of SGD can take this product tile by tile, no sum being cut, or row by row.
-    pub fn descends<T: GemmFloat>(&self) -> bool {
-        let outer = by_outer(self) && self.bare() && !self.is_empty();
-        !self.is_low::<T>() && (outer || (self.streams::<T>() && Plan::new::<T>(self).whole(self.k)))
+    pub fn fuses_sgd<T: GemmFloat>(&self) -> bool {
+        match Algorithm::of::<T>(self) {
+            Algorithm::Bf16(_) => false,
+            Algorithm::Outer => self.bare() && !self.is_empty(),
+            _ => self.feeds_sink::<T>() && Plan::new::<T>(self).whole(self.k),
+        }
     }
 
-    /// The same product with the columns of C summed, block of rows by block of rows, if that costs neither bits nor units:
-    /// one product of several rows that no bf16 units compute.
+    /// The same product with the columns of C summed, block of rows by block of rows, if that costs neither bits nor
+    /// units: one product of several rows that no bf16 units compute.
     pub fn with_sums<T: GemmFloat>(self) -> Option<Gemm> {
         let g = Gemm { sums: true, ..self };
-        if self.m <= 1 || self.is_empty() || !self.batch().is_empty() || self.is_low::<T>() {
+        if self.m <= 1 || self.is_empty() || !self.batch().is_empty() || self.is_bf16::<T>() {
             return None;
         }
         let (before, units) = (self.division().1, g.division().1);

@@ -1,12 +1,13 @@
-//! What happens to a block of C after its last sum, while it is still in cache: bias, then activation; or a gate, which is
-//! an activation's way back.
+//! What happens to a block of C after its last sum, while it is still in cache: bias, then activation; or the gradient
+//! of an activation.
 //!
-//! Invariant: applied once to each element. `blocked`, `turned`, `low` and `mod.rs` call it; op lowerings name it through [`Act`].
+//! Invariant: applied once to each element. `blocked`, `transposed`, `bf16` and `mod.rs` call it; op lowerings name it
+//! through [`Act`].
 
-use super::tile::GemmFloat;
+use super::float::GemmFloat;
 use crate::kernels::abi::Panel;
 use crate::kernels::float::Float;
-use crate::kernels::simd::Whole;
+use crate::kernels::simd::Unmasked;
 use crate::kernels::vmath;
 
 /// An activation function applied to C: bit for bit that of the point-wise op of its name.
@@ -54,7 +55,7 @@ impl Act {
         Act::Times,
     ];
 
-    /// Whether it is a gate: then the product has no bias, and r in its place.
+    /// Whether it is an activation's gradient: then the product has no bias, and r in its place.
     #[inline]
     pub fn gates(self) -> bool {
         self >= Act::ReluGate
@@ -79,8 +80,8 @@ pub fn act_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T])> {
     }
 }
 
-/// The slice function of a gate; `None` for an activation.
-pub fn gate_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T], &[T])> {
+/// The slice function of an activation's gradient; `None` for an activation.
+pub fn act_grad_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T], &[T])> {
     match act {
         Act::ReluGate => Some(relu_gate::<T>),
         Act::TanhGate => Some(tanh_gate::<T>),
@@ -112,7 +113,7 @@ macro_rules! smooth {
 
 smooth! { gelu gelu_tanh silu tanh sigmoid }
 
-macro_rules! gates {
+macro_rules! act_grads {
     ($($f:ident |$x:ident, $r:ident| $e:expr;)*) => {$(
         crate::simd! {
             fn $f[T: GemmFloat](x: &mut [T], r: &[T]) {
@@ -128,14 +129,14 @@ macro_rules! gates {
 // Bit for bit what the tile interpreter does.
 crate::simd! {
     fn relu_gate[T: GemmFloat](x: &mut [T], r: &[T]) {
-        let whole = Whole::here();
+        let unmasked = Unmasked::new();
         for (x, r) in x.iter_mut().zip(r) {
-            *x = whole.of(if *r > T::ZERO { *x } else { T::ZERO });
+            *x = unmasked.of(if *r > T::ZERO { *x } else { T::ZERO });
         }
     }
 }
 
-gates! {
+act_grads! {
     tanh_gate |x, r| x * (T::ONE - r * r);
     sigmoid_gate |x, r| x * (r * (T::ONE - r));
     times |x, r| x * r;
@@ -160,14 +161,14 @@ crate::simd! {
 
 /// A step of plain SGD.
 #[derive(Clone, Copy)]
-pub struct Descent<T> {
+pub struct SgdEpilogue<T> {
     /// The learning rate.
     pub lr: T,
     /// The weight decay.
     pub decay: T,
 }
 
-impl<T: Float> Descent<T> {
+impl<T: Float> SgdEpilogue<T> {
     /// p after a step by gradient `g`, in the order of the kernel of the step.
     #[inline(always)]
     pub fn apply(self, p: T, g: T) -> T {
@@ -176,19 +177,19 @@ impl<T: Float> Descent<T> {
     }
 }
 
-/// A gate of one product.
+/// The gradient of an activation, by its result or its operand.
 #[derive(Clone, Copy)]
-pub struct Gate<'a, T> {
+pub struct ActGrad<'a, T> {
     /// Its slice function.
     pub f: fn(&mut [T], &[T]),
-    /// What it gates by, from the part of C on.
+    /// What it is by, from the block of C on.
     pub by: &'a [T],
     /// Distance between its rows.
     pub row: usize,
 }
 
-impl<T: GemmFloat> Gate<'_, T> {
-    /// Gates a part of C that begins at row and column `at`.
+impl<T: GemmFloat> ActGrad<'_, T> {
+    /// Applies it to a block of C that begins at row and column `at`.
     fn apply(&self, mut c: Panel<'_, T>, at: (usize, usize)) {
         let (row, cols) = (self.row, c.cols());
         let by = |i: usize| &self.by[(at.0 + i) * row + at.1..];
@@ -199,21 +200,38 @@ impl<T: GemmFloat> Gate<'_, T> {
     }
 }
 
-/// Bias and activation of one product, or its gate.
+/// What happens to C after its last sum.
 #[derive(Clone, Copy)]
 pub struct Epilogue<'a, T> {
-    /// One number for each column of the part of C, or none.
+    /// One number for each column of the block of C, or none.
     pub bias: Option<&'a [T]>,
-    /// The activation's slice function.
-    pub act: Option<fn(&mut [T])>,
-    /// The gate.
-    pub gate: Option<Gate<'a, T>>,
-    /// What the product is the gradient for: it is not stored, but C takes the step.
-    pub step: Option<Descent<T>>,
+    /// What happens after the bias is added.
+    pub kind: Kind<'a, T>,
+}
+
+/// What happens to C after the bias is added.
+#[derive(Clone, Copy)]
+pub enum Kind<'a, T> {
+    /// Nothing.
+    None,
+    /// An activation, by its slice function.
+    Activation(fn(&mut [T])),
+    /// An activation's gradient.
+    ActGrad(ActGrad<'a, T>),
+    /// The product is not stored: C takes a step by it.
+    Sgd(SgdEpilogue<T>),
 }
 
 impl<T: GemmFloat> Epilogue<'_, T> {
-    /// Finishes a part of C that begins at row and column `at` of those that this is for.
+    /// An epilogue that does nothing.
+    pub const NONE: Epilogue<'static, T> = Epilogue { bias: None, kind: Kind::None };
+
+    /// The step that C takes, if that is the epilogue.
+    pub fn sgd(&self) -> Option<SgdEpilogue<T>> {
+        if let Kind::Sgd(step) = self.kind { Some(step) } else { None }
+    }
+
+    /// Finishes a block of C that begins at row and column `at` of those that this is for.
     pub fn apply(&self, mut c: Panel<'_, T>, at: (usize, usize)) {
         match (self.bias, c.flat()) {
             (Some([bias]), Some(c)) => add_one(c, *bias),
@@ -228,13 +246,14 @@ impl<T: GemmFloat> Epilogue<'_, T> {
 
     /// As [`Epilogue::apply`], where the bias is in already.
     pub fn activate(&self, mut c: Panel<'_, T>, at: (usize, usize)) {
-        if let Some(gate) = &self.gate {
-            return gate.apply(c, at);
-        }
-        let Some(act) = self.act else { return };
-        match c.flat() {
-            Some(c) => act(c),
-            None => (0..c.rows()).for_each(|i| act(c.row(i))),
+        match self.kind {
+            // Tiles have taken the step.
+            Kind::None | Kind::Sgd(_) => {}
+            Kind::ActGrad(act_grad) => act_grad.apply(c, at),
+            Kind::Activation(act) => match c.flat() {
+                Some(c) => act(c),
+                None => (0..c.rows()).for_each(|i| act(c.row(i))),
+            },
         }
     }
 }

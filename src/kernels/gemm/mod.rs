@@ -1,68 +1,95 @@
 //! Matrix products: the only door to them.
 //!
 //! [`Gemm`] describes a batched product with strided operands and an epilogue; [`run`] is its kernel and [`gemm`] the
-//! same over plain slices, for kernels that are made of products.
+//! same over plain slices, for kernels that are made of products. `algorithm` decides how it is computed.
 //!
-//! Invariant: the bits of an element of C depend on the descriptor alone, not on the units of a call nor on whether
-//! AVX-512 or AVX2 computes it. Each element is one chain `c = fma(a[p], b[p], c)` with `p` ascending, from 0 or from
-//! C; a product with a vector whose matrix is contiguous along k, or of few rows where both operands are, is a dot product in
-//! the order of `order` (with some more rows it is turned: chains again).
-//! Products of f32 may ask for another [`Precision`]; then bf16 units sum as `low` says, where that is faster.
-//! NaN and infinities pass: nothing is skipped for being zero. Nothing allocates.
+//! Invariant: the bits of an element of C depend on the descriptor alone, not on the units of a call nor on the
+//! instruction set that computes it. Each element is one chain `c = fma(a[p], b[p], c)` with `p` ascending, from 0 or
+//! from C; a product with a vector whose matrix is contiguous along k, or of few rows where both operands are, is a dot
+//! product in the order of `dots` (with some more rows its transpose is computed: chains again). Products of f32 may
+//! ask for another [`Precision`]; then bf16 units sum as `bf16` says, where that is faster. NaN and infinities pass:
+//! nothing is skipped for being zero. Nothing allocates.
 
+mod algorithm;
+mod bf16;
 mod blocked;
 mod desc;
+mod dots;
 mod epilogue;
-mod light;
-mod lines;
-mod low;
+mod float;
+mod fused_update;
+mod gemv;
 mod operands;
-mod order;
+mod outer;
 mod pack;
-mod portable;
+mod prefetch;
 mod shapes;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-mod square;
-mod stream;
+mod sink;
 mod sums;
 #[cfg(test)]
 mod tests;
 mod tile;
-mod turned;
-mod vector;
+mod transpose;
+mod transposed;
 
+pub use bf16::{Precision, bf16_engine};
 pub use desc::{Batch, Dims, Gemm, MAX_BATCH, Strides};
 pub use epilogue::{Act, act_fn};
-pub use light::{descent_kernel, kernel};
-pub use lines::Lines;
-pub use low::{Precision, bf16_engine};
-pub use stream::Taker;
-pub use tile::GemmFloat;
+pub use float::GemmFloat;
+pub use fused_update::sgd_kernel;
+pub use prefetch::PrefetchQueue;
+pub use sink::{TileSink, gemm_into};
 
-use crate::kernels::abi::{Args, Panel};
-use blocked::{Plan, Product};
-use epilogue::{Descent, Epilogue, Gate, gate_fn};
-use low::Engine;
+use crate::kernels::abi::{Args, Kernel, Panel};
+use crate::kernels::simd::Token;
+use algorithm::Algorithm;
+use bf16::Engine;
+use blocked::Product;
+use epilogue::{ActGrad, Epilogue, Kind, act_grad_fn};
 use std::ops::Range;
-use tile::Level;
-use vector::Vector;
 
-/// The kernel: reads a, b, the bias or what the gate is by if there is one, and, if the product accumulates, C as it was;
-/// writes C (divided as [`Gemm::division`] says), the sums of its columns if asked for (as [`Gemm::sums`] says) and scratch
-/// (`Split::PerLane(scratch_len())`; may be left out if that is 0).
+/// The operands that a product reads.
+#[derive(Clone, Copy)]
+struct Operands<'a, T> {
+    a: &'a [T],
+    b: &'a [T],
+    /// The bias, or what an activation's gradient is by.
+    third: Option<&'a [T]>,
+}
+
+/// A row of C, among those of all matrices of a batch, and a column.
+#[derive(Clone, Copy)]
+struct Corner {
+    row: usize,
+    col: usize,
+}
+
+/// A block of C, and where its columns are summed, if they are.
+struct Target<'c, T> {
+    c: Panel<'c, T>,
+    sums: Option<Panel<'c, T>>,
+}
+
+/// The kernel of a product: [`run`], or one that does the same for less.
+pub fn kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
+    if gemv::is_gemv(g).is_some() { gemv::run_row::<T> } else { run::<T> }
+}
+
+/// The kernel: reads a, b, the bias or what an activation's gradient is by if there is one, and, if the product
+/// accumulates, C as it was; writes C (divided as [`Gemm::division`] says), the sums of its columns if asked for (as
+/// [`Gemm::sums`] says) and scratch (`Split::PerLane(scratch_len())`; may be left out if that is 0).
 pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
     let g = Gemm::from_words(args.params());
     let units = args.units();
-    let (a, b) = (args.read::<T>(0), args.read::<T>(1));
-    let third = g.third().then(|| args.read::<T>(2));
+    let operands = Operands { a: args.read::<T>(0), b: args.read::<T>(1), third: g.third().then(|| args.read::<T>(2)) };
     let (at, mut c) = match g.unit_columns() {
-        Some(width) => ((0, (units.start * width).min(g.n)), args.panel::<T>(0)),
+        Some(width) => (Corner { row: 0, col: (units.start * width).min(g.n) }, args.panel::<T>(0)),
         None => rows(&g, args.write::<T>(0), &units),
     };
     let old = 2 + usize::from(g.third());
     if g.accumulate && args.reads() > old && args.inplace(old).is_none() {
-        let from = args.read::<T>(old).chunks_exact(g.n.max(1)).skip(at.0);
-        let columns = at.1..at.1 + c.cols();
+        let from = args.read::<T>(old).chunks_exact(g.n.max(1)).skip(at.row);
+        let columns = at.col..at.col + c.cols();
         (0..c.rows()).zip(from).for_each(|(i, old)| c.row(i).copy_from_slice(&old[columns.clone()]));
     }
     let sums = g.sums.then(|| match g.unit_columns() {
@@ -75,65 +102,11 @@ pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
     });
     let last = 1 + usize::from(g.sums);
     let scratch = if args.writes() > last { args.write::<T>(last) } else { &mut [] };
-    part(&g, (a, b, third), at, (c, sums), scratch);
+    block(&g, operands, at, Target { c, sums }, scratch);
 }
 
-/// The kernel of a product that is a gradient and goes into a step of plain SGD at once, where [`Gemm::descends`]:
-/// C = p − lr·(A · B + decay·p), each element in the order of a product and a step after it.
-///
-/// Reads a, b, p: `T[m, n]`, lr: `T[]`; writes C (`Split::PerUnit(per_unit())`), in place of read 2 or not, and scratch
-/// (`Split::PerLane(descent_scratch())`; may be left out if that is 0); params: those of the product, then the bits of the
-/// decay, an `f64`.
-pub fn run_descent<T: GemmFloat>(args: &mut Args<'_>) {
-    let g = Gemm::from_words(args.params());
-    let decay = T::from_f64(f64::from_bits(args.params().last().copied().unwrap_or(0)));
-    let (a, b, lr) = (args.read::<T>(0), args.read::<T>(1), args.read::<T>(3)[0]);
-    let whole = g.elements(&args.units());
-    let c = args.write::<T>(0);
-    if c.is_empty() {
-        return;
-    }
-    if args.inplace(2).is_none() {
-        c.copy_from_slice(&args.read::<T>(2)[whole.clone()]);
-    }
-    let (step, a) = (Some(Descent { lr, decay }), &a[row_of(whole.start, &g) * g.a.row..]);
-    if vector::by_outer(&g) {
-        return vector::outer(a, g.a.row, &b[..g.n], c, step);
-    }
-    let (end, p) = (
-        Epilogue { bias: None, act: None, gate: None, step },
-        Product { a, b, c: Panel::new(c, whole.len() / g.n, g.n), sums: None },
-    );
-    let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
-    blocked::product(Level::current(), &g, &Plan::new::<T>(&g), p, &end, scratch);
-}
-
-/// Computes `units` of a product, where [`Gemm::streams`], for `to`, who takes them tile by tile: nothing is stored.
-/// `scratch` holds [`Gemm::stream_scratch`] elements.
-///
-/// # Panics
-/// If a slice is shorter than the descriptor says.
-pub fn stream<T: GemmFloat>(
-    g: &Gemm,
-    (a, b): (&[T], &[T]),
-    units: Range<usize>,
-    scratch: &mut [T],
-    to: &mut impl Taker<T>,
-) {
-    let whole = g.elements(&units);
-    if whole.is_empty() {
-        return;
-    }
-    let (a, rows) = (&a[row_of(whole.start, g) * g.a.row..], whole.len() / g.n);
-    if let Some(plan) = low::Plan::new::<T>(g) {
-        let (a, b, scratch) = (bytemuck::cast_slice(a), bytemuck::cast_slice(b), bytemuck::cast_slice_mut(scratch));
-        let mut to = low::Taken { to: &mut stream::Recast::new(to), size: (rows, g.n) };
-        return low::product(Engine::current(), g, &plan, (a, b), (rows, g.n), &mut to, scratch);
-    }
-    stream::product(Level::current(), g, (a, b), rows, scratch, to);
-}
-
-/// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`, by squares in registers.
+/// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`, by squares in
+/// registers.
 pub(crate) fn transpose<T: GemmFloat>(
     from: &[T],
     step: usize,
@@ -142,11 +115,11 @@ pub(crate) fn transpose<T: GemmFloat>(
     outer: usize,
     inner: usize,
 ) {
-    T::transpose(Level::current(), from, step, to, to_step, outer, inner);
+    T::transpose(Token::current(), from, step, to, to_step, outer, inner);
 }
 
-/// Computes `units`, in which C is divided by rows, of a product into `c`, the elements of C that they own; `third`, the bias
-/// or what the gate is by, is there if the descriptor asks for it.
+/// Computes `units`, in which C is divided by rows, of a product into `c`, the elements of C that they own; `third`,
+/// the bias or what an activation's gradient is by, is there if the descriptor asks for it.
 ///
 /// # Panics
 /// If a slice is shorter than the descriptor says, or the third operand missing.
@@ -159,79 +132,22 @@ pub fn gemm<T: GemmFloat>(
     units: Range<usize>,
     scratch: &mut [T],
 ) {
-    if let Some(vector) = light::row_form(g) {
-        let part = g.elements(&units);
-        return light::row(g, vector, (a, b, third), part.start, &mut c[..part.len()], scratch);
+    if let Some(gemv) = gemv::is_gemv(g) {
+        let own = g.elements(&units);
+        return gemv::row(g, gemv, (a, b, third), own.start, &mut c[..own.len()], scratch);
     }
     let (at, c) = rows(g, c, &units);
-    part(g, (a, b, third), at, (c, None), scratch);
+    block(g, Operands { a, b, third }, at, Target { c, sums: None }, scratch);
 }
 
-/// The elements of C that `units` own, in which it is divided by rows, and where they begin: a row, among those of all
-/// matrices, and a column.
-fn rows<'c, T>(g: &Gemm, c: &'c mut [T], units: &Range<usize>) -> ((usize, usize), Panel<'c, T>) {
-    let whole = g.elements(units);
+/// The elements of C that `units` own, in which it is divided by rows, and where they begin.
+fn rows<'c, T>(g: &Gemm, c: &'c mut [T], units: &Range<usize>) -> (Corner, Panel<'c, T>) {
+    let own = g.elements(units);
     match (g.m, g.batch().is_empty()) {
-        (1, true) => ((0, whole.start), Panel::new(c, 1, whole.len())),
-        (m, true) if whole.len() == m * g.n => ((0, 0), Panel::new(c, m, g.n)),
-        _ => ((row_of(whole.start, g), 0), Panel::new(c, whole.len() / g.n.max(1), g.n)),
+        (1, true) => (Corner { row: 0, col: own.start }, Panel::new(c, 1, own.len())),
+        (m, true) if own.len() == m * g.n => (Corner { row: 0, col: 0 }, Panel::new(c, m, g.n)),
+        _ => (Corner { row: row_of(own.start, g), col: 0 }, Panel::new(c, own.len() / g.n.max(1), g.n)),
     }
-}
-
-/// Computes a part of C that begins at row and column `at`, from operands a, b and the third if there is one, and its sums if
-/// those are asked for.
-fn part<T: GemmFloat>(
-    g: &Gemm,
-    (a, b, third): (&[T], &[T], Option<&[T]>),
-    at: (usize, usize),
-    (c, sums): (Panel<'_, T>, Option<Panel<'_, T>>),
-    scratch: &mut [T],
-) {
-    if let Some(plan) = low::Plan::new::<T>(g) {
-        let (a, b, third) = (bytemuck::cast_slice(a), bytemuck::cast_slice(b), third.map(bytemuck::cast_slice));
-        let (c, scratch) = (c.cast(), bytemuck::cast_slice_mut(scratch));
-        return part_low((Engine::current(), &plan), g, (a, b, third), at, c, scratch);
-    }
-    part_on(Level::current(), g, (a, b, third), at, (c, sums), scratch);
-}
-
-fn part_on<T: GemmFloat>(
-    level: Level,
-    g: &Gemm,
-    (a, b, third): (&[T], &[T], Option<&[T]>),
-    at: (usize, usize),
-    (c, mut to): (Panel<'_, T>, Option<Panel<'_, T>>),
-    scratch: &mut [T],
-) {
-    let vector = Vector::new(g).filter(|_| g.k > 0);
-    let (dots, turned) = (vector::by_dots(g), turned::fits(g));
-    let plan = if vector.is_none() && !dots && !turned { Plan::new::<T>(g) } else { Plan::default() };
-    pieces(g, at, c, |piece, mut c| {
-        let end = epilogue(g, third, (piece.row, at.1), c.cols());
-        // Operands of sums without terms are empty.
-        let (a, b) = (a.get(piece.a..).unwrap_or_default(), b.get(piece.b..).unwrap_or_default());
-        let (rows, cols) = (c.rows(), c.cols());
-        // Only these two apply what is done at last themselves, block by block.
-        let tiles = g.k > 0 && vector.is_none() && !dots && !(vector::by_outer(g) && c.flat().is_some());
-        if tiles && turned {
-            turned::product(level, g, (a, b), c.part(0..rows, 0..cols), &end, scratch);
-        } else if tiles {
-            let p = Product { a, b, c: c.part(0..rows, 0..cols), sums: to.take_if(|_| sums::by_blocks(g.n)) };
-            blocked::product(level, g, &plan, p, &end, scratch);
-        } else {
-            match (&vector, c.flat()) {
-                _ if g.k == 0 && g.accumulate => {}
-                _ if g.k == 0 => (0..rows).for_each(|i| c.row(i).fill(T::ZERO)),
-                (Some(v), Some(c)) => v.product(level, (a, b), c, g.accumulate, scratch),
-                (None, Some(c)) if !dots => vector::outer(a, g.a.row, &b[..g.n], c, None),
-                _ => vector::dots(level, g, (a, b), c.part(0..rows, 0..cols)),
-            }
-            end.apply(c.part(0..rows, 0..cols), (0, 0));
-        }
-        if let Some(to) = &mut to {
-            sums::all(c, g.n, to);
-        }
-    });
 }
 
 /// The row that element `from` of a matrix begins.
@@ -241,53 +157,108 @@ fn row_of(from: usize, g: &Gemm) -> usize {
     if from == 0 { 0 } else { from / g.n }
 }
 
-/// As [`part`], by bf16 units.
-fn part_low(
-    (engine, plan): (Engine, &low::Plan),
+/// Computes a block of C that begins at `at`.
+fn block<T: GemmFloat>(g: &Gemm, o: Operands<'_, T>, at: Corner, to: Target<'_, T>, scratch: &mut [T]) {
+    match Algorithm::of::<T>(g) {
+        Algorithm::Bf16(plan) => {
+            let cast = bytemuck::cast_slice::<T, f32>;
+            let o = Operands { a: cast(o.a), b: cast(o.b), third: o.third.map(cast) };
+            block_of_bf16((Engine::current(), &plan), g, o, at, to.c.cast(), bytemuck::cast_slice_mut(scratch));
+        }
+        algorithm => block_by(Token::current(), &algorithm, g, o, at, to, scratch),
+    }
+}
+
+/// As [`block`], by an algorithm for elements of type `T` themselves.
+fn block_by<T: GemmFloat>(
+    token: Token,
+    algorithm: &Algorithm,
     g: &Gemm,
-    (a, b, third): (&[f32], &[f32], Option<&[f32]>),
-    at: (usize, usize),
-    c: Panel<'_, f32>,
-    scratch: &mut [f32],
+    o: Operands<'_, T>,
+    at: Corner,
+    to: Target<'_, T>,
+    scratch: &mut [T],
 ) {
-    pieces(g, at, c, |piece, c| {
-        let end = epilogue(g, third, (piece.row, at.1), c.cols());
-        let (operands, size) = ((&a[piece.a..], &b[piece.b..]), (c.rows(), c.cols()));
-        low::product(engine, g, plan, operands, size, &mut low::Stored { c, end: &end }, scratch);
+    let Target { c, mut sums } = to;
+    each_matrix(g, at, c, |from, mut c| {
+        let end = epilogue(g, o.third, Corner { row: from.row, ..at }, c.cols());
+        // Operands of sums without terms are empty.
+        let (a, b) = (o.a.get(from.a..).unwrap_or_default(), o.b.get(from.b..).unwrap_or_default());
+        let (rows, cols) = (c.rows(), c.cols());
+        let mut out = c.part(0..rows, 0..cols);
+        match algorithm {
+            // These two apply the epilogue themselves, block by block.
+            Algorithm::Transposed => transposed::product(token, g, (a, b), out, &end, scratch),
+            Algorithm::Blocked(plan) => {
+                let p = Product { a, b, c: out, sums: sums.take_if(|_| sums::by_blocks(g.n)) };
+                blocked::product(token, g, plan, p, &end, scratch);
+            }
+            Algorithm::Empty | Algorithm::Outer | Algorithm::Gemv(_) | Algorithm::Dots | Algorithm::Bf16(_) => {
+                match algorithm {
+                    // A row or a column lies in one piece.
+                    Algorithm::Gemv(gemv) => {
+                        if let Some(c) = out.flat() {
+                            gemv.product(token, (a, b), c, g.accumulate, scratch);
+                        }
+                    }
+                    Algorithm::Outer => outer::product(a, g.a.row, &b[..cols], &mut out),
+                    Algorithm::Dots => dots::product(token, g, (a, b), out),
+                    _ if g.accumulate => {}
+                    _ => (0..rows).for_each(|i| out.row(i).fill(T::ZERO)),
+                }
+                end.apply(c.part(0..rows, 0..cols), (0, 0));
+            }
+        }
+        if let Some(to) = &mut sums {
+            sums::all(c, g.n, to);
+        }
     });
 }
 
-/// What is done at last to a part of C that begins at `row`, among those of all matrices, and column `col`.
-fn epilogue<'a, T: GemmFloat>(
+/// As [`block`], by bf16 units.
+fn block_of_bf16(
+    (engine, plan): (Engine, &bf16::Plan),
     g: &Gemm,
-    third: Option<&'a [T]>,
-    (row, col): (usize, usize),
-    cols: usize,
-) -> Epilogue<'a, T> {
-    assert!(third.is_some() == g.third() && !(g.bias && g.act.gates()), "the operands do not match the descriptor");
-    let (bias, gate) = match (third, gate_fn(g.act)) {
-        (Some(by), Some(f)) => (None, Some(Gate { f, by: &by[row * g.n + col..], row: g.n })),
-        (bias, _) => (bias.map(|b| &b[col..col + cols]), None),
-    };
-    Epilogue { bias, act: act_fn(g.act), gate, step: None }
+    o: Operands<'_, f32>,
+    at: Corner,
+    c: Panel<'_, f32>,
+    scratch: &mut [f32],
+) {
+    each_matrix(g, at, c, |from, c| {
+        let end = epilogue(g, o.third, Corner { row: from.row, ..at }, c.cols());
+        let (operands, size) = ((&o.a[from.a..], &o.b[from.b..]), (c.rows(), c.cols()));
+        bf16::product(engine, g, plan, operands, size, &mut bf16::IntoMatrix { c, end: &end }, scratch);
+    });
 }
 
-/// Where rows of one matrix of a batch are: offsets in A and B, and the first row among those of all matrices.
-struct Piece {
+/// The epilogue of `cols` columns of a block of C that begins at `at`.
+fn epilogue<'a, T: GemmFloat>(g: &Gemm, third: Option<&'a [T]>, at: Corner, cols: usize) -> Epilogue<'a, T> {
+    assert!(third.is_some() == g.third() && !(g.bias && g.act.gates()), "the operands do not match the descriptor");
+    if let (Some(by), Some(f)) = (third, act_grad_fn(g.act)) {
+        let by = &by[at.row * g.n + at.col..];
+        return Epilogue { bias: None, kind: Kind::ActGrad(ActGrad { f, by, row: g.n }) };
+    }
+    let bias = third.map(|bias| &bias[at.col..at.col + cols]);
+    Epilogue { bias, kind: act_fn(g.act).map_or(Kind::None, Kind::Activation) }
+}
+
+/// Where some rows of one matrix of a batch are: offsets in A and B, and the first row among those of all matrices.
+struct Origin {
     a: usize,
     b: usize,
     row: usize,
 }
 
-/// Calls `each` with each part of C that is of one matrix of the batch; `c` begins at row and column `at`.
-fn pieces<T>(g: &Gemm, (row, col): (usize, usize), mut c: Panel<'_, T>, mut each: impl FnMut(Piece, Panel<'_, T>)) {
+/// Calls `each` with each part of a block of C that is of one matrix of the batch; the block begins at `at`.
+fn each_matrix<T>(g: &Gemm, at: Corner, mut c: Panel<'_, T>, mut each: impl FnMut(Origin, Panel<'_, T>)) {
     let mut done = 0;
     while done < c.rows() && c.cols() > 0 {
-        let row = row + done;
+        let row = at.row + done;
         let (index, from) = if g.batch().is_empty() { (0, row) } else { (row / g.m, row % g.m) };
         let (a, b) = g.offsets(index);
         let (rows, cols) = ((g.m - from).min(c.rows() - done), c.cols());
-        each(Piece { a: a + from * g.a.row, b: b + col * g.b.col, row }, c.part(done..done + rows, 0..cols));
+        let origin = Origin { a: a + from * g.a.row, b: b + at.col * g.b.col, row };
+        each(origin, c.part(done..done + rows, 0..cols));
         done += rows;
     }
 }

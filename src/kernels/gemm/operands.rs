@@ -1,10 +1,10 @@
 //! What the innermost loops take: a tile of C, or dot products of rows.
 //!
-//! Invariant: plain slices and distances, which the loops of `tile` check, and panels, which are right by themselves. Only
-//! `tile` and its callers use this.
+//! Invariant: plain slices and distances, which the loops of `tile` check, and panels, which are right by themselves.
+//! Only `tile` and its callers use this.
 
-use super::epilogue::Descent;
-use super::lines::Lines;
+use super::epilogue::SgdEpilogue;
+use super::prefetch::PrefetchQueue;
 use crate::kernels::abi::Panel;
 
 /// One tile of C and the operands it is computed from.
@@ -28,9 +28,9 @@ pub struct Tile<'a, T> {
     /// Whether the rows of C below, which the next tile goes on from, are fetched meanwhile.
     pub ahead: bool,
     /// What else is fetched meanwhile.
-    pub fetch: Option<&'a mut Lines>,
+    pub fetch: Option<&'a mut PrefetchQueue>,
     /// A step that C takes by the sums, which then start from 0, instead of becoming them.
-    pub step: Option<Descent<T>>,
+    pub step: Option<SgdEpilogue<T>>,
 }
 
 impl<T> Tile<'_, T> {

@@ -3,7 +3,8 @@
 //! Invariant: element (o, i) of the block lands at `dst[o * dst_step + i]`; nothing is padded, because tiles cut their
 //! last vector. Only `blocked` and `vector` call this.
 
-use super::tile::{GemmFloat, Level};
+use super::float::GemmFloat;
+use crate::kernels::simd::Token;
 
 /// A strided block to copy: `outer` lines of `inner` elements.
 #[derive(Clone, Copy)]
@@ -21,7 +22,7 @@ pub struct Block<'a, T> {
 }
 
 /// Copies a block into `dst`.
-pub fn pack<T: GemmFloat>(level: Level, b: Block<'_, T>, dst: &mut [T], dst_step: usize) {
+pub fn pack<T: GemmFloat>(token: Token, b: Block<'_, T>, dst: &mut [T], dst_step: usize) {
     if b.inner_step == 1 {
         match b.inner {
             // A copy of constant length is a few moves, any other a call.
@@ -30,7 +31,7 @@ pub fn pack<T: GemmFloat>(level: Level, b: Block<'_, T>, dst: &mut [T], dst_step
             _ => lines(b, dst, dst_step, b.inner),
         }
     } else if b.outer_step == 1 {
-        T::transpose(level, b.src, b.inner_step, dst, dst_step, b.outer, b.inner);
+        T::transpose(token, b.src, b.inner_step, dst, dst_step, b.outer, b.inner);
     } else {
         for (o, line) in dst.chunks_mut(dst_step).take(b.outer).enumerate() {
             let from = b.src[o * b.outer_step..].iter().step_by(b.inner_step.max(1));

@@ -1,9 +1,9 @@
 //! Sums of the columns of C while they are in cache: a bias's gradient, which would read C again.
 //!
-//! Invariant: the sums, once [`reduce::sum`](crate::kernels::reduce::sum) has joined those of several blocks, have the bits of a
-//! sum of C along its rows. `desc` asks what fits; `blocked` and `mod.rs` call the rest.
+//! Invariant: the sums, once [`reduce::sum`](crate::kernels::reduce::sum) has joined those of several blocks, have the
+//! bits of a sum of C along its rows. `desc` asks what fits; `blocked` and `mod.rs` call the rest.
 
-use super::tile::GemmFloat;
+use super::float::GemmFloat;
 use crate::kernels::abi::Panel;
 use crate::kernels::reduce;
 use crate::kernels::tree::{self, Sum};
@@ -33,8 +33,8 @@ pub fn all<T: GemmFloat>(mut c: Panel<'_, T>, n: usize, to: &mut Panel<'_, T>) {
     }
 }
 
-/// Adds rows of some columns of C to their sums, of which row i is that of block i; those above came before. All of C's rows
-/// are there from the first of a block on.
+/// Adds rows of some columns of C to their sums, of which row i is that of block i; those above came before. All of C's
+/// rows are there from the first of a block on.
 pub fn add<T: GemmFloat>(c: &Panel<'_, T>, rows: Range<usize>, to: &mut Panel<'_, T>) {
     // Rows of a group that is not whole wait for the others.
     let grouped = |row: usize| if row < c.rows() { row / tree::GROUP * tree::GROUP } else { row };

@@ -1,14 +1,17 @@
 //! Tests of the products: values against sums in `f64`, and equal bits however a product is computed.
 
-use super::vector::by_dots;
+use super::blocked::Plan;
+use super::epilogue::SgdEpilogue;
+use super::fused_update::run_sgd;
+use super::gemv::Gemv;
 use super::*;
 use crate::kernels::abi::{Fault, Frame, Slot, Split};
 use crate::kernels::harness::{self, In, Out};
 use crate::kernels::simd::Isa;
 
-mod streams;
+mod sinks;
 mod sums;
-mod turned;
+mod transposed;
 
 /// Numbers in −1..1 from a small generator.
 fn numbers<T: GemmFloat>(seed: u64, len: usize) -> Vec<T> {
@@ -27,7 +30,7 @@ struct Case<T> {
     g: Gemm,
     a: Vec<T>,
     b: Vec<T>,
-    /// The bias, or what the gate is by.
+    /// The bias, or what an activation's gradient is by.
     third: Vec<T>,
     c: Vec<T>,
 }
@@ -50,23 +53,25 @@ impl<T: GemmFloat> Case<T> {
         }
     }
 
-    /// C by `level`, its units split into `parts` ranges, each with its own scratch full of NaN; whole rows, unless
+    /// C by `token`, its units split into `parts` ranges, each with its own scratch full of NaN; whole rows, unless
     /// `columns` of each unit are given.
-    fn by(&self, level: Level, parts: usize, columns: Option<usize>) -> Vec<T> {
+    fn by(&self, token: Token, parts: usize, columns: Option<usize>) -> Vec<T> {
         let (mut c, g) = (self.c.clone(), &self.g);
-        let operands = (&self.a[..], &self.b[..], g.third().then_some(&self.third[..]));
+        let operands = Operands { a: &self.a, b: &self.b, third: g.third().then_some(&self.third[..]) };
+        let algorithm = Algorithm::of::<T>(g);
         let units = columns.map_or(g.units(), |width| g.n.div_ceil(width));
         for p in 0..parts {
             let part = units * p / parts..units * (p + 1) / parts;
             let mut scratch = vec![T::NAN; g.scratch_len::<T>()];
             if let Some(width) = columns {
                 let columns = part.start * width..(part.end * width).min(g.n);
-                let (at, rows) = ((0, columns.start), g.batches() * g.m);
+                let (at, rows) = (Corner { row: 0, col: columns.start }, g.batches() * g.m);
                 let mut all = Panel::new(&mut c, rows, g.n);
-                part_on(level, g, operands, at, (all.part(0..rows, columns), None), &mut scratch);
+                let to = Target { c: all.part(0..rows, columns), sums: None };
+                block_by(token, &algorithm, g, operands, at, to, &mut scratch);
             } else {
                 let (at, c) = rows(g, &mut c[g.elements(&part)], &part);
-                part_on(level, g, operands, at, (c, None), &mut scratch);
+                block_by(token, &algorithm, g, operands, at, Target { c, sums: None }, &mut scratch);
             }
         }
         c
@@ -95,28 +100,25 @@ impl<T: GemmFloat> Case<T> {
     }
 
     fn check(&self, epsilon: f64) {
-        let best = self.by(Level::at_most(Isa::Avx512), 1, None);
-        let portable = self.by(Level::at_most(Isa::Portable), 1, None);
+        let best = self.by(Token::at_most(Isa::Avx512), 1, None);
         let bound = epsilon * (self.g.k as f64 + 4.0);
         for (at, (want, size)) in self.naive().into_iter().enumerate() {
-            for (got, name) in [(best[at], "best"), (portable[at], "portable")] {
-                let error = (got.to_f64() - want).abs();
-                assert!(error <= bound * size, "{:?} {name} element {at}: {got:?}, not {want}", self.g);
-            }
+            let (got, g) = (best[at], self.g);
+            let error = (got.to_f64() - want).abs();
+            assert!(error <= bound * size, "{g:?} element {at}: {got:?}, not {want}");
         }
-        for level in [Isa::Avx512, Isa::Avx2, Isa::Portable].map(Level::at_most) {
+        for token in [Isa::Avx512, Isa::Avx2, Isa::Portable].map(Token::at_most) {
             for parts in [1, 2, 3, 7] {
-                let same = if level == Level::at_most(Isa::Portable) { &portable } else { &best };
                 for columns in [None, Some(1), Some(5)] {
-                    let equal = self.by(level, parts, columns) == *same;
-                    assert!(equal, "{:?} differs by {level:?} in {parts} parts of {columns:?}", self.g);
+                    let equal = self.by(token, parts, columns) == best;
+                    assert!(equal, "{:?} differs by {token:?} in {parts} parts of {columns:?}", self.g);
                 }
             }
         }
     }
 }
 
-/// `x` after an activation or a gate by `r`, of those that do not enlarge its error.
+/// `x` after an activation or its gradient by `r`, of those that do not enlarge its error.
 pub(super) fn done(act: Act, x: f64, r: impl Fn() -> f64) -> f64 {
     match act {
         Act::Relu => x.max(0.0),
@@ -202,7 +204,7 @@ fn lines_are_fetched_in_time() {
     let block = [0.0f32];
     for (rows, cols, step) in [(1, 1, 1), (6, 64, 4096), (5, 33, 70), (1024, 64, 4096), (64, 1000, 1024)] {
         for (tiles, k) in [(1, 1), (1, 7), (1, 256), (3, 100), (43, 1024), (8, 2)] {
-            let mut lines = Lines::default();
+            let mut lines = PrefetchQueue::default();
             lines.set([&block[..]; 3].into_iter(), rows, cols, step);
             lines.spread(tiles, k);
             let visits = tiles * k.div_ceil(lines.terms);
@@ -298,7 +300,7 @@ fn zeros_do_not_hide_nan() {
             case.b.fill(0.0);
             case.b[0] = f32::INFINITY;
             for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
-                let c = case.by(Level::at_most(isa), 1, None);
+                let c = case.by(Token::at_most(isa), 1, None);
                 assert!(c.iter().step_by(n).all(|x| x.is_nan()), "{g:?}");
                 assert!(c.iter().enumerate().all(|(i, x)| i % n == 0 || *x == 0.0), "{g:?}");
             }
@@ -311,7 +313,7 @@ fn zeros_do_not_hide_nan() {
 fn the_kernel_reads_and_writes_its_operands() {
     let g = Gemm { bias: true, accumulate: true, ..Gemm::new(20, 30, 40).with_b_transposed() };
     let case = Case::<f32>::new(g);
-    let want = case.by(Level::current(), 1, None);
+    let want = case.by(Token::current(), 1, None);
     let mut arena: Vec<f32> = [&case.a[..], &case.b, &case.third, &case.c].concat();
     let slot = |off: usize, len, split| Slot::new(off * 4, len, 4, split);
     let (a, b, c) = (0, case.a.len(), arena.len() - 600);
@@ -384,7 +386,7 @@ fn columns_are_for_a_large_b() {
 fn row<T: GemmFloat>(g: Gemm) {
     let case = Case::<T>::new(g);
     let (want, bias, len) =
-        (case.by(Level::current(), 1, None), g.third().then_some(&case.third[..]), g.scratch_len::<T>());
+        (case.by(Token::current(), 1, None), g.third().then_some(&case.third[..]), g.scratch_len::<T>());
     let reads: Vec<In> = [Some(&case.a[..]), Some(&case.b[..]), bias].into_iter().flatten().map(In::of).collect();
     let out = |len, split| Out(len, size_of::<T>(), split);
     let writes = [out(g.len(), Split::PerUnit(g.per_unit())), out(len, Split::PerLane(len))];
@@ -396,7 +398,7 @@ fn row<T: GemmFloat>(g: Gemm) {
 fn rows_have_a_kernel_of_their_own() {
     for (n, k) in [(1, 1), (2, 32), (32, 4), (32, 2), (100, 33), (5000, 70), (1, 300)] {
         for g in layouts(Gemm::new(1, n, k)) {
-            let own = Vector::new(&g).is_some();
+            let own = Gemv::new(&g).is_some();
             assert_eq!(own, kernel::<f32>(&g) as usize != run::<f32> as fn(&mut Args<'_>) as usize, "{g:?}");
             row::<f32>(g);
             row::<f64>(Gemm { bias: true, act: Act::Tanh, ..g });
@@ -406,34 +408,34 @@ fn rows_have_a_kernel_of_their_own() {
 }
 
 /// A step behind a product is the product and a step after it.
-fn descent<T: GemmFloat>(g: Gemm, decay: f64, over: bool) {
-    assert!(g.descends::<T>(), "{g:?}");
+fn fused_step<T: GemmFloat>(g: Gemm, decay: f64, over: bool) {
+    assert!(g.fuses_sgd::<T>(), "{g:?}");
     let (case, p) = (Case::<T>::new(g), numbers::<T>(99, g.len()));
     let mut want = vec![T::NAN; g.len()];
     gemm(&g, &case.a, &case.b, None, &mut want, 0..g.units(), &mut vec![T::NAN; g.scratch_len::<T>()]);
-    let step = Descent { lr: T::from_f64(0.3), decay: T::from_f64(decay) };
+    let step = SgdEpilogue { lr: T::from_f64(0.3), decay: T::from_f64(decay) };
     want.iter_mut().zip(&p).for_each(|(c, p)| *c = step.apply(*p, *c));
     let mut words = g.to_words();
     words.push(decay.to_bits());
     let lr = [step.lr];
     let old = if over { In::of(&p).over(0) } else { In::of(&p) };
     let reads = [In::of(&case.a), In::of(&case.b), old, In::of(&lr)];
-    let (scratch, size) = (g.descent_scratch::<T>(), size_of::<T>());
+    let (scratch, size) = (g.sgd_scratch::<T>(), size_of::<T>());
     let writes = [Out(g.len(), size, Split::PerUnit(g.per_unit())), Out(scratch, size, Split::PerLane(scratch))];
     let writes = &writes[..1 + usize::from(scratch > 0)];
-    for kernel in [descent_kernel::<T>(&g), run_descent::<T>] {
+    for kernel in [sgd_kernel::<T>(&g), run_sgd::<T>] {
         let got = harness::run(kernel, &words, &reads, writes, g.units());
         assert!(harness::get::<T>(&got, 0) == want, "{g:?}");
     }
 }
 
 #[test]
-fn steps_behind_products_that_would_be_turned() {
+fn steps_behind_products_that_would_be_transposed() {
     for (m, n, k) in [(128, 2048, 512), (32, 150, 285), (47, 104, 170)] {
         let g = Gemm::new(m, n, k).with_b_transposed();
-        assert!(super::turned::fits(&g));
-        descent::<f32>(g, 0.1, false);
-        descent::<f64>(g, 0.0, true);
+        assert!(super::transposed::fits(&g));
+        fused_step::<f32>(g, 0.1, false);
+        fused_step::<f64>(g, 0.0, true);
     }
 }
 
@@ -442,7 +444,7 @@ fn sums_without_terms_are_zero_in_every_unit() {
     for (m, n) in [(1, 200_000), (200_000, 1), (70_000, 3), (300, 5000)] {
         for g in layouts(Gemm::new(m, n, 0)) {
             let case = Case::<f32>::new(Gemm { act: Act::Times, ..g });
-            assert!(case.by(Level::current(), 3, None).iter().all(|c| *c == 0.0), "{g:?}");
+            assert!(case.by(Token::current(), 3, None).iter().all(|c| *c == 0.0), "{g:?}");
         }
     }
 }
@@ -450,10 +452,10 @@ fn sums_without_terms_are_zero_in_every_unit() {
 #[test]
 fn steps_by_a_column_and_a_row() {
     for (m, n) in [(4, 32), (32, 2), (32, 1), (700, 1), (3, 17), (600, 500), (2, 16)] {
-        for g in layouts(Gemm::new(m, n, 1)).into_iter().filter(vector::by_outer) {
+        for g in layouts(Gemm::new(m, n, 1)).into_iter().filter(outer::fits) {
             for (decay, over) in [(0.0, false), (0.1, true)] {
-                descent::<f32>(g, decay, over);
-                descent::<f64>(g, decay, over);
+                fused_step::<f32>(g, decay, over);
+                fused_step::<f64>(g, decay, over);
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use super::{ADAM_TENSORS, Adam, Block, Sgd, Step, Tensors};
 use crate::kernels::abi::{Args, Panel};
-use crate::kernels::gemm::{Gemm, GemmFloat, Lines, Taker, stream};
+use crate::kernels::gemm::{Gemm, GemmFloat, PrefetchQueue, TileSink, gemm_into};
 use crate::kernels::num::Real;
 use std::ops::Range;
 
@@ -21,8 +21,8 @@ struct Param<'a, T> {
     far: bool,
 }
 
-impl<T: Real> Taker<T> for Param<'_, T> {
-    fn ahead(&self, rows: Range<usize>, cols: Range<usize>, lines: &mut Lines) {
+impl<T: Real> TileSink<T> for Param<'_, T> {
+    fn prefetch(&self, rows: Range<usize>, cols: Range<usize>, queue: &mut PrefetchQueue) {
         if !self.far {
             return;
         }
@@ -30,10 +30,10 @@ impl<T: Real> Taker<T> for Param<'_, T> {
         // What is read.
         let all = to.iter().zip(from).map(|(to, from)| from.map_or(&to[..], |from| &from[*lo..]));
         let all = all.filter(|x| !x.is_empty()).map(|x| &x[rows.start * self.n + cols.start..]);
-        lines.set(all, rows.len(), cols.len(), self.n);
+        queue.set(all, rows.len(), cols.len(), self.n);
     }
 
-    fn take(&mut self, row: usize, col: usize, g: Panel<'_, T>) {
+    fn consume(&mut self, row: usize, col: usize, g: Panel<'_, T>) {
         let block = Block { at: row * self.n + col, rows: g.rows(), cols: g.cols(), step: self.n };
         self.tensors.step(&self.step, block, g.each());
     }
@@ -45,13 +45,13 @@ fn by_product<T: GemmFloat + Real>(args: &mut Args<'_>, g: &Gemm, step: Step<T>,
     let x = Tensors::new(args, &[2, 3, 4][..tensors], 0, units.start * g.per_unit());
     let far = x.len() * tensors * size_of::<T>() > FAR;
     let scratch = args.write::<T>(tensors);
-    stream(g, (a, b), units, scratch, &mut Param { tensors: x, step, n: g.n, far });
+    gemm_into(g, (a, b), units, scratch, &mut Param { tensors: x, step, n: g.n, far });
 }
 
-/// One step of SGD, as [`sgd_update`](super::sgd_update), by the gradient A · B, where [`Gemm::streams`].
+/// One step of SGD, as [`sgd_update`](super::sgd_update), by the gradient A · B, where [`Gemm::feeds_sink`].
 ///
 /// Reads a, b, p: `T[m, n]`, \[buf: `T[m, n]`\], lr: `T[]`, \[t: `i64[]`\], \[scale: `T[]`\]; writes p, \[buf\]
-/// (`Split::PerUnit(per_unit())`), in place of their reads or not, and scratch (`Split::PerLane(stream_scratch())`);
+/// (`Split::PerUnit(per_unit())`), in place of their reads or not, and scratch (`Split::PerLane(sink_scratch())`);
 /// params: those of the product, then [`Sgd`].
 pub fn sgd_by_product<T: GemmFloat + Real>(args: &mut Args<'_>) {
     let (g, words) = Gemm::and_words(args.params());
@@ -60,10 +60,10 @@ pub fn sgd_by_product<T: GemmFloat + Real>(args: &mut Args<'_>) {
     by_product::<T>(args, &g, step, a.tensors());
 }
 
-/// One step of Adam or AdamW, as [`adam_update`](super::adam_update), by the gradient A · B, where [`Gemm::streams`].
+/// One step of Adam or AdamW, as [`adam_update`](super::adam_update), by the gradient A · B, where [`Gemm::feeds_sink`].
 ///
 /// Reads a, b, p, m, v: `T[m, n]`, lr: `T[]`, t: `i64[]`, \[scale: `T[]`\]; writes p, m, v
-/// (`Split::PerUnit(per_unit())`), in place of their reads or not, and scratch (`Split::PerLane(stream_scratch())`);
+/// (`Split::PerUnit(per_unit())`), in place of their reads or not, and scratch (`Split::PerLane(sink_scratch())`);
 /// params: those of the product, then [`Adam`].
 pub fn adam_by_product<T: GemmFloat + Real>(args: &mut Args<'_>) {
     let (g, words) = Gemm::and_words(args.params());

@@ -10,12 +10,15 @@ use crate::error::{Error, Kind};
 use crate::nodes::attrs::Attr;
 use crate::nodes::dtype::{DType, Ty};
 use crate::nodes::opdef::Op;
+use hashbrown::HashMap;
 
 /// What a loop's body has beside its columns.
 #[derive(Default)]
 pub(super) struct Captures {
     /// `(value of the enclosing region, argument)`.
     pairs: Vec<(Value, Value)>,
+    /// The argument of each captured value.
+    known: HashMap<Value, Value>,
     /// The argument that holds the number of the iteration.
     index: Option<Value>,
     /// The random key of the iteration.
@@ -74,14 +77,23 @@ impl Emit {
 
     /// The value that stands in the open region for value `v` of scope `scope`.
     pub fn import(&mut self, v: Value, scope: u32) -> Value {
-        if v == Value::NONE || self.scope() == scope {
+        if v == Value::NONE {
             return v;
+        }
+        if self.scope() == scope {
+            let known = v.at() < self.body().ty.len();
+            return if known { v } else { self.unknown(v) };
         }
         let Some(from) = self.open.iter().position(|b| b.scope == scope) else {
             self.fail(Error::new(Kind::Verify, "a value of a region that is closed is used outside it; yield it"));
             return Value::NONE;
         };
         (from + 1..self.open.len()).fold(v, |v, level| self.capture(level, v))
+    }
+
+    fn unknown(&mut self, v: Value) -> Value {
+        self.fail(Error::new(Kind::Verify, format!("{v} is no value of this region")));
+        Value::NONE
     }
 
     /// The argument of body `level` that holds value `v` of the region around it.
@@ -94,12 +106,13 @@ impl Emit {
             }
             return Value::NONE;
         };
-        if let Some(known) = captures.pairs.iter().find(|p| p.0 == v) {
-            return known.1;
+        if let Some(&known) = captures.known.get(&v) {
+            return known;
         }
         let arg = self.at_level(level, |e| e.late_arg(ty));
         if let Some(captures) = &mut self.open[level].captures {
             captures.pairs.push((v, arg));
+            captures.known.insert(v, arg);
         }
         arg
     }
@@ -157,7 +170,9 @@ impl Emit {
     /// Moves the arguments `args` of the open region to its front, in this order: where each value went.
     fn hoist(&mut self, args: &[usize]) -> Vec<Value> {
         let old = std::mem::replace(self.body_mut(), Body::new());
-        let rest = (0..old.op.len()).filter(|n| !args.contains(n));
+        let mut first = vec![false; old.op.len()];
+        args.iter().for_each(|&n| first[n] = true);
+        let rest = (0..old.op.len()).filter(|&n| !first[n]);
         let order: Vec<usize> = args.iter().copied().chain(rest).collect();
         let mut map = vec![Value::NONE; old.def.len()];
         let mut b = Body { name: old.name, scope: old.scope, ..Body::new() };

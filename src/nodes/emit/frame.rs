@@ -24,7 +24,8 @@ impl Emit {
 
     /// Adds the next argument of the open region.
     pub fn region_arg(&mut self, ty: Ty) -> Value {
-        let i = self.body().op.iter().take_while(|&&op| op == Op::ARG).count();
+        // Arguments stand first.
+        let i = self.body().op.partition_point(|&op| op == Op::ARG);
         self.emit(Op::ARG, &[], &[Attr::Int(i as i64), Attr::DType(ty.dtype), Attr::Shape(ty.shape)]).at(0)
     }
 
@@ -47,18 +48,29 @@ impl Emit {
 
     /// Adds an output called `name`.
     pub fn output(&mut self, name: &str, v: Value) {
+        if self.is_over() {
+            return;
+        }
         if !self.at_entry() {
             return self.fail(Error::new(Kind::Verify, format!("output {name:?} stands inside a region; yield it")));
         }
         let sym = self.strings.intern(name);
-        if !self.outputs_seen.insert(sym) {
+        if self.outputs_seen.insert(sym, v).is_some() {
             self.fail(Error::new(Kind::Name, format!("two outputs are called {name:?}")));
         }
         self.outputs.push((sym, v));
     }
 
+    /// The output called `name`, so far.
+    pub fn output_called(&self, name: Sym) -> Option<Value> {
+        self.outputs_seen.get(&name).copied()
+    }
+
     /// After a step, `leaf` holds `next`.
     pub fn update(&mut self, leaf: Value, next: Value) {
+        if self.is_over() {
+            return;
+        }
         if !self.at_entry() {
             return self
                 .fail(Error::new(Kind::Verify, "an update stands inside a region; carry the value and update after"));
@@ -81,20 +93,40 @@ impl Emit {
 
     /// Freezes the columns in `bump`, or returns the first error.
     pub fn finish<'b>(mut self, bump: &'b Bump) -> Result<Graph<'b>> {
+        self.close_entry()?;
+        Ok(self.freeze(bump))
+    }
+
+    /// As [`Emit::finish`], for a writer that others hold: then, types can be asked for as before, and whatever is added
+    /// is an error. After an error, the same error comes again.
+    pub fn end<'b>(&mut self, bump: &'b Bump) -> Result<Graph<'b>> {
+        self.is_over();
+        self.close_entry()?;
+        let graph = self.freeze(bump);
+        let mut old = std::mem::replace(self, Emit::new(""));
+        let types = old.done.pop().map_or(Vec::new(), |entry| entry.ty);
+        (self.ended, self.scopes) = (true, old.scopes);
+        (self.ops, self.shapes, self.strings) = (old.ops, old.shapes, old.strings);
+        self.body_mut().ty = types;
+        Ok(graph)
+    }
+
+    /// Closes the entry, if there is no error.
+    fn close_entry(&mut self) -> Result<()> {
         if self.open.len() > 1 {
             self.fail(Error::new(Kind::Verify, "a region is still open"));
         }
         if self.error.is_none() && self.outputs.iter().any(|o| o.1 == Value::NONE) {
             self.fail(Error::new(Kind::Verify, "an output does not exist"));
         }
-        if let Some(e) = self.error.take() {
-            return Err(e);
+        if let Some(e) = &self.error {
+            return Err(e.clone());
         }
         let mut entry = self.open.remove(0);
         entry.yields = self.outputs.iter().map(|o| o.1).collect();
         entry.name = Some(self.name);
         self.done.push(entry);
-        Ok(self.freeze(bump))
+        Ok(())
     }
 
     fn freeze<'b>(&self, bump: &'b Bump) -> Graph<'b> {

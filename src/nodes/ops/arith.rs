@@ -195,6 +195,10 @@ pub const CLAMP: OpDef = OpDef {
     infer: |cx| {
         let (lo, hi) = (cx.attrs.f64(0), cx.attrs.f64(1));
         ensure!(lo <= hi, "lo {lo} is above hi {hi}");
+        // An infinite bound is none, for integers too.
+        for bound in [(lo, f64::NEG_INFINITY), (hi, f64::INFINITY)].iter().filter(|b| b.0 != b.1) {
+            cx.element(0, bound.0)?;
+        }
         numeric(cx)
     },
     lower: Lower::Tile(TileOp::Clamp, both),

@@ -37,19 +37,16 @@ const fn row(name: &'static str, doc: &'static str, attrs: &'static [Field]) -> 
 /// The geometry, from the dimensions of x and w and the fields from `at` on.
 pub fn geom(x: &[usize], w: &[usize], attrs: &Attrs<'_>, at: usize) -> ConvGeom {
     let size = |d: &[usize], i: usize| d.get(i).copied().unwrap_or(0);
-    ConvGeom {
-        n: size(x, 0),
-        c_in: size(x, 1),
-        h: size(x, 2),
-        w: size(x, 3),
-        c_out: size(w, 0),
-        kh: size(w, 2),
-        kw: size(w, 3),
+    let win = Windows {
+        plane: [size(x, 2), size(x, 3)],
+        kernel: [size(w, 2), size(w, 3)],
         stride: array(&attrs.sizes(at)),
         pad: array(&attrs.sizes(at + 1)),
         dilation: array(&attrs.sizes(at + 2)),
-        groups: attrs.size(at + 3),
-    }
+    };
+    let Windows { plane: [h, across], kernel: [kh, kw], stride, pad, dilation } = win.tight();
+    let (n, c_in, c_out, groups) = (size(x, 0), size(x, 1), size(w, 0), attrs.size(at + 3));
+    ConvGeom { n, c_in, h, w: across, c_out, kh, kw, stride, pad, dilation, groups }
 }
 
 /// The windows of a geometry.

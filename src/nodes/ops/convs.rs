@@ -67,7 +67,7 @@ fn windows<const N: usize>(size: &[usize], kernel: &[usize], a: &Attrs<'_>) -> S
 
 /// The 2-D convolution beneath: windows over the last axes of so many images, from and to `c` channels.
 fn beneath<const N: usize>(images: usize, c: [usize; 2], groups: usize, win: &Slide<N>) -> ConvGeom {
-    let Slide { size: [h, w], kernel: [kh, kw], stride, pad, dilation } = flat(win);
+    let Slide { size: [h, w], kernel: [kh, kw], stride, pad, dilation } = flat(win).tight();
     let pad = array(pad.as_flattened());
     ConvGeom { n: images, c_in: c[0], h, w, c_out: c[1], kh, kw, stride, pad, dilation, groups }
 }

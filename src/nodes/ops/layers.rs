@@ -295,7 +295,7 @@ fn llama_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     };
     let mixed = rotate(q, heads, cos, sin).attention(rotate(k, kv_heads, cos, sin), v, options);
     let normed = s.g.emit(Op::RESIDUAL_RMS_NORM, &[mixed.matmul(s.args[6]), x, s.args[7], s.args[8]], &eps);
-    let [h, sum, ..] = normed[..] else { return Vec::new() };
+    let [h, sum, ..] = *normed else { return Vec::new() };
     vec![sum + feed_forward(h, s.args[10], s.args[9], s.args[11])]
 }
 

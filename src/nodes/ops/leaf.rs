@@ -16,6 +16,20 @@ fn stated(cx: &mut Infer<'_>, i: usize) -> Result<(), String> {
     Ok(())
 }
 
+/// The type that a param or a state states. Its start values must be numbers.
+fn start(cx: &mut Infer<'_>) -> Result<(), String> {
+    let (dtype, scale) = (cx.attrs.dtype(1), cx.attrs.f64(4));
+    ensure!(scale >= 0.0 && scale.is_finite(), "scale is {scale}; it must be finite and not negative");
+    let most = match dtype {
+        DType::F16 => half::f16::MAX.to_f64(),
+        DType::BF16 => half::bf16::MAX.to_f64(),
+        DType::F32 => f64::from(f32::MAX),
+        _ => f64::MAX,
+    };
+    ensure!(scale <= most, "scale is {scale}; the largest {dtype} is {most:e}");
+    stated(cx, 1)
+}
+
 const fn leaf(name: &'static str, doc: &'static str, attrs: &'static [Field]) -> OpDef {
     OpDef {
         name,
@@ -33,38 +47,57 @@ const fn leaf(name: &'static str, doc: &'static str, attrs: &'static [Field]) ->
 }
 
 /// See `doc`.
-pub const INPUT: OpDef = leaf(
+pub const INPUT: OpDef = OpDef {
+    infer: |cx| {
+        let (dtype, attrs) = (cx.attrs.dtype(1), cx.attrs);
+        ensure!(!attrs.has(3) || dtype.can_hold(attrs.f64(3)), "{} is no default of {dtype}", attrs.f64(3));
+        stated(cx, 1)
+    },
+    ..leaf(
     "input",
-    "a value that the caller writes before each step",
-    &[Field::new("name", Kind::Sym), Field::new("dtype", Kind::DType), Field::new("shape", Kind::Shape)],
-);
-
-/// See `doc`.
-pub const PARAM: OpDef = leaf(
-    "param",
-    "a trained value, kept from step to step",
+    "a value that the caller writes before each step; until then all its elements are `default`, if there is one",
     &[
         Field::new("name", Kind::Sym),
         Field::new("dtype", Kind::DType),
         Field::new("shape", Kind::Shape),
-        Field::new("init", INITS),
-        Field::new("scale", Kind::F64),
-        Field::new("frozen", Kind::Bool),
+        Field::optional("default", Kind::F64),
     ],
-);
+    )
+};
 
 /// See `doc`.
-pub const STATE: OpDef = leaf(
-    "state",
-    "a value kept from step to step",
-    &[
-        Field::new("name", Kind::Sym),
-        Field::new("dtype", Kind::DType),
-        Field::new("shape", Kind::Shape),
-        Field::new("init", INITS),
-        Field::new("scale", Kind::F64),
-    ],
-);
+pub const PARAM: OpDef = OpDef {
+    infer: start,
+    ..leaf(
+        "param",
+        "a trained value, kept from step to step",
+        &[
+            Field::new("name", Kind::Sym),
+            Field::new("dtype", Kind::DType),
+            Field::new("shape", Kind::Shape),
+            Field::new("init", INITS),
+            Field::new("scale", Kind::F64),
+            Field::new("frozen", Kind::Bool),
+        ],
+    )
+};
+
+/// See `doc`.
+pub const STATE: OpDef = OpDef {
+    infer: start,
+    ..leaf(
+        "state",
+        "a value kept from step to step; the moving average of param `averages`, if that is said",
+        &[
+            Field::new("name", Kind::Sym),
+            Field::new("dtype", Kind::DType),
+            Field::new("shape", Kind::Shape),
+            Field::new("init", INITS),
+            Field::new("scale", Kind::F64),
+            Field::optional("averages", Kind::Sym),
+        ],
+    )
+};
 
 /// See `doc`.
 pub const ARG: OpDef = leaf(
@@ -81,6 +114,12 @@ pub const CONSTANT: OpDef = OpDef {
         let want = cx.shapes.dims(cx.attrs.shape(1)).numel() * cx.attrs.dtype(0).size();
         let have = cx.attrs.words.get(2).map_or(0, |&n| n as usize);
         ensure!(have == want, "{have} bytes where the type takes {want}");
+        if cx.attrs.dtype(0) == DType::Bool {
+            let data = cx.attrs.bytes(2);
+            if let Some(i) = DType::Bool.misfit(&data) {
+                return Err(format!("element {i} is {}; a bool is 0 or 1", data[i]));
+            }
+        }
         Ok(())
     },
     cases: &[Case { args: "", attrs: "dtype=f32 shape=[2] data=0x0000803f00000040", domains: &[] }],
@@ -95,7 +134,9 @@ pub const CONSTANT: OpDef = OpDef {
 pub const FULL: OpDef = OpDef {
     flags: Flags::PURE,
     infer: |cx| {
-        ensure!(cx.attrs.dtype(1) != DType::C64, "no kernel fills c64");
+        let (value, dtype) = (cx.attrs.f64(0), cx.attrs.dtype(1));
+        ensure!(dtype != DType::C64, "no kernel fills c64");
+        ensure!(dtype.holds(value), "{value} is no element of {dtype}");
         stated(cx, 1)
     },
     lower: Lower::Kernel(moves::full),

@@ -175,7 +175,7 @@ pub const CROSS_ENTROPY_GRADIENT: OpDef = OpDef {
     },
     decompose: Some(|s| {
         let attrs = [Attr::Int(s.attrs.int(0)), Attr::F64(s.attrs.f64(1))];
-        let mut all = s.g.emit(Op::SOFTMAX_CROSS_ENTROPY, s.args, &attrs);
+        let mut all = Vec::from(s.g.emit(Op::SOFTMAX_CROSS_ENTROPY, s.args, &attrs));
         if let Some(&lse) = all.get(1) {
             all.push(ce_backward(s, lse, lse.full_like(s.attrs.f64(2))));
         }

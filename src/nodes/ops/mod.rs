@@ -3,6 +3,7 @@
 pub mod adaptive;
 pub mod arith;
 pub mod attention;
+pub mod below;
 pub mod blocks;
 pub mod compare;
 pub mod conv;
@@ -14,6 +15,7 @@ pub mod gate;
 pub mod index;
 pub mod layers;
 pub mod leaf;
+pub mod length;
 pub mod lora;
 pub mod loss;
 pub(crate) mod lowering;

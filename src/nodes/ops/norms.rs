@@ -129,7 +129,7 @@ fn group_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let flat = x.reshape([d[0] * groups, size]);
     let (one, zero) = (s.g.full(1.0, [size], x.dtype()), s.g.full(0.0, [size], x.dtype()));
     let normed = s.g.emit(Op::LAYER_NORM, &[flat, one, zero], &[Attr::F64(s.attrs.f64(1))]);
-    let [hat, mean, rstd] = normed[..] else { return Vec::new() };
+    let [hat, mean, rstd] = *normed else { return Vec::new() };
     let y = hat.reshape(d) * per_channel(s.args[1], x) + per_channel(s.args[2], x);
     vec![y, mean.reshape([d[0], groups]), rstd.reshape([d[0], groups])]
 }

@@ -36,13 +36,13 @@ const fn row(name: &'static str, doc: &'static str, arity: usize, attrs: &'stati
 pub fn max_windows(plane: [usize; 2], attrs: &Attrs<'_>) -> Windows {
     let list = |i: usize| attrs.sizes(i);
     let (kernel, stride) = (array(&list(0)), array(&list(1)));
-    Windows { plane, kernel, stride, pad: array(&list(2)), dilation: array(&list(3)) }
+    Windows { plane, kernel, stride, pad: array(&list(2)), dilation: array(&list(3)) }.tight()
 }
 
 /// The windows of an average pool over planes of this size; its fields start at `at`.
 pub fn avg_windows(plane: [usize; 2], attrs: &Attrs<'_>, at: usize) -> Windows {
     let list = |i: usize| attrs.sizes(at + i);
-    Windows { plane, kernel: array(&list(0)), stride: array(&list(1)), pad: array(&list(2)), dilation: [1, 1] }
+    Windows { plane, kernel: array(&list(0)), stride: array(&list(1)), pad: array(&list(2)), dilation: [1, 1] }.tight()
 }
 
 /// The last two dimensions.

@@ -46,7 +46,7 @@ fn windows<const N: usize>(size: &[usize], a: &Attrs<'_>, at: usize) -> Slide<N>
     let dilated = a.fields.get(at + 3) == Some(&DILATION);
     let dilation = if dilated { array(&a.sizes(at + 3)) } else { [1; N] };
     let (kernel, stride, pad) = (array(&a.sizes(at)), array(&a.sizes(at + 1)), pairs(&a.sizes(at + 2)));
-    Slide { size: array(size), kernel, stride, pad, dilation }
+    Slide { size: array(size), kernel, stride, pad, dilation }.tight()
 }
 
 fn infer<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {

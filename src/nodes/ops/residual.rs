@@ -36,7 +36,8 @@ fn expand<'g>(s: &Site<'_, 'g>, norm: Op) -> Vec<Var<'g>> {
     let (x, res, gamma) = (s.args[0], s.args[1], s.args.len() - 2);
     let x = if gamma == 3 { x + s.args[2] } else { x };
     let sum = x + res;
-    let mut outs = s.g.emit(norm, &[sum, s.args[gamma], s.args[gamma + 1]], &[Attr::F64(s.attrs.f64(0))]);
+    let args = [sum, s.args[gamma], s.args[gamma + 1]];
+    let mut outs = Vec::from(s.g.emit(norm, &args, &[Attr::F64(s.attrs.f64(0))]));
     if !outs.is_empty() {
         outs.insert(1, sum);
     }

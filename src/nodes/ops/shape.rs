@@ -183,12 +183,12 @@ pub const SLICE: OpDef = OpDef {
     )
 };
 
-/// Puts `steps − 1` zeros between neighbours along each axis.
+/// Puts `steps − 1` zeros between neighbours along each axis. What has no neighbour has no zeros, whatever the step.
 pub(crate) fn dilate<'g>(x: crate::nodes::Var<'g>, steps: &[usize]) -> crate::nodes::Var<'g> {
     let mut x = x;
     for (i, &p) in steps.iter().enumerate().filter(|(_, p)| **p > 1) {
         let d = x.dims();
-        if d.get(i).is_none_or(|&n| n == 0) {
+        if d.get(i).is_none_or(|&n| n <= 1) {
             continue;
         }
         // [.., n, ..] → [.., n, 1, ..] → pad to [.., n, p, ..] → [.., n·p, ..] → cut the zeros after the last.
@@ -246,6 +246,7 @@ pub const PAD: OpDef = OpDef {
         let (low, high) = (cx.sizes(0)?, cx.sizes(1)?);
         ensure!(low.len() == to.len() && high.len() == to.len(), "low and high need {} entries each", to.len());
         ensure!(cx.dtype(0) != DType::C64, "no kernel pads c64");
+        cx.element(0, cx.attrs.f64(2))?;
         for (i, d) in to.make_mut().iter_mut().enumerate() {
             *d = d.checked_add(low[i]).and_then(|d| d.checked_add(high[i])).ok_or("the padded size overflows")?;
         }

@@ -68,6 +68,20 @@ impl<const N: usize> Slide<N> {
         sum.ok_or_else(|| format!("the {} {size} with padding {low} and {high} is above {}", axis_name(N, a), i32::MAX))
     }
 
+    /// The same windows with the least numbers that say so: a stride that leads beyond the end of its axis ends there, and
+    /// a lone tap has distance 1. What kernels and gradients take then depends on the axes, not on such numbers.
+    pub fn tight(mut self) -> Slide<N> {
+        for a in 0..N {
+            if self.kernel[a] == 1 {
+                self.dilation[a] = self.dilation[a].min(1);
+            }
+            if let (Ok(window), Ok(padded)) = (self.window(a), self.padded(a)) {
+                self.stride[a] = self.stride[a].min(padded.saturating_sub(window) + 1);
+            }
+        }
+        self
+    }
+
     /// Number of windows along each axis, or why there are none.
     pub fn count(&self) -> Result<[usize; N], String> {
         let mut out = [0; N];

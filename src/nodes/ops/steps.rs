@@ -75,7 +75,7 @@ fn apart<'g>(s: &Site<'_, 'g>, op: Op) -> Vec<Var<'g>> {
     let args = [&[s.args[2], gradient], &s.args[3..]].concat();
     let attrs: Vec<Owned> = s.attrs.iter().skip(2).map(|(_, a)| a).collect();
     let attrs: Vec<_> = attrs.iter().map(Owned::borrow).collect();
-    s.g.emit(op, &args, &attrs)
+    s.g.emit(op, &args, &attrs).into()
 }
 
 /// See `doc`.

@@ -36,7 +36,7 @@ const fn row(
 /// The windows over a plane, by the attributes from field `at` on.
 pub fn windows(plane: [usize; 2], a: &Attrs<'_>, at: usize) -> Windows {
     let [kernel, stride] = [0, 1].map(|i| array(&a.sizes(at + i)));
-    Windows { plane, kernel, stride, pad: array(&a.sizes(at + 2)), dilation: array(&a.sizes(at + 3)) }
+    Windows { plane, kernel, stride, pad: array(&a.sizes(at + 2)), dilation: array(&a.sizes(at + 3)) }.tight()
 }
 
 /// Checks the windows over a plane: how many there are, and elements in each.

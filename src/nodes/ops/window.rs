@@ -51,6 +51,12 @@ impl Windows {
         Slide { size: plane, kernel, stride, pad: pairs(&pad), dilation }
     }
 
+    /// The same windows with the least numbers that say so: see [`Slide::tight`].
+    pub fn tight(self) -> Windows {
+        let Slide { stride, dilation, .. } = self.slide().tight();
+        Windows { stride, dilation, ..self }
+    }
+
     /// Number of windows down and across, or why there are none.
     pub fn count(&self) -> Result<[usize; 2], String> {
         self.slide().count()
@@ -105,7 +111,8 @@ impl Windows {
     }
 }
 
-/// The sum of `terms`, in order.
-pub fn sum<'g>(terms: impl Iterator<Item = Var<'g>>) -> Option<Var<'g>> {
-    terms.reduce(|a, b| a + b)
+/// The sum of `terms`, in order. After an error, which more terms would not undo, no more are made.
+pub fn sum<'g>(mut terms: impl Iterator<Item = Var<'g>>) -> Option<Var<'g>> {
+    let first = terms.next()?;
+    terms.try_fold(first, |a, b| if a.is_some() { Ok(a + b) } else { Err(a) }).map_or_else(Some, Some)
 }

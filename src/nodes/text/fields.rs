@@ -50,6 +50,7 @@ pub(super) fn write(out: &mut String, p: &Printer<'_>, kind: &Kind, a: &Owned) {
             Kind::Choice(names) => out.write_str(names.get(*i as usize).unwrap_or(&"?")),
             _ => Ok(()),
         },
+        Owned::Absent => Ok(()),
     };
 }
 
@@ -70,7 +71,8 @@ fn read_f64(word: &str) -> Option<f64> {
         _ => {}
     }
     if let Some(hex) = word.strip_prefix("nan0x") {
-        return u64::from_str_radix(hex, 16).ok().map(f64::from_bits).filter(|x| x.is_nan());
+        let digits = hex.bytes().all(|c| c.is_ascii_hexdigit());
+        return u64::from_str_radix(hex, 16).ok().filter(|_| digits).map(f64::from_bits).filter(|x| x.is_nan());
     }
     // A number too large for a double is a mistake, not an infinity.
     let digit = word.bytes().any(|c| c.is_ascii_digit());

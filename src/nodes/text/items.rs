@@ -9,8 +9,16 @@ use crate::arena::{Region, Value};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::attrs::Attr;
 use crate::nodes::dtype::Ty;
+use crate::nodes::graph::Loc;
 use crate::nodes::opdef::Op;
 use hashbrown::HashMap;
+
+/// An argument in a region's head.
+struct Argument<'t> {
+    name: Defined<'t>,
+    ty: Ty,
+    loc: Option<Loc>,
+}
 
 impl<'t> Parser<'t, '_> {
     /// Reads everything into the writer.
@@ -65,11 +73,14 @@ impl<'t> Parser<'t, '_> {
         let name = if d.name.is_some() { self.e.strings.str(d.name).to_string() } else { String::new() };
         let errors = self.errors.len();
         self.e.open_region(&name);
-        for (i, (arg, ty)) in args.iter().enumerate() {
-            self.set_place(&arg.token);
-            let attrs = [Attr::Int(i as i64), Attr::DType(ty.dtype), Attr::Shape(ty.shape)];
+        for (i, arg) in args.iter().enumerate() {
+            self.set_place(&arg.name.token);
+            let attrs = [Attr::Int(i as i64), Attr::DType(arg.ty.dtype), Attr::Shape(arg.ty.shape)];
             let v = self.e.emit(Op::ARG, &[], &attrs).at(0);
-            self.bind(arg, v);
+            if let Some(loc) = arg.loc {
+                self.e.relocate(i, loc);
+            }
+            self.bind(&arg.name, v);
         }
         let yields = self.body(false);
         let r = self.e.close_region(&yields);
@@ -82,13 +93,13 @@ impl<'t> Parser<'t, '_> {
     }
 
     /// `(%c: f32[4], %x: f32[4]) {`.
-    fn region_head(&mut self) -> Result<Vec<(Defined<'t>, Ty)>> {
+    fn region_head(&mut self) -> Result<Vec<Argument<'t>>> {
         let mut args = Vec::new();
         self.expect(b'(', "( and the region's arguments")?;
         while let Tok::Value(name) = self.tok.tok {
-            let d = self.define(name)?;
+            let name = self.define(name)?;
             self.expect(b':', ": and the argument's type")?;
-            args.push((d, self.ty()?));
+            args.push(Argument { name, ty: self.ty()?, loc: self.location()? });
             if !self.comma() {
                 break;
             }

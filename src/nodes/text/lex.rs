@@ -77,6 +77,12 @@ impl<'t> Lexer<'t> {
         Lexer { text, at: 0, line: 1, line_start: 0, counted: Cell::new((0, 0, 1)) }
     }
 
+    /// Whether `c` is what follows on this line.
+    pub(super) fn follows(&self, c: u8) -> bool {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        rest.iter().find(|b| !matches!(b, b' ' | b'\t')) == Some(&c)
+    }
+
     /// The text of `token`.
     pub(super) fn slice(&self, token: &Token<'t>) -> &'t str {
         self.text.get(token.start..token.end).unwrap_or_default()
@@ -213,7 +219,8 @@ pub(super) fn unescape(raw: &str) -> Result<Cow<'_, str>, String> {
             Some(c @ ('\\' | '"')) => out.push(c),
             Some('u') => {
                 let hex = chars.as_str().strip_prefix('{').and_then(|s| s.split_once('}'));
-                let code = hex.filter(|h| h.0.len() <= 6).and_then(|h| u32::from_str_radix(h.0, 16).ok());
+                let digits = |h: &str| h.len() <= 6 && h.bytes().all(|c| c.is_ascii_hexdigit());
+                let code = hex.filter(|h| digits(h.0)).and_then(|h| u32::from_str_radix(h.0, 16).ok());
                 match (code.and_then(char::from_u32), hex) {
                     (Some(c), Some((_, after))) => {
                         out.push(c);

@@ -21,6 +21,8 @@
 //!   after the colon says them. All other attributes are written, in any order.
 //! * Types are assertions, recomputed by shape inference, and may be left out where they say nothing else.
 //! * A statement is one line; a line may break after a comma.
+//! * After its types, a node or an argument may say where it was asked for: `%y = tanh %x : f32[4] loc("net.rs":12)`.
+//!   Plans and errors then name that line. Places are printed only if asked for ([`print_with`]).
 //!
 //! Invariant: `parse(print(g)) == g`, for any graph that [`Emit`] made. A text is hostile: sizes are bounded, nothing
 //! recurses, nothing panics, and errors have a line and a column. Anybody may call this module.
@@ -42,7 +44,7 @@ use super::opdef::OpDef;
 use crate::error::{Error, Kind, Result};
 
 pub(super) use print::Printer;
-pub use print::print;
+pub use print::{PrintOptions, print, print_with};
 
 /// The longest text, in bytes.
 pub const MAX_TEXT: usize = 64 << 20;

@@ -140,6 +140,34 @@ impl<'t, 'e> Parser<'t, 'e> {
         self.e.set_place(Loc { file: Sym::NONE, line: t.line, col });
     }
 
+    /// Whether `loc(` stands here. An attribute may be called so too: then = follows.
+    pub(super) fn at_location(&self) -> bool {
+        self.tok.tok == Tok::Word("loc") && !self.tok.first && self.lex.follows(b'(')
+    }
+
+    /// `loc("file.rs":12)`, if it stands here.
+    pub(super) fn location(&mut self) -> Result<Option<Loc>> {
+        if !self.at_location() {
+            return Ok(None);
+        }
+        self.advance();
+        self.expect(b'(', "(")?;
+        let t = self.tok;
+        let Tok::Str(raw) = t.tok else { return Err(self.expected("the name of a file in quotes")) };
+        let file = unescape(raw).map_err(|m| self.error(&t, m))?;
+        let file = self.e.strings.intern(&file);
+        self.advance();
+        self.expect(b':', ": and the number of a line")?;
+        let number = match self.tok.tok {
+            Tok::Word(w) if w.bytes().all(|c| c.is_ascii_digit()) => w.parse().ok().filter(|&n| n > 0),
+            _ => None,
+        };
+        let Some(line) = number else { return Err(self.expected("the number of a line, from 1")) };
+        self.advance();
+        self.expect(b')', ")")?;
+        Ok(Some(Loc { file, line, col: 0 }))
+    }
+
     // Labels.
 
     fn label(&mut self, t: &Token<'t>, name: Name<'t>) -> Result<Label> {

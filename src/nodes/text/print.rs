@@ -5,13 +5,28 @@
 use super::fields;
 use super::lex::{is_plain, quote};
 use crate::arena::{Node, Region, Sym, Value, ids::Id};
+use crate::nodes::attrs::Owned;
 use crate::nodes::graph::Graph;
 use crate::nodes::opdef::Op;
 use std::fmt::Write;
 
-/// `g` as text.
+/// What a text says beside the graph.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PrintOptions<'a> {
+    /// Whether nodes and arguments say where they were asked for: `loc("file.rs":12)`.
+    pub locations: bool,
+    /// The file of places in a text; without it, nodes that come from a text without locations say none.
+    pub file: Option<&'a str>,
+}
+
+/// `g` as text, without locations.
 pub fn print(g: Graph<'_>) -> String {
-    let printer = Printer::new(g);
+    print_with(g, PrintOptions::default())
+}
+
+/// `g` as text, with what `options` ask for.
+pub fn print_with(g: Graph<'_>, options: PrintOptions<'_>) -> String {
+    let printer = Printer { options, ..Printer::new(g) };
     // A guess that saves most of the growing: nodes print as 40 to 60 bytes.
     let mut out = String::with_capacity(64 * g.nodes() + 64);
     for r in (0..g.regions()).map(Region::new) {
@@ -34,13 +49,14 @@ pub(in crate::nodes) struct Printer<'a> {
     by_name: Vec<bool>,
     /// Whether a region's name is its label.
     region_by_name: Vec<bool>,
+    options: PrintOptions<'a>,
 }
 
 impl<'a> Printer<'a> {
     /// Labels of `g`, whose offsets must be monotone; everything else may be broken.
     pub(in crate::nodes) fn new(g: Graph<'a>) -> Printer<'a> {
-        let mut p =
-            Printer { g, number: vec![0; g.values()], by_name: vec![false; g.values()], region_by_name: vec![] };
+        let (number, by_name) = (vec![0; g.values()], vec![false; g.values()]);
+        let mut p = Printer { g, number, by_name, region_by_name: vec![], options: PrintOptions::default() };
         // How often each string names a value, stamped with the region: no clearing between regions.
         let mut seen = vec![(u32::MAX, 0u32); g.strings.len()];
         for r in 0..g.regions() {
@@ -127,13 +143,27 @@ impl<'a> Printer<'a> {
             list(out, g.args_of(n).iter().copied(), |out, v| self.value(out, v));
         }
         for (i, (field, attr)) in g.attrs(n).iter().enumerate() {
-            if !self.is_elided(n, i) {
+            if attr != Owned::Absent && !self.is_elided(n, i) {
                 let _ = write!(out, " {}=", field.name);
                 fields::write(out, self, &field.kind, &attr);
             }
         }
         out.push_str(if g.outs_of(n).len() > 0 { " : " } else { "" });
         list(out, g.outs_of(n), |out, v| self.ty(out, v));
+        self.location(out, n);
+    }
+
+    /// Where `n` was asked for, if that is to be said and is a line of a file.
+    fn location(&self, out: &mut String, n: Node) {
+        let g = &self.g;
+        let at = g.loc.get(n.at()).and_then(|&at| g.locs.get(at as usize)).filter(|_| self.options.locations);
+        let Some(loc) = at else { return };
+        let file = if loc.file == Sym::NONE { self.options.file } else { Some(self.str(loc.file)) };
+        if let (Some(file), 1..) = (file, loc.line) {
+            out.push_str(" loc(");
+            quote(out, file);
+            let _ = write!(out, ":{})", loc.line);
+        }
     }
 
     /// Whether field `i` of `n` is said by the value's name or by its type.
@@ -170,6 +200,7 @@ impl<'a> Printer<'a> {
                 self.defined(out, v);
                 out.push_str(": ");
                 self.ty(out, v);
+                self.location(out, g.def[v.at()]);
             });
             out.push(')');
         }

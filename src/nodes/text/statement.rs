@@ -9,6 +9,7 @@ use super::parse::{Defined, Parser};
 use super::print::is_named;
 use crate::arena::{Region, Sym, Value};
 use crate::error::{Error, Kind, Result};
+use crate::names::nearest;
 use crate::nodes::attrs::{Attr, Field, Owned};
 use crate::nodes::dtype::Ty;
 use crate::nodes::opdef::{Flags, Op};
@@ -40,6 +41,7 @@ impl<'t> Parser<'t, '_> {
         let args = self.values_on_line()?;
         let mut attrs = self.attrs(def.name, def.attrs)?;
         let types = self.types()?;
+        let loc = self.location()?;
         self.end_of_line()?;
         if is_named(op) && attrs[0].is_none() {
             let name = outs.first().map_or(Sym::NONE, |d| d.name);
@@ -54,7 +56,12 @@ impl<'t> Parser<'t, '_> {
             return Ok(Vec::new());
         }
         self.set_place(start);
+        let first = self.e.nodes();
         let found = self.emit(op, &args, &attrs);
+        // Errors of the node itself are errors of this line of text.
+        if let Some(loc) = loc {
+            self.e.relocate(first, loc);
+        }
         self.keep_emitted();
         if found.first() == Some(&Value::NONE) {
             return Ok(Vec::new());
@@ -103,7 +110,7 @@ impl<'t> Parser<'t, '_> {
         let mut found: Vec<Option<Owned>> = vec![None; schema.len()];
         let mut fresh = self.lone;
         while let Tok::Word(word) = self.tok.tok {
-            if self.tok.first && !fresh {
+            if self.tok.first && !fresh || self.at_location() {
                 break;
             }
             fresh = false;
@@ -143,8 +150,9 @@ impl<'t> Parser<'t, '_> {
 
     fn complete(&self, op: &str, schema: &[Field], attrs: Vec<Option<Owned>>, at: &Token<'t>) -> Result<Vec<Owned>> {
         let by_type = typed(schema);
+        let absent = |i: usize| schema[i].optional.then_some(Owned::Absent);
         let one = |(i, a): (usize, Option<Owned>)| {
-            a.ok_or_else(|| match by_type {
+            a.or_else(|| absent(i)).ok_or_else(|| match by_type {
                 Some((d, s)) if !self.lone && (i == d || i == s) => {
                     self.error(at, format!("{op} needs its type at the end of the line, like : f32[2,3]"))
                 }
@@ -194,33 +202,4 @@ impl<'t> Parser<'t, '_> {
         let ty = self.ty()?;
         if self.tok.tok == Tok::End { Ok(ty) } else { Err(self.expected("the end of the type")) }
     }
-}
-
-/// "; did you mean …?", if one of `names` is near `word`.
-fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> String {
-    let limit = (word.len() / 3).clamp(1, 3);
-    if word.len() > 40 {
-        return String::new();
-    }
-    let best = names.map(|n| (distance(word.as_bytes(), n.as_bytes()), n)).min_by_key(|(d, _)| *d);
-    best.filter(|(d, _)| *d <= limit).map_or(String::new(), |(_, n)| format!("; did you mean {n}?"))
-}
-
-/// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
-fn distance(a: &[u8], b: &[u8]) -> usize {
-    let mut rows = [vec![0; b.len() + 1], (0..=b.len()).collect(), vec![0; b.len() + 1]];
-    for i in 1..=a.len() {
-        let [older, old, new] = &mut rows;
-        new[0] = i;
-        for j in 1..=b.len() {
-            let swap = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-            let replaced = old[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            new[j] = replaced.min(old[j] + 1).min(new[j - 1] + 1);
-            if swap {
-                new[j] = new[j].min(older[j - 2] + 1);
-            }
-        }
-        rows.rotate_left(1);
-    }
-    rows[1][b.len()]
 }

@@ -5,9 +5,9 @@
 use super::Optimiser;
 use super::rule::Rule;
 use crate::error::{Error, Kind, Result};
+use crate::names;
 use crate::nodes::Graph;
-use crate::passes::grad::matches_pattern;
-use crate::passes::rebuild::leaf_named;
+use crate::passes::rebuild::Signature;
 
 /// What differs for the params of a group.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,18 +59,19 @@ pub(super) struct Settings {
     pub kind_of: Vec<usize>,
 }
 
-/// Finds the settings of the params `names` of `g`.
-pub(super) fn settings(g: Graph<'_>, opt: &Optimiser, names: &[&str]) -> Result<Settings> {
-    if let Some((pattern, _)) = opt.groups.iter().find(|(p, _)| !names.iter().any(|n| matches_pattern(p, n))) {
-        let text = format!("group {pattern:?} matches no trained param; there are {}", names.join(", "));
-        return Err(Error::new(Kind::Name, text));
-    }
+/// Finds the settings of the params `params` of `g`. A group that none of them belongs to is an error.
+pub(super) fn settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> Result<Settings> {
+    let signature = Signature::new(g);
     let mut s = Settings { kinds: Vec::new(), kind_of: Vec::new() };
-    let mut flat = Vec::new();
-    for name in names {
-        let at = opt.groups.iter().position(|(p, _)| matches_pattern(p, name));
-        let group = at.map_or(Group::default(), |i| opt.groups[i].1);
-        let v = leaf_named(g, name)?;
+    let (mut flat, mut matched, mut claimed) =
+        (Vec::new(), vec![false; opt.groups.len()], vec![false; opt.groups.len()]);
+    for name in params {
+        let mut matching = (0..opt.groups.len()).filter(|&i| names::matches(&opt.groups[i].0, name));
+        let first = matching.next();
+        first.into_iter().for_each(|i| (matched[i], claimed[i]) = (true, true));
+        matching.for_each(|i| matched[i] = true);
+        let group = first.map_or(Group::default(), |i| opt.groups[i].1);
+        let v = signature.leaf(name)?;
         let rank = g.dims(v).len();
         let mut rule = group.rule(opt.rule);
         if rank < opt.decay_from_rank && group.weight_decay.is_none() && group.rule.is_none() {
@@ -85,6 +86,17 @@ pub(super) fn settings(g: Graph<'_>, opt: &Optimiser, names: &[&str]) -> Result<
             s.kinds.push(of);
         }
         s.kind_of.push(kind);
+    }
+    if let Some(i) = claimed.iter().position(|c| !c) {
+        let pattern = &opt.groups[i].0;
+        let text = match matched[i] {
+            true => format!("group {pattern:?} has no param: earlier groups have all that it matches; name it before them"),
+            false => {
+                let instead = names::instead(pattern, params.iter().copied());
+                format!("group {pattern:?} matches no trained param{instead}")
+            }
+        };
+        return Err(Error::new(Kind::Name, text));
     }
     if flat.is_empty() {
         return Ok(s);

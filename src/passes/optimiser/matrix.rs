@@ -5,16 +5,17 @@
 
 use super::rule::Rule;
 use super::sweep::{Target, flush, lerp};
+use crate::nodes::ops::length::length;
 use crate::nodes::{DType, Op, Var};
 
-/// √Σx², in the type of x.
+/// √Σx² in f64; of a sum that is in range, rounded to the type of x.
 fn norm(x: Var<'_>) -> Var<'_> {
-    (x * x).sum(..).sqrt()
+    length(&[x]).unwrap_or(x)
 }
 
 /// √(Σx²/n) in f64, n the number of elements.
 fn root_mean_square(x: Var<'_>) -> Var<'_> {
-    norm(x).cast(DType::F64) / (x.numel().max(1) as f64).sqrt()
+    norm(x) / (x.numel().max(1) as f64).sqrt()
 }
 
 impl<'g> Target<'_, 'g> {
@@ -26,7 +27,7 @@ impl<'g> Target<'_, 'g> {
     /// See the rule.
     pub fn lamb(&self, betas: (f64, f64), eps: f64, weight_decay: f64) -> Var<'g> {
         let Some(u) = self.lamb_direction(betas, eps, weight_decay) else { return self.p };
-        let (long, far) = (norm(self.p).cast(DType::F64), norm(u).cast(DType::F64));
+        let (long, far) = (norm(self.p), norm(u));
         let both = long.greater(0.0).logical_and(far.greater(0.0));
         let trust = both.select(long / far, long.full_like(1.0));
         self.hold(&[self.p], &[self.p - self.rounded(self.lr64 * trust) * u])
@@ -86,7 +87,7 @@ fn orthogonal<'g>(u: Var<'g>, (a, b, c): (f64, f64, f64), steps: u32, eps: f64) 
     let d = u.dims();
     let tall = d[0] > d[1];
     let mut x = if tall { u.t() } else { u };
-    x = x / norm(x).maximum(eps);
+    x = x / norm(x).cast(x.dtype()).maximum(eps);
     for _ in 0..steps {
         let gram = x.matmul_t(x, false, true);
         let poly = gram * b + gram.matmul(gram) * c;

@@ -5,8 +5,8 @@
 //! all, and the workspace is that of one micro-batch. States that the graph updates (running statistics) are carries
 //! too; random ops draw under a key of the iteration.
 
-use super::super::rebuild::{Copier, leaf_named};
-use crate::arena::{Value, ids::Id};
+use super::super::rebuild::{Copier, Signature};
+use crate::arena::{Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::{Builder, Graph, LeafKind, Op, Var};
 
@@ -69,12 +69,10 @@ pub(super) fn accumulate<'g>(
         // The loss of the step is the mean; what else a micro-batch gives is stacked.
         b.output(g.str(name), if g.str(name) == loss { y.mean(..).named(loss) } else { y });
     }
-    let of = |n: &&str| {
-        let v = leaf_named(g, n)?;
-        let known = leaves.iter().find(|l| l.old == v).map(|l| l.new);
-        known.ok_or_else(|| Error::new(Kind::Name, format!("no leaf is called {n:?}")))
-    };
-    let params = names.iter().map(of).collect::<Result<_>>()?;
+    let mut new = Side::filled(g.values(), b.var(Value::NONE));
+    leaves.iter().for_each(|l| new[l.old] = l.new);
+    let signature = Signature::new(g);
+    let params = names.iter().map(|n| signature.leaf(n).map(|v| new[v])).collect::<Result<_>>()?;
     Ok((params, after[..grads.len()].iter().map(|&s| s * (1.0 / k as f64)).collect()))
 }
 
@@ -85,13 +83,20 @@ fn is_key(g: Graph<'_>, l: &Leaf<'_>) -> bool {
 
 /// The leaves of the step: inputs have an axis of `k` in front, all else is as in `g`.
 fn leaves<'g>(g: Graph<'_>, b: &'g Builder, c: &mut Copier<'_, 'g>, k: usize) -> Vec<Leaf<'g>> {
+    let mut next = Side::filled(g.values(), None);
+    g.updates.iter().for_each(|&(leaf, v)| next[leaf] = Some(v));
     let leaf = |(old, kind, name): (Value, LeafKind, &str)| {
         let new = match kind {
-            LeafKind::Input => b.input(name, [&[k], &g.dims(old)[..]].concat(), g.dtype[old.at()]),
+            LeafKind::Input => {
+                let (dims, dtype, attrs) = ([&[k], &g.dims(old)[..]].concat(), g.dtype[old.at()], g.attrs(g.def[old.at()]));
+                match attrs.has(3) {
+                    true => b.input_or(name, dims, dtype, attrs.f64(3)),
+                    false => b.input(name, dims, dtype),
+                }
+            }
             LeafKind::Param | LeafKind::State => c.leaf(old),
         };
-        let next = g.updates.iter().find(|u| u.0 == old).map(|u| u.1);
-        Leaf { old, kind, new, next }
+        Leaf { old, kind, new, next: next[old] }
     };
     g.leaves().map(leaf).collect()
 }

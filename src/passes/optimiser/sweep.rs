@@ -84,12 +84,12 @@ impl<'g> Target<'_, 'g> {
         let rounded = scalars.iter().map(|s| s.cast(self.p.dtype()));
         let args: Vec<Var<'g>> = tensors.iter().copied().chain(rounded).collect();
         let tys: Vec<Ty> = args.iter().map(|a| a.ty()).collect();
-        let region = self.b.region("update", &tys, |args| {
+        let routine = self.b.region("update", &tys, |args| {
             let (tensors, scalars) = args.split_at(tensors.len());
             let wide: Vec<Var<'g>> = scalars.iter().map(|s| s.broadcast(dims)).collect();
             f(tensors, &wide)
         });
-        self.b.emit(Op::MAP, &args, &[Attr::Region(region)])
+        self.b.emit(Op::MAP, &args, &[Attr::Region(routine.region)]).into()
     }
 
     /// One sweep that updates the param and `states`: `f` gets p, g, the states and the scalars, and returns the next

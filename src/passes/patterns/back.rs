@@ -37,8 +37,8 @@ pub fn gate(f: &Facts<'_>, root: Node) -> Found {
     let attrs = [Attr::Bool(t.bool(0)), Attr::Bool(t.bool(1)), Attr::Choice(gate.choice as u32)];
     let (inner, reshaped) = ([Some(*matmul), *reshape].into_iter().flatten().collect(), reshape.is_some());
     let m = Match::one(f.g.out(root), vec![a[0], a[1], gate.by], inner, move |g, a: &[Var<'_>]| match reshaped {
-        false => g.emit(Op::MATMUL_GATE, a, &attrs)[0],
-        true => g.emit(Op::MATMUL_GATE, &[a[0], a[1], a[2].reshape(p)], &attrs)[0].reshape(dims),
+        false => g.emit1(Op::MATMUL_GATE, a, &attrs),
+        true => g.emit1(Op::MATMUL_GATE, &[a[0], a[1], a[2].reshape(p)], &attrs).reshape(dims),
     });
     Found::Fired(Match { makes: 1 + 2 * usize::from(reshaped), ..m })
 }
@@ -107,7 +107,7 @@ pub fn sums(f: &Facts<'_>, root: Node) -> Found {
     let reshaped = dims.len() != 1;
     let m = Match::new(f.args(product).to_vec(), gives, Vec::new(), move |g, a| {
         let attrs: Vec<Attr<'_>> = attrs.iter().map(Owned::borrow).collect();
-        let [y, sums] = g.emit(Op::MATMUL_GATE, a, &attrs)[..] else { return Vec::new() };
+        let [y, sums] = *g.emit(Op::MATMUL_GATE, a, &attrs) else { return Vec::new() };
         vec![y, sums, if reshaped { sums.reshape(dims) } else { sums }]
     });
     Found::Fired(Match { makes: 1 + usize::from(reshaped), ..m })

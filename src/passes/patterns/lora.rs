@@ -53,7 +53,7 @@ pub fn lora(f: &Facts<'_>, root: Node) -> Found {
     let gives = vec![(f.g.out(root), 0), (f.g.out(low), 1)];
     let (attrs, dims) = ([Attr::F64(scale), Attr::Bool(transposed)], f.dims(args[0]));
     Found::Fired(Match::new(operands, gives, inner, move |g, a| {
-        let mut outs = g.emit(Op::LORA_MATMUL, a, &attrs);
+        let mut outs = Vec::from(g.emit(Op::LORA_MATMUL, a, &attrs));
         outs.iter_mut().take(1).filter(|y| y.dims() != dims).for_each(|y| *y = y.reshape(dims));
         outs
     }))

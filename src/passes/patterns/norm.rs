@@ -69,5 +69,5 @@ pub fn residual(f: &Facts<'_>, root: Node) -> Found {
     let mut gives: Vec<(Value, usize)> =
         f.g.outs_of(root).enumerate().map(|(i, v)| (v, i + usize::from(i > 0))).collect();
     gives.push((sum, 1));
-    Found::Fired(Match::new(operands, gives, inner, move |g, a| g.emit(op, a, &[Attr::F64(eps)])))
+    Found::Fired(Match::new(operands, gives, inner, move |g, a| g.emit(op, a, &[Attr::F64(eps)]).into()))
 }

@@ -64,7 +64,7 @@ pub fn forward(f: &Facts<'_>, root: Node) -> Found {
     let gives = f.g.outs_of(root).zip(0..).collect();
     Found::Fired(Match::new(operands, gives, Vec::new(), move |g, a| {
         let attrs: Vec<Attr<'_>> = attrs.iter().map(Owned::borrow).collect();
-        g.emit(Op::ATTENTION_PACKED, a, &attrs)
+        g.emit(Op::ATTENTION_PACKED, a, &attrs).into()
     }))
 }
 

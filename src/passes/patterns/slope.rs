@@ -27,6 +27,6 @@ pub fn slope(f: &Facts<'_>, root: Node) -> Found {
     }
     let gives = vec![(f.g.out(act), 0), (f.g.out(root), 1)];
     Found::Fired(Match::new(vec![x], gives, Vec::new(), move |g, a| {
-        g.emit(Op::ACT_SLOPE, a, &[Attr::Choice(curve as u32)])
+        g.emit(Op::ACT_SLOPE, a, &[Attr::Choice(curve as u32)]).into()
     }))
 }

@@ -37,7 +37,7 @@ fn step(f: &Facts<'_>, root: Node, args: Vec<Value>, gives: Vec<(Value, usize)>,
     let (op, attrs) = (f.g.op[root.at()], attributes(f, root));
     Found::Fired(Match::new(args, gives, inner, move |g, a: &[Var<'_>]| {
         let attrs: Vec<_> = attrs.iter().map(Owned::borrow).collect();
-        g.emit(op, a, &attrs)
+        g.emit(op, a, &attrs).into()
     }))
 }
 
@@ -62,7 +62,7 @@ pub fn product(f: &Facts<'_>, root: Node) -> Found {
     let gives = f.g.outs_of(root).zip(0..).collect();
     Found::Fired(Match::new(operands, gives, vec![product], move |g, a: &[Var<'_>]| {
         let attrs: Vec<_> = attrs.iter().map(Owned::borrow).collect();
-        g.emit(behind, a, &attrs)
+        g.emit(behind, a, &attrs).into()
     }))
 }
 

@@ -47,7 +47,7 @@ pub fn entropy(f: &Facts<'_>, root: Node) -> Found {
     gives.push((f.g.out(root), 2));
     let attrs = [Attr::Int(ignored), Attr::F64(smoothing), Attr::F64(weight)];
     Found::Fired(Match::new(args[..2].to_vec(), gives, Vec::new(), move |g, a| {
-        g.emit(Op::CROSS_ENTROPY_GRADIENT, a, &attrs)
+        g.emit(Op::CROSS_ENTROPY_GRADIENT, a, &attrs).into()
     }))
 }
 
@@ -77,6 +77,6 @@ pub fn error(f: &Facts<'_>, root: Node) -> Found {
     let inner = std::iter::once(sub).chain(scaled).collect();
     let gives = vec![(f.g.out(loss), 0), (f.g.out(root), 1)];
     Found::Fired(Match::new(f.args(sub).to_vec(), gives, inner, move |g, a| {
-        g.emit(Op::SQUARED_ERROR_GRADIENT, a, &[Attr::Bool(mean), Attr::F64(weight)])
+        g.emit(Op::SQUARED_ERROR_GRADIENT, a, &[Attr::Bool(mean), Attr::F64(weight)]).into()
     }))
 }

@@ -1,7 +1,7 @@
 //! Budgets end to end: bytes, bits and repeated operations of nets that are mostly activations.
 
 use super::*;
-use crate::nodes::{Builder, DType, Init};
+use crate::nodes::{Builder, CrossEntropy, DType, Init};
 use crate::passes::optimiser::{Optimiser, train};
 use crate::passes::pipeline;
 use crate::session::Session;
@@ -19,7 +19,7 @@ fn deep(layers: usize, mark: bool) -> GraphBuf {
             h = h.checkpoint();
         }
     }
-    let f = g.finish([h.cross_entropy(y).mean(..).named("loss")]).unwrap();
+    let f = g.finish([h.cross_entropy_with(y, CrossEntropy::per_row()).mean(..).named("loss")]).unwrap();
     train(f.view(), "loss", &Optimiser::sgd(0.1)).unwrap()
 }
 

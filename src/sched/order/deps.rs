@@ -4,6 +4,7 @@
 //! anywhere. Called by the rest of this folder.
 
 use super::super::code::{BufKind, Code};
+use super::super::faults;
 
 /// Lists of `u32`, one for each index.
 #[derive(Default)]
@@ -53,6 +54,11 @@ pub struct Deps {
     pub lands: Vec<bool>,
     /// The group that writes a buffer; `u32::MAX` for none.
     pub writer: Vec<u32>,
+    /// Groups that may stop a step at a bad index.
+    pub stops: Vec<bool>,
+    /// Groups that make next values and should come after all that stop: the rest of [`Deps::wishes`], which would be as
+    /// many as one times the other.
+    pub waits: Vec<u32>,
 }
 
 fn distinct(code: &Code, write: bool) -> Vec<(u32, u32)> {
@@ -108,9 +114,28 @@ impl Deps {
             serves: Vec::new(),
             lands,
             writer,
+            stops: faults::stopping(code),
+            waits: Vec::new(),
         };
         d.serves = d.servants(code);
+        d.waits = d.waiting(code);
         d
+    }
+
+    /// See [`Deps::waits`]. What a group that stops needs itself cannot wait for it.
+    fn waiting(&self, code: &Code) -> Vec<u32> {
+        if !self.stops.contains(&true) {
+            return Vec::new();
+        }
+        let mut needed = self.stops.clone();
+        for g in (0..needed.len()).rev() {
+            needed[g] |= self.after.of(g).iter().any(|&s| needed[s as usize]);
+        }
+        let makers = code.updates.iter().map(|u| self.writer[u.from.buf as usize]);
+        let mut waits: Vec<u32> = makers.filter(|&g| g != u32::MAX && !needed[g as usize]).collect();
+        waits.sort_unstable();
+        waits.dedup();
+        waits
     }
 
     /// Groups all of whose results are next values of leaves, or are read only by such groups for a value of the same

@@ -46,12 +46,14 @@ pub fn schedule(code: &Code, d: &Deps, rule: Rule) -> Vec<u32> {
         ready: Ready::new(n),
         fitting: (rule == Rule::Peak).then(|| Fitting::new(&takes)),
         held: BinaryHeap::new(),
+        stops: d.stops.iter().filter(|s| **s).count(),
+        settling: false,
         order: Vec::with_capacity(n),
         alive: 0,
         peak: 0,
         takes,
     };
-    d.wishes.items.iter().for_each(|&g| s.wished[g as usize] += 1);
+    d.wishes.items.iter().chain(&d.waits).for_each(|&g| s.wished[g as usize] += 1);
     (0..n).for_each(|g| s.arrive(g));
     while s.order.len() < n && s.next() {}
     s.order
@@ -110,6 +112,10 @@ struct Scheduler<'a> {
     fitting: Option<Fitting>,
     /// Groups whose data is there and whose wishes are not.
     held: BinaryHeap<Reverse<u32>>,
+    /// Groups to come that may stop a step, and whether the last of them was the last group to run: what waits for it
+    /// comes behind the next, before which threads meet anyway.
+    stops: usize,
+    settling: bool,
     order: Vec<u32>,
     /// Bytes of results alive now, and the most so far.
     alive: i64,
@@ -207,7 +213,9 @@ impl Scheduler<'_> {
                 self.arrive(s as usize);
             }
         }
-        for &s in d.wishes.of(g) {
+        self.stops -= usize::from(d.stops[g]);
+        let settled = std::mem::replace(&mut self.settling, d.stops[g] && self.stops == 0);
+        for &s in d.wishes.of(g).iter().chain(if settled { &d.waits[..] } else { &[] }) {
             self.wished[s as usize] -= 1;
             if self.wished[s as usize] == 0 {
                 self.arrive(s as usize);

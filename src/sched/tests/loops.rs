@@ -38,7 +38,14 @@ fn a_loop_whose_operands_are_not_its_body_s_is_refused() {
         let e = changed(f).unwrap_err();
         assert!(e.contains(why), "{e}");
     };
-    refused(|_, l| l.base -= LINE, "bytes of workspace and has");
+    refused(|_, l| l.base -= LINE, "does not begin behind its externs");
+    let smaller = |p: &mut Plan, _: &mut Loop| {
+        let i = (0..p.code.len()).find(|&i| p.code.loop_of(i).is_some()).unwrap();
+        let o = &mut p.code.writes[p.code.writes_at[i + 1] as usize - 1];
+        o.len -= LINE;
+        p.code.bytes[o.buf as usize] -= LINE;
+    };
+    refused(smaller, "bytes of workspace and has");
     refused(|_, l| l.length += 1, "does not fit its operand");
     refused(|_, l| l.externs[0].outer = Outer::Read(0), "the body writes what the loop reads");
     refused(|_, l| l.externs[0].outer = Outer::Read(99), "is no operand of the loop");

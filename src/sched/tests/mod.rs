@@ -53,7 +53,7 @@ fn errors_name_what_is_wrong() {
     let mut p = Session::new().compile(&graph).unwrap();
     assert_eq!(
         p.input::<f32>("z").unwrap_err().to_string(),
-        r#"there is no input "z"; the program has input "x", output "y""#
+        r#"there is no input "z"; the program has input "x", output "y"; did you mean x?"#
     );
     assert_eq!(p.input::<i32>("x").unwrap_err().to_string(), r#"input "x" is f32[4]; it is asked for as i32"#);
     let x = p.input("x").unwrap();

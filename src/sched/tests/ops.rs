@@ -48,6 +48,7 @@ fn call(cx: &mut LowerCx<'_>, kernel: Kernel, reads: &[Buf], writes: &[Buf], inp
         whole: 0,
         work: Work::SORT,
         ops: 1 << 20,
+        looks: None,
     });
 }
 
@@ -166,6 +167,7 @@ pub static REVERSE: OpDef = row("t_reverse", |cx| {
         whole: 0,
         work: Work::SORT,
         ops: 1 << 20,
+        looks: None,
     });
     Ok(())
 });
@@ -204,6 +206,7 @@ pub static SUM: OpDef = OpDef {
             whole: 0,
             work: Work::SORT,
             ops: 1 << 20,
+            looks: None,
         });
         cx.call(Call {
             kernel: total_kernel,
@@ -216,6 +219,7 @@ pub static SUM: OpDef = OpDef {
             whole: 0,
             work: Work::MOVE,
             ops: 0,
+            looks: None,
         });
         Ok(())
     })
@@ -256,6 +260,8 @@ fn pick_kernel(args: &mut Args<'_>) {
 /// x at the indices of the second operand.
 pub static PICK: OpDef = row("t_pick", |cx| {
     call(cx, pick_kernel, &[Buf::Arg(0), Buf::Arg(1)], &[Buf::Out(0)], &[]);
+    let n = cx.arg_dims(0).numel();
+    cx.calls = std::mem::take(&mut cx.calls).into_iter().map(|c| c.looks(1, n)).collect();
     Ok(())
 });
 
@@ -291,7 +297,7 @@ pub fn eval(g: &Graph<'_>, n: Node, arg: impl Fn(usize) -> Vec<f32>) -> Option<V
 /// Adds a node of `def`: its results.
 #[track_caller]
 pub fn node<'g>(g: &'g Builder, def: &'static OpDef, args: &[Var<'g>]) -> Vec<Var<'g>> {
-    g.custom(def, args, &[])
+    g.custom(def, args, &[]).into()
 }
 
 /// Adds a node of `def`: its first result.

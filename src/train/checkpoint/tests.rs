@@ -1,6 +1,7 @@
 //! Checkpoints: round trips, and files that lie.
 
 use super::*;
+use std::path::PathBuf;
 
 fn scratch(name: &str) -> PathBuf {
     let dir = std::env::temp_dir().join(format!("arenagrad-checkpoint-{}-{name}", std::process::id()));
@@ -88,17 +89,59 @@ fn keys_inside_strings_and_values_do_not_count() {
 }
 
 #[test]
-fn files_are_replaced_whole_and_sizes_are_limited() {
-    let dir = scratch("replace");
+fn every_flipped_bit_is_refused() {
+    let whole = sample();
+    assert_eq!(Loaded::parse(whole.clone()).unwrap().digest(), Digest::Fits);
+    for bit in 0..8 * whole.len() {
+        let mut file = whole.clone();
+        file[bit / 8] ^= 1 << (bit % 8);
+        assert!(Loaded::parse(file).is_err(), "bit {bit} of {}", 8 * whole.len());
+    }
+}
+
+/// Bytes of a file as other programs write it: without a digest, perhaps with entries of their own.
+fn foreign(meta: &str) -> Vec<u8> {
+    with_header(&format!(r#"{{{meta}"w":{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}}}"#), 4)
+}
+
+#[test]
+fn files_of_other_programs_need_no_digest() {
+    let meta = r#""__metadata__":{"format":"pt","digest":"sha256:00","note":"arenagrad"},"#;
+    for file in [foreign(""), foreign(meta)] {
+        assert_eq!(Loaded::parse(file).unwrap().digest(), Digest::Absent);
+    }
+    // Kept by a program that wrote everything else anew.
+    let kept = r#""__metadata__":{"arenagrad.digest":"arenagrad-crc32:00000000","format":"pt"},"#;
+    refused(foreign(kept), "another program");
+    refused(foreign(r#""__metadata__":{"arenagrad.digest":"x"},"#), "digest");
+}
+
+#[test]
+fn data_stays_aligned_behind_the_digest() {
+    let file = sample();
+    let header = u64::from_le_bytes(file[..8].try_into().unwrap());
+    assert_eq!(header % 8, 0);
+}
+
+#[test]
+fn bools_are_0_or_1_on_both_sides() {
+    let numbers = r#""a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}"#;
+    let header = format!(r#"{{{numbers},"m":{{"dtype":"BOOL","shape":[3],"data_offsets":[2,5]}}}}"#);
+    let file = |bytes: [u8; 5]| [with_header(&header, 0), bytes.to_vec()].concat();
+    assert!(Loaded::parse(file([7, 8, 0, 1, 1])).is_ok());
+    refused(file([7, 8, 0, 1, 2]), "element 2 of \"m\" is 2; a bool is 0 or 1");
+    let e = encode(&[Entry { name: "m", dtype: DType::Bool, dims: &[2], bytes: &[1, 255] }]).unwrap_err().to_string();
+    assert_eq!(e, "element 1 of \"m\" is 255; a bool is 0 or 1");
+}
+
+#[test]
+fn sizes_are_limited() {
+    let dir = scratch("limits");
     let path = dir.join("w.safetensors");
-    write_atomically(&path, b"old").unwrap();
     write_atomically(&path, &sample()).unwrap();
-    assert_eq!(std::fs::read(&path).unwrap(), sample());
-    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1, "nothing is left behind");
     assert!(Loaded::open(&path, 10).err().unwrap().to_string().contains("at most 10"));
     assert_eq!(Loaded::open(&path, 1 << 20).unwrap().entries().len(), 3);
     let missing = dir.join("absent").join("w.safetensors");
-    assert!(write_atomically(&missing, b"x").unwrap_err().to_string().contains("absent"));
     assert!(Loaded::open(&missing, 10).is_err());
     std::fs::remove_dir_all(&dir).unwrap();
 }

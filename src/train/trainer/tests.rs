@@ -77,6 +77,61 @@ fn checkpoints_of_other_runs_are_refused_and_change_nothing() {
     std::fs::remove_file(path).unwrap();
 }
 
+/// A checkpoint after five steps, three of which fill an epoch's first half, with one tensor changed.
+fn edited(path: &Path, name: &str, change: impl Fn(&mut [i64])) {
+    let mut t = trainer(8, 3);
+    run(&mut t, 5);
+    t.save(path).unwrap();
+    let file = Loaded::open(path, 1 << 20).unwrap();
+    let mut numbers: Vec<i64> = bytemuck::pod_collect_to_vec(file.find(name).unwrap().bytes);
+    change(&mut numbers);
+    let new = |e: Entry<'_>| e.name == name;
+    let all: Vec<Entry<'_>> =
+        file.entries().map(|e| if new(e) { Entry { bytes: bytemuck::cast_slice(&numbers), ..e } } else { e }).collect();
+    checkpoint::save(path, &all).unwrap();
+}
+
+#[test]
+fn numbers_that_no_run_comes_to_are_refused() {
+    let path = file("ranges");
+    let refused = |name: &str, change: &dyn Fn(&mut [i64]), part: &str| {
+        edited(&path, name, change);
+        let mut t = trainer(8, 3);
+        let before = weights(&t);
+        let e = t.restore(&path).unwrap_err().to_string();
+        assert!(e.contains(part), "{e:?} should mention {part:?}");
+        assert_eq!((weights(&t), t.steps_done(), t.batches_taken()), (before, 0, 0));
+    };
+    for bit in 3..64 {
+        refused(CURSOR, &|c| c[1] ^= 1 << bit, "5 batches");
+    }
+    refused(CURSOR, &|c| c[2] = i64::MAX, "batches");
+    refused(CURSOR, &|c| c[2] = -1, "batches");
+    refused(CURSOR, &|c| c[2] -= 1, "step 5 at epoch 1, position 4, before which are 3 batches");
+    refused(CURSOR, &|c| c[3] = 12, "position 12");
+    refused(CURSOR, &|c| c[3] = -4, "position");
+    refused(STEP, &|s| s[0] = -1, "opt.step is -1; it goes from 0");
+    refused(STEP, &|s| s[0] |= 1 << 60, "opt.step");
+    edited(&path, STEP, |_| {});
+    assert_eq!(trainer(8, 3).restore(&path).unwrap(), Digest::Fits);
+    std::fs::remove_file(path).unwrap();
+}
+
+/// A step that fails takes no batch: the next step gets the same one, in a run that resumes from here too.
+#[test]
+fn a_failed_step_takes_no_batch() {
+    let path = file("failed");
+    let mut t = trainer(8, 3);
+    run(&mut t, 1);
+    assert!(t.step(&mut |_, _| Err(Error::new(Kind::Data, "unreadable"))).is_err());
+    t.save(&path).unwrap();
+    let mut second = trainer(8, 3);
+    second.restore(&path).unwrap();
+    assert_eq!((second.steps_done(), second.batches_taken()), (1, 1));
+    assert_eq!(run(&mut second, 3), run(&mut t, 3));
+    std::fs::remove_file(path).unwrap();
+}
+
 #[test]
 fn an_error_of_the_caller_ends_the_step() {
     let mut t = trainer(8, 3);

@@ -38,13 +38,14 @@ fn sums<T: GemmFloat>(g: Gemm) -> bool {
     };
     let bits = |x: &[T]| x.iter().map(|x| x.to_f64().to_bits()).collect::<Vec<_>>();
     assert!(bits(&joined) == bits(&reduced((g.m, g.n), &c)), "{g:?}");
-    assert!(c == case.by(Level::current(), 1, None), "{g:?}: C differs");
+    assert!(c == case.by(Token::current(), 1, None), "{g:?}: C differs");
     true
 }
 
 #[test]
 fn columns_are_summed_where_they_are_made_with_the_bits_of_a_reduction() {
-    // Several blocks of A and B, parts that do not end with a group of rows, one unit of narrow rows, blocks of rows joined.
+    // Several blocks of A and B, parts that do not end with a group of rows, one unit of narrow rows, blocks of rows
+    // joined.
     for (m, n, k) in [
         (2, 513, 1040),
         (50, 449, 400),
@@ -70,7 +71,7 @@ fn columns_are_summed_where_they_are_made_with_the_bits_of_a_reduction() {
     }
     assert!(sums::<f32>(Gemm { act: Act::Times, ..Gemm::new(9, 100, 0) }));
     let turned = Gemm { act: Act::TanhGate, ..Gemm::new(64, 300, 200).with_b_transposed() };
-    assert!(super::super::turned::fits(&turned) && sums::<f32>(turned) && sums::<f64>(turned));
+    assert!(super::super::transposed::fits(&turned) && sums::<f32>(turned) && sums::<f64>(turned));
 }
 
 #[test]

@@ -307,7 +307,7 @@ fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Optio
     let mut attrs: Vec<Attr<'_>> = owned.iter().map(|a| a.borrow()).collect();
     attrs.push(Attr::Bool(ct[1].is_some()));
     let all = s.g.emit(Op::ATTENTION_BACKWARD, &args, &attrs);
-    grads.iter_mut().zip(&all).take(3).for_each(|(to, d)| *to = Some(*d));
+    grads.iter_mut().zip(all.iter()).take(3).for_each(|(to, d)| *to = Some(*d));
     if let Some(i) = optional(&s.attrs, 3).bias {
         grads[i] = all.get(3).filter(|_| want[i]).map(|d| d.unbroadcast(&s.args[i].dims()));
     }

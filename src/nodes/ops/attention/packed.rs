@@ -51,7 +51,7 @@ fn apart<'g>(s: &Site<'_, 'g>, i: usize) -> Vec<Var<'g>> {
 fn again<'g>(s: &Site<'_, 'g>, op: Op, args: &[Var<'g>]) -> Vec<Var<'g>> {
     let owned: Vec<_> = s.attrs.iter().map(|(_, a)| a).collect();
     let attrs: Vec<Attr<'_>> = owned.iter().map(|a| a.borrow()).collect();
-    s.g.emit(op, args, &attrs)
+    s.g.emit(op, args, &attrs).into()
 }
 
 fn flops(cx: &CostCx<'_>, i: usize, a: usize, b: usize) -> u64 {

@@ -184,7 +184,11 @@ impl Geometry {
         // How far a key is behind the last one that the query sees.
         let behind = place(0) - place(1) + (self.keys as f64 - self.queries as f64);
         let seen = behind.greater_equal(0.0);
-        if self.window == usize::MAX { seen } else { seen.logical_and(behind.less_equal(self.window as f64)) }
+        if self.window == usize::MAX {
+            seen
+        } else {
+            seen.logical_and(behind.less_equal(self.window.min(self.keys) as f64))
+        }
     }
 }
 

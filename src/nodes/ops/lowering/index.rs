@@ -5,7 +5,7 @@ use crate::kernels::abi::Kernel;
 use crate::kernels::index::scatter::{self, Ravel, Scatter};
 use crate::kernels::work::Work;
 use crate::nodes::dtype::DType;
-use crate::nodes::lower::{Buf, Call, LowerCx};
+use crate::nodes::lower::{Buf, Call, Looks, LowerCx};
 use crate::nodes::ops::scatter as row;
 use crate::nodes::shaping::around;
 
@@ -25,7 +25,7 @@ pub fn scatter(cx: &mut LowerCx<'_>) -> Result<(), String> {
         row::Scatter::Min => by_num_index!(dtype, index, scatter::min)?,
     };
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).work(Work::INDEX).reads_args(3);
-    cx.call(call.writes(Buf::Out(0), p.per_unit()).inplace(&[(0, 0)]));
+    cx.call(call.looks(2, n).early().writes(Buf::Out(0), p.per_unit()).inplace(&[(0, 0)]));
     Ok(())
 }
 
@@ -35,7 +35,9 @@ pub fn ravel_index(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = Ravel { len: cx.out_dims(0).numel(), axes: sizes.len() };
     let words: Vec<u64> = p.to_words().into_iter().chain(sizes.iter().map(|&n| n as u64)).collect();
     let kernel: Kernel = if cx.dtype(0) == DType::I32 { scatter::ravel::<i32> } else { scatter::ravel::<i64> };
-    let call = Call::new(kernel, words, p.units()).flops(cx.flops()).work(Work::INDEX);
-    cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
+    let call = Call::new(kernel, words, p.units()).flops(cx.flops()).work(Work::INDEX).looks(0, 0);
+    // Each axis has a bound of its own.
+    let looks = call.looks.map(|l| Looks { below: None, ..l });
+    cx.call(Call { looks, ..call }.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }

@@ -80,7 +80,9 @@ pub fn broadcast(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn slice(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (s, a, to) = (strides(cx), cx.attrs(), cx.out_dims(0));
     let base = a.sizes(0).iter().zip(&s).map(|(&at, &s)| at * s as usize).sum();
-    let steps: Vec<i64> = a.sizes(2).iter().zip(&s).map(|(&p, &s)| p as i64 * s).collect();
+    // No step is taken along an axis of one element, however long it is.
+    let step = |i: usize, p: usize| if to[i] > 1 { p as i64 * s[i] } else { s[i] };
+    let steps: Vec<i64> = a.sizes(2).into_iter().enumerate().map(|(i, p)| step(i, p)).collect();
     strided(cx, &to, &steps, base)
 }
 
@@ -123,15 +125,14 @@ pub fn pad(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 fn gathers(cx: &mut LowerCx<'_>, kernel: Kernel, p: Indexed) -> Result<(), String> {
-    cx.call(
-        Call::new(kernel, p.to_words(), p.units()).work(Work::INDEX).reads_args(2).writes(Buf::Out(0), p.per_unit()),
-    );
+    let call = Call::new(kernel, p.to_words(), p.units()).work(Work::INDEX).reads_args(2).looks(1, p.n);
+    cx.call(call.writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }
 
 fn scatters(cx: &mut LowerCx<'_>, kernel: Kernel, p: Indexed) -> Result<(), String> {
     let call = Call::new(kernel, p.to_words(), p.units_scatter()).flops(cx.flops());
-    cx.call(call.reads_args(2).writes(Buf::Out(0), p.per_unit_scatter()));
+    cx.call(call.reads_args(2).looks(1, p.n).early().writes(Buf::Out(0), p.per_unit_scatter()));
     Ok(())
 }
 

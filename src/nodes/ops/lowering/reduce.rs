@@ -3,6 +3,7 @@
 
 use super::{by_float, by_num, by_num_index};
 use crate::kernels::abi::Kernel;
+use crate::kernels::length::{self, Parts};
 use crate::kernels::reduce::{self, Reduce, plan};
 use crate::kernels::scan::Scan;
 use crate::kernels::work::Work;
@@ -125,6 +126,15 @@ pub fn sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
     // Partial sums are sums of squares already: what joins them is not what a single call is.
     let last = if plan(1, n, 1).partial.is_some() { join } else { one };
     one_run(cx, &Kernels { join, partial: Some(partial), last }, (1, n, 1), (Buf::Arg(0), Buf::Out(0)), Some(n), flops);
+    Ok(())
+}
+
+/// `root_sum_squares`.
+pub fn root_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = Parts { tensors: cx.args() - 1, len: (1..cx.args()).map(|i| cx.arg_dims(i).numel()).sum() };
+    let kernel = by_float!(cx.dtype(0), length::root_sum_squares)?;
+    let call = Call::new(kernel, p.to_words(), 1).flops(cx.flops()).work(Work::RARE);
+    cx.call(call.reads_args(cx.args()).writes(Buf::Out(0), 1));
     Ok(())
 }
 

@@ -86,22 +86,22 @@ pub fn behind_product(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (tensors, scalars) = layout(op).ok_or("not a step")?;
     let scaled = cx.args() > 1 + tensors + scalars;
     let rule = Rule::new(cx, op, 2, g.len(), scaled)?;
-    let (descends, streams) = match dtype {
-        DType::F32 => (g.descends::<f32>(), g.streams::<f32>()),
-        _ => (g.descends::<f64>(), g.streams::<f64>()),
+    let (fuses, feeds) = match dtype {
+        DType::F32 => (g.fuses_sgd::<f32>(), g.feeds_sink::<f32>()),
+        _ => (g.fuses_sgd::<f64>(), g.feeds_sink::<f64>()),
     };
     let mut words = g.to_words();
-    if descends && op == Op::SGD && !scaled {
+    if fuses && op == Op::SGD && !scaled {
         words.push(cx.attrs().f64(2).to_bits());
         let (kernel, scratch) = match dtype {
-            DType::F32 => (gemm::descent_kernel::<f32>(&g), g.descent_scratch::<f32>()),
-            _ => (gemm::descent_kernel::<f64>(&g), g.descent_scratch::<f64>()),
+            DType::F32 => (gemm::sgd_kernel::<f32>(&g), g.sgd_scratch::<f32>()),
+            _ => (gemm::sgd_kernel::<f64>(&g), g.sgd_scratch::<f64>()),
         };
         return product_call(cx, &g, (kernel, words), 1, scratch);
     }
     // Blocks need all of k: where sums are longer than a side, more memory for each thread than a gradient for all.
-    if streams && g.k <= g.m.min(g.n) {
-        let scratch = if dtype == DType::F32 { g.stream_scratch::<f32>() } else { g.stream_scratch::<f64>() };
+    if feeds && g.k <= g.m.min(g.n) {
+        let scratch = if dtype == DType::F32 { g.sink_scratch::<f32>() } else { g.sink_scratch::<f64>() };
         words.extend(&rule.words);
         return product_call(cx, &g, (rule.kernels(dtype)?[1], words), tensors - 1, scratch);
     }

@@ -21,6 +21,7 @@ pub fn cross_entropy(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = cross(cx);
     let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy)?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).work(Work::CROSS_ENTROPY).reads_args(2);
+    let call = call.looks(1, p.classes).or(p.ignore_index);
     cx.call(call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.per_unit()));
     Ok(())
 }
@@ -30,6 +31,7 @@ pub fn cross_entropy_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = cross(cx);
     let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy_backward)?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).work(Work::SOFTMAX);
+    let call = call.looks(1, p.classes).or(p.ignore_index);
     cx.call(call.reads_args(4).writes(Buf::Out(0), p.per_unit_logits()).inplace(&[(0, 0)]));
     Ok(())
 }
@@ -41,6 +43,7 @@ pub fn cross_entropy_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let mut words = p.to_words();
     words.push(cx.attrs().f64(2).to_bits());
     let call = Call::new(kernel, words, p.units()).flops(cx.flops()).work(Work::CROSS_ENTROPY).reads_args(2);
+    let call = call.looks(1, p.classes).or(p.ignore_index);
     let call = call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.per_unit());
     cx.call(call.writes(Buf::Out(2), p.per_unit_logits()).inplace(&[(0, 2)]));
     Ok(())

@@ -9,6 +9,7 @@ use crate::kernels::pool::{self, PoolGeom};
 use crate::kernels::unfold;
 use crate::kernels::work::Work;
 use crate::nodes::lower::{Buf, Call, LowerCx};
+use crate::nodes::ops::below::winners;
 use crate::nodes::ops::conv::site_geom;
 use crate::nodes::ops::epilogue::ACTS;
 use crate::nodes::ops::pool::{avg_windows, max_windows, plane};
@@ -96,8 +97,16 @@ pub fn max_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let units = g.x_units();
     let kernel = by_float!(cx.dtype(0), pool::max_pool2d_backward_kernel)?;
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).work(Work::POOL);
-    cx.call(call.reads_args(2).writes(Buf::Out(0), units.per_unit));
+    moves(cx, call.writes(Buf::Out(0), units.per_unit), plane(&dx));
     Ok(())
+}
+
+/// Adds `call`, which moves between windows and planes by positions in the planes, its second operand.
+fn moves(cx: &mut LowerCx<'_>, call: Call, plane: [usize; 2]) {
+    let area = plane.iter().product();
+    let call = call.reads_args(2).looks(1, area).or(-1);
+    let sure = winners(&cx.graph, cx.graph.args_of(cx.node)[1], area);
+    cx.call(if sure { call.sure() } else { call });
 }
 
 /// `max_pool2d_gather`.
@@ -107,7 +116,7 @@ pub fn max_pool2d_gather(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let units = g.y_units();
     let kernel = by_float!(cx.dtype(0), pool::max_pool2d_gather_kernel)?;
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).work(Work::POOL);
-    cx.call(call.reads_args(2).writes(Buf::Out(0), units.per_unit));
+    moves(cx, call.writes(Buf::Out(0), units.per_unit), plane(&x));
     Ok(())
 }
 

@@ -61,7 +61,7 @@ pub fn leaves(case: &Case, float: DType) -> Leaves {
 pub fn node<'g>(g: &'g Builder, op: Op, def: &OpDef, case: &Case, args: &[Var<'g>]) -> Vec<Var<'g>> {
     let owned = g.with(|e| text::parse_attrs(def.attrs, case.attrs, e)).unwrap();
     let borrowed: Vec<_> = owned.iter().map(|a| a.borrow()).collect();
-    let outs = g.emit(op, args, &borrowed);
+    let outs = Vec::from(g.emit(op, args, &borrowed));
     assert!(!outs.is_empty(), "{} {} {}: {:?}", def.name, case.args, case.attrs, g.error());
     outs
 }
@@ -91,8 +91,8 @@ pub const MORE: &[(&str, Case)] = &[
     ("pad", case("f[0,3]", "low=[1,0] high=[1,2] value=2.5", &[Domain::Real])),
     ("pad", case("i32[2,2]", "low=[0,0] high=[1,0] value=-7", &[Domain::Index(9)])),
     ("full", case("", "value=-3 dtype=i64 shape=[5]", &[])),
-    ("full", case("", "value=300 dtype=u8 shape=[2]", &[])),
-    ("full", case("", "value=2 dtype=bool shape=[3]", &[])),
+    ("full", case("", "value=255 dtype=u8 shape=[2]", &[])),
+    ("full", case("", "value=1 dtype=bool shape=[3]", &[])),
     ("broadcast", case("f[1,3,1]", "shape=[2,1,3,4]", &[Domain::Real])),
     ("transpose", case("f[1,4,1,3]", "perm=[2,1,0,3]", &[Domain::Real])),
     ("matmul", case("f[3,1,2,4] f[5,4,3]", "ta=false tb=false", &[Domain::Real])),

@@ -9,7 +9,7 @@ use crate::nodes::builder::Builder;
 use crate::nodes::dtype::DType;
 use crate::nodes::opdef::{Case, Lower, Op, OpDef};
 use crate::nodes::table::OPS;
-use crate::nodes::{Graph, GraphBuf};
+use crate::nodes::{CrossEntropy, Graph, GraphBuf};
 use machine::{expanded, numbers, outputs};
 
 /// Rows with cases that can run alone.
@@ -104,7 +104,7 @@ fn a_bad_index_is_a_fault_and_an_ignored_label_is_none() {
         let g = Builder::new("labels");
         let x = g.input("x", [3, 2], DType::F32);
         let l = g.input("l", [3], DType::I32);
-        let graph = expanded(g.finish([x.cross_entropy(l)]).unwrap(), also);
+        let graph = expanded(g.finish([x.cross_entropy_with(l, CrossEntropy::per_row())]).unwrap(), also);
         let x = machine::bytes(&[0.0, 1.0, f64::NAN, 2.0, 3.0, 1.0], DType::F32);
         let leaves = [("x".to_string(), x), ("l".to_string(), machine::bytes(&labels, DType::I32))].into();
         outputs(graph.view(), &leaves).map(|o| numbers(&o[0], DType::F32))
@@ -133,7 +133,7 @@ fn the_key_counts_in_64_bits() {
 
 #[test]
 fn losses_are_those_of_torch() {
-    use crate::nodes::training::{CrossEntropy, Reduction};
+    use crate::nodes::training::Reduction;
     let run = |labels: [f64; 3], opt: CrossEntropy| {
         let g = Builder::new("loss");
         let x = g.input("x", [3, 1, 3], DType::F64);

@@ -2,8 +2,8 @@
 
 use crate::arena::Node;
 use crate::arena::intern::Dims;
+use crate::nodes::Graph;
 use crate::nodes::shaping::around;
-use crate::nodes::{DType, Graph};
 
 /// The index of element `e`.
 fn index(mut e: usize, d: &Dims) -> Vec<usize> {
@@ -30,12 +30,7 @@ pub fn result(g: Graph<'_>, n: Node, x: &[Vec<f64>]) -> Option<Vec<f64>> {
         Some((0..to.numel()).map(|e| x[0][element(&f(index(e, &to)), &d[0])]).collect::<Vec<f64>>())
     };
     match op {
-        // As saturating casts have it.
-        "full" => Some(match g.dtype[g.out(n).0 as usize] {
-            DType::U8 => vec![a.f64(0).clamp(0.0, 255.0); to.numel()],
-            DType::Bool => vec![f64::from(u8::from(a.f64(0) != 0.0)); to.numel()],
-            _ => vec![a.f64(0); to.numel()],
-        }),
+        "full" => Some(vec![a.f64(0); to.numel()]),
         "iota" => Some((0..to.numel()).map(|e| index(e, &to)[a.size(0)] as f64).collect()),
         "reshape" => Some(x[0].clone()),
         "transpose" => take(&|at| {

@@ -1,0 +1,47 @@
+//! Where a run goes on: its checkpoint, and whether the numbers in that agree with each other and with this run.
+//!
+//! Invariant: nothing is allocated by a number of the file before it was compared with what this run asks for.
+
+use super::checkpoint_file;
+use super::task::Task;
+use crate::config::Config;
+use crate::fail::{Run, bad};
+use crate::files;
+use arenagrad::nodes::builder::RNG_STATE;
+use arenagrad::passes::optimiser::STEP;
+use std::path::{Path, PathBuf};
+
+/// Restores the task from what `--resume` names; the checkpoint's file.
+pub fn restore(c: &Config, task: &mut dyn Task, from: &Path) -> Run<PathBuf> {
+    let file = checkpoint_file(from);
+    let digest = task.trainer_mut().restore(&file)?;
+    files::note(&file, digest);
+    let named = |text: String| bad(format!("{}: {text}", file.display()));
+    let done = task.trainer().steps_done();
+    if done > c.steps {
+        return Err(named(format!("{done} steps are done, more than the {} that are asked for", c.steps)));
+    }
+    agree(c, task).map_err(named)?;
+    Ok(file)
+}
+
+/// Whether all that counts steps counts the same: a run of this program stops at the first step that fails.
+fn agree(c: &Config, task: &dyn Task) -> Result<(), String> {
+    let (t, done) = (task.trainer(), task.trainer().steps_done());
+    if t.batches_taken() != done {
+        let taken = t.batches_taken();
+        return Err(format!("{done} steps took {taken} batches: this is of other data, or the file is damaged"));
+    }
+    if let Ok([steps]) = t.program().state::<i64>(STEP)
+        && u64::try_from(*steps) != Ok(done)
+    {
+        return Err(format!("{STEP} is {steps} after {done} steps: the file is damaged"));
+    }
+    let key = [c.seed as u32, (c.seed >> 32) as u32, done as u32, (done >> 32) as u32];
+    if let Ok(found) = t.program().state::<u32>(RNG_STATE)
+        && *found != key
+    {
+        return Err(format!("{RNG_STATE} is {found:?} after {done} steps, not {key:?}: the file is damaged"));
+    }
+    Ok(())
+}

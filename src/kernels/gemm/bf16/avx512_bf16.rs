@@ -1,0 +1,235 @@
+//! AVX-512 with bf16: packing, and tiles of products by `vdpbf16ps`.
+//!
+//! Invariant: packs the words of `round`; a product sums, for each pair of places of k in turn, the odd place's and
+//! then the even place's product. Only `pack` and `tile` beside it call this, on CPUs that [`super::Engine`] has seen.
+
+use super::pack::Side;
+use super::tile::{Tile, order};
+use super::{LINE, LINES, PLACES, PackedTile, round};
+use std::arch::x86_64::*;
+
+/// Packs one block: its numbers, the distance of its runs, and whether they are lines. `None` if one of them needs
+/// care.
+pub fn convert((data, step, lines): (&[f32], usize, bool), side: Side, to: &mut [PackedTile]) -> Option<bool> {
+    let turn = lines != (side == Side::A);
+    let convert = match (lines, to.len(), turn) {
+        (false, 1, false) => convert_on::<false, 1, false>,
+        (false, 1, true) => convert_on::<false, 1, true>,
+        (false, 2, false) => convert_on::<false, 2, false>,
+        (false, 2, true) => convert_on::<false, 2, true>,
+        (false, _, false) => convert_on::<false, 3, false>,
+        (false, _, true) => turn_first::<false>,
+        (true, 1, false) => convert_on::<true, 1, false>,
+        (true, 1, true) => convert_on::<true, 1, true>,
+        (true, 2, false) => convert_on::<true, 2, false>,
+        (true, 2, true) => convert_on::<true, 2, true>,
+        (true, _, false) => convert_on::<true, 3, false>,
+        (true, _, true) => turn_first::<true>,
+    };
+    // SAFETY: an `Engine` other than the portable one is chosen only where the CPU has these instructions.
+    #[allow(unsafe_code)]
+    let plain = unsafe { convert(data, step, to) };
+    plain.then_some(false)
+}
+
+/// Bits of a vector of another type.
+fn bits(x: __m512bh) -> __m512i {
+    // SAFETY: both are 64 bytes of any bits.
+    #[allow(unsafe_code)]
+    unsafe {
+        std::mem::transmute(x)
+    }
+}
+
+/// As [`bits`], the other way.
+fn pairs(x: __m512i) -> __m512bh {
+    // SAFETY: as above.
+    #[allow(unsafe_code)]
+    unsafe {
+        std::mem::transmute(x)
+    }
+}
+
+/// Fetches the cache line of an element that the next block will read: blocks are read in a pattern that no hardware
+/// foresees.
+#[inline(always)]
+fn ahead(data: &[f32], at: usize) {
+    // SAFETY: fetching has no effect that a program can see, whatever the address is.
+    #[allow(unsafe_code)]
+    unsafe {
+        _mm_prefetch::<_MM_HINT_T0>(data.as_ptr().wrapping_add(at).cast());
+    }
+}
+
+#[inline(always)]
+fn line(data: &[f32], at: usize) -> Option<__m512> {
+    data.get(at..)?.first_chunk::<LINES>().map(|x| bytemuck::cast(*x))
+}
+
+/// Where the upper halves of sixteen numbers come from: the first or the second sixteen of 32 terms.
+const HALVES: [[u16; 32]; 2] = {
+    let mut halves = [[0; 32]; 2];
+    let mut i = 0;
+    while i < 32 {
+        halves[0][i] = i as u16 / 2;
+        halves[1][i] = 16 + i as u16 / 2;
+        i += 1;
+    }
+    halves
+};
+
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
+fn convert_on<const RUNS: bool, const SPLITS: usize, const TURN: bool>(
+    data: &[f32],
+    step: usize,
+    to: &mut [PackedTile],
+) -> bool {
+    // Words of two runs side by side, from those of one after the other.
+    let mix: [u16; 32] = std::array::from_fn(|i| (i / 2 + 16 * (i % 2)) as u16);
+    let (mix, magnitude) = (bytemuck::cast::<_, __m512i>(mix), _mm512_set1_epi32(0x7fff_ffff));
+    let [first, second] = [bytemuck::cast::<_, __m512i>(HALVES[0]), bytemuck::cast(HALVES[1])];
+    let Some(to) = to.first_chunk_mut::<SPLITS>() else { return false };
+    let mut to = to.each_mut().map(|cell| cell.as_chunks_mut::<LINES>().0);
+    let mut most = _mm512_setzero_si512();
+    let mut kept = [[_mm512_setzero_si512(); LINES]; SPLITS];
+    for i in 0..LINES {
+        // Sixteen words: of one line, or of two places.
+        let (x, y) = if RUNS { (i * step, i * step + LINES) } else { (2 * i * step, (2 * i + 1) * step) };
+        let (Some(mut x), Some(mut y)) = (line(data, x), line(data, y)) else { return false };
+        ahead(data, if RUNS { i * step + PLACES } else { 2 * i * step + LINES });
+        ahead(data, if RUNS { i * step + PLACES + LINES } else { (2 * i + 1) * step + LINES });
+        if SPLITS > 1 {
+            let of = |x: __m512| _mm512_and_si512(_mm512_castps_si512(x), magnitude);
+            most = _mm512_max_epi32(most, _mm512_max_epi32(of(x), of(y)));
+        }
+        for t in 0..SPLITS {
+            let words = bits(_mm512_cvtne2ps_pbh(y, x));
+            let mixed = if RUNS { words } else { _mm512_permutexvar_epi16(mix, words) };
+            if TURN {
+                kept[t][i] = mixed
+            } else {
+                to[t][i] = bytemuck::cast(mixed)
+            }
+            if t + 1 < SPLITS {
+                let low = _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaa_aaaa, first, words));
+                let upper = _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaa_aaaa, second, words));
+                (x, y) = (_mm512_sub_ps(x, low), _mm512_sub_ps(y, upper));
+            }
+        }
+    }
+    if TURN {
+        for (to, kept) in to.iter_mut().zip(kept) {
+            to.iter_mut().zip(transpose(kept)).for_each(|(to, words)| *to = bytemuck::cast(words));
+        }
+    }
+    _mm512_cmpgt_epi32_mask(most, _mm512_set1_epi32(round::SAFE as i32)) == 0
+}
+
+/// As [`convert_on`] in three terms, turned: the numbers are, as three terms that wait to be turned would not stay in
+/// registers.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
+fn turn_first<const RUNS: bool>(data: &[f32], step: usize, to: &mut [PackedTile]) -> bool {
+    let mut turned = [[0f32; LINES]; PLACES];
+    for square in 0..2 {
+        let mut r = [_mm512_setzero_si512(); LINES];
+        for (i, r) in r.iter_mut().enumerate() {
+            let at = if RUNS { i * step + square * LINES } else { (square * LINES + i) * step };
+            let Some(x) = line(data, at) else { return false };
+            ahead(data, if RUNS { at + PLACES } else { at + LINES });
+            *r = _mm512_castps_si512(x);
+        }
+        for (i, x) in transpose(r).into_iter().enumerate() {
+            // Places one after the other, or lines of two pieces.
+            turned[if RUNS { square * LINES + i } else { 2 * i + square }] = bytemuck::cast(x);
+        }
+    }
+    let turned = turned.as_flattened();
+    if RUNS {
+        convert_on::<false, 3, false>(turned, LINES, to)
+    } else {
+        convert_on::<true, 3, false>(turned, PLACES, to)
+    }
+}
+
+/// Transposes a 16 × 16 square of words.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn transpose(r: [__m512i; 16]) -> [__m512i; 16] {
+    let mut a = r;
+    for i in 0..8 {
+        a[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+        a[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+    }
+    // b[4 q + c]: of rows 4 q to 4 q + 3, columns c, c + 4, c + 8, c + 12.
+    let mut b = a;
+    for q in 0..4 {
+        b[4 * q] = _mm512_unpacklo_epi64(a[4 * q], a[4 * q + 2]);
+        b[4 * q + 1] = _mm512_unpackhi_epi64(a[4 * q], a[4 * q + 2]);
+        b[4 * q + 2] = _mm512_unpacklo_epi64(a[4 * q + 1], a[4 * q + 3]);
+        b[4 * q + 3] = _mm512_unpackhi_epi64(a[4 * q + 1], a[4 * q + 3]);
+    }
+    let mut out = b;
+    for c in 0..4 {
+        let (x, y, z, w) = (b[c], b[4 + c], b[8 + c], b[12 + c]);
+        let (xy, zw) = (_mm512_shuffle_i32x4::<0x88>(x, y), _mm512_shuffle_i32x4::<0x88>(z, w));
+        let (xy2, zw2) = (_mm512_shuffle_i32x4::<0xdd>(x, y), _mm512_shuffle_i32x4::<0xdd>(z, w));
+        out[c] = _mm512_shuffle_i32x4::<0x88>(xy, zw);
+        out[8 + c] = _mm512_shuffle_i32x4::<0xdd>(xy, zw);
+        out[4 + c] = _mm512_shuffle_i32x4::<0x88>(xy2, zw2);
+        out[12 + c] = _mm512_shuffle_i32x4::<0xdd>(xy2, zw2);
+    }
+    out
+}
+
+/// Computes a tile: sixteen rows for each strip of A, 32 columns.
+pub fn tile(t: Tile<'_, '_>) {
+    let Tile { splits, a, b, c, c_row, add } = t;
+    for (i, a) in a.iter().enumerate() {
+        for half in 0..2 {
+            let c = &mut c[(16 * i + 8 * half) * c_row..];
+            // SAFETY: as in `convert`.
+            #[allow(unsafe_code)]
+            unsafe {
+                eight(splits, a, b, half, c, c_row, add);
+            }
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
+fn eight(splits: usize, a: &[PackedTile], b: [&[PackedTile]; 2], half: usize, c: &mut [f32], c_row: usize, add: bool) {
+    let mut acc = [[_mm512_setzero_ps(); 2]; 8];
+    if add {
+        for (acc, c) in acc.iter_mut().zip(c.chunks(c_row)) {
+            let [x, y]: [[f32; 16]; 2] = bytemuck::cast(*c.first_chunk::<32>().unwrap_or(&[0.0; 32]));
+            *acc = [bytemuck::cast(x), bytemuck::cast(y)];
+        }
+    }
+    for ((a, x), y) in a.chunks_exact(splits).zip(b[0].chunks_exact(splits)).zip(b[1].chunks_exact(splits)) {
+        for &(of_a, of_b) in order(splits) {
+            let rows: &[[u32; LINE]] = &a[of_a].as_chunks().0[8 * half..];
+            if let Some(rows) = rows.first_chunk() {
+                acc = cell(acc, rows, &x[of_b], &y[of_b]);
+            }
+        }
+    }
+    for (acc, c) in acc.into_iter().zip(c.chunks_mut(c_row)) {
+        if let Some(c) = c.first_chunk_mut::<32>() {
+            *c = bytemuck::cast(acc);
+        }
+    }
+}
+
+/// Adds the products of a step to the sums of eight rows, which go through it by value: else they go through memory.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
+#[inline]
+fn cell(mut acc: [[__m512; 2]; 8], a: &[[u32; LINE]; 8], x: &PackedTile, y: &PackedTile) -> [[__m512; 2]; 8] {
+    for (p, (x, y)) in x.as_chunks::<LINE>().0.iter().zip(y.as_chunks::<LINE>().0).enumerate() {
+        let (x, y) = (pairs(bytemuck::cast(*x)), pairs(bytemuck::cast(*y)));
+        for i in 0..8 {
+            let w = pairs(_mm512_set1_epi32(a[i][p] as i32));
+            acc[i] = [_mm512_dpbf16_ps(acc[i][0], w, x), _mm512_dpbf16_ps(acc[i][1], w, y)];
+        }
+    }
+    acc
+}

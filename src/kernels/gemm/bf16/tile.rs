@@ -1,0 +1,112 @@
+//! Tiles of C from packed packed tiles, by the engine that the CPU has.
+//!
+//! Invariant: an engine sums the products of an element in an order that follows from k alone: 32 places after 32
+//! places, and for split operands, in each of them, the products of terms in the order of [`order`]. Every product of
+//! two terms is exact; numbers below the normal range count as zero. The portable engine sums as `vdpbf16ps` does (bit
+//! for bit where no number comes near the ends of the range); AMX sums the even and the odd places of 32 apart.
+
+use super::{Engine, PACKED, PLACES, PackedTile, round};
+
+/// A tile: C (+)= A·B for one or two strips of sixteen rows and two strips of sixteen columns.
+pub struct Tile<'a, 'c> {
+    /// Cells for each 32 places of k: 1, or 2 or 3 for split operands.
+    pub splits: usize,
+    /// The strips of A.
+    pub a: &'a [&'a [PackedTile]],
+    /// The strips of B.
+    pub b: [&'a [PackedTile]; 2],
+    /// C: whole rows of 32 columns, the last one may end there.
+    pub c: &'c mut [f32],
+    /// Distance between rows of C.
+    pub c_row: usize,
+    /// Whether the sums start from C (else from 0).
+    pub add: bool,
+}
+
+/// The products of terms of a step, in order: (term of A, term of B), high first. Those that are left out are as small
+/// as what two terms leave of a number, or as the rounding of f32 where there are three. From each product to the next,
+/// one operand stays.
+pub fn order(splits: usize) -> &'static [(usize, usize)] {
+    match splits {
+        1 => &[(0, 0)],
+        2 => &[(0, 1), (0, 0), (1, 0)],
+        _ => &[(0, 2), (0, 1), (1, 1), (1, 0), (2, 0), (0, 0)],
+    }
+}
+
+/// What an engine needs while it computes tiles on a thread.
+pub struct Machine {
+    engine: Engine,
+    #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+    tiles: Option<super::amx::Tiles>,
+}
+
+impl Machine {
+    /// Gets the engine ready on this thread.
+    pub fn new(engine: Engine) -> Machine {
+        Machine {
+            engine,
+            // SAFETY: `Engine::Amx` is chosen only where `amx::granted` said yes.
+            #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+            #[allow(unsafe_code)]
+            tiles: (engine == Engine::Amx).then(|| unsafe { super::amx::Tiles::new() }),
+        }
+    }
+
+    /// Computes a tile. Inlined, as its arguments would go through memory otherwise, right behind the stores of the
+    /// last tile: a wait as long as a small product.
+    #[inline(always)]
+    pub fn tile(&self, t: Tile<'_, '_>) {
+        #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+        if let Some(tiles) = &self.tiles {
+            return tiles.multiply(t.splits, t.a, t.b, t.c, t.c_row, t.add);
+        }
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if self.engine != Engine::Portable {
+            return super::avx512_bf16::tile(t);
+        }
+        portable(t);
+    }
+}
+
+fn portable(t: Tile<'_, '_>) {
+    for (i, a) in t.a.iter().enumerate() {
+        for row in 0..16 {
+            let c = &mut t.c[(16 * i + row) * t.c_row..][..32];
+            if !t.add {
+                c.fill(0.0);
+            }
+            for (b, c) in t.b.iter().zip(c.as_chunks_mut::<16>().0) {
+                let steps = a.chunks_exact(t.splits).zip(b.chunks_exact(t.splits));
+                steps.for_each(|(a, b)| {
+                    for &(of_a, of_b) in order(t.splits) {
+                        sum(&a[of_a], row, &b[of_b], c);
+                    }
+                });
+            }
+        }
+    }
+}
+
+crate::simd! {
+    /// Adds the products of one row of a packed tile of A and a packed tile of B.
+    fn sum(a: &PackedTile, row: usize, b: &PackedTile, c: &mut [f32; 16]) {
+        for p in 0..PLACES / 2 {
+            let [even, odd] = round::numbers(a[row * 16 + p]);
+            for (c, w) in c.iter_mut().zip(&b[p * 16..p * 16 + 16]) {
+                let w = round::numbers(*w);
+                // The products are exact, so that a fused addition would give the same bits.
+                *c = flushed(odd * w[1] + *c);
+                *c = flushed(even * w[0] + *c);
+            }
+        }
+    }
+}
+
+/// Zero of its sign for what lies below the normal range.
+#[inline(always)]
+fn flushed(x: f32) -> f32 {
+    if x.abs() < f32::MIN_POSITIVE { 0f32.copysign(x) } else { x }
+}
+
+const _: () = assert!(PACKED == 16 * PLACES / 2);

@@ -1,0 +1,246 @@
+//! Dot products of rows, generic over the instruction set.
+//!
+//! The order of the sums is the same on every instruction set: lane `l` of a cache line's worth of lanes ([`LINE`]:
+//! sixteen for `f32`, eight for `f64`) sums the products at `k ≡ l`, ascending; then the upper half of the lanes is
+//! added to the lower half until one is left. Bounds are checked once for some rows. Only `shapes`, `algorithm` and
+//! `mod.rs` call this.
+
+// Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
+#![allow(clippy::needless_range_loop)]
+
+use super::blocked::MANY_ROWS;
+use super::desc::Gemm;
+use super::float::GemmFloat;
+use super::operands::Dots;
+use super::prefetch::LINE;
+use super::transposed;
+use crate::kernels::abi::Panel;
+use crate::kernels::simd::{Op, Token, Vectors};
+
+/// Fewest terms of a sum, for each row of A, from which folding the lanes of a dot product costs less than packing B:
+/// folding 24 sums takes about 60 cycles, packing an element 0.25.
+const LONG: usize = 13;
+
+/// Columns of C that leave most lanes of a tile idle.
+const NARROW: usize = 16;
+
+/// Whether C = A · B is dot products: few rows of A, and both operands contiguous along k, so that packing B would cost
+/// as much as the sums; and nothing whose transpose is computed.
+pub fn fits(g: &Gemm) -> bool {
+    let cheap = g.k >= LONG * g.m || (g.n <= NARROW && g.k >= 64);
+    (2..MANY_ROWS).contains(&g.m)
+        && g.n > 1
+        && cheap
+        && g.a.col == 1
+        && g.b.row == 1
+        && g.b.col >= g.k
+        && !transposed::fits(g)
+}
+
+/// Computes some rows and columns of a product that [`fits`] names.
+pub fn product<T: GemmFloat>(token: Token, g: &Gemm, (a, b): (&[T], &[T]), c: Panel<'_, T>) {
+    T::dots(token, Dots { x: a, x_step: g.a.row, k: g.k, rows: b, step: g.b.col, out: c, add: g.accumulate });
+}
+
+/// Dot products of any number of rows: `NV` vectors are a cache line, `J` products have 32 bytes. `DEEP` rows of the
+/// first matrix are multiplied with `BY` of the second at once, a lone row with `ALONE`. A few rows of the second
+/// matrix stay in the first cache while the first passes by.
+pub struct Kernel<'a, S, T, const NV: usize, const J: usize, const DEEP: usize, const BY: usize, const ALONE: usize>(
+    pub S,
+    pub Dots<'a, T>,
+);
+
+impl<
+    S: Vectors<T>,
+    T: GemmFloat,
+    const NV: usize,
+    const J: usize,
+    const DEEP: usize,
+    const BY: usize,
+    const ALONE: usize,
+> Op for Kernel<'_, S, T, NV, J, DEEP, BY, ALONE>
+{
+    type Out = ();
+
+    #[inline(always)]
+    fn call(self) {
+        const { assert!(NV * S::LANES * size_of::<T>() == LINE && J * size_of::<T>() == 32) };
+        let Kernel(s, mut d) = self;
+        let (n, whole) = (d.out.cols(), d.out.cols() / J * J);
+        for at in (0..whole).step_by(J) {
+            s.vectorize(Columns::<S, T, NV, J, DEEP, BY, ALONE, true>(s, &mut d, at));
+        }
+        if whole < n {
+            s.vectorize(Columns::<S, T, NV, J, DEEP, BY, ALONE, false>(s, &mut d, whole));
+        }
+    }
+}
+
+/// Some columns of all rows: `J` of them, or fewer if they are not `WHOLE`.
+struct Columns<
+    'd,
+    'a,
+    S,
+    T,
+    const NV: usize,
+    const J: usize,
+    const DEEP: usize,
+    const BY: usize,
+    const ALONE: usize,
+    const WHOLE: bool,
+>(S, &'d mut Dots<'a, T>, usize);
+
+impl<
+    S: Vectors<T>,
+    T: GemmFloat,
+    const NV: usize,
+    const J: usize,
+    const DEEP: usize,
+    const BY: usize,
+    const ALONE: usize,
+    const WHOLE: bool,
+> Op for Columns<'_, '_, S, T, NV, J, DEEP, BY, ALONE, WHOLE>
+{
+    type Out = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Columns(s, d, at) = self;
+        let (mut from, count) = (0, d.out.rows());
+        while count - from >= DEEP {
+            block::<S, T, NV, J, BY, ALONE, DEEP, false, WHOLE>(s, d, from, at);
+            from += DEEP;
+        }
+        if DEEP > 2 && count - from >= 2 {
+            block::<S, T, NV, J, BY, ALONE, 2, false, WHOLE>(s, d, from, at);
+            from += 2;
+        }
+        // A matrix that a lone row passes once comes from L2: better early.
+        if from < count && count == 1 && d.out.cols() * d.step * size_of::<T>() > (32 << 10) {
+            block::<S, T, NV, J, BY, ALONE, 1, true, WHOLE>(s, d, from, at);
+        } else if from < count {
+            block::<S, T, NV, J, BY, ALONE, 1, false, WHOLE>(s, d, from, at);
+        }
+    }
+}
+
+/// The lanes of `I` · `J` dot products, those of a cache line added up to one vector; `AHEAD` asks for the next rows.
+#[inline(always)]
+fn lanes<S: Vectors<T>, T: GemmFloat, const NV: usize, const I: usize, const J: usize, const AHEAD: bool>(
+    s: S,
+    (x, x_step): (&[T], usize),
+    (rows, step): (&[T], usize),
+    k: usize,
+) -> [[S::V; J]; I] {
+    assert!(k >= 1 && x.len() >= (I - 1) * x_step + k && rows.len() >= (J - 1) * step + k);
+    let zero = s.splat(T::ZERO);
+    let mut acc = [[[zero; NV]; J]; I];
+    // SAFETY: row i < I has k elements from `i * x_step`, row j < J from `j * step`; whole vectors end at or
+    // before k, and the others are cut there.
+    #[allow(unsafe_code)]
+    unsafe {
+        let (x, rows) = (x.as_ptr(), rows.as_ptr());
+        let mut p = 0;
+        while p + NV * S::LANES <= k {
+            for v in 0..NV {
+                let mut xv = [zero; I];
+                for i in 0..I {
+                    xv[i] = s.load(x.add(i * x_step + p + v * S::LANES));
+                }
+                for j in 0..J {
+                    let y = s.load(rows.add(j * step + p + v * S::LANES));
+                    if I == 1 && AHEAD {
+                        s.prefetch(rows.wrapping_add((j + J) * step + p + v * S::LANES));
+                    }
+                    for i in 0..I {
+                        acc[i][j][v] = s.fma(xv[i], y, acc[i][j][v]);
+                    }
+                }
+            }
+            p += NV * S::LANES;
+        }
+        for v in 0..NV {
+            if p < k {
+                let mask = s.mask((k - p).min(S::LANES));
+                let mut xv = [zero; I];
+                for i in 0..I {
+                    xv[i] = s.load_partial(x.add(i * x_step + p), mask);
+                }
+                for j in 0..J {
+                    let y = s.load_partial(rows.add(j * step + p), mask);
+                    for i in 0..I {
+                        acc[i][j][v] = s.fma(xv[i], y, acc[i][j][v]);
+                    }
+                }
+                p += S::LANES;
+            }
+        }
+    }
+    // Loops, not closures: those would be calls, with all of this in memory.
+    let mut folded = [[zero; J]; I];
+    for i in 0..I {
+        for j in 0..J {
+            let (mut line, mut half) = (acc[i][j], NV / 2);
+            while half > 0 {
+                for v in 0..half {
+                    line[v] = s.add(line[v], line[v + half]);
+                }
+                half /= 2;
+            }
+            folded[i][j] = line[0];
+        }
+    }
+    folded
+}
+
+/// The dot products of `I` rows with `J` others, or with fewer if they are not `WHOLE`, into columns `at ..` of `out`.
+#[inline(always)]
+fn block<
+    S: Vectors<T>,
+    T: GemmFloat,
+    const NV: usize,
+    const J: usize,
+    const BY: usize,
+    const ALONE: usize,
+    const I: usize,
+    const AHEAD: bool,
+    const WHOLE: bool,
+>(
+    s: S,
+    d: &mut Dots<'_, T>,
+    from: usize,
+    at: usize,
+) {
+    let (x, rows) = ((&d.x[from * d.x_step..], d.x_step), &d.rows[at * d.step..]);
+    let mut parts = [[s.splat(T::ZERO); J]; I];
+    let n = if WHOLE { J } else { J.min(d.out.cols() - at) };
+    let mut j = 0;
+    while WHOLE && I == 1 && j < J {
+        let lanes = lanes::<S, T, NV, 1, ALONE, AHEAD>(s, x, (&rows[j * d.step..], d.step), d.k);
+        parts[0][j..j + ALONE].copy_from_slice(&lanes[0]);
+        j += ALONE;
+    }
+    while WHOLE && j < J {
+        let lanes = lanes::<S, T, NV, I, BY, AHEAD>(s, x, (&rows[j * d.step..], d.step), d.k);
+        for i in 0..I {
+            parts[i][j..j + BY].copy_from_slice(&lanes[i]);
+        }
+        j += BY;
+    }
+    while !WHOLE && j < n {
+        let lanes = lanes::<S, T, NV, I, 1, false>(s, x, (&rows[j * d.step..], d.step), d.k);
+        for i in 0..I {
+            parts[i][j] = lanes[i][0];
+        }
+        j += 1;
+    }
+    for i in 0..I {
+        let sums = if I == 1 { s.hsum_alone(parts[i]) } else { s.hsum(parts[i]) };
+        let out = &mut d.out.row(from + i)[at..][..n];
+        if d.add {
+            out.iter_mut().zip(sums).for_each(|(out, sum)| *out += sum);
+        } else {
+            out.copy_from_slice(&sums[..n]);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Products that go to a sink have the bits of those that are stored.
+
+use super::*;
+
+/// What is taken, as a matrix of `n` columns.
+struct Taken<'a, T> {
+    c: &'a mut [T],
+    n: usize,
+}
+
+impl<T: GemmFloat> TileSink<T> for Taken<'_, T> {
+    fn prefetch(&self, rows: Range<usize>, cols: Range<usize>, lines: &mut PrefetchQueue) {
+        let at = |row: usize| row * self.n..row * self.n + self.n;
+        assert!(cols.end <= self.n && rows.clone().map(at).all(|r| self.c[r][cols.clone()].iter().all(|c| c.is_nan())));
+        lines.set([&self.c[rows.start * self.n + cols.start..]].into_iter(), rows.len(), cols.len(), self.n);
+    }
+
+    fn consume(&mut self, row: usize, col: usize, mut tile: Panel<'_, T>) {
+        for i in 0..tile.rows() {
+            let part = tile.row(i);
+            self.c[(row + i) * self.n + col..][..part.len()].copy_from_slice(part);
+        }
+    }
+}
+
+/// A product that streams has the bits of one that is stored.
+fn fed<T: GemmFloat>(g: Gemm) {
+    assert!(g.feeds_sink::<T>(), "{g:?}");
+    let case = Case::<T>::new(g);
+    for token in [Isa::Avx512, Isa::Avx2, Isa::Portable].map(Token::at_most) {
+        let want = case.by(token, 1, None);
+        for rows in [g.m, g.m.div_ceil(2)] {
+            let mut c = vec![T::NAN; rows * g.n];
+            let mut scratch = vec![T::NAN; g.sink_scratch::<T>()];
+            sink::product(token, &g, (&case.a, &case.b), rows, &mut scratch, &mut Taken { c: &mut c, n: g.n });
+            assert!(c == want[..c.len()], "{g:?} by {token:?}, {rows} rows");
+        }
+    }
+}
+
+#[test]
+fn streamed_products_are_those_that_are_stored() {
+    let shapes =
+        [(2, 3, 1), (5, 7, 9), (49, 130, 65), (100, 513, 20), (130, 300, 600), (97, 70, 1300), (1100, 140, 1030)];
+    for (m, n, k) in shapes {
+        for g in layouts(Gemm::new(m, n, k)).into_iter().filter(|g| !dots::fits(g)) {
+            fed::<f32>(g);
+            fed::<f64>(g);
+        }
+    }
+    let bare = Gemm::new(64, 64, 64);
+    assert!(
+        ![
+            Gemm { bias: true, ..bare },
+            Gemm { accumulate: true, ..bare },
+            Gemm::new(1, 8, 9),
+            Gemm::new(8, 1, 1),
+            Gemm::new(8, 8, 0)
+        ]
+        .iter()
+        .any(Gemm::feeds_sink::<f32>)
+    );
+}
+
+/// The same by bf16 units, infinite numbers among them, in ranges of units.
+#[test]
+fn streamed_products_of_bf16_are_those_that_are_stored() {
+    for (m, n, k) in [(33, 40, 600), (64, 130, 64), (700, 65, 520), (49, 1100, 33)] {
+        for precision in [Precision::Bf16, Precision::Bf16x2, Precision::Bf16x3] {
+            for g in layouts(Gemm { precision, ..Gemm::new(m, n, k) }) {
+                assert!(precision != Precision::Bf16 || g.feeds_sink::<f32>(), "{g:?}");
+                if !g.feeds_sink::<f32>() {
+                    continue;
+                }
+                let mut case = Case::<f32>::new(g);
+                for odd in [false, true] {
+                    if odd {
+                        (case.a[k / 2], case.b[n / 3]) = (f32::INFINITY, f32::NAN);
+                    }
+                    let (mut want, mut got) = (case.c.clone(), case.c.clone());
+                    let units = g.units();
+                    gemm(&g, &case.a, &case.b, None, &mut want, 0..units, &mut vec![f32::NAN; g.scratch_len::<f32>()]);
+                    for part in [0..units / 3, units / 3..units] {
+                        let mut scratch = vec![f32::NAN; g.sink_scratch::<f32>()];
+                        let mut to = Taken { c: &mut got[g.elements(&part)], n };
+                        gemm_into(&g, (&case.a, &case.b), part, &mut scratch, &mut to);
+                    }
+                    let same = |(x, y): (&f32, &f32)| x == y || (x.is_nan() && y.is_nan());
+                    assert!(got.iter().zip(&want).all(same), "{g:?}, {odd}");
+                }
+            }
+        }
+    }
+}

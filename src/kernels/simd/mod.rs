@@ -1,0 +1,250 @@
+//! The one place where the instruction set is chosen.
+//!
+//! [`simd!`](crate::simd) compiles one safe body for each instruction set of the target (x86-64: AVX-512, AVX2 + FMA,
+//! portable) and calls the best that the CPU has. The bodies are plain Rust over slices. Kernels made of vectors are
+//! generic over a token of an instruction set ([`Vectors`]).
+//!
+//! Invariant: all instruction sets give the same bits. `mul_add` is one instruction where there is one, and elsewhere
+//! (an x86-64 without FMA, WebAssembly) a correctly rounded library call, or arithmetic in `f64` to the same end: slow,
+//! but right.
+//!
+//! The environment variable `ARENAGRAD_ISA` asks for a lesser instruction set than the CPU's best: `portable`, `neon`,
+//! `avx2` or `avx512`. Sessions refuse one that cannot be had ([`isa_choice`]).
+
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+mod neon;
+mod portable;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod transpose_x86;
+mod vector;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod x86_v3;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod x86_v4;
+
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+pub use neon::Neon;
+pub use portable::Portable;
+pub use vector::{Op, Simd, Token, Vectors};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub use {x86_v3::V3, x86_v4::V4};
+
+use bytemuck::Pod;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Instruction sets, from least to most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Isa {
+    /// What the target guarantees.
+    Portable = 1,
+    /// AArch64's vectors.
+    Neon = 2,
+    /// AVX2 and FMA.
+    Avx2 = 3,
+    /// AVX-512 F, VL, BW, DQ.
+    Avx512 = 4,
+}
+
+/// All instruction sets, by the names that `ARENAGRAD_ISA` has for them; least first.
+const NAMES: [(&str, Isa); 4] =
+    [("portable", Isa::Portable), ("neon", Isa::Neon), ("avx2", Isa::Avx2), ("avx512", Isa::Avx512)];
+
+impl Isa {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        NAMES[self as usize - 1].0
+    }
+}
+
+static CHOSEN: AtomicU8 = AtomicU8::new(0);
+
+/// The instruction set in use: the best one that the CPU has, unless the environment names a lesser one.
+#[inline]
+pub fn isa() -> Isa {
+    let chosen = match CHOSEN.load(Ordering::Relaxed) {
+        4 => Isa::Avx512,
+        3 => Isa::Avx2,
+        2 => Isa::Neon,
+        1 => Isa::Portable,
+        _ => choose(),
+    };
+    #[cfg(test)]
+    let chosen = at_most(chosen.min(LIMIT.get()));
+    chosen
+}
+
+#[cfg(test)]
+thread_local! {
+    // Of one thread: tests run side by side, and some compare bits that depend on the instruction set.
+    static LIMIT: std::cell::Cell<Isa> = const { std::cell::Cell::new(Isa::Avx512) };
+}
+
+#[cold]
+fn choose() -> Isa {
+    let chosen = isa_choice().unwrap_or_else(|_| detect());
+    CHOSEN.store(chosen as u8, Ordering::Relaxed);
+    chosen
+}
+
+/// The instruction set that kernels use, or why the one that the environment variable `ARENAGRAD_ISA` (`portable`,
+/// `neon`, `avx2` or `avx512`) asks for cannot be had.
+pub fn isa_choice() -> Result<Isa, String> {
+    let Some(name) = std::env::var_os("ARENAGRAD_ISA") else { return Ok(detect()) };
+    let why = match NAMES.iter().find(|n| name == n.0) {
+        Some(n) if at_most(n.1) == n.1 => return Ok(n.1),
+        Some(_) => format!("this CPU lacks it; its best is {:?}", detect().name()),
+        None => format!("it may be {}", NAMES.map(|n| n.0).join(", ")),
+    };
+    Err(format!("ARENAGRAD_ISA asks for {name:?}: {why}"))
+}
+
+/// The best instruction set of this CPU that is at most `isa`.
+pub fn at_most(isa: Isa) -> Isa {
+    match (detect(), isa) {
+        // No CPU has both.
+        (Isa::Avx2 | Isa::Avx512, Isa::Neon) => Isa::Portable,
+        (best, isa) => best.min(isa),
+    }
+}
+
+/// The best instruction set that this CPU has.
+pub fn detect() -> Isa {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::is_x86_feature_detected as has;
+        if has!("avx2") && has!("fma") {
+            let v4 = has!("avx512f") && has!("avx512vl") && has!("avx512bw") && has!("avx512dq");
+            return if v4 { Isa::Avx512 } else { Isa::Avx2 };
+        }
+    }
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    return Isa::Neon;
+    #[cfg(not(all(target_arch = "aarch64", not(miri))))]
+    Isa::Portable
+}
+
+/// Asks for the cache line at an address, into L2: it is needed soon, and no hardware foresees where.
+#[inline(always)]
+pub fn prefetch_l2(address: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: fetching has no effect that a program can see, wherever that is; every x86-64 has the instruction.
+        #[allow(unsafe_code)]
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T1>(std::ptr::without_provenance(address));
+        }
+    }
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    // SAFETY: fetching has no effect that a program can see, wherever that is.
+    #[allow(unsafe_code)]
+    unsafe {
+        std::arch::asm!("prfm pldl2keep, [{}]", in(reg) address, options(nostack, readonly, preserves_flags));
+    }
+    let _ = address;
+}
+
+/// Keeps stores whole. What becomes `if c { x } else { y }` where `y` is, a compiler stores under a mask, and with AVX2
+/// alone that takes some CPUs twenty times as long as a plain store.
+#[derive(Clone, Copy)]
+pub struct Unmasked(u64);
+
+impl Unmasked {
+    /// One for a loop, made outside of it.
+    #[inline(always)]
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Unmasked {
+        Unmasked(std::hint::black_box(0))
+    }
+
+    /// `x`, which has become something else than a choice in the eyes of a compiler.
+    #[inline(always)]
+    pub fn of<T: Pod>(self, x: T) -> T {
+        match size_of::<T>() {
+            4 => bytemuck::cast(bytemuck::cast::<T, u32>(x) | self.0 as u32),
+            8 => bytemuck::cast(bytemuck::cast::<T, u64>(x) | self.0),
+            _ => x,
+        }
+    }
+}
+
+/// Uses at most `isa` on this thread from now on.
+#[cfg(test)]
+pub fn limit(isa: Isa) {
+    LIMIT.set(isa);
+}
+
+/// Compiles a safe function for each instruction set and dispatches at run time.
+///
+/// ```text
+/// simd! {
+///     /// y += a * x.
+///     pub fn axpy(a: f32, x: &[f32], y: &mut [f32]) {
+///         for (y, x) in y.iter_mut().zip(x) { *y = a.mul_add(*x, *y); }
+///     }
+/// }
+/// ```
+/// Generic functions write their parameters in brackets, `pub fn axpy[T: Float](a: T, …)`; they must follow from the
+/// arguments.
+#[macro_export]
+macro_rules! simd {
+    ($(#[$doc:meta])* $vis:vis fn $name:ident $([$($g:tt)*])? ($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
+        $crate::simd!(@gen [$(#[$doc])*] [$vis] $name [$($($g)*)?] ($($arg : $ty),*) [$($ret)?] $body);
+    };
+    (@gen [$(#[$doc:meta])*] [$vis:vis] $name:ident [$($g:tt)*] ($($arg:ident : $ty:ty),*) [$($ret:ty)?] $body:block) => {
+        $(#[$doc])*
+        #[inline]
+        $vis fn $name<$($g)*>($($arg: $ty),*) $(-> $ret)? {
+            #[inline(always)]
+            fn body<$($g)*>($($arg: $ty),*) $(-> $ret)? $body
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            {
+                #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+                fn v4<$($g)*>($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
+                #[target_feature(enable = "avx2,fma")]
+                fn v3<$($g)*>($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
+                match $crate::kernels::simd::isa() {
+                    // SAFETY: `isa` is never more than what `detect` saw on this CPU.
+                    #[allow(unsafe_code)]
+                    $crate::kernels::simd::Isa::Avx512 => unsafe { v4($($arg),*) },
+                    // SAFETY: as above.
+                    #[allow(unsafe_code)]
+                    $crate::kernels::simd::Isa::Avx2 => unsafe { v3($($arg),*) },
+                    _ => body($($arg),*),
+                }
+            }
+            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+            body($($arg),*)
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    simd! {
+        /// Sum of squares in sixteen lanes.
+        fn squares(x: &[f32]) -> f32 {
+            let mut lanes = [0f32; 16];
+            for c in x.chunks_exact(16) {
+                for (l, v) in lanes.iter_mut().zip(c) {
+                    *l = v.mul_add(*v, *l);
+                }
+            }
+            lanes.iter().sum()
+        }
+    }
+
+    #[test]
+    fn every_instruction_set_gives_the_same_bits() {
+        let x: Vec<f32> = (0..160).map(|i| (i as f32).sin()).collect();
+        let best = squares(&x);
+        for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
+            limit(isa);
+            assert_eq!(squares(&x).to_bits(), best.to_bits());
+        }
+        limit(detect());
+    }
+}

@@ -1,0 +1,161 @@
+//! AArch64: 32 registers of 16 bytes, which every such CPU has.
+
+use super::vector::{Op, Simd, Vectors};
+use std::arch::aarch64::*;
+
+/// The token of NEON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Neon(pub(super) ());
+
+/// An operation of the instruction set.
+macro_rules! here {
+    ($e:expr) => {{
+        // SAFETY: AArch64 has the instructions; the caller of the function around it keeps the trait's contract.
+        #[allow(unsafe_code, unused_unsafe)]
+        unsafe {
+            $e
+        }
+    }};
+}
+
+impl Simd for Neon {
+    const BYTES: usize = 16;
+    const REGS: usize = 32;
+
+    #[inline(always)]
+    fn vectorize<O: Op>(self, op: O) -> O::Out {
+        /// A function of its own, as on the other instruction sets.
+        fn within<O: Op>(op: O) -> O::Out {
+            op.call()
+        }
+        within(op)
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(self, at: *const T) {
+        here!(std::arch::asm!("prfm pldl1keep, [{}]", in(reg) at, options(nostack, readonly, preserves_flags)));
+    }
+}
+
+macro_rules! vectors {
+    ($t:ident, $v:ident, $lanes:literal, $splat:ident, $add:ident, $fma:ident, $load:ident, $store:ident,
+     $transpose:ident, $hsum:ident) => {
+        impl Vectors<$t> for Neon {
+            type V = $v;
+            type Half = Self;
+            type Mask = usize;
+            const BLOCK: usize = $lanes;
+
+            #[inline(always)]
+            fn half(self) -> Self::Half {
+                self
+            }
+            #[inline(always)]
+            fn splat(self, x: $t) -> $v {
+                here!($splat(x))
+            }
+            #[inline(always)]
+            fn add(self, a: $v, b: $v) -> $v {
+                here!($add(a, b))
+            }
+            #[inline(always)]
+            fn fma(self, a: $v, b: $v, c: $v) -> $v {
+                here!($fma(c, a, b))
+            }
+            #[inline(always)]
+            fn mask(self, lanes: usize) -> usize {
+                lanes
+            }
+            // SAFETY: as the trait says, of this and those below.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            unsafe fn load(self, from: *const $t) -> $v {
+                here!($load(from))
+            }
+            // SAFETY: as the trait says.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            unsafe fn load_partial(self, from: *const $t, lanes: usize) -> $v {
+                let mut v = [0.0; $lanes];
+                for i in 0..lanes.min($lanes) {
+                    v[i] = here!(from.add(i).read());
+                }
+                here!($load(v.as_ptr()))
+            }
+            // SAFETY: as the trait says.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            unsafe fn store(self, to: *mut $t, v: $v) {
+                here!($store(to, v));
+            }
+            // SAFETY: as the trait says.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            unsafe fn store_partial(self, to: *mut $t, lanes: usize, v: $v) {
+                let mut all = [0.0; $lanes];
+                here!($store(all.as_mut_ptr(), v));
+                for i in 0..lanes.min($lanes) {
+                    here!(to.add(i).write(all[i]));
+                }
+            }
+            // SAFETY: as the trait says.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            unsafe fn transpose_block(self, from: *const $t, step: usize, to: *mut $t, to_step: usize) {
+                let mut square = [here!($splat(0.0)); $lanes];
+                for l in 0..$lanes {
+                    square[l] = here!($load(from.add(l * step)));
+                }
+                let square = here!($transpose(square));
+                for l in 0..$lanes {
+                    here!($store(to.add(l * to_step), square[l]));
+                }
+            }
+            #[inline(always)]
+            fn hsum<const J: usize>(self, r: [$v; J]) -> [$t; J] {
+                let mut sums = [0.0; J];
+                for j in 0..J {
+                    sums[j] = here!($hsum(r[j]));
+                }
+                sums
+            }
+        }
+    };
+}
+
+/// Transposes a 4 × 4 square.
+#[target_feature(enable = "neon")]
+#[inline]
+fn transpose_f32(r: [float32x4_t; 4]) -> [float32x4_t; 4] {
+    let pairs = |a, b| (vreinterpretq_f64_f32(vtrn1q_f32(a, b)), vreinterpretq_f64_f32(vtrn2q_f32(a, b)));
+    let ((a, b), (c, d)) = (pairs(r[0], r[1]), pairs(r[2], r[3]));
+    [vtrn1q_f64(a, c), vtrn1q_f64(b, d), vtrn2q_f64(a, c), vtrn2q_f64(b, d)].map(|x| vreinterpretq_f32_f64(x))
+}
+
+/// Transposes a 2 × 2 square.
+#[target_feature(enable = "neon")]
+#[inline]
+fn transpose_f64(r: [float64x2_t; 2]) -> [float64x2_t; 2] {
+    [vtrn1q_f64(r[0], r[1]), vtrn2q_f64(r[0], r[1])]
+}
+
+/// The sum over lanes: lane l and l + 2, then l and l + 1.
+#[target_feature(enable = "neon")]
+#[inline]
+fn hsum_f32(x: float32x4_t) -> f32 {
+    vpadds_f32(vadd_f32(vget_low_f32(x), vget_high_f32(x)))
+}
+
+/// The sum of both lanes.
+#[target_feature(enable = "neon")]
+#[inline]
+fn hsum_f64(x: float64x2_t) -> f64 {
+    vpaddd_f64(x)
+}
+
+vectors! {
+    f32, float32x4_t, 4, vdupq_n_f32, vaddq_f32, vfmaq_f32, vld1q_f32, vst1q_f32, transpose_f32, hsum_f32
+}
+vectors! {
+    f64, float64x2_t, 2, vdupq_n_f64, vaddq_f64, vfmaq_f64, vld1q_f64, vst1q_f64, transpose_f64, hsum_f64
+}

@@ -1,0 +1,232 @@
+//! Vectors in plain Rust, 16 bytes each: what every target has, and what the other instruction sets are compared with.
+//!
+//! Invariant: the bits of the other instruction sets. Where the target has no fused multiply-add, `f32` gets it from
+//! `f64` arithmetic, in vectors, and `f64` from a library call: exact, but 14 to 40 times slower than a product and a
+//! sum.
+
+use super::vector::{Op, Simd, Vectors};
+
+/// The token of plain Rust.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Portable;
+
+/// Whether the target always has the instruction.
+const FUSED: bool = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
+
+impl Simd for Portable {
+    const BYTES: usize = 16;
+    const REGS: usize = 16;
+
+    #[inline(always)]
+    fn vectorize<O: Op>(self, op: O) -> O::Out {
+        /// A function of its own, as on the other instruction sets.
+        fn within<O: Op>(op: O) -> O::Out {
+            op.call()
+        }
+        within(op)
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(self, _: *const T) {}
+}
+
+/// `x * y + z`, rounded once, by `f64`.
+///
+/// The product is exact in `f64`. The sum is rounded to odd: where it is inexact and even, it becomes the odd neighbour
+/// on the side of the exact value. It has more than two bits more than an `f32` has, so rounding it to `f32` then
+/// rounds the exact value (Boldo and Melquiond, 2008).
+#[inline(always)]
+fn fused(x: f32, y: f32, z: f32) -> f32 {
+    let (p, z) = (f64::from(x) * f64::from(y), f64::from(z));
+    let sum = p + z;
+    // What the sum leaves of its terms, exactly; NaN where it is infinite.
+    let of_z = sum - p;
+    let rest = (p - (sum - of_z)) + (z - of_z);
+    let bits = sum.to_bits();
+    let step = if (rest > 0.0) == (sum > 0.0) { 1 } else { u64::MAX };
+    let exact = rest == 0.0 || rest.is_nan();
+    f64::from_bits(if exact || bits & 1 == 1 { bits } else { bits.wrapping_add(step) }) as f32
+}
+
+/// As [`fused`], lane by lane. Rounding twice goes wrong only where the `f64` lies in the middle between two `f32`, or
+/// below their normal range, where the middle is elsewhere: there each lane takes the long way.
+#[inline(always)]
+fn fused_lanes(x: [f32; 4], y: [f32; 4], z: [f32; 4]) -> [f32; 4] {
+    let (mut sums, mut care) = ([0f64; 4], 0u32);
+    for i in 0..4 {
+        sums[i] = f64::from(x[i]) * f64::from(y[i]) + f64::from(z[i]);
+    }
+    for sum in sums {
+        let bits = sum.to_bits();
+        let middle = bits as u32 & 0x1fff_ffff == 0x1000_0000;
+        // The exponent of 2⁻¹²⁶; 0 is exact.
+        let small = ((bits >> 32) as u32 & 0x7fff_ffff).wrapping_sub(1) < 0x3810_0000 - 1;
+        care |= u32::from(middle | small);
+    }
+    let mut r = [0f32; 4];
+    for i in 0..4 {
+        r[i] = if care == 0 { sums[i] as f32 } else { fused(x[i], y[i], z[i]) };
+    }
+    r
+}
+
+/// What the caller of the function around it has promised.
+macro_rules! here {
+    ($e:expr) => {{
+        // SAFETY: the caller keeps the trait's contract.
+        #[allow(unsafe_code)]
+        unsafe {
+            $e
+        }
+    }};
+}
+macro_rules! vectors {
+    ($t:ident, $lanes:literal, |$x:ident, $y:ident, $z:ident| $fma:expr) => {
+        impl Vectors<$t> for Portable {
+            type V = [$t; $lanes];
+            type Half = Self;
+            type Mask = usize;
+            const BLOCK: usize = $lanes;
+
+            #[inline(always)]
+            fn half(self) -> Self::Half {
+                self
+            }
+            #[inline(always)]
+            fn splat(self, x: $t) -> Self::V {
+                [x; $lanes]
+            }
+            #[inline(always)]
+            fn add(self, a: Self::V, b: Self::V) -> Self::V {
+                let mut r = a;
+                for i in 0..$lanes {
+                    r[i] = a[i] + b[i];
+                }
+                r
+            }
+            #[inline(always)]
+            fn fma(self, $x: Self::V, $y: Self::V, $z: Self::V) -> Self::V {
+                if FUSED {
+                    let mut r = $z;
+                    for i in 0..$lanes {
+                        r[i] = $x[i].mul_add($y[i], $z[i]);
+                    }
+                    return r;
+                }
+                $fma
+            }
+            #[inline(always)]
+            fn mask(self, lanes: usize) -> usize {
+                lanes
+            }
+            // SAFETY: as the trait says, of this and those below.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            unsafe fn load(self, from: *const $t) -> Self::V {
+                here!(from.cast::<Self::V>().read_unaligned())
+            }
+            // SAFETY: as the trait says.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            unsafe fn load_partial(self, from: *const $t, lanes: usize) -> Self::V {
+                let mut v = [0.0; $lanes];
+                for i in 0..lanes.min($lanes) {
+                    v[i] = here!(from.add(i).read());
+                }
+                v
+            }
+            // SAFETY: as the trait says.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            unsafe fn store(self, to: *mut $t, v: Self::V) {
+                here!(to.cast::<Self::V>().write_unaligned(v));
+            }
+            // SAFETY: as the trait says.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            unsafe fn store_partial(self, to: *mut $t, lanes: usize, v: Self::V) {
+                for i in 0..lanes.min($lanes) {
+                    here!(to.add(i).write(v[i]));
+                }
+            }
+            // SAFETY: as the trait says.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            unsafe fn transpose_block(self, from: *const $t, step: usize, to: *mut $t, to_step: usize) {
+                for q in 0..$lanes {
+                    for l in 0..$lanes {
+                        here!(to.add(q * to_step + l).write(from.add(l * step + q).read()));
+                    }
+                }
+            }
+            #[inline(always)]
+            fn hsum<const J: usize>(self, r: [Self::V; J]) -> [$t; J] {
+                let mut sums = [0.0; J];
+                for j in 0..J {
+                    let (mut v, mut half) = (r[j], $lanes / 2);
+                    while half > 0 {
+                        for l in 0..half {
+                            v[l] += v[l + half];
+                        }
+                        half /= 2;
+                    }
+                    sums[j] = v[0];
+                }
+                sums
+            }
+        }
+    };
+}
+
+vectors!(f32, 4, |x, y, z| fused_lanes(x, y, z));
+vectors!(f64, 2, |x, y, z| [x[0].mul_add(y[0], z[0]), x[1].mul_add(y[1], z[1])]);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers that make sums fall on ties, cancel, leave the normal range, or overflow; and any others.
+    fn operands(turn: u64, r: u64, q: u64) -> (f32, f32, f32) {
+        let number = |bits: u64| f32::from_bits(bits as u32);
+        let one = |bits: u64| f32::from_bits(0x3f80_0000 | bits as u32 & 0x7f_ffff);
+        let few = |bits: u64| (1 << 23 | bits as u32 & 0x7f_0007) as f32;
+        match turn % 4 {
+            0 => (number(r), number(r >> 32), number(q)),
+            1 => {
+                let size = |at: u64, n: i32, low: i32| 2f32.powi((at % 64) as i32 % n - low);
+                let sign = if q & 1 == 0 { 1.0 } else { -1.0 };
+                (
+                    few(r) * size(r >> 40, 20, 30),
+                    few(q) * size(q >> 40, 20, 30),
+                    sign * few(r >> 20) * size(q >> 50, 60, 60),
+                )
+            }
+            2 => (number(r & 0x1fff_ffff), number((r >> 32) & 0x1fff_ffff), number(q & 0x80ff_ffff)),
+            _ => {
+                let (x, y) = (one(r), one(r >> 32));
+                (x, y, -(x * y) * if q & 1 == 0 { 1.0 } else { 2f32.powi(-((q >> 20 & 31) as i32)) })
+            }
+        }
+    }
+
+    #[test]
+    fn sums_by_f64_are_rounded_once() {
+        let mut state = 88_172_645_463_325_252u64;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        for turn in 0..400_000 {
+            let all: [(f32, f32, f32); 4] = std::array::from_fn(|_| operands(turn, next(), next()));
+            let lanes = fused_lanes(all.map(|t| t.0), all.map(|t| t.1), all.map(|t| t.2));
+            for ((x, y, z), lane) in all.into_iter().zip(lanes) {
+                let want = x.mul_add(y, z);
+                for got in [lane, fused(x, y, z)] {
+                    assert!(got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan()), "{x:e} {y:e} {z:e}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Transposes of small squares in registers on x86-64: how strided lines become adjacent ones, and lanes become sums.
+//!
+//! Invariant: a sum over lanes adds the upper half of them to the lower half until one is left; all else only moves
+//! elements. Only `x86_v3` and `x86_v4` call this.
+
+use std::arch::x86_64::*;
+
+/// An operation of the instruction set that a token stands for, and what the caller of the function around it has
+/// promised.
+macro_rules! here {
+    ($e:expr) => {{
+        // SAFETY: a token exists only where `detect` saw its instructions on this CPU; addresses are those of the
+        // trait's contract, which the caller keeps.
+        #[allow(unsafe_code, unused_unsafe)]
+        unsafe {
+            $e
+        }
+    }};
+}
+pub(super) use here;
+
+/// Transposes an 8 × 8 square of `f32`.
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+pub fn transpose_f32(r: [__m256; 8]) -> [__m256; 8] {
+    let pairs = |a: __m256, b: __m256| (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+    let ((a0, a1), (a2, a3)) = (pairs(r[0], r[1]), pairs(r[2], r[3]));
+    let ((a4, a5), (a6, a7)) = (pairs(r[4], r[5]), pairs(r[6], r[7]));
+    let quads = |a: __m256, b: __m256| (_mm256_shuffle_ps::<0x44>(a, b), _mm256_shuffle_ps::<0xee>(a, b));
+    let ((b0, b1), (b2, b3)) = (quads(a0, a2), quads(a1, a3));
+    let ((b4, b5), (b6, b7)) = (quads(a4, a6), quads(a5, a7));
+    let low = |a: __m256, b: __m256| _mm256_permute2f128_ps::<0x20>(a, b);
+    let high = |a: __m256, b: __m256| _mm256_permute2f128_ps::<0x31>(a, b);
+    [low(b0, b4), low(b1, b5), low(b2, b6), low(b3, b7), high(b0, b4), high(b1, b5), high(b2, b6), high(b3, b7)]
+}
+
+/// Transposes a 4 × 4 square of `f64`.
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+pub fn transpose_f64(r: [__m256d; 4]) -> [__m256d; 4] {
+    let (a0, a1) = (_mm256_unpacklo_pd(r[0], r[1]), _mm256_unpackhi_pd(r[0], r[1]));
+    let (a2, a3) = (_mm256_unpacklo_pd(r[2], r[3]), _mm256_unpackhi_pd(r[2], r[3]));
+    let low = |a: __m256d, b: __m256d| _mm256_permute2f128_pd::<0x20>(a, b);
+    let high = |a: __m256d, b: __m256d| _mm256_permute2f128_pd::<0x31>(a, b);
+    [low(a0, a2), low(a1, a3), high(a0, a2), high(a1, a3)]
+}
+
+/// The sum over lanes of each of eight vectors: lane l and l + 4, then l and l + 2, then l and l + 1.
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+pub fn hsum8_f32(r: [__m256; 8]) -> [f32; 8] {
+    let t = transpose_f32(r);
+    let add = |a: __m256, b: __m256| _mm256_add_ps(a, b);
+    bytemuck::cast(add(add(add(t[0], t[4]), add(t[2], t[6])), add(add(t[1], t[5]), add(t[3], t[7]))))
+}
+
+/// The sum over lanes of each of four vectors: lane l and l + 2, then l and l + 1.
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+pub fn hsum4_f64(r: [__m256d; 4]) -> [f64; 4] {
+    let t = transpose_f64(r);
+    bytemuck::cast(_mm256_add_pd(_mm256_add_pd(t[0], t[2]), _mm256_add_pd(t[1], t[3])))
+}
+
+/// The halves of a vector, lane by lane.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+#[inline]
+fn halves_f32(x: __m512) -> __m256 {
+    let [low, high]: [__m256; 2] = bytemuck::cast(x);
+    _mm256_add_ps(low, high)
+}
+
+/// The halves of a vector, lane by lane.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+#[inline]
+fn halves_f64(x: __m512d) -> __m256d {
+    let [low, high]: [__m256d; 2] = bytemuck::cast(x);
+    _mm256_add_pd(low, high)
+}
+
+/// The sum over lanes of each of eight vectors: lane l and l + 8, then as [`hsum8_f32`]. Two vectors become one in each
+/// step, of what a blend keeps in place and what one shuffle moves: half of the shuffles of a transpose.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+#[inline]
+pub fn hsum16_f32(r: [__m512; 8]) -> [f32; 8] {
+    let add = |a: __m512, b: __m512| _mm512_add_ps(a, b);
+    // The compiler would make shuffles of blends whose masks it knows, and for shuffles there is one port.
+    let [halves, quarters, eighths] = std::hint::black_box([0xff00, 0xf0f0, 0xcccc]);
+    // Halves: a, b.
+    let two = |a: __m512, b: __m512| add(_mm512_mask_blend_ps(halves, a, b), _mm512_shuffle_f32x4::<0x4e>(a, b));
+    // Quarters of a (of halves 0, 1) and b (2, 3): 0, 2, 1, 3.
+    let crossed = _mm512_setr_epi32(4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27);
+    let four = |a: __m512, b: __m512| add(_mm512_mask_blend_ps(quarters, a, b), _mm512_permutex2var_ps(a, crossed, b));
+    let (a, b) = (four(two(r[0], r[4]), two(r[1], r[5])), four(two(r[2], r[6]), two(r[3], r[7])));
+    // Lanes in pairs: 0, 2; 1, 3; 4, 6; 5, 7.
+    let moved = _mm512_castpd_ps(_mm512_shuffle_pd::<0x55>(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+    let pairs = add(_mm512_mask_blend_ps(eighths, a, b), moved);
+    let all = add(pairs, _mm512_shuffle_ps::<0xb1>(pairs, pairs));
+    let order = _mm512_setr_epi32(0, 4, 2, 6, 8, 12, 10, 14, 0, 0, 0, 0, 0, 0, 0, 0);
+    bytemuck::cast(_mm512_castps512_ps256(_mm512_permutexvar_ps(order, all)))
+}
+
+/// The sum over lanes of each of four vectors: lane l and l + 4, then as [`hsum4_f64`].
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+#[inline]
+pub fn hsum8_f64(r: [__m512d; 4]) -> [f64; 4] {
+    let add = |a: __m512d, b: __m512d| _mm512_add_pd(a, b);
+    let two = |a: __m512d, b: __m512d| add(_mm512_mask_blend_pd(0xf0, a, b), _mm512_shuffle_f64x2::<0x4e>(a, b));
+    let (a, b) = (two(r[0], r[2]), two(r[1], r[3]));
+    let crossed = _mm512_setr_epi64(2, 3, 8, 9, 6, 7, 12, 13);
+    let pairs = add(_mm512_mask_blend_pd(0xcc, a, b), _mm512_permutex2var_pd(a, crossed, b));
+    let all = add(pairs, _mm512_shuffle_pd::<0x55>(pairs, pairs));
+    bytemuck::cast(_mm512_castpd512_pd256(_mm512_permutexvar_pd(_mm512_setr_epi64(0, 2, 4, 6, 0, 0, 0, 0), all)))
+}
+
+/// As [`hsum16_f32`], sooner done, but more to do: for sums that nothing else goes on beside.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+#[inline]
+pub fn hsum16_f32_alone(r: [__m512; 8]) -> [f32; 8] {
+    hsum8_f32(r.map(|r| halves_f32(r)))
+}
+
+/// As [`hsum8_f64`], sooner done, but more to do.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+#[inline]
+pub fn hsum8_f64_alone(r: [__m512d; 4]) -> [f64; 4] {
+    hsum4_f64(r.map(|r| halves_f64(r)))
+}
+
+/// The transposes of the four 4 × 4 squares of `r`: lane `l` of row `i` is row `4l + i` of 16.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+#[inline]
+fn quarters_f32(r: [__m512; 4]) -> [__m512; 4] {
+    let (a, b) = (_mm512_unpacklo_ps(r[0], r[1]), _mm512_unpackhi_ps(r[0], r[1]));
+    let (c, d) = (_mm512_unpacklo_ps(r[2], r[3]), _mm512_unpackhi_ps(r[2], r[3]));
+    let low = |x: __m512, y: __m512| _mm512_unpacklo_pd(_mm512_castps_pd(x), _mm512_castps_pd(y));
+    let high = |x: __m512, y: __m512| _mm512_unpackhi_pd(_mm512_castps_pd(x), _mm512_castps_pd(y));
+    let [e, f, g, h] = [low(a, c), high(a, c), low(b, d), high(b, d)];
+    [_mm512_castpd_ps(e), _mm512_castpd_ps(f), _mm512_castpd_ps(g), _mm512_castpd_ps(h)]
+}
+
+/// The transposes of the four 2 × 2 squares of `r`: lane `l` of row `i` is row `2l + i` of 8.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+#[inline]
+fn quarters_f64(r: [__m512d; 2]) -> [__m512d; 2] {
+    [_mm512_unpacklo_pd(r[0], r[1]), _mm512_unpackhi_pd(r[0], r[1])]
+}
+
+/// Transposes a block, a cache line of the result at a time. A vector is put together from quarters of four lines,
+/// which the load ports do; what is left to the one port for shuffles is half as much as for whole squares.
+macro_rules! interleave {
+    ($name:ident, $t:ident, $load:ident, $store:ident, $cast:ident, $insert:ident, $transpose:ident) => {
+        /// Element `q` of line `l` becomes element `l` of line `q`, for lines of 16 bytes that become lines of 64.
+        ///
+        /// # Safety
+        /// Those lines, `step` elements apart, may be read, and the others, `to_step` apart, written.
+        #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+        #[inline]
+        #[allow(unsafe_code)]
+        pub unsafe fn $name(from: *const $t, step: usize, to: *mut $t, to_step: usize) {
+            const Q: usize = 16 / size_of::<$t>();
+            let mut rows = [$cast(here!($load(from))); Q];
+            for q in 0..Q {
+                let part = |l: usize| here!($load(from.add(l * step).cast()));
+                let two = $insert::<1>($cast(part(q)), part(Q + q));
+                rows[q] = $insert::<3>($insert::<2>(two, part(2 * Q + q)), part(3 * Q + q));
+            }
+            for (q, row) in $transpose(rows).into_iter().enumerate() {
+                here!($store(to.add(q * to_step), row));
+            }
+        }
+    };
+}
+
+interleave!(
+    interleave_f32,
+    f32,
+    _mm_loadu_ps,
+    _mm512_storeu_ps,
+    _mm512_castps128_ps512,
+    _mm512_insertf32x4,
+    quarters_f32
+);
+interleave!(
+    interleave_f64,
+    f64,
+    _mm_loadu_pd,
+    _mm512_storeu_pd,
+    _mm512_castpd128_pd512,
+    _mm512_insertf64x2,
+    quarters_f64
+);
+
+/// The first elements of an array, as one of another length.
+#[inline(always)]
+#[allow(clippy::manual_memcpy)]
+pub fn all<T: Copy, const A: usize, const B: usize>(from: [T; A]) -> [T; B] {
+    let mut to = [from[0]; B];
+    for i in 0..B {
+        to[i] = from[i];
+    }
+    to
+}

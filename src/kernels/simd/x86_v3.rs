@@ -1,0 +1,117 @@
+//! x86-64 with AVX2 and FMA: 16 registers of 32 bytes.
+//!
+//! Invariant: a [`V3`] exists only where [`detect`](super::detect) saw the instructions.
+
+use super::transpose_x86::{self as transpose, here};
+use super::vector::{Op, Simd, Vectors};
+use std::arch::x86_64::*;
+
+/// The token of AVX2 and FMA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct V3(pub(super) ());
+
+impl Simd for V3 {
+    const BYTES: usize = 32;
+    const REGS: usize = 16;
+
+    #[inline(always)]
+    fn vectorize<O: Op>(self, op: O) -> O::Out {
+        #[target_feature(enable = "avx2,fma")]
+        fn within<O: Op>(op: O) -> O::Out {
+            op.call()
+        }
+        here!(within(op))
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(self, at: *const T) {
+        here!(_mm_prefetch::<_MM_HINT_T0>(at.cast()));
+    }
+}
+
+macro_rules! vectors {
+    ($t:ident, $int:ident, $v:ident, $lanes:literal, $splat:ident, $add:ident, $fma:ident,
+     $load:ident, $load_partial:ident, $store:ident, $store_partial:ident, $transpose:ident, $hsum:ident) => {
+        impl Vectors<$t> for V3 {
+            type V = $v;
+            type Half = Self;
+            type Mask = __m256i;
+            const BLOCK: usize = $lanes;
+
+            #[inline(always)]
+            fn half(self) -> Self::Half {
+                self
+            }
+            #[inline(always)]
+            fn splat(self, x: $t) -> $v {
+                here!($splat(x))
+            }
+            #[inline(always)]
+            fn add(self, a: $v, b: $v) -> $v {
+                here!($add(a, b))
+            }
+            #[inline(always)]
+            fn fma(self, a: $v, b: $v, c: $v) -> $v {
+                here!($fma(a, b, c))
+            }
+            #[inline(always)]
+            fn mask(self, lanes: usize) -> __m256i {
+                let mut mask = [0; $lanes];
+                for i in 0..$lanes {
+                    mask[i] = -$int::from(i < lanes);
+                }
+                bytemuck::cast::<[$int; $lanes], __m256i>(mask)
+            }
+            // SAFETY: as the trait says, of this and those below.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            unsafe fn load(self, from: *const $t) -> $v {
+                here!($load(from))
+            }
+            // SAFETY: as the trait says.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            unsafe fn load_partial(self, from: *const $t, mask: __m256i) -> $v {
+                here!($load_partial(from, mask))
+            }
+            // SAFETY: as the trait says.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            unsafe fn store(self, to: *mut $t, v: $v) {
+                here!($store(to, v));
+            }
+            // SAFETY: as the trait says.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            unsafe fn store_partial(self, to: *mut $t, mask: __m256i, v: $v) {
+                here!($store_partial(to, mask, v));
+            }
+            // SAFETY: as the trait says.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            unsafe fn transpose_block(self, from: *const $t, step: usize, to: *mut $t, to_step: usize) {
+                let mut square = [here!($splat(0.0)); $lanes];
+                for l in 0..$lanes {
+                    square[l] = here!($load(from.add(l * step)));
+                }
+                let square = here!(transpose::$transpose(square));
+                for l in 0..$lanes {
+                    here!($store(to.add(l * to_step), square[l]));
+                }
+            }
+            #[inline(always)]
+            fn hsum<const J: usize>(self, r: [$v; J]) -> [$t; J] {
+                transpose::all(here!(transpose::$hsum(transpose::all(r))))
+            }
+        }
+    };
+}
+
+vectors! {
+    f32, i32, __m256, 8, _mm256_set1_ps, _mm256_add_ps, _mm256_fmadd_ps,
+    _mm256_loadu_ps, _mm256_maskload_ps, _mm256_storeu_ps, _mm256_maskstore_ps, transpose_f32, hsum8_f32
+}
+vectors! {
+    f64, i64, __m256d, 4, _mm256_set1_pd, _mm256_add_pd, _mm256_fmadd_pd,
+    _mm256_loadu_pd, _mm256_maskload_pd, _mm256_storeu_pd, _mm256_maskstore_pd, transpose_f64, hsum4_f64
+}

@@ -1,0 +1,142 @@
+//! Calls become the bodies of what they call.
+//!
+//! A call's body may call further regions, each of them several times: forty short regions describe 2⁴⁰ nodes. So what a
+//! graph becomes is counted before anything is written. Invariant: neither counting nor writing recurses, so calls nest
+//! to any depth.
+
+use super::prepare::is_inlined;
+use super::rebuild::{Visit, live_nodes, rebuild_buf};
+use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
+use crate::error::{Error, Kind, Result};
+use crate::nodes::attrs::Kind as Attr;
+use crate::nodes::emit::MAX_NODES;
+use crate::nodes::{Graph, GraphBuf, Op, Var};
+
+/// A region that is being written in place of a call.
+struct Frame<'g, N> {
+    region: Region,
+    nodes: N,
+    args: std::vec::IntoIter<Var<'g>>,
+    map: Window<Value, Option<Var<'g>>>,
+    /// The call in the frame before.
+    call: Node,
+}
+
+/// The yields of region `r` of `v.src` on `args`, written in place of the node. Calls in the region are written out too.
+pub fn inline_region<'g>(v: &Visit<'_, 'g>, r: Region, args: &[Var<'g>]) -> Vec<Var<'g>> {
+    let (src, g) = (v.src, v.g);
+    let none = g.var(Value::NONE);
+    let open = |region: Region, args: Vec<Var<'g>>, call: Node| {
+        let map = Window::<Value, Option<Var<'g>>>::filled(src.region_values(region), None);
+        Frame { region, nodes: src.region_nodes(region), args: args.into_iter(), map, call }
+    };
+    let mut frames = vec![open(r, args.to_vec(), Node::NONE)];
+    while let Some(f) = frames.last_mut() {
+        let Some(n) = f.nodes.next() else {
+            let yields: Vec<Var<'g>> = src.region_yields(f.region).iter().map(|&y| f.map[y].unwrap_or(none)).collect();
+            let call = f.call;
+            frames.pop();
+            let Some(outer) = frames.last_mut() else { return yields };
+            for (out, y) in src.outs_of(call).zip(yields) {
+                g.with(|e| e.set_name(y.v, src.names[out.at()]));
+                outer.map[out] = Some(y);
+            }
+            continue;
+        };
+        if src.op[n.at()] == Op::ARG {
+            f.map[src.out(n)] = f.args.next();
+            continue;
+        }
+        let ops = src.args_of(n).iter().map(|&a| f.map[a].unwrap_or(none));
+        if src.op[n.at()] == Op::CALL {
+            let (ops, callee) = (ops.collect(), src.attrs(n).region(0));
+            // After an error nothing is written any more: what is left is not walked through.
+            if g.error().is_none() {
+                frames.push(open(callee, ops, n));
+            }
+            continue;
+        }
+        let ops: Vec<Value> = ops.map(|x| x.v).collect();
+        let outs = g.with(|e| e.copy(&src, n, &ops, v.regions));
+        for (o, new) in src.outs_of(n).zip(outs.iter()) {
+            f.map[o] = Some(g.var(new));
+        }
+    }
+    Vec::new()
+}
+
+/// Nodes that each region becomes when the calls in it are written out; sums stay at the largest number.
+fn sizes(g: Graph<'_>) -> Side<Region, u64> {
+    let mut sizes = Side::<Region, u64>::filled(g.regions(), 0);
+    for r in (0..g.regions()).map(Region::new) {
+        let size = |n: Node| if g.op[n.at()] == Op::CALL { sizes[g.attrs(n).region(0)] } else { 1 };
+        let own = g.region_nodes(r).filter(|&n| g.op[n.at()] != Op::ARG);
+        sizes[r] = own.map(size).fold(0, u64::saturating_add);
+    }
+    sizes
+}
+
+/// Refuses `g` if it has more than [`MAX_NODES`] nodes once `picked` nodes that stand for a region are written out; the
+/// error names the first region that is too large, or else the one that is too much.
+pub fn fits(g: Graph<'_>, picked: impl Fn(Node) -> bool) -> Result<()> {
+    if g.regions() == 1 {
+        // What stands here was written, and so counted.
+        return Ok(());
+    }
+    let (sizes, live) = (sizes(g), live_nodes(g));
+    let refuse = |n: Node, r: Region, size: u64| {
+        let (def, name) = (g.def_of(n).name, g.str(g.region_names[r.at()]));
+        let name = if name.is_empty() { r.0.to_string() } else { name.to_string() };
+        let size = if size == u64::MAX { "more nodes than can be counted".into() } else { format!("{size} nodes") };
+        let text = format!("{def}: with its calls written out, region @{name} is {size}; {MAX_NODES} is the limit");
+        Err(Error::new(Kind::Verify, text).at(g.place(n)))
+    };
+    let mut total = 0u64;
+    for n in (0..g.nodes()).map(Node::new).filter(|&n| live[n]) {
+        let region = g.def_of(n).attrs.iter().position(|f| f.kind == Attr::Region);
+        let Some(i) = region.filter(|_| picked(n) && is_inlined(g.def_of(n))) else {
+            total = total.saturating_add(1);
+            continue;
+        };
+        let called = g.attrs(n).region(i);
+        total = total.saturating_add(sizes[called]);
+        if total <= MAX_NODES as u64 {
+            continue;
+        }
+        // The first region that is too large, at what makes it so, says more than the call that reaches it.
+        let large = |r: &Region| sizes[*r] > MAX_NODES as u64;
+        let Some(r) = (0..=called.at()).map(Region::new).find(large) else { return refuse(n, called, sizes[called]) };
+        let size = |n: &Node| if g.op[n.at()] == Op::CALL { sizes[g.attrs(*n).region(0)] } else { 0 };
+        return refuse(g.region_nodes(r).rev().max_by_key(size).unwrap_or(n), r, sizes[r]);
+    }
+    Ok(())
+}
+
+/// The nodes of regions that run as such: of the graph, and of bodies of loops and fused regions. Those of regions that
+/// are only called are written where the calls are.
+fn kept(g: Graph<'_>) -> Side<Node, bool> {
+    let mut run = Side::<Region, bool>::filled(g.regions(), false);
+    run[g.entry()] = true;
+    for n in (0..g.nodes()).map(Node::new).filter(|n| g.op[n.at()] != Op::CALL) {
+        for (i, _) in g.def_of(n).attrs.iter().enumerate().filter(|(_, f)| f.kind == Attr::Region) {
+            run[g.attrs(n).region(i)] = true;
+        }
+    }
+    let mut kept = Side::filled(g.nodes(), false);
+    for r in (0..g.regions()).map(Region::new).filter(|&r| run[r]) {
+        g.region_nodes(r).for_each(|n| kept[n] = true);
+    }
+    kept
+}
+
+/// Replaces calls by their bodies.
+pub fn inlined(g: Graph<'_>) -> Result<GraphBuf> {
+    let kept = kept(g);
+    fits(g, |n| kept[n] && g.op[n.at()] == Op::CALL)?;
+    let written = rebuild_buf(g, &mut |v| {
+        let call = v.op() == Op::CALL && kept[v.node];
+        call.then(|| inline_region(v, v.src.attrs(v.node).region(0), v.args))
+    })?;
+    // Once more: the regions that nobody calls any more are dropped.
+    rebuild_buf(written.view(), &mut |_| None)
+}

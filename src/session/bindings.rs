@@ -1,0 +1,116 @@
+//! The named tensors of a program: leaves and outputs, what they stand for, and where they lie.
+
+use super::Scheduled;
+use crate::arena::intern::Dims;
+use crate::arena::{Value, ids::Id};
+use crate::nodes::{DType, Graph, Init, LeafKind};
+use crate::sched::code::Operand;
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Written by the caller.
+    Input,
+    /// Trained.
+    Param,
+    /// Kept from step to step.
+    State,
+    /// Read by the caller.
+    Output,
+}
+
+impl Role {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Role::Input => "input",
+            Role::Param => "param",
+            Role::State => "state",
+            Role::Output => "output",
+        }
+    }
+}
+
+/// A named tensor of a program.
+#[derive(Clone, Debug)]
+pub struct Binding {
+    /// The name.
+    pub name: String,
+    /// What it stands for.
+    pub role: Role,
+    /// Element type.
+    pub dtype: DType,
+    /// Dimensions.
+    pub dims: Dims,
+    /// First byte in the arena.
+    pub offset: usize,
+    /// Size in bytes.
+    pub bytes: usize,
+    /// What all elements of an input are until the caller writes it.
+    pub default: Option<f64>,
+    /// The param whose moving average a state is.
+    pub averages: Option<String>,
+    pub(super) init: Option<Init>,
+}
+
+/// The bindings of a program: leaves in the graph's order, then outputs.
+pub(super) fn bindings(g: &Graph<'_>, s: &Scheduled) -> Vec<Binding> {
+    let bind = |name: &str, role, v: Value, offset| Binding {
+        name: name.to_string(),
+        role,
+        dtype: g.dtype[v.at()],
+        dims: g.dims(v),
+        offset,
+        bytes: g.bytes(v),
+        default: None,
+        averages: None,
+        init: None,
+    };
+    let leaves = g.leaves().map(|(v, kind, name)| {
+        let attrs = g.attrs(g.def[v.at()]);
+        let init = || Some(Init::from_attrs(attrs.choice(3), attrs.f64(4)));
+        let at = s.plan.place[s.spots[v.at()].buf as usize];
+        match kind {
+            LeafKind::Input => {
+                Binding { default: attrs.has(3).then(|| attrs.f64(3)), ..bind(name, Role::Input, v, at) }
+            }
+            LeafKind::Param => Binding { init: init(), ..bind(name, Role::Param, v, at) },
+            LeafKind::State => {
+                let averages = attrs.has(5).then(|| g.str(attrs.sym(5)).to_string());
+                Binding { init: init(), averages, ..bind(name, Role::State, v, at) }
+            }
+        }
+    });
+    let place = |o: &Operand| s.plan.place[o.buf as usize] + o.off;
+    let outputs = g.outputs().iter().zip(g.output_names).zip(&s.plan.code.outputs);
+    let outputs = outputs.map(|((&v, &name), o)| bind(g.str(name), Role::Output, v, place(o)));
+    leaves.chain(outputs).collect()
+}
+
+/// Of each binding of a program, whether a step reads it.
+pub(super) fn read(g: &Graph<'_>, s: &Scheduled) -> Vec<bool> {
+    let code = &s.plan.code;
+    let mut read = vec![false; code.bytes.len()];
+    code.reads.iter().for_each(|o| read[o.buf as usize] = true);
+    let leaves = g.leaves().map(|l| read[s.spots[l.0.at()].buf as usize]);
+    leaves.chain(g.outputs().iter().map(|_| false)).collect()
+}
+
+/// The places of bindings, by name: leaves and outputs have distinct names each, and an output may be called as a leaf
+/// is.
+pub(super) struct Index(Vec<u32>);
+
+impl Index {
+    pub fn new(bindings: &[Binding]) -> Index {
+        let mut order: Vec<u32> = (0..bindings.len() as u32).collect();
+        order.sort_by(|&a, &b| bindings[a as usize].name.cmp(&bindings[b as usize].name));
+        Index(order)
+    }
+
+    /// The binding called `name` whose role is `wanted`.
+    pub fn find(&self, bindings: &[Binding], name: &str, wanted: impl Fn(Role) -> bool) -> Option<usize> {
+        let of = |&i: &u32| &bindings[i as usize];
+        let first = self.0.partition_point(|i| of(i).name.as_str() < name);
+        let called = self.0[first..].iter().take_while(|i| of(i).name == name);
+        called.map(|&i| i as usize).find(|&i| wanted(bindings[i].role))
+    }
+}

@@ -1,0 +1,50 @@
+//! A graph on its way to a program: prepared, scheduled, divided among threads.
+
+use super::{Recomputed, Session, precision};
+use crate::error::Result;
+use crate::kernels::gemm::Precision;
+use crate::nodes::{Graph, GraphBuf};
+use crate::passes::pipeline;
+use crate::sched::check::Checked;
+use crate::sched::{Scheduled, schedule_in, tape};
+
+/// A graph that is scheduled and divided among threads.
+pub struct Ready {
+    pub graph: GraphBuf,
+    pub scheduled: Scheduled,
+    pub tapes: tape::Tapes,
+    pub recomputed: Recomputed,
+    /// Of each node; empty if nothing was asked for.
+    pub precision: Vec<Precision>,
+}
+
+impl Ready {
+    /// Schedules `graph`, which can be lowered, for as many of the session's threads as are worth it.
+    pub fn new(graph: GraphBuf, s: &Session) -> Result<Ready> {
+        let (mut lanes, precision) = (s.lanes()?, precision::assign(graph.view(), &s.precision)?);
+        let mut scheduled = schedule_in(graph.view(), lanes, &precision)?;
+        let mut tapes = s.tapes(&scheduled.plan);
+        while tapes.lanes() < lanes {
+            // Not worth so many threads: no scratch for the others either.
+            lanes = tapes.lanes();
+            scheduled = schedule_in(graph.view(), lanes, &precision)?;
+            tapes = s.tapes(&scheduled.plan);
+        }
+        Ok(Ready { graph, scheduled, tapes, recomputed: Recomputed::default(), precision })
+    }
+}
+
+impl Session {
+    /// The tapes of a plan: for as many threads as are worth it, or for all.
+    pub(super) fn tapes(&self, plan: &Checked) -> tape::Tapes {
+        if self.share { tape::tapes_sharing(plan, 0) } else { tape::tapes(plan) }
+    }
+}
+
+/// The form of `g` that can be lowered.
+pub fn prepare(g: Graph<'_>, optimise: bool) -> Result<GraphBuf> {
+    if optimise {
+        return pipeline::optimise(g);
+    }
+    Ok(pipeline::run(g, pipeline::MINIMAL, false)?.0)
+}
