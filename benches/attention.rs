@@ -5,7 +5,8 @@
 
 use arenagrad::error::Result;
 use arenagrad::nodes::{Attention, Builder, DType, GraphBuf};
-use arenagrad::passes::{GradOptions, grad, prepare};
+use arenagrad::passes::ad::prepare;
+use arenagrad::passes::{GradOptions, grad};
 use arenagrad::session::Session;
 use std::time::Instant;
 

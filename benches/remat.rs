@@ -52,7 +52,8 @@ fn show(name: &str, graph: &GraphBuf, run: bool) -> arenagrad::error::Result<()>
 fn step_seconds(graph: &GraphBuf, b: &Budget) -> arenagrad::error::Result<f64> {
     let mut p: Program = Session::new().memory_budget(b.arena_bytes).compile(graph)?;
     p.init(0)?;
-    let inputs: Vec<_> = p.bindings().iter().filter(|b| b.role == Role::Input && b.default.is_none()).cloned().collect();
+    let inputs: Vec<_> =
+        p.bindings().iter().filter(|b| b.role == Role::Input && b.default.is_none()).cloned().collect();
     for b in &inputs {
         match b.dtype {
             DType::I32 => p.input_mut::<i32>(&b.name)?.fill(0),

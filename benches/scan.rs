@@ -1,7 +1,7 @@
 //! What an iteration of a loop costs beside the same step unrolled: small recurrent nets, forward and with gradients.
 
 use arenagrad::nodes::{Builder, DType, GraphBuf};
-use arenagrad::passes::prepare::flatten;
+use arenagrad::passes::ad::prepare::inline_and_unroll;
 use arenagrad::passes::{GradOptions, grad};
 use arenagrad::session::{Program, Session};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -35,7 +35,7 @@ fn program(g: &GraphBuf) -> Program {
 fn scan(c: &mut Criterion) {
     for (steps, batch, n) in [(128, 1, 16), (128, 8, 64), (64, 32, 256)] {
         let looped = rnn(steps, batch, n);
-        let flat = flatten(looped.view()).expect("a valid graph");
+        let flat = inline_and_unroll(looped.view()).expect("a valid graph");
         let mut group = c.benchmark_group(format!("rnn {steps}x{batch}x{n}"));
         group.throughput(Throughput::Elements(steps as u64));
         for (name, g) in [("scan", &looped), ("unrolled", &flat)] {

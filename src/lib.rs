@@ -24,7 +24,7 @@ pub mod prelude {
         Interpolation, Layout, Loop, PadMode, Pool1d, Pool2d, Pool3d, Reduction, Sgd, Unfold, Var,
     };
     pub use crate::passes::optimiser::{Group, Optimiser, Rule, train};
-    pub use crate::passes::{GradOptions, Missing, grad, hvp, jacobian, jvp, nth_grad, vjp};
+    pub use crate::passes::{GradOptions, Missing, hvp, jacobian, nth_grad, vjp};
     pub use crate::session::{Program, Session, Slot};
     pub use crate::train::{Batches, Schedule, Trainer};
 }

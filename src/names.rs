@@ -90,7 +90,9 @@ mod tests {
 
     #[test]
     fn the_first_star_stands_for_anything() {
-        assert!(matches("fc1.*", "fc1.weight") && matches("*.bias", "fc1.bias") && matches("*", "") && matches("a", "a"));
+        assert!(
+            matches("fc1.*", "fc1.weight") && matches("*.bias", "fc1.bias") && matches("*", "") && matches("a", "a")
+        );
         assert!(!matches("fc1.*", "fc2.weight") && !matches("a*a", "a") && !matches("a", "ab"));
     }
 

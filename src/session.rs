@@ -32,7 +32,7 @@ use crate::names;
 use crate::nodes::{Graph, GraphBuf};
 use crate::passes::precision::{self as products, Precisions};
 use crate::sched::exec::{Exec, Stop};
-use crate::sched::{Scheduled, model, schedule_apart};
+use crate::sched::{Scheduled, model, schedule_with_red_zones};
 use bindings::Index;
 use fresh::Fresh;
 use ready::{Ready, prepare};
@@ -130,7 +130,7 @@ impl Session {
         let (g, plan) = (ready.graph.view(), &ready.scheduled.plan);
         let mut exec = Exec::new(plan, std::mem::take(&mut ready.tapes))?;
         if self.poison {
-            exec = exec.guard(plan);
+            exec = exec.with_red_zones(plan);
         }
         let origins = exec.nodes().iter().map(|&n| origin(&g, n)).collect();
         let tracer = traced.then(|| Tracer::new(&g, plan, &exec));
@@ -149,13 +149,13 @@ impl Session {
             Some(bytes) => budget::fit(g, self, bytes)?,
         };
         if self.poison {
-            ready.scheduled = schedule_apart(ready.graph.view(), 1, &ready.precision)?;
+            ready.scheduled = schedule_with_red_zones(ready.graph.view(), 1, &ready.precision)?;
             ready.tapes = self.tapes(&ready.scheduled.plan);
         }
         let all = start.elapsed();
         let mut report = report::report(&ready.graph.view(), &ready.scheduled);
         report.recomputed = ready.recomputed.clone();
-        report.threads = ready.tapes.lanes();
+        report.threads = ready.tapes.threads();
         report.modelled = Duration::from_nanos(model::step(&ready.scheduled.plan, &ready.tapes) / 1000);
         report.products = products::counts(ready.graph.view(), &ready.precision);
         let planned = report.phases.iter().map(|p| p.1).sum();
@@ -209,7 +209,7 @@ impl Program {
             .ok_or_else(|| Error::new(Kind::Plan, format!("no memory for an arena of {} bytes", s.plan.bytes)))?;
         for n in (0..g.nodes()).map(Node::new).filter(|n| g.op[n.at()] == crate::nodes::Op::CONSTANT) {
             // Constants of loops' bodies have places as those of the graph have; those of nothing that runs have none.
-            let Some(&at) = s.plan.place.get(s.spots[g.out(n).at()].buf as usize) else { continue };
+            let Some(&at) = s.plan.place.get(s.slices[g.out(n).at()].buf as usize) else { continue };
             let bytes = g.attrs(n).bytes(2);
             arena.bytes_mut()[at..at + bytes.len()].copy_from_slice(&bytes);
         }
@@ -294,7 +294,9 @@ impl Program {
     }
 
     fn find<T: Elem>(&self, role: Role, name: &str) -> Result<Slot<T>> {
-        let Some(i) = self.index.find(&self.bindings, name, |r| r == role) else { return Err(self.unknown(role.name(), name)) };
+        let Some(i) = self.index.find(&self.bindings, name, |r| r == role) else {
+            return Err(self.unknown(role.name(), name));
+        };
         let b = &self.bindings[i];
         if !T::holds(b.dtype) {
             let e = format!("{} {name:?} is {}{}; it is asked for as {}", role.name(), b.dtype, b.dims, T::NAME);

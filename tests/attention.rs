@@ -6,9 +6,10 @@
 mod common;
 
 use arenagrad::nn;
-use arenagrad::nodes::opdef::Domain;
+use arenagrad::nodes::ir::opdef::Domain;
 use arenagrad::nodes::{Attention, Builder, DType, GraphBuf, Layout, Var};
-use arenagrad::passes::{GradOptions, grad, prepare};
+use arenagrad::passes::ad::prepare;
+use arenagrad::passes::{GradOptions, grad};
 use arenagrad::session::Session;
 use common::{Draw, How, PLAIN, Tensor, distance, run};
 

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use arenagrad::error::{Error, Place, Result};
-use arenagrad::nodes::emit::MAX_NODES;
-use arenagrad::nodes::{GraphBuf, text};
-use arenagrad::passes::prepare::{decompose_all, flatten, for_lowering};
+use arenagrad::nodes::GraphBuf;
+use arenagrad::nodes::ir::emit::MAX_NODES;
+use arenagrad::nodes::ir::text;
+use arenagrad::passes::ad::prepare::{decompose_all, for_lowering, inline_and_unroll};
 use arenagrad::passes::{GradOptions, Missing, grad, pipeline};
 use arenagrad::session::Session;
 use std::fmt::Write;
@@ -57,7 +58,7 @@ fn calls_that_multiply_are_refused_before_they_are_written() {
         gradient(&g).unwrap_err(),
         for_lowering(g.view()).unwrap_err(),
         decompose_all(g.view()).unwrap_err(),
-        flatten(g.view()).unwrap_err(),
+        inline_and_unroll(g.view()).unwrap_err(),
         Session::new().optimise(false).plan(&g).unwrap_err(),
     ];
     for e in errors {
@@ -72,7 +73,7 @@ fn calls_that_multiply_are_refused_before_they_are_written() {
 #[test]
 fn calls_that_double_a_few_times_are_written_out() {
     let g = doubling(10);
-    let flat = flatten(g.view()).unwrap();
+    let flat = inline_and_unroll(g.view()).unwrap();
     // Inputs, one product for each time that the first region is called, and the sum.
     assert_eq!(flat.view().nodes(), 2 + 1024 + 1);
     let mut p = Session::new().compile(&g).unwrap();
@@ -86,7 +87,7 @@ fn calls_that_double_a_few_times_are_written_out() {
 fn a_chain_of_calls_may_be_long() {
     for depth in [17, 20_000] {
         let g = chain(depth);
-        let flat = flatten(g.view()).unwrap();
+        let flat = inline_and_unroll(g.view()).unwrap();
         assert_eq!((flat.view().nodes(), flat.view().regions()), (2 + 1 + depth + 1, 1));
         // The products and sines, and as many cosines and products on the way back.
         assert!(gradient(&g).unwrap().view().nodes() > 3 * depth);
@@ -122,6 +123,6 @@ fn unrolling_is_counted_too() {
     // Each loop alone is small enough; one inside the other they are 9·10¹⁰ iterations.
     let lines = "  %out = scan %x, %y body=@before carries=1 consts=1 length=300000 reverse=false : f32[4]\n";
     let g = text::parse(&nested(2, lines)).unwrap();
-    let e = flatten(g.view()).unwrap_err();
+    let e = inline_and_unroll(g.view()).unwrap_err();
     assert!(e.message.contains(&format!("the graph has more than {MAX_NODES} nodes")), "{e}");
 }

@@ -16,7 +16,7 @@ use arenagrad::passes::pipeline::{self, optimise};
 use arenagrad::passes::remat;
 use arenagrad::sched::check::{Checked, Plan, check};
 use arenagrad::sched::code::BufKind;
-use arenagrad::sched::exec::{Exec, Lane};
+use arenagrad::sched::exec::{Exec, ThreadState};
 use arenagrad::sched::live::Intervals;
 use arenagrad::sched::lower::{Lowered, lower};
 use arenagrad::sched::order::deps::Deps;
@@ -28,9 +28,9 @@ use common::Draw;
 
 type Pack<'a> = &'a dyn Fn(&Intervals) -> Result<Packing>;
 
-fn planned(o: &Ordered, lanes: usize, pack: Pack<'_>) -> Checked {
+fn planned(o: &Ordered, threads: usize, pack: Pack<'_>) -> Checked {
     let (place, bytes) = places(&o.code, &o.alias, &o.live, pack).unwrap();
-    check(Plan { code: o.code.clone(), place, inplace: o.alias.inplace.clone(), bytes, lanes }).unwrap()
+    check(Plan { code: o.code.clone(), place, inplace: o.alias.inplace.clone(), bytes, threads }).unwrap()
 }
 
 /// First bytes of a leaf: labels are classes, numbers are small.
@@ -48,8 +48,8 @@ fn start(g: &Graph<'_>, v: Value, seed: usize) -> Vec<u8> {
 fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, poisoned: bool) -> Vec<Vec<u8>> {
     let mut arena = TensorArena::new(plan.bytes).unwrap();
     let at = |v: Value| {
-        let spot = l.spots[v.at()];
-        let from = plan.place[spot.buf as usize] + spot.off;
+        let slice = l.slices[v.at()];
+        let from = plan.place[slice.buf as usize] + slice.off;
         from..from + g.bytes(v)
     };
     let leaves: Vec<Value> = g.leaves().map(|(v, _, _)| v).collect();
@@ -60,10 +60,10 @@ fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, poisoned: bool) -> Vec<Ve
         arena.bytes_mut()[at(g.out(n))].copy_from_slice(&g.attrs(n).bytes(2));
     }
     // Everything that has more than one unit is shared among threads.
-    let tapes = tape::tapes_sharing(plan, if plan.lanes > 1 { 0 } else { u64::MAX });
+    let tapes = tape::tapes_sharing(plan, if plan.threads > 1 { 0 } else { u64::MAX });
     let exec = Exec::new(plan, tapes).unwrap();
-    let lane = Lane::default();
-    if plan.lanes > 1 {
+    let lane = ThreadState::default();
+    if plan.threads > 1 {
         let mut team = Team::new(exec).unwrap();
         (0..3).for_each(|_| team.step(&mut arena).unwrap());
     } else {

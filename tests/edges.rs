@@ -8,10 +8,10 @@ mod common;
 use arenagrad::arena::{Node, Value};
 use arenagrad::error::{Error, Kind, Place};
 use arenagrad::nn;
-use arenagrad::nodes::opdef::{Arity, Deriv, Flags, Lower, OpDef};
+use arenagrad::nodes::ir::opdef::{Arity, Deriv, Flags, Lower, OpDef};
+use arenagrad::nodes::ir::text;
 use arenagrad::nodes::{
     Attention, Attr, Builder, CrossEntropy, DType, Graph, Init, Layout, Loop, Op, PadMode, Pool2d, Rope, Scatter, Var,
-    text,
 };
 use arenagrad::passes::optimiser::{LR, Optimiser, train};
 use arenagrad::passes::{GradOptions, grad, pipeline};

@@ -10,8 +10,8 @@
 
 use arenagrad::error::{Error, Place};
 use arenagrad::nodes::GraphBuf;
-use arenagrad::nodes::text::{parse_all, print};
-use arenagrad::nodes::verify::{Stage, verify};
+use arenagrad::nodes::ir::text::{parse_all, print};
+use arenagrad::nodes::ir::verify::{Stage, verify};
 use arenagrad::passes::pipeline::{self, Trace};
 use arenagrad::passes::report::collected;
 use std::collections::BTreeMap;

@@ -7,11 +7,12 @@ mod common;
 
 use arenagrad::arena::Value;
 use arenagrad::arena::ids::Id;
-use arenagrad::nodes::attrs::Attr;
-use arenagrad::nodes::opdef::{Case, Deriv, Domain, Op};
-use arenagrad::nodes::table::OPS;
+use arenagrad::nodes::ir::attrs::Attr;
+use arenagrad::nodes::ir::opdef::{Case, Deriv, Domain, Op};
+use arenagrad::nodes::ir::text;
+use arenagrad::nodes::ops::table::OPS;
 use arenagrad::nodes::testing::case_region;
-use arenagrad::nodes::{Builder, DType, GraphBuf, OpDef, Var, text};
+use arenagrad::nodes::{Builder, DType, GraphBuf, OpDef, Var};
 use arenagrad::passes::{self, Missing};
 use common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
 use rayon::prelude::*;
@@ -196,7 +197,7 @@ fn kernel_agrees_with_decomposition(s: &Sample) -> Result<(), &'static str> {
     if s.def.decompose.is_none() {
         return Err("simplest");
     }
-    let slow = passes::prepare::decompose_all(s.graph.view()).unwrap_or_else(|e| panic!("{}: {e}", s.name));
+    let slow = passes::ad::prepare::decompose_all(s.graph.view()).unwrap_or_else(|e| panic!("{}: {e}", s.name));
     let raw = How { optimise: false, ..PLAIN };
     let (a, b) = (run(&s.graph, &s.operands, PLAIN), run(&slow, &s.operands, raw));
     for (a, b) in a.iter().zip(&b) {
@@ -241,7 +242,7 @@ fn threads_and_poison_change_no_bit(s: &Sample) -> Result<(), &'static str> {
 
 fn in_place_changes_no_bit(s: &Sample) -> Result<(), &'static str> {
     let raw = How { optimise: false, ..PLAIN };
-    let ready = |g: GraphBuf| passes::prepare::for_lowering(g.view()).unwrap();
+    let ready = |g: GraphBuf| passes::ad::prepare::for_lowering(g.view()).unwrap();
     let [apart, over] = [false, true].map(|behind| ready(build(s.op, s.case, s.float, behind)));
     let (a, b) = (run(&apart, &s.operands, raw), run(&over, &s.operands, raw));
     assert!(a.iter().zip(&b).all(|(a, b)| same_bits(a, b)), "{}", s.name);
@@ -268,9 +269,9 @@ fn reverse_mode_agrees_with_differences(s: &Sample) -> Result<(), &'static str> 
     for (k, (_, _, name)) in v.leaves().enumerate().filter(|(_, l)| v.dtype[l.0.at()] == DType::F64) {
         let got = output(&g, &results, &format!("grad.{name}"));
         let n = got.data.len();
-        let mut spots: Vec<usize> = if n <= 24 { (0..n).collect() } else { (0..24).map(|i| i * n / 24).collect() };
-        spots.dedup();
-        for e in spots {
+        let mut slices: Vec<usize> = if n <= 24 { (0..n).collect() } else { (0..24).map(|i| i * n / 24).collect() };
+        slices.dedup();
+        for e in slices {
             let h = 1e-4;
             // A fourth-order stencil, so that the step may be large against rounding.
             let want = (8.0 * (at(k, e, h) - at(k, e, -h)) - (at(k, e, 2.0 * h) - at(k, e, -2.0 * h))) / (12.0 * h);

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::nodes::{Builder, DType, GraphBuf, Init, text};
+use arenagrad::nodes::ir::text;
+use arenagrad::nodes::{Builder, DType, GraphBuf, Init};
 use arenagrad::passes::optimiser::{Group, MuonScale, Optimiser, Rule, train};
 use arenagrad::session::{Program, Session};
 use arenagrad::train::{averages, copy_averages};

@@ -17,8 +17,8 @@ const F64: DType = DType::F64;
 #[test]
 fn bytes_that_are_no_bool_are_refused() {
     let text = |byte: &str| format!("graph @g {{\n  %c = constant data=0x0001{byte} : bool[3]\n  return y=%c\n}}\n");
-    assert!(arenagrad::nodes::text::parse(&text("01")).is_ok());
-    let e = arenagrad::nodes::text::parse(&text("02")).err().unwrap().to_string();
+    assert!(arenagrad::nodes::ir::text::parse(&text("01")).is_ok());
+    let e = arenagrad::nodes::ir::text::parse(&text("02")).err().unwrap().to_string();
     assert!(e.contains("element 2 is 2; a bool is 0 or 1"), "{e}");
     let g = Builder::new("g");
     let e = g.finish([g.constant_bytes(&[1, 7], [2], DType::Bool)]).err().unwrap().to_string();

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::nodes::text::{PrintOptions, parse, print, print_with};
+use arenagrad::nodes::ir::text::{PrintOptions, parse, print, print_with};
 use arenagrad::prelude::*;
 
 /// A small step of training, and the line of its activation.

@@ -4,8 +4,9 @@
 
 use arenagrad::error::Kind;
 use arenagrad::nn;
-use arenagrad::nodes::ops::scatter::Scatter;
-use arenagrad::nodes::{Builder, DType, GraphBuf, Init, text};
+use arenagrad::nodes::ir::text;
+use arenagrad::nodes::ops::index::scatter::Scatter;
+use arenagrad::nodes::{Builder, DType, GraphBuf, Init};
 use arenagrad::passes::optimiser::{LR, Optimiser, Rule, train};
 use arenagrad::passes::{GradOptions, grad};
 use arenagrad::session::{Program, Session};
@@ -266,7 +267,9 @@ fn patterns_that_match_nothing_are_errors() {
     assert_eq!(e.kind, Kind::Name);
     assert!(e.message.contains(r#""fc1.wieght" matches no param"#), "{e}");
     assert!(e.message.contains("fc2.bias") && e.message.ends_with("did you mean fc1.weight?"), "{e}");
-    assert!(fails(Optimiser::sgd(0.1).freeze("typo.*")).message.contains(r#""typo.*" matches no param; there are embed"#));
+    assert!(
+        fails(Optimiser::sgd(0.1).freeze("typo.*")).message.contains(r#""typo.*" matches no param; there are embed"#)
+    );
     let options = GradOptions { frozen: vec!["nothing*".into()], ..GradOptions::default() };
     assert!(grad(graph.view(), "loss", &options).unwrap_err().message.contains("matches no param"));
     let options = GradOptions { frozen: vec!["fc1.*".into()], ..GradOptions::wrt(&["fc1.bias"]) };

@@ -33,12 +33,12 @@ proptest! {
 #[test]
 fn every_row_is_drawn() {
     let mut draw = seeded(1);
-    let mut seen = vec![0usize; arenagrad::nodes::table::OPS.len()];
+    let mut seen = vec![0usize; arenagrad::nodes::ops::table::OPS.len()];
     for _ in 0..300 {
         let g = random_graph(40, &mut draw).unwrap();
         g.view().op.iter().for_each(|op| seen[op.0 as usize] += 1);
     }
-    let rows = arenagrad::nodes::table::OPS.iter().zip(&seen);
+    let rows = arenagrad::nodes::ops::table::OPS.iter().zip(&seen);
     let never: Vec<_> = rows.filter(|(d, n)| **n == 0 && d.cases.iter().any(|c| !c.attrs.contains('@'))).collect();
     assert!(never.is_empty(), "never drawn: {never:?}");
 }
@@ -70,7 +70,7 @@ fn mutated_file_tests_are_graphs_or_errors() {
 /// Inputs that are valid for any drawn graph: reals around 0, and index 0, which every non-empty axis has.
 fn inputs(g: &GraphBuf, draw: &mut Draw) -> Vec<Tensor> {
     use arenagrad::arena::ids::Id;
-    use arenagrad::nodes::opdef::Domain;
+    use arenagrad::nodes::ir::opdef::Domain;
     let v = g.view();
     let tensor = |(x, _, _): (arenagrad::arena::Value, _, _)| {
         let dtype = v.dtype[x.at()];

@@ -4,7 +4,7 @@
 
 mod common;
 
-use arenagrad::nodes::opdef::Domain;
+use arenagrad::nodes::ir::opdef::Domain;
 use arenagrad::nodes::{AxialRope2d, Builder, DType, Init, Layout, Pairing, Rope, Var};
 use arenagrad::passes::{GradOptions, grad, jvp};
 use common::{Draw, PLAIN, Tensor, distance, run};

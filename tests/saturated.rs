@@ -6,8 +6,9 @@
 mod common;
 
 use arenagrad::nodes::{Attention, Builder, DType, GraphBuf, Layout};
+use arenagrad::passes::ad::prepare;
 use arenagrad::passes::pipeline::optimise;
-use arenagrad::passes::{GradOptions, grad, prepare};
+use arenagrad::passes::{GradOptions, grad};
 use common::{Draw, How, PLAIN, Tensor, run};
 
 const F32: DType = DType::F32;
@@ -126,7 +127,7 @@ fn saturated_attention_has_no_gradient_in_q_and_k() {
         assert_eq!(leaves, 5, "the random key");
         with_key.push(Tensor { dtype: DType::U32, dims: vec![4], data: vec![3.0, 1.0, 4.0, 1.0] });
         let names: Vec<String> = dropped.view().leaves().map(|l| l.2.to_string()).collect();
-        assert_eq!(names[4], arenagrad::nodes::builder::RNG_STATE, "{names:?}");
+        assert_eq!(names[4], arenagrad::nodes::ops::random::var::RNG_STATE, "{names:?}");
         let outs = run(&dropped, &with_key, PLAIN);
         zeros("dq with dropout", s, &outs[1]);
         zeros("dk with dropout", s, &outs[2]);

@@ -117,7 +117,7 @@ fn derivatives_of_activations_are_one_sweep() {
         let maps = of("map");
         // Beside the loss', which has one operand.
         let of_two = maps.iter().filter(|&&n| v.args_of(n).len() == 2).count();
-        let found = (of("act_slope").len(), of("matmul_gate").len(), of_two);
+        let found = (of("act_with_grad").len(), of("matmul_dact").len(), of_two);
         assert_eq!(found, if with { (1, 1, 0) } else { (0, 0, 1) }, "{name}");
         assert!(maps.len() <= 2, "{name}: {} regions", maps.len());
     }

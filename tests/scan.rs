@@ -5,11 +5,11 @@
 mod common;
 
 use arenagrad::nn;
-use arenagrad::nodes::opdef::Domain;
+use arenagrad::nodes::ir::opdef::Domain;
 use arenagrad::nodes::{Builder, DType, GraphBuf, Loop, Var};
 use arenagrad::passes::Missing;
+use arenagrad::passes::ad::prepare::{inline_and_unroll, keep_outputs};
 use arenagrad::passes::optimiser::{LR, Optimiser, train};
-use arenagrad::passes::prepare::{flatten, keep_outputs};
 use arenagrad::sched::code::BufKind;
 use arenagrad::session::Session;
 use common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
@@ -42,7 +42,7 @@ fn inputs(g: &GraphBuf, seed: u64) -> Vec<Tensor> {
 fn a_scan_is_its_unrolled_loop() {
     for reverse in [false, true] {
         let g = rnn(7, 2, 5, reverse);
-        let flat = flatten(g.view()).unwrap();
+        let flat = inline_and_unroll(g.view()).unwrap();
         let x = inputs(&g, 1);
         let (a, b) = (run(&g, &x, PLAIN), run(&flat, &x, PLAIN));
         for (a, b) in a.iter().zip(&b) {
@@ -67,7 +67,7 @@ fn gradients(g: &GraphBuf) -> GraphBuf {
 fn gradients_are_those_of_the_unrolled_loop() {
     for reverse in [false, true] {
         let g = rnn(9, 2, 5, reverse);
-        let (a, b) = (gradients(&g), gradients(&flatten(g.view()).unwrap()));
+        let (a, b) = (gradients(&g), gradients(&inline_and_unroll(g.view()).unwrap()));
         let x = inputs(&g, 2);
         let (ra, rb) = (run(&a, &x, PLAIN), run(&b, &x, PLAIN));
         assert_eq!(ra.len(), 8);
@@ -82,7 +82,7 @@ fn gradients_are_those_of_the_unrolled_loop() {
 
 #[test]
 fn threads_share_the_work_of_a_loop_and_change_no_bit() {
-    // So large that an iteration is worth its meetings.
+    // So large that an iteration is worth its barriers.
     let g = rnn(6, 64, 192, false);
     let d = gradients(&g);
     let x = inputs(&g, 3);
@@ -135,7 +135,7 @@ fn nested() -> GraphBuf {
 fn loops_stand_in_loops() {
     let g = nested();
     assert_eq!(g.view().regions(), 3);
-    let flat = flatten(g.view()).unwrap();
+    let flat = inline_and_unroll(g.view()).unwrap();
     let hessian = |g: &GraphBuf| arenagrad::passes::hvp(g.view(), "loss", &["x", "a", "h0"]).unwrap();
     for (a, b) in [(gradients(&g), gradients(&flat)), (hessian(&g), hessian(&flat))] {
         let x = inputs(&a, 4);
@@ -174,7 +174,7 @@ fn each_iteration_draws_its_own_numbers_and_the_gradient_sees_the_same() {
     }
     // y = (x·m)² with x = 1, so dy/dx · ½ = m² = y.
     assert_eq!(r[2].data, r[1].data);
-    let unrolled = run(&flatten(graph.view()).unwrap(), &feed(&graph), PLAIN);
+    let unrolled = run(&inline_and_unroll(graph.view()).unwrap(), &feed(&graph), PLAIN);
     assert_eq!(unrolled[1].data, r[1].data);
 }
 
@@ -262,7 +262,7 @@ fn what_does_not_change_in_a_loop_survives_it() {
     });
     let graph = g.finish([h[0].named("h0"), h[1].named("h1"), y[0].named("y"), w.named("w")]).unwrap();
     let x = inputs(&graph, 8);
-    let want = run(&flatten(graph.view()).unwrap(), &x, PLAIN);
+    let want = run(&inline_and_unroll(graph.view()).unwrap(), &x, PLAIN);
     for how in [PLAIN, How { poison: true, ..PLAIN }, How { optimise: false, poison: true, ..PLAIN }] {
         for (a, b) in run(&graph, &x, how).iter().zip(&want) {
             assert!(distance(&a.data, &b.data) < 1e-12, "{a:?}\n{b:?}");
@@ -404,7 +404,7 @@ fn what_nobody_reads_of_a_loop_is_not_made() {
     });
     let graph = g.finish([h[0].named("h")]).unwrap();
     let optimised = arenagrad::passes::pipeline::optimise(graph.view()).unwrap();
-    let text = arenagrad::nodes::text::print(optimised.view());
+    let text = arenagrad::nodes::ir::text::print(optimised.view());
     let line = text.lines().find(|l| l.contains("= scan ")).unwrap();
     assert!(line.contains("carries=1 consts=0 length=4") && line.ends_with(": f32[3]"), "{line}");
     assert!(!line.contains("%z") && line.contains("%x"), "{line}");

@@ -5,10 +5,11 @@
 
 mod common;
 
-use arenagrad::nodes::attrs::Attr;
-use arenagrad::nodes::windows::{Conv, ConvTranspose, Pool, Unfold};
+use arenagrad::nodes::ir::attrs::Attr;
+use arenagrad::nodes::ops::window::var::{Conv, ConvTranspose, Pool, Unfold};
 use arenagrad::nodes::{Builder, DType, GraphBuf, Op, Var};
-use arenagrad::passes::{GradOptions, grad, prepare};
+use arenagrad::passes::ad::prepare;
+use arenagrad::passes::{GradOptions, grad};
 use arenagrad::session::Session;
 use common::{Draw, How, PLAIN, Tensor, run};
 
@@ -31,7 +32,7 @@ fn results(g: &GraphBuf, how: How) -> Vec<Tensor> {
     let v = g.view();
     let inputs: Vec<Tensor> = v
         .leaves()
-        .map(|(x, _, _)| draw.tensor(v.dtype[x.at()], &v.dims(x), arenagrad::nodes::opdef::Domain::Real))
+        .map(|(x, _, _)| draw.tensor(v.dtype[x.at()], &v.dims(x), arenagrad::nodes::ir::opdef::Domain::Real))
         .collect();
     run(g, &inputs, how)
 }

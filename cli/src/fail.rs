@@ -24,14 +24,14 @@ pub fn bad(message: impl Display) -> Fail {
 }
 
 /// The input is fine, but what was asked for does not hold: exit code 1.
-pub fn unmet(message: impl Display) -> Fail {
+pub fn expectation_failed(message: impl Display) -> Fail {
     Fail { code: 1, message: message.to_string() }
 }
 
 impl From<Error> for Fail {
     fn from(e: Error) -> Fail {
         match e.kind {
-            Kind::Diverged => unmet(e),
+            Kind::Diverged => expectation_failed(e),
             _ => bad(e),
         }
     }

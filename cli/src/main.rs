@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     ended(catch_unwind(AssertUnwindSafe(|| run(&cli))).unwrap_or_else(|what| {
         let text = what.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| what.downcast_ref::<&str>().copied()).unwrap_or("unknown");
-        Err(fail::unmet(format!("internal error: {text}")))
+        Err(fail::expectation_failed(format!("internal error: {text}")))
     }))
 }
 

@@ -4,7 +4,7 @@
 //! that went away is no error: what is left to print is dropped, and the exit code stays the command's. What standard
 //! error does not take is lost.
 
-use crate::fail::{Run, unmet};
+use crate::fail::{Run, expectation_failed};
 use std::fmt::Display;
 use std::io::{BufWriter, ErrorKind, Result, StdoutLock, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ fn checked(done: Result<()>) -> Run {
             GONE.store(true, Ordering::Relaxed);
             Ok(())
         }
-        Err(e) => Err(unmet(format!("standard output: {e}"))),
+        Err(e) => Err(expectation_failed(format!("standard output: {e}"))),
     }
 }
 

@@ -4,7 +4,7 @@
 //! kept as they are; what is written has `offset` as its last column. Invariant: a packing is proven before it is shown.
 
 use crate::args::PackArgs;
-use crate::fail::{Fail, Run, bad, io, unmet};
+use crate::fail::{Fail, Run, bad, expectation_failed, io};
 use crate::out::emit;
 use arenagrad::sched::pack::{self, Buffers, Options, Packing, instances};
 use arenagrad::train::write_atomically;
@@ -33,7 +33,7 @@ struct Table {
 }
 
 #[derive(Serialize)]
-struct Figures {
+struct Metrics {
     solved: bool,
     optimal: bool,
     buffers: usize,
@@ -60,11 +60,11 @@ pub fn pack(a: &PackArgs) -> Run {
     let p = pack::pack(&table.buffers, &options).map_err(named)?;
     let seconds = started.elapsed().as_secs_f64();
     pack::check::packing(&table.buffers, &p.at, p.height, 1)
-        .map_err(|e| unmet(format!("the packing is wrong: {e}")))?;
+        .map_err(|e| expectation_failed(format!("the packing is wrong: {e}")))?;
     if let Some(out) = &a.out {
         write_atomically(out, &written(&table, &p)?)?;
     }
-    let figures = Figures {
+    let figures = Metrics {
         solved: p.solved,
         optimal: p.optimal(),
         buffers: table.buffers.len(),
@@ -78,15 +78,17 @@ pub fn pack(a: &PackArgs) -> Run {
     emit(if a.json { serde_json::to_string(&figures).map_err(bad)? } else { figures.text() })?;
     match (p.solved, a.capacity) {
         (true, _) => Ok(()),
-        (false, Some(c)) => Err(unmet(format!("{name}: the best height is {}, the capacity {c}", p.height))),
-        (false, None) => Err(unmet(format!(
+        (false, Some(c)) => {
+            Err(expectation_failed(format!("{name}: the best height is {}, the capacity {c}", p.height)))
+        }
+        (false, None) => Err(expectation_failed(format!(
             "{}: height {} is not proven to be the least; none is below {}",
             name, p.height, p.bound
         ))),
     }
 }
 
-impl Figures {
+impl Metrics {
     fn text(&self) -> String {
         let ratio = if self.max_live == 0 { 1.0 } else { self.height as f64 / self.max_live as f64 };
         format!(

@@ -23,7 +23,7 @@ pub enum Split {
     /// Unit `u` owns elements `u * n .. (u + 1) * n`, cut at the operand's end.
     PerUnit(usize),
     /// The operand is a matrix of rows of `row` elements: unit `u` owns columns `u * width .. (u + 1) * width`, cut at the
-    /// row's end, of all rows. Reached as a [`Panel`].
+    /// row's end, of all rows. Reached as a [`MatrixMut`].
     Columns {
         /// Elements of a row.
         row: usize,
@@ -31,7 +31,7 @@ pub enum Split {
         width: usize,
     },
     /// Thread `t` owns elements `t * n .. (t + 1) * n`: scratch.
-    PerLane(usize),
+    PerThread(usize),
 }
 
 impl Split {
@@ -40,14 +40,14 @@ impl Split {
     fn columns(self) -> Option<(usize, usize)> {
         match self {
             Split::Columns { row, width } => Some((row, width)),
-            Split::Whole | Split::PerUnit(_) | Split::PerLane(_) => None,
+            Split::Whole | Split::PerUnit(_) | Split::PerThread(_) => None,
         }
     }
 }
 
 /// One operand, resolved to a place in the arena.
 #[derive(Clone, Copy, Debug)]
-pub struct Slot {
+pub struct OperandRef {
     /// Byte offset from the arena's start; a multiple of the element's size.
     pub off: usize,
     /// Number of elements.
@@ -60,14 +60,14 @@ pub struct Slot {
     /// For a read: the write (by index) that shares its bytes. Such a read is reached through that write only.
     pub inplace: Option<u8>,
     /// For an operand that moves with the iterations of loops around the instruction: how, as an index into
-    /// [`Moves::strides`]; 0 for one that stays.
+    /// [`LoopOffsets::strides`]; 0 for one that stays.
     pub moves: u32,
 }
 
-impl Slot {
+impl OperandRef {
     /// The slot of a whole operand that stays where it is.
-    pub fn new(off: usize, len: usize, size: usize, split: Split) -> Slot {
-        Slot { off, len, size, split, inplace: None, moves: 0 }
+    pub fn new(off: usize, len: usize, size: usize, split: Split) -> OperandRef {
+        OperandRef { off, len, size, split, inplace: None, moves: 0 }
     }
 }
 
@@ -79,20 +79,20 @@ pub type Strides = [usize; DEPTH];
 
 /// Where the loops around an instruction stand.
 #[derive(Clone, Copy)]
-pub struct Moves<'a> {
+pub struct LoopOffsets<'a> {
     /// Ways to move; the first is to stay.
     pub strides: &'a [Strides],
     /// The iteration of each loop.
     pub at: [usize; DEPTH],
 }
 
-impl Moves<'_> {
+impl LoopOffsets<'_> {
     /// Those of an instruction that no loop is around.
-    pub const NONE: Moves<'static> = Moves { strides: &[], at: [0; DEPTH] };
+    pub const NONE: LoopOffsets<'static> = LoopOffsets { strides: &[], at: [0; DEPTH] };
 
     /// Where `s` begins now. Wraps where a plan would be wrong: bounds are checked by whoever uses it.
     #[inline]
-    fn offset(&self, s: &Slot) -> usize {
+    fn offset(&self, s: &OperandRef) -> usize {
         match s.moves {
             0 => s.off,
             m => self.strides[m as usize]
@@ -157,7 +157,7 @@ impl Fault {
 
 /// The arena as the executor sees it while a step runs.
 #[derive(Clone, Copy)]
-pub struct Frame {
+pub struct ArenaPtr {
     base: *mut u8,
     len: usize,
 }
@@ -165,15 +165,15 @@ pub struct Frame {
 // SAFETY: a frame is only a pointer and a length. Its bytes are reached through `Args`, whose contract (above) is that
 // concurrent calls touch disjoint bytes unless they only read.
 #[allow(unsafe_code)]
-unsafe impl Send for Frame {}
+unsafe impl Send for ArenaPtr {}
 // SAFETY: as for `Send`; a frame has no interior state of its own.
 #[allow(unsafe_code)]
-unsafe impl Sync for Frame {}
+unsafe impl Sync for ArenaPtr {}
 
-impl Frame {
+impl ArenaPtr {
     /// The frame of an arena's bytes. The caller keeps the arena alive and unborrowed while kernels run on the frame.
-    pub fn new(bytes: &mut [u8]) -> Frame {
-        Frame { base: bytes.as_mut_ptr(), len: bytes.len() }
+    pub fn new(bytes: &mut [u8]) -> ArenaPtr {
+        ArenaPtr { base: bytes.as_mut_ptr(), len: bytes.len() }
     }
 
     /// The frame as a pointer and a length, to hand to another thread.
@@ -181,23 +181,23 @@ impl Frame {
         (self.base, self.len)
     }
 
-    /// The frame of [`Frame::parts`]. Making one is harmless: only [`Args::new`] trusts it.
-    pub fn from_parts(base: *mut u8, len: usize) -> Frame {
-        Frame { base, len }
+    /// The frame of [`ArenaPtr::parts`]. Making one is harmless: only [`Args::new`] trusts it.
+    pub fn from_parts(base: *mut u8, len: usize) -> ArenaPtr {
+        ArenaPtr { base, len }
     }
 }
 
 /// What a kernel gets for one call: parameters, a range of units, and its operands as slices.
 pub struct Args<'a> {
-    frame: Frame,
-    reads: &'a [Slot],
-    writes: &'a [Slot],
+    frame: ArenaPtr,
+    reads: &'a [OperandRef],
+    writes: &'a [OperandRef],
     params: &'a [u64],
     units: Range<usize>,
     lane: usize,
     taken: u64,
     fault: &'a Fault,
-    moves: &'a Moves<'a>,
+    moves: &'a LoopOffsets<'a>,
     arena: PhantomData<&'a mut [u8]>,
 }
 
@@ -210,21 +210,32 @@ impl<'a> Args<'a> {
     #[allow(unsafe_code)]
     #[inline]
     pub unsafe fn new(
-        frame: Frame,
-        reads: &'a [Slot],
-        writes: &'a [Slot],
+        frame: ArenaPtr,
+        reads: &'a [OperandRef],
+        writes: &'a [OperandRef],
         params: &'a [u64],
         units: Range<usize>,
         lane: usize,
         fault: &'a Fault,
     ) -> Args<'a> {
-        Args { frame, reads, writes, params, units, lane, taken: 0, fault, moves: &Moves::NONE, arena: PhantomData }
+        Args {
+            frame,
+            reads,
+            writes,
+            params,
+            units,
+            lane,
+            taken: 0,
+            fault,
+            moves: &LoopOffsets::NONE,
+            arena: PhantomData,
+        }
     }
 
     /// The same call inside loops that stand at `moves`. The invariant in the head of this file must hold for the
     /// operands where they are then.
     #[inline]
-    pub fn moved(self, moves: &'a Moves<'a>) -> Args<'a> {
+    pub fn moved(self, moves: &'a LoopOffsets<'a>) -> Args<'a> {
         Args { moves, ..self }
     }
 
@@ -285,7 +296,7 @@ impl<'a> Args<'a> {
         let (from, to) = match s.split {
             Split::Whole | Split::Columns { .. } => (0, s.len),
             Split::PerUnit(n) => ((self.units.start * n).min(s.len), (self.units.end * n).min(s.len)),
-            Split::PerLane(n) => ((self.lane * n).min(s.len), ((self.lane + 1) * n).min(s.len)),
+            Split::PerThread(n) => ((self.lane * n).min(s.len), ((self.lane + 1) * n).min(s.len)),
         };
         let off = self.bounds::<T>(s);
         // SAFETY: in bounds and aligned (checked above); taken once; by the file's invariant nobody else touches
@@ -301,7 +312,7 @@ impl<'a> Args<'a> {
     /// # Panics
     /// If it was taken before in this call, or if units do not divide it by columns.
     #[inline]
-    pub fn panel<T: Pod>(&mut self, j: usize) -> Panel<'a, T> {
+    pub fn panel<T: Pod>(&mut self, j: usize) -> MatrixMut<'a, T> {
         let s = self.take(j);
         let columns = s.split.columns();
         assert!(columns.is_some(), "written operand {j} is not divided by columns");
@@ -309,14 +320,14 @@ impl<'a> Args<'a> {
         let at = self.frame.base.wrapping_add(self.bounds::<T>(s)).cast::<T>();
         // The operand lies in the arena, aligned, and by the file's invariant nobody else touches these columns of it during
         // the call: what a panel promises.
-        let all = Panel { at, step: row, rows: s.len / row.max(1), cols: row, owner: PhantomData };
+        let all = MatrixMut { at, step: row, rows: s.len / row.max(1), cols: row, owner: PhantomData };
         let rows = all.rows;
         all.cut(0..rows, (self.units.start * width).min(row)..(self.units.end * width).min(row))
     }
 
     /// The place of written operand `j`, which is taken once.
     #[inline]
-    fn take(&mut self, j: usize) -> &'a Slot {
+    fn take(&mut self, j: usize) -> &'a OperandRef {
         assert!(self.taken & (1 << j) == 0, "written operand {j} taken twice");
         self.taken |= 1 << j;
         &self.writes[j]
@@ -336,7 +347,7 @@ impl<'a> Args<'a> {
 
     /// Where `s` begins, after checks that it lies in the arena and is aligned.
     #[inline]
-    fn bounds<T: Pod>(&self, s: &Slot) -> usize {
+    fn bounds<T: Pod>(&self, s: &OperandRef) -> usize {
         let size = size_of::<T>();
         assert!(s.size == size, "an operand of {}-byte elements is taken as {}-byte elements", s.size, size);
         let off = self.moves.offset(s);
@@ -350,7 +361,7 @@ impl<'a> Args<'a> {
 ///
 /// Invariant: element `j < cols` of row `i < rows` is the one at `at + i * step + j`; it lies in one allocation with the
 /// others, aligned, and for `'a` it is reached through this panel alone.
-pub struct Panel<'a, T> {
+pub struct MatrixMut<'a, T> {
     at: *mut T,
     step: usize,
     rows: usize,
@@ -358,15 +369,15 @@ pub struct Panel<'a, T> {
     owner: PhantomData<&'a mut [T]>,
 }
 
-impl<'a, T> Panel<'a, T> {
+impl<'a, T> MatrixMut<'a, T> {
     /// The matrix of `rows` adjacent rows of `cols` elements that begins a slice.
     ///
     /// # Panics
     /// If the slice is shorter.
     #[inline]
-    pub fn new(matrix: &'a mut [T], rows: usize, cols: usize) -> Panel<'a, T> {
+    pub fn new(matrix: &'a mut [T], rows: usize, cols: usize) -> MatrixMut<'a, T> {
         assert!(rows.checked_mul(cols).is_some_and(|len| len <= matrix.len()));
-        Panel { at: matrix.as_mut_ptr(), step: cols, rows, cols, owner: PhantomData }
+        MatrixMut { at: matrix.as_mut_ptr(), step: cols, rows, cols, owner: PhantomData }
     }
 
     /// Number of rows.
@@ -398,16 +409,16 @@ impl<'a, T> Panel<'a, T> {
     /// # Panics
     /// If there are no such rows or columns.
     #[inline]
-    pub fn part(&mut self, rows: Range<usize>, cols: Range<usize>) -> Panel<'_, T> {
-        let all = Panel { at: self.at, step: self.step, rows: self.rows, cols: self.cols, owner: PhantomData };
+    pub fn part(&mut self, rows: Range<usize>, cols: Range<usize>) -> MatrixMut<'_, T> {
+        let all = MatrixMut { at: self.at, step: self.step, rows: self.rows, cols: self.cols, owner: PhantomData };
         all.cut(rows, cols)
     }
 
     #[inline]
-    fn cut(self, rows: Range<usize>, cols: Range<usize>) -> Panel<'a, T> {
+    fn cut(self, rows: Range<usize>, cols: Range<usize>) -> MatrixMut<'a, T> {
         assert!(rows.start <= rows.end && rows.end <= self.rows && cols.start <= cols.end && cols.end <= self.cols);
         let at = self.at.wrapping_add(rows.start * self.step + cols.start);
-        Panel { at, rows: rows.len(), cols: cols.len(), ..self }
+        MatrixMut { at, rows: rows.len(), cols: cols.len(), ..self }
     }
 
     /// The same elements as numbers of another type.
@@ -415,12 +426,12 @@ impl<'a, T> Panel<'a, T> {
     /// # Panics
     /// If those have another size or alignment.
     #[inline]
-    pub fn cast<U: Pod>(self) -> Panel<'a, U>
+    pub fn cast<U: Pod>(self) -> MatrixMut<'a, U>
     where
         T: Pod,
     {
         assert!(size_of::<T>() == size_of::<U>() && align_of::<T>() == align_of::<U>());
-        Panel { at: self.at.cast(), step: self.step, rows: self.rows, cols: self.cols, owner: PhantomData }
+        MatrixMut { at: self.at.cast(), step: self.step, rows: self.rows, cols: self.cols, owner: PhantomData }
     }
 
     /// Row `i`.

@@ -3,7 +3,7 @@
 //! Invariant: what it returns does not depend on how the units were divided, or it fails the test.
 
 use crate::arena::tensor::{LINE, TensorArena};
-use crate::kernels::abi::{Args, Fault, Frame, Kernel, Slot, Split};
+use crate::kernels::abi::{ArenaPtr, Args, Fault, Kernel, OperandRef, Split};
 use bytemuck::Pod;
 
 /// A read operand: its bytes, the size of an element, and the write that it shares its place with.
@@ -50,8 +50,8 @@ fn line(bytes: usize) -> usize {
 }
 
 /// What lies in a written operand; nothing of scratch, which keeps what the last range left there.
-fn written(arena: &TensorArena, slot: &Slot, out: &Out) -> Vec<u8> {
-    let len = if matches!(out.2, Split::PerLane(_)) { 0 } else { out.0 * out.1 };
+fn written(arena: &TensorArena, slot: &OperandRef, out: &Out) -> Vec<u8> {
+    let len = if matches!(out.2, Split::PerThread(_)) { 0 } else { out.0 * out.1 };
     arena.bytes()[slot.off..slot.off + len].to_vec()
 }
 
@@ -66,7 +66,7 @@ fn once(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usi
         at += line(bytes);
         off
     };
-    let slots: Vec<Slot> = writes.iter().map(|w| Slot::new(take(w.0 * w.1), w.0, w.1, w.2)).collect();
+    let slots: Vec<OperandRef> = writes.iter().map(|w| OperandRef::new(take(w.0 * w.1), w.0, w.1, w.2)).collect();
     let mut read_slots = Vec::new();
     for r in reads {
         let off = match r.inplace {
@@ -74,7 +74,7 @@ fn once(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usi
             None => take(r.bytes.len()),
         };
         arena.bytes_mut()[off..off + r.bytes.len()].copy_from_slice(&r.bytes);
-        read_slots.push(Slot {
+        read_slots.push(OperandRef {
             off,
             len: r.bytes.len() / r.size,
             size: r.size,
@@ -83,7 +83,7 @@ fn once(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usi
             moves: 0,
         });
     }
-    let frame = Frame::new(arena.bytes_mut());
+    let frame = ArenaPtr::new(arena.bytes_mut());
     let fault = Fault::default();
     // The last range first: the order must not matter either.
     for i in (0..ranges).rev() {

@@ -11,10 +11,12 @@
 //! * NaN, infinities and −0 pass through as IEEE asks; indices are checked on every element ([`abi::Args::fault`]).
 
 pub mod abi;
+pub mod act_with_grad;
 pub mod attention;
 pub mod bytes;
 pub mod conv;
 pub mod copy;
+pub mod cost_model;
 pub mod elem;
 pub mod float;
 pub mod gemm;
@@ -26,6 +28,7 @@ pub mod length;
 pub mod norm;
 pub mod num;
 pub mod optim;
+pub mod pairwise;
 pub mod params;
 pub mod pool;
 mod pool_geom;
@@ -36,12 +39,9 @@ pub mod reduce;
 pub mod rope;
 pub mod scan;
 pub mod simd;
-pub mod slope;
 pub mod softmax;
 pub mod sort;
 pub mod squares;
 pub mod tile;
-pub mod tree;
 pub mod unfold;
 pub mod vmath;
-pub mod work;

@@ -16,9 +16,9 @@ pub mod rms;
 
 use crate::kernels::abi::Args;
 use crate::kernels::num::Real;
+use crate::kernels::pairwise;
 use crate::kernels::params::params;
 use crate::kernels::reduce::Reduce;
-use crate::kernels::tree;
 use crate::simd;
 
 /// Elements in one unit of the forward kernel, about.
@@ -96,8 +96,8 @@ simd! {
 /// Mean and 1/√(variance + ε) of a row.
 pub fn row_moments<T: Real>(x: &[T], eps: T) -> (T, T) {
     let n = T::from_f64(x.len() as f64);
-    let mean = tree::row(tree::Sum, x) / n;
-    let variance = tree::row(tree::SquaresFrom(mean), x) / n;
+    let mean = pairwise::row(pairwise::Sum, x) / n;
+    let variance = pairwise::row(pairwise::SquaresFrom(mean), x) / n;
     (mean, T::ONE / (variance + eps).sqrt())
 }
 
@@ -150,8 +150,8 @@ simd! {
 /// Turns dy·γ in `dx` into the gradient of one row.
 fn finish_row<T: Real>(x: &[T], (mean, rstd): (T, T), dx: &mut [T]) {
     let n = T::from_f64(x.len() as f64);
-    let sum = tree::row(tree::Sum, dx);
-    let dot = tree::dot_from(dx, x, mean) * rstd;
+    let sum = pairwise::row(pairwise::Sum, dx);
+    let dot = pairwise::dot_from(dx, x, mean) * rstd;
     project(x, (mean, rstd), (sum / n, dot / n), dx);
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::arena::tensor::TensorArena;
-use crate::kernels::abi::{Fault, Frame, Kernel, Slot, Split};
+use crate::kernels::abi::{ArenaPtr, Fault, Kernel, OperandRef, Split};
 use crate::kernels::conv::Units;
 
 fn noise(i: usize, seed: usize) -> f64 {
@@ -215,16 +215,16 @@ fn run(
     let mut arena = TensorArena::new(1 << 22).unwrap();
     let mut at = 0;
     let mut place = |len: usize, split| {
-        let slot = Slot::new(at, len, 4, split);
+        let slot = OperandRef::new(at, len, 4, split);
         at += (len * 4).next_multiple_of(64);
         slot
     };
-    let slots: Vec<Slot> = reads.iter().map(|r| place(r.len() / 4, Split::Whole)).collect();
-    let outs: Vec<Slot> = writes.iter().map(|w| place(*w, Split::PerUnit(units.per_unit))).collect();
+    let slots: Vec<OperandRef> = reads.iter().map(|r| place(r.len() / 4, Split::Whole)).collect();
+    let outs: Vec<OperandRef> = writes.iter().map(|w| place(*w, Split::PerUnit(units.per_unit))).collect();
     for (s, r) in slots.iter().zip(reads) {
         arena.bytes_mut()[s.off..][..r.len()].copy_from_slice(r);
     }
-    let (frame, fault) = (Frame::new(arena.bytes_mut()), Fault::default());
+    let (frame, fault) = (ArenaPtr::new(arena.bytes_mut()), Fault::default());
     for i in 0..cuts {
         let range = units.count * i / cuts..units.count * (i + 1) / cuts;
         // SAFETY: the operands are disjoint parts of the arena, which is not touched until the calls are over.

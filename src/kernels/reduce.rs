@@ -15,9 +15,9 @@
 
 use crate::kernels::abi::Args;
 use crate::kernels::num::{Index, Num, Real};
+use crate::kernels::pairwise::{self, Reducer};
 use crate::kernels::params::params;
 use crate::kernels::simd::Unmasked;
-use crate::kernels::tree::{self, Fold};
 use crate::kernels::vmath;
 use crate::simd;
 
@@ -54,8 +54,8 @@ impl Reduce {
     /// Elements of the output in each unit.
     pub fn per_unit(&self) -> usize {
         match self.inner {
-            0..=tree::NARROW => self.inner.max(1) * (UNIT / (self.n * self.inner).max(1)).max(1),
-            inner => inner.min(tree::TILE),
+            0..=pairwise::NARROW => self.inner.max(1) * (UNIT / (self.n * self.inner).max(1)).max(1),
+            inner => inner.min(pairwise::TILE),
         }
     }
 
@@ -114,10 +114,10 @@ pub struct Plan {
 pub fn plan(outer: usize, n: usize, inner: usize) -> Plan {
     let one = Reduce::new(outer, n, inner);
     let rows = match inner {
-        0..=tree::NARROW => CHUNK.div_ceil(inner.max(1)).next_multiple_of(tree::TIMES),
+        0..=pairwise::NARROW => CHUNK.div_ceil(inner.max(1)).next_multiple_of(pairwise::ACCUMULATIONS),
         // Chunks are blocks of the order of columns: the bits are those of one instruction.
-        _ if n < tree::ROWS.pow(3) => tree::ROWS,
-        _ => tree::ROWS * tree::ROWS,
+        _ if n < pairwise::ROWS.pow(3) => pairwise::ROWS,
+        _ => pairwise::ROWS * pairwise::ROWS,
     };
     if one.units() >= 32 || outer * n * inner < 8 * CHUNK || n < 2 * rows {
         return Plan { partial: None, last: one };
@@ -132,7 +132,7 @@ fn pieces<T>(inner: usize, lo: usize, out: &mut [T], mut f: impl FnMut(usize, us
     let (mut at, mut rest) = (lo, out);
     while !rest.is_empty() {
         let (row, column) = (at / inner, at % inner);
-        let w = rest.len().min(inner - column).min(tree::TILE);
+        let w = rest.len().min(inner - column).min(pairwise::TILE);
         let (piece, after) = rest.split_at_mut(w);
         f(row, column, piece);
         rest = after;
@@ -141,29 +141,29 @@ fn pieces<T>(inner: usize, lo: usize, out: &mut [T], mut f: impl FnMut(usize, us
 }
 
 /// Reduces elements `lo..` of the output `[outer, inner]` of a view `[outer, n, inner]`.
-fn fold_into<T: Num, F: Fold<T>>(f: F, x: &[T], n: usize, inner: usize, lo: usize, out: &mut [T]) {
+fn fold_into<T: Num, F: Reducer<T>>(f: F, x: &[T], n: usize, inner: usize, lo: usize, out: &mut [T]) {
     match inner {
         0 => {}
-        1 => tree::rows(f, &x[lo * n..(lo + out.len()) * n], n, out),
-        2..=tree::NARROW => {
+        1 => pairwise::rows(f, &x[lo * n..(lo + out.len()) * n], n, out),
+        2..=pairwise::NARROW => {
             let first = lo / inner;
             for (i, out) in out.chunks_exact_mut(inner).enumerate() {
-                tree::narrow(f, &x[(first + i) * n * inner..][..n * inner], out);
+                pairwise::narrow(f, &x[(first + i) * n * inner..][..n * inner], out);
             }
         }
         _ => pieces(inner, lo, out, |row, column, out| {
             let x = &x[row * n * inner..][..n * inner];
-            tree::columns(f, x.get(column..).unwrap_or_default(), n, inner, out);
+            pairwise::columns(f, x.get(column..).unwrap_or_default(), n, inner, out);
         }),
     }
 }
 
 /// Reduces rows of `inner` elements column by column, in the order of one instruction.
-pub fn columns<T: Num, F: Fold<T>>(f: F, x: &[T], inner: usize, out: &mut [T]) {
+pub fn columns<T: Num, F: Reducer<T>>(f: F, x: &[T], inner: usize, out: &mut [T]) {
     fold_into(f, x, x.len() / inner.max(1), inner, 0, out);
 }
 
-fn reduce<T: Num, F: Fold<T>>(args: &mut Args<'_>, f: F, finish: impl Fn(T, &Reduce) -> T) {
+fn reduce<T: Num, F: Reducer<T>>(args: &mut Args<'_>, f: F, finish: impl Fn(T, &Reduce) -> T) {
     let p = Reduce::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let out = args.write::<T>(0);
@@ -173,7 +173,7 @@ fn reduce<T: Num, F: Fold<T>>(args: &mut Args<'_>, f: F, finish: impl Fn(T, &Red
     }
 }
 
-fn partial<T: Num, F: Fold<T>>(args: &mut Args<'_>, f: F) {
+fn partial<T: Num, F: Reducer<T>>(args: &mut Args<'_>, f: F) {
     let p = Partial::from_words(args.params());
     let (x, out) = (args.read::<T>(0), args.write::<T>(0));
     for (u, out) in args.units().zip(out.chunks_exact_mut(p.inner)) {
@@ -204,29 +204,29 @@ macro_rules! entries {
 
 entries! {
     /// Σ x; 0 where `n` is 0. Integers wrap.
-    sum, sum_partial, Num, tree::Sum;
+    sum, sum_partial, Num, pairwise::Sum;
     /// Π x; 1 where `n` is 0. Integers wrap.
-    prod, prod_partial, Num, tree::Prod;
+    prod, prod_partial, Num, pairwise::Prod;
     /// The greatest x; NaN if there is one.
-    max, max_partial, Num, tree::Max;
+    max, max_partial, Num, pairwise::Max;
     /// The least x; NaN if there is one.
-    min, min_partial, Num, tree::Min;
+    min, min_partial, Num, pairwise::Min;
     /// Σ x². In two steps: [`sum_squares_partial`], then [`sum`].
-    sum_squares, sum_squares_partial, Real, tree::Squares;
+    sum_squares, sum_squares_partial, Real, pairwise::Squares;
 }
 
 /// Σ x / divisor; NaN where the divisor is 0. In two steps: [`sum_partial`], then this.
 ///
 /// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
 pub fn mean<T: Real>(args: &mut Args<'_>) {
-    reduce::<T, _>(args, tree::Sum, |x, p| x / T::from_f64(p.divisor as f64));
+    reduce::<T, _>(args, pairwise::Sum, |x, p| x / T::from_f64(p.divisor as f64));
 }
 
 /// Σ x² / divisor; NaN where the divisor is 0. In two steps: [`sum_squares_partial`], then [`mean`].
 ///
 /// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
 pub fn mean_squares<T: Real>(args: &mut Args<'_>) {
-    reduce::<T, _>(args, tree::Squares, |x, p| x / T::from_f64(p.divisor as f64));
+    reduce::<T, _>(args, pairwise::Squares, |x, p| x / T::from_f64(p.divisor as f64));
 }
 
 /// log Σ eˣ, shifted by the maximum: −∞ for a row of −∞ (or an empty one), +∞ for a row with +∞, NaN for one with NaN.
@@ -237,17 +237,17 @@ pub fn logsumexp<T: Real>(args: &mut Args<'_>) {
     let lo = args.units().start * p.per_unit();
     let (x, out) = (args.read::<T>(0), args.write::<T>(0));
     if p.inner == 1 {
-        for (i, out) in out.chunks_mut(tree::TILE).enumerate() {
-            rows_logsumexp(&x[(lo + i * tree::TILE) * p.n..], p.n, out);
+        for (i, out) in out.chunks_mut(pairwise::TILE).enumerate() {
+            rows_logsumexp(&x[(lo + i * pairwise::TILE) * p.n..], p.n, out);
         }
         return;
     }
     pieces(p.inner, lo, out, |row, column, out| {
         let x = &x[row * p.n * p.inner..][..p.n * p.inner];
         let x = x.get(column..).unwrap_or_default();
-        let mut max = [T::ZERO; tree::TILE];
+        let mut max = [T::ZERO; pairwise::TILE];
         let max = &mut max[..out.len()];
-        tree::columns(tree::Max, x, p.n, p.inner, max);
+        pairwise::columns(pairwise::Max, x, p.n, p.inner, max);
         exp_columns(x, p.inner, max, out);
         shifted_logs(max, out);
     });
@@ -263,13 +263,13 @@ simd! {
     }
 }
 
-/// log Σ eˣ of at most [`tree::TILE`] contiguous rows of `n` elements.
+/// log Σ eˣ of at most [`pairwise::TILE`] contiguous rows of `n` elements.
 fn rows_logsumexp<T: Real>(x: &[T], n: usize, out: &mut [T]) {
-    let mut max = [T::ZERO; tree::TILE];
+    let mut max = [T::ZERO; pairwise::TILE];
     let max = &mut max[..out.len()];
-    tree::rows(tree::Max, x, n, max);
+    pairwise::rows(pairwise::Max, x, n, max);
     for (i, (o, m)) in out.iter_mut().zip(&*max).enumerate() {
-        *o = tree::row(tree::ExpFrom(*m), &x[i * n..][..n]);
+        *o = pairwise::row(pairwise::ExpFrom(*m), &x[i * n..][..n]);
     }
     shifted_logs(max, out);
 }
@@ -277,9 +277,9 @@ fn rows_logsumexp<T: Real>(x: &[T], n: usize, out: &mut [T]) {
 simd! {
     fn exp_columns[T: Real](x: &[T], stride: usize, max: &[T], out: &mut [T]) {
         out.fill(T::ZERO);
-        let mut part = [T::ZERO; tree::TILE];
+        let mut part = [T::ZERO; pairwise::TILE];
         let part = &mut part[..out.len()];
-        for rows in x.chunks(stride * tree::TIMES) {
+        for rows in x.chunks(stride * pairwise::ACCUMULATIONS) {
             part.fill(T::ZERO);
             for x in rows.chunks(stride).filter(|x| x.len() >= max.len()) {
                 for ((s, x), m) in part.iter_mut().zip(x).zip(max) {
@@ -294,10 +294,10 @@ simd! {
 }
 
 /// Which comparison decides an arg reduction.
-trait Best<T>: Fold<T> {}
+trait Best<T>: Reducer<T> {}
 
-impl<T: Num> Best<T> for tree::Max {}
-impl<T: Num> Best<T> for tree::Min {}
+impl<T: Num> Best<T> for pairwise::Max {}
+impl<T: Num> Best<T> for pairwise::Min {}
 
 simd! {
     fn any_is[T: Num](x: &[T], best: T) -> bool {
@@ -314,7 +314,7 @@ fn first_of<T: Num>(x: &[T], best: T) -> usize {
 }
 
 simd! {
-    fn arg_columns[T: Num, I: Index, F: Fold<T>](f: F, x: &[T], stride: usize, best: &mut [T], out: &mut [I]) {
+    fn arg_columns[T: Num, I: Index, F: Reducer<T>](f: F, x: &[T], stride: usize, best: &mut [T], out: &mut [I]) {
         let (w, whole) = (out.len(), Unmasked::new());
         for (r, x) in x.chunks(stride).filter(|x| x.len() >= w).enumerate() {
             let row = I::of(r);
@@ -340,13 +340,13 @@ fn arg<T: Num, I: Index, F: Best<T>>(args: &mut Args<'_>, f: F) {
     if p.inner == 1 {
         for (i, o) in out.iter_mut().enumerate() {
             let x = &x[(lo + i) * p.n..][..p.n];
-            *o = I::of(first_of(x, tree::row(f, x)));
+            *o = I::of(first_of(x, pairwise::row(f, x)));
         }
         return;
     }
     pieces(p.inner, lo, out, |row, column, out| {
         let x = &x[row * p.n * p.inner..][..p.n * p.inner][column..];
-        let mut best = [f.start(); tree::TILE];
+        let mut best = [f.start(); pairwise::TILE];
         let best = &mut best[..out.len()];
         best.copy_from_slice(&x[..out.len()]);
         arg_columns(f, x, p.inner, best, out);
@@ -357,14 +357,14 @@ fn arg<T: Num, I: Index, F: Best<T>>(args: &mut Args<'_>, f: F) {
 ///
 /// Reads x: `T[outer, n, inner]`; writes `I[outer, inner]` (`i32` or `i64`), [`Reduce::per_unit`]; params [`Reduce`].
 pub fn arg_max<T: Num, I: Index>(args: &mut Args<'_>) {
-    arg::<T, I, _>(args, tree::Max);
+    arg::<T, I, _>(args, pairwise::Max);
 }
 
 /// The position of the least x: the first of equals, the first NaN if there is one; 0 where `n` is 0.
 ///
 /// Reads x: `T[outer, n, inner]`; writes `I[outer, inner]` (`i32` or `i64`), [`Reduce::per_unit`]; params [`Reduce`].
 pub fn arg_min<T: Num, I: Index>(args: &mut Args<'_>) {
-    arg::<T, I, _>(args, tree::Min);
+    arg::<T, I, _>(args, pairwise::Min);
 }
 
 #[cfg(test)]

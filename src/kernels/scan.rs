@@ -8,8 +8,8 @@
 
 use crate::kernels::abi::Args;
 use crate::kernels::num::Num;
+use crate::kernels::pairwise::{Prod, Reducer, Sum};
 use crate::kernels::params::params;
-use crate::kernels::tree::{Fold, Prod, Sum};
 use crate::simd;
 
 /// Columns that run side by side.
@@ -48,13 +48,13 @@ impl Scan {
 
 /// One element: what is written, and what is carried on.
 #[inline(always)]
-fn step<T: Num, F: Fold<T::Wide>>(f: F, exclusive: bool, acc: &mut T::Wide, x: T, o: &mut T) {
+fn step<T: Num, F: Reducer<T::Wide>>(f: F, exclusive: bool, acc: &mut T::Wide, x: T, o: &mut T) {
     let next = f.join(*acc, x.widen());
     *o = T::narrow(if exclusive { *acc } else { next });
     *acc = next;
 }
 
-fn line<'a, T: Num, F: Fold<T::Wide>>(f: F, exclusive: bool, pairs: impl Iterator<Item = (&'a T, &'a mut T)>) {
+fn line<'a, T: Num, F: Reducer<T::Wide>>(f: F, exclusive: bool, pairs: impl Iterator<Item = (&'a T, &'a mut T)>) {
     let mut acc = f.start();
     for (x, o) in pairs {
         step(f, exclusive, &mut acc, *x, o);
@@ -62,7 +62,7 @@ fn line<'a, T: Num, F: Fold<T::Wide>>(f: F, exclusive: bool, pairs: impl Iterato
 }
 
 simd! {
-    fn tile_row[T: Num, F: Fold<T::Wide>](f: F, exclusive: bool, acc: &mut [T::Wide], x: &[T], out: &mut [T]) {
+    fn tile_row[T: Num, F: Reducer<T::Wide>](f: F, exclusive: bool, acc: &mut [T::Wide], x: &[T], out: &mut [T]) {
         for ((acc, x), o) in acc.iter_mut().zip(x).zip(out) {
             step(f, exclusive, acc, *x, o);
         }
@@ -70,7 +70,7 @@ simd! {
 }
 
 /// Scans one outer row: `n` rows of `inner` elements.
-pub fn scan_row<T: Num, F: Fold<T::Wide>>(f: F, p: &Scan, x: &[T], out: &mut [T]) {
+pub fn scan_row<T: Num, F: Reducer<T::Wide>>(f: F, p: &Scan, x: &[T], out: &mut [T]) {
     if p.inner == 1 {
         let pairs = x.iter().zip(out);
         return if p.reverse { line(f, p.exclusive, pairs.rev()) } else { line(f, p.exclusive, pairs) };
@@ -86,7 +86,7 @@ pub fn scan_row<T: Num, F: Fold<T::Wide>>(f: F, p: &Scan, x: &[T], out: &mut [T]
     }
 }
 
-fn scan<T: Num, F: Fold<T::Wide>>(args: &mut Args<'_>, f: F) {
+fn scan<T: Num, F: Reducer<T::Wide>>(args: &mut Args<'_>, f: F) {
     let p = Scan::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let (x, out) = (args.read::<T>(0), args.write::<T>(0));

@@ -18,8 +18,8 @@ pub use entropy::{CrossEntropy, cross_entropy, cross_entropy_backward, cross_ent
 
 use crate::kernels::abi::Args;
 use crate::kernels::num::Real;
+use crate::kernels::pairwise::{self, TILE};
 use crate::kernels::params::params;
-use crate::kernels::tree::{self, TILE};
 use crate::kernels::vmath::{exp, log_over};
 use crate::simd;
 
@@ -180,41 +180,41 @@ fn tiles(inner: usize, mut f: impl FnMut(usize, usize)) {
 /// Softmax of one outer row: `n` rows of `inner` elements.
 pub fn softmax_row<T: Real>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
     if inner == 1 {
-        exp_row(x, tree::row(tree::Max, x), y);
-        let s = tree::row(tree::Sum, y);
+        exp_row(x, pairwise::row(pairwise::Max, x), y);
+        let s = pairwise::row(pairwise::Sum, y);
         return divide(y, s);
     }
     let mut column = [T::ZERO; TILE];
     tiles(inner, |at, w| {
         let (column, x, y) = (&mut column[..w], &x[at..], &mut y[at..]);
-        tree::columns(tree::Max, x, n, inner, column);
+        pairwise::columns(pairwise::Max, x, n, inner, column);
         exp_tile(x, inner, column, y);
-        tree::columns(tree::Sum, y, n, inner, column);
+        pairwise::columns(pairwise::Sum, y, n, inner, column);
         divide_tile(y, inner, column);
     });
 }
 
 /// Softmax of one row of `inner` 1, in its own place: the bits of [`softmax_row`].
 fn softmax_over<T: Real>(y: &mut [T]) {
-    exp_over(tree::row(tree::Max, y), y);
-    let s = tree::row(tree::Sum, y);
+    exp_over(pairwise::row(pairwise::Max, y), y);
+    let s = pairwise::row(pairwise::Sum, y);
     divide(y, s);
 }
 
 /// Log-softmax of one outer row: `n` rows of `inner` elements.
 pub fn log_softmax_row<T: Real>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
     if inner == 1 {
-        let m = tree::row(tree::Max, x);
-        let mut l = [tree::row(tree::ExpFrom(m), x)];
+        let m = pairwise::row(pairwise::Max, x);
+        let mut l = [pairwise::row(pairwise::ExpFrom(m), x)];
         log_over(&mut l);
         return subtract_both(x, m, l[0], y);
     }
     let (mut max, mut sum) = ([T::ZERO; TILE], [T::ZERO; TILE]);
     tiles(inner, |at, w| {
         let (max, sum, x, y) = (&mut max[..w], &mut sum[..w], &x[at..], &mut y[at..]);
-        tree::columns(tree::Max, x, n, inner, max);
+        pairwise::columns(pairwise::Max, x, n, inner, max);
         exp_tile(x, inner, max, y);
-        tree::columns(tree::Sum, y, n, inner, sum);
+        pairwise::columns(pairwise::Sum, y, n, inner, sum);
         log_over(sum);
         subtract_both_tile(x, inner, max, sum, y);
     });
@@ -223,13 +223,13 @@ pub fn log_softmax_row<T: Real>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
 /// `dx = y ⊙ (g − Σ y·g)` of one outer row.
 pub fn softmax_backward_row<T: Real>(y: &[T], g: &[T], n: usize, inner: usize, dx: &mut [T]) {
     if inner == 1 {
-        return scale_by_excess(y, g, tree::dot(y, g), dx);
+        return scale_by_excess(y, g, pairwise::dot(y, g), dx);
     }
     let mut column = [T::ZERO; TILE];
     tiles(inner, |at, w| {
         let (column, y, g, dx) = (&mut column[..w], &y[at..], &g[at..], &mut dx[at..]);
         multiply_tile(y, g, inner, column, dx);
-        tree::columns(tree::Sum, dx, n, inner, column);
+        pairwise::columns(pairwise::Sum, dx, n, inner, column);
         scale_by_excess_tile(y, g, inner, column, dx);
     });
 }
@@ -237,12 +237,12 @@ pub fn softmax_backward_row<T: Real>(y: &[T], g: &[T], n: usize, inner: usize, d
 /// `dx = g − exp(y)·Σ g` of one outer row.
 pub fn log_softmax_backward_row<T: Real>(y: &[T], g: &[T], n: usize, inner: usize, dx: &mut [T]) {
     if inner == 1 {
-        return subtract_share(y, g, tree::row(tree::Sum, g), dx);
+        return subtract_share(y, g, pairwise::row(pairwise::Sum, g), dx);
     }
     let mut column = [T::ZERO; TILE];
     tiles(inner, |at, w| {
         let (column, y, g, dx) = (&mut column[..w], &y[at..], &g[at..], &mut dx[at..]);
-        tree::columns(tree::Sum, g, n, inner, column);
+        pairwise::columns(pairwise::Sum, g, n, inner, column);
         subtract_share_tile(y, g, inner, column, dx);
     });
 }
@@ -286,7 +286,7 @@ pub fn softmax_backward<T: Real>(args: &mut Args<'_>) {
         let y = args.read::<T>(0);
         return outer_rows(args, |_, at, g: &mut [T]| {
             let y = &y[at..at + g.len()];
-            let d = tree::dot(y, g);
+            let d = pairwise::dot(y, g);
             scale_excess_over(y, d, g);
         });
     }

@@ -9,8 +9,8 @@
 
 use crate::kernels::abi::Args;
 use crate::kernels::num::Real;
+use crate::kernels::pairwise;
 use crate::kernels::params::params;
-use crate::kernels::tree;
 use crate::simd;
 
 params! {
@@ -92,7 +92,7 @@ pub fn squared_error<T: Real>(args: &mut Args<'_>) {
             (None, None) => d.iter_mut().for_each(|x| *x -= *x),
         }
         at += d.len();
-        *sum = tree::row(tree::Squares, d);
+        *sum = pairwise::row(pairwise::Squares, d);
         if p.divisor > 0 {
             *sum = *sum / T::from_f64(p.divisor as f64);
         }
@@ -114,7 +114,7 @@ mod tests {
                 let (a, b) = (noise32(len, 1), noise32(len, 2));
                 let d: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a - b).collect();
                 let by = |sum: f32| if divisor > 0 { sum / divisor as f32 } else { sum };
-                let sums: Vec<f32> = d.chunks(chunk).map(|d| by(tree::row(tree::Squares, d))).collect();
+                let sums: Vec<f32> = d.chunks(chunk).map(|d| by(pairwise::row(pairwise::Squares, d))).collect();
                 let grad: Vec<f32> = d.iter().map(|d| 0.3f32 * d + 0.3f32 * d).collect();
                 let outs = [Out::of::<f32>(p.units(), 1), Out::of::<f32>(len, chunk)];
                 for reads in

@@ -30,7 +30,7 @@ impl CausalSelfAttention {
 #[track_caller]
 pub fn causal_self_attention<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: CausalSelfAttention) -> Var<'g> {
     // All nodes come from the line that asks for it.
-    g.held(|| {
+    g.with_caller(|| {
         let width = width(x);
         if x.is_some() && (options.heads == 0 || !width.is_multiple_of(options.heads)) {
             let text = format!("causal_self_attention({x:?}): {} heads of a width of {width}", options.heads);
@@ -95,7 +95,7 @@ pub fn multi_head_attention<'g>(
     options: MultiHead<'g>,
 ) -> Var<'g> {
     // All nodes come from the line that asks for it.
-    g.held(|| {
+    g.with_caller(|| {
         let (width, heads) = (width(query), options.heads);
         let kv = if options.kv_heads == 0 { heads } else { options.kv_heads };
         if query.is_some() && (heads == 0 || !width.is_multiple_of(heads) || !heads.is_multiple_of(kv)) {

@@ -44,7 +44,7 @@ fn layer<'g, const N: usize>(
     }
     let mut column = [1; 4];
     column[0] = outputs;
-    g.held(|| f(w) + b.reshape(&column[..=N]))
+    g.with_caller(|| f(w) + b.reshape(&column[..=N]))
 }
 
 /// How a weight whose output has `dims[1..]` starts.

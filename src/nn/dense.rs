@@ -45,7 +45,7 @@ pub fn linear_no_bias<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize
 #[track_caller]
 pub fn linear_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, options: Linear) -> Var<'g> {
     // All nodes come from the line that asks for it.
-    g.held(|| {
+    g.with_caller(|| {
         let inputs = width(x);
         let weight = options.weight_init.unwrap_or(fan_in(inputs));
         let w = g.param(&format!("{name}.weight"), [outputs, inputs], x.dtype(), weight);
@@ -93,7 +93,7 @@ pub struct Lora {
 #[track_caller]
 pub fn lora_linear<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, options: Lora) -> Var<'g> {
     // All nodes come from the line that asks for it.
-    g.held(|| {
+    g.with_caller(|| {
         let (inputs, r) = (width(x), options.rank);
         if x.is_some() && (r == 0 || r > inputs.min(outputs)) {
             let text = format!("lora_linear({x:?}): rank {r}; it goes from 1 to {}", inputs.min(outputs));

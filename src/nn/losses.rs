@@ -58,7 +58,7 @@ pub fn kl_div<'g>(log_input: Var<'g>, target: Var<'g>, reduction: Reduction) -> 
 #[track_caller]
 pub fn cosine_similarity<'g>(a: Var<'g>, b: Var<'g>, axis: i64, eps: f64) -> Var<'g> {
     // All nodes come from the line that asks for it.
-    a.g.held(|| {
+    a.g.with_caller(|| {
         let norm = |v: Var<'g>| (v * v).sum(axis).maximum(eps * eps).sqrt();
         (a * b).sum(axis) / (norm(a) * norm(b))
     })

@@ -88,7 +88,7 @@ impl Default for BatchNorm {
 #[track_caller]
 pub fn batch_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: BatchNorm) -> Var<'g> {
     // All nodes come from the line that asks for it.
-    g.held(|| {
+    g.with_caller(|| {
         let (c, m) = (channels(x), options.momentum);
         let [w, b] = affine(g, name, x, c);
         let state = |what: &str, init| g.state(&format!("{name}.{what}"), [c], x.dtype(), init);

@@ -115,7 +115,7 @@ pub fn lstm_cell<'g>(
 #[track_caller]
 pub fn rnn<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>, Var<'g>) {
     // All nodes come from the line that asks for the layer.
-    g.held(|| {
+    g.with_caller(|| {
         let hidden = width(h0);
         let [wi, wh, bi, bh] = layer(g, name, x, 1, hidden);
         let (h, y) = g.scan(&[h0], &[project(x, wi, bi)], |h, x| {
@@ -132,7 +132,7 @@ pub fn rnn<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>,
 #[track_caller]
 pub fn gru<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>, Var<'g>) {
     // All nodes come from the line that asks for the layer.
-    g.held(|| {
+    g.with_caller(|| {
         let hidden = width(h0);
         let [wi, wh, bi, bh] = layer(g, name, x, 3, hidden);
         let (h, y) = g.scan(&[h0], &[project(x, wi, bi)], |h, x| {
@@ -149,7 +149,7 @@ pub fn gru<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>,
 #[track_caller]
 pub fn lstm<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>, c0: Var<'g>) -> (Var<'g>, Var<'g>, Var<'g>) {
     // All nodes come from the line that asks for the layer.
-    g.held(|| {
+    g.with_caller(|| {
         let hidden = width(h0);
         let [wi, wh, bi, bh] = layer(g, name, x, 4, hidden);
         let (last, y) = g.scan(&[h0, c0], &[project(x, wi, bi)], |s, x| {

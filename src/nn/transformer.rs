@@ -68,7 +68,7 @@ impl<'g> TransformerBlock<'g> {
 #[track_caller]
 pub fn transformer_block<'g>(g: &'g Builder, name: &str, x: Var<'g>, o: TransformerBlock<'g>) -> Var<'g> {
     // All nodes come from the line that asks for it.
-    g.held(|| {
+    g.with_caller(|| {
         let norm = |i: usize, x| match o.norm {
             Norm::Layer => layer_norm(g, &format!("{name}.norm{i}"), x, o.eps),
             Norm::Rms => rms_norm(g, &format!("{name}.norm{i}"), x, o.eps),
@@ -124,7 +124,7 @@ pub struct Gpt {
 #[track_caller]
 pub fn gpt<'g>(g: &'g Builder, tokens: Var<'g>, dtype: DType, o: Gpt) -> Var<'g> {
     // All nodes come from the line that asks for it.
-    g.held(|| {
+    g.with_caller(|| {
         let d = tokens.dims();
         let [batch, length] = d[..] else {
             return g.fail(Kind::Shape, format!("gpt({tokens:?}): tokens are [batch, sequence]"));

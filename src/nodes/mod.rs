@@ -4,47 +4,31 @@
 //! * [`opdef`] says what a row is, [`table`] lists the rows, [`ops`] holds them, one file a family.
 //! * [`text`] prints and parses, [`verify`] keeps twelve promises.
 
-pub mod attrs;
-pub mod builder;
-pub mod dtype;
-pub mod emit;
-pub mod graph;
-pub mod indexing;
-pub mod infer;
-pub mod looping;
-pub mod lower;
-pub mod math;
-pub mod opdef;
+pub mod build;
+pub mod ir;
 pub mod ops;
-pub mod ordering;
-pub mod results;
-pub mod rotary;
-pub mod shaping;
-pub mod table;
 #[doc(hidden)]
 pub mod testing;
-pub mod text;
-pub mod training;
-pub mod verify;
-pub mod windows;
 
-pub use attrs::{Attr, Attrs};
-pub use builder::{Builder, Init, Routine, Var};
-pub use dtype::{DType, Ty};
-pub use emit::Emit;
-pub use graph::{Graph, GraphBuf, LeafKind};
-pub use looping::Loop;
-pub use opdef::{Op, OpDef};
+pub use ir::attrs::{Attr, Attrs};
+pub use ir::builder::{Builder, Init, Routine, Var};
+pub use ir::dtype::{DType, Ty};
+pub use ir::emit::Emit;
+pub use ir::graph::{Graph, GraphBuf, LeafKind};
+pub use ir::opdef::{Op, OpDef};
+pub use ir::results::Results;
+pub use ir::verify::Stage;
 pub use ops::attention::Layout;
-pub use ops::resize::Interpolation;
-pub use ops::rope::Pairing;
-pub use ops::scatter::Scatter;
-pub use ordering::PadMode;
-pub use results::Results;
-pub use rotary::{AxialRope2d, Rope};
-pub use training::{Adam, Attention, CrossEntropy, Reduction, Sgd};
-pub use verify::Stage;
-pub use windows::{Conv, Conv2d, Conv3d, ConvTranspose, Pool, Pool1d, Pool2d, Pool3d, Unfold};
+pub use ops::attention::rope::Pairing;
+pub use ops::attention::rotary::{AxialRope2d, Rope};
+pub use ops::attention::var::Attention;
+pub use ops::control::var::Loop;
+pub use ops::index::scatter::Scatter;
+pub use ops::layout::var::PadMode;
+pub use ops::loss::var::{CrossEntropy, Reduction};
+pub use ops::optim::var::{Adam, Sgd};
+pub use ops::window::resize::Interpolation;
+pub use ops::window::var::{Conv, Conv2d, Conv3d, ConvTranspose, Pool, Pool1d, Pool2d, Pool3d, Unfold};
 
 #[cfg(test)]
 mod tests {

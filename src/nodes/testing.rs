@@ -4,15 +4,16 @@
 //! Randomness is any function from a bound to a number below it, so that proptest and libFuzzer both drive, shrink and
 //! replay these. Invariant: every row's cases take part without a line here. Only tests and fuzz targets call this.
 
-use super::attrs::{Attr, Owned};
-use super::dtype::{DType, Ty};
-use super::emit::Emit;
-use super::graph::GraphBuf;
-use super::opdef::{Case, Flags, Op, OpDef};
-use super::text::{self, parse_attrs, parse_types, print};
-use super::verify::{Stage, verify};
 use crate::arena::{Region, Value};
 use crate::error::{Place, Result};
+use crate::nodes::ir::attrs::{Attr, Owned};
+use crate::nodes::ir::dtype::{DType, Ty};
+use crate::nodes::ir::emit::Emit;
+use crate::nodes::ir::graph::GraphBuf;
+use crate::nodes::ir::opdef::{Case, Flags, Op, OpDef};
+use crate::nodes::ir::text;
+use crate::nodes::ir::text::{parse_attrs, parse_types, print};
+use crate::nodes::ir::verify::{Stage, verify};
 
 /// A source of randomness: a number below the bound, which is at least 1.
 pub type Draw<'d> = dyn FnMut(u32) -> u32 + 'd;

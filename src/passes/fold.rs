@@ -4,8 +4,8 @@
 use super::rebuild::{Visit, rebuild};
 use crate::error::Result;
 use crate::kernels::tile::{self, Access, Input, Program, Step, TileOp};
-use crate::nodes::opdef::Lower;
-use crate::nodes::ops::lowering::elem;
+use crate::nodes::ir::opdef::Lower;
+use crate::nodes::ops::common::lowering::elem;
 use crate::nodes::{DType, Graph, Op, Var};
 use bumpalo::Bump;
 

@@ -10,8 +10,8 @@ use super::rebuild::{Visit, rebuild};
 use super::report::{Fusion, Outcome};
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Result;
-use crate::nodes::attrs::{Attr, Kind};
-use crate::nodes::opdef::Flags;
+use crate::nodes::ir::attrs::{Attr, Kind};
+use crate::nodes::ir::opdef::Flags;
 use crate::nodes::{Graph, Op, Ty, Var};
 use bumpalo::Bump;
 

@@ -4,13 +4,13 @@
 //! graph becomes is counted before anything is written. Invariant: neither counting nor writing recurses, so calls nest
 //! to any depth.
 
-use super::prepare::is_inlined;
 use super::rebuild::{Visit, live_nodes, rebuild_buf};
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::attrs::Kind as Attr;
-use crate::nodes::emit::MAX_NODES;
+use crate::nodes::ir::attrs::Kind as Attr;
+use crate::nodes::ir::emit::MAX_NODES;
 use crate::nodes::{Graph, GraphBuf, Op, Var};
+use crate::passes::ad::prepare::is_inlined;
 
 /// A region that is being written in place of a call.
 struct Frame<'g, N> {

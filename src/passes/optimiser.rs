@@ -5,22 +5,22 @@
 //! in place), `matrix` those that look at a param as a whole, `micro` sums gradients over micro-batches. Invariant: the input [`LR`] is the one thing that a caller
 //! writes; all else that persists is a state, so a checkpoint of params and states continues to the same bits.
 
+mod elementwise_rules;
+mod grad_accumulation;
 mod groups;
 mod matrix;
-mod micro;
 mod rule;
-mod sweep;
 
-use super::grad::{GradOptions, Reverse, grad};
-use super::prepare::for_autodiff;
 use super::rebuild::{Copier, Signature, finish, loss_named, output_named, written};
 use crate::arena::Value;
 use crate::error::{Error, Kind, Result};
-use crate::nodes::ops::length::length;
+use crate::nodes::ops::reduce::length::length;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
+use crate::passes::ad::grad::{GradOptions, Reverse, grad};
+use crate::passes::ad::prepare::for_autodiff;
+use elementwise_rules::Target;
 use groups::Settings;
 use std::panic::Location;
-use sweep::Target;
 
 pub use groups::Group;
 pub use rule::{MuonScale, Rule};
@@ -131,8 +131,8 @@ impl Optimiser {
             let named = |e: Error| e.context(format!("group {pattern:?}"));
             group.validate(self.rule).map_err(named)?;
         }
-        if self.accumulate > micro::MAX {
-            let text = format!("accumulate is {}; it goes to {}", self.accumulate, micro::MAX);
+        if self.accumulate > grad_accumulation::MAX {
+            let text = format!("accumulate is {}; it goes to {}", self.accumulate, grad_accumulation::MAX);
             return Err(Error::new(Kind::Data, text));
         }
         match (self.clip_norm, self.ema) {
@@ -160,7 +160,7 @@ pub fn train(g: Graph<'_>, loss: &str, opt: &Optimiser) -> Result<GraphBuf> {
         let one = grad(g, loss, &options)?;
         return written("train", |bump| {
             let b = Builder::rewriting(Emit::like(&one.view()));
-            let (params, grads) = micro::accumulate(one.view(), &b, loss, &names, opt.accumulate)?;
+            let (params, grads) = grad_accumulation::accumulate(one.view(), &b, loss, &names, opt.accumulate)?;
             b.come_from(caller);
             append(&b, opt, &settings, &names, &params, grads);
             finish(b, bump)
@@ -236,7 +236,7 @@ fn append<'g>(
         let next = Target { b, name, p, g, lr, lr64, t, mu }.update(&kind.rule);
         if let Some(decay) = opt.ema {
             let old = b.average(&format!("{EMA}{name}"), name, p.dims(), p.dtype());
-            let later = sweep::flush(old * decay + next * (1.0 - decay));
+            let later = elementwise_rules::flush(old * decay + next * (1.0 - decay));
             b.update(old, t.equal(1.0).select(next, later));
         }
     }
@@ -257,7 +257,7 @@ fn schedules<'g>(b: &'g Builder, settings: &Settings, t: Var<'g>) -> Vec<Option<
                 0 => "opt.mu_product".to_string(),
                 n => format!("opt.mu_product.{}", n + 1),
             };
-            known.push((key, sweep::nadam_schedule(b, &name, t, key.0, key.1)));
+            known.push((key, elementwise_rules::nadam_schedule(b, &name, t, key.0, key.1)));
         }
         all.push(known.iter().find(|k| k.0 == key).map(|k| k.1));
     }

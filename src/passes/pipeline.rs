@@ -1,14 +1,17 @@
 //! The one place of order: which passes run before lowering, and why each stands where it does.
 
-use super::prepare::{self, FusionPolicy};
 use super::report::{Fusion, Notes};
 use super::simplify::Hits;
-use super::{fold, fuse, inline, patterns, rebuild, remat, simplify, trim};
+use super::{fold, fuse, inline, patterns, rebuild, remat, simplify};
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::opdef::Lower;
-use crate::nodes::verify::{self, Stage};
+use crate::nodes::ir::opdef::Lower;
+use crate::nodes::ir::verify;
+use crate::nodes::ir::verify::Stage;
 use crate::nodes::{Graph, GraphBuf, Op, OpDef};
+use crate::passes::ad::prepare;
+use crate::passes::ad::prepare::FusionPolicy;
+use crate::passes::scan_dce as trim;
 use std::time::{Duration, Instant};
 
 /// Most rounds of one simplification.
@@ -84,7 +87,7 @@ pub const PIPELINE: &[Pass] = &[
         doc: "drop the boundaries of blocks",
         stage: None,
         needed: always,
-        run: |g, _| remat::unmark(g),
+        run: |g, _| remat::strip_checkpoints(g),
     },
     // Products take bias and activation in before point-wise regions could take the activation away.
     Pass {
@@ -110,7 +113,7 @@ pub const PIPELINE: &[Pass] = &[
 pub const MINIMAL: &[&str] = &["inline", "legalize", UNMARK];
 
 /// The first pass behind the place where values may be chosen to be computed again.
-const UNMARK: &str = "unmark";
+const UNMARK: &str = "strip_checkpoints";
 
 /// Passes that no program needs and that may be asked for by name.
 pub const EXTRA: &[Pass] = &[Pass {

@@ -9,8 +9,8 @@ use crate::arena::{Node, Value};
 use crate::error::{Error, Kind, Result};
 use crate::kernels::gemm::Precision;
 use crate::names;
+use crate::nodes::ops::optim::fused_update::step_of;
 use crate::nodes::ops::optim::layout;
-use crate::nodes::ops::steps::step_of;
 use crate::nodes::{DType, Graph, LeafKind, Op};
 
 /// The precision of the products of a program.
@@ -29,7 +29,7 @@ pub type Counts = [usize; Precision::ALL.len()];
 /// Whether `n` is a product whose precision can be chosen.
 fn is_product(g: &Graph<'_>, n: Node) -> bool {
     let op = g.op[n.at()];
-    let products = [Op::MATMUL, Op::MATMUL_BIAS_ACT, Op::MATMUL_GATE, Op::LORA_MATMUL];
+    let products = [Op::MATMUL, Op::MATMUL_BIAS_ACT, Op::MATMUL_DACT, Op::LORA_MATMUL];
     (products.contains(&op) || step_of(op).is_some()) && g.dtype[g.out(n).at()] == DType::F32
 }
 
@@ -88,7 +88,7 @@ fn products_of(g: &Graph<'_>, w: Value) -> Vec<Node> {
         }
         if is_product(g, n) {
             // The sums of a gated product are the gradient of a bias, which the product is not there for.
-            if g.op[n.at()] != Op::MATMUL_GATE || asked[g.out(n).at()] {
+            if g.op[n.at()] != Op::MATMUL_DACT || asked[g.out(n).at()] {
                 found.push(n);
             }
             continue;

@@ -6,8 +6,9 @@
 use crate::arena::{Node, Region, Side, Sym, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::names;
-use crate::nodes::opdef::Site;
-use crate::nodes::verify::{self, Stage};
+use crate::nodes::ir::opdef::Site;
+use crate::nodes::ir::verify;
+use crate::nodes::ir::verify::Stage;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, OpDef, Var};
 use bumpalo::Bump;
 use hashbrown::{HashMap, HashSet};
@@ -74,7 +75,7 @@ pub fn live_nodes(g: Graph<'_>) -> Side<Node, bool> {
                 live[g.def[a.at()]] = true;
             }
             for (i, f) in def.attrs.iter().enumerate() {
-                if f.kind == crate::nodes::attrs::Kind::Region {
+                if f.kind == crate::nodes::ir::attrs::Kind::Region {
                     used[g.attrs(n).region(i)] = true;
                 }
             }

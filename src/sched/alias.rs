@@ -160,7 +160,7 @@ impl Alias {
         let old_ok = matches!(kind(old), BufKind::Activation | BufKind::Scratch);
         let new_ok = self.class[new] == write.buf && old != write.buf && uses.first_write[new] == at;
         let same = code.is_whole(&read) && code.is_whole(&write) && read.bytes() == write.bytes() && read.bytes() > 0;
-        let same = same && !matches!(write.split, Split::PerLane(_));
+        let same = same && !matches!(write.split, Split::PerThread(_));
         let dies = uses.last[old as usize] == at;
         let alone = self.readers(code, i, old) == 1
             && code.writes_of(i).iter().all(|o| self.class[o.buf as usize] != old)

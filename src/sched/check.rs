@@ -31,7 +31,7 @@ pub struct Plan {
     /// Bytes of the arena.
     pub bytes: usize,
     /// Number of threads that scratch is made for.
-    pub lanes: usize,
+    pub threads: usize,
 }
 
 /// A plan that passed.
@@ -214,10 +214,10 @@ impl<'p> Walk<'p> {
                 format!("{} is written", self.name(o.buf))
             })?;
             self.units(i, o)?;
-            // A buffer's second write may keep parts of the first: the first must still be there. Lane scratch keeps
+            // A buffer's second write may keep parts of the first: the first must still be there. ThreadState scratch keeps
             // nothing.
             let label = (o.buf, self.version[o.buf as usize]);
-            let fresh = label.1 == 0 || matches!(o.split, Split::PerLane(_));
+            let fresh = label.1 == 0 || matches!(o.split, Split::PerThread(_));
             promise(fresh || self.map.holds(w.clone(), label), || format!("{} was overwritten", self.name(o.buf)))?;
         }
         self.stops(i, &writes)?;
@@ -272,8 +272,8 @@ impl<'p> Walk<'p> {
                 let declared = code.pairs_of(i).contains(&(r as u8, with));
                 promise(declared, || format!("read {r} is in place, which the kernel cannot do"))?;
                 let to = code.writes_of(i).get(usize::from(with));
-                let lanes = to.is_none_or(|o| matches!(o.split, Split::PerLane(_)));
-                let same = writes.get(usize::from(with)) == Some(read) && !lanes;
+                let threads = to.is_none_or(|o| matches!(o.split, Split::PerThread(_)));
+                let same = writes.get(usize::from(with)) == Some(read) && !threads;
                 promise(same, || format!("read {r} is in place on another extent"))?;
                 let others = reads.iter().enumerate().all(|(s, other)| s == r || !overlap(read, other));
                 promise(others, || format!("read {r} is in place and read twice"))?;
@@ -286,7 +286,7 @@ impl<'p> Walk<'p> {
         Ok(())
     }
 
-    /// Units (or lanes) divide the write into parts that cover it.
+    /// Units (or threads) divide the write into parts that cover it.
     fn units(&self, i: usize, o: &Operand) -> Proof {
         let (units, scratch) = (self.plan.code.units[i], self.plan.code.kind[o.buf as usize] == BufKind::Scratch);
         let covers = |n: usize, parts: usize| n.checked_mul(parts).is_some_and(|all| all >= o.len);
@@ -299,8 +299,8 @@ impl<'p> Walk<'p> {
                     format!("{units} units of {width} columns of {row} leave a rest")
                 })
             }
-            Split::PerLane(n) => {
-                promise(scratch && n.checked_mul(self.plan.lanes) == Some(o.len), || "lanes leave a rest".into())
+            Split::PerThread(n) => {
+                promise(scratch && n.checked_mul(self.plan.threads) == Some(o.len), || "threads leave a rest".into())
             }
         }
     }

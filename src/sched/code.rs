@@ -10,7 +10,7 @@ use crate::arena::tensor::LINE;
 use crate::arena::{Node, Value};
 use crate::kernels::abi::{Kernel, Split};
 use crate::kernels::bytes;
-use crate::kernels::work::Work;
+use crate::kernels::cost_model::CostClass;
 use std::sync::Arc;
 
 /// What a buffer holds.
@@ -116,7 +116,7 @@ pub struct Instr<'a> {
     pub node: Node,
     /// Floating-point operations.
     pub flops: u64,
-    /// Picoseconds on one thread, as [`crate::kernels::work`] has it, and those of them that a thread spends without a unit.
+    /// Picoseconds on one thread, as [`crate::kernels::cost_model`] has it, and those of them that a thread spends without a unit.
     pub time: (u64, u64),
     /// Reads that each unit reads all of, as bits.
     pub whole: u64,
@@ -319,7 +319,7 @@ impl Code {
             units: len.div_ceil(bytes::UNIT),
             node,
             flops: 0,
-            time: (Work::MOVE.time(0, 2 * len as u64), Work::MOVE.fixed()),
+            time: (CostClass::COPY.time(0, 2 * len as u64), CostClass::COPY.fixed()),
             whole: 0,
             copies: true,
             body: NO_LOOP,

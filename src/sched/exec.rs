@@ -5,13 +5,13 @@
 
 use super::check::Checked;
 use super::faults::Commits;
-use super::link::{Level, Linked, Turn, behind, link};
+use super::link::{Linked, LoopCall, Segment, behind, link};
 use super::tape::{Tapes, race_free};
 use super::trace::{Traced, Track};
 use crate::arena::Node;
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
-use crate::kernels::abi::{Args, Bad, Fault, Frame, Moves};
+use crate::kernels::abi::{ArenaPtr, Args, Bad, Fault, LoopOffsets};
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// A program that can run.
 pub struct Exec {
     linked: Linked,
-    lanes: usize,
+    threads: usize,
     bytes: usize,
     /// The time of the first instruction that writes leaves.
     changes: usize,
@@ -60,81 +60,82 @@ impl fmt::Display for Stop {
 
 /// What one thread says about its part of a step.
 #[derive(Default)]
-pub struct Lane {
+pub struct ThreadState {
     /// The bad element that a kernel reported.
     pub fault: Fault,
-    /// The time (see [`Watch`]) of the instruction being run.
+    /// The time (see [`StepObserver`]) of the instruction being run.
     pub at: AtomicUsize,
 }
 
 /// What stands around the instructions of a thread's tape. Times count the instructions that run one after another in
 /// a step, each iteration of a loop anew; all threads give an instruction the same time.
-pub(super) trait Watch {
+pub(super) trait StepObserver {
     /// The arena, for the next instruction.
-    fn frame(&mut self) -> Frame;
+    fn frame(&mut self) -> ArenaPtr;
     /// Whether to run what stands at `time`.
     fn goes_on(&mut self, time: usize) -> bool;
     /// Meets the other threads, before `time`: whether the step goes on.
-    fn meet(&mut self, time: usize) -> bool;
+    fn barrier(&mut self, time: usize) -> bool;
     /// These bytes hold nothing any more.
     fn dead(&mut self, bytes: &[Range<usize>]);
-    /// Instruction `i` of `level` is done.
-    fn done(&mut self, level: &Level, i: usize);
+    /// Instruction `i` of `segment` is done.
+    fn done(&mut self, segment: &Segment, i: usize);
 }
 
 /// One thread's way through its tape.
 struct Walk<'a, W> {
     exec: &'a Exec,
     thread: usize,
-    lane: &'a Lane,
-    watch: &'a mut W,
+    state: &'a ThreadState,
+    observer: &'a mut W,
 }
 
 fn cut<T>(items: &[T], r: (u32, u32)) -> &[T] {
     &items[r.0 as usize..r.1 as usize]
 }
 
-impl<W: Watch> Walk<'_, W> {
-    /// Runs the thread's tape of `level`, whose first instruction runs at `clock`. False if the step stopped.
+impl<W: StepObserver> Walk<'_, W> {
+    /// Runs the thread's tape of `segment`, whose first instruction runs at `clock`. False if the step stopped.
     ///
     /// # Safety
     /// As for [`Exec::run`].
     #[allow(unsafe_code)]
-    unsafe fn level(&mut self, level: &Level, moves: &Moves<'_>, clock: usize) -> bool {
+    unsafe fn segment(&mut self, segment: &Segment, moves: &LoopOffsets<'_>, clock: usize) -> bool {
         let exec = self.exec;
-        self.watch.dead(&level.dead);
-        for e in level.tapes.lane(self.thread) {
-            let c = &level.calls[e.instr as usize];
+        self.observer.dead(&segment.dead);
+        for e in segment.tapes.thread(self.thread) {
+            let c = &segment.calls[e.instr as usize];
             let time = clock + c.time;
             if e.barrier {
-                if !self.watch.meet(time) {
+                if !self.observer.barrier(time) {
                     return false;
                 }
                 continue;
             }
-            if !self.watch.goes_on(time) {
+            if !self.observer.goes_on(time) {
                 return false;
             }
-            if let Some(turn) = exec.linked.turns.get(c.turn as usize) {
+            if let Some(loop_call) = exec.linked.loop_calls.get(c.loop_call as usize) {
                 // SAFETY: as for this function.
-                if !unsafe { self.turn(turn, moves, time + 1) } {
+                if !unsafe { self.loop_call(loop_call, moves, time + 1) } {
                     return false;
                 }
             } else {
-                self.lane.at.store(time, Ordering::Relaxed);
-                let (reads, writes) = (cut(&level.slots, c.reads), cut(&level.slots, c.writes));
-                let (params, units, fault) = (cut(&level.params, c.params), e.from..e.to, &self.lane.fault);
+                self.state.at.store(time, Ordering::Relaxed);
+                let (reads, writes) = (cut(&segment.slots, c.reads), cut(&segment.slots, c.writes));
+                let (params, units, fault) = (cut(&segment.params, c.params), e.from..e.to, &self.state.fault);
                 // SAFETY: the checker proved that this instruction's operands lie in the arena and that writes overlap
-                // no reads; tapes give threads disjoint units, and meetings keep other instructions' accesses apart.
+                // no reads; tapes give threads disjoint units, and barriers keep other instructions' accesses apart.
                 // In a loop's body that holds of the body's own space, which linking maps to bytes that are distinct
-                // at each iteration, and the meeting after each iteration keeps the next apart.
-                let args = unsafe { Args::new(self.watch.frame(), reads, writes, params, units, self.thread, fault) };
+                // at each iteration, and the barrier after each iteration keeps the next apart.
+                let args =
+                    unsafe { Args::new(self.observer.frame(), reads, writes, params, units, self.thread, fault) };
                 (c.kernel)(&mut args.moved(moves));
-                if self.lane.fault.get().is_some() {
+                if self.state.fault.get().is_some() {
                     return false;
                 }
             }
-            self.watch.done(level, e.instr as usize);
+            self.observer.done(segment, e.instr as usize);
         }
         true
     }
@@ -144,14 +145,14 @@ impl<W: Watch> Walk<'_, W> {
     /// # Safety
     /// As for [`Exec::run`].
     #[allow(unsafe_code)]
-    unsafe fn turn(&mut self, turn: &Turn, moves: &Moves<'_>, clock: usize) -> bool {
-        let (level, mut moves) = (&self.exec.linked.levels[turn.level as usize], *moves);
-        for n in 0..turn.length {
-            moves.at[turn.depth] = if turn.reverse { turn.length - 1 - n } else { n };
-            let clock = clock + n * turn.ticks;
+    unsafe fn loop_call(&mut self, loop_call: &LoopCall, moves: &LoopOffsets<'_>, clock: usize) -> bool {
+        let (segment, mut moves) = (&self.exec.linked.segments[loop_call.segment as usize], *moves);
+        for n in 0..loop_call.length {
+            moves.at[loop_call.depth] = if loop_call.reverse { loop_call.length - 1 - n } else { n };
+            let clock = clock + n * loop_call.timestamps;
             // SAFETY: as for this function.
-            let on = unsafe { self.level(level, &moves, clock) };
-            if !on || (turn.team && !self.watch.meet(clock + turn.ticks - 1)) {
+            let on = unsafe { self.segment(segment, &moves, clock) };
+            if !on || (loop_call.team && !self.observer.barrier(clock + loop_call.timestamps - 1)) {
                 return false;
             }
         }
@@ -163,18 +164,18 @@ impl Exec {
     /// The program of a checked plan, for these tapes.
     pub fn new(plan: &Checked, tapes: Tapes) -> Result<Exec> {
         race_free(plan, &tapes).map_err(|e| Error::new(Kind::Plan, format!("the tapes are wrong: {e}")))?;
-        let lanes = tapes.lanes();
+        let threads = tapes.threads();
         let linked =
             link(plan, tapes).map_err(|e| Error::new(Kind::Plan, format!("the plan cannot be linked: {e}")))?;
         let first = Commits::new(plan).writes.iter().position(|w| *w);
-        let changes = first.map_or(usize::MAX, |i| linked.levels[0].calls[i].time);
-        Ok(Exec { linked, lanes, bytes: plan.bytes, changes })
+        let changes = first.map_or(usize::MAX, |i| linked.segments[0].calls[i].time);
+        Ok(Exec { linked, threads, bytes: plan.bytes, changes })
     }
 
     /// Watches the bytes behind what the graph's instructions write, in poisoned steps. `plan` is the one that this was
-    /// made from, and nobody owns those bytes: see [`super::schedule_apart`].
-    pub fn guard(mut self, plan: &Checked) -> Exec {
-        self.linked.levels[0].guarded = behind(plan);
+    /// made from, and nobody owns those bytes: see [`super::schedule_with_red_zones`].
+    pub fn with_red_zones(mut self, plan: &Checked) -> Exec {
+        self.linked.segments[0].red_zones = behind(plan);
         self
     }
 
@@ -184,8 +185,8 @@ impl Exec {
     }
 
     /// Number of threads that the tapes are for.
-    pub fn lanes(&self) -> usize {
-        self.lanes
+    pub fn threads(&self) -> usize {
+        self.threads
     }
 
     /// The node of each instruction: those of the graph, then those of loops' bodies.
@@ -204,38 +205,38 @@ impl Exec {
     /// Runs the part of thread `thread`: whether all of it ran.
     ///
     /// # Safety
-    /// The frames of `watch` are those of one arena of at least [`Exec::bytes`] bytes that nobody else uses during the
-    /// step; each thread runs its own part, and `watch` lets none pass a meeting before all have come to it.
+    /// The frames of `observer` are those of one arena of at least [`Exec::bytes`] bytes that nobody else uses during the
+    /// step; each thread runs its own part, and `observer` lets none pass a barrier before all have come to it.
     #[allow(unsafe_code)]
-    pub(super) unsafe fn run<W: Watch>(&self, thread: usize, lane: &Lane, watch: &mut W) -> bool {
-        let moves = Moves { strides: &self.linked.strides, ..Moves::NONE };
-        let mut walk = Walk { exec: self, thread, lane, watch };
+    pub(super) unsafe fn run<W: StepObserver>(&self, thread: usize, state: &ThreadState, observer: &mut W) -> bool {
+        let moves = LoopOffsets { strides: &self.linked.strides, ..LoopOffsets::NONE };
+        let mut walk = Walk { exec: self, thread, state, observer };
         // SAFETY: as for this function.
-        unsafe { walk.level(&self.linked.levels[0], &moves, 0) }
+        unsafe { walk.segment(&self.linked.segments[0], &moves, 0) }
     }
 
     /// Runs one step on this thread. The tapes must be for one thread.
-    pub fn step(&self, arena: &mut TensorArena, lane: &Lane) -> Result<(), Stop> {
-        assert!(arena.len() >= self.bytes && self.lanes() == 1);
-        let mut alone = Alone(Frame::new(arena.bytes_mut()));
+    pub fn step(&self, arena: &mut TensorArena, state: &ThreadState) -> Result<(), Stop> {
+        assert!(arena.len() >= self.bytes && self.threads() == 1);
+        let mut single = SingleThread(ArenaPtr::new(arena.bytes_mut()));
         // SAFETY: the arena is borrowed for the whole step, it is large enough, and there is one thread.
         #[allow(unsafe_code)]
         let step = || unsafe {
-            self.run(0, lane, &mut alone);
+            self.run(0, state, &mut single);
         };
-        guarded(lane, step).map_err(|at| self.located(at))
+        guarded(state, step).map_err(|at| self.located(at))
     }
 
     /// As [`Exec::step`]; writes down in `track` what happens.
-    pub fn step_traced(&self, arena: &mut TensorArena, lane: &Lane, track: &mut Track) -> Result<(), Stop> {
-        assert!(arena.len() >= self.bytes && self.lanes() == 1);
-        let mut traced = Traced::new(Alone(Frame::new(arena.bytes_mut())), track);
+    pub fn step_traced(&self, arena: &mut TensorArena, state: &ThreadState, track: &mut Track) -> Result<(), Stop> {
+        assert!(arena.len() >= self.bytes && self.threads() == 1);
+        let mut traced = Traced::new(SingleThread(ArenaPtr::new(arena.bytes_mut())), track);
         // SAFETY: as in `step`.
         #[allow(unsafe_code)]
         let step = || unsafe {
-            self.run(0, lane, &mut traced);
+            self.run(0, state, &mut traced);
         };
-        guarded(lane, step).map_err(|at| self.located(at))
+        guarded(state, step).map_err(|at| self.located(at))
     }
 
     /// Events of a traced step of `thread`.
@@ -246,23 +247,23 @@ impl Exec {
     /// As [`Exec::step`], but all bytes that hold nothing are filled with ones (NaN for floats) before the step and
     /// before each iteration of a loop, and those of a buffer after its last use: a program that reads what it should
     /// not gives other results.
-    pub fn step_poisoned(&self, arena: &mut TensorArena, lane: &Lane) -> Result<(), Stop> {
-        assert!(arena.len() >= self.bytes && self.lanes() == 1);
+    pub fn step_poisoned(&self, arena: &mut TensorArena, state: &ThreadState) -> Result<(), Stop> {
+        assert!(arena.len() >= self.bytes && self.threads() == 1);
         // SAFETY: as in `step`; the frame is made anew because the arena is touched between instructions.
         #[allow(unsafe_code)]
         let step = || unsafe {
-            self.run(0, lane, &mut Poison(arena));
+            self.run(0, state, &mut Poison(arena));
         };
-        guarded(lane, step).map_err(|at| self.located(at))
+        guarded(state, step).map_err(|at| self.located(at))
     }
 }
 
 /// A step on one thread.
-struct Alone(Frame);
+struct SingleThread(ArenaPtr);
 
-impl Watch for Alone {
+impl StepObserver for SingleThread {
     #[inline(always)]
-    fn frame(&mut self) -> Frame {
+    fn frame(&mut self) -> ArenaPtr {
         self.0
     }
 
@@ -272,7 +273,7 @@ impl Watch for Alone {
     }
 
     #[inline(always)]
-    fn meet(&mut self, _: usize) -> bool {
+    fn barrier(&mut self, _: usize) -> bool {
         true
     }
 
@@ -280,22 +281,22 @@ impl Watch for Alone {
     fn dead(&mut self, _: &[Range<usize>]) {}
 
     #[inline(always)]
-    fn done(&mut self, _: &Level, _: usize) {}
+    fn done(&mut self, _: &Segment, _: usize) {}
 }
 
 /// A step on one thread that fills dead bytes.
 struct Poison<'a>(&'a mut TensorArena);
 
-impl Watch for Poison<'_> {
-    fn frame(&mut self) -> Frame {
-        Frame::new(self.0.bytes_mut())
+impl StepObserver for Poison<'_> {
+    fn frame(&mut self) -> ArenaPtr {
+        ArenaPtr::new(self.0.bytes_mut())
     }
 
     fn goes_on(&mut self, _: usize) -> bool {
         true
     }
 
-    fn meet(&mut self, _: usize) -> bool {
+    fn barrier(&mut self, _: usize) -> bool {
         true
     }
 
@@ -303,24 +304,24 @@ impl Watch for Poison<'_> {
         bytes.iter().for_each(|r| self.0.bytes_mut()[r.clone()].fill(0xff));
     }
 
-    fn done(&mut self, level: &Level, i: usize) {
-        for r in level.guarded.get(i).into_iter().flatten() {
+    fn done(&mut self, segment: &Segment, i: usize) {
+        for r in segment.red_zones.get(i).into_iter().flatten() {
             let intact = self.0.bytes()[r.clone()].iter().all(|&b| b == 0xff);
             assert!(intact, "instruction {i} wrote beyond its results, into bytes {r:?}");
         }
-        self.dead(cut(&level.dying, (level.dying_at[i], level.dying_at[i + 1])));
+        self.dead(cut(&segment.dying, (segment.dying_at[i], segment.dying_at[i + 1])));
     }
 }
 
 /// Runs `step`, and tells why it stopped: a fault that a kernel reported, or a panic. Forgets the fault. The stop's
 /// instruction is a time.
-pub fn guarded(lane: &Lane, step: impl FnOnce()) -> Result<(), Stop> {
+pub fn guarded(state: &ThreadState, step: impl FnOnce()) -> Result<(), Stop> {
     let ended = catch_unwind(AssertUnwindSafe(step));
-    let bad = lane.fault.get();
+    let bad = state.fault.get();
     if ended.is_ok() && bad.is_none() {
         return Ok(());
     }
-    lane.fault.clear();
-    let instr = lane.at.load(Ordering::Relaxed);
+    state.fault.clear();
+    let instr = state.at.load(Ordering::Relaxed);
     Err(Stop { instr, bad: bad.filter(|_| ended.is_ok()), iteration: None, changed: false })
 }

@@ -11,7 +11,7 @@
 use super::check::Plan;
 use super::code::{BufKind, Code};
 use super::loops::{Extern, Loop, Outer};
-use crate::nodes::lower::Looks;
+use crate::nodes::ir::call::Looks;
 use hashbrown::HashSet;
 use std::ops::Range;
 
@@ -116,8 +116,7 @@ impl Leaves {
         let code = &plan.code;
         let kept = |b: &usize| matches!(code.kind[*b], BufKind::Param | BufKind::State) && code.bytes[*b] > 0;
         let extent = |b: usize| plan.place[b]..plan.place[b].saturating_add(code.bytes[b]);
-        let mut all: Vec<Range<usize>> =
-            (0..code.bytes.len().min(plan.place.len())).filter(kept).map(extent).collect();
+        let mut all: Vec<Range<usize>> = (0..code.bytes.len().min(plan.place.len())).filter(kept).map(extent).collect();
         all.sort_by_key(|r| r.start);
         Leaves(all)
     }

@@ -1,4 +1,4 @@
-//! Linking: a proven plan and its tapes become levels of calls with places, one level for the graph and one for each
+//! Linking: a proven plan and its tapes become segments of calls with places, one segment for the graph and one for each
 //! loop's body.
 //!
 //! A body was planned in a space of its own; here its externs get the places of the loop's operands and its workspace
@@ -9,11 +9,11 @@
 use super::alias::OUT_OF_PLACE;
 use super::check::Checked;
 use super::code::Operand;
-use super::loops::{Loop, Outer, ticks};
+use super::loops::{Loop, Outer, timestamps};
 use super::tape::Tapes;
 use crate::arena::Node;
 use crate::arena::tensor::LINE;
-use crate::kernels::abi::{DEPTH, Kernel, Slot, Strides};
+use crate::kernels::abi::{DEPTH, Kernel, OperandRef, Strides};
 use std::ops::Range;
 
 /// The operands of one instruction, resolved.
@@ -24,15 +24,15 @@ pub(super) struct Call {
     pub writes: (u32, u32),
     pub params: (u32, u32),
     /// The loop that it runs instead, or `u32::MAX`.
-    pub turn: u32,
-    /// When it runs, in ticks from the start of its level.
+    pub loop_call: u32,
+    /// When it runs, in timestamps from the start of its segment.
     pub time: usize,
 }
 
 /// The code of the graph, or of one iteration of a loop.
-pub(super) struct Level {
+pub(super) struct Segment {
     pub calls: Vec<Call>,
-    pub slots: Vec<Slot>,
+    pub slots: Vec<OperandRef>,
     pub params: Vec<u64>,
     pub tapes: Tapes,
     /// Bytes to poison after instruction `i`: `dying[dying_at[i]..dying_at[i + 1]]`.
@@ -41,31 +41,31 @@ pub(super) struct Level {
     /// Bytes to poison before it runs.
     pub dead: Vec<Range<usize>>,
     /// Bytes that instruction `i` must leave as they are: `guarded[i]`; none unless somebody watches.
-    pub guarded: Vec<Vec<Range<usize>>>,
-    /// Number of its first instruction among those of all levels.
+    pub red_zones: Vec<Vec<Range<usize>>>,
+    /// Number of its first instruction among those of all segments.
     pub first: usize,
 }
 
 /// A loop that is ready to run.
-pub(super) struct Turn {
-    pub level: u32,
+pub(super) struct LoopCall {
+    pub segment: u32,
     pub length: usize,
     pub reverse: bool,
     /// Whether all threads run it.
     pub team: bool,
     /// Number of loops around it.
     pub depth: usize,
-    pub ticks: usize,
+    pub timestamps: usize,
 }
 
-/// All levels, the graph's first.
+/// All segments, the graph's first.
 #[derive(Default)]
 pub(super) struct Linked {
-    pub levels: Vec<Level>,
-    pub turns: Vec<Turn>,
+    pub segments: Vec<Segment>,
+    pub loop_calls: Vec<LoopCall>,
     /// Ways to move; the first is to stay.
     pub strides: Vec<Strides>,
-    /// Node of each instruction of all levels.
+    /// Node of each instruction of all segments.
     pub nodes: Vec<Node>,
 }
 
@@ -76,7 +76,7 @@ struct Place {
     moves: Strides,
 }
 
-/// How the addresses of one level become places in the arena.
+/// How the addresses of one segment become places in the arena.
 struct Space {
     /// Externs: their addresses, rising, and places.
     externs: Vec<(Range<usize>, Place)>,
@@ -99,17 +99,17 @@ impl Space {
     }
 }
 
-/// The levels of `plan`.
+/// The segments of `plan`.
 pub(super) fn link(plan: &Checked, tapes: Tapes) -> Result<Linked, String> {
     let mut l = Linked { strides: vec![[0; DEPTH]], ..Linked::default() };
     let space = Space { externs: Vec::new(), base: 0, at: 0 };
     let (dying_at, dying, dead) = deaths(plan);
-    l.level(plan, tapes, &space, 0, (dying_at, dying), dead)?;
+    l.segment(plan, tapes, &space, 0, (dying_at, dying), dead)?;
     Ok(l)
 }
 
 impl Linked {
-    fn level(
+    fn segment(
         &mut self,
         plan: &Checked,
         mut tapes: Tapes,
@@ -122,38 +122,49 @@ impl Linked {
         let inner = std::mem::take(&mut tapes.inner);
         let first = self.nodes.len();
         self.nodes.extend_from_slice(&code.node);
-        let index = self.levels.len();
+        let index = self.segments.len();
         let (dying_at, dying) = dying;
         let (calls, slots) = (Vec::with_capacity(code.len()), Vec::with_capacity(code.reads.len() + code.writes.len()));
         let params = code.params.clone();
-        self.levels.push(Level { calls, slots, params, tapes, dying_at, dying, dead, guarded: Vec::new(), first });
+        self.segments.push(Segment {
+            calls,
+            slots,
+            params,
+            tapes,
+            dying_at,
+            dying,
+            dead,
+            red_zones: Vec::new(),
+            first,
+        });
         let mut turn_of = vec![u32::MAX; code.loops.len()];
         for (i, inner) in (0..code.len()).filter(|&i| code.loop_of(i).is_some()).zip(by_use(plan, inner)) {
-            turn_of[code.body[i] as usize] = self.turn(plan, i, inner, space, depth)?;
+            turn_of[code.body[i] as usize] = self.loop_call(plan, i, inner, space, depth)?;
         }
         let mut time = 0;
         for i in 0..code.len() {
-            let start = self.levels[index].slots.len() as u32;
+            let start = self.segments[index].slots.len() as u32;
             for (o, &w) in code.reads_of(i).iter().zip(&plan.inplace[code.read_range(i)]) {
                 let slot = self.slot(plan, o, space)?;
-                self.levels[index].slots.push(Slot { inplace: (w != OUT_OF_PLACE).then_some(w), ..slot });
+                self.segments[index].slots.push(OperandRef { inplace: (w != OUT_OF_PLACE).then_some(w), ..slot });
             }
-            let mid = self.levels[index].slots.len() as u32;
+            let mid = self.segments[index].slots.len() as u32;
             for o in code.writes_of(i) {
                 let slot = self.slot(plan, o, space)?;
-                self.levels[index].slots.push(slot);
+                self.segments[index].slots.push(slot);
             }
-            let end = self.levels[index].slots.len() as u32;
-            let turn = turn_of.get(code.body[i] as usize).copied().unwrap_or(u32::MAX);
+            let end = self.segments[index].slots.len() as u32;
+            let loop_call = turn_of.get(code.body[i] as usize).copied().unwrap_or(u32::MAX);
             let params = (code.params_at[i], code.params_at[i + 1]);
-            let call = Call { kernel: code.kernel[i], reads: (start, mid), writes: (mid, end), params, turn, time };
-            self.levels[index].calls.push(call);
-            time = time.saturating_add(ticks(code, i));
+            let call =
+                Call { kernel: code.kernel[i], reads: (start, mid), writes: (mid, end), params, loop_call, time };
+            self.segments[index].calls.push(call);
+            time = time.saturating_add(timestamps(code, i));
         }
         Ok(index as u32)
     }
 
-    fn slot(&mut self, plan: &Checked, o: &Operand, space: &Space) -> Result<Slot, String> {
+    fn slot(&mut self, plan: &Checked, o: &Operand, space: &Space) -> Result<OperandRef, String> {
         let p = space.place(range(plan, o))?;
         let aligned = std::iter::once(&p.off).chain(&p.moves).all(|at| at.is_multiple_of(o.align()));
         if !aligned {
@@ -164,11 +175,18 @@ impl Linked {
             self.strides.push(p.moves);
             self.strides.len() - 1
         });
-        Ok(Slot { moves: moves as u32, ..Slot::new(p.off, o.len, o.size, o.split) })
+        Ok(OperandRef { moves: moves as u32, ..OperandRef::new(p.off, o.len, o.size, o.split) })
     }
 
     /// The loop that is instruction `i` of `plan`.
-    fn turn(&mut self, plan: &Checked, i: usize, tapes: Tapes, space: &Space, depth: usize) -> Result<u32, String> {
+    fn loop_call(
+        &mut self,
+        plan: &Checked,
+        i: usize,
+        tapes: Tapes,
+        space: &Space,
+        depth: usize,
+    ) -> Result<u32, String> {
         let code = &plan.code;
         let l: &Loop = code.loop_of(i).ok_or("a loop without a body")?;
         if depth == DEPTH {
@@ -201,26 +219,33 @@ impl Linked {
             *r = (r.start + at).saturating_sub(l.base)..(r.end + at).saturating_sub(l.base);
         }
         let dead = std::iter::once(at..at + l.workspace()).collect();
-        let team = tapes.lanes() > 1;
-        let level = self.level(&l.plan, tapes, &inside, depth + 1, (dying_at, dying), dead)?;
-        self.turns.push(Turn { level, length: l.length, reverse: l.reverse, team, depth, ticks: l.ticks });
-        Ok(self.turns.len() as u32 - 1)
+        let team = tapes.threads() > 1;
+        let segment = self.segment(&l.plan, tapes, &inside, depth + 1, (dying_at, dying), dead)?;
+        self.loop_calls.push(LoopCall {
+            segment,
+            length: l.length,
+            reverse: l.reverse,
+            team,
+            depth,
+            timestamps: l.timestamps,
+        });
+        Ok(self.loop_calls.len() as u32 - 1)
     }
 
-    /// The instruction (among those of all levels) that runs at `time`, and the iteration of the loop around it.
+    /// The instruction (among those of all segments) that runs at `time`, and the iteration of the loop around it.
     pub fn instruction_at(&self, time: usize) -> (usize, Option<usize>) {
-        let (mut level, mut clock, mut iteration) = (0, 0, None);
+        let (mut segment, mut clock, mut iteration) = (0, 0, None);
         loop {
-            let l: &Level = &self.levels[level];
+            let l: &Segment = &self.segments[segment];
             let i = l.calls.partition_point(|c| clock + c.time <= time).saturating_sub(1);
             let Some(call) = l.calls.get(i) else { return (l.first, iteration) };
             let since = time - (clock + call.time).min(time);
-            match self.turns.get(call.turn as usize) {
-                Some(turn) if since > 0 => {
-                    let n = (since - 1) / turn.ticks;
-                    clock += call.time + 1 + n * turn.ticks;
-                    iteration = Some(if turn.reverse { turn.length.saturating_sub(1 + n) } else { n });
-                    level = turn.level as usize;
+            match self.loop_calls.get(call.loop_call as usize) {
+                Some(loop_call) if since > 0 => {
+                    let n = (since - 1) / loop_call.timestamps;
+                    clock += call.time + 1 + n * loop_call.timestamps;
+                    iteration = Some(if loop_call.reverse { loop_call.length.saturating_sub(1 + n) } else { n });
+                    segment = loop_call.segment as usize;
                 }
                 _ => return (l.first + i, iteration),
             }

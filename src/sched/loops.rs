@@ -11,16 +11,16 @@ mod fits;
 
 use super::check::Checked;
 use super::code::{BufKind, Code, Instr, NO_LOOP, Operand};
-use super::lower::{Lowering, Spot, bad};
+use super::lower::{BufferSlice, Lowering, bad};
 use crate::arena::tensor::LINE;
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::Result;
 use crate::kernels::abi::{DEPTH, Split};
 use crate::kernels::bytes;
+use crate::kernels::cost_model::CostClass;
 use crate::kernels::gemm::Precision;
-use crate::kernels::work::Work;
-use crate::nodes::opdef::Lower;
-use crate::nodes::ops::scan::Scan;
+use crate::nodes::ir::opdef::Lower;
+use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, Op};
 use std::ops::Range;
 use std::sync::Arc;
@@ -61,14 +61,14 @@ pub struct Loop {
     pub length: usize,
     /// Whether the last iteration comes first.
     pub reverse: bool,
-    /// Ticks of one iteration: its instructions, those of inner loops as often as they run, and a meeting.
-    pub ticks: usize,
+    /// Ticks of one iteration: its instructions, those of inner loops as often as they run, and a barrier.
+    pub timestamps: usize,
 }
 
 /// Ticks of instruction `i`: 1, or 1 and those of all iterations.
-pub fn ticks(code: &Code, i: usize) -> usize {
+pub fn timestamps(code: &Code, i: usize) -> usize {
     // Cannot overflow: `Lowering::repeat` refuses loops that would.
-    code.loop_of(i).map_or(1, |l| 1 + l.length * l.ticks)
+    code.loop_of(i).map_or(1, |l| 1 + l.length * l.timestamps)
 }
 
 impl Loop {
@@ -100,8 +100,8 @@ pub(super) fn check_depth(g: Graph<'_>) -> Result<()> {
 }
 
 /// Lowers and plans the body of the loop `s`; also the constants that it reads, as operands after the loop's own.
-fn body(g: Graph<'_>, s: &Scan, lanes: usize, precision: &[Precision]) -> Result<(Loop, Vec<Value>)> {
-    let mut l = Lowering::new(g, s.body, lanes, precision);
+fn body(g: Graph<'_>, s: &Scan, threads: usize, precision: &[Precision]) -> Result<(Loop, Vec<Value>)> {
+    let mut l = Lowering::new(g, s.body, threads, precision);
     l.code.iterated = true;
     let mut externs = Vec::new();
     for (i, v) in g.region_args(s.body).enumerate() {
@@ -110,7 +110,7 @@ fn body(g: Graph<'_>, s: &Scan, lanes: usize, precision: &[Precision]) -> Result
             false => (BufKind::Input, Outer::Read(i)),
         };
         let buf = l.code.buffer(g.bytes(v), kind, v);
-        l.spots[v.at()] = Spot { buf, off: 0 };
+        l.slices[v.at()] = BufferSlice { buf, off: 0 };
         externs.push(Extern { buf, outer, sliced: i >= s.xs() });
     }
     for n in g.region_nodes(s.body).filter(|n| g.op[n.at()] != Op::ARG) {
@@ -133,11 +133,11 @@ fn body(g: Graph<'_>, s: &Scan, lanes: usize, precision: &[Precision]) -> Result
         externs.push(Extern { buf: b as u32, outer, sliced: false });
         constants.push(l.code.value[b]);
     }
-    let a = super::arrange(&l.code, lanes, &super::pack::lines::pack, &mut super::Watch::new())?;
+    let a = super::arrange(&l.code, threads, &super::pack::lines::pack, &mut super::PhaseTimer::new())?;
     let base: usize = externs.iter().map(|e| a.plan.code.bytes[e.buf as usize].div_ceil(LINE) * LINE).sum();
-    let ticks = (0..a.plan.code.len()).map(|i| ticks(&a.plan.code, i)).fold(1usize, usize::saturating_add);
+    let timestamps = (0..a.plan.code.len()).map(|i| timestamps(&a.plan.code, i)).fold(1usize, usize::saturating_add);
     let (length, reverse) = (s.length, s.reverse);
-    Ok((Loop { plan: a.plan, externs, base, length, reverse, ticks }, constants))
+    Ok((Loop { plan: a.plan, externs, base, length, reverse, timestamps }, constants))
 }
 
 impl Lowering<'_> {
@@ -149,7 +149,7 @@ impl Lowering<'_> {
             return Err(bad(format!("scan: {} carries; {MAX_CARRIES} is the limit", s.carries)));
         }
         let (args, outs) = (g.args_of(n), g.outs_of(n));
-        let whole = |spot: Spot, v: Value| Operand::of_bytes(spot.buf, spot.off, g.bytes(v), Split::Whole);
+        let whole = |slice: BufferSlice, v: Value| Operand::of_bytes(slice.buf, slice.off, g.bytes(v), Split::Whole);
         let results: Vec<Operand> = outs.map(|v| whole(self.result(v), v)).collect();
         for (&from, to) in args.iter().zip(&results[..s.carries]).filter(|(_, to)| to.bytes() > 0) {
             self.code.push(&Instr {
@@ -161,7 +161,7 @@ impl Lowering<'_> {
                 units: to.bytes().div_ceil(bytes::UNIT),
                 node: n,
                 flops: 0,
-                time: (Work::MOVE.time(0, 2 * to.bytes() as u64), Work::MOVE.fixed()),
+                time: (CostClass::COPY.time(0, 2 * to.bytes() as u64), CostClass::COPY.fixed()),
                 whole: 0,
                 copies: true,
                 body: NO_LOOP,
@@ -178,16 +178,17 @@ impl Lowering<'_> {
     /// The instruction that is the loop.
     fn iterations(&mut self, n: Node, s: &Scan, results: Vec<Operand>) -> Result<()> {
         let g = self.g;
-        let (body, constants) = body(g, s, self.lanes, self.precision)?;
-        // Twice the iterations: sums of ticks must not overflow either.
-        if body.ticks.checked_mul(s.length).and_then(|t| t.checked_mul(2)).is_none_or(|t| t > isize::MAX as usize) {
-            return Err(bad(format!("scan: {} iterations of {} instructions are too many", s.length, body.ticks)));
+        let (body, constants) = body(g, s, self.threads, self.precision)?;
+        // Twice the iterations: sums of timestamps must not overflow either.
+        if body.timestamps.checked_mul(s.length).and_then(|t| t.checked_mul(2)).is_none_or(|t| t > isize::MAX as usize)
+        {
+            return Err(bad(format!("scan: {} iterations of {} instructions are too many", s.length, body.timestamps)));
         }
         let mut reads = results[..s.carries].to_vec();
         reads.extend(g.args_of(n)[s.carries..].iter().map(|&v| self.whole(v)));
         for v in constants {
-            if self.spots[v.at()] == Spot::NONE {
-                self.spots[v.at()] = Spot { buf: self.code.buffer(g.bytes(v), BufKind::Constant, v), off: 0 };
+            if self.slices[v.at()] == BufferSlice::NONE {
+                self.slices[v.at()] = BufferSlice { buf: self.code.buffer(g.bytes(v), BufKind::Constant, v), off: 0 };
             }
             reads.push(self.whole(v));
         }

@@ -11,48 +11,49 @@ use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::Split;
 use crate::kernels::gemm::Precision;
-use crate::nodes::lower::{Buf, Call, LowerCx, Temp, lower_node};
-use crate::nodes::opdef::{Flags, Lower};
-use crate::nodes::ops::below::below;
+use crate::nodes::ir::call::{Buf, Call, LowerCx, Temp};
+use crate::nodes::ir::opdef::{Flags, Lower};
+use crate::nodes::ops::index::below::below;
+use crate::nodes::ops::lower_node;
 use crate::nodes::{Graph, LeafKind, Op};
 
 /// Where a value lies: in a root buffer, from a byte on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spot {
+pub struct BufferSlice {
     /// The buffer; `u32::MAX` for none.
     pub buf: u32,
     /// The first byte.
     pub off: usize,
 }
 
-impl Spot {
+impl BufferSlice {
     /// Nowhere.
-    pub const NONE: Spot = Spot { buf: u32::MAX, off: 0 };
+    pub const NONE: BufferSlice = BufferSlice { buf: u32::MAX, off: 0 };
 }
 
 /// The lowered graph.
 pub struct Lowered {
     /// The instructions.
     pub code: Code,
-    /// Spot of each leaf and constant and other value that has bytes.
-    pub spots: Vec<Spot>,
+    /// BufferSlice of each leaf and constant and other value that has bytes.
+    pub slices: Vec<BufferSlice>,
 }
 
-/// Lowers the entry region of `g` for `lanes` threads.
-pub fn lower(g: Graph<'_>, lanes: usize) -> Result<Lowered> {
-    lower_in(g, lanes, &[])
+/// Lowers the entry region of `g` for `threads` threads.
+pub fn lower(g: Graph<'_>, threads: usize) -> Result<Lowered> {
+    lower_in(g, threads, &[])
 }
 
 /// As [`lower`], with the precision of each node's products, or of none.
-pub fn lower_in<'g>(g: Graph<'g>, lanes: usize, precision: &'g [Precision]) -> Result<Lowered> {
+pub fn lower_in<'g>(g: Graph<'g>, threads: usize, precision: &'g [Precision]) -> Result<Lowered> {
     loops::check_depth(g)?;
-    let mut l = Lowering::new(g, g.entry(), lanes, precision);
+    let mut l = Lowering::new(g, g.entry(), threads, precision);
     for n in g.region_nodes(g.entry()) {
         l.node(n).map_err(|e| e.at(g.place(n)))?;
     }
     l.outputs()?;
     l.updates()?;
-    Ok(Lowered { code: l.code, spots: l.spots })
+    Ok(Lowered { code: l.code, slices: l.slices })
 }
 
 /// Which values of `r` anybody reads: yields, next values, and operands of nodes that are needed for them or have effects.
@@ -76,21 +77,21 @@ pub(super) fn bad(message: impl Into<String>) -> Error {
 /// The lowering of one region: the entry, or the body of a loop.
 pub(super) struct Lowering<'g> {
     pub(super) g: Graph<'g>,
-    pub(super) lanes: usize,
+    pub(super) threads: usize,
     pub(super) precision: &'g [Precision],
     pub(super) code: Code,
-    pub(super) spots: Vec<Spot>,
+    pub(super) slices: Vec<BufferSlice>,
     used: Vec<bool>,
 }
 
 impl<'g> Lowering<'g> {
-    pub(super) fn new(g: Graph<'g>, r: Region, lanes: usize, precision: &'g [Precision]) -> Lowering<'g> {
+    pub(super) fn new(g: Graph<'g>, r: Region, threads: usize, precision: &'g [Precision]) -> Lowering<'g> {
         Lowering {
             g,
-            lanes,
+            threads,
             precision,
             code: Code::new(),
-            spots: vec![Spot::NONE; g.values()],
+            slices: vec![BufferSlice::NONE; g.values()],
             used: used_values(&g, r),
         }
     }
@@ -101,7 +102,7 @@ impl<'g> Lowering<'g> {
         if let Some(kind) = leaf_kind(&g, n) {
             let v = g.out(n);
             let buf = self.code.buffer(g.bytes(v), kind, v);
-            self.spots[v.at()] = Spot { buf, off: 0 };
+            self.slices[v.at()] = BufferSlice { buf, off: 0 };
             return Ok(());
         }
         let effect = def.flags.has(Flags::EFFECT);
@@ -122,7 +123,7 @@ impl<'g> Lowering<'g> {
         let outs = g.out(n).at()..g.out(n).at() + g.outs_of(n).len();
         let used = self.used[outs.clone()].to_vec();
         let mut cx = LowerCx::new(g, n, &used);
-        cx.lanes = self.lanes;
+        cx.threads = self.threads;
         cx.precision = self.precision.get(n.at()).copied().unwrap_or_default();
         let named = |e: String| bad(format!("{}: {e}", def.name));
         lower_node(&mut cx).map_err(named)?;
@@ -132,7 +133,7 @@ impl<'g> Lowering<'g> {
         self.code.close(effect);
         for i in (0..used.len()).filter(|&i| used[i]) {
             let v = Value::new(outs.start + i);
-            if self.spots[v.at()] == Spot::NONE && g.bytes(v) > 0 {
+            if self.slices[v.at()] == BufferSlice::NONE && g.bytes(v) > 0 {
                 return Err(named(format!("no call writes result {i}")));
             }
             // A result without bytes needs no call, but an address.
@@ -152,8 +153,8 @@ impl<'g> Lowering<'g> {
             let same = g.dtype[a.at()].size() == g.dtype[v.at()].size();
             match off {
                 Some(off) if same && inside(off) => {
-                    let root = self.spots[a.at()];
-                    self.spots[v.at()] = Spot { buf: root.buf, off: root.off + off };
+                    let root = self.slices[a.at()];
+                    self.slices[v.at()] = BufferSlice { buf: root.buf, off: root.off + off };
                 }
                 _ => return Err(format!("result {out} at element {offset} is no window of operand {arg}")),
             }
@@ -162,17 +163,17 @@ impl<'g> Lowering<'g> {
     }
 
     /// The buffer of result `v`, made when it is first named.
-    pub(super) fn result(&mut self, v: Value) -> Spot {
-        if self.spots[v.at()] == Spot::NONE {
+    pub(super) fn result(&mut self, v: Value) -> BufferSlice {
+        if self.slices[v.at()] == BufferSlice::NONE {
             let buf = self.code.buffer(self.g.bytes(v), BufKind::Activation, v);
-            self.spots[v.at()] = Spot { buf, off: 0 };
+            self.slices[v.at()] = BufferSlice { buf, off: 0 };
         }
-        self.spots[v.at()]
+        self.slices[v.at()]
     }
 
     fn temp(&mut self, t: &Temp) -> Result<u32, String> {
-        let lanes = if t.per_lane { self.lanes } else { 1 };
-        let bytes = t.size.max(1).checked_mul(t.len).and_then(|b| b.checked_mul(lanes));
+        let threads = if t.per_thread { self.threads } else { 1 };
+        let bytes = t.size.max(1).checked_mul(t.len).and_then(|b| b.checked_mul(threads));
         match bytes.filter(|&b| b <= isize::MAX as usize) {
             Some(bytes) => Ok(self.code.buffer(bytes, BufKind::Scratch, Value::NONE)),
             None => Err(format!("scratch of {} elements of {} bytes does not fit in memory", t.len, t.size)),
@@ -187,15 +188,15 @@ impl<'g> Lowering<'g> {
             writes.clear();
             pairs.clear();
             for &b in &c.reads {
-                if matches!(b, Buf::Temp(t) if temps.get(t).is_some_and(|t| t.per_lane)) {
-                    return Err("scratch of lanes is read by a later call, which would see how work was split".into());
+                if matches!(b, Buf::Temp(t) if temps.get(t).is_some_and(|t| t.per_thread)) {
+                    return Err("scratch of threads is read by a later call, which would see how work was split".into());
                 }
                 reads.push(self.operand(n, b, Split::Whole, temps, &temp_bufs)?);
             }
             for &(b, split) in &c.writes {
-                let per_lane = matches!(b, Buf::Temp(t) if temps.get(t).is_some_and(|t| t.per_lane));
-                if per_lane != matches!(split, Split::PerLane(_)) {
-                    return Err("scratch of lanes, and nothing else, is split by lanes".into());
+                let per_thread = matches!(b, Buf::Temp(t) if temps.get(t).is_some_and(|t| t.per_thread));
+                if per_thread != matches!(split, Split::PerThread(_)) {
+                    return Err("scratch of threads, and nothing else, is split by threads".into());
                 }
                 let o = self.operand(n, b, split, temps, &temp_bufs)?;
                 if matches!(b, Buf::Arg(_)) || !self.code.is_whole(&o) || self.code.kind[o.buf as usize].is_pinned() {
@@ -251,16 +252,16 @@ impl<'g> Lowering<'g> {
 
     fn operand(&mut self, n: Node, b: Buf, split: Split, temps: &[Temp], bufs: &[u32]) -> Result<Operand, String> {
         let g = self.g;
-        let of = |spot: Spot, v: Value| Operand {
-            buf: spot.buf,
-            off: spot.off,
+        let of = |slice: BufferSlice, v: Value| Operand {
+            buf: slice.buf,
+            off: slice.off,
             len: g.numel(v),
             size: g.dtype[v.at()].size(),
             split,
         };
         match b {
             Buf::Arg(i) => match g.args_of(n).get(i) {
-                Some(&v) => Ok(of(self.spots[v.at()], v)),
+                Some(&v) => Ok(of(self.slices[v.at()], v)),
                 None => Err(format!("a call names operand {i}, which does not exist")),
             },
             Buf::Out(i) => match g.outs_of(n).nth(i) {
@@ -269,8 +270,8 @@ impl<'g> Lowering<'g> {
             },
             Buf::Temp(i) => match (temps.get(i), bufs.get(i)) {
                 (Some(t), Some(&buf)) => {
-                    let lanes = if t.per_lane { self.lanes } else { 1 };
-                    Ok(Operand { buf, off: 0, len: t.len * lanes, size: t.size, split })
+                    let threads = if t.per_thread { self.threads } else { 1 };
+                    Ok(Operand { buf, off: 0, len: t.len * threads, size: t.size, split })
                 }
                 _ => Err(format!("a call names temporary {i}, which does not exist")),
             },
@@ -279,8 +280,8 @@ impl<'g> Lowering<'g> {
 
     /// All of value `v`, as bytes.
     pub(super) fn whole(&self, v: Value) -> Operand {
-        let spot = self.spots[v.at()];
-        Operand::of_bytes(spot.buf, spot.off, self.g.bytes(v), Split::Whole)
+        let slice = self.slices[v.at()];
+        Operand::of_bytes(slice.buf, slice.off, self.g.bytes(v), Split::Whole)
     }
 
     fn outputs(&mut self) -> Result<()> {
@@ -309,7 +310,7 @@ impl<'g> Lowering<'g> {
             if g.bytes(leaf) != g.bytes(next) {
                 return Err(bad(format!("{} is updated with another type", g.ty_text(leaf))));
             }
-            self.update(self.spots[leaf.at()].buf, next, g.def[leaf.at()]);
+            self.update(self.slices[leaf.at()].buf, next, g.def[leaf.at()]);
         }
         Ok(())
     }
@@ -331,7 +332,7 @@ impl<'g> Lowering<'g> {
 
 /// Bytes of these operands, without scratch of threads.
 pub(super) fn moved(operands: &[Operand]) -> u64 {
-    let all = operands.iter().filter(|o| !matches!(o.split, Split::PerLane(_)));
+    let all = operands.iter().filter(|o| !matches!(o.split, Split::PerThread(_)));
     all.fold(0, |sum, o| sum.saturating_add(o.bytes() as u64))
 }
 

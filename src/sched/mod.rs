@@ -30,7 +30,7 @@ use alias::Alias;
 use check::{Checked, Plan};
 use code::{BufKind, Code};
 use live::Intervals;
-use lower::Spot;
+use lower::BufferSlice;
 use std::time::{Duration, Instant};
 
 /// A scheduled graph: what a program is made of.
@@ -42,7 +42,7 @@ pub struct Scheduled {
     /// Who shares bytes, for reports.
     pub alias: Alias,
     /// Where each value of the graph lies, for leaves and constants.
-    pub spots: Vec<Spot>,
+    pub slices: Vec<BufferSlice>,
     /// Lines that no plan for this order can do without.
     pub bound: u64,
     /// Lines that no plan for any order can do without.
@@ -54,14 +54,14 @@ pub struct Scheduled {
 }
 
 /// Times phases.
-struct Watch {
+struct PhaseTimer {
     since: Instant,
     phases: Vec<(&'static str, Duration)>,
 }
 
-impl Watch {
-    fn new() -> Watch {
-        Watch { since: Instant::now(), phases: Vec::new() }
+impl PhaseTimer {
+    fn new() -> PhaseTimer {
+        PhaseTimer { since: Instant::now(), phases: Vec::new() }
     }
 
     /// Ends the phase called `name`.
@@ -71,38 +71,38 @@ impl Watch {
     }
 }
 
-/// Schedules `g` for `lanes` threads.
-pub fn schedule(g: Graph<'_>, lanes: usize) -> Result<Scheduled> {
-    schedule_in(g, lanes, &[])
+/// Schedules `g` for `threads` threads.
+pub fn schedule(g: Graph<'_>, threads: usize) -> Result<Scheduled> {
+    schedule_in(g, threads, &[])
 }
 
 /// As [`schedule`], with the precision of each node's products, or of none.
-pub fn schedule_in(g: Graph<'_>, lanes: usize, precision: &[Precision]) -> Result<Scheduled> {
-    scheduled(g, lanes, precision, &pack::lines::pack)
+pub fn schedule_in(g: Graph<'_>, threads: usize, precision: &[Precision]) -> Result<Scheduled> {
+    scheduled(g, threads, precision, &pack::lines::pack)
 }
 
 /// As [`schedule_in`], with a line of nobody's behind each buffer of the graph: [`exec::Exec::guard`] watches them.
-pub fn schedule_apart(g: Graph<'_>, lanes: usize, precision: &[Precision]) -> Result<Scheduled> {
+pub fn schedule_with_red_zones(g: Graph<'_>, threads: usize, precision: &[Precision]) -> Result<Scheduled> {
     fn wider(v: &Intervals) -> Intervals {
         Intervals { lines: v.lines.iter().map(|&l| l.saturating_add(l.min(1))).collect(), ..v.clone() }
     }
-    scheduled(g, lanes, precision, &|v| pack::lines::pack(&wider(v)))
+    scheduled(g, threads, precision, &|v| pack::lines::pack(&wider(v)))
 }
 
-fn scheduled(g: Graph<'_>, lanes: usize, precision: &[Precision], pack: &Packer) -> Result<Scheduled> {
-    let mut watch = Watch::new();
-    let lowered = lower::lower_in(g, lanes.max(1), precision)?;
-    watch.lap("lower");
-    let a = arrange(&lowered.code, lanes.max(1), pack, &mut watch)?;
+fn scheduled(g: Graph<'_>, threads: usize, precision: &[Precision], pack: &Packer) -> Result<Scheduled> {
+    let mut timer = PhaseTimer::new();
+    let lowered = lower::lower_in(g, threads.max(1), precision)?;
+    timer.lap("lower");
+    let a = arrange(&lowered.code, threads.max(1), pack, &mut timer)?;
     Ok(Scheduled {
         plan: a.plan,
         live: a.live,
         alias: a.alias,
-        spots: lowered.spots,
+        slices: lowered.slices,
         bound: a.bound,
         order_bound: a.order_bound,
         order: a.order,
-        phases: watch.phases,
+        phases: timer.phases,
     })
 }
 
@@ -120,14 +120,14 @@ struct Arranged {
 type Packer = dyn Fn(&Intervals) -> Result<pack::Packing>;
 
 /// Orders, places and proves `code`: that of a graph, or of one iteration of a loop.
-fn arrange(code: &Code, lanes: usize, pack: &Packer, watch: &mut Watch) -> Result<Arranged> {
+fn arrange(code: &Code, threads: usize, pack: &Packer, timer: &mut PhaseTimer) -> Result<Arranged> {
     let best = order::best(code)?;
-    watch.lap("order");
+    timer.lap("order");
     let (place, bytes) = places(&best.code, &best.alias, &best.live, pack)?;
-    watch.lap("pack");
+    timer.lap("pack");
     let inplace = best.alias.inplace.clone();
-    let plan = check::check(Plan { code: best.code, place, inplace, bytes, lanes })?;
-    watch.lap("check");
+    let plan = check::check(Plan { code: best.code, place, inplace, bytes, threads })?;
+    timer.lap("check");
     Ok(Arranged {
         plan,
         live: best.live,

@@ -1,4 +1,4 @@
-//! How long a step takes on some threads, by [`kernels::work`](crate::kernels::work)'s table, and how many threads a
+//! How long a step takes on some threads, by [`kernels::cost_model`](crate::kernels::cost_model)'s table, and how many threads a
 //! program is worth.
 //!
 //! Invariant: equal plans give equal tapes; nothing here measures. Results do not depend on what is chosen. Made for
@@ -9,21 +9,21 @@ use super::code::Code;
 use super::tape::{Rule, Tapes, tapes_by};
 use crate::kernels::abi::Split;
 
-/// Picoseconds of a meeting of two threads, and what each thread more adds.
-const MEET: (u64, u64) = (450_000, 60_000);
+/// Picoseconds of a barrier of two threads, and what each thread more adds.
+const BARRIER: (u64, u64) = (450_000, 60_000);
 /// Picoseconds of a byte that lies in another core's cache: it is fetched, or taken away from there.
 const FETCH: u64 = 100;
 /// Numbers of threads that are tried, beside the most that there may be.
 const LADDER: [usize; 13] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128];
 /// Picoseconds of an instruction that each of its threads must get: all are tried, since what is shared need not be
-/// fetched by the next that is, and what is not needs no meeting.
+/// fetched by the next that is, and what is not needs no barrier.
 const GRAINS: [u64; 3] = [1_000_000, 4_000_000, 16_000_000];
 
-/// Picoseconds of a meeting of `lanes` threads.
-pub fn meeting(lanes: usize) -> u64 {
-    match lanes {
+/// Picoseconds of a barrier of `threads` threads.
+pub fn barrier(threads: usize) -> u64 {
+    match threads {
         0 | 1 => 0,
-        n => MEET.0 + MEET.1 * (n as u64 - 2),
+        n => BARRIER.0 + BARRIER.1 * (n as u64 - 2),
     }
 }
 
@@ -32,10 +32,11 @@ pub fn meeting(lanes: usize) -> u64 {
 pub fn best(plan: &Checked) -> Tapes {
     let mut best = tapes_by(plan, 1, Rule::Alone);
     let mut least = step(plan, &best);
-    let all = LADDER.into_iter().filter(|&n| n > 1 && n < plan.lanes).chain((plan.lanes > 1).then_some(plan.lanes));
-    for lanes in all {
+    let all =
+        LADDER.into_iter().filter(|&n| n > 1 && n < plan.threads).chain((plan.threads > 1).then_some(plan.threads));
+    for threads in all {
         for grain in GRAINS {
-            let tapes = tapes_by(plan, lanes, Rule::Worth(grain));
+            let tapes = tapes_by(plan, threads, Rule::Worth(grain));
             let time = step(plan, &tapes);
             if time < least {
                 (best, least) = (tapes, time);
@@ -45,19 +46,19 @@ pub fn best(plan: &Checked) -> Tapes {
     best
 }
 
-/// Picoseconds of a step of `plan` by `tapes`: between two meetings, those of the thread that is last.
+/// Picoseconds of a step of `plan` by `tapes`: between two barriers, those of the thread that is last.
 pub fn step(plan: &Checked, tapes: &Tapes) -> u64 {
-    let ends = 2 * meeting(tapes.lanes());
+    let ends = 2 * barrier(tapes.threads());
     run(plan, tapes).saturating_add(ends)
 }
 
 /// As [`step`], without its beginning and end: an iteration of a loop.
 pub fn run(plan: &Checked, tapes: &Tapes) -> u64 {
-    let (code, lanes) = (&plan.code, tapes.lanes());
-    let fetched = if lanes > 1 { fetches(code, tapes) } else { vec![[0; 2]; code.len()] };
-    let met = meeting(lanes);
+    let (code, threads) = (&plan.code, tapes.threads());
+    let fetched = if threads > 1 { fetches(code, tapes) } else { vec![[0; 2]; code.len()] };
+    let met = barrier(threads);
     let mut phases: Vec<u64> = Vec::new();
-    for t in 0..lanes {
+    for t in 0..threads {
         let (mut phase, mut busy) = (0, 0u64);
         let mut close = |busy: &mut u64, phase: &mut usize| {
             if phases.len() <= *phase {
@@ -66,7 +67,7 @@ pub fn run(plan: &Checked, tapes: &Tapes) -> u64 {
             phases[*phase] = phases[*phase].max(std::mem::take(busy));
             *phase += 1;
         };
-        for e in tapes.lane(t) {
+        for e in tapes.thread(t) {
             if e.barrier {
                 close(&mut busy, &mut phase);
                 continue;
@@ -75,7 +76,7 @@ pub fn run(plan: &Checked, tapes: &Tapes) -> u64 {
             let inner = tapes.inner.get(code.body[i] as usize);
             let own = match (inner, code.loop_of(i)) {
                 (Some(inner), Some(l)) => {
-                    let each = run(&l.plan, inner).saturating_add(meeting(inner.lanes()));
+                    let each = run(&l.plan, inner).saturating_add(barrier(inner.threads()));
                     each.saturating_mul(l.length as u64)
                 }
                 _ => part(code, i, e.to - e.from),
@@ -84,8 +85,8 @@ pub fn run(plan: &Checked, tapes: &Tapes) -> u64 {
         }
         close(&mut busy, &mut phase);
     }
-    let meetings = phases.len().saturating_sub(1) as u64;
-    phases.into_iter().fold(meetings.saturating_mul(met), u64::saturating_add)
+    let barriers = phases.len().saturating_sub(1) as u64;
+    phases.into_iter().fold(barriers.saturating_mul(met), u64::saturating_add)
 }
 
 /// Picoseconds of `units` of instruction `i`'s units.
@@ -109,8 +110,8 @@ struct Home {
 /// like parts of operands, unless they read all: what one team wrote, the same team reads where it is.
 fn fetches(code: &Code, tapes: &Tapes) -> Vec<[u64; 2]> {
     let mut width = vec![0usize; code.len()];
-    for t in 0..tapes.lanes() {
-        tapes.lane(t).iter().filter(|e| !e.barrier).for_each(|e| width[e.instr as usize] = t + 1);
+    for t in 0..tapes.threads() {
+        tapes.thread(t).iter().filter(|e| !e.barrier).for_each(|e| width[e.instr as usize] = t + 1);
     }
     let mut home = vec![Home::default(); code.bytes.len()];
     let mut all = vec![[0; 2]; code.len()];
@@ -148,7 +149,7 @@ fn elsewhere(code: &Code, i: usize, w: usize, home: &mut [Home]) -> [u64; 2] {
         }
         h.spread |= whole;
     }
-    for o in code.writes_of(i).iter().filter(|o| !matches!(o.split, Split::PerLane(_))) {
+    for o in code.writes_of(i).iter().filter(|o| !matches!(o.split, Split::PerThread(_))) {
         let across = w > 1 && matches!(o.split, Split::Columns { .. });
         home[o.buf as usize] = Home { width: w, spread: false, across };
     }
@@ -177,16 +178,16 @@ mod tests {
     }
 
     /// The tapes' threads, and picoseconds of a step.
-    fn chosen(graph: &GraphBuf, lanes: usize) -> (usize, u64) {
-        let s = schedule(graph.view(), lanes).unwrap();
+    fn chosen(graph: &GraphBuf, threads: usize) -> (usize, u64) {
+        let s = schedule(graph.view(), threads).unwrap();
         let tapes = best(&s.plan);
-        (tapes.lanes(), step(&s.plan, &tapes))
+        (tapes.threads(), step(&s.plan, &tapes))
     }
 
     #[test]
     fn what_is_small_gets_one_thread_and_what_is_large_gets_all() {
-        assert!([2, 4, 64].map(|lanes| chosen(&layers(8), lanes).0) == [1; 3]);
-        assert!([2, 3, 8].map(|lanes| chosen(&layers(512), lanes).0) == [2, 3, 8]);
+        assert!([2, 4, 64].map(|threads| chosen(&layers(8), threads).0) == [1; 3]);
+        assert!([2, 3, 8].map(|threads| chosen(&layers(512), threads).0) == [2, 3, 8]);
         // Somewhere between, more threads are not better than a few.
         let (few, most) = (chosen(&layers(96), 64), chosen(&layers(1024), 64));
         assert!(few.0 < most.0, "{few:?} {most:?}");
@@ -195,7 +196,7 @@ mod tests {
     #[test]
     fn more_threads_are_never_slower_and_more_work_never_faster() {
         let sizes = [4, 16, 48, 96, 200, 400];
-        let times = sizes.map(|n| LADDER.map(|lanes| chosen(&layers(n), lanes).1));
+        let times = sizes.map(|n| LADDER.map(|threads| chosen(&layers(n), threads).1));
         for t in &times {
             assert!(t.windows(2).all(|w| w[1] <= w[0]), "{t:?}");
         }

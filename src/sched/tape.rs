@@ -19,7 +19,7 @@ use std::ops::Range;
 pub struct Entry {
     /// The instruction.
     pub instr: u32,
-    /// Whether this is a meeting of all threads before the instruction, and not the instruction.
+    /// Whether this is a barrier of all threads before the instruction, and not the instruction.
     pub barrier: bool,
     /// First unit.
     pub from: usize,
@@ -40,13 +40,13 @@ pub struct Tapes {
 
 impl Tapes {
     /// Number of threads.
-    pub fn lanes(&self) -> usize {
+    pub fn threads(&self) -> usize {
         self.at.len() - 1
     }
 
     /// What thread `t` does.
     #[inline]
-    pub fn lane(&self, t: usize) -> &[Entry] {
+    pub fn thread(&self, t: usize) -> &[Entry] {
         &self.entries[self.at[t] as usize..self.at[t + 1] as usize]
     }
 }
@@ -64,20 +64,20 @@ pub enum Rule {
 
 impl Rule {
     /// Threads among which instruction `i` is divided.
-    fn width(self, code: &Code, i: usize, lanes: usize) -> usize {
+    fn width(self, code: &Code, i: usize, threads: usize) -> usize {
         let time = code.time[i].0;
         let worth = match self {
             Rule::Alone => 1,
-            Rule::Share(share) => lanes * usize::from(time >= share),
-            Rule::Worth(grain) => usize::try_from(time / grain.max(1)).unwrap_or(lanes),
+            Rule::Share(share) => threads * usize::from(time >= share),
+            Rule::Worth(grain) => usize::try_from(time / grain.max(1)).unwrap_or(threads),
         };
-        worth.min(lanes).min(code.units[i]).max(1)
+        worth.min(threads).min(code.units[i]).max(1)
     }
 }
 
-/// The units of thread `t` of `lanes`: contiguous, and equal to within one.
-fn portion(units: usize, lanes: usize, t: usize) -> Range<usize> {
-    let (each, more) = (units / lanes, units % lanes);
+/// The units of thread `t` of `threads`: contiguous, and equal to within one.
+fn portion(units: usize, threads: usize, t: usize) -> Range<usize> {
+    let (each, more) = (units / threads, units % threads);
     let start = t * each + t.min(more);
     start..start + each + usize::from(t < more)
 }
@@ -90,40 +90,41 @@ pub fn tapes(plan: &Checked) -> Tapes {
 
 /// Tapes that share the instructions that take at least `share` picoseconds among all threads.
 pub fn tapes_sharing(plan: &Checked, share: u64) -> Tapes {
-    let lanes = if shares(plan, Rule::Share(share), plan.lanes) { plan.lanes } else { 1 };
-    tapes_by(plan, lanes, Rule::Share(share))
+    let threads = if shares(plan, Rule::Share(share), plan.threads) { plan.threads } else { 1 };
+    tapes_by(plan, threads, Rule::Share(share))
 }
 
 /// Whether any instruction of `plan`, or of a loop in it, is divided.
-fn shares(plan: &Checked, rule: Rule, lanes: usize) -> bool {
+fn shares(plan: &Checked, rule: Rule, threads: usize) -> bool {
     let code = &plan.code;
-    (0..code.len()).any(|i| rule.width(code, i, lanes) > 1) || code.loops.iter().any(|l| shares(&l.plan, rule, lanes))
+    (0..code.len()).any(|i| rule.width(code, i, threads) > 1)
+        || code.loops.iter().any(|l| shares(&l.plan, rule, threads))
 }
 
 /// The tapes of the body of `l`: of all threads if it is worth that.
-fn inside(l: &Loop, lanes: usize, rule: Rule) -> Tapes {
+fn inside(l: &Loop, threads: usize, rule: Rule) -> Tapes {
     let alone = |rule| tapes_by(&l.plan, 1, rule);
-    if lanes == 1 || !shares(&l.plan, rule, lanes) {
+    if threads == 1 || !shares(&l.plan, rule, threads) {
         return alone(rule);
     }
-    let team = tapes_by(&l.plan, lanes, rule);
+    let team = tapes_by(&l.plan, threads, rule);
     let Rule::Worth(_) = rule else { return team };
     let alone = alone(Rule::Alone);
-    let sooner = model::run(&l.plan, &team).saturating_add(model::meeting(lanes)) < model::run(&l.plan, &alone);
+    let sooner = model::run(&l.plan, &team).saturating_add(model::barrier(threads)) < model::run(&l.plan, &alone);
     if sooner { team } else { alone }
 }
 
-/// The tapes of `plan` for `lanes` threads, of which there are as many as it was planned for or fewer.
-pub(super) fn tapes_by(plan: &Checked, lanes: usize, rule: Rule) -> Tapes {
+/// The tapes of `plan` for `threads` threads, of which there are as many as it was planned for or fewer.
+pub(super) fn tapes_by(plan: &Checked, threads: usize, rule: Rule) -> Tapes {
     let code = &plan.code;
-    let inner: Vec<Tapes> = code.loops.iter().map(|l| inside(l, lanes, rule)).collect();
-    let mut lane: Vec<Vec<Entry>> = vec![Vec::new(); lanes];
-    let commits = if lanes > 1 { Commits::new(plan) } else { Commits::default() };
+    let inner: Vec<Tapes> = code.loops.iter().map(|l| inside(l, threads, rule)).collect();
+    let mut lane: Vec<Vec<Entry>> = vec![Vec::new(); threads];
+    let commits = if threads > 1 { Commits::new(plan) } else { Commits::default() };
     let mut open = Window::default();
     for i in 0..code.len() {
-        let (instr, width) = (i as u32, rule.width(code, i, lanes));
+        let (instr, width) = (i as u32, rule.width(code, i, threads));
         let team = width > 1;
-        if inner.get(code.body[i] as usize).is_some_and(|t| t.lanes() > 1) {
+        if inner.get(code.body[i] as usize).is_some_and(|t| t.threads() > 1) {
             // All threads run the loop; they meet before it and after each iteration.
             for l in &mut lane {
                 l.push(Entry { instr, barrier: true, from: 0, to: 0 });
@@ -132,7 +133,7 @@ pub(super) fn tapes_by(plan: &Checked, lanes: usize, rule: Rule) -> Tapes {
             open = Window::default();
             continue;
         }
-        if lanes > 1 && !(open.settles(&commits, i, team) && open.admit(plan, i, team)) {
+        if threads > 1 && !(open.settles(&commits, i, team) && open.admit(plan, i, team)) {
             lane.iter_mut().for_each(|l| l.push(Entry { instr, barrier: true, from: 0, to: 0 }));
             open = Window::default();
             open.settles(&commits, i, team);
@@ -177,15 +178,15 @@ impl Union {
     }
 }
 
-/// What has been touched since the last meeting: by thread 0 alone, and by several.
+/// What has been touched since the last barrier: by thread 0 alone, and by several.
 #[derive(Default)]
 struct Window {
     solo_reads: Union,
     solo_writes: Union,
     team_reads: Union,
     team_writes: Union,
-    /// Scratch of all lanes, by place: thread `t` touches part `t` of it, whichever instruction asks.
-    lanes: BTreeMap<usize, (usize, usize)>,
+    /// Scratch of all threads, by place: thread `t` touches part `t` of it, whichever instruction asks.
+    threads: BTreeMap<usize, (usize, usize)>,
     /// Whether thread 0 alone, or several threads, ran what may stop the step.
     solo_stops: bool,
     team_stops: bool,
@@ -207,15 +208,15 @@ impl Window {
         let code = &plan.code;
         let range = |o: &Operand| plan.place[o.buf as usize] + o.off..plan.place[o.buf as usize] + o.off + o.bytes();
         let reads = || code.reads_of(i).iter().map(range);
-        let (lanes, writes): (Vec<&Operand>, Vec<&Operand>) =
-            code.writes_of(i).iter().partition(|o| matches!(o.split, Split::PerLane(_)));
+        let (threads, writes): (Vec<&Operand>, Vec<&Operand>) =
+            code.writes_of(i).iter().partition(|o| matches!(o.split, Split::PerThread(_)));
         let read_clash = |r: &Range<usize>| self.team_writes.meets(r) || (team && self.solo_writes.meets(r));
         let write_clash = |r: &Range<usize>| {
-            read_clash(r) || self.team_reads.meets(r) || (team && self.solo_reads.meets(r)) || self.in_lanes(r)
+            read_clash(r) || self.team_reads.meets(r) || (team && self.solo_reads.meets(r)) || self.in_threads(r)
         };
-        let clash = reads().any(|r| read_clash(&r) || self.in_lanes(&r))
+        let clash = reads().any(|r| read_clash(&r) || self.in_threads(&r))
             || writes.iter().any(|o| write_clash(&range(o)))
-            || lanes.iter().any(|o| self.lane_clash(&range(o), o.size * o.len / plan.lanes.max(1)));
+            || threads.iter().any(|o| self.thread_clash(&range(o), o.size * o.len / plan.threads.max(1)));
         if clash {
             return false;
         }
@@ -225,40 +226,40 @@ impl Window {
         };
         reads().for_each(|r| read_set.add(r));
         writes.iter().for_each(|o| write_set.add(range(o)));
-        for o in lanes.iter().filter(|o| o.bytes() > 0) {
+        for o in threads.iter().filter(|o| o.bytes() > 0) {
             let r = range(o);
-            self.lanes.insert(r.start, (r.end, o.bytes() / plan.lanes.max(1)));
+            self.threads.insert(r.start, (r.end, o.bytes() / plan.threads.max(1)));
         }
         true
     }
 
-    fn in_lanes(&self, r: &Range<usize>) -> bool {
-        !r.is_empty() && self.lanes.range(..r.end).next_back().is_some_and(|(_, &(end, _))| end > r.start)
+    fn in_threads(&self, r: &Range<usize>) -> bool {
+        !r.is_empty() && self.threads.range(..r.end).next_back().is_some_and(|(_, &(end, _))| end > r.start)
     }
 
-    /// Lane scratch clashes with everything but lane scratch of the same place and division.
-    fn lane_clash(&self, r: &Range<usize>, stride: usize) -> bool {
+    /// ThreadState scratch clashes with everything but lane scratch of the same place and division.
+    fn thread_clash(&self, r: &Range<usize>, stride: usize) -> bool {
         let touched = [&self.solo_reads, &self.solo_writes, &self.team_reads, &self.team_writes];
-        let same = self.lanes.get(&r.start) == Some(&(r.end, stride));
-        touched.iter().any(|u| u.meets(r)) || (!same && self.in_lanes(r))
+        let same = self.threads.get(&r.start) == Some(&(r.end, stride));
+        touched.iter().any(|u| u.meets(r)) || (!same && self.in_threads(r))
     }
 }
 
 /// Proves that `tapes` run every unit of every instruction once, in an order in which no two threads touch a byte
-/// between two meetings unless both read it. Independent of how the tapes were made: it looks at each thread's bytes.
+/// between two barriers unless both read it. Independent of how the tapes were made: it looks at each thread's bytes.
 ///
-/// A loop that one thread runs touches its operands. One that all run stands between meetings, and its iterations are
-/// kept apart by the meeting after each: so it is enough that the tapes of one iteration are free of races. They are
+/// A loop that one thread runs touches its operands. One that all run stands between barriers, and its iterations are
+/// kept apart by the barrier after each: so it is enough that the tapes of one iteration are free of races. They are
 /// looked at in the body's own space, where distinct operands have distinct places.
 pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
     let code = &plan.code;
-    let lanes = tapes.lanes();
-    if lanes > plan.lanes {
-        return Err(format!("{lanes} threads; the plan has scratch for {}", plan.lanes));
+    let threads = tapes.threads();
+    if threads > plan.threads {
+        return Err(format!("{threads} threads; the plan has scratch for {}", plan.threads));
     }
-    let barriers = |t: usize| tapes.lane(t).iter().filter(|e| e.barrier).map(|e| e.instr).collect::<Vec<_>>();
-    let meetings = barriers(0);
-    if tapes.inner.len() != code.loops.len() || tapes.inner.iter().any(|i| ![1, lanes].contains(&i.lanes())) {
+    let barriers_of = |t: usize| tapes.thread(t).iter().filter(|e| e.barrier).map(|e| e.instr).collect::<Vec<_>>();
+    let barriers = barriers_of(0);
+    if tapes.inner.len() != code.loops.len() || tapes.inner.iter().any(|i| ![1, threads].contains(&i.threads())) {
         return Err("the tapes are of other loops".into());
     }
     for (l, inner) in code.loops.iter().zip(&tapes.inner) {
@@ -267,32 +268,32 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
     let mut together = vec![0; code.len()];
     let mut runs: Vec<Vec<(usize, usize)>> = vec![Vec::new(); code.len()];
     let commits = Commits::new(plan);
-    // What may stop the step, and what writes leaves, between meetings: (phase, instruction, thread).
+    // What may stop the step, and what writes leaves, between barriers: (phase, instruction, thread).
     let (mut stops, mut writes) = (Vec::new(), Vec::new());
-    // Accesses between meetings: (phase, range, thread, write).
+    // Accesses between barriers: (phase, range, thread, write).
     let mut touched: Vec<(usize, Range<usize>, usize, bool)> = Vec::new();
-    for t in 0..lanes {
-        if barriers(t) != meetings {
+    for t in 0..threads {
+        if barriers_of(t) != barriers {
             return Err(format!("thread {t} meets elsewhere than thread 0"));
         }
         let (mut phase, mut met, mut last) = (0, 0, None);
         let mut before = None;
-        for e in tapes.lane(t) {
+        for e in tapes.thread(t) {
             let previous = before.replace(e);
             if e.barrier {
                 (phase, met) = (phase + 1, met + 1);
                 continue;
             }
-            let early = meetings.get(met).is_some_and(|&m| m <= e.instr);
-            let late = meetings[..met].last().is_some_and(|&m| m > e.instr);
+            let early = barriers.get(met).is_some_and(|&m| m <= e.instr);
+            let late = barriers[..met].last().is_some_and(|&m| m > e.instr);
             if last.is_some_and(|l| l >= e.instr) || early || late {
                 return Err(format!("thread {t} runs instruction {} out of order", e.instr));
             }
             last = Some(e.instr);
             let i = e.instr as usize;
-            if tapes.inner.get(code.body[i] as usize).is_some_and(|inner| inner.lanes() > 1) {
+            if tapes.inner.get(code.body[i] as usize).is_some_and(|inner| inner.threads() > 1) {
                 if previous.is_none_or(|p| !p.barrier || p.instr != e.instr) {
-                    return Err(format!("thread {t} enters loop {i} without a meeting"));
+                    return Err(format!("thread {t} enters loop {i} without a barrier"));
                 }
                 // All must run it; together they count as one run of its one unit.
                 runs[i].extend((t == 0).then_some((0, 1)));
@@ -312,7 +313,7 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
     for (i, mut r) in runs.into_iter().enumerate() {
         r.sort_unstable();
         let end = r.iter().try_fold(0, |at, &(from, to)| (from == at && to > from).then_some(to));
-        if end != Some(code.units[i]) || ![0, lanes].contains(&together[i]) {
+        if end != Some(code.units[i]) || ![0, threads].contains(&together[i]) {
             return Err(format!("the units of instruction {i} are not run once each"));
         }
     }
@@ -352,7 +353,7 @@ fn accesses(plan: &Plan, e: &Entry, t: usize, touch: &mut dyn FnMut(Range<usize>
         let (r, who) = match o.split {
             Split::Whole => (0..o.len, t),
             Split::PerUnit(n) => (e.from * n..e.to * n, t),
-            Split::PerLane(n) => (t * n..(t + 1) * n, t),
+            Split::PerThread(n) => (t * n..(t + 1) * n, t),
             Split::Columns { .. } if e.to - e.from == code.units[i] => (0..o.len, t),
             Split::Columns { .. } => (0..o.len, usize::MAX - 1 - i),
         };
@@ -373,7 +374,7 @@ fn conflicts(mut touched: Vec<(usize, Range<usize>, usize, bool)>) -> Result<(),
         }
         let meets = |ends: &[(usize, usize); 2]| ends.iter().any(|&(end, u)| u != t && end > r.start);
         if meets(&far[1]) || (write && meets(&far[0])) {
-            return Err(format!("two threads touch byte {} without a meeting between", r.start));
+            return Err(format!("two threads touch byte {} without a barrier between", r.start));
         }
         let ends = &mut far[usize::from(write)];
         match ends.iter().position(|e| e.1 == t) {
@@ -395,10 +396,10 @@ mod tests {
 
     #[test]
     fn portions_cover_the_units() {
-        for (units, lanes) in [(0, 3), (2, 3), (7, 3), (9, 1)] {
+        for (units, threads) in [(0, 3), (2, 3), (7, 3), (9, 1)] {
             let mut at = 0;
-            for t in 0..lanes {
-                let r = portion(units, lanes, t);
+            for t in 0..threads {
+                let r = portion(units, threads, t);
                 assert_eq!(r.start, at);
                 at = r.end;
             }

@@ -6,14 +6,14 @@
 //!
 //! A step that must stop says so by the time of the instruction at fault. A thread runs what lies at or before the
 //! least such number and nothing behind it, so that all agree which instruction stopped the step, and nobody waits at
-//! a meeting that another will not reach.
+//! a barrier that another will not reach.
 
-use super::exec::{Exec, Lane, Stop, Watch};
-use super::link::Level;
+use super::exec::{Exec, StepObserver, Stop, ThreadState};
+use super::link::Segment;
 use super::trace::{Traced, Track};
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
-use crate::kernels::abi::{Bad, Frame};
+use crate::kernels::abi::{ArenaPtr, Bad};
 use crossbeam::sync::{Parker, Unparker};
 use crossbeam::utils::CachePadded;
 use std::ops::Range;
@@ -35,25 +35,25 @@ const LONG: Duration = Duration::from_micros(20);
 const YIELDS: u32 = 500;
 
 /// One thread's place.
-struct Seat {
-    lane: Lane,
+struct WorkerState {
+    state: ThreadState,
     panicked: AtomicBool,
     asleep: AtomicBool,
     /// For others within a step, and for the next step.
-    patience: [Patience; 2],
+    backoff: [Backoff; 2],
     /// Where a step that is traced is written down.
     track: Mutex<Option<Track>>,
 }
 
-impl Seat {
+impl WorkerState {
     /// Of a thread that spins at most `spins` times.
-    fn new(spins: u32) -> Seat {
-        let patience = || Patience(AtomicU32::new(spins));
-        Seat {
-            lane: Lane::default(),
+    fn new(spins: u32) -> WorkerState {
+        let backoff = || Backoff(AtomicU32::new(spins));
+        WorkerState {
+            state: ThreadState::default(),
             panicked: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
-            patience: [patience(), patience()],
+            backoff: [backoff(), backoff()],
             track: Mutex::new(None),
         }
     }
@@ -71,7 +71,7 @@ struct Shared {
     len: AtomicUsize,
     /// Counts steps; a change starts one.
     epoch: CachePadded<AtomicUsize>,
-    /// Arrivals at meetings in this step.
+    /// Arrivals at barriers in this step.
     arrived: CachePadded<AtomicUsize>,
     /// The least time of an instruction at fault in this step.
     stop: CachePadded<AtomicUsize>,
@@ -80,17 +80,17 @@ struct Shared {
     quit: AtomicBool,
     /// Whether the step under way is traced.
     traced: AtomicBool,
-    seats: Vec<CachePadded<Seat>>,
+    workers_state: Vec<CachePadded<WorkerState>>,
     /// Spins before yielding.
     spins: u32,
 }
 
 /// How often a thread spins before it yields. Where a yield took long, somebody else wants this core (maybe one of those who
 /// are waited for), and the thread spins half as long from then on; waits that end in time, and yields to nobody, lengthen
-/// its patience again. So two teams on one team's cores take turns, and a team that is alone asks the system for nothing.
-struct Patience(AtomicU32);
+/// its backoff again. So two teams on one team's cores take loop_calls, and a team that is alone asks the system for nothing.
+struct Backoff(AtomicU32);
 
-impl Patience {
+impl Backoff {
     /// Looks until there is something to see; `look` gets how often this wait has yielded.
     #[inline]
     fn wait<T>(&self, most: u32, mut look: impl FnMut(u32) -> Option<T>) -> T {
@@ -120,16 +120,16 @@ impl Patience {
 }
 
 /// A step of one thread of a team.
-struct Member<'a> {
+struct TeamObserver<'a> {
     shared: &'a Shared,
-    frame: Frame,
+    frame: ArenaPtr,
     thread: usize,
-    meetings: usize,
+    barriers: usize,
 }
 
-impl Watch for Member<'_> {
+impl StepObserver for TeamObserver<'_> {
     #[inline(always)]
-    fn frame(&mut self) -> Frame {
+    fn frame(&mut self) -> ArenaPtr {
         self.frame
     }
 
@@ -139,61 +139,61 @@ impl Watch for Member<'_> {
     }
 
     #[inline(always)]
-    fn meet(&mut self, time: usize) -> bool {
-        self.meetings += 1;
-        self.goes_on(time) && self.shared.meet(self.thread, self.meetings, time)
+    fn barrier(&mut self, time: usize) -> bool {
+        self.barriers += 1;
+        self.goes_on(time) && self.shared.barrier(self.thread, self.barriers, time)
     }
 
     #[inline(always)]
     fn dead(&mut self, _: &[Range<usize>]) {}
 
     #[inline(always)]
-    fn done(&mut self, _: &Level, _: usize) {}
+    fn done(&mut self, _: &Segment, _: usize) {}
 }
 
 impl Shared {
     /// Runs thread `t`'s part of the step.
-    fn run(&self, t: usize, frame: Frame) {
-        let mut member = Member { shared: self, frame, thread: t, meetings: 0 };
+    fn run(&self, t: usize, frame: ArenaPtr) {
+        let mut member = TeamObserver { shared: self, frame, thread: t, barriers: 0 };
         let traced = self.traced.load(Ordering::Relaxed);
-        match traced.then(|| self.seats[t].swap(None)).flatten() {
+        match traced.then(|| self.workers_state[t].swap(None)).flatten() {
             Some(mut track) => {
                 self.walk(t, &mut Traced::new(member, &mut track));
-                self.seats[t].swap(Some(track));
+                self.workers_state[t].swap(Some(track));
             }
             None => self.walk(t, &mut member),
         }
     }
 
-    /// Runs thread `t`'s part, watched by its [`Member`] of this step, or by what stands around that.
-    fn walk<W: Watch>(&self, t: usize, watch: &mut W) {
-        let lane = &self.seats[t].lane;
-        // SAFETY: the frame of `watch` is of the arena that `Team::step` borrows until every thread is through; each thread
-        // runs its own part, in order, and meets the others at each meeting.
+    /// Runs thread `t`'s part, watched by its [`TeamObserver`] of this step, or by what stands around that.
+    fn walk<W: StepObserver>(&self, t: usize, observer: &mut W) {
+        let state = &self.workers_state[t].state;
+        // SAFETY: the frame of `observer` is of the arena that `Team::step` borrows until every thread is through; each thread
+        // runs its own part, in order, and meets the others at each barrier.
         #[allow(unsafe_code)]
         unsafe {
-            self.exec.run(t, lane, watch)
+            self.exec.run(t, state, observer)
         };
-        if lane.fault.get().is_some() {
-            self.stop.fetch_min(lane.at.load(Ordering::Relaxed), Ordering::Relaxed);
+        if state.fault.get().is_some() {
+            self.stop.fetch_min(state.at.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 
     /// As [`Shared::run`]; a panic stops the step.
     fn run_guarded(&self, t: usize) {
-        let frame = Frame::from_parts(self.base.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed));
+        let frame = ArenaPtr::from_parts(self.base.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed));
         if catch_unwind(AssertUnwindSafe(|| self.run(t, frame))).is_err() {
-            let seat = &self.seats[t];
-            seat.panicked.store(true, Ordering::Relaxed);
-            self.stop.fetch_min(seat.lane.at.load(Ordering::Relaxed), Ordering::Relaxed);
+            let worker = &self.workers_state[t];
+            worker.panicked.store(true, Ordering::Relaxed);
+            self.stop.fetch_min(worker.state.at.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 
     /// Thread `t` meets all threads for the `k`th time, before `time`. False if the step stopped before it.
-    fn meet(&self, t: usize, k: usize, time: usize) -> bool {
+    fn barrier(&self, t: usize, k: usize, time: usize) -> bool {
         self.arrived.fetch_add(1, Ordering::AcqRel);
-        let all = k * self.seats.len();
-        self.seats[t].patience[0].wait(self.spins, |_| {
+        let all = k * self.workers_state.len();
+        self.workers_state[t].backoff[0].wait(self.spins, |_| {
             if self.arrived.load(Ordering::Acquire) >= all {
                 return Some(true);
             }
@@ -207,7 +207,7 @@ impl Shared {
         self.done.fetch_add(1, Ordering::Release);
         let mut seen = 0;
         loop {
-            seen = self.seats[t].patience[1].wait(self.spins, |yields| {
+            seen = self.workers_state[t].backoff[1].wait(self.spins, |yields| {
                 if yields > YIELDS {
                     self.sleep(t, seen, parker);
                 }
@@ -225,12 +225,12 @@ impl Shared {
     /// `asleep` after `epoch` is) makes sure that one of us sees the other.
     #[cold]
     fn sleep(&self, t: usize, seen: usize, parker: &Parker) {
-        let seat = &self.seats[t];
-        seat.asleep.store(true, Ordering::SeqCst);
+        let worker = &self.workers_state[t];
+        worker.asleep.store(true, Ordering::SeqCst);
         if self.epoch.load(Ordering::SeqCst) == seen {
             parker.park();
         }
-        seat.asleep.store(false, Ordering::SeqCst);
+        worker.asleep.store(false, Ordering::SeqCst);
     }
 
     /// Forgets what the step said; why it stopped.
@@ -240,14 +240,14 @@ impl Shared {
             return Ok(());
         }
         let mut least = Stop { instr: stop, bad: None, iteration: None, changed: false };
-        let mut all = self.seats.iter().filter_map(|seat| {
-            let bad = seat.lane.fault.get();
-            let panicked = seat.panicked.swap(false, Ordering::Relaxed);
-            seat.lane.fault.clear();
-            let here = seat.lane.at.load(Ordering::Relaxed) == stop;
+        let mut all = self.workers_state.iter().filter_map(|worker| {
+            let bad = worker.state.fault.get();
+            let panicked = worker.panicked.swap(false, Ordering::Relaxed);
+            worker.state.fault.clear();
+            let here = worker.state.at.load(Ordering::Relaxed) == stop;
             (here && !panicked).then_some(bad).flatten()
         });
-        // All seats are looked at, so that all forget.
+        // All workers_state are looked at, so that all forget.
         least.bad = all.by_ref().fold(None, |least: Option<Bad>, bad| Some(least.map_or(bad, |l| l.min(bad))));
         Err(least)
     }
@@ -263,9 +263,9 @@ impl Team {
     /// Starts the threads of `exec`'s tapes beside the caller's. They are up when this returns: a thread that comes up
     /// allocates, which no step may.
     pub fn new(exec: Exec) -> Result<Team> {
-        let lanes = exec.lanes();
+        let threads = exec.threads();
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-        let spins = if lanes <= cores { SPINS } else { 0 };
+        let spins = if threads <= cores { SPINS } else { 0 };
         let padded = || CachePadded::new(AtomicUsize::new(0));
         let shared = Arc::new(Shared {
             exec,
@@ -277,40 +277,40 @@ impl Team {
             done: padded(),
             quit: AtomicBool::new(false),
             traced: AtomicBool::new(false),
-            seats: (0..lanes).map(|_| CachePadded::new(Seat::new(spins))).collect(),
+            workers_state: (0..threads).map(|_| CachePadded::new(WorkerState::new(spins))).collect(),
             spins,
         });
         let mut team = Team { shared, workers: Vec::new() };
-        for t in 1..lanes {
+        for t in 1..threads {
             let parker = Parker::new();
             let unparker = parker.unparker().clone();
             let shared = Arc::clone(&team.shared);
             let spawned = std::thread::Builder::new()
                 .name(format!("arenagrad-{t}"))
                 .spawn(move || shared.work(t, &parker))
-                .map_err(|e| Error::new(Kind::Io, format!("thread {t} of {lanes} cannot be started: {e}")))?;
+                .map_err(|e| Error::new(Kind::Io, format!("thread {t} of {threads} cannot be started: {e}")))?;
             team.workers.push((unparker, Some(spawned)));
         }
         // Starting takes long, which says nothing about waits in steps.
-        team.wait(&Patience(AtomicU32::new(spins)));
+        team.wait(&Backoff(AtomicU32::new(spins)));
         Ok(team)
     }
 
     /// Waits until the others are through.
-    fn wait(&self, patience: &Patience) {
+    fn wait(&self, backoff: &Backoff) {
         let s = &*self.shared;
-        patience.wait(s.spins, |_| (s.done.load(Ordering::Acquire) >= self.workers.len()).then_some(()));
+        backoff.wait(s.spins, |_| (s.done.load(Ordering::Acquire) >= self.workers.len()).then_some(()));
     }
 
     /// Number of threads, the caller's among them.
-    pub fn lanes(&self) -> usize {
-        self.shared.seats.len()
+    pub fn threads(&self) -> usize {
+        self.shared.workers_state.len()
     }
 
     fn start(&self) {
         self.shared.epoch.fetch_add(1, Ordering::SeqCst);
         for (t, (unparker, _)) in self.workers.iter().enumerate() {
-            if self.shared.seats[t + 1].asleep.load(Ordering::SeqCst) {
+            if self.shared.workers_state[t + 1].asleep.load(Ordering::SeqCst) {
                 unparker.unpark();
             }
         }
@@ -320,7 +320,7 @@ impl Team {
     pub fn step(&mut self, arena: &mut TensorArena) -> Result<(), Stop> {
         let s = &*self.shared;
         assert!(arena.len() >= s.exec.bytes());
-        let (base, len) = Frame::new(arena.bytes_mut()).parts();
+        let (base, len) = ArenaPtr::new(arena.bytes_mut()).parts();
         // The others are waiting for `epoch`, which publishes these.
         s.base.store(base, Ordering::Relaxed);
         s.len.store(len, Ordering::Relaxed);
@@ -329,22 +329,22 @@ impl Team {
         s.done.store(0, Ordering::Relaxed);
         self.start();
         s.run_guarded(0);
-        self.wait(&s.seats[0].patience[0]);
+        self.wait(&s.workers_state[0].backoff[0]);
         s.verdict().map_err(|at| s.exec.located(at))
     }
 
     /// As [`Team::step`]; writes down in `tracks`, one a thread, what happens.
     pub fn step_traced(&mut self, arena: &mut TensorArena, tracks: &mut [Track]) -> Result<(), Stop> {
-        // Between steps nobody else looks at the seats.
-        for (seat, track) in self.shared.seats.iter().zip(&mut *tracks) {
-            seat.swap(Some(std::mem::replace(track, Track::new(0))));
+        // Between steps nobody else looks at the workers_state.
+        for (worker, track) in self.shared.workers_state.iter().zip(&mut *tracks) {
+            worker.swap(Some(std::mem::replace(track, Track::new(0))));
         }
         self.shared.traced.store(true, Ordering::Relaxed);
         let done = self.step(arena);
         self.shared.traced.store(false, Ordering::Relaxed);
-        for (seat, track) in self.shared.seats.iter().zip(tracks) {
+        for (worker, track) in self.shared.workers_state.iter().zip(tracks) {
             // The track of a thread whose kernel panicked is lost.
-            if let Some(filled) = seat.swap(None) {
+            if let Some(filled) = worker.swap(None) {
                 *track = filled;
             }
         }

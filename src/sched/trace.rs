@@ -1,11 +1,11 @@
 //! Recording a step: for each thread, when it ran which instruction, and when it waited for the others.
 //!
 //! Invariant: recording allocates nothing, and a step that is not recorded reads no clock: what records stands around
-//! the [`Watch`] of such steps alone. Made for [`exec`](super::exec) and [`team`](super::team).
+//! the [`StepObserver`] of such steps single. Made for [`exec`](super::exec) and [`team`](super::team).
 
-use super::exec::Watch;
-use super::link::{Level, Linked};
-use crate::kernels::abi::Frame;
+use super::exec::StepObserver;
+use super::link::{Linked, Segment};
+use crate::kernels::abi::ArenaPtr;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ pub const MOST: usize = 1 << 20;
 /// Something that a thread did, in nanoseconds since the step began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The instruction, as [`Exec::nodes`](super::exec::Exec::nodes) counts them; [`WAIT`] for a meeting.
+    /// The instruction, as [`Exec::nodes`](super::exec::Exec::nodes) counts them; [`WAIT`] for a barrier.
     pub instr: u32,
     /// When it began.
     pub from: u64,
@@ -86,8 +86,8 @@ impl<'a, W> Traced<'a, W> {
     }
 }
 
-impl<W: Watch> Watch for Traced<'_, W> {
-    fn frame(&mut self) -> Frame {
+impl<W: StepObserver> StepObserver for Traced<'_, W> {
+    fn frame(&mut self) -> ArenaPtr {
         self.inner.frame()
     }
 
@@ -97,9 +97,9 @@ impl<W: Watch> Watch for Traced<'_, W> {
         on
     }
 
-    fn meet(&mut self, time: usize) -> bool {
+    fn barrier(&mut self, time: usize) -> bool {
         let from = self.track.now();
-        let on = self.inner.meet(time);
+        let on = self.inner.barrier(time);
         self.track.push(WAIT, from);
         on
     }
@@ -108,12 +108,12 @@ impl<W: Watch> Watch for Traced<'_, W> {
         self.inner.dead(bytes);
     }
 
-    fn done(&mut self, level: &Level, i: usize) {
+    fn done(&mut self, segment: &Segment, i: usize) {
         // A loop is what its instructions are.
-        if level.calls[i].turn == u32::MAX {
-            self.track.push((level.first + i) as u32, self.since);
+        if segment.calls[i].loop_call == u32::MAX {
+            self.track.push((segment.first + i) as u32, self.since);
         }
-        self.inner.done(level, i);
+        self.inner.done(segment, i);
     }
 }
 
@@ -123,16 +123,16 @@ impl Linked {
         self.events_of(0, thread)
     }
 
-    fn events_of(&self, level: usize, thread: usize) -> usize {
-        let l: &Level = &self.levels[level];
-        let of = |instr: u32| match self.turns.get(l.calls[instr as usize].turn as usize) {
+    fn events_of(&self, segment: usize, thread: usize) -> usize {
+        let l: &Segment = &self.segments[segment];
+        let of = |instr: u32| match self.loop_calls.get(l.calls[instr as usize].loop_call as usize) {
             Some(t) => {
-                let each = self.events_of(t.level as usize, thread).saturating_add(usize::from(t.team));
+                let each = self.events_of(t.segment as usize, thread).saturating_add(usize::from(t.team));
                 each.saturating_mul(t.length)
             }
             None => 1,
         };
-        let each = l.tapes.lane(thread).iter().map(|e| if e.barrier { 1 } else { of(e.instr) });
+        let each = l.tapes.thread(thread).iter().map(|e| if e.barrier { 1 } else { of(e.instr) });
         each.fold(0, usize::saturating_add)
     }
 }

@@ -68,7 +68,7 @@ pub(super) fn bindings(g: &Graph<'_>, s: &Scheduled) -> Vec<Binding> {
     let leaves = g.leaves().map(|(v, kind, name)| {
         let attrs = g.attrs(g.def[v.at()]);
         let init = || Some(Init::from_attrs(attrs.choice(3), attrs.f64(4)));
-        let at = s.plan.place[s.spots[v.at()].buf as usize];
+        let at = s.plan.place[s.slices[v.at()].buf as usize];
         match kind {
             LeafKind::Input => {
                 Binding { default: attrs.has(3).then(|| attrs.f64(3)), ..bind(name, Role::Input, v, at) }
@@ -91,7 +91,7 @@ pub(super) fn read(g: &Graph<'_>, s: &Scheduled) -> Vec<bool> {
     let code = &s.plan.code;
     let mut read = vec![false; code.bytes.len()];
     code.reads.iter().for_each(|o| read[o.buf as usize] = true);
-    let leaves = g.leaves().map(|l| read[s.spots[l.0.at()].buf as usize]);
+    let leaves = g.leaves().map(|l| read[s.slices[l.0.at()].buf as usize]);
     leaves.chain(g.outputs().iter().map(|_| false)).collect()
 }
 

@@ -63,7 +63,9 @@ impl Fresh {
         let others = if others > 0 { format!(", nor were {others} more") } else { String::new() };
         let text = match b.role {
             Role::Input => format!("{what} was never written{others}: write it before the step, or give it a default"),
-            _ => format!("{what} was neither initialised nor loaded{others}: call init(seed), or load it, before the step"),
+            _ => format!(
+                "{what} was neither initialised nor loaded{others}: call init(seed), or load it, before the step"
+            ),
         };
         Error::new(Kind::Data, text)
     }

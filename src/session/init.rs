@@ -3,7 +3,7 @@
 //! A draw is a function of the seed, the leaf's name and the element's index, and of nothing else: adding a layer or
 //! changing the order of leaves leaves the other leaves' draws as they were.
 
-use crate::nodes::builder::RNG_STATE;
+use crate::nodes::ops::random::var::RNG_STATE;
 use crate::nodes::{DType, Init};
 use rayon::prelude::*;
 

@@ -21,13 +21,13 @@ pub struct Ready {
 impl Ready {
     /// Schedules `graph`, which can be lowered, for as many of the session's threads as are worth it.
     pub fn new(graph: GraphBuf, s: &Session) -> Result<Ready> {
-        let (mut lanes, precision) = (s.lanes()?, precision::assign(graph.view(), &s.precision)?);
-        let mut scheduled = schedule_in(graph.view(), lanes, &precision)?;
+        let (mut threads, precision) = (s.planned_threads()?, precision::assign(graph.view(), &s.precision)?);
+        let mut scheduled = schedule_in(graph.view(), threads, &precision)?;
         let mut tapes = s.tapes(&scheduled.plan);
-        while tapes.lanes() < lanes {
+        while tapes.threads() < threads {
             // Not worth so many threads: no scratch for the others either.
-            lanes = tapes.lanes();
-            scheduled = schedule_in(graph.view(), lanes, &precision)?;
+            threads = tapes.threads();
+            scheduled = schedule_in(graph.view(), threads, &precision)?;
             tapes = s.tapes(&scheduled.plan);
         }
         Ok(Ready { graph, scheduled, tapes, recomputed: Recomputed::default(), precision })

@@ -67,7 +67,7 @@ pub struct PlanReport {
     pub flops: u64,
     /// Threads that run a step.
     pub threads: usize,
-    /// How long a step takes by the table of [`crate::kernels::work`], on a machine like the one that it is of.
+    /// How long a step takes by the table of [`crate::kernels::cost_model`], on a machine like the one that it is of.
     pub modelled: Duration,
     /// Bytes that a step must move, however its results are computed: each leaf and constant that is read, once, each next
     /// value of a leaf and each output, once. What lives within a step could stay near.
@@ -98,7 +98,7 @@ fn owners(g: &Graph<'_>, s: &Scheduled) -> Vec<Node> {
 /// The last node of the forward half, where there is a backward half: a graph that has updates or gives gradients.
 fn turn(g: &Graph<'_>) -> Option<Node> {
     let gives = g.output_names.iter().any(|&n| g.str(n).starts_with("grad."));
-    (gives || !g.updates.is_empty()).then(|| facts(*g).turn)
+    (gives || !g.updates.is_empty()).then(|| facts(*g).fwd_bwd_boundary)
 }
 
 /// The report of `s`.

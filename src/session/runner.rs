@@ -5,16 +5,16 @@
 use super::trace::Tracer;
 use crate::arena::tensor::TensorArena;
 use crate::error::Result;
-use crate::sched::exec::{Exec, Lane, Stop};
+use crate::sched::exec::{Exec, Stop, ThreadState};
 use crate::sched::team::Team;
 use std::time::Instant;
 
 /// See the file's head.
 pub enum Runner {
     /// One thread.
-    Solo(Exec, Lane),
+    Solo(Exec, ThreadState),
     /// One thread that fills dead bytes.
-    Poisoned(Exec, Lane),
+    Poisoned(Exec, ThreadState),
     /// Several threads.
     Team(Team),
 }
@@ -22,9 +22,9 @@ pub enum Runner {
 impl Runner {
     /// What runs `exec`; `poisoned` asks for one thread, whose guards are set.
     pub fn new(exec: Exec, poisoned: bool) -> Result<Runner> {
-        Ok(match (poisoned, exec.lanes()) {
-            (true, _) => Runner::Poisoned(exec, Lane::default()),
-            (false, 1) => Runner::Solo(exec, Lane::default()),
+        Ok(match (poisoned, exec.threads()) {
+            (true, _) => Runner::Poisoned(exec, ThreadState::default()),
+            (false, 1) => Runner::Solo(exec, ThreadState::default()),
             (false, _) => Runner::Team(Team::new(exec)?),
         })
     }
@@ -33,15 +33,15 @@ impl Runner {
     pub fn threads(&self) -> usize {
         match self {
             Runner::Solo(..) | Runner::Poisoned(..) => 1,
-            Runner::Team(team) => team.lanes(),
+            Runner::Team(team) => team.threads(),
         }
     }
 
     /// Runs a step.
     pub fn step(&mut self, arena: &mut TensorArena) -> Result<(), Stop> {
         match self {
-            Runner::Solo(exec, lane) => exec.step(arena, lane),
-            Runner::Poisoned(exec, lane) => exec.step_poisoned(arena, lane),
+            Runner::Solo(exec, state) => exec.step(arena, state),
+            Runner::Poisoned(exec, state) => exec.step_poisoned(arena, state),
             Runner::Team(team) => team.step(arena),
         }
     }
@@ -51,7 +51,7 @@ impl Runner {
         let start = Instant::now();
         t.tracks.iter_mut().for_each(|track| track.begin(start));
         let done = match (&mut *self, &mut t.tracks[..]) {
-            (Runner::Solo(exec, lane), [track, ..]) => exec.step_traced(arena, lane, track),
+            (Runner::Solo(exec, state), [track, ..]) => exec.step_traced(arena, state, track),
             (Runner::Team(team), tracks) => team.step_traced(arena, tracks),
             // What poisons looks at all bytes around each instruction: its times would mean nothing.
             _ => self.step(arena),

@@ -17,7 +17,7 @@ impl Session {
     }
 
     /// Threads that programs are planned for.
-    pub(super) fn lanes(&self) -> Result<usize> {
+    pub(super) fn planned_threads(&self) -> Result<usize> {
         match self.threads {
             1..=MAX_THREADS if self.poison => Ok(1),
             n @ 1..=MAX_THREADS => Ok(n),

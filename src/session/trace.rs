@@ -28,7 +28,7 @@ pub struct Call {
     pub flops: u64,
     /// Bytes of what it reads and writes, once, without scratch of threads.
     pub bytes: u64,
-    /// Picoseconds on one thread, by the table of [`crate::kernels::work`].
+    /// Picoseconds on one thread, by the table of [`crate::kernels::cost_model`].
     pub modelled: u64,
     /// Number of units, which threads share.
     pub units: usize,
@@ -65,7 +65,7 @@ impl Tracer {
         }
         let mut calls = Vec::new();
         list(g, &next, &plan.code, &mut calls);
-        let tracks = (0..exec.lanes()).map(|t| Track::new(exec.events(t))).collect();
+        let tracks = (0..exec.threads()).map(|t| Track::new(exec.events(t))).collect();
         Tracer { calls: calls.into(), tracks, nanos: 0 }
     }
 }
@@ -80,7 +80,7 @@ fn list(g: &Graph<'_>, next: &[Sym], code: &Code, calls: &mut Vec<Call>) {
 
 fn call(g: &Graph<'_>, next: &[Sym], code: &Code, i: usize) -> Call {
     let n = code.node[i];
-    let moved = code.reads_of(i).iter().chain(code.writes_of(i)).filter(|o| !matches!(o.split, Split::PerLane(_)));
+    let moved = code.reads_of(i).iter().chain(code.writes_of(i)).filter(|o| !matches!(o.split, Split::PerThread(_)));
     let bytes = moved.fold(0u64, |sum, o| sum.saturating_add(o.bytes() as u64));
     let (flops, units, modelled) = (code.flops[i], code.units[i], code.time[i].0);
     if !n.is_some() {

@@ -4,7 +4,7 @@
 use arenagrad::arena::ids::Id;
 use arenagrad::arena::{Sym, Value};
 use arenagrad::error::Result;
-use arenagrad::nodes::opdef::Domain;
+use arenagrad::nodes::ir::opdef::Domain;
 use arenagrad::nodes::{DType, Graph, GraphBuf, LeafKind};
 use arenagrad::session::{Program, Session};
 

@@ -58,7 +58,7 @@ fn step(p: &Plan, i: usize, mem: &mut [u64], written: &mut HashSet<u32>) -> Opti
     // A result keeps the bytes under it until its own are made only if the kernel knows that they are an operand, or
     // if it adds to what an earlier call of its node wrote.
     let knows = |r: usize, w: usize| usize::from(with(r)) == w && code.pairs_of(i).contains(&(r as u8, w as u8));
-    let adds = |w: &Operand| written.contains(&w.buf) && !matches!(w.split, Split::PerLane(_));
+    let adds = |w: &Operand| written.contains(&w.buf) && !matches!(w.split, Split::PerThread(_));
     for (w, o) in writes.iter().enumerate() {
         if !(0..reads.len()).any(|r| knows(r, w)) && !adds(o) {
             mem[extent(p, o)?].fill(POISON);
@@ -85,7 +85,7 @@ fn step(p: &Plan, i: usize, mem: &mut [u64], written: &mut HashSet<u32>) -> Opti
     }
     for (w, o) in writes.iter().enumerate() {
         // What temporaries of threads hold afterwards is nobody's business.
-        let seed = if matches!(o.split, Split::PerLane(_)) { POISON } else { mix(h, w as u64) };
+        let seed = if matches!(o.split, Split::PerThread(_)) { POISON } else { mix(h, w as u64) };
         for (k, m) in mem[extent(p, o)?].iter_mut().enumerate() {
             *m = mix(seed, k as u64);
         }

@@ -258,8 +258,8 @@ const NAMED: &[(&str, Wrong, &str)] = &[
     ("the workspace begins between lines", |s| s.with_body(|l| l.base += 4), "behind its externs"),
     ("the workspace begins behind the body", |s| s.with_body(|l| l.base = usize::MAX), "behind its externs"),
     ("no iteration", |s| s.with_body(|l| l.length = 0), "no iteration"),
-    ("no tick", |s| s.with_body(|l| l.ticks = 0), "ticks"),
-    ("a thread has a part of the workspace", |s| s.write_mut(s.writes() - 1).split = Split::PerLane(1), "divide"),
+    ("no tick", |s| s.with_body(|l| l.timestamps = 0), "timestamps"),
+    ("a thread has a part of the workspace", |s| s.write_mut(s.writes() - 1).split = Split::PerThread(1), "divide"),
     ("a thread has a part of a carry", |s| s.write_mut(0).split = Split::PerUnit(8), "divide"),
     (
         "a write that the body does not know",

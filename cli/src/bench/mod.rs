@@ -64,7 +64,7 @@ pub fn workload(name: &str) -> Run<&'static Workload> {
 }
 
 #[derive(Serialize)]
-struct Figures {
+struct Metrics {
     workload: &'static str,
     precision: String,
     threads: usize,
@@ -100,7 +100,7 @@ struct Figures {
     first_losses: Vec<f32>,
 }
 
-impl Figures {
+impl Metrics {
     fn text(&self) -> String {
         let bytes = |b: Option<u64>| b.map_or("unknown".into(), |b| b.to_string());
         let (growth, anon) = (bytes(self.rss_growth_bytes), bytes(self.anon_growth_bytes));
@@ -201,7 +201,7 @@ impl Bench {
                 workloads::load_params(w, &mut program, file, path)?;
                 Pool::load(program.bindings(), file, path)?
             }
-            _ => Pool::invented(program.bindings())?,
+            _ => Pool::synthetic(program.bindings())?,
         };
         Ok(Bench {
             ports: [Port::open(&program, "x")?, Port::open(&program, "y")?],
@@ -247,7 +247,7 @@ impl Bench {
 }
 
 /// Times `w` on a machine of which `cores` cores compute `peak` operations a second.
-fn time(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<Figures> {
+fn time(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<Metrics> {
     // What the bench itself keeps is there before memory is counted.
     let mut times = Times::new(TIMES);
     let mut first_losses = Vec::with_capacity(LOSSES);
@@ -280,7 +280,7 @@ fn time(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<Figures> {
     let stream = limits::bandwidth(cores, plan.moved_bytes);
     let least = (plan.flops as f64 / peak).max(plan.moved_bytes as f64 / stream);
     let median = us(0.5) / 1e6;
-    Ok(Figures {
+    Ok(Metrics {
         workload: w.name,
         precision: a.precision.report(),
         threads: a.threads,

@@ -157,7 +157,7 @@ fn input(inputs: &[Binding], name: &str) -> Run<Binding> {
 
 impl Pool {
     /// Numbers of a plausible size.
-    pub fn invented(inputs: &[Binding]) -> Run<Pool> {
+    pub fn synthetic(inputs: &[Binding]) -> Run<Pool> {
         let data = |b: Binding| -> Vec<u8> {
             let n = BATCHES * b.dims.numel();
             match b.dtype {

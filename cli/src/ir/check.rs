@@ -5,12 +5,12 @@
 use super::finite::{Point, summed};
 use super::{load, of};
 use crate::args::CheckArgs;
-use crate::fail::{Run, bad, unmet};
+use crate::fail::{Run, bad, expectation_failed};
 use crate::out::emit;
 use arenagrad::nodes::GraphBuf;
-use arenagrad::passes::grad::{GradOptions, Missing, grad};
-use arenagrad::passes::prepare::keep_outputs;
-use arenagrad::passes::widen::widen;
+use arenagrad::passes::ad::grad::{GradOptions, Missing, grad};
+use arenagrad::passes::ad::prepare::keep_outputs;
+use arenagrad::passes::promote_f64::widen;
 use arenagrad::session::{Program, Session};
 use arenagrad::train::permutation;
 use std::collections::HashMap;
@@ -56,7 +56,7 @@ fn pair(a: &CheckArgs, graph: &GraphBuf, name: &str, grads: &GraphBuf) -> Run<Pa
             return Ok(Pair { grads, plain, point, sum });
         }
     }
-    Err(unmet(format!("{}: the outputs are not finite at the points tried", a.file.display())))
+    Err(expectation_failed(format!("{}: the outputs are not finite at the points tried", a.file.display())))
 }
 
 fn gradients(a: &CheckArgs, graph: &GraphBuf, name: &str) -> Run {
@@ -100,7 +100,7 @@ fn gradients(a: &CheckArgs, graph: &GraphBuf, name: &str) -> Run {
     }
     match wrong {
         0 => Ok(()),
-        n => Err(unmet(format!("{}: {n} gradients differ from finite differences", a.file.display()))),
+        n => Err(expectation_failed(format!("{}: {n} gradients differ from finite differences", a.file.display()))),
     }
 }
 

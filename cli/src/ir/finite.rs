@@ -4,10 +4,10 @@
 //! is moved. For `check`.
 
 use super::eval::write_leaf;
-use arenagrad::error::Result;
 use arenagrad::arena::Value;
+use arenagrad::error::Result;
 use arenagrad::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, LeafKind, Var};
-use arenagrad::passes::grad::unused_name;
+use arenagrad::passes::ad::grad::unused_name;
 use arenagrad::passes::rebuild::{Copier, finish};
 use arenagrad::session::{Binding, Program, Role};
 use std::collections::{HashMap, HashSet};

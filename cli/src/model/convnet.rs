@@ -7,7 +7,7 @@ use super::{LOGITS, LOSS};
 use crate::config::Model;
 use arenagrad::error::Result;
 use arenagrad::nn;
-use arenagrad::nodes::training::CrossEntropy;
+use arenagrad::nodes::ops::loss::var::CrossEntropy;
 use arenagrad::nodes::{Builder, Conv2d, DType, GraphBuf, Pool2d, Var};
 
 /// Name of the images, `[batch, 1, height, width]`.

@@ -39,7 +39,7 @@ struct Summary {
 
 /// Tests, writes all files, prints the summary.
 pub fn finish(c: &Config, task: &mut dyn Task, history: &History, m: &Measured, json: bool) -> Run {
-    let (measure, found) = (task.measure(), task.judge(true)?);
+    let (measure, found) = (task.measure(), task.evaluate(true)?);
     let weights = encode(&task.trainer().weights())?;
     write_atomically(&c.out.join("weights.safetensors"), &weights)?;
     let averages = averages(task.trainer().program());
@@ -82,7 +82,7 @@ pub fn finish(c: &Config, task: &mut dyn Task, history: &History, m: &Measured, 
     }
     let mut lines: String = facts.iter().map(|(name, value)| format!("{name:<22}{value}\n")).collect();
     lines.push_str(&format!("{:<22}{}\n", "written to", c.out.display()));
-    if let Some(made) = task.specimen()? {
+    if let Some(made) = task.sample_text()? {
         lines.push_str(&format!("\n{made}\n"));
     }
     emit(lines)

@@ -78,7 +78,7 @@ impl Task for Images {
     }
 
     /// The part of the test images whose largest logit is at their class.
-    fn judge(&mut self, _whole: bool) -> Run<f64> {
+    fn evaluate(&mut self, _whole: bool) -> Run<f64> {
         copy_params(self.trainer.program(), &mut self.tester)?;
         let (n, classes) = (self.split.test.len(), self.split.classes);
         let mut right = 0;

@@ -14,7 +14,7 @@ mod text;
 use crate::alloc;
 use crate::args::TrainArgs;
 use crate::config::Config;
-use crate::fail::{Run, bad, unmet};
+use crate::fail::{Run, bad, expectation_failed};
 use crate::{files, out, sys, trace};
 use arenagrad::train::Times;
 use arenagrad::train::write_atomically;
@@ -83,7 +83,7 @@ pub fn train(a: &TrainArgs) -> Run {
     checkpoint(&config, task.as_ref(), &mut history)?;
     if task.trainer().steps_done() < config.steps {
         let (done, out) = (task.trainer().steps_done(), config.out.display());
-        return Err(unmet(format!(
+        return Err(expectation_failed(format!(
             "stopped after step {done} of {}; continue with: arenagrad train {} --resume {out}",
             config.steps, a.target
         )));
@@ -134,7 +134,7 @@ fn run_steps(
         history.step(&progress)?;
         show.step(&progress);
         if progress.step % part == 0 && progress.step < c.steps {
-            let found = task.judge(false)?;
+            let found = task.evaluate(false)?;
             history.judged(progress.step, found)?;
             show.judged(&progress, found);
         }

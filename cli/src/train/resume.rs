@@ -7,7 +7,7 @@ use super::task::Task;
 use crate::config::Config;
 use crate::fail::{Run, bad};
 use crate::files;
-use arenagrad::nodes::builder::RNG_STATE;
+use arenagrad::nodes::ops::random::var::RNG_STATE;
 use arenagrad::passes::optimiser::STEP;
 use std::path::{Path, PathBuf};
 

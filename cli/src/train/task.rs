@@ -13,7 +13,7 @@ use arenagrad::train::{Batches, Progress, Trainer};
 use arenagrad::{nodes::GraphBuf, passes::optimiser};
 
 /// A file that a task leaves beside the weights.
-pub struct Extra {
+pub struct Artifact {
     /// Its name.
     pub name: &'static str,
     /// Its text.
@@ -31,15 +31,15 @@ pub trait Task {
     /// What the task is judged by.
     fn measure(&self) -> Measure;
     /// Judges the params on what the optimiser does not see; during training, on a part of it if it is much.
-    fn judge(&mut self, whole: bool) -> Run<f64>;
+    fn evaluate(&mut self, whole: bool) -> Run<f64>;
     /// What is trained on, and what is judged on.
     fn sizes(&self) -> [String; 2];
     /// Files that the weights mean nothing without.
-    fn extras(&self) -> Run<Vec<Extra>> {
+    fn extras(&self) -> Run<Vec<Artifact>> {
         Ok(Vec::new())
     }
     /// Something that the trained model makes.
-    fn specimen(&mut self) -> Run<Option<String>> {
+    fn sample_text(&mut self) -> Run<Option<String>> {
         Ok(None)
     }
 }

@@ -1,6 +1,6 @@
 //! The task of a text: a character model, the program that validates it, and the text.
 
-use super::task::{self, Extra, Task, count};
+use super::task::{self, Artifact, Task, count};
 use crate::config::{Config, Network};
 use crate::data::text::{self, Corpus, copy_windows};
 use crate::fail::Run;
@@ -14,7 +14,7 @@ use arenagrad::train::{Progress, Sampling, Trainer, copy_params};
 
 /// Batches that are validated on while training: as many as nanoGPT's configuration for CPUs takes.
 const GLANCES: usize = 20;
-/// Characters of the specimen.
+/// Characters of the sample_text.
 const SPECIMEN: usize = 400;
 
 /// See the file's head.
@@ -82,7 +82,7 @@ impl Task for Text {
     }
 
     /// The mean cross entropy of each character, over windows that do not meet: all, or some at even distances.
-    fn judge(&mut self, whole: bool) -> Run<f64> {
+    fn evaluate(&mut self, whole: bool) -> Run<f64> {
         copy_params(self.trainer.program(), &mut self.validator)?;
         let (text, context, batch) = (&self.corpus.validate, self.network.context, self.starts.len());
         let all = (text.len() - 1) / context;
@@ -104,11 +104,11 @@ impl Task for Text {
         [&self.corpus.train, &self.corpus.validate].map(|half| count(half.len(), "characters"))
     }
 
-    fn extras(&self) -> Run<Vec<Extra>> {
-        Ok(vec![Extra { name: VOCABULARY, text: self.corpus.vocabulary.to_json()? }])
+    fn extras(&self) -> Run<Vec<Artifact>> {
+        Ok(vec![Artifact { name: VOCABULARY, text: self.corpus.vocabulary.to_json()? }])
     }
 
-    fn specimen(&mut self) -> Run<Option<String>> {
+    fn sample_text(&mut self) -> Run<Option<String>> {
         let settings = Sampling { temperature: 0.8, ..Sampling::default() };
         let mut g = Generator::new(&self.network, self.corpus.vocabulary.clone(), settings, 1)?;
         copy_params(self.trainer.program(), g.program())?;

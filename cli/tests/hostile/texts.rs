@@ -2,13 +2,13 @@
 //!
 //! Invariant: what is made depends on nothing, so that a failure can be looked at again by its name.
 
-use arenagrad::nodes::attrs::Attr;
-use arenagrad::nodes::dtype::DType;
-use arenagrad::nodes::emit::Emit;
-use arenagrad::nodes::opdef::{Case, Op};
-use arenagrad::nodes::table::OPS;
+use arenagrad::nodes::ir::attrs::Attr;
+use arenagrad::nodes::ir::dtype::DType;
+use arenagrad::nodes::ir::emit::Emit;
+use arenagrad::nodes::ir::opdef::{Case, Op};
+use arenagrad::nodes::ir::text::{parse_attrs, parse_types, print};
+use arenagrad::nodes::ops::table::OPS;
 use arenagrad::nodes::testing::case_region;
-use arenagrad::nodes::text::{parse_attrs, parse_types, print};
 use arenagrad::nodes::{GraphBuf, Init};
 use std::fmt::Write;
 

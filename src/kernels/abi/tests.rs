@@ -7,9 +7,9 @@ use crate::arena::tensor::TensorArena;
 #[allow(unsafe_code)]
 fn units_divide_the_output() {
     let mut arena = TensorArena::new(256).unwrap();
-    let frame = Frame::new(arena.bytes_mut());
-    let reads = [Slot::new(0, 4, 4, Split::Whole)];
-    let writes = [Slot::new(64, 5, 4, Split::PerUnit(2))];
+    let frame = ArenaPtr::new(arena.bytes_mut());
+    let reads = [OperandRef::new(0, 4, 4, Split::Whole)];
+    let writes = [OperandRef::new(64, 5, 4, Split::PerUnit(2))];
     let fault = Fault::default();
     // SAFETY: the two operands are disjoint and inside the arena.
     let mut args = unsafe { Args::new(frame, &reads, &writes, &[7], 1..3, 0, &fault) };
@@ -28,8 +28,8 @@ fn units_divide_the_output() {
 #[allow(unsafe_code)]
 fn owners(len: usize, split: Split, ranges: &[Range<usize>]) -> Vec<f32> {
     let mut arena = TensorArena::new(4 * len).unwrap();
-    let (frame, fault) = (Frame::new(arena.bytes_mut()), Fault::default());
-    let writes = [Slot::new(0, len, 4, split)];
+    let (frame, fault) = (ArenaPtr::new(arena.bytes_mut()), Fault::default());
+    let writes = [OperandRef::new(0, len, 4, split)];
     for (n, units) in ranges.iter().enumerate() {
         // SAFETY: the operand lies in the arena, and calls follow one another.
         let mut args = unsafe { Args::new(frame, &[], &writes, &[], units.clone(), 0, &fault) };
@@ -63,7 +63,7 @@ fn columns_divide_rows() {
 #[test]
 fn panels_are_cut_to_panels() {
     let mut numbers: Vec<u32> = (0..20).collect();
-    let mut all = Panel::new(&mut numbers, 4, 5);
+    let mut all = MatrixMut::new(&mut numbers, 4, 5);
     assert_eq!((all.rows(), all.cols(), all.flat().map(|all| all.len())), (4, 5, Some(20)));
     let mut part = all.part(1..3, 2..5);
     assert_eq!((part.row(0).to_vec(), part.row(1).to_vec()), (vec![7, 8, 9], vec![12, 13, 14]));
@@ -77,17 +77,17 @@ fn panels_are_cut_to_panels() {
 
 #[test]
 fn panels_end_where_they_end() {
-    let wrong: [fn(Panel<'_, u8>) -> usize; 6] = [
+    let wrong: [fn(MatrixMut<'_, u8>) -> usize; 6] = [
         |mut p| p.row(2).len(),
         |mut p| p.part(0..3, 0..1).rows(),
         |mut p| p.part(0..1, 0..4).rows(),
         |mut p| p.part(1..2, 3..4).row(0).len(),
         |p| p.cast::<u16>().rows(),
-        |mut p| Panel::new(p.row(0), 2, 2).rows(),
+        |mut p| MatrixMut::new(p.row(0), 2, 2).rows(),
     ];
     for wrong in wrong {
         let mut bytes = [0; 6];
-        let panel = std::panic::AssertUnwindSafe(Panel::new(&mut bytes, 2, 3));
+        let panel = std::panic::AssertUnwindSafe(MatrixMut::new(&mut bytes, 2, 3));
         assert!(std::panic::catch_unwind(move || wrong({ panel }.0)).is_err());
     }
 }
@@ -96,9 +96,9 @@ fn panels_end_where_they_end() {
 #[allow(unsafe_code)]
 fn an_operand_is_reached_as_it_is_divided() {
     let mut arena = TensorArena::new(64).unwrap();
-    let (frame, fault) = (Frame::new(arena.bytes_mut()), Fault::default());
+    let (frame, fault) = (ArenaPtr::new(arena.bytes_mut()), Fault::default());
     for (split, columns) in [(Split::Columns { row: 4, width: 2 }, true), (Split::PerUnit(2), false)] {
-        let writes = [Slot::new(0, 16, 4, split)];
+        let writes = [OperandRef::new(0, 16, 4, split)];
         // SAFETY: the operand lies in the arena.
         let args = || unsafe { Args::new(frame, &[], &writes, &[], 0..1, 0, &fault) };
         let works = |call: fn(Args<'_>) -> usize| {

@@ -4,8 +4,8 @@
 //! over at most a block of keys, in the first-level cache. For the two kernels beside it.
 
 use super::Element;
+use crate::kernels::pairwise::{Max, Reducer, Sum, apart, joined};
 use crate::kernels::simd::Unmasked;
-use crate::kernels::tree::{Fold, Max, Sum, apart, joined};
 use crate::kernels::vmath::{exp, log, tanh};
 use crate::simd;
 use std::ops::Range;
@@ -45,7 +45,7 @@ fn both<T: Element>(x: &mut [T], y: &[T], f: impl Fn(T, T) -> T) {
 
 /// All elements joined: by their place in a chunk, then pairwise.
 #[inline(always)]
-fn all<T: Element, F: Fold<T>>(f: F, x: &[T]) -> T {
+fn all<T: Element, F: Reducer<T>>(f: F, x: &[T]) -> T {
     let mut lanes = [f.start(); CHUNK];
     let (chunks, rest) = x.as_chunks::<CHUNK>();
     for chunk in chunks {

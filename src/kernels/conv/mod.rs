@@ -129,7 +129,7 @@ pub fn conv2d_weight_combine<T: Float>(parts: &[T], len: usize, from: usize, dw:
 /// Entry point of [`conv2d`].
 ///
 /// Reads: 0 x, 1 weight, 2 bias (may be absent). Writes: 0 y, `PerUnit(conv2d_units.per_unit)`; 1 scratch,
-/// `PerLane(conv2d_scratch)`. Params: the geometry's words, then the number of
+/// `PerThread(conv2d_scratch)`. Params: the geometry's words, then the number of
 /// an activation ([`Act`]; the word may be absent).
 /// Units: `conv2d_units.count`.
 pub fn conv2d_kernel<T: GemmFloat + Float>(args: &mut Args<'_>) {
@@ -143,7 +143,7 @@ pub fn conv2d_kernel<T: GemmFloat + Float>(args: &mut Args<'_>) {
 /// Entry point of [`conv2d_backward_input`].
 ///
 /// Reads: 0 dy, 1 weight. Writes: 0 dx, `PerUnit(conv2d_backward_input_units.per_unit)`; 1 scratch,
-/// `PerLane(conv2d_backward_input_scratch)`. Params: the geometry's words. Units: `conv2d_backward_input_units.count`.
+/// `PerThread(conv2d_backward_input_scratch)`. Params: the geometry's words. Units: `conv2d_backward_input_units.count`.
 pub fn conv2d_backward_input_kernel<T: GemmFloat + Float>(args: &mut Args<'_>) {
     let g = ConvGeom::from_words(args.params());
     let (dx, scratch) = (args.write::<T>(0), args.write::<T>(1));
@@ -153,7 +153,7 @@ pub fn conv2d_backward_input_kernel<T: GemmFloat + Float>(args: &mut Args<'_>) {
 /// Entry point of [`conv2d_backward_weight`].
 ///
 /// Reads: 0 x, 1 dy. Writes: 0 the parts (dw itself if [`conv2d_weight_parts`] is 1), `conv2d_weight_parts * w_len`
-/// elements, `PerUnit(conv2d_backward_weight_units.per_unit)`; 1 scratch, `PerLane(conv2d_backward_weight_scratch)`.
+/// elements, `PerUnit(conv2d_backward_weight_units.per_unit)`; 1 scratch, `PerThread(conv2d_backward_weight_scratch)`.
 /// Params: the geometry's words. Units: `conv2d_backward_weight_units.count`.
 pub fn conv2d_backward_weight_kernel<T: GemmFloat + Float>(args: &mut Args<'_>) {
     let g = ConvGeom::from_words(args.params());

@@ -11,7 +11,7 @@ use super::operands::Tile;
 use super::pack::{Block, pack};
 use super::prefetch::{LINE, PrefetchQueue};
 use super::sums;
-use crate::kernels::abi::Panel;
+use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::Token;
 use crate::kernels::simd::{Isa, isa};
 use std::ops::Range;
@@ -155,9 +155,9 @@ pub struct Product<'a, T> {
     /// B, from the first column.
     pub b: &'a [T],
     /// That part of C.
-    pub c: Panel<'a, T>,
+    pub c: MatrixMut<'a, T>,
     /// Where its columns are summed in the end, if they are.
-    pub sums: Option<Panel<'a, T>>,
+    pub sums: Option<MatrixMut<'a, T>>,
 }
 
 /// A block of an operand, packed or in place.
@@ -295,7 +295,7 @@ pub struct BlockSums<'a, T> {
     /// Terms of the sums.
     pub k: usize,
     /// The block.
-    pub c: Panel<'a, T>,
+    pub c: MatrixMut<'a, T>,
     /// Whether the sums start from what it holds.
     pub add: bool,
     /// A step that it takes by the sums.
@@ -307,7 +307,7 @@ pub trait TileObserver<T> {
     /// A tile is about to be computed: sets what is fetched meanwhile, for the `next`, which may lie below the block.
     fn before(&mut self, lines: &mut PrefetchQueue, next: impl FnOnce() -> (Range<usize>, Range<usize>));
     /// A tile has been computed, from row `i` and column `j` on.
-    fn after(&mut self, i: usize, j: usize, tile: Panel<'_, T>);
+    fn after(&mut self, i: usize, j: usize, tile: MatrixMut<'_, T>);
 }
 
 /// No observer.
@@ -315,7 +315,7 @@ impl<T> TileObserver<T> for () {
     #[inline(always)]
     fn before(&mut self, _: &mut PrefetchQueue, _: impl FnOnce() -> (Range<usize>, Range<usize>)) {}
     #[inline(always)]
-    fn after(&mut self, _: usize, _: usize, _: Panel<'_, T>) {}
+    fn after(&mut self, _: usize, _: usize, _: MatrixMut<'_, T>) {}
 }
 
 /// The micro-panels of a block of B.

@@ -13,7 +13,7 @@ use super::sink::SinkPlan;
 use super::sums;
 use super::transposed;
 use crate::kernels::abi::Split;
-use crate::kernels::tree;
+use crate::kernels::pairwise;
 use std::ops::Range;
 
 /// Most batch dimensions of a product; merge adjacent ones where their strides allow.
@@ -216,7 +216,7 @@ impl Gemm {
             return share(self.k, 16 * UNIT_ROWS).min(self.n);
         }
         let step = match self.precision {
-            _ if self.sums => tree::ROWS,
+            _ if self.sums => pairwise::ROWS,
             Precision::F32 => UNIT_ROWS,
             _ => BF16_ROWS,
         };

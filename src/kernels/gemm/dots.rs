@@ -14,7 +14,7 @@ use super::float::GemmFloat;
 use super::operands::Dots;
 use super::prefetch::LINE;
 use super::transposed;
-use crate::kernels::abi::Panel;
+use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::{Op, Token, Vectors};
 
 /// Fewest terms of a sum, for each row of A, from which folding the lanes of a dot product costs less than packing B:
@@ -38,7 +38,7 @@ pub fn fits(g: &Gemm) -> bool {
 }
 
 /// Computes some rows and columns of a product that [`fits`] names.
-pub fn product<T: GemmFloat>(token: Token, g: &Gemm, (a, b): (&[T], &[T]), c: Panel<'_, T>) {
+pub fn product<T: GemmFloat>(token: Token, g: &Gemm, (a, b): (&[T], &[T]), c: MatrixMut<'_, T>) {
     T::dots(token, Dots { x: a, x_step: g.a.row, k: g.k, rows: b, step: g.b.col, out: c, add: g.accumulate });
 }
 

@@ -5,7 +5,7 @@
 //! through [`Act`].
 
 use super::float::GemmFloat;
-use crate::kernels::abi::Panel;
+use crate::kernels::abi::MatrixMut;
 use crate::kernels::float::Float;
 use crate::kernels::simd::Unmasked;
 use crate::kernels::vmath;
@@ -30,13 +30,13 @@ pub enum Act {
     /// 1/(1 + e⁻ˣ).
     Sigmoid = 6,
     /// x where r > 0, else 0, for a matrix r like C: relu's derivative at its result r times x.
-    ReluGate = 7,
+    ReluGrad = 7,
     /// x·(1 − r²), as tanh's.
-    TanhGate = 8,
+    TanhGrad = 8,
     /// x·r·(1 − r), as sigmoid's.
-    SigmoidGate = 9,
+    SigmoidGrad = 9,
     /// x·r.
-    Times = 10,
+    Mul = 10,
 }
 
 impl Act {
@@ -49,16 +49,16 @@ impl Act {
         Act::Silu,
         Act::Tanh,
         Act::Sigmoid,
-        Act::ReluGate,
-        Act::TanhGate,
-        Act::SigmoidGate,
-        Act::Times,
+        Act::ReluGrad,
+        Act::TanhGrad,
+        Act::SigmoidGrad,
+        Act::Mul,
     ];
 
     /// Whether it is an activation's gradient: then the product has no bias, and r in its place.
     #[inline]
     pub fn gates(self) -> bool {
-        self >= Act::ReluGate
+        self >= Act::ReluGrad
     }
 
     /// The activation of a parameter word.
@@ -70,7 +70,7 @@ impl Act {
 /// The slice function of an activation; `None` where there is nothing to do, or another operand to do it by.
 pub fn act_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T])> {
     match act {
-        Act::None | Act::ReluGate | Act::TanhGate | Act::SigmoidGate | Act::Times => None,
+        Act::None | Act::ReluGrad | Act::TanhGrad | Act::SigmoidGrad | Act::Mul => None,
         Act::Relu => Some(relu::<T>),
         Act::Gelu => Some(gelu::<T>),
         Act::GeluTanh => Some(gelu_tanh::<T>),
@@ -83,10 +83,10 @@ pub fn act_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T])> {
 /// The slice function of an activation's gradient; `None` for an activation.
 pub fn act_grad_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T], &[T])> {
     match act {
-        Act::ReluGate => Some(relu_gate::<T>),
-        Act::TanhGate => Some(tanh_gate::<T>),
-        Act::SigmoidGate => Some(sigmoid_gate::<T>),
-        Act::Times => Some(times::<T>),
+        Act::ReluGrad => Some(relu_gate::<T>),
+        Act::TanhGrad => Some(tanh_gate::<T>),
+        Act::SigmoidGrad => Some(sigmoid_gate::<T>),
+        Act::Mul => Some(times::<T>),
         _ => None,
     }
 }
@@ -190,7 +190,7 @@ pub struct ActGrad<'a, T> {
 
 impl<T: GemmFloat> ActGrad<'_, T> {
     /// Applies it to a block of C that begins at row and column `at`.
-    fn apply(&self, mut c: Panel<'_, T>, at: (usize, usize)) {
+    fn apply(&self, mut c: MatrixMut<'_, T>, at: (usize, usize)) {
         let (row, cols) = (self.row, c.cols());
         let by = |i: usize| &self.by[(at.0 + i) * row + at.1..];
         match c.flat() {
@@ -232,7 +232,7 @@ impl<T: GemmFloat> Epilogue<'_, T> {
     }
 
     /// Finishes a block of C that begins at row and column `at` of those that this is for.
-    pub fn apply(&self, mut c: Panel<'_, T>, at: (usize, usize)) {
+    pub fn apply(&self, mut c: MatrixMut<'_, T>, at: (usize, usize)) {
         match (self.bias, c.flat()) {
             (Some([bias]), Some(c)) => add_one(c, *bias),
             (Some(bias), _) => {
@@ -245,7 +245,7 @@ impl<T: GemmFloat> Epilogue<'_, T> {
     }
 
     /// As [`Epilogue::apply`], where the bias is in already.
-    pub fn activate(&self, mut c: Panel<'_, T>, at: (usize, usize)) {
+    pub fn activate(&self, mut c: MatrixMut<'_, T>, at: (usize, usize)) {
         match self.kind {
             // Tiles have taken the step.
             Kind::None | Kind::Sgd(_) => {}

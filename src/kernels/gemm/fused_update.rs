@@ -8,7 +8,7 @@ use super::desc::Gemm;
 use super::epilogue::{Epilogue, Kind, SgdEpilogue};
 use super::float::GemmFloat;
 use super::{outer, row_of};
-use crate::kernels::abi::{Args, Kernel, Panel};
+use crate::kernels::abi::{Args, Kernel, MatrixMut};
 use crate::kernels::simd::Token;
 
 /// The kernel of a product that [`Gemm::fuses_sgd`]: [`run_sgd`], or one that does the same for less.
@@ -20,7 +20,7 @@ pub fn sgd_kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
 /// C = p − lr·(A · B + decay·p), each element in the order of a product and a step after it.
 ///
 /// Reads a, b, p: `T[m, n]`, lr: `T[]`; writes C (`Split::PerUnit(per_unit())`), in place of read 2 or not, and scratch
-/// (`Split::PerLane(sgd_scratch())`; may be left out if that is 0); params: those of the product, then the bits of the
+/// (`Split::PerThread(sgd_scratch())`; may be left out if that is 0); params: those of the product, then the bits of the
 /// decay, an `f64`.
 pub fn run_sgd<T: GemmFloat>(args: &mut Args<'_>) {
     let g = Gemm::from_words(args.params());
@@ -40,7 +40,7 @@ pub fn run_sgd<T: GemmFloat>(args: &mut Args<'_>) {
     }
     let (end, p) = (
         Epilogue { bias: None, kind: Kind::Sgd(step) },
-        Product { a, b, c: Panel::new(c, whole.len() / g.n, g.n), sums: None },
+        Product { a, b, c: MatrixMut::new(c, whole.len() / g.n, g.n), sums: None },
     );
     let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
     blocked::product(Token::current(), &g, &Plan::new::<T>(&g), p, &end, scratch);

@@ -12,7 +12,7 @@ use super::float::GemmFloat;
 use super::operands::{Dots, Tile};
 use super::pack::{Block, pack};
 use super::{outer, run};
-use crate::kernels::abi::{Args, Panel};
+use crate::kernels::abi::{Args, MatrixMut};
 use crate::kernels::simd::Token;
 
 /// How a product y = x · M for a vector x of k and a matrix M of k × n.
@@ -73,7 +73,7 @@ impl Gemv {
             to
         };
         let (k, n) = (self.k, out.len());
-        T::dots(token, Dots { x, x_step: k, k, rows: m, step: self.n_step, out: Panel::new(out, 1, n), add });
+        T::dots(token, Dots { x, x_step: k, k, rows: m, step: self.n_step, out: MatrixMut::new(out, 1, n), add });
     }
 
     fn chains<T: GemmFloat>(&self, token: Token, x: &[T], m: &[T], out: &mut [T], add: bool) {
@@ -87,7 +87,7 @@ impl Gemv {
                 b: &m[j..],
                 b_row: self.k_step,
                 k: self.k,
-                c: Panel::new(&mut out[j..], 1, cols),
+                c: MatrixMut::new(&mut out[j..], 1, cols),
                 add,
                 ahead: false,
                 fetch: None,

@@ -40,7 +40,7 @@ pub use fused_update::sgd_kernel;
 pub use prefetch::PrefetchQueue;
 pub use sink::{TileSink, gemm_into};
 
-use crate::kernels::abi::{Args, Kernel, Panel};
+use crate::kernels::abi::{Args, Kernel, MatrixMut};
 use crate::kernels::simd::Token;
 use algorithm::Algorithm;
 use bf16::Engine;
@@ -66,8 +66,8 @@ struct Corner {
 
 /// A block of C, and where its columns are summed, if they are.
 struct Target<'c, T> {
-    c: Panel<'c, T>,
-    sums: Option<Panel<'c, T>>,
+    c: MatrixMut<'c, T>,
+    sums: Option<MatrixMut<'c, T>>,
 }
 
 /// The kernel of a product: [`run`], or one that does the same for less.
@@ -77,7 +77,7 @@ pub fn kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
 
 /// The kernel: reads a, b, the bias or what an activation's gradient is by if there is one, and, if the product
 /// accumulates, C as it was; writes C (divided as [`Gemm::division`] says), the sums of its columns if asked for (as
-/// [`Gemm::sums`] says) and scratch (`Split::PerLane(scratch_len())`; may be left out if that is 0).
+/// [`Gemm::sums`] says) and scratch (`Split::PerThread(scratch_len())`; may be left out if that is 0).
 pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
     let g = Gemm::from_words(args.params());
     let units = args.units();
@@ -97,7 +97,7 @@ pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
         None => {
             let sums = args.write::<T>(1);
             let rows = sums.len() / g.n;
-            Panel::new(sums, rows, g.n)
+            MatrixMut::new(sums, rows, g.n)
         }
     });
     let last = 1 + usize::from(g.sums);
@@ -141,12 +141,12 @@ pub fn gemm<T: GemmFloat>(
 }
 
 /// The elements of C that `units` own, in which it is divided by rows, and where they begin.
-fn rows<'c, T>(g: &Gemm, c: &'c mut [T], units: &Range<usize>) -> (Corner, Panel<'c, T>) {
+fn rows<'c, T>(g: &Gemm, c: &'c mut [T], units: &Range<usize>) -> (Corner, MatrixMut<'c, T>) {
     let own = g.elements(units);
     match (g.m, g.batch().is_empty()) {
-        (1, true) => (Corner { row: 0, col: own.start }, Panel::new(c, 1, own.len())),
-        (m, true) if own.len() == m * g.n => (Corner { row: 0, col: 0 }, Panel::new(c, m, g.n)),
-        _ => (Corner { row: row_of(own.start, g), col: 0 }, Panel::new(c, own.len() / g.n.max(1), g.n)),
+        (1, true) => (Corner { row: 0, col: own.start }, MatrixMut::new(c, 1, own.len())),
+        (m, true) if own.len() == m * g.n => (Corner { row: 0, col: 0 }, MatrixMut::new(c, m, g.n)),
+        _ => (Corner { row: row_of(own.start, g), col: 0 }, MatrixMut::new(c, own.len() / g.n.max(1), g.n)),
     }
 }
 
@@ -221,7 +221,7 @@ fn block_of_bf16(
     g: &Gemm,
     o: Operands<'_, f32>,
     at: Corner,
-    c: Panel<'_, f32>,
+    c: MatrixMut<'_, f32>,
     scratch: &mut [f32],
 ) {
     each_matrix(g, at, c, |from, c| {
@@ -250,7 +250,7 @@ struct Origin {
 }
 
 /// Calls `each` with each part of a block of C that is of one matrix of the batch; the block begins at `at`.
-fn each_matrix<T>(g: &Gemm, at: Corner, mut c: Panel<'_, T>, mut each: impl FnMut(Origin, Panel<'_, T>)) {
+fn each_matrix<T>(g: &Gemm, at: Corner, mut c: MatrixMut<'_, T>, mut each: impl FnMut(Origin, MatrixMut<'_, T>)) {
     let mut done = 0;
     while done < c.rows() && c.cols() > 0 {
         let row = at.row + done;

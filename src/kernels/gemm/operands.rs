@@ -5,7 +5,7 @@
 
 use super::epilogue::SgdEpilogue;
 use super::prefetch::PrefetchQueue;
-use crate::kernels::abi::Panel;
+use crate::kernels::abi::MatrixMut;
 
 /// One tile of C and the operands it is computed from.
 pub struct Tile<'a, T> {
@@ -22,7 +22,7 @@ pub struct Tile<'a, T> {
     /// Length of the sums.
     pub k: usize,
     /// The tile of C.
-    pub c: Panel<'a, T>,
+    pub c: MatrixMut<'a, T>,
     /// Whether the sums start from C (else from 0).
     pub add: bool,
     /// Whether the rows of C below, which the next tile goes on from, are fetched meanwhile.
@@ -61,7 +61,7 @@ pub struct Dots<'a, T> {
     /// Distance between its rows.
     pub step: usize,
     /// The sums: a row for each row of the first matrix, a column for each row of the second.
-    pub out: Panel<'a, T>,
+    pub out: MatrixMut<'a, T>,
     /// Whether the sums are added to `out` (else they replace it).
     pub add: bool,
 }

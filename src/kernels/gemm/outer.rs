@@ -5,7 +5,7 @@
 use super::desc::Gemm;
 use super::epilogue::SgdEpilogue;
 use super::float::GemmFloat;
-use crate::kernels::abi::Panel;
+use crate::kernels::abi::MatrixMut;
 
 /// Whether C = A · B is a column by a row: then sums have one term, and tiles would cost more than they do.
 #[inline]
@@ -43,7 +43,7 @@ fn each_outer<T: GemmFloat>((a, a_row): (&[T], usize), b: &[T], c: &mut [T], eac
 }
 
 /// Computes some rows and columns of a product that [`fits`] names; the columns of `b` are those of C.
-pub fn product<T: GemmFloat>(a: &[T], a_row: usize, b: &[T], c: &mut Panel<'_, T>) {
+pub fn product<T: GemmFloat>(a: &[T], a_row: usize, b: &[T], c: &mut MatrixMut<'_, T>) {
     if let Some(c) = c.flat() {
         return outer(a, a_row, b, c, None);
     }

@@ -12,7 +12,7 @@ use super::desc::Gemm;
 use super::float::GemmFloat;
 use super::prefetch::PrefetchQueue;
 use super::row_of;
-use crate::kernels::abi::Panel;
+use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::Token;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -23,7 +23,7 @@ pub trait TileSink<T> {
     /// anything.
     fn prefetch(&self, rows: Range<usize>, cols: Range<usize>, lines: &mut PrefetchQueue);
     /// Takes a tile, from a row and a column on.
-    fn consume(&mut self, row: usize, col: usize, tile: Panel<'_, T>);
+    fn consume(&mut self, row: usize, col: usize, tile: MatrixMut<'_, T>);
 }
 
 /// A sink of numbers that are of type `T`, under another name.
@@ -40,7 +40,7 @@ impl<T: GemmFloat, U: GemmFloat, K: TileSink<T>> TileSink<U> for Recast<'_, T, K
     fn prefetch(&self, rows: Range<usize>, cols: Range<usize>, lines: &mut PrefetchQueue) {
         self.0.prefetch(rows, cols, lines);
     }
-    fn consume(&mut self, row: usize, col: usize, tile: Panel<'_, U>) {
+    fn consume(&mut self, row: usize, col: usize, tile: MatrixMut<'_, U>) {
         self.0.consume(row, col, tile.cast());
     }
 }
@@ -73,7 +73,7 @@ impl<T, K: TileSink<T>> TileObserver<T> for Sums<'_, K> {
         }
     }
     #[inline(always)]
-    fn after(&mut self, i: usize, j: usize, tile: Panel<'_, T>) {
+    fn after(&mut self, i: usize, j: usize, tile: MatrixMut<'_, T>) {
         if self.whole {
             self.to.consume(self.row + i, self.col + j, tile);
         }
@@ -180,7 +180,7 @@ pub fn product<T: GemmFloat>(
                         pack_b(token, &b, k, cols, tallest, packed);
                     }
                     let mut panels = if plan.pack_b { MicroPanels::Packed(packed) } else { MicroPanels::InPlace(b) };
-                    let c = Panel::new(block, row_panel.rows, cols);
+                    let c = MatrixMut::new(block, row_panel.rows, cols);
                     let part = BlockSums { tiles: row_panel, tallest, k, c, add: cut > 0, step: None };
                     let whole = pc + k == g.k;
                     let mut sums = Sums { to, whole, k, row: ic + i, col: jc, rows: ic + tiles.rows };

@@ -4,9 +4,9 @@
 //! bits of a sum of C along its rows. `desc` asks what fits; `blocked` and `mod.rs` call the rest.
 
 use super::float::GemmFloat;
-use crate::kernels::abi::Panel;
+use crate::kernels::abi::MatrixMut;
+use crate::kernels::pairwise::{self, Sum};
 use crate::kernels::reduce;
-use crate::kernels::tree::{self, Sum};
 use std::ops::Range;
 
 /// Whether sums of `n` columns of `m` rows can have those bits; `alone` if one unit has all of them.
@@ -16,16 +16,16 @@ pub fn fit(m: usize, n: usize, alone: bool) -> bool {
 
 /// How many sums `rows` rows of n columns have.
 pub fn blocks(rows: usize, n: usize) -> usize {
-    if by_blocks(n) { rows.div_ceil(tree::ROWS) } else { 1 }
+    if by_blocks(n) { rows.div_ceil(pairwise::ROWS) } else { 1 }
 }
 
 /// Whether n columns are summed block by block, by [`add`]; those of narrower rows are summed all at once.
 pub fn by_blocks(n: usize) -> bool {
-    n > tree::NARROW
+    n > pairwise::NARROW
 }
 
 /// Sums the columns of all of C.
-pub fn all<T: GemmFloat>(mut c: Panel<'_, T>, n: usize, to: &mut Panel<'_, T>) {
+pub fn all<T: GemmFloat>(mut c: MatrixMut<'_, T>, n: usize, to: &mut MatrixMut<'_, T>) {
     if by_blocks(n) {
         add(&c, 0..c.rows(), to);
     } else if let Some(c) = c.flat() {
@@ -35,15 +35,15 @@ pub fn all<T: GemmFloat>(mut c: Panel<'_, T>, n: usize, to: &mut Panel<'_, T>) {
 
 /// Adds rows of some columns of C to their sums, of which row i is that of block i; those above came before. All of C's
 /// rows are there from the first of a block on.
-pub fn add<T: GemmFloat>(c: &Panel<'_, T>, rows: Range<usize>, to: &mut Panel<'_, T>) {
+pub fn add<T: GemmFloat>(c: &MatrixMut<'_, T>, rows: Range<usize>, to: &mut MatrixMut<'_, T>) {
     // Rows of a group that is not whole wait for the others.
-    let grouped = |row: usize| if row < c.rows() { row / tree::GROUP * tree::GROUP } else { row };
+    let grouped = |row: usize| if row < c.rows() { row / pairwise::GROUP * pairwise::GROUP } else { row };
     let (mut row, end) = (grouped(rows.start), grouped(rows.end));
     while row < end {
-        let block = row / tree::ROWS;
-        let stop = end.min((block + 1) * tree::ROWS);
+        let block = row / pairwise::ROWS;
+        let stop = end.min((block + 1) * pairwise::ROWS);
         let to = to.row(block);
-        if row.is_multiple_of(tree::ROWS) {
+        if row.is_multiple_of(pairwise::ROWS) {
             to.fill(T::EMPTY_SUM);
         }
         add_rows(c, row..stop, to);
@@ -52,12 +52,12 @@ pub fn add<T: GemmFloat>(c: &Panel<'_, T>, rows: Range<usize>, to: &mut Panel<'_
 }
 
 crate::simd! {
-    fn add_rows[T: GemmFloat](c: &Panel<'_, T>, rows: Range<usize>, to: &mut [T]) {
+    fn add_rows[T: GemmFloat](c: &MatrixMut<'_, T>, rows: Range<usize>, to: &mut [T]) {
         let mut i = rows.start;
-        while i + tree::GROUP <= rows.end {
-            tree::add_group(Sum, [c.get(i), c.get(i + 1), c.get(i + 2), c.get(i + 3)], to);
-            i += tree::GROUP;
+        while i + pairwise::GROUP <= rows.end {
+            pairwise::add_group(Sum, [c.get(i), c.get(i + 1), c.get(i + 2), c.get(i + 3)], to);
+            i += pairwise::GROUP;
         }
-        (i..rows.end).for_each(|i| tree::add_row(Sum, c.get(i), to));
+        (i..rows.end).for_each(|i| pairwise::add_row(Sum, c.get(i), to));
     }
 }

@@ -5,7 +5,7 @@ use super::epilogue::SgdEpilogue;
 use super::fused_update::run_sgd;
 use super::gemv::Gemv;
 use super::*;
-use crate::kernels::abi::{Fault, Frame, Slot, Split};
+use crate::kernels::abi::{ArenaPtr, Fault, OperandRef, Split};
 use crate::kernels::harness::{self, In, Out};
 use crate::kernels::simd::Isa;
 
@@ -66,7 +66,7 @@ impl<T: GemmFloat> Case<T> {
             if let Some(width) = columns {
                 let columns = part.start * width..(part.end * width).min(g.n);
                 let (at, rows) = (Corner { row: 0, col: columns.start }, g.batches() * g.m);
-                let mut all = Panel::new(&mut c, rows, g.n);
+                let mut all = MatrixMut::new(&mut c, rows, g.n);
                 let to = Target { c: all.part(0..rows, columns), sums: None };
                 block_by(token, &algorithm, g, operands, at, to, &mut scratch);
             } else {
@@ -122,21 +122,21 @@ impl<T: GemmFloat> Case<T> {
 pub(super) fn done(act: Act, x: f64, r: impl Fn() -> f64) -> f64 {
     match act {
         Act::Relu => x.max(0.0),
-        Act::ReluGate => {
+        Act::ReluGrad => {
             if r() > 0.0 {
                 x
             } else {
                 0.0
             }
         }
-        Act::TanhGate => x * (1.0 - r() * r()),
-        Act::SigmoidGate => x * (r() * (1.0 - r())),
-        Act::Times => x * r(),
+        Act::TanhGrad => x * (1.0 - r() * r()),
+        Act::SigmoidGrad => x * (r() * (1.0 - r())),
+        Act::Mul => x * r(),
         _ => x,
     }
 }
 
-const GATES: [Act; 4] = [Act::ReluGate, Act::TanhGate, Act::SigmoidGate, Act::Times];
+const GATES: [Act; 4] = [Act::ReluGrad, Act::TanhGrad, Act::SigmoidGrad, Act::Mul];
 
 fn check(g: Gemm) {
     Case::<f32>::new(g).check(f64::from(f32::EPSILON));
@@ -263,7 +263,7 @@ fn batches_and_broadcasts() {
             for g in layouts(Gemm { bias: true, ..Gemm::new(m, n, k) }) {
                 check(g.with_batch(&dims).unwrap());
             }
-            check(Gemm { act: Act::Times, ..Gemm::new(m, n, k) }.with_batch(&dims).unwrap());
+            check(Gemm { act: Act::Mul, ..Gemm::new(m, n, k) }.with_batch(&dims).unwrap());
         }
     }
 }
@@ -315,15 +315,15 @@ fn the_kernel_reads_and_writes_its_operands() {
     let case = Case::<f32>::new(g);
     let want = case.by(Token::current(), 1, None);
     let mut arena: Vec<f32> = [&case.a[..], &case.b, &case.third, &case.c].concat();
-    let slot = |off: usize, len, split| Slot::new(off * 4, len, 4, split);
+    let slot = |off: usize, len, split| OperandRef::new(off * 4, len, 4, split);
     let (a, b, c) = (0, case.a.len(), arena.len() - 600);
     let (out, scratch) = (arena.len(), g.scratch_len::<f32>());
     arena.resize(out + 600 + scratch, 0.0);
     let whole = Split::Whole;
     let reads = [slot(a, b, whole), slot(b, 1200, whole), slot(c - 30, 30, whole), slot(c, 600, whole)];
-    let writes = [slot(out, 600, Split::PerUnit(g.per_unit())), slot(out + 600, scratch, Split::PerLane(scratch))];
+    let writes = [slot(out, 600, Split::PerUnit(g.per_unit())), slot(out + 600, scratch, Split::PerThread(scratch))];
     let (words, fault) = (g.to_words(), Fault::default());
-    let frame = Frame::new(bytemuck::cast_slice_mut(&mut arena));
+    let frame = ArenaPtr::new(bytemuck::cast_slice_mut(&mut arena));
     // SAFETY: the operands are disjoint and inside the vector.
     let mut args = unsafe { Args::new(frame, &reads, &writes, &words, 0..g.units(), 0, &fault) };
     run::<f32>(&mut args);
@@ -342,7 +342,7 @@ fn kernel_by_columns<T: GemmFloat>(g: Gemm) {
     let old = g.accumulate.then_some(&case.c[..]);
     let all: Vec<&[T]> = [Some(&case.a[..]), Some(&case.b[..]), bias, old].into_iter().flatten().collect();
     let scratch = g.scratch_len::<T>();
-    let writes = [Out(g.len(), size_of::<T>(), split), Out(scratch, size_of::<T>(), Split::PerLane(scratch))];
+    let writes = [Out(g.len(), size_of::<T>(), split), Out(scratch, size_of::<T>(), Split::PerThread(scratch))];
     for over in [false, true] {
         let mut reads: Vec<In> = all.iter().map(|x| In::of(x)).collect();
         if over && g.accumulate {
@@ -361,7 +361,7 @@ fn columns_have_the_bits_of_rows() {
             kernel_by_columns::<f32>(g);
             kernel_by_columns::<f64>(Gemm { bias: true, act: Act::Gelu, ..g });
             kernel_by_columns::<f32>(Gemm { bias: true, act: Act::Relu, accumulate: true, ..g });
-            kernel_by_columns::<f32>(Gemm { act: Act::TanhGate, ..g });
+            kernel_by_columns::<f32>(Gemm { act: Act::TanhGrad, ..g });
         }
     }
     for precision in [Precision::Bf16, Precision::Bf16x2, Precision::Bf16x3] {
@@ -389,7 +389,7 @@ fn row<T: GemmFloat>(g: Gemm) {
         (case.by(Token::current(), 1, None), g.third().then_some(&case.third[..]), g.scratch_len::<T>());
     let reads: Vec<In> = [Some(&case.a[..]), Some(&case.b[..]), bias].into_iter().flatten().map(In::of).collect();
     let out = |len, split| Out(len, size_of::<T>(), split);
-    let writes = [out(g.len(), Split::PerUnit(g.per_unit())), out(len, Split::PerLane(len))];
+    let writes = [out(g.len(), Split::PerUnit(g.per_unit())), out(len, Split::PerThread(len))];
     let got = harness::run(kernel::<T>(&g), &g.to_words(), &reads, &writes[..1 + usize::from(len > 0)], g.units());
     assert!(harness::get::<T>(&got, 0) == want, "{g:?}");
 }
@@ -402,7 +402,7 @@ fn rows_have_a_kernel_of_their_own() {
             assert_eq!(own, kernel::<f32>(&g) as usize != run::<f32> as fn(&mut Args<'_>) as usize, "{g:?}");
             row::<f32>(g);
             row::<f64>(Gemm { bias: true, act: Act::Tanh, ..g });
-            row::<f32>(Gemm { act: Act::SigmoidGate, ..g });
+            row::<f32>(Gemm { act: Act::SigmoidGrad, ..g });
         }
     }
 }
@@ -421,7 +421,7 @@ fn fused_step<T: GemmFloat>(g: Gemm, decay: f64, over: bool) {
     let old = if over { In::of(&p).over(0) } else { In::of(&p) };
     let reads = [In::of(&case.a), In::of(&case.b), old, In::of(&lr)];
     let (scratch, size) = (g.sgd_scratch::<T>(), size_of::<T>());
-    let writes = [Out(g.len(), size, Split::PerUnit(g.per_unit())), Out(scratch, size, Split::PerLane(scratch))];
+    let writes = [Out(g.len(), size, Split::PerUnit(g.per_unit())), Out(scratch, size, Split::PerThread(scratch))];
     let writes = &writes[..1 + usize::from(scratch > 0)];
     for kernel in [sgd_kernel::<T>(&g), run_sgd::<T>] {
         let got = harness::run(kernel, &words, &reads, writes, g.units());
@@ -443,7 +443,7 @@ fn steps_behind_products_that_would_be_transposed() {
 fn sums_without_terms_are_zero_in_every_unit() {
     for (m, n) in [(1, 200_000), (200_000, 1), (70_000, 3), (300, 5000)] {
         for g in layouts(Gemm::new(m, n, 0)) {
-            let case = Case::<f32>::new(Gemm { act: Act::Times, ..g });
+            let case = Case::<f32>::new(Gemm { act: Act::Mul, ..g });
             assert!(case.by(Token::current(), 3, None).iter().all(|c| *c == 0.0), "{g:?}");
         }
     }

@@ -9,7 +9,7 @@ use super::blocked::{self, Plan, Product};
 use super::desc::{Gemm, Strides};
 use super::epilogue::Epilogue;
 use super::float::GemmFloat;
-use crate::kernels::abi::Panel;
+use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::Token;
 
 /// Rows of C: fewer are dot products, or leave lanes idle; with more, packing B costs little.
@@ -54,7 +54,7 @@ pub fn product<T: GemmFloat>(
     token: Token,
     g: &Gemm,
     (a, b): (&[T], &[T]),
-    mut c: Panel<'_, T>,
+    mut c: MatrixMut<'_, T>,
     end: &Epilogue<'_, T>,
     scratch: &mut [T],
 ) {
@@ -65,7 +65,7 @@ pub fn product<T: GemmFloat>(
     for j in (0..cols).step_by(t.m) {
         let width = t.m.min(cols - j);
         let t_c = &mut all[..width * rows];
-        let p = Product { a: &b[j * g.b.col..], b: a, c: Panel::new(t_c, width, rows), sums: None };
+        let p = Product { a: &b[j * g.b.col..], b: a, c: MatrixMut::new(t_c, width, rows), sums: None };
         blocked::product(token, &t, &plan, p, &Epilogue::NONE, scratch);
         let mut c = c.part(0..rows, j..j + width);
         transpose_back(token, t_c, &mut c, square);
@@ -74,7 +74,7 @@ pub fn product<T: GemmFloat>(
 }
 
 /// Copies Cᵀ into C by way of squares: between the rows of C lie the columns of other threads.
-fn transpose_back<T: GemmFloat>(token: Token, from: &[T], c: &mut Panel<'_, T>, square: &mut [T]) {
+fn transpose_back<T: GemmFloat>(token: Token, from: &[T], c: &mut MatrixMut<'_, T>, square: &mut [T]) {
     let (rows, cols) = (c.rows(), c.cols());
     for j in (0..cols).step_by(SQUARE.1) {
         let inner = SQUARE.1.min(cols - j);

@@ -10,11 +10,11 @@
 use super::{LayerNorm, affine_row, normalise_affine, project};
 use crate::kernels::abi::Args;
 use crate::kernels::num::Real;
-use crate::kernels::tree;
+use crate::kernels::pairwise;
 
 /// 1/√(mean(x²) + ε) of a row.
 pub fn row_rms<T: Real>(x: &[T], eps: T) -> T {
-    let square = tree::row(tree::SquaresFrom(T::ZERO), x) / T::from_f64(x.len() as f64);
+    let square = pairwise::row(pairwise::SquaresFrom(T::ZERO), x) / T::from_f64(x.len() as f64);
     T::ONE / (square + eps).sqrt()
 }
 
@@ -58,7 +58,7 @@ pub fn rms_norm_backward<T: Real>(args: &mut Args<'_>) {
         for (r, dx) in (first..).zip(dx.chunks_exact_mut(p.n)) {
             let (dy, x, moments) = (&dy[r * p.n..][..p.n], &x[r * p.n..][..p.n], (T::ZERO, rstd[r]));
             affine_row(dy, x, moments, gamma, dx, (dgamma, dbeta));
-            let dot = tree::dot_from(dx, x, T::ZERO) * rstd[r];
+            let dot = pairwise::dot_from(dx, x, T::ZERO) * rstd[r];
             project(x, moments, (T::ZERO, dot / n), dx);
         }
     }

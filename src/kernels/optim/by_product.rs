@@ -4,7 +4,7 @@
 //! fetched, so that parameters and states stream from memory beside the arithmetic of the product.
 
 use super::{ADAM_TENSORS, Adam, Block, Sgd, Step, Tensors};
-use crate::kernels::abi::{Args, Panel};
+use crate::kernels::abi::{Args, MatrixMut};
 use crate::kernels::gemm::{Gemm, GemmFloat, PrefetchQueue, TileSink, gemm_into};
 use crate::kernels::num::Real;
 use std::ops::Range;
@@ -33,7 +33,7 @@ impl<T: Real> TileSink<T> for Param<'_, T> {
         queue.set(all, rows.len(), cols.len(), self.n);
     }
 
-    fn consume(&mut self, row: usize, col: usize, g: Panel<'_, T>) {
+    fn consume(&mut self, row: usize, col: usize, g: MatrixMut<'_, T>) {
         let block = Block { at: row * self.n + col, rows: g.rows(), cols: g.cols(), step: self.n };
         self.tensors.step(&self.step, block, g.each());
     }
@@ -51,7 +51,7 @@ fn by_product<T: GemmFloat + Real>(args: &mut Args<'_>, g: &Gemm, step: Step<T>,
 /// One step of SGD, as [`sgd_update`](super::sgd_update), by the gradient A · B, where [`Gemm::feeds_sink`].
 ///
 /// Reads a, b, p: `T[m, n]`, \[buf: `T[m, n]`\], lr: `T[]`, \[t: `i64[]`\], \[scale: `T[]`\]; writes p, \[buf\]
-/// (`Split::PerUnit(per_unit())`), in place of their reads or not, and scratch (`Split::PerLane(sink_scratch())`);
+/// (`Split::PerUnit(per_unit())`), in place of their reads or not, and scratch (`Split::PerThread(sink_scratch())`);
 /// params: those of the product, then [`Sgd`].
 pub fn sgd_by_product<T: GemmFloat + Real>(args: &mut Args<'_>) {
     let (g, words) = Gemm::and_words(args.params());
@@ -63,7 +63,7 @@ pub fn sgd_by_product<T: GemmFloat + Real>(args: &mut Args<'_>) {
 /// One step of Adam or AdamW, as [`adam_update`](super::adam_update), by the gradient A · B, where [`Gemm::feeds_sink`].
 ///
 /// Reads a, b, p, m, v: `T[m, n]`, lr: `T[]`, t: `i64[]`, \[scale: `T[]`\]; writes p, m, v
-/// (`Split::PerUnit(per_unit())`), in place of their reads or not, and scratch (`Split::PerLane(sink_scratch())`);
+/// (`Split::PerUnit(per_unit())`), in place of their reads or not, and scratch (`Split::PerThread(sink_scratch())`);
 /// params: those of the product, then [`Adam`].
 pub fn adam_by_product<T: GemmFloat + Real>(args: &mut Args<'_>) {
     let (g, words) = Gemm::and_words(args.params());

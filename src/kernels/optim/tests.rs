@@ -239,7 +239,7 @@ fn steps_take_products_tile_by_tile() {
             let want = run(after, &words, &reads, &outs(UNIT).collect::<Vec<_>>(), len.div_ceil(UNIT));
             let reads = [In::of(&a), In::of(&b)].into_iter().chain((0..tensors).map(place)).chain(scalars);
             let scratch = g.sink_scratch::<f32>();
-            let outs = outs(g.per_unit()).chain([Out(scratch, size_of::<f32>(), Split::PerLane(scratch))]);
+            let outs = outs(g.per_unit()).chain([Out(scratch, size_of::<f32>(), Split::PerThread(scratch))]);
             let words: Vec<u64> = g.to_words().into_iter().chain(words).collect();
             let got = run(behind, &words, &reads.collect::<Vec<_>>(), &outs.collect::<Vec<_>>(), g.units());
             for j in 0..tensors {

@@ -178,15 +178,15 @@ fn every_instruction_set_gives_the_same_bits() {
     let (x, y) = (noise32(30_000, 1), noise32(30_000, 2));
     let all = || {
         let (mut columns, mut narrow) = ([0f32; 100], [0f32; 3]);
-        tree::columns(tree::Sum, &x, 300, 100, &mut columns);
-        tree::narrow(tree::Squares, &x, &mut narrow);
+        pairwise::columns(pairwise::Sum, &x, 300, 100, &mut columns);
+        pairwise::narrow(pairwise::Squares, &x, &mut narrow);
         let (mut lse, mut lse_columns) = ([0f32; 21], [0f32; 100]);
         rows_logsumexp(&x, 1000, &mut lse);
         exp_columns(&x, 100, &[0.5; 100], &mut lse_columns);
         shifted_logs(&[0.5; 100], &mut lse_columns);
         columns.iter_mut().zip(lse_columns).for_each(|(c, l)| *c += l);
         narrow[0] += lse[20];
-        let single = [tree::row(tree::Sum, &x), tree::dot_from(&x, &y, 0.3), lse[0]];
+        let single = [pairwise::row(pairwise::Sum, &x), pairwise::dot_from(&x, &y, 0.3), lse[0]];
         columns.iter().chain(&narrow).chain(&single).map(|x| x.to_bits()).collect::<Vec<_>>()
     };
     let best = all();
@@ -210,7 +210,7 @@ fn columns_of_blocks_are_rows() {
         let kernels =
             [(sum::<f32> as Kernel, sum_partial::<f32> as Kernel), (sum_squares::<f32>, sum_squares_partial::<f32>)];
         for (chunk, (whole, partial)) in
-            [tree::ROWS, tree::ROWS * tree::ROWS].into_iter().flat_map(|chunk| kernels.map(|k| (chunk, k)))
+            [pairwise::ROWS, pairwise::ROWS * pairwise::ROWS].into_iter().flat_map(|chunk| kernels.map(|k| (chunk, k)))
         {
             let p = Partial { outer: 1, n, inner, chunk };
             let parts = run(partial, &p.to_words(), p.units(), &x, Out::of::<f32>(p.out_len(), p.per_unit()));

@@ -7,8 +7,8 @@
 use super::UNIT;
 use crate::kernels::abi::Args;
 use crate::kernels::num::{Index, Real};
+use crate::kernels::pairwise;
 use crate::kernels::params::params;
-use crate::kernels::tree;
 use crate::kernels::vmath::{exp, log_over};
 use crate::simd;
 
@@ -75,7 +75,7 @@ fn cross_entropy_row<T: Real>(x: &[T], m: T, l: T, label: Option<usize>, smoothi
     if smoothing == 0.0 {
         return (nll, lse);
     }
-    let mean = tree::row(tree::Sum, x) / T::from_f64(x.len() as f64);
+    let mean = pairwise::row(pairwise::Sum, x) / T::from_f64(x.len() as f64);
     (T::from_f64(1.0 - smoothing) * nll + T::from_f64(smoothing) * (l - (mean - m)), lse)
 }
 
@@ -121,8 +121,8 @@ fn losses<T: Real>(
         short_rows(&x[..loss.len() * n], n, lse, loss);
     } else {
         for ((l, m), row) in loss.iter_mut().zip(lse.iter_mut()).zip(x.chunks_exact(n)) {
-            *m = tree::row(tree::Max, row);
-            *l = tree::row(tree::ExpFrom(*m), row);
+            *m = pairwise::row(pairwise::Max, row);
+            *l = pairwise::row(pairwise::ExpFrom(*m), row);
         }
     }
     log_over(loss);

@@ -164,8 +164,8 @@ fn the_gradient_comes_with_the_loss() {
         }
         // A row alone, by a loop along it: the same bits as among others.
         let row = &x[..classes];
-        let max = tree::row(tree::Max, row);
-        assert_eq!(lse[0], max + crate::kernels::vmath::log(tree::row(tree::ExpFrom(max), row)), "{classes}");
+        let max = pairwise::row(pairwise::Max, row);
+        assert_eq!(lse[0], max + crate::kernels::vmath::log(pairwise::row(pairwise::ExpFrom(max), row)), "{classes}");
     }
 }
 

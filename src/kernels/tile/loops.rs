@@ -228,8 +228,8 @@ zips! { Number -> T:
 zips! { Real -> T:
     Div |x, y| x / y;
     Gate |x, y| if x > T::ZERO { y } else { T::ZERO };
-    TanhGate |x, y| y * (T::ONE - x * x);
-    SigmoidGate |x, y| y * (x * (T::ONE - x));
+    TanhGrad |x, y| y * (T::ONE - x * x);
+    SigmoidGrad |x, y| y * (x * (T::ONE - x));
 }
 
 zips! { Number -> u8:

@@ -6,7 +6,7 @@
 //!
 //! Operands of the kernel: reads are the program's inputs in order; writes are its outputs in order, each split
 //! `PerUnit(UNIT)`, then, if [`scratch_len`] is not 0, scratch of [`Line`](crate::arena::tensor::Line)s split
-//! `PerLane(scratch_len / LINE)`. An input of access `Full` may be written in place by an output of the same element
+//! `PerThread(scratch_len / LINE)`. An input of access `Full` may be written in place by an output of the same element
 //! size. Parameters are [`Program::to_words`]; units are [`units`].
 //!
 //! `op` and `program` are for the compiler; [`run`] for the executor; [`eval`] for constant folding and tests.

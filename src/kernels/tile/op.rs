@@ -69,15 +69,15 @@ ops! {
     /// a·Φ(a).
     Gelu,
     /// The derivative of [`TileOp::Gelu`].
-    GeluSlope,
+    GeluGrad,
     /// The tanh form of [`TileOp::Gelu`].
     GeluTanh,
     /// The derivative of [`TileOp::GeluTanh`].
-    GeluTanhSlope,
+    GeluTanhGrad,
     /// a·sigmoid(a).
     Silu,
     /// The derivative of [`TileOp::Silu`].
-    SiluSlope,
+    SiluGrad,
     /// log(1 + eᵃ).
     Softplus,
     /// Logical not.
@@ -119,9 +119,9 @@ ops! {
     /// b where a > 0, else 0, whatever b is: the derivative of [`TileOp::Relu`] times b, from its result.
     Gate,
     /// b · (1 − a²), each rounded: the derivative of [`TileOp::Tanh`] times b, from its result.
-    TanhGate,
+    TanhGrad,
     /// b · (a · (1 − a)), each rounded: the derivative of [`TileOp::Sigmoid`] times b, from its result.
-    SigmoidGate,
+    SigmoidGrad,
     /// min(max(a, `imm[0]`), `imm[1]`); NaN stays.
     Clamp,
     /// a converted from `elem` to `out`: see `cast`.
@@ -138,8 +138,8 @@ impl TileOp {
         use TileOp::*;
         match self {
             Fill => 0,
-            Add | Sub | Mul | Div | Max | Min | Pow | Eq | Ne | Lt | Le | Gt | Ge | And | Or | Gate | TanhGate
-            | SigmoidGate => 2,
+            Add | Sub | Mul | Div | Max | Min | Pow | Eq | Ne | Lt | Le | Gt | Ge | And | Or | Gate | TanhGrad
+            | SigmoidGrad => 2,
             Select => 3,
             _ => 1,
         }

@@ -198,7 +198,7 @@ fn one_step_in_place() {
         let of = |x: &[i32], i: usize| if over == Some(i) { In::of(x).over(0) } else { In::of(x) };
         let reads = [of(a, 0), of(b, 1)];
         let lines = scratch_len(p) / LINE;
-        let writes = [Out::of::<i32>(len, UNIT), Out(lines, LINE, Split::PerLane(lines))];
+        let writes = [Out::of::<i32>(len, UNIT), Out(lines, LINE, Split::PerThread(lines))];
         harness::run(tile_run, &p.to_words(), &reads, &writes, units(len))
     };
     let [a, b] = [3, 7].map(|k| (0..len as i32).map(|i| i * k % 97 + 1).collect::<Vec<_>>());

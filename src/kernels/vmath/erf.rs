@@ -42,7 +42,7 @@ pub fn erf<T: Real>(x: T) -> T {
     if a < T::ONE { small } else { large }
 }
 
-/// [`gelu`] and [`gelu_slope`] of one x.
+/// [`gelu`] and [`gelu_grad`] of one x.
 #[inline(always)]
 pub fn gelu_both<T: Real>(x: T) -> (T, T) {
     let a = x.abs();
@@ -69,6 +69,6 @@ pub fn gelu<T: Real>(x: T) -> T {
 
 /// The derivative of [`gelu`]: Φ(x) + xφ(x). Off by a few last places of 1, not of itself: it has a root.
 #[inline(always)]
-pub fn gelu_slope<T: Real>(x: T) -> T {
+pub fn gelu_grad<T: Real>(x: T) -> T {
     gelu_both(x).1
 }

@@ -35,12 +35,12 @@ mod slices;
 mod tests;
 mod trig;
 
-pub use erf::{erf, gelu, gelu_both, gelu_slope};
+pub use erf::{erf, gelu, gelu_both, gelu_grad};
 pub use exp::{elu, exp, expm1, softplus, tanh};
 pub use log::{log, log1p};
 pub use pow::pow;
 pub use real::Real;
-pub use sigmoid::{gelu_tanh, gelu_tanh_both, gelu_tanh_slope, sigmoid, silu, silu_both, silu_slope};
+pub use sigmoid::{gelu_tanh, gelu_tanh_both, gelu_tanh_grad, sigmoid, silu, silu_both, silu_grad};
 pub use slices::*;
 pub use trig::{atan, cos, sin, tan};
 

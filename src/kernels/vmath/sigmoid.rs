@@ -57,7 +57,7 @@ pub fn sigmoid<T: Real>(x: T) -> T {
     y.mul_add(lack, y)
 }
 
-/// [`silu`] and [`silu_slope`] of one x.
+/// [`silu`] and [`silu_grad`] of one x.
 #[inline(always)]
 pub fn silu_both<T: Real>(x: T) -> (T, T) {
     let high = T::LOGISTIC_HIGH;
@@ -75,11 +75,11 @@ pub fn silu<T: Real>(x: T) -> T {
 
 /// The derivative of [`silu`]: σ + xσ(1 − σ). Off by a few last places of 1, not of itself: it has a root.
 #[inline(always)]
-pub fn silu_slope<T: Real>(x: T) -> T {
+pub fn silu_grad<T: Real>(x: T) -> T {
     silu_both(x).1
 }
 
-/// [`gelu_tanh`] and [`gelu_tanh_slope`] of one x.
+/// [`gelu_tanh`] and [`gelu_tanh_grad`] of one x.
 #[inline(always)]
 pub fn gelu_tanh_both<T: Real>(x: T) -> (T, T) {
     // Beyond, the slope is 0 or 1 to all places.
@@ -111,6 +111,6 @@ pub fn gelu_tanh<T: Real>(x: T) -> T {
 /// The derivative of [`gelu_tanh`]: σ + xσ(1 − σ)(k + 3mx²) with σ = sigmoid(x(k + mx²)). Off by a few last places of 1,
 /// not of itself: it has a root.
 #[inline(always)]
-pub fn gelu_tanh_slope<T: Real>(x: T) -> T {
+pub fn gelu_tanh_grad<T: Real>(x: T) -> T {
     gelu_tanh_both(x).1
 }

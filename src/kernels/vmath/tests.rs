@@ -396,9 +396,9 @@ fn slopes() {
     let of_silu = |x: f64| logistic(x) * (1.0 + x * logistic(-x));
     type Form = (fn(f32) -> f32, fn(f64) -> f64, fn(f64) -> f64);
     let forms: [Form; 3] = [
-        (gelu_tanh_slope, gelu_tanh_slope, of_gelu_tanh),
-        (gelu_slope, gelu_slope, of_gelu),
-        (silu_slope, silu_slope, of_silu),
+        (gelu_tanh_grad, gelu_tanh_grad, of_gelu_tanh),
+        (gelu_grad, gelu_grad, of_gelu),
+        (silu_grad, silu_grad, of_silu),
     ];
     for (k, (single, double, want)) in forms.into_iter().enumerate() {
         for i in 0..240_000 {

@@ -1,51 +1,29 @@
-//! Op rows, one file a family. What a row holds is said in [`super::opdef`]; the list is in [`super::table`].
+//! Op rows, one file a family. What a row holds is said in [`crate::nodes::ir::opdef`]; the list is in [`crate::nodes::ops::table`].
 
-pub mod adaptive;
-pub mod arith;
 pub mod attention;
-pub mod below;
 pub mod blocks;
-pub mod compare;
+pub mod common;
+pub mod constant;
+pub mod control;
 pub mod conv;
-pub mod conv_act;
-pub mod convs;
-pub mod epilogue;
-pub mod fused;
-pub mod gate;
 pub mod index;
-pub mod layers;
-pub mod leaf;
-pub mod length;
-pub mod lora;
+pub mod layout;
 pub mod loss;
-pub(crate) mod lowering;
-pub mod math;
+pub mod matmul;
 pub mod norm;
-pub mod norms;
 pub mod optim;
-pub mod order;
+pub mod pointwise;
 pub mod pool;
-pub mod pools;
-pub mod product;
 pub mod random;
 pub mod reduce;
-pub mod residual;
-pub mod resize;
-pub mod rope;
-pub mod scan;
-pub mod scatter;
-pub mod shape;
-mod shorten;
-pub(crate) mod slide;
-pub mod slopes;
 pub mod softmax;
-pub mod steps;
-pub mod unfold;
-pub(crate) mod window;
+pub mod sort;
+pub mod table;
+pub mod window;
 
-use super::attrs::Attrs;
-use super::lower::CostCx;
-pub use lowering::tile_call;
+use crate::nodes::ir::attrs::Attrs;
+use crate::nodes::ir::call::CostCx;
+pub use common::lowering::{lower_node, tile_call};
 
 /// One operation for each element of the result.
 pub(crate) fn each(cx: &CostCx<'_>) -> u64 {

@@ -90,7 +90,9 @@ pub(super) fn settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> Result
     if let Some(i) = claimed.iter().position(|c| !c) {
         let pattern = &opt.groups[i].0;
         let text = match matched[i] {
-            true => format!("group {pattern:?} has no param: earlier groups have all that it matches; name it before them"),
+            true => {
+                format!("group {pattern:?} has no param: earlier groups have all that it matches; name it before them")
+            }
             false => {
                 let instead = names::instead(pattern, params.iter().copied());
                 format!("group {pattern:?} matches no trained param{instead}")

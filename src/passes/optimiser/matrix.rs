@@ -4,9 +4,9 @@
 //! on norms are computed in f64, as torch does in Python's floats.
 
 use super::rule::Rule;
-use super::sweep::{Target, flush, lerp};
-use crate::nodes::ops::length::length;
+use crate::nodes::ops::reduce::length::length;
 use crate::nodes::{DType, Op, Var};
+use crate::passes::optimiser::elementwise_rules::{Target, flush, lerp};
 
 /// √Σx² in f64; of a sum that is in range, rounded to the type of x.
 fn norm(x: Var<'_>) -> Var<'_> {

@@ -2,8 +2,8 @@
 
 use super::{Facts, Found, Match};
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::attrs::{Attr, Owned};
-use crate::nodes::ops::epilogue::{RELU, SIGMOID, TANH, TIMES};
+use crate::nodes::ir::attrs::{Attr, Owned};
+use crate::nodes::ops::matmul::epilogue::{MUL, RELU, SIGMOID, TANH};
 use crate::nodes::{Op, Var};
 use crate::passes::fuse::is_free;
 
@@ -12,7 +12,7 @@ struct Gate {
     value: Value,
     /// By what.
     by: Value,
-    /// How: a place in `GATES`.
+    /// How: a place in `ACT_GRADS`.
     choice: usize,
 }
 
@@ -29,7 +29,7 @@ pub fn gate(f: &Facts<'_>, root: Node) -> Found {
     let read_again = |g: &Gate, n: Node| [g.value, f.g.out(n)].into_iter().find(|&v| !f.alone(v));
     let Some((gate, matmul, reshape)) = found.iter().find(|(g, n, _)| read_again(g, *n).is_none()) else {
         // Any product that is multiplied and read twice is no near miss.
-        let near = found.iter().find(|(g, ..)| g.choice != TIMES).and_then(|(g, n, _)| read_again(g, *n));
+        let near = found.iter().find(|(g, ..)| g.choice != MUL).and_then(|(g, n, _)| read_again(g, *n));
         return near.map_or(Found::No, |v| Found::Missed(f.reads_of("the product", v)));
     };
     let (a, p, dims) = (f.args(*matmul), f.dims(f.g.out(*matmul)), f.dims(gate.value));
@@ -37,8 +37,8 @@ pub fn gate(f: &Facts<'_>, root: Node) -> Found {
     let attrs = [Attr::Bool(t.bool(0)), Attr::Bool(t.bool(1)), Attr::Choice(gate.choice as u32)];
     let (inner, reshaped) = ([Some(*matmul), *reshape].into_iter().flatten().collect(), reshape.is_some());
     let m = Match::one(f.g.out(root), vec![a[0], a[1], gate.by], inner, move |g, a: &[Var<'_>]| match reshaped {
-        false => g.emit1(Op::MATMUL_GATE, a, &attrs),
-        true => g.emit1(Op::MATMUL_GATE, &[a[0], a[1], a[2].reshape(p)], &attrs).reshape(dims),
+        false => g.emit1(Op::MATMUL_DACT, a, &attrs),
+        true => g.emit1(Op::MATMUL_DACT, &[a[0], a[1], a[2].reshape(p)], &attrs).reshape(dims),
     });
     Found::Fired(Match { makes: 1 + 2 * usize::from(reshaped), ..m })
 }
@@ -77,7 +77,7 @@ fn times(f: &Facts<'_>, root: Node) -> Vec<Gate> {
             let (p, q) = factors(slope)?;
             [(p, q), (q, p)].into_iter().find(|&(y, rest)| one_less(rest) == Some(y)).map(|(y, _)| (y, SIGMOID))
         };
-        let (by, choice) = tanh().or_else(sigmoid).unwrap_or((slope, TIMES));
+        let (by, choice) = tanh().or_else(sigmoid).unwrap_or((slope, MUL));
         Gate { value, by, choice }
     };
     vec![by(a, b), by(b, a)]
@@ -91,7 +91,7 @@ pub fn sums(f: &Facts<'_>, root: Node) -> Found {
     while let Some(n) = f.is(y, Op::RESHAPE) {
         y = f.args(n)[0];
     }
-    let Some(product) = f.is(y, Op::MATMUL_GATE) else { return Found::No };
+    let Some(product) = f.is(y, Op::MATMUL_DACT) else { return Found::No };
     let (from, dims, last) = (f.dims(x), f.dims(sum), |v: Value| f.dims(v).last().copied());
     let rank = from.len() as i64;
     let mut axes: Vec<i64> = f.attrs(root).ints(0).iter().map(|a| if *a < 0 { a + rank } else { *a }).collect();
@@ -107,7 +107,7 @@ pub fn sums(f: &Facts<'_>, root: Node) -> Found {
     let reshaped = dims.len() != 1;
     let m = Match::new(f.args(product).to_vec(), gives, Vec::new(), move |g, a| {
         let attrs: Vec<Attr<'_>> = attrs.iter().map(Owned::borrow).collect();
-        let [y, sums] = *g.emit(Op::MATMUL_GATE, a, &attrs) else { return Vec::new() };
+        let [y, sums] = *g.emit(Op::MATMUL_DACT, a, &attrs) else { return Vec::new() };
         vec![y, sums, if reshaped { sums.reshape(dims) } else { sums }]
     });
     Found::Fired(Match { makes: 1 + usize::from(reshaped), ..m })

@@ -2,8 +2,8 @@
 
 use super::{Facts, Found, Match};
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::attrs::Attr;
-use crate::nodes::ops::slopes::CURVES;
+use crate::nodes::ir::attrs::Attr;
+use crate::nodes::ops::pointwise::act_grad::CURVES;
 use crate::nodes::{DType, Op};
 
 /// The value that `v` is half of along the last axis, and which half.
@@ -24,7 +24,7 @@ pub fn swiglu(f: &Facts<'_>, root: Node) -> Found {
     let Some((silu, value)) = [(0, 1), (1, 0)].into_iter().find_map(|(i, j)| Some((f.is(args[i], Op::SILU)?, args[j])))
     else {
         let slope = |n: Node| CURVES[f.attrs(n).choice(0) as usize].0 == Op::SILU;
-        let trained = args.iter().any(|&v| f.is(v, Op::ACT_SLOPE).is_some_and(slope));
+        let trained = args.iter().any(|&v| f.is(v, Op::ACT_WITH_GRAD).is_some_and(slope));
         return match trained {
             true => Found::Missed("the gate's slope is read on the way back".into()),
             false => Found::No,

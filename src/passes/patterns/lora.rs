@@ -3,7 +3,7 @@
 use super::{Facts, Found, Match};
 use crate::arena::{Node, Value};
 use crate::nodes::Op;
-use crate::nodes::attrs::Attr;
+use crate::nodes::ir::attrs::Attr;
 
 /// `scale·((x·a)·b)`: what goes, the products by b and by a, and the scale.
 struct Correction {

@@ -26,7 +26,7 @@ use super::report::{Fusion, Notes, Outcome};
 use crate::arena::intern::Dims;
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Result;
-use crate::nodes::attrs::Attrs;
+use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Var};
 
 /// Most rounds: a product with its bias, activation and what takes them is far below.
@@ -97,8 +97,8 @@ const RULES: &[Rule] = &[
     Rule { name: "conv-bias", roots: |op| op == Op::ADD, find: conv::bias },
     Rule { name: "conv-activation", roots: product::is_activation, find: conv::activation },
     Rule { name: "gate-before-unpool", roots: |op| op == Op::SELECT, find: conv::gate },
-    Rule { name: "matmul-gate", roots: |op| op == Op::SELECT || op == Op::MUL, find: back::gate },
-    Rule { name: "matmul-gate-sums", roots: |op| op == Op::REDUCE_SUM, find: back::sums },
+    Rule { name: "matmul-dact", roots: |op| op == Op::SELECT || op == Op::MUL, find: back::gate },
+    Rule { name: "matmul-dact-sums", roots: |op| op == Op::REDUCE_SUM, find: back::sums },
     Rule { name: "matmul-shared-input", roots: |op| op == Op::MATMUL, find: product::shared },
     Rule { name: "matmul-step", roots: steps::is_step, find: steps::product },
     Rule { name: "step-scale", roots: steps::is_step, find: steps::scale },

@@ -3,14 +3,14 @@
 use super::{Facts, Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
-use crate::nodes::attrs::Attr;
+use crate::nodes::ir::attrs::Attr;
 
 /// Whether a node is more than a sweep over its operands.
 fn is_heavy(f: &Facts<'_>, n: Node) -> bool {
     let heavy = [
         Op::MATMUL,
         Op::MATMUL_BIAS_ACT,
-        Op::MATMUL_GATE,
+        Op::MATMUL_DACT,
         Op::DOT_GENERAL,
         Op::CONV2D,
         Op::CONV2D_BIAS_ACT,

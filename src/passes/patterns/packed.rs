@@ -3,7 +3,7 @@
 use super::{Facts, Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
-use crate::nodes::attrs::{Attr, Owned};
+use crate::nodes::ir::attrs::{Attr, Owned};
 use crate::nodes::ops::attention::{BIAS, Layout, packed::widths};
 
 /// The value that `q`, `k`, `v` are the parts of, as packed rows have them by the attributes of node `n`.

@@ -2,8 +2,8 @@
 
 use super::{Facts, Found, Match};
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::attrs::{Attr, Attrs};
-use crate::nodes::ops::epilogue::ACTS;
+use crate::nodes::ir::attrs::{Attr, Attrs};
+use crate::nodes::ops::matmul::epilogue::ACTS;
 use crate::nodes::{Builder, Op, Var};
 
 fn attrs(a: &Attrs<'_>, act: u32) -> [Attr<'static>; 3] {

@@ -3,8 +3,8 @@
 use super::{Facts, Found, Match};
 use crate::arena::{Node, ids::Id};
 use crate::nodes::Op;
-use crate::nodes::attrs::Attr;
-use crate::nodes::ops::slopes::CURVES;
+use crate::nodes::ir::attrs::Attr;
+use crate::nodes::ops::pointwise::act_grad::CURVES;
 
 /// Whether `op` is the derivative of an activation.
 pub fn is_slope(op: Op) -> bool {
@@ -27,6 +27,6 @@ pub fn slope(f: &Facts<'_>, root: Node) -> Found {
     }
     let gives = vec![(f.g.out(act), 0), (f.g.out(root), 1)];
     Found::Fired(Match::new(vec![x], gives, Vec::new(), move |g, a| {
-        g.emit(Op::ACT_SLOPE, a, &[Attr::Choice(curve as u32)]).into()
+        g.emit(Op::ACT_WITH_GRAD, a, &[Attr::Choice(curve as u32)]).into()
     }))
 }

@@ -3,9 +3,9 @@
 
 use super::{Facts, Found, Match};
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::attrs::Owned;
+use crate::nodes::ir::attrs::Owned;
+use crate::nodes::ops::optim::fused_update::behind_product;
 use crate::nodes::ops::optim::layout;
-use crate::nodes::ops::steps::behind_product;
 use crate::nodes::{Op, Var};
 
 /// Elements of a param whose step costs a call more than work.

@@ -3,7 +3,7 @@
 use super::{Facts, Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
-use crate::nodes::attrs::Attr;
+use crate::nodes::ir::attrs::Attr;
 
 /// Whether `op` sums.
 pub fn sums(op: Op) -> bool {

@@ -67,10 +67,10 @@ pub fn blocks(g: Graph<'_>, f: &Facts) -> Vec<Blocks> {
             }
         }
     }
-    let start = f.turn.at() - f.position(f.turn);
+    let start = f.fwd_bwd_boundary.at() - f.position(f.fwd_bwd_boundary);
     let make = |(cuts, again): (Vec<usize>, usize)| {
         let mut crosses = Side::filled(g.values(), false);
-        for n in g.region_nodes(g.entry()).filter(|&n| f.is_early(n)) {
+        for n in g.region_nodes(g.entry()).filter(|&n| f.is_forward(n)) {
             for v in g.outs_of(n) {
                 let from = f.position(n);
                 crosses[v] = cuts[..again].iter().any(|&c| from <= c && c < last_use[v.at()]);
@@ -84,7 +84,7 @@ pub fn blocks(g: Graph<'_>, f: &Facts) -> Vec<Blocks> {
 /// Position of the last early reader of each value.
 fn last_early_use(g: Graph<'_>, f: &Facts) -> Vec<usize> {
     let mut last = vec![0; g.values()];
-    for n in g.region_nodes(g.entry()).filter(|&n| f.is_early(n)) {
+    for n in g.region_nodes(g.entry()).filter(|&n| f.is_forward(n)) {
         g.args_of(n).iter().for_each(|a| last[a.at()] = f.position(n));
     }
     last
@@ -92,10 +92,10 @@ fn last_early_use(g: Graph<'_>, f: &Facts) -> Vec<usize> {
 
 /// The places for cuts, from first to last, and all bytes that would be kept.
 fn places(g: Graph<'_>, f: &Facts, last_use: &[usize], kept: &Side<Value, bool>) -> (Vec<Place>, u64) {
-    let count = f.position(f.turn) + 1;
+    let count = f.position(f.fwd_bwd_boundary) + 1;
     let (mut change, mut made) = (vec![0i64; count + 1], vec![0u64; count]);
     let mut marks = Vec::new();
-    for n in g.region_nodes(g.entry()).filter(|&n| f.is_early(n)) {
+    for n in g.region_nodes(g.entry()).filter(|&n| f.is_forward(n)) {
         let at = f.position(n);
         if g.op[n.at()] == Op::CHECKPOINT {
             marks.push(at);

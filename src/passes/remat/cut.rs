@@ -15,7 +15,7 @@ const FOREVER: i64 = i64::MAX / 4;
 pub fn least(g: Graph<'_>, f: &Facts, again: &dyn Fn(Node, Value) -> bool) -> Side<Value, bool> {
     let mut id = Side::filled(g.values(), u32::MAX);
     let mut values = Vec::new();
-    for n in g.region_nodes(g.entry()).filter(|&n| f.is_early(n)) {
+    for n in g.region_nodes(g.entry()).filter(|&n| f.is_forward(n)) {
         for v in g.outs_of(n).filter(|&v| !f.free[v]) {
             id[v] = values.len() as u32;
             values.push(v);

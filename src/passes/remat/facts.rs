@@ -2,9 +2,9 @@
 //! costs.
 
 use crate::arena::{Node, Side, Value, ids::Id};
-use crate::nodes::attrs::Kind;
-use crate::nodes::lower::CostCx;
-use crate::nodes::opdef::Lower;
+use crate::nodes::ir::attrs::Kind;
+use crate::nodes::ir::call::CostCx;
+use crate::nodes::ir::opdef::Lower;
 use crate::nodes::{Graph, Op};
 
 /// How dear a node is to run again; ordered.
@@ -15,7 +15,7 @@ pub enum Class {
     /// At most [`CHEAP`] operations for each element that it reads or writes: reductions, softmax, norms.
     Cheap,
     /// More: products, convolutions.
-    Dear,
+    Expensive,
     /// Cannot be run twice.
     Never,
 }
@@ -27,7 +27,7 @@ pub const CHEAP: u64 = 12;
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// The last early node.
-    pub turn: Node,
+    pub fwd_bwd_boundary: Node,
     /// Values that are there late in any case: leaves, constants, outputs, next values.
     pub free: Side<Value, bool>,
     /// Values that come from no leaf: a copy of their makers would merge with the original.
@@ -45,8 +45,8 @@ pub struct Facts {
 
 impl Facts {
     /// Whether `n` stands before the turn.
-    pub fn is_early(&self, n: Node) -> bool {
-        n <= self.turn
+    pub fn is_forward(&self, n: Node) -> bool {
+        n <= self.fwd_bwd_boundary
     }
 
     /// Position of an entry node among those of the entry.
@@ -59,7 +59,7 @@ impl Facts {
 pub fn facts(g: Graph<'_>) -> Facts {
     let entry = g.region_nodes(g.entry());
     let mut f = Facts {
-        turn: Node::new(0),
+        fwd_bwd_boundary: Node::new(0),
         free: Side::filled(g.values(), false),
         constant: Side::filled(g.values(), false),
         late: Side::filled(g.values(), false),
@@ -81,10 +81,10 @@ pub fn facts(g: Graph<'_>) -> Facts {
     }
     g.outputs().iter().for_each(|&v| f.free[v] = true);
     g.updates.iter().for_each(|&(_, next)| f.free[next] = true);
-    f.turn = turn(g, &f);
-    for n in g.region_nodes(g.entry()).filter(|&n| n > f.turn) {
+    f.fwd_bwd_boundary = fwd_bwd_boundary(g, &f);
+    for n in g.region_nodes(g.entry()).filter(|&n| n > f.fwd_bwd_boundary) {
         for &a in g.args_of(n) {
-            f.late[a] |= g.def[a.at()] <= f.turn && !f.free[a];
+            f.late[a] |= g.def[a.at()] <= f.fwd_bwd_boundary && !f.free[a];
         }
     }
     f
@@ -107,12 +107,12 @@ fn class(g: &Graph<'_>, n: Node, constant: bool, flops: u64) -> Class {
     }
     let elements = |values: &mut dyn Iterator<Item = Value>| values.map(|v| g.numel(v) as u64).sum::<u64>();
     let moved = elements(&mut g.args_of(n).iter().copied()) + elements(&mut g.outs_of(n));
-    if flops <= CHEAP.saturating_mul(moved) { Class::Cheap } else { Class::Dear }
+    if flops <= CHEAP.saturating_mul(moved) { Class::Cheap } else { Class::Expensive }
 }
 
 /// The last node that the loss needs, the loss being the first scalar output, if later nodes read what that one's half
 /// made; else the node after which most bytes wait.
-fn turn(g: Graph<'_>, f: &Facts) -> Node {
+fn fwd_bwd_boundary(g: Graph<'_>, f: &Facts) -> Node {
     let scalar = |v: &&Value| g.dims(**v).is_empty() && g.dtype[v.at()].is_differentiable();
     let Some(&loss) = g.outputs().iter().find(scalar) else { return widest(g, f) };
     let mut needed = vec![false; g.nodes()];

@@ -59,9 +59,9 @@ pub fn choices(g: Graph<'_>, f: &Facts) -> Vec<Choice> {
 /// Which early nodes run twice: those that late readers need and that are not kept.
 fn repeated(g: Graph<'_>, f: &Facts, kept: &Side<Value, bool>) -> Vec<bool> {
     let mut twice = vec![false; g.nodes()];
-    let gone = |v: Value| f.is_early(g.def[v.at()]) && !f.free[v] && !kept[v];
+    let gone = |v: Value| f.is_forward(g.def[v.at()]) && !f.free[v] && !kept[v];
     for n in g.region_nodes(g.entry()).rev() {
-        if f.is_early(n) && !twice[n.at()] {
+        if f.is_forward(n) && !twice[n.at()] {
             continue;
         }
         for &a in g.args_of(n).iter().filter(|&&a| gone(a)) {
@@ -84,7 +84,7 @@ pub fn apply(g: Graph<'_>, f: &Facts, choice: &Choice) -> Result<GraphBuf> {
 }
 
 /// Drops the marks that users put at the boundaries of blocks.
-pub fn unmark(g: Graph<'_>) -> Result<GraphBuf> {
+pub fn strip_checkpoints(g: Graph<'_>) -> Result<GraphBuf> {
     rebuild_buf(g, &mut |v| (v.op() == Op::CHECKPOINT).then(|| v.args.to_vec()))
 }
 
@@ -99,13 +99,13 @@ struct Copies<'r> {
 
 impl Copies<'_> {
     fn gone(&self, g: &Graph<'_>, v: Value) -> bool {
-        self.f.is_early(g.def[v.at()]) && !self.f.free[v] && !self.kept[v]
+        self.f.is_forward(g.def[v.at()]) && !self.f.free[v] && !self.kept[v]
     }
 
     /// A late node reads copies of what is gone.
     fn late<'g>(&mut self, v: &Visit<'_, 'g>) -> Option<Vec<Var<'g>>> {
         let old = v.src.args_of(v.node);
-        if self.f.is_early(v.node) || !old.iter().any(|&a| self.gone(&v.src, a)) {
+        if self.f.is_forward(v.node) || !old.iter().any(|&a| self.gone(&v.src, a)) {
             return None;
         }
         self.make(v, old);
@@ -156,6 +156,6 @@ impl Copies<'_> {
         if self.f.constant[a] {
             return there.v;
         }
-        *self.fence[a.at()].get_or_insert_with(|| v.g.emit1(Op::FENCE, &[there], &[]).v)
+        *self.fence[a.at()].get_or_insert_with(|| v.g.emit1(Op::OPTIMIZATION_BARRIER, &[there], &[]).v)
     }
 }

@@ -75,11 +75,16 @@ fn choices_run_what_they_give_up_once_more() {
     assert!(list.len() > 4 && list[0].flops == 0 && list[0].nodes == 0);
     for c in &list {
         let again = apply(simple.view(), &f, c).unwrap();
-        crate::nodes::verify::check(again.view(), crate::nodes::verify::Stage::Core).unwrap();
-        let fences = again.view().op.iter().filter(|&&o| o == Op::FENCE).count();
+        crate::nodes::ir::verify::check(again.view(), crate::nodes::ir::verify::Stage::Core).unwrap();
+        let fences = again.view().op.iter().filter(|&&o| o == Op::OPTIMIZATION_BARRIER).count();
         assert_eq!(again.view().nodes(), simple.view().nodes() + c.nodes + fences, "{}", c.name);
-        let text = crate::nodes::text::print(again.view());
-        assert_eq!(crate::nodes::text::print(crate::nodes::text::parse(&text).unwrap().view()), text, "{}", c.name);
+        let text = crate::nodes::ir::text::print(again.view());
+        assert_eq!(
+            crate::nodes::ir::text::print(crate::nodes::ir::text::parse(&text).unwrap().view()),
+            text,
+            "{}",
+            c.name
+        );
     }
 }
 

@@ -5,7 +5,7 @@
 //! takes it for. The checker proves which operands of an instruction share bytes; here is proved what that means inside.
 //! For the checker alone.
 
-use super::{Extern, Loop, Outer, ticks};
+use super::{Extern, Loop, Outer, timestamps};
 use crate::arena::tensor::LINE;
 use crate::kernels::abi::Split;
 use crate::sched::alias::OUT_OF_PLACE;
@@ -73,13 +73,13 @@ impl Loop {
         })
     }
 
-    /// Iterations, and ticks of one.
+    /// Iterations, and timestamps of one.
     fn counts(&self) -> Proof {
         let code = &self.plan.code;
-        let all = (0..code.len()).map(|i| ticks(code, i)).fold(1usize, usize::saturating_add);
-        let few = self.ticks.checked_mul(self.length).is_some_and(|n| n <= isize::MAX as usize);
+        let all = (0..code.len()).map(|i| timestamps(code, i)).fold(1usize, usize::saturating_add);
+        let few = self.timestamps.checked_mul(self.length).is_some_and(|n| n <= isize::MAX as usize);
         promise(self.length > 0, || "a loop of no iteration".into())?;
-        promise(few && self.ticks == all, || "the ticks of an iteration are not those of the body".into())
+        promise(few && self.timestamps == all, || "the timestamps of an iteration are not those of the body".into())
     }
 
     /// The externs are what is there before the body, each once, in front of the workspace.

@@ -130,7 +130,7 @@ impl Block<'_> {
         !self.code.kind[b].is_pinned() && !self.d.lands[b]
     }
 
-    /// The lanes after whose groups somebody needs buffer `b`.
+    /// The threads after whose groups somebody needs buffer `b`.
     fn needed_after(&self, b: usize) -> Set {
         if self.code.kind[b] == BufKind::Output {
             return [u64::MAX; WORDS];

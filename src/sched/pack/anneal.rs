@@ -5,7 +5,7 @@
 
 use super::compress::{Part, Problem};
 use super::instances::Dice;
-use super::sky;
+use super::skyline;
 
 /// Buffers that all passes together place at most.
 const EFFORT: u64 = 1 << 20;
@@ -32,7 +32,7 @@ pub fn anneal(p: &Problem, part: Part, from: &[u64], height: u64, enough: u64, e
             })
             .collect();
         undo.iter().for_each(|&(a, b)| order.swap(a, b));
-        let (at, reach) = sky::pass(p, part, &order);
+        let (at, reach) = skyline::pass(p, part, &order);
         if reach < least {
             (least, best) = (reach, Some((at, reach)));
             if least <= enough {

@@ -3,7 +3,7 @@
 //! A search either finds a packing with hardly a wrong turn or is lost early on, so that the next order is worth more
 //! than the next million nodes. What failed where is remembered from one search to the next.
 
-use super::choose::Choice;
+use super::branching::Choice;
 use super::compress::{Part, Problem};
 use super::height::Height;
 use super::instances::Dice;

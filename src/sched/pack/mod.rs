@@ -14,7 +14,7 @@
 //! [`instances`] makes up problems.
 //!
 //! ```
-//! use arenagrad::sched::pack::{self, Buffers, Options};
+//! use crate::sched::pack::arenagrad::sched::pack::{self, Buffers, Options};
 //!
 //! // (first moment, one past the last, size)
 //! let buffers = Buffers::from_rows([(0, 2, 4), (2, 4, 4), (1, 3, 8), (3, 5, 8)]);
@@ -25,13 +25,13 @@
 //!
 //! let tight = pack::pack(&buffers, &Options { capacity: Some(11), ..Options::default() })?;
 //! assert!(!tight.solved, "12 are alive at moments 1 and 3");
-//! # Ok::<(), arenagrad::error::Error>(())
+//! # Ok::<(), crate::sched::pack::arenagrad::error::Error>(())
 //! ```
 
 pub mod anneal;
+pub mod branching;
 pub mod buffers;
 pub mod check;
-pub mod choose;
 pub mod compress;
 pub mod exact;
 pub mod greedy;
@@ -41,8 +41,8 @@ pub mod instances;
 pub mod lines;
 pub mod rank;
 pub mod search;
-pub mod sky;
-pub mod squeak;
+pub mod skyline;
+pub mod squeaky_wheel;
 pub mod state;
 
 pub use buffers::Buffers;
@@ -155,7 +155,7 @@ impl Run<'_> {
         for &part in &self.p.parts {
             let facts = Facts::new(self.p, part);
             let small = nodes > 0 && part.to - part.from <= LARGEST && facts.pairs() <= PAIRS;
-            let (at, height) = squeak::first(self.p, part, &facts, self.target, small);
+            let (at, height) = squeaky_wheel::first(self.p, part, &facts, self.target, small);
             self.at[part.from..part.to].copy_from_slice(&at);
             if height <= self.target {
                 self.height = self.height.max(height);
@@ -174,7 +174,7 @@ impl Run<'_> {
             height = self.search(o, enough, nodes - self.nodes);
         }
         if height > enough && o.small {
-            height = self.keep(o.part, height, squeak::rest(self.p, o.part, &o.facts, enough));
+            height = self.keep(o.part, height, squeaky_wheel::rest(self.p, o.part, &o.facts, enough));
         }
         if height > enough {
             let from = &self.at[o.part.from..o.part.to];

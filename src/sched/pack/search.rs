@@ -8,7 +8,7 @@
 //!
 //! There is no recursion and no allocation in a node: changes go to one trail, goals to a persistent list.
 
-use super::choose::Choice;
+use super::branching::Choice;
 use super::height::Height;
 use super::state::{NONE, State};
 

@@ -92,20 +92,20 @@ fn a_carry_waits_for_its_readers() {
 fn threads_meet_around_iterations() {
     let s = schedule(graph().view(), 3).unwrap();
     let right = tapes_sharing(&s.plan, 0);
-    assert_eq!((right.lanes(), right.inner[0].lanes()), (3, 3));
+    assert_eq!((right.threads(), right.inner[0].threads()), (3, 3));
     race_free(&s.plan, &right).unwrap();
     let without = |tapes: &Tapes, gone: &dyn Fn(&Entry) -> bool| {
-        let counts: Vec<u32> = (0..3).map(|t| tapes.lane(t).iter().filter(|e| !gone(e)).count() as u32).collect();
+        let counts: Vec<u32> = (0..3).map(|t| tapes.thread(t).iter().filter(|e| !gone(e)).count() as u32).collect();
         let mut t = tapes.clone();
         t.entries.retain(|e| !gone(e));
         t.at = (0..=3).map(|n| counts[..n].iter().sum()).collect();
         t
     };
     let e = race_free(&s.plan, &without(&right, &|e| e.barrier && s.plan.code.loop_of(e.instr as usize).is_some()));
-    assert!(e.unwrap_err().contains("without a meeting"));
+    assert!(e.unwrap_err().contains("without a barrier"));
     let inner = without(&right.inner[0], &|e| e.barrier);
     let e = race_free(&s.plan, &Tapes { inner: vec![inner], ..right.clone() });
-    assert!(e.unwrap_err().contains("without a meeting between"));
+    assert!(e.unwrap_err().contains("without a barrier between"));
     let e = race_free(&s.plan, &Tapes { inner: Vec::new(), ..right.clone() });
     assert!(e.unwrap_err().contains("other loops"));
 }

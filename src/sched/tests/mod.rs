@@ -8,7 +8,7 @@ mod random;
 mod team;
 mod wrong;
 
-use super::{check, exec, schedule, schedule_apart, tape};
+use super::{check, exec, schedule, schedule_with_red_zones, tape};
 use crate::nodes::{Builder, DType, Init};
 use crate::session::Session;
 use ops::{ADD, EXPAND, FRESH, PICK, REVERSE, SCALE, SUM, TAIL, TWICE, TWO, one};
@@ -146,7 +146,7 @@ fn writes_behind_a_buffer_are_seen() {
     let y = one(&g, &TWICE, &[x, x]).named("y");
     let graph = g.finish([one(&g, &SUM, &[y]).named("loss")]).unwrap();
     let run = |shrink: usize| {
-        let mut s = schedule_apart(graph.view(), 1, &[]).unwrap();
+        let mut s = schedule_with_red_zones(graph.view(), 1, &[]).unwrap();
         let tapes = tape::tapes(&s.plan);
         let made = s.plan.code.writes_of(0)[0].buf as usize;
         let mut watched = (*s.plan).clone();
@@ -154,7 +154,7 @@ fn writes_behind_a_buffer_are_seen() {
         let exec = exec::Exec::new(&s.plan, tapes).unwrap();
         s.plan = check::Checked::unproven(watched);
         let mut arena = crate::arena::tensor::TensorArena::new(s.plan.bytes).unwrap();
-        exec.guard(&s.plan).step_poisoned(&mut arena, &exec::Lane::default())
+        exec.with_red_zones(&s.plan).step_poisoned(&mut arena, &exec::ThreadState::default())
     };
     assert!(run(0).is_ok());
     let stop = run(4).unwrap_err();

@@ -2,9 +2,9 @@
 
 use crate::arena::{Node, Value, ids::Id};
 use crate::kernels::abi::{Args, Kernel, Split};
-use crate::kernels::work::Work;
-use crate::nodes::lower::{Buf, Call, LowerCx};
-use crate::nodes::opdef::{Arity, Deriv, Flags, Lower, OpDef};
+use crate::kernels::cost_model::CostClass;
+use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::opdef::{Arity, Deriv, Flags, Lower, OpDef};
 use crate::nodes::{Builder, Graph, Op, Var};
 
 /// Elements of a unit: small, so that small tensors have several.
@@ -46,7 +46,7 @@ fn call(cx: &mut LowerCx<'_>, kernel: Kernel, reads: &[Buf], writes: &[Buf], inp
         // Large enough to be shared among threads.
         flops: 1 << 20,
         whole: 0,
-        work: Work::SORT,
+        work: CostClass::SORT,
         ops: 1 << 20,
         looks: None,
     });
@@ -115,7 +115,7 @@ pub static COLUMNS: OpDef = row("t_columns", |cx| {
     let row = if n.is_multiple_of(4) { n / 4 } else { n };
     let call = Call::new(columns_kernel, [row as u64], row.div_ceil(WIDTH)).reads_args(1).inplace(&[(0, 0)]);
     let call = call.divided(Buf::Out(0), Split::Columns { row, width: WIDTH });
-    cx.call(Call { work: Work::SORT, ops: 1 << 20, ..call });
+    cx.call(Call { work: CostClass::SORT, ops: 1 << 20, ..call });
     Ok(())
 });
 
@@ -165,7 +165,7 @@ pub static REVERSE: OpDef = row("t_reverse", |cx| {
         inplace: Vec::new(),
         flops: 1 << 20,
         whole: 0,
-        work: Work::SORT,
+        work: CostClass::SORT,
         ops: 1 << 20,
         looks: None,
     });
@@ -204,7 +204,7 @@ pub static SUM: OpDef = OpDef {
             inplace: Vec::new(),
             flops: 1 << 20,
             whole: 0,
-            work: Work::SORT,
+            work: CostClass::SORT,
             ops: 1 << 20,
             looks: None,
         });
@@ -217,7 +217,7 @@ pub static SUM: OpDef = OpDef {
             inplace: Vec::new(),
             flops: 0,
             whole: 0,
-            work: Work::MOVE,
+            work: CostClass::COPY,
             ops: 0,
             looks: None,
         });

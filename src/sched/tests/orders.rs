@@ -121,7 +121,7 @@ fn moved_groups_make_legal_orders() {
     }
 }
 
-/// More groups than lanes: the blocks together find what a single group proves.
+/// More groups than threads: the blocks together find what a single group proves.
 #[test]
 fn the_certificate_of_a_long_program_is_that_of_its_fullest_group() {
     let g = Builder::new("chain");

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::kernels::abi::Split;
 use crate::nodes::{Builder, DType, Graph, GraphBuf, Init, Op, Var};
 use crate::sched::check::{Checked, Plan, check};
-use crate::sched::exec::{Exec, Lane};
+use crate::sched::exec::{Exec, ThreadState};
 use crate::sched::live::Intervals;
 use crate::sched::lower::{Lowered, lower};
 use crate::sched::order::{self, Ordered};
@@ -100,11 +100,11 @@ pub fn bits(x: &[Vec<f32>]) -> Vec<Vec<u32>> {
 }
 
 /// A plan by `pack`.
-pub fn planned(g: Graph<'_>, lanes: usize, pack: fn(&Intervals) -> Result<Packing>) -> (Lowered, Ordered, Plan) {
-    let lowered = lower(g, lanes).unwrap();
+pub fn planned(g: Graph<'_>, threads: usize, pack: fn(&Intervals) -> Result<Packing>) -> (Lowered, Ordered, Plan) {
+    let lowered = lower(g, threads).unwrap();
     let o = order::best(&lowered.code).unwrap();
     let (place, bytes) = places(&o.code, &o.alias, &o.live, pack).unwrap();
-    let plan = Plan { code: o.code.clone(), place, inplace: o.alias.inplace.clone(), bytes, lanes };
+    let plan = Plan { code: o.code.clone(), place, inplace: o.alias.inplace.clone(), bytes, threads };
     (lowered, o, plan)
 }
 
@@ -120,8 +120,8 @@ pub enum How {
 pub fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, how: How, steps: usize) -> (Vec<Vec<f32>>, Vec<Vec<f32>>) {
     let mut arena = TensorArena::new(plan.bytes).unwrap();
     let at = |v: Value| {
-        let spot = l.spots[v.at()];
-        let from = plan.place[spot.buf as usize] + spot.off;
+        let slice = l.slices[v.at()];
+        let from = plan.place[slice.buf as usize] + slice.off;
         from..from + g.bytes(v)
     };
     let leaves: Vec<Value> = g.leaves().map(|(v, _, _)| v).collect();
@@ -133,7 +133,7 @@ pub fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, how: How, steps: usiz
     }
     let tapes: Tapes = tapes_sharing(plan, if how == How::Team { 0 } else { u64::MAX });
     let exec = Exec::new(plan, tapes).unwrap();
-    let lane = Lane::default();
+    let lane = ThreadState::default();
     match how {
         How::Solo => (0..steps).for_each(|_| exec.step(&mut arena, &lane).unwrap()),
         How::Poisoned => (0..steps).for_each(|_| exec.step_poisoned(&mut arena, &lane).unwrap()),
@@ -190,10 +190,10 @@ fn any_number_of_threads_computes_the_same() {
         let buf = graph(seed, 30);
         let g = buf.view();
         let want = expected(&g, 3);
-        for lanes in [2, 3] {
-            let (l, _, plan) = planned(g, lanes, lines::pack);
+        for threads in [2, 3] {
+            let (l, _, plan) = planned(g, threads, lines::pack);
             let (o, s) = outcome(&g, &l, &check(plan).unwrap(), How::Team, 3);
-            assert_eq!((bits(&o), bits(&s)), (bits(&want.0), bits(&want.1)), "seed {seed}, {lanes} threads");
+            assert_eq!((bits(&o), bits(&s)), (bits(&want.0), bits(&want.1)), "seed {seed}, {threads} threads");
         }
     }
 }
@@ -206,11 +206,11 @@ fn products_by_columns_have_the_same_bits_on_any_number_of_threads() {
     g.output("y", y);
     g.output("z", y.matmul_t(w, false, true));
     let buf = g.finish([]).unwrap();
-    let all = [1, 2, 3, 7].map(|lanes| {
-        let (l, _, plan) = planned(buf.view(), lanes, lines::pack);
+    let all = [1, 2, 3, 7].map(|threads| {
+        let (l, _, plan) = planned(buf.view(), threads, lines::pack);
         let by_columns = plan.code.writes.iter().filter(|o| matches!(o.split, Split::Columns { .. })).count();
         assert_eq!(by_columns, 2);
-        let how = if lanes == 1 { How::Poisoned } else { How::Team };
+        let how = if threads == 1 { How::Poisoned } else { How::Team };
         bits(&outcome(&buf.view(), &l, &check(plan).unwrap(), how, 2).0)
     });
     assert!(all[1..].iter().all(|other| *other == all[0]));

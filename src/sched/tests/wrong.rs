@@ -3,8 +3,8 @@
 use super::ops::{self, COLUMNS, FRESH, REVERSE, one};
 use super::random::planned;
 use crate::kernels::abi::{Args, Split};
-use crate::nodes::lower::{Buf, Call, LowerCx};
-use crate::nodes::opdef::{Lower, OpDef};
+use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::opdef::{Lower, OpDef};
 use crate::nodes::{Builder, DType};
 use crate::sched::check::check;
 use crate::sched::pack::lines;
@@ -118,12 +118,12 @@ fn tapes_without_their_meetings_race() {
     g.output("y", one(&g, &REVERSE, &[one(&g, &FRESH, &[x])]));
     let plan = check(planned(g.finish([]).unwrap().view(), 2, lines::pack).2).unwrap();
     let right = tapes_sharing(&plan, 1);
-    assert_eq!(right.lane(0).iter().filter(|e| e.barrier).count(), 1);
+    assert_eq!(right.thread(0).iter().filter(|e| e.barrier).count(), 1);
     race_free(&plan, &right).unwrap();
     let mut wrong = right.clone();
     wrong.entries.retain(|e| !e.barrier);
     wrong.at = vec![0, 2, 4];
-    assert!(race_free(&plan, &wrong).unwrap_err().contains("without a meeting"));
+    assert!(race_free(&plan, &wrong).unwrap_err().contains("without a barrier"));
     let mut wrong = right.clone();
     wrong.entries[0].to += 1;
     assert!(race_free(&plan, &wrong).unwrap_err().contains("not run once"));
@@ -139,9 +139,9 @@ fn tapes_whose_columns_overlap_race() {
     g.output("y", one(&g, &REVERSE, &[one(&g, &COLUMNS, &[x])]));
     let plan = check(planned(g.finish([]).unwrap().view(), 2, lines::pack).2).unwrap();
     let right = tapes_sharing(&plan, 1);
-    let columns = |t: usize| right.lane(t)[0];
+    let columns = |t: usize| right.thread(t)[0];
     assert_eq!((columns(0).from, columns(0).to, columns(1).from, columns(1).to), (0, 3, 3, 6));
-    assert_eq!(right.lane(0).iter().filter(|e| e.barrier).count(), 1);
+    assert_eq!(right.thread(0).iter().filter(|e| e.barrier).count(), 1);
     race_free(&plan, &right).unwrap();
     for (entry, from, to) in [(0, 0, 4), (0, 0, 2), (0, 1, 3), (3, 2, 6), (3, 3, 7), (3, 0, 6)] {
         let mut wrong = right.clone();
@@ -151,5 +151,5 @@ fn tapes_whose_columns_overlap_race() {
     let mut wrong = right.clone();
     wrong.entries.retain(|e| !e.barrier);
     wrong.at = vec![0, 2, 4];
-    assert!(race_free(&plan, &wrong).unwrap_err().contains("without a meeting"));
+    assert!(race_free(&plan, &wrong).unwrap_err().contains("without a barrier"));
 }

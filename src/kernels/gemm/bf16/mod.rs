@@ -22,7 +22,7 @@ use super::desc::Gemm;
 use super::epilogue::Epilogue;
 use super::prefetch::PrefetchQueue;
 use super::sink::TileSink;
-use crate::kernels::abi::Panel;
+use crate::kernels::abi::MatrixMut;
 use pack::{Operand, Side, pack};
 use std::ops::Range;
 use tile::{Machine, Tile};
@@ -189,7 +189,7 @@ fn pays(engine: Engine, g: &Gemm) -> bool {
 /// Where sums go when they are whole. Rows and columns are counted from the first that are computed.
 pub trait Output {
     /// What some sums begin from, where the product accumulates.
-    fn old(&mut self, rows: Range<usize>, cols: Range<usize>) -> Option<Panel<'_, f32>>;
+    fn old(&mut self, rows: Range<usize>, cols: Range<usize>) -> Option<MatrixMut<'_, f32>>;
     /// Gets a tile of sums, in rows of [`SIDE`].
     fn tile(&mut self, tile: &mut [f32], rows: Range<usize>, cols: Range<usize>);
     /// Hears that all tiles of a block have been there.
@@ -199,13 +199,13 @@ pub trait Output {
 /// Some rows and columns of C, and what is done to them at last.
 pub struct IntoMatrix<'a, 'e> {
     /// That part of C.
-    pub c: Panel<'a, f32>,
+    pub c: MatrixMut<'a, f32>,
     /// What is done to it.
     pub end: &'e Epilogue<'e, f32>,
 }
 
 impl Output for IntoMatrix<'_, '_> {
-    fn old(&mut self, rows: Range<usize>, cols: Range<usize>) -> Option<Panel<'_, f32>> {
+    fn old(&mut self, rows: Range<usize>, cols: Range<usize>) -> Option<MatrixMut<'_, f32>> {
         Some(self.c.part(rows, cols))
     }
 
@@ -229,7 +229,7 @@ pub struct IntoSink<'t, K> {
 }
 
 impl<K: TileSink<f32>> Output for IntoSink<'_, K> {
-    fn old(&mut self, _: Range<usize>, _: Range<usize>) -> Option<Panel<'_, f32>> {
+    fn old(&mut self, _: Range<usize>, _: Range<usize>) -> Option<MatrixMut<'_, f32>> {
         None
     }
 
@@ -243,7 +243,7 @@ impl<K: TileSink<f32>> Output for IntoSink<'_, K> {
             lines.spread(1, 1);
             lines.visit();
         }
-        let mut tile = Panel::new(tile, SIDE, SIDE);
+        let mut tile = MatrixMut::new(tile, SIDE, SIDE);
         self.to.consume(rows.start, cols.start, tile.part(0..rows.len(), 0..cols.len()));
     }
 
@@ -299,7 +299,7 @@ pub fn product(
                     let mut last = |tile: &mut [f32], i: Range<usize>, j: Range<usize>| {
                         if nonfinite {
                             let (a, b) = (a.from(at + i.start), b.from(j.start));
-                            unsplit(a, b, g.k, &mut Panel::new(tile, SIDE, SIDE).part(0..i.len(), 0..j.len()));
+                            unsplit(a, b, g.k, &mut MatrixMut::new(tile, SIDE, SIDE).part(0..i.len(), 0..j.len()));
                         }
                         to.tile(tile, row + i.start..row + i.end, jc + j.start..jc + j.end);
                     };
@@ -343,7 +343,7 @@ fn copy(from: &[f32], to: &mut [f32]) {
 
 crate::simd! {
     /// Copies a tile's rows of sums, with the bias if there is one, to a tile of C.
-    fn leave(tile: &[f32], c: &mut Panel<'_, f32>, bias: &[f32]) {
+    fn leave(tile: &[f32], c: &mut MatrixMut<'_, f32>, bias: &[f32]) {
         let lines = tile.as_chunks::<SIDE>().0.iter().take(c.rows()).enumerate();
         if let (SIDE, Some(bias)) = (c.cols(), bias.first_chunk::<SIDE>()) {
             for (i, sums) in lines {
@@ -407,7 +407,7 @@ impl Block {
     }
 
     /// Copies rows of C to where their sums go on.
-    fn fetch(&self, c: &mut Panel<'_, f32>, sums: &mut [f32]) {
+    fn fetch(&self, c: &mut MatrixMut<'_, f32>, sums: &mut [f32]) {
         let across = self.cols.div_ceil(SIDE);
         for i in 0..c.rows() {
             let line = i / SIDE * across * SIDE * SIDE + i % SIDE * SIDE;
@@ -420,7 +420,7 @@ impl Block {
 
 /// Adds the products that have an infinite or undefined factor, which split operands leave out.
 #[cold]
-fn unsplit(a: Operand<'_>, b: Operand<'_>, k: usize, c: &mut Panel<'_, f32>) {
+fn unsplit(a: Operand<'_>, b: Operand<'_>, k: usize, c: &mut MatrixMut<'_, f32>) {
     let of = |x: Operand<'_>, line: usize, place: usize| x.data[line * x.line + place * x.place];
     let (rows, cols) = (c.rows(), c.cols());
     for i in 0..rows {

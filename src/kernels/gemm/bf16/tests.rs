@@ -3,7 +3,7 @@
 use super::super::tests::done;
 use super::super::{Act, Batch, Corner, Gemm, Operands, Strides, block_of_bf16, gemm, rows};
 use super::{Engine, LINES, Operand, PACKED, PLACES, Plan, Precision, Side, pack, round};
-use crate::kernels::abi::Panel;
+use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::{Isa, limit};
 
 const ENGINES: [Engine; 3] = [Engine::Portable, Engine::Avx512, Engine::Amx];
@@ -68,7 +68,7 @@ impl Case {
         let (mut c, rows) = (self.c.clone(), g.batches() * g.m);
         for p in 0..parts {
             let columns = g.n * p / parts..g.n * (p + 1) / parts;
-            let (at, mut all) = (Corner { row: 0, col: columns.start }, Panel::new(&mut c, rows, g.n));
+            let (at, mut all) = (Corner { row: 0, col: columns.start }, MatrixMut::new(&mut c, rows, g.n));
             let scratch = &mut vec![f32::NAN; plan.scratch(g.k)];
             block_of_bf16((engine, &plan), g, self.operands(), at, all.part(0..rows, columns), scratch);
         }
@@ -168,8 +168,8 @@ fn epilogues_and_accumulation() {
         {
             layouts(Gemm { bias, act, accumulate, ..Gemm::new(m, n, k) }).into_iter().for_each(check);
         }
-        check(Gemm { act: Act::TanhGate, ..Gemm::new(m, n, k) });
-        check(Gemm { act: Act::ReluGate, accumulate: true, ..Gemm::new(m, n, k) });
+        check(Gemm { act: Act::TanhGrad, ..Gemm::new(m, n, k) });
+        check(Gemm { act: Act::ReluGrad, accumulate: true, ..Gemm::new(m, n, k) });
     }
 }
 

@@ -15,7 +15,7 @@ impl<T: GemmFloat> TileSink<T> for Taken<'_, T> {
         lines.set([&self.c[rows.start * self.n + cols.start..]].into_iter(), rows.len(), cols.len(), self.n);
     }
 
-    fn consume(&mut self, row: usize, col: usize, mut tile: Panel<'_, T>) {
+    fn consume(&mut self, row: usize, col: usize, mut tile: MatrixMut<'_, T>) {
         for i in 0..tile.rows() {
             let part = tile.row(i);
             self.c[(row + i) * self.n + col..][..part.len()].copy_from_slice(part);

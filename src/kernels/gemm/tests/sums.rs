@@ -25,7 +25,7 @@ fn sums<T: GemmFloat>(g: Gemm) -> bool {
     let reads: Vec<In> = [Some(&case.a[..]), Some(&case.b[..]), third].into_iter().flatten().map(In::of).collect();
     let (scratch, size) = (g.scratch_len::<T>(), size_of::<T>());
     let writes =
-        [Out(g.len(), size, split), Out(blocks * g.n, size, sums), Out(scratch, size, Split::PerLane(scratch))];
+        [Out(g.len(), size, split), Out(blocks * g.n, size, sums), Out(scratch, size, Split::PerThread(scratch))];
     let got = harness::run(run::<T>, &g.to_words(), &reads, &writes, units);
     let (c, sums) = (harness::get::<T>(&got, 0), harness::get::<T>(&got, 1));
     let p = reduce::Reduce::new(1, blocks, g.n);
@@ -63,14 +63,14 @@ fn columns_are_summed_where_they_are_made_with_the_bits_of_a_reduction() {
         (301, 2049, 7),
     ] {
         for g in layouts(Gemm::new(m, n, k)) {
-            assert!(sums::<f32>(Gemm { act: Act::ReluGate, ..g }), "{g:?}");
-            assert!(sums::<f64>(Gemm { act: Act::Times, ..g }), "{g:?}");
+            assert!(sums::<f32>(Gemm { act: Act::ReluGrad, ..g }), "{g:?}");
+            assert!(sums::<f64>(Gemm { act: Act::Mul, ..g }), "{g:?}");
             assert!(sums::<f32>(Gemm { bias: true, act: Act::Tanh, ..g }));
             assert!(sums::<f64>(g));
         }
     }
-    assert!(sums::<f32>(Gemm { act: Act::Times, ..Gemm::new(9, 100, 0) }));
-    let turned = Gemm { act: Act::TanhGate, ..Gemm::new(64, 300, 200).with_b_transposed() };
+    assert!(sums::<f32>(Gemm { act: Act::Mul, ..Gemm::new(9, 100, 0) }));
+    let turned = Gemm { act: Act::TanhGrad, ..Gemm::new(64, 300, 200).with_b_transposed() };
     assert!(super::super::transposed::fits(&turned) && sums::<f32>(turned) && sums::<f64>(turned));
 }
 

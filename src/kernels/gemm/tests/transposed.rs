@@ -29,7 +29,7 @@ fn transposed_products_have_the_bits_of_others() {
         let g = Gemm::new(m, n, k).with_b_transposed();
         let apart = Gemm { a: Strides { row: k + 5, col: 1 }, b: Strides { row: 1, col: k + 3 }, ..g };
         turns::<f32>(Gemm { bias: true, act: Act::Relu, ..g }, f64::from(f32::EPSILON));
-        turns::<f32>(Gemm { act: Act::TanhGate, ..apart }, f64::from(f32::EPSILON));
+        turns::<f32>(Gemm { act: Act::TanhGrad, ..apart }, f64::from(f32::EPSILON));
         turns::<f32>(Gemm { bias: true, act: Act::Gelu, ..apart }, 0.0);
         turns::<f64>(apart, f64::EPSILON);
     }

@@ -73,12 +73,12 @@ fn unary_reference(op: TileOp, x: f64, imm: [f64; 2]) -> f64 {
             }
         }
         Gelu => 0.5 * x * (1.0 + crate::kernels::vmath::erf(x / 2f64.sqrt())),
-        GeluSlope => {
+        GeluGrad => {
             let (x, half) = (x.clamp(-40.0, 40.0), std::f64::consts::FRAC_1_SQRT_2);
             0.5 * (1.0 + crate::kernels::vmath::erf(x * half)) + x * (-0.5 * x * x).exp() * 0.3989422804014327
         }
         GeluTanh => 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh()),
-        GeluTanhSlope => {
+        GeluTanhGrad => {
             // Beyond, products of zeros and infinities.
             let x = x.clamp(-30.0, 30.0);
             let k = (8.0 / std::f64::consts::PI).sqrt();
@@ -87,7 +87,7 @@ fn unary_reference(op: TileOp, x: f64, imm: [f64; 2]) -> f64 {
             sigma(v) * (1.0 + x * sigma(-v) * slope)
         }
         Silu => x / (1.0 + (-x).exp()),
-        SiluSlope => {
+        SiluGrad => {
             let x = x.clamp(-800.0, 800.0);
             let sigma = |v: f64| 1.0 / (1.0 + (-v).exp());
             sigma(x) * (1.0 + x * sigma(-x))
@@ -189,10 +189,10 @@ fn gates_have_the_bits_of_the_steps_they_stand_for() {
     let (x, mut y) = (specials(900), specials(900));
     y.rotate_left(13);
     let [a, b] = [&x, &y].map(|v| v.iter().map(|e| *e as f32).collect::<Vec<f32>>());
-    check(Elem::F32, &a, &b, TileOp::TanhGate, |x, y| y * (1.0 - x * x));
-    check(Elem::F64, &x, &y, TileOp::TanhGate, |x, y| y * (1.0 - x * x));
-    check(Elem::F32, &a, &b, TileOp::SigmoidGate, |x, y| y * (x * (1.0 - x)));
-    check(Elem::F64, &x, &y, TileOp::SigmoidGate, |x, y| y * (x * (1.0 - x)));
+    check(Elem::F32, &a, &b, TileOp::TanhGrad, |x, y| y * (1.0 - x * x));
+    check(Elem::F64, &x, &y, TileOp::TanhGrad, |x, y| y * (1.0 - x * x));
+    check(Elem::F32, &a, &b, TileOp::SigmoidGrad, |x, y| y * (x * (1.0 - x)));
+    check(Elem::F64, &x, &y, TileOp::SigmoidGrad, |x, y| y * (x * (1.0 - x)));
 }
 
 #[test]

@@ -4,22 +4,25 @@
 //! lowering and their decompositions share. Neither op stores anything of size queries × keys, except the gradient of a
 //! bias that somebody asks for.
 
+pub mod lower;
+pub mod rope;
+pub mod rotary;
+pub mod var;
+
 pub mod packed;
 mod plain;
 
-use super::lowering::attention as lowering;
 use crate::ensure;
-use crate::nodes::attrs::{Attr, Attrs, Field, Kind};
-use crate::nodes::builder::Var;
-use crate::nodes::dtype::DType;
-use crate::nodes::infer::Infer;
-use crate::nodes::lower::CostCx;
-use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ir::attrs::{Attr, Attrs, Field, Kind};
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::call::CostCx;
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use Domain::{Bit, Bits, Positive, Real, Unit};
 pub use packed::{ATTENTION_PACKED, ATTENTION_PACKED_BACKWARD};
 use plain::Scores;
 use std::ops::Deref;
-
-use Domain::{Bit, Bits, Positive, Real, Unit};
 
 /// The order of axes of q, k, v and y.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,7 +107,7 @@ pub struct Geometry {
 /// `[batch, heads, sequence, width]` of one operand.
 pub(super) fn axes(what: &str, d: &[usize], layout: Layout, heads: usize) -> Result<[usize; 4], String> {
     let name = LAYOUTS[layout as usize];
-    let shape = crate::nodes::infer::show(d);
+    let shape = crate::nodes::ir::infer::show(d);
     match (layout, d) {
         (Layout::Bhsd, &[b, h, s, w]) | (Layout::Bshd, &[b, s, h, w]) => {
             ensure!(h == heads, "{what} of shape {shape} has {h} heads in layout {name}, not {heads}");
@@ -228,7 +231,7 @@ fn check_optional(cx: &Infer<'_>, g: &Geometry, rest: usize) -> Result<(), Strin
         cx.same_dtype(0, i)?;
         let (d, full) = (cx.rank(i, "the bias", 4)?, [g.batch, g.heads, g.queries, g.keys]);
         let fits = (0..4).all(|a| d[a] == full[a] || (a < 2 && d[a] == 1));
-        let full = crate::nodes::infer::show(&full);
+        let full = crate::nodes::ir::infer::show(&full);
         ensure!(fits, "the bias has shape {d}; {full} is needed, or 1 for its first axes");
     }
     let p = cx.attrs.f64(DROPOUT);
@@ -332,7 +335,7 @@ pub const ATTENTION: OpDef = OpDef {
     infer: forward_infer,
     deriv: Deriv::Rules(jvp, vjp),
     decompose: Some(|s| Scores::new(s, 0, 3).map_or_else(Vec::new, |x| x.forward())),
-    lower: Lower::Kernel(lowering::attention),
+    lower: Lower::Kernel(lower::attention),
     cost: |cx| flops(cx, 0, 1, 1),
     cases: &[
         Case {
@@ -397,7 +400,7 @@ pub const ATTENTION_BACKWARD: OpDef = OpDef {
     infer: backward_infer,
     deriv: Deriv::ViaDecompose,
     decompose: Some(backward_expand),
-    lower: Lower::Kernel(lowering::attention_backward),
+    lower: Lower::Kernel(lower::attention_backward),
     cost: |cx| flops(cx, 1, 3, 2),
     cases: &[
         Case {

@@ -3,15 +3,14 @@
 //!
 //! Invariant: what [`super::Geometry`] promises holds for the parts, in layout `bsd`, with one length of q and k.
 
-use super::{DLSE, FIELDS, Geometry, HEADS, KV_HEADS, LAYOUT, Layout, check_optional, count, flops_of, lowering};
+use super::{DLSE, FIELDS, Geometry, HEADS, KV_HEADS, LAYOUT, Layout, check_optional, count, flops_of, lower};
 use crate::arena::intern::Dims;
 use crate::ensure;
-use crate::nodes::attrs::{Attr, Attrs};
-use crate::nodes::builder::Var;
-use crate::nodes::infer::Infer;
-use crate::nodes::lower::CostCx;
-use crate::nodes::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
-
+use crate::nodes::ir::attrs::{Attr, Attrs};
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::call::CostCx;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
 use Domain::{Bit, Bits, Positive, Real, Unit};
 
 /// The sizes along the last axis of q, k and v in packed rows of `d`.
@@ -48,7 +47,7 @@ fn apart<'g>(s: &Site<'_, 'g>, i: usize) -> Vec<Var<'g>> {
     widths.map(&mut next).to_vec()
 }
 
-fn again<'g>(s: &Site<'_, 'g>, op: Op, args: &[Var<'g>]) -> Vec<Var<'g>> {
+fn rebuild<'g>(s: &Site<'_, 'g>, op: Op, args: &[Var<'g>]) -> Vec<Var<'g>> {
     let owned: Vec<_> = s.attrs.iter().map(|(_, a)| a).collect();
     let attrs: Vec<Attr<'_>> = owned.iter().map(|a| a.borrow()).collect();
     s.g.emit(op, args, &attrs).into()
@@ -75,8 +74,8 @@ pub const ATTENTION_PACKED: OpDef = OpDef {
         cx.result(dtype, &[g.batch, g.heads, g.queries])
     },
     deriv: Deriv::ViaDecompose,
-    decompose: Some(|s| again(s, Op::ATTENTION, &[&apart(s, 0), &s.args[1..]].concat())),
-    lower: Lower::Kernel(lowering::attention_packed),
+    decompose: Some(|s| rebuild(s, Op::ATTENTION, &[&apart(s, 0), &s.args[1..]].concat())),
+    lower: Lower::Kernel(lower::attention_packed),
     cost: |cx| flops(cx, 0, 1, 1),
     cases: &[
         Case {
@@ -123,10 +122,10 @@ pub const ATTENTION_PACKED_BACKWARD: OpDef = OpDef {
     deriv: Deriv::ViaDecompose,
     decompose: Some(|s| {
         let args = [&s.args[..1], &apart(s, 1), &s.args[2..]].concat();
-        let grads = again(s, Op::ATTENTION_BACKWARD, &args);
+        let grads = rebuild(s, Op::ATTENTION_BACKWARD, &args);
         grads.first().map(|dq| dq.concat(&grads[1..], -1)).into_iter().collect()
     }),
-    lower: Lower::Kernel(lowering::attention_packed_backward),
+    lower: Lower::Kernel(lower::attention_packed_backward),
     cost: |cx| flops(cx, 1, 3, 2),
     cases: &[
         Case {

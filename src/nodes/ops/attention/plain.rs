@@ -5,10 +5,10 @@
 //! derivative of any order meets ∞ − ∞ or 0·∞. Only the rows use this.
 
 use super::{DROPOUT, Geometry, Layout, Optional, STREAM, optional};
-use crate::nodes::attrs::Attr;
-use crate::nodes::builder::Var;
-use crate::nodes::dtype::DType;
-use crate::nodes::opdef::{Op, Site};
+use crate::nodes::ir::attrs::Attr;
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::opdef::{Op, Site};
 
 /// The scores of a node and what they are made of.
 pub struct Scores<'g> {

@@ -1,7 +1,7 @@
 //! The search against brute force and against itself without its strongest inference, and perfect packings.
 
 use super::{brute_force, filled, proven, random};
-use crate::sched::pack::choose::Choice;
+use crate::sched::pack::branching::Choice;
 use crate::sched::pack::compress::Problem;
 use crate::sched::pack::height::Height;
 use crate::sched::pack::instances::{self, Dice};

@@ -1,0 +1,140 @@
+//! An activation and its derivative in one sweep, with one exponential for both.
+//!
+//! | kernel | reads | writes | params |
+//! |---|---|---|---|
+//! | [`gelu`], [`gelu_tanh`], [`silu`] | x: `T[len]` | y, slope: `T[len]` | [`Slope`] |
+//!
+//! Either write may take the place of x.
+//!
+//! Invariant: y and slope have the bits of the slice forms in [`vmath`] that give one of them. For the lowering of
+//! the op `act_with_grad`.
+
+use crate::kernels::abi::Args;
+use crate::kernels::params::params;
+use crate::kernels::vmath::{self, Real};
+use crate::simd;
+
+/// Elements in one unit.
+pub const UNIT: usize = 4096;
+
+params! {
+    /// Params of the kernels.
+    pub struct Slope {
+        /// Number of elements.
+        pub len: usize,
+    }
+}
+
+impl Slope {
+    /// Elements of each output in each unit.
+    pub fn per_unit(&self) -> usize {
+        UNIT
+    }
+
+    /// Number of units.
+    pub fn units(&self) -> usize {
+        self.len.div_ceil(UNIT)
+    }
+}
+
+/// An activation with its derivative.
+trait Curve<T>: Copy {
+    /// f(x) and f'(x).
+    fn at(self, x: T) -> (T, T);
+}
+
+macro_rules! curves {
+    ($($curve:ident $both:ident $kernel:ident $what:literal;)*) => {$(
+        #[derive(Clone, Copy)]
+        struct $curve;
+
+        impl<T: Real> Curve<T> for $curve {
+            #[inline(always)]
+            fn at(self, x: T) -> (T, T) {
+                vmath::$both(x)
+            }
+        }
+
+        #[doc = concat!($what, " and its derivative.")]
+        ///
+        /// Reads x: `T[len]`; writes y, slope: `T[len]`, [`Slope::per_unit`] each, of which one may take the place of x;
+        /// params [`Slope`].
+        pub fn $kernel<T: Real>(args: &mut Args<'_>) {
+            sweep::<T, $curve>($curve, args);
+        }
+    )*};
+}
+
+curves! {
+    Gelu gelu_both gelu "x·Φ(x)";
+    GeluTanh gelu_tanh_both gelu_tanh "½x(1 + tanh u)";
+    Silu silu_both silu "x·sigmoid(x)";
+}
+
+simd! {
+    fn apart[T: Real, C: Curve<T>](curve: C, x: &[T], y: &mut [T], slope: &mut [T]) {
+        for ((y, s), x) in y.iter_mut().zip(slope).zip(x) {
+            (*y, *s) = curve.at(*x);
+        }
+    }
+}
+
+simd! {
+    /// `y` holds x.
+    fn over_y[T: Real, C: Curve<T>](curve: C, y: &mut [T], slope: &mut [T]) {
+        for (y, s) in y.iter_mut().zip(slope) {
+            (*y, *s) = curve.at(*y);
+        }
+    }
+}
+
+simd! {
+    /// `slope` holds x.
+    fn over_slope[T: Real, C: Curve<T>](curve: C, y: &mut [T], slope: &mut [T]) {
+        for (y, s) in y.iter_mut().zip(slope) {
+            (*y, *s) = curve.at(*s);
+        }
+    }
+}
+
+fn sweep<T: Real, C: Curve<T>>(curve: C, args: &mut Args<'_>) {
+    let (lo, place) = (args.units().start * UNIT, args.inplace(0));
+    let (y, slope) = (args.write::<T>(0), args.write::<T>(1));
+    match place {
+        None => apart(curve, &args.read::<T>(0)[lo..lo + y.len()], y, slope),
+        Some(0) => over_y(curve, y, slope),
+        Some(_) => over_slope(curve, y, slope),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::abi::Kernel;
+    use crate::kernels::harness::{In, Out, get, noise32, run};
+
+    type Slices = fn(&mut [f32], &[f32]);
+
+    #[test]
+    fn both_are_the_single_forms() {
+        let curves: [(Kernel, Slices, Slices); 3] = [
+            (gelu::<f32>, vmath::gelu_slice, vmath::gelu_slope_slice),
+            (gelu_tanh::<f32>, vmath::gelu_tanh_slice, vmath::gelu_tanh_slope_slice),
+            (silu::<f32>, vmath::silu_slice, vmath::silu_slope_slice),
+        ];
+        for len in [0, 1, 37, UNIT, 2 * UNIT + 5] {
+            let p = Slope { len };
+            let x: Vec<f32> = noise32(len, 3).iter().map(|x| x * 4.0).collect();
+            let (mut y, mut s) = (vec![0f32; len], vec![0f32; len]);
+            for (kernel, value, slope) in curves {
+                value(&mut y, &x);
+                slope(&mut s, &x);
+                for read in [In::of(&x), In::of(&x).over(0), In::of(&x).over(1)] {
+                    let writes = [0; 2].map(|_| Out::of::<f32>(len, p.per_unit()));
+                    let got = run(kernel, &p.to_words(), &[read], &writes, p.units());
+                    assert_eq!((get::<f32>(&got, 0), get::<f32>(&got, 1)), (y.clone(), s.clone()));
+                }
+            }
+        }
+    }
+}

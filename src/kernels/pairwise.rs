@@ -1,0 +1,361 @@
+//! Sums (and products, maxima …) in a fixed order: the core of every reduction.
+//!
+//! Invariant: the order of the joins depends on the shape alone. Long runs are cut pairwise into blocks, and rows of columns
+//! into blocks of [`ROWS`] whose results are rows again, so the error of a sum grows with the logarithm of its length. For
+//! the reducing kernels of this room, and for those that reduce columns while they make them.
+
+use crate::kernels::num::{Num, Real};
+use crate::kernels::vmath;
+use crate::simd;
+
+/// Accumulators that run side by side along one contiguous row.
+const LANES: usize = 32;
+/// Elements of a row that one set of lanes sums.
+pub const BLOCK: usize = 1024;
+/// Columns that are summed together.
+pub const TILE: usize = 256;
+/// Rows that are added up to one, which is a row among those of the other blocks.
+pub const ROWS: usize = 32;
+/// Times that lanes are added to, of narrow rows before the pairwise tree takes over.
+pub const ACCUMULATIONS: usize = 128;
+/// Rows that are added up before they are added to those before them.
+pub const GROUP: usize = 4;
+/// Inner sizes up to this one are summed several rows at a time.
+pub const NARROW: usize = 64;
+
+/// A reduction: a map of each element, and an associative join with an identity.
+pub trait Reducer<T>: Copy {
+    /// Whether the map costs enough to be worth computing whole vectors of.
+    const COSTLY: bool = false;
+    /// The value of the empty reduction.
+    fn start(self) -> T;
+    /// What happens to each element first.
+    fn map(self, x: T) -> T;
+    /// Joins two partial results.
+    fn join(self, a: T, b: T) -> T;
+}
+
+macro_rules! fold {
+    ($(#[$doc:meta])* $name:ident, $bound:ident, $start:ident, $join:ident, |$x:ident| $map:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub struct $name;
+
+        impl<T: $bound> Reducer<T> for $name {
+            #[inline(always)]
+            fn start(self) -> T {
+                T::$start
+            }
+            #[inline(always)]
+            fn map(self, $x: T) -> T {
+                $map
+            }
+            #[inline(always)]
+            fn join(self, a: T, b: T) -> T {
+                a.$join(b)
+            }
+        }
+    };
+}
+
+fold!(/** Σ x. */ Sum, Num, EMPTY_SUM, plus, |x| x);
+fold!(/** Π x. */ Prod, Num, EMPTY_PROD, times, |x| x);
+fold!(/** The greatest x; NaN wins. */ Max, Num, EMPTY_MAX, greater, |x| x);
+fold!(/** The least x; NaN wins. */ Min, Num, EMPTY_MIN, lesser, |x| x);
+fold!(/** Σ x². */ Squares, Real, EMPTY_SUM, plus, |x| x * x);
+
+/// Σ (x − c)².
+#[derive(Clone, Copy)]
+pub struct SquaresFrom<T>(pub T);
+
+/// Σ exp(x − c).
+#[derive(Clone, Copy)]
+pub struct ExpFrom<T>(pub T);
+
+/// The reduction of what another one has given.
+#[derive(Clone, Copy)]
+struct Parts<F>(F);
+
+impl<T, F: Reducer<T>> Reducer<T> for Parts<F> {
+    #[inline(always)]
+    fn start(self) -> T {
+        self.0.start()
+    }
+    #[inline(always)]
+    fn map(self, x: T) -> T {
+        x
+    }
+    #[inline(always)]
+    fn join(self, a: T, b: T) -> T {
+        self.0.join(a, b)
+    }
+}
+
+macro_rules! fold_from {
+    ($name:ident, $costly:literal, |$x:ident, $c:ident| $map:expr) => {
+        impl<T: Real> Reducer<T> for $name<T> {
+            const COSTLY: bool = $costly;
+            #[inline(always)]
+            fn start(self) -> T {
+                T::EMPTY_SUM
+            }
+            #[inline(always)]
+            fn map(self, $x: T) -> T {
+                let $c = self.0;
+                $map
+            }
+            #[inline(always)]
+            fn join(self, a: T, b: T) -> T {
+                a + b
+            }
+        }
+    };
+}
+
+fold_from!(SquaresFrom, false, |x, c| (x - c) * (x - c));
+fold_from!(ExpFrom, true, |x, c| vmath::exp(x - c));
+
+/// Where a run of `n > block` elements is cut in two: at a power of two of blocks.
+fn cut(n: usize, block: usize) -> usize {
+    n.div_ceil(block).next_power_of_two() / 2 * block
+}
+
+/// The same lanes, by way of memory. A compiler that sees how they are joined makes many short vectors of them, in the
+/// loop before, too.
+#[inline(always)]
+pub fn apart<T, const N: usize>(lanes: [T; N]) -> [T; N] {
+    std::hint::black_box(lanes)
+}
+
+/// Joins lanes pairwise, those of one half with those of the other: arrays of their own, which stay in registers.
+#[inline(always)]
+fn halved<T: Num, F: Reducer<T>, const N: usize, const HALF: usize>(f: F, lanes: [T; N]) -> [T; HALF] {
+    let mut half = [f.start(); HALF];
+    for i in 0..HALF {
+        half[i] = f.join(lanes[i], lanes[HALF + i]);
+    }
+    half
+}
+
+/// Joins sixteen lanes pairwise; for use inside the `simd!` loops of other kernels.
+#[inline(always)]
+pub fn joined<T: Num, F: Reducer<T>>(f: F, lanes: [T; 16]) -> T {
+    let eight: [T; 8] = halved(f, lanes);
+    let four: [T; 4] = halved(f, eight);
+    let two: [T; 2] = halved(f, four);
+    f.join(two[0], two[1])
+}
+
+/// Joins the lanes pairwise.
+#[inline(always)]
+fn join_lanes<T: Num, F: Reducer<T>>(f: F, lanes: &mut [T; LANES]) -> T {
+    joined(f, halved(f, apart(*lanes)))
+}
+
+/// Reduces at most [`BLOCK`] elements; for use inside the `simd!` loops of other kernels.
+#[inline(always)]
+pub fn block<T: Num, F: Reducer<T>>(f: F, x: &[T]) -> T {
+    if x.len() < LANES && F::COSTLY {
+        let mut all = [T::EMPTY_SUM; LANES];
+        all.iter_mut().zip(x).for_each(|(to, x)| *to = *x);
+        all.iter_mut().for_each(|x| *x = f.map(*x));
+        return all[..x.len()].iter().fold(f.start(), |a, v| f.join(a, *v));
+    }
+    if x.len() < LANES {
+        return x.iter().fold(f.start(), |a, v| f.join(a, f.map(*v)));
+    }
+    let mut lanes = [f.start(); LANES];
+    let (chunks, rest) = x.as_chunks::<LANES>();
+    for chunk in chunks {
+        for (a, v) in lanes.iter_mut().zip(chunk) {
+            *a = f.join(*a, f.map(*v));
+        }
+    }
+    for (a, v) in lanes.iter_mut().zip(rest) {
+        *a = f.join(*a, f.map(*v));
+    }
+    join_lanes(f, &mut lanes)
+}
+
+simd! {
+    fn one_block[T: Num, F: Reducer<T>](f: F, x: &[T]) -> T {
+        block(f, x)
+    }
+}
+
+simd! {
+    fn short_rows[T: Num, F: Reducer<T>](f: F, x: &[T], n: usize, out: &mut [T]) {
+        for (o, row) in out.iter_mut().zip(x.chunks_exact(n)) {
+            *o = block(f, row);
+        }
+    }
+}
+
+/// Reduces a contiguous run.
+pub fn row<T: Num, F: Reducer<T>>(f: F, x: &[T]) -> T {
+    if x.len() <= BLOCK {
+        return one_block(f, x);
+    }
+    let (left, right) = x.split_at(cut(x.len(), BLOCK));
+    f.join(row(f, left), row(f, right))
+}
+
+/// Reduces each row of `n` elements into one element of `out`.
+pub fn rows<T: Num, F: Reducer<T>>(f: F, x: &[T], n: usize, out: &mut [T]) {
+    if n == 0 {
+        out.fill(f.start());
+    } else if n <= BLOCK {
+        short_rows(f, x, n, out);
+    } else {
+        for (o, x) in out.iter_mut().zip(x.chunks_exact(n)) {
+            *o = row(f, x);
+        }
+    }
+}
+
+simd! {
+    fn dot_block[T: Real](x: &[T], y: &[T], c: T) -> T {
+        let mut lanes = [T::EMPTY_SUM; LANES];
+        let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
+        for (x, y) in xs.iter().zip(ys) {
+            for ((a, x), y) in lanes.iter_mut().zip(x).zip(y) {
+                *a += *x * (*y - c);
+            }
+        }
+        for ((a, x), y) in lanes.iter_mut().zip(x_rest).zip(y_rest) {
+            *a += *x * (*y - c);
+        }
+        join_lanes(Sum, &mut lanes)
+    }
+}
+
+/// Σ x·(y − c) over two runs of one length.
+pub fn dot_from<T: Real>(x: &[T], y: &[T], c: T) -> T {
+    if x.len() <= BLOCK {
+        return dot_block(x, y, c);
+    }
+    let at = cut(x.len(), BLOCK);
+    dot_from(&x[..at], &y[..at], c) + dot_from(&x[at..], &y[at..], c)
+}
+
+/// Σ x·y over two runs of one length.
+pub fn dot<T: Real>(x: &[T], y: &[T]) -> T {
+    dot_from(x, y, T::ZERO)
+}
+
+/// Joins a row to those before it; for use inside the `simd!` loops of other kernels.
+#[inline(always)]
+pub fn add_row<T: Num, F: Reducer<T>>(f: F, x: &[T], out: &mut [T]) {
+    for (o, x) in out.iter_mut().zip(x) {
+        *o = f.join(*o, f.map(*x));
+    }
+}
+
+/// Joins the rows of a group to those before it: a quarter of the traffic to `out`; for use as [`add_row`].
+#[inline(always)]
+pub fn add_group<T: Num, F: Reducer<T>>(f: F, [a, b, c, d]: [&[T]; GROUP], out: &mut [T]) {
+    for ((((o, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+        let (ab, cd) = (f.join(f.map(*a), f.map(*b)), f.join(f.map(*c), f.map(*d)));
+        *o = f.join(*o, f.join(ab, cd));
+    }
+}
+
+simd! {
+    fn column_block[T: Num, F: Reducer<T>](f: F, x: &[T], stride: usize, out: &mut [T]) {
+        let w = out.len();
+        out.fill(f.start());
+        for group in x.chunks(GROUP * stride) {
+            if group.len() < (GROUP - 1) * stride + w {
+                group.chunks(stride).filter(|x| x.len() >= w).for_each(|x| add_row(f, x, out));
+            } else {
+                add_group(f, std::array::from_fn(|i| &group[i * stride..][..w]), out);
+            }
+        }
+    }
+}
+
+/// Reduces `n` rows, `stride` elements apart, column by column: `out[c] = ⊕ x[r * stride + c]`, with at most [`TILE`]
+/// columns in `out` and `x` starting at the first of them.
+pub fn columns<T: Num, F: Reducer<T>>(f: F, x: &[T], n: usize, stride: usize, out: &mut [T]) {
+    if n <= ROWS {
+        // The last row ends where its columns do; what lies beyond belongs to others.
+        let end = if n == 0 { 0 } else { (n - 1) * stride + out.len() };
+        return column_block(f, &x[..end], stride, out);
+    }
+    let (mut each, w) = (ROWS, out.len());
+    while each < n.div_ceil(ROWS) {
+        each *= ROWS;
+    }
+    out.fill(f.start());
+    let mut parts = [[f.start(); TILE]; GROUP];
+    for group in (0..n).step_by(GROUP * each) {
+        let count = (n - group).div_ceil(each).min(GROUP);
+        for (part, from) in parts[..count].iter_mut().zip((group..n).step_by(each)) {
+            columns(f, &x[from * stride..], each.min(n - from), stride, &mut part[..w]);
+        }
+        joined_columns(f, &parts[..count], out);
+    }
+}
+
+simd! {
+    /// Joins results of blocks, as rows of a block are joined.
+    fn joined_columns[T: Num, F: Reducer<T>](f: F, parts: &[[T; TILE]], out: &mut [T]) {
+        let (f, w) = (Parts(f), out.len());
+        match parts {
+            [a, b, c, d] => add_group(f, [&a[..w], &b[..w], &c[..w], &d[..w]], out),
+            few => few.iter().for_each(|x| add_row(f, &x[..w], out)),
+        }
+    }
+}
+
+simd! {
+    fn narrow_block[T: Num, F: Reducer<T>](f: F, x: &[T], out: &mut [T]) {
+        if x.len() < 4 * NARROW {
+            // Too short for the lanes to pay.
+            out.fill(f.start());
+            for part in x.chunks_exact(out.len()) {
+                for (o, v) in out.iter_mut().zip(part) {
+                    *o = f.join(*o, f.map(*v));
+                }
+            }
+            return;
+        }
+        let mut acc = [f.start(); NARROW];
+        let width = NARROW / out.len() * out.len();
+        let mut rest = x;
+        // A whole window is added each time, though only `width` of it counts: a fixed length vectorises.
+        while let Some(window) = rest.first_chunk::<NARROW>() {
+            for (a, v) in acc.iter_mut().zip(window) {
+                *a = f.join(*a, f.map(*v));
+            }
+            rest = &rest[width..];
+        }
+        for part in rest.chunks(width) {
+            for (a, v) in acc.iter_mut().zip(part) {
+                *a = f.join(*a, f.map(*v));
+            }
+        }
+        out.fill(f.start());
+        for part in acc[..width].chunks_exact(out.len()) {
+            for (o, v) in out.iter_mut().zip(part) {
+                *o = f.join(*o, *v);
+            }
+        }
+    }
+}
+
+/// Reduces contiguous rows of `out.len()` (at most [`NARROW`]) elements column by column.
+pub fn narrow<T: Num, F: Reducer<T>>(f: F, x: &[T], out: &mut [T]) {
+    let inner = out.len();
+    let most = ACCUMULATIONS * (NARROW / inner);
+    if x.len() <= most * inner {
+        return narrow_block(f, x, out);
+    }
+    let (left, right) = x.split_at(cut(x.len() / inner, most) * inner);
+    let mut other = [f.start(); NARROW];
+    narrow(f, left, out);
+    narrow(f, right, &mut other[..inner]);
+    for (o, r) in out.iter_mut().zip(&other) {
+        *o = f.join(*o, *r);
+    }
+}

@@ -1,0 +1,105 @@
+//! Axes as callers write them, and the arithmetic of shapes that goes with them.
+
+use crate::arena::intern::Dims;
+use crate::error::Kind;
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::opdef::Op;
+
+/// A size as an attribute; one beyond `i64` becomes the largest, which shape inference refuses as well.
+pub fn to_i64(x: usize) -> i64 {
+    i64::try_from(x).unwrap_or(i64::MAX)
+}
+
+/// Sizes as a list of an attribute.
+pub fn to_i64s(list: &[usize]) -> Vec<i64> {
+    list.iter().map(|&x| to_i64(x)).collect()
+}
+
+/// Axes as a caller writes them: one, several, or `..` for all; negative ones count from the end.
+pub trait Axes {
+    /// The axes of a shape of rank `rank`, in 0..rank (or the first that is outside it).
+    fn resolve(&self, rank: usize) -> Result<Vec<i64>, i64>;
+}
+
+fn resolve_one(a: i64, rank: usize) -> Result<i64, i64> {
+    let plain = if a < 0 { a + rank as i64 } else { a };
+    if (0..rank as i64).contains(&plain) { Ok(plain) } else { Err(a) }
+}
+
+impl Axes for i64 {
+    fn resolve(&self, rank: usize) -> Result<Vec<i64>, i64> {
+        Ok(vec![resolve_one(*self, rank)?])
+    }
+}
+
+impl<const N: usize> Axes for [i64; N] {
+    fn resolve(&self, rank: usize) -> Result<Vec<i64>, i64> {
+        self.as_slice().resolve(rank)
+    }
+}
+
+impl Axes for [i64] {
+    fn resolve(&self, rank: usize) -> Result<Vec<i64>, i64> {
+        self.iter().map(|&a| resolve_one(a, rank)).collect()
+    }
+}
+
+impl Axes for &[i64] {
+    fn resolve(&self, rank: usize) -> Result<Vec<i64>, i64> {
+        (**self).resolve(rank)
+    }
+}
+
+impl Axes for std::ops::RangeFull {
+    fn resolve(&self, rank: usize) -> Result<Vec<i64>, i64> {
+        Ok((0..rank as i64).collect())
+    }
+}
+
+/// Dimensions with those at `axes` removed, or set to 1.
+pub fn reduced_dims(dims: &[usize], axes: &[usize], keep: bool) -> Vec<usize> {
+    let kept = dims.iter().enumerate().filter_map(|(i, &d)| match axes.contains(&i) {
+        true => keep.then_some(1),
+        false => Some(d),
+    });
+    kept.collect()
+}
+
+/// `[outer, n, inner]` around `axis`.
+pub fn split_at_axis(dims: &Dims, axis: usize) -> (usize, usize, usize) {
+    (dims[..axis].iter().product(), dims[axis], dims[axis + 1..].iter().product())
+}
+
+impl<'g> Var<'g> {
+    #[track_caller]
+    pub(in crate::nodes) fn axes(self, op: Op, axes: impl Axes) -> Option<Vec<i64>> {
+        match axes.resolve(self.rank()) {
+            Ok(a) => Some(a),
+            Err(bad) => {
+                let name = self.g.op_name(op);
+                self.g.fail(Kind::Shape, format!("{name}({:?}): axis {bad} is outside rank {}", self, self.rank()));
+                None
+            }
+        }
+    }
+
+    #[track_caller]
+    pub(in crate::nodes) fn on_axis(self, op: Op, axis: i64, f: impl FnOnce(i64) -> Var<'g>) -> Var<'g> {
+        if !self.is_some() {
+            return self;
+        }
+        match self.axes(op, axis) {
+            Some(a) => self.g.with_caller(|| f(a[0])),
+            None => self.g.var(crate::arena::Value::NONE),
+        }
+    }
+}
+
+impl<'g> Var<'g> {
+    /// The length of `axis`; `None` if there is no such axis.
+    pub(in crate::nodes) fn axis_len(self, axis: i64) -> Option<usize> {
+        let r = self.rank() as i64;
+        let at = if axis < 0 { axis + r } else { axis };
+        usize::try_from(at).ok().and_then(|a| self.dims().get(a).copied())
+    }
+}

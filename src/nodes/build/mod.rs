@@ -1,0 +1,5 @@
+//! What the builder adds to bare nodes: operators and implicit broadcasting.
+
+pub mod axes;
+pub mod broadcast;
+pub mod regions;

@@ -1,0 +1,347 @@
+//! Attributes: words with a schema. Printing, parsing, verification, hashing and the generators read the schema only.
+//!
+//! Invariant: the words of a node are exactly what its op's fields take, in their order.
+
+use crate::arena::{Region, Shape, Sym};
+use crate::nodes::DType;
+
+/// The kind of an attribute.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// `true` or `false`; 1 word.
+    Bool,
+    /// A signed integer; 2 words.
+    Int,
+    /// A double; 2 words.
+    F64,
+    /// An element type; 1 word.
+    DType,
+    /// A shape; 1 word.
+    Shape,
+    /// A list of signed integers; 1 word and 2 for each.
+    Ints,
+    /// A string; 1 word.
+    Sym,
+    /// A region; 1 word.
+    Region,
+    /// Raw bytes, padded to whole words; 1 word and the words.
+    Bytes,
+    /// One of a few names; 1 word.
+    Choice(&'static [&'static str]),
+}
+
+/// A named attribute of an op.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Field {
+    /// The name in text.
+    pub name: &'static str,
+    /// The kind.
+    pub kind: Kind,
+    /// Whether a node may do without: then a word says whether it has one, before the words of the kind.
+    pub optional: bool,
+}
+
+impl Field {
+    /// A field.
+    pub const fn new(name: &'static str, kind: Kind) -> Field {
+        Field { name, kind, optional: false }
+    }
+
+    /// A field that a node may do without. Optional fields come last; text shows those that are there.
+    pub const fn optional(name: &'static str, kind: Kind) -> Field {
+        Field { name, kind, optional: true }
+    }
+}
+
+/// Whether an op with these fields keeps its only attribute in the node's own word.
+pub fn is_inline(fields: &[Field]) -> bool {
+    match fields {
+        [f] if !f.optional => {
+            matches!(f.kind, Kind::Bool | Kind::DType | Kind::Shape | Kind::Sym | Kind::Region | Kind::Choice(_))
+        }
+        _ => false,
+    }
+}
+
+/// An attribute as given to [`Emit::emit`](super::emit::Emit::emit).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Attr<'s> {
+    /// For [`Kind::Bool`].
+    Bool(bool),
+    /// For [`Kind::Int`].
+    Int(i64),
+    /// For [`Kind::F64`].
+    F64(f64),
+    /// For [`Kind::DType`].
+    DType(DType),
+    /// For [`Kind::Shape`]: interned already.
+    Shape(Shape),
+    /// For [`Kind::Ints`].
+    Ints(&'s [i64]),
+    /// For [`Kind::Sym`]: interned already.
+    Sym(Sym),
+    /// For [`Kind::Region`].
+    Region(Region),
+    /// For [`Kind::Bytes`].
+    Bytes(&'s [u8]),
+    /// For [`Kind::Choice`]: the index of the name.
+    Choice(u32),
+    /// For an optional field that is not there.
+    Absent,
+}
+
+impl Attr<'_> {
+    /// Appends the words of this attribute, or says that it is no value of `field`.
+    pub fn encode(&self, field: &Field, words: &mut Vec<u32>) -> Result<(), String> {
+        if field.optional {
+            words.push(u32::from(*self != Attr::Absent));
+            if *self == Attr::Absent {
+                return Ok(());
+            }
+        }
+        let kind = field.kind;
+        let two = |w: &mut Vec<u32>, x: u64| w.extend([x as u32, (x >> 32) as u32]);
+        match (*self, kind) {
+            (Attr::Bool(b), Kind::Bool) => words.push(b as u32),
+            (Attr::Int(i), Kind::Int) => two(words, i as u64),
+            (Attr::F64(x), Kind::F64) => two(words, x.to_bits()),
+            (Attr::DType(d), Kind::DType) => words.push(d as u32),
+            (Attr::Shape(s), Kind::Shape) => words.push(s.0),
+            (Attr::Ints(list), Kind::Ints) => {
+                words.push(list.len() as u32);
+                list.iter().for_each(|&i| two(words, i as u64));
+            }
+            (Attr::Sym(s), Kind::Sym) => words.push(s.0),
+            (Attr::Region(r), Kind::Region) => words.push(r.0),
+            (Attr::Bytes(b), Kind::Bytes) => {
+                words.push(u32::try_from(b.len()).map_err(|_| "a constant is limited to 4 GiB")?);
+                words.extend(b.chunks(4).map(|c| c.iter().rev().fold(0, |w, &x| w << 8 | x as u32)));
+            }
+            (Attr::Choice(i), Kind::Choice(names)) if (i as usize) < names.len() => words.push(i),
+            _ => return Err(format!("attribute {self:?} where {kind:?} is asked for")),
+        }
+        Ok(())
+    }
+}
+
+/// The attributes of one node: its op's fields over its words.
+#[derive(Clone, Copy)]
+pub struct Attrs<'x> {
+    /// The schema.
+    pub fields: &'static [Field],
+    /// The words.
+    pub words: &'x [u32],
+}
+
+impl<'x> Attrs<'x> {
+    /// Words that `field` takes, which starts at word `at`.
+    fn width(&self, field: &Field, at: usize) -> usize {
+        if field.optional {
+            let there = self.words[at] != 0;
+            return 1 + if there { self.width(&Field { optional: false, ..*field }, at + 1) } else { 0 };
+        }
+        match field.kind {
+            Kind::Int | Kind::F64 => 2,
+            Kind::Ints => 1 + 2 * self.words[at] as usize,
+            Kind::Bytes => 1 + (self.words[at] as usize).div_ceil(4),
+            _ => 1,
+        }
+    }
+
+    /// Where field `i` starts; if it is optional and there, where its value does.
+    fn start(&self, i: usize) -> usize {
+        let mut at = 0;
+        for f in &self.fields[..i] {
+            at += self.width(f, at);
+        }
+        at + usize::from(self.fields[i].optional)
+    }
+
+    /// Whether the node has field `i`.
+    pub fn has(&self, i: usize) -> bool {
+        !self.fields[i].optional || self.words[self.start(i) - 1] != 0
+    }
+
+    fn word(&self, i: usize) -> u32 {
+        self.words[self.start(i)]
+    }
+
+    fn double(&self, i: usize) -> u64 {
+        let at = self.start(i);
+        self.words[at] as u64 | (self.words[at + 1] as u64) << 32
+    }
+
+    /// Field `i`, a [`Kind::Bool`].
+    pub fn bool(&self, i: usize) -> bool {
+        self.word(i) != 0
+    }
+
+    /// Field `i`, a [`Kind::Int`].
+    pub fn int(&self, i: usize) -> i64 {
+        self.double(i) as i64
+    }
+
+    /// Field `i`, a [`Kind::Int`] that shape inference has seen to be non-negative.
+    pub fn size(&self, i: usize) -> usize {
+        self.int(i).max(0) as usize
+    }
+
+    /// Field `i`, a [`Kind::F64`].
+    pub fn f64(&self, i: usize) -> f64 {
+        f64::from_bits(self.double(i))
+    }
+
+    /// Field `i`, a [`Kind::DType`].
+    pub fn dtype(&self, i: usize) -> DType {
+        DType::ALL[self.word(i) as usize]
+    }
+
+    /// Field `i`, a [`Kind::Shape`].
+    pub fn shape(&self, i: usize) -> Shape {
+        Shape(self.word(i))
+    }
+
+    /// Field `i`, a [`Kind::Sym`].
+    pub fn sym(&self, i: usize) -> Sym {
+        Sym(self.word(i))
+    }
+
+    /// Field `i`, a [`Kind::Region`].
+    pub fn region(&self, i: usize) -> Region {
+        Region(self.word(i))
+    }
+
+    /// Field `i`, a [`Kind::Choice`].
+    pub fn choice(&self, i: usize) -> u32 {
+        self.word(i)
+    }
+
+    /// Field `i`, a [`Kind::Ints`].
+    pub fn ints(&self, i: usize) -> Vec<i64> {
+        let at = self.start(i);
+        let n = self.words[at] as usize;
+        let pairs = self.words[at + 1..at + 1 + 2 * n].chunks_exact(2);
+        pairs.map(|p| (p[0] as u64 | (p[1] as u64) << 32) as i64).collect()
+    }
+
+    /// Field `i`, a [`Kind::Ints`] that shape inference has seen to be non-negative.
+    pub fn sizes(&self, i: usize) -> Vec<usize> {
+        self.ints(i).into_iter().map(|x| x.max(0) as usize).collect()
+    }
+
+    /// Field `i`, a [`Kind::Bytes`].
+    pub fn bytes(&self, i: usize) -> Vec<u8> {
+        let at = self.start(i);
+        let n = self.words[at] as usize;
+        let words = &self.words[at + 1..at + 1 + n.div_ceil(4)];
+        let mut bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        bytes.truncate(n);
+        bytes
+    }
+
+    /// The fields with the attributes they hold, decoded into `Owned` values.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static Field, Owned)> + use<'x> {
+        let me = *self;
+        self.fields.iter().enumerate().map(move |(i, f)| (f, me.owned(i)))
+    }
+
+    /// Field `i`, whatever its kind.
+    pub fn owned(&self, i: usize) -> Owned {
+        if !self.has(i) {
+            return Owned::Absent;
+        }
+        match self.fields[i].kind {
+            Kind::Bool => Owned::Bool(self.bool(i)),
+            Kind::Int => Owned::Int(self.int(i)),
+            Kind::F64 => Owned::F64(self.f64(i)),
+            Kind::DType => Owned::DType(self.dtype(i)),
+            Kind::Shape => Owned::Shape(self.shape(i)),
+            Kind::Ints => Owned::Ints(self.ints(i)),
+            Kind::Sym => Owned::Sym(self.sym(i)),
+            Kind::Region => Owned::Region(self.region(i)),
+            Kind::Bytes => Owned::Bytes(self.bytes(i)),
+            Kind::Choice(_) => Owned::Choice(self.choice(i)),
+        }
+    }
+
+    /// Checks that the words are what the schema takes: counts, and the ranges of booleans, types and choices.
+    pub fn validate(&self, shapes: usize, strings: usize, regions: usize) -> Result<(), String> {
+        let mut at = 0;
+        for f in self.fields {
+            let missing = || format!("attribute {} is missing", f.name);
+            let mut word = *self.words.get(at).ok_or_else(missing)?;
+            if f.optional && word < 2 {
+                if word == 0 {
+                    at += 1;
+                    continue;
+                }
+                word = *self.words.get(at + 1).ok_or_else(missing)?;
+            } else if f.optional {
+                return Err(format!("attribute {} is out of range: {word}", f.name));
+            }
+            let ok = match f.kind {
+                Kind::Bool => word < 2,
+                Kind::DType => (word as usize) < DType::ALL.len(),
+                Kind::Shape => (word as usize) < shapes,
+                Kind::Sym => (word as usize) < strings,
+                Kind::Region => (word as usize) < regions,
+                Kind::Choice(names) => (word as usize) < names.len(),
+                Kind::Int | Kind::F64 | Kind::Ints | Kind::Bytes => true,
+            };
+            if !ok {
+                return Err(format!("attribute {} is out of range: {word}", f.name));
+            }
+            at += self.width(f, at);
+        }
+        if at != self.words.len() {
+            return Err(format!("the attributes take {at} words, not {}", self.words.len()));
+        }
+        Ok(())
+    }
+}
+
+/// An attribute by value: what the parser makes and the printer prints.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Owned {
+    /// As [`Attr::Bool`].
+    Bool(bool),
+    /// As [`Attr::Int`].
+    Int(i64),
+    /// As [`Attr::F64`].
+    F64(f64),
+    /// As [`Attr::DType`].
+    DType(DType),
+    /// As [`Attr::Shape`].
+    Shape(Shape),
+    /// As [`Attr::Ints`].
+    Ints(Vec<i64>),
+    /// As [`Attr::Sym`].
+    Sym(Sym),
+    /// As [`Attr::Region`].
+    Region(Region),
+    /// As [`Attr::Bytes`].
+    Bytes(Vec<u8>),
+    /// As [`Attr::Choice`].
+    Choice(u32),
+    /// As [`Attr::Absent`].
+    Absent,
+}
+
+impl Owned {
+    /// The same attribute, borrowed.
+    pub fn borrow(&self) -> Attr<'_> {
+        match self {
+            Owned::Bool(b) => Attr::Bool(*b),
+            Owned::Int(i) => Attr::Int(*i),
+            Owned::F64(x) => Attr::F64(*x),
+            Owned::DType(d) => Attr::DType(*d),
+            Owned::Shape(s) => Attr::Shape(*s),
+            Owned::Ints(v) => Attr::Ints(v),
+            Owned::Sym(s) => Attr::Sym(*s),
+            Owned::Region(r) => Attr::Region(*r),
+            Owned::Bytes(b) => Attr::Bytes(b),
+            Owned::Choice(i) => Attr::Choice(*i),
+            Owned::Absent => Attr::Absent,
+        }
+    }
+}

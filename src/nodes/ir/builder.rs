@@ -1,0 +1,393 @@
+//! The builder: what users and rules write graphs with.
+//!
+//! [`Var`] is a `Copy` handle with operators and methods; each method adds nodes to the graph of its [`Builder`].
+//! Errors stick (see [`Emit`]): the first failure is kept with the caller's file and line, and
+//! [`Builder::finish`] returns it. Implicit broadcasting exists here only: it becomes explicit nodes.
+//!
+//! Invariant: a value enters the columns through [`Builder::local`] or [`Builder::emit`], which refuse those of another
+//! builder.
+
+use super::attrs::Attr;
+use super::dtype::{DType, Ty};
+use super::emit::Emit;
+use super::graph::{GraphBuf, Loc};
+use super::opdef::{Op, OpDef};
+use super::results::Results;
+use crate::arena::intern::Dims;
+use crate::arena::{Region, Shape, Sym, Value};
+use crate::error::{Error, Kind, Result};
+use std::cell::{Cell, RefCell};
+use std::panic::Location;
+
+/// Writes one graph.
+pub struct Builder {
+    emit: RefCell<Emit>,
+    /// Whether nodes take the caller's file and line; transforms carry the original's place over instead.
+    track: Cell<bool>,
+}
+
+/// A value of a graph that is being built.
+#[derive(Clone, Copy)]
+pub struct Var<'g> {
+    /// The graph's builder.
+    pub g: &'g Builder,
+    /// The value; [`Value::NONE`] after an error.
+    pub v: Value,
+    /// Tells the values of one region from those of another.
+    scope: u32,
+    /// What an output of this handle is called, or [`Sym::NONE`]; other handles of the value may have other names.
+    name: Sym,
+}
+
+/// A closed region, for [`Builder::call`] of the builder that made it.
+#[derive(Clone, Copy)]
+pub struct Routine<'g> {
+    pub(in crate::nodes) g: &'g Builder,
+    /// The region, for attributes of nodes of the same builder.
+    pub region: Region,
+}
+
+/// How a param or a state starts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Init {
+    /// All 0.
+    Zeros,
+    /// All 1.
+    Ones,
+    /// Uniform in ±bound.
+    Uniform(f64),
+    /// Normal with mean 0 and this standard deviation.
+    Normal(f64),
+}
+
+impl Init {
+    /// The attribute words: choice and scale.
+    pub fn attrs(self) -> (u32, f64) {
+        match self {
+            Init::Zeros => (0, 0.0),
+            Init::Ones => (1, 0.0),
+            Init::Uniform(a) => (2, a),
+            Init::Normal(s) => (3, s),
+        }
+    }
+
+    /// From the attribute words.
+    pub fn from_attrs(choice: u32, scale: f64) -> Init {
+        match choice {
+            0 => Init::Zeros,
+            1 => Init::Ones,
+            2 => Init::Uniform(scale),
+            _ => Init::Normal(scale),
+        }
+    }
+}
+
+impl Builder {
+    /// A builder that continues `emit`: nodes take the caller's file and line.
+    pub(in crate::nodes) fn tracking(emit: Emit) -> Builder {
+        Builder { emit: RefCell::new(emit), track: Cell::new(true) }
+    }
+
+    /// A builder that continues `emit`, for transforms: nodes come from the places that the transform sets.
+    pub fn rewriting(emit: Emit) -> Builder {
+        Builder { emit: RefCell::new(emit), track: Cell::new(false) }
+    }
+
+    /// The columns being written.
+    pub fn into_emit(self) -> Emit {
+        self.emit.into_inner()
+    }
+
+    /// Access to the columns being written.
+    pub fn with<R>(&self, f: impl FnOnce(&mut Emit) -> R) -> R {
+        f(&mut self.emit.borrow_mut())
+    }
+
+    /// The handle of value `v` of the open region.
+    pub fn var(&self, v: Value) -> Var<'_> {
+        Var { g: self, v, scope: self.with(|e| e.scope()), name: Sym::NONE }
+    }
+
+    /// What stands for `x` in the open region: itself, or the argument by which a loop's body gets it. A value of
+    /// another builder is an error.
+    pub(in crate::nodes) fn local(&self, x: Var<'_>) -> Value {
+        if !std::ptr::eq(self, x.g) {
+            self.with(|e| e.fail(foreign("the graph")));
+            return Value::NONE;
+        }
+        self.with(|e| e.import(x.v, x.scope))
+    }
+
+    fn has(&self, xs: &[Var<'_>]) -> bool {
+        xs.iter().all(|x| std::ptr::eq(self, x.g))
+    }
+
+    /// Whether `xs`, operands of op or function `what`, are values of this builder; if one is not, that is an error.
+    #[track_caller]
+    pub(crate) fn owns(&self, what: &str, xs: &[Var<'_>]) -> bool {
+        if !self.has(xs) {
+            self.record_location();
+            self.with(|e| e.fail(foreign(what)));
+        }
+        self.has(xs)
+    }
+
+    /// The mnemonic of `op`.
+    pub(in crate::nodes) fn op_name(&self, op: Op) -> &'static str {
+        self.with(|e| e.ops.get(op.0 as usize).map_or("an op", |d| d.name))
+    }
+
+    #[track_caller]
+    pub(in crate::nodes) fn record_location(&self) {
+        if self.track.get() {
+            self.come_from(Location::caller());
+        }
+    }
+
+    /// Nodes made from now on come from the line `at`, where a transform was asked for.
+    pub fn come_from(&self, at: &Location<'_>) {
+        self.with(|e| {
+            let file = e.strings.intern(at.file());
+            e.set_place(Loc { file, line: at.line(), col: 0 });
+        });
+    }
+
+    /// Does `f`, all of whose nodes come from the caller's line: a closure has no caller of its own.
+    #[track_caller]
+    pub fn with_caller<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.record_location();
+        let track = self.track.replace(false);
+        let result = f();
+        self.track.set(track);
+        result
+    }
+
+    /// Keeps an error of op or function `what`.
+    #[track_caller]
+    pub fn fail(&self, kind: Kind, message: impl Into<String>) -> Var<'_> {
+        self.record_location();
+        self.with(|e| e.fail(Error::new(kind, message)));
+        self.var(Value::NONE)
+    }
+
+    /// The first error so far.
+    pub fn error(&self) -> Option<Error> {
+        self.with(|e| e.error().cloned())
+    }
+
+    /// Adds a node of any op: all results (none after an error). Ids in `attrs` must be of this builder.
+    #[track_caller]
+    pub fn emit(&self, op: Op, args: &[Var<'_>], attrs: &[Attr<'_>]) -> Results<'_> {
+        self.record_location();
+        if !self.has(args) {
+            self.owns(self.op_name(op), args);
+            return Results::new(self, Vec::new());
+        }
+        let (outs, scope) = self.with(|e| {
+            let args: Vec<Value> = args.iter().map(|a| e.import(a.v, a.scope)).collect();
+            (e.emit(op, &args, attrs), e.scope())
+        });
+        Results::new(self, outs.iter().map(|v| Var { g: self, v, scope, name: Sym::NONE }).collect())
+    }
+
+    /// Adds a node of any op: the first result. Ids in `attrs` must be of this builder.
+    #[track_caller]
+    pub fn emit1(&self, op: Op, args: &[Var<'_>], attrs: &[Attr<'_>]) -> Var<'_> {
+        self.record_location();
+        if !self.has(args) {
+            self.owns(self.op_name(op), args);
+            return self.var(Value::NONE);
+        }
+        let (v, scope) = self.with(|e| {
+            let mut few = [Value::NONE; 4];
+            let many: Vec<Value>;
+            let ids: &[Value] = if args.len() <= few.len() {
+                few.iter_mut().zip(args).for_each(|(id, a)| *id = e.import(a.v, a.scope));
+                &few[..args.len()]
+            } else {
+                many = args.iter().map(|a| e.import(a.v, a.scope)).collect();
+                &many
+            };
+            (e.emit(op, ids, attrs).at(0), e.scope())
+        });
+        Var { g: self, v, scope, name: Sym::NONE }
+    }
+
+    /// Adds a node of a custom op, whose row the user wrote.
+    #[track_caller]
+    pub fn custom(&self, def: &'static OpDef, args: &[Var<'_>], attrs: &[Attr<'_>]) -> Results<'_> {
+        let op = self.with(|e| e.register(def));
+        self.emit(op, args, attrs)
+    }
+
+    /// Interns a shape; a shape that cannot be is an error of the graph.
+    #[track_caller]
+    pub fn shape(&self, dims: &[usize]) -> Option<Shape> {
+        self.record_location();
+        self.with(|e| e.shapes.intern(dims).map_err(|m| e.fail(Error::new(Kind::Shape, m))).ok())
+    }
+
+    /// Interns a string.
+    pub fn sym(&self, s: &str) -> Sym {
+        self.with(|e| e.strings.intern(s))
+    }
+
+    #[track_caller]
+    fn leaf(&self, op: Op, name: &str, dims: &[usize], dtype: DType, rest: &[Attr<'_>]) -> Var<'_> {
+        let Some(shape) = self.shape(dims) else { return self.var(Value::NONE) };
+        let attrs = [&[Attr::DType(dtype), Attr::Shape(shape)], rest].concat();
+        // Leaves stand in the entry, wherever they are asked for.
+        let v = self.with(|e| {
+            let scope = e.in_entry(|e| e.scope());
+            let v = e.in_entry(|e| e.leaf(op, name, &attrs));
+            e.import(v, scope)
+        });
+        Var { name: self.sym(name), ..self.var(v) }
+    }
+
+    /// A value that the caller writes before each step.
+    #[track_caller]
+    pub fn input(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
+        self.leaf(Op::INPUT, name, dims.as_ref(), dtype, &[])
+    }
+
+    /// As [`Builder::input`]; until the caller writes it, all its elements are `default`, which the type must be able to
+    /// hold.
+    #[track_caller]
+    pub fn input_or(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, default: f64) -> Var<'_> {
+        self.leaf(Op::INPUT, name, dims.as_ref(), dtype, &[Attr::F64(default)])
+    }
+
+    /// A trained value, which starts as `init` says.
+    #[track_caller]
+    pub fn param(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, init: Init) -> Var<'_> {
+        let (choice, scale) = init.attrs();
+        let rest = [Attr::Choice(choice), Attr::F64(scale), Attr::Bool(false)];
+        self.leaf(Op::PARAM, name, dims.as_ref(), dtype, &rest)
+    }
+
+    /// A param that no gradient changes.
+    #[track_caller]
+    pub fn frozen_param(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, init: Init) -> Var<'_> {
+        let (choice, scale) = init.attrs();
+        let rest = [Attr::Choice(choice), Attr::F64(scale), Attr::Bool(true)];
+        self.leaf(Op::PARAM, name, dims.as_ref(), dtype, &rest)
+    }
+
+    /// A value that persists from step to step and is changed by [`Builder::update`] only.
+    #[track_caller]
+    pub fn state(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, init: Init) -> Var<'_> {
+        let (choice, scale) = init.attrs();
+        self.leaf(Op::STATE, name, dims.as_ref(), dtype, &[Attr::Choice(choice), Attr::F64(scale)])
+    }
+
+    /// A state that is the moving average of `param`, zeros at first: as a weights file has it, under the param's name.
+    /// Who makes it updates it.
+    #[track_caller]
+    pub fn average(&self, name: &str, param: &str, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
+        let ((choice, scale), of) = (Init::Zeros.attrs(), self.sym(param));
+        self.leaf(Op::STATE, name, dims.as_ref(), dtype, &[Attr::Choice(choice), Attr::F64(scale), Attr::Sym(of)])
+    }
+
+    /// Adds an output called `name`.
+    #[track_caller]
+    pub fn output(&self, name: &str, v: Var<'_>) {
+        self.record_location();
+        let v = self.local(v);
+        self.with(|e| e.output(name, v));
+    }
+
+    /// After a step, `leaf` (a param or a state) holds `next`.
+    #[track_caller]
+    pub fn update(&self, leaf: Var<'_>, next: Var<'_>) {
+        self.record_location();
+        let (leaf, next) = (self.local(leaf), self.local(next));
+        self.with(|e| e.update(leaf, next));
+    }
+
+    /// The graph with these outputs beside those of [`Builder::output`], each under its handle's name (see
+    /// [`Var::named`]), or `out0`, `out1` … Returns the first error that any call met.
+    ///
+    /// A handle without a name of its own takes its number. So does one whose value is an output of the same name
+    /// already; two values of one name are an error. A graph is finished once: later nodes, and finishing again, are
+    /// errors.
+    #[track_caller]
+    pub fn finish<'g>(&'g self, outputs: impl IntoIterator<Item = Var<'g>>) -> Result<GraphBuf> {
+        self.record_location();
+        for (i, x) in outputs.into_iter().enumerate() {
+            let v = self.local(x);
+            // Names are ids of the value's builder, and a value of another one is an error already.
+            let name = x.g.with(|e| match e.output_called(x.name) == Some(v) || x.name == Sym::NONE {
+                true => format!("out{i}"),
+                false => e.strings.str(x.name).to_string(),
+            });
+            self.with(|e| e.output(&name, v));
+        }
+        GraphBuf::make(|bump| self.with(|e| e.end(bump)))
+    }
+}
+
+pub(in crate::nodes) fn foreign(what: &str) -> Error {
+    Error::new(Kind::Verify, format!("{what}: a value of another builder is used; a graph has one builder"))
+}
+
+impl<'g> Var<'g> {
+    /// Type.
+    pub fn ty(self) -> Ty {
+        self.g.with(|e| e.ty_in(self.v, self.scope).unwrap_or_else(|| e.ty(Value::NONE)))
+    }
+
+    /// Dimensions.
+    pub fn dims(self) -> Dims {
+        self.g.with(|e| match e.ty_in(self.v, self.scope) {
+            Some(ty) => e.shapes.dims(ty.shape),
+            None => Dims::default(),
+        })
+    }
+
+    /// Element type.
+    pub fn dtype(self) -> DType {
+        self.ty().dtype
+    }
+
+    /// Rank.
+    pub fn rank(self) -> usize {
+        self.dims().len()
+    }
+
+    /// Number of elements.
+    pub fn numel(self) -> usize {
+        self.dims().numel()
+    }
+
+    /// Whether this is a value, and not what is left after an error.
+    pub fn is_some(self) -> bool {
+        self.v != Value::NONE
+    }
+
+    /// The same value under the name that it has as an output of [`Builder::finish`]. A value may have several: each
+    /// handle keeps the last that it was given. In print, a value has the first.
+    #[must_use = "the name belongs to the handle that is returned"]
+    pub fn named(self, name: &str) -> Var<'g> {
+        if name.is_empty() {
+            return self;
+        }
+        let name = self.g.with(|e| {
+            let name = e.strings.intern(name);
+            e.set_name_in(self.v, self.scope, name);
+            name
+        });
+        Var { name, ..self }
+    }
+
+    /// Whether both are handles of one value.
+    pub(crate) fn is(self, other: Var<'_>) -> bool {
+        std::ptr::eq(self.g, other.g) && (self.v, self.scope) == (other.v, other.scope)
+    }
+}
+
+impl std::fmt::Debug for Var<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}{}", self.v, self.dtype(), self.dims())
+    }
+}

@@ -1,0 +1,143 @@
+//! Element types, and the type of a value.
+
+use crate::arena::Shape;
+use std::fmt;
+
+/// Element type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum DType {
+    /// IEEE binary32.
+    F32,
+    /// IEEE binary64.
+    F64,
+    /// IEEE binary16: storage and casts.
+    F16,
+    /// bfloat16: storage and casts.
+    BF16,
+    /// Signed 8-bit integer.
+    I8,
+    /// Unsigned 8-bit integer.
+    U8,
+    /// Signed 32-bit integer.
+    I32,
+    /// Signed 64-bit integer.
+    I64,
+    /// Unsigned 32-bit integer.
+    U32,
+    /// One byte, 0 or 1.
+    Bool,
+    /// Two `f32`, real and imaginary part: storage.
+    C64,
+}
+
+impl DType {
+    /// All element types.
+    pub const ALL: [DType; 11] = {
+        use DType::*;
+        [F32, F64, F16, BF16, I8, U8, I32, I64, U32, Bool, C64]
+    };
+
+    /// Bytes of one element.
+    pub const fn size(self) -> usize {
+        match self {
+            DType::F64 | DType::I64 | DType::C64 => 8,
+            DType::F32 | DType::I32 | DType::U32 => 4,
+            DType::F16 | DType::BF16 => 2,
+            DType::I8 | DType::U8 | DType::Bool => 1,
+        }
+    }
+
+    /// The first of these elements whose bytes stand for no value: a bool other than 0 and 1.
+    pub fn misfit(self, bytes: &[u8]) -> Option<usize> {
+        if self == DType::Bool { bytes.iter().position(|&b| b > 1) } else { None }
+    }
+
+    /// The name in text.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DType::F32 => "f32",
+            DType::F64 => "f64",
+            DType::F16 => "f16",
+            DType::BF16 => "bf16",
+            DType::I8 => "i8",
+            DType::U8 => "u8",
+            DType::I32 => "i32",
+            DType::I64 => "i64",
+            DType::U32 => "u32",
+            DType::Bool => "bool",
+            DType::C64 => "c64",
+        }
+    }
+
+    /// The element type called `name`.
+    pub fn parse(name: &str) -> Option<DType> {
+        DType::ALL.into_iter().find(|d| d.name() == name)
+    }
+
+    /// Whether kernels compute in this type with real arithmetic: `f32` and `f64`. These carry derivatives.
+    pub const fn is_float(self) -> bool {
+        matches!(self, DType::F32 | DType::F64)
+    }
+
+    /// Whether a value of this type may carry a derivative: any floating or complex type.
+    pub const fn is_differentiable(self) -> bool {
+        matches!(self, DType::F32 | DType::F64 | DType::F16 | DType::BF16 | DType::C64)
+    }
+
+    /// Whether this is an integer type.
+    pub const fn is_int(self) -> bool {
+        matches!(self, DType::I8 | DType::U8 | DType::I32 | DType::I64 | DType::U32)
+    }
+
+    /// Whether `x` is an element of this type. Floating types round what they do not hold; others hold it, or do not.
+    pub fn holds(self, x: f64) -> bool {
+        let within = |low: i64, above: f64| x == x.trunc() && x >= low as f64 && x < above;
+        match self {
+            DType::F32 | DType::F64 | DType::F16 | DType::BF16 | DType::C64 => true,
+            DType::I8 => within(i8::MIN.into(), 128.0),
+            DType::U8 => within(0, 256.0),
+            DType::I32 => within(i32::MIN.into(), 31f64.exp2()),
+            DType::U32 => within(0, 32f64.exp2()),
+            DType::I64 => within(i64::MIN, 63f64.exp2()),
+            DType::Bool => within(0, 2.0),
+        }
+    }
+
+    /// Whether a tensor of this type can be filled with `x`: as [`DType::holds`], and no finite number rounds to infinity.
+    pub fn can_hold(self, x: f64) -> bool {
+        let largest = match self {
+            DType::F32 | DType::C64 => f64::from(f32::MAX),
+            DType::F16 => half::f16::MAX.to_f64(),
+            DType::BF16 => half::bf16::MAX.to_f64(),
+            _ => return self.holds(x),
+        };
+        !x.is_finite() || x.abs() <= largest
+    }
+
+    /// The type to cast to so that `x` is an element: why `x` cannot stand beside this type.
+    pub(in crate::nodes) fn refuses(self, x: f64) -> Option<String> {
+        let to = if DType::I64.holds(x) { "I64" } else { "F32" };
+        (!self.holds(x)).then(|| format!("{x} is no element of {self}; cast the tensor first: .cast(DType::{to})"))
+    }
+
+    /// Whether values of this type may index: `i32` or `i64`.
+    pub const fn is_index(self) -> bool {
+        matches!(self, DType::I32 | DType::I64)
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The type of a value: element type and shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ty {
+    /// Element type.
+    pub dtype: DType,
+    /// Interned shape.
+    pub shape: Shape,
+}

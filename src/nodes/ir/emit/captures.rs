@@ -1,0 +1,200 @@
+//! Closure conversion: what the body of a loop uses from outside becomes an argument of the body.
+//!
+//! A value is known by its id and the *scope* of the region that holds it. A use in an inner body adds an argument to
+//! each body in between, once. Invariant: until [`Emit::close_loop`] such arguments stand where they were first needed;
+//! then arguments come first, in the order of the loop's operands. Callers see the builder's `scan`.
+
+use super::{Body, Emit};
+use crate::arena::{Node, Region, Value, ids::Id};
+use crate::error::{Error, Kind};
+use crate::nodes::ir::attrs::Attr;
+use crate::nodes::ir::dtype::{DType, Ty};
+use crate::nodes::ir::opdef::Op;
+use hashbrown::HashMap;
+
+/// What a loop's body has beside its columns.
+#[derive(Default)]
+pub(super) struct Captures {
+    /// `(value of the enclosing region, argument)`.
+    pairs: Vec<(Value, Value)>,
+    /// The argument of each captured value.
+    known: HashMap<Value, Value>,
+    /// The argument that holds the number of the iteration.
+    index: Option<Value>,
+    /// The random key of the iteration.
+    key: Option<Value>,
+}
+
+/// A closed body, and what its loop must hand to it.
+pub struct Closed {
+    /// The body: its arguments are carries, captured values, stacked inputs, and maybe the iteration's number.
+    pub region: Region,
+    /// The captured values, in the region around the loop.
+    pub captures: Vec<Value>,
+    /// Whether the last argument is the number of the iteration, a `u32`.
+    pub indexed: bool,
+}
+
+impl Emit {
+    /// The scope of the open region.
+    pub fn scope(&self) -> u32 {
+        self.body().scope
+    }
+
+    /// Type of value `v` of scope `scope`, whose region must be open.
+    pub fn ty_in(&self, v: Value, scope: u32) -> Option<Ty> {
+        self.open.iter().rev().find(|b| b.scope == scope)?.ty.get(v.at()).copied()
+    }
+
+    /// Whether the entry is the open region.
+    pub fn at_entry(&self) -> bool {
+        self.open.len() == 1
+    }
+
+    /// Number of values in all regions so far.
+    pub fn all_values(&self) -> usize {
+        self.done.iter().chain(&self.open).map(|b| b.def.len()).sum()
+    }
+
+    /// Opens the body of a loop: like a region, but it may use values from outside.
+    pub fn open_loop(&mut self, name: &str) {
+        self.open_region(name);
+        self.body_mut().captures = Some(Captures::default());
+    }
+
+    /// Does `f` while region number `level` of the open ones (0: the entry) is the open one.
+    fn at_level<R>(&mut self, level: usize, f: impl FnOnce(&mut Emit) -> R) -> R {
+        let inner = self.open.split_off(level + 1);
+        let result = f(self);
+        self.open.extend(inner);
+        result
+    }
+
+    /// Does `f` with the entry as the open region: leaves stand there, wherever they are asked for.
+    pub fn in_entry<R>(&mut self, f: impl FnOnce(&mut Emit) -> R) -> R {
+        self.at_level(0, f)
+    }
+
+    /// The value that stands in the open region for value `v` of scope `scope`.
+    pub fn import(&mut self, v: Value, scope: u32) -> Value {
+        if v == Value::NONE {
+            return v;
+        }
+        if self.scope() == scope {
+            let known = v.at() < self.body().ty.len();
+            return if known { v } else { self.unknown(v) };
+        }
+        let Some(from) = self.open.iter().position(|b| b.scope == scope) else {
+            self.fail(Error::new(Kind::Verify, "a value of a region that is closed is used outside it; yield it"));
+            return Value::NONE;
+        };
+        (from + 1..self.open.len()).fold(v, |v, level| self.capture(level, v))
+    }
+
+    fn unknown(&mut self, v: Value) -> Value {
+        self.fail(Error::new(Kind::Verify, format!("{v} is no value of this region")));
+        Value::NONE
+    }
+
+    /// The argument of body `level` that holds value `v` of the region around it.
+    fn capture(&mut self, level: usize, v: Value) -> Value {
+        let ty = self.open[level - 1].ty.get(v.at()).copied();
+        let (Some(captures), Some(ty)) = (&self.open[level].captures, ty) else {
+            if v != Value::NONE {
+                let why = "a region sees its own arguments only; a value from outside is used in it";
+                self.fail(Error::new(Kind::Verify, why));
+            }
+            return Value::NONE;
+        };
+        if let Some(&known) = captures.known.get(&v) {
+            return known;
+        }
+        let arg = self.at_level(level, |e| e.late_arg(ty));
+        if let Some(captures) = &mut self.open[level].captures {
+            captures.pairs.push((v, arg));
+            captures.known.insert(v, arg);
+        }
+        arg
+    }
+
+    /// An argument that gets its number when the body is closed.
+    fn late_arg(&mut self, ty: Ty) -> Value {
+        self.emit(Op::ARG, &[], &[Attr::Int(0), Attr::DType(ty.dtype), Attr::Shape(ty.shape)]).at(0)
+    }
+
+    /// The random key of the open region, given that of the entry: in a loop's body, folded with the iteration.
+    pub fn key_here(&mut self, key: Value) -> Value {
+        (1..self.open.len()).fold(key, |key, level| self.key_at(level, key))
+    }
+
+    fn key_at(&mut self, level: usize, outer: Value) -> Value {
+        if let Some(key) = self.open[level].captures.as_ref().and_then(|c| c.key) {
+            return key;
+        }
+        let captured = self.capture(level, outer);
+        let Ok(shape) = self.shapes.intern(&[]) else { return Value::NONE };
+        let (index, key) = self.at_level(level, |e| {
+            let index = e.late_arg(Ty { dtype: DType::U32, shape });
+            (index, e.emit(Op::RNG_FOLD, &[captured, index], &[]).at(0))
+        });
+        if let Some(captures) = &mut self.open[level].captures {
+            (captures.index, captures.key) = (Some(index), Some(key));
+        }
+        key
+    }
+
+    /// Closes the body of a loop whose first arguments are `carries` carries and then the stacked inputs' slices.
+    pub fn close_loop(&mut self, carries: usize, xs: usize, yields: &[Value]) -> Closed {
+        let none = Closed { region: Region::NONE, captures: Vec::new(), indexed: false };
+        let Some(captures) = self.body_mut().captures.take().filter(|_| self.open.len() > 1) else {
+            self.fail(Error::new(Kind::Verify, "the body of a loop is closed that was not opened"));
+            return none;
+        };
+        let body = self.body();
+        let node = |v: &Value| body.def.get(v.at()).map(|n| n.at());
+        let caught = captures.pairs.iter().filter_map(|p| node(&p.1));
+        let mut order: Vec<usize> = (0..carries).chain(caught).chain(carries..carries + xs).collect();
+        order.extend(captures.index.as_ref().and_then(node));
+        if order.iter().any(|&n| body.op.get(n) != Some(&Op::ARG)) {
+            self.fail(Error::new(Kind::Verify, "the body of a loop has fewer arguments than it was opened with"));
+            self.close_region(&[]);
+            return none;
+        }
+        let map = self.hoist(&order);
+        let yields: Vec<Value> = yields.iter().map(|y| map.get(y.at()).copied().unwrap_or(Value::NONE)).collect();
+        let indexed = captures.index.is_some();
+        let captures = captures.pairs.iter().map(|p| p.0).collect();
+        Closed { region: self.close_region(&yields), captures, indexed }
+    }
+
+    /// Moves the arguments `args` of the open region to its front, in this order: where each value went.
+    fn hoist(&mut self, args: &[usize]) -> Vec<Value> {
+        let old = std::mem::replace(self.body_mut(), Body::new());
+        let mut first = vec![false; old.op.len()];
+        args.iter().for_each(|&n| first[n] = true);
+        let rest = (0..old.op.len()).filter(|&n| !first[n]);
+        let order: Vec<usize> = args.iter().copied().chain(rest).collect();
+        let mut map = vec![Value::NONE; old.def.len()];
+        let mut b = Body { name: old.name, scope: old.scope, ..Body::new() };
+        for (i, &n) in order.iter().enumerate() {
+            if old.op[n] == Op::ARG {
+                // The first word of an argument is its number; arguments share no words.
+                self.extra[old.attr[n] as usize + 1] = i as u32;
+            }
+            b.op.push(old.op[n]);
+            b.attr.push(old.attr[n]);
+            b.loc.push(old.loc[n]);
+            b.args.extend(old.args_of(n).iter().map(|a| map[a.at()]));
+            b.args_at.push(b.args.len() as u32);
+            for v in old.outs(n).iter() {
+                map[v.at()] = Value::new(b.def.len());
+                b.def.push(Node::new(i));
+                b.ty.push(old.ty[v.at()]);
+                b.names.push(old.names[v.at()]);
+            }
+            b.outs_at.push(b.def.len() as u32);
+        }
+        *self.body_mut() = b;
+        map
+    }
+}

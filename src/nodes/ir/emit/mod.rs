@@ -1,0 +1,467 @@
+//! Writing a graph: columns that grow, with shape inference and hash-consing at every node.
+//!
+//! Errors stick: the first one is kept with its place, the results of a failed node are [`Value::NONE`], nodes on such
+//! operands are skipped, and [`Emit::finish`] returns the error. So rules and builders are plain expressions.
+//!
+//! A value's id counts from 0 in the region that is open; `finish` lays the regions end to end.
+
+mod captures;
+
+use super::attrs::{Attr, Attrs, is_inline};
+use super::dtype::{DType, Ty};
+use super::graph::{Graph, Loc};
+use super::infer::{Infer, Signature};
+use super::opdef::{Op, OpDef};
+use crate::arena::intern::{Dims, Shapes, Strings};
+use crate::arena::{Node, Region, Shape, Sym, Value, ids::Id};
+use crate::error::{Error, Kind, Result};
+use hashbrown::{DefaultHashBuilder, HashTable};
+use std::hash::{BuildHasher, Hash, Hasher};
+
+mod frame;
+mod limits;
+mod names;
+mod places;
+
+pub use captures::Closed;
+pub use limits::MAX_NODES;
+
+/// The results of a node: consecutive values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outs {
+    first: Value,
+    len: u32,
+}
+
+impl Outs {
+    /// Result `i`; [`Value::NONE`] after an error.
+    #[inline]
+    pub fn at(self, i: usize) -> Value {
+        if self.first == Value::NONE { Value::NONE } else { Value(self.first.0 + i as u32) }
+    }
+
+    /// Number of results.
+    #[inline]
+    pub fn len(self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there is no result, as after an error.
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// All results.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = Value> {
+        (0..self.len as usize).map(move |i| self.at(i))
+    }
+}
+
+/// The columns of one region, growing.
+#[derive(Default)]
+struct Body {
+    op: Vec<Op>,
+    args_at: Vec<u32>,
+    outs_at: Vec<u32>,
+    attr: Vec<u32>,
+    loc: Vec<u32>,
+    args: Vec<Value>,
+    def: Vec<Node>,
+    ty: Vec<Ty>,
+    names: Vec<Sym>,
+    yields: Vec<Value>,
+    name: Option<Sym>,
+    table: HashTable<u32>,
+    /// Tells the values of this region from those of others.
+    scope: u32,
+    /// In the body of a loop: what it uses from outside.
+    captures: Option<captures::Captures>,
+}
+
+impl Body {
+    fn new() -> Body {
+        Body { args_at: vec![0], outs_at: vec![0], ..Body::default() }
+    }
+
+    fn reserve(&mut self, nodes: usize, values: usize, args: usize) {
+        self.op.reserve(nodes);
+        self.args_at.reserve(nodes);
+        self.outs_at.reserve(nodes);
+        self.attr.reserve(nodes);
+        self.loc.reserve(nodes);
+        self.args.reserve(args);
+        self.def.reserve(values);
+        self.ty.reserve(values);
+        self.names.reserve(values);
+        self.table.reserve(nodes, |_| 0);
+    }
+
+    fn args_of(&self, n: usize) -> &[Value] {
+        &self.args[self.args_at[n] as usize..self.args_at[n + 1] as usize]
+    }
+
+    fn outs(&self, n: usize) -> Outs {
+        Outs { first: Value(self.outs_at[n]), len: self.outs_at[n + 1] - self.outs_at[n] }
+    }
+}
+
+/// A graph under construction.
+pub struct Emit {
+    /// The op table.
+    pub ops: Vec<&'static OpDef>,
+    /// Strings.
+    pub strings: Strings,
+    /// Shapes.
+    pub shapes: Shapes,
+    name: Sym,
+    extra: Vec<u32>,
+    locs: Vec<Loc>,
+    loc_ids: hashbrown::HashMap<Loc, u32>,
+    done: Vec<Body>,
+    open: Vec<Body>,
+    sigs: Vec<Signature>,
+    leaves: hashbrown::HashMap<Sym, Value>,
+    outputs: Vec<(Sym, Value)>,
+    updates: Vec<(Value, Value)>,
+    // Names and leaves that have an output or an update already: texts with many of either stay linear.
+    outputs_seen: hashbrown::HashMap<Sym, Value>,
+    updates_seen: hashbrown::HashSet<Value>,
+    scopes: u32,
+    /// Nodes and operands of all regions.
+    count: limits::Count,
+    here: u32,
+    error: Option<Error>,
+    /// Whether the columns are frozen, and gone: nothing more can be written.
+    ended: bool,
+    hasher: DefaultHashBuilder,
+    words: Vec<u32>,
+    tys: Vec<Ty>,
+    out_tys: Vec<Ty>,
+}
+
+impl Emit {
+    /// An empty graph with the name and the tables of `g`: ids of shapes, strings, ops and places stay what they are.
+    pub fn like(g: &Graph<'_>) -> Emit {
+        let strings = Strings::seeded(g.strings);
+        let mut e =
+            Emit::with_tables(g.ops.to_vec(), strings, Shapes::seeded(g.shapes), g.locs.to_vec(), g.str(g.name));
+        e.extra.reserve(g.extra.len());
+        // Most of what is written is a copy of what is read.
+        e.body_mut().reserve(g.region_nodes(g.entry()).len(), g.region_values(g.entry()).len(), g.args.len());
+        e
+    }
+
+    pub(in crate::nodes) fn with_tables(
+        ops: Vec<&'static OpDef>,
+        strings: Strings,
+        shapes: Shapes,
+        locs: Vec<Loc>,
+        name: &str,
+    ) -> Emit {
+        let mut e = Emit {
+            ops,
+            strings,
+            shapes,
+            name: Sym::NONE,
+            extra: Vec::new(),
+            loc_ids: locs.iter().enumerate().map(|(i, &l)| (l, i as u32)).collect(),
+            locs,
+            done: Vec::new(),
+            open: vec![Body::new()],
+            sigs: Vec::new(),
+            leaves: Default::default(),
+            outputs: Vec::new(),
+            updates: Vec::new(),
+            outputs_seen: Default::default(),
+            updates_seen: Default::default(),
+            scopes: 0,
+            count: limits::Count::default(),
+            here: u32::MAX,
+            error: None,
+            ended: false,
+            hasher: Default::default(),
+            words: Vec::new(),
+            tys: Vec::new(),
+            out_tys: Vec::new(),
+        };
+        e.name = e.strings.intern(name);
+        e
+    }
+
+    /// Adds a row to the op table: a custom op.
+    pub fn register(&mut self, def: &'static OpDef) -> Op {
+        let found = self.ops.iter().position(|d| std::ptr::eq(*d, def));
+        if found.is_none() && self.ops.iter().any(|d| d.name == def.name) {
+            self.fail(Error::new(Kind::Name, format!("an op called {} exists already", def.name)));
+        }
+        Op(found.unwrap_or_else(|| {
+            self.ops.push(def);
+            self.ops.len() - 1
+        }) as u16)
+    }
+
+    fn body(&self) -> &Body {
+        // There is always an open body: `new` opens the entry and `finish` consumes the writer.
+        &self.open[self.open.len() - 1]
+    }
+
+    fn body_mut(&mut self) -> &mut Body {
+        let last = self.open.len() - 1;
+        &mut self.open[last]
+    }
+
+    /// Type of `v`; a scalar `f32` for [`Value::NONE`].
+    #[inline]
+    pub fn ty(&self, v: Value) -> Ty {
+        self.body().ty.get(v.at()).copied().unwrap_or(Ty { dtype: DType::F32, shape: Shape(0) })
+    }
+
+    /// Dimensions of `v`; `[]` for [`Value::NONE`].
+    pub fn dims(&self, v: Value) -> Dims {
+        if v == Value::NONE { Dims::default() } else { self.shapes.dims(self.ty(v).shape) }
+    }
+
+    /// Element type of `v`.
+    pub fn dtype(&self, v: Value) -> DType {
+        self.ty(v).dtype
+    }
+
+    /// The op and operands that define `v` in the open region.
+    pub fn def(&self, v: Value) -> Option<(Op, &[Value], Attrs<'_>)> {
+        let b = self.body();
+        let n = b.def.get(v.at())?.at();
+        Some((b.op[n], b.args_of(n), self.attrs_in(b, n)))
+    }
+
+    /// Number of values in the open region.
+    pub fn values(&self) -> usize {
+        self.body().def.len()
+    }
+
+    /// The signatures of the regions closed so far.
+    pub fn signatures(&self) -> &[Signature] {
+        &self.sigs
+    }
+
+    fn attrs_in<'x>(&'x self, b: &'x Body, n: usize) -> Attrs<'x> {
+        let fields = self.ops[b.op[n].0 as usize].attrs;
+        let word = &b.attr[n];
+        let words = if fields.is_empty() {
+            &[]
+        } else if is_inline(fields) {
+            std::slice::from_ref(word)
+        } else {
+            let at = *word as usize;
+            &self.extra[at + 1..at + 1 + self.extra[at] as usize]
+        };
+        Attrs { fields, words }
+    }
+
+    /// Whether the graph is finished, which is an error of what is added to it.
+    fn is_over(&mut self) -> bool {
+        if self.ended {
+            self.fail(Error::new(Kind::Verify, "the graph is finished; another one takes another builder"));
+        }
+        self.ended
+    }
+
+    /// Keeps `e`, unless an earlier error is kept already.
+    pub fn fail(&mut self, e: Error) {
+        if self.error.is_none() {
+            let place = self.place();
+            self.error = Some(e.at(place));
+        }
+    }
+
+    /// The error kept so far.
+    pub fn error(&self) -> Option<&Error> {
+        self.error.as_ref()
+    }
+
+    /// The error kept so far, which is forgotten: for the parser, which goes on to the next statement.
+    pub fn take_error(&mut self) -> Option<Error> {
+        self.error.take()
+    }
+
+    /// Calls the graph `name`.
+    pub fn rename(&mut self, name: &str) {
+        self.name = self.strings.intern(name);
+    }
+
+    /// The region called `name` that was closed last.
+    pub fn region_called(&self, name: Sym) -> Option<Region> {
+        self.done.iter().rposition(|b| b.name == Some(name)).map(Region::new)
+    }
+
+    /// Adds a node, or finds the equal one: the results.
+    pub fn emit(&mut self, op: Op, args: &[Value], attrs: &[Attr<'_>]) -> Outs {
+        let def = self.ops[op.0 as usize];
+        let mut words = std::mem::take(&mut self.words);
+        words.clear();
+        let least = def.attrs.iter().filter(|f| !f.optional).count();
+        let mut bad = (attrs.len() < least || attrs.len() > def.attrs.len())
+            .then(|| format!("{} attributes where {} are asked for", attrs.len(), def.attrs.len()));
+        // Optional fields come last; those that are not named are absent.
+        let given = attrs.iter().chain(std::iter::repeat(&Attr::Absent));
+        for (a, f) in given.zip(def.attrs) {
+            if let Err(e) = self.knows(a).and_then(|()| a.encode(f, &mut words)) {
+                bad.get_or_insert(e);
+            }
+        }
+        let outs = match bad {
+            Some(e) => self.refuse(Kind::Shape, op, args, e),
+            None => self.emit_words(op, args, &words, None),
+        };
+        self.words = words;
+        outs
+    }
+
+    /// Whether the ids in `attr` exist here.
+    fn knows(&self, attr: &Attr<'_>) -> Result<(), String> {
+        match *attr {
+            Attr::Shape(s) if s.at() >= self.shapes.len() => Err(format!("shape {s} is not of this graph")),
+            Attr::Sym(s) if s.at() >= self.strings.len() => Err(format!("string {s} is not of this graph")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Copies node `n` of `g`, from which this writer was made [`like`](Emit::like), with operands in this graph.
+    /// Attribute words carry over, except regions, which `regions` maps.
+    pub fn copy(&mut self, g: &Graph<'_>, n: Node, args: &[Value], regions: &[Region]) -> Outs {
+        let (op, attrs) = (g.op[n.at()], g.attrs(n));
+        let old = g.args_of(n);
+        let types_hold = args.iter().zip(old).all(|(&a, &o)| a != Value::NONE && self.ty(a) == g.ty(o));
+        let mut tys = std::mem::take(&mut self.tys);
+        tys.clear();
+        tys.extend(g.outs_of(n).map(|v| g.ty(v)));
+        let known = types_hold.then_some(&tys[..]);
+        let outs = if attrs.fields.iter().any(|f| f.kind == super::attrs::Kind::Region) {
+            let owned: Vec<_> = attrs.iter().map(|(_, a)| a).collect();
+            let mapped: Vec<_> = owned
+                .iter()
+                .map(|a| match a.borrow() {
+                    Attr::Region(r) => Attr::Region(regions.get(r.at()).copied().unwrap_or(Region::NONE)),
+                    a => a,
+                })
+                .collect();
+            self.emit(op, args, &mapped)
+        } else {
+            self.emit_words(op, args, attrs.words, known)
+        };
+        for (v, o) in outs.iter().zip(g.outs_of(n)) {
+            let name = g.names[o.at()];
+            if name.is_some() {
+                self.set_name(v, name);
+            }
+        }
+        self.tys = tys;
+        outs
+    }
+
+    fn hash(&self, op: Op, args: &[Value], words: &[u32]) -> u64 {
+        let mut h = self.hasher.build_hasher();
+        op.0.hash(&mut h);
+        args.hash(&mut h);
+        words.hash(&mut h);
+        h.finish()
+    }
+
+    /// Adds a node whose attribute words are known, and maybe its result types.
+    fn emit_words(&mut self, op: Op, args: &[Value], words: &[u32], known: Option<&[Ty]>) -> Outs {
+        let def = self.ops[op.0 as usize];
+        if self.is_over() || args.contains(&Value::NONE) {
+            return Outs { first: Value::NONE, len: 0 };
+        }
+        if !def.arity.allows(args.len()) {
+            return self.refuse(
+                Kind::Arity,
+                op,
+                args,
+                format!("{} operands where {} are asked for", args.len(), def.arity),
+            );
+        }
+        let hash = if def.is_pure() { self.hash(op, args, words) } else { 0 };
+        if def.is_pure() {
+            let b = self.body();
+            let same = |&n: &u32| {
+                let n = n as usize;
+                b.op[n] == op && b.args_of(n) == args && self.attrs_in(b, n).words == words
+            };
+            if let Some(&n) = b.table.find(hash, same) {
+                return b.outs(n as usize);
+            }
+        }
+        if let Err(e) = self.admit(args.len(), words.len()) {
+            self.fail(Error::new(Kind::Verify, format!("{}: {e}", def.name)));
+            return Outs { first: Value::NONE, len: 0 };
+        }
+        let mut out_tys = std::mem::take(&mut self.out_tys);
+        out_tys.clear();
+        match known {
+            Some(tys) => out_tys.extend_from_slice(tys),
+            None => {
+                if let Err(e) = self.infer(op, args, words, &mut out_tys) {
+                    self.out_tys = out_tys;
+                    return self.refuse(Kind::Shape, op, args, e);
+                }
+            }
+        }
+        let outs = self.push(op, args, words, &out_tys, hash);
+        self.out_tys = out_tys;
+        outs
+    }
+
+    fn infer(&mut self, op: Op, args: &[Value], words: &[u32], out: &mut Vec<Ty>) -> Result<(), String> {
+        let def = self.ops[op.0 as usize];
+        let attrs = Attrs { fields: def.attrs, words };
+        let args: Vec<Ty> = args.iter().map(|&a| self.ty(a)).collect();
+        (def.infer)(&mut Infer { args: &args, attrs, shapes: &mut self.shapes, regions: &self.sigs, out })
+    }
+
+    fn push(&mut self, op: Op, args: &[Value], words: &[u32], tys: &[Ty], hash: u64) -> Outs {
+        let def = self.ops[op.0 as usize];
+        let attr = match words {
+            [] => 0,
+            [w] if is_inline(def.attrs) => *w,
+            _ => {
+                self.extra.push(words.len() as u32);
+                self.extra.extend_from_slice(words);
+                (self.extra.len() - words.len() - 1) as u32
+            }
+        };
+        let here = self.here;
+        let b = self.body_mut();
+        let n = b.op.len();
+        b.op.push(op);
+        b.attr.push(attr);
+        b.loc.push(here);
+        b.args.extend_from_slice(args);
+        b.args_at.push(b.args.len() as u32);
+        for &ty in tys {
+            b.def.push(Node::new(n));
+            b.ty.push(ty);
+            b.names.push(Sym::NONE);
+        }
+        b.outs_at.push(b.def.len() as u32);
+        let outs = b.outs(n);
+        if def.is_pure() {
+            // The table moves out for the insertion so that rehashing can read the columns.
+            let mut table = std::mem::take(&mut self.body_mut().table);
+            table.insert_unique(hash, n as u32, |&n| {
+                let b = self.body();
+                self.hash(b.op[n as usize], b.args_of(n as usize), self.attrs_in(b, n as usize).words)
+            });
+            self.body_mut().table = table;
+        }
+        outs
+    }
+
+    fn refuse(&mut self, kind: Kind, op: Op, args: &[Value], why: String) -> Outs {
+        if !args.contains(&Value::NONE) {
+            let types: Vec<String> = args.iter().map(|&a| format!("{}{}", self.dtype(a), self.dims(a))).collect();
+            let name = self.ops[op.0 as usize].name;
+            self.fail(Error::new(kind, format!("{name}({}): {why}", types.join(", "))));
+        }
+        Outs { first: Value::NONE, len: 0 }
+    }
+}

@@ -1,0 +1,200 @@
+//! Attributes as text, in both directions, by the kind that the schema names.
+//!
+//! Invariant: [`Parser::attr`] reads what [`write`] writes, to the bit.
+
+use super::lex::{Tok, brief, quote, unescape};
+use super::parse::Parser;
+use super::print::Printer;
+use crate::arena::Shape;
+use crate::arena::intern::{Dims, MAX_RANK};
+use crate::error::Result;
+use crate::nodes::ir::attrs::{Field, Kind, Owned};
+use crate::nodes::ir::dtype::{DType, Ty};
+use std::fmt::Write;
+
+/// The fields `dtype` and `shape`, if there are both: the type of the first result says them.
+pub(super) fn typed(fields: &[Field]) -> Option<(usize, usize)> {
+    let find = |name, kind| fields.iter().position(|f| f.name == name && f.kind == kind);
+    Some((find("dtype", Kind::DType)?, find("shape", Kind::Shape)?))
+}
+
+/// Appends attribute `a` of kind `kind`.
+pub(super) fn write(out: &mut String, p: &Printer<'_>, kind: &Kind, a: &Owned) {
+    let _ = match a {
+        Owned::Bool(b) => write!(out, "{b}"),
+        Owned::Int(i) => write!(out, "{i}"),
+        Owned::F64(x) => write_f64(out, *x),
+        Owned::DType(d) => write!(out, "{d}"),
+        Owned::Shape(s) => write!(out, "{}", p.g.shape_dims(*s)),
+        Owned::Ints(list) => {
+            for (i, x) in list.iter().enumerate() {
+                let _ = write!(out, "{}{x}", if i == 0 { "[" } else { "," });
+            }
+            out.write_str(if list.is_empty() { "[]" } else { "]" })
+        }
+        Owned::Sym(s) => {
+            quote(out, p.g.str(*s));
+            Ok(())
+        }
+        Owned::Region(r) => {
+            p.region_label(out, *r);
+            Ok(())
+        }
+        Owned::Bytes(bytes) => {
+            let digit = |d: u8| char::from(if d < 10 { b'0' + d } else { b'a' + d - 10 });
+            out.push_str("0x");
+            bytes.iter().for_each(|b| out.extend([digit(b >> 4), digit(b & 15)]));
+            Ok(())
+        }
+        Owned::Choice(i) => match kind {
+            Kind::Choice(names) => out.write_str(names.get(*i as usize).unwrap_or(&"?")),
+            _ => Ok(()),
+        },
+        Owned::Absent => Ok(()),
+    };
+}
+
+fn write_f64(out: &mut String, x: f64) -> std::fmt::Result {
+    match x {
+        _ if x.to_bits() == f64::NAN.to_bits() => out.write_str("nan"),
+        // Any other pattern keeps its bits: equality of graphs is by bits.
+        _ if x.is_nan() => write!(out, "nan0x{:016x}", x.to_bits()),
+        _ => write!(out, "{x:?}"),
+    }
+}
+
+fn read_f64(word: &str) -> Option<f64> {
+    match word {
+        "inf" | "+inf" => return Some(f64::INFINITY),
+        "-inf" => return Some(f64::NEG_INFINITY),
+        "nan" => return Some(f64::NAN),
+        _ => {}
+    }
+    if let Some(hex) = word.strip_prefix("nan0x") {
+        let digits = hex.bytes().all(|c| c.is_ascii_hexdigit());
+        return u64::from_str_radix(hex, 16).ok().filter(|_| digits).map(f64::from_bits).filter(|x| x.is_nan());
+    }
+    // A number too large for a double is a mistake, not an infinity.
+    let digit = word.bytes().any(|c| c.is_ascii_digit());
+    word.parse().ok().filter(|x: &f64| digit && x.is_finite())
+}
+
+fn read_bytes(word: &str) -> Option<Vec<u8>> {
+    let hex = word.strip_prefix("0x")?.as_bytes();
+    let digit = |c: u8| char::from(c).to_digit(16).map(|d| d as u8);
+    let pair = |p: &[u8]| Some(digit(p[0])? << 4 | digit(p[1])?);
+    if hex.len().is_multiple_of(2) { hex.chunks_exact(2).map(pair).collect() } else { None }
+}
+
+/// What attributes of `kind` look like.
+fn looks(kind: &Kind) -> String {
+    match kind {
+        Kind::Bool => "true or false".into(),
+        Kind::Int => "a 64-bit integer".into(),
+        Kind::F64 => "a 64-bit number".into(),
+        Kind::DType => format!("an element type ({})", DType::ALL.map(|d| d.name()).join(", ")),
+        Kind::Shape => "a shape like [2,3]".into(),
+        Kind::Ints => "a list of integers like [0,1]".into(),
+        Kind::Sym => "a string in quotes".into(),
+        Kind::Region => "a region like @body".into(),
+        Kind::Bytes => "bytes in hex like 0x0000803f".into(),
+        Kind::Choice(names) => format!("one of {}", names.join(", ")),
+    }
+}
+
+impl<'t> Parser<'t, '_> {
+    /// The value of attribute `field` of `op`.
+    pub(super) fn attr(&mut self, op: &str, field: &Field) -> Result<Owned> {
+        let start = self.tok;
+        let read = match field.kind {
+            Kind::Shape if self.is(b'[') => return self.shape().map(Owned::Shape),
+            Kind::Ints if self.is(b'[') => return self.ints("an integer").map(Owned::Ints),
+            Kind::Sym => match start.tok {
+                Tok::Str(raw) => {
+                    let s = unescape(raw).map_err(|m| self.error(&start, m))?;
+                    Some(Owned::Sym(self.e.strings.intern(&s)))
+                }
+                _ => None,
+            },
+            Kind::Region => match start.tok {
+                Tok::Region(name) => return self.region_use(name).map(Owned::Region),
+                _ => None,
+            },
+            kind => match start.tok {
+                Tok::Word(word) => read_word(kind, word),
+                _ => None,
+            },
+        };
+        if start.first {
+            return Err(self.expected(&format!("the value of attribute {}", field.name)));
+        }
+        match read {
+            Some(owned) => {
+                self.advance();
+                Ok(owned)
+            }
+            None => {
+                let found = brief(self.lex.slice(&start)).into_owned();
+                let looks = looks(&field.kind);
+                Err(self.error(&start, format!("attribute {} of {op} takes {looks}, not {found}", field.name)))
+            }
+        }
+    }
+
+    /// `[1,2,3]`.
+    fn ints<T: std::str::FromStr>(&mut self, what: &str) -> Result<Vec<T>> {
+        self.expect(b'[', "[")?;
+        let mut list = Vec::new();
+        while !self.is(b']') {
+            let word = self.tok;
+            let item = match word.tok {
+                Tok::Word(w) => w.parse().ok(),
+                _ => return Err(self.expected(&format!("{what} or ]"))),
+            };
+            let found = self.lex.slice(&word);
+            list.push(item.ok_or_else(|| self.error(&word, format!("{} is not {what}", brief(found))))?);
+            self.advance();
+            if !self.comma() {
+                break;
+            }
+        }
+        self.expect(b']', ", or ]")?;
+        Ok(list)
+    }
+
+    fn shape(&mut self) -> Result<Shape> {
+        let start = self.tok;
+        let dims: Vec<usize> = self.ints("a size")?;
+        if Dims::new(&dims).is_none() {
+            return Err(self.error(&start, format!("rank {} is above the largest rank, {MAX_RANK}", dims.len())));
+        }
+        self.e.shapes.intern(&dims).map_err(|m| self.error(&start, m))
+    }
+
+    /// `f32[2,3]`.
+    pub(super) fn ty(&mut self) -> Result<Ty> {
+        let start = self.tok;
+        let Tok::Word(word) = start.tok else { return Err(self.expected("a type like f32[2,3]")) };
+        let dtype = DType::parse(word).ok_or_else(|| {
+            let known = looks(&Kind::DType);
+            self.error(&start, format!("{} is not {known}", brief(word)))
+        })?;
+        self.advance();
+        if !self.is(b'[') {
+            return Err(self.error(&start, format!("a type has dimensions: {word}[2,3], or {word}[] for a scalar")));
+        }
+        Ok(Ty { dtype, shape: self.shape()? })
+    }
+}
+
+fn read_word(kind: Kind, word: &str) -> Option<Owned> {
+    Some(match kind {
+        Kind::Bool => Owned::Bool(word.parse().ok()?),
+        Kind::Int => Owned::Int(word.parse().ok()?),
+        Kind::F64 => Owned::F64(read_f64(word)?),
+        Kind::DType => Owned::DType(DType::parse(word)?),
+        Kind::Bytes => Owned::Bytes(read_bytes(word)?),
+        Kind::Choice(names) => Owned::Choice(names.iter().position(|n| *n == word)? as u32),
+        _ => return None,
+    })
+}

@@ -1,0 +1,228 @@
+//! Regions, the graph, and what stands in their bodies beside nodes: yields, updates and outputs.
+//!
+//! Invariant: a region that is opened is closed, whatever its body holds. Only [`super::parse_all`] starts here.
+
+use super::MAX_ERRORS;
+use super::lex::{Tok, brief, unescape};
+use super::parse::{Defined, Parser};
+use crate::arena::{Region, Value};
+use crate::error::{Error, Kind, Result};
+use crate::nodes::ir::attrs::Attr;
+use crate::nodes::ir::dtype::Ty;
+use crate::nodes::ir::graph::Loc;
+use crate::nodes::ir::opdef::Op;
+use hashbrown::HashMap;
+
+/// An argument in a region's head.
+struct Argument<'t> {
+    name: Defined<'t>,
+    ty: Ty,
+    loc: Option<Loc>,
+}
+
+impl<'t> Parser<'t, '_> {
+    /// Reads everything into the writer.
+    pub(super) fn file(mut self) -> Result<(), Vec<Error>> {
+        let mut graph = false;
+        while self.tok.tok != Tok::End && self.errors.len() < MAX_ERRORS {
+            let start = self.tok;
+            let item = match start.tok {
+                Tok::Word("region") if graph => Err(self.error(&start, "regions stand before the graph")),
+                Tok::Word("graph") if graph => {
+                    Err(self.error(&start, "a text holds one graph, and this is the second"))
+                }
+                Tok::Word("region") => self.region(),
+                Tok::Word("graph") => {
+                    graph = true;
+                    self.graph()
+                }
+                _ => Err(self.expected_item()),
+            };
+            if let Err(e) = item {
+                self.keep(e);
+                self.next_line(start.start);
+                // A head that cannot be read takes its body with it: the body's errors would only follow from it.
+                while !matches!(self.tok.tok, Tok::End | Tok::Word("region" | "graph")) {
+                    self.next_line(self.tok.start);
+                }
+            }
+        }
+        if !graph && self.errors.is_empty() {
+            self.keep(self.error(&self.tok, "the text has no graph"));
+        }
+        if self.errors.is_empty() { Ok(()) } else { Err(self.errors) }
+    }
+
+    fn expected_item(&self) -> Error {
+        let found = brief(self.lex.slice(&self.tok)).into_owned();
+        self.error(&self.tok, format!("{found} stands where region or graph is expected"))
+    }
+
+    fn region(&mut self) -> Result<()> {
+        self.advance();
+        let Tok::Region(name) = self.tok.tok else { return Err(self.expected("the region's name, like @body")) };
+        let d = self.define(name)?;
+        if self.regions.contains_key(&d.label) {
+            let why = format!("region @{name} is defined already");
+            return Err(Error::new(Kind::Name, why).at(self.place(&d.token)));
+        }
+        // Poisoned until it is closed: what calls it after an error is skipped.
+        self.regions.insert(d.label, Region::NONE);
+        self.values = HashMap::new();
+        let args = self.region_head()?;
+        let name = if d.name.is_some() { self.e.strings.str(d.name).to_string() } else { String::new() };
+        let errors = self.errors.len();
+        self.e.open_region(&name);
+        for (i, arg) in args.iter().enumerate() {
+            self.set_place(&arg.name.token);
+            let attrs = [Attr::Int(i as i64), Attr::DType(arg.ty.dtype), Attr::Shape(arg.ty.shape)];
+            let v = self.e.emit(Op::ARG, &[], &attrs).at(0);
+            if let Some(loc) = arg.loc {
+                self.e.relocate(i, loc);
+            }
+            self.bind(&arg.name, v);
+        }
+        let yields = self.body(false);
+        let r = self.e.close_region(&yields);
+        // What the writer has to say about a value that does not exist was said where it should have been defined.
+        let _ = self.e.take_error();
+        if self.errors.len() == errors {
+            self.regions.insert(d.label, r);
+        }
+        Ok(())
+    }
+
+    /// `(%c: f32[4], %x: f32[4]) {`.
+    fn region_head(&mut self) -> Result<Vec<Argument<'t>>> {
+        let mut args = Vec::new();
+        self.expect(b'(', "( and the region's arguments")?;
+        while let Tok::Value(name) = self.tok.tok {
+            let name = self.define(name)?;
+            self.expect(b':', ": and the argument's type")?;
+            args.push(Argument { name, ty: self.ty()?, loc: self.location()? });
+            if !self.comma() {
+                break;
+            }
+        }
+        self.expect(b')', "an argument like %x: f32[4], or )")?;
+        self.expect(b'{', "{")?;
+        Ok(args)
+    }
+
+    fn graph(&mut self) -> Result<()> {
+        self.advance();
+        let Tok::Region(name) = self.tok.tok else { return Err(self.expected("the graph's name, like @mlp")) };
+        let token = self.tok;
+        let d = self.define(name)?;
+        if !d.name.is_some() {
+            return Err(self.error(&token, "a graph has a name, not a number"));
+        }
+        let name = self.e.strings.str(d.name).to_string();
+        self.e.rename(&name);
+        if self.is(b'(') {
+            return Err(self.error(&self.tok, "a graph has no arguments: write %x = input : f32[4] in its body"));
+        }
+        self.expect(b'{', "{")?;
+        self.values = HashMap::new();
+        self.body(true);
+        Ok(())
+    }
+
+    /// Statements up to the closing brace: what a region yields.
+    fn body(&mut self, entry: bool) -> Vec<Value> {
+        let mut last = None;
+        while self.errors.len() < MAX_ERRORS {
+            let start = self.tok;
+            let done = match start.tok {
+                Tok::End => {
+                    self.keep(self.expected("}"));
+                    break;
+                }
+                Tok::Punct(b'}') => break,
+                Tok::Word("yield" | "return" | "update") | Tok::Value(_) if last.is_some() => {
+                    let end = if entry { "return" } else { "yield" };
+                    Err(self.error(&start, format!("nothing follows {end} but }}")))
+                }
+                Tok::Word("yield") if !entry => self.yields().map(|y| last = Some(y)),
+                Tok::Word("return") if entry => self.outputs().map(|()| last = Some(Vec::new())),
+                Tok::Word("update") if entry => self.update(),
+                Tok::Value(_) => self.statement(entry),
+                _ => Err(self.expected_statement(entry)),
+            };
+            if let Err(e) = done.and_then(|()| self.end_of_line()) {
+                self.keep(e);
+                let last_word = matches!(start.tok, Tok::Word("yield" | "return"));
+                last = last.or_else(|| last_word.then(Vec::new));
+                self.next_line(start.start);
+            }
+        }
+        if last.is_none() && self.is(b'}') {
+            let end = if entry { "return" } else { "yield" };
+            self.keep(self.error(&self.tok, format!("{end} is missing before the closing brace")));
+        }
+        if self.is(b'}') {
+            self.advance();
+        }
+        last.unwrap_or_default()
+    }
+
+    fn expected_statement(&self, entry: bool) -> Error {
+        let t = &self.tok;
+        let word = brief(self.lex.slice(t)).into_owned();
+        let message = match t.tok {
+            Tok::Bad(why) => format!("{word}: {why}"),
+            Tok::Word("return") => "a region ends with yield, not return".to_string(),
+            Tok::Word("yield") => "a graph ends with return, not yield".to_string(),
+            Tok::Word("update") => "update stands in the graph only".to_string(),
+            Tok::Word(w) if self.ops.contains_key(w) => format!("write %y = {word} …: a node's results have names"),
+            _ if entry => format!("{word} starts no statement; %y = …, update or return is expected"),
+            _ => format!("{word} starts no statement; %y = … or yield is expected"),
+        };
+        self.error(t, message)
+    }
+
+    fn yields(&mut self) -> Result<Vec<Value>> {
+        self.advance();
+        self.values_on_line()
+    }
+
+    fn outputs(&mut self) -> Result<()> {
+        self.advance();
+        if self.tok.first || self.is(b'}') || self.tok.tok == Tok::End {
+            return Ok(());
+        }
+        loop {
+            let start = self.tok;
+            let name = match start.tok {
+                Tok::Word(w) => w.into(),
+                Tok::Str(raw) => unescape(raw).map_err(|m| self.error(&start, m))?,
+                _ => return Err(self.expected("an output like loss=%3")),
+            };
+            self.advance();
+            self.expect(b'=', "= and the output's value")?;
+            let v = self.value()?;
+            self.set_place(&start);
+            self.e.output(&name, v);
+            self.keep_emitted();
+            if !self.comma() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn update(&mut self) -> Result<()> {
+        let start = self.tok;
+        self.advance();
+        let leaf = self.value()?;
+        if self.tok.tok != Tok::Arrow || self.tok.first {
+            return Err(self.expected("<- and the next value"));
+        }
+        self.advance();
+        let next = self.value()?;
+        self.set_place(&start);
+        self.e.update(leaf, next);
+        self.keep_emitted();
+        Ok(())
+    }
+}

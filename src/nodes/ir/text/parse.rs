@@ -1,0 +1,260 @@
+//! The parser's state: the token at hand, the labels defined so far, the errors met.
+//!
+//! Text becomes a graph in one pass, each statement emitted as it is read: items and bodies are in `items`, nodes in
+//! `statement`, attribute values in `fields`. Invariant: every loop takes a token in each turn, so the time is linear
+//! in the text; no function calls itself. A statement that fails defines its labels as [`Value::NONE`], on which later
+//! nodes are skipped without an error. Only this room's `parse…` functions make one.
+
+use super::MAX_ERRORS;
+use super::lex::{Lexer, Name, Tok, Token, brief, unescape};
+use crate::arena::{Region, Sym, Value};
+use crate::error::{Error, Kind, Place, Result};
+use crate::nodes::ir::emit::Emit;
+use crate::nodes::ir::graph::Loc;
+use crate::nodes::ir::opdef::Op;
+use hashbrown::HashMap;
+
+/// What a value or a region is called in the text.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Label {
+    Number(u32),
+    Name(Sym),
+}
+
+/// A label where it is defined: its place, and the debug name of what it stands for.
+#[derive(Clone, Copy)]
+pub(super) struct Defined<'t> {
+    pub(super) token: Token<'t>,
+    pub(super) label: Label,
+    pub(super) name: Sym,
+}
+
+/// The state of one reading.
+pub(super) struct Parser<'t, 'e> {
+    pub(super) lex: Lexer<'t>,
+    pub(super) tok: Token<'t>,
+    pub(super) e: &'e mut Emit,
+    /// The token before `tok`.
+    pub(super) before: Token<'t>,
+    pub(super) ops: HashMap<&'static str, Op>,
+    pub(super) values: HashMap<Label, Value>,
+    pub(super) regions: HashMap<Label, Region>,
+    /// Whether regions are those that `e` has already, by name: for attributes alone.
+    pub(super) lone: bool,
+    pub(super) errors: Vec<Error>,
+}
+
+impl<'t, 'e> Parser<'t, 'e> {
+    pub(super) fn new(text: &'t str, e: &'e mut Emit) -> Parser<'t, 'e> {
+        let mut lex = Lexer::new(text);
+        let tok = lex.next();
+        let ops = e.ops.iter().enumerate().map(|(i, d)| (d.name, Op(i as u16))).collect();
+        let (values, regions) = (HashMap::new(), HashMap::new());
+        Parser { lex, tok, before: tok, e, ops, values, regions, lone: false, errors: Vec::new() }
+    }
+
+    // Tokens.
+
+    pub(super) fn advance(&mut self) {
+        self.before = self.tok;
+        self.tok = self.lex.next();
+    }
+
+    pub(super) fn is(&self, punct: u8) -> bool {
+        self.tok.tok == Tok::Punct(punct)
+    }
+
+    /// Takes a comma if it stands on this line.
+    pub(super) fn comma(&mut self) -> bool {
+        let comma = self.is(b',') && !self.tok.first;
+        if comma {
+            self.advance();
+        }
+        comma
+    }
+
+    pub(super) fn expect(&mut self, punct: u8, what: &str) -> Result<()> {
+        if !self.is(punct) || self.tok.first {
+            return Err(self.expected(what));
+        }
+        self.advance();
+        Ok(())
+    }
+
+    // Errors.
+
+    pub(super) fn place(&self, t: &Token<'_>) -> Place {
+        Place::Text(t.line, self.lex.column(t.line_start, t.start))
+    }
+
+    pub(super) fn error(&self, t: &Token<'_>, message: impl Into<String>) -> Error {
+        Error::new(Kind::Syntax, message).at(self.place(t))
+    }
+
+    /// That something else should stand here.
+    pub(super) fn expected(&self, what: &str) -> Error {
+        let t = &self.tok;
+        match t.tok {
+            Tok::Bad(why) => self.error(t, format!("{}: {why}", brief(self.lex.slice(t)))),
+            // The mistake is on the line that ends too early, not on the next.
+            _ if t.first || t.tok == Tok::End => {
+                let end = if t.tok == Tok::End { "text" } else { "line" };
+                let b = &self.before;
+                let place = Place::Text(b.line, self.lex.column(b.line_start, b.end));
+                Error::new(Kind::Syntax, format!("the {end} ends where {what} is expected")).at(place)
+            }
+            _ => self.error(t, format!("{} stands where {what} is expected", brief(self.lex.slice(t)))),
+        }
+    }
+
+    pub(super) fn keep(&mut self, e: Error) {
+        if self.errors.len() < MAX_ERRORS {
+            self.errors.push(e);
+        }
+    }
+
+    /// Keeps the writer's error, if there is one.
+    pub(super) fn keep_emitted(&mut self) {
+        if let Some(e) = self.e.take_error() {
+            self.keep(e);
+        }
+    }
+
+    /// Goes to the next line, and at least past `start`.
+    pub(super) fn next_line(&mut self, start: usize) {
+        while self.tok.tok != Tok::End && (self.tok.start == start || !self.tok.first) {
+            self.advance();
+        }
+    }
+
+    pub(super) fn end_of_line(&mut self) -> Result<()> {
+        match self.tok.first || self.is(b'}') || self.tok.tok == Tok::End {
+            true => Ok(()),
+            false => Err(self.expected("the end of the line")),
+        }
+    }
+
+    /// Nodes made from now on come from `t`.
+    pub(super) fn set_place(&mut self, t: &Token<'_>) {
+        let col = self.lex.column(t.line_start, t.start);
+        self.e.set_place(Loc { file: Sym::NONE, line: t.line, col });
+    }
+
+    /// Whether `loc(` stands here. An attribute may be called so too: then = follows.
+    pub(super) fn at_location(&self) -> bool {
+        self.tok.tok == Tok::Word("loc") && !self.tok.first && self.lex.follows(b'(')
+    }
+
+    /// `loc("file.rs":12)`, if it stands here.
+    pub(super) fn location(&mut self) -> Result<Option<Loc>> {
+        if !self.at_location() {
+            return Ok(None);
+        }
+        self.advance();
+        self.expect(b'(', "(")?;
+        let t = self.tok;
+        let Tok::Str(raw) = t.tok else { return Err(self.expected("the name of a file in quotes")) };
+        let file = unescape(raw).map_err(|m| self.error(&t, m))?;
+        let file = self.e.strings.intern(&file);
+        self.advance();
+        self.expect(b':', ": and the number of a line")?;
+        let number = match self.tok.tok {
+            Tok::Word(w) if w.bytes().all(|c| c.is_ascii_digit()) => w.parse().ok().filter(|&n| n > 0),
+            _ => None,
+        };
+        let Some(line) = number else { return Err(self.expected("the number of a line, from 1")) };
+        self.advance();
+        self.expect(b')', ")")?;
+        Ok(Some(Loc { file, line, col: 0 }))
+    }
+
+    // Labels.
+
+    fn label(&mut self, t: &Token<'t>, name: Name<'t>) -> Result<Label> {
+        Ok(match name {
+            Name::Number(n) => Label::Number(n),
+            Name::Plain(s) => Label::Name(self.e.strings.intern(s)),
+            Name::Quoted(raw) => {
+                let s = unescape(raw).map_err(|m| self.error(t, m))?;
+                Label::Name(self.e.strings.intern(&s))
+            }
+        })
+    }
+
+    /// A label that is being defined, whose token is the current one; a number may be followed by a name in quotes.
+    pub(super) fn define(&mut self, name: Name<'t>) -> Result<Defined<'t>> {
+        let token = self.tok;
+        let label = self.label(&token, name)?;
+        self.advance();
+        let mut known = if let Label::Name(s) = label { s } else { Sym::NONE };
+        if let (Label::Number(_), Tok::Str(raw), false) = (label, self.tok.tok, self.tok.first) {
+            let s = unescape(raw).map_err(|m| self.error(&token, m))?;
+            known = self.e.strings.intern(&s);
+            self.advance();
+        }
+        Ok(Defined { token, label, name: known })
+    }
+
+    /// Binds `d` to `v`.
+    pub(super) fn bind(&mut self, d: &Defined<'t>, v: Value) {
+        if self.values.contains_key(&d.label) {
+            let what = brief(self.lex.slice(&d.token)).into_owned();
+            let e = Error::new(Kind::Name, format!("{what} is defined already in this region"));
+            return self.keep(e.at(self.place(&d.token)));
+        }
+        self.values.insert(d.label, v);
+        if d.name.is_some() {
+            self.e.set_name(v, d.name);
+        }
+    }
+
+    /// The value that the current token names.
+    pub(super) fn value(&mut self) -> Result<Value> {
+        let t = self.tok;
+        let Tok::Value(name) = t.tok else { return Err(self.expected("a value like %x")) };
+        let label = self.label(&t, name)?;
+        self.advance();
+        if let Some(&v) = self.values.get(&label) {
+            return Ok(v);
+        }
+        let what = brief(self.lex.slice(&t)).into_owned();
+        let why = format!("{what} is not defined before this line in this region");
+        self.keep(Error::new(Kind::Name, why).at(self.place(&t)));
+        // One error for each name, however often it is used.
+        self.values.insert(label, Value::NONE);
+        Ok(Value::NONE)
+    }
+
+    /// The region `name`, which the current token names.
+    pub(super) fn region_use(&mut self, name: Name<'t>) -> Result<Region> {
+        let t = self.tok;
+        let label = self.label(&t, name)?;
+        self.advance();
+        let found = match (self.lone, label) {
+            (true, Label::Name(s)) => self.e.region_called(s),
+            _ => self.regions.get(&label).copied(),
+        };
+        found.ok_or_else(|| {
+            let why = format!("region @{name} is not defined before this line");
+            Error::new(Kind::Name, why).at(self.place(&t))
+        })
+    }
+
+    /// Values with commas between them, to the end of the line.
+    pub(super) fn values_on_line(&mut self) -> Result<Vec<Value>> {
+        let mut list = Vec::new();
+        if !matches!(self.tok.tok, Tok::Value(_)) || self.tok.first {
+            return Ok(list);
+        }
+        loop {
+            list.push(self.value()?);
+            if !self.comma() {
+                break;
+            }
+        }
+        match self.tok.tok {
+            Tok::Value(_) if !self.tok.first => Err(self.error(&self.tok, "a comma stands between values")),
+            _ => Ok(list),
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Graphs as text. The debug form of a graph and the verifier's messages come from here too.
+//!
+//! Invariant: what is printed of a sound graph parses to an equal one.
+
+use super::fields;
+use super::lex::{is_plain, quote};
+use crate::arena::{Node, Region, Sym, Value, ids::Id};
+use crate::nodes::ir::attrs::Owned;
+use crate::nodes::ir::graph::Graph;
+use crate::nodes::ir::opdef::Op;
+use std::fmt::Write;
+
+/// What a text says beside the graph.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PrintOptions<'a> {
+    /// Whether nodes and arguments say where they were asked for: `loc("file.rs":12)`.
+    pub locations: bool,
+    /// The file of places in a text; without it, nodes that come from a text without locations say none.
+    pub file: Option<&'a str>,
+}
+
+/// `g` as text, without locations.
+pub fn print(g: Graph<'_>) -> String {
+    print_with(g, PrintOptions::default())
+}
+
+/// `g` as text, with what `options` ask for.
+pub fn print_with(g: Graph<'_>, options: PrintOptions<'_>) -> String {
+    let printer = Printer { options, ..Printer::new(g) };
+    // A guess that saves most of the growing: nodes print as 40 to 60 bytes.
+    let mut out = String::with_capacity(64 * g.nodes() + 64);
+    for r in (0..g.regions()).map(Region::new) {
+        printer.region(&mut out, r);
+    }
+    out
+}
+
+/// Whether `op` is a leaf whose `name` is its value's.
+pub(super) fn is_named(op: Op) -> bool {
+    matches!(op, Op::INPUT | Op::PARAM | Op::STATE)
+}
+
+/// A graph with the labels of its values and regions.
+pub(in crate::nodes) struct Printer<'a> {
+    pub(super) g: Graph<'a>,
+    /// Number of each value in its region.
+    number: Vec<u32>,
+    /// Whether a value's name is its label.
+    by_name: Vec<bool>,
+    /// Whether a region's name is its label.
+    region_by_name: Vec<bool>,
+    options: PrintOptions<'a>,
+}
+
+impl<'a> Printer<'a> {
+    /// Labels of `g`, whose offsets must be monotone; everything else may be broken.
+    pub(in crate::nodes) fn new(g: Graph<'a>) -> Printer<'a> {
+        let (number, by_name) = (vec![0; g.values()], vec![false; g.values()]);
+        let mut p = Printer { g, number, by_name, region_by_name: vec![], options: PrintOptions::default() };
+        // How often each string names a value, stamped with the region: no clearing between regions.
+        let mut seen = vec![(u32::MAX, 0u32); g.strings.len()];
+        for r in 0..g.regions() {
+            let first = g.outs_at[g.nodes_at[r] as usize];
+            let end = g.outs_at[g.nodes_at[r + 1] as usize];
+            for pass in [0, 1] {
+                for v in first..end {
+                    let name = g.names[v as usize];
+                    let Some(slot) = seen.get_mut(name.at()).filter(|_| !p.str(name).is_empty()) else { continue };
+                    match (pass, slot.0 == r as u32) {
+                        (0, true) => slot.1 += 1,
+                        (0, false) => *slot = (r as u32, 1),
+                        _ => p.by_name[v as usize] = slot.1 == 1 || p.is_leaf(Value(v), name),
+                    }
+                    p.number[v as usize] = v - first;
+                }
+            }
+            (first..end).for_each(|v| p.number[v as usize] = v - first);
+        }
+        let called = &g.region_names[..g.regions() - 1];
+        let mut uses = vec![0u32; g.strings.len()];
+        called.iter().for_each(|s| uses.get_mut(s.at()).into_iter().for_each(|n| *n += 1));
+        p.region_by_name =
+            called.iter().map(|&s| uses.get(s.at()) == Some(&1) && !p.str(s).is_empty()).chain([true]).collect();
+        p
+    }
+
+    /// The string of `s`; empty where there is none.
+    fn str(&self, s: Sym) -> &'a str {
+        if s.at() < self.g.strings.len() { self.g.str(s) } else { "" }
+    }
+
+    /// Whether `v` is a leaf called `name`.
+    fn is_leaf(&self, v: Value, name: Sym) -> bool {
+        let g = &self.g;
+        let n = g.def[v.at()].at();
+        let op = g.op.get(n).copied().unwrap_or(Op::ARG);
+        is_named(op) && g.attr.get(n).and_then(|&at| g.extra.get(at as usize + 1)) == Some(&name.0)
+    }
+
+    /// `v` as an operand.
+    pub(super) fn value(&self, out: &mut String, v: Value) {
+        match self.by_name.get(v.at()) {
+            Some(true) => named(out, '%', self.str(self.g.names[v.at()])),
+            Some(false) => {
+                let _ = write!(out, "%{}", self.number[v.at()]);
+            }
+            None => out.push_str("%?"),
+        }
+    }
+
+    /// `v` where it is defined.
+    fn defined(&self, out: &mut String, v: Value) {
+        self.value(out, v);
+        let name = self.str(self.g.names[v.at()]);
+        if !self.by_name[v.at()] && !name.is_empty() {
+            quote(out, name);
+        }
+    }
+
+    /// `r` where it is used.
+    pub(super) fn region_label(&self, out: &mut String, r: Region) {
+        match self.region_by_name.get(r.at()) {
+            Some(true) => named(out, '@', self.str(self.g.region_names[r.at()])),
+            _ => {
+                let _ = write!(out, "@{}", r.0);
+            }
+        }
+    }
+
+    fn ty(&self, out: &mut String, v: Value) {
+        let _ = write!(out, "{}{}", self.g.dtype[v.at()], self.g.dims(v));
+    }
+
+    /// Node `n`, whose ids must exist, without a line end.
+    pub(in crate::nodes) fn node(&self, out: &mut String, n: Node) {
+        let g = &self.g;
+        let def = g.def_of(n);
+        list(out, g.outs_of(n), |out, v| self.defined(out, v));
+        out.push_str(if g.outs_of(n).len() > 0 { " = " } else { "" });
+        out.push_str(def.name);
+        if !g.args_of(n).is_empty() {
+            out.push(' ');
+            list(out, g.args_of(n).iter().copied(), |out, v| self.value(out, v));
+        }
+        for (i, (field, attr)) in g.attrs(n).iter().enumerate() {
+            if attr != Owned::Absent && !self.is_elided(n, i) {
+                let _ = write!(out, " {}=", field.name);
+                fields::write(out, self, &field.kind, &attr);
+            }
+        }
+        out.push_str(if g.outs_of(n).len() > 0 { " : " } else { "" });
+        list(out, g.outs_of(n), |out, v| self.ty(out, v));
+        self.location(out, n);
+    }
+
+    /// Where `n` was asked for, if that is to be said and is a line of a file.
+    fn location(&self, out: &mut String, n: Node) {
+        let g = &self.g;
+        let at = g.loc.get(n.at()).and_then(|&at| g.locs.get(at as usize)).filter(|_| self.options.locations);
+        let Some(loc) = at else { return };
+        let file = if loc.file == Sym::NONE { self.options.file } else { Some(self.str(loc.file)) };
+        if let (Some(file), 1..) = (file, loc.line) {
+            out.push_str(" loc(");
+            quote(out, file);
+            let _ = write!(out, ":{})", loc.line);
+        }
+    }
+
+    /// Whether field `i` of `n` is said by the value's name or by its type.
+    fn is_elided(&self, n: Node, i: usize) -> bool {
+        let (g, attrs) = (&self.g, self.g.attrs(n));
+        let Some(first) = g.outs_of(n).next() else { return false };
+        if is_named(g.op[n.at()]) && i == 0 {
+            return self.str(g.names[first.at()]) == self.str(attrs.sym(0));
+        }
+        match fields::typed(attrs.fields) {
+            Some((d, s)) if i == d || i == s => {
+                attrs.dtype(d) == g.dtype[first.at()] && attrs.shape(s) == g.shape[first.at()]
+            }
+            _ => false,
+        }
+    }
+
+    fn region(&self, out: &mut String, r: Region) {
+        let g = &self.g;
+        let entry = r == g.entry();
+        let args: Vec<Value> = if entry { Vec::new() } else { g.region_args(r).collect() };
+        if entry {
+            out.push_str("graph ");
+            named(out, '@', self.str(g.name));
+        } else {
+            out.push_str("region ");
+            self.region_label(out, r);
+            let name = self.str(g.region_names[r.at()]);
+            if !self.region_by_name[r.at()] && !name.is_empty() {
+                quote(out, name);
+            }
+            out.push('(');
+            list(out, args.iter().copied(), |out, v| {
+                self.defined(out, v);
+                out.push_str(": ");
+                self.ty(out, v);
+                self.location(out, g.def[v.at()]);
+            });
+            out.push(')');
+        }
+        out.push_str(" {\n");
+        for n in g.region_nodes(r).skip(args.len()) {
+            out.push_str("  ");
+            self.node(out, n);
+            out.push('\n');
+        }
+        self.tail(out, r, entry);
+        out.push_str("\n}\n");
+    }
+
+    fn tail(&self, out: &mut String, r: Region, entry: bool) {
+        let g = &self.g;
+        if !entry {
+            out.push_str(if g.region_yields(r).is_empty() { "  yield" } else { "  yield " });
+            return list(out, g.region_yields(r).iter().copied(), |out, v| self.value(out, v));
+        }
+        for &(leaf, next) in g.updates {
+            out.push_str("  update ");
+            self.value(out, leaf);
+            out.push_str(" <- ");
+            self.value(out, next);
+            out.push('\n');
+        }
+        out.push_str(if g.outputs().is_empty() { "  return" } else { "  return " });
+        list(out, g.output_names.iter().zip(g.outputs()), |out, (&name, &v)| {
+            let name = self.str(name);
+            if is_plain(name) {
+                out.push_str(name)
+            } else {
+                quote(out, name)
+            }
+            out.push('=');
+            self.value(out, v);
+        });
+    }
+}
+
+fn named(out: &mut String, sigil: char, name: &str) {
+    out.push(sigil);
+    if is_plain(name) { out.push_str(name) } else { quote(out, name) }
+}
+
+fn list<T>(out: &mut String, items: impl IntoIterator<Item = T>, mut one: impl FnMut(&mut String, T)) {
+    for (i, item) in items.into_iter().enumerate() {
+        out.push_str(if i == 0 { "" } else { ", " });
+        one(out, item);
+    }
+}

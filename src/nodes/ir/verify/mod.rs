@@ -1,0 +1,456 @@
+//! The verifier: twelve promises that every graph keeps, between any two passes.
+//!
+//! * **V1** Ids are in range: ops, operands, defining nodes, results of regions, updates.
+//! * **V2** References point backwards, inside the region: an operand's id is smaller than the ids of the results.
+//! * **V3** Columns have the lengths that belong together, and offsets are monotone from 0 to the end of their pool.
+//! * **V4** Each op has as many operands as its row says.
+//! * **V5** Attribute words are what the row's schema takes, and in its ranges.
+//! * **V6** Result types are what `infer` says, run again for every node, without exception.
+//! * **V7** Signatures: a region's arguments are its first nodes, numbered from 0, and the entry has none; inputs,
+//!   params and states stand in the entry, under distinct names; yields and outputs are values of their region, and
+//!   outputs have distinct names.
+//! * **V8** Regions stand before their users. A fused op owns its region: the region has no other user. Calls and loops
+//!   share: any number of them may name one region. A region without a user may stand in what a user built
+//!   ([`Stage::Block`]); passes drop it.
+//! * **V9** Ops belong to the stage: no fused op where derivatives are taken, no block op after expansion.
+//! * **V10** Effects are ordered: storage order is their order, so they stand in the entry only and are not pure.
+//! * **V11** Updates: the leaf is a param or a state, the next value has its type, and a leaf has one update.
+//! * **V12** Interned ids exist: shapes, strings, places.
+//!
+//! Invariant: any columns may be given, however broken; every id is checked before it is used. After V3 fails nothing
+//! else can be asked. Errors say the promise, the node and the reason; all are collected. Passes, tests and tools
+//! call this.
+
+use super::attrs::{Attrs, Kind as FieldKind, is_inline};
+use super::dtype::Ty;
+use super::graph::Graph;
+use super::infer::{Infer, Signature};
+use super::opdef::{Flags, Op, OpDef};
+use super::text::Printer;
+use crate::arena::intern::Shapes;
+use crate::arena::{Node, Region, Shape, Sym, Value, ids::Id};
+use crate::error::{Error, Kind, Place, Result};
+use std::cell::OnceCell;
+
+/// How far a graph has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// As a user wrote it: anything may occur.
+    Block,
+    /// As derivatives see it: neither block ops nor fused ops.
+    Core,
+    /// After fusion: fused ops may occur.
+    Fused,
+}
+
+/// All broken promises of `g`; none is a sound graph.
+pub fn verify(g: Graph<'_>, stage: Stage) -> Vec<Error> {
+    let mut errors = Vec::new();
+    columns(&g, &mut errors);
+    if !errors.is_empty() {
+        return errors;
+    }
+    let mut v = Verifier {
+        g,
+        stage,
+        errors,
+        printer: OnceCell::new(),
+        shapes: Shapes::seeded(g.shapes),
+        sigs: Vec::with_capacity(g.regions()),
+        uses: vec![(0, 0); g.regions()],
+        tys: Vec::new(),
+        out: Vec::new(),
+    };
+    for r in (0..g.regions()).map(Region::new) {
+        v.region(r);
+    }
+    v.uses();
+    v.entry();
+    v.updates();
+    v.errors
+}
+
+/// The first broken promise of `g`, with the number of others.
+pub fn check(g: Graph<'_>, stage: Stage) -> Result<()> {
+    let errors = verify(g, stage);
+    let others = errors.len().saturating_sub(1);
+    match errors.into_iter().next() {
+        None => Ok(()),
+        Some(mut e) => {
+            if others > 0 {
+                e.message = format!("{} (and {others} more)", e.message);
+            }
+            Err(e)
+        }
+    }
+}
+
+/// V3.
+fn columns(g: &Graph<'_>, errors: &mut Vec<Error>) {
+    let mut say = |why: String| errors.push(Error::new(Kind::Verify, format!("V3: {why}")));
+    let (nodes, values, regions) = (g.op.len(), g.def.len(), g.nodes_at.len().saturating_sub(1));
+    if regions == 0 {
+        say("there is no entry region".into());
+    }
+    let lengths = [
+        ("attr", g.attr.len(), nodes),
+        ("loc", g.loc.len(), nodes),
+        ("args_at", g.args_at.len(), nodes + 1),
+        ("outs_at", g.outs_at.len(), nodes + 1),
+        ("dtype", g.dtype.len(), values),
+        ("shape", g.shape.len(), values),
+        ("names", g.names.len(), values),
+        ("nodes_at", g.nodes_at.len(), regions + 1),
+        ("yields_at", g.yields_at.len(), regions + 1),
+        ("region_names", g.region_names.len(), regions),
+    ];
+    for (name, is, want) in lengths {
+        if is != want {
+            say(format!("column {name} has {is} entries, not {want}"));
+        }
+    }
+    let offsets = [
+        ("args_at", g.args_at, g.args.len()),
+        ("outs_at", g.outs_at, values),
+        ("nodes_at", g.nodes_at, nodes),
+        ("yields_at", g.yields_at, g.yields.len()),
+    ];
+    for (name, at, end) in offsets {
+        let ends = at.first() == Some(&0) && at.last().map(|&x| x as usize) == Some(end);
+        if !ends || !at.is_sorted() {
+            say(format!("offsets {name} do not rise from 0 to {end}"));
+        }
+    }
+}
+
+/// A walk over one graph whose offsets are sound.
+struct Verifier<'a> {
+    g: Graph<'a>,
+    stage: Stage,
+    errors: Vec<Error>,
+    /// Made for the first message.
+    printer: OnceCell<Printer<'a>>,
+    shapes: Shapes,
+    sigs: Vec<Signature>,
+    /// How many calls and how many other nodes use each region.
+    uses: Vec<(u32, u32)>,
+    tys: Vec<Ty>,
+    out: Vec<Ty>,
+}
+
+impl<'a> Verifier<'a> {
+    fn say(&mut self, promise: u8, why: impl std::fmt::Display) {
+        self.errors.push(Error::new(Kind::Verify, format!("V{promise}: {why}")));
+    }
+
+    fn say_at(&mut self, promise: u8, n: Node, why: impl std::fmt::Display) {
+        self.fail_at(Kind::Verify, promise, n, why);
+    }
+
+    fn fail_at(&mut self, kind: Kind, promise: u8, n: Node, why: impl std::fmt::Display) {
+        let text = self.text(n);
+        let place = match self.g.locs.get(self.g.loc[n.at()] as usize) {
+            Some(l) if l.file == Sym::NONE => Some(Place::Text(l.line, l.col)),
+            Some(l) if self.has_str(l.file) => Some(Place::Source(self.g.str(l.file).to_string(), l.line)),
+            _ => None,
+        };
+        self.errors.push(match place {
+            Some(place) => Error::new(kind, format!("V{promise}: {why}: {text}")).at(place),
+            None => Error::new(kind, format!("V{promise}: {why}")).at(Place::Node(text)),
+        });
+    }
+
+    /// `n` as the text form prints it if that can be done, else by its ids.
+    fn text(&self, n: Node) -> String {
+        let g = &self.g;
+        let outs = g.outs_at[n.at()] as usize..g.outs_at[n.at() + 1] as usize;
+        let typed = g.shape[outs].iter().all(|&s| self.has_shape(s));
+        match (self.def(n), self.words(n)) {
+            (Some(def), Some(words)) if typed && self.schema(def, words).is_ok() => {
+                let mut out = String::new();
+                self.printer.get_or_init(|| Printer::new(self.g)).node(&mut out, n);
+                out
+            }
+            (def, _) => {
+                let op = def.map_or_else(|| format!("op {}", g.op[n.at()].0), |d| d.name.to_string());
+                let args: Vec<String> = g.args_of(n).iter().map(Value::to_string).collect();
+                format!("{n} = {op} {}", args.join(", "))
+            }
+        }
+    }
+
+    // What exists.
+
+    fn def(&self, n: Node) -> Option<&'static OpDef> {
+        self.g.ops.get(self.g.op[n.at()].0 as usize).copied()
+    }
+
+    fn has_shape(&self, s: Shape) -> bool {
+        s.at() < self.g.shapes.len()
+    }
+
+    fn has_str(&self, s: Sym) -> bool {
+        s.at() < self.g.strings.len()
+    }
+
+    /// The attribute words of `n`, if they lie in the pool.
+    fn words(&self, n: Node) -> Option<&'a [u32]> {
+        let (fields, word) = (self.def(n)?.attrs, &self.g.attr[n.at()]);
+        if fields.is_empty() {
+            return Some(&[]);
+        }
+        if is_inline(fields) {
+            return Some(std::slice::from_ref(word));
+        }
+        let (&count, words) = self.g.extra.get(*word as usize..)?.split_first()?;
+        words.get(..count as usize)
+    }
+
+    fn schema(&self, def: &'static OpDef, words: &[u32]) -> Result<(), String> {
+        let (shapes, strings) = (self.g.shapes.len(), self.g.strings.len());
+        Attrs { fields: def.attrs, words }.validate(shapes, strings, self.g.regions())
+    }
+
+    /// The type of `v`, if there is such a value and its shape exists.
+    fn ty(&self, v: Value) -> Option<Ty> {
+        let ty = Ty { dtype: *self.g.dtype.get(v.at())?, shape: *self.g.shape.get(v.at())? };
+        self.has_shape(ty.shape).then_some(ty)
+    }
+
+    /// The ids of the values of `r`.
+    fn values_of(&self, r: Region) -> std::ops::Range<u32> {
+        let at = |i: usize| self.g.outs_at[self.g.nodes_at[i] as usize];
+        at(r.at())..at(r.at() + 1)
+    }
+
+    // Regions and their nodes.
+
+    fn region(&mut self, r: Region) {
+        let entry = r == self.g.entry();
+        let values = self.values_of(r);
+        let mut args = 0;
+        for (i, n) in self.g.region_nodes(r).enumerate() {
+            let is_arg = self.g.op[n.at()] == Op::ARG;
+            if is_arg && entry {
+                self.say_at(7, n, "the entry has no arguments");
+            } else if is_arg && args < i {
+                self.say_at(7, n, "an argument stands after other nodes");
+            }
+            args += usize::from(is_arg);
+            self.interned(n);
+            if self.node(r, n, values.start) {
+                self.infer(n);
+                if is_arg && self.g.attrs(n).int(0) != i as i64 {
+                    self.say_at(7, n, format!("this is argument {i}"));
+                }
+            }
+        }
+        let at = self.g.yields_at[r.at()] as usize..self.g.yields_at[r.at() + 1] as usize;
+        let yields = &self.g.yields[at];
+        for (i, y) in yields.iter().enumerate().filter(|(_, y)| !values.contains(&y.0)) {
+            self.say(7, format!("yield {i} of region {r} is {y}, which is no value of it"));
+        }
+        let tys = |vs: &mut dyn Iterator<Item = Value>| vs.filter_map(|v| self.ty(v)).collect();
+        let sig = Signature { args: tys(&mut self.g.region_args(r)), yields: tys(&mut yields.iter().copied()) };
+        self.sigs.push(sig);
+        if self.g.region_names[r.at()].is_some() && !self.has_str(self.g.region_names[r.at()]) {
+            self.say(12, format!("the name of region {r} does not exist"));
+        }
+    }
+
+    /// V1, V2, V4, V5, V7 to V10 of node `n` of region `r`, whose values start at `base`: whether `infer` can run.
+    fn node(&mut self, r: Region, n: Node, base: u32) -> bool {
+        let g = self.g;
+        let errors = self.errors.len();
+        let first = g.outs_at[n.at()];
+        for v in first..g.outs_at[n.at() + 1] {
+            if g.def[v as usize] != n {
+                self.say_at(1, n, format!("result %{v} is said to be defined by {}", g.def[v as usize]));
+            }
+        }
+        for (i, &a) in g.args_of(n).iter().enumerate() {
+            if a.at() >= g.def.len() {
+                self.say_at(1, n, format!("operand {i} is value {a}, and there are {}", g.def.len()));
+            } else if !(base..first).contains(&a.0) {
+                self.say_at(2, n, format!("operand {i} is value {a}, which does not stand before it in its region"));
+            }
+        }
+        let Some(def) = self.def(n) else {
+            self.say_at(1, n, format!("op {} is not in the table of {}", g.op[n.at()].0, g.ops.len()));
+            return false;
+        };
+        if !def.arity.allows(g.args_of(n).len()) {
+            let why = format!("{} takes {} operands, not {}", def.name, def.arity, g.args_of(n).len());
+            self.fail_at(Kind::Arity, 4, n, why);
+        }
+        match self.words(n) {
+            None => self.say_at(5, n, "its attributes lie outside the pool"),
+            Some(words) => match self.schema(def, words) {
+                Err(e) => self.say_at(5, n, e),
+                Ok(()) => self.regions_used(r, n, Attrs { fields: def.attrs, words }),
+            },
+        }
+        self.flags(r == g.entry(), n, def);
+        self.errors.len() == errors && g.args_of(n).iter().all(|&a| self.ty(a).is_some())
+    }
+
+    /// V7, V9 and V10: what the row's flags say of this stage and this region.
+    fn flags(&mut self, entry: bool, n: Node, def: &OpDef) {
+        let (stage, name) = (self.stage, def.name);
+        if def.flags.has(Flags::FUSED) && stage == Stage::Core {
+            let why = format!("{name} is a fused op: it may stand in stages Block and Fused, and this is {stage:?}");
+            self.fail_at(Kind::Stage, 9, n, why);
+        }
+        if def.flags.has(Flags::BLOCK) && stage != Stage::Block {
+            let why = format!("{name} is a block op: it may stand in stage Block, and this is {stage:?}");
+            self.fail_at(Kind::Stage, 9, n, why);
+        }
+        if def.flags.has(Flags::EFFECT) && (!entry || def.is_pure()) {
+            self.say_at(10, n, "an effect must stand in the entry, and is not pure");
+        }
+        if !entry && matches!(self.g.op[n.at()], Op::INPUT | Op::PARAM | Op::STATE) {
+            self.say_at(7, n, "a leaf stands outside the entry");
+        }
+    }
+
+    /// V8, the part that a user shows.
+    fn regions_used(&mut self, r: Region, n: Node, attrs: Attrs<'_>) {
+        for i in (0..attrs.fields.len()).filter(|&i| attrs.fields[i].kind == FieldKind::Region) {
+            let used = attrs.region(i);
+            if used >= r {
+                self.say_at(8, n, format!("region {used} does not stand before its user, in region {r}"));
+            }
+            let count = &mut self.uses[used.at()];
+            if self.g.def_of(n).flags.has(Flags::FUSED) { count.1 += 1 } else { count.0 += 1 }
+        }
+    }
+
+    /// V6.
+    fn infer(&mut self, n: Node) {
+        let g = self.g;
+        let (Some(def), Some(words)) = (self.def(n), self.words(n)) else { return };
+        let mut tys = std::mem::take(&mut self.tys);
+        let mut out = std::mem::take(&mut self.out);
+        tys.clear();
+        out.clear();
+        tys.extend(g.args_of(n).iter().map(|&a| g.ty(a)));
+        let attrs = Attrs { fields: def.attrs, words };
+        let cx = &mut Infer { args: &tys, attrs, shapes: &mut self.shapes, regions: &self.sigs, out: &mut out };
+        match (def.infer)(cx) {
+            Err(e) => self.say_at(6, n, e),
+            Ok(()) if out.len() != g.outs_of(n).len() => {
+                self.say_at(6, n, format!("it has {} results, and {} by inference", g.outs_of(n).len(), out.len()));
+            }
+            Ok(()) => {
+                for (i, (v, &ty)) in g.outs_of(n).zip(&out).enumerate() {
+                    // A shape that does not exist was reported as V12.
+                    if self.ty(v).is_some_and(|is| is != ty) {
+                        let want = format!("{}{}", ty.dtype, self.shapes.dims(ty.shape));
+                        self.say_at(6, n, format!("result {i} is {}, and {want} by inference", g.ty_text(v)));
+                    }
+                }
+            }
+        }
+        (self.tys, self.out) = (tys, out);
+    }
+
+    /// V12 of node `n` and its results.
+    fn interned(&mut self, n: Node) {
+        let g = self.g;
+        for v in g.outs_of(n) {
+            if !self.has_shape(g.shape[v.at()]) {
+                self.say_at(12, n, format!("shape {} of result {v} does not exist", g.shape[v.at()]));
+            }
+            if g.names[v.at()].is_some() && !self.has_str(g.names[v.at()]) {
+                self.say_at(12, n, format!("name {} of result {v} does not exist", g.names[v.at()]));
+            }
+        }
+        let loc = g.loc[n.at()];
+        match g.locs.get(loc as usize) {
+            None if loc != u32::MAX => self.say_at(12, n, format!("place {loc} does not exist")),
+            Some(l) if l.file.is_some() && !self.has_str(l.file) => {
+                self.say_at(12, n, format!("the file of place {loc} does not exist"));
+            }
+            _ => {}
+        }
+    }
+
+    // The graph as a whole.
+
+    /// V8, the part that all users show together.
+    fn uses(&mut self) {
+        let entry = self.g.entry();
+        for r in (0..entry.at()).map(Region::new) {
+            match self.uses[r.at()] {
+                (0, 0) if self.stage != Stage::Block => self.say(8, format!("region {r} has no user")),
+                (calls, others) if others > 1 || others == 1 && calls > 0 => {
+                    self.say(
+                        8,
+                        format!("region {r} has {} users; only calls and loops share a region", calls + others),
+                    );
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// V7 and V12 of names: the graph's, its outputs' and its leaves'.
+    fn entry(&mut self) {
+        let g = self.g;
+        if !self.has_str(g.name) {
+            self.say(12, "the name of the graph does not exist");
+        }
+        let at = &g.yields_at[g.entry().at()..];
+        let outputs = at[1] - at[0];
+        if g.output_names.len() != outputs as usize {
+            self.say(7, format!("{outputs} outputs have {} names", g.output_names.len()));
+        }
+        let mut seen = vec![false; g.strings.len()];
+        for &s in g.output_names {
+            match seen.get_mut(s.at()) {
+                None => self.say(12, format!("output name {s} does not exist")),
+                Some(true) => self.say(7, format!("two outputs are called {:?}", g.str(s))),
+                Some(seen) => *seen = true,
+            }
+        }
+        seen.fill(false);
+        for n in g.region_nodes(g.entry()) {
+            if !matches!(g.op[n.at()], Op::INPUT | Op::PARAM | Op::STATE) {
+                continue;
+            }
+            // The first word of a named leaf is its name; that it exists is V5.
+            let name = self.words(n).and_then(|w| w.first()).map_or(Sym::NONE, |&w| Sym(w));
+            match seen.get_mut(name.at()) {
+                Some(true) => self.say_at(7, n, format!("two leaves are called {:?}", g.str(name))),
+                Some(seen) => *seen = true,
+                None => {}
+            }
+        }
+    }
+
+    /// V11.
+    fn updates(&mut self) {
+        let g = self.g;
+        let values = self.values_of(g.entry());
+        let mut seen = vec![false; g.values()];
+        for (i, &(leaf, next)) in g.updates.iter().enumerate() {
+            if !values.contains(&leaf.0) || !values.contains(&next.0) {
+                self.say(1, format!("update {i}, {leaf} <- {next}, names what is no value of the entry"));
+                continue;
+            }
+            let op = g.op.get(g.def[leaf.at()].at());
+            if !matches!(op, Some(&(Op::PARAM | Op::STATE))) {
+                self.say(11, format!("update {i} is of {leaf}, which is neither a param nor a state"));
+            }
+            if g.ty(leaf) != g.ty(next) {
+                self.say(11, format!("update {i}: {leaf} and {next} are of different types"));
+            }
+            if std::mem::replace(&mut seen[leaf.at()], true) {
+                self.say(11, format!("update {i}: {leaf} has an update already"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

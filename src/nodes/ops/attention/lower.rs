@@ -1,0 +1,221 @@
+//! Calls of attention, its adjoint, and rotary embeddings. Where the sequence stands before the heads, the log-sum-exp and the gradients are
+//! made with the heads first, so that a unit owns whole pieces of them, and then moved.
+
+use crate::kernels::attention::{Attention, BLOCK_KEYS, CHUNK_QUERIES};
+use crate::kernels::copy::Strided;
+use crate::kernels::cost_model::CostClass;
+use crate::kernels::rope::{Rope, rope as turn};
+use crate::kernels::{attention, copy};
+use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ops::attention::packed::parts;
+use crate::nodes::ops::attention::{DLSE, DROPOUT, Geometry, Layout, Optional, STREAM, optional, rope};
+use crate::nodes::ops::common::lowering::{by_float, by_size};
+
+/// How q, k and v are read, and where optional operands begin.
+#[derive(Clone, Copy)]
+struct Reads {
+    /// The first of q, k, v, or the operand that holds all.
+    first: usize,
+    packed: bool,
+    rest: usize,
+}
+
+impl Reads {
+    /// What the kernels read: all operands, the packed one three times.
+    fn bufs(&self, args: usize) -> Vec<Buf> {
+        let times = |i: usize| if self.packed && i == self.first { 3 } else { 1 };
+        (0..args).flat_map(|i| std::iter::repeat_n(Buf::Arg(i), times(i))).collect()
+    }
+}
+
+/// The params of a node.
+fn params(cx: &LowerCx<'_>, reads: &Reads) -> Result<Attention, String> {
+    let (attrs, Reads { first, packed, rest }) = (cx.attrs(), *reads);
+    let dims = if packed { parts(&cx.arg_dims(first), &attrs)? } else { [0, 1, 2].map(|i| cx.arg_dims(first + i)) };
+    let g = Geometry::of(&dims, &attrs)?;
+    let Optional { padding, bias, .. } = optional(&attrs, rest);
+    let strides = bias.map_or([0, 0], |i| {
+        let (d, s) = (cx.arg_dims(i), cx.arg_dims(i).strides());
+        [0, 1].map(|axis| if d[axis] == 1 { 0 } else { s[axis] })
+    });
+    Ok(Attention {
+        batch: g.batch,
+        heads: g.heads,
+        kv_heads: g.kv_heads,
+        queries: g.queries,
+        keys: g.keys,
+        width: g.width,
+        value_width: g.value_width,
+        // With one head of each, both orders are the same.
+        seq_major: packed || (g.layout != Layout::Bhsd && g.heads > 1),
+        packed,
+        causal: g.causal,
+        window: g.window,
+        scale: g.scale,
+        cap: g.softcap,
+        padding: padding.is_some(),
+        bytes: padding.is_some_and(|i| cx.dtype(i) == DType::Bool),
+        bias: bias.is_some(),
+        bias_batch: strides[0],
+        bias_head: strides[1],
+        dlse: attrs.fields.len() > DLSE && attrs.bool(DLSE),
+        drop: attrs.f64(DROPOUT),
+        stream: attrs.int(STREAM) as u64,
+    })
+}
+
+/// Copies `from`, dense over the first three of `dims` in the order `[0, 2, 1]`, into result `to`.
+fn exchange(cx: &mut LowerCx<'_>, from: Buf, to: usize, dims: [usize; 4]) -> Result<(), String> {
+    let [_, s, h, w] = dims.map(|d| d as i64);
+    let p = Strided::new(&dims, &[h * s * w, w, s * w, 1], 0).ok_or("too many axes")?;
+    let call = Call::new(by_size!(cx.out(to).dtype, copy::strided_copy), p.to_words(), p.units());
+    cx.call(call.reads(&[from]).writes(Buf::Out(to), p.per_unit()));
+    Ok(())
+}
+
+/// `attention`.
+pub fn attention(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    forward(cx, &Reads { first: 0, packed: false, rest: 3 })
+}
+
+/// `attention_packed`.
+pub fn attention_packed(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    forward(cx, &Reads { first: 0, packed: true, rest: 1 })
+}
+
+fn forward(cx: &mut LowerCx<'_>, reads: &Reads) -> Result<(), String> {
+    let (p, dtype) = (params(cx, reads)?, cx.dtype(0));
+    let kernel = by_float!(dtype, attention::forward)?;
+    let lse = if p.seq_major { cx.temp(dtype.size(), p.batch * p.heads * p.queries) } else { Buf::Out(1) };
+    let lane = if dtype == DType::F32 { p.forward_scratch::<f32>() } else { p.forward_scratch::<f64>() };
+    let scratch = cx.scratch(dtype.size(), lane);
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::ATTENTION);
+    let call = call.reads(&reads.bufs(cx.args()));
+    let call = call.writes(Buf::Out(0), p.per_unit()).writes(lse, p.stats_per_unit());
+    cx.call(call.scratch(scratch));
+    if p.seq_major && cx.used[1] {
+        exchange(cx, lse, 1, [p.batch, p.heads, p.queries, 1])?;
+    }
+    Ok(())
+}
+
+/// Units of the backward kernels that make scores twice, where `threads` threads are sooner done with those than with a
+/// head each: seven products divided evenly, against five for each head.
+fn fine(p: &Attention, threads: usize) -> Option<[usize; 2]> {
+    let heads = p.backward_units();
+    let sooner = 7 * heads < 5 * threads * heads.div_ceil(threads);
+    p.fine_units().filter(|units| sooner && units.iter().all(|&u| u >= threads))
+}
+
+/// `attention_backward`.
+pub fn attention_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let rest = 6 + usize::from(cx.attrs().bool(DLSE));
+    backward(cx, &Reads { first: 1, packed: false, rest })
+}
+
+/// `attention_packed_backward`.
+pub fn attention_packed_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let rest = 4 + usize::from(cx.attrs().bool(DLSE));
+    backward(cx, &Reads { first: 1, packed: true, rest })
+}
+
+fn backward(cx: &mut LowerCx<'_>, reads: &Reads) -> Result<(), String> {
+    let (p, dtype) = (params(cx, reads)?, cx.dtype(0));
+    let rows = [p.heads * p.queries, p.kv_heads * p.keys, p.kv_heads * p.keys];
+    let widths = [p.width, p.width, p.value_width];
+    let lens = [0, 1, 2].map(|i| rows[i] * widths[i]);
+    let grads = [0, 1, 2].map(|i| match p.seq_major {
+        true => cx.temp(dtype.size(), p.batch * lens[i]),
+        false => Buf::Out(i),
+    });
+    let lane = if dtype == DType::F32 { p.backward_scratch::<f32>() } else { p.backward_scratch::<f64>() };
+    let scratch = cx.scratch(dtype.size(), lane);
+    let bias = cx.used.len() > 3 && cx.used[3];
+    let bufs = reads.bufs(cx.args());
+    let reading = |kernel, units, flops| {
+        let call = Call::new(kernel, p.to_words(), units).flops(flops);
+        call.cost_class(CostClass::ATTENTION_BACKWARD).reads(&bufs)
+    };
+    let with_bias = |call: Call, per: usize| if bias { call.writes(Buf::Out(3), per * p.keys) } else { call };
+    let mut calls = Vec::new();
+    if let Some([keys, queries]) = fine(&p, cx.threads) {
+        // Four and three products. Making scores twice is no work that anybody asked for: it counts once.
+        let call = reading(by_float!(dtype, attention::backward_keys)?, keys, cx.flops() / 7 * 4);
+        let call = (1..3).fold(call, |call, i| call.writes(grads[i], BLOCK_KEYS * widths[i]));
+        calls.push(call.scratch(scratch));
+        let call = reading(by_float!(dtype, attention::backward_queries)?, queries, cx.flops() / 7 * 3);
+        let call = call.writes(grads[0], CHUNK_QUERIES * widths[0]).scratch(cx.scratch(dtype.size(), lane));
+        calls.push(with_bias(call, CHUNK_QUERIES));
+    } else {
+        let call = reading(by_float!(dtype, attention::backward)?, p.backward_units(), cx.flops());
+        let call = (0..3).fold(call, |call, i| call.writes(grads[i], lens[i] / p.kv_heads));
+        calls.push(with_bias(call.scratch(scratch), p.group() * p.queries));
+    }
+    calls.into_iter().for_each(|call| cx.call(call));
+    if p.packed {
+        let call = Call::new(by_float!(dtype, attention::pack)?, p.to_words(), p.pack_units());
+        cx.call(call.reads(&grads).writes(Buf::Out(0), p.per_unit_packed()));
+        return Ok(());
+    }
+    for i in (0..3).filter(|&i| p.seq_major && cx.used[i]) {
+        let (heads, len) = if i == 0 { (p.heads, p.queries) } else { (p.kv_heads, p.keys) };
+        exchange(cx, grads[i], i, [p.batch, len, heads, widths[i]])?;
+    }
+    Ok(())
+}
+
+/// `rope`.
+pub fn rope(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let geo = rope::Geometry::of(&cx.arg_dims(0), &cx.arg_dims(1), &cx.arg_dims(2), &cx.attrs())?;
+    let p = Rope {
+        rows: geo.batch * geo.heads * geo.seq,
+        width: geo.width,
+        pairs: geo.pairs,
+        inner: if geo.layout == Layout::Bhsd { 1 } else { geo.heads },
+        seq: geo.seq,
+        per_sequence: if geo.own { geo.heads * geo.seq } else { 0 },
+        neighbours: geo.pairing == rope::Pairing::Neighbours,
+        inverse: geo.inverse,
+    };
+    if p.pairs == 0 {
+        cx.view(0, 0, 0);
+        return Ok(());
+    }
+    let call = Call::new(by_float!(cx.dtype(0), turn)?, p.to_words(), p.units()).flops(cx.flops());
+    cx.call(call.reads_args(3).writes(Buf::Out(0), p.per_unit()).inplace(&[(0, 0)]));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_heads_are_divided_where_threads_would_wait() {
+        let p = |heads: usize, len: usize| Attention {
+            batch: 1,
+            heads,
+            kv_heads: heads,
+            queries: len,
+            keys: len,
+            width: 8,
+            value_width: 8,
+            ..Attention::from_words(&[])
+        };
+        for (heads, len, threads, want) in [
+            (1, 4096, 1, None),
+            (1, 4096, 2, Some([32, 16])),
+            (1, 300, 2, Some([3, 2])),
+            (2, 4096, 2, None),
+            (3, 4096, 2, None),
+            (2, 4096, 3, Some([64, 32])),
+            // A unit would have keys of two heads.
+            (2, 4000, 3, None),
+            // As many units as threads, at least.
+            (1, 300, 4, None),
+        ] {
+            assert_eq!(fine(&p(heads, len), threads), want, "{heads} heads of {len}, {threads} threads");
+        }
+    }
+}

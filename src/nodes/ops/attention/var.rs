@@ -1,0 +1,79 @@
+//! Methods of [`Var`]: attention.
+
+use crate::arena::Value;
+use crate::nodes::ir::attrs::Attr;
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::attention::Layout;
+
+/// Options of [`Var::attention`]; the defaults are those of torch's `scaled_dot_product_attention`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Attention<'g> {
+    /// The order of axes of q, k, v and the result.
+    pub layout: Layout,
+    /// Heads of q; 0 takes the number from its shape ([`Layout::Bsd`]: 1).
+    pub heads: usize,
+    /// Heads of k and v, each shared by as many neighbouring heads of q; 0 takes the number from k's shape
+    /// ([`Layout::Bsd`]: that of `heads`).
+    pub kv_heads: usize,
+    /// Whether query i sees only keys up to i + keys − queries: both sequences end together.
+    pub causal: bool,
+    /// A causal query sees at most so many keys before its last one; implies `causal`.
+    pub window: Option<usize>,
+    /// What scores are multiplied by; 0 stands for 1/√width.
+    pub scale: f64,
+    /// Scores s become softcap·tanh(s / softcap) before masks and bias; 0 for none.
+    pub softcap: f64,
+    /// Which keys count, `[batch, keys]`: a bool, or a float that is at least one half.
+    pub padding: Option<Var<'g>>,
+    /// What is added to the scores, `[batch or 1, heads or 1, queries, keys]`.
+    pub bias: Option<Var<'g>>,
+    /// The part of the probabilities that is dropped, as torch's `dropout_p`; those that stay are divided by 1 − this.
+    /// Which ones follows from the seed, the step, this call and their place, for f32 and f64 alike.
+    pub dropout: f64,
+}
+
+impl<'g> Var<'g> {
+    /// Scaled dot-product attention with this as the queries: softmax(scale·q·kᵀ)·v for each head. A query that sees no
+    /// key gets zeros. Memory grows with the lengths, not with their product.
+    #[track_caller]
+    pub fn attention(self, k: Var<'g>, v: Var<'g>, opt: Attention<'g>) -> Var<'g> {
+        self.attention_with_lse(k, v, opt)[0]
+    }
+
+    /// [`Var::attention`], and ln Σ exp(score) of each row: `[batch, heads, queries]`, −∞ where a query sees no key.
+    #[track_caller]
+    pub fn attention_with_lse(self, k: Var<'g>, v: Var<'g>, opt: Attention<'g>) -> [Var<'g>; 2] {
+        if !self.g.owns("attention", &[k, v]) || !self.is_some() || !k.is_some() || !v.is_some() {
+            return [self.g.var(Value::NONE); 2];
+        }
+        let axis = if opt.layout == Layout::Bhsd { 1 } else { 2 };
+        let of = |given: usize, x: Var<'g>, packed: usize| match (given, opt.layout) {
+            (0, Layout::Bsd) => packed,
+            (0, _) => x.dims().get(axis).copied().unwrap_or(1),
+            _ => given,
+        };
+        let heads = of(opt.heads, self, 1);
+        let kv_heads = of(opt.kv_heads, k, heads);
+        let mask = if opt.window.is_some() { 2 } else { u32::from(opt.causal) };
+        let key = (opt.dropout != 0.0).then(|| self.g.rng());
+        let stream = if key.is_some() { self.g.fresh_stream() } else { 0 };
+        let attrs = [
+            Attr::Choice(opt.layout as u32),
+            Attr::Int(heads as i64),
+            Attr::Int(kv_heads as i64),
+            Attr::Choice(mask),
+            Attr::Int(opt.window.unwrap_or(0) as i64),
+            Attr::F64(opt.scale),
+            Attr::F64(opt.softcap),
+            Attr::Bool(opt.padding.is_some()),
+            Attr::Bool(opt.bias.is_some()),
+            Attr::F64(opt.dropout),
+            Attr::Int(stream),
+        ];
+        let args = [Some(self), Some(k), Some(v), opt.padding, opt.bias, key];
+        let args: Vec<Var<'g>> = args.into_iter().flatten().collect();
+        let all = self.g.emit(Op::ATTENTION, &args, &attrs);
+        [all[0], all[1]]
+    }
+}

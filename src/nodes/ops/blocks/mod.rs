@@ -1,0 +1,181 @@
+//! Layers as ops, for graphs that are written by block: linear layers, a gated feed-forward, a causal convolution.
+//!
+//! A block has no kernel. [`expand_blocks`](crate::passes::ad::prepare::expand_blocks) writes it in fused ops (to run) or in
+//! primitive ones (to differentiate). A block that would only rename another row has none: a linear layer that is always
+//! one product is `matmul_bias_act`, a sum with its norm is `residual_rms_norm`, attention of ready heads is `attention`;
+//! all of these may stand in what a user writes.
+
+pub mod layers;
+pub mod swiglu;
+
+use crate::ensure;
+use crate::nodes::Conv2d;
+use crate::nodes::ir::attrs::{Attr, Field};
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::call::CostCx;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ops::matmul::epilogue::{ACT_NAMES, activate};
+use Domain::Real;
+
+/// What all blocks share.
+pub(super) const fn block(expand: Expand) -> OpDef {
+    OpDef {
+        name: "block",
+        doc: "what rows of blocks begin with",
+        arity: Arity::AtLeast(1),
+        attrs: &[],
+        flags: Flags::PURE.and(Flags::BLOCK),
+        infer: |_| Ok(()),
+        deriv: Deriv::ViaDecompose,
+        decompose: Some(expand),
+        lower: Lower::Expand,
+        cost: products,
+        cases: &[],
+    }
+}
+
+/// Multiply-adds of the products of x with every operand of rank 2, as many rows as x has.
+fn products(cx: &CostCx<'_>) -> u64 {
+    let args = cx.graph.args_of(cx.node);
+    let width = cx.graph.dims(args[0]).last().copied().unwrap_or(1).max(1) as u64;
+    let weights = args.iter().filter(|&&a| cx.graph.dims(a).len() == 2).map(|&a| cx.graph.numel(a) as u64);
+    2 * (cx.arg(0) / width).saturating_mul(weights.sum())
+}
+
+/// Checks that all operands have one float type and that x, operand 0, has rank `rank` or more: its dimensions.
+pub(super) fn input(cx: &Infer<'_>, rank: usize) -> Result<Vec<usize>, String> {
+    cx.float(0)?;
+    let d = cx.dims(0).to_vec();
+    ensure!(d.len() >= rank, "x has shape {}; rank {rank} is needed", cx.dims(0));
+    Ok(d)
+}
+
+/// Checks that operand `i` is a matrix of `rows` rows of x's type: its columns.
+pub(super) fn weight(cx: &Infer<'_>, i: usize, what: &str, rows: usize) -> Result<usize, String> {
+    cx.same_dtype(0, i)?;
+    let d = cx.rank(i, what, 2)?;
+    ensure!(d[0] == rows, "{what} has shape {d}; {rows} rows are needed");
+    Ok(d[1])
+}
+
+/// Checks that operand `i` is a vector of `n` of x's type.
+pub(super) fn vector(cx: &Infer<'_>, i: usize, what: &str, n: usize) -> Result<(), String> {
+    cx.same_dtype(0, i)?;
+    cx.expect_dims(i, what, &[n])
+}
+
+/// `act(x·w + bias)`, as one op where there is a bias.
+pub(super) fn affine<'g>(x: Var<'g>, w: Var<'g>, bias: Option<Var<'g>>, act: u32) -> Var<'g> {
+    match bias {
+        Some(b) => {
+            x.g.emit1(Op::MATMUL_BIAS_ACT, &[x, w, b], &[Attr::Bool(false), Attr::Bool(false), Attr::Choice(act)])
+        }
+        None => activate(x.matmul(w), act),
+    }
+}
+
+/// See `doc`.
+pub const LINEAR: OpDef = OpDef {
+    name: "linear",
+    doc: "y = act(x·w + bias), from (x, w[, bias]), w of shape [inputs, outputs]",
+    arity: Arity::Between(2, 3),
+    attrs: &[Field::new("act", ACT_NAMES)],
+    infer: |cx| {
+        let mut d = input(cx, 2)?;
+        let n = weight(cx, 1, "w", d[d.len() - 1])?;
+        if cx.args.len() == 3 {
+            vector(cx, 2, "the bias", n)?;
+        }
+        d.pop();
+        d.push(n);
+        cx.result(cx.dtype(0), &d)
+    },
+    cases: &[
+        Case { args: "f[3,4] f[4,5] f[5]", attrs: "act=gelu", domains: &[Real] },
+        Case { args: "f[2,3,4] f[4,5]", attrs: "act=silu", domains: &[Real] },
+        Case { args: "f[2,3] f[3,4] f[4]", attrs: "act=none", domains: &[Real] },
+    ],
+    ..block(|s| vec![affine(s.args[0], s.args[1], s.args.get(2).copied(), s.attrs.choice(0))])
+};
+
+/// See `doc`.
+pub const SHARED_LINEAR_PAIR: OpDef = OpDef {
+    name: "shared_linear_pair",
+    doc: "x·w1 and x·w2",
+    arity: Arity::Exactly(3),
+    infer: |cx| {
+        let mut d = input(cx, 2)?;
+        let k = d.pop().unwrap_or(0);
+        for i in 1..3 {
+            let n = weight(cx, i, if i == 1 { "w1" } else { "w2" }, k)?;
+            cx.result(cx.dtype(0), &[&d[..], &[n]].concat())?;
+        }
+        Ok(())
+    },
+    cases: &[
+        Case { args: "f[3,4] f[4,5] f[4,2]", attrs: "", domains: &[Real] },
+        Case { args: "f[2,3,4] f[4,3] f[4,3]", attrs: "", domains: &[Real] },
+    ],
+    ..block(|s| vec![s.args[0].matmul(s.args[1]), s.args[0].matmul(s.args[2])])
+};
+
+/// `(silu(x·gate)·(x·up))·down`.
+pub(super) fn feed_forward<'g>(x: Var<'g>, up: Var<'g>, gate: Var<'g>, down: Var<'g>) -> Var<'g> {
+    (x.matmul(gate).silu() * x.matmul(up)).matmul(down)
+}
+
+/// See `doc`.
+pub const SWIGLU_BLOCK: OpDef = OpDef {
+    name: "swiglu_block",
+    doc: "y = (silu(x·gate)·(x·up))·down, from (x, up, gate, down)",
+    arity: Arity::Exactly(4),
+    infer: |cx| {
+        let mut d = input(cx, 2)?;
+        let k = d.pop().unwrap_or(0);
+        let inner = weight(cx, 1, "up", k)?;
+        cx.same_dtype(0, 2)?;
+        cx.expect_dims(2, "gate", &[k, inner])?;
+        d.push(weight(cx, 3, "down", inner)?);
+        cx.result(cx.dtype(0), &d)
+    },
+    cases: &[
+        Case { args: "f[3,4] f[4,5] f[4,5] f[5,4]", attrs: "", domains: &[Real] },
+        Case { args: "f[2,3,4] f[4,6] f[4,6] f[6,2]", attrs: "", domains: &[Real] },
+    ],
+    ..block(|s| vec![feed_forward(s.args[0], s.args[1], s.args[2], s.args[3])])
+};
+
+fn conv_infer(cx: &mut Infer<'_>) -> Result<(), String> {
+    cx.float(0)?;
+    (1..3).try_for_each(|i| cx.same_dtype(0, i))?;
+    let (x, w) = (cx.rank(0, "x", 3)?, cx.rank(1, "w", 4)?);
+    ensure!(w[3] > 0, "w has shape {w}: no taps");
+    ensure!(x[1] > 0 && x[2] > 0, "x has shape {x}: no steps or no channels");
+    cx.expect_dims(1, "w", &[x[2], 1, 1, w[3]])?;
+    cx.expect_dims(2, "the left pad", &[x[0], w[3] - 1, x[2]])?;
+    cx.same_as(0)
+}
+
+/// What was before and x, time last, through one filter a channel, and back.
+fn conv_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let (x, w, before) = (s.args[0], s.args[1], s.args[2]);
+    let (d, taps) = (x.dims(), w.dims()[3]);
+    let long = before.concat(&[x], 1).transpose(&[0, 2, 1]).reshape([d[0], d[2], 1, d[1] + taps - 1]);
+    let y = long.conv2d(w, Conv2d { groups: d[2], ..Conv2d::default() });
+    vec![y.reshape([d[0], d[2], d[1]]).transpose(&[0, 2, 1])]
+}
+
+/// See `doc`.
+pub const DEPTHWISE_CONV1D_CAUSAL: OpDef = OpDef {
+    name: "depthwise_conv1d_causal",
+    doc: "y[b,t,c] = Σₖ w[c,0,0,k]·z[b,t+k,c], z being (left pad, x) along time, from (x[B,S,C], w[C,1,1,K], pad[B,K−1,C])",
+    arity: Arity::Exactly(3),
+    infer: conv_infer,
+    cost: |cx| 2 * cx.out() * (cx.arg(1) / cx.graph.dims(cx.graph.args_of(cx.node)[1])[0].max(1) as u64),
+    cases: &[
+        Case { args: "f[2,5,3] f[3,1,1,4] f[2,3,3]", attrs: "", domains: &[Real] },
+        Case { args: "f[1,2,4] f[4,1,1,1] f[1,0,4]", attrs: "", domains: &[Real] },
+    ],
+    ..block(conv_expand)
+};

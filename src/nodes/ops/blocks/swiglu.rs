@@ -1,0 +1,84 @@
+//! Gated units whose two halves lie side by side, as one product of packed weights makes them.
+//!
+//! The row is a tile program with two strided reads of its operand: no half is copied out first.
+
+use crate::arena::intern::Dims;
+use crate::ensure;
+use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
+use crate::nodes::ir::attrs::{Attrs, Field, Kind};
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::call::LowerCx;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
+use crate::nodes::ops::common::lowering::elem;
+use crate::nodes::ops::pointwise::map::{TileBuild, emit_program};
+use Domain::Real;
+
+/// Where the value and the gate begin in a row of two halves of `n`.
+fn halves(attrs: &Attrs<'_>, n: usize) -> [usize; 2] {
+    if attrs.bool(0) { [n, 0] } else { [0, n] }
+}
+
+/// Half of the last axis.
+fn half(d: &Dims) -> usize {
+    d.last().map_or(0, |n| n / 2)
+}
+
+fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
+    cx.float(0)?;
+    let mut d = cx.dims(0);
+    let n = half(&d);
+    let last = d.make_mut().last_mut().ok_or("x is a scalar; it needs an axis of two halves")?;
+    ensure!(*last == 2 * n, "the last axis is {last}; two halves need an even one");
+    *last = n;
+    let to = cx.attrs.dtype(1);
+    ensure!(to.is_float(), "to is {to}; f32 or f64 is needed");
+    cx.result(to, &d)
+}
+
+fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let x = s.args[0];
+    let n = half(&x.dims());
+    let [value, gate] = halves(&s.attrs, n).map(|at| x.narrow(-1, at, n));
+    vec![(gate.silu() * value).cast(s.attrs.dtype(1))]
+}
+
+fn lower(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let n = half(&cx.arg_dims(0));
+    let rows = cx.arg_dims(0).numel() / (2 * n).max(1);
+    let (from, to) = (elem(cx.dtype(0))?, elem(cx.out(0).dtype)?);
+    let view = |base| Input {
+        elem: from,
+        access: Access::Strided { dims: vec![rows, n], strides: vec![2 * n as isize, 1], base },
+    };
+    let mut p = Program { inputs: halves(&cx.attrs(), n).map(view).to_vec(), len: rows * n, ..Program::default() };
+    p.steps = vec![Step::new(TileOp::Silu, from, &[1], [0.0; 2]), Step::new(TileOp::Mul, from, &[2, 0], [0.0; 2])];
+    if from != to {
+        p.steps.push(Step::cast(from, to, 3));
+    }
+    p.outputs = vec![1 + p.steps.len() as u16];
+    p.check().map_err(str::to_string)?;
+    emit_program(cx, TileBuild::new(p, vec![0, 0]));
+    Ok(())
+}
+
+/// See `doc`.
+pub const SWIGLU: OpDef = OpDef {
+    name: "swiglu",
+    doc: "y = silu(gate)·value in type `to`, the last axis of x being value, then gate; with `gate_first`, gate, then value",
+    arity: Arity::Exactly(1),
+    attrs: &[Field::new("gate_first", Kind::Bool), Field::new("to", Kind::DType)],
+    flags: Flags::PURE.and(Flags::FUSED),
+    infer,
+    deriv: Deriv::ViaDecompose,
+    decompose: Some(expand),
+    lower: Lower::Kernel(lower),
+    cost: |cx| 6 * cx.out(),
+    cases: &[
+        Case { args: "f[3,8]", attrs: "gate_first=false to=f64", domains: &[Real] },
+        Case { args: "f[2,3,10]", attrs: "gate_first=true to=f64", domains: &[Real] },
+        Case { args: "f[5,66]", attrs: "gate_first=true to=f32", domains: &[Real] },
+        Case { args: "f[2,4200]", attrs: "gate_first=false to=f32", domains: &[Real] },
+        Case { args: "f[6]", attrs: "gate_first=true to=f64", domains: &[Real] },
+    ],
+};

@@ -1,0 +1,183 @@
+//! From nodes to kernel calls: what the rows' `lower` points at, one file a family of kernels.
+//!
+//! Invariant: a call's parameters and splits follow from shapes, types and attributes alone, or from the number of threads
+//! where that changes no bit. Shape inference has
+//! checked everything that kernels rely on. Only rows and the tile pass enter here.
+
+/// Lowers `cx.node`: runs its row's `lower`, or the one-step tile program of a point-wise op.
+pub fn lower_node(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    if cx.graph.outs_of(cx.node).all(|v| cx.graph.numel(v) == 0) {
+        // Nothing to compute; kernels need not think of operands with no element to divide by.
+        return Ok(());
+    }
+    match cx.graph.def_of(cx.node).lower {
+        Lower::Kernel(lower) => lower(cx),
+        Lower::Tile(..) => tile_call(cx),
+        Lower::Leaf => Err("a leaf computes nothing".to_string()),
+        Lower::Expand => Err("the op has no kernel; a pass replaces it by its decomposition first".to_string()),
+        Lower::Loop => Err("a loop is lowered with its body, not alone".to_string()),
+        Lower::Control => Err("the op runs a region; a pass inlines it first".to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
+
+use crate::arena::tensor::LINE;
+use crate::kernels::cost_model::{self, CostClass};
+use crate::kernels::elem::Elem;
+use crate::kernels::tile::{self, Access, Input, Program, Step, TileOp, scratch_len};
+use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::opdef::Lower;
+
+/// The kernel for a float type: `by_float!(dtype, norm::layer_norm)`.
+macro_rules! by_float {
+    ($dtype:expr, $($f:ident)::+) => {
+        match $dtype {
+            $crate::nodes::DType::F32 => Ok($($f)::+::<f32> as $crate::kernels::abi::Kernel),
+            $crate::nodes::DType::F64 => Ok($($f)::+::<f64> as $crate::kernels::abi::Kernel),
+            d => Err(format!("no kernel for {d}")),
+        }
+    };
+}
+
+/// The kernel for a type with sums: a float, `i32` or `i64`.
+macro_rules! by_num {
+    ($dtype:expr, $($f:ident)::+) => {
+        match $dtype {
+            $crate::nodes::DType::I32 => Ok($($f)::+::<i32> as $crate::kernels::abi::Kernel),
+            $crate::nodes::DType::I64 => Ok($($f)::+::<i64> as $crate::kernels::abi::Kernel),
+            d => $crate::nodes::ops::common::lowering::by_float!(d, $($f)::+),
+        }
+    };
+}
+
+/// The kernel for elements of a type's size.
+macro_rules! by_size {
+    ($dtype:expr, $($f:ident)::+) => {
+        match $dtype.size() {
+            1 => $($f)::+::<u8> as $crate::kernels::abi::Kernel,
+            2 => $($f)::+::<u16>,
+            4 => $($f)::+::<u32>,
+            _ => $($f)::+::<u64>,
+        }
+    };
+}
+
+/// The kernel for elements of a type's size and an index type.
+macro_rules! by_size_index {
+    ($dtype:expr, $index:expr, $($f:ident)::+) => {
+        match ($dtype.size(), $index) {
+            (1, $crate::nodes::DType::I32) => $($f)::+::<u8, i32> as $crate::kernels::abi::Kernel,
+            (2, $crate::nodes::DType::I32) => $($f)::+::<u16, i32>,
+            (4, $crate::nodes::DType::I32) => $($f)::+::<u32, i32>,
+            (_, $crate::nodes::DType::I32) => $($f)::+::<u64, i32>,
+            (1, _) => $($f)::+::<u8, i64>,
+            (2, _) => $($f)::+::<u16, i64>,
+            (4, _) => $($f)::+::<u32, i64>,
+            _ => $($f)::+::<u64, i64>,
+        }
+    };
+}
+
+/// The kernel for a type with sums (or, in front of `float`, a float) and an index type.
+macro_rules! by_num_index {
+    (float $dtype:expr, $index:expr, $($f:ident)::+) => {
+        match ($dtype, $index) {
+            ($crate::nodes::DType::F32, $crate::nodes::DType::I32) => Ok($($f)::+::<f32, i32> as $crate::kernels::abi::Kernel),
+            ($crate::nodes::DType::F32, _) => Ok($($f)::+::<f32, i64> as $crate::kernels::abi::Kernel),
+            ($crate::nodes::DType::F64, $crate::nodes::DType::I32) => Ok($($f)::+::<f64, i32> as $crate::kernels::abi::Kernel),
+            ($crate::nodes::DType::F64, _) => Ok($($f)::+::<f64, i64> as $crate::kernels::abi::Kernel),
+            (d, _) => Err(format!("no kernel for {d}")),
+        }
+    };
+    ($dtype:expr, $index:expr, $($f:ident)::+) => {
+        match ($dtype, $index) {
+            ($crate::nodes::DType::I32, $crate::nodes::DType::I32) => Ok($($f)::+::<i32, i32> as $crate::kernels::abi::Kernel),
+            ($crate::nodes::DType::I32, _) => Ok($($f)::+::<i32, i64> as $crate::kernels::abi::Kernel),
+            ($crate::nodes::DType::I64, $crate::nodes::DType::I32) => Ok($($f)::+::<i64, i32> as $crate::kernels::abi::Kernel),
+            ($crate::nodes::DType::I64, _) => Ok($($f)::+::<i64, i64> as $crate::kernels::abi::Kernel),
+            (d, i) => by_num_index!(float d, i, $($f)::+),
+        }
+    };
+}
+
+pub(crate) use {by_float, by_num, by_num_index, by_size, by_size_index};
+
+/// The tag that kernels know an element type by.
+pub fn elem(dtype: DType) -> Result<Elem, String> {
+    Elem::ALL.get(dtype as usize).copied().ok_or_else(|| format!("no kernel for {dtype}"))
+}
+
+/// The program of one point-wise node, and which operand each of its inputs is. An operand that is named twice is one
+/// input, so that it may still be overwritten.
+pub fn tile_program(cx: &LowerCx<'_>) -> Result<(Program, Vec<usize>), String> {
+    let Lower::Tile(op, imm) = cx.graph.def_of(cx.node).lower else {
+        return Err("not a point-wise op".to_string());
+    };
+    let args = cx.graph.args_of(cx.node);
+    let (mut operands, mut ids) = (Vec::new(), Vec::new());
+    for (i, a) in args.iter().enumerate() {
+        let seen = operands.iter().position(|&k: &usize| args[k] == *a).unwrap_or(operands.len());
+        if seen == operands.len() {
+            operands.push(i);
+        }
+        ids.push(seen as u16);
+    }
+    let of = |i: usize| elem(cx.dtype(i));
+    let step = match op {
+        TileOp::Cast => Step::cast(of(0)?, elem(cx.out(0).dtype)?, ids[0]),
+        // The type of a selection is that of its values.
+        TileOp::Select => Step::new(op, of(1)?, &ids, [0.0; 2]),
+        _ => Step::new(op, of(0)?, &ids, imm(&cx.attrs())),
+    };
+    let inputs: Result<Vec<Input>, String> =
+        operands.iter().map(|&i| Ok(Input { elem: of(i)?, access: Access::Full })).collect();
+    let inputs = inputs?;
+    let last = inputs.len() as u16;
+    let program = Program { inputs, steps: vec![step], outputs: vec![last], len: cx.out_dims(0).numel() };
+    program.check()?;
+    Ok((program, operands))
+}
+
+/// The call of a program that reads `reads` and writes `outs`. What is read in order may be overwritten by a result of
+/// its element size.
+pub fn push_program(cx: &mut LowerCx<'_>, p: &Program, reads: &[Buf], outs: &[Buf], flops: u64) {
+    let mut pairs = Vec::new();
+    for (i, input) in p.inputs.iter().enumerate().filter(|(_, input)| input.access == Access::Full) {
+        let same = |o: &u16| p.elem(*o).map(Elem::size) == Some(input.elem.size());
+        pairs.extend((0..outs.len()).filter(|&j| same(&p.outputs[j])).map(|j| (i, j)));
+    }
+    let ops = cost_model::steps(&p.steps, p.len);
+    let call = Call::new(tile::run, p.to_words(), tile::units(p.len)).flops(flops).cost_class(CostClass::TILE).ops(ops);
+    let call = outs.iter().fold(call.reads(reads), |call, &o| call.writes(o, tile::UNIT));
+    let lines = scratch_len(p) / LINE;
+    let call = if lines > 0 { call.scratch(cx.scratch(LINE, lines)) } else { call };
+    cx.call(call.inplace(&pairs));
+}
+
+/// Lowers a point-wise node to a tile program of one step.
+pub fn tile_call(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (program, operands) = tile_program(cx)?;
+    let reads: Vec<Buf> = operands.iter().map(|&i| Buf::Arg(i)).collect();
+    push_program(cx, &program, &reads, &[Buf::Out(0)], cx.flops());
+    Ok(())
+}
+
+/// A numeric attribute as the bits of an element.
+pub fn bits(value: f64, dtype: DType) -> u64 {
+    match dtype {
+        DType::F32 => u64::from((value as f32).to_bits()),
+        DType::F64 | DType::C64 => value.to_bits(),
+        DType::F16 => u64::from(half::f16::from_f64(value).to_bits()),
+        DType::BF16 => u64::from(half::bf16::from_f64(value).to_bits()),
+        // Saturating, as casts are; the kernel keeps the low bytes.
+        DType::I8 => value as i8 as u64,
+        DType::U8 => u64::from(value as u8),
+        DType::I32 => value as i32 as u64,
+        DType::I64 => value as i64 as u64,
+        DType::U32 => u64::from(value as u32),
+        DType::Bool => u64::from(value != 0.0),
+    }
+}

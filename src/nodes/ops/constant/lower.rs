@@ -1,0 +1,34 @@
+//! Kernel calls that fill.
+
+use crate::kernels::abi::Kernel;
+use crate::kernels::copy;
+use crate::kernels::copy::{Fill, Iota};
+use crate::nodes::build::axes::split_at_axis;
+use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ops::common::lowering::{bits, by_size};
+
+/// `full`.
+pub fn full(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let dtype = cx.out(0).dtype;
+    let p = Fill { len: cx.out_dims(0).numel(), value: bits(cx.attrs().f64(0), dtype) };
+    let call = Call::new(by_size!(dtype, copy::fill), p.to_words(), p.units()).writes(Buf::Out(0), p.per_unit());
+    cx.call(call);
+    Ok(())
+}
+
+/// `iota`.
+pub fn iota(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (outer, n, inner) = split_at_axis(&cx.out_dims(0), cx.attrs().size(0));
+    let p = Iota { outer, n, inner };
+    let kernel: Kernel = match cx.out(0).dtype {
+        DType::F32 => copy::iota::<f32>,
+        DType::F64 => copy::iota::<f64>,
+        DType::I32 => copy::iota::<i32>,
+        DType::I64 => copy::iota::<i64>,
+        DType::U32 => copy::iota::<u32>,
+        d => return Err(format!("no kernel for {d}")),
+    };
+    cx.call(Call::new(kernel, p.to_words(), p.units()).writes(Buf::Out(0), p.per_unit()));
+    Ok(())
+}

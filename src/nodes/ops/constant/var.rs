@@ -1,0 +1,60 @@
+//! Methods of [`Builder`] that make constants.
+
+use crate::arena::Value;
+use crate::nodes::ir::attrs::Attr;
+use crate::nodes::ir::builder::{Builder, Var};
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::opdef::Op;
+
+impl Builder {
+    /// A tensor filled with `value`.
+    #[track_caller]
+    pub fn full(&self, value: f64, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
+        match self.shape(dims.as_ref()) {
+            Some(s) => self.emit1(Op::FULL, &[], &[Attr::F64(value), Attr::DType(dtype), Attr::Shape(s)]),
+            None => self.var(Value::NONE),
+        }
+    }
+
+    /// A constant tensor of little-endian bytes in row-major order.
+    #[track_caller]
+    pub fn constant_bytes(&self, bytes: &[u8], dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
+        match self.shape(dims.as_ref()) {
+            Some(s) => self.emit1(Op::CONSTANT, &[], &[Attr::DType(dtype), Attr::Shape(s), Attr::Bytes(bytes)]),
+            None => self.var(Value::NONE),
+        }
+    }
+
+    /// A constant `f32` tensor in row-major order.
+    #[track_caller]
+    pub fn constant(&self, data: &[f32], dims: impl AsRef<[usize]>) -> Var<'_> {
+        self.constant_bytes(bytemuck::cast_slice(data), dims, DType::F32)
+    }
+
+    /// A constant `f64` tensor in row-major order.
+    #[track_caller]
+    pub fn constant_f64(&self, data: &[f64], dims: impl AsRef<[usize]>) -> Var<'_> {
+        self.constant_bytes(bytemuck::cast_slice(data), dims, DType::F64)
+    }
+
+    /// 0, 1, 2 … along `axis`.
+    #[track_caller]
+    pub fn iota(&self, axis: usize, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
+        match self.shape(dims.as_ref()) {
+            Some(s) => self.emit1(Op::IOTA, &[], &[Attr::Int(axis as i64), Attr::DType(dtype), Attr::Shape(s)]),
+            None => self.var(Value::NONE),
+        }
+    }
+}
+
+impl<'g> Var<'g> {
+    /// A tensor of this one's shape and type, filled with `value`.
+    #[track_caller]
+    pub fn full_like(self, value: f64) -> Var<'g> {
+        if !self.is_some() {
+            return self;
+        }
+        let ty = self.ty();
+        self.g.emit1(Op::FULL, &[], &[Attr::F64(value), Attr::DType(ty.dtype), Attr::Shape(ty.shape)])
+    }
+}

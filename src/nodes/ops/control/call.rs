@@ -1,0 +1,27 @@
+//! The call of a region, which is inlined before it is lowered.
+
+use crate::ensure;
+use crate::nodes::ir::attrs::{Field, Kind};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ops::free;
+
+/// See `doc`.
+pub const CALL: OpDef = OpDef {
+    name: "call",
+    doc: "the yields of region `body` on the operands",
+    arity: Arity::AtLeast(0),
+    attrs: &[Field::new("body", Kind::Region)],
+    flags: Flags::PURE,
+    infer: |cx| {
+        let sig = cx.signature(0)?;
+        ensure!(sig.args == cx.args, "operand types are not those of the region's {} arguments", sig.args.len());
+        ensure!(!sig.yields.is_empty(), "the region yields nothing");
+        cx.out.extend(sig.yields);
+        Ok(())
+    },
+    deriv: Deriv::Error("calls are inlined before differentiation"),
+    decompose: None,
+    lower: Lower::Control,
+    cost: free,
+    cases: &[Case { args: "f[3] f[3]", attrs: "body=@case_body", domains: &[Domain::Real] }],
+};

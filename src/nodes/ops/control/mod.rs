@@ -1,0 +1,5 @@
+//! Loops and calls: ops that run a region.
+
+pub mod call;
+pub mod scan;
+pub mod var;

@@ -1,0 +1,95 @@
+//! Loops as the builder writes them: closures become bodies, and what they use from outside becomes an operand.
+//!
+//! Invariant: the body runs in the closure once, while building; leaves that it asks for stand in the entry.
+
+use crate::arena::Value;
+use crate::error::{Error, Kind};
+use crate::nodes::ir::attrs::Attr;
+use crate::nodes::ir::builder::{Builder, Var};
+use crate::nodes::ir::dtype::{DType, Ty};
+use crate::nodes::ir::opdef::Op;
+
+/// How a loop runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loop {
+    /// Number of iterations; `None`: that of the stacked inputs' slices.
+    pub length: Option<usize>,
+    /// Whether it runs from the last slice to the first; results are stacked in the inputs' order either way.
+    pub reverse: bool,
+}
+
+/// Final carries and stacked results.
+pub type Scanned<'g> = (Vec<Var<'g>>, Vec<Var<'g>>);
+
+impl Builder {
+    /// For each slice `x` along the leading axis of `xs`: `(carries, y) = f(carries, x)`. Returns the final carries and
+    /// the stacked `y`. `f` may use any value from outside. After an error, the results are as many.
+    #[track_caller]
+    pub fn scan<'g>(
+        &'g self,
+        carries: &[Var<'g>],
+        xs: &[Var<'g>],
+        f: impl FnOnce(&[Var<'g>], &[Var<'g>]) -> Scanned<'g>,
+    ) -> Scanned<'g> {
+        self.scan_with(Loop::default(), carries, xs, f)
+    }
+
+    /// As [`Builder::scan`], `how` it is said.
+    #[track_caller]
+    pub fn scan_with<'g>(
+        &'g self,
+        how: Loop,
+        carries: &[Var<'g>],
+        xs: &[Var<'g>],
+        f: impl FnOnce(&[Var<'g>], &[Var<'g>]) -> Scanned<'g>,
+    ) -> Scanned<'g> {
+        self.record_location();
+        let dims: Vec<_> = xs.iter().map(|x| x.dims()).collect();
+        let length = how.length.or_else(|| dims.first()?.first().copied());
+        if length.is_none() {
+            self.fail(Kind::Shape, "scan: the number of iterations is that of the first stacked input or a length");
+        }
+        let length = length.unwrap_or(0);
+        // Operands first: their own captures, if this loop stands in another.
+        let mut args: Vec<Value> = carries.iter().map(|c| self.local(*c)).collect();
+        let stacked: Vec<Value> = xs.iter().map(|x| self.local(*x)).collect();
+        let mut tys: Vec<Ty> = carries.iter().map(|c| c.ty()).collect();
+        for (x, d) in xs.iter().zip(&dims) {
+            // A scalar is refused with the loop's own types; its slice stands in for it until then.
+            let ty = x.ty();
+            tys.push(self.shape(d.get(1..).unwrap_or(&[])).map_or(ty, |shape| Ty { shape, ..ty }));
+        }
+        // The body is written whatever failed before: it alone knows how many results there are.
+        self.with(|e| e.open_loop("scan"));
+        let inner: Vec<Var<'g>> = tys.iter().map(|&ty| self.var(self.with(|e| e.region_arg(ty)))).collect();
+        let (next, ys) = f(&inner[..carries.len()], &inner[carries.len()..]);
+        self.record_location();
+        let yields: Vec<Value> = next.iter().chain(&ys).map(|y| self.local(*y)).collect();
+        let body = self.with(|e| e.close_loop(carries.len(), xs.len(), &yields));
+        if next.len() != carries.len() {
+            let why = format!("scan: {} carries enter the body and {} leave it", carries.len(), next.len());
+            self.with(|e| e.fail(Error::new(Kind::Shape, why)));
+        }
+        args.extend(&body.captures);
+        args.extend(stacked);
+        if body.indexed {
+            args.push(self.iota(0, [length], DType::U32).v);
+        }
+        let attrs = [
+            Attr::Region(body.region),
+            Attr::Int(carries.len() as i64),
+            Attr::Int(body.captures.len() as i64),
+            Attr::Int(i64::try_from(length).unwrap_or(-1)),
+            Attr::Bool(how.reverse),
+        ];
+        let failed = self.error().is_some();
+        let outs = self.with(|e| e.emit(Op::SCAN, &args, &attrs));
+        let count = carries.len() + ys.len();
+        let mut all: Vec<Var<'g>> = match failed || outs.len() != count {
+            true => vec![self.var(Value::NONE); count],
+            false => outs.iter().map(|v| self.var(v)).collect(),
+        };
+        let ys = all.split_off(carries.len());
+        (all, ys)
+    }
+}

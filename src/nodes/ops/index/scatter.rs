@@ -1,0 +1,258 @@
+//! Scatter into a tensor that is there, and coordinates as one number.
+//!
+//! Invariant: what an update and a base element add to a gradient is said once, in [`Weights`], for both modes of
+//! differentiation.
+
+use super::lower;
+use crate::ensure;
+use crate::nodes::ir::attrs::{Attr, Attrs, Field, Kind};
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::infer::{Infer, show};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use Domain::{Distinct, Index, Real};
+
+/// How updates join the element that an index names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scatter {
+    /// They replace it; of several, the last.
+    Set = 0,
+    /// They are added to it.
+    Add = 1,
+    /// It is multiplied by them. First derivatives hold everywhere, second ones where no update is exactly 0.
+    Mul = 2,
+    /// The largest of all stays; NaN if any is.
+    Max = 3,
+    /// The smallest of all stays; NaN if any is.
+    Min = 4,
+}
+
+const MODES: &[&str] = &["set", "add", "mul", "max", "min"];
+const AXIS: usize = 0;
+const MODE: usize = 1;
+const OWN: usize = 2;
+
+impl Scatter {
+    /// From the attributes of a node.
+    pub fn of(attrs: &Attrs<'_>) -> Scatter {
+        [Scatter::Set, Scatter::Add, Scatter::Mul, Scatter::Max, Scatter::Min][attrs.choice(MODE) as usize]
+    }
+}
+
+/// Whether each update has an index of its own.
+pub fn own(attrs: &Attrs<'_>) -> bool {
+    attrs.bool(OWN)
+}
+
+fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
+    let (base, updates, index) = (cx.dims(0), cx.dims(1), cx.dims(2));
+    cx.same_dtype(0, 1)?;
+    let d = cx.dtype(2);
+    ensure!(d.is_index(), "indices are {d}; i32 or i64 is needed");
+    let (dtype, mode) = (cx.dtype(0), Scatter::of(&cx.attrs));
+    let sums = dtype.is_float() || dtype.is_index();
+    ensure!(sums || mode == Scatter::Set, "no {} of {dtype}; cast it", MODES[mode as usize]);
+    let axis = cx.axis(AXIS, base.len())?;
+    if own(&cx.attrs) {
+        ensure!(index == updates, "indices of shape {index} and updates of shape {updates} differ");
+        let fits = base.len() == index.len() && (0..base.len()).all(|k| k == axis || base[k] == index[k]);
+        ensure!(fits, "updates of shape {updates} do not fit {base} beside axis {axis}");
+    } else {
+        let want = [&base[..axis], &index[..], &base[axis + 1..]].concat();
+        ensure!(*updates == *want, "updates have shape {updates}; indices of shape {index} need {}", show(&want));
+    }
+    cx.same_as(0)
+}
+
+/// A factor, and a mask outside which there is nothing; both may be missing.
+#[derive(Clone, Copy, Default)]
+struct Share<'g> {
+    only: Option<Var<'g>>,
+    times: Option<Var<'g>>,
+}
+
+impl<'g> Share<'g> {
+    fn of(self, x: Var<'g>) -> Var<'g> {
+        let x = self.times.map_or(x, |t| x * t);
+        self.only.map_or(x, |only| only.select(x, x.full_like(0.0)))
+    }
+}
+
+/// What ȳ, at its place, is multiplied by on its way to the base and to the updates.
+struct Weights<'g> {
+    base: Share<'g>,
+    updates: Share<'g>,
+}
+
+/// The op's elements at the indices of the updates.
+fn at<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
+    match own(&s.attrs) {
+        true => x.take_along_axis(s.args[2], s.attrs.int(AXIS)),
+        false => x.gather(s.args[2], s.attrs.int(AXIS)),
+    }
+}
+
+/// Sums of updates at their indices.
+fn sums<'g>(s: &Site<'_, 'g>, updates: Var<'g>) -> Var<'g> {
+    let (axis, n) = (s.attrs.int(AXIS), s.args[0].dims()[s.attrs.size(AXIS)]);
+    let op = if own(&s.attrs) { Op::SCATTER_ALONG_AXIS } else { Op::SCATTER_ADD };
+    s.g.emit1(op, &[updates, s.args[2]], &[Attr::Int(axis), Attr::Int(n as i64)])
+}
+
+/// The op again, in another mode.
+fn rebuild<'g>(s: &Site<'_, 'g>, base: Var<'g>, updates: Var<'g>, mode: Scatter) -> Var<'g> {
+    let attrs = [Attr::Int(s.attrs.int(AXIS)), Attr::Choice(mode as u32), Attr::Bool(own(&s.attrs))];
+    s.g.emit1(Op::SCATTER, &[base, updates, s.args[2]], &attrs)
+}
+
+impl<'g> Weights<'g> {
+    fn new(s: &Site<'_, 'g>) -> Weights<'g> {
+        match Scatter::of(&s.attrs) {
+            Scatter::Add => Weights { base: Share::default(), updates: Share::default() },
+            Scatter::Set => Weights::last(s),
+            Scatter::Mul => Weights::factors(s),
+            Scatter::Max | Scatter::Min => Weights::ties(s),
+        }
+    }
+
+    /// Of several updates of one element, the last stays; the base where there is none.
+    fn last(s: &Site<'_, 'g>) -> Weights<'g> {
+        let (base, axis, d) = (s.args[0].dims(), s.attrs.size(AXIS), s.args[2].dims());
+        let only = |only| Share { only: Some(only), times: None };
+        if own(&s.attrs) {
+            let order = s.g.iota(axis, d, DType::I64);
+            let winner = rebuild(s, s.g.full(-1.0, base, DType::I64), order, Scatter::Set);
+            return Weights { base: only(winner.less(0.0)), updates: only(at(s, winner).equal(order)) };
+        }
+        // One winner for each place of the axis.
+        let (n, k) = (base[axis], d.numel());
+        let (order, idx) = (s.g.iota(0, [k], DType::I64), s.args[2].reshape([k]));
+        let attrs = [Attr::Int(0), Attr::Choice(Scatter::Set as u32), Attr::Bool(false)];
+        let winner = s.g.emit1(Op::SCATTER, &[s.g.full(-1.0, [n], DType::I64), order, idx], &attrs);
+        let mut place = vec![1; base.len()];
+        place[axis] = n;
+        let kept = winner.less(0.0).reshape(&place).broadcast(base);
+        let mut place = vec![1; base.len() - 1 + d.len()];
+        place[axis..axis + d.len()].copy_from_slice(&d);
+        let won = winner.gather(idx, 0).equal(order).reshape(&place).broadcast(s.args[1].dims());
+        Weights { base: only(kept), updates: only(won) }
+    }
+
+    /// What attains the extreme shares evenly.
+    fn ties(s: &Site<'_, 'g>) -> Weights<'g> {
+        let (dtype, y) = (s.args[0].dtype(), s.outs[0]);
+        let base = s.args[0].equal(y).cast(dtype);
+        let updates = s.args[1].equal(at(s, y)).cast(dtype);
+        let count = base + sums(s, updates);
+        let share = |hit: Var<'g>, count: Var<'g>| Share { only: None, times: Some(hit / count) };
+        Weights { base: share(base, count), updates: share(updates, at(s, count)) }
+    }
+
+    /// The product of all other factors. Only factors that are not 0 are divided by.
+    fn factors(s: &Site<'_, 'g>) -> Weights<'g> {
+        let (base, u) = (s.args[0], s.args[1]);
+        let zero = u.equal(0.0);
+        let rest = zero.select(u.full_like(1.0), u);
+        let product = rebuild(s, base, rest, Scatter::Mul);
+        let zeros = zero.cast(u.dtype());
+        let others = (at(s, sums(s, zeros)) - zeros).equal(0.0);
+        let of_base = rebuild(s, base.full_like(1.0), u, Scatter::Mul);
+        Weights {
+            base: Share { only: None, times: Some(of_base) },
+            updates: Share { only: Some(others), times: Some(at(s, product) / rest) },
+        }
+    }
+}
+
+fn jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+    if t[0].is_none() && t[1].is_none() {
+        return vec![None];
+    }
+    let w = Weights::new(s);
+    let (base, updates) = (t[0].map(|t| w.base.of(t)), t[1].map(|t| sums(s, w.updates.of(t))));
+    vec![[base, updates].into_iter().flatten().reduce(|a, b| a + b)]
+}
+
+fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
+    let [Some(g)] = *ct else { return vec![None; 3] };
+    let w = Weights::new(s);
+    vec![want[0].then(|| w.base.of(g)), want[1].then(|| w.updates.of(at(s, g))), None]
+}
+
+/// See `doc`.
+pub const SCATTER: OpDef = OpDef {
+    name: "scatter",
+    doc: "x with the updates set, added, multiplied in, or joined by max or min at the indices along `axis`: slices (as \
+          gather takes them), or, if `own`, single elements (as take_along_axis does)",
+    arity: Arity::Exactly(3),
+    attrs: &[Field::new("axis", Kind::Int), Field::new("mode", Kind::Choice(MODES)), Field::new("own", Kind::Bool)],
+    flags: Flags::PURE,
+    infer,
+    deriv: Deriv::Rules(jvp, vjp),
+    decompose: None,
+    lower: Lower::Kernel(lower::scatter),
+    cost: |cx| cx.arg(1),
+    cases: &[
+        Case { args: "f[5,3] f[4,3] i32[4]", attrs: "axis=0 mode=set own=false", domains: &[Real, Real, Index(5)] },
+        Case {
+            args: "f[2,5,3] f[2,2,3,3] i64[2,3]",
+            attrs: "axis=1 mode=set own=false",
+            domains: &[Real, Real, Index(5)],
+        },
+        Case { args: "f[4] f[] i32[]", attrs: "axis=0 mode=add own=false", domains: &[Real, Real, Index(4)] },
+        Case { args: "f[5,3] f[7,3] i64[7]", attrs: "axis=0 mode=mul own=false", domains: &[Real, Real, Index(5)] },
+        Case { args: "f[2,3] f[2,6] i64[6]", attrs: "axis=1 mode=max own=false", domains: &[Real, Distinct, Index(3)] },
+        Case { args: "f[4,2] f[4,6] i32[4,6]", attrs: "axis=1 mode=set own=true", domains: &[Real, Real, Index(2)] },
+        Case {
+            args: "f[3,5,2] f[4,5,2] i64[4,5,2]",
+            attrs: "axis=0 mode=add own=true",
+            domains: &[Real, Real, Index(3)],
+        },
+        Case { args: "f[4,2] f[4,6] i32[4,6]", attrs: "axis=1 mode=mul own=true", domains: &[Real, Real, Index(2)] },
+        Case {
+            args: "f[3,2] f[5,2] i64[5,2]",
+            attrs: "axis=0 mode=min own=true",
+            domains: &[Real, Distinct, Index(3)],
+        },
+        Case {
+            args: "i64[3] i64[5] i64[5]",
+            attrs: "axis=0 mode=max own=true",
+            domains: &[Index(9), Index(9), Index(3)],
+        },
+        Case {
+            args: "bool[3,2] bool[2,2] i32[2]",
+            attrs: "axis=0 mode=set own=false",
+            domains: &[Domain::Bit, Domain::Bit, Index(3)],
+        },
+    ],
+};
+
+/// See `doc`.
+pub const RAVEL_INDEX: OpDef = OpDef {
+    name: "ravel_index",
+    doc: "coordinates along the last axis, of places in a tensor with axes of `sizes`, as places (i64) of its elements in \
+          row-major order",
+    arity: Arity::Exactly(1),
+    attrs: &[Field::new("sizes", Kind::Ints)],
+    flags: Flags::PURE,
+    infer: |cx| {
+        cx.index(0)?;
+        let (d, sizes) = (cx.dims(0), cx.sizes(0)?);
+        let n = sizes.iter().try_fold(1i64, |n, &s| n.checked_mul(i64::try_from(s).ok()?));
+        ensure!(n.is_some(), "a tensor with axes of {} has too many elements", show(&sizes));
+        let Some((&axes, lead)) = d.split_last() else {
+            return Err("the coordinates are a scalar; their last axis holds those of one place".to_string());
+        };
+        ensure!(axes == sizes.len(), "{axes} coordinates of a place, and {} axes", sizes.len());
+        cx.result(DType::I64, lead)
+    },
+    deriv: Deriv::Zero,
+    decompose: None,
+    lower: Lower::Kernel(lower::ravel_index),
+    cost: |cx| 2 * cx.arg(0),
+    cases: &[
+        Case { args: "i32[4,2]", attrs: "sizes=[3,5]", domains: &[Index(3)] },
+        Case { args: "i64[2,3,1]", attrs: "sizes=[4]", domains: &[Index(4)] },
+        Case { args: "i64[3,0]", attrs: "sizes=[]", domains: &[Index(4)] },
+    ],
+};

@@ -1,0 +1,96 @@
+//! Calls of ops that move elements: fills, strided copies, joins, borders, indexing. A move that moves nothing is a
+//! view.
+
+use crate::kernels::copy;
+use crate::kernels::copy::{Concat, Pad, Strided};
+use crate::nodes::build::axes::split_at_axis;
+use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ops::common::lowering::{bits, by_size};
+
+/// Result 0 is `dims` elements of operand 0, `strides` apart from `base` on; a view where that is a run.
+fn strided(cx: &mut LowerCx<'_>, dims: &[usize], strides: &[i64], base: usize) -> Result<(), String> {
+    let mut run = 1;
+    let dense = dims.iter().zip(strides).rev().all(|(&d, &s)| {
+        let fits = d == 1 || s == run;
+        run *= d as i64;
+        fits
+    });
+    if dense {
+        cx.view(0, 0, base);
+        return Ok(());
+    }
+    let p = Strided::new(dims, strides, base).ok_or("too many axes")?;
+    let call = Call::new(by_size!(cx.dtype(0), copy::strided_copy), p.to_words(), p.units());
+    cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
+    Ok(())
+}
+
+/// Row-major strides of operand 0.
+fn strides(cx: &LowerCx<'_>) -> Vec<i64> {
+    cx.arg_dims(0).strides().iter().map(|&s| s as i64).collect()
+}
+
+/// `transpose`.
+pub fn transpose(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let s = strides(cx);
+    let moved: Vec<i64> = cx.attrs().sizes(0).iter().map(|&p| s[p]).collect();
+    let to = cx.out_dims(0);
+    strided(cx, &to, &moved, 0)
+}
+
+/// `broadcast`: repeated axes have stride 0.
+pub fn broadcast(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (from, to, s) = (cx.arg_dims(0), cx.out_dims(0), strides(cx));
+    let lead = to.len() - from.len();
+    let step = |i: usize| if i < lead || from[i - lead] != to[i] { 0 } else { s[i - lead] };
+    let steps: Vec<i64> = (0..to.len()).map(step).collect();
+    strided(cx, &to, &steps, 0)
+}
+
+/// `slice`; the leading part of a tensor is a view.
+pub fn slice(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (s, a, to) = (strides(cx), cx.attrs(), cx.out_dims(0));
+    let base = a.sizes(0).iter().zip(&s).map(|(&at, &s)| at * s as usize).sum();
+    // No step is taken along an axis of one element, however long it is.
+    let step = |i: usize, p: usize| if to[i] > 1 { p as i64 * s[i] } else { s[i] };
+    let steps: Vec<i64> = a.sizes(2).into_iter().enumerate().map(|(i, p)| step(i, p)).collect();
+    strided(cx, &to, &steps, base)
+}
+
+/// `flip`: reversed axes have negative strides.
+pub fn flip(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (mut s, d, mut base) = (strides(cx), cx.arg_dims(0), 0);
+    for a in cx.attrs().sizes(0) {
+        base += (d[a] - 1) * s[a] as usize;
+        s[a] = -s[a];
+    }
+    strided(cx, &d, &s, base)
+}
+
+/// `concat`.
+pub fn concat(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    if cx.args() == 1 {
+        cx.view(0, 0, 0);
+        return Ok(());
+    }
+    let axis = cx.attrs().size(0);
+    let (outer, _, _) = split_at_axis(&cx.arg_dims(0), axis);
+    let width = |i: usize| cx.arg_dims(i)[axis..].iter().product();
+    let p = Concat { outer, widths: (0..cx.args()).map(width).collect() };
+    let call = Call::new(by_size!(cx.dtype(0), copy::concat), p.to_words(), p.units());
+    cx.call(call.reads_args(p.widths.len()).writes(Buf::Out(0), p.per_unit()));
+    Ok(())
+}
+
+/// `pad`.
+pub fn pad(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (a, from, dtype) = (cx.attrs(), cx.arg_dims(0), cx.dtype(0));
+    if from == cx.out_dims(0) {
+        cx.view(0, 0, 0);
+        return Ok(());
+    }
+    let p = Pad::new(&from, &a.sizes(0), &a.sizes(1), bits(a.f64(2), dtype)).ok_or("too many axes")?;
+    let call = Call::new(by_size!(dtype, copy::pad), p.to_words(), p.units());
+    cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
+    Ok(())
+}

@@ -1,0 +1,305 @@
+//! Methods of [`Var`] that move, join, index and reduce: shapes in, shapes out.
+
+use crate::error::Kind;
+use crate::nodes::build::axes::{Axes, split_at_axis, to_i64s};
+use crate::nodes::build::broadcast::broadcast_dims;
+use crate::nodes::ir::attrs::Attr;
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::infer::show;
+use crate::nodes::ir::opdef::Op;
+
+impl<'g> Var<'g> {
+    /// The same elements in another shape. One dimension may be `usize::MAX`: it is computed, which beside a dimension
+    /// of 0 is an error, as in torch.
+    #[track_caller]
+    pub fn reshape(self, dims: impl AsRef<[usize]>) -> Var<'g> {
+        let mut dims = dims.as_ref().to_vec();
+        if !self.is_some() {
+            return self;
+        }
+        if let Some(hole) = dims.iter().position(|&d| d == usize::MAX) {
+            match computed(self.numel(), &dims) {
+                Ok(size) => dims[hole] = size,
+                Err(why) => {
+                    let asked: Vec<_> = dims.iter().map(|&d| if d == usize::MAX { -1 } else { d as i128 }).collect();
+                    return self.g.fail(Kind::Shape, format!("reshape({self:?}) to {asked:?}: {why}"));
+                }
+            }
+        }
+        if *self.dims() == *dims {
+            return self;
+        }
+        match self.g.shape(&dims) {
+            Some(s) => self.g.emit1(Op::RESHAPE, &[self], &[Attr::Shape(s)]),
+            None => self.g.var(crate::arena::Value::NONE),
+        }
+    }
+
+    /// This value, marked as a boundary of blocks: where a [memory budget](crate::session::Session::memory_budget) calls
+    /// for it, what lies between two boundaries is computed again for the gradients instead of being kept. Without a
+    /// budget nothing changes.
+    #[track_caller]
+    pub fn checkpoint(self) -> Var<'g> {
+        self.g.emit1(Op::CHECKPOINT, &[self], &[])
+    }
+
+    /// Axis `i` of the result is axis `perm[i]` of this.
+    #[track_caller]
+    pub fn transpose(self, perm: &[usize]) -> Var<'g> {
+        self.g.emit1(Op::TRANSPOSE, &[self], &[Attr::Ints(&to_i64s(perm))])
+    }
+
+    /// The last two axes exchanged.
+    #[track_caller]
+    pub fn t(self) -> Var<'g> {
+        let r = self.rank();
+        if r < 2 {
+            return self.g.fail(Kind::Shape, format!("t({self:?}): rank 2 or more is needed"));
+        }
+        let mut perm: Vec<usize> = (0..r).collect();
+        perm.swap(r - 2, r - 1);
+        self.transpose(&perm)
+    }
+
+    /// Repeats size-1 and missing leading dimensions up to `dims`.
+    #[track_caller]
+    pub fn broadcast(self, dims: impl AsRef<[usize]>) -> Var<'g> {
+        if !self.is_some() || *self.dims() == *dims.as_ref() {
+            return self;
+        }
+        match self.g.shape(dims.as_ref()) {
+            Some(s) => self.g.emit1(Op::BROADCAST, &[self], &[Attr::Shape(s)]),
+            None => self.g.var(crate::arena::Value::NONE),
+        }
+    }
+
+    /// Sums over what broadcasting would repeat, down to `dims`: the transpose of [`Var::broadcast`]. It is an error if
+    /// `dims` do not broadcast to this shape.
+    #[track_caller]
+    pub fn unbroadcast(self, dims: &[usize]) -> Var<'g> {
+        let from = self.dims();
+        if *from == *dims || !self.is_some() {
+            return self;
+        }
+        if broadcast_dims(dims, &from) != Some(from) {
+            let text = format!("unbroadcast({self:?}): {} does not broadcast to {from}", show(dims));
+            return self.g.fail(Kind::Shape, text);
+        }
+        let lead = from.len() - dims.len();
+        let axes: Vec<i64> =
+            (0..from.len()).filter(|&i| i < lead || (dims[i - lead] == 1 && from[i] != 1)).map(|i| i as i64).collect();
+        let summed = if axes.is_empty() { self } else { self.reduce(Op::REDUCE_SUM, axes.as_slice(), false) };
+        summed.reshape(dims)
+    }
+
+    /// Elements `starts[i]..limits[i]` in steps of `steps[i]` along each axis. A step behind which nothing is taken is
+    /// the same as 1.
+    #[track_caller]
+    pub fn slice(self, starts: &[usize], limits: &[usize], steps: &[usize]) -> Var<'g> {
+        let (s, mut l, mut p) = (to_i64s(starts), to_i64s(limits), to_i64s(steps));
+        for (i, &size) in self.dims().iter().enumerate().take(s.len().min(l.len()).min(p.len())) {
+            let reach = l[i] - s[i];
+            if l[i] as usize <= size && p[i] > 1 && (0..=p[i]).contains(&reach) {
+                (l[i], p[i]) = (s[i] + reach.min(1), 1);
+            }
+        }
+        self.g.emit1(Op::SLICE, &[self], &[Attr::Ints(&s), Attr::Ints(&l), Attr::Ints(&p)])
+    }
+
+    /// Elements `start..start + len` along `axis`.
+    #[track_caller]
+    pub fn narrow(self, axis: i64, start: usize, len: usize) -> Var<'g> {
+        self.on_axis(Op::SLICE, axis, |a| {
+            let d = self.dims();
+            let (mut starts, mut limits) = (vec![0; d.len()], d.to_vec());
+            starts[a as usize] = start;
+            limits[a as usize] = start.saturating_add(len);
+            self.slice(&starts, &limits, &vec![1; d.len()])
+        })
+    }
+
+    /// Adds `low[i]` elements of `value` before and `high[i]` after axis `i`.
+    #[track_caller]
+    pub fn pad(self, low: &[usize], high: &[usize], value: f64) -> Var<'g> {
+        self.g.emit1(Op::PAD, &[self], &[Attr::Ints(&to_i64s(low)), Attr::Ints(&to_i64s(high)), Attr::F64(value)])
+    }
+
+    /// The elements in reverse order along `axes`.
+    #[track_caller]
+    pub fn flip(self, axes: impl Axes) -> Var<'g> {
+        match self.axes(Op::FLIP, axes) {
+            Some(a) => self.g.emit1(Op::FLIP, &[self], &[Attr::Ints(&a)]),
+            None => self.g.var(crate::arena::Value::NONE),
+        }
+    }
+
+    /// This and `rest`, one after another along `axis`.
+    #[track_caller]
+    pub fn concat(self, rest: &[Var<'g>], axis: i64) -> Var<'g> {
+        self.on_axis(Op::CONCAT, axis, |a| {
+            let all: Vec<_> = [&[self], rest].concat();
+            self.g.emit1(Op::CONCAT, &all, &[Attr::Int(a)])
+        })
+    }
+}
+
+/// The one dimension of `dims` that is `usize::MAX`, so that there are `numel` elements.
+fn computed(numel: usize, dims: &[usize]) -> Result<usize, String> {
+    let known = dims.iter().filter(|&&d| d != usize::MAX);
+    if known.clone().count() + 1 != dims.len() {
+        return Err("only one dimension can be computed".into());
+    }
+    match known.copied().try_fold(1usize, usize::checked_mul) {
+        Some(0) => Err("beside a dimension of 0, the computed one is ambiguous".into()),
+        Some(n) if numel.is_multiple_of(n) => Ok(numel / n),
+        _ => Err(format!("no dimension makes {numel} elements")),
+    }
+}
+
+/// The longest axis that padding with the tensor's own elements makes: positions are i32.
+const LONGEST: usize = 1 << 28;
+
+/// How a tensor goes on beyond its edges, as `torch.nn.functional.pad` calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PadMode {
+    /// Mirrored at the edge element, which is not repeated: `c b | a b c | b a`.
+    Reflect,
+    /// The edge element again and again: `a a | a b c | c c`.
+    Replicate,
+    /// From the other end: `b c | a b c | a b`.
+    Circular,
+}
+
+impl PadMode {
+    /// The element that stands at `i` (from −low to n + high) of an axis of `n`.
+    fn source(self, i: i64, n: i64) -> i64 {
+        match self {
+            PadMode::Reflect if i < 0 => -i,
+            PadMode::Reflect if i >= n => 2 * (n - 1) - i,
+            PadMode::Reflect => i,
+            PadMode::Replicate => i.clamp(0, n - 1),
+            PadMode::Circular => i.rem_euclid(n),
+        }
+    }
+
+    /// The most that may be added to one side of an axis of `n`.
+    fn most(self, n: usize) -> usize {
+        match self {
+            PadMode::Reflect => n.saturating_sub(1),
+            PadMode::Replicate if n == 0 => 0,
+            PadMode::Replicate => usize::MAX,
+            PadMode::Circular => n,
+        }
+    }
+}
+
+impl<'g> Var<'g> {
+    /// Zero above diagonal `k` of the last two axes (0: the main one, 1: the one above it).
+    #[track_caller]
+    pub fn tril(self, k: i64) -> Var<'g> {
+        self.triangle(Op::LE, k)
+    }
+
+    /// Zero below diagonal `k` of the last two axes.
+    #[track_caller]
+    pub fn triu(self, k: i64) -> Var<'g> {
+        self.triangle(Op::GE, k)
+    }
+
+    /// The elements whose column is `side` of their row + `k`: `LE` or `GE`.
+    #[track_caller]
+    fn triangle(self, side: Op, k: i64) -> Var<'g> {
+        // All nodes come from the line that asks for it.
+        self.g.with_caller(|| {
+            let name = if side == Op::LE { "tril" } else { "triu" };
+            let (d, r) = (self.dims(), self.rank());
+            if !self.is_some() || r < 2 {
+                return match self.is_some() {
+                    true => self.g.fail(Kind::Shape, format!("{name}({self:?}): rank 2 or more is needed")),
+                    false => self,
+                };
+            }
+            let place = |axis| self.g.iota(axis, [d[r - 2], d[r - 1]], DType::I64);
+            // Further diagonals than the corners are as the one beyond them, and its number is exact.
+            let k = k.clamp(-(d[r - 2] as i64) - 1, d[r - 1] as i64 + 1);
+            let (row, col) = (place(0), place(1));
+            let keep = col.pair(side, row + k as f64);
+            keep.broadcast(d).select(self, self.full_like(0.0))
+        })
+    }
+
+    /// The elements moved by `shift` places along `axis`; those that leave at one end come in at the other.
+    #[track_caller]
+    pub fn roll(self, shift: i64, axis: i64) -> Var<'g> {
+        if !self.is_some() {
+            return self;
+        }
+        let Some(n) = self.axis_len(axis) else {
+            return self.g.fail(Kind::Shape, format!("roll({self:?}): axis {axis} is outside rank {}", self.rank()));
+        };
+        if n == 0 {
+            return self;
+        }
+        let cut = n - shift.rem_euclid(n as i64) as usize;
+        if cut == n {
+            return self;
+        }
+        self.narrow(axis, cut, n - cut).concat(&[self.narrow(axis, 0, cut)], axis)
+    }
+
+    /// The tensor `times[i]` times in a row along axis `i`.
+    #[track_caller]
+    pub fn tile(self, times: &[usize]) -> Var<'g> {
+        let d = self.dims();
+        if !self.is_some() {
+            return self;
+        }
+        if times.len() != d.len() {
+            return self.g.fail(Kind::Shape, format!("tile({self:?}): {} counts for rank {}", times.len(), d.len()));
+        }
+        let mut y = self;
+        for (axis, &t) in times.iter().enumerate().filter(|(_, t)| **t != 1) {
+            // One axis at a time: all at once would double the rank.
+            let (now, (outer, n, inner)) = (y.dims(), split_at_axis(&y.dims(), axis));
+            let mut all = now.to_vec();
+            all[axis] = n.saturating_mul(t);
+            y = y.reshape([outer, 1, n * inner]).broadcast([outer, t, n * inner]).reshape(all);
+            if !y.is_some() {
+                return y;
+            }
+        }
+        y
+    }
+
+    /// Adds `low[i]` elements before and `high[i]` after axis `i`, continuing the tensor as `mode` says.
+    #[track_caller]
+    pub fn pad_with(self, low: &[usize], high: &[usize], mode: PadMode) -> Var<'g> {
+        let d = self.dims();
+        if !self.is_some() {
+            return self;
+        }
+        if low.len() != d.len() || high.len() != d.len() {
+            let text = format!("pad({self:?}): {} and {} widths for rank {}", low.len(), high.len(), d.len());
+            return self.g.fail(Kind::Shape, text);
+        }
+        let mut y = self;
+        for (axis, &n) in d.iter().enumerate() {
+            let (a, b) = (low[axis], high[axis]);
+            let most = mode.most(n);
+            if a > most || b > most || a.saturating_add(b).saturating_add(n) > LONGEST {
+                let text =
+                    format!("pad({self:?}): {a} and {b} elements beyond axis {axis} of {n}, {mode:?} gives {most}");
+                return self.g.fail(Kind::Shape, text);
+            }
+            if a + b > 0 {
+                let from: Vec<u8> = (-(a as i64)..(n + b) as i64)
+                    .flat_map(|i| (mode.source(i, n as i64) as i32).to_le_bytes())
+                    .collect();
+                let from = self.g.constant_bytes(&from, [a + n + b], DType::I32);
+                y = y.gather(from, axis as i64);
+            }
+        }
+        y
+    }
+}

@@ -1,0 +1,71 @@
+//! Calls of losses, random draws and of activations with their derivatives.
+
+use crate::kernels::cost_model::CostClass;
+use crate::kernels::reduce::Reduce;
+use crate::kernels::softmax::CrossEntropy;
+use crate::kernels::squares::SquaredError;
+use crate::kernels::{reduce, softmax, squares};
+use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ops::common::lowering::{by_float, by_num_index};
+
+fn cross(cx: &LowerCx<'_>) -> CrossEntropy {
+    let (d, a) = (cx.arg_dims(0), cx.attrs());
+    CrossEntropy { rows: d[0], classes: d[1], ignore_index: a.int(0), smoothing: a.f64(1) }
+}
+
+/// `softmax_cross_entropy`.
+pub fn cross_entropy(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = cross(cx);
+    let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy)?;
+    let call =
+        Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::CROSS_ENTROPY).reads_args(2);
+    let call = call.looks(1, p.classes).or(p.ignore_index);
+    cx.call(call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.per_unit()));
+    Ok(())
+}
+
+/// `softmax_cross_entropy_backward`.
+pub fn cross_entropy_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = cross(cx);
+    let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy_backward)?;
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::SOFTMAX);
+    let call = call.looks(1, p.classes).or(p.ignore_index);
+    cx.call(call.reads_args(4).writes(Buf::Out(0), p.per_unit_logits()).inplace(&[(0, 0)]));
+    Ok(())
+}
+
+/// `cross_entropy_gradient`.
+pub fn cross_entropy_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = cross(cx);
+    let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy_gradient)?;
+    let mut words = p.to_words();
+    words.push(cx.attrs().f64(2).to_bits());
+    let call = Call::new(kernel, words, p.units()).flops(cx.flops()).cost_class(CostClass::CROSS_ENTROPY).reads_args(2);
+    let call = call.looks(1, p.classes).or(p.ignore_index);
+    let call = call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.per_unit());
+    cx.call(call.writes(Buf::Out(2), p.per_unit_logits()).inplace(&[(0, 2)]));
+    Ok(())
+}
+
+/// `squared_error_gradient`.
+pub fn squared_error_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (len, dtype, mean, weight) = (cx.arg_dims(0).numel(), cx.dtype(0), cx.attrs().bool(0), cx.attrs().f64(1));
+    let plan = reduce::plan(1, len, 1);
+    let divisor = if mean { len } else { 0 };
+    let kernel = by_float!(dtype, squares::squared_error)?;
+    let call = |p: SquaredError, sums: Buf, flops: u64| {
+        let call = Call::new(kernel, p.to_words(), p.units()).flops(flops).cost_class(CostClass::REDUCE).reads_args(2);
+        call.writes(sums, 1).writes(Buf::Out(1), p.chunk).inplace(&[(0, 1), (1, 1)])
+    };
+    let Some(partial) = plan.partial else {
+        cx.call(call(SquaredError { len, chunk: len.max(1), divisor, weight }, Buf::Out(0), cx.flops()));
+        return Ok(());
+    };
+    let sums = cx.temp(dtype.size(), partial.out_len());
+    cx.call(call(SquaredError { len, chunk: partial.chunk, divisor: 0, weight }, sums, cx.flops()));
+    let last = Reduce { divisor: len, ..plan.last };
+    let join = if mean { by_float!(dtype, reduce::mean)? } else { by_float!(dtype, reduce::sum)? };
+    let call = Call::new(join, last.to_words(), last.units()).cost_class(CostClass::REDUCE).reads(&[sums]);
+    cx.call(call.writes(Buf::Out(0), last.per_unit()));
+    Ok(())
+}

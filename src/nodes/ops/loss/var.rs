@@ -1,0 +1,100 @@
+//! Methods of [`Var`]: losses, with their options as torch names and defaults them.
+
+use crate::arena::Value;
+use crate::error::Kind;
+use crate::nodes::ir::attrs::Attr;
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::opdef::Op;
+
+/// How the losses of the elements become one number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reduction {
+    /// Not at all.
+    None = 0,
+    /// Their mean.
+    #[default]
+    Mean = 1,
+    /// Their sum.
+    Sum = 2,
+}
+
+/// Options of [`Var::cross_entropy_with`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CrossEntropy {
+    /// Rows with this label count for nothing.
+    pub ignore_index: i64,
+    /// ε: the target is (1 − ε)·onehot + ε/classes.
+    pub label_smoothing: f64,
+    /// What is returned; the mean is over the rows that count, NaN if none does.
+    pub reduction: Reduction,
+}
+
+impl CrossEntropy {
+    /// The loss of each row. Where every label counts, its mean is the default's number, and it is cheaper to train on:
+    /// the gradient weighs all rows alike, so that it is computed together with the loss.
+    pub fn per_row() -> CrossEntropy {
+        CrossEntropy { reduction: Reduction::None, ..CrossEntropy::default() }
+    }
+}
+
+impl Default for CrossEntropy {
+    fn default() -> CrossEntropy {
+        CrossEntropy { ignore_index: -100, label_smoothing: 0.0, reduction: Reduction::Mean }
+    }
+}
+
+impl<'g> Var<'g> {
+    /// The mean of −ln softmax(x)\[label\] over the rows whose label is not −100: [`Var::cross_entropy_with`] as torch
+    /// defaults it.
+    #[track_caller]
+    pub fn cross_entropy(self, labels: Var<'g>) -> Var<'g> {
+        self.cross_entropy_with(labels, CrossEntropy::default())
+    }
+
+    /// Cross entropy of logits `[.., classes]` and integer labels `[..]`, as `torch.nn.functional.cross_entropy` on
+    /// `[N, classes]`. The classes are always the last axis (torch has them second for rank above 2).
+    #[track_caller]
+    pub fn cross_entropy_with(self, labels: Var<'g>, opt: CrossEntropy) -> Var<'g> {
+        if !self.g.owns("cross_entropy", &[labels]) || !self.is_some() || !labels.is_some() {
+            return self.g.var(Value::NONE);
+        }
+        let (d, rows) = (self.dims(), labels.dims());
+        if d.split_last().is_none_or(|(_, lead)| *lead != *rows) {
+            let text = format!("cross_entropy: labels of shape {rows} do not fit logits of shape {d}, classes last");
+            return self.g.fail(Kind::Shape, text);
+        }
+        let (n, classes) = (rows.numel(), d[d.len() - 1]);
+        let attrs = [Attr::Int(opt.ignore_index), Attr::F64(opt.label_smoothing)];
+        let flat = labels.reshape([n]);
+        let loss = self.g.emit1(Op::SOFTMAX_CROSS_ENTROPY, &[self.reshape([n, classes]), flat], &attrs);
+        match opt.reduction {
+            Reduction::None => loss.reshape(rows),
+            Reduction::Sum => loss.sum(..),
+            Reduction::Mean => loss.sum(..) / flat.not_equal(opt.ignore_index as f64).cast(loss.dtype()).sum(..),
+        }
+    }
+
+    /// The mean of (a − b)².
+    #[track_caller]
+    pub fn mse(self, b: Var<'g>) -> Var<'g> {
+        self.mse_with(b, Reduction::Mean)
+    }
+
+    /// (a − b)², reduced.
+    #[track_caller]
+    pub fn mse_with(self, b: Var<'g>, reduction: Reduction) -> Var<'g> {
+        self.g.emit1(Op::MSE_LOSS, &[self, b], &[Attr::Choice(reduction as u32)])
+    }
+
+    /// The mean of the binary cross entropy between σ(this) and `targets` in [0, 1].
+    #[track_caller]
+    pub fn bce_with_logits(self, targets: Var<'g>) -> Var<'g> {
+        self.bce_with_logits_with(targets, Reduction::Mean)
+    }
+
+    /// The binary cross entropy between σ(this) and `targets`, reduced.
+    #[track_caller]
+    pub fn bce_with_logits_with(self, targets: Var<'g>, reduction: Reduction) -> Var<'g> {
+        self.g.emit1(Op::BCE_WITH_LOGITS, &[self, targets], &[Attr::Choice(reduction as u32)])
+    }
+}

@@ -1,0 +1,134 @@
+//! Products with what follows them, applied to each block of the result while it is in cache: bias and activation, or an
+//! activation's derivative on the way back.
+
+use super::lower;
+use crate::ensure;
+use crate::kernels::gemm::Act;
+use crate::nodes::ir::attrs::{Field, Kind};
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ops::matmul::{flops, product_dims};
+use Domain::Real;
+
+/// Activations that a product may apply, by the choice in attribute `act`: op, kernel.
+pub const ACTS: &[(Option<Op>, Act)] = &[
+    (None, Act::None),
+    (Some(Op::RELU), Act::Relu),
+    (Some(Op::GELU), Act::Gelu),
+    (Some(Op::GELU_TANH), Act::GeluTanh),
+    (Some(Op::SILU), Act::Silu),
+    (Some(Op::TANH), Act::Tanh),
+    (Some(Op::SIGMOID), Act::Sigmoid),
+];
+/// Their names.
+pub const ACT_NAMES: Kind = Kind::Choice(&["none", "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid"]);
+
+/// Activation `choice` of `y`.
+pub fn activate(y: Var<'_>, choice: u32) -> Var<'_> {
+    match ACTS[choice as usize].0 {
+        Some(op) => y.g.emit1(op, &[y], &[]),
+        None => y,
+    }
+}
+
+fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
+    let dtype = cx.float(0)?;
+    cx.same_dtype(0, 1)?;
+    cx.same_dtype(0, 2)?;
+    let dims = product_dims(&cx.dims(0), &cx.dims(1), cx.attrs.bool(0), cx.attrs.bool(1))?;
+    let n = dims.last().copied().unwrap_or(0);
+    ensure!(*cx.dims(2) == [n], "the bias has shape {}, not [{n}]", cx.dims(2));
+    cx.result(dtype, &dims)
+}
+
+fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let y = s.args[0].matmul_t(s.args[1], s.attrs.bool(0), s.attrs.bool(1)) + s.args[2];
+    vec![activate(y, s.attrs.choice(2))]
+}
+
+/// See `doc`.
+pub const MATMUL_BIAS_ACT: OpDef = OpDef {
+    name: "matmul_bias_act",
+    doc: "y = act(a·b + bias), the bias along the last axis",
+    arity: Arity::Exactly(3),
+    attrs: &[Field::new("ta", Kind::Bool), Field::new("tb", Kind::Bool), Field::new("act", ACT_NAMES)],
+    flags: Flags::PURE.and(Flags::FUSED),
+    infer,
+    deriv: Deriv::ViaDecompose,
+    decompose: Some(expand),
+    lower: Lower::Kernel(lower::matmul_bias_act),
+    cost: flops,
+    cases: &[
+        Case { args: "f[3,4] f[4,5] f[5]", attrs: "ta=false tb=false act=none", domains: &[Real] },
+        Case { args: "f[3,4] f[5,4] f[5]", attrs: "ta=false tb=true act=relu", domains: &[Real] },
+        Case { args: "f[2,3,4] f[2,4,5] f[5]", attrs: "ta=false tb=false act=relu", domains: &[Real] },
+        Case { args: "f[4,6] f[4,7] f[7]", attrs: "ta=true tb=false act=gelu", domains: &[Real] },
+        Case { args: "f[19,9] f[9,70] f[70]", attrs: "ta=false tb=false act=gelu_tanh", domains: &[Real] },
+        Case { args: "f[2,5,4] f[4,3] f[3]", attrs: "ta=false tb=false act=silu", domains: &[Real] },
+        Case { args: "f[3,4] f[4,5] f[5]", attrs: "ta=false tb=false act=tanh", domains: &[Real] },
+        Case { args: "f[1,4] f[4,5] f[5]", attrs: "ta=false tb=false act=sigmoid", domains: &[Real] },
+        Case { args: "f[1,40] f[33,40] f[33]", attrs: "ta=false tb=true act=relu", domains: &[Real] },
+    ],
+};
+
+/// What a product may be gated by, by the choice in attribute `by`.
+pub const ACT_GRADS: &[Act] = &[Act::ReluGrad, Act::TanhGrad, Act::SigmoidGrad, Act::Mul];
+/// The place of relu's among them.
+pub const RELU: usize = 0;
+/// Of tanh's.
+pub const TANH: usize = 1;
+/// Of sigmoid's.
+pub const SIGMOID: usize = 2;
+/// Of what is there.
+pub const MUL: usize = 3;
+
+fn infer_gate(cx: &mut Infer<'_>) -> Result<(), String> {
+    let dtype = cx.float(0)?;
+    cx.same_dtype(0, 1)?;
+    cx.same_dtype(0, 2)?;
+    let dims = product_dims(&cx.dims(0), &cx.dims(1), cx.attrs.bool(0), cx.attrs.bool(1))?;
+    ensure!(*cx.dims(2) == *dims, "the gate has shape {}, not that of the product, {dims:?}", cx.dims(2));
+    cx.result(dtype, &dims)?;
+    cx.result(dtype, &dims[dims.len() - 1..])
+}
+
+fn expand_gate<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let (y, r) = (s.args[0].matmul_t(s.args[1], s.attrs.bool(0), s.attrs.bool(1)), s.args[2]);
+    let y = match ACT_GRADS[s.attrs.choice(2) as usize] {
+        Act::ReluGrad => r.greater(0.0).select(y, y.full_like(0.0)),
+        Act::TanhGrad => y * (1.0 - r * r),
+        Act::SigmoidGrad => y * (r * (1.0 - r)),
+        _ => y * r,
+    };
+    let n = y.dims();
+    vec![y, y.unbroadcast(&n[n.len() - 1..])]
+}
+
+/// See `doc`.
+pub const MATMUL_DACT: OpDef = OpDef {
+    name: "matmul_dact",
+    doc: "y = (a·b)·act'(x), x not needed where r = act(x): 0 unless r > 0 for relu, times 1 − r² for tanh, r(1 − r) for sigmoid; or (a·b)·r; and the sum of y along all axes but the last",
+    arity: Arity::Exactly(3),
+    attrs: &[
+        Field::new("ta", Kind::Bool),
+        Field::new("tb", Kind::Bool),
+        Field::new("by", Kind::Choice(&["relu", "tanh", "sigmoid", "mul"])),
+    ],
+    flags: Flags::PURE.and(Flags::FUSED),
+    infer: infer_gate,
+    deriv: Deriv::ViaDecompose,
+    decompose: Some(expand_gate),
+    lower: Lower::Kernel(lower::matmul_dact),
+    cost: flops,
+    cases: &[
+        Case { args: "f[3,4] f[4,5] f[3,5]", attrs: "ta=false tb=false by=relu", domains: &[Real] },
+        Case { args: "f[3,4] f[5,4] f[3,5]", attrs: "ta=false tb=true by=tanh", domains: &[Real] },
+        Case { args: "f[2,3,4] f[2,4,5] f[2,3,5]", attrs: "ta=false tb=false by=sigmoid", domains: &[Real] },
+        Case { args: "f[4,6] f[4,7] f[6,7]", attrs: "ta=true tb=false by=mul", domains: &[Real] },
+        Case { args: "f[61,9] f[9,70] f[61,70]", attrs: "ta=false tb=false by=tanh", domains: &[Real] },
+        Case { args: "f[1,40] f[33,40] f[1,33]", attrs: "ta=false tb=true by=tanh", domains: &[Real] },
+        Case { args: "f[7,1] f[1,5] f[7,5]", attrs: "ta=false tb=false by=mul", domains: &[Real] },
+        Case { args: "f[9,64] f[64,1] f[9,1]", attrs: "ta=false tb=false by=relu", domains: &[Real] },
+    ],
+};

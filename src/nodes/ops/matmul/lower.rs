@@ -1,0 +1,163 @@
+//! Calls of matrix products, softmaxes and layer norms.
+
+use crate::arena::intern::Dims;
+use crate::kernels::abi::Split;
+use crate::kernels::cost_model::CostClass;
+use crate::kernels::gemm;
+use crate::kernels::gemm::{Batch, Gemm, GemmFloat, Strides};
+use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
+use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ops::common::lowering::{elem, push_program};
+use crate::nodes::ops::matmul::epilogue::{ACT_GRADS, ACTS};
+use crate::nodes::ops::reduce::lower::{columns, join};
+
+/// The strides of the last two axes of `d`, exchanged if asked.
+fn matrix(d: &Dims, exchanged: bool) -> Strides {
+    let cols = d[d.len() - 1];
+    if exchanged { Strides { row: 1, col: cols } } else { Strides { row: cols, col: 1 } }
+}
+
+/// Strides of the batch axes of `d`, aligned with those of the result; 0 where a matrix repeats.
+fn batch(d: &Dims, to: &[usize]) -> Vec<usize> {
+    let (s, own) = (d.strides(), d.len() - 2);
+    let lead = to.len() - own;
+    let step = |i: usize| if i < lead || d[i - lead] == 1 { 0 } else { s[i - lead] };
+    (0..to.len()).map(step).collect()
+}
+
+/// The product of a `matmul` node.
+pub fn product(cx: &LowerCx<'_>) -> Result<Gemm, String> {
+    let (a, b, y) = (cx.arg_dims(0), cx.arg_dims(1), cx.out_dims(0));
+    let (ta, tb) = (cx.attrs().bool(0), cx.attrs().bool(1));
+    let lead = y.len() - 2;
+    let k = a[a.len() - if ta { 2 } else { 1 }];
+    let g = Gemm::new(y[lead], y[lead + 1], k).with_strides(matrix(&a, ta), matrix(&b, tb));
+    let (sa, sb) = (batch(&a, &y[..lead]), batch(&b, &y[..lead]));
+    let dims: Vec<Batch> = (0..lead).map(|i| Batch { size: y[i], a: sa[i], b: sb[i] }).collect();
+    g.with_batch(&dims).ok_or_else(|| "too many batch axes".to_string())
+}
+
+/// `matmul`.
+pub fn matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let g = product(cx)?;
+    multiply(cx, g)
+}
+
+/// `matmul_bias_act`.
+pub fn matmul_bias_act(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let act = ACTS[cx.attrs().choice(2) as usize].1;
+    let g = Gemm { bias: true, act, ..product(cx)? };
+    multiply(cx, g)
+}
+
+/// `matmul_dact`.
+pub fn matmul_dact(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (dtype, y) = (cx.dtype(0), cx.out_dims(0));
+    let g = Gemm { act: ACT_GRADS[cx.attrs().choice(2) as usize], precision: cx.precision, ..product(cx)? };
+    if !cx.used[1] {
+        return multiply(cx, g);
+    }
+    let summed = if dtype == DType::F32 { g.with_sums::<f32>() } else { g.with_sums::<f64>() };
+    let Some(g) = summed else {
+        if !g.is_empty() {
+            multiply(cx, g)?;
+        }
+        let rows = y[..y.len() - 1].iter().product();
+        return columns(cx, (rows, g.n), (Buf::Out(0), Buf::Out(1)));
+    };
+    let blocks = g.sums().0;
+    let sums = if blocks == 1 { Buf::Out(1) } else { cx.temp(dtype.size(), blocks * g.n) };
+    push_product_and_sums(cx, g, &[0, 1, 2].map(Buf::Arg), (Buf::Out(0), Some(sums)), cx.flops())?;
+    if blocks > 1 { join(cx, (blocks, g.n), (sums, Buf::Out(1))) } else { Ok(()) }
+}
+
+fn multiply(cx: &mut LowerCx<'_>, g: Gemm) -> Result<(), String> {
+    let reads: Vec<Buf> = (0..cx.args()).map(Buf::Arg).collect();
+    push_product(cx, g, &reads, Buf::Out(0), cx.flops())
+}
+
+/// The call of a product of `reads` into `out`; one that accumulates goes on with what `out` holds.
+pub fn push_product(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flops: u64) -> Result<(), String> {
+    push_product_and_sums(cx, g, reads, (out, None), flops)
+}
+
+/// The same, with the sums of the columns of C if the product has them.
+fn push_product_and_sums(
+    cx: &mut LowerCx<'_>,
+    g: Gemm,
+    reads: &[Buf],
+    (out, sums): (Buf, Option<Buf>),
+    flops: u64,
+) -> Result<(), String> {
+    let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..g });
+    let scratch = match dtype {
+        DType::F32 => scratch_len::<f32>(&g),
+        _ => scratch_len::<f64>(&g),
+    };
+    let (split, units) = g.division();
+    let whole = if let Split::Columns { .. } = split { whole_columns(&g) } else { whole(&g) };
+    let kernel = match dtype {
+        DType::F32 => gemm::kernel::<f32>(&g),
+        DType::F64 => gemm::kernel::<f64>(&g),
+        d => return Err(format!("no kernel for {d}")),
+    };
+    let call =
+        Call::new(kernel, g.to_words(), units).flops(flops).reads(reads).cost_class(work(dtype, &g)).whole(whole);
+    let call = if g.accumulate { call.reads(&[out]).inplace(&[(reads.len(), 0)]) } else { call };
+    let call = call.divided(out, split);
+    let call = if let Some(sums) = sums { call.divided(sums, g.sums().1) } else { call };
+    let call = if scratch > 0 { call.scratch(cx.scratch(dtype.size(), scratch)) } else { call };
+    cx.call(call);
+    Ok(())
+}
+
+/// `lora_matmul`: the low-rank product, scaled while it is small, goes onto the large one.
+pub fn lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (x, y, low) = (cx.arg_dims(0), cx.out_dims(0), cx.out_dims(1));
+    let lead = y.len() - 1;
+    let (rows, k, rank, n) = (y[..lead].iter().product::<usize>(), x[lead], low[lead], y[lead]);
+    let turned = cx.attrs().bool(1);
+    let by = |n: usize, k: usize| {
+        let g = Gemm::new(rows, n, k);
+        if turned { g.with_b_transposed() } else { g }
+    };
+    let (size, e, scale) = (cx.dtype(0).size(), elem(cx.dtype(0))?, cx.attrs().f64(0));
+    let flops = |g: &Gemm| 2 * (g.len() * g.k) as u64;
+    let low = if cx.used[1] { Buf::Out(1) } else { cx.temp(size, rows * rank) };
+    let g = by(rank, k);
+    push_product(cx, g, &[Buf::Arg(0), Buf::Arg(2)], low, flops(&g))?;
+    let mut scaled = low;
+    if scale != 1.0 {
+        scaled = cx.temp(size, rows * rank);
+        let inputs = vec![Input { elem: e, access: Access::Full }];
+        let steps = vec![Step::new(TileOp::Fill, e, &[], [scale, -0.0]), Step::new(TileOp::Mul, e, &[0, 1], [0.0; 2])];
+        let p = Program { inputs, steps, outputs: vec![2], len: rows * rank };
+        p.check()?;
+        push_program(cx, &p, &[low], &[scaled], p.len as u64);
+    }
+    let g = by(n, k);
+    push_product(cx, g, &[Buf::Arg(0), Buf::Arg(1)], Buf::Out(0), flops(&g))?;
+    let g = Gemm { accumulate: true, bias: cx.args() == 5, ..by(n, rank) };
+    let reads = [scaled, Buf::Arg(3), Buf::Arg(4)];
+    push_product(cx, g, &reads[..2 + usize::from(g.bias)], Buf::Out(0), flops(&g))
+}
+
+/// Which operands of a product all units read: B, and an A that lies by columns.
+pub fn whole(g: &Gemm) -> u64 {
+    2 | u64::from(g.a.col != 1)
+}
+
+/// The same where units are columns: A, and a B that does not lie by columns.
+fn whole_columns(g: &Gemm) -> u64 {
+    1 | u64::from(g.b.row != 1) << 1
+}
+
+/// The kind of work that a product is.
+pub fn work(dtype: DType, g: &Gemm) -> CostClass {
+    if dtype == DType::F32 { CostClass::product(g.runs_in::<f32>()) } else { CostClass::PRODUCT_F64 }
+}
+
+fn scratch_len<T: GemmFloat>(g: &Gemm) -> usize {
+    g.scratch_len::<T>()
+}

@@ -1,0 +1,156 @@
+//! Matrix products.
+
+pub mod epilogue;
+pub mod lora;
+pub mod lower;
+pub mod var;
+
+use crate::ensure;
+use crate::nodes::build::broadcast::broadcast_dims;
+use crate::nodes::ir::attrs::{Field, Kind};
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::call::CostCx;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
+use Domain::Real;
+
+/// Result dimensions of a product with transpose flags, or why there is none.
+pub fn product_dims(a: &[usize], b: &[usize], ta: bool, tb: bool) -> Result<Vec<usize>, String> {
+    ensure!(a.len() >= 2 && b.len() >= 2, "both operands need rank 2 or more");
+    let (ra, rb) = (a.len() - 2, b.len() - 2);
+    let (m, k) = if ta { (a[ra + 1], a[ra]) } else { (a[ra], a[ra + 1]) };
+    let (l, n) = if tb { (b[rb + 1], b[rb]) } else { (b[rb], b[rb + 1]) };
+    ensure!(k == l, "inner dimensions {k} and {l} differ");
+    let batch = broadcast_dims(&a[..ra], &b[..rb]).ok_or("batch dimensions do not broadcast")?;
+    Ok([&batch[..], &[m, n]].concat())
+}
+
+fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
+    let dtype = cx.float(0)?;
+    cx.same_dtype(0, 1)?;
+    let dims = product_dims(&cx.dims(0), &cx.dims(1), cx.attrs.bool(0), cx.attrs.bool(1))?;
+    cx.result(dtype, &dims)
+}
+
+/// ā and b̄ are products again, in the layout that needs no transposed copy; broadcast batch axes are summed.
+fn transpose<'g>(s: &Site<'_, 'g>, i: usize, g: Var<'g>) -> Option<Var<'g>> {
+    let (ta, tb) = (s.attrs.bool(0), s.attrs.bool(1));
+    let (a, b) = (s.args[0], s.args[1]);
+    let full = match (i, ta, tb) {
+        (0, false, _) => g.matmul_t(b, false, !tb),
+        (0, true, _) => b.matmul_t(g, tb, true),
+        (_, _, false) => a.matmul_t(g, !ta, false),
+        (_, _, true) => g.matmul_t(a, true, ta),
+    };
+    Some(full.unbroadcast(&s.args[i].dims()))
+}
+
+/// 2·m·n·k over the batch.
+pub fn flops(cx: &CostCx<'_>) -> u64 {
+    let a = cx.graph.dims(cx.graph.args_of(cx.node)[0]);
+    let ta = cx.graph.attrs(cx.node).bool(0);
+    let k = a.len().checked_sub(if ta { 2 } else { 1 }).map_or(0, |i| a[i]);
+    2 * k as u64 * cx.out()
+}
+
+/// See `doc`.
+pub const MATMUL: OpDef = OpDef {
+    name: "matmul",
+    doc: "y[.., i, j] = Σₖ a[.., i, k]·b[.., k, j], with either operand's last two axes exchanged first; leading axes broadcast",
+    arity: Arity::Exactly(2),
+    attrs: &[Field::new("ta", Kind::Bool), Field::new("tb", Kind::Bool)],
+    flags: Flags::PURE,
+    infer,
+    deriv: Deriv::Multilinear(transpose),
+    decompose: None,
+    lower: Lower::Kernel(lower::matmul),
+    cost: flops,
+    cases: &[
+        Case { args: "f[3,4] f[4,5]", attrs: "ta=false tb=false", domains: &[Real] },
+        Case { args: "f[4,3] f[4,5]", attrs: "ta=true tb=false", domains: &[Real] },
+        Case { args: "f[3,4] f[5,4]", attrs: "ta=false tb=true", domains: &[Real] },
+        Case { args: "f[4,3] f[5,4]", attrs: "ta=true tb=true", domains: &[Real] },
+        Case { args: "f[2,1,3,4] f[5,4,2]", attrs: "ta=false tb=false", domains: &[Real] },
+        Case { args: "f[2,3,4] f[4,6]", attrs: "ta=false tb=false", domains: &[Real] },
+        Case { args: "f[1,17] f[17,33]", attrs: "ta=false tb=false", domains: &[Real] },
+        Case { args: "f[3,0] f[0,2]", attrs: "ta=false tb=false", domains: &[Real] },
+        Case { args: "f[37,19] f[19,41]", attrs: "ta=false tb=false", domains: &[Real] },
+    ],
+};
+
+/// The axes of `rank` that neither list names.
+fn free_axes(rank: usize, batch: &[usize], contract: &[usize]) -> Vec<usize> {
+    (0..rank).filter(|a| !batch.contains(a) && !contract.contains(a)).collect()
+}
+
+fn dot_infer(cx: &mut Infer<'_>) -> Result<(), String> {
+    let dtype = cx.float(0)?;
+    cx.same_dtype(0, 1)?;
+    let (a, b) = (cx.dims(0), cx.dims(1));
+    let (ba, bb) = (cx.axes(0, a.len())?, cx.axes(1, b.len())?);
+    let (ca, cb) = (cx.axes(2, a.len())?, cx.axes(3, b.len())?);
+    ensure!(ba.len() == bb.len(), "{} and {} batch axes", ba.len(), bb.len());
+    ensure!(ca.len() == cb.len(), "{} and {} contracted axes", ca.len(), cb.len());
+    ensure!(
+        !ca.iter().any(|x| ba.contains(x)) && !cb.iter().any(|x| bb.contains(x)),
+        "an axis is both batch and contracted"
+    );
+    for (&x, &y) in ba.iter().zip(&bb).chain(ca.iter().zip(&cb)) {
+        ensure!(a[x] == b[y], "axis {x} of {a} and axis {y} of {b} differ");
+    }
+    let free = |d: &[usize], batch: &[usize], con: &[usize]| -> Vec<usize> {
+        free_axes(d.len(), batch, con).into_iter().map(|i| d[i]).collect()
+    };
+    let batch: Vec<usize> = ba.iter().map(|&i| a[i]).collect();
+    cx.result(dtype, &[batch, free(&a, &ba, &ca), free(&b, &bb, &cb)].concat())
+}
+
+/// Transposes and reshapes both sides to `[batch, free, contracted]` and multiplies.
+fn dot_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let side = |x: Var<'g>, batch: &[usize], contract: &[usize]| {
+        let d = x.dims();
+        let free = free_axes(d.len(), batch, contract);
+        let size = |axes: &[usize]| axes.iter().map(|&i| d[i]).product::<usize>();
+        let perm = [batch, &free, contract].concat();
+        let flat = if perm.is_sorted() { x } else { x.transpose(&perm) };
+        let dims: Vec<usize> = batch.iter().chain(&free).map(|&i| d[i]).collect();
+        (flat.reshape([size(batch), size(&free), size(contract)]), dims)
+    };
+    let lists: Vec<Vec<usize>> = (0..4).map(|i| s.attrs.sizes(i)).collect();
+    let (a, mut dims) = side(s.args[0], &lists[0], &lists[2]);
+    let (b, rest) = side(s.args[1], &lists[1], &lists[3]);
+    dims.extend(&rest[lists[1].len()..]);
+    vec![a.matmul_t(b, false, true).reshape(&dims)]
+}
+
+/// See `doc`.
+pub const DOT_GENERAL: OpDef = OpDef {
+    name: "dot_general",
+    doc: "XLA's product: batch axes, then free axes of a, then free axes of b; contracted axes are summed",
+    arity: Arity::Exactly(2),
+    attrs: &[
+        Field::new("batch_a", Kind::Ints),
+        Field::new("batch_b", Kind::Ints),
+        Field::new("contract_a", Kind::Ints),
+        Field::new("contract_b", Kind::Ints),
+    ],
+    flags: Flags::PURE,
+    infer: dot_infer,
+    deriv: Deriv::ViaDecompose,
+    decompose: Some(dot_expand),
+    lower: Lower::Expand,
+    cost: |cx| 2 * cx.out(),
+    cases: &[
+        Case { args: "f[3,4] f[4,5]", attrs: "batch_a=[] batch_b=[] contract_a=[1] contract_b=[0]", domains: &[Real] },
+        Case {
+            args: "f[2,3,4] f[5,4,2]",
+            attrs: "batch_a=[0] batch_b=[2] contract_a=[2] contract_b=[1]",
+            domains: &[Real],
+        },
+        Case {
+            args: "f[2,3] f[3,2]",
+            attrs: "batch_a=[] batch_b=[] contract_a=[0,1] contract_b=[1,0]",
+            domains: &[Real],
+        },
+    ],
+};

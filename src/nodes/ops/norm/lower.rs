@@ -1,0 +1,93 @@
+//! Kernel calls of norms.
+
+use crate::arena::intern::Dims;
+use crate::kernels::abi::Kernel;
+use crate::kernels::cost_model::CostClass;
+use crate::kernels::norm::residual::Residual;
+use crate::kernels::norm::{LayerNorm, residual, rms};
+use crate::kernels::{norm, reduce};
+use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ops::common::lowering::by_float;
+
+/// The view of x as rows.
+fn rows(d: &Dims, eps: f64) -> LayerNorm {
+    let n = d[d.len() - 1];
+    LayerNorm { rows: d[..d.len() - 1].iter().product(), n, eps, affine: true }
+}
+
+/// `layer_norm`.
+pub fn layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = rows(&cx.arg_dims(0), cx.attrs().f64(0));
+    let kernel = by_float!(cx.dtype(0), norm::layer_norm)?;
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::NORM).reads_args(3);
+    let call = call.writes(Buf::Out(0), p.per_unit());
+    cx.call(call.writes(Buf::Out(1), p.rows_per_unit()).writes(Buf::Out(2), p.rows_per_unit()));
+    Ok(())
+}
+
+/// `rms_norm`.
+pub fn rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = rows(&cx.arg_dims(0), cx.attrs().f64(0));
+    let kernel = by_float!(cx.dtype(0), rms::rms_norm)?;
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::NORM).reads_args(3);
+    cx.call(call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.rows_per_unit()));
+    Ok(())
+}
+
+/// `residual_layer_norm`.
+pub fn residual_layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let kernel = by_float!(cx.dtype(0), residual::residual_layer_norm)?;
+    residual(cx, kernel)
+}
+
+/// `residual_rms_norm`.
+pub fn residual_rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let kernel = by_float!(cx.dtype(0), residual::residual_rms_norm)?;
+    residual(cx, kernel)
+}
+
+/// The sum, if anybody reads it, then y and its statistics. The first of them may lie over x or res.
+fn residual(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
+    let LayerNorm { rows, n, eps, .. } = rows(&cx.arg_dims(0), cx.attrs().f64(0));
+    let p = Residual { rows, n, eps, bias: cx.args() == 5, keep: cx.used[1] };
+    let norm = p.norm();
+    let call = Call::new(kernel, p.to_words(), norm.units())
+        .flops(cx.flops())
+        .cost_class(CostClass::NORM)
+        .reads_args(cx.args());
+    let call = if p.keep { call.writes(Buf::Out(1), norm.per_unit()) } else { call };
+    let call = call.writes(Buf::Out(0), norm.per_unit()).inplace(&[(0, 0), (1, 0)]);
+    cx.call((2..cx.used.len()).fold(call, |call, i| call.writes(Buf::Out(i), norm.rows_per_unit())));
+    Ok(())
+}
+
+/// `layer_norm_backward`. The kernel wants gamma last.
+pub fn layer_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let kernel = by_float!(cx.dtype(0), norm::layer_norm_backward)?;
+    norm_backward(cx, kernel, &[0, 1, 3, 4, 2])
+}
+
+/// `rms_norm_backward`. The kernel wants gamma last.
+pub fn rms_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let kernel = by_float!(cx.dtype(0), rms::rms_norm_backward)?;
+    norm_backward(cx, kernel, &[0, 1, 3, 2])
+}
+
+/// dx with partial dγ and dβ, then the sums of the partials that anybody reads. `reads` are operands as `kernel` wants
+/// them; x is operand 1.
+fn norm_backward(cx: &mut LowerCx<'_>, kernel: Kernel, reads: &[usize]) -> Result<(), String> {
+    let (p, dtype) = (rows(&cx.arg_dims(1), 0.0), cx.dtype(0));
+    let partials = [0, 1].map(|_| cx.temp(dtype.size(), p.blocks() * p.n));
+    if p.rows > 0 {
+        let reads: Vec<Buf> = reads.iter().map(|&i| Buf::Arg(i)).collect();
+        let call = Call::new(kernel, p.to_words(), p.blocks()).flops(cx.flops()).cost_class(CostClass::NORM);
+        let call = call.reads(&reads).writes(Buf::Out(0), p.per_block());
+        cx.call(call.writes(partials[0], p.n).writes(partials[1], p.n));
+    }
+    let sum = p.combine();
+    for (i, partial) in partials.into_iter().enumerate().filter(|(i, _)| cx.used[i + 1]) {
+        let call = Call::new(by_float!(dtype, reduce::sum)?, sum.to_words(), sum.units());
+        cx.call(call.reads(&[partial]).writes(Buf::Out(i + 1), sum.per_unit()));
+    }
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! The other normalisations: by the root mean square of the last axis (with a backward op in one sweep), by groups of
+//! channels, and by batch.
+//!
+//! Channels are axis 1, as in torch. Groups go through layer normalisation, whose rows they are; batches through
+//! reductions, which fuse.
+
+use super::lower;
+use crate::ensure;
+use crate::nodes::ir::attrs::{Attr, Field, Kind};
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ops::norm::{normalised, rows};
+use Domain::{Positive, Real};
+
+fn eps(cx: &Infer<'_>, at: usize) -> Result<(), String> {
+    let eps = cx.attrs.f64(at);
+    ensure!(eps >= 0.0, "eps is {eps}; it must not be negative");
+    Ok(())
+}
+
+fn rms_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let (x, gamma, beta) = (s.args[0], s.args[1], s.args[2]);
+    let rstd = ((x * x).mean(-1) + s.attrs.f64(0)).rsqrt();
+    vec![x * rows(rstd, x) * gamma + beta, rstd]
+}
+
+/// ẏ = γ·r·(ẋ − x·r²·mean(x⊙ẋ)) + γ̇·x·r + β̇.
+fn rms_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+    let (x, gamma, r) = (s.args[0], s.args[1], rows(s.outs[1], s.args[0]));
+    let from_x = t[0].map(|t| (t - x * r * r * rows((x * t).mean(-1), x)) * r * gamma);
+    let parts = [from_x, t[1].map(|t| x * r * t), t[2].map(|t| t.broadcast(x.dims()))];
+    vec![parts.into_iter().flatten().reduce(|a, b| a + b), None]
+}
+
+fn rms_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
+    let Some(dy) = ct[0] else { return vec![None; 3] };
+    let all = s.g.emit(Op::RMS_NORM_BACKWARD, &[dy, s.args[0], s.args[1], s.outs[1]], &[]);
+    if all.is_empty() { vec![None; 3] } else { all.into_iter().map(Some).collect() }
+}
+
+/// See `doc`.
+pub const RMS_NORM: OpDef = OpDef {
+    name: "rms_norm",
+    doc: "y = γ·x·rstd + β over the last axis, rstd = 1/√(mean(x²) + eps); also rstd",
+    arity: Arity::Exactly(3),
+    attrs: &[Field::new("eps", Kind::F64)],
+    flags: Flags::PURE.and(Flags::STATS),
+    infer: |cx| {
+        let n = normalised(cx, 0, 1)?;
+        cx.expect_dims(2, "beta", &[n])?;
+        eps(cx, 0)?;
+        let (d, dtype) = (cx.dims(0), cx.dtype(0));
+        cx.same_as(0)?;
+        cx.result(dtype, &d[..d.len() - 1])
+    },
+    deriv: Deriv::Rules(rms_jvp, rms_vjp),
+    decompose: Some(rms_expand),
+    lower: Lower::Kernel(lower::rms_norm),
+    cost: |cx| 6 * cx.arg(0),
+    cases: &[
+        Case { args: "f[3,5] f[5] f[5]", attrs: "eps=0.001", domains: &[Real] },
+        Case { args: "f[2,3,40] f[40] f[40]", attrs: "eps=0.00001", domains: &[Real] },
+        Case { args: "f[7] f[7] f[7]", attrs: "eps=0.1", domains: &[Real] },
+        Case { args: "f[0,4] f[4] f[4]", attrs: "eps=0.1", domains: &[Real] },
+        Case { args: "f[70,33] f[33] f[33]", attrs: "eps=0.00001", domains: &[Real] },
+    ],
+};
+
+/// dx = r(γdy − x·r²·mean(x⊙γdy)), dγ = Σ dy⊙x·r, dβ = Σ dy.
+fn rms_backward_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let (dy, x, gamma, r) = (s.args[0], s.args[1], s.args[2], rows(s.args[3], s.args[1]));
+    let (g, n) = (dy * gamma, gamma.dims());
+    let dx = (g - x * r * r * rows((x * g).mean(-1), x)) * r;
+    vec![dx, (dy * x * r).unbroadcast(&n), dy.unbroadcast(&n)]
+}
+
+/// See `doc`.
+pub const RMS_NORM_BACKWARD: OpDef = OpDef {
+    name: "rms_norm_backward",
+    doc: "dx = r(γdy − x·r²·mean(x⊙γdy)), dγ = Σ dy⊙x·r, dβ = Σ dy, from (dy, x, γ, r)",
+    arity: Arity::Exactly(4),
+    attrs: &[],
+    flags: Flags::PURE,
+    infer: |cx| {
+        normalised(cx, 1, 2)?;
+        cx.same(0, 1)?;
+        let d = cx.dims(1);
+        cx.expect_dims(3, "rstd", &d[..d.len() - 1])?;
+        cx.same_as(1)?;
+        cx.same_as(2)?;
+        cx.same_as(2)
+    },
+    deriv: Deriv::ViaDecompose,
+    decompose: Some(rms_backward_expand),
+    lower: Lower::Kernel(lower::rms_norm_backward),
+    cost: |cx| 10 * cx.arg(0),
+    cases: &[
+        Case { args: "f[3,5] f[3,5] f[5] f[3]", attrs: "", domains: &[Real, Real, Real, Positive] },
+        Case { args: "f[2,3,40] f[2,3,40] f[40] f[2,3]", attrs: "", domains: &[Real, Real, Real, Positive] },
+        Case { args: "f[7] f[7] f[7] f[]", attrs: "", domains: &[Real, Real, Real, Positive] },
+        Case { args: "f[70,33] f[70,33] f[33] f[70]", attrs: "", domains: &[Real, Real, Real, Positive] },
+    ],
+};
+
+/// The number of channels of x, with γ and β of that size.
+fn channels(cx: &Infer<'_>) -> Result<usize, String> {
+    cx.float(0)?;
+    (1..3).try_for_each(|k| cx.same_dtype(0, k))?;
+    let d = cx.dims(0);
+    ensure!(d.len() >= 2, "x is {d}; it needs a batch axis and a channel axis");
+    cx.expect_dims(1, "gamma", &[d[1]])?;
+    cx.expect_dims(2, "beta", &[d[1]])?;
+    Ok(d[1])
+}
+
+/// A value for each channel, shaped to broadcast over x.
+fn per_channel<'g>(v: Var<'g>, x: Var<'g>) -> Var<'g> {
+    let mut d = vec![1; x.rank() - 1];
+    d[0] = v.numel();
+    v.reshape(d)
+}
+
+fn group_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let (x, d) = (s.args[0], s.args[0].dims());
+    let groups = s.attrs.int(0) as usize;
+    let size = d[1..].iter().product::<usize>() / groups;
+    let flat = x.reshape([d[0] * groups, size]);
+    let (one, zero) = (s.g.full(1.0, [size], x.dtype()), s.g.full(0.0, [size], x.dtype()));
+    let normed = s.g.emit(Op::LAYER_NORM, &[flat, one, zero], &[Attr::F64(s.attrs.f64(1))]);
+    let [hat, mean, rstd] = *normed else { return Vec::new() };
+    let y = hat.reshape(d) * per_channel(s.args[1], x) + per_channel(s.args[2], x);
+    vec![y, mean.reshape([d[0], groups]), rstd.reshape([d[0], groups])]
+}
+
+/// See `doc`.
+pub const GROUP_NORM: OpDef = OpDef {
+    name: "group_norm",
+    doc: "y = γ(x − mean)·rstd + β, mean and rstd of each of `groups` runs of channels of each sample; also both, [N, groups]",
+    arity: Arity::Exactly(3),
+    attrs: &[Field::new("groups", Kind::Int), Field::new("eps", Kind::F64)],
+    flags: Flags::PURE,
+    infer: |cx| {
+        let (c, groups) = (channels(cx)?, cx.attrs.int(0));
+        ensure!(groups > 0 && c as i64 % groups == 0, "{c} channels do not divide into {groups} groups");
+        eps(cx, 1)?;
+        let (d, dtype) = (cx.dims(0), cx.dtype(0));
+        ensure!(d[1..].iter().all(|&n| n > 0), "a sample of {d} is empty");
+        cx.same_as(0)?;
+        cx.result(dtype, &[d[0], groups as usize])?;
+        cx.result(dtype, &[d[0], groups as usize])
+    },
+    deriv: Deriv::ViaDecompose,
+    decompose: Some(group_expand),
+    lower: Lower::Expand,
+    cost: |cx| 10 * cx.arg(0),
+    cases: &[
+        Case { args: "f[2,6,3,2] f[6] f[6]", attrs: "groups=3 eps=0.001", domains: &[Real] },
+        Case { args: "f[3,4,5] f[4] f[4]", attrs: "groups=4 eps=0.00001", domains: &[Real] },
+        Case { args: "f[5,6] f[6] f[6]", attrs: "groups=1 eps=0.1", domains: &[Real] },
+    ],
+};
+
+fn batch_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let x = s.args[0];
+    let axes: Vec<i64> = (0..x.rank() as i64).filter(|&a| a != 1).collect();
+    let mean = x.mean(&axes[..]);
+    let d = x - per_channel(mean, x);
+    let var = (d * d).mean(&axes[..]);
+    let scale = (var + s.attrs.f64(0)).rsqrt() * s.args[1];
+    vec![d * per_channel(scale, x) + per_channel(s.args[2], x), mean, var]
+}
+
+/// See `doc`.
+pub const BATCH_NORM: OpDef = OpDef {
+    name: "batch_norm",
+    doc: "y = γ(x − mean)/√(var + eps) + β, mean and biased variance of each channel over all other axes; also both",
+    arity: Arity::Exactly(3),
+    attrs: &[Field::new("eps", Kind::F64)],
+    flags: Flags::PURE,
+    infer: |cx| {
+        let c = channels(cx)?;
+        eps(cx, 0)?;
+        let (d, dtype) = (cx.dims(0), cx.dtype(0));
+        ensure!(d.iter().all(|&n| n > 0), "the batch {d} is empty");
+        cx.same_as(0)?;
+        cx.result(dtype, &[c])?;
+        cx.result(dtype, &[c])
+    },
+    deriv: Deriv::ViaDecompose,
+    decompose: Some(batch_expand),
+    lower: Lower::Expand,
+    cost: |cx| 10 * cx.arg(0),
+    cases: &[
+        Case { args: "f[3,2,4,3] f[2] f[2]", attrs: "eps=0.001", domains: &[Real] },
+        Case { args: "f[7,5] f[5] f[5]", attrs: "eps=0.00001", domains: &[Real] },
+        Case { args: "f[2,3,9] f[3] f[3]", attrs: "eps=0.1", domains: &[Real] },
+    ],
+};

@@ -1,0 +1,55 @@
+//! Methods of [`Var`] for layers, losses and optimiser steps, with their options as torch names and defaults them.
+
+use crate::arena::Value;
+use crate::error::Kind;
+use crate::nodes::ir::attrs::Attr;
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::opdef::Op;
+
+impl<'g> Var<'g> {
+    /// Layer normalisation over the trailing axes that `gamma` and `beta` have, as `torch.nn.LayerNorm`.
+    #[track_caller]
+    pub fn layer_norm(self, gamma: Var<'g>, beta: Var<'g>, eps: f64) -> Var<'g> {
+        self.trailing_norm(Op::LAYER_NORM, gamma, beta, eps)
+    }
+
+    /// Root-mean-square normalisation over the trailing axes that `gamma` and `beta` have, as `torch.nn.RMSNorm` with a
+    /// bias.
+    #[track_caller]
+    pub fn rms_norm(self, gamma: Var<'g>, beta: Var<'g>, eps: f64) -> Var<'g> {
+        self.trailing_norm(Op::RMS_NORM, gamma, beta, eps)
+    }
+
+    #[track_caller]
+    fn trailing_norm(self, op: Op, gamma: Var<'g>, beta: Var<'g>, eps: f64) -> Var<'g> {
+        let name = if op == Op::RMS_NORM { "rms_norm" } else { "layer_norm" };
+        let own = self.g.owns(name, &[gamma, beta]);
+        if !own || !self.is_some() || !gamma.is_some() || !beta.is_some() {
+            return self.g.var(Value::NONE);
+        }
+        let (d, n) = (self.dims(), gamma.dims());
+        if n.is_empty() || !d.ends_with(&n) || beta.dims() != n {
+            let text = format!("{name}: gamma {n} and beta {} are not the last axes of {d}", beta.dims());
+            return self.g.fail(Kind::Shape, text);
+        }
+        let flat = [&d[..d.len() - n.len()], &[n.numel()]].concat();
+        let args = [self.reshape(flat), gamma.reshape([n.numel()]), beta.reshape([n.numel()])];
+        self.g.emit1(op, &args, &[Attr::F64(eps)]).reshape(d)
+    }
+
+    /// Normalisation of `groups` runs of channels (axis 1) of each sample, as `torch.nn.GroupNorm`; `gamma` and `beta`
+    /// have a value for each channel.
+    #[track_caller]
+    pub fn group_norm(self, groups: usize, gamma: Var<'g>, beta: Var<'g>, eps: f64) -> Var<'g> {
+        let attrs = [Attr::Int(i64::try_from(groups).unwrap_or(i64::MAX)), Attr::F64(eps)];
+        self.g.emit1(Op::GROUP_NORM, &[self, gamma, beta], &attrs)
+    }
+
+    /// Normalisation of each channel (axis 1) over the batch: y, the mean and the biased variance. See
+    /// [`crate::nn::batch_norm`] for the layer.
+    #[track_caller]
+    pub fn batch_norm(self, gamma: Var<'g>, beta: Var<'g>, eps: f64) -> [Var<'g>; 3] {
+        let all = self.g.emit(Op::BATCH_NORM, &[self, gamma, beta], &[Attr::F64(eps)]);
+        [all[0], all[1], all[2]]
+    }
+}

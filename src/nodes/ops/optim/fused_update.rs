@@ -1,0 +1,183 @@
+//! Optimiser steps behind the products that are their gradients, which then need no memory.
+//!
+//! The operands are those of the product, then those of the step of one param but for the gradient: p, its states, the
+//! rate, the step number where the rule has one, and perhaps what scales the gradient.
+
+use super::lower;
+use crate::ensure;
+use crate::nodes::ir::attrs::{Field, Kind, Owned};
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ops::matmul::{flops, product_dims};
+use crate::nodes::ops::optim::{DECAY, adam_attrs, momentum_attrs, step};
+use Domain::{Count, Positive, Real};
+
+/// Steps, and those behind a product.
+const BEHIND: [(Op, Op); 3] =
+    [(Op::SGD, Op::MATMUL_SGD), (Op::SGD_MOMENTUM, Op::MATMUL_SGD_MOMENTUM), (Op::ADAM, Op::MATMUL_ADAM)];
+
+/// What step `op` is behind a product.
+pub fn behind_product(op: Op) -> Option<Op> {
+    BEHIND.iter().find(|b| b.0 == op).map(|b| b.1)
+}
+
+/// The step that `op` takes behind a product.
+pub fn step_of(op: Op) -> Option<Op> {
+    BEHIND.iter().find(|b| b.1 == op).map(|b| b.0)
+}
+
+const TA: Field = Field::new("ta", Kind::Bool);
+const TB: Field = Field::new("tb", Kind::Bool);
+
+const fn row(name: &'static str, doc: &'static str, least: usize, attrs: &'static [Field]) -> OpDef {
+    OpDef {
+        name,
+        doc,
+        arity: Arity::AtLeast(least),
+        attrs,
+        flags: Flags::PURE.and(Flags::FUSED),
+        infer: |cx| cx.same_as(2),
+        deriv: Deriv::ViaDecompose,
+        decompose: None,
+        lower: Lower::Kernel(lower::behind_product),
+        cost: |cx| flops(cx) + 4 * cx.out(),
+        cases: &[],
+    }
+}
+
+/// Checks the operands: a and b, `tensors` of the shape of their product, the rate, the step number if `counts`, and perhaps
+/// the scale.
+fn operands(cx: &mut Infer<'_>, tensors: usize, counts: bool) -> Result<(), String> {
+    let (lr, all) = (2 + tensors, cx.args.len());
+    let rest = lr + 1 + usize::from(counts);
+    ensure!(all <= rest + 1, "{all} operands where {rest} and perhaps a scale are needed");
+    cx.float(0)?;
+    (1..=lr).try_for_each(|i| cx.same_dtype(0, i))?;
+    let dims = product_dims(&cx.dims(0), &cx.dims(1), cx.attrs.bool(0), cx.attrs.bool(1))?;
+    ensure!(*cx.dims(2) == dims[..], "p has shape {}, its gradient {dims:?}", cx.dims(2));
+    (3..lr).try_for_each(|i| cx.same(2, i))?;
+    cx.expect_dims(lr, "lr", &[])?;
+    if counts {
+        step(cx, lr + 1)?;
+    }
+    if all > rest {
+        cx.same_dtype(0, rest)?;
+        cx.expect_dims(rest, "the scale", &[])?;
+    }
+    (2..lr).try_for_each(|i| cx.same_as(i))
+}
+
+/// The product, and step `op` by it.
+fn apart<'g>(s: &Site<'_, 'g>, op: Op) -> Vec<Var<'g>> {
+    let gradient = s.args[0].matmul_t(s.args[1], s.attrs.bool(0), s.attrs.bool(1));
+    let args = [&[s.args[2], gradient], &s.args[3..]].concat();
+    let attrs: Vec<Owned> = s.attrs.iter().skip(2).map(|(_, a)| a).collect();
+    let attrs: Vec<_> = attrs.iter().map(Owned::borrow).collect();
+    s.g.emit(op, &args, &attrs).into()
+}
+
+/// See `doc`.
+pub const MATMUL_SGD: OpDef = OpDef {
+    infer: |cx| operands(cx, 1, false),
+    decompose: Some(|s| apart(s, Op::SGD)),
+    cases: &[
+        Case { args: "f[6,5] f[6,7] f[5,7] f[]", attrs: "ta=true tb=false weight_decay=0", domains: PLAIN },
+        Case { args: "f[9,50] f[9,140] f[50,140] f[]", attrs: "ta=true tb=false weight_decay=0.1", domains: PLAIN },
+        Case { args: "f[3,600] f[600,4] f[3,4] f[]", attrs: "ta=false tb=false weight_decay=0.1", domains: PLAIN },
+        Case { args: "f[2,5,3] f[2,4,3] f[2,5,4] f[]", attrs: "ta=false tb=true weight_decay=0", domains: PLAIN },
+        Case { args: "f[1,8] f[8,5] f[1,5] f[]", attrs: "ta=false tb=false weight_decay=0.5", domains: PLAIN },
+        Case { args: "f[9,50] f[9,40] f[50,40] f[] f[]", attrs: "ta=true tb=false weight_decay=0.5", domains: PLAIN },
+    ],
+    ..row(
+        "matmul_sgd",
+        "p' = p − lr·(a·b + weight_decay·p), from (a, b, p, lr): the step of plain SGD by a gradient that is a product; a last operand scales that",
+        4,
+        &[TA, TB, DECAY],
+    )
+};
+
+const PLAIN: &[Domain] = &[Real, Real, Real, Positive];
+
+/// See `doc`.
+pub const MATMUL_SGD_MOMENTUM: OpDef = OpDef {
+    infer: |cx| {
+        momentum_attrs(cx, 2)?;
+        operands(cx, 2, true)
+    },
+    decompose: Some(|s| apart(s, Op::SGD_MOMENTUM)),
+    cost: |cx| flops(cx) + 6 * cx.out(),
+    cases: &[
+        Case {
+            args: "f[9,50] f[9,140] f[50,140] f[50,140] f[] i64[]",
+            attrs: "ta=true tb=false momentum=0.9 dampening=0.3 nesterov=false weight_decay=0.1",
+            domains: &[Real, Real, Real, Real, Positive, Count(9)],
+        },
+        Case {
+            args: "f[60,7] f[60,7] f[60,60] f[60,60] f[] i64[] f[]",
+            attrs: "ta=false tb=true momentum=0.9 dampening=0 nesterov=true weight_decay=0",
+            domains: &[Real, Real, Real, Real, Positive, Count(9), Positive],
+        },
+        Case {
+            args: "f[2,5,3] f[2,4,3] f[2,5,4] f[2,5,4] f[] i64[]",
+            attrs: "ta=false tb=true momentum=0.9 dampening=0 nesterov=false weight_decay=0",
+            domains: &[Real, Real, Real, Real, Positive, Count(1)],
+        },
+    ],
+    ..row(
+        "matmul_sgd_momentum",
+        "p', buf' = sgd_momentum(p, a·b, buf, lr, t), from (a, b, p, buf, lr, t): the step by a gradient that is a product; a last operand scales that",
+        6,
+        &[
+            TA,
+            TB,
+            Field::new("momentum", Kind::F64),
+            Field::new("dampening", Kind::F64),
+            Field::new("nesterov", Kind::Bool),
+            DECAY,
+        ],
+    )
+};
+
+/// See `doc`.
+pub const MATMUL_ADAM: OpDef = OpDef {
+    infer: |cx| {
+        adam_attrs(cx, 2)?;
+        operands(cx, 3, true)
+    },
+    decompose: Some(|s| apart(s, Op::ADAM)),
+    cost: |cx| flops(cx) + 14 * cx.out(),
+    cases: &[
+        Case {
+            args: "f[9,50] f[9,140] f[50,140] f[50,140] f[50,140] f[] i64[]",
+            attrs: "ta=true tb=false beta1=0.9 beta2=0.999 eps=0.00000001 weight_decay=0.1 decoupled=true",
+            domains: ADAM,
+        },
+        Case {
+            args: "f[60,7] f[60,7] f[60,60] f[60,60] f[60,60] f[] i64[] f[]",
+            attrs: "ta=false tb=true beta1=0.9 beta2=0.99 eps=0.001 weight_decay=0.1 decoupled=false",
+            domains: ADAM,
+        },
+        Case {
+            args: "f[1,8] f[8,5] f[1,5] f[1,5] f[1,5] f[] i64[]",
+            attrs: "ta=false tb=false beta1=0.3 beta2=0.99 eps=0.001 weight_decay=0 decoupled=false",
+            domains: ADAM,
+        },
+    ],
+    ..row(
+        "matmul_adam",
+        "p', m', v' = adam(p, a·b, m, v, lr, t), from (a, b, p, m, v, lr, t): the step by a gradient that is a product; a last operand scales that",
+        7,
+        &[
+            TA,
+            TB,
+            Field::new("beta1", Kind::F64),
+            Field::new("beta2", Kind::F64),
+            Field::new("eps", Kind::F64),
+            DECAY,
+            Field::new("decoupled", Kind::Bool),
+        ],
+    )
+};
+
+const ADAM: &[Domain] = &[Real, Real, Real, Real, Positive, Positive, Count(9), Positive];

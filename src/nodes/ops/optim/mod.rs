@@ -1,0 +1,281 @@
+//! Optimiser steps by torch's formulas. The step number `t` counts from 1.
+//!
+//! A step takes one param or several: the operands of each in turn (the param, its gradient, its states), then the rate
+//! and, where the rule has one, the step number, for all of them; a last scalar, if there is one, is what gradients are
+//! multiplied by first (global-norm clipping). Results are all that is updated, in the order of the operands.
+
+pub mod fused_update;
+pub mod lower;
+pub mod var;
+
+use crate::ensure;
+use crate::nodes::ir::attrs::{Field, Kind};
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::call::CostCx;
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use Domain::{Count, Positive, Real};
+
+/// The attribute that the rules have in common.
+pub(super) const DECAY: Field = Field::new("weight_decay", Kind::F64);
+
+const fn row(name: &'static str, doc: &'static str, least: usize, attrs: &'static [Field]) -> OpDef {
+    OpDef {
+        name,
+        doc,
+        arity: Arity::AtLeast(least),
+        attrs,
+        flags: Flags::PURE,
+        infer: |cx| cx.same_as(0),
+        deriv: Deriv::ViaDecompose,
+        decompose: None,
+        lower: Lower::Expand,
+        cost: |cx| 4 * elements(cx, 2, 1),
+        cases: &[],
+    }
+}
+
+/// Operands of each param and scalars after them, of the steps; nothing for another op.
+pub fn layout(op: Op) -> Option<(usize, usize)> {
+    match op {
+        Op::SGD => Some((2, 1)),
+        Op::SGD_MOMENTUM => Some((3, 2)),
+        Op::ADAM => Some((4, 2)),
+        _ => None,
+    }
+}
+
+/// Results that one call can write.
+const MOST_RESULTS: usize = 64;
+
+/// Elements of all params of a step.
+fn elements(cx: &CostCx<'_>, tensors: usize, scalars: usize) -> u64 {
+    let params = (cx.graph.args_of(cx.node).len() - scalars) / tensors;
+    (0..params).map(|i| cx.arg(tensors * i)).sum()
+}
+
+/// Checks the operands of a step: `n` for each param, all of one type, the scalar learning rate, one more scalar if
+/// `counts`, and perhaps the scale.
+fn tensors(cx: &mut Infer<'_>, n: usize, counts: bool) -> Result<(), String> {
+    let (all, scalars) = (cx.args.len(), 1 + usize::from(counts));
+    let (params, rest) = ((all - scalars) / n, (all - scalars) % n);
+    ensure!(rest <= 1, "{all} operands are not {n} for each param, {scalars} for all, and perhaps a scale");
+    ensure!(
+        params * (n - 1) <= MOST_RESULTS,
+        "{params} params are more than a step can take ({})",
+        MOST_RESULTS / (n - 1)
+    );
+    cx.float(0)?;
+    let lr = params * n;
+    for i in (1..lr).filter(|i| i % n != 0) {
+        cx.same(i - i % n, i)?;
+    }
+    for i in (1..params).map(|p| p * n).chain([lr]) {
+        cx.same_dtype(0, i)?;
+    }
+    cx.expect_dims(lr, "lr", &[])?;
+    if counts {
+        step(cx, lr + 1)?;
+    }
+    if rest == 1 {
+        cx.same_dtype(0, all - 1)?;
+        cx.expect_dims(all - 1, "the scale", &[])?;
+    }
+    for i in (0..lr).filter(|i| i % n != 1) {
+        cx.same_as(i)?;
+    }
+    Ok(())
+}
+
+/// The results of `one` for each param, whose tensors it gets with the gradient scaled, and the scalars.
+fn each_param<'g>(
+    s: &Site<'_, 'g>,
+    (n, scalars): (usize, usize),
+    one: impl Fn(&[Var<'g>], &[Var<'g>]) -> Vec<Var<'g>>,
+) -> Vec<Var<'g>> {
+    let params = (s.args.len() - scalars) / n;
+    let (tensors, rest) = s.args.split_at(params * n);
+    let scaled = |t: &[Var<'g>]| {
+        let mut t = t.to_vec();
+        if let Some(&scale) = rest.get(scalars) {
+            t[1] = t[1] * scale;
+        }
+        one(&t, rest)
+    };
+    tensors.chunks_exact(n).flat_map(scaled).collect()
+}
+
+/// Checks the step number.
+pub(super) fn step(cx: &Infer<'_>, i: usize) -> Result<(), String> {
+    ensure!(cx.dtype(i) == DType::I64, "the step number is {}; i64 is needed", cx.dtype(i));
+    cx.expect_dims(i, "the step number", &[])
+}
+
+/// Checks that the attributes of [`ADAM`], which begin at `at`, are what the rule can take.
+pub(super) fn adam_attrs(cx: &Infer<'_>, at: usize) -> Result<(), String> {
+    fraction(cx, at)?;
+    fraction(cx, at + 1)
+}
+
+/// Checks that the attributes of [`SGD_MOMENTUM`], which begin at `at`, are what the rule can take.
+pub(super) fn momentum_attrs(cx: &Infer<'_>, at: usize) -> Result<(), String> {
+    let (mu, dampening, nesterov) = (cx.attrs.f64(at), cx.attrs.f64(at + 1), cx.attrs.bool(at + 2));
+    ensure!(mu > 0.0, "momentum is {mu}; without momentum there is sgd");
+    ensure!(!nesterov || dampening == 0.0, "nesterov needs a dampening of 0, not {dampening}");
+    Ok(())
+}
+
+/// Checks that attribute `i` lies in [0, 1).
+fn fraction(cx: &Infer<'_>, i: usize) -> Result<(), String> {
+    let (name, x) = (cx.attrs.fields[i].name, cx.attrs.f64(i));
+    ensure!((0.0..1.0).contains(&x), "{name} is {x}; it must lie in [0, 1)");
+    Ok(())
+}
+
+/// g + wd·p. A decay of 0 adds nothing, not even the NaN of 0·∞.
+fn decayed<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
+    if decay == 0.0 { g } else { g + p * decay }
+}
+
+/// See `doc`.
+pub const SGD: OpDef = OpDef {
+    infer: |cx| tensors(cx, 2, false),
+    decompose: Some(|s| {
+        let decay = s.attrs.f64(0);
+        each_param(s, (2, 1), |t, k| vec![t[0] - k[0] * decayed(t[1], t[0], decay)])
+    }),
+    cases: &[
+        Case { args: "f[3,5] f[3,5] f[]", attrs: "weight_decay=0", domains: &[Real, Real, Positive] },
+        Case { args: "f[2100] f[2100] f[]", attrs: "weight_decay=0.1", domains: &[Real, Real, Positive] },
+        Case {
+            args: "f[7] f[7] f[3,400] f[3,400] f[] f[]",
+            attrs: "weight_decay=0.1",
+            domains: &[Real, Real, Real, Real, Positive],
+        },
+    ],
+    lower: Lower::Kernel(lower::step),
+    ..row(
+        "sgd",
+        "p' = p − lr·(g + weight_decay·p), from (p, g) of each param, lr; a last operand scales g",
+        3,
+        &[DECAY],
+    )
+};
+
+fn momentum_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let (mu, dampening, nesterov, decay) = (s.attrs.f64(0), s.attrs.f64(1), s.attrs.bool(2), s.attrs.f64(3));
+    each_param(s, (3, 2), |tensors, k| {
+        let (p, lr, t) = (tensors[0], k[0], k[1]);
+        let g = decayed(tensors[1], p, decay);
+        let later = tensors[2] * mu + g * (1.0 - dampening);
+        let buf = t.equal(1.0).select(g, later);
+        let move_by = if nesterov { g + buf * mu } else { buf };
+        vec![p - lr * move_by, buf]
+    })
+}
+
+/// See `doc`.
+pub const SGD_MOMENTUM: OpDef = OpDef {
+    infer: |cx| {
+        momentum_attrs(cx, 0)?;
+        tensors(cx, 3, true)
+    },
+    decompose: Some(momentum_expand),
+    cost: |cx| 6 * elements(cx, 3, 2),
+    cases: &[
+        Case {
+            args: "f[3,5] f[3,5] f[3,5] f[] i64[]",
+            attrs: "momentum=0.9 dampening=0.3 nesterov=false weight_decay=0.1",
+            domains: &[Real, Real, Real, Positive, Count(9)],
+        },
+        Case {
+            args: "f[2100] f[2100] f[2100] f[] i64[]",
+            attrs: "momentum=0.9 dampening=0 nesterov=true weight_decay=0",
+            domains: &[Real, Real, Real, Positive, Count(1)],
+        },
+        Case {
+            args: "f[9] f[9] f[9] f[2,3] f[2,3] f[2,3] f[] i64[] f[]",
+            attrs: "momentum=0.9 dampening=0.3 nesterov=false weight_decay=0.1",
+            domains: &[Real, Real, Real, Real, Real, Real, Positive, Count(9), Positive],
+        },
+    ],
+    lower: Lower::Kernel(lower::step),
+    ..row(
+        "sgd_momentum",
+        "d = g + weight_decay·p; buf' = d if t = 1, momentum·buf + (1 − dampening)·d else; p' = p − lr·buf' (nesterov: p − lr·(d + momentum·buf')), from (p, g, buf) of each param, lr, t; a last operand scales g",
+        5,
+        &[
+            Field::new("momentum", Kind::F64),
+            Field::new("dampening", Kind::F64),
+            Field::new("nesterov", Kind::Bool),
+            DECAY,
+        ],
+    )
+};
+
+/// 1 − βᵗ in `f64`: an `f32` would lose half the digits of a β near 1.
+fn correction<'g>(t: Var<'g>, beta: f64) -> Var<'g> {
+    let t = t.cast(DType::F64);
+    1.0 - t.full_like(beta).pow(t)
+}
+
+fn adam_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let (beta1, beta2, eps, decay) = (s.attrs.f64(0), s.attrs.f64(1), s.attrs.f64(2), s.attrs.f64(3));
+    let decoupled = s.attrs.bool(4);
+    each_param(s, (4, 2), |tensors, k| {
+        let (p, m, v, lr, t) = (tensors[0], tensors[2], tensors[3], k[0], k[1]);
+        let g = if decoupled { tensors[1] } else { decayed(tensors[1], p, decay) };
+        let p = if decoupled { p * (1.0 - lr * decay) } else { p };
+        let m = m + (g - m) * (1.0 - beta1);
+        let v = v * beta2 + g * g * (1.0 - beta2);
+        let size = (lr.cast(DType::F64) / correction(t, beta1)).cast(p.dtype());
+        let root = correction(t, beta2).sqrt().cast(p.dtype());
+        vec![p - size * (m / (v.sqrt() / root + eps)), m, v]
+    })
+}
+
+/// See `doc`.
+pub const ADAM: OpDef = OpDef {
+    infer: |cx| {
+        adam_attrs(cx, 0)?;
+        tensors(cx, 4, true)
+    },
+    decompose: Some(adam_expand),
+    cost: |cx| 14 * elements(cx, 4, 2),
+    cases: &[
+        Case {
+            args: "f[3,5] f[3,5] f[3,5] f[3,5] f[] i64[]",
+            attrs: "beta1=0.9 beta2=0.999 eps=0.00000001 weight_decay=0.1 decoupled=true",
+            domains: &[Real, Real, Real, Positive, Positive, Count(9)],
+        },
+        Case {
+            args: "f[2100] f[2100] f[2100] f[2100] f[] i64[]",
+            attrs: "beta1=0.9 beta2=0.99 eps=0.001 weight_decay=0.1 decoupled=false",
+            domains: &[Real, Real, Real, Positive, Positive, Count(9)],
+        },
+        Case {
+            args: "f[40] f[40] f[40] f[40] f[] i64[]",
+            attrs: "beta1=0.3 beta2=0.99 eps=0.001 weight_decay=0 decoupled=false",
+            domains: &[Real, Real, Real, Positive, Positive, Count(1)],
+        },
+        Case {
+            args: "f[5] f[5] f[5] f[5] f[2,3] f[2,3] f[2,3] f[2,3] f[] i64[] f[]",
+            attrs: "beta1=0.9 beta2=0.999 eps=0.00000001 weight_decay=0.1 decoupled=true",
+            domains: &[Real, Real, Real, Positive, Real, Real, Real, Positive, Positive, Count(9), Positive],
+        },
+    ],
+    lower: Lower::Kernel(lower::step),
+    ..row(
+        "adam",
+        "m' = β₁m + (1 − β₁)g, v' = β₂v + (1 − β₂)g², p' = p − lr/(1 − β₁ᵗ)·m'/(√v'/√(1 − β₂ᵗ) + eps); weight_decay·p joins g, or p shrinks by lr·weight_decay first if decoupled; from (p, g, m, v) of each param, lr, t; a last operand scales g",
+        6,
+        &[
+            Field::new("beta1", Kind::F64),
+            Field::new("beta2", Kind::F64),
+            Field::new("eps", Kind::F64),
+            DECAY,
+            Field::new("decoupled", Kind::Bool),
+        ],
+    )
+};

@@ -1,0 +1,226 @@
+//! Arithmetic on elements, with the conventions at ties, kinks and zeros.
+
+use crate::ensure;
+use crate::kernels::tile::TileOp;
+use crate::nodes::ir::attrs::{Field, Kind};
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
+use crate::nodes::ops::{both, each, plain};
+use Domain::{Distinct, Positive, Real};
+
+/// Result of the operands' type; numbers only.
+fn numeric(cx: &mut Infer<'_>) -> Result<(), String> {
+    for i in 0..cx.args.len() {
+        let d = cx.dtype(i);
+        ensure!(d.is_float() || d.is_int(), "no arithmetic in {d}; cast to f32 or f64");
+        cx.same(0, i)?;
+    }
+    cx.same_as(0)
+}
+
+/// As [`numeric`], for `f32` and `f64`.
+fn real(cx: &mut Infer<'_>) -> Result<(), String> {
+    cx.float(0)?;
+    numeric(cx)
+}
+
+const fn row(name: &'static str, doc: &'static str, arity: usize, op: TileOp, deriv: Deriv) -> OpDef {
+    OpDef {
+        name,
+        doc,
+        arity: Arity::Exactly(arity),
+        attrs: &[],
+        flags: Flags::PURE,
+        infer: numeric,
+        deriv,
+        decompose: None,
+        lower: Lower::Tile(op, plain),
+        cost: each,
+        cases: if arity == 1 { UNARY } else { BINARY },
+    }
+}
+
+const UNARY: &[Case] = &[
+    Case { args: "f[3,5]", attrs: "", domains: &[Real] },
+    Case { args: "f[]", attrs: "", domains: &[Real] },
+    Case { args: "f[0,2]", attrs: "", domains: &[Real] },
+    Case { args: "f[1100]", attrs: "", domains: &[Real] },
+];
+const BINARY: &[Case] = &[
+    Case { args: "f[3,5] f[3,5]", attrs: "", domains: &[Real, Distinct] },
+    Case { args: "f[] f[]", attrs: "", domains: &[Real] },
+    Case { args: "f[0] f[0]", attrs: "", domains: &[Real] },
+    Case { args: "f[1100] f[1100]", attrs: "", domains: &[Real, Distinct] },
+    Case { args: "i32[7] i32[7]", attrs: "", domains: &[Domain::Index(9), Domain::Index(5)] },
+];
+const POSITIVE2: &[Case] = &[
+    Case { args: "f[3,5] f[3,5]", attrs: "", domains: &[Positive, Real] },
+    Case { args: "f[1100] f[1100]", attrs: "", domains: &[Positive] },
+];
+
+/// See `doc`.
+pub const ADD: OpDef = OpDef {
+    flags: Flags::PURE.and(Flags::COMMUTES),
+    ..row("add", "y = a + b", 2, TileOp::Add, Deriv::Linear(|_, _, g| Some(g)))
+};
+
+/// See `doc`.
+pub const SUB: OpDef =
+    row("sub", "y = a − b", 2, TileOp::Sub, Deriv::Linear(|_, i, g| Some(if i == 0 { g } else { -g })));
+
+/// See `doc`.
+pub const MUL: OpDef = OpDef {
+    flags: Flags::PURE.and(Flags::COMMUTES),
+    ..row("mul", "y = a·b", 2, TileOp::Mul, Deriv::Multilinear(|s, i, g| Some(g * s.args[1 - i])))
+};
+
+/// See `doc`.
+pub const DIV: OpDef = OpDef {
+    cases: &[
+        Case { args: "f[3,5] f[3,5]", attrs: "", domains: &[Real, Positive] },
+        Case { args: "f[1100] f[1100]", attrs: "", domains: &[Real, Positive] },
+    ],
+    ..row(
+        "div",
+        "y = a/b; integers truncate, and division of an integer by 0 is an error of the step",
+        2,
+        TileOp::Div,
+        Deriv::Pointwise(|s, i| {
+            let b = s.args[1];
+            Some(if i == 0 { b.recip() } else { -(s.outs[0] / b) })
+        }),
+    )
+};
+
+/// The part of `t` that goes through operand `i`: all where it is the strict winner, half at a tie, an exact 0 where it
+/// loses. Shares sum to `t`.
+fn share<'g>(s: &Site<'_, 'g>, i: usize, larger: bool, t: Var<'g>) -> Var<'g> {
+    let (mine, other) = (s.args[i], s.args[1 - i]);
+    let wins = if larger { mine.greater(other) } else { mine.less(other) };
+    wins.select(t, mine.equal(other).select(t * 0.5, t.full_like(0.0)))
+}
+
+fn extreme_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>], larger: bool) -> Vec<Option<Var<'g>>> {
+    let part = |i: usize| t[i].map(|t| share(s, i, larger, t));
+    vec![match (part(0), part(1)) {
+        (Some(a), Some(b)) => Some(a + b),
+        (a, b) => a.or(b),
+    }]
+}
+
+fn extreme_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool], larger: bool) -> Vec<Option<Var<'g>>> {
+    (0..2).map(|i| ct[0].filter(|_| want[i]).map(|g| share(s, i, larger, g))).collect()
+}
+
+/// See `doc`.
+pub const MAX: OpDef = OpDef {
+    flags: Flags::PURE.and(Flags::COMMUTES),
+    ..row(
+        "max",
+        "y = max(a, b), NaN if either is; a tie shares the gradient evenly",
+        2,
+        TileOp::Max,
+        Deriv::Rules(|s, t| extreme_jvp(s, t, true), |s, ct, w| extreme_vjp(s, ct, w, true)),
+    )
+};
+
+/// See `doc`.
+pub const MIN: OpDef = OpDef {
+    flags: Flags::PURE.and(Flags::COMMUTES),
+    ..row(
+        "min",
+        "y = min(a, b), NaN if either is; a tie shares the gradient evenly",
+        2,
+        TileOp::Min,
+        Deriv::Rules(|s, t| extreme_jvp(s, t, false), |s, ct, w| extreme_vjp(s, ct, w, false)),
+    )
+};
+
+/// ∂a = b·aᵇ⁻¹, 0 where b = 0; ∂b = y·ln a for a > 0, 0 at a = 0 with b ≥ 0, NaN for a < 0.
+fn pow_partial<'g>(s: &Site<'_, 'g>, i: usize) -> Option<Var<'g>> {
+    let (a, b) = (s.args[0], s.args[1]);
+    let zero = a.full_like(0.0);
+    if i == 0 {
+        let p = b * a.pow(b - 1.0);
+        return Some(b.equal(0.0).select(zero, p));
+    }
+    let flat = a.equal(0.0).logical_and(b.greater_equal(0.0));
+    // The logarithm sees 1 where its product is not taken, so that no 0·∞ reaches a second derivative.
+    let safe = flat.select(a.full_like(1.0), a);
+    Some(flat.select(zero, s.outs[0] * safe.log()))
+}
+
+/// See `doc`.
+pub const POW: OpDef = OpDef {
+    infer: real,
+    cases: POSITIVE2,
+    ..row("pow", "y = aᵇ, as C's pow", 2, TileOp::Pow, Deriv::Pointwise(pow_partial))
+};
+
+/// See `doc`.
+pub const NEG: OpDef = row("neg", "y = −x", 1, TileOp::Neg, Deriv::Linear(|_, _, g| Some(-g)));
+
+/// See `doc`.
+pub const ABS: OpDef =
+    row("abs", "y = |x|; y'(0) = 0", 1, TileOp::Abs, Deriv::Pointwise(|s, _| Some(s.args[0].sign())));
+
+/// See `doc`.
+pub const SIGN: OpDef = row("sign", "y = −1, 0 or 1 (±0 and NaN stay)", 1, TileOp::Sign, Deriv::Zero);
+
+/// See `doc`.
+pub const FLOOR: OpDef = OpDef { infer: real, ..row("floor", "y = ⌊x⌋", 1, TileOp::Floor, Deriv::Zero) };
+
+/// See `doc`.
+pub const CEIL: OpDef = OpDef { infer: real, ..row("ceil", "y = ⌈x⌉", 1, TileOp::Ceil, Deriv::Zero) };
+
+/// See `doc`.
+pub const ROUND: OpDef =
+    OpDef { infer: real, ..row("round", "nearest integer, halves to even", 1, TileOp::Round, Deriv::Zero) };
+
+/// `t` strictly inside the bounds, an exact 0 elsewhere.
+fn inside<'g>(s: &Site<'_, 'g>, t: Option<Var<'g>>) -> Vec<Option<Var<'g>>> {
+    let x = s.args[0];
+    let within = |t: Var<'g>| {
+        let c = x.greater(s.attrs.f64(0)).logical_and(x.less(s.attrs.f64(1)));
+        c.select(t, t.full_like(0.0))
+    };
+    vec![t.map(within)]
+}
+
+/// See `doc`.
+pub const CLAMP: OpDef = OpDef {
+    attrs: &[Field::new("lo", Kind::F64), Field::new("hi", Kind::F64)],
+    infer: |cx| {
+        let (lo, hi) = (cx.attrs.f64(0), cx.attrs.f64(1));
+        ensure!(lo <= hi, "lo {lo} is above hi {hi}");
+        // An infinite bound is none, for integers too.
+        for bound in [(lo, f64::NEG_INFINITY), (hi, f64::INFINITY)].iter().filter(|b| b.0 != b.1) {
+            cx.element(0, bound.0)?;
+        }
+        numeric(cx)
+    },
+    lower: Lower::Tile(TileOp::Clamp, both),
+    cases: &[
+        Case { args: "f[3,5]", attrs: "lo=-0.05 hi=1.05", domains: &[Real] },
+        Case { args: "f[1100]", attrs: "lo=-inf hi=0", domains: &[Real] },
+    ],
+    ..row(
+        "clamp",
+        "y = max(lo, min(x, hi)); y' = 1 strictly inside, 0 at and outside the bounds",
+        1,
+        TileOp::Clamp,
+        Deriv::Rules(|s, t| inside(s, t[0]), |s, ct, _| inside(s, ct[0])),
+    )
+};
+
+/// See `doc`.
+pub const STOP_GRADIENT: OpDef = OpDef {
+    infer: |cx| cx.same_as(0),
+    lower: Lower::Kernel(|cx| {
+        cx.view(0, 0, 0);
+        Ok(())
+    }),
+    cost: crate::nodes::ops::free,
+    ..row("stop_gradient", "y = x, with a zero derivative", 1, TileOp::Copy, Deriv::Zero)
+};

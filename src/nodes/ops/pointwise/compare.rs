@@ -1,0 +1,133 @@
+//! Comparisons, logic, selection and casts.
+
+use crate::ensure;
+use crate::kernels::tile::TileOp;
+use crate::nodes::ir::attrs::{Field, Kind};
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ops::{each, free, plain};
+use Domain::{Bit, Real};
+
+const fn row(name: &'static str, doc: &'static str, arity: usize, op: TileOp, cases: &'static [Case]) -> OpDef {
+    OpDef {
+        name,
+        doc,
+        arity: Arity::Exactly(arity),
+        attrs: &[],
+        flags: Flags::PURE,
+        infer: compares,
+        deriv: Deriv::Zero,
+        decompose: None,
+        lower: Lower::Tile(op, plain),
+        cost: each,
+        cases,
+    }
+}
+
+fn compares(cx: &mut Infer<'_>) -> Result<(), String> {
+    cx.same(0, 1)?;
+    let d = cx.dtype(0);
+    ensure!(d.is_float() || d.is_int() || d == DType::Bool, "no comparison in {d}; cast to f32 or f64");
+    let dims = cx.dims(0);
+    cx.result(DType::Bool, &dims)
+}
+
+fn logic(cx: &mut Infer<'_>) -> Result<(), String> {
+    for i in 0..cx.args.len() {
+        ensure!(cx.dtype(i) == DType::Bool, "operand {i} is {}; bool is needed", cx.dtype(i));
+        cx.same(0, i)?;
+    }
+    cx.same_as(0)
+}
+
+const PAIRS: &[Case] = &[
+    Case { args: "f[3,5] f[3,5]", attrs: "", domains: &[Real] },
+    Case { args: "i32[40] i32[40]", attrs: "", domains: &[Domain::Index(3)] },
+    Case { args: "i64[1100] i64[1100]", attrs: "", domains: &[Domain::Index(3)] },
+];
+const BITS2: &[Case] = &[Case { args: "bool[40] bool[40]", attrs: "", domains: &[Bit] }];
+
+/// See `doc`.
+pub const EQ: OpDef =
+    OpDef { flags: Flags::PURE.and(Flags::COMMUTES), ..row("eq", "y = (a = b)", 2, TileOp::Eq, PAIRS) };
+/// See `doc`.
+pub const NE: OpDef =
+    OpDef { flags: Flags::PURE.and(Flags::COMMUTES), ..row("ne", "y = (a ≠ b)", 2, TileOp::Ne, PAIRS) };
+/// See `doc`.
+pub const LT: OpDef = row("lt", "y = (a < b)", 2, TileOp::Lt, PAIRS);
+/// See `doc`.
+pub const LE: OpDef = row("le", "y = (a ≤ b)", 2, TileOp::Le, PAIRS);
+/// See `doc`.
+pub const GT: OpDef = row("gt", "y = (a > b)", 2, TileOp::Gt, PAIRS);
+/// See `doc`.
+pub const GE: OpDef = row("ge", "y = (a ≥ b)", 2, TileOp::Ge, PAIRS);
+
+/// See `doc`.
+pub const AND: OpDef =
+    OpDef { infer: logic, flags: Flags::PURE.and(Flags::COMMUTES), ..row("and", "y = a ∧ b", 2, TileOp::And, BITS2) };
+/// See `doc`.
+pub const OR: OpDef =
+    OpDef { infer: logic, flags: Flags::PURE.and(Flags::COMMUTES), ..row("or", "y = a ∨ b", 2, TileOp::Or, BITS2) };
+/// See `doc`.
+pub const NOT: OpDef = OpDef {
+    infer: logic,
+    ..row("not", "y = ¬a", 1, TileOp::Not, &[Case { args: "bool[40]", attrs: "", domains: &[Bit] }])
+};
+
+/// See `doc`.
+pub const SELECT: OpDef = OpDef {
+    infer: |cx| {
+        ensure!(cx.dtype(0) == DType::Bool, "the condition is {}; bool is needed", cx.dtype(0));
+        ensure!(cx.dtype(1) != DType::C64, "no kernel selects c64");
+        cx.same(1, 2)?;
+        ensure!(cx.dims(0) == cx.dims(1), "the condition has shape {}, the operands {}", cx.dims(0), cx.dims(1));
+        cx.same_as(1)
+    },
+    // The side that is not taken gets an exact zero: select, never a product with the mask.
+    deriv: Deriv::Linear(|s, i, g| {
+        let zero = g.full_like(0.0);
+        match i {
+            1 => Some(s.args[0].select(g, zero)),
+            2 => Some(s.args[0].select(zero, g)),
+            _ => None,
+        }
+    }),
+    ..row(
+        "select",
+        "y = c ? a : b",
+        3,
+        TileOp::Select,
+        &[
+            Case { args: "bool[3,5] f[3,5] f[3,5]", attrs: "", domains: &[Bit, Real] },
+            Case { args: "bool[1100] f[1100] f[1100]", attrs: "", domains: &[Bit, Real] },
+        ],
+    )
+};
+
+/// See `doc`.
+pub const CAST: OpDef = OpDef {
+    attrs: &[Field::new("to", Kind::DType)],
+    infer: |cx| {
+        let (from, to) = (cx.dtype(0), cx.attrs.dtype(0));
+        ensure!(from != DType::C64 && to != DType::C64, "no cast from {from} to {to}");
+        let dims = cx.dims(0);
+        cx.result(to, &dims)
+    },
+    deriv: Deriv::Linear(|s, _, g| {
+        let from = s.args[0].dtype();
+        from.is_differentiable().then(|| g.cast(from))
+    }),
+    cost: free,
+    ..row(
+        "cast",
+        "the numbers of x in type `to`: truncates toward 0 and saturates to integers, x ≠ 0 to bool",
+        1,
+        TileOp::Cast,
+        &[
+            Case { args: "f[3,5]", attrs: "to=f64", domains: &[Real] },
+            Case { args: "i32[9]", attrs: "to=f32", domains: &[Domain::Index(9)] },
+            Case { args: "bool[9]", attrs: "to=f64", domains: &[Bit] },
+        ],
+    )
+};

@@ -1,0 +1,21 @@
+//! Kernel calls of activations with their derivatives.
+
+use crate::kernels::act_with_grad;
+use crate::kernels::act_with_grad::Slope;
+use crate::kernels::cost_model::CostClass;
+use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ops::common::lowering::by_float;
+
+/// `act_with_grad`.
+pub fn act_with_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = Slope { len: cx.arg_dims(0).numel() };
+    let kernel = match cx.attrs().choice(0) {
+        0 => by_float!(cx.dtype(0), act_with_grad::gelu)?,
+        1 => by_float!(cx.dtype(0), act_with_grad::gelu_tanh)?,
+        _ => by_float!(cx.dtype(0), act_with_grad::silu)?,
+    };
+    let call =
+        Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::ACTIVATION).reads_args(1);
+    cx.call(call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.per_unit()).inplace(&[(0, 1), (0, 0)]));
+    Ok(())
+}

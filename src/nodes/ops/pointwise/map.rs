@@ -1,0 +1,193 @@
+//! Fused ops: what the fusion pass makes, and un-fusing takes apart again. A fused region is an exact cut-out of the
+//! graph it stands for, so inlining its body is its decomposition.
+//!
+//! There is one kind of region. A chain for each slice of a batch, or behind a resize that repeats elements, is the same
+//! region with an operand read at stride 0: a broadcast, and the reshape that merges its axes, stand inside and cost
+//! nothing.
+
+use crate::arena::ids::Id;
+use crate::arena::intern::Dims;
+use crate::arena::{Region, Value, Window};
+use crate::ensure;
+use crate::kernels::elem::Elem;
+use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
+use crate::nodes::ir::attrs::{Field, Kind};
+use crate::nodes::ir::call::{Buf, LowerCx};
+use crate::nodes::ir::graph::Graph;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ops::common::lowering::{elem, push_program};
+use crate::nodes::ops::free;
+use crate::nodes::ops::pointwise::peephole::shorten;
+
+/// How a tensor of shape `from` is read where its broadcast to `to` is meant.
+pub fn broadcast_access(from: &Dims, to: &Dims) -> Access {
+    if from == to {
+        return Access::Full;
+    }
+    if from.numel() == 1 {
+        return Access::Scalar;
+    }
+    let lead = to.len() - from.len();
+    let first = from.iter().position(|&d| d != 1).unwrap_or(from.len());
+    if from[first..] == to[lead + first..] {
+        return Access::Suffix(from[first..].iter().product());
+    }
+    let last = from.len() - from.iter().rev().position(|&d| d != 1).unwrap_or(from.len());
+    if lead == 0 && from[..last] == to[..last] {
+        return Access::Prefix(to[last..].iter().product());
+    }
+    let plain = from.strides();
+    let stride = |i: usize| match i.checked_sub(lead) {
+        Some(k) if from[k] != 1 => plain[k] as isize,
+        _ => 0,
+    };
+    Access::Strided { dims: to.to_vec(), strides: (0..to.len()).map(stride).collect(), base: 0 }
+}
+
+/// A tile program under construction, with the operand that each of its inputs reads.
+#[derive(Default)]
+pub struct TileBuild {
+    pub(in crate::nodes) program: Program,
+    reads: Vec<usize>,
+}
+
+/// A value inside a tile program: an input or a step, as operand codes count inputs first.
+#[derive(Clone, Copy, PartialEq)]
+pub(in crate::nodes) enum Slot {
+    Input(usize),
+    Step(usize),
+}
+
+impl TileBuild {
+    /// A whole program whose inputs read operands `reads`.
+    pub fn new(program: Program, reads: Vec<usize>) -> TileBuild {
+        TileBuild { program, reads }
+    }
+
+    fn input(&mut self, operand: usize, elem: Elem, access: Access) -> Slot {
+        let input = Input { elem, access };
+        let known = (0..self.reads.len()).find(|&i| self.reads[i] == operand && self.program.inputs[i] == input);
+        Slot::Input(known.unwrap_or_else(|| {
+            self.reads.push(operand);
+            self.program.inputs.push(input);
+            self.reads.len() - 1
+        }))
+    }
+}
+
+/// The tile program of region `r`, read by the node's operands.
+pub fn region_program(g: Graph<'_>, r: Region) -> Result<TileBuild, String> {
+    let yields = g.region_yields(r);
+    let to = g.dims(yields[0]);
+    let mut b = TileBuild::default();
+    b.program.len = to.numel();
+    let mut slots = Window::<Value, Option<Slot>>::filled(g.region_values(r), None);
+    let mut arg_of = Window::<Value, Option<usize>>::filled(g.region_values(r), None);
+    let mut steps: Vec<(Step, Vec<Slot>)> = Vec::new();
+    for n in g.region_nodes(r) {
+        let (op, v, args) = (g.op[n.at()], g.out(n), g.args_of(n));
+        let e = elem(g.dtype[v.at()])?;
+        match (op, g.def_of(n).lower) {
+            (Op::ARG, _) => {
+                arg_of[v] = Some(g.attrs(n).size(0));
+                if g.dims(v) == to {
+                    slots[v] = Some(b.input(g.attrs(n).size(0), e, Access::Full));
+                }
+            }
+            (Op::BROADCAST, _) => {
+                let arg = arg_of[args[0]].ok_or("a broadcast inside a fused region reads an argument only")?;
+                slots[v] = Some(b.input(arg, e, broadcast_access(&g.dims(args[0]), &g.dims(v))));
+            }
+            (Op::RESHAPE, _) => {
+                // Elements keep their order: the same read, counted in the region's shape.
+                slots[v] = Some(slots[args[0]].ok_or("a reshape inside a fused region reads a broadcast only")?);
+            }
+            (Op::FULL, _) => {
+                // A fill is the sum of its immediates: x + −0 is x for every x, −0 included.
+                steps.push((Step::new(TileOp::Fill, e, &[], [g.attrs(n).f64(0), -0.0]), vec![]));
+                slots[v] = Some(Slot::Step(steps.len() - 1));
+            }
+            (_, Lower::Tile(tile_op, imm)) => {
+                steps.push(point_step(g, n, tile_op, imm, e, &slots)?);
+                slots[v] = Some(Slot::Step(steps.len() - 1));
+            }
+            _ => return Err(format!("{} is not point-wise", g.def_of(n).name)),
+        }
+    }
+    shorten(&mut steps);
+    close(b, steps, yields.iter().map(|&y| slots[y]).collect::<Option<Vec<_>>>().ok_or("a yield of another shape")?)
+}
+
+/// The step of one point-wise node.
+fn point_step(
+    g: Graph<'_>,
+    n: crate::arena::Node,
+    op: TileOp,
+    imm: fn(&crate::nodes::Attrs<'_>) -> [f64; 2],
+    out: Elem,
+    slots: &Window<Value, Option<Slot>>,
+) -> Result<(Step, Vec<Slot>), String> {
+    let args = g.args_of(n);
+    // Of a select, the type is that of the values, not of the condition.
+    let typed = args.last().ok_or("a point-wise op without operands")?;
+    let from = elem(g.dtype[typed.at()])?;
+    let operands = args.iter().map(|&a| slots[a]).collect::<Option<Vec<_>>>();
+    let operands = operands.ok_or("an operand of another shape than the region")?;
+    let step = match op {
+        TileOp::Cast => Step::cast(from, out, 0),
+        _ => Step::new(op, from, &[], imm(&g.attrs(n))),
+    };
+    Ok((step, operands))
+}
+
+/// Numbers the operands: inputs first, then steps.
+fn close(mut b: TileBuild, steps: Vec<(Step, Vec<Slot>)>, outs: Vec<Slot>) -> Result<TileBuild, String> {
+    let inputs = b.program.inputs.len();
+    let code = |s: Slot| match s {
+        Slot::Input(i) => i as u16,
+        Slot::Step(i) => (inputs + i) as u16,
+    };
+    for (mut step, operands) in steps {
+        for (to, from) in step.args.iter_mut().zip(operands) {
+            *to = code(from);
+        }
+        b.program.steps.push(step);
+    }
+    b.program.outputs = outs.into_iter().map(code).collect();
+    b.program.check().map_err(str::to_string)?;
+    Ok(b)
+}
+
+/// The kernel call of a tile program, whose results are the node's.
+pub fn emit_program(cx: &mut LowerCx<'_>, b: TileBuild) {
+    let reads: Vec<Buf> = b.reads.iter().map(|&r| Buf::Arg(r)).collect();
+    let outs: Vec<Buf> = (0..b.program.outputs.len()).map(Buf::Out).collect();
+    let flops = (b.program.len * b.program.steps.len()) as u64;
+    push_program(cx, &b.program, &reads, &outs, flops);
+}
+
+/// See `doc`.
+pub const MAP: OpDef = OpDef {
+    name: "map",
+    doc: "the yields of the point-wise region `body` on the operands, in one sweep; broadcasts inside it are strided reads",
+    arity: Arity::AtLeast(0),
+    attrs: &[Field::new("body", Kind::Region)],
+    flags: Flags::PURE.and(Flags::FUSED),
+    infer: |cx| {
+        let sig = cx.signature(0)?;
+        ensure!(sig.args == cx.args, "operand types are not those of the region's {} arguments", sig.args.len());
+        let first = sig.yields.first().ok_or("the region yields nothing")?;
+        ensure!(sig.yields.iter().all(|y| y.shape == first.shape), "the yields differ in shape");
+        cx.out.extend(sig.yields);
+        Ok(())
+    },
+    deriv: Deriv::Error("fused regions are inlined before differentiation"),
+    decompose: None,
+    lower: Lower::Kernel(|cx| {
+        let body = region_program(cx.graph, cx.attrs().region(0))?;
+        emit_program(cx, body);
+        Ok(())
+    }),
+    cost: free,
+    cases: &[Case { args: "f[3] f[3]", attrs: "body=@case_body", domains: &[Domain::Real] }],
+};

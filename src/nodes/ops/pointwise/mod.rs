@@ -1,0 +1,10 @@
+//! Ops that work element by element, and the regions that fusion makes of them.
+
+pub mod act_grad;
+pub mod arith;
+pub mod compare;
+pub mod lower;
+pub mod map;
+pub mod math;
+mod peephole;
+pub mod var;

@@ -1,0 +1,119 @@
+//! Steps of a point-wise region that one operation does: fewer sweeps over a tile, the same bits. What derivatives are
+//! written as, mostly. For `fused` alone.
+
+use crate::kernels::tile::{Step, TileOp, supports};
+use crate::nodes::ops::pointwise::map::Slot;
+
+/// A step and where its operands come from.
+type Sourced = (Step, Vec<Slot>);
+
+/// Writes what it can as one step. The steps before it go if nobody else reads them: a step without readers is not done.
+pub(in crate::nodes) fn shorten(steps: &mut [Sourced]) {
+    let find = |i| Some((i, gate(steps, i).or_else(|| slope(steps, i))?));
+    let found: Vec<(usize, Sourced)> = (0..steps.len()).filter_map(find).collect();
+    for (i, step) in found {
+        steps[i] = step;
+    }
+}
+
+/// The step that `slot` is, if it is one of `op`, and its operands.
+fn made_by(steps: &[Sourced], slot: Slot, op: TileOp) -> Option<(&Step, &[Slot])> {
+    match slot {
+        Slot::Step(i) => steps.get(i).filter(|(s, _)| s.op == op).map(|(s, of)| (s, &of[..])),
+        Slot::Input(_) => None,
+    }
+}
+
+/// The constant that `slot` is.
+fn constant(steps: &[Sourced], slot: Slot) -> Option<f64> {
+    made_by(steps, slot, TileOp::Fill).map(|(s, _)| s.imm[0] + s.imm[1])
+}
+
+/// A comparison with 0, and a choice between a value and +0 by it.
+fn gate(steps: &[Sourced], i: usize) -> Option<Sourced> {
+    let (choice, operands) = made_by(steps, Slot::Step(i), TileOp::Select)?;
+    let &[by, value, other] = operands else { return None };
+    let (compare, of) = made_by(steps, by, TileOp::Gt)?;
+    let zeros = constant(steps, of[1])? == 0.0 && constant(steps, other)?.to_bits() == 0;
+    let fits = zeros && compare.elem == choice.elem && supports(TileOp::Gate, choice.elem);
+    fits.then(|| (Step::new(TileOp::Gate, choice.elem, &[], [0.0; 2]), vec![of[0], value]))
+}
+
+/// A value times the derivative of an activation, from what that gave: 1 − y² or y·(1 − y).
+fn slope(steps: &[Sourced], i: usize) -> Option<Sourced> {
+    let (step, operands) = made_by(steps, Slot::Step(i), TileOp::Mul)?;
+    let &[a, b] = operands else { return None };
+    let (op, y, value) = [(a, b), (b, a)].into_iter().find_map(|(slope, value)| {
+        let tanh = || Some((TileOp::TanhGrad, square(steps, one_less(steps, slope)?)?, value));
+        let sigmoid = || {
+            let (_, &[p, q]) = made_by(steps, slope, TileOp::Mul)? else { return None };
+            let (y, _) = [(p, q), (q, p)].into_iter().find(|&(y, rest)| one_less(steps, rest) == Some(y))?;
+            Some((TileOp::SigmoidGrad, y, value))
+        };
+        tanh().or_else(sigmoid)
+    })?;
+    supports(op, step.elem).then(|| (Step::new(op, step.elem, &[], [0.0; 2]), vec![y, value]))
+}
+
+/// The x that `slot` is 1 − x of.
+fn one_less(steps: &[Sourced], slot: Slot) -> Option<Slot> {
+    let (_, &[one, x]) = made_by(steps, slot, TileOp::Sub)? else { return None };
+    (constant(steps, one)? == 1.0).then_some(x)
+}
+
+/// The x that `slot` is x · x of.
+fn square(steps: &[Sourced], slot: Slot) -> Option<Slot> {
+    let (_, &[x, same]) = made_by(steps, slot, TileOp::Mul)? else { return None };
+    (x == same).then_some(x)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::{Region, ids::Id};
+    use crate::nodes::ir::text::parse;
+    use crate::nodes::ops::pointwise::map::region_program;
+
+    /// What `region` of these lines on a0 and a1 yields, as the last step of its program.
+    fn last(lines: &str) -> TileOp {
+        let text = format!(
+            "region @r(%a: f32[9], %b: f32[9]) {{\n{lines}\n  yield %y\n}}\ngraph @g {{\n  %x = input : f32[9]\n  %z = map %x, %x body=@r\n  return z=%z\n}}\n"
+        );
+        let g = parse(&text).unwrap();
+        let r = (0..g.view().regions()).map(Region::new).find(|&r| r != g.view().entry()).unwrap();
+        let p = region_program(g.view(), r).unwrap().program;
+        p.steps.last().unwrap().op
+    }
+
+    #[test]
+    fn a_choice_of_zero_by_a_sign_is_one_step() {
+        let form = |limit: &str, other: &str, than: &str| {
+            last(&format!(
+                "  %l = full value={limit} : f32[9]\n  %o = full value={other} : f32[9]\n  %c = {than} %a, %l\n  %y = select %c, %b, %o"
+            ))
+        };
+        assert_eq!(form("0", "0", "gt"), TileOp::Gate);
+        assert_eq!(form("1", "0", "gt"), TileOp::Select);
+        assert_eq!(form("0", "1", "gt"), TileOp::Select);
+        assert_eq!(form("0", "-0.0", "gt"), TileOp::Select);
+        assert_eq!(form("0", "0", "ge"), TileOp::Select);
+    }
+
+    #[test]
+    fn a_value_times_the_slope_of_an_activation_is_one_step() {
+        let tanh = |one: &str, square: &str, y: &str| {
+            last(&format!("  %l = full value={one} : f32[9]\n  %q = mul {square}\n  %s = sub %l, %q\n  %y = mul {y}"))
+        };
+        assert_eq!(tanh("1", "%a, %a", "%s, %b"), TileOp::TanhGrad);
+        assert_eq!(tanh("1", "%a, %a", "%b, %s"), TileOp::TanhGrad);
+        assert_eq!(tanh("2", "%a, %a", "%b, %s"), TileOp::Mul);
+        assert_eq!(tanh("1", "%a, %b", "%b, %s"), TileOp::Mul);
+        let sigmoid = |of: &str, slope: &str, y: &str| {
+            last(&format!("  %l = full value=1 : f32[9]\n  %r = sub {of}\n  %s = mul {slope}\n  %y = mul {y}"))
+        };
+        assert_eq!(sigmoid("%l, %a", "%a, %r", "%s, %b"), TileOp::SigmoidGrad);
+        assert_eq!(sigmoid("%l, %a", "%r, %a", "%b, %s"), TileOp::SigmoidGrad);
+        assert_eq!(sigmoid("%l, %b", "%a, %r", "%b, %s"), TileOp::Mul);
+        assert_eq!(sigmoid("%a, %l", "%a, %r", "%b, %s"), TileOp::Mul);
+    }
+}

@@ -1,0 +1,117 @@
+//! Kernel calls of pools.
+
+use crate::kernels::abi::Kernel;
+use crate::kernels::conv::Units;
+use crate::kernels::cost_model::CostClass;
+use crate::kernels::pool;
+use crate::kernels::pool::PoolGeom;
+use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ops::common::lowering::by_float;
+use crate::nodes::ops::common::window::{Windows, array};
+use crate::nodes::ops::index::below::winners;
+use crate::nodes::ops::pool::{avg_windows, max_windows, plane};
+
+/// The geometry of a pool of `[n, c, …]`.
+pub(in crate::nodes::ops) fn pool_geom(nc: &[usize], win: &Windows) -> PoolGeom {
+    let ([h, w], [kh, kw]) = (win.plane, win.kernel);
+    let [n, c] = array(nc);
+    PoolGeom { n, c, h, w, kh, kw, stride: win.stride, pad: win.pad, dilation: win.dilation }
+}
+
+/// `max_pool2d`; places that nobody reads are not written.
+pub fn max_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let d = cx.arg_dims(0);
+    let g = pool_geom(&d, &max_windows(plane(&d), &cx.attrs()));
+    let units = g.y_units();
+    let kernel = by_float!(cx.dtype(0), pool::max_pool2d_kernel)?;
+    let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
+    let call = call.reads_args(1).writes(Buf::Out(0), units.per_unit);
+    cx.call(if cx.used[1] { call.writes(Buf::Out(1), units.per_unit) } else { call });
+    Ok(())
+}
+
+/// A geometry of windows with the given plane and number of windows: all that moving between them depends on.
+pub(in crate::nodes::ops) fn moving(nc: &[usize], plane: [usize; 2], count: [usize; 2]) -> PoolGeom {
+    let kernel = [0, 1].map(|a| plane[a].saturating_sub(count[a]) + 1);
+    let more = [0, 1].map(|a| count[a].saturating_sub(plane[a]));
+    let pad = [0, more[0], 0, more[1]];
+    pool_geom(nc, &Windows { plane, kernel, stride: [1, 1], pad, dilation: [1, 1] })
+}
+
+/// `max_pool2d_backward`.
+pub fn max_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (dy, dx) = (cx.arg_dims(0), cx.out_dims(0));
+    let g = moving(&dy, plane(&dx), plane(&dy));
+    let units = g.x_units();
+    let kernel = by_float!(cx.dtype(0), pool::max_pool2d_backward_kernel)?;
+    let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
+    moves(cx, call.writes(Buf::Out(0), units.per_unit), plane(&dx));
+    Ok(())
+}
+
+/// Adds `call`, which moves between windows and planes by positions in the planes, its second operand.
+fn moves(cx: &mut LowerCx<'_>, call: Call, plane: [usize; 2]) {
+    let area = plane.iter().product();
+    let call = call.reads_args(2).looks(1, area).or(-1);
+    let sure = winners(&cx.graph, cx.graph.args_of(cx.node)[1], area);
+    cx.call(if sure { call.sure() } else { call });
+}
+
+/// `max_pool2d_gather`.
+pub fn max_pool2d_gather(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (x, y) = (cx.arg_dims(0), cx.out_dims(0));
+    let g = moving(&x, plane(&x), plane(&y));
+    let units = g.y_units();
+    let kernel = by_float!(cx.dtype(0), pool::max_pool2d_gather_kernel)?;
+    let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
+    moves(cx, call.writes(Buf::Out(0), units.per_unit), plane(&x));
+    Ok(())
+}
+
+fn avg(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Units, count_pad: bool) -> Result<(), String> {
+    let flags = if count_pad { pool::COUNT_PAD } else { 0 };
+    let call = Call::new(kernel, [&g.to_words()[..], &[flags]].concat(), units.count)
+        .flops(cx.flops())
+        .cost_class(CostClass::POOL);
+    cx.call(call.reads_args(1).writes(Buf::Out(0), units.per_unit));
+    Ok(())
+}
+
+/// `avg_pool2d`.
+pub fn avg_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (d, a) = (cx.arg_dims(0), cx.attrs());
+    let g = pool_geom(&d, &avg_windows(plane(&d), &a, 0));
+    let kernel = by_float!(cx.dtype(0), pool::avg_pool2d_kernel)?;
+    avg(cx, kernel, &g, g.y_units(), a.bool(3))
+}
+
+/// `avg_pool2d_backward`.
+pub fn avg_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (d, a) = (cx.out_dims(0), cx.attrs());
+    let g = pool_geom(&d, &avg_windows(plane(&d), &a, 1));
+    let kernel = by_float!(cx.dtype(0), pool::avg_pool2d_backward_kernel)?;
+    avg(cx, kernel, &g, g.x_units(), a.bool(4))
+}
+
+/// A pool of sums with these windows, from or to planes.
+fn sums(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Units) -> Result<(), String> {
+    let call = Call::new(kernel, [&g.to_words()[..], &[pool::SUM]].concat(), units.count)
+        .flops(cx.flops())
+        .cost_class(CostClass::POOL);
+    cx.call(call.reads_args(1).writes(Buf::Out(0), units.per_unit));
+    Ok(())
+}
+
+/// `sum_pool2d`.
+pub fn sum_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let d = cx.arg_dims(0);
+    let g = pool_geom(&d, &avg_windows(plane(&d), &cx.attrs(), 0));
+    sums(cx, by_float!(cx.dtype(0), pool::avg_pool2d_kernel)?, &g, g.y_units())
+}
+
+/// `sum_pool2d_backward`.
+pub fn sum_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let d = cx.out_dims(0);
+    let g = pool_geom(&d, &avg_windows(plane(&d), &cx.attrs(), 1));
+    sums(cx, by_float!(cx.dtype(0), pool::avg_pool2d_backward_kernel)?, &g, g.x_units())
+}

@@ -1,0 +1,41 @@
+//! Kernel calls of random draws.
+
+use crate::kernels::abi::Kernel;
+use crate::kernels::cost_model::CostClass;
+use crate::kernels::key::step_key;
+use crate::kernels::random::Random;
+use crate::kernels::{key, random};
+use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ops::common::lowering::by_float;
+
+fn draw(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
+    let p = Random { len: cx.out_dims(0).numel(), stream: cx.attrs().int(0) as u64 };
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::RANDOM);
+    cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
+    Ok(())
+}
+
+/// `rng_uniform`.
+pub fn rng_uniform(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let kernel = by_float!(cx.out(0).dtype, random::rng_uniform)?;
+    draw(cx, kernel)
+}
+
+/// `rng_normal`.
+pub fn rng_normal(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let kernel = by_float!(cx.out(0).dtype, random::rng_normal)?;
+    draw(cx, kernel)
+}
+
+/// `rng_next`.
+pub fn rng_next(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let call = Call::new(step_key, [], 1).reads_args(1).writes(Buf::Out(0), key::WORDS);
+    cx.call(call.inplace(&[(0, 0)]));
+    Ok(())
+}
+
+/// `rng_fold`.
+pub fn rng_fold(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    cx.call(Call::new(random::rng_fold, [], 1).reads_args(2).writes(Buf::Out(0), key::WORDS));
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! Calls of reductions and running sums. A set of axes becomes runs of neighbours; kernels reduce one run at a time,
+//! the innermost first, through temporaries.
+
+use crate::kernels::abi::Kernel;
+use crate::kernels::cost_model::CostClass;
+use crate::kernels::length::Parts;
+use crate::kernels::reduce::{Reduce, plan};
+use crate::kernels::scan::Scan;
+use crate::kernels::{length, reduce};
+use crate::nodes::build::axes::split_at_axis;
+use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ops::common::lowering::{by_float, by_num, by_num_index};
+
+/// Neighbouring axes that are all reduced or all kept, as one: size and whether reduced. Axes of size 1 are dropped.
+fn runs(dims: &[usize], axes: &[usize]) -> Vec<(usize, bool)> {
+    let mut out: Vec<(usize, bool)> = Vec::new();
+    for (i, &d) in dims.iter().enumerate().filter(|(_, d)| **d != 1) {
+        let gone = axes.contains(&i);
+        match out.last_mut() {
+            Some(last) if last.1 == gone => last.0 *= d,
+            _ => out.push((d, gone)),
+        }
+    }
+    out
+}
+
+/// The kernels of one reduction.
+struct Kernels {
+    /// Of a run that is not the last; combines partial results too.
+    join: Kernel,
+    /// The first step of a long run; none where the reduction has no such form.
+    partial: Option<Kernel>,
+    /// Of the last run.
+    last: Kernel,
+}
+
+/// Reduces operand 0 over the axes in attribute 0.
+fn reduction(cx: &mut LowerCx<'_>, k: &Kernels) -> Result<(), String> {
+    let (dims, axes) = (cx.arg_dims(0), cx.attrs().sizes(0));
+    let count: usize = axes.iter().map(|&a| dims[a]).product();
+    let mut runs = runs(&dims, &axes);
+    let gone = |runs: &[(usize, bool)]| runs.iter().rposition(|r| r.1);
+    if gone(&runs).is_none() {
+        // Every axis in the set has one element: the element is its own sum, mean, maximum and log-sum-exp.
+        cx.view(0, 0, 0);
+        return Ok(());
+    }
+    if count == 0 {
+        runs = vec![(0, true), (cx.out_dims(0).numel(), false)];
+    }
+    let (mut from, mut flops) = (Buf::Arg(0), cx.flops());
+    while let Some(at) = gone(&runs) {
+        let product = |r: &[(usize, bool)]| r.iter().map(|r| r.0).product::<usize>();
+        let (outer, n, inner) = (product(&runs[..at]), runs[at].0, product(&runs[at + 1..]));
+        runs.remove(at);
+        let last = gone(&runs).is_none();
+        let to = if last { Buf::Out(0) } else { cx.temp(cx.dtype(0).size(), outer * inner) };
+        one_run(cx, k, (outer, n, inner), (from, to), if last { Some(count) } else { None }, flops);
+        (from, flops) = (to, 0);
+    }
+    Ok(())
+}
+
+/// One run, in two steps where it is long. `count` is what a mean divides by, in the last run.
+fn one_run(
+    cx: &mut LowerCx<'_>,
+    k: &Kernels,
+    (outer, n, inner): (usize, usize, usize),
+    (from, to): (Buf, Buf),
+    count: Option<usize>,
+    flops: u64,
+) {
+    let plan = plan(outer, n, inner);
+    let kernel = if count.is_some() { k.last } else { k.join };
+    let divisor = count.unwrap_or(n);
+    match (plan.partial, k.partial) {
+        (Some(p), Some(partial)) => {
+            let temp = cx.temp(cx.dtype(0).size(), p.out_len());
+            let first = Call::new(partial, p.to_words(), p.units()).flops(flops).cost_class(CostClass::REDUCE);
+            cx.call(first.reads(&[from]).writes(temp, p.per_unit()));
+            let last = Reduce { divisor, ..plan.last };
+            cx.call(Call::new(kernel, last.to_words(), last.units()).reads(&[temp]).writes(to, last.per_unit()));
+        }
+        _ => {
+            let p = Reduce { divisor, ..Reduce::new(outer, n, inner) };
+            let call = Call::new(kernel, p.to_words(), p.units()).flops(flops).cost_class(CostClass::REDUCE);
+            cx.call(call.reads(&[from]).writes(to, p.per_unit()));
+        }
+    }
+}
+
+/// The sums of the columns of `rows` rows of `n`.
+pub fn columns(cx: &mut LowerCx<'_>, (rows, n): (usize, usize), (from, to): (Buf, Buf)) -> Result<(), String> {
+    let d = cx.dtype(0);
+    let (join, partial) = (by_float!(d, reduce::sum)?, Some(by_float!(d, reduce::sum_partial)?));
+    one_run(cx, &Kernels { join, partial, last: join }, (1, rows, n), (from, to), Some(rows), 0);
+    Ok(())
+}
+
+/// The same of the sums of `blocks` blocks of rows.
+pub fn join(cx: &mut LowerCx<'_>, (blocks, n): (usize, usize), (from, to): (Buf, Buf)) -> Result<(), String> {
+    let (kernel, p) = (by_float!(cx.dtype(0), reduce::sum)?, Reduce::new(1, blocks, n));
+    cx.call(Call::new(kernel, p.to_words(), p.units()).reads(&[from]).writes(to, p.per_unit()));
+    Ok(())
+}
+
+/// `reduce_sum`.
+pub fn sum(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let d = cx.dtype(0);
+    let (join, partial) = (by_num!(d, reduce::sum)?, Some(by_num!(d, reduce::sum_partial)?));
+    reduction(cx, &Kernels { join, partial, last: join })
+}
+
+/// `reduce_mean`.
+pub fn mean(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let d = cx.dtype(0);
+    let (join, partial) = (by_float!(d, reduce::sum)?, Some(by_float!(d, reduce::sum_partial)?));
+    reduction(cx, &Kernels { join, partial, last: by_float!(d, reduce::mean)? })
+}
+
+/// `sum_squares`.
+pub fn sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (d, n, mean, flops) = (cx.dtype(0), cx.arg_dims(0).numel(), cx.attrs().bool(0), cx.flops());
+    let join = if mean { by_float!(d, reduce::mean)? } else { by_float!(d, reduce::sum)? };
+    let one = if mean { by_float!(d, reduce::mean_squares)? } else { by_float!(d, reduce::sum_squares)? };
+    let partial = by_float!(d, reduce::sum_squares_partial)?;
+    // Partial sums are sums of squares already: what joins them is not what a single call is.
+    let last = if plan(1, n, 1).partial.is_some() { join } else { one };
+    one_run(cx, &Kernels { join, partial: Some(partial), last }, (1, n, 1), (Buf::Arg(0), Buf::Out(0)), Some(n), flops);
+    Ok(())
+}
+
+/// `root_sum_squares`.
+pub fn root_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = Parts { tensors: cx.args() - 1, len: (1..cx.args()).map(|i| cx.arg_dims(i).numel()).sum() };
+    let kernel = by_float!(cx.dtype(0), length::root_sum_squares)?;
+    let call = Call::new(kernel, p.to_words(), 1).flops(cx.flops()).cost_class(CostClass::RARE);
+    cx.call(call.reads_args(cx.args()).writes(Buf::Out(0), 1));
+    Ok(())
+}
+
+/// `reduce_max`.
+pub fn max(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let d = cx.dtype(0);
+    let (join, partial) = (by_num!(d, reduce::max)?, Some(by_num!(d, reduce::max_partial)?));
+    reduction(cx, &Kernels { join, partial, last: join })
+}
+
+/// `reduce_min`.
+pub fn min(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let d = cx.dtype(0);
+    let (join, partial) = (by_num!(d, reduce::min)?, Some(by_num!(d, reduce::min_partial)?));
+    reduction(cx, &Kernels { join, partial, last: join })
+}
+
+/// `reduce_prod`.
+pub fn prod(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let d = cx.dtype(0);
+    let (join, partial) = (by_num!(d, reduce::prod)?, Some(by_num!(d, reduce::prod_partial)?));
+    reduction(cx, &Kernels { join, partial, last: join })
+}
+
+/// `logsumexp`: that of several runs is that of their log-sum-exps.
+pub fn logsumexp(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let join = by_float!(cx.dtype(0), reduce::logsumexp)?;
+    reduction(cx, &Kernels { join, partial: None, last: join })
+}
+
+fn arg(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
+    let (outer, n, inner) = split_at_axis(&cx.arg_dims(0), cx.attrs().size(0));
+    let p = Reduce::new(outer, n, inner);
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::REDUCE);
+    cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
+    Ok(())
+}
+
+/// `arg_max`.
+pub fn arg_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let kernel = by_num_index!(cx.dtype(0), cx.out(0).dtype, reduce::arg_max)?;
+    arg(cx, kernel)
+}
+
+/// `arg_min`.
+pub fn arg_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let kernel = by_num_index!(cx.dtype(0), cx.out(0).dtype, reduce::arg_min)?;
+    arg(cx, kernel)
+}
+
+/// A running sum or product: `kernel` scans along attribute 0, with `exclusive` and `reverse` as attributes 1 and 2.
+pub fn running(cx: &mut LowerCx<'_>, kernel: Result<Kernel, String>) -> Result<(), String> {
+    let a = cx.attrs();
+    let (outer, n, inner) = split_at_axis(&cx.arg_dims(0), a.size(0));
+    let p = Scan { outer, n, inner, exclusive: a.bool(1), reverse: a.bool(2) };
+    let call = Call::new(kernel?, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::RUNNING);
+    cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
+    Ok(())
+}

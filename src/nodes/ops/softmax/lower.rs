@@ -1,0 +1,43 @@
+//! Kernel calls of softmaxes.
+
+use crate::kernels::abi::Kernel;
+use crate::kernels::cost_model::CostClass;
+use crate::kernels::softmax;
+use crate::kernels::softmax::Softmax;
+use crate::nodes::build::axes::split_at_axis;
+use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ops::common::lowering::by_float;
+
+/// A call over rows; where they lie together the kernel may write over operand `over`.
+fn along(cx: &mut LowerCx<'_>, kernel: Kernel, over: Option<usize>) -> Result<(), String> {
+    let (outer, n, inner) = split_at_axis(&cx.arg_dims(0), cx.attrs().size(0));
+    let p = Softmax { outer, n, inner };
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::SOFTMAX);
+    let pairs: Vec<(usize, usize)> = over.filter(|_| inner == 1).map(|r| (r, 0)).into_iter().collect();
+    cx.call(call.reads_args(cx.args()).writes(Buf::Out(0), p.per_unit()).inplace(&pairs));
+    Ok(())
+}
+
+/// `softmax`.
+pub fn softmax(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let kernel = by_float!(cx.dtype(0), softmax::softmax)?;
+    along(cx, kernel, Some(0))
+}
+
+/// `softmax_backward`.
+pub fn softmax_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let kernel = by_float!(cx.dtype(0), softmax::softmax_backward)?;
+    along(cx, kernel, Some(1))
+}
+
+/// `log_softmax`.
+pub fn log_softmax(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let kernel = by_float!(cx.dtype(0), softmax::log_softmax)?;
+    along(cx, kernel, None)
+}
+
+/// `log_softmax_backward`.
+pub fn log_softmax_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let kernel = by_float!(cx.dtype(0), softmax::log_softmax_backward)?;
+    along(cx, kernel, None)
+}

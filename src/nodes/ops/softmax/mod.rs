@@ -1,0 +1,98 @@
+//! Softmax and its logarithm, each with a backward op of one sweep.
+
+pub mod lower;
+pub mod var;
+use super::each;
+use crate::nodes::ir::attrs::{Attr, Field, Kind};
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::call::LowerFn;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use Domain::{Real, Unit};
+
+fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
+    cx.float(0)?;
+    for i in 1..cx.args.len() {
+        cx.same(0, i)?;
+    }
+    let rank = cx.dims(0).len();
+    cx.axis(0, rank)?;
+    cx.same_as(0)
+}
+
+const AXIS: &[Field] = &[Field::new("axis", Kind::Int)];
+
+const fn row(name: &'static str, doc: &'static str, arity: usize, lower: LowerFn, deriv: Deriv) -> OpDef {
+    OpDef {
+        name,
+        doc,
+        arity: Arity::Exactly(arity),
+        attrs: AXIS,
+        flags: Flags::PURE,
+        infer,
+        deriv,
+        decompose: None,
+        lower: Lower::Kernel(lower),
+        cost: |cx| 4 * each(cx),
+        cases: if arity == 1 { ONE } else { TWO },
+    }
+}
+
+const ONE: &[Case] = &[
+    Case { args: "f[3,5]", attrs: "axis=1", domains: &[Real] },
+    Case { args: "f[3,5,2]", attrs: "axis=1", domains: &[Real] },
+    Case { args: "f[4,3]", attrs: "axis=0", domains: &[Real] },
+    Case { args: "f[2,300]", attrs: "axis=1", domains: &[Real] },
+];
+const TWO: &[Case] = &[
+    Case { args: "f[3,5] f[3,5]", attrs: "axis=1", domains: &[Unit, Real] },
+    Case { args: "f[3,5,2] f[3,5,2]", attrs: "axis=1", domains: &[Unit, Real] },
+];
+
+/// `op` of (y, t) along this node's axis.
+fn along<'g>(s: &Site<'_, 'g>, op: Op, y: Var<'g>, t: Var<'g>) -> Var<'g> {
+    s.g.emit1(op, &[y, t], &[Attr::Int(s.attrs.int(0))])
+}
+
+/// Σ along this node's axis, spread back.
+fn total<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
+    x.reduce(Op::REDUCE_SUM, s.attrs.int(0), true).broadcast(x.dims())
+}
+
+/// See `doc`.
+pub const SOFTMAX: OpDef = row(
+    "softmax",
+    "yᵢ = e^xᵢ / Σ e^xⱼ along `axis`; its Jacobian is symmetric, so ẏ and x̄ are the same y⊙(t − Σ y⊙t)",
+    1,
+    lower::softmax,
+    Deriv::Rules(
+        |s, t| vec![t[0].map(|t| along(s, Op::SOFTMAX_BACKWARD, s.outs[0], t))],
+        |s, ct, _| vec![ct[0].map(|g| along(s, Op::SOFTMAX_BACKWARD, s.outs[0], g))],
+    ),
+);
+
+/// See `doc`.
+pub const SOFTMAX_BACKWARD: OpDef = OpDef {
+    deriv: Deriv::ViaDecompose,
+    decompose: Some(|s| vec![s.args[0] * (s.args[1] - total(s, s.args[0] * s.args[1]))]),
+    ..row("softmax_backward", "y⊙(g − Σ y⊙g) along `axis`", 2, lower::softmax_backward, Deriv::Zero)
+};
+
+/// See `doc`.
+pub const LOG_SOFTMAX: OpDef = row(
+    "log_softmax",
+    "yᵢ = xᵢ − ln Σ e^xⱼ along `axis`; x̄ = g − e^y·Σ g; ẏ = ẋ − Σ e^y⊙ẋ",
+    1,
+    lower::log_softmax,
+    Deriv::Rules(
+        |s, t| vec![t[0].map(|t| t - total(s, s.outs[0].exp() * t))],
+        |s, ct, _| vec![ct[0].map(|g| along(s, Op::LOG_SOFTMAX_BACKWARD, s.outs[0], g))],
+    ),
+);
+
+/// See `doc`.
+pub const LOG_SOFTMAX_BACKWARD: OpDef = OpDef {
+    deriv: Deriv::ViaDecompose,
+    decompose: Some(|s| vec![s.args[1] - s.args[0].exp() * total(s, s.args[1])]),
+    ..row("log_softmax_backward", "g − e^y·Σ g along `axis`", 2, lower::log_softmax_backward, Deriv::Zero)
+};

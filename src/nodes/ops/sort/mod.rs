@@ -1,0 +1,65 @@
+//! Order: positions of the elements of a row in sorted order, and of running extremes. Values follow by `take_along_axis`, whose derivative puts
+//! gradients back where the values came from.
+
+pub mod lower;
+pub mod var;
+
+use crate::ensure;
+use crate::nodes::ir::attrs::{Field, Kind};
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+
+const POSITIONS: usize = i32::MAX as usize;
+
+/// See `doc`.
+pub const ARG_SORT: OpDef = OpDef {
+    name: "arg_sort",
+    doc: "positions (i32) of the elements along the last axis in sorted order: equal ones in their order, NaN last",
+    arity: Arity::Exactly(1),
+    attrs: &[Field::new("descending", Kind::Bool)],
+    flags: Flags::PURE,
+    infer: |cx| {
+        let (d, dtype) = (cx.dims(0), cx.dtype(0));
+        ensure!(dtype.is_float() || dtype.is_index(), "no order of {dtype}; cast it");
+        let n = d.last().copied().ok_or("x is a scalar; it needs an axis to sort")?;
+        ensure!(i32::try_from(n).is_ok(), "the last axis of {d} is too long for i32 positions");
+        cx.result(DType::I32, &d)
+    },
+    deriv: Deriv::Zero,
+    decompose: None,
+    lower: Lower::Kernel(lower::arg_sort),
+    cost: |cx| cx.arg(0) * 8,
+    cases: &[
+        Case { args: "f[3,17]", attrs: "descending=false", domains: &[Domain::Distinct] },
+        Case { args: "f[2,2,40]", attrs: "descending=true", domains: &[Domain::Distinct] },
+        Case { args: "i32[9]", attrs: "descending=true", domains: &[Domain::Index(4)] },
+        Case { args: "f[0,4]", attrs: "descending=false", domains: &[Domain::Distinct] },
+        Case { args: "f[4,0]", attrs: "descending=false", domains: &[Domain::Distinct] },
+    ],
+};
+
+/// See `doc`.
+pub const CUM_ARG_MAX: OpDef = OpDef {
+    name: "cum_arg_max",
+    doc: "position (i32) of the largest (or, if `smallest`, smallest) element so far along `axis`: the last of equals, \
+          the last NaN once there is one",
+    arity: Arity::Exactly(1),
+    attrs: &[Field::new("axis", Kind::Int), Field::new("smallest", Kind::Bool)],
+    flags: Flags::PURE,
+    infer: |cx| {
+        let (d, dtype) = (cx.dims(0), cx.dtype(0));
+        ensure!(dtype.is_float() || dtype.is_index(), "no order of {dtype}; cast it");
+        let axis = cx.axis(0, d.len())?;
+        ensure!(d[axis] <= POSITIONS, "axis {axis} of {d} is too long for i32 positions");
+        cx.result(DType::I32, &d)
+    },
+    deriv: Deriv::Zero,
+    decompose: None,
+    lower: Lower::Kernel(lower::cum_arg_max),
+    cost: |cx| cx.arg(0),
+    cases: &[
+        Case { args: "f[3,17]", attrs: "axis=1 smallest=false", domains: &[Domain::Distinct] },
+        Case { args: "f[4,6,5]", attrs: "axis=1 smallest=true", domains: &[Domain::Distinct] },
+        Case { args: "i64[9,2]", attrs: "axis=0 smallest=false", domains: &[Domain::Index(4)] },
+    ],
+};

@@ -1,0 +1,85 @@
+//! Methods of [`Var`] that order elements, cut triangles, and continue tensors beyond their edges. All of them are
+//! written in ops whose derivatives are there already.
+
+use crate::error::Kind;
+use crate::nodes::ir::attrs::Attr;
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::opdef::Op;
+
+impl<'g> Var<'g> {
+    /// Positions (i32) of the elements along `axis` in sorted order. Equal elements keep their order; NaN stand last.
+    #[track_caller]
+    pub fn arg_sort(self, axis: i64, descending: bool) -> Var<'g> {
+        self.with_axis_last("arg_sort", axis, |x| x.g.emit1(Op::ARG_SORT, &[x], &[Attr::Bool(descending)]))
+    }
+
+    /// The elements along `axis` in sorted order, and their positions (i32). Gradients go back to where the values
+    /// were.
+    #[track_caller]
+    pub fn sort(self, axis: i64, descending: bool) -> (Var<'g>, Var<'g>) {
+        let positions = self.arg_sort(axis, descending);
+        (self.take_along_axis(positions, axis), positions)
+    }
+
+    /// The `k` largest elements along `axis`, largest first, and their positions (i32); the first of equals.
+    #[track_caller]
+    pub fn top_k(self, k: usize, axis: i64) -> (Var<'g>, Var<'g>) {
+        let n = self.axis_len(axis).unwrap_or(k);
+        if self.is_some() && k > n {
+            let none = self.g.fail(Kind::Shape, format!("top_k({self:?}): axis {axis} has {n} elements, k is {k}"));
+            return (none, none);
+        }
+        let positions = self.arg_sort(axis, true).narrow(axis, 0, k);
+        (self.take_along_axis(positions, axis), positions)
+    }
+
+    /// `f` of this with `axis` moved last, moved back.
+    #[track_caller]
+    fn with_axis_last(self, name: &str, axis: i64, f: impl FnOnce(Var<'g>) -> Var<'g>) -> Var<'g> {
+        // All nodes come from the line that asks for it.
+        self.g.with_caller(|| {
+            if !self.is_some() {
+                return self;
+            }
+            if self.axis_len(axis).is_none() {
+                let text = format!("{name}({self:?}): axis {axis} is outside rank {}", self.rank());
+                return self.g.fail(Kind::Shape, text);
+            }
+            let r = self.rank();
+            let at = axis.rem_euclid(r as i64) as usize;
+            if at == r - 1 {
+                return f(self);
+            }
+            let mut perm: Vec<usize> = (0..r).collect();
+            perm.swap(at, r - 1);
+            f(self.transpose(&perm)).transpose(&perm)
+        })
+    }
+}
+
+impl<'g> Var<'g> {
+    /// The largest element so far along `axis`, and its position (i32): the last of equals, the last NaN once there is
+    /// one, as `torch.cummax`. Gradients go back to where the values were.
+    #[track_caller]
+    pub fn cummax(self, axis: i64) -> (Var<'g>, Var<'g>) {
+        self.running_extreme("cummax", axis, false)
+    }
+
+    /// The smallest element so far along `axis`, and its position (i32); see [`Var::cummax`].
+    #[track_caller]
+    pub fn cummin(self, axis: i64) -> (Var<'g>, Var<'g>) {
+        self.running_extreme("cummin", axis, true)
+    }
+
+    #[track_caller]
+    fn running_extreme(self, name: &str, axis: i64, smallest: bool) -> (Var<'g>, Var<'g>) {
+        let rank = self.rank() as i64;
+        let at = if axis < 0 { axis.saturating_add(rank) } else { axis };
+        if self.is_some() && !(0..rank).contains(&at) {
+            let none = self.g.fail(Kind::Shape, format!("{name}({self:?}): axis {axis} is outside rank {rank}"));
+            return (none, none);
+        }
+        let positions = self.g.emit1(Op::CUM_ARG_MAX, &[self], &[Attr::Int(at), Attr::Bool(smallest)]);
+        (self.take_along_axis(positions, axis), positions)
+    }
+}

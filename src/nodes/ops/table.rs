@@ -1,0 +1,239 @@
+//! The list of ops. Adding an op is one line here and one row in [`ops`](crate::nodes::ops).
+
+use super::*;
+use crate::arena::intern::{Shapes, Strings};
+use crate::nodes::ir::builder::Builder;
+use crate::nodes::ir::emit::Emit;
+use crate::nodes::ir::leaf;
+use crate::nodes::ir::opdef::{Op, OpDef, check_definitions};
+
+macro_rules! ops {
+    (leaves { $($leaf:ident)* } $($id:ident = $($file:ident)::+;)*) => {
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        #[repr(u16)]
+        enum Index { $($leaf,)* $($id),* }
+
+        #[allow(missing_docs)] // Documented by its row.
+        impl Op {
+            $(pub const $id: Op = Op(Index::$id as u16);)*
+        }
+
+        const ROWS: &[&OpDef] = &[$(&leaf::$leaf,)* $(&$($file)::+::$id),*];
+        const _: () = {
+            check_definitions(ROWS);
+            $(assert!(Op::$leaf.0 == Index::$leaf as u16);)*
+        };
+
+        /// The rows of all built-in ops: what [`Op`] indexes.
+        pub static OPS: &[&OpDef] = ROWS;
+    };
+}
+
+ops! {
+    leaves { INPUT PARAM STATE ARG }
+
+    CONSTANT = constant;
+    FULL = constant;
+    IOTA = constant;
+    CALL = control::call;
+
+    ADD = pointwise::arith;
+    SUB = pointwise::arith;
+    MUL = pointwise::arith;
+    DIV = pointwise::arith;
+    MAX = pointwise::arith;
+    MIN = pointwise::arith;
+    POW = pointwise::arith;
+    NEG = pointwise::arith;
+    ABS = pointwise::arith;
+    SIGN = pointwise::arith;
+    FLOOR = pointwise::arith;
+    CEIL = pointwise::arith;
+    ROUND = pointwise::arith;
+    CLAMP = pointwise::arith;
+    STOP_GRADIENT = pointwise::arith;
+
+    EXP = pointwise::math;
+    EXPM1 = pointwise::math;
+    LOG = pointwise::math;
+    LOG1P = pointwise::math;
+    SQRT = pointwise::math;
+    RSQRT = pointwise::math;
+    RECIP = pointwise::math;
+    SIN = pointwise::math;
+    COS = pointwise::math;
+    TAN = pointwise::math;
+    ATAN = pointwise::math;
+    TANH = pointwise::math;
+    SIGMOID = pointwise::math;
+    ERF = pointwise::math;
+    RELU = pointwise::math;
+    LEAKY_RELU = pointwise::math;
+    ELU = pointwise::math;
+    GELU = pointwise::math;
+    GELU_GRAD = pointwise::math;
+    GELU_TANH = pointwise::math;
+    GELU_TANH_GRAD = pointwise::math;
+    SILU = pointwise::math;
+    SILU_GRAD = pointwise::math;
+    SOFTPLUS = pointwise::math;
+
+    EQ = pointwise::compare;
+    NE = pointwise::compare;
+    LT = pointwise::compare;
+    LE = pointwise::compare;
+    GT = pointwise::compare;
+    GE = pointwise::compare;
+    AND = pointwise::compare;
+    OR = pointwise::compare;
+    NOT = pointwise::compare;
+    SELECT = pointwise::compare;
+    CAST = pointwise::compare;
+
+    MATMUL = matmul;
+    DOT_GENERAL = matmul;
+
+    REDUCE_SUM = reduce;
+    SUM_SQUARES = reduce;
+    REDUCE_MEAN = reduce;
+    REDUCE_MAX = reduce;
+    REDUCE_MIN = reduce;
+    REDUCE_PROD = reduce;
+    LOGSUMEXP = reduce;
+    VAR = reduce;
+    ARG_MAX = reduce;
+    ARG_MIN = reduce;
+    CUMSUM = reduce;
+    CUMPROD = reduce;
+
+    RESHAPE = layout;
+    CHECKPOINT = layout;
+    OPTIMIZATION_BARRIER = layout;
+    TRANSPOSE = layout;
+    BROADCAST = layout;
+    SLICE = layout;
+    CONCAT = layout;
+    PAD = layout;
+    FLIP = layout;
+
+    ARG_SORT = sort;
+    CUM_ARG_MAX = sort;
+    GATHER = index;
+    SCATTER_ADD = index;
+    TAKE_ALONG_AXIS = index;
+    SCATTER_ALONG_AXIS = index;
+    ONE_HOT = index;
+    SCATTER = index::scatter;
+    RAVEL_INDEX = index::scatter;
+    HISTOGRAM = index;
+
+    RNG_UNIFORM = random;
+    RNG_NORMAL = random;
+    RNG_NEXT = random;
+    RNG_FOLD = random;
+    DROPOUT = random;
+
+    SOFTMAX = softmax;
+    SOFTMAX_BACKWARD = softmax;
+    LOG_SOFTMAX = softmax;
+    LOG_SOFTMAX_BACKWARD = softmax;
+
+    SOFTMAX_CROSS_ENTROPY = loss;
+    SOFTMAX_CROSS_ENTROPY_BACKWARD = loss;
+    MSE_LOSS = loss;
+    BCE_WITH_LOGITS = loss;
+
+    CONV2D = conv;
+    CONV2D_INPUT_GRAD = conv;
+    CONV2D_WEIGHT_GRAD = conv;
+    CONV1D = conv::nd;
+    CONV3D = conv::nd;
+    CONV_TRANSPOSE1D = conv::nd;
+    CONV_TRANSPOSE2D = conv::nd;
+    CONV_TRANSPOSE3D = conv::nd;
+
+    MAX_POOL2D = pool;
+    MAX_POOL2D_BACKWARD = pool;
+    MAX_POOL2D_GATHER = pool;
+    AVG_POOL2D = pool;
+    AVG_POOL2D_BACKWARD = pool;
+    MAX_POOL1D = pool::nd;
+    MAX_POOL3D = pool::nd;
+    MIN_POOL1D = pool::nd;
+    MIN_POOL2D = pool::nd;
+    MIN_POOL3D = pool::nd;
+    SUM_POOL1D = pool::nd;
+    SUM_POOL2D = pool::nd;
+    SUM_POOL2D_BACKWARD = pool::nd;
+    SUM_POOL3D = pool::nd;
+    AVG_POOL1D = pool::nd;
+    AVG_POOL3D = pool::nd;
+    ADAPTIVE_MAX_POOL1D = pool::adaptive;
+    ADAPTIVE_MAX_POOL2D = pool::adaptive;
+    ADAPTIVE_MAX_POOL3D = pool::adaptive;
+    ADAPTIVE_AVG_POOL1D = pool::adaptive;
+    ADAPTIVE_AVG_POOL2D = pool::adaptive;
+    ADAPTIVE_AVG_POOL3D = pool::adaptive;
+
+    IM2COL = window::unfold;
+    COL2IM = window::unfold;
+    INTERPOLATE = window::resize;
+
+    LAYER_NORM = norm;
+    LAYER_NORM_BACKWARD = norm;
+    RMS_NORM = norm::statistics;
+    RMS_NORM_BACKWARD = norm::statistics;
+    GROUP_NORM = norm::statistics;
+    BATCH_NORM = norm::statistics;
+
+    ATTENTION = attention;
+    ATTENTION_BACKWARD = attention;
+    ROPE = attention::rope;
+
+    SGD = optim;
+    SGD_MOMENTUM = optim;
+    ADAM = optim;
+    ROOT_SUM_SQUARES = reduce::length;
+
+    SCAN = control::scan;
+
+    MAP = pointwise::map;
+    MATMUL_BIAS_ACT = matmul::epilogue;
+    MATMUL_DACT = matmul::epilogue;
+    ATTENTION_PACKED = attention;
+    ATTENTION_PACKED_BACKWARD = attention;
+    CROSS_ENTROPY_GRADIENT = loss;
+    SQUARED_ERROR_GRADIENT = loss;
+    MATMUL_SGD = optim::fused_update;
+    MATMUL_SGD_MOMENTUM = optim::fused_update;
+    MATMUL_ADAM = optim::fused_update;
+    ACT_WITH_GRAD = pointwise::act_grad;
+    CONV2D_BIAS_ACT = conv::bias_act;
+    RESIDUAL_LAYER_NORM = norm::residual;
+    RESIDUAL_RMS_NORM = norm::residual;
+    SWIGLU = blocks::swiglu;
+    LORA_MATMUL = matmul::lora;
+
+    LINEAR = blocks;
+    SHARED_LINEAR_PAIR = blocks;
+    SWIGLU_BLOCK = blocks;
+    DEPTHWISE_CONV1D_CAUSAL = blocks;
+    ATTENTION_BLOCK = blocks::layers;
+    TRANSFORMER_LAYER = blocks::layers;
+    LLAMA_DECODER_BLOCK = blocks::layers;
+}
+
+// The built-in ops reach the writer here: `ir` knows no op but the leaves.
+impl Emit {
+    /// An empty graph called `name`.
+    pub fn new(name: &str) -> Emit {
+        Emit::with_tables(OPS.to_vec(), Strings::default(), Shapes::default(), Vec::new(), name)
+    }
+}
+
+impl Builder {
+    /// A builder of a graph called `name`.
+    pub fn new(name: &str) -> Builder {
+        Builder::tracking(Emit::new(name))
+    }
+}

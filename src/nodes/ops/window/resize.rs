@@ -1,0 +1,123 @@
+//! Images of another size, as torch's `interpolate`: each axis alone takes elements (nearest) or weighs two neighbours
+//! (linear), so the op is linear in the image and its transpose adds to where elements came from.
+
+use crate::ensure;
+use crate::nodes::ir::attrs::{Field, Kind};
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
+use crate::nodes::ops::common::slide::axis_name;
+use crate::nodes::ops::pool::adaptive::take;
+use crate::nodes::ops::pool::nd::along;
+use Domain::Real;
+use Interpolation::{Linear, LinearAligned, Nearest};
+
+/// The longest axis: positions are i32.
+const LONGEST: usize = 1 << 28;
+
+/// How the elements of a resized axis of n follow from the old ones; torch's `mode` and `align_corners`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Interpolation {
+    /// Element ⌊i·n/out⌋.
+    #[default]
+    Nearest,
+    /// Element ⌊(i + ½)·n/out⌋.
+    NearestExact,
+    /// Both neighbours of (i + ½)·n/out − ½, clamped to the axis (bilinear on two axes, trilinear on three).
+    Linear,
+    /// Both neighbours of i·(n − 1)/(out − 1): corners stay where they are.
+    LinearAligned,
+}
+
+const MODES: Kind = Kind::Choice(&["nearest", "nearest_exact", "linear", "linear_aligned"]);
+
+fn mode(word: u32) -> Interpolation {
+    let all = [Nearest, Interpolation::NearestExact, Linear];
+    all.get(word as usize).copied().unwrap_or(LinearAligned)
+}
+
+fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
+    let dtype = cx.float(0)?;
+    let (d, size) = (cx.dims(0), cx.sizes(0)?);
+    let n = size.len();
+    ensure!((1..=3).contains(&n), "size has {n} entries; 1 to 3 are needed");
+    ensure!(d.len() == n + 2, "x has shape {d}; rank {} is needed for size {size:?}", n + 2);
+    for (a, (&from, &to)) in d[2..].iter().zip(&size).enumerate() {
+        let name = axis_name(n, a);
+        ensure!(to > 0, "size has {name} 0 for an input of {from}; 1 is the least");
+        ensure!(from > 0, "the {name} of x is 0; size {to} needs elements");
+        ensure!(from <= LONGEST && to <= LONGEST, "{name} {from} to {to} is above {LONGEST}");
+    }
+    cx.result(dtype, &[&d[..2], &size[..]].concat())
+}
+
+/// The left neighbours of each new element, and the weight of the right ones.
+fn neighbours(n: usize, out: usize, align: bool) -> (Vec<usize>, Vec<f64>) {
+    let scale = match (align, out) {
+        (true, 1) => 0.0,
+        (true, _) => (n - 1) as f64 / (out - 1) as f64,
+        _ => n as f64 / out as f64,
+    };
+    let place = |i: usize| if align { i as f64 * scale } else { (scale * (i as f64 + 0.5) - 0.5).max(0.0) };
+    let left = |at: f64| (at as usize).min(n - 1);
+    (0..out).map(place).map(|at| (left(at), (at - left(at) as f64).clamp(0.0, 1.0))).unzip()
+}
+
+fn linear<'g>(x: Var<'g>, axis: usize, out: usize, align: bool) -> Var<'g> {
+    let d = x.dims();
+    let n = d[axis];
+    let (left, right_weight) = neighbours(n, out, align);
+    let right: Vec<usize> = left.iter().map(|&i| (i + 1).min(n - 1)).collect();
+    let left_weight: Vec<f64> = right_weight.iter().map(|w| 1.0 - w).collect();
+    let weights = |w: &[f64]| along(x.g, w, d.len() - axis, x.dtype());
+    take(x, &left, axis) * weights(&left_weight) + take(x, &right, axis) * weights(&right_weight)
+}
+
+fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let (x, size) = (s.args[0], s.attrs.sizes(0));
+    let mode = mode(s.attrs.choice(1));
+    let weighs = matches!(mode, Linear | LinearAligned);
+    let d = x.dims();
+    // Nothing has no places to compute.
+    if x.numel() == 0 {
+        return vec![x.reshape([&d[..2], &size[..]].concat())];
+    }
+    let mut y = x;
+    // The last axis first: rows that are taken twice are longer, and fewer.
+    for (axis, &out) in size.iter().enumerate().map(|(a, out)| (a + 2, out)).rev() {
+        let n = d[axis];
+        if n == out {
+            continue;
+        }
+        let from = |i: usize| if mode == Nearest { i * n / out } else { (2 * i + 1) * n / (2 * out) };
+        y = match weighs {
+            true => linear(y, axis, out, mode == LinearAligned),
+            false => take(y, &(0..out).map(from).collect::<Vec<_>>(), axis),
+        };
+    }
+    vec![y]
+}
+
+/// See `doc`.
+pub const INTERPOLATE: OpDef = OpDef {
+    name: "interpolate",
+    doc: "x with its axes after the second resized to `size`, each alone: y[i] = x[⌊i·n/out⌋], or two neighbours weighed",
+    arity: Arity::Exactly(1),
+    attrs: &[Field::new("size", Kind::Ints), Field::new("mode", MODES)],
+    flags: Flags::PURE,
+    infer,
+    deriv: Deriv::ViaDecompose,
+    decompose: Some(expand),
+    lower: Lower::Expand,
+    cost: |cx| 6 * cx.out(),
+    cases: &[
+        Case { args: "f[2,3,2,3]", attrs: "size=[4,9] mode=nearest", domains: &[Real] },
+        Case { args: "f[2,3,5,4]", attrs: "size=[3,7] mode=nearest", domains: &[Real] },
+        Case { args: "f[2,2,7]", attrs: "size=[5] mode=nearest_exact", domains: &[Real] },
+        Case { args: "f[2,2,4]", attrs: "size=[7] mode=linear", domains: &[Real] },
+        Case { args: "f[1,2,3,5]", attrs: "size=[7,4] mode=linear_aligned", domains: &[Real] },
+        Case { args: "f[1,2,5,4]", attrs: "size=[2,8] mode=linear", domains: &[Real] },
+        Case { args: "f[1,1,2,3,2]", attrs: "size=[3,2,4] mode=linear", domains: &[Real] },
+    ],
+};

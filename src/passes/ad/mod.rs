@@ -1,0 +1,9 @@
+//! Automatic differentiation: reverse mode, forward mode, and what both share.
+
+pub mod activity;
+pub mod grad;
+pub mod higher;
+pub mod jvp;
+pub mod loops;
+pub mod prepare;
+pub mod residuals;

@@ -1,0 +1,103 @@
+//! Gradient accumulation: a step that takes `k` micro-batches, one after another, and updates once.
+//!
+//! The whole forward and backward computation becomes the body of a counted loop, whose carries are the sums of the
+//! gradients. So no work is wasted (a masked update would compute `k − 1` updates that nobody wants), one program does
+//! all, and the workspace is that of one micro-batch. States that the graph updates (running statistics) are carries
+//! too; random ops draw under a key of the iteration.
+
+use super::super::rebuild::{Copier, Signature};
+use crate::arena::{Side, Value, ids::Id};
+use crate::error::{Error, Kind, Result};
+use crate::nodes::{Builder, Graph, LeafKind, Op, Var};
+
+/// Most micro-batches of a step: beyond them a number is a mistake.
+pub(super) const MAX: usize = 1 << 20;
+
+/// A leaf of the graph of one micro-batch, and what it is in the step.
+struct Leaf<'g> {
+    old: Value,
+    kind: LeafKind,
+    new: Var<'g>,
+    /// What it holds after a micro-batch, if the graph updates it.
+    next: Option<Value>,
+}
+
+/// Writes the step over `k` micro-batches to `b`: `g` is the graph of one, whose last outputs are the gradients of the
+/// params `names`. Returns the params and the means of their gradients.
+pub(super) fn accumulate<'g>(
+    g: Graph<'_>,
+    b: &'g Builder,
+    loss: &str,
+    names: &[&str],
+    k: usize,
+) -> Result<(Vec<Var<'g>>, Vec<Var<'g>>)> {
+    let (results, grads) = g.outputs().split_at(g.outputs().len() - names.len());
+    let mut c = Copier::new(g, b);
+    let leaves = leaves(g, b, &mut c, k);
+    let moves = |l: &&Leaf<'g>| l.next.is_some() && !is_key(g, l);
+    let inputs: Vec<&Leaf<'g>> = leaves.iter().filter(|l| l.kind == LeafKind::Input).collect();
+    let states: Vec<&Leaf<'g>> = leaves.iter().filter(moves).collect();
+    if inputs.is_empty() {
+        return Err(Error::new(Kind::Shape, "accumulation: the graph has no input, so there are no micro-batches"));
+    }
+    let zeros = grads.iter().map(|&v| b.full(0.0, g.dims(v), g.dtype[v.at()]));
+    let carries: Vec<Var<'g>> = zeros.chain(states.iter().map(|l| l.new)).collect();
+    let stacked: Vec<Var<'g>> = inputs.iter().map(|l| l.new).collect();
+    let entry = b.with(|e| e.scope());
+    let (after, ys) = b.scan(&carries, &stacked, |now, slices| {
+        for (l, &x) in states.iter().zip(&now[grads.len()..]).chain(inputs.iter().zip(slices)) {
+            c.map[l.old] = x;
+        }
+        for l in leaves.iter().filter(|l| l.kind != LeafKind::Input && !moves(l)) {
+            c.map[l.old] = match is_key(g, l) {
+                true => b.rng(),
+                false => b.var(b.with(|e| e.import(l.new.v, entry))),
+            };
+        }
+        c.run(&mut |_| None);
+        let sums = grads.iter().zip(now).map(|(&v, &sum)| sum + c.map[v]);
+        let nexts = states.iter().filter_map(|l| l.next).map(|v| c.map[v]);
+        (sums.chain(nexts).collect(), results.iter().map(|&v| c.map[v]).collect())
+    });
+    for (l, &next) in states.iter().zip(&after[grads.len()..]) {
+        b.update(l.new, next);
+    }
+    for l in leaves.iter().filter(|l| is_key(g, l)) {
+        b.update(l.new, b.emit1(Op::RNG_NEXT, &[l.new], &[]));
+    }
+    for (&y, &name) in ys.iter().zip(g.output_names) {
+        // The loss of the step is the mean; what else a micro-batch gives is stacked.
+        b.output(g.str(name), if g.str(name) == loss { y.mean(..).named(loss) } else { y });
+    }
+    let mut new = Side::filled(g.values(), b.var(Value::NONE));
+    leaves.iter().for_each(|l| new[l.old] = l.new);
+    let signature = Signature::new(g);
+    let params = names.iter().map(|n| signature.leaf(n).map(|v| new[v])).collect::<Result<_>>()?;
+    Ok((params, after[..grads.len()].iter().map(|&s| s * (1.0 / k as f64)).collect()))
+}
+
+/// Whether `l` is the random key: it moves on once a step, and each iteration has a key of its own.
+fn is_key(g: Graph<'_>, l: &Leaf<'_>) -> bool {
+    l.next.is_some_and(|v| g.op[g.def[v.at()].at()] == Op::RNG_NEXT)
+}
+
+/// The leaves of the step: inputs have an axis of `k` in front, all else is as in `g`.
+fn leaves<'g>(g: Graph<'_>, b: &'g Builder, c: &mut Copier<'_, 'g>, k: usize) -> Vec<Leaf<'g>> {
+    let mut next = Side::filled(g.values(), None);
+    g.updates.iter().for_each(|&(leaf, v)| next[leaf] = Some(v));
+    let leaf = |(old, kind, name): (Value, LeafKind, &str)| {
+        let new = match kind {
+            LeafKind::Input => {
+                let (dims, dtype, attrs) =
+                    ([&[k], &g.dims(old)[..]].concat(), g.dtype[old.at()], g.attrs(g.def[old.at()]));
+                match attrs.has(3) {
+                    true => b.input_or(name, dims, dtype, attrs.f64(3)),
+                    false => b.input(name, dims, dtype),
+                }
+            }
+            LeafKind::Param | LeafKind::State => c.leaf(old),
+        };
+        Leaf { old, kind, new, next: next[old] }
+    };
+    g.leaves().map(leaf).collect()
+}

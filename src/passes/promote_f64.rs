@@ -1,0 +1,98 @@
+//! Widening: the same graph in f64, for comparing gradients with finite differences.
+//!
+//! Every narrower float type becomes f64, of leaves, constants and casts; integers and truth values stay. The names of
+//! leaves and outputs, and the shapes of all values, stay too. For checking tools: a widened graph is another program.
+
+use super::rebuild::{finish, written};
+use crate::arena::{Side, ids::Id};
+use crate::error::Result;
+use crate::nodes::ir::attrs::{Attr, Owned};
+use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Op, Var};
+use crate::passes::ad::prepare::inline_and_unroll;
+
+/// `g` in f64, without regions.
+pub fn widen(g: Graph<'_>) -> Result<GraphBuf> {
+    let flat = inline_and_unroll(g)?;
+    let g = flat.view();
+    written("widen", |bump| {
+        let b = Builder::rewriting(Emit::like(&g));
+        let mut map = Side::filled(g.values(), b.var(crate::arena::Value::NONE));
+        for n in g.region_nodes(g.entry()) {
+            b.with(|e| e.set_loc(g.loc[n.at()]));
+            let mut owned: Vec<Owned> = g.attrs(n).iter().map(|(_, a)| a).collect();
+            if g.op[n.at()] == Op::CONSTANT {
+                owned[2] = Owned::Bytes(wide_bytes(&g.attrs(n).bytes(2), g.attrs(n).dtype(0)));
+            }
+            for a in &mut owned {
+                if matches!(a, Owned::DType(d) if is_narrow(*d)) {
+                    *a = Owned::DType(DType::F64);
+                }
+            }
+            let attrs: Vec<Attr<'_>> = owned.iter().map(Owned::borrow).collect();
+            let args: Vec<Var<'_>> = g.args_of(n).iter().map(|&a| map[a]).collect();
+            let outs = match g.leaf(g.out(n)) {
+                Some((_, name)) => vec![b.var(b.with(|e| e.leaf(g.op[n.at()], name, &attrs[1..])))],
+                None => b.emit(g.op[n.at()], &args, &attrs).into(),
+            };
+            for (v, new) in g.outs_of(n).zip(outs) {
+                map[v] = new;
+            }
+        }
+        for (&v, &name) in g.outputs().iter().zip(g.output_names) {
+            b.output(g.str(name), map[v]);
+        }
+        for &(leaf, next) in g.updates {
+            b.update(map[leaf], map[next]);
+        }
+        drop(map);
+        finish(b, bump)
+    })
+}
+
+fn is_narrow(d: DType) -> bool {
+    matches!(d, DType::F32 | DType::F16 | DType::BF16)
+}
+
+/// The elements of a constant of `from`, as f64 if that is a narrower float.
+fn wide_bytes(bytes: &[u8], from: DType) -> Vec<u8> {
+    let pairs = || bytes.as_chunks::<2>().0.iter();
+    match from {
+        DType::F32 => {
+            let floats = bytes.as_chunks::<4>().0.iter();
+            floats.flat_map(|b| f64::from(f32::from_le_bytes(*b)).to_le_bytes()).collect()
+        }
+        DType::F16 => pairs().flat_map(|b| half::f16::from_le_bytes(*b).to_f64().to_le_bytes()).collect(),
+        DType::BF16 => pairs().flat_map(|b| half::bf16::from_le_bytes(*b).to_f64().to_le_bytes()).collect(),
+        _ => bytes.to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::Init;
+
+    #[test]
+    fn floats_widen_and_the_signature_stays() {
+        let g = Builder::new("mixed");
+        let x = g.input("x", [2, 3], DType::F32);
+        let w = g.param("w", [3], DType::F16, Init::Ones);
+        let i = g.input("i", [2], DType::I32);
+        let c = g.constant(&[0.5, -2.0, 3.0], [3]);
+        let y = (x * c + w.cast(DType::F32)).sum(1) + i.cast(DType::F32);
+        let graph = g.finish([y.named("y")]).unwrap();
+        let wide = widen(graph.view()).unwrap();
+        let v = wide.view();
+        let types: Vec<String> = v.leaves().map(|(v, _, n)| format!("{n}: {}", wide.view().ty_text(v))).collect();
+        assert_eq!(types, ["x: f64[2,3]", "w: f64[3]", "i: i32[2]"]);
+        assert_eq!(v.ty_text(v.find_output("y").unwrap()), "f64[2]");
+    }
+
+    #[test]
+    fn constants_keep_their_values() {
+        let half = half::f16::from_f64(1.5).to_le_bytes();
+        assert_eq!(wide_bytes(&half, DType::F16), 1.5f64.to_le_bytes());
+        assert_eq!(wide_bytes(&(-0.25f32).to_le_bytes(), DType::F32), (-0.25f64).to_le_bytes());
+        assert_eq!(wide_bytes(&[1, 2], DType::U8), [1, 2]);
+    }
+}

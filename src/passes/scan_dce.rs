@@ -1,0 +1,102 @@
+//! Loops without what nobody reads: stacked results, carries that serve no result, and operands of neither.
+//!
+//! A carry serves if its final value is read, or if what serves reads it in the next iteration. Loops inside loops are
+//! reached in the next round, when the loop around them stays as it is.
+
+use super::rebuild::{Visit, rebuild};
+use super::simplify::Hits;
+use crate::arena::{Side, Value, Window, ids::Id};
+use crate::error::Result;
+use crate::nodes::ir::attrs::Attr;
+use crate::nodes::ir::opdef::Lower;
+use crate::nodes::ops::control::scan::Scan;
+use crate::nodes::{Graph, Op, Ty, Var};
+use bumpalo::Bump;
+
+/// Trims the loops of `g`, counting into `hits`.
+pub fn trim<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Graph<'b>> {
+    let mut read = Side::filled(g.values(), false);
+    for &v in g.args.iter().chain(g.yields).chain(g.updates.iter().map(|u| &u.1)) {
+        read[v] = true;
+    }
+    rebuild(g, bump, &mut |v| {
+        if !matches!(v.def.lower, Lower::Loop) {
+            return None;
+        }
+        let kept = Kept::new(g, Scan::of(&g.attrs(v.node)), g.outs_of(v.node).map(|o| read[o]).collect());
+        if kept.args.iter().chain(&kept.outs).all(|k| *k) || !kept.outs.contains(&true) {
+            return None;
+        }
+        *hits.entry("loop-trim").or_default() += 1;
+        Some(kept.emit(v))
+    })
+}
+
+/// What a loop keeps.
+struct Kept {
+    scan: Scan,
+    /// Of the results and yields.
+    outs: Vec<bool>,
+    /// Of the operands and arguments.
+    args: Vec<bool>,
+    /// Of the body's values.
+    live: Window<Value, bool>,
+}
+
+impl Kept {
+    fn new(g: Graph<'_>, scan: Scan, mut outs: Vec<bool>) -> Kept {
+        let (yields, args) = (g.region_yields(scan.body), g.region_args(scan.body).collect::<Vec<_>>());
+        loop {
+            let mut live = Window::filled(g.region_values(scan.body), false);
+            yields.iter().zip(&outs).filter(|(_, kept)| **kept).for_each(|(&y, _)| live[y] = true);
+            for n in g.region_nodes(scan.body).rev() {
+                if g.outs_of(n).any(|v| live[v]) {
+                    g.args_of(n).iter().for_each(|&a| live[a] = true);
+                }
+            }
+            match (0..scan.carries).find(|&i| live[args[i]] && !outs[i]) {
+                Some(i) => outs[i] = true,
+                None => {
+                    // A carry that is read by nobody inside still has its final value.
+                    let kept = |i: usize| if i < scan.carries { outs[i] } else { live[args[i]] };
+                    return Kept { scan, args: (0..args.len()).map(kept).collect(), outs, live };
+                }
+            }
+        }
+    }
+
+    /// The loop with what is kept; what is not has no value.
+    fn emit<'g>(&self, v: &Visit<'_, 'g>) -> Vec<Var<'g>> {
+        let (src, g, s) = (v.src, v.g, &self.scan);
+        let none = g.var(Value::NONE);
+        let kept: Vec<Value> = src.region_args(s.body).zip(&self.args).filter(|a| *a.1).map(|a| a.0).collect();
+        let tys: Vec<Ty> = kept.iter().map(|&a| src.ty(a)).collect();
+        let body = g.region(src.str(src.region_names[s.body.at()]), &tys, |args| {
+            let mut map = Window::filled(src.region_values(s.body), Value::NONE);
+            kept.iter().zip(args).for_each(|(&a, x)| map[a] = x.v);
+            for n in src.region_nodes(s.body) {
+                if src.op[n.at()] == Op::ARG || !src.outs_of(n).any(|v| self.live[v]) {
+                    continue;
+                }
+                g.with(|e| e.set_loc(src.loc[n.at()]));
+                let ops: Vec<Value> = src.args_of(n).iter().map(|&a| map[a]).collect();
+                let outs = g.with(|e| e.copy(&src, n, &ops, v.regions));
+                src.outs_of(n).zip(outs.iter()).for_each(|(o, new)| map[o] = new);
+            }
+            let yields = src.region_yields(s.body).iter().zip(&self.outs).filter(|y| *y.1);
+            yields.map(|(&y, _)| g.var(map[y])).collect()
+        });
+        g.with(|e| e.set_loc(src.loc[v.node.at()]));
+        let args: Vec<Var<'g>> = v.args.iter().zip(&self.args).filter(|a| *a.1).map(|a| *a.0).collect();
+        let count = |r: std::ops::Range<usize>| self.args[r].iter().filter(|k| **k).count() as i64;
+        let attrs = [
+            Attr::Region(body.region),
+            Attr::Int(count(0..s.carries)),
+            Attr::Int(count(s.carries..s.xs())),
+            Attr::Int(s.length as i64),
+            Attr::Bool(s.reverse),
+        ];
+        let mut outs = g.emit(Op::SCAN, &args, &attrs).into_iter();
+        self.outs.iter().map(|kept| if *kept { outs.next().unwrap_or(none) } else { none }).collect()
+    }
+}
