@@ -1,5 +1,5 @@
-//! How fast graphs are written, rebuilt and differentiated, how many bytes a node takes, and how long whole programs take
-//! from graph to arena.
+//! How fast graphs are written, rebuilt and differentiated, how many bytes a node takes, and how long whole programs
+//! take from graph to arena.
 
 use arenagrad::nn;
 use arenagrad::nodes::{Builder, CrossEntropy, DType, GraphBuf};

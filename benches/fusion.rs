@@ -1,9 +1,14 @@
 //! What each fused kernel saves against what it is made of: time of a step and bytes of the arena.
 //!
-//! `cargo bench -p arenagrad-benches --bench fusion -- [THREADS]`. Both sides go through all other passes, so that what is
-//! point-wise is one sweep on either side; steps alternate, and the shortest of each counts.
+//! `cargo bench -p arenagrad-benches --bench fusion -- [THREADS]`. Both sides go through all other passes, so that what
+//! is point-wise is one sweep on either side; steps alternate, and the shortest of each counts.
 
 use arenagrad::error::Result;
+use arenagrad::nodes::ops::blocks::attrs::SwigluAttrs;
+use arenagrad::nodes::ops::matmul::attrs::Activation;
+use arenagrad::nodes::ops::matmul::attrs::LoraMatmulAttrs;
+use arenagrad::nodes::ops::matmul::attrs::MatmulBiasActAttrs;
+use arenagrad::nodes::ops::norm::NormAttrs;
 use arenagrad::nodes::{Attr, Builder, DType, GraphBuf, Init, Op, Var};
 use arenagrad::passes::{GradOptions, grad, pipeline, unfuse};
 use arenagrad::session::{Program, Session};
@@ -31,11 +36,11 @@ fn net(layers: usize, back: bool) -> Result<GraphBuf> {
     let mut h = input(&g, "x", &[b * s, d]);
     for i in 0..layers {
         let w = |name: &str, dims: &[usize]| g.param(&format!("{i}.{name}"), dims, DType::F32, Init::Uniform(0.05));
-        let eps = [Attr::F64(1e-5)];
-        let n = g.emit1(Op::RMS_NORM, &[h, w("g1", &[d]), w("b1", &[d])], &eps);
+        let eps = NormAttrs { eps: 1e-5 };
+        let n = g.emit1(Op::RMS_NORM, &[h, w("g1", &[d]), w("b1", &[d])], &eps.list());
         let a = n.matmul(w("v", &[d, d])).matmul(w("o", &[d, d]));
         h = h + a;
-        let n = g.emit1(Op::RMS_NORM, &[h, w("g2", &[d]), w("b2", &[d])], &eps);
+        let n = g.emit1(Op::RMS_NORM, &[h, w("g2", &[d]), w("b2", &[d])], &eps.list());
         let up = (n.matmul(w("up", &[d, f])) + w("up_b", &[f])).gelu();
         h = h + up.matmul(w("down", &[f, d]));
     }
@@ -84,51 +89,67 @@ fn compare(name: &str, fused: &GraphBuf, plain: &GraphBuf, threads: usize) -> Re
 
 fn main() -> Result<()> {
     let threads = std::env::args().filter_map(|a| a.parse().ok()).next().unwrap_or(1);
-    let flags = |act| [Attr::Bool(false), Attr::Bool(false), Attr::Choice(act)];
-    let eps = [Attr::F64(1e-5)];
-    let lora = [Attr::F64(0.5), Attr::Bool(false)];
-    let half = [Attr::Bool(false), Attr::DType(DType::F32)];
+    let [none, gelu, silu] = [Activation::None, Activation::Gelu, Activation::Silu].map(|act| MatmulBiasActAttrs {
+        ta: false,
+        tb: false,
+        act,
+    });
+    let eps = NormAttrs { eps: 1e-5 };
+    let lora = LoraMatmulAttrs { scale: 0.5, transposed: false };
+    let half = SwigluAttrs { gate_first: false, to: DType::F32 };
     let rows: [(&str, Op, &[&[usize]], &[Attr<'_>], usize); 10] = [
-        ("matmul + bias, 2048x64x512", Op::MATMUL_BIAS_ACT, &[&[2048, 64], &[64, 512], &[512]], &flags(0), 1),
-        ("matmul + bias + gelu, 2048x64x512", Op::MATMUL_BIAS_ACT, &[&[2048, 64], &[64, 512], &[512]], &flags(2), 1),
+        ("matmul + bias, 2048x64x512", Op::MATMUL_BIAS_ACT, &[&[2048, 64], &[64, 512], &[512]], &none.list(), 1),
+        ("matmul + bias + gelu, 2048x64x512", Op::MATMUL_BIAS_ACT, &[&[2048, 64], &[64, 512], &[512]], &gelu.list(), 1),
         (
             "matmul + bias + silu, 512x512x2048",
             Op::MATMUL_BIAS_ACT,
             &[&[512, 512], &[512, 2048], &[2048]],
-            &flags(4),
+            &silu.list(),
             1,
         ),
         (
             "residual + layer norm, 4096x768",
             Op::RESIDUAL_LAYER_NORM,
             &[&[4096, 768], &[4096, 768], &[768], &[768]],
-            &eps,
+            &eps.list(),
             1,
         ),
         (
             "residual + layer norm, sum kept",
             Op::RESIDUAL_LAYER_NORM,
             &[&[4096, 768], &[4096, 768], &[768], &[768]],
-            &eps,
+            &eps.list(),
             2,
         ),
         (
             "residual + rms norm, 4096x768",
             Op::RESIDUAL_RMS_NORM,
             &[&[4096, 768], &[4096, 768], &[768], &[768]],
-            &eps,
+            &eps.list(),
             1,
         ),
         (
             "residual + rms norm, sum kept",
             Op::RESIDUAL_RMS_NORM,
             &[&[4096, 768], &[4096, 768], &[768], &[768]],
-            &eps,
+            &eps.list(),
             2,
         ),
-        ("swiglu, 2048x4096", Op::SWIGLU, &[&[2048, 4096]], &half, 1),
-        ("lora, 512x768x768, rank 8", Op::LORA_MATMUL, &[&[512, 768], &[768, 768], &[768, 8], &[8, 768]], &lora, 1),
-        ("lora, 2048x64x512, rank 8", Op::LORA_MATMUL, &[&[2048, 64], &[64, 512], &[64, 8], &[8, 512]], &lora, 1),
+        ("swiglu, 2048x4096", Op::SWIGLU, &[&[2048, 4096]], &half.list(), 1),
+        (
+            "lora, 512x768x768, rank 8",
+            Op::LORA_MATMUL,
+            &[&[512, 768], &[768, 768], &[768, 8], &[8, 768]],
+            &lora.list(),
+            1,
+        ),
+        (
+            "lora, 2048x64x512, rank 8",
+            Op::LORA_MATMUL,
+            &[&[2048, 64], &[64, 512], &[64, 8], &[8, 512]],
+            &lora.list(),
+            1,
+        ),
     ];
     for (name, op, shapes, attrs, outs) in rows {
         let g = one(op, shapes, attrs, outs)?;

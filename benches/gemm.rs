@@ -1,8 +1,8 @@
 //! Matrix products beside `gemm` (with AVX-512), `private-gemm-x86` and `matrixmultiply`: `cargo bench --bench gemm`.
 //!
-//! One line a layout and shape (m,k,n), in GFLOP/s: the median call, the best of a few interleaved rounds. Options, after
-//! `--`: `--threads N` (here a product is a program of one node), `--only M,K,N` (any shape), `--rounds N`, `--precision` (the same
-//! product in f32, by three bf16 terms of each number, by two, and in bf16), `--json`.
+//! One line a layout and shape (m,k,n), in GFLOP/s: the median call, the best of a few interleaved rounds. Options,
+//! after `--`: `--threads N` (here a product is a program of one node), `--only M,K,N` (any shape), `--rounds N`,
+//! `--precision` (the same product in f32, by three bf16 terms of each number, by two, and in bf16), `--json`.
 #![allow(missing_docs)]
 
 use arenagrad::kernels::gemm::{Gemm, Precision, gemm};
@@ -195,8 +195,8 @@ fn round(call: &mut dyn FnMut() -> f32) -> f64 {
     samples[samples.len() / 2]
 }
 
-/// Numbers that start at a cache line, as tensors do in arenas and in frameworks: where they start elsewhere, each vector
-/// read in place is two lines, and which buffers those are would be chance.
+/// Numbers that start at a cache line, as tensors do in arenas and in frameworks: where they start elsewhere, each
+/// vector read in place is two lines, and which buffers those are would be chance.
 struct Buffer {
     all: Vec<f32>,
     at: usize,

@@ -1,8 +1,8 @@
-//! The parts of a training step, each alone and on one thread: cross entropy, layer norm, convolution and the optimiser's
-//! update as small programs; vector math as slices, beside std's functions.
+//! The parts of a training step, each alone and on one thread: cross entropy, layer norm, convolution and the
+//! optimiser's update as small programs; vector math as slices, beside std's functions.
 //!
-//! `cargo bench -p arenagrad-benches --bench parts -- NAME` picks some. Sizes are those of the networks that the program's
-//! `bench` times.
+//! `cargo bench -p arenagrad-benches --bench parts -- NAME` picks some. Sizes are those of the networks that the
+//! program's `bench` times.
 #![allow(missing_docs)]
 
 use arenagrad::kernels::vmath;

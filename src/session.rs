@@ -29,6 +29,7 @@ use crate::arena::tensor::TensorArena;
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Place, Result};
 use crate::names;
+use crate::nodes::ops::constant::ConstantAttrs;
 use crate::nodes::{Graph, GraphBuf};
 use crate::passes::precision::{self as products, Precisions};
 use crate::sched::exec::{Exec, Stop};
@@ -97,7 +98,7 @@ impl Session {
         self
     }
 
-    /// Fills dead bytes with NaN while stepping, leaves a line free behind each buffer and watches that nobody writes
+    /// Fills dead bytes with NaN while stepping, leaves a red zone behind each buffer and checks that nothing writes
     /// there, on one thread: a check of plans and kernels, not for speed.
     pub fn poison(mut self, on: bool) -> Session {
         self.poison = on;
@@ -105,7 +106,8 @@ impl Session {
     }
 
     /// Divides every instruction that has two units or more among all threads, also where one thread is faster: a check
-    /// of plans and kernels on graphs that are too small for a second thread, not for speed. Results do not depend on it.
+    /// of plans and kernels on graphs that are too small for a second thread, not for speed. Results do not depend on
+    /// it.
     pub fn share(mut self, on: bool) -> Session {
         self.share = on;
         self
@@ -210,7 +212,7 @@ impl Program {
         for n in (0..g.nodes()).map(Node::new).filter(|n| g.op[n.at()] == crate::nodes::Op::CONSTANT) {
             // Constants of loops' bodies have places as those of the graph have; those of nothing that runs have none.
             let Some(&at) = s.plan.place.get(s.slices[g.out(n).at()].buf as usize) else { continue };
-            let bytes = g.attrs(n).bytes(2);
+            let bytes = ConstantAttrs::of(&g.attrs(n)).data;
             arena.bytes_mut()[at..at + bytes.len()].copy_from_slice(&bytes);
         }
         let bindings = bindings::bindings(&g, &s);
@@ -232,8 +234,8 @@ impl Program {
 
     /// Runs one step. All inputs without a default must have been written, and all params and states initialised or
     /// loaded; the error names the one that was not. A bad index stops a step before it changes anything that persists:
-    /// params and states, the random key and the number of steps among them, are as they were. Only a kernel that panics
-    /// may leave them changed in part; the error says so then.
+    /// params and states, the random key and the number of steps among them, are as they were. Only a kernel that
+    /// panics may leave them changed in part; the error says so then.
     pub fn step(&mut self) -> Result<()> {
         if !self.fresh.is_ready() {
             return Err(self.fresh.error(&self.bindings));

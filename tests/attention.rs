@@ -15,8 +15,8 @@ use common::{Draw, How, PLAIN, Tensor, distance, run};
 
 const F64: DType = DType::F64;
 
-/// y by the definition, for `[heads, sequence, width]` of one sequence: `score(head, i, j, q·k)` is what stands under the
-/// exponential, or nothing.
+/// y by the definition, for `[heads, sequence, width]` of one sequence: `score(head, i, j, q·k)` is what stands under
+/// the exponential, or nothing.
 fn naive(
     [q, k, v]: [&[f64]; 3],
     [heads, kv, queries, keys, width]: [usize; 5],

@@ -11,6 +11,7 @@ use arenagrad::arena::Value;
 use arenagrad::arena::ids::Id;
 use arenagrad::arena::tensor::TensorArena;
 use arenagrad::error::Result;
+use arenagrad::nodes::ops::constant::ConstantAttrs;
 use arenagrad::nodes::{DType, Graph, Op};
 use arenagrad::passes::pipeline::{self, optimise};
 use arenagrad::passes::remat;
@@ -57,7 +58,7 @@ fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, poisoned: bool) -> Vec<Ve
         arena.bytes_mut()[at(v)].copy_from_slice(&start(g, v, i));
     }
     for n in g.region_nodes(g.entry()).filter(|n| g.op[n.at()] == Op::CONSTANT) {
-        arena.bytes_mut()[at(g.out(n))].copy_from_slice(&g.attrs(n).bytes(2));
+        arena.bytes_mut()[at(g.out(n))].copy_from_slice(&ConstantAttrs::of(&g.attrs(n)).data);
     }
     // Everything that has more than one unit is shared among threads.
     let tapes = tape::tapes_sharing(plan, if plan.threads > 1 { 0 } else { u64::MAX });

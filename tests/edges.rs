@@ -1,5 +1,5 @@
-//! Wrong and unusual uses of the builder: each is an error with its op and the user's line, or does what it says. Nothing
-//! here may panic, and nothing may pass in silence.
+//! Wrong and unusual uses of the builder: each is an error with its op and the user's line, or does what it says.
+//! Nothing here may panic, and nothing may pass in silence.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -10,8 +10,9 @@ use arenagrad::error::{Error, Kind, Place};
 use arenagrad::nn;
 use arenagrad::nodes::ir::opdef::{Arity, Deriv, Flags, Lower, OpDef};
 use arenagrad::nodes::ir::text;
+use arenagrad::nodes::ops::layout::attrs::ToShapeAttrs;
 use arenagrad::nodes::{
-    Attention, Attr, Builder, CrossEntropy, DType, Graph, Init, Layout, Loop, Op, PadMode, Pool2d, Rope, Scatter, Var,
+    Attention, Builder, CrossEntropy, DType, Graph, Init, Layout, Loop, Op, PadMode, Pool2d, Rope, Scatter, Var,
 };
 use arenagrad::passes::optimiser::{LR, Optimiser, train};
 use arenagrad::passes::{GradOptions, grad, pipeline};
@@ -108,7 +109,7 @@ fn ids_that_a_graph_does_not_have_are_errors() {
     let shape = (0..9).filter_map(|i| other.shape(&[i, 2])).last().unwrap();
     let e = refused(|g| {
         let x = g.input("x", [2, 3], F32);
-        g.emit1(Op::RESHAPE, &[x], &[Attr::Shape(shape)]);
+        g.emit1(Op::RESHAPE, &[x], &ToShapeAttrs { shape }.list());
     });
     assert!(e.message.starts_with("reshape(f32[2,3]): shape"), "{e}");
     let e = refused(|g| _ = g.var(Value(7)).exp());

@@ -9,8 +9,20 @@ use arenagrad::arena::ids::Id;
 use arenagrad::error::Kind;
 use arenagrad::nn;
 use arenagrad::nodes::ir::opdef::Domain;
+use arenagrad::nodes::ir::typed::Choice;
 use arenagrad::nodes::ir::verify;
-use arenagrad::nodes::{Attr, Builder, Conv2d, DType, GraphBuf, Init, Op, Stage, Var};
+use arenagrad::nodes::ops::blocks::attrs::AttentionBlockAttrs;
+use arenagrad::nodes::ops::blocks::attrs::LinearAttrs;
+use arenagrad::nodes::ops::blocks::attrs::LlamaDecoderBlockAttrs;
+use arenagrad::nodes::ops::blocks::attrs::SwigluAttrs;
+use arenagrad::nodes::ops::blocks::attrs::TransformerLayerAttrs;
+use arenagrad::nodes::ops::common::window::WindowAttrs;
+use arenagrad::nodes::ops::conv::attrs::ConvAttrs;
+use arenagrad::nodes::ops::matmul::attrs::Activation;
+use arenagrad::nodes::ops::matmul::attrs::LoraMatmulAttrs;
+use arenagrad::nodes::ops::matmul::attrs::MatmulBiasActAttrs;
+use arenagrad::nodes::ops::norm::NormAttrs;
+use arenagrad::nodes::{Builder, Conv2d, DType, GraphBuf, Init, Op, Stage, Var};
 use arenagrad::passes;
 use arenagrad::passes::{FusionPolicy, GradOptions, Missing, grad, pipeline};
 use arenagrad::sched::lower::lower;
@@ -52,7 +64,7 @@ fn sample(op: usize, dtype: DType, d: &mut Draw) -> (GraphBuf, bool) {
     let mut pick = |n: usize| 1 + (d.bits() % n as u64) as usize;
     let (b, s, k, n) = (pick(4), pick(9), pick(40), pick(40));
     let [p, q, r] = [(); 3].map(|()| pick(2) == 1);
-    let act = Attr::Choice(pick(7) as u32 - 1);
+    let act = Activation::from_index(pick(Activation::NAMES.len()) as u32 - 1);
     let x = |name: &str, dims: &[usize]| g.input(name, dims, dtype);
     let (heads, width) = (pick(3), 2 * pick(4));
     let (h, to) = (heads * width, if r { DType::F32 } else { DType::F64 });
@@ -62,23 +74,24 @@ fn sample(op: usize, dtype: DType, d: &mut Draw) -> (GraphBuf, bool) {
             let a = if p { [k, b * s] } else { [b * s, k] };
             let w = if q { [n, k] } else { [k, n] };
             let args = [x("a", &a), x("w", &w), x("b", &[n])];
-            g.emit(Op::MATMUL_BIAS_ACT, &args, &[Attr::Bool(p), Attr::Bool(q), act]).into()
+            g.emit(Op::MATMUL_BIAS_ACT, &args, &MatmulBiasActAttrs { ta: p, tb: q, act }.list()).into()
         }
         1 | 2 => {
             let mut args = vec![x("x", &[b, s, n]), x("r", &[b, s, n])];
             args.extend(q.then(|| x("bias", &[n])));
             args.extend([x("g", &[n]), x("b", &[n])]);
             let op = if op == 1 { Op::RESIDUAL_LAYER_NORM } else { Op::RESIDUAL_RMS_NORM };
-            let all = g.emit(op, &args, &[Attr::F64(0.01)]);
+            let all = g.emit(op, &args, &NormAttrs { eps: 0.01 }.list());
             // With and without the sum.
             if p { all.into() } else { vec![all[0]] }
         }
-        3 => g.emit(Op::SWIGLU, &[x("x", &[b, s, 2 * n])], &[Attr::Bool(p), Attr::DType(to)]).into(),
+        3 => g.emit(Op::SWIGLU, &[x("x", &[b, s, 2 * n])], &SwigluAttrs { gate_first: p, to }.list()).into(),
         4 => {
             let t = |r: usize, c: usize| if p { [c, r] } else { [r, c] };
             let mut args = vec![x("x", &[b, s, k]), x("w", &t(k, n)), x("a", &t(k, 3)), x("b", &t(3, n))];
             args.extend(r.then(|| x("bias", &[n])));
-            g.emit(Op::LORA_MATMUL, &args, &[Attr::F64(if q { 1.0 } else { 0.3 }), Attr::Bool(p)]).into()
+            let attrs = LoraMatmulAttrs { scale: if q { 1.0 } else { 0.3 }, transposed: p };
+            g.emit(Op::LORA_MATMUL, &args, &attrs.list()).into()
         }
         5 => {
             let mut args = vec![x("x", &[b, s, k]), x("qkv", &[k, 3 * h]), x("out", &[h, n])];
@@ -89,8 +102,8 @@ fn sample(op: usize, dtype: DType, d: &mut Draw) -> (GraphBuf, bool) {
             if q {
                 args.extend([x("cos", &[s + 1, width / 2]), x("sin", &[s + 1, width / 2])]);
             }
-            let flags = [q, r, p, q].map(Attr::Bool);
-            g.emit(Op::ATTENTION_BLOCK, &args, &[&[Attr::Int(heads as i64)][..], &flags].concat()).into()
+            let attrs = AttentionBlockAttrs { heads: heads as i64, causal: q, padding: r, bias: p, rope: q };
+            g.emit(Op::ATTENTION_BLOCK, &args, &attrs.list()).into()
         }
         6 => {
             let weights: [(&str, &[usize], &[usize]); 6] = [
@@ -107,8 +120,8 @@ fn sample(op: usize, dtype: DType, d: &mut Draw) -> (GraphBuf, bool) {
                 args.extend(q.then(|| x(&format!("{name}_b"), bias)));
             }
             args.push(mask());
-            let attrs = [Attr::Int(heads as i64), act, Attr::F64(0.1), Attr::F64(0.2), Attr::Bool(q)];
-            g.emit(Op::TRANSFORMER_LAYER, &args, &attrs).into()
+            let attrs = TransformerLayerAttrs { heads: heads as i64, act, eps1: 0.1, eps2: 0.2, bias: q };
+            g.emit(Op::TRANSFORMER_LAYER, &args, &attrs.list()).into()
         }
         _ => {
             let kv = if heads == 2 && p { width } else { h };
@@ -130,8 +143,9 @@ fn sample(op: usize, dtype: DType, d: &mut Draw) -> (GraphBuf, bool) {
             let mut args = vec![x("x", &[b, s, h])];
             args.extend(dims.iter().enumerate().map(|(i, d)| x(&format!("w{i}"), d)));
             args.extend(q.then(mask));
-            let attrs = [Attr::Int(heads as i64), Attr::Int((kv / width) as i64), Attr::F64(0.1), Attr::Bool(r)];
-            g.emit(Op::LLAMA_DECODER_BLOCK, &args, &attrs).into()
+            let (heads, kv_heads) = (heads as i64, (kv / width) as i64);
+            let attrs = LlamaDecoderBlockAttrs { heads, kv_heads, eps: 0.1, causal: r };
+            g.emit(Op::LLAMA_DECODER_BLOCK, &args, &attrs.list()).into()
         }
     };
     (g.finish(outs).unwrap(), op < 4)
@@ -174,13 +188,13 @@ fn net(dtype: DType) -> GraphBuf {
     let mut h = x;
     for i in 0..2 {
         let w = |name: &str, dims: &[usize]| p(&format!("{i}.{name}"), dims);
-        let eps = [Attr::F64(1e-3)];
-        let n = g.emit1(Op::LAYER_NORM, &[h, w("g1", &[d]), w("b1", &[d])], &eps);
+        let norm_attrs = NormAttrs { eps: 1e-3 };
+        let n = g.emit1(Op::LAYER_NORM, &[h, w("g1", &[d]), w("b1", &[d])], &norm_attrs.list());
         let [q, k, v] = ["q", "k", "v"].map(|c| n.matmul(w(c, &[d, d])));
         let a = (q.matmul_t(k, false, true) * 0.35).softmax(-1).matmul(v);
         h = h + a.matmul(w("o", &[d, d]));
         let norm = if i == 0 { Op::LAYER_NORM } else { Op::RMS_NORM };
-        let n = g.emit1(norm, &[h, w("g2", &[d]), w("b2", &[d])], &eps);
+        let n = g.emit1(norm, &[h, w("g2", &[d]), w("b2", &[d])], &norm_attrs.list());
         let f = (n.matmul(w("up", &[d, 3 * d])) + w("up_b", &[3 * d])).relu();
         h = h + (f.matmul(w("down", &[3 * d, d])) + w("down_b", &[d]));
         let packed = h.matmul(w("packed", &[d, 2 * d]));
@@ -269,14 +283,15 @@ fn the_report_says_what_fired_and_why_not() {
 fn wrong_stages_and_wrong_counts_are_errors_of_their_own_kind() {
     let g = Builder::new("stage");
     let (x, w) = (g.input("x", [2, 3], DType::F32), g.input("w", [3, 4], DType::F32));
-    let y = g.emit1(Op::LINEAR, &[x, w], &[Attr::Choice(0)]);
+    let y = g.emit1(Op::LINEAR, &[x, w], &LinearAttrs { act: Activation::None }.list());
     let g = g.finish([y]).unwrap();
     let e = lower(g.view(), 1).err().unwrap();
     assert_eq!(e.kind, Kind::Stage);
     assert!(e.message.contains("linear: the op is a block; a pass writes it in others"), "{e}");
     let g = Builder::new("count");
     let x = g.input("x", [2, 3], DType::F32);
-    g.emit1(Op::LLAMA_DECODER_BLOCK, &[x; 13], &[Attr::Int(1), Attr::Int(1), Attr::F64(0.0), Attr::Bool(true)]);
+    let attrs = LlamaDecoderBlockAttrs { heads: 1, kv_heads: 1, eps: 0.0, causal: true };
+    g.emit1(Op::LLAMA_DECODER_BLOCK, &[x; 13], &attrs.list());
     let e = g.error().unwrap();
     assert_eq!(e.kind, Kind::Arity);
     assert!(e.message.starts_with("llama_decoder_block(") && e.message.contains("13 operands where 14 to 15"), "{e}");
@@ -317,7 +332,7 @@ fn patterns_are_found_in_loops() {
         let n = g.emit1(
             Op::LAYER_NORM,
             &[y.matmul(gamma.reshape([3, 1]).broadcast([3, 3])) + x[0], gamma, beta],
-            &[Attr::F64(0.1)],
+            &NormAttrs { eps: 0.1 }.list(),
         );
         (vec![n], vec![n])
     });
@@ -330,23 +345,24 @@ fn patterns_are_found_in_loops() {
 }
 
 /// A convolution with bias and relu, a max pool and a weighted sum, trained; `pool` is (kernel, stride, pad).
-fn convolved(pool: [usize; 3]) -> GraphBuf {
+fn convolved(pool: [i64; 3]) -> GraphBuf {
     let g = Builder::new("convolved");
     let x = g.param("x", [2, 2, 7, 8], DType::F32, Init::Zeros);
     let (w, b) = (g.param("w", [3, 2, 3, 3], DType::F32, Init::Zeros), g.param("b", [3], DType::F32, Init::Zeros));
-    const LISTS: [[i64; 4]; 4] = [[0; 4], [1; 4], [2; 4], [3; 4]];
-    let ints = |n: usize, times: usize| Attr::Ints(&LISTS[n][..times]);
-    let y = g.emit1(Op::CONV2D, &[x, w], &[ints(1, 2), ints(1, 4), ints(1, 2), Attr::Int(1)]);
+    let conv = ConvAttrs { stride: vec![1; 2], pad: vec![1; 4], dilation: vec![1; 2], groups: 1 };
+    let y = g.emit1(Op::CONV2D, &[x, w], &conv.list());
     let h = (y + b.reshape([3, 1, 1])).relu();
-    let windows = [ints(pool[0], 2), ints(pool[1], 2), ints(pool[2], 4), ints(1, 2)];
-    let pooled = g.emit(Op::MAX_POOL2D, &[h], &windows)[0];
+    let [kernel, stride, pad] = pool;
+    let windows =
+        WindowAttrs { kernel: vec![kernel; 2], stride: vec![stride; 2], pad: vec![pad; 4], dilation: vec![1; 2] };
+    let pooled = g.emit(Op::MAX_POOL2D, &[h], &windows.list())[0];
     let weights = g.input("weights", pooled.dims(), DType::F32);
     let loss = g.finish([(pooled * weights).sum(..).named("loss"), pooled.named("pooled")]).unwrap();
     grad(loss.view(), "loss", &GradOptions::default()).unwrap()
 }
 
-/// The gate of a relu's gradient goes in front of the scatter of a max pool behind it: with whole numbers, of which no sum
-/// is rounded, bit for bit, for ties, windows without a positive element, and NaN.
+/// The gate of a relu's gradient goes in front of the scatter of a max pool behind it: with whole numbers, of which no
+/// sum is rounded, bit for bit, for ties, windows without a positive element, and NaN.
 #[test]
 fn gradients_of_max_pools_are_gated_where_they_are_small() {
     for (pool, fires) in [([2, 2, 0], true), ([3, 2, 1], true), ([2, 3, 0], true), ([3, 1, 1], false)] {

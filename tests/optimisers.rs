@@ -1,4 +1,5 @@
-//! What surrounds the update rules: one sweep a param, groups, accumulation, averages, tied weights, denormals, bad numbers.
+//! What surrounds the update rules: one sweep a param, groups, accumulation, averages, tied weights, denormals, bad
+//! numbers.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

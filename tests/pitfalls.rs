@@ -1,12 +1,13 @@
-//! One test a defect that engines of this kind have had, at the point where it shows: ties, zeros, attributes that a rule
-//! drops, element types that a cast loses. Each compares with a number worked out by hand or with the definition.
+//! One test a defect that engines of this kind have had, at the point where it shows: ties, zeros, attributes that a
+//! rule drops, element types that a cast loses. Each compares with a number worked out by hand or with the definition.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod common;
 
 use arenagrad::error::Place;
-use arenagrad::nodes::{Attr, Builder, Conv2d, DType, GraphBuf, Init, Op, Pool2d, Var};
+use arenagrad::nodes::ops::blocks::attrs::{AttentionBlockAttrs, SwigluAttrs};
+use arenagrad::nodes::{Builder, Conv2d, DType, GraphBuf, Init, Op, Pool2d, Var};
 use arenagrad::passes::{GradOptions, grad, hvp, jvp, nth_grad, pipeline, unfuse};
 use arenagrad::session::Session;
 use common::{PLAIN, Tensor, run};
@@ -304,7 +305,7 @@ fn maximum_pools_and_reductions_keep_nan() {
 }
 
 fn gate(x: Var<'_>, first: bool) -> Var<'_> {
-    x.g.emit1(Op::SWIGLU, &[x], &[Attr::Bool(first), Attr::DType(F64)])
+    x.g.emit1(Op::SWIGLU, &[x], &SwigluAttrs { gate_first: first, to: F64 }.list())
 }
 
 /// The halves of a gate are not exchanged by its kernel, by un-fusing, nor by its derivative.
@@ -336,8 +337,8 @@ fn attention_block(rope: bool, mask: Option<&[usize]>) -> arenagrad::error::Resu
     if rope {
         args.extend(["cos", "sin"].map(|name| g.input(name, [2, 1], F64)));
     }
-    let flags = [false, mask.is_some(), false, rope].map(Attr::Bool);
-    let y = g.emit1(Op::ATTENTION_BLOCK, &args, &[&[Attr::Int(2)][..], &flags].concat());
+    let attrs = AttentionBlockAttrs { heads: 2, causal: false, padding: mask.is_some(), bias: false, rope };
+    let y = g.emit1(Op::ATTENTION_BLOCK, &args, &attrs.list());
     g.finish([y])
 }
 

@@ -199,7 +199,8 @@ fn a_step_that_fails_changes_nothing() {
                 to.iter_mut().enumerate().for_each(|(i, t)| *t = (i * 7 % 11) as i32);
                 bad.into_iter().for_each(|(i, x)| to[i] = x);
             };
-            (write(&mut p, "tokens", None), write(&mut p, "labels", None));
+            write(&mut p, "tokens", None);
+            write(&mut p, "labels", None);
             p.step().unwrap();
             let before = kept(&p);
             let last = p.input_mut::<i32>("tokens").unwrap().len() - 1;

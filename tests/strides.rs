@@ -1,13 +1,20 @@
-//! Steps beyond the end of an axis: what is taken, what it costs and its gradient are those of the least step that takes
-//! as much.
+//! Steps beyond the end of an axis: what is taken, what it costs and its gradient are those of the least step that
+//! takes as much.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod common;
 
-use arenagrad::nodes::ir::attrs::Attr;
-use arenagrad::nodes::ops::window::var::{Conv, ConvTranspose, Pool, Unfold};
-use arenagrad::nodes::{Builder, DType, GraphBuf, Op, Var};
+use arenagrad::nodes::Builder;
+use arenagrad::nodes::Conv;
+use arenagrad::nodes::ConvTranspose;
+use arenagrad::nodes::DType;
+use arenagrad::nodes::GraphBuf;
+use arenagrad::nodes::Op;
+use arenagrad::nodes::Pool;
+use arenagrad::nodes::Unfold;
+use arenagrad::nodes::Var;
+use arenagrad::nodes::ops::layout::attrs::SliceAttrs;
 use arenagrad::passes::ad::prepare;
 use arenagrad::passes::{GradOptions, grad};
 use arenagrad::session::Session;
@@ -56,8 +63,8 @@ fn a_slice_of_one_element_costs_one_element_whatever_its_step() {
         // As a file may have it.
         let text = |step: usize| {
             both(|g| {
-                let lists = [vec![1, 0], vec![4, 3], vec![step as i64, 2]];
-                g.emit1(Op::SLICE, &[g.input("x", [4, 3], F64)], &lists.each_ref().map(|l| Attr::Ints(l)))
+                let cut = SliceAttrs { starts: vec![1, 0], limits: vec![4, 3], steps: vec![step as i64, 2] };
+                g.emit1(Op::SLICE, &[g.input("x", [4, 3], F64)], &cut.list())
             })
         };
         alike("slice of a file", &text(step), &text(3));

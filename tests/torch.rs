@@ -1,4 +1,5 @@
-//! Against torch: what it printed for given weights and batches, kept under `tests/torch/` with the scripts that made it.
+//! Against torch: what it printed for given weights and batches, kept under `tests/torch/` with the scripts that made
+//! it.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

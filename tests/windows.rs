@@ -12,8 +12,8 @@ use arenagrad::session::{Role, Session};
 use safetensors::SafeTensors;
 use std::path::Path;
 
-/// Checks one case of the fixture. Operands are leaves, in the order of torch's; what they hold is cut from the fixture's
-/// `pool`, the one after the other, and so are the weights of the squares that the gradients are of.
+/// Checks one case of the fixture. Operands are leaves, in the order of torch's; what they hold is cut from the
+/// fixture's `pool`, the one after the other, and so are the weights of the squares that the gradients are of.
 fn agrees(case: &str, f: impl for<'g> Fn(&'g Builder) -> Var<'g>) {
     let bytes = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/torch/windows.safetensors")).unwrap();
     let fixture = SafeTensors::deserialize(&bytes).unwrap();

@@ -1,5 +1,5 @@
-//! What convolutions, pools, columns and resizing refuse when the graph is built: the message names the op, the argument
-//! and the numbers that do not fit, and the place is the caller's line.
+//! What convolutions, pools, columns and resizing refuse when the graph is built: the message names the op, the
+//! argument and the numbers that do not fit, and the place is the caller's line.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

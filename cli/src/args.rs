@@ -78,8 +78,8 @@ pub enum Command {
 /// Flags of `train`.
 #[derive(Args, Debug, Default)]
 pub struct TrainArgs {
-    /// `digits` (a convnet on the 8x8 handwritten digits that are built in), `chargpt` (nanoGPT's configuration for CPUs, on a
-    /// text that is built in), or a TOML file.
+    /// `digits` (a convnet on the 8x8 handwritten digits that are built in), `chargpt` (nanoGPT's configuration for
+    /// CPUs, on a text that is built in), or a TOML file.
     pub target: String,
     /// Number of steps.
     #[arg(long)]
@@ -102,15 +102,15 @@ pub struct TrainArgs {
     /// What to train on instead: a folder with IDX files under MNIST's names, plain or gzipped; for chargpt, a text.
     #[arg(long)]
     pub data: Option<PathBuf>,
-    /// Write a checkpoint each so many steps; 0: only at the end and on Ctrl-C.
+    /// Write a checkpoint every N steps; 0: only at the end and on Ctrl-C.
     #[arg(long)]
     pub checkpoint_every: Option<u64>,
     /// Most bytes that the step's arena may have (64MiB, say): values are computed again to fit. The weights do not
     /// depend on it.
     #[arg(long, value_name = "SIZE")]
     pub max_memory: Option<ByteSize>,
-    /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two; without AMX, both are computed as f32) or bf16. Weights and optimiser stay
-    /// f32.
+    /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two;
+    /// without AMX, both are computed as f32) or bf16. Weights and optimiser stay f32.
     #[arg(long, value_parser = precision, value_name = "PRECISION")]
     pub precision: Option<Precision>,
     /// Record one step, the tenth or the last, into this file, for chrome://tracing or ui.perfetto.dev.
@@ -141,7 +141,7 @@ pub struct SampleArgs {
     /// What logits are divided by: 1 is plain sampling, 0 takes the likeliest character.
     #[arg(long, default_value_t = 0.8, allow_negative_numbers = true)]
     pub temperature: f64,
-    /// Choose among so many of the likeliest characters; 0: all.
+    /// Choose among the N likeliest characters; 0: all.
     #[arg(long, default_value_t = 0)]
     pub top_k: usize,
     /// Choose among the fewest likeliest characters whose probabilities reach this sum.
@@ -181,7 +181,8 @@ pub struct PlanArgs {
     /// Most bytes that the arena may have (64MiB, say): values are computed again to fit.
     #[arg(long, value_name = "SIZE")]
     pub max_memory: Option<ByteSize>,
-    /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two; without AMX, both are computed as f32) or bf16.
+    /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two;
+    /// without AMX, both are computed as f32) or bf16.
     #[arg(long, value_parser = precision, value_name = "PRECISION", default_value = "f32")]
     pub precision: Precision,
     /// In place of the plan, print the budgets that make a difference, with what each computes again.
@@ -316,7 +317,8 @@ pub struct TraceArgs {
     /// Threads.
     #[arg(long, default_value = "1", value_parser = threads)]
     pub threads: usize,
-    /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two; without AMX, both are computed as f32) or bf16.
+    /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two;
+    /// without AMX, both are computed as f32) or bf16.
     #[arg(long, value_parser = precision, value_name = "PRECISION", default_value = "f32")]
     pub precision: Precision,
     /// Folder with NAME.safetensors for the workload, as `bench` takes it.
@@ -338,7 +340,8 @@ pub struct BenchArgs {
     /// Seconds that each workload is timed for.
     #[arg(long, default_value_t = 2.0)]
     pub seconds: f64,
-    /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two; without AMX, both are computed as f32) or bf16.
+    /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two;
+    /// without AMX, both are computed as f32) or bf16.
     #[arg(long, value_parser = precision, value_name = "PRECISION", default_value = "f32")]
     pub precision: Precision,
     /// Folder with NAME.safetensors for each workload (`p.` params, `x`, `y`); without it, seeded random data.

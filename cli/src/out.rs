@@ -1,8 +1,8 @@
 //! What the program prints.
 //!
-//! Invariant: no print panics. A full disk behind standard output ends a command with one line and exit code 1; a reader
-//! that went away is no error: what is left to print is dropped, and the exit code stays the command's. What standard
-//! error does not take is lost.
+//! Invariant: no print panics. A full disk behind standard output ends a command with one line and exit code 1; a
+//! reader that went away is no error: what is left to print is dropped, and the exit code stays the command's. What
+//! standard error does not take is lost.
 
 use crate::fail::{Run, expectation_failed};
 use std::fmt::Display;

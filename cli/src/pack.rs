@@ -1,7 +1,8 @@
 //! `pack`: places the buffers of a CSV in as little memory as can be found, or within a capacity.
 //!
-//! Reads and writes the format of MiniMalloc: columns `id`, `lower`, `upper` (half-open) and `size`, in any order, others
-//! kept as they are; what is written has `offset` as its last column. Invariant: a packing is proven before it is shown.
+//! Reads and writes the format of MiniMalloc: columns `id`, `lower`, `upper` (half-open) and `size`, in any order,
+//! others kept as they are; what is written has `offset` as its last column. Invariant: a packing is proven before it
+//! is shown.
 
 use crate::args::PackArgs;
 use crate::fail::{Fail, Run, bad, expectation_failed, io};

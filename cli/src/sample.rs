@@ -1,7 +1,7 @@
 //! `sample`: text from a trained character model.
 //!
-//! Invariant: what comes out is a function of the weights, the prompt, the settings and the seed. For `main`, and for the
-//! sample_text at the end of `train`.
+//! Invariant: what comes out is a function of the weights, the prompt, the settings and the seed. For `main`, and for
+//! the sample_text at the end of `train`.
 
 use crate::args::SampleArgs;
 use crate::config::{Config, Network, Task};

@@ -1,4 +1,5 @@
-//! What the program prints and writes: into full and closed places, in all combinations of flags, under names of any kind.
+//! What the program prints and writes: into full and closed places, in all combinations of flags, under names of any
+//! kind.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -149,7 +149,7 @@ fn bad_arguments_are_refused() {
     fails(2, &["bench", "--seconds", "0", "--trace", &out], &["--trace", "2"]);
     fails(2, &["bench", "--threads", "0"], &["threads is 0"]);
     for command in [&["bench"][..], &["trace", "w1", "--out", &out]] {
-        fails(2, &[command, &["--threads", "100000"]].concat(), &["--threads is 100000", "1024"]);
+        fails(2, &[command, &["--threads", "100000"]].concat(), &["threads is 100000", "1024"]);
     }
     assert!(!Path::new(&out).exists());
 }

@@ -1,7 +1,7 @@
 //! Interners: equal shapes and equal strings get equal ids, so that comparing them is comparing integers.
 //!
 //! [`Shapes`] is the only code that multiplies dimensions: a shape that has an id has an element count whose bytes,
-//! at sixteen a piece, fit an `isize`, so nobody else needs to check.
+//! at sixteen a piece, fit an `isize`, so no caller needs to check.
 
 use super::ids::{Id, Shape, Sym};
 use bumpalo::Bump;

@@ -22,8 +22,8 @@ pub enum Split {
     Whole,
     /// Unit `u` owns elements `u * n .. (u + 1) * n`, cut at the operand's end.
     PerUnit(usize),
-    /// The operand is a matrix of rows of `row` elements: unit `u` owns columns `u * width .. (u + 1) * width`, cut at the
-    /// row's end, of all rows. Reached as a [`MatrixMut`].
+    /// The operand is a matrix of rows of `row` elements: unit `u` owns columns `u * width .. (u + 1) * width`, cut at
+    /// the row's end, of all rows. Reached as a [`MatrixMut`].
     Columns {
         /// Elements of a row.
         row: usize,
@@ -278,7 +278,7 @@ impl<'a> Args<'a> {
         let s = &self.reads[i];
         assert!(s.inplace.is_none(), "read of an operand that is written in place");
         let off = self.bounds::<T>(s);
-        // SAFETY: in bounds and aligned (checked above); by the file's invariant nobody writes these bytes now.
+        // SAFETY: in bounds and aligned (checked above); by the file's invariant nothing writes these bytes now.
         #[allow(unsafe_code)]
         unsafe {
             std::slice::from_raw_parts(self.frame.base.add(off).cast::<T>(), s.len)
@@ -299,7 +299,7 @@ impl<'a> Args<'a> {
             Split::PerThread(n) => ((self.lane * n).min(s.len), ((self.lane + 1) * n).min(s.len)),
         };
         let off = self.bounds::<T>(s);
-        // SAFETY: in bounds and aligned (checked above); taken once; by the file's invariant nobody else touches
+        // SAFETY: in bounds and aligned (checked above); taken once; by the file's invariant nothing else touches
         // this part of the operand during the call.
         #[allow(unsafe_code)]
         unsafe {
@@ -318,8 +318,8 @@ impl<'a> Args<'a> {
         assert!(columns.is_some(), "written operand {j} is not divided by columns");
         let (row, width) = columns.unwrap_or_default();
         let at = self.frame.base.wrapping_add(self.bounds::<T>(s)).cast::<T>();
-        // The operand lies in the arena, aligned, and by the file's invariant nobody else touches these columns of it during
-        // the call: what a panel promises.
+        // The operand lies in the arena, aligned, and by the file's invariant nothing else touches these columns of it
+        // during the call: what a panel promises.
         let all = MatrixMut { at, step: row, rows: s.len / row.max(1), cols: row, owner: PhantomData };
         let rows = all.rows;
         all.cut(0..rows, (self.units.start * width).min(row)..(self.units.end * width).min(row))
@@ -359,8 +359,8 @@ impl<'a> Args<'a> {
 
 /// Some columns of rows of a matrix, to write. Rows are slices; what lies between them belongs to others.
 ///
-/// Invariant: element `j < cols` of row `i < rows` is the one at `at + i * step + j`; it lies in one allocation with the
-/// others, aligned, and for `'a` it is reached through this panel alone.
+/// Invariant: element `j < cols` of row `i < rows` is the one at `at + i * step + j`; it lies in one allocation with
+/// the others, aligned, and for `'a` it is reached through this panel alone.
 pub struct MatrixMut<'a, T> {
     at: *mut T,
     step: usize,
@@ -441,8 +441,8 @@ impl<'a, T> MatrixMut<'a, T> {
     #[inline]
     pub fn row(&mut self, i: usize) -> &mut [T] {
         assert!(i < self.rows);
-        // SAFETY: by the invariant the row's elements lie in an allocation and are reached through `self` alone, which is
-        // borrowed for as long as the slice is.
+        // SAFETY: by the invariant the row's elements lie in an allocation and are reached through `self` alone, which
+        // is borrowed for as long as the slice is.
         #[allow(unsafe_code)]
         unsafe {
             std::slice::from_raw_parts_mut(self.at.add(i * self.step), self.cols)
@@ -456,7 +456,7 @@ impl<'a, T> MatrixMut<'a, T> {
     #[inline]
     pub fn get(&self, i: usize) -> &[T] {
         assert!(i < self.rows);
-        // SAFETY: as for `row`; nobody writes while `self` is borrowed.
+        // SAFETY: as for `row`; nothing writes while `self` is borrowed.
         #[allow(unsafe_code)]
         unsafe {
             std::slice::from_raw_parts(self.at.add(i * self.step), self.cols)

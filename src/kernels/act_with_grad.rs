@@ -57,8 +57,8 @@ macro_rules! curves {
 
         #[doc = concat!($what, " and its derivative.")]
         ///
-        /// Reads x: `T[len]`; writes y, slope: `T[len]`, [`Slope::per_unit`] each, of which one may take the place of x;
-        /// params [`Slope`].
+        /// Reads x: `T[len]`; writes y, slope: `T[len]`, [`Slope::per_unit`] each, of which one may take the place of
+        /// x; params [`Slope`].
         pub fn $kernel<T: Real>(args: &mut Args<'_>) {
             sweep::<T, $curve>($curve, args);
         }

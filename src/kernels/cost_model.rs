@@ -3,7 +3,7 @@
 //!
 //! Invariant: nothing here looks at a clock, and no result depends on it, only which thread computes it. Lowering names
 //! the kind of work of each call; `sched` adds times up. `arenagrad trace` prints these times beside those of a step:
-//! docs/figures.md tells how to measure the table anew.
+//! docs/performance.md tells how to measure the table anew.
 
 use super::tile::{Step, TileOp};
 use crate::kernels::gemm::{Precision, bf16_engine};

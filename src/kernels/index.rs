@@ -163,7 +163,8 @@ pub fn take_along_axis<T: Pod, I: Index>(args: &mut Args<'_>) {
 }
 
 simd! {
-    /// Adds each row of `updates` to the row of `out` that its index names, where that is one of `rows`; `out` is those.
+    /// Adds each row of `updates` to the row of `out` that its index names, where that is one of `rows`; `out` is
+    /// those.
     fn add_rows[T: Num, I: Index](updates: &[T], idx: &[I], inner: usize, rows: Range<usize>, out: &mut [T]) {
         for (x, i) in updates.chunks_exact(inner).zip(idx) {
             let at = (i.to_i64() as usize).wrapping_sub(rows.start);

@@ -4,8 +4,8 @@
 //! |---|---|---|---|
 //! | [`root_sum_squares`] | Σx²: `T[1]`, the tensors | √Σx²: `f64[1]` | [`Parts`] |
 //!
-//! Invariant: where the sum that is given neither overflowed nor lost digits at the lower end, its root, rounded to `T`, and
-//! the tensors are not touched.
+//! Invariant: where the sum that is given neither overflowed nor lost digits at the lower end, its root, rounded to
+//! `T`, and the tensors are not touched.
 
 use crate::kernels::abi::Args;
 use crate::kernels::num::Real;
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn sums_that_left_the_range_are_made_anew() {
         let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * b;
-        assert_eq!(of(2.0f32, &[vec![9.0; 4]]), f64::from(2f32.sqrt()), "the sum is right: nobody looks at the parts");
+        assert_eq!(of(2.0f32, &[vec![9.0; 4]]), f64::from(2f32.sqrt()), "the sum is right: the parts are not read");
         assert!(near(of(f32::INFINITY, &[vec![3e20; 3], vec![4e20]]), (27f64 + 16.0).sqrt() * 1e20));
         assert!(near(of(0.0f32, &[vec![3e-30, -4e-30]]), 5e-30));
         assert!(near(of(f32::INFINITY, &[vec![f32::MAX; 4]]), 2.0 * f64::from(f32::MAX)));

@@ -6,7 +6,8 @@ use crate::kernels::vmath;
 use bytemuck::Pod;
 use std::fmt::Debug;
 
-/// `f32`, `f64`, `i32` or `i64`. The names keep clear of those of [`Float`](crate::kernels::float::Float), so that both can be asked of one type.
+/// `f32`, `f64`, `i32` or `i64`. The names keep clear of those of [`Float`](crate::kernels::float::Float), so that both
+/// can be asked of one type.
 pub trait Num: Pod + Send + Sync + Debug + PartialOrd {
     /// 0.
     const EMPTY_SUM: Self;
@@ -63,7 +64,8 @@ macro_rules! num {
             fn unordered(self) -> bool {
                 $nan(self)
             }
-            // Of floats: one instruction for the choice, and no choice at last, which a compiler might store under a mask.
+            // Of floats: one instruction for the choice, and no choice at last, which a compiler might store under a
+            // mask.
             #[inline(always)]
             fn greater(self, b: $t) -> $t {
                 $or(if b > self { b } else { self }, b)

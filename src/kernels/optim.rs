@@ -233,7 +233,8 @@ impl<T: Real> Step<T> {
         Step::Adam(AdamStep::new(a, scalar(args, at), scalar(args, at + 1), scale))
     }
 
-    /// Takes the step by the rows `g`. Of p and its states, whose rows are `n` apart, those that the rule has are there.
+    /// Takes the step by the rows `g`. Of p and its states, whose rows are `n` apart, those that the rule has are
+    /// there.
     fn take<'g>(&self, g: impl Iterator<Item = &'g [T]>, n: usize, [p, m, v]: [&mut [T]; 3]) {
         match *self {
             Step::Sgd(step) => sgd_plain(step, g, n, p),
@@ -325,8 +326,8 @@ fn update<T: Real>(args: &mut Args<'_>, step: &Step<T>, tensors: usize) {
 /// One step of SGD: `g = scale·g + weight_decay·p`; `buf = g` in the first step, `momentum·buf + (1 − dampening)·g`
 /// later; `p −= lr·buf`, with Nesterov `p −= lr·(g + momentum·buf)`, without momentum `p −= lr·g`.
 ///
-/// Reads p, g: `T[n]`, \[buf: `T[n]`\] of each parameter, then lr: `T[]`, \[t: `i64[]`\], \[scale: `T[]`\]; writes p: `T[n]`,
-/// \[buf: `T[n]`\] of each, [`Sgd::per_unit`], in place of their reads or not; params [`Sgd`].
+/// Reads p, g: `T[n]`, \[buf: `T[n]`\] of each parameter, then lr: `T[]`, \[t: `i64[]`\], \[scale: `T[]`\]; writes p:
+/// `T[n]`, \[buf: `T[n]`\] of each, [`Sgd::per_unit`], in place of their reads or not; params [`Sgd`].
 pub fn sgd_update<T: Real>(args: &mut Args<'_>) {
     let a = Sgd::from_words(args.params());
     let params = args.writes() / a.tensors();

@@ -1,8 +1,8 @@
 //! Sums (and products, maxima …) in a fixed order: the core of every reduction.
 //!
-//! Invariant: the order of the joins depends on the shape alone. Long runs are cut pairwise into blocks, and rows of columns
-//! into blocks of [`ROWS`] whose results are rows again, so the error of a sum grows with the logarithm of its length. For
-//! the reducing kernels of this room, and for those that reduce columns while they make them.
+//! Invariant: the order of the joins depends on the shape alone. Long runs are cut pairwise into blocks, and rows of
+//! columns into blocks of [`ROWS`] whose results are rows again, so the error of a sum grows with the logarithm of its
+//! length. For the reducing kernels of this room, and for those that reduce columns while they make them.
 
 use crate::kernels::num::{Num, Real};
 use crate::kernels::vmath;

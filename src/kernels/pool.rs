@@ -114,7 +114,7 @@ simd! {
     }
 }
 
-/// y = the windows' largest elements, idx = where they are, for planes of x; `idx` is empty if nobody asks.
+/// y = the windows' largest elements, idx = where they are, for planes of x; `idx` is empty without a reader.
 pub fn max_pool2d<T: Float>(g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
     let area = g.out_h() * g.out_w();
     let (ask, wide) = (!idx.is_empty(), g.wide());
@@ -316,8 +316,8 @@ pub fn max_pool2d_gather_kernel<T: Float>(args: &mut Args<'_>) {
 
 /// Entry point of [`avg_pool2d`].
 ///
-/// Reads: 0 x. Writes: 0 y, `PerUnit(y_units.per_unit)`. Params: the geometry's words, then the flags ([`COUNT_PAD`], [`SUM`]).
-/// Units: `y_units.count`.
+/// Reads: 0 x. Writes: 0 y, `PerUnit(y_units.per_unit)`. Params: the geometry's words, then the flags ([`COUNT_PAD`],
+/// [`SUM`]). Units: `y_units.count`.
 pub fn avg_pool2d_kernel<T: Float>(args: &mut Args<'_>) {
     let (g, x, _) = call(args);
     let by = Divisor::of(args.params()[PoolGeom::WORDS]);
@@ -327,8 +327,8 @@ pub fn avg_pool2d_kernel<T: Float>(args: &mut Args<'_>) {
 
 /// Entry point of [`avg_pool2d_backward`].
 ///
-/// Reads: 0 dy. Writes: 0 dx, `PerUnit(x_units.per_unit)`. Params: the geometry's words, then the flags ([`COUNT_PAD`], [`SUM`]).
-/// Units: `x_units.count`.
+/// Reads: 0 dy. Writes: 0 dx, `PerUnit(x_units.per_unit)`. Params: the geometry's words, then the flags ([`COUNT_PAD`],
+/// [`SUM`]). Units: `x_units.count`.
 pub fn avg_pool2d_backward_kernel<T: Float>(args: &mut Args<'_>) {
     let (g, _, y) = call(args);
     let by = Divisor::of(args.params()[PoolGeom::WORDS]);

@@ -1,7 +1,7 @@
 //! Reductions over the middle axis of a view `[outer, n, inner]`: sum, mean, max, min, product, sum of squares, arg
 //! max, arg min, log-sum-exp.
 //!
-//! Invariant: the order of every sum is that of [`tree`] and [`Plan`], fixed by the shape. For the
+//! Invariant: the order of every sum is that of [`pairwise`] and [`Plan`], fixed by the shape. For the
 //! lowering of the reduce ops, and for kernels that need partial results combined.
 //!
 //! | kernel | reads | writes | params |

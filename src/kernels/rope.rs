@@ -1,7 +1,8 @@
 //! Rotary position embedding: pairs of elements of each head, turned by an angle of their position.
 //!
-//! Invariant: elements beyond the rotary width pass through unchanged; the cosines and sines are used as they are, so the
-//! adjoint is the same kernel with the sines negated, whether they belong to angles or not. For the lowering of `rope`.
+//! Invariant: elements beyond the rotary width pass through unchanged; the cosines and sines are used as they are, so
+//! the adjoint is the same kernel with the sines negated, whether they belong to angles or not. For the lowering of
+//! `rope`.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|

@@ -71,8 +71,8 @@ simd! {
 
 /// Σ (a − b)² of each unit, divided by the divisor if there is one, and weight·(a − b) + weight·(a − b).
 ///
-/// Reads a, b: `T[len]`, of which the gradient may take the place of one; writes the sums: `T[units]`, one in a unit, and
-/// the gradient: `T[len]`, [`SquaredError::chunk`]; params [`SquaredError`].
+/// Reads a, b: `T[len]`, of which the gradient may take the place of one; writes the sums: `T[units]`, one in a unit,
+/// and the gradient: `T[len]`, [`SquaredError::chunk`]; params [`SquaredError`].
 pub fn squared_error<T: Real>(args: &mut Args<'_>) {
     let p = SquaredError::from_words(args.params());
     let lo = args.units().start * p.chunk;

@@ -1,7 +1,8 @@
 //! The windows of planes as columns (im2col), and columns added back into planes (col2im): each the other's transpose.
 //!
-//! Of `[n, c, h, w]` come `[n, c·kh·kw, ho·wo]`: row `(channel·kh + i)·kw + j` holds what tap (i, j) of every window sees
-//! of that channel; the padding holds zeros. A plane is one piece of work, in a fixed order. Op rows call the entry points.
+//! Of `[n, c, h, w]` come `[n, c·kh·kw, ho·wo]`: row `(channel·kh + i)·kw + j` holds what tap (i, j) of every window
+//! sees of that channel; the padding holds zeros. A plane is one piece of work, in a fixed order. Op rows call the
+//! entry points.
 
 use super::abi::Args;
 use super::conv::Units;
@@ -67,7 +68,8 @@ pub fn units(g: &PoolGeom, columns: bool) -> Units {
 
 /// Planes as columns.
 ///
-/// Reads: 0 x. Writes: 0 columns, `PerUnit(units.per_unit)`. Params: the geometry's words. Units: `units(g, true).count`.
+/// Reads: 0 x. Writes: 0 columns, `PerUnit(units.per_unit)`. Params: the geometry's words. Units: `units(g,
+/// true).count`.
 pub fn im2col<T: Float>(args: &mut Args<'_>) {
     let (g, units) = (PoolGeom::from_words(args.params()), args.units());
     let plane = g.h * g.w;
@@ -80,7 +82,8 @@ pub fn im2col<T: Float>(args: &mut Args<'_>) {
 
 /// Columns added into planes.
 ///
-/// Reads: 0 columns. Writes: 0 x, `PerUnit(units.per_unit)`. Params: the geometry's words. Units: `units(g, false).count`.
+/// Reads: 0 columns. Writes: 0 x, `PerUnit(units.per_unit)`. Params: the geometry's words. Units: `units(g,
+/// false).count`.
 pub fn col2im<T: Float>(args: &mut Args<'_>) {
     let (g, units) = (PoolGeom::from_words(args.params()), args.units());
     let columns = column(&g);

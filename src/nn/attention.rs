@@ -55,13 +55,14 @@ pub struct MultiHead<'g> {
     pub bias: bool,
     /// Whether a query sees no later key.
     pub causal: bool,
-    /// A causal query sees at most so many keys before its own.
+    /// A causal query sees at most this many keys before its own.
     pub window: Option<usize>,
     /// Which keys count, `[batch, keys]` (true: it counts, the opposite of torch's `key_padding_mask`).
     pub padding: Option<Var<'g>>,
     /// What is added to the scores, `[batch or 1, heads or 1, queries, keys]`.
     pub mask: Option<Var<'g>>,
-    /// Tables of cosines and sines that turn queries and keys ([`Builder::rope_tables`]), and which elements turn together.
+    /// Tables of cosines and sines that turn queries and keys ([`Builder::rope_tables`]), and which elements turn
+    /// together.
     pub rope: Option<([Var<'g>; 2], Pairing)>,
     /// Part of the probabilities that is dropped; 0 where nothing trains.
     pub dropout: f64,
@@ -86,7 +87,8 @@ impl<'g> MultiHead<'g> {
 
 /// Attention of `query` `[batch, queries, width]` over `key` and `value` `[batch, keys, width]`, as
 /// `torch.nn.MultiheadAttention` with `batch_first`: params `name.in_proj_weight` `[3·width, width]` (fewer rows with
-/// fewer `kv_heads`; Glorot uniform), `name.in_proj_bias` (zeros), `name.out_proj.weight` and `name.out_proj.bias` (zeros).
+/// fewer `kv_heads`; Glorot uniform), `name.in_proj_bias` (zeros), `name.out_proj.weight` and `name.out_proj.bias`
+/// (zeros).
 #[track_caller]
 pub fn multi_head_attention<'g>(
     g: &'g Builder,

@@ -87,9 +87,9 @@ pub struct Lora {
     pub bias: bool,
 }
 
-/// `y = x·Wᵀ + b + (alpha/r)·(drop(x)·Aᵀ)·Bᵀ` with `W` and `b` frozen (Hu et al. 2021, "LoRA"), named and initialised as
-/// in loralib: params `name.weight` `[outputs, inputs]`, `name.bias`, `name.lora_A` `[r, inputs]` (uniform in ±1/√inputs)
-/// and `name.lora_B` `[outputs, r]` (zeros).
+/// `y = x·Wᵀ + b + (alpha/r)·(drop(x)·Aᵀ)·Bᵀ` with `W` and `b` frozen (Hu et al. 2021, "LoRA"), named and initialised
+/// as in loralib: params `name.weight` `[outputs, inputs]`, `name.bias`, `name.lora_A` `[r, inputs]` (uniform in
+/// ±1/√inputs) and `name.lora_B` `[outputs, r]` (zeros).
 #[track_caller]
 pub fn lora_linear<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, options: Lora) -> Var<'g> {
     // All nodes come from the line that asks for it.

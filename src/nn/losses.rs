@@ -1,5 +1,5 @@
-//! Losses beside those that are ops (cross entropy, squared error, binary cross entropy): torch's formulas in plain ops,
-//! which fuse into one sweep and its derivative into another.
+//! Losses beside those that are ops (cross entropy, squared error, binary cross entropy): torch's formulas in plain
+//! ops, which fuse into one sweep and its derivative into another.
 
 use crate::error::Kind;
 use crate::nodes::{Reduction, Var};

@@ -39,17 +39,17 @@ functions! {
     sum_pool2d(Pool2d);
     /// The sum of each window of x `[N, C, D, H, W]`.
     sum_pool3d(Pool3d);
-    /// Maxima of x `[N, C, L]` in so many windows, from ⌊i·n/out⌋ to ⌈(i + 1)·n/out⌉.
+    /// Maxima of x `[N, C, L]` in `output` windows, from ⌊i·n/out⌋ to ⌈(i + 1)·n/out⌉.
     adaptive_max_pool1d([usize; 1]);
-    /// Maxima of x `[N, C, H, W]` in so many windows down and across.
+    /// Maxima of x `[N, C, H, W]` in `output` windows down and across.
     adaptive_max_pool2d([usize; 2]);
-    /// Maxima of x `[N, C, D, H, W]` in so many windows along each axis.
+    /// Maxima of x `[N, C, D, H, W]` in `output` windows along each axis.
     adaptive_max_pool3d([usize; 3]);
-    /// Means of x `[N, C, L]` in so many windows, from ⌊i·n/out⌋ to ⌈(i + 1)·n/out⌉.
+    /// Means of x `[N, C, L]` in `output` windows, from ⌊i·n/out⌋ to ⌈(i + 1)·n/out⌉.
     adaptive_avg_pool1d([usize; 1]);
-    /// Means of x `[N, C, H, W]` in so many windows down and across.
+    /// Means of x `[N, C, H, W]` in `output` windows down and across.
     adaptive_avg_pool2d([usize; 2]);
-    /// Means of x `[N, C, D, H, W]` in so many windows along each axis.
+    /// Means of x `[N, C, D, H, W]` in `output` windows along each axis.
     adaptive_avg_pool3d([usize; 3]);
 }
 

@@ -5,7 +5,7 @@ use crate::nodes::{Builder, Var};
 /// A row of layers under one name: layer `i` is called `name.i`, and each counts, with params or without.
 ///
 /// ```
-/// use crate::nn::sequential::arenagrad::prelude::*;
+/// use arenagrad::prelude::*;
 /// let g = Builder::new("net");
 /// let x = g.input("x", [8, 4], DType::F32);
 /// let y = nn::Sequential::new(&g, "net", x)

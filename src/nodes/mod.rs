@@ -1,8 +1,10 @@
-//! Nodes: the graph's columns, the op table, and everything that reads or writes them.
+//! Graphs: their columns, the builder that writes them, and the ops.
 //!
-//! * [`graph`] is the frozen column set, [`emit`] the growing one, [`builder`] the handle that users and rules write with.
-//! * [`opdef`] says what a row is, [`table`] lists the rows, [`ops`] holds them, one file a family.
-//! * [`text`] prints and parses, [`verify`] keeps twelve promises.
+//! * [`ir`] holds the columns, frozen and growing, the text form and the verifier. It knows no op but the leaves.
+//! * [`build`] adds axes, broadcasting and regions to the builder.
+//! * [`ops`] holds the op definitions, one folder a family, and their [table](ops::table).
+//!
+//! A module imports only those before it.
 
 pub mod build;
 pub mod ir;
@@ -23,12 +25,14 @@ pub use ops::attention::rope::Pairing;
 pub use ops::attention::rotary::{AxialRope2d, Rope};
 pub use ops::attention::var::Attention;
 pub use ops::control::var::Loop;
+pub use ops::conv::var::{Conv, Conv2d, Conv3d, ConvTranspose};
 pub use ops::index::scatter::Scatter;
 pub use ops::layout::var::PadMode;
 pub use ops::loss::var::{CrossEntropy, Reduction};
 pub use ops::optim::var::{Adam, Sgd};
+pub use ops::pool::var::{Pool, Pool1d, Pool2d, Pool3d};
 pub use ops::window::resize::Interpolation;
-pub use ops::window::var::{Conv, Conv2d, Conv3d, ConvTranspose, Pool, Pool1d, Pool2d, Pool3d, Unfold};
+pub use ops::window::var::Unfold;
 
 #[cfg(test)]
 mod tests {

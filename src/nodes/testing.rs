@@ -10,10 +10,16 @@ use crate::nodes::ir::attrs::{Attr, Owned};
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::emit::Emit;
 use crate::nodes::ir::graph::GraphBuf;
+use crate::nodes::ir::leaf::{InitKind, InputAttrs, ParamAttrs, StateAttrs};
 use crate::nodes::ir::opdef::{Case, Flags, Op, OpDef};
 use crate::nodes::ir::text;
 use crate::nodes::ir::text::{parse_attrs, parse_types, print};
+use crate::nodes::ir::typed::Choice;
 use crate::nodes::ir::verify::{Stage, verify};
+use crate::nodes::ops::constant::FullAttrs;
+use crate::nodes::ops::control::call::CallAttrs;
+use crate::nodes::ops::layout::attrs::ToShapeAttrs;
+use crate::nodes::ops::pointwise::attrs::CastAttrs;
 
 /// A source of randomness: a number below the bound, which is at least 1.
 pub type Draw<'d> = dyn FnMut(u32) -> u32 + 'd;
@@ -74,13 +80,10 @@ pub fn case_region(e: &mut Emit, case: &Case, tys: &[Ty]) {
         }
         _ => {
             let (dtype, shape) = tys.first().map_or((DType::F32, crate::arena::Shape(0)), |t| (t.dtype, t.shape));
-            let one = op(
-                Op::FULL,
-                &[],
-                &[Attr::F64(1.0), Attr::DType(DType::I32), Attr::Shape(tys.get(1).map_or(shape, |t| t.shape))],
-            );
-            let count = op(Op::CAST, &[at(1)], &[Attr::DType(dtype)]);
-            let wide = op(Op::BROADCAST, &[count], &[Attr::Shape(shape)]);
+            let count = tys.get(1).map_or(shape, |t| t.shape);
+            let one = op(Op::FULL, &[], &FullAttrs { value: 1.0, dtype: DType::I32, shape: count }.list());
+            let count = op(Op::CAST, &[at(1)], &CastAttrs { to: dtype }.list());
+            let wide = op(Op::BROADCAST, &[count], &ToShapeAttrs { shape }.list());
             let bent = op(Op::SIN, &[at(0)], &[]);
             let product = op(Op::MUL, &[bent, at(3)], &[]);
             let next = op(Op::ADD, &[product, wide], &[]);
@@ -141,7 +144,7 @@ impl Drawing<'_, '_> {
         let held: Vec<f64> = NUMBERS.iter().copied().filter(|&x| dtype.holds(x)).collect();
         let value = self.pick(&held);
         match self.e.shapes.intern(dims) {
-            Ok(s) => self.e.emit(Op::FULL, &[], &[Attr::F64(value), Attr::DType(dtype), Attr::Shape(s)]).at(0),
+            Ok(shape) => self.e.emit(Op::FULL, &[], &FullAttrs { value, dtype, shape }.list()).at(0),
             Err(_) => Value::NONE,
         }
     }
@@ -157,16 +160,24 @@ impl Drawing<'_, '_> {
         if !entry || kind == 3 && ty.dtype != DType::C64 {
             return self.full(ty.dtype, &dims);
         }
-        let typed = [Attr::DType(ty.dtype), Attr::Shape(ty.shape)];
-        let init = [Attr::Choice((self.draw)(4)), Attr::F64(self.pick(SCALES)), Attr::Bool(kind == 0)];
-        let name = format!("{}{}", self.pick(&["x", "fc1.weight", "odd name ", "7", "é"]), self.leaves.len());
-        let (op, attrs) = match kind {
-            0 => (Op::INPUT, typed.to_vec()),
-            3 => (Op::INPUT, [&typed[..], &[Attr::F64(1.0)]].concat()),
-            1 => (Op::PARAM, [&typed[..], &init].concat()),
-            _ => (Op::STATE, [&typed[..], &init[..2]].concat()),
+        let (init, scale) = (InitKind::from_index((self.draw)(4)), self.pick(SCALES));
+        let called = format!("{}{}", self.pick(&["x", "fc1.weight", "odd name ", "7", "é"]), self.leaves.len());
+        let (name, Ty { dtype, shape }) = (self.e.strings.intern(&called), ty);
+        let v = match kind {
+            0 | 3 => {
+                let default = (kind == 3).then_some(1.0);
+                let attrs = InputAttrs { name, dtype, shape, default };
+                self.e.leaf(Op::INPUT, &called, &attrs.list()[1..])
+            }
+            1 => {
+                let attrs = ParamAttrs { name, dtype, shape, init, scale, frozen: false };
+                self.e.leaf(Op::PARAM, &called, &attrs.list()[1..])
+            }
+            _ => {
+                let attrs = StateAttrs { name, dtype, shape, init, scale, averages: None };
+                self.e.leaf(Op::STATE, &called, &attrs.list()[1..])
+            }
         };
-        let v = self.e.leaf(op, &name, &attrs);
         self.leaves.push(v);
         v
     }
@@ -222,7 +233,7 @@ impl Drawing<'_, '_> {
         let i = (self.draw)(self.regions.len() as u32) as usize;
         let (r, tys) = self.regions[i].clone();
         let args: Vec<Value> = tys.into_iter().map(|ty| self.value(ty, entry)).collect();
-        self.e.emit(Op::CALL, &args, &[Attr::Region(r)]).iter().collect()
+        self.e.emit(Op::CALL, &args, &CallAttrs { body: r }.list()).iter().collect()
     }
 
     fn region(&mut self) {

@@ -4,8 +4,9 @@
 use super::rebuild::{Visit, rebuild};
 use crate::error::Result;
 use crate::kernels::tile::{self, Access, Input, Program, Step, TileOp};
-use crate::nodes::ir::opdef::Lower;
+use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::common::lowering::elem;
+use crate::nodes::ops::constant::{ConstantAttrs, FullAttrs};
 use crate::nodes::{DType, Graph, Op, Var};
 use bumpalo::Bump;
 
@@ -23,8 +24,11 @@ pub fn fold<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<Graph<'b>> {
 /// The bytes of one operand: `n` elements of a constant, or 1 of a fill.
 fn known(x: Var<'_>) -> Option<(Vec<u8>, bool)> {
     x.g.with(|e| match e.def(x.v)? {
-        (Op::FULL, _, a) => Some((bytes_of(a.f64(0), a.dtype(1))?, true)),
-        (Op::CONSTANT, _, a) => Some((a.bytes(2), false)),
+        (Op::FULL, _, a) => {
+            let full = FullAttrs::of(&a);
+            Some((bytes_of(full.value, full.dtype)?, true))
+        }
+        (Op::CONSTANT, _, a) => Some((ConstantAttrs::of(&a).data, false)),
         _ => None,
     })
 }
@@ -96,12 +100,12 @@ fn pointwise<'g>(v: &Visit<'_, 'g>, op: TileOp, imm: [f64; 2]) -> Option<Var<'g>
 
 /// Ops that only move elements give a fill for a fill.
 fn moves_nothing<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
-    if !matches!(v.op(), Op::RESHAPE | Op::BROADCAST | Op::TRANSPOSE | Op::SLICE | Op::FLIP) {
+    let [x] = *v.args else { return None };
+    if !v.def.flags.has(Flags::MOVE) || v.src.ty(v.src.out(v.node)).dtype != x.dtype() {
         return None;
     }
-    let x = v.args[0];
     let value = x.g.with(|e| match e.def(x.v)? {
-        (Op::FULL, _, a) => Some(a.f64(0)),
+        (Op::FULL, _, a) => Some(FullAttrs::of(&a).value),
         _ => None,
     })?;
     Some(v.g.full(value, v.src.dims(v.src.out(v.node)), x.dtype()))

@@ -3,15 +3,17 @@
 //! A point-wise node joins the region of its readers when all of them are in one region of its shape; so every region
 //! has one result, and no cycle can arise. Where its readers are in several regions, a node that only scales or shifts
 //! one operand that stays alive anyway is computed in each of them: then it need not lie in memory until the last (the
-//! normalised operand of a batch norm, from forward to backward). Broadcasts and fills cost nothing inside a region (a strided read, a
-//! constant) and are copied into every region that reads them. Fused ≡ unfused to the bit: each step rounds alone.
+//! normalised operand of a batch norm, from forward to backward). Broadcasts and fills cost nothing inside a region (a
+//! strided read, a constant) and are copied into every region that reads them. Fused ≡ unfused to the bit: each step
+//! rounds alone.
 
 use super::rebuild::{Visit, rebuild};
 use super::report::{Fusion, Outcome};
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Result;
-use crate::nodes::ir::attrs::{Attr, Kind};
+use crate::nodes::ir::attrs::Kind;
 use crate::nodes::ir::opdef::Flags;
+use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::{Graph, Op, Ty, Var};
 use bumpalo::Bump;
 
@@ -160,7 +162,7 @@ pub fn fuse<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<(Graph<'b>, Vec<Fusion>)
 
 /// The `map` node of the region whose nodes are `members` (last first), with the root at `v`.
 ///
-/// Members were copied on their own as well, before the root was reached; nobody reads those copies any more, and the
+/// Members were copied on their own as well, before the root was reached; nothing reads those copies any more, and the
 /// next rebuild drops them.
 fn region<'g>(v: &Visit<'_, 'g>, members: &[Node]) -> Vec<Var<'g>> {
     let (src, g) = (v.src, v.g);
@@ -194,7 +196,7 @@ fn region<'g>(v: &Visit<'_, 'g>, members: &[Node]) -> Vec<Var<'g>> {
         }
         vec![g.var(find(&local, src.out(v.node)).unwrap_or(Value::NONE))]
     });
-    g.emit(Op::MAP, &mapped, &[Attr::Region(body.region)]).into()
+    g.emit(Op::MAP, &mapped, &MapAttrs { body: body.region }.list()).into()
 }
 
 /// What `a` is inside the region; a region is small enough for a plain search.

@@ -1,14 +1,15 @@
 //! Calls become the bodies of what they call.
 //!
-//! A call's body may call further regions, each of them several times: forty short regions describe 2⁴⁰ nodes. So what a
-//! graph becomes is counted before anything is written. Invariant: neither counting nor writing recurses, so calls nest
-//! to any depth.
+//! A call's body may call further regions, each of them several times: forty short regions describe 2⁴⁰ nodes. So what
+//! a graph becomes is counted before anything is written. Invariant: neither counting nor writing recurses, so calls
+//! nest to any depth.
 
 use super::rebuild::{Visit, live_nodes, rebuild_buf};
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::attrs::Kind as Attr;
 use crate::nodes::ir::emit::MAX_NODES;
+use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::{Graph, GraphBuf, Op, Var};
 use crate::passes::ad::prepare::is_inlined;
 
@@ -22,7 +23,8 @@ struct Frame<'g, N> {
     call: Node,
 }
 
-/// The yields of region `r` of `v.src` on `args`, written in place of the node. Calls in the region are written out too.
+/// The yields of region `r` of `v.src` on `args`, written in place of the node. Calls in the region are written out
+/// too.
 pub fn inline_region<'g>(v: &Visit<'_, 'g>, r: Region, args: &[Var<'g>]) -> Vec<Var<'g>> {
     let (src, g) = (v.src, v.g);
     let none = g.var(Value::NONE);
@@ -49,7 +51,7 @@ pub fn inline_region<'g>(v: &Visit<'_, 'g>, r: Region, args: &[Var<'g>]) -> Vec<
         }
         let ops = src.args_of(n).iter().map(|&a| f.map[a].unwrap_or(none));
         if src.op[n.at()] == Op::CALL {
-            let (ops, callee) = (ops.collect(), src.attrs(n).region(0));
+            let (ops, callee) = (ops.collect(), CallAttrs::of(&src.attrs(n)).body);
             // After an error nothing is written any more: what is left is not walked through.
             if g.error().is_none() {
                 frames.push(open(callee, ops, n));
@@ -69,7 +71,7 @@ pub fn inline_region<'g>(v: &Visit<'_, 'g>, r: Region, args: &[Var<'g>]) -> Vec<
 fn sizes(g: Graph<'_>) -> Side<Region, u64> {
     let mut sizes = Side::<Region, u64>::filled(g.regions(), 0);
     for r in (0..g.regions()).map(Region::new) {
-        let size = |n: Node| if g.op[n.at()] == Op::CALL { sizes[g.attrs(n).region(0)] } else { 1 };
+        let size = |n: Node| if g.op[n.at()] == Op::CALL { sizes[CallAttrs::of(&g.attrs(n)).body] } else { 1 };
         let own = g.region_nodes(r).filter(|&n| g.op[n.at()] != Op::ARG);
         sizes[r] = own.map(size).fold(0, u64::saturating_add);
     }
@@ -106,7 +108,7 @@ pub fn fits(g: Graph<'_>, picked: impl Fn(Node) -> bool) -> Result<()> {
         // The first region that is too large, at what makes it so, says more than the call that reaches it.
         let large = |r: &Region| sizes[*r] > MAX_NODES as u64;
         let Some(r) = (0..=called.at()).map(Region::new).find(large) else { return refuse(n, called, sizes[called]) };
-        let size = |n: &Node| if g.op[n.at()] == Op::CALL { sizes[g.attrs(*n).region(0)] } else { 0 };
+        let size = |n: &Node| if g.op[n.at()] == Op::CALL { sizes[CallAttrs::of(&g.attrs(*n)).body] } else { 0 };
         return refuse(g.region_nodes(r).rev().max_by_key(size).unwrap_or(n), r, sizes[r]);
     }
     Ok(())
@@ -135,8 +137,8 @@ pub fn inlined(g: Graph<'_>) -> Result<GraphBuf> {
     fits(g, |n| kept[n] && g.op[n.at()] == Op::CALL)?;
     let written = rebuild_buf(g, &mut |v| {
         let call = v.op() == Op::CALL && kept[v.node];
-        call.then(|| inline_region(v, v.src.attrs(v.node).region(0), v.args))
+        call.then(|| inline_region(v, CallAttrs::of(&v.src.attrs(v.node)).body, v.args))
     })?;
-    // Once more: the regions that nobody calls any more are dropped.
+    // Once more: regions without a caller are dropped.
     rebuild_buf(written.view(), &mut |_| None)
 }

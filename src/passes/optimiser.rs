@@ -2,8 +2,9 @@
 //!
 //! Here is what surrounds a rule: rates, groups of params, clipping, moving averages. `rule` has the rules and their
 //! numbers, `groups` finds the settings of each param, `sweep` writes element-wise updates (one instruction per param,
-//! in place), `matrix` those that look at a param as a whole, `micro` sums gradients over micro-batches. Invariant: the input [`LR`] is the one thing that a caller
-//! writes; all else that persists is a state, so a checkpoint of params and states continues to the same bits.
+//! in place), `matrix` those that look at a param as a whole, `micro` sums gradients over micro-batches. Invariant: the
+//! input [`LR`] is the one thing that a caller writes; all else that persists is a state, so a checkpoint of params and
+//! states continues to the same bits.
 
 mod elementwise_rules;
 mod grad_accumulation;
@@ -185,8 +186,8 @@ pub fn train(g: Graph<'_>, loss: &str, opt: &Optimiser) -> Result<GraphBuf> {
     })
 }
 
-/// Scales all gradients by min(1, max / (‖g‖ + 1e-6)), as `torch.nn.utils.clip_grad_norm_`; where the squares overflow or
-/// underflow, too.
+/// Scales all gradients by min(1, max / (‖g‖ + 1e-6)), as `torch.nn.utils.clip_grad_norm_`; where the squares overflow
+/// or underflow, too.
 fn clip(grads: &mut [Var<'_>], max: f64) {
     let Some(wide) = length(grads) else { return };
     let dtype = grads.first().map_or(DType::F64, |g| g.dtype());

@@ -57,10 +57,10 @@ pub const PIPELINE: &[Pass] = &[
         needed: |g| any(g, prepare::has_no_kernel),
         run: |g, _| prepare::for_lowering(g),
     },
-    // Before what looks for work: derivatives leave much behind that nobody reads.
+    // Before what looks for work: derivatives leave many values without a reader.
     Pass {
         name: "trim",
-        doc: "drop what loops make for nobody",
+        doc: "drop results of loops that have no reader",
         stage: None,
         needed: |g| any(g, |def| matches!(def.lower, Lower::Loop)),
         run: |g, n| to_end(g, &mut n.hits, trim_once),
@@ -102,7 +102,7 @@ pub const PIPELINE: &[Pass] = &[
     // Fusion leaves the single ops behind that it copied into regions.
     Pass {
         name: "clean",
-        doc: "drop what nobody reads",
+        doc: "drop nodes without a reader",
         stage: None,
         needed: always,
         run: |g, _| rebuild::rebuild_buf(g, &mut |_| None),
@@ -159,7 +159,7 @@ fn to_end(g: Graph<'_>, hits: &mut Hits, round: Round) -> Result<GraphBuf> {
             return Ok(buf);
         }
     }
-    // The last round may have left a region that nobody uses any more.
+    // The last round may have left a region without a user.
     rebuild::rebuild_buf(buf.view(), &mut |_| None)
 }
 

@@ -1,14 +1,15 @@
 //! Which products are computed how: the last word before lowering.
 //!
-//! A side table over the nodes of a graph that is ready to be lowered; the graph itself stays free of it, so derivatives,
-//! simplification and fusion do not see it. Invariant: the table follows from the graph and the choice alone. Called by
-//! `session`.
+//! A side table over the nodes of a graph that is ready to be lowered; the graph itself stays free of it, so
+//! derivatives, simplification and fusion do not see it. Invariant: the table follows from the graph and the choice
+//! alone. Called by `session`.
 
 use crate::arena::ids::Id;
 use crate::arena::{Node, Value};
 use crate::error::{Error, Kind, Result};
 use crate::kernels::gemm::Precision;
 use crate::names;
+use crate::nodes::ir::opdef::Flags;
 use crate::nodes::ops::optim::fused_update::step_of;
 use crate::nodes::ops::optim::layout;
 use crate::nodes::{DType, Graph, LeafKind, Op};
@@ -28,9 +29,8 @@ pub type Counts = [usize; Precision::ALL.len()];
 
 /// Whether `n` is a product whose precision can be chosen.
 fn is_product(g: &Graph<'_>, n: Node) -> bool {
-    let op = g.op[n.at()];
-    let products = [Op::MATMUL, Op::MATMUL_BIAS_ACT, Op::MATMUL_DACT, Op::LORA_MATMUL];
-    (products.contains(&op) || step_of(op).is_some()) && g.dtype[g.out(n).at()] == DType::F32
+    let product = g.def_of(n).flags.has(Flags::PRODUCT) || step_of(g.op[n.at()]).is_some();
+    product && g.dtype[g.out(n).at()] == DType::F32
 }
 
 /// The precision of each node of `g`.

@@ -7,6 +7,7 @@ use super::rebuild::{finish, written};
 use crate::arena::{Side, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::attrs::{Attr, Owned};
+use crate::nodes::ops::constant::ConstantAttrs;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Op, Var};
 use crate::passes::ad::prepare::inline_and_unroll;
 
@@ -19,10 +20,13 @@ pub fn widen(g: Graph<'_>) -> Result<GraphBuf> {
         let mut map = Side::filled(g.values(), b.var(crate::arena::Value::NONE));
         for n in g.region_nodes(g.entry()) {
             b.with(|e| e.set_loc(g.loc[n.at()]));
-            let mut owned: Vec<Owned> = g.attrs(n).iter().map(|(_, a)| a).collect();
             if g.op[n.at()] == Op::CONSTANT {
-                owned[2] = Owned::Bytes(wide_bytes(&g.attrs(n).bytes(2), g.attrs(n).dtype(0)));
+                let ConstantAttrs { dtype, data, .. } = ConstantAttrs::of(&g.attrs(n));
+                let wide = if is_narrow(dtype) { DType::F64 } else { dtype };
+                map[g.out(n)] = b.constant_bytes(&wide_bytes(&data, dtype), g.dims(g.out(n)), wide);
+                continue;
             }
+            let mut owned: Vec<Owned> = g.attrs(n).iter().map(|(_, a)| a).collect();
             for a in &mut owned {
                 if matches!(a, Owned::DType(d) if is_narrow(*d)) {
                     *a = Owned::DType(DType::F64);

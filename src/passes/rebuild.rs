@@ -1,7 +1,7 @@
 //! The one loop of most passes: read a graph in order, write another.
 //!
-//! What nobody reads is left out (one reverse scan), equal nodes merge (the writer hash-conses), and a rule may replace
-//! each node by other values. Leaves of the entry region always stay: they are the program's signature.
+//! A value without a reader is left out (one reverse scan), equal nodes merge (the writer hash-conses), and a rule may
+//! replace each node by other values. Leaves of the entry region always stay: they are the program's signature.
 
 use crate::arena::{Node, Region, Side, Sym, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
@@ -46,7 +46,7 @@ impl<'x, 'g> Visit<'x, 'g> {
 /// What a rule does with a node: `None` copies it, `Some` replaces its results.
 pub type Rule<'r> = dyn for<'x, 'g> FnMut(&Visit<'x, 'g>) -> Option<Vec<Var<'g>>> + 'r;
 
-/// Which nodes somebody needs: outputs, updates, leaves of the entry, effects, and what those read.
+/// Which nodes are needed: outputs, updates, leaves of the entry, effects, and what those read.
 pub fn live_nodes(g: Graph<'_>) -> Side<Node, bool> {
     let mut live = Side::filled(g.nodes(), false);
     let mut used = Side::<Region, bool>::filled(g.regions(), false);
@@ -219,7 +219,7 @@ impl<'x, 'g> Copier<'x, 'g> {
         }
         if name != Sym::NONE && self.src.leaf(v).is_none() {
             self.g.with(|e| {
-                let leaf = e.def(new.v).is_some_and(|d| matches!(d.0, Op::INPUT | Op::PARAM | Op::STATE));
+                let leaf = e.def(new.v).is_some_and(|d| d.0.is_named_leaf());
                 if !leaf {
                     e.set_name(new.v, name);
                 }

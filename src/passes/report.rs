@@ -10,7 +10,7 @@ use crate::nodes::Graph;
 /// What became of one pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was replaced, by so many nodes fewer.
+    /// It was replaced; `saved` counts the nodes that went.
     Fired {
         /// Nodes saved.
         saved: usize,

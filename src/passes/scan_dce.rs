@@ -1,4 +1,4 @@
-//! Loops without what nobody reads: stacked results, carries that serve no result, and operands of neither.
+//! Drops parts of loops without a reader: stacked results, carries that serve no result, and operands of neither.
 //!
 //! A carry serves if its final value is read, or if what serves reads it in the next iteration. Loops inside loops are
 //! reached in the next round, when the loop around them stays as it is.
@@ -57,7 +57,7 @@ impl Kept {
             match (0..scan.carries).find(|&i| live[args[i]] && !outs[i]) {
                 Some(i) => outs[i] = true,
                 None => {
-                    // A carry that is read by nobody inside still has its final value.
+                    // A carry that is read by nothing inside still has its final value.
                     let kept = |i: usize| if i < scan.carries { outs[i] } else { live[args[i]] };
                     return Kept { scan, args: (0..args.len()).map(kept).collect(), outs, live };
                 }

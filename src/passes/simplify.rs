@@ -7,6 +7,13 @@
 use super::rebuild::{Visit, rebuild};
 use crate::arena::Value;
 use crate::error::Result;
+use crate::nodes::build::axes::to_sizes;
+use crate::nodes::ops::constant::FullAttrs;
+use crate::nodes::ops::layout::attrs::FlipAttrs;
+use crate::nodes::ops::layout::attrs::SliceAttrs;
+use crate::nodes::ops::layout::attrs::TransposeAttrs;
+use crate::nodes::ops::matmul::attrs::MatmulAttrs;
+use crate::nodes::ops::reduce::attrs::ReduceAttrs;
 use crate::nodes::{Graph, Op, Var};
 use bumpalo::Bump;
 use std::collections::BTreeMap;
@@ -42,17 +49,17 @@ const RULES: &[(&str, &[Op], Rewrite)] = &[
     ("transpose-transpose", &[Op::TRANSPOSE], transpose_transpose),
     ("transpose-reshape", &[Op::TRANSPOSE], transpose_moves_nothing),
     ("reduce-nothing", &[Op::REDUCE_SUM, Op::REDUCE_MEAN, Op::REDUCE_MAX, Op::REDUCE_MIN, Op::REDUCE_PROD], |v| {
-        let axes = v.src.attrs(v.node).sizes(0);
+        let axes = ReduceAttrs::of(&v.src.attrs(v.node)).axes;
         let d = v.args[0].dims();
         // A sum over one element is that element, except that it would turn −0 into +0: only empty sets are dropped.
         (axes.is_empty() && d.len() == target(v).len()).then_some(v.args[0])
     }),
     ("slice-all", &[Op::SLICE], |v| {
-        let steps = v.src.attrs(v.node).sizes(2);
+        let steps = SliceAttrs::of(&v.src.attrs(v.node)).steps;
         (steps.iter().all(|&p| p == 1) && v.args[0].dims() == target(v)).then_some(v.args[0])
     }),
     ("pad-nothing", &[Op::PAD], same_type),
-    ("flip-nothing", &[Op::FLIP], |v| v.src.attrs(v.node).ints(0).is_empty().then_some(v.args[0])),
+    ("flip-nothing", &[Op::FLIP], |v| FlipAttrs::of(&v.src.attrs(v.node)).axes.is_empty().then_some(v.args[0])),
     ("concat-one", &[Op::CONCAT], |v| (v.args.len() == 1).then_some(v.args[0])),
     ("stop-gradient", &[Op::STOP_GRADIENT], |v| Some(v.args[0])),
     ("matmul-transpose", &[Op::MATMUL], fold_transposes),
@@ -66,7 +73,7 @@ fn target(v: &Visit<'_, '_>) -> crate::arena::intern::Dims {
 /// The value that `x` is filled with, if it is a `full`.
 fn full(x: Var<'_>) -> Option<f64> {
     x.g.with(|e| match e.def(x.v)? {
-        (Op::FULL, _, attrs) => Some(attrs.f64(0)),
+        (Op::FULL, _, attrs) => Some(FullAttrs::of(&attrs).value),
         _ => None,
     })
 }
@@ -101,21 +108,21 @@ fn same_type<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
 
 fn perm_of(x: Var<'_>) -> Option<Vec<usize>> {
     x.g.with(|e| match e.def(x.v)? {
-        (Op::TRANSPOSE, _, attrs) => Some(attrs.sizes(0)),
+        (Op::TRANSPOSE, _, attrs) => Some(to_sizes(&TransposeAttrs::of(&attrs).perm)),
         _ => None,
     })
 }
 
 fn transpose_transpose<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
     let first = perm_of(v.args[0])?;
-    let second = v.src.attrs(v.node).sizes(0);
+    let second = to_sizes(&TransposeAttrs::of(&v.src.attrs(v.node)).perm);
     let both: Vec<usize> = second.iter().map(|&i| first[i]).collect();
     inner(v, Op::TRANSPOSE).map(|x| x.transpose(&both))
 }
 
 /// A permutation that keeps the order of all axes longer than 1 moves no element.
 fn transpose_moves_nothing<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
-    let perm = v.src.attrs(v.node).sizes(0);
+    let perm = to_sizes(&TransposeAttrs::of(&v.src.attrs(v.node)).perm);
     let d = v.args[0].dims();
     let long: Vec<usize> = perm.into_iter().filter(|&p| d[p] != 1).collect();
     long.is_sorted().then(|| v.args[0].reshape(target(v)))
@@ -123,8 +130,8 @@ fn transpose_moves_nothing<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
 
 /// A transpose of the last two axes under a product is a flag of the product.
 fn fold_transposes<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
-    let attrs = v.src.attrs(v.node);
-    let mut flags = [attrs.bool(0), attrs.bool(1)];
+    let MatmulAttrs { ta, tb } = MatmulAttrs::of(&v.src.attrs(v.node));
+    let mut flags = [ta, tb];
     let mut args = [v.args[0], v.args[1]];
     let mut hit = false;
     for (arg, flag) in args.iter_mut().zip(&mut flags) {

@@ -1,7 +1,7 @@
 //! Sharing of bytes: results that take over an operand's bytes, and next values that are made in their leaf's bytes.
 //!
 //! Two buffers of one *class* lie at the same place. A class is formed only by an instruction whose kernel declares the
-//! pair, on extents that are identical, when nobody needs the old contents afterwards; touching lifetimes alone are
+//! pair, on extents that are identical, when nothing needs the old contents afterwards; touching lifetimes alone are
 //! never enough. What cannot be made in its leaf is copied there by instructions at the end; so is what is made while
 //! the step may still stop at a bad index.
 
@@ -152,7 +152,8 @@ impl Alias {
         }
     }
 
-    /// Places write `w` of instruction `i`, which runs as the `at`-th, on read `r`, if that read is the last use of its whole class.
+    /// Places write `w` of instruction `i`, which runs as the `at`-th, on read `r`, if that read is the last use of its
+    /// whole class.
     fn take_operand(&mut self, code: &Code, uses: &mut Uses, i: usize, at: u32, r: usize, w: usize) {
         let (read, write) = (code.reads_of(i)[r], code.writes_of(i)[w]);
         let (old, new) = (self.class[read.buf as usize], write.buf as usize);

@@ -4,8 +4,8 @@
 //! proves: operands lie inside the arena and are aligned; every read finds, whole, what the instructions before it
 //! wrote for it; a write overlaps no read unless declared in place on the identical extent, and no other write; units
 //! divide each write into disjoint parts (runs, or columns of whole rows) that cover it; at the end outputs, next
-//! values, and all that the caller owns are where they are looked for. And: a step that stops at a bad index has changed no
-//! byte of a param or a state, for nothing that may stop comes after what writes there.
+//! values, and all that the caller owns are where they are looked for. And: a step that stops at a bad index has
+//! changed no byte of a param or a state, for nothing that may stop comes after what writes there.
 //!
 //! [`Checked`] can be made here only: it is what the executor's unsafe code rests on. The walk runs in release
 //! builds too.
@@ -47,7 +47,7 @@ impl std::ops::Deref for Checked {
 
 #[cfg(test)]
 impl Checked {
-    /// A plan that nobody proved: for tests of what watches over plans.
+    /// An unproved plan: for tests of what watches over plans.
     pub fn unproven(plan: Plan) -> Checked {
         Checked(plan)
     }
@@ -214,8 +214,8 @@ impl<'p> Walk<'p> {
                 format!("{} is written", self.name(o.buf))
             })?;
             self.units(i, o)?;
-            // A buffer's second write may keep parts of the first: the first must still be there. ThreadState scratch keeps
-            // nothing.
+            // A buffer's second write may keep parts of the first: the first must still be there. ThreadState scratch
+            // keeps nothing.
             let label = (o.buf, self.version[o.buf as usize]);
             let fresh = label.1 == 0 || matches!(o.split, Split::PerThread(_));
             promise(fresh || self.map.holds(w.clone(), label), || format!("{} was overwritten", self.name(o.buf)))?;
@@ -229,8 +229,8 @@ impl<'p> Walk<'p> {
         Ok(())
     }
 
-    /// No instruction that may stop the step comes after one that writes a leaf, nor writes one itself before all of its
-    /// units have looked. Iterations of a loop stop with it.
+    /// No instruction that may stop the step comes after one that writes a leaf, nor writes one itself before all of
+    /// its units have looked. Iterations of a loop stop with it.
     fn stops(&mut self, i: usize, writes: &[Range<usize>]) -> Proof {
         let code = &self.plan.code;
         if code.iterated {

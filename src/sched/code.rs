@@ -1,7 +1,8 @@
 //! Code: what a graph lowers to before it has places in memory. Columns of instructions over logical buffers.
 //!
 //! Invariant: the instructions of one node are contiguous (a *group*); a buffer is written by one group only, or is a
-//! leaf; an operand of a view names the root buffer and a byte offset in it. Made by [`lower`](super::lower), permuted by
+//! leaf; an operand of a view names the root buffer and a byte offset in it. Made by [`lower`](super::lower), permuted
+//! by
 //! [`order`](super::order), extended by [`alias`](super::alias); everyone in this room reads it.
 
 use super::faults::Check;
@@ -116,7 +117,8 @@ pub struct Instr<'a> {
     pub node: Node,
     /// Floating-point operations.
     pub flops: u64,
-    /// Picoseconds on one thread, as [`crate::kernels::cost_model`] has it, and those of them that a thread spends without a unit.
+    /// Picoseconds on one thread, as [`crate::kernels::cost_model`] has it, and those of them that a thread spends
+    /// without a unit.
     pub time: (u64, u64),
     /// Reads that each unit reads all of, as bits.
     pub whole: u64,

@@ -173,7 +173,7 @@ impl Exec {
     }
 
     /// Watches the bytes behind what the graph's instructions write, in poisoned steps. `plan` is the one that this was
-    /// made from, and nobody owns those bytes: see [`super::schedule_with_red_zones`].
+    /// made from, and no operand owns those bytes: see [`super::schedule_with_red_zones`].
     pub fn with_red_zones(mut self, plan: &Checked) -> Exec {
         self.linked.segments[0].red_zones = behind(plan);
         self
@@ -205,8 +205,8 @@ impl Exec {
     /// Runs the part of thread `thread`: whether all of it ran.
     ///
     /// # Safety
-    /// The frames of `observer` are those of one arena of at least [`Exec::bytes`] bytes that nobody else uses during the
-    /// step; each thread runs its own part, and `observer` lets none pass a barrier before all have come to it.
+    /// The frames of `observer` are those of one arena of at least [`Exec::bytes`] bytes that nothing else uses during
+    /// the step; each thread runs its own part, and `observer` lets none pass a barrier before all have come to it.
     #[allow(unsafe_code)]
     pub(super) unsafe fn run<W: StepObserver>(&self, thread: usize, state: &ThreadState, observer: &mut W) -> bool {
         let moves = LoopOffsets { strides: &self.linked.strides, ..LoopOffsets::NONE };

@@ -75,11 +75,11 @@ pub fn stopping(code: &Code) -> Vec<bool> {
     let mut made = Made::default();
     let mut stops = |i: usize| !code.iterated && made.stops(code, i).is_some();
     // All instructions of a group are asked: each remembers what it looked through.
-    (0..code.groups()).map(|g| code.group(g).fold(false, |any, i| stops(i) || any)).collect()
+    (0..code.groups()).map(|g| code.group(g).filter(|&i| stops(i)).count() > 0).collect()
 }
 
-/// Which instructions of a plan may stop a step, and which write leaves: for the tapes, which keep threads from doing the
-/// latter before all are past the former.
+/// Which instructions of a plan may stop a step, and which write leaves: for the tapes, which keep threads from doing
+/// the latter before all are past the former.
 #[derive(Clone, Debug, Default)]
 pub struct Commits {
     /// Whether each instruction may stop the step.
@@ -129,8 +129,8 @@ impl Leaves {
 }
 
 impl Loop {
-    /// What an instruction that runs this loop on `reads` looks through: what its body does, in all iterations. A slice by
-    /// iteration of an operand is all of the operand.
+    /// What an instruction that runs this loop on `reads` looks through: what its body does, in all iterations. A slice
+    /// by iteration of an operand is all of the operand.
     pub fn checks(&self, reads: &[super::code::Operand]) -> Vec<Check> {
         let code = &self.plan.code;
         let outer = |e: &Extern| match e.outer {

@@ -1,5 +1,5 @@
-//! Linking: a proven plan and its tapes become segments of calls with places, one segment for the graph and one for each
-//! loop's body.
+//! Linking: a proven plan and its tapes become segments of calls with places, one segment for the graph and one for
+//! each loop's body.
 //!
 //! A body was planned in a space of its own; here its externs get the places of the loop's operands and its workspace
 //! that of the loop's scratch. Operands in slices of stacked tensors move with the iteration. Invariant: distinct
@@ -40,7 +40,7 @@ pub(super) struct Segment {
     pub dying: Vec<Range<usize>>,
     /// Bytes to poison before it runs.
     pub dead: Vec<Range<usize>>,
-    /// Bytes that instruction `i` must leave as they are: `guarded[i]`; none unless somebody watches.
+    /// Bytes that instruction `i` must leave as they are: `guarded[i]`; none unless red zones are watched.
     pub red_zones: Vec<Vec<Range<usize>>>,
     /// Number of its first instruction among those of all segments.
     pub first: usize,
@@ -253,7 +253,8 @@ impl Linked {
     }
 }
 
-/// For each instruction of the graph, the bytes behind the buffers that it writes, up to the end of the line after them.
+/// For each instruction of the graph, the bytes behind the buffers that it writes, up to the end of the line after
+/// them.
 pub(super) fn behind(plan: &Checked) -> Vec<Vec<Range<usize>>> {
     let code = &plan.code;
     let zone = |o: &Operand| {
@@ -296,7 +297,7 @@ fn deaths(plan: &Checked) -> (Vec<u32>, Vec<Range<usize>>, Vec<Range<usize>>) {
     let mut kept = vec![false; n];
     for i in 0..code.len() {
         for (o, &w) in code.reads_of(i).iter().zip(&plan.inplace[code.read_range(i)]) {
-            // A node that goes on with what it wrote hands it to nobody.
+            // A node that goes on with what it wrote hands it to no other thread.
             let to = code.writes_of(i).get(usize::from(w)).filter(|to| to.buf != o.buf);
             handed[o.buf as usize] |= to.is_some() && last[o.buf as usize] == i as u32;
         }

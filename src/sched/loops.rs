@@ -89,7 +89,7 @@ pub(super) fn check_depth(g: Graph<'_>) -> Result<()> {
     let mut inside = vec![0; g.regions()];
     for r in (0..g.regions()).map(Region::new) {
         for n in g.region_nodes(r).filter(|&n| matches!(g.def_of(n).lower, Lower::Loop)) {
-            inside[r.at()] = inside[r.at()].max(1 + inside[g.attrs(n).region(0).at()]);
+            inside[r.at()] = inside[r.at()].max(1 + inside[Scan::of(&g.attrs(n)).body.at()]);
             if inside[r.at()] > DEPTH {
                 let why = format!("scan: loops stand more than {DEPTH} deep in one another");
                 return Err(bad(why).at(g.place(n)));

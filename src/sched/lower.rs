@@ -56,7 +56,8 @@ pub fn lower_in<'g>(g: Graph<'g>, threads: usize, precision: &'g [Precision]) ->
     Ok(Lowered { code: l.code, slices: l.slices })
 }
 
-/// Which values of `r` anybody reads: yields, next values, and operands of nodes that are needed for them or have effects.
+/// Which values of `r` have a reader: yields, next values, and operands of nodes that are needed for them or have
+/// effects.
 fn used_values(g: &Graph<'_>, r: Region) -> Vec<bool> {
     let mut used = vec![false; g.values()];
     g.region_yields(r).iter().for_each(|v| used[v.at()] = true);

@@ -3,8 +3,8 @@
 //! [`lower`] writes instructions over logical buffers ([`code`]); [`order`] permutes them; [`alias`] lets buffers share
 //! bytes; [`live`] and [`pack`] give each a place; [`check`] proves the result; [`tape`] divides it among threads by
 //! [`model`];
-//! [`exec`] and [`team`] run it; [`faults`] says where it may stop. The body of a loop ([`loops`]) goes the same way, once; [`link`] puts it where its loop
-//! is. May import arena, kernels and nodes.
+//! [`exec`] and [`team`] run it; [`faults`] says where it may stop. The body of a loop ([`loops`]) goes the same way,
+//! once; [`link`] puts it where its loop is. May import arena, kernels and nodes.
 
 pub mod alias;
 pub mod check;
@@ -81,7 +81,7 @@ pub fn schedule_in(g: Graph<'_>, threads: usize, precision: &[Precision]) -> Res
     scheduled(g, threads, precision, &pack::lines::pack)
 }
 
-/// As [`schedule_in`], with a line of nobody's behind each buffer of the graph: [`exec::Exec::guard`] watches them.
+/// As [`schedule_in`], with a red zone behind each buffer of the graph: [`exec::Exec::with_red_zones`] checks them.
 pub fn schedule_with_red_zones(g: Graph<'_>, threads: usize, precision: &[Precision]) -> Result<Scheduled> {
     fn wider(v: &Intervals) -> Intervals {
         Intervals { lines: v.lines.iter().map(|&l| l.saturating_add(l.min(1))).collect(), ..v.clone() }

@@ -1,5 +1,5 @@
-//! How long a step takes on some threads, by [`kernels::cost_model`](crate::kernels::cost_model)'s table, and how many threads a
-//! program is worth.
+//! How long a step takes on some threads, by [`kernels::cost_model`](crate::kernels::cost_model)'s table, and how many
+//! threads a program is worth.
 //!
 //! Invariant: equal plans give equal tapes; nothing here measures. Results do not depend on what is chosen. Made for
 //! [`tape`](super::tape), which divides, and for reports.
@@ -27,8 +27,8 @@ pub fn barrier(threads: usize) -> u64 {
     }
 }
 
-/// The tapes of `plan` for the number of threads, among [`LADDER`]'s and as many as it was planned for, with which a step
-/// is shortest; the fewest of equals.
+/// The tapes of `plan` for the number of threads, among [`LADDER`]'s and as many as it was planned for, with which a
+/// step is shortest; the fewest of equals.
 pub fn best(plan: &Checked) -> Tapes {
     let mut best = tapes_by(plan, 1, Rule::Alone);
     let mut least = step(plan, &best);
@@ -96,7 +96,7 @@ fn part(code: &Code, i: usize, units: usize) -> u64 {
     call + (each * units as f64) as u64
 }
 
-/// Where the bytes of a buffer are: written by the first so many threads, a part each (0: before the step), and whether
+/// Where the bytes of a buffer are: written by the first threads, a part each (0: before the step), and whether
 /// other threads have read them since, so that whoever writes them must take them away.
 #[derive(Clone, Copy, Default)]
 struct Home {
@@ -106,8 +106,8 @@ struct Home {
     across: bool,
 }
 
-/// For each instruction, what its first thread and each other spend on bytes that are elsewhere. Units are taken to touch
-/// like parts of operands, unless they read all: what one team wrote, the same team reads where it is.
+/// For each instruction, what its first thread and each other spend on bytes that are elsewhere. Units are taken to
+/// touch like parts of operands, unless they read all: what one team wrote, the same team reads where it is.
 fn fetches(code: &Code, tapes: &Tapes) -> Vec<[u64; 2]> {
     let mut width = vec![0usize; code.len()];
     for t in 0..tapes.threads() {

@@ -1,9 +1,9 @@
 //! Tapes: for each thread, the instructions it runs and its share of their units, fixed before the first step.
 //!
 //! Shares follow from the shape and the number of threads; results do not depend on them, because kernels compute
-//! units. An instruction that is too small to share (by [`model`]) runs on thread 0, a small one on the first few. Threads
-//! meet only where bytes that one of them touches are touched by another, and where one may stop the step before another
-//! writes leaves: [`race_free`] proves that afterwards, in a way of its own.
+//! units. An instruction that is too small to share (by [`model`]) runs on thread 0, a small one on the first few.
+//! Threads meet only where bytes that one of them touches are touched by another, and where one may stop the step
+//! before another writes leaves: [`race_free`] proves that afterwards, in a way of its own.
 
 use super::check::{Checked, Plan};
 use super::code::{Code, Operand};
@@ -56,9 +56,9 @@ impl Tapes {
 pub enum Rule {
     /// None.
     Alone,
-    /// Those that take so many picoseconds on one thread, among all; and loops around such.
+    /// Those that take this many picoseconds on one thread, among all; and loops around such.
     Share(u64),
-    /// So that each thread gets so many picoseconds; loops if a step is shorter so.
+    /// So that each thread gets this many picoseconds; loops if a step is shorter so.
     Worth(u64),
 }
 
@@ -82,8 +82,8 @@ fn portion(units: usize, threads: usize, t: usize) -> Range<usize> {
     start..start + each + usize::from(t < more)
 }
 
-/// The tapes of `plan` by the model of times: for as many threads as make a step shortest. One tape if no instruction is
-/// worth sharing: then no thread is ever woken.
+/// The tapes of `plan` by the model of times: for as many threads as make a step shortest. One tape if no instruction
+/// is worth sharing: then no thread is ever woken.
 pub fn tapes(plan: &Checked) -> Tapes {
     model::best(plan)
 }
@@ -321,8 +321,8 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
     atomic(&stops, &writes)
 }
 
-/// Whether nobody writes leaves while another thread may still stop the step. The units of one instruction that does both
-/// look first.
+/// True if no thread writes leaves while another thread may still stop the step. The units of one instruction that does
+/// both look first.
 fn atomic(stops: &[(usize, usize, usize)], writes: &[(usize, usize, usize)]) -> Result<(), String> {
     let mut of_phase: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
     stops.iter().for_each(|&(phase, i, t)| of_phase.entry(phase).or_default().push((i, t)));
@@ -335,9 +335,10 @@ fn atomic(stops: &[(usize, usize, usize)], writes: &[(usize, usize, usize)]) -> 
     Ok(())
 }
 
-/// The bytes that thread `t` touches by entry `e`, who touches them, and whether it writes them. Some columns of a matrix are
-/// taken for all of it, touched by somebody who stands for all threads that have columns of it: theirs are disjoint, as
-/// their units are, and everybody else, themselves by other instructions too, must keep away from all of it.
+/// The bytes that thread `t` touches by entry `e`, who touches them, and whether it writes them. Some columns of a
+/// matrix are taken for all of it, attributed to a pseudo-thread that represents all threads sharing the matrix: theirs
+/// are disjoint, as their units are, and everybody else, themselves by other instructions too, must keep away from all
+/// of it.
 fn accesses(plan: &Plan, e: &Entry, t: usize, touch: &mut dyn FnMut(Range<usize>, usize, bool)) {
     let (code, i) = (&plan.code, e.instr as usize);
     let byte = |o: &Operand, r: Range<usize>| {

@@ -5,8 +5,8 @@
 //! cores, or others want them: then waiting threads yield.
 //!
 //! A step that must stop says so by the time of the instruction at fault. A thread runs what lies at or before the
-//! least such number and nothing behind it, so that all agree which instruction stopped the step, and nobody waits at
-//! a barrier that another will not reach.
+//! least such number and nothing behind it, so that all agree which instruction stopped the step, and no thread waits
+//! at a barrier that another will not reach.
 
 use super::exec::{Exec, StepObserver, Stop, ThreadState};
 use super::link::Segment;
@@ -29,7 +29,7 @@ const GO: usize = usize::MAX;
 const SPINS: u32 = 4_000;
 /// Spins before the most impatient thread yields: some twenty microseconds, so that those it waits for may come to run.
 const FEW: u32 = 512;
-/// A yield that takes longer was one to somebody.
+/// A yield longer than this means that another thread ran on our core.
 const LONG: Duration = Duration::from_micros(20);
 /// Yields before a thread that waits for a step parks.
 const YIELDS: u32 = 500;
@@ -85,9 +85,10 @@ struct Shared {
     spins: u32,
 }
 
-/// How often a thread spins before it yields. Where a yield took long, somebody else wants this core (maybe one of those who
-/// are waited for), and the thread spins half as long from then on; waits that end in time, and yields to nobody, lengthen
-/// its backoff again. So two teams on one team's cores take loop_calls, and a team that is alone asks the system for nothing.
+/// How often a thread spins before it yields. Where a yield took long, another program wants this core (maybe one of
+/// those who are waited for), and the thread spins half as long from then on; waits that end in time, and short yields,
+/// lengthen its backoff again. So two teams on one team's cores take loop_calls, and a team that is alone asks the
+/// system for nothing.
 struct Backoff(AtomicU32);
 
 impl Backoff {
@@ -168,8 +169,8 @@ impl Shared {
     /// Runs thread `t`'s part, watched by its [`TeamObserver`] of this step, or by what stands around that.
     fn walk<W: StepObserver>(&self, t: usize, observer: &mut W) {
         let state = &self.workers_state[t].state;
-        // SAFETY: the frame of `observer` is of the arena that `Team::step` borrows until every thread is through; each thread
-        // runs its own part, in order, and meets the others at each barrier.
+        // SAFETY: the frame of `observer` is of the arena that `Team::step` borrows until every thread is through; each
+        // thread runs its own part, in order, and meets the others at each barrier.
         #[allow(unsafe_code)]
         unsafe {
             self.exec.run(t, state, observer)
@@ -335,7 +336,7 @@ impl Team {
 
     /// As [`Team::step`]; writes down in `tracks`, one a thread, what happens.
     pub fn step_traced(&mut self, arena: &mut TensorArena, tracks: &mut [Track]) -> Result<(), Stop> {
-        // Between steps nobody else looks at the workers_state.
+        // Between steps no other thread looks at the workers' states.
         for (worker, track) in self.shared.workers_state.iter().zip(&mut *tracks) {
             worker.swap(Some(std::mem::replace(track, Track::new(0))));
         }

@@ -3,6 +3,7 @@
 use super::Scheduled;
 use crate::arena::intern::Dims;
 use crate::arena::{Value, ids::Id};
+use crate::nodes::ir::leaf::{InputAttrs, ParamAttrs, StateAttrs};
 use crate::nodes::{DType, Graph, Init, LeafKind};
 use crate::sched::code::Operand;
 
@@ -67,16 +68,14 @@ pub(super) fn bindings(g: &Graph<'_>, s: &Scheduled) -> Vec<Binding> {
     };
     let leaves = g.leaves().map(|(v, kind, name)| {
         let attrs = g.attrs(g.def[v.at()]);
-        let init = || Some(Init::from_attrs(attrs.choice(3), attrs.f64(4)));
         let at = s.plan.place[s.slices[v.at()].buf as usize];
         match kind {
-            LeafKind::Input => {
-                Binding { default: attrs.has(3).then(|| attrs.f64(3)), ..bind(name, Role::Input, v, at) }
-            }
-            LeafKind::Param => Binding { init: init(), ..bind(name, Role::Param, v, at) },
+            LeafKind::Input => Binding { default: InputAttrs::of(&attrs).default, ..bind(name, Role::Input, v, at) },
+            LeafKind::Param => Binding { init: Some(ParamAttrs::of(&attrs).start()), ..bind(name, Role::Param, v, at) },
             LeafKind::State => {
-                let averages = attrs.has(5).then(|| g.str(attrs.sym(5)).to_string());
-                Binding { init: init(), averages, ..bind(name, Role::State, v, at) }
+                let state = StateAttrs::of(&attrs);
+                let averages = state.averages.map(|param| g.str(param).to_string());
+                Binding { init: Some(state.start()), averages, ..bind(name, Role::State, v, at) }
             }
         }
     });

@@ -1,6 +1,6 @@
-//! Which leaves hold what somebody put there. A step that would run on others is refused.
+//! Which leaves hold a value. A step that would run on others is refused.
 //!
-//! Invariant: `missing` counts the leaves that a step needs and nobody has set, so that a step looks at one number. For
+//! Invariant: `missing` counts the unset leaves that a step needs, so that a step looks at one number. For
 //! [`Program`](super::Program).
 
 use super::bindings::{Binding, Role};
@@ -22,7 +22,7 @@ impl Fresh {
         let needs = |b: &Binding| match b.role {
             Role::Input => b.default.is_none(),
             Role::Param => true,
-            // Zeros are there from the beginning, and a state's own start value is nobody's oversight.
+            // Zeros are there from the beginning, and a state's own start value is meant.
             Role::State => b.init != Some(Init::Zeros),
             Role::Output => false,
         };

@@ -9,9 +9,9 @@ use crate::passes::precision::{Precisions, precisions};
 
 impl Session {
     /// How matrix products of `f32` are computed (`f32` ones if nothing is said): `matmul`, `dot_general`,
-    /// `matmul_bias_act`, `matmul_dact` and `lora_matmul`, forward and in gradients. Params, optimisers and all else stay
-    /// `f32`, and so do products that are faster so ([`Precision::here`]). Results do not depend on the number of threads;
-    /// they do on the units that the CPU has ([`bf16_engine`]).
+    /// `matmul_bias_act`, `matmul_dact` and `lora_matmul`, forward and in gradients. Params, optimisers and all else
+    /// stay `f32`, and so do products that are faster so ([`Precision::here`]). Results do not depend on the number of
+    /// threads; they do on the units that the CPU has ([`bf16_engine`]).
     pub fn precision(mut self, p: Precision) -> Session {
         self.precision.base = p;
         self

@@ -25,7 +25,7 @@ impl Ready {
         let mut scheduled = schedule_in(graph.view(), threads, &precision)?;
         let mut tapes = s.tapes(&scheduled.plan);
         while tapes.threads() < threads {
-            // Not worth so many threads: no scratch for the others either.
+            // Not worth that many threads: no scratch for the others either.
             threads = tapes.threads();
             scheduled = schedule_in(graph.view(), threads, &precision)?;
             tapes = s.tapes(&scheduled.plan);

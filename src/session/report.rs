@@ -69,8 +69,8 @@ pub struct PlanReport {
     pub threads: usize,
     /// How long a step takes by the table of [`crate::kernels::cost_model`], on a machine like the one that it is of.
     pub modelled: Duration,
-    /// Bytes that a step must move, however its results are computed: each leaf and constant that is read, once, each next
-    /// value of a leaf and each output, once. What lives within a step could stay near.
+    /// Bytes that a step must move, however its results are computed: each leaf and constant that is read, once, each
+    /// next value of a leaf and each output, once. What lives within a step could stay near.
     pub moved_bytes: u64,
     /// What is computed twice, among them, to fit the memory budget.
     pub recomputed: Recomputed,

@@ -1,7 +1,7 @@
 //! Choosing a token from logits: temperature, top-k, top-p.
 //!
-//! Invariant: the choice is a function of the logits, the settings and one uniform number; ties go to the smaller index.
-//! After its first choice a sampler allocates nothing.
+//! Invariant: the choice is a function of the logits, the settings and one uniform number; ties go to the smaller
+//! index. After its first choice a sampler allocates nothing.
 
 use crate::error::{Error, Kind, Result};
 use crate::kernels::random;
@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 pub struct Sampling {
     /// What logits are divided by. 1 is plain sampling; towards 0 the largest logit wins, and at 0 it always does.
     pub temperature: f64,
-    /// Only so many of the largest logits count, exactly; 0: all.
+    /// Only this many of the largest logits count, exactly; 0: all.
     pub top_k: usize,
     /// Of those, only the fewest largest whose probabilities reach this sum (Holtzman et al. 2020); 1: all.
     pub top_p: f64,

@@ -75,8 +75,8 @@ impl Trainer {
     /// Runs one step. `fill` writes the examples that it is given into the program's inputs.
     ///
     /// A step that fails, in `fill` or in the program, leaves the trainer where it was: the next one sees the same
-    /// examples. A loss that is not finite is an error too, of a step that was done: its update has reached the params, so
-    /// training goes on from a checkpoint or from new start values.
+    /// examples. A loss that is not finite is an error too, of a step that was done: its update has reached the params,
+    /// so training goes on from a checkpoint or from new start values.
     pub fn step(&mut self, fill: &mut dyn FnMut(&mut Program, &[u32]) -> Result<()>) -> Result<Progress> {
         let (epoch, at) = self.batches.cursor();
         let lr = self.schedule.lr(self.step);

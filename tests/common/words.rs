@@ -1,7 +1,7 @@
 //! What a plan computes, byte by byte, without its kernels: each byte that an instruction writes is a hash of the
-//! instruction and of all bytes that it reads (copies copy). Two plans of one code agree on the outputs and the leaves if, but for
-//! collisions of 64-bit hashes, no byte that matters was clobbered. This knows nothing of lifetimes or labels, and
-//! shares no line with the checker.
+//! instruction and of all bytes that it reads (copies copy). Two plans of one code agree on the outputs and the leaves
+//! if, but for collisions of 64-bit hashes, no byte that matters was clobbered. This knows nothing of lifetimes or
+//! labels, and shares no line with the checker.
 
 use arenagrad::arena::ids::Id;
 use arenagrad::kernels::abi::Split;

@@ -1,7 +1,7 @@
 //! What this machine can do at most: arithmetic in registers, and memory that streams.
 //!
-//! Invariant: both are measured, on as many threads as the programs have that they are laid beside; nothing is read from
-//! a table of processors. For `bench`.
+//! Invariant: both are measured, on as many threads as the programs have that they are laid beside; nothing is read
+//! from a table of processors. For `bench`.
 
 use arenagrad::kernels::simd::{Isa, isa};
 use arenagrad::simd;
@@ -22,7 +22,7 @@ const STREAMED: (u64, u64) = (1 << 15, 1 << 28);
 macro_rules! fused {
     ($name:ident: $($chain:ident)*) => {
         simd! {
-            /// Each chain is a variable of its own: an array of so many would be kept in memory.
+            /// Each chain is a variable of its own: an array of that size would be kept in memory.
             fn $name(acc: &mut [[f32; LANES]], turns: usize) {
                 let &mut [$(mut $chain),*] = acc else { return };
                 for _ in 0..turns {
@@ -78,8 +78,8 @@ fn compute(turns: usize) -> f64 {
     2.0 * (LANES * chains) as f64 * turns as f64
 }
 
-/// The best rate, summed over `threads` threads that work at once: `work(state, n)` does `n` pieces and tells what that comes
-/// to, in a state of each thread's own.
+/// The best rate, summed over `threads` threads that work at once: `work(state, n)` does `n` pieces and tells what that
+/// comes to, in a state of each thread's own.
 fn rate<S>(threads: usize, state: impl Fn() -> S + Sync, work: impl Fn(&mut S, usize) -> f64 + Sync) -> f64 {
     let mut own = state();
     work(&mut own, 1);
@@ -114,8 +114,8 @@ fn rate<S>(threads: usize, state: impl Fn() -> S + Sync, work: impl Fn(&mut S, u
     })
 }
 
-/// Single-precision operations a second of `threads` threads: multiply-adds in registers, by the widest instructions that
-/// kernels use.
+/// Single-precision operations a second of `threads` threads: multiply-adds in registers, by the widest instructions
+/// that kernels use.
 pub fn flops(threads: usize) -> f64 {
     rate(threads, || (), |(), n| compute(n * 1000))
 }

@@ -76,7 +76,7 @@ struct Metrics {
     /// Threads that the program uses, and how long its model takes a step to be.
     lanes: usize,
     modelled_us: f64,
-    /// The first step, which touches memory that nobody has touched before.
+    /// The first step, which touches the arena for the first time.
     first_step_ms: f64,
     /// Floating-point operations of a step, as the ops count them, and how many that is a second at the median.
     flops_per_step: u64,
@@ -86,8 +86,8 @@ struct Metrics {
     stream_gbs: f64,
     /// Multiply-adds in registers on as many threads.
     peak_gflops: f64,
-    /// The least time that these limits allow, over the median; none where products are not computed in f32, whose limit
-    /// this is.
+    /// The least time that these limits allow, over the median; none where products are not computed in f32, whose
+    /// limit this is.
     roofline_share: Option<f64>,
     allocs_per_step: f64,
     arena_bytes: usize,

@@ -1,7 +1,7 @@
 //! Texts, as numbers: one token a character.
 //!
-//! Invariant of a [`Corpus`]: the vocabulary is sorted and each token is below its length; both halves are longer than one
-//! window. For `train` and `sample`.
+//! Invariant of a [`Corpus`]: the vocabulary is sorted and each token is below its length; both halves are longer than
+//! one window. For `train` and `sample`.
 
 use crate::fail::{Run, bad};
 use crate::sys;

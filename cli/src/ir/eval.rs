@@ -1,7 +1,7 @@
 //! `run`: evaluates a graph on `.npy` files.
 //!
-//! Invariant: every input without a default has a value from a file, of exactly its type and shape, before anything is evaluated; outputs
-//! are written after all of them are known.
+//! Invariant: every input without a default has a value from a file, of exactly its type and shape, before anything is
+//! evaluated; outputs are written after all of them are known.
 
 use super::{load, of};
 use crate::args::RunArgs;

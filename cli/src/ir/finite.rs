@@ -1,11 +1,12 @@
 //! Finite differences: a graph in f64, reduced to one number, and its derivative by evaluation alone.
 //!
-//! Invariant: every evaluation starts from the same leaves, states and random key included, but for the one element that
-//! is moved. For `check`.
+//! Invariant: every evaluation starts from the same leaves, states and random key included, but for the one element
+//! that is moved. For `check`.
 
 use super::eval::write_leaf;
 use arenagrad::arena::Value;
 use arenagrad::error::Result;
+use arenagrad::nodes::ir::leaf::ParamAttrs;
 use arenagrad::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, LeafKind, Var};
 use arenagrad::passes::ad::grad::unused_name;
 use arenagrad::passes::rebuild::{Copier, finish};
@@ -16,7 +17,8 @@ use std::collections::{HashMap, HashSet};
 const WIDTHS: [f64; 3] = [1e-3, 1e-4, 1e-5];
 
 /// `g`, an f64 graph, with one more output: the sum of all elements of all float outputs, each times a fixed number of
-/// its own (a plain sum would hide what a softmax does). The output's name is returned too; `None` if there is no float.
+/// its own (a plain sum would hide what a softmax does). The output's name is returned too; `None` if there is no
+/// float.
 pub fn summed(g: Graph<'_>) -> Result<Option<(GraphBuf, String)>> {
     let name = unused_name(g, "check.sum");
     if !g.outputs().iter().any(|&v| g.ty(v).dtype == DType::F64) {
@@ -155,9 +157,6 @@ impl Point {
 fn starts(g: Graph<'_>) -> HashMap<&str, Init> {
     use arenagrad::arena::ids::Id;
     let params = g.leaves().filter(|l| l.1 == LeafKind::Param);
-    let start = |v: Value| {
-        let attrs = g.attrs(g.def[v.at()]);
-        Init::from_attrs(attrs.choice(3), attrs.f64(4))
-    };
+    let start = |v: Value| ParamAttrs::of(&g.attrs(g.def[v.at()])).start();
     params.map(|(v, _, name)| (name, start(v))).collect()
 }

@@ -1,7 +1,7 @@
 //! The convnet that `train` trains: 3×3 convolutions with ReLU, one 2×2 pooling, two linear layers.
 //!
-//! Invariant: names and layouts are torch's (`conv1.weight` … `fc2.bias`), and the training and the inference graph have
-//! the same params. For `train`.
+//! Invariant: names and layouts are torch's (`conv1.weight` … `fc2.bias`), and the training and the inference graph
+//! have the same params. For `train`.
 
 use super::{LOGITS, LOSS};
 use crate::config::Model;

@@ -1,8 +1,8 @@
 //! The course of a run: in memory for the report, and as `metrics.jsonl`.
 //!
 //! Invariant: the file holds one line a step and one a judgement, in order, each step once, also after a run was
-//! resumed. Each line goes to the system as it is written, so a kill takes none; lines that are there already are only ever
-//! replaced by a whole new file. Noting a step allocates nothing.
+//! resumed. Each line goes to the system as it is written, so a kill takes none; lines that are there already are only
+//! ever replaced by a whole new file. Noting a step allocates nothing.
 
 use crate::fail::{Run, io};
 use crate::measure::Measure;

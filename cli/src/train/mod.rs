@@ -35,7 +35,7 @@ pub const CONFIG: &str = "run.toml";
 const TIMES: usize = 1 << 16;
 /// Parts of a run after which it is tested and a line is printed.
 const PARTS: u64 = 10;
-/// Which step of this process is recorded, if there are so many.
+/// Which step of this process is recorded, if the run gets there.
 const TRACED: u64 = 10;
 
 /// What was measured over the steps of this process.

@@ -1,5 +1,5 @@
-//! All commands on hostile input, with little memory and a limit of time: each must end with exit code 0, 1 or 2 and say
-//! why in one line. A fast part runs with the other tests; `tools/hostile` runs all of it.
+//! All commands on hostile input, with little memory and a limit of time: each must end with exit code 0, 1 or 2 and
+//! say why in one line. A fast part runs with the other tests; `tools/hostile` runs all of it.
 //!
 //! `HOSTILE_DIR` keeps the folder of inputs, `HOSTILE_SECONDS` and `HOSTILE_KIB` change the limits of a run.
 

@@ -5,6 +5,7 @@
 use arenagrad::nodes::ir::attrs::Attr;
 use arenagrad::nodes::ir::dtype::DType;
 use arenagrad::nodes::ir::emit::Emit;
+use arenagrad::nodes::ir::leaf::StateAttrs;
 use arenagrad::nodes::ir::opdef::{Case, Op};
 use arenagrad::nodes::ir::text::{parse_attrs, parse_types, print};
 use arenagrad::nodes::ops::table::OPS;
@@ -34,8 +35,8 @@ graph @g {
 }
 ";
 
-/// Numbers that stand for others in attributes and shapes.
-const NUMBERS: [&str; 5] = ["0", "-1", "1000000007", "4294967296", "9223372036854775807"];
+/// Numbers that stand for others in attributes and shapes: none that memory has room for and that takes long.
+const NUMBERS: [&str; 5] = ["0", "-1", "1000000", "5000000029", "9223372036854775807"];
 
 /// `depth` regions that hold `lines`, where `@before` is the one before, and a graph that calls the last.
 fn nested(depth: usize, lines: &str) -> String {
@@ -61,7 +62,7 @@ fn bombs() -> Vec<(String, String)> {
         format!("  %out = scan %x, %y body=@before carries=1 consts=1 length={length} reverse=false : f32[4]\n")
     };
     let pair = format!("{}  %two = call %out, %x body=@before : f32[4]\n", scan("2").replace("%out", "%one"));
-    let pair = pair.replace("scan %x", "scan %x").replace("call %out", "call %one").replace("%two", "%out");
+    let pair = pair.replace("call %out", "call %one").replace("%two", "%out");
     let mut all = Vec::new();
     for depth in [1, 12, 21, 22, 40, 400] {
         all.push((format!("doubling-{depth}"), nested(depth, twice)));
@@ -72,7 +73,7 @@ fn bombs() -> Vec<(String, String)> {
     for depth in [8, 64, 65, 5000] {
         all.push((format!("loops-{depth}"), nested(depth, &scan("1"))));
     }
-    for length in ["0", "1000000", "4294967296", "9223372036854775807"] {
+    for length in ["0", "1000000", "9223372036854775807"] {
         all.push((format!("length-{length}"), nested(1, &scan(length))));
     }
     for depth in [6, 30, 100] {
@@ -112,7 +113,7 @@ fn large() -> Vec<(String, String)> {
     all.push(("long".into(), graph(&format!("  %0 = full value=1.0 : f32[2]\n{chain}  return y=%20000\n"))));
     let wide = list(20_000, &|i| format!("  %{} = full value={i}.5 : f32[2]\n", i)).concat();
     all.push(("wide".into(), graph(&format!("{wide}  return y=%7\n"))));
-    let params = list(5_000, &|i| format!("  %p{i} = param init=ones scale=0 frozen=false : f32[2]\n")).concat();
+    let params = list(300, &|i| format!("  %p{i} = param init=ones scale=0 frozen=false : f32[2]\n")).concat();
     all.push(("params".into(), graph(&format!("{params}  return y=%p0\n"))));
     let name = "n".repeat(70_000);
     all.push(("long-name".into(), graph(&format!("  %{name} = input : f32[2]\n  return y=%{name}\n"))));
@@ -168,9 +169,11 @@ fn one(op: Op, case: &Case) -> Option<GraphBuf> {
     case_region(&mut e, case, &tys);
     let mut args = Vec::new();
     for (i, ty) in tys.iter().enumerate() {
-        let (choice, scale) = if ty.dtype.is_differentiable() { Init::Normal(0.5) } else { Init::Zeros }.attrs();
-        let attrs = [Attr::DType(ty.dtype), Attr::Shape(ty.shape), Attr::Choice(choice), Attr::F64(scale)];
-        args.push(e.leaf(Op::STATE, &format!("x{i}"), &attrs));
+        let name = format!("x{i}");
+        let (init, scale) = if ty.dtype.is_differentiable() { Init::Normal(0.5) } else { Init::Zeros }.attrs();
+        let (dtype, shape) = (ty.dtype, ty.shape);
+        let attrs = StateAttrs { name: e.strings.intern(&name), dtype, shape, init, scale, averages: None };
+        args.push(e.leaf(Op::STATE, &name, &attrs.list()[1..]));
     }
     let attrs = parse_attrs(OPS[op.0 as usize].attrs, case.attrs, &mut e).ok()?;
     let borrowed: Vec<Attr<'_>> = attrs.iter().map(|a| a.borrow()).collect();

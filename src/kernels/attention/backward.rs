@@ -2,14 +2,15 @@
 //!
 //! With P = exp(s − lse), dP = dy·vᵀ and δ = Σ dy·y − dlse of each row: dS = P ⊙ (dP − δ), dv = Pᵀ·dy, and dq, dk from
 //! dS times the derivative of the softcap (Dao et al., "FlashAttention", algorithm 4; the term of `lse` because
-//! ∂lse/∂s = P). With dropout, P·M in the place of P makes y: dv = (P ⊙ M)ᵀ·dy and dP = (dy·vᵀ) ⊙ M, and δ is what it was.
+//! ∂lse/∂s = P). With dropout, P·M in the place of P makes y: dv = (P ⊙ M)ᵀ·dy and dP = (dy·vᵀ) ⊙ M, and δ is what it
+//! was.
 //!
 //! δ is summed in the order of dP, so that the two are equal where they cancel: in a row whose softmax is saturated.
 //!
-//! Invariant: a sum adds over blocks of keys, or over heads and then blocks of queries, in ascending order, and blocks are
-//! the same however the work is divided. [`backward`] has a unit for each head of k, with the heads of q that share it,
-//! and makes scores once; [`backward_keys`] and [`backward_queries`] have many units and make them twice. All give the
-//! same bits.
+//! Invariant: a sum adds over blocks of keys, or over heads and then blocks of queries, in ascending order, and blocks
+//! are the same however the work is divided. [`backward`] has a unit for each head of k, with the heads of q that share
+//! it, and makes scores once; [`backward_keys`] and [`backward_queries`] have many units and make them twice. All give
+//! the same bits.
 
 use super::drop::Room;
 use super::forward::Inputs;
@@ -87,11 +88,11 @@ fn part<T>(x: &mut [T], u: usize, per: usize) -> &mut [T] {
 
 /// The gradients of [`forward`](super::forward()) in q, k, v and the bias.
 ///
-/// Reads dy, q, k, v, y, lse `[batch, heads, queries]`, its gradient if there is one, the mask of keys, the bias and the
-/// random key as [`Attention`] says. Writes dq `[batch, heads, queries, width]`, dk `[batch, kv_heads, keys, width]` and
-/// dv `[batch, kv_heads, keys, value_width]`, in this order of axes always, scratch ([`Attention::backward_scratch`]),
-/// and, if there is a fifth result, the gradient of the bias `[batch, heads, queries, keys]` in it. Unit `u` owns the
-/// elements of its head or group of heads.
+/// Reads dy, q, k, v, y, lse `[batch, heads, queries]`, its gradient if there is one, the mask of keys, the bias and
+/// the random key as [`Attention`] says. Writes dq `[batch, heads, queries, width]`, dk `[batch, kv_heads, keys,
+/// width]` and dv `[batch, kv_heads, keys, value_width]`, in this order of axes always, scratch
+/// ([`Attention::backward_scratch`]), and, if there is a fifth result, the gradient of the bias `[batch, heads,
+/// queries, keys]` in it. Unit `u` owns the elements of its head or group of heads.
 pub fn backward<T: Element>(args: &mut Args<'_>) {
     let p = Attention::from_words(args.params());
     let (units, (inputs, saved)) = (args.units(), operands::<T>(&p, args));
@@ -200,8 +201,8 @@ fn deltas<T: Element>(p: &Attention, saved: &Saved<'_, T>, job: &Job, delta: &mu
     }
 }
 
-/// Σ a·b of pairs of rows, each so far apart, of `width` elements: the chains that tiles of a product make. So a row whose
-/// only probability is 1 takes dy·y from the same dy·v, and has no gradient at all.
+/// Σ a·b of pairs of rows, each so far apart, of `width` elements: the chains that tiles of a product make. So a row
+/// whose only probability is 1 takes dy·y from the same dy·v, and has no gradient at all.
 fn products<T: Element>((a, a_step): (&[T], usize), (b, b_step): (&[T], usize), width: usize, to: &mut [T]) {
     let mut turned = [[[T::ZERO; SIDE]; TERMS]; 2];
     for (k, to) in to.chunks_mut(SIDE).enumerate() {

@@ -1,5 +1,5 @@
-//! Dropout of probabilities: which of them count is a function of the key and their place alone, so both kernels find the
-//! same ones without keeping them.
+//! Dropout of probabilities: which of them count is a function of the key and their place alone, so both kernels find
+//! the same ones without keeping them.
 //!
 //! Invariant: the numbers are those of [`rng_uniform`](crate::kernels::random::rng_uniform) for an `f32` tensor
 //! `[batch, heads, queries, keys]`, whatever the type of the probabilities and the blocks they are drawn in.

@@ -123,8 +123,8 @@ fn attend<T: Element>(p: &Attention, x: &Inputs<'_, T>, run: &Run, scratch: &mut
     }
 }
 
-/// Turns the products of one row into weights relative to the largest score so far, 0 for keys that are not `seen`; returns
-/// what earlier sums shrink by. `wide` is what is computed: whole chunks around what is seen.
+/// Turns the products of one row into weights relative to the largest score so far, 0 for keys that are not `seen`;
+/// returns what earlier sums shrink by. `wide` is what is computed: whole chunks around what is seen.
 fn soften<T: Element>(
     p: &Attention,
     row: &mut [T],

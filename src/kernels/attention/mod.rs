@@ -31,7 +31,7 @@ pub const BLOCK_KEYS: usize = 128;
 const FEW_QUERIES: usize = 32;
 /// Queries in a unit of [`backward_queries`]: keys are transposed once for all of them.
 pub const CHUNK_QUERIES: usize = 4 * BLOCK_QUERIES;
-/// Pieces of scratch are multiples of so many elements.
+/// Pieces of scratch are multiples of this many elements.
 const PAD: usize = 16;
 
 /// `f32` or `f64`.
@@ -62,8 +62,9 @@ params! {
     /// Params of both kernels.
     ///
     /// q is `[batch, heads, queries, width]`, k `[batch, kv_heads, keys, width]`, v `[batch, kv_heads, keys,
-    /// value_width]`, y `[batch, heads, queries, value_width]`, or all of them with the middle axes exchanged. Packed, q, k
-    /// and v are one operand, `[batch, queries, heads·width + kv_heads·(width + value_width)]`, which is read three times.
+    /// value_width]`, y `[batch, heads, queries, value_width]`, or all of them with the middle axes exchanged. Packed,
+    /// q, k and v are one operand, `[batch, queries, heads·width + kv_heads·(width + value_width)]`, which is read
+    /// three times.
     pub struct Attention {
         /// Sequences.
         pub batch: usize,
@@ -259,8 +260,8 @@ impl Attention {
         [scores, Gemm { accumulate: true, ..values }]
     }
 
-    /// The products of `m` queries with `n` keys in the backward kernel: scores and gradients of probabilities (keys and
-    /// values are transposed there, `lines` in a block), then the gradients of v, q and k.
+    /// The products of `m` queries with `n` keys in the backward kernel: scores and gradients of probabilities (keys
+    /// and values are transposed there, `lines` in a block), then the gradients of v, q and k.
     fn backward_products(&self, m: usize, n: usize, lines: usize) -> [Gemm; 5] {
         let (q, k, y) = (self.q(0, 0).step, self.k(0, 0).step, self.y(0, 0).step);
         let (w, vw, across) = (self.width, self.value_width, Strides { row: 1, col: n });
@@ -283,8 +284,8 @@ impl Attention {
         fewer.map(|c| c * rows::CHUNK).filter(move |&n| n < most).chain([most, last])
     }
 
-    /// Pieces of the forward kernel's scratch: scores, values so far, largest scores, sums, keys that count. Behind them
-    /// is that of products.
+    /// Pieces of the forward kernel's scratch: scores, values so far, largest scores, sums, keys that count. Behind
+    /// them is that of products.
     fn forward_pieces(&self) -> [usize; 5] {
         let (m, n) = (self.rows_per_unit(), self.block_keys());
         [m * n, m * self.value_width, m, m, n].map(|x| x.next_multiple_of(PAD))
@@ -298,8 +299,8 @@ impl Attention {
         self.forward_pieces().iter().sum::<usize>() + product.next_multiple_of(PAD)
     }
 
-    /// Pieces of the backward kernel's scratch: scores, their gradients, keys and values transposed, Σ dy·y of each row,
-    /// keys that count. Behind them is that of products.
+    /// Pieces of the backward kernel's scratch: scores, their gradients, keys and values transposed, Σ dy·y of each
+    /// row, keys that count. Behind them is that of products.
     fn backward_pieces(&self) -> [usize; 6] {
         let (m, n) = (self.block_queries(), self.block_keys());
         let deltas = self.group() * self.queries;

@@ -27,8 +27,9 @@ impl Attention {
 
 /// Row (b, i) of the result is that of q's heads, of k's, of v's; there are as many keys as queries.
 ///
-/// Reads `[batch, heads, queries, width]`, `[batch, kv_heads, queries, width]`, `[batch, kv_heads, queries, value_width]`;
-/// writes `[batch, queries, heads·width + kv_heads·(width + value_width)]`, [`Attention::per_unit_packed`]; params
+/// Reads `[batch, heads, queries, width]`, `[batch, kv_heads, queries, width]`, `[batch, kv_heads, queries,
+/// value_width]`; writes `[batch, queries, heads·width + kv_heads·(width + value_width)]`,
+/// [`Attention::per_unit_packed`]; params
 /// [`Attention`].
 pub fn pack<T: Element>(args: &mut Args<'_>) {
     let p = Attention::from_words(args.params());

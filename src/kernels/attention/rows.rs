@@ -163,7 +163,8 @@ pub struct Row<T> {
 
 simd! {
     /// Turns products into probabilities p, and gradients of probabilities into those of products; zeros where a key is
-    /// not `seen`. `by` is the bias and the mask of keys. `dbias` gets the gradient p·(g − delta) of what stands under the exponential.
+    /// not `seen`. `by` is the bias and the mask of keys. `dbias` gets the gradient p·(g − delta) of what stands under
+    /// the exponential.
     pub fn gradients[T: Element](
         x: &mut [T],
         g: &mut [T],

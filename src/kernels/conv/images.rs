@@ -1,5 +1,5 @@
-//! Correlations with images in the lanes: sixteen images side by side, pixel by pixel, so that rows of any width fill the
-//! vectors, and taps that see padding alone are left out, row by row and tile by tile.
+//! Correlations with images in the lanes: sixteen images side by side, pixel by pixel, so that rows of any width fill
+//! the vectors, and taps that see padding alone are left out, row by row and tile by tile.
 //!
 //! Invariant: an output element is one chain of `mul_add` over the taps that may see a pixel of the source, in their
 //! order; neither the tile sizes nor the other images of the sixteen show in its bits. Used by `product` only.
@@ -65,8 +65,8 @@ impl Corr {
         if self.phase[1] == 1 { w } else { 1 }
     }
 
-    /// Which of the taps along axis `a` that meet sub-grid `sub` see a pixel from one of the positions `at`. All of them
-    /// where the source is cut into phases.
+    /// Which of the taps along axis `a` that meet sub-grid `sub` see a pixel from one of the positions `at`. All of
+    /// them where the source is cut into phases.
     fn seeing(&self, a: usize, sub: usize, at: Range<usize>) -> Range<usize> {
         let mut taps = (0..self.kernel[a]).filter_map(|k| self.tap(a, sub, k)).enumerate();
         if self.phase[a] != 1 {
@@ -132,7 +132,8 @@ fn sums<T: Float, const M: usize, const P: usize, const L: usize>(
 }
 
 simd! {
-    /// One tile for all [`IMAGES`], written at `step` elements from position to position and `ld` from channel to channel.
+    /// One tile for all [`IMAGES`], written at `step` elements from position to position and `ld` from channel to
+    /// channel.
     fn tile[T: Float, const M: usize, const P: usize, const L: usize](
         _t: Tile<M, P, L>, a: &[T], offs: &[u32], taps: &Taps, strip: &[T], dst: &mut [T], step: usize, ld: usize,
     ) {
@@ -205,7 +206,7 @@ fn tiles<T: Float>(
 }
 
 /// A block of `rows` channels (packed as `m`) of all sub-grids, staged as [channel][position of the output][image].
-/// `a` gives the packed weights of a sub-grid: after so many taps, so many.
+/// `a` gives the packed weights of a sub-grid: the number of taps, then the number of weights.
 pub(super) fn block<'a, T: Float>(
     c: &Corr,
     m: usize,

@@ -130,8 +130,8 @@ pub(super) fn vector<T: Float, const L: usize>(s: &[T]) -> [T; L] {
     v
 }
 
-/// `acc[r][v] + a[r] * b[v]`. What is needed again first stays in a register: all of `a` beside one of `b` where there are
-/// registers for that, else one of `a` beside the one or two of `b`.
+/// `acc[r][v] + a[r] * b[v]`. What is needed again first stays in a register: all of `a` beside one of `b` where there
+/// are registers for that, else one of `a` beside the one or two of `b`.
 #[inline(always)]
 pub(super) fn terms<T: Float, const M: usize, const V: usize, const L: usize>(
     a: &[T; M],
@@ -375,8 +375,8 @@ pub(super) fn fold<T: Float>(sums: &[T], out: &mut [T]) {
     }
 }
 
-/// `sums[m][j] += Σ x[offs[j] + position] * dy[m][position]` over all images, rows and positions, for `m` channels of dy:
-/// one of 1, 2, 4, 6, 8. Each sum is one of [`lanes`] lanes, which [`fold`] adds up in the end.
+/// `sums[m][j] += Σ x[offs[j] + position] * dy[m][position]` over all images, rows and positions, for `m` channels of
+/// dy: one of 1, 2, 4, 6, 8. Each sum is one of [`lanes`] lanes, which [`fold`] adds up in the end.
 pub(super) fn dots<T: Float>(m: usize, x: &[T], offs: [usize; TAPS], dy: &[T], s: Rows, sums: &mut [T]) {
     // Lanes of the last vector of a row that are inside the row.
     let mut mask = [T::ZERO; 16];

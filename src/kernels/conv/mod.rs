@@ -1,10 +1,10 @@
 //! 2-D convolution (cross-correlation, NCHW): forward, input's gradient, weight's gradient.
 //!
 //! Each is a function over slices and an entry point of the kernel ABI. The padding is data: a zero that is
-//! multiplied like any other; but where images are the lanes (`images`), taps that see padding alone are left out, which
-//! shows only if a weight is not finite. An output element is one chain of `mul_add` over (channel, kernel row, kernel
-//! column), so its bits depend neither on the range of units nor on the instruction set. Op rows call what is public here;
-//! bias gradients are a reduction of dy, done elsewhere.
+//! multiplied like any other; but where images are the lanes (`images`), taps that see padding alone are left out,
+//! which shows only if a weight is not finite. An output element is one chain of `mul_add` over (channel, kernel row,
+//! kernel column), so its bits depend neither on the range of units nor on the instruction set. Op rows call what is
+//! public here; bias gradients are a reduction of dy, done elsewhere.
 
 mod geom;
 mod images;
@@ -106,7 +106,8 @@ pub fn conv2d_backward_weight_scratch(g: &ConvGeom) -> usize {
     weight::scratch_len(g, &Corr::weight(g))
 }
 
-/// The adjoint of [`conv2d`] in the weight, as [`conv2d_weight_parts`] parts, for some units; `parts` holds those units.
+/// The adjoint of [`conv2d`] in the weight, as [`conv2d_weight_parts`] parts, for some units; `parts` holds those
+/// units.
 pub fn conv2d_backward_weight<T: GemmFloat + Float>(
     g: &ConvGeom,
     x: &[T],
@@ -143,7 +144,8 @@ pub fn conv2d_kernel<T: GemmFloat + Float>(args: &mut Args<'_>) {
 /// Entry point of [`conv2d_backward_input`].
 ///
 /// Reads: 0 dy, 1 weight. Writes: 0 dx, `PerUnit(conv2d_backward_input_units.per_unit)`; 1 scratch,
-/// `PerThread(conv2d_backward_input_scratch)`. Params: the geometry's words. Units: `conv2d_backward_input_units.count`.
+/// `PerThread(conv2d_backward_input_scratch)`. Params: the geometry's words. Units:
+/// `conv2d_backward_input_units.count`.
 pub fn conv2d_backward_input_kernel<T: GemmFloat + Float>(args: &mut Args<'_>) {
     let g = ConvGeom::from_words(args.params());
     let (dx, scratch) = (args.write::<T>(0), args.write::<T>(1));

@@ -181,8 +181,8 @@ fn shapes() -> Vec<ConvGeom> {
     all.into_iter().chain(crowds()).collect()
 }
 
-/// Enough small images that they are the lanes: strides, padding, dilation, groups, blocks of channels of all sizes, and a
-/// last group of sixteen that is not full.
+/// Enough small images that they are the lanes: strides, padding, dilation, groups, blocks of channels of all sizes,
+/// and a last group of sixteen that is not full.
 fn crowds() -> Vec<ConvGeom> {
     let base = geom(64, [3, 7], [5, 6], [3, 2]);
     let padded = ConvGeom { pad: [2, 1, 1, 2], n: 70, ..base };

@@ -39,7 +39,7 @@ pub const PANELS: usize = 512;
 const ROW_PANEL: usize = 16;
 /// Rows of C from which packing B pays.
 pub const MANY_ROWS: usize = 48;
-/// Least height of the tiles that micro-panels are made for where there are so many rows.
+/// Least height of the tiles that micro-panels are made for where there are that many rows.
 const HIGH: usize = 4;
 /// Bytes from which B is fetched ahead: less stays in a cache.
 const LARGE_B: usize = 2 << 20;
@@ -73,7 +73,7 @@ pub struct Plan {
     pub by_panel: bool,
     /// Whether each micro-panel is fetched while the one before is used.
     pub far: bool,
-    /// B micro-panels are at most as wide as tiles of so many rows, also where a thread has fewer: they have room for
+    /// B micro-panels are at most as wide as tiles of that many rows, also where a thread has fewer: they have room for
     /// no more. (The fewer rows a tile has, the wider it may be.)
     pub high: usize,
     /// Rows of a block of A.

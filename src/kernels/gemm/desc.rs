@@ -82,7 +82,7 @@ const UNIT_WORK: usize = 1 << 17;
 const UNIT_ROWS: usize = 4;
 /// Rows of a unit are a multiple of this where bf16 units may compute.
 const BF16_ROWS: usize = 16;
-/// Columns are summed where that leaves so many units, or all that there are without; or one of two.
+/// Columns are summed where that leaves this many units, or all that there are without; or one of two.
 const SUM_UNITS: usize = 8;
 /// Columns of a unit are a multiple of this: whole cache lines, and whole tiles where bf16 units may compute.
 const UNIT_COLS: usize = 32;
@@ -194,7 +194,7 @@ impl Gemm {
     ///
     /// By columns where B is much larger than A and C, and packed or far away, or where its transpose is computed: each
     /// thread then reads and packs its own part of B only, but all of A, and leaves C by columns to a next instruction
-    /// that takes it by rows. Batches keep rows; the only row of C is divided in any case.
+    /// that takes it by rows. Batches keep rows; the only row of C is always divided.
     pub fn division(&self) -> (Split, usize) {
         match self.unit_columns() {
             Some(width) => (Split::Columns { row: self.n, width }, self.n.div_ceil(width)),

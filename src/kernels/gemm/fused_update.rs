@@ -20,8 +20,8 @@ pub fn sgd_kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
 /// C = p − lr·(A · B + decay·p), each element in the order of a product and a step after it.
 ///
 /// Reads a, b, p: `T[m, n]`, lr: `T[]`; writes C (`Split::PerUnit(per_unit())`), in place of read 2 or not, and scratch
-/// (`Split::PerThread(sgd_scratch())`; may be left out if that is 0); params: those of the product, then the bits of the
-/// decay, an `f64`.
+/// (`Split::PerThread(sgd_scratch())`; may be left out if that is 0); params: those of the product, then the bits of
+/// the decay, an `f64`.
 pub fn run_sgd<T: GemmFloat>(args: &mut Args<'_>) {
     let g = Gemm::from_words(args.params());
     let decay = T::from_f64(f64::from_bits(args.params().last().copied().unwrap_or(0)));

@@ -72,7 +72,8 @@ joins! {
 }
 
 simd! {
-    /// Joins each row of `updates` to the row of `out` that its index names, where that is one of `rows`; `out` is those.
+    /// Joins each row of `updates` to the row of `out` that its index names, where that is one of `rows`; `out` is
+    /// those.
     fn join_rows[T: Pod, I: Index, J: Join<T>](
         join: J, updates: &[T], idx: &[I], inner: usize, rows: Range<usize>, out: &mut [T]
     ) {

@@ -5,11 +5,11 @@
 //! | [`residual_layer_norm`] | x, res: `T[rows, n]`, \[bias: `T[n]`\], γ, β: `T[n]` | \[sum: `T[rows, n]`\], y: `T[rows, n]`, mean, rstd: `T[rows]` | [`Residual`] |
 //! | [`residual_rms_norm`] | the same | \[sum\], y: `T[rows, n]`, rstd: `T[rows]` | [`Residual`] |
 //!
-//! Operands in brackets are there if [`Residual::bias`] and [`Residual::keep`] say so. The first write (the sum if it is
-//! kept, else y) may take the place of x or of res: a row of it is written after that row of both was read.
+//! Operands in brackets are there if [`Residual::bias`] and [`Residual::keep`] say so. The first write (the sum if it
+//! is kept, else y) may take the place of x or of res: a row of it is written after that row of both was read.
 //!
 //! Invariant: bit for bit the additions followed by [`layer_norm`](super::layer_norm) or
-//! [`rms_norm`](super::rms::rms_norm): a sum that nobody keeps is rounded all the same. For the lowering of the ops of
+//! [`rms_norm`](super::rms::rms_norm): a sum without a reader is rounded all the same. For the lowering of the ops of
 //! these names.
 
 use super::{LayerNorm, normalise_affine, row_moments};

@@ -1,7 +1,7 @@
 //! Steps behind the products that are their gradients: a tile of the gradient is taken while it is in cache.
 //!
-//! Invariant: the bits of the product and the step after it. While a tile is computed, what the next will be added to is
-//! fetched, so that parameters and states stream from memory beside the arithmetic of the product.
+//! Invariant: the bits of the product and the step after it. While a tile is computed, what the next will be added to
+//! is fetched, so that parameters and states stream from memory beside the arithmetic of the product.
 
 use super::{ADAM_TENSORS, Adam, Block, Sgd, Step, Tensors};
 use crate::kernels::abi::{Args, MatrixMut};
@@ -60,7 +60,8 @@ pub fn sgd_by_product<T: GemmFloat + Real>(args: &mut Args<'_>) {
     by_product::<T>(args, &g, step, a.tensors());
 }
 
-/// One step of Adam or AdamW, as [`adam_update`](super::adam_update), by the gradient A · B, where [`Gemm::feeds_sink`].
+/// One step of Adam or AdamW, as [`adam_update`](super::adam_update), by the gradient A · B, where
+/// [`Gemm::feeds_sink`].
 ///
 /// Reads a, b, p, m, v: `T[m, n]`, lr: `T[]`, t: `i64[]`, \[scale: `T[]`\]; writes p, m, v
 /// (`Split::PerUnit(per_unit())`), in place of their reads or not, and scratch (`Split::PerThread(sink_scratch())`);

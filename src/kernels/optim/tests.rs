@@ -210,8 +210,8 @@ fn several_params_are_one_call() {
     }
 }
 
-/// A step behind a product has the bits of the product and the step after it, also where rows are fetched ahead and sums
-/// are cut.
+/// A step behind a product has the bits of the product and the step after it, also where rows are fetched ahead and
+/// sums are cut.
 #[test]
 fn steps_take_products_tile_by_tile() {
     let adam = Adam { len: 0, beta1: 0.9, beta2: 0.99, eps: 1e-8, weight_decay: 0.1, decoupled: false, scaled: true };

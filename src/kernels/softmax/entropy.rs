@@ -1,8 +1,9 @@
 //! Cross entropy with integer labels, its adjoint, and both at once.
 //!
-//! Few classes make short rows, for which a loop along the row would be mostly its own start and end: rows of fewer than
-//! [`FEW`] classes are turned, so that one vector holds a class of many rows, and their gradients are one loop over many
-//! rows. Invariant: no bit depends on which form runs.
+//! Few classes make short rows, for which a loop along the row would be mostly its own start and end: rows of fewer
+//! than
+//! [`FEW`] classes are turned, so that one vector holds a class of many rows, and their gradients are one loop over
+//! many rows. Invariant: no bit depends on which form runs.
 
 use super::UNIT;
 use crate::kernels::abi::Args;

@@ -1,5 +1,5 @@
-//! Tests of the kernels in `softmax.rs`: against naive loops in f64, at the edges of shapes and values, in 1, 2, 3 and 7
-//! unit ranges (see `harness`).
+//! Tests of the kernels in `softmax.rs`: against naive loops in f64, at the edges of shapes and values, in 1, 2, 3 and
+//! 7 unit ranges (see `harness`).
 
 use super::*;
 use crate::kernels::abi::Kernel;
@@ -140,7 +140,8 @@ fn cross_entropy_is_torchs_formula() {
     }
 }
 
-/// Loss and gradient in one call have the bits of two calls, whatever the number of classes and wherever they are written.
+/// Loss and gradient in one call have the bits of two calls, whatever the number of classes and wherever they are
+/// written.
 #[test]
 fn the_gradient_comes_with_the_loss() {
     for (rows, classes) in [(1, 1), (37, 10), (5, 31), (700, 3), (16, 32), (40, 500)] {

@@ -14,7 +14,7 @@ pub(super) type Word = u64;
 /// How an input is read, after trivial cases are reduced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Nobody reads it.
+    /// Nothing reads it.
     Unused,
     Full,
     Scalar,

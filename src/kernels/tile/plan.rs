@@ -102,7 +102,7 @@ fn with_copies(p: &Program) -> (Vec<Step>, Vec<Life>) {
             life.push(Life { end: 0, out: Some(j as u16) });
         }
     }
-    // Backwards, so that a step which nobody reads keeps nothing alive.
+    // Backwards, so that a step which nothing reads keeps nothing alive.
     for (s, step) in steps.iter().enumerate().rev() {
         let v = p.inputs.len() + s;
         if life[v].out.is_some() || life[v].end > 0 {

@@ -95,8 +95,8 @@ pub fn run(args: &mut Args<'_>) {
     execute(code, &mut ops, units.start * UNIT, units.end * UNIT, &mut |element| args.fault(element));
 }
 
-/// One step from whole inputs to one output: over the range in one piece; or, where it is done in the place of an input,
-/// tile by tile from a copy of that.
+/// One step from whole inputs to one output: over the range in one piece; or, where it is done in the place of an
+/// input, tile by tile from a copy of that.
 #[inline]
 fn run_direct(args: &mut Args<'_>, code: Code<'_>) {
     let units = args.units();

@@ -255,7 +255,7 @@ fn division_by_zero_names_the_first_element() {
 
 #[test]
 fn dead_steps_and_shared_slots() {
-    // A long chain needs few slots, and a step that nobody reads none at all.
+    // A long chain needs few slots, and a step that nothing reads none at all.
     let mut p = Program { inputs: vec![full(Elem::F32)], steps: vec![], outputs: vec![], len: 4 * TILE };
     for s in 0..100u16 {
         p.steps.push(Step::new(TileOp::Add, Elem::F32, &[s, s.saturating_sub(1)], [0.0; 2]));

@@ -78,7 +78,8 @@ pub trait Real: Float {
     fn tanh_tail(z: Self) -> Self;
     /// p with erf(x) = x + x·p(x²), |x| ≤ 1.
     fn erf_tail(z: Self) -> Self;
-    /// q with (a + b) · e^(a²/2) · Φ(−a) = [`Real::MILLS_0`] + u·q(u), u = (a − c) / (a + c), for a ≤ [`Real::PHI_HIGH`].
+    /// q with (a + b) · e^(a²/2) · Φ(−a) = [`Real::MILLS_0`] + u·q(u), u = (a − c) / (a + c), for a ≤
+    /// [`Real::PHI_HIGH`].
     fn mills_tail(u: Self) -> Self;
     /// p with atan(x) = x + x³·p(x²), |x| ≤ 1.
     fn atan_tail(z: Self) -> Self;

@@ -1,8 +1,8 @@
 //! The logistic function and the activations made of it.
 //!
-//! An activation and its slope share the exponential, and the forms that give one of them have the bits of the form that
-//! gives both. The power of two of a small result is kept apart until a factor before it is in: one rounding, in the subnormal
-//! range too.
+//! An activation and its slope share the exponential, and the forms that give one of them have the bits of the form
+//! that gives both. The power of two of a small result is kept apart until a factor before it is in: one rounding, in
+//! the subnormal range too.
 
 use super::exp::{exp_below, power};
 use super::real::Real;
@@ -108,8 +108,8 @@ pub fn gelu_tanh<T: Real>(x: T) -> T {
     gelu_tanh_both(x).0
 }
 
-/// The derivative of [`gelu_tanh`]: σ + xσ(1 − σ)(k + 3mx²) with σ = sigmoid(x(k + mx²)). Off by a few last places of 1,
-/// not of itself: it has a root.
+/// The derivative of [`gelu_tanh`]: σ + xσ(1 − σ)(k + 3mx²) with σ = sigmoid(x(k + mx²)). Off by a few last places of
+/// 1, not of itself: it has a root.
 #[inline(always)]
 pub fn gelu_tanh_grad<T: Real>(x: T) -> T {
     gelu_tanh_both(x).1

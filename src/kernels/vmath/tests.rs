@@ -1,4 +1,5 @@
-//! Sweeps against wider arithmetic, tables computed with 300 bits, special values, and equality of the instruction sets.
+//! Sweeps against wider arithmetic, tables computed with 300 bits, special values, and equality of the instruction
+//! sets.
 
 mod wide;
 

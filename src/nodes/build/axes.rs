@@ -15,6 +15,16 @@ pub fn to_i64s(list: &[usize]) -> Vec<i64> {
     list.iter().map(|&x| to_i64(x)).collect()
 }
 
+/// An attribute that shape inference has seen to be non-negative.
+pub fn to_size(x: i64) -> usize {
+    usize::try_from(x).unwrap_or(0)
+}
+
+/// A list attribute that shape inference has seen to hold no negative number.
+pub fn to_sizes(list: &[i64]) -> Vec<usize> {
+    list.iter().map(|&x| to_size(x)).collect()
+}
+
 /// Axes as a caller writes them: one, several, or `..` for all; negative ones count from the end.
 pub trait Axes {
     /// The axes of a shape of rank `rank`, in 0..rank (or the first that is outside it).

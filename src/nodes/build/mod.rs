@@ -2,4 +2,5 @@
 
 pub mod axes;
 pub mod broadcast;
+pub mod dilate;
 pub mod regions;

@@ -11,6 +11,7 @@ use super::attrs::Attr;
 use super::dtype::{DType, Ty};
 use super::emit::Emit;
 use super::graph::{GraphBuf, Loc};
+use super::leaf::{InitKind, InputAttrs, ParamAttrs, StateAttrs};
 use super::opdef::{Op, OpDef};
 use super::results::Results;
 use crate::arena::intern::Dims;
@@ -61,23 +62,23 @@ pub enum Init {
 }
 
 impl Init {
-    /// The attribute words: choice and scale.
-    pub fn attrs(self) -> (u32, f64) {
+    /// The attributes `init` and `scale` of a leaf.
+    pub fn attrs(self) -> (InitKind, f64) {
         match self {
-            Init::Zeros => (0, 0.0),
-            Init::Ones => (1, 0.0),
-            Init::Uniform(a) => (2, a),
-            Init::Normal(s) => (3, s),
+            Init::Zeros => (InitKind::Zeros, 0.0),
+            Init::Ones => (InitKind::Ones, 0.0),
+            Init::Uniform(bound) => (InitKind::Uniform, bound),
+            Init::Normal(deviation) => (InitKind::Normal, deviation),
         }
     }
 
-    /// From the attribute words.
-    pub fn from_attrs(choice: u32, scale: f64) -> Init {
-        match choice {
-            0 => Init::Zeros,
-            1 => Init::Ones,
-            2 => Init::Uniform(scale),
-            _ => Init::Normal(scale),
+    /// From the attributes `init` and `scale` of a leaf.
+    pub fn from_attrs(init: InitKind, scale: f64) -> Init {
+        match init {
+            InitKind::Zeros => Init::Zeros,
+            InitKind::Ones => Init::Ones,
+            InitKind::Uniform => Init::Uniform(scale),
+            InitKind::Normal => Init::Normal(scale),
         }
     }
 }
@@ -232,61 +233,74 @@ impl Builder {
         self.with(|e| e.strings.intern(s))
     }
 
+    /// A leaf with these attributes, of which the first is `name`.
     #[track_caller]
-    fn leaf(&self, op: Op, name: &str, dims: &[usize], dtype: DType, rest: &[Attr<'_>]) -> Var<'_> {
-        let Some(shape) = self.shape(dims) else { return self.var(Value::NONE) };
-        let attrs = [&[Attr::DType(dtype), Attr::Shape(shape)], rest].concat();
+    fn leaf(&self, op: Op, name: &str, attrs: &[Attr<'_>]) -> Var<'_> {
         // Leaves stand in the entry, wherever they are asked for.
         let v = self.with(|e| {
             let scope = e.in_entry(|e| e.scope());
-            let v = e.in_entry(|e| e.leaf(op, name, &attrs));
+            let v = e.in_entry(|e| e.leaf(op, name, &attrs[1..]));
             e.import(v, scope)
         });
         Var { name: self.sym(name), ..self.var(v) }
     }
 
+    #[track_caller]
+    fn any_input(&self, name: &str, dims: &[usize], dtype: DType, default: Option<f64>) -> Var<'_> {
+        let Some(shape) = self.shape(dims) else { return self.var(Value::NONE) };
+        self.leaf(Op::INPUT, name, &InputAttrs { name: self.sym(name), dtype, shape, default }.list())
+    }
+
+    #[track_caller]
+    fn any_param(&self, name: &str, dims: &[usize], dtype: DType, init: Init, frozen: bool) -> Var<'_> {
+        let Some(shape) = self.shape(dims) else { return self.var(Value::NONE) };
+        let (init, scale) = init.attrs();
+        self.leaf(Op::PARAM, name, &ParamAttrs { name: self.sym(name), dtype, shape, init, scale, frozen }.list())
+    }
+
+    #[track_caller]
+    fn any_state(&self, name: &str, dims: &[usize], dtype: DType, init: Init, averages: Option<Sym>) -> Var<'_> {
+        let Some(shape) = self.shape(dims) else { return self.var(Value::NONE) };
+        let (init, scale) = init.attrs();
+        self.leaf(Op::STATE, name, &StateAttrs { name: self.sym(name), dtype, shape, init, scale, averages }.list())
+    }
+
     /// A value that the caller writes before each step.
     #[track_caller]
     pub fn input(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
-        self.leaf(Op::INPUT, name, dims.as_ref(), dtype, &[])
+        self.any_input(name, dims.as_ref(), dtype, None)
     }
 
-    /// As [`Builder::input`]; until the caller writes it, all its elements are `default`, which the type must be able to
-    /// hold.
+    /// As [`Builder::input`]; until the caller writes it, all its elements are `default`, which the type must be able
+    /// to hold.
     #[track_caller]
     pub fn input_or(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, default: f64) -> Var<'_> {
-        self.leaf(Op::INPUT, name, dims.as_ref(), dtype, &[Attr::F64(default)])
+        self.any_input(name, dims.as_ref(), dtype, Some(default))
     }
 
     /// A trained value, which starts as `init` says.
     #[track_caller]
     pub fn param(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, init: Init) -> Var<'_> {
-        let (choice, scale) = init.attrs();
-        let rest = [Attr::Choice(choice), Attr::F64(scale), Attr::Bool(false)];
-        self.leaf(Op::PARAM, name, dims.as_ref(), dtype, &rest)
+        self.any_param(name, dims.as_ref(), dtype, init, false)
     }
 
     /// A param that no gradient changes.
     #[track_caller]
     pub fn frozen_param(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, init: Init) -> Var<'_> {
-        let (choice, scale) = init.attrs();
-        let rest = [Attr::Choice(choice), Attr::F64(scale), Attr::Bool(true)];
-        self.leaf(Op::PARAM, name, dims.as_ref(), dtype, &rest)
+        self.any_param(name, dims.as_ref(), dtype, init, true)
     }
 
     /// A value that persists from step to step and is changed by [`Builder::update`] only.
     #[track_caller]
     pub fn state(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, init: Init) -> Var<'_> {
-        let (choice, scale) = init.attrs();
-        self.leaf(Op::STATE, name, dims.as_ref(), dtype, &[Attr::Choice(choice), Attr::F64(scale)])
+        self.any_state(name, dims.as_ref(), dtype, init, None)
     }
 
     /// A state that is the moving average of `param`, zeros at first: as a weights file has it, under the param's name.
     /// Who makes it updates it.
     #[track_caller]
     pub fn average(&self, name: &str, param: &str, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
-        let ((choice, scale), of) = (Init::Zeros.attrs(), self.sym(param));
-        self.leaf(Op::STATE, name, dims.as_ref(), dtype, &[Attr::Choice(choice), Attr::F64(scale), Attr::Sym(of)])
+        self.any_state(name, dims.as_ref(), dtype, Init::Zeros, Some(self.sym(param)))
     }
 
     /// Adds an output called `name`.

@@ -51,8 +51,8 @@ pub struct Call {
     pub inplace: Vec<(usize, usize)>,
     /// Floating-point operations of all units.
     pub flops: u64,
-    /// The reads (as bits, by position) of which each unit reads all, or a part that lies everywhere: threads that share
-    /// the call fetch what others wrote. For estimates.
+    /// The reads (as bits, by position) of which each unit reads all, or a part that lies everywhere: threads that
+    /// share the call fetch what others wrote. For estimates.
     pub whole: u64,
     /// What kind of work it is.
     pub work: CostClass,
@@ -137,7 +137,7 @@ impl Call {
         self
     }
 
-    /// The same call, of so many floating-point operations.
+    /// The same call, with its number of floating-point operations.
     pub fn flops(self, flops: u64) -> Call {
         Call { flops, ops: flops, ..self }
     }
@@ -152,7 +152,7 @@ impl Call {
         Call { whole, ..self }
     }
 
-    /// The same call, with so many operations of its kind of work: other than the floating-point operations.
+    /// The same call, with its number of operations of its cost class, if other than the floating-point operations.
     pub fn ops(self, ops: u64) -> Call {
         Call { ops, ..self }
     }
@@ -178,7 +178,7 @@ pub struct LowerCx<'x> {
     pub graph: Graph<'x>,
     /// The node.
     pub node: Node,
-    /// Which results anybody reads.
+    /// Which results have a reader.
     pub used: &'x [bool],
     /// Threads that the calls are for. Results must have the same bits for any number.
     pub threads: usize,

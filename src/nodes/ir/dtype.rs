@@ -104,7 +104,8 @@ impl DType {
         }
     }
 
-    /// Whether a tensor of this type can be filled with `x`: as [`DType::holds`], and no finite number rounds to infinity.
+    /// Whether a tensor of this type can be filled with `x`: as [`DType::holds`], and no finite number rounds to
+    /// infinity.
     pub fn can_hold(self, x: f64) -> bool {
         let largest = match self {
             DType::F32 | DType::C64 => f64::from(f32::MAX),

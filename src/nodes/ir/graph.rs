@@ -6,6 +6,7 @@
 
 use super::attrs::{Attrs, is_inline};
 use super::dtype::{DType, Ty};
+use super::leaf::NameAttrs;
 use super::opdef::{Op, OpDef};
 use crate::arena::intern::{Dims, Pool};
 use crate::arena::{Node, Region, Shape, Sym, Value, ids::Id};
@@ -219,7 +220,7 @@ impl<'a> Graph<'a> {
             Op::STATE => LeafKind::State,
             _ => return None,
         };
-        Some((kind, self.str(self.attrs(n).sym(0))))
+        Some((kind, self.str(NameAttrs::of(&self.attrs(n)).name)))
     }
 
     /// All leaves of the entry region, in order: value, kind, name.

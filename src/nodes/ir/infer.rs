@@ -1,4 +1,5 @@
-//! What a row's `infer` sees: operand types and attributes in, result types out. The verifier runs the same code again.
+//! What an op definition's `infer` sees: operand types and attributes in, result types out. The verifier runs the same
+//! code again.
 
 use super::attrs::Attrs;
 use super::dtype::{DType, Ty};
@@ -116,30 +117,8 @@ impl Infer<'_> {
         Ok(d)
     }
 
-    /// Field `i` as an axis of a shape of rank `rank`.
-    pub fn axis(&self, i: usize, rank: usize) -> Result<usize, String> {
-        check_axis(self.attrs.int(i), rank)
-    }
-
-    /// Field `i` as a set of distinct axes.
-    pub fn axes(&self, i: usize, rank: usize) -> Result<Vec<usize>, String> {
-        let axes = self.attrs.ints(i).into_iter().map(|a| check_axis(a, rank)).collect::<Result<Vec<_>, _>>()?;
-        for (k, a) in axes.iter().enumerate() {
-            ensure!(!axes[..k].contains(a), "axis {a} is named twice");
-        }
-        Ok(axes)
-    }
-
-    /// Field `i` as non-negative sizes.
-    pub fn sizes(&self, i: usize) -> Result<Vec<usize>, String> {
-        let name = self.attrs.fields[i].name;
-        let size = |x: i64| usize::try_from(x).map_err(|_| format!("{name} holds {x}; it must not be negative"));
-        self.attrs.ints(i).into_iter().map(size).collect()
-    }
-
-    /// The signature of the region in field `i`.
-    pub fn signature(&self, i: usize) -> Result<Signature, String> {
-        let r: Region = self.attrs.region(i);
+    /// The signature of region `r`, which stands before the node.
+    pub fn signature(&self, r: Region) -> Result<Signature, String> {
         self.regions.get(r.at()).cloned().ok_or_else(|| format!("region {r} does not stand before its use"))
     }
 }
@@ -150,6 +129,21 @@ pub fn check_axis(axis: i64, rank: usize) -> Result<usize, String> {
         Ok(a) if a < rank => Ok(a),
         _ => Err(format!("axis {axis} is outside rank {rank}")),
     }
+}
+
+/// `axes` as distinct axes of a shape of rank `rank`.
+pub fn check_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>, String> {
+    let axes = axes.iter().map(|&a| check_axis(a, rank)).collect::<Result<Vec<_>, _>>()?;
+    for (k, a) in axes.iter().enumerate() {
+        ensure!(!axes[..k].contains(a), "axis {a} is named twice");
+    }
+    Ok(axes)
+}
+
+/// The list `sizes` of attribute `name`, which holds no negative number.
+pub fn check_sizes(name: &str, sizes: &[i64]) -> Result<Vec<usize>, String> {
+    let size = |&x: &i64| usize::try_from(x).map_err(|_| format!("{name} holds {x}; it must not be negative"));
+    sizes.iter().map(size).collect()
 }
 
 /// A slice of dimensions as text.

@@ -1,10 +1,13 @@
 //! Leaves: values that come from outside. Their ids are fixed, so that writer, verifier and text form need no table.
 
+use crate::arena::{Shape, Sym};
 use crate::ensure;
-use crate::nodes::ir::attrs::{Field, Kind};
+use crate::nodes::ir::attrs::Field;
+use crate::nodes::ir::builder::Init;
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Deriv, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::typed::{attrs, choice};
 
 impl Op {
     /// A value that the caller writes before each step.
@@ -15,19 +18,119 @@ impl Op {
     pub const STATE: Op = Op(2);
     /// An argument of a region.
     pub const ARG: Op = Op(3);
+
+    /// Whether this is a leaf of the entry: its first attribute is the name of its value.
+    pub fn is_named_leaf(self) -> bool {
+        matches!(self, Op::INPUT | Op::PARAM | Op::STATE)
+    }
 }
 
-const INITS: Kind = Kind::Choice(&["zeros", "ones", "uniform", "normal"]);
+choice! {
+    /// The distribution of a leaf's start values; the attribute `scale` says how wide it is. See [`Init`].
+    pub enum InitKind {
+        /// All 0.
+        Zeros = "zeros",
+        /// All 1.
+        Ones = "ones",
+        /// Uniform in ±scale.
+        Uniform = "uniform",
+        /// Normal with mean 0; the scale is the standard deviation.
+        Normal = "normal",
+    }
+}
 
-/// The type that attributes `i` and `i + 1` state.
-pub(in crate::nodes) fn stated(cx: &mut Infer<'_>, i: usize) -> Result<(), String> {
-    cx.out.push(Ty { dtype: cx.attrs.dtype(i), shape: cx.attrs.shape(i + 1) });
+attrs! {
+    /// The attribute that inputs, params and states begin with.
+    pub struct NameAttrs {
+        /// Its name.
+        name: Sym,
+    }
+}
+
+attrs! {
+    /// Attributes of an input.
+    pub struct InputAttrs {
+        /// Its name.
+        name: Sym,
+        /// Its element type.
+        dtype: DType,
+        /// Its shape.
+        shape: Shape,
+        /// What all elements are until the caller writes them.
+        default: Option<f64>,
+    }
+}
+
+attrs! {
+    /// Attributes of a param.
+    pub struct ParamAttrs {
+        /// Its name.
+        name: Sym,
+        /// Its element type.
+        dtype: DType,
+        /// Its shape.
+        shape: Shape,
+        /// The distribution of its start values.
+        init: InitKind,
+        /// The scale of `init`.
+        scale: f64,
+        /// Whether no gradient changes it.
+        frozen: bool,
+    }
+}
+
+attrs! {
+    /// Attributes of a state.
+    pub struct StateAttrs {
+        /// Its name.
+        name: Sym,
+        /// Its element type.
+        dtype: DType,
+        /// Its shape.
+        shape: Shape,
+        /// The distribution of its start values.
+        init: InitKind,
+        /// The scale of `init`.
+        scale: f64,
+        /// The param whose moving average this is.
+        averages: Option<Sym>,
+    }
+}
+
+attrs! {
+    /// Attributes of an argument of a region.
+    pub struct ArgAttrs {
+        /// Its position among the arguments.
+        index: i64,
+        /// Its element type.
+        dtype: DType,
+        /// Its shape.
+        shape: Shape,
+    }
+}
+
+impl ParamAttrs {
+    /// How the param starts.
+    pub fn start(&self) -> Init {
+        Init::from_attrs(self.init, self.scale)
+    }
+}
+
+impl StateAttrs {
+    /// How the state starts.
+    pub fn start(&self) -> Init {
+        Init::from_attrs(self.init, self.scale)
+    }
+}
+
+/// The type that a leaf states.
+pub(in crate::nodes) fn stated(cx: &mut Infer<'_>, dtype: DType, shape: Shape) -> Result<(), String> {
+    cx.out.push(Ty { dtype, shape });
     Ok(())
 }
 
-/// The type that a param or a state states. Its start values must be numbers.
-fn start(cx: &mut Infer<'_>) -> Result<(), String> {
-    let (dtype, scale) = (cx.attrs.dtype(1), cx.attrs.f64(4));
+/// Asks that start values of this scale are numbers of the type.
+fn check_scale(dtype: DType, scale: f64) -> Result<(), String> {
     ensure!(scale >= 0.0 && scale.is_finite(), "scale is {scale}; it must be finite and not negative");
     let most = match dtype {
         DType::F16 => half::f16::MAX.to_f64(),
@@ -36,17 +139,23 @@ fn start(cx: &mut Infer<'_>) -> Result<(), String> {
         _ => f64::MAX,
     };
     ensure!(scale <= most, "scale is {scale}; the largest {dtype} is {most:e}");
-    stated(cx, 1)
+    Ok(())
 }
 
-pub(in crate::nodes) const fn leaf(name: &'static str, doc: &'static str, attrs: &'static [Field]) -> OpDef {
+/// The op definition of a value that no operand makes.
+pub(in crate::nodes) const fn leaf(
+    name: &'static str,
+    doc: &'static str,
+    attrs: &'static [Field],
+    infer: fn(&mut Infer<'_>) -> Result<(), String>,
+) -> OpDef {
     OpDef {
         name,
         doc,
         arity: Arity::Exactly(0),
         attrs,
         flags: Flags::LEAF,
-        infer: |cx| stated(cx, 1),
+        infer,
         deriv: Deriv::Zero,
         decompose: None,
         lower: Lower::Leaf,
@@ -56,61 +165,52 @@ pub(in crate::nodes) const fn leaf(name: &'static str, doc: &'static str, attrs:
 }
 
 /// See `doc`.
-pub const INPUT: OpDef = OpDef {
-    infer: |cx| {
-        let (dtype, attrs) = (cx.attrs.dtype(1), cx.attrs);
-        ensure!(!attrs.has(3) || dtype.can_hold(attrs.f64(3)), "{} is no default of {dtype}", attrs.f64(3));
-        stated(cx, 1)
+pub const INPUT: OpDef = leaf(
+    "input",
+    "a value that the caller writes before each step; until then all its elements are `default`, if there is one",
+    InputAttrs::FIELDS,
+    |cx| {
+        let InputAttrs { dtype, shape, default, .. } = InputAttrs::of(&cx.attrs);
+        if let Some(x) = default {
+            ensure!(dtype.can_hold(x), "{x} is no default of {dtype}");
+        }
+        stated(cx, dtype, shape)
     },
-    ..leaf(
-        "input",
-        "a value that the caller writes before each step; until then all its elements are `default`, if there is one",
-        &[
-            Field::new("name", Kind::Sym),
-            Field::new("dtype", Kind::DType),
-            Field::new("shape", Kind::Shape),
-            Field::optional("default", Kind::F64),
-        ],
-    )
-};
-
-/// See `doc`.
-pub const PARAM: OpDef = OpDef {
-    infer: start,
-    ..leaf(
-        "param",
-        "a trained value, kept from step to step",
-        &[
-            Field::new("name", Kind::Sym),
-            Field::new("dtype", Kind::DType),
-            Field::new("shape", Kind::Shape),
-            Field::new("init", INITS),
-            Field::new("scale", Kind::F64),
-            Field::new("frozen", Kind::Bool),
-        ],
-    )
-};
-
-/// See `doc`.
-pub const STATE: OpDef = OpDef {
-    infer: start,
-    ..leaf(
-        "state",
-        "a value kept from step to step; the moving average of param `averages`, if that is said",
-        &[
-            Field::new("name", Kind::Sym),
-            Field::new("dtype", Kind::DType),
-            Field::new("shape", Kind::Shape),
-            Field::new("init", INITS),
-            Field::new("scale", Kind::F64),
-            Field::optional("averages", Kind::Sym),
-        ],
-    )
-};
-
-/// See `doc`.
-pub const ARG: OpDef = leaf(
-    "arg",
-    "argument `index` of a region",
-    &[Field::new("index", Kind::Int), Field::new("dtype", Kind::DType), Field::new("shape", Kind::Shape)],
 );
+
+/// See `doc`.
+pub const PARAM: OpDef = leaf("param", "a trained value, kept from step to step", ParamAttrs::FIELDS, |cx| {
+    let ParamAttrs { dtype, shape, scale, .. } = ParamAttrs::of(&cx.attrs);
+    check_scale(dtype, scale)?;
+    stated(cx, dtype, shape)
+});
+
+/// See `doc`.
+pub const STATE: OpDef = leaf(
+    "state",
+    "a value kept from step to step; the moving average of param `averages`, if that is said",
+    StateAttrs::FIELDS,
+    |cx| {
+        let StateAttrs { dtype, shape, scale, .. } = StateAttrs::of(&cx.attrs);
+        check_scale(dtype, scale)?;
+        stated(cx, dtype, shape)
+    },
+);
+
+/// See `doc`.
+pub const ARG: OpDef = leaf("arg", "argument `index` of a region", ArgAttrs::FIELDS, |cx| {
+    let ArgAttrs { dtype, shape, .. } = ArgAttrs::of(&cx.attrs);
+    stated(cx, dtype, shape)
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn named_leaves_begin_with_their_name() {
+        for fields in [InputAttrs::FIELDS, ParamAttrs::FIELDS, StateAttrs::FIELDS] {
+            assert!(fields.starts_with(NameAttrs::FIELDS), "{fields:?}");
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! The graph's columns and everything that knows no op by name.
 //!
-//! [`graph`] holds the frozen columns, [`emit`] the growing ones, [`builder`] the handle that users and rules write with.
+//! [`graph`] holds the frozen columns, [`emit`] the growing ones, [`builder`] the handle that users and rules write
+//! with.
 //! [`opdef`] says what an op definition is. [`text`] prints and parses, [`verify`] checks twelve invariants.
 
 pub mod attrs;

@@ -1,4 +1,4 @@
-//! What an op is: one static row of facts. Everything that the engine does with an op follows from its row.
+//! Op definitions: one constant (`OpDef`) an op. Everything that the engine does with an op follows from it.
 
 use super::attrs::{Attrs, Field};
 use super::builder::{Builder, Var};
@@ -14,11 +14,11 @@ pub struct Op(pub u16);
 /// How many operands an op takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arity {
-    /// Exactly so many.
+    /// Exactly this many.
     Exactly(usize),
     /// From `.0` to `.1`.
     Between(usize, usize),
-    /// At least so many.
+    /// At least this many.
     AtLeast(usize),
 }
 
@@ -65,6 +65,12 @@ impl Flags {
     /// Results other than the first are statistics that have no derivative rule of their own: where they are used,
     /// preparation replaces the op by its decomposition.
     pub const STATS: Flags = Flags(64);
+    /// Moves or makes elements and computes nothing: to make them again costs no arithmetic.
+    pub const MOVE: Flags = Flags(128);
+    /// Element by element, but slow: a power or a transcendental function.
+    pub const EXPENSIVE: Flags = Flags(256);
+    /// A matrix product, whose precision can be chosen.
+    pub const PRODUCT: Flags = Flags(512);
 
     /// Both sets.
     pub const fn and(self, other: Flags) -> Flags {
@@ -251,23 +257,25 @@ const fn same(a: &str, b: &str) -> bool {
     true
 }
 
-/// What a row must keep, checked while compiling: a row that breaks it does not build.
+/// Checks the op definitions while compiling: one that breaks an invariant does not build.
 #[allow(clippy::panic)] // A const panic is a compile error.
-pub const fn check_definitions(rows: &[&OpDef]) {
-    assert!(rows.len() < u16::MAX as usize);
+pub const fn check_definitions(ops: &[&OpDef]) {
+    assert!(ops.len() < u16::MAX as usize);
     let mut i = 0;
-    while i < rows.len() {
-        let r = rows[i];
-        assert!(!r.name.is_empty() && !r.doc.is_empty(), "a row needs a name and a doc line");
-        assert!(r.is_leaf() || !r.cases.is_empty(), "a row needs conformance cases");
-        assert!(r.decompose.is_some() || !matches!(r.lower, Lower::Expand), "a row needs a kernel or a decomposition");
+    while i < ops.len() {
+        let r = ops[i];
+        assert!(!r.name.is_empty() && !r.doc.is_empty(), "an op needs a name and a doc line");
+        assert!(r.is_leaf() || !r.cases.is_empty(), "an op needs conformance cases");
+        assert!(r.is_pure() || !r.flags.has(Flags::MOVE), "an op that only moves elements is pure");
+        assert!(r.is_pointwise() || !r.flags.has(Flags::EXPENSIVE), "only a point-wise op is marked expensive");
+        assert!(r.decompose.is_some() || !matches!(r.lower, Lower::Expand), "an op needs a kernel or a decomposition");
         assert!(
             r.decompose.is_some() || !matches!(r.deriv, Deriv::ViaDecompose),
-            "a row that is differentiated through its decomposition needs one"
+            "an op that is differentiated through its decomposition needs one"
         );
         let mut j = 0;
         while j < i {
-            assert!(!same(rows[j].name, r.name), "two rows have one name");
+            assert!(!same(ops[j].name, r.name), "two ops have one name");
             j += 1;
         }
         i += 1;

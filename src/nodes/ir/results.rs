@@ -1,7 +1,7 @@
 //! The results of a node, as a builder hands them out.
 //!
-//! Invariant: indexing never panics. After an error there are no results, and each index gives [`Value::NONE`], on which
-//! later nodes are skipped.
+//! Invariant: indexing never panics. After an error there are no results, and each index gives [`Value::NONE`], on
+//! which later nodes are skipped.
 
 use super::builder::{Builder, Var};
 use crate::arena::Value;

@@ -117,6 +117,8 @@ macro_rules! choice {
     };
 }
 
+pub(crate) use choice;
+
 /// Declares the attributes of an op: `attrs! { pub struct SoftmaxAttrs { axis: i64 } }`.
 macro_rules! attrs {
     ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$fmeta:meta])* $field:ident: $ty:ty),* $(,)? }) => {
@@ -149,6 +151,8 @@ macro_rules! attrs {
         }
     };
 }
+
+pub(crate) use attrs;
 
 #[cfg(test)]
 mod tests {

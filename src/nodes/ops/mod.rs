@@ -1,4 +1,5 @@
-//! Op rows, one file a family. What a row holds is said in [`crate::nodes::ir::opdef`]; the list is in [`crate::nodes::ops::table`].
+//! Op definitions, one folder a family. [`crate::nodes::ir::opdef`] says what a definition holds;
+//! [`crate::nodes::ops::table`] lists them.
 
 pub mod attention;
 pub mod blocks;
@@ -40,17 +41,7 @@ pub(crate) fn each_arg(cx: &CostCx<'_>) -> u64 {
     cx.args()
 }
 
-/// A tile step without immediates.
+/// The immediates of a tile step that has none.
 pub(crate) fn plain(_: &Attrs<'_>) -> [f64; 2] {
     [0.0; 2]
-}
-
-/// A tile step whose immediate is attribute 0.
-pub(crate) fn first(a: &Attrs<'_>) -> [f64; 2] {
-    [a.f64(0), 0.0]
-}
-
-/// A tile step whose immediates are attributes 0 and 1.
-pub(crate) fn both(a: &Attrs<'_>) -> [f64; 2] {
-    [a.f64(0), a.f64(1)]
 }

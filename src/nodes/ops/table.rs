@@ -1,4 +1,4 @@
-//! The list of ops. Adding an op is one line here and one row in [`ops`](crate::nodes::ops).
+//! The list of ops. To add an op, write one line here and its definition in [`ops`](crate::nodes::ops).
 
 use super::*;
 use crate::arena::intern::{Shapes, Strings};
@@ -13,19 +13,19 @@ macro_rules! ops {
         #[repr(u16)]
         enum Index { $($leaf,)* $($id),* }
 
-        #[allow(missing_docs)] // Documented by its row.
+        #[allow(missing_docs)] // Its definition has the documentation.
         impl Op {
             $(pub const $id: Op = Op(Index::$id as u16);)*
         }
 
-        const ROWS: &[&OpDef] = &[$(&leaf::$leaf,)* $(&$($file)::+::$id),*];
+        const DEFINITIONS: &[&OpDef] = &[$(&leaf::$leaf,)* $(&$($file)::+::$id),*];
         const _: () = {
-            check_definitions(ROWS);
+            check_definitions(DEFINITIONS);
             $(assert!(Op::$leaf.0 == Index::$leaf as u16);)*
         };
 
-        /// The rows of all built-in ops: what [`Op`] indexes.
-        pub static OPS: &[&OpDef] = ROWS;
+        /// The definitions of all built-in ops. [`Op`] is an index into them.
+        pub static OPS: &[&OpDef] = DEFINITIONS;
     };
 }
 

@@ -2,16 +2,16 @@
 //!
 //! *Forward*: a loop whose carries are the carries' tangents. *Reverse*: a loop in the other direction whose carries
 //! are the cotangents of the carries and the sums of those of the loop's constants. Neither runs the body again as a
-//! whole: what it reads of an iteration is among the stacked results of the loop, put there by [`mod@crate::passes::ad::residuals`], or
-//! is made again from those. Invariant: of the body's values, every carry is stacked before either is called.
+//! whole: what it reads of an iteration is among the stacked results of the loop, put there by
+//! [`mod@crate::passes::ad::residuals`], or is made again from those. Invariant: of the body's values, every carry is
+//! stacked before either is called.
 
 use super::activity::{depends, reaches};
 use super::grad::Backward;
 use super::jvp::Forward;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::ir::attrs::Attr;
-use crate::nodes::ops::control::scan::Scan;
+use crate::nodes::ops::control::scan::{Scan, ScanAttrs};
 use crate::nodes::{Builder, Graph, Op, Ty, Var};
 
 /// What stands in the written graph for values of the source.
@@ -139,14 +139,14 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         let region = g.with(|e| e.close_region(&ids));
         yields?;
         g.with(|e| e.set_loc(self.at.src.loc[self.node.at()]));
-        let attrs = [
-            Attr::Region(region),
-            Attr::Int(carries.len() as i64),
-            Attr::Int(consts.len() as i64),
-            Attr::Int(self.scan.length as i64),
-            Attr::Bool(reverse),
-        ];
-        Ok(g.emit(Op::SCAN, &[carries, consts, stacked].concat(), &attrs).into())
+        let attrs = ScanAttrs {
+            body: region,
+            carries: carries.len() as i64,
+            consts: consts.len() as i64,
+            length: self.scan.length as i64,
+            reverse,
+        };
+        Ok(g.emit(Op::SCAN, &[carries, consts, stacked].concat(), &attrs.list()).into())
     }
 
     /// Names what was not saved and cannot be made again.

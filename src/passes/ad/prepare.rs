@@ -6,6 +6,7 @@ use super::activity::{depends, reaches};
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::{Deriv, Flags, Lower};
+use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, OpDef, Var};
 use crate::passes::ad::residuals::save;
@@ -17,7 +18,8 @@ const ROUNDS: usize = 16;
 /// Nodes that one loop may become by unrolling.
 const MAX_UNROLLED: usize = 1 << 20;
 
-/// Whether a node stands for its region's body, once.
+/// Whether a node stands for its region's body, once, unless it has a decomposition. The region is then its only
+/// attribute, as in [`CallAttrs`].
 pub(in crate::passes) fn is_inlined(def: &OpDef) -> bool {
     matches!(def.lower, Lower::Control) || def.flags.has(Flags::FUSED)
 }
@@ -64,8 +66,8 @@ fn unroll<'g>(v: &Visit<'_, 'g>) -> Vec<Var<'g>> {
     carries.into_iter().chain(stacked).collect()
 }
 
-/// Replaces the nodes that `pick` picks by their decompositions, until none is left. Decompositions nest a few deep, and
-/// a round takes one level of loops away: calls are inlined however deep they nest.
+/// Replaces the nodes that `pick` picks by their decompositions, until none is left. Decompositions nest a few deep,
+/// and a round takes one level of loops away: calls are inlined however deep they nest.
 fn expand_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
     let mut buf = rebuild_buf(g, &mut |_| None)?;
     let rounds = ROUNDS + g.regions();
@@ -80,7 +82,7 @@ fn expand_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool
         }
         fits(buf.view(), |n| picked[n])?;
         buf = rebuild_buf(buf.view(), &mut |v| {
-            let region = || v.src.attrs(v.node).region(0);
+            let region = || CallAttrs::of(&v.src.attrs(v.node)).body;
             match (picked[v.node], v.def.decompose) {
                 (true, Some(expand)) => Some(expand(&v.site(&[]))),
                 (true, None) if is_inlined(v.def) => Some(inline_region(v, region(), v.args)),
@@ -92,8 +94,8 @@ fn expand_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool
     Err(Error::new(Kind::Verify, format!("decompositions nest deeper than {rounds}")))
 }
 
-/// The same with calls replaced by their bodies first, all at once: in rounds, regions of regions would be written again
-/// and again.
+/// The same with calls replaced by their bodies first, all at once: in rounds, regions of regions would be written
+/// again and again.
 fn expand_all(g: Graph<'_>, pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
     match g.op.contains(&Op::CALL) {
         true => expand_while(inlined(g)?.view(), pick),
@@ -145,7 +147,7 @@ pub fn active(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Side<Node, bool> 
             let here = || g.args_of(n).iter().any(|&a| from[a]) && g.outs_of(n).any(|v| to[v]);
             active[n] = if r == g.entry() { here() } else { run[r] };
             if active[n] && matches!(g.def_of(n).lower, Lower::Loop) {
-                run[g.attrs(n).region(0)] = true;
+                run[Scan::of(&g.attrs(n)).body] = true;
             }
         }
     }
@@ -231,4 +233,18 @@ pub fn keep_outputs(g: Graph<'_>, keep: impl Fn(&str) -> bool) -> Result<GraphBu
         drop(c);
         finish(b, bump)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::ops::table::OPS;
+
+    #[test]
+    fn ops_without_a_decomposition_that_are_inlined_have_a_region_alone() {
+        let inlined: Vec<&OpDef> =
+            OPS.iter().copied().filter(|def| def.decompose.is_none() && is_inlined(def)).collect();
+        assert_eq!(inlined.iter().map(|def| def.name).collect::<Vec<_>>(), ["call", "map"]);
+        assert!(inlined.iter().all(|def| def.attrs == CallAttrs::FIELDS));
+    }
 }

@@ -1,17 +1,17 @@
 //! What loops keep for their derivatives.
 //!
 //! A derivative of a loop reads values of each iteration: those that the body's own derivative reads. They become
-//! stacked results of the loop. Which they are is found out by differentiating the body once, on paper: on a copy in
+//! stacked results of the loop. Which they are is found out by differentiating the body once, on a scratch copy in
 //! which every value of the body is an argument. What costs nothing to make again (a move, or arithmetic on what is
 //! there) is not kept. Invariant: every carry is, so that all else can be made again; what later turns out to be read
-//! by nobody is dropped again by [`mod@crate::passes::scan_dce`].
+//! by nothing is dropped again by [`mod@crate::passes::scan_dce`].
 
 use super::grad::Backward;
 use super::loops::{AdContext, ValueMap};
 use super::prepare::active;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::Result;
-use crate::nodes::ir::opdef::Lower;
+use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Var};
 use crate::passes::rebuild::{Copier, finish, rebuild_buf, written};
@@ -33,7 +33,7 @@ fn depths(g: Graph<'_>) -> Side<Region, usize> {
     let mut depth = Side::<Region, usize>::filled(g.regions(), 0);
     for r in (0..g.regions()).map(Region::new) {
         for n in g.region_nodes(r).filter(|&n| matches!(g.def_of(n).lower, Lower::Loop)) {
-            let body = g.attrs(n).region(0);
+            let body = Scan::of(&g.attrs(n)).body;
             depth[body] = 1 + inside[body];
             inside[r] = inside[r].max(depth[body]);
         }
@@ -115,42 +115,22 @@ fn kept(g: Graph<'_>, s: &Scan, read: &Window<Value, bool>) -> Vec<Value> {
     // To be had: what is read, and what moves make into that.
     let mut need = read.clone();
     for n in g.region_nodes(s.body).rev() {
-        if is_move(g.op[n.at()]) && g.outs_of(n).any(|v| need[v]) {
+        if g.def_of(n).flags.has(Flags::MOVE) && g.outs_of(n).any(|v| need[v]) {
             g.args_of(n).iter().for_each(|&a| need[a] = true);
         }
     }
     for n in g.region_nodes(s.body) {
         let def = g.def_of(n);
-        let simple = is_move(g.op[n.at()]) || def.is_pointwise() && !is_expensive(g.op[n.at()]);
+        let moves = def.flags.has(Flags::MOVE);
+        let simple = moves || def.is_pointwise() && !def.flags.has(Flags::EXPENSIVE);
         let again = g.op[n.at()] == Op::ARG || simple && g.args_of(n).iter().all(|&a| have[a]);
         for v in g.outs_of(n) {
             have[v] = again || stacked.contains(&v);
-            if need[v] && !have[v] && !is_move(g.op[n.at()]) {
+            if need[v] && !have[v] && !moves {
                 keep.push(v);
                 have[v] = true;
             }
         }
     }
     keep
-}
-
-/// Whether an op moves elements and computes nothing.
-fn is_move(op: Op) -> bool {
-    matches!(
-        op,
-        Op::FULL
-            | Op::IOTA
-            | Op::CONSTANT
-            | Op::RESHAPE
-            | Op::TRANSPOSE
-            | Op::BROADCAST
-            | Op::SLICE
-            | Op::FLIP
-            | Op::CAST
-    )
-}
-
-/// Whether an element-wise op takes long: transcendental functions.
-fn is_expensive(op: Op) -> bool {
-    op == Op::POW || (Op::EXP..=Op::SOFTPLUS).contains(&op) && op != Op::RELU && op != Op::LEAKY_RELU
 }

@@ -9,8 +9,8 @@
 
 use super::rule::Rule;
 use crate::arena::Value;
-use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ops::optim::var::{Adam, Sgd};
+use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::{Builder, DType, Init, Op, Ty, Var};
 
 /// One param at its update.
@@ -89,7 +89,7 @@ impl<'g> Target<'_, 'g> {
             let wide: Vec<Var<'g>> = scalars.iter().map(|s| s.broadcast(dims)).collect();
             f(tensors, &wide)
         });
-        self.b.emit(Op::MAP, &args, &[Attr::Region(routine.region)]).into()
+        self.b.emit(Op::MAP, &args, &MapAttrs { body: routine.region }.list()).into()
     }
 
     /// One sweep that updates the param and `states`: `f` gets p, g, the states and the scalars, and returns the next

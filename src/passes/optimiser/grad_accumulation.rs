@@ -1,13 +1,14 @@
 //! Gradient accumulation: a step that takes `k` micro-batches, one after another, and updates once.
 //!
 //! The whole forward and backward computation becomes the body of a counted loop, whose carries are the sums of the
-//! gradients. So no work is wasted (a masked update would compute `k − 1` updates that nobody wants), one program does
+//! gradients. So no work is wasted (a masked update would compute `k − 1` updates in vain), one program does
 //! all, and the workspace is that of one micro-batch. States that the graph updates (running statistics) are carries
 //! too; random ops draw under a key of the iteration.
 
 use super::super::rebuild::{Copier, Signature};
 use crate::arena::{Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
+use crate::nodes::ir::leaf::InputAttrs;
 use crate::nodes::{Builder, Graph, LeafKind, Op, Var};
 
 /// Most micro-batches of a step: beyond them a number is a mistake.
@@ -88,11 +89,10 @@ fn leaves<'g>(g: Graph<'_>, b: &'g Builder, c: &mut Copier<'_, 'g>, k: usize) ->
     let leaf = |(old, kind, name): (Value, LeafKind, &str)| {
         let new = match kind {
             LeafKind::Input => {
-                let (dims, dtype, attrs) =
-                    ([&[k], &g.dims(old)[..]].concat(), g.dtype[old.at()], g.attrs(g.def[old.at()]));
-                match attrs.has(3) {
-                    true => b.input_or(name, dims, dtype, attrs.f64(3)),
-                    false => b.input(name, dims, dtype),
+                let (dims, dtype) = ([&[k], &g.dims(old)[..]].concat(), g.dtype[old.at()]);
+                match InputAttrs::of(&g.attrs(g.def[old.at()])).default {
+                    Some(default) => b.input_or(name, dims, dtype, default),
+                    None => b.input(name, dims, dtype),
                 }
             }
             LeafKind::Param | LeafKind::State => c.leaf(old),

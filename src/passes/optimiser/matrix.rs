@@ -28,7 +28,9 @@ impl<'g> Target<'_, 'g> {
     pub fn lamb(&self, betas: (f64, f64), eps: f64, weight_decay: f64) -> Var<'g> {
         let Some(u) = self.lamb_direction(betas, eps, weight_decay) else { return self.p };
         let (long, far) = (norm(self.p), norm(u));
-        let both = long.greater(0.0).logical_and(far.greater(0.0));
+        // An update whose squares underflow is that of an idle param: it is no direction to scale up.
+        let least = if u.dtype() == DType::F64 { f64::MIN_POSITIVE } else { f64::from(f32::MIN_POSITIVE) }.sqrt();
+        let both = long.greater(0.0).logical_and(far.greater(least));
         let trust = both.select(long / far, long.full_like(1.0));
         self.hold(&[self.p], &[self.p - self.rounded(self.lr64 * trust) * u])
     }

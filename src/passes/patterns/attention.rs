@@ -1,12 +1,15 @@
 //! Attention written out in plain ops.
 //!
-//! Only where nobody reads the weights: a derivative does, so a net that is trained gains by being built with
-//! `attention`, whose backward op computes them again. A query all of whose scores are −∞ gets zeros by the op and NaN by
-//! the plain ops; no other value changes but by rounding.
+//! Only where nothing reads the weights: a derivative does, so a net that is trained gains by being built with
+//! `attention`, whose backward op computes them again. A query all of whose scores are −∞ gets zeros by the op and NaN
+//! by the plain ops; no other value changes but by rounding.
 
 use super::{Facts, Found, Match};
 use crate::arena::intern::Dims;
 use crate::arena::{Node, Value};
+use crate::nodes::build::axes::to_size;
+use crate::nodes::ops::matmul::attrs::MatmulAttrs;
+use crate::nodes::ops::softmax::SoftmaxAttrs;
 use crate::nodes::{Attention, Op, Var};
 
 /// What stands between q·kᵀ and the softmax.
@@ -74,9 +77,9 @@ fn bias<'g>(x: Var<'g>, full: &[usize], rank: usize) -> Var<'g> {
 pub fn attention(f: &Facts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let Some(softmax) = f.is(args[0], Op::SOFTMAX) else { return Found::No };
-    let t = f.attrs(root);
+    let by_values = MatmulAttrs::of(&f.attrs(root));
     let d: Dims = f.dims(args[0]);
-    if f.attrs(softmax).size(0) + 1 != d.len() || t.bool(0) || t.bool(1) {
+    if to_size(SoftmaxAttrs::of(&f.attrs(softmax)).axis) + 1 != d.len() || by_values.ta || by_values.tb {
         return Found::No;
     }
     let s = match scores(f, f.args(softmax)[0]) {
@@ -86,8 +89,8 @@ pub fn attention(f: &Facts<'_>, root: Node) -> Found {
     };
     let product = s.nodes[s.nodes.len() - 1];
     let (q, k, v) = (f.args(product)[0], f.args(product)[1], args[1]);
-    let t = f.attrs(product);
-    if t.bool(0) || !t.bool(1) {
+    let by_keys = MatmulAttrs::of(&f.attrs(product));
+    if by_keys.ta || !by_keys.tb {
         return Found::No;
     }
     let lead = |v: Value| f.dims(v)[..f.dims(v).len() - 2].to_vec();

@@ -1,29 +1,14 @@
-//! What goes into convolutions, bias and activation, and what moves past the scatter of a max pool's gradient.
+//! Bias and activation go into convolutions, and the gate of a relu goes in front of the scatter of a max pool's
+//! gradient.
 
 use super::{Facts, Found, Match};
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::ir::attrs::{Attr, Attrs};
-use crate::nodes::ops::matmul::epilogue::ACTS;
+use crate::nodes::Op;
+use crate::nodes::build::axes::to_i64s;
+use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvBiasActAttrs};
+use crate::nodes::ops::matmul::attrs::Activation;
+use crate::nodes::ops::pool::attrs::MaxPoolBackwardAttrs;
 use crate::nodes::ops::pool::plane;
-use crate::nodes::{Builder, Op, Var};
-
-/// Attributes of a convolution, biased or not.
-struct Windows {
-    lists: [Vec<i64>; 3],
-    groups: i64,
-}
-
-impl Windows {
-    fn of(a: &Attrs<'_>) -> Windows {
-        Windows { lists: [a.ints(0), a.ints(1), a.ints(2)], groups: a.int(3) }
-    }
-
-    /// The fused op, with activation `act`.
-    fn emit<'g>(&self, g: &'g Builder, args: &[Var<'g>], act: u32) -> Var<'g> {
-        let [stride, pad, dilation] = self.lists.each_ref().map(|l| Attr::Ints(l));
-        g.emit1(Op::CONV2D_BIAS_ACT, args, &[stride, pad, dilation, Attr::Int(self.groups), Attr::Choice(act)])
-    }
-}
 
 /// `conv2d + broadcast(bias)`, either way round, one number for each channel. The convolution may lie under a reshape
 /// that takes an axis of 1 from its result, as those over one axis do.
@@ -54,9 +39,9 @@ pub fn bias(f: &Facts<'_>, root: Node) -> Found {
     if f.alone(q) {
         inner.push(f.node(q));
     }
-    let (a, win) = (f.args(conv), Windows::of(&f.attrs(conv)));
+    let (a, attrs) = (f.args(conv), ConvAttrs::of(&f.attrs(conv)).bias_act(Activation::None));
     let m = Match::one(f.g.out(root), vec![a[0], a[1], small], inner, move |g, a| {
-        let y = win.emit(g, &[a[0], a[1], a[2].reshape([channels])], 0);
+        let y = g.emit1(Op::CONV2D_BIAS_ACT, &[a[0], a[1], a[2].reshape([channels])], &attrs.list());
         if reshape.is_some() { y.reshape(to) } else { y }
     });
     Found::Fired(Match { makes: 1 + usize::from(reshape.is_some()), ..m })
@@ -67,15 +52,19 @@ pub fn activation(f: &Facts<'_>, root: Node) -> Found {
     let x = f.args(root)[0];
     let reshape = f.is(x, Op::RESHAPE);
     let p = reshape.map_or(x, |n| f.args(n)[0]);
-    let Some(conv) = f.is(p, Op::CONV2D_BIAS_ACT).filter(|&n| f.attrs(n).choice(4) == 0) else { return Found::No };
+    let Some(conv) = f.is(p, Op::CONV2D_BIAS_ACT) else { return Found::No };
+    let before = ConvBiasActAttrs::of(&f.attrs(conv));
+    if before.act != Activation::None {
+        return Found::No;
+    }
     if let Some(read) = [x, p].into_iter().find(|&v| !f.alone(v)) {
         return Found::Missed(f.reads_of("what the activation is taken of", read));
     }
-    let act = ACTS.iter().position(|a| a.0 == Some(f.g.op[root.at()])).unwrap_or(0) as u32;
-    let (win, dims) = (Windows::of(&f.attrs(conv)), f.dims(x));
+    let act = Activation::of_op(f.g.op[root.at()]).unwrap_or(Activation::None);
+    let (attrs, dims) = (ConvBiasActAttrs { act, ..before }, f.dims(x));
     let inner = [Some(conv), reshape].into_iter().flatten().collect();
     let m = Match::one(f.g.out(root), f.args(conv).to_vec(), inner, move |g, a| {
-        let y = win.emit(g, a, act);
+        let y = g.emit1(Op::CONV2D_BIAS_ACT, a, &attrs.list());
         if reshape.is_some() { y.reshape(dims) } else { y }
     });
     Found::Fired(Match { makes: 1 + usize::from(reshape.is_some()), ..m })
@@ -116,11 +105,11 @@ pub fn gate(f: &Facts<'_>, root: Node) -> Found {
     if f.alone(a[0]) {
         inner.push(gate);
     }
-    let (small, large) = (f.dims(y), plane(&f.dims(h)).map(|x| x as i64));
+    let (small, large) = (f.dims(y), MaxPoolBackwardAttrs { in_hw: to_i64s(&plane(&f.dims(h))) });
     let m = Match::one(f.g.out(root), vec![y, dy, places], inner, move |g, a| {
         let open = a[0].greater(g.full(c, small, dtype));
         let gated = open.select(a[1], g.full(0.0, small, dtype));
-        g.emit1(Op::MAX_POOL2D_BACKWARD, &[gated, a[2]], &[Attr::Ints(&large)])
+        g.emit1(Op::MAX_POOL2D_BACKWARD, &[gated, a[2]], &large.list())
     });
     Found::Fired(Match { makes: 5, ..m })
 }

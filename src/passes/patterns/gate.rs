@@ -2,19 +2,23 @@
 
 use super::{Facts, Found, Match};
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::ir::attrs::Attr;
-use crate::nodes::ops::pointwise::act_grad::CURVES;
+use crate::nodes::build::axes::to_sizes;
+use crate::nodes::ops::blocks::attrs::SwigluAttrs;
+use crate::nodes::ops::layout::attrs::SliceAttrs;
+use crate::nodes::ops::pointwise::act_grad::Curve;
+use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;
+use crate::nodes::ops::pointwise::attrs::CastAttrs;
 use crate::nodes::{DType, Op};
 
 /// The value that `v` is half of along the last axis, and which half.
 fn half(f: &Facts<'_>, v: Value) -> Option<(Value, usize)> {
     let n = f.is(v, Op::SLICE)?;
-    let (whole, a) = (f.args(n)[0], f.attrs(n));
-    let (starts, limits, steps, d) = (a.sizes(0), a.sizes(1), a.sizes(2), f.dims(whole));
+    let (whole, cut) = (f.args(n)[0], SliceAttrs::of(&f.attrs(n)));
+    let (starts, limits, d) = (to_sizes(&cut.starts), to_sizes(&cut.limits), f.dims(whole));
     let last = d.len().checked_sub(1)?;
     let all = |i: usize| starts[i] == 0 && limits[i] == d[i];
     let (h, even) = (d[last] / 2, d[last].is_multiple_of(2) && d[last] > 0);
-    let fits = even && steps.iter().all(|&s| s == 1) && (0..last).all(all) && limits[last] == starts[last] + h;
+    let fits = even && cut.steps.iter().all(|&s| s == 1) && (0..last).all(all) && limits[last] == starts[last] + h;
     (fits && (starts[last] == 0 || starts[last] == h)).then(|| (whole, starts[last] / h))
 }
 
@@ -23,7 +27,7 @@ pub fn swiglu(f: &Facts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let Some((silu, value)) = [(0, 1), (1, 0)].into_iter().find_map(|(i, j)| Some((f.is(args[i], Op::SILU)?, args[j])))
     else {
-        let slope = |n: Node| CURVES[f.attrs(n).choice(0) as usize].0 == Op::SILU;
+        let slope = |n: Node| ActWithGradAttrs::of(&f.attrs(n)).act == Curve::Silu;
         let trained = args.iter().any(|&v| f.is(v, Op::ACT_WITH_GRAD).is_some_and(slope));
         return match trained {
             true => Found::Missed("the gate's slope is read on the way back".into()),
@@ -40,16 +44,14 @@ pub fn swiglu(f: &Facts<'_>, root: Node) -> Found {
             return Found::Missed(f.reads_of(what, v));
         }
     }
-    let dtype = f.g.dtype[value.at()];
+    let attrs = SwigluAttrs { gate_first: i == 0, to: f.g.dtype[value.at()] };
     let inner = vec![silu, f.node(gate), f.node(value)];
-    Found::Fired(Match::one(f.g.out(root), vec![a], inner, move |g, a| {
-        g.emit1(Op::SWIGLU, a, &[Attr::Bool(i == 0), Attr::DType(dtype)])
-    }))
+    Found::Fired(Match::one(f.g.out(root), vec![a], inner, move |g, a| g.emit1(Op::SWIGLU, a, &attrs.list())))
 }
 
 /// A conversion between floats of a gated unit that does not convert yet.
 pub fn cast(f: &Facts<'_>, root: Node) -> Found {
-    let (y, to) = (f.args(root)[0], f.attrs(root).dtype(0));
+    let (y, to) = (f.args(root)[0], CastAttrs::of(&f.attrs(root)).to);
     let Some(unit) = f.is(y, Op::SWIGLU) else { return Found::No };
     let plain = f.g.dtype[y.at()] == f.g.dtype[f.args(unit)[0].at()];
     if !plain || !matches!(to, DType::F32 | DType::F64) {
@@ -58,8 +60,8 @@ pub fn cast(f: &Facts<'_>, root: Node) -> Found {
     if !f.alone(y) {
         return Found::Missed(f.reads_of("the gated unit", y));
     }
-    let first = f.attrs(unit).bool(0);
+    let attrs = SwigluAttrs { to, ..SwigluAttrs::of(&f.attrs(unit)) };
     Found::Fired(Match::one(f.g.out(root), f.args(unit).to_vec(), vec![unit], move |g, a| {
-        g.emit1(Op::SWIGLU, a, &[Attr::Bool(first), Attr::DType(to)])
+        g.emit1(Op::SWIGLU, a, &attrs.list())
     }))
 }

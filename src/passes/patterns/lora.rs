@@ -3,7 +3,7 @@
 use super::{Facts, Found, Match};
 use crate::arena::{Node, Value};
 use crate::nodes::Op;
-use crate::nodes::ir::attrs::Attr;
+use crate::nodes::ops::matmul::attrs::LoraMatmulAttrs;
 
 /// `scale·((x·a)·b)`: what goes, the products by b and by a, and the scale.
 struct Correction {
@@ -51,9 +51,9 @@ pub fn lora(f: &Facts<'_>, root: Node) -> Found {
         return Found::Missed(format!("the scale is {scale}"));
     }
     let gives = vec![(f.g.out(root), 0), (f.g.out(low), 1)];
-    let (attrs, dims) = ([Attr::F64(scale), Attr::Bool(transposed)], f.dims(args[0]));
+    let (attrs, dims) = (LoraMatmulAttrs { scale, transposed }, f.dims(args[0]));
     Found::Fired(Match::new(operands, gives, inner, move |g, a| {
-        let mut outs = Vec::from(g.emit(Op::LORA_MATMUL, a, &attrs));
+        let mut outs = Vec::from(g.emit(Op::LORA_MATMUL, a, &attrs.list()));
         outs.iter_mut().take(1).filter(|y| y.dims() != dims).for_each(|y| *y = y.reshape(dims));
         outs
     }))

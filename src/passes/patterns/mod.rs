@@ -1,10 +1,10 @@
 //! Patterns: chains of ops that one op computes, found by named rules and replaced.
 //!
 //! A rule looks at one root node and at what defines its operands, and gives a [`Match`]: the values that it replaces,
-//! what they are made of, and how. Values that others read (outputs, updates, later nodes) are never dropped: either the
-//! match gives them as results, or the rule misses and says so. All matches of a round are found first, in node order,
-//! and none shares a node with another; rounds go on until none is left, so that a bias goes into a product before its
-//! activation does.
+//! what they are made of, and how. Values that others read (outputs, updates, later nodes) are never dropped: either
+//! the match gives them as results, or the rule misses and says so. All matches of a round are found first, in node
+//! order, and none shares a node with another; rounds go on until none is left, so that a bias goes into a product
+//! before its activation does.
 //!
 //! Runs on whole graphs, derivatives and all, after simplification: broadcasts are single and fills are fills.
 
@@ -27,6 +27,10 @@ use crate::arena::intern::Dims;
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::attrs::Attrs;
+use crate::nodes::ops::constant::FullAttrs;
+use crate::nodes::ops::matmul::attrs::Activation;
+use crate::nodes::ops::matmul::attrs::MatmulAttrs;
+use crate::nodes::ops::matmul::attrs::MatmulBiasActAttrs;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Var};
 
 /// Most rounds: a product with its bias, activation and what takes them is far below.
@@ -41,7 +45,7 @@ pub struct Match {
     args: Vec<Value>,
     /// Replaced values, with the place of each among what `make` gives. All results of a node stand here, or none.
     gives: Vec<(Value, usize)>,
-    /// Nodes that nobody outside reads: they go.
+    /// Nodes that nothing outside reads: they go.
     inner: Vec<Node>,
     /// Nodes that `make` writes.
     makes: usize,
@@ -155,7 +159,7 @@ impl<'x> Facts<'x> {
         &self.readers[self.readers_at[v.at()] as usize..self.readers_at[v.at() + 1] as usize]
     }
 
-    /// The one node that reads `v`, if nobody else does.
+    /// The one node that reads `v`, if nothing else does.
     fn reader(&self, v: Value) -> Option<Node> {
         self.readers(v).first().copied().filter(|_| self.alone(v))
     }
@@ -182,14 +186,14 @@ impl<'x> Facts<'x> {
         self.g.dims(v)
     }
 
-    /// Whether one node reads `v`, once, and nobody else.
+    /// Whether one node reads `v`, once, and nothing else.
     fn alone(&self, v: Value) -> bool {
         self.reads[v] == 1
     }
 
     /// What `v` is filled with.
     fn fill(&self, v: Value) -> Option<f64> {
-        self.is(v, Op::FULL).map(|n| self.attrs(n).f64(0))
+        self.is(v, Op::FULL).map(|n| FullAttrs::of(&self.attrs(n)).value)
     }
 
     /// What `v` repeats.
@@ -204,7 +208,7 @@ impl<'x> Facts<'x> {
         [(0, 1), (1, 0)].into_iter().find_map(|(i, j)| Some((n, a[i], self.fill(a[j])?)))
     }
 
-    /// What `v` is a reshaped form of, if nobody else reads the reshape, which joins `nodes`; or `v`.
+    /// What `v` is a reshaped form of, if nothing else reads the reshape, which joins `nodes`; or `v`.
     fn through(&self, v: Value, nodes: &mut Vec<Node>) -> Value {
         match self.is(v, Op::RESHAPE).filter(|_| self.alone(v)) {
             Some(n) => {
@@ -217,13 +221,16 @@ impl<'x> Facts<'x> {
 
     /// Of a product, biased or not, without batch axes in b: (x, weight, whether each is transposed).
     fn linear(&self, n: Node) -> Option<(Value, Value, [bool; 2])> {
-        let (a, t) = (self.args(n), self.attrs(n));
+        let (a, attrs) = (self.args(n), self.attrs(n));
         let plain = match self.g.op[n.at()] {
             Op::MATMUL => true,
-            Op::MATMUL_BIAS_ACT => t.choice(2) == 0,
+            Op::MATMUL_BIAS_ACT => MatmulBiasActAttrs::of(&attrs).act == Activation::None,
             _ => false,
         };
-        (plain && self.dims(a[1]).len() == 2).then(|| (a[0], a[1], [t.bool(0), t.bool(1)]))
+        (plain && self.dims(a[1]).len() == 2).then(|| {
+            let MatmulAttrs { ta, tb } = MatmulAttrs::of(&attrs);
+            (a[0], a[1], [ta, tb])
+        })
     }
 
     /// How others read the value that a rule would drop, in words.
@@ -312,7 +319,7 @@ fn early(f: &Facts<'_>, found: &[Match], c: &mut Copier<'_, '_>) {
         m.args.iter().copied().filter(move |&a| f.node(a) >= begin).collect::<Vec<_>>()
     };
     let wanted: Vec<Value> = found.iter().flat_map(missing).collect();
-    let is_leaf = |n: Node| matches!(f.g.op[n.at()], Op::INPUT | Op::PARAM | Op::STATE);
+    let is_leaf = |n: Node| f.g.op[n.at()].is_named_leaf();
     if wanted.iter().any(|&v| is_leaf(f.node(v))) {
         for n in f.g.region_nodes(f.g.entry()).filter(|&n| is_leaf(n)) {
             c.leaf(f.g.out(n));
@@ -350,7 +357,7 @@ fn rewrite(f: &Facts<'_>, found: &[Match]) -> Result<GraphBuf> {
         drop(c);
         finish(b, bump)
     })?;
-    // What the matches replaced is there still, and nobody reads it.
+    // What the matches replaced is there still, and nothing reads it.
     rebuild_buf(buf.view(), &mut |_| None)
 }
 

@@ -3,7 +3,7 @@
 use super::{Facts, Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
-use crate::nodes::ir::attrs::Attr;
+use crate::nodes::ops::norm::NormAttrs;
 
 /// Whether a node is more than a sweep over its operands.
 fn is_heavy(f: &Facts<'_>, n: Node) -> bool {
@@ -33,7 +33,7 @@ pub fn residual(f: &Facts<'_>, root: Node) -> Found {
     let Some(add) = f.is(args[0], Op::ADD) else { return Found::No };
     let sum = f.g.out(add);
     let n = f.dims(args[1]);
-    // An addend that is a biased value nobody else reads. The bias of a product is the product's business.
+    // An addend that is a biased value nothing else reads. The bias of a product is the product's business.
     let biased = |v: Value| {
         let inner = f.is(v, Op::ADD).filter(|_| f.alone(v))?;
         let a = f.args(inner);
@@ -64,10 +64,10 @@ pub fn residual(f: &Facts<'_>, root: Node) -> Found {
     }
     operands.extend(&args[1..]);
     let op = if f.g.op[root.at()] == Op::LAYER_NORM { Op::RESIDUAL_LAYER_NORM } else { Op::RESIDUAL_RMS_NORM };
-    let eps = f.attrs(root).f64(0);
+    let attrs = NormAttrs::of(&f.attrs(root));
     // Results: y, the sum, statistics.
     let mut gives: Vec<(Value, usize)> =
         f.g.outs_of(root).enumerate().map(|(i, v)| (v, i + usize::from(i > 0))).collect();
     gives.push((sum, 1));
-    Found::Fired(Match::new(operands, gives, inner, move |g, a| g.emit(op, a, &[Attr::F64(eps)]).into()))
+    Found::Fired(Match::new(operands, gives, inner, move |g, a| g.emit(op, a, &attrs.list()).into()))
 }

@@ -3,13 +3,18 @@
 use super::{Facts, Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
-use crate::nodes::ir::attrs::{Attr, Owned};
-use crate::nodes::ops::attention::{BIAS, Layout, packed::widths};
+use crate::nodes::build::axes::to_sizes;
+use crate::nodes::ops::attention::attrs::AttentionAttrs;
+use crate::nodes::ops::attention::attrs::AttentionBackwardAttrs;
+use crate::nodes::ops::attention::attrs::Layout;
+use crate::nodes::ops::attention::packed::widths;
+use crate::nodes::ops::layout::attrs::ConcatAttrs;
+use crate::nodes::ops::layout::attrs::SliceAttrs;
 
 /// The value that `q`, `k`, `v` are the parts of, as packed rows have them by the attributes of node `n`.
 fn whole(f: &Facts<'_>, n: Node, qkv: &[Value]) -> Option<Value> {
-    let attrs = f.attrs(n);
-    if attrs.choice(0) != Layout::Bsd as u32 {
+    let attrs = AttentionAttrs::of(&f.attrs(n));
+    if attrs.layout != Layout::Bsd {
         return None;
     }
     let x = f.args(f.is(qkv[0], Op::SLICE)?)[0];
@@ -17,9 +22,9 @@ fn whole(f: &Facts<'_>, n: Node, qkv: &[Value]) -> Option<Value> {
     let widths = widths(&d, &attrs).ok()?;
     for (&part, width) in qkv.iter().zip(widths) {
         let cut = f.is(part, Op::SLICE).filter(|&n| f.args(n)[0] == x)?;
-        let a = f.attrs(cut);
-        let fits = a.sizes(0) == [0, 0, at] && a.sizes(1) == [d[0], d[1], at + width];
-        if !fits || a.sizes(2).iter().any(|&s| s != 1) {
+        let a = SliceAttrs::of(&f.attrs(cut));
+        let fits = to_sizes(&a.starts) == [0, 0, at] && to_sizes(&a.limits) == [d[0], d[1], at + width];
+        if !fits || a.steps.iter().any(|&s| s != 1) {
             return None;
         }
         at += width;
@@ -30,20 +35,16 @@ fn whole(f: &Facts<'_>, n: Node, qkv: &[Value]) -> Option<Value> {
 /// The concatenation that is all that becomes of the gradients of backward node `n`, and the packed value.
 fn joined(f: &Facts<'_>, n: Node) -> Option<(Node, Value)> {
     let x = whole(f, n, &f.args(n)[1..4])?;
-    if f.attrs(n).bool(BIAS) {
+    if AttentionAttrs::of(&f.attrs(n)).bias {
         return None;
     }
     let grads: Vec<Value> = f.g.outs_of(n).collect();
     let join = f.reader(grads[0]).filter(|&j| f.g.op[j.at()] == Op::CONCAT)?;
-    let fits = f.args(join) == grads && grads.iter().all(|&g| f.alone(g)) && f.attrs(join).size(0) == 2;
+    let fits = f.args(join) == grads && grads.iter().all(|&g| f.alone(g)) && ConcatAttrs::of(&f.attrs(join)).axis == 2;
     fits.then_some((join, x))
 }
 
-fn attributes(f: &Facts<'_>, n: Node) -> Vec<Owned> {
-    f.attrs(n).iter().map(|(_, a)| a).collect()
-}
-
-/// Attention of three parts that nobody else reads, but its own backward op if that can do without them too.
+/// Attention of three parts that no other op reads, except its own backward op if that can do without them too.
 pub fn forward(f: &Facts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let Some(x) = whole(f, root, &args[..3]) else { return Found::No };
@@ -59,12 +60,11 @@ pub fn forward(f: &Facts<'_>, root: Node) -> Found {
             return Found::Missed(f.reads_of("a part of what is packed", part));
         }
     }
-    let (attrs, mut operands) = (attributes(f, root), vec![x]);
+    let (attrs, mut operands) = (AttentionAttrs::of(&f.attrs(root)), vec![x]);
     operands.extend(&args[3..]);
     let gives = f.g.outs_of(root).zip(0..).collect();
     Found::Fired(Match::new(operands, gives, Vec::new(), move |g, a| {
-        let attrs: Vec<Attr<'_>> = attrs.iter().map(Owned::borrow).collect();
-        g.emit(Op::ATTENTION_PACKED, a, &attrs).into()
+        g.emit(Op::ATTENTION_PACKED, a, &attrs.list()).into()
     }))
 }
 
@@ -75,10 +75,9 @@ pub fn backward(f: &Facts<'_>, root: Node) -> Found {
         return Found::No;
     }
     let Some((_, x)) = joined(f, first).filter(|j| j.0 == root) else { return Found::No };
-    let (args, attrs) = (f.args(first), attributes(f, first));
+    let (args, attrs) = (f.args(first), AttentionBackwardAttrs::of(&f.attrs(first)));
     let operands = [&[args[0], x], &args[4..]].concat();
     Found::Fired(Match::one(f.g.out(root), operands, vec![first], move |g, a| {
-        let attrs: Vec<Attr<'_>> = attrs.iter().map(Owned::borrow).collect();
-        g.emit1(Op::ATTENTION_PACKED_BACKWARD, a, &attrs)
+        g.emit1(Op::ATTENTION_PACKED_BACKWARD, a, &attrs.list())
     }))
 }

@@ -2,13 +2,12 @@
 
 use super::{Facts, Found, Match};
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::ir::attrs::{Attr, Attrs};
-use crate::nodes::ops::matmul::epilogue::ACTS;
+use crate::nodes::build::axes::to_sizes;
+use crate::nodes::ops::layout::attrs::SliceAttrs;
+use crate::nodes::ops::matmul::attrs::Activation;
+use crate::nodes::ops::matmul::attrs::MatmulAttrs;
+use crate::nodes::ops::matmul::attrs::MatmulBiasActAttrs;
 use crate::nodes::{Builder, Op, Var};
-
-fn attrs(a: &Attrs<'_>, act: u32) -> [Attr<'static>; 3] {
-    [Attr::Bool(a.bool(0)), Attr::Bool(a.bool(1)), Attr::Choice(act)]
-}
 
 /// `a·b + broadcast(bias)`, either way round, the bias along the last axis.
 pub fn bias(f: &Facts<'_>, root: Node) -> Found {
@@ -31,15 +30,16 @@ pub fn bias(f: &Facts<'_>, root: Node) -> Found {
     if f.alone(q) {
         inner.push(f.node(q));
     }
-    let attrs = attrs(&f.attrs(product), 0);
+    let MatmulAttrs { ta, tb } = MatmulAttrs::of(&f.attrs(product));
+    let attrs = MatmulBiasActAttrs { ta, tb, act: Activation::None };
     Found::Fired(Match::one(f.g.out(root), vec![a[0], a[1], small], inner, move |g, a| {
-        g.emit1(Op::MATMUL_BIAS_ACT, a, &attrs)
+        g.emit1(Op::MATMUL_BIAS_ACT, a, &attrs.list())
     }))
 }
 
 /// Whether a product can end in `op`.
 pub fn is_activation(op: Op) -> bool {
-    ACTS.iter().any(|a| a.0 == Some(op))
+    Activation::of_op(op).is_some()
 }
 
 /// An activation of a biased product, or of a reshaped one.
@@ -47,15 +47,16 @@ pub fn activation(f: &Facts<'_>, root: Node) -> Found {
     let x = f.args(root)[0];
     let reshape = f.is(x, Op::RESHAPE);
     let p = reshape.map_or(x, |n| f.args(n)[0]);
-    let Some(product) = f.is(p, Op::MATMUL_BIAS_ACT).filter(|&n| f.attrs(n).choice(2) == 0) else { return Found::No };
+    let plain = |n: Node| MatmulBiasActAttrs::of(&f.attrs(n)).act == Activation::None;
+    let Some(product) = f.is(p, Op::MATMUL_BIAS_ACT).filter(|&n| plain(n)) else { return Found::No };
     if let Some(read) = [x, p].into_iter().find(|&v| !f.alone(v)) {
         return Found::Missed(f.reads_of("what the activation is taken of", read));
     }
-    let act = ACTS.iter().position(|a| a.0 == Some(f.g.op[root.at()])).unwrap_or(0);
-    let (attrs, dims) = (attrs(&f.attrs(product), act as u32), f.dims(x));
+    let Some(act) = Activation::of_op(f.g.op[root.at()]) else { return Found::No };
+    let (attrs, dims) = (MatmulBiasActAttrs { act, ..MatmulBiasActAttrs::of(&f.attrs(product)) }, f.dims(x));
     let inner = [Some(product), reshape].into_iter().flatten().collect();
     let m = Match::one(f.g.out(root), f.args(product).to_vec(), inner, move |g, a| {
-        let y = g.emit1(Op::MATMUL_BIAS_ACT, a, &attrs);
+        let y = g.emit1(Op::MATMUL_BIAS_ACT, a, &attrs.list());
         if reshape.is_some() { y.reshape(dims) } else { y }
     });
     Found::Fired(Match { makes: 1 + usize::from(reshape.is_some()), ..m })
@@ -64,10 +65,10 @@ pub fn activation(f: &Facts<'_>, root: Node) -> Found {
 /// A weight that is some columns of a matrix: the matrix, the first column, their number.
 fn columns(f: &Facts<'_>, w: Value) -> Option<(Value, usize, usize)> {
     let n = f.is(w, Op::SLICE)?;
-    let (whole, a) = (f.args(n)[0], f.attrs(n));
-    let (starts, limits, steps) = (a.sizes(0), a.sizes(1), a.sizes(2));
+    let (whole, cut) = (f.args(n)[0], SliceAttrs::of(&f.attrs(n)));
+    let (starts, limits) = (to_sizes(&cut.starts), to_sizes(&cut.limits));
     let rows = f.dims(whole);
-    let fits = rows.len() == 2 && starts[0] == 0 && limits[0] == rows[0] && steps.iter().all(|&s| s == 1);
+    let fits = rows.len() == 2 && starts[0] == 0 && limits[0] == rows[0] && cut.steps.iter().all(|&s| s == 1);
     fits.then(|| (whole, starts[1], limits[1] - starts[1]))
 }
 

@@ -3,19 +3,19 @@
 use super::{Facts, Found, Match};
 use crate::arena::{Node, ids::Id};
 use crate::nodes::Op;
-use crate::nodes::ir::attrs::Attr;
-use crate::nodes::ops::pointwise::act_grad::CURVES;
+use crate::nodes::ops::pointwise::act_grad::Curve;
+use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;
 
 /// Whether `op` is the derivative of an activation.
 pub fn is_slope(op: Op) -> bool {
-    CURVES.iter().any(|c| c.1 == op)
+    Curve::ALL.iter().any(|c| c.slope() == op)
 }
 
-/// act(x) and act'(x) where nobody else reads x: x dies where they are made, and the slope waits in its place.
+/// act(x) and act'(x) where nothing else reads x: x dies where they are made, and the slope waits in its place.
 pub fn slope(f: &Facts<'_>, root: Node) -> Found {
     let x = f.args(root)[0];
-    let Some(curve) = CURVES.iter().position(|c| c.1 == f.g.op[root.at()]) else { return Found::No };
-    let Some(act) = f.readers(x).iter().copied().find(|n| f.g.op[n.at()] == CURVES[curve].0) else {
+    let Some(act) = Curve::ALL.into_iter().find(|c| c.slope() == f.g.op[root.at()]) else { return Found::No };
+    let Some(bent) = f.readers(x).iter().copied().find(|n| f.g.op[n.at()] == act.act()) else {
         return Found::No;
     };
     if f.reads[x] != 2 {
@@ -25,8 +25,8 @@ pub fn slope(f: &Facts<'_>, root: Node) -> Found {
     if f.g.def_of(f.node(x)).is_pointwise() {
         return Found::Missed("what the activation is taken of is computed in one sweep with it".into());
     }
-    let gives = vec![(f.g.out(act), 0), (f.g.out(root), 1)];
+    let gives = vec![(f.g.out(bent), 0), (f.g.out(root), 1)];
     Found::Fired(Match::new(vec![x], gives, Vec::new(), move |g, a| {
-        g.emit(Op::ACT_WITH_GRAD, a, &[Attr::Choice(curve as u32)]).into()
+        g.emit(Op::ACT_WITH_GRAD, a, &ActWithGradAttrs { act }.list()).into()
     }))
 }

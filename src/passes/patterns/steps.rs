@@ -1,5 +1,5 @@
-//! Optimiser steps: those by a product go behind it, what scales their gradients goes into them, and those of small params
-//! become one.
+//! Optimiser steps: those by a product go behind it, what scales their gradients goes into them, and those of small
+//! params become one.
 
 use super::{Facts, Found, Match};
 use crate::arena::{Node, Value, ids::Id};
@@ -51,8 +51,8 @@ pub fn product(f: &Facts<'_>, root: Node) -> Found {
     if !f.alone(args[1]) {
         return Found::Missed(f.reads_of("the gradient", args[1]));
     }
-    // What the product reads waits for the param's last reader, instead of the gradient: neither may be the larger. Plain
-    // SGD by sums that are not cut has a cheaper kernel; else its lowering keeps a gradient that is.
+    // What the product reads waits for the param's last reader, instead of the gradient: neither may be the larger.
+    // Plain SGD by sums that are not cut has a cheaper kernel; else its lowering keeps a gradient that is.
     let kept = f.args(product).iter().map(|&v| f.g.numel(v)).max().unwrap_or(0);
     if op != Op::SGD && kept > f.g.numel(args[1]) {
         return Found::Missed(format!("{kept} elements would be kept for the step instead of the gradient"));
@@ -90,7 +90,8 @@ pub fn scale(f: &Facts<'_>, root: Node) -> Found {
     step(f, root, operands, gives, vec![product])
 }
 
-/// Whether a step of one param, scaled or not, is worth a place in one with others: a small vector, whose gradient no rule takes in.
+/// Whether a step of one param, scaled or not, is worth a place in one with others: a small vector, whose gradient no
+/// rule takes in.
 ///
 /// Vectors alone: a matrix' step is worth a call, and may stand behind the product that is its gradient.
 fn joins(f: &Facts<'_>, n: Node, scalars: &[Value], like: &[Owned]) -> bool {

@@ -3,14 +3,17 @@
 use super::{Facts, Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
-use crate::nodes::ir::attrs::Attr;
+use crate::nodes::ops::loss::attrs::CrossEntropyAttrs;
+use crate::nodes::ops::loss::attrs::CrossEntropyGradientAttrs;
+use crate::nodes::ops::loss::attrs::SquaredErrorAttrs;
+use crate::nodes::ops::reduce::attrs::SumSquaresAttrs;
 
 /// Whether `op` sums.
 pub fn sums(op: Op) -> bool {
     op == Op::REDUCE_SUM || op == Op::REDUCE_MEAN
 }
 
-/// The sum or mean of all x·x: squares that nobody else reads are not written down.
+/// The sum or mean of all x·x: squares that nothing else reads are not written down.
 pub fn squares(f: &Facts<'_>, root: Node) -> Found {
     let y = f.args(root)[0];
     let Some(mul) = f.is(y, Op::MUL).filter(|_| f.g.dtype[y.at()].is_float()) else { return Found::No };
@@ -23,7 +26,7 @@ pub fn squares(f: &Facts<'_>, root: Node) -> Found {
     }
     let mean = f.g.op[root.at()] == Op::REDUCE_MEAN;
     let m = Match::one(f.g.out(root), vec![a[0]], vec![mul], move |g, a| {
-        let y = g.emit1(Op::SUM_SQUARES, a, &[Attr::Bool(mean)]);
+        let y = g.emit1(Op::SUM_SQUARES, a, &SumSquaresAttrs { mean }.list());
         if d.is_empty() { y } else { y.reshape(d) }
     });
     Found::Fired(Match { makes: 1 + usize::from(!d.is_empty()), ..m })
@@ -38,16 +41,16 @@ pub fn entropy(f: &Facts<'_>, root: Node) -> Found {
         return Found::No;
     }
     let Some(weight) = f.fill(args[3]) else { return Found::No };
-    let attrs = |n: Node| (f.attrs(n).int(0), f.attrs(n).f64(1));
-    if f.args(loss) != &args[..2] || attrs(loss) != attrs(root) {
+    let attrs = CrossEntropyAttrs::of(&f.attrs(root));
+    if f.args(loss) != &args[..2] || CrossEntropyAttrs::of(&f.attrs(loss)) != attrs {
         return Found::No;
     }
-    let (ignored, smoothing) = attrs(root);
+    let CrossEntropyAttrs { ignore_index, label_smoothing } = attrs;
     let mut gives: Vec<(Value, usize)> = f.g.outs_of(loss).zip(0..).collect();
     gives.push((f.g.out(root), 2));
-    let attrs = [Attr::Int(ignored), Attr::F64(smoothing), Attr::F64(weight)];
+    let attrs = CrossEntropyGradientAttrs { ignore_index, label_smoothing, weight };
     Found::Fired(Match::new(args[..2].to_vec(), gives, Vec::new(), move |g, a| {
-        g.emit(Op::CROSS_ENTROPY_GRADIENT, a, &attrs).into()
+        g.emit(Op::CROSS_ENTROPY_GRADIENT, a, &attrs.list()).into()
     }))
 }
 
@@ -65,18 +68,18 @@ pub fn error(f: &Facts<'_>, root: Node) -> Found {
     let Some(loss) = f.readers(d).iter().copied().find(|n| f.g.op[n.at()] == Op::SUM_SQUARES) else {
         return Found::No;
     };
-    // The sum and the product, or the sum and both sides of this addition, and nobody else.
+    // The sum and the product, or the sum and both sides of this addition, and nothing else.
     let expected = if scaled.is_some() { 2 } else { 3 };
     if f.reads[d] != expected || (scaled.is_some() && f.reads[args[0]] != 2) {
         return Found::Missed(f.reads_of("the difference", d));
     }
-    let mean = f.attrs(loss).bool(0);
+    let mean = SumSquaresAttrs::of(&f.attrs(loss)).mean;
     if f.g.numel(d) == 0 {
         return Found::No;
     }
     let inner = std::iter::once(sub).chain(scaled).collect();
     let gives = vec![(f.g.out(loss), 0), (f.g.out(root), 1)];
     Found::Fired(Match::new(f.args(sub).to_vec(), gives, inner, move |g, a| {
-        g.emit(Op::SQUARED_ERROR_GRADIENT, a, &[Attr::Bool(mean), Attr::F64(weight)]).into()
+        g.emit(Op::SQUARED_ERROR_GRADIENT, a, &SquaredErrorAttrs { mean, weight }.list()).into()
     }))
 }

@@ -25,7 +25,7 @@ pub fn least(g: Graph<'_>, f: &Facts, again: &dyn Fn(Node, Value) -> bool) -> Si
     let mut net = Net::new(values.len() * 2 + 2);
     for (k, &v) in values.iter().enumerate() {
         let (enter, leave) = (2 * k as u32, 2 * k as u32 + 1);
-        // Empty values cost a byte, so that a cut never passes through what nobody reads.
+        // Empty values cost a byte, so that a cut never passes through what nothing reads.
         net.edge(enter, leave, f.bytes[v].clamp(1, 1 << 50) as i64);
         if f.late[v] {
             net.edge(leave, sink, FOREVER);
@@ -121,7 +121,7 @@ impl Net {
                     path.push(e);
                     v = self.to[e as usize];
                 } else if let Some(e) = path.pop() {
-                    // A dead end: nobody comes here again in this round.
+                    // A dead end: this round does not come here again.
                     self.level[v as usize] = u32::MAX;
                     v = self.to[e as usize ^ 1];
                 } else {

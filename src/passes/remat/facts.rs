@@ -1,5 +1,5 @@
-//! What rematerialisation must know of a graph: where it turns, what is there in any case, and what each value and node
-//! costs.
+//! What rematerialisation must know of a graph: where the forward half ends, what is always there, and what each value
+//! and node costs.
 
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::nodes::ir::attrs::Kind;
@@ -28,7 +28,7 @@ pub const CHEAP: u64 = 12;
 pub struct Facts {
     /// The last early node.
     pub fwd_bwd_boundary: Node,
-    /// Values that are there late in any case: leaves, constants, outputs, next values.
+    /// Values that the backward half always has: leaves, constants, outputs, next values.
     pub free: Side<Value, bool>,
     /// Values that come from no leaf: a copy of their makers would merge with the original.
     pub constant: Side<Value, bool>,

@@ -30,7 +30,7 @@ pub struct Choice {
     pub flops: u64,
     /// Nodes that are run twice.
     pub nodes: usize,
-    /// The values that are kept. Those of [`Facts::free`] are there in any case.
+    /// The values that are kept. Those of [`Facts::free`] are always there.
     pub kept: Side<Value, bool>,
 }
 

@@ -1,9 +1,9 @@
 //! Whether a loop's body may run on the operands that its instruction has.
 //!
 //! The body was proved in a space of its own, where buffers that are there before an iteration lie apart. That proof
-//! holds in the arena only if the operands are apart as well, unless both are only read, and if each holds what the body
-//! takes it for. The checker proves which operands of an instruction share bytes; here is proved what that means inside.
-//! For the checker alone.
+//! holds in the arena only if the operands are apart as well, unless both are only read, and if each holds what the
+//! body takes it for. The checker proves which operands of an instruction share bytes; here is proved what that means
+//! inside. For the checker alone.
 
 use super::{Extern, Loop, Outer, timestamps};
 use crate::arena::tensor::LINE;
@@ -40,8 +40,8 @@ impl Outside<'_> {
 }
 
 impl Loop {
-    /// Proves that the body's externs and workspace are what instruction `i` of `code` has, whose reads share their bytes
-    /// with the writes `inplace`.
+    /// Proves that the body's externs and workspace are what instruction `i` of `code` has, whose reads share their
+    /// bytes with the writes `inplace`.
     pub fn fits(&self, code: &Code, i: usize, inplace: &[u8]) -> Proof {
         let outside = Outside { reads: code.reads_of(i), writes: code.writes_of(i), inplace };
         // One thread runs all of it, or all do and meet: no thread has a part of an operand.
@@ -97,8 +97,8 @@ impl Loop {
         promise(behind, || "the workspace of the body does not begin behind its externs".into())
     }
 
-    /// Extern `e` has the bytes of its operand and holds what the body takes it for; the body leaves alone what the loop
-    /// reads.
+    /// Extern `e` has the bytes of its operand and holds what the body takes it for; the body leaves alone what the
+    /// loop reads.
     fn lies_in(&self, e: &Extern, outside: &Outside<'_>) -> Proof {
         let (code, buf) = (&self.plan.code, e.buf as usize);
         let Some(o) = outside.operand(e.outer) else {

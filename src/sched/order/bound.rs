@@ -5,10 +5,10 @@
 //! that are alive together need bytes of their own however bytes are shared, with two exceptions, which are left out
 //! or taken off: the next value of a leaf may lie in the leaf, and a result in the operand that it may take over.
 //!
-//! The bound of a group is at most what any order has alive there. So groups are taken by falling need in the best known
-//! order, [`LANES`] at once (a bit each), until no remaining group can raise the bound: then it is the maximum over
-//! all groups. A budget of word operations, [`BUDGET`], ends the search early on large programs (from some 10,000 groups
-//! on, if needs are flat); each group's bound is valid on its own, so what was found until then is too.
+//! The bound of a group is at most what any order has alive there. So groups are taken by falling need in the best
+//! known order, [`LANES`] at once (a bit each), until no remaining group can raise the bound: then it is the maximum
+//! over all groups. A budget of word operations, [`BUDGET`], ends the search early on large programs (from some 10,000
+//! groups on, if needs are flat); each group's bound is valid on its own, so what was found until then is too.
 
 use super::super::code::{BufKind, Code};
 use super::super::live::lines;
@@ -130,7 +130,7 @@ impl Block<'_> {
         !self.code.kind[b].is_pinned() && !self.d.lands[b]
     }
 
-    /// The threads after whose groups somebody needs buffer `b`.
+    /// The threads after whose groups some group needs buffer `b`.
     fn needed_after(&self, b: usize) -> Set {
         if self.code.kind[b] == BufKind::Output {
             return [u64::MAX; WORDS];

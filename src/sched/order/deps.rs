@@ -56,8 +56,8 @@ pub struct Deps {
     pub writer: Vec<u32>,
     /// Groups that may stop a step at a bad index.
     pub stops: Vec<bool>,
-    /// Groups that make next values and should come after all that stop: the rest of [`Deps::wishes`], which would be as
-    /// many as one times the other.
+    /// Groups that make next values and should come after all that stop: the rest of [`Deps::wishes`], which would be
+    /// as many as one times the other.
     pub waits: Vec<u32>,
 }
 

@@ -1,7 +1,7 @@
 //! List scheduling: among the groups whose data is there, one is picked again and again by a rule.
 //!
-//! Every rule keeps data and effects in order and holds back a group whose wishes are open, as long as anything else can
-//! run. Ties go to the smaller number, which is program order. O((V + E) log V) for each rule.
+//! Every rule keeps data and effects in order and holds back a group whose wishes are open, as long as anything else
+//! can run. Ties go to the smaller number, which is program order. O((V + E) log V) for each rule.
 
 use super::super::code::{BufKind, Code};
 use super::deps::Deps;
@@ -146,14 +146,14 @@ impl Scheduler<'_> {
         }
     }
 
-    /// Bytes of operands that nobody needs after `g`.
+    /// Bytes of operands that no group needs after `g`.
     fn frees(&self, g: usize) -> i64 {
         let bufs = self.d.reads.of(g).iter().map(|&b| b as usize);
         let bufs = bufs.filter(|&b| self.left[b] == 1 && self.code.kind[b] == BufKind::Activation && !self.d.lands[b]);
         bufs.map(|b| self.code.bytes[b] as i64).sum()
     }
 
-    /// Bytes of results that somebody needs after `g`.
+    /// Bytes of results that some group needs after `g`.
     fn stays(&self, g: usize) -> i64 {
         let bufs = self.d.writes.of(g).iter().map(|&b| b as usize).filter(|&b| !self.d.lands[b]);
         let outside = |b: &usize| {

@@ -4,8 +4,8 @@
 //! ([`Packing`]):
 //!
 //! 1. [`compress`]: moments become sections, sizes units, and the buffers fall into parts that never meet in time;
-//! 2. [`sky`]: skyline passes over static [`rank`]s and over ranks that learn ([`squeak`]), until one reaches the
-//!    largest load, which is a lower bound;
+//! 2. [`skyline`]: skyline passes over static [`rank`]s and over ranks that learn ([`squeaky_wheel`]), until one
+//!    reaches the largest load, which is a lower bound;
 //! 3. [`exact`]: where a gap is left, branch and bound ([`search`], [`state`]) at the bound, then at caps in between;
 //! 4. [`anneal`]: where a gap is still left, skyline passes over ranks that are changed little by little.
 //!
@@ -14,7 +14,7 @@
 //! [`instances`] makes up problems.
 //!
 //! ```
-//! use crate::sched::pack::arenagrad::sched::pack::{self, Buffers, Options};
+//! use arenagrad::sched::pack::{self, Buffers, Options};
 //!
 //! // (first moment, one past the last, size)
 //! let buffers = Buffers::from_rows([(0, 2, 4), (2, 4, 4), (1, 3, 8), (3, 5, 8)]);
@@ -25,7 +25,7 @@
 //!
 //! let tight = pack::pack(&buffers, &Options { capacity: Some(11), ..Options::default() })?;
 //! assert!(!tight.solved, "12 are alive at moments 1 and 3");
-//! # Ok::<(), crate::sched::pack::arenagrad::error::Error>(())
+//! # Ok::<(), arenagrad::error::Error>(())
 //! ```
 
 pub mod anneal;
@@ -58,8 +58,8 @@ use search::Outcome;
 pub struct Options {
     /// Any packing of this height or less will do. Without it, the lowest is looked for.
     pub capacity: Option<u64>,
-    /// Nodes of branch and bound, of all parts and caps together; what is annealed after them is limited by it too. None
-    /// are used where a skyline pass is enough.
+    /// Nodes of branch and bound, of all parts and caps together; what is annealed after them is limited by it too.
+    /// None are used where a skyline pass is enough.
     pub nodes: u64,
 }
 

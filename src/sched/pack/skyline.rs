@@ -15,7 +15,7 @@ use std::collections::BinaryHeap;
 pub struct Limits {
     /// What ends above it sticks out.
     pub enough: u64,
-    /// So many buffers may stick out of a pass that is as high as `least`.
+    /// This many buffers may stick out of a pass that is as high as `least`.
     pub out: usize,
     /// The least height met before.
     pub least: u64,
@@ -28,8 +28,8 @@ pub fn pass(p: &Problem, part: Part, order: &[u32]) -> (Vec<u64>, u64) {
     pass_within(p, part, order, all).unwrap_or_default()
 }
 
-/// As [`pass`]; none if the pass is given up: it would be no lower than `least`, and more than `out` buffers would stick
-/// out.
+/// As [`pass`]; none if the pass is given up: it would be no lower than `least`, and more than `out` buffers would
+/// stick out.
 pub fn pass_within(p: &Problem, part: Part, order: &[u32], limits: Limits) -> Option<(Vec<u64>, u64)> {
     let size = &p.size[part.from..part.to];
     let start = &p.start[part.from..part.to];

@@ -1,8 +1,8 @@
 //! What the search knows at a node, and how a decision changes it.
 //!
-//! Invariant: for each unplaced buffer `lo` is the top of what is placed below it, `eff >= lo` a lower bound on where it
-//! can lie; `floor` of a section is the least `eff` of its unplaced buffers and `tied` the number that have it; `total`
-//! is the sum of their sizes; `cuts` counts the unplaced buffers across each border. All changes can be undone.
+//! Invariant: for each unplaced buffer `lo` is the top of what is placed below it, `eff >= lo` a lower bound on where
+//! it can lie; `floor` of a section is the least `eff` of its unplaced buffers and `tied` the number that have it;
+//! `total` is the sum of their sizes; `cuts` counts the unplaced buffers across each border. All changes can be undone.
 //! Heights are `u32` where they fit: loops over sections then work on four or more at once.
 
 use super::height::Height;

@@ -5,6 +5,7 @@ use crate::kernels::abi::{Args, Kernel, Split};
 use crate::kernels::cost_model::CostClass;
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ir::opdef::{Arity, Deriv, Flags, Lower, OpDef};
+use crate::nodes::ops::constant::ConstantAttrs;
 use crate::nodes::{Builder, Graph, Op, Var};
 
 /// Elements of a unit: small, so that small tensors have several.
@@ -311,7 +312,7 @@ pub fn reference(g: &Graph<'_>, leaf: impl Fn(Value) -> Vec<f32>) -> Vec<Vec<f32
     let mut vals: Vec<Vec<f32>> = vec![Vec::new(); g.values()];
     for n in g.region_nodes(g.entry()) {
         let outs = match g.op[n.at()] {
-            Op::CONSTANT => vec![bytemuck::pod_collect_to_vec::<u8, f32>(&g.attrs(n).bytes(2))],
+            Op::CONSTANT => vec![bytemuck::pod_collect_to_vec::<u8, f32>(&ConstantAttrs::of(&g.attrs(n)).data)],
             Op::INPUT | Op::PARAM | Op::STATE => vec![leaf(g.out(n))],
             _ => eval(g, n, |i| vals[g.args_of(n)[i].at()].clone()).unwrap(),
         };

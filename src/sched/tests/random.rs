@@ -5,6 +5,7 @@ use crate::arena::tensor::{LINE, TensorArena};
 use crate::arena::{Value, ids::Id};
 use crate::error::Result;
 use crate::kernels::abi::Split;
+use crate::nodes::ops::constant::ConstantAttrs;
 use crate::nodes::{Builder, DType, Graph, GraphBuf, Init, Op, Var};
 use crate::sched::check::{Checked, Plan, check};
 use crate::sched::exec::{Exec, ThreadState};
@@ -129,7 +130,7 @@ pub fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, how: How, steps: usiz
         arena.bytes_mut()[at(v)].copy_from_slice(bytemuck::cast_slice(&start(v, g.numel(v))));
     }
     for n in g.region_nodes(g.entry()).filter(|n| g.op[n.at()] == Op::CONSTANT) {
-        arena.bytes_mut()[at(g.out(n))].copy_from_slice(&g.attrs(n).bytes(2));
+        arena.bytes_mut()[at(g.out(n))].copy_from_slice(&ConstantAttrs::of(&g.attrs(n)).data);
     }
     let tapes: Tapes = tapes_sharing(plan, if how == How::Team { 0 } else { u64::MAX });
     let exec = Exec::new(plan, tapes).unwrap();

@@ -63,7 +63,7 @@ impl Tiles {
 
 impl Drop for Tiles {
     fn drop(&mut self) {
-        // SAFETY: the registers were configured by `new` on this thread, and nobody else uses them.
+        // SAFETY: the registers were configured by `new` on this thread, and nothing else uses them.
         #[allow(unsafe_code)]
         unsafe {
             asm!("tilerelease", options(nostack, nomem));

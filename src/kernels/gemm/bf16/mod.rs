@@ -111,7 +111,7 @@ pub struct Plan {
     sums: usize,
 }
 
-/// Words of A packed at once, 8 MiB: B is packed once for so many rows, which costs as much as the products of a
+/// Words of A packed at once, 8 MiB: B is packed once for that many rows, which costs as much as the products of a
 /// hundred.
 const WORDS_A: usize = 2 << 20;
 /// Words of the part of it that stays in L2.
@@ -173,7 +173,8 @@ fn pays(engine: Engine, g: &Gemm) -> bool {
     if g.m == 1 || g.n == 1 || g.k == 0 {
         return false;
     }
-    // B is packed for so many rows, A for so many columns; a tile is computed whole, for whole packed tiles of k.
+    // B is packed for whole tiles of rows, A for whole tiles of columns; a tile is computed whole, for whole packed
+    // tiles of k.
     let least = |m: usize, n: usize, k: usize, work: usize| {
         g.m >= m && g.n >= n && g.k >= k && g.m.saturating_mul(g.n).saturating_mul(g.k) >= work
     };
@@ -220,7 +221,7 @@ impl Output for IntoMatrix<'_, '_> {
     }
 }
 
-/// Who takes the tiles of a product of so many rows and columns.
+/// The sink of the tiles of a product of this many rows and columns.
 pub struct IntoSink<'t, K> {
     /// Who.
     pub to: &'t mut K,
@@ -250,7 +251,7 @@ impl<K: TileSink<f32>> Output for IntoSink<'_, K> {
     fn block(&mut self, _: Range<usize>, _: Range<usize>) {}
 }
 
-/// Computes some rows and columns, so many, of one product of a batch, from `a` and `b`, which begin with those.
+/// Computes a block of rows and columns of one product of a batch, from `a` and `b`, which begin with those.
 pub fn product(
     engine: Engine,
     g: &Gemm,

@@ -77,7 +77,7 @@ fn columns_are_summed_where_they_are_made_with_the_bits_of_a_reduction() {
 #[test]
 fn columns_are_summed_where_neither_bits_nor_units_are_lost() {
     let units = |g: Gemm| g.with_sums::<f32>().map(|g| (g.division().1, g.sums().0));
-    // One unit stays one; others are blocks of rows, or columns where they are so in any case.
+    // One unit stays one; others are blocks of rows, or columns where they always are.
     assert_eq!(units(Gemm::new(32, 128, 10)), Some((1, 1)));
     assert_eq!(units(Gemm::new(256, 1024, 1024)), Some((32, 8)));
     assert_eq!(units(Gemm::new(2048, 3072, 768)), Some((64, 64)));

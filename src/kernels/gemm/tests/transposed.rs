@@ -1,4 +1,4 @@
-//! Tests of products that are computed by their transpose: which they are, and that nobody can tell.
+//! Tests of products that are computed by their transpose: which they are, and that results do not differ.
 
 use super::super::transposed;
 use super::*;

@@ -7,8 +7,8 @@
 use super::{Body, Emit};
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::{Error, Kind};
-use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::dtype::{DType, Ty};
+use crate::nodes::ir::leaf::ArgAttrs;
 use crate::nodes::ir::opdef::Op;
 use hashbrown::HashMap;
 
@@ -119,7 +119,7 @@ impl Emit {
 
     /// An argument that gets its number when the body is closed.
     fn late_arg(&mut self, ty: Ty) -> Value {
-        self.emit(Op::ARG, &[], &[Attr::Int(0), Attr::DType(ty.dtype), Attr::Shape(ty.shape)]).at(0)
+        self.emit(Op::ARG, &[], &ArgAttrs { index: 0, dtype: ty.dtype, shape: ty.shape }.list()).at(0)
     }
 
     /// The random key of the open region, given that of the entry: in a loop's body, folded with the iteration.

@@ -5,10 +5,10 @@
 use super::{Body, Emit};
 use crate::arena::{Node, Region, Sym, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::dtype::Ty;
 use crate::nodes::ir::graph::Graph;
 use crate::nodes::ir::infer::Signature;
+use crate::nodes::ir::leaf::ArgAttrs;
 use crate::nodes::ir::opdef::Op;
 use bumpalo::Bump;
 
@@ -26,7 +26,7 @@ impl Emit {
     pub fn region_arg(&mut self, ty: Ty) -> Value {
         // Arguments stand first.
         let i = self.body().op.partition_point(|&op| op == Op::ARG);
-        self.emit(Op::ARG, &[], &[Attr::Int(i as i64), Attr::DType(ty.dtype), Attr::Shape(ty.shape)]).at(0)
+        self.emit(Op::ARG, &[], &ArgAttrs { index: i as i64, dtype: ty.dtype, shape: ty.shape }.list()).at(0)
     }
 
     /// Closes the open region, which yields `yields`.
@@ -97,8 +97,8 @@ impl Emit {
         Ok(self.freeze(bump))
     }
 
-    /// As [`Emit::finish`], for a writer that others hold: then, types can be asked for as before, and whatever is added
-    /// is an error. After an error, the same error comes again.
+    /// As [`Emit::finish`], for a writer that others hold: then, types can be asked for as before, and whatever is
+    /// added is an error. After an error, the same error comes again.
     pub fn end<'b>(&mut self, bump: &'b Bump) -> Result<Graph<'b>> {
         self.is_over();
         self.close_entry()?;

@@ -1,8 +1,8 @@
 //! How large a graph may grow.
 //!
-//! A few lines of text may describe any number of nodes: regions that call regions, loops that are unrolled, blocks that
-//! are decomposed. All of them are written here, one by one, so here they are counted. Invariant: no writer holds more
-//! than [`MAX_NODES`] nodes.
+//! A few lines of text may describe any number of nodes: regions that call regions, loops that are unrolled, blocks
+//! that are decomposed. All of them are written here, one by one, so here they are counted. Invariant: no writer holds
+//! more than [`MAX_NODES`] nodes.
 
 use super::Emit;
 

@@ -1,7 +1,7 @@
 //! Where nodes were asked for.
 //!
-//! Invariant: a place is said before the nodes that it is of, except for [`Emit::relocate`], by which a text says it after
-//! them. Part of the writer; callers see [`Emit`].
+//! Invariant: a place is said before the nodes that it is of, except for [`Emit::relocate`], by which a text says it
+//! after them. Part of the writer; callers see [`Emit`].
 
 use super::Emit;
 use crate::arena::Sym;
@@ -9,7 +9,7 @@ use crate::error::Place;
 use crate::nodes::ir::graph::Loc;
 
 impl Emit {
-    /// Nodes made from now on come from `loc` (an index as in [`Graph::loc`]).
+    /// Nodes made from now on come from `loc` (an index as in `Graph::loc`).
     pub fn set_loc(&mut self, loc: u32) {
         self.here = loc;
     }

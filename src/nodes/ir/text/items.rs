@@ -7,9 +7,9 @@ use super::lex::{Tok, brief, unescape};
 use super::parse::{Defined, Parser};
 use crate::arena::{Region, Value};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::dtype::Ty;
 use crate::nodes::ir::graph::Loc;
+use crate::nodes::ir::leaf::ArgAttrs;
 use crate::nodes::ir::opdef::Op;
 use hashbrown::HashMap;
 
@@ -75,8 +75,8 @@ impl<'t> Parser<'t, '_> {
         self.e.open_region(&name);
         for (i, arg) in args.iter().enumerate() {
             self.set_place(&arg.name.token);
-            let attrs = [Attr::Int(i as i64), Attr::DType(arg.ty.dtype), Attr::Shape(arg.ty.shape)];
-            let v = self.e.emit(Op::ARG, &[], &attrs).at(0);
+            let attrs = ArgAttrs { index: i as i64, dtype: arg.ty.dtype, shape: arg.ty.shape };
+            let v = self.e.emit(Op::ARG, &[], &attrs.list()).at(0);
             if let Some(loc) = arg.loc {
                 self.e.relocate(i, loc);
             }

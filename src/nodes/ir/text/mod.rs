@@ -14,7 +14,7 @@
 //! }
 //! ```
 //!
-//! * A value is `%name` where its debug name is unique in its region (a leaf keeps its name in any case), else
+//! * A value is `%name` where its debug name is unique in its region (a leaf always keeps its name), else
 //!   `%number`; a name that others have too follows the number where the value is defined: `%5"h" = relu %4`.
 //!   Regions are `@name` or `@number` by the same rule. Names other than `[A-Za-z_][A-Za-z0-9_.]*` are quoted.
 //! * Leaves leave out `name`: it is the value's. Ops that have both a `dtype` and a `shape` leave these out: the type
@@ -25,13 +25,14 @@
 //!   Plans and errors then name that line. Places are printed only if asked for ([`print_with`]).
 //!
 //! Invariant: `parse(print(g)) == g`, for any graph that [`Emit`] made. A text is hostile: sizes are bounded, nothing
-//! recurses, nothing panics, and errors have a line and a column. Anybody may call this module.
+//! recurses, nothing panics, and errors have a line and a column. Any module above may call this one.
 
 mod fields;
 mod items;
 mod lex;
 mod parse;
 mod print;
+mod renamed;
 mod statement;
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@ use super::lex::{is_plain, quote};
 use crate::arena::{Node, Region, Sym, Value, ids::Id};
 use crate::nodes::ir::attrs::Owned;
 use crate::nodes::ir::graph::Graph;
+use crate::nodes::ir::leaf::NameAttrs;
 use crate::nodes::ir::opdef::Op;
 use std::fmt::Write;
 
@@ -33,11 +34,6 @@ pub fn print_with(g: Graph<'_>, options: PrintOptions<'_>) -> String {
         printer.region(&mut out, r);
     }
     out
-}
-
-/// Whether `op` is a leaf whose `name` is its value's.
-pub(super) fn is_named(op: Op) -> bool {
-    matches!(op, Op::INPUT | Op::PARAM | Op::STATE)
 }
 
 /// A graph with the labels of its values and regions.
@@ -94,7 +90,7 @@ impl<'a> Printer<'a> {
         let g = &self.g;
         let n = g.def[v.at()].at();
         let op = g.op.get(n).copied().unwrap_or(Op::ARG);
-        is_named(op) && g.attr.get(n).and_then(|&at| g.extra.get(at as usize + 1)) == Some(&name.0)
+        op.is_named_leaf() && g.attr.get(n).and_then(|&at| g.extra.get(at as usize + 1)) == Some(&name.0)
     }
 
     /// `v` as an operand.
@@ -170,8 +166,8 @@ impl<'a> Printer<'a> {
     fn is_elided(&self, n: Node, i: usize) -> bool {
         let (g, attrs) = (&self.g, self.g.attrs(n));
         let Some(first) = g.outs_of(n).next() else { return false };
-        if is_named(g.op[n.at()]) && i == 0 {
-            return self.str(g.names[first.at()]) == self.str(attrs.sym(0));
+        if g.op[n.at()].is_named_leaf() && i == 0 {
+            return self.str(g.names[first.at()]) == self.str(NameAttrs::of(&attrs).name);
         }
         match fields::typed(attrs.fields) {
             Some((d, s)) if i == d || i == s => {

@@ -6,7 +6,7 @@
 use super::fields::typed;
 use super::lex::{Tok, Token, brief};
 use super::parse::{Defined, Parser};
-use super::print::is_named;
+use super::renamed::new_name;
 use crate::arena::{Region, Sym, Value};
 use crate::error::{Error, Kind, Result};
 use crate::names::nearest;
@@ -43,7 +43,7 @@ impl<'t> Parser<'t, '_> {
         let types = self.types()?;
         let loc = self.location()?;
         self.end_of_line()?;
-        if is_named(op) && attrs[0].is_none() {
+        if op.is_named_leaf() && attrs[0].is_none() {
             let name = outs.first().map_or(Sym::NONE, |d| d.name);
             attrs[0] = name.is_some().then_some(Owned::Sym(name));
             if attrs[0].is_none() {
@@ -72,7 +72,7 @@ impl<'t> Parser<'t, '_> {
 
     fn emit(&mut self, op: Op, args: &[Value], attrs: &[Owned]) -> Vec<Value> {
         let borrowed: Vec<Attr<'_>> = attrs.iter().map(Owned::borrow).collect();
-        match (is_named(op), attrs.first()) {
+        match (op.is_named_leaf(), attrs.first()) {
             (true, Some(&Owned::Sym(name))) if args.is_empty() => {
                 let name = self.e.strings.str(name).to_string();
                 vec![self.e.leaf(op, &name, &borrowed[1..])]
@@ -91,14 +91,15 @@ impl<'t> Parser<'t, '_> {
             return Err(self.expected("an op"));
         }
         let Some(&op) = self.ops.get(word) else {
-            let near = nearest(word, self.e.ops.iter().map(|d| d.name));
+            let now = new_name(word).map(|n| format!("; it is called {n} now"));
+            let near = now.unwrap_or_else(|| nearest(word, self.e.ops.iter().map(|d| d.name)));
             return Err(self.error(&t, format!("there is no op {}{near}", brief(word))));
         };
         self.advance();
         let flags = self.e.ops[op.0 as usize].flags;
         match op {
             Op::ARG => Err(self.error(&t, "arguments stand in a region's head: region @body(%x: f32[4])")),
-            _ if !entry && (is_named(op) || flags.has(Flags::EFFECT)) => {
+            _ if !entry && (op.is_named_leaf() || flags.has(Flags::EFFECT)) => {
                 Err(self.error(&t, format!("{word} stands in the graph only, not in a region")))
             }
             _ => Ok(op),

@@ -25,6 +25,7 @@ use super::attrs::{Attrs, Kind as FieldKind, is_inline};
 use super::dtype::Ty;
 use super::graph::Graph;
 use super::infer::{Infer, Signature};
+use super::leaf::ArgAttrs;
 use super::opdef::{Flags, Op, OpDef};
 use super::text::Printer;
 use crate::arena::intern::Shapes;
@@ -240,7 +241,7 @@ impl<'a> Verifier<'a> {
             self.interned(n);
             if self.node(r, n, values.start) {
                 self.infer(n);
-                if is_arg && self.g.attrs(n).int(0) != i as i64 {
+                if is_arg && ArgAttrs::of(&self.g.attrs(n)).index != i as i64 {
                     self.say_at(7, n, format!("this is argument {i}"));
                 }
             }
@@ -308,7 +309,7 @@ impl<'a> Verifier<'a> {
         if def.flags.has(Flags::EFFECT) && (!entry || def.is_pure()) {
             self.say_at(10, n, "an effect must stand in the entry, and is not pure");
         }
-        if !entry && matches!(self.g.op[n.at()], Op::INPUT | Op::PARAM | Op::STATE) {
+        if !entry && self.g.op[n.at()].is_named_leaf() {
             self.say_at(7, n, "a leaf stands outside the entry");
         }
     }
@@ -415,7 +416,7 @@ impl<'a> Verifier<'a> {
         }
         seen.fill(false);
         for n in g.region_nodes(g.entry()) {
-            if !matches!(g.op[n.at()], Op::INPUT | Op::PARAM | Op::STATE) {
+            if !g.op[n.at()].is_named_leaf() {
                 continue;
             }
             // The first word of a named leaf is its name; that it exists is V5.

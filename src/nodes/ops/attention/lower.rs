@@ -1,15 +1,17 @@
-//! Calls of attention, its adjoint, and rotary embeddings. Where the sequence stands before the heads, the log-sum-exp and the gradients are
-//! made with the heads first, so that a unit owns whole pieces of them, and then moved.
+//! Calls of attention, its adjoint, and rotary embeddings. Where the sequence axis is before that of the heads, the
+//! log-sum-exp and the gradients are made with the heads first, so that a unit owns whole pieces of them. Copies move
+//! them.
 
 use crate::kernels::attention::{Attention, BLOCK_KEYS, CHUNK_QUERIES};
 use crate::kernels::copy::Strided;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::rope::{Rope, rope as turn};
+use crate::kernels::rope::{Rope, rope as rotate};
 use crate::kernels::{attention, copy};
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ir::dtype::DType;
+use crate::nodes::ops::attention::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout};
 use crate::nodes::ops::attention::packed::parts;
-use crate::nodes::ops::attention::{DLSE, DROPOUT, Geometry, Layout, Optional, STREAM, optional, rope};
+use crate::nodes::ops::attention::{Geometry, Optional, optional, rope};
 use crate::nodes::ops::common::lowering::{by_float, by_size};
 
 /// How q, k and v are read, and where optional operands begin.
@@ -29,9 +31,9 @@ impl Reads {
     }
 }
 
-/// The params of a node.
-fn params(cx: &LowerCx<'_>, reads: &Reads) -> Result<Attention, String> {
-    let (attrs, Reads { first, packed, rest }) = (cx.attrs(), *reads);
+/// The kernel's params for a node. `dlse` says whether the log-sum-exp has a gradient.
+fn params(cx: &LowerCx<'_>, reads: &Reads, dlse: bool) -> Result<Attention, String> {
+    let (attrs, Reads { first, packed, rest }) = (AttentionAttrs::of(&cx.attrs()), *reads);
     let dims = if packed { parts(&cx.arg_dims(first), &attrs)? } else { [0, 1, 2].map(|i| cx.arg_dims(first + i)) };
     let g = Geometry::of(&dims, &attrs)?;
     let Optional { padding, bias, .. } = optional(&attrs, rest);
@@ -59,9 +61,9 @@ fn params(cx: &LowerCx<'_>, reads: &Reads) -> Result<Attention, String> {
         bias: bias.is_some(),
         bias_batch: strides[0],
         bias_head: strides[1],
-        dlse: attrs.fields.len() > DLSE && attrs.bool(DLSE),
-        drop: attrs.f64(DROPOUT),
-        stream: attrs.int(STREAM) as u64,
+        dlse,
+        drop: attrs.dropout,
+        stream: attrs.stream as u64,
     })
 }
 
@@ -85,11 +87,11 @@ pub fn attention_packed(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 fn forward(cx: &mut LowerCx<'_>, reads: &Reads) -> Result<(), String> {
-    let (p, dtype) = (params(cx, reads)?, cx.dtype(0));
+    let (p, dtype) = (params(cx, reads, false)?, cx.dtype(0));
     let kernel = by_float!(dtype, attention::forward)?;
     let lse = if p.seq_major { cx.temp(dtype.size(), p.batch * p.heads * p.queries) } else { Buf::Out(1) };
-    let lane = if dtype == DType::F32 { p.forward_scratch::<f32>() } else { p.forward_scratch::<f64>() };
-    let scratch = cx.scratch(dtype.size(), lane);
+    let per_thread = if dtype == DType::F32 { p.forward_scratch::<f32>() } else { p.forward_scratch::<f64>() };
+    let scratch = cx.scratch(dtype.size(), per_thread);
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::ATTENTION);
     let call = call.reads(&reads.bufs(cx.args()));
     let call = call.writes(Buf::Out(0), p.per_unit()).writes(lse, p.stats_per_unit());
@@ -110,18 +112,19 @@ fn fine(p: &Attention, threads: usize) -> Option<[usize; 2]> {
 
 /// `attention_backward`.
 pub fn attention_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let rest = 6 + usize::from(cx.attrs().bool(DLSE));
-    backward(cx, &Reads { first: 1, packed: false, rest })
+    backward(cx, false)
 }
 
 /// `attention_packed_backward`.
 pub fn attention_packed_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let rest = 4 + usize::from(cx.attrs().bool(DLSE));
-    backward(cx, &Reads { first: 1, packed: true, rest })
+    backward(cx, true)
 }
 
-fn backward(cx: &mut LowerCx<'_>, reads: &Reads) -> Result<(), String> {
-    let (p, dtype) = (params(cx, reads)?, cx.dtype(0));
+fn backward(cx: &mut LowerCx<'_>, packed: bool) -> Result<(), String> {
+    let dlse = AttentionBackwardAttrs::of(&cx.attrs()).dlse;
+    let rest = if packed { 4 } else { 6 } + usize::from(dlse);
+    let reads = Reads { first: 1, packed, rest };
+    let (p, dtype) = (params(cx, &reads, dlse)?, cx.dtype(0));
     let rows = [p.heads * p.queries, p.kv_heads * p.keys, p.kv_heads * p.keys];
     let widths = [p.width, p.width, p.value_width];
     let lens = [0, 1, 2].map(|i| rows[i] * widths[i]);
@@ -129,8 +132,8 @@ fn backward(cx: &mut LowerCx<'_>, reads: &Reads) -> Result<(), String> {
         true => cx.temp(dtype.size(), p.batch * lens[i]),
         false => Buf::Out(i),
     });
-    let lane = if dtype == DType::F32 { p.backward_scratch::<f32>() } else { p.backward_scratch::<f64>() };
-    let scratch = cx.scratch(dtype.size(), lane);
+    let per_thread = if dtype == DType::F32 { p.backward_scratch::<f32>() } else { p.backward_scratch::<f64>() };
+    let scratch = cx.scratch(dtype.size(), per_thread);
     let bias = cx.used.len() > 3 && cx.used[3];
     let bufs = reads.bufs(cx.args());
     let reading = |kernel, units, flops| {
@@ -140,12 +143,12 @@ fn backward(cx: &mut LowerCx<'_>, reads: &Reads) -> Result<(), String> {
     let with_bias = |call: Call, per: usize| if bias { call.writes(Buf::Out(3), per * p.keys) } else { call };
     let mut calls = Vec::new();
     if let Some([keys, queries]) = fine(&p, cx.threads) {
-        // Four and three products. Making scores twice is no work that anybody asked for: it counts once.
+        // Four and three products. Scores are made twice, and count once.
         let call = reading(by_float!(dtype, attention::backward_keys)?, keys, cx.flops() / 7 * 4);
         let call = (1..3).fold(call, |call, i| call.writes(grads[i], BLOCK_KEYS * widths[i]));
         calls.push(call.scratch(scratch));
         let call = reading(by_float!(dtype, attention::backward_queries)?, queries, cx.flops() / 7 * 3);
-        let call = call.writes(grads[0], CHUNK_QUERIES * widths[0]).scratch(cx.scratch(dtype.size(), lane));
+        let call = call.writes(grads[0], CHUNK_QUERIES * widths[0]).scratch(cx.scratch(dtype.size(), per_thread));
         calls.push(with_bias(call, CHUNK_QUERIES));
     } else {
         let call = reading(by_float!(dtype, attention::backward)?, p.backward_units(), cx.flops());
@@ -182,7 +185,7 @@ pub fn rope(cx: &mut LowerCx<'_>) -> Result<(), String> {
         cx.view(0, 0, 0);
         return Ok(());
     }
-    let call = Call::new(by_float!(cx.dtype(0), turn)?, p.to_words(), p.units()).flops(cx.flops());
+    let call = Call::new(by_float!(cx.dtype(0), rotate)?, p.to_words(), p.units()).flops(cx.flops());
     cx.call(call.reads_args(3).writes(Buf::Out(0), p.per_unit()).inplace(&[(0, 0)]));
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! Scaled dot-product attention, with a backward op that computes all gradients in one sweep.
 //!
-//! Invariant: shapes, masks and options are checked by [`Geometry::of`] and [`check_optional`], which both rows, their
-//! lowering and their decompositions share. Neither op stores anything of size queries × keys, except the gradient of a
-//! bias that somebody asks for.
+//! Invariant: [`Geometry::of`] and [`check_optional`] check shapes, masks and options; both ops, their lowering and
+//! their decompositions share them. Neither op stores anything of size queries × keys, except the gradient of a bias,
+//! if that is read.
 
+pub mod attrs;
 pub mod lower;
 pub mod rope;
 pub mod rotary;
@@ -13,67 +14,18 @@ pub mod packed;
 mod plain;
 
 use crate::ensure;
-use crate::nodes::ir::attrs::{Attr, Attrs, Field, Kind};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::CostCx;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ir::typed::Choice;
 use Domain::{Bit, Bits, Positive, Real, Unit};
+pub use attrs::Layout;
+use attrs::{AttentionAttrs, AttentionBackwardAttrs, Mask};
 pub use packed::{ATTENTION_PACKED, ATTENTION_PACKED_BACKWARD};
 use plain::Scores;
 use std::ops::Deref;
-
-/// The order of axes of q, k, v and y.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Layout {
-    /// `[batch, heads, sequence, width]`.
-    #[default]
-    Bhsd = 0,
-    /// `[batch, sequence, heads, width]`.
-    Bshd = 1,
-    /// `[batch, sequence, heads·width]`.
-    Bsd = 2,
-}
-
-/// Names of the layouts, in their order.
-pub(super) const LAYOUTS: &[&str] = &["bhsd", "bshd", "bsd"];
-/// Names of the masks.
-const MASKS: &[&str] = &["none", "causal", "window"];
-
-const LAYOUT: usize = 0;
-const HEADS: usize = 1;
-const KV_HEADS: usize = 2;
-const MASK: usize = 3;
-const WINDOW: usize = 4;
-const SCALE: usize = 5;
-const SOFTCAP: usize = 6;
-/// Field that says whether there is a mask of keys.
-pub const PADDING: usize = 7;
-/// Field that says whether there is a bias.
-pub const BIAS: usize = 8;
-/// Field that says which part of the probabilities is dropped.
-pub const DROPOUT: usize = 9;
-/// Field that tells the draws of one op from those of another.
-pub const STREAM: usize = 10;
-/// Field of the backward row that says whether the log-sum-exp has a gradient.
-pub const DLSE: usize = 11;
-
-/// Fields of both rows; the backward row has all, the forward row all but the last.
-const FIELDS: &[Field] = &[
-    Field::new("layout", Kind::Choice(LAYOUTS)),
-    Field::new("heads", Kind::Int),
-    Field::new("kv_heads", Kind::Int),
-    Field::new("mask", Kind::Choice(MASKS)),
-    Field::new("window", Kind::Int),
-    Field::new("scale", Kind::F64),
-    Field::new("softcap", Kind::F64),
-    Field::new("padding", Kind::Bool),
-    Field::new("bias", Kind::Bool),
-    Field::new("dropout", Kind::F64),
-    Field::new("stream", Kind::Int),
-    Field::new("dlse", Kind::Bool),
-];
 
 /// Sizes and options of a node, checked.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,7 +58,7 @@ pub struct Geometry {
 
 /// `[batch, heads, sequence, width]` of one operand.
 pub(super) fn axes(what: &str, d: &[usize], layout: Layout, heads: usize) -> Result<[usize; 4], String> {
-    let name = LAYOUTS[layout as usize];
+    let name = Layout::NAMES[layout as usize];
     let shape = crate::nodes::ir::infer::show(d);
     match (layout, d) {
         (Layout::Bhsd, &[b, h, s, w]) | (Layout::Bshd, &[b, s, h, w]) => {
@@ -119,22 +71,24 @@ pub(super) fn axes(what: &str, d: &[usize], layout: Layout, heads: usize) -> Res
             ensure!(w > 0, "the head width of {what} is 0");
             Ok([b, heads, s, w / heads])
         }
-        _ => Err(format!("{what} has shape {shape}; layout {name} has rank {}", if name == "bsd" { 3 } else { 4 })),
+        _ => Err(format!(
+            "{what} has shape {shape}; layout {name} has rank {}",
+            if layout == Layout::Bsd { 3 } else { 4 }
+        )),
     }
 }
 
-/// Field `i` as a number of at least 1.
-fn count(attrs: &Attrs<'_>, i: usize) -> Result<usize, String> {
-    let (n, name) = (attrs.int(i), FIELDS[i].name);
+/// Attribute `name` as a number of at least 1.
+fn count(name: &str, n: i64) -> Result<usize, String> {
     ensure!(n >= 1, "{name} is {n}; it must be at least 1");
     usize::try_from(n).map_err(|_| format!("{name} is {n}"))
 }
 
 impl Geometry {
     /// The geometry of q, k and v of these dimensions.
-    pub fn of<D: Deref<Target = [usize]>>([q, k, v]: &[D; 3], attrs: &Attrs<'_>) -> Result<Geometry, String> {
-        let layout = [Layout::Bhsd, Layout::Bshd, Layout::Bsd][attrs.choice(LAYOUT) as usize];
-        let (heads, kv_heads) = (count(attrs, HEADS)?, count(attrs, KV_HEADS)?);
+    pub fn of<D: Deref<Target = [usize]>>([q, k, v]: &[D; 3], attrs: &AttentionAttrs) -> Result<Geometry, String> {
+        let AttentionAttrs { layout, mask, window, scale, softcap, .. } = *attrs;
+        let (heads, kv_heads) = (count("heads", attrs.heads)?, count("kv_heads", attrs.kv_heads)?);
         ensure!(heads.is_multiple_of(kv_heads), "kv_heads = {kv_heads} does not divide heads = {heads}");
         let [batch, _, queries, width] = axes("q", q, layout, heads)?;
         let [kb, _, keys, kw] = axes("k", k, layout, kv_heads)?;
@@ -142,10 +96,8 @@ impl Geometry {
         ensure!(batch == kb && batch == vb, "batch sizes {batch} of q, {kb} of k and {vb} of v differ");
         ensure!(width == kw, "head widths {width} of q and {kw} of k differ");
         ensure!(keys == values, "lengths {keys} of k and {values} of v differ");
-        let (mask, window) = (attrs.choice(MASK), attrs.int(WINDOW));
         ensure!(window >= 0, "window is {window}; it must not be negative");
-        ensure!(mask == 2 || window == 0, "window is {window}, but mask is {}", MASKS[mask as usize]);
-        let (scale, softcap) = (attrs.f64(SCALE), attrs.f64(SOFTCAP));
+        ensure!(mask == Mask::Window || window == 0, "window is {window}, but mask is {}", Mask::NAMES[mask as usize]);
         ensure!(scale.is_finite(), "scale is {scale}; it must be finite (0 stands for 1/√width)");
         ensure!(softcap >= 0.0 && softcap.is_finite(), "softcap is {softcap}; it must be 0 (none) or positive");
         Ok(Geometry {
@@ -157,8 +109,8 @@ impl Geometry {
             keys,
             width,
             value_width,
-            causal: mask > 0,
-            window: if mask == 2 { window as usize } else { usize::MAX },
+            causal: mask != Mask::None,
+            window: if mask == Mask::Window { window as usize } else { usize::MAX },
             scale: if scale == 0.0 { 1.0 / (width as f64).sqrt() } else { scale },
             softcap,
         })
@@ -205,21 +157,21 @@ pub struct Optional {
 }
 
 /// Which optional operands there are, from `rest` on.
-pub fn optional(attrs: &Attrs<'_>, rest: usize) -> Optional {
+pub fn optional(attrs: &AttentionAttrs, rest: usize) -> Optional {
     let mut end = rest;
     let mut next = |there: bool| {
         end += usize::from(there);
         there.then(|| end - 1)
     };
-    let padding = next(attrs.bool(PADDING));
-    let bias = next(attrs.bool(BIAS));
-    let key = next(attrs.f64(DROPOUT) != 0.0);
+    let padding = next(attrs.padding);
+    let bias = next(attrs.bias);
+    let key = next(attrs.dropout != 0.0);
     Optional { padding, bias, key, end }
 }
 
 /// Checks the optional operands from `rest` on, and that no other follows.
-fn check_optional(cx: &Infer<'_>, g: &Geometry, rest: usize) -> Result<(), String> {
-    let Optional { padding, bias, key, end } = optional(&cx.attrs, rest);
+fn check_optional(cx: &Infer<'_>, attrs: &AttentionAttrs, g: &Geometry, rest: usize) -> Result<(), String> {
+    let Optional { padding, bias, key, end } = optional(attrs, rest);
     let given = cx.args.len();
     ensure!(given == end, "{given} operands; padding, bias and dropout ask for {end}");
     if let Some(i) = padding {
@@ -234,7 +186,7 @@ fn check_optional(cx: &Infer<'_>, g: &Geometry, rest: usize) -> Result<(), Strin
         let full = crate::nodes::ir::infer::show(&full);
         ensure!(fits, "the bias has shape {d}; {full} is needed, or 1 for its first axes");
     }
-    let p = cx.attrs.f64(DROPOUT);
+    let p = attrs.dropout;
     ensure!((0.0..=1.0).contains(&p), "dropout is {p}; it must lie in [0, 1]");
     match key {
         Some(i) => super::random::key(cx, i),
@@ -249,19 +201,20 @@ fn dims<'e>(cx: &Infer<'e>, first: usize) -> [crate::arena::intern::Dims; 3] {
 fn forward_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     (1..3).try_for_each(|i| cx.same_dtype(0, i))?;
-    let g = Geometry::of(&dims(cx, 0), &cx.attrs)?;
-    check_optional(cx, &g, 3)?;
+    let attrs = AttentionAttrs::of(&cx.attrs);
+    let g = Geometry::of(&dims(cx, 0), &attrs)?;
+    check_optional(cx, &attrs, &g, 3)?;
     cx.result(dtype, &g.y())?;
     cx.result(dtype, &[g.batch, g.heads, g.queries])
 }
 
 fn backward_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
-    let dlse = cx.attrs.bool(DLSE);
+    let (attrs, dlse) = (AttentionAttrs::of(&cx.attrs), AttentionBackwardAttrs::of(&cx.attrs).dlse);
     let rest = 6 + usize::from(dlse);
     ensure!(cx.args.len() >= rest, "{} operands; at least {rest} are needed", cx.args.len());
     (1..rest).try_for_each(|i| cx.same_dtype(0, i))?;
-    let g = Geometry::of(&dims(cx, 1), &cx.attrs)?;
+    let g = Geometry::of(&dims(cx, 1), &attrs)?;
     cx.expect_dims(0, "dy", &g.y())?;
     cx.expect_dims(4, "y", &g.y())?;
     let rows = [g.batch, g.heads, g.queries];
@@ -269,9 +222,9 @@ fn backward_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     if dlse {
         cx.expect_dims(6, "dlse", &rows)?;
     }
-    check_optional(cx, &g, rest)?;
+    check_optional(cx, &attrs, &g, rest)?;
     (1..4).try_for_each(|i| cx.same_as(i))?;
-    match cx.attrs.bool(BIAS) {
+    match attrs.bias {
         true => cx.result(dtype, &[g.batch, g.heads, g.queries, g.keys]),
         false => Ok(()),
     }
@@ -280,7 +233,7 @@ fn backward_infer(cx: &mut Infer<'_>) -> Result<(), String> {
 /// Multiply-adds: for each pair, `a` times the width of q and k and `b` times that of v.
 fn flops(cx: &CostCx<'_>, first: usize, a: usize, b: usize) -> u64 {
     let d = |i: usize| cx.graph.shape_dims(cx.graph.ty(cx.graph.args_of(cx.node)[first + i]).shape);
-    let g = Geometry::of(&[d(0), d(1), d(2)], &cx.graph.attrs(cx.node));
+    let g = Geometry::of(&[d(0), d(1), d(2)], &AttentionAttrs::of(&cx.graph.attrs(cx.node)));
     g.map_or(0, |g| flops_of(&g, a, b))
 }
 
@@ -306,22 +259,20 @@ fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Optio
     let mut args = vec![dy, s.args[0], s.args[1], s.args[2], s.outs[0], s.outs[1]];
     args.extend(ct[1]);
     args.extend(&s.args[3..]);
-    let owned: Vec<_> = s.attrs.iter().map(|(_, a)| a).collect();
-    let mut attrs: Vec<Attr<'_>> = owned.iter().map(|a| a.borrow()).collect();
-    attrs.push(Attr::Bool(ct[1].is_some()));
-    let all = s.g.emit(Op::ATTENTION_BACKWARD, &args, &attrs);
+    let attrs = AttentionAttrs::of(&s.attrs);
+    let all = s.g.emit(Op::ATTENTION_BACKWARD, &args, &attrs.backward(ct[1].is_some()).list());
     grads.iter_mut().zip(all.iter()).take(3).for_each(|(to, d)| *to = Some(*d));
-    if let Some(i) = optional(&s.attrs, 3).bias {
+    if let Some(i) = optional(&attrs, 3).bias {
         grads[i] = all.get(3).filter(|_| want[i]).map(|d| d.unbroadcast(&s.args[i].dims()));
     }
     grads
 }
 
 fn backward_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let dlse = s.attrs.bool(DLSE);
+    let AttentionBackwardAttrs { dlse, bias, .. } = AttentionBackwardAttrs::of(&s.attrs);
     let Some(scores) = Scores::new(s, 1, 6 + usize::from(dlse)) else { return Vec::new() };
     let all = scores.backward(s.args[0], s.args[4], s.args[5], dlse.then(|| s.args[6]));
-    all[..if s.attrs.bool(BIAS) { 4 } else { 3 }].to_vec()
+    all[..if bias { 4 } else { 3 }].to_vec()
 }
 
 /// See `doc`.
@@ -330,7 +281,7 @@ pub const ATTENTION: OpDef = OpDef {
     doc: "y = drop(softmax(softcap(scale·q·kᵀ) + bias))·v over the keys that a query sees, 0 where it sees none; also \
           lse = ln Σ eˢ",
     arity: Arity::Between(3, 6),
-    attrs: FIELDS.split_at(DLSE).0,
+    attrs: AttentionAttrs::FIELDS,
     flags: Flags::PURE,
     infer: forward_infer,
     deriv: Deriv::Rules(jvp, vjp),
@@ -395,7 +346,7 @@ pub const ATTENTION_BACKWARD: OpDef = OpDef {
     doc: "dq, dk, dv and, with a bias, dbias of attention, from \
           (dy, q, k, v, y, lse[, dlse][, padding][, bias][, key])",
     arity: Arity::Between(6, 10),
-    attrs: FIELDS,
+    attrs: AttentionBackwardAttrs::FIELDS,
     flags: Flags::PURE,
     infer: backward_infer,
     deriv: Deriv::ViaDecompose,

@@ -1,12 +1,12 @@
 //! Attention whose q, k and v lie side by side in the rows of one operand, as one product makes them: nothing is copied
 //! out first, and the backward op writes the gradient of that product's result.
 //!
-//! Invariant: what [`super::Geometry`] promises holds for the parts, in layout `bsd`, with one length of q and k.
+//! Invariant: [`super::Geometry`] checks the parts, in layout `bsd`, with one length of q and k.
 
-use super::{DLSE, FIELDS, Geometry, HEADS, KV_HEADS, LAYOUT, Layout, check_optional, count, flops_of, lower};
+use super::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout};
+use super::{Geometry, check_optional, count, flops_of, lower};
 use crate::arena::intern::Dims;
 use crate::ensure;
-use crate::nodes::ir::attrs::{Attr, Attrs};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::CostCx;
 use crate::nodes::ir::infer::Infer;
@@ -14,11 +14,10 @@ use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDe
 use Domain::{Bit, Bits, Positive, Real, Unit};
 
 /// The sizes along the last axis of q, k and v in packed rows of `d`.
-pub fn widths(d: &[usize], attrs: &Attrs<'_>) -> Result<[usize; 3], String> {
-    let layout = attrs.choice(LAYOUT);
-    ensure!(layout == Layout::Bsd as u32, "packed q, k and v have layout bsd alone");
+pub fn widths(d: &[usize], attrs: &AttentionAttrs) -> Result<[usize; 3], String> {
+    ensure!(attrs.layout == Layout::Bsd, "packed q, k and v have layout bsd alone");
     let &[_, _, all] = d else { return Err(format!("packed q, k and v have rank 3, not {}", d.len())) };
-    let (heads, kv_heads) = (count(attrs, HEADS)?, count(attrs, KV_HEADS)?);
+    let (heads, kv_heads) = (count("heads", attrs.heads)?, count("kv_heads", attrs.kv_heads)?);
     let parts = kv_heads.checked_mul(2).and_then(|kv| kv.checked_add(heads)).ok_or("too many heads")?;
     ensure!(all.is_multiple_of(parts), "heads of q, k and v, {parts} together, do not divide a row of {all}");
     let width = all / parts;
@@ -26,19 +25,19 @@ pub fn widths(d: &[usize], attrs: &Attrs<'_>) -> Result<[usize; 3], String> {
 }
 
 /// The shapes of q, k and v.
-pub fn parts(d: &Dims, attrs: &Attrs<'_>) -> Result<[Dims; 3], String> {
+pub fn parts(d: &Dims, attrs: &AttentionAttrs) -> Result<[Dims; 3], String> {
     let shape = |w| Dims::new(&[d[0], d[1], w]).ok_or("too many axes");
     let [q, k, v] = widths(d, attrs)?;
     Ok([shape(q)?, shape(k)?, shape(v)?])
 }
 
-fn geometry(cx: &Infer<'_>, i: usize) -> Result<Geometry, String> {
-    Geometry::of(&parts(&cx.dims(i), &cx.attrs)?, &cx.attrs)
+fn geometry(cx: &Infer<'_>, attrs: &AttentionAttrs, i: usize) -> Result<Geometry, String> {
+    Geometry::of(&parts(&cx.dims(i), attrs)?, attrs)
 }
 
 /// Operand `i` taken apart; nothing where it does not fit, which `infer` has refused.
 fn apart<'g>(s: &Site<'_, 'g>, i: usize) -> Vec<Var<'g>> {
-    let Ok(widths) = widths(&s.args[i].dims(), &s.attrs) else { return Vec::new() };
+    let Ok(widths) = widths(&s.args[i].dims(), &AttentionAttrs::of(&s.attrs)) else { return Vec::new() };
     let mut at = 0;
     let mut next = |w: usize| {
         at += w;
@@ -47,14 +46,8 @@ fn apart<'g>(s: &Site<'_, 'g>, i: usize) -> Vec<Var<'g>> {
     widths.map(&mut next).to_vec()
 }
 
-fn rebuild<'g>(s: &Site<'_, 'g>, op: Op, args: &[Var<'g>]) -> Vec<Var<'g>> {
-    let owned: Vec<_> = s.attrs.iter().map(|(_, a)| a).collect();
-    let attrs: Vec<Attr<'_>> = owned.iter().map(|a| a.borrow()).collect();
-    s.g.emit(op, args, &attrs).into()
-}
-
 fn flops(cx: &CostCx<'_>, i: usize, a: usize, b: usize) -> u64 {
-    let attrs = cx.graph.attrs(cx.node);
+    let attrs = AttentionAttrs::of(&cx.graph.attrs(cx.node));
     let d = cx.graph.shape_dims(cx.graph.ty(cx.graph.args_of(cx.node)[i]).shape);
     parts(&d, &attrs).and_then(|p| Geometry::of(&p, &attrs)).map_or(0, |g| flops_of(&g, a, b))
 }
@@ -64,17 +57,21 @@ pub const ATTENTION_PACKED: OpDef = OpDef {
     name: "attention_packed",
     doc: "attention of the parts q, k, v of packed rows, from (qkv[, padding][, bias][, key])",
     arity: Arity::Between(1, 4),
-    attrs: FIELDS.split_at(DLSE).0,
+    attrs: AttentionAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED),
     infer: |cx| {
         let dtype = cx.float(0)?;
-        let g = geometry(cx, 0)?;
-        check_optional(cx, &g, 1)?;
+        let attrs = AttentionAttrs::of(&cx.attrs);
+        let g = geometry(cx, &attrs, 0)?;
+        check_optional(cx, &attrs, &g, 1)?;
         cx.result(dtype, &g.y())?;
         cx.result(dtype, &[g.batch, g.heads, g.queries])
     },
     deriv: Deriv::ViaDecompose,
-    decompose: Some(|s| rebuild(s, Op::ATTENTION, &[&apart(s, 0), &s.args[1..]].concat())),
+    decompose: Some(|s| {
+        let args = [&apart(s, 0), &s.args[1..]].concat();
+        s.g.emit(Op::ATTENTION, &args, &AttentionAttrs::of(&s.attrs).list()).into()
+    }),
     lower: Lower::Kernel(lower::attention_packed),
     cost: |cx| flops(cx, 0, 1, 1),
     cases: &[
@@ -101,28 +98,30 @@ pub const ATTENTION_PACKED_BACKWARD: OpDef = OpDef {
     name: "attention_packed_backward",
     doc: "the gradient of attention_packed in the packed rows, from (dy, qkv, y, lse[, dlse][, padding][, key])",
     arity: Arity::Between(4, 7),
-    attrs: FIELDS,
+    attrs: AttentionBackwardAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED),
     infer: |cx| {
-        let (dlse, given) = (cx.attrs.bool(DLSE), cx.args.len());
+        let (attrs, given) = (AttentionAttrs::of(&cx.attrs), cx.args.len());
+        let dlse = AttentionBackwardAttrs::of(&cx.attrs).dlse;
         let rest = 4 + usize::from(dlse);
         ensure!(given >= rest, "{given} operands; at least {rest} are needed");
-        ensure!(!cx.attrs.bool(super::BIAS), "the gradient of a bias is made by attention_backward alone");
+        ensure!(!attrs.bias, "the gradient of a bias is made by attention_backward alone");
         cx.float(0)?;
         (1..rest).try_for_each(|i| cx.same_dtype(0, i))?;
-        let g = geometry(cx, 1)?;
+        let g = geometry(cx, &attrs, 1)?;
         cx.expect_dims(0, "dy", &g.y())?;
         cx.expect_dims(2, "y", &g.y())?;
         for (i, what) in [(3, "lse"), (4, "dlse")].into_iter().take(1 + usize::from(dlse)) {
             cx.expect_dims(i, what, &[g.batch, g.heads, g.queries])?;
         }
-        check_optional(cx, &g, rest)?;
+        check_optional(cx, &attrs, &g, rest)?;
         cx.same_as(1)
     },
     deriv: Deriv::ViaDecompose,
     decompose: Some(|s| {
         let args = [&s.args[..1], &apart(s, 1), &s.args[2..]].concat();
-        let grads = rebuild(s, Op::ATTENTION_BACKWARD, &args);
+        let attrs = AttentionBackwardAttrs::of(&s.attrs);
+        let grads = Vec::from(s.g.emit(Op::ATTENTION_BACKWARD, &args, &attrs.list()));
         grads.first().map(|dq| dq.concat(&grads[1..], -1)).into_iter().collect()
     }),
     lower: Lower::Kernel(lower::attention_packed_backward),

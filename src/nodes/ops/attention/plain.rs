@@ -1,14 +1,15 @@
-//! Attention in plain ops: what the rows decompose into, and their tangents. All of it works on
+//! Attention in plain ops: the decompositions, and the tangents. All of it works on
 //! `[batch, kv_heads, heads of q that share one, sequence, width]`.
 //!
 //! Invariant: a hidden score becomes −∞ by a select, and a query that sees no key is kept away from the softmax, so no
-//! derivative of any order meets ∞ − ∞ or 0·∞. Only the rows use this.
+//! derivative of any order meets ∞ − ∞ or 0·∞. Only the op definitions use this.
 
-use super::{DROPOUT, Geometry, Layout, Optional, STREAM, optional};
-use crate::nodes::ir::attrs::Attr;
+use super::attrs::AttentionAttrs;
+use super::{Geometry, Layout, Optional, optional};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{Op, Site};
+use crate::nodes::ops::random::DrawAttrs;
 
 /// The scores of a node and what they are made of.
 pub struct Scores<'g> {
@@ -18,9 +19,9 @@ pub struct Scores<'g> {
     pub v: Var<'g>,
     /// tanh(scale·q·kᵀ / softcap), if there is a softcap.
     bent: Option<Var<'g>>,
-    /// Scores as they stand under the exponential, bias and all.
+    /// The operand of the exponential: scores with bias.
     x: Var<'g>,
-    /// Which of them count.
+    /// Which scores count.
     seen: Var<'g>,
     /// Which probabilities are not dropped, and what those are multiplied by.
     kept: Option<(Var<'g>, f64)>,
@@ -43,7 +44,7 @@ impl Geometry {
         x.reshape([self.batch, self.kv_heads, heads / self.kv_heads, len, width])
     }
 
-    /// The way back from [`Geometry::split`].
+    /// The inverse of [`Geometry::split`].
     pub fn join<'g>(&self, x: Var<'g>) -> Var<'g> {
         let d = x.dims();
         let (heads, len, width) = (d[1] * d[2], d[3], d[4]);
@@ -60,7 +61,7 @@ impl Geometry {
         x.reshape([self.batch, self.kv_heads, self.group(), self.queries, 1])
     }
 
-    /// The way back from [`Geometry::column`].
+    /// The inverse of [`Geometry::column`].
     fn rows<'g>(&self, x: Var<'g>) -> Var<'g> {
         x.reshape([self.batch, self.heads, self.queries])
     }
@@ -78,11 +79,13 @@ fn over_keys<'g>(x: Var<'g>) -> Var<'g> {
 }
 
 impl<'g> Scores<'g> {
-    /// The scores of a node whose q is operand `first` and whose optional operands begin at `rest`; `None` after an error.
+    /// The scores of a node whose q is operand `first` and whose optional operands begin at `rest`. After an error:
+    /// `None`.
     pub fn new(s: &Site<'_, 'g>, first: usize, rest: usize) -> Option<Scores<'g>> {
         let [q, k, v] = [0, 1, 2].map(|i| s.args[first + i]);
-        let geo = Geometry::of(&[q.dims(), k.dims(), v.dims()], &s.attrs).ok()?;
-        let Optional { padding, bias, key, .. } = optional(&s.attrs, rest);
+        let attrs = AttentionAttrs::of(&s.attrs);
+        let geo = Geometry::of(&[q.dims(), k.dims(), v.dims()], &attrs).ok()?;
+        let Optional { padding, bias, key, .. } = optional(&attrs, rest);
         let (q, k, v) = (geo.split(q, geo.heads), geo.split(k, geo.kv_heads), geo.split(v, geo.kv_heads));
         let raw = q.matmul_t(k, false, true) * geo.scale;
         let bent = (geo.softcap > 0.0).then(|| (raw * (1.0 / geo.softcap)).tanh());
@@ -97,7 +100,7 @@ impl<'g> Scores<'g> {
             let keep = if keep.dtype() == DType::Bool { keep } else { keep.greater_equal(0.5) };
             seen = seen.logical_and(keep.reshape([geo.batch, 1, 1, 1, geo.keys]));
         }
-        let kept = key.map(|i| geo.kept(s, s.args[i], x));
+        let kept = key.map(|i| kept(&attrs, s.args[i], x));
         Some(Scores { geo, q, k, v, bent, x, seen, kept })
     }
 
@@ -127,7 +130,7 @@ impl<'g> Scores<'g> {
         self.kept.map_or(w, |(kept, scale)| kept.select(w * scale, w.full_like(0.0)))
     }
 
-    /// A gradient or tangent of what stands before the softcap, from or to one after it: times 1 − tanh².
+    /// Carries a gradient or a tangent across the softcap: times 1 − tanh².
     fn bend(&self, x: Var<'g>) -> Var<'g> {
         self.bent.map_or(x, |t| x * (1.0 - t * t))
     }
@@ -167,22 +170,22 @@ impl<'g> Scores<'g> {
     }
 }
 
-impl Geometry {
-    /// Which probabilities are not dropped, beside the scores `x`, and what those are multiplied by: the `f32` draws
-    /// of `[batch, heads, queries, keys]`.
-    fn kept<'g>(&self, s: &Site<'_, 'g>, key: Var<'g>, x: Var<'g>) -> (Var<'g>, f64) {
-        let (p, shape) = (s.attrs.f64(DROPOUT), x.ty().shape);
-        let attrs = [Attr::Int(s.attrs.int(STREAM)), Attr::DType(DType::F32), Attr::Shape(shape)];
-        let draw = s.g.emit1(Op::RNG_UNIFORM, &[key], &attrs);
-        (draw.greater_equal(p), if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 })
-    }
+/// Which probabilities are not dropped, beside the scores `x`, and what those are multiplied by: the `f32` draws of
+/// `[batch, heads, queries, keys]`.
+fn kept<'g>(attrs: &AttentionAttrs, key: Var<'g>, x: Var<'g>) -> (Var<'g>, f64) {
+    let p = attrs.dropout;
+    let draw = DrawAttrs { stream: attrs.stream, dtype: DType::F32, shape: x.ty().shape };
+    let draw = key.g.emit1(Op::RNG_UNIFORM, &[key], &draw.list());
+    (draw.greater_equal(p), if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 })
+}
 
-    /// Which keys each query may see by its place, `[queries, keys]`.
+impl Geometry {
+    /// Which keys each query may see by its position, `[queries, keys]`.
     fn band<'g>(&self, s: &Site<'_, 'g>) -> Var<'g> {
         let dims = [self.queries, self.keys];
-        let place = |axis: usize| s.g.iota(axis, dims, DType::I64);
+        let position = |axis: usize| s.g.iota(axis, dims, DType::I64);
         // How far a key is behind the last one that the query sees.
-        let behind = place(0) - place(1) + (self.keys as f64 - self.queries as f64);
+        let behind = position(0) - position(1) + (self.keys as f64 - self.queries as f64);
         let seen = behind.greater_equal(0.0);
         if self.window == usize::MAX {
             seen
@@ -194,6 +197,6 @@ impl Geometry {
 
 /// The operands of a node that have a tangent: q, k, v, and the bias.
 pub fn tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> [Option<Var<'g>>; 4] {
-    let bias = optional(&s.attrs, 3).bias.and_then(|i| t[i]);
+    let bias = optional(&AttentionAttrs::of(&s.attrs), 3).bias.and_then(|i| t[i]);
     [t[0], t[1], t[2], bias]
 }

@@ -1,31 +1,18 @@
-//! Rotary position embedding: one row, which is its own adjoint with the sines negated.
+//! Rotary position embedding: one op, which is its own adjoint with the sines negated.
 //!
-//! Source: Su et al., "RoFormer: enhanced transformer with rotary position embedding". Invariant: the operands' shapes
-//! are checked by [`Geometry::of`], which inference, lowering, decomposition and derivative share.
+//! Source: Su et al., "RoFormer: enhanced transformer with rotary position embedding". Invariant: [`Geometry::of`]
+//! checks the operands' shapes; inference, lowering, decomposition and derivative share it.
 
 use super::lower;
 use crate::ensure;
-use crate::nodes::ir::attrs::{Attr, Attrs, Field, Kind};
+use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::show;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ops::attention::{LAYOUTS, Layout, axes};
+pub use crate::nodes::ops::attention::attrs::Pairing;
+use crate::nodes::ops::attention::attrs::{Layout, RopeAttrs};
+use crate::nodes::ops::attention::{axes, count};
 use Domain::{Real, Unit};
-
-/// Which elements of a head make a pair.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pairing {
-    /// i and i + n/2 of the n that turn (GPT-NeoX, Llama as in its common ports).
-    #[default]
-    Halves = 0,
-    /// 2i and 2i + 1 (GPT-J, the paper, SAM 2).
-    Neighbours = 1,
-}
-
-const LAYOUT: usize = 0;
-const HEADS: usize = 1;
-const PAIRING: usize = 2;
-const INVERSE: usize = 3;
 
 /// Sizes and options of a node, checked.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,23 +27,21 @@ pub struct Geometry {
     pub seq: usize,
     /// Elements of a head.
     pub width: usize,
-    /// Pairs that turn.
+    /// Pairs that are rotated.
     pub pairs: usize,
     /// Whether each sequence has table rows of its own.
     pub own: bool,
     /// Which elements make a pair.
     pub pairing: Pairing,
-    /// Whether they turn the other way.
+    /// Whether the angles are negated.
     pub inverse: bool,
 }
 
 impl Geometry {
     /// The geometry of operands of these dimensions.
     pub fn of(x: &[usize], cos: &[usize], sin: &[usize], attrs: &Attrs<'_>) -> Result<Geometry, String> {
-        let layout = [Layout::Bhsd, Layout::Bshd, Layout::Bsd][attrs.choice(LAYOUT) as usize];
-        let heads = attrs.int(HEADS);
-        ensure!(heads >= 1, "heads is {heads}; it must be at least 1");
-        let heads = usize::try_from(heads).map_err(|_| format!("heads is {heads}"))?;
+        let RopeAttrs { layout, heads, pairing, inverse } = RopeAttrs::of(attrs);
+        let heads = count("heads", heads)?;
         let [batch, _, seq, width] = axes("x", x, layout, heads)?;
         ensure!(cos == sin, "cos has shape {}, sin {}; they must be the same", show(cos), show(sin));
         let (own, rows, pairs) = match *cos {
@@ -76,9 +61,8 @@ impl Geometry {
             turned <= width,
             "the rotary width, 2 × the last axis of cos, is {turned}; the head width of x is {width}"
         );
-        let pairing = [Pairing::Halves, Pairing::Neighbours][attrs.choice(PAIRING) as usize];
         let own = own.is_some();
-        Ok(Geometry { layout, batch, heads, seq, width, pairs, own, pairing, inverse: attrs.bool(INVERSE) })
+        Ok(Geometry { layout, batch, heads, seq, width, pairs, own, pairing, inverse })
     }
 
     /// `x` as `[batch, seq, heads, width]` or `[batch, heads, seq, width]`: the axes of its layout.
@@ -98,7 +82,7 @@ impl Geometry {
         })
     }
 
-    /// The way back from [`Geometry::beside`], summing what several heads or sequences share.
+    /// The inverse of [`Geometry::beside`], summing what several heads or sequences share.
     fn table<'g>(&self, x: Var<'g>) -> Var<'g> {
         let heads = if self.layout == Layout::Bhsd { 1 } else { 2 };
         match self.own {
@@ -120,7 +104,7 @@ impl Geometry {
         }
     }
 
-    /// The way back from [`Geometry::pair`].
+    /// The inverse of [`Geometry::pair`].
     fn unpair<'g>(&self, [a, b]: [Var<'g>; 2]) -> Var<'g> {
         match self.pairing {
             Pairing::Halves => a.concat(&[b], -1),
@@ -135,8 +119,8 @@ impl Geometry {
         }
     }
 
-    /// What turns of `x`, turned.
-    fn turn<'g>(&self, x: Var<'g>, cos: Var<'g>, sin: Var<'g>) -> Var<'g> {
+    /// The rotated pairs of `x`, without what passes through.
+    fn rotate<'g>(&self, x: Var<'g>, cos: Var<'g>, sin: Var<'g>) -> Var<'g> {
         let ([a, b], c, s) = (self.pair(self.apart(x, self.width)), self.beside(cos), self.beside(sin));
         let s = if self.inverse { -s } else { s };
         self.unpair([a * c - b * s, b * c + a * s])
@@ -147,25 +131,19 @@ fn geometry(s: &Site<'_, '_>) -> Option<Geometry> {
     Geometry::of(&s.args[0].dims(), &s.args[1].dims(), &s.args[2].dims(), &s.attrs).ok()
 }
 
-/// The op again, on other operands, turning the other way if `inverse`.
+/// The op again, on other operands, with negated angles if `inverse`.
 fn rebuild<'g>(s: &Site<'_, 'g>, args: [Var<'g>; 3], inverse: bool) -> Var<'g> {
-    let attrs = [
-        Attr::Choice(s.attrs.choice(LAYOUT)),
-        Attr::Int(s.attrs.int(HEADS)),
-        Attr::Choice(s.attrs.choice(PAIRING)),
-        Attr::Bool(inverse),
-    ];
-    s.g.emit1(Op::ROPE, &args, &attrs)
+    s.g.emit1(Op::ROPE, &args, &RopeAttrs { inverse, ..RopeAttrs::of(&s.attrs) }.list())
 }
 
-/// ẏ = turn(ẋ) + what turns of x with the tables' tangents in the tables' place.
+/// ẏ = rope(ẋ) + the rotation of x by the tables' tangents instead of the tables.
 fn jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let Some(geo) = geometry(s) else { return vec![None] };
     let inverse = geo.inverse;
     let along = t[0].map(|x| rebuild(s, [x, s.args[1], s.args[2]], inverse));
     let tables = (t[1].is_some() || t[2].is_some()).then(|| {
         let of = |i: usize| t[i].unwrap_or_else(|| s.args[i].full_like(0.0));
-        let y = geo.turn(s.args[0], of(1), of(2));
+        let y = geo.rotate(s.args[0], of(1), of(2));
         let rest = geo.width - 2 * geo.pairs;
         let y = if rest > 0 { y.pad(&[0; 4], &[0, 0, 0, rest], 0.0) } else { y };
         y.reshape(s.args[0].dims())
@@ -173,7 +151,7 @@ fn jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     vec![[along, tables].into_iter().flatten().reduce(|a, b| a + b)]
 }
 
-/// x̄ = turn⁻¹(ȳ), c̄ = Σ ȳₐa + ȳ_b b, s̄ = ±Σ ȳ_b a − ȳₐb over what shares a row of the tables.
+/// x̄ = rope⁻¹(ȳ), c̄ = Σ ȳₐa + ȳ_b b, s̄ = ±Σ ȳ_b a − ȳₐb over what has a row of the tables in common.
 fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
     let (Some(geo), [Some(g)]) = (geometry(s), ct) else { return vec![None; 3] };
     let x = want[0].then(|| rebuild(s, [*g, s.args[1], s.args[2]], !geo.inverse));
@@ -188,9 +166,9 @@ fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Optio
 
 fn decompose<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let Some(geo) = geometry(s) else { return Vec::new() };
-    let (x, turned) = (geo.apart(s.args[0], geo.width), geo.turn(s.args[0], s.args[1], s.args[2]));
+    let (x, rotated) = (geo.apart(s.args[0], geo.width), geo.rotate(s.args[0], s.args[1], s.args[2]));
     let rest = geo.width - 2 * geo.pairs;
-    let y = if rest > 0 { turned.concat(&[x.narrow(-1, 2 * geo.pairs, rest)], -1) } else { turned };
+    let y = if rest > 0 { rotated.concat(&[x.narrow(-1, 2 * geo.pairs, rest)], -1) } else { rotated };
     vec![y.reshape(s.args[0].dims())]
 }
 
@@ -200,12 +178,7 @@ pub const ROPE: OpDef = OpDef {
     doc: "each pair (a, b) of a head of x becomes (a·cos − b·sin, b·cos + a·sin) of its position, with −sin if `inverse`; \
           elements beyond 2 × the tables' last axis pass through",
     arity: Arity::Exactly(3),
-    attrs: &[
-        Field::new("layout", Kind::Choice(LAYOUTS)),
-        Field::new("heads", Kind::Int),
-        Field::new("pairing", Kind::Choice(&["halves", "neighbours"])),
-        Field::new("inverse", Kind::Bool),
-    ],
+    attrs: RopeAttrs::FIELDS,
     flags: Flags::PURE,
     infer: |cx| {
         cx.float(0)?;
@@ -224,7 +197,7 @@ pub const ROPE: OpDef = OpDef {
             attrs: "layout=bhsd heads=3 pairing=halves inverse=false",
             domains: &[Real, Unit, Unit],
         },
-        // Part of a head turns, by tables of each sequence.
+        // Part of a head is rotated, by tables of each sequence.
         Case {
             args: "f[2,5,3,7] f[2,5,2] f[2,5,2]",
             attrs: "layout=bshd heads=3 pairing=neighbours inverse=false",
@@ -246,7 +219,7 @@ pub const ROPE: OpDef = OpDef {
             attrs: "layout=bhsd heads=2 pairing=neighbours inverse=false",
             domains: &[Real, Unit, Unit],
         },
-        // Nothing turns.
+        // Nothing is rotated.
         Case {
             args: "f[2,1,3,4] f[3,0] f[3,0]",
             attrs: "layout=bhsd heads=1 pairing=halves inverse=false",

@@ -1,13 +1,11 @@
-//! Rotary position embedding on [`Var`], and the tables that it turns by: constants whose angles are computed in `f64`.
+//! Rotary position embedding on [`Var`], and its tables: constants whose angles are computed in `f64`.
 
 use crate::arena::Value;
 use crate::error::Kind;
-use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::attention::Layout;
-use crate::nodes::ops::attention::rope::Pairing;
+use crate::nodes::ops::attention::attrs::{Layout, Pairing, RopeAttrs};
 
 /// The most elements of a table: more is a mistake, and must not be allocated first.
 const LARGEST: usize = 1 << 28;
@@ -19,18 +17,18 @@ pub struct Rope {
     pub layout: Layout,
     /// Heads; 0 takes the number from the shape ([`Layout::Bsd`]: 1).
     pub heads: usize,
-    /// Which elements of a head turn together.
+    /// Which elements of a head make a pair.
     pub pairing: Pairing,
-    /// Whether to turn by the negative angles.
+    /// Whether the angles are negated.
     pub inverse: bool,
 }
 
 impl<'g> Var<'g> {
-    /// Turns each pair (a, b) of each head into (a·cos − b·sin, b·cos + a·sin) of its position.
+    /// Rotates each pair (a, b) of each head into (a·cos − b·sin, b·cos + a·sin) of its position.
     ///
-    /// `cos` and `sin` have shape `[positions, n/2]`, one row for each place of the sequence, or
-    /// `[batch, positions, n/2]`, one row for each element of each sequence; n of the head's elements turn, and the rest
-    /// passes through. For positions that are not 0, 1, 2 …, gather the rows: `cos.gather(positions, 0)`.
+    /// `cos` and `sin` have shape `[positions, n/2]`, one row for each position of the sequence, or
+    /// `[batch, positions, n/2]`, one row for each element of each sequence; n of the head's elements are rotated, and
+    /// the rest passes through. For positions that are not 0, 1, 2 …, gather the rows: `cos.gather(positions, 0)`.
     #[track_caller]
     pub fn rope(self, cos: Var<'g>, sin: Var<'g>, opt: Rope) -> Var<'g> {
         let axis = if opt.layout == Layout::Bhsd { 1 } else { 2 };
@@ -39,19 +37,19 @@ impl<'g> Var<'g> {
             (0, _) => self.dims().get(axis).copied().unwrap_or(1),
             (heads, _) => heads,
         };
-        let attrs = [
-            Attr::Choice(opt.layout as u32),
-            Attr::Int(i64::try_from(heads).unwrap_or(i64::MAX)),
-            Attr::Choice(opt.pairing as u32),
-            Attr::Bool(opt.inverse),
-        ];
-        self.g.emit1(Op::ROPE, &[self, cos, sin], &attrs)
+        let attrs = RopeAttrs {
+            layout: opt.layout,
+            heads: i64::try_from(heads).unwrap_or(i64::MAX),
+            pairing: opt.pairing,
+            inverse: opt.inverse,
+        };
+        self.g.emit1(Op::ROPE, &[self, cos, sin], &attrs.list())
     }
 }
 
 impl Builder {
-    /// Tables of cosines and sines `[positions, n/2]` for heads of which `n` elements turn: position p turns pair i by
-    /// p·base^(−2i/n). `base` is 10000 in the paper.
+    /// Tables of cosines and sines `[positions, n/2]` for heads of which `n` elements are rotated: position p rotates
+    /// pair i by p·base^(−2i/n). `base` is 10000 in the paper.
     ///
     /// An odd `n`, or a `base` that is not positive, is an error of the graph.
     #[track_caller]
@@ -95,18 +93,18 @@ impl Builder {
     }
 }
 
-/// The turn per position of each pair of `n` elements.
+/// The angle per position of each pair of `n` elements.
 fn frequencies(n: usize, base: f64) -> impl Fn(usize) -> f64 {
     move |i| base.powf(-((2 * i) as f64) / n as f64)
 }
 
-/// Rotary embedding of places in an image, as SAM 2 has it: the first half of a head's pairs turns by the column, the
-/// second by the row.
+/// Rotary embedding of the pixels of an image, as in SAM 2: the column rotates the first half of a head's pairs, the
+/// row rotates the second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AxialRope2d {
     /// Columns of the image.
     pub end_x: usize,
-    /// Rows of the image. Place `t` of the sequence is column `t % end_x` of row `t / end_x`.
+    /// Rows of the image. Element `t` of the sequence is column `t % end_x` of row `t / end_x`.
     pub end_y: usize,
     /// Elements of a head; a multiple of 4.
     pub head_dim: usize,
@@ -119,8 +117,8 @@ pub struct AxialRope2d {
 }
 
 impl AxialRope2d {
-    /// Tables `[repeat_factor·end_x·end_y, head_dim/2]`: pair i < head_dim/4 turns by column·θ^(−4i/head_dim), pair
-    /// head_dim/4 + i by row·θ^(−4i/head_dim).
+    /// Tables `[repeat_factor·end_x·end_y, head_dim/2]`: pair i < head_dim/4 is rotated by column·θ^(−4i/head_dim),
+    /// pair head_dim/4 + i by row·θ^(−4i/head_dim).
     #[track_caller]
     pub fn tables<'g>(&self, g: &'g Builder, dtype: DType) -> [Var<'g>; 2] {
         let (d, quarter) = (self.head_dim, self.head_dim / 4);

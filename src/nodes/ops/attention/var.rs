@@ -1,10 +1,9 @@
 //! Methods of [`Var`]: attention.
 
 use crate::arena::Value;
-use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::attention::Layout;
+use crate::nodes::ops::attention::attrs::{AttentionAttrs, Layout, Mask};
 
 /// Options of [`Var::attention`]; the defaults are those of torch's `scaled_dot_product_attention`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,7 +17,7 @@ pub struct Attention<'g> {
     pub kv_heads: usize,
     /// Whether query i sees only keys up to i + keys − queries: both sequences end together.
     pub causal: bool,
-    /// A causal query sees at most so many keys before its last one; implies `causal`.
+    /// The number of keys before its last one that a causal query sees; implies `causal`.
     pub window: Option<usize>,
     /// What scores are multiplied by; 0 stands for 1/√width.
     pub scale: f64,
@@ -29,7 +28,7 @@ pub struct Attention<'g> {
     /// What is added to the scores, `[batch or 1, heads or 1, queries, keys]`.
     pub bias: Option<Var<'g>>,
     /// The part of the probabilities that is dropped, as torch's `dropout_p`; those that stay are divided by 1 − this.
-    /// Which ones follows from the seed, the step, this call and their place, for f32 and f64 alike.
+    /// Which ones follows from the seed, the step, this call and their position, for f32 and f64 alike.
     pub dropout: f64,
 }
 
@@ -55,25 +54,29 @@ impl<'g> Var<'g> {
         };
         let heads = of(opt.heads, self, 1);
         let kv_heads = of(opt.kv_heads, k, heads);
-        let mask = if opt.window.is_some() { 2 } else { u32::from(opt.causal) };
+        let mask = match opt.window {
+            Some(_) => Mask::Window,
+            None if opt.causal => Mask::Causal,
+            None => Mask::None,
+        };
         let key = (opt.dropout != 0.0).then(|| self.g.rng());
         let stream = if key.is_some() { self.g.fresh_stream() } else { 0 };
-        let attrs = [
-            Attr::Choice(opt.layout as u32),
-            Attr::Int(heads as i64),
-            Attr::Int(kv_heads as i64),
-            Attr::Choice(mask),
-            Attr::Int(opt.window.unwrap_or(0) as i64),
-            Attr::F64(opt.scale),
-            Attr::F64(opt.softcap),
-            Attr::Bool(opt.padding.is_some()),
-            Attr::Bool(opt.bias.is_some()),
-            Attr::F64(opt.dropout),
-            Attr::Int(stream),
-        ];
+        let attrs = AttentionAttrs {
+            layout: opt.layout,
+            heads: heads as i64,
+            kv_heads: kv_heads as i64,
+            mask,
+            window: opt.window.unwrap_or(0) as i64,
+            scale: opt.scale,
+            softcap: opt.softcap,
+            padding: opt.padding.is_some(),
+            bias: opt.bias.is_some(),
+            dropout: opt.dropout,
+            stream,
+        };
         let args = [Some(self), Some(k), Some(v), opt.padding, opt.bias, key];
         let args: Vec<Var<'g>> = args.into_iter().flatten().collect();
-        let all = self.g.emit(Op::ATTENTION, &args, &attrs);
+        let all = self.g.emit(Op::ATTENTION, &args, &attrs.list());
         [all[0], all[1]]
     }
 }

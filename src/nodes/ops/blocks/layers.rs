@@ -1,10 +1,11 @@
 //! Whole layers of transformers as ops: the attention block, BERT's layer, Llama's.
 //!
-//! As all blocks, they have no kernel: their parts are products with epilogues, attention that stores no scores, and sums
-//! with their norms, each of which is one. Only the rows of this file use the functions of this file.
+//! Block ops have no kernel. The parts of these are products with epilogues, attention that stores no scores, and sums
+//! with their norms; each part is one op. Only the op definitions of this file use its functions.
 
 use crate::ensure;
-use crate::nodes::ir::attrs::{Attr, Field, Kind};
+use crate::nodes::build::axes::to_size;
+use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
@@ -12,13 +13,13 @@ use crate::nodes::ir::opdef::{Arity, Case, Domain, Op, OpDef, Site};
 use crate::nodes::ops::attention::Layout;
 use crate::nodes::ops::attention::rotary::Rope;
 use crate::nodes::ops::attention::var::Attention;
+use crate::nodes::ops::blocks::attrs::{AttentionBlockAttrs, LlamaDecoderBlockAttrs, TransformerLayerAttrs};
 use crate::nodes::ops::blocks::{affine, block, feed_forward, input, vector, weight};
-use crate::nodes::ops::matmul::epilogue::ACT_NAMES;
+use crate::nodes::ops::matmul::attrs::Activation;
 use Domain::{Bit, Positive, Real, Unit};
 
-/// Field `i` as a number of heads that divides `width`.
-fn heads(cx: &Infer<'_>, i: usize, width: usize) -> Result<usize, String> {
-    let (h, name) = (cx.attrs.int(i), cx.attrs.fields[i].name);
+/// Attribute `name`, `h`, as a number of heads that divides `width`.
+fn heads(name: &str, h: i64, width: usize) -> Result<usize, String> {
     let fits = usize::try_from(h).ok().filter(|&h| h > 0 && width > 0 && width.is_multiple_of(h));
     fits.ok_or_else(|| format!("{name} is {h}; it must divide the width {width}"))
 }
@@ -30,7 +31,8 @@ fn padding(cx: &Infer<'_>, i: usize, d: &[usize]) -> Result<(), String> {
     cx.expect_dims(i, "the mask of keys", &d[..2])
 }
 
-/// Checks tables of cosines and sines at `i` and `i + 1`: `[positions, pairs]` for a head of `width` elements.
+/// Checks the tables of cosines and sines, operands `i` and `i + 1`: `[positions, pairs]` for a head of `width`
+/// elements.
 fn tables(cx: &Infer<'_>, i: usize, seq: usize, width: usize) -> Result<(), String> {
     for (i, what) in [(i, "cos"), (i + 1, "sin")] {
         cx.same_dtype(0, i)?;
@@ -41,7 +43,7 @@ fn tables(cx: &Infer<'_>, i: usize, seq: usize, width: usize) -> Result<(), Stri
     cx.expect_dims(i + 1, "sin", &cx.dims(i))
 }
 
-/// x `[batch, sequence, heads·width]`, turned by the first rows of the tables.
+/// x `[batch, sequence, heads·width]`, rotated by the first rows of the tables.
 fn rotate<'g>(x: Var<'g>, heads: usize, cos: Var<'g>, sin: Var<'g>) -> Var<'g> {
     let seq = x.dims()[1];
     let [cos, sin] = [cos, sin].map(|t| t.narrow(0, 0, seq));
@@ -57,36 +59,28 @@ struct Parts<T> {
 
 impl<T: Copy> Parts<T> {
     /// Of (hidden, qkv_w, out_w\[, mask\]\[, qkv_b, out_b\]\[, cos, sin\]); `None` if their number is another.
-    fn of(args: &[T], [mask, bias, rope]: [bool; 3]) -> Option<Parts<T>> {
+    fn of(args: &[T], attrs: &AttentionBlockAttrs) -> Option<Parts<T>> {
         let mut rest = args.get(3..)?.iter().copied();
         let mut one = |there: bool| if there { rest.next().map(Some) } else { Some(None) };
-        let mask = one(mask)?;
+        let mask = one(attrs.padding)?;
         let mut two = |there: bool| Some(one(there)?.zip(one(there)?).map(|(a, b)| [a, b]));
-        let parts = Parts { mask, biases: two(bias)?, tables: two(rope)? };
+        let parts = Parts { mask, biases: two(attrs.bias)?, tables: two(attrs.rope)? };
         rest.next().is_none().then_some(parts)
     }
 }
-
-const BLOCK_FIELDS: &[Field] = &[
-    Field::new("heads", Kind::Int),
-    Field::new("causal", Kind::Bool),
-    Field::new("padding", Kind::Bool),
-    Field::new("bias", Kind::Bool),
-    Field::new("rope", Kind::Bool),
-];
 
 fn attention_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     let d = input(cx, 3)?;
     cx.rank(0, "x", 3)?;
     let at: Vec<usize> = (0..cx.args.len()).collect();
-    let flags = [2, 3, 4].map(|i| cx.attrs.bool(i));
-    let want = 3 + usize::from(flags[0]) + 2 * usize::from(flags[1]) + 2 * usize::from(flags[2]);
-    let parts =
-        Parts::of(&at, flags).ok_or_else(|| format!("{} operands; padding, bias and rope ask for {want}", at.len()))?;
+    let attrs = AttentionBlockAttrs::of(&cx.attrs);
+    let want = 3 + usize::from(attrs.padding) + 2 * usize::from(attrs.bias) + 2 * usize::from(attrs.rope);
+    let parts = Parts::of(&at, &attrs)
+        .ok_or_else(|| format!("{} operands; padding, bias and rope ask for {want}", at.len()))?;
     let packed = weight(cx, 1, "qkv_w", d[2])?;
     ensure!(packed.is_multiple_of(3), "qkv_w has {packed} columns; queries, keys and values need a third each");
     let width = packed / 3;
-    let heads = heads(cx, 0, width)?;
+    let heads = heads("heads", attrs.heads, width)?;
     let out = weight(cx, 2, "out_w", width)?;
     if let Some(i) = parts.mask {
         padding(cx, i, &d)?;
@@ -102,14 +96,16 @@ fn attention_infer(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 fn attention_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (heads, causal) = (s.attrs.size(0), s.attrs.bool(1));
-    let Some(parts) = Parts::of(s.args, [2, 3, 4].map(|i| s.attrs.bool(i))) else { return Vec::new() };
-    let all = affine(s.args[0], s.args[1], parts.biases.map(|b| b[0]), 0);
+    let attrs = AttentionBlockAttrs::of(&s.attrs);
+    let (heads, causal) = (to_size(attrs.heads), attrs.causal);
+    let Some(parts) = Parts::of(s.args, &attrs) else { return Vec::new() };
+    let all = affine(s.args[0], s.args[1], parts.biases.map(|b| b[0]), Activation::None);
     let width = s.args[2].dims()[0];
     let [q, k, v] = [0, 1, 2].map(|i| all.narrow(-1, i * width, width));
-    let turn = |x: Var<'g>| parts.tables.map_or(x, |[cos, sin]| rotate(x, heads, cos, sin));
+    let rotated = |x: Var<'g>| parts.tables.map_or(x, |[cos, sin]| rotate(x, heads, cos, sin));
     let options = Attention { layout: Layout::Bsd, heads, causal, padding: parts.mask, ..Attention::default() };
-    vec![affine(turn(q).attention(turn(k), v, options), s.args[2], parts.biases.map(|b| b[1]), 0)]
+    let mixed = rotated(q).attention(rotated(k), v, options);
+    vec![affine(mixed, s.args[2], parts.biases.map(|b| b[1]), Activation::None)]
 }
 
 /// See `doc`.
@@ -117,7 +113,7 @@ pub const ATTENTION_BLOCK: OpDef = OpDef {
     name: "attention_block",
     doc: "y = attention of the thirds of x·qkv_w + qkv_b, rotated if asked, ·out_w + out_b, from (x, qkv_w, out_w[, mask][, qkv_b, out_b][, cos, sin])",
     arity: Arity::Between(3, 8),
-    attrs: BLOCK_FIELDS,
+    attrs: AttentionBlockAttrs::FIELDS,
     infer: attention_infer,
     cases: &[
         Case {
@@ -138,14 +134,6 @@ pub const ATTENTION_BLOCK: OpDef = OpDef {
     ],
     ..block(attention_expand)
 };
-
-const LAYER_FIELDS: &[Field] = &[
-    Field::new("heads", Kind::Int),
-    Field::new("act", ACT_NAMES),
-    Field::new("eps1", Kind::F64),
-    Field::new("eps2", Kind::F64),
-    Field::new("bias", Kind::Bool),
-];
 
 /// The operands of BERT's layer by name; the biases and βs are `None` in the short form.
 struct Layer<T> {
@@ -173,12 +161,12 @@ fn layer_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     let d = input(cx, 3)?;
     cx.rank(0, "x", 3)?;
     let at: Vec<usize> = (0..cx.args.len()).collect();
-    let bias = cx.attrs.bool(4);
+    let TransformerLayerAttrs { heads: h, eps1, eps2, bias, .. } = TransformerLayerAttrs::of(&cx.attrs);
     let want = if bias { 14 } else { 8 };
     let l = Layer::of(&at, bias).ok_or_else(|| format!("{} operands; bias={bias} asks for {want}", at.len()))?;
     let packed = weight(cx, l.qkv.0, "qkv_w", d[2])?;
     ensure!(packed.is_multiple_of(3), "qkv_w has {packed} columns; queries, keys and values need a third each");
-    heads(cx, 0, packed / 3)?;
+    heads("heads", h, packed / 3)?;
     let inner = weight(cx, l.fc1.0, "fc1_w", d[2])?;
     for (i, what, rows) in [(l.out.0, "out_w", packed / 3), (l.fc2.0, "fc2_w", inner)] {
         cx.same_dtype(0, i)?;
@@ -198,9 +186,8 @@ fn layer_infer(cx: &mut Infer<'_>) -> Result<(), String> {
         i.map_or(Ok(()), |i| vector(cx, i, what, n))?;
     }
     padding(cx, l.mask, &d)?;
-    for i in 2..4 {
-        let eps = cx.attrs.f64(i);
-        ensure!(eps >= 0.0, "{} is {eps}; it must not be negative", cx.attrs.fields[i].name);
+    for (name, eps) in [("eps1", eps1), ("eps2", eps2)] {
+        ensure!(eps >= 0.0, "{name} is {eps}; it must not be negative");
     }
     cx.same_as(0)
 }
@@ -212,15 +199,16 @@ fn add_norm<'g>(x: Var<'g>, res: Var<'g>, (gamma, beta): (Var<'g>, Option<Var<'g
 }
 
 fn layer_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (x, bias) = (s.args[0], s.attrs.bool(4));
+    let x = s.args[0];
+    let TransformerLayerAttrs { heads, act, eps1, eps2, bias } = TransformerLayerAttrs::of(&s.attrs);
     let Some(l) = Layer::of(s.args, bias) else { return Vec::new() };
     let mut args = vec![x, l.qkv.0, l.out.0, l.mask];
     args.extend(l.qkv.1.zip(l.out.1).into_iter().flat_map(|(a, b)| [a, b]));
-    let attrs = [Attr::Int(s.attrs.int(0)), Attr::Bool(false), Attr::Bool(true), Attr::Bool(bias), Attr::Bool(false)];
-    let mixed = x.g.emit1(Op::ATTENTION_BLOCK, &args, &attrs);
-    let h = add_norm(mixed, x, l.norm1, s.attrs.f64(2));
-    let inner = affine(h, l.fc1.0, l.fc1.1, s.attrs.choice(1));
-    vec![add_norm(affine(inner, l.fc2.0, l.fc2.1, 0), h, l.norm2, s.attrs.f64(3))]
+    let block = AttentionBlockAttrs { heads, causal: false, padding: true, bias, rope: false };
+    let mixed = x.g.emit1(Op::ATTENTION_BLOCK, &args, &block.list());
+    let h = add_norm(mixed, x, l.norm1, eps1);
+    let inner = affine(h, l.fc1.0, l.fc1.1, act);
+    vec![add_norm(affine(inner, l.fc2.0, l.fc2.1, Activation::None), h, l.norm2, eps2)]
 }
 
 /// See `doc`.
@@ -228,7 +216,7 @@ pub const TRANSFORMER_LAYER: OpDef = OpDef {
     name: "transformer_layer",
     doc: "BERT's layer, h = norm(attention_block(x) + x), y = norm(fc2(act(fc1 h)) + h), from (x, qkv_w, qkv_b, out_w, out_b, ln1_g, ln1_b, fc1_w, fc1_b, fc2_w, fc2_b, ln2_g, ln2_b, mask), or without those ending in b",
     arity: Arity::Between(8, 14),
-    attrs: LAYER_FIELDS,
+    attrs: TransformerLayerAttrs::FIELDS,
     infer: layer_infer,
     cases: &[
         Case {
@@ -245,13 +233,6 @@ pub const TRANSFORMER_LAYER: OpDef = OpDef {
     ..block(layer_expand)
 };
 
-const LLAMA_FIELDS: &[Field] = &[
-    Field::new("heads", Kind::Int),
-    Field::new("kv_heads", Kind::Int),
-    Field::new("eps", Kind::F64),
-    Field::new("causal", Kind::Bool),
-];
-
 fn llama_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     let d = input(cx, 3)?;
     cx.rank(0, "x", 3)?;
@@ -259,7 +240,8 @@ fn llama_infer(cx: &mut Infer<'_>) -> Result<(), String> {
         vector(cx, i, what, d[2])?;
     }
     let (q, kv) = (weight(cx, 3, "q_w", d[2])?, weight(cx, 4, "k_w", d[2])?);
-    let (h, few) = (heads(cx, 0, q)?, heads(cx, 1, kv)?);
+    let attrs = LlamaDecoderBlockAttrs::of(&cx.attrs);
+    let (h, few) = (heads("heads", attrs.heads, q)?, heads("kv_heads", attrs.kv_heads, kv)?);
     ensure!(h.is_multiple_of(few), "kv_heads = {few} does not divide heads = {h}");
     ensure!(q / h == kv / few, "q_w makes heads of width {}, k_w of {}", q / h, kv / few);
     let inner = weight(cx, 9, "gate_w", d[2])?;
@@ -273,14 +255,13 @@ fn llama_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     if cx.args.len() == 15 {
         padding(cx, 14, &d)?;
     }
-    let eps = cx.attrs.f64(2);
-    ensure!(eps >= 0.0, "eps is {eps}; it must not be negative");
+    ensure!(attrs.eps >= 0.0, "eps is {}; it must not be negative", attrs.eps);
     cx.same_as(0)
 }
 
 fn llama_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (x, eps) = (s.args[0], [Attr::F64(s.attrs.f64(2))]);
-    let (heads, kv_heads) = (s.attrs.size(0), s.attrs.size(1));
+    let (x, attrs) = (s.args[0], LlamaDecoderBlockAttrs::of(&s.attrs));
+    let (heads, kv_heads, eps) = (to_size(attrs.heads), to_size(attrs.kv_heads), [Attr::F64(attrs.eps)]);
     let (cos, sin) = (s.args[12], s.args[13]);
     let h = s.g.emit1(Op::RMS_NORM, &[x, s.args[1], s.args[2]], &eps);
     let [q, k, v] = [3, 4, 5].map(|i| h.matmul(s.args[i]));
@@ -288,7 +269,7 @@ fn llama_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
         layout: Layout::Bsd,
         heads,
         kv_heads,
-        causal: s.attrs.bool(3),
+        causal: attrs.causal,
         padding: s.args.get(14).copied(),
         ..Attention::default()
     };
@@ -303,7 +284,7 @@ pub const LLAMA_DECODER_BLOCK: OpDef = OpDef {
     name: "llama_decoder_block",
     doc: "Llama's layer: s = x + attention of rotated heads of rms_norm(x), y = s + swiglu_block(rms_norm(s)), from (x, ln1_g, ln1_b, q_w, k_w, v_w, o_w, ln2_g, ln2_b, gate_w, up_w, down_w, cos, sin[, mask])",
     arity: Arity::Between(14, 15),
-    attrs: LLAMA_FIELDS,
+    attrs: LlamaDecoderBlockAttrs::FIELDS,
     infer: llama_infer,
     cases: &[
         Case {

@@ -1,28 +1,29 @@
 //! Layers as ops, for graphs that are written by block: linear layers, a gated feed-forward, a causal convolution.
 //!
-//! A block has no kernel. [`expand_blocks`](crate::passes::ad::prepare::expand_blocks) writes it in fused ops (to run) or in
-//! primitive ones (to differentiate). A block that would only rename another row has none: a linear layer that is always
-//! one product is `matmul_bias_act`, a sum with its norm is `residual_rms_norm`, attention of ready heads is `attention`;
-//! all of these may stand in what a user writes.
+//! A block has no kernel. [`expand_blocks`](crate::passes::ad::prepare::expand_blocks) writes it in fused ops (to run)
+//! or in primitive ones (to differentiate). No block is another op under a new name: a linear layer that is always one
+//! product is `matmul_bias_act`, a sum with its norm is `residual_rms_norm`, attention of heads that exist is
+//! `attention`. A user may write all of these.
 
+pub mod attrs;
 pub mod layers;
 pub mod swiglu;
 
 use crate::ensure;
 use crate::nodes::Conv2d;
-use crate::nodes::ir::attrs::{Attr, Field};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ops::matmul::epilogue::{ACT_NAMES, activate};
+use crate::nodes::ops::matmul::attrs::{Activation, MatmulBiasActAttrs};
 use Domain::Real;
+use attrs::LinearAttrs;
 
-/// What all blocks share.
+/// The fields that block ops share; each sets its own over them.
 pub(super) const fn block(expand: Expand) -> OpDef {
     OpDef {
         name: "block",
-        doc: "what rows of blocks begin with",
+        doc: "the defaults of block ops",
         arity: Arity::AtLeast(1),
         attrs: &[],
         flags: Flags::PURE.and(Flags::BLOCK),
@@ -35,7 +36,7 @@ pub(super) const fn block(expand: Expand) -> OpDef {
     }
 }
 
-/// Multiply-adds of the products of x with every operand of rank 2, as many rows as x has.
+/// Multiply-adds of the products of x with every operand of rank 2, for the rows of x.
 fn products(cx: &CostCx<'_>) -> u64 {
     let args = cx.graph.args_of(cx.node);
     let width = cx.graph.dims(args[0]).last().copied().unwrap_or(1).max(1) as u64;
@@ -43,7 +44,8 @@ fn products(cx: &CostCx<'_>) -> u64 {
     2 * (cx.arg(0) / width).saturating_mul(weights.sum())
 }
 
-/// Checks that all operands have one float type and that x, operand 0, has rank `rank` or more: its dimensions.
+/// Checks that all operands have one float type and that x, operand 0, has rank `rank` or more, and gives the
+/// dimensions of x.
 pub(super) fn input(cx: &Infer<'_>, rank: usize) -> Result<Vec<usize>, String> {
     cx.float(0)?;
     let d = cx.dims(0).to_vec();
@@ -51,7 +53,7 @@ pub(super) fn input(cx: &Infer<'_>, rank: usize) -> Result<Vec<usize>, String> {
     Ok(d)
 }
 
-/// Checks that operand `i` is a matrix of `rows` rows of x's type: its columns.
+/// Checks that operand `i` is a matrix of `rows` rows of x's type, and gives the number of its columns.
 pub(super) fn weight(cx: &Infer<'_>, i: usize, what: &str, rows: usize) -> Result<usize, String> {
     cx.same_dtype(0, i)?;
     let d = cx.rank(i, what, 2)?;
@@ -66,12 +68,13 @@ pub(super) fn vector(cx: &Infer<'_>, i: usize, what: &str, n: usize) -> Result<(
 }
 
 /// `act(x·w + bias)`, as one op where there is a bias.
-pub(super) fn affine<'g>(x: Var<'g>, w: Var<'g>, bias: Option<Var<'g>>, act: u32) -> Var<'g> {
+pub(super) fn affine<'g>(x: Var<'g>, w: Var<'g>, bias: Option<Var<'g>>, act: Activation) -> Var<'g> {
     match bias {
         Some(b) => {
-            x.g.emit1(Op::MATMUL_BIAS_ACT, &[x, w, b], &[Attr::Bool(false), Attr::Bool(false), Attr::Choice(act)])
+            let attrs = MatmulBiasActAttrs { ta: false, tb: false, act };
+            x.g.emit1(Op::MATMUL_BIAS_ACT, &[x, w, b], &attrs.list())
         }
-        None => activate(x.matmul(w), act),
+        None => act.apply(x.matmul(w)),
     }
 }
 
@@ -80,7 +83,7 @@ pub const LINEAR: OpDef = OpDef {
     name: "linear",
     doc: "y = act(x·w + bias), from (x, w[, bias]), w of shape [inputs, outputs]",
     arity: Arity::Between(2, 3),
-    attrs: &[Field::new("act", ACT_NAMES)],
+    attrs: LinearAttrs::FIELDS,
     infer: |cx| {
         let mut d = input(cx, 2)?;
         let n = weight(cx, 1, "w", d[d.len() - 1])?;
@@ -96,7 +99,7 @@ pub const LINEAR: OpDef = OpDef {
         Case { args: "f[2,3,4] f[4,5]", attrs: "act=silu", domains: &[Real] },
         Case { args: "f[2,3] f[3,4] f[4]", attrs: "act=none", domains: &[Real] },
     ],
-    ..block(|s| vec![affine(s.args[0], s.args[1], s.args.get(2).copied(), s.attrs.choice(0))])
+    ..block(|s| vec![affine(s.args[0], s.args[1], s.args.get(2).copied(), LinearAttrs::of(&s.attrs).act)])
 };
 
 /// See `doc`.
@@ -157,7 +160,7 @@ fn conv_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.same_as(0)
 }
 
-/// What was before and x, time last, through one filter a channel, and back.
+/// The left pad and x with time last, convolved with one filter a channel, with time back in its place.
 fn conv_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w, before) = (s.args[0], s.args[1], s.args[2]);
     let (d, taps) = (x.dims(), w.dims()[3]);

@@ -1,22 +1,22 @@
 //! Gated units whose two halves lie side by side, as one product of packed weights makes them.
 //!
-//! The row is a tile program with two strided reads of its operand: no half is copied out first.
+//! The kernel is a tile program with two strided reads of the operand: neither half is copied out first.
 
 use crate::arena::intern::Dims;
 use crate::ensure;
 use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
-use crate::nodes::ir::attrs::{Attrs, Field, Kind};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::LowerCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
+use crate::nodes::ops::blocks::attrs::SwigluAttrs;
 use crate::nodes::ops::common::lowering::elem;
 use crate::nodes::ops::pointwise::map::{TileBuild, emit_program};
 use Domain::Real;
 
-/// Where the value and the gate begin in a row of two halves of `n`.
-fn halves(attrs: &Attrs<'_>, n: usize) -> [usize; 2] {
-    if attrs.bool(0) { [n, 0] } else { [0, n] }
+/// The offsets of the value and of the gate in a row of two halves of `n`.
+fn halves(gate_first: bool, n: usize) -> [usize; 2] {
+    if gate_first { [n, 0] } else { [0, n] }
 }
 
 /// Half of the last axis.
@@ -31,7 +31,7 @@ fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
     let last = d.make_mut().last_mut().ok_or("x is a scalar; it needs an axis of two halves")?;
     ensure!(*last == 2 * n, "the last axis is {last}; two halves need an even one");
     *last = n;
-    let to = cx.attrs.dtype(1);
+    let SwigluAttrs { to, .. } = SwigluAttrs::of(&cx.attrs);
     ensure!(to.is_float(), "to is {to}; f32 or f64 is needed");
     cx.result(to, &d)
 }
@@ -39,8 +39,9 @@ fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
 fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let x = s.args[0];
     let n = half(&x.dims());
-    let [value, gate] = halves(&s.attrs, n).map(|at| x.narrow(-1, at, n));
-    vec![(gate.silu() * value).cast(s.attrs.dtype(1))]
+    let SwigluAttrs { gate_first, to } = SwigluAttrs::of(&s.attrs);
+    let [value, gate] = halves(gate_first, n).map(|at| x.narrow(-1, at, n));
+    vec![(gate.silu() * value).cast(to)]
 }
 
 fn lower(cx: &mut LowerCx<'_>) -> Result<(), String> {
@@ -51,7 +52,8 @@ fn lower(cx: &mut LowerCx<'_>) -> Result<(), String> {
         elem: from,
         access: Access::Strided { dims: vec![rows, n], strides: vec![2 * n as isize, 1], base },
     };
-    let mut p = Program { inputs: halves(&cx.attrs(), n).map(view).to_vec(), len: rows * n, ..Program::default() };
+    let SwigluAttrs { gate_first, .. } = SwigluAttrs::of(&cx.attrs());
+    let mut p = Program { inputs: halves(gate_first, n).map(view).to_vec(), len: rows * n, ..Program::default() };
     p.steps = vec![Step::new(TileOp::Silu, from, &[1], [0.0; 2]), Step::new(TileOp::Mul, from, &[2, 0], [0.0; 2])];
     if from != to {
         p.steps.push(Step::cast(from, to, 3));
@@ -67,7 +69,7 @@ pub const SWIGLU: OpDef = OpDef {
     name: "swiglu",
     doc: "y = silu(gate)·value in type `to`, the last axis of x being value, then gate; with `gate_first`, gate, then value",
     arity: Arity::Exactly(1),
-    attrs: &[Field::new("gate_first", Kind::Bool), Field::new("to", Kind::DType)],
+    attrs: SwigluAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED),
     infer,
     deriv: Deriv::ViaDecompose,

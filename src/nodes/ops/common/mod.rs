@@ -1,5 +1,4 @@
 //! What several families share: lowering helpers and the geometry of sliding windows.
 
 pub(crate) mod lowering;
-pub(crate) mod slide;
-pub(crate) mod window;
+pub mod window;

@@ -7,11 +7,12 @@ use crate::nodes::build::axes::split_at_axis;
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ops::common::lowering::{bits, by_size};
+use crate::nodes::ops::constant::{FullAttrs, IotaAttrs};
 
 /// `full`.
 pub fn full(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let dtype = cx.out(0).dtype;
-    let p = Fill { len: cx.out_dims(0).numel(), value: bits(cx.attrs().f64(0), dtype) };
+    let p = Fill { len: cx.out_dims(0).numel(), value: bits(FullAttrs::of(&cx.attrs()).value, dtype) };
     let call = Call::new(by_size!(dtype, copy::fill), p.to_words(), p.units()).writes(Buf::Out(0), p.per_unit());
     cx.call(call);
     Ok(())
@@ -19,7 +20,7 @@ pub fn full(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `iota`.
 pub fn iota(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (outer, n, inner) = split_at_axis(&cx.out_dims(0), cx.attrs().size(0));
+    let (outer, n, inner) = split_at_axis(&cx.out_dims(0), IotaAttrs::of(&cx.attrs()).axis as usize);
     let p = Iota { outer, n, inner };
     let kernel: Kernel = match cx.out(0).dtype {
         DType::F32 => copy::iota::<f32>,

@@ -2,72 +2,127 @@
 
 pub mod lower;
 pub mod var;
+
+use crate::arena::Shape;
 use crate::ensure;
-use crate::nodes::ir::attrs::{Field, Kind};
+use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::infer::check_axis;
 use crate::nodes::ir::leaf::{leaf, stated};
 use crate::nodes::ir::opdef::{Case, Flags, Lower, OpDef};
+use crate::nodes::ir::typed::attrs;
+
+attrs! {
+    /// Attributes of a constant.
+    pub struct ConstantAttrs {
+        /// The element type.
+        dtype: DType,
+        /// The shape.
+        shape: Shape,
+        /// Little-endian bytes in row-major order.
+        data: Vec<u8>,
+    }
+}
+
+attrs! {
+    /// The first attributes of a constant: its type, without a copy of its data.
+    pub struct ConstantType {
+        /// The element type.
+        dtype: DType,
+        /// The shape.
+        shape: Shape,
+    }
+}
+
+attrs! {
+    /// Attributes of a fill.
+    pub struct FullAttrs {
+        /// What all elements are.
+        value: f64,
+        /// The element type.
+        dtype: DType,
+        /// The shape.
+        shape: Shape,
+    }
+}
+
+attrs! {
+    /// Attributes of a counter.
+    pub struct IotaAttrs {
+        /// The axis to count along.
+        axis: i64,
+        /// The element type.
+        dtype: DType,
+        /// The shape.
+        shape: Shape,
+    }
+}
+
+impl ConstantAttrs {
+    /// The number of bytes of data, without a copy of them: the word after those of the type.
+    fn data_len(attrs: &Attrs<'_>) -> usize {
+        attrs.words.get(ConstantType::FIELDS.len()).map_or(0, |&n| n as usize)
+    }
+}
+
+fn constant_type(cx: &mut Infer<'_>) -> Result<(), String> {
+    let ConstantType { dtype, shape } = ConstantType::of(&cx.attrs);
+    stated(cx, dtype, shape)?;
+    let want = cx.shapes.dims(shape).numel() * dtype.size();
+    let have = ConstantAttrs::data_len(&cx.attrs);
+    ensure!(have == want, "{have} bytes where the type takes {want}");
+    if dtype == DType::Bool {
+        let data = ConstantAttrs::of(&cx.attrs).data;
+        if let Some(i) = DType::Bool.misfit(&data) {
+            return Err(format!("element {i} is {}; a bool is 0 or 1", data[i]));
+        }
+    }
+    Ok(())
+}
 
 /// See `doc`.
 pub const CONSTANT: OpDef = OpDef {
-    flags: Flags::PURE,
-    infer: |cx| {
-        stated(cx, 0)?;
-        let want = cx.shapes.dims(cx.attrs.shape(1)).numel() * cx.attrs.dtype(0).size();
-        let have = cx.attrs.words.get(2).map_or(0, |&n| n as usize);
-        ensure!(have == want, "{have} bytes where the type takes {want}");
-        if cx.attrs.dtype(0) == DType::Bool {
-            let data = cx.attrs.bytes(2);
-            if let Some(i) = DType::Bool.misfit(&data) {
-                return Err(format!("element {i} is {}; a bool is 0 or 1", data[i]));
-            }
-        }
-        Ok(())
-    },
+    flags: Flags::PURE.and(Flags::MOVE),
     cases: &[Case { args: "", attrs: "dtype=f32 shape=[2] data=0x0000803f00000040", domains: &[] }],
-    ..leaf(
-        "constant",
-        "little-endian bytes in row-major order",
-        &[Field::new("dtype", Kind::DType), Field::new("shape", Kind::Shape), Field::new("data", Kind::Bytes)],
-    )
+    ..leaf("constant", "little-endian bytes in row-major order", ConstantAttrs::FIELDS, constant_type)
 };
 
 /// See `doc`.
 pub const FULL: OpDef = OpDef {
-    flags: Flags::PURE,
-    infer: |cx| {
-        let (value, dtype) = (cx.attrs.f64(0), cx.attrs.dtype(1));
-        ensure!(dtype != DType::C64, "no kernel fills c64");
-        ensure!(dtype.holds(value), "{value} is no element of {dtype}");
-        stated(cx, 1)
-    },
+    flags: Flags::PURE.and(Flags::MOVE),
     lower: Lower::Kernel(lower::full),
     cases: &[Case { args: "", attrs: "value=1.5 dtype=f32 shape=[2,3]", domains: &[] }],
-    ..leaf(
-        "full",
-        "yᵢ = value",
-        &[Field::new("value", Kind::F64), Field::new("dtype", Kind::DType), Field::new("shape", Kind::Shape)],
-    )
+    ..leaf("full", "yᵢ = value", FullAttrs::FIELDS, |cx| {
+        let FullAttrs { value, dtype, shape } = FullAttrs::of(&cx.attrs);
+        ensure!(dtype != DType::C64, "no kernel fills c64");
+        ensure!(dtype.holds(value), "{value} is no element of {dtype}");
+        stated(cx, dtype, shape)
+    })
 };
 
 /// See `doc`.
 pub const IOTA: OpDef = OpDef {
-    flags: Flags::PURE,
-    infer: |cx| {
-        let d = cx.attrs.dtype(1);
-        ensure!(!matches!(d, DType::I8 | DType::U8) && (d.is_float() || d.is_int()), "no iota of {d}; cast it");
-        let rank = cx.shapes.dims(cx.attrs.shape(2)).len();
-        cx.axis(0, rank)?;
-        stated(cx, 1)
-    },
+    flags: Flags::PURE.and(Flags::MOVE),
     lower: Lower::Kernel(lower::iota),
     cases: &[
         Case { args: "", attrs: "axis=0 dtype=i32 shape=[4,3]", domains: &[] },
         Case { args: "", attrs: "axis=1 dtype=f64 shape=[4,3]", domains: &[] },
     ],
-    ..leaf(
-        "iota",
-        "0, 1, 2 … along `axis`",
-        &[Field::new("axis", Kind::Int), Field::new("dtype", Kind::DType), Field::new("shape", Kind::Shape)],
-    )
+    ..leaf("iota", "0, 1, 2 … along `axis`", IotaAttrs::FIELDS, |cx| {
+        let IotaAttrs { axis, dtype: d, shape } = IotaAttrs::of(&cx.attrs);
+        ensure!(!matches!(d, DType::I8 | DType::U8) && (d.is_float() || d.is_int()), "no iota of {d}; cast it");
+        check_axis(axis, cx.shapes.dims(shape).len())?;
+        stated(cx, d, shape)
+    })
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_constant_begins_with_its_type() {
+        assert_eq!(ConstantAttrs::FIELDS.split_last().map(|f| f.1), Some(ConstantType::FIELDS));
+    }
+}

@@ -3,15 +3,16 @@
 use crate::arena::Value;
 use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::builder::{Builder, Var};
-use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::constant::{ConstantType, FullAttrs, IotaAttrs};
 
 impl Builder {
     /// A tensor filled with `value`.
     #[track_caller]
     pub fn full(&self, value: f64, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
         match self.shape(dims.as_ref()) {
-            Some(s) => self.emit1(Op::FULL, &[], &[Attr::F64(value), Attr::DType(dtype), Attr::Shape(s)]),
+            Some(shape) => self.emit1(Op::FULL, &[], &FullAttrs { value, dtype, shape }.list()),
             None => self.var(Value::NONE),
         }
     }
@@ -20,7 +21,11 @@ impl Builder {
     #[track_caller]
     pub fn constant_bytes(&self, bytes: &[u8], dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
         match self.shape(dims.as_ref()) {
-            Some(s) => self.emit1(Op::CONSTANT, &[], &[Attr::DType(dtype), Attr::Shape(s), Attr::Bytes(bytes)]),
+            Some(shape) => {
+                // As `ConstantAttrs` writes it, without a copy of the data.
+                let ty = ConstantType { dtype, shape };
+                self.emit1(Op::CONSTANT, &[], &[&ty.list()[..], &[Attr::Bytes(bytes)]].concat())
+            }
             None => self.var(Value::NONE),
         }
     }
@@ -41,7 +46,7 @@ impl Builder {
     #[track_caller]
     pub fn iota(&self, axis: usize, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
         match self.shape(dims.as_ref()) {
-            Some(s) => self.emit1(Op::IOTA, &[], &[Attr::Int(axis as i64), Attr::DType(dtype), Attr::Shape(s)]),
+            Some(shape) => self.emit1(Op::IOTA, &[], &IotaAttrs { axis: axis as i64, dtype, shape }.list()),
             None => self.var(Value::NONE),
         }
     }
@@ -54,7 +59,7 @@ impl<'g> Var<'g> {
         if !self.is_some() {
             return self;
         }
-        let ty = self.ty();
-        self.g.emit1(Op::FULL, &[], &[Attr::F64(value), Attr::DType(ty.dtype), Attr::Shape(ty.shape)])
+        let Ty { dtype, shape } = self.ty();
+        self.g.emit1(Op::FULL, &[], &FullAttrs { value, dtype, shape }.list())
     }
 }

@@ -1,19 +1,28 @@
 //! The call of a region, which is inlined before it is lowered.
 
+use crate::arena::Region;
 use crate::ensure;
-use crate::nodes::ir::attrs::{Field, Kind};
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::typed::attrs;
 use crate::nodes::ops::free;
+
+attrs! {
+    /// Attributes of a call.
+    pub struct CallAttrs {
+        /// The region.
+        body: Region,
+    }
+}
 
 /// See `doc`.
 pub const CALL: OpDef = OpDef {
     name: "call",
     doc: "the yields of region `body` on the operands",
     arity: Arity::AtLeast(0),
-    attrs: &[Field::new("body", Kind::Region)],
+    attrs: CallAttrs::FIELDS,
     flags: Flags::PURE,
     infer: |cx| {
-        let sig = cx.signature(0)?;
+        let sig = cx.signature(CallAttrs::of(&cx.attrs).body)?;
         ensure!(sig.args == cx.args, "operand types are not those of the region's {} arguments", sig.args.len());
         ensure!(!sig.yields.is_empty(), "the region yields nothing");
         cx.out.extend(sig.yields);

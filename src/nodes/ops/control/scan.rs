@@ -1,4 +1,4 @@
-//! The counted loop: one row, whose body is a region.
+//! The counted loop: one op, whose body is a region.
 //!
 //! Operands are carries, then constants of the loop, then stacked inputs; results are the final carries, then stacked
 //! results. The body's arguments are carries, constants and one slice (the leading axis removed) of each stacked
@@ -8,12 +8,29 @@
 use crate::arena::Region;
 use crate::arena::ids::Id;
 use crate::ensure;
-use crate::nodes::ir::attrs::{Attrs, Field, Kind};
+use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::call::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::typed::attrs;
 
-/// The attributes of a scan.
+attrs! {
+    /// Attributes of a scan. [`Scan`] holds them as numbers to count with.
+    pub struct ScanAttrs {
+        /// The body.
+        body: Region,
+        /// Number of carries.
+        carries: i64,
+        /// Number of constants of the loop.
+        consts: i64,
+        /// Number of iterations.
+        length: i64,
+        /// Whether it runs from the last iteration to the first.
+        reverse: bool,
+    }
+}
+
+/// The attributes of a scan that inference has checked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scan {
     /// The body.
@@ -30,8 +47,10 @@ pub struct Scan {
 
 impl Scan {
     /// From the attributes of a scan.
-    pub fn of(a: &Attrs<'_>) -> Scan {
-        Scan { body: a.region(0), carries: a.size(1), consts: a.size(2), length: a.size(3), reverse: a.bool(4) }
+    pub fn of(attrs: &Attrs<'_>) -> Scan {
+        let ScanAttrs { body, carries, consts, length, reverse } = ScanAttrs::of(attrs);
+        let [carries, consts, length] = [carries, consts, length].map(|n| n.max(0) as usize);
+        Scan { body, carries, consts, length, reverse }
     }
 
     /// Position of the first stacked input among the operands.
@@ -45,13 +64,7 @@ pub const SCAN: OpDef = OpDef {
     name: "scan",
     doc: "(c, yᵢ) ← body(c, consts, xᵢ) for each i < length: the final carries c and the stacked yᵢ",
     arity: Arity::AtLeast(0),
-    attrs: &[
-        Field::new("body", Kind::Region),
-        Field::new("carries", Kind::Int),
-        Field::new("consts", Kind::Int),
-        Field::new("length", Kind::Int),
-        Field::new("reverse", Kind::Bool),
-    ],
+    attrs: ScanAttrs::FIELDS,
     flags: Flags::PURE,
     infer,
     deriv: Deriv::Loop,
@@ -85,14 +98,16 @@ pub const SCAN: OpDef = OpDef {
 
 const REAL: &[Domain] = &[Domain::Real];
 
-fn count(cx: &Infer<'_>, i: usize) -> Result<usize, String> {
-    let (name, n) = (cx.attrs.fields[i].name, cx.attrs.int(i));
+/// Attribute `name` as a number that is not negative.
+fn count(name: &str, n: i64) -> Result<usize, String> {
     usize::try_from(n).map_err(|_| format!("{name} is {n}; it must not be negative"))
 }
 
 fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
-    let (carries, consts, length) = (count(cx, 1)?, count(cx, 2)?, count(cx, 3)?);
-    let sig = cx.signature(0)?;
+    let attrs = ScanAttrs::of(&cx.attrs);
+    let (carries, consts) = (count("carries", attrs.carries)?, count("consts", attrs.consts)?);
+    let length = count("length", attrs.length)?;
+    let sig = cx.signature(attrs.body)?;
     let show = |cx: &Infer<'_>, ty: crate::nodes::Ty| format!("{}{}", ty.dtype, cx.shapes.dims(ty.shape));
     let n = cx.args.len();
     ensure!(sig.args.len() == n, "{n} operands, and the body has {} arguments", sig.args.len());
@@ -136,7 +151,7 @@ fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// That of all nodes of the body, as often as it runs.
+/// The cost of all nodes of the body, times the number of iterations.
 fn cost(cx: &CostCx<'_>) -> u64 {
     let s = Scan::of(&cx.graph.attrs(cx.node));
     if s.body.at() >= cx.graph.regions() {

@@ -1,18 +1,20 @@
-//! Loops as the builder writes them: closures become bodies, and what they use from outside becomes an operand.
+//! Calls and loops as the builder writes them: closures become bodies, and captured values become operands.
 //!
-//! Invariant: the body runs in the closure once, while building; leaves that it asks for stand in the entry.
+//! Invariant: the body runs in the closure once, while building; leaves that it asks for are in the entry.
 
 use crate::arena::Value;
 use crate::error::{Error, Kind};
-use crate::nodes::ir::attrs::Attr;
-use crate::nodes::ir::builder::{Builder, Var};
+use crate::nodes::ir::builder::{Builder, Routine, Var, foreign};
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ir::results::Results;
+use crate::nodes::ops::control::call::CallAttrs;
+use crate::nodes::ops::control::scan::ScanAttrs;
 
 /// How a loop runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loop {
-    /// Number of iterations; `None`: that of the stacked inputs' slices.
+    /// Number of iterations; `None`: the number of slices of the stacked inputs.
     pub length: Option<usize>,
     /// Whether it runs from the last slice to the first; results are stacked in the inputs' order either way.
     pub reverse: bool,
@@ -22,8 +24,19 @@ pub struct Loop {
 pub type Scanned<'g> = (Vec<Var<'g>>, Vec<Var<'g>>);
 
 impl Builder {
+    /// Calls a region.
+    #[track_caller]
+    pub fn call(&self, routine: Routine<'_>, args: &[Var<'_>]) -> Results<'_> {
+        self.record_location();
+        if !std::ptr::eq(self, routine.g) {
+            self.with(|e| e.fail(foreign("call")));
+            return Results::new(self, Vec::new());
+        }
+        self.emit(Op::CALL, args, &CallAttrs { body: routine.region }.list())
+    }
+
     /// For each slice `x` along the leading axis of `xs`: `(carries, y) = f(carries, x)`. Returns the final carries and
-    /// the stacked `y`. `f` may use any value from outside. After an error, the results are as many.
+    /// the stacked `y`. `f` may use any value from outside. After an error, the number of results is the same.
     #[track_caller]
     pub fn scan<'g>(
         &'g self,
@@ -34,7 +47,7 @@ impl Builder {
         self.scan_with(Loop::default(), carries, xs, f)
     }
 
-    /// As [`Builder::scan`], `how` it is said.
+    /// As [`Builder::scan`], with its options in `how`.
     #[track_caller]
     pub fn scan_with<'g>(
         &'g self,
@@ -50,16 +63,16 @@ impl Builder {
             self.fail(Kind::Shape, "scan: the number of iterations is that of the first stacked input or a length");
         }
         let length = length.unwrap_or(0);
-        // Operands first: their own captures, if this loop stands in another.
+        // Operands first: they may be captures themselves, if this loop is in another.
         let mut args: Vec<Value> = carries.iter().map(|c| self.local(*c)).collect();
         let stacked: Vec<Value> = xs.iter().map(|x| self.local(*x)).collect();
         let mut tys: Vec<Ty> = carries.iter().map(|c| c.ty()).collect();
         for (x, d) in xs.iter().zip(&dims) {
-            // A scalar is refused with the loop's own types; its slice stands in for it until then.
+            // The loop's shape rule refuses a scalar; until then a scalar stands for its own slice.
             let ty = x.ty();
             tys.push(self.shape(d.get(1..).unwrap_or(&[])).map_or(ty, |shape| Ty { shape, ..ty }));
         }
-        // The body is written whatever failed before: it alone knows how many results there are.
+        // The body is written even after an error: it alone says how many results there are.
         self.with(|e| e.open_loop("scan"));
         let inner: Vec<Var<'g>> = tys.iter().map(|&ty| self.var(self.with(|e| e.region_arg(ty)))).collect();
         let (next, ys) = f(&inner[..carries.len()], &inner[carries.len()..]);
@@ -75,15 +88,15 @@ impl Builder {
         if body.indexed {
             args.push(self.iota(0, [length], DType::U32).v);
         }
-        let attrs = [
-            Attr::Region(body.region),
-            Attr::Int(carries.len() as i64),
-            Attr::Int(body.captures.len() as i64),
-            Attr::Int(i64::try_from(length).unwrap_or(-1)),
-            Attr::Bool(how.reverse),
-        ];
+        let attrs = ScanAttrs {
+            body: body.region,
+            carries: carries.len() as i64,
+            consts: body.captures.len() as i64,
+            length: i64::try_from(length).unwrap_or(-1),
+            reverse: how.reverse,
+        };
         let failed = self.error().is_some();
-        let outs = self.with(|e| e.emit(Op::SCAN, &args, &attrs));
+        let outs = self.with(|e| e.emit(Op::SCAN, &args, &attrs.list()));
         let count = carries.len() + ys.len();
         let mut all: Vec<Var<'g>> = match failed || outs.len() != count {
             true => vec![self.var(Value::NONE); count],

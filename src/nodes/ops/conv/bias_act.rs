@@ -1,30 +1,28 @@
-//! A convolution with what follows it: bias and activation applied while the results are near.
+//! A convolution with an epilogue: bias and activation, applied while the results are in cache.
 
 use super::lower;
 use crate::ensure;
-use crate::nodes::ir::attrs::{Attr, Field, Kind};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ops::common::window::{DILATION, PAD, STRIDE};
+use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvBiasActAttrs};
 use crate::nodes::ops::conv::{flops, forward_infer};
-use crate::nodes::ops::matmul::epilogue::{ACT_NAMES, activate};
 use Domain::Real;
 
 fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.same_dtype(0, 2)?;
     let channels = cx.rank(1, "w", 4)?[0];
     ensure!(*cx.dims(2) == [channels], "the bias has shape {}, not [{channels}]", cx.dims(2));
-    forward_infer(cx)
+    let a = ConvAttrs::from(ConvBiasActAttrs::of(&cx.attrs));
+    forward_infer(cx, &a)
 }
 
 fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let a = &s.attrs;
-    let (stride, pad, dilation) = (a.ints(0), a.ints(1), a.ints(2));
-    let attrs = [Attr::Ints(&stride), Attr::Ints(&pad), Attr::Ints(&dilation), Attr::Int(a.int(3))];
-    let y = s.g.emit1(Op::CONV2D, &s.args[..2], &attrs);
+    let a = ConvBiasActAttrs::of(&s.attrs);
+    let act = a.act;
+    let y = s.g.emit1(Op::CONV2D, &s.args[..2], &ConvAttrs::from(a).list());
     let channels = s.args[2].dims().numel();
-    vec![activate(y + s.args[2].reshape([channels, 1, 1]), a.choice(4))]
+    vec![act.apply(y + s.args[2].reshape([channels, 1, 1]))]
 }
 
 /// See `doc`.
@@ -32,7 +30,7 @@ pub const CONV2D_BIAS_ACT: OpDef = OpDef {
     name: "conv2d_bias_act",
     doc: "y = act(conv2d(x, w) + bias), one number of the bias for each output channel",
     arity: Arity::Exactly(3),
-    attrs: &[STRIDE, PAD, DILATION, Field::new("groups", Kind::Int), Field::new("act", ACT_NAMES)],
+    attrs: ConvBiasActAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED),
     infer,
     deriv: Deriv::ViaDecompose,

@@ -1,4 +1,4 @@
-//! Calls of convolutions and pools.
+//! Kernel calls of convolutions.
 
 use crate::arena::ids::Id;
 use crate::kernels::abi::Kernel;
@@ -8,11 +8,11 @@ use crate::kernels::cost_model::CostClass;
 use crate::kernels::gemm::Act;
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ops::common::lowering::by_float;
-use crate::nodes::ops::conv::site_geom;
-use crate::nodes::ops::matmul::epilogue::ACTS;
+use crate::nodes::ops::conv::attrs::ConvBiasActAttrs;
+use crate::nodes::ops::conv::site::Convolution;
 
 fn geom(cx: &LowerCx<'_>) -> ConvGeom {
-    site_geom(cx.graph.op[cx.node.at()], &cx.arg_dims(0), &cx.arg_dims(1), &cx.attrs())
+    Convolution::of_node(cx.graph.op[cx.node.at()], &cx.arg_dims(0), &cx.arg_dims(1), &cx.attrs()).geom()
 }
 
 /// One call on the operands, with scratch, into `to`.
@@ -26,7 +26,7 @@ fn convolve(cx: &mut LowerCx<'_>, kernel: Kernel, words: &[u64], units: Units, s
 /// `conv2d` and `conv2d_bias_act`.
 pub fn conv2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let g = geom(cx);
-    let act = if cx.args() > 2 { ACTS[cx.attrs().choice(4) as usize].1 } else { Act::None };
+    let act = if cx.args() > 2 { ConvBiasActAttrs::of(&cx.attrs()).act.kernel() } else { Act::None };
     let words = [&g.to_words()[..], &[act as u64]].concat();
     let kernel = by_float!(cx.dtype(0), conv::conv2d_kernel)?;
     convolve(cx, kernel, &words, conv::conv2d_units(&g), conv::conv2d_scratch(&g), Buf::Out(0));

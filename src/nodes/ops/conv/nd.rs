@@ -1,27 +1,22 @@
 //! Convolutions over one and three axes, and transposed ones over one to three. All are written in `conv2d` and its
-//! adjoints: one axis is a plane of height 1, and three axes are a sum over the taps in depth, each a 2-D convolution of
-//! all depths at once.
+//! adjoints: one axis is a plane of height 1, and three axes are a sum over the taps in depth, each a 2-D convolution
+//! of all depths at once.
 
 use crate::ensure;
-use crate::kernels::conv::ConvGeom;
-use crate::nodes::build::axes::to_i64s;
-use crate::nodes::ir::attrs::{Attr, Attrs, Field, Kind};
+use crate::nodes::build::axes::to_sizes;
+use crate::nodes::build::dilate::dilate;
+use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Cost, Deriv, Domain, Expand, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ops::common::slide::{Slide, axis_name, pad_field, pairs, plane_of};
-use crate::nodes::ops::common::window::{DILATION, PAD, STRIDE, array, sizes, sum};
-use crate::nodes::ops::conv::check_groups;
-use crate::nodes::ops::layout::dilate;
+use crate::nodes::ops::common::window::{WindowGeometry, array, axis_name, check_array, sum};
+use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvTransposeAttrs};
+use crate::nodes::ops::conv::site::Convolution;
+use crate::nodes::ops::conv::{check_channels, operands};
 use Domain::Real;
 
-const GROUPS: Field = Field::new("groups", Kind::Int);
-const OUTPUT_PAD: Field = Field::new("output_pad", Kind::Ints);
-const PLAIN: &[Field] = &[STRIDE, PAD, DILATION, GROUPS];
-const TURNED: &[Field] = &[STRIDE, PAD, DILATION, GROUPS, OUTPUT_PAD];
-
-const fn row(
+const fn base(
     name: &'static str,
     doc: &'static str,
     attrs: &'static [Field],
@@ -44,56 +39,46 @@ const fn row(
     }
 }
 
-/// Checks two operands of rank `N` + 2 and one float type, and the lists at fields 0 to 2.
-fn operands<const N: usize>(cx: &Infer<'_>) -> Result<[Vec<usize>; 2], String> {
-    cx.float(0)?;
-    cx.same_dtype(0, 1)?;
-    sizes::<N>(cx, 0)?;
-    pad_field::<N>(cx, 1)?;
-    sizes::<N>(cx, 2)?;
-    let (x, w) = (cx.rank(0, "x", N + 2)?.to_vec(), cx.rank(1, "w", N + 2)?.to_vec());
+/// Checks the depth of a kernel over three axes.
+fn check_depth<const N: usize>(w: &[usize]) -> Result<(), String> {
     ensure!(N < 3 || w[2] <= DEEPEST, "the kernel's depth {} is above {DEEPEST}: each is a convolution", w[2]);
-    Ok([x, w])
+    Ok(())
 }
 
 /// Deepest kernel over three axes.
 const DEEPEST: usize = 1 << 10;
 
-/// The windows over axes of these sizes, with kernel and attributes as given.
-fn windows<const N: usize>(size: &[usize], kernel: &[usize], a: &Attrs<'_>) -> Slide<N> {
-    let (stride, dilation) = (array(&a.sizes(0)), array(&a.sizes(2)));
-    Slide { size: array(size), kernel: array(kernel), stride, pad: pairs(&a.sizes(1)), dilation }
-}
-
-/// The 2-D convolution beneath: windows over the last axes of so many images, from and to `c` channels.
-fn beneath<const N: usize>(images: usize, c: [usize; 2], groups: usize, win: &Slide<N>) -> ConvGeom {
-    let Slide { size: [h, w], kernel: [kh, kw], stride, pad, dilation } = flat(win).tight();
-    let pad = array(pad.as_flattened());
-    ConvGeom { n: images, c_in: c[0], h, w, c_out: c[1], kh, kw, stride, pad, dilation, groups }
+/// The 2-D convolution beneath: windows over the last axes of `images` images, from and to `c` channels.
+fn beneath<const N: usize>(images: usize, c: [usize; 2], groups: usize, win: &WindowGeometry<N>) -> Convolution {
+    Convolution { images, c_in: c[0], c_out: c[1], groups, windows: flat(win).tight() }
 }
 
 /// The last two axes of the windows; a plane of height 1 where there is one.
-fn flat<const N: usize>(win: &Slide<N>) -> Slide<2> {
-    plane_of(win, if N == 1 { [None, Some(0)] } else { [Some(N - 2), Some(N - 1)] })
+fn flat<const N: usize>(win: &WindowGeometry<N>) -> WindowGeometry<2> {
+    win.on_plane(if N == 1 { [None, Some(0)] } else { [Some(N - 2), Some(N - 1)] })
 }
 
 fn plain_infer<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
-    let [x, w] = operands::<N>(cx)?;
-    let groups = check_groups(cx, 3, x[1], w[0])?;
-    ensure!(w[1] == x[1] / groups, "w takes {} channels a group, x has {} in {groups} groups", w[1], x[1]);
-    let win = windows::<N>(&x[2..], &w[2..], &cx.attrs);
+    let a = ConvAttrs::of(&cx.attrs);
+    let [x, w] = operands::<N>(cx, &a, ["x", "w"])?;
+    check_depth::<N>(&w)?;
+    check_channels(&a, &x, &w)?;
+    let win = a.windows::<N>(array(&x[2..]), array(&w[2..]));
     let count = win.count()?;
     let images = if N == 3 { x[0].checked_mul(count[0]).ok_or("the number of planes overflows")? } else { x[0] };
-    beneath(images, [x[1], w[0]], groups, &win).validate()?;
+    beneath(images, [x[1], w[0]], a.groups(), &win).geom().validate()?;
     let dtype = cx.dtype(0);
     cx.result(dtype, &[&[x[0], w[0]], &count[..]].concat())
 }
 
-/// `conv2d` of a plane's windows.
-fn conv2d<'g>(s: &Site<'_, 'g>, x: Var<'g>, w: Var<'g>, win: &Slide<2>) -> Var<'g> {
-    let [_, stride, pad, dilation] = win.lists();
-    let attrs = [Attr::Ints(&stride), Attr::Ints(&pad), Attr::Ints(&dilation), Attr::Int(s.attrs.int(3))];
-    s.g.emit1(Op::CONV2D, &[x, w], &attrs)
+/// The windows of the kernel `w` over the axes of `x`.
+fn windows<const N: usize>(a: &ConvAttrs, x: Var<'_>, w: Var<'_>) -> WindowGeometry<N> {
+    a.windows(array(&x.dims()[2..]), array(&w.dims()[2..]))
+}
+
+/// `conv2d` with these windows.
+fn conv2d<'g>(x: Var<'g>, w: Var<'g>, win: &WindowGeometry<2>, groups: i64) -> Var<'g> {
+    x.g.emit1(Op::CONV2D, &[x, w], &ConvAttrs::new(win, groups).list())
 }
 
 /// A plane of height 1.
@@ -104,8 +89,8 @@ fn lie<'g>(x: Var<'g>) -> Var<'g> {
 
 fn conv1d_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w) = (s.args[0], s.args[1]);
-    let win = windows::<1>(&x.dims()[2..], &w.dims()[2..], &s.attrs);
-    let y = conv2d(s, lie(x), lie(w), &flat(&win));
+    let a = ConvAttrs::of(&s.attrs);
+    let y = conv2d(lie(x), lie(w), &flat(&windows::<1>(&a, x, w)), a.groups);
     let [n, o, _, l] = array::<4>(&y.dims());
     vec![y.reshape([n, o, l])]
 }
@@ -131,7 +116,8 @@ fn depth_tap<'g>(w: Var<'g>, k: usize) -> Var<'g> {
 fn conv3d_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w) = (s.args[0], s.args[1]);
     let [n, c, d, h, wd] = array::<5>(&x.dims());
-    let win = windows::<3>(&[d, h, wd], &w.dims()[2..], &s.attrs);
+    let a = ConvAttrs::of(&s.attrs);
+    let win = windows::<3>(&a, x, w);
     let Ok([depth, ho, wo]) = win.count() else { return Vec::new() };
     let ([low, high], stride, plane) = (win.pad[0], win.stride[0], n * c * h * wd);
     let padded = depth_first(x).pad(&[low, 0], &[high, 0], 0.0);
@@ -141,7 +127,7 @@ fn conv3d_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let seen = |k: &usize| end(*k) > low && start(*k) < low + d;
     let y = sum((0..win.kernel[0]).filter(seen).map(|k| {
         let part = padded.slice(&[start(k), 0], &[end(k), plane], &[stride, 1]);
-        conv2d(s, part.reshape([depth * n, c, h, wd]), depth_tap(w, k), &flat(&win))
+        conv2d(part.reshape([depth * n, c, h, wd]), depth_tap(w, k), &flat(&win), a.groups)
     }));
     let o = w.dims()[0];
     match y {
@@ -152,7 +138,7 @@ fn conv3d_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 
 /// A transposed convolution along one axis.
 #[derive(Clone, Copy)]
-struct Turned {
+struct TransposedAxis {
     /// Elements of the result.
     size: usize,
     /// Padding of the convolution that it is the transpose of.
@@ -162,8 +148,11 @@ struct Turned {
 }
 
 /// Each axis of a transposed convolution; `win.size` is its operand's.
-fn turned<const N: usize>(win: &Slide<N>, output_pad: [usize; N]) -> Result<[Turned; N], String> {
-    let mut out = [Turned { size: 0, pad: [0; 2], zeros: 0 }; N];
+fn transposed_axes<const N: usize>(
+    win: &WindowGeometry<N>,
+    output_pad: [usize; N],
+) -> Result<[TransposedAxis; N], String> {
+    let mut out = [TransposedAxis { size: 0, pad: [0; 2], zeros: 0 }; N];
     for (a, t) in out.iter_mut().enumerate() {
         let (s, d, [low, high], more) = (win.stride[a], win.dilation[a], win.pad[a], output_pad[a]);
         let (n, name) = (win.size[a], axis_name(N, a));
@@ -182,47 +171,50 @@ fn turned<const N: usize>(win: &Slide<N>, output_pad: [usize; N]) -> Result<[Tur
         let beyond = more - more.min(s - 1);
         let zeros = beyond.saturating_sub(high);
         ensure!(zeros < size, "padding {low} leaves nothing of {name} {full} but output_pad {more}");
-        *t = Turned { size, pad: [low, high.saturating_sub(beyond)], zeros };
+        *t = TransposedAxis { size, pad: [low, high.saturating_sub(beyond)], zeros };
     }
     Ok(out)
 }
 
-fn turned_infer<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
-    let [x, w] = operands::<N>(cx)?;
-    let output_pad = sizes::<N>(cx, 4)?;
+fn transpose_infer<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
+    let transpose = ConvTransposeAttrs::of(&cx.attrs);
+    let a = ConvAttrs::from(transpose.clone());
+    let [x, w] = operands::<N>(cx, &a, ["x", "w"])?;
+    check_depth::<N>(&w)?;
+    let output_pad = check_array::<N>("output_pad", &transpose.output_pad)?;
     ensure!(w[0] == x[1], "w takes {} channels, x has {}", w[0], x[1]);
-    let groups = usize::try_from(cx.attrs.int(3)).unwrap_or(0);
-    let outputs = w[1].checked_mul(groups.max(1)).ok_or("the number of channels overflows")?;
-    check_groups(cx, 3, x[1], outputs)?;
-    let win = windows::<N>(&x[2..], &w[2..], &cx.attrs);
-    let t = turned(&win, output_pad)?;
+    let outputs = w[1].checked_mul(a.groups().max(1)).ok_or("the number of channels overflows")?;
+    let groups = a.check_groups(x[1], outputs)?;
+    let win = a.windows::<N>(array(&x[2..]), array(&w[2..]));
+    let t = transposed_axes(&win, output_pad)?;
     let (size, pad) = (t.map(|t| t.size - t.zeros), t.map(|t| t.pad));
     let images = if N == 3 { x[0].checked_mul(x[2]).ok_or("the number of planes overflows")? } else { x[0] };
-    beneath(images, [outputs, x[1]], groups, &Slide { size, pad, ..win }).validate()?;
+    beneath(images, [outputs, x[1]], groups, &WindowGeometry { size, pad, ..win }).geom().validate()?;
     let dtype = cx.dtype(0);
     cx.result(dtype, &[&[x[0], outputs], &t.map(|t| t.size)[..]].concat())
 }
 
 /// The transpose of `conv2d` with these windows, over planes of `win.size`.
-fn conv2d_back<'g>(s: &Site<'_, 'g>, x: Var<'g>, w: Var<'g>, win: &Slide<2>) -> Var<'g> {
-    let ([_, stride, pad, dilation], size) = (win.lists(), to_i64s(&win.size));
-    let lists = [&size, &stride, &pad, &dilation].map(|l| Attr::Ints(l));
-    s.g.emit1(Op::CONV2D_INPUT_GRAD, &[x, w], &[&lists[..], &[Attr::Int(s.attrs.int(3))]].concat())
+fn conv2d_transpose<'g>(x: Var<'g>, w: Var<'g>, win: &WindowGeometry<2>, groups: i64) -> Var<'g> {
+    x.g.emit1(Op::CONV2D_INPUT_GRAD, &[x, w], &ConvAttrs::new(win, groups).input_grad(win.size).list())
 }
 
-fn turned_expand<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn transpose_expand<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w) = (s.args[0], s.args[1]);
-    let win = windows::<N>(&x.dims()[2..], &w.dims()[2..], &s.attrs);
-    let Ok(t) = turned(&win, array(&s.attrs.sizes(4))) else { return Vec::new() };
-    let two = flat(&Slide { size: t.map(|t| t.size - t.zeros), pad: t.map(|t| t.pad), ..win });
+    let transpose = ConvTransposeAttrs::of(&s.attrs);
+    let output_pad = array(&to_sizes(&transpose.output_pad));
+    let a = ConvAttrs::from(transpose);
+    let win = windows::<N>(&a, x, w);
+    let Ok(t) = transposed_axes(&win, output_pad) else { return Vec::new() };
+    let two = flat(&WindowGeometry { size: t.map(|t| t.size - t.zeros), pad: t.map(|t| t.pad), ..win });
     let y = match N {
         1 => {
-            let y = conv2d_back(s, lie(x), lie(w), &two);
+            let y = conv2d_transpose(lie(x), lie(w), &two, a.groups);
             let [n, o, _, l] = array::<4>(&y.dims());
             y.reshape([n, o, l])
         }
-        2 => conv2d_back(s, x, w, &two),
-        _ => turned3d(s, &two, [win.size[0], win.kernel[0], win.stride[0], win.dilation[0]], &t[0]),
+        2 => conv2d_transpose(x, w, &two, a.groups),
+        _ => transpose3d([x, w], &a, &two, [win.size[0], win.kernel[0], win.stride[0], win.dilation[0]], &t[0]),
     };
     let mut high = vec![0; 2 + N];
     high.iter_mut().skip(2).zip(&t).for_each(|(h, t)| *h = t.zeros);
@@ -230,18 +222,23 @@ fn turned_expand<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 }
 
 /// The transposed 3-D convolution without the zeros at its end: `[depths, taps, step, distance]` in depth.
-fn turned3d<'g>(s: &Site<'_, 'g>, two: &Slide<2>, [d, k, step, far]: [usize; 4], t: &Turned) -> Var<'g> {
-    let (x, w) = (s.args[0], s.args[1]);
+fn transpose3d<'g>(
+    [x, w]: [Var<'g>; 2],
+    a: &ConvAttrs,
+    two: &WindowGeometry<2>,
+    [d, k, step, far]: [usize; 4],
+    t: &TransposedAxis,
+) -> Var<'g> {
     let [n, c, _, h, wd] = array::<5>(&x.dims());
-    let (o, [ho, wo]) = (w.dims()[1] * s.attrs.size(3), two.size);
+    let (o, [ho, wo]) = (w.dims()[1] * a.groups(), two.size);
     let planes = depth_first(x).reshape([d * n, c, h, wd]);
     let size = t.size - t.zeros;
     let (reach, full) = ((d - 1) * step + 1, ((d - 1) * step + 1 + (k - 1) * far).max(t.pad[0] + size));
     let y = sum((0..k).map(|tap| {
-        let part = conv2d_back(s, planes, depth_tap(w, tap), two).reshape([d, n * o * ho * wo]);
+        let part = conv2d_transpose(planes, depth_tap(w, tap), two, a.groups).reshape([d, n * o * ho * wo]);
         dilate(part, &[step, 1]).pad(&[tap * far, 0], &[full - tap * far - reach, 0], 0.0)
     }));
-    let y = y.map_or_else(|| s.g.full(0.0, [full, n * o * ho * wo], x.dtype()), |y| y.narrow(0, t.pad[0], size));
+    let y = y.map_or_else(|| x.g.full(0.0, [full, n * o * ho * wo], x.dtype()), |y| y.narrow(0, t.pad[0], size));
     depth_back(y, [n, o, ho, wo])
 }
 
@@ -249,7 +246,7 @@ fn dims(cx: &CostCx<'_>, i: usize) -> Vec<usize> {
     cx.graph.dims(cx.graph.args_of(cx.node)[i]).to_vec()
 }
 
-/// 2 operations for each product of an element, of which there are so many, and the weights that it meets.
+/// 2 operations for each product of one of `elements` elements and a weight that it meets.
 fn products(cx: &CostCx<'_>, elements: u64) -> u64 {
     let met = dims(cx, 1)[1..].iter().fold(2u64, |n, &d| n.saturating_mul(d as u64));
     elements.saturating_mul(met)
@@ -261,7 +258,7 @@ fn plain_cost(cx: &CostCx<'_>) -> u64 {
 }
 
 /// An element of the operand meets the weights of one input.
-fn turned_cost(cx: &CostCx<'_>) -> u64 {
+fn transpose_cost(cx: &CostCx<'_>) -> u64 {
     products(cx, cx.arg(0))
 }
 
@@ -271,10 +268,10 @@ pub const CONV1D: OpDef = OpDef {
         Case { args: "f[2,4,9] f[6,2,3]", attrs: "stride=[2] pad=[1,2] dilation=[2] groups=2", domains: &[Real] },
         Case { args: "f[2,3,5] f[4,3,1]", attrs: "stride=[1] pad=[0,0] dilation=[1] groups=1", domains: &[Real] },
     ],
-    ..row(
+    ..base(
         "conv1d",
         "y[n, o, i] = Σ x[n, c, i·s − p + k·d]·w[o, c, k] (cross-correlation; x [N, C, L], w [O, C/groups, k])",
-        PLAIN,
+        ConvAttrs::FIELDS,
         plain_infer::<1>,
         conv1d_expand,
         plain_cost,
@@ -300,10 +297,10 @@ pub const CONV3D: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    ..row(
+    ..base(
         "conv3d",
         "y[n, o, h, i, j] = Σ x[n, c, h·s − p + k·d, …]·w[o, c, k, …] (x [N, C, D, H, W], w [O, C/groups, kd, kh, kw])",
-        PLAIN,
+        ConvAttrs::FIELDS,
         plain_infer::<3>,
         conv3d_expand,
         plain_cost,
@@ -324,13 +321,13 @@ pub const CONV_TRANSPOSE1D: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    ..row(
+    ..base(
         "conv_transpose1d",
         "the transpose of conv1d in x, its length (L − 1)·s − p − q + d·(k − 1) + output_pad + 1; w [C, O/groups, k]",
-        TURNED,
-        turned_infer::<1>,
-        turned_expand::<1>,
-        turned_cost,
+        ConvTransposeAttrs::FIELDS,
+        transpose_infer::<1>,
+        transpose_expand::<1>,
+        transpose_cost,
     )
 };
 
@@ -348,13 +345,13 @@ pub const CONV_TRANSPOSE2D: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    ..row(
+    ..base(
         "conv_transpose2d",
         "the transpose of conv2d in x, with output_pad rows and columns more at the end; w [C, O/groups, kh, kw]",
-        TURNED,
-        turned_infer::<2>,
-        turned_expand::<2>,
-        turned_cost,
+        ConvTransposeAttrs::FIELDS,
+        transpose_infer::<2>,
+        transpose_expand::<2>,
+        transpose_cost,
     )
 };
 
@@ -372,12 +369,12 @@ pub const CONV_TRANSPOSE3D: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    ..row(
+    ..base(
         "conv_transpose3d",
         "the transpose of conv3d in x, with output_pad planes, rows and columns more at the end; w [C, O/groups, kd, kh, kw]",
-        TURNED,
-        turned_infer::<3>,
-        turned_expand::<3>,
-        turned_cost,
+        ConvTransposeAttrs::FIELDS,
+        transpose_infer::<3>,
+        transpose_expand::<3>,
+        transpose_cost,
     )
 };

@@ -1,34 +1,45 @@
-//! What is known of indices before a step: ops that make positions make good ones.
+//! Bounds of indices that are known before a step: ops that make positions make valid ones.
 
 use crate::arena::Value;
 use crate::arena::ids::Id;
+use crate::nodes::build::axes::{to_size, to_sizes};
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::constant::ConstantAttrs;
+use crate::nodes::ops::constant::FullAttrs;
+use crate::nodes::ops::constant::IotaAttrs;
+use crate::nodes::ops::index::attrs::RavelIndexAttrs;
+use crate::nodes::ops::reduce::attrs::ArgExtremeAttrs;
+use crate::nodes::ops::sort::CumArgMaxAttrs;
 use crate::nodes::{DType, Graph};
 
-/// Moves that are looked through.
+/// The most moves that are looked through.
 const DEPTH: usize = 16;
 
-/// A bound that all elements of `v`, none of them negative, are below, if one is known.
+/// A bound that all elements of `v` are below, if one is known and none of them is negative.
 pub fn below(g: &Graph<'_>, v: Value) -> Option<u64> {
     within(g, v, DEPTH)
 }
 
-/// As [`below`], of values that come through at most `depth` ops.
+/// As [`below`], through at most `depth` moves.
 fn within(g: &Graph<'_>, v: Value, depth: usize) -> Option<u64> {
     let n = g.def[v.at()];
     let (args, attrs) = (g.args_of(n), g.attrs(n));
-    let axis = |v: Value, i: usize| g.dims(v).get(attrs.size(i)).map(|&d| d as u64);
+    let along = |v: Value, axis: i64| g.dims(v).get(to_size(axis)).map(|&d| d as u64);
     let through = |a: Value| if depth > 0 { within(g, a, depth - 1) } else { None };
     match g.op[n.at()] {
-        Op::IOTA => axis(v, 0),
-        Op::ARG_MAX | Op::ARG_MIN | Op::CUM_ARG_MAX => axis(args[0], 0),
+        Op::IOTA => along(v, IotaAttrs::of(&attrs).axis),
+        Op::ARG_MAX | Op::ARG_MIN => along(args[0], ArgExtremeAttrs::of(&attrs).axis),
+        Op::CUM_ARG_MAX => along(args[0], CumArgMaxAttrs::of(&attrs).axis),
         Op::ARG_SORT => g.dims(v).last().map(|&d| d as u64),
-        Op::RAVEL_INDEX => attrs.sizes(0).iter().try_fold(1u64, |n, &s| n.checked_mul(s as u64)),
+        Op::RAVEL_INDEX => {
+            let sizes = to_sizes(&RavelIndexAttrs::of(&attrs).sizes);
+            sizes.iter().try_fold(1u64, |n, &s| n.checked_mul(s as u64))
+        }
         Op::FULL => {
-            let x = attrs.f64(0);
+            let x = FullAttrs::of(&attrs).value;
             (x >= 0.0 && x < 2f64.powi(53)).then_some(x as u64 + 1)
         }
-        Op::CONSTANT => constant(&attrs.bytes(2), g.dtype[v.at()]),
+        Op::CONSTANT => constant(&ConstantAttrs::of(&attrs).data, g.dtype[v.at()]),
         Op::RESHAPE
         | Op::TRANSPOSE
         | Op::BROADCAST
@@ -46,7 +57,7 @@ fn within(g: &Graph<'_>, v: Value, depth: usize) -> Option<u64> {
     }
 }
 
-/// One more than the largest of these elements, none of them negative.
+/// One more than the largest of these elements, if none of them is negative.
 fn constant(bytes: &[u8], dtype: DType) -> Option<u64> {
     let most = match dtype {
         DType::I32 => bytes.as_chunks::<4>().0.iter().map(|&b| i64::from(i32::from_le_bytes(b))).try_fold(0, largest),
@@ -60,7 +71,7 @@ fn largest(most: i64, x: i64) -> Option<i64> {
     (x >= 0).then_some(most.max(x))
 }
 
-/// Whether `v` holds positions in planes of `area` elements, or −1: what a max pool of such planes found.
+/// Whether `v` is the positions that a max pool found in planes of `area` elements; −1 where there is none.
 pub fn winners(g: &Graph<'_>, v: Value, area: usize) -> bool {
     let n = g.def[v.at()];
     let plane = |x: Value| g.dims(x).iter().rev().take(2).product::<usize>();

@@ -1,30 +1,31 @@
-//! Calls of ops that follow indices into a tensor that is there.
+//! Kernel calls of ops that read or write a tensor at indices.
 
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::index;
 use crate::kernels::index::scatter::{Ravel, Scatter};
 use crate::kernels::index::{Indexed, scatter};
-use crate::nodes::build::axes::split_at_axis;
+use crate::nodes::build::axes::{split_at_axis, to_size, to_sizes};
 use crate::nodes::ir::call::{Buf, Call, Looks, LowerCx};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ops::common::lowering::{by_num_index, by_size_index};
-use crate::nodes::ops::index::scatter as row;
+use crate::nodes::ops::index::attrs::{GatherAttrs, RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs};
+use crate::nodes::ops::index::scatter::Scatter as Mode;
 
-/// `scatter`: in the place of its first operand, where that dies.
+/// `scatter`: in place of its first operand, where that dies.
 pub fn scatter(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (dtype, index, attrs) = (cx.dtype(0), cx.dtype(2), cx.attrs());
-    let axis = attrs.size(0);
+    let (dtype, index) = (cx.dtype(0), cx.dtype(2));
+    let ScatterAttrs { axis, mode, own } = ScatterAttrs::of(&cx.attrs());
+    let axis = to_size(axis);
     let (outer, n, inner) = split_at_axis(&cx.out_dims(0), axis);
-    let own = row::own(&attrs);
     let k = if own { cx.arg_dims(2)[axis] } else { cx.arg_dims(2).numel() };
     let p = Scatter { outer, n, k, inner, own };
-    let kernel: Kernel = match row::Scatter::of(&attrs) {
-        row::Scatter::Set => by_size_index!(dtype, index, scatter::set),
-        row::Scatter::Add => by_num_index!(dtype, index, scatter::add)?,
-        row::Scatter::Mul => by_num_index!(dtype, index, scatter::mul)?,
-        row::Scatter::Max => by_num_index!(dtype, index, scatter::max)?,
-        row::Scatter::Min => by_num_index!(dtype, index, scatter::min)?,
+    let kernel: Kernel = match mode {
+        Mode::Set => by_size_index!(dtype, index, scatter::set),
+        Mode::Add => by_num_index!(dtype, index, scatter::add)?,
+        Mode::Mul => by_num_index!(dtype, index, scatter::mul)?,
+        Mode::Max => by_num_index!(dtype, index, scatter::max)?,
+        Mode::Min => by_num_index!(dtype, index, scatter::min)?,
     };
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::INDEX).reads_args(3);
     cx.call(call.looks(2, n).early().writes(Buf::Out(0), p.per_unit()).inplace(&[(0, 0)]));
@@ -33,7 +34,7 @@ pub fn scatter(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `ravel_index`.
 pub fn ravel_index(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let sizes = cx.attrs().sizes(0);
+    let sizes = to_sizes(&RavelIndexAttrs::of(&cx.attrs()).sizes);
     let p = Ravel { len: cx.out_dims(0).numel(), axes: sizes.len() };
     let words: Vec<u64> = p.to_words().into_iter().chain(sizes.iter().map(|&n| n as u64)).collect();
     let kernel: Kernel = if cx.dtype(0) == DType::I32 { scatter::ravel::<i32> } else { scatter::ravel::<i64> };
@@ -58,14 +59,14 @@ fn scatters(cx: &mut LowerCx<'_>, kernel: Kernel, p: Indexed) -> Result<(), Stri
 
 /// `gather`.
 pub fn gather(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (outer, n, inner) = split_at_axis(&cx.arg_dims(0), cx.attrs().size(0));
+    let (outer, n, inner) = split_at_axis(&cx.arg_dims(0), to_size(GatherAttrs::of(&cx.attrs()).axis));
     let p = Indexed { outer, n, k: cx.arg_dims(1).numel(), inner };
     gathers(cx, by_size_index!(cx.dtype(0), cx.dtype(1), index::gather), p)
 }
 
 /// `take_along_axis`.
 pub fn take_along_axis(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let axis = cx.attrs().size(0);
+    let axis = to_size(GatherAttrs::of(&cx.attrs()).axis);
     let (outer, n, inner) = split_at_axis(&cx.arg_dims(0), axis);
     let p = Indexed { outer, n, k: cx.arg_dims(1)[axis], inner };
     gathers(cx, by_size_index!(cx.dtype(0), cx.dtype(1), index::take_along_axis), p)
@@ -73,14 +74,14 @@ pub fn take_along_axis(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `scatter_add`.
 pub fn scatter_add(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (outer, n, inner) = split_at_axis(&cx.out_dims(0), cx.attrs().size(0));
+    let (outer, n, inner) = split_at_axis(&cx.out_dims(0), to_size(ScatterAddAttrs::of(&cx.attrs()).axis));
     let p = Indexed { outer, n, k: cx.arg_dims(1).numel(), inner };
     scatters(cx, by_num_index!(cx.dtype(0), cx.dtype(1), index::scatter_add)?, p)
 }
 
 /// `scatter_along_axis`.
 pub fn scatter_along_axis(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let axis = cx.attrs().size(0);
+    let axis = to_size(ScatterAddAttrs::of(&cx.attrs()).axis);
     let (outer, n, inner) = split_at_axis(&cx.out_dims(0), axis);
     let p = Indexed { outer, n, k: cx.arg_dims(1)[axis], inner };
     scatters(cx, by_num_index!(cx.dtype(0), cx.dtype(1), index::scatter_along_axis_add)?, p)

@@ -1,5 +1,6 @@
 //! Ops with integer indices. Every index is checked when the step runs: a bad one is an error that names the element.
 
+pub mod attrs;
 pub mod below;
 pub mod lower;
 pub mod scatter;
@@ -7,13 +8,15 @@ pub mod var;
 
 use super::free;
 use crate::ensure;
-use crate::nodes::ir::attrs::{Attr, Field, Kind};
+use crate::nodes::build::axes::to_size;
+use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::infer::{Infer, show};
+use crate::nodes::ir::infer::{Infer, check_axis, show};
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use Domain::{Index, Real};
+use attrs::{GatherAttrs, HistogramAttrs, OneHotAttrs, ScatterAddAttrs};
 
-const fn row(name: &'static str, doc: &'static str, attrs: &'static [Field], lower: Lower) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], lower: Lower) -> OpDef {
     OpDef {
         name,
         doc,
@@ -29,12 +32,8 @@ const fn row(name: &'static str, doc: &'static str, attrs: &'static [Field], low
     }
 }
 
-const AXIS: Field = Field::new("axis", Kind::Int);
-const SIZE: Field = Field::new("size", Kind::Int);
-
-/// Attribute `i` as a size.
-fn size(cx: &Infer<'_>, i: usize) -> Result<usize, String> {
-    let x = cx.attrs.int(i);
+/// A length in an attribute.
+fn length(x: i64) -> Result<usize, String> {
     usize::try_from(x).map_err(|_| format!("size {x} is negative"))
 }
 
@@ -49,12 +48,12 @@ pub const GATHER: OpDef = OpDef {
     infer: |cx| {
         cx.index(1)?;
         let (t, i) = (cx.dims(0), cx.dims(1));
-        let axis = cx.axis(0, t.len())?;
+        let axis = check_axis(GatherAttrs::of(&cx.attrs).axis, t.len())?;
         let dtype = cx.dtype(0);
         cx.result(dtype, &[&t[..axis], &i[..], &t[axis + 1..]].concat())
     },
     deriv: Deriv::Linear(|s, i, g| {
-        let axis = s.attrs.int(0) as usize;
+        let axis = to_size(GatherAttrs::of(&s.attrs).axis);
         (i == 0).then(|| g.scatter_add(s.args[1], axis, s.args[0].dims()[axis]))
     }),
     cases: &[
@@ -62,7 +61,12 @@ pub const GATHER: OpDef = OpDef {
         Case { args: "f[2,5,3] i64[2,2]", attrs: "axis=1", domains: &[Real, Index(5)] },
         Case { args: "f[4] i32[]", attrs: "axis=0", domains: &[Real, Index(4)] },
     ],
-    ..row("gather", "slices of x at the indices along `axis` (take)", &[AXIS], Lower::Kernel(lower::gather))
+    ..base(
+        "gather",
+        "slices of x at the indices along `axis` (take)",
+        GatherAttrs::FIELDS,
+        Lower::Kernel(lower::gather),
+    )
 };
 
 /// See `doc`.
@@ -71,23 +75,24 @@ pub const SCATTER_ADD: OpDef = OpDef {
         cx.index(1)?;
         let dtype = summable(cx)?;
         let (u, i) = (cx.dims(0), cx.dims(1));
-        let axis = usize::try_from(cx.attrs.int(0)).map_err(|_| format!("axis {} is negative", cx.attrs.int(0)))?;
+        let ScatterAddAttrs { axis, size } = ScatterAddAttrs::of(&cx.attrs);
+        let axis = usize::try_from(axis).map_err(|_| format!("axis {axis} is negative"))?;
         let fits = axis.checked_add(i.len()).is_some_and(|end| u.get(axis..end) == Some(&i[..]));
         ensure!(fits, "updates of shape {u} do not hold indices of shape {} at axis {axis}", show(&i));
-        let n = size(cx, 1)?;
+        let n = length(size)?;
         cx.result(dtype, &[&u[..axis], &[n], &u[axis + i.len()..]].concat())
     },
-    deriv: Deriv::Linear(|s, i, g| (i == 0).then(|| g.gather(s.args[1], s.attrs.int(0)))),
+    deriv: Deriv::Linear(|s, i, g| (i == 0).then(|| g.gather(s.args[1], ScatterAddAttrs::of(&s.attrs).axis))),
     cost: super::each_arg,
     cases: &[
         Case { args: "f[4,3] i32[4]", attrs: "axis=0 size=5", domains: &[Real, Index(5)] },
         Case { args: "f[2,2,2,3] i64[2,2]", attrs: "axis=1 size=5", domains: &[Real, Index(5)] },
         Case { args: "f[3] i32[]", attrs: "axis=0 size=2", domains: &[Real, Index(2)] },
     ],
-    ..row(
+    ..base(
         "scatter_add",
         "zeros of `size` along `axis`, with the update slices added at the indices",
-        &[AXIS, SIZE],
+        ScatterAddAttrs::FIELDS,
         Lower::Kernel(lower::scatter_add),
     )
 };
@@ -97,26 +102,26 @@ pub const TAKE_ALONG_AXIS: OpDef = OpDef {
     infer: |cx| {
         cx.index(1)?;
         let (x, i) = (cx.dims(0), cx.dims(1));
-        let axis = cx.axis(0, x.len())?;
+        let axis = check_axis(GatherAttrs::of(&cx.attrs).axis, x.len())?;
         let fits = x.len() == i.len() && (0..x.len()).all(|k| k == axis || x[k] == i[k]);
         ensure!(fits, "indices of shape {i} do not fit {x} beside axis {axis}");
         let dtype = cx.dtype(0);
         cx.result(dtype, &i)
     },
     deriv: Deriv::Linear(|s, i, g| {
-        let axis = s.attrs.int(0);
-        let n = s.args[0].dims()[axis as usize];
-        let attrs = [Attr::Int(axis), Attr::Int(n as i64)];
-        (i == 0).then(|| s.g.emit1(Op::SCATTER_ALONG_AXIS, &[g, s.args[1]], &attrs))
+        let axis = GatherAttrs::of(&s.attrs).axis;
+        let size = s.args[0].dims()[to_size(axis)] as i64;
+        let attrs = ScatterAddAttrs { axis, size };
+        (i == 0).then(|| s.g.emit1(Op::SCATTER_ALONG_AXIS, &[g, s.args[1]], &attrs.list()))
     }),
     cases: &[
         Case { args: "f[4,5] i32[4,2]", attrs: "axis=1", domains: &[Real, Index(5)] },
         Case { args: "f[4,5,2] i64[3,5,2]", attrs: "axis=0", domains: &[Real, Index(4)] },
     ],
-    ..row(
+    ..base(
         "take_along_axis",
         "y[.., i, ..] = x[.., index[.., i, ..], ..] along `axis`",
-        &[AXIS],
+        GatherAttrs::FIELDS,
         Lower::Kernel(lower::take_along_axis),
     )
 };
@@ -128,20 +133,21 @@ pub const SCATTER_ALONG_AXIS: OpDef = OpDef {
         let dtype = summable(cx)?;
         cx.expect_dims(1, "the index", &cx.dims(0))?;
         let mut d = cx.dims(0);
-        let axis = cx.axis(0, d.len())?;
-        d.make_mut()[axis] = size(cx, 1)?;
+        let ScatterAddAttrs { axis, size } = ScatterAddAttrs::of(&cx.attrs);
+        let axis = check_axis(axis, d.len())?;
+        d.make_mut()[axis] = length(size)?;
         cx.result(dtype, &d)
     },
-    deriv: Deriv::Linear(|s, i, g| (i == 0).then(|| g.take_along_axis(s.args[1], s.attrs.int(0)))),
+    deriv: Deriv::Linear(|s, i, g| (i == 0).then(|| g.take_along_axis(s.args[1], ScatterAddAttrs::of(&s.attrs).axis))),
     cost: super::each_arg,
     cases: &[
         Case { args: "f[4,2] i32[4,2]", attrs: "axis=1 size=5", domains: &[Real, Index(5)] },
         Case { args: "f[3,5,2] i64[3,5,2]", attrs: "axis=0 size=4", domains: &[Real, Index(4)] },
     ],
-    ..row(
+    ..base(
         "scatter_along_axis",
         "zeros of `size` along `axis`, with update[.., i, ..] added at index[.., i, ..]",
-        &[AXIS, SIZE],
+        ScatterAddAttrs::FIELDS,
         Lower::Kernel(lower::scatter_along_axis),
     )
 };
@@ -151,36 +157,36 @@ pub const ONE_HOT: OpDef = OpDef {
     arity: Arity::Exactly(1),
     infer: |cx| {
         cx.index(0)?;
-        let depth = size(cx, 0)?;
-        let to = cx.attrs.dtype(1);
+        let OneHotAttrs { depth, dtype: to } = OneHotAttrs::of(&cx.attrs);
+        let depth = length(depth)?;
         ensure!(to.is_float() || to.is_int() || to == DType::Bool, "no one-hot of {to}");
         let mut d = cx.dims(0).to_vec();
         d.push(depth);
         cx.result(to, &d)
     },
     decompose: Some(|s| {
-        let i = s.args[0];
+        let (i, a) = (s.args[0], OneHotAttrs::of(&s.attrs));
         let mut d = i.dims().to_vec();
         d.push(1);
         let column = i.reshape(&d);
         if let Some(last) = d.last_mut() {
-            *last = s.attrs.size(0);
+            *last = to_size(a.depth);
         }
-        vec![column.broadcast(&d).equal(s.g.iota(d.len() - 1, &d, i.dtype())).cast(s.attrs.dtype(1))]
+        vec![column.broadcast(&d).equal(s.g.iota(d.len() - 1, &d, i.dtype())).cast(a.dtype)]
     }),
     cases: &[
         Case { args: "i32[4]", attrs: "depth=5 dtype=f32", domains: &[Index(5)] },
         Case { args: "i64[2,3]", attrs: "depth=4 dtype=f64", domains: &[Index(4)] },
     ],
-    ..row(
+    ..base(
         "one_hot",
         "1 at the index along a new last axis, 0 elsewhere; an index outside it gives zeros",
-        &[Field::new("depth", Kind::Int), Field::new("dtype", Kind::DType)],
+        OneHotAttrs::FIELDS,
         Lower::Expand,
     )
 };
 
-/// The most parts of a histogram: their numbers are exact in `f32`.
+/// The most parts of a histogram: up to here their numbers are exact in `f32`.
 const MOST_BINS: i64 = 1 << 24;
 
 /// See `doc`.
@@ -192,12 +198,12 @@ pub const HISTOGRAM: OpDef = OpDef {
         cx.rank(0, "x", 1)?;
         cx.expect_dims(1, "the lower bound", &[])?;
         cx.expect_dims(2, "the upper bound", &[])?;
-        let bins = cx.attrs.int(0);
+        let bins = HistogramAttrs::of(&cx.attrs).bins;
         ensure!((1..=MOST_BINS).contains(&bins), "bins is {bins}; it must be in 1..={MOST_BINS}");
         cx.result(dtype, &[bins as usize])
     },
     decompose: Some(|s| {
-        let (x, bins) = (s.args[0], s.attrs.size(0));
+        let (x, bins) = (s.args[0], to_size(HistogramAttrs::of(&s.attrs).bins));
         // A range without width is widened by 1 on both sides, as torch does.
         let (low, high) = (s.args[1], s.args[2]);
         let point = low.equal(high).cast(x.dtype());
@@ -205,7 +211,7 @@ pub const HISTOGRAM: OpDef = OpDef {
         let inside = x.greater_equal(low).logical_and(x.less_equal(high));
         let inside = inside.logical_and((high - low).less(f64::INFINITY));
         let part = ((x - low) * (low.full_like(bins as f64) / (high - low))).floor();
-        // The upper bound is in the last part; what is outside goes to a part of its own.
+        // The upper bound is in the last part. Elements outside go to a part of their own.
         let part = part.clamp(0.0, bins as f64 - 1.0);
         let part = inside.select(part, part.full_like(bins as f64)).cast(DType::I64);
         let count = part.full_like(1.0).scatter_add(part, 0, bins + 1);
@@ -216,10 +222,10 @@ pub const HISTOGRAM: OpDef = OpDef {
         Case { args: "f[40] f[] f[]", attrs: "bins=5", domains: &[Real, Domain::Unit, Domain::Positive] },
         Case { args: "f[3] f[] f[]", attrs: "bins=1", domains: &[Domain::Unit, Index(1)] },
     ],
-    ..row(
+    ..base(
         "histogram",
         "how many elements of x fall into each of `bins` equal parts of low..=high",
-        &[Field::new("bins", Kind::Int)],
+        HistogramAttrs::FIELDS,
         Lower::Expand,
     )
 };

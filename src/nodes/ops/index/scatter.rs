@@ -1,47 +1,33 @@
-//! Scatter into a tensor that is there, and coordinates as one number.
+//! Scatter into an existing tensor, and coordinates as one number.
 //!
-//! Invariant: what an update and a base element add to a gradient is said once, in [`Weights`], for both modes of
-//! differentiation.
+//! Invariant: [`Weights`] alone says how gradients pass to the updates and to the base. Both modes of differentiation
+//! use it.
 
 use super::lower;
 use crate::ensure;
-use crate::nodes::ir::attrs::{Attr, Attrs, Field, Kind};
+use crate::nodes::build::axes::to_size;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::infer::{Infer, show};
+use crate::nodes::ir::infer::{Infer, check_axis, check_sizes, show};
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ir::typed::{Choice, choice};
+use crate::nodes::ops::index::attrs::{RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs};
 use Domain::{Distinct, Index, Real};
 
-/// How updates join the element that an index names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scatter {
-    /// They replace it; of several, the last.
-    Set = 0,
-    /// They are added to it.
-    Add = 1,
-    /// It is multiplied by them. First derivatives hold everywhere, second ones where no update is exactly 0.
-    Mul = 2,
-    /// The largest of all stays; NaN if any is.
-    Max = 3,
-    /// The smallest of all stays; NaN if any is.
-    Min = 4,
-}
-
-const MODES: &[&str] = &["set", "add", "mul", "max", "min"];
-const AXIS: usize = 0;
-const MODE: usize = 1;
-const OWN: usize = 2;
-
-impl Scatter {
-    /// From the attributes of a node.
-    pub fn of(attrs: &Attrs<'_>) -> Scatter {
-        [Scatter::Set, Scatter::Add, Scatter::Mul, Scatter::Max, Scatter::Min][attrs.choice(MODE) as usize]
+choice! {
+    /// How updates join the element that an index names.
+    pub enum Scatter {
+        /// They replace it; of several, the last.
+        Set = "set",
+        /// They are added to it.
+        Add = "add",
+        /// It is multiplied by them. First derivatives hold everywhere, second ones where no update is exactly 0.
+        Mul = "mul",
+        /// The largest of all stays; NaN if any is.
+        Max = "max",
+        /// The smallest of all stays; NaN if any is.
+        Min = "min",
     }
-}
-
-/// Whether each update has an index of its own.
-pub fn own(attrs: &Attrs<'_>) -> bool {
-    attrs.bool(OWN)
 }
 
 fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
@@ -49,11 +35,11 @@ fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.same_dtype(0, 1)?;
     let d = cx.dtype(2);
     ensure!(d.is_index(), "indices are {d}; i32 or i64 is needed");
-    let (dtype, mode) = (cx.dtype(0), Scatter::of(&cx.attrs));
+    let (dtype, ScatterAttrs { axis, mode, own }) = (cx.dtype(0), ScatterAttrs::of(&cx.attrs));
     let sums = dtype.is_float() || dtype.is_index();
-    ensure!(sums || mode == Scatter::Set, "no {} of {dtype}; cast it", MODES[mode as usize]);
-    let axis = cx.axis(AXIS, base.len())?;
-    if own(&cx.attrs) {
+    ensure!(sums || mode == Scatter::Set, "no {} of {dtype}; cast it", Scatter::NAMES[mode as usize]);
+    let axis = check_axis(axis, base.len())?;
+    if own {
         ensure!(index == updates, "indices of shape {index} and updates of shape {updates} differ");
         let fits = base.len() == index.len() && (0..base.len()).all(|k| k == axis || base[k] == index[k]);
         ensure!(fits, "updates of shape {updates} do not fit {base} beside axis {axis}");
@@ -64,7 +50,7 @@ fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.same_as(0)
 }
 
-/// A factor, and a mask outside which there is nothing; both may be missing.
+/// A factor, and a mask outside which the result is 0. Both may be missing.
 #[derive(Clone, Copy, Default)]
 struct Share<'g> {
     only: Option<Var<'g>>,
@@ -78,36 +64,38 @@ impl<'g> Share<'g> {
     }
 }
 
-/// What ȳ, at its place, is multiplied by on its way to the base and to the updates.
+/// The factors of ȳ on its way to the base and to the updates.
 struct Weights<'g> {
     base: Share<'g>,
     updates: Share<'g>,
 }
 
-/// The op's elements at the indices of the updates.
+/// The elements of `x` at the indices of the updates.
 fn at<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
-    match own(&s.attrs) {
-        true => x.take_along_axis(s.args[2], s.attrs.int(AXIS)),
-        false => x.gather(s.args[2], s.attrs.int(AXIS)),
+    let a = ScatterAttrs::of(&s.attrs);
+    match a.own {
+        true => x.take_along_axis(s.args[2], a.axis),
+        false => x.gather(s.args[2], a.axis),
     }
 }
 
 /// Sums of updates at their indices.
 fn sums<'g>(s: &Site<'_, 'g>, updates: Var<'g>) -> Var<'g> {
-    let (axis, n) = (s.attrs.int(AXIS), s.args[0].dims()[s.attrs.size(AXIS)]);
-    let op = if own(&s.attrs) { Op::SCATTER_ALONG_AXIS } else { Op::SCATTER_ADD };
-    s.g.emit1(op, &[updates, s.args[2]], &[Attr::Int(axis), Attr::Int(n as i64)])
+    let ScatterAttrs { axis, own, .. } = ScatterAttrs::of(&s.attrs);
+    let op = if own { Op::SCATTER_ALONG_AXIS } else { Op::SCATTER_ADD };
+    let size = s.args[0].dims()[to_size(axis)] as i64;
+    s.g.emit1(op, &[updates, s.args[2]], &ScatterAddAttrs { axis, size }.list())
 }
 
 /// The op again, in another mode.
 fn rebuild<'g>(s: &Site<'_, 'g>, base: Var<'g>, updates: Var<'g>, mode: Scatter) -> Var<'g> {
-    let attrs = [Attr::Int(s.attrs.int(AXIS)), Attr::Choice(mode as u32), Attr::Bool(own(&s.attrs))];
-    s.g.emit1(Op::SCATTER, &[base, updates, s.args[2]], &attrs)
+    let attrs = ScatterAttrs { mode, ..ScatterAttrs::of(&s.attrs) };
+    s.g.emit1(Op::SCATTER, &[base, updates, s.args[2]], &attrs.list())
 }
 
 impl<'g> Weights<'g> {
     fn new(s: &Site<'_, 'g>) -> Weights<'g> {
-        match Scatter::of(&s.attrs) {
+        match ScatterAttrs::of(&s.attrs).mode {
             Scatter::Add => Weights { base: Share::default(), updates: Share::default() },
             Scatter::Set => Weights::last(s),
             Scatter::Mul => Weights::factors(s),
@@ -115,30 +103,31 @@ impl<'g> Weights<'g> {
         }
     }
 
-    /// Of several updates of one element, the last stays; the base where there is none.
+    /// Of several updates of one element, the last gets the gradient; the base gets it where there is none.
     fn last(s: &Site<'_, 'g>) -> Weights<'g> {
-        let (base, axis, d) = (s.args[0].dims(), s.attrs.size(AXIS), s.args[2].dims());
+        let (base, a, d) = (s.args[0].dims(), ScatterAttrs::of(&s.attrs), s.args[2].dims());
+        let axis = to_size(a.axis);
         let only = |only| Share { only: Some(only), times: None };
-        if own(&s.attrs) {
+        if a.own {
             let order = s.g.iota(axis, d, DType::I64);
             let winner = rebuild(s, s.g.full(-1.0, base, DType::I64), order, Scatter::Set);
             return Weights { base: only(winner.less(0.0)), updates: only(at(s, winner).equal(order)) };
         }
-        // One winner for each place of the axis.
+        // One winner for each index of the axis.
         let (n, k) = (base[axis], d.numel());
         let (order, idx) = (s.g.iota(0, [k], DType::I64), s.args[2].reshape([k]));
-        let attrs = [Attr::Int(0), Attr::Choice(Scatter::Set as u32), Attr::Bool(false)];
-        let winner = s.g.emit1(Op::SCATTER, &[s.g.full(-1.0, [n], DType::I64), order, idx], &attrs);
-        let mut place = vec![1; base.len()];
-        place[axis] = n;
-        let kept = winner.less(0.0).reshape(&place).broadcast(base);
-        let mut place = vec![1; base.len() - 1 + d.len()];
-        place[axis..axis + d.len()].copy_from_slice(&d);
-        let won = winner.gather(idx, 0).equal(order).reshape(&place).broadcast(s.args[1].dims());
+        let attrs = ScatterAttrs { axis: 0, mode: Scatter::Set, own: false };
+        let winner = s.g.emit1(Op::SCATTER, &[s.g.full(-1.0, [n], DType::I64), order, idx], &attrs.list());
+        let mut shape = vec![1; base.len()];
+        shape[axis] = n;
+        let kept = winner.less(0.0).reshape(&shape).broadcast(base);
+        let mut shape = vec![1; base.len() - 1 + d.len()];
+        shape[axis..axis + d.len()].copy_from_slice(&d);
+        let won = winner.gather(idx, 0).equal(order).reshape(&shape).broadcast(s.args[1].dims());
         Weights { base: only(kept), updates: only(won) }
     }
 
-    /// What attains the extreme shares evenly.
+    /// All elements that are the extreme share evenly.
     fn ties(s: &Site<'_, 'g>) -> Weights<'g> {
         let (dtype, y) = (s.args[0].dtype(), s.outs[0]);
         let base = s.args[0].equal(y).cast(dtype);
@@ -185,7 +174,7 @@ pub const SCATTER: OpDef = OpDef {
     doc: "x with the updates set, added, multiplied in, or joined by max or min at the indices along `axis`: slices (as \
           gather takes them), or, if `own`, single elements (as take_along_axis does)",
     arity: Arity::Exactly(3),
-    attrs: &[Field::new("axis", Kind::Int), Field::new("mode", Kind::Choice(MODES)), Field::new("own", Kind::Bool)],
+    attrs: ScatterAttrs::FIELDS,
     flags: Flags::PURE,
     infer,
     deriv: Deriv::Rules(jvp, vjp),
@@ -233,11 +222,11 @@ pub const RAVEL_INDEX: OpDef = OpDef {
     doc: "coordinates along the last axis, of places in a tensor with axes of `sizes`, as places (i64) of its elements in \
           row-major order",
     arity: Arity::Exactly(1),
-    attrs: &[Field::new("sizes", Kind::Ints)],
+    attrs: RavelIndexAttrs::FIELDS,
     flags: Flags::PURE,
     infer: |cx| {
         cx.index(0)?;
-        let (d, sizes) = (cx.dims(0), cx.sizes(0)?);
+        let (d, sizes) = (cx.dims(0), check_sizes("sizes", &RavelIndexAttrs::of(&cx.attrs).sizes)?);
         let n = sizes.iter().try_fold(1i64, |n, &s| n.checked_mul(i64::try_from(s).ok()?));
         ensure!(n.is_some(), "a tensor with axes of {} has too many elements", show(&sizes));
         let Some((&axes, lead)) = d.split_last() else {

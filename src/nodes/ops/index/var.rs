@@ -1,18 +1,21 @@
-//! Methods of [`Var`] that put elements where indices say, and count where elements fall. Indices are i32 or i64, and
-//! every one is checked when the step runs.
+//! Methods of [`Var`] that read and write elements at indices, and count elements. Indices are i32 or i64, and each is
+//! checked when the step runs.
 
 use crate::arena::Value;
 use crate::error::Kind;
-use crate::nodes::ir::attrs::Attr;
+use crate::nodes::build::axes::to_i64s;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::index::attrs::{
+    GatherAttrs, HistogramAttrs, OneHotAttrs, RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs,
+};
 use crate::nodes::ops::index::scatter::Scatter;
 
 impl<'g> Var<'g> {
-    /// This tensor with `updates[.., i, ..]` joined at place `indices[.., i, ..]` along `axis`: the counterpart of
-    /// [`Var::take_along_axis`], as `torch.scatter` and `torch.scatter_reduce` (with `include_self`). Indices and updates
-    /// have one shape, which is this one's beside `axis`.
+    /// This tensor with `updates[.., i, ..]` joined at `indices[.., i, ..]` along `axis`: the counterpart of
+    /// [`Var::take_along_axis`], as `torch.scatter` and `torch.scatter_reduce` (with `include_self`). Indices and
+    /// updates have one shape, which is this one's beside `axis`.
     ///
     /// Gradients go to this and to the updates: of several updates that set one element, to the last; where maxima or
     /// minima tie, evenly.
@@ -21,7 +24,7 @@ impl<'g> Var<'g> {
         self.scatter_along("scatter", [updates, indices], axis, mode, true)
     }
 
-    /// This tensor with slices of `updates` joined at the places `indices` along `axis`: the counterpart of
+    /// This tensor with slices of `updates` joined at `indices` along `axis`: the counterpart of
     /// [`Var::gather`], whose result has the shape of the updates (`torch.index_copy`, `index_add`, `index_reduce`).
     #[track_caller]
     pub fn scatter_slices(self, indices: Var<'g>, updates: Var<'g>, axis: i64, mode: Scatter) -> Var<'g> {
@@ -45,15 +48,14 @@ impl<'g> Var<'g> {
         if !(0..rank).contains(&at) {
             return self.g.fail(Kind::Shape, format!("{name}({self:?}): axis {axis} is outside rank {rank}"));
         }
-        let attrs = [Attr::Int(at), Attr::Choice(mode as u32), Attr::Bool(own)];
-        self.g.emit1(Op::SCATTER, &[self, updates, indices], &attrs)
+        self.g.emit1(Op::SCATTER, &[self, updates, indices], &ScatterAttrs { axis: at, mode, own }.list())
     }
 
-    /// Slices at coordinates: `indices` `[.., m]` names places along the first m axes, and the result has shape `[..]`
-    /// and then the axes after those.
+    /// Slices at coordinates: `indices` `[.., m]` count along the first m axes. The result has shape `[..]`, then the
+    /// other axes.
     #[track_caller]
     pub fn gather_nd(self, indices: Var<'g>) -> Var<'g> {
-        match self.places("gather_nd", indices) {
+        match self.ravelled("gather_nd", indices) {
             Some((rows, at)) => {
                 let (d, lead, m) = (self.dims(), at.dims(), indices.dims().last().copied().unwrap_or(0));
                 let inner: usize = d[m..].iter().product();
@@ -67,7 +69,7 @@ impl<'g> Var<'g> {
     /// has the shape of the updates.
     #[track_caller]
     pub fn scatter_nd(self, indices: Var<'g>, updates: Var<'g>, mode: Scatter) -> Var<'g> {
-        let Some((rows, at)) = self.places("scatter_nd", indices) else { return self.g.var(Value::NONE) };
+        let Some((rows, at)) = self.ravelled("scatter_nd", indices) else { return self.g.var(Value::NONE) };
         let (d, lead, m) = (self.dims(), at.dims(), indices.dims().last().copied().unwrap_or(0));
         let (want, got) = ([&lead[..], &d[m..]].concat(), updates.dims());
         if updates.is_some() && *got != *want {
@@ -76,14 +78,14 @@ impl<'g> Var<'g> {
         }
         let inner: usize = d[m..].iter().product();
         let (base, updates) = (self.reshape([rows, inner]), updates.reshape([lead.numel(), inner]));
-        let attrs = [Attr::Int(0), Attr::Choice(mode as u32), Attr::Bool(false)];
+        let attrs = ScatterAttrs { axis: 0, mode, own: false };
         let flat = at.reshape([lead.numel()]);
-        self.g.emit1(Op::SCATTER, &[base, updates, flat], &attrs).reshape(d)
+        self.g.emit1(Op::SCATTER, &[base, updates, flat], &attrs.list()).reshape(d)
     }
 
-    /// The number of places along the leading axes that `indices` has coordinates for, and the places that it names.
+    /// The number of elements of the leading axes that `indices` count along, and the coordinates as one number each.
     #[track_caller]
-    fn places(self, name: &str, indices: Var<'g>) -> Option<(usize, Var<'g>)> {
+    fn ravelled(self, name: &str, indices: Var<'g>) -> Option<(usize, Var<'g>)> {
         if !self.g.owns(name, &[indices]) || !self.is_some() || !indices.is_some() {
             return None;
         }
@@ -94,8 +96,7 @@ impl<'g> Var<'g> {
             self.g.fail(Kind::Shape, text);
             return None;
         };
-        let sizes: Vec<i64> = d[..m].iter().map(|&n| n as i64).collect();
-        let at = self.g.emit1(Op::RAVEL_INDEX, &[indices], &[Attr::Ints(&sizes)]);
+        let at = self.g.emit1(Op::RAVEL_INDEX, &[indices], &RavelIndexAttrs { sizes: to_i64s(&d[..m]) }.list());
         at.is_some().then(|| (d[..m].iter().product(), at))
     }
 
@@ -114,12 +115,12 @@ impl<'g> Var<'g> {
         hidden.select(y.stop_gradient(), y)
     }
 
-    /// How many elements fall into each of `bins` equal parts of `min..=max`, in this one's type, as `torch.histc`: the
-    /// least and the largest element stand for `min` and `max` if those are equal, other elements count for nothing.
+    /// How many elements lie in each of `bins` equal parts of `min..=max`, in this one's type, as `torch.histc`. If
+    /// `min` and `max` are equal, the least and the largest element take their place. Elements outside are not counted.
     /// It has no gradient.
     #[track_caller]
     pub fn histogram(self, bins: usize, min: f64, max: f64) -> Var<'g> {
-        // All nodes come from the line that asks for it.
+        // All nodes get the caller's location.
         self.g.with_caller(|| {
             if !self.is_some() {
                 return self;
@@ -131,16 +132,16 @@ impl<'g> Var<'g> {
             let full = |x| self.g.full(x, [], self.dtype());
             let (low, high) = match (min < max, self.numel()) {
                 (true, _) => (full(min), full(max)),
-                // Nothing falls anywhere.
+                // There is nothing to count.
                 (false, 0) => (full(0.0), full(1.0)),
                 (false, _) => (flat.amin(0), flat.amax(0)),
             };
             let bins = i64::try_from(bins).unwrap_or(-1);
-            self.g.emit1(Op::HISTOGRAM, &[flat, low, high], &[Attr::Int(bins)])
+            self.g.emit1(Op::HISTOGRAM, &[flat, low, high], &HistogramAttrs { bins }.list())
         })
     }
 
-    /// How often each of 0 … n − 1 stands among these integers, as i64; another integer is an error when the step runs.
+    /// How often each of 0 … n − 1 occurs among these integers, as i64. Another integer is an error when the step runs.
     #[track_caller]
     pub fn bin_count(self, n: usize) -> Var<'g> {
         if !self.is_some() {
@@ -155,14 +156,14 @@ impl<'g> Var<'g> {
     /// Slices at `indices` along `axis`: shape `[..axis] ++ indices ++ [axis + 1..]`.
     #[track_caller]
     pub fn gather(self, indices: Var<'g>, axis: i64) -> Var<'g> {
-        self.on_axis(Op::GATHER, axis, |a| self.g.emit1(Op::GATHER, &[self, indices], &[Attr::Int(a)]))
+        self.on_axis(Op::GATHER, axis, |axis| self.g.emit1(Op::GATHER, &[self, indices], &GatherAttrs { axis }.list()))
     }
 
-    /// Element `indices[.., i, ..]` along `axis` at each place of `indices`.
+    /// Element `indices[.., i, ..]` along `axis`, in the shape of `indices`.
     #[track_caller]
     pub fn take_along_axis(self, indices: Var<'g>, axis: i64) -> Var<'g> {
-        self.on_axis(Op::TAKE_ALONG_AXIS, axis, |a| {
-            self.g.emit1(Op::TAKE_ALONG_AXIS, &[self, indices], &[Attr::Int(a)])
+        self.on_axis(Op::TAKE_ALONG_AXIS, axis, |axis| {
+            self.g.emit1(Op::TAKE_ALONG_AXIS, &[self, indices], &GatherAttrs { axis }.list())
         })
     }
 
@@ -170,12 +171,13 @@ impl<'g> Var<'g> {
     /// of [`Var::gather`].
     #[track_caller]
     pub fn scatter_add(self, indices: Var<'g>, axis: usize, size: usize) -> Var<'g> {
-        self.g.emit1(Op::SCATTER_ADD, &[self, indices], &[Attr::Int(axis as i64), Attr::Int(size as i64)])
+        let attrs = ScatterAddAttrs { axis: axis as i64, size: size as i64 };
+        self.g.emit1(Op::SCATTER_ADD, &[self, indices], &attrs.list())
     }
 
     /// 1 at the index along a new last axis of `depth`, 0 elsewhere.
     #[track_caller]
     pub fn one_hot(self, depth: usize, dtype: DType) -> Var<'g> {
-        self.g.emit1(Op::ONE_HOT, &[self], &[Attr::Int(depth as i64), Attr::DType(dtype)])
+        self.g.emit1(Op::ONE_HOT, &[self], &OneHotAttrs { depth: depth as i64, dtype }.list())
     }
 }

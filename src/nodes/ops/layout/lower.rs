@@ -1,13 +1,14 @@
-//! Calls of ops that move elements: fills, strided copies, joins, borders, indexing. A move that moves nothing is a
-//! view.
+//! Kernel calls of ops that move elements: strided copies, joins, borders. A move that changes no order is a view.
 
 use crate::kernels::copy;
 use crate::kernels::copy::{Concat, Pad, Strided};
-use crate::nodes::build::axes::split_at_axis;
+use crate::nodes::build::axes::{split_at_axis, to_size, to_sizes};
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ops::common::lowering::{bits, by_size};
+use crate::nodes::ops::layout::attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, TransposeAttrs};
 
-/// Result 0 is `dims` elements of operand 0, `strides` apart from `base` on; a view where that is a run.
+/// Result 0 is the elements of operand 0 from `base` on, `strides` apart, in shape `dims`. If they are one run of
+/// memory, it is a view.
 fn strided(cx: &mut LowerCx<'_>, dims: &[usize], strides: &[i64], base: usize) -> Result<(), String> {
     let mut run = 1;
     let dense = dims.iter().zip(strides).rev().all(|(&d, &s)| {
@@ -33,7 +34,7 @@ fn strides(cx: &LowerCx<'_>) -> Vec<i64> {
 /// `transpose`.
 pub fn transpose(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let s = strides(cx);
-    let moved: Vec<i64> = cx.attrs().sizes(0).iter().map(|&p| s[p]).collect();
+    let moved: Vec<i64> = to_sizes(&TransposeAttrs::of(&cx.attrs()).perm).into_iter().map(|p| s[p]).collect();
     let to = cx.out_dims(0);
     strided(cx, &to, &moved, 0)
 }
@@ -47,20 +48,20 @@ pub fn broadcast(cx: &mut LowerCx<'_>) -> Result<(), String> {
     strided(cx, &to, &steps, 0)
 }
 
-/// `slice`; the leading part of a tensor is a view.
+/// `slice`. The leading part of a tensor is a view.
 pub fn slice(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (s, a, to) = (strides(cx), cx.attrs(), cx.out_dims(0));
-    let base = a.sizes(0).iter().zip(&s).map(|(&at, &s)| at * s as usize).sum();
+    let (s, a, to) = (strides(cx), SliceAttrs::of(&cx.attrs()), cx.out_dims(0));
+    let base = to_sizes(&a.starts).iter().zip(&s).map(|(&at, &s)| at * s as usize).sum();
     // No step is taken along an axis of one element, however long it is.
     let step = |i: usize, p: usize| if to[i] > 1 { p as i64 * s[i] } else { s[i] };
-    let steps: Vec<i64> = a.sizes(2).into_iter().enumerate().map(|(i, p)| step(i, p)).collect();
+    let steps: Vec<i64> = to_sizes(&a.steps).into_iter().enumerate().map(|(i, p)| step(i, p)).collect();
     strided(cx, &to, &steps, base)
 }
 
 /// `flip`: reversed axes have negative strides.
 pub fn flip(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (mut s, d, mut base) = (strides(cx), cx.arg_dims(0), 0);
-    for a in cx.attrs().sizes(0) {
+    for a in to_sizes(&FlipAttrs::of(&cx.attrs()).axes) {
         base += (d[a] - 1) * s[a] as usize;
         s[a] = -s[a];
     }
@@ -73,7 +74,7 @@ pub fn concat(cx: &mut LowerCx<'_>) -> Result<(), String> {
         cx.view(0, 0, 0);
         return Ok(());
     }
-    let axis = cx.attrs().size(0);
+    let axis = to_size(ConcatAttrs::of(&cx.attrs()).axis);
     let (outer, _, _) = split_at_axis(&cx.arg_dims(0), axis);
     let width = |i: usize| cx.arg_dims(i)[axis..].iter().product();
     let p = Concat { outer, widths: (0..cx.args()).map(width).collect() };
@@ -84,12 +85,13 @@ pub fn concat(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `pad`.
 pub fn pad(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (a, from, dtype) = (cx.attrs(), cx.arg_dims(0), cx.dtype(0));
+    let (a, from, dtype) = (PadAttrs::of(&cx.attrs()), cx.arg_dims(0), cx.dtype(0));
     if from == cx.out_dims(0) {
         cx.view(0, 0, 0);
         return Ok(());
     }
-    let p = Pad::new(&from, &a.sizes(0), &a.sizes(1), bits(a.f64(2), dtype)).ok_or("too many axes")?;
+    let (low, high) = (to_sizes(&a.low), to_sizes(&a.high));
+    let p = Pad::new(&from, &low, &high, bits(a.value, dtype)).ok_or("too many axes")?;
     let call = Call::new(by_size!(dtype, copy::pad), p.to_words(), p.units());
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())

@@ -1,19 +1,24 @@
-//! Ops that move elements: every one is linear, and its transpose is written with the others.
+//! Ops that move elements. Each is linear, and its transpose is made of the others.
 
+pub mod attrs;
 pub mod lower;
 pub mod var;
 
 use super::free;
 use crate::arena::intern::Dims;
 use crate::ensure;
-use crate::nodes::ir::attrs::{Field, Kind};
+use crate::nodes::build::axes::to_size;
+use crate::nodes::build::axes::to_sizes;
+use crate::nodes::build::dilate::dilate;
+use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::call::LowerFn;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::infer::{Infer, show};
+use crate::nodes::ir::infer::{Infer, check_axes, check_axis, check_sizes, show};
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Transpose};
 use Domain::Real;
+use attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, ToShapeAttrs, TransposeAttrs};
 
-const fn row(name: &'static str, doc: &'static str, attrs: &'static [Field], lower: LowerFn, t: Transpose) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], lower: LowerFn, t: Transpose) -> OpDef {
     OpDef {
         name,
         doc,
@@ -31,8 +36,9 @@ const fn row(name: &'static str, doc: &'static str, attrs: &'static [Field], low
 
 /// See `doc`.
 pub const RESHAPE: OpDef = OpDef {
+    flags: Flags::PURE.and(Flags::MOVE),
     infer: |cx| {
-        let (from, to) = (cx.dims(0), cx.shapes.dims(cx.attrs.shape(0)));
+        let (from, to) = (cx.dims(0), cx.shapes.dims(ToShapeAttrs::of(&cx.attrs).shape));
         ensure!(from.numel() == to.numel(), "{} elements do not fit shape {to}", from.numel());
         let dtype = cx.dtype(0);
         cx.result(dtype, &to)
@@ -42,10 +48,10 @@ pub const RESHAPE: OpDef = OpDef {
         Case { args: "f[1]", attrs: "shape=[]", domains: &[Real] },
         Case { args: "f[0,3]", attrs: "shape=[3,0,2]", domains: &[Real] },
     ],
-    ..row(
+    ..base(
         "reshape",
         "the same elements in row-major order, in another shape",
-        &[Field::new("shape", Kind::Shape)],
+        ToShapeAttrs::FIELDS,
         |cx| {
             cx.view(0, 0, 0);
             Ok(())
@@ -57,7 +63,7 @@ pub const RESHAPE: OpDef = OpDef {
 const fn same(name: &'static str, doc: &'static str) -> OpDef {
     OpDef {
         cases: &[Case { args: "f[3,4]", attrs: "", domains: &[Real] }],
-        ..row(
+        ..base(
             name,
             doc,
             &[],
@@ -82,9 +88,10 @@ pub const OPTIMIZATION_BARRIER: OpDef = same(
 
 /// See `doc`.
 pub const TRANSPOSE: OpDef = OpDef {
+    flags: Flags::PURE.and(Flags::MOVE),
     infer: |cx| {
         let from = cx.dims(0);
-        let perm = cx.axes(0, from.len())?;
+        let perm = check_axes(&TransposeAttrs::of(&cx.attrs).perm, from.len())?;
         ensure!(perm.len() == from.len(), "perm has {} axes, the operand {}", perm.len(), from.len());
         let to: Vec<usize> = perm.iter().map(|&p| from[p]).collect();
         let dtype = cx.dtype(0);
@@ -96,29 +103,24 @@ pub const TRANSPOSE: OpDef = OpDef {
         Case { args: "f[2,3,4,5]", attrs: "perm=[0,2,1,3]", domains: &[Real] },
         Case { args: "i64[33,70]", attrs: "perm=[1,0]", domains: &[Domain::Index(99)] },
     ],
-    ..row(
-        "transpose",
-        "axis i of y is axis perm[i] of x",
-        &[Field::new("perm", Kind::Ints)],
-        lower::transpose,
-        |s, _, g| {
-            let perm = s.attrs.sizes(0);
-            let mut back = vec![0; perm.len()];
-            perm.iter().enumerate().for_each(|(i, &p)| back[p] = i);
-            Some(g.transpose(&back))
-        },
-    )
+    ..base("transpose", "axis i of y is axis perm[i] of x", TransposeAttrs::FIELDS, lower::transpose, |s, _, g| {
+        let perm = to_sizes(&TransposeAttrs::of(&s.attrs).perm);
+        let mut back = vec![0; perm.len()];
+        perm.iter().enumerate().for_each(|(i, &p)| back[p] = i);
+        Some(g.transpose(&back))
+    })
 };
 
-/// Whether `from` broadcasts to `to` by trailing alignment.
+/// Whether `from` broadcasts to `to`, last axes aligned.
 fn broadcasts(from: &[usize], to: &[usize]) -> bool {
     from.len() <= to.len() && from.iter().rev().zip(to.iter().rev()).all(|(&a, &b)| a == b || a == 1)
 }
 
 /// See `doc`.
 pub const BROADCAST: OpDef = OpDef {
+    flags: Flags::PURE.and(Flags::MOVE),
     infer: |cx| {
-        let (from, to) = (cx.dims(0), cx.shapes.dims(cx.attrs.shape(0)));
+        let (from, to) = (cx.dims(0), cx.shapes.dims(ToShapeAttrs::of(&cx.attrs).shape));
         ensure!(broadcasts(&from, &to), "shape {from} does not broadcast to {to}");
         let dtype = cx.dtype(0);
         cx.result(dtype, &to)
@@ -129,18 +131,20 @@ pub const BROADCAST: OpDef = OpDef {
         Case { args: "f[]", attrs: "shape=[5]", domains: &[Real] },
         Case { args: "f[2,1,3,1]", attrs: "shape=[2,4,3,5]", domains: &[Real] },
     ],
-    ..row(
+    ..base(
         "broadcast",
         "x repeated along size-1 and missing leading axes",
-        &[Field::new("shape", Kind::Shape)],
+        ToShapeAttrs::FIELDS,
         lower::broadcast,
         |s, _, g| Some(g.unbroadcast(&s.args[0].dims())),
     )
 };
 
-/// Size of each axis of a slice.
+/// The size of each axis of a slice.
 fn sliced(cx: &Infer<'_>, from: &Dims) -> Result<Vec<usize>, String> {
-    let (starts, limits, steps) = (cx.sizes(0)?, cx.sizes(1)?, cx.sizes(2)?);
+    let a = SliceAttrs::of(&cx.attrs);
+    let (starts, limits) = (check_sizes("starts", &a.starts)?, check_sizes("limits", &a.limits)?);
+    let steps = check_sizes("steps", &a.steps)?;
     for (what, list) in [("starts", &starts), ("limits", &limits), ("steps", &steps)] {
         ensure!(list.len() == from.len(), "{what} has {} entries, the operand {} axes", list.len(), from.len());
     }
@@ -156,6 +160,7 @@ fn sliced(cx: &Infer<'_>, from: &Dims) -> Result<Vec<usize>, String> {
 
 /// See `doc`.
 pub const SLICE: OpDef = OpDef {
+    flags: Flags::PURE.and(Flags::MOVE),
     infer: |cx| {
         let from = cx.dims(0);
         let to = sliced(cx, &from)?;
@@ -167,50 +172,24 @@ pub const SLICE: OpDef = OpDef {
         Case { args: "f[5,6]", attrs: "starts=[0,1] limits=[5,6] steps=[2,3]", domains: &[Real] },
         Case { args: "f[7]", attrs: "starts=[3] limits=[3] steps=[1]", domains: &[Real] },
     ],
-    ..row(
-        "slice",
-        "elements starts..limits in steps",
-        &[Field::new("starts", Kind::Ints), Field::new("limits", Kind::Ints), Field::new("steps", Kind::Ints)],
-        lower::slice,
-        |s, _, g| {
-            let from = s.args[0].dims();
-            let (starts, steps) = (s.attrs.sizes(0), s.attrs.sizes(2));
-            let strided = steps.iter().any(|&p| p > 1);
-            let g = if strided { dilate(g, &steps) } else { g };
-            let high: Vec<usize> =
-                (0..from.len()).map(|i| from[i] - starts[i] - g.dims().get(i).copied().unwrap_or(0)).collect();
-            Some(g.pad(&starts, &high, 0.0))
-        },
-    )
+    ..base("slice", "elements starts..limits in steps", SliceAttrs::FIELDS, lower::slice, |s, _, g| {
+        let from = s.args[0].dims();
+        let a = SliceAttrs::of(&s.attrs);
+        let (starts, steps) = (to_sizes(&a.starts), to_sizes(&a.steps));
+        let strided = steps.iter().any(|&p| p > 1);
+        let g = if strided { dilate(g, &steps) } else { g };
+        let high: Vec<usize> =
+            (0..from.len()).map(|i| from[i] - starts[i] - g.dims().get(i).copied().unwrap_or(0)).collect();
+        Some(g.pad(&starts, &high, 0.0))
+    })
 };
-
-/// Puts `steps − 1` zeros between neighbours along each axis. What has no neighbour has no zeros, whatever the step.
-pub(crate) fn dilate<'g>(x: crate::nodes::Var<'g>, steps: &[usize]) -> crate::nodes::Var<'g> {
-    let mut x = x;
-    for (i, &p) in steps.iter().enumerate().filter(|(_, p)| **p > 1) {
-        let d = x.dims();
-        if d.get(i).is_none_or(|&n| n <= 1) {
-            continue;
-        }
-        // [.., n, ..] → [.., n, 1, ..] → pad to [.., n, p, ..] → [.., n·p, ..] → cut the zeros after the last.
-        let mut split = d.to_vec();
-        split.insert(i + 1, 1);
-        let mut high = vec![0; split.len()];
-        high[i + 1] = p - 1;
-        let mut joined = d.to_vec();
-        joined[i] = d[i] * p;
-        let wide = x.reshape(&split).pad(&vec![0; split.len()], &high, 0.0).reshape(&joined);
-        x = wide.narrow(i as i64, 0, d[i] * p - (p - 1));
-    }
-    x
-}
 
 /// See `doc`.
 pub const CONCAT: OpDef = OpDef {
     arity: Arity::AtLeast(1),
     infer: |cx| {
         let mut to = cx.dims(0);
-        let axis = cx.axis(0, to.len())?;
+        let axis = check_axis(ConcatAttrs::of(&cx.attrs).axis, to.len())?;
         let dtype = cx.dtype(0);
         for i in 1..cx.args.len() {
             cx.same_dtype(0, i)?;
@@ -227,27 +206,22 @@ pub const CONCAT: OpDef = OpDef {
         Case { args: "f[2,3] f[2,1] f[2,2]", attrs: "axis=1", domains: &[Real] },
         Case { args: "i32[2,3,2] i32[2,0,2] i32[2,1,2]", attrs: "axis=1", domains: &[Domain::Index(5)] },
     ],
-    ..row(
-        "concat",
-        "the operands, one after another along `axis`",
-        &[Field::new("axis", Kind::Int)],
-        lower::concat,
-        |s, i, g| {
-            let axis = s.attrs.int(0);
-            let size = |k: usize| s.args[k].dims()[axis as usize];
-            Some(g.narrow(axis, (0..i).map(size).sum(), size(i)))
-        },
-    )
+    ..base("concat", "the operands, one after another along `axis`", ConcatAttrs::FIELDS, lower::concat, |s, i, g| {
+        let axis = ConcatAttrs::of(&s.attrs).axis;
+        let size = |k: usize| s.args[k].dims()[to_size(axis)];
+        Some(g.narrow(axis, (0..i).map(size).sum(), size(i)))
+    })
 };
 
 /// See `doc`.
 pub const PAD: OpDef = OpDef {
     infer: |cx| {
         let mut to = cx.dims(0);
-        let (low, high) = (cx.sizes(0)?, cx.sizes(1)?);
+        let a = PadAttrs::of(&cx.attrs);
+        let (low, high) = (check_sizes("low", &a.low)?, check_sizes("high", &a.high)?);
         ensure!(low.len() == to.len() && high.len() == to.len(), "low and high need {} entries each", to.len());
         ensure!(cx.dtype(0) != DType::C64, "no kernel pads c64");
-        cx.element(0, cx.attrs.f64(2))?;
+        cx.element(0, a.value)?;
         for (i, d) in to.make_mut().iter_mut().enumerate() {
             *d = d.checked_add(low[i]).and_then(|d| d.checked_add(high[i])).ok_or("the padded size overflows")?;
         }
@@ -257,11 +231,11 @@ pub const PAD: OpDef = OpDef {
     // Affine, not linear, when the value is not 0: the tangent is padded with 0.
     deriv: Deriv::Rules(
         |s, t| {
-            let (low, high) = (s.attrs.sizes(0), s.attrs.sizes(1));
-            vec![t[0].map(|t| t.pad(&low, &high, 0.0))]
+            let a = PadAttrs::of(&s.attrs);
+            vec![t[0].map(|t| t.pad(&to_sizes(&a.low), &to_sizes(&a.high), 0.0))]
         },
         |s, ct, _| {
-            let (low, from) = (s.attrs.sizes(0), s.args[0].dims());
+            let (low, from) = (to_sizes(&PadAttrs::of(&s.attrs).low), s.args[0].dims());
             let limits: Vec<usize> = low.iter().zip(from.iter()).map(|(a, n)| a + n).collect();
             vec![ct[0].map(|g| g.slice(&low, &limits, &vec![1; low.len()]))]
         },
@@ -270,10 +244,10 @@ pub const PAD: OpDef = OpDef {
         Case { args: "f[3,4]", attrs: "low=[1,0] high=[0,2] value=0", domains: &[Real] },
         Case { args: "f[5]", attrs: "low=[2] high=[1] value=-1.5", domains: &[Real] },
     ],
-    ..row(
+    ..base(
         "pad",
         "x with `low` elements of `value` before and `high` after each axis",
-        &[Field::new("low", Kind::Ints), Field::new("high", Kind::Ints), Field::new("value", Kind::F64)],
+        PadAttrs::FIELDS,
         lower::pad,
         |_, _, _| None,
     )
@@ -281,20 +255,17 @@ pub const PAD: OpDef = OpDef {
 
 /// See `doc`.
 pub const FLIP: OpDef = OpDef {
+    flags: Flags::PURE.and(Flags::MOVE),
     infer: |cx| {
         let rank = cx.dims(0).len();
-        cx.axes(0, rank)?;
+        check_axes(&FlipAttrs::of(&cx.attrs).axes, rank)?;
         cx.same_as(0)
     },
     cases: &[
         Case { args: "f[3,4]", attrs: "axes=[1]", domains: &[Real] },
         Case { args: "f[3,4,2]", attrs: "axes=[0,2]", domains: &[Real] },
     ],
-    ..row(
-        "flip",
-        "the elements in reverse order along `axes`",
-        &[Field::new("axes", Kind::Ints)],
-        lower::flip,
-        |s, _, g| Some(g.flip(s.attrs.ints(0).as_slice())),
-    )
+    ..base("flip", "the elements in reverse order along `axes`", FlipAttrs::FIELDS, lower::flip, |s, _, g| {
+        Some(g.flip(FlipAttrs::of(&s.attrs).axes.as_slice()))
+    })
 };

@@ -1,17 +1,17 @@
-//! Methods of [`Var`] that move, join, index and reduce: shapes in, shapes out.
+//! Methods of [`Var`] that move and join elements.
 
 use crate::error::Kind;
 use crate::nodes::build::axes::{Axes, split_at_axis, to_i64s};
 use crate::nodes::build::broadcast::broadcast_dims;
-use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::show;
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::layout::attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, ToShapeAttrs, TransposeAttrs};
 
 impl<'g> Var<'g> {
-    /// The same elements in another shape. One dimension may be `usize::MAX`: it is computed, which beside a dimension
-    /// of 0 is an error, as in torch.
+    /// The same elements in another shape. One dimension may be `usize::MAX`: it is computed. Beside a dimension of 0
+    /// that is an error, as in torch.
     #[track_caller]
     pub fn reshape(self, dims: impl AsRef<[usize]>) -> Var<'g> {
         let mut dims = dims.as_ref().to_vec();
@@ -31,14 +31,14 @@ impl<'g> Var<'g> {
             return self;
         }
         match self.g.shape(&dims) {
-            Some(s) => self.g.emit1(Op::RESHAPE, &[self], &[Attr::Shape(s)]),
+            Some(shape) => self.g.emit1(Op::RESHAPE, &[self], &ToShapeAttrs { shape }.list()),
             None => self.g.var(crate::arena::Value::NONE),
         }
     }
 
-    /// This value, marked as a boundary of blocks: where a [memory budget](crate::session::Session::memory_budget) calls
-    /// for it, what lies between two boundaries is computed again for the gradients instead of being kept. Without a
-    /// budget nothing changes.
+    /// This value, marked as a boundary of blocks. Under a [memory budget](crate::session::Session::memory_budget),
+    /// values between two boundaries may be computed again for the gradients instead of being kept. Without a budget
+    /// nothing changes.
     #[track_caller]
     pub fn checkpoint(self) -> Var<'g> {
         self.g.emit1(Op::CHECKPOINT, &[self], &[])
@@ -47,7 +47,7 @@ impl<'g> Var<'g> {
     /// Axis `i` of the result is axis `perm[i]` of this.
     #[track_caller]
     pub fn transpose(self, perm: &[usize]) -> Var<'g> {
-        self.g.emit1(Op::TRANSPOSE, &[self], &[Attr::Ints(&to_i64s(perm))])
+        self.g.emit1(Op::TRANSPOSE, &[self], &TransposeAttrs { perm: to_i64s(perm) }.list())
     }
 
     /// The last two axes exchanged.
@@ -69,13 +69,13 @@ impl<'g> Var<'g> {
             return self;
         }
         match self.g.shape(dims.as_ref()) {
-            Some(s) => self.g.emit1(Op::BROADCAST, &[self], &[Attr::Shape(s)]),
+            Some(shape) => self.g.emit1(Op::BROADCAST, &[self], &ToShapeAttrs { shape }.list()),
             None => self.g.var(crate::arena::Value::NONE),
         }
     }
 
-    /// Sums over what broadcasting would repeat, down to `dims`: the transpose of [`Var::broadcast`]. It is an error if
-    /// `dims` do not broadcast to this shape.
+    /// The sum over the axes that a broadcast from `dims` repeats: the transpose of [`Var::broadcast`]. It is an error
+    /// if `dims` do not broadcast to this shape.
     #[track_caller]
     pub fn unbroadcast(self, dims: &[usize]) -> Var<'g> {
         let from = self.dims();
@@ -93,18 +93,19 @@ impl<'g> Var<'g> {
         summed.reshape(dims)
     }
 
-    /// Elements `starts[i]..limits[i]` in steps of `steps[i]` along each axis. A step behind which nothing is taken is
-    /// the same as 1.
+    /// Elements `starts[i]..limits[i]` in steps of `steps[i]` along each axis. A step beyond the limit is the same as
+    /// 1.
     #[track_caller]
     pub fn slice(self, starts: &[usize], limits: &[usize], steps: &[usize]) -> Var<'g> {
-        let (s, mut l, mut p) = (to_i64s(starts), to_i64s(limits), to_i64s(steps));
-        for (i, &size) in self.dims().iter().enumerate().take(s.len().min(l.len()).min(p.len())) {
-            let reach = l[i] - s[i];
-            if l[i] as usize <= size && p[i] > 1 && (0..=p[i]).contains(&reach) {
-                (l[i], p[i]) = (s[i] + reach.min(1), 1);
+        let mut a = SliceAttrs { starts: to_i64s(starts), limits: to_i64s(limits), steps: to_i64s(steps) };
+        let ranges = a.starts.iter().zip(&mut a.limits).zip(&mut a.steps);
+        for (&size, ((start, limit), step)) in self.dims().iter().zip(ranges) {
+            let reach = *limit - start;
+            if *limit as usize <= size && *step > 1 && (0..=*step).contains(&reach) {
+                (*limit, *step) = (start + reach.min(1), 1);
             }
         }
-        self.g.emit1(Op::SLICE, &[self], &[Attr::Ints(&s), Attr::Ints(&l), Attr::Ints(&p)])
+        self.g.emit1(Op::SLICE, &[self], &a.list())
     }
 
     /// Elements `start..start + len` along `axis`.
@@ -122,14 +123,14 @@ impl<'g> Var<'g> {
     /// Adds `low[i]` elements of `value` before and `high[i]` after axis `i`.
     #[track_caller]
     pub fn pad(self, low: &[usize], high: &[usize], value: f64) -> Var<'g> {
-        self.g.emit1(Op::PAD, &[self], &[Attr::Ints(&to_i64s(low)), Attr::Ints(&to_i64s(high)), Attr::F64(value)])
+        self.g.emit1(Op::PAD, &[self], &PadAttrs { low: to_i64s(low), high: to_i64s(high), value }.list())
     }
 
     /// The elements in reverse order along `axes`.
     #[track_caller]
     pub fn flip(self, axes: impl Axes) -> Var<'g> {
         match self.axes(Op::FLIP, axes) {
-            Some(a) => self.g.emit1(Op::FLIP, &[self], &[Attr::Ints(&a)]),
+            Some(axes) => self.g.emit1(Op::FLIP, &[self], &FlipAttrs { axes }.list()),
             None => self.g.var(crate::arena::Value::NONE),
         }
     }
@@ -137,9 +138,9 @@ impl<'g> Var<'g> {
     /// This and `rest`, one after another along `axis`.
     #[track_caller]
     pub fn concat(self, rest: &[Var<'g>], axis: i64) -> Var<'g> {
-        self.on_axis(Op::CONCAT, axis, |a| {
+        self.on_axis(Op::CONCAT, axis, |axis| {
             let all: Vec<_> = [&[self], rest].concat();
-            self.g.emit1(Op::CONCAT, &all, &[Attr::Int(a)])
+            self.g.emit1(Op::CONCAT, &all, &ConcatAttrs { axis }.list())
         })
     }
 }
@@ -160,7 +161,7 @@ fn computed(numel: usize, dims: &[usize]) -> Result<usize, String> {
 /// The longest axis that padding with the tensor's own elements makes: positions are i32.
 const LONGEST: usize = 1 << 28;
 
-/// How a tensor goes on beyond its edges, as `torch.nn.functional.pad` calls it.
+/// How a tensor is continued beyond its edges, in the terms of `torch.nn.functional.pad`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PadMode {
     /// Mirrored at the edge element, which is not repeated: `c b | a b c | b a`.
@@ -172,7 +173,7 @@ pub enum PadMode {
 }
 
 impl PadMode {
-    /// The element that stands at `i` (from −low to n + high) of an axis of `n`.
+    /// The element at position `i` (from −low to n + high) of an axis of `n`.
     fn source(self, i: i64, n: i64) -> i64 {
         match self {
             PadMode::Reflect if i < 0 => -i,
@@ -210,7 +211,7 @@ impl<'g> Var<'g> {
     /// The elements whose column is `side` of their row + `k`: `LE` or `GE`.
     #[track_caller]
     fn triangle(self, side: Op, k: i64) -> Var<'g> {
-        // All nodes come from the line that asks for it.
+        // All nodes get the caller's location.
         self.g.with_caller(|| {
             let name = if side == Op::LE { "tril" } else { "triu" };
             let (d, r) = (self.dims(), self.rank());
@@ -220,16 +221,16 @@ impl<'g> Var<'g> {
                     false => self,
                 };
             }
-            let place = |axis| self.g.iota(axis, [d[r - 2], d[r - 1]], DType::I64);
-            // Further diagonals than the corners are as the one beyond them, and its number is exact.
+            let position = |axis| self.g.iota(axis, [d[r - 2], d[r - 1]], DType::I64);
+            // A diagonal beyond the corner is as good as any further one, and its number is exact.
             let k = k.clamp(-(d[r - 2] as i64) - 1, d[r - 1] as i64 + 1);
-            let (row, col) = (place(0), place(1));
+            let (row, col) = (position(0), position(1));
             let keep = col.pair(side, row + k as f64);
             keep.broadcast(d).select(self, self.full_like(0.0))
         })
     }
 
-    /// The elements moved by `shift` places along `axis`; those that leave at one end come in at the other.
+    /// The elements moved by `shift` positions along `axis`. Those that leave at one end come in at the other.
     #[track_caller]
     pub fn roll(self, shift: i64, axis: i64) -> Var<'g> {
         if !self.is_some() {
@@ -248,7 +249,7 @@ impl<'g> Var<'g> {
         self.narrow(axis, cut, n - cut).concat(&[self.narrow(axis, 0, cut)], axis)
     }
 
-    /// The tensor `times[i]` times in a row along axis `i`.
+    /// The tensor repeated `times[i]` times along axis `i`.
     #[track_caller]
     pub fn tile(self, times: &[usize]) -> Var<'g> {
         let d = self.dims();

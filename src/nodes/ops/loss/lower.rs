@@ -1,4 +1,4 @@
-//! Calls of losses, random draws and of activations with their derivatives.
+//! Kernel calls of losses.
 
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::reduce::Reduce;
@@ -7,10 +7,11 @@ use crate::kernels::squares::SquaredError;
 use crate::kernels::{reduce, softmax, squares};
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ops::common::lowering::{by_float, by_num_index};
+use crate::nodes::ops::loss::attrs::{CrossEntropyAttrs, CrossEntropyGradientAttrs, SquaredErrorAttrs};
 
 fn cross(cx: &LowerCx<'_>) -> CrossEntropy {
-    let (d, a) = (cx.arg_dims(0), cx.attrs());
-    CrossEntropy { rows: d[0], classes: d[1], ignore_index: a.int(0), smoothing: a.f64(1) }
+    let (d, a) = (cx.arg_dims(0), CrossEntropyAttrs::of(&cx.attrs()));
+    CrossEntropy { rows: d[0], classes: d[1], ignore_index: a.ignore_index, smoothing: a.label_smoothing }
 }
 
 /// `softmax_cross_entropy`.
@@ -39,7 +40,7 @@ pub fn cross_entropy_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = cross(cx);
     let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy_gradient)?;
     let mut words = p.to_words();
-    words.push(cx.attrs().f64(2).to_bits());
+    words.push(CrossEntropyGradientAttrs::of(&cx.attrs()).weight.to_bits());
     let call = Call::new(kernel, words, p.units()).flops(cx.flops()).cost_class(CostClass::CROSS_ENTROPY).reads_args(2);
     let call = call.looks(1, p.classes).or(p.ignore_index);
     let call = call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.per_unit());
@@ -49,7 +50,8 @@ pub fn cross_entropy_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `squared_error_gradient`.
 pub fn squared_error_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (len, dtype, mean, weight) = (cx.arg_dims(0).numel(), cx.dtype(0), cx.attrs().bool(0), cx.attrs().f64(1));
+    let (len, dtype) = (cx.arg_dims(0).numel(), cx.dtype(0));
+    let SquaredErrorAttrs { mean, weight } = SquaredErrorAttrs::of(&cx.attrs());
     let plan = reduce::plan(1, len, 1);
     let divisor = if mean { len } else { 0 };
     let kernel = by_float!(dtype, squares::squared_error)?;

@@ -1,27 +1,21 @@
-//! Losses. The cross entropy of integer labels has a kernel each way; the others are blocks of simple ops.
+//! Losses. The cross entropy of integer labels has a forward and a backward kernel. The other losses have
+//! decompositions.
 
+pub mod attrs;
 pub mod lower;
 pub mod var;
 
 use super::each_arg;
 use crate::ensure;
-use crate::nodes::ir::attrs::{Attr, Field, Kind};
+use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
 use Domain::{Index, Real, Unit};
+use attrs::{CrossEntropyAttrs, CrossEntropyGradientAttrs, ReductionAttrs, SquaredErrorAttrs};
+use var::Reduction;
 
-/// Fields of both cross-entropy ops: `ignore_index`, `label_smoothing`.
-const LABELS: &[Field] = &[Field::new("ignore_index", Kind::Int), Field::new("label_smoothing", Kind::F64)];
-
-/// The same, and what the loss of every row is multiplied by.
-const WEIGHTED: &[Field] =
-    &[Field::new("ignore_index", Kind::Int), Field::new("label_smoothing", Kind::F64), Field::new("weight", Kind::F64)];
-
-/// Names of the reductions, in the order of [`crate::nodes::ops::loss::var::Reduction`].
-const REDUCTION: &[Field] = &[Field::new("reduction", Kind::Choice(&["none", "mean", "sum"]))];
-
-const fn row(name: &'static str, doc: &'static str, arity: usize, attrs: &'static [Field]) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, arity: usize, attrs: &'static [Field]) -> OpDef {
     OpDef {
         name,
         doc,
@@ -37,18 +31,17 @@ const fn row(name: &'static str, doc: &'static str, arity: usize, attrs: &'stati
     }
 }
 
-/// Checks logits `[N, C]` and labels `[N]`: N.
+/// Checks logits `[N, C]`, labels `[N]` and the attributes, and gives N.
 fn rows(cx: &Infer<'_>) -> Result<usize, String> {
     cx.float(0)?;
     cx.index(1)?;
     let d = cx.rank(0, "logits", 2)?;
     ensure!(d[1] > 0, "logits of shape {d} have no class");
     cx.expect_dims(1, "labels", &d[..1])?;
-    let e = cx.attrs.f64(1);
-    ensure!((0.0..=1.0).contains(&e), "label_smoothing is {e}; it must lie in [0, 1]");
-    // So that every label type, and the `f64` of a constant, can spell it.
-    let ignored = cx.attrs.int(0);
-    ensure!(i32::try_from(ignored).is_ok(), "ignore_index is {ignored}; it must fit i32");
+    let CrossEntropyAttrs { ignore_index, label_smoothing } = CrossEntropyAttrs::of(&cx.attrs);
+    ensure!((0.0..=1.0).contains(&label_smoothing), "label_smoothing is {label_smoothing}; it must lie in [0, 1]");
+    // Every label type, and the `f64` of a constant, holds every i32.
+    ensure!(i32::try_from(ignore_index).is_ok(), "ignore_index is {ignore_index}; it must fit i32");
     Ok(d[0])
 }
 
@@ -57,14 +50,14 @@ fn columns<'g>(v: Var<'g>, like: Var<'g>) -> Var<'g> {
     v.reshape([v.numel(), 1]).broadcast(like.dims())
 }
 
-/// Which rows count.
+/// Whether each row counts.
 fn counted<'g>(s: &Site<'_, 'g>) -> Var<'g> {
-    s.args[1].not_equal(s.attrs.int(0) as f64)
+    s.args[1].not_equal(CrossEntropyAttrs::of(&s.attrs).ignore_index as f64)
 }
 
 /// (1 − ε)(lse − x[label]) + ε(lse − mean x), 0 in ignored rows; and lse.
 fn ce_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (x, labels, smooth) = (s.args[0], s.args[1], s.attrs.f64(1));
+    let (x, labels, smooth) = (s.args[0], s.args[1], CrossEntropyAttrs::of(&s.attrs).label_smoothing);
     let lse = x.logsumexp(1);
     let counted = counted(s);
     // An ignored label may be any number: it must not reach the gather.
@@ -78,8 +71,8 @@ fn ce_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 }
 
 fn ce_backward<'g>(s: &Site<'_, 'g>, lse: Var<'g>, dloss: Var<'g>) -> Var<'g> {
-    let attrs = [Attr::Int(s.attrs.int(0)), Attr::F64(s.attrs.f64(1))];
-    s.g.emit1(Op::SOFTMAX_CROSS_ENTROPY_BACKWARD, &[s.args[0], s.args[1], lse, dloss], &attrs)
+    let attrs = CrossEntropyAttrs::of(&s.attrs);
+    s.g.emit1(Op::SOFTMAX_CROSS_ENTROPY_BACKWARD, &[s.args[0], s.args[1], lse, dloss], &attrs.list())
 }
 
 fn ce_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
@@ -113,18 +106,18 @@ pub const SOFTMAX_CROSS_ENTROPY: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::cross_entropy),
-    ..row(
+    ..base(
         "softmax_cross_entropy",
         "loss = −Σ target·ln softmax(x) for each row, target = (1 − ε)·onehot(label) + ε/C, 0 where label = ignore_index; lse = ln Σ eˣ",
         2,
-        LABELS,
+        CrossEntropyAttrs::FIELDS,
     )
 };
 
 /// (e^(x − lse) − target)·dloss, 0 in ignored rows.
 fn ce_backward_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, labels, lse, dloss) = (s.args[0], s.args[1], s.args[2], s.args[3]);
-    let (smooth, classes) = (s.attrs.f64(1), x.dims().get(1).copied().unwrap_or(1));
+    let (smooth, classes) = (CrossEntropyAttrs::of(&s.attrs).label_smoothing, x.dims().get(1).copied().unwrap_or(1));
     let hot = labels.one_hot(classes, x.dtype());
     let target = if smooth > 0.0 { hot * (1.0 - smooth) + smooth / classes as f64 } else { hot };
     let dx = ((x - columns(lse, x)).exp() - target) * columns(dloss, x);
@@ -156,11 +149,11 @@ pub const SOFTMAX_CROSS_ENTROPY_BACKWARD: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::cross_entropy_backward),
-    ..row(
+    ..base(
         "softmax_cross_entropy_backward",
         "dx = (e^(x − lse) − target)·dloss, with the target of softmax_cross_entropy; 0 in ignored rows",
         4,
-        LABELS,
+        CrossEntropyAttrs::FIELDS,
     )
 };
 
@@ -175,10 +168,12 @@ pub const CROSS_ENTROPY_GRADIENT: OpDef = OpDef {
         cx.same_as(0)
     },
     decompose: Some(|s| {
-        let attrs = [Attr::Int(s.attrs.int(0)), Attr::F64(s.attrs.f64(1))];
-        let mut all = Vec::from(s.g.emit(Op::SOFTMAX_CROSS_ENTROPY, s.args, &attrs));
+        let CrossEntropyGradientAttrs { ignore_index, label_smoothing, weight } =
+            CrossEntropyGradientAttrs::of(&s.attrs);
+        let attrs = CrossEntropyAttrs { ignore_index, label_smoothing };
+        let mut all = Vec::from(s.g.emit(Op::SOFTMAX_CROSS_ENTROPY, s.args, &attrs.list()));
         if let Some(&lse) = all.get(1) {
-            all.push(ce_backward(s, lse, lse.full_like(s.attrs.f64(2))));
+            all.push(ce_backward(s, lse, lse.full_like(weight)));
         }
         all
     }),
@@ -206,11 +201,11 @@ pub const CROSS_ENTROPY_GRADIENT: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::cross_entropy_gradient),
-    ..row(
+    ..base(
         "cross_entropy_gradient",
         "loss and lse of softmax_cross_entropy, and the gradient of weight·Σ loss in the logits",
         2,
-        WEIGHTED,
+        CrossEntropyGradientAttrs::FIELDS,
     )
 };
 
@@ -220,14 +215,16 @@ pub const SQUARED_ERROR_GRADIENT: OpDef = OpDef {
     infer: |cx| {
         let dtype = cx.float(0)?;
         cx.same(0, 1)?;
-        ensure!(!cx.attrs.bool(0) || cx.dims(0).numel() > 0, "the mean error of no element does not exist");
+        let SquaredErrorAttrs { mean, .. } = SquaredErrorAttrs::of(&cx.attrs);
+        ensure!(!mean || cx.dims(0).numel() > 0, "the mean error of no element does not exist");
         cx.result(dtype, &[])?;
         cx.same_as(0)
     },
     decompose: Some(|s| {
         let d = s.args[0] - s.args[1];
-        let half = d * s.attrs.f64(1);
-        vec![if s.attrs.bool(0) { (d * d).mean(..) } else { (d * d).sum(..) }, half + half]
+        let SquaredErrorAttrs { mean, weight } = SquaredErrorAttrs::of(&s.attrs);
+        let half = d * weight;
+        vec![if mean { (d * d).mean(..) } else { (d * d).sum(..) }, half + half]
     }),
     cases: &[
         Case { args: "f[1,2] f[1,2]", attrs: "mean=true weight=0.5", domains: &[Real] },
@@ -237,11 +234,11 @@ pub const SQUARED_ERROR_GRADIENT: OpDef = OpDef {
         Case { args: "f[0,3] f[0,3]", attrs: "mean=false weight=1", domains: &[Real] },
     ],
     lower: Lower::Kernel(lower::squared_error_gradient),
-    ..row(
+    ..base(
         "squared_error_gradient",
         "y = Σ (a − b)² or its mean, and weight·(a − b) + weight·(a − b)",
         2,
-        &[Field::new("mean", Kind::Bool), Field::new("weight", Kind::F64)],
+        SquaredErrorAttrs::FIELDS,
     )
 };
 
@@ -249,15 +246,18 @@ pub const SQUARED_ERROR_GRADIENT: OpDef = OpDef {
 fn pair(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     cx.same(0, 1)?;
-    if cx.attrs.choice(0) == 0 { cx.same_as(0) } else { cx.result(dtype, &[]) }
+    match ReductionAttrs::of(&cx.attrs).reduction {
+        Reduction::None => cx.same_as(0),
+        Reduction::Mean | Reduction::Sum => cx.result(dtype, &[]),
+    }
 }
 
-/// As the field `reduction` says: the elements, their mean or their sum.
+/// The losses of the elements, their mean or their sum.
 fn reduced<'g>(s: &Site<'_, 'g>, loss: Var<'g>) -> Vec<Var<'g>> {
-    vec![match s.attrs.choice(0) {
-        0 => loss,
-        1 => loss.mean(..),
-        _ => loss.sum(..),
+    vec![match ReductionAttrs::of(&s.attrs).reduction {
+        Reduction::None => loss,
+        Reduction::Mean => loss.mean(..),
+        Reduction::Sum => loss.sum(..),
     }]
 }
 
@@ -274,7 +274,7 @@ pub const MSE_LOSS: OpDef = OpDef {
         Case { args: "f[3,5] f[3,5]", attrs: "reduction=mean", domains: &[Real] },
         Case { args: "f[1100] f[1100]", attrs: "reduction=sum", domains: &[Real] },
     ],
-    ..row("mse_loss", "y = (a − b)², each, averaged or summed", 2, REDUCTION)
+    ..base("mse_loss", "y = (a − b)², each, averaged or summed", 2, ReductionAttrs::FIELDS)
 };
 
 /// See `doc`.
@@ -292,10 +292,10 @@ pub const BCE_WITH_LOGITS: OpDef = OpDef {
         Case { args: "f[3,5] f[3,5]", attrs: "reduction=mean", domains: &[Real, Unit] },
         Case { args: "f[1100] f[1100]", attrs: "reduction=sum", domains: &[Real, Unit] },
     ],
-    ..row(
+    ..base(
         "bce_with_logits",
         "−y·ln σ(x) − (1 − y)·ln(1 − σ(x)) = max(x, 0) − x·y + ln(1 + e^−|x|), each, averaged or summed",
         2,
-        REDUCTION,
+        ReductionAttrs::FIELDS,
     )
 };

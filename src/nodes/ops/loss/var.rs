@@ -1,37 +1,40 @@
-//! Methods of [`Var`]: losses, with their options as torch names and defaults them.
+//! Methods of [`Var`]: losses, with torch's options and defaults.
 
 use crate::arena::Value;
 use crate::error::Kind;
-use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ir::typed::choice;
+use crate::nodes::ops::loss::attrs::{CrossEntropyAttrs, ReductionAttrs};
 
-/// How the losses of the elements become one number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reduction {
-    /// Not at all.
-    None = 0,
-    /// Their mean.
-    #[default]
-    Mean = 1,
-    /// Their sum.
-    Sum = 2,
+choice! {
+    /// How the losses of the elements become one number.
+    #[derive(Default)]
+    pub enum Reduction {
+        /// Not at all.
+        None = "none",
+        /// Their mean.
+        #[default]
+        Mean = "mean",
+        /// Their sum.
+        Sum = "sum",
+    }
 }
 
 /// Options of [`Var::cross_entropy_with`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CrossEntropy {
-    /// Rows with this label count for nothing.
+    /// Rows with this label have no loss.
     pub ignore_index: i64,
     /// ε: the target is (1 − ε)·onehot + ε/classes.
     pub label_smoothing: f64,
-    /// What is returned; the mean is over the rows that count, NaN if none does.
+    /// How the losses of the rows become one number. The mean is over the rows that count, NaN if none does.
     pub reduction: Reduction,
 }
 
 impl CrossEntropy {
     /// The loss of each row. Where every label counts, its mean is the default's number, and it is cheaper to train on:
-    /// the gradient weighs all rows alike, so that it is computed together with the loss.
+    /// the gradient weighs all rows alike, so it is computed together with the loss.
     pub fn per_row() -> CrossEntropy {
         CrossEntropy { reduction: Reduction::None, ..CrossEntropy::default() }
     }
@@ -64,13 +67,14 @@ impl<'g> Var<'g> {
             return self.g.fail(Kind::Shape, text);
         }
         let (n, classes) = (rows.numel(), d[d.len() - 1]);
-        let attrs = [Attr::Int(opt.ignore_index), Attr::F64(opt.label_smoothing)];
+        let CrossEntropy { ignore_index, label_smoothing, reduction } = opt;
+        let attrs = CrossEntropyAttrs { ignore_index, label_smoothing };
         let flat = labels.reshape([n]);
-        let loss = self.g.emit1(Op::SOFTMAX_CROSS_ENTROPY, &[self.reshape([n, classes]), flat], &attrs);
-        match opt.reduction {
+        let loss = self.g.emit1(Op::SOFTMAX_CROSS_ENTROPY, &[self.reshape([n, classes]), flat], &attrs.list());
+        match reduction {
             Reduction::None => loss.reshape(rows),
             Reduction::Sum => loss.sum(..),
-            Reduction::Mean => loss.sum(..) / flat.not_equal(opt.ignore_index as f64).cast(loss.dtype()).sum(..),
+            Reduction::Mean => loss.sum(..) / flat.not_equal(ignore_index as f64).cast(loss.dtype()).sum(..),
         }
     }
 
@@ -83,7 +87,7 @@ impl<'g> Var<'g> {
     /// (a − b)², reduced.
     #[track_caller]
     pub fn mse_with(self, b: Var<'g>, reduction: Reduction) -> Var<'g> {
-        self.g.emit1(Op::MSE_LOSS, &[self, b], &[Attr::Choice(reduction as u32)])
+        self.g.emit1(Op::MSE_LOSS, &[self, b], &ReductionAttrs { reduction }.list())
     }
 
     /// The mean of the binary cross entropy between σ(this) and `targets` in [0, 1].
@@ -95,6 +99,6 @@ impl<'g> Var<'g> {
     /// The binary cross entropy between σ(this) and `targets`, reduced.
     #[track_caller]
     pub fn bce_with_logits_with(self, targets: Var<'g>, reduction: Reduction) -> Var<'g> {
-        self.g.emit1(Op::BCE_WITH_LOGITS, &[self, targets], &[Attr::Choice(reduction as u32)])
+        self.g.emit1(Op::BCE_WITH_LOGITS, &[self, targets], &ReductionAttrs { reduction }.list())
     }
 }

@@ -1,50 +1,28 @@
-//! Products with what follows them, applied to each block of the result while it is in cache: bias and activation, or an
-//! activation's derivative on the way back.
+//! Products with an epilogue, applied to each block of the result while it is in cache: bias and activation, or the
+//! derivative of an activation.
 
 use super::lower;
 use crate::ensure;
-use crate::kernels::gemm::Act;
-use crate::nodes::ir::attrs::{Field, Kind};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ops::matmul::{flops, product_dims};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
+use crate::nodes::ops::matmul::attrs::{ActGrad, MatmulBiasActAttrs, MatmulDactAttrs};
+use crate::nodes::ops::matmul::{flops, operand_dims};
 use Domain::Real;
-
-/// Activations that a product may apply, by the choice in attribute `act`: op, kernel.
-pub const ACTS: &[(Option<Op>, Act)] = &[
-    (None, Act::None),
-    (Some(Op::RELU), Act::Relu),
-    (Some(Op::GELU), Act::Gelu),
-    (Some(Op::GELU_TANH), Act::GeluTanh),
-    (Some(Op::SILU), Act::Silu),
-    (Some(Op::TANH), Act::Tanh),
-    (Some(Op::SIGMOID), Act::Sigmoid),
-];
-/// Their names.
-pub const ACT_NAMES: Kind = Kind::Choice(&["none", "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid"]);
-
-/// Activation `choice` of `y`.
-pub fn activate(y: Var<'_>, choice: u32) -> Var<'_> {
-    match ACTS[choice as usize].0 {
-        Some(op) => y.g.emit1(op, &[y], &[]),
-        None => y,
-    }
-}
 
 fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     cx.same_dtype(0, 1)?;
     cx.same_dtype(0, 2)?;
-    let dims = product_dims(&cx.dims(0), &cx.dims(1), cx.attrs.bool(0), cx.attrs.bool(1))?;
+    let dims = operand_dims(cx)?;
     let n = dims.last().copied().unwrap_or(0);
     ensure!(*cx.dims(2) == [n], "the bias has shape {}, not [{n}]", cx.dims(2));
     cx.result(dtype, &dims)
 }
 
 fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let y = s.args[0].matmul_t(s.args[1], s.attrs.bool(0), s.attrs.bool(1)) + s.args[2];
-    vec![activate(y, s.attrs.choice(2))]
+    let a = MatmulBiasActAttrs::of(&s.attrs);
+    vec![a.act.apply(s.args[0].matmul_t(s.args[1], a.ta, a.tb) + s.args[2])]
 }
 
 /// See `doc`.
@@ -52,8 +30,8 @@ pub const MATMUL_BIAS_ACT: OpDef = OpDef {
     name: "matmul_bias_act",
     doc: "y = act(a·b + bias), the bias along the last axis",
     arity: Arity::Exactly(3),
-    attrs: &[Field::new("ta", Kind::Bool), Field::new("tb", Kind::Bool), Field::new("act", ACT_NAMES)],
-    flags: Flags::PURE.and(Flags::FUSED),
+    attrs: MatmulBiasActAttrs::FIELDS,
+    flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),
     infer,
     deriv: Deriv::ViaDecompose,
     decompose: Some(expand),
@@ -72,34 +50,24 @@ pub const MATMUL_BIAS_ACT: OpDef = OpDef {
     ],
 };
 
-/// What a product may be gated by, by the choice in attribute `by`.
-pub const ACT_GRADS: &[Act] = &[Act::ReluGrad, Act::TanhGrad, Act::SigmoidGrad, Act::Mul];
-/// The place of relu's among them.
-pub const RELU: usize = 0;
-/// Of tanh's.
-pub const TANH: usize = 1;
-/// Of sigmoid's.
-pub const SIGMOID: usize = 2;
-/// Of what is there.
-pub const MUL: usize = 3;
-
 fn infer_gate(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     cx.same_dtype(0, 1)?;
     cx.same_dtype(0, 2)?;
-    let dims = product_dims(&cx.dims(0), &cx.dims(1), cx.attrs.bool(0), cx.attrs.bool(1))?;
+    let dims = operand_dims(cx)?;
     ensure!(*cx.dims(2) == *dims, "the gate has shape {}, not that of the product, {dims:?}", cx.dims(2));
     cx.result(dtype, &dims)?;
     cx.result(dtype, &dims[dims.len() - 1..])
 }
 
 fn expand_gate<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (y, r) = (s.args[0].matmul_t(s.args[1], s.attrs.bool(0), s.attrs.bool(1)), s.args[2]);
-    let y = match ACT_GRADS[s.attrs.choice(2) as usize] {
-        Act::ReluGrad => r.greater(0.0).select(y, y.full_like(0.0)),
-        Act::TanhGrad => y * (1.0 - r * r),
-        Act::SigmoidGrad => y * (r * (1.0 - r)),
-        _ => y * r,
+    let a = MatmulDactAttrs::of(&s.attrs);
+    let (y, r) = (s.args[0].matmul_t(s.args[1], a.ta, a.tb), s.args[2]);
+    let y = match a.by {
+        ActGrad::Relu => r.greater(0.0).select(y, y.full_like(0.0)),
+        ActGrad::Tanh => y * (1.0 - r * r),
+        ActGrad::Sigmoid => y * (r * (1.0 - r)),
+        ActGrad::Mul => y * r,
     };
     let n = y.dims();
     vec![y, y.unbroadcast(&n[n.len() - 1..])]
@@ -110,12 +78,8 @@ pub const MATMUL_DACT: OpDef = OpDef {
     name: "matmul_dact",
     doc: "y = (a·b)·act'(x), x not needed where r = act(x): 0 unless r > 0 for relu, times 1 − r² for tanh, r(1 − r) for sigmoid; or (a·b)·r; and the sum of y along all axes but the last",
     arity: Arity::Exactly(3),
-    attrs: &[
-        Field::new("ta", Kind::Bool),
-        Field::new("tb", Kind::Bool),
-        Field::new("by", Kind::Choice(&["relu", "tanh", "sigmoid", "mul"])),
-    ],
-    flags: Flags::PURE.and(Flags::FUSED),
+    attrs: MatmulDactAttrs::FIELDS,
+    flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),
     infer: infer_gate,
     deriv: Deriv::ViaDecompose,
     decompose: Some(expand_gate),

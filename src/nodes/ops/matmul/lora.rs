@@ -1,11 +1,11 @@
-//! A product with a low-rank correction, summed in place of the product.
+//! A product with a low-rank correction, which is added to the product in its own bytes.
 
 use super::lower;
 use crate::ensure;
-use crate::nodes::ir::attrs::{Field, Kind};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
+use crate::nodes::ops::matmul::attrs::LoraMatmulAttrs;
 use Domain::Real;
 
 fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
@@ -13,16 +13,15 @@ fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
     (1..cx.args.len()).try_for_each(|i| cx.same_dtype(0, i))?;
     let (x, w, a) = (cx.dims(0), cx.rank(1, "w", 2)?, cx.rank(2, "a", 2)?);
     ensure!(x.len() >= 2, "x has shape {x}; it needs rows and columns");
-    let (turned, k) = (cx.attrs.bool(1), x[x.len() - 1]);
-    let last = usize::from(!turned);
+    let (LoraMatmulAttrs { scale, transposed }, k) = (LoraMatmulAttrs::of(&cx.attrs), x[x.len() - 1]);
+    let last = usize::from(!transposed);
     let (rank, n) = (a[last], w[last]);
     for (i, what, rows, cols) in [(1, "w", k, n), (2, "a", k, rank), (3, "b", rank, n)] {
-        cx.expect_dims(i, what, &if turned { [cols, rows] } else { [rows, cols] })?;
+        cx.expect_dims(i, what, &if transposed { [cols, rows] } else { [rows, cols] })?;
     }
     if cx.args.len() == 5 {
         cx.expect_dims(4, "the bias", &[n])?;
     }
-    let scale = cx.attrs.f64(0);
     ensure!(scale.is_finite(), "scale is {scale}; it must be finite");
     let mut d = x;
     for last in [n, rank] {
@@ -35,11 +34,12 @@ fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let times = |x: Var<'g>, i: usize| x.matmul_t(s.args[i], false, s.attrs.bool(1));
+    let LoraMatmulAttrs { scale, transposed } = LoraMatmulAttrs::of(&s.attrs);
+    let times = |x: Var<'g>, i: usize| x.matmul_t(s.args[i], false, transposed);
     let low = times(s.args[0], 2);
     let y = times(s.args[0], 1);
     let y = s.args.get(4).map_or(y, |&bias| y + bias);
-    vec![y + times(low, 3) * s.attrs.f64(0), low]
+    vec![y + times(low, 3) * scale, low]
 }
 
 /// See `doc`.
@@ -47,8 +47,8 @@ pub const LORA_MATMUL: OpDef = OpDef {
     name: "lora_matmul",
     doc: "y = x·w + bias + scale·(x·a)·b, from (x, w, a, b[, bias]), with `transposed` of wᵀ, aᵀ and bᵀ; also x·a, which the derivatives of b read",
     arity: Arity::Between(4, 5),
-    attrs: &[Field::new("scale", Kind::F64), Field::new("transposed", Kind::Bool)],
-    flags: Flags::PURE.and(Flags::FUSED),
+    attrs: LoraMatmulAttrs::FIELDS,
+    flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),
     infer,
     deriv: Deriv::ViaDecompose,
     decompose: Some(expand),

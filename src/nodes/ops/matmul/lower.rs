@@ -1,4 +1,4 @@
-//! Calls of matrix products, softmaxes and layer norms.
+//! Kernel calls of matrix products.
 
 use crate::arena::intern::Dims;
 use crate::kernels::abi::Split;
@@ -9,7 +9,7 @@ use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ops::common::lowering::{elem, push_program};
-use crate::nodes::ops::matmul::epilogue::{ACT_GRADS, ACTS};
+use crate::nodes::ops::matmul::attrs::{LoraMatmulAttrs, MatmulAttrs, MatmulBiasActAttrs, MatmulDactAttrs};
 use crate::nodes::ops::reduce::lower::{columns, join};
 
 /// The strides of the last two axes of `d`, exchanged if asked.
@@ -26,10 +26,10 @@ fn batch(d: &Dims, to: &[usize]) -> Vec<usize> {
     (0..to.len()).map(step).collect()
 }
 
-/// The product of a `matmul` node.
+/// The product of the first two operands of a node.
 pub fn product(cx: &LowerCx<'_>) -> Result<Gemm, String> {
     let (a, b, y) = (cx.arg_dims(0), cx.arg_dims(1), cx.out_dims(0));
-    let (ta, tb) = (cx.attrs().bool(0), cx.attrs().bool(1));
+    let MatmulAttrs { ta, tb } = MatmulAttrs::of(&cx.attrs());
     let lead = y.len() - 2;
     let k = a[a.len() - if ta { 2 } else { 1 }];
     let g = Gemm::new(y[lead], y[lead + 1], k).with_strides(matrix(&a, ta), matrix(&b, tb));
@@ -46,7 +46,7 @@ pub fn matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `matmul_bias_act`.
 pub fn matmul_bias_act(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let act = ACTS[cx.attrs().choice(2) as usize].1;
+    let act = MatmulBiasActAttrs::of(&cx.attrs()).act.kernel();
     let g = Gemm { bias: true, act, ..product(cx)? };
     multiply(cx, g)
 }
@@ -54,7 +54,8 @@ pub fn matmul_bias_act(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// `matmul_dact`.
 pub fn matmul_dact(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (dtype, y) = (cx.dtype(0), cx.out_dims(0));
-    let g = Gemm { act: ACT_GRADS[cx.attrs().choice(2) as usize], precision: cx.precision, ..product(cx)? };
+    let act = MatmulDactAttrs::of(&cx.attrs()).by.kernel();
+    let g = Gemm { act, precision: cx.precision, ..product(cx)? };
     if !cx.used[1] {
         return multiply(cx, g);
     }
@@ -77,12 +78,12 @@ fn multiply(cx: &mut LowerCx<'_>, g: Gemm) -> Result<(), String> {
     push_product(cx, g, &reads, Buf::Out(0), cx.flops())
 }
 
-/// The call of a product of `reads` into `out`; one that accumulates goes on with what `out` holds.
+/// The call of a product of `reads` into `out`. A product that accumulates is added to `out`.
 pub fn push_product(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flops: u64) -> Result<(), String> {
     push_product_and_sums(cx, g, reads, (out, None), flops)
 }
 
-/// The same, with the sums of the columns of C if the product has them.
+/// [`push_product`], with the sums of the columns of C if the product has them.
 fn push_product_and_sums(
     cx: &mut LowerCx<'_>,
     g: Gemm,
@@ -112,17 +113,17 @@ fn push_product_and_sums(
     Ok(())
 }
 
-/// `lora_matmul`: the low-rank product, scaled while it is small, goes onto the large one.
+/// `lora_matmul`: the low-rank product, scaled while it is small, is added to the large one.
 pub fn lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (x, y, low) = (cx.arg_dims(0), cx.out_dims(0), cx.out_dims(1));
     let lead = y.len() - 1;
     let (rows, k, rank, n) = (y[..lead].iter().product::<usize>(), x[lead], low[lead], y[lead]);
-    let turned = cx.attrs().bool(1);
+    let LoraMatmulAttrs { scale, transposed } = LoraMatmulAttrs::of(&cx.attrs());
     let by = |n: usize, k: usize| {
         let g = Gemm::new(rows, n, k);
-        if turned { g.with_b_transposed() } else { g }
+        if transposed { g.with_b_transposed() } else { g }
     };
-    let (size, e, scale) = (cx.dtype(0).size(), elem(cx.dtype(0))?, cx.attrs().f64(0));
+    let (size, e) = (cx.dtype(0).size(), elem(cx.dtype(0))?);
     let flops = |g: &Gemm| 2 * (g.len() * g.k) as u64;
     let low = if cx.used[1] { Buf::Out(1) } else { cx.temp(size, rows * rank) };
     let g = by(rank, k);
@@ -143,17 +144,17 @@ pub fn lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     push_product(cx, g, &reads[..2 + usize::from(g.bias)], Buf::Out(0), flops(&g))
 }
 
-/// Which operands of a product all units read: B, and an A that lies by columns.
+/// The operands of a product that all units read: B, and an A that lies by columns.
 pub fn whole(g: &Gemm) -> u64 {
     2 | u64::from(g.a.col != 1)
 }
 
-/// The same where units are columns: A, and a B that does not lie by columns.
+/// [`whole`] where units are columns: A, and a B that does not lie by columns.
 fn whole_columns(g: &Gemm) -> u64 {
     1 | u64::from(g.b.row != 1) << 1
 }
 
-/// The kind of work that a product is.
+/// The cost class of a product.
 pub fn work(dtype: DType, g: &Gemm) -> CostClass {
     if dtype == DType::F32 { CostClass::product(g.runs_in::<f32>()) } else { CostClass::PRODUCT_F64 }
 }

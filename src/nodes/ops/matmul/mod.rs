@@ -1,21 +1,23 @@
 //! Matrix products.
 
+pub mod attrs;
 pub mod epilogue;
 pub mod lora;
 pub mod lower;
 pub mod var;
 
 use crate::ensure;
+use crate::nodes::build::axes::to_sizes;
 use crate::nodes::build::broadcast::broadcast_dims;
-use crate::nodes::ir::attrs::{Field, Kind};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::CostCx;
-use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::infer::{Infer, check_axes};
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
 use Domain::Real;
+use attrs::{DotGeneralAttrs, MatmulAttrs};
 
-/// Result dimensions of a product with transpose flags, or why there is none.
-pub fn product_dims(a: &[usize], b: &[usize], ta: bool, tb: bool) -> Result<Vec<usize>, String> {
+/// Result dimensions of a product with transpose flags, or the reason why there is none.
+fn product_dims(a: &[usize], b: &[usize], ta: bool, tb: bool) -> Result<Vec<usize>, String> {
     ensure!(a.len() >= 2 && b.len() >= 2, "both operands need rank 2 or more");
     let (ra, rb) = (a.len() - 2, b.len() - 2);
     let (m, k) = if ta { (a[ra + 1], a[ra]) } else { (a[ra], a[ra + 1]) };
@@ -25,16 +27,22 @@ pub fn product_dims(a: &[usize], b: &[usize], ta: bool, tb: bool) -> Result<Vec<
     Ok([&batch[..], &[m, n]].concat())
 }
 
+/// Result dimensions of the product of the first two operands.
+pub fn operand_dims(cx: &Infer<'_>) -> Result<Vec<usize>, String> {
+    let MatmulAttrs { ta, tb } = MatmulAttrs::of(&cx.attrs);
+    product_dims(&cx.dims(0), &cx.dims(1), ta, tb)
+}
+
 fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     cx.same_dtype(0, 1)?;
-    let dims = product_dims(&cx.dims(0), &cx.dims(1), cx.attrs.bool(0), cx.attrs.bool(1))?;
+    let dims = operand_dims(cx)?;
     cx.result(dtype, &dims)
 }
 
 /// ā and b̄ are products again, in the layout that needs no transposed copy; broadcast batch axes are summed.
 fn transpose<'g>(s: &Site<'_, 'g>, i: usize, g: Var<'g>) -> Option<Var<'g>> {
-    let (ta, tb) = (s.attrs.bool(0), s.attrs.bool(1));
+    let MatmulAttrs { ta, tb } = MatmulAttrs::of(&s.attrs);
     let (a, b) = (s.args[0], s.args[1]);
     let full = match (i, ta, tb) {
         (0, false, _) => g.matmul_t(b, false, !tb),
@@ -48,7 +56,7 @@ fn transpose<'g>(s: &Site<'_, 'g>, i: usize, g: Var<'g>) -> Option<Var<'g>> {
 /// 2·m·n·k over the batch.
 pub fn flops(cx: &CostCx<'_>) -> u64 {
     let a = cx.graph.dims(cx.graph.args_of(cx.node)[0]);
-    let ta = cx.graph.attrs(cx.node).bool(0);
+    let MatmulAttrs { ta, .. } = MatmulAttrs::of(&cx.graph.attrs(cx.node));
     let k = a.len().checked_sub(if ta { 2 } else { 1 }).map_or(0, |i| a[i]);
     2 * k as u64 * cx.out()
 }
@@ -58,8 +66,8 @@ pub const MATMUL: OpDef = OpDef {
     name: "matmul",
     doc: "y[.., i, j] = Σₖ a[.., i, k]·b[.., k, j], with either operand's last two axes exchanged first; leading axes broadcast",
     arity: Arity::Exactly(2),
-    attrs: &[Field::new("ta", Kind::Bool), Field::new("tb", Kind::Bool)],
-    flags: Flags::PURE,
+    attrs: MatmulAttrs::FIELDS,
+    flags: Flags::PURE.and(Flags::PRODUCT),
     infer,
     deriv: Deriv::Multilinear(transpose),
     decompose: None,
@@ -87,8 +95,9 @@ fn dot_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     cx.same_dtype(0, 1)?;
     let (a, b) = (cx.dims(0), cx.dims(1));
-    let (ba, bb) = (cx.axes(0, a.len())?, cx.axes(1, b.len())?);
-    let (ca, cb) = (cx.axes(2, a.len())?, cx.axes(3, b.len())?);
+    let axes = DotGeneralAttrs::of(&cx.attrs);
+    let (ba, bb) = (check_axes(&axes.batch_a, a.len())?, check_axes(&axes.batch_b, b.len())?);
+    let (ca, cb) = (check_axes(&axes.contract_a, a.len())?, check_axes(&axes.contract_b, b.len())?);
     ensure!(ba.len() == bb.len(), "{} and {} batch axes", ba.len(), bb.len());
     ensure!(ca.len() == cb.len(), "{} and {} contracted axes", ca.len(), cb.len());
     ensure!(
@@ -116,10 +125,10 @@ fn dot_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
         let dims: Vec<usize> = batch.iter().chain(&free).map(|&i| d[i]).collect();
         (flat.reshape([size(batch), size(&free), size(contract)]), dims)
     };
-    let lists: Vec<Vec<usize>> = (0..4).map(|i| s.attrs.sizes(i)).collect();
-    let (a, mut dims) = side(s.args[0], &lists[0], &lists[2]);
-    let (b, rest) = side(s.args[1], &lists[1], &lists[3]);
-    dims.extend(&rest[lists[1].len()..]);
+    let axes = DotGeneralAttrs::of(&s.attrs);
+    let (a, mut dims) = side(s.args[0], &to_sizes(&axes.batch_a), &to_sizes(&axes.contract_a));
+    let (b, rest) = side(s.args[1], &to_sizes(&axes.batch_b), &to_sizes(&axes.contract_b));
+    dims.extend(&rest[axes.batch_b.len()..]);
     vec![a.matmul_t(b, false, true).reshape(&dims)]
 }
 
@@ -128,12 +137,7 @@ pub const DOT_GENERAL: OpDef = OpDef {
     name: "dot_general",
     doc: "XLA's product: batch axes, then free axes of a, then free axes of b; contracted axes are summed",
     arity: Arity::Exactly(2),
-    attrs: &[
-        Field::new("batch_a", Kind::Ints),
-        Field::new("batch_b", Kind::Ints),
-        Field::new("contract_a", Kind::Ints),
-        Field::new("contract_b", Kind::Ints),
-    ],
+    attrs: DotGeneralAttrs::FIELDS,
     flags: Flags::PURE,
     infer: dot_infer,
     deriv: Deriv::ViaDecompose,

@@ -8,6 +8,7 @@ use crate::kernels::norm::{LayerNorm, residual, rms};
 use crate::kernels::{norm, reduce};
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ops::common::lowering::by_float;
+use crate::nodes::ops::norm::NormAttrs;
 
 /// The view of x as rows.
 fn rows(d: &Dims, eps: f64) -> LayerNorm {
@@ -17,7 +18,7 @@ fn rows(d: &Dims, eps: f64) -> LayerNorm {
 
 /// `layer_norm`.
 pub fn layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let p = rows(&cx.arg_dims(0), cx.attrs().f64(0));
+    let p = rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
     let kernel = by_float!(cx.dtype(0), norm::layer_norm)?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::NORM).reads_args(3);
     let call = call.writes(Buf::Out(0), p.per_unit());
@@ -27,7 +28,7 @@ pub fn layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `rms_norm`.
 pub fn rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let p = rows(&cx.arg_dims(0), cx.attrs().f64(0));
+    let p = rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
     let kernel = by_float!(cx.dtype(0), rms::rms_norm)?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::NORM).reads_args(3);
     cx.call(call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.rows_per_unit()));
@@ -46,9 +47,9 @@ pub fn residual_rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
     residual(cx, kernel)
 }
 
-/// The sum, if anybody reads it, then y and its statistics. The first of them may lie over x or res.
+/// The sum, if it is read, then y and its statistics. The first of them may lie over x or res.
 fn residual(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
-    let LayerNorm { rows, n, eps, .. } = rows(&cx.arg_dims(0), cx.attrs().f64(0));
+    let LayerNorm { rows, n, eps, .. } = rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
     let p = Residual { rows, n, eps, bias: cx.args() == 5, keep: cx.used[1] };
     let norm = p.norm();
     let call = Call::new(kernel, p.to_words(), norm.units())
@@ -73,8 +74,8 @@ pub fn rms_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     norm_backward(cx, kernel, &[0, 1, 3, 2])
 }
 
-/// dx with partial dγ and dβ, then the sums of the partials that anybody reads. `reads` are operands as `kernel` wants
-/// them; x is operand 1.
+/// dx with partial dγ and dβ, then the sums of those partials that are read. `reads` are the operands in the order of
+/// `kernel`; x is operand 1.
 fn norm_backward(cx: &mut LowerCx<'_>, kernel: Kernel, reads: &[usize]) -> Result<(), String> {
     let (p, dtype) = (rows(&cx.arg_dims(1), 0.0), cx.dtype(0));
     let partials = [0, 1].map(|_| cx.temp(dtype.size(), p.blocks() * p.n));

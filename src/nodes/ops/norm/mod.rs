@@ -6,11 +6,25 @@ pub mod statistics;
 pub mod var;
 
 use crate::ensure;
-use crate::nodes::ir::attrs::{Field, Kind};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ir::typed::attrs;
 use Domain::{Positive, Real};
+
+attrs! {
+    /// Attributes of a norm, with or without a residual.
+    pub struct NormAttrs {
+        /// What is added to the variance or the mean square.
+        eps: f64,
+    }
+}
+
+/// Asks that eps is not negative.
+pub(super) fn check_eps(eps: f64) -> Result<(), String> {
+    ensure!(eps >= 0.0, "eps is {eps}; it must not be negative");
+    Ok(())
+}
 
 /// Checks x of rank 1 or more at operand `i`, and γ: the normalised size.
 pub(super) fn normalised(cx: &Infer<'_>, i: usize, gamma: usize) -> Result<usize, String> {
@@ -41,7 +55,7 @@ fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, gamma, beta) = (s.args[0], s.args[1], s.args[2]);
     let mean = x.mean(-1);
     let d = x - rows(mean, x);
-    let rstd = ((d * d).mean(-1) + s.attrs.f64(0)).rsqrt();
+    let rstd = ((d * d).mean(-1) + NormAttrs::of(&s.attrs).eps).rsqrt();
     vec![d * rows(rstd, x) * gamma + beta, mean, rstd]
 }
 
@@ -73,13 +87,12 @@ pub const LAYER_NORM: OpDef = OpDef {
     name: "layer_norm",
     doc: "y = γ(x − mean)·rstd + β over the last axis, rstd = 1/√(var + eps) with the biased variance; also mean and rstd",
     arity: Arity::Exactly(3),
-    attrs: &[Field::new("eps", Kind::F64)],
+    attrs: NormAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::STATS),
     infer: |cx| {
         let n = normalised(cx, 0, 1)?;
         cx.expect_dims(2, "beta", &[n])?;
-        let eps = cx.attrs.f64(0);
-        ensure!(eps >= 0.0, "eps is {eps}; it must not be negative");
+        check_eps(NormAttrs::of(&cx.attrs).eps)?;
         let (d, dtype) = (cx.dims(0), cx.dtype(0));
         cx.same_as(0)?;
         cx.result(dtype, &d[..d.len() - 1])?;

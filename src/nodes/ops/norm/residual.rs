@@ -1,18 +1,16 @@
-//! A sum and its norm in one sweep: what stands between the blocks of a transformer.
+//! A sum and its norm in one sweep, as between the blocks of a transformer.
 //!
-//! The sum is a result too, because nets that normalise first go on with it, and so do the derivatives; where nobody
-//! reads it, it is not written.
+//! The sum is a result too: nets that normalise first use it, and so do the derivatives. It is written only if it is
+//! read.
 
 use super::lower;
-use crate::ensure;
-use crate::nodes::ir::attrs::{Attr, Field, Kind};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ops::norm::normalised;
+use crate::nodes::ops::norm::{NormAttrs, check_eps, normalised};
 use Domain::Real;
 
-/// Checks (x, res, \[bias,\] γ, β), and gives y, the sum, and `stats` numbers a row.
+/// Checks (x, res, \[bias,\] γ, β). The results are y, the sum, and `stats` numbers for each row.
 fn infer(cx: &mut Infer<'_>, stats: usize) -> Result<(), String> {
     cx.same(0, 1)?;
     let gamma = cx.args.len() - 2;
@@ -22,8 +20,7 @@ fn infer(cx: &mut Infer<'_>, stats: usize) -> Result<(), String> {
     if gamma == 3 {
         cx.expect_dims(2, "the bias", &[n])?;
     }
-    let eps = cx.attrs.f64(0);
-    ensure!(eps >= 0.0, "eps is {eps}; it must not be negative");
+    check_eps(NormAttrs::of(&cx.attrs).eps)?;
     cx.same_as(0)?;
     cx.same_as(0)?;
     let dtype = cx.dtype(0);
@@ -36,7 +33,7 @@ fn expand<'g>(s: &Site<'_, 'g>, norm: Op) -> Vec<Var<'g>> {
     let x = if gamma == 3 { x + s.args[2] } else { x };
     let sum = x + res;
     let args = [sum, s.args[gamma], s.args[gamma + 1]];
-    let mut outs = Vec::from(s.g.emit(norm, &args, &[Attr::F64(s.attrs.f64(0))]));
+    let mut outs = Vec::from(s.g.emit(norm, &args, &NormAttrs::of(&s.attrs).list()));
     if !outs.is_empty() {
         outs.insert(1, sum);
     }
@@ -56,7 +53,7 @@ pub const RESIDUAL_LAYER_NORM: OpDef = OpDef {
     name: "residual_layer_norm",
     doc: "y = layer_norm of s = (x + bias) + res, from (x, res[, bias], γ, β); also s, mean and rstd",
     arity: Arity::Between(4, 5),
-    attrs: &[Field::new("eps", Kind::F64)],
+    attrs: NormAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED),
     infer: |cx| infer(cx, 2),
     deriv: Deriv::ViaDecompose,

@@ -6,22 +6,26 @@
 
 use super::lower;
 use crate::ensure;
-use crate::nodes::ir::attrs::{Attr, Field, Kind};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ops::norm::{normalised, rows};
+use crate::nodes::ir::typed::attrs;
+use crate::nodes::ops::norm::{NormAttrs, check_eps, normalised, rows};
 use Domain::{Positive, Real};
 
-fn eps(cx: &Infer<'_>, at: usize) -> Result<(), String> {
-    let eps = cx.attrs.f64(at);
-    ensure!(eps >= 0.0, "eps is {eps}; it must not be negative");
-    Ok(())
+attrs! {
+    /// Attributes of a group norm.
+    pub struct GroupNormAttrs {
+        /// The number of runs of channels.
+        groups: i64,
+        /// What is added to the variance.
+        eps: f64,
+    }
 }
 
 fn rms_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, gamma, beta) = (s.args[0], s.args[1], s.args[2]);
-    let rstd = ((x * x).mean(-1) + s.attrs.f64(0)).rsqrt();
+    let rstd = ((x * x).mean(-1) + NormAttrs::of(&s.attrs).eps).rsqrt();
     vec![x * rows(rstd, x) * gamma + beta, rstd]
 }
 
@@ -44,12 +48,12 @@ pub const RMS_NORM: OpDef = OpDef {
     name: "rms_norm",
     doc: "y = γ·x·rstd + β over the last axis, rstd = 1/√(mean(x²) + eps); also rstd",
     arity: Arity::Exactly(3),
-    attrs: &[Field::new("eps", Kind::F64)],
+    attrs: NormAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::STATS),
     infer: |cx| {
         let n = normalised(cx, 0, 1)?;
         cx.expect_dims(2, "beta", &[n])?;
-        eps(cx, 0)?;
+        check_eps(NormAttrs::of(&cx.attrs).eps)?;
         let (d, dtype) = (cx.dims(0), cx.dtype(0));
         cx.same_as(0)?;
         cx.result(dtype, &d[..d.len() - 1])
@@ -123,11 +127,12 @@ fn per_channel<'g>(v: Var<'g>, x: Var<'g>) -> Var<'g> {
 
 fn group_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, d) = (s.args[0], s.args[0].dims());
-    let groups = s.attrs.int(0) as usize;
+    let GroupNormAttrs { groups, eps } = GroupNormAttrs::of(&s.attrs);
+    let groups = groups as usize;
     let size = d[1..].iter().product::<usize>() / groups;
     let flat = x.reshape([d[0] * groups, size]);
     let (one, zero) = (s.g.full(1.0, [size], x.dtype()), s.g.full(0.0, [size], x.dtype()));
-    let normed = s.g.emit(Op::LAYER_NORM, &[flat, one, zero], &[Attr::F64(s.attrs.f64(1))]);
+    let normed = s.g.emit(Op::LAYER_NORM, &[flat, one, zero], &NormAttrs { eps }.list());
     let [hat, mean, rstd] = *normed else { return Vec::new() };
     let y = hat.reshape(d) * per_channel(s.args[1], x) + per_channel(s.args[2], x);
     vec![y, mean.reshape([d[0], groups]), rstd.reshape([d[0], groups])]
@@ -138,12 +143,12 @@ pub const GROUP_NORM: OpDef = OpDef {
     name: "group_norm",
     doc: "y = γ(x − mean)·rstd + β, mean and rstd of each of `groups` runs of channels of each sample; also both, [N, groups]",
     arity: Arity::Exactly(3),
-    attrs: &[Field::new("groups", Kind::Int), Field::new("eps", Kind::F64)],
+    attrs: GroupNormAttrs::FIELDS,
     flags: Flags::PURE,
     infer: |cx| {
-        let (c, groups) = (channels(cx)?, cx.attrs.int(0));
+        let (c, GroupNormAttrs { groups, eps }) = (channels(cx)?, GroupNormAttrs::of(&cx.attrs));
         ensure!(groups > 0 && c as i64 % groups == 0, "{c} channels do not divide into {groups} groups");
-        eps(cx, 1)?;
+        check_eps(eps)?;
         let (d, dtype) = (cx.dims(0), cx.dtype(0));
         ensure!(d[1..].iter().all(|&n| n > 0), "a sample of {d} is empty");
         cx.same_as(0)?;
@@ -167,7 +172,7 @@ fn batch_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let mean = x.mean(&axes[..]);
     let d = x - per_channel(mean, x);
     let var = (d * d).mean(&axes[..]);
-    let scale = (var + s.attrs.f64(0)).rsqrt() * s.args[1];
+    let scale = (var + NormAttrs::of(&s.attrs).eps).rsqrt() * s.args[1];
     vec![d * per_channel(scale, x) + per_channel(s.args[2], x), mean, var]
 }
 
@@ -176,11 +181,11 @@ pub const BATCH_NORM: OpDef = OpDef {
     name: "batch_norm",
     doc: "y = γ(x − mean)/√(var + eps) + β, mean and biased variance of each channel over all other axes; also both",
     arity: Arity::Exactly(3),
-    attrs: &[Field::new("eps", Kind::F64)],
+    attrs: NormAttrs::FIELDS,
     flags: Flags::PURE,
     infer: |cx| {
         let c = channels(cx)?;
-        eps(cx, 0)?;
+        check_eps(NormAttrs::of(&cx.attrs).eps)?;
         let (d, dtype) = (cx.dims(0), cx.dtype(0));
         ensure!(d.iter().all(|&n| n > 0), "the batch {d} is empty");
         cx.same_as(0)?;

@@ -1,10 +1,11 @@
-//! Methods of [`Var`] for layers, losses and optimiser steps, with their options as torch names and defaults them.
+//! Norms as methods of [`Var`], as torch names them.
 
 use crate::arena::Value;
 use crate::error::Kind;
-use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::norm::NormAttrs;
+use crate::nodes::ops::norm::statistics::GroupNormAttrs;
 
 impl<'g> Var<'g> {
     /// Layer normalisation over the trailing axes that `gamma` and `beta` have, as `torch.nn.LayerNorm`.
@@ -34,22 +35,22 @@ impl<'g> Var<'g> {
         }
         let flat = [&d[..d.len() - n.len()], &[n.numel()]].concat();
         let args = [self.reshape(flat), gamma.reshape([n.numel()]), beta.reshape([n.numel()])];
-        self.g.emit1(op, &args, &[Attr::F64(eps)]).reshape(d)
+        self.g.emit1(op, &args, &NormAttrs { eps }.list()).reshape(d)
     }
 
     /// Normalisation of `groups` runs of channels (axis 1) of each sample, as `torch.nn.GroupNorm`; `gamma` and `beta`
     /// have a value for each channel.
     #[track_caller]
     pub fn group_norm(self, groups: usize, gamma: Var<'g>, beta: Var<'g>, eps: f64) -> Var<'g> {
-        let attrs = [Attr::Int(i64::try_from(groups).unwrap_or(i64::MAX)), Attr::F64(eps)];
-        self.g.emit1(Op::GROUP_NORM, &[self, gamma, beta], &attrs)
+        let attrs = GroupNormAttrs { groups: i64::try_from(groups).unwrap_or(i64::MAX), eps };
+        self.g.emit1(Op::GROUP_NORM, &[self, gamma, beta], &attrs.list())
     }
 
     /// Normalisation of each channel (axis 1) over the batch: y, the mean and the biased variance. See
     /// [`crate::nn::batch_norm`] for the layer.
     #[track_caller]
     pub fn batch_norm(self, gamma: Var<'g>, beta: Var<'g>, eps: f64) -> [Var<'g>; 3] {
-        let all = self.g.emit(Op::BATCH_NORM, &[self, gamma, beta], &[Attr::F64(eps)]);
+        let all = self.g.emit(Op::BATCH_NORM, &[self, gamma, beta], &NormAttrs { eps }.list());
         [all[0], all[1], all[2]]
     }
 }

@@ -1,36 +1,37 @@
-//! Optimiser steps behind the products that are their gradients, which then need no memory.
+//! Fused weight updates: an optimiser step in the epilogue of the product that is its gradient. The gradient needs no
+//! memory.
 //!
-//! The operands are those of the product, then those of the step of one param but for the gradient: p, its states, the
-//! rate, the step number where the rule has one, and perhaps what scales the gradient.
+//! The operands are those of the product, then those of the step of one param without the gradient: p, its states, the
+//! rate, the step number where the rule has one, and the scale of the gradient if there is one. The attributes are
+//! those of the product, then those of the step.
 
 use super::lower;
 use crate::ensure;
-use crate::nodes::ir::attrs::{Field, Kind, Owned};
+use crate::nodes::ir::attrs::{Attr, Field};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ops::matmul::{flops, product_dims};
-use crate::nodes::ops::optim::{DECAY, adam_attrs, momentum_attrs, step};
+use crate::nodes::ops::matmul::attrs::MatmulAttrs;
+use crate::nodes::ops::matmul::{flops, operand_dims};
+use crate::nodes::ops::optim::attrs::{MatmulAdamAttrs, MatmulSgdAttrs, MatmulSgdMomentumAttrs};
+use crate::nodes::ops::optim::step;
 use Domain::{Count, Positive, Real};
 
-/// Steps, and those behind a product.
+/// Steps and their fused weight updates.
 const BEHIND: [(Op, Op); 3] =
     [(Op::SGD, Op::MATMUL_SGD), (Op::SGD_MOMENTUM, Op::MATMUL_SGD_MOMENTUM), (Op::ADAM, Op::MATMUL_ADAM)];
 
-/// What step `op` is behind a product.
+/// The fused weight update of step `op`.
 pub fn behind_product(op: Op) -> Option<Op> {
     BEHIND.iter().find(|b| b.0 == op).map(|b| b.1)
 }
 
-/// The step that `op` takes behind a product.
+/// The step of the fused weight update `op`.
 pub fn step_of(op: Op) -> Option<Op> {
     BEHIND.iter().find(|b| b.1 == op).map(|b| b.0)
 }
 
-const TA: Field = Field::new("ta", Kind::Bool);
-const TB: Field = Field::new("tb", Kind::Bool);
-
-const fn row(name: &'static str, doc: &'static str, least: usize, attrs: &'static [Field]) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, least: usize, attrs: &'static [Field]) -> OpDef {
     OpDef {
         name,
         doc,
@@ -46,15 +47,15 @@ const fn row(name: &'static str, doc: &'static str, least: usize, attrs: &'stati
     }
 }
 
-/// Checks the operands: a and b, `tensors` of the shape of their product, the rate, the step number if `counts`, and perhaps
-/// the scale.
+/// Checks the operands: a and b, `tensors` of the shape of their product, the rate, the step number if `counts`, and
+/// the scale if there is one.
 fn operands(cx: &mut Infer<'_>, tensors: usize, counts: bool) -> Result<(), String> {
     let (lr, all) = (2 + tensors, cx.args.len());
     let rest = lr + 1 + usize::from(counts);
     ensure!(all <= rest + 1, "{all} operands where {rest} and perhaps a scale are needed");
     cx.float(0)?;
     (1..=lr).try_for_each(|i| cx.same_dtype(0, i))?;
-    let dims = product_dims(&cx.dims(0), &cx.dims(1), cx.attrs.bool(0), cx.attrs.bool(1))?;
+    let dims = operand_dims(cx)?;
     ensure!(*cx.dims(2) == dims[..], "p has shape {}, its gradient {dims:?}", cx.dims(2));
     (3..lr).try_for_each(|i| cx.same(2, i))?;
     cx.expect_dims(lr, "lr", &[])?;
@@ -68,19 +69,17 @@ fn operands(cx: &mut Infer<'_>, tensors: usize, counts: bool) -> Result<(), Stri
     (2..lr).try_for_each(|i| cx.same_as(i))
 }
 
-/// The product, and step `op` by it.
-fn apart<'g>(s: &Site<'_, 'g>, op: Op) -> Vec<Var<'g>> {
-    let gradient = s.args[0].matmul_t(s.args[1], s.attrs.bool(0), s.attrs.bool(1));
-    let args = [&[s.args[2], gradient], &s.args[3..]].concat();
-    let attrs: Vec<Owned> = s.attrs.iter().skip(2).map(|(_, a)| a).collect();
-    let attrs: Vec<_> = attrs.iter().map(Owned::borrow).collect();
-    s.g.emit(op, &args, &attrs).into()
+/// The product, and step `op` with attributes `attrs` by it.
+fn apart<'g>(s: &Site<'_, 'g>, op: Op, attrs: &[Attr<'_>]) -> Vec<Var<'g>> {
+    let MatmulAttrs { ta, tb } = MatmulAttrs::of(&s.attrs);
+    let gradient = s.args[0].matmul_t(s.args[1], ta, tb);
+    s.g.emit(op, &[&[s.args[2], gradient], &s.args[3..]].concat(), attrs).into()
 }
 
 /// See `doc`.
 pub const MATMUL_SGD: OpDef = OpDef {
     infer: |cx| operands(cx, 1, false),
-    decompose: Some(|s| apart(s, Op::SGD)),
+    decompose: Some(|s| apart(s, Op::SGD, &MatmulSgdAttrs::of(&s.attrs).step().list())),
     cases: &[
         Case { args: "f[6,5] f[6,7] f[5,7] f[]", attrs: "ta=true tb=false weight_decay=0", domains: PLAIN },
         Case { args: "f[9,50] f[9,140] f[50,140] f[]", attrs: "ta=true tb=false weight_decay=0.1", domains: PLAIN },
@@ -89,11 +88,11 @@ pub const MATMUL_SGD: OpDef = OpDef {
         Case { args: "f[1,8] f[8,5] f[1,5] f[]", attrs: "ta=false tb=false weight_decay=0.5", domains: PLAIN },
         Case { args: "f[9,50] f[9,40] f[50,40] f[] f[]", attrs: "ta=true tb=false weight_decay=0.5", domains: PLAIN },
     ],
-    ..row(
+    ..base(
         "matmul_sgd",
         "p' = p − lr·(a·b + weight_decay·p), from (a, b, p, lr): the step of plain SGD by a gradient that is a product; a last operand scales that",
         4,
-        &[TA, TB, DECAY],
+        MatmulSgdAttrs::FIELDS,
     )
 };
 
@@ -102,10 +101,10 @@ const PLAIN: &[Domain] = &[Real, Real, Real, Positive];
 /// See `doc`.
 pub const MATMUL_SGD_MOMENTUM: OpDef = OpDef {
     infer: |cx| {
-        momentum_attrs(cx, 2)?;
+        MatmulSgdMomentumAttrs::of(&cx.attrs).step().check()?;
         operands(cx, 2, true)
     },
-    decompose: Some(|s| apart(s, Op::SGD_MOMENTUM)),
+    decompose: Some(|s| apart(s, Op::SGD_MOMENTUM, &MatmulSgdMomentumAttrs::of(&s.attrs).step().list())),
     cost: |cx| flops(cx) + 6 * cx.out(),
     cases: &[
         Case {
@@ -124,28 +123,21 @@ pub const MATMUL_SGD_MOMENTUM: OpDef = OpDef {
             domains: &[Real, Real, Real, Real, Positive, Count(1)],
         },
     ],
-    ..row(
+    ..base(
         "matmul_sgd_momentum",
         "p', buf' = sgd_momentum(p, a·b, buf, lr, t), from (a, b, p, buf, lr, t): the step by a gradient that is a product; a last operand scales that",
         6,
-        &[
-            TA,
-            TB,
-            Field::new("momentum", Kind::F64),
-            Field::new("dampening", Kind::F64),
-            Field::new("nesterov", Kind::Bool),
-            DECAY,
-        ],
+        MatmulSgdMomentumAttrs::FIELDS,
     )
 };
 
 /// See `doc`.
 pub const MATMUL_ADAM: OpDef = OpDef {
     infer: |cx| {
-        adam_attrs(cx, 2)?;
+        MatmulAdamAttrs::of(&cx.attrs).step().check()?;
         operands(cx, 3, true)
     },
-    decompose: Some(|s| apart(s, Op::ADAM)),
+    decompose: Some(|s| apart(s, Op::ADAM, &MatmulAdamAttrs::of(&s.attrs).step().list())),
     cost: |cx| flops(cx) + 14 * cx.out(),
     cases: &[
         Case {
@@ -164,19 +156,11 @@ pub const MATMUL_ADAM: OpDef = OpDef {
             domains: ADAM,
         },
     ],
-    ..row(
+    ..base(
         "matmul_adam",
         "p', m', v' = adam(p, a·b, m, v, lr, t), from (a, b, p, m, v, lr, t): the step by a gradient that is a product; a last operand scales that",
         7,
-        &[
-            TA,
-            TB,
-            Field::new("beta1", Kind::F64),
-            Field::new("beta2", Kind::F64),
-            Field::new("eps", Kind::F64),
-            DECAY,
-            Field::new("decoupled", Kind::Bool),
-        ],
+        MatmulAdamAttrs::FIELDS,
     )
 };
 

@@ -1,46 +1,37 @@
-//! Calls of optimiser steps, and of steps behind the products that are their gradients.
+//! Kernel calls of optimiser steps and of fused weight updates.
 
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gemm::Gemm;
-use crate::kernels::optim::{Adam, Sgd};
 use crate::kernels::{gemm, optim};
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::common::lowering::by_float;
 use crate::nodes::ops::matmul::lower as dense;
+use crate::nodes::ops::optim::attrs::{MatmulSgdAttrs, kernel_words};
 use crate::nodes::ops::optim::fused_update::step_of;
 use crate::nodes::ops::optim::layout;
 
-/// What a rule's kernels take: its numbers as words, and how many operands each param has.
+/// A rule, as its kernels take it.
 struct Rule {
+    /// The step.
     op: Op,
+    /// Its numbers.
     words: Vec<u64>,
     /// Operands of each param, its gradient among them.
     tensors: usize,
 }
 
 impl Rule {
-    /// The rule of step `op`, whose attributes begin at `at` and whose largest param has `len` elements.
-    fn new(cx: &LowerCx<'_>, op: Op, at: usize, len: usize, scaled: bool) -> Result<Rule, String> {
-        let (a, (tensors, _)) = (cx.attrs(), layout(op).ok_or("not a step")?);
-        let plain = Sgd { len, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay: 0.0, scaled };
-        let words = match op {
-            Op::SGD => Sgd { weight_decay: a.f64(at), ..plain }.to_words(),
-            Op::SGD_MOMENTUM => {
-                let (momentum, dampening, nesterov) = (a.f64(at), a.f64(at + 1), a.bool(at + 2));
-                Sgd { momentum, dampening, nesterov, weight_decay: a.f64(at + 3), ..plain }.to_words()
-            }
-            _ => {
-                let (beta1, beta2, eps, weight_decay) = (a.f64(at), a.f64(at + 1), a.f64(at + 2), a.f64(at + 3));
-                Adam { len, beta1, beta2, eps, weight_decay, decoupled: a.bool(at + 4), scaled }.to_words()
-            }
-        };
+    /// The rule of step `op`, which the node takes alone or in a product. Its largest param has `len` elements.
+    fn new(cx: &LowerCx<'_>, op: Op, len: usize, scaled: bool) -> Result<Rule, String> {
+        let (tensors, _) = layout(op).ok_or("not a step")?;
+        let words = kernel_words(cx.op(), &cx.attrs(), len, scaled).ok_or("not a step")?;
         Ok(Rule { op, words, tensors })
     }
 
-    /// The kernel of steps by gradients that are there, and that of one behind a product.
+    /// The kernel of steps by gradients in memory, and that of a fused weight update.
     fn kernels(&self, dtype: DType) -> Result<[Kernel; 2], String> {
         Ok(match self.op {
             Op::ADAM => [by_float!(dtype, optim::adam_update)?, by_float!(dtype, optim::adam_by_product)?],
@@ -49,8 +40,8 @@ impl Rule {
     }
 }
 
-/// The call of the step of `params` params, the largest of `len` elements, by gradients that are there: `reads` are the
-/// operands of each in turn, then the scalars. All but the gradients, which come second, is updated.
+/// The call of the step of `params` params, the largest of `len` elements, by gradients in memory. `reads` holds the
+/// operands of each param, then the scalars. The call updates all operands of a param but the second, its gradient.
 fn step_call(
     cx: &mut LowerCx<'_>,
     rule: Rule,
@@ -76,32 +67,32 @@ pub fn step(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (params, scaled) = ((args - scalars) / tensors, !(args - scalars).is_multiple_of(tensors));
     let len = (0..params).map(|i| cx.arg_dims(tensors * i).numel()).max().unwrap_or(0);
     let reads: Vec<Buf> = (0..args).map(Buf::Arg).collect();
-    let rule = Rule::new(cx, op, 0, len, scaled)?;
+    let rule = Rule::new(cx, op, len, scaled)?;
     step_call(cx, rule, (params, len), cx.flops(), &reads)
 }
 
-/// `matmul_sgd`, `matmul_sgd_momentum`, `matmul_adam`: the step takes the gradient tile by tile where it can, plain SGD from
-/// registers; else, or where sums are long, the gradient lies in memory between two calls.
+/// `matmul_sgd`, `matmul_sgd_momentum`, `matmul_adam`. The step takes the gradient tile by tile where it can; plain SGD
+/// takes it from registers. Else, or where sums are long, the gradient lies in memory between two calls.
 pub fn behind_product(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let op = step_of(cx.op()).ok_or("not a step behind a product")?;
     let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..dense::product(cx)? });
     let (tensors, scalars) = layout(op).ok_or("not a step")?;
     let scaled = cx.args() > 1 + tensors + scalars;
-    let rule = Rule::new(cx, op, 2, g.len(), scaled)?;
+    let rule = Rule::new(cx, op, g.len(), scaled)?;
     let (fuses, feeds) = match dtype {
         DType::F32 => (g.fuses_sgd::<f32>(), g.feeds_sink::<f32>()),
         _ => (g.fuses_sgd::<f64>(), g.feeds_sink::<f64>()),
     };
     let mut words = g.to_words();
     if fuses && op == Op::SGD && !scaled {
-        words.push(cx.attrs().f64(2).to_bits());
+        words.push(MatmulSgdAttrs::of(&cx.attrs()).weight_decay.to_bits());
         let (kernel, scratch) = match dtype {
             DType::F32 => (gemm::sgd_kernel::<f32>(&g), g.sgd_scratch::<f32>()),
             _ => (gemm::sgd_kernel::<f64>(&g), g.sgd_scratch::<f64>()),
         };
         return product_call(cx, &g, (kernel, words), 1, scratch);
     }
-    // Blocks need all of k: where sums are longer than a side, more memory for each thread than a gradient for all.
+    // Blocks need all of k. Where k is longer than a side, each thread would need more memory than the gradient takes.
     if feeds && g.k <= g.m.min(g.n) {
         let scratch = if dtype == DType::F32 { g.sink_scratch::<f32>() } else { g.sink_scratch::<f64>() };
         words.extend(&rule.words);
@@ -113,7 +104,7 @@ pub fn behind_product(cx: &mut LowerCx<'_>) -> Result<(), String> {
     step_call(cx, rule, (1, g.len()), cx.flops().saturating_sub(flops), &reads)
 }
 
-/// The call of a step that computes its gradient, of `updated` tensors.
+/// The call of a step that computes its gradient and updates `updated` tensors.
 fn product_call(
     cx: &mut LowerCx<'_>,
     g: &Gemm,

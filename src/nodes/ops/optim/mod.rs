@@ -1,26 +1,25 @@
 //! Optimiser steps by torch's formulas. The step number `t` counts from 1.
 //!
-//! A step takes one param or several: the operands of each in turn (the param, its gradient, its states), then the rate
-//! and, where the rule has one, the step number, for all of them; a last scalar, if there is one, is what gradients are
-//! multiplied by first (global-norm clipping). Results are all that is updated, in the order of the operands.
+//! A step takes one param or several. Its operands are the param, the gradient and the states of each, then the rate
+//! and, where the rule has one, the step number, for all of them. If there is one more scalar, it multiplies the
+//! gradients first (global-norm clipping). The results are the updated params and states, in the order of the operands.
 
+pub mod attrs;
 pub mod fused_update;
 pub mod lower;
 pub mod var;
 
 use crate::ensure;
-use crate::nodes::ir::attrs::{Field, Kind};
+use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::CostCx;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
 use Domain::{Count, Positive, Real};
+use attrs::{AdamAttrs, SgdAttrs, SgdMomentumAttrs};
 
-/// The attribute that the rules have in common.
-pub(super) const DECAY: Field = Field::new("weight_decay", Kind::F64);
-
-const fn row(name: &'static str, doc: &'static str, least: usize, attrs: &'static [Field]) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, least: usize, attrs: &'static [Field]) -> OpDef {
     OpDef {
         name,
         doc,
@@ -36,7 +35,7 @@ const fn row(name: &'static str, doc: &'static str, least: usize, attrs: &'stati
     }
 }
 
-/// Operands of each param and scalars after them, of the steps; nothing for another op.
+/// The number of operands of each param and of scalars after them; `None` where `op` is no step.
 pub fn layout(op: Op) -> Option<(usize, usize)> {
     match op {
         Op::SGD => Some((2, 1)),
@@ -55,8 +54,8 @@ fn elements(cx: &CostCx<'_>, tensors: usize, scalars: usize) -> u64 {
     (0..params).map(|i| cx.arg(tensors * i)).sum()
 }
 
-/// Checks the operands of a step: `n` for each param, all of one type, the scalar learning rate, one more scalar if
-/// `counts`, and perhaps the scale.
+/// Checks the operands of a step: `n` for each param, all of one type, the scalar learning rate, the step number if
+/// `counts`, and the scale if there is one.
 fn tensors(cx: &mut Infer<'_>, n: usize, counts: bool) -> Result<(), String> {
     let (all, scalars) = (cx.args.len(), 1 + usize::from(counts));
     let (params, rest) = ((all - scalars) / n, (all - scalars) % n);
@@ -88,7 +87,8 @@ fn tensors(cx: &mut Infer<'_>, n: usize, counts: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// The results of `one` for each param, whose tensors it gets with the gradient scaled, and the scalars.
+/// The results of `one` for each param. `one` takes the tensors of the param, with the gradient scaled, and the
+/// scalars.
 fn each_param<'g>(
     s: &Site<'_, 'g>,
     (n, scalars): (usize, usize),
@@ -112,27 +112,6 @@ pub(super) fn step(cx: &Infer<'_>, i: usize) -> Result<(), String> {
     cx.expect_dims(i, "the step number", &[])
 }
 
-/// Checks that the attributes of [`ADAM`], which begin at `at`, are what the rule can take.
-pub(super) fn adam_attrs(cx: &Infer<'_>, at: usize) -> Result<(), String> {
-    fraction(cx, at)?;
-    fraction(cx, at + 1)
-}
-
-/// Checks that the attributes of [`SGD_MOMENTUM`], which begin at `at`, are what the rule can take.
-pub(super) fn momentum_attrs(cx: &Infer<'_>, at: usize) -> Result<(), String> {
-    let (mu, dampening, nesterov) = (cx.attrs.f64(at), cx.attrs.f64(at + 1), cx.attrs.bool(at + 2));
-    ensure!(mu > 0.0, "momentum is {mu}; without momentum there is sgd");
-    ensure!(!nesterov || dampening == 0.0, "nesterov needs a dampening of 0, not {dampening}");
-    Ok(())
-}
-
-/// Checks that attribute `i` lies in [0, 1).
-fn fraction(cx: &Infer<'_>, i: usize) -> Result<(), String> {
-    let (name, x) = (cx.attrs.fields[i].name, cx.attrs.f64(i));
-    ensure!((0.0..1.0).contains(&x), "{name} is {x}; it must lie in [0, 1)");
-    Ok(())
-}
-
 /// g + wd·p. A decay of 0 adds nothing, not even the NaN of 0·∞.
 fn decayed<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
     if decay == 0.0 { g } else { g + p * decay }
@@ -142,8 +121,8 @@ fn decayed<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
 pub const SGD: OpDef = OpDef {
     infer: |cx| tensors(cx, 2, false),
     decompose: Some(|s| {
-        let decay = s.attrs.f64(0);
-        each_param(s, (2, 1), |t, k| vec![t[0] - k[0] * decayed(t[1], t[0], decay)])
+        let SgdAttrs { weight_decay } = SgdAttrs::of(&s.attrs);
+        each_param(s, (2, 1), |t, k| vec![t[0] - k[0] * decayed(t[1], t[0], weight_decay)])
     }),
     cases: &[
         Case { args: "f[3,5] f[3,5] f[]", attrs: "weight_decay=0", domains: &[Real, Real, Positive] },
@@ -155,22 +134,22 @@ pub const SGD: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::step),
-    ..row(
+    ..base(
         "sgd",
         "p' = p − lr·(g + weight_decay·p), from (p, g) of each param, lr; a last operand scales g",
         3,
-        &[DECAY],
+        SgdAttrs::FIELDS,
     )
 };
 
 fn momentum_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (mu, dampening, nesterov, decay) = (s.attrs.f64(0), s.attrs.f64(1), s.attrs.bool(2), s.attrs.f64(3));
+    let a = SgdMomentumAttrs::of(&s.attrs);
     each_param(s, (3, 2), |tensors, k| {
         let (p, lr, t) = (tensors[0], k[0], k[1]);
-        let g = decayed(tensors[1], p, decay);
-        let later = tensors[2] * mu + g * (1.0 - dampening);
+        let g = decayed(tensors[1], p, a.weight_decay);
+        let later = tensors[2] * a.momentum + g * (1.0 - a.dampening);
         let buf = t.equal(1.0).select(g, later);
-        let move_by = if nesterov { g + buf * mu } else { buf };
+        let move_by = if a.nesterov { g + buf * a.momentum } else { buf };
         vec![p - lr * move_by, buf]
     })
 }
@@ -178,7 +157,7 @@ fn momentum_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// See `doc`.
 pub const SGD_MOMENTUM: OpDef = OpDef {
     infer: |cx| {
-        momentum_attrs(cx, 0)?;
+        SgdMomentumAttrs::of(&cx.attrs).check()?;
         tensors(cx, 3, true)
     },
     decompose: Some(momentum_expand),
@@ -201,16 +180,11 @@ pub const SGD_MOMENTUM: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::step),
-    ..row(
+    ..base(
         "sgd_momentum",
         "d = g + weight_decay·p; buf' = d if t = 1, momentum·buf + (1 − dampening)·d else; p' = p − lr·buf' (nesterov: p − lr·(d + momentum·buf')), from (p, g, buf) of each param, lr, t; a last operand scales g",
         5,
-        &[
-            Field::new("momentum", Kind::F64),
-            Field::new("dampening", Kind::F64),
-            Field::new("nesterov", Kind::Bool),
-            DECAY,
-        ],
+        SgdMomentumAttrs::FIELDS,
     )
 };
 
@@ -221,8 +195,7 @@ fn correction<'g>(t: Var<'g>, beta: f64) -> Var<'g> {
 }
 
 fn adam_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (beta1, beta2, eps, decay) = (s.attrs.f64(0), s.attrs.f64(1), s.attrs.f64(2), s.attrs.f64(3));
-    let decoupled = s.attrs.bool(4);
+    let AdamAttrs { beta1, beta2, eps, weight_decay: decay, decoupled } = AdamAttrs::of(&s.attrs);
     each_param(s, (4, 2), |tensors, k| {
         let (p, m, v, lr, t) = (tensors[0], tensors[2], tensors[3], k[0], k[1]);
         let g = if decoupled { tensors[1] } else { decayed(tensors[1], p, decay) };
@@ -238,7 +211,7 @@ fn adam_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// See `doc`.
 pub const ADAM: OpDef = OpDef {
     infer: |cx| {
-        adam_attrs(cx, 0)?;
+        AdamAttrs::of(&cx.attrs).check()?;
         tensors(cx, 4, true)
     },
     decompose: Some(adam_expand),
@@ -266,16 +239,10 @@ pub const ADAM: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::step),
-    ..row(
+    ..base(
         "adam",
         "m' = β₁m + (1 − β₁)g, v' = β₂v + (1 − β₂)g², p' = p − lr/(1 − β₁ᵗ)·m'/(√v'/√(1 − β₂ᵗ) + eps); weight_decay·p joins g, or p shrinks by lr·weight_decay first if decoupled; from (p, g, m, v) of each param, lr, t; a last operand scales g",
         6,
-        &[
-            Field::new("beta1", Kind::F64),
-            Field::new("beta2", Kind::F64),
-            Field::new("eps", Kind::F64),
-            DECAY,
-            Field::new("decoupled", Kind::Bool),
-        ],
+        AdamAttrs::FIELDS,
     )
 };

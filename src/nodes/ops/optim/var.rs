@@ -1,15 +1,15 @@
 //! Methods of [`Var`]: optimiser steps, with torch's options and defaults.
 
-use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::optim::attrs::{AdamAttrs, SgdAttrs, SgdMomentumAttrs};
 
 /// Options of [`Var::sgd_step`] and [`Var::sgd_momentum_step`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sgd {
     /// μ.
     pub momentum: f64,
-    /// What the gradient loses on its way into the buffer.
+    /// The part of the gradient that the buffer does not take.
     pub dampening: f64,
     /// Whether the step looks ahead along the buffer.
     pub nesterov: bool,
@@ -26,7 +26,7 @@ pub struct Adam {
     pub eps: f64,
     /// Weight decay.
     pub weight_decay: f64,
-    /// Whether the decay shrinks the parameter (AdamW) and does not join the gradient.
+    /// Whether the decay shrinks the param (AdamW) and does not join the gradient.
     pub decoupled: bool,
 }
 
@@ -37,27 +37,27 @@ impl Default for Adam {
 }
 
 impl<'g> Var<'g> {
-    /// The parameter after a step along `g` at rate `lr` (a scalar), without momentum.
+    /// The param after a step along `g` at rate `lr` (a scalar), without momentum.
     #[track_caller]
     pub fn sgd_step(self, g: Var<'g>, lr: Var<'g>, opt: Sgd) -> Var<'g> {
-        self.g.emit1(Op::SGD, &[self, g, lr], &[Attr::F64(opt.weight_decay)])
+        self.g.emit1(Op::SGD, &[self, g, lr], &SgdAttrs { weight_decay: opt.weight_decay }.list())
     }
 
-    /// The parameter and the momentum buffer after step `t` (an `i64` scalar, from 1).
+    /// The param and the momentum buffer after step `t` (an `i64` scalar, from 1).
     #[track_caller]
     pub fn sgd_momentum_step(self, g: Var<'g>, buf: Var<'g>, lr: Var<'g>, t: Var<'g>, opt: Sgd) -> [Var<'g>; 2] {
-        let attrs =
-            [Attr::F64(opt.momentum), Attr::F64(opt.dampening), Attr::Bool(opt.nesterov), Attr::F64(opt.weight_decay)];
-        let all = self.g.emit(Op::SGD_MOMENTUM, &[self, g, buf, lr, t], &attrs);
+        let Sgd { momentum, dampening, nesterov, weight_decay } = opt;
+        let attrs = SgdMomentumAttrs { momentum, dampening, nesterov, weight_decay };
+        let all = self.g.emit(Op::SGD_MOMENTUM, &[self, g, buf, lr, t], &attrs.list());
         [all[0], all[1]]
     }
 
-    /// The parameter and both moments after step `t` (an `i64` scalar, from 1) of Adam or AdamW.
+    /// The param and both moments after step `t` (an `i64` scalar, from 1) of Adam or AdamW.
     #[track_caller]
     pub fn adam_step(self, g: Var<'g>, moments: [Var<'g>; 2], lr: Var<'g>, t: Var<'g>, opt: Adam) -> [Var<'g>; 3] {
-        let [beta1, beta2] = opt.betas.map(Attr::F64);
-        let attrs = [beta1, beta2, Attr::F64(opt.eps), Attr::F64(opt.weight_decay), Attr::Bool(opt.decoupled)];
-        let all = self.g.emit(Op::ADAM, &[self, g, moments[0], moments[1], lr, t], &attrs);
+        let Adam { betas: [beta1, beta2], eps, weight_decay, decoupled } = opt;
+        let attrs = AdamAttrs { beta1, beta2, eps, weight_decay, decoupled };
+        let all = self.g.emit(Op::ADAM, &[self, g, moments[0], moments[1], lr, t], &attrs.list());
         [all[0], all[1], all[2]]
     }
 }

@@ -1,22 +1,54 @@
-//! Activations with their derivatives: what a training step makes of an activation whose operand it needs for nothing
-//! but the derivative. The slope then stays in the operand's place, and the way back is one product.
+//! Activations with their derivatives. A training step uses them where only the derivative needs the operand: the slope
+//! takes over the operand's bytes, and the way back is one product.
 
 use super::lower;
-use crate::nodes::ir::attrs::{Field, Kind};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::typed::choice;
+use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;
 use Domain::Real;
 
-/// Activations of [`ACT_WITH_GRAD`] and their derivatives, by the choice in attribute `act`.
-pub const CURVES: &[(Op, Op)] =
-    &[(Op::GELU, Op::GELU_GRAD), (Op::GELU_TANH, Op::GELU_TANH_GRAD), (Op::SILU, Op::SILU_GRAD)];
+choice! {
+    /// An activation that [`ACT_WITH_GRAD`] knows.
+    pub enum Curve {
+        /// With the error function.
+        Gelu = "gelu",
+        /// With the hyperbolic tangent.
+        GeluTanh = "gelu_tanh",
+        /// x·σ(x).
+        Silu = "silu",
+    }
+}
+
+impl Curve {
+    /// All of them.
+    pub const ALL: [Curve; 3] = [Curve::Gelu, Curve::GeluTanh, Curve::Silu];
+
+    /// The op of the activation.
+    pub fn act(self) -> Op {
+        match self {
+            Curve::Gelu => Op::GELU,
+            Curve::GeluTanh => Op::GELU_TANH,
+            Curve::Silu => Op::SILU,
+        }
+    }
+
+    /// The op of its derivative.
+    pub fn slope(self) -> Op {
+        match self {
+            Curve::Gelu => Op::GELU_GRAD,
+            Curve::GeluTanh => Op::GELU_TANH_GRAD,
+            Curve::Silu => Op::SILU_GRAD,
+        }
+    }
+}
 
 /// See `doc`.
 pub const ACT_WITH_GRAD: OpDef = OpDef {
     name: "act_with_grad",
     doc: "y = act(x) and act'(x), with one exponential for both",
     arity: Arity::Exactly(1),
-    attrs: &[Field::new("act", Kind::Choice(&["gelu", "gelu_tanh", "silu"]))],
+    attrs: ActWithGradAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED),
     infer: |cx| {
         cx.float(0)?;
@@ -25,9 +57,9 @@ pub const ACT_WITH_GRAD: OpDef = OpDef {
     },
     deriv: Deriv::ViaDecompose,
     decompose: Some(|s| {
-        let (act, slope) = CURVES[s.attrs.choice(0) as usize];
+        let curve = ActWithGradAttrs::of(&s.attrs).act;
         let one = |op| -> Var<'_> { s.g.emit1(op, s.args, &[]) };
-        vec![one(act), one(slope)]
+        vec![one(curve.act()), one(curve.slope())]
     }),
     lower: Lower::Kernel(lower::act_with_grad),
     cost: |cx| 2 * cx.out(),

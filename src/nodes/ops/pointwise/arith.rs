@@ -2,11 +2,11 @@
 
 use crate::ensure;
 use crate::kernels::tile::TileOp;
-use crate::nodes::ir::attrs::{Field, Kind};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
-use crate::nodes::ops::{both, each, plain};
+use crate::nodes::ops::pointwise::attrs::ClampAttrs;
+use crate::nodes::ops::{each, plain};
 use Domain::{Distinct, Positive, Real};
 
 /// Result of the operands' type; numbers only.
@@ -25,7 +25,7 @@ fn real(cx: &mut Infer<'_>) -> Result<(), String> {
     numeric(cx)
 }
 
-const fn row(name: &'static str, doc: &'static str, arity: usize, op: TileOp, deriv: Deriv) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, arity: usize, op: TileOp, deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
@@ -62,17 +62,17 @@ const POSITIVE2: &[Case] = &[
 /// See `doc`.
 pub const ADD: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::COMMUTES),
-    ..row("add", "y = a + b", 2, TileOp::Add, Deriv::Linear(|_, _, g| Some(g)))
+    ..base("add", "y = a + b", 2, TileOp::Add, Deriv::Linear(|_, _, g| Some(g)))
 };
 
 /// See `doc`.
 pub const SUB: OpDef =
-    row("sub", "y = a − b", 2, TileOp::Sub, Deriv::Linear(|_, i, g| Some(if i == 0 { g } else { -g })));
+    base("sub", "y = a − b", 2, TileOp::Sub, Deriv::Linear(|_, i, g| Some(if i == 0 { g } else { -g })));
 
 /// See `doc`.
 pub const MUL: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::COMMUTES),
-    ..row("mul", "y = a·b", 2, TileOp::Mul, Deriv::Multilinear(|s, i, g| Some(g * s.args[1 - i])))
+    ..base("mul", "y = a·b", 2, TileOp::Mul, Deriv::Multilinear(|s, i, g| Some(g * s.args[1 - i])))
 };
 
 /// See `doc`.
@@ -81,7 +81,7 @@ pub const DIV: OpDef = OpDef {
         Case { args: "f[3,5] f[3,5]", attrs: "", domains: &[Real, Positive] },
         Case { args: "f[1100] f[1100]", attrs: "", domains: &[Real, Positive] },
     ],
-    ..row(
+    ..base(
         "div",
         "y = a/b; integers truncate, and division of an integer by 0 is an error of the step",
         2,
@@ -93,8 +93,8 @@ pub const DIV: OpDef = OpDef {
     )
 };
 
-/// The part of `t` that goes through operand `i`: all where it is the strict winner, half at a tie, an exact 0 where it
-/// loses. Shares sum to `t`.
+/// The part of `t` that goes through operand `i`: all where that is the extreme alone, half at a tie, an exact 0
+/// elsewhere. The parts sum to `t`.
 fn share<'g>(s: &Site<'_, 'g>, i: usize, larger: bool, t: Var<'g>) -> Var<'g> {
     let (mine, other) = (s.args[i], s.args[1 - i]);
     let wins = if larger { mine.greater(other) } else { mine.less(other) };
@@ -116,7 +116,7 @@ fn extreme_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool], larg
 /// See `doc`.
 pub const MAX: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::COMMUTES),
-    ..row(
+    ..base(
         "max",
         "y = max(a, b), NaN if either is; a tie shares the gradient evenly",
         2,
@@ -128,7 +128,7 @@ pub const MAX: OpDef = OpDef {
 /// See `doc`.
 pub const MIN: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::COMMUTES),
-    ..row(
+    ..base(
         "min",
         "y = min(a, b), NaN if either is; a tie shares the gradient evenly",
         2,
@@ -153,36 +153,37 @@ fn pow_partial<'g>(s: &Site<'_, 'g>, i: usize) -> Option<Var<'g>> {
 
 /// See `doc`.
 pub const POW: OpDef = OpDef {
+    flags: Flags::PURE.and(Flags::EXPENSIVE),
     infer: real,
     cases: POSITIVE2,
-    ..row("pow", "y = aᵇ, as C's pow", 2, TileOp::Pow, Deriv::Pointwise(pow_partial))
+    ..base("pow", "y = aᵇ, as C's pow", 2, TileOp::Pow, Deriv::Pointwise(pow_partial))
 };
 
 /// See `doc`.
-pub const NEG: OpDef = row("neg", "y = −x", 1, TileOp::Neg, Deriv::Linear(|_, _, g| Some(-g)));
+pub const NEG: OpDef = base("neg", "y = −x", 1, TileOp::Neg, Deriv::Linear(|_, _, g| Some(-g)));
 
 /// See `doc`.
 pub const ABS: OpDef =
-    row("abs", "y = |x|; y'(0) = 0", 1, TileOp::Abs, Deriv::Pointwise(|s, _| Some(s.args[0].sign())));
+    base("abs", "y = |x|; y'(0) = 0", 1, TileOp::Abs, Deriv::Pointwise(|s, _| Some(s.args[0].sign())));
 
 /// See `doc`.
-pub const SIGN: OpDef = row("sign", "y = −1, 0 or 1 (±0 and NaN stay)", 1, TileOp::Sign, Deriv::Zero);
+pub const SIGN: OpDef = base("sign", "y = −1, 0 or 1 (±0 and NaN stay)", 1, TileOp::Sign, Deriv::Zero);
 
 /// See `doc`.
-pub const FLOOR: OpDef = OpDef { infer: real, ..row("floor", "y = ⌊x⌋", 1, TileOp::Floor, Deriv::Zero) };
+pub const FLOOR: OpDef = OpDef { infer: real, ..base("floor", "y = ⌊x⌋", 1, TileOp::Floor, Deriv::Zero) };
 
 /// See `doc`.
-pub const CEIL: OpDef = OpDef { infer: real, ..row("ceil", "y = ⌈x⌉", 1, TileOp::Ceil, Deriv::Zero) };
+pub const CEIL: OpDef = OpDef { infer: real, ..base("ceil", "y = ⌈x⌉", 1, TileOp::Ceil, Deriv::Zero) };
 
 /// See `doc`.
 pub const ROUND: OpDef =
-    OpDef { infer: real, ..row("round", "nearest integer, halves to even", 1, TileOp::Round, Deriv::Zero) };
+    OpDef { infer: real, ..base("round", "nearest integer, halves to even", 1, TileOp::Round, Deriv::Zero) };
 
 /// `t` strictly inside the bounds, an exact 0 elsewhere.
 fn inside<'g>(s: &Site<'_, 'g>, t: Option<Var<'g>>) -> Vec<Option<Var<'g>>> {
-    let x = s.args[0];
+    let (x, ClampAttrs { lo, hi }) = (s.args[0], ClampAttrs::of(&s.attrs));
     let within = |t: Var<'g>| {
-        let c = x.greater(s.attrs.f64(0)).logical_and(x.less(s.attrs.f64(1)));
+        let c = x.greater(lo).logical_and(x.less(hi));
         c.select(t, t.full_like(0.0))
     };
     vec![t.map(within)]
@@ -190,22 +191,25 @@ fn inside<'g>(s: &Site<'_, 'g>, t: Option<Var<'g>>) -> Vec<Option<Var<'g>>> {
 
 /// See `doc`.
 pub const CLAMP: OpDef = OpDef {
-    attrs: &[Field::new("lo", Kind::F64), Field::new("hi", Kind::F64)],
+    attrs: ClampAttrs::FIELDS,
     infer: |cx| {
-        let (lo, hi) = (cx.attrs.f64(0), cx.attrs.f64(1));
+        let ClampAttrs { lo, hi } = ClampAttrs::of(&cx.attrs);
         ensure!(lo <= hi, "lo {lo} is above hi {hi}");
-        // An infinite bound is none, for integers too.
+        // An infinite bound does not bound, integers neither.
         for bound in [(lo, f64::NEG_INFINITY), (hi, f64::INFINITY)].iter().filter(|b| b.0 != b.1) {
             cx.element(0, bound.0)?;
         }
         numeric(cx)
     },
-    lower: Lower::Tile(TileOp::Clamp, both),
+    lower: Lower::Tile(TileOp::Clamp, |a| {
+        let ClampAttrs { lo, hi } = ClampAttrs::of(a);
+        [lo, hi]
+    }),
     cases: &[
         Case { args: "f[3,5]", attrs: "lo=-0.05 hi=1.05", domains: &[Real] },
         Case { args: "f[1100]", attrs: "lo=-inf hi=0", domains: &[Real] },
     ],
-    ..row(
+    ..base(
         "clamp",
         "y = max(lo, min(x, hi)); y' = 1 strictly inside, 0 at and outside the bounds",
         1,
@@ -222,5 +226,5 @@ pub const STOP_GRADIENT: OpDef = OpDef {
         Ok(())
     }),
     cost: crate::nodes::ops::free,
-    ..row("stop_gradient", "y = x, with a zero derivative", 1, TileOp::Copy, Deriv::Zero)
+    ..base("stop_gradient", "y = x, with a zero derivative", 1, TileOp::Copy, Deriv::Zero)
 };

@@ -2,14 +2,14 @@
 
 use crate::ensure;
 use crate::kernels::tile::TileOp;
-use crate::nodes::ir::attrs::{Field, Kind};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ops::pointwise::attrs::CastAttrs;
 use crate::nodes::ops::{each, free, plain};
 use Domain::{Bit, Real};
 
-const fn row(name: &'static str, doc: &'static str, arity: usize, op: TileOp, cases: &'static [Case]) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, arity: usize, op: TileOp, cases: &'static [Case]) -> OpDef {
     OpDef {
         name,
         doc,
@@ -50,29 +50,31 @@ const BITS2: &[Case] = &[Case { args: "bool[40] bool[40]", attrs: "", domains: &
 
 /// See `doc`.
 pub const EQ: OpDef =
-    OpDef { flags: Flags::PURE.and(Flags::COMMUTES), ..row("eq", "y = (a = b)", 2, TileOp::Eq, PAIRS) };
+    OpDef { flags: Flags::PURE.and(Flags::COMMUTES), ..base("eq", "y = (a = b)", 2, TileOp::Eq, PAIRS) };
 /// See `doc`.
 pub const NE: OpDef =
-    OpDef { flags: Flags::PURE.and(Flags::COMMUTES), ..row("ne", "y = (a ≠ b)", 2, TileOp::Ne, PAIRS) };
+    OpDef { flags: Flags::PURE.and(Flags::COMMUTES), ..base("ne", "y = (a ≠ b)", 2, TileOp::Ne, PAIRS) };
 /// See `doc`.
-pub const LT: OpDef = row("lt", "y = (a < b)", 2, TileOp::Lt, PAIRS);
+pub const LT: OpDef = base("lt", "y = (a < b)", 2, TileOp::Lt, PAIRS);
 /// See `doc`.
-pub const LE: OpDef = row("le", "y = (a ≤ b)", 2, TileOp::Le, PAIRS);
+pub const LE: OpDef = base("le", "y = (a ≤ b)", 2, TileOp::Le, PAIRS);
 /// See `doc`.
-pub const GT: OpDef = row("gt", "y = (a > b)", 2, TileOp::Gt, PAIRS);
+pub const GT: OpDef = base("gt", "y = (a > b)", 2, TileOp::Gt, PAIRS);
 /// See `doc`.
-pub const GE: OpDef = row("ge", "y = (a ≥ b)", 2, TileOp::Ge, PAIRS);
+pub const GE: OpDef = base("ge", "y = (a ≥ b)", 2, TileOp::Ge, PAIRS);
 
 /// See `doc`.
 pub const AND: OpDef =
-    OpDef { infer: logic, flags: Flags::PURE.and(Flags::COMMUTES), ..row("and", "y = a ∧ b", 2, TileOp::And, BITS2) };
+    OpDef {
+        infer: logic, flags: Flags::PURE.and(Flags::COMMUTES), ..base("and", "y = a ∧ b", 2, TileOp::And, BITS2)
+    };
 /// See `doc`.
 pub const OR: OpDef =
-    OpDef { infer: logic, flags: Flags::PURE.and(Flags::COMMUTES), ..row("or", "y = a ∨ b", 2, TileOp::Or, BITS2) };
+    OpDef { infer: logic, flags: Flags::PURE.and(Flags::COMMUTES), ..base("or", "y = a ∨ b", 2, TileOp::Or, BITS2) };
 /// See `doc`.
 pub const NOT: OpDef = OpDef {
     infer: logic,
-    ..row("not", "y = ¬a", 1, TileOp::Not, &[Case { args: "bool[40]", attrs: "", domains: &[Bit] }])
+    ..base("not", "y = ¬a", 1, TileOp::Not, &[Case { args: "bool[40]", attrs: "", domains: &[Bit] }])
 };
 
 /// See `doc`.
@@ -84,7 +86,7 @@ pub const SELECT: OpDef = OpDef {
         ensure!(cx.dims(0) == cx.dims(1), "the condition has shape {}, the operands {}", cx.dims(0), cx.dims(1));
         cx.same_as(1)
     },
-    // The side that is not taken gets an exact zero: select, never a product with the mask.
+    // The side that is not taken gets an exact zero. A product with the mask would turn ∞ into NaN.
     deriv: Deriv::Linear(|s, i, g| {
         let zero = g.full_like(0.0);
         match i {
@@ -93,7 +95,7 @@ pub const SELECT: OpDef = OpDef {
             _ => None,
         }
     }),
-    ..row(
+    ..base(
         "select",
         "y = c ? a : b",
         3,
@@ -107,9 +109,10 @@ pub const SELECT: OpDef = OpDef {
 
 /// See `doc`.
 pub const CAST: OpDef = OpDef {
-    attrs: &[Field::new("to", Kind::DType)],
+    attrs: CastAttrs::FIELDS,
+    flags: Flags::PURE.and(Flags::MOVE),
     infer: |cx| {
-        let (from, to) = (cx.dtype(0), cx.attrs.dtype(0));
+        let (from, to) = (cx.dtype(0), CastAttrs::of(&cx.attrs).to);
         ensure!(from != DType::C64 && to != DType::C64, "no cast from {from} to {to}");
         let dims = cx.dims(0);
         cx.result(to, &dims)
@@ -119,7 +122,7 @@ pub const CAST: OpDef = OpDef {
         from.is_differentiable().then(|| g.cast(from))
     }),
     cost: free,
-    ..row(
+    ..base(
         "cast",
         "the numbers of x in type `to`: truncates toward 0 and saturates to integers, x ≠ 0 to bool",
         1,

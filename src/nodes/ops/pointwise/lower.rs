@@ -5,14 +5,16 @@ use crate::kernels::act_with_grad::Slope;
 use crate::kernels::cost_model::CostClass;
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ops::common::lowering::by_float;
+use crate::nodes::ops::pointwise::act_grad::Curve;
+use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;
 
 /// `act_with_grad`.
 pub fn act_with_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = Slope { len: cx.arg_dims(0).numel() };
-    let kernel = match cx.attrs().choice(0) {
-        0 => by_float!(cx.dtype(0), act_with_grad::gelu)?,
-        1 => by_float!(cx.dtype(0), act_with_grad::gelu_tanh)?,
-        _ => by_float!(cx.dtype(0), act_with_grad::silu)?,
+    let kernel = match ActWithGradAttrs::of(&cx.attrs()).act {
+        Curve::Gelu => by_float!(cx.dtype(0), act_with_grad::gelu)?,
+        Curve::GeluTanh => by_float!(cx.dtype(0), act_with_grad::gelu_tanh)?,
+        Curve::Silu => by_float!(cx.dtype(0), act_with_grad::silu)?,
     };
     let call =
         Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::ACTIVATION).reads_args(1);

@@ -1,9 +1,9 @@
-//! Fused ops: what the fusion pass makes, and un-fusing takes apart again. A fused region is an exact cut-out of the
-//! graph it stands for, so inlining its body is its decomposition.
+//! `map`: a point-wise region as one op. The fusion pass makes it, and un-fusing takes it apart again. The region is an
+//! exact cut-out of the graph it stands for, so inlining its body is its decomposition.
 //!
-//! There is one kind of region. A chain for each slice of a batch, or behind a resize that repeats elements, is the same
-//! region with an operand read at stride 0: a broadcast, and the reshape that merges its axes, stand inside and cost
-//! nothing.
+//! There is one kind of region. A chain for each slice of a batch, or behind a resize that repeats elements, is such a
+//! region too: it reads an operand at stride 0. A broadcast, and the reshape that merges its axes, stand inside the
+//! region and cost nothing.
 
 use crate::arena::ids::Id;
 use crate::arena::intern::Dims;
@@ -11,15 +11,17 @@ use crate::arena::{Region, Value, Window};
 use crate::ensure;
 use crate::kernels::elem::Elem;
 use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
-use crate::nodes::ir::attrs::{Field, Kind};
 use crate::nodes::ir::call::{Buf, LowerCx};
 use crate::nodes::ir::graph::Graph;
+use crate::nodes::ir::leaf::ArgAttrs;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ops::common::lowering::{elem, push_program};
+use crate::nodes::ops::constant::FullAttrs;
 use crate::nodes::ops::free;
+use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::ops::pointwise::peephole::shorten;
 
-/// How a tensor of shape `from` is read where its broadcast to `to` is meant.
+/// How a kernel reads a tensor of shape `from` as its broadcast to `to`.
 pub fn broadcast_access(from: &Dims, to: &Dims) -> Access {
     if from == to {
         return Access::Full;
@@ -51,7 +53,7 @@ pub struct TileBuild {
     reads: Vec<usize>,
 }
 
-/// A value inside a tile program: an input or a step, as operand codes count inputs first.
+/// A value inside a tile program. Operand codes count inputs first, then steps.
 #[derive(Clone, Copy, PartialEq)]
 pub(in crate::nodes) enum Slot {
     Input(usize),
@@ -89,9 +91,10 @@ pub fn region_program(g: Graph<'_>, r: Region) -> Result<TileBuild, String> {
         let e = elem(g.dtype[v.at()])?;
         match (op, g.def_of(n).lower) {
             (Op::ARG, _) => {
-                arg_of[v] = Some(g.attrs(n).size(0));
+                let arg = ArgAttrs::of(&g.attrs(n)).index as usize;
+                arg_of[v] = Some(arg);
                 if g.dims(v) == to {
-                    slots[v] = Some(b.input(g.attrs(n).size(0), e, Access::Full));
+                    slots[v] = Some(b.input(arg, e, Access::Full));
                 }
             }
             (Op::BROADCAST, _) => {
@@ -99,12 +102,12 @@ pub fn region_program(g: Graph<'_>, r: Region) -> Result<TileBuild, String> {
                 slots[v] = Some(b.input(arg, e, broadcast_access(&g.dims(args[0]), &g.dims(v))));
             }
             (Op::RESHAPE, _) => {
-                // Elements keep their order: the same read, counted in the region's shape.
+                // Elements keep their order, so this is the same read.
                 slots[v] = Some(slots[args[0]].ok_or("a reshape inside a fused region reads a broadcast only")?);
             }
             (Op::FULL, _) => {
                 // A fill is the sum of its immediates: x + −0 is x for every x, −0 included.
-                steps.push((Step::new(TileOp::Fill, e, &[], [g.attrs(n).f64(0), -0.0]), vec![]));
+                steps.push((Step::new(TileOp::Fill, e, &[], [FullAttrs::of(&g.attrs(n)).value, -0.0]), vec![]));
                 slots[v] = Some(Slot::Step(steps.len() - 1));
             }
             (_, Lower::Tile(tile_op, imm)) => {
@@ -128,7 +131,7 @@ fn point_step(
     slots: &Window<Value, Option<Slot>>,
 ) -> Result<(Step, Vec<Slot>), String> {
     let args = g.args_of(n);
-    // Of a select, the type is that of the values, not of the condition.
+    // The type of a select is that of its values, not of its condition.
     let typed = args.last().ok_or("a point-wise op without operands")?;
     let from = elem(g.dtype[typed.at()])?;
     let operands = args.iter().map(|&a| slots[a]).collect::<Option<Vec<_>>>();
@@ -140,7 +143,7 @@ fn point_step(
     Ok((step, operands))
 }
 
-/// Numbers the operands: inputs first, then steps.
+/// The finished program: operands have numbers, inputs first, then steps.
 fn close(mut b: TileBuild, steps: Vec<(Step, Vec<Slot>)>, outs: Vec<Slot>) -> Result<TileBuild, String> {
     let inputs = b.program.inputs.len();
     let code = |s: Slot| match s {
@@ -171,10 +174,10 @@ pub const MAP: OpDef = OpDef {
     name: "map",
     doc: "the yields of the point-wise region `body` on the operands, in one sweep; broadcasts inside it are strided reads",
     arity: Arity::AtLeast(0),
-    attrs: &[Field::new("body", Kind::Region)],
+    attrs: MapAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED),
     infer: |cx| {
-        let sig = cx.signature(0)?;
+        let sig = cx.signature(MapAttrs::of(&cx.attrs).body)?;
         ensure!(sig.args == cx.args, "operand types are not those of the region's {} arguments", sig.args.len());
         let first = sig.yields.first().ok_or("the region yields nothing")?;
         ensure!(sig.yields.iter().all(|y| y.shape == first.shape), "the yields differ in shape");
@@ -184,7 +187,7 @@ pub const MAP: OpDef = OpDef {
     deriv: Deriv::Error("fused regions are inlined before differentiation"),
     decompose: None,
     lower: Lower::Kernel(|cx| {
-        let body = region_program(cx.graph, cx.attrs().region(0))?;
+        let body = region_program(cx.graph, MapAttrs::of(&cx.attrs()).body)?;
         emit_program(cx, body);
         Ok(())
     }),

@@ -2,6 +2,7 @@
 
 pub mod act_grad;
 pub mod arith;
+pub mod attrs;
 pub mod compare;
 pub mod lower;
 pub mod map;

@@ -1,13 +1,13 @@
-//! Steps of a point-wise region that one operation does: fewer sweeps over a tile, the same bits. What derivatives are
-//! written as, mostly. For `fused` alone.
+//! Several steps of a point-wise region as one: fewer sweeps over a tile, the same bits. Most of them come from
+//! derivatives. For `map` alone.
 
 use crate::kernels::tile::{Step, TileOp, supports};
 use crate::nodes::ops::pointwise::map::Slot;
 
-/// A step and where its operands come from.
+/// A step and the sources of its operands.
 type Sourced = (Step, Vec<Slot>);
 
-/// Writes what it can as one step. The steps before it go if nobody else reads them: a step without readers is not done.
+/// Writes several steps as one where it can. A step that no other step reads is not done.
 pub(in crate::nodes) fn shorten(steps: &mut [Sourced]) {
     let find = |i| Some((i, gate(steps, i).or_else(|| slope(steps, i))?));
     let found: Vec<(usize, Sourced)> = (0..steps.len()).filter_map(find).collect();
@@ -24,7 +24,7 @@ fn made_by(steps: &[Sourced], slot: Slot, op: TileOp) -> Option<(&Step, &[Slot])
     }
 }
 
-/// The constant that `slot` is.
+/// The number that `slot` is filled with.
 fn constant(steps: &[Sourced], slot: Slot) -> Option<f64> {
     made_by(steps, slot, TileOp::Fill).map(|(s, _)| s.imm[0] + s.imm[1])
 }
@@ -39,7 +39,7 @@ fn gate(steps: &[Sourced], i: usize) -> Option<Sourced> {
     fits.then(|| (Step::new(TileOp::Gate, choice.elem, &[], [0.0; 2]), vec![of[0], value]))
 }
 
-/// A value times the derivative of an activation, from what that gave: 1 − y² or y·(1 − y).
+/// A value times the derivative of an activation by its result y: 1 − y² or y·(1 − y).
 fn slope(steps: &[Sourced], i: usize) -> Option<Sourced> {
     let (step, operands) = made_by(steps, Slot::Step(i), TileOp::Mul)?;
     let &[a, b] = operands else { return None };
@@ -55,13 +55,13 @@ fn slope(steps: &[Sourced], i: usize) -> Option<Sourced> {
     supports(op, step.elem).then(|| (Step::new(op, step.elem, &[], [0.0; 2]), vec![y, value]))
 }
 
-/// The x that `slot` is 1 − x of.
+/// x, if `slot` is 1 − x.
 fn one_less(steps: &[Sourced], slot: Slot) -> Option<Slot> {
     let (_, &[one, x]) = made_by(steps, slot, TileOp::Sub)? else { return None };
     (constant(steps, one)? == 1.0).then_some(x)
 }
 
-/// The x that `slot` is x · x of.
+/// x, if `slot` is x · x.
 fn square(steps: &[Sourced], slot: Slot) -> Option<Slot> {
     let (_, &[x, same]) = made_by(steps, slot, TileOp::Mul)? else { return None };
     (x == same).then_some(x)
@@ -74,7 +74,7 @@ mod tests {
     use crate::nodes::ir::text::parse;
     use crate::nodes::ops::pointwise::map::region_program;
 
-    /// What `region` of these lines on a0 and a1 yields, as the last step of its program.
+    /// The last step of the program of a region of these lines on a and b.
     fn last(lines: &str) -> TileOp {
         let text = format!(
             "region @r(%a: f32[9], %b: f32[9]) {{\n{lines}\n  yield %y\n}}\ngraph @g {{\n  %x = input : f32[9]\n  %z = map %x, %x body=@r\n  return z=%z\n}}\n"

@@ -1,12 +1,12 @@
-//! Point-wise methods and operators of [`Var`], with NumPy's implicit broadcasting made explicit.
+//! Point-wise methods and operators of [`Var`], which broadcast as NumPy does.
 
 use crate::arena::Value;
 use crate::error::Kind;
 use crate::nodes::build::broadcast::{Operand, broadcast_dims};
-use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::pointwise::attrs::{CastAttrs, ClampAttrs, EluAttrs, LeakyReluAttrs};
 
 macro_rules! unary {
     ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {
@@ -138,19 +138,19 @@ impl<'g> Var<'g> {
     /// max(lo, min(x, hi)).
     #[track_caller]
     pub fn clamp(self, lo: f64, hi: f64) -> Var<'g> {
-        self.g.emit1(Op::CLAMP, &[self], &[Attr::F64(lo), Attr::F64(hi)])
+        self.g.emit1(Op::CLAMP, &[self], &ClampAttrs { lo, hi }.list())
     }
 
     /// x where x > 0, slope·x elsewhere.
     #[track_caller]
     pub fn leaky_relu(self, slope: f64) -> Var<'g> {
-        self.g.emit1(Op::LEAKY_RELU, &[self], &[Attr::F64(slope)])
+        self.g.emit1(Op::LEAKY_RELU, &[self], &LeakyReluAttrs { slope }.list())
     }
 
     /// x where x > 0, alpha·(eˣ − 1) elsewhere.
     #[track_caller]
     pub fn elu(self, alpha: f64) -> Var<'g> {
-        self.g.emit1(Op::ELU, &[self], &[Attr::F64(alpha)])
+        self.g.emit1(Op::ELU, &[self], &EluAttrs { alpha }.list())
     }
 
     /// The same numbers in another element type.
@@ -159,7 +159,7 @@ impl<'g> Var<'g> {
         if self.is_some() && self.dtype() == to {
             return self;
         }
-        self.g.emit1(Op::CAST, &[self], &[Attr::DType(to)])
+        self.g.emit1(Op::CAST, &[self], &CastAttrs { to }.list())
     }
 }
 

@@ -1,24 +1,23 @@
 //! Adaptive pools: window i of `out` along an axis of n holds the elements from ⌊i·n/out⌋ to ⌈(i + 1)·n/out⌉, as in
-//! torch. Each axis is pooled alone. Windows of one length side by side are an ordinary pool; others are first copied out side
-//! by side, each as long as the longest.
+//! torch. Each axis is pooled alone. Windows of one length side by side are an ordinary pool; others are first copied
+//! out side by side, each as long as the longest.
 
 use crate::ensure;
-use crate::nodes::ir::attrs::{Attr, Field, Kind};
+use crate::nodes::build::axes::to_sizes;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ops::common::slide::{Slide, axis_name};
-use crate::nodes::ops::common::window::sizes;
+use crate::nodes::ops::common::window::{WindowGeometry, axis_name, check_array};
+use crate::nodes::ops::pool::attrs::AdaptivePoolAttrs;
 use crate::nodes::ops::pool::nd::{Plane, along, pool2d};
+use crate::nodes::ops::reduce::attrs::ReduceAttrs;
 use Domain::{Distinct, Real};
 
 /// The longest axis that is copied out by positions, which are i32.
 const LONGEST: usize = 1 << 28;
 
-const OUTPUT: &[Field] = &[Field::new("output", Kind::Ints)];
-
-const fn row(
+const fn base(
     name: &'static str,
     doc: &'static str,
     infer: fn(&mut Infer<'_>) -> Result<(), String>,
@@ -28,7 +27,7 @@ const fn row(
         name,
         doc,
         arity: Arity::Exactly(1),
-        attrs: OUTPUT,
+        attrs: AdaptivePoolAttrs::FIELDS,
         flags: Flags::PURE,
         infer,
         deriv: Deriv::ViaDecompose,
@@ -42,7 +41,7 @@ const fn row(
 fn infer<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     let d = cx.rank(0, "x", N + 2)?;
-    let out = sizes::<N>(cx, 0)?;
+    let out = check_array::<N>("output", &AdaptivePoolAttrs::of(&cx.attrs).output)?;
     let mut plane = [1usize; 2];
     for (a, (&n, &out)) in d[2..].iter().zip(&out).enumerate() {
         let name = axis_name(N, a);
@@ -84,7 +83,7 @@ pub fn take<'g>(x: Var<'g>, from: &[usize], axis: usize) -> Var<'g> {
     x.gather(x.g.constant_bytes(&bytes, [from.len()], DType::I32), axis as i64)
 }
 
-/// A pool along one axis alone, of windows side by side. Axes behind it are a row, so that rows are what is pooled.
+/// A pool along one axis alone, of windows side by side. The axes behind it are one row of a plane.
 fn along_axis<'g>(x: Var<'g>, axis: usize, kernel: usize, kind: Plane) -> Var<'g> {
     let d = x.dims();
     let (before, n, after) = (d[2..axis].iter().product::<usize>(), d[axis], d[axis + 1..].iter().product::<usize>());
@@ -93,13 +92,18 @@ fn along_axis<'g>(x: Var<'g>, axis: usize, kernel: usize, kind: Plane) -> Var<'g
     let last = axis + 1 == d.len();
     let (planes, size) = if last { (1, [before, n]) } else { (before, [n, after]) };
     let kernel = if last { [1, kernel] } else { [kernel, 1] };
-    let win = Slide { size, kernel, stride: kernel, pad: [[0; 2]; 2], dilation: [1; 2] };
+    let win = WindowGeometry { size, kernel, stride: kernel, pad: [[0; 2]; 2], dilation: [1; 2] };
     pool2d(x.g, x.reshape([d[0], d[1] * planes, size[0], size[1]]), kind, &win).reshape(to)
+}
+
+/// The number of windows along each axis.
+fn output(s: &Site<'_, '_>) -> Vec<usize> {
+    to_sizes(&AdaptivePoolAttrs::of(&s.attrs).output)
 }
 
 /// The result of no planes: no windows to look for.
 fn nothing<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (x, out) = (s.args[0], s.attrs.sizes(0));
+    let (x, out) = (s.args[0], output(s));
     vec![x.reshape([&x.dims()[..2], &out[..]].concat())]
 }
 
@@ -109,7 +113,7 @@ fn max_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     if x.numel() == 0 {
         return nothing(s);
     }
-    for (a, &out) in s.attrs.sizes(0).iter().enumerate().rev() {
+    for (a, &out) in output(s).iter().enumerate().rev() {
         let n = x.dims()[2 + a];
         if n != out {
             // The last element of the window once more: it never wins over its first occurrence.
@@ -121,16 +125,16 @@ fn max_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![x]
 }
 
-/// The last axis last: what is added before it are whole rows.
+/// The last axis last: before it, whole rows are added.
 fn avg_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (mut x, out) = (s.args[0], s.attrs.sizes(0));
+    let (mut x, out) = (s.args[0], output(s));
     let rank = 2 + out.len();
     if x.numel() == 0 {
         return nothing(s);
     }
     if out.iter().all(|&n| n == 1) {
         let axes: Vec<i64> = (2..rank as i64).collect();
-        return vec![s.g.emit1(Op::REDUCE_MEAN, &[x], &[Attr::Ints(&axes), Attr::Bool(true)])];
+        return vec![s.g.emit1(Op::REDUCE_MEAN, &[x], &ReduceAttrs { axes, keep: true }.list())];
     }
     for (a, &out) in out.iter().enumerate() {
         let n = x.dims()[2 + a];
@@ -162,7 +166,7 @@ pub const ADAPTIVE_MAX_POOL1D: OpDef = OpDef {
         Case { args: "f[2,3,8]", attrs: "output=[4]", domains: &[Distinct] },
         Case { args: "f[2,2,7]", attrs: "output=[3]", domains: &[Distinct] },
     ],
-    ..row(
+    ..base(
         "adaptive_max_pool1d",
         "y[.., i] = the largest of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]",
         infer::<1>,
@@ -177,7 +181,7 @@ pub const ADAPTIVE_MAX_POOL2D: OpDef = OpDef {
         Case { args: "f[1,2,5,7]", attrs: "output=[3,4]", domains: &[Distinct] },
         Case { args: "f[1,2,3,4]", attrs: "output=[5,1]", domains: &[Distinct] },
     ],
-    ..row(
+    ..base(
         "adaptive_max_pool2d",
         "y[.., i, j] = the largest of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns likewise",
         infer::<2>,
@@ -188,7 +192,7 @@ pub const ADAPTIVE_MAX_POOL2D: OpDef = OpDef {
 /// See `doc`.
 pub const ADAPTIVE_MAX_POOL3D: OpDef = OpDef {
     cases: &[Case { args: "f[1,2,4,5,3]", attrs: "output=[2,3,2]", domains: &[Distinct] }],
-    ..row(
+    ..base(
         "adaptive_max_pool3d",
         "y[.., h, i, j] = the largest of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns likewise",
         infer::<3>,
@@ -203,7 +207,7 @@ pub const ADAPTIVE_AVG_POOL1D: OpDef = OpDef {
         Case { args: "f[2,2,7]", attrs: "output=[3]", domains: &[Real] },
         Case { args: "f[2,2,3]", attrs: "output=[2]", domains: &[Real] },
     ],
-    ..row("adaptive_avg_pool1d", "y[.., i] = the mean of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]", infer::<1>, avg_expand)
+    ..base("adaptive_avg_pool1d", "y[.., i] = the mean of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]", infer::<1>, avg_expand)
 };
 
 /// See `doc`.
@@ -213,7 +217,7 @@ pub const ADAPTIVE_AVG_POOL2D: OpDef = OpDef {
         Case { args: "f[1,2,5,7]", attrs: "output=[3,4]", domains: &[Real] },
         Case { args: "f[1,2,3,4]", attrs: "output=[5,2]", domains: &[Real] },
     ],
-    ..row(
+    ..base(
         "adaptive_avg_pool2d",
         "y[.., i, j] = the mean of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns likewise",
         infer::<2>,
@@ -224,7 +228,7 @@ pub const ADAPTIVE_AVG_POOL2D: OpDef = OpDef {
 /// See `doc`.
 pub const ADAPTIVE_AVG_POOL3D: OpDef = OpDef {
     cases: &[Case { args: "f[1,2,4,5,3]", attrs: "output=[2,3,2]", domains: &[Real] }],
-    ..row(
+    ..base(
         "adaptive_avg_pool3d",
         "y[.., h, i, j] = the mean of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns likewise",
         infer::<3>,

@@ -7,21 +7,22 @@ use crate::kernels::pool;
 use crate::kernels::pool::PoolGeom;
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ops::common::lowering::by_float;
-use crate::nodes::ops::common::window::{Windows, array};
+use crate::nodes::ops::common::window::{WindowAttrs, WindowGeometry, array};
 use crate::nodes::ops::index::below::winners;
-use crate::nodes::ops::pool::{avg_windows, max_windows, plane};
+use crate::nodes::ops::pool::attrs::{AvgPoolAttrs, AvgPoolBackwardAttrs, SumPoolAttrs, SumPoolBackwardAttrs};
+use crate::nodes::ops::pool::plane;
 
-/// The geometry of a pool of `[n, c, …]`.
-pub(in crate::nodes::ops) fn pool_geom(nc: &[usize], win: &Windows) -> PoolGeom {
-    let ([h, w], [kh, kw]) = (win.plane, win.kernel);
+/// The kernels' parameters of a pool of `[n, c, …]`.
+pub(in crate::nodes::ops) fn pool_geom(nc: &[usize], win: &WindowGeometry<2>) -> PoolGeom {
+    let WindowGeometry { size: [h, w], kernel: [kh, kw], stride, pad, dilation } = *win;
     let [n, c] = array(nc);
-    PoolGeom { n, c, h, w, kh, kw, stride: win.stride, pad: win.pad, dilation: win.dilation }
+    PoolGeom { n, c, h, w, kh, kw, stride, pad: array(pad.as_flattened()), dilation }
 }
 
-/// `max_pool2d`; places that nobody reads are not written.
+/// `max_pool2d`; positions are not written if no instruction reads them.
 pub fn max_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
-    let g = pool_geom(&d, &max_windows(plane(&d), &cx.attrs()));
+    let g = pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(plane(&d)));
     let units = g.y_units();
     let kernel = by_float!(cx.dtype(0), pool::max_pool2d_kernel)?;
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
@@ -34,8 +35,8 @@ pub fn max_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub(in crate::nodes::ops) fn moving(nc: &[usize], plane: [usize; 2], count: [usize; 2]) -> PoolGeom {
     let kernel = [0, 1].map(|a| plane[a].saturating_sub(count[a]) + 1);
     let more = [0, 1].map(|a| count[a].saturating_sub(plane[a]));
-    let pad = [0, more[0], 0, more[1]];
-    pool_geom(nc, &Windows { plane, kernel, stride: [1, 1], pad, dilation: [1, 1] })
+    let pad = more.map(|n| [0, n]);
+    pool_geom(nc, &WindowGeometry { size: plane, kernel, stride: [1, 1], pad, dilation: [1, 1] })
 }
 
 /// `max_pool2d_backward`.
@@ -79,18 +80,18 @@ fn avg(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Units, count_p
 
 /// `avg_pool2d`.
 pub fn avg_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (d, a) = (cx.arg_dims(0), cx.attrs());
-    let g = pool_geom(&d, &avg_windows(plane(&d), &a, 0));
+    let (d, a) = (cx.arg_dims(0), AvgPoolAttrs::of(&cx.attrs()));
+    let g = pool_geom(&d, &a.windows().over(plane(&d)));
     let kernel = by_float!(cx.dtype(0), pool::avg_pool2d_kernel)?;
-    avg(cx, kernel, &g, g.y_units(), a.bool(3))
+    avg(cx, kernel, &g, g.y_units(), a.count_include_pad)
 }
 
 /// `avg_pool2d_backward`.
 pub fn avg_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (d, a) = (cx.out_dims(0), cx.attrs());
-    let g = pool_geom(&d, &avg_windows(plane(&d), &a, 1));
+    let (d, a) = (cx.out_dims(0), AvgPoolBackwardAttrs::of(&cx.attrs()));
+    let g = pool_geom(&d, &a.windows().over(plane(&d)));
     let kernel = by_float!(cx.dtype(0), pool::avg_pool2d_backward_kernel)?;
-    avg(cx, kernel, &g, g.x_units(), a.bool(4))
+    avg(cx, kernel, &g, g.x_units(), a.count_include_pad)
 }
 
 /// A pool of sums with these windows, from or to planes.
@@ -105,13 +106,13 @@ fn sums(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Units) -> Res
 /// `sum_pool2d`.
 pub fn sum_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
-    let g = pool_geom(&d, &avg_windows(plane(&d), &cx.attrs(), 0));
+    let g = pool_geom(&d, &SumPoolAttrs::of(&cx.attrs()).windows().over(plane(&d)));
     sums(cx, by_float!(cx.dtype(0), pool::avg_pool2d_kernel)?, &g, g.y_units())
 }
 
 /// `sum_pool2d_backward`.
 pub fn sum_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.out_dims(0);
-    let g = pool_geom(&d, &avg_windows(plane(&d), &cx.attrs(), 1));
+    let g = pool_geom(&d, &SumPoolBackwardAttrs::of(&cx.attrs()).windows().over(plane(&d)));
     sums(cx, by_float!(cx.dtype(0), pool::avg_pool2d_backward_kernel)?, &g, g.x_units())
 }

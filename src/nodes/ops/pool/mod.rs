@@ -1,24 +1,29 @@
-//! 2-D pools (NCHW). A max pool remembers where each maximum was; its derivatives move elements between those places,
-//! by two ops that are each other's transpose.
+//! 2-D pools (NCHW). A max pool keeps the position of each maximum; its derivatives move elements between those
+//! positions, by two ops that are each other's transpose.
 
 pub mod adaptive;
+pub mod attrs;
 pub mod lower;
 pub mod nd;
+pub mod var;
 
 use crate::ensure;
-use crate::nodes::ir::attrs::{Attr, Attrs, Field, Kind};
+use crate::nodes::build::axes::{to_i64s, to_sizes};
+use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ops::common::window::{DILATION, IN_HW, KERNEL, PAD, STRIDE, Windows, array, sizes, sum};
+use crate::nodes::ops::common::window::WindowAttrs;
+use crate::nodes::ops::common::window::WindowGeometry;
+use crate::nodes::ops::common::window::array;
+use crate::nodes::ops::common::window::check_array;
+use crate::nodes::ops::common::window::sum;
+use crate::nodes::ops::index::attrs::ScatterAddAttrs;
 use Domain::{Distinct, Index, Real};
+use attrs::{AvgPoolAttrs, AvgPoolBackwardAttrs, MaxPoolBackwardAttrs};
 
-const COUNT_PAD: Field = Field::new("count_include_pad", Kind::Bool);
-const MAX: &[Field] = &[KERNEL, STRIDE, PAD, DILATION];
-const AVG: &[Field] = &[KERNEL, STRIDE, PAD, COUNT_PAD];
-
-const fn row(name: &'static str, doc: &'static str, arity: usize, attrs: &'static [Field]) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, arity: usize, attrs: &'static [Field]) -> OpDef {
     OpDef {
         name,
         doc,
@@ -32,19 +37,6 @@ const fn row(name: &'static str, doc: &'static str, arity: usize, attrs: &'stati
         cost: |cx| cx.args(),
         cases: &[],
     }
-}
-
-/// The windows of a max pool over planes of this size.
-pub fn max_windows(plane: [usize; 2], attrs: &Attrs<'_>) -> Windows {
-    let list = |i: usize| attrs.sizes(i);
-    let (kernel, stride) = (array(&list(0)), array(&list(1)));
-    Windows { plane, kernel, stride, pad: array(&list(2)), dilation: array(&list(3)) }.tight()
-}
-
-/// The windows of an average pool over planes of this size; its fields start at `at`.
-pub fn avg_windows(plane: [usize; 2], attrs: &Attrs<'_>, at: usize) -> Windows {
-    let list = |i: usize| attrs.sizes(at + i);
-    Windows { plane, kernel: array(&list(0)), stride: array(&list(1)), pad: array(&list(2)), dilation: [1, 1] }.tight()
 }
 
 /// The last two dimensions.
@@ -62,26 +54,24 @@ pub(super) fn countable(hw: [usize; 2]) -> Result<(), String> {
 fn max_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     let d = cx.rank(0, "x", 4)?;
-    for i in [0, 1, 3] {
-        sizes::<2>(cx, i)?;
-    }
-    sizes::<4>(cx, 2)?;
-    let win = max_windows(plane(&d), &cx.attrs);
+    let a = WindowAttrs::of(&cx.attrs);
+    a.check::<2>()?;
+    let win = a.over(plane(&d));
     let [ho, wo] = win.count()?;
     win.all_touch()?;
-    countable(win.plane)?;
+    countable(win.size)?;
     cx.result(dtype, &[d[0], d[1], ho, wo])?;
     cx.result(DType::I32, &[d[0], d[1], ho, wo])
 }
 
-/// Running maximum over the taps, beside the place in the plane where it was: NaN wins, then the first of equals; a
-/// place in the padding (−1) loses to every other.
+/// Running maximum over the taps, beside its position in the plane: NaN wins, then the first of equals; a position in
+/// the padding (−1) loses to every other.
 fn max_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let x = s.args[0];
     let d = x.dims();
-    let win = max_windows(plane(&d), &s.attrs);
+    let win = WindowAttrs::of(&s.attrs).over(plane(&d));
     let Ok(count) = win.count() else { return Vec::new() };
-    let [h, w] = win.plane;
+    let [h, w] = win.size;
     let places = s.g.iota(0, [h * w], DType::I32).reshape([1, 1, h, w]).broadcast(d);
     let (padded, places) = (win.pad(x, f64::NEG_INFINITY), win.pad(places, -1.0));
     let best = win.taps().map(|t| (win.tap(padded, t, count), win.tap(places, t, count))).reduce(|(y, at), (v, p)| {
@@ -92,9 +82,9 @@ fn max_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     best.map_or(Vec::new(), |(y, at)| vec![y, at])
 }
 
-/// The fields of the op that spreads over planes of x's size.
+/// `max_pool2d_backward` to planes of size `hw`.
 fn spread<'g>(s: &Site<'_, 'g>, up: Var<'g>, index: Var<'g>, hw: [usize; 2]) -> Var<'g> {
-    s.g.emit1(Op::MAX_POOL2D_BACKWARD, &[up, index], &[Attr::Ints(&hw.map(|x| x as i64))])
+    s.g.emit1(Op::MAX_POOL2D_BACKWARD, &[up, index], &MaxPoolBackwardAttrs { in_hw: to_i64s(&hw) }.list())
 }
 
 /// See `doc`.
@@ -124,11 +114,11 @@ pub const MAX_POOL2D: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::max_pool2d),
-    ..row(
+    ..base(
         "max_pool2d",
         "y = the largest of each window (the first of equals; NaN if there is one; the padding never wins), and its place h·W + w",
         1,
-        MAX,
+        WindowAttrs::FIELDS,
     )
 };
 
@@ -153,7 +143,7 @@ pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
     infer: |cx| {
         let [dy, index] = indexed(cx)?;
         cx.expect_dims(1, "places", &dy)?;
-        let hw = sizes::<2>(cx, 0)?;
+        let hw = check_array::<2>("in_hw", &MaxPoolBackwardAttrs::of(&cx.attrs).in_hw)?;
         countable(hw)?;
         let dtype = cx.dtype(0);
         cx.result(dtype, &[index[0], index[1], hw[0], hw[1]])
@@ -161,9 +151,9 @@ pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
     deriv: Deriv::Linear(|s, i, g| (i == 0).then(|| s.g.emit1(Op::MAX_POOL2D_GATHER, &[g, s.args[1]], &[]))),
     decompose: Some(|s| {
         let (dy, index) = (s.args[0], s.args[1]);
-        let (d, [h, w]) = (dy.dims(), array::<2>(&s.attrs.sizes(0)));
-        let attrs = [Attr::Int(1), Attr::Int((h * w) as i64)];
-        let dx = s.g.emit1(Op::SCATTER_ALONG_AXIS, &[planes(dy), planes(index)], &attrs);
+        let (d, [h, w]) = (dy.dims(), array::<2>(&to_sizes(&MaxPoolBackwardAttrs::of(&s.attrs).in_hw)));
+        let attrs = ScatterAddAttrs { axis: 1, size: (h * w) as i64 };
+        let dx = s.g.emit1(Op::SCATTER_ALONG_AXIS, &[planes(dy), planes(index)], &attrs.list());
         let [n, c, ..] = array::<4>(&d);
         vec![dx.reshape([n, c, h, w])]
     }),
@@ -172,11 +162,11 @@ pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
         Case { args: "f[1,2,3,3] i32[1,2,3,3]", attrs: "in_hw=[2,2]", domains: &[Real, Index(4)] },
     ],
     lower: Lower::Kernel(lower::max_pool2d_backward),
-    ..row(
+    ..base(
         "max_pool2d_backward",
         "dx[n, c, index[n, c, i, j]] += dy[n, c, i, j] on planes of in_hw; the transpose of max_pool2d_gather",
         2,
-        &[IN_HW],
+        MaxPoolBackwardAttrs::FIELDS,
     )
 };
 
@@ -198,22 +188,20 @@ pub const MAX_POOL2D_GATHER: OpDef = OpDef {
         Case { args: "f[1,2,2,2] i32[1,2,3,3]", attrs: "", domains: &[Real, Index(4)] },
     ],
     lower: Lower::Kernel(lower::max_pool2d_gather),
-    ..row("max_pool2d_gather", "y[n, c, i, j] = x[n, c, index[n, c, i, j]] in each plane of x", 2, &[])
+    ..base("max_pool2d_gather", "y[n, c, i, j] = x[n, c, index[n, c, i, j]] in each plane of x", 2, &[])
 };
 
-/// Checks an average pool over planes of this size, whose fields start at `at`: its windows and their number.
-fn avg_count(cx: &Infer<'_>, plane: [usize; 2], at: usize) -> Result<[usize; 2], String> {
-    sizes::<2>(cx, at)?;
-    sizes::<2>(cx, at + 1)?;
-    sizes::<4>(cx, at + 2)?;
-    let win = avg_windows(plane, &cx.attrs, at);
+/// Checks an average pool over planes of this size, and counts its windows.
+fn avg_count(windows: &WindowAttrs, plane: [usize; 2]) -> Result<[usize; 2], String> {
+    windows.check::<2>()?;
+    let win = windows.over(plane);
     win.all_touch()?;
     win.count()
 }
 
 /// 1 over the number of elements that each window averages, `[1, 1, Ho, Wo]`.
-fn shares<'g>(s: &Site<'_, 'g>, win: &Windows, count: [usize; 2], dtype: DType, counts_pad: bool) -> Var<'g> {
-    let [h, w] = win.plane;
+fn shares<'g>(s: &Site<'_, 'g>, win: &WindowGeometry<2>, count: [usize; 2], dtype: DType, counts_pad: bool) -> Var<'g> {
+    let [h, w] = win.size;
     if counts_pad {
         let n = (win.kernel[0] * win.kernel[1]) as f64;
         return s.g.full(1.0 / n, [1, 1, count[0], count[1]], dtype);
@@ -223,31 +211,28 @@ fn shares<'g>(s: &Site<'_, 'g>, win: &Windows, count: [usize; 2], dtype: DType, 
     seen.map_or_else(|| s.g.full(1.0, [], dtype), Var::recip)
 }
 
-/// The other of the two average pools, on `v`.
-fn avg_other<'g>(s: &Site<'_, 'g>, v: Var<'g>, op: Op, hw: [usize; 2], at: usize) -> Var<'g> {
-    let hw = hw.map(|x| x as i64);
-    let (kernel, stride, pad) = (s.attrs.ints(at), s.attrs.ints(at + 1), s.attrs.ints(at + 2));
-    let lists = [&hw[..], &kernel, &stride, &pad].map(Attr::Ints);
-    let all = [lists[0], lists[1], lists[2], lists[3], Attr::Bool(s.attrs.bool(at + 3))];
-    s.g.emit1(op, &[v], if op == Op::AVG_POOL2D { &all[1..] } else { &all })
-}
-
 /// See `doc`.
 pub const AVG_POOL2D: OpDef = OpDef {
     infer: |cx| {
         let dtype = cx.float(0)?;
         let d = cx.rank(0, "x", 4)?;
-        let [ho, wo] = avg_count(cx, plane(&d), 0)?;
+        let [ho, wo] = avg_count(&AvgPoolAttrs::of(&cx.attrs).windows(), plane(&d))?;
         cx.result(dtype, &[d[0], d[1], ho, wo])
     },
-    deriv: Deriv::Linear(|s, _, g| Some(avg_other(s, g, Op::AVG_POOL2D_BACKWARD, plane(&s.args[0].dims()), 0))),
+    deriv: Deriv::Linear(|s, _, g| {
+        let AvgPoolAttrs { kernel, stride, pad, count_include_pad } = AvgPoolAttrs::of(&s.attrs);
+        let in_hw = to_i64s(&plane(&s.args[0].dims()));
+        let attrs = AvgPoolBackwardAttrs { in_hw, kernel, stride, pad, count_include_pad };
+        Some(s.g.emit1(Op::AVG_POOL2D_BACKWARD, &[g], &attrs.list()))
+    }),
     decompose: Some(|s| {
         let x = s.args[0];
-        let win = avg_windows(plane(&x.dims()), &s.attrs, 0);
+        let a = AvgPoolAttrs::of(&s.attrs);
+        let win = a.windows().over(plane(&x.dims()));
         let Ok(count) = win.count() else { return Vec::new() };
         let padded = win.pad(x, 0.0);
         let total = sum(win.taps().map(|t| win.tap(padded, t, count)));
-        total.map(|t| t * shares(s, &win, count, x.dtype(), s.attrs.bool(3))).into_iter().collect()
+        total.map(|t| t * shares(s, &win, count, x.dtype(), a.count_include_pad)).into_iter().collect()
     }),
     cost: |cx| 2 * cx.arg(0),
     cases: &[
@@ -268,7 +253,12 @@ pub const AVG_POOL2D: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::avg_pool2d),
-    ..row("avg_pool2d", "y = Σ x / n over each window; n counts the padding only if count_include_pad", 1, AVG)
+    ..base(
+        "avg_pool2d",
+        "y = Σ x / n over each window; n counts the padding only if count_include_pad",
+        1,
+        AvgPoolAttrs::FIELDS,
+    )
 };
 
 /// See `doc`.
@@ -276,17 +266,24 @@ pub const AVG_POOL2D_BACKWARD: OpDef = OpDef {
     infer: |cx| {
         let dtype = cx.float(0)?;
         let d = cx.rank(0, "dy", 4)?;
-        let hw = sizes::<2>(cx, 0)?;
-        let [ho, wo] = avg_count(cx, hw, 1)?;
+        let a = AvgPoolBackwardAttrs::of(&cx.attrs);
+        let hw = check_array::<2>("in_hw", &a.in_hw)?;
+        let [ho, wo] = avg_count(&a.windows(), hw)?;
         cx.expect_dims(0, "dy", &[d[0], d[1], ho, wo])?;
         cx.result(dtype, &[d[0], d[1], hw[0], hw[1]])
     },
-    deriv: Deriv::Linear(|s, _, g| Some(avg_other(s, g, Op::AVG_POOL2D, [0, 0], 1))),
+    deriv: Deriv::Linear(|s, _, g| {
+        let a = AvgPoolBackwardAttrs::of(&s.attrs);
+        let attrs =
+            AvgPoolAttrs { kernel: a.kernel, stride: a.stride, pad: a.pad, count_include_pad: a.count_include_pad };
+        Some(s.g.emit1(Op::AVG_POOL2D, &[g], &attrs.list()))
+    }),
     decompose: Some(|s| {
         let dy = s.args[0];
-        let win = avg_windows(array(&s.attrs.sizes(0)), &s.attrs, 1);
+        let a = AvgPoolBackwardAttrs::of(&s.attrs);
+        let win = a.windows().over(array(&to_sizes(&a.in_hw)));
         let Ok(count) = win.count() else { return Vec::new() };
-        let share = dy * shares(s, &win, count, dy.dtype(), s.attrs.bool(4));
+        let share = dy * shares(s, &win, count, dy.dtype(), a.count_include_pad);
         sum(win.taps().map(|t| win.untap(share, t))).map(|dx| win.crop(dx)).into_iter().collect()
     }),
     cost: |cx| 2 * cx.out(),
@@ -308,10 +305,10 @@ pub const AVG_POOL2D_BACKWARD: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::avg_pool2d_backward),
-    ..row(
+    ..base(
         "avg_pool2d_backward",
         "dx[..] = Σ dy / n over the windows that see the element; the transpose of avg_pool2d",
         1,
-        &[IN_HW, KERNEL, STRIDE, PAD, COUNT_PAD],
+        AvgPoolBackwardAttrs::FIELDS,
     )
 };

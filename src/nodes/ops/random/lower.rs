@@ -7,9 +7,10 @@ use crate::kernels::random::Random;
 use crate::kernels::{key, random};
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ops::common::lowering::by_float;
+use crate::nodes::ops::random::DrawAttrs;
 
 fn draw(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
-    let p = Random { len: cx.out_dims(0).numel(), stream: cx.attrs().int(0) as u64 };
+    let p = Random { len: cx.out_dims(0).numel(), stream: DrawAttrs::of(&cx.attrs()).stream as u64 };
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::RANDOM);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())

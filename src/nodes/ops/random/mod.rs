@@ -4,13 +4,37 @@
 
 pub mod lower;
 pub mod var;
+
 use super::{each, free};
+use crate::arena::Shape;
 use crate::ensure;
-use crate::nodes::ir::attrs::{Attr, Field, Kind};
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::typed::attrs;
 use Domain::{Bits, Real};
+
+attrs! {
+    /// Attributes of a draw.
+    pub struct DrawAttrs {
+        /// Tells the numbers of one draw from those of another under the same key.
+        stream: i64,
+        /// The element type.
+        dtype: DType,
+        /// The shape.
+        shape: Shape,
+    }
+}
+
+attrs! {
+    /// Attributes of dropout.
+    pub struct DropoutAttrs {
+        /// The probability that an element is dropped.
+        p: f64,
+        /// The stream of the draws.
+        stream: i64,
+    }
+}
 
 /// Asks that operand `i` is a random key.
 pub(super) fn key(cx: &Infer<'_>, i: usize) -> Result<(), String> {
@@ -20,21 +44,19 @@ pub(super) fn key(cx: &Infer<'_>, i: usize) -> Result<(), String> {
 
 fn draws(cx: &mut Infer<'_>) -> Result<(), String> {
     key(cx, 0)?;
-    let (dtype, shape) = (cx.attrs.dtype(1), cx.attrs.shape(2));
+    let DrawAttrs { dtype, shape, .. } = DrawAttrs::of(&cx.attrs);
     ensure!(dtype.is_float(), "no draws of {dtype}; f32 or f64 is needed");
     cx.out.push(Ty { dtype, shape });
     Ok(())
 }
 
-const DRAW_ATTRS: &[Field] =
-    &[Field::new("stream", Kind::Int), Field::new("dtype", Kind::DType), Field::new("shape", Kind::Shape)];
-
-const fn row(name: &'static str, doc: &'static str, lower: Lower, cases: &'static [Case]) -> OpDef {
+/// The definition of a random op of one operand, the key.
+const fn base(name: &'static str, doc: &'static str, lower: Lower, cases: &'static [Case]) -> OpDef {
     OpDef {
         name,
         doc,
         arity: Arity::Exactly(1),
-        attrs: DRAW_ATTRS,
+        attrs: DrawAttrs::FIELDS,
         flags: Flags::PURE,
         infer: draws,
         deriv: Deriv::Zero,
@@ -52,11 +74,15 @@ const DRAWS: &[Case] = &[
 ];
 
 /// See `doc`.
-pub const RNG_UNIFORM: OpDef =
-    row("rng_uniform", "uniform in [0, 1), of stream `stream` under the key", Lower::Kernel(lower::rng_uniform), DRAWS);
+pub const RNG_UNIFORM: OpDef = base(
+    "rng_uniform",
+    "uniform in [0, 1), of stream `stream` under the key",
+    Lower::Kernel(lower::rng_uniform),
+    DRAWS,
+);
 
 /// See `doc`.
-pub const RNG_NORMAL: OpDef = row(
+pub const RNG_NORMAL: OpDef = base(
     "rng_normal",
     "standard normal (Box–Muller), of stream `stream` under the key",
     Lower::Kernel(lower::rng_normal),
@@ -71,7 +97,7 @@ pub const RNG_NEXT: OpDef = OpDef {
         cx.same_as(0)
     },
     cost: free,
-    ..row(
+    ..base(
         "rng_next",
         "the key of the next step: its upper two words, a counter, plus 1",
         Lower::Kernel(lower::rng_next),
@@ -90,7 +116,7 @@ pub const RNG_FOLD: OpDef = OpDef {
         cx.same_as(0)
     },
     cost: free,
-    ..row(
+    ..base(
         "rng_fold",
         "a key of the same step whose seed is made from the key's seed and a number",
         Lower::Kernel(lower::rng_fold),
@@ -101,26 +127,25 @@ pub const RNG_FOLD: OpDef = OpDef {
 /// See `doc`.
 pub const DROPOUT: OpDef = OpDef {
     arity: Arity::Exactly(2),
-    attrs: &[Field::new("p", Kind::F64), Field::new("stream", Kind::Int)],
+    attrs: DropoutAttrs::FIELDS,
     infer: |cx| {
         cx.float(0)?;
         key(cx, 1)?;
-        let p = cx.attrs.f64(0);
+        let p = DropoutAttrs::of(&cx.attrs).p;
         ensure!((0.0..=1.0).contains(&p), "p is {p}; it must lie in [0, 1]");
         cx.same_as(0)
     },
     deriv: Deriv::ViaDecompose,
     decompose: Some(|s| {
-        let (x, p) = (s.args[0], s.attrs.f64(0));
-        let ty = x.ty();
-        let attrs = [Attr::Int(s.attrs.int(1)), Attr::DType(ty.dtype), Attr::Shape(ty.shape)];
-        let draw = s.g.emit1(Op::RNG_UNIFORM, &[s.args[1]], &attrs);
+        let (x, DropoutAttrs { p, stream }) = (s.args[0], DropoutAttrs::of(&s.attrs));
+        let Ty { dtype, shape } = x.ty();
+        let draw = s.g.emit1(Op::RNG_UNIFORM, &[s.args[1]], &DrawAttrs { stream, dtype, shape }.list());
         // Everything is dropped at p = 1: the scale must not be infinite.
         let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
         vec![draw.greater_equal(p).select(x * scale, x.full_like(0.0))]
     }),
     cost: each,
-    ..row(
+    ..base(
         "dropout",
         "y = 0 with probability p, x/(1 − p) else",
         Lower::Expand,

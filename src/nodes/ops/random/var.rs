@@ -1,11 +1,12 @@
-//! Methods of [`Var`] and [`Builder`](crate::nodes::Builder) that draw random numbers.
+//! Methods of [`Var`] and [`Builder`] that draw random numbers.
 
 use crate::arena::Value;
-use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::builder::{Builder, Init, Var};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::emit::Emit;
+use crate::nodes::ir::leaf::StateAttrs;
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::random::DropoutAttrs;
 
 impl<'g> Var<'g> {
     /// Zeroes each element with probability `p` and scales the rest by 1/(1 − p). The mask follows from the seed, the
@@ -13,7 +14,7 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn dropout(self, p: f64) -> Var<'g> {
         let (key, stream) = (self.g.rng(), self.g.fresh_stream());
-        self.g.emit1(Op::DROPOUT, &[self, key], &[Attr::F64(p), Attr::Int(stream)])
+        self.g.emit1(Op::DROPOUT, &[self, key], &DropoutAttrs { p, stream }.list())
     }
 }
 
@@ -28,9 +29,10 @@ impl Emit {
             return v;
         }
         let Ok(shape) = self.shapes.intern(&[4]) else { return Value::NONE };
-        let (choice, scale) = Init::Zeros.attrs();
-        let attrs = [Attr::DType(DType::U32), Attr::Shape(shape), Attr::Choice(choice), Attr::F64(scale)];
-        let key = self.leaf(Op::STATE, RNG_STATE, &attrs);
+        let (init, scale) = Init::Zeros.attrs();
+        let name = self.strings.intern(RNG_STATE);
+        let attrs = StateAttrs { name, dtype: DType::U32, shape, init, scale, averages: None };
+        let key = self.leaf(Op::STATE, RNG_STATE, &attrs.list()[1..]);
         let next = self.emit(Op::RNG_NEXT, &[key], &[]).at(0);
         self.update(key, next);
         key

@@ -1,4 +1,4 @@
-//! The length of a vector that lies in several tensors: what gradients are clipped by.
+//! The length of a vector that lies in several tensors. Clipping of gradients uses it.
 
 use super::lower;
 use crate::nodes::ir::builder::Var;
@@ -30,8 +30,8 @@ pub const ROOT_SUM_SQUARES: OpDef = OpDef {
     ],
 };
 
-/// √Σx² of all elements of `xs`, which have one type, in f64: right wherever it is a number of their type, even if the
-/// squares are none.
+/// √Σx² of all elements of `xs`, which have one type, in f64. It is right wherever it is a finite number of their type,
+/// even if the squares overflow or underflow.
 pub fn length<'g>(xs: &[Var<'g>]) -> Option<Var<'g>> {
     let squares = xs.iter().map(|&x| (x * x).sum(..));
     let sum = squares.reduce(|total, s| total + s)?;

@@ -1,5 +1,5 @@
-//! Calls of reductions and running sums. A set of axes becomes runs of neighbours; kernels reduce one run at a time,
-//! the innermost first, through temporaries.
+//! Kernel calls of reductions and running sums. A set of axes becomes runs of neighbours; kernels reduce one run at a
+//! time, the innermost first, through temporaries.
 
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
@@ -7,11 +7,12 @@ use crate::kernels::length::Parts;
 use crate::kernels::reduce::{Reduce, plan};
 use crate::kernels::scan::Scan;
 use crate::kernels::{length, reduce};
-use crate::nodes::build::axes::split_at_axis;
+use crate::nodes::build::axes::{split_at_axis, to_size, to_sizes};
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ops::common::lowering::{by_float, by_num, by_num_index};
+use crate::nodes::ops::reduce::attrs::{ArgExtremeAttrs, ReduceAttrs, RunningAttrs, SumSquaresAttrs};
 
-/// Neighbouring axes that are all reduced or all kept, as one: size and whether reduced. Axes of size 1 are dropped.
+/// Runs of neighbouring axes that are all reduced or all kept: size, and whether reduced. Axes of size 1 are dropped.
 fn runs(dims: &[usize], axes: &[usize]) -> Vec<(usize, bool)> {
     let mut out: Vec<(usize, bool)> = Vec::new();
     for (i, &d) in dims.iter().enumerate().filter(|(_, d)| **d != 1) {
@@ -26,17 +27,17 @@ fn runs(dims: &[usize], axes: &[usize]) -> Vec<(usize, bool)> {
 
 /// The kernels of one reduction.
 struct Kernels {
-    /// Of a run that is not the last; combines partial results too.
+    /// Of a run that is not the last. It combines partial results too.
     join: Kernel,
-    /// The first step of a long run; none where the reduction has no such form.
+    /// The first step of a long run, if the reduction has such a form.
     partial: Option<Kernel>,
     /// Of the last run.
     last: Kernel,
 }
 
-/// Reduces operand 0 over the axes in attribute 0.
+/// Reduces operand 0 over `axes`.
 fn reduction(cx: &mut LowerCx<'_>, k: &Kernels) -> Result<(), String> {
-    let (dims, axes) = (cx.arg_dims(0), cx.attrs().sizes(0));
+    let (dims, axes) = (cx.arg_dims(0), to_sizes(&ReduceAttrs::of(&cx.attrs()).axes));
     let count: usize = axes.iter().map(|&a| dims[a]).product();
     let mut runs = runs(&dims, &axes);
     let gone = |runs: &[(usize, bool)]| runs.iter().rposition(|r| r.1);
@@ -61,7 +62,7 @@ fn reduction(cx: &mut LowerCx<'_>, k: &Kernels) -> Result<(), String> {
     Ok(())
 }
 
-/// One run, in two steps where it is long. `count` is what a mean divides by, in the last run.
+/// One run, in two steps where it is long. `count` is the divisor of a mean, given in the last run.
 fn one_run(
     cx: &mut LowerCx<'_>,
     k: &Kernels,
@@ -89,7 +90,7 @@ fn one_run(
     }
 }
 
-/// The sums of the columns of `rows` rows of `n`.
+/// The sums of the columns of a matrix of `rows` by `n`.
 pub fn columns(cx: &mut LowerCx<'_>, (rows, n): (usize, usize), (from, to): (Buf, Buf)) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (by_float!(d, reduce::sum)?, Some(by_float!(d, reduce::sum_partial)?));
@@ -97,7 +98,7 @@ pub fn columns(cx: &mut LowerCx<'_>, (rows, n): (usize, usize), (from, to): (Buf
     Ok(())
 }
 
-/// The same of the sums of `blocks` blocks of rows.
+/// The sum of `blocks` such sums, of blocks of rows.
 pub fn join(cx: &mut LowerCx<'_>, (blocks, n): (usize, usize), (from, to): (Buf, Buf)) -> Result<(), String> {
     let (kernel, p) = (by_float!(cx.dtype(0), reduce::sum)?, Reduce::new(1, blocks, n));
     cx.call(Call::new(kernel, p.to_words(), p.units()).reads(&[from]).writes(to, p.per_unit()));
@@ -120,11 +121,12 @@ pub fn mean(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `sum_squares`.
 pub fn sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (d, n, mean, flops) = (cx.dtype(0), cx.arg_dims(0).numel(), cx.attrs().bool(0), cx.flops());
+    let SumSquaresAttrs { mean } = SumSquaresAttrs::of(&cx.attrs());
+    let (d, n, flops) = (cx.dtype(0), cx.arg_dims(0).numel(), cx.flops());
     let join = if mean { by_float!(d, reduce::mean)? } else { by_float!(d, reduce::sum)? };
     let one = if mean { by_float!(d, reduce::mean_squares)? } else { by_float!(d, reduce::sum_squares)? };
     let partial = by_float!(d, reduce::sum_squares_partial)?;
-    // Partial sums are sums of squares already: what joins them is not what a single call is.
+    // Partial sums are sums of squares already: they are joined without squaring.
     let last = if plan(1, n, 1).partial.is_some() { join } else { one };
     one_run(cx, &Kernels { join, partial: Some(partial), last }, (1, n, 1), (Buf::Arg(0), Buf::Out(0)), Some(n), flops);
     Ok(())
@@ -160,14 +162,14 @@ pub fn prod(cx: &mut LowerCx<'_>) -> Result<(), String> {
     reduction(cx, &Kernels { join, partial, last: join })
 }
 
-/// `logsumexp`: that of several runs is that of their log-sum-exps.
+/// `logsumexp`. That of several runs is the log-sum-exp of theirs.
 pub fn logsumexp(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let join = by_float!(cx.dtype(0), reduce::logsumexp)?;
     reduction(cx, &Kernels { join, partial: None, last: join })
 }
 
 fn arg(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
-    let (outer, n, inner) = split_at_axis(&cx.arg_dims(0), cx.attrs().size(0));
+    let (outer, n, inner) = split_at_axis(&cx.arg_dims(0), to_size(ArgExtremeAttrs::of(&cx.attrs()).axis));
     let p = Reduce::new(outer, n, inner);
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::REDUCE);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
@@ -186,11 +188,11 @@ pub fn arg_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
     arg(cx, kernel)
 }
 
-/// A running sum or product: `kernel` scans along attribute 0, with `exclusive` and `reverse` as attributes 1 and 2.
+/// A running sum or product: `kernel` scans along `axis`.
 pub fn running(cx: &mut LowerCx<'_>, kernel: Result<Kernel, String>) -> Result<(), String> {
-    let a = cx.attrs();
-    let (outer, n, inner) = split_at_axis(&cx.arg_dims(0), a.size(0));
-    let p = Scan { outer, n, inner, exclusive: a.bool(1), reverse: a.bool(2) };
+    let RunningAttrs { axis, exclusive, reverse } = RunningAttrs::of(&cx.attrs());
+    let (outer, n, inner) = split_at_axis(&cx.arg_dims(0), to_size(axis));
+    let p = Scan { outer, n, inner, exclusive, reverse };
     let call = Call::new(kernel?, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::RUNNING);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())

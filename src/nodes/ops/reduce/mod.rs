@@ -1,5 +1,6 @@
 //! Reductions over sets of axes, arg-reductions, and running sums.
 
+pub mod attrs;
 pub mod length;
 pub mod lower;
 pub mod var;
@@ -7,23 +8,21 @@ pub mod var;
 use super::each_arg;
 use crate::ensure;
 use crate::kernels::scan;
-use crate::nodes::build::axes::reduced_dims;
-use crate::nodes::ir::attrs::{Attr, Field, Kind};
+use crate::nodes::build::axes::{reduced_dims, to_size, to_sizes};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::infer::{Infer, check_axes, check_axis};
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
 use crate::nodes::ops::common::lowering::by_num;
 use Domain::{Distinct, Positive, Real};
+use attrs::{ArgExtremeAttrs, ReduceAttrs, RunningAttrs, SumSquaresAttrs, VarAttrs};
 
-const AXES: &[Field] = &[Field::new("axes", Kind::Ints), Field::new("keep", Kind::Bool)];
-
-const fn row(name: &'static str, doc: &'static str, lower: Lower, deriv: Deriv, cases: &'static [Case]) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, lower: Lower, deriv: Deriv, cases: &'static [Case]) -> OpDef {
     OpDef {
         name,
         doc,
         arity: Arity::Exactly(1),
-        attrs: AXES,
+        attrs: ReduceAttrs::FIELDS,
         flags: Flags::PURE,
         infer: numbers,
         deriv,
@@ -34,49 +33,72 @@ const fn row(name: &'static str, doc: &'static str, lower: Lower, deriv: Deriv, 
     }
 }
 
-fn reduced(cx: &mut Infer<'_>) -> Result<(), String> {
+/// The result of a reduction by `a`.
+fn reduced(cx: &mut Infer<'_>, a: &ReduceAttrs) -> Result<(), String> {
     let d = cx.dims(0);
-    let axes = cx.axes(0, d.len())?;
+    let axes = check_axes(&a.axes, d.len())?;
     ensure!(axes.is_sorted(), "axes must be in order");
     let dtype = cx.dtype(0);
-    cx.result(dtype, &reduced_dims(&d, &axes, cx.attrs.bool(1)))
+    cx.result(dtype, &reduced_dims(&d, &axes, a.keep))
 }
 
 fn numbers(cx: &mut Infer<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     ensure!(d.is_float() || matches!(d, DType::I32 | DType::I64), "no reduction of {d}; cast it");
-    reduced(cx)
+    reduced(cx, &ReduceAttrs::of(&cx.attrs))
 }
 
 fn reals(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.float(0)?;
-    reduced(cx)
+    reduced(cx, &ReduceAttrs::of(&cx.attrs))
 }
 
-/// Maximum and minimum of nothing do not exist.
+/// As [`numbers`]. Maximum and minimum of no element do not exist.
 fn nonempty(cx: &mut Infer<'_>) -> Result<(), String> {
     let d = cx.dims(0);
-    for a in cx.axes(0, d.len())? {
+    for a in check_axes(&ReduceAttrs::of(&cx.attrs).axes, d.len())? {
         ensure!(d[a] > 0, "axis {a} is empty and the reduction has no identity");
     }
     numbers(cx)
 }
 
-/// The sizes of the reduced axes, multiplied.
-fn count(s: &Site<'_, '_>) -> usize {
-    let d = s.args[0].dims();
-    s.attrs.sizes(0).iter().map(|&a| d[a]).product()
+/// What a node reduces: its operand, along these axes.
+struct Reduction<'g> {
+    x: Var<'g>,
+    attrs: ReduceAttrs,
 }
 
-/// A value of the result's shape, repeated over the reduced axes.
+impl<'g> Reduction<'g> {
+    fn of(s: &Site<'_, 'g>) -> Reduction<'g> {
+        Reduction { x: s.args[0], attrs: ReduceAttrs::of(&s.attrs) }
+    }
+
+    /// The sizes of the reduced axes, multiplied.
+    fn count(&self) -> usize {
+        let d = self.x.dims();
+        to_sizes(&self.attrs.axes).iter().map(|&a| d[a]).product()
+    }
+
+    /// A value of the result's shape, repeated over the reduced axes.
+    fn spread(&self, v: Var<'g>) -> Var<'g> {
+        let d = self.x.dims();
+        v.reshape(reduced_dims(&d, &to_sizes(&self.attrs.axes), true)).broadcast(d)
+    }
+
+    /// The sum of `v` as the node reduces: same axes, same `keep`.
+    fn sum(&self, v: Var<'g>) -> Var<'g> {
+        v.reduce(Op::REDUCE_SUM, self.attrs.axes.as_slice(), self.attrs.keep)
+    }
+}
+
+/// [`Reduction::spread`] of `v` over the axes of `s`.
 fn spread<'g>(s: &Site<'_, 'g>, v: Var<'g>) -> Var<'g> {
-    let d = s.args[0].dims();
-    v.reshape(reduced_dims(&d, &s.attrs.sizes(0), true)).broadcast(d)
+    Reduction::of(s).spread(v)
 }
 
-/// A sum as this node reduces: same axes, same `keep`.
-fn sum_like<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
-    x.reduce(Op::REDUCE_SUM, s.attrs.ints(0).as_slice(), s.attrs.bool(1))
+/// [`Reduction::sum`] of `v` along the axes of `s`.
+fn sum_like<'g>(s: &Site<'_, 'g>, v: Var<'g>) -> Var<'g> {
+    Reduction::of(s).sum(v)
 }
 
 const SUMS: &[Case] = &[
@@ -102,7 +124,7 @@ pub const REDUCE_SUM: OpDef = OpDef {
         Case { args: "f[3,0]", attrs: "axes=[1] keep=false", domains: &[Real] },
         Case { args: "i32[6,5]", attrs: "axes=[0] keep=false", domains: &[Domain::Index(9)] },
     ],
-    ..row(
+    ..base(
         "reduce_sum",
         "y = Σ x over `axes`; empty sums are 0",
         Lower::Kernel(lower::sum),
@@ -113,7 +135,7 @@ pub const REDUCE_SUM: OpDef = OpDef {
 
 /// See `doc`.
 pub const SUM_SQUARES: OpDef = OpDef {
-    attrs: &[Field::new("mean", Kind::Bool)],
+    attrs: SumSquaresAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED),
     infer: |cx| {
         let dtype = cx.float(0)?;
@@ -121,7 +143,7 @@ pub const SUM_SQUARES: OpDef = OpDef {
     },
     decompose: Some(|s| {
         let x = s.args[0];
-        vec![if s.attrs.bool(0) { (x * x).mean(..) } else { (x * x).sum(..) }]
+        vec![if SumSquaresAttrs::of(&s.attrs).mean { (x * x).mean(..) } else { (x * x).sum(..) }]
     }),
     cost: |cx| 2 * cx.arg(0),
     cases: &[
@@ -132,7 +154,7 @@ pub const SUM_SQUARES: OpDef = OpDef {
         Case { args: "f[2,1,7]", attrs: "mean=true", domains: &[Real] },
         Case { args: "f[0,3]", attrs: "mean=false", domains: &[Real] },
     ],
-    ..row(
+    ..base(
         "sum_squares",
         "y = Σ x² over all elements, or their mean; an empty sum is 0",
         Lower::Kernel(lower::sum_squares),
@@ -144,16 +166,16 @@ pub const SUM_SQUARES: OpDef = OpDef {
 /// See `doc`.
 pub const REDUCE_MEAN: OpDef = OpDef {
     infer: reals,
-    ..row(
+    ..base(
         "reduce_mean",
         "y = Σ x / n over `axes`; NaN for n = 0",
         Lower::Kernel(lower::mean),
-        Deriv::Linear(|s, _, g| Some(spread(s, g) * (1.0 / count(s) as f64))),
+        Deriv::Linear(|s, _, g| Some(spread(s, g) * (1.0 / Reduction::of(s).count() as f64))),
         SUMS,
     )
 };
 
-/// The share of each element in its maximum or minimum: evenly among ties, so that shares sum to 1.
+/// The share of each element in its maximum or minimum. Ties share evenly, so shares sum to 1.
 fn shares<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     let x = s.args[0];
     let hit = x.equal(spread(s, s.outs[0])).cast(x.dtype());
@@ -178,7 +200,7 @@ const EXTREMES: &[Case] = &[
 /// See `doc`.
 pub const REDUCE_MAX: OpDef = OpDef {
     infer: nonempty,
-    ..row(
+    ..base(
         "reduce_max",
         "y = max x over `axes`, NaN if any is; ties share the gradient evenly",
         Lower::Kernel(lower::max),
@@ -190,7 +212,7 @@ pub const REDUCE_MAX: OpDef = OpDef {
 /// See `doc`.
 pub const REDUCE_MIN: OpDef = OpDef {
     infer: nonempty,
-    ..row(
+    ..base(
         "reduce_min",
         "y = min x over `axes`, NaN if any is; ties share the gradient evenly",
         Lower::Kernel(lower::min),
@@ -201,7 +223,7 @@ pub const REDUCE_MIN: OpDef = OpDef {
 
 /// Π_{j≠i} xⱼ by exclusive running products from both ends: no division, so zeros are no special case.
 fn others<'g>(s: &Site<'_, 'g>) -> Var<'g> {
-    let (x, axes) = (s.args[0], s.attrs.sizes(0));
+    let (x, axes) = (s.args[0], to_sizes(&ReduceAttrs::of(&s.attrs).axes));
     let d = x.dims();
     let kept: Vec<usize> = (0..d.len()).filter(|a| !axes.contains(a)).collect();
     let perm = [&kept[..], &axes[..]].concat();
@@ -209,7 +231,7 @@ fn others<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     let n: usize = axes.iter().map(|&a| d[a]).product();
     let flat = x.transpose(&perm).reshape([rows, n]);
     let one = flat.full_like(1.0);
-    // Products over the triangle of other indices: log-depth would need a scan op; n is small where prod is used.
+    // Each round doubles the number of factors: log₂ n rounds.
     let mut left = one;
     let mut right = one;
     let mut step = 1;
@@ -231,7 +253,7 @@ fn others<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     (left * right).reshape(&dims).transpose(&back)
 }
 
-/// Rows of `x` moved by `by` places, with ones coming in.
+/// Elements of each row of `x` moved by `by` positions, with ones coming in.
 fn shift<'g>(x: Var<'g>, by: usize, left: bool) -> Var<'g> {
     let d = x.dims();
     let (rows, n) = (d.first().copied().unwrap_or(0), d.get(1).copied().unwrap_or(0));
@@ -241,7 +263,7 @@ fn shift<'g>(x: Var<'g>, by: usize, left: bool) -> Var<'g> {
 }
 
 /// See `doc`.
-pub const REDUCE_PROD: OpDef = row(
+pub const REDUCE_PROD: OpDef = base(
     "reduce_prod",
     "y = Π x over `axes`; empty products are 1; x̄ᵢ = ȳ·Π_{j≠i} xⱼ, without division",
     Lower::Kernel(lower::prod),
@@ -264,7 +286,7 @@ pub const LOGSUMEXP: OpDef = OpDef {
         nonempty(cx)
     },
     cost: |cx| 3 * cx.args(),
-    ..row(
+    ..base(
         "logsumexp",
         "y = ln Σ eˣ over `axes`, without overflow; x̄ = ȳ·e^(x − y)",
         Lower::Kernel(lower::logsumexp),
@@ -278,19 +300,23 @@ pub const LOGSUMEXP: OpDef = OpDef {
 
 /// See `doc`.
 pub const VAR: OpDef = OpDef {
-    attrs: &[Field::new("axes", Kind::Ints), Field::new("keep", Kind::Bool), Field::new("correction", Kind::Int)],
+    attrs: VarAttrs::FIELDS,
     infer: |cx| {
-        ensure!(cx.attrs.int(2) >= 0, "correction {} is negative", cx.attrs.int(2));
-        reals(cx)
+        let a = VarAttrs::of(&cx.attrs);
+        ensure!(a.correction >= 0, "correction {} is negative", a.correction);
+        cx.float(0)?;
+        reduced(cx, &a.reduce())
     },
     deriv: Deriv::ViaDecompose,
     decompose: Some(|s| {
-        let x = s.args[0];
-        let mean = x.reduce(Op::REDUCE_MEAN, s.attrs.ints(0).as_slice(), false);
-        let d = x - spread(s, mean);
-        vec![sum_like(s, d * d) * (1.0 / (count(s) as f64 - s.attrs.int(2) as f64))]
+        let (x, a) = (s.args[0], VarAttrs::of(&s.attrs));
+        let mean = x.reduce(Op::REDUCE_MEAN, a.axes.as_slice(), false);
+        let correction = a.correction as f64;
+        let over = Reduction { x, attrs: a.reduce() };
+        let d = x - over.spread(mean);
+        vec![over.sum(d * d) * (1.0 / (over.count() as f64 - correction))]
     }),
-    ..row(
+    ..base(
         "var",
         "y = Σ (x − mean)² / (n − correction) over `axes`",
         Lower::Expand,
@@ -309,10 +335,10 @@ const ARG: &[Case] = &[
 
 fn arg_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     let d = cx.dims(0);
-    let axis = cx.axis(0, d.len())?;
+    let ArgExtremeAttrs { axis, dtype: to } = ArgExtremeAttrs::of(&cx.attrs);
+    let axis = check_axis(axis, d.len())?;
     ensure!(d[axis] > 0, "axis {axis} is empty");
     ensure!(cx.dtype(0).is_float() || cx.dtype(0).is_index(), "no order of {}; cast it", cx.dtype(0));
-    let to = cx.attrs.dtype(1);
     ensure!(to.is_index(), "positions are i32 or i64, not {to}");
     ensure!(to == DType::I64 || d[axis] <= i32::MAX as usize, "axis {axis} has more positions than i32");
     cx.result(to, &reduced_dims(&d, &[axis], false))
@@ -320,9 +346,9 @@ fn arg_infer(cx: &mut Infer<'_>) -> Result<(), String> {
 
 /// See `doc`.
 pub const ARG_MAX: OpDef = OpDef {
-    attrs: &[Field::new("axis", Kind::Int), Field::new("dtype", Kind::DType)],
+    attrs: ArgExtremeAttrs::FIELDS,
     infer: arg_infer,
-    ..row(
+    ..base(
         "arg_max",
         "position of the first largest element along `axis`; NaN is largest",
         Lower::Kernel(lower::arg_max),
@@ -333,9 +359,9 @@ pub const ARG_MAX: OpDef = OpDef {
 
 /// See `doc`.
 pub const ARG_MIN: OpDef = OpDef {
-    attrs: &[Field::new("axis", Kind::Int), Field::new("dtype", Kind::DType)],
+    attrs: ArgExtremeAttrs::FIELDS,
     infer: arg_infer,
-    ..row(
+    ..base(
         "arg_min",
         "position of the first smallest element along `axis`; NaN is smallest",
         Lower::Kernel(lower::arg_min),
@@ -344,28 +370,25 @@ pub const ARG_MIN: OpDef = OpDef {
     )
 };
 
-const RUNNING: &[Field] =
-    &[Field::new("axis", Kind::Int), Field::new("exclusive", Kind::Bool), Field::new("reverse", Kind::Bool)];
-
 fn running(cx: &mut Infer<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     ensure!(d.is_float() || d.is_index(), "no running total of {d}; cast it");
     let rank = cx.dims(0).len();
-    cx.axis(0, rank)?;
+    check_axis(RunningAttrs::of(&cx.attrs).axis, rank)?;
     cx.same_as(0)
 }
 
 /// See `doc`.
 pub const CUMSUM: OpDef = OpDef {
-    attrs: RUNNING,
+    attrs: RunningAttrs::FIELDS,
     infer: running,
-    ..row(
+    ..base(
         "cumsum",
         "yᵢ = Σ_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
         Lower::Kernel(|cx| lower::running(cx, by_num!(cx.dtype(0), scan::cumsum))),
         Deriv::Linear(|s, _, g| {
-            let (axis, exclusive, reverse) = (s.attrs.int(0), s.attrs.bool(1), s.attrs.bool(2));
-            Some(s.g.emit1(s.op, &[g], &[Attr::Int(axis), Attr::Bool(exclusive), Attr::Bool(!reverse)]))
+            let a = RunningAttrs::of(&s.attrs);
+            Some(s.g.emit1(s.op, &[g], &RunningAttrs { reverse: !a.reverse, ..a }.list()))
         }),
         &[
             Case { args: "f[3,4]", attrs: "axis=1 exclusive=false reverse=false", domains: &[Real] },
@@ -378,17 +401,18 @@ pub const CUMSUM: OpDef = OpDef {
 
 /// The running product in log₂ n rounds of products with a shifted copy: no division, so zeros are no special case.
 fn running_product<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (x, axis) = (s.args[0], s.attrs.size(0));
+    let (x, a) = (s.args[0], RunningAttrs::of(&s.attrs));
+    let axis = to_size(a.axis);
     let d = x.dims();
     let last = d.len() - 1;
-    // Rows along the last axis, from the front; the way there is its own way back.
+    // The axis last, elements from the front. The permutation is its own inverse.
     let mut perm: Vec<usize> = (0..d.len()).collect();
     perm.swap(axis, last);
-    let turned = if s.attrs.bool(2) { x.flip(s.attrs.int(0)) } else { x };
-    let there = turned.transpose(&perm);
+    let forward = if a.reverse { x.flip(a.axis) } else { x };
+    let there = forward.transpose(&perm);
     let (dims, n) = (there.dims(), d[axis]);
     let mut y = there.reshape([dims[..last].iter().product(), n]);
-    if s.attrs.bool(1) {
+    if a.exclusive {
         y = shift(y, 1, false);
     }
     let mut step = 1;
@@ -397,15 +421,15 @@ fn running_product<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
         step *= 2;
     }
     let back = y.reshape(dims).transpose(&perm);
-    vec![if s.attrs.bool(2) { back.flip(s.attrs.int(0)) } else { back }]
+    vec![if a.reverse { back.flip(a.axis) } else { back }]
 }
 
 /// See `doc`.
 pub const CUMPROD: OpDef = OpDef {
-    attrs: RUNNING,
+    attrs: RunningAttrs::FIELDS,
     infer: running,
     decompose: Some(running_product),
-    ..row(
+    ..base(
         "cumprod",
         "yᵢ = Π_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
         Lower::Kernel(|cx| lower::running(cx, by_num!(cx.dtype(0), scan::cumprod))),

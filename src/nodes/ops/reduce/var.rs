@@ -1,10 +1,10 @@
 //! Methods of [`Var`] that reduce along axes.
 
 use crate::nodes::build::axes::Axes;
-use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::reduce::attrs::{ArgExtremeAttrs, ReduceAttrs, RunningAttrs, VarAttrs};
 
 macro_rules! reductions {
     ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {
@@ -41,9 +41,9 @@ impl<'g> Var<'g> {
             return self;
         }
         match self.axes(op, axes) {
-            Some(mut a) => {
-                a.sort_unstable();
-                self.g.emit1(op, &[self], &[Attr::Ints(&a), Attr::Bool(keep)])
+            Some(mut axes) => {
+                axes.sort_unstable();
+                self.g.emit1(op, &[self], &ReduceAttrs { axes, keep }.list())
             }
             None => self.g.var(crate::arena::Value::NONE),
         }
@@ -53,9 +53,9 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn var(self, axes: impl Axes, correction: i64, keep: bool) -> Var<'g> {
         match self.axes(Op::VAR, axes) {
-            Some(mut a) => {
-                a.sort_unstable();
-                self.g.emit1(Op::VAR, &[self], &[Attr::Ints(&a), Attr::Bool(keep), Attr::Int(correction)])
+            Some(mut axes) => {
+                axes.sort_unstable();
+                self.g.emit1(Op::VAR, &[self], &VarAttrs { axes, keep, correction }.list())
             }
             None => self.g.var(crate::arena::Value::NONE),
         }
@@ -64,27 +64,30 @@ impl<'g> Var<'g> {
     /// Index of the first largest element along `axis`, which disappears.
     #[track_caller]
     pub fn arg_max(self, axis: i64, dtype: DType) -> Var<'g> {
-        self.on_axis(Op::ARG_MAX, axis, |a| self.g.emit1(Op::ARG_MAX, &[self], &[Attr::Int(a), Attr::DType(dtype)]))
+        self.on_axis(Op::ARG_MAX, axis, |axis| {
+            self.g.emit1(Op::ARG_MAX, &[self], &ArgExtremeAttrs { axis, dtype }.list())
+        })
     }
 
     /// Index of the first smallest element along `axis`, which disappears.
     #[track_caller]
     pub fn arg_min(self, axis: i64, dtype: DType) -> Var<'g> {
-        self.on_axis(Op::ARG_MIN, axis, |a| self.g.emit1(Op::ARG_MIN, &[self], &[Attr::Int(a), Attr::DType(dtype)]))
+        self.on_axis(Op::ARG_MIN, axis, |axis| {
+            self.g.emit1(Op::ARG_MIN, &[self], &ArgExtremeAttrs { axis, dtype }.list())
+        })
     }
 
     /// Running sum along `axis`: `exclusive` leaves the element itself out, `reverse` runs from the end.
     #[track_caller]
     pub fn cumsum(self, axis: i64, exclusive: bool, reverse: bool) -> Var<'g> {
-        self.on_axis(Op::CUMSUM, axis, |a| {
-            self.g.emit1(Op::CUMSUM, &[self], &[Attr::Int(a), Attr::Bool(exclusive), Attr::Bool(reverse)])
+        self.on_axis(Op::CUMSUM, axis, |axis| {
+            self.g.emit1(Op::CUMSUM, &[self], &RunningAttrs { axis, exclusive, reverse }.list())
         })
     }
 
     /// Running product along `axis`: `exclusive` leaves the element itself out, `reverse` runs from the end.
     #[track_caller]
     pub fn cumprod(self, axis: usize, exclusive: bool, reverse: bool) -> Var<'g> {
-        let attrs = [Attr::Int(axis as i64), Attr::Bool(exclusive), Attr::Bool(reverse)];
-        self.g.emit1(Op::CUMPROD, &[self], &attrs)
+        self.g.emit1(Op::CUMPROD, &[self], &RunningAttrs { axis: axis as i64, exclusive, reverse }.list())
     }
 }

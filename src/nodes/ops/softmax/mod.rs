@@ -2,13 +2,22 @@
 
 pub mod lower;
 pub mod var;
+
 use super::each;
-use crate::nodes::ir::attrs::{Attr, Field, Kind};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::LowerFn;
-use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::infer::{Infer, check_axis};
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ir::typed::attrs;
 use Domain::{Real, Unit};
+
+attrs! {
+    /// Attributes of softmaxes and of their backward ops.
+    pub struct SoftmaxAttrs {
+        /// The axis, in 0..rank.
+        axis: i64,
+    }
+}
 
 fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.float(0)?;
@@ -16,18 +25,16 @@ fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
         cx.same(0, i)?;
     }
     let rank = cx.dims(0).len();
-    cx.axis(0, rank)?;
+    check_axis(SoftmaxAttrs::of(&cx.attrs).axis, rank)?;
     cx.same_as(0)
 }
 
-const AXIS: &[Field] = &[Field::new("axis", Kind::Int)];
-
-const fn row(name: &'static str, doc: &'static str, arity: usize, lower: LowerFn, deriv: Deriv) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, arity: usize, lower: LowerFn, deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
         arity: Arity::Exactly(arity),
-        attrs: AXIS,
+        attrs: SoftmaxAttrs::FIELDS,
         flags: Flags::PURE,
         infer,
         deriv,
@@ -51,16 +58,16 @@ const TWO: &[Case] = &[
 
 /// `op` of (y, t) along this node's axis.
 fn along<'g>(s: &Site<'_, 'g>, op: Op, y: Var<'g>, t: Var<'g>) -> Var<'g> {
-    s.g.emit1(op, &[y, t], &[Attr::Int(s.attrs.int(0))])
+    s.g.emit1(op, &[y, t], &SoftmaxAttrs::of(&s.attrs).list())
 }
 
-/// Σ along this node's axis, spread back.
+/// Σ along this node's axis, broadcast to the shape of `x`.
 fn total<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
-    x.reduce(Op::REDUCE_SUM, s.attrs.int(0), true).broadcast(x.dims())
+    x.reduce(Op::REDUCE_SUM, SoftmaxAttrs::of(&s.attrs).axis, true).broadcast(x.dims())
 }
 
 /// See `doc`.
-pub const SOFTMAX: OpDef = row(
+pub const SOFTMAX: OpDef = base(
     "softmax",
     "yᵢ = e^xᵢ / Σ e^xⱼ along `axis`; its Jacobian is symmetric, so ẏ and x̄ are the same y⊙(t − Σ y⊙t)",
     1,
@@ -75,11 +82,11 @@ pub const SOFTMAX: OpDef = row(
 pub const SOFTMAX_BACKWARD: OpDef = OpDef {
     deriv: Deriv::ViaDecompose,
     decompose: Some(|s| vec![s.args[0] * (s.args[1] - total(s, s.args[0] * s.args[1]))]),
-    ..row("softmax_backward", "y⊙(g − Σ y⊙g) along `axis`", 2, lower::softmax_backward, Deriv::Zero)
+    ..base("softmax_backward", "y⊙(g − Σ y⊙g) along `axis`", 2, lower::softmax_backward, Deriv::Zero)
 };
 
 /// See `doc`.
-pub const LOG_SOFTMAX: OpDef = row(
+pub const LOG_SOFTMAX: OpDef = base(
     "log_softmax",
     "yᵢ = xᵢ − ln Σ e^xⱼ along `axis`; x̄ = g − e^y·Σ g; ẏ = ẋ − Σ e^y⊙ẋ",
     1,
@@ -94,5 +101,5 @@ pub const LOG_SOFTMAX: OpDef = row(
 pub const LOG_SOFTMAX_BACKWARD: OpDef = OpDef {
     deriv: Deriv::ViaDecompose,
     decompose: Some(|s| vec![s.args[1] - s.args[0].exp() * total(s, s.args[1])]),
-    ..row("log_softmax_backward", "g − e^y·Σ g along `axis`", 2, lower::log_softmax_backward, Deriv::Zero)
+    ..base("log_softmax_backward", "g − e^y·Σ g along `axis`", 2, lower::log_softmax_backward, Deriv::Zero)
 };

@@ -3,15 +3,17 @@
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::sort;
 use crate::kernels::sort::{Running, Sort};
-use crate::nodes::build::axes::split_at_axis;
+use crate::nodes::build::axes::{split_at_axis, to_size};
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ops::common::lowering::by_num;
+use crate::nodes::ops::sort::{ArgSortAttrs, CumArgMaxAttrs};
 
 /// `arg_sort` along the last axis.
 pub fn arg_sort(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
     let n = d.last().copied().unwrap_or(1);
-    let p = Sort { rows: d[..d.len().saturating_sub(1)].iter().product(), n, descending: cx.attrs().bool(0) };
+    let ArgSortAttrs { descending } = ArgSortAttrs::of(&cx.attrs());
+    let p = Sort { rows: d[..d.len().saturating_sub(1)].iter().product(), n, descending };
     let kernel = by_num!(cx.dtype(0), sort::arg_sort)?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::SORT);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
@@ -20,8 +22,9 @@ pub fn arg_sort(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `cum_arg_max`.
 pub fn cum_arg_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (outer, n, inner) = split_at_axis(&cx.arg_dims(0), cx.attrs().size(0));
-    let p = Running { outer, n, inner, smallest: cx.attrs().bool(1) };
+    let CumArgMaxAttrs { axis, smallest } = CumArgMaxAttrs::of(&cx.attrs());
+    let (outer, n, inner) = split_at_axis(&cx.arg_dims(0), to_size(axis));
+    let p = Running { outer, n, inner, smallest };
     let kernel = by_num!(cx.dtype(0), sort::cum_arg_max)?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::RUNNING);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));

@@ -1,13 +1,32 @@
-//! Order: positions of the elements of a row in sorted order, and of running extremes. Values follow by `take_along_axis`, whose derivative puts
-//! gradients back where the values came from.
+//! Order: positions of elements in sorted order, and of running extremes. `take_along_axis` gives the values, and its
+//! derivative puts gradients back where the values came from.
 
 pub mod lower;
 pub mod var;
 
 use crate::ensure;
-use crate::nodes::ir::attrs::{Field, Kind};
 use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::infer::check_axis;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::typed::attrs;
+
+attrs! {
+    /// Of `arg_sort`.
+    pub struct ArgSortAttrs {
+        /// Whether the largest element is first.
+        descending: bool,
+    }
+}
+
+attrs! {
+    /// Of `cum_arg_max`.
+    pub struct CumArgMaxAttrs {
+        /// The axis.
+        axis: i64,
+        /// Whether the smallest element is sought.
+        smallest: bool,
+    }
+}
 
 const POSITIONS: usize = i32::MAX as usize;
 
@@ -16,7 +35,7 @@ pub const ARG_SORT: OpDef = OpDef {
     name: "arg_sort",
     doc: "positions (i32) of the elements along the last axis in sorted order: equal ones in their order, NaN last",
     arity: Arity::Exactly(1),
-    attrs: &[Field::new("descending", Kind::Bool)],
+    attrs: ArgSortAttrs::FIELDS,
     flags: Flags::PURE,
     infer: |cx| {
         let (d, dtype) = (cx.dims(0), cx.dtype(0));
@@ -44,12 +63,12 @@ pub const CUM_ARG_MAX: OpDef = OpDef {
     doc: "position (i32) of the largest (or, if `smallest`, smallest) element so far along `axis`: the last of equals, \
           the last NaN once there is one",
     arity: Arity::Exactly(1),
-    attrs: &[Field::new("axis", Kind::Int), Field::new("smallest", Kind::Bool)],
+    attrs: CumArgMaxAttrs::FIELDS,
     flags: Flags::PURE,
     infer: |cx| {
         let (d, dtype) = (cx.dims(0), cx.dtype(0));
         ensure!(dtype.is_float() || dtype.is_index(), "no order of {dtype}; cast it");
-        let axis = cx.axis(0, d.len())?;
+        let axis = check_axis(CumArgMaxAttrs::of(&cx.attrs).axis, d.len())?;
         ensure!(d[axis] <= POSITIONS, "axis {axis} of {d} is too long for i32 positions");
         cx.result(DType::I32, &d)
     },

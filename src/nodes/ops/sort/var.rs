@@ -1,16 +1,15 @@
-//! Methods of [`Var`] that order elements, cut triangles, and continue tensors beyond their edges. All of them are
-//! written in ops whose derivatives are there already.
+//! Methods of [`Var`] that order elements. Positions come from the ops of this family, values from `take_along_axis`.
 
 use crate::error::Kind;
-use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::sort::{ArgSortAttrs, CumArgMaxAttrs};
 
 impl<'g> Var<'g> {
-    /// Positions (i32) of the elements along `axis` in sorted order. Equal elements keep their order; NaN stand last.
+    /// Positions (i32) of the elements along `axis` in sorted order. Equal elements keep their order; NaN are last.
     #[track_caller]
     pub fn arg_sort(self, axis: i64, descending: bool) -> Var<'g> {
-        self.with_axis_last("arg_sort", axis, |x| x.g.emit1(Op::ARG_SORT, &[x], &[Attr::Bool(descending)]))
+        self.with_axis_last("arg_sort", axis, |x| x.g.emit1(Op::ARG_SORT, &[x], &ArgSortAttrs { descending }.list()))
     }
 
     /// The elements along `axis` in sorted order, and their positions (i32). Gradients go back to where the values
@@ -36,7 +35,7 @@ impl<'g> Var<'g> {
     /// `f` of this with `axis` moved last, moved back.
     #[track_caller]
     fn with_axis_last(self, name: &str, axis: i64, f: impl FnOnce(Var<'g>) -> Var<'g>) -> Var<'g> {
-        // All nodes come from the line that asks for it.
+        // All nodes get the caller's location.
         self.g.with_caller(|| {
             if !self.is_some() {
                 return self;
@@ -79,7 +78,7 @@ impl<'g> Var<'g> {
             let none = self.g.fail(Kind::Shape, format!("{name}({self:?}): axis {axis} is outside rank {rank}"));
             return (none, none);
         }
-        let positions = self.g.emit1(Op::CUM_ARG_MAX, &[self], &[Attr::Int(at), Attr::Bool(smallest)]);
+        let positions = self.g.emit1(Op::CUM_ARG_MAX, &[self], &CumArgMaxAttrs { axis: at, smallest }.list());
         (self.take_along_axis(positions, axis), positions)
     }
 }

@@ -6,21 +6,22 @@ use crate::kernels::pool::PoolGeom;
 use crate::kernels::unfold;
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ops::common::lowering::by_float;
+use crate::nodes::ops::common::window::WindowAttrs;
 use crate::nodes::ops::pool::lower::pool_geom;
 use crate::nodes::ops::pool::plane;
-use crate::nodes::ops::window::unfold::windows as columns;
+use crate::nodes::ops::window::unfold::Col2imAttrs;
 
 /// `im2col`.
 pub fn im2col(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
-    let g = pool_geom(&d, &columns(plane(&d), &cx.attrs(), 0));
+    let g = pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(plane(&d)));
     unfolded(cx, by_float!(cx.dtype(0), unfold::im2col)?, &g, true)
 }
 
 /// `col2im`.
 pub fn col2im(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.out_dims(0);
-    let g = pool_geom(&d, &columns(plane(&d), &cx.attrs(), 1));
+    let g = pool_geom(&d, &WindowAttrs::from(Col2imAttrs::of(&cx.attrs())).over(plane(&d)));
     unfolded(cx, by_float!(cx.dtype(0), unfold::col2im)?, &g, false)
 }
 

@@ -2,11 +2,12 @@
 //! (linear), so the op is linear in the image and its transpose adds to where elements came from.
 
 use crate::ensure;
-use crate::nodes::ir::attrs::{Field, Kind};
+use crate::nodes::build::axes::to_sizes;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::infer::{Infer, check_sizes};
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
-use crate::nodes::ops::common::slide::axis_name;
+use crate::nodes::ir::typed::{attrs, choice};
+use crate::nodes::ops::common::window::axis_name;
 use crate::nodes::ops::pool::adaptive::take;
 use crate::nodes::ops::pool::nd::along;
 use Domain::Real;
@@ -15,31 +16,35 @@ use Interpolation::{Linear, LinearAligned, Nearest};
 /// The longest axis: positions are i32.
 const LONGEST: usize = 1 << 28;
 
-/// How the elements of a resized axis of n follow from the old ones; torch's `mode` and `align_corners`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Interpolation {
-    /// Element ⌊i·n/out⌋.
-    #[default]
-    Nearest,
-    /// Element ⌊(i + ½)·n/out⌋.
-    NearestExact,
-    /// Both neighbours of (i + ½)·n/out − ½, clamped to the axis (bilinear on two axes, trilinear on three).
-    Linear,
-    /// Both neighbours of i·(n − 1)/(out − 1): corners stay where they are.
-    LinearAligned,
+choice! {
+    /// How the elements of a resized axis of n follow from the old ones; torch's `mode` and `align_corners`.
+    #[derive(Default)]
+    pub enum Interpolation {
+        /// Element ⌊i·n/out⌋.
+        #[default]
+        Nearest = "nearest",
+        /// Element ⌊(i + ½)·n/out⌋.
+        NearestExact = "nearest_exact",
+        /// Both neighbours of (i + ½)·n/out − ½, clamped to the axis (bilinear on two axes, trilinear on three).
+        Linear = "linear",
+        /// Both neighbours of i·(n − 1)/(out − 1): corners stay where they are.
+        LinearAligned = "linear_aligned",
+    }
 }
 
-const MODES: Kind = Kind::Choice(&["nearest", "nearest_exact", "linear", "linear_aligned"]);
-
-fn mode(word: u32) -> Interpolation {
-    let all = [Nearest, Interpolation::NearestExact, Linear];
-    all.get(word as usize).copied().unwrap_or(LinearAligned)
+attrs! {
+    /// Attributes of `interpolate`.
+    pub struct InterpolateAttrs {
+        /// Elements of each axis after the second of the result.
+        size: Vec<i64>,
+        /// How they follow from those of x.
+        mode: Interpolation,
+    }
 }
 
 fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
-    let (d, size) = (cx.dims(0), cx.sizes(0)?);
+    let (d, size) = (cx.dims(0), check_sizes("size", &InterpolateAttrs::of(&cx.attrs).size)?);
     let n = size.len();
     ensure!((1..=3).contains(&n), "size has {n} entries; 1 to 3 are needed");
     ensure!(d.len() == n + 2, "x has shape {d}; rank {} is needed for size {size:?}", n + 2);
@@ -59,9 +64,9 @@ fn neighbours(n: usize, out: usize, align: bool) -> (Vec<usize>, Vec<f64>) {
         (true, _) => (n - 1) as f64 / (out - 1) as f64,
         _ => n as f64 / out as f64,
     };
-    let place = |i: usize| if align { i as f64 * scale } else { (scale * (i as f64 + 0.5) - 0.5).max(0.0) };
+    let position = |i: usize| if align { i as f64 * scale } else { (scale * (i as f64 + 0.5) - 0.5).max(0.0) };
     let left = |at: f64| (at as usize).min(n - 1);
-    (0..out).map(place).map(|at| (left(at), (at - left(at) as f64).clamp(0.0, 1.0))).unzip()
+    (0..out).map(position).map(|at| (left(at), (at - left(at) as f64).clamp(0.0, 1.0))).unzip()
 }
 
 fn linear<'g>(x: Var<'g>, axis: usize, out: usize, align: bool) -> Var<'g> {
@@ -75,11 +80,11 @@ fn linear<'g>(x: Var<'g>, axis: usize, out: usize, align: bool) -> Var<'g> {
 }
 
 fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (x, size) = (s.args[0], s.attrs.sizes(0));
-    let mode = mode(s.attrs.choice(1));
+    let InterpolateAttrs { size, mode } = InterpolateAttrs::of(&s.attrs);
+    let (x, size) = (s.args[0], to_sizes(&size));
     let weighs = matches!(mode, Linear | LinearAligned);
     let d = x.dims();
-    // Nothing has no places to compute.
+    // A result without elements: nothing to compute.
     if x.numel() == 0 {
         return vec![x.reshape([&d[..2], &size[..]].concat())];
     }
@@ -104,7 +109,7 @@ pub const INTERPOLATE: OpDef = OpDef {
     name: "interpolate",
     doc: "x with its axes after the second resized to `size`, each alone: y[i] = x[⌊i·n/out⌋], or two neighbours weighed",
     arity: Arity::Exactly(1),
-    attrs: &[Field::new("size", Kind::Ints), Field::new("mode", MODES)],
+    attrs: InterpolateAttrs::FIELDS,
     flags: Flags::PURE,
     infer,
     deriv: Deriv::ViaDecompose,

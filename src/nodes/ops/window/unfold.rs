@@ -1,17 +1,48 @@
-//! Windows as columns (torch's `unfold`) and columns added into planes (`fold`): linear, and each the other's transpose.
+//! Windows as columns (torch's `unfold`) and columns added into planes (`fold`): linear, and each the other's
+//! transpose.
 
 use super::lower;
 use crate::ensure;
-use crate::nodes::build::axes::to_i64s;
-use crate::nodes::ir::attrs::{Attrs, Field};
-use crate::nodes::ir::builder::Var;
+use crate::nodes::build::axes::{to_i64s, to_sizes};
+use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ops::common::slide::{ints, pad_field};
-use crate::nodes::ops::common::window::{DILATION, IN_HW, KERNEL, PAD, STRIDE, Windows, array, sizes, sum};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::typed::attrs;
+use crate::nodes::ops::common::window::{WindowAttrs, array, check_array, sum};
+use crate::nodes::ops::pool::plane;
 use Domain::Real;
 
-const fn row(
+attrs! {
+    /// Attributes of `col2im`. Those of `im2col` are [`WindowAttrs`].
+    pub struct Col2imAttrs {
+        /// Height and width of the planes.
+        in_hw: Vec<i64>,
+        /// As of [`WindowAttrs`].
+        kernel: Vec<i64>,
+        /// As of [`WindowAttrs`].
+        stride: Vec<i64>,
+        /// As of [`WindowAttrs`].
+        pad: Vec<i64>,
+        /// As of [`WindowAttrs`].
+        dilation: Vec<i64>,
+    }
+}
+
+impl From<Col2imAttrs> for WindowAttrs {
+    fn from(a: Col2imAttrs) -> WindowAttrs {
+        WindowAttrs { kernel: a.kernel, stride: a.stride, pad: a.pad, dilation: a.dilation }
+    }
+}
+
+impl Col2imAttrs {
+    /// These windows over planes of size `in_hw`.
+    pub fn new(in_hw: [usize; 2], windows: WindowAttrs) -> Col2imAttrs {
+        let WindowAttrs { kernel, stride, pad, dilation } = windows;
+        Col2imAttrs { in_hw: to_i64s(&in_hw), kernel, stride, pad, dilation }
+    }
+}
+
+const fn base(
     name: &'static str,
     doc: &'static str,
     attrs: &'static [Field],
@@ -33,48 +64,34 @@ const fn row(
     }
 }
 
-/// The windows over a plane, by the attributes from field `at` on.
-pub fn windows(plane: [usize; 2], a: &Attrs<'_>, at: usize) -> Windows {
-    let [kernel, stride] = [0, 1].map(|i| array(&a.sizes(at + i)));
-    Windows { plane, kernel, stride, pad: array(&a.sizes(at + 2)), dilation: array(&a.sizes(at + 3)) }.tight()
-}
-
-/// Checks the windows over a plane: how many there are, and elements in each.
-fn count(cx: &Infer<'_>, plane: [usize; 2], at: usize) -> Result<([usize; 2], usize), String> {
-    sizes::<2>(cx, at)?;
-    sizes::<2>(cx, at + 1)?;
-    pad_field::<2>(cx, at + 2)?;
-    sizes::<2>(cx, at + 3)?;
+/// Checks the windows over a plane: their number along each axis, and the elements of each.
+fn count(windows: &WindowAttrs, plane: [usize; 2]) -> Result<([usize; 2], usize), String> {
+    windows.check::<2>()?;
     ensure!(!plane.contains(&0), "a plane of {plane:?} is empty");
-    let win = windows(plane, &cx.attrs, at);
+    let win = windows.over(plane);
     let taps = win.kernel[0].checked_mul(win.kernel[1]).ok_or("the number of a window's elements overflows")?;
     Ok((win.count()?, taps))
 }
 
-/// The other of the two ops, on `v`.
-fn other<'g>(s: &Site<'_, 'g>, v: Var<'g>, op: Op, plane: &[usize], at: usize) -> Option<Var<'g>> {
-    let list = |i: usize| s.attrs.ints(at + i);
-    let lists = [to_i64s(plane), list(0), list(1), list(2), list(3)];
-    let all = ints(&lists);
-    Some(s.g.emit1(op, &[v], if op == Op::IM2COL { &all[1..] } else { &all }))
-}
-
 /// See `doc`.
 pub const IM2COL: OpDef = OpDef {
-    deriv: Deriv::Linear(|s, _, g| other(s, g, Op::COL2IM, &s.args[0].dims()[2..], 0)),
+    deriv: Deriv::Linear(|s, _, g| {
+        let attrs = Col2imAttrs::new(plane(&s.args[0].dims()), WindowAttrs::of(&s.attrs));
+        Some(s.g.emit1(Op::COL2IM, &[g], &attrs.list()))
+    }),
     cases: &[
         Case { args: "f[2,3,4,5]", attrs: "kernel=[2,3] stride=[1,1] pad=[0,0,0,0] dilation=[1,1]", domains: &[Real] },
         Case { args: "f[1,2,5,7]", attrs: "kernel=[3,2] stride=[2,3] pad=[1,2,4,0] dilation=[1,3]", domains: &[Real] },
     ],
     lower: Lower::Kernel(lower::im2col),
-    ..row(
+    ..base(
         "im2col",
         "y[n, (c·kh + k)·kw + l, i·Wo + j] = x[n, c, i·s − p + k·d, …], 0 in the padding; torch's unfold",
-        &[KERNEL, STRIDE, PAD, DILATION],
+        WindowAttrs::FIELDS,
         |cx| {
             let dtype = cx.float(0)?;
             let d = cx.rank(0, "x", 4)?;
-            let ([ho, wo], taps) = count(cx, [d[2], d[3]], 0)?;
+            let ([ho, wo], taps) = count(&WindowAttrs::of(&cx.attrs), [d[2], d[3]])?;
             let rows = d[1].checked_mul(taps).ok_or("the number of rows overflows")?;
             let columns = ho.checked_mul(wo).ok_or("the number of windows overflows")?;
             cx.result(dtype, &[d[0], rows, columns])
@@ -82,7 +99,7 @@ pub const IM2COL: OpDef = OpDef {
         |s| {
             let x = s.args[0];
             let [n, c, h, w] = array::<4>(&x.dims());
-            let win = windows([h, w], &s.attrs, 0);
+            let win = WindowAttrs::of(&s.attrs).over([h, w]);
             let Ok(count) = win.count() else { return Vec::new() };
             let (padded, columns) = (win.pad(x, 0.0), count[0] * count[1]);
             let parts: Vec<_> = win.taps().map(|t| win.tap(padded, t, count).reshape([n, c, 1, columns])).collect();
@@ -94,7 +111,10 @@ pub const IM2COL: OpDef = OpDef {
 
 /// See `doc`.
 pub const COL2IM: OpDef = OpDef {
-    deriv: Deriv::Linear(|s, _, g| other(s, g, Op::IM2COL, &[], 1)),
+    deriv: Deriv::Linear(|s, _, g| {
+        let windows = WindowAttrs::from(Col2imAttrs::of(&s.attrs));
+        Some(s.g.emit1(Op::IM2COL, &[g], &windows.list()))
+    }),
     cases: &[
         Case {
             args: "f[2,18,9]",
@@ -108,15 +128,16 @@ pub const COL2IM: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::col2im),
-    ..row(
+    ..base(
         "col2im",
         "planes of in_hw with each column added where im2col takes it from: the transpose of im2col; torch's fold",
-        &[IN_HW, KERNEL, STRIDE, PAD, DILATION],
+        Col2imAttrs::FIELDS,
         |cx| {
             let dtype = cx.float(0)?;
             let d = cx.rank(0, "x", 3)?;
-            let hw = sizes::<2>(cx, 0)?;
-            let ([ho, wo], taps) = count(cx, hw, 1)?;
+            let a = Col2imAttrs::of(&cx.attrs);
+            let hw = check_array::<2>("in_hw", &a.in_hw)?;
+            let ([ho, wo], taps) = count(&a.into(), hw)?;
             ensure!(d[1].is_multiple_of(taps), "x has {} rows; windows of {taps} elements do not divide them", d[1]);
             let columns = ho.checked_mul(wo).ok_or("the number of windows overflows")?;
             ensure!(d[2] == columns, "x has {} columns; {ho} · {wo} windows lie on {hw:?}", d[2]);
@@ -124,7 +145,9 @@ pub const COL2IM: OpDef = OpDef {
         },
         |s| {
             let [n, rows, _] = array::<3>(&s.args[0].dims());
-            let win = windows(array(&s.attrs.sizes(0)), &s.attrs, 1);
+            let a = Col2imAttrs::of(&s.attrs);
+            let in_hw = array(&to_sizes(&a.in_hw));
+            let win = WindowAttrs::from(a).over(in_hw);
             let Ok([ho, wo]) = win.count() else { return Vec::new() };
             let taps = win.kernel[0] * win.kernel[1];
             let c = rows / taps.max(1);

@@ -1,8 +1,10 @@
 //! Cotangents of neighbouring slices: their sum is one concatenation.
 //!
-//! A slice's cotangent is padded with zeros to what it was cut from. Where two of them meet without overlap (queries, keys
-//! and values that one product made), adding would write and read whole tensors of zeros.
+//! A slice's cotangent is padded with zeros to what it was cut from. Where two of them meet without overlap (queries,
+//! keys and values that one product made), adding would write and read whole tensors of zeros.
 
+use crate::nodes::build::axes::to_sizes;
+use crate::nodes::ops::layout::attrs::{ConcatAttrs, PadAttrs};
 use crate::nodes::{Op, Var};
 
 /// Parts of one concatenation: each sum writes its own, so that many parts would be a quadratic number of operands.
@@ -16,17 +18,18 @@ struct Padded<'g> {
 }
 
 fn padded<'g>(x: Var<'g>) -> Option<Padded<'g>> {
-    let (inner, low, high) = x.g.with(|e| match e.def(x.v)? {
-        (Op::PAD, args, a) if a.f64(2).to_bits() == 0 => Some((args[0], a.sizes(0), a.sizes(1))),
+    let (inner, a) = x.g.with(|e| match e.def(x.v)? {
+        (Op::PAD, args, a) => Some((args[0], PadAttrs::of(&a))),
         _ => None,
     })?;
-    Some(Padded { inner: x.g.var(inner), low, high })
+    let zeros = a.value.to_bits() == 0;
+    zeros.then(|| Padded { inner: x.g.var(inner), low: to_sizes(&a.low), high: to_sizes(&a.high) })
 }
 
 /// The parts that `x` was joined from along `axis`; `x` itself if it was not.
 fn parts<'g>(x: Var<'g>, axis: usize) -> Vec<Var<'g>> {
     let joined = x.g.with(|e| match e.def(x.v)? {
-        (Op::CONCAT, args, a) if usize::try_from(a.int(0)) == Ok(axis) => Some(args.to_vec()),
+        (Op::CONCAT, args, a) if usize::try_from(ConcatAttrs::of(&a).axis) == Ok(axis) => Some(args.to_vec()),
         _ => None,
     });
     joined.map_or_else(|| vec![x], |args| args.into_iter().map(|a| x.g.var(a)).collect())
@@ -64,7 +67,7 @@ mod tests {
         let loss = pieces.into_iter().map(|p| p.sin().sum(..)).reduce(|a, b| a + b).unwrap();
         let graph = g.finish([loss.named("loss")]).unwrap();
         let made = grad(graph.view(), "loss", &GradOptions::wrt(&["x"])).unwrap();
-        // What nobody reads goes.
+        // Values without a reader go.
         let (made, _) = crate::passes::pipeline::run(made.view(), &["clean"], true).unwrap();
         let v = made.view();
         let count = |op| v.op.iter().filter(|&&o| o == op).count();

@@ -8,6 +8,7 @@ use super::prepare::for_autodiff;
 use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::names;
+use crate::nodes::ir::leaf::ParamAttrs;
 use crate::nodes::ir::opdef::{Deriv, Site};
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, Var};
 use crate::passes::rebuild::{Copier, Signature, finish, loss_named, output_named, underivable, written};
@@ -39,8 +40,8 @@ impl GradOptions {
         GradOptions { wrt: names.iter().map(|s| s.to_string()).collect(), ..Default::default() }
     }
 
-    /// The leaves to differentiate by, in order. A pattern of `frozen` that matches no param is an error, and so is a leaf
-    /// that is asked for and frozen.
+    /// The leaves to differentiate by, in order. A pattern of `frozen` that matches no param is an error, and so is a
+    /// leaf that is asked for and frozen.
     pub fn leaves(&self, g: Graph<'_>) -> Result<Vec<String>> {
         let params = || g.leaves().filter(|l| l.1 == LeafKind::Param).map(|l| l.2);
         if let Some(p) = self.frozen.iter().find(|p| !params().any(|name| names::matches(p, name))) {
@@ -58,7 +59,7 @@ impl GradOptions {
                 None => Ok(self.wrt.clone()),
             };
         }
-        let frozen = |v: Value, name: &str| g.attrs(g.def[v.at()]).bool(5) || matched(name).is_some();
+        let frozen = |v: Value, name: &str| ParamAttrs::of(&g.attrs(g.def[v.at()])).frozen || matched(name).is_some();
         let params = g.leaves().filter(|l| l.1 == LeafKind::Param && !frozen(l.0, l.2));
         let names: Vec<String> = params.map(|l| l.2.to_string()).collect();
         if names.is_empty() {

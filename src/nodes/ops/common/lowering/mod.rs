@@ -1,7 +1,7 @@
 //! From nodes to kernel calls: what the rows' `lower` points at, one file a family of kernels.
 //!
-//! Invariant: a call's parameters and splits follow from shapes, types and attributes alone, or from the number of threads
-//! where that changes no bit. Shape inference has
+//! Invariant: a call's parameters and splits follow from shapes, types and attributes alone, or from the number of
+//! threads where that changes no bit. Shape inference has
 //! checked everything that kernels rely on. Only rows and the tile pass enter here.
 
 /// Lowers `cx.node`: runs its row's `lower`, or the one-step tile program of a point-wise op.

@@ -109,7 +109,7 @@ pub fn outputs(g: Graph<'_>, leaves: &Leaves) -> Result<Vec<Vec<u8>>, usize> {
             let count = g.outs_of(n).len();
             let outs = node(g, n, &values, &vec![true; count])?;
             if count > 1 {
-                // Skipping what nobody reads changes nothing else.
+                // Skipping what nothing reads changes nothing else.
                 let mut first = vec![false; count];
                 first[0] = true;
                 assert_eq!(node(g, n, &values, &first)?[0], outs[0]);

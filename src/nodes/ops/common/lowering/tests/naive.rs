@@ -4,6 +4,18 @@ use crate::arena::Node;
 use crate::arena::intern::Dims;
 use crate::nodes::Graph;
 use crate::nodes::build::axes::split_at_axis;
+use crate::nodes::build::axes::to_size;
+use crate::nodes::build::axes::to_sizes;
+use crate::nodes::ops::index::attrs::GatherAttrs;
+use crate::nodes::ops::index::attrs::ScatterAddAttrs;
+use crate::nodes::ops::layout::attrs::ConcatAttrs;
+use crate::nodes::ops::layout::attrs::FlipAttrs;
+use crate::nodes::ops::layout::attrs::PadAttrs;
+use crate::nodes::ops::layout::attrs::SliceAttrs;
+use crate::nodes::ops::layout::attrs::TransposeAttrs;
+use crate::nodes::ops::reduce::attrs::ArgExtremeAttrs;
+use crate::nodes::ops::reduce::attrs::ReduceAttrs;
+use crate::nodes::ops::reduce::attrs::RunningAttrs;
 
 /// The index of element `e`.
 fn index(mut e: usize, d: &Dims) -> Vec<usize> {
@@ -35,27 +47,37 @@ pub fn result(g: Graph<'_>, n: Node, x: &[Vec<f64>]) -> Option<Vec<f64>> {
         "reshape" => Some(x[0].clone()),
         "transpose" => take(&|at| {
             let mut from = vec![0; at.len()];
-            a.sizes(0).iter().zip(at).for_each(|(&p, i)| from[p] = i);
+            to_sizes(&TransposeAttrs::of(&a).perm).into_iter().zip(at).for_each(|(p, i)| from[p] = i);
             from
         }),
         "broadcast" => take(&|at| {
             let lead = to.len() - d[0].len();
             at[lead..].iter().zip(d[0].iter()).map(|(&i, &n)| if n == 1 { 0 } else { i }).collect()
         }),
-        "slice" => take(&|at| (0..at.len()).map(|k| a.sizes(0)[k] + at[k] * a.sizes(2)[k]).collect()),
-        "flip" => take(&|mut at| {
-            a.sizes(0).iter().for_each(|&k| at[k] = to[k] - 1 - at[k]);
-            at
-        }),
-        "concat" => Some(concat(&d, &to, a.size(0), x)),
-        "pad" => Some(pad(&d[0], &to, &a.sizes(0), a.f64(2), &x[0])),
-        "gather" | "scatter_add" | "take_along_axis" | "scatter_along_axis" => {
-            Some(indexed(op, a.size(0), (&d, &to), x))
+        "slice" => {
+            let cut = SliceAttrs::of(&a);
+            let (starts, steps) = (to_sizes(&cut.starts), to_sizes(&cut.steps));
+            take(&|at| (0..at.len()).map(|k| starts[k] + at[k] * steps[k]).collect())
         }
+        "flip" => {
+            let axes = to_sizes(&FlipAttrs::of(&a).axes);
+            take(&|mut at| {
+                axes.iter().for_each(|&k| at[k] = to[k] - 1 - at[k]);
+                at
+            })
+        }
+        "concat" => Some(concat(&d, &to, to_size(ConcatAttrs::of(&a).axis), x)),
+        "pad" => {
+            let edges = PadAttrs::of(&a);
+            Some(pad(&d[0], &to, &to_sizes(&edges.low), edges.value, &x[0]))
+        }
+        "gather" | "take_along_axis" => Some(indexed(op, to_size(GatherAttrs::of(&a).axis), (&d, &to), x)),
+        "scatter_add" | "scatter_along_axis" => Some(indexed(op, to_size(ScatterAddAttrs::of(&a).axis), (&d, &to), x)),
         "matmul" => Some(matmul(&d, &to, [a.bool(0), a.bool(1)], x)),
         "cumsum" => {
-            let (_, n, inner) = split_at_axis(&d[0], a.size(0));
-            let counts = |i: usize, j: usize| (i == j && !a.bool(1)) || if a.bool(2) { j > i } else { j < i };
+            let RunningAttrs { axis, exclusive, reverse } = RunningAttrs::of(&a);
+            let (_, n, inner) = split_at_axis(&d[0], to_size(axis));
+            let counts = |i: usize, j: usize| (i == j && !exclusive) || if reverse { j > i } else { j < i };
             let one = |e: usize| {
                 let (i, base) = (e / inner % n, e - e / inner % n * inner);
                 (0..n).filter(|&j| counts(i, j)).map(|j| x[0][base + j * inner]).sum()
@@ -64,7 +86,7 @@ pub fn result(g: Graph<'_>, n: Node, x: &[Vec<f64>]) -> Option<Vec<f64>> {
         }
         "arg_max" | "arg_min" => {
             let sign = if op == "arg_max" { 1.0 } else { -1.0 };
-            let (_, n, inner) = split_at_axis(&d[0], a.size(0));
+            let (_, n, inner) = split_at_axis(&d[0], to_size(ArgExtremeAttrs::of(&a).axis));
             let one = |e: usize| {
                 let at = |j: usize| sign * x[0][(e / inner * n + j) * inner + e % inner];
                 (0..n).fold(0, |best, j| if at(j) > at(best) { j } else { best }) as f64
@@ -141,7 +163,7 @@ fn reduction(op: &str, d: &[Dims], to: &Dims, g: Graph<'_>, n: Node, x: &[Vec<f6
     if !matches!(op, "reduce_sum" | "reduce_mean" | "reduce_max" | "reduce_min" | "reduce_prod" | "logsumexp") {
         return None;
     }
-    let axes = g.attrs(n).sizes(0);
+    let axes = to_sizes(&ReduceAttrs::of(&g.attrs(n)).axes);
     let kept: Vec<usize> = (0..d[0].len()).filter(|k| !axes.contains(k)).collect();
     let small = Dims::new(&kept.iter().map(|&k| d[0][k]).collect::<Vec<_>>()).unwrap();
     let mut groups = vec![Vec::new(); to.numel()];

@@ -1,0 +1,69 @@
+//! Attributes of block ops.
+
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::typed::attrs;
+use crate::nodes::ops::matmul::attrs::Activation;
+
+attrs! {
+    /// Attributes of `linear`.
+    pub struct LinearAttrs {
+        /// The activation of the result.
+        act: Activation,
+    }
+}
+
+attrs! {
+    /// Attributes of `attention_block`.
+    pub struct AttentionBlockAttrs {
+        /// Heads, which divide the width.
+        heads: i64,
+        /// Whether a query sees no later key.
+        causal: bool,
+        /// Whether the operands hold a mask of keys.
+        padding: bool,
+        /// Whether the operands hold biases.
+        bias: bool,
+        /// Whether the operands hold tables of cosines and sines.
+        rope: bool,
+    }
+}
+
+attrs! {
+    /// Attributes of `transformer_layer`.
+    pub struct TransformerLayerAttrs {
+        /// Heads, which divide the width.
+        heads: i64,
+        /// The activation between the two products of the feed-forward part.
+        act: Activation,
+        /// ε of the norm behind the attention.
+        eps1: f64,
+        /// ε of the norm behind the feed-forward part.
+        eps2: f64,
+        /// Whether the operands hold biases and βs.
+        bias: bool,
+    }
+}
+
+attrs! {
+    /// Attributes of `llama_decoder_block`.
+    pub struct LlamaDecoderBlockAttrs {
+        /// Heads of the queries.
+        heads: i64,
+        /// Heads of the keys and values, which divide `heads`.
+        kv_heads: i64,
+        /// ε of both norms.
+        eps: f64,
+        /// Whether a query sees no later key.
+        causal: bool,
+    }
+}
+
+attrs! {
+    /// Attributes of `swiglu`.
+    pub struct SwigluAttrs {
+        /// Whether the first half is the gate.
+        gate_first: bool,
+        /// The type of the result.
+        to: DType,
+    }
+}

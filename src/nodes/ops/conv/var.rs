@@ -1,0 +1,104 @@
+//! Methods of [`Var`] for convolutions. Options are called as torch calls them.
+
+use crate::nodes::build::axes::{to_i64, to_i64s};
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvTransposeAttrs};
+
+/// Options of a convolution over `N` axes, with `P` = 2·`N` sides to pad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conv<const N: usize, const P: usize> {
+    /// Step between windows along each axis.
+    pub stride: [usize; N],
+    /// Zeros before and after each axis, the first axis first (top, bottom, left, right).
+    pub pad: [usize; P],
+    /// Distance between the taps of a window.
+    pub dilation: [usize; N],
+    /// Independent groups of channels.
+    pub groups: usize,
+}
+
+/// Options of [`Var::conv2d`].
+pub type Conv2d = Conv<2, 4>;
+/// Options of [`Var::conv3d`].
+pub type Conv3d = Conv<3, 6>;
+
+impl<const N: usize, const P: usize> Default for Conv<N, P> {
+    fn default() -> Self {
+        Conv { stride: [1; N], pad: [0; P], dilation: [1; N], groups: 1 }
+    }
+}
+
+/// Options of a transposed convolution over `N` axes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConvTranspose<const N: usize> {
+    /// Step between two inputs in the output.
+    pub stride: [usize; N],
+    /// What is cut off on both sides of each axis.
+    pub pad: [usize; N],
+    /// Elements added at the end of each axis, fewer than the stride or the dilation.
+    pub output_pad: [usize; N],
+    /// Distance between the taps.
+    pub dilation: [usize; N],
+    /// Independent groups of channels.
+    pub groups: usize,
+}
+
+impl<const N: usize> Default for ConvTranspose<N> {
+    fn default() -> Self {
+        ConvTranspose { stride: [1; N], pad: [0; N], output_pad: [0; N], dilation: [1; N], groups: 1 }
+    }
+}
+
+/// Methods that differ in the number of axes alone.
+macro_rules! by_axes {
+    ($($n:literal $p:literal $shape:literal: $conv:ident $transposed:ident;)*) => {
+        impl<'g> Var<'g> {
+            $(
+            #[doc = concat!("Convolution of x `[N, C, ", $shape, "]` with w `[O, C/groups, kernel…]` (cross-correlation).")]
+            #[track_caller]
+            pub fn $conv(self, w: Var<'g>, opt: Conv<$n, $p>) -> Var<'g> {
+                self.convolved([Op::CONV1D, Op::CONV2D, Op::CONV3D][$n - 1], w, &opt)
+            }
+
+            #[doc = concat!("The transpose of [`Var::", stringify!($conv), "`]: x `[N, C, ", $shape, "]`, w `[C, O/groups, kernel…]`.")]
+            #[track_caller]
+            pub fn $transposed(self, w: Var<'g>, opt: ConvTranspose<$n>) -> Var<'g> {
+                let op = [Op::CONV_TRANSPOSE1D, Op::CONV_TRANSPOSE2D, Op::CONV_TRANSPOSE3D][$n - 1];
+                self.transposed(op, w, &opt)
+            }
+            )*
+        }
+    };
+}
+
+by_axes! {
+    1 2 "L": conv1d conv_transpose1d;
+    2 4 "H, W": conv2d conv_transpose2d;
+    3 6 "D, H, W": conv3d conv_transpose3d;
+}
+
+impl<'g> Var<'g> {
+    #[track_caller]
+    fn convolved<const N: usize, const P: usize>(self, op: Op, w: Var<'g>, opt: &Conv<N, P>) -> Var<'g> {
+        let attrs = ConvAttrs {
+            stride: to_i64s(&opt.stride),
+            pad: to_i64s(&opt.pad),
+            dilation: to_i64s(&opt.dilation),
+            groups: to_i64(opt.groups),
+        };
+        self.g.emit1(op, &[self, w], &attrs.list())
+    }
+
+    #[track_caller]
+    fn transposed<const N: usize>(self, op: Op, w: Var<'g>, opt: &ConvTranspose<N>) -> Var<'g> {
+        let attrs = ConvTransposeAttrs {
+            stride: to_i64s(&opt.stride),
+            pad: to_i64s(opt.pad.map(|p| [p, p]).as_flattened()),
+            dilation: to_i64s(&opt.dilation),
+            groups: to_i64(opt.groups),
+            output_pad: to_i64s(&opt.output_pad),
+        };
+        self.g.emit1(op, &[self, w], &attrs.list())
+    }
+}

@@ -1,0 +1,60 @@
+//! Attributes of ops that move elements.
+
+use crate::arena::Shape;
+use crate::nodes::ir::typed::attrs;
+
+attrs! {
+    /// Of `reshape` and `broadcast`.
+    pub struct ToShapeAttrs {
+        /// The shape of the result.
+        shape: Shape,
+    }
+}
+
+attrs! {
+    /// Of `transpose`.
+    pub struct TransposeAttrs {
+        /// For each axis of the result, the axis of the operand.
+        perm: Vec<i64>,
+    }
+}
+
+attrs! {
+    /// Of `slice`: one entry an axis.
+    pub struct SliceAttrs {
+        /// The first element that is taken.
+        starts: Vec<i64>,
+        /// The end: no element from there on is taken.
+        limits: Vec<i64>,
+        /// The distance of two elements that are taken.
+        steps: Vec<i64>,
+    }
+}
+
+attrs! {
+    /// Of `concat`.
+    pub struct ConcatAttrs {
+        /// The axis along which the operands lie one after another.
+        axis: i64,
+    }
+}
+
+attrs! {
+    /// Of `pad`: one entry an axis.
+    pub struct PadAttrs {
+        /// Elements before the operand.
+        low: Vec<i64>,
+        /// Elements behind it.
+        high: Vec<i64>,
+        /// What they are.
+        value: f64,
+    }
+}
+
+attrs! {
+    /// Of `flip`.
+    pub struct FlipAttrs {
+        /// The axes that are reversed.
+        axes: Vec<i64>,
+    }
+}

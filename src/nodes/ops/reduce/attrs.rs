@@ -1,0 +1,63 @@
+//! Attributes of reductions and running totals.
+
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::typed::attrs;
+
+attrs! {
+    /// Of reductions over a set of axes.
+    pub struct ReduceAttrs {
+        /// The axes, in order.
+        axes: Vec<i64>,
+        /// Whether they stay, with size 1.
+        keep: bool,
+    }
+}
+
+attrs! {
+    /// Of `var`.
+    pub struct VarAttrs {
+        /// The axes, in order.
+        axes: Vec<i64>,
+        /// Whether they stay, with size 1.
+        keep: bool,
+        /// What the divisor is less than the number of elements.
+        correction: i64,
+    }
+}
+
+attrs! {
+    /// Of `sum_squares`.
+    pub struct SumSquaresAttrs {
+        /// Whether the sum is divided by the number of elements.
+        mean: bool,
+    }
+}
+
+attrs! {
+    /// Of `arg_max` and `arg_min`.
+    pub struct ArgExtremeAttrs {
+        /// The axis, which disappears.
+        axis: i64,
+        /// The type of the positions.
+        dtype: DType,
+    }
+}
+
+attrs! {
+    /// Of `cumsum` and `cumprod`.
+    pub struct RunningAttrs {
+        /// The axis.
+        axis: i64,
+        /// Whether the element itself is left out.
+        exclusive: bool,
+        /// Whether the total runs from the end.
+        reverse: bool,
+    }
+}
+
+impl VarAttrs {
+    /// The axes alone.
+    pub fn reduce(self) -> ReduceAttrs {
+        ReduceAttrs { axes: self.axes, keep: self.keep }
+    }
+}
