@@ -5,13 +5,10 @@
 //! never enough. What cannot be made in its leaf is copied there by instructions at the end; so is what is made while
 //! the step may still stop at a bad index.
 
-use super::code::{BufKind, Code, Operand, Update};
+use super::code::{BufKind, Code, OUT_OF_PLACE, Operand, Update};
 use super::faults;
 use crate::arena::Node;
 use crate::kernels::abi::Split;
-
-/// Stands for "not in place" in [`Alias::inplace`].
-pub const OUT_OF_PLACE: u8 = u8::MAX;
 
 /// Who shares bytes with whom.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -10,8 +10,7 @@
 //! [`Checked`] can be made here only: it is what the executor's unsafe code rests on. The walk runs in release
 //! builds too.
 
-use super::alias::OUT_OF_PLACE;
-use super::code::{BufKind, Code, Operand};
+use super::code::{BufKind, Code, OUT_OF_PLACE, Operand};
 use super::faults::{Check, Leaves};
 use crate::arena::tensor::LINE;
 use crate::error::{Error, Kind, Result};
@@ -25,7 +24,7 @@ pub struct Plan {
     /// The instructions.
     pub code: Code,
     /// First byte of each buffer.
-    pub place: Vec<usize>,
+    pub offset: Vec<usize>,
     /// For each read, the write of its instruction that shares its bytes, or [`OUT_OF_PLACE`].
     pub inplace: Vec<u8>,
     /// Bytes of the arena.
@@ -142,7 +141,7 @@ fn promise(ok: bool, broken: impl FnOnce() -> String) -> Proof {
 impl<'p> Walk<'p> {
     fn new(plan: &'p Plan) -> Proof<Walk<'p>> {
         let (code, n) = (&plan.code, plan.code.bytes.len());
-        promise(plan.place.len() == n && plan.inplace.len() == code.reads.len(), || "columns do not fit".into())?;
+        promise(plan.offset.len() == n && plan.inplace.len() == code.reads.len(), || "columns do not fit".into())?;
         let mut runs = vec![0; code.loops.len()];
         code.body.iter().map(|&b| b as usize).filter(|&b| b < code.loops.len()).for_each(|b| runs[b] += 1);
         promise(runs.iter().all(|&n| n <= 1), || "two instructions run one loop".into())?;
@@ -170,7 +169,7 @@ impl<'p> Walk<'p> {
 
     /// The bytes of an operand, inside its buffer and the arena, and aligned.
     fn extent(&self, o: &Operand) -> Proof<Range<usize>> {
-        let (code, place) = (&self.plan.code, self.plan.place.get(o.buf as usize));
+        let (code, place) = (&self.plan.code, self.plan.offset.get(o.buf as usize));
         let bytes = o.len.checked_mul(o.size);
         let (Some(&place), Some(bytes)) = (place, bytes) else { return Err("an operand that does not exist".into()) };
         let inner = o.off.checked_add(bytes).is_some_and(|end| end <= code.bytes[o.buf as usize]);

@@ -133,6 +133,10 @@ pub struct Instr<'a> {
 /// Stands for "runs its kernel" in [`Instr::body`].
 pub const NO_LOOP: u32 = u32::MAX;
 
+/// Stands for "shares no bytes with a write" in the `inplace` column of [`Alias`](super::alias::Alias) and
+/// [`Plan`](super::check::Plan).
+pub const OUT_OF_PLACE: u8 = u8::MAX;
+
 /// The columns.
 #[derive(Clone, Debug, Default)]
 pub struct Code {

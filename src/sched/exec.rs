@@ -6,7 +6,9 @@
 use super::check::Checked;
 use super::faults::Commits;
 use super::link::{Linked, LoopCall, Segment, behind, link};
-use super::tape::{Tapes, race_free};
+use super::observer::StepObserver;
+use super::races::race_free;
+use super::tape::Tapes;
 use super::trace::{Traced, Track};
 use crate::arena::Node;
 use crate::arena::tensor::TensorArena;
@@ -65,21 +67,6 @@ pub struct ThreadState {
     pub fault: Fault,
     /// The time (see [`StepObserver`]) of the instruction being run.
     pub at: AtomicUsize,
-}
-
-/// What stands around the instructions of a thread's tape. Times count the instructions that run one after another in
-/// a step, each iteration of a loop anew; all threads give an instruction the same time.
-pub(super) trait StepObserver {
-    /// The arena, for the next instruction.
-    fn frame(&mut self) -> ArenaPtr;
-    /// Whether to run what stands at `time`.
-    fn goes_on(&mut self, time: usize) -> bool;
-    /// Meets the other threads, before `time`: whether the step goes on.
-    fn barrier(&mut self, time: usize) -> bool;
-    /// These bytes hold nothing any more.
-    fn dead(&mut self, bytes: &[Range<usize>]);
-    /// Instruction `i` of `segment` is done.
-    fn done(&mut self, segment: &Segment, i: usize);
 }
 
 /// One thread's way through its tape.

@@ -97,7 +97,7 @@ impl Commits {
         }
         let (mut made, leaves) = (Made::default(), Leaves::new(plan));
         let writes = |i: usize| {
-            let range = |b: usize, off: usize, bytes: usize| plan.place[b] + off..plan.place[b] + off + bytes;
+            let range = |b: usize, off: usize, bytes: usize| plan.offset[b] + off..plan.offset[b] + off + bytes;
             code.writes_of(i).iter().any(|o| leaves.meet(&range(o.buf as usize, o.off, o.bytes())))
         };
         Commits {
@@ -115,8 +115,9 @@ impl Leaves {
     pub fn new(plan: &Plan) -> Leaves {
         let code = &plan.code;
         let kept = |b: &usize| matches!(code.kind[*b], BufKind::Param | BufKind::State) && code.bytes[*b] > 0;
-        let extent = |b: usize| plan.place[b]..plan.place[b].saturating_add(code.bytes[b]);
-        let mut all: Vec<Range<usize>> = (0..code.bytes.len().min(plan.place.len())).filter(kept).map(extent).collect();
+        let extent = |b: usize| plan.offset[b]..plan.offset[b].saturating_add(code.bytes[b]);
+        let mut all: Vec<Range<usize>> =
+            (0..code.bytes.len().min(plan.offset.len())).filter(kept).map(extent).collect();
         all.sort_by_key(|r| r.start);
         Leaves(all)
     }

@@ -6,9 +6,8 @@
 //! buffers of a body go to bytes that are distinct at each iteration, unless both are only read: the checker proved
 //! that of the loop's operands, and that externs fit them. Made by [`Exec`](super::exec::Exec) alone.
 
-use super::alias::OUT_OF_PLACE;
 use super::check::Checked;
-use super::code::Operand;
+use super::code::{OUT_OF_PLACE, Operand};
 use super::loops::{Loop, Outer, timestamps};
 use super::tape::Tapes;
 use crate::arena::Node;
@@ -258,13 +257,13 @@ impl Linked {
 pub(super) fn behind(plan: &Checked) -> Vec<Vec<Range<usize>>> {
     let code = &plan.code;
     let zone = |o: &Operand| {
-        let (at, bytes) = (plan.place[o.buf as usize], code.bytes[o.buf as usize]);
+        let (at, bytes) = (plan.offset[o.buf as usize], code.bytes[o.buf as usize]);
         at + bytes..(at + bytes.next_multiple_of(LINE) + LINE).min(plan.bytes)
     };
     // What the caller owns stands side by side.
-    let pinned = (0..code.bytes.len()).filter(|&b| code.kind[b].is_pinned()).map(|b| plan.place[b] + code.bytes[b]);
+    let pinned = (0..code.bytes.len()).filter(|&b| code.kind[b].is_pinned()).map(|b| plan.offset[b] + code.bytes[b]);
     let floor = pinned.max().unwrap_or(0);
-    let own = |o: &&Operand| code.bytes[o.buf as usize] > 0 && plan.place[o.buf as usize] >= floor;
+    let own = |o: &&Operand| code.bytes[o.buf as usize] > 0 && plan.offset[o.buf as usize] >= floor;
     (0..code.len()).map(|i| code.writes_of(i).iter().filter(own).map(zone).collect()).collect()
 }
 
@@ -276,7 +275,7 @@ fn by_use(plan: &Checked, inner: Vec<Tapes>) -> Vec<Tapes> {
 }
 
 fn range(plan: &Checked, o: &Operand) -> Range<usize> {
-    let start = plan.place[o.buf as usize] + o.off;
+    let start = plan.offset[o.buf as usize] + o.off;
     start..start + o.bytes()
 }
 
@@ -285,7 +284,7 @@ fn range(plan: &Checked, o: &Operand) -> Range<usize> {
 fn deaths(plan: &Checked) -> (Vec<u32>, Vec<Range<usize>>, Vec<Range<usize>>) {
     let code = &plan.code;
     let n = code.bytes.len();
-    let whole = |b: usize| plan.place[b]..plan.place[b] + code.bytes[b];
+    let whole = |b: usize| plan.offset[b]..plan.offset[b] + code.bytes[b];
     let mut last = vec![u32::MAX; n];
     for i in 0..code.len() {
         for o in code.reads_of(i).iter().chain(code.writes_of(i)) {
@@ -305,7 +304,7 @@ fn deaths(plan: &Checked) -> (Vec<u32>, Vec<Range<usize>>, Vec<Range<usize>>) {
     code.outputs.iter().for_each(|o| kept[o.buf as usize] = true);
     code.updates.iter().for_each(|u| {
         let b = u.from.buf as usize;
-        kept[b] |= plan.place[b] + u.from.off == plan.place[u.leaf as usize];
+        kept[b] |= plan.offset[b] + u.from.off == plan.offset[u.leaf as usize];
     });
     let mut at: Vec<Vec<Range<usize>>> = vec![Vec::new(); code.len()];
     for b in 0..n {

@@ -6,44 +6,19 @@
 
 use super::check::Checked;
 use super::code::Code;
-use super::tape::{Rule, Tapes, tapes_by};
+use super::tape::Tapes;
 use crate::kernels::abi::Split;
 
 /// Picoseconds of a barrier of two threads, and what each thread more adds.
 const BARRIER: (u64, u64) = (450_000, 60_000);
 /// Picoseconds of a byte that lies in another core's cache: it is fetched, or taken away from there.
 const FETCH: u64 = 100;
-/// Numbers of threads that are tried, beside the most that there may be.
-const LADDER: [usize; 13] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128];
-/// Picoseconds of an instruction that each of its threads must get: all are tried, since what is shared need not be
-/// fetched by the next that is, and what is not needs no barrier.
-const GRAINS: [u64; 3] = [1_000_000, 4_000_000, 16_000_000];
-
 /// Picoseconds of a barrier of `threads` threads.
 pub fn barrier(threads: usize) -> u64 {
     match threads {
         0 | 1 => 0,
         n => BARRIER.0 + BARRIER.1 * (n as u64 - 2),
     }
-}
-
-/// The tapes of `plan` for the number of threads, among [`LADDER`]'s and as many as it was planned for, with which a
-/// step is shortest; the fewest of equals.
-pub fn best(plan: &Checked) -> Tapes {
-    let mut best = tapes_by(plan, 1, Rule::Alone);
-    let mut least = step(plan, &best);
-    let all =
-        LADDER.into_iter().filter(|&n| n > 1 && n < plan.threads).chain((plan.threads > 1).then_some(plan.threads));
-    for threads in all {
-        for grain in GRAINS {
-            let tapes = tapes_by(plan, threads, Rule::Worth(grain));
-            let time = step(plan, &tapes);
-            if time < least {
-                (best, least) = (tapes, time);
-            }
-        }
-    }
-    best
 }
 
 /// Picoseconds of a step of `plan` by `tapes`: between two barriers, those of the thread that is last.
@@ -168,6 +143,9 @@ mod tests {
     use super::*;
     use crate::nodes::{Builder, DType, GraphBuf};
     use crate::sched::schedule;
+    use crate::sched::share::tapes;
+
+    const THREADS: [usize; 13] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128];
 
     /// Two layers and the gradient-like product back, of width `n`.
     fn layers(n: usize) -> GraphBuf {
@@ -180,7 +158,7 @@ mod tests {
     /// The tapes' threads, and picoseconds of a step.
     fn chosen(graph: &GraphBuf, threads: usize) -> (usize, u64) {
         let s = schedule(graph.view(), threads).unwrap();
-        let tapes = best(&s.plan);
+        let tapes = tapes(&s.plan);
         (tapes.threads(), step(&s.plan, &tapes))
     }
 
@@ -196,11 +174,11 @@ mod tests {
     #[test]
     fn more_threads_are_never_slower_and_more_work_never_faster() {
         let sizes = [4, 16, 48, 96, 200, 400];
-        let times = sizes.map(|n| LADDER.map(|threads| chosen(&layers(n), threads).1));
+        let times = sizes.map(|n| THREADS.map(|threads| chosen(&layers(n), threads).1));
         for t in &times {
             assert!(t.windows(2).all(|w| w[1] <= w[0]), "{t:?}");
         }
-        for k in 0..LADDER.len() {
+        for k in 0..THREADS.len() {
             assert!(times.windows(2).all(|w| w[0][k] < w[1][k]), "{k}");
         }
         let (one, two) = (times[5][0], times[5][1]);

@@ -8,8 +8,9 @@
 //! least such number and nothing behind it, so that all agree which instruction stopped the step, and no thread waits
 //! at a barrier that another will not reach.
 
-use super::exec::{Exec, StepObserver, Stop, ThreadState};
+use super::exec::{Exec, Stop, ThreadState};
 use super::link::Segment;
+use super::observer::StepObserver;
 use super::trace::{Traced, Track};
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};

@@ -3,8 +3,8 @@
 //! Invariant: recording allocates nothing, and a step that is not recorded reads no clock: what records stands around
 //! the [`StepObserver`] of such steps single. Made for [`exec`](super::exec) and [`team`](super::team).
 
-use super::exec::StepObserver;
 use super::link::{Linked, Segment};
+use super::observer::StepObserver;
 use crate::kernels::abi::ArenaPtr;
 use std::ops::Range;
 use std::time::Instant;

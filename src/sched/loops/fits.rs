@@ -8,8 +8,7 @@
 use super::{Extern, Loop, Outer, timestamps};
 use crate::arena::tensor::LINE;
 use crate::kernels::abi::Split;
-use crate::sched::alias::OUT_OF_PLACE;
-use crate::sched::code::{BufKind, Code, Operand};
+use crate::sched::code::{BufKind, Code, OUT_OF_PLACE, Operand};
 
 type Proof = Result<(), String>;
 

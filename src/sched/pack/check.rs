@@ -3,7 +3,7 @@
 //! It shares no code with the packers and trusts nothing that they say. What it cannot see is whether the lifetimes
 //! and sizes are the right ones; that is the plan checker's part, which walks the instructions.
 
-use super::Buffers;
+use super::buffers::Buffers;
 use crate::error::{Error, Kind, Result};
 use std::collections::BTreeMap;
 

@@ -5,7 +5,7 @@
 //! section, so that each part is a run of buffers and a run of sections. Sizes are counted in their greatest common
 //! divisor. For the packers of this room.
 
-use super::Buffers;
+use super::buffers::Buffers;
 use crate::error::{Error, Kind, Result};
 
 /// The buffers that take bytes, by start.

@@ -3,7 +3,7 @@
 //! Each places one buffer after the other, in an order of its own, in a gap between those that it meets in time.
 //! Time is O(N · placed): they are for thousands of buffers, not for millions.
 
-use super::Buffers;
+use super::buffers::Buffers;
 
 /// Offsets and height.
 pub type Placed = (Vec<u64>, u64);

@@ -2,7 +2,7 @@
 //!
 //! Every function is a pure function of its arguments.
 
-use super::Buffers;
+use super::buffers::Buffers;
 
 /// A stream of pseudo-random numbers (SplitMix64: Steele, Lea and Flood, 2014).
 #[derive(Clone, Debug)]

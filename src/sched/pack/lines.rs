@@ -1,7 +1,8 @@
 //! Packing of a program's buffers: lifetimes counted in instructions, sizes in lines of the arena.
 
+use super::buffers::Buffers;
 use super::greedy::Placed;
-use super::{Buffers, Options, Packing};
+use super::{Options, Packing};
 use crate::error::{Error, Kind, Result};
 use crate::sched::live::Intervals;
 

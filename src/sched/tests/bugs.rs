@@ -4,9 +4,8 @@ use super::ops::{self, ADD, FRESH, SCALE, SUM, TAIL, TWO, one};
 use super::random::{How, bits, expected, outcome, planned};
 use crate::arena::tensor::LINE;
 use crate::nodes::{Builder, DType, GraphBuf, Init};
-use crate::sched::alias;
 use crate::sched::check::check;
-use crate::sched::code::BufKind;
+use crate::sched::code::{BufKind, OUT_OF_PLACE};
 use crate::sched::pack::lines;
 
 const F32: DType = DType::F32;
@@ -43,7 +42,7 @@ fn touching_lifetimes_share_identical_bytes_only() {
     let mut wrong = right.clone();
     wrong.bytes += LINE;
     let out = right.code.outputs[0].buf as usize;
-    wrong.place[out] += LINE;
+    wrong.offset[out] += LINE;
     assert!(check(wrong).unwrap_err().to_string().contains("in place on another extent"));
 }
 
@@ -65,9 +64,9 @@ fn an_operand_that_is_read_through_a_window_too_is_not_overwritten() {
         if reads.len() == 2 && reads[0].buf == reads[1].buf {
             let mut wrong = right.clone();
             let at = right.code.read_range(i).start;
-            assert_eq!(right.inplace[at..at + 2], [alias::OUT_OF_PLACE; 2], "{node}");
+            assert_eq!(right.inplace[at..at + 2], [OUT_OF_PLACE; 2], "{node}");
             wrong.inplace[at] = 0;
-            wrong.place[right.code.writes_of(i)[0].buf as usize] = right.place[reads[0].buf as usize];
+            wrong.offset[right.code.writes_of(i)[0].buf as usize] = right.offset[reads[0].buf as usize];
             assert!(check(wrong).is_err());
         }
     }
@@ -198,7 +197,7 @@ fn a_shifted_slot_for_a_result_is_refused() {
     let (from, to) = (right.code.reads_of(1)[0].buf as usize, right.code.outputs[0].buf as usize);
     for shift in [0, 1, 2, 3] {
         let mut wrong = right.clone();
-        wrong.place[to] = wrong.place[from] + shift * LINE;
+        wrong.offset[to] = wrong.offset[from] + shift * LINE;
         wrong.bytes += 8 * LINE;
         assert!(check(wrong).unwrap_err().to_string().contains("overlaps read"), "{shift} lines off");
     }
@@ -217,12 +216,12 @@ fn a_result_is_not_made_over_a_window() {
     let buf = g.finish([]).unwrap();
     holds(&buf);
     let (_, o, right) = planned(buf.view(), 1, lines::pack);
-    assert!(o.alias.inplace.iter().all(|&w| w == alias::OUT_OF_PLACE));
+    assert!(o.alias.inplace.iter().all(|&w| w == OUT_OF_PLACE));
     let read = right.code.reads_of(1)[0];
     assert!(read.off > 0, "the read is a window");
     let mut wrong = right.clone();
     wrong.inplace[right.code.read_range(1).start] = 0;
-    wrong.place[right.code.outputs[0].buf as usize] = right.place[read.buf as usize];
+    wrong.offset[right.code.outputs[0].buf as usize] = right.offset[read.buf as usize];
     assert!(check(wrong).is_err());
 }
 
@@ -291,8 +290,8 @@ fn a_class_lives_as_long_as_its_last_member() {
     assert_eq!(o.alias.class[of(b)] as usize, root, "the second takes over the first");
     let mut live = o.live.clone();
     live.end[root] = live.first[root] + 2;
-    let (place, bytes) = crate::sched::places(&o.code, &o.alias, &live, lines::pack).unwrap();
-    assert!(check(crate::sched::check::Plan { place, bytes, ..right }).is_err());
+    let (offset, bytes) = crate::sched::offsets(&o.code, &o.alias, &live, lines::pack).unwrap();
+    assert!(check(crate::sched::check::Plan { offset, bytes, ..right }).is_err());
 }
 
 /// Two names for one storage at two offsets: each reads its own part, and neither is overwritten while the other is

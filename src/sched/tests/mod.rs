@@ -8,7 +8,7 @@ mod random;
 mod team;
 mod wrong;
 
-use super::{check, exec, schedule, schedule_with_red_zones, tape};
+use super::{check, exec, schedule, schedule_with_red_zones, share};
 use crate::nodes::{Builder, DType, Init};
 use crate::session::Session;
 use ops::{ADD, EXPAND, FRESH, PICK, REVERSE, SCALE, SUM, TAIL, TWICE, TWO, one};
@@ -147,7 +147,7 @@ fn writes_behind_a_buffer_are_seen() {
     let graph = g.finish([one(&g, &SUM, &[y]).named("loss")]).unwrap();
     let run = |shrink: usize| {
         let mut s = schedule_with_red_zones(graph.view(), 1, &[]).unwrap();
-        let tapes = tape::tapes(&s.plan);
+        let tapes = share::tapes(&s.plan);
         let made = s.plan.code.writes_of(0)[0].buf as usize;
         let mut watched = (*s.plan).clone();
         watched.code.bytes[made] -= shrink;

@@ -11,10 +11,11 @@ use crate::sched::check::{Checked, Plan, check};
 use crate::sched::exec::{Exec, ThreadState};
 use crate::sched::live::Intervals;
 use crate::sched::lower::{Lowered, lower};
+use crate::sched::offsets;
 use crate::sched::order::{self, Ordered};
 use crate::sched::pack::{Packing, greedy, lines};
-use crate::sched::places;
-use crate::sched::tape::{Tapes, tapes_sharing};
+use crate::sched::share::tapes_sharing;
+use crate::sched::tape::Tapes;
 use crate::sched::team::Team;
 
 /// SplitMix64.
@@ -104,8 +105,8 @@ pub fn bits(x: &[Vec<f32>]) -> Vec<Vec<u32>> {
 pub fn planned(g: Graph<'_>, threads: usize, pack: fn(&Intervals) -> Result<Packing>) -> (Lowered, Ordered, Plan) {
     let lowered = lower(g, threads).unwrap();
     let o = order::best(&lowered.code).unwrap();
-    let (place, bytes) = places(&o.code, &o.alias, &o.live, pack).unwrap();
-    let plan = Plan { code: o.code.clone(), place, inplace: o.alias.inplace.clone(), bytes, threads };
+    let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, pack).unwrap();
+    let plan = Plan { code: o.code.clone(), offset, inplace: o.alias.inplace.clone(), bytes, threads };
     (lowered, o, plan)
 }
 
@@ -122,7 +123,7 @@ pub fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, how: How, steps: usiz
     let mut arena = TensorArena::new(plan.bytes).unwrap();
     let at = |v: Value| {
         let slice = l.slices[v.at()];
-        let from = plan.place[slice.buf as usize] + slice.off;
+        let from = plan.offset[slice.buf as usize] + slice.off;
         from..from + g.bytes(v)
     };
     let leaves: Vec<Value> = g.leaves().map(|(v, _, _)| v).collect();
@@ -145,7 +146,7 @@ pub fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, how: How, steps: usiz
     }
     let floats = |r: std::ops::Range<usize>| bytemuck::pod_collect_to_vec::<u8, f32>(&arena.bytes()[r]);
     let outs = plan.code.outputs.iter().map(|o| {
-        let from = plan.place[o.buf as usize] + o.off;
+        let from = plan.offset[o.buf as usize] + o.off;
         floats(from..from + o.bytes())
     });
     (outs.collect(), leaves.iter().map(|&v| floats(at(v))).collect())
@@ -254,15 +255,15 @@ fn mutated(o: &Ordered, right: &Plan, kind: usize, d: &mut Draw) -> Option<Plan>
     }
     let b = free[d.below(free.len())];
     let shift = |p: &mut Plan, root: usize, to: usize| {
-        (0..p.place.len()).filter(|&m| o.alias.class[m] as usize == root).for_each(|m| p.place[m] = to);
+        (0..p.offset.len()).filter(|&m| o.alias.class[m] as usize == root).for_each(|m| p.offset[m] = to);
     };
     match kind {
-        0 => shift(&mut p, b, right.place[b] + LINE),
-        1 => shift(&mut p, b, right.place[b].checked_sub(LINE)?),
+        0 => shift(&mut p, b, right.offset[b] + LINE),
+        1 => shift(&mut p, b, right.offset[b].checked_sub(LINE)?),
         2 => {
             let c = free[d.below(free.len())];
-            shift(&mut p, b, right.place[c]);
-            shift(&mut p, c, right.place[b]);
+            shift(&mut p, b, right.offset[c]);
+            shift(&mut p, c, right.offset[b]);
         }
         3 => live.end[b] = live.end[b].saturating_sub(1),
         4 => live.first[b] += 1,
@@ -273,8 +274,8 @@ fn mutated(o: &Ordered, right: &Plan, kind: usize, d: &mut Draw) -> Option<Plan>
         }
     }
     if (3..6).contains(&kind) {
-        let (place, bytes) = places(&o.code, &o.alias, &live, lines::pack).ok()?;
-        (p.place, p.bytes) = (place, bytes);
+        let (offset, bytes) = offsets(&o.code, &o.alias, &live, lines::pack).ok()?;
+        (p.offset, p.bytes) = (offset, bytes);
     }
-    (p.place != right.place || p.inplace != right.inplace).then_some(p)
+    (p.offset != right.offset || p.inplace != right.inplace).then_some(p)
 }

@@ -8,8 +8,9 @@ use crate::nodes::ir::opdef::{Lower, OpDef};
 use crate::nodes::{Builder, DType};
 use crate::sched::check::check;
 use crate::sched::pack::lines;
+use crate::sched::races::race_free;
 use crate::sched::schedule;
-use crate::sched::tape::{race_free, tapes_sharing};
+use crate::sched::share::tapes_sharing;
 
 fn idle(_: &mut Args<'_>) {}
 

@@ -4,15 +4,17 @@
 //! next value is a leaf, become explicit copies here, so that no later stage has to think of them: an output never
 //! shares bytes with what the caller writes, and the next value of every update lies outside leaves.
 
+mod loops;
+
 use super::code::{BufKind, Code, Instr, NO_LOOP, Operand, Update};
 use super::faults::Check;
-use super::loops;
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
-use crate::kernels::abi::Split;
+use crate::kernels::abi::{DEPTH, Split};
 use crate::kernels::gemm::Precision;
 use crate::nodes::ir::call::{Buf, Call, LowerCx, Temp};
 use crate::nodes::ir::opdef::{Flags, Lower};
+use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::ops::index::below::below;
 use crate::nodes::ops::lower_node;
 use crate::nodes::{Graph, LeafKind, Op};
@@ -46,7 +48,7 @@ pub fn lower(g: Graph<'_>, threads: usize) -> Result<Lowered> {
 
 /// As [`lower`], with the precision of each node's products, or of none.
 pub fn lower_in<'g>(g: Graph<'g>, threads: usize, precision: &'g [Precision]) -> Result<Lowered> {
-    loops::check_depth(g)?;
+    check_depth(g)?;
     let mut l = Lowering::new(g, g.entry(), threads, precision);
     for n in g.region_nodes(g.entry()) {
         l.node(n).map_err(|e| e.at(g.place(n)))?;
@@ -54,6 +56,21 @@ pub fn lower_in<'g>(g: Graph<'g>, threads: usize, precision: &'g [Precision]) ->
     l.outputs()?;
     l.updates()?;
     Ok(Lowered { code: l.code, slices: l.slices })
+}
+
+/// Refuses loops that stand too deep in one another, before any is lowered.
+fn check_depth(g: Graph<'_>) -> Result<()> {
+    let mut inside = vec![0; g.regions()];
+    for r in (0..g.regions()).map(Region::new) {
+        for n in g.region_nodes(r).filter(|&n| matches!(g.def_of(n).lower, Lower::Loop)) {
+            inside[r.at()] = inside[r.at()].max(1 + inside[Scan::of(&g.attrs(n)).body.at()]);
+            if inside[r.at()] > DEPTH {
+                let why = format!("scan: loops stand more than {DEPTH} deep in one another");
+                return Err(bad(why).at(g.place(n)));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Which values of `r` have a reader: yields, next values, and operands of nodes that are needed for them or have
