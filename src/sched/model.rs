@@ -5,7 +5,7 @@
 //! [`tape`](super::tape), which divides, and for reports.
 
 use super::check::Checked;
-use super::code::Code;
+use super::code::{Code, Time};
 use super::tape::Tapes;
 use crate::kernels::abi::Split;
 
@@ -66,9 +66,9 @@ pub fn run(plan: &Checked, tapes: &Tapes) -> u64 {
 
 /// Picoseconds of `units` of instruction `i`'s units.
 fn part(code: &Code, i: usize, units: usize) -> u64 {
-    let (time, call) = code.time[i];
-    let each = (time - call) as f64 / code.units[i].max(1) as f64;
-    call + (each * units as f64) as u64
+    let Time { total, fixed } = code.time[i];
+    let each = (total - fixed) as f64 / code.units[i].max(1) as f64;
+    fixed + (each * units as f64) as u64
 }
 
 /// Where the bytes of a buffer are: written by the first threads, a part each (0: before the step), and whether
@@ -107,7 +107,7 @@ fn elsewhere(code: &Code, i: usize, w: usize, home: &mut [Home]) -> [u64; 2] {
     let mut sum = [0u64; 2];
     let mut add = |[first, others]: [u64; 2]| sum = [sum[0].saturating_add(first), sum[1].saturating_add(others)];
     // What takes no longer for its bytes does not look at them.
-    let looks = code.time[i].0 != code.time[i].1;
+    let looks = code.time[i].total != code.time[i].fixed;
     for (k, o) in code.reads_of(i).iter().enumerate().filter(|_| looks) {
         let (bytes, h) = (o.bytes() as u64, &mut home[o.buf as usize]);
         let (writers, readers) = (h.width.max(1) as u64, w as u64);

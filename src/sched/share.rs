@@ -36,7 +36,7 @@ pub enum Sharing {
 impl Sharing {
     /// Threads among which instruction `i` is divided.
     fn width(self, code: &Code, i: usize, threads: usize) -> usize {
-        let time = code.time[i].0;
+        let time = code.time[i].total;
         let worth = match self {
             Sharing::Never => 1,
             Sharing::AtLeast(least) => threads * usize::from(time >= least),

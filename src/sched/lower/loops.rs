@@ -10,16 +10,17 @@ use crate::kernels::cost_model::CostClass;
 use crate::kernels::gemm::Precision;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, Op};
-use crate::sched::code::{BufKind, Instr, NO_LOOP, Operand};
+use crate::sched::code::{BufKind, Instr, NO_LOOP, Operand, Time};
 use crate::sched::loops::{Extern, Loop, Outer, timestamps};
 use crate::sched::pack::lines;
 use crate::sched::planner::{PhaseTimer, plan};
 use std::sync::Arc;
 
-/// Most carries of a loop: pairs of operands that share their bytes are numbered in a byte.
+/// Most carries of a loop: in-place pairs are numbered in a byte.
 const MAX_CARRIES: usize = 250;
 
-/// Lowers and plans the body of the loop `s`; also the constants that it reads, as operands after the loop's own.
+/// Lowers and plans the body of loop `s`. Also returns the constants that the body reads: they become reads of the
+/// loop's instruction behind its own.
 fn body(g: Graph<'_>, s: &Scan, threads: usize, precision: &[Precision]) -> Result<(Loop, Vec<Value>)> {
     let mut l = Lowering::new(g, s.body, threads, precision);
     l.code.iterated = true;
@@ -62,7 +63,7 @@ fn body(g: Graph<'_>, s: &Scan, threads: usize, precision: &[Precision]) -> Resu
 }
 
 impl Lowering<'_> {
-    /// Lowers the loop `n`: its initial carries go where its final carries will be, and there it runs.
+    /// Lowers the loop `n`: initial carries are copied into the buffers of the final carries, and the loop works there.
     pub(super) fn repeat(&mut self, n: Node) -> Result<()> {
         let g = self.g;
         let s = Scan::of(&g.attrs(n));
@@ -82,7 +83,7 @@ impl Lowering<'_> {
                 units: to.bytes().div_ceil(bytes::UNIT),
                 node: n,
                 flops: 0,
-                time: (CostClass::COPY.time(0, 2 * to.bytes() as u64), CostClass::COPY.fixed()),
+                time: Time::of(CostClass::COPY, 0, 2 * to.bytes() as u64),
                 whole: 0,
                 copies: true,
                 body: NO_LOOP,
@@ -96,11 +97,11 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// The instruction that is the loop.
+    /// Adds the instruction that runs all iterations. `results` are the loop's results, carries first.
     fn iterations(&mut self, n: Node, s: &Scan, results: Vec<Operand>) -> Result<()> {
         let g = self.g;
         let (body, constants) = body(g, s, self.threads, self.precision)?;
-        // Twice the iterations: sums of timestamps must not overflow either.
+        // Twice the timestamps: sums of them must not overflow either.
         if body.timestamps.checked_mul(s.length).and_then(|t| t.checked_mul(2)).is_none_or(|t| t > isize::MAX as usize)
         {
             return Err(bad(format!("scan: {} iterations of {} instructions are too many", s.length, body.timestamps)));
@@ -121,7 +122,7 @@ impl Lowering<'_> {
         let pairs: Vec<(u8, u8)> = (0..s.carries as u8).map(|i| (i, i)).collect();
         let code = &body.plan.code;
         let flops = code.flops.iter().fold(0u64, |sum, f| sum.saturating_add(*f)).saturating_mul(s.length as u64);
-        let time = code.time.iter().fold(0u64, |sum, t| sum.saturating_add(t.0)).saturating_mul(s.length as u64);
+        let time = code.time.iter().fold(0u64, |sum, t| sum.saturating_add(t.total)).saturating_mul(s.length as u64);
         let checks = body.checks(&reads);
         self.code.loops.push(Arc::new(body));
         self.code.push(&Instr {
@@ -133,7 +134,7 @@ impl Lowering<'_> {
             units: 1,
             node: n,
             flops,
-            time: (time, 0),
+            time: Time { total: time, fixed: 0 },
             whole: 0,
             copies: false,
             body: self.code.loops.len() as u32 - 1,
@@ -143,5 +144,5 @@ impl Lowering<'_> {
     }
 }
 
-/// Stands where a loop has no kernel.
+/// The kernel column of a loop; never called.
 fn nothing(_: &mut crate::kernels::abi::Args<'_>) {}

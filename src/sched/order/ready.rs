@@ -1,18 +1,18 @@
-//! Ready lists: a heap for the least key, and, for "the least key among those that take at most so much", a tournament
-//! tree with its leaves in the order of what each group takes. Every call is O(log n).
+//! Ready lists: a heap for the least key, and a tournament tree for the least key among the groups that allocate at most
+//! a given number of bytes. Its leaves are in the order of allocated bytes. Every call is O(log n).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Groups that are ready, by key; ties go to the smaller group.
+/// Ready groups by key; ties go to the smaller group.
 pub struct Ready {
-    /// The key of each group that is ready.
+    /// The key of each ready group.
     key: Vec<Option<i64>>,
     heap: BinaryHeap<Reverse<(i64, u32)>>,
 }
 
 impl Ready {
-    /// Nothing of `n` groups is ready.
+    /// `n` groups, none ready.
     pub fn new(n: usize) -> Ready {
         Ready { key: vec![None; n], heap: BinaryHeap::new() }
     }
@@ -30,7 +30,7 @@ impl Ready {
         self.key[g] = None;
     }
 
-    /// Whether `g` is ready.
+    /// True if `g` is ready.
     pub fn holds(&self, g: usize) -> bool {
         self.key[g].is_some()
     }
@@ -41,21 +41,21 @@ impl Ready {
             if self.key[g as usize] == Some(key) {
                 return Some(g as usize);
             }
-            // The key was changed since, or the group is gone.
+            // Outdated: the key has changed, or the group is not ready any more.
             self.heap.pop();
         }
         None
     }
 }
 
-/// No key: the group is not ready.
+/// The entry of a group that is not ready.
 const NONE: (i64, u32) = (i64::MAX, u32::MAX);
 
-/// Groups that are ready, by key and by what they take.
+/// Ready groups by key and by the bytes that they allocate.
 pub struct Fitting {
     /// Leaf of each group.
     leaf: Vec<u32>,
-    /// What the group of each leaf takes, ascending.
+    /// Bytes that the group of each leaf allocates, ascending.
     takes: Vec<i64>,
     /// The least key below each inner node, then the leaves.
     tree: Vec<(i64, u32)>,
@@ -63,7 +63,7 @@ pub struct Fitting {
 }
 
 impl Fitting {
-    /// None of the groups, which take `takes`, is ready.
+    /// Groups that allocate `takes` bytes, none ready.
     pub fn new(takes: &[i64]) -> Fitting {
         let half = takes.len().max(1).next_power_of_two();
         let mut groups: Vec<u32> = (0..takes.len() as u32).collect();
@@ -80,7 +80,7 @@ impl Fitting {
         while i > 1 {
             i /= 2;
             let least = self.tree[2 * i].min(self.tree[2 * i + 1]);
-            // Above a node that did not change nothing changes.
+            // The nodes above depend on this one only through its value.
             if self.tree[i] == least {
                 break;
             }
@@ -100,12 +100,13 @@ impl Fitting {
         }
     }
 
-    /// Whether `g` is ready.
+    /// True if `g` is ready.
     pub fn holds(&self, g: usize) -> bool {
         self.tree[self.half + self.leaf[g] as usize] != NONE
     }
 
-    /// The group with the least key among those that take at most `room`; if there is none, the one that takes least.
+    /// The group with the least key among those that allocate at most `room` bytes; if there is none, the one that
+    /// allocates least.
     pub fn below(&self, room: i64) -> Option<usize> {
         let end = self.takes.partition_point(|&t| t <= room);
         let (mut lo, mut hi, mut best) = (self.half, self.half + end, NONE);
