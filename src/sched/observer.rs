@@ -1,22 +1,24 @@
 //! What the executor asks and tells while a thread walks its tape.
 //!
-//! Plain steps, poisoned steps, steps of a team and recorded steps differ in their observer only, and each is compiled
-//! on its own. Implemented by [`exec`](super::exec), [`team`](super::team) and [`trace`](super::trace).
+//! Plain, poisoned, recorded and multi-threaded steps differ in their observers alone, and the walk is compiled once for
+//! each. Implemented in [`exec`](super::exec), [`team`](super::team) and [`trace`](super::trace).
 
 use super::link::Segment;
 use crate::kernels::abi::ArenaPtr;
 use std::ops::Range;
 
-/// What stands around the instructions of a thread's tape. Times count the instructions that run one after another in
-/// a step, each iteration of a loop anew; all threads give an instruction the same time.
+/// Observes the walk of one thread along its tape.
+///
+/// Times are timestamps: they count the instructions that run one after another in a step, each iteration of a loop
+/// anew. All threads give an instruction the same time.
 pub(super) trait StepObserver {
     /// The arena, for the next instruction.
-    fn frame(&mut self) -> ArenaPtr;
-    /// Whether to run what stands at `time`.
+    fn arena(&mut self) -> ArenaPtr;
+    /// True if the instruction at `time` may run; false if the step has stopped before it.
     fn goes_on(&mut self, time: usize) -> bool;
-    /// Meets the other threads, before `time`: whether the step goes on.
+    /// Waits for the other threads at the barrier before `time`. False if the step has stopped.
     fn barrier(&mut self, time: usize) -> bool;
-    /// These bytes hold nothing any more.
+    /// These bytes hold no value any more.
     fn dead(&mut self, bytes: &[Range<usize>]);
     /// Instruction `i` of `segment` is done.
     fn done(&mut self, segment: &Segment, i: usize);

@@ -1,4 +1,4 @@
-//! Made-up packing problems, some of known best height: for tests, benches and comparisons with other packers.
+//! Synthetic packing problems, some of known best height, for tests, benches and comparisons with other packers.
 //!
 //! Every function is a pure function of its arguments.
 
@@ -23,36 +23,45 @@ impl Dice {
     }
 }
 
-/// A guillotine dissection of a rectangle `width` moments wide and `height` high into `n` buffers (fewer if it runs out
-/// of pieces that can be cut): the best height is `height`, which every moment fills to the top.
+/// A rectangle in time and memory.
+#[derive(Clone, Copy)]
+struct Piece {
+    from: u64,
+    to: u64,
+    low: u64,
+    high: u64,
+}
+
+/// A guillotine dissection of a rectangle of `width` moments and height `height` into `n` buffers, or fewer if no piece
+/// can be cut any more. Every moment is full, so the best height is `height`.
 pub fn perfect(n: usize, width: u64, height: u64, seed: u64) -> Buffers {
     let mut dice = Dice(seed);
-    let mut open = vec![(0, width, 0, height)];
+    let mut open = vec![Piece { from: 0, to: width, low: 0, high: height }];
     let mut done = Vec::new();
     while open.len() + done.len() < n && !open.is_empty() {
         let k = dice.below(open.len() as u64) as usize;
-        let (a, b, lo, hi) = open.swap_remove(k);
-        let (wide, high) = (b - a > 1, hi - lo > 1);
+        let piece = open.swap_remove(k);
+        let (wide, high) = (piece.to - piece.from > 1, piece.high - piece.low > 1);
         if !wide && !high {
-            done.push((a, b, lo, hi));
+            done.push(piece);
         } else if wide && (!high || dice.below(2) == 0) {
-            let m = a + 1 + dice.below(b - a - 1);
-            open.extend([(a, m, lo, hi), (m, b, lo, hi)]);
+            let cut = piece.from + 1 + dice.below(piece.to - piece.from - 1);
+            open.extend([Piece { to: cut, ..piece }, Piece { from: cut, ..piece }]);
         } else {
-            let m = lo + 1 + dice.below(hi - lo - 1);
-            open.extend([(a, b, lo, m), (a, b, m, hi)]);
+            let cut = piece.low + 1 + dice.below(piece.high - piece.low - 1);
+            open.extend([Piece { high: cut, ..piece }, Piece { low: cut, ..piece }]);
         }
     }
     done.append(&mut open);
-    // A place in the list must not tell where a piece lies.
+    // The position in the list must not reveal the offset of a piece.
     for k in (1..done.len()).rev() {
         done.swap(k, dice.below(k as u64 + 1) as usize);
     }
-    Buffers::from_rows(done.into_iter().map(|(a, b, lo, hi)| (a, b, hi - lo)))
+    Buffers::from_rows(done.into_iter().map(|p| (p.from, p.to, p.high - p.low)))
 }
 
-/// A training step of a chain of layers: each layer keeps some activations until its backward half, which frees them
-/// in the opposite order and makes gradients; both halves need short-lived scratch. About `n` buffers.
+/// A training step of a chain of layers, of about `n` buffers. Each layer keeps activations until its backward half,
+/// which frees them in the opposite order and makes gradients. Both halves need short-lived scratch.
 pub fn training(n: usize, seed: u64) -> Buffers {
     let mut dice = Dice(seed);
     let layers = (n / 7).max(1) as u64;
@@ -74,8 +83,8 @@ pub fn training(n: usize, seed: u64) -> Buffers {
     v
 }
 
-/// A recurrent cell unrolled over time, and its backward pass: all sizes repeat at every step, and the gradients of
-/// the weights live throughout the backward half. About `n` buffers.
+/// A recurrent cell unrolled over time, with its backward pass, of about `n` buffers. All sizes repeat at every step, and
+/// the gradients of the weights are alive throughout the backward half.
 pub fn unrolled(n: usize) -> Buffers {
     let steps = (n / 14).max(1) as u64;
     let ops = 8;
@@ -101,7 +110,7 @@ pub fn unrolled(n: usize) -> Buffers {
     v
 }
 
-/// Lifetimes and sizes drawn from power laws of density `x^-2`: most are short and small, a few are neither.
+/// Lifetimes and sizes drawn from power laws of density `x^-2`: most are short and small, a few are long or large.
 pub fn power_law(n: usize, seed: u64) -> Buffers {
     let mut dice = Dice(seed);
     let span = n as u64;

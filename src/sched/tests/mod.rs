@@ -1,4 +1,4 @@
-//! Whole schedules: programs against plain evaluation, and wrong plans against the checker.
+//! Tests of whole schedules: programs against plain evaluation, and wrong plans against the checker.
 
 mod bugs;
 mod loops;
@@ -135,12 +135,12 @@ fn the_report_names_every_buffer() {
     assert_eq!(plan.arena_bytes, plan.lower_bound_bytes);
     let w = plan.buffers.iter().position(|b| b.name == "w").unwrap();
     let next = plan.buffers.iter().find(|b| b.root as usize == w && b.name != "w").unwrap();
-    assert_eq!(next.offset, plan.buffers[w].offset, "the next value is made in the leaf's place");
+    assert_eq!(next.offset, plan.buffers[w].offset, "the next value is made in the leaf's bytes");
 }
 
-/// A kernel that was handed less than its buffer says, and one that keeps within it.
+/// The plan under test says that a buffer ends earlier than the kernel writes, or that it ends where it does.
 #[test]
-fn writes_behind_a_buffer_are_seen() {
+fn writes_behind_a_buffer_are_found() {
     let g = Builder::new("p");
     let x = g.input("x", [20], F32);
     let y = one(&g, &TWICE, &[x, x]).named("y");

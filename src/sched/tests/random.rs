@@ -1,4 +1,4 @@
-//! Random graphs, run every way there is, against plain evaluation.
+//! Random graphs, planned and run in every way, against plain evaluation.
 
 use super::ops::{self, ADD, COLUMNS, FRESH, REVERSE, SCALE, SUM, TAIL, TWICE, TWO};
 use crate::arena::tensor::{LINE, TensorArena};
@@ -80,7 +80,7 @@ pub fn start(v: Value, len: usize) -> Vec<f32> {
     (0..len).map(|i| ((i * 7 + v.at() * 3) % 16) as f32 - 6.0).collect()
 }
 
-/// What outputs and leaves hold after `steps` steps of plain evaluation.
+/// Outputs and leaves after `steps` steps of plain evaluation.
 pub fn expected(g: &Graph<'_>, steps: usize) -> (Vec<Vec<f32>>, Vec<Vec<f32>>) {
     let leaves: Vec<Value> = g.leaves().map(|(v, _, _)| v).collect();
     let mut now: Vec<Vec<f32>> = leaves.iter().map(|&v| start(v, g.numel(v))).collect();
@@ -95,19 +95,27 @@ pub fn expected(g: &Graph<'_>, steps: usize) -> (Vec<Vec<f32>>, Vec<Vec<f32>>) {
     (outs, now)
 }
 
-/// The bits of numbers, all NaNs alike.
+/// The bits of numbers; all NaNs are equal.
 pub fn bits(x: &[Vec<f32>]) -> Vec<Vec<u32>> {
     let bit = |x: &f32| if x.is_nan() { u32::MAX } else { x.to_bits() };
     x.iter().map(|x| x.iter().map(bit).collect()).collect()
 }
 
-/// A plan by `pack`.
-pub fn planned(g: Graph<'_>, threads: usize, pack: fn(&Intervals) -> Result<Packing>) -> (Lowered, Ordered, Plan) {
+/// A graph's plan, not proved, with the results of the phases before.
+pub struct Planned {
+    pub lowered: Lowered,
+    pub ordered: Ordered,
+    pub plan: Plan,
+}
+
+/// Plans `g` with the packer `pack`.
+pub fn planned(g: Graph<'_>, threads: usize, pack: fn(&Intervals) -> Result<Packing>) -> Planned {
     let lowered = lower(g, threads).unwrap();
-    let o = order::best(&lowered.code).unwrap();
-    let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, pack).unwrap();
-    let plan = Plan { code: o.code.clone(), offset, inplace: o.alias.inplace.clone(), bytes, threads };
-    (lowered, o, plan)
+    let ordered = order::best(&lowered.code).unwrap();
+    let (offset, bytes) = offsets(&ordered.code, &ordered.alias, &ordered.live, pack).unwrap();
+    let inplace = ordered.alias.inplace.clone();
+    let plan = Plan { code: ordered.code.clone(), offset, inplace, bytes, threads };
+    Planned { lowered, ordered, plan }
 }
 
 /// How to run a plan.
@@ -118,7 +126,7 @@ pub enum How {
     Team,
 }
 
-/// What outputs and leaves hold after `steps` steps of a plan.
+/// Outputs and leaves after `steps` steps of a plan.
 pub fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, how: How, steps: usize) -> (Vec<Vec<f32>>, Vec<Vec<f32>>) {
     let mut arena = TensorArena::new(plan.bytes).unwrap();
     let at = |v: Value| {
@@ -135,10 +143,10 @@ pub fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, how: How, steps: usiz
     }
     let tapes: Tapes = tapes_sharing(plan, if how == How::Team { 0 } else { u64::MAX });
     let exec = Exec::new(plan, tapes).unwrap();
-    let lane = ThreadState::default();
+    let state = ThreadState::default();
     match how {
-        How::Solo => (0..steps).for_each(|_| exec.step(&mut arena, &lane).unwrap()),
-        How::Poisoned => (0..steps).for_each(|_| exec.step_poisoned(&mut arena, &lane).unwrap()),
+        How::Solo => (0..steps).for_each(|_| exec.step(&mut arena, &state).unwrap()),
+        How::Poisoned => (0..steps).for_each(|_| exec.step_poisoned(&mut arena, &state).unwrap()),
         How::Team => {
             let mut team = Team::new(exec).unwrap();
             (0..steps).for_each(|_| team.step(&mut arena).unwrap());
@@ -152,7 +160,7 @@ pub fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, how: How, steps: usiz
     (outs.collect(), leaves.iter().map(|&v| floats(at(v))).collect())
 }
 
-/// The packed plan upside down.
+/// The packing upside down.
 fn reversed(v: &Intervals) -> Result<Packing> {
     let mut o = lines::pack(v)?;
     for (at, lines) in o.at.iter_mut().zip(&v.lines) {
@@ -175,7 +183,7 @@ fn every_plan_of_every_graph_computes_the_same() {
         let g = buf.view();
         let (outs, leaves) = expected(&g, 3);
         for (k, pack) in packs.iter().enumerate() {
-            let (l, _, plan) = planned(g, 1, *pack);
+            let Planned { lowered: l, plan, .. } = planned(g, 1, *pack);
             let plan = check(plan).unwrap();
             for how in [How::Solo, How::Poisoned] {
                 let (o, s) = outcome(&g, &l, &plan, how, 3);
@@ -193,7 +201,7 @@ fn any_number_of_threads_computes_the_same() {
         let g = buf.view();
         let want = expected(&g, 3);
         for threads in [2, 3] {
-            let (l, _, plan) = planned(g, threads, lines::pack);
+            let Planned { lowered: l, plan, .. } = planned(g, threads, lines::pack);
             let (o, s) = outcome(&g, &l, &check(plan).unwrap(), How::Team, 3);
             assert_eq!((bits(&o), bits(&s)), (bits(&want.0), bits(&want.1)), "seed {seed}, {threads} threads");
         }
@@ -209,7 +217,7 @@ fn products_by_columns_have_the_same_bits_on_any_number_of_threads() {
     g.output("z", y.matmul_t(w, false, true));
     let buf = g.finish([]).unwrap();
     let all = [1, 2, 3, 7].map(|threads| {
-        let (l, _, plan) = planned(buf.view(), threads, lines::pack);
+        let Planned { lowered: l, plan, .. } = planned(buf.view(), threads, lines::pack);
         let by_columns = plan.code.writes.iter().filter(|o| matches!(o.split, Split::Columns { .. })).count();
         assert_eq!(by_columns, 2);
         let how = if threads == 1 { How::Poisoned } else { How::Team };
@@ -218,7 +226,7 @@ fn products_by_columns_have_the_same_bits_on_any_number_of_threads() {
     assert!(all[1..].iter().all(|other| *other == all[0]));
 }
 
-/// Plans that are wrong in all the ways that a planner can be: what the checker lets pass computes the right thing.
+/// Plans that are wrong in every way that planners are wrong: those that pass the checker compute the right results.
 #[test]
 fn no_wrong_plan_passes() {
     let (mut passed, mut refused) = (0, 0);
@@ -226,7 +234,7 @@ fn no_wrong_plan_passes() {
         let buf = graph(seed, 6 + seed as usize % 30);
         let g = buf.view();
         let want = expected(&g, 2);
-        let (l, o, right) = planned(g, 1, lines::pack);
+        let Planned { lowered: l, ordered: o, plan: right } = planned(g, 1, lines::pack);
         let mut d = Draw(seed ^ 0xabc);
         for kind in 0..14 {
             let Some(wrong) = mutated(&o, &right, kind % 7, &mut d) else { continue };
@@ -234,8 +242,8 @@ fn no_wrong_plan_passes() {
                 Err(_) => refused += 1,
                 Ok(plan) => {
                     passed += 1;
-                    // Not poisoned: poison trusts that a buffer's place is its own until its last use, which a lucky
-                    // plan need not keep.
+                    // Not poisoned: poison assumes that a buffer has its bytes to itself until its last use, which a
+                    // plan that is right by luck need not ensure.
                     let (o, s) = outcome(&g, &l, &plan, How::Solo, 2);
                     let same = bits(&o) == bits(&want.0) && bits(&s) == bits(&want.1);
                     assert!(same, "seed {seed}: a wrong plan of kind {} passed", kind % 7);
