@@ -85,7 +85,7 @@ pub fn decide(code: &Code, seq: &[u32]) -> (Alias, Vec<Update>) {
     }
     for (at, &i) in seq.iter().enumerate() {
         for &(r, w) in code.pairs_of(i as usize) {
-            a.take_operand(code, &mut uses, i as usize, at as u32, usize::from(r), usize::from(w));
+            a.reuse_operand(code, &mut uses, i as usize, at as u32, usize::from(r), usize::from(w));
         }
     }
     (a, copies)
@@ -100,7 +100,7 @@ fn decide_leaves(code: &Code, seq: &[u32]) -> (Alias, Uses, Vec<Update>) {
     let copies = code.updates.iter().filter(|u| {
         // No instruction writes a leaf while the step may still stop.
         let made = uses.first_write[u.from.buf as usize];
-        made < settled || !a.take_leaf(code, &uses, seq, u.leaf, u.from)
+        made < settled || !a.reuse_leaf(code, &uses, seq, u.leaf, u.from)
     });
     let copies = copies.copied().collect();
     (a, uses, copies)
@@ -121,7 +121,7 @@ impl Alias {
 
     /// Puts the next value `from` of `leaf` into the leaf's class if all other readers of the old value come before it
     /// is made. True if it did.
-    fn take_leaf(&mut self, code: &Code, uses: &Uses, seq: &[u32], leaf: u32, from: Operand) -> bool {
+    fn reuse_leaf(&mut self, code: &Code, uses: &Uses, seq: &[u32], leaf: u32, from: Operand) -> bool {
         let (l, b) = (leaf as usize, from.buf as usize);
         let free = code.kind[b] == BufKind::Activation && self.class[b] == from.buf;
         if !free || !code.is_whole(&from) || code.bytes[l] != code.bytes[b] || uses.first_write[b] == NEVER {
@@ -154,7 +154,7 @@ impl Alias {
 
     /// Puts write `w` of instruction `i`, which runs at position `at`, into the class of read `r` if that read is the last
     /// use of the class.
-    fn take_operand(&mut self, code: &Code, uses: &mut Uses, i: usize, at: u32, r: usize, w: usize) {
+    fn reuse_operand(&mut self, code: &Code, uses: &mut Uses, i: usize, at: u32, r: usize, w: usize) {
         let (read, write) = (code.reads_of(i)[r], code.writes_of(i)[w]);
         let (old, new) = (self.class[read.buf as usize], write.buf as usize);
         let kind = |b: u32| code.kind[b as usize];

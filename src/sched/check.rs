@@ -35,6 +35,14 @@ pub struct Plan {
     pub threads: usize,
 }
 
+impl Plan {
+    /// The bytes of operand `o` in the arena.
+    pub(super) fn range(&self, o: &Operand) -> Range<usize> {
+        let start = self.offset[o.buf as usize] + o.off;
+        start..start + o.bytes()
+    }
+}
+
 /// A proven plan.
 #[derive(Clone, Debug)]
 pub struct Checked(Plan);

@@ -107,10 +107,7 @@ impl Commits {
             return Commits { stops: vec![false; code.len()], writes: vec![false; code.len()] };
         }
         let (mut made, leaves) = (Made::default(), Leaves::new(plan));
-        let writes = |i: usize| {
-            let range = |b: usize, off: usize, bytes: usize| plan.offset[b] + off..plan.offset[b] + off + bytes;
-            code.writes_of(i).iter().any(|o| leaves.overlap(&range(o.buf as usize, o.off, o.bytes())))
-        };
+        let writes = |i: usize| code.writes_of(i).iter().any(|o| leaves.overlap(&plan.range(o)));
         Commits {
             stops: (0..code.len()).map(|i| made.stops(code, i).is_some()).collect(),
             writes: (0..code.len()).map(writes).collect(),

@@ -181,7 +181,7 @@ impl Linked {
 
     /// The resolved operand `o` of `plan`.
     fn slot(&mut self, plan: &Checked, o: &Operand, map: &AddressMap) -> Result<OperandRef, String> {
-        let p = map.offset(range(plan, o))?;
+        let p = map.offset(plan.range(o))?;
         let aligned = std::iter::once(&p.off).chain(&p.strides).all(|at| at.is_multiple_of(o.align()));
         if !aligned {
             return Err(format!("an operand of elements of {} bytes is not aligned in its loop", o.size));
@@ -214,7 +214,7 @@ impl Linked {
                 Outer::Read(k) => &code.reads_of(i)[k],
                 Outer::Write(k) => &code.writes_of(i)[k],
             };
-            let mut to = map.offset(range(plan, o))?;
+            let mut to = map.offset(plan.range(o))?;
             let bytes = l.range(e);
             if e.sliced {
                 to.strides[depth] = bytes.len();
@@ -225,7 +225,7 @@ impl Linked {
         }
         externs.sort_by_key(|e| e.bytes.start);
         let at = match code.writes_of(i).last().filter(|_| l.workspace() > 0) {
-            Some(o) => map.offset(range(plan, o))?.off,
+            Some(o) => map.offset(plan.range(o))?.off,
             None => 0,
         };
         let inside = AddressMap { externs, base: l.base, at };
@@ -289,11 +289,6 @@ fn by_use(plan: &Checked, inner: Vec<Tapes>) -> Vec<Tapes> {
     let mut inner: Vec<Option<Tapes>> = inner.into_iter().map(Some).collect();
     let body = plan.code.body.iter();
     body.filter_map(|&b| inner.get_mut(b as usize).and_then(Option::take)).collect()
-}
-
-fn range(plan: &Checked, o: &Operand) -> Range<usize> {
-    let start = plan.offset[o.buf as usize] + o.off;
-    start..start + o.bytes()
 }
 
 /// The bytes that die after each instruction, and those without a value before a step. Derived from uses of buffers, not

@@ -192,7 +192,7 @@ impl Window {
     /// Adds instruction `i`, unless it touches bytes that another thread may be touching.
     fn admit(&mut self, plan: &Plan, i: usize, team: bool) -> bool {
         let code = &plan.code;
-        let range = |o: &Operand| plan.offset[o.buf as usize] + o.off..plan.offset[o.buf as usize] + o.off + o.bytes();
+        let range = |o: &Operand| plan.range(o);
         let reads = || code.reads_of(i).iter().map(range);
         let (threads, writes): (Vec<&Operand>, Vec<&Operand>) =
             code.writes_of(i).iter().partition(|o| matches!(o.split, Split::PerThread(_)));

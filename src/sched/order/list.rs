@@ -142,8 +142,8 @@ impl Scheduler<'_> {
             Rule::Peak => self.stays(g) - self.frees(g),
         };
         match &mut self.fitting {
-            Some(f) => f.put(g, key),
-            None => self.ready.put(g, key),
+            Some(f) => f.insert(g, key),
+            None => self.ready.insert(g, key),
         }
     }
 
@@ -191,8 +191,8 @@ impl Scheduler<'_> {
         }
         self.done[g] = true;
         match &mut self.fitting {
-            Some(f) => f.take(g),
-            None => self.ready.take(g),
+            Some(f) => f.remove(g),
+            None => self.ready.remove(g),
         }
         self.order.push(g as u32);
         let by_memory = matches!(self.rule, Rule::Net | Rule::Peak);
@@ -202,7 +202,7 @@ impl Scheduler<'_> {
             self.one[b] ^= g as u32;
             if by_memory && self.left[b] == 1 {
                 let last = self.one[b] as usize;
-                let waits = self.fitting.as_ref().map_or_else(|| self.ready.holds(last), |f| f.holds(last));
+                let waits = self.fitting.as_ref().map_or_else(|| self.ready.contains(last), |f| f.contains(last));
                 if waits {
                     self.arrive(last);
                 }

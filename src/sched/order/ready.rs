@@ -18,7 +18,7 @@ impl Ready {
     }
 
     /// Makes `g` ready, or changes its key.
-    pub fn put(&mut self, g: usize, key: i64) {
+    pub fn insert(&mut self, g: usize, key: i64) {
         if self.key[g] != Some(key) {
             self.key[g] = Some(key);
             self.heap.push(Reverse((key, g as u32)));
@@ -26,12 +26,12 @@ impl Ready {
     }
 
     /// Makes `g` not ready.
-    pub fn take(&mut self, g: usize) {
+    pub fn remove(&mut self, g: usize) {
         self.key[g] = None;
     }
 
     /// True if `g` is ready.
-    pub fn holds(&self, g: usize) -> bool {
+    pub fn contains(&self, g: usize) -> bool {
         self.key[g].is_some()
     }
 
@@ -56,22 +56,22 @@ pub struct Fitting {
     /// Leaf of each group.
     leaf: Vec<u32>,
     /// Bytes that the group of each leaf allocates, ascending.
-    takes: Vec<i64>,
+    allocated: Vec<i64>,
     /// The least key below each inner node, then the leaves.
     tree: Vec<(i64, u32)>,
     half: usize,
 }
 
 impl Fitting {
-    /// Groups that allocate `takes` bytes, none ready.
-    pub fn new(takes: &[i64]) -> Fitting {
-        let half = takes.len().max(1).next_power_of_two();
-        let mut groups: Vec<u32> = (0..takes.len() as u32).collect();
-        groups.sort_by_key(|&g| (takes[g as usize], g));
-        let mut leaf = vec![0; takes.len()];
+    /// Groups that allocate `allocated` bytes, none ready.
+    pub fn new(allocated: &[i64]) -> Fitting {
+        let half = allocated.len().max(1).next_power_of_two();
+        let mut groups: Vec<u32> = (0..allocated.len() as u32).collect();
+        groups.sort_by_key(|&g| (allocated[g as usize], g));
+        let mut leaf = vec![0; allocated.len()];
         groups.iter().enumerate().for_each(|(at, &g)| leaf[g as usize] = at as u32);
-        let takes = groups.iter().map(|&g| takes[g as usize]).collect();
-        Fitting { leaf, takes, tree: vec![NONE; 2 * half], half }
+        let allocated = groups.iter().map(|&g| allocated[g as usize]).collect();
+        Fitting { leaf, allocated, tree: vec![NONE; 2 * half], half }
     }
 
     fn set(&mut self, g: usize, entry: (i64, u32)) {
@@ -89,26 +89,26 @@ impl Fitting {
     }
 
     /// Makes `g` ready, or changes its key.
-    pub fn put(&mut self, g: usize, key: i64) {
+    pub fn insert(&mut self, g: usize, key: i64) {
         self.set(g, (key, g as u32));
     }
 
     /// Makes `g` not ready.
-    pub fn take(&mut self, g: usize) {
-        if self.holds(g) {
+    pub fn remove(&mut self, g: usize) {
+        if self.contains(g) {
             self.set(g, NONE);
         }
     }
 
     /// True if `g` is ready.
-    pub fn holds(&self, g: usize) -> bool {
+    pub fn contains(&self, g: usize) -> bool {
         self.tree[self.half + self.leaf[g] as usize] != NONE
     }
 
-    /// The group with the least key among those that allocate at most `room` bytes; if there is none, the one that
+    /// The group with the least key among those that allocate at most `free` bytes; if there is none, the one that
     /// allocates least.
-    pub fn below(&self, room: i64) -> Option<usize> {
-        let end = self.takes.partition_point(|&t| t <= room);
+    pub fn below(&self, free: i64) -> Option<usize> {
+        let end = self.allocated.partition_point(|&t| t <= free);
         let (mut lo, mut hi, mut best) = (self.half, self.half + end, NONE);
         while lo < hi {
             if lo % 2 == 1 {
@@ -147,15 +147,15 @@ mod tests {
             keys[g] = if round % 3 == 0 { None } else { Some((round as i64 * 29) % 13 - 6) };
             match keys[g] {
                 Some(key) => {
-                    r.put(g, key);
-                    f.put(g, key);
+                    r.insert(g, key);
+                    f.insert(g, key);
                 }
                 None => {
-                    r.take(g);
-                    f.take(g);
+                    r.remove(g);
+                    f.remove(g);
                 }
             }
-            assert_eq!((r.holds(g), f.holds(g)), (keys[g].is_some(), keys[g].is_some()));
+            assert_eq!((r.contains(g), f.contains(g)), (keys[g].is_some(), keys[g].is_some()));
             let ready = || (0..37).filter(|&g| keys[g].is_some());
             assert_eq!(r.least(), ready().min_by_key(|&g| (keys[g], g)));
             let room = round as i64 % 12;
