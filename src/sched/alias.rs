@@ -152,8 +152,8 @@ impl Alias {
         }
     }
 
-    /// Puts write `w` of instruction `i`, which runs at position `at`, into the class of read `r` if that read is the last
-    /// use of the class.
+    /// Puts write `w` of instruction `i`, which runs at position `at`, into the class of read `r` if that read is the
+    /// last use of the class.
     fn reuse_operand(&mut self, code: &Code, uses: &mut Uses, i: usize, at: u32, r: usize, w: usize) {
         let (read, write) = (code.reads_of(i)[r], code.writes_of(i)[w]);
         let (old, new) = (self.class[read.buf as usize], write.buf as usize);

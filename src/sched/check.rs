@@ -223,8 +223,8 @@ impl<'p> Walk<'p> {
                 format!("{} is written", self.name(o.buf))
             })?;
             self.units(i, o)?;
-            // A buffer's second write may keep parts of the first, which must therefore be intact. Per-thread scratch keeps
-            // nothing.
+            // A buffer's second write may keep parts of the first, which must therefore be intact. Per-thread scratch
+            // keeps nothing.
             let label = (o.buf, self.version[o.buf as usize]);
             let fresh = label.1 == 0 || matches!(o.split, Split::PerThread(_));
             require(fresh || self.map.holds(w.clone(), label), || format!("{} was overwritten", self.name(o.buf)))?;
@@ -238,8 +238,8 @@ impl<'p> Walk<'p> {
         Ok(())
     }
 
-    /// No instruction that may stop the step comes after one that writes a leaf, nor writes a leaf itself before all of its
-    /// units have checked their indices. In a loop's body the loop's instruction is the one that may stop.
+    /// No instruction that may stop the step comes after one that writes a leaf, nor writes a leaf itself before all of
+    /// its units have checked their indices. In a loop's body the loop's instruction is the one that may stop.
     fn stops(&mut self, i: usize, writes: &[Range<usize>]) -> Proof {
         let code = &self.plan.code;
         if code.iterated {

@@ -2,7 +2,8 @@
 //!
 //! Invariants: the instructions of one node are contiguous (a *group*); a buffer is written by one group only, or is a
 //! leaf; an operand that is a view names its root buffer and a byte offset. [`lower`](super::lower) makes it,
-//! [`order`](super::order) permutes it, [`alias`](super::alias) appends copies, and every other file of `sched` reads it.
+//! [`order`](super::order) permutes it, [`alias`](super::alias) appends copies, and every other file of `sched` reads
+//! it.
 
 use super::faults::Check;
 use super::loops::Loop;

@@ -148,7 +148,8 @@ impl<W: StepObserver> Walk<'_, W> {
 }
 
 impl Exec {
-    /// Links `plan` with `tapes`. Errors (kind `Plan`): the tapes race or do not fit the plan; the plan cannot be linked.
+    /// Links `plan` with `tapes`. Errors (kind `Plan`): the tapes race or do not fit the plan; the plan cannot be
+    /// linked.
     pub fn new(plan: &Checked, tapes: Tapes) -> Result<Exec> {
         race_free(plan, &tapes).map_err(|e| Error::new(Kind::Plan, format!("the tapes are wrong: {e}")))?;
         let threads = tapes.threads();
@@ -159,8 +160,8 @@ impl Exec {
         Ok(Exec { linked, threads, bytes: plan.bytes, first_commit })
     }
 
-    /// Lets poisoned steps check the red zones behind the buffers that the graph's instructions write. `plan` must be the
-    /// plan that this was made from, scheduled by [`super::schedule_with_red_zones`].
+    /// Lets poisoned steps check the red zones behind the buffers that the graph's instructions write. `plan` must be
+    /// the plan that this was made from, scheduled by [`super::schedule_with_red_zones`].
     pub fn with_red_zones(mut self, plan: &Checked) -> Exec {
         self.linked.segments[0].red_zones = red_zones(plan);
         self
@@ -192,8 +193,8 @@ impl Exec {
     /// Runs the part of thread `thread`. True if all of it ran.
     ///
     /// # Safety
-    /// `observer` returns one arena of at least [`Exec::bytes`] bytes that nothing else uses during the step. Each thread
-    /// runs its own part, and `observer` lets no thread pass a barrier before all have reached it.
+    /// `observer` returns one arena of at least [`Exec::bytes`] bytes that nothing else uses during the step. Each
+    /// thread runs its own part, and `observer` lets no thread pass a barrier before all have reached it.
     #[allow(unsafe_code)]
     pub(super) unsafe fn run<W: StepObserver>(&self, thread: usize, state: &ThreadState, observer: &mut W) -> bool {
         let moves = LoopOffsets { strides: &self.linked.strides, ..LoopOffsets::NONE };
@@ -231,9 +232,9 @@ impl Exec {
         self.linked.events(thread)
     }
 
-    /// As [`Exec::step`], with dead bytes filled with ones (NaN for floats): all unused bytes before the step and before
-    /// each iteration of a loop, and those of a buffer after its last use. A program that reads dead bytes gives other
-    /// results. Panics if an instruction wrote into its red zone.
+    /// As [`Exec::step`], with dead bytes filled with ones (NaN for floats): all unused bytes before the step and
+    /// before each iteration of a loop, and those of a buffer after its last use. A program that reads dead bytes gives
+    /// other results. Panics if an instruction wrote into its red zone.
     pub fn step_poisoned(&self, arena: &mut TensorArena, state: &ThreadState) -> Result<(), Stop> {
         assert!(arena.len() >= self.bytes && self.threads() == 1);
         // SAFETY: as in `step`; the observer makes the pointer anew because it writes the arena between instructions.

@@ -2,9 +2,9 @@
 //! for each loop's body.
 //!
 //! A body was planned in an address space of its own. Its externs get the offsets of the loop's operands, and its
-//! workspace that of the loop's scratch. Slices of stacked operands move with the iteration. Invariant: distinct buffers
-//! of a body have distinct bytes at each iteration, unless both are only read; the checker proved that of the loop's
-//! operands, and that externs fit them. For [`Exec`](super::exec::Exec) alone.
+//! workspace that of the loop's scratch. Slices of stacked operands move with the iteration. Invariant: distinct
+//! buffers of a body have distinct bytes at each iteration, unless both are only read; the checker proved that of the
+//! loop's operands, and that externs fit them. For [`Exec`](super::exec::Exec) alone.
 
 use super::check::Checked;
 use super::code::{OUT_OF_PLACE, Operand};
@@ -248,8 +248,8 @@ impl Linked {
         Ok(self.loop_calls.len() as u32 - 1)
     }
 
-    /// The instruction that runs at timestamp `time`, counted over all segments, and the iteration of the innermost loop
-    /// around it.
+    /// The instruction that runs at timestamp `time`, counted over all segments, and the iteration of the innermost
+    /// loop around it.
     pub fn instruction_at(&self, time: usize) -> (usize, Option<usize>) {
         let (mut segment, mut clock, mut iteration) = (0, 0, None);
         loop {
@@ -270,8 +270,8 @@ impl Linked {
     }
 }
 
-/// For each instruction of the graph, the red zones of the buffers that it writes: from the end of the buffer to the end
-/// of the next line. Pinned buffers have none, because they are contiguous.
+/// For each instruction of the graph, the red zones of the buffers that it writes: from the end of the buffer to the
+/// end of the next line. Pinned buffers have none, because they are contiguous.
 pub(super) fn red_zones(plan: &Checked) -> Vec<Vec<Range<usize>>> {
     let code = &plan.code;
     let zone = |o: &Operand| {
@@ -291,8 +291,8 @@ fn by_use(plan: &Checked, inner: Vec<Tapes>) -> Vec<Tapes> {
     body.filter_map(|&b| inner.get_mut(b as usize).and_then(Option::take)).collect()
 }
 
-/// The bytes that die after each instruction, and those without a value before a step. Derived from uses of buffers, not
-/// from the planner's lifetimes.
+/// The bytes that die after each instruction, and those without a value before a step. Derived from uses of buffers,
+/// not from the planner's lifetimes.
 fn deaths(plan: &Checked) -> Deaths {
     let code = &plan.code;
     let n = code.bytes.len();

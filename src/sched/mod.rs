@@ -1,10 +1,10 @@
 //! Scheduling: from a graph to a proven plan with an offset for every byte, and the executor that runs it.
 //!
-//! [`lower`] writes instructions over buffers ([`code`]). [`planner`] puts them in order ([`order`]), lets buffers share
-//! bytes ([`alias`]), finds their lifetimes ([`live`]) and offsets ([`pack`]), and has the plan proved ([`check`]).
-//! [`share`] divides the plan among threads by [`model`] into [`tape`]s, and [`races`] proves the tapes. [`link`] resolves
-//! operands; [`exec`] and [`team`] run steps. [`faults`] says where a step may stop. The body of a loop ([`loops`]) is
-//! planned once, as code for one iteration. Imports arena, kernels and nodes only.
+//! [`lower`] writes instructions over buffers ([`code`]). [`planner`] puts them in order ([`order`]), lets buffers
+//! share bytes ([`alias`]), finds their lifetimes ([`live`]) and offsets ([`pack`]), and has the plan proved
+//! ([`check`]). [`share`] divides the plan among threads by [`model`] into [`tape`]s, and [`races`] proves the tapes.
+//! [`link`] resolves operands; [`exec`] and [`team`] run steps. [`faults`] says where a step may stop. The body of a
+//! loop ([`loops`]) is planned once, as code for one iteration. Imports arena, kernels and nodes only.
 
 pub mod alias;
 pub mod check;

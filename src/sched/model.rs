@@ -21,8 +21,8 @@ pub fn barrier(threads: usize) -> u64 {
     }
 }
 
-/// Picoseconds of a step of `plan` by `tapes`: the time of the slowest thread between barriers, summed, and the barriers,
-/// with those at the start and the end of the step.
+/// Picoseconds of a step of `plan` by `tapes`: the time of the slowest thread between barriers, summed, and the
+/// barriers, with those at the start and the end of the step.
 pub fn step(plan: &Checked, tapes: &Tapes) -> u64 {
     let ends = 2 * barrier(tapes.threads());
     run(plan, tapes).saturating_add(ends)
@@ -84,8 +84,8 @@ struct Home {
 }
 
 /// For each instruction, picoseconds that its first thread, and each other thread, spends on bytes in other caches.
-/// Thread t is assumed to touch the t-th part of each operand unless units read all of it, so the same number of threads
-/// finds its own parts in its own caches.
+/// Thread t is assumed to touch the t-th part of each operand unless units read all of it, so the same number of
+/// threads finds its own parts in its own caches.
 fn fetches(code: &Code, tapes: &Tapes) -> Vec<[u64; 2]> {
     let mut width = vec![0usize; code.len()];
     for t in 0..tapes.threads() {

@@ -172,7 +172,7 @@ struct Window {
     team_writes: Union,
     /// Per-thread scratch, by offset: its end and the bytes of one thread. Thread `t` touches part `t` of it in every
     /// instruction.
-    threads: BTreeMap<usize, (usize, usize)>,
+    scratch: BTreeMap<usize, (usize, usize)>,
     /// True if an instruction that may stop the step ran on thread 0, or on several threads.
     solo_stops: bool,
     team_stops: bool,
@@ -194,15 +194,15 @@ impl Window {
         let code = &plan.code;
         let range = |o: &Operand| plan.range(o);
         let reads = || code.reads_of(i).iter().map(range);
-        let (threads, writes): (Vec<&Operand>, Vec<&Operand>) =
+        let (scratch, writes): (Vec<&Operand>, Vec<&Operand>) =
             code.writes_of(i).iter().partition(|o| matches!(o.split, Split::PerThread(_)));
         let read_clash = |r: &Range<usize>| self.team_writes.overlaps(r) || (team && self.solo_writes.overlaps(r));
         let write_clash = |r: &Range<usize>| {
-            read_clash(r) || self.team_reads.overlaps(r) || (team && self.solo_reads.overlaps(r)) || self.in_threads(r)
+            read_clash(r) || self.team_reads.overlaps(r) || (team && self.solo_reads.overlaps(r)) || self.in_scratch(r)
         };
-        let clash = reads().any(|r| read_clash(&r) || self.in_threads(&r))
+        let clash = reads().any(|r| read_clash(&r) || self.in_scratch(&r))
             || writes.iter().any(|o| write_clash(&range(o)))
-            || threads.iter().any(|o| self.thread_clash(&range(o), o.size * o.len / plan.threads.max(1)));
+            || scratch.iter().any(|o| self.scratch_clash(&range(o), o.size * o.len / plan.threads.max(1)));
         if clash {
             return false;
         }
@@ -212,22 +212,22 @@ impl Window {
         };
         reads().for_each(|r| read_set.add(r));
         writes.iter().for_each(|o| write_set.add(range(o)));
-        for o in threads.iter().filter(|o| o.bytes() > 0) {
+        for o in scratch.iter().filter(|o| o.bytes() > 0) {
             let r = range(o);
-            self.threads.insert(r.start, (r.end, o.bytes() / plan.threads.max(1)));
+            self.scratch.insert(r.start, (r.end, o.bytes() / plan.threads.max(1)));
         }
         true
     }
 
-    fn in_threads(&self, r: &Range<usize>) -> bool {
-        !r.is_empty() && self.threads.range(..r.end).next_back().is_some_and(|(_, &(end, _))| end > r.start)
+    fn in_scratch(&self, r: &Range<usize>) -> bool {
+        !r.is_empty() && self.scratch.range(..r.end).next_back().is_some_and(|(_, &(end, _))| end > r.start)
     }
 
     /// Per-thread scratch clashes with everything but per-thread scratch of the same bytes and the same division.
-    fn thread_clash(&self, r: &Range<usize>, stride: usize) -> bool {
+    fn scratch_clash(&self, r: &Range<usize>, stride: usize) -> bool {
         let touched = [&self.solo_reads, &self.solo_writes, &self.team_reads, &self.team_writes];
-        let same = self.threads.get(&r.start) == Some(&(r.end, stride));
-        touched.iter().any(|u| u.overlaps(r)) || (!same && self.in_threads(r))
+        let same = self.scratch.get(&r.start) == Some(&(r.end, stride));
+        touched.iter().any(|u| u.overlaps(r)) || (!same && self.in_scratch(r))
     }
 }
 

@@ -22,7 +22,8 @@ pub struct Tapes {
     pub(super) at: Vec<u32>,
     /// Entries, by thread.
     pub(super) entries: Vec<Entry>,
-    /// The tapes of one iteration of each loop: for all threads, with a barrier after each iteration, or for one thread.
+    /// The tapes of one iteration of each loop: for all threads, with a barrier after each iteration, or for one
+    /// thread.
     pub(super) inner: Vec<Tapes>,
 }
 

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 /// [`Shared::stop`] while no thread has found a fault.
 const GO: usize = usize::MAX;
-/// Most spins before a waiting thread yields: about a hundred microseconds.
+/// Most spins before a waiting thread yields: one to two hundred microseconds.
 const SPINS: u32 = 4_000;
 /// Fewest spins before a waiting thread yields, once yields have been long: about twenty microseconds, so that the
 /// threads it waits for get a core.
@@ -227,8 +227,8 @@ impl Shared {
         }
     }
 
-    /// Parks until a step starts. This thread sets `asleep` and then reads `epoch`; the caller sets `epoch` and then reads
-    /// `asleep`. All are sequentially consistent, so at least one of the two sees the other's write.
+    /// Parks until a step starts. This thread sets `asleep` and then reads `epoch`; the caller sets `epoch` and then
+    /// reads `asleep`. All are sequentially consistent, so at least one of the two sees the other's write.
     #[cold]
     fn sleep(&self, t: usize, seen: usize, parker: &Parker) {
         let worker = &self.states[t];
@@ -266,8 +266,8 @@ pub struct Team {
 }
 
 impl Team {
-    /// Starts the threads of `exec`'s tapes, except the caller's. They have started when this returns, because a starting
-    /// thread allocates, which no step may do. An error (kind `Io`) if a thread cannot be started.
+    /// Starts the threads of `exec`'s tapes, except the caller's. They have started when this returns, because a
+    /// starting thread allocates, which no step may do. An error (kind `Io`) if a thread cannot be started.
     pub fn new(exec: Exec) -> Result<Team> {
         let threads = exec.threads();
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());

@@ -1,4 +1,5 @@
-//! Planned loops: the body as code for one iteration, and how its buffers map to the operands of the loop's instruction.
+//! Planned loops: the body as code for one iteration, and how its buffers map to the operands of the loop's
+//! instruction.
 //!
 //! The body is lowered, ordered, packed and proved once ([`lower`](super::lower)). The loop's operands are *externs* of
 //! the body: buffers that exist before the iteration. Carries and stacked results are states with updates, so the

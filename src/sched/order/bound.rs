@@ -118,8 +118,8 @@ impl Block<'_> {
         }
     }
 
-    /// For each group of the block, lines of buffers that a proper ancestor writes and a proper descendant, or the caller,
-    /// reads.
+    /// For each group of the block, lines of buffers that a proper ancestor writes and a proper descendant, or the
+    /// caller, reads.
     fn through(&self) -> [u64; BLOCK] {
         let mut sum = [0u64; BLOCK];
         for b in 0..self.size.len() {
@@ -155,8 +155,8 @@ impl Block<'_> {
         set
     }
 
-    /// The largest sum, over the instructions of group `g` at position `k`, of live lines that [`Block::through`] does not
-    /// count.
+    /// The largest sum, over the instructions of group `g` at position `k`, of live lines that [`Block::through`] does
+    /// not count.
     fn own(&self, g: usize, k: usize) -> u64 {
         let range = self.code.group(g);
         let mut most = 0;

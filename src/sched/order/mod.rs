@@ -1,10 +1,10 @@
 //! The order of instruction groups.
 //!
-//! Candidates are made by list scheduling, each in O((V + E) log V), and scored by their largest sum of live lines after
-//! sharing of bytes. The least is kept. Earlier candidates win ties, program order first: it is the user's order, and
-//! it keeps values in cache. Where the least is above the [certificate](bound), a [bounded search](local) moves single
-//! groups. No rule is used without this comparison: on some graphs the memory-aware rule needs twice the lines of
-//! program order.
+//! Candidates are made by list scheduling, each in O((V + E) log V), and scored by their largest sum of live lines
+//! after sharing of bytes. The least is kept. Earlier candidates win ties, program order first: it is the user's order,
+//! and it keeps values in cache. Where the least is above the [certificate](bound), a [bounded search](local) moves
+//! single groups. No rule is used without this comparison: on some graphs the memory-aware rule needs twice the lines
+//! of program order.
 //!
 //! Besides data dependencies there are *preferences*: readers of a leaf should come before the group that makes its
 //! next value, so that the value can be made in the leaf's bytes. A preference that contradicts data is dropped.

@@ -1,5 +1,5 @@
-//! Ready lists: a heap for the least key, and a tournament tree for the least key among the groups that allocate at most
-//! a given number of bytes. Its leaves are in the order of allocated bytes. Every call is O(log n).
+//! Ready lists: a heap for the least key, and a tournament tree for the least key among the groups that allocate at
+//! most a given number of bytes. Its leaves are in the order of allocated bytes. Every call is O(log n).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -20,7 +20,8 @@ pub enum Choice {
     /// In the section, of all valleys, with the fewest candidates relative to its number of failures (weighted degree:
     /// Boussemart, Hemery, Lecoutre and Sais, 2004).
     Weighted,
-    /// As `Weighted`; of the candidates there, the one that touches the most walls of its valley, then the first by rank.
+    /// As `Weighted`; of the candidates there, the one that touches the most walls of its valley, then the first by
+    /// rank.
     Fit,
 }
 

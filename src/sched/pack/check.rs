@@ -7,8 +7,8 @@ use super::buffers::Buffers;
 use crate::error::{Error, Kind, Result};
 use std::collections::BTreeMap;
 
-/// Proves that each buffer has an offset that is a multiple of `align`, ends at `height` or below, and overlaps no other
-/// live buffer.
+/// Proves that each buffer has an offset that is a multiple of `align`, ends at `height` or below, and overlaps no
+/// other live buffer.
 ///
 /// Buffer `i` occupies `at[i]..at[i] + size[i]` during `first[i]..end[i]`. Empty buffers may have any offset. The error
 /// names the buffers, their ranges and the moment. O(N log N).

@@ -48,8 +48,8 @@ impl<'a> Exact<'a> {
         }
     }
 
-    /// Searches for a packing of height at most `cap`, with at most `budget` nodes. [`Outcome::Found`] has the offset of each
-    /// buffer of the part.
+    /// Searches for a packing of height at most `cap`, with at most `budget` nodes. [`Outcome::Found`] has the offset
+    /// of each buffer of the part.
     pub fn solve(&mut self, cap: u64, budget: u64) -> Outcome {
         let n = (self.part.to - self.part.from) as u64;
         let end = self.nodes + budget;

@@ -7,8 +7,8 @@ use std::ops::{Add, Sub};
 pub trait Height: Copy + Ord + Debug + Add<Output = Self> + Sub<Output = Self> {
     /// Zero units.
     const ZERO: Self;
-    /// The bound of a placed buffer, so that minima over unplaced ones ignore it. Above any height; its sum with a height
-    /// does not overflow.
+    /// The bound of a placed buffer, so that minima over unplaced ones ignore it. Above any height; its sum with a
+    /// height does not overflow.
     const FAR: Self;
     /// `x`, which must be below [`Height::FAR`].
     fn narrow(x: u64) -> Self;

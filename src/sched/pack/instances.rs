@@ -83,8 +83,8 @@ pub fn training(n: usize, seed: u64) -> Buffers {
     v
 }
 
-/// A recurrent cell unrolled over time, with its backward pass, of about `n` buffers. All sizes repeat at every step, and
-/// the gradients of the weights are alive throughout the backward half.
+/// A recurrent cell unrolled over time, with its backward pass, of about `n` buffers. All sizes repeat at every step,
+/// and the gradients of the weights are alive throughout the backward half.
 pub fn unrolled(n: usize) -> Buffers {
     let steps = (n / 14).max(1) as u64;
     let ops = 8;

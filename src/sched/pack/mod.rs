@@ -1,14 +1,15 @@
-//! Packing: offsets for buffers of known lifetime and size, in as little memory as possible. Dynamic storage allocation.
+//! Packing: offsets for buffers of known lifetime and size, in as little memory as possible. Dynamic storage
+//! allocation.
 //!
-//! This module knows nothing of graphs. [`pack`] takes lifetimes and sizes ([`Buffers`]) in any unit and returns offsets
-//! ([`Packing`]):
+//! This module knows nothing of graphs. [`pack`] takes lifetimes and sizes ([`Buffers`]) in any unit and returns
+//! offsets ([`Packing`]):
 //!
 //! 1. [`compress`] turns moments into sections and sizes into units, and splits the buffers into parts that share no
 //!    section;
 //! 2. [`skyline`] passes run over static [`rank`]s and over ranks that learn ([`squeaky_wheel`]), until one reaches the
 //!    largest load, which is a lower bound;
-//! 3. [`exact`]: where a gap is left, branch and bound ([`search`], [`branching`], [`state`]) at the bound, then at caps
-//!    above it;
+//! 3. [`exact`]: where a gap is left, branch and bound ([`search`], [`branching`], [`state`]) at the bound, then at
+//!    caps above it;
 //! 4. [`anneal`]: where a gap is still left, skyline passes over ranks that change by small steps.
 //!
 //! The result depends on the input alone: budgets count nodes and passes, and ties go to the first. [`check`] proves a
@@ -60,8 +61,8 @@ use search::Outcome;
 pub struct Options {
     /// A height that is low enough. `None` asks for the lowest packing.
     pub capacity: Option<u64>,
-    /// Most nodes of branch and bound, over all parts and caps; annealing places at most as many buffers. Not used where
-    /// a skyline pass is enough.
+    /// Most nodes of branch and bound, over all parts and caps; annealing places at most as many buffers. Not used
+    /// where a skyline pass is enough.
     pub nodes: u64,
 }
 
@@ -194,9 +195,9 @@ impl Run<'_> {
         height.min(found.1)
     }
 
-    /// Branch and bound at the cap `enough`, then repeatedly halfway between the last cap that failed and the best height.
-    /// Returns the best height. The first search gets half of the budget (7/8 if the caller gave a capacity), each later
-    /// one a quarter of the rest.
+    /// Branch and bound at the cap `enough`, then repeatedly halfway between the last cap that failed and the best
+    /// height. Returns the best height. The first search gets half of the budget (7/8 if the caller gave a capacity),
+    /// each later one a quarter of the rest.
     fn search(&mut self, o: &Open, enough: u64, budget: u64) -> u64 {
         let mut exact = Exact::new(self.p, o.part, &o.facts);
         let (mut low, mut high) = (enough, o.height);

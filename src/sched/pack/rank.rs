@@ -1,7 +1,7 @@
 //! Static ranks: the order in which buffers are placed.
 //!
-//! A rank is named by the facts that it compares, largest first: T the largest load during the lifetime, W the length of
-//! the lifetime, A length times size, Z the size, C the number of overlapping lifetimes, E the end.
+//! A rank is named by the facts that it compares, largest first: T the largest load during the lifetime, W the length
+//! of the lifetime, A length times size, Z the size, C the number of overlapping lifetimes, E the end.
 
 use super::compress::{Part, Problem};
 

@@ -1,9 +1,9 @@
 //! The state of the search at a node, and the changes that decisions make.
 //!
 //! Invariants: for each unplaced buffer, `lo` is the largest end of the placed buffers below it, and `eff >= lo` is a
-//! lower bound of its offset. For each section, `floor` is the least `eff` of its unplaced buffers, `tied` the number of
-//! buffers with that `eff`, and `total` the sum of their sizes. `cuts` counts the unplaced buffers across each border.
-//! Every change can be undone. Heights are `u32` where they fit, so loops over sections use more SIMD lanes.
+//! lower bound of its offset. For each section, `floor` is the least `eff` of its unplaced buffers, `tied` the number
+//! of buffers with that `eff`, and `total` the sum of their sizes. `cuts` counts the unplaced buffers across each
+//! border. Every change can be undone. Heights are `u32` where they fit, so loops over sections use more SIMD lanes.
 
 use super::height::Height;
 
@@ -59,8 +59,8 @@ pub struct State<H> {
 }
 
 impl<H: Height> State<H> {
-    /// A state without placed buffers. The columns list buffers by rank, best first. `cap` and all sums of sizes must be
-    /// below [`Height::FAR`].
+    /// A state without placed buffers. The columns list buffers by rank, best first. `cap` and all sums of sizes must
+    /// be below [`Height::FAR`].
     pub fn new(start: Vec<u32>, end: Vec<u32>, size: Vec<H>, sections: u32, cap: H, weight: Vec<u64>) -> State<H> {
         let (n, s) = (start.len(), sections as usize);
         let (live_at, live) = live(&start, &end, sections);
