@@ -96,10 +96,11 @@ pub fn offsets(
     }
     let packed = pack(&rest)?;
     let lines = base + packed.height;
-    let bytes = lines.checked_mul(LINE as u64).and_then(|b| usize::try_from(b).ok());
-    let bytes = bytes
-        .filter(|_| lines <= u64::from(u32::MAX))
-        .ok_or_else(|| Error::new(Kind::Plan, format!("{lines} lines of memory do not fit the arena's offsets")))?;
+    let too_large = || Error::new(Kind::Plan, format!("{lines} lines of memory do not fit the arena's offsets"));
+    if lines > u64::from(u32::MAX) {
+        return Err(too_large());
+    }
+    let bytes = usize::try_from(lines * LINE as u64).map_err(|_| too_large())?;
     let offset = (0..n).map(|b| {
         let root = alias.class[b] as usize;
         let line = if code.kind[root].is_pinned() { at[root] } else { base + packed.at[root] };

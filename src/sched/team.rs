@@ -14,7 +14,7 @@ use super::observer::StepObserver;
 use super::trace::{Traced, Track};
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
-use crate::kernels::abi::{ArenaPtr, Bad};
+use crate::kernels::abi::ArenaPtr;
 use crossbeam::sync::{Parker, Unparker};
 use crossbeam::utils::CachePadded;
 use std::ops::Range;
@@ -41,8 +41,10 @@ struct WorkerState {
     state: ThreadState,
     panicked: AtomicBool,
     asleep: AtomicBool,
-    /// For barriers, and for the start of the next step.
-    backoff: [Backoff; 2],
+    /// For waits at barriers.
+    at_barrier: Backoff,
+    /// For waits for the next step.
+    between_steps: Backoff,
     /// Where a recorded step is written.
     track: Mutex<Option<Track>>,
 }
@@ -55,7 +57,8 @@ impl WorkerState {
             state: ThreadState::default(),
             panicked: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
-            backoff: [backoff(), backoff()],
+            at_barrier: backoff(),
+            between_steps: backoff(),
             track: Mutex::new(None),
         }
     }
@@ -199,7 +202,7 @@ impl Shared {
     fn barrier(&self, t: usize, k: usize, time: usize) -> bool {
         self.arrived.fetch_add(1, Ordering::AcqRel);
         let all = k * self.states.len();
-        self.states[t].backoff[0].wait(self.spins, |_| {
+        self.states[t].at_barrier.wait(self.spins, |_| {
             if self.arrived.load(Ordering::Acquire) >= all {
                 return Some(true);
             }
@@ -213,7 +216,7 @@ impl Shared {
         self.done.fetch_add(1, Ordering::Release);
         let mut seen = 0;
         loop {
-            seen = self.states[t].backoff[1].wait(self.spins, |yields| {
+            seen = self.states[t].between_steps.wait(self.spins, |yields| {
                 if yields > YIELDS {
                     self.sleep(t, seen, parker);
                 }
@@ -246,15 +249,18 @@ impl Shared {
             return Ok(());
         }
         let mut least = Stop { instr: stop, bad: None, iteration: None, changed: false };
-        let mut all = self.states.iter().filter_map(|worker| {
+        for worker in &self.states {
             let bad = worker.state.fault.get();
             let panicked = worker.panicked.swap(false, Ordering::Relaxed);
             worker.state.fault.clear();
             let here = worker.state.at.load(Ordering::Relaxed) == stop;
-            (here && !panicked).then_some(bad).flatten()
-        });
-        // All states are visited, so that all are cleared.
-        least.bad = all.by_ref().fold(None, |least: Option<Bad>, bad| Some(least.map_or(bad, |l| l.min(bad))));
+            if let Some(bad) = bad
+                && here
+                && !panicked
+            {
+                least.bad = Some(least.bad.map_or(bad, |l| l.min(bad)));
+            }
+        }
         Err(least)
     }
 }
@@ -262,7 +268,15 @@ impl Shared {
 /// The threads of one program.
 pub struct Team {
     shared: Arc<Shared>,
-    workers: Vec<(Unparker, Option<JoinHandle<()>>)>,
+    /// The threads other than the caller's.
+    workers: Vec<Worker>,
+}
+
+/// A thread of a team.
+struct Worker {
+    unparker: Unparker,
+    /// `None` once it is joined.
+    handle: Option<JoinHandle<()>>,
 }
 
 impl Team {
@@ -295,7 +309,7 @@ impl Team {
                 .name(format!("arenagrad-{t}"))
                 .spawn(move || shared.work(t, &parker))
                 .map_err(|e| Error::new(Kind::Io, format!("thread {t} of {threads} cannot be started: {e}")))?;
-            team.workers.push((unparker, Some(spawned)));
+            team.workers.push(Worker { unparker, handle: Some(spawned) });
         }
         // A backoff of its own: a slow start says nothing about waits in steps.
         team.wait(&Backoff(AtomicU32::new(spins)));
@@ -316,9 +330,9 @@ impl Team {
     /// Starts a step on the other threads.
     fn start(&self) {
         self.shared.epoch.fetch_add(1, Ordering::SeqCst);
-        for (t, (unparker, _)) in self.workers.iter().enumerate() {
-            if self.shared.states[t + 1].asleep.load(Ordering::SeqCst) {
-                unparker.unpark();
+        for (state, worker) in self.shared.states.iter().skip(1).zip(&self.workers) {
+            if state.asleep.load(Ordering::SeqCst) {
+                worker.unparker.unpark();
             }
         }
     }
@@ -336,22 +350,22 @@ impl Team {
         s.done.store(0, Ordering::Relaxed);
         self.start();
         s.run_guarded(0);
-        self.wait(&s.states[0].backoff[0]);
+        self.wait(&s.states[0].at_barrier);
         s.verdict().map_err(|at| s.exec.located(at))
     }
 
     /// As [`Team::step`]; records the step in `tracks`, one for each thread.
     pub fn step_traced(&mut self, arena: &mut TensorArena, tracks: &mut [Track]) -> Result<(), Stop> {
         // Between steps no other thread uses the tracks.
-        for (worker, track) in self.shared.states.iter().zip(&mut *tracks) {
-            worker.swap(Some(std::mem::replace(track, Track::new(0))));
+        for (state, track) in self.shared.states.iter().zip(&mut *tracks) {
+            state.swap(Some(std::mem::replace(track, Track::new(0))));
         }
         self.shared.traced.store(true, Ordering::Relaxed);
         let done = self.step(arena);
         self.shared.traced.store(false, Ordering::Relaxed);
-        for (worker, track) in self.shared.states.iter().zip(tracks) {
+        for (state, track) in self.shared.states.iter().zip(tracks) {
             // The track of a thread whose kernel panicked is lost.
-            if let Some(filled) = worker.swap(None) {
+            if let Some(filled) = state.swap(None) {
                 *track = filled;
             }
         }
@@ -363,9 +377,9 @@ impl Drop for Team {
     fn drop(&mut self) {
         self.shared.quit.store(true, Ordering::Relaxed);
         self.start();
-        for (unparker, handle) in &mut self.workers {
-            unparker.unpark();
-            if let Some(handle) = handle.take() {
+        for worker in &mut self.workers {
+            worker.unparker.unpark();
+            if let Some(handle) = worker.handle.take() {
                 // A worker catches panics of kernels; it has nothing else to report.
                 let _ = handle.join();
             }

@@ -91,7 +91,7 @@ fn used_values(g: &Graph<'_>, r: Region) -> Vec<bool> {
     used
 }
 
-pub(super) fn bad(message: impl Into<String>) -> Error {
+fn bad(message: impl Into<String>) -> Error {
     Error::new(Kind::Plan, message)
 }
 
@@ -104,17 +104,17 @@ struct Operands {
 }
 
 /// The lowering of one region: the entry, or the body of a loop.
-pub(super) struct Lowering<'g> {
-    pub(super) g: Graph<'g>,
-    pub(super) threads: usize,
-    pub(super) precision: &'g [Precision],
-    pub(super) code: Code,
-    pub(super) slices: Vec<BufferSlice>,
+struct Lowering<'g> {
+    g: Graph<'g>,
+    threads: usize,
+    precision: &'g [Precision],
+    code: Code,
+    slices: Vec<BufferSlice>,
     used: Vec<bool>,
 }
 
 impl<'g> Lowering<'g> {
-    pub(super) fn new(g: Graph<'g>, r: Region, threads: usize, precision: &'g [Precision]) -> Lowering<'g> {
+    fn new(g: Graph<'g>, r: Region, threads: usize, precision: &'g [Precision]) -> Lowering<'g> {
         Lowering {
             g,
             threads,
@@ -125,7 +125,7 @@ impl<'g> Lowering<'g> {
         }
     }
 
-    pub(super) fn node(&mut self, n: Node) -> Result<()> {
+    fn node(&mut self, n: Node) -> Result<()> {
         let g = self.g;
         let def = g.def_of(n);
         if let Some(kind) = leaf_kind(&g, n) {
@@ -192,7 +192,7 @@ impl<'g> Lowering<'g> {
     }
 
     /// The bytes of result `v`. Its buffer is made on first use.
-    pub(super) fn result(&mut self, v: Value) -> BufferSlice {
+    fn result(&mut self, v: Value) -> BufferSlice {
         if self.slices[v.at()] == BufferSlice::NONE {
             let buf = self.code.buffer(self.g.bytes(v), BufKind::Activation, v);
             self.slices[v.at()] = BufferSlice { buf, off: 0 };
@@ -315,7 +315,7 @@ impl<'g> Lowering<'g> {
     }
 
     /// All bytes of value `v`.
-    pub(super) fn whole(&self, v: Value) -> Operand {
+    fn whole(&self, v: Value) -> Operand {
         let slice = self.slices[v.at()];
         Operand::of_bytes(slice.buf, slice.off, self.g.bytes(v), Split::Whole)
     }
@@ -352,7 +352,7 @@ impl<'g> Lowering<'g> {
     }
 
     /// After a step (or an iteration), buffer `leaf` holds value `next`, which has the leaf's size.
-    pub(super) fn update(&mut self, leaf: u32, next: Value, node: Node) {
+    fn update(&mut self, leaf: u32, next: Value, node: Node) {
         let mut from = self.whole(next);
         if (from.buf == leaf && from.off == 0) || from.bytes() == 0 {
             return;
@@ -367,7 +367,7 @@ impl<'g> Lowering<'g> {
 }
 
 /// Bytes of these operands, without per-thread scratch.
-pub(super) fn moved(operands: &[Operand]) -> u64 {
+fn moved(operands: &[Operand]) -> u64 {
     let all = operands.iter().filter(|o| !matches!(o.split, Split::PerThread(_)));
     all.fold(0, |sum, o| sum.saturating_add(o.bytes() as u64))
 }
