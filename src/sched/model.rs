@@ -13,6 +13,7 @@ use crate::kernels::abi::Split;
 const BARRIER: (u64, u64) = (450_000, 60_000);
 /// Picoseconds for a byte in another core's cache: to fetch it, or to invalidate it there.
 const FETCH: u64 = 100;
+
 /// Picoseconds of a barrier of `threads` threads.
 pub fn barrier(threads: usize) -> u64 {
     match threads {
@@ -116,13 +117,21 @@ fn elsewhere(code: &Code, i: usize, w: usize, home: &mut [Home]) -> [u64; 2] {
         let (writers, readers) = (h.width.max(1) as u64, w as u64);
         let whole = w > 1 && k < 64 && code.whole[i] >> k & 1 == 1;
         match (h.width, whole) {
+            // All threads have copies.
             _ if h.spread && whole => {}
+            // Written before the step: no thread has it.
             (0, _) => {}
+            // Thread 0 has all of it; the others fetch all of it.
             (1, true) => add([0, bytes]),
+            // Each thread has the part that it wrote and fetches the rest.
             (_, true) => add([bytes - bytes / writers; 2]),
+            // Each thread reads the part that it wrote.
             (n, false) if n == w && !h.across => {}
+            // Thread 0 has all of it; the others fetch their parts.
             (1, false) => add([0, bytes / readers]),
+            // Thread 0 fetches the parts of the other writers.
             (_, false) if w == 1 => add([bytes - bytes / writers, 0]),
+            // The parts of writers and readers differ: each thread fetches its part.
             (_, false) => add([bytes / readers; 2]),
         }
         h.spread |= whole;

@@ -58,18 +58,18 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
     let mut touched: Vec<Access> = Vec::new();
     for t in 0..threads {
         if barriers_of(t) != barriers {
-            return Err(format!("thread {t} meets elsewhere than thread 0"));
+            return Err(format!("thread {t} has other barriers than thread 0"));
         }
-        let (mut phase, mut met, mut last) = (0, 0, None);
+        let (mut phase, mut passed, mut last) = (0, 0, None);
         let mut before = None;
         for e in tapes.thread(t) {
             let previous = before.replace(e);
             if e.barrier {
-                (phase, met) = (phase + 1, met + 1);
+                (phase, passed) = (phase + 1, passed + 1);
                 continue;
             }
-            let early = barriers.get(met).is_some_and(|&m| m <= e.instr);
-            let late = barriers[..met].last().is_some_and(|&m| m > e.instr);
+            let early = barriers.get(passed).is_some_and(|&m| m <= e.instr);
+            let late = barriers[..passed].last().is_some_and(|&m| m > e.instr);
             if last.is_some_and(|l| l >= e.instr) || early || late {
                 return Err(format!("thread {t} runs instruction {} out of order", e.instr));
             }
@@ -140,14 +140,14 @@ fn accesses(plan: &Plan, e: &Entry, t: usize, touch: &mut dyn FnMut(Range<usize>
         }
     }
     for o in code.writes_of(i) {
-        let (r, who) = match o.split {
+        let (r, thread) = match o.split {
             Split::Whole => (0..o.len, t),
             Split::PerUnit(n) => (e.from * n..e.to * n, t),
             Split::PerThread(n) => (t * n..(t + 1) * n, t),
             Split::Columns { .. } if e.to - e.from == code.units[i] => (0..o.len, t),
             Split::Columns { .. } => (0..o.len, usize::MAX - 1 - i),
         };
-        touch(byte(o, r), who, true);
+        touch(byte(o, r), thread, true);
     }
 }
 
@@ -163,8 +163,8 @@ fn conflicts(mut touched: Vec<Access>) -> Result<(), String> {
         if p != phase {
             (phase, far) = (p, [[(0, usize::MAX); 2]; 2]);
         }
-        let meets = |ends: &[(usize, usize); 2]| ends.iter().any(|&(end, u)| u != t && end > r.start);
-        if meets(&far[1]) || (write && meets(&far[0])) {
+        let overlaps = |ends: &[(usize, usize); 2]| ends.iter().any(|&(end, u)| u != t && end > r.start);
+        if overlaps(&far[1]) || (write && overlaps(&far[0])) {
             return Err(format!("two threads touch byte {} without a barrier between", r.start));
         }
         let ends = &mut far[usize::from(write)];

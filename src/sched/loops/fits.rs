@@ -51,7 +51,7 @@ impl Loop {
         self.bounds()?;
         let mut written = vec![false; outside.writes.len()];
         for e in &self.externs {
-            self.lies_in(e, &outside)?;
+            self.extern_fits(e, &outside)?;
             if let Outer::Write(w) = e.outer {
                 let twice = std::mem::replace(&mut written[w], true);
                 require(!twice, || format!("write {w} of the loop is two externs of the body"))?;
@@ -98,7 +98,7 @@ impl Loop {
 
     /// Extern `e` has the size of its operand and the contents that the body expects; the body does not write what the
     /// loop reads.
-    fn lies_in(&self, e: &Extern, outside: &Outside<'_>) -> Proof {
+    fn extern_fits(&self, e: &Extern, outside: &Outside<'_>) -> Proof {
         let (code, buf) = (&self.plan.code, e.buf as usize);
         let Some(o) = outside.operand(e.outer) else {
             return Err("an extern of the body is no operand of the loop".into());
