@@ -4,10 +4,10 @@
 //! that scratch, division and computation agree. `desc` and `mod.rs` match on it; nothing else asks.
 
 use super::bf16;
-use super::blocked::Plan;
 use super::desc::Gemm;
 use super::float::GemmFloat;
 use super::gemv::Gemv;
+use super::plan::Plan;
 use super::{dots, outer, transposed};
 
 /// How a product is computed.

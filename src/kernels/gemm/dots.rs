@@ -8,10 +8,10 @@
 // Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
 #![allow(clippy::needless_range_loop)]
 
-use super::blocked::MANY_ROWS;
 use super::desc::Gemm;
 use super::float::GemmFloat;
 use super::operands::Dots;
+use super::plan::MANY_ROWS;
 use super::prefetch::LINE;
 use super::transposed;
 use crate::kernels::abi::MatrixMut;

@@ -4,68 +4,12 @@
 //! Invariant: applied once to each element. `blocked`, `transposed`, `bf16` and `mod.rs` call it; op lowerings name it
 //! through [`Act`].
 
+use super::act::Act;
 use super::float::GemmFloat;
+use super::sgd::SgdEpilogue;
 use crate::kernels::abi::MatrixMut;
-use crate::kernels::float::Float;
 use crate::kernels::simd::Unmasked;
 use crate::kernels::vmath;
-
-/// An activation function applied to C: bit for bit that of the point-wise op of its name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Act {
-    /// The identity.
-    #[default]
-    None = 0,
-    /// max(x, 0); NaN stays NaN.
-    Relu = 1,
-    /// x·Φ(x).
-    Gelu = 2,
-    /// ½x(1 + tanh u).
-    GeluTanh = 3,
-    /// x·sigmoid(x).
-    Silu = 4,
-    /// tanh x.
-    Tanh = 5,
-    /// 1/(1 + e⁻ˣ).
-    Sigmoid = 6,
-    /// x where r > 0, else 0, for a matrix r like C: relu's derivative at its result r times x.
-    ReluGrad = 7,
-    /// x·(1 − r²), as tanh's.
-    TanhGrad = 8,
-    /// x·r·(1 − r), as sigmoid's.
-    SigmoidGrad = 9,
-    /// x·r.
-    Mul = 10,
-}
-
-impl Act {
-    /// All activations, by their number.
-    pub const ALL: [Act; 11] = [
-        Act::None,
-        Act::Relu,
-        Act::Gelu,
-        Act::GeluTanh,
-        Act::Silu,
-        Act::Tanh,
-        Act::Sigmoid,
-        Act::ReluGrad,
-        Act::TanhGrad,
-        Act::SigmoidGrad,
-        Act::Mul,
-    ];
-
-    /// Whether it is an activation's gradient: then the product has no bias, and r in its place.
-    #[inline]
-    pub fn gates(self) -> bool {
-        self >= Act::ReluGrad
-    }
-
-    /// The activation of a parameter word.
-    pub(crate) fn from_word(word: u64) -> Act {
-        Act::ALL[word as usize]
-    }
-}
 
 /// The slice function of an activation; `None` where there is nothing to do, or another operand to do it by.
 pub fn act_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T])> {
@@ -156,24 +100,6 @@ crate::simd! {
         for x in x {
             *x += bias;
         }
-    }
-}
-
-/// A step of plain SGD.
-#[derive(Clone, Copy)]
-pub struct SgdEpilogue<T> {
-    /// The learning rate.
-    pub lr: T,
-    /// The weight decay.
-    pub decay: T,
-}
-
-impl<T: Float> SgdEpilogue<T> {
-    /// p after a step by gradient `g`, in the order of the kernel of the step.
-    #[inline(always)]
-    pub fn apply(self, p: T, g: T) -> T {
-        let g = if self.decay == T::ZERO { g } else { g + p * self.decay };
-        p - self.lr * g
     }
 }
 

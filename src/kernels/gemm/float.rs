@@ -3,11 +3,8 @@
 //! Invariant: the only place of the folder where a [`Token`] becomes a type.
 
 use super::operands::{Dots, Tile};
-use super::shapes::{self, Shapes};
-use super::transpose;
 use crate::kernels::num::Real;
-use crate::kernels::simd::{Simd, Token};
-use crate::with_token;
+use crate::kernels::simd::Token;
 
 /// Element types that matrix products are compiled for.
 pub trait GemmFloat: Real {
@@ -27,37 +24,3 @@ pub trait GemmFloat: Real {
     #[doc(hidden)]
     fn transpose(token: Token, from: &[Self], step: usize, to: &mut [Self], to_step: usize, outer: usize, inner: usize);
 }
-
-macro_rules! gemm_float {
-    ($($t:ident)+) => {$(
-        impl GemmFloat for $t {
-            fn shape(token: Token, rows: usize) -> (usize, usize) {
-                with_token!(token, s => shapes::shape::<_, $t>(s, rows))
-            }
-            fn width(token: Token, rows: usize, cols: usize) -> usize {
-                with_token!(token, s => shapes::width::<_, $t>(s, rows, cols))
-            }
-            #[inline]
-            fn tile(token: Token, t: Tile<'_, $t>) {
-                with_token!(token, s => s.tile(t));
-            }
-            #[inline]
-            fn dots(token: Token, d: Dots<'_, $t>) {
-                with_token!(token, s => s.dots(d));
-            }
-            fn transpose(
-                token: Token,
-                from: &[$t],
-                step: usize,
-                to: &mut [$t],
-                to_step: usize,
-                outer: usize,
-                inner: usize,
-            ) {
-                with_token!(token, s => s.vectorize(transpose::Kernel { s, from, step, to, to_step, outer, inner }));
-            }
-        }
-    )+};
-}
-
-gemm_float!(f32 f64);

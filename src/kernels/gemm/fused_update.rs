@@ -3,11 +3,14 @@
 //! Invariant: C = p − lr·(A · B + decay·p), each element in the order of a product and a step after it.
 //! Op lowerings take these kernels where [`Gemm::fuses_sgd`].
 
-use super::blocked::{self, Plan, Product};
+use super::blocked::{self, Product};
 use super::desc::Gemm;
-use super::epilogue::{Epilogue, Kind, SgdEpilogue};
+use super::epilogue::{Epilogue, Kind};
 use super::float::GemmFloat;
-use super::{outer, row_of};
+use super::outer;
+use super::plan::Plan;
+use super::sgd::SgdEpilogue;
+use super::units::row_of;
 use crate::kernels::abi::{Args, Kernel, MatrixMut};
 use crate::kernels::simd::Token;
 

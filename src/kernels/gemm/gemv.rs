@@ -10,9 +10,9 @@ use super::desc::Gemm;
 use super::epilogue::{act_fn, act_grad_fn, add_row};
 use super::float::GemmFloat;
 use super::operands::{Dots, Tile};
+use super::outer;
 use super::pack::{Block, pack};
-use super::{outer, run};
-use crate::kernels::abi::{Args, MatrixMut};
+use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::Token;
 
 /// How a product y = x · M for a vector x of k and a matrix M of k × n.
@@ -103,17 +103,6 @@ impl Gemv {
 #[inline]
 pub fn is_gemv(g: &Gemm) -> Option<Gemv> {
     if g.m == 1 && g.k > 0 && !g.accumulate && g.batch().is_empty() { Gemv::new(g) } else { None }
-}
-
-/// A row by a matrix.
-pub fn run_row<T: GemmFloat>(args: &mut Args<'_>) {
-    let g = Gemm::alone(args.params());
-    let Some(gemv) = Gemv::new(&g) else { return run::<T>(args) };
-    let (a, b) = (args.read::<T>(0), args.read::<T>(1));
-    let third = g.third().then(|| args.read::<T>(2));
-    let (from, c) = (args.units().start * g.per_unit(), args.write::<T>(0));
-    let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
-    row(&g, gemv, (a, b, third), from, c, scratch);
 }
 
 /// Elements of the product of a row, those of `c`, from column `from` on; the operands are whole.

@@ -3,8 +3,8 @@
 //! Invariant: plain slices and distances, which the loops of `tile` check, and panels, which are right by themselves.
 //! Only `tile` and its callers use this.
 
-use super::epilogue::SgdEpilogue;
 use super::prefetch::PrefetchQueue;
+use super::sgd::SgdEpilogue;
 use crate::kernels::abi::MatrixMut;
 
 /// One tile of C and the operands it is computed from.

@@ -3,8 +3,8 @@
 //! Invariant: the bits of fma(x, y, 0), as tiles have them. Only `mod.rs`, `algorithm` and `fused_update` call this.
 
 use super::desc::Gemm;
-use super::epilogue::SgdEpilogue;
 use super::float::GemmFloat;
+use super::sgd::SgdEpilogue;
 use crate::kernels::abi::MatrixMut;
 
 /// Whether C = A · B is a column by a row: then sums have one term, and tiles would cost more than they do.

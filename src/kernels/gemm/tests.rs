@@ -1,13 +1,16 @@
 //! Tests of the products: values against sums in `f64`, and equal bits however a product is computed.
 
-use super::blocked::Plan;
-use super::epilogue::SgdEpilogue;
+use super::algorithm::Algorithm;
+use super::driver::{Corner, Operands, Target, block_by, rows};
 use super::fused_update::run_sgd;
 use super::gemv::Gemv;
+use super::plan::Plan;
+use super::sgd::SgdEpilogue;
 use super::*;
-use crate::kernels::abi::{ArenaPtr, Fault, OperandRef, Split};
+use crate::kernels::abi::{ArenaPtr, Args, Fault, MatrixMut, OperandRef, Split};
 use crate::kernels::harness::{self, In, Out};
-use crate::kernels::simd::Isa;
+use crate::kernels::simd::{Isa, Token};
+use std::ops::Range;
 
 mod sinks;
 mod sums;

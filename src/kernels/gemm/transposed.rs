@@ -5,10 +5,11 @@
 //! Invariant: the bits are those of the product, whose sums are chains in either case. Which products those are follows
 //! from the descriptor alone. `algorithm`, `desc` and `dots` ask.
 
-use super::blocked::{self, Plan, Product};
+use super::blocked::{self, Product};
 use super::desc::{Gemm, Strides};
 use super::epilogue::Epilogue;
 use super::float::GemmFloat;
+use super::plan::Plan;
 use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::Token;
 

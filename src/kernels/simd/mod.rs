@@ -14,6 +14,7 @@
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 mod neon;
 mod portable;
+mod token;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod transpose_x86;
 mod vector;
@@ -25,7 +26,8 @@ mod x86_v4;
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 pub use neon::Neon;
 pub use portable::Portable;
-pub use vector::{Op, Simd, Token, Vectors};
+pub use token::{Shape, Token};
+pub use vector::{Op, Simd, Vectors};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub use {x86_v3::V3, x86_v4::V4};
 

@@ -4,7 +4,7 @@
 //! this process use them; it neither leaves its thread nor lives through anything but calls of [`Tiles::multiply`].
 //! Only `bf16/tile.rs` uses this.
 
-use super::{PACKED, PackedTile};
+use super::packed::{PACKED, PackedTile};
 use std::arch::asm;
 use std::marker::PhantomData;
 

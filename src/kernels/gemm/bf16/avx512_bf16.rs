@@ -1,11 +1,11 @@
 //! AVX-512 with bf16: packing, and tiles of products by `vdpbf16ps`.
 //!
 //! Invariant: packs the words of `round`; a product sums, for each pair of places of k in turn, the odd place's and
-//! then the even place's product. Only `pack` and `tile` beside it call this, on CPUs that [`super::Engine`] has seen.
+//! then the even place's product. Only `pack` and `tile` beside it call this, on CPUs that [`Engine`](super::engine::Engine) has seen.
 
-use super::pack::Side;
-use super::tile::{Tile, order};
-use super::{LINE, LINES, PLACES, PackedTile, round};
+use super::operands::{Tile, order};
+use super::packed::{LINE, LINES, PLACES, PackedTile, Side};
+use super::round;
 use std::arch::x86_64::*;
 
 /// Packs one block: its numbers, the distance of its runs, and whether they are lines. `None` if one of them needs

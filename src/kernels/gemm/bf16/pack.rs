@@ -4,42 +4,11 @@
 //! places. In one of A, word `16 * line + pair`; in one of B, `16 * pair + line`. What lies beyond the operand is zero.
 //! Every instruction set gives the same words, those of `round`. Only `bf16/mod.rs` calls this.
 
-use super::{Engine, LINES, PACKED, PLACES, PackedTile, round};
-
-/// Some lines of an operand and the steps between its elements.
-#[derive(Clone, Copy)]
-pub struct Operand<'a> {
-    /// The elements, from the first.
-    pub data: &'a [f32],
-    /// Between lines.
-    pub line: usize,
-    /// Between places of k.
-    pub place: usize,
-}
-
-impl Operand<'_> {
-    /// The same, from a line on.
-    pub fn from(self, line: usize) -> Self {
-        Operand { data: &self.data[line * self.line..], ..self }
-    }
-}
-
-/// Which way the words of a packed tile lie.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// Line by line.
-    A,
-    /// Pair by pair.
-    B,
-}
-
-/// The numbers of a block: either its lines or its places of k are runs.
-enum Runs<'a> {
-    /// Sixteen lines of 32 places, this far apart.
-    Lines(&'a [f32], usize),
-    /// 32 places of sixteen lines, this far apart.
-    Places(&'a [f32], usize),
-}
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::avx512_bf16;
+use super::engine::Engine;
+use super::packed::{LINES, Operand, PLACES, PackedTile, Runs, Side};
+use super::round;
 
 /// Packs `lines` lines of `places` places into packed tiles, `splits` for each block, blocks of a line one after the
 /// other, sixteen lines after sixteen lines. Says whether a number among them has no terms (see [`round::splits`]).
@@ -96,22 +65,12 @@ fn block(engine: Engine, x: Operand<'_>, (lines, places): (usize, usize), side: 
 fn convert(engine: Engine, runs: &Runs<'_>, side: Side, to: &mut [PackedTile]) -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if engine != Engine::Portable
-        && let Some(plain) = super::avx512_bf16::convert(runs.view(), side, to)
+        && let Some(plain) = avx512_bf16::convert(runs.view(), side, to)
     {
         return plain;
     }
     let _ = engine;
     portable(runs, side, to)
-}
-
-impl<'a> Runs<'a> {
-    /// The numbers, the distance of the runs, and whether the runs are lines.
-    fn view(&self) -> (&'a [f32], usize, bool) {
-        match *self {
-            Runs::Lines(data, step) => (data, step, true),
-            Runs::Places(data, step) => (data, step, false),
-        }
-    }
 }
 
 /// Packs one block in plain Rust.
@@ -155,5 +114,3 @@ fn each_word(runs: &Runs<'_>, side: Side, mut each: impl FnMut(usize, [f32; 2]))
         }
     }
 }
-
-const _: () = assert!(PACKED == LINES * PLACES / 2);

@@ -1,8 +1,11 @@
 //! Tests of products by bf16 units: values against sums in `f64`, bits however a product is split, odd numbers.
 
+use super::super::driver::{Corner, Operands, block_of_bf16, rows};
 use super::super::tests::done;
-use super::super::{Act, Batch, Corner, Gemm, Operands, Strides, block_of_bf16, gemm, rows};
-use super::{Engine, LINES, Operand, PACKED, PLACES, Plan, Precision, Side, pack, round};
+use super::super::{Act, Batch, Gemm, Precision, Strides, gemm};
+use super::pack::pack;
+use super::packed::{LINES, Operand, PACKED, PLACES, Side};
+use super::{Engine, Plan, round};
 use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::{Isa, limit};
 

@@ -5,40 +5,20 @@
 //! two terms is exact; numbers below the normal range count as zero. The portable engine sums as `vdpbf16ps` does (bit
 //! for bit where no number comes near the ends of the range); AMX sums the even and the odd places of 32 apart.
 
-use super::{Engine, PACKED, PLACES, PackedTile, round};
-
-/// A tile: C (+)= A·B for one or two strips of sixteen rows and two strips of sixteen columns.
-pub struct Tile<'a, 'c> {
-    /// Cells for each 32 places of k: 1, or 2 or 3 for split operands.
-    pub splits: usize,
-    /// The strips of A.
-    pub a: &'a [&'a [PackedTile]],
-    /// The strips of B.
-    pub b: [&'a [PackedTile]; 2],
-    /// C: whole rows of 32 columns, the last one may end there.
-    pub c: &'c mut [f32],
-    /// Distance between rows of C.
-    pub c_row: usize,
-    /// Whether the sums start from C (else from 0).
-    pub add: bool,
-}
-
-/// The products of terms of a step, in order: (term of A, term of B), high first. Those that are left out are as small
-/// as what two terms leave of a number, or as the rounding of f32 where there are three. From each product to the next,
-/// one operand stays.
-pub fn order(splits: usize) -> &'static [(usize, usize)] {
-    match splits {
-        1 => &[(0, 0)],
-        2 => &[(0, 1), (0, 0), (1, 0)],
-        _ => &[(0, 2), (0, 1), (1, 1), (1, 0), (2, 0), (0, 0)],
-    }
-}
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+use super::amx;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::avx512_bf16;
+use super::engine::Engine;
+use super::operands::{Tile, order};
+use super::packed::{PLACES, PackedTile};
+use super::round;
 
 /// What an engine needs while it computes tiles on a thread.
 pub struct Machine {
     engine: Engine,
     #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
-    tiles: Option<super::amx::Tiles>,
+    tiles: Option<amx::Tiles>,
 }
 
 impl Machine {
@@ -49,7 +29,7 @@ impl Machine {
             // SAFETY: `Engine::Amx` is chosen only where `amx::granted` said yes.
             #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
             #[allow(unsafe_code)]
-            tiles: (engine == Engine::Amx).then(|| unsafe { super::amx::Tiles::new() }),
+            tiles: (engine == Engine::Amx).then(|| unsafe { amx::Tiles::new() }),
         }
     }
 
@@ -63,7 +43,7 @@ impl Machine {
         }
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if self.engine != Engine::Portable {
-            return super::avx512_bf16::tile(t);
+            return avx512_bf16::tile(t);
         }
         portable(t);
     }
@@ -108,5 +88,3 @@ crate::simd! {
 fn flushed(x: f32) -> f32 {
     if x.abs() < f32::MIN_POSITIVE { 0f32.copysign(x) } else { x }
 }
-
-const _: () = assert!(PACKED == 16 * PLACES / 2);

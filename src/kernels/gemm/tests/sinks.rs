@@ -32,7 +32,7 @@ fn fed<T: GemmFloat>(g: Gemm) {
         for rows in [g.m, g.m.div_ceil(2)] {
             let mut c = vec![T::NAN; rows * g.n];
             let mut scratch = vec![T::NAN; g.sink_scratch::<T>()];
-            sink::product(token, &g, (&case.a, &case.b), rows, &mut scratch, &mut Taken { c: &mut c, n: g.n });
+            gemm_into::product(token, &g, (&case.a, &case.b), rows, &mut scratch, &mut Taken { c: &mut c, n: g.n });
             assert!(c == want[..c.len()], "{g:?} by {token:?}, {rows} rows");
         }
     }

@@ -1,0 +1,93 @@
+//! How the units of an instruction divide C.
+//!
+//! Invariant: units follow from the descriptor alone.
+
+use super::desc::Gemm;
+use super::plan::MANY_ROWS;
+use super::precision::Precision;
+use super::{sums, transposed};
+use crate::kernels::abi::Split;
+use crate::kernels::pairwise;
+use std::ops::Range;
+
+/// Multiply-adds that a unit holds at least: a few microseconds, some ten times the cost of a barrier.
+const UNIT_WORK: usize = 1 << 17;
+/// Rows of a unit are a multiple of this, elements of a unit of a vector product of 16 times this.
+const UNIT_ROWS: usize = 4;
+/// Rows of a unit are a multiple of this where bf16 units may compute.
+const BF16_ROWS: usize = 16;
+/// Columns of a unit are a multiple of this: whole cache lines, and whole tiles where bf16 units may compute.
+const UNIT_COLS: usize = 32;
+/// Fewest columns that are divided: several units.
+const MANY_COLS: usize = 8 * UNIT_COLS;
+/// Elements of a B that a core's cache does not hold: reading it takes long even where it is not packed.
+const FAR_B: usize = 1 << 19;
+
+impl Gemm {
+    /// How units divide C, and how many there are.
+    ///
+    /// By columns where B is much larger than A and C, and packed or far away, or where its transpose is computed: each
+    /// thread then reads and packs its own part of B only, but all of A, and leaves C by columns to a next instruction
+    /// that takes it by rows. Batches keep rows; the only row of C is always divided.
+    pub fn division(&self) -> (Split, usize) {
+        match self.unit_columns() {
+            Some(width) => (Split::Columns { row: self.n, width }, self.n.div_ceil(width)),
+            None => (Split::PerUnit(self.per_unit()), self.units()),
+        }
+    }
+
+    /// Columns of a unit, where units divide columns.
+    pub(super) fn unit_columns(&self) -> Option<usize> {
+        let (m, n, k) = (self.m, self.n, self.k);
+        let large = n >= MANY_COLS && 2 * m * (k + n) <= k * n && (m >= MANY_ROWS || k * n >= FAR_B);
+        (transposed::fits(self) || (large && m > 1 && self.batch().is_empty())).then(|| share(m * k, UNIT_COLS))
+    }
+
+    /// Elements of C that a unit owns where units are rows: whole rows, or part of the only row.
+    #[inline]
+    pub fn per_unit(&self) -> usize {
+        if self.m == 1 && self.batch().is_empty() {
+            return share(self.k, 16 * UNIT_ROWS).min(self.n);
+        }
+        let step = match self.precision {
+            _ if self.sums => pairwise::ROWS,
+            Precision::F32 => UNIT_ROWS,
+            _ => BF16_ROWS,
+        };
+        share(self.n * self.k, step).min(self.batches() * self.m) * self.n
+    }
+
+    /// Number of units where units are rows.
+    pub fn units(&self) -> usize {
+        self.len().div_ceil(self.per_unit().max(1))
+    }
+
+    /// The elements of C that `units` own where they are rows.
+    pub(super) fn elements(&self, units: &Range<usize>) -> Range<usize> {
+        let (per, len) = (self.per_unit(), self.len());
+        (units.start * per).min(len)..(units.end * per).min(len)
+    }
+
+    /// Blocks of rows that have sums of their own, each of n, and how units divide those.
+    pub fn sums(&self) -> (usize, Split) {
+        let blocks = |rows| sums::blocks(rows, self.n);
+        match self.unit_columns() {
+            Some(width) => (blocks(self.m), Split::Columns { row: self.n, width }),
+            None => (blocks(self.m), Split::PerUnit(blocks(self.per_unit() / self.n) * self.n)),
+        }
+    }
+}
+
+/// The row that element `from` of a matrix begins.
+#[inline]
+pub fn row_of(from: usize, g: &Gemm) -> usize {
+    // Mostly the first: a division would be felt in the smallest products.
+    if from == 0 { 0 } else { from / g.n }
+}
+
+/// Lines of a unit of which each takes `work` multiply-adds: a multiple of `step`, a power of two.
+#[inline]
+fn share(work: usize, step: usize) -> usize {
+    // Shifts stand for divisions: this runs in every call, and the smallest products take 20 ns.
+    (((UNIT_WORK >> work.max(1).ilog2()) + step - 1) & !(step - 1)).max(step)
+}
