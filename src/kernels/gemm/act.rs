@@ -49,7 +49,7 @@ impl Act {
 
     /// Whether it is an activation's gradient: then the product has no bias, and r in its place.
     #[inline]
-    pub fn gates(self) -> bool {
+    pub fn is_act_grad(self) -> bool {
         self >= Act::ReluGrad
     }
 

@@ -9,18 +9,14 @@ use super::epilogue::Epilogue;
 use super::float::GemmFloat;
 use super::operands::Tile;
 use super::pack::{Block, pack};
-use super::plan::{PAD, Plan};
+use super::plan::Plan;
 use super::prefetch::PrefetchQueue;
 use super::sgd::SgdEpilogue;
 use super::sums;
+use super::tuning::{PACK_ROWS, PAD, PREFETCH_C_TERMS};
 use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::Token;
 use std::ops::Range;
-
-/// Length of sums from which a tile of C is fetched while the tile before it is computed.
-const LONG: usize = 64;
-/// Rows of B that are packed side by side before the next ones, so that reads go on along each row.
-const ROW_PANEL: usize = 16;
 
 /// Some rows and columns of one product of a batch.
 pub struct Product<'a, T> {
@@ -240,7 +236,7 @@ impl<T: GemmFloat> BlockSums<'_, T> {
     pub fn compute(self, token: Token, a: Rows<'_, T>, b: &mut MicroPanels<'_, T>, watch: &mut impl TileObserver<T>) {
         let BlockSums { tiles, tallest, k, mut c, add, step } = self;
         let cols = c.cols();
-        let ahead = (add || step.is_some()) && k >= LONG;
+        let ahead = (add || step.is_some()) && k >= PREFETCH_C_TERMS;
         let width_at = |j: usize| T::width(token, tallest, cols - j);
         let mut lines = PrefetchQueue::default();
         let mut j = 0;
@@ -291,7 +287,7 @@ pub fn pack_b<'a, T: GemmFloat>(
     tallest: usize,
     to: &'a mut [T],
 ) -> &'a mut [T] {
-    let row_panel = if b.col == 1 { ROW_PANEL } else { k };
+    let row_panel = if b.col == 1 { PACK_ROWS } else { k };
     for p in (0..k).step_by(row_panel) {
         let mut j = 0;
         while j < cols {
@@ -330,8 +326,8 @@ pub fn pack_a<'a, T: GemmFloat>(
 
 /// Copies a block of A whose columns are contiguous: tile after tile, its columns one after the other.
 fn panels<T: GemmFloat>(a: View<'_, T>, tiles: Tiles, k: usize, to: &mut [T]) {
-    for p in (0..k).step_by(ROW_PANEL) {
-        let row_panel = ROW_PANEL.min(k - p);
+    for p in (0..k).step_by(PACK_ROWS) {
+        let row_panel = PACK_ROWS.min(k - p);
         for (i, height) in tiles.each() {
             let panel = &mut to[i * k + p * height..][..row_panel * height];
             match height {

@@ -136,7 +136,7 @@ impl Gemm {
     /// Whether it has a third operand: the bias, or what an activation's gradient is by.
     #[inline]
     pub fn third(&self) -> bool {
-        self.bias || self.act.gates()
+        self.bias || self.act.is_act_grad()
     }
 
     /// Number of matrices in the batch.

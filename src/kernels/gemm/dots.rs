@@ -11,24 +11,19 @@
 use super::desc::Gemm;
 use super::float::GemmFloat;
 use super::operands::Dots;
-use super::plan::MANY_ROWS;
-use super::prefetch::LINE;
 use super::transposed;
+use super::tuning::{DOTS_NARROW, DOTS_NARROW_TERMS, DOTS_TERMS_PER_ROW, LINE, PACK_B_ROWS, PREFETCH_DOTS};
 use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::{Op, Token, Vectors};
 
-/// Fewest terms of a sum, for each row of A, from which folding the lanes of a dot product costs less than packing B:
-/// folding 24 sums takes about 60 cycles, packing an element 0.25.
-const LONG: usize = 13;
-
-/// Columns of C that leave most lanes of a tile idle.
-const NARROW: usize = 16;
+/// Bytes of the dot products that are summed over lanes together.
+pub const SUM_BYTES: usize = 32;
 
 /// Whether C = A · B is dot products: few rows of A, and both operands contiguous along k, so that packing B would cost
 /// as much as the sums; and nothing whose transpose is computed.
 pub fn fits(g: &Gemm) -> bool {
-    let cheap = g.k >= LONG * g.m || (g.n <= NARROW && g.k >= 64);
-    (2..MANY_ROWS).contains(&g.m)
+    let cheap = g.k >= DOTS_TERMS_PER_ROW * g.m || (g.n <= DOTS_NARROW && g.k >= DOTS_NARROW_TERMS);
+    (2..PACK_B_ROWS).contains(&g.m)
         && g.n > 1
         && cheap
         && g.a.col == 1
@@ -64,7 +59,7 @@ impl<
 
     #[inline(always)]
     fn call(self) {
-        const { assert!(NV * S::LANES * size_of::<T>() == LINE && J * size_of::<T>() == 32) };
+        const { assert!(NV * S::LANES * size_of::<T>() == LINE && J * size_of::<T>() == SUM_BYTES) };
         let Kernel(s, mut d) = self;
         let (n, whole) = (d.out.cols(), d.out.cols() / J * J);
         for at in (0..whole).step_by(J) {
@@ -116,7 +111,7 @@ impl<
             from += 2;
         }
         // A matrix that a lone row passes once comes from L2: better early.
-        if from < count && count == 1 && d.out.cols() * d.step * size_of::<T>() > (32 << 10) {
+        if from < count && count == 1 && d.out.cols() * d.step * size_of::<T>() > PREFETCH_DOTS {
             block::<S, T, NV, J, BY, ALONE, 1, true, WHOLE>(s, d, from, at);
         } else if from < count {
             block::<S, T, NV, J, BY, ALONE, 1, false, WHOLE>(s, d, from, at);

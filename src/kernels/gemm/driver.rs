@@ -202,7 +202,10 @@ pub fn block_of_bf16(
 
 /// The epilogue of `cols` columns of a block of C that begins at `at`.
 fn epilogue<'a, T: GemmFloat>(g: &Gemm, third: Option<&'a [T]>, at: Corner, cols: usize) -> Epilogue<'a, T> {
-    assert!(third.is_some() == g.third() && !(g.bias && g.act.gates()), "the operands do not match the descriptor");
+    assert!(
+        third.is_some() == g.third() && !(g.bias && g.act.is_act_grad()),
+        "the operands do not match the descriptor"
+    );
     if let (Some(by), Some(f)) = (third, act_grad_fn(g.act)) {
         let by = &by[at.row * g.n + at.col..];
         return Epilogue { bias: None, kind: Kind::ActGrad(ActGrad { f, by, row: g.n }) };

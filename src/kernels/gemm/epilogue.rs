@@ -27,10 +27,10 @@ pub fn act_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T])> {
 /// The slice function of an activation's gradient; `None` for an activation.
 pub fn act_grad_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T], &[T])> {
     match act {
-        Act::ReluGrad => Some(relu_gate::<T>),
-        Act::TanhGrad => Some(tanh_gate::<T>),
-        Act::SigmoidGrad => Some(sigmoid_gate::<T>),
-        Act::Mul => Some(times::<T>),
+        Act::ReluGrad => Some(relu_grad::<T>),
+        Act::TanhGrad => Some(tanh_grad::<T>),
+        Act::SigmoidGrad => Some(sigmoid_grad::<T>),
+        Act::Mul => Some(mul::<T>),
         _ => None,
     }
 }
@@ -72,7 +72,7 @@ macro_rules! act_grads {
 
 // Bit for bit what the tile interpreter does.
 crate::simd! {
-    fn relu_gate[T: GemmFloat](x: &mut [T], r: &[T]) {
+    fn relu_grad[T: GemmFloat](x: &mut [T], r: &[T]) {
         let unmasked = Unmasked::new();
         for (x, r) in x.iter_mut().zip(r) {
             *x = unmasked.of(if *r > T::ZERO { *x } else { T::ZERO });
@@ -81,9 +81,9 @@ crate::simd! {
 }
 
 act_grads! {
-    tanh_gate |x, r| x * (T::ONE - r * r);
-    sigmoid_gate |x, r| x * (r * (T::ONE - r));
-    times |x, r| x * r;
+    tanh_grad |x, r| x * (T::ONE - r * r);
+    sigmoid_grad |x, r| x * (r * (T::ONE - r));
+    mul |x, r| x * r;
 }
 
 crate::simd! {

@@ -10,9 +10,10 @@ use super::bf16::{self, Engine};
 use super::blocked::{BlockSums, MicroPanels, Rows, TileObserver, Tiles, View, pack_a, pack_b};
 use super::desc::Gemm;
 use super::float::GemmFloat;
-use super::plan::{PAD, PANELS, Plan};
+use super::plan::Plan;
 use super::prefetch::PrefetchQueue;
 use super::sink::{Recast, TileSink};
+use super::tuning::{MICRO_PANELS, PAD, SINK_BLOCK_A, SINK_BLOCK_B, SINK_ROWS};
 use super::units::row_of;
 use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::Token;
@@ -53,14 +54,6 @@ impl<T, K: TileSink<T>> TileObserver<T> for Sums<'_, K> {
     }
 }
 
-/// Bytes of packed A: more than that is packed block by block, and B again for each.
-const BLOCK_A: usize = 4 << 20;
-/// Bytes of a block of B, which stays in a part of L2 unless sums are long.
-const BLOCK_B: usize = 256 << 10;
-/// Rows of a block: few, so that sums that are cut stay in L2; enough that a micro-panel of B, which comes from there
-/// too, serves several tiles.
-const ROW_PANEL: usize = 48;
-
 /// The sizes of the blocks.
 #[derive(Clone, Copy)]
 pub struct SinkPlan {
@@ -72,14 +65,15 @@ pub struct SinkPlan {
 impl SinkPlan {
     /// The blocks of a product, from its shape and the instruction set.
     pub fn new<T>(g: &Gemm) -> SinkPlan {
-        let (size, panels) = (size_of::<T>(), PANELS / size_of::<T>());
+        let (size, panels) = (size_of::<T>(), MICRO_PANELS / size_of::<T>());
         let plan = Plan::new::<T>(g);
-        let (mc, nc) = (evenly(g.m, BLOCK_A / size / g.k, ROW_PANEL), evenly(g.n, BLOCK_B / size / g.k, panels));
+        let (mc, nc) =
+            (evenly(g.m, SINK_BLOCK_A / size / g.k, SINK_ROWS), evenly(g.n, SINK_BLOCK_B / size / g.k, panels));
         let plan = Plan { by_panel: false, mc, nc, ..plan };
         let cuts = g.k.div_ceil(plan.kc);
         let a = if plan.pack_a { cuts * plan.packed_a() } else { 0 };
         let b = if plan.pack_b { (g.k * plan.nc).next_multiple_of(PAD) } else { 0 };
-        SinkPlan { plan, parts: [a, b, (ROW_PANEL.min(g.m) * plan.nc).next_multiple_of(PAD)] }
+        SinkPlan { plan, parts: [a, b, (SINK_ROWS.min(g.m) * plan.nc).next_multiple_of(PAD)] }
     }
 
     /// Elements of scratch that `product` needs.
@@ -136,7 +130,7 @@ pub fn product<T: GemmFloat>(
         let tiles = Tiles::new::<T>(token, plan.mc.min(rows - ic));
         for jc in (0..g.n).step_by(plan.nc) {
             let cols = plan.nc.min(g.n - jc);
-            for (i, row_panel) in tiles.row_panels(ROW_PANEL) {
+            for (i, row_panel) in tiles.row_panels(SINK_ROWS) {
                 for (cut, pc) in (0..g.k).step_by(plan.kc).enumerate() {
                     let k = plan.kc.min(g.k - pc);
                     let a = View { data: &a[ic * g.a.row + pc * g.a.col..], row: g.a.row, col: g.a.col };

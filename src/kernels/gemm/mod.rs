@@ -39,6 +39,7 @@ mod tests;
 mod tile;
 mod transpose;
 mod transposed;
+mod tuning;
 mod units;
 
 pub use act::Act;

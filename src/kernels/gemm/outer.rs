@@ -5,6 +5,7 @@
 use super::desc::Gemm;
 use super::float::GemmFloat;
 use super::sgd::SgdEpilogue;
+use super::tuning::OUTER_ELEMENTS;
 use crate::kernels::abi::MatrixMut;
 
 /// Whether C = A · B is a column by a row: then sums have one term, and tiles would cost more than they do.
@@ -13,13 +14,10 @@ pub fn fits(g: &Gemm) -> bool {
     g.k == 1 && !g.accumulate && g.m > 1 && (g.n == 1 || g.b.col == 1)
 }
 
-/// Elements that loops over rows take together: whole vectors on every instruction set.
-const TOGETHER: usize = 16;
-
 /// `row[j] = each(row[j], x · y[j])` for slices of one length, with the bits of fma(x, y, 0), which makes +0 of −0.
 #[inline(always)]
 fn along<T: GemmFloat>(row: &mut [T], x: T, y: &[T], each: impl Fn(T, T) -> T) {
-    let ((wide, rest), (y_wide, y_rest)) = (row.as_chunks_mut::<TOGETHER>(), y.as_chunks::<TOGETHER>());
+    let ((wide, rest), (y_wide, y_rest)) = (row.as_chunks_mut::<OUTER_ELEMENTS>(), y.as_chunks::<OUTER_ELEMENTS>());
     for (c, y) in wide.iter_mut().zip(y_wide) {
         for (c, y) in c.iter_mut().zip(y) {
             *c = each(*c, x * *y + T::ZERO);

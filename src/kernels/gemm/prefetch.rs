@@ -4,10 +4,9 @@
 //! Invariant: fetching has no effect that a program can see, so addresses are numbers that nothing checks. `blocked`
 //! and the sinks of `sink` say what comes next; the loops of `tile` ask for it.
 
+use super::tuning::LINE;
 use crate::kernels::simd::prefetch_l2;
 
-/// Bytes of a cache line.
-pub const LINE: usize = 64;
 /// Most blocks that are fetched together: a parameter and its states.
 const BLOCKS: usize = 3;
 

@@ -10,9 +10,7 @@ use super::gemm_into::SinkPlan;
 use super::plan::Plan;
 use super::precision::Precision;
 use super::sums;
-
-/// Columns are summed where that leaves this many units, or all that there are without; or one of two.
-const SUM_UNITS: usize = 8;
+use super::tuning::SUM_UNITS;
 
 impl Gemm {
     /// Elements of scratch that a thread needs.

@@ -139,7 +139,7 @@ pub(super) fn done(act: Act, x: f64, r: impl Fn() -> f64) -> f64 {
     }
 }
 
-const GATES: [Act; 4] = [Act::ReluGrad, Act::TanhGrad, Act::SigmoidGrad, Act::Mul];
+const ACT_GRADS: [Act; 4] = [Act::ReluGrad, Act::TanhGrad, Act::SigmoidGrad, Act::Mul];
 
 fn check(g: Gemm) {
     Case::<f32>::new(g).check(f64::from(f32::EPSILON));
@@ -240,11 +240,11 @@ fn epilogues_and_accumulation() {
         {
             layouts(Gemm { bias, act, accumulate, ..Gemm::new(m, n, k) }).into_iter().for_each(check);
         }
-        for (i, act) in GATES.into_iter().enumerate() {
+        for (i, act) in ACT_GRADS.into_iter().enumerate() {
             layouts(Gemm { act, accumulate: i == 1, ..Gemm::new(m, n, k) }).into_iter().for_each(check);
         }
     }
-    for act in GATES {
+    for act in ACT_GRADS {
         check(Gemm { act, ..Gemm::new(7, 5, 0) });
         check(Gemm { act, ..Gemm::new(40, 33, 1) });
     }

@@ -3,25 +3,12 @@
 //! Invariant: units follow from the descriptor alone.
 
 use super::desc::Gemm;
-use super::plan::MANY_ROWS;
 use super::precision::Precision;
+use super::tuning::{DIVIDED_COLS, FAR_B, PACK_B_ROWS, UNIT_COLS, UNIT_ROWS, UNIT_ROWS_BF16, UNIT_WORK};
 use super::{sums, transposed};
 use crate::kernels::abi::Split;
 use crate::kernels::pairwise;
 use std::ops::Range;
-
-/// Multiply-adds that a unit holds at least: a few microseconds, some ten times the cost of a barrier.
-const UNIT_WORK: usize = 1 << 17;
-/// Rows of a unit are a multiple of this, elements of a unit of a vector product of 16 times this.
-const UNIT_ROWS: usize = 4;
-/// Rows of a unit are a multiple of this where bf16 units may compute.
-const BF16_ROWS: usize = 16;
-/// Columns of a unit are a multiple of this: whole cache lines, and whole tiles where bf16 units may compute.
-const UNIT_COLS: usize = 32;
-/// Fewest columns that are divided: several units.
-const MANY_COLS: usize = 8 * UNIT_COLS;
-/// Elements of a B that a core's cache does not hold: reading it takes long even where it is not packed.
-const FAR_B: usize = 1 << 19;
 
 impl Gemm {
     /// How units divide C, and how many there are.
@@ -39,7 +26,7 @@ impl Gemm {
     /// Columns of a unit, where units divide columns.
     pub(super) fn unit_columns(&self) -> Option<usize> {
         let (m, n, k) = (self.m, self.n, self.k);
-        let large = n >= MANY_COLS && 2 * m * (k + n) <= k * n && (m >= MANY_ROWS || k * n >= FAR_B);
+        let large = n >= DIVIDED_COLS && 2 * m * (k + n) <= k * n && (m >= PACK_B_ROWS || k * n >= FAR_B);
         (transposed::fits(self) || (large && m > 1 && self.batch().is_empty())).then(|| share(m * k, UNIT_COLS))
     }
 
@@ -52,7 +39,7 @@ impl Gemm {
         let step = match self.precision {
             _ if self.sums => pairwise::ROWS,
             Precision::F32 => UNIT_ROWS,
-            _ => BF16_ROWS,
+            _ => UNIT_ROWS_BF16,
         };
         share(self.n * self.k, step).min(self.batches() * self.m) * self.n
     }

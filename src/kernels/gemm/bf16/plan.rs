@@ -4,6 +4,10 @@ use super::engine::Engine;
 use super::packed::{LINE, LINES, PACKED, PLACES, SIDE};
 use crate::kernels::gemm::desc::Gemm;
 use crate::kernels::gemm::precision::Precision;
+use crate::kernels::gemm::tuning::{
+    BF16_KC, BF16_LEAST, BF16_PARTIAL_ROWS, BF16_WORDS_A, BF16_WORDS_A_IN_L2, BF16_WORDS_B, BF16X2_LEAST,
+    BF16X2_LEAST_STRIDED, BF16X3_LEAST, LeastShape,
+};
 
 /// Sizes of blocks, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,18 +23,6 @@ pub struct Plan {
     pub sums: usize,
 }
 
-/// Words of A packed at once, 8 MiB: B is packed once for that many rows, which costs as much as the products of a
-/// hundred.
-const WORDS_A: usize = 2 << 20;
-/// Words of the part of it that stays in L2.
-const WORDS_NEAR: usize = 192 << 10;
-/// Words of a block of B.
-const WORDS_B: usize = 96 << 10;
-/// Longest sums between two visits of the same tile.
-const DEPTH: usize = 512;
-/// Most rows of sums that are kept beside C.
-const KEPT: usize = 512;
-
 impl Plan {
     /// The plan of a product that bf16 units compute; `None` if f32 units do: for element types other than f32,
     /// products asked for in f32, and those that are faster there.
@@ -41,15 +33,15 @@ impl Plan {
 
     pub fn of(g: &Gemm) -> Plan {
         let splits = g.precision.splits();
-        let blocks = g.k.div_ceil(DEPTH).max(1);
+        let blocks = g.k.div_ceil(BF16_KC).max(1);
         let kc = g.k.div_ceil(blocks).next_multiple_of(PLACES).max(PLACES);
         let rows = |words: usize, k: usize| (2 * words / splits / k / SIDE).max(1) * SIDE;
         // Where sums go on from block to block of k, those of all rows of A that are packed are kept.
-        let most = if blocks > 1 { KEPT } else { usize::MAX };
-        let all = rows(WORDS_A, g.k.next_multiple_of(PLACES).max(PLACES)).min(g.m.next_multiple_of(SIDE));
+        let most = if blocks > 1 { BF16_PARTIAL_ROWS } else { usize::MAX };
+        let all = rows(BF16_WORDS_A, g.k.next_multiple_of(PLACES).max(PLACES)).min(g.m.next_multiple_of(SIDE));
         let mc = all.min(most);
-        let mr = rows(WORDS_NEAR, kc).min(KEPT).min(mc);
-        let nc = rows(WORDS_B, kc).min(g.n.next_multiple_of(SIDE));
+        let mr = rows(BF16_WORDS_A_IN_L2, kc).min(BF16_PARTIAL_ROWS).min(mc);
+        let nc = rows(BF16_WORDS_B, kc).min(g.n.next_multiple_of(SIDE));
         let sums = match (blocks > 1, g.accumulate) {
             (true, _) => mc * nc,
             (false, true) => mr * nc,
@@ -72,23 +64,21 @@ impl Plan {
     }
 }
 
-/// Whether bf16 units are faster: what packing costs must be small beside the product. The shapes follow from
-/// `cargo bench --bench gemm -- --precision`.
+/// Whether bf16 units are faster.
 fn pays(engine: Engine, g: &Gemm) -> bool {
     // A lone row is divided among threads inside, and waits for memory in any precision.
     if g.m == 1 || g.n == 1 || g.k == 0 {
         return false;
     }
-    // B is packed for whole tiles of rows, A for whole tiles of columns; a tile is computed whole, for whole packed
-    // tiles of k.
-    let least = |m: usize, n: usize, k: usize, work: usize| {
-        g.m >= m && g.n >= n && g.k >= k && g.m.saturating_mul(g.n).saturating_mul(g.k) >= work
+    let reaches = |least: LeastShape| {
+        let work = g.m.saturating_mul(g.n).saturating_mul(g.k);
+        g.m >= least.m && g.n >= least.n && g.k >= least.k && work >= least.work
     };
     match (engine, g.precision.splits()) {
-        (_, 1) => engine == Engine::Portable || least(16, 32, 16, 1 << 17),
+        (_, 1) => engine == Engine::Portable || reaches(BF16_LEAST),
         // As `Precision::here` says.
         (Engine::Portable | Engine::Avx512, _) => false,
-        (Engine::Amx, 2) => least(if g.b.col != 1 { 32 } else { 64 }, 32, 32, 1 << 20),
-        (Engine::Amx, _) => least(64, 64, 32, 1 << 20),
+        (Engine::Amx, 2) => reaches(if g.b.col == 1 { BF16X2_LEAST } else { BF16X2_LEAST_STRIDED }),
+        (Engine::Amx, _) => reaches(BF16X3_LEAST),
     }
 }

@@ -31,7 +31,7 @@ struct Case {
     g: Gemm,
     a: Vec<f32>,
     b: Vec<f32>,
-    /// The bias, or what the gate is by.
+    /// The bias, or the operand of an act-grad epilogue.
     third: Vec<f32>,
     c: Vec<f32>,
 }
