@@ -1,12 +1,13 @@
-//! The activations and act-grad epilogues of a product, as a tag.
+//! The tag of a product's activation or act-grad epilogue.
 //!
-//! Invariant: numbers are part of the form of a descriptor as words, so they never change.
+//! Invariant: the numbers are part of a descriptor's words, so they never change.
 
-/// An activation function applied to C: bit for bit that of the point-wise op of its name.
+/// What is applied to each element x of C at last: an activation, or the product with an activation's derivative
+/// (act-grad). It has the bits of the pointwise ops of its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Act {
-    /// The identity.
+    /// x.
     #[default]
     None = 0,
     /// max(x, 0); NaN stays NaN.
@@ -21,18 +22,19 @@ pub enum Act {
     Tanh = 5,
     /// 1/(1 + e⁻ˣ).
     Sigmoid = 6,
-    /// x where r > 0, else 0, for a matrix r like C: relu's derivative at its result r times x.
+    /// x times relu's derivative: x where r > 0, else 0. Here and below, r is the element of an operand `[.., m, n]`
+    /// like C. For derivatives it is the activation's result.
     ReluGrad = 7,
-    /// x·(1 − r²), as tanh's.
+    /// x times tanh's derivative: x·(1 − r²).
     TanhGrad = 8,
-    /// x·r·(1 − r), as sigmoid's.
+    /// x times sigmoid's derivative: x·(r·(1 − r)).
     SigmoidGrad = 9,
-    /// x·r.
+    /// x·r, for a derivative r that was computed before.
     Mul = 10,
 }
 
 impl Act {
-    /// All activations, by their number.
+    /// All tags, by their number.
     pub const ALL: [Act; 11] = [
         Act::None,
         Act::Relu,
@@ -47,13 +49,16 @@ impl Act {
         Act::Mul,
     ];
 
-    /// Whether it is an activation's gradient: then the product has no bias, and r in its place.
+    /// Whether it is an act-grad epilogue. Such a product has no bias; its third operand is r.
     #[inline]
     pub fn is_act_grad(self) -> bool {
         self >= Act::ReluGrad
     }
 
-    /// The activation of a parameter word.
+    /// The tag with a number.
+    ///
+    /// # Panics
+    /// If there is none.
     pub(crate) fn from_word(word: u64) -> Act {
         Act::ALL[word as usize]
     }

@@ -1,16 +1,17 @@
 //! The descriptor of a batched matrix product: shape, strides, epilogue.
 //!
-//! Invariant: C is dense and row-major, [batch.., m, n]. Everything that decides the order of a sum is in here, so two
-//! calls with equal descriptors give equal bits however their units are split. Op lowerings build it;
-//! [`Gemm::to_words`] is how it travels through the kernel ABI.
+//! Op lowerings build it. [`Gemm::to_words`] passes it through the kernel ABI.
+//!
+//! Invariants: C is dense and row-major, `[batch.., m, n]`. All that decides the order of a sum, apart from the CPU's
+//! bf16 units, is in the descriptor. So calls with equal descriptors give equal bits however their units are divided.
 
 use super::act::Act;
 use super::precision::Precision;
 
-/// Most batch dimensions of a product; merge adjacent ones where their strides allow.
+/// Most batch dimensions of a product, after adjacent ones are merged.
 pub const MAX_BATCH: usize = 6;
 
-/// Distances, in elements, between neighbours of a matrix.
+/// Strides of a matrix, in elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Strides {
     /// Between rows.
@@ -24,13 +25,14 @@ pub struct Strides {
 pub struct Batch {
     /// Its size.
     pub size: usize,
-    /// Distance between its matrices in A; 0 repeats one.
+    /// Stride between its matrices in A, in elements; 0 broadcasts one matrix.
     pub a: usize,
-    /// Distance between its matrices in B; 0 repeats one.
+    /// Stride between its matrices in B, in elements; 0 broadcasts one matrix.
     pub b: usize,
 }
 
-/// C = act(A · B + bias), or C = act(C + A · B + bias), for every matrix of a batch; or gated by a matrix like C.
+/// C = act(A · B + bias), or C = act(C + A · B + bias) if it accumulates, for every matrix of a batch. For an act-grad
+/// epilogue, `act` has a second operand shaped as C, and there is no bias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gemm {
     /// Rows of A and C.
@@ -43,17 +45,17 @@ pub struct Gemm {
     pub a: Strides,
     /// Strides of B, k × n.
     pub b: Strides,
-    /// Whether the sums start from what C holds.
+    /// Whether sums start from the old C.
     pub accumulate: bool,
-    /// Whether a vector of n is added to each row.
+    /// Whether a bias `[n]` is added to each row.
     pub bias: bool,
-    /// The activation, applied last; or a gate, which excludes a bias.
+    /// The activation or act-grad epilogue, applied last. An act-grad epilogue excludes a bias.
     pub act: Act,
-    /// Whether the columns of C are summed too; [`Gemm::with_sums`] sets it.
+    /// Whether the columns of C are summed, too. [`Gemm::with_sums`] sets it.
     pub sums: bool,
     /// How products of `f32` are computed.
     pub precision: Precision,
-    /// The batch dimensions; [`Gemm::with_batch`] sets them.
+    /// The batch dimensions. [`Gemm::with_batch`] sets them.
     pub dims: Dims,
 }
 
@@ -100,8 +102,9 @@ impl Gemm {
         Gemm { b: Strides { row: 1, col: self.k }, ..self }
     }
 
-    /// The product over a batch, outermost dimension first. Dimensions that go on where the next one ends are merged;
-    /// where B repeats and A goes on, they become rows. `None` if more than [`MAX_BATCH`] remain.
+    /// The product over a batch, outermost dimension first. Adjacent dimensions are merged if their strides allow it.
+    /// Inner dimensions over which B is broadcast and A is contiguous become rows. `None` if more than [`MAX_BATCH`]
+    /// remain.
     pub fn with_batch(self, dims: &[Batch]) -> Option<Gemm> {
         let mut g = self;
         let Dims { mut batch, mut rank } = Dims::default();
@@ -115,7 +118,7 @@ impl Gemm {
             }
         }
         while let Some(d) = batch[..rank].last() {
-            // A lone row has no row stride to go on from: any will do.
+            // A lone row has no stride, so any fits.
             if d.b != 0 || (g.m != 1 && d.a != g.m * g.a.row) {
                 break;
             }
@@ -128,12 +131,12 @@ impl Gemm {
         Some(g)
     }
 
-    /// The batch dimensions that are left after merging.
+    /// The batch dimensions, after merging.
     pub fn batch(&self) -> &[Batch] {
         &self.dims.batch[..self.dims.rank]
     }
 
-    /// Whether it has a third operand: the bias, or what an activation's gradient is by.
+    /// Whether it has a third operand: the bias or the act-grad operand.
     #[inline]
     pub fn third(&self) -> bool {
         self.bias || self.act.is_act_grad()
@@ -154,7 +157,7 @@ impl Gemm {
         self.len() == 0
     }
 
-    /// Offsets of matrix `at` of the batch in A and in B.
+    /// Offsets of matrix `at` of the batch in A and in B, in elements.
     pub(super) fn offsets(&self, mut at: usize) -> (usize, usize) {
         let (mut a, mut b) = (0, 0);
         for d in self.batch().iter().rev() {
@@ -166,7 +169,7 @@ impl Gemm {
         (a, b)
     }
 
-    /// The descriptor as parameter words.
+    /// The descriptor as parameter words: flags, shape, strides, then three words for each batch dimension.
     pub fn to_words(&self) -> Vec<u64> {
         let flags = u64::from(self.accumulate)
             | u64::from(self.bias) << 1
@@ -187,14 +190,14 @@ impl Gemm {
         (g, &words[HEAD + 3 * g.dims.rank..])
     }
 
-    /// The descriptor that [`Gemm::to_words`] wrote; words after it are ignored.
+    /// The descriptor that [`Gemm::to_words`] wrote. Words after it are ignored.
     ///
     /// # Panics
     /// If the words are too few.
     pub fn from_words(words: &[u64]) -> Gemm {
         let mut g = Gemm::alone(words);
         let rank = words[HEAD - 1] as usize;
-        // Mostly none: filling the array for them would be felt in the smallest products.
+        // Mostly 0. Filling the array is slow beside the smallest products.
         if rank > 0 {
             g.dims.rank = rank;
             for (d, w) in g.dims.batch[..rank].iter_mut().zip(words[HEAD..].chunks_exact(3)) {

@@ -1,6 +1,6 @@
-//! The choice of a kernel's code by the token of the instruction set.
+//! The innermost loops of the instruction set that a [`Token`] names.
 //!
-//! Invariant: the only file of the folder where a [`Token`] becomes a type.
+//! Invariant: a [`Token`] becomes a type in this file only.
 
 use super::float::GemmFloat;
 use super::operands::{Dots, Tile};

@@ -1,4 +1,4 @@
-//! Runs products: divides a call among matrices of a batch, and each among the algorithms.
+//! The kernels of a product: from a call to the blocks of each matrix of the batch, to the algorithm, to the epilogue.
 
 use super::algorithm::Algorithm;
 use super::bf16::{self, Engine};
@@ -7,42 +7,42 @@ use super::desc::Gemm;
 use super::epilogue::{ActGrad, Epilogue, Kind, act_fn, act_grad_fn};
 use super::float::GemmFloat;
 use super::gemv::{self, Gemv};
+use super::operands::{Dots, Operands};
 use super::units::row_of;
-use super::{dots, outer, sums, transposed};
+use super::{outer, sums, transposed};
 use crate::kernels::abi::{Args, Kernel, MatrixMut};
 use crate::kernels::simd::Token;
 use std::ops::Range;
 
-/// The operands that a product reads.
-#[derive(Clone, Copy)]
-pub struct Operands<'a, T> {
-    pub a: &'a [T],
-    pub b: &'a [T],
-    /// The bias, or what an activation's gradient is by.
-    pub third: Option<&'a [T]>,
-}
-
-/// A row of C, among those of all matrices of a batch, and a column.
+/// The first element of a block of C.
 #[derive(Clone, Copy)]
 pub struct Corner {
+    /// Its row, counted over all matrices of the batch.
     pub row: usize,
+    /// Its column.
     pub col: usize,
 }
 
-/// A block of C, and where its columns are summed, if they are.
+/// The block of C that a call computes.
 pub struct Target<'c, T> {
+    /// The block.
     pub c: MatrixMut<'c, T>,
+    /// The sums of its columns, for [`Gemm::sums`].
     pub sums: Option<MatrixMut<'c, T>>,
 }
 
-/// The kernel of a product: [`run`], or one that does the same for less.
+/// The kernel of a product: [`run`], or a faster one with the same operands, words and bits.
 pub fn kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
     if gemv::is_gemv(g).is_some() { run_row::<T> } else { run::<T> }
 }
 
-/// The kernel: reads a, b, the bias or what an activation's gradient is by if there is one, and, if the product
-/// accumulates, C as it was; writes C (divided as [`Gemm::division`] says), the sums of its columns if asked for (as
-/// [`Gemm::sums`] says) and scratch (`Split::PerThread(scratch_len())`; may be left out if that is 0).
+/// The kernel of every product.
+///
+/// * Reads a, b; then the bias `[n]` or the act-grad operand `[batch.., m, n]` if [`Gemm::third`]; then the old C
+///   `[batch.., m, n]` if the product accumulates (it may be left out if C holds it already).
+/// * Writes C `[batch.., m, n]`, divided by [`Gemm::division`]; then the sums of its columns if the descriptor asks,
+///   divided by [`Gemm::sums`]; then scratch (`Split::PerThread(scratch_len())`, may be left out if that is 0).
+/// * Words: [`Gemm::to_words`].
 pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
     let g = Gemm::from_words(args.params());
     let units = args.units();
@@ -70,7 +70,7 @@ pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
     block(&g, operands, at, Target { c, sums }, scratch);
 }
 
-/// A row by a matrix.
+/// As [`run`], for a product that [`gemv::is_gemv`] names.
 fn run_row<T: GemmFloat>(args: &mut Args<'_>) {
     let g = Gemm::alone(args.params());
     let Some(gemv) = Gemv::new(&g) else { return run::<T>(args) };
@@ -78,11 +78,10 @@ fn run_row<T: GemmFloat>(args: &mut Args<'_>) {
     let third = g.third().then(|| args.read::<T>(2));
     let (from, c) = (args.units().start * g.per_unit(), args.write::<T>(0));
     let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
-    gemv::row(&g, gemv, (a, b, third), from, c, scratch);
+    gemv::row(&g, gemv, Operands { a, b, third }, from, c, scratch);
 }
 
-/// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`, by squares in
-/// registers.
+/// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`, in register blocks.
 pub(crate) fn transpose<T: GemmFloat>(
     from: &[T],
     step: usize,
@@ -94,11 +93,12 @@ pub(crate) fn transpose<T: GemmFloat>(
     T::transpose(Token::current(), from, step, to, to_step, outer, inner);
 }
 
-/// Computes `units`, in which C is divided by rows, of a product into `c`, the elements of C that they own; `third`,
-/// the bias or what an activation's gradient is by, is there if the descriptor asks for it.
+/// Computes `units` of a product, where units divide C by rows. `c` is the elements of C that they own, and holds the
+/// old C if the product accumulates. `third` is the bias or the act-grad operand. `scratch` has
+/// [`Gemm::scratch_len`] elements.
 ///
 /// # Panics
-/// If a slice is shorter than the descriptor says, or the third operand missing.
+/// If a slice is shorter than the descriptor says, or `third` is there against the descriptor.
 pub fn gemm<T: GemmFloat>(
     g: &Gemm,
     a: &[T],
@@ -110,13 +110,13 @@ pub fn gemm<T: GemmFloat>(
 ) {
     if let Some(gemv) = gemv::is_gemv(g) {
         let own = g.elements(&units);
-        return gemv::row(g, gemv, (a, b, third), own.start, &mut c[..own.len()], scratch);
+        return gemv::row(g, gemv, Operands { a, b, third }, own.start, &mut c[..own.len()], scratch);
     }
     let (at, c) = rows(g, c, &units);
     block(g, Operands { a, b, third }, at, Target { c, sums: None }, scratch);
 }
 
-/// The elements of C that `units` own, in which it is divided by rows, and where they begin.
+/// The elements of C that `units` own, where units divide C by rows, and their first one.
 pub fn rows<'c, T>(g: &Gemm, c: &'c mut [T], units: &Range<usize>) -> (Corner, MatrixMut<'c, T>) {
     let own = g.elements(units);
     match (g.m, g.batch().is_empty()) {
@@ -126,7 +126,7 @@ pub fn rows<'c, T>(g: &Gemm, c: &'c mut [T], units: &Range<usize>) -> (Corner, M
     }
 }
 
-/// Computes a block of C that begins at `at`.
+/// Computes the block of C that begins at `at`.
 fn block<T: GemmFloat>(g: &Gemm, o: Operands<'_, T>, at: Corner, to: Target<'_, T>, scratch: &mut [T]) {
     match Algorithm::of::<T>(g) {
         Algorithm::Bf16(plan) => {
@@ -138,7 +138,7 @@ fn block<T: GemmFloat>(g: &Gemm, o: Operands<'_, T>, at: Corner, to: Target<'_, 
     }
 }
 
-/// As [`block`], by an algorithm for elements of type `T` themselves.
+/// As [`block`], by an algorithm that computes in `T`.
 pub fn block_by<T: GemmFloat>(
     token: Token,
     algorithm: &Algorithm,
@@ -151,12 +151,12 @@ pub fn block_by<T: GemmFloat>(
     let Target { c, mut sums } = to;
     each_matrix(g, at, c, |from, mut c| {
         let end = epilogue(g, o.third, Corner { row: from.row, ..at }, c.cols());
-        // Operands of sums without terms are empty.
+        // With k = 0, operands are empty.
         let (a, b) = (o.a.get(from.a..).unwrap_or_default(), o.b.get(from.b..).unwrap_or_default());
         let (rows, cols) = (c.rows(), c.cols());
         let mut out = c.part(0..rows, 0..cols);
         match algorithm {
-            // These two apply the epilogue themselves, block by block.
+            // These two apply the epilogue block by block.
             Algorithm::Transposed => transposed::product(token, g, (a, b), out, &end, scratch),
             Algorithm::Blocked(plan) => {
                 let p = Product { a, b, c: out, sums: sums.take_if(|_| sums::by_blocks(g.n)) };
@@ -164,14 +164,17 @@ pub fn block_by<T: GemmFloat>(
             }
             Algorithm::Empty | Algorithm::Outer | Algorithm::Gemv(_) | Algorithm::Dots | Algorithm::Bf16(_) => {
                 match algorithm {
-                    // A row or a column lies in one piece.
+                    // A row or a column of C is contiguous.
                     Algorithm::Gemv(gemv) => {
                         if let Some(c) = out.flat() {
                             gemv.product(token, (a, b), c, g.accumulate, scratch);
                         }
                     }
                     Algorithm::Outer => outer::product(a, g.a.row, &b[..cols], &mut out),
-                    Algorithm::Dots => dots::product(token, g, (a, b), out),
+                    Algorithm::Dots => {
+                        let (x_step, step) = (g.a.row, g.b.col);
+                        T::dots(token, Dots { x: a, x_step, k: g.k, rows: b, step, out, add: g.accumulate });
+                    }
                     _ if g.accumulate => {}
                     _ => (0..rows).for_each(|i| out.row(i).fill(T::ZERO)),
                 }
@@ -200,7 +203,10 @@ pub fn block_of_bf16(
     });
 }
 
-/// The epilogue of `cols` columns of a block of C that begins at `at`.
+/// The epilogue of a block of C of `cols` columns that begins at `at`.
+///
+/// # Panics
+/// If the third operand does not match the descriptor, or the descriptor asks for a bias and an act-grad epilogue.
 fn epilogue<'a, T: GemmFloat>(g: &Gemm, third: Option<&'a [T]>, at: Corner, cols: usize) -> Epilogue<'a, T> {
     assert!(
         third.is_some() == g.third() && !(g.bias && g.act.is_act_grad()),
@@ -214,14 +220,17 @@ fn epilogue<'a, T: GemmFloat>(g: &Gemm, third: Option<&'a [T]>, at: Corner, cols
     Epilogue { bias, kind: act_fn(g.act).map_or(Kind::None, Kind::Activation) }
 }
 
-/// Where some rows of one matrix of a batch are: offsets in A and B, and the first row among those of all matrices.
+/// The first row of a block that is in one matrix of the batch.
 struct Origin {
+    /// Offset in A of that row.
     a: usize,
+    /// Offset in B of the block's first column.
     b: usize,
+    /// The row, counted over all matrices of the batch.
     row: usize,
 }
 
-/// Calls `each` with each part of a block of C that is of one matrix of the batch; the block begins at `at`.
+/// Divides the block of C that begins at `at` among the matrices of the batch and calls `each` with each part.
 fn each_matrix<T>(g: &Gemm, at: Corner, mut c: MatrixMut<'_, T>, mut each: impl FnMut(Origin, MatrixMut<'_, T>)) {
     let mut done = 0;
     while done < c.rows() && c.cols() > 0 {

@@ -1,8 +1,6 @@
-//! What happens to a block of C after its last sum, while it is still in cache: bias, then activation; or the gradient
-//! of an activation.
+//! Epilogues: what is done to a block of C after its last sum, while it is in cache. Bias, then activation or act-grad.
 //!
-//! Invariant: applied once to each element. `blocked`, `transposed`, `bf16` and `mod.rs` call it; op lowerings name it
-//! through [`Act`].
+//! Invariant: applied once to each element of C.
 
 use super::act::Act;
 use super::float::GemmFloat;
@@ -11,7 +9,7 @@ use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::Unmasked;
 use crate::kernels::vmath;
 
-/// The slice function of an activation; `None` where there is nothing to do, or another operand to do it by.
+/// The function that applies an activation to a slice. `None` for [`Act::None`] and act-grad epilogues.
 pub fn act_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T])> {
     match act {
         Act::None | Act::ReluGrad | Act::TanhGrad | Act::SigmoidGrad | Act::Mul => None,
@@ -24,7 +22,8 @@ pub fn act_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T])> {
     }
 }
 
-/// The slice function of an activation's gradient; `None` for an activation.
+/// The function that applies an act-grad epilogue to a slice, by the operand of the same length. `None` for an
+/// activation.
 pub fn act_grad_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T], &[T])> {
     match act {
         Act::ReluGrad => Some(relu_grad::<T>),
@@ -70,7 +69,7 @@ macro_rules! act_grads {
     )*};
 }
 
-// Bit for bit what the tile interpreter does.
+// The bits are those of the tile interpreter.
 crate::simd! {
     fn relu_grad[T: GemmFloat](x: &mut [T], r: &[T]) {
         let unmasked = Unmasked::new();
@@ -87,7 +86,7 @@ act_grads! {
 }
 
 crate::simd! {
-    /// Adds a bias to a row.
+    /// Adds a bias to a row of C.
     pub fn add_row[T: GemmFloat](x: &mut [T], bias: &[T]) {
         for (x, b) in x.iter_mut().zip(bias) {
             *x += *b;
@@ -103,19 +102,19 @@ crate::simd! {
     }
 }
 
-/// The gradient of an activation, by its result or its operand.
+/// An act-grad epilogue.
 #[derive(Clone, Copy)]
 pub struct ActGrad<'a, T> {
-    /// Its slice function.
+    /// The function of [`act_grad_fn`].
     pub f: fn(&mut [T], &[T]),
-    /// What it is by, from the block of C on.
+    /// The operand, from the first element of the block of C.
     pub by: &'a [T],
-    /// Distance between its rows.
+    /// Stride between rows of the operand, in elements.
     pub row: usize,
 }
 
 impl<T: GemmFloat> ActGrad<'_, T> {
-    /// Applies it to a block of C that begins at row and column `at`.
+    /// Applies it to the part of that block that begins at row and column `at`.
     fn apply(&self, mut c: MatrixMut<'_, T>, at: (usize, usize)) {
         let (row, cols) = (self.row, c.cols());
         let by = |i: usize| &self.by[(at.0 + i) * row + at.1..];
@@ -126,25 +125,25 @@ impl<T: GemmFloat> ActGrad<'_, T> {
     }
 }
 
-/// What happens to C after its last sum.
+/// What is done to a block of C after its last sum.
 #[derive(Clone, Copy)]
 pub struct Epilogue<'a, T> {
-    /// One number for each column of the block of C, or none.
+    /// The bias of the columns of the block.
     pub bias: Option<&'a [T]>,
-    /// What happens after the bias is added.
+    /// What is done after the bias is added.
     pub kind: Kind<'a, T>,
 }
 
-/// What happens to C after the bias is added.
+/// What is done to C after the bias is added.
 #[derive(Clone, Copy)]
 pub enum Kind<'a, T> {
     /// Nothing.
     None,
-    /// An activation, by its slice function.
+    /// An activation: the function of [`act_fn`].
     Activation(fn(&mut [T])),
-    /// An activation's gradient.
+    /// An act-grad epilogue.
     ActGrad(ActGrad<'a, T>),
-    /// The product is not stored: C takes a step by it.
+    /// A plain SGD step of C by the product, which is not stored. Tiles make it.
     Sgd(SgdEpilogue<T>),
 }
 
@@ -152,12 +151,12 @@ impl<T: GemmFloat> Epilogue<'_, T> {
     /// An epilogue that does nothing.
     pub const NONE: Epilogue<'static, T> = Epilogue { bias: None, kind: Kind::None };
 
-    /// The step that C takes, if that is the epilogue.
+    /// The SGD step, if that is the epilogue.
     pub fn sgd(&self) -> Option<SgdEpilogue<T>> {
         if let Kind::Sgd(step) = self.kind { Some(step) } else { None }
     }
 
-    /// Finishes a block of C that begins at row and column `at` of those that this is for.
+    /// Applies it to the part of the block that begins at row and column `at`.
     pub fn apply(&self, mut c: MatrixMut<'_, T>, at: (usize, usize)) {
         match (self.bias, c.flat()) {
             (Some([bias]), Some(c)) => add_one(c, *bias),
@@ -170,10 +169,10 @@ impl<T: GemmFloat> Epilogue<'_, T> {
         self.activate(c, at);
     }
 
-    /// As [`Epilogue::apply`], where the bias is in already.
+    /// As [`Epilogue::apply`], if the bias has been added already.
     pub fn activate(&self, mut c: MatrixMut<'_, T>, at: (usize, usize)) {
         match self.kind {
-            // Tiles have taken the step.
+            // Tiles have made the step.
             Kind::None | Kind::Sgd(_) => {}
             Kind::ActGrad(act_grad) => act_grad.apply(c, at),
             Kind::Activation(act) => match c.flat() {

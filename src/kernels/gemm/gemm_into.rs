@@ -1,9 +1,10 @@
-//! Products that are not stored: each tile goes to a sink while it is in cache.
+//! Products that are not stored: a sink consumes each tile while it is in cache.
 //!
-//! A and B are packed for all of k, so that sums which are cut go on in the block and no operand is packed twice for
-//! its neighbours: a row panel of A passes a block of columns of B, which stays in L2, beside what the sink reads,
-//! which is fetched one tile ahead.
-//! Invariant: a block has the bits of the product. Fused weight updates use this.
+//! A and B are packed for all of k. So partial sums stay in a small block of scratch, and no operand is packed twice
+//! for neighbouring blocks. A row panel of A passes a block of columns of B, which stays in L2 beside the sink's own
+//! data. That is prefetched one tile ahead.
+//!
+//! Invariant: tiles have the bits of the product. Fused weight updates use this.
 
 use super::algorithm::Algorithm;
 use super::bf16::{self, Engine};
@@ -19,15 +20,19 @@ use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::Token;
 use std::ops::Range;
 
-/// The sums, of `k` terms, of a block that begins at a row and a column.
+/// The observer that passes the tiles of one block of scratch to the sink.
 struct Sums<'t, K> {
+    /// The sink.
     to: &'t mut K,
-    /// Whether they are whole, or go on.
+    /// Whether sums are complete after this block of k.
     whole: bool,
+    /// Terms of the sums in this block of k.
     k: usize,
+    /// The block's first row of C.
     row: usize,
+    /// The block's first column of C.
     col: usize,
-    /// Where the rows end that pass this block of columns.
+    /// The end of the rows of C that pass this block of columns.
     rows: usize,
 }
 
@@ -37,7 +42,7 @@ impl<T, K: TileSink<T>> TileObserver<T> for Sums<'_, K> {
         let (rows, cols) = next();
         let (rows, cols) = (self.row + rows.start..self.row + rows.end, self.col + cols.start..self.col + cols.end);
         lines.clear();
-        // The tiles of the row panel below may be a row lower than those of this one.
+        // Tiles of the next row panel may be one row lower than those of this one.
         let rows = rows.start..rows.end.min(self.rows);
         if self.whole && !rows.is_empty() {
             self.to.prefetch(rows, cols, lines);
@@ -54,12 +59,16 @@ impl<T, K: TileSink<T>> TileObserver<T> for Sums<'_, K> {
     }
 }
 
-/// The sizes of the blocks.
+/// The sizes of the blocks, in elements.
 #[derive(Clone, Copy)]
 pub struct SinkPlan {
     plan: Plan,
-    /// Elements of a packed block of A, of B, and of the product.
-    parts: [usize; 3],
+    /// Scratch of packed A.
+    a: usize,
+    /// Scratch of packed B.
+    b: usize,
+    /// Scratch of the block of the product.
+    c: usize,
 }
 
 impl SinkPlan {
@@ -73,23 +82,23 @@ impl SinkPlan {
         let cuts = g.k.div_ceil(plan.kc);
         let a = if plan.pack_a { cuts * plan.packed_a() } else { 0 };
         let b = if plan.pack_b { (g.k * plan.nc).next_multiple_of(PAD) } else { 0 };
-        SinkPlan { plan, parts: [a, b, (SINK_ROWS.min(g.m) * plan.nc).next_multiple_of(PAD)] }
+        SinkPlan { plan, a, b, c: (SINK_ROWS.min(g.m) * plan.nc).next_multiple_of(PAD) }
     }
 
-    /// Elements of scratch that `product` needs.
+    /// Elements of scratch of each thread.
     pub fn scratch(&self) -> usize {
-        self.parts.iter().sum::<usize>().next_multiple_of(PAD)
+        (self.a + self.b + self.c).next_multiple_of(PAD)
     }
 }
 
-/// The length of blocks that cover `all`, of nearly one length, about `most`: a multiple of `step`.
+/// The length of nearly equal blocks that cover `all`: about `most`, a multiple of `step`.
 fn evenly(all: usize, most: usize, step: usize) -> usize {
     let count = all.div_ceil(most.max(step));
     all.div_ceil(count).next_multiple_of(step).min(all)
 }
 
-/// Computes `units` of a product, where [`Gemm::feeds_sink`], for `to`, which takes them tile by tile: nothing is
-/// stored. `scratch` holds [`Gemm::sink_scratch`] elements.
+/// Computes `units`, which divide rows, of a product that [`Gemm::feeds_sink`]. `to` consumes it tile by tile. `scratch`
+/// has [`Gemm::sink_scratch`] elements.
 ///
 /// # Panics
 /// If a slice is shorter than the descriptor says.
@@ -113,7 +122,7 @@ pub fn gemm_into<T: GemmFloat>(
     product(Token::current(), g, (a, b), rows, scratch, to);
 }
 
-/// Computes `rows` rows of a product, of which `a` and `b` are the operands from the first row on.
+/// Computes `rows` rows of a product in `T`. `a` begins at the first of them.
 pub fn product<T: GemmFloat>(
     token: Token,
     g: &Gemm,
@@ -122,9 +131,9 @@ pub fn product<T: GemmFloat>(
     scratch: &mut [T],
     to: &mut impl TileSink<T>,
 ) {
-    let SinkPlan { plan, parts } = SinkPlan::new::<T>(g);
-    let (block, scratch) = scratch.split_at_mut(parts[2]);
-    let (scratch_a, scratch_b) = scratch.split_at_mut(parts[0]);
+    let SinkPlan { plan, a: len_a, c: len_c, .. } = SinkPlan::new::<T>(g);
+    let (block, scratch) = scratch.split_at_mut(len_c);
+    let (scratch_a, scratch_b) = scratch.split_at_mut(len_a);
     let tallest = Tiles::new::<T>(token, rows.min(plan.mc)).tallest();
     for ic in (0..rows).step_by(plan.mc) {
         let tiles = Tiles::new::<T>(token, plan.mc.min(rows - ic));

@@ -1,14 +1,28 @@
-//! Matrix products: the only door to them.
+//! Matrix products C = A · B.
 //!
-//! [`Gemm`] describes a batched product with strided operands and an epilogue; [`run`] is its kernel and [`gemm`] the
-//! same over plain slices, for kernels that are made of products. `algorithm` decides how it is computed.
+//! [`Gemm`] describes a batched product with strided operands and an epilogue. [`run`] is its kernel. [`gemm`] computes
+//! it over plain slices, for kernels that are made of products. Each file imports only files above it in this list,
+//! except that `precision` asks `bf16` for the engine:
 //!
-//! Invariant: the bits of an element of C depend on the descriptor alone, not on the units of a call nor on the
-//! instruction set that computes it. Each element is one chain `c = fma(a[p], b[p], c)` with `p` ascending, from 0 or
-//! from C; a product with a vector whose matrix is contiguous along k, or of few rows where both operands are, is a dot
-//! product in the order of `dots` (with some more rows its transpose is computed: chains again). Products of f32 may
-//! ask for another [`Precision`]; then bf16 units sum as `bf16` says, where that is faster. NaN and infinities pass:
-//! nothing is skipped for being zero. Nothing allocates.
+//! * `tuning`: all tuning constants.
+//! * `act`, `precision`, `desc`: the descriptor.
+//! * `sgd`, `prefetch`, `operands`, `float`: what the innermost loops get.
+//! * `tile`, `dots`, `transpose`, `shapes`, `dispatch`: the innermost loops, compiled for each instruction set.
+//! * `epilogue`, `sums`, `pack`, `plan`, `blocked`: the general product, after BLIS (Van Zee and van de Geijn, 2015).
+//! * `outer`, `gemv`, `transposed`, `bf16`: the other algorithms.
+//! * `algorithm`: which algorithm computes a product; `units`: how units divide it.
+//! * `sink`, `gemm_into`, `fused_update`: products that go to a consumer or an SGD step instead of memory.
+//! * `queries`, `driver`: what lowerings ask and call.
+//!
+//! Invariants:
+//!
+//! * The bits of an element of C depend on the descriptor and, for bf16 units, on the CPU; never on the units of a call
+//!   or on the instruction set.
+//! * Each element is one chain `c = fma(a[p], b[p], c)` with `p` ascending, from 0 or from C. There are two exceptions.
+//!   A product with a vector whose matrix is contiguous along k, or of few rows where both operands are, is a dot
+//!   product in the order of `dots`. Products of `f32` in another [`Precision`] sum as `bf16` says.
+//! * NaN and infinities pass: nothing is skipped for being zero.
+//! * Nothing allocates.
 
 mod act;
 mod algorithm;

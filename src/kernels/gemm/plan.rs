@@ -1,4 +1,6 @@
 //! The plan of a blocked product: which operands are packed, and the sizes of the cache blocks.
+//!
+//! Invariant: sums that span blocks of k go on from C, so the plan does not show in the bits.
 
 use super::desc::Gemm;
 use super::float::GemmFloat;
@@ -18,10 +20,10 @@ pub struct Plan {
     pub pack_b: bool,
     /// Whether B is packed micro-panel by micro-panel, each just before its only use.
     pub by_panel: bool,
-    /// Whether each micro-panel is fetched while the one before is used.
+    /// Whether each micro-panel is prefetched while the one before is used.
     pub far: bool,
-    /// B micro-panels are at most as wide as tiles of that many rows, also where a thread has fewer: they have room for
-    /// no more. (The fewer rows a tile has, the wider it may be.)
+    /// Micro-panels of B are at most as wide as tiles of this many rows, also where a thread has fewer rows: scratch
+    /// has room for no more. (Tiles of fewer rows may be wider.)
     pub high: usize,
     /// Rows of a block of A.
     pub mc: usize,
@@ -60,7 +62,7 @@ impl Plan {
         Plan { pack_a, pack_b, by_panel, far: far && by_panel, high, mc, kc, nc: nc.min(g.n) }
     }
 
-    /// Elements of scratch that `product` needs: whole cache lines, so that those of two lanes stay apart.
+    /// Elements of scratch of each thread: whole cache lines, so that threads do not share lines.
     pub fn scratch<T: GemmFloat>(&self) -> usize {
         (self.scratch_b::<T>() + if self.pack_a { self.packed_a() } else { 0 }).next_multiple_of(PAD)
     }
@@ -70,11 +72,12 @@ impl Plan {
         (self.mc + PAD) * (self.kc + PAD)
     }
 
-    /// Whether sums of `k` terms are not cut.
+    /// Whether sums of `k` terms are computed in one block of k.
     pub fn whole(&self, k: usize) -> bool {
         k <= self.kc
     }
 
+    /// Elements of packed B.
     pub fn scratch_b<T: GemmFloat>(&self) -> usize {
         let cols = if self.by_panel { self.nc.min(T::shape(Token::current(), self.high).1) } else { self.nc };
         if self.pack_b { (self.kc * cols).next_multiple_of(PAD) } else { 0 }

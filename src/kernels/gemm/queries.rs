@@ -1,6 +1,6 @@
-//! What op lowerings ask of a product: scratch, and which fused forms it has.
+//! What op lowerings ask of a product: its scratch and its fused forms.
 //!
-//! Invariant: each answer follows from [`Algorithm::of`].
+//! Invariant: each answer follows from the descriptor and [`Algorithm::of`].
 
 use super::act::Act;
 use super::algorithm::Algorithm;
@@ -13,22 +13,24 @@ use super::sums;
 use super::tuning::SUM_UNITS;
 
 impl Gemm {
-    /// Elements of scratch that a thread needs.
+    /// Elements of scratch of each thread.
     pub fn scratch_len<T: GemmFloat>(&self) -> usize {
         if self.is_empty() { 0 } else { Algorithm::of::<T>(self).scratch::<T>(self) }
     }
 
-    /// The precision that it is computed in: what is small stays in f32.
+    /// The precision that it is computed in: `F32` if it is too small to gain from bf16 units.
     pub fn runs_in<T: GemmFloat>(&self) -> Precision {
         if self.is_bf16::<T>() { self.precision } else { Precision::F32 }
     }
 
-    /// Whether its tiles can go to a sink instead of memory: one bare product that tiles compute.
+    /// Whether its tiles can go to a [`TileSink`](super::TileSink) instead of memory: one product without epilogue,
+    /// not with a vector, whose algorithm computes tiles.
     pub fn feeds_sink<T: GemmFloat>(&self) -> bool {
         let matrices = self.m != 1 && self.n != 1 && !self.is_empty();
         self.bare() && matrices && Algorithm::of::<T>(self).makes_tiles()
     }
 
+    /// Whether it has neither batch, old C nor epilogue.
     fn bare(&self) -> bool {
         self.batch().is_empty() && !self.accumulate && !self.bias && self.act == Act::None
     }
@@ -38,7 +40,7 @@ impl Gemm {
         matches!(Algorithm::of::<T>(self), Algorithm::Bf16(_))
     }
 
-    /// Elements of scratch that a thread needs where it [`fuses_sgd`](Gemm::fuses_sgd).
+    /// Elements of scratch of each thread where it [`fuses_sgd`](Gemm::fuses_sgd).
     pub fn sgd_scratch<T: GemmFloat>(&self) -> usize {
         match Algorithm::of::<T>(self) {
             Algorithm::Outer => 0,
@@ -46,7 +48,7 @@ impl Gemm {
         }
     }
 
-    /// Elements of scratch that a thread needs where it [`feeds_sink`](Gemm::feeds_sink).
+    /// Elements of scratch of each thread where it [`feeds_sink`](Gemm::feeds_sink).
     pub fn sink_scratch<T: GemmFloat>(&self) -> usize {
         match Algorithm::of::<T>(self) {
             Algorithm::Bf16(plan) => plan.scratch(self.k),
@@ -54,7 +56,8 @@ impl Gemm {
         }
     }
 
-    /// Whether a step of SGD can take this product tile by tile, no sum being cut, or row by row.
+    /// Whether a plain SGD step by this product, which is a gradient, can run in its epilogue: it is computed tile by
+    /// tile with each sum complete, or as an outer product.
     pub fn fuses_sgd<T: GemmFloat>(&self) -> bool {
         match Algorithm::of::<T>(self) {
             Algorithm::Bf16(_) => false,
@@ -63,8 +66,8 @@ impl Gemm {
         }
     }
 
-    /// The same product with the columns of C summed, block of rows by block of rows, if that costs neither bits nor
-    /// units: one product of several rows that no bf16 units compute.
+    /// The same product with the columns of C summed, for each block of rows. `None` if the sums would not have the
+    /// bits of a reduction, if too few units would be left, or for a lone row, a batch or bf16 units.
     pub fn with_sums<T: GemmFloat>(self) -> Option<Gemm> {
         let g = Gemm { sums: true, ..self };
         if self.m <= 1 || self.is_empty() || !self.batch().is_empty() || self.is_bf16::<T>() {

@@ -1,6 +1,6 @@
-//! A step of plain SGD in the epilogue of a product.
+//! The SGD epilogue: C is a param, and the product is its gradient.
 //!
-//! Invariant: the operations and their order are those of the SGD kernel.
+//! Invariant: operations and their order are those of the SGD kernel.
 
 use crate::kernels::float::Float;
 
@@ -14,7 +14,7 @@ pub struct SgdEpilogue<T> {
 }
 
 impl<T: Float> SgdEpilogue<T> {
-    /// p after a step by gradient `g`, in the order of the kernel of the step.
+    /// The param after a step by gradient `g`: p − lr·(g + decay·p), without the decay term if `decay` is 0.
     #[inline(always)]
     pub fn apply(self, p: T, g: T) -> T {
         let g = if self.decay == T::ZERO { g } else { g + p * self.decay };

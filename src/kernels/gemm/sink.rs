@@ -1,4 +1,4 @@
-//! Sinks: what consumes the tiles of a product that is not stored.
+//! The consumer of a product that is not stored.
 
 use super::float::GemmFloat;
 use super::prefetch::PrefetchQueue;
@@ -6,20 +6,20 @@ use crate::kernels::abi::MatrixMut;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// What takes a product, tile by tile. Rows are counted from the first that the call computes.
+/// A consumer of a product's tiles. Rows count from the first row that the call computes.
 pub trait TileSink<T> {
-    /// Is told which tile comes after the one that is about to be computed, and says what to fetch meanwhile, if
-    /// anything.
+    /// Fills `lines` with what consuming the tile of `rows` and `cols` will read; it is prefetched while the tile
+    /// before is computed. An empty `lines` prefetches nothing.
     fn prefetch(&self, rows: Range<usize>, cols: Range<usize>, lines: &mut PrefetchQueue);
-    /// Takes a tile, from a row and a column on.
+    /// Consumes the finished tile that begins at row `row` and column `col`.
     fn consume(&mut self, row: usize, col: usize, tile: MatrixMut<'_, T>);
 }
 
-/// A sink of numbers that are of type `T`, under another name.
+/// A sink of `T` as a sink of another name for the same type, as generic code needs it.
 pub struct Recast<'t, T, K>(&'t mut K, PhantomData<T>);
 
 impl<'t, T, K: TileSink<T>> Recast<'t, T, K> {
-    /// The sink.
+    /// The adapter of `to`.
     pub fn new(to: &'t mut K) -> Self {
         Recast(to, PhantomData)
     }

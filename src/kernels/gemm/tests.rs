@@ -1,9 +1,10 @@
 //! Tests of the products: values against sums in `f64`, and equal bits however a product is computed.
 
-use super::algorithm::Algorithm;
-use super::driver::{Corner, Operands, Target, block_by, rows};
+use super::algorithm::{Algorithm, is_dots};
+use super::driver::{Corner, Target, block_by, rows};
 use super::fused_update::run_sgd;
 use super::gemv::Gemv;
+use super::operands::Operands;
 use super::plan::Plan;
 use super::sgd::SgdEpilogue;
 use super::*;

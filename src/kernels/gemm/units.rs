@@ -11,11 +11,12 @@ use crate::kernels::pairwise;
 use std::ops::Range;
 
 impl Gemm {
-    /// How units divide C, and how many there are.
+    /// How units divide C, and their number.
     ///
-    /// By columns where B is much larger than A and C, and packed or far away, or where its transpose is computed: each
-    /// thread then reads and packs its own part of B only, but all of A, and leaves C by columns to a next instruction
-    /// that takes it by rows. Batches keep rows; the only row of C is always divided.
+    /// Units divide columns if the product is computed by its transpose, or if B is much larger than A and C and is
+    /// packed or out of cache. Each thread then reads and packs only its own part of B, but all of A. The price is that
+    /// the next instruction, which reads C by rows, reads what other threads wrote. Units of a batch are rows. A lone
+    /// row of C is always divided.
     pub fn division(&self) -> (Split, usize) {
         match self.unit_columns() {
             Some(width) => (Split::Columns { row: self.n, width }, self.n.div_ceil(width)),
@@ -23,14 +24,14 @@ impl Gemm {
         }
     }
 
-    /// Columns of a unit, where units divide columns.
+    /// Columns of a unit, or `None` if units divide rows.
     pub(super) fn unit_columns(&self) -> Option<usize> {
         let (m, n, k) = (self.m, self.n, self.k);
         let large = n >= DIVIDED_COLS && 2 * m * (k + n) <= k * n && (m >= PACK_B_ROWS || k * n >= FAR_B);
         (transposed::fits(self) || (large && m > 1 && self.batch().is_empty())).then(|| share(m * k, UNIT_COLS))
     }
 
-    /// Elements of C that a unit owns where units are rows: whole rows, or part of the only row.
+    /// Elements of C that a unit owns where units divide rows: whole rows, or part of a lone row.
     #[inline]
     pub fn per_unit(&self) -> usize {
         if self.m == 1 && self.batch().is_empty() {
@@ -44,18 +45,19 @@ impl Gemm {
         share(self.n * self.k, step).min(self.batches() * self.m) * self.n
     }
 
-    /// Number of units where units are rows.
+    /// Number of units where they divide rows.
     pub fn units(&self) -> usize {
         self.len().div_ceil(self.per_unit().max(1))
     }
 
-    /// The elements of C that `units` own where they are rows.
+    /// The elements of C that `units` own where they divide rows.
     pub(super) fn elements(&self, units: &Range<usize>) -> Range<usize> {
         let (per, len) = (self.per_unit(), self.len());
         (units.start * per).min(len)..(units.end * per).min(len)
     }
 
-    /// Blocks of rows that have sums of their own, each of n, and how units divide those.
+    /// The number of rows of the sums of columns, `[rows, n]`, one for each block of rows of C; and how units divide
+    /// them.
     pub fn sums(&self) -> (usize, Split) {
         let blocks = |rows| sums::blocks(rows, self.n);
         match self.unit_columns() {
@@ -65,16 +67,16 @@ impl Gemm {
     }
 }
 
-/// The row that element `from` of a matrix begins.
+/// The row of C of element `from`.
 #[inline]
 pub fn row_of(from: usize, g: &Gemm) -> usize {
-    // Mostly the first: a division would be felt in the smallest products.
+    // It is mostly 0, and a division is slow beside the smallest products.
     if from == 0 { 0 } else { from / g.n }
 }
 
-/// Lines of a unit of which each takes `work` multiply-adds: a multiple of `step`, a power of two.
+/// Rows or columns of a unit, each of `work` multiply-adds: a multiple of `step`, which is a power of two.
 #[inline]
 fn share(work: usize, step: usize) -> usize {
-    // Shifts stand for divisions: this runs in every call, and the smallest products take 20 ns.
+    // Shifts instead of divisions: this runs in every call, and the smallest products take 20 ns.
     (((UNIT_WORK >> work.max(1).ilog2()) + step - 1) & !(step - 1)).max(step)
 }

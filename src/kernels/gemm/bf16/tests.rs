@@ -1,6 +1,7 @@
 //! Tests of products by bf16 units: values against sums in `f64`, bits however a product is split, odd numbers.
 
-use super::super::driver::{Corner, Operands, block_of_bf16, rows};
+use super::super::driver::{Corner, block_of_bf16, rows};
+use super::super::operands::Operands;
 use super::super::tests::done;
 use super::super::{Act, Batch, Gemm, Precision, Strides, gemm};
 use super::pack::pack;
