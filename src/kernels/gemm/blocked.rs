@@ -1,8 +1,9 @@
-//! The general product: cache blocks around register tiles.
+//! The general product: cache blocks around register tiles (Goto and van de Geijn, 2008).
 //!
-//! Blocks of A stay in L2 while micro-panels of B, one tile wide, stream past them; what a tile could not read well in
-//! place is packed into scratch first. Sums that span blocks of k go on from C, so block sizes do not show in the bits.
-//! Only `mod.rs`, `algorithm`, `transposed`, `fused_update` and `sink`, which hands its tiles on, call this.
+//! A block of A stays in L2 while micro-panels of B, one tile wide, pass it. Operands that a tile would read badly in
+//! place are packed into scratch first.
+//!
+//! Invariant: sums that span blocks of k go on from C, so block sizes do not show in the bits.
 
 use super::desc::Gemm;
 use super::epilogue::Epilogue;
@@ -18,15 +19,15 @@ use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::Token;
 use std::ops::Range;
 
-/// Some rows and columns of one product of a batch.
+/// A block of one product of a batch.
 pub struct Product<'a, T> {
-    /// A, from the first row.
+    /// A, from the block's first row.
     pub a: &'a [T],
-    /// B, from the first column.
+    /// B, from the block's first column.
     pub b: &'a [T],
-    /// That part of C.
+    /// The block of C.
     pub c: MatrixMut<'a, T>,
-    /// Where its columns are summed in the end, if they are.
+    /// The sums of its columns, one row for each block of rows, if they are asked for.
     pub sums: Option<MatrixMut<'a, T>>,
 }
 
@@ -35,23 +36,23 @@ pub struct Product<'a, T> {
 pub struct View<'a, T> {
     /// The elements, from the block's first.
     pub data: &'a [T],
-    /// Distance between rows.
+    /// Stride between rows.
     pub row: usize,
-    /// Distance between columns.
+    /// Stride between columns.
     pub col: usize,
 }
 
 /// A block of A.
 #[derive(Clone, Copy)]
 pub enum Rows<'a, T> {
-    /// Where it is, or packed with the same neighbours.
+    /// In place, or packed row by row.
     Strided(View<'a, T>),
-    /// Packed tile after tile; what a tile reads together is adjacent.
+    /// Packed micro-panel by micro-panel: the rows of a tile are adjacent for each k.
     Panels(&'a [T]),
 }
 
 impl<'a, T> Rows<'a, T> {
-    /// The same, from row `i` on, which begins a tile, where sums have `k` terms.
+    /// The same from row `i` on, the first row of a tile. `k` is the number of terms.
     #[inline(always)]
     pub fn from(self, i: usize, k: usize) -> Rows<'a, T> {
         match self {
@@ -61,13 +62,14 @@ impl<'a, T> Rows<'a, T> {
     }
 }
 
-/// How the rows of a block are cut into tiles of nearly one height.
+/// The division of a block's rows among tiles of nearly equal height.
 #[derive(Clone, Copy)]
 pub struct Tiles {
     /// Rows of all tiles.
     pub rows: usize,
+    /// Number of tiles.
     count: usize,
-    /// Rows of most tiles; the first `higher` have one more.
+    /// Rows of each tile but the first `higher`, which have one more.
     low: usize,
     higher: usize,
 }
@@ -83,12 +85,12 @@ impl Tiles {
         Tiles { rows, count, low: rows / count, higher: rows % count }
     }
 
-    /// Rows of the highest tile.
+    /// Rows of the tallest tile.
     pub fn tallest(self) -> usize {
         self.low + usize::from(self.higher > 0)
     }
 
-    /// The same tiles in row panels of up to `rows` rows, or of one tile: the first row of each, and its tiles.
+    /// The same tiles in row panels of up to `rows` rows, or one tile: the first row of each panel, and its tiles.
     pub fn row_panels(self, rows: usize) -> impl Iterator<Item = (usize, Tiles)> {
         let each = (rows / self.tallest()).max(1);
         (0..self.count).step_by(each).map(move |t| {
@@ -104,14 +106,14 @@ impl Tiles {
         (t * self.low + t.min(self.higher), self.low + usize::from(t < self.higher))
     }
 
-    /// Those of each tile.
+    /// The first row and the number of rows of each tile.
     #[inline(always)]
     fn each(self) -> impl Iterator<Item = (usize, usize)> {
         (0..self.count).map(move |t| self.tile(t))
     }
 }
 
-/// Computes some rows and columns of a product, of which `end` is.
+/// Computes a block of a product and applies its epilogue. `scratch` has [`Plan::scratch`] elements.
 pub fn product<T: GemmFloat>(
     token: Token,
     g: &Gemm,
@@ -131,14 +133,16 @@ pub fn product<T: GemmFloat>(
             let mut panels = match (plan.pack_b, plan.by_panel) {
                 (false, _) => MicroPanels::InPlace(b),
                 (true, false) => MicroPanels::Packed(pack_b(token, &b, k, cols, tallest, scratch_b)),
-                (true, true) => MicroPanels::Packing(b, scratch_b, if plan.far { n - jc } else { 0 }),
+                (true, true) => {
+                    MicroPanels::Packing { b, to: scratch_b, prefetch_to: if plan.far { n - jc } else { 0 } }
+                }
             };
             for ic in (0..all).step_by(plan.mc) {
                 let rows = plan.mc.min(all - ic);
                 let mut c = p.c.part(ic..ic + rows, jc..jc + cols);
                 let tiles = Tiles::new::<T>(token, rows);
                 let a = View { data: &p.a[ic * g.a.row + pc * g.a.col..], row: g.a.row, col: g.a.col };
-                // The only block of A stays packed for all columns.
+                // A lone block of A stays packed for all columns.
                 let fresh = jc == 0 || all > plan.mc;
                 let a = if plan.pack_a { pack_a(token, a, tiles, k, scratch_a, fresh) } else { Rows::Strided(a) };
                 let add = g.accumulate || pc > 0;
@@ -156,31 +160,32 @@ pub fn product<T: GemmFloat>(
     }
 }
 
-/// A block of C and the length of the sums to add to it.
+/// A block of C, and the sums over one block of k that are added to it.
 pub struct BlockSums<'a, T> {
-    /// Its rows.
+    /// The tiles of its rows.
     pub tiles: Tiles,
-    /// Rows of the highest tile that the micro-panels are made for.
+    /// Rows of the tallest tile that the micro-panels are made for.
     pub tallest: usize,
-    /// Terms of the sums.
+    /// Terms of a sum.
     pub k: usize,
-    /// The block.
+    /// The block of C.
     pub c: MatrixMut<'a, T>,
-    /// Whether the sums start from what it holds.
+    /// Whether sums start from the old C, else from 0.
     pub add: bool,
-    /// A step that it takes by the sums.
+    /// The SGD step by which C is updated, if the sums are its gradient.
     pub step: Option<SgdEpilogue<T>>,
 }
 
-/// What is told of the tiles of a block, by their rows and columns.
+/// An observer of the tiles of a block.
 pub trait TileObserver<T> {
-    /// A tile is about to be computed: sets what is fetched meanwhile, for the `next`, which may lie below the block.
+    /// Runs before a tile is computed. Fills `lines` with what to prefetch for the next tile. `next` gives its rows and
+    /// columns; the rows may be below the block.
     fn before(&mut self, lines: &mut PrefetchQueue, next: impl FnOnce() -> (Range<usize>, Range<usize>));
-    /// A tile has been computed, from row `i` and column `j` on.
+    /// Runs after a tile has been computed. It begins at row `i` and column `j` of the block.
     fn after(&mut self, i: usize, j: usize, tile: MatrixMut<'_, T>);
 }
 
-/// No observer.
+/// Observes nothing.
 impl<T> TileObserver<T> for () {
     #[inline(always)]
     fn before(&mut self, _: &mut PrefetchQueue, _: impl FnOnce() -> (Range<usize>, Range<usize>)) {}
@@ -190,33 +195,40 @@ impl<T> TileObserver<T> for () {
 
 /// The micro-panels of a block of B.
 pub enum MicroPanels<'a, T> {
-    /// Where they are.
+    /// In place.
     InPlace(View<'a, T>),
-    /// All of them, one after the other.
+    /// All packed, one after the other.
     Packed(&'a [T]),
-    /// Packed one at a time, into the same place: it stays in the first caches. Those before the column are fetched
-    /// while the one before them is used.
-    Packing(View<'a, T>, &'a mut [T], usize),
+    /// Packed one at a time into the same scratch, which stays in L1 or L2.
+    Packing {
+        /// The block of B.
+        b: View<'a, T>,
+        /// The scratch of one micro-panel.
+        to: &'a mut [T],
+        /// Micro-panels before this column are prefetched while the one before them is used.
+        prefetch_to: usize,
+    },
 }
 
 impl<T: GemmFloat> MicroPanels<'_, T> {
-    /// The micro-panel of `width` columns from `j`, `k` long, for tiles of up to `tallest` rows.
+    /// The micro-panel of `k` rows and of `width` columns from `j` on, for tiles of up to `tallest` rows.
     #[inline(always)]
     fn at(&mut self, token: Token, j: usize, width: usize, k: usize, tallest: usize) -> View<'_, T> {
         match self {
             MicroPanels::InPlace(b) => View { data: &b.data[j..], row: b.row, col: 1 },
             MicroPanels::Packed(packed) => View { data: &packed[j * k..], row: width, col: 1 },
-            MicroPanels::Packing(b, to, _) => {
+            MicroPanels::Packing { b, to, .. } => {
                 let from = View { data: &b.data[j * b.col..], ..*b };
                 View { data: pack_b(token, &from, k, width, tallest, to), row: width, col: 1 }
             }
         }
     }
 
-    /// Has the micro-panel from column `j` on, which comes next, fetched during the `tiles` tiles of this one.
+    /// Fills `lines` with the next micro-panel, from column `j` on, to be prefetched during the `tiles` tiles of this
+    /// one, whose sums have `k` terms.
     #[inline(always)]
     fn fetch(&self, token: Token, j: usize, (tiles, k): (usize, usize), tallest: usize, lines: &mut PrefetchQueue) {
-        let MicroPanels::Packing(b, _, cols) = self else { return };
+        let MicroPanels::Packing { b, prefetch_to: cols, .. } = self else { return };
         if j >= *cols {
             return lines.clear();
         }
@@ -231,9 +243,15 @@ impl<T: GemmFloat> MicroPanels<'_, T> {
 }
 
 impl<T: GemmFloat> BlockSums<'_, T> {
-    /// Computes the block, micro-panel by micro-panel, and tells `watch` of each tile.
+    /// Computes the block, micro-panel by micro-panel, and calls `observer` for each tile.
     #[inline(always)]
-    pub fn compute(self, token: Token, a: Rows<'_, T>, b: &mut MicroPanels<'_, T>, watch: &mut impl TileObserver<T>) {
+    pub fn compute(
+        self,
+        token: Token,
+        a: Rows<'_, T>,
+        b: &mut MicroPanels<'_, T>,
+        observer: &mut impl TileObserver<T>,
+    ) {
         let BlockSums { tiles, tallest, k, mut c, add, step } = self;
         let cols = c.cols();
         let ahead = (add || step.is_some()) && k >= PREFETCH_C_TERMS;
@@ -245,7 +263,7 @@ impl<T: GemmFloat> BlockSums<'_, T> {
             b.fetch(token, j + width, (tiles.count, k), tallest, &mut lines);
             let panel = b.at(token, j, width, k, tallest);
             for (t, (i, height)) in tiles.each().enumerate() {
-                watch.before(&mut lines, || {
+                observer.before(&mut lines, || {
                     let ((i, height), j) = match (t + 1 < tiles.count, j + width < cols) {
                         (true, _) => (tiles.tile(t + 1), j),
                         (_, true) => (tiles.tile(0), j + width),
@@ -271,14 +289,14 @@ impl<T: GemmFloat> BlockSums<'_, T> {
                     step,
                 };
                 T::tile(token, t);
-                watch.after(i, j, c.part(i..i + height, j..j + width));
+                observer.after(i, j, c.part(i..i + height, j..j + width));
             }
             j += width;
         }
     }
 }
 
-/// Copies a block of B, micro-panel after micro-panel: each is one tile wide and `k` long.
+/// Packs a block of B of `k` rows and `cols` columns, micro-panel after micro-panel, each one tile wide.
 pub fn pack_b<'a, T: GemmFloat>(
     token: Token,
     b: &View<'_, T>,
@@ -301,7 +319,8 @@ pub fn pack_b<'a, T: GemmFloat>(
     to
 }
 
-/// Copies a block of A, if it is not there yet: what is adjacent along k stays so, all else goes into panels.
+/// Packs a block of A if it is `fresh`, else it is packed already. An A that is contiguous along m
+/// goes into micro-panels, any other one into rows.
 pub fn pack_a<'a, T: GemmFloat>(
     token: Token,
     a: View<'_, T>,
@@ -324,14 +343,14 @@ pub fn pack_a<'a, T: GemmFloat>(
     Rows::Strided(View { data: to, row: step, col: 1 })
 }
 
-/// Copies a block of A whose columns are contiguous: tile after tile, its columns one after the other.
+/// Packs a block of A whose columns are contiguous into micro-panels: the tile's rows for each k, one after the other.
 fn panels<T: GemmFloat>(a: View<'_, T>, tiles: Tiles, k: usize, to: &mut [T]) {
     for p in (0..k).step_by(PACK_ROWS) {
         let row_panel = PACK_ROWS.min(k - p);
         for (i, height) in tiles.each() {
             let panel = &mut to[i * k + p * height..][..row_panel * height];
             match height {
-                // A copy of constant length is two moves, any other a call.
+                // A copy of constant length is two moves, any other one a call.
                 6 => panel.as_chunks_mut::<6>().0.iter_mut().enumerate().for_each(|(q, to)| {
                     to.copy_from_slice(&a.data[(p + q) * a.col + i..][..6]);
                 }),

@@ -1,7 +1,7 @@
-//! The tables of register tiles and dot products: which sizes each instruction set has kernels for.
+//! The sizes of register tiles for which each instruction set has kernels, and their kernels.
 //!
-//! Invariants: one table both names the sizes and compiles a kernel for each; the more rows a tile has, the narrower is
-//! the widest one, which scratch for B is measured by. Only `float` calls this.
+//! Invariants: one table, in `tuning`, both names the sizes and makes a kernel for each. A taller tile is never wider;
+//! scratch for B relies on it.
 
 use super::operands::{Dots, Tile};
 use super::tuning::{DotsShape, LINE, Tuning, tile_tables};
@@ -14,11 +14,11 @@ use crate::kernels::simd::{V3, V4};
 
 /// The kernels of an instruction set for elements of one type.
 pub trait Shapes<T: Copy>: Vectors<T> {
-    /// The greatest height of a tile.
+    /// Most rows of a tile.
     const HEIGHT: usize;
-    /// Widths, in vectors, that tiles of `rows` rows come in, least first.
+    /// The widths of tiles of `rows` rows, in vectors, least first.
     fn widths(rows: usize) -> &'static [usize];
-    /// Computes a tile of one of those sizes; the last vector may be cut.
+    /// Computes a tile of one of those sizes. Its last vector may be partial.
     fn tile(self, t: Tile<'_, T>);
     /// Computes dot products.
     fn dots(self, d: Dots<'_, T>);
@@ -71,7 +71,7 @@ macro_rules! kernels {
 
 tile_tables!(kernels);
 
-/// The largest tile for a block of `rows` rows: height, and width in columns.
+/// The largest tile for a block of `rows` rows: its rows and its columns.
 pub fn shape<S: Shapes<T>, T: Copy>(_: S, rows: usize) -> (usize, usize) {
     let tallest = if rows <= S::HEIGHT { rows } else { rows.div_ceil(rows.div_ceil(S::HEIGHT)) };
     (S::HEIGHT, S::widths(tallest).last().map_or(1, |w| *w) * S::LANES)

@@ -1,9 +1,10 @@
-//! Products of some rows with a wide matrix, where both lie along k: a linear layer's way forward. Packing the wide
-//! matrix would cost as much as many of the sums, so Cᵀ = Bᵀ · Aᵀ is computed, of which the few rows are packed, and
-//! transposed back.
+//! Products by their transpose: C of some rows, from an A and a wide B that are both contiguous along k.
 //!
-//! Invariant: the bits are those of the product, whose sums are chains in either case. Which products those are follows
-//! from the descriptor alone. `algorithm`, `desc` and `dots` ask.
+//! This is the forward product of a linear layer. Packing the wide matrix would cost a large share of the sums. So
+//! Cᵀ = Bᵀ · Aᵀ is computed, for which only the few rows of A are packed, and transposed back.
+//!
+//! Invariant: the bits are those of the general product, because all sums are chains. The choice follows from the
+//! descriptor alone.
 
 use super::blocked::{self, Product};
 use super::desc::{Gemm, Strides};
@@ -26,25 +27,25 @@ pub fn fits(g: &Gemm) -> bool {
         && !g.accumulate
 }
 
-/// Columns of C, which are rows of Cᵀ, that are computed at once.
+/// Rows of Cᵀ that are computed at once.
 fn rows_at_once<T>(g: &Gemm) -> usize {
     (TRANSPOSED_BLOCK / size_of::<T>() / g.m).min(g.n)
 }
 
-/// The transpose of a part of the product.
+/// The descriptor of the transpose of that part of the product.
 fn transpose<T>(g: &Gemm) -> Gemm {
     let (a, b) = (Strides { row: g.b.col, col: 1 }, Strides { row: 1, col: g.a.row });
     Gemm::new(rows_at_once::<T>(g), g.m, g.k).with_strides(a, b)
 }
 
-/// Elements of scratch.
+/// Elements of scratch of each thread.
 pub fn scratch<T: GemmFloat>(g: &Gemm) -> usize {
     Plan::new::<T>(&transpose::<T>(g)).scratch::<T>()
         + rows_at_once::<T>(g) * g.m
         + TRANSPOSED_SQUARE.0 * TRANSPOSED_SQUARE.1
 }
 
-/// Computes some rows and columns of a product; the operands begin with what the first of them need.
+/// Computes a block of a product and applies its epilogue. A begins at the block's first row, B at its first column.
 pub fn product<T: GemmFloat>(
     token: Token,
     g: &Gemm,
@@ -68,7 +69,7 @@ pub fn product<T: GemmFloat>(
     }
 }
 
-/// Copies Cᵀ into C by way of squares: between the rows of C lie the columns of other threads.
+/// Copies Cᵀ into C by way of squares in scratch: between the rows of C are columns of other threads.
 fn transpose_back<T: GemmFloat>(token: Token, from: &[T], c: &mut MatrixMut<'_, T>, square: &mut [T]) {
     let (rows, cols) = (c.rows(), c.cols());
     for j in (0..cols).step_by(TRANSPOSED_SQUARE.1) {

@@ -1,26 +1,26 @@
-//! What the engines compute: a tile of C, and the order of its products of terms.
+//! What an engine computes: a tile of C, and the order of its products of terms.
 
 use super::packed::PackedTile;
 
-/// A tile: C (+)= A·B for one or two strips of sixteen rows and two strips of sixteen columns.
+/// A tile: C (+)= A·B for one or two micro-panels of A, of sixteen rows each, and two of B, of sixteen columns each.
 pub struct Tile<'a, 'c> {
-    /// Cells for each 32 places of k: 1, or 2 or 3 for split operands.
+    /// Packed tiles for each 32 terms of a sum: one for each bf16 term of a number.
     pub splits: usize,
-    /// The strips of A.
+    /// The micro-panels of A.
     pub a: &'a [&'a [PackedTile]],
-    /// The strips of B.
+    /// The micro-panels of B.
     pub b: [&'a [PackedTile]; 2],
-    /// C: whole rows of 32 columns, the last one may end there.
+    /// C, rows of 32 columns. The last row may end there.
     pub c: &'c mut [f32],
-    /// Distance between rows of C.
+    /// Stride between rows of C.
     pub c_row: usize,
-    /// Whether the sums start from C (else from 0).
+    /// Whether sums start from C, else from 0.
     pub add: bool,
 }
 
-/// The products of terms of a step, in order: (term of A, term of B), high first. Those that are left out are as small
-/// as what two terms leave of a number, or as the rounding of f32 where there are three. From each product to the next,
-/// one operand stays.
+/// The products of terms for each 32 elements along k, in order, as (term of A, term of B). Term 0 is the highest. With
+/// two terms, the products left out are as small as what two terms leave of a number; with three, as the rounding of
+/// f32. Consecutive products share an operand.
 pub fn order(splits: usize) -> &'static [(usize, usize)] {
     match splits {
         1 => &[(0, 0)],

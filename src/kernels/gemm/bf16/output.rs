@@ -1,4 +1,4 @@
-//! Where the sums of a product by bf16 units go: into C or to a sink.
+//! The destination of the sums of bf16 units: C or a sink.
 
 use super::packed::SIDE;
 use crate::kernels::abi::MatrixMut;
@@ -7,21 +7,21 @@ use crate::kernels::gemm::prefetch::PrefetchQueue;
 use crate::kernels::gemm::sink::TileSink;
 use std::ops::Range;
 
-/// Where sums go when they are whole. Rows and columns are counted from the first that are computed.
+/// The destination of complete sums. Rows and columns count from the first ones that are computed.
 pub trait Output {
-    /// What some sums begin from, where the product accumulates.
+    /// The old elements of C that sums start from, if the product accumulates.
     fn old(&mut self, rows: Range<usize>, cols: Range<usize>) -> Option<MatrixMut<'_, f32>>;
-    /// Gets a tile of sums, in rows of [`SIDE`].
+    /// Receives a tile of sums, in rows of [`SIDE`].
     fn tile(&mut self, tile: &mut [f32], rows: Range<usize>, cols: Range<usize>);
-    /// Hears that all tiles of a block have been there.
+    /// Runs after all tiles of a block were received.
     fn block(&mut self, rows: Range<usize>, cols: Range<usize>);
 }
 
-/// Some rows and columns of C, and what is done to them at last.
+/// A block of C and its epilogue.
 pub struct IntoMatrix<'a, 'e> {
-    /// That part of C.
+    /// The block.
     pub c: MatrixMut<'a, f32>,
-    /// What is done to it.
+    /// The epilogue.
     pub end: &'e Epilogue<'e, f32>,
 }
 
@@ -32,7 +32,7 @@ impl Output for IntoMatrix<'_, '_> {
 
     fn tile(&mut self, tile: &mut [f32], rows: Range<usize>, cols: Range<usize>) {
         let bias = self.end.bias.map_or(&[][..], |bias| &bias[cols.clone()]);
-        leave(tile, &mut self.c.part(rows, cols), bias);
+        store(tile, &mut self.c.part(rows, cols), bias);
     }
 
     fn block(&mut self, rows: Range<usize>, cols: Range<usize>) {
@@ -41,11 +41,11 @@ impl Output for IntoMatrix<'_, '_> {
     }
 }
 
-/// The sink of the tiles of a product of this many rows and columns.
+/// A sink that consumes the tiles.
 pub struct IntoSink<'t, K> {
-    /// Who.
+    /// The sink.
     pub to: &'t mut K,
-    /// Rows and columns of all tiles.
+    /// Rows and columns of the product.
     pub size: (usize, usize),
 }
 
@@ -55,7 +55,7 @@ impl<K: TileSink<f32>> Output for IntoSink<'_, K> {
     }
 
     fn tile(&mut self, tile: &mut [f32], rows: Range<usize>, cols: Range<usize>) {
-        // The next tile of the row comes next, but at the end of a block.
+        // Prefetches for the tile to the right, which comes next except at the end of a block.
         let mut lines = PrefetchQueue::default();
         if cols.end < self.size.1 {
             self.to.prefetch(rows.clone(), cols.end..(cols.end + SIDE).min(self.size.1), &mut lines);
@@ -71,7 +71,7 @@ impl<K: TileSink<f32>> Output for IntoSink<'_, K> {
     fn block(&mut self, _: Range<usize>, _: Range<usize>) {}
 }
 
-/// Copies a row of a tile. One of constant length is a few moves, any other a call.
+/// Copies a row of a tile. A copy of constant length is a few moves, any other one a call.
 #[inline(always)]
 pub fn copy(from: &[f32], to: &mut [f32]) {
     match (from.first_chunk::<SIDE>(), to.first_chunk_mut::<SIDE>()) {
@@ -81,8 +81,8 @@ pub fn copy(from: &[f32], to: &mut [f32]) {
 }
 
 crate::simd! {
-    /// Copies a tile's rows of sums, with the bias if there is one, to a tile of C.
-    fn leave(tile: &[f32], c: &mut MatrixMut<'_, f32>, bias: &[f32]) {
+    /// Copies a tile of sums to a tile of C and adds the bias, unless that is empty.
+    fn store(tile: &[f32], c: &mut MatrixMut<'_, f32>, bias: &[f32]) {
         let lines = tile.as_chunks::<SIDE>().0.iter().take(c.rows()).enumerate();
         if let (SIDE, Some(bias)) = (c.cols(), bias.first_chunk::<SIDE>()) {
             for (i, sums) in lines {

@@ -1,7 +1,7 @@
 //! Which products bf16 units compute, and the sizes of their blocks.
 
 use super::engine::Engine;
-use super::packed::{LINE, LINES, PACKED, PLACES, SIDE};
+use super::packed::{DEPTH, LINE, LINES, PACKED, SIDE};
 use crate::kernels::gemm::desc::Gemm;
 use crate::kernels::gemm::precision::Precision;
 use crate::kernels::gemm::tuning::{
@@ -9,36 +9,41 @@ use crate::kernels::gemm::tuning::{
     BF16X2_LEAST_STRIDED, BF16X3_LEAST, LeastShape,
 };
 
-/// Sizes of blocks, in elements.
+/// The sizes of the blocks, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
+    /// bf16 terms of a number.
     pub splits: usize,
-    /// Rows whose A is packed at once, all of k.
+    /// Rows of A that are packed at once, for all of k.
     pub mc: usize,
-    /// Rows whose A stays in L2 beside a block of B.
+    /// Rows of A that stay in L2 beside a block of B.
     pub mr: usize,
+    /// Terms of a sum between two visits of a tile.
     pub kc: usize,
+    /// Columns of a block of B.
     pub nc: usize,
-    /// Sums that are kept beside C: those of one tile, of rows whose A stays in L2, or of all whose A is packed.
+    /// Sums that are kept in scratch: those of one tile, of the rows whose A stays in L2, or of the rows whose A is
+    /// packed.
     pub sums: usize,
 }
 
 impl Plan {
-    /// The plan of a product that bf16 units compute; `None` if f32 units do: for element types other than f32,
-    /// products asked for in f32, and those that are faster there.
+    /// The plan of a product that bf16 units compute. `None` if the element type is not f32, if the product is asked
+    /// for in f32, or if f32 units are faster.
     pub fn new<T: 'static>(g: &Gemm) -> Option<Plan> {
         let asked = g.precision != Precision::F32 && std::any::TypeId::of::<T>() == std::any::TypeId::of::<f32>();
         (asked && pays(Engine::current(), g)).then(|| Plan::of(g))
     }
 
+    /// The plan of a product of f32 that bf16 units compute.
     pub fn of(g: &Gemm) -> Plan {
         let splits = g.precision.splits();
         let blocks = g.k.div_ceil(BF16_KC).max(1);
-        let kc = g.k.div_ceil(blocks).next_multiple_of(PLACES).max(PLACES);
+        let kc = g.k.div_ceil(blocks).next_multiple_of(DEPTH).max(DEPTH);
         let rows = |words: usize, k: usize| (2 * words / splits / k / SIDE).max(1) * SIDE;
-        // Where sums go on from block to block of k, those of all rows of A that are packed are kept.
+        // With several blocks of k, the partial sums of all packed rows of A are kept.
         let most = if blocks > 1 { BF16_PARTIAL_ROWS } else { usize::MAX };
-        let all = rows(BF16_WORDS_A, g.k.next_multiple_of(PLACES).max(PLACES)).min(g.m.next_multiple_of(SIDE));
+        let all = rows(BF16_WORDS_A, g.k.next_multiple_of(DEPTH).max(DEPTH)).min(g.m.next_multiple_of(SIDE));
         let mc = all.min(most);
         let mr = rows(BF16_WORDS_A_IN_L2, kc).min(BF16_PARTIAL_ROWS).min(mc);
         let nc = rows(BF16_WORDS_B, kc).min(g.n.next_multiple_of(SIDE));
@@ -50,23 +55,25 @@ impl Plan {
         Plan { splits, mc, mr, kc, nc, sums }
     }
 
-    pub fn cells_a(&self, k: usize) -> usize {
-        self.mc / LINES * k.div_ceil(PLACES) * self.splits
+    /// Packed tiles of A, for sums of `k` terms.
+    pub fn packed_a(&self, k: usize) -> usize {
+        self.mc / LINES * k.div_ceil(DEPTH) * self.splits
     }
 
-    pub fn cells_b(&self) -> usize {
-        self.nc / LINES * (self.kc / PLACES) * self.splits
+    /// Packed tiles of a block of B.
+    pub fn packed_b(&self) -> usize {
+        self.nc / LINES * (self.kc / DEPTH) * self.splits
     }
 
-    /// Elements of scratch that `product` needs.
+    /// Elements of scratch of each thread, for sums of `k` terms.
     pub fn scratch(&self, k: usize) -> usize {
-        (self.cells_a(k) + self.cells_b()) * PACKED + self.sums + LINE
+        (self.packed_a(k) + self.packed_b()) * PACKED + self.sums + LINE
     }
 }
 
 /// Whether bf16 units are faster.
 fn pays(engine: Engine, g: &Gemm) -> bool {
-    // A lone row is divided among threads inside, and waits for memory in any precision.
+    // Products with a vector wait for memory in every precision. Besides, units divide a lone row inside tiles.
     if g.m == 1 || g.n == 1 || g.k == 0 {
         return false;
     }

@@ -1,17 +1,21 @@
-//! Products by bf16 units: loops over cache blocks, and tiles of 32 × 32.
+//! Products by bf16 units: cache blocks around tiles of 32 × 32.
+//!
+//! Sums of a tile are in scratch until they are complete. Invariant: the bits of an element follow from its row, its
+//! column, the descriptor and the engine.
 
 use super::engine::Engine;
 use super::operands::Tile;
 use super::output::{Output, copy};
 use super::pack::pack;
-use super::packed::{LINE, LINES, Operand, PACKED, PLACES, PackedTile, SIDE, Side};
+use super::packed::{DEPTH, LINE, LINES, Operand, PACKED, PackedTile, SIDE, Side};
 use super::plan::Plan;
 use super::tile::Machine;
 use crate::kernels::abi::MatrixMut;
 use crate::kernels::gemm::desc::Gemm;
 use std::ops::Range;
 
-/// Computes a block of rows and columns of one product of a batch, from `a` and `b`, which begin with those.
+/// Computes a block of `all` rows and `n` columns of one product of a batch. `a` begins at its first row, `b` at its
+/// first column. `scratch` has [`Plan::scratch`] elements.
 pub fn product(
     engine: Engine,
     g: &Gemm,
@@ -22,25 +26,25 @@ pub fn product(
     scratch: &mut [f32],
 ) {
     let machine = Machine::new(engine);
-    // Rows of a packed tile are cache lines, if packed tiles begin with one.
+    // Rows of a packed tile are whole cache lines if the first packed tile begins at one.
     let from = scratch.as_ptr().align_offset(4 * LINE).min(LINE);
-    let (sums, cells) = scratch[from..].split_at_mut(plan.sums);
-    let cells = bytemuck::cast_slice_mut::<f32, u32>(cells).as_chunks_mut::<PACKED>().0;
-    let (cells_a, cells_b) = cells.split_at_mut(plan.cells_a(g.k));
+    let (sums, packed) = scratch[from..].split_at_mut(plan.sums);
+    let packed = bytemuck::cast_slice_mut::<f32, u32>(packed).as_chunks_mut::<PACKED>().0;
+    let (packed_a, packed_b) = packed.split_at_mut(plan.packed_a(g.k));
     for ic in (0..all).step_by(plan.mc) {
         let rows = plan.mc.min(all - ic);
-        let a = Operand { data: &a[ic * g.a.row..], line: g.a.row, place: g.a.col };
-        let nonfinite_a = pack_a(engine, g, plan, a, rows, cells_a);
+        let a = Operand { data: &a[ic * g.a.row..], line_step: g.a.row, k_step: g.a.col };
+        let nonfinite_a = pack_a(engine, g, plan, a, rows, packed_a);
         for jc in (0..n).step_by(plan.nc) {
             let cols = plan.nc.min(n - jc);
-            let b = Operand { data: &b[jc * g.b.col..], line: g.b.col, place: g.b.row };
+            let b = Operand { data: &b[jc * g.b.col..], line_step: g.b.col, k_step: g.b.row };
             let mut nonfinite = nonfinite_a;
             for pc in (0..g.k).step_by(plan.kc) {
                 let k = plan.kc.min(g.k - pc);
-                let block = Block { cols, cells: k.div_ceil(PLACES) * plan.splits };
-                let part = Operand { data: &b.data[pc * b.place..], ..b };
-                nonfinite |= pack_b(engine, plan, part, &block, k, cells_b);
-                let from = pc.div_ceil(PLACES) * rows.div_ceil(LINES) * plan.splits;
+                let block = Block { cols, panel: k.div_ceil(DEPTH) * plan.splits };
+                let part = Operand { data: &b.data[pc * b.k_step..], ..b };
+                nonfinite |= pack_b(engine, plan, part, &block, k, packed_b);
+                let from = pc.div_ceil(DEPTH) * rows.div_ceil(LINES) * plan.splits;
                 for at in (0..rows).step_by(plan.mr) {
                     let lines = plan.mr.min(rows - at);
                     let sums = &mut sums[if plan.sums > plan.mr * plan.nc { at * plan.nc } else { 0 }..];
@@ -51,7 +55,7 @@ pub fn product(
                     {
                         block.fetch(&mut c, sums);
                     }
-                    let packed = (&cells_a[from + at / LINES * block.cells..], &*cells_b);
+                    let packed = (&packed_a[from + at / LINES * block.panel..], &*packed_b);
                     let add = g.accumulate || pc > 0;
                     if pc + k < g.k {
                         block.tiles(&machine, plan, packed, (sums, add), lines, None);
@@ -72,41 +76,43 @@ pub fn product(
     }
 }
 
-/// Packs all of some rows of A: block of k after block of k, strip after strip.
+/// Packs rows of A for all of k: block of k after block of k, micro-panel after micro-panel. Returns what [`pack`]
+/// returns.
 fn pack_a(engine: Engine, g: &Gemm, plan: &Plan, a: Operand<'_>, rows: usize, to: &mut [PackedTile]) -> bool {
     let (mut nonfinite, mut rest) = (false, to);
     for pc in (0..g.k).step_by(plan.kc) {
         let k = plan.kc.min(g.k - pc);
-        let (to, later) = rest.split_at_mut(rows.div_ceil(LINES) * k.div_ceil(PLACES) * plan.splits);
-        nonfinite |= pack(engine, Operand { data: &a.data[pc * a.place..], ..a }, Side::A, (rows, k), plan.splits, to);
+        let (to, later) = rest.split_at_mut(rows.div_ceil(LINES) * k.div_ceil(DEPTH) * plan.splits);
+        nonfinite |= pack(engine, Operand { data: &a.data[pc * a.k_step..], ..a }, Side::A, (rows, k), plan.splits, to);
         rest = later;
     }
     nonfinite
 }
 
-/// Packs a block of B, an even number of strips.
+/// Packs a block of B, with an even number of micro-panels. Returns what [`pack`] returns.
 fn pack_b(engine: Engine, plan: &Plan, b: Operand<'_>, block: &Block, k: usize, to: &mut [PackedTile]) -> bool {
-    let strips = block.cols.div_ceil(LINES);
-    if strips % 2 == 1 {
-        to[strips * block.cells..][..block.cells].fill([0; PACKED]);
+    let panels = block.cols.div_ceil(LINES);
+    if panels % 2 == 1 {
+        to[panels * block.panel..][..block.panel].fill([0; PACKED]);
     }
     pack(engine, b, Side::B, (block.cols, k), plan.splits, to)
 }
 
-/// Gets tiles of whole sums: their rows and columns of the block.
+/// Receives tiles of complete sums, with their rows and columns in the block.
 type Last<'a> = &'a mut dyn FnMut(&mut [f32], Range<usize>, Range<usize>);
 
-/// A block of columns of some rows of C, and the length of the sums to add to it.
+/// A block of C and the sums over one block of k that are added to it.
 struct Block {
+    /// Columns.
     cols: usize,
-    /// Cells of a strip.
-    cells: usize,
+    /// Packed tiles of a micro-panel.
+    panel: usize,
 }
 
 impl Block {
-    /// Computes `rows` rows of sums from packed rows of A and columns of B. Sums lie tile after tile: where rows of C
-    /// are a power of two apart, a tile of C in place would fall into a few cache sets. `last` gets the last sums, tile
-    /// by tile; if they are the first as well, all tiles take the same place.
+    /// Computes `rows` rows of sums from packed A and B. Sums are stored tile after tile, because a tile in place would
+    /// fall into a few cache sets where rows of C are a power of two apart. `last` receives complete sums tile by tile.
+    /// If sums start from 0 as well, all tiles share the memory of one.
     fn tiles(
         &self,
         machine: &Machine,
@@ -116,29 +122,29 @@ impl Block {
         rows: usize,
         mut last: Option<Last<'_>>,
     ) {
-        let len = self.cells;
+        let len = self.panel;
         let across = self.cols.div_ceil(SIDE);
         let apart = if add || last.is_none() { SIDE * SIDE } else { 0 };
         let down = rows.div_ceil(SIDE);
         for t in 0..down * across {
-            // Tiles leave by rows, as what they go to lies.
+            // Complete tiles go row by row, as their destination is laid out.
             let (i, j) = if last.is_some() { (t / across, t % across) } else { (t % down, t / down) };
             let at = 2 * j * len;
             let b = [&b[at..at + len], &b[at + len..at + 2 * len]];
             let columns = j * SIDE..((j + 1) * SIDE).min(self.cols);
             let at = 2 * i * len;
             let low = rows - i * SIDE > LINES;
-            let strips = [&a[at..at + len], if low { &a[at + len..at + 2 * len] } else { &[] }];
+            let panels = [&a[at..at + len], if low { &a[at + len..at + 2 * len] } else { &[] }];
             let tile = &mut sums[(i * across + j) * apart..][..SIDE * SIDE];
-            let strips = &strips[..1 + usize::from(low)];
-            machine.tile(Tile { splits: plan.splits, a: strips, b, c: &mut *tile, c_row: SIDE, add });
+            let panels = &panels[..1 + usize::from(low)];
+            machine.tile(Tile { splits: plan.splits, a: panels, b, c: &mut *tile, c_row: SIDE, add });
             if let Some(last) = &mut last {
                 last(tile, i * SIDE..((i + 1) * SIDE).min(rows), columns);
             }
         }
     }
 
-    /// Copies rows of C to where their sums go on.
+    /// Copies rows of C to the sums that start from them.
     fn fetch(&self, c: &mut MatrixMut<'_, f32>, sums: &mut [f32]) {
         let across = self.cols.div_ceil(SIDE);
         for i in 0..c.rows() {
@@ -150,10 +156,10 @@ impl Block {
     }
 }
 
-/// Adds the products that have an infinite or undefined factor, which split operands leave out.
+/// Adds the products with an infinite or NaN factor, which splits leave out.
 #[cold]
 fn unsplit(a: Operand<'_>, b: Operand<'_>, k: usize, c: &mut MatrixMut<'_, f32>) {
-    let of = |x: Operand<'_>, line: usize, place: usize| x.data[line * x.line + place * x.place];
+    let of = |x: Operand<'_>, line: usize, p: usize| x.data[line * x.line_step + p * x.k_step];
     let (rows, cols) = (c.rows(), c.cols());
     for i in 0..rows {
         let row = c.row(i);
