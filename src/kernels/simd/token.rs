@@ -10,7 +10,7 @@ use super::{Isa, isa};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::{x86_v3::V3, x86_v4::V4};
 
-/// The vectors of an instruction set, as numbers.
+/// The vectors of an instruction set for one element type, as numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Elements of a vector.
@@ -36,7 +36,7 @@ pub enum Token {
 }
 
 impl Token {
-    /// The one that kernels use.
+    /// The token of the instruction set that kernels use.
     #[inline]
     pub fn current() -> Token {
         Token::of(isa())
@@ -56,7 +56,7 @@ impl Token {
         }
     }
 
-    /// Its vectors of elements of type `T`.
+    /// The vectors of elements of type `T`.
     #[inline]
     pub fn shape<T>(self) -> Shape {
         fn of<S: Simd, T>(_: S) -> Shape {
@@ -65,14 +65,14 @@ impl Token {
         crate::with_token!(self, s => of::<_, T>(s))
     }
 
-    /// The best one that is at most `isa`.
+    /// The token of the best instruction set that is at most `isa`.
     #[cfg(test)]
     pub fn at_most(isa: Isa) -> Token {
         Token::of(super::at_most(isa))
     }
 }
 
-/// `$body` for the token `$s` of a [`Token`], by its type.
+/// Evaluates `$body` with `$s` bound to the zero-sized token of a [`Token`].
 #[macro_export]
 #[doc(hidden)]
 macro_rules! with_token {

@@ -1,15 +1,16 @@
-//! Vectors of one instruction set, behind one trait, and the tokens that prove that the CPU has it.
+//! The traits of vectors: one for an instruction set, one for its vectors of one element type.
 //!
-//! A kernel that is made of vectors is written once, generic over a token, and runs inside [`Simd::vectorize`], which
-//! compiles it for the token's instruction set. Invariant: a token exists only where [`detect`](super::detect) saw its
-//! instructions on this CPU. All methods are one operation or a few, and inlined: outside of `vectorize` they are slow.
+//! A kernel made of vectors is written once, generic over a token. [`Simd::vectorize`] compiles it for the token's
+//! instruction set. Invariant: a token exists only where [`detect`](super::detect) saw its instructions on this CPU.
+//!
+//! All methods are one instruction or a few, and inlined. Outside of `vectorize` they are slow.
 
-/// A function that is compiled for the instruction set it is called on. Implementations are `#[inline(always)]`, and so
-/// is all that they call.
+/// A function that [`Simd::vectorize`] compiles for an instruction set. Implementations and all that they call are
+/// `#[inline(always)]`.
 pub trait Op {
-    /// What it gives.
+    /// The result.
     type Out;
-    /// Calls it.
+    /// Calls the function.
     fn call(self) -> Self::Out;
 }
 
@@ -20,11 +21,11 @@ pub trait Simd: Copy {
     /// Vector registers.
     const REGS: usize;
 
-    /// Calls `op`, compiled for the instruction set.
+    /// Calls `op`, compiled for this instruction set.
     fn vectorize<O: Op>(self, op: O) -> O::Out;
 
-    /// Asks for the cache line at `at`, into the first cache. Fetching has no effect that a program can see, so any
-    /// address will do.
+    /// Prefetches the cache line at `at` into L1. Any address is valid: a prefetch has no effect that a program can
+    /// see.
     fn prefetch<T>(self, at: *const T);
 }
 
@@ -32,9 +33,9 @@ pub trait Simd: Copy {
 pub trait Vectors<T: Copy>: Simd {
     /// A vector.
     type V: Copy;
-    /// The instruction set of vectors half as long, if there is one; else the same.
+    /// The token of the instruction set with vectors half as long, if there is one; else this token.
     type Half: Vectors<T>;
-    /// The first lanes of a vector.
+    /// A choice of the first lanes of a vector.
     type Mask: Copy;
     /// Elements of a vector.
     const LANES: usize = Self::BYTES / size_of::<T>();
@@ -49,7 +50,7 @@ pub trait Vectors<T: Copy>: Simd {
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a * b + c`, rounded once.
     fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
-    /// The first `lanes` lanes; at most all of them.
+    /// The mask of the first `lanes` lanes. `lanes` is at most `LANES`.
     fn mask(self, lanes: usize) -> Self::Mask;
 
     /// The vector at an address.
@@ -59,7 +60,7 @@ pub trait Vectors<T: Copy>: Simd {
     #[allow(unsafe_code)]
     unsafe fn load(self, from: *const T) -> Self::V;
 
-    /// The lanes of `mask` from an address, 0 in the others.
+    /// The lanes of `mask` from an address, and 0 in the other lanes.
     ///
     /// # Safety
     /// As many elements may be read from there as the mask has lanes.
@@ -80,19 +81,19 @@ pub trait Vectors<T: Copy>: Simd {
     #[allow(unsafe_code)]
     unsafe fn store_partial(self, to: *mut T, mask: Self::Mask, v: Self::V);
 
-    /// Transposes a block: element `q` of line `l` becomes element `l` of line `q`, for [`LANES`](Vectors::LANES) lines
-    /// of [`BLOCK`](Vectors::BLOCK) elements. Lines are `step` elements apart, those of the result `to_step`.
+    /// Transposes a block of [`LANES`](Vectors::LANES) lines of [`BLOCK`](Vectors::BLOCK) elements: element `q` of line
+    /// `l` becomes element `l` of line `q`. Lines are `step` elements apart in `from` and `to_step` in `to`.
     ///
     /// # Safety
-    /// All those elements may be read from `from`, and written to `to`.
+    /// All elements of the block may be read from `from` and written to `to`.
     #[allow(unsafe_code)]
     unsafe fn transpose_block(self, from: *const T, step: usize, to: *mut T, to_step: usize);
 
     /// The sum over the lanes of each vector: the upper half of the lanes is added to the lower half until one is left.
-    /// `J` vectors are as many as elements have 32 bytes.
+    /// `J` elements have 32 bytes.
     fn hsum<const J: usize>(self, r: [Self::V; J]) -> [T; J];
 
-    /// The same sums, sooner done where nothing else goes on beside, for more operations.
+    /// The same sums in more instructions but less latency, for where no other work hides the latency.
     #[inline(always)]
     fn hsum_alone<const J: usize>(self, r: [Self::V; J]) -> [T; J] {
         self.hsum(r)
