@@ -2,8 +2,8 @@
 //!
 //! Invariant: the numbers are part of a descriptor's words, so they never change.
 
-/// What is applied to each element x of C at last: an activation, or the product with an activation's derivative
-/// (act-grad). It has the bits of the pointwise ops of its name.
+/// The last operation on each element x of C: an activation, or the product with an activation's derivative (act-grad).
+/// It has the bits of the pointwise ops of its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Act {

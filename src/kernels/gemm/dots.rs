@@ -97,7 +97,8 @@ impl<
     }
 }
 
-/// The lanes of `I` · `J` dot products, those of a cache line added to one vector. `AHEAD` prefetches the next `J` rows.
+/// The lanes of `I` · `J` dot products, those of a cache line added to one vector. `AHEAD` prefetches the next `J`
+/// rows.
 #[inline(always)]
 fn lanes<S: Vectors<T>, T: GemmFloat, const NV: usize, const I: usize, const J: usize, const AHEAD: bool>(
     s: S,
@@ -108,8 +109,8 @@ fn lanes<S: Vectors<T>, T: GemmFloat, const NV: usize, const I: usize, const J: 
     assert!(k >= 1 && x.len() >= (I - 1) * x_step + k && rows.len() >= (J - 1) * step + k);
     let zero = s.splat(T::ZERO);
     let mut acc = [[[zero; NV]; J]; I];
-    // SAFETY: by the assertion, row i < I has k elements from `i * x_step`, and row j < J from `j * step`. Whole vectors
-    // end at or before k. The last ones are masked there.
+    // SAFETY: by the assertion, row i < I has k elements from `i * x_step`, and row j < J from `j * step`. Whole
+    // vectors end at or before k. The last ones are masked there.
     #[allow(unsafe_code)]
     unsafe {
         let (x, rows) = (x.as_ptr(), rows.as_ptr());

@@ -1,4 +1,4 @@
-//! Epilogues: what is done to a block of C after its last sum, while it is in cache. Bias, then activation or act-grad.
+//! Epilogues: bias, then activation or act-grad, applied to a block of C after its last sum, while it is in cache.
 //!
 //! Invariant: applied once to each element of C.
 
@@ -125,16 +125,16 @@ impl<T: GemmFloat> ActGrad<'_, T> {
     }
 }
 
-/// What is done to a block of C after its last sum.
+/// The epilogue of a block of C.
 #[derive(Clone, Copy)]
 pub struct Epilogue<'a, T> {
     /// The bias of the columns of the block.
     pub bias: Option<&'a [T]>,
-    /// What is done after the bias is added.
+    /// The operation after the bias is added.
     pub kind: Kind<'a, T>,
 }
 
-/// What is done to C after the bias is added.
+/// The operation of an epilogue after the bias is added.
 #[derive(Clone, Copy)]
 pub enum Kind<'a, T> {
     /// Nothing.

@@ -97,8 +97,8 @@ fn evenly(all: usize, most: usize, step: usize) -> usize {
     all.div_ceil(count).next_multiple_of(step).min(all)
 }
 
-/// Computes `units`, which divide rows, of a product that [`Gemm::feeds_sink`]. `to` consumes it tile by tile. `scratch`
-/// has [`Gemm::sink_scratch`] elements.
+/// Computes `units`, which divide rows, of a product that [`Gemm::feeds_sink`]. `to` consumes it tile by tile.
+/// `scratch` has [`Gemm::sink_scratch`] elements.
 ///
 /// # Panics
 /// If a slice is shorter than the descriptor says.

@@ -38,7 +38,7 @@ pub struct Tile<'a, T> {
     pub add: bool,
     /// Whether the rows of C below the tile, which are those of the next tile, are prefetched meanwhile.
     pub ahead: bool,
-    /// What else is prefetched meanwhile.
+    /// Other lines to prefetch meanwhile.
     pub fetch: Option<&'a mut PrefetchQueue>,
     /// The SGD step by which C is updated. The sums, which are its gradient, then start from 0 and are not stored.
     pub step: Option<SgdEpilogue<T>>,

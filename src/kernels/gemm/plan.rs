@@ -38,7 +38,6 @@ impl Plan {
     pub fn new<T>(g: &Gemm) -> Plan {
         let (size, tuning) = (size_of::<T>(), Tuning::current());
         let (bytes_b, b_stride) = (g.k * g.n * size, g.b.row * size);
-        // What is in L2 and spread over its sets is read as fast in place by tiles of four lines.
         let large_b = (bytes_b > tuning.b_in_l2 || b_stride >= FAR_ROWS) && !tuning.panel_in_l1.fits(g.k, b_stride);
         let pack_b = g.b.col != 1 || (g.m >= PACK_B_ROWS && large_b);
         let pack_a = packs_a(g, size, tuning);

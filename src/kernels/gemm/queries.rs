@@ -1,4 +1,4 @@
-//! What op lowerings ask of a product: its scratch and its fused forms.
+//! The queries of op lowerings: scratch and fused forms of a product.
 //!
 //! Invariant: each answer follows from the descriptor and [`Algorithm::of`].
 

@@ -57,8 +57,8 @@ impl<T: GemmFloat> Case<T> {
         }
     }
 
-    /// C by `token`, its units divided into `parts` ranges, each with its own scratch full of NaN. Units divide rows, or
-    /// columns if the `columns` of a unit are given.
+    /// C by `token`, its units divided into `parts` ranges, each with its own scratch full of NaN. Units divide rows,
+    /// or columns if the `columns` of a unit are given.
     fn by(&self, token: Token, parts: usize, columns: Option<usize>) -> Vec<T> {
         let (mut c, g) = (self.c.clone(), &self.g);
         let operands = Operands { a: &self.a, b: &self.b, third: g.third().then_some(&self.third[..]) };

@@ -37,8 +37,8 @@ impl<S: Vectors<T>, T: GemmFloat> Op for Kernel<'_, S, T> {
         for b in (0..across).step_by(across_step) {
             for a in (0..along).step_by(along_step) {
                 let (i, o) = if by_rows { (a, b) } else { (b, a) };
-                // SAFETY: `o + BLOCK <= whole_o` and `i + LANES <= whole_i`, which are multiples of those. So lines read
-                // are below `whole_i` and their elements below `whole_o`, and the reverse for lines written. The
+                // SAFETY: `o + BLOCK <= whole_o` and `i + LANES <= whole_i`, which are multiples of those. So lines
+                // read are below `whole_i` and their elements below `whole_o`, and the reverse for lines written. The
                 // assertion above has checked that those are inside the slices.
                 #[allow(unsafe_code)]
                 unsafe {

@@ -1,9 +1,10 @@
 //! Tuning constants of matrix products: tile sizes, cache blocks, thresholds between algorithms, prefetching.
 //!
-//! A constant that depends on the instruction set is a field of [`Tuning`]. All others are plain constants here.
-//! Sizes are in bytes where the comment says so, else in elements. Invariant: what decides the order of a sum or the
-//! units of an instruction (the sections "Units" and "Algorithms") is a plain constant, so bits and plans do not
-//! depend on the instruction set.
+//! A constant that depends on the instruction set is a field of [`Tuning`]. All others are plain constants. Sizes are
+//! in elements unless the comment gives another unit.
+//!
+//! Invariant: constants that decide the order of a sum or the units of an instruction (the sections "Units" and
+//! "Algorithms") are plain ones. So bits and units do not depend on the instruction set.
 
 use crate::kernels::simd::{Isa, isa};
 
@@ -26,8 +27,8 @@ pub const UNIT_COLS: usize = 32;
 pub const DIVIDED_COLS: usize = 8 * UNIT_COLS;
 /// Elements from which B does not fit a core's cache, so that reading it takes long even if it is not packed.
 pub const FAR_B: usize = 1 << 19;
-/// Columns of C are summed beside the product only if that leaves this many units, or as many as there are without it;
-/// or one unit of at most two.
+/// Least units of a product whose columns are summed, if there are more than two without the sums; or as many units as
+/// without the sums, if that is fewer. With at most two, one is enough.
 pub const SUM_UNITS: usize = 8;
 
 // Algorithms.
@@ -74,7 +75,7 @@ pub const PAD: usize = 16;
 /// Least height of the tiles that micro-panels are made for, if C has [`PACK_B_ROWS`] rows.
 pub const MIN_TILE_ROWS: usize = 4;
 
-// What is packed.
+// Packing.
 
 /// Columns of C from which packing an A that is contiguous along m costs next to nothing; half as many for other A.
 pub const PACK_A_COLS: usize = 1024;
@@ -127,12 +128,12 @@ pub const BF16_WORDS_A_IN_L2: usize = 192 << 10;
 pub const BF16_WORDS_B: usize = 96 << 10;
 /// Most terms of a sum between two visits of the same tile.
 pub const BF16_KC: usize = 512;
-/// Most rows of partial sums that are kept beside C.
+/// Most rows of partial sums in scratch.
 pub const BF16_PARTIAL_ROWS: usize = 512;
 
-/// The least shape of a product that bf16 units compute faster than f32 units: what packing costs must be small beside
-/// the product. Measured by `cargo bench --bench gemm -- --precision`. B is packed for whole tiles of rows, A for whole
-/// tiles of columns; a tile is computed whole, for whole packed tiles of k.
+/// The least shape of a product that bf16 units compute faster than f32 units. Measured by `cargo bench --bench gemm --
+/// --precision`. Packing must be cheap compared with the product: the cost of packing B is shared by all rows of C,
+/// that of A by all columns. Tiles at the edges cost as much as whole ones.
 #[derive(Clone, Copy, Debug)]
 pub struct LeastShape {
     /// Rows of C.
@@ -154,7 +155,7 @@ pub const BF16X2_LEAST_STRIDED: LeastShape = LeastShape { m: 32, ..BF16X2_LEAST 
 /// Of products in `bf16x3`, by AMX.
 pub const BF16X3_LEAST: LeastShape = LeastShape { m: 64, n: 64, k: 32, work: 1 << 20 };
 
-/// The constants that depend on the instruction set. [`tile_tables`] holds the sizes of the register tiles.
+/// The constants that depend on the instruction set. The sizes of register tiles are in [`tile_tables`].
 #[derive(Clone, Copy, Debug)]
 pub struct Tuning {
     /// Most rows of a register tile.
@@ -169,8 +170,7 @@ pub struct Tuning {
     pub b_in_l2: usize,
     /// Most bytes of a B that is packed micro-panel by micro-panel, each just before its use.
     pub panel_b: usize,
-    /// Bytes between the first and the last element of a transposed A from which it spans more pages than the TLB has
-    /// at hand, while tiles read a row or two of most of them.
+    /// Bytes that a transposed A spans, from which its pages miss in the TLB: tiles read a row or two of most pages.
     pub many_pages_a: usize,
 }
 
@@ -179,9 +179,9 @@ pub struct Tuning {
 pub struct DotsShape {
     /// Rows of the first matrix.
     pub rows: usize,
-    /// Rows of the second matrix, beside those.
+    /// Rows of the second matrix.
     pub by: usize,
-    /// Rows of the second matrix, beside a lone row of the first.
+    /// Rows of the second matrix for a lone row of the first.
     pub by_alone: usize,
 }
 
@@ -195,8 +195,9 @@ pub enum PanelInL1 {
         /// Bytes.
         aliased: usize,
     },
-    /// If its rows fill at most this many bytes of cache sets. A row of one line fills two lines where rows begin
-    /// anywhere (and a third of room for A); rows a power of two apart leave sets unused.
+    /// If its rows need at most this many bytes of L1. A row, which is one cache line wide, needs three lines if rows
+    /// begin anywhere: two of its own and one for A. Rows a power of two apart need more, because they leave sets
+    /// unused.
     Bytes(usize),
 }
 
@@ -207,9 +208,9 @@ impl PanelInL1 {
         match self {
             PanelInL1::Rows { most, aliased } => k <= most && !stride.is_multiple_of(aliased),
             PanelInL1::Bytes(bytes) => {
-                let filled =
+                let needed =
                     if stride.is_multiple_of(LINE) { 1 << stride.trailing_zeros().min(LOG_PAGE) } else { 3 * LINE };
-                k * filled <= bytes
+                k * needed <= bytes
             }
         }
     }
@@ -218,8 +219,8 @@ impl PanelInL1 {
 /// Bytes of L1, which has as many sets as a page has lines.
 const L1: usize = 32 << 10;
 
-/// Tiles are up to four cache lines wide. They read a B that is in L2 and spread over its sets as fast in place as
-/// packed, and no A was found whose pages slow them down.
+/// Tiles are up to four cache lines wide. They read a B that is in L2 and spreads over its sets as fast in place as
+/// packed. Pages of A do not slow them down.
 const AVX512: Tuning = Tuning {
     tile_rows: 6,
     dots_f32: DotsShape { rows: 3, by: 8, by_alone: 8 },

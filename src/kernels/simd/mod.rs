@@ -157,8 +157,8 @@ pub fn prefetch_l2(address: usize) {
     let _ = address;
 }
 
-/// Prevents masked stores. A compiler makes a store under a mask of `y = if c { x } else { y }`. With AVX2, masked stores
-/// take some CPUs twenty times as long as plain ones.
+/// Prevents masked stores. A compiler makes a store under a mask of `y = if c { x } else { y }`. With AVX2, masked
+/// stores take some CPUs twenty times as long as plain ones.
 #[derive(Clone, Copy)]
 pub struct Unmasked(u64);
 

@@ -10,7 +10,8 @@ pub struct Neon(pub(super) ());
 /// An unsafe operation of the instruction set.
 macro_rules! here {
     ($e:expr) => {{
-        // SAFETY: every AArch64 CPU has the instructions. The caller of the function around it keeps the trait's contract.
+        // SAFETY: every AArch64 CPU has the instructions. The caller of the function around it keeps the trait's
+        // contract.
         #[allow(unsafe_code, unused_unsafe)]
         unsafe {
             $e

@@ -1,8 +1,8 @@
 //! Vectors of 16 bytes in plain Rust, for every target. Tests compare the other instruction sets with them.
 //!
-//! Invariant: the bits of the other instruction sets. If the target has no fused multiply-add, that of `f32` is computed
-//! by `f64` arithmetic in vectors, and that of `f64` by a library call. Both are correctly rounded, and 14 to 40 times
-//! slower than a product and a sum.
+//! Invariant: the bits of the other instruction sets. If the target has no fused multiply-add, that of `f32` is
+//! computed by `f64` arithmetic in vectors, and that of `f64` by a library call. Both are correctly rounded, and 14 to
+//! 40 times slower than a product and a sum.
 
 use super::vector::{Op, Simd, Vectors};
 
@@ -48,8 +48,8 @@ fn fused(x: f32, y: f32, z: f32) -> f32 {
     f64::from_bits(if exact || bits & 1 == 1 { bits } else { bits.wrapping_add(step) }) as f32
 }
 
-/// As [`fused`], lane by lane. Rounding twice is wrong only if the `f64` is halfway between two `f32`, or possibly below
-/// the normal range of `f32`, where halfway points are others. In these cases all lanes call [`fused`].
+/// As [`fused`], lane by lane. Rounding twice is wrong only if the `f64` is halfway between two `f32`, or possibly
+/// below the normal range of `f32`, where halfway points are others. In these cases all lanes call [`fused`].
 #[inline(always)]
 fn fused_lanes(x: [f32; 4], y: [f32; 4], z: [f32; 4]) -> [f32; 4] {
     let (mut sums, mut care) = ([0f64; 4], 0u32);

@@ -1,7 +1,7 @@
 //! Transposes of small blocks in registers, and sums over lanes, on x86-64. `x86_v3` and `x86_v4` share them.
 //!
-//! Invariants: a transpose only moves elements. A sum over lanes adds the upper half of the lanes to the lower half until
-//! one is left.
+//! Invariants: a transpose only moves elements. A sum over lanes adds the upper half of the lanes to the lower half
+//! until one is left.
 
 use std::arch::x86_64::*;
 

@@ -1,8 +1,8 @@
 //! AMX tile registers. One instruction multiplies 16 × 32 by 32 × 16 bf16 numbers, in sixteen cycles.
 //!
 //! Invariant: a [`Tiles`] exists on a thread only while the thread's tile registers are configured, and only if the
-//! system lets this process use them. It never leaves its thread, and nothing but [`Tiles::multiply`] uses the registers
-//! meanwhile.
+//! system lets this process use them. It never leaves its thread, and nothing but [`Tiles::multiply`] uses the
+//! registers meanwhile.
 
 use super::packed::{PACKED, PackedTile};
 use std::arch::asm;
@@ -20,7 +20,8 @@ pub fn granted() -> bool {
     const ARCH_REQ_XCOMP_PERM: i64 = 0x1023;
     const XTILEDATA: i64 = 18;
     let answer: i64;
-    // SAFETY: a system call whose two arguments are numbers. It writes no memory. It writes `rcx` and `r11`, as declared.
+    // SAFETY: a system call whose two arguments are numbers. It writes no memory. It writes `rcx` and `r11`, as
+    // declared.
     #[allow(unsafe_code)]
     unsafe {
         asm!(
@@ -85,9 +86,9 @@ macro_rules! product {
     };
 }
 
-/// The products of a pair of splits, for two micro-panels of A or for one. `a` and `b` name the split of A and of B that
-/// the pair loads. An operand that is not named stays from the pair before. Each product comes as soon as its operands
-/// are loaded.
+/// The products of a pair of splits, for two micro-panels of A or for one. `a` and `b` name the split of A and of B
+/// that the pair loads. An operand that is not named stays from the pair before. Each product comes as soon as its
+/// operands are loaded.
 macro_rules! pair {
     (two, a $a:literal b $b:literal) => {
         concat!(
@@ -200,9 +201,9 @@ macro_rules! kernel {
 }
 
 impl Tiles {
-    /// C (+)= A·B for one or two micro-panels of A and two of B. A micro-panel has `splits` packed tiles for each step of
-    /// 32 terms, one for each bf16 term of its numbers. Their products are summed in the order of `operands::order`. `c`
-    /// has rows of 32 columns, `c_row` apart.
+    /// C (+)= A·B for one or two micro-panels of A and two of B. A micro-panel has `splits` packed tiles for each step
+    /// of 32 terms, one for each bf16 term of its numbers. Their products are summed in the order of `operands::order`.
+    /// `c` has rows of 32 columns, `c_row` apart.
     ///
     /// # Panics
     /// If a slice is too short.

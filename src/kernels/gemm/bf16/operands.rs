@@ -1,4 +1,4 @@
-//! What an engine computes: a tile of C, and the order of its products of terms.
+//! The operands of an engine: a tile of C, and the order of its products of terms.
 
 use super::packed::PackedTile;
 
@@ -19,8 +19,8 @@ pub struct Tile<'a, 'c> {
 }
 
 /// The products of terms for each 32 elements along k, in order, as (term of A, term of B). Term 0 is the highest. With
-/// two terms, the products left out are as small as what two terms leave of a number; with three, as the rounding of
-/// f32. Consecutive products share an operand.
+/// two terms, the products left out are as small as the error of two terms; with three, as the rounding of f32.
+/// Consecutive products share an operand.
 pub fn order(splits: usize) -> &'static [(usize, usize)] {
     match splits {
         1 => &[(0, 0)],
