@@ -4,10 +4,10 @@
 //! sees of that channel; the padding holds zeros. A plane is one piece of work, in a fixed order. Op rows call the
 //! entry points.
 
-use super::abi::Args;
-use super::conv::Units;
-use super::float::Float;
-use super::pool_geom::PoolGeom;
+use crate::kernels::abi::Args;
+use crate::kernels::float::Float;
+use crate::kernels::pool::PoolGeom;
+use crate::kernels::window::Units;
 use crate::simd;
 
 simd! {

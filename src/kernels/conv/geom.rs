@@ -3,6 +3,8 @@
 //! Invariant: the kernels take a geometry for which [`ConvGeom::validate`] returned `Ok`. Op rows build and check it;
 //! `lower` writes it as words; the entry points read it back.
 
+use crate::kernels::window::{fits, windows};
+
 /// Sizes and attributes of `conv2d`: x `[n, c_in, h, w]`, weight `[c_out, c_in / groups, kh, kw]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ConvGeom {
@@ -28,18 +30,6 @@ pub struct ConvGeom {
     pub dilation: [usize; 2],
     /// Independent groups of channels.
     pub groups: usize,
-}
-
-/// Number of windows along one axis; `None` when none fits or a size overflows.
-pub(crate) fn windows(size: usize, k: usize, stride: usize, pad: [usize; 2], dilation: usize) -> Option<usize> {
-    let window = k.checked_sub(1)?.checked_mul(dilation)?.checked_add(1)?;
-    let room = size.checked_add(pad[0])?.checked_add(pad[1])?.checked_sub(window)?;
-    room.checked_div(stride)?.checked_add(1)
-}
-
-/// Whether a product of sizes fits (with a wide margin) into 32 bits: offsets are kept as `u32`.
-pub(crate) fn fits(sizes: &[usize]) -> bool {
-    sizes.iter().try_fold(1usize, |a, b| a.checked_mul((*b).max(1))).is_some_and(|v| v < 1 << 31)
 }
 
 impl ConvGeom {

@@ -20,21 +20,12 @@ mod weight;
 use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
 use crate::kernels::gemm::{Act, GemmFloat, act_fn};
+use crate::kernels::window::Units;
 pub use geom::ConvGeom;
-pub(crate) use geom::{fits, windows};
 use micro::End;
 use plan::{Corr, weight_blocks};
 use product::{Product, correlate};
 use std::ops::Range;
-
-/// How an output is divided: the number of units, and the elements of each but the last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Units {
-    /// Number of units.
-    pub count: usize,
-    /// Elements of the written operand per unit.
-    pub per_unit: usize,
-}
 
 /// Units of [`conv2d`]: images, or blocks of output channels where there are few images.
 pub fn conv2d_units(g: &ConvGeom) -> Units {

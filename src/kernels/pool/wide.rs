@@ -1,8 +1,8 @@
 //! Pools of wide windows that lie far apart: a window at a time, along its rows, where the loops of
 //! [`pool`](super::pool) would take one element of each window in turn. The results are theirs, sums up to their order.
 
-use super::float::Float;
-use super::pool_geom::{Divisor, PoolGeom};
+use super::geom::{Divisor, PoolGeom};
+use crate::kernels::float::Float;
 use crate::simd;
 use std::ops::Range;
 

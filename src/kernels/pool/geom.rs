@@ -1,6 +1,6 @@
 //! Sizes and attributes of a pool, and which elements its windows see.
 
-use super::conv::{Units, fits, windows};
+use crate::kernels::window::{Units, fits, windows};
 use std::ops::Range;
 
 /// Flag word of the average pools: the padding counts in the divisor.
@@ -145,13 +145,13 @@ impl PoolGeom {
 
     /// The input row that tap `i` of output row `o` reads, if it is in the image.
     #[inline(always)]
-    pub(super) fn row(&self, o: usize, i: usize) -> Option<usize> {
+    pub(in crate::kernels) fn row(&self, o: usize, i: usize) -> Option<usize> {
         (o * self.stride[0] + i * self.dilation[0]).checked_sub(self.pad[0]).filter(|r| *r < self.h)
     }
 
     /// The output columns whose tap `j` is in the image, and the input column of the first.
     #[inline(always)]
-    pub(super) fn cols(&self, j: usize, wo: usize) -> (Range<usize>, usize) {
+    pub(in crate::kernels) fn cols(&self, j: usize, wo: usize) -> (Range<usize>, usize) {
         let (at, s) = (j * self.dilation[1], self.stride[1]);
         let lo = self.pad[2].saturating_sub(at).div_ceil(s);
         let hi = (self.w + self.pad[2]).saturating_sub(at).div_ceil(s).min(wo);

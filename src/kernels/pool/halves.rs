@@ -3,8 +3,8 @@
 //!
 //! The results are those of the loops in [`pool`](super::pool), bit for bit; only that file calls this.
 
-use super::float::Float;
-use super::pool::beats;
+use super::inner::beats;
+use crate::kernels::float::Float;
 use crate::simd;
 
 /// Rows go by pieces of `L` windows.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::arena::tensor::TensorArena;
 use crate::kernels::abi::{ArenaPtr, Fault, Kernel, OperandRef, Split};
-use crate::kernels::conv::Units;
+use crate::kernels::window::Units;
 
 fn noise(i: usize, seed: usize) -> f64 {
     let h = (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (seed as u64 + 7).wrapping_mul(0xD1B5_4A32_D192_ED03);
