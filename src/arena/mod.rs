@@ -2,6 +2,7 @@
 
 pub mod ids;
 pub mod intern;
+pub mod rng;
 pub mod side;
 pub mod tensor;
 

@@ -6,10 +6,10 @@
 use super::branching::Choice;
 use super::compress::{Part, Problem};
 use super::height::Height;
-use super::instances::Dice;
 use super::rank::{Facts, Rank};
 use super::search::{Outcome, search};
 use super::state::State;
+use crate::arena::rng::SplitMix64;
 
 /// Orders and choices, those that solve most alone first.
 const TURNS: &[(Rank, Choice)] = &[
@@ -54,7 +54,7 @@ impl<'a> Exact<'a> {
         let end = self.nodes + budget;
         // Enough for a search without many wrong turns.
         let mut limit = 2 * n + 100;
-        let mut dice = Dice(cap);
+        let mut dice = SplitMix64(cap);
         for round in 0.. {
             for &(rank, choice) in TURNS {
                 let left = end - self.nodes;
@@ -103,7 +103,7 @@ impl<'a> Exact<'a> {
 }
 
 /// Moves some of the buffers a little, more of them each round; none in round 0.
-fn shake(order: &mut [u32], dice: &mut Dice, round: u64) {
+fn shake(order: &mut [u32], dice: &mut SplitMix64, round: u64) {
     let n = order.len() as u64;
     let moves = if round == 0 { 0 } else { (n * round / 16).max(1) };
     for _ in 0..moves {
