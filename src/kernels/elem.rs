@@ -1,6 +1,6 @@
-//! The element types that kernels meet in memory, as a tag.
+//! Element types in memory, as a tag.
 //!
-//! Invariant: `Elem::ALL[e as usize] == e`, so a tag survives a trip through a parameter word.
+//! Invariant: `Elem::ALL[e as usize] == e`, so a tag can be a parameter word.
 
 /// The type of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,7 +24,7 @@ pub enum Elem {
     I64,
     /// `u32`.
     U32,
-    /// One byte: 0 is false, 1 is true. Kernels take any other value as true and write none.
+    /// One byte: 0 is false, 1 is true. Kernels read any other value as true and never write one.
     Bool,
 }
 
@@ -44,13 +44,13 @@ impl Elem {
         }
     }
 
-    /// The types that kernels compute transcendental functions in: `f32` and `f64`.
+    /// `f32` or `f64`: the types that have transcendental functions.
     #[inline]
     pub const fn is_float(self) -> bool {
         matches!(self, Elem::F32 | Elem::F64)
     }
 
-    /// The integer types.
+    /// Whether this is an integer type.
     #[inline]
     pub const fn is_int(self) -> bool {
         matches!(self, Elem::I8 | Elem::U8 | Elem::I32 | Elem::I64 | Elem::U32)
