@@ -1,20 +1,19 @@
-//! An activation and its derivative in one sweep, with one exponential for both.
+//! An activation and its derivative in one pass, with one exponential for both.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
 //! | [`gelu`], [`gelu_tanh`], [`silu`] | x: `T[len]` | y, slope: `T[len]` | [`Slope`] |
 //!
-//! Either write may take the place of x.
+//! Either write may be in place of x.
 //!
-//! Invariant: y and slope have the bits of the slice forms in [`vmath`] that give one of them. For the lowering of
-//! the op `act_with_grad`.
+//! Invariant: y and slope have the bits of the slice forms in [`vmath`]. Used by the lowering of `act_with_grad`.
 
 use crate::kernels::abi::Args;
 use crate::kernels::params::params;
 use crate::kernels::vmath::{self, Real};
 use crate::simd;
 
-/// Elements in one unit.
+/// Elements in a unit.
 pub const UNIT: usize = 4096;
 
 params! {
@@ -26,7 +25,7 @@ params! {
 }
 
 impl Slope {
-    /// Elements of each output in each unit.
+    /// Elements of each output in a unit.
     pub fn per_unit(&self) -> usize {
         UNIT
     }
@@ -37,7 +36,7 @@ impl Slope {
     }
 }
 
-/// An activation with its derivative.
+/// A function with its derivative.
 trait Curve<T>: Copy {
     /// f(x) and f'(x).
     fn at(self, x: T) -> (T, T);
@@ -57,8 +56,8 @@ macro_rules! curves {
 
         #[doc = concat!($what, " and its derivative.")]
         ///
-        /// Reads x: `T[len]`; writes y, slope: `T[len]`, [`Slope::per_unit`] each, of which one may take the place of
-        /// x; params [`Slope`].
+        /// Reads x: `T[len]`; writes y, slope: `T[len]`, [`Slope::per_unit`] each, one of them in place of x or none;
+        /// params [`Slope`].
         pub fn $kernel<T: Real>(args: &mut Args<'_>) {
             sweep::<T, $curve>($curve, args);
         }
@@ -80,7 +79,7 @@ simd! {
 }
 
 simd! {
-    /// `y` holds x.
+    /// In place: `y` holds x.
     fn over_y[T: Real, C: Curve<T>](curve: C, y: &mut [T], slope: &mut [T]) {
         for (y, s) in y.iter_mut().zip(slope) {
             (*y, *s) = curve.at(*y);
@@ -89,7 +88,7 @@ simd! {
 }
 
 simd! {
-    /// `slope` holds x.
+    /// In place: `slope` holds x.
     fn over_slope[T: Real, C: Curve<T>](curve: C, y: &mut [T], slope: &mut [T]) {
         for (y, s) in y.iter_mut().zip(slope) {
             (*y, *s) = curve.at(*s);
