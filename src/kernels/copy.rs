@@ -197,7 +197,7 @@ fn copy_row<T: Pod>(x: &[T], at: i64, stride: i64, out: &mut [T]) {
 /// Writes four rows of the output, `n` apart, at column `from`, from columns `r..r + 4` of a full tile. Works in 4 × 4
 /// blocks, which compile to register shuffles.
 #[inline(always)]
-fn turn_four<T: Pod>(tile: &Tile<T>, r: usize, n: usize, from: usize, out: &mut [T]) {
+fn transpose_four<T: Pod>(tile: &Tile<T>, r: usize, n: usize, from: usize, out: &mut [T]) {
     let (ab, cd) = out.split_at_mut(2 * n);
     let ((a, b), (c, d)) = (ab.split_at_mut(n), cd.split_at_mut(n));
     let rows = [a, b, c, d].map(|row| row[from..from + TILE].as_chunks_mut::<4>().0);
@@ -226,7 +226,7 @@ fn transpose_rows<T: Pod>(x: &[T], at: i64, stride: i64, n: usize, tile: &mut Ti
         let mut done = 0;
         if w == TILE {
             for four in out.chunks_exact_mut(4 * n) {
-                turn_four(tile, done, n, from, four);
+                transpose_four(tile, done, n, from, four);
                 done += 4;
             }
         }

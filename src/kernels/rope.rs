@@ -63,7 +63,7 @@ impl Rope {
 
 simd! {
     /// Rotates the pairs (aᵢ, bᵢ).
-    fn turn_halves[T: Float](a: &mut [T], b: &mut [T], cos: &[T], sin: &[T], sign: T) {
+    fn rotate_halves[T: Float](a: &mut [T], b: &mut [T], cos: &[T], sin: &[T], sign: T) {
         for (((a, b), c), s) in a.iter_mut().zip(b).zip(cos).zip(sin) {
             let (x, y, s) = (*a, *b, *s * sign);
             *a = x * *c - y * s;
@@ -74,7 +74,7 @@ simd! {
 
 simd! {
     /// Rotates the pairs (x₂ᵢ, x₂ᵢ₊₁).
-    fn turn_neighbours[T: Float](x: &mut [T], cos: &[T], sin: &[T], sign: T) {
+    fn rotate_neighbours[T: Float](x: &mut [T], cos: &[T], sin: &[T], sign: T) {
         let (pairs, _) = x.as_chunks_mut::<2>();
         for (([a, b], c), s) in pairs.iter_mut().zip(cos).zip(sin) {
             let (x, y, s) = (*a, *b, *s * sign);
@@ -100,12 +100,12 @@ pub fn rope<T: Float>(args: &mut Args<'_>) {
         }
         let at = p.table_row(r) * p.pairs;
         let (cos, sin) = (&cos[at..][..p.pairs], &sin[at..][..p.pairs]);
-        let turned = &mut y[..2 * p.pairs];
+        let rotated = &mut y[..2 * p.pairs];
         if p.neighbours {
-            turn_neighbours(turned, cos, sin, sign);
+            rotate_neighbours(rotated, cos, sin, sign);
         } else {
-            let (a, b) = turned.split_at_mut(p.pairs);
-            turn_halves(a, b, cos, sin, sign);
+            let (a, b) = rotated.split_at_mut(p.pairs);
+            rotate_halves(a, b, cos, sin, sign);
         }
     }
 }

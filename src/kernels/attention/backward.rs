@@ -12,7 +12,7 @@
 //! it, and makes scores once; [`backward_keys`] and [`backward_queries`] have many units and make them twice. All give
 //! the same bits.
 
-use super::drop::Room;
+use super::drop::DropBuffer;
 use super::forward::Inputs;
 use super::rows::{self, Row, SIDE};
 use super::{Attention, BLOCK_KEYS, CHUNK_QUERIES, Element, Rows, cut, inside, rounded, within};
@@ -20,7 +20,7 @@ use crate::kernels::abi::Args;
 use crate::kernels::gemm::{self, gemm};
 use std::ops::Range;
 
-/// Terms of sums whose rows are turned together.
+/// Terms of sums whose rows are transposed together.
 const TERMS: usize = 32;
 
 /// What only the backward kernel reads.
@@ -204,11 +204,11 @@ fn deltas<T: Element>(p: &Attention, saved: &Saved<'_, T>, job: &Job, delta: &mu
 /// Σ a·b of pairs of rows, each so far apart, of `width` elements: the chains that tiles of a product make. So a row
 /// whose only probability is 1 takes dy·y from the same dy·v, and has no gradient at all.
 fn products<T: Element>((a, a_step): (&[T], usize), (b, b_step): (&[T], usize), width: usize, to: &mut [T]) {
-    let mut turned = [[[T::ZERO; SIDE]; TERMS]; 2];
+    let mut transposed = [[[T::ZERO; SIDE]; TERMS]; 2];
     for (k, to) in to.chunks_mut(SIDE).enumerate() {
         let mut sums = [T::ZERO; SIDE];
         for c in (0..width).step_by(TERMS) {
-            let (n, [x, y]) = (TERMS.min(width - c), &mut turned);
+            let (n, [x, y]) = (TERMS.min(width - c), &mut transposed);
             let (rows_a, rows_b) = (&a[k * SIDE * a_step + c..], &b[k * SIDE * b_step + c..]);
             gemm::transpose(rows_a, a_step, x.as_flattened_mut(), SIDE, n, to.len());
             gemm::transpose(rows_b, b_step, y.as_flattened_mut(), SIDE, n, to.len());
@@ -246,7 +246,7 @@ fn block<T: Element>(
         1 => products((dy, p.y(b, h).step), (keys.v, 0), p.value_width, g),
         _ => gemm(&dp, dy, keys.v, None, g, 0..dp.units(), product),
     }
-    let (scale, cap, mut room) = (T::from_f64(p.scale), T::from_f64(p.cap), Room::new());
+    let (scale, cap, mut dropped) = (T::from_f64(p.scale), T::from_f64(p.cap), DropBuffer::new());
     for (r, (s, g)) in s.chunks_exact_mut(n).zip(g.chunks_exact_mut(n)).enumerate() {
         let (i, lse) = (i + r, saved.lse[(b * p.heads + h) * p.queries + i + r]);
         let seen = inside(&p.visible(i), keys.j, n);
@@ -264,7 +264,7 @@ fn block<T: Element>(
         let bias = x.bias(p, (b, h, i), &span);
         let keep = if keys.keep.is_empty() { keys.keep } else { &keys.keep[wide.clone()] };
         let (s, g) = (&mut s[wide.clone()], &mut g[wide]);
-        let kept = x.drop.map(|d| d.factors(p.place((b, h, i), span.start), span.len(), &mut room));
+        let kept = x.drop.map(|d| d.factors(p.place((b, h, i), span.start), span.len(), &mut dropped));
         if let Some(kept) = kept {
             rows::dropped(g, kept);
         }

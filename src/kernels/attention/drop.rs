@@ -8,16 +8,16 @@ use super::{Attention, BLOCK_KEYS, Element, rows};
 use crate::kernels::abi::Args;
 use crate::kernels::random::{Draw, uniform};
 
-/// Room for the factors of one row of a block.
-pub struct Room<T> {
+/// DropBuffer for the factors of one row of a block.
+pub struct DropBuffer<T> {
     /// Some numbers may be drawn before the first.
     draws: [f32; BLOCK_KEYS + f32::PER_BLOCK],
     factors: [T; BLOCK_KEYS],
 }
 
-impl<T: Element> Room<T> {
-    pub fn new() -> Room<T> {
-        Room { draws: [0.0; BLOCK_KEYS + f32::PER_BLOCK], factors: [T::ZERO; BLOCK_KEYS] }
+impl<T: Element> DropBuffer<T> {
+    pub fn new() -> DropBuffer<T> {
+        DropBuffer { draws: [0.0; BLOCK_KEYS + f32::PER_BLOCK], factors: [T::ZERO; BLOCK_KEYS] }
     }
 }
 
@@ -45,11 +45,11 @@ impl<T: Element> Drop<T> {
     }
 
     /// What `n` probabilities of one row from place `first` on are multiplied by.
-    pub fn factors<'t>(&self, first: usize, n: usize, room: &'t mut Room<T>) -> &'t [T] {
+    pub fn factors<'t>(&self, first: usize, n: usize, buffer: &'t mut DropBuffer<T>) -> &'t [T] {
         let before = first % f32::PER_BLOCK;
-        let draws = &mut room.draws[..before + n];
+        let draws = &mut buffer.draws[..before + n];
         uniform(self.key, self.stream, (first / f32::PER_BLOCK) as u64, draws);
-        rows::factors(&draws[before..], self.p, self.scale, &mut room.factors[..n]);
-        &room.factors[..n]
+        rows::factors(&draws[before..], self.p, self.scale, &mut buffer.factors[..n]);
+        &buffer.factors[..n]
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: see the folder's head. A unit is some rows of y; it is worked on one head and one run of rows at a time.
 
-use super::drop::{Drop, Room};
+use super::drop::{Drop, DropBuffer};
 use super::{Attention, BLOCK_KEYS, Element, Keep, cut, inside, rounded, rows, within};
 use crate::kernels::abi::Args;
 use crate::kernels::gemm::gemm;
@@ -96,7 +96,7 @@ fn attend<T: Element>(p: &Attention, x: &Inputs<'_, T>, run: &Run, scratch: &mut
     let (k, v) = (p.k(run.b, kv), p.v(run.b, kv));
     let span = p.visible(from).start..p.visible(from + m - 1).end;
     let first = span.start / BLOCK_KEYS * BLOCK_KEYS;
-    let mut room = Room::new();
+    let mut dropped = DropBuffer::new();
     for j in (first..span.end).step_by(BLOCK_KEYS) {
         let n = p.keys_before(j, span.end);
         let [score, value] = p.forward_products(m, n);
@@ -112,7 +112,7 @@ fn attend<T: Element>(p: &Attention, x: &Inputs<'_, T>, run: &Run, scratch: &mut
             if let Some(drop) = x.drop {
                 // After the sum: what is dropped counts there.
                 let place = p.place((run.b, run.h, from + r), j + seen.start);
-                rows::dropped(&mut row[seen.clone()], drop.factors(place, seen.len(), &mut room));
+                rows::dropped(&mut row[seen.clone()], drop.factors(place, seen.len(), &mut dropped));
             }
             if shrink != T::ONE {
                 rows::multiply(&mut acc[r * p.value_width..][..p.value_width], shrink);

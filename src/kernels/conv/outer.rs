@@ -140,7 +140,7 @@ pub(super) fn outer<T: Float>(k: usize, x: &[T], offs: &[u32], dy: &[T], f: Fiel
 simd! {
     /// Writes rows of positions, one for each channel, as rows of [`BLOCK`] channels; channels that do not exist give
     /// zeros.
-    fn turn_some[T: Float](from: &[T], plane: usize, len: usize, channels: usize, to: &mut [T]) {
+    fn few_channels_innermost[T: Float](from: &[T], plane: usize, len: usize, channels: usize, to: &mut [T]) {
         for c in 0..BLOCK {
             if c < channels {
                 let from = &from[c * plane..][..len];
@@ -155,11 +155,17 @@ simd! {
 }
 
 /// Turns `channels` planes of `len` positions, `plane` elements apart, into rows of [`BLOCK`] channels.
-pub(super) fn turn<T: GemmFloat + Float>(from: &[T], plane: usize, len: usize, channels: usize, to: &mut [T]) {
+pub(super) fn channels_innermost<T: GemmFloat + Float>(
+    from: &[T],
+    plane: usize,
+    len: usize,
+    channels: usize,
+    to: &mut [T],
+) {
     let to = &mut to[..len * BLOCK];
     if channels >= BLOCK {
         transpose(from, plane, to, BLOCK, len, BLOCK);
     } else {
-        turn_some(from, plane, len, channels, to);
+        few_channels_innermost(from, plane, len, channels, to);
     }
 }

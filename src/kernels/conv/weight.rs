@@ -7,7 +7,7 @@
 
 use super::geom::ConvGeom;
 use super::micro::{Rows, TAPS, all_finite, dots, dots_rows, fold, lanes};
-use super::outer::{BLOCK, Field, outer, run_of, turn};
+use super::outer::{BLOCK, Field, channels_innermost, outer, run_of};
 use super::plan::{Corr, LANES, SLACK, weight_blocks};
 use super::strip::{clear, copy_rows, load, strip_len};
 use crate::kernels::float::Float;
@@ -16,7 +16,7 @@ use crate::simd;
 use std::ops::Range;
 
 /// Scratch of one lane, cut up.
-struct Room<'a, T> {
+struct Scratch<'a, T> {
     /// Offset of each tap in a strip, and of its column.
     offs: &'a mut [u32],
     even: &'a mut [u32],
@@ -29,7 +29,7 @@ struct Room<'a, T> {
     finite: bool,
 }
 
-/// Elements of [`Room::sums`] for a unit's share of a group, and of them for each tap where lanes hold channels.
+/// Elements of [`Scratch::sums`] for a unit's share of a group, and of them for each tap where lanes hold channels.
 fn sums_len(g: &ConvGeom, c: &Corr) -> [usize; 2] {
     let channels = weight_blocks(g).1.min(c.dst_c);
     let across = channels.next_multiple_of(BLOCK);
@@ -63,7 +63,7 @@ pub(super) fn scratch_len(g: &ConvGeom, c: &Corr) -> usize {
     2 * c.taps() + strip_len(c, strips) + cols + dy + sums_len(g, c)[0]
 }
 
-fn room<'a, T: Float>(g: &ConvGeom, c: &Corr, scratch: &'a mut [T]) -> Room<'a, T> {
+fn split_scratch<'a, T: Float>(g: &ConvGeom, c: &Corr, scratch: &'a mut [T]) -> Scratch<'a, T> {
     // What is read and written by vectors comes first: its sizes are whole lines.
     let [strips, cols, dy] = sizes(c);
     let (dy, rest) = scratch.split_at_mut(dy);
@@ -72,7 +72,7 @@ fn room<'a, T: Float>(g: &ConvGeom, c: &Corr, scratch: &'a mut [T]) -> Room<'a, 
     let (strip, rest) = rest.split_at_mut(strip_len(c, strips));
     let (offs, even) = rest.split_at_mut(c.taps());
     let (offs, even) = (bytemuck::cast_slice_mut(offs), bytemuck::cast_slice_mut(even));
-    Room { offs: &mut offs[..c.taps()], even: &mut even[..c.taps()], strip, cols, dy, sums, finite: true }
+    Scratch { offs: &mut offs[..c.taps()], even: &mut even[..c.taps()], strip, cols, dy, sums, finite: true }
 }
 
 /// Computes some units of the parts; `part` holds them.
@@ -89,24 +89,24 @@ pub(super) fn parts<T: GemmFloat + Float>(
     let taps = g.taps();
     let first = units.start * channels;
     let last = first + part.len() / taps;
-    let mut room = room(g, &c, &mut scratch[..scratch_len(g, &c)]);
-    clear(room.strip);
-    clear(room.cols);
+    let mut scratch = split_scratch(g, &c, &mut scratch[..scratch_len(g, &c)]);
+    clear(scratch.strip);
+    clear(scratch.cols);
     // With channels in the lanes, the offsets are those of runs of taps.
     let run = if c.outer { run_of(g.kw) } else { 1 };
     let mut k = 0;
     c.each_tap([0, 0], |_, _, off| {
         if k % run == 0 {
-            room.offs[k / run] = off as u32;
+            scratch.offs[k / run] = off as u32;
         }
-        room.even[k] = (k * c.columns()) as u32;
+        scratch.even[k] = (k * c.columns()) as u32;
         k += 1;
     });
     part.fill(T::ZERO);
     let mut at = first;
     while at < last {
         let (block, from) = (at / g.c_out, at % g.c_out);
-        // A unit at a time: the sums have room for one.
+        // A unit at a time: the sums hold one.
         let to = g.c_out.min(from + channels).min(from + last - at);
         let images = block * g.n / blocks..(block + 1) * g.n / blocks;
         let part = &mut part[(at - first) * taps..][..(to - from) * taps];
@@ -114,7 +114,7 @@ pub(super) fn parts<T: GemmFloat + Float>(
             let lo = from.max(group * c.dst_c);
             let hi = to.min((group + 1) * c.dst_c);
             let part = &mut part[(lo - from) * taps..(hi - from) * taps];
-            channels_of(g, &c, x, dy, Piece { images: images.clone(), group, lo, row: 0 }, part, &mut room);
+            channels_of(g, &c, x, dy, Piece { images: images.clone(), group, lo, row: 0 }, part, &mut scratch);
         }
         at += to - from;
     }
@@ -138,7 +138,7 @@ fn channels_of<T: GemmFloat + Float>(
     dy: &[T],
     p: Piece,
     part: &mut [T],
-    room: &mut Room<'_, T>,
+    scratch: &mut Scratch<'_, T>,
 ) {
     let (all, pixels) = (g.c_in / g.groups, g.h * g.w);
     for from in (0..all).step_by(c.src_c) {
@@ -147,27 +147,27 @@ fn channels_of<T: GemmFloat + Float>(
         let planes = |image: usize| &x[((image * g.groups + p.group) * all + from) * pixels..][..count * pixels];
         let cols = from * g.kh * g.kw..(from + count) * g.kh * g.kw;
         let channels = part.len() / g.taps();
-        clear(room.sums);
+        clear(scratch.sums);
         for image in p.images.clone().step_by(c.fold) {
             let images = image..(image + c.fold).min(p.images.end);
             for row in (0..c.grid[0]).step_by(c.band) {
                 let p = Piece { images: images.clone(), row, ..p };
-                load_x(c, planes, &p, room);
+                load_x(c, planes, &p, scratch);
                 if c.outer {
-                    across(g, c, dy, &p, cols.len(), channels, room);
+                    across(g, c, dy, &p, cols.len(), channels, scratch);
                 } else {
-                    along(c, dy, &p, cols.len(), channels, room);
+                    along(c, dy, &p, cols.len(), channels, scratch);
                 }
             }
         }
         if c.outer {
             let ld = sums_len(g, c)[1];
             for (m, row) in part.chunks_exact_mut(g.taps()).enumerate() {
-                let sums = room.sums[m..].iter().step_by(ld);
+                let sums = scratch.sums[m..].iter().step_by(ld);
                 row[cols.clone()].iter_mut().zip(sums).for_each(|(row, s)| *row = *s);
             }
         } else {
-            fold_tiles(room.sums, part, g.taps(), cols);
+            fold_tiles(scratch.sums, part, g.taps(), cols);
         }
     }
 }
@@ -198,21 +198,21 @@ fn across<T: GemmFloat + Float>(
     p: &Piece,
     taps: usize,
     channels: usize,
-    room: &mut Room<'_, T>,
+    scratch: &mut Scratch<'_, T>,
 ) {
     let ([h, w], all, ld, run) = (c.grid, c.groups * c.dst_c, sums_len(g, c)[1], run_of(g.kw));
     let rows = c.band.min(h - p.row);
     let f = Field { images: p.images.len(), rows, cols: w, x: [c.pitch, c.planes_len()] };
     for m0 in (0..channels).step_by(BLOCK) {
         let some = BLOCK.min(channels - m0);
-        for (image, to) in p.images.clone().zip(room.dy.chunks_exact_mut(rows * w * BLOCK)) {
+        for (image, to) in p.images.clone().zip(scratch.dy.chunks_exact_mut(rows * w * BLOCK)) {
             let from = &dy[((image * all + p.lo + m0) * h + p.row) * w..];
-            turn(from, h * w, rows * w, some, to);
+            channels_innermost(from, h * w, rows * w, some, to);
         }
-        let sums = &mut room.sums[..taps * ld];
-        let offs = &room.offs[..taps / run];
+        let sums = &mut scratch.sums[..taps * ld];
+        let offs = &scratch.offs[..taps / run];
         // The sums of a block start at its first channel; of each tap's, only that block's are touched.
-        outer(run, room.strip, offs, room.dy, f, &mut sums[m0..], ld);
+        outer(run, scratch.strip, offs, scratch.dy, f, &mut sums[m0..], ld);
     }
 }
 
@@ -224,26 +224,26 @@ fn run(c: &Corr, rows: usize) -> Option<usize> {
 }
 
 /// Adds one strip's dot products to the lane sums of its `taps` taps and `channels` channels of dy, tile after tile.
-fn along<T: Float>(c: &Corr, dy: &[T], p: &Piece, taps: usize, channels: usize, room: &mut Room<'_, T>) {
+fn along<T: Float>(c: &Corr, dy: &[T], p: &Piece, taps: usize, channels: usize, scratch: &mut Scratch<'_, T>) {
     let rows = c.band.min(c.grid[0] - p.row);
     let (s, x, offs): (_, &[T], &[u32]) = if c.packed {
-        (Rows { images: 1, rows: 1, width: c.columns(), x: [0, 0], finite: true }, room.cols, room.even)
-    } else if let Some(width) = run(c, rows).filter(|_| room.finite) {
+        (Rows { images: 1, rows: 1, width: c.columns(), x: [0, 0], finite: true }, scratch.cols, scratch.even)
+    } else if let Some(width) = run(c, rows).filter(|_| scratch.finite) {
         let s = Rows { images: p.images.len(), rows: 1, width, x: [0, c.planes_len()], finite: true };
-        (s, room.strip, room.offs)
+        (s, scratch.strip, scratch.offs)
     } else {
         let x = [c.pitch, c.planes_len()];
-        let s = Rows { images: p.images.len(), rows, width: c.grid[1], x, finite: room.finite };
-        (s, room.strip, room.offs)
+        let s = Rows { images: p.images.len(), rows, width: c.grid[1], x, finite: scratch.finite };
+        (s, scratch.strip, scratch.offs)
     };
     let (mut m0, mut at) = (0, 0);
     while m0 < channels {
         let m = dots_rows(channels - m0);
         let real = m.min(channels - m0);
-        load_dy(c, dy, p, p.lo + m0..p.lo + m0 + real, m, room.finite, room.dy);
+        load_dy(c, dy, p, p.lo + m0..p.lo + m0 + real, m, scratch.finite, scratch.dy);
         for k0 in (0..taps).step_by(TAPS) {
             let offs = [0, 1, 2].map(|j| offs[(k0 + j).min(taps - 1)] as usize);
-            dots(m, x, offs, room.dy, s, &mut room.sums[at..]);
+            dots(m, x, offs, scratch.dy, s, &mut scratch.sums[at..]);
             at += m * TAPS * lanes::<T>();
         }
         m0 += real;
@@ -251,29 +251,29 @@ fn along<T: Float>(c: &Corr, dy: &[T], p: &Piece, taps: usize, channels: usize, 
 }
 
 /// Copies the images' channels into the strip, and from there into columns where they are packed.
-fn load_x<'x, T: Float>(c: &Corr, planes: impl Fn(usize) -> &'x [T], p: &Piece, room: &mut Room<'_, T>) {
+fn load_x<'x, T: Float>(c: &Corr, planes: impl Fn(usize) -> &'x [T], p: &Piece, scratch: &mut Scratch<'_, T>) {
     let [rows, cols] = c.grid;
     if !c.outer && !c.packed {
         // Vectors reach past rows, into whatever the strip holds there.
         let finite = p.images.clone().all(|image| all_finite(planes(image)));
-        if finite && !room.finite {
-            clear(room.strip);
+        if finite && !scratch.finite {
+            clear(scratch.strip);
         }
-        room.finite = finite;
+        scratch.finite = finite;
     }
     for (i, image) in p.images.clone().enumerate() {
         if !c.packed {
-            load(c, planes(image), p.row, &mut room.strip[i * c.planes_len()..]);
+            load(c, planes(image), p.row, &mut scratch.strip[i * c.planes_len()..]);
             continue;
         }
-        load(c, planes(image), p.row, room.strip);
-        for (off, to) in room.offs.iter().zip(room.cols.chunks_exact_mut(c.columns())) {
-            copy_rows(&room.strip[*off as usize..], c.pitch, &mut to[i * rows * cols..], cols, cols, rows);
+        load(c, planes(image), p.row, scratch.strip);
+        for (off, to) in scratch.offs.iter().zip(scratch.cols.chunks_exact_mut(c.columns())) {
+            copy_rows(&scratch.strip[*off as usize..], c.pitch, &mut to[i * rows * cols..], cols, cols, rows);
         }
     }
     if c.packed {
         let used = p.images.len() * rows * cols;
-        room.cols.chunks_exact_mut(c.columns()).for_each(|col| col[used..].fill(T::ZERO));
+        scratch.cols.chunks_exact_mut(c.columns()).for_each(|col| col[used..].fill(T::ZERO));
     }
 }
 

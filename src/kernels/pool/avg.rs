@@ -7,7 +7,7 @@ use crate::kernels::float::Float;
 use crate::simd;
 
 simd! {
-    /// One plane of an average pool.
+    /// Average pool of one plane.
     fn avg_plane[T: Float](g: &PoolGeom, by: Divisor, x: &[T], y: &mut [T]) {
         let wo = g.out_w();
         for (oh, y) in y.chunks_exact_mut(wo).enumerate() {
@@ -23,7 +23,7 @@ simd! {
                 continue;
             }
             for (ow, y) in y.iter_mut().enumerate() {
-                // A window in the padding alone sums to 0.
+                // A window of padding only sums to 0.
                 *y = *y / T::from_f64(g.divisor(oh, ow, by).max(1) as f64);
             }
         }
@@ -31,7 +31,7 @@ simd! {
 }
 
 simd! {
-    /// One plane of a 2 × 2 average pool: the sums of [`avg_plane`] in the same order.
+    /// 2 × 2 average pool of one plane, with the sums of [`avg_plane`] in the same order.
     fn avg_halves[T: Float](w: usize, by: Divisor, x: &[T], y: &mut [T]) {
         let quarter = T::from_f64(PoolGeom::quarter(by));
         for (x, y) in x.chunks_exact(2 * w).zip(y.chunks_exact_mut(w / 2)) {
@@ -44,7 +44,7 @@ simd! {
 }
 
 simd! {
-    /// One plane of an average pool's adjoint.
+    /// The adjoint on one plane.
     fn avg_back_plane[T: Float](g: &PoolGeom, by: Divisor, dy: &[T], dx: &mut [T]) {
         let wo = g.out_w();
         for (oh, dy) in dy.chunks_exact(wo).enumerate() {
@@ -67,7 +67,7 @@ simd! {
 }
 
 simd! {
-    /// One plane of a 2 × 2 average pool's adjoint.
+    /// The adjoint of [`avg_halves`] on one plane.
     fn avg_back_halves[T: Float](w: usize, by: Divisor, dy: &[T], dx: &mut [T]) {
         let quarter = T::from_f64(PoolGeom::quarter(by));
         for (dx, dy) in dx.chunks_exact_mut(2 * w).zip(dy.chunks_exact(w / 2)) {
@@ -82,7 +82,7 @@ simd! {
     }
 }
 
-/// y = the windows' sums over their divisors, for planes of x.
+/// Average pool of the planes in `x`: y gets each window's sum over its divisor.
 pub fn avg_pool2d<T: Float>(g: &PoolGeom, by: Divisor, x: &[T], y: &mut [T]) {
     let (halves, is_wide) = (g.halves(), g.wide());
     for (x, y) in x.chunks_exact(g.h * g.w).zip(y.chunks_exact_mut(g.out_h() * g.out_w())) {
@@ -94,7 +94,7 @@ pub fn avg_pool2d<T: Float>(g: &PoolGeom, by: Divisor, x: &[T], y: &mut [T]) {
     }
 }
 
-/// dx, the adjoint of [`avg_pool2d`], for planes.
+/// The adjoint of [`avg_pool2d`].
 pub fn avg_pool2d_backward<T: Float>(g: &PoolGeom, by: Divisor, dy: &[T], dx: &mut [T]) {
     dx.fill(T::ZERO);
     let (halves, is_wide) = (g.halves(), g.wide());

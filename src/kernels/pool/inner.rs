@@ -2,14 +2,13 @@
 
 use crate::kernels::float::Float;
 
-/// Whether `v` takes the place of `best`: larger, or the first NaN. (Without short cuts, so that loops become vector
-/// code.)
+/// Whether `v` replaces `best`: it is larger, or the first NaN. No short-circuit operators, so that loops vectorise.
 #[inline(always)]
 pub(super) fn beats<T: Float>(v: T, best: T) -> bool {
     (v > best) | (v.is_nan() & !best.is_nan())
 }
 
-/// Calls `f(y[i], x[i * s])`; the steps that occur get loops of their own.
+/// Calls `f(y[i], x[i * s])`. The common strides 1 and 2 have their own loops.
 #[inline(always)]
 pub(super) fn each<T: Float>(y: &mut [T], x: &[T], s: usize, mut f: impl FnMut(&mut T, T)) {
     match s {
@@ -24,7 +23,7 @@ pub(super) fn each<T: Float>(y: &mut [T], x: &[T], s: usize, mut f: impl FnMut(&
     }
 }
 
-/// [`each`] with a second written slice, and the number of the element.
+/// [`each`] with a second output and the element's number.
 #[inline(always)]
 pub(super) fn each_indexed<T: Float>(
     y: &mut [T],

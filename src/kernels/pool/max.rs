@@ -8,7 +8,7 @@ use crate::kernels::simd::Unmasked;
 use crate::simd;
 
 simd! {
-    /// One plane of a max pool, without indices.
+    /// Max pool of one plane, without indices.
     fn max_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T]) {
         let (wo, whole) = (g.out_w(), Unmasked::new());
         for (oh, y) in y.chunks_exact_mut(wo).enumerate() {
@@ -25,7 +25,7 @@ simd! {
 }
 
 simd! {
-    /// One plane of a max pool.
+    /// Max pool of one plane.
     fn max_index_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
         let (wo, s, whole) = (g.out_w(), g.stride[1], Unmasked::new());
         for (oh, (y, idx)) in y.chunks_exact_mut(wo).zip(idx.chunks_exact_mut(wo)).enumerate() {
@@ -37,7 +37,7 @@ simd! {
                     let (cols, at) = g.cols(j, wo);
                     let (first, step) = ((row * g.w + at) as i32, s as i32);
                     each_indexed(&mut y[cols.clone()], &mut idx[cols], &x[at..], s, |y, i, v, n| {
-                        // The first element takes its place even if it is −∞.
+                        // The first element wins even if it is −∞.
                         let wins = beats(v, *y) | (*i < 0);
                         *y = whole.of(if wins { v } else { *y });
                         *i = whole.of(if wins { first + n * step } else { *i });
@@ -48,7 +48,8 @@ simd! {
     }
 }
 
-/// y = the windows' largest elements, idx = where they are, for planes of x; `idx` is empty without a reader.
+/// Max pool of the planes in `x`: y gets the largest element of each window, `idx` its position. An empty `idx` is not
+/// written.
 pub fn max_pool2d<T: Float>(g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
     let area = g.out_h() * g.out_w();
     let (ask, is_wide) = (!idx.is_empty(), g.wide());
@@ -63,7 +64,7 @@ pub fn max_pool2d<T: Float>(g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32])
     }
 }
 
-/// dx = dy, scattered to where the winners were, for planes. Returns the first bad index's position.
+/// The adjoint: adds each dy to dx at its index. Returns the position of the first bad index.
 pub fn max_pool2d_backward<T: Float>(g: &PoolGeom, dy: &[T], idx: &[i32], dx: &mut [T]) -> Option<usize> {
     let area = g.out_h() * g.out_w();
     let mut bad = None;
@@ -72,7 +73,7 @@ pub fn max_pool2d_backward<T: Float>(g: &PoolGeom, dy: &[T], idx: &[i32], dx: &m
         dx.chunks_exact_mut(g.h * g.w).zip(dy.chunks_exact(area).zip(idx.chunks_exact(area))).enumerate()
     {
         for (e, (dy, i)) in dy.iter().zip(idx).enumerate() {
-            // −1 becomes the largest number and is told apart only where the index is not found.
+            // −1 becomes the largest `u32`, so the valid case costs one comparison.
             match dx.get_mut(*i as u32 as usize) {
                 Some(dx) => *dx += *dy,
                 None if *i == -1 => {}
@@ -83,7 +84,7 @@ pub fn max_pool2d_backward<T: Float>(g: &PoolGeom, dy: &[T], idx: &[i32], dx: &m
     bad
 }
 
-/// y = x taken where the winners were (0 for a window without one), for planes. Returns the first bad index's position.
+/// y = x at the indices, 0 for an index −1. Returns the position of the first bad index.
 pub fn max_pool2d_gather<T: Float>(g: &PoolGeom, x: &[T], idx: &[i32], y: &mut [T]) -> Option<usize> {
     let area = g.out_h() * g.out_w();
     let mut bad = None;

@@ -1,9 +1,9 @@
 //! 2-D max and average pools on `[n, c, h, w]`, their adjoints, and the linear map of a max pool.
 //!
-//! A plane is computed alone, in a fixed order, so bits do not depend on the range of units. A max pool takes the first
-//! largest element of a window (kernel row, then kernel column); the first NaN beats all; padding never wins. Its
-//! indices are `h * w + w` positions in the input plane, or −1 for a window that lies in the padding alone (whose value
-//! is −∞). Op rows call the functions and the entry points here.
+//! Invariant: a plane is computed alone, in a fixed order, so bits do not depend on the range of units. A max pool
+//! takes the first of the largest elements of a window (in order of kernel row, then kernel column). The first NaN
+//! wins; padding never does. An index is a position `h * w + w` in the input plane, or −1 for a window of padding only,
+//! whose value is −∞. Used by the lowering of the pool ops.
 
 mod avg;
 mod geom;
@@ -22,7 +22,7 @@ use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
 use std::ops::Range;
 
-/// The geometry of a call, its first plane, and that plane's place in x and in y.
+/// The geometry of a call, and its ranges of elements of x and of y.
 fn call(args: &Args<'_>) -> (PoolGeom, Range<usize>, Range<usize>) {
     let g = PoolGeom::from_words(args.params());
     let (all, units) = (g.n * g.c, args.units());
@@ -33,8 +33,8 @@ fn call(args: &Args<'_>) -> (PoolGeom, Range<usize>, Range<usize>) {
 
 /// Entry point of [`max_pool2d`].
 ///
-/// Reads: 0 x. Writes: 0 y, 1 idx (i32; may be absent), both `PerUnit(y_units.per_unit)`. Params: the geometry's words.
-/// Units: `y_units.count`.
+/// Reads x: `T[n, c, h, w]`; writes y: `T[n, c, ho, wo]` and, optionally, idx: `i32[n, c, ho, wo]`, both
+/// `PerUnit(y_units.per_unit)`; params [`PoolGeom`]; [`PoolGeom::y_units`].
 pub fn max_pool2d_kernel<T: Float>(args: &mut Args<'_>) {
     let (g, x, _) = call(args);
     let y = args.write::<T>(0);
@@ -44,8 +44,8 @@ pub fn max_pool2d_kernel<T: Float>(args: &mut Args<'_>) {
 
 /// Entry point of [`max_pool2d_backward`].
 ///
-/// Reads: 0 dy, 1 idx (i32). Writes: 0 dx, `PerUnit(x_units.per_unit)`. Params: the geometry's words.
-/// Units: `x_units.count`. Fault: the element of idx that is out of range.
+/// Reads dy: `T[n, c, ho, wo]`, idx: `i32[n, c, ho, wo]`; writes dx: `T[n, c, h, w]`, `PerUnit(x_units.per_unit)`;
+/// params [`PoolGeom`]; [`PoolGeom::x_units`]. Fault: the element of an idx that is out of range.
 pub fn max_pool2d_backward_kernel<T: Float>(args: &mut Args<'_>) {
     let (g, _, y) = call(args);
     let dx = args.write::<T>(0);
@@ -56,8 +56,8 @@ pub fn max_pool2d_backward_kernel<T: Float>(args: &mut Args<'_>) {
 
 /// Entry point of [`max_pool2d_gather`].
 ///
-/// Reads: 0 x, 1 idx (i32). Writes: 0 y, `PerUnit(y_units.per_unit)`. Params: the geometry's words.
-/// Units: `y_units.count`. Fault: the element of idx that is out of range.
+/// Reads x: `T[n, c, h, w]`, idx: `i32[n, c, ho, wo]`; writes y: `T[n, c, ho, wo]`, `PerUnit(y_units.per_unit)`; params
+/// [`PoolGeom`]; [`PoolGeom::y_units`]. Fault: the element of an idx that is out of range.
 pub fn max_pool2d_gather_kernel<T: Float>(args: &mut Args<'_>) {
     let (g, x, y) = call(args);
     let out = args.write::<T>(0);
@@ -68,8 +68,8 @@ pub fn max_pool2d_gather_kernel<T: Float>(args: &mut Args<'_>) {
 
 /// Entry point of [`avg_pool2d`].
 ///
-/// Reads: 0 x. Writes: 0 y, `PerUnit(y_units.per_unit)`. Params: the geometry's words, then the flags ([`COUNT_PAD`],
-/// [`SUM`]). Units: `y_units.count`.
+/// Reads x: `T[n, c, h, w]`; writes y: `T[n, c, ho, wo]`, `PerUnit(y_units.per_unit)`; params [`PoolGeom`], then the
+/// flags ([`COUNT_PAD`], [`SUM`]); [`PoolGeom::y_units`].
 pub fn avg_pool2d_kernel<T: Float>(args: &mut Args<'_>) {
     let (g, x, _) = call(args);
     let by = Divisor::of(args.params()[PoolGeom::WORDS]);
@@ -79,8 +79,8 @@ pub fn avg_pool2d_kernel<T: Float>(args: &mut Args<'_>) {
 
 /// Entry point of [`avg_pool2d_backward`].
 ///
-/// Reads: 0 dy. Writes: 0 dx, `PerUnit(x_units.per_unit)`. Params: the geometry's words, then the flags ([`COUNT_PAD`],
-/// [`SUM`]). Units: `x_units.count`.
+/// Reads dy: `T[n, c, ho, wo]`; writes dx: `T[n, c, h, w]`, `PerUnit(x_units.per_unit)`; params [`PoolGeom`], then the
+/// flags ([`COUNT_PAD`], [`SUM`]); [`PoolGeom::x_units`].
 pub fn avg_pool2d_backward_kernel<T: Float>(args: &mut Args<'_>) {
     let (g, _, y) = call(args);
     let by = Divisor::of(args.params()[PoolGeom::WORDS]);

@@ -83,20 +83,20 @@ simd! {
     /// The maximum m of each row of `n` < [`FEW`] elements, and Σ exp(x − m).
     fn short_rows[T: Real](x: &[T], n: usize, max: &mut [T], sum: &mut [T]) {
         for ((x, max), sum) in x.chunks(SIDE * n).zip(max.chunks_mut(SIDE)).zip(sum.chunks_mut(SIDE)) {
-            let mut turned = [[T::ZERO; SIDE]; FEW];
+            let mut transposed = [[T::ZERO; SIDE]; FEW];
             for (r, row) in x.chunks_exact(n).enumerate() {
-                for (to, x) in turned.iter_mut().zip(row) {
+                for (to, x) in transposed.iter_mut().zip(row) {
                     to[r] = *x;
                 }
             }
             let mut m = [T::EMPTY_MAX; SIDE];
-            for class in &turned[..n] {
+            for class in &transposed[..n] {
                 for (m, x) in m.iter_mut().zip(class) {
                     *m = m.greater(*x);
                 }
             }
             let mut s = [T::ZERO; SIDE];
-            for class in &turned[..n] {
+            for class in &transposed[..n] {
                 for ((s, x), m) in s.iter_mut().zip(class).zip(&m) {
                     *s += exp(*x - *m);
                 }
@@ -158,7 +158,7 @@ simd! {
 }
 
 simd! {
-    /// The same, where `dx` holds `x`.
+    /// [`row_grad`] in place: `dx` holds `x`.
     fn row_grad_over[T: Real](lse: T, uniform: T, d: T, dx: &mut [T]) {
         for x in dx {
             *x = d * (exp(*x - lse) - uniform);
@@ -167,9 +167,9 @@ simd! {
 }
 
 simd! {
-    /// The same for rows of `n` elements, at most [`SPAN`] of them together, where `dx` holds `x`.
+    /// [`row_grad_over`] for several rows of `n` elements, at most [`SPAN`] elements in all.
     fn short_grads_over[T: Real](n: usize, lse: &[T], d: &[T], uniform: T, dx: &mut [T]) {
-        // One value for each element: a loop without rows.
+        // One lse and one d for each element, so that one loop runs over all rows.
         let mut spread = [[T::ZERO; SPAN]; 2];
         let [a, b] = &mut spread;
         for ((a, b), (l, d)) in a.chunks_exact_mut(n).zip(b.chunks_exact_mut(n)).zip(lse.iter().zip(d)) {
@@ -182,7 +182,7 @@ simd! {
     }
 }
 
-/// The weights of rows: one for each, or one for all.
+/// Gradients of the losses: one for each row, or one for all.
 #[derive(Clone, Copy)]
 enum Weights<'a, T> {
     Each(&'a [T]),
@@ -199,7 +199,7 @@ impl<T: Real> Weights<'_, T> {
     }
 }
 
-/// The gradients of rows `lo..` into `out`, which holds the logits if `x` is not there.
+/// Writes the gradients of rows `lo..` to `out`. `out` holds the logits if `x` is `None`.
 fn gradients<T: Real>(
     p: &CrossEntropy,
     x: Option<&[T]>,
@@ -258,11 +258,12 @@ pub fn cross_entropy_backward<T: Real, I: Index>(args: &mut Args<'_>) {
     }
 }
 
-/// [`cross_entropy`] and [`cross_entropy_backward`] at once, where dloss is one number for all rows: their bits.
+/// [`cross_entropy`] and [`cross_entropy_backward`] in one call, with one dloss for all rows. The bits are those of the
+/// two calls.
 ///
-/// Reads logits: `T[rows, classes]`, which dlogits may overwrite, labels: `I[rows]`; writes loss, lse: `T[rows]`,
-/// [`CrossEntropy::per_unit`] each, dlogits: `T[rows, classes]`, [`CrossEntropy::per_unit_logits`]; params
-/// [`CrossEntropy`], then the bits of dloss, an `f64`.
+/// Reads logits: `T[rows, classes]`, labels: `I[rows]`; writes loss, lse: `T[rows]`, [`CrossEntropy::per_unit`] each,
+/// dlogits: `T[rows, classes]`, [`CrossEntropy::per_unit_logits`], in place of logits or not; params [`CrossEntropy`],
+/// then the bits of dloss, an `f64`.
 pub fn cross_entropy_gradient<T: Real, I: Index>(args: &mut Args<'_>) {
     let p = CrossEntropy::from_words(args.params());
     let weight = T::from_f64(f64::from_bits(args.params().last().copied().unwrap_or(0)));

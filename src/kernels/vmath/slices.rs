@@ -32,11 +32,11 @@ unary! {
     sigmoid_slice sigmoid "1 / (1 + e⁻ˣ)"
     erf_slice erf "erf x"
     gelu_slice gelu "x·Φ(x)"
-    gelu_slope_slice gelu_grad "the derivative of gelu"
+    gelu_grad_slice gelu_grad "the derivative of gelu"
     gelu_tanh_slice gelu_tanh "½x(1 + tanh u)"
-    gelu_tanh_slope_slice gelu_tanh_grad "the derivative of gelu_tanh"
+    gelu_tanh_grad_slice gelu_tanh_grad "the derivative of gelu_tanh"
     silu_slice silu "x·sigmoid(x)"
-    silu_slope_slice silu_grad "the derivative of silu"
+    silu_grad_slice silu_grad "the derivative of silu"
     softplus_slice softplus "log(1 + eˣ)"
 }
 

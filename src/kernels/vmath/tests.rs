@@ -356,11 +356,11 @@ fn same_bits<T: Real>(x: &[T]) {
         sigmoid_slice,
         erf_slice,
         gelu_slice,
-        gelu_slope_slice,
+        gelu_grad_slice,
         gelu_tanh_slice,
-        gelu_tanh_slope_slice,
+        gelu_tanh_grad_slice,
         silu_slice,
-        silu_slope_slice,
+        silu_grad_slice,
         softplus_slice,
     ];
     let (mut want, mut got) = (x.to_vec(), x.to_vec());
