@@ -1,7 +1,7 @@
-//! From an operation and an element type to a loop.
+//! Dispatches an operation and an element type to a loop.
 //!
-//! Invariant: there is an arm for every pair that [`super::supports`] allows; a program with any other does not pass
-//! its check, so the last arms are never reached.
+//! Invariant: there is an arm for every pair that [`supports`](super::supports) allows. A program with another pair
+//! fails its check, so the default arms are unreachable.
 
 use super::cast::cast;
 use super::code::StepCode;
@@ -12,7 +12,8 @@ use crate::kernels::vmath::{self, Real};
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use half::{bf16, f16};
 
-/// Does `step` on tiles in bytes. The operands hold at least as many elements as `dst`. Returns the first bad element.
+/// Applies `step` to tiles in bytes. The operands have at least as many elements as `dst`. Returns the first bad
+/// element.
 #[inline]
 pub(super) fn apply(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8], c: &[u8]) -> Option<usize> {
     match (step.op, step.elem) {
@@ -57,7 +58,7 @@ pub(super) fn fill(elem: Elem, [x, y]: [f64; 2], dst: &mut [u8]) {
     }
 }
 
-/// The elements of a tile. A missing operand is empty, and then need not be aligned.
+/// The elements of a tile. A missing operand is empty and need not be aligned.
 #[inline]
 fn view<T: Pod>(bytes: &[u8]) -> &[T] {
     if bytes.is_empty() { &[] } else { cast_slice(bytes) }

@@ -1,11 +1,11 @@
 //! Conversions between any two element types.
 //!
 //! * Float to integer truncates toward zero and saturates; NaN gives 0. Integer to integer saturates.
-//! * To a narrower float rounds to nearest, half to even. Between a half float and anything but `f32` the value goes
-//!   through `f64`, which holds every other type here exactly except large `i64` (rounded once more on the way).
-//! * To Bool is x ≠ 0 (true for NaN); from Bool is 0 or 1.
+//! * To a narrower float rounds to nearest, half to even. Between a half float and a type other than `f32` the value
+//!   goes through `f64`, which represents every other type exactly except large `i64` (rounded twice).
+//! * To Bool is x ≠ 0 (true for NaN). From Bool gives 0 or 1.
 //!
-//! Invariant: the bits do not depend on the instruction set; the `half` crate's hardware and software paths agree.
+//! Invariant: the bits do not depend on the instruction set. The hardware and software paths of the `half` crate agree.
 
 use crate::kernels::elem::Elem;
 use crate::simd;
@@ -13,7 +13,7 @@ use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
-/// A Bool in memory.
+/// A Bool as it is stored.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(transparent)]
 struct Truth(u8);
@@ -31,7 +31,7 @@ simd! {
     }
 }
 
-/// Expands to one `impl To` for a pair, by the kinds of the two types.
+/// Expands to `impl To` for a pair of types, by their kinds.
 macro_rules! pair {
     ($s:ident => $d:ident: $x:ident $e:expr) => {
         impl To<$d> for $s {
@@ -63,7 +63,7 @@ macro_rules! float_to_int {
 
 macro_rules! int_to_int {
     ($($s:ident: $($d:ident)*;)*) => {$($(
-        // Every integer type here fits in `i64`, so the comparison is exact.
+        // Every integer type fits `i64`, so the comparison is exact.
         pair!($s => $d: x (x as i64).clamp($d::MIN as i64, $d::MAX as i64) as $d);
     )*)*};
 }
@@ -106,12 +106,12 @@ where
     }
 }
 
-/// Converts as many elements as `dst` holds.
+/// Converts `dst.len()` elements.
 pub(super) fn cast(elem: Elem, to: Elem, dst: &mut [u8], src: &[u8]) {
     let n = dst.len() / to.size();
     let src = &src[..n * elem.size()];
     match (elem, to) {
-        // These four have vector instructions behind them in the `half` crate.
+        // The `half` crate has vector instructions for these four.
         (Elem::F16, Elem::F32) => cast_slice::<u8, f16>(src).convert_to_f32_slice(cast_slice_mut(dst)),
         (Elem::BF16, Elem::F32) => cast_slice::<u8, bf16>(src).convert_to_f32_slice(cast_slice_mut(dst)),
         (Elem::F32, Elem::F16) => cast_slice_mut::<u8, f16>(dst).convert_from_f32_slice(cast_slice(src)),

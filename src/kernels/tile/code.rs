@@ -1,7 +1,7 @@
-//! The words of a tile program: written by [`encode`] once, read by [`Code`] on every call without decoding ahead.
+//! The word code of a tile program: [`encode`] writes it once, [`Code`] reads it on every call without decoding ahead.
 //!
-//! Layout: 2 words of header, 3 for each input, 4 for each step (constants first), 1 for each output, then the strided
-//! walks.
+//! Layout: 2 words of header, 3 for each input, 4 for each step (constants first), 1 for each output, then the
+//! dimensions and strides of strided inputs.
 
 use super::op::TileOp;
 use super::plan::Plan;
@@ -11,27 +11,27 @@ use crate::kernels::elem::Elem;
 /// A parameter word.
 pub(super) type Word = u64;
 
-/// How an input is read, after trivial cases are reduced.
+/// How an input is read, with trivial cases reduced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Nothing reads it.
+    /// No step reads it.
     Unused,
     Full,
     Scalar,
     Suffix(usize),
     Prefix(usize),
-    /// `(dim, stride)` from the outermost.
+    /// `(dim, stride)`, outermost first.
     Strided {
         base: usize,
         walk: Vec<(usize, isize)>,
     },
 }
 
-/// Where a value lies.
+/// The location of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     None,
-    /// An input, and the slot that holds its tile when it is not read where it lies.
+    /// An input, and the slot of its tile if it is not read in place.
     Input(u16, u16),
     Slot(u16),
     Out(u16),
@@ -48,7 +48,7 @@ impl Place {
     }
 }
 
-/// A [`Place`] as it lies in a word: decoded where it is used, which spares a branch.
+/// A [`Place`] in a word. Decoding it at its use saves a branch.
 #[derive(Clone, Copy)]
 pub(super) struct Packed(u16);
 
@@ -75,7 +75,7 @@ fn encode_step(words: &mut Vec<Word>, step: &Step, to: Place, args: &[Place; 3])
     words.extend(step.imm.map(f64::to_bits));
 }
 
-/// The words of a plan.
+/// Encodes a plan.
 pub(super) fn encode(plan: &Plan) -> Vec<Word> {
     let counts = [plan.inputs.len(), plan.once.len(), plan.steps.len(), plan.outputs.len()];
     let packed = counts.iter().rev().fold(0, |w, n| w << 10 | *n as Word);
@@ -122,7 +122,7 @@ pub(super) struct StepCode {
 }
 
 impl StepCode {
-    // Its parts stay in registers: a struct of bytes that is written and read at once as words waits for memory.
+    // The fields stay in registers: a struct of bytes that is stored and reloaded as words stalls on store forwarding.
     #[inline(always)]
     fn read(w: &[Word]) -> StepCode {
         StepCode {
@@ -146,7 +146,7 @@ fn elem(w: Word) -> Elem {
 #[derive(Clone, Copy)]
 pub(super) struct InputCode<'a> {
     pub elem: Elem,
-    /// Where its tile goes when it is not read where it lies.
+    /// The slot of its tile if it is not read in place.
     pub slot: usize,
     pub access: AccessCode<'a>,
 }
@@ -159,14 +159,14 @@ pub(super) enum AccessCode<'a> {
     Scalar,
     Suffix(usize),
     Prefix(usize),
-    /// `walk` holds a dimension and a stride for each axis, outermost first.
+    /// `walk` has a dimension and a stride for each axis, outermost first.
     Strided {
         base: usize,
         walk: &'a [Word],
     },
 }
 
-/// The words of a program.
+/// A program in words.
 #[derive(Clone, Copy)]
 pub(super) struct Code<'a> {
     words: &'a [Word],
@@ -203,7 +203,7 @@ impl<'a> Code<'a> {
         self.count(2)
     }
 
-    /// Whether this is one step from whole inputs, in the order of its operands or not, to one output.
+    /// Whether the program is one step from whole inputs, in the order of its operands or not, to one output.
     #[inline]
     pub(super) fn direct(self) -> bool {
         self.words[1] >> 47 & 1 != 0

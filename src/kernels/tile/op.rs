@@ -1,7 +1,7 @@
-//! The operations that a tile program is made of.
+//! The operations of tile programs.
 //!
-//! Invariant: `TileOp::ALL[op as usize] == op`. [`supports`] is the whole truth about which element types an
-//! operation has; `apply` holds an arm for each.
+//! Invariant: `TileOp::ALL[op as usize] == op`. [`supports`] alone decides which element types an operation has;
+//! `apply` has an arm for each.
 
 use crate::kernels::elem::Elem;
 
@@ -126,8 +126,8 @@ ops! {
     Clamp,
     /// a converted from `elem` to `out`: see `cast`.
     Cast,
-    /// The constant `imm[0] + imm[1]`, summed exactly for integers (so that two floats can spell any `i64`)
-    /// and cut to the type's range.
+    /// The constant `imm[0] + imm[1]`. For integers the sum is exact (two floats can represent any `i64`) and clamped
+    /// to the type's range.
     Fill,
 }
 
@@ -159,7 +159,7 @@ impl TileOp {
     }
 }
 
-/// Whether `op` has a form for operands of type `elem`. ([`TileOp::Cast`] takes any pair.)
+/// Whether `op` exists for operands of type `elem`. ([`TileOp::Cast`] takes any pair.)
 pub fn supports(op: TileOp, elem: Elem) -> bool {
     use TileOp::*;
     match op {

@@ -1,7 +1,8 @@
-//! From a program to words: which steps live, where each value lies, and the code that [`super::code`] reads.
+//! Compiles a program to words: finds the live steps, gives each value a location, and emits the code that
+//! [`super::code`] reads.
 //!
-//! Invariant: a step's result never lies in the slot of one of its operands; a slot that is filled once per call is
-//! never reused; every other slot is free again after the last use of its value.
+//! Invariant: a step's result is never in the slot of one of its operands. A slot that is filled once per call is never
+//! reused. Every other slot is free after the last use of its value.
 
 use super::TILE;
 use super::code::{Kind, Place, Word, encode};
@@ -10,7 +11,7 @@ use super::program::{Access, Program, Step};
 use crate::arena::tensor::LINE;
 use crate::kernels::elem::Elem;
 
-/// Neighbouring dimensions that walk as one merged, those of size 1 dropped: `(dim, stride)`, outermost first.
+/// Merges adjacent dimensions with contiguous strides and drops those of size 1: `(dim, stride)`, outermost first.
 pub(super) fn merged(dims: &[usize], strides: &[isize]) -> Vec<(usize, isize)> {
     let mut out: Vec<(usize, isize)> = Vec::new();
     for (&dim, &stride) in dims.iter().zip(strides).filter(|(d, _)| **d != 1) {
@@ -22,7 +23,7 @@ pub(super) fn merged(dims: &[usize], strides: &[isize]) -> Vec<(usize, isize)> {
     out
 }
 
-/// An input's access with its trivial cases reduced to simpler ones.
+/// An input's access, with trivial cases reduced to simpler ones.
 fn normal(access: &Access, len: usize) -> Kind {
     match access {
         Access::Full => Kind::Full,
@@ -47,7 +48,7 @@ fn normal(access: &Access, len: usize) -> Kind {
     }
 }
 
-/// Slots, first fit.
+/// Allocates slots, first fit.
 #[derive(Default)]
 struct Slots {
     free: Vec<u16>,
@@ -65,31 +66,31 @@ impl Slots {
     }
 }
 
-/// The program with its places decided.
+/// A program with a location for each value.
 pub(super) struct Plan {
     pub len: usize,
-    /// Kind, type and slot of each input; a slot is where a tile of it goes when it cannot be read where it lies.
+    /// Kind, type and slot of each input. The slot receives tiles of inputs that cannot be read in place.
     pub inputs: Vec<(Kind, Elem, Option<u16>)>,
-    /// Constants, done once per call, with their slots.
+    /// Constants, computed once per call, and their slots.
     pub once: Vec<(Step, Place)>,
     /// The other live steps.
     pub steps: Vec<(Step, Place, [Place; 3])>,
     pub outputs: Vec<Elem>,
     pub slots: u16,
-    /// Lines of a slot.
+    /// Cache lines of a slot.
     pub lines: usize,
 }
 
-/// What is known about one value while planning.
+/// Liveness of one value.
 #[derive(Clone, Copy, Default)]
 struct Life {
-    /// One past the last step that reads it; 0 if none does.
+    /// One past the last step that reads it; 0 if no step does.
     end: usize,
-    /// The output that it is, if it is one.
+    /// The output that it becomes, if any.
     out: Option<u16>,
 }
 
-/// The steps, with a copy at the end for each output that is an input or the same value as an earlier output.
+/// The steps, with a copy appended for each output that is an input or repeats an earlier output.
 fn with_copies(p: &Program) -> (Vec<Step>, Vec<Life>) {
     let mut steps = p.steps.clone();
     let mut life = vec![Life::default(); p.inputs.len() + steps.len()];
@@ -102,7 +103,7 @@ fn with_copies(p: &Program) -> (Vec<Step>, Vec<Life>) {
             life.push(Life { end: 0, out: Some(j as u16) });
         }
     }
-    // Backwards, so that a step which nothing reads keeps nothing alive.
+    // In reverse order, so that a dead step keeps nothing alive.
     for (s, step) in steps.iter().enumerate().rev() {
         let v = p.inputs.len() + s;
         if life[v].out.is_some() || life[v].end > 0 {
@@ -124,7 +125,7 @@ impl Plan {
         let mut slots = Slots::default();
         let mut plan = Plan { len: p.len, inputs: vec![], once: vec![], steps: vec![], outputs, slots: 0, lines: 0 };
         let mut place = vec![Place::None; life.len()];
-        // Once-per-call values first: their slots must not come from the free list, nor go there.
+        // Slots of once-per-call values come first: they must neither come from the free list nor return to it.
         let once = |kind: &Kind| match kind {
             Kind::Scalar => true,
             Kind::Suffix(n) => TILE.is_multiple_of(*n),
@@ -142,7 +143,7 @@ impl Plan {
                 plan.once.push((*step, place[v]));
             }
         }
-        // A whole input needs a slot only for when it is written in place.
+        // An input with access `Full` uses its slot only if it is written in place.
         for (kind, elem, slot) in &mut plan.inputs {
             let inplace = plan.outputs.iter().any(|o| o.size() == elem.size());
             if slot.is_none() && *kind != Kind::Unused && (*kind != Kind::Full || inplace) {
@@ -183,7 +184,7 @@ impl Plan {
                 *to = place[usize::from(from)];
             }
             self.steps.push((*step, place[v], args));
-            // After the result has its slot, so that it cannot be an operand's.
+            // After the result has its slot, so that it cannot be an operand's slot.
             let mut dead = step.args;
             dead[..step.op.arity()].sort_unstable();
             for (k, a) in dead.iter().take(step.op.arity()).enumerate() {
@@ -214,7 +215,7 @@ impl Program {
     }
 }
 
-/// Bytes of scratch that a thread needs: a multiple of [`LINE`].
+/// Bytes of scratch for one thread: a multiple of [`LINE`].
 ///
 /// # Panics
 /// If [`Program::check`] does not hold.

@@ -1,4 +1,4 @@
-//! Every operation against a plain scalar form, every access against its definition, and the promises of the head:
+//! Each operation against a scalar form, each access against its definition, and the invariants of `tile/mod.rs`:
 //! ranges, tiles, in-place operands and instruction sets change no bit.
 
 use super::code::Code;
@@ -78,7 +78,7 @@ fn run_in(p: &Program, inputs: &[Buffer], inplace: &[(usize, usize)], grain: usi
     (outs, first)
 }
 
-/// A small generator, so that a failure repeats.
+/// Xorshift64.
 struct Rng(u64);
 
 impl Rng {
@@ -184,7 +184,7 @@ fn in_place_is_out_of_place() {
     }
 }
 
-/// A program of one step is done over either operand, in any ranges of units, and finds what it finds elsewhere.
+/// A program of one step may run in place of either operand, in any ranges of units, with equal results and faults.
 #[test]
 fn one_step_in_place() {
     let len = 2 * UNIT + 2 * TILE + 3;
@@ -255,7 +255,7 @@ fn division_by_zero_names_the_first_element() {
 
 #[test]
 fn dead_steps_and_shared_slots() {
-    // A long chain needs few slots, and a step that nothing reads none at all.
+    // A long chain needs few slots; a dead step needs none.
     let mut p = Program { inputs: vec![full(Elem::F32)], steps: vec![], outputs: vec![], len: 4 * TILE };
     for s in 0..100u16 {
         p.steps.push(Step::new(TileOp::Add, Elem::F32, &[s, s.saturating_sub(1)], [0.0; 2]));
