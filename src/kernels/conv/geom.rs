@@ -1,7 +1,7 @@
-//! The shape of a 2-D convolution: sizes, the checks that user input needs, and the parameter words of the kernels.
+//! The geometry of a 2-D convolution: sizes, checks of user input, and parameter words.
 //!
-//! Invariant: the kernels take a geometry for which [`ConvGeom::validate`] returned `Ok`. Op rows build and check it;
-//! `lower` writes it as words; the entry points read it back.
+//! Invariant: kernels require a geometry that [`ConvGeom::validate`] accepts. Op definitions build and check it,
+//! lowering encodes it as words, and the entry points decode it.
 
 use crate::kernels::window::{fits, windows};
 
@@ -22,7 +22,7 @@ pub struct ConvGeom {
     pub kh: usize,
     /// Kernel width.
     pub kw: usize,
-    /// Step between windows, down and across.
+    /// Stride of windows, vertical and horizontal.
     pub stride: [usize; 2],
     /// Zeros around the image: top, bottom, left, right.
     pub pad: [usize; 4],
@@ -36,7 +36,7 @@ impl ConvGeom {
     /// Number of words of [`ConvGeom::to_words`].
     pub const WORDS: usize = 16;
 
-    /// Says what is wrong with the geometry, if anything.
+    /// Checks the geometry; `Err` says what is wrong.
     pub fn validate(&self) -> Result<(), &'static str> {
         let [t, b, l, r] = self.pad;
         if self.c_in == 0 || self.c_out == 0 || self.h == 0 || self.w == 0 {
@@ -100,7 +100,7 @@ impl ConvGeom {
             .map(|v| v as u64)
     }
 
-    /// Reads back what [`ConvGeom::to_words`] wrote; words after the geometry are left alone.
+    /// Decodes [`ConvGeom::to_words`]; ignores words after the geometry.
     ///
     /// # Panics
     /// If there are fewer than [`ConvGeom::WORDS`] words.

@@ -1,9 +1,9 @@
-//! The weight's gradient: products of strips of x with dy, and the sum of the image blocks' parts.
+//! The gradient by the weight: products of strips of x with dy, and the sum of the image blocks' parts.
 //!
-//! Lanes hold output channels (see `outer`) where these fill vectors better than the rows' positions, and positions
-//! (see `micro::dots`) elsewhere. Order of sums, fixed by the shape and by which strips of x are finite: images of a
-//! block in order, in strips of `fold` images or bands of rows; lane chains go through all strips of a unit and are
-//! added up in a tree; then the blocks in order. Used by the entry points beside it.
+//! Lanes are output channels (see `outer`) if these fill vectors better than the positions of rows, else positions (see
+//! `micro::dots`). The order of sums is fixed by the shape and by which strips of x are finite: images of a block in
+//! order, in strips of `fold` images or bands of rows; lane chains run through all strips of a unit and are added in a
+//! tree; then the blocks in order. Used by the entry points of the folder.
 
 use super::geom::ConvGeom;
 use super::micro::{Rows, TAPS, all_finite, dots, dots_rows, fold, lanes};
@@ -15,21 +15,21 @@ use crate::kernels::gemm::GemmFloat;
 use crate::simd;
 use std::ops::Range;
 
-/// Scratch of one lane, cut up.
+/// The scratch of one thread, split.
 struct Scratch<'a, T> {
-    /// Offset of each tap in a strip, and of its column.
+    /// Offset of each tap in a strip, and of its packed column.
     offs: &'a mut [u32],
     even: &'a mut [u32],
     strip: &'a mut [T],
     cols: &'a mut [T],
     dy: &'a mut [T],
-    /// Sums of a unit: of the channels for each tap where lanes hold channels; else the lanes' for each tile of dots.
+    /// Sums of a unit. With channels in the lanes: the channels for each tap. Else: the lanes for each tile of dots.
     sums: &'a mut [T],
-    /// Whether all that the strip holds is finite.
+    /// Whether everything in the strip is finite.
     finite: bool,
 }
 
-/// Elements of [`Scratch::sums`] for a unit's share of a group, and of them for each tap where lanes hold channels.
+/// Elements of [`Scratch::sums`] for a unit's share of a group; and, with channels in the lanes, for each tap.
 fn sums_len(g: &ConvGeom, c: &Corr) -> [usize; 2] {
     let channels = weight_blocks(g).1.min(c.dst_c);
     let across = channels.next_multiple_of(BLOCK);
@@ -40,31 +40,31 @@ fn sums_len(g: &ConvGeom, c: &Corr) -> [usize; 2] {
     }
 }
 
-/// Vectors of positions in one row of dy; a strip is one row where columns are packed.
+/// Vectors of positions in one row of dy. With packed columns a strip is one row.
 fn steps<T>(c: &Corr) -> usize {
     if c.packed { c.columns() / lanes::<T>() } else { c.grid[1].div_ceil(lanes::<T>()) }
 }
 
-/// Images of a strip, elements of columns and of dy's copies.
+/// [images of a strip, elements of columns, elements of dy's copies].
 fn sizes(c: &Corr) -> [usize; 3] {
     if c.outer {
         [c.fold, 0, BLOCK * c.fold * c.band * c.grid[1]]
     } else if c.packed {
         [1, c.taps() * c.columns(), 9 * c.columns()]
     } else {
-        // Eight channels, and a line of each.
+        // Eight channels, and a line for each.
         [c.fold, 0, 8 * (c.fold + 1) * c.band * c.grid[1].next_multiple_of(LANES)]
     }
 }
 
-/// Elements of scratch that a lane needs.
+/// Elements of scratch for one thread.
 pub(super) fn scratch_len(g: &ConvGeom, c: &Corr) -> usize {
     let [strips, cols, dy] = sizes(c);
     2 * c.taps() + strip_len(c, strips) + cols + dy + sums_len(g, c)[0]
 }
 
 fn split_scratch<'a, T: Float>(g: &ConvGeom, c: &Corr, scratch: &'a mut [T]) -> Scratch<'a, T> {
-    // What is read and written by vectors comes first: its sizes are whole lines.
+    // Buffers for vector access come first: their sizes are whole cache lines.
     let [strips, cols, dy] = sizes(c);
     let (dy, rest) = scratch.split_at_mut(dy);
     let (sums, rest) = rest.split_at_mut(sums_len(g, c)[0]);
@@ -75,7 +75,7 @@ fn split_scratch<'a, T: Float>(g: &ConvGeom, c: &Corr, scratch: &'a mut [T]) -> 
     Scratch { offs: &mut offs[..c.taps()], even: &mut even[..c.taps()], strip, cols, dy, sums, finite: true }
 }
 
-/// Computes some units of the parts; `part` holds them.
+/// Computes the units `units` of the parts; `part` is their part of the result.
 pub(super) fn parts<T: GemmFloat + Float>(
     g: &ConvGeom,
     x: &[T],
@@ -92,7 +92,7 @@ pub(super) fn parts<T: GemmFloat + Float>(
     let mut scratch = split_scratch(g, &c, &mut scratch[..scratch_len(g, &c)]);
     clear(scratch.strip);
     clear(scratch.cols);
-    // With channels in the lanes, the offsets are those of runs of taps.
+    // With channels in the lanes, offsets are those of runs of taps.
     let run = if c.outer { run_of(g.kw) } else { 1 };
     let mut k = 0;
     c.each_tap([0, 0], |_, _, off| {
@@ -120,7 +120,7 @@ pub(super) fn parts<T: GemmFloat + Float>(
     }
 }
 
-/// What one strip covers: some images (in the end at most `fold`), one band of rows, some channels of a group.
+/// The contents of one strip: some images (at the end at most `fold`), one band of rows, some channels of a group.
 #[derive(Clone)]
 struct Piece {
     images: Range<usize>,
@@ -130,7 +130,7 @@ struct Piece {
     row: usize,
 }
 
-/// Rows of the gradient that belong to one image block and group: chunk of source channels → images → band.
+/// Rows of the gradient of one image block and group. Loop nest: chunk of source channels → images → band.
 fn channels_of<T: GemmFloat + Float>(
     g: &ConvGeom,
     c: &Corr,
@@ -143,7 +143,7 @@ fn channels_of<T: GemmFloat + Float>(
     let (all, pixels) = (g.c_in / g.groups, g.h * g.w);
     for from in (0..all).step_by(c.src_c) {
         let count = c.src_c.min(all - from);
-        // The planes of these channels, in an image.
+        // These channels' planes in an image.
         let planes = |image: usize| &x[((image * g.groups + p.group) * all + from) * pixels..][..count * pixels];
         let cols = from * g.kh * g.kw..(from + count) * g.kh * g.kw;
         let channels = part.len() / g.taps();
@@ -172,7 +172,7 @@ fn channels_of<T: GemmFloat + Float>(
     }
 }
 
-/// Adds up the lanes of all tiles of [`along`], into columns `cols` of a part whose rows have `taps` elements.
+/// Sums the lanes of all tiles of [`along`] into columns `cols` of a part with rows of `taps` elements.
 fn fold_tiles<T: Float>(sums: &[T], part: &mut [T], taps: usize, cols: Range<usize>) {
     let (channels, mut m0, mut sums) = (part.len() / taps, 0, sums);
     while m0 < channels {
@@ -211,19 +211,19 @@ fn across<T: GemmFloat + Float>(
         }
         let sums = &mut scratch.sums[..taps * ld];
         let offs = &scratch.offs[..taps / run];
-        // The sums of a block start at its first channel; of each tap's, only that block's are touched.
+        // The sums of a block start at its first channel; only that block's sums are updated for each tap.
         outer(run, scratch.strip, offs, scratch.dy, f, &mut sums[m0..], ld);
     }
 }
 
-/// Positions of `rows` rows at the strip's pitch, if taking them in one run makes no more vectors than row by row.
-/// What lies between the rows must be finite: it meets zeros.
+/// Positions of `rows` rows at the strip's pitch, if one run over them needs no more vectors than row by row. The
+/// elements between the rows must be finite: they are multiplied by zeros.
 fn run(c: &Corr, rows: usize) -> Option<usize> {
     let width = (rows.max(1) - 1) * c.pitch + c.grid[1];
     (width.next_multiple_of(LANES) <= rows * c.grid[1].next_multiple_of(LANES)).then_some(width)
 }
 
-/// Adds one strip's dot products to the lane sums of its `taps` taps and `channels` channels of dy, tile after tile.
+/// Adds one strip's dot products to the lane sums of its `taps` taps and `channels` channels of dy, tile by tile.
 fn along<T: Float>(c: &Corr, dy: &[T], p: &Piece, taps: usize, channels: usize, scratch: &mut Scratch<'_, T>) {
     let rows = c.band.min(c.grid[0] - p.row);
     let (s, x, offs): (_, &[T], &[u32]) = if c.packed {
@@ -250,11 +250,11 @@ fn along<T: Float>(c: &Corr, dy: &[T], p: &Piece, taps: usize, channels: usize, 
     }
 }
 
-/// Copies the images' channels into the strip, and from there into columns where they are packed.
+/// Copies the channels of the images into the strip and, if packed, from there into columns.
 fn load_x<'x, T: Float>(c: &Corr, planes: impl Fn(usize) -> &'x [T], p: &Piece, scratch: &mut Scratch<'_, T>) {
     let [rows, cols] = c.grid;
     if !c.outer && !c.packed {
-        // Vectors reach past rows, into whatever the strip holds there.
+        // Vectors read past rows, into whatever the strip contains there.
         let finite = p.images.clone().all(|image| all_finite(planes(image)));
         if finite && !scratch.finite {
             clear(scratch.strip);
@@ -277,8 +277,8 @@ fn load_x<'x, T: Float>(c: &Corr, planes: impl Fn(usize) -> &'x [T], p: &Piece, 
     }
 }
 
-/// Copies a block of channels of dy in the order in which `dots` reads them: `m` vectors of the same positions side by
-/// side, zeros where a vector reaches past a row and where a channel does not exist.
+/// Copies a block of channels of dy in the order in which `dots` reads it: for each vector of positions, the vectors of
+/// the `m` channels. Elements past the end of a row and missing channels are zeros.
 fn load_dy<T: Float>(c: &Corr, dy: &[T], p: &Piece, channels: Range<usize>, m: usize, finite: bool, to: &mut [T]) {
     let (steps, l) = (steps::<T>(c), lanes::<T>());
     let ([h, cols], all) = (c.grid, c.groups * c.dst_c);
@@ -304,7 +304,7 @@ fn load_dy<T: Float>(c: &Corr, dy: &[T], p: &Piece, channels: Range<usize>, m: u
         let lines = &mut lines[..m * width];
         clear(lines);
         for (image, to) in p.images.clone().zip(to.chunks_exact_mut(m * width)) {
-            // All lines first: what was just written in other pieces is slow to read.
+            // All lines first: reading bytes that were just written in other pieces stalls.
             for (line, channel) in lines.chunks_exact_mut(width).zip(channels.clone()) {
                 copy_rows(plane(image, channel), cols, line, c.pitch, cols, rows);
             }
@@ -333,7 +333,7 @@ fn load_dy<T: Float>(c: &Corr, dy: &[T], p: &Piece, channels: Range<usize>, m: u
     }
 }
 
-/// Writes a row, cut into whole vectors, as the `i`-th of every `m` vectors.
+/// Writes a row, split into vectors, as every `m`-th vector from the `i`-th on.
 fn interleave<T: Float>(from: &[T], i: usize, m: usize, l: usize, to: &mut [T]) {
     match l {
         16 => interleave_by(By::<16>, from, i, m, to),
@@ -351,7 +351,7 @@ simd! {
     }
 }
 
-/// Adds the image blocks' parts, in order: elements `from..from + dw.len()` of the gradient.
+/// Adds the parts of the image blocks in order: elements `from..from + dw.len()` of the gradient.
 pub(super) fn combine<T: Float>(parts: &[T], len: usize, from: usize, dw: &mut [T]) {
     for (i, block) in parts.chunks_exact(len).enumerate() {
         let block = &block[from..][..dw.len()];
