@@ -1,4 +1,5 @@
-//! Memory: ids, side tables and interners for graph columns, and the one block that a program's tensors live in.
+//! Memory types: ids, side tables and interners of graph columns, and the block that holds a program's tensors. Also
+//! the generator [`rng::SplitMix64`].
 
 pub mod ids;
 pub mod intern;

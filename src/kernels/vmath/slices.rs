@@ -1,7 +1,7 @@
-//! The slice forms: one loop per function, compiled for each instruction set.
+//! Slice forms: one loop per function, compiled for each instruction set.
 //!
-//! Invariant: element `i` of `dst` depends on element `i` of the sources alone. Slices of different lengths are cut
-//! to the shorter.
+//! Invariant: element `i` of `dst` depends on element `i` of the sources alone. Slices of different lengths are
+//! truncated to the shorter.
 
 use super::real::Real;
 use crate::simd;
@@ -70,7 +70,7 @@ trig! {
 }
 
 simd! {
-    /// `x` = log x, element by element.
+    /// `x` = log x, elementwise, in place.
     pub fn log_over[T: Real](x: &mut [T]) {
         for x in x {
             *x = super::log(*x);

@@ -65,7 +65,7 @@ fn f32_sweep() {
         ("silu", silu_slice, silu, 1.7),
     ];
     let x = all_f32(40_009);
-    // Where the functions bend.
+    // Points where the functions change form.
     let x: Vec<f32> = x.into_iter().chain((0..60_000).map(|i| (i as f32 - 40_000.0) / 3001.0)).collect();
     let mut y = vec![0f32; x.len()];
     for (name, f, reference, bound) in rows {
@@ -289,7 +289,7 @@ fn specials<T: Real + std::fmt::Display>() {
     check("gelu_tanh(−∞)", gelu_tanh(-inf), nan);
     check("silu(∞)", silu(inf), inf);
     for (name, f) in [("gelu", gelu as fn(T) -> T), ("gelu_tanh", gelu_tanh), ("silu", silu)] {
-        // Far out, and at the smallest numbers: half of one is a tie.
+        // At large magnitudes and at the smallest numbers: half of the smallest is a tie.
         let far = T::ONE / T::MIN_POSITIVE;
         check(name, f(far), far);
         check(name, f(-far), -zero);
@@ -310,7 +310,7 @@ fn specials<T: Real + std::fmt::Display>() {
 fn special_values() {
     specials::<f32>();
     specials::<f64>();
-    // At the edges of the range.
+    // At the limits of the range.
     assert_eq!(exp(88.722_83f32), 3.402_798_5e38);
     assert_eq!(exp(88.722_84f32), f32::INFINITY);
     assert_eq!(exp(-103.9f32), 1e-45);
@@ -374,7 +374,7 @@ fn same_bits<T: Real>(x: &[T]) {
             simd::limit(isa);
             f(&mut got, x);
             assert!(equal(&got, &want), "function {k} on {isa:?}");
-            // Nor does an element's place in the slice matter.
+            // The position in the slice does not matter either.
             f(&mut got[..x.len() - 3], &x[3..]);
             assert!(equal(&got[..x.len() - 3], &want[3..]), "function {k} on {isa:?}, shifted");
         }
@@ -382,7 +382,7 @@ fn same_bits<T: Real>(x: &[T]) {
     simd::limit(simd::detect());
 }
 
-/// Slopes have roots, so their errors are told in last places of 1.
+/// Derivatives have roots, so their errors are measured in ulp of 1.
 #[test]
 fn slopes() {
     let of_gelu_tanh = |x: f64| {

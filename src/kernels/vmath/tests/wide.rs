@@ -1,7 +1,7 @@
 //! Reference values: numbers of twice the precision of `f64`, as unevaluated sums of two.
 //!
-//! Invariant: relative errors stay below 2^-80, far below what the tests ask for. For the tests beside it.
-//! Products and sums are Dekker's and Knuth's; functions are Taylor series and continued fractions.
+//! Invariant: relative errors stay below 2^-80, far below the tolerances of the tests. Products and sums are Dekker's
+//! and Knuth's; functions are Taylor series and continued fractions.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
