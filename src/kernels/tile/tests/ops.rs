@@ -79,7 +79,7 @@ fn unary_reference(op: TileOp, x: f64, imm: [f64; 2]) -> f64 {
         }
         GeluTanh => 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh()),
         GeluTanhGrad => {
-            // Beyond, products of zeros and infinities.
+            // Outside this range there are products of zeros and infinities.
             let x = x.clamp(-30.0, 30.0);
             let k = (8.0 / std::f64::consts::PI).sqrt();
             let sigma = |v: f64| if v < 0.0 { v.exp() / (1.0 + v.exp()) } else { 1.0 / (1.0 + (-v).exp()) };
