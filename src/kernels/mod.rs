@@ -17,7 +17,6 @@ pub mod bytes;
 pub mod conv;
 pub mod copy;
 pub mod cost_model;
-pub mod elem;
 pub mod float;
 pub mod gemm;
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //!
 //! Invariant: the bits do not depend on the instruction set. The hardware and software paths of the `half` crate agree.
 
-use crate::kernels::elem::Elem;
+use crate::arena::DType;
 use crate::simd;
 use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut};
 use half::slice::HalfFloatSliceExt;
@@ -87,44 +87,46 @@ pair!(Truth => f16: x if x.0 != 0 { f16::ONE } else { f16::ZERO });
 pair!(Truth => bf16: x if x.0 != 0 { bf16::ONE } else { bf16::ZERO });
 pair!(Truth => Truth: x Truth((x.0 != 0) as u8));
 
-fn from<S>(to: Elem, dst: &mut [u8], src: &[u8])
+fn from<S>(to: DType, dst: &mut [u8], src: &[u8])
 where
     S: To<f32> + To<f64> + To<f16> + To<bf16> + To<i8> + To<u8> + To<i32> + To<i64> + To<u32> + To<Truth>,
 {
     let src = cast_slice::<u8, S>(src);
     match to {
-        Elem::F32 => convert::<S, f32>(cast_slice_mut(dst), src),
-        Elem::F64 => convert::<S, f64>(cast_slice_mut(dst), src),
-        Elem::F16 => convert::<S, f16>(cast_slice_mut(dst), src),
-        Elem::BF16 => convert::<S, bf16>(cast_slice_mut(dst), src),
-        Elem::I8 => convert::<S, i8>(cast_slice_mut(dst), src),
-        Elem::U8 => convert::<S, u8>(dst, src),
-        Elem::I32 => convert::<S, i32>(cast_slice_mut(dst), src),
-        Elem::I64 => convert::<S, i64>(cast_slice_mut(dst), src),
-        Elem::U32 => convert::<S, u32>(cast_slice_mut(dst), src),
-        Elem::Bool => convert::<S, Truth>(cast_slice_mut(dst), src),
+        DType::F32 => convert::<S, f32>(cast_slice_mut(dst), src),
+        DType::F64 => convert::<S, f64>(cast_slice_mut(dst), src),
+        DType::F16 => convert::<S, f16>(cast_slice_mut(dst), src),
+        DType::BF16 => convert::<S, bf16>(cast_slice_mut(dst), src),
+        DType::I8 => convert::<S, i8>(cast_slice_mut(dst), src),
+        DType::U8 => convert::<S, u8>(dst, src),
+        DType::I32 => convert::<S, i32>(cast_slice_mut(dst), src),
+        DType::I64 => convert::<S, i64>(cast_slice_mut(dst), src),
+        DType::U32 => convert::<S, u32>(cast_slice_mut(dst), src),
+        DType::Bool => convert::<S, Truth>(cast_slice_mut(dst), src),
+        DType::C64 => unreachable!("a cast to c64"),
     }
 }
 
 /// Converts `dst.len()` elements.
-pub(super) fn cast(elem: Elem, to: Elem, dst: &mut [u8], src: &[u8]) {
+pub(super) fn cast(elem: DType, to: DType, dst: &mut [u8], src: &[u8]) {
     let n = dst.len() / to.size();
     let src = &src[..n * elem.size()];
     match (elem, to) {
         // The `half` crate has vector instructions for these four.
-        (Elem::F16, Elem::F32) => cast_slice::<u8, f16>(src).convert_to_f32_slice(cast_slice_mut(dst)),
-        (Elem::BF16, Elem::F32) => cast_slice::<u8, bf16>(src).convert_to_f32_slice(cast_slice_mut(dst)),
-        (Elem::F32, Elem::F16) => cast_slice_mut::<u8, f16>(dst).convert_from_f32_slice(cast_slice(src)),
-        (Elem::F32, Elem::BF16) => cast_slice_mut::<u8, bf16>(dst).convert_from_f32_slice(cast_slice(src)),
-        (Elem::F32, _) => from::<f32>(to, dst, src),
-        (Elem::F64, _) => from::<f64>(to, dst, src),
-        (Elem::F16, _) => from::<f16>(to, dst, src),
-        (Elem::BF16, _) => from::<bf16>(to, dst, src),
-        (Elem::I8, _) => from::<i8>(to, dst, src),
-        (Elem::U8, _) => from::<u8>(to, dst, src),
-        (Elem::I32, _) => from::<i32>(to, dst, src),
-        (Elem::I64, _) => from::<i64>(to, dst, src),
-        (Elem::U32, _) => from::<u32>(to, dst, src),
-        (Elem::Bool, _) => from::<Truth>(to, dst, src),
+        (DType::F16, DType::F32) => cast_slice::<u8, f16>(src).convert_to_f32_slice(cast_slice_mut(dst)),
+        (DType::BF16, DType::F32) => cast_slice::<u8, bf16>(src).convert_to_f32_slice(cast_slice_mut(dst)),
+        (DType::F32, DType::F16) => cast_slice_mut::<u8, f16>(dst).convert_from_f32_slice(cast_slice(src)),
+        (DType::F32, DType::BF16) => cast_slice_mut::<u8, bf16>(dst).convert_from_f32_slice(cast_slice(src)),
+        (DType::F32, _) => from::<f32>(to, dst, src),
+        (DType::F64, _) => from::<f64>(to, dst, src),
+        (DType::F16, _) => from::<f16>(to, dst, src),
+        (DType::BF16, _) => from::<bf16>(to, dst, src),
+        (DType::I8, _) => from::<i8>(to, dst, src),
+        (DType::U8, _) => from::<u8>(to, dst, src),
+        (DType::I32, _) => from::<i32>(to, dst, src),
+        (DType::I64, _) => from::<i64>(to, dst, src),
+        (DType::U32, _) => from::<u32>(to, dst, src),
+        (DType::Bool, _) => from::<Truth>(to, dst, src),
+        (DType::C64, _) => unreachable!("a cast from c64"),
     }
 }

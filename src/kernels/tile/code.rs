@@ -6,7 +6,7 @@
 use super::op::TileOp;
 use super::plan::Plan;
 use super::program::Step;
-use crate::kernels::elem::Elem;
+use crate::arena::DType;
 
 /// A parameter word.
 pub(super) type Word = u64;
@@ -114,8 +114,8 @@ pub(super) fn encode(plan: &Plan) -> Vec<Word> {
 #[derive(Clone, Copy)]
 pub(super) struct StepCode {
     pub op: TileOp,
-    pub elem: Elem,
-    pub out: Elem,
+    pub elem: DType,
+    pub out: DType,
     pub to: Packed,
     pub args: [Packed; 3],
     pub imm: [f64; 2],
@@ -138,14 +138,14 @@ impl StepCode {
 
 /// The type in the low byte of a word.
 #[inline]
-fn elem(w: Word) -> Elem {
-    Elem::ALL[(w & 0xff) as usize]
+fn elem(w: Word) -> DType {
+    DType::REAL[(w & 0xff) as usize]
 }
 
 /// An input as the kernel reads it.
 #[derive(Clone, Copy)]
 pub(super) struct InputCode<'a> {
-    pub elem: Elem,
+    pub elem: DType,
     /// The slot of its tile if it is not read in place.
     pub slot: usize,
     pub access: AccessCode<'a>,
@@ -217,7 +217,7 @@ impl<'a> Code<'a> {
 
     /// The type of input `i`.
     #[inline]
-    pub(super) fn input_elem(self, i: usize) -> Elem {
+    pub(super) fn input_elem(self, i: usize) -> DType {
         elem(self.words[HEAD + INPUT * i] >> 8)
     }
 
@@ -254,7 +254,7 @@ impl<'a> Code<'a> {
     }
 
     #[inline]
-    pub(super) fn output(self, j: usize) -> Elem {
+    pub(super) fn output(self, j: usize) -> DType {
         elem(self.words[HEAD + INPUT * self.inputs() + STEP * (self.count(1) + self.steps()) + j])
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: `TileOp::ALL[op as usize] == op`. [`supports`] alone decides which element types an operation has;
 //! `apply` has an arm for each.
 
-use crate::kernels::elem::Elem;
+use crate::arena::DType;
 
 macro_rules! ops {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -154,18 +154,18 @@ impl TileOp {
 
     /// The element type of operand `k` of a step on `elem`.
     #[inline]
-    pub fn operand(self, elem: Elem, k: usize) -> Elem {
-        if self == TileOp::Select && k == 0 { Elem::Bool } else { elem }
+    pub fn operand(self, elem: DType, k: usize) -> DType {
+        if self == TileOp::Select && k == 0 { DType::Bool } else { elem }
     }
 }
 
-/// Whether `op` exists for operands of type `elem`. ([`TileOp::Cast`] takes any pair.)
-pub fn supports(op: TileOp, elem: Elem) -> bool {
+/// Whether `op` exists for operands of type `elem`. ([`TileOp::Cast`] takes any pair of [`DType::REAL`].)
+pub fn supports(op: TileOp, elem: DType) -> bool {
     use TileOp::*;
     match op {
-        Copy | Select | Cast | Fill => true,
-        Not | And | Or => elem == Elem::Bool,
-        Eq | Ne => elem.is_float() || elem.is_int() || elem == Elem::Bool,
+        Copy | Select | Cast | Fill => elem != DType::C64,
+        Not | And | Or => elem == DType::Bool,
+        Eq | Ne => elem.is_float() || elem.is_int() || elem == DType::Bool,
         Neg | Abs | Sign | Add | Sub | Mul | Div | Max | Min | Lt | Le | Gt | Ge | Clamp => {
             elem.is_float() || elem.is_int()
         }

@@ -8,8 +8,8 @@ use super::TILE;
 use super::code::{Kind, Place, Word, encode};
 use super::op::TileOp;
 use super::program::{Access, Program, Step};
+use crate::arena::DType;
 use crate::arena::tensor::LINE;
-use crate::kernels::elem::Elem;
 
 /// Merges adjacent dimensions with contiguous strides and drops those of size 1: `(dim, stride)`, outermost first.
 pub(super) fn merged(dims: &[usize], strides: &[isize]) -> Vec<(usize, isize)> {
@@ -57,7 +57,7 @@ struct Slots {
 }
 
 impl Slots {
-    fn take(&mut self, elem: Elem) -> u16 {
+    fn take(&mut self, elem: DType) -> u16 {
         self.widest = self.widest.max(elem.size());
         self.free.pop().unwrap_or_else(|| {
             self.count += 1;
@@ -70,12 +70,12 @@ impl Slots {
 pub(super) struct Plan {
     pub len: usize,
     /// Kind, type and slot of each input. The slot receives tiles of inputs that cannot be read in place.
-    pub inputs: Vec<(Kind, Elem, Option<u16>)>,
+    pub inputs: Vec<(Kind, DType, Option<u16>)>,
     /// Constants, computed once per call, and their slots.
     pub once: Vec<(Step, Place)>,
     /// The other live steps.
     pub steps: Vec<(Step, Place, [Place; 3])>,
-    pub outputs: Vec<Elem>,
+    pub outputs: Vec<DType>,
     pub slots: u16,
     /// Cache lines of a slot.
     pub lines: usize,
@@ -121,7 +121,7 @@ impl Plan {
     pub(super) fn new(p: &Program) -> Plan {
         assert_eq!(p.check(), Ok(()), "a tile program that does not hold together");
         let (steps, life) = with_copies(p);
-        let outputs: Vec<Elem> = p.outputs.iter().filter_map(|o| p.elem(*o)).collect();
+        let outputs: Vec<DType> = p.outputs.iter().filter_map(|o| p.elem(*o)).collect();
         let mut slots = Slots::default();
         let mut plan = Plan { len: p.len, inputs: vec![], once: vec![], steps: vec![], outputs, slots: 0, lines: 0 };
         let mut place = vec![Place::None; life.len()];

@@ -4,7 +4,7 @@
 //! agree, and [`supports`] allows every step. `plan` compiles a checked program to words.
 
 use super::op::{TileOp, supports};
-use crate::kernels::elem::Elem;
+use crate::arena::DType;
 
 /// Maximal number of inputs.
 pub const MAX_INPUTS: usize = 16;
@@ -41,7 +41,7 @@ pub enum Access {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
     /// Type of the elements.
-    pub elem: Elem,
+    pub elem: DType,
     /// How elements are read.
     pub access: Access,
 }
@@ -52,9 +52,9 @@ pub struct Step {
     /// The operation.
     pub op: TileOp,
     /// Type of the operands (of `b` and `c` for [`TileOp::Select`]; of the result for [`TileOp::Fill`]).
-    pub elem: Elem,
+    pub elem: DType,
     /// Type of the result.
-    pub out: Elem,
+    pub out: DType,
     /// Operands: `k` is input `k`, `inputs + s` is step `s`. Operands beyond the arity are ignored.
     pub args: [u16; 3],
     /// Immediates.
@@ -63,16 +63,16 @@ pub struct Step {
 
 impl Step {
     /// A step whose result type follows from the operation. Missing operands become 0.
-    pub fn new(op: TileOp, elem: Elem, args: &[u16], imm: [f64; 2]) -> Step {
+    pub fn new(op: TileOp, elem: DType, args: &[u16], imm: [f64; 2]) -> Step {
         let mut all = [0; 3];
         for (to, from) in all.iter_mut().zip(args) {
             *to = *from;
         }
-        Step { op, elem, out: if op.compares() { Elem::Bool } else { elem }, args: all, imm }
+        Step { op, elem, out: if op.compares() { DType::Bool } else { elem }, args: all, imm }
     }
 
     /// A conversion.
-    pub fn cast(from: Elem, to: Elem, arg: u16) -> Step {
+    pub fn cast(from: DType, to: DType, arg: u16) -> Step {
         Step { op: TileOp::Cast, elem: from, out: to, args: [arg, 0, 0], imm: [0.0; 2] }
     }
 }
@@ -92,7 +92,7 @@ pub struct Program {
 
 impl Program {
     /// Type of operand `v`, if there is one.
-    pub fn elem(&self, v: u16) -> Option<Elem> {
+    pub fn elem(&self, v: u16) -> Option<DType> {
         let v = usize::from(v);
         match self.inputs.get(v) {
             Some(input) => Some(input.elem),
@@ -106,6 +106,9 @@ impl Program {
             return Err("too many inputs, outputs or steps");
         }
         for input in &self.inputs {
+            if input.elem == DType::C64 {
+                return Err("an input of complex numbers");
+            }
             self.check_access(&input.access)?;
         }
         for (s, step) in self.steps.iter().enumerate() {
@@ -138,9 +141,12 @@ impl Program {
         if !supports(step.op, step.elem) {
             return Err("an operation that its element type does not have");
         }
-        let natural = if step.op.compares() { Elem::Bool } else { step.elem };
+        let natural = if step.op.compares() { DType::Bool } else { step.elem };
         if step.op != TileOp::Cast && step.out != natural {
             return Err("a step whose result type is not the operation's");
+        }
+        if step.out == DType::C64 {
+            return Err("a step to complex numbers");
         }
         for (k, arg) in step.args.iter().take(step.op.arity()).enumerate() {
             if usize::from(*arg) >= v {

@@ -7,9 +7,9 @@ use super::code::{AccessCode, Code, InputCode, Place, StepCode};
 use super::load::{load, place};
 use super::program::{MAX_INPUTS, MAX_OUTPUTS, Program};
 use super::{TILE, UNIT, scratch_len};
+use crate::arena::DType;
 use crate::arena::tensor::{LINE, Line};
 use crate::kernels::abi::Args;
-use crate::kernels::elem::Elem;
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
 
 /// The operands of a call as bytes.
@@ -51,7 +51,7 @@ struct Tile {
 
 /// Read operand `i` of `elem`, as bytes.
 #[inline]
-fn read<'a>(args: &Args<'a>, i: usize, elem: Elem) -> &'a [u8] {
+fn read<'a>(args: &Args<'a>, i: usize, elem: DType) -> &'a [u8] {
     match elem.size() {
         1 => args.read::<u8>(i),
         2 => cast_slice(args.read::<u16>(i)),
@@ -62,7 +62,7 @@ fn read<'a>(args: &Args<'a>, i: usize, elem: Elem) -> &'a [u8] {
 
 /// Written operand `j` of `elem`, as bytes.
 #[inline]
-fn write<'a>(args: &mut Args<'a>, j: usize, elem: Elem) -> &'a mut [u8] {
+fn write<'a>(args: &mut Args<'a>, j: usize, elem: DType) -> &'a mut [u8] {
     match elem.size() {
         1 => args.write::<u8>(j),
         2 => cast_slice_mut(args.write::<u16>(j)),
