@@ -4,47 +4,20 @@
 //! dimensions and strides of strided inputs.
 
 use super::op::TileOp;
-use super::plan::Plan;
-use super::program::Step;
+use super::plan::{Kind, Place, Plan};
+use super::program::{Program, Step};
 use crate::arena::DType;
 
 /// A parameter word.
 pub(super) type Word = u64;
 
-/// How an input is read, with trivial cases reduced.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// No step reads it.
-    Unused,
-    Full,
-    Scalar,
-    Suffix(usize),
-    Prefix(usize),
-    /// `(dim, stride)`, outermost first.
-    Strided {
-        base: usize,
-        walk: Vec<(usize, isize)>,
-    },
-}
-
-/// The location of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    None,
-    /// An input, and the slot of its tile if it is not read in place.
-    Input(u16, u16),
-    Slot(u16),
-    Out(u16),
-}
-
-impl Place {
-    fn word(self) -> Word {
-        match self {
-            Place::None => 0,
-            Place::Input(i, s) => 1 << 14 | Word::from(i) << 10 | Word::from(s),
-            Place::Slot(s) => 2 << 14 | Word::from(s),
-            Place::Out(j) => 3 << 14 | Word::from(j),
-        }
+/// Encodes a location.
+fn packed(place: Place) -> Word {
+    match place {
+        Place::None => 0,
+        Place::Input(i, s) => 1 << 14 | Word::from(i) << 10 | Word::from(s),
+        Place::Slot(s) => 2 << 14 | Word::from(s),
+        Place::Out(j) => 3 << 14 | Word::from(j),
     }
 }
 
@@ -70,13 +43,13 @@ const INPUT: usize = 3;
 const STEP: usize = 4;
 
 fn encode_step(words: &mut Vec<Word>, step: &Step, to: Place, args: &[Place; 3]) {
-    words.push(step.op as Word | (step.elem as Word) << 8 | (step.out as Word) << 16 | to.word() << 32);
-    words.push(args[0].word() | args[1].word() << 16 | args[2].word() << 32);
+    words.push(step.op as Word | (step.elem as Word) << 8 | (step.out as Word) << 16 | packed(to) << 32);
+    words.push(packed(args[0]) | packed(args[1]) << 16 | packed(args[2]) << 32);
     words.extend(step.imm.map(f64::to_bits));
 }
 
 /// Encodes a plan.
-pub(super) fn encode(plan: &Plan) -> Vec<Word> {
+fn encode(plan: &Plan) -> Vec<Word> {
     let counts = [plan.inputs.len(), plan.once.len(), plan.steps.len(), plan.outputs.len()];
     let packed = counts.iter().rev().fold(0, |w, n| w << 10 | *n as Word);
     let direct = counts[1..] == [0, 1, 1] && plan.inputs.iter().all(|(kind, ..)| *kind == Kind::Full);
@@ -108,6 +81,16 @@ pub(super) fn encode(plan: &Plan) -> Vec<Word> {
     words.extend(plan.outputs.iter().map(|e| *e as Word));
     words.extend(tail);
     words
+}
+
+impl Program {
+    /// The parameter words of the kernel.
+    ///
+    /// # Panics
+    /// If [`Program::check`] does not hold.
+    pub fn to_words(&self) -> Vec<Word> {
+        encode(&Plan::new(self))
+    }
 }
 
 /// A step as the kernel reads it.

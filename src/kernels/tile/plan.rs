@@ -1,26 +1,38 @@
-//! Compiles a program to words: finds the live steps, gives each value a location, and emits the code that
-//! [`super::code`] reads.
+//! Plans a program: finds the live steps and gives each value a location. [`super::code`] writes the plan as words.
 //!
 //! Invariant: a step's result is never in the slot of one of its operands. A slot that is filled once per call is never
 //! reused. Every other slot is free after the last use of its value.
 
 use super::TILE;
-use super::code::{Kind, Place, Word, encode};
 use super::op::TileOp;
-use super::program::{Access, Program, Step};
+use super::program::{Access, Program, Step, merged};
 use crate::arena::DType;
 use crate::arena::tensor::LINE;
 
-/// Merges adjacent dimensions with contiguous strides and drops those of size 1: `(dim, stride)`, outermost first.
-pub(super) fn merged(dims: &[usize], strides: &[isize]) -> Vec<(usize, isize)> {
-    let mut out: Vec<(usize, isize)> = Vec::new();
-    for (&dim, &stride) in dims.iter().zip(strides).filter(|(d, _)| **d != 1) {
-        match out.last_mut() {
-            Some(last) if last.1 == stride * dim as isize => *last = (last.0 * dim, stride),
-            _ => out.push((dim, stride)),
-        }
-    }
-    out
+/// How an input is read, with trivial cases reduced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// No step reads it.
+    Unused,
+    Full,
+    Scalar,
+    Suffix(usize),
+    Prefix(usize),
+    /// `(dim, stride)`, outermost first.
+    Strided {
+        base: usize,
+        walk: Vec<(usize, isize)>,
+    },
+}
+
+/// The location of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    None,
+    /// An input, and the slot of its tile if it is not read in place.
+    Input(u16, u16),
+    Slot(u16),
+    Out(u16),
 }
 
 /// An input's access, with trivial cases reduced to simpler ones.
@@ -202,16 +214,6 @@ impl Plan {
                 }
             }
         }
-    }
-}
-
-impl Program {
-    /// The parameter words of the kernel.
-    ///
-    /// # Panics
-    /// If [`Program::check`] does not hold.
-    pub fn to_words(&self) -> Vec<Word> {
-        encode(&Plan::new(self))
     }
 }
 

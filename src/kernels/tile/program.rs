@@ -15,6 +15,18 @@ pub const MAX_STEPS: usize = 256;
 /// Maximal number of dimensions of a strided view, after contiguous dimensions are merged.
 pub const MAX_DIMS: usize = 8;
 
+/// Merges adjacent dimensions with contiguous strides and drops those of size 1: `(dim, stride)`, outermost first.
+pub(super) fn merged(dims: &[usize], strides: &[isize]) -> Vec<(usize, isize)> {
+    let mut out: Vec<(usize, isize)> = Vec::new();
+    for (&dim, &stride) in dims.iter().zip(strides).filter(|(d, _)| **d != 1) {
+        match out.last_mut() {
+            Some(last) if last.1 == stride * dim as isize => *last = (last.0 * dim, stride),
+            _ => out.push((dim, stride)),
+        }
+    }
+    out
+}
+
 /// Which element of an input is read for element `i` of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -129,7 +141,7 @@ impl Program {
                 if dims.len() != strides.len() || dims.iter().product::<usize>() != self.len {
                     return Err("a strided view that does not fit the program's length");
                 }
-                if super::plan::merged(dims, strides).len() > MAX_DIMS {
+                if merged(dims, strides).len() > MAX_DIMS {
                     return Err("a strided view of too many dimensions");
                 }
                 Ok(())

@@ -3,8 +3,9 @@
 //! Invariant: the result of an element depends on its index and the inputs alone, not on the range or the tile.
 
 use super::apply::{apply, fill};
-use super::code::{AccessCode, Code, InputCode, Place, StepCode};
+use super::code::{AccessCode, Code, InputCode, StepCode};
 use super::load::{load, place};
+use super::plan::Place;
 use super::program::{MAX_INPUTS, MAX_OUTPUTS, Program};
 use super::{TILE, UNIT, scratch_len};
 use crate::arena::DType;
