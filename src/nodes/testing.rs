@@ -4,6 +4,7 @@
 //! Randomness is any function from a bound to a number below it, so that proptest and libFuzzer both drive, shrink and
 //! replay these. Invariant: every row's cases take part without a line here. Only tests and fuzz targets call this.
 
+use crate::arena::rng::SplitMix64;
 use crate::arena::{Region, Value};
 use crate::error::{Place, Result};
 use crate::nodes::ir::attrs::{Attr, Owned};
@@ -24,16 +25,10 @@ use crate::nodes::ops::pointwise::attrs::CastAttrs;
 /// A source of randomness: a number below the bound, which is at least 1.
 pub type Draw<'d> = dyn FnMut(u32) -> u32 + 'd;
 
-/// A source with a seed (SplitMix64; Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
+/// A source with a seed.
 pub fn seeded(seed: u64) -> impl FnMut(u32) -> u32 {
-    let mut state = seed;
-    move |bound| {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((((z ^ (z >> 31)) >> 32) * u64::from(bound.max(1))) >> 32) as u32
-    }
+    let mut stream = SplitMix64(seed);
+    move |bound| (((stream.bits() >> 32) * u64::from(bound.max(1))) >> 32) as u32
 }
 
 /// A source that reads `numbers`, and then zeros for ever: shorter inputs are simpler graphs.

@@ -3,27 +3,16 @@
 //! Invariant: the order of an epoch is a function of (seed, epoch, number of examples), so a cursor of two numbers is
 //! all that a checkpoint needs. Taking a batch allocates nothing.
 
+use crate::arena::rng::{GOLDEN, SplitMix64, mix};
 use crate::error::{Error, Kind, Result};
-
-/// Weyl constant of SplitMix64: 2⁶⁴ over the golden ratio.
-const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-
-/// The finaliser of SplitMix64.
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
 
 /// Fills `order` with the permutation of `0..order.len()` that (`seed`, `epoch`) name: Fisher–Yates over SplitMix64.
 pub fn permutation(seed: u64, epoch: u64, order: &mut [u32]) {
     order.iter_mut().zip(0..).for_each(|(o, i)| *o = i);
-    let mut state = mix(seed.wrapping_add(GOLDEN)) ^ mix(epoch.wrapping_mul(GOLDEN).wrapping_add(1));
+    let start = mix(seed.wrapping_add(GOLDEN)) ^ mix(epoch.wrapping_mul(GOLDEN).wrapping_add(1));
+    let mut stream = SplitMix64(start);
     for i in (1..order.len()).rev() {
-        state = state.wrapping_add(GOLDEN);
-        // A 128-bit product scales to 0..=i; its bias is below i/2⁶⁴.
-        let j = (u128::from(mix(state)) * (i as u128 + 1)) >> 64;
-        order.swap(i, j as usize);
+        order.swap(i, stream.below(i as u64 + 1) as usize);
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::eval::write_leaf;
 use arenagrad::arena::Value;
+use arenagrad::arena::rng::{self, SplitMix64};
 use arenagrad::error::Result;
 use arenagrad::nodes::ir::leaf::ParamAttrs;
 use arenagrad::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, LeafKind, Var};
@@ -47,12 +48,7 @@ pub fn summed(g: Graph<'_>) -> Result<Option<(GraphBuf, String)>> {
 
 /// A number in (−1, 1), never 0, that (`seed`, `i`) name.
 fn uniform(seed: u64, i: usize) -> f64 {
-    // SplitMix64.
-    let mut z = seed.wrapping_add((i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    let unit = ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64;
-    2.0 * unit - 1.0 + f64::EPSILON
+    2.0 * rng::unit(SplitMix64::nth(seed, i as u64)) - 1.0 + f64::EPSILON
 }
 
 /// Values of all leaves.

@@ -7,7 +7,6 @@
 pub mod attrs;
 pub mod builder;
 pub mod call;
-pub mod dtype;
 pub mod emit;
 pub mod graph;
 pub mod infer;
@@ -17,3 +16,5 @@ pub mod results;
 pub mod text;
 pub mod typed;
 pub mod verify;
+
+pub use crate::arena::dtype;

@@ -4,8 +4,8 @@
 //! numbers are fixed, so the same input gives the same packing.
 
 use super::compress::{Part, Problem};
-use super::instances::Dice;
 use super::skyline;
+use crate::arena::rng::SplitMix64;
 
 /// Most buffers that all passes together place.
 const EFFORT: u64 = 1 << 20;
@@ -17,7 +17,7 @@ pub fn anneal(p: &Problem, part: Part, from: &[u64], height: u64, enough: u64, e
     // A skyline pass in order of offsets is no higher than the packing with these offsets.
     let mut order: Vec<u32> = (0..n as u32).collect();
     order.sort_by_key(|&k| (from[k as usize], k));
-    let mut dice = Dice(n as u64);
+    let mut dice = SplitMix64(n as u64);
     let (mut now, mut best) = (height, None);
     let mut least = height;
     let passes = EFFORT.min(effort) / n.max(1) as u64;

@@ -6,10 +6,10 @@
 use super::branching::Choice;
 use super::compress::{Part, Problem};
 use super::height::Height;
-use super::instances::Dice;
 use super::rank::{Facts, Rank};
 use super::search::{Outcome, search};
 use super::state::State;
+use crate::arena::rng::SplitMix64;
 
 /// Orders and branching rules, those that solve the most problems alone first.
 const STRATEGIES: &[(Rank, Choice)] = &[
@@ -55,7 +55,7 @@ impl<'a> Exact<'a> {
         let end = self.nodes + budget;
         // Enough for a search with few wrong decisions.
         let mut limit = 2 * n + 100;
-        let mut dice = Dice(cap);
+        let mut dice = SplitMix64(cap);
         for round in 0.. {
             for &(rank, choice) in STRATEGIES {
                 let left = end - self.nodes;
@@ -104,7 +104,7 @@ impl<'a> Exact<'a> {
 }
 
 /// Swaps buffers with later ones nearby: none in round 0, more in each round.
-fn shake(order: &mut [u32], dice: &mut Dice, round: u64) {
+fn shake(order: &mut [u32], dice: &mut SplitMix64, round: u64) {
     let n = order.len() as u64;
     let moves = if round == 0 { 0 } else { (n * round / 16).max(1) };
     for _ in 0..moves {

@@ -3,25 +3,7 @@
 //! Every function is a pure function of its arguments.
 
 use super::buffers::Buffers;
-
-/// A stream of pseudo-random numbers (SplitMix64: Steele, Lea and Flood, 2014).
-#[derive(Clone, Debug)]
-pub struct Dice(pub u64);
-
-impl Dice {
-    /// The next 64 bits.
-    pub fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `n`; 0 if `n` is 0.
-    pub fn below(&mut self, n: u64) -> u64 {
-        ((u128::from(self.roll()) * u128::from(n)) >> 64) as u64
-    }
-}
+use crate::arena::rng::SplitMix64;
 
 /// A rectangle in time and memory.
 #[derive(Clone, Copy)]
@@ -35,7 +17,7 @@ struct Piece {
 /// A guillotine dissection of a rectangle of `width` moments and height `height` into `n` buffers, or fewer if no piece
 /// can be cut any more. Every moment is full, so the best height is `height`.
 pub fn perfect(n: usize, width: u64, height: u64, seed: u64) -> Buffers {
-    let mut dice = Dice(seed);
+    let mut dice = SplitMix64(seed);
     let mut open = vec![Piece { from: 0, to: width, low: 0, high: height }];
     let mut done = Vec::new();
     while open.len() + done.len() < n && !open.is_empty() {
@@ -63,7 +45,7 @@ pub fn perfect(n: usize, width: u64, height: u64, seed: u64) -> Buffers {
 /// A training step of a chain of layers, of about `n` buffers. Each layer keeps activations until its backward half,
 /// which frees them in the opposite order and makes gradients. Both halves need short-lived scratch.
 pub fn training(n: usize, seed: u64) -> Buffers {
-    let mut dice = Dice(seed);
+    let mut dice = SplitMix64(seed);
     let layers = (n / 7).max(1) as u64;
     let last = 2 * 4 * layers;
     let mut v = Buffers::default();
@@ -112,7 +94,7 @@ pub fn unrolled(n: usize) -> Buffers {
 
 /// Lifetimes and sizes drawn from power laws of density `x^-2`: most are short and small, a few are long or large.
 pub fn power_law(n: usize, seed: u64) -> Buffers {
-    let mut dice = Dice(seed);
+    let mut dice = SplitMix64(seed);
     let span = n as u64;
     let mut v = Buffers::default();
     for _ in 0..n {

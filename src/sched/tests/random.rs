@@ -1,6 +1,7 @@
 //! Random graphs, planned and run in every way, against plain evaluation.
 
 use super::ops::{self, ADD, COLUMNS, FRESH, REVERSE, SCALE, SUM, TAIL, TWICE, TWO};
+use crate::arena::rng::SplitMix64;
 use crate::arena::tensor::{LINE, TensorArena};
 use crate::arena::{Value, ids::Id};
 use crate::error::Result;
@@ -18,22 +19,19 @@ use crate::sched::share::tapes_sharing;
 use crate::sched::tape::Tapes;
 use crate::sched::team::Team;
 
-/// SplitMix64.
-pub struct Draw(pub u64);
+/// A stream of numbers.
+pub struct Draw(pub SplitMix64);
 
 impl Draw {
     /// Below `n`.
     pub fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % n as u64) as usize
+        (self.0.bits() % n as u64) as usize
     }
 }
 
 /// A graph of `nodes` custom ops with leaves, views, updates and outputs of all kinds.
 pub fn graph(seed: u64, nodes: usize) -> GraphBuf {
-    let mut d = Draw(seed);
+    let mut d = Draw(SplitMix64(seed));
     let g = Builder::new("random");
     let n = [5, 23, 64, 300][d.below(4)];
     let mut vars: Vec<Var<'_>> = Vec::new();

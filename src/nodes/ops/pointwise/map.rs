@@ -7,9 +7,8 @@
 
 use crate::arena::ids::Id;
 use crate::arena::intern::Dims;
-use crate::arena::{Region, Value, Window};
+use crate::arena::{DType, Region, Value, Window};
 use crate::ensure;
-use crate::kernels::elem::Elem;
 use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
 use crate::nodes::ir::call::{Buf, LowerCx};
 use crate::nodes::ir::graph::Graph;
@@ -66,7 +65,7 @@ impl TileBuild {
         TileBuild { program, reads }
     }
 
-    fn input(&mut self, operand: usize, elem: Elem, access: Access) -> Slot {
+    fn input(&mut self, operand: usize, elem: DType, access: Access) -> Slot {
         let input = Input { elem, access };
         let known = (0..self.reads.len()).find(|&i| self.reads[i] == operand && self.program.inputs[i] == input);
         Slot::Input(known.unwrap_or_else(|| {
@@ -127,7 +126,7 @@ fn point_step(
     n: crate::arena::Node,
     op: TileOp,
     imm: fn(&crate::nodes::Attrs<'_>) -> [f64; 2],
-    out: Elem,
+    out: DType,
     slots: &Window<Value, Option<Slot>>,
 ) -> Result<(Step, Vec<Slot>), String> {
     let args = g.args_of(n);

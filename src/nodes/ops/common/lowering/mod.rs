@@ -25,7 +25,6 @@ mod tests;
 
 use crate::arena::tensor::LINE;
 use crate::kernels::cost_model::{self, CostClass};
-use crate::kernels::elem::Elem;
 use crate::kernels::tile::{self, Access, Input, Program, Step, TileOp, scratch_len};
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ir::dtype::DType;
@@ -105,9 +104,9 @@ macro_rules! by_num_index {
 
 pub(crate) use {by_float, by_num, by_num_index, by_size, by_size_index};
 
-/// The tag that kernels know an element type by.
-pub fn elem(dtype: DType) -> Result<Elem, String> {
-    Elem::ALL.get(dtype as usize).copied().ok_or_else(|| format!("no kernel for {dtype}"))
+/// `dtype` if kernels compute in it.
+pub fn elem(dtype: DType) -> Result<DType, String> {
+    if dtype == DType::C64 { Err(format!("no kernel for {dtype}")) } else { Ok(dtype) }
 }
 
 /// The program of one point-wise node, and which operand each of its inputs is. An operand that is named twice is one
@@ -146,7 +145,7 @@ pub fn tile_program(cx: &LowerCx<'_>) -> Result<(Program, Vec<usize>), String> {
 pub fn push_program(cx: &mut LowerCx<'_>, p: &Program, reads: &[Buf], outs: &[Buf], flops: u64) {
     let mut pairs = Vec::new();
     for (i, input) in p.inputs.iter().enumerate().filter(|(_, input)| input.access == Access::Full) {
-        let same = |o: &u16| p.elem(*o).map(Elem::size) == Some(input.elem.size());
+        let same = |o: &u16| p.elem(*o).map(DType::size) == Some(input.elem.size());
         pairs.extend((0..outs.len()).filter(|&j| same(&p.outputs[j])).map(|j| (i, j)));
     }
     let ops = cost_model::steps(&p.steps, p.len);
