@@ -154,7 +154,7 @@ pub fn fuse<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<(Graph<'b>, Vec<Fusion>)
             return None;
         }
         let outcome = Outcome::Fired { saved: members.len() - 1 };
-        made.push(Fusion { rule: "map-region", op: v.def.name, place: g.place(v.node), outcome });
+        made.push(Fusion { rule: "map-region", op: v.def.name, location: g.location(v.node), outcome });
         Some(region(v, members))
     })?;
     Ok((fused, made))

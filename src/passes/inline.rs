@@ -91,7 +91,7 @@ pub fn fits(g: Graph<'_>, picked: impl Fn(Node) -> bool) -> Result<()> {
         let name = if name.is_empty() { r.0.to_string() } else { name.to_string() };
         let size = if size == u64::MAX { "more nodes than can be counted".into() } else { format!("{size} nodes") };
         let text = format!("{def}: with its calls written out, region @{name} is {size}; {MAX_NODES} is the limit");
-        Err(Error::new(Kind::Verify, text).at(g.place(n)))
+        Err(Error::new(Kind::Verify, text).at(g.location(n)))
     };
     let mut total = 0u64;
     for n in (0..g.nodes()).map(Node::new).filter(|&n| live[n]) {

@@ -333,5 +333,5 @@ pub fn loss_named(g: Graph<'_>, name: &str) -> Result<Value> {
 
 /// That there is no derivative of or by `v`, with the line that asked for it.
 pub fn underivable(g: Graph<'_>, v: Value, text: String) -> Error {
-    Error::new(Kind::Derivative, text).at(g.place(g.def[v.at()]))
+    Error::new(Kind::Derivative, text).at(g.location(g.def[v.at()]))
 }

@@ -4,7 +4,7 @@
 
 use super::pipeline;
 use super::simplify::Hits;
-use crate::error::{Place, Result};
+use crate::error::{Location, Result};
 use crate::nodes::Graph;
 
 /// What became of one pattern.
@@ -30,7 +30,7 @@ pub struct Fusion {
     /// Op of the pattern's last node.
     pub op: &'static str,
     /// Where that node was asked for.
-    pub place: Place,
+    pub location: Location,
     /// What became of it.
     pub outcome: Outcome,
 }

@@ -92,7 +92,7 @@ pub(super) fn check_depth(g: Graph<'_>) -> Result<()> {
             inside[r.at()] = inside[r.at()].max(1 + inside[Scan::of(&g.attrs(n)).body.at()]);
             if inside[r.at()] > DEPTH {
                 let why = format!("scan: loops stand more than {DEPTH} deep in one another");
-                return Err(bad(why).at(g.place(n)));
+                return Err(bad(why).at(g.location(n)));
             }
         }
     }
@@ -114,7 +114,7 @@ fn body(g: Graph<'_>, s: &Scan, threads: usize, precision: &[Precision]) -> Resu
         externs.push(Extern { buf, outer, sliced: i >= s.xs() });
     }
     for n in g.region_nodes(s.body).filter(|n| g.op[n.at()] != Op::ARG) {
-        l.node(n).map_err(|e| e.at(g.place(n)))?;
+        l.node(n).map_err(|e| e.at(g.location(n)))?;
     }
     for (i, &y) in g.region_yields(s.body).iter().enumerate() {
         let leaf = match i < s.carries {

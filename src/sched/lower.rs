@@ -49,7 +49,7 @@ pub fn lower_in<'g>(g: Graph<'g>, threads: usize, precision: &'g [Precision]) ->
     loops::check_depth(g)?;
     let mut l = Lowering::new(g, g.entry(), threads, precision);
     for n in g.region_nodes(g.entry()) {
-        l.node(n).map_err(|e| e.at(g.place(n)))?;
+        l.node(n).map_err(|e| e.at(g.location(n)))?;
     }
     l.outputs()?;
     l.updates()?;

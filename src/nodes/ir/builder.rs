@@ -10,15 +10,15 @@
 use super::attrs::Attr;
 use super::dtype::{DType, Ty};
 use super::emit::Emit;
-use super::graph::{GraphBuf, Loc};
+use super::graph::GraphBuf;
 use super::leaf::{InitKind, InputAttrs, ParamAttrs, StateAttrs};
 use super::opdef::{Op, OpDef};
 use super::results::Results;
 use crate::arena::intern::Dims;
 use crate::arena::{Region, Shape, Sym, Value};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Location, Result};
 use std::cell::{Cell, RefCell};
-use std::panic::Location;
+use std::panic;
 
 /// Writes one graph.
 pub struct Builder {
@@ -141,15 +141,15 @@ impl Builder {
     #[track_caller]
     pub(in crate::nodes) fn record_location(&self) {
         if self.track.get() {
-            self.come_from(Location::caller());
+            self.come_from(panic::Location::caller());
         }
     }
 
     /// Nodes made from now on come from the line `at`, where a transform was asked for.
-    pub fn come_from(&self, at: &Location<'_>) {
+    pub fn come_from(&self, at: &panic::Location<'_>) {
         self.with(|e| {
             let file = e.strings.intern(at.file());
-            e.set_place(Loc { file, line: at.line(), col: 0 });
+            e.set_location(Location::Source(file, at.line()));
         });
     }
 

@@ -10,7 +10,7 @@ use super::leaf::NameAttrs;
 use super::opdef::{Op, OpDef};
 use crate::arena::intern::{Dims, Pool};
 use crate::arena::{Node, Region, Shape, Sym, Value, ids::Id};
-use crate::error::Place;
+use crate::error::Location;
 use bumpalo::Bump;
 use std::ops::Range;
 
@@ -23,17 +23,6 @@ pub enum LeafKind {
     Param,
     /// Persistent across steps, not differentiated by default.
     State,
-}
-
-/// Where a node was asked for: a line of source, or of text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Loc {
-    /// The file; [`Sym::NONE`] for a text, where `col` counts.
-    pub file: Sym,
-    /// The line, from 1.
-    pub line: u32,
-    /// The column, from 1; 0 in source.
-    pub col: u32,
 }
 
 /// The columns of a graph.
@@ -81,8 +70,8 @@ pub struct Graph<'a> {
     pub shapes: Pool<'a, usize>,
     /// Interned strings.
     pub strings: Pool<'a, u8>,
-    /// Places that nodes came from.
-    pub locs: &'a [Loc],
+    /// Locations that nodes came from.
+    pub locs: &'a [Location<Sym>],
 }
 
 impl<'a> Graph<'a> {
@@ -243,12 +232,11 @@ impl<'a> Graph<'a> {
         Some(self.outputs()[i])
     }
 
-    /// Where `n` was asked for.
-    pub fn place(&self, n: Node) -> Place {
+    /// The source location of `n`; its id if it has none.
+    pub fn location(&self, n: Node) -> Location {
         match self.locs.get(self.loc[n.at()] as usize) {
-            Some(l) if l.file == Sym::NONE => Place::Text(l.line, l.col),
-            Some(l) => Place::Source(self.str(l.file).to_string(), l.line),
-            None => Place::Node(n.to_string()),
+            Some(l) => l.map(|s| self.str(s).to_string()),
+            None => Location::Node(n.to_string()),
         }
     }
 

@@ -111,11 +111,11 @@ impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
             }
             Deriv::Rules(jvp, _) => jvp(&site, &ts),
             Deriv::ViaDecompose => {
-                return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.place(n)));
+                return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.location(n)));
             }
             Deriv::Loop => loops::jvp(self.at, n, &ts)?,
             Deriv::Error(why) => {
-                return Err(Error::new(Kind::Derivative, format!("{}: {why}", def.name)).at(src.place(n)));
+                return Err(Error::new(Kind::Derivative, format!("{}: {why}", def.name)).at(src.location(n)));
             }
         };
         for (v, t) in src.outs_of(n).zip(results) {

@@ -153,7 +153,7 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
     fn check(&self, local: &Window<Value, Var<'g>>) -> Result<()> {
         let missing = self.args[..self.scan.carries].iter().any(|&a| !local[a].is_some());
         match missing && self.at.g.error().is_none() {
-            true => Err(Error::new(Kind::Verify, "scan is not prepared").at(self.at.src.place(self.node))),
+            true => Err(Error::new(Kind::Verify, "scan is not prepared").at(self.at.src.location(self.node))),
             false => Ok(()),
         }
     }

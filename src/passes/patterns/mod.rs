@@ -265,7 +265,7 @@ fn find(f: &Facts<'_>) -> Round {
     let mut round = Round::default();
     for (n, r) in nodes(g) {
         for rule in RULES.iter().filter(|rule| (rule.roots)(g.op[n.at()])) {
-            let note = |outcome| Fusion { rule: rule.name, op: g.def_of(n).name, place: g.place(n), outcome };
+            let note = |outcome| Fusion { rule: rule.name, op: g.def_of(n).name, location: g.location(n), outcome };
             match (rule.find)(f, n) {
                 Found::No => {}
                 Found::Missed(reason) => round.missed.push(note(Outcome::Missed { reason })),

@@ -9,19 +9,19 @@ mod captures;
 
 use super::attrs::{Attr, Attrs, is_inline};
 use super::dtype::{DType, Ty};
-use super::graph::{Graph, Loc};
+use super::graph::Graph;
 use super::infer::{Infer, Signature};
 use super::opdef::{Op, OpDef};
 use crate::arena::intern::{Dims, Shapes, Strings};
 use crate::arena::{Node, Region, Shape, Sym, Value, ids::Id};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Location, Result};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hash, Hasher};
 
 mod frame;
 mod limits;
+mod locations;
 mod names;
-mod places;
 
 pub use captures::Closed;
 pub use limits::MAX_NODES;
@@ -115,8 +115,8 @@ pub struct Emit {
     pub shapes: Shapes,
     name: Sym,
     extra: Vec<u32>,
-    locs: Vec<Loc>,
-    loc_ids: hashbrown::HashMap<Loc, u32>,
+    locs: Vec<Location<Sym>>,
+    loc_ids: hashbrown::HashMap<Location<Sym>, u32>,
     done: Vec<Body>,
     open: Vec<Body>,
     sigs: Vec<Signature>,
@@ -155,7 +155,7 @@ impl Emit {
         ops: Vec<&'static OpDef>,
         strings: Strings,
         shapes: Shapes,
-        locs: Vec<Loc>,
+        locs: Vec<Location<Sym>>,
         name: &str,
     ) -> Emit {
         let mut e = Emit {
@@ -268,8 +268,8 @@ impl Emit {
     /// Keeps `e`, unless an earlier error is kept already.
     pub fn fail(&mut self, e: Error) {
         if self.error.is_none() {
-            let place = self.place();
-            self.error = Some(e.at(place));
+            let location = self.location();
+            self.error = Some(e.at(location));
         }
     }
 

@@ -5,6 +5,7 @@
 use super::fields;
 use super::lex::{is_plain, quote};
 use crate::arena::{Node, Region, Sym, Value, ids::Id};
+use crate::error::Location;
 use crate::nodes::ir::attrs::Owned;
 use crate::nodes::ir::graph::Graph;
 use crate::nodes::ir::leaf::NameAttrs;
@@ -154,11 +155,15 @@ impl<'a> Printer<'a> {
         let g = &self.g;
         let at = g.loc.get(n.at()).and_then(|&at| g.locs.get(at as usize)).filter(|_| self.options.locations);
         let Some(loc) = at else { return };
-        let file = if loc.file == Sym::NONE { self.options.file } else { Some(self.str(loc.file)) };
-        if let (Some(file), 1..) = (file, loc.line) {
+        let (file, line) = match *loc {
+            Location::Source(file, line) => (Some(self.str(file)), line),
+            Location::Text(line, _) => (self.options.file, line),
+            Location::Nowhere | Location::Node(_) => return,
+        };
+        if let (Some(file), 1..) = (file, line) {
             out.push_str(" loc(");
             quote(out, file);
-            let _ = write!(out, ":{})", loc.line);
+            let _ = write!(out, ":{line})");
         }
     }
 

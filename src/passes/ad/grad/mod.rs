@@ -233,11 +233,11 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
             Deriv::Linear(t) | Deriv::Multilinear(t) => asked(&mut |i| first.and_then(|ct| t(&site, i, ct))),
             Deriv::Rules(_, vjp) => vjp(&site, &cts, &want),
             Deriv::ViaDecompose => {
-                return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.place(n)));
+                return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.location(n)));
             }
             Deriv::Loop => loops::vjp(self.at, n, &cts, &want)?,
             Deriv::Error(why) => {
-                return Err(Error::new(Kind::Derivative, format!("{}: {why}", def.name)).at(src.place(n)));
+                return Err(Error::new(Kind::Derivative, format!("{}: {why}", def.name)).at(src.location(n)));
             }
         };
         for (i, &a) in src.args_of(n).iter().enumerate() {
