@@ -1,17 +1,17 @@
-//! Which values a derivative passes through: those that depend on the asked-for leaves and on which the asked-for
-//! results depend, both along differentiable edges only. One region at a time: a loop counts as one op.
+//! Activity analysis: a derivative passes through the values that depend on the chosen leaves and on which the chosen
+//! results depend, both along differentiable edges. One region at a time; a loop counts as one op.
 
 use crate::arena::{Region, Value, Window, ids::Id};
 use crate::nodes::ir::opdef::Deriv;
 use crate::nodes::{Graph, OpDef};
 
-/// Whether a derivative can pass through an op at all. An op without one counts as passing: it is an error later,
-/// not a silent zero.
+/// True if a derivative can pass through the op. An op of [`Deriv::Error`] passes too: it becomes an error later, not a
+/// silent zero.
 pub fn passes(def: &OpDef) -> bool {
     !matches!(def.deriv, Deriv::Zero)
 }
 
-/// Values of `r` that depend differentiably on `roots`, which are values of it.
+/// The values of region `r` that depend differentiably on `roots`, values of `r`.
 pub fn depends(g: Graph<'_>, r: Region, roots: &[Value]) -> Window<Value, bool> {
     let mut d = Window::filled(g.region_values(r), false);
     for &root in roots {
@@ -27,7 +27,7 @@ pub fn depends(g: Graph<'_>, r: Region, roots: &[Value]) -> Window<Value, bool> 
     d
 }
 
-/// Values of `r` on which `results`, values of it, depend differentiably.
+/// The values of region `r` on which `results`, values of `r`, depend differentiably.
 pub fn reaches(g: Graph<'_>, r: Region, results: &[Value]) -> Window<Value, bool> {
     let mut d = Window::filled(g.region_values(r), false);
     for &result in results {

@@ -1,4 +1,5 @@
-//! Forward mode: tangents beside values, in one walk over the graph. An absent tangent is a zero, made only at outputs.
+//! Forward mode: one walk over the graph computes the tangent of each value. An absent tangent is zero; zeros are made
+//! at outputs only.
 
 use super::activity::reaches;
 use super::loops::{self, AdContext, ValueMap};
@@ -9,8 +10,11 @@ use crate::nodes::ir::opdef::{Deriv, Site};
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Var};
 use crate::passes::rebuild::{Copier, Signature, finish, underivable, written};
 
-/// Adds to `g` the Jacobian-vector product: an input `tangent.<leaf>` for each of `wrt`, and an output
-/// `tangent.<output>` for each of `outputs`.
+/// Adds to `g` the Jacobian-vector product: an input `tangent.<leaf>` for each of `wrt`, of the leaf's type, and an
+/// output `tangent.<output>` for each of `outputs`, of the output's type.
+///
+/// # Errors
+/// An unknown name; a leaf whose dtype carries no derivative; an op without a derivative on the way.
 pub fn jvp(g: Graph<'_>, outputs: &[&str], wrt: &[&str]) -> Result<GraphBuf> {
     let prepared = for_autodiff(g, wrt, outputs)?;
     let g = prepared.view();
@@ -21,8 +25,8 @@ pub fn jvp(g: Graph<'_>, outputs: &[&str], wrt: &[&str]) -> Result<GraphBuf> {
         c.signature();
         let mut signature = Signature::new(g);
         let results = outputs.iter().map(|o| signature.output(o)).collect::<Result<Vec<_>>>()?;
-        let scene = AdContext { src: g, region: g.entry(), g: &b, map: ValueMap::Whole(&c.map), regions: &c.regions };
-        let mut forward = Forward::new(scene, &results);
+        let context = AdContext { src: g, region: g.entry(), g: &b, map: ValueMap::Whole(&c.map), regions: &c.regions };
+        let mut forward = Forward::new(context, &results);
         for &name in wrt {
             let v = signature.leaf(name)?;
             if !g.dtype[v.at()].is_differentiable() {
@@ -42,21 +46,21 @@ pub fn jvp(g: Graph<'_>, outputs: &[&str], wrt: &[&str]) -> Result<GraphBuf> {
     })
 }
 
-/// One forward walk over one region: the graph's, or a loop's body.
+/// One forward walk over one region: the entry, or the body of a loop.
 pub struct Forward<'r, 'x, 'g> {
-    at: AdContext<'r, 'x, 'g>,
+    context: AdContext<'r, 'x, 'g>,
     tangents: Window<Value, Option<Var<'g>>>,
     wanted: Window<Value, bool>,
 }
 
 impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
-    /// A walk towards `results`, values of the region.
-    pub fn new(at: AdContext<'r, 'x, 'g>, results: &[Value]) -> Self {
-        let tangents = Window::filled(at.src.region_values(at.region), None);
-        Forward { at, tangents, wanted: reaches(at.src, at.region, results) }
+    /// A walk that computes the tangents of `results`, values of the region, and of the values on the way.
+    pub fn new(context: AdContext<'r, 'x, 'g>, results: &[Value]) -> Self {
+        let tangents = Window::filled(context.src.region_values(context.region), None);
+        Forward { context, tangents, wanted: reaches(context.src, context.region, results) }
     }
 
-    /// Gives `v` a tangent.
+    /// Sets the tangent of `v`.
     pub fn set(&mut self, v: Value, t: Var<'g>) {
         self.tangents[v] = Some(t);
     }
@@ -66,13 +70,13 @@ impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
         self.tangents[v]
     }
 
-    /// Asks every node of the region.
+    /// Computes the tangents of all nodes of the region, in order.
     pub fn walk(&mut self) -> Result<()> {
-        self.at.src.region_nodes(self.at.region).try_for_each(|n| self.node(n))
+        self.context.src.region_nodes(self.context.region).try_for_each(|n| self.node(n))
     }
 
     fn node(&mut self, n: Node) -> Result<()> {
-        let AdContext { src, g, map, .. } = self.at;
+        let AdContext { src, g, map, .. } = self.context;
         let ts: Vec<Option<Var<'g>>> = src.args_of(n).iter().map(|&a| self.tangents[a]).collect();
         if ts.iter().all(Option::is_none) || !src.outs_of(n).any(|v| self.wanted[v]) {
             return Ok(());
@@ -90,7 +94,8 @@ impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
                 vec![terms.fold(None, sum)]
             }
             Deriv::Linear(_) => {
-                // Together: operands without a tangent are zeros, operands that carry none (indices) are themselves.
+                // Linear in all operands together: an absent tangent is zero, and an operand that carries no derivative
+                // (an index) is used as it is.
                 let fill = |(a, t): (&Var<'g>, &Option<Var<'g>>)| match t {
                     Some(t) => *t,
                     None if a.dtype().is_differentiable() => a.full_like(0.0),
@@ -113,7 +118,7 @@ impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
             Deriv::ViaDecompose => {
                 return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.location(n)));
             }
-            Deriv::Loop => loops::jvp(self.at, n, &ts)?,
+            Deriv::Loop => loops::jvp(self.context, n, &ts)?,
             Deriv::Error(why) => {
                 return Err(Error::new(Kind::Derivative, format!("{}: {why}", def.name)).at(src.location(n)));
             }

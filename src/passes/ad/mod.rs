@@ -1,4 +1,4 @@
-//! Automatic differentiation: reverse mode, forward mode, and what both share.
+//! Automatic differentiation: reverse mode, forward mode, and their common preparation.
 
 pub mod activity;
 pub mod grad;
