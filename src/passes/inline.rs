@@ -8,9 +8,15 @@ use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::attrs::Kind as Attr;
 use crate::nodes::ir::emit::MAX_NODES;
+use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::control::call::CallAttrs;
-use crate::nodes::{Graph, GraphBuf, Op, Var};
-use crate::passes::ad::prepare::is_inlined;
+use crate::nodes::{Graph, GraphBuf, Op, OpDef, Var};
+
+/// True if the node runs its region once: an op without a decomposition is then replaced by the region's body. The
+/// region is its only attribute, as in [`CallAttrs`].
+pub(in crate::passes) fn is_inlined(def: &OpDef) -> bool {
+    matches!(def.lower, Lower::Control) || def.flags.has(Flags::FUSED)
+}
 
 /// A region that is being written in place of a call: a frame of the explicit stack.
 struct Frame<'g, N> {

@@ -25,4 +25,5 @@ pub use ad::grad::{GradOptions, Missing, grad, vjp};
 pub use ad::higher::{hvp, jacobian, nth_grad};
 pub use ad::jvp::jvp;
 pub use ad::prepare::{FusionPolicy, expand_blocks, unfuse};
-pub use report::{Fusion, Outcome, report};
+pub use pipeline::report;
+pub use report::{Fusion, Outcome};

@@ -1,6 +1,6 @@
 //! The pipeline: the passes that run before lowering, in order, each with the reason for its position.
 
-use super::report::{Fusion, Notes};
+use super::report::{self, Fusion, Notes};
 use super::simplify::Hits;
 use super::{fold, fuse, inline, patterns, rebuild, remat, scan_dce, simplify};
 use crate::arena::{Node, ids::Id};
@@ -239,6 +239,16 @@ pub fn default_passes() -> Vec<&'static str> {
 /// Runs the pipeline: the graph in the form that lowering takes.
 pub fn optimise(g: Graph<'_>) -> Result<GraphBuf> {
     Ok(run(g, &default_passes(), false)?.0)
+}
+
+/// Runs the pipeline on `g` and lists the outcomes of fusion rules: first those that fired, pass by pass, then those
+/// that just missed.
+///
+/// # Errors
+/// Those of the passes.
+pub fn report(g: Graph<'_>) -> Result<Vec<Fusion>> {
+    let (_, traces) = run(g, &default_passes(), false)?;
+    Ok(report::collected(traces.into_iter().map(|t| t.fusions)))
 }
 
 /// The pipeline before and after rematerialisation: [`remat`] needs ops that are simplified and not yet fused.

@@ -2,10 +2,8 @@
 //!
 //! Invariant: collecting a report does not change the graphs that passes write. Passes write reports, tools print them.
 
-use super::pipeline;
 use super::simplify::Hits;
-use crate::error::{Location, Result};
-use crate::nodes::Graph;
+use crate::error::Location;
 
 /// The outcome of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,17 +42,7 @@ pub struct Notes {
     pub fusions: Vec<Fusion>,
 }
 
-/// Runs the pipeline on `g` and lists the outcomes of fusion rules: first those that fired, pass by pass, then those
-/// that just missed.
-///
-/// # Errors
-/// Those of the passes.
-pub fn report(g: Graph<'_>) -> Result<Vec<Fusion>> {
-    let (_, traces) = pipeline::run(g, &pipeline::default_passes(), false)?;
-    Ok(collected(traces.into_iter().map(|t| t.fusions)))
-}
-
-/// The outcomes of several passes in the order of [`report`].
+/// The outcomes of several passes: first those that fired, pass by pass, then those that just missed.
 pub fn collected(passes: impl IntoIterator<Item = Vec<Fusion>>) -> Vec<Fusion> {
     let mut all: Vec<Fusion> = passes.into_iter().flatten().collect();
     all.sort_by_key(|f| matches!(f.outcome, Outcome::Missed { .. }));

@@ -4,11 +4,9 @@
 //! carries are the cotangents of the carries and the sums of the cotangents of the loop's constants. Neither runs the
 //! whole body again: the values of an iteration that it reads are stacked results of the loop, which
 //! [`mod@crate::passes::ad::residuals`] adds, or are made again from these. Invariant: every carry is stacked before
-//! [`vjp`] or [`jvp`] is called.
+//! either walk starts. The loops themselves are written by [`super::backward`] and [`super::forward`].
 
 use super::activity::{depends, reaches};
-use super::grad::Backward;
-use super::jvp::Forward;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ops::control::scan::{Scan, ScanAttrs};
@@ -49,42 +47,33 @@ pub struct AdContext<'r, 'x, 'g> {
 }
 
 /// A loop of the source graph.
-struct ScanSite<'r, 'x, 'g> {
+pub(super) struct ScanSite<'r, 'x, 'g> {
     context: AdContext<'r, 'x, 'g>,
     node: Node,
-    scan: Scan,
+    pub(super) scan: Scan,
     /// Arguments of the body.
-    args: Vec<Value>,
+    pub(super) args: Vec<Value>,
     /// Yields of the body.
-    yields: &'x [Value],
+    pub(super) yields: &'x [Value],
 }
 
 /// Operands of the loop that its derivative reads: pairs of a value of the body and the loop's operand or result.
-struct Operands<'g> {
+pub(super) struct Operands<'g> {
     /// The loop's constants.
-    consts: Vec<(Value, Var<'g>)>,
+    pub(super) consts: Vec<(Value, Var<'g>)>,
     /// Stacked inputs, and stacked results.
-    stacked: Vec<(Value, Var<'g>)>,
+    pub(super) stacked: Vec<(Value, Var<'g>)>,
 }
 
 /// Operands of a loop that is written.
-struct LoopOperands<'o, 'g> {
-    carries: &'o [Var<'g>],
-    consts: &'o [Var<'g>],
-    stacked: &'o [Var<'g>],
-}
-
-/// An argument of the body of a forward-mode loop.
-#[derive(Clone, Copy)]
-struct ForwardArg<'g> {
-    /// True for the tangent of `value`, false for `value` itself.
-    is_tangent: bool,
-    value: Value,
-    arg: Var<'g>,
+pub(super) struct LoopOperands<'o, 'g> {
+    pub(super) carries: &'o [Var<'g>],
+    pub(super) consts: &'o [Var<'g>],
+    pub(super) stacked: &'o [Var<'g>],
 }
 
 impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
-    fn new(context: AdContext<'r, 'x, 'g>, node: Node) -> Self {
+    pub(super) fn new(context: AdContext<'r, 'x, 'g>, node: Node) -> Self {
         let scan = Scan::of(&context.src.attrs(node));
         let (args, yields) = (context.src.region_args(scan.body).collect(), context.src.region_yields(scan.body));
         ScanSite { context, node, scan, args, yields }
@@ -95,7 +84,7 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
     }
 
     /// The operands and results that the derivative reads: all constants, stacked inputs and stacked results.
-    fn operands(&self) -> Operands<'g> {
+    pub(super) fn operands(&self) -> Operands<'g> {
         let (src, s) = (self.context.src, &self.scan);
         let given = |i: usize| (self.args[i], self.context.map.get(src.args_of(self.node)[i]));
         let consts = (s.carries..s.xs()).map(given).collect();
@@ -111,7 +100,7 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
 
     /// Writes the body into the open region again, except the values of `known`, which are given. Returns all values of
     /// the body.
-    fn recompute(&self, known: &[(Value, Var<'g>)]) -> Window<Value, Var<'g>> {
+    pub(super) fn recompute(&self, known: &[(Value, Var<'g>)]) -> Window<Value, Var<'g>> {
         let (src, g) = (self.context.src, self.context.g);
         let mut local = Window::filled(src.region_values(self.scan.body), g.var(Value::NONE));
         for &(v, x) in known {
@@ -143,7 +132,7 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
     }
 
     /// Writes a loop over `operands`. `body` gets the arguments of the new body and returns its yields.
-    fn emit(
+    pub(super) fn emit(
         &self,
         name: &str,
         reverse: bool,
@@ -171,7 +160,7 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
     }
 
     /// An error if a carry is neither stacked nor given.
-    fn check(&self, local: &Window<Value, Var<'g>>) -> Result<()> {
+    pub(super) fn check(&self, local: &Window<Value, Var<'g>>) -> Result<()> {
         let missing = self.args[..self.scan.carries].iter().any(|&a| !local[a].is_some());
         match missing && self.context.g.error().is_none() {
             true => Err(Error::new(Kind::Verify, "scan is not prepared").at(self.context.src.location(self.node))),
@@ -181,7 +170,7 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
 
     /// The operands whose tangents may be nonzero, given those that have one. A tangent reaches further carries through
     /// the yields.
-    fn dependent(&self, has: &[bool]) -> Vec<bool> {
+    pub(super) fn dependent(&self, has: &[bool]) -> Vec<bool> {
         let mut has = has.to_vec();
         loop {
             let roots: Vec<Value> = self.args.iter().zip(&has).filter(|(_, h)| **h).map(|(&a, _)| a).collect();
@@ -195,7 +184,7 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
     }
 
     /// The arguments on which results with a cotangent depend, given the results that have one.
-    fn reached(&self, has: &[bool]) -> Vec<bool> {
+    pub(super) fn reached(&self, has: &[bool]) -> Vec<bool> {
         let mut has = has.to_vec();
         loop {
             let roots: Vec<Value> = self.yields.iter().zip(&has).filter(|(_, h)| **h).map(|(&y, _)| y).collect();
@@ -207,137 +196,4 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
             }
         }
     }
-}
-
-/// The cotangents of the operands of the loop `n`, given those of its results. `want` says which operands need one.
-pub fn vjp<'g>(
-    context: AdContext<'_, '_, 'g>,
-    n: Node,
-    cts: &[Option<Var<'g>>],
-    want: &[bool],
-) -> Result<Vec<Option<Var<'g>>>> {
-    let l = ScanSite::new(context, n);
-    let (k, xs) = (l.scan.carries, l.scan.xs());
-    let has: Vec<bool> = cts.iter().map(Option::is_some).collect();
-    let (reached, dependent) = (l.reached(&has), l.dependent(want));
-    // Cotangents of carries are carried, those of constants are summed, those of stacked inputs are stacked.
-    let active: Vec<usize> =
-        (0..l.args.len()).filter(|&i| reached[i] && if i < k { dependent[i] } else { want[i] }).collect();
-    let mut grads = vec![None; l.args.len()];
-    if active.is_empty() {
-        return Ok(grads);
-    }
-    let (sums, slices): (Vec<usize>, Vec<usize>) = active.iter().partition(|&&i| i < xs);
-    let outs: Vec<Value> = context.src.outs_of(n).collect();
-    let zero = |i: usize| match i < k {
-        true => cts[i].unwrap_or_else(|| context.map.get(outs[i]).full_like(0.0)),
-        false => context.map.get(context.src.args_of(n)[i]).full_like(0.0),
-    };
-    let starts: Vec<Var<'g>> = sums.iter().map(|&i| zero(i)).collect();
-    let o = l.operands();
-    let consts: Vec<Var<'g>> = o.consts.iter().map(|c| c.1).collect();
-    let seeds: Vec<(Value, Var<'g>)> = (k..outs.len()).filter_map(|j| cts[j].map(|ct| (l.yields[j], ct))).collect();
-    let stacked: Vec<Var<'g>> = o.stacked.iter().chain(&seeds).map(|x| x.1).collect();
-    let operands = LoopOperands { carries: &starts, consts: &consts, stacked: &stacked };
-    let results = l.emit("scan.vjp", !l.scan.reverse, operands, |args| {
-        let (sum_args, rest) = args.split_at(sums.len());
-        let names = o.consts.iter().chain(&o.stacked).map(|x| x.0);
-        let known: Vec<(Value, Var<'g>)> = names.zip(rest.iter().copied()).collect();
-        let local = l.recompute(&known);
-        l.check(&local)?;
-        let inner = AdContext { region: l.scan.body, map: ValueMap::Part(&local), ..context };
-        let roots: Vec<Value> = active.iter().map(|&i| l.args[i]).collect();
-        let mut back = Backward::new(inner, &roots);
-        sums.iter().zip(sum_args).filter(|(i, _)| **i < k).for_each(|(&i, &ct)| back.add(l.yields[i], ct));
-        seeds.iter().zip(&rest[known.len()..]).for_each(|(s, &ct)| back.add(s.0, ct));
-        back.walk()?;
-        let ct = |i: usize| back.cotangent(l.args[i]);
-        let sum = |(&i, &sum): (&usize, &Var<'g>)| match ct(i) {
-            Some(ct) if i < k => ct,
-            None if i < k => sum.full_like(0.0),
-            Some(ct) => sum + ct,
-            None => sum,
-        };
-        let slice = |&i: &usize| ct(i).unwrap_or_else(|| local[l.args[i]].full_like(0.0));
-        Ok(sums.iter().zip(sum_args).map(sum).chain(slices.iter().map(slice)).collect())
-    })?;
-    for (&i, d) in sums.iter().chain(&slices).zip(results) {
-        grads[i] = Some(d).filter(|_| want[i]);
-    }
-    Ok(grads)
-}
-
-/// The tangents of the results of the loop `n`, given those of its operands.
-pub fn jvp<'g>(context: AdContext<'_, '_, 'g>, n: Node, ts: &[Option<Var<'g>>]) -> Result<Vec<Option<Var<'g>>>> {
-    let l = ScanSite::new(context, n);
-    let (k, xs) = (l.scan.carries, l.scan.xs());
-    let has: Vec<bool> = ts.iter().map(Option::is_some).collect();
-    let moving: Vec<usize> = (0..k).zip(l.dependent(&has)).filter(|(_, d)| *d).map(|(i, _)| i).collect();
-    let given = |r: std::ops::Range<usize>| r.filter_map(|i| ts[i].map(|t| (l.args[i], t))).collect::<Vec<_>>();
-    let (dot_consts, dot_xs) = (given(k..xs), given(xs..l.args.len()));
-    let zero = |i: usize| ts[i].unwrap_or_else(|| context.map.get(context.src.args_of(n)[i]).full_like(0.0));
-    let starts: Vec<Var<'g>> = moving.iter().map(|&i| zero(i)).collect();
-    let o = l.operands();
-    let consts: Vec<Var<'g>> = o.consts.iter().chain(&dot_consts).map(|c| c.1).collect();
-    let stacked: Vec<Var<'g>> = o.stacked.iter().chain(&dot_xs).map(|x| x.1).collect();
-    let mut with_tangent = Vec::new();
-    let operands = LoopOperands { carries: &starts, consts: &consts, stacked: &stacked };
-    let results = l.emit("scan.jvp", l.scan.reverse, operands, |args| {
-        // In the order of the operands.
-        let groups = [
-            (true, moving.iter().map(|&i| l.args[i]).collect()),
-            (false, values_of(&o.consts)),
-            (true, values_of(&dot_consts)),
-            (false, values_of(&o.stacked)),
-            (true, values_of(&dot_xs)),
-        ];
-        let named = forward_args(groups, args);
-        let pick = |is_tangent: bool| {
-            named.iter().filter(|a| a.is_tangent == is_tangent).map(|a| (a.value, a.arg)).collect::<Vec<_>>()
-        };
-        let local = l.recompute(&pick(false));
-        l.check(&local)?;
-        let inner = AdContext { region: l.scan.body, map: ValueMap::Part(&local), ..context };
-        let mut forward = Forward::new(inner, l.yields);
-        pick(true).into_iter().for_each(|(v, t)| forward.set(v, t));
-        forward.walk()?;
-        let carried = |&i: &usize| {
-            let y = l.yields[i];
-            forward.tangent(y).unwrap_or_else(|| local[y].full_like(0.0))
-        };
-        let mut yields: Vec<Var<'g>> = moving.iter().map(carried).collect();
-        for j in k..l.yields.len() {
-            if let Some(t) = forward.tangent(l.yields[j]) {
-                with_tangent.push(j);
-                yields.push(t);
-            }
-        }
-        // A body yields at least one value.
-        if yields.is_empty() {
-            yields.extend(local_any(&local, l.yields));
-        }
-        Ok(yields)
-    })?;
-    let mut tangents = vec![None; l.yields.len()];
-    for (&j, t) in moving.iter().chain(&with_tangent).zip(results) {
-        tangents[j] = Some(t);
-    }
-    Ok(tangents)
-}
-
-/// The body's values of `pairs`.
-fn values_of(pairs: &[(Value, Var<'_>)]) -> Vec<Value> {
-    pairs.iter().map(|p| p.0).collect()
-}
-
-/// The arguments `args` of a forward-mode body with the body's values that they are for. Each group says whether its
-/// arguments are tangents.
-fn forward_args<'g>(groups: [(bool, Vec<Value>); 5], args: &[Var<'g>]) -> Vec<ForwardArg<'g>> {
-    let values = groups.into_iter().flat_map(|(is_tangent, group)| group.into_iter().map(move |v| (is_tangent, v)));
-    values.zip(args).map(|((is_tangent, value), &arg)| ForwardArg { is_tangent, value, arg }).collect()
-}
-
-/// The value in place of the first yield.
-fn local_any<'g>(local: &Window<Value, Var<'g>>, yields: &[Value]) -> Option<Var<'g>> {
-    yields.first().map(|&y| local[y])
 }

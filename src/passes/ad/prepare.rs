@@ -3,27 +3,21 @@
 //! Invariant: each function keeps the meaning of the graph, the names of leaves, and the number, order and types of
 //! outputs.
 
-use super::activity::{depends, reaches};
-use crate::arena::{Node, Region, Side, Value, ids::Id};
+use super::activity::active;
+use crate::arena::{Node, Side, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::{Deriv, Flags, Lower};
 use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, OpDef, Var};
 use crate::passes::ad::residuals::save;
-use crate::passes::inline::{fits, inline_region, inlined};
-use crate::passes::rebuild::{Copier, Signature, Visit, finish, rebuild_buf};
+use crate::passes::inline::{fits, inline_region, inlined, is_inlined};
+use crate::passes::rebuild::{Copier, Visit, finish, rebuild_buf};
 
 /// The most rounds of expansion of a chain of decompositions.
 const ROUNDS: usize = 16;
 /// The most nodes that unrolling one loop may write.
 const MAX_UNROLLED: usize = 1 << 20;
-
-/// True if the node runs its region once: an op without a decomposition is then replaced by the region's body. The
-/// region is its only attribute, as in [`CallAttrs`].
-pub(in crate::passes) fn is_inlined(def: &OpDef) -> bool {
-    matches!(def.lower, Lower::Control) || def.flags.has(Flags::FUSED)
-}
 
 /// Writes the iterations of the loop `v` one after another. The results of the loop.
 fn unroll<'g>(v: &Visit<'_, 'g>) -> Vec<Var<'g>> {
@@ -132,26 +126,6 @@ pub fn for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Result<Grap
         pick
     })?;
     save(ready.view(), wrt, results)
-}
-
-/// The nodes on the paths from `wrt` to `results`, and all nodes of the bodies of loops among them.
-pub fn active(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Side<Node, bool> {
-    let signature = Signature::new(g);
-    let leaves: Vec<Value> = wrt.iter().filter_map(|n| signature.leaf(n).ok()).collect();
-    let outs: Vec<Value> = results.iter().filter_map(|n| signature.output(n).ok()).collect();
-    let (from, to) = (depends(g, g.entry(), &leaves), reaches(g, g.entry(), &outs));
-    let mut active = Side::filled(g.nodes(), false);
-    let mut run = Side::<Region, bool>::filled(g.regions(), false);
-    for r in (0..g.regions()).rev().map(Region::new) {
-        for n in g.region_nodes(r) {
-            let here = || g.args_of(n).iter().any(|&a| from[a]) && g.outs_of(n).any(|v| to[v]);
-            active[n] = if r == g.entry() { here() } else { run[r] };
-            if active[n] && matches!(g.def_of(n).lower, Lower::Loop) {
-                run[Scan::of(&g.attrs(n)).body] = true;
-            }
-        }
-    }
-    active
 }
 
 /// The nodes of all regions whose op definition `pick` picks.

@@ -5,9 +5,9 @@
 //! every carry is stacked, so that all other values can be made again. [`mod@crate::passes::scan_dce`] later drops the
 //! stacked results that nothing reads.
 
-use super::grad::Backward;
+use super::activity::active;
+use super::backward::Backward;
 use super::loops::{AdContext, ValueMap};
-use super::prepare::active;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::opdef::{Flags, Lower};

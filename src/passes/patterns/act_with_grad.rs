@@ -1,6 +1,7 @@
 //! Activations whose derivative a training step needs too.
 
-use super::{Facts, Found, Match};
+use super::facts::Facts;
+use super::matches::{Found, Match};
 use crate::arena::{Node, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::ops::pointwise::act_grad::Curve;

@@ -4,7 +4,8 @@
 //! `attention`, whose backward op computes the weights again. A query whose scores are all −∞ gets zeros from the op
 //! and NaN from the plain ops. Other values change by rounding only.
 
-use super::{Facts, Found, Match};
+use super::facts::Facts;
+use super::matches::{Found, Match};
 use crate::arena::intern::Dims;
 use crate::arena::{Node, Value};
 use crate::nodes::build::axes::to_size;

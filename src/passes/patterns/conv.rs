@@ -1,6 +1,7 @@
 //! Convolutions with a bias and an activation, and relu masks that move in front of a max pool's gradient.
 
-use super::{Facts, Found, Match};
+use super::facts::Facts;
+use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::build::axes::to_i64s;

@@ -1,6 +1,7 @@
 //! Products with a low-rank correction (LoRA; Hu et al., arXiv:2106.09685).
 
-use super::{Facts, Found, Match};
+use super::facts::Facts;
+use super::matches::{Found, Match};
 use crate::arena::{Node, Value};
 use crate::nodes::Op;
 use crate::nodes::ops::matmul::attrs::LoraMatmulAttrs;

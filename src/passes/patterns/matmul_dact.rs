@@ -1,6 +1,7 @@
 //! Products times the derivative of an activation (act-grad epilogues), and the bias gradients that are sums of them.
 
-use super::{Facts, Found, Match};
+use super::facts::Facts;
+use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::ops::matmul::attrs::ActGrad;
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;

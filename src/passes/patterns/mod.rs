@@ -12,7 +12,9 @@
 mod act_with_grad;
 mod attention;
 mod conv;
+mod facts;
 mod lora;
+mod matches;
 mod matmul_dact;
 mod norm;
 mod packed;
@@ -21,69 +23,17 @@ mod sums;
 mod swiglu;
 mod updates;
 
+use self::facts::Facts;
+use self::matches::{Found, Match};
 use super::fuse::fused_regions;
 use super::rebuild::{Copier, finish, rebuild_buf};
 use super::report::{Fusion, Notes, Outcome};
-use crate::arena::intern::Dims;
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Result;
-use crate::nodes::ir::attrs::Attrs;
-use crate::nodes::ops::constant::FullAttrs;
-use crate::nodes::ops::matmul::attrs::Activation;
-use crate::nodes::ops::matmul::attrs::MatmulAttrs;
-use crate::nodes::ops::matmul::attrs::MatmulBiasActAttrs;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Var};
 
 /// The most rounds. A product with its bias and activation needs two or three.
 const ROUNDS: usize = 8;
-
-/// Writes the replacement on the match's operands. Its results.
-type Make = dyn for<'g> Fn(&'g Builder, &[Var<'g>]) -> Vec<Var<'g>>;
-
-/// A group of nodes that a rule found, and its replacement.
-pub struct Match {
-    /// Operands of the replacement.
-    args: Vec<Value>,
-    /// Replaced values, each with its position among the results of `make`. All results of a node are here, or none.
-    gives: Vec<(Value, usize)>,
-    /// Further nodes that disappear, because only the group reads them.
-    inner: Vec<Node>,
-    /// Number of nodes that `make` writes.
-    makes: usize,
-    make: Box<Make>,
-}
-
-impl Match {
-    /// A match whose replacement is one node.
-    fn new(
-        args: Vec<Value>,
-        gives: Vec<(Value, usize)>,
-        inner: Vec<Node>,
-        make: impl for<'g> Fn(&'g Builder, &[Var<'g>]) -> Vec<Var<'g>> + 'static,
-    ) -> Match {
-        Match { args, gives, inner, makes: 1, make: Box::new(make) }
-    }
-
-    /// A match whose replacement is one node on `args`, the first result of which replaces `root`.
-    fn one(
-        root: Value,
-        args: Vec<Value>,
-        inner: Vec<Node>,
-        make: impl for<'g> Fn(&'g Builder, &[Var<'g>]) -> Var<'g> + 'static,
-    ) -> Match {
-        Match::new(args, vec![(root, 0)], inner, move |g, a| vec![make(g, a)])
-    }
-}
-
-/// The answer of a rule for a root.
-enum Found {
-    /// The pattern is not here.
-    No,
-    /// One condition of the pattern failed: the reason.
-    Missed(String),
-    /// The pattern is here.
-    Fired(Match),
-}
 
 /// A named rule.
 struct Rule {
@@ -120,146 +70,6 @@ const RULES: &[Rule] = &[
     Rule { name: "swiglu", roots: |op| op == Op::MUL, find: swiglu::swiglu },
     Rule { name: "swiglu-cast", roots: |op| op == Op::CAST, find: swiglu::cast },
 ];
-
-/// A value times a number.
-struct Scaled {
-    /// The multiplication.
-    node: Node,
-    value: Value,
-    factor: f64,
-}
-
-/// The operands of `x·weight`, and whether each is transposed.
-struct Linear {
-    x: Value,
-    weight: Value,
-    transposed: [bool; 2],
-}
-
-/// The facts of a graph that rules ask for.
-pub struct Facts<'x> {
-    g: Graph<'x>,
-    /// Number of reads of each value by nodes, outputs and updates.
-    reads: Side<Value, u32>,
-    /// The nodes that read value v: `readers[readers_at[v]..readers_at[v + 1]]`, in order.
-    readers_at: Vec<u32>,
-    readers: Vec<Node>,
-}
-
-impl<'x> Facts<'x> {
-    fn new(g: Graph<'x>) -> Facts<'x> {
-        let mut reads = Side::filled(g.values(), 0);
-        g.args.iter().for_each(|&a| reads[a] += 1);
-        let mut at = Vec::with_capacity(g.values() + 1);
-        let mut end = 0;
-        at.push(0);
-        at.extend(reads.as_slice().iter().map(|n| {
-            end += n;
-            end
-        }));
-        let (mut readers, mut next) = (vec![Node::NONE; end as usize], at.clone());
-        for n in (0..g.nodes()).map(Node::new) {
-            for a in g.args_of(n) {
-                readers[next[a.at()] as usize] = n;
-                next[a.at()] += 1;
-            }
-        }
-        for &v in g.yields.iter().chain(g.updates.iter().map(|u| &u.1)) {
-            reads[v] += 1;
-        }
-        Facts { g, reads, readers_at: at, readers }
-    }
-
-    /// The nodes that read `v`, in order.
-    fn readers(&self, v: Value) -> &[Node] {
-        &self.readers[self.readers_at[v.at()] as usize..self.readers_at[v.at() + 1] as usize]
-    }
-
-    /// The only reader of `v`, a node.
-    fn reader(&self, v: Value) -> Option<Node> {
-        self.readers(v).first().copied().filter(|_| self.alone(v))
-    }
-
-    /// The node that makes `v`.
-    fn node(&self, v: Value) -> Node {
-        self.g.def[v.at()]
-    }
-
-    /// The node of `v`, if `v` is the first result of an `op`.
-    fn is(&self, v: Value, op: Op) -> Option<Node> {
-        let n = self.node(v);
-        (self.g.op[n.at()] == op && self.g.out(n) == v).then_some(n)
-    }
-
-    fn args(&self, n: Node) -> &'x [Value] {
-        self.g.args_of(n)
-    }
-
-    fn attrs(&self, n: Node) -> Attrs<'x> {
-        self.g.attrs(n)
-    }
-
-    fn dims(&self, v: Value) -> Dims {
-        self.g.dims(v)
-    }
-
-    /// True if one node reads `v`, once, and there is no other reader.
-    fn alone(&self, v: Value) -> bool {
-        self.reads[v] == 1
-    }
-
-    /// The number that fills `v`.
-    fn fill(&self, v: Value) -> Option<f64> {
-        self.is(v, Op::FULL).map(|n| FullAttrs::of(&self.attrs(n)).value)
-    }
-
-    /// The operand of `v`, if `v` is a broadcast.
-    fn repeated(&self, v: Value) -> Option<Value> {
-        self.is(v, Op::BROADCAST).map(|n| self.args(n)[0])
-    }
-
-    /// The parts of `v`, if `v` is a multiplication by a fill.
-    fn scaled(&self, v: Value) -> Option<Scaled> {
-        let n = self.is(v, Op::MUL)?;
-        let a = self.args(n);
-        [(0, 1), (1, 0)].into_iter().find_map(|(i, j)| Some(Scaled { node: n, value: a[i], factor: self.fill(a[j])? }))
-    }
-
-    /// The operand of `v`, if `v` is a reshape with one reader; its node is pushed to `nodes`. Else `v`.
-    fn through(&self, v: Value, nodes: &mut Vec<Node>) -> Value {
-        match self.is(v, Op::RESHAPE).filter(|_| self.alone(v)) {
-            Some(n) => {
-                nodes.push(n);
-                self.args(n)[0]
-            }
-            None => v,
-        }
-    }
-
-    /// The operands of `n`, if `n` is a product by a matrix, biased or not, without an activation.
-    fn linear(&self, n: Node) -> Option<Linear> {
-        let (a, attrs) = (self.args(n), self.attrs(n));
-        let plain = match self.g.op[n.at()] {
-            Op::MATMUL => true,
-            Op::MATMUL_BIAS_ACT => MatmulBiasActAttrs::of(&attrs).act == Activation::None,
-            _ => false,
-        };
-        (plain && self.dims(a[1]).len() == 2).then(|| {
-            let MatmulAttrs { ta, tb } = MatmulAttrs::of(&attrs);
-            Linear { x: a[0], weight: a[1], transposed: [ta, tb] }
-        })
-    }
-
-    /// The reason of a miss: `v`, called `what`, has other readers.
-    fn reads_of(&self, what: &str, v: Value) -> String {
-        let n = self.reads[v];
-        if self.g.yields.contains(&v) {
-            format!("{what} is an output too")
-        } else {
-            format!("{what} is read {n} times")
-        }
-    }
-}
 
 /// The nodes that patterns look at, each with its region. Regions of fused ops are left out: they are one sweep
 /// already.

@@ -1,6 +1,7 @@
 //! Norms of a residual sum.
 
-use super::{Facts, Found, Match};
+use super::facts::Facts;
+use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::ops::norm::NormAttrs;

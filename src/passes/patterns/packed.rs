@@ -1,6 +1,7 @@
 //! Attention whose q, k and v are slices of one value, in rows `[q | k | v]`.
 
-use super::{Facts, Found, Match};
+use super::facts::Facts;
+use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::build::axes::to_sizes;

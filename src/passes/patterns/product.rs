@@ -1,6 +1,7 @@
 //! Products with a bias and an activation, and products of one input.
 
-use super::{Facts, Found, Linear, Match};
+use super::facts::{Facts, Linear};
+use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::build::axes::to_sizes;
 use crate::nodes::ops::layout::attrs::SliceAttrs;

@@ -1,6 +1,7 @@
 //! Sums of squares, and losses that are fused with their gradients.
 
-use super::{Facts, Found, Match};
+use super::facts::Facts;
+use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::ops::loss::attrs::CrossEntropyAttrs;

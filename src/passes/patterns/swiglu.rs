@@ -1,6 +1,7 @@
 //! SwiGLU on the halves of one packed value: `silu(gate)·value`.
 
-use super::{Facts, Found, Match};
+use super::facts::Facts;
+use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::build::axes::to_sizes;
 use crate::nodes::ops::blocks::attrs::SwigluAttrs;
@@ -30,7 +31,7 @@ pub fn swiglu(f: &Facts<'_>, root: Node) -> Found {
         let is_silu = |n: Node| ActWithGradAttrs::of(&f.attrs(n)).act == Curve::Silu;
         let trained = args.iter().any(|&v| f.is(v, Op::ACT_WITH_GRAD).is_some_and(is_silu));
         return match trained {
-            true => Found::Missed("the gate's slope is read on the way back".into()),
+            true => Found::Missed("the gate's derivative is read by the backward side".into()),
             false => Found::No,
         };
     };

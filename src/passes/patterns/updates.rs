@@ -1,7 +1,8 @@
 //! Optimiser steps: a step goes into the epilogue of the product that is its gradient, a scale of the gradient goes
 //! into the step, and the steps of several small params become one.
 
-use super::{Facts, Found, Match};
+use super::facts::Facts;
+use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::ir::attrs::Owned;
 use crate::nodes::ops::optim::fused_update;

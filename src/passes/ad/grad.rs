@@ -1,15 +1,12 @@
-//! Reverse mode: one walk over the graph, back to front, that applies the derivative fact of each op definition.
+//! Reverse mode: gradients and vector-Jacobian products of outputs of a graph.
 
-mod join;
-
-use super::activity::depends;
-use super::loops::{self, AdContext, ValueMap};
+use super::backward::Backward;
+use super::loops::{AdContext, ValueMap};
 use super::prepare::for_autodiff;
-use crate::arena::{Node, Value, Window, ids::Id};
+use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::ir::leaf::ParamAttrs;
-use crate::nodes::ir::opdef::{Deriv, Site};
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, Var};
 use crate::passes::rebuild::{Copier, Signature, finish, loss_named, output_named, underivable, written};
 
@@ -178,83 +175,5 @@ impl<'r, 'x, 'g> Reverse<'r, 'x, 'g> {
             });
         }
         Ok(grads)
-    }
-}
-
-/// A reverse walk over one region: the entry, or the body of a loop.
-pub struct Backward<'r, 'x, 'g> {
-    context: AdContext<'r, 'x, 'g>,
-    needs: Window<Value, bool>,
-    cotangents: Window<Value, Option<Var<'g>>>,
-}
-
-impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
-    /// A walk that computes the cotangents of `roots`, values of the region, and of the values on the way.
-    pub fn new(context: AdContext<'r, 'x, 'g>, roots: &[Value]) -> Self {
-        let cotangents = Window::filled(context.src.region_values(context.region), None);
-        Backward { context, needs: depends(context.src, context.region, roots), cotangents }
-    }
-
-    /// Adds `ct` to the cotangent of `v`.
-    pub fn add(&mut self, v: Value, ct: Var<'g>) {
-        let sum = match self.cotangents[v] {
-            Some(old) => join::join(old, ct).unwrap_or_else(|| old + ct),
-            None => ct,
-        };
-        self.cotangents[v] = Some(sum);
-    }
-
-    /// The cotangent of `v`; `None` is zero.
-    pub fn cotangent(&self, v: Value) -> Option<Var<'g>> {
-        self.cotangents[v]
-    }
-
-    /// Computes the cotangents of all operands, the last node first. Nodes without a cotangent are skipped.
-    pub fn walk(&mut self) -> Result<()> {
-        let src = self.context.src;
-        for n in src.region_nodes(self.context.region).rev() {
-            let reached = src.outs_of(n).any(|v| self.cotangents[v].is_some());
-            if reached && src.args_of(n).iter().any(|&a| self.needs[a]) {
-                self.node(n)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn node(&mut self, n: Node) -> Result<()> {
-        let AdContext { src, g, map, .. } = self.context;
-        let def = src.def_of(n);
-        g.with(|e| e.set_loc(src.loc[n.at()]));
-        let args: Vec<Var<'g>> = src.args_of(n).iter().map(|&a| map.get(a)).collect();
-        let outs: Vec<Var<'g>> = src.outs_of(n).map(|v| map.get(v)).collect();
-        let cts: Vec<Option<Var<'g>>> = src.outs_of(n).map(|v| self.cotangents[v]).collect();
-        let want: Vec<bool> = src.args_of(n).iter().map(|&a| self.needs[a]).collect();
-        let site = Site { g, op: src.op[n.at()], attrs: src.attrs(n), args: &args, outs: &outs };
-        let asked = |f: &mut dyn FnMut(usize) -> Option<Var<'g>>| {
-            (0..args.len()).map(|i| if want[i] { f(i) } else { None }).collect::<Vec<_>>()
-        };
-        let first = cts[0];
-        let ds: Vec<Option<Var<'g>>> = match def.deriv {
-            Deriv::Zero => return Ok(()),
-            Deriv::Pointwise(p) => asked(&mut |i| first.and_then(|ct| p(&site, i).map(|p| ct * p))),
-            Deriv::Linear(t) | Deriv::Multilinear(t) => asked(&mut |i| first.and_then(|ct| t(&site, i, ct))),
-            Deriv::Rules(_, vjp) => vjp(&site, &cts, &want),
-            Deriv::ViaDecompose => {
-                return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.location(n)));
-            }
-            Deriv::Loop => loops::vjp(self.context, n, &cts, &want)?,
-            Deriv::Error(why) => {
-                return Err(Error::new(Kind::Derivative, format!("{}: {why}", def.name)).at(src.location(n)));
-            }
-        };
-        for (i, &a) in src.args_of(n).iter().enumerate() {
-            if let (true, Some(d)) = (want[i], ds.get(i).copied().flatten()) {
-                self.add(a, d);
-            }
-        }
-        match g.error() {
-            Some(e) => Err(e.context(format!("derivative of {}", def.name))),
-            None => Ok(()),
-        }
     }
 }
