@@ -1,8 +1,8 @@
-//! The graph: a `Copy` bundle of columns that live in a bump arena.
+//! The graph: a `Copy` bundle of columns in a bump arena.
 //!
-//! A graph is never changed: a pass reads one column set and writes another ([`Emit`](super::emit::Emit)).
-//! Invariants, which the verifier spells out as V1–V12: an operand's id is smaller than its node's results; region `r`
-//! owns one contiguous node range, callee before caller, entry last; a body sees its own arguments only.
+//! A graph never changes: a pass reads one set of columns and writes another ([`Emit`](super::emit::Emit)). Invariants,
+//! which the verifier checks as V1–V12: an operand's id is smaller than the ids of its node's results; the nodes of a
+//! region are contiguous; a region stands before its users, and the entry is last; a body sees only its own arguments.
 
 use super::attrs::{Attrs, is_inline};
 use super::dtype::{DType, Ty};
@@ -17,11 +17,11 @@ use std::ops::Range;
 /// The role of a leaf of the entry region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeafKind {
-    /// Written by the caller before each step.
+    /// Written by the caller before a step.
     Input,
-    /// Trained: bound by name, persistent across steps, differentiated by default.
+    /// Trained: bound by name, persists from step to step, differentiated by default.
     Param,
-    /// Persistent across steps, not differentiated by default.
+    /// Persists from step to step, not differentiated by default.
     State,
 }
 
@@ -30,7 +30,7 @@ pub enum LeafKind {
 pub struct Graph<'a> {
     /// Name of the graph.
     pub name: Sym,
-    /// The op table: what [`Op`] indexes.
+    /// The op table, which [`Op`] indexes.
     pub ops: &'a [&'static OpDef],
     /// Op of each node.
     pub op: &'a [Op],
@@ -38,9 +38,9 @@ pub struct Graph<'a> {
     pub args_at: &'a [u32],
     /// Results of node `n`: values `outs_at[n]..outs_at[n + 1]`.
     pub outs_at: &'a [u32],
-    /// Attributes of each node: unused, one word, or where its words start in `extra` (after their count).
+    /// Attributes of each node: unused, one word, or the position in `extra` of the word count and the words.
     pub attr: &'a [u32],
-    /// Provenance of each node: an index into `locs`, or `u32::MAX`.
+    /// Location of each node: an index into `locs`, or `u32::MAX`.
     pub loc: &'a [u32],
     /// Operands, in order.
     pub args: &'a [Value],
@@ -64,13 +64,13 @@ pub struct Graph<'a> {
     pub region_names: &'a [Sym],
     /// Names of the outputs, in the order of the entry region's yields.
     pub output_names: &'a [Sym],
-    /// `(leaf, next)`: after a step, the leaf (a param or a state) holds `next`.
+    /// Pairs `(leaf, next)`: after a step, the leaf (a param or a state) has the value `next`.
     pub updates: &'a [(Value, Value)],
     /// Interned shapes.
     pub shapes: Pool<'a, usize>,
     /// Interned strings.
     pub strings: Pool<'a, u8>,
-    /// Locations that nodes came from.
+    /// Distinct source locations of nodes.
     pub locs: &'a [Location<Sym>],
 }
 
@@ -124,7 +124,7 @@ impl<'a> Graph<'a> {
         self.region_yields(self.entry())
     }
 
-    /// The row of `n`'s op.
+    /// The op definition of `n`.
     #[inline]
     pub fn def_of(&self, n: Node) -> &'static OpDef {
         self.ops[self.op[n.at()].0 as usize]
@@ -200,7 +200,7 @@ impl<'a> Graph<'a> {
         format!("{}{}", self.dtype[v.at()], self.dims(v))
     }
 
-    /// What kind of leaf `v` is, with its name; `None` for other values.
+    /// The kind and the name of `v`, if `v` is a leaf of the entry.
     pub fn leaf(&self, v: Value) -> Option<(LeafKind, &'a str)> {
         let n = self.def[v.at()];
         let kind = match self.op[n.at()] {
@@ -212,7 +212,7 @@ impl<'a> Graph<'a> {
         Some((kind, self.str(NameAttrs::of(&self.attrs(n)).name)))
     }
 
-    /// All leaves of the entry region, in order: value, kind, name.
+    /// The leaves of the entry, in order: value, kind, name.
     pub fn leaves(&self) -> impl Iterator<Item = (Value, LeafKind, &'a str)> + use<'a> {
         let g = *self;
         self.region_nodes(self.entry()).filter_map(move |n| {
@@ -249,8 +249,8 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// Structural equality: the same nodes with the same operands, attributes, types, regions, signature and value names,
-/// compared by what ids mean, not by how pools happen to be laid out. Provenance does not count.
+/// Structural equality: equal nodes, operands, attributes, types, regions, signatures and value names. Interned ids are
+/// compared by their contents, not by their positions in the pools. Locations do not count.
 impl PartialEq for Graph<'_> {
     fn eq(&self, o: &Graph<'_>) -> bool {
         let names = |g: &Graph<'_>, s: &[Sym]| s.iter().map(|&s| g.str(s).to_string()).collect::<Vec<_>>();
@@ -282,27 +282,21 @@ fn same_attrs(a: &Graph<'_>, b: &Graph<'_>, n: Node) -> bool {
     })
 }
 
-impl std::fmt::Debug for Graph<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&super::text::print(*self))
-    }
-}
-
-/// A graph with the bump arena that its columns live in: what builders and transforms return.
+/// A graph with the bump arena of its columns. Builders and passes return it.
 pub struct GraphBuf {
     graph: Graph<'static>,
-    // Dropped after `graph`, which is `Copy` and has nothing to drop. Never handed out: no allocation can happen
-    // through a shared reference.
+    // Dropped after `graph`, which is `Copy` and needs no drop. Never handed out, so nothing can allocate through a
+    // shared reference.
     bump: Bump,
 }
 
 impl GraphBuf {
-    /// Makes a graph in a bump of its own.
+    /// Makes a graph in a new bump.
     pub fn make<E>(f: impl for<'b> FnOnce(&'b Bump) -> Result<Graph<'b>, E>) -> Result<GraphBuf, E> {
         let bump = Bump::new();
         let graph = f(&bump)?;
-        // SAFETY: the columns live in chunks that `bump` owns and that do not move with it; the lifetime is hidden
-        // again by `view`, which ties it to the borrow of `self`.
+        // SAFETY: the columns are in chunks that `bump` owns and that do not move with it. `view` ties the lifetime to
+        // the borrow of `self` again.
         #[allow(unsafe_code)]
         let graph = unsafe { std::mem::transmute::<Graph<'_>, Graph<'static>>(graph) };
         Ok(GraphBuf { graph, bump })
@@ -314,7 +308,7 @@ impl GraphBuf {
         self.graph
     }
 
-    /// Bytes of the bump's chunks.
+    /// Bytes of the bump's chunks, which include unused space.
     pub fn allocated_bytes(&self) -> usize {
         self.bump.allocated_bytes()
     }

@@ -1,7 +1,7 @@
 //! The forward walk over a region: it applies the derivative fact of each op definition, in order.
 //!
-//! A loop in the region is differentiated by a forward walk over its body: see [`super::loops`]. Invariant: the graph is
-//! prepared by [`super::prepare::for_autodiff`], so no op of [`Deriv::ViaDecompose`] is on the way.
+//! A loop in the region is differentiated by a forward walk over its body: see [`super::loops`]. Invariant: the graph
+//! is prepared by [`super::prepare::for_autodiff`], so no op of [`Deriv::ViaDecompose`] is on the way.
 
 use super::activity::reaches;
 use super::loops::{AdContext, LoopOperands, ScanSite, ValueMap};

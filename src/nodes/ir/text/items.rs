@@ -2,9 +2,8 @@
 //!
 //! Invariant: a region that is opened is closed, whatever its body holds. Only [`super::parse_all`] starts here.
 
-use super::MAX_ERRORS;
 use super::lex::{Tok, brief, unescape};
-use super::parse::{Defined, Parser};
+use super::parse::{Defined, MAX_ERRORS, Parser};
 use crate::arena::{Region, Sym, Value};
 use crate::error::{Error, Kind, Location, Result};
 use crate::nodes::ir::dtype::Ty;

@@ -5,13 +5,15 @@
 //! in the text; no function calls itself. A statement that fails defines its labels as [`Value::NONE`], on which later
 //! nodes are skipped without an error. Only this room's `parse…` functions make one.
 
-use super::MAX_ERRORS;
 use super::lex::{Lexer, Name, Tok, Token, brief, unescape};
 use crate::arena::{Region, Sym, Value};
 use crate::error::{Error, Kind, Location, Result};
 use crate::nodes::ir::emit::Emit;
 use crate::nodes::ir::opdef::Op;
 use hashbrown::HashMap;
+
+/// Errors after which the parser stops.
+pub const MAX_ERRORS: usize = 100;
 
 /// What a value or a region is called in the text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
