@@ -1,92 +1,107 @@
-//! The one error type: what went wrong, on which op, with which shapes, and where.
+//! The error type of the library: a kind, a message that names the op and the shapes at fault, and a [`Location`].
 
 use std::fmt;
 
-/// What class of thing went wrong.
+/// The class of an error. The program `arenagrad` derives its exit code from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// An op's operands or attributes do not fit each other.
+    /// The shapes, dtypes or attributes of an op do not match.
     Shape,
     /// An op has too few or too many operands.
     Arity,
-    /// An op stands where its stage of compilation is past, or not yet reached.
+    /// The stage of the graph does not allow the op: see [`Stage`](crate::nodes::Stage).
     Stage,
     /// A name is unknown, used twice, or reserved.
     Name,
     /// Text, a file or a configuration cannot be read.
     Syntax,
-    /// A derivative was asked for that does not exist.
+    /// The requested derivative does not exist.
     Derivative,
-    /// A graph breaks one of the verifier's promises.
+    /// A graph breaks an invariant of the verifier.
     Verify,
-    /// A memory plan breaks one of the checker's promises, or cannot be made.
+    /// A memory plan breaks an invariant of the checker, or no plan fits.
     Plan,
-    /// Data met at run time is bad: an index out of range, a wrong length.
+    /// Bad data at run time: an index out of range, a wrong length.
     Data,
-    /// The operating system refused.
+    /// A file operation or another system call failed.
     Io,
-    /// The loss of a training run is no number any more.
+    /// The loss of a training run is NaN or infinite.
     Diverged,
 }
 
-/// Where the cause lies.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub enum Place {
+/// The position of a node or of an error in a source file or in a text.
+///
+/// `S` is how strings are stored: [`String`] in errors and reports, [`Sym`](crate::arena::Sym) in the columns of a
+/// graph, whose locations are `Copy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Location<S = String> {
     /// Unknown.
     #[default]
     Nowhere,
-    /// A line of the user's source.
-    Source(String, u32),
-    /// A line and a column of a text.
+    /// A file and a line, from 1.
+    Source(S, u32),
+    /// A line and a column of a text, both from 1.
     Text(u32, u32),
-    /// A node, as the text form names it.
-    Node(String),
+    /// A node without a line, as the text form prints it.
+    Node(S),
 }
 
-impl Place {
-    /// The line, for people: `src/main.rs:12`, or `line 12:3` of a text; none where there is no line.
+impl<S> Location<S> {
+    /// The same location with its string converted by `f`.
+    pub fn map<T>(self, f: impl FnOnce(S) -> T) -> Location<T> {
+        match self {
+            Location::Nowhere => Location::Nowhere,
+            Location::Source(file, line) => Location::Source(f(file), line),
+            Location::Text(line, col) => Location::Text(line, col),
+            Location::Node(node) => Location::Node(f(node)),
+        }
+    }
+}
+
+impl Location {
+    /// The line as text: `src/main.rs:12`, or `line 12:3` for a text. `None` without a line.
     pub fn origin(&self) -> Option<String> {
         match self {
-            Place::Source(file, l) => Some(format!("{file}:{l}")),
-            Place::Text(l, c) => Some(format!("line {l}:{c}")),
+            Location::Source(file, l) => Some(format!("{file}:{l}")),
+            Location::Text(l, c) => Some(format!("line {l}:{c}")),
             _ => None,
         }
     }
 
-    /// The same place; if it is in a text, in the one that `file` holds.
-    pub fn in_file(self, file: &str) -> Place {
+    /// The same location; one in a text becomes a line of `file`.
+    pub fn in_file(self, file: &str) -> Location {
         match self {
-            Place::Text(l, _) => Place::Source(file.to_string(), l),
+            Location::Text(l, _) => Location::Source(file.to_string(), l),
             other => other,
         }
     }
 }
 
-/// An error with its place.
+/// An error: its class, its message and its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The class.
     pub kind: Kind,
     /// One sentence that names the op, the shapes and the values at fault.
     pub message: String,
-    /// Where.
-    pub place: Place,
+    /// The user's line, or the node at fault.
+    pub location: Location,
 }
 
 /// A result with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error without a place.
+    /// An error without a location.
     pub fn new(kind: Kind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into(), place: Place::Nowhere }
+        Error { kind, message: message.into(), location: Location::Nowhere }
     }
 
-    /// The same error at `place`, unless it has one already.
-    pub fn at(mut self, place: Place) -> Error {
-        if self.place == Place::Nowhere {
-            self.place = place;
+    /// The same error at `location`, unless it has a location already.
+    pub fn at(mut self, location: Location) -> Error {
+        if self.location == Location::Nowhere {
+            self.location = location;
         }
         self
     }
@@ -100,11 +115,11 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Place::Nowhere => write!(f, "{}", self.message),
-            Place::Source(file, line) => write!(f, "{}, at {file}:{line}", self.message),
-            Place::Text(line, col) => write!(f, "{line}:{col}: {}", self.message),
-            Place::Node(n) => write!(f, "{}, at {n}", self.message),
+        match &self.location {
+            Location::Nowhere => write!(f, "{}", self.message),
+            Location::Source(file, line) => write!(f, "{}, at {file}:{line}", self.message),
+            Location::Text(line, col) => write!(f, "{line}:{col}: {}", self.message),
+            Location::Node(n) => write!(f, "{}, at {n}", self.message),
         }
     }
 }

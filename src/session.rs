@@ -27,7 +27,7 @@ pub use trace::{Call, Event, Trace, WAIT};
 
 use crate::arena::tensor::TensorArena;
 use crate::arena::{Node, ids::Id};
-use crate::error::{Error, Kind, Place, Result};
+use crate::error::{Error, Kind, Location, Result};
 use crate::names;
 use crate::nodes::ops::constant::ConstantAttrs;
 use crate::nodes::{Graph, GraphBuf};
@@ -190,8 +190,8 @@ pub struct Program {
     bindings: Vec<Binding>,
     index: Index,
     fresh: Fresh,
-    /// Op and place of each instruction, for errors.
-    origins: Vec<(&'static str, Place)>,
+    /// Op and location of each instruction, for errors.
+    origins: Vec<(&'static str, Location)>,
     report: PlanReport,
     tracer: Option<Tracer>,
 }
@@ -204,7 +204,7 @@ impl Program {
         s: Scheduled,
         runner: Runner,
         tracer: Option<Tracer>,
-        origins: Vec<(&'static str, Place)>,
+        origins: Vec<(&'static str, Location)>,
         report: PlanReport,
     ) -> Result<Program> {
         let mut arena = TensorArena::new(s.plan.bytes)
@@ -250,9 +250,9 @@ impl Program {
 
     #[cold]
     fn stopped(&self, stop: Stop) -> Error {
-        let (op, place) = &self.origins[stop.instr];
+        let (op, location) = &self.origins[stop.instr];
         let message = format!("{op}: {stop}");
-        Error::new(Kind::Data, message).at(place.clone())
+        Error::new(Kind::Data, message).at(location.clone())
     }
 
     /// What the plan is.
@@ -426,8 +426,8 @@ impl Program {
     }
 }
 
-fn origin(g: &Graph<'_>, n: Node) -> (&'static str, Place) {
-    if n.is_some() { (g.def_of(n).name, g.place(n)) } else { ("update", Place::Nowhere) }
+fn origin(g: &Graph<'_>, n: Node) -> (&'static str, Location) {
+    if n.is_some() { (g.def_of(n).name, g.location(n)) } else { ("update", Location::Nowhere) }
 }
 
 const _: fn() = || {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::error::{Error, Place, Result};
+use arenagrad::error::{Error, Location, Result};
 use arenagrad::nodes::GraphBuf;
 use arenagrad::nodes::ir::emit::MAX_NODES;
 use arenagrad::nodes::ir::text;
@@ -64,7 +64,7 @@ fn calls_that_multiply_are_refused_before_they_are_written() {
     for e in errors {
         // 2²³ products are the first that are too many; the calls of region k stand in lines 5k + 1 and 5k + 2.
         assert!(e.message.contains("region @r23 is 8388608 nodes; 4194304 is the limit"), "{e}");
-        assert!(matches!(e.place, Place::Text(116, 3)), "{e:?}");
+        assert!(matches!(e.location, Location::Text(116, 3)), "{e:?}");
     }
     let e = pipeline::optimise(doubling(200).view()).unwrap_err();
     assert!(e.message.contains("region @r23"), "{e}");

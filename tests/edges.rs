@@ -6,7 +6,7 @@
 mod common;
 
 use arenagrad::arena::{Node, Value};
-use arenagrad::error::{Error, Kind, Place};
+use arenagrad::error::{Error, Kind, Location};
 use arenagrad::nn;
 use arenagrad::nodes::ir::opdef::{Arity, Deriv, Flags, Lower, OpDef};
 use arenagrad::nodes::ir::text;
@@ -30,7 +30,7 @@ fn refused(f: impl FnOnce(&Builder)) -> Error {
 }
 
 fn is_here(e: &Error) {
-    assert!(matches!(&e.place, Place::Source(file, line) if file == file!() && *line > 0), "{e}");
+    assert!(matches!(&e.location, Location::Source(file, line) if file == file!() && *line > 0), "{e}");
 }
 
 /// What `f` makes of the integers −1, 0, 1.
@@ -301,7 +301,7 @@ fn a_number_that_is_no_integer_beside_integers_is_an_error() {
     let e = refused(|g| _ = g.input("i", [3], I32) + 1e12).message;
     assert!(e.ends_with(".cast(DType::I64)"), "{e}");
     let e = text::parse("graph @g {\n  %i = full value=0.5 : i32[3]\n  return y=%i\n}\n").unwrap_err();
-    assert!(e.message.contains("0.5 is no element of i32") && e.place == Place::Text(2, 3), "{e}");
+    assert!(e.message.contains("0.5 is no element of i32") && e.location == Location::Text(2, 3), "{e}");
 }
 
 #[test]
@@ -425,7 +425,7 @@ fn cross_entropy_is_a_mean_and_a_loss_that_is_none_names_its_line() {
             let want = format!("the loss \"{name}\", made by {op}, is {ty}, not a scalar");
             assert!(e.message.starts_with(&want), "{e}");
             let at = if name == "rows" { line } else { line + 2 };
-            assert_eq!(e.place, Place::Source(file!().into(), at), "{e}");
+            assert_eq!(e.location, Location::Source(file!().into(), at), "{e}");
         }
     }
 }
@@ -462,8 +462,12 @@ fn all_nodes_come_from_the_users_lines() {
     let graph = graph.unwrap();
     let v = graph.view();
     for n in (0..v.nodes()).map(|n| Node(n as u32)) {
-        let place = v.place(n);
-        assert!(matches!(&place, Place::Source(file, _) if file == file!()), "{} at {place:?}", v.def_of(n).name);
+        let location = v.location(n);
+        assert!(
+            matches!(&location, Location::Source(file, _) if file == file!()),
+            "{} at {location:?}",
+            v.def_of(n).name
+        );
     }
 }
 

@@ -8,7 +8,7 @@
 
 #![allow(clippy::unwrap_used)] // A test may panic.
 
-use arenagrad::error::{Error, Place};
+use arenagrad::error::{Error, Location};
 use arenagrad::nodes::GraphBuf;
 use arenagrad::nodes::ir::text::{parse_all, print};
 use arenagrad::nodes::ir::verify::{Stage, verify};
@@ -64,7 +64,7 @@ fn test_opt(text: &str, argument: &str) -> Found {
 fn test_report(text: &str, argument: &str) -> Found {
     passed(text, argument, |_, traces| {
         let all = collected(traces.into_iter().map(|t| t.fusions));
-        all.iter().map(|f| format!("{} at {:?}: {:?}\n", f.rule, f.place, f.outcome)).collect()
+        all.iter().map(|f| format!("{} at {:?}: {:?}\n", f.rule, f.location, f.outcome)).collect()
     })
 }
 
@@ -97,7 +97,7 @@ fn split(file: &str) -> (Vec<&str>, BTreeMap<u32, Vec<&str>>, String) {
 
 /// Line 1 takes the errors that have no line.
 fn line_of(e: &Error) -> u32 {
-    if let Place::Text(line, _) = e.place { line } else { 1 }
+    if let Location::Text(line, _) = e.location { line } else { 1 }
 }
 
 /// `lines` with what was found as expectations.

@@ -276,7 +276,7 @@ fn the_report_says_what_fired_and_why_not() {
     assert!(why("attention", "build the graph with attention"), "{missed:?}");
     assert!(why("swiglu", "is read"), "{missed:?}");
     assert!(why("matmul-shared-input", "would copy 192 elements a step"), "{missed:?}");
-    assert!(fired.iter().chain(missed).all(|f| format!("{:?}", f.place).contains("fusion.rs")), "{report:?}");
+    assert!(fired.iter().chain(missed).all(|f| format!("{:?}", f.location).contains("fusion.rs")), "{report:?}");
 }
 
 #[test]

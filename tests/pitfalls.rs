@@ -5,7 +5,7 @@
 
 mod common;
 
-use arenagrad::error::Place;
+use arenagrad::error::Location;
 use arenagrad::nodes::ops::blocks::attrs::{AttentionBlockAttrs, SwigluAttrs};
 use arenagrad::nodes::{Builder, Conv2d, DType, GraphBuf, Init, Op, Pool2d, Var};
 use arenagrad::passes::{GradOptions, grad, hvp, jvp, nth_grad, pipeline, unfuse};
@@ -425,7 +425,7 @@ fn start_values_are_finite_and_not_negative() {
                 let g = Builder::new("g");
                 let e = g.finish([make(&g, init)]).unwrap_err();
                 assert!(e.message.contains(&format!("scale is {scale}")), "{e}");
-                assert!(matches!(&e.place, Place::Source(file, _) if file.contains("pitfalls.rs")), "{e:?}");
+                assert!(matches!(&e.location, Location::Source(file, _) if file.contains("pitfalls.rs")), "{e:?}");
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a failure is one line. For all of the program.
 
-use arenagrad::error::{Error, Kind, Place};
+use arenagrad::error::{Error, Kind, Location};
 use std::fmt::Display;
 use std::path::Path;
 
@@ -39,8 +39,8 @@ impl From<Error> for Fail {
 
 /// `e`, which a text in `file` caused: `file:line:col: message`.
 pub fn in_text(file: &Path, e: &Error) -> Fail {
-    match e.place {
-        Place::Text(line, col) => bad(format!("{}:{line}:{col}: {}", file.display(), e.message)),
+    match e.location {
+        Location::Text(line, col) => bad(format!("{}:{line}:{col}: {}", file.display(), e.message)),
         _ => bad(format!("{}: {e}", file.display())),
     }
 }

@@ -1,4 +1,4 @@
-//! Element types, and the type of a value.
+//! Element types (dtypes), and the type of a value.
 
 use crate::arena::Shape;
 use std::fmt;
@@ -11,9 +11,9 @@ pub enum DType {
     F32,
     /// IEEE binary64.
     F64,
-    /// IEEE binary16: storage and casts.
+    /// IEEE binary16: for storage and casts.
     F16,
-    /// bfloat16: storage and casts.
+    /// bfloat16: for storage and casts.
     BF16,
     /// Signed 8-bit integer.
     I8,
@@ -27,7 +27,7 @@ pub enum DType {
     U32,
     /// One byte: 0 is false, 1 is true. Kernels read any other value as true and never write one.
     Bool,
-    /// Two `f32`, real and imaginary part: storage.
+    /// Complex: two `f32`, real and imaginary part. For storage.
     C64,
 }
 
@@ -55,7 +55,7 @@ impl DType {
         }
     }
 
-    /// The first of these elements whose bytes stand for no value: a bool other than 0 and 1.
+    /// Position of the first byte that is no valid element: a bool other than 0 and 1.
     pub fn misfit(self, bytes: &[u8]) -> Option<usize> {
         if self == DType::Bool { bytes.iter().position(|&b| b > 1) } else { None }
     }
@@ -82,24 +82,22 @@ impl DType {
         DType::ALL.into_iter().find(|d| d.name() == name)
     }
 
-    /// Whether kernels compute in this type with real arithmetic: `f32` and `f64`. These carry derivatives.
-    #[inline]
+    /// True for `f32` and `f64`, the dtypes that kernels compute in with real arithmetic.
     pub const fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64)
     }
 
-    /// Whether a value of this type may carry a derivative: any floating or complex type.
+    /// True if a value of this dtype may carry a derivative: any floating or complex dtype.
     pub const fn is_differentiable(self) -> bool {
         matches!(self, DType::F32 | DType::F64 | DType::F16 | DType::BF16 | DType::C64)
     }
 
-    /// Whether this is an integer type.
-    #[inline]
+    /// True for an integer dtype.
     pub const fn is_int(self) -> bool {
         matches!(self, DType::I8 | DType::U8 | DType::I32 | DType::I64 | DType::U32)
     }
 
-    /// Whether `x` is an element of this type. Floating types round what they do not hold; others hold it, or do not.
+    /// True if `x` converts to this dtype: always for floating dtypes, which round; for others, only if exact.
     pub fn holds(self, x: f64) -> bool {
         let within = |low: i64, above: f64| x == x.trunc() && x >= low as f64 && x < above;
         match self {
@@ -113,7 +111,7 @@ impl DType {
         }
     }
 
-    /// Whether a tensor of this type can be filled with `x`: as [`DType::holds`], and no finite number rounds to
+    /// True if a tensor of this dtype can be filled with `x`: as [`DType::holds`], and a finite `x` does not round to
     /// infinity.
     pub fn can_hold(self, x: f64) -> bool {
         let largest = match self {
@@ -125,13 +123,13 @@ impl DType {
         !x.is_finite() || x.abs() <= largest
     }
 
-    /// The type to cast to so that `x` is an element: why `x` cannot stand beside this type.
+    /// An error message if `x` is no element of this dtype. It names a dtype to cast to.
     pub(crate) fn refuses(self, x: f64) -> Option<String> {
         let to = if DType::I64.holds(x) { "I64" } else { "F32" };
         (!self.holds(x)).then(|| format!("{x} is no element of {self}; cast the tensor first: .cast(DType::{to})"))
     }
 
-    /// Whether values of this type may index: `i32` or `i64`.
+    /// True for the dtypes of indices: `i32` and `i64`.
     pub const fn is_index(self) -> bool {
         matches!(self, DType::I32 | DType::I64)
     }

@@ -1,10 +1,10 @@
 //! Graphs: their columns, the builder that writes them, and the ops.
 //!
-//! * [`ir`] holds the columns, frozen and growing, the text form and the verifier. It knows no op but the leaves.
+//! * [`ir`] has the columns, frozen and growing, the text form and the verifier. It knows no op but the leaves.
 //! * [`build`] adds axes, broadcasting and regions to the builder.
-//! * [`ops`] holds the op definitions, one folder a family, and their [table](ops::table).
+//! * [`ops`] has the op definitions, one folder for each family, and their [table](ops::table).
 //!
-//! A module imports only those before it.
+//! A module imports only the modules before it.
 
 pub mod build;
 pub mod ir;
@@ -13,10 +13,11 @@ pub mod ops;
 pub mod testing;
 
 pub use ir::attrs::{Attr, Attrs};
-pub use ir::builder::{Builder, Init, Routine, Var};
+pub use ir::builder::{Builder, Routine, Var};
 pub use ir::dtype::{DType, Ty};
 pub use ir::emit::Emit;
 pub use ir::graph::{Graph, GraphBuf, LeafKind};
+pub use ir::leaf::Init;
 pub use ir::opdef::{Op, OpDef};
 pub use ir::results::Results;
 pub use ir::verify::Stage;

@@ -6,7 +6,7 @@
 
 use crate::arena::rng::SplitMix64;
 use crate::arena::{Region, Value};
-use crate::error::{Place, Result};
+use crate::error::{Location, Result};
 use crate::nodes::ir::attrs::{Attr, Owned};
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::emit::Emit;
@@ -281,7 +281,7 @@ pub fn check_text(text: &str) {
         Err(errors) => {
             assert!(!errors.is_empty() && errors.len() <= text::MAX_ERRORS);
             for e in errors {
-                assert!(matches!(e.place, Place::Text(1.., 1..)), "no place: {e:?}");
+                assert!(matches!(e.location, Location::Text(1.., 1..)), "no location: {e:?}");
                 assert!(!e.message.is_empty() && e.message.len() < 1 << 20);
             }
         }

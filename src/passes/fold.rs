@@ -1,5 +1,5 @@
-//! Constant folding: point-wise ops on constants are computed while compiling, by the kernel that would run them, so
-//! that folding changes no bit.
+//! Constant folding: point-wise ops on constants are computed at compile time. Invariant: the kernel that would run the
+//! op computes it, so folding changes no bit.
 
 use super::rebuild::{Visit, rebuild};
 use crate::error::Result;
@@ -10,30 +10,38 @@ use crate::nodes::ops::constant::{ConstantAttrs, FullAttrs};
 use crate::nodes::{DType, Graph, Op, Var};
 use bumpalo::Bump;
 
-/// Largest tensor that folding makes; larger ones would trade time for memory.
+/// The most elements of a folded constant. Larger ones would trade memory for time.
 const MAX_ELEMENTS: usize = 4096;
 
-/// Folds constants of `g`.
+/// Folds the constants of `g`.
 pub fn fold<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<Graph<'b>> {
     rebuild(g, bump, &mut |v| match v.def.lower {
         Lower::Tile(op, imm) => pointwise(v, op, imm(&v.src.attrs(v.node))).map(|x| vec![x]),
-        _ => moves_nothing(v).map(|x| vec![x]),
+        _ => moved_fill(v).map(|x| vec![x]),
     })
 }
 
-/// The bytes of one operand: `n` elements of a constant, or 1 of a fill.
-fn known(x: Var<'_>) -> Option<(Vec<u8>, bool)> {
+/// The bytes of a constant operand.
+struct Known {
+    /// All elements of a constant, or one element of a fill.
+    bytes: Vec<u8>,
+    is_fill: bool,
+}
+
+/// The bytes of `x`, if it is a constant or a fill.
+fn known(x: Var<'_>) -> Option<Known> {
     x.g.with(|e| match e.def(x.v)? {
         (Op::FULL, _, a) => {
             let full = FullAttrs::of(&a);
-            Some((bytes_of(full.value, full.dtype)?, true))
+            Some(Known { bytes: bytes_of(full.value, full.dtype)?, is_fill: true })
         }
-        (Op::CONSTANT, _, a) => Some((ConstantAttrs::of(&a).data, false)),
+        (Op::CONSTANT, _, a) => Some(Known { bytes: ConstantAttrs::of(&a).data, is_fill: false }),
         _ => None,
     })
 }
 
-/// `value` as one element of `dtype`.
+/// The bytes of `value` as one element of `dtype`, rounded as the fill kernel rounds. `None` if no kernel has the
+/// dtype.
 pub fn bytes_of(value: f64, dtype: DType) -> Option<Vec<u8>> {
     let to = elem(dtype).ok()?;
     let program = Program {
@@ -48,7 +56,7 @@ pub fn bytes_of(value: f64, dtype: DType) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// One element of `dtype` as an `f64`, if that holds it exactly.
+/// The element of `dtype` with these bytes as an `f64`, if the conversion is exact.
 fn exact(bytes: &[u8], dtype: DType) -> Option<f64> {
     let from = elem(dtype).ok()?;
     let program = Program {
@@ -64,20 +72,21 @@ fn exact(bytes: &[u8], dtype: DType) -> Option<f64> {
     (bytes_of(x, dtype)? == bytes).then_some(x)
 }
 
+/// The result of a point-wise op on constants: a fill if all operands are fills.
 fn pointwise<'g>(v: &Visit<'_, 'g>, op: TileOp, imm: [f64; 2]) -> Option<Var<'g>> {
     let out = v.src.out(v.node);
     let (dims, dtype) = (v.src.dims(out), v.src.ty(out).dtype);
-    let operands: Vec<(Vec<u8>, bool)> = v.args.iter().map(|&a| known(a)).collect::<Option<_>>()?;
-    let fills = operands.iter().all(|o| o.1);
+    let operands: Vec<Known> = v.args.iter().map(|&a| known(a)).collect::<Option<_>>()?;
+    let fills = operands.iter().all(|o| o.is_fill);
     let len = if fills { 1 } else { dims.numel() };
-    // Integer division by 0 is an error of the step, which folding must not swallow.
+    // Integer division by 0 is an error at run time, which folding must not drop.
     if len == 0 || len > MAX_ELEMENTS || (op == TileOp::Div && !dtype.is_float()) {
         return None;
     }
     let from = elem(v.args.last()?.dtype()).ok()?;
     let to = elem(dtype).ok()?;
     let inputs = v.args.iter().zip(&operands).map(|(a, o)| {
-        let access = if o.1 { Access::Scalar } else { Access::Full };
+        let access = if o.is_fill { Access::Scalar } else { Access::Full };
         Some(Input { elem: elem(a.dtype()).ok()?, access })
     });
     let codes: Vec<u16> = (0..v.args.len() as u16).collect();
@@ -90,7 +99,7 @@ fn pointwise<'g>(v: &Visit<'_, 'g>, op: TileOp, imm: [f64; 2]) -> Option<Var<'g>
         Program { inputs: inputs.collect::<Option<_>>()?, steps: vec![step], outputs: vec![v.args.len() as u16], len };
     program.check().ok()?;
     let mut bytes = vec![0; len * dtype.size()];
-    let views: Vec<&[u8]> = operands.iter().map(|o| &o.0[..]).collect();
+    let views: Vec<&[u8]> = operands.iter().map(|o| &o.bytes[..]).collect();
     tile::eval(&program, &views, &mut [&mut bytes]).ok()?;
     match fills {
         true => exact(&bytes, dtype).map(|x| v.g.full(x, dims, dtype)),
@@ -98,8 +107,8 @@ fn pointwise<'g>(v: &Visit<'_, 'g>, op: TileOp, imm: [f64; 2]) -> Option<Var<'g>
     }
 }
 
-/// Ops that only move elements give a fill for a fill.
-fn moves_nothing<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
+/// The result of an op that only moves elements, if its operand is a fill: the same fill in the result's shape.
+fn moved_fill<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
     let [x] = *v.args else { return None };
     if !v.def.flags.has(Flags::MOVE) || v.src.ty(v.src.out(v.node)).dtype != x.dtype() {
         return None;

@@ -1,11 +1,11 @@
 //! Fusion: point-wise ops that feed one another become one `map` region, which one sweep of the tile interpreter runs.
 //!
-//! A point-wise node joins the region of its readers when all of them are in one region of its shape; so every region
-//! has one result, and no cycle can arise. Where its readers are in several regions, a node that only scales or shifts
-//! one operand that stays alive anyway is computed in each of them: then it need not lie in memory until the last (the
-//! normalised operand of a batch norm, from forward to backward). Broadcasts and fills cost nothing inside a region (a
-//! strided read, a constant) and are copied into every region that reads them. Fused ≡ unfused to the bit: each step
-//! rounds alone.
+//! A point-wise node joins the region of its readers if all of them are in one region of the node's shape. So every
+//! region has one result, and no cycle can arise. A node with readers in several regions is computed in each of them if
+//! it only scales or shifts one operand that stays alive anyway: then its result need not be kept until the last reader
+//! (the normalised operand of a batch norm, from forward to backward). Broadcasts and fills cost nothing inside a
+//! region (a strided read, a constant) and are copied into every region that reads them. Invariant: fused and unfused
+//! graphs have the same bits, because each step of a region rounds on its own.
 
 use super::rebuild::{Visit, rebuild};
 use super::report::{Fusion, Outcome};
@@ -17,30 +17,30 @@ use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::{Graph, Op, Ty, Var};
 use bumpalo::Bump;
 
-/// Steps of one region; its registers must stay in the first-level cache.
+/// The most steps of a region: its registers must stay in the L1 cache.
 const MAX_STEPS: usize = 24;
-/// Operands of one region.
+/// The most operands of a region.
 const MAX_ARGS: usize = 12;
 
-/// Additions of a region that adds only. Longer sums (a gradient that many uses of a param add to) are several regions,
-/// each of which takes over the sum so far: one region would keep all of its operands until the last is there.
+/// The most additions of a region that only adds. A longer sum (the gradient of a param with many uses) becomes several
+/// regions, each of which adds to the sum so far in place. One region would keep all operands alive until the last.
 const MAX_SUM: usize = 3;
 
-/// Which region each node of the entry, or of a loop's body, belongs to.
+/// The region of each node of the entry and of bodies of loops.
 struct Clusters {
-    /// The root (result node) of a point-wise node's region.
+    /// The root of a point-wise node's region: the node that makes the region's result.
     root: Side<Node, Option<Node>>,
-    /// Members of each root's region, last first.
+    /// The nodes of each root's region, last first.
     members: Side<Node, Vec<Node>>,
 }
 
-/// Whether a node costs nothing inside a region.
+/// True if the node costs nothing inside a region.
 pub(super) fn is_free(g: Graph<'_>, n: Node) -> bool {
     match g.op[n.at()] {
         Op::FULL => true,
-        // A broadcast of a broadcast or a fill would need its operand inside too: simplification merges those first.
+        // A broadcast of a broadcast or of a fill would need its operand inside too. Simplification merges these first.
         Op::BROADCAST => !matches!(g.op[g.def[g.args_of(n)[0].at()].at()], Op::FULL | Op::BROADCAST),
-        // A broadcast between axes (each row twice, say) and the reshape that merges them are one strided read.
+        // A broadcast along an inner axis (each row twice, say) and the reshape that merges it are one strided read.
         Op::RESHAPE => {
             let from = g.def[g.args_of(n)[0].at()];
             g.op[from.at()] == Op::BROADCAST && is_free(g, from)
@@ -49,11 +49,12 @@ pub(super) fn is_free(g: Graph<'_>, n: Node) -> bool {
     }
 }
 
-/// Operands of a node that a region must read: fills are made inside.
+/// The number of operands that a region must read for the node. Fills are made inside.
 fn operands(g: Graph<'_>, n: Node) -> usize {
     g.args_of(n).iter().filter(|a| g.op[g.def[a.at()].at()] != Op::FULL).count()
 }
 
+/// The nodes that read each value, in order.
 fn readers(g: Graph<'_>) -> Side<Value, Vec<Node>> {
     let mut r = Side::filled(g.values(), Vec::new());
     for n in (0..g.nodes()).map(Node::new) {
@@ -64,7 +65,7 @@ fn readers(g: Graph<'_>) -> Side<Value, Vec<Node>> {
     r
 }
 
-/// Bodies that are one sweep already.
+/// The regions of fused ops: each is one sweep already.
 pub(super) fn fused_regions(g: Graph<'_>) -> Side<Region, bool> {
     let mut fused = Side::filled(g.regions(), false);
     for n in (0..g.nodes()).map(Node::new).filter(|&n| g.def_of(n).flags.has(Flags::FUSED)) {
@@ -75,6 +76,7 @@ pub(super) fn fused_regions(g: Graph<'_>) -> Side<Region, bool> {
     fused
 }
 
+/// Assigns point-wise nodes to regions, readers before operands.
 fn clusters(g: Graph<'_>) -> Clusters {
     let readers = readers(g);
     let mut pinned = Side::filled(g.values(), false);
@@ -93,7 +95,7 @@ fn clusters(g: Graph<'_>) -> Clusters {
         let mut roots = readers[v].iter().map(|&r| c.root[r]);
         let first = roots.next().flatten();
         let one = first.filter(|_| roots.all(|r| r == first) && !pinned[v]);
-        // Joining replaces one operand of the region by those of the node.
+        // The node replaces one operand of the region by its own operands.
         let joined = one.filter(|&root| {
             let same = g.shape[g.out(root).at()] == g.shape[v.at()];
             let sum = c.members[root].len() >= MAX_SUM
@@ -120,8 +122,8 @@ fn clusters(g: Graph<'_>) -> Clusters {
     c
 }
 
-/// The regions that should each compute `n`, which several of them read: none unless `n` adds, subtracts or multiplies
-/// one operand and something that costs nothing, and that operand is read after `n` was read last.
+/// The regions that should each compute `n`, which several of them read. Empty unless `n` adds, subtracts or multiplies
+/// one operand and a free one ([`is_free`]), and that operand has a reader after the last reader of `n`.
 fn repeated(g: Graph<'_>, n: Node, readers: &Side<Value, Vec<Node>>, c: &Clusters) -> Vec<Node> {
     let v = g.out(n);
     let cheap = matches!(g.op[n.at()], Op::ADD | Op::SUB | Op::MUL);
@@ -143,7 +145,7 @@ fn repeated(g: Graph<'_>, n: Node, readers: &Side<Value, Vec<Node>>, c: &Cluster
     regions
 }
 
-/// Fuses point-wise nodes of `g`; returns the regions made as well.
+/// Fuses the point-wise nodes of `g`. The graph, and a report of each region.
 pub fn fuse<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<(Graph<'b>, Vec<Fusion>)> {
     let c = clusters(g);
     let mut made = Vec::new();
@@ -154,16 +156,16 @@ pub fn fuse<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<(Graph<'b>, Vec<Fusion>)
             return None;
         }
         let outcome = Outcome::Fired { saved: members.len() - 1 };
-        made.push(Fusion { rule: "map-region", op: v.def.name, place: g.place(v.node), outcome });
+        made.push(Fusion { rule: "map-region", op: v.def.name, location: g.location(v.node), outcome });
         Some(region(v, members))
     })?;
     Ok((fused, made))
 }
 
-/// The `map` node of the region whose nodes are `members` (last first), with the root at `v`.
+/// Writes the `map` node of the region with nodes `members` (last first) and root `v`.
 ///
-/// Members were copied on their own as well, before the root was reached; nothing reads those copies any more, and the
-/// next rebuild drops them.
+/// The members were also copied one by one before the root was reached. Nothing reads these copies, and the next
+/// rebuild drops them.
 fn region<'g>(v: &Visit<'_, 'g>, members: &[Node]) -> Vec<Var<'g>> {
     let (src, g) = (v.src, v.g);
     let inside = |n: Node| members.contains(&n);
@@ -199,12 +201,12 @@ fn region<'g>(v: &Visit<'_, 'g>, members: &[Node]) -> Vec<Var<'g>> {
     g.emit(Op::MAP, &mapped, &MapAttrs { body: body.region }.list()).into()
 }
 
-/// What `a` is inside the region; a region is small enough for a plain search.
+/// The value in place of `a` inside the region. Regions are small, so a linear search is enough.
 fn find(local: &[(Value, Value)], a: Value) -> Option<Value> {
     local.iter().find(|l| l.0 == a).map(|l| l.1)
 }
 
-/// Operand `a` inside the region: known, or a broadcast, a reshaped one, or a fill that is copied in.
+/// Operand `a` inside the region: a known value, or a broadcast, a reshape or a fill that is copied in.
 fn operand(v: &Visit<'_, '_>, a: Value, local: &mut Vec<(Value, Value)>) -> Value {
     if let Some(x) = find(local, a) {
         return x;

@@ -1,19 +1,24 @@
-//! Calls become the bodies of what they call.
+//! Inlining: the body of a region replaces each call of it.
 //!
-//! A call's body may call further regions, each of them several times: forty short regions describe 2⁴⁰ nodes. So what
-//! a graph becomes is counted before anything is written. Invariant: neither counting nor writing recurses, so calls
-//! nest to any depth.
+//! A body may call further regions several times: forty short regions describe 2⁴⁰ nodes. So the nodes are counted
+//! before any is written. Invariant: neither counting nor writing recurses, so calls may nest to any depth.
 
 use super::rebuild::{Visit, live_nodes, rebuild_buf};
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::attrs::Kind as Attr;
 use crate::nodes::ir::emit::MAX_NODES;
+use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::control::call::CallAttrs;
-use crate::nodes::{Graph, GraphBuf, Op, Var};
-use crate::passes::ad::prepare::is_inlined;
+use crate::nodes::{Graph, GraphBuf, Op, OpDef, Var};
 
-/// A region that is being written in place of a call.
+/// True if the node runs its region once: an op without a decomposition is then replaced by the region's body. The
+/// region is its only attribute, as in [`CallAttrs`].
+pub(in crate::passes) fn is_inlined(def: &OpDef) -> bool {
+    matches!(def.lower, Lower::Control) || def.flags.has(Flags::FUSED)
+}
+
+/// A region that is being written in place of a call: a frame of the explicit stack.
 struct Frame<'g, N> {
     region: Region,
     nodes: N,
@@ -23,8 +28,7 @@ struct Frame<'g, N> {
     call: Node,
 }
 
-/// The yields of region `r` of `v.src` on `args`, written in place of the node. Calls in the region are written out
-/// too.
+/// Writes region `r` of `v.src` on `args` in place of the node, with the calls in it inlined too. The region's yields.
 pub fn inline_region<'g>(v: &Visit<'_, 'g>, r: Region, args: &[Var<'g>]) -> Vec<Var<'g>> {
     let (src, g) = (v.src, v.g);
     let none = g.var(Value::NONE);
@@ -52,7 +56,7 @@ pub fn inline_region<'g>(v: &Visit<'_, 'g>, r: Region, args: &[Var<'g>]) -> Vec<
         let ops = src.args_of(n).iter().map(|&a| f.map[a].unwrap_or(none));
         if src.op[n.at()] == Op::CALL {
             let (ops, callee) = (ops.collect(), CallAttrs::of(&src.attrs(n)).body);
-            // After an error nothing is written any more: what is left is not walked through.
+            // After an error nothing more is written, so the walk stops.
             if g.error().is_none() {
                 frames.push(open(callee, ops, n));
             }
@@ -67,7 +71,7 @@ pub fn inline_region<'g>(v: &Visit<'_, 'g>, r: Region, args: &[Var<'g>]) -> Vec<
     Vec::new()
 }
 
-/// Nodes that each region becomes when the calls in it are written out; sums stay at the largest number.
+/// Number of nodes of each region with its calls inlined, saturating.
 fn sizes(g: Graph<'_>) -> Side<Region, u64> {
     let mut sizes = Side::<Region, u64>::filled(g.regions(), 0);
     for r in (0..g.regions()).map(Region::new) {
@@ -78,11 +82,11 @@ fn sizes(g: Graph<'_>) -> Side<Region, u64> {
     sizes
 }
 
-/// Refuses `g` if it has more than [`MAX_NODES`] nodes once `picked` nodes that stand for a region are written out; the
-/// error names the first region that is too large, or else the one that is too much.
+/// An error if `g` has more than [`MAX_NODES`] nodes after the `picked` nodes are replaced by their regions. It names
+/// the first region that is too large alone, or else the region that exceeds the limit.
 pub fn fits(g: Graph<'_>, picked: impl Fn(Node) -> bool) -> Result<()> {
     if g.regions() == 1 {
-        // What stands here was written, and so counted.
+        // `Emit` has counted the nodes of this graph.
         return Ok(());
     }
     let (sizes, live) = (sizes(g), live_nodes(g));
@@ -91,7 +95,7 @@ pub fn fits(g: Graph<'_>, picked: impl Fn(Node) -> bool) -> Result<()> {
         let name = if name.is_empty() { r.0.to_string() } else { name.to_string() };
         let size = if size == u64::MAX { "more nodes than can be counted".into() } else { format!("{size} nodes") };
         let text = format!("{def}: with its calls written out, region @{name} is {size}; {MAX_NODES} is the limit");
-        Err(Error::new(Kind::Verify, text).at(g.place(n)))
+        Err(Error::new(Kind::Verify, text).at(g.location(n)))
     };
     let mut total = 0u64;
     for n in (0..g.nodes()).map(Node::new).filter(|&n| live[n]) {
@@ -105,7 +109,7 @@ pub fn fits(g: Graph<'_>, picked: impl Fn(Node) -> bool) -> Result<()> {
         if total <= MAX_NODES as u64 {
             continue;
         }
-        // The first region that is too large, at what makes it so, says more than the call that reaches it.
+        // A region that is too large alone says more than the call that reaches it.
         let large = |r: &Region| sizes[*r] > MAX_NODES as u64;
         let Some(r) = (0..=called.at()).map(Region::new).find(large) else { return refuse(n, called, sizes[called]) };
         let size = |n: &Node| if g.op[n.at()] == Op::CALL { sizes[CallAttrs::of(&g.attrs(*n)).body] } else { 0 };
@@ -114,8 +118,8 @@ pub fn fits(g: Graph<'_>, picked: impl Fn(Node) -> bool) -> Result<()> {
     Ok(())
 }
 
-/// The nodes of regions that run as such: of the graph, and of bodies of loops and fused regions. Those of regions that
-/// are only called are written where the calls are.
+/// The nodes of the entry, of bodies of loops and of fused regions. Nodes of regions that are only called are written
+/// where the calls are.
 fn kept(g: Graph<'_>) -> Side<Node, bool> {
     let mut run = Side::<Region, bool>::filled(g.regions(), false);
     run[g.entry()] = true;
@@ -131,7 +135,10 @@ fn kept(g: Graph<'_>) -> Side<Node, bool> {
     kept
 }
 
-/// Replaces calls by their bodies.
+/// Replaces all calls by the bodies of their regions.
+///
+/// # Errors
+/// A result of more than [`MAX_NODES`] nodes.
 pub fn inlined(g: Graph<'_>) -> Result<GraphBuf> {
     let kept = kept(g);
     fits(g, |n| kept[n] && g.op[n.at()] == Op::CALL)?;
@@ -139,6 +146,6 @@ pub fn inlined(g: Graph<'_>) -> Result<GraphBuf> {
         let call = v.op() == Op::CALL && kept[v.node];
         call.then(|| inline_region(v, CallAttrs::of(&v.src.attrs(v.node)).body, v.args))
     })?;
-    // Once more: regions without a caller are dropped.
+    // One more rebuild drops the regions without a caller.
     rebuild_buf(written.view(), &mut |_| None)
 }

@@ -1,8 +1,8 @@
-//! The one place of order: which passes run before lowering, and why each stands where it does.
+//! The pipeline: the passes that run before lowering, in order, each with the reason for its position.
 
-use super::report::{Fusion, Notes};
+use super::report::{self, Fusion, Notes};
 use super::simplify::Hits;
-use super::{fold, fuse, inline, patterns, rebuild, remat, simplify};
+use super::{fold, fuse, inline, patterns, rebuild, remat, scan_dce, simplify};
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Lower;
@@ -11,29 +11,28 @@ use crate::nodes::ir::verify::Stage;
 use crate::nodes::{Graph, GraphBuf, Op, OpDef};
 use crate::passes::ad::prepare;
 use crate::passes::ad::prepare::FusionPolicy;
-use crate::passes::scan_dce as trim;
 use std::time::{Duration, Instant};
 
-/// Most rounds of one simplification.
+/// The most rounds of a pass that runs until nothing changes.
 const ROUNDS: usize = 8;
 
-/// A pass, by the name that `opt --passes` takes.
+/// A pass and its name for `opt --passes`.
 #[derive(Clone, Copy)]
 pub struct Pass {
     /// The name.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// One line of documentation.
     pub doc: &'static str,
-    /// How far a graph has come after it, where that changes.
+    /// The stage of the graph afterwards, if the pass changes it.
     stage: Option<Stage>,
-    /// Whether it has work on such a graph: where it has none, a graph without dead nodes is not written again.
+    /// False if the pass would change nothing. A graph without dead nodes is then not written again.
     needed: fn(Graph<'_>) -> bool,
     run: fn(Graph<'_>, &mut Notes) -> Result<GraphBuf>,
 }
 
-/// All passes that programs go through, in the order in which they run before lowering.
+/// The passes that every program goes through, in the order in which they run.
 pub const PIPELINE: &[Pass] = &[
-    // First: bodies become visible to everything below.
+    // First: later passes see the bodies of calls.
     Pass {
         name: "inline",
         doc: "replace calls by their bodies",
@@ -41,7 +40,7 @@ pub const PIPELINE: &[Pass] = &[
         needed: |g| g.op.contains(&Op::CALL),
         run: |g, _| inline::inlined(g),
     },
-    // Derivatives have been taken: blocks become the ops that run fastest.
+    // No derivative is taken after this point, so blocks become fused ops.
     Pass {
         name: "blocks",
         doc: "write blocks in fused ops",
@@ -49,7 +48,7 @@ pub const PIPELINE: &[Pass] = &[
         needed: prepare::has_blocks,
         run: |g, _| prepare::expand_blocks(g, FusionPolicy::Direct),
     },
-    // Before simplification, which then sees what decompositions leave behind.
+    // Before simplification, which cleans up after decompositions.
     Pass {
         name: "legalize",
         doc: "decompose ops that have no kernel",
@@ -57,23 +56,23 @@ pub const PIPELINE: &[Pass] = &[
         needed: |g| any(g, prepare::has_no_kernel),
         run: |g, _| prepare::for_lowering(g),
     },
-    // Before what looks for work: derivatives leave many values without a reader.
+    // Before passes that search for patterns: derivatives leave many values without a reader.
     Pass {
         name: "trim",
         doc: "drop results of loops that have no reader",
         stage: None,
         needed: |g| any(g, |def| matches!(def.lower, Lower::Loop)),
-        run: |g, n| to_end(g, &mut n.hits, trim_once),
+        run: |g, n| to_fixpoint(g, &mut n.hits, trim_once),
     },
-    // Products take transposes in, moves cancel, neutral operands go.
+    // Folds transposes into products, cancels moves and drops neutral operands, so that constants and patterns show.
     Pass {
         name: "simplify",
         doc: "algebra that holds for NaN, infinities and −0",
         stage: None,
         needed: always,
-        run: |g, n| to_end(g, &mut n.hits, simplify_once),
+        run: |g, n| to_fixpoint(g, &mut n.hits, simplify_once),
     },
-    // After simplification, which makes fills out of broadcast and reshaped ones.
+    // After simplification, which turns broadcasts and reshapes of fills into fills.
     Pass {
         name: "fold",
         doc: "compute constants",
@@ -81,15 +80,15 @@ pub const PIPELINE: &[Pass] = &[
         needed: always,
         run: |g, _| GraphBuf::make(|b| fold::fold(g, b)),
     },
-    // Here a memory budget has what it needs recomputed; boundaries of blocks have then served.
+    // Rematerialisation runs just before this pass and needs the boundaries of blocks; later passes do not.
     Pass {
-        name: UNMARK,
+        name: STRIP_CHECKPOINTS,
         doc: "drop the boundaries of blocks",
         stage: None,
         needed: always,
         run: |g, _| remat::strip_checkpoints(g),
     },
-    // Products take bias and activation in before point-wise regions could take the activation away.
+    // Before point-wise fusion, which would put the activation of a product into a region.
     Pass {
         name: "patterns",
         doc: "put chains of ops into the fused ops that compute them",
@@ -97,9 +96,9 @@ pub const PIPELINE: &[Pass] = &[
         needed: always,
         run: patterns::patterns,
     },
-    // Last of those that change ops: what is point-wise still becomes one sweep.
+    // After all other passes that change ops: the remaining point-wise ops become regions.
     Pass { name: "fuse", doc: "make point-wise regions", stage: Some(Stage::Fused), needed: always, run: fuse_regions },
-    // Fusion leaves the single ops behind that it copied into regions.
+    // Fusion leaves behind the single ops that it copied into regions.
     Pass {
         name: "clean",
         doc: "drop nodes without a reader",
@@ -109,13 +108,13 @@ pub const PIPELINE: &[Pass] = &[
     },
 ];
 
-/// Names of the passes without which some op would have no kernel.
-pub const MINIMAL: &[&str] = &["inline", "legalize", UNMARK];
+/// Names of the passes that every graph needs: without them some op has no kernel.
+pub const MINIMAL: &[&str] = &["inline", "legalize", STRIP_CHECKPOINTS];
 
-/// The first pass behind the place where values may be chosen to be computed again.
-const UNMARK: &str = "strip_checkpoints";
+/// The first pass after rematerialisation.
+const STRIP_CHECKPOINTS: &str = "strip_checkpoints";
 
-/// Passes that no program needs and that may be asked for by name.
+/// Passes outside the pipeline, for `opt --passes`.
 pub const EXTRA: &[Pass] = &[Pass {
     name: "unfuse",
     doc: "write fused ops and blocks in primitive ones",
@@ -140,15 +139,15 @@ fn simplify_once(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
 }
 
 fn trim_once(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
-    GraphBuf::make(|b| trim::trim(g, b, hits))
+    GraphBuf::make(|b| scan_dce::drop_unused(g, b, hits))
 }
 
-/// Rounds until one hits nothing.
-fn to_end(g: Graph<'_>, hits: &mut Hits, round: Round) -> Result<GraphBuf> {
+/// Runs rounds until one changes nothing, at most [`ROUNDS`].
+fn to_fixpoint(g: Graph<'_>, hits: &mut Hits, round: Round) -> Result<GraphBuf> {
     let count = |hits: &Hits| hits.values().sum::<usize>();
     let first = count(hits);
     let mut buf = round(g, hits)?;
-    // A round that neither hit nor dropped anything wrote what it read, and the next one would, too.
+    // A round without a hit that dropped no node wrote an equal graph.
     if count(hits) == first && buf.view().nodes() == g.nodes() {
         return Ok(buf);
     }
@@ -177,18 +176,18 @@ fn fuse_regions(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {
     Ok(buf)
 }
 
-/// What one pass did.
+/// The record of one pass.
 #[derive(Clone, Debug)]
 pub struct Trace {
     /// The pass.
     pub pass: &'static str,
-    /// Nodes before and after.
+    /// Number of nodes before and after.
     pub nodes: (usize, usize),
     /// Rule hits.
     pub hits: Hits,
-    /// What fusion rules met.
+    /// Outcomes of fusion rules.
     pub fusions: Vec<Fusion>,
-    /// Time it took.
+    /// Wall time.
     pub time: Duration,
 }
 
@@ -200,17 +199,18 @@ fn named(name: &str) -> Result<&'static Pass> {
     })
 }
 
-/// Runs the passes called `names`, in the order given, verifying after each in debug builds or if `verify`.
+/// Runs the passes called `names`, in the given order. Verifies the graph after each pass in debug builds, or if
+/// `verify`.
 pub fn run(g: Graph<'_>, names: &[&str], verify: bool) -> Result<(GraphBuf, Vec<Trace>)> {
     let verify = verify || cfg!(debug_assertions);
     if verify {
-        // What is wrong before is no fault of the first pass.
+        // An error of the input is not blamed on the first pass.
         verify::check(g, Stage::Block).map_err(|e| e.context("before all passes"))?;
     }
     let mut buf = rebuild::rebuild_buf(g, &mut |_| None)?;
     let mut traces = Vec::new();
     let mut stage = Stage::Block;
-    // Whether the last thing done was a plain rebuild, which leaves nothing that another one would change.
+    // True if no pass has run since the plain rebuild: there are no dead nodes.
     let mut clean = true;
     for pass in names.iter().map(|n| named(n)) {
         let pass = pass?;
@@ -236,24 +236,34 @@ pub fn default_passes() -> Vec<&'static str> {
     PIPELINE.iter().map(|p| p.name).collect()
 }
 
-/// The form that the scheduler takes.
+/// Runs the pipeline: the graph in the form that lowering takes.
 pub fn optimise(g: Graph<'_>) -> Result<GraphBuf> {
     Ok(run(g, &default_passes(), false)?.0)
 }
 
-/// The passes before and after the place where values may be chosen to be computed again: [`remat`] works on ops that
-/// are simplified and not yet fused.
+/// Runs the pipeline on `g` and lists the outcomes of fusion rules: first those that fired, pass by pass, then those
+/// that just missed.
+///
+/// # Errors
+/// Those of the passes.
+pub fn report(g: Graph<'_>) -> Result<Vec<Fusion>> {
+    let (_, traces) = run(g, &default_passes(), false)?;
+    Ok(report::collected(traces.into_iter().map(|t| t.fusions)))
+}
+
+/// The pipeline before and after rematerialisation: [`remat`] needs ops that are simplified and not yet fused.
 pub fn halves() -> (Vec<&'static str>, Vec<&'static str>) {
-    cut(&default_passes())
+    split(&default_passes())
 }
 
-/// As [`halves`], of [`MINIMAL`].
+/// As [`halves`], for [`MINIMAL`].
 pub fn minimal_halves() -> (Vec<&'static str>, Vec<&'static str>) {
-    cut(MINIMAL)
+    split(MINIMAL)
 }
 
-fn cut(names: &[&'static str]) -> (Vec<&'static str>, Vec<&'static str>) {
-    let at = names.iter().position(|&p| p == UNMARK).unwrap_or(names.len());
+/// `names` before and from [`STRIP_CHECKPOINTS`] on.
+fn split(names: &[&'static str]) -> (Vec<&'static str>, Vec<&'static str>) {
+    let at = names.iter().position(|&p| p == STRIP_CHECKPOINTS).unwrap_or(names.len());
     (names[..at].to_vec(), names[at..].to_vec())
 }
 
@@ -264,7 +274,7 @@ mod tests {
     use crate::passes::rebuild::written;
 
     #[test]
-    fn what_is_wrong_is_the_fault_of_who_wrote_it() {
+    fn errors_name_the_pass_that_made_them() {
         let g = Builder::new("g");
         let x = g.input("x", [4], DType::F32);
         let sound: &'static GraphBuf = Box::leak(Box::new(g.finish([x.exp()]).unwrap()));
@@ -284,7 +294,7 @@ mod tests {
     fn the_lists_of_passes_name_passes() {
         assert!(MINIMAL.iter().chain(&default_passes()).all(|name| named(name).is_ok()));
         for (first, second) in [halves(), minimal_halves()] {
-            assert!(!first.is_empty() && second.first() == Some(&UNMARK));
+            assert!(!first.is_empty() && second.first() == Some(&STRIP_CHECKPOINTS));
         }
     }
 }

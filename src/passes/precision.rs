@@ -1,8 +1,8 @@
-//! Which products are computed how: the last word before lowering.
+//! The precision of each product, chosen just before lowering.
 //!
-//! A side table over the nodes of a graph that is ready to be lowered; the graph itself stays free of it, so
-//! derivatives, simplification and fusion do not see it. Invariant: the table follows from the graph and the choice
-//! alone. Called by `session`.
+//! The result is a side table over the nodes of a graph that is ready to be lowered. Precision is not part of the
+//! graph, so derivatives, simplification and fusion do not depend on it. Invariant: the table follows from the graph
+//! and the choice alone. Called by `session`.
 
 use crate::arena::ids::Id;
 use crate::arena::{Node, Value};
@@ -17,23 +17,27 @@ use crate::nodes::{DType, Graph, LeafKind, Op};
 /// The precision of the products of a program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Precisions {
-    /// That of all products that no group claims.
+    /// The precision of all products that no group claims.
     pub base: Precision,
-    /// Patterns of names of params (`*` for anything): products that read such a param, forward and for its user's
-    /// gradient, and those that make its own gradient. The first one that claims a product has it.
+    /// Patterns of param names (`*` matches any characters). A group claims the products that read such a param, on the
+    /// forward and on the backward side, and the products that compute its gradient. The first group that claims a
+    /// product sets its precision.
     pub groups: Vec<(String, Precision)>,
 }
 
 /// Number of products of each precision, in the order of [`Precision::ALL`].
 pub type Counts = [usize; Precision::ALL.len()];
 
-/// Whether `n` is a product whose precision can be chosen.
+/// True if `n` is an f32 product, or an optimiser step with one, whose precision can be chosen.
 fn is_product(g: &Graph<'_>, n: Node) -> bool {
     let product = g.def_of(n).flags.has(Flags::PRODUCT) || step_of(g.op[n.at()]).is_some();
     product && g.dtype[g.out(n).at()] == DType::F32
 }
 
 /// The precision of each node of `g`.
+///
+/// # Errors
+/// A pattern that matches no param, or only params that no f32 product reads.
 pub fn precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Precision>> {
     let mut of = vec![choice.base; g.nodes()];
     let mut claimed = vec![false; g.nodes()];
@@ -62,7 +66,8 @@ pub fn precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Precision>> {
     Ok(of)
 }
 
-/// The products that read param `w`, itself or moved, and those that the update of `w` takes its gradient from.
+/// The products that read param `w`, reshaped or transposed or as it is, and the products that compute the gradient in
+/// its update.
 fn products_of(g: &Graph<'_>, w: Value) -> Vec<Node> {
     let size = g.numel(w);
     let mut moved = vec![false; g.values()];
@@ -81,20 +86,21 @@ fn products_of(g: &Graph<'_>, w: Value) -> Vec<Node> {
     }
     let mut asked = vec![false; g.values()];
     g.updates.iter().filter(|u| u.0 == w).for_each(|u| asked[u.1.at()] = true);
-    // One reverse scan is enough: operands come before their users. What is as large as the param may be its gradient.
+    // One reverse scan is enough: operands come before their users. A value as large as the param may be its gradient.
     for n in g.region_nodes(g.entry()).rev() {
         if !g.outs_of(n).any(|v| asked[v.at()]) {
             continue;
         }
         if is_product(g, n) {
-            // The sums of a gated product are the gradient of a bias, which the product is not there for.
+            // If only the column sums of a `matmul_dact` are asked for, they are the gradient of a bias, not of a
+            // product.
             if g.op[n.at()] != Op::MATMUL_DACT || asked[g.out(n).at()] {
                 found.push(n);
             }
             continue;
         }
         let args = g.args_of(n);
-        // The step of several params updates each from operands of its own.
+        // A step of several params updates each param from its own group of operands.
         let own = layout(g.op[n.at()]).and_then(|(tensors, _)| {
             let result = g.outs_of(n).position(|v| asked[v.at()])?;
             args.get(result / (tensors - 1) * tensors..)?.get(..tensors)
@@ -104,7 +110,7 @@ fn products_of(g: &Graph<'_>, w: Value) -> Vec<Node> {
     found
 }
 
-/// How many products have which precision; those of nodes beyond `of` have the usual one.
+/// The number of products of each precision. Nodes beyond the end of `of` have the default.
 pub fn counts(g: Graph<'_>, of: &[Precision]) -> Counts {
     let mut counts = Counts::default();
     let all = (0..g.nodes()).map(Node::new).filter(|&n| is_product(&g, n));

@@ -1,7 +1,7 @@
-//! Widening: the same graph in f64, for comparing gradients with finite differences.
+//! Promotion to f64, for comparing gradients with finite differences.
 //!
-//! Every narrower float type becomes f64, of leaves, constants and casts; integers and truth values stay. The names of
-//! leaves and outputs, and the shapes of all values, stay too. For checking tools: a widened graph is another program.
+//! Every narrower float dtype of leaves, constants and casts becomes f64; integers and booleans stay. Invariant: names
+//! of leaves and outputs and the shapes of all values stay. For checking tools: the promoted graph is another program.
 
 use super::rebuild::{finish, written};
 use crate::arena::{Side, ids::Id};
@@ -11,11 +11,11 @@ use crate::nodes::ops::constant::ConstantAttrs;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Op, Var};
 use crate::passes::ad::prepare::inline_and_unroll;
 
-/// `g` in f64, without regions.
-pub fn widen(g: Graph<'_>) -> Result<GraphBuf> {
+/// `g` in f64, with calls and loops written out.
+pub fn promote_f64(g: Graph<'_>) -> Result<GraphBuf> {
     let flat = inline_and_unroll(g)?;
     let g = flat.view();
-    written("widen", |bump| {
+    written("promote_f64", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut map = Side::filled(g.values(), b.var(crate::arena::Value::NONE));
         for n in g.region_nodes(g.entry()) {
@@ -53,11 +53,12 @@ pub fn widen(g: Graph<'_>) -> Result<GraphBuf> {
     })
 }
 
+/// True for the float dtypes that are promoted.
 fn is_narrow(d: DType) -> bool {
     matches!(d, DType::F32 | DType::F16 | DType::BF16)
 }
 
-/// The elements of a constant of `from`, as f64 if that is a narrower float.
+/// The bytes of a constant of dtype `from` after promotion.
 fn wide_bytes(bytes: &[u8], from: DType) -> Vec<u8> {
     let pairs = || bytes.as_chunks::<2>().0.iter();
     match from {
@@ -85,7 +86,7 @@ mod tests {
         let c = g.constant(&[0.5, -2.0, 3.0], [3]);
         let y = (x * c + w.cast(DType::F32)).sum(1) + i.cast(DType::F32);
         let graph = g.finish([y.named("y")]).unwrap();
-        let wide = widen(graph.view()).unwrap();
+        let wide = promote_f64(graph.view()).unwrap();
         let v = wide.view();
         let types: Vec<String> = v.leaves().map(|(v, _, n)| format!("{n}: {}", wide.view().ty_text(v))).collect();
         assert_eq!(types, ["x: f64[2,3]", "w: f64[3]", "i: i32[2]"]);

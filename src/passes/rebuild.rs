@@ -1,7 +1,7 @@
-//! The one loop of most passes: read a graph in order, write another.
+//! The loop that most passes share: it reads a graph in order and writes another.
 //!
-//! A value without a reader is left out (one reverse scan), equal nodes merge (the writer hash-conses), and a rule may
-//! replace each node by other values. Leaves of the entry region always stay: they are the program's signature.
+//! Nodes without a reader are left out (one reverse scan), equal nodes merge (the writer hash-conses), and a rule may
+//! replace the results of each node. Invariant: leaves of the entry always stay; they are the program's signature.
 
 use crate::arena::{Node, Region, Side, Sym, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
@@ -13,26 +13,26 @@ use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, OpDef, Var};
 use bumpalo::Bump;
 use hashbrown::{HashMap, HashSet};
 
-/// A node on its way from one graph to the next.
+/// A node of the source graph, as a rule sees it.
 pub struct Visit<'x, 'g> {
-    /// The graph that is read.
+    /// The source graph.
     pub src: Graph<'x>,
     /// The node.
     pub node: Node,
-    /// Its row.
+    /// Its op definition.
     pub def: &'static OpDef,
-    /// Operands in the graph that is written.
+    /// Its operands in the new graph.
     pub args: &'x [Var<'g>],
-    /// The writer.
+    /// The builder of the new graph.
     pub g: &'g Builder,
-    /// Region of the source → region that is written.
+    /// Region of the source → region of the new graph.
     pub regions: &'x [Region],
-    /// Value of the source → value that is written, for those before this node.
+    /// Value of the source → value of the new graph, for the values before this node.
     pub map: &'x Side<Value, Var<'g>>,
 }
 
 impl<'x, 'g> Visit<'x, 'g> {
-    /// The node as derivative and decomposition rules see it.
+    /// The node in the form that derivative rules and decompositions take. `outs` are its results in the new graph.
     pub fn site<'s>(&'s self, outs: &'s [Var<'g>]) -> Site<'s, 'g> {
         Site { g: self.g, op: self.src.op[self.node.at()], attrs: self.src.attrs(self.node), args: self.args, outs }
     }
@@ -43,10 +43,10 @@ impl<'x, 'g> Visit<'x, 'g> {
     }
 }
 
-/// What a rule does with a node: `None` copies it, `Some` replaces its results.
+/// A rewrite rule. `None` copies the node; `Some` replaces its results, one value of the same type for each.
 pub type Rule<'r> = dyn for<'x, 'g> FnMut(&Visit<'x, 'g>) -> Option<Vec<Var<'g>>> + 'r;
 
-/// Which nodes are needed: outputs, updates, leaves of the entry, effects, and what those read.
+/// The nodes that must stay: those of outputs and updates, leaves, nodes with effects, and the nodes that these read.
 pub fn live_nodes(g: Graph<'_>) -> Side<Node, bool> {
     let mut live = Side::filled(g.nodes(), false);
     let mut used = Side::<Region, bool>::filled(g.regions(), false);
@@ -84,7 +84,7 @@ pub fn live_nodes(g: Graph<'_>) -> Side<Node, bool> {
     live
 }
 
-/// Writes `g` again through `rule`.
+/// Writes `g` into `bump`, with `rule` applied to each node.
 pub fn rebuild<'b>(g: Graph<'_>, bump: &'b Bump, rule: &mut Rule<'_>) -> Result<Graph<'b>> {
     let b = Builder::rewriting(Emit::like(&g));
     let mut copier = Copier::new(g, &b);
@@ -93,13 +93,13 @@ pub fn rebuild<'b>(g: Graph<'_>, bump: &'b Bump, rule: &mut Rule<'_>) -> Result<
     finish(b, bump)
 }
 
-/// Writes `g` again into a bump of its own.
+/// As [`rebuild`], into a new bump.
 pub fn rebuild_buf(g: Graph<'_>, rule: &mut Rule<'_>) -> Result<GraphBuf> {
     GraphBuf::make(|bump| rebuild(g, bump, rule))
 }
 
-/// The graph that pass `name` writes, into a bump of its own; in debug builds it is verified, so that a fault is that
-/// pass's, and not one of the first that looks.
+/// The graph that pass `name` writes, in a new bump. Debug builds verify it, so that an error names the pass that made
+/// it and not the next pass.
 pub fn written(name: &str, f: impl for<'b> FnOnce(&'b Bump) -> Result<Graph<'b>>) -> Result<GraphBuf> {
     let buf = GraphBuf::make(f)?;
     if cfg!(debug_assertions) {
@@ -108,12 +108,12 @@ pub fn written(name: &str, f: impl for<'b> FnOnce(&'b Bump) -> Result<Graph<'b>>
     Ok(buf)
 }
 
-/// Freezes what `b` holds.
+/// Freezes the graph of `b` in `bump`.
 pub fn finish<'b>(b: Builder, bump: &'b Bump) -> Result<Graph<'b>> {
     b.into_emit().finish(bump)
 }
 
-/// Copies a graph into a builder: the shared first half of rebuilding and differentiating.
+/// Copies a graph into a builder: the common first half of rebuilding and of differentiating.
 pub struct Copier<'x, 'g> {
     src: Graph<'x>,
     g: &'g Builder,
@@ -122,23 +122,23 @@ pub struct Copier<'x, 'g> {
     pub map: Side<Value, Var<'g>>,
     /// Region of the source → region of the builder.
     pub regions: Vec<Region>,
-    /// What regions of the source yield beside their yields.
+    /// Further values that regions yield, after their yields.
     more: Option<Side<Region, Vec<Value>>>,
-    /// The operands of the node under way, here so that a node costs no allocation.
+    // Buffers for the operands of the current node, so that a node costs no allocation.
     args: Vec<Var<'g>>,
     ids: Vec<Value>,
 }
 
 impl<'x, 'g> Copier<'x, 'g> {
-    /// Copies `src` into `g`, which must have been made like it.
+    /// Copies `src` into `g`, a builder of [`Emit::like`]`(src)`.
     pub fn new(src: Graph<'x>, g: &'g Builder) -> Self {
         let map = Side::filled(src.values(), g.var(Value::NONE));
         let (live, regions) = (live_nodes(src), vec![Region::NONE; src.regions()]);
         Copier { src, g, live, map, regions, more: None, args: Vec::new(), ids: Vec::new() }
     }
 
-    /// The same copy, where region `r` yields `more[r]` as well, as far as those values are copied. Loops that run it
-    /// get these as their last results.
+    /// The same copier; region `r` also yields those values of `more[r]` that are copied. They become the last results
+    /// of the loops that run `r`.
     pub fn yielding(self, more: Side<Region, Vec<Value>>) -> Self {
         Copier { more: Some(more), ..self }
     }
@@ -171,7 +171,7 @@ impl<'x, 'g> Copier<'x, 'g> {
         self.g.with(|e| e.set_loc(u32::MAX));
     }
 
-    /// Copies the leaf `v` alone. What `map` holds for a leaf before [`Copier::run`] stands for it there.
+    /// Copies the leaf `v` alone. [`Copier::run`] does not copy a leaf again that `map` already has.
     pub fn leaf(&mut self, v: Value) -> Var<'g> {
         let n = self.src.def[v.at()];
         self.g.with(|e| e.set_loc(self.src.loc[n.at()]));
@@ -180,6 +180,7 @@ impl<'x, 'g> Copier<'x, 'g> {
         self.map[v]
     }
 
+    /// Applies `rule` to `n`, or copies it.
     fn node(&mut self, n: Node, rule: &mut Rule<'_>) {
         let (src, g) = (self.src, self.g);
         if src.def_of(n).is_leaf() && self.map[src.out(n)].is_some() {
@@ -210,6 +211,7 @@ impl<'x, 'g> Copier<'x, 'g> {
         self.args = args;
     }
 
+    /// Maps `v` to `new`, which must have the same type and takes over the name.
     fn bind(&mut self, v: Value, new: Var<'g>) {
         let (name, want, have) = (self.src.names[v.at()], self.src.ty(v), new.ty());
         if new.is_some() && want != have {
@@ -228,10 +230,11 @@ impl<'x, 'g> Copier<'x, 'g> {
         self.map[v] = new;
     }
 
+    /// Copies `n` with operands `args`.
     fn copy(&mut self, n: Node, args: &[Var<'g>]) {
         let src = self.src;
         if let Some((_, name)) = src.leaf(src.out(n)) {
-            // Leaves go through `leaf`, which keeps names unique.
+            // `Emit::leaf` keeps names unique.
             let owned: Vec<_> = src.attrs(n).iter().skip(1).map(|(_, a)| a).collect();
             let attrs: Vec<_> = owned.iter().map(|a| a.borrow()).collect();
             let new = self.g.with(|e| e.leaf(src.op[n.at()], name, &attrs));
@@ -262,12 +265,12 @@ impl<'x, 'g> Copier<'x, 'g> {
     }
 }
 
-/// The leaf called `name`, or an error that names it. Who asks for many asks [`Signature`].
+/// The leaf called `name`, or an error that lists the names. For many names use [`Signature`].
 pub fn leaf_named(g: Graph<'_>, name: &str) -> Result<Value> {
     g.find_leaf(name).map(|l| l.0).ok_or_else(|| no_leaf(g, name))
 }
 
-/// The output called `name`, or an error that names it. Who asks for many asks [`Signature`].
+/// The output called `name`, or an error that lists the names. For many names use [`Signature`].
 pub fn output_named(g: Graph<'_>, name: &str) -> Result<Value> {
     g.find_output(name).ok_or_else(|| no_output(g, name))
 }
@@ -287,11 +290,12 @@ pub struct Signature<'x> {
     g: Graph<'x>,
     leaves: HashMap<&'x str, Value>,
     outputs: HashMap<&'x str, Value>,
+    /// Names that [`Signature::unused`] returned.
     given: HashSet<String>,
 }
 
 impl<'x> Signature<'x> {
-    /// Of `g`.
+    /// The signature of `g`.
     pub fn new(g: Graph<'x>) -> Self {
         let outputs = g.output_names.iter().map(|&s| g.str(s)).zip(g.outputs().iter().copied());
         let leaves = g.leaves().map(|(v, _, name)| (name, v));
@@ -308,7 +312,7 @@ impl<'x> Signature<'x> {
         self.outputs.get(name).copied().ok_or_else(|| no_output(self.g, name))
     }
 
-    /// A name that no leaf and no output has, and that was not given before: `name`, or `name.2`, `name.3` ….
+    /// A new name that no leaf and no output has: `name`, or `name.2`, `name.3` ….
     pub fn unused(&mut self, name: &str) -> String {
         let taken = |n: &str| self.leaves.contains_key(n) || self.outputs.contains_key(n) || self.given.contains(n);
         let numbered = (2..).map(|i| format!("{name}.{i}"));
@@ -319,8 +323,8 @@ impl<'x> Signature<'x> {
     }
 }
 
-/// The output called `name`, which is to be differentiated: a scalar that carries a derivative, or an error that names
-/// its op and the line that asked for it.
+/// The output called `name` as a loss: a scalar of a dtype that carries a derivative. Else an error with its op and
+/// location.
 pub fn loss_named(g: Graph<'_>, name: &str) -> Result<Value> {
     let v = output_named(g, name)?;
     if g.dims(v).is_empty() && g.dtype[v.at()].is_differentiable() {
@@ -331,7 +335,7 @@ pub fn loss_named(g: Graph<'_>, name: &str) -> Result<Value> {
     Err(underivable(g, v, format!("the loss {name:?}, made by {op}, is {ty}, not a scalar f32[] or f64[]; {hint}")))
 }
 
-/// That there is no derivative of or by `v`, with the line that asked for it.
+/// An error of kind `Derivative` at the location of `v`.
 pub fn underivable(g: Graph<'_>, v: Value, text: String) -> Error {
-    Error::new(Kind::Derivative, text).at(g.place(g.def[v.at()]))
+    Error::new(Kind::Derivative, text).at(g.location(g.def[v.at()]))
 }

@@ -1,59 +1,48 @@
-//! What fusion did, and what it just missed, for people who wonder why a graph is not faster.
+//! Fusion reports: the rules that fired, and the rules that just missed with the reason.
 //!
-//! Invariant: collecting a report changes nothing in the graphs that passes write. Passes write it, tools print it.
+//! Invariant: collecting a report does not change the graphs that passes write. Passes write reports, tools print them.
 
-use super::pipeline;
 use super::simplify::Hits;
-use crate::error::{Place, Result};
-use crate::nodes::Graph;
+use crate::error::Location;
 
-/// What became of one pattern.
+/// The outcome of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was replaced; `saved` counts the nodes that went.
+    /// The pattern was replaced.
     Fired {
-        /// Nodes saved.
+        /// Number of nodes less.
         saved: usize,
     },
-    /// It is there but for one thing.
+    /// One condition failed.
     Missed {
-        /// What that is.
+        /// The condition.
         reason: String,
     },
 }
 
-/// One pattern that a fusion rule met.
+/// A pattern that a fusion rule found or just missed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fusion {
     /// The rule.
     pub rule: &'static str,
     /// Op of the pattern's last node.
     pub op: &'static str,
-    /// Where that node was asked for.
-    pub place: Place,
-    /// What became of it.
+    /// Location of that node.
+    pub location: Location,
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// What a pass tells about itself.
+/// The notes of one pass.
 #[derive(Clone, Debug, Default)]
 pub struct Notes {
     /// How often each named rule fired.
     pub hits: Hits,
-    /// What fusion rules met, the fired ones first, each kind in the order of nodes.
+    /// Outcomes of fusion rules: first those that fired, each group in the order of nodes.
     pub fusions: Vec<Fusion>,
 }
 
-/// Fusions of `g` on its way through all passes: first what fired, pass by pass, then what was just missed.
-///
-/// # Errors
-/// Those of the passes.
-pub fn report(g: Graph<'_>) -> Result<Vec<Fusion>> {
-    let (_, traces) = pipeline::run(g, &pipeline::default_passes(), false)?;
-    Ok(collected(traces.into_iter().map(|t| t.fusions)))
-}
-
-/// The fusions of several passes in the order of [`report`].
+/// The outcomes of several passes: first those that fired, pass by pass, then those that just missed.
 pub fn collected(passes: impl IntoIterator<Item = Vec<Fusion>>) -> Vec<Fusion> {
     let mut all: Vec<Fusion> = passes.into_iter().flatten().collect();
     all.sort_by_key(|f| matches!(f.outcome, Outcome::Missed { .. }));

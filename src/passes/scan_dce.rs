@@ -1,7 +1,8 @@
-//! Drops parts of loops without a reader: stacked results, carries that serve no result, and operands of neither.
+//! Dead code elimination for loops: drops stacked results without a reader, carries on which no result depends, and the
+//! operands that only these read.
 //!
-//! A carry serves if its final value is read, or if what serves reads it in the next iteration. Loops inside loops are
-//! reached in the next round, when the loop around them stays as it is.
+//! A carry stays if its final value is read, or if a value that stays reads it in the next iteration. A pass reaches
+//! the loops inside a loop in a later round, after the outer loop no longer changes.
 
 use super::rebuild::{Visit, rebuild};
 use super::simplify::Hits;
@@ -13,8 +14,8 @@ use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, Op, Ty, Var};
 use bumpalo::Bump;
 
-/// Trims the loops of `g`, counting into `hits`.
-pub fn trim<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Graph<'b>> {
+/// Drops the unused parts of the loops of `g`. Counts the loops that change in `hits`.
+pub fn drop_unused<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Graph<'b>> {
     let mut read = Side::filled(g.values(), false);
     for &v in g.args.iter().chain(g.yields).chain(g.updates.iter().map(|u| &u.1)) {
         read[v] = true;
@@ -32,14 +33,14 @@ pub fn trim<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Graph<'
     })
 }
 
-/// What a loop keeps.
+/// The parts of a loop that stay.
 struct Kept {
     scan: Scan,
-    /// Of the results and yields.
+    /// By result, and by yield of the body.
     outs: Vec<bool>,
-    /// Of the operands and arguments.
+    /// By operand, and by argument of the body.
     args: Vec<bool>,
-    /// Of the body's values.
+    /// By value of the body.
     live: Window<Value, bool>,
 }
 
@@ -57,7 +58,7 @@ impl Kept {
             match (0..scan.carries).find(|&i| live[args[i]] && !outs[i]) {
                 Some(i) => outs[i] = true,
                 None => {
-                    // A carry that is read by nothing inside still has its final value.
+                    // The body may not read a carry whose final value is read.
                     let kept = |i: usize| if i < scan.carries { outs[i] } else { live[args[i]] };
                     return Kept { scan, args: (0..args.len()).map(kept).collect(), outs, live };
                 }
@@ -65,7 +66,7 @@ impl Kept {
         }
     }
 
-    /// The loop with what is kept; what is not has no value.
+    /// Writes the loop with the parts that stay. Dropped results become [`Value::NONE`].
     fn emit<'g>(&self, v: &Visit<'_, 'g>) -> Vec<Var<'g>> {
         let (src, g, s) = (v.src, v.g, &self.scan);
         let none = g.var(Value::NONE);

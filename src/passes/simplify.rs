@@ -1,8 +1,7 @@
-//! Algebraic simplification, with rules that hold for every input: NaN, infinities, −0 and empty tensors included.
-//! So there is no `x·0 → 0`, no `x − x → 0`, no `x + 0 → x` (which turns −0 into +0).
+//! Algebraic simplification. Invariant: a rule holds for every input, NaN, infinities, −0 and empty tensors included.
+//! So there is no `x·0 → 0`, no `x − x → 0` and no `x + 0 → x`, which turns −0 into +0.
 //!
-//! Each rule looks at one node and the definitions of its operands in the graph that is written, and has a name under
-//! which its hits are counted.
+//! A rule looks at one node and at the definitions of its operands in the new graph. Its hits are counted by name.
 
 use super::rebuild::{Visit, rebuild};
 use crate::arena::Value;
@@ -18,51 +17,59 @@ use crate::nodes::{Graph, Op, Var};
 use bumpalo::Bump;
 use std::collections::BTreeMap;
 
-/// How often each named rule fired.
+/// Number of hits of each named rule.
 pub type Hits = BTreeMap<&'static str, usize>;
 
-/// One rule: the replacement of a node's only result.
+/// The replacement of a node's only result; `None` if the rule does not apply.
 type Rewrite = for<'x, 'g> fn(&Visit<'x, 'g>) -> Option<Var<'g>>;
 
-/// The rules, by root op; each is tried in order.
-const RULES: &[(&str, &[Op], Rewrite)] = &[
-    ("mul-one", &[Op::MUL], |v| either(v, 1.0)),
-    ("div-one", &[Op::DIV], |v| (full(v.args[1]) == Some(1.0)).then_some(v.args[0])),
-    ("sub-zero", &[Op::SUB], |v| is_bits(v.args[1], 0.0).then_some(v.args[0])),
-    ("add-minus-zero", &[Op::ADD], |v| {
-        v.args[0].dtype().is_float().then_some(())?;
-        let pick = |i: usize| is_bits(v.args[1 - i], -0.0).then_some(v.args[i]);
-        pick(0).or_else(|| pick(1))
-    }),
-    ("mul-minus-one", &[Op::MUL], |v| either(v, -1.0).filter(|x| x.dtype().is_float()).map(|x| -x)),
-    ("neg-neg", &[Op::NEG], |v| inner(v, Op::NEG)),
-    ("not-not", &[Op::NOT], |v| inner(v, Op::NOT)),
-    ("select-same", &[Op::SELECT], |v| (v.args[1].v == v.args[2].v).then_some(v.args[1])),
-    ("cast-same", &[Op::CAST], same_type),
-    ("reshape-same", &[Op::RESHAPE], same_type),
-    ("reshape-reshape", &[Op::RESHAPE], |v| inner(v, Op::RESHAPE).map(|x| x.reshape(target(v)))),
-    ("reshape-full", &[Op::RESHAPE, Op::BROADCAST], |v| {
+/// A rewrite rule.
+struct Rule {
+    name: &'static str,
+    /// The ops that the rule looks at.
+    roots: &'static [Op],
+    rewrite: Rewrite,
+}
+
+const fn rule(name: &'static str, roots: &'static [Op], rewrite: Rewrite) -> Rule {
+    Rule { name, roots, rewrite }
+}
+
+/// The rules. Those for one root are tried in this order.
+const RULES: &[Rule] = &[
+    rule("mul-one", &[Op::MUL], |v| either(v, 1.0)),
+    rule("div-one", &[Op::DIV], |v| (full(v.args[1]) == Some(1.0)).then_some(v.args[0])),
+    rule("sub-zero", &[Op::SUB], |v| is_bits(v.args[1], 0.0).then_some(v.args[0])),
+    rule("add-minus-zero", &[Op::ADD], add_minus_zero),
+    rule("mul-minus-one", &[Op::MUL], |v| either(v, -1.0).filter(|x| x.dtype().is_float()).map(|x| -x)),
+    rule("neg-neg", &[Op::NEG], |v| inner(v, Op::NEG)),
+    rule("not-not", &[Op::NOT], |v| inner(v, Op::NOT)),
+    rule("select-same", &[Op::SELECT], |v| (v.args[1].v == v.args[2].v).then_some(v.args[1])),
+    rule("cast-same", &[Op::CAST], same_type),
+    rule("reshape-same", &[Op::RESHAPE], same_type),
+    rule("reshape-reshape", &[Op::RESHAPE], |v| inner(v, Op::RESHAPE).map(|x| x.reshape(target(v)))),
+    rule("reshape-full", &[Op::RESHAPE, Op::BROADCAST], |v| {
         full(v.args[0]).map(|x| v.g.full(x, target(v), v.args[0].dtype()))
     }),
-    ("broadcast-same", &[Op::BROADCAST], same_type),
-    ("broadcast-broadcast", &[Op::BROADCAST], |v| inner(v, Op::BROADCAST).map(|x| x.broadcast(target(v)))),
-    ("transpose-transpose", &[Op::TRANSPOSE], transpose_transpose),
-    ("transpose-reshape", &[Op::TRANSPOSE], transpose_moves_nothing),
-    ("reduce-nothing", &[Op::REDUCE_SUM, Op::REDUCE_MEAN, Op::REDUCE_MAX, Op::REDUCE_MIN, Op::REDUCE_PROD], |v| {
+    rule("broadcast-same", &[Op::BROADCAST], same_type),
+    rule("broadcast-broadcast", &[Op::BROADCAST], |v| inner(v, Op::BROADCAST).map(|x| x.broadcast(target(v)))),
+    rule("transpose-transpose", &[Op::TRANSPOSE], transpose_transpose),
+    rule("transpose-reshape", &[Op::TRANSPOSE], transpose_moves_nothing),
+    rule("reduce-nothing", &[Op::REDUCE_SUM, Op::REDUCE_MEAN, Op::REDUCE_MAX, Op::REDUCE_MIN, Op::REDUCE_PROD], |v| {
         let axes = ReduceAttrs::of(&v.src.attrs(v.node)).axes;
         let d = v.args[0].dims();
-        // A sum over one element is that element, except that it would turn −0 into +0: only empty sets are dropped.
+        // Only reductions over no axis are dropped: a sum over one element turns −0 into +0.
         (axes.is_empty() && d.len() == target(v).len()).then_some(v.args[0])
     }),
-    ("slice-all", &[Op::SLICE], |v| {
+    rule("slice-all", &[Op::SLICE], |v| {
         let steps = SliceAttrs::of(&v.src.attrs(v.node)).steps;
         (steps.iter().all(|&p| p == 1) && v.args[0].dims() == target(v)).then_some(v.args[0])
     }),
-    ("pad-nothing", &[Op::PAD], same_type),
-    ("flip-nothing", &[Op::FLIP], |v| FlipAttrs::of(&v.src.attrs(v.node)).axes.is_empty().then_some(v.args[0])),
-    ("concat-one", &[Op::CONCAT], |v| (v.args.len() == 1).then_some(v.args[0])),
-    ("stop-gradient", &[Op::STOP_GRADIENT], |v| Some(v.args[0])),
-    ("matmul-transpose", &[Op::MATMUL], fold_transposes),
+    rule("pad-nothing", &[Op::PAD], same_type),
+    rule("flip-nothing", &[Op::FLIP], |v| FlipAttrs::of(&v.src.attrs(v.node)).axes.is_empty().then_some(v.args[0])),
+    rule("concat-one", &[Op::CONCAT], |v| (v.args.len() == 1).then_some(v.args[0])),
+    rule("stop-gradient", &[Op::STOP_GRADIENT], |v| Some(v.args[0])),
+    rule("matmul-transpose", &[Op::MATMUL], fold_transposes),
 ];
 
 /// Dimensions of the node's result.
@@ -78,14 +85,30 @@ fn full(x: Var<'_>) -> Option<f64> {
     })
 }
 
+/// True if `x` is filled with the bits of `value`.
 fn is_bits(x: Var<'_>, value: f64) -> bool {
     full(x).is_some_and(|f| f.to_bits() == value.to_bits())
 }
 
-/// The other operand, if one is filled with `value`.
+/// The other operand, if one operand is filled with `value`.
 fn either<'g>(v: &Visit<'_, 'g>, value: f64) -> Option<Var<'g>> {
-    let pick = |i: usize| (full(v.args[1 - i]) == Some(value)).then_some(v.args[i]);
-    pick(0).or_else(|| pick(1))
+    let [a, b] = [v.args[0], v.args[1]];
+    if full(b) == Some(value) {
+        return Some(a);
+    }
+    (full(a) == Some(value)).then_some(b)
+}
+
+/// `x + −0` is `x` for every float, −0 included.
+fn add_minus_zero<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
+    let [a, b] = [v.args[0], v.args[1]];
+    if !a.dtype().is_float() {
+        return None;
+    }
+    if is_bits(b, -0.0) {
+        return Some(a);
+    }
+    is_bits(a, -0.0).then_some(b)
 }
 
 /// The operand of the operand, if that is an `op`.
@@ -93,6 +116,7 @@ fn inner<'g>(v: &Visit<'_, 'g>, op: Op) -> Option<Var<'g>> {
     operand(v.args[0], op)
 }
 
+/// The first operand of `x`, if `x` is an `op`.
 fn operand<'g>(x: Var<'g>, op: Op) -> Option<Var<'g>> {
     let of: Value = x.g.with(|e| match e.def(x.v)? {
         (o, args, _) if o == op => args.first().copied(),
@@ -101,11 +125,13 @@ fn operand<'g>(x: Var<'g>, op: Op) -> Option<Var<'g>> {
     Some(x.g.var(of))
 }
 
+/// The operand, if it has the type of the result.
 fn same_type<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
     let ty = v.src.ty(v.src.out(v.node));
     (v.args[0].dtype() == ty.dtype && v.args[0].dims() == target(v)).then_some(v.args[0])
 }
 
+/// The permutation of `x`, if `x` is a transpose.
 fn perm_of(x: Var<'_>) -> Option<Vec<usize>> {
     x.g.with(|e| match e.def(x.v)? {
         (Op::TRANSPOSE, _, attrs) => Some(to_sizes(&TransposeAttrs::of(&attrs).perm)),
@@ -113,6 +139,7 @@ fn perm_of(x: Var<'_>) -> Option<Vec<usize>> {
     })
 }
 
+/// Two transposes are one.
 fn transpose_transpose<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
     let first = perm_of(v.args[0])?;
     let second = to_sizes(&TransposeAttrs::of(&v.src.attrs(v.node)).perm);
@@ -120,7 +147,7 @@ fn transpose_transpose<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
     inner(v, Op::TRANSPOSE).map(|x| x.transpose(&both))
 }
 
-/// A permutation that keeps the order of all axes longer than 1 moves no element.
+/// A transpose that keeps the order of all axes longer than 1 is a reshape: no element moves.
 fn transpose_moves_nothing<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
     let perm = to_sizes(&TransposeAttrs::of(&v.src.attrs(v.node)).perm);
     let d = v.args[0].dims();
@@ -128,7 +155,7 @@ fn transpose_moves_nothing<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
     long.is_sorted().then(|| v.args[0].reshape(target(v)))
 }
 
-/// A transpose of the last two axes under a product is a flag of the product.
+/// A transpose of the last two axes of an operand becomes a flag of the product.
 fn fold_transposes<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&v.src.attrs(v.node));
     let mut flags = [ta, tb];
@@ -149,12 +176,12 @@ fn fold_transposes<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
     hit.then(|| args[0].matmul_t(args[1], flags[0], flags[1]))
 }
 
-/// Simplifies `g`, counting into `hits`.
+/// One round of simplification of `g`. Counts the rules that fire in `hits`.
 pub fn simplify<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Graph<'b>> {
     rebuild(g, bump, &mut |v| {
         let op = v.op();
-        let mut roots = RULES.iter().filter(|(_, roots, _)| roots.contains(&op));
-        let (name, new) = roots.find_map(|(name, _, rule)| rule(v).map(|new| (*name, new)))?;
+        let mut rules = RULES.iter().filter(|rule| rule.roots.contains(&op));
+        let (name, new) = rules.find_map(|rule| Some((rule.name, (rule.rewrite)(v)?)))?;
         *hits.entry(name).or_default() += 1;
         Some(vec![new])
     })

@@ -2,7 +2,7 @@
 
 use crate::arena::tensor::LINE;
 use crate::arena::{Node, Value, ids::Id};
-use crate::error::Place;
+use crate::error::Location;
 use crate::nodes::Graph;
 use crate::passes::precision::Counts;
 use crate::passes::remat::facts;
@@ -34,7 +34,7 @@ pub struct BufferReport {
     /// The buffer (by index in the report) whose bytes it takes over; itself if none.
     pub root: u32,
     /// Where the value was asked for.
-    pub place: Place,
+    pub location: Location,
 }
 
 /// What a memory budget had computed twice.
@@ -124,7 +124,7 @@ pub fn report(g: &Graph<'_>, s: &Scheduled) -> PlanReport {
             first: s.live.first[root as usize],
             last: s.live.end[root as usize].saturating_sub(1),
             root,
-            place: if n.is_some() { g.place(n) } else { Place::Nowhere },
+            location: if n.is_some() { g.location(n) } else { Location::Nowhere },
         }
     };
     let pinned = (0..code.bytes.len()).filter(|&b| code.kind[b].is_pinned());

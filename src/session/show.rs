@@ -29,7 +29,7 @@ impl BufferReport {
 
     /// The line that asked for it: `src/main.rs:12`, or `line 12:3` of a text.
     pub fn origin(&self) -> Option<String> {
-        self.place.origin()
+        self.location.origin()
     }
 }
 
@@ -69,7 +69,7 @@ impl PlanReport {
 
     /// The same plan, whose places in a text are lines of `file`.
     pub fn in_file(mut self, file: &str) -> PlanReport {
-        self.buffers.iter_mut().for_each(|b| b.place = std::mem::take(&mut b.place).in_file(file));
+        self.buffers.iter_mut().for_each(|b| b.location = std::mem::take(&mut b.location).in_file(file));
         self
     }
 

@@ -5,7 +5,7 @@
 
 use super::{AsGraph, Program, Session};
 use crate::arena::{Sym, ids::Id};
-use crate::error::{Error, Kind, Place, Result};
+use crate::error::{Error, Kind, Location, Result};
 use crate::kernels::abi::Split;
 use crate::nodes::Graph;
 use crate::sched::check::Checked;
@@ -33,7 +33,7 @@ pub struct Call {
     /// Number of units, which threads share.
     pub units: usize,
     /// Where the node was asked for.
-    pub place: Place,
+    pub location: Location,
 }
 
 /// A step that was recorded.
@@ -85,7 +85,7 @@ fn call(g: &Graph<'_>, next: &[Sym], code: &Code, i: usize) -> Call {
     let (flops, units, modelled) = (code.flops[i], code.units[i], code.time[i].total);
     if !n.is_some() {
         let (name, types) = (String::new(), String::new());
-        return Call { op: "update", name, types, flops, bytes, modelled, units, place: Place::Nowhere };
+        return Call { op: "update", name, types, flops, bytes, modelled, units, location: Location::Nowhere };
     }
     let text = |v: &crate::arena::Value| g.ty_text(*v);
     let args: Vec<String> = g.args_of(n).iter().map(text).collect();
@@ -100,7 +100,7 @@ fn call(g: &Graph<'_>, next: &[Sym], code: &Code, i: usize) -> Call {
         bytes,
         modelled,
         units,
-        place: g.place(n),
+        location: g.location(n),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::out::emit;
 use arenagrad::nodes::GraphBuf;
 use arenagrad::passes::ad::grad::{GradOptions, Missing, grad};
 use arenagrad::passes::ad::prepare::keep_outputs;
-use arenagrad::passes::promote_f64::widen;
+use arenagrad::passes::promote_f64::promote_f64;
 use arenagrad::session::{Program, Session};
 use arenagrad::train::permutation;
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ pub fn check(a: &CheckArgs) -> Run {
     let plan = program.plan();
     let (buffers, bytes) = (plan.buffers.len(), plan.arena_bytes);
     emit(format!("plan proven: {} instructions, {buffers} buffers in {bytes} bytes", plan.instructions))?;
-    let wide = widen(graph.view()).map_err(of(&a.file))?;
+    let wide = promote_f64(graph.view()).map_err(of(&a.file))?;
     match summed(wide.view()).map_err(of(&a.file))? {
         Some((sum, name)) => gradients(a, &sum, &name),
         None => {

@@ -2,18 +2,18 @@
 //!
 //! Invariant: one line, or one object, for each pattern that a rule met, those that fired first.
 
-use arenagrad::error::Place;
+use arenagrad::error::Location;
 use arenagrad::passes::{Fusion, Outcome};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// A place in words.
-fn place(p: &Place) -> String {
+/// A location in words.
+fn location(p: &Location) -> String {
     match p {
-        Place::Nowhere => "no place".into(),
-        Place::Source(file, line) => format!("{file}:{line}"),
-        Place::Text(line, col) => format!("{line}:{col}"),
-        Place::Node(n) => format!("node {n}"),
+        Location::Nowhere => "no place".into(),
+        Location::Source(file, line) => format!("{file}:{line}"),
+        Location::Text(line, col) => format!("{line}:{col}"),
+        Location::Node(n) => format!("node {n}"),
     }
 }
 
@@ -21,7 +21,7 @@ fn place(p: &Place) -> String {
 pub fn table(fusions: &[Fusion]) -> String {
     let mut s = String::new();
     for f in fusions {
-        let at = place(&f.place);
+        let at = location(&f.location);
         let _ = match &f.outcome {
             Outcome::Fired { saved } => writeln!(s, "fired   {:<20} {:<14} {at}: {saved} nodes saved", f.rule, f.op),
             Outcome::Missed { reason } => writeln!(s, "missed  {:<20} {:<14} {at}: {reason}", f.rule, f.op),
@@ -41,7 +41,7 @@ pub fn json(fusions: &[Fusion]) -> String {
             Outcome::Missed { reason } => (None, Some(reason)),
         };
         let fired = saved.is_some();
-        json!({ "rule": f.rule, "op": f.op, "place": place(&f.place), "fired": fired, "saved": saved, "reason": reason })
+        json!({ "rule": f.rule, "op": f.op, "place": location(&f.location), "fired": fired, "saved": saved, "reason": reason })
     };
     Value::from(fusions.iter().map(row).collect::<Vec<_>>()).to_string()
 }

@@ -45,7 +45,7 @@ fn row<'a>(t: &'a Trace, tid: usize, e: &Event) -> Row<'a> {
                 shapes: &c.types,
                 flops,
                 bytes,
-                place: c.place.origin(),
+                place: c.location.origin(),
             };
             (c.op, "kernel", args)
         }

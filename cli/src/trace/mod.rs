@@ -38,7 +38,7 @@ pub fn trace(a: &TraceArgs) -> Run {
             }
             let session = Session::new().threads(a.threads).precision(a.precision);
             let mut t = of_graph(&load(path)?, &session, path)?;
-            let placed = |c: &Call| Call { place: c.place.clone().in_file(&a.target), ..c.clone() };
+            let placed = |c: &Call| Call { location: c.location.clone().in_file(&a.target), ..c.clone() };
             t.calls = t.calls.iter().map(placed).collect();
             t
         }

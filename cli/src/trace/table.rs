@@ -84,7 +84,7 @@ pub fn table(t: &Trace) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arenagrad::error::Place;
+    use arenagrad::error::Location;
     use arenagrad::session::{Call, Event};
 
     #[test]
@@ -97,7 +97,7 @@ mod tests {
             bytes: 8,
             modelled: 2000,
             units: 2,
-            place: Place::Nowhere,
+            location: Location::Nowhere,
         };
         let at = |instr, from, to| Event { instr, from, to };
         let t = Trace {

@@ -1,6 +1,7 @@
-//! Attributes: words with a schema. Printing, parsing, verification, hashing and the generators read the schema only.
+//! Attributes: words with a schema. Printing, parsing, verification, hashing and the generators of random graphs use
+//! the schema only.
 //!
-//! Invariant: the words of a node are exactly what its op's fields take, in their order.
+//! Invariant: the words of a node are those of its op's fields, in order, and no others.
 
 use crate::arena::{Region, Shape, Sym};
 use crate::nodes::DType;
@@ -37,7 +38,7 @@ pub struct Field {
     pub name: &'static str,
     /// The kind.
     pub kind: Kind,
-    /// Whether a node may do without: then a word says whether it has one, before the words of the kind.
+    /// True if a node may omit the attribute. A word before the words of the kind then says whether it is present.
     pub optional: bool,
 }
 
@@ -47,13 +48,13 @@ impl Field {
         Field { name, kind, optional: false }
     }
 
-    /// A field that a node may do without. Optional fields come last; text shows those that are there.
+    /// A field that a node may omit. Optional fields come last; the text form shows those that are present.
     pub const fn optional(name: &'static str, kind: Kind) -> Field {
         Field { name, kind, optional: true }
     }
 }
 
-/// Whether an op with these fields keeps its only attribute in the node's own word.
+/// True if the attributes are one word, which the node stores itself.
 pub fn is_inline(fields: &[Field]) -> bool {
     match fields {
         [f] if !f.optional => {
@@ -86,12 +87,12 @@ pub enum Attr<'s> {
     Bytes(&'s [u8]),
     /// For [`Kind::Choice`]: the index of the name.
     Choice(u32),
-    /// For an optional field that is not there.
+    /// For an optional field that is absent.
     Absent,
 }
 
 impl Attr<'_> {
-    /// Appends the words of this attribute, or says that it is no value of `field`.
+    /// Appends the words of this attribute. An error if it is no value of `field`.
     pub fn encode(&self, field: &Field, words: &mut Vec<u32>) -> Result<(), String> {
         if field.optional {
             words.push(u32::from(*self != Attr::Absent));
@@ -134,7 +135,7 @@ pub struct Attrs<'x> {
 }
 
 impl<'x> Attrs<'x> {
-    /// Words that `field` takes, which starts at word `at`.
+    /// Number of words of `field`, which starts at word `at`.
     fn width(&self, field: &Field, at: usize) -> usize {
         if field.optional {
             let there = self.words[at] != 0;
@@ -148,7 +149,7 @@ impl<'x> Attrs<'x> {
         }
     }
 
-    /// Where field `i` starts; if it is optional and there, where its value does.
+    /// First word of the value of field `i`.
     fn start(&self, i: usize) -> usize {
         let mut at = 0;
         for f in &self.fields[..i] {
@@ -157,7 +158,7 @@ impl<'x> Attrs<'x> {
         at + usize::from(self.fields[i].optional)
     }
 
-    /// Whether the node has field `i`.
+    /// True if the node has field `i`.
     pub fn has(&self, i: usize) -> bool {
         !self.fields[i].optional || self.words[self.start(i) - 1] != 0
     }
@@ -181,7 +182,7 @@ impl<'x> Attrs<'x> {
         self.double(i) as i64
     }
 
-    /// Field `i`, a [`Kind::Int`] that shape inference has seen to be non-negative.
+    /// Field `i`, a [`Kind::Int`]; shape inference has checked that it is not negative.
     pub fn size(&self, i: usize) -> usize {
         self.int(i).max(0) as usize
     }
@@ -224,7 +225,7 @@ impl<'x> Attrs<'x> {
         pairs.map(|p| (p[0] as u64 | (p[1] as u64) << 32) as i64).collect()
     }
 
-    /// Field `i`, a [`Kind::Ints`] that shape inference has seen to be non-negative.
+    /// Field `i`, a [`Kind::Ints`]; shape inference has checked that no number is negative.
     pub fn sizes(&self, i: usize) -> Vec<usize> {
         self.ints(i).into_iter().map(|x| x.max(0) as usize).collect()
     }
@@ -239,13 +240,13 @@ impl<'x> Attrs<'x> {
         bytes
     }
 
-    /// The fields with the attributes they hold, decoded into `Owned` values.
+    /// All fields with their values.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Field, Owned)> + use<'x> {
         let me = *self;
         self.fields.iter().enumerate().map(move |(i, f)| (f, me.owned(i)))
     }
 
-    /// Field `i`, whatever its kind.
+    /// Field `i`, of any kind.
     pub fn owned(&self, i: usize) -> Owned {
         if !self.has(i) {
             return Owned::Absent;
@@ -264,7 +265,7 @@ impl<'x> Attrs<'x> {
         }
     }
 
-    /// Checks that the words are what the schema takes: counts, and the ranges of booleans, types and choices.
+    /// Checks the words against the schema: their number, and the ranges of booleans, dtypes, choices and ids.
     pub fn validate(&self, shapes: usize, strings: usize, regions: usize) -> Result<(), String> {
         let mut at = 0;
         for f in self.fields {
@@ -300,7 +301,7 @@ impl<'x> Attrs<'x> {
     }
 }
 
-/// An attribute by value: what the parser makes and the printer prints.
+/// An attribute by value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Owned {
     /// As [`Attr::Bool`].

@@ -1,29 +1,29 @@
-//! The builder: what users and rules write graphs with.
+//! The builder, by which users and rules write graphs.
 //!
-//! [`Var`] is a `Copy` handle with operators and methods; each method adds nodes to the graph of its [`Builder`].
-//! Errors stick (see [`Emit`]): the first failure is kept with the caller's file and line, and
-//! [`Builder::finish`] returns it. Implicit broadcasting exists here only: it becomes explicit nodes.
+//! [`Var`] is a `Copy` handle with operators and methods. Each method adds nodes to the graph of its [`Builder`].
+//! Errors stick (see [`Emit`]): the first error is kept with the caller's file and line, and [`Builder::finish`]
+//! returns it. Broadcasting is implicit in methods only; the graph has explicit nodes for it.
 //!
-//! Invariant: a value enters the columns through [`Builder::local`] or [`Builder::emit`], which refuse those of another
-//! builder.
+//! Invariant: a value enters the columns through [`Builder::local`] or [`Builder::emit`], which refuse values of
+//! another builder.
 
 use super::attrs::Attr;
 use super::dtype::{DType, Ty};
 use super::emit::Emit;
-use super::graph::{GraphBuf, Loc};
-use super::leaf::{InitKind, InputAttrs, ParamAttrs, StateAttrs};
+use super::graph::GraphBuf;
+use super::leaf::{Init, InputAttrs, ParamAttrs, StateAttrs};
 use super::opdef::{Op, OpDef};
 use super::results::Results;
 use crate::arena::intern::Dims;
 use crate::arena::{Region, Shape, Sym, Value};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Location, Result};
 use std::cell::{Cell, RefCell};
-use std::panic::Location;
+use std::panic;
 
 /// Writes one graph.
 pub struct Builder {
     emit: RefCell<Emit>,
-    /// Whether nodes take the caller's file and line; transforms carry the original's place over instead.
+    /// True if nodes get the caller's file and line. Passes set the location of the original node instead.
     track: Cell<bool>,
 }
 
@@ -34,9 +34,9 @@ pub struct Var<'g> {
     pub g: &'g Builder,
     /// The value; [`Value::NONE`] after an error.
     pub v: Value,
-    /// Tells the values of one region from those of another.
+    /// The scope of the value's region.
     scope: u32,
-    /// What an output of this handle is called, or [`Sym::NONE`]; other handles of the value may have other names.
+    /// The name of an output made of this handle, or [`Sym::NONE`]. Other handles of the value may have other names.
     name: Sym,
 }
 
@@ -48,58 +48,23 @@ pub struct Routine<'g> {
     pub region: Region,
 }
 
-/// How a param or a state starts.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Init {
-    /// All 0.
-    Zeros,
-    /// All 1.
-    Ones,
-    /// Uniform in ±bound.
-    Uniform(f64),
-    /// Normal with mean 0 and this standard deviation.
-    Normal(f64),
-}
-
-impl Init {
-    /// The attributes `init` and `scale` of a leaf.
-    pub fn attrs(self) -> (InitKind, f64) {
-        match self {
-            Init::Zeros => (InitKind::Zeros, 0.0),
-            Init::Ones => (InitKind::Ones, 0.0),
-            Init::Uniform(bound) => (InitKind::Uniform, bound),
-            Init::Normal(deviation) => (InitKind::Normal, deviation),
-        }
-    }
-
-    /// From the attributes `init` and `scale` of a leaf.
-    pub fn from_attrs(init: InitKind, scale: f64) -> Init {
-        match init {
-            InitKind::Zeros => Init::Zeros,
-            InitKind::Ones => Init::Ones,
-            InitKind::Uniform => Init::Uniform(scale),
-            InitKind::Normal => Init::Normal(scale),
-        }
-    }
-}
-
 impl Builder {
-    /// A builder that continues `emit`: nodes take the caller's file and line.
+    /// A builder that continues `emit`. Nodes get the caller's file and line.
     pub(in crate::nodes) fn tracking(emit: Emit) -> Builder {
         Builder { emit: RefCell::new(emit), track: Cell::new(true) }
     }
 
-    /// A builder that continues `emit`, for transforms: nodes come from the places that the transform sets.
+    /// A builder that continues `emit`, for passes. Nodes get the location that the pass sets.
     pub fn rewriting(emit: Emit) -> Builder {
         Builder { emit: RefCell::new(emit), track: Cell::new(false) }
     }
 
-    /// The columns being written.
+    /// The columns.
     pub fn into_emit(self) -> Emit {
         self.emit.into_inner()
     }
 
-    /// Access to the columns being written.
+    /// Calls `f` with the columns.
     pub fn with<R>(&self, f: impl FnOnce(&mut Emit) -> R) -> R {
         f(&mut self.emit.borrow_mut())
     }
@@ -109,8 +74,8 @@ impl Builder {
         Var { g: self, v, scope: self.with(|e| e.scope()), name: Sym::NONE }
     }
 
-    /// What stands for `x` in the open region: itself, or the argument by which a loop's body gets it. A value of
-    /// another builder is an error.
+    /// The value of `x` in the open region: `x` itself, or the argument by which the body of a loop captures it. A
+    /// value of another builder is an error.
     pub(in crate::nodes) fn local(&self, x: Var<'_>) -> Value {
         if !std::ptr::eq(self, x.g) {
             self.with(|e| e.fail(foreign("the graph")));
@@ -119,11 +84,12 @@ impl Builder {
         self.with(|e| e.import(x.v, x.scope))
     }
 
+    /// True if all of `xs` are values of this builder.
     fn has(&self, xs: &[Var<'_>]) -> bool {
         xs.iter().all(|x| std::ptr::eq(self, x.g))
     }
 
-    /// Whether `xs`, operands of op or function `what`, are values of this builder; if one is not, that is an error.
+    /// True if `xs`, operands of the op or function `what`, are values of this builder. Else records an error.
     #[track_caller]
     pub(crate) fn owns(&self, what: &str, xs: &[Var<'_>]) -> bool {
         if !self.has(xs) {
@@ -133,27 +99,29 @@ impl Builder {
         self.has(xs)
     }
 
-    /// The mnemonic of `op`.
+    /// The name of `op` in the text form.
     pub(in crate::nodes) fn op_name(&self, op: Op) -> &'static str {
         self.with(|e| e.ops.get(op.0 as usize).map_or("an op", |d| d.name))
     }
 
+    /// Later nodes get the caller's line, unless a pass sets locations.
     #[track_caller]
     pub(in crate::nodes) fn record_location(&self) {
         if self.track.get() {
-            self.come_from(Location::caller());
+            self.come_from(panic::Location::caller());
         }
     }
 
-    /// Nodes made from now on come from the line `at`, where a transform was asked for.
-    pub fn come_from(&self, at: &Location<'_>) {
+    /// Later nodes get the line `at`, from which a pass was called.
+    pub fn come_from(&self, at: &panic::Location<'_>) {
         self.with(|e| {
             let file = e.strings.intern(at.file());
-            e.set_place(Loc { file, line: at.line(), col: 0 });
+            e.set_location(Location::Source(file, at.line()));
         });
     }
 
-    /// Does `f`, all of whose nodes come from the caller's line: a closure has no caller of its own.
+    /// Calls `f`. All its nodes get the line of the caller of this method, because `track_caller` does not reach into
+    /// closures.
     #[track_caller]
     pub fn with_caller<R>(&self, f: impl FnOnce() -> R) -> R {
         self.record_location();
@@ -163,7 +131,7 @@ impl Builder {
         result
     }
 
-    /// Keeps an error of op or function `what`.
+    /// Records an error. Returns a value that later nodes skip.
     #[track_caller]
     pub fn fail(&self, kind: Kind, message: impl Into<String>) -> Var<'_> {
         self.record_location();
@@ -171,12 +139,12 @@ impl Builder {
         self.var(Value::NONE)
     }
 
-    /// The first error so far.
+    /// The first error, if any.
     pub fn error(&self) -> Option<Error> {
         self.with(|e| e.error().cloned())
     }
 
-    /// Adds a node of any op: all results (none after an error). Ids in `attrs` must be of this builder.
+    /// Adds a node of any op. All results; none after an error. Ids in `attrs` must be of this builder.
     #[track_caller]
     pub fn emit(&self, op: Op, args: &[Var<'_>], attrs: &[Attr<'_>]) -> Results<'_> {
         self.record_location();
@@ -191,7 +159,7 @@ impl Builder {
         Results::new(self, outs.iter().map(|v| Var { g: self, v, scope, name: Sym::NONE }).collect())
     }
 
-    /// Adds a node of any op: the first result. Ids in `attrs` must be of this builder.
+    /// Adds a node of any op. The first result. Ids in `attrs` must be of this builder.
     #[track_caller]
     pub fn emit1(&self, op: Op, args: &[Var<'_>], attrs: &[Attr<'_>]) -> Var<'_> {
         self.record_location();
@@ -214,14 +182,14 @@ impl Builder {
         Var { g: self, v, scope, name: Sym::NONE }
     }
 
-    /// Adds a node of a custom op, whose row the user wrote.
+    /// Adds a node of a custom op, defined by the user.
     #[track_caller]
     pub fn custom(&self, def: &'static OpDef, args: &[Var<'_>], attrs: &[Attr<'_>]) -> Results<'_> {
         let op = self.with(|e| e.register(def));
         self.emit(op, args, attrs)
     }
 
-    /// Interns a shape; a shape that cannot be is an error of the graph.
+    /// Interns a shape. An impossible shape is an error of the graph.
     #[track_caller]
     pub fn shape(&self, dims: &[usize]) -> Option<Shape> {
         self.record_location();
@@ -233,10 +201,10 @@ impl Builder {
         self.with(|e| e.strings.intern(s))
     }
 
-    /// A leaf with these attributes, of which the first is `name`.
+    /// Adds a leaf with these attributes, of which the first is `name`.
     #[track_caller]
     fn leaf(&self, op: Op, name: &str, attrs: &[Attr<'_>]) -> Var<'_> {
-        // Leaves stand in the entry, wherever they are asked for.
+        // Leaves are nodes of the entry, whichever region is open.
         let v = self.with(|e| {
             let scope = e.in_entry(|e| e.scope());
             let v = e.in_entry(|e| e.leaf(op, name, &attrs[1..]));
@@ -265,14 +233,14 @@ impl Builder {
         self.leaf(Op::STATE, name, &StateAttrs { name: self.sym(name), dtype, shape, init, scale, averages }.list())
     }
 
-    /// A value that the caller writes before each step.
+    /// An input: a value that the caller writes before a step.
     #[track_caller]
     pub fn input(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
         self.any_input(name, dims.as_ref(), dtype, None)
     }
 
-    /// As [`Builder::input`]; until the caller writes it, all its elements are `default`, which the type must be able
-    /// to hold.
+    /// As [`Builder::input`], with a start value: until the caller writes it, all elements are `default`. An error if
+    /// the dtype cannot represent `default`.
     #[track_caller]
     pub fn input_or(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, default: f64) -> Var<'_> {
         self.any_input(name, dims.as_ref(), dtype, Some(default))
@@ -290,14 +258,14 @@ impl Builder {
         self.any_param(name, dims.as_ref(), dtype, init, true)
     }
 
-    /// A value that persists from step to step and is changed by [`Builder::update`] only.
+    /// A state: a value that persists from step to step and changes by [`Builder::update`] only.
     #[track_caller]
     pub fn state(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, init: Init) -> Var<'_> {
         self.any_state(name, dims.as_ref(), dtype, init, None)
     }
 
-    /// A state that is the moving average of `param`, zeros at first: as a weights file has it, under the param's name.
-    /// Who makes it updates it.
+    /// A state that is the moving average of `param`, zeros at first. Files of averaged weights store it under the
+    /// param's name. The caller adds its update.
     #[track_caller]
     pub fn average(&self, name: &str, param: &str, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
         self.any_state(name, dims.as_ref(), dtype, Init::Zeros, Some(self.sym(param)))
@@ -311,7 +279,7 @@ impl Builder {
         self.with(|e| e.output(name, v));
     }
 
-    /// After a step, `leaf` (a param or a state) holds `next`.
+    /// Adds an update: after a step, `leaf` (a param or a state) has the value `next`.
     #[track_caller]
     pub fn update(&self, leaf: Var<'_>, next: Var<'_>) {
         self.record_location();
@@ -319,18 +287,19 @@ impl Builder {
         self.with(|e| e.update(leaf, next));
     }
 
-    /// The graph with these outputs beside those of [`Builder::output`], each under its handle's name (see
-    /// [`Var::named`]), or `out0`, `out1` … Returns the first error that any call met.
+    /// The finished graph, with `outputs` after the outputs of [`Builder::output`]. An output has its handle's name
+    /// (see [`Var::named`]) or, without a name, `out0`, `out1` … by its position. A value that is already an output
+    /// under the same name is numbered too.
     ///
-    /// A handle without a name of its own takes its number. So does one whose value is an output of the same name
-    /// already; two values of one name are an error. A graph is finished once: later nodes, and finishing again, are
-    /// errors.
+    /// # Errors
+    /// The first error of any call; two values under one name. A graph is finished once: later nodes, and finishing
+    /// again, are errors.
     #[track_caller]
     pub fn finish<'g>(&'g self, outputs: impl IntoIterator<Item = Var<'g>>) -> Result<GraphBuf> {
         self.record_location();
         for (i, x) in outputs.into_iter().enumerate() {
             let v = self.local(x);
-            // Names are ids of the value's builder, and a value of another one is an error already.
+            // A name is an id of the value's builder. A value of another builder has been recorded as an error.
             let name = x.g.with(|e| match e.output_called(x.name) == Some(v) || x.name == Sym::NONE {
                 true => format!("out{i}"),
                 false => e.strings.str(x.name).to_string(),
@@ -341,6 +310,7 @@ impl Builder {
     }
 }
 
+/// The error for a value of another builder, used by op or function `what`.
 pub(in crate::nodes) fn foreign(what: &str) -> Error {
     Error::new(Kind::Verify, format!("{what}: a value of another builder is used; a graph has one builder"))
 }
@@ -374,13 +344,13 @@ impl<'g> Var<'g> {
         self.dims().numel()
     }
 
-    /// Whether this is a value, and not what is left after an error.
+    /// False for the value that an error leaves.
     pub fn is_some(self) -> bool {
         self.v != Value::NONE
     }
 
-    /// The same value under the name that it has as an output of [`Builder::finish`]. A value may have several: each
-    /// handle keeps the last that it was given. In print, a value has the first.
+    /// The same value with a name for [`Builder::finish`]. Handles of one value may have different names. The text form
+    /// shows the first name of a value.
     #[must_use = "the name belongs to the handle that is returned"]
     pub fn named(self, name: &str) -> Var<'g> {
         if name.is_empty() {
@@ -394,7 +364,7 @@ impl<'g> Var<'g> {
         Var { name, ..self }
     }
 
-    /// Whether both are handles of one value.
+    /// True if both are handles of one value.
     pub(crate) fn is(self, other: Var<'_>) -> bool {
         std::ptr::eq(self.g, other.g) && (self.v, self.scope) == (other.v, other.scope)
     }

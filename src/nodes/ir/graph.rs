@@ -1,8 +1,8 @@
-//! The graph: a `Copy` bundle of columns that live in a bump arena.
+//! The graph: a `Copy` bundle of columns in a bump arena.
 //!
-//! A graph is never changed: a pass reads one column set and writes another ([`Emit`](super::emit::Emit)).
-//! Invariants, which the verifier spells out as V1–V12: an operand's id is smaller than its node's results; region `r`
-//! owns one contiguous node range, callee before caller, entry last; a body sees its own arguments only.
+//! A graph never changes: a pass reads one set of columns and writes another ([`Emit`](super::emit::Emit)). Invariants,
+//! which the verifier checks as V1–V12: an operand's id is smaller than the ids of its node's results; the nodes of a
+//! region are contiguous; a region stands before its users, and the entry is last; a body sees only its own arguments.
 
 use super::attrs::{Attrs, is_inline};
 use super::dtype::{DType, Ty};
@@ -10,30 +10,19 @@ use super::leaf::NameAttrs;
 use super::opdef::{Op, OpDef};
 use crate::arena::intern::{Dims, Pool};
 use crate::arena::{Node, Region, Shape, Sym, Value, ids::Id};
-use crate::error::Place;
+use crate::error::Location;
 use bumpalo::Bump;
 use std::ops::Range;
 
 /// The role of a leaf of the entry region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeafKind {
-    /// Written by the caller before each step.
+    /// Written by the caller before a step.
     Input,
-    /// Trained: bound by name, persistent across steps, differentiated by default.
+    /// Trained: bound by name, persists from step to step, differentiated by default.
     Param,
-    /// Persistent across steps, not differentiated by default.
+    /// Persists from step to step, not differentiated by default.
     State,
-}
-
-/// Where a node was asked for: a line of source, or of text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Loc {
-    /// The file; [`Sym::NONE`] for a text, where `col` counts.
-    pub file: Sym,
-    /// The line, from 1.
-    pub line: u32,
-    /// The column, from 1; 0 in source.
-    pub col: u32,
 }
 
 /// The columns of a graph.
@@ -41,7 +30,7 @@ pub struct Loc {
 pub struct Graph<'a> {
     /// Name of the graph.
     pub name: Sym,
-    /// The op table: what [`Op`] indexes.
+    /// The op table, which [`Op`] indexes.
     pub ops: &'a [&'static OpDef],
     /// Op of each node.
     pub op: &'a [Op],
@@ -49,9 +38,9 @@ pub struct Graph<'a> {
     pub args_at: &'a [u32],
     /// Results of node `n`: values `outs_at[n]..outs_at[n + 1]`.
     pub outs_at: &'a [u32],
-    /// Attributes of each node: unused, one word, or where its words start in `extra` (after their count).
+    /// Attributes of each node: unused, one word, or the position in `extra` of the word count and the words.
     pub attr: &'a [u32],
-    /// Provenance of each node: an index into `locs`, or `u32::MAX`.
+    /// Location of each node: an index into `locs`, or `u32::MAX`.
     pub loc: &'a [u32],
     /// Operands, in order.
     pub args: &'a [Value],
@@ -75,14 +64,14 @@ pub struct Graph<'a> {
     pub region_names: &'a [Sym],
     /// Names of the outputs, in the order of the entry region's yields.
     pub output_names: &'a [Sym],
-    /// `(leaf, next)`: after a step, the leaf (a param or a state) holds `next`.
+    /// Pairs `(leaf, next)`: after a step, the leaf (a param or a state) has the value `next`.
     pub updates: &'a [(Value, Value)],
     /// Interned shapes.
     pub shapes: Pool<'a, usize>,
     /// Interned strings.
     pub strings: Pool<'a, u8>,
-    /// Places that nodes came from.
-    pub locs: &'a [Loc],
+    /// Distinct source locations of nodes.
+    pub locs: &'a [Location<Sym>],
 }
 
 impl<'a> Graph<'a> {
@@ -135,7 +124,7 @@ impl<'a> Graph<'a> {
         self.region_yields(self.entry())
     }
 
-    /// The row of `n`'s op.
+    /// The op definition of `n`.
     #[inline]
     pub fn def_of(&self, n: Node) -> &'static OpDef {
         self.ops[self.op[n.at()].0 as usize]
@@ -211,7 +200,7 @@ impl<'a> Graph<'a> {
         format!("{}{}", self.dtype[v.at()], self.dims(v))
     }
 
-    /// What kind of leaf `v` is, with its name; `None` for other values.
+    /// The kind and the name of `v`, if `v` is a leaf of the entry.
     pub fn leaf(&self, v: Value) -> Option<(LeafKind, &'a str)> {
         let n = self.def[v.at()];
         let kind = match self.op[n.at()] {
@@ -223,7 +212,7 @@ impl<'a> Graph<'a> {
         Some((kind, self.str(NameAttrs::of(&self.attrs(n)).name)))
     }
 
-    /// All leaves of the entry region, in order: value, kind, name.
+    /// The leaves of the entry, in order: value, kind, name.
     pub fn leaves(&self) -> impl Iterator<Item = (Value, LeafKind, &'a str)> + use<'a> {
         let g = *self;
         self.region_nodes(self.entry()).filter_map(move |n| {
@@ -243,12 +232,11 @@ impl<'a> Graph<'a> {
         Some(self.outputs()[i])
     }
 
-    /// Where `n` was asked for.
-    pub fn place(&self, n: Node) -> Place {
+    /// The source location of `n`; its id if it has none.
+    pub fn location(&self, n: Node) -> Location {
         match self.locs.get(self.loc[n.at()] as usize) {
-            Some(l) if l.file == Sym::NONE => Place::Text(l.line, l.col),
-            Some(l) => Place::Source(self.str(l.file).to_string(), l.line),
-            None => Place::Node(n.to_string()),
+            Some(l) => l.map(|s| self.str(s).to_string()),
+            None => Location::Node(n.to_string()),
         }
     }
 
@@ -261,8 +249,8 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// Structural equality: the same nodes with the same operands, attributes, types, regions, signature and value names,
-/// compared by what ids mean, not by how pools happen to be laid out. Provenance does not count.
+/// Structural equality: equal nodes, operands, attributes, types, regions, signatures and value names. Interned ids are
+/// compared by their contents, not by their positions in the pools. Locations do not count.
 impl PartialEq for Graph<'_> {
     fn eq(&self, o: &Graph<'_>) -> bool {
         let names = |g: &Graph<'_>, s: &[Sym]| s.iter().map(|&s| g.str(s).to_string()).collect::<Vec<_>>();
@@ -294,27 +282,21 @@ fn same_attrs(a: &Graph<'_>, b: &Graph<'_>, n: Node) -> bool {
     })
 }
 
-impl std::fmt::Debug for Graph<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&super::text::print(*self))
-    }
-}
-
-/// A graph with the bump arena that its columns live in: what builders and transforms return.
+/// A graph with the bump arena of its columns. Builders and passes return it.
 pub struct GraphBuf {
     graph: Graph<'static>,
-    // Dropped after `graph`, which is `Copy` and has nothing to drop. Never handed out: no allocation can happen
-    // through a shared reference.
+    // Dropped after `graph`, which is `Copy` and needs no drop. Never handed out, so nothing can allocate through a
+    // shared reference.
     bump: Bump,
 }
 
 impl GraphBuf {
-    /// Makes a graph in a bump of its own.
+    /// Makes a graph in a new bump.
     pub fn make<E>(f: impl for<'b> FnOnce(&'b Bump) -> Result<Graph<'b>, E>) -> Result<GraphBuf, E> {
         let bump = Bump::new();
         let graph = f(&bump)?;
-        // SAFETY: the columns live in chunks that `bump` owns and that do not move with it; the lifetime is hidden
-        // again by `view`, which ties it to the borrow of `self`.
+        // SAFETY: the columns are in chunks that `bump` owns and that do not move with it. `view` ties the lifetime to
+        // the borrow of `self` again.
         #[allow(unsafe_code)]
         let graph = unsafe { std::mem::transmute::<Graph<'_>, Graph<'static>>(graph) };
         Ok(GraphBuf { graph, bump })
@@ -326,7 +308,7 @@ impl GraphBuf {
         self.graph
     }
 
-    /// Bytes of the bump's chunks.
+    /// Bytes of the bump's chunks, which include unused space.
     pub fn allocated_bytes(&self) -> usize {
         self.bump.allocated_bytes()
     }

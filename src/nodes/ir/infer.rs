@@ -1,5 +1,4 @@
-//! What an op definition's `infer` sees: operand types and attributes in, result types out. The verifier runs the same
-//! code again.
+//! Shape inference: operand types and attributes in, result types out. The verifier runs the same code again.
 
 use super::attrs::Attrs;
 use super::dtype::{DType, Ty};
@@ -15,21 +14,21 @@ pub struct Signature {
     pub yields: Vec<Ty>,
 }
 
-/// One shape inference.
+/// The context of the shape inference of one node, for `infer` functions.
 pub struct Infer<'e> {
     /// Operand types.
     pub args: &'e [Ty],
     /// Attributes.
     pub attrs: Attrs<'e>,
-    /// The shape table.
+    /// The interner of shapes.
     pub shapes: &'e mut Shapes,
-    /// Signatures of the regions before this node.
+    /// Signatures of the regions that stand before this node.
     pub regions: &'e [Signature],
     /// Result types.
     pub out: &'e mut Vec<Ty>,
 }
 
-/// A condition with a message, as `ensure!(ok, "{a} ≠ {b}")`: for `infer` functions.
+/// Returns an error with the message unless the condition holds: `ensure!(a == b, "{a} ≠ {b}")`. For `infer` functions.
 #[macro_export]
 macro_rules! ensure {
     ($ok:expr, $($message:tt)+) => {
@@ -66,7 +65,7 @@ impl Infer<'_> {
         Ok(())
     }
 
-    /// Asks that operands `i` and `j` have one type.
+    /// Requires that operands `i` and `j` have the same type.
     pub fn same(&self, i: usize, j: usize) -> Result<(), String> {
         ensure!(
             self.dtype(i) == self.dtype(j),
@@ -78,52 +77,52 @@ impl Infer<'_> {
         Ok(())
     }
 
-    /// Asks that operand `i` has dimensions `dims`.
+    /// Requires that operand `i`, called `what`, has dimensions `dims`.
     pub fn expect_dims(&self, i: usize, what: &str, dims: &[usize]) -> Result<(), String> {
         ensure!(*self.dims(i) == *dims, "{what} has shape {}, not {}", self.dims(i), show(dims));
         Ok(())
     }
 
-    /// Asks that `x` may stand beside the elements of operand `i`.
+    /// Requires that `x` is an element of operand `i`'s dtype.
     pub fn element(&self, i: usize, x: f64) -> Result<(), String> {
         self.dtype(i).refuses(x).map_or(Ok(()), Err)
     }
 
-    /// Asks that operand `i` is `f32` or `f64`.
+    /// Requires that operand `i` is `f32` or `f64`.
     pub fn float(&self, i: usize) -> Result<DType, String> {
         let d = self.dtype(i);
         ensure!(d.is_float(), "operand {i} is {d}; f32 or f64 is needed");
         Ok(d)
     }
 
-    /// Asks that operands `i` and `j` have one element type.
+    /// Requires that operands `i` and `j` have the same dtype.
     pub fn same_dtype(&self, i: usize, j: usize) -> Result<(), String> {
         let (a, b) = (self.dtype(i), self.dtype(j));
         ensure!(a == b, "operand types {a} and {b} differ; cast one of them");
         Ok(())
     }
 
-    /// Asks that operand `i` is `i32` or `i64`.
+    /// Requires that operand `i` is `i32` or `i64`.
     pub fn index(&self, i: usize) -> Result<(), String> {
         let d = self.dtype(i);
         ensure!(d.is_index(), "indices are {d}; i32 or i64 is needed");
         Ok(())
     }
 
-    /// Asks that operand `i` has rank `rank`.
+    /// Requires that operand `i`, called `what`, has rank `rank`. Its dimensions.
     pub fn rank(&self, i: usize, what: &str, rank: usize) -> Result<Dims, String> {
         let d = self.dims(i);
         ensure!(d.len() == rank, "{what} has shape {d}; rank {rank} is needed");
         Ok(d)
     }
 
-    /// The signature of region `r`, which stands before the node.
+    /// The signature of region `r`. An error if `r` does not stand before the node.
     pub fn signature(&self, r: Region) -> Result<Signature, String> {
         self.regions.get(r.at()).cloned().ok_or_else(|| format!("region {r} does not stand before its use"))
     }
 }
 
-/// `axis` if it lies in `0..rank`. The builder resolves negative axes; nodes hold plain ones.
+/// `axis` if it is in `0..rank`. The builder has resolved negative axes.
 pub fn check_axis(axis: i64, rank: usize) -> Result<usize, String> {
     match usize::try_from(axis) {
         Ok(a) if a < rank => Ok(a),
@@ -131,7 +130,7 @@ pub fn check_axis(axis: i64, rank: usize) -> Result<usize, String> {
     }
 }
 
-/// `axes` as distinct axes of a shape of rank `rank`.
+/// `axes` if they are distinct and in `0..rank`.
 pub fn check_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>, String> {
     let axes = axes.iter().map(|&a| check_axis(a, rank)).collect::<Result<Vec<_>, _>>()?;
     for (k, a) in axes.iter().enumerate() {
@@ -140,13 +139,13 @@ pub fn check_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>, String> {
     Ok(axes)
 }
 
-/// The list `sizes` of attribute `name`, which holds no negative number.
+/// The list `sizes` of attribute `name`. An error if a number is negative.
 pub fn check_sizes(name: &str, sizes: &[i64]) -> Result<Vec<usize>, String> {
     let size = |&x: &i64| usize::try_from(x).map_err(|_| format!("{name} holds {x}; it must not be negative"));
     sizes.iter().map(size).collect()
 }
 
-/// A slice of dimensions as text.
+/// Dimensions as text: `[2,3]`.
 pub fn show(dims: &[usize]) -> String {
     Dims::new(dims).map_or_else(|| format!("{dims:?}"), |d| d.to_string())
 }

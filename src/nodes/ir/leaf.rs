@@ -1,16 +1,16 @@
-//! Leaves: values that come from outside. Their ids are fixed, so that writer, verifier and text form need no table.
+//! Leaves: values that come from outside the graph. Their op ids are fixed, so that [`Emit`](super::emit::Emit), the
+//! verifier and the text form need no op table.
 
 use crate::arena::{Shape, Sym};
 use crate::ensure;
 use crate::nodes::ir::attrs::Field;
-use crate::nodes::ir::builder::Init;
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Deriv, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::typed::{attrs, choice};
 
 impl Op {
-    /// A value that the caller writes before each step.
+    /// A value that the caller writes before a step.
     pub const INPUT: Op = Op(0);
     /// A trained value.
     pub const PARAM: Op = Op(1);
@@ -19,14 +19,14 @@ impl Op {
     /// An argument of a region.
     pub const ARG: Op = Op(3);
 
-    /// Whether this is a leaf of the entry: its first attribute is the name of its value.
+    /// True for a leaf of the entry. Its first attribute is its name.
     pub fn is_named_leaf(self) -> bool {
         matches!(self, Op::INPUT | Op::PARAM | Op::STATE)
     }
 }
 
 choice! {
-    /// The distribution of a leaf's start values; the attribute `scale` says how wide it is. See [`Init`].
+    /// The distribution of a leaf's start values. The attribute `scale` is its width. See [`Init`].
     pub enum InitKind {
         /// All 0.
         Zeros = "zeros",
@@ -36,6 +36,41 @@ choice! {
         Uniform = "uniform",
         /// Normal with mean 0; the scale is the standard deviation.
         Normal = "normal",
+    }
+}
+
+/// Start values of a param or a state.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Init {
+    /// All 0.
+    Zeros,
+    /// All 1.
+    Ones,
+    /// Uniform in ±bound.
+    Uniform(f64),
+    /// Normal with mean 0 and this standard deviation.
+    Normal(f64),
+}
+
+impl Init {
+    /// The attributes `init` and `scale` of a leaf.
+    pub fn attrs(self) -> (InitKind, f64) {
+        match self {
+            Init::Zeros => (InitKind::Zeros, 0.0),
+            Init::Ones => (InitKind::Ones, 0.0),
+            Init::Uniform(bound) => (InitKind::Uniform, bound),
+            Init::Normal(deviation) => (InitKind::Normal, deviation),
+        }
+    }
+
+    /// From the attributes `init` and `scale` of a leaf.
+    pub fn from_attrs(init: InitKind, scale: f64) -> Init {
+        match init {
+            InitKind::Zeros => Init::Zeros,
+            InitKind::Ones => Init::Ones,
+            InitKind::Uniform => Init::Uniform(scale),
+            InitKind::Normal => Init::Normal(scale),
+        }
     }
 }
 
@@ -56,7 +91,7 @@ attrs! {
         dtype: DType,
         /// Its shape.
         shape: Shape,
-        /// What all elements are until the caller writes them.
+        /// The value of all elements until the caller writes them.
         default: Option<f64>,
     }
 }
@@ -74,7 +109,7 @@ attrs! {
         init: InitKind,
         /// The scale of `init`.
         scale: f64,
-        /// Whether no gradient changes it.
+        /// True if the param is not trained.
         frozen: bool,
     }
 }
@@ -92,7 +127,7 @@ attrs! {
         init: InitKind,
         /// The scale of `init`.
         scale: f64,
-        /// The param whose moving average this is.
+        /// The param of which this state is the moving average.
         averages: Option<Sym>,
     }
 }
@@ -110,26 +145,26 @@ attrs! {
 }
 
 impl ParamAttrs {
-    /// How the param starts.
+    /// The start values.
     pub fn start(&self) -> Init {
         Init::from_attrs(self.init, self.scale)
     }
 }
 
 impl StateAttrs {
-    /// How the state starts.
+    /// The start values.
     pub fn start(&self) -> Init {
         Init::from_attrs(self.init, self.scale)
     }
 }
 
-/// The type that a leaf states.
+/// Infers the type that the attributes of a leaf state.
 pub(in crate::nodes) fn stated(cx: &mut Infer<'_>, dtype: DType, shape: Shape) -> Result<(), String> {
     cx.out.push(Ty { dtype, shape });
     Ok(())
 }
 
-/// Asks that start values of this scale are numbers of the type.
+/// An error unless `scale` is finite, not negative, and at most the largest number of `dtype`.
 fn check_scale(dtype: DType, scale: f64) -> Result<(), String> {
     ensure!(scale >= 0.0 && scale.is_finite(), "scale is {scale}; it must be finite and not negative");
     let most = match dtype {
@@ -142,7 +177,7 @@ fn check_scale(dtype: DType, scale: f64) -> Result<(), String> {
     Ok(())
 }
 
-/// The op definition of a value that no operand makes.
+/// An op definition without operands and without a kernel.
 pub(in crate::nodes) const fn leaf(
     name: &'static str,
     doc: &'static str,

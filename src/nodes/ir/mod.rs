@@ -1,8 +1,7 @@
-//! The graph's columns and everything that knows no op by name.
+//! The graph and its infrastructure. No file here knows an op by name, except the leaves.
 //!
-//! [`graph`] holds the frozen columns, [`emit`] the growing ones, [`builder`] the handle that users and rules write
-//! with.
-//! [`opdef`] says what an op definition is. [`text`] prints and parses, [`verify`] checks twelve invariants.
+//! [`graph`] has the frozen columns, [`emit`] the growing ones, [`builder`] the handle that users and rules write with.
+//! [`opdef`] defines an op definition. [`text`] prints and parses. [`verify`] checks twelve invariants.
 
 pub mod attrs;
 pub mod builder;

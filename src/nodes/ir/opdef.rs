@@ -1,4 +1,4 @@
-//! Op definitions: one constant (`OpDef`) an op. Everything that the engine does with an op follows from it.
+//! Op definitions. One constant ([`OpDef`]) defines an op; the engine treats an op by its definition alone.
 
 use super::attrs::{Attrs, Field};
 use super::builder::{Builder, Var};
@@ -11,19 +11,19 @@ use crate::nodes::ir::call::LowerFn;
 #[repr(transparent)]
 pub struct Op(pub u16);
 
-/// How many operands an op takes.
+/// The number of operands of an op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arity {
     /// Exactly this many.
     Exactly(usize),
-    /// From `.0` to `.1`.
+    /// From `.0` to `.1`, both included.
     Between(usize, usize),
     /// At least this many.
     AtLeast(usize),
 }
 
 impl Arity {
-    /// Whether `n` operands are right.
+    /// True if `n` operands are allowed.
     pub const fn allows(self, n: usize) -> bool {
         match self {
             Arity::Exactly(k) => n == k,
@@ -43,62 +43,63 @@ impl std::fmt::Display for Arity {
     }
 }
 
-/// Yes-or-no facts of an op.
+/// Boolean facts of an op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags(pub u16);
 
 impl Flags {
     /// No fact.
     pub const NONE: Flags = Flags(0);
-    /// Equal operands and attributes give equal results: may be merged, moved, dropped and computed twice.
+    /// Equal operands and attributes give equal results. The op may be merged, moved, dropped and computed twice.
     pub const PURE: Flags = Flags(1);
     /// The two operands may be exchanged.
     pub const COMMUTES: Flags = Flags(2);
     /// A leaf: its value comes from outside.
     pub const LEAF: Flags = Flags(4);
-    /// Has an effect beside its results: kept, in order.
+    /// Has an effect besides its results. The op is kept, in order.
     pub const EFFECT: Flags = Flags(8);
-    /// May stand in the blocks that a user builds, before they are expanded.
+    /// A block op: allowed in stage `Block` only.
     pub const BLOCK: Flags = Flags(16);
-    /// May occur only after the fusion pass.
+    /// A fused op: not allowed in stage `Core`.
     pub const FUSED: Flags = Flags(32);
-    /// Results other than the first are statistics that have no derivative rule of their own: where they are used,
-    /// preparation replaces the op by its decomposition.
+    /// Results after the first are statistics without a derivative rule. If one of them is read, preparation for
+    /// derivatives replaces the op by its decomposition.
     pub const STATS: Flags = Flags(64);
-    /// Moves or makes elements and computes nothing: to make them again costs no arithmetic.
+    /// Copies, permutes or fills elements without arithmetic. Cheap to run again.
     pub const MOVE: Flags = Flags(128);
-    /// Element by element, but slow: a power or a transcendental function.
+    /// A slow pointwise op: a power or a transcendental function.
     pub const EXPENSIVE: Flags = Flags(256);
-    /// A matrix product, whose precision can be chosen.
+    /// A matrix product, whose [`Precision`](crate::kernels::gemm::Precision) can be chosen.
     pub const PRODUCT: Flags = Flags(512);
 
-    /// Both sets.
+    /// The union of both sets.
     pub const fn and(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
-    /// Whether all of `other` is in this set.
+    /// True if this set contains all of `other`.
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
-/// A node as rules see it: what it is in the graph that is read, and its operands in the graph that is written.
+/// A node as derivative rules and decompositions see it: op and attributes of the source node, operands in the new
+/// graph.
 pub struct Site<'x, 'g> {
-    /// The writer.
+    /// The builder of the new graph.
     pub g: &'g Builder,
     /// The op.
     pub op: Op,
-    /// Its attributes. Shapes and strings have the writer's ids.
+    /// Its attributes. Ids of shapes and strings are those of the builder.
     pub attrs: Attrs<'x>,
-    /// Its operands, as values of the graph that is written.
+    /// Its operands in the new graph.
     pub args: &'x [Var<'g>],
-    /// Its results there; empty for a decomposition, which makes them.
+    /// Its results in the new graph. Empty for a decomposition, which makes them.
     pub outs: &'x [Var<'g>],
 }
 
 impl<'g> Site<'_, 'g> {
-    /// The op again, with other operands: all results.
+    /// Adds the same op with other operands. All results.
     pub fn rebuild_with(&self, args: &[Var<'g>]) -> Vec<Var<'g>> {
         let owned: Vec<_> = self.attrs.iter().map(|(_, a)| a).collect();
         let attrs: Vec<_> = owned.iter().map(|a| a.borrow()).collect();
@@ -106,23 +107,24 @@ impl<'g> Site<'_, 'g> {
     }
 }
 
-/// ∂out₀/∂argᵢ of a point-wise op, as a value of the result's shape; `None` where it is zero.
+/// ∂out₀/∂argᵢ of a pointwise op, of the result's shape; `None` if it is zero.
 pub type Partial = for<'g> fn(&Site<'_, 'g>, usize) -> Option<Var<'g>>;
 /// The cotangent of operand `i` of a (multi)linear op, given that of its first result.
 pub type Transpose = for<'g> fn(&Site<'_, 'g>, usize, Var<'g>) -> Option<Var<'g>>;
-/// Cotangents of all operands, given those of the results; `want` says which are asked for.
+/// Cotangents of all operands, given those of the results. The last argument says which operands need one. `None` is
+/// zero.
 pub type Vjp = for<'g> fn(&Site<'_, 'g>, &[Option<Var<'g>>], &[bool]) -> Vec<Option<Var<'g>>>;
-/// Tangents of all results, given those of the operands.
+/// Tangents of all results, given those of the operands. `None` is zero.
 pub type Jvp = for<'g> fn(&Site<'_, 'g>, &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>>;
-/// The op in simpler ops: one value per result.
+/// The decomposition: the results in simpler ops.
 pub type Expand = for<'g> fn(&Site<'_, 'g>) -> Vec<Var<'g>>;
 
 /// The derivative of an op, as a fact.
 #[derive(Clone, Copy)]
 pub enum Deriv {
-    /// The tangent is zero by definition.
+    /// The derivative is zero.
     Zero,
-    /// JVP Σ pᵢẋᵢ, VJP pᵢ·ȳ.
+    /// Element-wise: the JVP is Σ pᵢẋᵢ, the VJP is pᵢ·ȳ.
     Pointwise(Partial),
     /// Linear in all differentiable operands together: the JVP is the op itself.
     Linear(Transpose),
@@ -132,42 +134,42 @@ pub enum Deriv {
     ViaDecompose,
     /// A hand-written pair.
     Rules(Jvp, Vjp),
-    /// Runs a region again and again: the passes differentiate the region and build the loop of the derivative.
+    /// A loop: the derivative is a loop over the derivative of its region.
     Loop,
-    /// Not differentiable, and why.
+    /// Not differentiable, with the reason.
     Error(&'static str),
 }
 
 /// How an op becomes instructions.
 #[derive(Clone, Copy)]
 pub enum Lower {
-    /// A leaf: its bytes are there before the first instruction.
+    /// No instruction: a leaf, whose bytes exist before the first instruction.
     Leaf,
-    /// One step of the tile interpreter, with its immediates.
+    /// One step of the tile interpreter; the function gives its immediates.
     Tile(TileOp, fn(&Attrs<'_>) -> [f64; 2]),
-    /// Kernel calls, or an alias of an operand.
+    /// Kernel calls, or a view of an operand.
     Kernel(LowerFn),
-    /// No kernel: the decomposition stands in.
+    /// No kernel: the decomposition is lowered instead.
     Expand,
-    /// Runs a region: inlined before lowering.
+    /// Runs a region once: inlined before lowering.
     Control,
-    /// Runs a region again and again: one instruction, whose body is planned once.
+    /// Runs a region in a loop: one instruction, whose body is planned once.
     Loop,
 }
 
-/// Floating-point operations of a node, given element counts of operands and results; bytes follow from the types.
+/// Number of floating-point operations of a node. The bytes that it moves follow from the types.
 pub type Cost = fn(&crate::nodes::ir::call::CostCx<'_>) -> u64;
 
-/// Which numbers an operand of a conformance case is drawn from.
+/// The range of numbers that an operand of a conformance case is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Domain {
-    /// Normal around 0, away from kinks at 0 by at least 0.1.
+    /// Normal around 0, at least 0.1 away from 0, where functions may have kinks.
     Real,
-    /// From 0.5 to 2.
+    /// In [0.5, 2].
     Positive,
-    /// Strictly inside (−0.9, 0.9).
+    /// In the open interval (−0.9, 0.9).
     Unit,
-    /// Distinct reals at least 0.05 apart, so that orders and maxima have no ties.
+    /// Distinct reals at least 0.05 apart, so that sorts and maxima have no ties.
     Distinct,
     /// Integers 0 … n−1.
     Index(usize),
@@ -179,10 +181,10 @@ pub enum Domain {
     Bits,
 }
 
-/// One conformance case: operand types, attributes, and where the operands' numbers come from.
+/// A conformance case: operand types, attributes, and the ranges of the operands' numbers.
 ///
-/// `args` is written like the text form with `f` for "each of f32 and f64": `"f[3,4] f[4]"`; attributes as in the text
-/// form: `"ta=false tb=true"`. Domains beyond the list repeat its last.
+/// `args` is in the text form, where `f` is each of f32 and f64: `"f[3,4] f[4]"`. `attrs` is in the text form:
+/// `"ta=false tb=true"`. Operands beyond the end of `domains` have its last domain.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Operand types.
@@ -193,9 +195,9 @@ pub struct Case {
     pub domains: &'static [Domain],
 }
 
-/// One op.
+/// An op definition.
 pub struct OpDef {
-    /// Text mnemonic, unique.
+    /// Name in the text form, unique.
     pub name: &'static str,
     /// One line: the formula.
     pub doc: &'static str,
@@ -205,13 +207,13 @@ pub struct OpDef {
     pub attrs: &'static [Field],
     /// Facts.
     pub flags: Flags,
-    /// Types of the results, or why there are none.
+    /// Shape inference: the types of the results, or an error message.
     pub infer: fn(&mut Infer<'_>) -> Result<(), String>,
     /// The derivative.
     pub deriv: Deriv,
-    /// The same thing in simpler ops.
+    /// The op in simpler ops.
     pub decompose: Option<Expand>,
-    /// Instructions.
+    /// How the op becomes instructions.
     pub lower: Lower,
     /// Floating-point operations.
     pub cost: Cost,
@@ -220,17 +222,17 @@ pub struct OpDef {
 }
 
 impl OpDef {
-    /// Whether the op may be merged, moved and dropped.
+    /// True if the op may be merged, moved and dropped.
     pub const fn is_pure(&self) -> bool {
         self.flags.has(Flags::PURE)
     }
 
-    /// Whether the op is a leaf.
+    /// True for a leaf.
     pub const fn is_leaf(&self) -> bool {
         self.flags.has(Flags::LEAF)
     }
 
-    /// Whether the op works element by element.
+    /// True if the op is one step of the tile interpreter, element by element.
     pub const fn is_pointwise(&self) -> bool {
         matches!(self.lower, Lower::Tile(..))
     }
@@ -242,6 +244,7 @@ impl std::fmt::Debug for OpDef {
     }
 }
 
+/// `a == b`, in a const context.
 const fn same(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     if a.len() != b.len() {
@@ -257,7 +260,7 @@ const fn same(a: &str, b: &str) -> bool {
     true
 }
 
-/// Checks the op definitions while compiling: one that breaks an invariant does not build.
+/// Checks the op definitions at compile time: a definition that breaks an invariant does not build.
 #[allow(clippy::panic)] // A const panic is a compile error.
 pub const fn check_definitions(ops: &[&OpDef]) {
     assert!(ops.len() < u16::MAX as usize);

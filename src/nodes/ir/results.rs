@@ -1,16 +1,16 @@
-//! The results of a node, as a builder hands them out.
+//! The results of a node, as a builder returns them.
 //!
-//! Invariant: indexing never panics. After an error there are no results, and each index gives [`Value::NONE`], on
-//! which later nodes are skipped.
+//! Invariant: indexing never panics. After an error there are no results, and every index gives [`Value::NONE`]; later
+//! nodes on it are skipped.
 
 use super::builder::{Builder, Var};
 use crate::arena::Value;
 use crate::error::Kind;
 use std::ops::{Deref, Index};
 
-/// The results of a node, a slice of values: empty after an error.
+/// The results of a node, as a slice of values. Empty after an error.
 ///
-/// An index that no result has gives a value that stands for an error; without an error so far, it is one.
+/// An index out of range records an error, if there is none yet, and gives [`Value::NONE`].
 #[derive(Clone, Debug)]
 pub struct Results<'g> {
     all: Vec<Var<'g>>,

@@ -1,4 +1,4 @@
-//! Typed attributes: one struct an op. Its fields, in order, are the op's schema.
+//! Typed attributes: one struct for each op. Its fields, in order, are the op's schema.
 //!
 //! ```text
 //! attrs! {
@@ -14,18 +14,18 @@ use super::attrs::{Attr, Attrs, Kind};
 use super::dtype::DType;
 use crate::arena::{Region, Shape, Sym};
 
-/// A Rust type that an attribute can have.
+/// A Rust type of an attribute.
 pub trait AttrType: Sized {
     /// The kind in the schema.
     const KIND: Kind;
 
-    /// Whether a node may do without the attribute.
+    /// True if a node may omit the attribute.
     const OPTIONAL: bool = false;
 
     /// Reads field `i`.
     fn read(attrs: &Attrs<'_>, i: usize) -> Self;
 
-    /// The attribute as the writer takes it.
+    /// The attribute as [`Emit::emit`](super::emit::Emit::emit) takes it.
     fn write(&self) -> Attr<'_>;
 }
 
@@ -144,7 +144,7 @@ macro_rules! attrs {
                 $name { $($field: <$ty as $crate::nodes::ir::typed::AttrType>::read(attrs, field())),* }
             }
 
-            /// The attributes as the writer takes them.
+            /// The attributes as `Emit::emit` takes them.
             pub fn list(&self) -> [$crate::nodes::ir::attrs::Attr<'_>; [$(stringify!($field)),*].len()] {
                 [$($crate::nodes::ir::typed::AttrType::write(&self.$field)),*]
             }

@@ -1,17 +1,19 @@
-//! Which values a derivative passes through: those that depend on the asked-for leaves and on which the asked-for
-//! results depend, both along differentiable edges only. One region at a time: a loop counts as one op.
+//! Activity analysis: a derivative passes through the values that depend on the chosen leaves and on which the chosen
+//! results depend, both along differentiable edges. One region at a time; a loop counts as one op.
 
-use crate::arena::{Region, Value, Window, ids::Id};
-use crate::nodes::ir::opdef::Deriv;
+use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
+use crate::nodes::ir::opdef::{Deriv, Lower};
+use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, OpDef};
+use crate::passes::rebuild::Signature;
 
-/// Whether a derivative can pass through an op at all. An op without one counts as passing: it is an error later,
-/// not a silent zero.
+/// True if a derivative can pass through the op. An op of [`Deriv::Error`] passes too: it becomes an error later, not a
+/// silent zero.
 pub fn passes(def: &OpDef) -> bool {
     !matches!(def.deriv, Deriv::Zero)
 }
 
-/// Values of `r` that depend differentiably on `roots`, which are values of it.
+/// The values of region `r` that depend differentiably on `roots`, values of `r`.
 pub fn depends(g: Graph<'_>, r: Region, roots: &[Value]) -> Window<Value, bool> {
     let mut d = Window::filled(g.region_values(r), false);
     for &root in roots {
@@ -27,7 +29,7 @@ pub fn depends(g: Graph<'_>, r: Region, roots: &[Value]) -> Window<Value, bool> 
     d
 }
 
-/// Values of `r` on which `results`, values of it, depend differentiably.
+/// The values of region `r` on which `results`, values of `r`, depend differentiably.
 pub fn reaches(g: Graph<'_>, r: Region, results: &[Value]) -> Window<Value, bool> {
     let mut d = Window::filled(g.region_values(r), false);
     for &result in results {
@@ -43,4 +45,24 @@ pub fn reaches(g: Graph<'_>, r: Region, results: &[Value]) -> Window<Value, bool
         }
     }
     d
+}
+
+/// The nodes on the paths from `wrt` to `results`, and all nodes of the bodies of loops among them.
+pub fn active(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Side<Node, bool> {
+    let signature = Signature::new(g);
+    let leaves: Vec<Value> = wrt.iter().filter_map(|n| signature.leaf(n).ok()).collect();
+    let outs: Vec<Value> = results.iter().filter_map(|n| signature.output(n).ok()).collect();
+    let (from, to) = (depends(g, g.entry(), &leaves), reaches(g, g.entry(), &outs));
+    let mut active = Side::filled(g.nodes(), false);
+    let mut run = Side::<Region, bool>::filled(g.regions(), false);
+    for r in (0..g.regions()).rev().map(Region::new) {
+        for n in g.region_nodes(r) {
+            let here = || g.args_of(n).iter().any(|&a| from[a]) && g.outs_of(n).any(|v| to[v]);
+            active[n] = if r == g.entry() { here() } else { run[r] };
+            if active[n] && matches!(g.def_of(n).lower, Lower::Loop) {
+                run[Scan::of(&g.attrs(n)).body] = true;
+            }
+        }
+    }
+    active
 }

@@ -1,5 +1,4 @@
-//! Derivatives of derivatives: nothing here knows an op, all of it composes [`grad`], [`vjp`](super::grad::vjp) and
-//! [`jvp`].
+//! Higher derivatives, composed of [`grad`], [`vjp`](super::grad::vjp) and [`jvp`].
 
 use super::grad::{GradOptions, Missing, Reverse, grad, unused_name};
 use super::jvp::jvp;
@@ -9,11 +8,11 @@ use crate::error::Result;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf};
 use crate::passes::rebuild::{Copier, finish, leaf_named, output_named, underivable, written};
 
-/// Most reverse sweeps that one Jacobian may take.
+/// The most reverse sweeps of one Jacobian.
 pub const MAX_SWEEPS: usize = 4096;
 
 /// Adds to `g` the gradient of the scalar output `loss` and its Hessian-vector product: inputs `tangent.<leaf>`,
-/// outputs `grad.<leaf>` and `tangent.grad.<leaf>`.
+/// outputs `grad.<leaf>` and `tangent.grad.<leaf>`, all of the leaf's type. Computed forward over reverse.
 pub fn hvp(g: Graph<'_>, loss: &str, wrt: &[&str]) -> Result<GraphBuf> {
     let first = grad(g, loss, &GradOptions { missing: Missing::Zero, ..GradOptions::wrt(wrt) })?;
     let before = g.output_names.len();
@@ -25,7 +24,8 @@ pub fn hvp(g: Graph<'_>, loss: &str, wrt: &[&str]) -> Result<GraphBuf> {
 /// Adds to `g` the `n`-th derivative of the scalar output `output` by the scalar leaf `leaf`, as output
 /// `grad<n>.<leaf>`. It is an explicit zero once the derivative no longer depends on the leaf.
 ///
-/// A leaf that is not a scalar is refused: repeated gradients of it would contract each derivative with ones.
+/// # Errors
+/// A leaf that is not a scalar: repeated gradients would contract each derivative with ones.
 pub fn nth_grad(g: Graph<'_>, output: &str, leaf: &str, n: usize) -> Result<GraphBuf> {
     let v = leaf_named(g, leaf)?;
     if !g.dims(v).is_empty() {
@@ -57,8 +57,11 @@ pub fn nth_grad(g: Graph<'_>, output: &str, leaf: &str, n: usize) -> Result<Grap
     })
 }
 
-/// Adds to `g` the Jacobian of `output` by `leaf`, as output `jacobian.<leaf>` of shape `output ++ leaf`: one reverse
-/// sweep an element of the output, at most [`MAX_SWEEPS`].
+/// Adds to `g` the Jacobian of `output` by `leaf`, as output `jacobian.<leaf>`. Its shape is the output's dimensions
+/// followed by the leaf's. There is one reverse sweep for each element of the output.
+///
+/// # Errors
+/// An output of more than [`MAX_SWEEPS`] elements.
 pub fn jacobian(g: Graph<'_>, output: &str, leaf: &str) -> Result<GraphBuf> {
     let prepared = for_autodiff(g, &[leaf], &[output])?;
     let g = prepared.view();
@@ -93,7 +96,7 @@ pub fn jacobian(g: Graph<'_>, output: &str, leaf: &str) -> Result<GraphBuf> {
     })
 }
 
-/// 1 at element `i`, 0 elsewhere, of `v`'s type.
+/// A value of `v`'s type that is 1 at element `i` and 0 elsewhere.
 fn one_hot<'g>(b: &'g Builder, g: Graph<'_>, v: Value, i: usize) -> crate::nodes::Var<'g> {
     let (n, dtype) = (g.numel(v), g.dtype[v.at()]);
     let part = |n: usize, x: f64| b.full(x, [n], dtype);

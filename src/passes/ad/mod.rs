@@ -1,8 +1,11 @@
-//! Automatic differentiation: reverse mode, forward mode, and what both share.
+//! Automatic differentiation: reverse mode, forward mode, and their common preparation.
 
 pub mod activity;
+pub mod backward;
+pub mod forward;
 pub mod grad;
 pub mod higher;
+mod join;
 pub mod jvp;
 pub mod loops;
 pub mod prepare;

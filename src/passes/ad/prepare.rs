@@ -1,30 +1,25 @@
-//! Preparation: brings a graph into the form that the next step sees, and says so by name.
+//! Preparation: decomposes, inlines and unrolls until a graph has the form that derivatives or lowering need.
 //!
-//! Each function preserves meaning, the names of leaves, and the number, order and types of outputs.
+//! Invariant: each function keeps the meaning of the graph, the names of leaves, and the number, order and types of
+//! outputs.
 
-use super::activity::{depends, reaches};
-use crate::arena::{Node, Region, Side, Value, ids::Id};
+use super::activity::active;
+use crate::arena::{Node, Side, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::{Deriv, Flags, Lower};
 use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, OpDef, Var};
 use crate::passes::ad::residuals::save;
-use crate::passes::inline::{fits, inline_region, inlined};
-use crate::passes::rebuild::{Copier, Signature, Visit, finish, rebuild_buf};
+use crate::passes::inline::{fits, inline_region, inlined, is_inlined};
+use crate::passes::rebuild::{Copier, Visit, finish, rebuild_buf};
 
-/// Rounds of expansion that a chain of decompositions may take.
+/// The most rounds of expansion of a chain of decompositions.
 const ROUNDS: usize = 16;
-/// Nodes that one loop may become by unrolling.
+/// The most nodes that unrolling one loop may write.
 const MAX_UNROLLED: usize = 1 << 20;
 
-/// Whether a node stands for its region's body, once, unless it has a decomposition. The region is then its only
-/// attribute, as in [`CallAttrs`].
-pub(in crate::passes) fn is_inlined(def: &OpDef) -> bool {
-    matches!(def.lower, Lower::Control) || def.flags.has(Flags::FUSED)
-}
-
-/// The iterations of the loop `v`, one after another.
+/// Writes the iterations of the loop `v` one after another. The results of the loop.
 fn unroll<'g>(v: &Visit<'_, 'g>) -> Vec<Var<'g>> {
     let s = Scan::of(&v.src.attrs(v.node));
     let nodes = s.length.saturating_mul(v.src.region_nodes(s.body).len());
@@ -33,7 +28,7 @@ fn unroll<'g>(v: &Visit<'_, 'g>) -> Vec<Var<'g>> {
         return vec![none; v.src.outs_of(v.node).len()];
     }
     let mut carries = v.args[..s.carries].to_vec();
-    let mut rows: Vec<Vec<Var<'g>>> = vec![Vec::new(); v.src.outs_of(v.node).len() - s.carries];
+    let mut slices: Vec<Vec<Var<'g>>> = vec![Vec::new(); v.src.outs_of(v.node).len() - s.carries];
     for n in 0..s.length {
         if v.g.error().is_some() {
             break;
@@ -50,15 +45,15 @@ fn unroll<'g>(v: &Visit<'_, 'g>) -> Vec<Var<'g>> {
         args.extend(v.args[s.xs()..].iter().map(slice));
         let yields = inline_region(v, s.body, &args);
         carries = yields[..s.carries].to_vec();
-        for (rows, y) in rows.iter_mut().zip(&yields[s.carries..]) {
-            rows.push(y.reshape([&[1], &y.dims()[..]].concat()));
+        for (stack, y) in slices.iter_mut().zip(&yields[s.carries..]) {
+            stack.push(y.reshape([&[1], &y.dims()[..]].concat()));
         }
     }
-    let stacked = rows.into_iter().zip(v.src.outs_of(v.node).skip(s.carries)).map(|(mut rows, out)| {
+    let stacked = slices.into_iter().zip(v.src.outs_of(v.node).skip(s.carries)).map(|(mut stack, out)| {
         if s.reverse {
-            rows.reverse();
+            stack.reverse();
         }
-        match rows.split_first() {
+        match stack.split_first() {
             Some((first, rest)) => first.concat(rest, 0),
             None => v.g.full(0.0, v.src.dims(out), v.src.dtype[out.at()]),
         }
@@ -66,8 +61,8 @@ fn unroll<'g>(v: &Visit<'_, 'g>) -> Vec<Var<'g>> {
     carries.into_iter().chain(stacked).collect()
 }
 
-/// Replaces the nodes that `pick` picks by their decompositions, until none is left. Decompositions nest a few deep,
-/// and a round takes one level of loops away: calls are inlined however deep they nest.
+/// Replaces the nodes that `pick` picks by their decompositions or bodies, round by round, until none is left. A round
+/// removes one level of decompositions or loops; calls are inlined at any depth in one round.
 fn expand_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
     let mut buf = rebuild_buf(g, &mut |_| None)?;
     let rounds = ROUNDS + g.regions();
@@ -77,7 +72,7 @@ fn expand_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool
             if round == 0 {
                 return Ok(buf);
             }
-            // Regions that were inlined have no user left: one more rebuild drops them.
+            // One more rebuild drops the inlined regions, which have no user left.
             return rebuild_buf(buf.view(), &mut |_| None);
         }
         fits(buf.view(), |n| picked[n])?;
@@ -94,8 +89,8 @@ fn expand_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool
     Err(Error::new(Kind::Verify, format!("decompositions nest deeper than {rounds}")))
 }
 
-/// The same with calls replaced by their bodies first, all at once: in rounds, regions of regions would be written
-/// again and again.
+/// As [`expand_while`], after all calls are inlined at once. Round by round, nested regions would be written again in
+/// each round.
 fn expand_all(g: Graph<'_>, pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
     match g.op.contains(&Op::CALL) {
         true => expand_while(inlined(g)?.view(), pick),
@@ -103,7 +98,7 @@ fn expand_all(g: Graph<'_>, pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> 
     }
 }
 
-/// Whether some statistic (a result after the first) of a node is read.
+/// The nodes of which a statistic (a result after the first) is read.
 fn stats_used(g: Graph<'_>) -> Side<Node, bool> {
     let mut used = Side::filled(g.nodes(), false);
     let read = g.args.iter().chain(g.yields).chain(g.updates.iter().map(|u| &u.1));
@@ -116,9 +111,8 @@ fn stats_used(g: Graph<'_>) -> Side<Node, bool> {
     used
 }
 
-/// The form that differentiation sees: on the paths from `wrt` to `results`, ops that are differentiated through their
-/// decomposition are decomposed, regions are inlined, ops whose statistics are read are decomposed too, and loops stack
-/// what their derivatives read.
+/// The form that differentiation needs. On the paths from `wrt` to `results`, ops with [`Deriv::ViaDecompose`] and ops
+/// whose statistics are read are decomposed, regions are inlined, and loops stack their residuals.
 pub fn for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Result<GraphBuf> {
     let written = has_blocks(g).then(|| expand_blocks(g, FusionPolicy::for_autodiff())).transpose()?;
     let ready = expand_while(written.as_ref().map_or(g, GraphBuf::view), |g| {
@@ -134,27 +128,7 @@ pub fn for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Result<Grap
     save(ready.view(), wrt, results)
 }
 
-/// The nodes on the paths from `wrt` to `results`, with all nodes of the bodies of loops among them.
-pub fn active(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Side<Node, bool> {
-    let signature = Signature::new(g);
-    let leaves: Vec<Value> = wrt.iter().filter_map(|n| signature.leaf(n).ok()).collect();
-    let outs: Vec<Value> = results.iter().filter_map(|n| signature.output(n).ok()).collect();
-    let (from, to) = (depends(g, g.entry(), &leaves), reaches(g, g.entry(), &outs));
-    let mut active = Side::filled(g.nodes(), false);
-    let mut run = Side::<Region, bool>::filled(g.regions(), false);
-    for r in (0..g.regions()).rev().map(Region::new) {
-        for n in g.region_nodes(r) {
-            let here = || g.args_of(n).iter().any(|&a| from[a]) && g.outs_of(n).any(|v| to[v]);
-            active[n] = if r == g.entry() { here() } else { run[r] };
-            if active[n] && matches!(g.def_of(n).lower, Lower::Loop) {
-                run[Scan::of(&g.attrs(n)).body] = true;
-            }
-        }
-    }
-    active
-}
-
-/// The nodes of all regions whose row `pick` picks.
+/// The nodes of all regions whose op definition `pick` picks.
 fn pick_all(g: Graph<'_>, pick: impl Fn(&OpDef) -> bool) -> Side<Node, bool> {
     let mut picked = Side::filled(g.nodes(), false);
     for n in (0..g.nodes()).map(Node::new) {
@@ -163,24 +137,24 @@ fn pick_all(g: Graph<'_>, pick: impl Fn(&OpDef) -> bool) -> Side<Node, bool> {
     picked
 }
 
-/// What blocks are written in.
+/// Which ops replace blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FusionPolicy {
-    /// Fused ops, for programs that run as they are written.
+    /// Fused ops, for programs that run without further transforms.
     Direct,
-    /// Primitive ops, for transforms that look at each: derivatives, and rules that fuse across blocks.
+    /// Primitive ops, for derivatives and for patterns that fuse across blocks.
     Fusable,
 }
 
 impl FusionPolicy {
-    /// What derivatives need.
+    /// The policy for derivatives.
     pub fn for_autodiff() -> FusionPolicy {
         FusionPolicy::Fusable
     }
 }
 
-/// Replaces block ops, in fused ops or in primitive ones as `policy` says; the latter un-fuses a graph that has blocks
-/// wholly, see [`unfuse`].
+/// Replaces block ops by fused or by primitive ops, as `policy` says. With [`FusionPolicy::Fusable`], a graph that has
+/// blocks is unfused as a whole: see [`unfuse`].
 pub fn expand_blocks(g: Graph<'_>, policy: FusionPolicy) -> Result<GraphBuf> {
     match (has_blocks(g), policy) {
         (false, _) => rebuild_buf(g, &mut |_| None),
@@ -189,38 +163,38 @@ pub fn expand_blocks(g: Graph<'_>, policy: FusionPolicy) -> Result<GraphBuf> {
     }
 }
 
-/// Whether `g` holds an op of a user's block.
+/// True if `g` has a block op.
 pub(in crate::passes) fn has_blocks(g: Graph<'_>) -> bool {
     (0..g.nodes()).map(Node::new).any(|n| g.def_of(n).flags.has(Flags::BLOCK))
 }
 
-/// Replaces block ops and fused ops by what they are made of, and inlines fused regions.
+/// Replaces block ops and fused ops by their decompositions, and inlines fused regions.
 pub fn unfuse(g: Graph<'_>) -> Result<GraphBuf> {
     expand_while(g, |g| pick_all(g, |def| def.flags.has(Flags::BLOCK) || def.flags.has(Flags::FUSED)))
 }
 
-/// The form that lowering sees: no op without a kernel.
+/// The form that lowering needs: every op has a kernel.
 pub fn for_lowering(g: Graph<'_>) -> Result<GraphBuf> {
     expand_all(g, |g| pick_all(g, has_no_kernel))
 }
 
-/// Whether `def` must be decomposed before lowering.
+/// True if the op must be decomposed or inlined before lowering.
 pub(in crate::passes) fn has_no_kernel(def: &OpDef) -> bool {
     matches!(def.lower, Lower::Expand | Lower::Control)
 }
 
-/// Every op that has a decomposition replaced by it, fused regions inlined: the slow, obvious form of a graph, for
-/// comparing.
+/// Replaces every op that has a decomposition, inlines all regions and unrolls all loops: a slow reference form, for
+/// tests.
 pub fn decompose_all(g: Graph<'_>) -> Result<GraphBuf> {
     expand_all(g, |g| pick_all(g, |def| def.decompose.is_some() || is_inlined(def) || matches!(def.lower, Lower::Loop)))
 }
 
-/// Calls and fused regions inlined and loops unrolled, nothing else changed: a graph of one region.
+/// Inlines calls and fused regions and unrolls loops: a graph of one region.
 pub fn inline_and_unroll(g: Graph<'_>) -> Result<GraphBuf> {
     expand_all(g, |g| pick_all(g, |def| is_inlined(def) || matches!(def.lower, Lower::Loop)))
 }
 
-/// The same graph without the outputs that `keep` refuses, and without what only they need.
+/// `g` with only the outputs that `keep` picks, and without the nodes that only the others need.
 pub fn keep_outputs(g: Graph<'_>, keep: impl Fn(&str) -> bool) -> Result<GraphBuf> {
     GraphBuf::make(|bump| {
         let b = Builder::rewriting(Emit::like(&g));

@@ -1,14 +1,13 @@
-//! What loops keep for their derivatives.
+//! Residuals of loops: the values of each iteration that the loop's derivative reads.
 //!
-//! A derivative of a loop reads values of each iteration: those that the body's own derivative reads. They become
-//! stacked results of the loop. Which they are is found out by differentiating the body once, on a scratch copy in
-//! which every value of the body is an argument. What costs nothing to make again (a move, or arithmetic on what is
-//! there) is not kept. Invariant: every carry is, so that all else can be made again; what later turns out to be read
-//! by nothing is dropped again by [`mod@crate::passes::scan_dce`].
+//! They become stacked results of the loop. To collect them, AD runs once on a scratch copy of the body in which every
+//! value of the body is an argument. A value that a move or simple arithmetic makes again is not stacked. Invariant:
+//! every carry is stacked, so that all other values can be made again. [`mod@crate::passes::scan_dce`] later drops the
+//! stacked results that nothing reads.
 
-use super::grad::Backward;
+use super::activity::active;
+use super::backward::Backward;
 use super::loops::{AdContext, ValueMap};
-use super::prepare::active;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::opdef::{Flags, Lower};
@@ -16,8 +15,8 @@ use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Var};
 use crate::passes::rebuild::{Copier, finish, rebuild_buf, written};
 
-/// `g`, whose loops on the paths from `wrt` to `results` stack what their derivatives read. Inner loops first: what
-/// they stack is what the derivatives of those around them read.
+/// `g` with the residuals of its loops stacked, for the loops on the paths from `wrt` to `results`. Inner loops come
+/// first: the derivative of an outer loop reads what they stack.
 pub fn save(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Result<GraphBuf> {
     let mut buf = rebuild_buf(g, &mut |_| None)?;
     let deepest = depths(g).as_slice().iter().copied().max().unwrap_or(0);
@@ -27,7 +26,7 @@ pub fn save(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Result<GraphBuf> {
     Ok(buf)
 }
 
-/// For each region, 1 and the depth of the deepest loop in it; 0 for those that no loop runs.
+/// The depth of each region: for the body of a loop, 1 more than its deepest inner loop; else 0.
 fn depths(g: Graph<'_>) -> Side<Region, usize> {
     let mut inside = Side::<Region, usize>::filled(g.regions(), 0);
     let mut depth = Side::<Region, usize>::filled(g.regions(), 0);
@@ -45,13 +44,13 @@ fn depths(g: Graph<'_>) -> Side<Region, usize> {
 fn save_at(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> Result<GraphBuf> {
     let depths = depths(g);
     let mut more = Side::<Region, Vec<Value>>::filled(g.regions(), Vec::new());
-    let paper = Builder::rewriting(Emit::like(&g));
-    let mut copy = Copier::new(g, &paper);
+    let scratch = Builder::rewriting(Emit::like(&g));
+    let mut copy = Copier::new(g, &scratch);
     copy.run(&mut |_| None);
     for n in (0..g.nodes()).map(Node::new).filter(|&n| active[n] && matches!(g.def_of(n).lower, Lower::Loop)) {
         let s = Scan::of(&g.attrs(n));
         if depths[s.body] == depth && more[s.body].is_empty() {
-            let read = reads(g, s.body, &paper, &copy.regions);
+            let read = reads(g, s.body, &scratch, &copy.regions);
             more[s.body] = kept(g, &s, &read);
         }
     }
@@ -65,30 +64,30 @@ fn save_at(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> Result<Grap
     })
 }
 
-/// Which values of region `r` its derivative by all arguments reads, found on `paper`. None where the body has no
-/// derivative: then it may still not be asked for.
-fn reads(g: Graph<'_>, r: Region, paper: &Builder, regions: &[Region]) -> Window<Value, bool> {
+/// The values of region `r` that its derivative by all arguments reads, found by differentiating on `scratch`. Empty if
+/// the body has no derivative: the caller may not need one.
+fn reads(g: Graph<'_>, r: Region, scratch: &Builder, regions: &[Region]) -> Window<Value, bool> {
     let mut read = Window::filled(g.region_values(r), false);
-    paper.with(|e| e.open_region(""));
-    let mut local = Window::filled(g.region_values(r), paper.var(Value::NONE));
+    scratch.with(|e| e.open_region(""));
+    let mut local = Window::filled(g.region_values(r), scratch.var(Value::NONE));
     let values: Vec<Value> = g.region_values(r).map(Value).collect();
     for &v in &values {
-        local[v] = paper.var(paper.with(|e| e.region_arg(g.ty(v))));
+        local[v] = scratch.var(scratch.with(|e| e.region_arg(g.ty(v))));
     }
     let float = |v: &Value| g.dtype[v.at()].is_differentiable();
     let seeds: Vec<(Value, Var<'_>)> = g
         .region_yields(r)
         .iter()
         .filter(|y| float(y))
-        .map(|&y| (y, paper.var(paper.with(|e| e.region_arg(g.ty(y))))))
+        .map(|&y| (y, scratch.var(scratch.with(|e| e.region_arg(g.ty(y))))))
         .collect();
     let roots: Vec<Value> = g.region_args(r).filter(float).collect();
-    let scene = AdContext { src: g, region: r, g: paper, map: ValueMap::Part(&local), regions };
-    let mut back = Backward::new(scene, &roots);
+    let context = AdContext { src: g, region: r, g: scratch, map: ValueMap::Part(&local), regions };
+    let mut back = Backward::new(context, &roots);
     seeds.iter().for_each(|&(y, ct)| back.add(y, ct));
     let walked = back.walk();
     let mut todo: Vec<Value> = roots.iter().filter_map(|&a| back.cotangent(a)).map(|ct| ct.v).collect();
-    paper.with(|e| {
+    scratch.with(|e| {
         let mut seen = vec![false; e.values()];
         while let Some(v) = todo.pop().filter(|_| walked.is_ok()) {
             if v == Value::NONE || std::mem::replace(&mut seen[v.at()], true) {
@@ -100,19 +99,20 @@ fn reads(g: Graph<'_>, r: Region, paper: &Builder, regions: &[Region]) -> Window
             }
         }
         e.close_region(&[]);
-        // What the paper's derivative could not do is said when the real one is asked for it.
+        // An error of the scratch derivative is dropped: the real derivative reports it if it is needed.
         e.take_error();
     });
     read
 }
 
-/// What the loop `s` stacks so that the values `read` can be had: its carries, and of the others those that take work.
+/// The values that loop `s` must stack so that the values `read` can be made again: its carries, and those values that
+/// neither moves nor simple arithmetic make.
 fn kept(g: Graph<'_>, s: &Scan, read: &Window<Value, bool>) -> Vec<Value> {
     let stacked = &g.region_yields(s.body)[s.carries..];
     let mut keep: Vec<Value> = g.region_args(s.body).take(s.carries).filter(|a| !stacked.contains(a)).collect();
-    // At hand: arguments, what is stacked, and what moves or simple arithmetic make of those.
+    // Arguments, stacked values, and what moves or simple arithmetic make of these.
     let mut have = Window::filled(g.region_values(s.body), false);
-    // To be had: what is read, and what moves make into that.
+    // The values that are read, and the operands of moves whose results are read.
     let mut need = read.clone();
     for n in g.region_nodes(s.body).rev() {
         if g.def_of(n).flags.has(Flags::MOVE) && g.outs_of(n).any(|v| need[v]) {

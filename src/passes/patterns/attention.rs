@@ -1,10 +1,11 @@
 //! Attention written out in plain ops.
 //!
-//! Only where nothing reads the weights: a derivative does, so a net that is trained gains by being built with
-//! `attention`, whose backward op computes them again. A query all of whose scores are −∞ gets zeros by the op and NaN
-//! by the plain ops; no other value changes but by rounding.
+//! The weight matrix must have no other reader. A derivative reads it, so a net that is trained should be built with
+//! `attention`, whose backward op computes the weights again. A query whose scores are all −∞ gets zeros from the op
+//! and NaN from the plain ops. Other values change by rounding only.
 
-use super::{Facts, Found, Match};
+use super::facts::Facts;
+use super::matches::{Found, Match};
 use crate::arena::intern::Dims;
 use crate::arena::{Node, Value};
 use crate::nodes::build::axes::to_size;
@@ -12,7 +13,7 @@ use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use crate::nodes::ops::softmax::SoftmaxAttrs;
 use crate::nodes::{Attention, Op, Var};
 
-/// What stands between q·kᵀ and the softmax.
+/// The ops between q·kᵀ and the softmax.
 struct Scores {
     /// Nodes, the product last.
     nodes: Vec<Node>,
@@ -20,12 +21,12 @@ struct Scores {
     bias: Option<Value>,
 }
 
-/// The scores `v`: scale·q·kᵀ + bias, both optional, in this order. `Err` says what is in the way.
+/// The scores `v = scale·q·kᵀ + bias`; scale and bias are optional. `Err` is the reason of a miss.
 fn scores(f: &Facts<'_>, v: Value) -> Result<Option<Scores>, String> {
     let mut s = Scores { nodes: Vec::new(), scale: 1.0, bias: None };
     let mut v = v;
     let below =
-        |v: Value| f.is(v, Op::MATMUL).is_some() || f.scaled(v).is_some_and(|s| f.is(s.1, Op::MATMUL).is_some());
+        |v: Value| f.is(v, Op::MATMUL).is_some() || f.scaled(v).is_some_and(|s| f.is(s.value, Op::MATMUL).is_some());
     if let Some(n) = f.is(v, Op::ADD) {
         let a = f.args(n);
         let Some((x, bias)) = [(0, 1), (1, 0)].into_iter().find(|&(i, _)| below(a[i])).map(|(i, j)| (a[i], a[j]))
@@ -37,20 +38,21 @@ fn scores(f: &Facts<'_>, v: Value) -> Result<Option<Scores>, String> {
     } else if f.is(v, Op::SELECT).is_some_and(|n| f.args(n)[1..].iter().any(|&a| below(a))) {
         return Err("the mask is a select; add it as a bias, or build the graph with attention".into());
     }
-    if let Some((n, x, by)) = f.scaled(v) {
-        s.nodes.push(n);
-        (v, s.scale) = (x, by);
+    if let Some(scaled) = f.scaled(v) {
+        s.nodes.push(scaled.node);
+        (v, s.scale) = (scaled.value, scaled.factor);
     }
     let Some(n) = f.is(v, Op::MATMUL) else { return Ok(None) };
     s.nodes.push(n);
-    // 0 stands for 1/√width in the op's attribute.
+    // The op's attribute reads 0 as 1/√width.
     if s.scale == 0.0 || !s.scale.is_finite() {
         return Err(format!("the scale is {}", s.scale));
     }
     Ok(Some(s))
 }
 
-/// `d` with axes of 1 put in until it has rank 4: the heads are axis 1.
+/// `d` extended by axes of length 1 to rank 4 `[batch, heads, length, width]`. If `heads`, an axis of a shape of rank 3
+/// goes to position 1.
 fn four(d: &[usize], heads: bool) -> Vec<usize> {
     let mut d = d.to_vec();
     if heads && d.len() == 3 {
@@ -62,7 +64,7 @@ fn four(d: &[usize], heads: bool) -> Vec<usize> {
     d
 }
 
-/// The bias as the op takes it: as few batches and heads as it has.
+/// The bias in the op's form `[batch or 1, heads or 1, queries, keys]`.
 fn bias<'g>(x: Var<'g>, full: &[usize], rank: usize) -> Var<'g> {
     let mut d = x.dims().to_vec();
     while d.len() < rank {

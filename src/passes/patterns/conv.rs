@@ -1,7 +1,7 @@
-//! Bias and activation go into convolutions, and the gate of a relu goes in front of the scatter of a max pool's
-//! gradient.
+//! Convolutions with a bias and an activation, and relu masks that move in front of a max pool's gradient.
 
-use super::{Facts, Found, Match};
+use super::facts::Facts;
+use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::build::axes::to_i64s;
@@ -10,8 +10,8 @@ use crate::nodes::ops::matmul::attrs::Activation;
 use crate::nodes::ops::pool::attrs::MaxPoolBackwardAttrs;
 use crate::nodes::ops::pool::plane;
 
-/// `conv2d + broadcast(bias)`, either way round, one number for each channel. The convolution may lie under a reshape
-/// that takes an axis of 1 from its result, as those over one axis do.
+/// `conv2d + broadcast(bias)`, in either order, with one number of the bias for each channel. There may be a reshape in
+/// between that drops an axis of length 1, as after a convolution over one axis.
 pub fn bias(f: &Facts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let under = |v: Value| {
@@ -29,7 +29,7 @@ pub fn bias(f: &Facts<'_>, root: Node) -> Found {
         return Found::Missed(f.reads_of("the convolution", read));
     }
     let (to, y, d) = (f.dims(p), f.dims(f.g.out(conv)), f.dims(small));
-    // Aligned with the result's last axes, the bias must lie along its channels.
+    // Aligned with the result's last axes, the bias must run along the channels, axis 1.
     let channels = y[1];
     let along = |lead: usize| d.iter().enumerate().all(|(i, &n)| n == if lead + i == 1 { channels } else { 1 });
     if to[..2] != y[..2] || d.numel() != channels || !along(to.len() - d.len()) {
@@ -47,7 +47,7 @@ pub fn bias(f: &Facts<'_>, root: Node) -> Found {
     Found::Fired(Match { makes: 1 + usize::from(reshape.is_some()), ..m })
 }
 
-/// An activation of a biased convolution, or of a reshaped one.
+/// An activation of a biased convolution, perhaps through a reshape.
 pub fn activation(f: &Facts<'_>, root: Node) -> Found {
     let x = f.args(root)[0];
     let reshape = f.is(x, Op::RESHAPE);
@@ -70,27 +70,38 @@ pub fn activation(f: &Facts<'_>, root: Node) -> Found {
     Found::Fired(Match { makes: 1 + usize::from(reshape.is_some()), ..m })
 }
 
-/// Of a max pool's gradient: (dy, the places, the pool that they are of).
-fn scattered(f: &Facts<'_>, v: Value) -> Option<(Value, Value, Node)> {
+/// The gradient of a max pool.
+struct PoolGradient {
+    /// Gradient of the pool's result.
+    dy: Value,
+    /// Positions of the windows' largest elements.
+    positions: Value,
+    /// The pool that found the positions.
+    pool: Node,
+}
+
+/// The parts of `v`, if `v` is the gradient of a max pool.
+fn pool_gradient(f: &Facts<'_>, v: Value) -> Option<PoolGradient> {
     let a = f.args(f.is(v, Op::MAX_POOL2D_BACKWARD)?);
     let pool = f.node(a[1]);
     let own = f.g.op[pool.at()] == Op::MAX_POOL2D && f.g.out(pool) != a[1];
-    // With the places of another plane, elements would be lost, or an error.
+    // Positions in a plane of another size would drop elements or be out of range.
     let fits = own && plane(&f.dims(f.args(pool)[0])) == plane(&f.dims(v));
-    fits.then_some((a[0], a[1], pool))
+    fits.then_some(PoolGradient { dy: a[0], positions: a[1], pool })
 }
 
-/// `select(h > c, scatter(dy), 0)`, where the places are those of the windows' largest elements in h: the same gate in
-/// front of the scatter, on fewer elements, and h is not kept for it.
+/// `select(h > c, scatter(dy), 0)`, where the pool took its maxima from h: the mask moves in front of the scatter. It
+/// then has fewer elements, and h need not be kept.
 ///
-/// An element that a window chose is that window's result y: NaN, −0 and ties included, they are one number. So `h > c`
-/// there is `y > c` for each window that chose it, and either all of its sum passes or nothing. Elsewhere both are +0.
-pub fn gate(f: &Facts<'_>, root: Node) -> Found {
+/// An element of h that a window chose equals that window's result y, NaN, −0 and ties included. So `h > c` at that
+/// element is `y > c` for each window that chose it, and the mask passes all of the element's sum or nothing. Elsewhere
+/// both forms are +0.
+pub fn mask_before_unpool(f: &Facts<'_>, root: Node) -> Found {
     let a = f.args(root);
-    let Some((dy, places, pool)) = scattered(f, a[1]) else { return Found::No };
+    let Some(PoolGradient { dy, positions, pool }) = pool_gradient(f, a[1]) else { return Found::No };
     let h = f.args(pool)[0];
-    let Some(gate) = f.is(a[0], Op::GT).filter(|&n| f.args(n)[0] == h) else { return Found::No };
-    let Some(c) = f.fill(f.args(gate)[1]) else { return Found::No };
+    let Some(compare) = f.is(a[0], Op::GT).filter(|&n| f.args(n)[0] == h) else { return Found::No };
+    let Some(c) = f.fill(f.args(compare)[1]) else { return Found::No };
     if f.fill(a[2]).map(f64::to_bits) != Some(0) {
         return Found::No;
     }
@@ -103,13 +114,13 @@ pub fn gate(f: &Facts<'_>, root: Node) -> Found {
     }
     let mut inner = vec![f.node(a[1])];
     if f.alone(a[0]) {
-        inner.push(gate);
+        inner.push(compare);
     }
     let (small, large) = (f.dims(y), MaxPoolBackwardAttrs { in_hw: to_i64s(&plane(&f.dims(h))) });
-    let m = Match::one(f.g.out(root), vec![y, dy, places], inner, move |g, a| {
-        let open = a[0].greater(g.full(c, small, dtype));
-        let gated = open.select(a[1], g.full(0.0, small, dtype));
-        g.emit1(Op::MAX_POOL2D_BACKWARD, &[gated, a[2]], &large.list())
+    let m = Match::one(f.g.out(root), vec![y, dy, positions], inner, move |g, a| {
+        let mask = a[0].greater(g.full(c, small, dtype));
+        let masked = mask.select(a[1], g.full(0.0, small, dtype));
+        g.emit1(Op::MAX_POOL2D_BACKWARD, &[masked, a[2]], &large.list())
     });
     Found::Fired(Match { makes: 5, ..m })
 }

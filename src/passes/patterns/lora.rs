@@ -1,26 +1,30 @@
-//! Products with a low-rank correction.
+//! Products with a low-rank correction (LoRA; Hu et al., arXiv:2106.09685).
 
-use super::{Facts, Found, Match};
+use super::facts::Facts;
+use super::matches::{Found, Match};
 use crate::arena::{Node, Value};
 use crate::nodes::Op;
 use crate::nodes::ops::matmul::attrs::LoraMatmulAttrs;
 
-/// `scale·((x·a)·b)`: what goes, the products by b and by a, and the scale.
+/// The low-rank term `scale·((x·a)·b)`.
 struct Correction {
+    /// Nodes that disappear.
     inner: Vec<Node>,
+    /// The product by b.
     up: Node,
+    /// The product by a.
     low: Node,
     scale: f64,
 }
 
-/// The correction `v`, the scale after either product or nowhere.
+/// The low-rank term `v`. The scale may follow either product or be absent.
 fn correction(f: &Facts<'_>, v: Value) -> Option<Correction> {
     let (mut inner, mut scale) = (Vec::new(), 1.0);
     let mut unscaled = |v: Value, inner: &mut Vec<Node>| match f.scaled(v) {
-        Some((n, x, by)) if scale == 1.0 => {
-            inner.push(n);
-            scale = by;
-            x
+        Some(s) if scale == 1.0 => {
+            inner.push(s.node);
+            scale = s.factor;
+            s.value
         }
         _ => v,
     };
@@ -31,17 +35,18 @@ fn correction(f: &Facts<'_>, v: Value) -> Option<Correction> {
     Some(Correction { inner, up, low, scale })
 }
 
-/// `x·w + bias + scale·(x·a)·b`; x·a may be read by others, who then read it as a result.
+/// `x·w + bias + scale·(x·a)·b`. `x·a` may have other readers: it is a result of the fused op.
 pub fn lora(f: &Facts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let found = [(0, 1), (1, 0)].into_iter().find_map(|(i, j)| {
         let mut c = correction(f, args[j])?;
         let main = f.node(f.through(args[i], &mut c.inner));
-        let (x, w, t) = f.linear(main)?;
-        let ((from, a, ta), (_, b, tb)) = (f.linear(c.low)?, f.linear(c.up)?);
+        let (base, low, up) = (f.linear(main)?, f.linear(c.low)?, f.linear(c.up)?);
         c.inner.push(main);
-        let operands = [&[x, w, a, b], &f.args(main)[2..]].concat();
-        (from == x && !t[0] && t == ta && t == tb).then_some((c, operands, t[1]))
+        let operands = [&[base.x, base.weight, low.weight, up.weight], &f.args(main)[2..]].concat();
+        let t = base.transposed;
+        let fits = low.x == base.x && !t[0] && t == low.transposed && t == up.transposed;
+        fits.then_some((c, operands, t[1]))
     });
     let Some((Correction { inner, low, scale, .. }, operands, transposed)) = found else { return Found::No };
     if let Some(read) = inner.iter().map(|&n| f.g.out(n)).find(|&v| !f.alone(v)) {

@@ -1,11 +1,12 @@
-//! Sums that are normalised.
+//! Norms of a residual sum.
 
-use super::{Facts, Found, Match};
+use super::facts::Facts;
+use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::ops::norm::NormAttrs;
 
-/// Whether a node is more than a sweep over its operands.
+/// True if the node takes much longer than a sweep over its operands.
 fn is_heavy(f: &Facts<'_>, n: Node) -> bool {
     let heavy = [
         Op::MATMUL,
@@ -22,18 +23,18 @@ fn is_heavy(f: &Facts<'_>, n: Node) -> bool {
     heavy.contains(&f.g.op[n.at()])
 }
 
-/// Whether `v` is computed in one sweep with the addition that alone reads it.
+/// True if `v` is computed in one sweep with the addition `sum`, its only reader.
 fn in_sweep(f: &Facts<'_>, v: Value, sum: Value) -> bool {
     f.alone(v) && f.g.def_of(f.node(v)).is_pointwise() && f.dims(v) == f.dims(sum)
 }
 
-/// The norm of `x + res`, or of `(x + bias) + res`. Everybody who reads the sum reads it as a result of the norm.
+/// The norm of `x + res`, or of `(x + bias) + res`. The sum is a result of the fused op, for its other readers.
 pub fn residual(f: &Facts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let Some(add) = f.is(args[0], Op::ADD) else { return Found::No };
     let sum = f.g.out(add);
     let n = f.dims(args[1]);
-    // An addend that is a biased value nothing else reads. The bias of a product is the product's business.
+    // A biased addend without another reader. The bias of a product goes into the product instead.
     let biased = |v: Value| {
         let inner = f.is(v, Op::ADD).filter(|_| f.alone(v))?;
         let a = f.args(inner);
@@ -58,14 +59,14 @@ pub fn residual(f: &Facts<'_>, root: Node) -> Found {
     if addends.iter().any(|&v| in_sweep(f, v, sum)) {
         return Found::Missed("the sum is computed in one sweep with the op before it".into());
     }
-    // The norm moves up to its sum: what it makes would live through what lies between.
+    // The norm moves up to its sum, so its results stay alive during the nodes in between.
     if let Some(n) = (add.at() + 1..root.at()).map(Node::new).find(|&n| is_heavy(f, n)) {
         return Found::Missed(format!("{} stands between the sum and its norm", f.g.def_of(n).name));
     }
     operands.extend(&args[1..]);
     let op = if f.g.op[root.at()] == Op::LAYER_NORM { Op::RESIDUAL_LAYER_NORM } else { Op::RESIDUAL_RMS_NORM };
     let attrs = NormAttrs::of(&f.attrs(root));
-    // Results: y, the sum, statistics.
+    // Results of the fused op: y, the sum, statistics.
     let mut gives: Vec<(Value, usize)> =
         f.g.outs_of(root).enumerate().map(|(i, v)| (v, i + usize::from(i > 0))).collect();
     gives.push((sum, 1));

@@ -1,6 +1,7 @@
-//! Attention whose q, k and v are cut out of one value.
+//! Attention whose q, k and v are slices of one value, in rows `[q | k | v]`.
 
-use super::{Facts, Found, Match};
+use super::facts::Facts;
+use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::build::axes::to_sizes;
@@ -11,7 +12,7 @@ use crate::nodes::ops::attention::packed::widths;
 use crate::nodes::ops::layout::attrs::ConcatAttrs;
 use crate::nodes::ops::layout::attrs::SliceAttrs;
 
-/// The value that `q`, `k`, `v` are the parts of, as packed rows have them by the attributes of node `n`.
+/// The packed value that q, k and v (`qkv`) are slices of, in the layout that the attributes of node `n` give.
 fn whole(f: &Facts<'_>, n: Node, qkv: &[Value]) -> Option<Value> {
     let attrs = AttentionAttrs::of(&f.attrs(n));
     if attrs.layout != Layout::Bsd {
@@ -32,7 +33,7 @@ fn whole(f: &Facts<'_>, n: Node, qkv: &[Value]) -> Option<Value> {
     Some(x)
 }
 
-/// The concatenation that is all that becomes of the gradients of backward node `n`, and the packed value.
+/// The concatenation that is the only reader of the gradients of backward node `n`, and the packed value.
 fn joined(f: &Facts<'_>, n: Node) -> Option<(Node, Value)> {
     let x = whole(f, n, &f.args(n)[1..4])?;
     if AttentionAttrs::of(&f.attrs(n)).bias {
@@ -44,7 +45,7 @@ fn joined(f: &Facts<'_>, n: Node) -> Option<(Node, Value)> {
     fits.then_some((join, x))
 }
 
-/// Attention of three parts that no other op reads, except its own backward op if that can do without them too.
+/// Attention on three slices that only it and its backward op read, if the backward op can read the packed value too.
 pub fn forward(f: &Facts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let Some(x) = whole(f, root, &args[..3]) else { return Found::No };
@@ -68,7 +69,7 @@ pub fn forward(f: &Facts<'_>, root: Node) -> Found {
     }))
 }
 
-/// The backward op of such attention, and the concatenation of what it makes.
+/// The backward op of such attention, and the concatenation of its gradients.
 pub fn backward(f: &Facts<'_>, root: Node) -> Found {
     let first = f.node(f.args(root)[0]);
     if f.g.op[first.at()] != Op::ATTENTION_BACKWARD {

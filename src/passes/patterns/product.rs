@@ -1,6 +1,7 @@
-//! What goes into products: bias, activation, and products of one input.
+//! Products with a bias and an activation, and products of one input.
 
-use super::{Facts, Found, Match};
+use super::facts::{Facts, Linear};
+use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::build::axes::to_sizes;
 use crate::nodes::ops::layout::attrs::SliceAttrs;
@@ -9,7 +10,7 @@ use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use crate::nodes::ops::matmul::attrs::MatmulBiasActAttrs;
 use crate::nodes::{Builder, Op, Var};
 
-/// `a·b + broadcast(bias)`, either way round, the bias along the last axis.
+/// `a·b + broadcast(bias)`, in either order, with the bias along the last axis.
 pub fn bias(f: &Facts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let Some((p, q, small)) = [(0, 1), (1, 0)].into_iter().find_map(|(p, q)| {
@@ -37,12 +38,12 @@ pub fn bias(f: &Facts<'_>, root: Node) -> Found {
     }))
 }
 
-/// Whether a product can end in `op`.
+/// True if a product can have `op` as its activation.
 pub fn is_activation(op: Op) -> bool {
     Activation::of_op(op).is_some()
 }
 
-/// An activation of a biased product, or of a reshaped one.
+/// An activation of a biased product, perhaps through a reshape.
 pub fn activation(f: &Facts<'_>, root: Node) -> Found {
     let x = f.args(root)[0];
     let reshape = f.is(x, Op::RESHAPE);
@@ -62,18 +63,26 @@ pub fn activation(f: &Facts<'_>, root: Node) -> Found {
     Found::Fired(Match { makes: 1 + usize::from(reshape.is_some()), ..m })
 }
 
-/// A weight that is some columns of a matrix: the matrix, the first column, their number.
-fn columns(f: &Facts<'_>, w: Value) -> Option<(Value, usize, usize)> {
+/// Neighbouring columns of a matrix.
+#[derive(Clone, Copy)]
+struct Columns {
+    matrix: Value,
+    first: usize,
+    count: usize,
+}
+
+/// `w` as columns of a matrix, if `w` is such a slice.
+fn columns(f: &Facts<'_>, w: Value) -> Option<Columns> {
     let n = f.is(w, Op::SLICE)?;
     let (whole, cut) = (f.args(n)[0], SliceAttrs::of(&f.attrs(n)));
     let (starts, limits) = (to_sizes(&cut.starts), to_sizes(&cut.limits));
     let rows = f.dims(whole);
     let fits = rows.len() == 2 && starts[0] == 0 && limits[0] == rows[0] && cut.steps.iter().all(|&s| s == 1);
-    fits.then(|| (whole, starts[1], limits[1] - starts[1]))
+    fits.then(|| Columns { matrix: whole, first: starts[1], count: limits[1] - starts[1] })
 }
 
-/// Whether the two values are read as silu(one)·other and in no other way.
-fn gated(f: &Facts<'_>, ys: &[Value]) -> bool {
+/// True if the two values of `ys` have no reader but `silu(one)·other`.
+fn is_swiglu(f: &Facts<'_>, ys: &[Value]) -> bool {
     let &[a, b] = ys else { return false };
     [(a, b), (b, a)].into_iter().any(|(gate, value)| {
         let silu = f.reader(gate).filter(|n| f.g.op[n.at()] == Op::SILU);
@@ -82,22 +91,22 @@ fn gated(f: &Facts<'_>, ys: &[Value]) -> bool {
     })
 }
 
-/// Products of one input by columns of one matrix, which they cover: one product, and slices of its result.
+/// Products of one input by slices of one matrix that cover its columns: one product, and slices of its result.
 ///
-/// The slices of the weights would be copied in every step, those of the result too; so the rule asks that the result
-/// has fewer rows than the weights, or that a gate takes it whole.
+/// Slices of the weights are copied in every step, and so are slices of the result. So the rule fires only if the
+/// result has no more rows than the weights, or if a SwiGLU reads the whole result.
 pub fn shared(f: &Facts<'_>, root: Node) -> Found {
-    let Some((x, w, t @ [false, false])) = f.linear(root) else { return Found::No };
-    // Only the last of the products decides, so that each set is looked at once.
+    let Some(Linear { x, weight: w, transposed: t @ [false, false] }) = f.linear(root) else { return Found::No };
+    // Only the last of the products is a root, so that each set is found once.
     let plain = |n: &Node| f.g.op[n.at()] == Op::MATMUL;
-    let same = |n: &Node| plain(n) && f.linear(*n).is_some_and(|l| l.0 == x && l.2 == t);
+    let same = |n: &Node| plain(n) && f.linear(*n).is_some_and(|l| l.x == x && l.transposed == t);
     let mut all: Vec<Node> = f.readers(x).iter().copied().filter(same).collect();
     all.dedup();
     if all.len() < 2 || all.last() != Some(&root) {
         return Found::No;
     }
     let weights: Vec<Value> = all.iter().map(|&n| f.args(n)[1]).collect();
-    let Some((whole, ..)) = columns(f, w) else {
+    let Some(Columns { matrix: whole, .. }) = columns(f, w) else {
         let params = weights.iter().all(|&w| f.args(f.node(w)).is_empty());
         let elements: usize = weights.iter().map(|&w| f.g.numel(w)).sum();
         let reason = format!(
@@ -106,11 +115,11 @@ pub fn shared(f: &Facts<'_>, root: Node) -> Found {
         );
         return if params { Found::Missed(reason) } else { Found::No };
     };
-    let Some(parts) = weights.iter().map(|&w| columns(f, w).filter(|c| c.0 == whole)).collect::<Option<Vec<_>>>()
+    let Some(parts) = weights.iter().map(|&w| columns(f, w).filter(|c| c.matrix == whole)).collect::<Option<Vec<_>>>()
     else {
         return Found::Missed("the weights are parts of different matrices".into());
     };
-    let mut sorted: Vec<(usize, usize)> = parts.iter().map(|p| (p.1, p.2)).collect();
+    let mut sorted: Vec<(usize, usize)> = parts.iter().map(|p| (p.first, p.count)).collect();
     sorted.sort_unstable();
     let end = sorted.iter().try_fold(0, |at, &(from, n)| (from == at).then_some(at + n));
     let d = f.dims(whole);
@@ -119,10 +128,10 @@ pub fn shared(f: &Facts<'_>, root: Node) -> Found {
     }
     let ys: Vec<Value> = all.iter().map(|&n| f.g.out(n)).collect();
     let rows = f.g.numel(x) / d[0].max(1);
-    if rows > d[0] && !gated(f, &ys) {
+    if rows > d[0] && !is_swiglu(f, &ys) {
         return Found::Missed(format!("taking the result apart would copy {rows} rows, slicing the weights {}", d[0]));
     }
-    // Slices that others read (derivatives do) stay, and those of the result would come on top.
+    // Slices of the weights with other readers (derivatives) would stay, and slices of the result would be added.
     if let Some(&w) = weights.iter().find(|&&w| !f.alone(w)) {
         return Found::Missed(f.reads_of("a weight", w));
     }
@@ -130,7 +139,7 @@ pub fn shared(f: &Facts<'_>, root: Node) -> Found {
     let gives = ys.iter().copied().zip(0..).collect();
     let m = Match::new(vec![x, whole], gives, inner, move |_: &Builder, a: &[Var<'_>]| {
         let y = a[0].matmul(a[1]);
-        parts.iter().map(|p| y.narrow(-1, p.1, p.2)).collect()
+        parts.iter().map(|p| y.narrow(-1, p.first, p.count)).collect()
     });
     Found::Fired(Match { makes: 1 + ys.len(), ..m })
 }

@@ -1,6 +1,7 @@
-//! Reductions that take in what their elements are made of, and losses with their gradients.
+//! Sums of squares, and losses that are fused with their gradients.
 
-use super::{Facts, Found, Match};
+use super::facts::Facts;
+use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::ops::loss::attrs::CrossEntropyAttrs;
@@ -8,12 +9,12 @@ use crate::nodes::ops::loss::attrs::CrossEntropyGradientAttrs;
 use crate::nodes::ops::loss::attrs::SquaredErrorAttrs;
 use crate::nodes::ops::reduce::attrs::SumSquaresAttrs;
 
-/// Whether `op` sums.
-pub fn sums(op: Op) -> bool {
+/// True for sums and means.
+pub fn is_sum(op: Op) -> bool {
     op == Op::REDUCE_SUM || op == Op::REDUCE_MEAN
 }
 
-/// The sum or mean of all x·x: squares that nothing else reads are not written down.
+/// The sum or mean of all x·x, if the squares have no other reader. The squares are then never stored.
 pub fn squares(f: &Facts<'_>, root: Node) -> Found {
     let y = f.args(root)[0];
     let Some(mul) = f.is(y, Op::MUL).filter(|_| f.g.dtype[y.at()].is_float()) else { return Found::No };
@@ -32,8 +33,8 @@ pub fn squares(f: &Facts<'_>, root: Node) -> Found {
     Found::Fired(Match { makes: 1 + usize::from(!d.is_empty()), ..m })
 }
 
-/// A cross entropy and its gradient, where every row weighs the same: the logits are read once, and no weights are
-/// written down.
+/// A cross entropy and its gradient, if every row has the same weight: the logits are read once, and no weights are
+/// stored.
 pub fn entropy(f: &Facts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let loss = f.node(args[2]);
@@ -54,21 +55,21 @@ pub fn entropy(f: &Facts<'_>, root: Node) -> Found {
     }))
 }
 
-/// The sum or mean of (a − b)² and its derivative, c·(a − b) twice: one sweep over a and b.
+/// The sum or mean of (a − b)² and its derivative, `c·(a − b) + c·(a − b)`: one sweep over a and b.
 pub fn error(f: &Facts<'_>, root: Node) -> Found {
     let args = f.args(root);
     if args[0] != args[1] {
         return Found::No;
     }
     let (scaled, d, weight) = match f.scaled(args[0]) {
-        Some((n, d, weight)) => (Some(n), d, weight),
+        Some(s) => (Some(s.node), s.value, s.factor),
         None => (None, args[0], 1.0),
     };
     let Some(sub) = f.is(d, Op::SUB) else { return Found::No };
     let Some(loss) = f.readers(d).iter().copied().find(|n| f.g.op[n.at()] == Op::SUM_SQUARES) else {
         return Found::No;
     };
-    // The sum and the product, or the sum and both sides of this addition, and nothing else.
+    // The only readers are the sum and the product, or the sum and both operands of this addition.
     let expected = if scaled.is_some() { 2 } else { 3 };
     if f.reads[d] != expected || (scaled.is_some() && f.reads[args[0]] != 2) {
         return Found::Missed(f.reads_of("the difference", d));

@@ -1,5 +1,5 @@
-//! What rematerialisation must know of a graph: where the forward half ends, what is always there, and what each value
-//! and node costs.
+//! Facts about a graph for rematerialisation: where the forward side ends, which values are always available, and the
+//! cost of each value and node.
 
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::nodes::ir::attrs::Kind;
@@ -7,49 +7,49 @@ use crate::nodes::ir::call::CostCx;
 use crate::nodes::ir::opdef::Lower;
 use crate::nodes::{Graph, Op};
 
-/// How dear a node is to run again; ordered.
+/// The cost class of running a node again, cheapest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// Element by element, or only moves elements.
-    Moves,
+    /// Works element by element, or only moves elements.
+    Pointwise,
     /// At most [`CHEAP`] operations for each element that it reads or writes: reductions, softmax, norms.
     Cheap,
-    /// More: products, convolutions.
+    /// More operations: products, convolutions.
     Expensive,
-    /// Cannot be run twice.
+    /// Must not run twice.
     Never,
 }
 
-/// Operations per element read or written below which a node is cheap.
+/// The most operations for each element read or written of a cheap node.
 pub const CHEAP: u64 = 12;
 
-/// The facts, by node and value of one graph.
+/// The facts by node and by value of one graph.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// The last early node.
+    /// The last forward node.
     pub fwd_bwd_boundary: Node,
-    /// Values that the backward half always has: leaves, constants, outputs, next values.
+    /// Values that the backward side always has: leaves, constants, outputs, next values.
     pub free: Side<Value, bool>,
-    /// Values that come from no leaf: a copy of their makers would merge with the original.
+    /// Values that depend on no leaf. A copy of such a node would merge with the original.
     pub constant: Side<Value, bool>,
-    /// Early values that a late node reads and that are not free.
-    pub late: Side<Value, bool>,
-    /// Bytes to keep.
+    /// Forward values that a backward node reads and that are not free.
+    pub read_by_backward: Side<Value, bool>,
+    /// Size in bytes.
     pub bytes: Side<Value, u64>,
-    /// Operations.
+    /// Floating-point operations.
     pub flops: Side<Node, u64>,
-    /// Classes.
+    /// Cost class of running the node again.
     pub class: Side<Node, Class>,
     first: Node,
 }
 
 impl Facts {
-    /// Whether `n` stands before the turn.
+    /// True if `n` is on the forward side: at the boundary or before it.
     pub fn is_forward(&self, n: Node) -> bool {
         n <= self.fwd_bwd_boundary
     }
 
-    /// Position of an entry node among those of the entry.
+    /// Position of a node of the entry among the entry's nodes.
     pub fn position(&self, n: Node) -> usize {
         n.at() - self.first.at()
     }
@@ -62,7 +62,7 @@ pub fn facts(g: Graph<'_>) -> Facts {
         fwd_bwd_boundary: Node::new(0),
         free: Side::filled(g.values(), false),
         constant: Side::filled(g.values(), false),
-        late: Side::filled(g.values(), false),
+        read_by_backward: Side::filled(g.values(), false),
         bytes: Side::filled(g.values(), 0),
         flops: Side::filled(g.nodes(), 0),
         class: Side::filled(g.nodes(), Class::Never),
@@ -84,7 +84,7 @@ pub fn facts(g: Graph<'_>) -> Facts {
     f.fwd_bwd_boundary = fwd_bwd_boundary(g, &f);
     for n in g.region_nodes(g.entry()).filter(|&n| n > f.fwd_bwd_boundary) {
         for &a in g.args_of(n) {
-            f.late[a] |= g.def[a.at()] <= f.fwd_bwd_boundary && !f.free[a];
+            f.read_by_backward[a] |= g.def[a.at()] <= f.fwd_bwd_boundary && !f.free[a];
         }
     }
     f
@@ -103,15 +103,15 @@ fn class(g: &Graph<'_>, n: Node, constant: bool, flops: u64) -> Class {
         return Class::Never;
     }
     if matches!(def.lower, Lower::Tile(..)) || flops == 0 {
-        return Class::Moves;
+        return Class::Pointwise;
     }
     let elements = |values: &mut dyn Iterator<Item = Value>| values.map(|v| g.numel(v) as u64).sum::<u64>();
     let moved = elements(&mut g.args_of(n).iter().copied()) + elements(&mut g.outs_of(n));
     if flops <= CHEAP.saturating_mul(moved) { Class::Cheap } else { Class::Expensive }
 }
 
-/// The last node that the loss needs, the loss being the first scalar output, if later nodes read what that one's half
-/// made; else the node after which most bytes wait.
+/// The last node that the loss needs, if later nodes read values that the loss needs; else [`widest`]. The loss is the
+/// first scalar output.
 fn fwd_bwd_boundary(g: Graph<'_>, f: &Facts) -> Node {
     let scalar = |v: &&Value| g.dims(**v).is_empty() && g.dtype[v.at()].is_differentiable();
     let Some(&loss) = g.outputs().iter().find(scalar) else { return widest(g, f) };
@@ -130,13 +130,13 @@ fn fwd_bwd_boundary(g: Graph<'_>, f: &Facts) -> Node {
     if used { last } else { widest(g, f) }
 }
 
-/// The node after which most bytes wait for a later reader. Values that wait for the update of a leaf alone do not
-/// count: gradients wait at the end, and the turn is where the loss is.
+/// The node after which most bytes wait for a later reader. Values that only updates read do not count: gradients wait
+/// at the end of the graph, and the boundary is at the loss.
 fn widest(g: Graph<'_>, f: &Facts) -> Node {
     let (start, count) = (f.first.at(), g.region_nodes(g.entry()).count());
-    let serves = serves(g);
+    let updates = update_nodes(g);
     let mut last = vec![0usize; g.values()];
-    for n in g.region_nodes(g.entry()).filter(|n| !serves[n.at()]) {
+    for n in g.region_nodes(g.entry()).filter(|n| !updates[n.at()]) {
         g.args_of(n).iter().for_each(|a| last[a.at()] = n.at() - start);
     }
     let mut change = vec![0i64; count + 1];
@@ -157,10 +157,10 @@ fn widest(g: Graph<'_>, f: &Facts) -> Node {
 }
 
 /// Nodes that make next values of leaves, and point-wise nodes that only such nodes read.
-fn serves(g: Graph<'_>) -> Vec<bool> {
-    let mut serves = vec![false; g.nodes()];
+fn update_nodes(g: Graph<'_>) -> Vec<bool> {
+    let mut updates = vec![false; g.nodes()];
     for &(_, next) in g.updates {
-        serves[g.def[next.at()].at()] = true;
+        updates[g.def[next.at()].at()] = true;
     }
     let mut other = vec![false; g.values()];
     let mut read = vec![false; g.values()];
@@ -168,12 +168,12 @@ fn serves(g: Graph<'_>) -> Vec<bool> {
     for n in g.region_nodes(g.entry()).rev() {
         let outs = || g.outs_of(n);
         if g.def_of(n).is_pointwise() && outs().all(|v| read[v.at()] && !other[v.at()]) {
-            serves[n.at()] = true;
+            updates[n.at()] = true;
         }
         for &a in g.args_of(n) {
             read[a.at()] = true;
-            other[a.at()] |= !serves[n.at()];
+            other[a.at()] |= !updates[n.at()];
         }
     }
-    serves
+    updates
 }

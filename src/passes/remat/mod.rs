@@ -1,10 +1,11 @@
-//! Rematerialisation: values of the forward half that the backward half computes again instead of keeping them.
+//! Rematerialisation: the backward side computes values of the forward side again instead of keeping them.
 //!
-//! [`facts`] finds the *turn*, the node at which the loss is there, and what each value costs to keep and to compute
-//! again. A [`Choice`] says which early values are kept for late readers; [`choices`] lists a few, from none
-//! computed again to all but the boundaries of blocks, and [`apply`] writes the graph of one of them. Copies read what
-//! was kept through a `fence`, so that no later pass merges them with their originals, and each stands right before the
-//! first late reader that needs it. Results do not change: ops are pure, and random ops draw by address.
+//! [`facts`] finds the forward-backward boundary, the node that makes the loss, and what each value costs to keep and
+//! to compute again. A [`Choice`] says which forward values are kept for backward readers. [`choices`] lists a few,
+//! from "keep all" to "keep the boundaries of blocks"; [`apply`] writes the graph of one of them. Copies read kept
+//! values through an `optimization_barrier`, so that no later pass merges a copy with its original. Each copy
+//! stands right before the first backward node that needs it. Results do not change: ops are pure, and random ops draw
+//! by address.
 //!
 //! Runs between folding and fusion: copies of point-wise ops then fuse with their readers.
 
@@ -21,25 +22,26 @@ use crate::arena::{Node, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::{Graph, GraphBuf, Op, Var};
 
-/// Which early values are kept for late readers; the others that late readers need are computed again.
+/// The forward values that are kept for backward readers. Other forward values that the backward side needs are
+/// computed again.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// What is given up, in words.
+    /// Which values are computed again, in words.
     pub name: String,
-    /// Floating-point operations that are run twice.
+    /// Floating-point operations that run twice.
     pub flops: u64,
-    /// Nodes that are run twice.
+    /// Nodes that run twice.
     pub nodes: usize,
-    /// The values that are kept. Those of [`Facts::free`] are always there.
+    /// The values that are kept. Those of [`Facts::free`] are always available.
     pub kept: Side<Value, bool>,
 }
 
-/// The choices worth trying on `g`, cheapest in operations first; the first computes nothing again. The list depends on
-/// the graph alone, so that a larger budget never picks a larger choice.
+/// The choices worth trying on `g`, those with fewest repeated operations first; the first repeats none. The list
+/// depends on the graph alone, so a larger budget never picks a choice that repeats more.
 pub fn choices(g: Graph<'_>, f: &Facts) -> Vec<Choice> {
     let mut list = vec![Choice { name: "nothing".into(), flops: 0, nodes: 0, kept: Side::filled(g.values(), true) }];
-    let mut add = |name: String, again: &dyn Fn(Node, Value) -> bool| {
-        let kept = cut::least(g, f, again);
+    let mut add = |name: String, recomputable: &dyn Fn(Node, Value) -> bool| {
+        let kept = cut::least(g, f, recomputable);
         let twice = repeated(g, f, &kept);
         let nodes = twice.iter().filter(|&&t| t).count();
         let flops = g.region_nodes(g.entry()).filter(|n| twice[n.at()]).map(|n| f.flops[n]).sum();
@@ -47,16 +49,16 @@ pub fn choices(g: Graph<'_>, f: &Facts) -> Vec<Choice> {
             list.push(Choice { name, flops, nodes, kept });
         }
     };
-    add("point-wise ops".into(), &|n, _| f.class[n] <= facts::Class::Moves);
+    add("point-wise ops".into(), &|n, _| f.class[n] <= facts::Class::Pointwise);
     add("cheap ops".into(), &|n, _| f.class[n] <= facts::Class::Cheap);
     for b in blocks::blocks(g, f) {
-        add(b.name(), &|n, v| b.again(f, n, v));
+        add(b.name(), &|n, v| b.recomputable(f, n, v));
     }
     list.sort_by_key(|c| c.flops);
     list
 }
 
-/// Which early nodes run twice: those that late readers need and that are not kept.
+/// The forward nodes that run twice: backward nodes need their values, and the values are not kept.
 fn repeated(g: Graph<'_>, f: &Facts, kept: &Side<Value, bool>) -> Vec<bool> {
     let mut twice = vec![false; g.nodes()];
     let gone = |v: Value| f.is_forward(g.def[v.at()]) && !f.free[v] && !kept[v];
@@ -71,39 +73,43 @@ fn repeated(g: Graph<'_>, f: &Facts, kept: &Side<Value, bool>) -> Vec<bool> {
     twice
 }
 
-/// `g` with what `choice` gives up computed again where it is read late.
+/// `g` with the values that `choice` does not keep computed again before their backward readers.
 pub fn apply(g: Graph<'_>, f: &Facts, choice: &Choice) -> Result<GraphBuf> {
     let mut copies = Copies {
         f,
         kept: &choice.kept,
         made: vec![false; g.nodes()],
         copy: vec![None; g.values()],
-        fence: vec![None; g.values()],
+        barrier: vec![None; g.values()],
     };
-    rebuild_buf(g, &mut |v| copies.late(v))
+    rebuild_buf(g, &mut |v| copies.backward_node(v))
 }
 
-/// Drops the marks that users put at the boundaries of blocks.
+/// Drops the `checkpoint` nodes, by which users mark the boundaries of blocks.
 pub fn strip_checkpoints(g: Graph<'_>) -> Result<GraphBuf> {
     rebuild_buf(g, &mut |v| (v.op() == Op::CHECKPOINT).then(|| v.args.to_vec()))
 }
 
-/// Copies made so far, by the value that they stand for.
+/// The copies made so far.
 struct Copies<'r> {
     f: &'r Facts,
     kept: &'r Side<Value, bool>,
+    /// Nodes that have a copy.
     made: Vec<bool>,
+    /// Value of the source → its copy.
     copy: Vec<Option<Value>>,
-    fence: Vec<Option<Value>>,
+    /// Value of the source → the barrier through which copies read it.
+    barrier: Vec<Option<Value>>,
 }
 
 impl Copies<'_> {
+    /// True if the backward side must compute `v` again.
     fn gone(&self, g: &Graph<'_>, v: Value) -> bool {
         self.f.is_forward(g.def[v.at()]) && !self.f.free[v] && !self.kept[v]
     }
 
-    /// A late node reads copies of what is gone.
-    fn late<'g>(&mut self, v: &Visit<'_, 'g>) -> Option<Vec<Var<'g>>> {
+    /// Rewrites a backward node so that it reads copies of the values that are not kept.
+    fn backward_node<'g>(&mut self, v: &Visit<'_, 'g>) -> Option<Vec<Var<'g>>> {
         let old = v.src.args_of(v.node);
         if self.f.is_forward(v.node) || !old.iter().any(|&a| self.gone(&v.src, a)) {
             return None;
@@ -121,7 +127,7 @@ impl Copies<'_> {
         Some(outs.into_iter().map(|o| v.g.var(o)).collect())
     }
 
-    /// Makes the copies that stand for `wanted`, and those that they read, in the order of their originals.
+    /// Writes the copies of `wanted`, and of the values that these read, in the order of their originals.
     fn make(&mut self, v: &Visit<'_, '_>, wanted: &[Value]) {
         let src = v.src;
         let mut open: Vec<Value> = wanted.to_vec();
@@ -147,15 +153,15 @@ impl Copies<'_> {
         }
     }
 
-    /// What a copy reads for `a`.
+    /// The operand of a copy in place of `a`.
     fn operand(&mut self, v: &Visit<'_, '_>, a: Value) -> Value {
-        let there = v.map[a];
+        let original = v.map[a];
         if let Some(copy) = self.copy[a.at()].filter(|_| self.gone(&v.src, a)) {
             return copy;
         }
         if self.f.constant[a] {
-            return there.v;
+            return original.v;
         }
-        *self.fence[a.at()].get_or_insert_with(|| v.g.emit1(Op::OPTIMIZATION_BARRIER, &[there], &[]).v)
+        *self.barrier[a.at()].get_or_insert_with(|| v.g.emit1(Op::OPTIMIZATION_BARRIER, &[original], &[]).v)
     }
 }

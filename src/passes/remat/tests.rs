@@ -67,7 +67,7 @@ fn budgets_are_kept_and_change_no_bit() {
 }
 
 #[test]
-fn choices_run_what_they_give_up_once_more() {
+fn choices_run_what_they_do_not_keep_once_more() {
     let g = deep(8, false);
     let simple = pipeline::run(g.view(), &pipeline::halves().0, true).unwrap().0;
     let f = facts(simple.view());
@@ -76,8 +76,8 @@ fn choices_run_what_they_give_up_once_more() {
     for c in &list {
         let again = apply(simple.view(), &f, c).unwrap();
         crate::nodes::ir::verify::check(again.view(), crate::nodes::ir::verify::Stage::Core).unwrap();
-        let fences = again.view().op.iter().filter(|&&o| o == Op::OPTIMIZATION_BARRIER).count();
-        assert_eq!(again.view().nodes(), simple.view().nodes() + c.nodes + fences, "{}", c.name);
+        let barriers = again.view().op.iter().filter(|&&o| o == Op::OPTIMIZATION_BARRIER).count();
+        assert_eq!(again.view().nodes(), simple.view().nodes() + c.nodes + barriers, "{}", c.name);
         let text = crate::nodes::ir::text::print(again.view());
         assert_eq!(
             crate::nodes::ir::text::print(crate::nodes::ir::text::parse(&text).unwrap().view()),

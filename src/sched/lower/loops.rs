@@ -35,7 +35,7 @@ fn body(g: Graph<'_>, s: &Scan, threads: usize, precision: &[Precision]) -> Resu
         externs.push(Extern { buf, outer, sliced: i >= s.xs() });
     }
     for n in g.region_nodes(s.body).filter(|n| g.op[n.at()] != Op::ARG) {
-        l.node(n).map_err(|e| e.at(g.place(n)))?;
+        l.node(n).map_err(|e| e.at(g.location(n)))?;
     }
     for (i, &y) in g.region_yields(s.body).iter().enumerate() {
         let leaf = match i < s.carries {

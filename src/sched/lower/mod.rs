@@ -54,7 +54,7 @@ pub fn lower_in<'g>(g: Graph<'g>, threads: usize, precision: &'g [Precision]) ->
     check_depth(g)?;
     let mut l = Lowering::new(g, g.entry(), threads, precision);
     for n in g.region_nodes(g.entry()) {
-        l.node(n).map_err(|e| e.at(g.place(n)))?;
+        l.node(n).map_err(|e| e.at(g.location(n)))?;
     }
     l.outputs()?;
     l.updates()?;
@@ -69,7 +69,7 @@ fn check_depth(g: Graph<'_>) -> Result<()> {
             inside[r.at()] = inside[r.at()].max(1 + inside[Scan::of(&g.attrs(n)).body.at()]);
             if inside[r.at()] > DEPTH {
                 let why = format!("scan: loops stand more than {DEPTH} deep in one another");
-                return Err(bad(why).at(g.place(n)));
+                return Err(bad(why).at(g.location(n)));
             }
         }
     }

@@ -233,7 +233,7 @@ fn no_wrong_plan_passes() {
         let g = buf.view();
         let want = expected(&g, 2);
         let Planned { lowered: l, ordered: o, plan: right } = planned(g, 1, lines::pack);
-        let mut d = Draw(seed ^ 0xabc);
+        let mut d = Draw(SplitMix64(seed ^ 0xabc));
         for kind in 0..14 {
             let Some(wrong) = mutated(&o, &right, kind % 7, &mut d) else { continue };
             match check(wrong) {

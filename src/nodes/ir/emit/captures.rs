@@ -4,36 +4,13 @@
 //! each body in between, once. Invariant: until [`Emit::close_loop`] such arguments stand where they were first needed;
 //! then arguments come first, in the order of the loop's operands. Callers see the builder's `scan`.
 
-use super::{Body, Emit};
+use super::Emit;
+use super::body::{Body, Captures, Closed};
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::{Error, Kind};
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::leaf::ArgAttrs;
 use crate::nodes::ir::opdef::Op;
-use hashbrown::HashMap;
-
-/// What a loop's body has beside its columns.
-#[derive(Default)]
-pub(super) struct Captures {
-    /// `(value of the enclosing region, argument)`.
-    pairs: Vec<(Value, Value)>,
-    /// The argument of each captured value.
-    known: HashMap<Value, Value>,
-    /// The argument that holds the number of the iteration.
-    index: Option<Value>,
-    /// The random key of the iteration.
-    key: Option<Value>,
-}
-
-/// A closed body, and what its loop must hand to it.
-pub struct Closed {
-    /// The body: its arguments are carries, captured values, stacked inputs, and maybe the iteration's number.
-    pub region: Region,
-    /// The captured values, in the region around the loop.
-    pub captures: Vec<Value>,
-    /// Whether the last argument is the number of the iteration, a `u32`.
-    pub indexed: bool,
-}
 
 impl Emit {
     /// The scope of the open region.

@@ -2,7 +2,8 @@
 //!
 //! Invariant: the entry is opened first and closed last, by [`Emit::finish`]. Part of the writer; callers see [`Emit`].
 
-use super::{Body, Emit};
+use super::Emit;
+use super::body::Body;
 use crate::arena::{Node, Region, Sym, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::dtype::Ty;

@@ -5,105 +5,27 @@
 //!
 //! A value's id counts from 0 in the region that is open; `finish` lays the regions end to end.
 
-mod captures;
-
 use super::attrs::{Attr, Attrs, is_inline};
 use super::dtype::{DType, Ty};
-use super::graph::{Graph, Loc};
+use super::graph::Graph;
 use super::infer::{Infer, Signature};
 use super::opdef::{Op, OpDef};
 use crate::arena::intern::{Dims, Shapes, Strings};
 use crate::arena::{Node, Region, Shape, Sym, Value, ids::Id};
-use crate::error::{Error, Kind, Result};
-use hashbrown::{DefaultHashBuilder, HashTable};
+use crate::error::{Error, Kind, Location, Result};
+use hashbrown::DefaultHashBuilder;
 use std::hash::{BuildHasher, Hash, Hasher};
 
+mod body;
+mod captures;
 mod frame;
 mod limits;
+mod locations;
 mod names;
-mod places;
 
-pub use captures::Closed;
+use body::Body;
+pub use body::{Closed, Outs};
 pub use limits::MAX_NODES;
-
-/// The results of a node: consecutive values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outs {
-    first: Value,
-    len: u32,
-}
-
-impl Outs {
-    /// Result `i`; [`Value::NONE`] after an error.
-    #[inline]
-    pub fn at(self, i: usize) -> Value {
-        if self.first == Value::NONE { Value::NONE } else { Value(self.first.0 + i as u32) }
-    }
-
-    /// Number of results.
-    #[inline]
-    pub fn len(self) -> usize {
-        self.len as usize
-    }
-
-    /// Whether there is no result, as after an error.
-    pub fn is_empty(self) -> bool {
-        self.len == 0
-    }
-
-    /// All results.
-    pub fn iter(self) -> impl ExactSizeIterator<Item = Value> {
-        (0..self.len as usize).map(move |i| self.at(i))
-    }
-}
-
-/// The columns of one region, growing.
-#[derive(Default)]
-struct Body {
-    op: Vec<Op>,
-    args_at: Vec<u32>,
-    outs_at: Vec<u32>,
-    attr: Vec<u32>,
-    loc: Vec<u32>,
-    args: Vec<Value>,
-    def: Vec<Node>,
-    ty: Vec<Ty>,
-    names: Vec<Sym>,
-    yields: Vec<Value>,
-    name: Option<Sym>,
-    table: HashTable<u32>,
-    /// Tells the values of this region from those of others.
-    scope: u32,
-    /// In the body of a loop: what it uses from outside.
-    captures: Option<captures::Captures>,
-}
-
-impl Body {
-    fn new() -> Body {
-        Body { args_at: vec![0], outs_at: vec![0], ..Body::default() }
-    }
-
-    fn reserve(&mut self, nodes: usize, values: usize, args: usize) {
-        self.op.reserve(nodes);
-        self.args_at.reserve(nodes);
-        self.outs_at.reserve(nodes);
-        self.attr.reserve(nodes);
-        self.loc.reserve(nodes);
-        self.args.reserve(args);
-        self.def.reserve(values);
-        self.ty.reserve(values);
-        self.names.reserve(values);
-        self.table.reserve(nodes, |_| 0);
-    }
-
-    fn args_of(&self, n: usize) -> &[Value] {
-        &self.args[self.args_at[n] as usize..self.args_at[n + 1] as usize]
-    }
-
-    fn outs(&self, n: usize) -> Outs {
-        Outs { first: Value(self.outs_at[n]), len: self.outs_at[n + 1] - self.outs_at[n] }
-    }
-}
 
 /// A graph under construction.
 pub struct Emit {
@@ -115,8 +37,8 @@ pub struct Emit {
     pub shapes: Shapes,
     name: Sym,
     extra: Vec<u32>,
-    locs: Vec<Loc>,
-    loc_ids: hashbrown::HashMap<Loc, u32>,
+    locs: Vec<Location<Sym>>,
+    loc_ids: hashbrown::HashMap<Location<Sym>, u32>,
     done: Vec<Body>,
     open: Vec<Body>,
     sigs: Vec<Signature>,
@@ -155,7 +77,7 @@ impl Emit {
         ops: Vec<&'static OpDef>,
         strings: Strings,
         shapes: Shapes,
-        locs: Vec<Loc>,
+        locs: Vec<Location<Sym>>,
         name: &str,
     ) -> Emit {
         let mut e = Emit {
@@ -268,8 +190,8 @@ impl Emit {
     /// Keeps `e`, unless an earlier error is kept already.
     pub fn fail(&mut self, e: Error) {
         if self.error.is_none() {
-            let place = self.place();
-            self.error = Some(e.at(place));
+            let location = self.location();
+            self.error = Some(e.at(location));
         }
     }
 
@@ -391,7 +313,7 @@ impl Emit {
                 return b.outs(n as usize);
             }
         }
-        if let Err(e) = self.admit(args.len(), words.len()) {
+        if let Err(e) = self.count.admit(args.len(), words.len(), self.extra.len()) {
             self.fail(Error::new(Kind::Verify, format!("{}: {e}", def.name)));
             return Outs { first: Value::NONE, len: 0 };
         }

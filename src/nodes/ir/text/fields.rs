@@ -1,66 +1,19 @@
-//! Attributes as text, in both directions, by the kind that the schema names.
+//! Attributes and types in a text, read by the kind that the schema names.
 //!
-//! Invariant: [`Parser::attr`] reads what [`write`] writes, to the bit.
+//! Invariant: [`Parser::attr`] reads what [`print`](super::print()) writes, to the bit.
 
-use super::lex::{Tok, brief, quote, unescape};
+use super::lex::{Tok, brief, unescape};
 use super::parse::Parser;
-use super::print::Printer;
 use crate::arena::Shape;
 use crate::arena::intern::{Dims, MAX_RANK};
 use crate::error::Result;
 use crate::nodes::ir::attrs::{Field, Kind, Owned};
 use crate::nodes::ir::dtype::{DType, Ty};
-use std::fmt::Write;
 
 /// The fields `dtype` and `shape`, if there are both: the type of the first result says them.
 pub(super) fn typed(fields: &[Field]) -> Option<(usize, usize)> {
     let find = |name, kind| fields.iter().position(|f| f.name == name && f.kind == kind);
     Some((find("dtype", Kind::DType)?, find("shape", Kind::Shape)?))
-}
-
-/// Appends attribute `a` of kind `kind`.
-pub(super) fn write(out: &mut String, p: &Printer<'_>, kind: &Kind, a: &Owned) {
-    let _ = match a {
-        Owned::Bool(b) => write!(out, "{b}"),
-        Owned::Int(i) => write!(out, "{i}"),
-        Owned::F64(x) => write_f64(out, *x),
-        Owned::DType(d) => write!(out, "{d}"),
-        Owned::Shape(s) => write!(out, "{}", p.g.shape_dims(*s)),
-        Owned::Ints(list) => {
-            for (i, x) in list.iter().enumerate() {
-                let _ = write!(out, "{}{x}", if i == 0 { "[" } else { "," });
-            }
-            out.write_str(if list.is_empty() { "[]" } else { "]" })
-        }
-        Owned::Sym(s) => {
-            quote(out, p.g.str(*s));
-            Ok(())
-        }
-        Owned::Region(r) => {
-            p.region_label(out, *r);
-            Ok(())
-        }
-        Owned::Bytes(bytes) => {
-            let digit = |d: u8| char::from(if d < 10 { b'0' + d } else { b'a' + d - 10 });
-            out.push_str("0x");
-            bytes.iter().for_each(|b| out.extend([digit(b >> 4), digit(b & 15)]));
-            Ok(())
-        }
-        Owned::Choice(i) => match kind {
-            Kind::Choice(names) => out.write_str(names.get(*i as usize).unwrap_or(&"?")),
-            _ => Ok(()),
-        },
-        Owned::Absent => Ok(()),
-    };
-}
-
-fn write_f64(out: &mut String, x: f64) -> std::fmt::Result {
-    match x {
-        _ if x.to_bits() == f64::NAN.to_bits() => out.write_str("nan"),
-        // Any other pattern keeps its bits: equality of graphs is by bits.
-        _ if x.is_nan() => write!(out, "nan0x{:016x}", x.to_bits()),
-        _ => write!(out, "{x:?}"),
-    }
 }
 
 fn read_f64(word: &str) -> Option<f64> {

@@ -2,13 +2,11 @@
 //!
 //! Invariant: a region that is opened is closed, whatever its body holds. Only [`super::parse_all`] starts here.
 
-use super::MAX_ERRORS;
 use super::lex::{Tok, brief, unescape};
-use super::parse::{Defined, Parser};
-use crate::arena::{Region, Value};
-use crate::error::{Error, Kind, Result};
+use super::parse::{Defined, MAX_ERRORS, Parser};
+use crate::arena::{Region, Sym, Value};
+use crate::error::{Error, Kind, Location, Result};
 use crate::nodes::ir::dtype::Ty;
-use crate::nodes::ir::graph::Loc;
 use crate::nodes::ir::leaf::ArgAttrs;
 use crate::nodes::ir::opdef::Op;
 use hashbrown::HashMap;
@@ -17,7 +15,7 @@ use hashbrown::HashMap;
 struct Argument<'t> {
     name: Defined<'t>,
     ty: Ty,
-    loc: Option<Loc>,
+    loc: Option<Location<Sym>>,
 }
 
 impl<'t> Parser<'t, '_> {
@@ -64,7 +62,7 @@ impl<'t> Parser<'t, '_> {
         let d = self.define(name)?;
         if self.regions.contains_key(&d.label) {
             let why = format!("region @{name} is defined already");
-            return Err(Error::new(Kind::Name, why).at(self.place(&d.token)));
+            return Err(Error::new(Kind::Name, why).at(self.location_of(&d.token)));
         }
         // Poisoned until it is closed: what calls it after an error is skipped.
         self.regions.insert(d.label, Region::NONE);
@@ -74,7 +72,7 @@ impl<'t> Parser<'t, '_> {
         let errors = self.errors.len();
         self.e.open_region(&name);
         for (i, arg) in args.iter().enumerate() {
-            self.set_place(&arg.name.token);
+            self.set_location(&arg.name.token);
             let attrs = ArgAttrs { index: i as i64, dtype: arg.ty.dtype, shape: arg.ty.shape };
             let v = self.e.emit(Op::ARG, &[], &attrs.list()).at(0);
             if let Some(loc) = arg.loc {
@@ -201,7 +199,7 @@ impl<'t> Parser<'t, '_> {
             self.advance();
             self.expect(b'=', "= and the output's value")?;
             let v = self.value()?;
-            self.set_place(&start);
+            self.set_location(&start);
             self.e.output(&name, v);
             self.keep_emitted();
             if !self.comma() {
@@ -220,7 +218,7 @@ impl<'t> Parser<'t, '_> {
         }
         self.advance();
         let next = self.value()?;
-        self.set_place(&start);
+        self.set_location(&start);
         self.e.update(leaf, next);
         self.keep_emitted();
         Ok(())

@@ -44,14 +44,12 @@ use super::graph::GraphBuf;
 use super::opdef::OpDef;
 use crate::error::{Error, Kind, Result};
 
+pub use parse::MAX_ERRORS;
 pub(in crate::nodes) use print::Printer;
 pub use print::{PrintOptions, print, print_with};
 
 /// The longest text, in bytes.
 pub const MAX_TEXT: usize = 64 << 20;
-
-/// Errors after which the parser gives up.
-pub const MAX_ERRORS: usize = 100;
 
 /// The graph that `text` describes, or the first error.
 pub fn parse(text: &str) -> Result<GraphBuf> {

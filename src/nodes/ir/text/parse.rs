@@ -5,14 +5,15 @@
 //! in the text; no function calls itself. A statement that fails defines its labels as [`Value::NONE`], on which later
 //! nodes are skipped without an error. Only this room's `parse…` functions make one.
 
-use super::MAX_ERRORS;
 use super::lex::{Lexer, Name, Tok, Token, brief, unescape};
 use crate::arena::{Region, Sym, Value};
-use crate::error::{Error, Kind, Place, Result};
+use crate::error::{Error, Kind, Location, Result};
 use crate::nodes::ir::emit::Emit;
-use crate::nodes::ir::graph::Loc;
 use crate::nodes::ir::opdef::Op;
 use hashbrown::HashMap;
+
+/// Errors after which the parser stops.
+pub const MAX_ERRORS: usize = 100;
 
 /// What a value or a region is called in the text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -83,12 +84,12 @@ impl<'t, 'e> Parser<'t, 'e> {
 
     // Errors.
 
-    pub(super) fn place(&self, t: &Token<'_>) -> Place {
-        Place::Text(t.line, self.lex.column(t.line_start, t.start))
+    pub(super) fn location_of(&self, t: &Token<'_>) -> Location {
+        Location::Text(t.line, self.lex.column(t.line_start, t.start))
     }
 
     pub(super) fn error(&self, t: &Token<'_>, message: impl Into<String>) -> Error {
-        Error::new(Kind::Syntax, message).at(self.place(t))
+        Error::new(Kind::Syntax, message).at(self.location_of(t))
     }
 
     /// That something else should stand here.
@@ -100,8 +101,8 @@ impl<'t, 'e> Parser<'t, 'e> {
             _ if t.first || t.tok == Tok::End => {
                 let end = if t.tok == Tok::End { "text" } else { "line" };
                 let b = &self.before;
-                let place = Place::Text(b.line, self.lex.column(b.line_start, b.end));
-                Error::new(Kind::Syntax, format!("the {end} ends where {what} is expected")).at(place)
+                let location = Location::Text(b.line, self.lex.column(b.line_start, b.end));
+                Error::new(Kind::Syntax, format!("the {end} ends where {what} is expected")).at(location)
             }
             _ => self.error(t, format!("{} stands where {what} is expected", brief(self.lex.slice(t)))),
         }
@@ -135,9 +136,9 @@ impl<'t, 'e> Parser<'t, 'e> {
     }
 
     /// Nodes made from now on come from `t`.
-    pub(super) fn set_place(&mut self, t: &Token<'_>) {
+    pub(super) fn set_location(&mut self, t: &Token<'_>) {
         let col = self.lex.column(t.line_start, t.start);
-        self.e.set_place(Loc { file: Sym::NONE, line: t.line, col });
+        self.e.set_location(Location::Text(t.line, col));
     }
 
     /// Whether `loc(` stands here. An attribute may be called so too: then = follows.
@@ -146,7 +147,7 @@ impl<'t, 'e> Parser<'t, 'e> {
     }
 
     /// `loc("file.rs":12)`, if it stands here.
-    pub(super) fn location(&mut self) -> Result<Option<Loc>> {
+    pub(super) fn location(&mut self) -> Result<Option<Location<Sym>>> {
         if !self.at_location() {
             return Ok(None);
         }
@@ -165,7 +166,7 @@ impl<'t, 'e> Parser<'t, 'e> {
         let Some(line) = number else { return Err(self.expected("the number of a line, from 1")) };
         self.advance();
         self.expect(b')', ")")?;
-        Ok(Some(Loc { file, line, col: 0 }))
+        Ok(Some(Location::Source(file, line)))
     }
 
     // Labels.
@@ -200,7 +201,7 @@ impl<'t, 'e> Parser<'t, 'e> {
         if self.values.contains_key(&d.label) {
             let what = brief(self.lex.slice(&d.token)).into_owned();
             let e = Error::new(Kind::Name, format!("{what} is defined already in this region"));
-            return self.keep(e.at(self.place(&d.token)));
+            return self.keep(e.at(self.location_of(&d.token)));
         }
         self.values.insert(d.label, v);
         if d.name.is_some() {
@@ -219,7 +220,7 @@ impl<'t, 'e> Parser<'t, 'e> {
         }
         let what = brief(self.lex.slice(&t)).into_owned();
         let why = format!("{what} is not defined before this line in this region");
-        self.keep(Error::new(Kind::Name, why).at(self.place(&t)));
+        self.keep(Error::new(Kind::Name, why).at(self.location_of(&t)));
         // One error for each name, however often it is used.
         self.values.insert(label, Value::NONE);
         Ok(Value::NONE)
@@ -236,7 +237,7 @@ impl<'t, 'e> Parser<'t, 'e> {
         };
         found.ok_or_else(|| {
             let why = format!("region @{name} is not defined before this line");
-            Error::new(Kind::Name, why).at(self.place(&t))
+            Error::new(Kind::Name, why).at(self.location_of(&t))
         })
     }
 

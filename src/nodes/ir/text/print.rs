@@ -5,7 +5,8 @@
 use super::fields;
 use super::lex::{is_plain, quote};
 use crate::arena::{Node, Region, Sym, Value, ids::Id};
-use crate::nodes::ir::attrs::Owned;
+use crate::error::Location;
+use crate::nodes::ir::attrs::{Kind, Owned};
 use crate::nodes::ir::graph::Graph;
 use crate::nodes::ir::leaf::NameAttrs;
 use crate::nodes::ir::opdef::Op;
@@ -34,6 +35,13 @@ pub fn print_with(g: Graph<'_>, options: PrintOptions<'_>) -> String {
         printer.region(&mut out, r);
     }
     out
+}
+
+/// The debug form of a graph is its text form.
+impl std::fmt::Debug for Graph<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&print(*self))
+    }
 }
 
 /// A graph with the labels of its values and regions.
@@ -141,7 +149,7 @@ impl<'a> Printer<'a> {
         for (i, (field, attr)) in g.attrs(n).iter().enumerate() {
             if attr != Owned::Absent && !self.is_elided(n, i) {
                 let _ = write!(out, " {}=", field.name);
-                fields::write(out, self, &field.kind, &attr);
+                attribute(out, self, &field.kind, &attr);
             }
         }
         out.push_str(if g.outs_of(n).len() > 0 { " : " } else { "" });
@@ -154,11 +162,15 @@ impl<'a> Printer<'a> {
         let g = &self.g;
         let at = g.loc.get(n.at()).and_then(|&at| g.locs.get(at as usize)).filter(|_| self.options.locations);
         let Some(loc) = at else { return };
-        let file = if loc.file == Sym::NONE { self.options.file } else { Some(self.str(loc.file)) };
-        if let (Some(file), 1..) = (file, loc.line) {
+        let (file, line) = match *loc {
+            Location::Source(file, line) => (Some(self.str(file)), line),
+            Location::Text(line, _) => (self.options.file, line),
+            Location::Nowhere | Location::Node(_) => return,
+        };
+        if let (Some(file), 1..) = (file, line) {
             out.push_str(" loc(");
             quote(out, file);
-            let _ = write!(out, ":{})", loc.line);
+            let _ = write!(out, ":{line})");
         }
     }
 
@@ -246,5 +258,50 @@ fn list<T>(out: &mut String, items: impl IntoIterator<Item = T>, mut one: impl F
     for (i, item) in items.into_iter().enumerate() {
         out.push_str(if i == 0 { "" } else { ", " });
         one(out, item);
+    }
+}
+
+/// Appends attribute `a` of kind `kind`. `fields` reads what this writes, to the bit.
+fn attribute(out: &mut String, p: &Printer<'_>, kind: &Kind, a: &Owned) {
+    let _ = match a {
+        Owned::Bool(b) => write!(out, "{b}"),
+        Owned::Int(i) => write!(out, "{i}"),
+        Owned::F64(x) => write_f64(out, *x),
+        Owned::DType(d) => write!(out, "{d}"),
+        Owned::Shape(s) => write!(out, "{}", p.g.shape_dims(*s)),
+        Owned::Ints(list) => {
+            for (i, x) in list.iter().enumerate() {
+                let _ = write!(out, "{}{x}", if i == 0 { "[" } else { "," });
+            }
+            out.write_str(if list.is_empty() { "[]" } else { "]" })
+        }
+        Owned::Sym(s) => {
+            quote(out, p.g.str(*s));
+            Ok(())
+        }
+        Owned::Region(r) => {
+            p.region_label(out, *r);
+            Ok(())
+        }
+        Owned::Bytes(bytes) => {
+            let digit = |d: u8| char::from(if d < 10 { b'0' + d } else { b'a' + d - 10 });
+            out.push_str("0x");
+            bytes.iter().for_each(|b| out.extend([digit(b >> 4), digit(b & 15)]));
+            Ok(())
+        }
+        Owned::Choice(i) => match kind {
+            Kind::Choice(names) => out.write_str(names.get(*i as usize).unwrap_or(&"?")),
+            _ => Ok(()),
+        },
+        Owned::Absent => Ok(()),
+    };
+}
+
+fn write_f64(out: &mut String, x: f64) -> std::fmt::Result {
+    match x {
+        _ if x.to_bits() == f64::NAN.to_bits() => out.write_str("nan"),
+        // Any other pattern keeps its bits: equality of graphs is by bits.
+        _ if x.is_nan() => write!(out, "nan0x{:016x}", x.to_bits()),
+        _ => write!(out, "{x:?}"),
     }
 }

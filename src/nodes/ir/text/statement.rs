@@ -55,7 +55,7 @@ impl<'t> Parser<'t, '_> {
         if attrs.contains(&Owned::Region(Region::NONE)) {
             return Ok(Vec::new());
         }
-        self.set_place(start);
+        self.set_location(start);
         let first = self.e.nodes();
         let found = self.emit(op, &args, &attrs);
         // Errors of the node itself are errors of this line of text.
@@ -184,7 +184,7 @@ impl<'t> Parser<'t, '_> {
                 let show = |ty: Ty| format!("{}{}", ty.dtype, self.e.shapes.dims(ty.shape));
                 let which = if n == 1 { "the result".to_string() } else { format!("result {i}") };
                 let why = format!("{which} of {op} is {}, not {} as stated", show(ty), show(stated));
-                self.keep(Error::new(Kind::Shape, why).at(self.place(start)));
+                self.keep(Error::new(Kind::Shape, why).at(self.location_of(start)));
             }
         }
     }

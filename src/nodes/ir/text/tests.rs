@@ -1,8 +1,8 @@
 //! The text form, point by point. What is true of any graph is in `tests/props.rs`, messages are in `tests/filetests`.
 
 use super::*;
-use crate::arena::{Sym, Value};
-use crate::nodes::ir::graph::Loc;
+use crate::arena::Value;
+use crate::error::Location;
 use crate::nodes::ops::table::OPS;
 use crate::nodes::testing::{check_graph, check_text};
 use crate::nodes::{Builder, Op};
@@ -29,7 +29,7 @@ fn what_is_printed_is_what_was_read() {
     check_graph(&g);
     assert_eq!(g.view().find_leaf("fc1.weight").map(|l| l.0), Some(Value(4)));
     let (v, n) = (g.view(), crate::arena::Node(2));
-    assert_eq!(v.locs[v.loc[n.0 as usize] as usize], Loc { file: Sym::NONE, line: 2, col: 3 });
+    assert_eq!(v.locs[v.loc[n.0 as usize] as usize], Location::Text(2, 3));
 }
 
 #[test]

@@ -30,7 +30,7 @@ use super::opdef::{Flags, Op, OpDef};
 use super::text::Printer;
 use crate::arena::intern::Shapes;
 use crate::arena::{Node, Region, Shape, Sym, Value, ids::Id};
-use crate::error::{Error, Kind, Place, Result};
+use crate::error::{Error, Kind, Location, Result};
 use std::cell::OnceCell;
 
 /// How far a graph has come.
@@ -140,24 +140,26 @@ struct Verifier<'a> {
 }
 
 impl<'a> Verifier<'a> {
-    fn say(&mut self, promise: u8, why: impl std::fmt::Display) {
-        self.errors.push(Error::new(Kind::Verify, format!("V{promise}: {why}")));
+    fn say(&mut self, invariant: u8, why: impl std::fmt::Display) {
+        self.errors.push(Error::new(Kind::Verify, format!("V{invariant}: {why}")));
     }
 
-    fn say_at(&mut self, promise: u8, n: Node, why: impl std::fmt::Display) {
-        self.fail_at(Kind::Verify, promise, n, why);
+    fn say_at(&mut self, invariant: u8, n: Node, why: impl std::fmt::Display) {
+        self.fail_at(Kind::Verify, invariant, n, why);
     }
 
-    fn fail_at(&mut self, kind: Kind, promise: u8, n: Node, why: impl std::fmt::Display) {
+    fn fail_at(&mut self, kind: Kind, invariant: u8, n: Node, why: impl std::fmt::Display) {
         let text = self.text(n);
-        let place = match self.g.locs.get(self.g.loc[n.at()] as usize) {
-            Some(l) if l.file == Sym::NONE => Some(Place::Text(l.line, l.col)),
-            Some(l) if self.has_str(l.file) => Some(Place::Source(self.g.str(l.file).to_string(), l.line)),
-            _ => None,
+        let known = |l: &Location<Sym>| match *l {
+            Location::Nowhere => false,
+            Location::Text(..) => true,
+            Location::Source(s, _) | Location::Node(s) => self.has_str(s),
         };
-        self.errors.push(match place {
-            Some(place) => Error::new(kind, format!("V{promise}: {why}: {text}")).at(place),
-            None => Error::new(kind, format!("V{promise}: {why}")).at(Place::Node(text)),
+        let location = self.g.locs.get(self.g.loc[n.at()] as usize).copied().filter(known);
+        let location = location.map(|l| l.map(|s| self.g.str(s).to_string()));
+        self.errors.push(match location {
+            Some(location) => Error::new(kind, format!("V{invariant}: {why}: {text}")).at(location),
+            None => Error::new(kind, format!("V{invariant}: {why}")).at(Location::Node(text)),
         });
     }
 
@@ -369,7 +371,7 @@ impl<'a> Verifier<'a> {
         let loc = g.loc[n.at()];
         match g.locs.get(loc as usize) {
             None if loc != u32::MAX => self.say_at(12, n, format!("place {loc} does not exist")),
-            Some(l) if l.file.is_some() && !self.has_str(l.file) => {
+            Some(&(Location::Source(s, _) | Location::Node(s))) if !self.has_str(s) => {
                 self.say_at(12, n, format!("the file of place {loc} does not exist"));
             }
             _ => {}

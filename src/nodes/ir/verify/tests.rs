@@ -1,7 +1,7 @@
 //! Each promise is broken in turn, in columns that are otherwise sound, and the verifier must say which.
 
 use super::*;
-use crate::nodes::ir::graph::{GraphBuf, Loc};
+use crate::nodes::ir::graph::GraphBuf;
 use crate::nodes::testing::seeded;
 use crate::nodes::{Builder, DType, Init};
 
@@ -36,7 +36,7 @@ struct Columns {
     region_names: Vec<Sym>,
     output_names: Vec<Sym>,
     updates: Vec<(Value, Value)>,
-    locs: Vec<Loc>,
+    locs: Vec<Location<Sym>>,
 }
 
 impl Columns {
@@ -259,7 +259,7 @@ fn v12_interned_ids_exist() {
     broken("V12: output name $900 does not exist", |c| c.output_names[0] = Sym(900));
     broken("V12: the name of region @r0 does not exist", |c| c.region_names[0] = Sym(900));
     broken("V12: place 900 does not exist", |c| c.loc[2] = 900);
-    broken("V12: the file of place 0 does not exist", |c| c.locs[0].file = Sym(900));
+    broken("V12: the file of place 0 does not exist", |c| c.locs[0] = Location::Source(Sym(900), 1));
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Methods of [`Var`] and [`Builder`] that draw random numbers.
 
 use crate::arena::Value;
-use crate::nodes::ir::builder::{Builder, Init, Var};
+use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::emit::Emit;
+use crate::nodes::ir::leaf::Init;
 use crate::nodes::ir::leaf::StateAttrs;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::random::DropoutAttrs;

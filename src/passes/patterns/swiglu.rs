@@ -1,6 +1,7 @@
-//! Gated units on the halves of one packed value.
+//! SwiGLU on the halves of one packed value: `silu(gate)·value`.
 
-use super::{Facts, Found, Match};
+use super::facts::Facts;
+use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::build::axes::to_sizes;
 use crate::nodes::ops::blocks::attrs::SwigluAttrs;
@@ -10,7 +11,7 @@ use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;
 use crate::nodes::ops::pointwise::attrs::CastAttrs;
 use crate::nodes::{DType, Op};
 
-/// The value that `v` is half of along the last axis, and which half.
+/// The value that `v` is a half of along the last axis, and which half: 0 or 1.
 fn half(f: &Facts<'_>, v: Value) -> Option<(Value, usize)> {
     let n = f.is(v, Op::SLICE)?;
     let (whole, cut) = (f.args(n)[0], SliceAttrs::of(&f.attrs(n)));
@@ -22,24 +23,24 @@ fn half(f: &Facts<'_>, v: Value) -> Option<(Value, usize)> {
     (fits && (starts[last] == 0 || starts[last] == h)).then(|| (whole, starts[last] / h))
 }
 
-/// `silu(one half)·other half`.
+/// `silu(one half)·other half`, if the parts have no other readers.
 pub fn swiglu(f: &Facts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let Some((silu, value)) = [(0, 1), (1, 0)].into_iter().find_map(|(i, j)| Some((f.is(args[i], Op::SILU)?, args[j])))
     else {
-        let slope = |n: Node| ActWithGradAttrs::of(&f.attrs(n)).act == Curve::Silu;
-        let trained = args.iter().any(|&v| f.is(v, Op::ACT_WITH_GRAD).is_some_and(slope));
+        let is_silu = |n: Node| ActWithGradAttrs::of(&f.attrs(n)).act == Curve::Silu;
+        let trained = args.iter().any(|&v| f.is(v, Op::ACT_WITH_GRAD).is_some_and(is_silu));
         return match trained {
-            true => Found::Missed("the gate's slope is read on the way back".into()),
+            true => Found::Missed("the gate's derivative is read by the backward side".into()),
             false => Found::No,
         };
     };
-    let (bent, gate) = (f.g.out(silu), f.args(silu)[0]);
+    let (activated, gate) = (f.g.out(silu), f.args(silu)[0]);
     let (Some((a, i)), Some((b, j))) = (half(f, gate), half(f, value)) else { return Found::No };
     if a != b || i == j {
         return Found::Missed("gate and value are not the two halves of one value".into());
     }
-    for (what, v) in [("the gate", gate), ("the gate's activation", bent), ("the value", value)] {
+    for (what, v) in [("the gate", gate), ("the gate's activation", activated), ("the value", value)] {
         if !f.alone(v) {
             return Found::Missed(f.reads_of(what, v));
         }
@@ -49,7 +50,7 @@ pub fn swiglu(f: &Facts<'_>, root: Node) -> Found {
     Found::Fired(Match::one(f.g.out(root), vec![a], inner, move |g, a| g.emit1(Op::SWIGLU, a, &attrs.list())))
 }
 
-/// A conversion between floats of a gated unit that does not convert yet.
+/// A cast of a `swiglu` result to f32 or f64, if the op does not convert yet.
 pub fn cast(f: &Facts<'_>, root: Node) -> Found {
     let (y, to) = (f.args(root)[0], CastAttrs::of(&f.attrs(root)).to);
     let Some(unit) = f.is(y, Op::SWIGLU) else { return Found::No };

@@ -1,31 +1,32 @@
-//! Activations of which a training step wants the derivative too.
+//! Activations whose derivative a training step needs too.
 
-use super::{Facts, Found, Match};
+use super::facts::Facts;
+use super::matches::{Found, Match};
 use crate::arena::{Node, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::ops::pointwise::act_grad::Curve;
 use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;
 
-/// Whether `op` is the derivative of an activation.
-pub fn is_slope(op: Op) -> bool {
+/// True if `op` is the derivative of an activation.
+pub fn is_act_grad(op: Op) -> bool {
     Curve::ALL.iter().any(|c| c.slope() == op)
 }
 
-/// act(x) and act'(x) where nothing else reads x: x dies where they are made, and the slope waits in its place.
-pub fn slope(f: &Facts<'_>, root: Node) -> Found {
+/// act(x) and act'(x), if x has no other reader: x dies here, and the derivative takes over its bytes.
+pub fn act_with_grad(f: &Facts<'_>, root: Node) -> Found {
     let x = f.args(root)[0];
     let Some(act) = Curve::ALL.into_iter().find(|c| c.slope() == f.g.op[root.at()]) else { return Found::No };
-    let Some(bent) = f.readers(x).iter().copied().find(|n| f.g.op[n.at()] == act.act()) else {
+    let Some(activation) = f.readers(x).iter().copied().find(|n| f.g.op[n.at()] == act.act()) else {
         return Found::No;
     };
     if f.reads[x] != 2 {
         return Found::Missed(f.reads_of("what the activation is taken of", x));
     }
-    // A sweep over what x is made of gives y, and another the slope, and x need not be there at all.
+    // Two sweeps over the operands of x compute act(x) and act'(x), and x is never stored.
     if f.g.def_of(f.node(x)).is_pointwise() {
         return Found::Missed("what the activation is taken of is computed in one sweep with it".into());
     }
-    let gives = vec![(f.g.out(bent), 0), (f.g.out(root), 1)];
+    let gives = vec![(f.g.out(activation), 0), (f.g.out(root), 1)];
     Found::Fired(Match::new(vec![x], gives, Vec::new(), move |g, a| {
         g.emit(Op::ACT_WITH_GRAD, a, &ActWithGradAttrs { act }.list()).into()
     }))

@@ -1,47 +1,46 @@
-//! Reverse mode: one walk over the graph, back to front, that asks each op's row for its fact.
+//! Reverse mode: gradients and vector-Jacobian products of outputs of a graph.
 
-mod join;
-
-use super::activity::depends;
-use super::loops::{self, AdContext, ValueMap};
+use super::backward::Backward;
+use super::loops::{AdContext, ValueMap};
 use super::prepare::for_autodiff;
-use crate::arena::{Node, Value, Window, ids::Id};
+use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::ir::leaf::ParamAttrs;
-use crate::nodes::ir::opdef::{Deriv, Site};
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, Var};
 use crate::passes::rebuild::{Copier, Signature, finish, loss_named, output_named, underivable, written};
 
-/// What to do about a leaf that gets no gradient.
+/// The treatment of a leaf that gets no gradient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Missing {
-    /// An error that names it: a silent zero is a bug found too late.
+    /// An error that names the leaf.
     #[default]
     Error,
     /// Its gradient is zeros.
     Zero,
 }
 
-/// What to differentiate.
+/// The leaves to differentiate by.
 #[derive(Clone, Debug, Default)]
 pub struct GradOptions {
-    /// Leaves; empty: all params that are not frozen.
+    /// Names of leaves. If empty: all params that are not frozen.
     pub wrt: Vec<String>,
-    /// Params to leave out, by name; the first `*` of one stands for any characters.
+    /// Params to leave out, by name or pattern. The first `*` of a pattern matches any characters.
     pub frozen: Vec<String>,
-    /// What to do about a leaf that gets no gradient.
+    /// The treatment of a leaf that gets no gradient.
     pub missing: Missing,
 }
 
 impl GradOptions {
-    /// With respect to these leaves.
+    /// Options for these leaves.
     pub fn wrt(names: &[&str]) -> GradOptions {
         GradOptions { wrt: names.iter().map(|s| s.to_string()).collect(), ..Default::default() }
     }
 
-    /// The leaves to differentiate by, in order. A pattern of `frozen` that matches no param is an error, and so is a
-    /// leaf that is asked for and frozen.
+    /// The leaves to differentiate by, in order.
+    ///
+    /// # Errors
+    /// A pattern of `frozen` that matches no param; a leaf of `wrt` that is frozen; no leaf at all.
     pub fn leaves(&self, g: Graph<'_>) -> Result<Vec<String>> {
         let params = || g.leaves().filter(|l| l.1 == LeafKind::Param).map(|l| l.2);
         if let Some(p) = self.frozen.iter().find(|p| !params().any(|name| names::matches(p, name))) {
@@ -74,8 +73,12 @@ pub fn unused_name(g: Graph<'_>, name: &str) -> String {
     Signature::new(g).unused(name)
 }
 
-/// Adds to `g` the gradient of the scalar output `loss`: an output `grad.<leaf>` for each leaf asked for. Other outputs
-/// and updates stay as they are.
+/// Adds to `g` the gradient of the scalar output `loss`: an output `grad.<leaf>`, of the leaf's type, for each leaf of
+/// `options`. Other outputs and updates stay as they are.
+///
+/// # Errors
+/// An unknown name; a loss that is not a scalar or carries no derivative; an op without a derivative on the way; a leaf
+/// without a gradient, if [`Missing::Error`].
 pub fn grad(g: Graph<'_>, loss: &str, options: &GradOptions) -> Result<GraphBuf> {
     let leaves = options.leaves(g)?;
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
@@ -98,8 +101,8 @@ pub fn grad(g: Graph<'_>, loss: &str, options: &GradOptions) -> Result<GraphBuf>
     })
 }
 
-/// Adds to `g` the vector-Jacobian product of `outputs`: an input `cotangent.<output>` for each of them and an output
-/// `grad.<leaf>` for each of `wrt`.
+/// Adds to `g` the vector-Jacobian product of `outputs`: an input `cotangent.<output>` of the output's type for each of
+/// them, and an output `grad.<leaf>` for each of `wrt`. Errors as for [`grad`].
 pub fn vjp(g: Graph<'_>, outputs: &[&str], wrt: &[&str], missing: Missing) -> Result<GraphBuf> {
     let prepared = for_autodiff(g, wrt, outputs)?;
     let g = prepared.view();
@@ -125,7 +128,7 @@ pub fn vjp(g: Graph<'_>, outputs: &[&str], wrt: &[&str], missing: Missing) -> Re
     })
 }
 
-/// One reverse walk over the entry, from outputs to leaves.
+/// A reverse walk over the entry, from outputs to leaves.
 pub struct Reverse<'r, 'x, 'g> {
     back: Backward<'r, 'x, 'g>,
     wrt: Vec<Value>,
@@ -142,112 +145,35 @@ impl<'r, 'x, 'g> Reverse<'r, 'x, 'g> {
                 return Err(underivable(src, v, format!("{n:?} is {}: no derivative", src.ty_text(v))));
             }
         }
-        let scene = AdContext { src, region: src.entry(), g, map: ValueMap::Whole(&copy.map), regions: &copy.regions };
-        Ok(Reverse { back: Backward::new(scene, &leaves), wrt: leaves, names: wrt })
+        let context =
+            AdContext { src, region: src.entry(), g, map: ValueMap::Whole(&copy.map), regions: &copy.regions };
+        Ok(Reverse { back: Backward::new(context, &leaves), wrt: leaves, names: wrt })
     }
 
-    /// Walks, from cotangents of outputs to those of the leaves.
+    /// Walks, given cotangents of outputs by name. The cotangents of the leaves, in order.
     pub fn run(mut self, seeds: &[(&str, Var<'g>)], missing: Missing) -> Result<Vec<Var<'g>>> {
-        let at = self.back.at;
-        let signature = Signature::new(at.src);
+        let context = self.back.context;
+        let signature = Signature::new(context.src);
         for &(name, seed) in seeds {
             self.back.add(signature.output(name)?, seed);
         }
         self.back.walk()?;
-        at.g.with(|e| e.set_loc(u32::MAX));
+        context.g.with(|e| e.set_loc(u32::MAX));
         let mut grads = Vec::new();
         for (&v, name) in self.wrt.iter().zip(self.names) {
             grads.push(match (self.back.cotangent(v), missing) {
                 (Some(ct), _) => ct,
-                (None, Missing::Zero) => at.map.get(v).full_like(0.0),
+                (None, Missing::Zero) => context.map.get(v).full_like(0.0),
                 (None, Missing::Error) => {
                     let from: Vec<&str> = seeds.iter().map(|s| s.0).collect();
                     let text = format!(
                         "{name:?} gets no gradient: {} does not depend on it differentiably; freeze it or ask for zeros",
                         from.join(", ")
                     );
-                    return Err(underivable(at.src, v, text));
+                    return Err(underivable(context.src, v, text));
                 }
             });
         }
         Ok(grads)
-    }
-}
-
-/// One reverse walk over one region: the graph's, or a loop's body.
-pub struct Backward<'r, 'x, 'g> {
-    at: AdContext<'r, 'x, 'g>,
-    needs: Window<Value, bool>,
-    cotangents: Window<Value, Option<Var<'g>>>,
-}
-
-impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
-    /// A walk towards `roots`, values of the region.
-    pub fn new(at: AdContext<'r, 'x, 'g>, roots: &[Value]) -> Self {
-        let cotangents = Window::filled(at.src.region_values(at.region), None);
-        Backward { at, needs: depends(at.src, at.region, roots), cotangents }
-    }
-
-    /// Adds to the cotangent of `v`.
-    pub fn add(&mut self, v: Value, ct: Var<'g>) {
-        let sum = match self.cotangents[v] {
-            Some(old) => join::join(old, ct).unwrap_or_else(|| old + ct),
-            None => ct,
-        };
-        self.cotangents[v] = Some(sum);
-    }
-
-    /// The cotangent of `v`; `None` is zero.
-    pub fn cotangent(&self, v: Value) -> Option<Var<'g>> {
-        self.cotangents[v]
-    }
-
-    /// Asks every node of the region, the last first, that a cotangent has come to.
-    pub fn walk(&mut self) -> Result<()> {
-        let src = self.at.src;
-        for n in src.region_nodes(self.at.region).rev() {
-            let reached = src.outs_of(n).any(|v| self.cotangents[v].is_some());
-            if reached && src.args_of(n).iter().any(|&a| self.needs[a]) {
-                self.node(n)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn node(&mut self, n: Node) -> Result<()> {
-        let AdContext { src, g, map, .. } = self.at;
-        let def = src.def_of(n);
-        g.with(|e| e.set_loc(src.loc[n.at()]));
-        let args: Vec<Var<'g>> = src.args_of(n).iter().map(|&a| map.get(a)).collect();
-        let outs: Vec<Var<'g>> = src.outs_of(n).map(|v| map.get(v)).collect();
-        let cts: Vec<Option<Var<'g>>> = src.outs_of(n).map(|v| self.cotangents[v]).collect();
-        let want: Vec<bool> = src.args_of(n).iter().map(|&a| self.needs[a]).collect();
-        let site = Site { g, op: src.op[n.at()], attrs: src.attrs(n), args: &args, outs: &outs };
-        let asked = |f: &mut dyn FnMut(usize) -> Option<Var<'g>>| {
-            (0..args.len()).map(|i| if want[i] { f(i) } else { None }).collect::<Vec<_>>()
-        };
-        let first = cts[0];
-        let ds: Vec<Option<Var<'g>>> = match def.deriv {
-            Deriv::Zero => return Ok(()),
-            Deriv::Pointwise(p) => asked(&mut |i| first.and_then(|ct| p(&site, i).map(|p| ct * p))),
-            Deriv::Linear(t) | Deriv::Multilinear(t) => asked(&mut |i| first.and_then(|ct| t(&site, i, ct))),
-            Deriv::Rules(_, vjp) => vjp(&site, &cts, &want),
-            Deriv::ViaDecompose => {
-                return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.place(n)));
-            }
-            Deriv::Loop => loops::vjp(self.at, n, &cts, &want)?,
-            Deriv::Error(why) => {
-                return Err(Error::new(Kind::Derivative, format!("{}: {why}", def.name)).at(src.place(n)));
-            }
-        };
-        for (i, &a) in src.args_of(n).iter().enumerate() {
-            if let (true, Some(d)) = (want[i], ds.get(i).copied().flatten()) {
-                self.add(a, d);
-            }
-        }
-        match g.error() {
-            Some(e) => Err(e.context(format!("derivative of {}", def.name))),
-            None => Ok(()),
-        }
     }
 }

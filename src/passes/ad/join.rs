@@ -1,16 +1,17 @@
 //! Cotangents of neighbouring slices: their sum is one concatenation.
 //!
-//! A slice's cotangent is padded with zeros to what it was cut from. Where two of them meet without overlap (queries,
-//! keys and values that one product made), adding would write and read whole tensors of zeros.
+//! The cotangent of a slice is padded with zeros to the shape of the sliced value. If two such cotangents are adjacent
+//! and do not overlap (queries, keys and values of one product), an addition would write and read tensors of zeros.
 
 use crate::nodes::build::axes::to_sizes;
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, PadAttrs};
 use crate::nodes::{Op, Var};
 
-/// Parts of one concatenation: each sum writes its own, so that many parts would be a quadratic number of operands.
-const MOST: usize = 32;
+/// The most parts of one concatenation. Each sum writes a new concatenation, so the number of operands is quadratic in
+/// the number of parts.
+const MAX_PARTS: usize = 32;
 
-/// A padded tensor: what is inside, and how far from each end of each axis.
+/// A value padded with zeros: the inner value, and the padding at both ends of each axis.
 struct Padded<'g> {
     inner: Var<'g>,
     low: Vec<usize>,
@@ -26,7 +27,7 @@ fn padded<'g>(x: Var<'g>) -> Option<Padded<'g>> {
     zeros.then(|| Padded { inner: x.g.var(inner), low: to_sizes(&a.low), high: to_sizes(&a.high) })
 }
 
-/// The parts that `x` was joined from along `axis`; `x` itself if it was not.
+/// The operands of `x` if it is a concatenation along `axis`; else `x` alone.
 fn parts<'g>(x: Var<'g>, axis: usize) -> Vec<Var<'g>> {
     let joined = x.g.with(|e| match e.def(x.v)? {
         (Op::CONCAT, args, a) if usize::try_from(ConcatAttrs::of(&a).axis) == Ok(axis) => Some(args.to_vec()),
@@ -35,7 +36,7 @@ fn parts<'g>(x: Var<'g>, axis: usize) -> Vec<Var<'g>> {
     joined.map_or_else(|| vec![x], |args| args.into_iter().map(|a| x.g.var(a)).collect())
 }
 
-/// `a + b`, if both are padded with zeros and lie side by side along one axis.
+/// `a + b` as one padded concatenation, if both are padded with zeros and adjacent along one axis; else `None`.
 pub fn join<'g>(a: Var<'g>, b: Var<'g>) -> Option<Var<'g>> {
     let (p, q) = (padded(a)?, padded(b)?);
     let mut apart = (0..p.low.len()).filter(|&k| p.low[k] != q.low[k] || p.high[k] != q.high[k]);
@@ -46,7 +47,7 @@ pub fn join<'g>(a: Var<'g>, b: Var<'g>) -> Option<Var<'g>> {
         return None;
     }
     let all = [parts(first.inner, axis), parts(second.inner, axis)].concat();
-    if all.len() > MOST {
+    if all.len() > MAX_PARTS {
         return None;
     }
     let joined = all[0].concat(&all[1..], i64::try_from(axis).ok()?);

@@ -1,0 +1,108 @@
+//! The growing columns of one region, and what the body of a loop captures. Plain data of [`Emit`](super::Emit).
+
+use crate::arena::{Node, Region, Sym, Value};
+use crate::nodes::ir::dtype::Ty;
+use crate::nodes::ir::opdef::Op;
+use hashbrown::{HashMap, HashTable};
+
+/// The results of a node: consecutive values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outs {
+    pub(super) first: Value,
+    pub(super) len: u32,
+}
+
+impl Outs {
+    /// Result `i`; [`Value::NONE`] after an error.
+    #[inline]
+    pub fn at(self, i: usize) -> Value {
+        if self.first == Value::NONE { Value::NONE } else { Value(self.first.0 + i as u32) }
+    }
+
+    /// Number of results.
+    #[inline]
+    pub fn len(self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there is no result, as after an error.
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// All results.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = Value> {
+        (0..self.len as usize).map(move |i| self.at(i))
+    }
+}
+
+/// The columns of one region, growing.
+#[derive(Default)]
+pub(super) struct Body {
+    pub(super) op: Vec<Op>,
+    pub(super) args_at: Vec<u32>,
+    pub(super) outs_at: Vec<u32>,
+    pub(super) attr: Vec<u32>,
+    pub(super) loc: Vec<u32>,
+    pub(super) args: Vec<Value>,
+    pub(super) def: Vec<Node>,
+    pub(super) ty: Vec<Ty>,
+    pub(super) names: Vec<Sym>,
+    pub(super) yields: Vec<Value>,
+    pub(super) name: Option<Sym>,
+    pub(super) table: HashTable<u32>,
+    /// Tells the values of this region from those of others.
+    pub(super) scope: u32,
+    /// In the body of a loop: what it uses from outside.
+    pub(super) captures: Option<Captures>,
+}
+
+impl Body {
+    pub(super) fn new() -> Body {
+        Body { args_at: vec![0], outs_at: vec![0], ..Body::default() }
+    }
+
+    pub(super) fn reserve(&mut self, nodes: usize, values: usize, args: usize) {
+        self.op.reserve(nodes);
+        self.args_at.reserve(nodes);
+        self.outs_at.reserve(nodes);
+        self.attr.reserve(nodes);
+        self.loc.reserve(nodes);
+        self.args.reserve(args);
+        self.def.reserve(values);
+        self.ty.reserve(values);
+        self.names.reserve(values);
+        self.table.reserve(nodes, |_| 0);
+    }
+
+    pub(super) fn args_of(&self, n: usize) -> &[Value] {
+        &self.args[self.args_at[n] as usize..self.args_at[n + 1] as usize]
+    }
+
+    pub(super) fn outs(&self, n: usize) -> Outs {
+        Outs { first: Value(self.outs_at[n]), len: self.outs_at[n + 1] - self.outs_at[n] }
+    }
+}
+
+/// What a loop's body has beside its columns.
+#[derive(Default)]
+pub(super) struct Captures {
+    /// `(value of the enclosing region, argument)`.
+    pub(super) pairs: Vec<(Value, Value)>,
+    /// The argument of each captured value.
+    pub(super) known: HashMap<Value, Value>,
+    /// The argument that holds the number of the iteration.
+    pub(super) index: Option<Value>,
+    /// The random key of the iteration.
+    pub(super) key: Option<Value>,
+}
+
+/// A closed body, and what its loop must hand to it.
+pub struct Closed {
+    /// The body: its arguments are carries, captured values, stacked inputs, and maybe the iteration's number.
+    pub region: Region,
+    /// The captured values, in the region around the loop.
+    pub captures: Vec<Value>,
+    /// Whether the last argument is the number of the iteration, a `u32`.
+    pub indexed: bool,
+}
