@@ -1,5 +1,7 @@
-//! Conformance of every op: for each row × case × element type, the same questions, answered by the row alone. A new
-//! row is covered without a line here. With `-- --nocapture` the answers are printed as a table.
+//! Conformance of every op: for each op definition × case × element type, the same questions, answered from the
+//! definition alone. A new op is covered without a line here. With `-- --nocapture` the answers are printed as a table.
+//!
+//! The reference page `docs/ops.md` is checked here too, and written if `ARENAGRAD_WRITE_DOCS=1` is set.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -8,16 +10,19 @@ mod common;
 use arenagrad::arena::Value;
 use arenagrad::arena::ids::Id;
 use arenagrad::nodes::ir::attrs::Attr;
-use arenagrad::nodes::ir::opdef::{Case, Deriv, Domain, Op};
+use arenagrad::nodes::ir::opdef::{Case, Deriv, Domain, Flags, Op};
 use arenagrad::nodes::ir::text;
+use arenagrad::nodes::ops::pointwise::arith::FLOOR;
+use arenagrad::nodes::ops::pointwise::math::SIN;
 use arenagrad::nodes::ops::table::OPS;
 use arenagrad::nodes::testing::case_region;
 use arenagrad::nodes::{Builder, DType, GraphBuf, OpDef, Var};
 use arenagrad::passes::{self, Missing};
 use common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
 use rayon::prelude::*;
+use std::path::{Path, PathBuf};
 
-/// One row's case in one element type: its graph and its operands.
+/// One case of an op in one element type: its graph and its operands.
 struct Sample {
     name: String,
     op: Op,
@@ -130,7 +135,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 type Facet = fn(&Sample) -> Result<(), &'static str>;
 
 /// What is asked of each op.
-const FACETS: [(&str, Facet); 9] = [
+const FACETS: [(&str, Facet); 10] = [
     ("text", text_round_trips),
     ("kernel", kernel_agrees_with_decomposition),
     ("f32=f64", f32_agrees_with_f64),
@@ -139,6 +144,7 @@ const FACETS: [(&str, Facet); 9] = [
     ("vjp", reverse_mode_agrees_with_differences),
     ("jvp", forward_and_reverse_mode_are_adjoint),
     ("2nd order", second_order_agrees_with_differences_of_the_gradient),
+    ("zero", zero_derivatives_are_zero_by_differences),
     ("refusals", bad_operands_are_refused_by_name),
 ];
 
@@ -151,7 +157,7 @@ struct Answer {
 }
 
 #[test]
-fn every_op_keeps_every_promise() {
+fn every_op_passes_every_facet() {
     let rows: Vec<(&OpDef, Vec<Answer>)> = (0..OPS.len()).into_par_iter().map(|i| (OPS[i], ask(i))).collect();
     let mut table = format!("{:<34}", "op (cases)");
     FACETS.iter().for_each(|f| table += &format!("{:>13}", f.0));
@@ -327,6 +333,96 @@ fn second_order_agrees_with_differences_of_the_gradient(s: &Sample) -> Result<()
         assert!(d <= 1e-6, "{}: {g} off by {d:e}\n{:?}\n{want:?}", s.name, got.data);
     }
     Ok(())
+}
+
+fn zero_derivatives_are_zero_by_differences(s: &Sample) -> Result<(), &'static str> {
+    let floats = s.operands.iter().any(|t| t.dtype == s.float);
+    match s.def.deriv {
+        Deriv::Zero if s.def.flags.has(Flags::STOP) => Err("stops"),
+        Deriv::Zero if !floats => Err("integers"),
+        Deriv::Zero if s.float == DType::F32 => Err(F64_ONLY),
+        Deriv::Zero => check_zero(s).map_err(|e| panic!("{}: {e}", s.name)),
+        _ => Err("not zero"),
+    }
+}
+
+/// Moves each float operand of a sample in f64, one element at a time. A function with the derivative zero gives the
+/// same numbers before and behind. A step function may jump in between, but not at every second element.
+fn check_zero(s: &Sample) -> Result<(), String> {
+    let at = |k: usize, e: usize, h: f64| {
+        let mut moved = s.operands.clone();
+        moved[k].data[e] += h;
+        run(&s.graph, &moved, PLAIN)
+    };
+    let (mut still, mut jumps) = (0, Vec::new());
+    for (k, t) in s.operands.iter().enumerate().filter(|(_, t)| t.dtype == DType::F64) {
+        for e in (0..t.data.len()).step_by(t.data.len().div_ceil(24).max(1)) {
+            let h = 1e-6;
+            match at(k, e, -h).iter().zip(&at(k, e, h)).all(|(a, b)| same_bits(a, b)) {
+                true => still += 1,
+                false => jumps.push(format!("operand {k} element {e}")),
+            }
+        }
+    }
+    let allowed = if s.def.flags.has(Flags::STEP) { still } else { 0 };
+    if jumps.len() <= allowed {
+        return Ok(());
+    }
+    let marked = if s.def.flags.has(Flags::STEP) { "a step function" } else { "not marked as a step function" };
+    Err(format!("the derivative is Zero, the op is {marked}, and results move with {jumps:?}"))
+}
+
+#[test]
+fn a_wrong_zero_is_refused() {
+    static SIN_WITHOUT: OpDef = OpDef { deriv: Deriv::Zero, ..SIN };
+    static SIN_AS_STEP: OpDef = OpDef { deriv: Deriv::Zero, flags: Flags::STEP, ..SIN };
+    static FLOOR_WITHOUT: OpDef = OpDef { flags: Flags::PURE, ..FLOOR };
+    let check = |op: Op, def: &'static OpDef| -> Vec<Result<(), String>> {
+        let all = samples(op.0 as usize).into_iter().filter(|s| s.float == DType::F64);
+        all.map(|s| check_zero(&Sample { def, ..s })).collect()
+    };
+    for (def, why) in [(&SIN_WITHOUT, "not marked as a step function"), (&SIN_AS_STEP, "a step function")] {
+        let answers = check(Op::SIN, def);
+        assert!(!answers.is_empty());
+        assert!(answers.iter().all(|a| a.as_ref().is_err_and(|e| e.contains(why))), "{answers:?}");
+    }
+    for def in [&FLOOR, &FLOOR_WITHOUT] {
+        assert!(check(Op::FLOOR, def).iter().all(Result::is_ok));
+    }
+}
+
+/// No constructor of op definitions chooses a derivative: it takes one. A definition that is made of another one by
+/// `..OTHER` says its own.
+#[test]
+fn every_definition_says_its_derivative() {
+    for (path, text) in sources(Path::new("src/nodes")) {
+        for (at, _) in text.match_indices("-> OpDef {\n") {
+            let body = text[at..].split("\n}\n").next().unwrap_or_default();
+            assert!(!body.contains("deriv: "), "{}: a constructor chooses a derivative:{body}", path.display());
+        }
+        for literal in text.split(": OpDef = OpDef {").skip(1).filter_map(|rest| rest.split("\n};").next()) {
+            let last = literal.trim_end().lines().last().unwrap_or_default().trim();
+            let copies = last.strip_prefix("..").is_some_and(|c| !c.contains('('));
+            assert!(!copies || literal.contains("\n    deriv: "), "{}: {last} gives the derivative", path.display());
+        }
+    }
+}
+
+/// The Rust files under a folder of the repository, with their text.
+fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(sources(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            files.push((path, text));
+        }
+    }
+    files.sort();
+    files
 }
 
 fn bad_operands_are_refused_by_name(s: &Sample) -> Result<(), &'static str> {

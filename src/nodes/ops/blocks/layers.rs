@@ -9,7 +9,7 @@ use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Domain, Op, OpDef, Site};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Op, OpDef, Site};
 use crate::nodes::ops::attention::Layout;
 use crate::nodes::ops::attention::rotary::Rope;
 use crate::nodes::ops::attention::var::Attention;
@@ -132,7 +132,7 @@ pub const ATTENTION_BLOCK: OpDef = OpDef {
             domains: &[Real, Unit, Unit, Bit, Real, Real, Unit],
         },
     ],
-    ..block(attention_expand)
+    ..block(Deriv::ViaDecompose, attention_expand)
 };
 
 /// The operands of BERT's layer by name; the biases and βs are `None` in the short form.
@@ -230,7 +230,7 @@ pub const TRANSFORMER_LAYER: OpDef = OpDef {
             domains: &[Real, Unit, Unit, Positive, Unit, Unit, Positive, Bit],
         },
     ],
-    ..block(layer_expand)
+    ..block(Deriv::ViaDecompose, layer_expand)
 };
 
 fn llama_infer(cx: &mut Infer<'_>) -> Result<(), String> {
@@ -298,5 +298,5 @@ pub const LLAMA_DECODER_BLOCK: OpDef = OpDef {
             domains: &[Real, Positive, Unit, Unit, Unit, Unit, Unit, Positive, Unit, Unit, Unit, Unit, Unit, Unit, Bit],
         },
     ],
-    ..block(llama_expand)
+    ..block(Deriv::ViaDecompose, llama_expand)
 };

@@ -19,8 +19,8 @@ use crate::nodes::ops::matmul::attrs::{Activation, MatmulBiasActAttrs};
 use Domain::Real;
 use attrs::LinearAttrs;
 
-/// The fields that block ops share; each sets its own over them.
-pub(super) const fn block(expand: Expand) -> OpDef {
+/// The fields that block ops share. Each definition overrides the rest.
+pub(super) const fn block(deriv: Deriv, expand: Expand) -> OpDef {
     OpDef {
         name: "block",
         doc: "the defaults of block ops",
@@ -28,7 +28,7 @@ pub(super) const fn block(expand: Expand) -> OpDef {
         attrs: &[],
         flags: Flags::PURE.and(Flags::BLOCK),
         infer: |_| Ok(()),
-        deriv: Deriv::ViaDecompose,
+        deriv,
         decompose: Some(expand),
         lower: Lower::Expand,
         cost: products,
@@ -99,7 +99,9 @@ pub const LINEAR: OpDef = OpDef {
         Case { args: "f[2,3,4] f[4,5]", attrs: "act=silu", domains: &[Real] },
         Case { args: "f[2,3] f[3,4] f[4]", attrs: "act=none", domains: &[Real] },
     ],
-    ..block(|s| vec![affine(s.args[0], s.args[1], s.args.get(2).copied(), LinearAttrs::of(&s.attrs).act)])
+    ..block(Deriv::ViaDecompose, |s| {
+        vec![affine(s.args[0], s.args[1], s.args.get(2).copied(), LinearAttrs::of(&s.attrs).act)]
+    })
 };
 
 /// See `doc`.
@@ -120,7 +122,7 @@ pub const SHARED_LINEAR_PAIR: OpDef = OpDef {
         Case { args: "f[3,4] f[4,5] f[4,2]", attrs: "", domains: &[Real] },
         Case { args: "f[2,3,4] f[4,3] f[4,3]", attrs: "", domains: &[Real] },
     ],
-    ..block(|s| vec![s.args[0].matmul(s.args[1]), s.args[0].matmul(s.args[2])])
+    ..block(Deriv::ViaDecompose, |s| vec![s.args[0].matmul(s.args[1]), s.args[0].matmul(s.args[2])])
 };
 
 /// `(silu(x·gate)·(x·up))·down`.
@@ -146,7 +148,7 @@ pub const SWIGLU_BLOCK: OpDef = OpDef {
         Case { args: "f[3,4] f[4,5] f[4,5] f[5,4]", attrs: "", domains: &[Real] },
         Case { args: "f[2,3,4] f[4,6] f[4,6] f[6,2]", attrs: "", domains: &[Real] },
     ],
-    ..block(|s| vec![feed_forward(s.args[0], s.args[1], s.args[2], s.args[3])])
+    ..block(Deriv::ViaDecompose, |s| vec![feed_forward(s.args[0], s.args[1], s.args[2], s.args[3])])
 };
 
 fn conv_infer(cx: &mut Infer<'_>) -> Result<(), String> {
@@ -180,5 +182,5 @@ pub const DEPTHWISE_CONV1D_CAUSAL: OpDef = OpDef {
         Case { args: "f[2,5,3] f[3,1,1,4] f[2,3,3]", attrs: "", domains: &[Real] },
         Case { args: "f[1,2,4] f[4,1,1,1] f[1,0,4]", attrs: "", domains: &[Real] },
     ],
-    ..block(conv_expand)
+    ..block(Deriv::ViaDecompose, conv_expand)
 };

@@ -20,7 +20,7 @@ use Domain::Real;
 use attrs::{ConvAttrs, ConvInputGradAttrs, ConvWeightGradAttrs};
 use site::Convolution;
 
-const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field]) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
@@ -28,7 +28,7 @@ const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field]) ->
         attrs,
         flags: Flags::PURE,
         infer: |cx| cx.same_as(0),
-        deriv: Deriv::Zero,
+        deriv,
         decompose: None,
         lower: Lower::Expand,
         cost: |cx| cx.out(),
@@ -154,13 +154,6 @@ pub const CONV2D: OpDef = OpDef {
         let a = ConvAttrs::of(&cx.attrs);
         forward_infer(cx, &a)
     },
-    deriv: Deriv::Multilinear(|s, i, up| {
-        let c = Convolution::of_site(s);
-        Some(match i {
-            0 => c.input_grad(up, s.args[1]),
-            _ => c.weight_grad(s.args[0], up),
-        })
-    }),
     decompose: Some(forward_expand),
     cost: flops,
     cases: &[
@@ -190,19 +183,19 @@ pub const CONV2D: OpDef = OpDef {
         "conv2d",
         "y[n, o, i, j] = Σ x[n, c, i·s − p + k·d, …]·w[o, c, k, l] (cross-correlation; x NCHW, w [O, C/groups, kh, kw])",
         ConvAttrs::FIELDS,
+        Deriv::Multilinear(|s, i, up| {
+            let c = Convolution::of_site(s);
+            Some(match i {
+                0 => c.input_grad(up, s.args[1]),
+                _ => c.weight_grad(s.args[0], up),
+            })
+        }),
     )
 };
 
 /// See `doc`.
 pub const CONV2D_INPUT_GRAD: OpDef = OpDef {
     infer: input_infer,
-    deriv: Deriv::Multilinear(|s, i, up| {
-        let c = Convolution::of_site(s);
-        Some(match i {
-            0 => c.forward(up, s.args[1]),
-            _ => c.weight_grad(up, s.args[0]),
-        })
-    }),
     decompose: Some(input_expand),
     cost: flops,
     cases: &[
@@ -227,19 +220,19 @@ pub const CONV2D_INPUT_GRAD: OpDef = OpDef {
         "conv2d_input_grad",
         "the adjoint of conv2d in x: dx of shape [N, C, in_hw] from dy and w",
         ConvInputGradAttrs::FIELDS,
+        Deriv::Multilinear(|s, i, up| {
+            let c = Convolution::of_site(s);
+            Some(match i {
+                0 => c.forward(up, s.args[1]),
+                _ => c.weight_grad(up, s.args[0]),
+            })
+        }),
     )
 };
 
 /// See `doc`.
 pub const CONV2D_WEIGHT_GRAD: OpDef = OpDef {
     infer: weight_infer,
-    deriv: Deriv::Multilinear(|s, i, up| {
-        let c = Convolution::of_site(s);
-        Some(match i {
-            0 => c.input_grad(s.args[1], up),
-            _ => c.forward(s.args[0], up),
-        })
-    }),
     decompose: Some(weight_expand),
     cost: flops,
     cases: &[
@@ -264,5 +257,12 @@ pub const CONV2D_WEIGHT_GRAD: OpDef = OpDef {
         "conv2d_weight_grad",
         "the adjoint of conv2d in w: dw of shape [O, C/groups, kernel] from x and dy",
         ConvWeightGradAttrs::FIELDS,
+        Deriv::Multilinear(|s, i, up| {
+            let c = Convolution::of_site(s);
+            Some(match i {
+                0 => c.input_grad(s.args[1], up),
+                _ => c.forward(s.args[0], up),
+            })
+        }),
     )
 };

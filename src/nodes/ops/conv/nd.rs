@@ -23,6 +23,7 @@ const fn base(
     infer: fn(&mut Infer<'_>) -> Result<(), String>,
     expand: Expand,
     cost: Cost,
+    deriv: Deriv,
 ) -> OpDef {
     OpDef {
         name,
@@ -31,7 +32,7 @@ const fn base(
         attrs,
         flags: Flags::PURE,
         infer,
-        deriv: Deriv::ViaDecompose,
+        deriv,
         decompose: Some(expand),
         lower: Lower::Expand,
         cost,
@@ -275,6 +276,7 @@ pub const CONV1D: OpDef = OpDef {
         plain_infer::<1>,
         conv1d_expand,
         plain_cost,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -304,6 +306,7 @@ pub const CONV3D: OpDef = OpDef {
         plain_infer::<3>,
         conv3d_expand,
         plain_cost,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -328,6 +331,7 @@ pub const CONV_TRANSPOSE1D: OpDef = OpDef {
         transpose_infer::<1>,
         transpose_expand::<1>,
         transpose_cost,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -352,6 +356,7 @@ pub const CONV_TRANSPOSE2D: OpDef = OpDef {
         transpose_infer::<2>,
         transpose_expand::<2>,
         transpose_cost,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -376,5 +381,6 @@ pub const CONV_TRANSPOSE3D: OpDef = OpDef {
         transpose_infer::<3>,
         transpose_expand::<3>,
         transpose_cost,
+        Deriv::ViaDecompose,
     )
 };

@@ -16,7 +16,7 @@ use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDe
 use Domain::{Index, Real};
 use attrs::{GatherAttrs, HistogramAttrs, OneHotAttrs, ScatterAddAttrs};
 
-const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], lower: Lower) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], lower: Lower, deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
@@ -24,7 +24,7 @@ const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], lo
         attrs,
         flags: Flags::PURE,
         infer: |cx| cx.same_as(0),
-        deriv: Deriv::Zero,
+        deriv,
         decompose: None,
         lower,
         cost: free,
@@ -52,10 +52,6 @@ pub const GATHER: OpDef = OpDef {
         let dtype = cx.dtype(0);
         cx.result(dtype, &[&t[..axis], &i[..], &t[axis + 1..]].concat())
     },
-    deriv: Deriv::Linear(|s, i, g| {
-        let axis = to_size(GatherAttrs::of(&s.attrs).axis);
-        (i == 0).then(|| g.scatter_add(s.args[1], axis, s.args[0].dims()[axis]))
-    }),
     cases: &[
         Case { args: "f[5,3] i32[4]", attrs: "axis=0", domains: &[Real, Index(5)] },
         Case { args: "f[2,5,3] i64[2,2]", attrs: "axis=1", domains: &[Real, Index(5)] },
@@ -66,6 +62,10 @@ pub const GATHER: OpDef = OpDef {
         "slices of x at the indices along `axis` (take)",
         GatherAttrs::FIELDS,
         Lower::Kernel(lower::gather),
+        Deriv::Linear(|s, i, g| {
+            let axis = to_size(GatherAttrs::of(&s.attrs).axis);
+            (i == 0).then(|| g.scatter_add(s.args[1], axis, s.args[0].dims()[axis]))
+        }),
     )
 };
 
@@ -82,7 +82,6 @@ pub const SCATTER_ADD: OpDef = OpDef {
         let n = length(size)?;
         cx.result(dtype, &[&u[..axis], &[n], &u[axis + i.len()..]].concat())
     },
-    deriv: Deriv::Linear(|s, i, g| (i == 0).then(|| g.gather(s.args[1], ScatterAddAttrs::of(&s.attrs).axis))),
     cost: super::each_arg,
     cases: &[
         Case { args: "f[4,3] i32[4]", attrs: "axis=0 size=5", domains: &[Real, Index(5)] },
@@ -94,6 +93,7 @@ pub const SCATTER_ADD: OpDef = OpDef {
         "zeros of `size` along `axis`, with the update slices added at the indices",
         ScatterAddAttrs::FIELDS,
         Lower::Kernel(lower::scatter_add),
+        Deriv::Linear(|s, i, g| (i == 0).then(|| g.gather(s.args[1], ScatterAddAttrs::of(&s.attrs).axis))),
     )
 };
 
@@ -108,12 +108,6 @@ pub const TAKE_ALONG_AXIS: OpDef = OpDef {
         let dtype = cx.dtype(0);
         cx.result(dtype, &i)
     },
-    deriv: Deriv::Linear(|s, i, g| {
-        let axis = GatherAttrs::of(&s.attrs).axis;
-        let size = s.args[0].dims()[to_size(axis)] as i64;
-        let attrs = ScatterAddAttrs { axis, size };
-        (i == 0).then(|| s.g.emit1(Op::SCATTER_ALONG_AXIS, &[g, s.args[1]], &attrs.list()))
-    }),
     cases: &[
         Case { args: "f[4,5] i32[4,2]", attrs: "axis=1", domains: &[Real, Index(5)] },
         Case { args: "f[4,5,2] i64[3,5,2]", attrs: "axis=0", domains: &[Real, Index(4)] },
@@ -123,6 +117,12 @@ pub const TAKE_ALONG_AXIS: OpDef = OpDef {
         "y[.., i, ..] = x[.., index[.., i, ..], ..] along `axis`",
         GatherAttrs::FIELDS,
         Lower::Kernel(lower::take_along_axis),
+        Deriv::Linear(|s, i, g| {
+            let axis = GatherAttrs::of(&s.attrs).axis;
+            let size = s.args[0].dims()[to_size(axis)] as i64;
+            let attrs = ScatterAddAttrs { axis, size };
+            (i == 0).then(|| s.g.emit1(Op::SCATTER_ALONG_AXIS, &[g, s.args[1]], &attrs.list()))
+        }),
     )
 };
 
@@ -138,7 +138,6 @@ pub const SCATTER_ALONG_AXIS: OpDef = OpDef {
         d.make_mut()[axis] = length(size)?;
         cx.result(dtype, &d)
     },
-    deriv: Deriv::Linear(|s, i, g| (i == 0).then(|| g.take_along_axis(s.args[1], ScatterAddAttrs::of(&s.attrs).axis))),
     cost: super::each_arg,
     cases: &[
         Case { args: "f[4,2] i32[4,2]", attrs: "axis=1 size=5", domains: &[Real, Index(5)] },
@@ -149,6 +148,7 @@ pub const SCATTER_ALONG_AXIS: OpDef = OpDef {
         "zeros of `size` along `axis`, with update[.., i, ..] added at index[.., i, ..]",
         ScatterAddAttrs::FIELDS,
         Lower::Kernel(lower::scatter_along_axis),
+        Deriv::Linear(|s, i, g| (i == 0).then(|| g.take_along_axis(s.args[1], ScatterAddAttrs::of(&s.attrs).axis))),
     )
 };
 
@@ -183,6 +183,7 @@ pub const ONE_HOT: OpDef = OpDef {
         "1 at the index along a new last axis, 0 elsewhere; an index outside it gives zeros",
         OneHotAttrs::FIELDS,
         Lower::Expand,
+        Deriv::Zero,
     )
 };
 
@@ -192,6 +193,7 @@ const MOST_BINS: i64 = 1 << 24;
 /// See `doc`.
 pub const HISTOGRAM: OpDef = OpDef {
     arity: Arity::Exactly(3),
+    flags: Flags::PURE.and(Flags::STEP),
     infer: |cx| {
         let dtype = cx.float(0)?;
         (1..3).try_for_each(|i| cx.same_dtype(0, i))?;
@@ -227,5 +229,6 @@ pub const HISTOGRAM: OpDef = OpDef {
         "how many elements of x fall into each of `bins` equal parts of low..=high",
         HistogramAttrs::FIELDS,
         Lower::Expand,
+        Deriv::Zero,
     )
 };

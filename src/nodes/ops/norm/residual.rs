@@ -68,6 +68,7 @@ pub const RESIDUAL_RMS_NORM: OpDef = OpDef {
     name: "residual_rms_norm",
     doc: "y = rms_norm of s = (x + bias) + res, from (x, res[, bias], γ, β); also s and rstd",
     infer: |cx| infer(cx, 1),
+    deriv: Deriv::ViaDecompose,
     decompose: Some(|s| expand(s, Op::RMS_NORM)),
     lower: Lower::Kernel(lower::residual_rms_norm),
     cost: |cx| 7 * cx.arg(0),

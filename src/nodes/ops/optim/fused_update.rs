@@ -31,7 +31,7 @@ pub fn step_of(op: Op) -> Option<Op> {
     BEHIND.iter().find(|b| b.1 == op).map(|b| b.0)
 }
 
-const fn base(name: &'static str, doc: &'static str, least: usize, attrs: &'static [Field]) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, least: usize, attrs: &'static [Field], deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
@@ -39,7 +39,7 @@ const fn base(name: &'static str, doc: &'static str, least: usize, attrs: &'stat
         attrs,
         flags: Flags::PURE.and(Flags::FUSED),
         infer: |cx| cx.same_as(2),
-        deriv: Deriv::ViaDecompose,
+        deriv,
         decompose: None,
         lower: Lower::Kernel(lower::behind_product),
         cost: |cx| flops(cx) + 4 * cx.out(),
@@ -93,6 +93,7 @@ pub const MATMUL_SGD: OpDef = OpDef {
         "p' = p − lr·(a·b + weight_decay·p), from (a, b, p, lr): the step of plain SGD by a gradient that is a product; a last operand scales that",
         4,
         MatmulSgdAttrs::FIELDS,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -128,6 +129,7 @@ pub const MATMUL_SGD_MOMENTUM: OpDef = OpDef {
         "p', buf' = sgd_momentum(p, a·b, buf, lr, t), from (a, b, p, buf, lr, t): the step by a gradient that is a product; a last operand scales that",
         6,
         MatmulSgdMomentumAttrs::FIELDS,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -161,6 +163,7 @@ pub const MATMUL_ADAM: OpDef = OpDef {
         "p', m', v' = adam(p, a·b, m, v, lr, t), from (a, b, p, m, v, lr, t): the step by a gradient that is a product; a last operand scales that",
         7,
         MatmulAdamAttrs::FIELDS,
+        Deriv::ViaDecompose,
     )
 };
 

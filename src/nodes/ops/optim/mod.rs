@@ -19,7 +19,7 @@ use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDe
 use Domain::{Count, Positive, Real};
 use attrs::{AdamAttrs, SgdAttrs, SgdMomentumAttrs};
 
-const fn base(name: &'static str, doc: &'static str, least: usize, attrs: &'static [Field]) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, least: usize, attrs: &'static [Field], deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
@@ -27,7 +27,7 @@ const fn base(name: &'static str, doc: &'static str, least: usize, attrs: &'stat
         attrs,
         flags: Flags::PURE,
         infer: |cx| cx.same_as(0),
-        deriv: Deriv::ViaDecompose,
+        deriv,
         decompose: None,
         lower: Lower::Expand,
         cost: |cx| 4 * elements(cx, 2, 1),
@@ -139,6 +139,7 @@ pub const SGD: OpDef = OpDef {
         "p' = p − lr·(g + weight_decay·p), from (p, g) of each param, lr; a last operand scales g",
         3,
         SgdAttrs::FIELDS,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -185,6 +186,7 @@ pub const SGD_MOMENTUM: OpDef = OpDef {
         "d = g + weight_decay·p; buf' = d if t = 1, momentum·buf + (1 − dampening)·d else; p' = p − lr·buf' (nesterov: p − lr·(d + momentum·buf')), from (p, g, buf) of each param, lr, t; a last operand scales g",
         5,
         SgdMomentumAttrs::FIELDS,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -244,5 +246,6 @@ pub const ADAM: OpDef = OpDef {
         "m' = β₁m + (1 − β₁)g, v' = β₂v + (1 − β₂)g², p' = p − lr/(1 − β₁ᵗ)·m'/(√v'/√(1 − β₂ᵗ) + eps); weight_decay·p joins g, or p shrinks by lr·weight_decay first if decoupled; from (p, g, m, v) of each param, lr, t; a last operand scales g",
         6,
         AdamAttrs::FIELDS,
+        Deriv::ViaDecompose,
     )
 };

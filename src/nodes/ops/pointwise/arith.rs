@@ -166,18 +166,26 @@ pub const NEG: OpDef = base("neg", "y = −x", 1, TileOp::Neg, Deriv::Linear(|_,
 pub const ABS: OpDef =
     base("abs", "y = |x|; y'(0) = 0", 1, TileOp::Abs, Deriv::Pointwise(|s, _| Some(s.args[0].sign())));
 
-/// See `doc`.
-pub const SIGN: OpDef = base("sign", "y = −1, 0 or 1 (±0 and NaN stay)", 1, TileOp::Sign, Deriv::Zero);
+/// Facts of functions that jump and are constant between.
+const STEP: Flags = Flags::PURE.and(Flags::STEP);
 
 /// See `doc`.
-pub const FLOOR: OpDef = OpDef { infer: real, ..base("floor", "y = ⌊x⌋", 1, TileOp::Floor, Deriv::Zero) };
+pub const SIGN: OpDef =
+    OpDef { flags: STEP, ..base("sign", "y = −1, 0 or 1 (±0 and NaN stay)", 1, TileOp::Sign, Deriv::Zero) };
 
 /// See `doc`.
-pub const CEIL: OpDef = OpDef { infer: real, ..base("ceil", "y = ⌈x⌉", 1, TileOp::Ceil, Deriv::Zero) };
+pub const FLOOR: OpDef =
+    OpDef { flags: STEP, infer: real, ..base("floor", "y = ⌊x⌋", 1, TileOp::Floor, Deriv::Zero) };
 
 /// See `doc`.
-pub const ROUND: OpDef =
-    OpDef { infer: real, ..base("round", "nearest integer, halves to even", 1, TileOp::Round, Deriv::Zero) };
+pub const CEIL: OpDef = OpDef { flags: STEP, infer: real, ..base("ceil", "y = ⌈x⌉", 1, TileOp::Ceil, Deriv::Zero) };
+
+/// See `doc`.
+pub const ROUND: OpDef = OpDef {
+    flags: STEP,
+    infer: real,
+    ..base("round", "nearest integer, halves to even", 1, TileOp::Round, Deriv::Zero)
+};
 
 /// `t` strictly inside the bounds, an exact 0 elsewhere.
 fn inside<'g>(s: &Site<'_, 'g>, t: Option<Var<'g>>) -> Vec<Option<Var<'g>>> {
@@ -220,6 +228,7 @@ pub const CLAMP: OpDef = OpDef {
 
 /// See `doc`.
 pub const STOP_GRADIENT: OpDef = OpDef {
+    flags: Flags::PURE.and(Flags::STOP),
     infer: |cx| cx.same_as(0),
     lower: Lower::Kernel(|cx| {
         cx.view(0, 0, 0);

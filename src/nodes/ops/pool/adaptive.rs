@@ -22,6 +22,7 @@ const fn base(
     doc: &'static str,
     infer: fn(&mut Infer<'_>) -> Result<(), String>,
     expand: Expand,
+    deriv: Deriv,
 ) -> OpDef {
     OpDef {
         name,
@@ -30,7 +31,7 @@ const fn base(
         attrs: AdaptivePoolAttrs::FIELDS,
         flags: Flags::PURE,
         infer,
-        deriv: Deriv::ViaDecompose,
+        deriv,
         decompose: Some(expand),
         lower: Lower::Expand,
         cost: |cx| 2 * cx.arg(0),
@@ -171,6 +172,7 @@ pub const ADAPTIVE_MAX_POOL1D: OpDef = OpDef {
         "y[.., i] = the largest of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]",
         infer::<1>,
         max_expand,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -186,6 +188,7 @@ pub const ADAPTIVE_MAX_POOL2D: OpDef = OpDef {
         "y[.., i, j] = the largest of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns likewise",
         infer::<2>,
         max_expand,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -197,6 +200,7 @@ pub const ADAPTIVE_MAX_POOL3D: OpDef = OpDef {
         "y[.., h, i, j] = the largest of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns likewise",
         infer::<3>,
         max_expand,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -207,7 +211,13 @@ pub const ADAPTIVE_AVG_POOL1D: OpDef = OpDef {
         Case { args: "f[2,2,7]", attrs: "output=[3]", domains: &[Real] },
         Case { args: "f[2,2,3]", attrs: "output=[2]", domains: &[Real] },
     ],
-    ..base("adaptive_avg_pool1d", "y[.., i] = the mean of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]", infer::<1>, avg_expand)
+    ..base(
+        "adaptive_avg_pool1d",
+        "y[.., i] = the mean of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]",
+        infer::<1>,
+        avg_expand,
+        Deriv::ViaDecompose,
+    )
 };
 
 /// See `doc`.
@@ -222,6 +232,7 @@ pub const ADAPTIVE_AVG_POOL2D: OpDef = OpDef {
         "y[.., i, j] = the mean of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns likewise",
         infer::<2>,
         avg_expand,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -233,5 +244,6 @@ pub const ADAPTIVE_AVG_POOL3D: OpDef = OpDef {
         "y[.., h, i, j] = the mean of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns likewise",
         infer::<3>,
         avg_expand,
+        Deriv::ViaDecompose,
     )
 };

@@ -20,6 +20,7 @@ const fn base(
     attrs: &'static [Field],
     infer: fn(&mut Infer<'_>) -> Result<(), String>,
     expand: Expand,
+    deriv: Deriv,
 ) -> OpDef {
     OpDef {
         name,
@@ -28,7 +29,7 @@ const fn base(
         attrs,
         flags: Flags::PURE,
         infer,
-        deriv: Deriv::ViaDecompose,
+        deriv,
         decompose: Some(expand),
         lower: Lower::Expand,
         cost: |cx| 2 * cx.arg(0),
@@ -145,6 +146,7 @@ pub const MAX_POOL1D: OpDef = OpDef {
         WindowAttrs::FIELDS,
         extreme_infer::<1>,
         max_expand::<1>,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -168,6 +170,7 @@ pub const MAX_POOL3D: OpDef = OpDef {
         WindowAttrs::FIELDS,
         extreme_infer::<3>,
         max_expand::<3>,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -183,6 +186,7 @@ pub const MIN_POOL1D: OpDef = OpDef {
         WindowAttrs::FIELDS,
         extreme_infer::<1>,
         min_expand::<1>,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -206,6 +210,7 @@ pub const MIN_POOL2D: OpDef = OpDef {
         WindowAttrs::FIELDS,
         extreme_infer::<2>,
         min_expand::<2>,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -222,6 +227,7 @@ pub const MIN_POOL3D: OpDef = OpDef {
         WindowAttrs::FIELDS,
         extreme_infer::<3>,
         min_expand::<3>,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -234,36 +240,39 @@ pub const SUM_POOL1D: OpDef = OpDef {
         SumPoolAttrs::FIELDS,
         sum_infer::<1>,
         sum_expand::<1>,
+        Deriv::ViaDecompose,
     )
 };
 
 /// See `doc`.
 pub const SUM_POOL2D: OpDef = OpDef {
-    deriv: Deriv::Linear(|s, _, g| {
-        let SumPoolAttrs { kernel, stride, pad } = SumPoolAttrs::of(&s.attrs);
-        let attrs = SumPoolBackwardAttrs { in_hw: to_i64s(&plane(&s.args[0].dims())), kernel, stride, pad };
-        Some(s.g.emit1(Op::SUM_POOL2D_BACKWARD, &[g], &attrs.list()))
-    }),
     cases: &[
         Case { args: "f[2,3,4,6]", attrs: "kernel=[2,2] stride=[2,2] pad=[0,0,0,0]", domains: &[Real] },
         Case { args: "f[1,2,5,7]", attrs: "kernel=[3,2] stride=[2,1] pad=[1,2,1,0]", domains: &[Real] },
     ],
     lower: Lower::Kernel(lower::sum_pool2d),
-    ..base("sum_pool2d", "y = Σ x over each window of x [N, C, H, W]", SumPoolAttrs::FIELDS, sum_infer::<2>, |s| {
-        let x = s.args[0];
-        let win = SumPoolAttrs::of(&s.attrs).windows().over(plane(&x.dims()));
-        let Ok(count) = win.count() else { return Vec::new() };
-        let padded = win.pad(x, 0.0);
-        sum(win.taps().map(|t| win.tap(padded, t, count))).into_iter().collect()
-    })
+    ..base(
+        "sum_pool2d",
+        "y = Σ x over each window of x [N, C, H, W]",
+        SumPoolAttrs::FIELDS,
+        sum_infer::<2>,
+        |s| {
+            let x = s.args[0];
+            let win = SumPoolAttrs::of(&s.attrs).windows().over(plane(&x.dims()));
+            let Ok(count) = win.count() else { return Vec::new() };
+            let padded = win.pad(x, 0.0);
+            sum(win.taps().map(|t| win.tap(padded, t, count))).into_iter().collect()
+        },
+        Deriv::Linear(|s, _, g| {
+            let SumPoolAttrs { kernel, stride, pad } = SumPoolAttrs::of(&s.attrs);
+            let attrs = SumPoolBackwardAttrs { in_hw: to_i64s(&plane(&s.args[0].dims())), kernel, stride, pad };
+            Some(s.g.emit1(Op::SUM_POOL2D_BACKWARD, &[g], &attrs.list()))
+        }),
+    )
 };
 
 /// See `doc`.
 pub const SUM_POOL2D_BACKWARD: OpDef = OpDef {
-    deriv: Deriv::Linear(|s, _, g| {
-        let SumPoolBackwardAttrs { in_hw: _, kernel, stride, pad } = SumPoolBackwardAttrs::of(&s.attrs);
-        Some(s.g.emit1(Op::SUM_POOL2D, &[g], &SumPoolAttrs { kernel, stride, pad }.list()))
-    }),
     cost: |cx| 2 * cx.out(),
     cases: &[
         Case { args: "f[2,3,2,3]", attrs: "in_hw=[4,6] kernel=[2,2] stride=[2,2] pad=[0,0,0,0]", domains: &[Real] },
@@ -292,6 +301,10 @@ pub const SUM_POOL2D_BACKWARD: OpDef = OpDef {
             let win = a.windows().over(array(&to_sizes(&a.in_hw)));
             sum(win.taps().map(|t| win.untap(s.args[0], t))).map(|dx| win.crop(dx)).into_iter().collect()
         },
+        Deriv::Linear(|s, _, g| {
+            let SumPoolBackwardAttrs { in_hw: _, kernel, stride, pad } = SumPoolBackwardAttrs::of(&s.attrs);
+            Some(s.g.emit1(Op::SUM_POOL2D, &[g], &SumPoolAttrs { kernel, stride, pad }.list()))
+        }),
     )
 };
 
@@ -304,6 +317,7 @@ pub const SUM_POOL3D: OpDef = OpDef {
         SumPoolAttrs::FIELDS,
         sum_infer::<3>,
         sum_expand::<3>,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -319,6 +333,7 @@ pub const AVG_POOL1D: OpDef = OpDef {
         AvgPoolAttrs::FIELDS,
         avg_infer::<1>,
         avg_expand::<1>,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -342,6 +357,7 @@ pub const AVG_POOL3D: OpDef = OpDef {
         AvgPoolAttrs::FIELDS,
         avg_infer::<3>,
         avg_expand::<3>,
+        Deriv::ViaDecompose,
     )
 };
 

@@ -307,7 +307,6 @@ pub const VAR: OpDef = OpDef {
         cx.float(0)?;
         reduced(cx, &a.reduce())
     },
-    deriv: Deriv::ViaDecompose,
     decompose: Some(|s| {
         let (x, a) = (s.args[0], VarAttrs::of(&s.attrs));
         let mean = x.reduce(Op::REDUCE_MEAN, a.axes.as_slice(), false);
@@ -320,7 +319,7 @@ pub const VAR: OpDef = OpDef {
         "var",
         "y = Σ (x − mean)² / (n − correction) over `axes`",
         Lower::Expand,
-        Deriv::Zero,
+        Deriv::ViaDecompose,
         &[
             Case { args: "f[3,4,5]", attrs: "axes=[1] keep=false correction=0", domains: &[Real] },
             Case { args: "f[3,4,5]", attrs: "axes=[0,2] keep=true correction=1", domains: &[Real] },
@@ -346,6 +345,7 @@ fn arg_infer(cx: &mut Infer<'_>) -> Result<(), String> {
 
 /// See `doc`.
 pub const ARG_MAX: OpDef = OpDef {
+    flags: Flags::PURE.and(Flags::STEP),
     attrs: ArgExtremeAttrs::FIELDS,
     infer: arg_infer,
     ..base(
@@ -359,6 +359,7 @@ pub const ARG_MAX: OpDef = OpDef {
 
 /// See `doc`.
 pub const ARG_MIN: OpDef = OpDef {
+    flags: Flags::PURE.and(Flags::STEP),
     attrs: ArgExtremeAttrs::FIELDS,
     infer: arg_infer,
     ..base(

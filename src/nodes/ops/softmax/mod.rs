@@ -80,9 +80,8 @@ pub const SOFTMAX: OpDef = base(
 
 /// See `doc`.
 pub const SOFTMAX_BACKWARD: OpDef = OpDef {
-    deriv: Deriv::ViaDecompose,
     decompose: Some(|s| vec![s.args[0] * (s.args[1] - total(s, s.args[0] * s.args[1]))]),
-    ..base("softmax_backward", "y⊙(g − Σ y⊙g) along `axis`", 2, lower::softmax_backward, Deriv::Zero)
+    ..base("softmax_backward", "y⊙(g − Σ y⊙g) along `axis`", 2, lower::softmax_backward, Deriv::ViaDecompose)
 };
 
 /// See `doc`.
@@ -99,7 +98,6 @@ pub const LOG_SOFTMAX: OpDef = base(
 
 /// See `doc`.
 pub const LOG_SOFTMAX_BACKWARD: OpDef = OpDef {
-    deriv: Deriv::ViaDecompose,
     decompose: Some(|s| vec![s.args[1] - s.args[0].exp() * total(s, s.args[1])]),
-    ..base("log_softmax_backward", "g − e^y·Σ g along `axis`", 2, lower::log_softmax_backward, Deriv::Zero)
+    ..base("log_softmax_backward", "g − e^y·Σ g along `axis`", 2, lower::log_softmax_backward, Deriv::ViaDecompose)
 };

@@ -36,7 +36,7 @@ pub const ARG_SORT: OpDef = OpDef {
     doc: "positions (i32) of the elements along the last axis in sorted order: equal ones in their order, NaN last",
     arity: Arity::Exactly(1),
     attrs: ArgSortAttrs::FIELDS,
-    flags: Flags::PURE,
+    flags: Flags::PURE.and(Flags::STEP),
     infer: |cx| {
         let (d, dtype) = (cx.dims(0), cx.dtype(0));
         ensure!(dtype.is_float() || dtype.is_index(), "no order of {dtype}; cast it");
@@ -64,7 +64,7 @@ pub const CUM_ARG_MAX: OpDef = OpDef {
           the last NaN once there is one",
     arity: Arity::Exactly(1),
     attrs: CumArgMaxAttrs::FIELDS,
-    flags: Flags::PURE,
+    flags: Flags::PURE.and(Flags::STEP),
     infer: |cx| {
         let (d, dtype) = (cx.dims(0), cx.dtype(0));
         ensure!(dtype.is_float() || dtype.is_index(), "no order of {dtype}; cast it");

@@ -48,6 +48,7 @@ const fn base(
     attrs: &'static [Field],
     infer: fn(&mut Infer<'_>) -> Result<(), String>,
     expand: Expand,
+    deriv: Deriv,
 ) -> OpDef {
     OpDef {
         name,
@@ -56,7 +57,7 @@ const fn base(
         attrs,
         flags: Flags::PURE,
         infer,
-        deriv: Deriv::Zero,
+        deriv,
         decompose: Some(expand),
         lower: Lower::Expand,
         cost: |cx| cx.args(),
@@ -75,10 +76,6 @@ fn count(windows: &WindowAttrs, plane: [usize; 2]) -> Result<([usize; 2], usize)
 
 /// See `doc`.
 pub const IM2COL: OpDef = OpDef {
-    deriv: Deriv::Linear(|s, _, g| {
-        let attrs = Col2imAttrs::new(plane(&s.args[0].dims()), WindowAttrs::of(&s.attrs));
-        Some(s.g.emit1(Op::COL2IM, &[g], &attrs.list()))
-    }),
     cases: &[
         Case { args: "f[2,3,4,5]", attrs: "kernel=[2,3] stride=[1,1] pad=[0,0,0,0] dilation=[1,1]", domains: &[Real] },
         Case { args: "f[1,2,5,7]", attrs: "kernel=[3,2] stride=[2,3] pad=[1,2,4,0] dilation=[1,3]", domains: &[Real] },
@@ -106,15 +103,15 @@ pub const IM2COL: OpDef = OpDef {
             let Some((first, rest)) = parts.split_first() else { return Vec::new() };
             vec![first.concat(rest, 2).reshape([n, c * parts.len(), columns])]
         },
+        Deriv::Linear(|s, _, g| {
+            let attrs = Col2imAttrs::new(plane(&s.args[0].dims()), WindowAttrs::of(&s.attrs));
+            Some(s.g.emit1(Op::COL2IM, &[g], &attrs.list()))
+        }),
     )
 };
 
 /// See `doc`.
 pub const COL2IM: OpDef = OpDef {
-    deriv: Deriv::Linear(|s, _, g| {
-        let windows = WindowAttrs::from(Col2imAttrs::of(&s.attrs));
-        Some(s.g.emit1(Op::IM2COL, &[g], &windows.list()))
-    }),
     cases: &[
         Case {
             args: "f[2,18,9]",
@@ -155,5 +152,9 @@ pub const COL2IM: OpDef = OpDef {
             let part = |(i, t)| win.untap(parts.narrow(2, i, 1).reshape([n, c, ho, wo]), t);
             sum(win.taps().enumerate().map(part)).map(|x| win.crop(x)).into_iter().collect()
         },
+        Deriv::Linear(|s, _, g| {
+            let windows = WindowAttrs::from(Col2imAttrs::of(&s.attrs));
+            Some(s.g.emit1(Op::IM2COL, &[g], &windows.list()))
+        }),
     )
 };
