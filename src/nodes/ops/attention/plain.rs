@@ -183,7 +183,7 @@ impl Geometry {
     /// Which keys each query may see by its position, `[queries, keys]`.
     fn band<'g>(&self, s: &Site<'_, 'g>) -> Var<'g> {
         let dims = [self.queries, self.keys];
-        let position = |axis: usize| s.g.iota(axis, dims, DType::I64);
+        let position = |axis| s.g.iota(axis, dims, DType::I64);
         // How far a key is behind the last one that the query sees.
         let behind = position(0) - position(1) + (self.keys as f64 - self.queries as f64);
         let seen = behind.greater_equal(0.0);

@@ -1,6 +1,7 @@
 //! Methods of [`Builder`] that make constants.
 
 use crate::arena::Value;
+use crate::nodes::build::axes::from_front;
 use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::dtype::{DType, Ty};
@@ -42,11 +43,13 @@ impl Builder {
         self.constant_bytes(bytemuck::cast_slice(data), dims, DType::F64)
     }
 
-    /// 0, 1, 2 … along `axis`.
+    /// The numbers 0, 1, 2 … along `axis` of a tensor of shape `dims`, the same along the other axes. A negative axis
+    /// counts from the end. `dtype` is `f32`, `f64`, `i32`, `i64` or `u32`.
     #[track_caller]
-    pub fn iota(&self, axis: usize, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
+    pub fn iota(&self, axis: i64, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
+        let axis = from_front(axis, dims.as_ref().len());
         match self.shape(dims.as_ref()) {
-            Some(shape) => self.emit1(Op::IOTA, &[], &IotaAttrs { axis: axis as i64, dtype, shape }.list()),
+            Some(shape) => self.emit1(Op::IOTA, &[], &IotaAttrs { axis, dtype, shape }.list()),
             None => self.var(Value::NONE),
         }
     }

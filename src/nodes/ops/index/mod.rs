@@ -63,8 +63,8 @@ pub const GATHER: OpDef = OpDef {
         GatherAttrs::FIELDS,
         Lower::Kernel(lower::gather),
         Deriv::Linear(|s, i, g| {
-            let axis = to_size(GatherAttrs::of(&s.attrs).axis);
-            (i == 0).then(|| g.scatter_add(s.args[1], axis, s.args[0].dims()[axis]))
+            let axis = GatherAttrs::of(&s.attrs).axis;
+            (i == 0).then(|| g.scatter_add(s.args[1], axis, s.args[0].dims()[to_size(axis)]))
         }),
     )
 };
@@ -172,7 +172,7 @@ pub const ONE_HOT: OpDef = OpDef {
         if let Some(last) = d.last_mut() {
             *last = to_size(a.depth);
         }
-        vec![column.broadcast(&d).equal(s.g.iota(d.len() - 1, &d, i.dtype())).cast(a.dtype)]
+        vec![column.broadcast(&d).equal(s.g.iota(-1, &d, i.dtype())).cast(a.dtype)]
     }),
     cases: &[
         Case { args: "i32[4]", attrs: "depth=5 dtype=f32", domains: &[Index(5)] },

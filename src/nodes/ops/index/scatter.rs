@@ -109,7 +109,7 @@ impl<'g> Weights<'g> {
         let axis = to_size(a.axis);
         let only = |only| Share { only: Some(only), times: None };
         if a.own {
-            let order = s.g.iota(axis, d, DType::I64);
+            let order = s.g.iota(a.axis, d, DType::I64);
             let winner = rebuild(s, s.g.full(-1.0, base, DType::I64), order, Scatter::Set);
             return Weights { base: only(winner.less(0.0)), updates: only(at(s, winner).equal(order)) };
         }

@@ -3,7 +3,7 @@
 
 use crate::arena::Value;
 use crate::error::Kind;
-use crate::nodes::build::axes::to_i64s;
+use crate::nodes::build::axes::{from_front, to_i64s};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
@@ -170,8 +170,9 @@ impl<'g> Var<'g> {
     /// Adds the slices of this (updates) at `indices` along `axis` of a zero tensor with `size` there: the transpose
     /// of [`Var::gather`].
     #[track_caller]
-    pub fn scatter_add(self, indices: Var<'g>, axis: usize, size: usize) -> Var<'g> {
-        let attrs = ScatterAddAttrs { axis: axis as i64, size: size as i64 };
+    pub fn scatter_add(self, indices: Var<'g>, axis: i64, size: usize) -> Var<'g> {
+        let rank = (self.rank() + 1).saturating_sub(indices.rank());
+        let attrs = ScatterAddAttrs { axis: from_front(axis, rank), size: size as i64 };
         self.g.emit1(Op::SCATTER_ADD, &[self, indices], &attrs.list())
     }
 

@@ -1,6 +1,6 @@
 //! Methods of [`Var`]: matrix products.
 
-use crate::nodes::build::axes::to_i64s;
+use crate::nodes::build::axes::from_front;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::matmul::attrs::{DotGeneralAttrs, MatmulAttrs};
@@ -18,10 +18,14 @@ impl<'g> Var<'g> {
         self.g.emit1(Op::MATMUL, &[self, b], &MatmulAttrs { ta, tb }.list())
     }
 
-    /// XLA's general product: batch axes, then free axes of this, then free axes of `b`.
+    /// XLA's `DotGeneral`. `batch` and `contract` name axes of this and of `b`, in pairs of equal sizes; negative ones
+    /// count from the end. The result has the batch axes, then the free axes of this, then the free axes of `b`;
+    /// contracted axes are summed. Both operands are `f32` or `f64`.
     #[track_caller]
-    pub fn dot_general(self, b: Var<'g>, batch: [&[usize]; 2], contract: [&[usize]; 2]) -> Var<'g> {
-        let ([batch_a, batch_b], [contract_a, contract_b]) = (batch.map(to_i64s), contract.map(to_i64s));
+    pub fn dot_general(self, b: Var<'g>, batch: [&[i64]; 2], contract: [&[i64]; 2]) -> Var<'g> {
+        let axes = |x: Var<'g>, list: &[i64]| list.iter().map(|&a| from_front(a, x.rank())).collect();
+        let (batch_a, batch_b) = (axes(self, batch[0]), axes(b, batch[1]));
+        let (contract_a, contract_b) = (axes(self, contract[0]), axes(b, contract[1]));
         let axes = DotGeneralAttrs { batch_a, batch_b, contract_a, contract_b };
         self.g.emit1(Op::DOT_GENERAL, &[self, b], &axes.list())
     }

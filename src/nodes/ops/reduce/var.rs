@@ -87,7 +87,9 @@ impl<'g> Var<'g> {
 
     /// Running product along `axis`: `exclusive` leaves the element itself out, `reverse` runs from the end.
     #[track_caller]
-    pub fn cumprod(self, axis: usize, exclusive: bool, reverse: bool) -> Var<'g> {
-        self.g.emit1(Op::CUMPROD, &[self], &RunningAttrs { axis: axis as i64, exclusive, reverse }.list())
+    pub fn cumprod(self, axis: i64, exclusive: bool, reverse: bool) -> Var<'g> {
+        self.on_axis(Op::CUMPROD, axis, |axis| {
+            self.g.emit1(Op::CUMPROD, &[self], &RunningAttrs { axis, exclusive, reverse }.list())
+        })
     }
 }
