@@ -5,7 +5,6 @@
 
 use crate::ensure;
 use crate::nodes::build::axes::to_size;
-use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
@@ -16,6 +15,7 @@ use crate::nodes::ops::attention::var::Attention;
 use crate::nodes::ops::blocks::attrs::{AttentionBlockAttrs, LlamaDecoderBlockAttrs, TransformerLayerAttrs};
 use crate::nodes::ops::blocks::{affine, block, feed_forward, input, vector, weight};
 use crate::nodes::ops::matmul::attrs::Activation;
+use crate::nodes::ops::norm::NormAttrs;
 use Domain::{Bit, Positive, Real, Unit};
 
 /// Attribute `name`, `h`, as a number of heads that divides `width`.
@@ -195,7 +195,7 @@ fn layer_infer(cx: &mut Infer<'_>) -> Result<(), String> {
 /// `layer_norm(x + res)`; β is 0 where there is none.
 fn add_norm<'g>(x: Var<'g>, res: Var<'g>, (gamma, beta): (Var<'g>, Option<Var<'g>>), eps: f64) -> Var<'g> {
     let beta = beta.unwrap_or_else(|| gamma.full_like(0.0));
-    x.g.emit1(Op::RESIDUAL_LAYER_NORM, &[x, res, gamma, beta], &[Attr::F64(eps)])
+    x.g.emit1(Op::RESIDUAL_LAYER_NORM, &[x, res, gamma, beta], &NormAttrs { eps }.list())
 }
 
 fn layer_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
@@ -261,9 +261,10 @@ fn llama_infer(cx: &mut Infer<'_>) -> Result<(), String> {
 
 fn llama_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, attrs) = (s.args[0], LlamaDecoderBlockAttrs::of(&s.attrs));
-    let (heads, kv_heads, eps) = (to_size(attrs.heads), to_size(attrs.kv_heads), [Attr::F64(attrs.eps)]);
+    let (heads, kv_heads) = (to_size(attrs.heads), to_size(attrs.kv_heads));
+    let norm = NormAttrs { eps: attrs.eps };
     let (cos, sin) = (s.args[12], s.args[13]);
-    let h = s.g.emit1(Op::RMS_NORM, &[x, s.args[1], s.args[2]], &eps);
+    let h = s.g.emit1(Op::RMS_NORM, &[x, s.args[1], s.args[2]], &norm.list());
     let [q, k, v] = [3, 4, 5].map(|i| h.matmul(s.args[i]));
     let options = Attention {
         layout: Layout::Bsd,
@@ -274,7 +275,7 @@ fn llama_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
         ..Attention::default()
     };
     let mixed = rotate(q, heads, cos, sin).attention(rotate(k, kv_heads, cos, sin), v, options);
-    let normed = s.g.emit(Op::RESIDUAL_RMS_NORM, &[mixed.matmul(s.args[6]), x, s.args[7], s.args[8]], &eps);
+    let normed = s.g.emit(Op::RESIDUAL_RMS_NORM, &[mixed.matmul(s.args[6]), x, s.args[7], s.args[8]], &norm.list());
     let [h, sum, ..] = *normed else { return Vec::new() };
     vec![sum + feed_forward(h, s.args[10], s.args[9], s.args[11])]
 }

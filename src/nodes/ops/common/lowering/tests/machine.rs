@@ -8,6 +8,7 @@ use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{Lower, Op, Site};
+use crate::nodes::ops::constant::ConstantAttrs;
 use crate::nodes::ops::lower_node;
 use crate::nodes::{Emit, Graph, GraphBuf};
 use std::collections::HashMap;
@@ -104,7 +105,7 @@ pub fn outputs(g: Graph<'_>, leaves: &Leaves) -> Result<Vec<Vec<u8>>, usize> {
         if let Some((_, name)) = g.leaf(v) {
             values.push(leaves[name].clone());
         } else if g.op[n.at()] == Op::CONSTANT {
-            values.push(g.attrs(n).bytes(2));
+            values.push(ConstantAttrs::of(&g.attrs(n)).data);
         } else {
             let count = g.outs_of(n).len();
             let outs = node(g, n, &values, &vec![true; count])?;
