@@ -6,6 +6,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod common;
+#[path = "ops/sources.rs"]
+mod sources;
 
 use arenagrad::arena::Value;
 use arenagrad::arena::ids::Id;
@@ -20,7 +22,6 @@ use arenagrad::nodes::{Builder, DType, GraphBuf, OpDef, Var};
 use arenagrad::passes::{self, Missing};
 use common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
 use rayon::prelude::*;
-use std::path::{Path, PathBuf};
 
 /// One case of an op in one element type: its graph and its operands.
 struct Sample {
@@ -389,40 +390,6 @@ fn a_wrong_zero_is_refused() {
     for def in [&FLOOR, &FLOOR_WITHOUT] {
         assert!(check(Op::FLOOR, def).iter().all(Result::is_ok));
     }
-}
-
-/// No constructor of op definitions chooses a derivative: it takes one. A definition that is made of another one by
-/// `..OTHER` says its own.
-#[test]
-fn every_definition_says_its_derivative() {
-    for (path, text) in sources(Path::new("src/nodes")) {
-        for (at, _) in text.match_indices("-> OpDef {\n") {
-            let body = text[at..].split("\n}\n").next().unwrap_or_default();
-            assert!(!body.contains("deriv: "), "{}: a constructor chooses a derivative:{body}", path.display());
-        }
-        for literal in text.split(": OpDef = OpDef {").skip(1).filter_map(|rest| rest.split("\n};").next()) {
-            let last = literal.trim_end().lines().last().unwrap_or_default().trim();
-            let copies = last.strip_prefix("..").is_some_and(|c| !c.contains('('));
-            assert!(!copies || literal.contains("\n    deriv: "), "{}: {last} gives the derivative", path.display());
-        }
-    }
-}
-
-/// The Rust files under a folder of the repository, with their text.
-fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(&folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files.extend(sources(&path));
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            let text = std::fs::read_to_string(&path).unwrap();
-            files.push((path, text));
-        }
-    }
-    files.sort();
-    files
 }
 
 fn bad_operands_are_refused_by_name(s: &Sample) -> Result<(), &'static str> {

@@ -36,8 +36,8 @@ fn resolve_one(a: i64, rank: usize) -> Result<i64, i64> {
     if (0..rank as i64).contains(&plain) { Ok(plain) } else { Err(a) }
 }
 
-/// `axis` of a shape of rank `rank`, counted from the front. One outside the shape stays as the caller wrote it, so that
-/// shape inference names it in its error.
+/// `axis` of a shape of rank `rank`, counted from the front. One outside the shape stays as the caller wrote it, so
+/// that shape inference names it in its error.
 pub(in crate::nodes) fn from_front(axis: i64, rank: usize) -> i64 {
     resolve_one(axis, rank).unwrap_or(axis)
 }

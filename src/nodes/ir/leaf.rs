@@ -165,7 +165,7 @@ pub(in crate::nodes) const fn leaf(
     }
 }
 
-/// See `doc`.
+/// A value that the caller writes before each step.
 pub const INPUT: OpDef = leaf(
     "input",
     "a value that the caller writes before each step; until then all its elements are `default`, if there is one",
@@ -180,7 +180,7 @@ pub const INPUT: OpDef = leaf(
     },
 );
 
-/// See `doc`.
+/// A trained value.
 pub const PARAM: OpDef =
     leaf("param", "a trained value, kept from step to step", ParamAttrs::FIELDS, Deriv::Zero, |cx| {
         let ParamAttrs { dtype, shape, scale, .. } = ParamAttrs::of(&cx.attrs);
@@ -188,7 +188,7 @@ pub const PARAM: OpDef =
         stated(cx, dtype, shape)
     });
 
-/// See `doc`.
+/// A value kept from step to step.
 pub const STATE: OpDef = leaf(
     "state",
     "a value kept from step to step; the moving average of param `averages`, if that is said",
@@ -201,7 +201,7 @@ pub const STATE: OpDef = leaf(
     },
 );
 
-/// See `doc`.
+/// An argument of a region.
 pub const ARG: OpDef = leaf("arg", "argument `index` of a region", ArgAttrs::FIELDS, Deriv::Zero, |cx| {
     let ArgAttrs { dtype, shape, .. } = ArgAttrs::of(&cx.attrs);
     stated(cx, dtype, shape)

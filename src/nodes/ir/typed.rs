@@ -8,7 +8,8 @@
 //! // MatmulAttrs::FIELDS is the schema, MatmulAttrs::of(&attrs) reads, MatmulAttrs { .. }.list() writes.
 //! ```
 //!
-//! Invariant: no other code reads an attribute by its position. Debug builds check that the struct fits the op's schema.
+//! Invariant: no other code reads an attribute by its position. Debug builds check that the struct fits the op's
+//! schema.
 
 use super::attrs::{Attr, Attrs, Kind};
 use super::dtype::DType;

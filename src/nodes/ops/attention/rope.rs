@@ -29,7 +29,7 @@ pub struct Geometry {
     pub width: usize,
     /// Pairs that are rotated.
     pub pairs: usize,
-    /// Whether each sequence has table rows of its own.
+    /// Whether each sequence has its own table rows.
     pub own: bool,
     /// Which elements make a pair.
     pub pairing: Pairing,
@@ -119,7 +119,7 @@ impl Geometry {
         }
     }
 
-    /// The rotated pairs of `x`, without what passes through.
+    /// The rotated pairs of `x`, without the elements that pass through.
     fn rotate<'g>(&self, x: Var<'g>, cos: Var<'g>, sin: Var<'g>) -> Var<'g> {
         let ([a, b], c, s) = (self.pair(self.apart(x, self.width)), self.beside(cos), self.beside(sin));
         let s = if self.inverse { -s } else { s };
@@ -151,7 +151,7 @@ fn jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     vec![[along, tables].into_iter().flatten().reduce(|a, b| a + b)]
 }
 
-/// x̄ = rope⁻¹(ȳ), c̄ = Σ ȳₐa + ȳ_b b, s̄ = ±Σ ȳ_b a − ȳₐb over what has a row of the tables in common.
+/// x̄ = rope⁻¹(ȳ), c̄ = Σ ȳₐa + ȳ_b b, s̄ = ±Σ ȳ_b a − ȳₐb over the elements that share a row of the tables.
 fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
     let (Some(geo), [Some(g)]) = (geometry(s), ct) else { return vec![None; 3] };
     let x = want[0].then(|| rebuild(s, [*g, s.args[1], s.args[2]], !geo.inverse));
@@ -172,7 +172,7 @@ fn decompose<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![y.reshape(s.args[0].dims())]
 }
 
-/// See `doc`.
+/// Rotary position embedding.
 pub const ROPE: OpDef = OpDef {
     name: "rope",
     doc: "each pair (a, b) of a head of x becomes (a·cos − b·sin, b·cos + a·sin) of its position, with −sin if `inverse`; \
@@ -219,7 +219,7 @@ pub const ROPE: OpDef = OpDef {
             attrs: "layout=bhsd heads=2 pairing=neighbours inverse=false",
             domains: &[Real, Unit, Unit],
         },
-        // Nothing is rotated.
+        // No pair is rotated.
         Case {
             args: "f[2,1,3,4] f[3,0] f[3,0]",
             attrs: "layout=bhsd heads=1 pairing=halves inverse=false",

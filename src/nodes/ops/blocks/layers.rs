@@ -1,7 +1,7 @@
 //! Whole layers of transformers as ops: the attention block, BERT's layer, Llama's.
 //!
-//! Block ops have no kernel. The parts of these are products with epilogues, attention that stores no scores, and sums
-//! with their norms; each part is one op. Only the op definitions of this file use its functions.
+//! Block ops have no kernel. These decompose into products with epilogues, attention that stores no scores, and sums
+//! with their norms. Each part is one op.
 
 use crate::ensure;
 use crate::nodes::build::axes::to_size;
@@ -108,7 +108,7 @@ fn attention_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![affine(mixed, s.args[2], parts.biases.map(|b| b[1]), Activation::None)]
 }
 
-/// See `doc`.
+/// A layer of multi-head self-attention, with its projections.
 pub const ATTENTION_BLOCK: OpDef = OpDef {
     name: "attention_block",
     doc: "y = attention of the thirds of x·qkv_w + qkv_b, rotated if asked, ·out_w + out_b, from (x, qkv_w, out_w[, mask][, qkv_b, out_b][, cos, sin])",
@@ -192,7 +192,7 @@ fn layer_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.same_as(0)
 }
 
-/// `layer_norm(x + res)`; β is 0 where there is none.
+/// `layer_norm(x + res)`, with β = 0 if there is none.
 fn add_norm<'g>(x: Var<'g>, res: Var<'g>, (gamma, beta): (Var<'g>, Option<Var<'g>>), eps: f64) -> Var<'g> {
     let beta = beta.unwrap_or_else(|| gamma.full_like(0.0));
     x.g.emit1(Op::RESIDUAL_LAYER_NORM, &[x, res, gamma, beta], &NormAttrs { eps }.list())
@@ -211,7 +211,7 @@ fn layer_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![add_norm(affine(inner, l.fc2.0, l.fc2.1, Activation::None), h, l.norm2, eps2)]
 }
 
-/// See `doc`.
+/// A layer of BERT.
 pub const TRANSFORMER_LAYER: OpDef = OpDef {
     name: "transformer_layer",
     doc: "BERT's layer, h = norm(attention_block(x) + x), y = norm(fc2(act(fc1 h)) + h), from (x, qkv_w, qkv_b, out_w, out_b, ln1_g, ln1_b, fc1_w, fc1_b, fc2_w, fc2_b, ln2_g, ln2_b, mask), or without those ending in b",
@@ -280,7 +280,7 @@ fn llama_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![sum + feed_forward(h, s.args[10], s.args[9], s.args[11])]
 }
 
-/// See `doc`.
+/// A layer of Llama.
 pub const LLAMA_DECODER_BLOCK: OpDef = OpDef {
     name: "llama_decoder_block",
     doc: "Llama's layer: s = x + attention of rotated heads of rms_norm(x), y = s + swiglu_block(rms_norm(s)), from (x, ln1_g, ln1_b, q_w, k_w, v_w, o_w, ln2_g, ln2_b, gate_w, up_w, down_w, cos, sin[, mask])",

@@ -1,9 +1,9 @@
-//! Layers as ops, for graphs that are written by block: linear layers, a gated feed-forward, a causal convolution.
+//! Layers as ops: linear layers, a gated feed-forward, a causal convolution, and whole layers of transformers.
 //!
-//! A block has no kernel. [`expand_blocks`](crate::passes::ad::prepare::expand_blocks) writes it in fused ops (to run)
-//! or in primitive ones (to differentiate). No block is another op under a new name: a linear layer that is always one
-//! product is `matmul_bias_act`, a sum with its norm is `residual_rms_norm`, attention of heads that exist is
-//! `attention`. A user may write all of these.
+//! A block has no kernel. [`expand_blocks`](crate::passes::ad::prepare::expand_blocks) writes it in fused ops, to run,
+//! or in primitive ops, to differentiate. A block is more than one op under a new name: for one product with bias and
+//! activation users write `matmul_bias_act`, for a sum with its norm `residual_rms_norm`, for attention of ready heads
+//! `attention`.
 
 pub mod attrs;
 pub mod layers;
@@ -67,7 +67,7 @@ pub(super) fn vector(cx: &Infer<'_>, i: usize, what: &str, n: usize) -> Result<(
     cx.expect_dims(i, what, &[n])
 }
 
-/// `act(x·w + bias)`, as one op where there is a bias.
+/// `act(x·w + bias)`, as one op if there is a bias.
 pub(super) fn affine<'g>(x: Var<'g>, w: Var<'g>, bias: Option<Var<'g>>, act: Activation) -> Var<'g> {
     match bias {
         Some(b) => {
@@ -78,7 +78,7 @@ pub(super) fn affine<'g>(x: Var<'g>, w: Var<'g>, bias: Option<Var<'g>>, act: Act
     }
 }
 
-/// See `doc`.
+/// A linear layer.
 pub const LINEAR: OpDef = OpDef {
     name: "linear",
     doc: "y = act(x·w + bias), from (x, w[, bias]), w of shape [inputs, outputs]",
@@ -104,7 +104,7 @@ pub const LINEAR: OpDef = OpDef {
     })
 };
 
-/// See `doc`.
+/// Two linear layers of one input.
 pub const SHARED_LINEAR_PAIR: OpDef = OpDef {
     name: "shared_linear_pair",
     doc: "x·w1 and x·w2",
@@ -130,7 +130,7 @@ pub(super) fn feed_forward<'g>(x: Var<'g>, up: Var<'g>, gate: Var<'g>, down: Var
     (x.matmul(gate).silu() * x.matmul(up)).matmul(down)
 }
 
-/// See `doc`.
+/// A gated feed-forward layer with SiLU.
 pub const SWIGLU_BLOCK: OpDef = OpDef {
     name: "swiglu_block",
     doc: "y = (silu(x·gate)·(x·up))·down, from (x, up, gate, down)",
@@ -162,7 +162,7 @@ fn conv_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.same_as(0)
 }
 
-/// The left pad and x with time last, convolved with one filter a channel, with time back in its place.
+/// The left pad and x joined along time, convolved with one filter for each channel. Time is the last axis meanwhile.
 fn conv_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w, before) = (s.args[0], s.args[1], s.args[2]);
     let (d, taps) = (x.dims(), w.dims()[3]);
@@ -171,7 +171,7 @@ fn conv_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![y.reshape([d[0], d[2], d[1]]).transpose(&[0, 2, 1])]
 }
 
-/// See `doc`.
+/// A causal 1-D convolution of each channel.
 pub const DEPTHWISE_CONV1D_CAUSAL: OpDef = OpDef {
     name: "depthwise_conv1d_causal",
     doc: "y[b,t,c] = Σₖ w[c,0,0,k]·z[b,t+k,c], z being (left pad, x) along time, from (x[B,S,C], w[C,1,1,K], pad[B,K−1,C])",

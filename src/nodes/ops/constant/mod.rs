@@ -1,4 +1,4 @@
-//! Constants: bytes, one number everywhere, and counters.
+//! Constants: stored elements, fills, and counters.
 
 pub mod lower;
 pub mod var;
@@ -38,7 +38,7 @@ attrs! {
 attrs! {
     /// Attributes of a fill.
     pub struct FullAttrs {
-        /// What all elements are.
+        /// The value of every element.
         value: f64,
         /// The element type.
         dtype: DType,
@@ -81,14 +81,14 @@ fn constant_type(cx: &mut Infer<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// See `doc`.
+/// A tensor whose elements are stored in the graph.
 pub const CONSTANT: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     cases: &[Case { args: "", attrs: "dtype=f32 shape=[2] data=0x0000803f00000040", domains: &[] }],
     ..leaf("constant", "little-endian bytes in row-major order", ConstantAttrs::FIELDS, Deriv::Zero, constant_type)
 };
 
-/// See `doc`.
+/// A tensor filled with one number.
 pub const FULL: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     lower: Lower::Kernel(lower::full),
@@ -101,7 +101,7 @@ pub const FULL: OpDef = OpDef {
     })
 };
 
-/// See `doc`.
+/// A tensor that counts along an axis.
 pub const IOTA: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     lower: Lower::Kernel(lower::iota),

@@ -1,4 +1,4 @@
-//! Methods of [`Builder`] that make constants.
+//! Constants as methods of [`Builder`].
 
 use crate::arena::Value;
 use crate::nodes::build::axes::from_front;
@@ -9,7 +9,8 @@ use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::constant::{ConstantType, FullAttrs, IotaAttrs};
 
 impl Builder {
-    /// A tensor filled with `value`.
+    /// A tensor of shape `dims` filled with `value`, which must be an element of `dtype`: a fraction is no `i32`. Any
+    /// type but `c64`.
     #[track_caller]
     pub fn full(&self, value: f64, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
         match self.shape(dims.as_ref()) {
@@ -18,7 +19,8 @@ impl Builder {
         }
     }
 
-    /// A constant tensor of little-endian bytes in row-major order.
+    /// A constant tensor of little-endian bytes in row-major order. Another number of bytes than the shape and the type
+    /// need is an error.
     #[track_caller]
     pub fn constant_bytes(&self, bytes: &[u8], dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
         match self.shape(dims.as_ref()) {
@@ -31,13 +33,13 @@ impl Builder {
         }
     }
 
-    /// A constant `f32` tensor in row-major order.
+    /// A constant `f32` tensor of shape `dims`, in row-major order. Another number of elements is an error.
     #[track_caller]
     pub fn constant(&self, data: &[f32], dims: impl AsRef<[usize]>) -> Var<'_> {
         self.constant_bytes(bytemuck::cast_slice(data), dims, DType::F32)
     }
 
-    /// A constant `f64` tensor in row-major order.
+    /// A constant `f64` tensor of shape `dims`, in row-major order. Another number of elements is an error.
     #[track_caller]
     pub fn constant_f64(&self, data: &[f64], dims: impl AsRef<[usize]>) -> Var<'_> {
         self.constant_bytes(bytemuck::cast_slice(data), dims, DType::F64)

@@ -44,7 +44,7 @@ fn operands<const N: usize>(cx: &Infer<'_>, a: &ConvAttrs, names: [&str; 2]) -> 
     Ok([cx.rank(0, names[0], N + 2)?.to_vec(), cx.rank(1, names[1], N + 2)?.to_vec()])
 }
 
-/// Checks that `w` takes the channels of `x`.
+/// Checks that `w` has the input channels of `x`.
 fn check_channels(a: &ConvAttrs, x: &[usize], w: &[usize]) -> Result<(), String> {
     let groups = a.check_groups(x[1], w[0])?;
     ensure!(w[1] == x[1] / groups, "w takes {} channels a group, x has {} in {groups} groups", w[1], x[1]);
@@ -148,7 +148,7 @@ fn weight_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![first.concat(rest, 2).reshape([c_out, c_in / groups, kh, kw])]
 }
 
-/// See `doc`.
+/// The 2-D convolution (cross-correlation).
 pub const CONV2D: OpDef = OpDef {
     infer: |cx| {
         let a = ConvAttrs::of(&cx.attrs);
@@ -193,7 +193,7 @@ pub const CONV2D: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The adjoint of [`CONV2D`] in its input.
 pub const CONV2D_INPUT_GRAD: OpDef = OpDef {
     infer: input_infer,
     decompose: Some(input_expand),
@@ -230,7 +230,7 @@ pub const CONV2D_INPUT_GRAD: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The adjoint of [`CONV2D`] in its weights.
 pub const CONV2D_WEIGHT_GRAD: OpDef = OpDef {
     infer: weight_infer,
     decompose: Some(weight_expand),

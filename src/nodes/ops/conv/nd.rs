@@ -49,7 +49,7 @@ fn check_depth<const N: usize>(w: &[usize]) -> Result<(), String> {
 /// Deepest kernel over three axes.
 const DEEPEST: usize = 1 << 10;
 
-/// The 2-D convolution beneath: windows over the last axes of `images` images, from and to `c` channels.
+/// The 2-D convolution that computes it: windows over the last axes of `images` images, from and to `c` channels.
 fn beneath<const N: usize>(images: usize, c: [usize; 2], groups: usize, win: &WindowGeometry<N>) -> Convolution {
     Convolution { images, c_in: c[0], c_out: c[1], groups, windows: flat(win).tight() }
 }
@@ -96,7 +96,7 @@ fn conv1d_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![y.reshape([n, o, l])]
 }
 
-/// `[N, C, D, H, W]` as `[D, N·C·H·W]`: what one tap in depth sees is then a run of planes, no copy.
+/// `[N, C, D, H, W]` as `[D, N·C·H·W]`: the planes under one tap in depth are then contiguous.
 fn depth_first<'g>(x: Var<'g>) -> Var<'g> {
     let [n, c, d, h, w] = array::<5>(&x.dims());
     x.transpose(&[2, 0, 1, 3, 4]).reshape([d, n * c * h * w])
@@ -142,7 +142,7 @@ fn conv3d_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 struct TransposedAxis {
     /// Elements of the result.
     size: usize,
-    /// Padding of the convolution that it is the transpose of.
+    /// Padding of the convolution whose transpose this is.
     pad: [usize; 2],
     /// Elements of `size` at the end that the transpose does not reach: they are zeros.
     zeros: usize,
@@ -247,23 +247,23 @@ fn dims(cx: &CostCx<'_>, i: usize) -> Vec<usize> {
     cx.graph.dims(cx.graph.args_of(cx.node)[i]).to_vec()
 }
 
-/// 2 operations for each product of one of `elements` elements and a weight that it meets.
+/// 2 operations for each product of one of `elements` elements and a weight.
 fn products(cx: &CostCx<'_>, elements: u64) -> u64 {
     let met = dims(cx, 1)[1..].iter().fold(2u64, |n, &d| n.saturating_mul(d as u64));
     elements.saturating_mul(met)
 }
 
-/// An element of the result meets the weights of one output.
+/// An element of the result is multiplied by the weights of one output channel.
 fn plain_cost(cx: &CostCx<'_>) -> u64 {
     products(cx, cx.out())
 }
 
-/// An element of the operand meets the weights of one input.
+/// An element of the operand is multiplied by the weights of one input channel.
 fn transpose_cost(cx: &CostCx<'_>) -> u64 {
     products(cx, cx.arg(0))
 }
 
-/// See `doc`.
+/// The 1-D convolution, by way of the 2-D one.
 pub const CONV1D: OpDef = OpDef {
     cases: &[
         Case { args: "f[2,4,9] f[6,2,3]", attrs: "stride=[2] pad=[1,2] dilation=[2] groups=2", domains: &[Real] },
@@ -280,7 +280,7 @@ pub const CONV1D: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The 3-D convolution, as a sum of 2-D ones over the taps in depth.
 pub const CONV3D: OpDef = OpDef {
     cases: &[
         Case {
@@ -310,7 +310,7 @@ pub const CONV3D: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The transposed 1-D convolution.
 pub const CONV_TRANSPOSE1D: OpDef = OpDef {
     cases: &[
         Case {
@@ -335,7 +335,7 @@ pub const CONV_TRANSPOSE1D: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The transposed 2-D convolution.
 pub const CONV_TRANSPOSE2D: OpDef = OpDef {
     cases: &[
         Case {
@@ -360,7 +360,7 @@ pub const CONV_TRANSPOSE2D: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The transposed 3-D convolution.
 pub const CONV_TRANSPOSE3D: OpDef = OpDef {
     cases: &[
         Case {

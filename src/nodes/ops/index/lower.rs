@@ -39,7 +39,7 @@ pub fn ravel_index(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let words: Vec<u64> = p.to_words().into_iter().chain(sizes.iter().map(|&n| n as u64)).collect();
     let kernel: Kernel = if cx.dtype(0) == DType::I32 { scatter::ravel::<i32> } else { scatter::ravel::<i64> };
     let call = Call::new(kernel, words, p.units()).flops(cx.flops()).cost_class(CostClass::INDEX).looks(0, 0);
-    // Each axis has a bound of its own.
+    // Each axis has its own bound.
     let looks = call.looks.map(|l| Looks { below: None, ..l });
     cx.call(Call { looks, ..call }.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())

@@ -1,4 +1,4 @@
-//! Ops with integer indices. Every index is checked when the step runs: a bad one is an error that names the element.
+//! Ops with integer indices. Every index is checked when the step runs. The error of a bad one names the element.
 
 pub mod attrs;
 pub mod below;
@@ -43,7 +43,7 @@ fn summable(cx: &Infer<'_>) -> Result<DType, String> {
     Ok(d)
 }
 
-/// See `doc`.
+/// Slices at indices along an axis.
 pub const GATHER: OpDef = OpDef {
     infer: |cx| {
         cx.index(1)?;
@@ -69,7 +69,7 @@ pub const GATHER: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// Slices added into zeros at indices: the transpose of [`GATHER`].
 pub const SCATTER_ADD: OpDef = OpDef {
     infer: |cx| {
         cx.index(1)?;
@@ -97,7 +97,7 @@ pub const SCATTER_ADD: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// Single elements at indices along an axis.
 pub const TAKE_ALONG_AXIS: OpDef = OpDef {
     infer: |cx| {
         cx.index(1)?;
@@ -126,7 +126,7 @@ pub const TAKE_ALONG_AXIS: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// Single elements added into zeros at indices: the transpose of [`TAKE_ALONG_AXIS`].
 pub const SCATTER_ALONG_AXIS: OpDef = OpDef {
     infer: |cx| {
         cx.index(1)?;
@@ -152,7 +152,7 @@ pub const SCATTER_ALONG_AXIS: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// Indices as rows with a single 1.
 pub const ONE_HOT: OpDef = OpDef {
     arity: Arity::Exactly(1),
     infer: |cx| {
@@ -190,7 +190,7 @@ pub const ONE_HOT: OpDef = OpDef {
 /// The most parts of a histogram: up to here their numbers are exact in `f32`.
 const MOST_BINS: i64 = 1 << 24;
 
-/// See `doc`.
+/// The number of elements in each of equal parts of a range.
 pub const HISTOGRAM: OpDef = OpDef {
     arity: Arity::Exactly(3),
     flags: Flags::PURE.and(Flags::STEP),
@@ -213,7 +213,7 @@ pub const HISTOGRAM: OpDef = OpDef {
         let inside = x.greater_equal(low).logical_and(x.less_equal(high));
         let inside = inside.logical_and((high - low).less(f64::INFINITY));
         let part = ((x - low) * (low.full_like(bins as f64) / (high - low))).floor();
-        // The upper bound is in the last part. Elements outside go to a part of their own.
+        // The upper bound is in the last part. Elements outside are counted in one more part.
         let part = part.clamp(0.0, bins as f64 - 1.0);
         let part = inside.select(part, part.full_like(bins as f64)).cast(DType::I64);
         let count = part.full_like(1.0).scatter_add(part, 0, bins + 1);

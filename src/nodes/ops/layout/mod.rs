@@ -34,7 +34,7 @@ const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], lo
     }
 }
 
-/// See `doc`.
+/// The same elements in another shape.
 pub const RESHAPE: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     infer: |cx| {
@@ -76,21 +76,21 @@ const fn same(name: &'static str, doc: &'static str, deriv: Deriv) -> OpDef {
     }
 }
 
-/// See `doc`.
+/// The operand, marked as a boundary of rematerialisation.
 pub const CHECKPOINT: OpDef = same(
     "checkpoint",
     "y = x, a boundary of blocks: a memory budget may recompute what lies between two of them",
     Deriv::Linear(|_, _, g| Some(g)),
 );
 
-/// See `doc`.
+/// The operand, which no pass merges with its copies.
 pub const OPTIMIZATION_BARRIER: OpDef = same(
     "optimization_barrier",
     "y = x, apart from x for the passes: what is computed again behind it does not merge with the original",
     Deriv::Linear(|_, _, g| Some(g)),
 );
 
-/// See `doc`.
+/// The axes in another order.
 pub const TRANSPOSE: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     infer: |cx| {
@@ -126,7 +126,7 @@ fn broadcasts(from: &[usize], to: &[usize]) -> bool {
     from.len() <= to.len() && from.iter().rev().zip(to.iter().rev()).all(|(&a, &b)| a == b || a == 1)
 }
 
-/// See `doc`.
+/// Elements repeated along axes.
 pub const BROADCAST: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     infer: |cx| {
@@ -168,7 +168,7 @@ fn sliced(cx: &Infer<'_>, from: &Dims) -> Result<Vec<usize>, String> {
         .collect()
 }
 
-/// See `doc`.
+/// A strided part of a tensor.
 pub const SLICE: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     infer: |cx| {
@@ -200,7 +200,7 @@ pub const SLICE: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// Tensors joined along an axis.
 pub const CONCAT: OpDef = OpDef {
     arity: Arity::AtLeast(1),
     infer: |cx| {
@@ -235,7 +235,7 @@ pub const CONCAT: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// A tensor with a border of one number.
 pub const PAD: OpDef = OpDef {
     infer: |cx| {
         let mut to = cx.dims(0);
@@ -274,7 +274,7 @@ pub const PAD: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The elements of axes in reverse order.
 pub const FLIP: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     infer: |cx| {

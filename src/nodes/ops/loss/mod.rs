@@ -83,7 +83,7 @@ fn ce_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     vec![loss, None]
 }
 
-/// See `doc`.
+/// Cross entropy of each row of logits, with its log-sum-exp.
 pub const SOFTMAX_CROSS_ENTROPY: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::STATS),
     infer: |cx| {
@@ -125,7 +125,7 @@ fn ce_backward_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![columns(counted(s), x).select(dx, x.full_like(0.0))]
 }
 
-/// See `doc`.
+/// The cotangent of the logits of [`SOFTMAX_CROSS_ENTROPY`].
 pub const SOFTMAX_CROSS_ENTROPY_BACKWARD: OpDef = OpDef {
     infer: |cx| {
         let n = rows(cx)?;
@@ -158,7 +158,7 @@ pub const SOFTMAX_CROSS_ENTROPY_BACKWARD: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// [`SOFTMAX_CROSS_ENTROPY`] with the gradient of its sum, in one sweep.
 pub const CROSS_ENTROPY_GRADIENT: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::FUSED),
     infer: |cx| {
@@ -211,7 +211,7 @@ pub const CROSS_ENTROPY_GRADIENT: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The squared error of two tensors with its gradient, in one sweep.
 pub const SQUARED_ERROR_GRADIENT: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::FUSED),
     infer: |cx| {
@@ -264,7 +264,7 @@ fn reduced<'g>(s: &Site<'_, 'g>, loss: Var<'g>) -> Vec<Var<'g>> {
     }]
 }
 
-/// See `doc`.
+/// The squared error of two tensors.
 pub const MSE_LOSS: OpDef = OpDef {
     infer: pair,
     cost: each_arg,
@@ -280,11 +280,11 @@ pub const MSE_LOSS: OpDef = OpDef {
     ..base("mse_loss", "y = (a − b)², each, averaged or summed", 2, ReductionAttrs::FIELDS, Deriv::ViaDecompose)
 };
 
-/// See `doc`.
+/// Binary cross entropy of logits.
 pub const BCE_WITH_LOGITS: OpDef = OpDef {
     infer: pair,
     cost: |cx| 10 * cx.arg(0),
-    // The same number as in `doc`, in a form that is smooth at x = 0 (where the derivatives of max and |x| are
+    // The number in `doc`, in a form that is smooth at x = 0 (where the derivatives of max and |x| are
     // conventions, not σ(x) − y) and that loses nothing to cancellation where the loss is tiny.
     decompose: Some(|s| {
         let (x, y) = (s.args[0], s.args[1]);

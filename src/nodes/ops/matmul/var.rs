@@ -1,4 +1,4 @@
-//! Methods of [`Var`]: matrix products.
+//! Matrix products as methods of [`Var`].
 
 use crate::nodes::build::axes::from_front;
 use crate::nodes::ir::builder::Var;
@@ -6,13 +6,15 @@ use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::matmul::attrs::{DotGeneralAttrs, MatmulAttrs};
 
 impl<'g> Var<'g> {
-    /// Matrix product of the last two axes; leading axes broadcast.
+    /// The matrix product of the last two axes: `[.., m, k]` by `[.., k, n]` gives `[.., m, n]`; leading axes
+    /// broadcast. Both operands have rank 2 or more and one type, `f32` or `f64`.
     #[track_caller]
     pub fn matmul(self, b: Var<'g>) -> Var<'g> {
         self.matmul_t(b, false, false)
     }
 
-    /// Matrix product with either operand's last two axes exchanged first.
+    /// As [`Var::matmul`], with the last two axes of this exchanged first if `ta`, and those of `b` if `tb`. No copy is
+    /// made.
     #[track_caller]
     pub fn matmul_t(self, b: Var<'g>, ta: bool, tb: bool) -> Var<'g> {
         self.g.emit1(Op::MATMUL, &[self, b], &MatmulAttrs { ta, tb }.list())

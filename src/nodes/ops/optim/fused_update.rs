@@ -76,7 +76,7 @@ fn apart<'g>(s: &Site<'_, 'g>, op: Op, attrs: &[Attr<'_>]) -> Vec<Var<'g>> {
     s.g.emit(op, &[&[s.args[2], gradient], &s.args[3..]].concat(), attrs).into()
 }
 
-/// See `doc`.
+/// [`SGD`](super::SGD) by a gradient that is a product.
 pub const MATMUL_SGD: OpDef = OpDef {
     infer: |cx| operands(cx, 1, false),
     decompose: Some(|s| apart(s, Op::SGD, &MatmulSgdAttrs::of(&s.attrs).step().list())),
@@ -99,7 +99,7 @@ pub const MATMUL_SGD: OpDef = OpDef {
 
 const PLAIN: &[Domain] = &[Real, Real, Real, Positive];
 
-/// See `doc`.
+/// [`SGD_MOMENTUM`](super::SGD_MOMENTUM) by a gradient that is a product.
 pub const MATMUL_SGD_MOMENTUM: OpDef = OpDef {
     infer: |cx| {
         MatmulSgdMomentumAttrs::of(&cx.attrs).step().check()?;
@@ -133,7 +133,7 @@ pub const MATMUL_SGD_MOMENTUM: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// [`ADAM`](super::ADAM) by a gradient that is a product.
 pub const MATMUL_ADAM: OpDef = OpDef {
     infer: |cx| {
         MatmulAdamAttrs::of(&cx.attrs).step().check()?;

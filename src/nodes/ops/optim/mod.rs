@@ -117,7 +117,7 @@ fn decayed<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
     if decay == 0.0 { g } else { g + p * decay }
 }
 
-/// See `doc`.
+/// A step of stochastic gradient descent without momentum.
 pub const SGD: OpDef = OpDef {
     infer: |cx| tensors(cx, 2, false),
     decompose: Some(|s| {
@@ -155,7 +155,7 @@ fn momentum_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     })
 }
 
-/// See `doc`.
+/// A step of stochastic gradient descent with momentum.
 pub const SGD_MOMENTUM: OpDef = OpDef {
     infer: |cx| {
         SgdMomentumAttrs::of(&cx.attrs).check()?;
@@ -210,7 +210,7 @@ fn adam_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     })
 }
 
-/// See `doc`.
+/// A step of Adam or AdamW.
 pub const ADAM: OpDef = OpDef {
     infer: |cx| {
         AdamAttrs::of(&cx.attrs).check()?;

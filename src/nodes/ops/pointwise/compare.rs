@@ -53,44 +53,44 @@ const PAIRS: &[Case] = &[
     Case { args: "i32[40] i32[40]", attrs: "", domains: &[Domain::Index(3)] },
     Case { args: "i64[1100] i64[1100]", attrs: "", domains: &[Domain::Index(3)] },
 ];
-/// Facts of comparisons.
+/// The flags of comparisons.
 const STEP: Flags = Flags::PURE.and(Flags::STEP);
 const BITS2: &[Case] = &[Case { args: "bool[40] bool[40]", attrs: "", domains: &[Bit] }];
 
-/// See `doc`.
+/// Whether two elements are equal.
 pub const EQ: OpDef =
     OpDef { flags: STEP.and(Flags::COMMUTES), ..base("eq", "y = (a = b)", 2, TileOp::Eq, PAIRS, Deriv::Zero) };
-/// See `doc`.
+/// Whether two elements differ.
 pub const NE: OpDef =
     OpDef { flags: STEP.and(Flags::COMMUTES), ..base("ne", "y = (a ≠ b)", 2, TileOp::Ne, PAIRS, Deriv::Zero) };
-/// See `doc`.
+/// Whether an element is below another.
 pub const LT: OpDef = OpDef { flags: STEP, ..base("lt", "y = (a < b)", 2, TileOp::Lt, PAIRS, Deriv::Zero) };
-/// See `doc`.
+/// Whether an element is at most another.
 pub const LE: OpDef = OpDef { flags: STEP, ..base("le", "y = (a ≤ b)", 2, TileOp::Le, PAIRS, Deriv::Zero) };
-/// See `doc`.
+/// Whether an element is above another.
 pub const GT: OpDef = OpDef { flags: STEP, ..base("gt", "y = (a > b)", 2, TileOp::Gt, PAIRS, Deriv::Zero) };
-/// See `doc`.
+/// Whether an element is at least another.
 pub const GE: OpDef = OpDef { flags: STEP, ..base("ge", "y = (a ≥ b)", 2, TileOp::Ge, PAIRS, Deriv::Zero) };
 
-/// See `doc`.
+/// Logical and of two bools.
 pub const AND: OpDef = OpDef {
     infer: logic,
     flags: Flags::PURE.and(Flags::COMMUTES),
     ..base("and", "y = a ∧ b", 2, TileOp::And, BITS2, Deriv::Zero)
 };
-/// See `doc`.
+/// Logical or of two bools.
 pub const OR: OpDef = OpDef {
     infer: logic,
     flags: Flags::PURE.and(Flags::COMMUTES),
     ..base("or", "y = a ∨ b", 2, TileOp::Or, BITS2, Deriv::Zero)
 };
-/// See `doc`.
+/// Logical not of a bool.
 pub const NOT: OpDef = OpDef {
     infer: logic,
     ..base("not", "y = ¬a", 1, TileOp::Not, &[Case { args: "bool[40]", attrs: "", domains: &[Bit] }], Deriv::Zero)
 };
 
-/// See `doc`.
+/// One of two elements, chosen by a bool.
 pub const SELECT: OpDef = OpDef {
     infer: |cx| {
         ensure!(cx.dtype(0) == DType::Bool, "the condition is {}; bool is needed", cx.dtype(0));
@@ -120,7 +120,7 @@ pub const SELECT: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The same numbers in another element type.
 pub const CAST: OpDef = OpDef {
     attrs: CastAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::MOVE),

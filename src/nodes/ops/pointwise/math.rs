@@ -54,23 +54,23 @@ fn above<'g>(s: &Site<'_, 'g>, a: Var<'g>, b: Var<'g>) -> Var<'g> {
     x(s).greater(0.0).select(a, b)
 }
 
-/// See `doc`.
+/// The exponential function.
 pub const EXP: OpDef = base("exp", "y = eˣ", TileOp::Exp, REALS, Deriv::Pointwise(|s, _| Some(y(s))));
 
-/// See `doc`.
+/// The exponential function minus 1, accurate near 0.
 pub const EXPM1: OpDef = base("expm1", "y = eˣ − 1", TileOp::Expm1, REALS, Deriv::Pointwise(|s, _| Some(y(s) + 1.0)));
 
-/// See `doc`.
+/// The natural logarithm.
 pub const LOG: OpDef = base("log", "y = ln x", TileOp::Log, POSITIVES, Deriv::Pointwise(|s, _| Some(x(s).recip())));
 
-/// See `doc`.
+/// The natural logarithm of 1 + x, accurate near 0.
 pub const LOG1P: OpDef =
     base("log1p", "y = ln(1 + x)", TileOp::Log1p, UNITS, Deriv::Pointwise(|s, _| Some((x(s) + 1.0).recip())));
 
-/// See `doc`.
+/// The square root.
 pub const SQRT: OpDef = base("sqrt", "y = √x", TileOp::Sqrt, POSITIVES, Deriv::Pointwise(|s, _| Some(0.5 / y(s))));
 
-/// See `doc`.
+/// The reciprocal of the square root.
 pub const RSQRT: OpDef = base(
     "rsqrt",
     "y = 1/√x",
@@ -82,32 +82,32 @@ pub const RSQRT: OpDef = base(
     }),
 );
 
-/// See `doc`.
+/// The reciprocal.
 pub const RECIP: OpDef =
     base("recip", "y = 1/x", TileOp::Recip, POSITIVES, Deriv::Pointwise(|s, _| Some(-(y(s) * y(s)))));
 
-/// See `doc`.
+/// The sine of an angle in radians.
 pub const SIN: OpDef = base("sin", "y = sin x", TileOp::Sin, REALS, Deriv::Pointwise(|s, _| Some(x(s).cos())));
 
-/// See `doc`.
+/// The cosine of an angle in radians.
 pub const COS: OpDef = base("cos", "y = cos x", TileOp::Cos, REALS, Deriv::Pointwise(|s, _| Some(-x(s).sin())));
 
-/// See `doc`.
+/// The tangent of an angle in radians.
 pub const TAN: OpDef = base("tan", "y = tan x", TileOp::Tan, UNITS, Deriv::Pointwise(|s, _| Some(y(s) * y(s) + 1.0)));
 
-/// See `doc`.
+/// The arc tangent, in radians.
 pub const ATAN: OpDef =
     base("atan", "y = arctan x", TileOp::Atan, REALS, Deriv::Pointwise(|s, _| Some((x(s) * x(s) + 1.0).recip())));
 
-/// See `doc`.
+/// The hyperbolic tangent.
 pub const TANH: OpDef =
     base("tanh", "y = tanh x", TileOp::Tanh, REALS, Deriv::Pointwise(|s, _| Some(1.0 - y(s) * y(s))));
 
-/// See `doc`.
+/// The logistic function σ.
 pub const SIGMOID: OpDef =
     base("sigmoid", "y = 1/(1 + e⁻ˣ)", TileOp::Sigmoid, REALS, Deriv::Pointwise(|s, _| Some(y(s) * (1.0 - y(s)))));
 
-/// See `doc`.
+/// The error function.
 pub const ERF: OpDef = base(
     "erf",
     "y = 2/√π ∫₀ˣ e^(−t²) dt",
@@ -116,12 +116,12 @@ pub const ERF: OpDef = base(
     Deriv::Pointwise(|s, _| Some((-(x(s) * x(s))).exp() * std::f64::consts::FRAC_2_SQRT_PI)),
 );
 
-/// `t` where y > 0, else an exact 0 whatever `t` is. From y, so that backward does not read x.
+/// `t` where y > 0, else an exact 0, even if `t` is infinite. It reads y, so that x need not be kept.
 fn gate<'g>(s: &Site<'_, 'g>, t: Option<Var<'g>>) -> Vec<Option<Var<'g>>> {
     vec![t.map(|t| y(s).greater(0.0).select(t, t.full_like(0.0)))]
 }
 
-/// See `doc`.
+/// The rectified linear unit.
 pub const RELU: OpDef = OpDef {
     flags: Flags::PURE,
     ..base(
@@ -133,7 +133,7 @@ pub const RELU: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The rectified linear unit with a slope for negative elements.
 pub const LEAKY_RELU: OpDef = OpDef {
     attrs: LeakyReluAttrs::FIELDS,
     flags: Flags::PURE,
@@ -156,7 +156,7 @@ pub const LEAKY_RELU: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The exponential linear unit.
 pub const ELU: OpDef = OpDef {
     attrs: EluAttrs::FIELDS,
     lower: Lower::Tile(TileOp::Elu, |a| [EluAttrs::of(a).alpha, 0.0]),
@@ -173,7 +173,7 @@ pub const ELU: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The Gaussian error linear unit, with the error function.
 pub const GELU: OpDef = base(
     "gelu",
     "y = ½x(1 + erf(x/√2)); y' = Φ(x) + x·φ(x)",
@@ -182,7 +182,7 @@ pub const GELU: OpDef = base(
     Deriv::Pointwise(|s, _| Some(x(s).gelu_grad())),
 );
 
-/// See `doc`.
+/// The derivative of [`GELU`].
 pub const GELU_GRAD: OpDef = base(
     "gelu_grad",
     "y = Φ(x) + x·φ(x), the derivative of gelu; y' = φ(x)(2 − x²)",
@@ -194,7 +194,7 @@ pub const GELU_GRAD: OpDef = base(
     }),
 );
 
-/// See `doc`.
+/// The tanh approximation of the Gaussian error linear unit.
 pub const GELU_TANH: OpDef = base(
     "gelu_tanh",
     "y = ½x(1 + tanh u), u = √(2/π)(x + 0.044715x³)",
@@ -203,7 +203,7 @@ pub const GELU_TANH: OpDef = base(
     Deriv::Pointwise(|s, _| Some(x(s).gelu_tanh_grad())),
 );
 
-/// See `doc`.
+/// The derivative of [`GELU_TANH`].
 pub const GELU_TANH_GRAD: OpDef = base(
     "gelu_tanh_grad",
     "y = σ + xσ(1 − σ)v', the derivative of gelu_tanh: σ = 1/(1 + e⁻ᵛ), v = √(8/π)(x + 0.044715x³); y' = σ(1 − σ)(2v' + xv'' + xv'²(1 − 2σ))",
@@ -220,7 +220,7 @@ pub const GELU_TANH_GRAD: OpDef = base(
     }),
 );
 
-/// See `doc`.
+/// The sigmoid linear unit (swish).
 pub const SILU: OpDef = base(
     "silu",
     "y = x·σ(x); y' = σ(1 + x(1 − σ))",
@@ -229,7 +229,7 @@ pub const SILU: OpDef = base(
     Deriv::Pointwise(|s, _| Some(x(s).silu_grad())),
 );
 
-/// See `doc`.
+/// The derivative of [`SILU`].
 pub const SILU_GRAD: OpDef = base(
     "silu_grad",
     "y = σ(1 + x(1 − σ)), the derivative of silu; y' = σ(1 − σ)(2 + x(1 − 2σ))",
@@ -241,7 +241,7 @@ pub const SILU_GRAD: OpDef = base(
     }),
 );
 
-/// See `doc`.
+/// A smooth form of [`RELU`].
 pub const SOFTPLUS: OpDef = base(
     "softplus",
     "y = ln(1 + eˣ); y' = σ(x) = 1 − e⁻ʸ",

@@ -64,7 +64,7 @@ fn max_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(DType::I32, &[d[0], d[1], ho, wo])
 }
 
-/// Running maximum over the taps, beside its position in the plane: NaN wins, then the first of equals; a position in
+/// Running maximum over the taps, with its position in the plane: NaN wins, then the first of equals; a position in
 /// the padding (−1) loses to every other.
 fn max_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let x = s.args[0];
@@ -87,7 +87,7 @@ fn spread<'g>(s: &Site<'_, 'g>, up: Var<'g>, index: Var<'g>, hw: [usize; 2]) -> 
     s.g.emit1(Op::MAX_POOL2D_BACKWARD, &[up, index], &MaxPoolBackwardAttrs { in_hw: to_i64s(&hw) }.list())
 }
 
-/// See `doc`.
+/// The largest element of each 2-D window, and its position.
 pub const MAX_POOL2D: OpDef = OpDef {
     infer: max_infer,
     decompose: Some(max_expand),
@@ -112,7 +112,7 @@ pub const MAX_POOL2D: OpDef = OpDef {
     lower: Lower::Kernel(lower::max_pool2d),
     ..base(
         "max_pool2d",
-        "y = the largest of each window (the first of equals; NaN if there is one; the padding never wins), and its place h·W + w",
+        "y = the largest of each window (the first of equals; NaN if there is one; the padding never wins), and its position h·W + w in the plane",
         1,
         WindowAttrs::FIELDS,
         Deriv::Rules(
@@ -138,7 +138,7 @@ fn planes<'g>(x: Var<'g>) -> Var<'g> {
     x.reshape([n * c, h * w])
 }
 
-/// See `doc`.
+/// The cotangent of [`MAX_POOL2D`]: elements added at positions in planes.
 pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
     infer: |cx| {
         let [dy, index] = indexed(cx)?;
@@ -170,7 +170,7 @@ pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The tangent of [`MAX_POOL2D`]: elements taken from positions in planes.
 pub const MAX_POOL2D_GATHER: OpDef = OpDef {
     infer: |cx| {
         let [x, index] = indexed(cx)?;
@@ -216,7 +216,7 @@ fn shares<'g>(s: &Site<'_, 'g>, win: &WindowGeometry<2>, count: [usize; 2], dtyp
     seen.map_or_else(|| s.g.full(1.0, [], dtype), Var::recip)
 }
 
-/// See `doc`.
+/// The mean of each 2-D window.
 pub const AVG_POOL2D: OpDef = OpDef {
     infer: |cx| {
         let dtype = cx.float(0)?;
@@ -266,7 +266,7 @@ pub const AVG_POOL2D: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The transpose of [`AVG_POOL2D`].
 pub const AVG_POOL2D_BACKWARD: OpDef = OpDef {
     infer: |cx| {
         let dtype = cx.float(0)?;

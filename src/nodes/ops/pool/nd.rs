@@ -1,6 +1,6 @@
-//! Pools beside those of `pool`: over one and three axes, least elements, and sums. A pool over three axes is one over
-//! height and width and then one over depth, both on planes that lie there already: no transposes, and of equal
-//! elements the first in row-major order still wins.
+//! Pools over one and three axes, of minima, and of sums. A pool over three axes is one over height and width and then
+//! one over depth. Both read planes in their order in memory, so nothing is transposed, and of equal elements the first
+//! in row-major order still wins.
 
 use super::lower;
 use crate::nodes::build::axes::{to_i64s, to_sizes};
@@ -46,7 +46,7 @@ fn infer<const N: usize>(cx: &mut Infer<'_>, windows: &WindowAttrs) -> Result<()
     let count = win.count()?;
     win.all_touch()?;
     if N == 3 {
-        // Windows over depth slide over what those over height and width leave.
+        // Windows over depth slide over the results of those over height and width.
         let rest = count[1].checked_mul(count[2]).ok_or("the number of windows overflows")?;
         countable([d[2], rest])?;
         countable([d[3], d[4]])?;
@@ -72,7 +72,7 @@ fn avg_infer<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     infer::<N>(cx, &a.windows())
 }
 
-/// The pool of planes that an op over more or fewer axes is made of.
+/// The pool of planes that computes pools over one to three axes.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Plane {
     /// The largest element.
@@ -134,7 +134,7 @@ fn avg_expand<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![pool::<N>(s.args[0], Plane::Avg { count_pad: a.count_include_pad }, &a.windows())]
 }
 
-/// See `doc`.
+/// The largest element of each 1-D window.
 pub const MAX_POOL1D: OpDef = OpDef {
     cases: &[
         Case { args: "f[2,3,9]", attrs: "kernel=[2] stride=[2] pad=[0,0] dilation=[1]", domains: &[Distinct] },
@@ -150,7 +150,7 @@ pub const MAX_POOL1D: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The largest element of each 3-D window.
 pub const MAX_POOL3D: OpDef = OpDef {
     cases: &[
         Case {
@@ -174,7 +174,7 @@ pub const MAX_POOL3D: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The smallest element of each 1-D window.
 pub const MIN_POOL1D: OpDef = OpDef {
     cases: &[
         Case { args: "f[2,3,9]", attrs: "kernel=[2] stride=[2] pad=[0,0] dilation=[1]", domains: &[Distinct] },
@@ -182,7 +182,7 @@ pub const MIN_POOL1D: OpDef = OpDef {
     ],
     ..base(
         "min_pool1d",
-        "y = the least of each window of x [N, C, L] (the first of equals; NaN if there is one; padding never wins)",
+        "y = the smallest of each window of x [N, C, L] (the first of equals; NaN if there is one; padding never wins)",
         WindowAttrs::FIELDS,
         extreme_infer::<1>,
         min_expand::<1>,
@@ -190,7 +190,7 @@ pub const MIN_POOL1D: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The smallest element of each 2-D window.
 pub const MIN_POOL2D: OpDef = OpDef {
     cases: &[
         Case {
@@ -206,7 +206,7 @@ pub const MIN_POOL2D: OpDef = OpDef {
     ],
     ..base(
         "min_pool2d",
-        "y = the least of each window of x [N, C, H, W] (the first of equals; NaN if there is one; padding never wins)",
+        "y = the smallest of each window of x [N, C, H, W] (the first of equals; NaN if there is one; padding never wins)",
         WindowAttrs::FIELDS,
         extreme_infer::<2>,
         min_expand::<2>,
@@ -214,7 +214,7 @@ pub const MIN_POOL2D: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The smallest element of each 3-D window.
 pub const MIN_POOL3D: OpDef = OpDef {
     cases: &[Case {
         args: "f[2,1,4,5,3]",
@@ -223,7 +223,7 @@ pub const MIN_POOL3D: OpDef = OpDef {
     }],
     ..base(
         "min_pool3d",
-        "y = the least of each window of x [N, C, D, H, W] (the first of equals; NaN if there is one; padding never wins)",
+        "y = the smallest of each window of x [N, C, D, H, W] (the first of equals; NaN if there is one; padding never wins)",
         WindowAttrs::FIELDS,
         extreme_infer::<3>,
         min_expand::<3>,
@@ -231,7 +231,7 @@ pub const MIN_POOL3D: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The sum of each 1-D window.
 pub const SUM_POOL1D: OpDef = OpDef {
     cases: &[Case { args: "f[2,2,7]", attrs: "kernel=[3] stride=[2] pad=[1,2]", domains: &[Real] }],
     ..base(
@@ -244,7 +244,7 @@ pub const SUM_POOL1D: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The sum of each 2-D window.
 pub const SUM_POOL2D: OpDef = OpDef {
     cases: &[
         Case { args: "f[2,3,4,6]", attrs: "kernel=[2,2] stride=[2,2] pad=[0,0,0,0]", domains: &[Real] },
@@ -271,7 +271,7 @@ pub const SUM_POOL2D: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The transpose of [`SUM_POOL2D`].
 pub const SUM_POOL2D_BACKWARD: OpDef = OpDef {
     cost: |cx| 2 * cx.out(),
     cases: &[
@@ -308,7 +308,7 @@ pub const SUM_POOL2D_BACKWARD: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The sum of each 3-D window.
 pub const SUM_POOL3D: OpDef = OpDef {
     cases: &[Case { args: "f[2,1,4,5,3]", attrs: "kernel=[3,2,2] stride=[1,2,1] pad=[1,1,1,0,0,1]", domains: &[Real] }],
     ..base(
@@ -321,7 +321,7 @@ pub const SUM_POOL3D: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The mean of each 1-D window.
 pub const AVG_POOL1D: OpDef = OpDef {
     cases: &[
         Case { args: "f[2,3,8]", attrs: "kernel=[2] stride=[2] pad=[0,0] count_include_pad=true", domains: &[Real] },
@@ -337,7 +337,7 @@ pub const AVG_POOL1D: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The mean of each 3-D window.
 pub const AVG_POOL3D: OpDef = OpDef {
     cases: &[
         Case {

@@ -36,7 +36,7 @@ attrs! {
     }
 }
 
-/// Asks that operand `i` is a random key.
+/// Checks that operand `i` is a random key.
 pub(super) fn key(cx: &Infer<'_>, i: usize) -> Result<(), String> {
     ensure!(cx.dtype(i) == DType::U32, "the key is {}; u32 is needed", cx.dtype(i));
     cx.expect_dims(i, "the key", &[4])
@@ -73,7 +73,7 @@ const DRAWS: &[Case] = &[
     Case { args: "u32[4]", attrs: "stream=0 dtype=f32 shape=[]", domains: &[Bits] },
 ];
 
-/// See `doc`.
+/// Uniform draws from [0, 1).
 pub const RNG_UNIFORM: OpDef = base(
     "rng_uniform",
     "uniform in [0, 1), of stream `stream` under the key",
@@ -82,7 +82,7 @@ pub const RNG_UNIFORM: OpDef = base(
     Deriv::Zero,
 );
 
-/// See `doc`.
+/// Draws from the standard normal distribution.
 pub const RNG_NORMAL: OpDef = base(
     "rng_normal",
     "standard normal (Box–Muller), of stream `stream` under the key",
@@ -91,7 +91,7 @@ pub const RNG_NORMAL: OpDef = base(
     Deriv::Zero,
 );
 
-/// See `doc`.
+/// The random key of the next step.
 pub const RNG_NEXT: OpDef = OpDef {
     attrs: &[],
     infer: |cx| {
@@ -108,7 +108,7 @@ pub const RNG_NEXT: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// A random key made from a key and a number.
 pub const RNG_FOLD: OpDef = OpDef {
     arity: Arity::Exactly(2),
     attrs: &[],
@@ -128,7 +128,7 @@ pub const RNG_FOLD: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// Elements zeroed at random, the others scaled up.
 pub const DROPOUT: OpDef = OpDef {
     arity: Arity::Exactly(2),
     attrs: DropoutAttrs::FIELDS,

@@ -1,4 +1,4 @@
-//! The length of a vector that lies in several tensors. Clipping of gradients uses it.
+//! The Euclidean length of several tensors together. Clipping of gradients uses it.
 
 use super::lower;
 use crate::nodes::ir::builder::Var;
@@ -6,7 +6,7 @@ use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use Domain::{Positive, Real};
 
-/// See `doc`.
+/// The Euclidean length of several tensors, safe against overflow.
 pub const ROOT_SUM_SQUARES: OpDef = OpDef {
     name: "root_sum_squares",
     doc: "√s in f64, from (s, x, …), where s is Σ x² of all elements of the others in their type; where that overflowed or \

@@ -1,5 +1,5 @@
-//! Order: positions of elements in sorted order, and of running extremes. `take_along_axis` gives the values, and its
-//! derivative puts gradients back where the values came from.
+//! Positions of elements in sorted order, and of running extremes. `take_along_axis` gives the values, and its
+//! derivative moves gradients back to where the values came from.
 
 pub mod lower;
 pub mod var;
@@ -11,7 +11,7 @@ use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::typed::attrs;
 
 attrs! {
-    /// Of `arg_sort`.
+    /// Attributes of `arg_sort`.
     pub struct ArgSortAttrs {
         /// Whether the largest element is first.
         descending: bool,
@@ -19,7 +19,7 @@ attrs! {
 }
 
 attrs! {
-    /// Of `cum_arg_max`.
+    /// Attributes of `cum_arg_max`.
     pub struct CumArgMaxAttrs {
         /// The axis.
         axis: i64,
@@ -30,7 +30,7 @@ attrs! {
 
 const POSITIONS: usize = i32::MAX as usize;
 
-/// See `doc`.
+/// The positions that sort the last axis.
 pub const ARG_SORT: OpDef = OpDef {
     name: "arg_sort",
     doc: "positions (i32) of the elements along the last axis in sorted order: equal ones in their order, NaN last",
@@ -57,7 +57,7 @@ pub const ARG_SORT: OpDef = OpDef {
     ],
 };
 
-/// See `doc`.
+/// The position of the running maximum or minimum along an axis.
 pub const CUM_ARG_MAX: OpDef = OpDef {
     name: "cum_arg_max",
     doc: "position (i32) of the largest (or, if `smallest`, smallest) element so far along `axis`: the last of equals, \

@@ -17,13 +17,13 @@ attrs! {
     pub struct Col2imAttrs {
         /// Height and width of the planes.
         in_hw: Vec<i64>,
-        /// As of [`WindowAttrs`].
+        /// As in [`WindowAttrs`].
         kernel: Vec<i64>,
-        /// As of [`WindowAttrs`].
+        /// As in [`WindowAttrs`].
         stride: Vec<i64>,
-        /// As of [`WindowAttrs`].
+        /// As in [`WindowAttrs`].
         pad: Vec<i64>,
-        /// As of [`WindowAttrs`].
+        /// As in [`WindowAttrs`].
         dilation: Vec<i64>,
     }
 }
@@ -74,7 +74,7 @@ fn count(windows: &WindowAttrs, plane: [usize; 2]) -> Result<([usize; 2], usize)
     Ok((win.count()?, taps))
 }
 
-/// See `doc`.
+/// The windows of images as columns: torch's `unfold`.
 pub const IM2COL: OpDef = OpDef {
     cases: &[
         Case { args: "f[2,3,4,5]", attrs: "kernel=[2,3] stride=[1,1] pad=[0,0,0,0] dilation=[1,1]", domains: &[Real] },
@@ -110,7 +110,7 @@ pub const IM2COL: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// Columns added into images: torch's `fold`, the transpose of [`IM2COL`].
 pub const COL2IM: OpDef = OpDef {
     cases: &[
         Case {

@@ -1,5 +1,5 @@
-//! Lowered calls without a scheduler between: each row on each of its cases, and on some more sizes, against its
-//! decomposition and against naive loops, over several divisions of the units and every in-place pair.
+//! Lowered calls without a scheduler: each op on each of its cases, and on more sizes, against its decomposition and
+//! against naive loops, over several divisions of the units and every in-place pair.
 
 mod cases;
 mod machine;
@@ -12,7 +12,7 @@ use crate::nodes::ops::table::OPS;
 use crate::nodes::{CrossEntropy, Graph, GraphBuf};
 use machine::{expanded, numbers, outputs};
 
-/// Rows with cases that can run alone.
+/// Ops with cases that can run alone.
 fn rows() -> impl Iterator<Item = (Op, &'static OpDef, &'static Case)> {
     let runs = |d: &&'static OpDef| !matches!(d.lower, Lower::Leaf | Lower::Control);
     let all = OPS.iter().enumerate().filter(move |(_, d)| runs(d));

@@ -1,4 +1,4 @@
-//! Loops over indices that say what ops of shapes, indices and sums mean.
+//! Naive loops over indices: the reference for ops that move, index and sum elements.
 
 use crate::arena::Node;
 use crate::arena::intern::Dims;
