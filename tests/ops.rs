@@ -86,7 +86,7 @@ fn tolerance(t: &Tensor) -> f64 {
     if t.dtype == DType::F32 { 2e-5 } else { 1e-12 }
 }
 
-/// Names of the float operands and results, or why there is no derivative to test.
+/// Names of the float operands and results, or the reason why no derivative is tested.
 fn differentiable(s: &Sample) -> Result<(Vec<String>, Vec<String>), &'static str> {
     let v = s.graph.view();
     let wrt: Vec<String> = v.leaves().filter(|l| is_asked(s, l.0)).map(|l| l.2.to_string()).collect();
@@ -101,10 +101,10 @@ fn differentiable(s: &Sample) -> Result<(Vec<String>, Vec<String>), &'static str
     }
 }
 
-/// Why a sample in f32 is not asked: its twin is.
+/// The reason for a sample in f32: the same sample in f64 is tested.
 const F64_ONLY: &str = "f64 only";
 
-/// Whether a value is of the type that the sample is drawn in.
+/// Whether a value has the float type of the sample.
 fn is_asked(s: &Sample, v: Value) -> bool {
     s.graph.view().dtype[v.at()] == s.float
 }
@@ -135,7 +135,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 /// A question about a sample: no answer is a failed assertion; an error says why it was not asked.
 type Facet = fn(&Sample) -> Result<(), &'static str>;
 
-/// What is asked of each op.
+/// The facets of each op.
 const FACETS: [(&str, Facet); 10] = [
     ("text", text_round_trips),
     ("kernel", kernel_agrees_with_decomposition),
@@ -149,7 +149,7 @@ const FACETS: [(&str, Facet); 10] = [
     ("refusals", bad_operands_are_refused_by_name),
 ];
 
-/// The answers of one op: of each facet, how many samples hold, which fail, and why others were not asked.
+/// The answers to one facet of an op: how many samples pass, which fail, and why others were not asked.
 #[derive(Default)]
 struct Answer {
     hold: usize,
@@ -159,22 +159,22 @@ struct Answer {
 
 #[test]
 fn every_op_passes_every_facet() {
-    let rows: Vec<(&OpDef, Vec<Answer>)> = (0..OPS.len()).into_par_iter().map(|i| (OPS[i], ask(i))).collect();
+    let all: Vec<(&OpDef, Vec<Answer>)> = (0..OPS.len()).into_par_iter().map(|i| (OPS[i], ask(i))).collect();
     let mut table = format!("{:<34}", "op (cases)");
     FACETS.iter().for_each(|f| table += &format!("{:>13}", f.0));
-    for (def, answers) in rows.iter().filter(|r| !r.0.cases.is_empty()) {
+    for (def, answers) in all.iter().filter(|r| !r.0.cases.is_empty()) {
         table += &format!("\n{:<34}", format!("{} ({})", def.name, def.cases.len()));
         for a in answers {
             let cell = if a.hold > 0 { "yes".to_string() } else { format!("- {}", a.because.unwrap_or("?")) };
             table += &format!("{cell:>13}");
         }
     }
-    let asked: usize = rows.iter().flat_map(|r| &r.1).map(|a| a.hold).sum();
-    println!("{table}\n{} ops, {asked} answers", rows.iter().filter(|r| !r.0.cases.is_empty()).count());
-    let failed: Vec<&String> = rows.iter().flat_map(|r| &r.1).flat_map(|a| &a.failed).collect();
+    let asked: usize = all.iter().flat_map(|r| &r.1).map(|a| a.hold).sum();
+    println!("{table}\n{} ops, {asked} answers", all.iter().filter(|r| !r.0.cases.is_empty()).count());
+    let failed: Vec<&String> = all.iter().flat_map(|r| &r.1).flat_map(|a| &a.failed).collect();
     assert!(failed.is_empty(), "{} fail: {failed:?}", failed.len());
-    // No cell is empty without a reason; leaves have no cases.
-    let bare = rows.iter().filter(|r| !r.0.is_leaf()).any(|r| r.1.iter().any(|a| a.hold == 0 && a.because.is_none()));
+    // A cell without an answer has a reason; leaves have no cases.
+    let bare = all.iter().filter(|r| !r.0.is_leaf()).any(|r| r.1.iter().any(|a| a.hold == 0 && a.because.is_none()));
     assert!(!bare, "{table}");
 }
 
@@ -425,14 +425,14 @@ fn bad_operands_are_refused_by_name(s: &Sample) -> Result<(), &'static str> {
         g.emit(s.op, &x, &attrs);
         match g.error() {
             Some(e) => assert!(e.message.contains(def.name), "{change:?}: {e}"),
-            // Many ops take any rank, and moving ops take any type.
+            // Many ops take any rank, and ops that move elements take any type.
             None => assert!(matches!(change, Change::C64 | Change::Rank), "{} accepts {change:?}", def.name),
         }
     }
     Ok(())
 }
 
-/// What is wrong with the operands.
+/// A fault of the operands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Change {
     Fewer,

@@ -1,7 +1,7 @@
 //! The op reference, one page made from the op table. `docs/ops.md` is its output, and `tests/ops.rs` compares them.
 //!
-//! Definitions say most of an entry. Three things are asked of the code instead, on a conformance case: the element
-//! types that shape inference and lowering accept, the number of results, and the cost class of the kernel calls.
+//! Most of an entry is in the definition. Three facts come from running it on a conformance case: the element types that
+//! shape inference and lowering accept, the number of results, and the cost class of the kernel calls.
 
 use crate::kernels::cost_model::CostClass;
 use crate::nodes::ir::attrs::{Attr, Field, Kind, Owned};
@@ -23,14 +23,15 @@ is out of date.
 
 An entry says:
 
-* **Formula**: from the definition. A bar (x̄) marks a cotangent, a dot (ẋ) a tangent.
+* **Computes**: the formula, with conventions at ties, kinks and zeros. A bar (x̄) marks a cotangent, a dot (ẋ) a tangent.
 * **Operands**: their number, and the element types that they may have. Operands named together have one type.
-* **Attributes**: names and types, as the text form writes them. All must be given, but for optional ones.
-* **Derivative**: a *rule* of the op's own, *zero*, or that of its *decomposition* into simpler ops.
+  The types are tried on one conformance case; a mask that may be a bool or a float counts with its neighbours there.
+* **Attributes**: names and types, as the text form writes them. A node has all of them but optional ones.
+* **Derivative**: a *rule* in the definition, *zero*, or that of its *decomposition* into simpler ops.
 * **Runs as**: kernel calls with their cost class, one step of a *tile* program (which fusion joins with its neighbours),
   a *view* of the operand's bytes, or the *decomposition*.
 * **Flags**: see [add an op](add-an-op.md#fields-of-opdef).
-* **Method**: how the builder writes it. Ops without one are made by passes, or named in the text form.
+* **Method**: the builder method. Ops without one are written by passes and in the text form.
 ";
 
 /// What each family is about, for its heading.
@@ -56,8 +57,17 @@ const TITLES: &[(&str, &str)] = &[
     ("blocks", "Whole layers"),
 ];
 
-/// The page. `method` gives the builder method of an op by the op's name, as `Var::softmax`.
-pub fn page(method: impl Fn(&str) -> Option<String>) -> String {
+/// The part of an entry that only the sources have.
+#[derive(Clone, Debug, Default)]
+pub struct Notes {
+    /// A sentence: the documentation of the constant.
+    pub about: String,
+    /// The builder method, as `Var::softmax`.
+    pub method: Option<String>,
+}
+
+/// The page. `notes` gives the notes on an op by the op's name.
+pub fn page(notes: impl Fn(&str) -> Notes) -> String {
     let mut families: Vec<&str> = Vec::new();
     for f in FAMILIES {
         if !families.contains(f) {
@@ -74,7 +84,7 @@ pub fn page(method: impl Fn(&str) -> Option<String>) -> String {
         let title = TITLES.iter().find(|t| t.0 == *family).map_or("", |t| t.1);
         let _ = writeln!(out, "\n## {title} (`{family}`)");
         for (op, def) in members(family) {
-            out += &entry(op, def, family, method(def.name));
+            out += &entry(op, def, family, notes(def.name));
         }
     }
     out
@@ -86,16 +96,16 @@ fn members(family: &str) -> impl Iterator<Item = (Op, &'static OpDef)> {
     all.filter(move |(_, (_, f))| **f == family).map(|(i, (def, _))| (Op(i as u16), def))
 }
 
-fn entry(op: Op, def: &'static OpDef, family: &str, method: Option<String>) -> String {
-    let mut out = format!("\n### {}\n\n{}.\n\n", def.name, def.doc);
+fn entry(op: Op, def: &'static OpDef, family: &str, notes: Notes) -> String {
+    let mut out = format!("\n### {}\n\n{}\n\n", def.name, notes.about);
     let mut line = |what: &str, text: String| {
         let _ = writeln!(out, "* {what}: {text}");
     };
     let sample = Sample::of(op, def);
+    line("Computes", def.doc.to_string());
     line("Operands", operands(def, sample.as_ref()));
     if let Some(n) = sample.as_ref().and_then(|s| s.results(s.case.args, DType::F32)) {
-        let region = def.attrs.iter().any(|f| f.kind == Kind::Region);
-        line("Results", if region { "those of the body".to_string() } else { n.to_string() });
+        line("Results", if has_region(def) { "the yields of the body".to_string() } else { n.to_string() });
     }
     if !def.attrs.is_empty() {
         line("Attributes", def.attrs.iter().map(attribute).collect::<Vec<_>>().join(", "));
@@ -106,7 +116,7 @@ fn entry(op: Op, def: &'static OpDef, family: &str, method: Option<String>) -> S
     if !flags.is_empty() {
         line("Flags", flags.join(", "));
     }
-    if let Some(method) = method {
+    if let Some(method) = notes.method {
         line("Method", format!("`{method}`"));
     }
     out
@@ -170,6 +180,9 @@ impl Sample {
 /// The number of operands and their element types: `2; 0: f32 f64; 1: i32 i64`.
 fn operands(def: &OpDef, sample: Option<&Sample>) -> String {
     let Some(s) = sample.filter(|s| !s.case.args.is_empty()) else { return def.arity.to_string() };
+    if has_region(def) {
+        return format!("{}, of the types that the body takes", def.arity);
+    }
     let words: Vec<&str> = s.case.args.split_whitespace().collect();
     let kind = |w: &str| w.split('[').next().unwrap_or_default().to_string();
     let mut groups: Vec<String> = Vec::new();
@@ -190,11 +203,25 @@ fn operands(def: &OpDef, sample: Option<&Sample>) -> String {
         // A case of two groups may need one float type in both: try it in each.
         let taken = |to: &DType| [DType::F32, DType::F64].into_iter().any(|float| s.takes(&replaced(*to), float));
         let types: Vec<String> = DType::ALL.iter().filter(|to| taken(to)).map(|to| format!("`{to}`")).collect();
-        let at: Vec<String> = (0..words.len()).filter(|&i| kind(words[i]) == *group).map(|i| format!("{i}")).collect();
-        let which = if groups.len() > 1 { format!("operand {}: ", at.join(", ")) } else { String::new() };
+        let at: Vec<usize> = (0..words.len()).filter(|&i| kind(words[i]) == *group).collect();
+        let which = if groups.len() > 1 { format!("operand {}: ", ranges(&at)) } else { String::new() };
         parts.push(format!("{which}{}", types.join(" ")));
     }
     parts.join("; ")
+}
+
+/// Ascending numbers as text: `0 to 3, 5`.
+fn ranges(numbers: &[usize]) -> String {
+    let runs = numbers.chunk_by(|a, b| a + 1 == *b);
+    let text = runs.map(|run| match run {
+        [first, .., last] if run.len() > 2 => format!("{first} to {last}"),
+        _ => run.iter().map(usize::to_string).collect::<Vec<_>>().join(", "),
+    });
+    text.collect::<Vec<_>>().join(", ")
+}
+
+fn has_region(def: &OpDef) -> bool {
+    def.attrs.iter().any(|f| f.kind == Kind::Region)
 }
 
 fn attribute(f: &Field) -> String {

@@ -1,14 +1,17 @@
 //! What is asked of the sources of the op definitions, and the reference page that is made from them.
 
-use arenagrad::nodes::reference;
+use arenagrad::nodes::reference::{self, Notes};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// `docs/ops.md` is what the definitions say. `ARENAGRAD_WRITE_DOCS=1` writes it.
 #[test]
 fn the_reference_page_is_current() {
-    let methods = methods();
-    let page = reference::page(|op| methods.get(op).cloned());
+    let (methods, sentences) = (methods(), sentences());
+    let page = reference::page(|op| Notes {
+        about: sentences.get(op).cloned().unwrap_or_else(|| panic!("the constant of {op} has no documentation")),
+        method: methods.get(op).cloned(),
+    });
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ops.md");
     if std::env::var("ARENAGRAD_WRITE_DOCS").is_ok_and(|v| v == "1") {
         std::fs::write(&path, &page).unwrap();
@@ -21,10 +24,44 @@ fn the_reference_page_is_current() {
     );
 }
 
-/// The builder method of each op that has one, by the op's name: the method called like the op, or the first that names
-/// it.
+/// The documentation of the constant of each op, by the op's name. Links become names of ops.
+fn sentences() -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    for (_, text) in sources(Path::new("src/nodes")) {
+        let mut above: Vec<&str> = Vec::new();
+        for line in text.lines() {
+            let name = line.strip_prefix("pub const ").and_then(|l| l.split_once(": OpDef")).map(|l| l.0);
+            if let Some(name) = name {
+                all.insert(name.to_lowercase(), plain(&above.join(" ")));
+            }
+            match line.strip_prefix("/// ") {
+                Some(doc) => above.push(doc),
+                None => above.clear(),
+            }
+        }
+    }
+    all
+}
+
+/// A sentence with links as names of ops: [`GELU`] as `gelu`.
+fn plain(text: &str) -> String {
+    let mut out = String::new();
+    for (i, part) in text.split("[`").enumerate() {
+        match part.split_once("`]").filter(|_| i > 0) {
+            Some((name, rest)) => {
+                let target = rest.strip_prefix('(').and_then(|r| r.split_once(')'));
+                out += &format!("`{}`{}", name.to_lowercase(), target.map_or(rest, |t| t.1));
+            }
+            None => out += part,
+        }
+    }
+    out
+}
+
+/// The builder method of each op that has one, by the op's name: the method called like the op, else one that a list
+/// of methods gives, else the first that names the op.
 fn methods() -> BTreeMap<String, String> {
-    let (mut first, mut same) = (BTreeMap::new(), BTreeMap::new());
+    let (mut first, mut listed, mut same) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     for (path, text) in sources(Path::new("src/nodes")) {
         let file = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
         if !["var.rs", "rotary.rs", "builder.rs"].contains(&file) {
@@ -45,10 +82,10 @@ fn methods() -> BTreeMap<String, String> {
             let words: Vec<&str> = line.trim().trim_end_matches(';').split_whitespace().collect();
             match (list, &words[..]) {
                 ("unary" | "binary", [name, "=>", op]) | ("reductions", [name, "=>", op]) => {
-                    first.entry(op.to_lowercase()).or_insert(format!("Var::{name}"));
+                    listed.insert(op.to_lowercase(), format!("Var::{name}"));
                 }
                 ("operator", [operator, _, op]) => {
-                    first.entry(op.to_lowercase()).or_insert(format!("std::ops::{operator}"));
+                    listed.insert(op.to_lowercase(), format!("std::ops::{operator}"));
                 }
                 ("by_axes", [.., _, _]) => {
                     let ops = line.rsplit(':').next().unwrap_or_default().trim_end_matches(';');
@@ -71,6 +108,7 @@ fn methods() -> BTreeMap<String, String> {
             }
         }
     }
+    first.extend(listed);
     first.extend(same);
     first
 }

@@ -191,7 +191,7 @@ pub const PARAM: OpDef =
 /// A value kept from step to step.
 pub const STATE: OpDef = leaf(
     "state",
-    "a value kept from step to step; the moving average of param `averages`, if that is said",
+    "a value kept from step to step; the moving average of param `averages`, if that is given",
     StateAttrs::FIELDS,
     Deriv::Zero,
     |cx| {

@@ -278,8 +278,8 @@ fn backward_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// Scaled dot-product attention, with the log-sum-exp of the scores.
 pub const ATTENTION: OpDef = OpDef {
     name: "attention",
-    doc: "y = drop(softmax(softcap(scale·q·kᵀ) + bias))·v over the keys that a query sees, 0 where it sees none; also \
-          lse = ln Σ eˢ",
+    doc: "y = dropout(softmax(s))·v with s = softcap(scale·q·kᵀ) + bias over the keys that a query sees, 0 if it sees none; \
+          also lse = ln Σ eˢ; from (q, k, v[, padding][, bias][, key])",
     arity: Arity::Between(3, 6),
     attrs: AttentionAttrs::FIELDS,
     flags: Flags::PURE,

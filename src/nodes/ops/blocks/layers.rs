@@ -111,7 +111,7 @@ fn attention_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// A layer of multi-head self-attention, with its projections.
 pub const ATTENTION_BLOCK: OpDef = OpDef {
     name: "attention_block",
-    doc: "y = attention of the thirds of x·qkv_w + qkv_b, rotated if asked, ·out_w + out_b, from (x, qkv_w, out_w[, mask][, qkv_b, out_b][, cos, sin])",
+    doc: "y = attention(q, k, v)·out_w + out_b with q, k, v the thirds of x·qkv_w + qkv_b, q and k rotated if `rope`, from (x, qkv_w, out_w[, mask][, qkv_b, out_b][, cos, sin])",
     arity: Arity::Between(3, 8),
     attrs: AttentionBlockAttrs::FIELDS,
     infer: attention_infer,
@@ -214,7 +214,7 @@ fn layer_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// A layer of BERT.
 pub const TRANSFORMER_LAYER: OpDef = OpDef {
     name: "transformer_layer",
-    doc: "BERT's layer, h = norm(attention_block(x) + x), y = norm(fc2(act(fc1 h)) + h), from (x, qkv_w, qkv_b, out_w, out_b, ln1_g, ln1_b, fc1_w, fc1_b, fc2_w, fc2_b, ln2_g, ln2_b, mask), or without those ending in b",
+    doc: "BERT's layer, h = norm(attention_block(x) + x), y = norm(fc2(act(fc1 h)) + h), from (x, qkv_w, qkv_b, out_w, out_b, ln1_g, ln1_b, fc1_w, fc1_b, fc2_w, fc2_b, ln2_g, ln2_b, mask), or without the operands ending in b if not `bias`",
     arity: Arity::Between(8, 14),
     attrs: TransformerLayerAttrs::FIELDS,
     infer: layer_infer,

@@ -67,7 +67,7 @@ fn lower(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// A gated linear unit with SiLU, on two halves of one tensor.
 pub const SWIGLU: OpDef = OpDef {
     name: "swiglu",
-    doc: "y = silu(gate)·value in type `to`, the last axis of x being value, then gate; with `gate_first`, gate, then value",
+    doc: "y = silu(gate)·value in type `to`; the last axis of x is value, then gate, or gate, then value if `gate_first`",
     arity: Arity::Exactly(1),
     attrs: SwigluAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED),

@@ -85,7 +85,13 @@ fn constant_type(cx: &mut Infer<'_>) -> Result<(), String> {
 pub const CONSTANT: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     cases: &[Case { args: "", attrs: "dtype=f32 shape=[2] data=0x0000803f00000040", domains: &[] }],
-    ..leaf("constant", "little-endian bytes in row-major order", ConstantAttrs::FIELDS, Deriv::Zero, constant_type)
+    ..leaf(
+        "constant",
+        "the elements in `data`: little-endian bytes in row-major order",
+        ConstantAttrs::FIELDS,
+        Deriv::Zero,
+        constant_type,
+    )
 };
 
 /// A tensor filled with one number.

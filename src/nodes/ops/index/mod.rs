@@ -59,7 +59,7 @@ pub const GATHER: OpDef = OpDef {
     ],
     ..base(
         "gather",
-        "slices of x at the indices along `axis` (take)",
+        "slices of x at the indices along `axis`",
         GatherAttrs::FIELDS,
         Lower::Kernel(lower::gather),
         Deriv::Linear(|s, i, g| {

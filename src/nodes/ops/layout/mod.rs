@@ -79,14 +79,14 @@ const fn same(name: &'static str, doc: &'static str, deriv: Deriv) -> OpDef {
 /// The operand, marked as a boundary of rematerialisation.
 pub const CHECKPOINT: OpDef = same(
     "checkpoint",
-    "y = x, a boundary of blocks: a memory budget may recompute what lies between two of them",
+    "y = x; under a memory budget, values between two checkpoints may be recomputed",
     Deriv::Linear(|_, _, g| Some(g)),
 );
 
 /// The operand, which no pass merges with its copies.
 pub const OPTIMIZATION_BARRIER: OpDef = same(
     "optimization_barrier",
-    "y = x, apart from x for the passes: what is computed again behind it does not merge with the original",
+    "y = x; passes treat y as another value than x, so a computation that is repeated from y is not merged with the original",
     Deriv::Linear(|_, _, g| Some(g)),
 );
 
@@ -143,7 +143,7 @@ pub const BROADCAST: OpDef = OpDef {
     ],
     ..base(
         "broadcast",
-        "x repeated along size-1 and missing leading axes",
+        "x repeated along axes of size 1 and along missing leading axes",
         ToShapeAttrs::FIELDS,
         lower::broadcast,
         Deriv::Linear(|s, _, g| Some(g.unbroadcast(&s.args[0].dims()))),
@@ -184,7 +184,7 @@ pub const SLICE: OpDef = OpDef {
     ],
     ..base(
         "slice",
-        "elements starts..limits in steps",
+        "the elements starts..limits of each axis, in steps of `steps`",
         SliceAttrs::FIELDS,
         lower::slice,
         Deriv::Linear(|s, _, g| {

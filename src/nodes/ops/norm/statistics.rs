@@ -141,7 +141,7 @@ fn group_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// Normalisation of groups of channels of each sample.
 pub const GROUP_NORM: OpDef = OpDef {
     name: "group_norm",
-    doc: "y = γ(x − mean)·rstd + β, mean and rstd of each of `groups` runs of channels of each sample; also both, [N, groups]",
+    doc: "y = γ(x − mean)·rstd + β with the statistics of each of `groups` runs of channels of each sample; also mean and rstd, [N, groups]",
     arity: Arity::Exactly(3),
     attrs: GroupNormAttrs::FIELDS,
     flags: Flags::PURE,
@@ -179,7 +179,7 @@ fn batch_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// Normalisation of each channel over the batch, with its statistics.
 pub const BATCH_NORM: OpDef = OpDef {
     name: "batch_norm",
-    doc: "y = γ(x − mean)/√(var + eps) + β, mean and biased variance of each channel over all other axes; also both",
+    doc: "y = γ(x − mean)/√(var + eps) + β with the mean and the biased variance of each channel over all other axes; also both statistics",
     arity: Arity::Exactly(3),
     attrs: NormAttrs::FIELDS,
     flags: Flags::PURE,

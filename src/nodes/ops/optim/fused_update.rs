@@ -90,7 +90,7 @@ pub const MATMUL_SGD: OpDef = OpDef {
     ],
     ..base(
         "matmul_sgd",
-        "p' = p − lr·(a·b + weight_decay·p), from (a, b, p, lr): the step of plain SGD by a gradient that is a product; a last operand scales that",
+        "p' = p − lr·(a·b + weight_decay·p), from (a, b, p, lr): a step of SGD by the gradient a·b; one more scalar operand multiplies the gradient",
         4,
         MatmulSgdAttrs::FIELDS,
         Deriv::ViaDecompose,
@@ -126,7 +126,7 @@ pub const MATMUL_SGD_MOMENTUM: OpDef = OpDef {
     ],
     ..base(
         "matmul_sgd_momentum",
-        "p', buf' = sgd_momentum(p, a·b, buf, lr, t), from (a, b, p, buf, lr, t): the step by a gradient that is a product; a last operand scales that",
+        "p', buf' = sgd_momentum(p, a·b, buf, lr, t), from (a, b, p, buf, lr, t): a step by the gradient a·b; one more scalar operand multiplies the gradient",
         6,
         MatmulSgdMomentumAttrs::FIELDS,
         Deriv::ViaDecompose,
@@ -160,7 +160,7 @@ pub const MATMUL_ADAM: OpDef = OpDef {
     ],
     ..base(
         "matmul_adam",
-        "p', m', v' = adam(p, a·b, m, v, lr, t), from (a, b, p, m, v, lr, t): the step by a gradient that is a product; a last operand scales that",
+        "p', m', v' = adam(p, a·b, m, v, lr, t), from (a, b, p, m, v, lr, t): a step by the gradient a·b; one more scalar operand multiplies the gradient",
         7,
         MatmulAdamAttrs::FIELDS,
         Deriv::ViaDecompose,

@@ -136,7 +136,7 @@ pub const SGD: OpDef = OpDef {
     lower: Lower::Kernel(lower::step),
     ..base(
         "sgd",
-        "p' = p − lr·(g + weight_decay·p), from (p, g) of each param, lr; a last operand scales g",
+        "p' = p − lr·(g + weight_decay·p), from (p, g) of each param, lr; one more scalar operand multiplies g",
         3,
         SgdAttrs::FIELDS,
         Deriv::ViaDecompose,
@@ -183,7 +183,7 @@ pub const SGD_MOMENTUM: OpDef = OpDef {
     lower: Lower::Kernel(lower::step),
     ..base(
         "sgd_momentum",
-        "d = g + weight_decay·p; buf' = d if t = 1, momentum·buf + (1 − dampening)·d else; p' = p − lr·buf' (nesterov: p − lr·(d + momentum·buf')), from (p, g, buf) of each param, lr, t; a last operand scales g",
+        "d = g + weight_decay·p; buf' = d if t = 1, momentum·buf + (1 − dampening)·d else; p' = p − lr·buf' (nesterov: p − lr·(d + momentum·buf')), from (p, g, buf) of each param, lr, t; one more scalar operand multiplies g",
         5,
         SgdMomentumAttrs::FIELDS,
         Deriv::ViaDecompose,
@@ -243,7 +243,7 @@ pub const ADAM: OpDef = OpDef {
     lower: Lower::Kernel(lower::step),
     ..base(
         "adam",
-        "m' = β₁m + (1 − β₁)g, v' = β₂v + (1 − β₂)g², p' = p − lr/(1 − β₁ᵗ)·m'/(√v'/√(1 − β₂ᵗ) + eps); weight_decay·p joins g, or p shrinks by lr·weight_decay first if decoupled; from (p, g, m, v) of each param, lr, t; a last operand scales g",
+        "m' = β₁m + (1 − β₁)g, v' = β₂v + (1 − β₂)g², p' = p − lr/(1 − β₁ᵗ)·m'/(√v'/√(1 − β₂ᵗ) + eps); weight_decay·p joins g, or p shrinks by lr·weight_decay first if decoupled; from (p, g, m, v) of each param, lr, t; one more scalar operand multiplies g",
         6,
         AdamAttrs::FIELDS,
         Deriv::ViaDecompose,

@@ -184,7 +184,7 @@ pub const CEIL: OpDef = OpDef { flags: STEP, infer: real, ..base("ceil", "y = ‚å
 pub const ROUND: OpDef = OpDef {
     flags: STEP,
     infer: real,
-    ..base("round", "nearest integer, halves to even", 1, TileOp::Round, Deriv::Zero)
+    ..base("round", "y = the nearest integer, halves to even", 1, TileOp::Round, Deriv::Zero)
 };
 
 /// `t` strictly inside the bounds, an exact 0 elsewhere.

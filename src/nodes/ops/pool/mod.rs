@@ -306,7 +306,7 @@ pub const AVG_POOL2D_BACKWARD: OpDef = OpDef {
     lower: Lower::Kernel(lower::avg_pool2d_backward),
     ..base(
         "avg_pool2d_backward",
-        "dx[..] = Σ dy / n over the windows that see the element; the transpose of avg_pool2d",
+        "dx[..] = Σ dy / n over the windows that contain the element; the transpose of avg_pool2d",
         1,
         AvgPoolBackwardAttrs::FIELDS,
         Deriv::Linear(|s, _, g| {

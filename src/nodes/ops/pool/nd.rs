@@ -281,7 +281,7 @@ pub const SUM_POOL2D_BACKWARD: OpDef = OpDef {
     lower: Lower::Kernel(lower::sum_pool2d_backward),
     ..base(
         "sum_pool2d_backward",
-        "dx[..] = Σ dy over the windows that see the element; the transpose of sum_pool2d",
+        "dx[..] = Σ dy over the windows that contain the element; the transpose of sum_pool2d",
         SumPoolBackwardAttrs::FIELDS,
         |cx| {
             let dtype = cx.float(0)?;
