@@ -81,9 +81,20 @@ pub fn reduced_dims(dims: &[usize], axes: &[usize], keep: bool) -> Vec<usize> {
     kept.collect()
 }
 
-/// `[outer, n, inner]` around `axis`.
-pub fn split_at_axis(dims: &Dims, axis: usize) -> (usize, usize, usize) {
-    (dims[..axis].iter().product(), dims[axis], dims[axis + 1..].iter().product())
+/// A shape as three axes: `[outer, n, inner]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AxisSplit {
+    /// Elements of the axes before, multiplied.
+    pub outer: usize,
+    /// Elements of the axis.
+    pub n: usize,
+    /// Elements of the axes after, multiplied.
+    pub inner: usize,
+}
+
+/// `dims` as the axes before `axis`, `axis`, and the axes after it.
+pub fn split_at_axis(dims: &Dims, axis: usize) -> AxisSplit {
+    AxisSplit { outer: dims[..axis].iter().product(), n: dims[axis], inner: dims[axis + 1..].iter().product() }
 }
 
 impl<'g> Var<'g> {

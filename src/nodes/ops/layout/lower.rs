@@ -76,7 +76,7 @@ pub fn concat(cx: &mut LowerCx<'_>) -> Result<(), String> {
         return Ok(());
     }
     let axis = to_size(ConcatAttrs::of(&cx.attrs()).axis);
-    let (outer, _, _) = split_at_axis(&cx.arg_dims(0), axis);
+    let outer = split_at_axis(&cx.arg_dims(0), axis).outer;
     let width = |i: usize| cx.arg_dims(i)[axis..].iter().product();
     let p = Concat { outer, widths: (0..cx.args()).map(width).collect() };
     let call = Call::new(by_size!(cx.dtype(0), copy::concat), p.to_words(), p.units());

@@ -1,7 +1,7 @@
 //! Moves and joins of elements as methods of [`Var`].
 
 use crate::error::Kind;
-use crate::nodes::build::axes::{Axes, split_at_axis, to_i64s};
+use crate::nodes::build::axes::{Axes, AxisSplit, split_at_axis, to_i64s};
 use crate::nodes::build::broadcast::broadcast_dims;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
@@ -266,7 +266,8 @@ impl<'g> Var<'g> {
         let mut y = self;
         for (axis, &t) in times.iter().enumerate().filter(|(_, t)| **t != 1) {
             // One axis at a time: all at once would double the rank.
-            let (now, (outer, n, inner)) = (y.dims(), split_at_axis(&y.dims(), axis));
+            let now = y.dims();
+            let AxisSplit { outer, n, inner } = split_at_axis(&now, axis);
             let mut all = now.to_vec();
             all[axis] = n.saturating_mul(t);
             y = y.reshape([outer, 1, n * inner]).broadcast([outer, t, n * inner]).reshape(all);

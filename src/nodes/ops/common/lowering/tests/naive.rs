@@ -3,9 +3,9 @@
 use crate::arena::Node;
 use crate::arena::intern::Dims;
 use crate::nodes::Graph;
-use crate::nodes::build::axes::split_at_axis;
 use crate::nodes::build::axes::to_size;
 use crate::nodes::build::axes::to_sizes;
+use crate::nodes::build::axes::{AxisSplit, split_at_axis};
 use crate::nodes::ops::constant::{FullAttrs, IotaAttrs};
 use crate::nodes::ops::index::attrs::GatherAttrs;
 use crate::nodes::ops::index::attrs::ScatterAddAttrs;
@@ -84,7 +84,7 @@ pub fn result(g: Graph<'_>, n: Node, x: &[Vec<f64>]) -> Option<Vec<f64>> {
         }
         "cumsum" => {
             let RunningAttrs { axis, exclusive, reverse } = RunningAttrs::of(&a);
-            let (_, n, inner) = split_at_axis(&d[0], to_size(axis));
+            let AxisSplit { n, inner, .. } = split_at_axis(&d[0], to_size(axis));
             let counts = |i: usize, j: usize| (i == j && !exclusive) || if reverse { j > i } else { j < i };
             let one = |e: usize| {
                 let (i, base) = (e / inner % n, e - e / inner % n * inner);
@@ -94,7 +94,7 @@ pub fn result(g: Graph<'_>, n: Node, x: &[Vec<f64>]) -> Option<Vec<f64>> {
         }
         "arg_max" | "arg_min" => {
             let sign = if op == "arg_max" { 1.0 } else { -1.0 };
-            let (_, n, inner) = split_at_axis(&d[0], to_size(ArgExtremeAttrs::of(&a).axis));
+            let AxisSplit { n, inner, .. } = split_at_axis(&d[0], to_size(ArgExtremeAttrs::of(&a).axis));
             let one = |e: usize| {
                 let at = |j: usize| sign * x[0][(e / inner * n + j) * inner + e % inner];
                 (0..n).fold(0, |best, j| if at(j) > at(best) { j } else { best }) as f64
