@@ -82,8 +82,8 @@ fn conv2d<'g>(x: Var<'g>, w: Var<'g>, win: &WindowGeometry<2>, groups: i64) -> V
     x.g.emit1(Op::CONV2D, &[x, w], &ConvAttrs::new(win, groups).list())
 }
 
-/// A plane of height 1.
-fn lie<'g>(x: Var<'g>) -> Var<'g> {
+/// `[a, b, l]` as planes of height 1.
+fn as_plane<'g>(x: Var<'g>) -> Var<'g> {
     let [a, b, l] = array::<3>(&x.dims());
     x.reshape([a, b, 1, l])
 }
@@ -91,7 +91,7 @@ fn lie<'g>(x: Var<'g>) -> Var<'g> {
 fn conv1d_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w) = (s.args[0], s.args[1]);
     let a = ConvAttrs::of(&s.attrs);
-    let y = conv2d(lie(x), lie(w), &flat(&windows::<1>(&a, x, w)), a.groups);
+    let y = conv2d(as_plane(x), as_plane(w), &flat(&windows::<1>(&a, x, w)), a.groups);
     let [n, o, _, l] = array::<4>(&y.dims());
     vec![y.reshape([n, o, l])]
 }
@@ -210,26 +210,44 @@ fn transpose_expand<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let two = flat(&WindowGeometry { size: t.map(|t| t.size - t.zeros), pad: t.map(|t| t.pad), ..win });
     let y = match N {
         1 => {
-            let y = conv2d_transpose(lie(x), lie(w), &two, a.groups);
+            let y = conv2d_transpose(as_plane(x), as_plane(w), &two, a.groups);
             let [n, o, _, l] = array::<4>(&y.dims());
             y.reshape([n, o, l])
         }
         2 => conv2d_transpose(x, w, &two, a.groups),
-        _ => transpose3d([x, w], &a, &two, [win.size[0], win.kernel[0], win.stride[0], win.dilation[0]], &t[0]),
+        _ => {
+            let depth = Depth {
+                planes: win.size[0],
+                taps: win.kernel[0],
+                stride: win.stride[0],
+                dilation: win.dilation[0],
+                transposed: t[0],
+            };
+            transpose3d([x, w], &a, &two, &depth)
+        }
     };
     let mut high = vec![0; 2 + N];
     high.iter_mut().skip(2).zip(&t).for_each(|(h, t)| *h = t.zeros);
     vec![if high.iter().any(|&h| h > 0) { y.pad(&vec![0; 2 + N], &high, 0.0) } else { y }]
 }
 
-/// The transposed 3-D convolution without the zeros at its end: `[depths, taps, step, distance]` in depth.
-fn transpose3d<'g>(
-    [x, w]: [Var<'g>; 2],
-    a: &ConvAttrs,
-    two: &WindowGeometry<2>,
-    [d, k, step, far]: [usize; 4],
-    t: &TransposedAxis,
-) -> Var<'g> {
+/// The depth of a transposed 3-D convolution.
+struct Depth {
+    /// Planes of the operand.
+    planes: usize,
+    /// Taps of the kernel.
+    taps: usize,
+    /// Step between two planes of the operand in the result.
+    stride: usize,
+    /// Distance between taps.
+    dilation: usize,
+    /// The axis of the result.
+    transposed: TransposedAxis,
+}
+
+/// The transposed 3-D convolution without the zeros at its end. `two` are its windows over height and width.
+fn transpose3d<'g>([x, w]: [Var<'g>; 2], a: &ConvAttrs, two: &WindowGeometry<2>, depth: &Depth) -> Var<'g> {
+    let &Depth { planes: d, taps: k, stride: step, dilation: far, transposed: t } = depth;
     let [n, c, _, h, wd] = array::<5>(&x.dims());
     let (o, [ho, wo]) = (w.dims()[1] * a.groups(), two.size);
     let planes = depth_first(x).reshape([d * n, c, h, wd]);
