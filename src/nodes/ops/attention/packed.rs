@@ -35,8 +35,8 @@ fn geometry(cx: &Infer<'_>, attrs: &AttentionAttrs, i: usize) -> Result<Geometry
     Geometry::of(&parts(&cx.dims(i), attrs)?, attrs)
 }
 
-/// Operand `i` taken apart; nothing where it does not fit, which `infer` has refused.
-fn apart<'g>(s: &Site<'_, 'g>, i: usize) -> Vec<Var<'g>> {
+/// q, k and v of the packed operand `i`; empty if the widths do not fit, which `infer` refuses.
+fn unpacked<'g>(s: &Site<'_, 'g>, i: usize) -> Vec<Var<'g>> {
     let Ok(widths) = widths(&s.args[i].dims(), &AttentionAttrs::of(&s.attrs)) else { return Vec::new() };
     let mut at = 0;
     let mut next = |w: usize| {
@@ -69,7 +69,7 @@ pub const ATTENTION_PACKED: OpDef = OpDef {
     },
     deriv: Deriv::ViaDecompose,
     decompose: Some(|s| {
-        let args = [&apart(s, 0), &s.args[1..]].concat();
+        let args = [&unpacked(s, 0), &s.args[1..]].concat();
         s.g.emit(Op::ATTENTION, &args, &AttentionAttrs::of(&s.attrs).list()).into()
     }),
     lower: Lower::Kernel(lower::attention_packed),
@@ -119,7 +119,7 @@ pub const ATTENTION_PACKED_BACKWARD: OpDef = OpDef {
     },
     deriv: Deriv::ViaDecompose,
     decompose: Some(|s| {
-        let args = [&s.args[..1], &apart(s, 1), &s.args[2..]].concat();
+        let args = [&s.args[..1], &unpacked(s, 1), &s.args[2..]].concat();
         let attrs = AttentionBackwardAttrs::of(&s.attrs);
         let grads = Vec::from(s.g.emit(Op::ATTENTION_BACKWARD, &args, &attrs.list()));
         grads.first().map(|dq| dq.concat(&grads[1..], -1)).into_iter().collect()

@@ -66,15 +66,15 @@ impl Geometry {
     }
 
     /// `x` as `[batch, seq, heads, width]` or `[batch, heads, seq, width]`: the axes of its layout.
-    fn apart<'g>(&self, x: Var<'g>, width: usize) -> Var<'g> {
+    fn split_heads<'g>(&self, x: Var<'g>, width: usize) -> Var<'g> {
         x.reshape(match self.layout {
             Layout::Bhsd => [self.batch, self.heads, self.seq, width],
             _ => [self.batch, self.seq, self.heads, width],
         })
     }
 
-    /// A table against [`Geometry::apart`].
-    fn beside<'g>(&self, table: Var<'g>) -> Var<'g> {
+    /// A table that broadcasts against [`Geometry::split_heads`].
+    fn table_axes<'g>(&self, table: Var<'g>) -> Var<'g> {
         let batch = if self.own { self.batch } else { 1 };
         table.reshape(match self.layout {
             Layout::Bhsd => [batch, 1, self.seq, self.pairs],
@@ -82,7 +82,7 @@ impl Geometry {
         })
     }
 
-    /// The inverse of [`Geometry::beside`], summing what several heads or sequences share.
+    /// The inverse of [`Geometry::table_axes`], summing what several heads or sequences share.
     fn table<'g>(&self, x: Var<'g>) -> Var<'g> {
         let heads = if self.layout == Layout::Bhsd { 1 } else { 2 };
         match self.own {
@@ -91,7 +91,7 @@ impl Geometry {
         }
     }
 
-    /// The two elements of each pair of `x` (of [`Geometry::apart`]).
+    /// The two elements of each pair of `x` (of [`Geometry::split_heads`]).
     fn pair<'g>(&self, x: Var<'g>) -> [Var<'g>; 2] {
         let (n, mut d) = (self.pairs, x.dims().to_vec());
         match self.pairing {
@@ -121,7 +121,7 @@ impl Geometry {
 
     /// The rotated pairs of `x`, without the elements that pass through.
     fn rotate<'g>(&self, x: Var<'g>, cos: Var<'g>, sin: Var<'g>) -> Var<'g> {
-        let ([a, b], c, s) = (self.pair(self.apart(x, self.width)), self.beside(cos), self.beside(sin));
+        let ([a, b], c, s) = (self.pair(self.split_heads(x, self.width)), self.table_axes(cos), self.table_axes(sin));
         let s = if self.inverse { -s } else { s };
         self.unpair([a * c - b * s, b * c + a * s])
     }
@@ -158,7 +158,7 @@ fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Optio
     if !want[1] && !want[2] {
         return vec![x, None, None];
     }
-    let ([a, b], [u, v]) = (geo.pair(geo.apart(s.args[0], geo.width)), geo.pair(geo.apart(*g, geo.width)));
+    let ([a, b], [u, v]) = (geo.pair(geo.split_heads(s.args[0], geo.width)), geo.pair(geo.split_heads(*g, geo.width)));
     let cos = want[1].then(|| geo.table(u * a + v * b));
     let sin = want[2].then(|| geo.table(if geo.inverse { u * b - v * a } else { v * a - u * b }));
     vec![x, cos, sin]
@@ -166,7 +166,7 @@ fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Optio
 
 fn decompose<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let Some(geo) = geometry(s) else { return Vec::new() };
-    let (x, rotated) = (geo.apart(s.args[0], geo.width), geo.rotate(s.args[0], s.args[1], s.args[2]));
+    let (x, rotated) = (geo.split_heads(s.args[0], geo.width), geo.rotate(s.args[0], s.args[1], s.args[2]));
     let rest = geo.width - 2 * geo.pairs;
     let y = if rest > 0 { rotated.concat(&[x.narrow(-1, 2 * geo.pairs, rest)], -1) } else { rotated };
     vec![y.reshape(s.args[0].dims())]

@@ -69,8 +69,8 @@ fn operands(cx: &mut Infer<'_>, tensors: usize, counts: bool) -> Result<(), Stri
     (2..lr).try_for_each(|i| cx.same_as(i))
 }
 
-/// The product, and step `op` with attributes `attrs` by it.
-fn apart<'g>(s: &Site<'_, 'g>, op: Op, attrs: &[Attr<'_>]) -> Vec<Var<'g>> {
+/// The product, then step `op` with attributes `attrs` by it.
+fn decompose<'g>(s: &Site<'_, 'g>, op: Op, attrs: &[Attr<'_>]) -> Vec<Var<'g>> {
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&s.attrs);
     let gradient = s.args[0].matmul_t(s.args[1], ta, tb);
     s.g.emit(op, &[&[s.args[2], gradient], &s.args[3..]].concat(), attrs).into()
@@ -79,7 +79,7 @@ fn apart<'g>(s: &Site<'_, 'g>, op: Op, attrs: &[Attr<'_>]) -> Vec<Var<'g>> {
 /// [`SGD`](super::SGD) by a gradient that is a product.
 pub const MATMUL_SGD: OpDef = OpDef {
     infer: |cx| operands(cx, 1, false),
-    decompose: Some(|s| apart(s, Op::SGD, &MatmulSgdAttrs::of(&s.attrs).step().list())),
+    decompose: Some(|s| decompose(s, Op::SGD, &MatmulSgdAttrs::of(&s.attrs).step().list())),
     cases: &[
         Case { args: "f[6,5] f[6,7] f[5,7] f[]", attrs: "ta=true tb=false weight_decay=0", domains: PLAIN },
         Case { args: "f[9,50] f[9,140] f[50,140] f[]", attrs: "ta=true tb=false weight_decay=0.1", domains: PLAIN },
@@ -105,7 +105,7 @@ pub const MATMUL_SGD_MOMENTUM: OpDef = OpDef {
         MatmulSgdMomentumAttrs::of(&cx.attrs).step().check()?;
         operands(cx, 2, true)
     },
-    decompose: Some(|s| apart(s, Op::SGD_MOMENTUM, &MatmulSgdMomentumAttrs::of(&s.attrs).step().list())),
+    decompose: Some(|s| decompose(s, Op::SGD_MOMENTUM, &MatmulSgdMomentumAttrs::of(&s.attrs).step().list())),
     cost: |cx| flops(cx) + 6 * cx.out(),
     cases: &[
         Case {
@@ -139,7 +139,7 @@ pub const MATMUL_ADAM: OpDef = OpDef {
         MatmulAdamAttrs::of(&cx.attrs).step().check()?;
         operands(cx, 3, true)
     },
-    decompose: Some(|s| apart(s, Op::ADAM, &MatmulAdamAttrs::of(&s.attrs).step().list())),
+    decompose: Some(|s| decompose(s, Op::ADAM, &MatmulAdamAttrs::of(&s.attrs).step().list())),
     cost: |cx| flops(cx) + 14 * cx.out(),
     cases: &[
         Case {
