@@ -140,8 +140,12 @@ macro_rules! attrs {
 
             /// The attributes of a node of the op, or of an op whose schema begins with these fields.
             pub fn of(attrs: &$crate::nodes::ir::attrs::Attrs<'_>) -> $name {
-                let fits = attrs.fields.starts_with(Self::FIELDS);
-                debug_assert!(fits, "{} does not begin the schema {:?}", stringify!($name), attrs.fields);
+                debug_assert!(
+                    attrs.fields.starts_with(Self::FIELDS),
+                    "{} does not begin the schema {:?}",
+                    stringify!($name),
+                    attrs.fields
+                );
                 let mut next = 0..;
                 let mut field = || next.next().unwrap_or_default();
                 $name { $($field: <$ty as $crate::nodes::ir::typed::AttrType>::read(attrs, field())),* }
