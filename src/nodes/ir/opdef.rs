@@ -71,6 +71,26 @@ impl Flags {
     pub const EXPENSIVE: Flags = Flags(256);
     /// A matrix product, whose [`Precision`](crate::kernels::gemm::Precision) can be chosen.
     pub const PRODUCT: Flags = Flags(512);
+    /// A step function: piecewise constant, so the derivative is zero where it exists.
+    pub const STEP: Flags = Flags(1024);
+    /// Differentiated as a constant, whatever the function is: `stop_gradient`.
+    pub const STOP: Flags = Flags(2048);
+
+    /// Every flag with its name.
+    pub const ALL: [(&'static str, Flags); 12] = [
+        ("PURE", Flags::PURE),
+        ("COMMUTES", Flags::COMMUTES),
+        ("LEAF", Flags::LEAF),
+        ("EFFECT", Flags::EFFECT),
+        ("BLOCK", Flags::BLOCK),
+        ("FUSED", Flags::FUSED),
+        ("STATS", Flags::STATS),
+        ("MOVE", Flags::MOVE),
+        ("EXPENSIVE", Flags::EXPENSIVE),
+        ("PRODUCT", Flags::PRODUCT),
+        ("STEP", Flags::STEP),
+        ("STOP", Flags::STOP),
+    ];
 
     /// The union of both sets.
     pub const fn and(self, other: Flags) -> Flags {
@@ -122,7 +142,8 @@ pub type Expand = for<'g> fn(&Site<'_, 'g>) -> Vec<Var<'g>>;
 /// The derivative of an op, as a fact.
 #[derive(Clone, Copy)]
 pub enum Deriv {
-    /// The derivative is zero.
+    /// The derivative is zero. The conformance suite checks it by differences; an op with float operands is marked
+    /// [`Flags::STEP`] or [`Flags::STOP`] as the reason.
     Zero,
     /// Element-wise: the JVP is Σ pᵢẋᵢ, the VJP is pᵢ·ȳ.
     Pointwise(Partial),
@@ -270,6 +291,10 @@ pub const fn check_definitions(ops: &[&OpDef]) {
         assert!(!r.name.is_empty() && !r.doc.is_empty(), "an op needs a name and a doc line");
         assert!(r.is_leaf() || !r.cases.is_empty(), "an op needs conformance cases");
         assert!(r.is_pure() || !r.flags.has(Flags::MOVE), "an op that only moves elements is pure");
+        assert!(
+            matches!(r.deriv, Deriv::Zero) || !(r.flags.has(Flags::STEP) || r.flags.has(Flags::STOP)),
+            "an op that is a step function, or that stops gradients, has the derivative zero"
+        );
         assert!(r.is_pointwise() || !r.flags.has(Flags::EXPENSIVE), "only a point-wise op is marked expensive");
         assert!(r.decompose.is_some() || !matches!(r.lower, Lower::Expand), "an op needs a kernel or a decomposition");
         assert!(
