@@ -2,6 +2,7 @@
 //!
 //! Invariant of a [`Config`]: every number was checked, so nothing later has to refuse it. For `train`.
 
+mod bounds;
 mod optimiser;
 mod schedule;
 mod task;
@@ -9,11 +10,12 @@ mod words;
 
 use crate::args::{self, TrainArgs};
 use crate::fail::{Fail, Run, bad, io};
+use crate::run_dir::{CONFIG, RunDir, checkpoint_file};
 use crate::sys;
-use crate::train::{CONFIG, checkpoint_file};
 use arenagrad::kernels::gemm::Precision;
 use arenagrad::passes::optimiser::Optimiser;
 use arenagrad::train::Schedule;
+use bounds::{SIZE_LIMIT, STEP_LIMIT, within};
 use bytesize::ByteSize;
 use optimiser::OptimiserTable;
 use schedule::ScheduleTable;
@@ -25,9 +27,6 @@ pub use task::{Model, Network, Task};
 
 /// Bytes that a configuration may take.
 const LIMIT: u64 = 1 << 20;
-/// Most steps, batches, channels …: beyond them a number is a mistake.
-const STEP_LIMIT: u64 = 1 << 32;
-const SIZE_LIMIT: usize = 1 << 16;
 
 /// The file.
 #[derive(Deserialize, Serialize, Debug, Default, Clone)]
@@ -95,7 +94,7 @@ pub struct Config {
     /// Threads.
     pub threads: usize,
     /// Folder for what the run writes.
-    pub out: PathBuf,
+    pub out: RunDir,
     /// Steps between checkpoints; 0: none between.
     pub checkpoint_every: u64,
     /// Most bytes of the step's arena.
@@ -142,8 +141,8 @@ impl Config {
     }
 
     /// The task of the run that wrote to `dir`.
-    pub fn task_of(dir: &Path) -> Run<Task> {
-        let path = dir.join(CONFIG);
+    pub fn task_of(dir: &RunDir) -> Run<Task> {
+        let path = dir.file(CONFIG);
         let file = parse(&path, &sys::read_text(&path, LIMIT)?)?;
         let named = |f: Fail| bad(format!("{}: {}", path.display(), f.message));
         Task::new(file.task, file.model.as_ref(), file.gpt.as_ref()).map_err(named)
@@ -159,11 +158,6 @@ fn parse(path: &Path, text: &str) -> Run<File> {
         let what = words::plain(e.message());
         bad(format!("{}:{line}:{col}: {what}", path.display()))
     })
-}
-
-/// A number within its bounds.
-fn within<T: PartialOrd + std::fmt::Display + Copy>(what: &str, x: T, low: T, high: T) -> Run<T> {
-    if x >= low && x <= high { Ok(x) } else { Err(bad(format!("{what} is {x}; it goes from {low} to {high}"))) }
 }
 
 /// `file` with the flags on top; folders are relative to `base`. A resumed run writes to the folder it came from.
@@ -215,7 +209,7 @@ fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) 
         batch: within("batch", file.batch.unwrap_or(defaults.batch), 1, SIZE_LIMIT)?,
         seed: file.seed.unwrap_or(0),
         threads: args::threads(&threads.to_string()).map_err(bad)?,
-        out,
+        out: RunDir::new(out),
         checkpoint_every: file.checkpoint_every.unwrap_or(200),
         max_memory: file.max_memory.map(sys::bytes),
         precision,
@@ -240,14 +234,6 @@ fn absolute(file: &mut File) -> Run<Option<PathBuf>> {
     let dir = std::path::absolute(dir).map_err(io(Path::new(dir)))?;
     file.data = Some(dir.display().to_string());
     Ok(Some(dir))
-}
-
-/// Refuses a key that another choice of `kind` would read.
-fn unused(kind: &str, keys: &[(&str, bool)]) -> Run {
-    match keys.iter().find(|(_, given)| *given) {
-        Some((key, _)) => Err(bad(format!("{key} means nothing to {kind}"))),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]

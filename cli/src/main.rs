@@ -9,7 +9,6 @@ mod bench;
 mod config;
 mod data;
 mod fail;
-mod files;
 mod ir;
 mod measure;
 mod model;
@@ -17,8 +16,10 @@ mod npy;
 mod out;
 mod pack;
 mod report;
+mod run_dir;
 mod sample;
 mod sys;
+mod tensors;
 mod trace;
 mod train;
 

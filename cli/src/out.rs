@@ -44,6 +44,11 @@ pub fn note(text: impl Display) {
     let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
 }
 
+/// Writes a warning to standard error. The command goes on.
+pub fn warn(text: impl Display) {
+    note(format!("arenagrad: warning: {text}"));
+}
+
 /// Standard output, for texts that come in pieces.
 pub struct Out(BufWriter<StdoutLock<'static>>);
 

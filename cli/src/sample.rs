@@ -10,16 +10,11 @@ use crate::fail::{Run, bad};
 use crate::model::LOGITS;
 use crate::model::chargpt::{self, TOKENS};
 use crate::out::{self, Out};
-use crate::{files, sys};
-use arenagrad::session::{Program, Role, Session, Slot};
-use arenagrad::train::checkpoint::HEADER_LIMIT;
+use crate::run_dir::{RunDir, VOCABULARY, WEIGHTS};
+use crate::{sys, tensors};
+use arenagrad::session::{Program, Session, Slot};
 use arenagrad::train::{Sampler, Sampling, sampling};
-use std::path::Path;
 
-/// Name of the vocabulary in a run's folder.
-pub const VOCABULARY: &str = "vocabulary.json";
-/// Name of the weights there.
-const WEIGHTS: &str = "weights.safetensors";
 /// Bytes of a vocabulary.
 const LIMIT: u64 = 1 << 22;
 /// Most characters at once.
@@ -70,35 +65,25 @@ impl Generator {
         }
         Ok(())
     }
-
-    /// Reads all params from a file.
-    fn load(&mut self, path: &Path) -> Run {
-        let params: Vec<_> = self.program.bindings().iter().filter(|b| b.role == Role::Param).cloned().collect();
-        let bytes: u64 = params.iter().map(|b| (b.dims.numel() * b.dtype.size()) as u64).sum();
-        let file = files::open(path, 2 * bytes + HEADER_LIMIT)?;
-        for b in &params {
-            let e = file.expect(&b.name, b.dtype, &b.dims).map_err(|e| e.context(path.display()))?;
-            self.program.persistent_mut(&b.name)?.1.copy_from_slice(e.bytes);
-        }
-        Ok(())
-    }
 }
 
 /// Writes samples.
 pub fn sample(a: &SampleArgs) -> Run {
-    let Task::CharGpt(network) = Config::task_of(&a.run_dir)? else {
+    let dir = RunDir::new(&a.run_dir);
+    let Task::CharGpt(network) = Config::task_of(&dir)? else {
         return Err(bad(format!("{}: no run of task chargpt", a.run_dir.display())));
     };
     if a.tokens > MOST || a.samples == 0 || a.samples > MOST {
         return Err(bad(format!("--tokens goes up to {MOST}, --samples from 1 to {MOST}")));
     }
-    let path = a.run_dir.join(VOCABULARY);
+    let path = dir.file(VOCABULARY);
     let named = |e: String| bad(format!("{}: {e}", path.display()));
     let vocabulary = Vocabulary::from_json(&sys::read_text(&path, LIMIT)?).map_err(named)?;
     let prompt = vocabulary.encode(&a.prompt).map_err(|e| bad(format!("--prompt: {e}")))?;
     let settings = Sampling { temperature: a.temperature, top_k: a.top_k, top_p: a.top_p };
     let mut g = Generator::new(&network, vocabulary, settings, a.threads)?;
-    g.load(&a.weights.clone().unwrap_or_else(|| a.run_dir.join(WEIGHTS)))?;
+    let weights = a.weights.clone().unwrap_or_else(|| dir.file(WEIGHTS));
+    tensors::load_params(g.program(), &weights, 2)?;
     let mut out = Out::new();
     for i in (0..a.samples).take_while(|_| !out::reader_is_gone()) {
         let mut text = a.prompt.clone();

@@ -58,11 +58,6 @@ pub fn read_text(path: &Path, limit: u64) -> Run<String> {
     })
 }
 
-/// Makes a folder with its parents.
-pub fn make_dir(path: &Path) -> Run {
-    std::fs::create_dir_all(path).map_err(io(path))
-}
-
 /// A number with its thousands apart.
 pub fn grouped(n: usize) -> String {
     let digits = n.to_string();

@@ -4,7 +4,7 @@
 //! figures and losses can be laid beside others'.
 
 use crate::fail::{Fail, Run, bad};
-use crate::files;
+use crate::tensors;
 use arenagrad::error::Result;
 use arenagrad::nn;
 use arenagrad::nodes::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Pool2d, Var};
@@ -189,7 +189,7 @@ impl Pool {
 
 /// The data file of a workload.
 pub fn open(path: &Path) -> Run<Loaded> {
-    files::open(path, FILE_LIMIT)
+    tensors::open(path, FILE_LIMIT)
 }
 
 /// Gives params the values called `p.<name>` in `file`.

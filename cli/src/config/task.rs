@@ -2,7 +2,7 @@
 //!
 //! Invariant: every number was checked, so nothing later has to refuse it.
 
-use super::{SIZE_LIMIT, within};
+use super::bounds::{SIZE_LIMIT, within};
 use crate::fail::{Run, bad};
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,6 @@
 use super::{load, of};
 use crate::args::PlanArgs;
 use crate::fail::{Run, bad};
-use crate::measure::Measure;
 use crate::out::emit;
 use crate::report::memory;
 use crate::report::page::{Page, html};
@@ -45,7 +44,7 @@ fn draw(a: &PlanArgs, file: &str, plan: &PlanReport) -> Run {
     }
     if let Some(path) = &a.html {
         let (title, facts) = (format!("Memory plan of {file}"), plan.facts());
-        let page = Page { title: &title, facts: &facts, losses: (0, &[]), judged: (Measure::Loss, &[]), plan };
+        let page = Page { title: &title, facts: &facts, curve: None, plan };
         write_atomically(path, html(&page).as_bytes())?;
     }
     Ok(())
