@@ -1,7 +1,6 @@
-//! `sample`: text from a trained character model.
+//! The command `sample`: text from a trained character model.
 //!
-//! Invariant: what comes out is a function of the weights, the prompt, the settings and the seed. For `main`, and for
-//! the sample_text at the end of `train`.
+//! Invariant: a sample is a function of weights, prompt, settings and seed.
 
 use crate::args::SampleArgs;
 use crate::config::{Config, Network, Task};
@@ -15,12 +14,12 @@ use crate::{sys, tensors};
 use arenagrad::session::{Program, Session, Slot};
 use arenagrad::train::{Sampler, Sampling, sampling};
 
-/// Bytes of a vocabulary.
+/// Largest vocabulary file, in bytes.
 const LIMIT: u64 = 1 << 22;
-/// Most characters at once.
+/// Largest number of characters in a sample, and of samples.
 const MOST: usize = 1 << 24;
 
-/// A program that continues texts, one character a step.
+/// A program that continues a text, one character for each step.
 pub struct Generator {
     program: Program,
     tokens: Slot<i32>,
@@ -31,7 +30,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Compiles the program; its params are still to be set.
+    /// Compiles the program. Its params are unset until the caller loads or copies them.
     pub fn new(n: &Network, vocabulary: Vocabulary, settings: Sampling, threads: usize) -> Run<Generator> {
         let sampler = Sampler::new(settings)?;
         let program = Session::new().threads(threads).compile(&chargpt::inference(n, vocabulary.len())?)?;
@@ -44,14 +43,16 @@ impl Generator {
         &mut self.program
     }
 
-    /// Continues `prompt` by `n` characters. An empty prompt is a line's end, or the first character that there is.
+    /// Continues `prompt` by `n` characters and calls `emit` with each. An empty prompt becomes a newline, or the
+    /// first character of a vocabulary without newline.
     pub fn run(&mut self, prompt: &[i32], n: usize, seed: u64, emit: &mut dyn FnMut(char) -> Run) -> Run {
         let mut text = prompt.to_vec();
         if text.is_empty() {
             text.extend(self.vocabulary.encode("\n").unwrap_or_else(|_| vec![0]));
         }
         for i in (0..n).take_while(|_| !out::reader_is_gone()) {
-            // What lies before the window is forgotten; behind it lies what no earlier place sees.
+            // The model sees the last `context` tokens. The zeros behind them reach no earlier position: attention is
+            // causal.
             let seen = &text[text.len().saturating_sub(self.context)..];
             let input = self.program.slice_mut(self.tokens)?;
             input[..seen.len()].copy_from_slice(seen);
@@ -67,7 +68,7 @@ impl Generator {
     }
 }
 
-/// Writes samples.
+/// Runs the command.
 pub fn sample(a: &SampleArgs) -> Run {
     let dir = RunDir::new(&a.run_dir);
     let Task::CharGpt(network) = Config::task_of(&dir)? else {

@@ -248,6 +248,23 @@ impl Bench {
         Ok(self.program.read(self.loss)?.first().copied().unwrap_or(f32::NAN))
     }
 
+    /// Runs the steps before the timed ones, adds the losses of the first [`LOSSES`] to `losses`, and returns the time
+    /// of the first step.
+    fn warm_up(&mut self, losses: &mut Vec<f32>) -> Result<Duration> {
+        let mut first = Duration::ZERO;
+        for i in 0..WARMUP {
+            let start = Instant::now();
+            let loss = self.step()?;
+            if i == 0 {
+                first = start.elapsed();
+            }
+            if i < LOSSES {
+                losses.push(loss);
+            }
+        }
+        Ok(first)
+    }
+
     /// Warms up and records a step.
     pub fn record(&mut self) -> Result<Trace> {
         for _ in 0..record::WARMUP {
@@ -270,17 +287,7 @@ fn time(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<Metrics> {
     let mut times = Times::new(TIMES);
     let mut first_losses = Vec::with_capacity(LOSSES);
     let mut b = Bench::new(w, a, false)?;
-    let mut first_step = Duration::ZERO;
-    for i in 0..WARMUP {
-        let start = Instant::now();
-        let loss = b.step()?;
-        if i == 0 {
-            first_step = start.elapsed();
-        }
-        if i < LOSSES {
-            first_losses.push(loss);
-        }
-    }
+    let first_step = b.warm_up(&mut first_losses)?;
     let mut steps = 0;
     let limit = Duration::from_secs_f64(a.seconds);
     let (start, before) = (Instant::now(), alloc::calls());

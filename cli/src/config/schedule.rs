@@ -1,6 +1,6 @@
-//! The schedule's table.
+//! The table `[schedule]`.
 //!
-//! Invariant: a key that the kind does not read is refused.
+//! Invariant: a key that the kind does not read is an error.
 
 use super::bounds::within;
 use crate::fail::{Run, bad};
@@ -36,7 +36,7 @@ struct Keys {
     given: bool,
 }
 
-/// The table as it is written.
+/// The table as it stands in the file.
 #[derive(Deserialize, Serialize, Debug, Default, Clone)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScheduleTable {
@@ -52,7 +52,8 @@ pub struct ScheduleTable {
 }
 
 impl ScheduleTable {
-    /// nanoGPT's: a hundred steps up (a twentieth of a short run), then half a cosine down to a tenth.
+    /// nanoGPT's schedule: a linear warm-up of 100 steps (a twentieth of a run of fewer than 2000), then half a cosine
+    /// down to a tenth of `lr`.
     pub fn nano_gpt(lr: f64, total: u64) -> ScheduleTable {
         let warmup = (total / 20).min(100);
         ScheduleTable {
@@ -64,7 +65,7 @@ impl ScheduleTable {
         }
     }
 
-    /// The schedule of `total` steps around `lr`.
+    /// The schedule of `total` steps whose base or peak rate is `lr`.
     pub fn build(&self, lr: f64, total: u64) -> Run<Schedule> {
         let t = self;
         self.refuse_keys_of_other_kinds()?;

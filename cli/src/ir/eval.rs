@@ -1,7 +1,7 @@
-//! `run`: evaluates a graph on `.npy` files.
+//! The command `run`: evaluates a graph on `.npy` files.
 //!
-//! Invariant: every input without a default has a value from a file, of exactly its type and shape, before anything is
-//! evaluated; outputs are written after all of them are known.
+//! Invariant: before the graph runs, every input without a default has a value from a file, of exactly its type and
+//! shape. Outputs are written after all of them are computed.
 
 use super::{load, of};
 use crate::args::RunArgs;
@@ -14,7 +14,7 @@ use arenagrad::nodes::DType;
 use arenagrad::session::{Program, Role, Session};
 use std::path::Path;
 
-/// Evaluates one step of the graph.
+/// Runs the command.
 pub fn run(a: &RunArgs) -> Run {
     let graph = load(&a.file)?;
     let mut p = Session::new().threads(a.threads).compile(&graph).map_err(of(&a.file))?;
@@ -53,8 +53,8 @@ pub fn run(a: &RunArgs) -> Run {
     Ok(())
 }
 
-/// A name as a part of a path: nothing that leaves the folder, and another part for every other name. What no file name
-/// should have stands as its bytes: `%2F` for `/`.
+/// The file name of an output. No name leaves the folder, and different outputs have different names. Characters that a
+/// file name should not have become their bytes: `%2F` for `/`.
 fn file_name(name: &str) -> String {
     if name.is_empty() {
         return "%".into();
@@ -70,6 +70,7 @@ fn file_name(name: &str) -> String {
     plain
 }
 
+/// Reads the leaf `name` from a `.npy` file of exactly its type and shape.
 fn fill(p: &mut Program, name: &str, path: &Path) -> Run {
     let leaf = p.bindings().iter().find(|b| b.role != Role::Output && b.name == name).cloned();
     let Some(b) = leaf else {
@@ -91,7 +92,7 @@ fn fill(p: &mut Program, name: &str, path: &Path) -> Run {
     Ok(write_leaf(p, &b, &array.bytes)?)
 }
 
-/// Writes the bytes of a leaf.
+/// Writes all bytes of the leaf `b`.
 pub fn write_leaf(p: &mut Program, b: &arenagrad::session::Binding, bytes: &[u8]) -> Result<()> {
     if b.role != Role::Input {
         p.persistent_mut(&b.name)?.1.copy_from_slice(bytes);

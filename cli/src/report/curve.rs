@@ -43,26 +43,7 @@ pub fn svg(curve: &Curve<'_>) -> String {
          font-family=\"system-ui,sans-serif\" font-size=\"11\"><title>Loss curve</title>\
          <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>"
     );
-    for t in ticks(top, 5) {
-        let _ = write!(
-            s,
-            "<line x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\" stroke=\"#e3e6ea\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#3b6ea5\">{}</text>",
-            WIDTH - RIGHT,
-            LEFT - 6.0,
-            y(t / top) + 4.0,
-            (t * 1e6).round() / 1e6,
-            at = y(t / top)
-        );
-    }
-    for t in ticks(n, 10) {
-        let _ = write!(
-            s,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#444\">{t}</text>",
-            x(t),
-            HEIGHT - BOTTOM + 16.0
-        );
-    }
+    grid(&mut s, top, n, &x, &y);
     let smooth = smoothed(losses);
     for (values, colour, width) in [(losses, "#a9c3e0", 1.0), (&smooth, "#3b6ea5", 2.0)] {
         let points = values.iter().zip(before + 1..).map(|(&l, step)| (step as f64, l));
@@ -97,6 +78,30 @@ pub fn svg(curve: &Curve<'_>) -> String {
         measure.label()
     );
     s
+}
+
+/// Draws the lines and labels of losses up to `top` and the labels of `steps` steps.
+fn grid(s: &mut String, top: f64, steps: f64, x: &dyn Fn(f64) -> f64, y: &dyn Fn(f64) -> f64) {
+    for t in ticks(top, 5) {
+        let _ = write!(
+            s,
+            "<line x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\" stroke=\"#e3e6ea\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#3b6ea5\">{}</text>",
+            WIDTH - RIGHT,
+            LEFT - 6.0,
+            y(t / top) + 4.0,
+            (t * 1e6).round() / 1e6,
+            at = y(t / top)
+        );
+    }
+    for t in ticks(steps, 10) {
+        let _ = write!(
+            s,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#444\">{t}</text>",
+            x(t),
+            HEIGHT - BOTTOM + 16.0
+        );
+    }
 }
 
 /// The exponential mean over about a hundredth of the run.
