@@ -137,7 +137,7 @@ impl Loaded {
         if let Some(name) = repeated_key(&bytes[8..start]) {
             return Err(bad(format!("the header lists {name:?} twice")));
         }
-        let digest = digest::check(&bytes, meta.metadata().as_ref())?;
+        let digest = digest::check(&bytes, meta.metadata().iter().flatten())?;
         let mut index = Vec::new();
         for (name, info) in meta.tensors() {
             let dtype = DTYPES.iter().find(|d| d.1 == info.dtype).map(|d| d.0);

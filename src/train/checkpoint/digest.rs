@@ -10,7 +10,6 @@
 
 use super::{HEADER_LIMIT, bad};
 use crate::error::Result;
-use std::collections::HashMap;
 use std::ops::Range;
 
 /// Whether a file holds a digest.
@@ -70,9 +69,9 @@ pub fn seal(file: &mut Vec<u8>) -> Result<()> {
 }
 
 /// Compares a well-formed file with the digest in its metadata. Fails if the digest does not fit.
-pub fn check(file: &[u8], metadata: Option<&HashMap<String, String>>) -> Result<Digest> {
+pub fn check<'m>(file: &[u8], metadata: impl IntoIterator<Item = (&'m String, &'m String)>) -> Result<Digest> {
     let ours = |(key, value): (&String, &String)| key == KEY || value.starts_with(VALUE);
-    if !metadata.is_some_and(|m| m.iter().any(ours)) {
+    if !metadata.into_iter().any(ours) {
         return Ok(Digest::Absent);
     }
     let why = "it was damaged, or another program changed it and kept the digest";
