@@ -19,6 +19,29 @@ const VERSION: u64 = 1;
 /// Largest number of steps of a run: 2⁵³, up to which an f64 is exact. Rates are computed in f64.
 pub const MAX_STEPS: u64 = 1 << 53;
 
+/// The counters of a checkpoint: the elements of [`CURSOR`], in order.
+#[derive(Clone, Copy)]
+struct Cursor {
+    version: u64,
+    /// Steps done.
+    step: u64,
+    epoch: u64,
+    /// Examples of the epoch that were taken.
+    position: u64,
+    seed: u64,
+    batch: u64,
+}
+
+impl Cursor {
+    fn to_words(self) -> [u64; 6] {
+        [self.version, self.step, self.epoch, self.position, self.seed, self.batch]
+    }
+
+    fn from_words([version, step, epoch, position, seed, batch]: [u64; 6]) -> Cursor {
+        Cursor { version, step, epoch, position, seed, batch }
+    }
+}
+
 /// A scalar input or output, f32 or f64.
 #[derive(Clone, Copy)]
 enum Scalar {
@@ -165,15 +188,16 @@ impl Trainer {
         entries(&self.program, |role| role == Role::Param)
     }
 
-    /// The counters of a checkpoint, see [`CURSOR`].
-    fn cursor(&self) -> [u64; 6] {
-        let (epoch, at) = self.batches.cursor();
-        [VERSION, self.step, epoch, at, self.seed, self.batches.batch() as u64]
+    /// The present counters.
+    fn cursor(&self) -> Cursor {
+        let (epoch, position) = self.batches.cursor();
+        let (seed, batch) = (self.seed, self.batches.batch() as u64);
+        Cursor { version: VERSION, step: self.step, epoch, position, seed, batch }
     }
 
     /// Writes params, states and the cursor to `path`, as a whole or not at all.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let cursor = self.cursor();
+        let cursor = self.cursor().to_words();
         let mut all = entries(&self.program, |role| matches!(role, Role::Param | Role::State));
         all.push(Entry { name: CURSOR, dtype: DType::I64, dims: &[6], bytes: bytemuck::cast_slice(&cursor) });
         checkpoint::save(path, &all)
@@ -190,20 +214,21 @@ impl Trainer {
     }
 
     fn restore_from(&mut self, file: &Loaded) -> Result<()> {
-        let cursor: [u64; 6] = bytemuck::pod_read_unaligned(file.expect(CURSOR, DType::I64, &[6])?.bytes);
-        let [version, step, epoch, at, seed, batch] = cursor;
-        let own = self.cursor();
-        for (what, theirs, ours) in [("version", version, own[0]), ("seed", seed, own[4]), ("batch", batch, own[5])] {
-            if theirs != ours {
-                let text = format!("the checkpoint has {what} {theirs}, this run has {ours}");
-                return Err(Error::new(Kind::Data, text));
-            }
-        }
+        let words: [u64; 6] = bytemuck::pod_read_unaligned(file.expect(CURSOR, DType::I64, &[6])?.bytes);
+        let (read, own) = (Cursor::from_words(words), self.cursor());
+        let same = |what: &str, theirs: u64, ours: u64| {
+            let text = || format!("the checkpoint has {what} {theirs}, this run has {ours}");
+            if theirs == ours { Ok(()) } else { Err(Error::new(Kind::Data, text())) }
+        };
+        same("version", read.version, own.version)?;
+        same("seed", read.seed, own.seed)?;
+        same("batch", read.batch, own.batch)?;
+        let Cursor { step, epoch, position, .. } = read;
         // Each step takes one batch, so no run has taken fewer batches than steps.
-        let taken = self.batches.before((epoch, at));
+        let taken = self.batches.before((epoch, position));
         if step > taken || taken > MAX_STEPS {
             let text = format!(
-                "the checkpoint has step {step} at epoch {epoch}, position {at}, before which are {taken} batches of \
+                "the checkpoint has step {step} at epoch {epoch}, position {position}, before which are {taken} batches of \
                  this data; there is one a step, and {MAX_STEPS} at most"
             );
             return Err(Error::new(Kind::Data, text));
@@ -219,7 +244,7 @@ impl Trainer {
         if let Some(extra) = file.entries().find(|e| e.name != CURSOR && known.binary_search(&e.name).is_err()) {
             return Err(Error::new(Kind::Name, format!("the checkpoint has {:?}, this run has not", extra.name)));
         }
-        self.batches.seek(epoch, at)?;
+        self.batches.seek(epoch, position)?;
         self.step = step;
         for e in file.entries().filter(|e| e.name != CURSOR) {
             self.program.persistent_mut(e.name)?.1.copy_from_slice(e.bytes);
