@@ -14,6 +14,7 @@ use crate::run_dir::{CONFIG, RunDir, checkpoint_file};
 use crate::sys;
 use arenagrad::kernels::gemm::Precision;
 use arenagrad::passes::optimiser::Optimiser;
+use arenagrad::session::MAX_THREADS;
 use arenagrad::train::Schedule;
 use bounds::{SIZE_LIMIT, STEP_LIMIT, within};
 use bytesize::ByteSize;
@@ -193,7 +194,7 @@ fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) 
         (None, Kind::CharGpt) => ScheduleTable::nano_gpt(optimiser.lr, steps).build(optimiser.lr, steps)?,
     };
     schedule.validate()?;
-    let threads = args.threads.or(file.threads).unwrap_or_else(sys::cores);
+    let threads = args.threads.or(file.threads).unwrap_or_else(|| sys::cores().min(MAX_THREADS));
     Ok(Config {
         data: absolute(&mut file)?,
         steps,
@@ -228,10 +229,9 @@ fn data(file: &File, args: &TrainArgs, base: &Path) -> Run<Option<String>> {
 
 /// The precision called `name`, or the default.
 fn precision(name: Option<&str>) -> Run<Precision> {
+    let Some(name) = name else { return Ok(Precision::default()) };
     let known = || Precision::ALL.map(|p| p.1).join(", ");
-    let found =
-        name.map(|n| Precision::named(n).ok_or_else(|| bad(format!("precision is {n:?}; it may be {}", known()))));
-    Ok(found.transpose()?.unwrap_or_default())
+    Precision::named(name).ok_or_else(|| bad(format!("precision is {name:?}; it may be {}", known())))
 }
 
 /// Makes the path of the data absolute, because a resumed run may start in another folder.
