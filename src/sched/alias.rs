@@ -57,10 +57,7 @@ pub fn alias(code: &mut Code) -> Alias {
 /// As [`alias`], for leaves only: next values are made in their leaf's bytes or copied there, and no result takes over
 /// an operand.
 pub fn leaves(code: &mut Code) -> Alias {
-    settle(code, |code, seq| {
-        let (a, _, copies) = decide_leaves(code, seq);
-        (a, copies)
-    })
+    settle(code, |code, seq| decide_leaves(code, seq, &Uses::new(code, seq)))
 }
 
 fn settle(code: &mut Code, decide: fn(&Code, &[u32]) -> (Alias, Vec<Update>)) -> Alias {
@@ -73,7 +70,8 @@ fn settle(code: &mut Code, decide: fn(&Code, &[u32]) -> (Alias, Vec<Update>)) ->
 
 /// The sharing if the instructions run in the order `seq`, and the updates that need copies behind the last one.
 pub fn decide(code: &Code, seq: &[u32]) -> (Alias, Vec<Update>) {
-    let (mut a, mut uses, copies) = decide_leaves(code, seq);
+    let mut uses = Uses::new(code, seq);
+    let (mut a, copies) = decide_leaves(code, seq, &uses);
     // The copies read as well.
     for (k, u) in copies.iter().enumerate() {
         let at = (seq.len() + k) as u32;
@@ -91,19 +89,19 @@ pub fn decide(code: &Code, seq: &[u32]) -> (Alias, Vec<Update>) {
     (a, copies)
 }
 
-fn decide_leaves(code: &Code, seq: &[u32]) -> (Alias, Uses, Vec<Update>) {
+/// The part of [`decide`] that concerns leaves.
+fn decide_leaves(code: &Code, seq: &[u32], uses: &Uses) -> (Alias, Vec<Update>) {
     let class = (0..code.bytes.len() as u32).collect();
     let mut a = Alias { class, inplace: vec![OUT_OF_PLACE; code.reads.len()] };
     a.explicit(code);
-    let uses = Uses::new(code, seq);
     let settled = faults::settled(code, seq);
     let copies = code.updates.iter().filter(|u| {
         // No instruction writes a leaf while the step may still stop.
         let made = uses.first_write[u.from.buf as usize];
-        made < settled || !a.reuse_leaf(code, &uses, seq, u.leaf, u.from)
+        made < settled || !a.reuse_leaf(code, uses, seq, u.leaf, u.from)
     });
     let copies = copies.copied().collect();
-    (a, uses, copies)
+    (a, copies)
 }
 
 impl Alias {
