@@ -44,11 +44,11 @@ pub fn pass_within(p: &Problem, part: Part, order: &[u32], limits: Limits) -> Op
     let start = &p.start[part.from..part.to];
     let end = &p.end[part.from..part.to];
     let mut index = Index::new(start, end, order);
-    let mut sky = Skyline::new(part.low, part.high);
+    let mut skyline = Skyline::new(part.low, part.high);
     let mut at = vec![0u64; order.len()];
     let (mut left, mut top, mut out) = (order.len(), 0, 0);
     while left > 0 {
-        let Some(Segment { height, start: a, end: b }) = sky.lowest() else { break };
+        let Some(Segment { height, start: a, end: b }) = skyline.lowest() else { break };
         match index.best(a, b) {
             Some(rank) => {
                 let k = order[rank as usize] as usize;
@@ -60,10 +60,10 @@ pub fn pass_within(p: &Problem, part: Part, order: &[u32], limits: Limits) -> Op
                 if out > limits.out && top >= limits.least {
                     return None;
                 }
-                sky.place(a, start[k], end[k], reach);
+                skyline.place(a, start[k], end[k], reach);
                 left -= 1;
             }
-            None => sky.raise(a),
+            None => skyline.raise(a),
         }
     }
     Some(PartPacking { at, height: top })
