@@ -227,7 +227,7 @@ impl<T: GemmFloat> MicroPanels<'_, T> {
     /// Fills `lines` with the next micro-panel, from column `j` on, to be prefetched during the `tiles` tiles of this
     /// one, whose sums have `k` terms.
     #[inline(always)]
-    fn fetch(&self, token: Token, j: usize, (tiles, k): (usize, usize), tallest: usize, lines: &mut PrefetchQueue) {
+    fn prefetch(&self, token: Token, j: usize, (tiles, k): (usize, usize), tallest: usize, lines: &mut PrefetchQueue) {
         let MicroPanels::Packing { b, prefetch_to: cols, .. } = self else { return };
         if j >= *cols {
             return lines.clear();
@@ -254,13 +254,13 @@ impl<T: GemmFloat> BlockSums<'_, T> {
     ) {
         let BlockSums { tiles, tallest, k, mut c, add, step } = self;
         let cols = c.cols();
-        let ahead = (add || step.is_some()) && k >= PREFETCH_C_TERMS;
+        let prefetch_c = (add || step.is_some()) && k >= PREFETCH_C_TERMS;
         let width_at = |j: usize| T::width(token, tallest, cols - j);
         let mut lines = PrefetchQueue::default();
         let mut j = 0;
         while j < cols {
             let width = width_at(j);
-            b.fetch(token, j + width, (tiles.count, k), tallest, &mut lines);
+            b.prefetch(token, j + width, (tiles.count, k), tallest, &mut lines);
             let panel = b.at(token, j, width, k, tallest);
             for (t, (i, height)) in tiles.each().enumerate() {
                 observer.before(&mut lines, || {
@@ -284,8 +284,8 @@ impl<T: GemmFloat> BlockSums<'_, T> {
                     k,
                     c: c.part(i..i + height, j..j + width),
                     add,
-                    ahead,
-                    fetch: lines.any(),
+                    prefetch_c,
+                    prefetch: lines.any(),
                     step,
                 };
                 T::tile(token, t);
@@ -319,8 +319,8 @@ pub fn pack_b<'a, T: GemmFloat>(
     to
 }
 
-/// Packs a block of A if it is `fresh`, else it is packed already. An A that is contiguous along m
-/// goes into micro-panels, any other one into rows.
+/// Packs a block of A if it is `fresh`, else it is packed already. An A that is contiguous along m goes into
+/// micro-panels, any other one into rows.
 pub fn pack_a<'a, T: GemmFloat>(
     token: Token,
     a: View<'_, T>,
