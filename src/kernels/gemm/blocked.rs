@@ -124,7 +124,7 @@ pub fn product<T: GemmFloat>(
 ) {
     let (scratch_b, scratch_a) = scratch.split_at_mut(plan.scratch_b::<T>());
     let (all, n) = (p.c.rows(), p.c.cols());
-    let tallest = Tiles::new::<T>(token, all.min(plan.mc)).tallest().max(plan.high);
+    let tallest = Tiles::new::<T>(token, all.min(plan.mc)).tallest().max(plan.panel_rows);
     for pc in (0..g.k).step_by(plan.kc) {
         let k = plan.kc.min(g.k - pc);
         for jc in (0..n).step_by(plan.nc) {
@@ -134,7 +134,7 @@ pub fn product<T: GemmFloat>(
                 (false, _) => MicroPanels::InPlace(b),
                 (true, false) => MicroPanels::Packed(pack_b(token, &b, k, cols, tallest, scratch_b)),
                 (true, true) => {
-                    MicroPanels::Packing { b, to: scratch_b, prefetch_to: if plan.far { n - jc } else { 0 } }
+                    MicroPanels::Packing { b, to: scratch_b, prefetch_to: if plan.prefetch_b { n - jc } else { 0 } }
                 }
             };
             for ic in (0..all).step_by(plan.mc) {
