@@ -41,10 +41,8 @@ pub fn run_sgd<T: GemmFloat>(args: &mut Args<'_>) {
     if outer::fits(&g) {
         return outer::outer(a, g.a.row, &b[..g.n], c, Some(step));
     }
-    let (end, p) = (
-        Epilogue { bias: None, kind: Kind::Sgd(step) },
-        Product { a, b, c: MatrixMut::new(c, whole.len() / g.n, g.n), sums: None },
-    );
+    let end = Epilogue { bias: None, kind: Kind::Sgd(step) };
+    let p = Product { a, b, c: MatrixMut::new(c, whole.len() / g.n, g.n), sums: None };
     let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
     blocked::product(Token::current(), &g, &Plan::new::<T>(&g), p, &end, scratch);
 }
