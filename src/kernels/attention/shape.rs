@@ -2,7 +2,6 @@
 
 use crate::kernels::gemm::{Gemm, GemmFloat, Strides};
 use crate::kernels::params::params;
-use crate::kernels::{num, vmath};
 use std::ops::Range;
 
 /// Maximal number of queries in a block.
@@ -19,7 +18,7 @@ pub const CHUNK: usize = 16;
 pub(super) const PAD: usize = 16;
 
 /// `f32` or `f64`.
-pub trait Element: num::Real + vmath::Real + GemmFloat {
+pub trait Element: GemmFloat {
     /// A chunk of zeros, one of ones, and one of zeros. A window of one chunk is a mask of its first or last keys.
     const EDGES: [Self; 3 * CHUNK];
 }
@@ -216,7 +215,8 @@ impl Attention {
         self.batch * self.kv_heads
     }
 
-    /// Units of [`backward_keys`](super::backward_keys) and [`backward_queries`](super::backward_queries); `None` if a unit would span two heads.
+    /// Units of [`backward_keys`](super::backward_keys) and [`backward_queries`](super::backward_queries); `None` if a
+    /// unit would span two heads.
     pub fn fine_units(&self) -> Option<[usize; 2]> {
         let even = |heads: usize, len: usize, unit: usize| heads == 1 || len.is_multiple_of(unit);
         let (kv, heads) = (self.batch * self.kv_heads, self.batch * self.heads);

@@ -21,14 +21,7 @@ pub(super) fn stage_len(c: &Corr) -> usize {
 
 /// Copies the channels of one group of up to [`IMAGES`] images into a cleared strip. `each` is the stride from image to
 /// image.
-pub(super) fn load<T: GemmFloat + Float>(
-    c: &Corr,
-    src: &[T],
-    each: usize,
-    images: usize,
-    strip: &mut [T],
-    stage: &mut [T],
-) {
+pub(super) fn load<T: GemmFloat>(c: &Corr, src: &[T], each: usize, images: usize, strip: &mut [T], stage: &mut [T]) {
     let ([h, w], pixels) = (c.src, c.src_c * c.src[0] * c.src[1]);
     let direct = c.lead == [0, 0] && c.phase == [1, 1] && c.pitch == w && c.plane() == h * w;
     let stage = &mut stage[..pixels * IMAGES];
@@ -248,7 +241,7 @@ pub(super) fn block<'a, T: Float>(
 }
 
 /// Applies the epilogue to a staged block and copies it to the images, `stride` elements apart.
-pub(super) fn unstage<T: GemmFloat + Float>(
+pub(super) fn unstage<T: GemmFloat>(
     c: &Corr,
     epilogue: Epilogue<'_, T>,
     images: usize,

@@ -89,7 +89,7 @@ fn split_scratch<'a, T: Float>(c: &Corr, scratch: &'a mut [T]) -> Scratch<'a, T>
 }
 
 /// Computes the units `units` of a correlation; `dst` is their part of the output.
-pub(super) fn correlate<T: GemmFloat + Float>(
+pub(super) fn correlate<T: GemmFloat>(
     c: &Corr,
     p: Product<'_, T>,
     units: Range<usize>,
@@ -118,7 +118,7 @@ pub(super) fn correlate<T: GemmFloat + Float>(
 }
 
 /// All images of a segment, for a range of output channels over all groups.
-fn segment<T: GemmFloat + Float>(
+fn segment<T: GemmFloat>(
     c: &Corr,
     p: Product<'_, T>,
     images: Range<usize>,
@@ -175,7 +175,7 @@ fn pack<T: Float>(c: &Corr, weight: &[T], group: usize, channels: Range<usize>, 
 }
 
 /// One band of rows of one image (or of a few small ones), for a chunk of channels.
-fn band<T: GemmFloat + Float>(
+fn band<T: GemmFloat>(
     c: &Corr,
     p: Product<'_, T>,
     part: Part,
@@ -220,7 +220,7 @@ fn band<T: GemmFloat + Float>(
 }
 
 /// All rows of some images with images in the lanes, for a chunk of channels.
-fn side_by_side<T: GemmFloat + Float>(
+fn side_by_side<T: GemmFloat>(
     c: &Corr,
     p: Product<'_, T>,
     part: Part,

@@ -5,12 +5,12 @@
 use super::operands::{Dots, Tile};
 use super::shapes::{self, Shapes};
 use super::transpose;
-use crate::kernels::num::Real;
+use crate::kernels::float::Float;
 use crate::kernels::simd::{Simd, Token};
 use crate::with_token;
 
 /// Element types that matrix products are compiled for.
-pub trait GemmFloat: Real {
+pub trait GemmFloat: Float {
     /// The largest tile of an instruction set for a block of `rows` rows: height, and width in columns.
     #[doc(hidden)]
     fn shape(token: Token, rows: usize) -> (usize, usize);

@@ -6,6 +6,36 @@ use super::{pow, trig};
 /// Exponent operations and other parts with the same source for both types.
 macro_rules! bits {
     ($t:ident, $u:ident, $mant:literal, $bias:literal, $tiny:literal) => {
+        const ZERO: $t = 0.0;
+        const ONE: $t = 1.0;
+        const INFINITY: $t = $t::INFINITY;
+        const NAN: $t = $t::NAN;
+        const MIN_POSITIVE: $t = $t::MIN_POSITIVE;
+
+        #[inline(always)]
+        fn mul_add(self, a: $t, b: $t) -> $t {
+            $t::mul_add(self, a, b)
+        }
+        #[inline(always)]
+        fn sqrt(self) -> $t {
+            $t::sqrt(self)
+        }
+        #[inline(always)]
+        fn abs(self) -> $t {
+            $t::abs(self)
+        }
+        #[inline(always)]
+        fn is_nan(self) -> bool {
+            $t::is_nan(self)
+        }
+        #[inline(always)]
+        fn from_f64(x: f64) -> $t {
+            x as $t
+        }
+        #[inline(always)]
+        fn to_f64(self) -> f64 {
+            self as f64
+        }
         const HALF: $t = 0.5;
         const TANH_SMALL: $t = 0.625;
         const TWO: $t = 2.0;

@@ -1,9 +1,12 @@
-//! The constants, polynomials and exponent operations of each float type that `vmath` needs.
+//! The trait of float types with elementary functions: arithmetic, constants, polynomials, exponent operations.
 //!
 //! Invariant: every step is a correctly rounded IEEE operation (`mul_add` where a product and a sum share a rounding),
-//! so the instruction set cannot change a bit. Only `vmath` uses the hidden items.
+//! so the instruction set cannot change a bit. Other kernels use the trait as part of
+//! [`Float`](crate::kernels::float::Float); the functions of `vmath` use all of it.
 
-use crate::kernels::float::Float;
+use bytemuck::Pod;
+use std::fmt::Debug;
+use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
 
 /// Horner's rule with FMA; coefficients start with the constant term.
 macro_rules! poly {
@@ -12,9 +15,52 @@ macro_rules! poly {
 }
 pub(super) use poly;
 
-/// A float type with elementary functions: `f32` or `f64`.
+/// `f32` or `f64`.
 #[doc(hidden)]
-pub trait Real: Float {
+pub trait Real:
+    Pod
+    + Send
+    + Sync
+    + Debug
+    + PartialOrd
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+    + AddAssign
+    + SubAssign
+    + MulAssign
+{
+    /// 0.
+    const ZERO: Self;
+    /// 1.
+    const ONE: Self;
+    /// +∞.
+    const INFINITY: Self;
+    /// A quiet NaN.
+    const NAN: Self;
+    /// The smallest positive normal number.
+    const MIN_POSITIVE: Self;
+
+    /// `self * a + b`, rounded once.
+    fn mul_add(self, a: Self, b: Self) -> Self;
+    /// The correctly rounded square root.
+    fn sqrt(self) -> Self;
+    /// The absolute value.
+    fn abs(self) -> Self;
+    /// Whether this is NaN.
+    fn is_nan(self) -> bool;
+    /// max(x, 0): −0 becomes +0, NaN stays. The last operation is an addition, because a selection might be stored
+    /// under a mask (see [`Unmasked`](crate::kernels::simd::Unmasked)).
+    #[inline(always)]
+    fn positive(self) -> Self {
+        (if Self::ZERO > self { Self::ZERO } else { self }) + Self::ZERO
+    }
+    /// Rounds an `f64` to this type.
+    fn from_f64(x: f64) -> Self;
+    /// Widens to `f64`.
+    fn to_f64(self) -> f64;
     const HALF: Self;
     const TWO: Self;
     /// 1.5 · 2^(mantissa bits): adding it rounds a small number to an integer, half to even.
