@@ -4,7 +4,7 @@
 //! numbers are fixed, so the same input gives the same packing.
 
 use super::compress::{Part, Problem};
-use super::instances::Dice;
+use crate::arena::rng::SplitMix64;
 use super::skyline::{self, PartPacking};
 
 /// Most buffers that all passes together place.
