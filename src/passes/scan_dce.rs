@@ -8,9 +8,8 @@ use super::rebuild::{Visit, rebuild};
 use super::simplify::Hits;
 use crate::arena::{Side, Value, Window, ids::Id};
 use crate::error::Result;
-use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::opdef::Lower;
-use crate::nodes::ops::control::scan::Scan;
+use crate::nodes::ops::control::scan::{Scan, ScanAttrs};
 use crate::nodes::{Graph, Op, Ty, Var};
 use bumpalo::Bump;
 
@@ -90,14 +89,14 @@ impl Kept {
         g.with(|e| e.set_loc(src.loc[v.node.at()]));
         let args: Vec<Var<'g>> = v.args.iter().zip(&self.args).filter(|a| *a.1).map(|a| *a.0).collect();
         let count = |r: std::ops::Range<usize>| self.args[r].iter().filter(|k| **k).count() as i64;
-        let attrs = [
-            Attr::Region(body.region),
-            Attr::Int(count(0..s.carries)),
-            Attr::Int(count(s.carries..s.xs())),
-            Attr::Int(s.length as i64),
-            Attr::Bool(s.reverse),
-        ];
-        let mut outs = g.emit(Op::SCAN, &args, &attrs).into_iter();
+        let attrs = ScanAttrs {
+            body: body.region,
+            carries: count(0..s.carries),
+            consts: count(s.carries..s.xs()),
+            length: s.length as i64,
+            reverse: s.reverse,
+        };
+        let mut outs = g.emit(Op::SCAN, &args, &attrs.list()).into_iter();
         self.outs.iter().map(|kept| if *kept { outs.next().unwrap_or(none) } else { none }).collect()
     }
 }
