@@ -4,7 +4,7 @@
 use super::attrs::Attrs;
 use super::dtype::{DType, Ty};
 use super::graph::Graph;
-use super::opdef::Op;
+use super::op::Op;
 use crate::arena::intern::Dims;
 use crate::arena::{Node, ids::Id};
 use crate::kernels::abi::{Kernel, Split};

@@ -2,7 +2,7 @@
 
 use crate::arena::{Node, Region, Sym, Value};
 use crate::nodes::ir::dtype::Ty;
-use crate::nodes::ir::opdef::Op;
+use crate::nodes::ir::op::Op;
 use hashbrown::{HashMap, HashTable};
 
 /// The results of a node: consecutive values.
