@@ -67,7 +67,7 @@ impl Flags {
     pub const PRODUCT: Flags = Flags(512);
     /// A convolution, attention or general product: like a [`Flags::PRODUCT`], it takes much longer than a sweep over
     /// its operands, and other work is not to be moved across it. For ops of forward graphs.
-    pub const HEAVY: Flags = Flags(1024);
+    pub const HEAVY: Flags = Flags(4096);
 
     /// The union of both sets.
     pub const fn and(self, other: Flags) -> Flags {
