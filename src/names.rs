@@ -1,9 +1,9 @@
-//! Names, patterns of names, and what to say of one that nothing answers to.
+//! Names, patterns of names, and messages for unknown names.
 
-/// Names that a message lists at most.
-const MOST: usize = 24;
+/// The most names that a message lists.
+const MAX_LISTED: usize = 24;
 
-/// Whether `name` is what `pattern` says: itself, or, with a `*` (the first counts), what begins and ends like that.
+/// True if `pattern` matches `name`. The first `*` of a pattern matches any characters; further ones match themselves.
 pub fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         Some((start, end)) => name.strip_prefix(start).is_some_and(|rest| rest.ends_with(end)),
@@ -11,10 +11,10 @@ pub fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// `names` in a row; of many, the first and how many more there are.
+/// `names` separated by commas. Of many, the first 24 and the number of the others.
 pub fn list<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     let mut names = names.into_iter();
-    let mut first: Vec<&str> = names.by_ref().take(MOST).collect();
+    let mut first: Vec<&str> = names.by_ref().take(MAX_LISTED).collect();
     let more = match names.count() {
         0 => String::new(),
         n => format!("{n} more"),
@@ -25,7 +25,8 @@ pub fn list<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     first.join(", ")
 }
 
-/// What a message says of `wanted`, a name or a pattern that is none of `names`: which there are, and the nearest.
+/// The end of a message about `wanted`, a name or a pattern that matches none of `names`: the names, and the nearest
+/// one.
 pub fn instead<'n>(wanted: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
     let near = match wanted.split_once('*') {
         Some((start, end)) => nearest_part(start, end, names.clone()),
@@ -34,23 +35,23 @@ pub fn instead<'n>(wanted: &str, names: impl Iterator<Item = &'n str> + Clone) -
     format!("; there are {}{near}", list(names))
 }
 
-/// Edits that make `word` another name rather than a slip of it.
+/// The most edits between a name and its misspelling `word`.
 fn limit(word: &str) -> usize {
     (word.len() / 3).clamp(1, 3)
 }
 
-/// "; did you mean …?", if one of `names` is near `word`.
+/// `"; did you mean …?"` with the nearest of `names`, if one is near `word`; else empty.
 pub fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> String {
     if word.len() > 40 {
         return String::new();
     }
-    // A name whose length differs by more than the limit is no candidate; looking at many names stays cheap.
+    // Names of very different length are skipped, which keeps the search cheap.
     let near = names.filter(|n| n.len().abs_diff(word.len()) <= limit(word));
     let best = near.map(|n| (distance(word.as_bytes(), n.as_bytes()), n)).min_by_key(|(d, _)| *d);
     best.filter(|(d, _)| *d <= limit(word)).map_or(String::new(), |(_, n)| format!("; did you mean {n}?"))
 }
 
-/// As [`nearest`], of a pattern: the name whose first and last bytes are near its two parts.
+/// As [`nearest`], for a pattern `start*end`: the name whose start and end are nearest.
 fn nearest_part<'n>(start: &str, end: &str, names: impl Iterator<Item = &'n str>) -> String {
     if start.len() + end.len() > 40 {
         return String::new();
@@ -65,7 +66,7 @@ fn nearest_part<'n>(start: &str, end: &str, names: impl Iterator<Item = &'n str>
     best.filter(|(d, _)| *d <= most).map_or(String::new(), |(_, n)| format!("; did you mean {n}?"))
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
+/// Edit distance with swaps of neighbours (optimal string alignment; Damerau, 1964).
 fn distance(a: &[u8], b: &[u8]) -> usize {
     let mut rows = [vec![0; b.len() + 1], (0..=b.len()).collect(), vec![0; b.len() + 1]];
     for i in 1..=a.len() {
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_star_stands_for_anything() {
+    fn the_first_star_matches_any_characters() {
         assert!(
             matches("fc1.*", "fc1.weight") && matches("*.bias", "fc1.bias") && matches("*", "") && matches("a", "a")
         );

@@ -109,7 +109,7 @@ pub fn random_graph(nodes: u32, draw: &mut Draw<'_>) -> Result<GraphBuf> {
     for leaf in d.leaves.clone() {
         if (d.draw)(3) == 0 {
             let next = d.value(d.e.ty(leaf), true);
-            if next != Value::NONE && !matches!(d.e.def(leaf), Some((Op::INPUT, ..))) {
+            if next != Value::NONE && d.e.def(leaf).is_none_or(|def| def.op != Op::INPUT) {
                 d.e.update(leaf, next);
             }
         }

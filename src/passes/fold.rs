@@ -4,6 +4,7 @@
 use super::rebuild::{Visit, rebuild};
 use crate::error::Result;
 use crate::kernels::tile::{self, Access, Input, Program, Step, TileOp};
+use crate::nodes::ir::emit::Definition;
 use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::common::lowering::elem;
 use crate::nodes::ops::constant::{ConstantAttrs, FullAttrs};
@@ -31,11 +32,13 @@ struct Known {
 /// The bytes of `x`, if it is a constant or a fill.
 fn known(x: Var<'_>) -> Option<Known> {
     x.g.with(|e| match e.def(x.v)? {
-        (Op::FULL, _, a) => {
-            let full = FullAttrs::of(&a);
+        Definition { op: Op::FULL, attrs, .. } => {
+            let full = FullAttrs::of(&attrs);
             Some(Known { bytes: bytes_of(full.value, full.dtype)?, is_fill: true })
         }
-        (Op::CONSTANT, _, a) => Some(Known { bytes: ConstantAttrs::of(&a).data, is_fill: false }),
+        Definition { op: Op::CONSTANT, attrs, .. } => {
+            Some(Known { bytes: ConstantAttrs::of(&attrs).data, is_fill: false })
+        }
         _ => None,
     })
 }
@@ -114,7 +117,7 @@ fn moved_fill<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
         return None;
     }
     let value = x.g.with(|e| match e.def(x.v)? {
-        (Op::FULL, _, a) => Some(FullAttrs::of(&a).value),
+        Definition { op: Op::FULL, attrs, .. } => Some(FullAttrs::of(&attrs).value),
         _ => None,
     })?;
     Some(v.g.full(value, v.src.dims(v.src.out(v.node)), x.dtype()))

@@ -221,7 +221,7 @@ impl<'x, 'g> Copier<'x, 'g> {
         }
         if name != Sym::NONE && self.src.leaf(v).is_none() {
             self.g.with(|e| {
-                let leaf = e.def(new.v).is_some_and(|d| d.0.is_named_leaf());
+                let leaf = e.def(new.v).is_some_and(|d| d.op.is_named_leaf());
                 if !leaf {
                     e.set_name(new.v, name);
                 }

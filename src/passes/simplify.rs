@@ -7,6 +7,7 @@ use super::rebuild::{Visit, rebuild};
 use crate::arena::Value;
 use crate::error::Result;
 use crate::nodes::build::axes::to_sizes;
+use crate::nodes::ir::emit::Definition;
 use crate::nodes::ops::constant::FullAttrs;
 use crate::nodes::ops::layout::attrs::FlipAttrs;
 use crate::nodes::ops::layout::attrs::SliceAttrs;
@@ -80,7 +81,7 @@ fn target(v: &Visit<'_, '_>) -> crate::arena::intern::Dims {
 /// The value that `x` is filled with, if it is a `full`.
 fn full(x: Var<'_>) -> Option<f64> {
     x.g.with(|e| match e.def(x.v)? {
-        (Op::FULL, _, attrs) => Some(FullAttrs::of(&attrs).value),
+        Definition { op: Op::FULL, attrs, .. } => Some(FullAttrs::of(&attrs).value),
         _ => None,
     })
 }
@@ -119,7 +120,7 @@ fn inner<'g>(v: &Visit<'_, 'g>, op: Op) -> Option<Var<'g>> {
 /// The first operand of `x`, if `x` is an `op`.
 fn operand<'g>(x: Var<'g>, op: Op) -> Option<Var<'g>> {
     let of: Value = x.g.with(|e| match e.def(x.v)? {
-        (o, args, _) if o == op => args.first().copied(),
+        def if def.op == op => def.args.first().copied(),
         _ => None,
     })?;
     Some(x.g.var(of))
@@ -134,7 +135,7 @@ fn same_type<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
 /// The permutation of `x`, if `x` is a transpose.
 fn perm_of(x: Var<'_>) -> Option<Vec<usize>> {
     x.g.with(|e| match e.def(x.v)? {
-        (Op::TRANSPOSE, _, attrs) => Some(to_sizes(&TransposeAttrs::of(&attrs).perm)),
+        Definition { op: Op::TRANSPOSE, attrs, .. } => Some(to_sizes(&TransposeAttrs::of(&attrs).perm)),
         _ => None,
     })
 }

@@ -1,33 +1,33 @@
-//! Axes as callers write them, and the arithmetic of shapes that goes with them.
+//! Axes as callers write them, and shape arithmetic on axes.
 
 use crate::arena::intern::Dims;
 use crate::error::Kind;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 
-/// A size as an attribute; one beyond `i64` becomes the largest, which shape inference refuses as well.
+/// A size as an attribute. A size beyond `i64::MAX` becomes `i64::MAX`, which shape inference refuses too.
 pub fn to_i64(x: usize) -> i64 {
     i64::try_from(x).unwrap_or(i64::MAX)
 }
 
-/// Sizes as a list of an attribute.
+/// Sizes as an attribute.
 pub fn to_i64s(list: &[usize]) -> Vec<i64> {
     list.iter().map(|&x| to_i64(x)).collect()
 }
 
-/// An attribute that shape inference has seen to be non-negative.
+/// A size attribute, which shape inference has checked: not negative.
 pub fn to_size(x: i64) -> usize {
     usize::try_from(x).unwrap_or(0)
 }
 
-/// A list attribute that shape inference has seen to hold no negative number.
+/// A list of size attributes, which shape inference has checked: none is negative.
 pub fn to_sizes(list: &[i64]) -> Vec<usize> {
     list.iter().map(|&x| to_size(x)).collect()
 }
 
-/// Axes as a caller writes them: one, several, or `..` for all; negative ones count from the end.
+/// Axes as a caller writes them: one, several, or `..` for all. Negative axes count from the end.
 pub trait Axes {
-    /// The axes of a shape of rank `rank`, in 0..rank (or the first that is outside it).
+    /// The axes in `0..rank`, for a shape of rank `rank`. The error is the first axis out of range.
     fn resolve(&self, rank: usize) -> Result<Vec<i64>, i64>;
 }
 
@@ -72,7 +72,7 @@ impl Axes for std::ops::RangeFull {
     }
 }
 
-/// Dimensions with those at `axes` removed, or set to 1.
+/// `dims` without those at `axes`; with these set to 1 if `keep`.
 pub fn reduced_dims(dims: &[usize], axes: &[usize], keep: bool) -> Vec<usize> {
     let kept = dims.iter().enumerate().filter_map(|(i, &d)| match axes.contains(&i) {
         true => keep.then_some(1),
@@ -98,6 +98,7 @@ pub fn split_at_axis(dims: &Dims, axis: usize) -> AxisSplit {
 }
 
 impl<'g> Var<'g> {
+    /// The axes of `self`, resolved. An axis out of range is an error of `op`.
     #[track_caller]
     pub(in crate::nodes) fn axes(self, op: Op, axes: impl Axes) -> Option<Vec<i64>> {
         match axes.resolve(self.rank()) {
@@ -110,6 +111,7 @@ impl<'g> Var<'g> {
         }
     }
 
+    /// Calls `f` with the resolved `axis`. An axis out of range is an error of `op`.
     #[track_caller]
     pub(in crate::nodes) fn on_axis(self, op: Op, axis: i64, f: impl FnOnce(i64) -> Var<'g>) -> Var<'g> {
         if !self.is_some() {
@@ -120,9 +122,7 @@ impl<'g> Var<'g> {
             None => self.g.var(crate::arena::Value::NONE),
         }
     }
-}
 
-impl<'g> Var<'g> {
     /// The length of `axis`; `None` if there is no such axis.
     pub(in crate::nodes) fn axis_len(self, axis: i64) -> Option<usize> {
         let r = self.rank() as i64;

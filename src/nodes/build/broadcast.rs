@@ -1,11 +1,12 @@
-//! Implicit broadcasting as in NumPy, made explicit in the graph.
+//! NumPy broadcasting: implicit in builder methods, explicit in the graph.
 
 use crate::arena::intern::Dims;
 use crate::error::Kind;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 
-/// The shape that `a` and `b` broadcast to (trailing alignment, as NumPy), or `None`.
+/// The common shape of `a` and `b` by NumPy's rule, or `None`: shapes are aligned at their last axes, and an axis of
+/// length 1 repeats.
 pub fn broadcast_dims(a: &[usize], b: &[usize]) -> Option<Dims> {
     let (long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
     let mut out = Dims::new(long)?;
@@ -21,10 +22,10 @@ pub fn broadcast_dims(a: &[usize], b: &[usize]) -> Option<Dims> {
     Some(out)
 }
 
-/// The right-hand side of an operator: a value, or a number.
+/// The right-hand side of an operator: a value or a number.
 pub trait Operand<'g> {
-    /// The operand of `op` as a value beside `like`: a number takes its type. A number that is no element of it, such
-    /// as a fraction beside integers, is an error.
+    /// This operand of `op` as a value. A number becomes a fill of `like`'s type. An error if the dtype cannot
+    /// represent it, such as a fraction next to integers.
     fn var_like(self, like: Var<'g>, op: Op) -> Var<'g>;
 }
 
@@ -48,11 +49,11 @@ impl<'g> Operand<'g> for f64 {
 }
 
 impl<'g> Var<'g> {
-    /// A two-operand op after broadcasting both operands to one shape.
+    /// `op` on `self` and `b`, after both are broadcast to their common shape.
     #[track_caller]
     pub fn pair(self, op: Op, b: Var<'g>) -> Var<'g> {
         let (da, db) = (self.dims(), b.dims());
-        // What is no value of this builder is refused there.
+        // `emit1` refuses values of another builder.
         if da == db || !self.is_some() || !b.is_some() || !std::ptr::eq(self.g, b.g) {
             return self.g.emit1(op, &[self, b], &[]);
         }

@@ -1,8 +1,8 @@
-//! Zeros between neighbours, written in views, pads and slices.
+//! Dilation: zeros between neighbours, written in reshapes, pads and slices.
 
 use crate::nodes::ir::builder::Var;
 
-/// Puts `steps − 1` zeros between neighbours along each axis. What has no neighbour has no zeros, whatever the step.
+/// Puts `steps[i] − 1` zeros between neighbours along axis `i`. An axis of length 1 stays as it is.
 pub fn dilate<'g>(x: Var<'g>, steps: &[usize]) -> Var<'g> {
     let mut x = x;
     for (i, &p) in steps.iter().enumerate().filter(|(_, p)| **p > 1) {

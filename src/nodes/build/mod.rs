@@ -1,4 +1,4 @@
-//! What the builder adds to bare nodes: operators and implicit broadcasting.
+//! Parts of the builder that need no op by name: axes, implicit broadcasting and regions.
 
 pub mod axes;
 pub mod broadcast;

@@ -5,7 +5,7 @@ use crate::nodes::ir::builder::{Builder, Routine, Var};
 use crate::nodes::ir::dtype::Ty;
 
 impl Builder {
-    /// Builds a region: `f` gets its arguments (of types `args`) and returns its yields.
+    /// Builds a region called `name`. `f` gets its arguments, of types `args`, and returns its yields.
     #[track_caller]
     pub fn region<'g>(&'g self, name: &str, args: &[Ty], f: impl FnOnce(&[Var<'g>]) -> Vec<Var<'g>>) -> Routine<'g> {
         self.record_location();

@@ -1,36 +1,37 @@
-//! What a row's `lower` writes: kernel calls on operands, results and scratch. `sched` turns them into a tape.
+//! Kernel calls, as the `lower` function of an op definition writes them: on operands, results and scratch. `sched`
+//! turns them into instructions.
 
 use super::attrs::Attrs;
 use super::dtype::{DType, Ty};
 use super::graph::Graph;
-use super::opdef::Op;
+use super::op::Op;
 use crate::arena::intern::Dims;
 use crate::arena::{Node, ids::Id};
 use crate::kernels::abi::{Kernel, Split};
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gemm::Precision;
 
-/// What a call reads or writes.
+/// An operand of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buf {
     /// Operand `.0` of the node.
     Arg(usize),
     /// Result `.0` of the node.
     Out(usize),
-    /// Temporary `.0` of the node: lives from the first to the last call that names it.
+    /// Temporary `.0` of the node. It lives from the first to the last call that uses it.
     Temp(usize),
 }
 
-/// How a kernel looks through the index operand that it follows.
+/// The check of an operand of indices by a kernel. A bad index is a fault, which stops the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Looks {
-    /// The operand, among those that the call reads.
+    /// Position of the operand among the call's reads.
     pub read: usize,
-    /// Good indices are below it, and not negative; `None` for a test of the kernel's own.
+    /// Valid indices are in `0..below`. `None` if the kernel has another test.
     pub below: Option<u64>,
-    /// One more good value.
+    /// One more valid value.
     pub or: Option<i64>,
-    /// Whether each unit looks through all of the operand, and before it writes anything.
+    /// True if each unit checks the whole operand before it writes anything.
     pub early: bool,
 }
 
@@ -43,28 +44,28 @@ pub struct Call {
     pub params: Vec<u64>,
     /// Number of units.
     pub units: usize,
-    /// What it reads, whole.
+    /// Operands that it reads.
     pub reads: Vec<Buf>,
-    /// What it writes, and how units divide it.
+    /// Operands that it writes, and how units divide them.
     pub writes: Vec<(Buf, Split)>,
-    /// `(read, write)` pairs (by position) that may share their bytes: the kernel has an in-place form.
+    /// Pairs `(read, write)`, by position, that may share their bytes: the kernel has an in-place form.
     pub inplace: Vec<(usize, usize)>,
     /// Floating-point operations of all units.
     pub flops: u64,
-    /// The reads (as bits, by position) of which each unit reads all, or a part that lies everywhere: threads that
-    /// share the call fetch what others wrote. For estimates.
+    /// A bit for each read of which every unit reads all, or scattered parts: threads then fetch lines that other
+    /// threads wrote. For the cost model.
     pub whole: u64,
-    /// What kind of work it is.
+    /// The cost class.
     pub work: CostClass,
-    /// How much of it, in the operations that `work` counts.
+    /// Number of operations, as the cost class counts them.
     pub ops: u64,
-    /// The indices that may stop the step: a kernel that calls [`Args::fault`](crate::kernels::abi::Args::fault) says
-    /// which. Where it does not, a step that it stops may have changed params and states.
+    /// The check of indices, for a kernel that calls [`Args::fault`](crate::kernels::abi::Args::fault). Without it, a
+    /// step that the kernel stops may have changed params and states.
     pub looks: Option<Looks>,
 }
 
 impl Call {
-    /// A call of `kernel` over `units` units, without operands yet.
+    /// A call of `kernel` over `units` units, without operands.
     pub fn new(kernel: Kernel, params: impl Into<Vec<u64>>, units: usize) -> Call {
         let (reads, writes, inplace) = (Vec::new(), Vec::new(), Vec::new());
         Call {
@@ -82,77 +83,77 @@ impl Call {
         }
     }
 
-    /// The same call, reading `bufs` after what it reads already.
+    /// Adds reads of `bufs`.
     pub fn reads(mut self, bufs: &[Buf]) -> Call {
         self.reads.extend_from_slice(bufs);
         self
     }
 
-    /// The same call, reading operands `0..n` of the node.
+    /// Adds reads of operands `0..n` of the node.
     pub fn reads_args(mut self, n: usize) -> Call {
         self.reads.extend((0..n).map(Buf::Arg));
         self
     }
 
-    /// The same call, writing `buf` too, `per_unit` elements in a unit.
+    /// Adds a write of `buf`, of which each unit writes `per_unit` elements.
     pub fn writes(self, buf: Buf, per_unit: usize) -> Call {
         self.divided(buf, Split::PerUnit(per_unit))
     }
 
-    /// The same call, writing `buf` too, which units divide so.
+    /// Adds a write of `buf`, divided by `split`.
     pub fn divided(mut self, buf: Buf, split: Split) -> Call {
         self.writes.push((buf, split));
         self
     }
 
-    /// The same call, which stops the step where an element of read `read` is not in `0..below`.
+    /// Declares that the kernel faults if an element of read `read` is not in `0..below`.
     pub fn looks(self, read: usize, below: usize) -> Call {
         Call { looks: Some(Looks { read, below: Some(below as u64), or: None, early: false }), ..self }
     }
 
-    /// The same call, to whose looks `value` is good, too.
+    /// Declares that the check accepts `value` too.
     pub fn or(self, value: i64) -> Call {
         Call { looks: self.looks.map(|l| Looks { or: Some(value), ..l }), ..self }
     }
 
-    /// The same call, each unit of which looks through all indices before it writes anything.
+    /// Declares that each unit checks all indices before it writes anything.
     pub fn early(self) -> Call {
         Call { looks: self.looks.map(|l| Looks { early: true, ..l }), ..self }
     }
 
-    /// The same call, without looks: its indices are known to be good.
+    /// Drops the check: the indices are known to be valid.
     pub fn sure(self) -> Call {
         Call { looks: None, ..self }
     }
 
-    /// The same call, with this scratch of [`LowerCx::scratch`].
+    /// Adds scratch of [`LowerCx::scratch`].
     pub fn scratch(mut self, scratch: (Buf, Split)) -> Call {
         self.writes.push(scratch);
         self
     }
 
-    /// The same call, where `(read, write)` pairs may share their bytes.
+    /// Adds in-place pairs `(read, write)`.
     pub fn inplace(mut self, pairs: &[(usize, usize)]) -> Call {
         self.inplace.extend_from_slice(pairs);
         self
     }
 
-    /// The same call, with its number of floating-point operations.
+    /// Sets the number of floating-point operations, for all units.
     pub fn flops(self, flops: u64) -> Call {
         Call { flops, ops: flops, ..self }
     }
 
-    /// The same call, work of this kind. Without it, a call is as long as a copy of its bytes.
+    /// Sets the cost class. The default is a copy of the call's bytes.
     pub fn cost_class(self, work: CostClass) -> Call {
         Call { work, ..self }
     }
 
-    /// The same call, each of whose units reads all of these operands.
+    /// Sets the bits of [`Call::whole`].
     pub fn whole(self, whole: u64) -> Call {
         Call { whole, ..self }
     }
 
-    /// The same call, with its number of operations of its cost class, if other than the floating-point operations.
+    /// Sets the number of operations of the cost class, if it is not the number of floating-point operations.
     pub fn ops(self, ops: u64) -> Call {
         Call { ops, ..self }
     }
@@ -163,24 +164,35 @@ impl Call {
 pub struct Temp {
     /// Bytes of one element.
     pub size: usize,
-    /// Elements; for scratch, elements per lane.
+    /// Number of elements; for scratch, for each thread.
     pub len: usize,
-    /// Whether each lane (thread) gets `len` elements of its own.
+    /// True for scratch: each thread has `len` elements.
     pub per_thread: bool,
 }
 
-/// Writes the calls of one node.
+/// A result that is a range of an operand's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Position of the result.
+    pub out: usize,
+    /// Position of the operand.
+    pub arg: usize,
+    /// First element of the operand.
+    pub offset: usize,
+}
+
+/// Writes the calls of one node. The error is a message.
 pub type LowerFn = fn(&mut LowerCx<'_>) -> Result<(), String>;
 
-/// The lowering of one node.
+/// The context of the lowering of one node.
 pub struct LowerCx<'x> {
     /// The graph.
     pub graph: Graph<'x>,
     /// The node.
     pub node: Node,
-    /// Which results have a reader.
+    /// For each result: true if it has a reader.
     pub used: &'x [bool],
-    /// Threads that the calls are for. Results must have the same bits for any number.
+    /// Number of threads. Results must have the same bits for any number.
     pub threads: usize,
     /// How products of `f32` are computed.
     pub precision: Precision,
@@ -188,12 +200,12 @@ pub struct LowerCx<'x> {
     pub calls: Vec<Call>,
     /// Temporaries.
     pub temps: Vec<Temp>,
-    /// `(result, operand, element offset)`: the result is a window of the operand's bytes; nothing runs.
-    pub views: Vec<(usize, usize, usize)>,
+    /// Results that are views: no kernel runs.
+    pub views: Vec<View>,
 }
 
 impl<'x> LowerCx<'x> {
-    /// The lowering of `node` for one thread, empty.
+    /// A context for `node` and one thread, without calls.
     pub fn new(graph: Graph<'x>, node: Node, used: &'x [bool]) -> LowerCx<'x> {
         let (precision, calls, temps, views) = (Precision::F32, Vec::new(), Vec::new(), Vec::new());
         LowerCx { graph, node, used, threads: 1, precision, calls, temps, views }
@@ -239,21 +251,21 @@ impl<'x> LowerCx<'x> {
         self.arg(i).dtype
     }
 
-    /// A temporary of `len` elements of `size` bytes, shared by the calls of this node.
+    /// Adds a temporary of `len` elements of `size` bytes, shared by the calls of this node.
     pub fn temp(&mut self, size: usize, len: usize) -> Buf {
         self.temps.push(Temp { size, len, per_thread: false });
         Buf::Temp(self.temps.len() - 1)
     }
 
-    /// Scratch of `len` elements of `size` bytes for each lane, with the split to write it by.
+    /// Adds scratch of `len` elements of `size` bytes for each thread. The operand and its split.
     pub fn scratch(&mut self, size: usize, len: usize) -> (Buf, Split) {
         self.temps.push(Temp { size, len, per_thread: true });
         (Buf::Temp(self.temps.len() - 1), Split::PerThread(len))
     }
 
-    /// Result `out` is operand `arg` from element `offset` on.
+    /// Declares that result `out` is operand `arg` from element `offset` on.
     pub fn view(&mut self, out: usize, arg: usize, offset: usize) {
-        self.views.push((out, arg, offset));
+        self.views.push(View { out, arg, offset });
     }
 
     /// Adds a call.
@@ -261,13 +273,13 @@ impl<'x> LowerCx<'x> {
         self.calls.push(call);
     }
 
-    /// Floating-point operations of the node, as its row counts them.
+    /// Floating-point operations of the node, by the `cost` of its op definition.
     pub fn flops(&self) -> u64 {
         (self.graph.def_of(self.node).cost)(&CostCx { graph: self.graph, node: self.node })
     }
 }
 
-/// What a row's `cost` sees.
+/// The argument of the `cost` of an op definition.
 pub struct CostCx<'x> {
     /// The graph.
     pub graph: Graph<'x>,

@@ -10,6 +10,8 @@ pub mod emit;
 pub mod graph;
 pub mod infer;
 pub mod leaf;
+pub mod leaf_ops;
+pub mod op;
 pub mod opdef;
 pub mod results;
 pub mod text;

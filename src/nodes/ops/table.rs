@@ -4,7 +4,7 @@ use super::*;
 use crate::arena::intern::{Shapes, Strings};
 use crate::nodes::ir::builder::Builder;
 use crate::nodes::ir::emit::Emit;
-use crate::nodes::ir::leaf;
+use crate::nodes::ir::leaf_ops;
 use crate::nodes::ir::opdef::{Op, OpDef, check_definitions};
 
 macro_rules! ops {
@@ -18,7 +18,7 @@ macro_rules! ops {
             $(pub const $id: Op = Op(Index::$id as u16);)*
         }
 
-        const DEFINITIONS: &[&OpDef] = &[$(&leaf::$leaf,)* $(&$family $(:: $file)* ::$id),*];
+        const DEFINITIONS: &[&OpDef] = &[$(&leaf_ops::$leaf,)* $(&$family $(:: $file)* ::$id),*];
         const _: () = {
             check_definitions(DEFINITIONS);
             $(assert!(Op::$leaf.0 == Index::$leaf as u16);)*

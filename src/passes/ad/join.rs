@@ -4,6 +4,7 @@
 //! and do not overlap (queries, keys and values of one product), an addition would write and read tensors of zeros.
 
 use crate::nodes::build::axes::to_sizes;
+use crate::nodes::ir::emit::Definition;
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, PadAttrs};
 use crate::nodes::{Op, Var};
 
@@ -20,7 +21,7 @@ struct Padded<'g> {
 
 fn padded<'g>(x: Var<'g>) -> Option<Padded<'g>> {
     let (inner, a) = x.g.with(|e| match e.def(x.v)? {
-        (Op::PAD, args, a) => Some((args[0], PadAttrs::of(&a))),
+        Definition { op: Op::PAD, args, attrs } => Some((args[0], PadAttrs::of(&attrs))),
         _ => None,
     })?;
     let zeros = a.value.to_bits() == 0;
@@ -30,7 +31,9 @@ fn padded<'g>(x: Var<'g>) -> Option<Padded<'g>> {
 /// The operands of `x` if it is a concatenation along `axis`; else `x` alone.
 fn parts<'g>(x: Var<'g>, axis: usize) -> Vec<Var<'g>> {
     let joined = x.g.with(|e| match e.def(x.v)? {
-        (Op::CONCAT, args, a) if usize::try_from(ConcatAttrs::of(&a).axis) == Ok(axis) => Some(args.to_vec()),
+        Definition { op: Op::CONCAT, args, attrs } if usize::try_from(ConcatAttrs::of(&attrs).axis) == Ok(axis) => {
+            Some(args.to_vec())
+        }
         _ => None,
     });
     joined.map_or_else(|| vec![x], |args| args.into_iter().map(|a| x.g.var(a)).collect())

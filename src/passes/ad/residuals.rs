@@ -95,7 +95,7 @@ fn reads(g: Graph<'_>, r: Region, scratch: &Builder, regions: &[Region]) -> Wind
             }
             match values.get(v.at()) {
                 Some(&of) => read[of] = true,
-                None => todo.extend(e.def(v).into_iter().flat_map(|d| d.1)),
+                None => todo.extend(e.def(v).into_iter().flat_map(|d| d.args)),
             }
         }
         e.close_region(&[]);

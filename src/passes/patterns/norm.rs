@@ -4,23 +4,13 @@ use super::facts::Facts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
+use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::norm::NormAttrs;
 
 /// True if the node takes much longer than a sweep over its operands.
 fn is_heavy(f: &Facts<'_>, n: Node) -> bool {
-    let heavy = [
-        Op::MATMUL,
-        Op::MATMUL_BIAS_ACT,
-        Op::MATMUL_DACT,
-        Op::DOT_GENERAL,
-        Op::CONV2D,
-        Op::CONV2D_BIAS_ACT,
-        Op::ATTENTION,
-        Op::ATTENTION_PACKED,
-        Op::LORA_MATMUL,
-        Op::SCAN,
-    ];
-    heavy.contains(&f.g.op[n.at()])
+    let def = f.g.def_of(n);
+    def.flags.has(Flags::PRODUCT) || def.flags.has(Flags::HEAVY) || matches!(def.lower, Lower::Loop)
 }
 
 /// True if `v` is computed in one sweep with the addition `sum`, its only reader.

@@ -12,7 +12,7 @@ use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::{DEPTH, Split};
 use crate::kernels::gemm::Precision;
-use crate::nodes::ir::call::{Buf, Call, LowerCx, Temp};
+use crate::nodes::ir::call::{Buf, Call, LowerCx, Temp, View};
 use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::ops::index::below::below;
@@ -171,9 +171,9 @@ impl<'g> Lowering<'g> {
         Ok(())
     }
 
-    fn views(&mut self, n: Node, views: &[(usize, usize, usize)]) -> Result<(), String> {
+    fn views(&mut self, n: Node, views: &[View]) -> Result<(), String> {
         let g = self.g;
-        for &(out, arg, offset) in views {
+        for &View { out, arg, offset } in views {
             let (Some(v), Some(&a)) = (g.outs_of(n).nth(out), g.args_of(n).get(arg)) else {
                 return Err(format!("a view of operand {arg} as result {out}, which do not exist"));
             };

@@ -2,7 +2,7 @@
 
 use crate::arena::{Node, Region, Sym, Value};
 use crate::nodes::ir::dtype::Ty;
-use crate::nodes::ir::opdef::Op;
+use crate::nodes::ir::op::Op;
 use hashbrown::{HashMap, HashTable};
 
 /// The results of a node: consecutive values.
@@ -25,7 +25,7 @@ impl Outs {
         self.len as usize
     }
 
-    /// Whether there is no result, as after an error.
+    /// True if there is no result, as after an error.
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
@@ -51,9 +51,9 @@ pub(super) struct Body {
     pub(super) yields: Vec<Value>,
     pub(super) name: Option<Sym>,
     pub(super) table: HashTable<u32>,
-    /// Tells the values of this region from those of others.
+    /// Identifies the region among all that were opened.
     pub(super) scope: u32,
-    /// In the body of a loop: what it uses from outside.
+    /// For the body of a loop: the values from outside that it uses.
     pub(super) captures: Option<Captures>,
 }
 
@@ -84,25 +84,26 @@ impl Body {
     }
 }
 
-/// What a loop's body has beside its columns.
+/// The captures of the body of a loop.
 #[derive(Default)]
 pub(super) struct Captures {
-    /// `(value of the enclosing region, argument)`.
+    /// Pairs of a value of the enclosing region and its argument, in order of first use.
     pub(super) pairs: Vec<(Value, Value)>,
     /// The argument of each captured value.
     pub(super) known: HashMap<Value, Value>,
-    /// The argument that holds the number of the iteration.
+    /// The argument for the number of the iteration.
     pub(super) index: Option<Value>,
     /// The random key of the iteration.
     pub(super) key: Option<Value>,
 }
 
-/// A closed body, and what its loop must hand to it.
+/// A closed body, and the operands that its loop must pass to it.
 pub struct Closed {
-    /// The body: its arguments are carries, captured values, stacked inputs, and maybe the iteration's number.
+    /// The body. Its arguments are carries, captured values, slices of stacked inputs and, if `indexed`, the number of
+    /// the iteration.
     pub region: Region,
     /// The captured values, in the region around the loop.
     pub captures: Vec<Value>,
-    /// Whether the last argument is the number of the iteration, a `u32`.
+    /// True if the last argument is the number of the iteration, a `u32`.
     pub indexed: bool,
 }

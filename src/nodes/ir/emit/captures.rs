@@ -1,8 +1,8 @@
-//! Closure conversion: what the body of a loop uses from outside becomes an argument of the body.
+//! Closure conversion: a value from outside that the body of a loop uses becomes an argument of the body.
 //!
-//! A value is known by its id and the *scope* of the region that holds it. A use in an inner body adds an argument to
-//! each body in between, once. Invariant: until [`Emit::close_loop`] such arguments stand where they were first needed;
-//! then arguments come first, in the order of the loop's operands. Callers see the builder's `scan`.
+//! A value is identified by its id and the *scope* of its region. A use in an inner body adds an argument to each body
+//! in between, once. Invariant: until [`Emit::close_loop`], such an argument stands where it was first needed; then the
+//! arguments come first, in the order of the loop's operands. Users see the builder's `scan`.
 
 use super::Emit;
 use super::body::{Body, Captures, Closed};
@@ -23,7 +23,7 @@ impl Emit {
         self.open.iter().rev().find(|b| b.scope == scope)?.ty.get(v.at()).copied()
     }
 
-    /// Whether the entry is the open region.
+    /// True if the entry is the open region.
     pub fn at_entry(&self) -> bool {
         self.open.len() == 1
     }
@@ -39,7 +39,7 @@ impl Emit {
         self.body_mut().captures = Some(Captures::default());
     }
 
-    /// Does `f` while region number `level` of the open ones (0: the entry) is the open one.
+    /// Calls `f` with the open region number `level` (0 is the entry) as the innermost one.
     fn at_level<R>(&mut self, level: usize, f: impl FnOnce(&mut Emit) -> R) -> R {
         let inner = self.open.split_off(level + 1);
         let result = f(self);
@@ -47,12 +47,12 @@ impl Emit {
         result
     }
 
-    /// Does `f` with the entry as the open region: leaves stand there, wherever they are asked for.
+    /// Calls `f` with the entry as the open region, for leaves.
     pub fn in_entry<R>(&mut self, f: impl FnOnce(&mut Emit) -> R) -> R {
         self.at_level(0, f)
     }
 
-    /// The value that stands in the open region for value `v` of scope `scope`.
+    /// The value of the open region for value `v` of scope `scope`: `v` itself, or the argument that captures it.
     pub fn import(&mut self, v: Value, scope: u32) -> Value {
         if v == Value::NONE {
             return v;
@@ -73,7 +73,7 @@ impl Emit {
         Value::NONE
     }
 
-    /// The argument of body `level` that holds value `v` of the region around it.
+    /// The argument of body `level` that captures value `v` of the region around it.
     fn capture(&mut self, level: usize, v: Value) -> Value {
         let ty = self.open[level - 1].ty.get(v.at()).copied();
         let (Some(captures), Some(ty)) = (&self.open[level].captures, ty) else {
@@ -94,12 +94,13 @@ impl Emit {
         arg
     }
 
-    /// An argument that gets its number when the body is closed.
+    /// Adds an argument that gets its number when the body is closed.
     fn late_arg(&mut self, ty: Ty) -> Value {
         self.emit(Op::ARG, &[], &ArgAttrs { index: 0, dtype: ty.dtype, shape: ty.shape }.list()).at(0)
     }
 
-    /// The random key of the open region, given that of the entry: in a loop's body, folded with the iteration.
+    /// The random key of the open region, given that of the entry. In the body of a loop, the key is folded with the
+    /// number of the iteration.
     pub fn key_here(&mut self, key: Value) -> Value {
         (1..self.open.len()).fold(key, |key, level| self.key_at(level, key))
     }
@@ -120,7 +121,7 @@ impl Emit {
         key
     }
 
-    /// Closes the body of a loop whose first arguments are `carries` carries and then the stacked inputs' slices.
+    /// Closes the body of a loop whose first arguments are `carries` carries and then `xs` slices of stacked inputs.
     pub fn close_loop(&mut self, carries: usize, xs: usize, yields: &[Value]) -> Closed {
         let none = Closed { region: Region::NONE, captures: Vec::new(), indexed: false };
         let Some(captures) = self.body_mut().captures.take().filter(|_| self.open.len() > 1) else {
@@ -144,7 +145,7 @@ impl Emit {
         Closed { region: self.close_region(&yields), captures, indexed }
     }
 
-    /// Moves the arguments `args` of the open region to its front, in this order: where each value went.
+    /// Moves the arguments `args` of the open region to its front, in this order. The new id of each value.
     fn hoist(&mut self, args: &[usize]) -> Vec<Value> {
         let old = std::mem::replace(self.body_mut(), Body::new());
         let mut first = vec![false; old.op.len()];
@@ -155,7 +156,7 @@ impl Emit {
         let mut b = Body { name: old.name, scope: old.scope, ..Body::new() };
         for (i, &n) in order.iter().enumerate() {
             if old.op[n] == Op::ARG {
-                // The first word of an argument is its number; arguments share no words.
+                // The first attribute word of an argument is its number. Arguments share no words.
                 self.extra[old.attr[n] as usize + 1] = i as u32;
             }
             b.op.push(old.op[n]);

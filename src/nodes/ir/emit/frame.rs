@@ -1,6 +1,6 @@
-//! What frames the nodes: regions, outputs, updates, and the freeze that lays everything end to end.
+//! Regions, outputs and updates, and [`Emit::finish`], which lays the regions end to end.
 //!
-//! Invariant: the entry is opened first and closed last, by [`Emit::finish`]. Part of the writer; callers see [`Emit`].
+//! Invariant: the entry is opened first and closed last, by [`Emit::finish`].
 
 use super::Emit;
 use super::body::Body;
@@ -14,7 +14,7 @@ use crate::nodes::ir::opdef::Op;
 use bumpalo::Bump;
 
 impl Emit {
-    /// Opens a region: nodes go there until it is closed.
+    /// Opens a region. Nodes are added to it until it is closed.
     pub fn open_region(&mut self, name: &str) {
         let mut b = Body::new();
         b.name = Some(self.strings.intern(name));
@@ -25,7 +25,7 @@ impl Emit {
 
     /// Adds the next argument of the open region.
     pub fn region_arg(&mut self, ty: Ty) -> Value {
-        // Arguments stand first.
+        // Arguments are the first nodes of a region.
         let i = self.body().op.partition_point(|&op| op == Op::ARG);
         self.emit(Op::ARG, &[], &ArgAttrs { index: i as i64, dtype: ty.dtype, shape: ty.shape }.list()).at(0)
     }
@@ -62,12 +62,12 @@ impl Emit {
         self.outputs.push((sym, v));
     }
 
-    /// The output called `name`, so far.
+    /// The output called `name`, if there is one yet.
     pub fn output_called(&self, name: Sym) -> Option<Value> {
         self.outputs_seen.get(&name).copied()
     }
 
-    /// After a step, `leaf` holds `next`.
+    /// Adds an update: after a step, `leaf` (a param or a state) has the value `next`.
     pub fn update(&mut self, leaf: Value, next: Value) {
         if self.is_over() {
             return;
@@ -76,7 +76,7 @@ impl Emit {
             return self
                 .fail(Error::new(Kind::Verify, "an update stands inside a region; carry the value and update after"));
         }
-        let why = match self.def(leaf).map(|d| d.0) {
+        let why = match self.def(leaf).map(|d| d.op) {
             Some(Op::PARAM | Op::STATE) if next == Value::NONE => None,
             Some(Op::PARAM | Op::STATE) if self.ty(leaf) != self.ty(next) => Some("the next value is of another type"),
             Some(Op::PARAM | Op::STATE) if self.updates_seen.contains(&leaf) => Some("it has an update already"),
@@ -98,8 +98,8 @@ impl Emit {
         Ok(self.freeze(bump))
     }
 
-    /// As [`Emit::finish`], for a writer that others hold: then, types can be asked for as before, and whatever is
-    /// added is an error. After an error, the same error comes again.
+    /// As [`Emit::finish`], for shared use: afterwards, types of values can still be read, and every addition is an
+    /// error. After an error, the same error comes again.
     pub fn end<'b>(&mut self, bump: &'b Bump) -> Result<Graph<'b>> {
         self.is_over();
         self.close_entry()?;
@@ -112,7 +112,7 @@ impl Emit {
         Ok(graph)
     }
 
-    /// Closes the entry, if there is no error.
+    /// Closes the entry, or returns the recorded error.
     fn close_entry(&mut self) -> Result<()> {
         if self.open.len() > 1 {
             self.fail(Error::new(Kind::Verify, "a region is still open"));

@@ -1,16 +1,16 @@
-//! How large a graph may grow.
+//! The largest size of a graph.
 //!
-//! A few lines of text may describe any number of nodes: regions that call regions, loops that are unrolled, blocks
-//! that are decomposed. All of them are written here, one by one, so here they are counted. Invariant: no writer holds
-//! more than [`MAX_NODES`] nodes.
+//! A short text may describe any number of nodes: regions that call regions, loops that are unrolled, blocks that are
+//! decomposed. Every node passes through [`Emit`](super::Emit), which counts it here. Invariant: no graph under
+//! construction has more than [`MAX_NODES`] nodes.
 
-/// Most nodes of a graph, those of its regions among them. Planning takes about a kilobyte for each: four gigabytes.
+/// The most nodes of a graph, in all regions. Planning takes about 1 kB for each node: 4 GB.
 pub const MAX_NODES: usize = 1 << 22;
 
-/// Most operands of all nodes.
+/// The most operands of all nodes.
 const MAX_OPERANDS: usize = 4 * MAX_NODES;
 
-/// What has been written so far, in all regions.
+/// The nodes and operands so far, in all regions.
 #[derive(Default)]
 pub(super) struct Count {
     nodes: usize,
@@ -27,7 +27,7 @@ impl Count {
         if operands > MAX_OPERANDS - self.operands {
             return Err(format!("the nodes of the graph have more than {MAX_OPERANDS} operands"));
         }
-        // Attributes are found by a number of 32 bits.
+        // Positions of attribute words have 32 bits.
         if words >= u32::MAX as usize - extra {
             return Err("the constants of the graph take more than 16 GiB".to_string());
         }

@@ -1,7 +1,7 @@
 //! Source locations of nodes.
 //!
 //! Invariant: a location is set before its nodes are emitted. The exception is [`Emit::relocate`]: in a text, the
-//! location follows the node. Part of the writer; callers see [`Emit`].
+//! location follows the node.
 
 use super::Emit;
 use crate::arena::Sym;

@@ -1,9 +1,9 @@
-//! Writing a graph: columns that grow, with shape inference and hash-consing at every node.
+//! The growing columns of a graph, with shape inference and hash-consing at every node.
 //!
-//! Errors stick: the first one is kept with its place, the results of a failed node are [`Value::NONE`], nodes on such
-//! operands are skipped, and [`Emit::finish`] returns the error. So rules and builders are plain expressions.
+//! Errors stick: the first one is kept with its location, the results of a failed node are [`Value::NONE`], nodes on
+//! such operands are skipped, and [`Emit::finish`] returns the error. So rules and builders are plain expressions.
 //!
-//! A value's id counts from 0 in the region that is open; `finish` lays the regions end to end.
+//! Value ids count from 0 in each region; `finish` lays the regions end to end.
 
 use super::attrs::{Attr, Attrs, is_inline};
 use super::dtype::{DType, Ty};
@@ -27,6 +27,16 @@ use body::Body;
 pub use body::{Closed, Outs};
 pub use limits::MAX_NODES;
 
+/// A node as [`Emit::def`] shows it.
+pub struct Definition<'e> {
+    /// The op.
+    pub op: Op,
+    /// Operands.
+    pub args: &'e [Value],
+    /// Attributes.
+    pub attrs: Attrs<'e>,
+}
+
 /// A graph under construction.
 pub struct Emit {
     /// The op table.
@@ -45,7 +55,7 @@ pub struct Emit {
     leaves: hashbrown::HashMap<Sym, Value>,
     outputs: Vec<(Sym, Value)>,
     updates: Vec<(Value, Value)>,
-    // Names and leaves that have an output or an update already: texts with many of either stay linear.
+    // For duplicate checks in constant time.
     outputs_seen: hashbrown::HashMap<Sym, Value>,
     updates_seen: hashbrown::HashSet<Value>,
     scopes: u32,
@@ -53,7 +63,7 @@ pub struct Emit {
     count: limits::Count,
     here: u32,
     error: Option<Error>,
-    /// Whether the columns are frozen, and gone: nothing more can be written.
+    /// True after [`Emit::end`]: nothing more can be written.
     ended: bool,
     hasher: DefaultHashBuilder,
     words: Vec<u32>,
@@ -62,13 +72,13 @@ pub struct Emit {
 }
 
 impl Emit {
-    /// An empty graph with the name and the tables of `g`: ids of shapes, strings, ops and places stay what they are.
+    /// An empty graph with the name and the tables of `g`: ids of shapes, strings, ops and locations of `g` stay valid.
     pub fn like(g: &Graph<'_>) -> Emit {
         let strings = Strings::seeded(g.strings);
         let mut e =
             Emit::with_tables(g.ops.to_vec(), strings, Shapes::seeded(g.shapes), g.locs.to_vec(), g.str(g.name));
         e.extra.reserve(g.extra.len());
-        // Most of what is written is a copy of what is read.
+        // Most passes copy most nodes.
         e.body_mut().reserve(g.region_nodes(g.entry()).len(), g.region_values(g.entry()).len(), g.args.len());
         e
     }
@@ -110,7 +120,7 @@ impl Emit {
         e
     }
 
-    /// Adds a row to the op table: a custom op.
+    /// Adds a custom op to the op table.
     pub fn register(&mut self, def: &'static OpDef) -> Op {
         let found = self.ops.iter().position(|d| std::ptr::eq(*d, def));
         if found.is_none() && self.ops.iter().any(|d| d.name == def.name) {
@@ -123,7 +133,7 @@ impl Emit {
     }
 
     fn body(&self) -> &Body {
-        // There is always an open body: `new` opens the entry and `finish` consumes the writer.
+        // There is always an open region: `new` opens the entry, and `finish` consumes `self`.
         &self.open[self.open.len() - 1]
     }
 
@@ -148,21 +158,16 @@ impl Emit {
         self.ty(v).dtype
     }
 
-    /// The op and operands that define `v` in the open region.
-    pub fn def(&self, v: Value) -> Option<(Op, &[Value], Attrs<'_>)> {
+    /// The node that defines `v` in the open region.
+    pub fn def(&self, v: Value) -> Option<Definition<'_>> {
         let b = self.body();
         let n = b.def.get(v.at())?.at();
-        Some((b.op[n], b.args_of(n), self.attrs_in(b, n)))
+        Some(Definition { op: b.op[n], args: b.args_of(n), attrs: self.attrs_in(b, n) })
     }
 
     /// Number of values in the open region.
     pub fn values(&self) -> usize {
         self.body().def.len()
-    }
-
-    /// The signatures of the regions closed so far.
-    pub fn signatures(&self) -> &[Signature] {
-        &self.sigs
     }
 
     fn attrs_in<'x>(&'x self, b: &'x Body, n: usize) -> Attrs<'x> {
@@ -179,7 +184,7 @@ impl Emit {
         Attrs { fields, words }
     }
 
-    /// Whether the graph is finished, which is an error of what is added to it.
+    /// True if the graph is finished. Records an error then, because the caller wants to add to it.
     fn is_over(&mut self) -> bool {
         if self.ended {
             self.fail(Error::new(Kind::Verify, "the graph is finished; another one takes another builder"));
@@ -187,7 +192,7 @@ impl Emit {
         self.ended
     }
 
-    /// Keeps `e`, unless an earlier error is kept already.
+    /// Records `e`, unless there is an earlier error.
     pub fn fail(&mut self, e: Error) {
         if self.error.is_none() {
             let location = self.location();
@@ -195,27 +200,27 @@ impl Emit {
         }
     }
 
-    /// The error kept so far.
+    /// The recorded error.
     pub fn error(&self) -> Option<&Error> {
         self.error.as_ref()
     }
 
-    /// The error kept so far, which is forgotten: for the parser, which goes on to the next statement.
+    /// Takes the recorded error. For the parser, which continues with the next statement.
     pub fn take_error(&mut self) -> Option<Error> {
         self.error.take()
     }
 
-    /// Calls the graph `name`.
+    /// Sets the name of the graph.
     pub fn rename(&mut self, name: &str) {
         self.name = self.strings.intern(name);
     }
 
-    /// The region called `name` that was closed last.
+    /// The last closed region called `name`.
     pub fn region_called(&self, name: Sym) -> Option<Region> {
         self.done.iter().rposition(|b| b.name == Some(name)).map(Region::new)
     }
 
-    /// Adds a node, or finds the equal one: the results.
+    /// Adds a node, or finds an equal pure one. The results.
     pub fn emit(&mut self, op: Op, args: &[Value], attrs: &[Attr<'_>]) -> Outs {
         let def = self.ops[op.0 as usize];
         let mut words = std::mem::take(&mut self.words);
@@ -367,7 +372,7 @@ impl Emit {
         b.outs_at.push(b.def.len() as u32);
         let outs = b.outs(n);
         if def.is_pure() {
-            // The table moves out for the insertion so that rehashing can read the columns.
+            // The table moves out during the insertion, because rehashing reads the columns.
             let mut table = std::mem::take(&mut self.body_mut().table);
             table.insert_unique(hash, n as u32, |&n| {
                 let b = self.body();

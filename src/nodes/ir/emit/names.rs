@@ -1,6 +1,6 @@
-//! Leaves by name, and the names that values are printed under. What outputs are called stands beside the outputs.
+//! Leaves by name, and debug names of values. Names of outputs are stored with the outputs.
 //!
-//! Invariant: a name is that of one leaf. Part of the writer; callers see [`Emit`].
+//! Invariant: names of leaves are distinct.
 
 use super::Emit;
 use crate::arena::{Sym, Value, ids::Id};
@@ -9,7 +9,7 @@ use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::opdef::Op;
 
 impl Emit {
-    /// Adds a leaf called `name`; a name may be used once.
+    /// Adds a leaf called `name`. An error if there is a leaf of this name.
     pub fn leaf(&mut self, op: Op, name: &str, attrs: &[Attr<'_>]) -> Value {
         let sym = self.strings.intern(name);
         if name.is_empty() || name.chars().any(|c| c.is_control() || c == '"' || c == '\\') {
@@ -34,12 +34,12 @@ impl Emit {
         self.leaves.get(&sym).copied()
     }
 
-    /// Names `v` for printing, unless it has a name.
+    /// Sets the debug name of `v`, unless it has one.
     pub fn set_name(&mut self, v: Value, name: Sym) {
         self.set_name_in(v, self.scope(), name);
     }
 
-    /// Names value `v` of scope `scope`, if its region is open, unless it has a name.
+    /// Sets the debug name of value `v` of scope `scope`, if its region is open and `v` has no name.
     pub fn set_name_in(&mut self, v: Value, scope: u32, name: Sym) {
         let body = self.open.iter_mut().rev().find(|b| b.scope == scope);
         if let Some(slot) = body.and_then(|b| b.names.get_mut(v.at()))
@@ -49,7 +49,7 @@ impl Emit {
         }
     }
 
-    /// The name of `v`, or [`Sym::NONE`].
+    /// The debug name of `v`, or [`Sym::NONE`].
     pub fn name_of(&self, v: Value) -> Sym {
         self.body().names.get(v.at()).copied().unwrap_or(Sym::NONE)
     }

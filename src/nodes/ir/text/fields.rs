@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::nodes::ir::attrs::{Field, Kind, Owned};
 use crate::nodes::ir::dtype::{DType, Ty};
 
-/// The fields `dtype` and `shape`, if there are both: the type of the first result says them.
+/// Positions of the fields `dtype` and `shape`, if there are both. The type of the first result gives them.
 pub(super) fn typed(fields: &[Field]) -> Option<(usize, usize)> {
     let find = |name, kind| fields.iter().position(|f| f.name == name && f.kind == kind);
     Some((find("dtype", Kind::DType)?, find("shape", Kind::Shape)?))
@@ -27,7 +27,7 @@ fn read_f64(word: &str) -> Option<f64> {
         let digits = hex.bytes().all(|c| c.is_ascii_hexdigit());
         return u64::from_str_radix(hex, 16).ok().filter(|_| digits).map(f64::from_bits).filter(|x| x.is_nan());
     }
-    // A number too large for a double is a mistake, not an infinity.
+    // A number too large for an f64 is an error, not an infinity.
     let digit = word.bytes().any(|c| c.is_ascii_digit());
     word.parse().ok().filter(|x: &f64| digit && x.is_finite())
 }
@@ -39,7 +39,7 @@ fn read_bytes(word: &str) -> Option<Vec<u8>> {
     if hex.len().is_multiple_of(2) { hex.chunks_exact(2).map(pair).collect() } else { None }
 }
 
-/// What attributes of `kind` look like.
+/// A description of values of `kind`, for messages.
 fn looks(kind: &Kind) -> String {
     match kind {
         Kind::Bool => "true or false".into(),
@@ -56,7 +56,7 @@ fn looks(kind: &Kind) -> String {
 }
 
 impl<'t> Parser<'t, '_> {
-    /// The value of attribute `field` of `op`.
+    /// Parses the value of attribute `field` of `op`.
     pub(super) fn attr(&mut self, op: &str, field: &Field) -> Result<Owned> {
         let start = self.tok;
         let read = match field.kind {
@@ -94,7 +94,7 @@ impl<'t> Parser<'t, '_> {
         }
     }
 
-    /// `[1,2,3]`.
+    /// Parses `[1,2,3]`.
     fn ints<T: std::str::FromStr>(&mut self, what: &str) -> Result<Vec<T>> {
         self.expect(b'[', "[")?;
         let mut list = Vec::new();
@@ -124,7 +124,7 @@ impl<'t> Parser<'t, '_> {
         self.e.shapes.intern(&dims).map_err(|m| self.error(&start, m))
     }
 
-    /// `f32[2,3]`.
+    /// Parses `f32[2,3]`.
     pub(super) fn ty(&mut self) -> Result<Ty> {
         let start = self.tok;
         let Tok::Word(word) = start.tok else { return Err(self.expected("a type like f32[2,3]")) };

@@ -1,6 +1,6 @@
-//! Regions, the graph, and what stands in their bodies beside nodes: yields, updates and outputs.
+//! The parser of regions, of the graph, and of yields, updates and outputs in their bodies.
 //!
-//! Invariant: a region that is opened is closed, whatever its body holds. Only [`super::parse_all`] starts here.
+//! Invariant: every region that is opened is closed, even if its body has errors.
 
 use super::lex::{Tok, brief, unescape};
 use super::parse::{Defined, MAX_ERRORS, Parser};
@@ -11,7 +11,7 @@ use crate::nodes::ir::leaf::ArgAttrs;
 use crate::nodes::ir::opdef::Op;
 use hashbrown::HashMap;
 
-/// An argument in a region's head.
+/// An argument in the head of a region.
 struct Argument<'t> {
     name: Defined<'t>,
     ty: Ty,
@@ -19,7 +19,7 @@ struct Argument<'t> {
 }
 
 impl<'t> Parser<'t, '_> {
-    /// Reads everything into the writer.
+    /// Parses the whole text into the writer.
     pub(super) fn file(mut self) -> Result<(), Vec<Error>> {
         let mut graph = false;
         while self.tok.tok != Tok::End && self.errors.len() < MAX_ERRORS {
@@ -39,7 +39,7 @@ impl<'t> Parser<'t, '_> {
             if let Err(e) = item {
                 self.keep(e);
                 self.next_line(start.start);
-                // A head that cannot be read takes its body with it: the body's errors would only follow from it.
+                // The body of a bad head is skipped: its errors would only follow from the head.
                 while !matches!(self.tok.tok, Tok::End | Tok::Word("region" | "graph")) {
                     self.next_line(self.tok.start);
                 }
@@ -64,7 +64,7 @@ impl<'t> Parser<'t, '_> {
             let why = format!("region @{name} is defined already");
             return Err(Error::new(Kind::Name, why).at(self.location_of(&d.token)));
         }
-        // Poisoned until it is closed: what calls it after an error is skipped.
+        // Undefined until it is closed: after an error, its users are skipped.
         self.regions.insert(d.label, Region::NONE);
         self.values = HashMap::new();
         let args = self.region_head()?;
@@ -82,7 +82,7 @@ impl<'t> Parser<'t, '_> {
         }
         let yields = self.body(false);
         let r = self.e.close_region(&yields);
-        // What the writer has to say about a value that does not exist was said where it should have been defined.
+        // The error about an undefined value has been recorded at its use.
         let _ = self.e.take_error();
         if self.errors.len() == errors {
             self.regions.insert(d.label, r);
@@ -126,7 +126,7 @@ impl<'t> Parser<'t, '_> {
         Ok(())
     }
 
-    /// Statements up to the closing brace: what a region yields.
+    /// Parses statements up to the closing brace. The yields of a region.
     fn body(&mut self, entry: bool) -> Vec<Value> {
         let mut last = None;
         while self.errors.len() < MAX_ERRORS {

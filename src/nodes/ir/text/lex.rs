@@ -1,6 +1,6 @@
-//! Tokens of the text form: slices of the text with the line they stand on. Only the parser calls it.
+//! The lexer: tokens are slices of the text with their line.
 //!
-//! Invariant: every call moves forward, so any text ends; nothing is copied and nothing recurses.
+//! Invariant: every call advances, so the lexer ends on any text. Nothing is copied and nothing recurses.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -9,14 +9,14 @@ use std::fmt;
 /// The longest name, in bytes.
 pub(super) const MAX_NAME: usize = 1 << 16;
 
-/// What follows a `%` or an `@`.
+/// The name after a `%` or an `@`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Name<'t> {
-    /// A number: a label that is no name.
+    /// A number.
     Number(u32),
     /// A plain name.
     Plain(&'t str),
-    /// A quoted name, escapes and all.
+    /// A quoted name, with its escapes.
     Quoted(&'t str),
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Tok<'t> {
     Value(Name<'t>),
     /// `@…`.
     Region(Name<'t>),
-    /// A string, escapes and all, without its quotes.
+    /// A string with its escapes, without its quotes.
     Str(&'t str),
     /// One of `( ) { } [ ] , = :`.
     Punct(u8),
@@ -37,14 +37,14 @@ pub(super) enum Tok<'t> {
     Arrow,
     /// The end of the text.
     End,
-    /// No token, and why.
+    /// No token, with the reason.
     Bad(&'static str),
 }
 
-/// A token with its place.
+/// A token with its location.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token<'t> {
-    /// What.
+    /// The token.
     pub(super) tok: Tok<'t>,
     /// First byte.
     pub(super) start: usize,
@@ -52,10 +52,18 @@ pub(super) struct Token<'t> {
     pub(super) end: usize,
     /// Line, from 1.
     pub(super) line: u32,
-    /// Where the line starts.
+    /// First byte of the line.
     pub(super) line_start: usize,
-    /// Whether it is the first on its line.
+    /// True for the first token of a line.
     pub(super) first: bool,
+}
+
+/// A byte of a line, and its column.
+#[derive(Clone, Copy)]
+struct Counted {
+    line_start: usize,
+    at: usize,
+    column: u32,
 }
 
 /// Reads tokens from a text.
@@ -64,8 +72,8 @@ pub(super) struct Lexer<'t> {
     at: usize,
     line: u32,
     line_start: usize,
-    /// The last column counted: line start, byte, column. Many places on one long line are still counted once.
-    counted: Cell<(usize, usize, u32)>,
+    /// The last column that was counted, so that many columns of one long line are counted in linear time.
+    counted: Cell<Counted>,
 }
 
 fn in_name(c: u8) -> bool {
@@ -74,10 +82,10 @@ fn in_name(c: u8) -> bool {
 
 impl<'t> Lexer<'t> {
     pub(super) fn new(text: &'t str) -> Lexer<'t> {
-        Lexer { text, at: 0, line: 1, line_start: 0, counted: Cell::new((0, 0, 1)) }
+        Lexer { text, at: 0, line: 1, line_start: 0, counted: Cell::new(Counted { line_start: 0, at: 0, column: 1 }) }
     }
 
-    /// Whether `c` is what follows on this line.
+    /// True if `c` is the next character of this line.
     pub(super) fn follows(&self, c: u8) -> bool {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         rest.iter().find(|b| !matches!(b, b' ' | b'\t')) == Some(&c)
@@ -90,12 +98,12 @@ impl<'t> Lexer<'t> {
 
     /// Column of byte `at` on the line that starts at `line_start`, in characters from 1.
     pub(super) fn column(&self, line_start: usize, at: usize) -> u32 {
-        let (line, from, column) = match self.counted.get() {
-            counted if counted.0 == line_start && counted.1 <= at => counted,
-            _ => (line_start, line_start, 1),
+        let from = match self.counted.get() {
+            counted if counted.line_start == line_start && counted.at <= at => counted,
+            _ => Counted { line_start, at: line_start, column: 1 },
         };
-        let column = column + self.text.get(from..at).map_or(0, |s| s.chars().count()) as u32;
-        self.counted.set((line, at, column));
+        let column = from.column + self.text.get(from.at..at).map_or(0, |s| s.chars().count()) as u32;
+        self.counted.set(Counted { line_start, at, column });
         column
     }
 
@@ -103,7 +111,7 @@ impl<'t> Lexer<'t> {
         self.text.as_bytes().get(self.at + ahead).copied()
     }
 
-    /// Skips blanks and comments: whether a line began.
+    /// Skips blanks and comments. True if a new line begins.
     fn skip(&mut self) -> bool {
         let mut fresh = self.at == 0;
         while let Some(c) = self.peek(0) {
@@ -125,7 +133,7 @@ impl<'t> Lexer<'t> {
         fresh
     }
 
-    /// The next token; [`Tok::End`] for ever after the last.
+    /// The next token; [`Tok::End`] at the end of the text.
     pub(super) fn next(&mut self) -> Token<'t> {
         let first = self.skip();
         let start = self.at;
@@ -153,7 +161,7 @@ impl<'t> Lexer<'t> {
 
     fn word(&mut self, first: u8) -> &'t str {
         let start = self.at;
-        // A sign stands inside a word only as the sign of an exponent.
+        // Inside a word, a sign is allowed in an exponent only.
         let number = !(first.is_ascii_alphabetic() || first == b'_');
         let mut last = first;
         self.at += 1;
@@ -203,7 +211,7 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// A raw string with its escapes resolved, or what is wrong with one.
+/// A raw string with its escapes resolved, or an error message.
 pub(super) fn unescape(raw: &str) -> Result<Cow<'_, str>, String> {
     if !raw.contains('\\') {
         return Ok(Cow::Borrowed(raw));
@@ -252,13 +260,13 @@ pub(super) fn quote(out: &mut String, s: &str) {
     out.push('"');
 }
 
-/// Whether `s` stands for itself after `%` or `@`.
+/// True if `s` needs no quotes after `%` or `@`.
 pub(super) fn is_plain(s: &str) -> bool {
     let head = s.bytes().next().is_some_and(|c| c.is_ascii_alphabetic() || c == b'_');
     head && s.bytes().all(in_name)
 }
 
-/// `s`, cut to a length that fits a message.
+/// `s`, cut to 60 characters for a message.
 pub(super) fn brief(s: &str) -> Cow<'_, str> {
     match s.char_indices().nth(60) {
         Some((at, _)) => Cow::Owned(format!("{}…", &s[..at])),

@@ -1,4 +1,4 @@
-//! The text form: [`print()`] and [`parse()`], both driven by the ops' attribute schemas alone.
+//! The text form: [`print()`] and [`parse()`]. Both follow the attribute schemas of the op definitions.
 //!
 //! ```text
 //! region @body(%c: f32[4], %x: f32[4]) {
@@ -14,18 +14,18 @@
 //! }
 //! ```
 //!
-//! * A value is `%name` where its debug name is unique in its region (a leaf always keeps its name), else
-//!   `%number`; a name that others have too follows the number where the value is defined: `%5"h" = relu %4`.
-//!   Regions are `@name` or `@number` by the same rule. Names other than `[A-Za-z_][A-Za-z0-9_.]*` are quoted.
-//! * Leaves leave out `name`: it is the value's. Ops that have both a `dtype` and a `shape` leave these out: the type
-//!   after the colon says them. All other attributes are written, in any order.
-//! * Types are assertions, recomputed by shape inference, and may be left out where they say nothing else.
-//! * A statement is one line; a line may break after a comma.
-//! * After its types, a node or an argument may say where it was asked for: `%y = tanh %x : f32[4] loc("net.rs":12)`.
-//!   Plans and errors then name that line. Places are printed only if asked for ([`print_with`]).
+//! * A value is `%name` if its debug name is unique in its region (a leaf always keeps its name), else `%number`. A
+//!   name that is not unique follows the number in the definition: `%5"h" = relu %4`. Regions are `@name` or `@number`
+//!   by the same rule. Names other than `[A-Za-z_][A-Za-z0-9_.]*` are quoted.
+//! * The attribute `name` of a leaf is omitted: it is the value's name. Ops with both a `dtype` and a `shape` omit
+//!   these: the type after the colon gives them. All other attributes are written, in any order.
+//! * Types are assertions, which shape inference checks. They may be omitted unless they replace attributes.
+//! * A statement is one line. A line may break after a comma.
+//! * A node or an argument may have a source location after its types: `%y = tanh %x : f32[4] loc("net.rs":12)`. Plans
+//!   and errors then name that line. Locations are printed on request only ([`print_with`]).
 //!
-//! Invariant: `parse(print(g)) == g`, for any graph that [`Emit`] made. A text is hostile: sizes are bounded, nothing
-//! recurses, nothing panics, and errors have a line and a column. Any module above may call this one.
+//! Invariant: `parse(print(g)) == g` for any graph that [`Emit`] made. A text is hostile: sizes are bounded, nothing
+//! recurses, nothing panics, and errors have a line and a column.
 
 mod fields;
 mod items;
@@ -51,7 +51,7 @@ pub use print::{PrintOptions, print, print_with};
 /// The longest text, in bytes.
 pub const MAX_TEXT: usize = 64 << 20;
 
-/// The graph that `text` describes, or the first error.
+/// The graph of `text`, or the first error.
 pub fn parse(text: &str) -> Result<GraphBuf> {
     parse_with(text, &[])
 }
@@ -62,8 +62,8 @@ pub fn parse_with(text: &str, extra_ops: &[&'static OpDef]) -> Result<GraphBuf> 
     parse_all(text, extra_ops).map_err(|e| e.into_iter().next().unwrap_or_else(unknown))
 }
 
-/// As [`parse_with`], with every error, at most [`MAX_ERRORS`] of them, in the order of the text. A statement that
-/// cannot be read defines its values all the same, so that one mistake is one error.
+/// As [`parse_with`], with all errors in the order of the text, at most [`MAX_ERRORS`]. A bad statement still defines
+/// its values, so that one mistake is one error.
 pub fn parse_all(text: &str, extra_ops: &[&'static OpDef]) -> Result<GraphBuf, Vec<Error>> {
     if text.len() > MAX_TEXT {
         return Err(vec![Error::new(Kind::Syntax, format!("the text is larger than {} MiB", MAX_TEXT >> 20))]);
@@ -79,8 +79,8 @@ pub fn parse_all(text: &str, extra_ops: &[&'static OpDef]) -> Result<GraphBuf, V
     GraphBuf::make(|bump| emit.finish(bump)).map_err(|e| vec![e])
 }
 
-/// The attributes in `text` (`"ta=false tb=true"`), one for each of `fields`. Regions are those closed in `emit`, by
-/// name.
+/// The attributes in `text` (`"ta=false tb=true"`), one for each of `fields`. Regions are the closed regions of `emit`,
+/// by name.
 pub fn parse_attrs(fields: &'static [Field], text: &str, emit: &mut Emit) -> Result<Vec<Owned>> {
     parse::Parser::new(text, emit).lone_attrs(fields)
 }
@@ -90,7 +90,7 @@ pub fn parse_type(text: &str, emit: &mut Emit) -> Result<Ty> {
     parse::Parser::new(text, emit).lone_type()
 }
 
-/// The types in `text`, blanks between them, with the element type `f` standing for `float`: `"f[3,4] i32[]"`.
+/// The types in `text`, separated by blanks: `"f[3,4] i32[]"`. The dtype `f` is `float`.
 pub fn parse_types(text: &str, float: DType, emit: &mut Emit) -> Result<Vec<Ty>> {
     let one = |word: &str| match word.strip_prefix("f[") {
         Some(rest) => parse_type(&format!("{float}[{rest}"), emit),

@@ -1,9 +1,9 @@
-//! The parser's state: the token at hand, the labels defined so far, the errors met.
+//! The state of the parser: the current token, the labels defined so far, and the errors.
 //!
-//! Text becomes a graph in one pass, each statement emitted as it is read: items and bodies are in `items`, nodes in
-//! `statement`, attribute values in `fields`. Invariant: every loop takes a token in each turn, so the time is linear
-//! in the text; no function calls itself. A statement that fails defines its labels as [`Value::NONE`], on which later
-//! nodes are skipped without an error. Only this room's `parse…` functions make one.
+//! A text becomes a graph in one pass; each statement is emitted when it is read. Regions and their bodies are in
+//! `items`, nodes in `statement`, attribute values in `fields`. Invariant: every iteration of a loop consumes a token,
+//! so the time is linear in the text, and no function calls itself. A bad statement defines its labels as
+//! [`Value::NONE`]; later nodes on them are skipped without an error.
 
 use super::lex::{Lexer, Name, Tok, Token, brief, unescape};
 use crate::arena::{Region, Sym, Value};
@@ -15,14 +15,14 @@ use hashbrown::HashMap;
 /// Errors after which the parser stops.
 pub const MAX_ERRORS: usize = 100;
 
-/// What a value or a region is called in the text.
+/// The label of a value or a region in the text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Label {
     Number(u32),
     Name(Sym),
 }
 
-/// A label where it is defined: its place, and the debug name of what it stands for.
+/// The definition of a label: its token, and the debug name of the value or region.
 #[derive(Clone, Copy)]
 pub(super) struct Defined<'t> {
     pub(super) token: Token<'t>,
@@ -30,7 +30,7 @@ pub(super) struct Defined<'t> {
     pub(super) name: Sym,
 }
 
-/// The state of one reading.
+/// The state of the parser.
 pub(super) struct Parser<'t, 'e> {
     pub(super) lex: Lexer<'t>,
     pub(super) tok: Token<'t>,
@@ -40,7 +40,7 @@ pub(super) struct Parser<'t, 'e> {
     pub(super) ops: HashMap<&'static str, Op>,
     pub(super) values: HashMap<Label, Value>,
     pub(super) regions: HashMap<Label, Region>,
-    /// Whether regions are those that `e` has already, by name: for attributes alone.
+    /// True if only attributes are parsed. Regions are then the closed regions of `e`, by name.
     pub(super) lone: bool,
     pub(super) errors: Vec<Error>,
 }
@@ -65,7 +65,7 @@ impl<'t, 'e> Parser<'t, 'e> {
         self.tok.tok == Tok::Punct(punct)
     }
 
-    /// Takes a comma if it stands on this line.
+    /// Consumes a comma on this line. True if there was one.
     pub(super) fn comma(&mut self) -> bool {
         let comma = self.is(b',') && !self.tok.first;
         if comma {
@@ -92,12 +92,12 @@ impl<'t, 'e> Parser<'t, 'e> {
         Error::new(Kind::Syntax, message).at(self.location_of(t))
     }
 
-    /// That something else should stand here.
+    /// The error that `what` is expected at the current token.
     pub(super) fn expected(&self, what: &str) -> Error {
         let t = &self.tok;
         match t.tok {
             Tok::Bad(why) => self.error(t, format!("{}: {why}", brief(self.lex.slice(t)))),
-            // The mistake is on the line that ends too early, not on the next.
+            // The error is on the line that ends too early, not on the next line.
             _ if t.first || t.tok == Tok::End => {
                 let end = if t.tok == Tok::End { "text" } else { "line" };
                 let b = &self.before;
@@ -114,14 +114,14 @@ impl<'t, 'e> Parser<'t, 'e> {
         }
     }
 
-    /// Keeps the writer's error, if there is one.
+    /// Moves the error of `e`, if there is one, to the parser's errors.
     pub(super) fn keep_emitted(&mut self) {
         if let Some(e) = self.e.take_error() {
             self.keep(e);
         }
     }
 
-    /// Goes to the next line, and at least past `start`.
+    /// Skips to the next line, at least past the token at `start`.
     pub(super) fn next_line(&mut self, start: usize) {
         while self.tok.tok != Tok::End && (self.tok.start == start || !self.tok.first) {
             self.advance();
@@ -135,18 +135,18 @@ impl<'t, 'e> Parser<'t, 'e> {
         }
     }
 
-    /// Nodes made from now on come from `t`.
+    /// Later nodes get the location of `t`.
     pub(super) fn set_location(&mut self, t: &Token<'_>) {
         let col = self.lex.column(t.line_start, t.start);
         self.e.set_location(Location::Text(t.line, col));
     }
 
-    /// Whether `loc(` stands here. An attribute may be called so too: then = follows.
+    /// True at `loc(`. An attribute may be called `loc` too, but then `=` follows.
     pub(super) fn at_location(&self) -> bool {
         self.tok.tok == Tok::Word("loc") && !self.tok.first && self.lex.follows(b'(')
     }
 
-    /// `loc("file.rs":12)`, if it stands here.
+    /// Parses `loc("file.rs":12)`, if it is here.
     pub(super) fn location(&mut self) -> Result<Option<Location<Sym>>> {
         if !self.at_location() {
             return Ok(None);
@@ -182,7 +182,7 @@ impl<'t, 'e> Parser<'t, 'e> {
         })
     }
 
-    /// A label that is being defined, whose token is the current one; a number may be followed by a name in quotes.
+    /// Parses a label that is defined at the current token. A name in quotes may follow a number.
     pub(super) fn define(&mut self, name: Name<'t>) -> Result<Defined<'t>> {
         let token = self.tok;
         let label = self.label(&token, name)?;
@@ -221,12 +221,12 @@ impl<'t, 'e> Parser<'t, 'e> {
         let what = brief(self.lex.slice(&t)).into_owned();
         let why = format!("{what} is not defined before this line in this region");
         self.keep(Error::new(Kind::Name, why).at(self.location_of(&t)));
-        // One error for each name, however often it is used.
+        // Later uses of the name are no further errors.
         self.values.insert(label, Value::NONE);
         Ok(Value::NONE)
     }
 
-    /// The region `name`, which the current token names.
+    /// The region of the current token, `name`.
     pub(super) fn region_use(&mut self, name: Name<'t>) -> Result<Region> {
         let t = self.tok;
         let label = self.label(&t, name)?;
@@ -241,7 +241,7 @@ impl<'t, 'e> Parser<'t, 'e> {
         })
     }
 
-    /// Values with commas between them, to the end of the line.
+    /// Values separated by commas, to the end of the line.
     pub(super) fn values_on_line(&mut self) -> Result<Vec<Value>> {
         let mut list = Vec::new();
         if !matches!(self.tok.tok, Tok::Value(_)) || self.tok.first {

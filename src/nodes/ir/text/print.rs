@@ -1,6 +1,6 @@
-//! Graphs as text. The debug form of a graph and the verifier's messages come from here too.
+//! The printer of the text form. Debug output and messages of the verifier use it too.
 //!
-//! Invariant: what is printed of a sound graph parses to an equal one.
+//! Invariant: the text of a sound graph parses to an equal graph.
 
 use super::fields;
 use super::lex::{is_plain, quote};
@@ -12,12 +12,12 @@ use crate::nodes::ir::leaf::NameAttrs;
 use crate::nodes::ir::opdef::Op;
 use std::fmt::Write;
 
-/// What a text says beside the graph.
+/// Options of [`print_with`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PrintOptions<'a> {
-    /// Whether nodes and arguments say where they were asked for: `loc("file.rs":12)`.
+    /// Prints source locations of nodes and arguments: `loc("file.rs":12)`.
     pub locations: bool,
-    /// The file of places in a text; without it, nodes that come from a text without locations say none.
+    /// The file name for locations in a text. Without it, these are not printed.
     pub file: Option<&'a str>,
 }
 
@@ -26,10 +26,10 @@ pub fn print(g: Graph<'_>) -> String {
     print_with(g, PrintOptions::default())
 }
 
-/// `g` as text, with what `options` ask for.
+/// `g` as text, with `options`.
 pub fn print_with(g: Graph<'_>, options: PrintOptions<'_>) -> String {
     let printer = Printer { options, ..Printer::new(g) };
-    // A guess that saves most of the growing: nodes print as 40 to 60 bytes.
+    // A node prints as 40 to 60 bytes.
     let mut out = String::with_capacity(64 * g.nodes() + 64);
     for r in (0..g.regions()).map(Region::new) {
         printer.region(&mut out, r);
@@ -49,19 +49,20 @@ pub(in crate::nodes) struct Printer<'a> {
     pub(super) g: Graph<'a>,
     /// Number of each value in its region.
     number: Vec<u32>,
-    /// Whether a value's name is its label.
+    /// True if the value's name is its label.
     by_name: Vec<bool>,
-    /// Whether a region's name is its label.
+    /// True if the region's name is its label.
     region_by_name: Vec<bool>,
     options: PrintOptions<'a>,
 }
 
 impl<'a> Printer<'a> {
-    /// Labels of `g`, whose offsets must be monotone; everything else may be broken.
+    /// The labels of `g`. Its offsets must be monotone; other columns may be broken.
     pub(in crate::nodes) fn new(g: Graph<'a>) -> Printer<'a> {
         let (number, by_name) = (vec![0; g.values()], vec![false; g.values()]);
         let mut p = Printer { g, number, by_name, region_by_name: vec![], options: PrintOptions::default() };
-        // How often each string names a value, stamped with the region: no clearing between regions.
+        // For each string, the last region with a value of this name and the number of such values. The region number
+        // saves clearing the counts between regions.
         let mut seen = vec![(u32::MAX, 0u32); g.strings.len()];
         for r in 0..g.regions() {
             let first = g.outs_at[g.nodes_at[r] as usize];
@@ -88,12 +89,12 @@ impl<'a> Printer<'a> {
         p
     }
 
-    /// The string of `s`; empty where there is none.
+    /// The string of `s`; empty if there is none.
     fn str(&self, s: Sym) -> &'a str {
         if s.at() < self.g.strings.len() { self.g.str(s) } else { "" }
     }
 
-    /// Whether `v` is a leaf called `name`.
+    /// True if `v` is a leaf called `name`.
     fn is_leaf(&self, v: Value, name: Sym) -> bool {
         let g = &self.g;
         let n = g.def[v.at()].at();
@@ -101,7 +102,7 @@ impl<'a> Printer<'a> {
         op.is_named_leaf() && g.attr.get(n).and_then(|&at| g.extra.get(at as usize + 1)) == Some(&name.0)
     }
 
-    /// `v` as an operand.
+    /// Appends `v` as an operand.
     pub(super) fn value(&self, out: &mut String, v: Value) {
         match self.by_name.get(v.at()) {
             Some(true) => named(out, '%', self.str(self.g.names[v.at()])),
@@ -112,7 +113,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// `v` where it is defined.
+    /// Appends `v` as it is defined.
     fn defined(&self, out: &mut String, v: Value) {
         self.value(out, v);
         let name = self.str(self.g.names[v.at()]);
@@ -121,7 +122,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// `r` where it is used.
+    /// Appends the label of `r`.
     pub(super) fn region_label(&self, out: &mut String, r: Region) {
         match self.region_by_name.get(r.at()) {
             Some(true) => named(out, '@', self.str(self.g.region_names[r.at()])),
@@ -135,7 +136,7 @@ impl<'a> Printer<'a> {
         let _ = write!(out, "{}{}", self.g.dtype[v.at()], self.g.dims(v));
     }
 
-    /// Node `n`, whose ids must exist, without a line end.
+    /// Appends node `n`, whose ids must exist, without a line end.
     pub(in crate::nodes) fn node(&self, out: &mut String, n: Node) {
         let g = &self.g;
         let def = g.def_of(n);
@@ -157,7 +158,7 @@ impl<'a> Printer<'a> {
         self.location(out, n);
     }
 
-    /// Where `n` was asked for, if that is to be said and is a line of a file.
+    /// Appends the location of `n`, if the options ask for it and it is a line of a file.
     fn location(&self, out: &mut String, n: Node) {
         let g = &self.g;
         let at = g.loc.get(n.at()).and_then(|&at| g.locs.get(at as usize)).filter(|_| self.options.locations);
@@ -174,7 +175,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Whether field `i` of `n` is said by the value's name or by its type.
+    /// True if the value's name or its type gives field `i` of `n`.
     fn is_elided(&self, n: Node, i: usize) -> bool {
         let (g, attrs) = (&self.g, self.g.attrs(n));
         let Some(first) = g.outs_of(n).next() else { return false };

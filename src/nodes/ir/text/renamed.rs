@@ -1,5 +1,4 @@
-//! Ops that had another name in texts before release 0.1.0. A text with an old name gets an error that says the new
-//! one.
+//! Ops that had another name before release 0.1.0. The error for an old name gives the new one.
 
 /// Old and new names.
 const RENAMED: &[(&str, &str)] = &[

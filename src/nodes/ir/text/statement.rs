@@ -1,7 +1,7 @@
-//! Nodes: `%a, %b = op %x, %y field=value : f32[2], i32[2]`.
+//! The parser of nodes: `%a, %b = op %x, %y field=value : f32[2], i32[2]`.
 //!
-//! Invariant: the schema of the op says all there is to say about its attributes; the only ops with rules of their own
-//! are the named leaves and `arg`.
+//! Invariant: attributes follow from the schema of the op. The only ops with special rules are the named leaves and
+//! `arg`.
 
 use super::fields::typed;
 use super::lex::{Tok, Token, brief};
@@ -15,7 +15,7 @@ use crate::nodes::ir::dtype::Ty;
 use crate::nodes::ir::opdef::{Flags, Op};
 
 impl<'t> Parser<'t, '_> {
-    /// A line that defines values.
+    /// Parses a line that defines values.
     pub(super) fn statement(&mut self, entry: bool) -> Result<()> {
         let start = self.tok;
         let mut outs = Vec::new();
@@ -27,7 +27,7 @@ impl<'t> Parser<'t, '_> {
         found.map(|_| ())
     }
 
-    /// Reads `%a, %b = op …` and emits it: its results, none after an error that was kept.
+    /// Parses `%a, %b = op …` and emits it. Its results; none after a recorded error.
     fn node(&mut self, entry: bool, start: &Token<'t>, outs: &mut Vec<Defined<'t>>) -> Result<Vec<Value>> {
         while let Tok::Value(name) = self.tok.tok {
             outs.push(self.define(name)?);
@@ -58,7 +58,7 @@ impl<'t> Parser<'t, '_> {
         self.set_location(start);
         let first = self.e.nodes();
         let found = self.emit(op, &args, &attrs);
-        // Errors of the node itself are errors of this line of text.
+        // An error of the node has the location of this line, not `loc`.
         if let Some(loc) = loc {
             self.e.relocate(first, loc);
         }
@@ -163,7 +163,7 @@ impl<'t> Parser<'t, '_> {
         attrs.into_iter().enumerate().map(one).collect()
     }
 
-    /// Compares the results with what the text says of them.
+    /// Checks the number of results and their types against the text.
     fn check(&mut self, start: &Token<'t>, op: &str, names: usize, found: &[Value], types: &[Ty]) {
         let n = found.len();
         if names != n {

@@ -1,4 +1,5 @@
-//! The text form, point by point. What is true of any graph is in `tests/props.rs`, messages are in `tests/filetests`.
+//! Tests of details of the text form. Properties of random graphs are in `tests/props.rs`, messages in
+//! `tests/filetests`.
 
 use super::*;
 use crate::arena::Value;
@@ -104,7 +105,7 @@ fn types_alone() {
 }
 
 #[test]
-fn every_case_of_every_row_reads() {
+fn every_case_of_every_definition_parses() {
     for def in OPS.iter().filter(|d| d.name != "call") {
         for case in def.cases {
             let mut e = Emit::new("");
@@ -119,7 +120,7 @@ fn every_case_of_every_row_reads() {
 }
 
 #[test]
-fn custom_ops_are_read_when_their_rows_are_given() {
+fn custom_ops_are_parsed_if_their_definitions_are_given() {
     static DOUBLE: OpDef = OpDef { name: "double_it", ..crate::nodes::ops::pointwise::math::RELU };
     let text = "graph @g {\n  %x = input : f32[2]\n  %y = double_it %x : f32[2]\n  return y=%y\n}\n";
     assert_eq!(print(parse_with(text, &[&DOUBLE]).unwrap().view()), text);
@@ -132,7 +133,7 @@ fn sizes_are_bounded() {
     assert!(parse(&long).unwrap_err().message.contains("larger than 64 MiB"));
     let name = format!("graph @{} {{ return }}", "a".repeat(1 << 17));
     assert!(parse(&name).unwrap_err().message.len() < 300);
-    // Many mistakes end the reading; deep brackets are no deeper than any others.
+    // The parser stops after `MAX_ERRORS` errors; deep brackets do not recurse.
     let wrong = format!("graph @g {{\n{}return\n}}", "%x = foo\n".repeat(10_000));
     assert_eq!(parse_all(&wrong, &[]).unwrap_err().len(), MAX_ERRORS);
     check_text(&"[".repeat(1 << 16));

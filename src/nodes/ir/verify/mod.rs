@@ -1,25 +1,25 @@
-//! The verifier: twelve promises that every graph keeps, between any two passes.
+//! The verifier: twelve invariants of a graph, which hold between any two passes.
 //!
 //! * **V1** Ids are in range: ops, operands, defining nodes, results of regions, updates.
-//! * **V2** References point backwards, inside the region: an operand's id is smaller than the ids of the results.
-//! * **V3** Columns have the lengths that belong together, and offsets are monotone from 0 to the end of their pool.
-//! * **V4** Each op has as many operands as its row says.
-//! * **V5** Attribute words are what the row's schema takes, and in its ranges.
-//! * **V6** Result types are what `infer` says, run again for every node, without exception.
+//! * **V2** References point backwards inside the region: an operand's id is smaller than the ids of the results.
+//! * **V3** Columns of nodes, values and regions have one length each, and offsets rise from 0 to the end of their
+//!   pool.
+//! * **V4** Each node has as many operands as its op definition says.
+//! * **V5** Attribute words follow the schema of the op definition and are in range.
+//! * **V6** Result types are those of `infer`, which runs again for every node.
 //! * **V7** Signatures: a region's arguments are its first nodes, numbered from 0, and the entry has none; inputs,
 //!   params and states stand in the entry, under distinct names; yields and outputs are values of their region, and
 //!   outputs have distinct names.
-//! * **V8** Regions stand before their users. A fused op owns its region: the region has no other user. Calls and loops
-//!   share: any number of them may name one region. A region without a user may stand in what a user built
-//!   ([`Stage::Block`]); passes drop it.
-//! * **V9** Ops belong to the stage: no fused op where derivatives are taken, no block op after expansion.
-//! * **V10** Effects are ordered: storage order is their order, so they stand in the entry only and are not pure.
+//! * **V8** Regions stand before their users. The region of a fused op has no other user; calls and loops may share a
+//!   region. A region without a user is allowed in [`Stage::Block`] only; passes drop it.
+//! * **V9** Ops belong to the stage: no fused op in [`Stage::Core`], block ops in [`Stage::Block`] only.
+//! * **V10** Ops with effects are not pure and stand in the entry only: storage order is their order.
 //! * **V11** Updates: the leaf is a param or a state, the next value has its type, and a leaf has one update.
-//! * **V12** Interned ids exist: shapes, strings, places.
+//! * **V12** Interned ids exist: shapes, strings, locations.
 //!
-//! Invariant: any columns may be given, however broken; every id is checked before it is used. After V3 fails nothing
-//! else can be asked. Errors say the promise, the node and the reason; all are collected. Passes, tests and tools
-//! call this.
+//! Invariant: the columns may be broken in any way; every id is checked before it is used. If V3 fails, nothing else is
+//! checked. All errors are collected; each names the invariant, the node and the reason. Called by passes, tests and
+//! tools.
 
 use super::attrs::{Attrs, Kind as FieldKind, is_inline};
 use super::dtype::Ty;
@@ -33,18 +33,18 @@ use crate::arena::{Node, Region, Shape, Sym, Value, ids::Id};
 use crate::error::{Error, Kind, Location, Result};
 use std::cell::OnceCell;
 
-/// How far a graph has come.
+/// The stage of compilation of a graph, which limits its ops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// As a user wrote it: anything may occur.
+    /// As a user wrote it: all ops.
     Block,
-    /// As derivatives see it: neither block ops nor fused ops.
+    /// As derivatives need it: neither block ops nor fused ops.
     Core,
-    /// After fusion: fused ops may occur.
+    /// After fusion: no block ops.
     Fused,
 }
 
-/// All broken promises of `g`; none is a sound graph.
+/// All broken invariants of `g`; empty for a sound graph.
 pub fn verify(g: Graph<'_>, stage: Stage) -> Vec<Error> {
     let mut errors = Vec::new();
     columns(&g, &mut errors);
@@ -58,7 +58,7 @@ pub fn verify(g: Graph<'_>, stage: Stage) -> Vec<Error> {
         printer: OnceCell::new(),
         shapes: Shapes::seeded(g.shapes),
         sigs: Vec::with_capacity(g.regions()),
-        uses: vec![(0, 0); g.regions()],
+        uses: vec![Uses::default(); g.regions()],
         tys: Vec::new(),
         out: Vec::new(),
     };
@@ -71,7 +71,7 @@ pub fn verify(g: Graph<'_>, stage: Stage) -> Vec<Error> {
     v.errors
 }
 
-/// The first broken promise of `g`, with the number of others.
+/// An error for the first broken invariant of `g`, with the number of others.
 pub fn check(g: Graph<'_>, stage: Stage) -> Result<()> {
     let errors = verify(g, stage);
     let others = errors.len().saturating_sub(1);
@@ -86,7 +86,7 @@ pub fn check(g: Graph<'_>, stage: Stage) -> Result<()> {
     }
 }
 
-/// V3.
+/// Checks V3.
 fn columns(g: &Graph<'_>, errors: &mut Vec<Error>) {
     let mut say = |why: String| errors.push(Error::new(Kind::Verify, format!("V3: {why}")));
     let (nodes, values, regions) = (g.op.len(), g.def.len(), g.nodes_at.len().saturating_sub(1));
@@ -124,7 +124,16 @@ fn columns(g: &Graph<'_>, errors: &mut Vec<Error>) {
     }
 }
 
-/// A walk over one graph whose offsets are sound.
+/// Numbers of users of a region.
+#[derive(Clone, Copy, Default)]
+struct Uses {
+    /// Calls and loops.
+    shared: u32,
+    /// Fused ops.
+    fused: u32,
+}
+
+/// A walk over a graph whose offsets are sound.
 struct Verifier<'a> {
     g: Graph<'a>,
     stage: Stage,
@@ -133,8 +142,8 @@ struct Verifier<'a> {
     printer: OnceCell<Printer<'a>>,
     shapes: Shapes,
     sigs: Vec<Signature>,
-    /// How many calls and how many other nodes use each region.
-    uses: Vec<(u32, u32)>,
+    /// Users of each region.
+    uses: Vec<Uses>,
     tys: Vec<Ty>,
     out: Vec<Ty>,
 }
@@ -163,7 +172,7 @@ impl<'a> Verifier<'a> {
         });
     }
 
-    /// `n` as the text form prints it if that can be done, else by its ids.
+    /// `n` in the text form if its ids exist, else by its ids.
     fn text(&self, n: Node) -> String {
         let g = &self.g;
         let outs = g.outs_at[n.at()] as usize..g.outs_at[n.at() + 1] as usize;
@@ -182,7 +191,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    // What exists.
+    // Lookups that check ids.
 
     fn def(&self, n: Node) -> Option<&'static OpDef> {
         self.g.ops.get(self.g.op[n.at()].0 as usize).copied()
@@ -196,7 +205,7 @@ impl<'a> Verifier<'a> {
         s.at() < self.g.strings.len()
     }
 
-    /// The attribute words of `n`, if they lie in the pool.
+    /// The attribute words of `n`, if they are inside the pool.
     fn words(&self, n: Node) -> Option<&'a [u32]> {
         let (fields, word) = (self.def(n)?.attrs, &self.g.attr[n.at()]);
         if fields.is_empty() {
@@ -261,7 +270,8 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// V1, V2, V4, V5, V7 to V10 of node `n` of region `r`, whose values start at `base`: whether `infer` can run.
+    /// Checks V1, V2, V4, V5 and V7 to V10 for node `n` of region `r`, whose values start at `base`. True if `infer`
+    /// can run.
     fn node(&mut self, r: Region, n: Node, base: u32) -> bool {
         let g = self.g;
         let errors = self.errors.len();
@@ -297,7 +307,7 @@ impl<'a> Verifier<'a> {
         self.errors.len() == errors && g.args_of(n).iter().all(|&a| self.ty(a).is_some())
     }
 
-    /// V7, V9 and V10: what the row's flags say of this stage and this region.
+    /// Checks V7, V9 and V10: the flags of the op definition against the stage and the region.
     fn flags(&mut self, entry: bool, n: Node, def: &OpDef) {
         let (stage, name) = (self.stage, def.name);
         if def.flags.has(Flags::FUSED) && stage == Stage::Core {
@@ -316,7 +326,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// V8, the part that a user shows.
+    /// Checks V8 for the regions of one node, and counts their users.
     fn regions_used(&mut self, r: Region, n: Node, attrs: Attrs<'_>) {
         for i in (0..attrs.fields.len()).filter(|&i| attrs.fields[i].kind == FieldKind::Region) {
             let used = attrs.region(i);
@@ -324,11 +334,11 @@ impl<'a> Verifier<'a> {
                 self.say_at(8, n, format!("region {used} does not stand before its user, in region {r}"));
             }
             let count = &mut self.uses[used.at()];
-            if self.g.def_of(n).flags.has(Flags::FUSED) { count.1 += 1 } else { count.0 += 1 }
+            if self.g.def_of(n).flags.has(Flags::FUSED) { count.fused += 1 } else { count.shared += 1 }
         }
     }
 
-    /// V6.
+    /// Checks V6 for node `n`.
     fn infer(&mut self, n: Node) {
         let g = self.g;
         let (Some(def), Some(words)) = (self.def(n), self.words(n)) else { return };
@@ -346,7 +356,7 @@ impl<'a> Verifier<'a> {
             }
             Ok(()) => {
                 for (i, (v, &ty)) in g.outs_of(n).zip(&out).enumerate() {
-                    // A shape that does not exist was reported as V12.
+                    // A missing shape has been reported as V12.
                     if self.ty(v).is_some_and(|is| is != ty) {
                         let want = format!("{}{}", ty.dtype, self.shapes.dims(ty.shape));
                         self.say_at(6, n, format!("result {i} is {}, and {want} by inference", g.ty_text(v)));
@@ -357,7 +367,7 @@ impl<'a> Verifier<'a> {
         (self.tys, self.out) = (tys, out);
     }
 
-    /// V12 of node `n` and its results.
+    /// Checks V12 for node `n` and its results.
     fn interned(&mut self, n: Node) {
         let g = self.g;
         for v in g.outs_of(n) {
@@ -378,26 +388,23 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    // The graph as a whole.
+    // Checks of the whole graph.
 
-    /// V8, the part that all users show together.
+    /// Checks V8 for the number of users of each region.
     fn uses(&mut self) {
         let entry = self.g.entry();
         for r in (0..entry.at()).map(Region::new) {
-            match self.uses[r.at()] {
-                (0, 0) if self.stage != Stage::Block => self.say(8, format!("region {r} has no user")),
-                (calls, others) if others > 1 || others == 1 && calls > 0 => {
-                    self.say(
-                        8,
-                        format!("region {r} has {} users; only calls and loops share a region", calls + others),
-                    );
-                }
-                _ => {}
+            let Uses { shared, fused } = self.uses[r.at()];
+            let users = shared + fused;
+            if users == 0 && self.stage != Stage::Block {
+                self.say(8, format!("region {r} has no user"));
+            } else if fused > 0 && users > 1 {
+                self.say(8, format!("region {r} has {users} users; only calls and loops share a region"));
             }
         }
     }
 
-    /// V7 and V12 of names: the graph's, its outputs' and its leaves'.
+    /// Checks V7 and V12 for the names of the graph, its outputs and its leaves.
     fn entry(&mut self) {
         let g = self.g;
         if !self.has_str(g.name) {
@@ -421,7 +428,7 @@ impl<'a> Verifier<'a> {
             if !g.op[n.at()].is_named_leaf() {
                 continue;
             }
-            // The first word of a named leaf is its name; that it exists is V5.
+            // The first word of a named leaf is its name. V5 has checked that it exists.
             let name = self.words(n).and_then(|w| w.first()).map_or(Sym::NONE, |&w| Sym(w));
             match seen.get_mut(name.at()) {
                 Some(true) => self.say_at(7, n, format!("two leaves are called {:?}", g.str(name))),
@@ -431,7 +438,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// V11.
+    /// Checks V11.
     fn updates(&mut self) {
         let g = self.g;
         let values = self.values_of(g.entry());

@@ -1,11 +1,11 @@
-//! Each promise is broken in turn, in columns that are otherwise sound, and the verifier must say which.
+//! Each test breaks one invariant in columns that are otherwise sound. The verifier must name it.
 
 use super::*;
 use crate::nodes::ir::graph::GraphBuf;
 use crate::nodes::testing::seeded;
 use crate::nodes::{Builder, DType, Init};
 
-/// x, w, two calls of one region, an update, an output.
+/// A graph with an input, a param, two calls of one region, an update and an output.
 fn sound() -> GraphBuf {
     let g = Builder::new("sound");
     let x = g.input("x", [2, 3], DType::F32);
@@ -17,7 +17,7 @@ fn sound() -> GraphBuf {
     g.finish([y.sum(..)]).unwrap()
 }
 
-/// All columns by value, to be broken.
+/// All columns by value, so that tests can break them.
 struct Columns {
     op: Vec<Op>,
     args_at: Vec<u32>,
@@ -94,7 +94,7 @@ impl Columns {
     }
 }
 
-/// Breaks the sound graph and asks that the errors name `want`, and for the whole message where it is given.
+/// Breaks the sound graph with `f`. One of the errors must contain `want`.
 #[track_caller]
 fn broken(want: &str, f: impl FnOnce(&mut Columns)) {
     let g = sound();
@@ -105,7 +105,7 @@ fn broken(want: &str, f: impl FnOnce(&mut Columns)) {
 }
 
 #[test]
-fn a_sound_graph_breaks_no_promise() {
+fn a_sound_graph_breaks_no_invariant() {
     for stage in [Stage::Block, Stage::Core, Stage::Fused] {
         assert_eq!(verify(sound().view(), stage), []);
     }
@@ -125,7 +125,7 @@ fn v2_references_point_backwards_inside_the_region() {
         let n = c.find(Op::MATMUL);
         c.args[c.args_at[n] as usize] = Value(c.outs_at[n]);
     });
-    // The first value is the region's argument: out of the entry's sight.
+    // Value %0 is the region's argument, which the entry must not read.
     broken("V2: operand 0 is value %0", |c| {
         let n = c.find(Op::MATMUL);
         c.args[c.args_at[n] as usize] = Value(0);
@@ -205,11 +205,11 @@ fn v8_regions_have_their_users() {
     let x = g.input("x", [2], DType::F32);
     g.region("dead", &[x.ty()], |a| vec![a[0]]);
     let g = g.finish([x]).unwrap();
-    assert_eq!(verify(g.view(), Stage::Block), [], "what a user builds need not be used");
+    assert_eq!(verify(g.view(), Stage::Block), [], "a graph of stage Block may have unused regions");
     assert_eq!(verify(g.view(), Stage::Core)[0].to_string(), "V8: region @r0 has no user");
 }
 
-/// A row with the given flags, and otherwise `relu`'s.
+/// The op definition of `relu` with another name and other flags.
 const fn flagged(name: &'static str, flags: Flags) -> OpDef {
     OpDef { name, flags, ..crate::nodes::ops::pointwise::math::RELU }
 }
@@ -220,14 +220,14 @@ static EFFECT: OpDef = flagged("effect_op", Flags::EFFECT);
 
 #[test]
 fn v9_ops_belong_to_the_stage() {
-    for (row, fails) in [(&FUSED, [false, true, false]), (&BLOCK, [false, true, true])] {
+    for (def, fails) in [(&FUSED, [false, true, false]), (&BLOCK, [false, true, true])] {
         let g = Builder::new("stage");
         let x = g.input("x", [2], DType::F32);
-        let g = g.finish(g.custom(row, &[x], &[])).unwrap();
+        let g = g.finish(g.custom(def, &[x], &[])).unwrap();
         for (stage, fails) in [Stage::Block, Stage::Core, Stage::Fused].into_iter().zip(fails) {
             let errors = verify(g.view(), stage);
-            assert_eq!(errors.len(), fails as usize, "{row:?} in {stage:?}: {errors:?}");
-            let named = |e: &Error| e.message.contains(row.name) && e.message.contains(&format!("this is {stage:?}"));
+            assert_eq!(errors.len(), fails as usize, "{def:?} in {stage:?}: {errors:?}");
+            let named = |e: &Error| e.message.contains(def.name) && e.message.contains(&format!("this is {stage:?}"));
             assert!(errors.iter().all(|e| e.kind == Kind::Stage && e.message.starts_with("V9: ") && named(e)));
         }
     }
@@ -300,7 +300,7 @@ fn no_broken_columns_make_it_panic() {
                 _ => put([args_at, outs_at, attr, loc, extra, nodes_at][column % 6], i, word),
             }
         }
-        // Some writes change nothing that counts; none may end in a panic.
+        // Some writes break no invariant. None may cause a panic.
         c.verify(g.view(), Stage::Fused);
     }
 }

@@ -282,7 +282,7 @@ pub const ATTENTION: OpDef = OpDef {
           also lse = ln Σ eˢ; from (q, k, v[, padding][, bias][, key])",
     arity: Arity::Between(3, 6),
     attrs: AttentionAttrs::FIELDS,
-    flags: Flags::PURE,
+    flags: Flags::PURE.and(Flags::HEAVY),
     infer: forward_infer,
     deriv: Deriv::Rules(jvp, vjp),
     decompose: Some(|s| Scores::new(s, 0, 3).map_or_else(Vec::new, |x| x.forward())),

@@ -58,7 +58,7 @@ pub const ATTENTION_PACKED: OpDef = OpDef {
     doc: "attention of the parts q, k, v of packed rows, from (qkv[, padding][, bias][, key])",
     arity: Arity::Between(1, 4),
     attrs: AttentionAttrs::FIELDS,
-    flags: Flags::PURE.and(Flags::FUSED),
+    flags: Flags::PURE.and(Flags::FUSED).and(Flags::HEAVY),
     infer: |cx| {
         let dtype = cx.float(0)?;
         let attrs = AttentionAttrs::of(&cx.attrs);

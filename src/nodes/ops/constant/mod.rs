@@ -9,7 +9,7 @@ use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::infer::check_axis;
-use crate::nodes::ir::leaf::{leaf, stated};
+use crate::nodes::ir::leaf_ops::{leaf, stated};
 use crate::nodes::ir::opdef::{Case, Deriv, Flags, Lower, OpDef};
 use crate::nodes::ir::typed::attrs;
 

@@ -31,7 +31,7 @@ pub const CONV2D_BIAS_ACT: OpDef = OpDef {
     doc: "y = act(conv2d(x, w) + bias), one number of the bias for each output channel",
     arity: Arity::Exactly(3),
     attrs: ConvBiasActAttrs::FIELDS,
-    flags: Flags::PURE.and(Flags::FUSED),
+    flags: Flags::PURE.and(Flags::FUSED).and(Flags::HEAVY),
     infer,
     deriv: Deriv::ViaDecompose,
     decompose: Some(expand),

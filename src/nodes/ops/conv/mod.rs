@@ -178,6 +178,7 @@ pub const CONV2D: OpDef = OpDef {
             domains: &[Real],
         },
     ],
+    flags: Flags::PURE.and(Flags::HEAVY),
     lower: Lower::Kernel(lower::conv2d),
     ..base(
         "conv2d",

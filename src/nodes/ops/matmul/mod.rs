@@ -138,7 +138,7 @@ pub const DOT_GENERAL: OpDef = OpDef {
     doc: "XLA's product: batch axes, then free axes of a, then free axes of b; contracted axes are summed",
     arity: Arity::Exactly(2),
     attrs: DotGeneralAttrs::FIELDS,
-    flags: Flags::PURE,
+    flags: Flags::PURE.and(Flags::HEAVY),
     infer: dot_infer,
     deriv: Deriv::ViaDecompose,
     decompose: Some(dot_expand),

@@ -25,7 +25,7 @@ pub const RNG_STATE: &str = "rng";
 impl Emit {
     /// The state that is the key of all random ops; each step advances it. The entry must be the open region.
     fn rng(&mut self) -> Value {
-        let known = self.leaf_called(RNG_STATE).filter(|&v| self.def(v).is_some_and(|d| d.0 == Op::STATE));
+        let known = self.leaf_called(RNG_STATE).filter(|&v| self.def(v).is_some_and(|d| d.op == Op::STATE));
         if let Some(v) = known {
             return v;
         }

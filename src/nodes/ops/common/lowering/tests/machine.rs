@@ -5,7 +5,7 @@ use crate::arena::{Value, ids::Id};
 use crate::kernels::abi::Split;
 use crate::kernels::harness::{In, Out, Outcome, run};
 use crate::nodes::ir::builder::{Builder, Var};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::call::{Buf, Call, LowerCx, View};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{Lower, Op, Site};
 use crate::nodes::ops::constant::ConstantAttrs;
@@ -86,7 +86,7 @@ fn node(g: Graph<'_>, n: crate::arena::Node, values: &[Vec<u8>], used: &[bool]) 
     let outs = g.outs_of(n).map(|v| vec![0xA5; g.bytes(v)]).collect();
     let temps = cx.temps.iter().map(|t| vec![0xA5; t.size * t.len]).collect();
     let mut node = Node { cx, args, outs, temps };
-    for (out, arg, offset) in views {
+    for View { out, arg, offset } in views {
         let from = offset * node.cx.dtype(arg).size();
         let len = node.outs[out].len();
         node.outs[out] = node.args[arg][from..from + len].to_vec();
