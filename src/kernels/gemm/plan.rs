@@ -45,8 +45,8 @@ impl Plan {
         // Divisions only where blocks are cut: this runs in every call, and the smallest products take 20 ns.
         let kc = if g.k <= depth { g.k.max(1) } else { g.k.div_ceil(g.k.div_ceil(depth)) };
         let mc = if g.m * kc <= BLOCK_A / size { g.m } else { BLOCK_A / size / kc };
-        // The operand of an act-grad epilogue comes from memory. If all of B fits in a block, smaller blocks of C keep C
-        // in cache until then.
+        // The operand of an act-grad epilogue comes from memory. If all of B fits in a block, smaller blocks of C keep
+        // C in cache until then.
         let c_row = g.n * size;
         let by_matrix = g.act.is_act_grad() && g.k * c_row <= BLOCK_B && mc * c_row > 4 * BLOCK_C_ACT_GRAD;
         let mc = if by_matrix { (BLOCK_C_ACT_GRAD / c_row).max(PACK_B_ROWS).min(mc) } else { mc };
