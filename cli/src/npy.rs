@@ -177,7 +177,7 @@ impl<'a> Scan<'a> {
                 self.at += digits;
                 Ok(n)
             }
-            Err(_) => self.fail("a dimension is no size"),
+            Err(_) => self.fail("a dimension is no valid size"),
         }
     }
 

@@ -35,7 +35,7 @@ pub fn bench(a: &BenchArgs) -> Run {
     if let (Some(file), n) = (&a.trace, a.workloads.len())
         && n != 1
     {
-        return Err(bad(format!("--trace {} is of one workload; --workloads has {n}", file.display())));
+        return Err(bad(format!("--trace {} records one workload; --workloads names {n}", file.display())));
     }
     let mut all = Vec::new();
     for name in &a.workloads {
