@@ -15,14 +15,13 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Fills `order` with a permutation of `0..order.len()`, a function of `seed`, `epoch` and the length: Fisher–Yates
-/// shuffling with the numbers of SplitMix64.
+/// Fills `order` with the permutation of `0..order.len()` that (`seed`, `epoch`) name: Fisher–Yates over SplitMix64.
 pub fn permutation(seed: u64, epoch: u64, order: &mut [u32]) {
     order.iter_mut().zip(0..).for_each(|(o, i)| *o = i);
     let mut state = mix(seed.wrapping_add(GOLDEN)) ^ mix(epoch.wrapping_mul(GOLDEN).wrapping_add(1));
     for i in (1..order.len()).rev() {
         state = state.wrapping_add(GOLDEN);
-        // The high half of a 128-bit product is uniform in 0..=i, with a bias below i/2⁶⁴ (Lemire 2019).
+        // A 128-bit product scales to 0..=i; its bias is below i/2⁶⁴.
         let j = (u128::from(mix(state)) * (i as u128 + 1)) >> 64;
         order.swap(i, j as usize);
     }

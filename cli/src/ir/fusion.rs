@@ -8,8 +8,8 @@ use arenagrad::passes::{Fusion, Outcome};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// A source location in words.
-fn location(p: &Place) -> String {
+/// A place in words.
+fn place(p: &Place) -> String {
     match p {
         Place::Nowhere => "no place".into(),
         Place::Source(file, line) => format!("{file}:{line}"),
@@ -22,7 +22,7 @@ fn location(p: &Place) -> String {
 pub fn table(fusions: &[Fusion]) -> String {
     let mut s = String::new();
     for f in fusions {
-        let at = location(&f.place);
+        let at = place(&f.place);
         let _ = match &f.outcome {
             Outcome::Fired { saved } => writeln!(s, "fired   {:<20} {:<14} {at}: {saved} nodes saved", f.rule, f.op),
             Outcome::Missed { reason } => writeln!(s, "missed  {:<20} {:<14} {at}: {reason}", f.rule, f.op),
@@ -42,7 +42,7 @@ pub fn json(fusions: &[Fusion]) -> String {
             Outcome::Missed { reason } => (None, Some(reason)),
         };
         let fired = saved.is_some();
-        json!({ "rule": f.rule, "op": f.op, "place": location(&f.place), "fired": fired, "saved": saved, "reason": reason })
+        json!({ "rule": f.rule, "op": f.op, "place": place(&f.place), "fired": fired, "saved": saved, "reason": reason })
     };
     Value::from(fusions.iter().map(row).collect::<Vec<_>>()).to_string()
 }
