@@ -1,7 +1,7 @@
-//! What attention costs: the arena of forward and backward beside the same in plain ops, and the rate of both kernels.
+//! Attention: the arena of forward and backward, compared with plain ops, and the rate of both kernels.
 //!
-//! `cargo bench -p arenagrad-benches --bench attention -- [--plan]`: with `--plan`, nothing is run. Operations are
-//! counted as the rows count them: a causal mask halves them.
+//! `cargo bench -p arenagrad-benches --bench attention -- [--plan]`. With `--plan`, nothing is run. Operations are
+//! counted as the op definitions count them: a causal mask halves them.
 
 use arenagrad::error::Result;
 use arenagrad::nodes::{Attention, Builder, DType, GraphBuf};
@@ -10,7 +10,8 @@ use arenagrad::passes::{GradOptions, grad};
 use arenagrad::session::Session;
 use std::time::Instant;
 
-/// Attention of `[1, heads, len, width]`, its sum as the loss, and, if asked for, the gradients.
+/// Attention on `[1, heads, len, width]` with the sum of squares as loss: in plain ops if `plain`, with the gradients
+/// of all operands if `back`.
 fn graph([heads, len, width]: [usize; 3], causal: bool, plain: bool, back: bool) -> Result<GraphBuf> {
     let g = Builder::new("attention");
     let [q, k, v] = ["q", "k", "v"].map(|name| g.input(name, [1, heads, len, width], DType::F32));
@@ -20,7 +21,7 @@ fn graph([heads, len, width]: [usize; 3], causal: bool, plain: bool, back: bool)
     if back { grad(f.view(), "loss", &GradOptions::wrt(&["q", "k", "v"])) } else { Ok(f) }
 }
 
-/// The shortest of some steps, in seconds, and the operations of one.
+/// The shortest of 20 steps, in seconds, and the operations of a step.
 fn time(g: &GraphBuf, threads: usize) -> Result<(f64, u64)> {
     let mut p = Session::new().threads(threads).compile(g)?;
     for name in ["q", "k", "v"] {
@@ -36,6 +37,7 @@ fn time(g: &GraphBuf, threads: usize) -> Result<(f64, u64)> {
     Ok((best, p.plan().flops))
 }
 
+/// Prints the arenas of forward and backward.
 fn memory() -> Result<()> {
     for len in [1024, 4096] {
         let arena = |plain| -> Result<usize> {
@@ -48,6 +50,7 @@ fn memory() -> Result<()> {
     Ok(())
 }
 
+/// Prints times and rates of forward and backward.
 fn rates() -> Result<()> {
     for (shape, causal) in [([8, 1024, 64], false), ([8, 1024, 64], true), ([1, 4096, 64], false)] {
         for threads in [1, 2] {

@@ -1,5 +1,5 @@
-//! How fast graphs are written, rebuilt and differentiated, how many bytes a node takes, and how long whole programs
-//! take from graph to arena.
+//! Compile times: building, rebuilding, simplifying and differentiating a graph, and a whole program from graph to
+//! arena; and the bytes of a node.
 
 use arenagrad::nn;
 use arenagrad::nodes::{Builder, CrossEntropy, DType, GraphBuf};
@@ -9,7 +9,7 @@ use arenagrad::session::Session;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 
-/// A chain of point-wise and product ops with some 10,000 nodes, none of them equal.
+/// A chain of about `nodes` pointwise ops and products, no two of them equal.
 fn chain(nodes: usize) -> GraphBuf {
     let g = Builder::new("chain");
     let x = g.input("x", [16, 16], DType::F32);
@@ -23,7 +23,7 @@ fn chain(nodes: usize) -> GraphBuf {
     g.finish([loss]).expect("a valid graph")
 }
 
-/// The training step of a GPT of four layers on 12 x 64 of 65 tokens.
+/// The training step of a GPT of four layers: batch 12, context 64, vocabulary 65.
 fn gpt() -> GraphBuf {
     let g = Builder::new("gpt");
     let size = nn::Gpt {
@@ -42,7 +42,7 @@ fn gpt() -> GraphBuf {
     train(graph.view(), "loss", &Optimiser::adamw(1e-3).clip_norm(1.0)).expect("a step")
 }
 
-/// From a step's graph to a program, phase by phase in the first line.
+/// Times the compilation of a step's graph. The first line lists the phases.
 fn programs(c: &mut Criterion) {
     let step = gpt();
     let p = Session::new().compile(&step).expect("a program");
@@ -50,6 +50,7 @@ fn programs(c: &mut Criterion) {
     c.bench_function("compile/program of a GPT's step", |b| b.iter(|| black_box(Session::new().compile(&step))));
 }
 
+/// Times the builder and single passes.
 fn compile(c: &mut Criterion) {
     let graph = chain(10_000);
     let g = graph.view();

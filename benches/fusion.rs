@@ -1,7 +1,7 @@
-//! What each fused kernel saves against what it is made of: time of a step and bytes of the arena.
+//! Fused ops compared with their decompositions: time of a step and bytes of the arena.
 //!
-//! `cargo bench -p arenagrad-benches --bench fusion -- [THREADS]`. Both sides go through all other passes, so that what
-//! is point-wise is one sweep on either side; steps alternate, and the shortest of each counts.
+//! `cargo bench -p arenagrad-benches --bench fusion -- [THREADS]`. Both sides go through all other passes, so pointwise
+//! ops are one sweep on either side. Steps of both sides alternate, and the shortest of each counts.
 
 use arenagrad::error::Result;
 use arenagrad::nodes::ops::blocks::attrs::SwigluAttrs;
@@ -14,22 +14,33 @@ use arenagrad::passes::{GradOptions, grad, pipeline, unfuse};
 use arenagrad::session::{Program, Session};
 use std::time::Instant;
 
+/// Steps of each side.
 const STEPS: usize = 40;
 
 fn input<'g>(g: &'g Builder, name: &str, dims: &[usize]) -> Var<'g> {
     g.input(name, dims, DType::F32)
 }
 
-/// A graph of one fused op, its first `outs` results being outputs.
-fn one(op: Op, shapes: &[&[usize]], attrs: &[Attr<'_>], outs: usize) -> Result<GraphBuf> {
+/// A fused op on f32 inputs.
+struct Case<'a> {
+    name: &'static str,
+    op: Op,
+    shapes: &'a [&'a [usize]],
+    attrs: &'a [Attr<'a>],
+    /// The first results, as many as this, are outputs.
+    outputs: usize,
+}
+
+/// The graph of a fused op.
+fn one(case: &Case<'_>) -> Result<GraphBuf> {
     let g = Builder::new("one");
-    let args: Vec<Var<'_>> = shapes.iter().enumerate().map(|(i, d)| input(&g, &format!("x{i}"), d)).collect();
-    let mut all = Vec::from(g.emit(op, &args, attrs));
-    all.truncate(outs);
+    let args: Vec<Var<'_>> = case.shapes.iter().enumerate().map(|(i, d)| input(&g, &format!("x{i}"), d)).collect();
+    let mut all = Vec::from(g.emit(case.op, &args, case.attrs));
+    all.truncate(case.outputs);
     g.finish(all)
 }
 
-/// Layers of a decoder in primitive ops, forward or with gradients.
+/// Layers of a decoder in primitive ops, with gradients if `back`.
 fn net(layers: usize, back: bool) -> Result<GraphBuf> {
     let g = Builder::new("net");
     let (b, s, d, f) = (4, 128, 256, 1024);
@@ -48,6 +59,7 @@ fn net(layers: usize, back: bool) -> Result<GraphBuf> {
     if back { grad(g.view(), "loss", &GradOptions::default()) } else { Ok(g) }
 }
 
+/// A program of `g` with synthetic data, compiled with or without the fusion patterns.
 fn program(g: &GraphBuf, threads: usize, patterns: bool) -> Result<Program> {
     let names: Vec<&str> = pipeline::default_passes().into_iter().filter(|p| patterns || *p != "patterns").collect();
     let ready = pipeline::run(g.view(), &names, false)?.0;
@@ -65,7 +77,7 @@ fn program(g: &GraphBuf, threads: usize, patterns: bool) -> Result<Program> {
     Ok(p)
 }
 
-/// One line: fused against taken apart.
+/// Prints one line: the fused graph compared with the plain one.
 fn compare(name: &str, fused: &GraphBuf, plain: &GraphBuf, threads: usize) -> Result<()> {
     let mut sides = [program(fused, threads, true)?, program(plain, threads, false)?];
     let mut best = [f64::INFINITY; 2];
@@ -87,74 +99,50 @@ fn compare(name: &str, fused: &GraphBuf, plain: &GraphBuf, threads: usize) -> Re
     Ok(())
 }
 
+/// Compares each fused op with its decomposition.
+fn fused_ops(threads: usize) -> Result<()> {
+    let products: [(&str, &[&[usize]], Activation); 3] = [
+        ("matmul + bias, 2048x64x512", &[&[2048, 64], &[64, 512], &[512]], Activation::None),
+        ("matmul + bias + gelu, 2048x64x512", &[&[2048, 64], &[64, 512], &[512]], Activation::Gelu),
+        ("matmul + bias + silu, 512x512x2048", &[&[512, 512], &[512, 2048], &[2048]], Activation::Silu),
+    ];
+    for (name, shapes, act) in products {
+        let attrs = MatmulBiasActAttrs { ta: false, tb: false, act };
+        apart(&Case { name, op: Op::MATMUL_BIAS_ACT, shapes, attrs: &attrs.list(), outputs: 1 }, threads)?;
+    }
+    let shapes: &[&[usize]] = &[&[4096, 768], &[4096, 768], &[768], &[768]];
+    let norms = [
+        ("residual + layer norm, 4096x768", Op::RESIDUAL_LAYER_NORM, 1),
+        ("residual + layer norm, sum kept", Op::RESIDUAL_LAYER_NORM, 2),
+        ("residual + rms norm, 4096x768", Op::RESIDUAL_RMS_NORM, 1),
+        ("residual + rms norm, sum kept", Op::RESIDUAL_RMS_NORM, 2),
+    ];
+    for (name, op, outputs) in norms {
+        apart(&Case { name, op, shapes, attrs: &NormAttrs { eps: 1e-5 }.list(), outputs }, threads)?;
+    }
+    let half = SwigluAttrs { gate_first: false, to: DType::F32 }.list();
+    let swiglu = Case { name: "swiglu, 2048x4096", op: Op::SWIGLU, shapes: &[&[2048, 4096]], attrs: &half, outputs: 1 };
+    apart(&swiglu, threads)?;
+    let adapters: [(&str, &[&[usize]]); 2] = [
+        ("lora, 512x768x768, rank 8", &[&[512, 768], &[768, 768], &[768, 8], &[8, 768]]),
+        ("lora, 2048x64x512, rank 8", &[&[2048, 64], &[64, 512], &[64, 8], &[8, 512]]),
+    ];
+    for (name, shapes) in adapters {
+        let attrs = LoraMatmulAttrs { scale: 0.5, transposed: false };
+        apart(&Case { name, op: Op::LORA_MATMUL, shapes, attrs: &attrs.list(), outputs: 1 }, threads)?;
+    }
+    Ok(())
+}
+
+/// Compares a fused op with its decomposition.
+fn apart(case: &Case<'_>, threads: usize) -> Result<()> {
+    let g = one(case)?;
+    compare(case.name, &g, &unfuse(g.view())?, threads)
+}
+
 fn main() -> Result<()> {
     let threads = std::env::args().filter_map(|a| a.parse().ok()).next().unwrap_or(1);
-    let [none, gelu, silu] = [Activation::None, Activation::Gelu, Activation::Silu].map(|act| MatmulBiasActAttrs {
-        ta: false,
-        tb: false,
-        act,
-    });
-    let eps = NormAttrs { eps: 1e-5 };
-    let lora = LoraMatmulAttrs { scale: 0.5, transposed: false };
-    let half = SwigluAttrs { gate_first: false, to: DType::F32 };
-    let rows: [(&str, Op, &[&[usize]], &[Attr<'_>], usize); 10] = [
-        ("matmul + bias, 2048x64x512", Op::MATMUL_BIAS_ACT, &[&[2048, 64], &[64, 512], &[512]], &none.list(), 1),
-        ("matmul + bias + gelu, 2048x64x512", Op::MATMUL_BIAS_ACT, &[&[2048, 64], &[64, 512], &[512]], &gelu.list(), 1),
-        (
-            "matmul + bias + silu, 512x512x2048",
-            Op::MATMUL_BIAS_ACT,
-            &[&[512, 512], &[512, 2048], &[2048]],
-            &silu.list(),
-            1,
-        ),
-        (
-            "residual + layer norm, 4096x768",
-            Op::RESIDUAL_LAYER_NORM,
-            &[&[4096, 768], &[4096, 768], &[768], &[768]],
-            &eps.list(),
-            1,
-        ),
-        (
-            "residual + layer norm, sum kept",
-            Op::RESIDUAL_LAYER_NORM,
-            &[&[4096, 768], &[4096, 768], &[768], &[768]],
-            &eps.list(),
-            2,
-        ),
-        (
-            "residual + rms norm, 4096x768",
-            Op::RESIDUAL_RMS_NORM,
-            &[&[4096, 768], &[4096, 768], &[768], &[768]],
-            &eps.list(),
-            1,
-        ),
-        (
-            "residual + rms norm, sum kept",
-            Op::RESIDUAL_RMS_NORM,
-            &[&[4096, 768], &[4096, 768], &[768], &[768]],
-            &eps.list(),
-            2,
-        ),
-        ("swiglu, 2048x4096", Op::SWIGLU, &[&[2048, 4096]], &half.list(), 1),
-        (
-            "lora, 512x768x768, rank 8",
-            Op::LORA_MATMUL,
-            &[&[512, 768], &[768, 768], &[768, 8], &[8, 768]],
-            &lora.list(),
-            1,
-        ),
-        (
-            "lora, 2048x64x512, rank 8",
-            Op::LORA_MATMUL,
-            &[&[2048, 64], &[64, 512], &[64, 8], &[8, 512]],
-            &lora.list(),
-            1,
-        ),
-    ];
-    for (name, op, shapes, attrs, outs) in rows {
-        let g = one(op, shapes, attrs, outs)?;
-        compare(name, &g, &unfuse(g.view())?, threads)?;
-    }
+    fused_ops(threads)?;
     for (name, back) in [("4 layers, forward", false), ("4 layers, forward and backward", true)] {
         let g = net(4, back)?;
         compare(name, &g, &g, threads)?;

@@ -1,8 +1,9 @@
-//! Matrix products beside `gemm` (with AVX-512), `private-gemm-x86` and `matrixmultiply`: `cargo bench --bench gemm`.
+//! Matrix products, compared with the crates `gemm` (with AVX-512), `private-gemm-x86` and `matrixmultiply`.
 //!
-//! One line a layout and shape (m,k,n), in GFLOP/s: the median call, the best of a few interleaved rounds. Options,
-//! after `--`: `--threads N` (here a product is a program of one node), `--only M,K,N` (any shape), `--rounds N`,
-//! `--precision` (the same product in f32, by three bf16 terms of each number, by two, and in bf16), `--json`.
+//! `cargo bench -p arenagrad-benches --bench gemm -- [OPTIONS]` prints one line for each layout and shape (m,k,n), in
+//! GFLOP/s: the median call of a round, and the best of a few interleaved rounds. Options: `--threads N` (above 1, our
+//! product is a program of one node), `--only M,K,N` (any shape), `--rounds N`, `--precision` (our product in f32,
+//! bf16x3, bf16x2 and bf16 instead of the other crates), `--json`.
 #![allow(missing_docs)]
 
 use arenagrad::kernels::gemm::{Gemm, Precision, gemm};
@@ -20,7 +21,7 @@ enum Layout {
 }
 use Layout::{Nn, Nt, Tn};
 
-/// m, k, n; each in all layouts.
+/// The shapes (m, k, n). Each is measured in all layouts.
 const SHAPES: [[usize; 3]; 12] = [
     [1, 128, 128],
     [8, 128, 384],
@@ -35,7 +36,7 @@ const SHAPES: [[usize; 3]; 12] = [
     [512, 512, 512],
     [2048, 2048, 2048],
 ];
-/// More of them, with `--precision`: where bf16 units begin to pay, and large networks' products.
+/// More shapes for `--precision`: where bf16 units begin to pay, and products of large networks.
 const CHOICES: [[usize; 3]; 9] = [
     [16, 16, 16],
     [32, 32, 32],
@@ -47,10 +48,10 @@ const CHOICES: [[usize; 3]; 9] = [
     [128, 768, 512],
     [4096, 256, 4096],
 ];
-/// Seconds that a round of one shape and crate takes.
+/// Seconds of a round of one shape and crate.
 const ROUND: f64 = 0.04;
 
-/// A product, and what computes it.
+/// A product to measure.
 struct Case {
     layout: Layout,
     dims: [usize; 3],
@@ -58,6 +59,7 @@ struct Case {
 }
 
 impl Case {
+    /// The product's descriptor.
     fn gemm(&self, precision: Precision) -> Gemm {
         let [m, k, n] = self.dims;
         let g = Gemm { precision, ..Gemm::new(m, n, k) };
@@ -68,12 +70,13 @@ impl Case {
         }
     }
 
-    /// Strides of A and of B: rows, columns.
+    /// The strides of A and of B: row, column, row, column.
     fn strides(&self) -> [isize; 4] {
         let g = self.gemm(Precision::F32);
         [g.a.row, g.a.col, g.b.row, g.b.col].map(|s| s as isize)
     }
 
+    /// A call of our product: on one thread the kernel alone, on more a program.
     fn ours<'a>(&self, precision: Precision, a: &'a [f32], b: &'a [f32]) -> Box<dyn FnMut() -> f32 + 'a> {
         let [m, k, n] = self.dims;
         if self.threads == 1 {
@@ -99,6 +102,7 @@ impl Case {
         })
     }
 
+    /// A call of `matrixmultiply`.
     fn matrixmultiply<'a>(&self, a: &'a [f32], b: &'a [f32]) -> Box<dyn FnMut() -> f32 + 'a> {
         let ([m, k, n], [ar, ac, br, bc]) = (self.dims, self.strides());
         let mut c = Buffer::new(m * n);
@@ -113,6 +117,7 @@ impl Case {
         })
     }
 
+    /// A call of the crate `gemm`.
     fn gemm_crate<'a>(&self, a: &'a [f32], b: &'a [f32]) -> Box<dyn FnMut() -> f32 + 'a> {
         let ([m, k, n], [ar, ac, br, bc]) = (self.dims, self.strides());
         let mut c = Buffer::new(m * n);
@@ -123,7 +128,8 @@ impl Case {
         };
         Box::new(move || {
             let (a, b, p) = (black_box(a).as_ptr(), black_box(b).as_ptr(), c.as_mut_ptr());
-            // SAFETY: the strides are those of the slices. Its kernels want C by columns, so it computes the transpose.
+            // SAFETY: the strides are those of the slices. The kernels want a column-major C, so they compute the
+            // transpose.
             #[allow(unsafe_code)]
             unsafe {
                 peer(n, m, k, p, n as isize, 1, false, b, br, bc, a, ar, ac, 0.0, 1.0, false, false, false, threads);
@@ -132,6 +138,7 @@ impl Case {
         })
     }
 
+    /// A call of `private-gemm-x86`.
     fn private_gemm<'a>(&self, a: &'a [f32], b: &'a [f32]) -> Box<dyn FnMut() -> f32 + 'a> {
         use private_gemm_x86::{Accum, DType, DstKind, IType, InstrSet, gemm};
         let ([m, k, n], [ar, ac, br, bc], threads) = (self.dims, self.strides(), self.threads);
@@ -177,11 +184,11 @@ impl Case {
     }
 }
 
-/// Seconds of the median call in one round.
+/// The median time of a call in one round, in seconds.
 fn round(call: &mut dyn FnMut() -> f32) -> f64 {
     let start = Instant::now();
     black_box(call());
-    // Samples of 20 µs and more: reading the clock costs some 30 ns.
+    // A sample takes at least 20 µs, because reading the clock costs some 30 ns.
     let calls = (2e-5 / start.elapsed().as_secs_f64().max(1e-8)).ceil() as usize;
     let (mut samples, start) = (Vec::with_capacity(4096), Instant::now());
     while samples.len() < 5 || start.elapsed().as_secs_f64() < ROUND {
@@ -195,8 +202,8 @@ fn round(call: &mut dyn FnMut() -> f32) -> f64 {
     samples[samples.len() / 2]
 }
 
-/// Numbers that start at a cache line, as tensors do in arenas and in frameworks: where they start elsewhere, each
-/// vector read in place is two lines, and which buffers those are would be chance.
+/// Floats that start at a cache line, as tensors do in arenas and in other frameworks. Elsewhere each unpacked vector
+/// would straddle two lines, in buffers that chance decides.
 struct Buffer {
     all: Vec<f32>,
     at: usize,
@@ -225,14 +232,17 @@ impl std::ops::DerefMut for Buffer {
     }
 }
 
+/// `len` numbers in [-1, 1].
 fn numbers(len: usize) -> Buffer {
     let mut to = Buffer::new(len);
     to.iter_mut().enumerate().for_each(|(i, x)| *x = (i as f32 * 0.7).sin());
     to
 }
 
+/// An implementation of the product: its name, and a call.
 type Named<'a> = (&'static str, Box<dyn FnMut() -> f32 + 'a>);
 
+/// The implementations that are compared. The first is ours.
 fn contenders<'a>(case: &Case, precision: bool, a: &'a [f32], b: &'a [f32]) -> Vec<Named<'a>> {
     if precision {
         return Precision::ALL.iter().map(|&(p, name)| (name, case.ours(p, a, b))).collect();
@@ -245,6 +255,7 @@ fn contenders<'a>(case: &Case, precision: bool, a: &'a [f32], b: &'a [f32]) -> V
     ]
 }
 
+/// Measures a product and prints the results.
 fn measure(case: &Case, rounds: usize, precision: bool, json: bool) {
     let [m, k, n] = case.dims;
     let (a, b) = (numbers(m * k), numbers(k * n));

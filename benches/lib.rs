@@ -1,1 +1,1 @@
-//! Nothing: the benches are the targets of this package.
+//! An empty library. The benches are the targets of this package.

@@ -1,5 +1,5 @@
-//! What the update of one param of a million numbers costs, by rule: SGD and Adam have kernels of their own, the other
-//! element-wise rules are sweeps of the tile interpreter, the rest are reductions and products.
+//! The update of one param of a million elements, by rule. SGD and Adam have kernels; the other element-wise rules run
+//! in the tile interpreter; LAMB, Adafactor and Muon are reductions and products.
 
 use arenagrad::nodes::{Builder, DType, Init};
 use arenagrad::passes::optimiser::{Optimiser, Rule, train};
@@ -8,11 +8,11 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 const SIDE: usize = 1000;
 
-/// A step that does little but the update of p.
+/// A step that is little more than the update of `p`.
 fn program(rule: Rule) -> Program {
     let g = Builder::new("update");
     let p = g.param("p", [SIDE, SIDE], DType::F32, Init::Normal(0.1));
-    // A gradient that must be read: it is an input.
+    // The gradient of `p` is the input `g`, so the update must read it.
     let loss = (p * g.input("g", [SIDE, SIDE], DType::F32)).sum(..);
     let graph = g.finish([loss.named("loss")]).expect("a valid graph");
     let step = train(graph.view(), "loss", &Optimiser::new(rule, 1e-3)).expect("a step program");
@@ -24,6 +24,7 @@ fn program(rule: Rule) -> Program {
     p
 }
 
+/// Times a step for each rule.
 fn updates(c: &mut Criterion) {
     let rules = [
         Optimiser::sgd(0.1).rule,

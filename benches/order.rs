@@ -1,4 +1,4 @@
-//! How long the orders of a large program take: an unrolled recurrence of about 100,000 instructions.
+//! The time to order a large program: an unrolled recurrence of about 100,000 instructions.
 //!
 //! `cargo bench -p arenagrad-benches --bench order`
 

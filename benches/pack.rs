@@ -1,17 +1,18 @@
-//! How fast lifetimes are packed and the packing proven: training steps, unrolled chains and power laws of a thousand
-//! to a million buffers, and full rectangles that need search.
+//! The time to pack buffers and to prove the packing: training steps, unrolled chains and power laws of a thousand to a
+//! million buffers, and full rectangles, which need search.
 
 use arenagrad::sched::pack::{self, Buffers, Options, check, greedy, instances};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 
-/// Packs and proves.
+/// Packs the buffers, proves the packing, and returns its height.
 fn proven(v: &Buffers) -> u64 {
     let p = pack::pack(v, &Options::default()).expect("sizes that add up");
     check::packing(v, &p.at, p.height, 1).expect("no overlap");
     p.height
 }
 
+/// Times instances whose lifetimes look like those of programs.
 fn shaped(c: &mut Criterion) {
     let kinds: [(&str, fn(usize) -> Buffers); 3] = [
         ("training", |n| instances::training(n, 1)),
@@ -39,6 +40,7 @@ fn shaped(c: &mut Criterion) {
     }
 }
 
+/// Times rectangles that a perfect packing fills.
 fn full(c: &mut Criterion) {
     let mut group = c.benchmark_group("pack a full rectangle");
     group.sample_size(10);

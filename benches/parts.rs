@@ -1,8 +1,8 @@
 //! The parts of a training step, each alone and on one thread: cross entropy, layer norm, convolution and the
-//! optimiser's update as small programs; vector math as slices, beside std's functions.
+//! optimiser's update as small programs; vector math on slices, compared with std's functions.
 //!
-//! `cargo bench -p arenagrad-benches --bench parts -- NAME` picks some. Sizes are those of the networks that the
-//! program's `bench` times.
+//! `cargo bench -p arenagrad-benches --bench parts -- NAME` runs the benches whose name contains NAME. The sizes are
+//! those of the networks that `arenagrad bench` times.
 #![allow(missing_docs)]
 
 use arenagrad::kernels::vmath;
@@ -14,7 +14,7 @@ use arenagrad::session::{Program, Role, Session};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 
-/// A program with numbers of a plausible size in all float inputs; indices stay 0.
+/// A program with numbers in [-1, 1] in all float inputs and zeros in all index inputs.
 fn program(g: &GraphBuf) -> Program {
     let mut p = Session::new().compile(g).expect("a valid program");
     p.init(0).expect("start values");
@@ -31,7 +31,7 @@ fn program(g: &GraphBuf) -> Program {
     p
 }
 
-/// Times `loss` alone, and with its gradients by `wrt`.
+/// Times `loss` alone and with its gradients by `wrt`.
 fn both(c: &mut Criterion, name: &str, elements: usize, wrt: &[&str], loss: impl Fn(&Builder) -> Var<'_>) {
     let g = Builder::new("part");
     let loss = loss(&g).named("loss");
@@ -46,6 +46,7 @@ fn both(c: &mut Criterion, name: &str, elements: usize, wrt: &[&str], loss: impl
     group.finish();
 }
 
+/// Times cross entropy of class indices.
 fn cross_entropy(c: &mut Criterion) {
     for (rows, classes) in [(32, 10), (768, 65), (256, 50257)] {
         both(c, &format!("cross entropy {rows}x{classes}"), rows * classes, &["x"], |g| {
@@ -56,6 +57,7 @@ fn cross_entropy(c: &mut Criterion) {
     }
 }
 
+/// Times layer norm over the last axis.
 fn layer_norm(c: &mut Criterion) {
     for (rows, width) in [(768, 128), (1024, 1024)] {
         both(c, &format!("layer norm {rows}x{width}"), rows * width, &["x", "ln.weight", "ln.bias"], |g| {
@@ -65,6 +67,7 @@ fn layer_norm(c: &mut Criterion) {
     }
 }
 
+/// Times convolutions in two dimensions.
 fn convolution(c: &mut Criterion) {
     let shapes = [([64, 1, 28, 28], 6, 5, 2), ([64, 6, 14, 14], 16, 5, 0), ([16, 64, 28, 28], 64, 3, 1)];
     for (x, out, kernel, pad) in shapes {
@@ -77,7 +80,7 @@ fn convolution(c: &mut Criterion) {
     }
 }
 
-/// The update of as many numbers as a small network has.
+/// Times the update of 100,000 elements, the size of a small network.
 fn update(c: &mut Criterion) {
     const N: usize = 100_000;
     let mut group = c.benchmark_group("update of 100000");
@@ -94,6 +97,7 @@ fn update(c: &mut Criterion) {
     group.finish();
 }
 
+/// Times the vector functions and std's scalar ones.
 fn vector_math(c: &mut Criterion) {
     const N: usize = 4096;
     let x: Vec<f32> = (0..N).map(|i| (i * 7919 % 1009) as f32 / 126.0 - 4.0).collect();

@@ -1,8 +1,8 @@
-//! What memory budgets cost: for each model, the arenas that can be had, the operations that they repeat, and the time
-//! of a step at three of them beside the time without a budget.
+//! The cost of memory budgets: for each model, the arena sizes that recomputation can reach, the operations that each
+//! repeats, and the time of a step for three of them and without a budget.
 //!
-//! `cargo bench -p arenagrad-benches --bench remat -- [--plan] MODEL…`: with `--plan`, nothing is run. The models are
-//! those of `tests/common/zoo.rs`; a part of a name is enough.
+//! `cargo bench -p arenagrad-benches --bench remat -- [--plan] MODEL…`. With `--plan`, nothing is run. The models are
+//! those of `tests/common/zoo.rs` whose name contains MODEL.
 
 #[path = "../tests/common/zoo.rs"]
 mod zoo;
@@ -27,11 +27,12 @@ fn mib(bytes: usize) -> f64 {
     bytes as f64 / (1 << 20) as f64
 }
 
+/// Prints the budgets of a model, and times some of them if `run`.
 fn show(name: &str, graph: &GraphBuf, run: bool) -> arenagrad::error::Result<()> {
     let start = Instant::now();
     let list = Session::new().budgets(graph)?;
     println!("{name}: {} budgets found in {:.2} s", list.len(), start.elapsed().as_secs_f64());
-    // At these the step is timed: without a budget, two between, and the smallest.
+    // The step is timed without a budget, at two budgets in between, and at the smallest.
     let last = list.len() - 1;
     let timed = [0, last / 3, 2 * last / 3, last];
     let mut free = 0.0;
@@ -48,7 +49,7 @@ fn show(name: &str, graph: &GraphBuf, run: bool) -> arenagrad::error::Result<()>
     Ok(())
 }
 
-/// Median time of a step.
+/// The median time of a step, in seconds.
 fn step_seconds(graph: &GraphBuf, b: &Budget) -> arenagrad::error::Result<f64> {
     let mut p: Program = Session::new().memory_budget(b.arena_bytes).compile(graph)?;
     p.init(0)?;

@@ -1,4 +1,5 @@
-//! What an iteration of a loop costs beside the same step unrolled: small recurrent nets, forward and with gradients.
+//! The cost of a loop's iteration, compared with the unrolled loop: small recurrent networks, forward and with
+//! gradients.
 
 use arenagrad::nodes::{Builder, DType, GraphBuf};
 use arenagrad::passes::ad::prepare::inline_and_unroll;
@@ -6,7 +7,7 @@ use arenagrad::passes::{GradOptions, grad};
 use arenagrad::session::{Program, Session};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
-/// `h' = tanh(x·W + h·U + b)` over `steps` steps; the loss sees every step.
+/// `h' = tanh(x·W + h·U + b)` over `steps` steps. The loss depends on every step.
 fn rnn(steps: usize, batch: usize, n: usize) -> GraphBuf {
     let g = Builder::new("rnn");
     let x = g.input("x", [steps, batch, n], DType::F32);
@@ -21,7 +22,7 @@ fn rnn(steps: usize, batch: usize, n: usize) -> GraphBuf {
     g.finish([loss.named("loss")]).expect("a valid graph")
 }
 
-/// A program of `g` with small numbers in its inputs.
+/// A program of `g` with numbers in ±0.05 in its inputs.
 fn program(g: &GraphBuf) -> Program {
     let mut p = Session::new().compile(g).expect("a valid graph");
     for name in ["x", "h0", "w", "u", "b"] {
@@ -32,6 +33,7 @@ fn program(g: &GraphBuf) -> Program {
     p
 }
 
+/// Times both forms of each network.
 fn scan(c: &mut Criterion) {
     for (steps, batch, n) in [(128, 1, 16), (128, 8, 64), (64, 32, 256)] {
         let looped = rnn(steps, batch, n);

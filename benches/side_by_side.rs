@@ -1,8 +1,8 @@
-//! Two trainers at once: what one costs the other.
+//! Two trainers at once: how much one slows down the other.
 //!
-//! Each has a program and a thread of its own and trains a small classifier. They run alone and together, by turns, and
-//! their mean step times are laid side by side: two trainers of one thread on two cores should not notice
-//! each other, and two of two threads on two cores should take twice as long, not more.
+//! Each trainer runs on its own thread, with its own program, and trains a small classifier. They run alternately alone
+//! and together, and the mean step times are compared. On two cores, two trainers of one thread should not slow each
+//! other down, and two trainers of two threads should take twice as long, not more.
 //!
 //! `cargo bench -p arenagrad-benches --bench side_by_side -- [ROUNDS]`
 
@@ -14,10 +14,10 @@ use arenagrad::session::{Program, Session};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// How long a turn takes.
-const TURN: Duration = Duration::from_millis(250);
+/// Length of a measurement.
+const INTERVAL: Duration = Duration::from_millis(250);
 
-/// 784-width-10 with cross entropy and SGD, on batches of 32.
+/// The step of an MLP 784-width-10 with cross entropy and SGD, batch 32.
 fn graph(width: usize) -> Result<GraphBuf> {
     let g = Builder::new("mlp");
     let x = g.input("x", [32, 784], DType::F32);
@@ -28,6 +28,7 @@ fn graph(width: usize) -> Result<GraphBuf> {
     train(g.finish([loss.named("loss")])?.view(), "loss", &Optimiser::sgd(0.1))
 }
 
+/// A program with synthetic data.
 fn trainer(threads: usize, width: usize, seed: u64) -> Result<Program> {
     let mut p = Session::new().threads(threads).compile(&graph(width)?)?;
     p.init(seed)?;
@@ -37,18 +38,18 @@ fn trainer(threads: usize, width: usize, seed: u64) -> Result<Program> {
     Ok(p)
 }
 
-/// The mean time of a step over a turn, in microseconds.
-fn turn(p: &mut Program, times: &mut Vec<u64>) -> Result<f64> {
+/// The mean time of a step over [`INTERVAL`], in microseconds. `times` is scratch.
+fn measure(p: &mut Program, times: &mut Vec<u64>) -> Result<f64> {
     times.clear();
     let start = Instant::now();
     let mut last = start;
-    while last - start < TURN {
+    while last - start < INTERVAL {
         p.step()?;
         let now = Instant::now();
         times.push((now - last).as_nanos() as u64);
         last = now;
     }
-    // The mean tells of steps that the other one stopped; a median would hide them.
+    // A mean, because a median would hide the few steps that the other trainer interrupts.
     Ok(times.iter().sum::<u64>() as f64 / times.len().max(1) as f64 / 1e3)
 }
 
@@ -57,23 +58,23 @@ fn median(mut x: Vec<f64>) -> f64 {
     x[x.len() / 2]
 }
 
-/// Times of a step, alone and together.
+/// The median step times, alone and together, in microseconds.
 fn compare(threads: usize, width: usize, rounds: usize) -> Result<(f64, f64)> {
-    let gate = Barrier::new(2);
+    let barrier = Barrier::new(2);
     let run = |me: usize| -> Result<(Vec<f64>, Vec<f64>)> {
-        // Made on its own thread: what it touches first is its own.
+        // Compiled on the thread that steps it, which then touches the arena's pages first.
         let mut p = trainer(threads, width, me as u64)?;
         let mut times = Vec::with_capacity(1 << 20);
         let (mut alone, mut together) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
             for other in [0, 1] {
-                gate.wait();
+                barrier.wait();
                 if other == me {
-                    alone.push(turn(&mut p, &mut times)?);
+                    alone.push(measure(&mut p, &mut times)?);
                 }
             }
-            gate.wait();
-            together.push(turn(&mut p, &mut times)?);
+            barrier.wait();
+            together.push(measure(&mut p, &mut times)?);
         }
         Ok((alone, together))
     };

@@ -26,7 +26,7 @@ fn main() -> Result<()> {
             println!("step {}: loss {:.5}", i + 1, p.read(loss)?[0]);
         }
     }
-    // What every byte is for, with the op and the line above that asked for it.
+    // The memory plan: each buffer with its op and the line of this file that asked for it.
     println!("{}", p.plan());
     Ok(())
 }

@@ -211,7 +211,7 @@ impl Program {
             .ok_or_else(|| Error::new(Kind::Plan, format!("no memory for an arena of {} bytes", s.plan.bytes)))?;
         for n in (0..g.nodes()).map(Node::new).filter(|n| g.op[n.at()] == crate::nodes::Op::CONSTANT) {
             // Constants of loops' bodies have places as those of the graph have; those of nothing that runs have none.
-            let Some(&at) = s.plan.place.get(s.slices[g.out(n).at()].buf as usize) else { continue };
+            let Some(&at) = s.plan.offset.get(s.slices[g.out(n).at()].buf as usize) else { continue };
             let bytes = ConstantAttrs::of(&g.attrs(n)).data;
             arena.bytes_mut()[at..at + bytes.len()].copy_from_slice(&bytes);
         }

@@ -24,14 +24,14 @@ use arenagrad::sched::order::deps::Deps;
 use arenagrad::sched::order::list::schedule;
 use arenagrad::sched::order::{self, CANDIDATES, Ordered};
 use arenagrad::sched::pack::{Packing, greedy, lines};
-use arenagrad::sched::{places, tape, team::Team};
+use arenagrad::sched::{offsets, share, team::Team};
 use common::Draw;
 
 type Pack<'a> = &'a dyn Fn(&Intervals) -> Result<Packing>;
 
 fn planned(o: &Ordered, threads: usize, pack: Pack<'_>) -> Checked {
-    let (place, bytes) = places(&o.code, &o.alias, &o.live, pack).unwrap();
-    check(Plan { code: o.code.clone(), place, inplace: o.alias.inplace.clone(), bytes, threads }).unwrap()
+    let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, pack).unwrap();
+    check(Plan { code: o.code.clone(), offset, inplace: o.alias.inplace.clone(), bytes, threads }).unwrap()
 }
 
 /// First bytes of a leaf: labels are classes, numbers are small.
@@ -50,7 +50,7 @@ fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, poisoned: bool) -> Vec<Ve
     let mut arena = TensorArena::new(plan.bytes).unwrap();
     let at = |v: Value| {
         let slice = l.slices[v.at()];
-        let from = plan.place[slice.buf as usize] + slice.off;
+        let from = plan.offset[slice.buf as usize] + slice.off;
         from..from + g.bytes(v)
     };
     let leaves: Vec<Value> = g.leaves().map(|(v, _, _)| v).collect();
@@ -61,7 +61,7 @@ fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, poisoned: bool) -> Vec<Ve
         arena.bytes_mut()[at(g.out(n))].copy_from_slice(&ConstantAttrs::of(&g.attrs(n)).data);
     }
     // Everything that has more than one unit is shared among threads.
-    let tapes = tape::tapes_sharing(plan, if plan.threads > 1 { 0 } else { u64::MAX });
+    let tapes = share::tapes_sharing(plan, if plan.threads > 1 { 0 } else { u64::MAX });
     let exec = Exec::new(plan, tapes).unwrap();
     let lane = ThreadState::default();
     if plan.threads > 1 {
@@ -73,7 +73,7 @@ fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, poisoned: bool) -> Vec<Ve
         }
     }
     let outs = plan.code.outputs.iter().map(|o| {
-        let from = plan.place[o.buf as usize] + o.off;
+        let from = plan.offset[o.buf as usize] + o.off;
         arena.bytes()[from..from + o.bytes()].to_vec()
     });
     outs.chain(leaves.iter().map(|&v| arena.bytes()[at(v)].to_vec())).collect()

@@ -23,7 +23,7 @@ use arenagrad::sched::faults::UNSEEN;
 use arenagrad::sched::live::Intervals;
 use arenagrad::sched::order::deps::Deps;
 use arenagrad::sched::order::{self, Ordered};
-use arenagrad::sched::{lower, pack::lines, places};
+use arenagrad::sched::{lower, offsets, pack::lines};
 use common::Draw;
 use words::{is_free, outcome};
 
@@ -55,8 +55,8 @@ fn subject(g: &GraphBuf) -> Subject {
     let prepared = optimise(g.view()).unwrap();
     let lowered = lower::lower(prepared.view(), 1).unwrap();
     let o = order::best(&lowered.code).unwrap();
-    let (place, bytes) = places(&o.code, &o.alias, &o.live, lines::pack).unwrap();
-    let right = Plan { code: o.code.clone(), place, inplace: o.alias.inplace.clone(), bytes, threads: 1 };
+    let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, lines::pack).unwrap();
+    let right = Plan { code: o.code.clone(), offset, inplace: o.alias.inplace.clone(), bytes, threads: 1 };
     let apart = apart(&right);
     let want = outcome(&apart).unwrap();
     check(right.clone()).unwrap();
@@ -68,8 +68,8 @@ fn subject(g: &GraphBuf) -> Subject {
 fn apart(right: &Plan) -> Plan {
     let mut p = right.clone();
     let mut end = 0;
-    for b in 0..p.place.len() {
-        p.place[b] = end;
+    for b in 0..p.offset.len() {
+        p.offset[b] = end;
         end += p.code.bytes[b].div_ceil(LINE) * LINE;
     }
     for i in 0..p.code.len() {
@@ -82,7 +82,8 @@ fn apart(right: &Plan) -> Plan {
     }
     let updates = p.code.updates.clone();
     let groups = p.code.groups();
-    let shared = |u: &arenagrad::sched::code::Update| right.place[u.leaf as usize] == right.place[u.from.buf as usize];
+    let shared =
+        |u: &arenagrad::sched::code::Update| right.offset[u.leaf as usize] == right.offset[u.from.buf as usize];
     for u in updates.iter().filter(|u| shared(u)) {
         p.code.copy(u.from, u.leaf, p.code.node[0]);
     }
@@ -107,14 +108,14 @@ const KINDS: [&str; 10] = [
 
 impl Subject {
     fn replanned(&self, live: &Intervals) -> Option<Plan> {
-        let (place, bytes) = places(&self.right.code, &self.o.alias, live, lines::pack).ok()?;
-        Some(Plan { place, bytes, ..self.right.clone() })
+        let (offset, bytes) = offsets(&self.right.code, &self.o.alias, live, lines::pack).ok()?;
+        Some(Plan { offset, bytes, ..self.right.clone() })
     }
 
     /// Moves everything that shares the place of class `root`.
     fn moved(&self, p: &mut Plan, root: usize, to: usize) {
         let class = &self.o.alias.class;
-        (0..class.len()).filter(|&b| class[b] as usize == root).for_each(|b| p.place[b] = to);
+        (0..class.len()).filter(|&b| class[b] as usize == root).for_each(|b| p.offset[b] = to);
     }
 
     /// A plan that is wrong in way `kind`; none if that way is not open.
@@ -126,11 +127,11 @@ impl Subject {
             .collect();
         let b = roots[below(d, roots.len())?];
         match kind {
-            0 => self.moved(&mut p, b, self.right.place[b] + LINE),
+            0 => self.moved(&mut p, b, self.right.offset[b] + LINE),
             1 => {
                 let c = roots[below(d, roots.len())?];
-                self.moved(&mut p, b, self.right.place[c]);
-                self.moved(&mut p, c, self.right.place[b]);
+                self.moved(&mut p, b, self.right.offset[c]);
+                self.moved(&mut p, c, self.right.offset[b]);
             }
             2 => live.end[b] = live.end[b].checked_sub(1)?,
             3 => live.first[b] += 1,
@@ -146,7 +147,7 @@ impl Subject {
         if (2..6).contains(&kind) {
             p = self.replanned(&live)?;
         }
-        (p.place != self.right.place || p.inplace != self.right.inplace).then_some(p)
+        (p.offset != self.right.offset || p.inplace != self.right.inplace).then_some(p)
     }
 
     /// The instruction before the last that reads class `root`.
@@ -181,7 +182,7 @@ impl Subject {
             for (r, read) in code.reads_of(i).iter().enumerate() {
                 for (w, write) in code.writes_of(i).iter().enumerate() {
                     let declared = code.pairs_of(i).contains(&(r as u8, w as u8));
-                    let apart = self.right.place[read.buf as usize] != self.right.place[write.buf as usize];
+                    let apart = self.right.offset[read.buf as usize] != self.right.offset[write.buf as usize];
                     if declared != undeclared && apart && read.bytes() == write.bytes() && read.bytes() > 0 {
                         open.push((code.read_range(i).start + r, w as u8, read.buf, write.buf));
                     }
@@ -194,7 +195,7 @@ impl Subject {
         let (r, w, from, to) = open[(d.bits() % open.len() as u64) as usize];
         p.inplace[r] = w;
         let root = self.o.alias.class[to as usize] as usize;
-        self.moved(&mut p, root, self.right.place[from as usize]);
+        self.moved(&mut p, root, self.right.offset[from as usize]);
         Some(p)
     }
 }
@@ -205,11 +206,11 @@ fn tears(p: &Plan) -> bool {
     let code = &p.code;
     let mut leaf = vec![false; p.bytes];
     for b in (0..code.bytes.len()).filter(|&b| matches!(code.kind[b], BufKind::Param | BufKind::State)) {
-        leaf[p.place[b]..p.place[b] + code.bytes[b]].fill(true);
+        leaf[p.offset[b]..p.offset[b] + code.bytes[b]].fill(true);
     }
     let (mut changed, mut good) = (false, Vec::new());
     for i in 0..code.len() {
-        let bytes = |o: &Operand| p.place[o.buf as usize] + o.off..p.place[o.buf as usize] + o.off + o.bytes();
+        let bytes = |o: &Operand| p.offset[o.buf as usize] + o.off..p.offset[o.buf as usize] + o.off + o.bytes();
         let own = code.writes_of(i).iter().any(|o| leaf[bytes(o)].contains(&true));
         for c in code.checks_of(i) {
             let test = (c.buf, c.off, c.bytes, c.looks.below, c.looks.or);
@@ -259,14 +260,14 @@ fn the_checker_refuses_steps_that_tear() {
             let mut blind = lowered.code.clone();
             (blind.checks, blind.checks_at) = (Vec::new(), vec![0; blind.checks_at.len()]);
             let o = order::score(&blind, &order, "any").unwrap();
-            let (place, bytes) = places(&o.code, &o.alias, &o.live, lines::pack).unwrap();
+            let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, lines::pack).unwrap();
             let mut code = o.code;
             let seeing = lowered.code.permuted(&order);
             let copies = code.len() - seeing.len();
             code.checks_at = seeing.checks_at.clone();
             code.checks_at.extend(vec![seeing.checks.len() as u32; copies]);
             code.checks = seeing.checks;
-            let p = Plan { code, place, inplace: o.alias.inplace, bytes, threads: 1 };
+            let p = Plan { code, offset, inplace: o.alias.inplace, bytes, threads: 1 };
             let (tears, refused) = (tears(&p), check(p).is_err());
             assert_eq!(tears, refused, "graph {k}: a step that tears passes, or a whole one does not");
             (tried, torn) = (tried + 1, torn + usize::from(tears));
@@ -274,8 +275,8 @@ fn the_checker_refuses_steps_that_tear() {
         // The planner's own order, with checks in mind, passes.
         let same: Vec<u32> = (0..lowered.code.groups() as u32).collect();
         let o = order::score(&lowered.code, &same, "same").unwrap();
-        let (place, bytes) = places(&o.code, &o.alias, &o.live, lines::pack).unwrap();
-        check(Plan { code: o.code, place, inplace: o.alias.inplace, bytes, threads: 1 }).unwrap();
+        let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, lines::pack).unwrap();
+        check(Plan { code: o.code, offset, inplace: o.alias.inplace, bytes, threads: 1 }).unwrap();
     }
     println!("{torn} of {tried} plans tear a step, all refused");
     assert!(torn > tried / 20 && torn < tried, "{torn} of {tried}");

@@ -1,15 +1,21 @@
-//! Conformance of every op: for each row × case × element type, the same questions, answered by the row alone. A new
-//! row is covered without a line here. With `-- --nocapture` the answers are printed as a table.
+//! Conformance of every op: for each op definition × case × element type, the same questions, answered from the
+//! definition alone. A new op is covered without a line here. With `-- --nocapture` the answers are printed as a table.
+//!
+//! The reference page `docs/ops.md` is checked here too, and written if `ARENAGRAD_WRITE_DOCS=1` is set.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod common;
+#[path = "ops/sources.rs"]
+mod sources;
 
 use arenagrad::arena::Value;
 use arenagrad::arena::ids::Id;
 use arenagrad::nodes::ir::attrs::Attr;
-use arenagrad::nodes::ir::opdef::{Case, Deriv, Domain, Op};
+use arenagrad::nodes::ir::opdef::{Case, Deriv, Domain, Flags, Op};
 use arenagrad::nodes::ir::text;
+use arenagrad::nodes::ops::pointwise::arith::FLOOR;
+use arenagrad::nodes::ops::pointwise::math::SIN;
 use arenagrad::nodes::ops::table::OPS;
 use arenagrad::nodes::testing::case_region;
 use arenagrad::nodes::{Builder, DType, GraphBuf, OpDef, Var};
@@ -17,7 +23,7 @@ use arenagrad::passes::{self, Missing};
 use common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
 use rayon::prelude::*;
 
-/// One row's case in one element type: its graph and its operands.
+/// One case of an op in one element type: its graph and its operands.
 struct Sample {
     name: String,
     op: Op,
@@ -80,7 +86,7 @@ fn tolerance(t: &Tensor) -> f64 {
     if t.dtype == DType::F32 { 2e-5 } else { 1e-12 }
 }
 
-/// Names of the float operands and results, or why there is no derivative to test.
+/// Names of the float operands and results, or the reason why no derivative is tested.
 fn differentiable(s: &Sample) -> Result<(Vec<String>, Vec<String>), &'static str> {
     let v = s.graph.view();
     let wrt: Vec<String> = v.leaves().filter(|l| is_asked(s, l.0)).map(|l| l.2.to_string()).collect();
@@ -95,10 +101,10 @@ fn differentiable(s: &Sample) -> Result<(Vec<String>, Vec<String>), &'static str
     }
 }
 
-/// Why a sample in f32 is not asked: its twin is.
+/// The reason for a sample in f32: the same sample in f64 is tested.
 const F64_ONLY: &str = "f64 only";
 
-/// Whether a value is of the type that the sample is drawn in.
+/// Whether a value has the float type of the sample.
 fn is_asked(s: &Sample, v: Value) -> bool {
     s.graph.view().dtype[v.at()] == s.float
 }
@@ -129,8 +135,8 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 /// A question about a sample: no answer is a failed assertion; an error says why it was not asked.
 type Facet = fn(&Sample) -> Result<(), &'static str>;
 
-/// What is asked of each op.
-const FACETS: [(&str, Facet); 9] = [
+/// The facets of each op.
+const FACETS: [(&str, Facet); 10] = [
     ("text", text_round_trips),
     ("kernel", kernel_agrees_with_decomposition),
     ("f32=f64", f32_agrees_with_f64),
@@ -139,10 +145,11 @@ const FACETS: [(&str, Facet); 9] = [
     ("vjp", reverse_mode_agrees_with_differences),
     ("jvp", forward_and_reverse_mode_are_adjoint),
     ("2nd order", second_order_agrees_with_differences_of_the_gradient),
+    ("zero", zero_derivatives_are_zero_by_differences),
     ("refusals", bad_operands_are_refused_by_name),
 ];
 
-/// The answers of one op: of each facet, how many samples hold, which fail, and why others were not asked.
+/// The answers to one facet of an op: how many samples pass, which fail, and why others were not asked.
 #[derive(Default)]
 struct Answer {
     hold: usize,
@@ -151,23 +158,23 @@ struct Answer {
 }
 
 #[test]
-fn every_op_keeps_every_promise() {
-    let rows: Vec<(&OpDef, Vec<Answer>)> = (0..OPS.len()).into_par_iter().map(|i| (OPS[i], ask(i))).collect();
+fn every_op_passes_every_facet() {
+    let all: Vec<(&OpDef, Vec<Answer>)> = (0..OPS.len()).into_par_iter().map(|i| (OPS[i], ask(i))).collect();
     let mut table = format!("{:<34}", "op (cases)");
     FACETS.iter().for_each(|f| table += &format!("{:>13}", f.0));
-    for (def, answers) in rows.iter().filter(|r| !r.0.cases.is_empty()) {
+    for (def, answers) in all.iter().filter(|r| !r.0.cases.is_empty()) {
         table += &format!("\n{:<34}", format!("{} ({})", def.name, def.cases.len()));
         for a in answers {
             let cell = if a.hold > 0 { "yes".to_string() } else { format!("- {}", a.because.unwrap_or("?")) };
             table += &format!("{cell:>13}");
         }
     }
-    let asked: usize = rows.iter().flat_map(|r| &r.1).map(|a| a.hold).sum();
-    println!("{table}\n{} ops, {asked} answers", rows.iter().filter(|r| !r.0.cases.is_empty()).count());
-    let failed: Vec<&String> = rows.iter().flat_map(|r| &r.1).flat_map(|a| &a.failed).collect();
+    let asked: usize = all.iter().flat_map(|r| &r.1).map(|a| a.hold).sum();
+    println!("{table}\n{} ops, {asked} answers", all.iter().filter(|r| !r.0.cases.is_empty()).count());
+    let failed: Vec<&String> = all.iter().flat_map(|r| &r.1).flat_map(|a| &a.failed).collect();
     assert!(failed.is_empty(), "{} fail: {failed:?}", failed.len());
-    // No cell is empty without a reason; leaves have no cases.
-    let bare = rows.iter().filter(|r| !r.0.is_leaf()).any(|r| r.1.iter().any(|a| a.hold == 0 && a.because.is_none()));
+    // A cell without an answer has a reason; leaves have no cases.
+    let bare = all.iter().filter(|r| !r.0.is_leaf()).any(|r| r.1.iter().any(|a| a.hold == 0 && a.because.is_none()));
     assert!(!bare, "{table}");
 }
 
@@ -329,6 +336,80 @@ fn second_order_agrees_with_differences_of_the_gradient(s: &Sample) -> Result<()
     Ok(())
 }
 
+fn zero_derivatives_are_zero_by_differences(s: &Sample) -> Result<(), &'static str> {
+    let floats = s.operands.iter().any(|t| t.dtype == s.float);
+    match s.def.deriv {
+        Deriv::Zero if s.def.flags.has(Flags::STOP) => Err("stops"),
+        Deriv::Zero if !floats => Err("integers"),
+        Deriv::Zero if s.float == DType::F32 => Err(F64_ONLY),
+        Deriv::Zero => check_zero(s).map_err(|e| panic!("{}: {e}", s.name)),
+        _ => Err("not zero"),
+    }
+}
+
+/// Moves each float operand of a sample in f64, one element at a time. A function with the derivative zero gives the
+/// same numbers before and behind. A step function may jump in between, but not at every second element.
+fn check_zero(s: &Sample) -> Result<(), String> {
+    let at = |k: usize, e: usize, h: f64| {
+        let mut moved = s.operands.clone();
+        moved[k].data[e] += h;
+        run(&s.graph, &moved, PLAIN)
+    };
+    let (mut still, mut jumps) = (0, Vec::new());
+    for (k, t) in s.operands.iter().enumerate().filter(|(_, t)| t.dtype == DType::F64) {
+        for e in (0..t.data.len()).step_by(t.data.len().div_ceil(24).max(1)) {
+            let h = 1e-6;
+            match at(k, e, -h).iter().zip(&at(k, e, h)).all(|(a, b)| same_bits(a, b)) {
+                true => still += 1,
+                false => jumps.push(format!("operand {k} element {e}")),
+            }
+        }
+    }
+    let allowed = if s.def.flags.has(Flags::STEP) { still } else { 0 };
+    if jumps.len() <= allowed {
+        return Ok(());
+    }
+    let marked = if s.def.flags.has(Flags::STEP) { "a step function" } else { "not marked as a step function" };
+    Err(format!("the derivative is Zero, the op is {marked}, and results move with {jumps:?}"))
+}
+
+#[test]
+fn a_wrong_zero_is_refused() {
+    static SIN_WITHOUT: OpDef = OpDef { deriv: Deriv::Zero, ..SIN };
+    static SIN_AS_STEP: OpDef = OpDef { deriv: Deriv::Zero, flags: Flags::STEP, ..SIN };
+    static FLOOR_WITHOUT: OpDef = OpDef { flags: Flags::PURE, ..FLOOR };
+    let check = |op: Op, def: &'static OpDef| -> Vec<Result<(), String>> {
+        let all = samples(op.0 as usize).into_iter().filter(|s| s.float == DType::F64);
+        all.map(|s| check_zero(&Sample { def, ..s })).collect()
+    };
+    for (def, why) in [(&SIN_WITHOUT, "not marked as a step function"), (&SIN_AS_STEP, "a step function")] {
+        let answers = check(Op::SIN, def);
+        assert!(!answers.is_empty());
+        assert!(answers.iter().all(|a| a.as_ref().is_err_and(|e| e.contains(why))), "{answers:?}");
+    }
+    for def in [&FLOOR, &FLOOR_WITHOUT] {
+        assert!(check(Op::FLOOR, def).iter().all(Result::is_ok));
+    }
+}
+
+/// A method gives the same node for an axis from the front and from the end.
+#[test]
+fn axes_count_from_either_end() {
+    let g = Builder::new("axes");
+    let [x, y] = [("x", [2, 3, 4]), ("y", [5, 4, 3])].map(|(name, dims)| g.input(name, dims, DType::F64));
+    let [one, two] = [("one", vec![3]), ("two", vec![2, 3])].map(|(name, dims)| g.input(name, dims, DType::I32));
+    assert_eq!(g.iota(-1, [2, 3], DType::I32).v, g.iota(1, [2, 3], DType::I32).v);
+    assert_eq!(x.cumprod(-2, false, true).v, x.cumprod(1, false, true).v);
+    // The axis is one of the result, which has as many axes fewer as the indices have more than one.
+    assert_eq!(x.scatter_add(one, -2, 5).v, x.scatter_add(one, 1, 5).v);
+    assert_eq!(x.scatter_add(two, -2, 5).v, x.scatter_add(two, 0, 5).v);
+    let front = x.dot_general(y, [&[], &[]], [&[1, 2], &[2, 1]]);
+    assert_eq!(x.dot_general(y, [&[], &[]], [&[-2, -1], &[-1, -2]]).v, front.v);
+    assert!(front.is_some() && g.error().is_none());
+    g.iota(-3, [2, 3], DType::I32);
+    assert!(g.error().is_some_and(|e| e.message.contains("axis -3 is outside rank 2")));
+}
+
 fn bad_operands_are_refused_by_name(s: &Sample) -> Result<(), &'static str> {
     let (def, case) = (s.def, s.case);
     for change in [Change::Fewer, Change::More, Change::C64, Change::Rank] {
@@ -362,14 +443,14 @@ fn bad_operands_are_refused_by_name(s: &Sample) -> Result<(), &'static str> {
         g.emit(s.op, &x, &attrs);
         match g.error() {
             Some(e) => assert!(e.message.contains(def.name), "{change:?}: {e}"),
-            // Many ops take any rank, and moving ops take any type.
+            // Many ops take any rank, and ops that move elements take any type.
             None => assert!(matches!(change, Change::C64 | Change::Rank), "{} accepts {change:?}", def.name),
         }
     }
     Ok(())
 }
 
-/// What is wrong with the operands.
+/// A fault of the operands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Change {
     Fewer,

@@ -1,8 +1,8 @@
-//! The program's allocator: the system's, with a count of calls, and with an end where there is no memory left.
+//! The program's allocator: the system's, with a count of calls and an orderly end where memory runs out.
 //!
-//! Invariant: every call that could hand out memory is counted, on whatever thread. `train` and `bench` report the
-//! count over their steps. A call that the system refuses ends the program with one line and exit code 1; arenas, which
-//! may be of any size, are mapped and not allocated, so that their refusal is an error like others.
+//! Invariants: every call that could return memory is counted, on any thread; `train` and `bench` report the count over
+//! their steps. An allocation that the system refuses ends the program with one line and exit code 1. Arenas may be of
+//! any size; they are mapped, not allocated, so their refusal is an ordinary error.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::File;
@@ -10,6 +10,7 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Counts calls and passes them on to the system's allocator.
 struct Counting;
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
@@ -17,7 +18,7 @@ static CALLS: AtomicU64 = AtomicU64::new(0);
 #[global_allocator]
 static GLOBAL: Counting = Counting;
 
-/// Allocations and reallocations so far.
+/// The number of allocations and reallocations so far.
 pub fn calls() -> u64 {
     CALLS.load(Ordering::Relaxed)
 }
@@ -26,24 +27,25 @@ fn count() {
     CALLS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// `p`, which is `size` bytes of memory.
+/// Returns `p`. Ends the program if it is null, the system's refusal of `size` bytes.
 #[inline]
-fn given(p: *mut u8, size: usize) -> *mut u8 {
+fn checked(p: *mut u8, size: usize) -> *mut u8 {
     if p.is_null() {
         refused(size);
     }
     p
 }
 
-/// Says that there is no memory, without taking any, and ends the program.
+/// Ends the program with a message, without allocating.
 #[cold]
 fn refused(size: usize) -> ! {
     let mut line = [0; 128];
     let mut rest = &mut line[..];
-    // The line is long enough for any number.
+    // The buffer is long enough for any number.
     let _ = writeln!(rest, "arenagrad: there is no memory for {size} bytes more");
     let left = rest.len();
-    // Not through the lock of standard error, which this thread may hold; where it is closed there is nothing to say.
+    // Bypasses the lock of standard error, which this thread may hold. If standard error is closed, the message is
+    // lost.
     if let Ok(fd) = std::io::stderr().as_fd().try_clone_to_owned() {
         let _ = File::from(fd).write_all(&line[..line.len() - left]);
     }
@@ -55,24 +57,24 @@ fn refused(size: usize) -> ! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: as the caller promises.
-        given(unsafe { System.alloc(layout) }, layout.size())
+        // SAFETY: the caller keeps the contract of `GlobalAlloc`.
+        checked(unsafe { System.alloc(layout) }, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: as the caller promises.
-        given(unsafe { System.alloc_zeroed(layout) }, layout.size())
+        // SAFETY: the caller keeps the contract of `GlobalAlloc`.
+        checked(unsafe { System.alloc_zeroed(layout) }, layout.size())
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        // SAFETY: as the caller promises; `ptr` came from the system's allocator.
-        given(unsafe { System.realloc(ptr, layout, size) }, size)
+        // SAFETY: the caller keeps the contract of `GlobalAlloc`; `ptr` came from the system's allocator.
+        checked(unsafe { System.realloc(ptr, layout, size) }, size)
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises; `ptr` came from the system's allocator.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc`; `ptr` came from the system's allocator.
         unsafe { System.dealloc(ptr, layout) }
     }
 }

@@ -1,6 +1,6 @@
-//! The command line, as clap reads it.
+//! The command line: commands, options and their help texts, as clap reads them.
 //!
-//! Invariant: no meaning is given to a flag here; commands do that. For `main`.
+//! Invariant: this module gives an option no meaning. The commands do.
 
 use crate::fail::{Run, bad};
 use crate::out;
@@ -11,20 +11,21 @@ use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
-/// Trains small networks on CPUs, and shows the plans of their programs.
+/// Trains neural networks on CPUs, and prints, checks, plans and runs graphs.
 #[derive(Parser, Debug)]
 #[command(name = "arenagrad", version, propagate_version = true, subcommand_required = true)]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
+/// Parses the name of a precision.
 fn precision(name: &str) -> Result<Precision, String> {
     Precision::named(name).ok_or_else(|| format!("it may be {}", Precision::ALL.map(|p| p.1).join(", ")))
 }
 
-/// A number of threads that a program may have: for all commands, and for files.
+/// Parses a number of threads, for all commands and for configurations. An error names the bounds.
 pub fn threads(text: &str) -> Result<usize, String> {
     let n: Option<u64> = text.parse().ok();
     match n.and_then(|n| usize::try_from(n).ok()).filter(|n| (1..=MAX_THREADS).contains(n)) {
@@ -33,7 +34,8 @@ pub fn threads(text: &str) -> Result<usize, String> {
     }
 }
 
-/// What clap has to say instead of a command line: help and version are printed as they are, a mistake is one line.
+/// Handles what clap returns instead of a command line: prints help and version as they are, and turns an error into
+/// one line.
 pub fn refused(e: &clap::Error) -> Run {
     let text = e.render().to_string();
     if !e.use_stderr() {
@@ -67,56 +69,58 @@ pub enum Command {
     Run(RunArgs),
     /// Verify a graph, prove its plan, and compare its gradients with finite differences in f64.
     Check(CheckArgs),
-    /// Pack buffers of known life and size into as little memory as can be found.
+    /// Place buffers of known lifetime and size in as little memory as possible.
     Pack(PackArgs),
-    /// Time training steps of a few networks.
+    /// Time whole training steps of a few networks.
     Bench(BenchArgs),
-    /// Record one step: what each thread does when, as a picture and as a table.
+    /// Record what each thread does in one step, as a file for a trace viewer and as a table.
     Trace(TraceArgs),
 }
 
-/// Flags of `train`.
+/// Options of `train`.
 #[derive(Args, Debug, Default)]
 pub struct TrainArgs {
-    /// `digits` (a convnet on the 8x8 handwritten digits that are built in), `chargpt` (nanoGPT's configuration for
-    /// CPUs, on a text that is built in), or a TOML file.
+    /// `digits` (a convnet on the built-in 8x8 handwritten digits), `chargpt` (nanoGPT's configuration for CPUs on a
+    /// built-in text), or a TOML file, which options override.
     pub target: String,
-    /// Number of steps.
-    #[arg(long)]
+    /// Number of steps of the whole run [default: digits 1000, chargpt 2000].
+    #[arg(long, value_name = "N")]
     pub steps: Option<u64>,
-    /// Seed of weights, batches and dropout.
+    /// Seed of start values, batches and dropout [default: 0].
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Threads that steps run on; the weights do not depend on it.
-    #[arg(long, value_parser = threads)]
+    /// Number of threads [default: one for each core]. The weights do not depend on it.
+    #[arg(long, value_parser = threads, value_name = "N")]
     pub threads: Option<usize>,
-    /// Learning rate (the peak, for schedules that have one).
-    #[arg(long)]
+    /// Learning rate; the peak, if the schedule varies it [default: digits 0.004, chargpt 0.001].
+    #[arg(long, value_name = "RATE")]
     pub lr: Option<f64>,
-    /// Folder for weights, metrics, report and checkpoint.
-    #[arg(long)]
+    /// Folder for weights, metrics, report and checkpoint [default: digits runs/train, chargpt runs/chargpt; with
+    /// --resume, the folder of the checkpoint].
+    #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Continue from this checkpoint (a file, or a folder that `--out` named).
-    #[arg(long)]
+    /// Continue from a checkpoint: a file, or the folder of a run.
+    #[arg(long, value_name = "PATH")]
     pub resume: Option<PathBuf>,
-    /// What to train on instead: a folder with IDX files under MNIST's names, plain or gzipped; for chargpt, a text.
-    #[arg(long)]
+    /// Data to train on instead of the built-in data: for images, a folder of IDX files under MNIST's names, gzipped or
+    /// not; for chargpt, a text file.
+    #[arg(long, value_name = "PATH")]
     pub data: Option<PathBuf>,
-    /// Write a checkpoint every N steps; 0: only at the end and on Ctrl-C.
-    #[arg(long)]
+    /// Write a checkpoint every N steps; 0: only at the end and on Ctrl-C [default: 200].
+    #[arg(long, value_name = "N")]
     pub checkpoint_every: Option<u64>,
-    /// Most bytes that the step's arena may have (64MiB, say): values are computed again to fit. The weights do not
-    /// depend on it.
+    /// Largest size of the step's arena, in bytes or like 64MiB [default: no limit]. Values are recomputed to fit. The
+    /// weights do not depend on it.
     #[arg(long, value_name = "SIZE")]
     pub max_memory: Option<ByteSize>,
-    /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two;
-    /// without AMX, both are computed as f32) or bf16. Weights and optimiser stay f32.
+    /// Precision of matrix products: f32, bf16x3 (each number as three bf16 terms, as accurate as f32), bf16x2 (as two
+    /// terms) or bf16 [default: f32]. Without AMX, bf16x3 and bf16x2 run as f32. Weights and optimiser stay f32.
     #[arg(long, value_parser = precision, value_name = "PRECISION")]
     pub precision: Option<Precision>,
     /// Record one step, the tenth or the last, into this file, for chrome://tracing or ui.perfetto.dev.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Print nothing while training.
+    /// Print no progress.
     #[arg(long)]
     pub quiet: bool,
     /// Print the summary as JSON.
@@ -124,233 +128,236 @@ pub struct TrainArgs {
     pub json: bool,
 }
 
-/// Flags of `sample`.
+/// Options of `sample`.
 #[derive(Args, Debug)]
 pub struct SampleArgs {
     /// The folder of a finished run of `train chargpt`.
     pub run_dir: PathBuf,
-    /// What to continue, by characters of the text that was trained on; without it, a new line.
-    #[arg(long, default_value = "", hide_default_value = true)]
+    /// Text to continue, in characters that occur in the training text [default: a new line].
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub prompt: String,
-    /// Characters to write.
-    #[arg(long, default_value_t = 500)]
+    /// Number of characters to write in each sample.
+    #[arg(long, value_name = "N", default_value_t = 500)]
     pub tokens: usize,
-    /// Samples to write, with consecutive seeds.
-    #[arg(long, default_value_t = 1)]
+    /// Number of samples. Each has the next seed.
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub samples: usize,
-    /// What logits are divided by: 1 is plain sampling, 0 takes the likeliest character.
-    #[arg(long, default_value_t = 0.8, allow_negative_numbers = true)]
+    /// Divisor of the logits: 1 samples from the model's distribution, 0 chooses the likeliest character.
+    #[arg(long, value_name = "T", default_value_t = 0.8, allow_negative_numbers = true)]
     pub temperature: f64,
-    /// Choose among the N likeliest characters; 0: all.
-    #[arg(long, default_value_t = 0)]
+    /// Choose among the K likeliest characters; 0: among all.
+    #[arg(long, value_name = "K", default_value_t = 0)]
     pub top_k: usize,
-    /// Choose among the fewest likeliest characters whose probabilities reach this sum.
-    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
+    /// Choose among the fewest likeliest characters whose probabilities sum to at least P.
+    #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
     pub top_p: f64,
-    /// Seed.
+    /// Seed of the first sample.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Weights to use instead of the run's last (weights_ema.safetensors, say).
-    #[arg(long)]
+    /// File of the weights, weights_ema.safetensors for instance [default: weights.safetensors of the run].
+    #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
-    /// Threads.
-    #[arg(long, default_value = "1", value_parser = threads)]
+    /// Number of threads.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = threads)]
     pub threads: usize,
-    /// Print one JSON object a sample.
+    /// Print one JSON object for each sample.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Flags of `plan`.
+/// Options of `plan`.
 #[derive(Args, Debug)]
 pub struct PlanArgs {
     /// The graph's text.
     pub file: PathBuf,
-    /// Draw the plan into this file.
-    #[arg(long)]
+    /// Draw the memory map into this file.
+    #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Write a page with the figures, the picture and the largest buffers.
-    #[arg(long)]
+    /// Write a page with the summary, the memory map and the largest buffers.
+    #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Print the plan with all its buffers as JSON; with `--budgets`, the budgets.
+    /// Print the plan with all its buffers as JSON; with --budgets, the budgets.
     #[arg(long)]
     pub json: bool,
-    /// Threads to plan for.
-    #[arg(long, default_value = "1", value_parser = threads)]
+    /// Number of threads to plan for.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = threads)]
     pub threads: usize,
-    /// Most bytes that the arena may have (64MiB, say): values are computed again to fit.
+    /// Largest size of the arena, in bytes or like 64MiB [default: no limit]. Values are recomputed to fit.
     #[arg(long, value_name = "SIZE")]
     pub max_memory: Option<ByteSize>,
-    /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two;
-    /// without AMX, both are computed as f32) or bf16.
+    /// Precision of matrix products: f32, bf16x3 (each number as three bf16 terms, as accurate as f32), bf16x2 (as two
+    /// terms) or bf16. Without AMX, bf16x3 and bf16x2 run as f32.
     #[arg(long, value_parser = precision, value_name = "PRECISION", default_value = "f32")]
     pub precision: Precision,
-    /// In place of the plan, print the budgets that make a difference, with what each computes again.
+    /// Instead of the plan, print the arena sizes that recomputation can reach, and what each recomputes.
     #[arg(long, conflicts_with = "max_memory")]
     pub budgets: bool,
 }
 
-/// Flags of `print`.
+/// Options of `print`.
 #[derive(Args, Debug)]
 pub struct PrintArgs {
     /// The graph's text.
     pub file: PathBuf,
-    /// Say with each node where it was asked for: loc("net.rs":12), or the line of the text.
+    /// Print the source location of each node: loc("net.rs":12), or the line of the text.
     #[arg(long)]
     pub locations: bool,
 }
 
-/// Flags of `opt`.
+/// Options of `opt`.
 #[derive(Args, Debug)]
 pub struct OptArgs {
     /// The graph's text.
     pub file: PathBuf,
-    /// Passes, in order; without it, those that every program goes through.
-    #[arg(long, value_delimiter = ',')]
+    /// Passes to run, in order, separated by commas [default: the passes of every program].
+    #[arg(long, value_name = "PASS", value_delimiter = ',')]
     pub passes: Vec<String>,
-    /// Report each pass and its rule hits on standard error.
+    /// Report each pass on standard error: node counts, time, and how often each rule applied.
     #[arg(long)]
     pub trace: bool,
-    /// In place of the graph, print what fusion did and what it just missed.
+    /// Instead of the graph, print what fusion did, and which rules just missed and why.
     #[arg(long)]
     pub report: bool,
-    /// Say with each node where it was asked for.
+    /// Print the source location of each node.
     #[arg(long, conflicts_with = "report")]
     pub locations: bool,
-    /// The report as JSON.
+    /// Print the report as JSON.
     #[arg(long, requires = "report")]
     pub json: bool,
 }
 
-/// Flags of `grad`.
+/// Options of `grad`.
 #[derive(Args, Debug)]
 pub struct GradArgs {
     /// The graph's text.
     pub file: PathBuf,
-    /// Leaves to differentiate by; without it, all params that are not frozen.
-    #[arg(long, value_delimiter = ',')]
+    /// Leaves to differentiate by, separated by commas [default: all params that are not frozen].
+    #[arg(long, value_name = "LEAF", value_delimiter = ',')]
     pub wrt: Vec<String>,
-    /// The scalar output to differentiate; without it, the only output.
-    #[arg(long)]
+    /// The scalar output to differentiate [default: the only output].
+    #[arg(long, value_name = "NAME")]
     pub output: Option<String>,
-    /// Give zeros to leaves that get no gradient, instead of an error.
+    /// Give zeros, instead of an error, for leaves that get no gradient.
     #[arg(long)]
     pub zero_missing: bool,
-    /// Report node counts, and what simplification would do, on standard error.
+    /// Report node counts on standard error, and what simplification of the result would do.
     #[arg(long)]
     pub trace: bool,
-    /// Say with each node where it was asked for.
+    /// Print the source location of each node.
     #[arg(long)]
     pub locations: bool,
 }
 
-/// Flags of `run`.
+/// Options of `run`.
 #[derive(Args, Debug)]
 pub struct RunArgs {
     /// The graph's text.
     pub file: PathBuf,
-    /// Values of inputs, params and states: NAME=FILE.npy. Those of params go before those of `--weights`.
+    /// Values of inputs, params and states, each as NAME=FILE.npy. They override --weights. Inputs with a default may
+    /// be left out.
     #[arg(long = "in", value_name = "NAME=FILE", num_args = 1..)]
     pub inputs: Vec<String>,
-    /// Values of params: a safetensors file.
-    #[arg(long)]
+    /// Safetensors file with the values of all params.
+    #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
-    /// Folder for the outputs, one NAME.npy each; what no file name should have stands as its bytes, %2F for /.
-    #[arg(long)]
+    /// Folder for the outputs, one NAME.npy each. Characters that no file name should have are written as bytes: %2F
+    /// for a slash.
+    #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// Seed of params that get no value, and of random ops.
+    /// Seed of the params without a value, and of random ops.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Threads.
-    #[arg(long, default_value = "1", value_parser = threads)]
+    /// Number of threads.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = threads)]
     pub threads: usize,
 }
 
-/// Flags of `check`.
+/// Options of `check`.
 #[derive(Args, Debug)]
 pub struct CheckArgs {
     /// The graph's text.
     pub file: PathBuf,
-    /// Largest relative error of a gradient.
-    #[arg(long, default_value_t = 1e-6)]
+    /// Largest relative error of a gradient that is accepted.
+    #[arg(long, value_name = "X", default_value_t = 1e-6)]
     pub tolerance: f64,
-    /// Seed of the values.
+    /// Seed of the leaves' values.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Elements of each leaf to check.
-    #[arg(long, default_value_t = 16)]
+    /// Number of elements of each leaf that are compared.
+    #[arg(long, value_name = "N", default_value_t = 16)]
     pub elements: usize,
 }
 
-/// Flags of `pack`.
+/// Options of `pack`.
 #[derive(Args, Debug)]
 pub struct PackArgs {
-    /// A CSV with the columns id, lower, upper (one past the last moment) and size, as MiniMalloc reads it.
+    /// A CSV file in MiniMalloc's format: columns id, lower, upper (one past the last moment) and size.
     #[arg(required_unless_present = "make", conflicts_with = "make")]
     pub file: Option<PathBuf>,
-    /// Pack made-up buffers instead: training:N:SEED, unrolled:N, power:N:SEED or perfect:N:SEED (whose best height is
-    /// 1048576).
-    #[arg(long)]
+    /// Pack synthetic buffers instead of a file: training:N:SEED, unrolled:N, power:N:SEED or perfect:N:SEED (whose
+    /// best height is 1048576).
+    #[arg(long, value_name = "KIND:N:SEED")]
     pub make: Option<String>,
-    /// Look for a packing of this height or less; without it, for the lowest.
-    #[arg(long)]
+    /// Accept any packing of at most this height, in the unit of the sizes [default: look for the lowest].
+    #[arg(long, value_name = "HEIGHT")]
     pub capacity: Option<u64>,
-    /// Write the rows with their offsets to this file, also if the capacity was not reached.
-    #[arg(long)]
+    /// Write the rows with their offsets to this file, even if the capacity is not reached.
+    #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Nodes of branch and bound; without it, the packer's own budget.
-    #[arg(long)]
+    /// Largest number of search nodes of branch and bound [default: 1000000].
+    #[arg(long, value_name = "N")]
     pub nodes: Option<u64>,
-    /// Print the figures as JSON.
+    /// Print the results as JSON.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Flags of `trace`.
+/// Options of `trace`.
 #[derive(Args, Debug)]
 pub struct TraceArgs {
     /// A workload of `bench` (w1, w2, w3, w4, w6), or a file with a graph's text.
     pub target: String,
     /// The file to write, for chrome://tracing or ui.perfetto.dev.
-    #[arg(long)]
+    #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// Threads.
-    #[arg(long, default_value = "1", value_parser = threads)]
+    /// Number of threads.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = threads)]
     pub threads: usize,
-    /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two;
-    /// without AMX, both are computed as f32) or bf16.
+    /// Precision of matrix products: f32, bf16x3 (each number as three bf16 terms, as accurate as f32), bf16x2 (as two
+    /// terms) or bf16. Without AMX, bf16x3 and bf16x2 run as f32.
     #[arg(long, value_parser = precision, value_name = "PRECISION", default_value = "f32")]
     pub precision: Precision,
-    /// Folder with NAME.safetensors for the workload, as `bench` takes it.
-    #[arg(long)]
+    /// Folder with NAME.safetensors for the workload, as for `bench` [default: synthetic data].
+    #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 }
 
-/// Flags of `bench`.
+/// Options of `bench`.
 #[derive(Args, Debug, Default)]
 pub struct BenchArgs {
-    /// Workloads: w1 (MLP 784-128-10, batch 32, SGD), w2 (MLP 4-32-32-2 tanh, batch 1, SGD), w3 (MLP
-    /// 1024-4096-4096-1024, batch 256, Adam), w4 (LeNet, batch 64, SGD with momentum), w6
-    /// (character GPT, 4 layers, 12 x 64 tokens, AdamW).
-    #[arg(long, value_delimiter = ',', default_value = "w1,w2")]
+    /// Workloads to time, separated by commas: w1 (MLP 784-128-10, batch 32, SGD), w2 (MLP 4-32-32-2 tanh, batch 1,
+    /// SGD), w3 (MLP 1024-4096-4096-1024, batch 256, Adam), w4 (LeNet, batch 64, SGD with momentum), w6 (character GPT,
+    /// 4 layers, 12 x 64 tokens, AdamW).
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "w1,w2")]
     pub workloads: Vec<String>,
-    /// Threads.
-    #[arg(long, default_value = "1", value_parser = threads)]
+    /// Number of threads.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = threads)]
     pub threads: usize,
-    /// Seconds that each workload is timed for.
-    #[arg(long, default_value_t = 2.0)]
+    /// Seconds for which each workload is timed.
+    #[arg(long, value_name = "S", default_value_t = 2.0)]
     pub seconds: f64,
-    /// How matrix products are computed: f32, bf16x3 (each number as three bf16 terms: as near as f32), bf16x2 (as two;
-    /// without AMX, both are computed as f32) or bf16.
+    /// Precision of matrix products: f32, bf16x3 (each number as three bf16 terms, as accurate as f32), bf16x2 (as two
+    /// terms) or bf16. Without AMX, bf16x3 and bf16x2 run as f32.
     #[arg(long, value_parser = precision, value_name = "PRECISION", default_value = "f32")]
     pub precision: Precision,
-    /// Folder with NAME.safetensors for each workload (`p.` params, `x`, `y`); without it, seeded random data.
-    #[arg(long)]
+    /// Folder with NAME.safetensors for each workload (params under `p.NAME`, batches under `x` and `y`) [default:
+    /// synthetic data].
+    #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Record one more step, of the one workload, into this file, for chrome://tracing or ui.perfetto.dev.
+    /// Record one more step of the only workload into this file, for chrome://tracing or ui.perfetto.dev.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Print one JSON object a workload.
+    /// Print one JSON object for each workload.
     #[arg(long)]
     pub json: bool,
 }

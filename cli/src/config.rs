@@ -1,7 +1,8 @@
-//! The configuration of a training run: a TOML file with the command line's flags on top.
+//! The configuration of a training run: a TOML file, overridden by the options of the command line.
 //!
-//! Invariant of a [`Config`]: every number was checked, so nothing later has to refuse it. For `train`.
+//! Invariant of [`Config`]: every number is within its bounds, so later code need not check it.
 
+mod bounds;
 mod optimiser;
 mod schedule;
 mod task;
@@ -9,11 +10,13 @@ mod words;
 
 use crate::args::{self, TrainArgs};
 use crate::fail::{Fail, Run, bad, io};
+use crate::run_dir::{CONFIG, RunDir, checkpoint_file};
 use crate::sys;
-use crate::train::{CONFIG, checkpoint_file};
 use arenagrad::kernels::gemm::Precision;
 use arenagrad::passes::optimiser::Optimiser;
+use arenagrad::session::MAX_THREADS;
 use arenagrad::train::Schedule;
+use bounds::{SIZE_LIMIT, STEP_LIMIT, within};
 use bytesize::ByteSize;
 use optimiser::OptimiserTable;
 use schedule::ScheduleTable;
@@ -23,13 +26,10 @@ use std::path::{Path, PathBuf};
 use task::Kind;
 pub use task::{Model, Network, Task};
 
-/// Bytes that a configuration may take.
+/// Largest configuration file, in bytes.
 const LIMIT: u64 = 1 << 20;
-/// Most steps, batches, channels …: beyond them a number is a mistake.
-const STEP_LIMIT: u64 = 1 << 32;
-const SIZE_LIMIT: usize = 1 << 16;
 
-/// The file.
+/// The TOML file. Absent keys are `None`, so that a resumed run can tell them from given ones.
 #[derive(Deserialize, Serialize, Debug, Default, Clone)]
 #[serde(deny_unknown_fields, default)]
 struct File {
@@ -51,8 +51,8 @@ struct File {
 }
 
 impl File {
-    /// What `train digits` and `train chargpt` mean. The decay of the former was found by trying: of 0.01 and 0.05, the
-    /// latter makes fewer errors.
+    /// The configurations of `train digits` and `train chargpt`. The weight decay of digits is 0.05: it gave fewer test
+    /// errors than 0.01.
     fn named(target: &str) -> Option<File> {
         match target {
             "digits" => Some(File { optimiser: Some(OptimiserTable::decaying(0.05)), ..File::default() }),
@@ -62,13 +62,13 @@ impl File {
     }
 }
 
-/// What a file need not say.
+/// The values of absent keys, by task.
 struct Defaults {
     steps: u64,
     batch: usize,
     lr: f64,
     out: &'static str,
-    /// The name of the data that is built in.
+    /// Name of the built-in data.
     data: &'static str,
 }
 
@@ -81,48 +81,48 @@ impl Kind {
     }
 }
 
-/// A run's configuration.
+/// The configuration of a run, checked.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Folder of IDX files, or a text; `None`: what is built in.
+    /// A folder of IDX files, or a text file. `None`: the built-in data.
     pub data: Option<PathBuf>,
-    /// Steps.
+    /// Number of steps of the whole run.
     pub steps: u64,
-    /// Images or windows of a micro-batch; a step takes `optimiser.accumulate` of them.
+    /// Images or windows of a micro-batch. A step runs `optimiser.accumulate` micro-batches.
     pub batch: usize,
-    /// Seed.
+    /// Seed of start values, batches and dropout.
     pub seed: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Folder for what the run writes.
-    pub out: PathBuf,
-    /// Steps between checkpoints; 0: none between.
+    /// The folder that the run writes to.
+    pub out: RunDir,
+    /// Steps from checkpoint to checkpoint. 0: one at the end only.
     pub checkpoint_every: u64,
-    /// Most bytes of the step's arena.
+    /// Largest size of the step's arena, in bytes.
     pub max_memory: Option<usize>,
-    /// How products are computed.
+    /// Precision of matrix products.
     pub precision: Precision,
-    /// Where a step is written down.
+    /// The file for a recorded step.
     pub trace: Option<PathBuf>,
-    /// The network, and what it is for.
+    /// The task, with its network.
     pub task: Task,
     /// The optimiser.
     pub optimiser: Optimiser,
-    /// The learning rates.
+    /// The learning rate of each step.
     pub schedule: Schedule,
-    /// All of this as a file, for resuming.
+    /// The configuration as TOML, for `run.toml`. A resumed run starts from it.
     pub text: String,
 }
 
 impl Config {
-    /// The configuration that the command line asks for. A run that is resumed takes from its folder what the command
-    /// line does not say.
+    /// The configuration that the command line asks for. Values that it does not give come from the TOML file; in a
+    /// resumed run, from the `run.toml` beside the checkpoint.
     pub fn new(args: &TrainArgs) -> Run<Config> {
         let target = Path::new(&args.target);
         let is_file = target.extension().is_some_and(|e| e == "toml");
         let preset = File::named(&args.target);
         if !is_file && preset.is_none() {
-            let text = format!("nothing to train is called {:?}: give `digits`, `chargpt` or a TOML file", args.target);
+            let text = format!("unknown target {:?}: give `digits`, `chargpt` or a TOML file", args.target);
             return Err(bad(text));
         }
         let resumed = args.resume.as_deref().map(checkpoint_file);
@@ -134,22 +134,23 @@ impl Config {
         };
         let file = parse(&path, &sys::read_text(&path, LIMIT)?)?;
         if let Some(other) = preset.filter(|p| p.task != file.task) {
-            let text = format!("{} is of task {:?}, not {:?}", path.display(), file.task, other.task);
-            return Err(bad(text.to_lowercase()));
+            let text = format!("{} is of task {}, not {}", path.display(), file.task.name(), other.task.name());
+            return Err(bad(text));
         }
         let named = |f: Fail| bad(format!("{}: {}", path.display(), f.message));
         build(file, args, path.parent().unwrap_or(Path::new("")), beside).map_err(named)
     }
 
-    /// The task of the run that wrote to `dir`.
-    pub fn task_of(dir: &Path) -> Run<Task> {
-        let path = dir.join(CONFIG);
+    /// The task of the run in `dir`.
+    pub fn task_of(dir: &RunDir) -> Run<Task> {
+        let path = dir.file(CONFIG);
         let file = parse(&path, &sys::read_text(&path, LIMIT)?)?;
         let named = |f: Fail| bad(format!("{}: {}", path.display(), f.message));
         Task::new(file.task, file.model.as_ref(), file.gpt.as_ref()).map_err(named)
     }
 }
 
+/// Parses a TOML file. An error names file, line and column.
 fn parse(path: &Path, text: &str) -> Run<File> {
     toml::from_str(text).map_err(|e| {
         let at = e.span().map_or(0, |s| s.start).min(text.len());
@@ -161,26 +162,11 @@ fn parse(path: &Path, text: &str) -> Run<File> {
     })
 }
 
-/// A number within its bounds.
-fn within<T: PartialOrd + std::fmt::Display + Copy>(what: &str, x: T, low: T, high: T) -> Run<T> {
-    if x >= low && x <= high { Ok(x) } else { Err(bad(format!("{what} is {x}; it goes from {low} to {high}"))) }
-}
-
-/// `file` with the flags on top; folders are relative to `base`. A resumed run writes to the folder it came from.
+/// Overrides `file` by the command line and checks all numbers. Paths in the file are relative to `base`. A resumed run
+/// writes to `resumed`, the folder of its checkpoint, unless `--out` names another.
 fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) -> Run<Config> {
     let defaults = file.task.defaults();
-    file.data = match (&args.data, file.data.as_deref()) {
-        (Some(path), _) => Some(path.display().to_string()),
-        (None, None) => None,
-        (None, Some(name)) if name == defaults.data => None,
-        (None, Some(name @ ("digits" | "alice"))) => {
-            return Err(bad(format!(
-                "data is {name:?}; what task {:?} has built in is {:?}",
-                file.task, defaults.data
-            )));
-        }
-        (None, Some(path)) => Some(base.join(path).display().to_string()),
-    };
+    file.data = data(&file, args, base)?;
     let own = args.out.clone().or_else(|| resumed.map(Path::to_path_buf));
     let out = own.or_else(|| file.out.take().map(|o| base.join(o))).unwrap_or_else(|| defaults.out.into());
     file.out = None;
@@ -191,7 +177,7 @@ fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) 
     file.max_memory = args.max_memory.or(file.max_memory);
     file.precision = args.precision.map(|p| p.name().to_string()).or(file.precision);
     let precision = precision(file.precision.as_deref())?;
-    // A seed fills an i64 of TOML.
+    // TOML's integers are i64.
     within("seed", file.seed.unwrap_or(0), 0, i64::MAX as u64)?;
     let task = Task::new(file.task, file.model.as_ref(), file.gpt.as_ref())?;
     let table = file.optimiser.get_or_insert_with(|| match file.task {
@@ -201,21 +187,21 @@ fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) 
     table.lr = args.lr.or(table.lr);
     within("optimiser.accumulate", table.accumulate.unwrap_or(1), 1, SIZE_LIMIT)?;
     let optimiser = table.build(within("lr", table.lr.unwrap_or(defaults.lr), 0.0, 1e6)?)?;
-    // What follows from rate and steps is not written down: a run that is resumed with others has its own.
+    // A default schedule is not written to `run.toml`: a resumed run with another rate or length computes its own.
     let schedule = match (&file.schedule, file.task) {
         (Some(table), _) => table.build(optimiser.lr, steps)?,
         (None, Kind::Images) => ScheduleTable::default().build(optimiser.lr, steps)?,
         (None, Kind::CharGpt) => ScheduleTable::nano_gpt(optimiser.lr, steps).build(optimiser.lr, steps)?,
     };
     schedule.validate()?;
-    let threads = args.threads.or(file.threads).unwrap_or_else(sys::cores);
+    let threads = args.threads.or(file.threads).unwrap_or_else(|| sys::cores().min(MAX_THREADS));
     Ok(Config {
         data: absolute(&mut file)?,
         steps,
         batch: within("batch", file.batch.unwrap_or(defaults.batch), 1, SIZE_LIMIT)?,
         seed: file.seed.unwrap_or(0),
         threads: args::threads(&threads.to_string()).map_err(bad)?,
-        out,
+        out: RunDir::new(out),
         checkpoint_every: file.checkpoint_every.unwrap_or(200),
         max_memory: file.max_memory.map(sys::bytes),
         precision,
@@ -227,27 +213,33 @@ fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) 
     })
 }
 
-fn precision(name: Option<&str>) -> Run<Precision> {
-    let known = || Precision::ALL.map(|p| p.1).join(", ");
-    let found =
-        name.map(|n| Precision::named(n).ok_or_else(|| bad(format!("precision is {n:?}; it may be {}", known()))));
-    Ok(found.transpose()?.unwrap_or_default())
+/// The path of the data, or `None` for the built-in data of the task.
+fn data(file: &File, args: &TrainArgs, base: &Path) -> Run<Option<String>> {
+    let (task, built_in) = (file.task, file.task.defaults().data);
+    match (&args.data, file.data.as_deref()) {
+        (Some(path), _) => Ok(Some(path.display().to_string())),
+        (None, None) => Ok(None),
+        (None, Some(name)) if name == built_in => Ok(None),
+        (None, Some(name @ ("digits" | "alice"))) => {
+            Err(bad(format!("data is {name:?}; the built-in data of task {} is {built_in:?}", task.name())))
+        }
+        (None, Some(path)) => Ok(Some(base.join(path).display().to_string())),
+    }
 }
 
-/// The data folder, from the root: a resumed run may be started elsewhere.
+/// The precision called `name`, or the default.
+fn precision(name: Option<&str>) -> Run<Precision> {
+    let Some(name) = name else { return Ok(Precision::default()) };
+    let known = || Precision::ALL.map(|p| p.1).join(", ");
+    Precision::named(name).ok_or_else(|| bad(format!("precision is {name:?}; it may be {}", known())))
+}
+
+/// Makes the path of the data absolute, because a resumed run may start in another folder.
 fn absolute(file: &mut File) -> Run<Option<PathBuf>> {
     let Some(dir) = file.data.as_deref() else { return Ok(None) };
     let dir = std::path::absolute(dir).map_err(io(Path::new(dir)))?;
     file.data = Some(dir.display().to_string());
     Ok(Some(dir))
-}
-
-/// Refuses a key that another choice of `kind` would read.
-fn unused(kind: &str, keys: &[(&str, bool)]) -> Run {
-    match keys.iter().find(|(_, given)| *given) {
-        Some((key, _)) => Err(bad(format!("{key} means nothing to {kind}"))),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]

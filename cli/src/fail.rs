@@ -1,29 +1,29 @@
-//! How a command ends: well, with 1 (what was asked for did not hold), or with 2 (bad input).
+//! Failures of commands: an exit code and a message.
 //!
-//! Invariant: a failure is one line. For all of the program.
+//! Invariant: a message is printed as one line.
 
 use arenagrad::error::{Error, Kind, Location};
 use std::fmt::Display;
 use std::path::Path;
 
-/// Why a command ended.
+/// Why a command failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fail {
-    /// Exit code.
+    /// The exit code: 1 or 2.
     pub code: u8,
     /// The line for standard error.
     pub message: String,
 }
 
-/// What a command returns.
+/// The result of a command, or of a part of one.
 pub type Run<T = ()> = Result<T, Fail>;
 
-/// The input is bad: exit code 2.
+/// A failure with exit code 2: the input is bad.
 pub fn bad(message: impl Display) -> Fail {
     Fail { code: 2, message: message.to_string() }
 }
 
-/// The input is fine, but what was asked for does not hold: exit code 1.
+/// A failure with exit code 1: the input is good, but what it asks for does not hold.
 pub fn expectation_failed(message: impl Display) -> Fail {
     Fail { code: 1, message: message.to_string() }
 }
@@ -37,7 +37,7 @@ impl From<Error> for Fail {
     }
 }
 
-/// `e`, which a text in `file` caused: `file:line:col: message`.
+/// The failure `file:line:col: message` of an error in the text of `file`.
 pub fn in_text(file: &Path, e: &Error) -> Fail {
     match e.location {
         Location::Text(line, col) => bad(format!("{}:{line}:{col}: {}", file.display(), e.message)),
@@ -45,7 +45,7 @@ pub fn in_text(file: &Path, e: &Error) -> Fail {
     }
 }
 
-/// Adds the file's name to an operating system's error.
+/// Turns an error of the operating system into a failure that names the file.
 pub fn io(path: &Path) -> impl Fn(std::io::Error) -> Fail {
     move |e| bad(format!("{}: {e}", path.display()))
 }

@@ -1,7 +1,7 @@
-//! The program: reads the command line, runs a command, and turns failures into one line and an exit code.
+//! The program `arenagrad`: reads the command line, runs a command, and turns a failure into one line and an exit code.
 //!
-//! Invariant: 0 is success, 1 says that what was asked for did not hold, 2 that the input is bad; nothing that a user
-//! can give ends in a backtrace.
+//! Invariant: exit code 0 is success; 1 is a claim that does not hold, output that cannot be written or memory that ran
+//! out; 2 is bad input. No input ends in a backtrace.
 
 mod alloc;
 mod args;
@@ -9,7 +9,6 @@ mod bench;
 mod config;
 mod data;
 mod fail;
-mod files;
 mod ir;
 mod measure;
 mod model;
@@ -17,8 +16,10 @@ mod npy;
 mod out;
 mod pack;
 mod report;
+mod run_dir;
 mod sample;
 mod sys;
+mod tensors;
 mod trace;
 mod train;
 
@@ -32,16 +33,16 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(e) => return ended(args::refused(&e)),
     };
-    // A panic is a bug of this program: said in one line.
+    // A panic is a bug of this program. It is reported in one line, without a backtrace.
     std::panic::set_hook(Box::new(|_| {}));
-    ended(catch_unwind(AssertUnwindSafe(|| run(&cli))).unwrap_or_else(|what| {
-        let text = what.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| what.downcast_ref::<&str>().copied()).unwrap_or("unknown");
+    ended(catch_unwind(AssertUnwindSafe(|| run(&cli))).unwrap_or_else(|payload| {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("unknown");
         Err(fail::expectation_failed(format!("internal error: {text}")))
     }))
 }
 
-/// The exit code; a failure is said in one line.
+/// The exit code of a result. Prints a failure as one line.
 fn ended(done: fail::Run) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -52,6 +53,7 @@ fn ended(done: fail::Run) -> ExitCode {
     }
 }
 
+/// Runs the command that the user chose.
 fn run(cli: &Cli) -> fail::Run {
     match &cli.command {
         Command::Train(a) => train::train(a),

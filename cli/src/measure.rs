@@ -1,18 +1,27 @@
-//! What trained params are judged by.
+//! The measure by which trained params are evaluated, and its values over a run.
 //!
-//! Invariant: names in files stay as they are: scripts read them. For `train` and its report.
+//! Invariant: names in files never change, because scripts read them.
 
-/// What params are judged by.
+/// A measure of trained params.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// The part of the test images that are classified rightly.
+    /// The fraction of the test images that are classified correctly, in [0, 1].
     Accuracy,
-    /// The mean cross entropy of what is validated on, in nats a character.
+    /// The mean cross entropy on the validation text, in nats per character.
     Loss,
 }
 
+/// The value of a measure after a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Evaluation {
+    /// Steps done before the evaluation.
+    pub step: u64,
+    /// The value, in the measure's unit.
+    pub value: f64,
+}
+
 impl Measure {
-    /// Its name in `metrics.jsonl`.
+    /// The name in `metrics.jsonl`.
     pub fn metric(self) -> &'static str {
         match self {
             Measure::Accuracy => "test/accuracy",
@@ -20,7 +29,7 @@ impl Measure {
         }
     }
 
-    /// Its name in `summary.json`.
+    /// The name in `summary.json`.
     pub fn key(self) -> &'static str {
         match self {
             Measure::Accuracy => "test_accuracy",
@@ -28,7 +37,7 @@ impl Measure {
         }
     }
 
-    /// Its name for people.
+    /// The name in printed text.
     pub fn label(self) -> &'static str {
         match self {
             Measure::Accuracy => "test accuracy",
@@ -36,7 +45,7 @@ impl Measure {
         }
     }
 
-    /// A value for people.
+    /// A value in printed text: per cent for an accuracy, four decimals for a loss.
     pub fn text(self, x: f64) -> String {
         match self {
             Measure::Accuracy => format!("{:.2} %", 100.0 * x),

@@ -1,17 +1,19 @@
-//! `.npy` files: versions 1 to 3, plain dtypes, either memory order.
+//! `.npy` files: versions 1 to 3, plain dtypes, row-major or column-major.
 //!
-//! Invariant: a file is hostile until proven good. The header is a dictionary of three keys, so it is read by a scanner
-//! without recursion and with a size limit, where general parsers of Python literals have neither; nothing is allocated
-//! by a number that stands in the file. Errors name the byte. For `run`.
+//! Invariant: a file is hostile until proven good. The header is a dictionary of three keys; a scanner without
+//! recursion and with a size limit reads it, because general parsers of Python literals have neither. No number of the
+//! file sizes an allocation. Errors name the byte.
 
 use crate::fail::{Run, bad};
 use crate::sys;
 use arenagrad::nodes::DType;
 use std::path::Path;
 
-/// Bytes that a header may take.
+/// Largest header, in bytes.
 const HEADER_LIMIT: usize = 64 << 10;
+/// The first bytes of a file.
 const MAGIC: &[u8] = b"\x93NUMPY";
+/// Largest number of dimensions.
 const RANK_LIMIT: usize = 8;
 
 /// A tensor from a file.
@@ -25,6 +27,7 @@ pub struct Array {
     pub bytes: Vec<u8>,
 }
 
+/// NumPy's names of the dtypes.
 const NAMES: [(&str, DType); 10] = [
     ("<f4", DType::F32),
     ("<f8", DType::F64),
@@ -44,8 +47,10 @@ pub fn read(path: &Path, limit: u64) -> Run<Array> {
     parse(&bytes).map_err(|(at, what)| bad(format!("{}: byte {at}: {what}", path.display())))
 }
 
+/// A result, or an error at a byte of the file.
 type Parsed<T> = Result<T, (usize, String)>;
 
+/// Parses a whole file.
 fn parse(bytes: &[u8]) -> Parsed<Array> {
     if !bytes.starts_with(MAGIC) {
         return Err((0, "not an npy file (wrong magic)".into()));
@@ -82,7 +87,7 @@ fn parse(bytes: &[u8]) -> Parsed<Array> {
     Ok(Array { dtype, dims, bytes })
 }
 
-/// Elements in column-major order, brought into row-major order.
+/// Reorders elements of `size` bytes from column-major to row-major order.
 fn row_major(data: &[u8], dims: &[usize], size: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(data.len());
     let mut index = vec![0; dims.len()];
@@ -100,19 +105,25 @@ fn row_major(data: &[u8], dims: &[usize], size: usize) -> Vec<u8> {
     out
 }
 
+/// The content of a header.
 struct Header {
     dtype: DType,
+    /// True for column-major order.
     fortran: bool,
     dims: Vec<usize>,
 }
 
+/// A scanner over the text of a header.
 struct Scan<'a> {
     text: &'a str,
+    /// Bytes of `text` read so far.
     at: usize,
+    /// First byte of `text` in the file.
     base: usize,
 }
 
 impl<'a> Scan<'a> {
+    /// An error at the current byte.
     fn fail<T>(&self, what: impl Into<String>) -> Parsed<T> {
         Err((self.base + self.at, what.into()))
     }
@@ -121,10 +132,12 @@ impl<'a> Scan<'a> {
         &self.text[self.at..]
     }
 
+    /// Skips white space.
     fn blank(&mut self) {
         self.at += self.rest().len() - self.rest().trim_start_matches([' ', '\n', '\t', '\r']).len();
     }
 
+    /// Skips white space and `c`, and returns true, if `c` comes next.
     fn eat(&mut self, c: char) -> bool {
         self.blank();
         let there = self.rest().starts_with(c);
@@ -132,10 +145,12 @@ impl<'a> Scan<'a> {
         there
     }
 
+    /// Skips white space and `c`, which must come next.
     fn want(&mut self, c: char) -> Parsed<()> {
         if self.eat(c) { Ok(()) } else { self.fail(format!("{c:?} is missing in the header")) }
     }
 
+    /// A string in quotes, without escapes.
     fn string(&mut self) -> Parsed<&'a str> {
         self.blank();
         let quote = match self.rest().chars().next() {
@@ -152,6 +167,7 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// A dimension.
     fn number(&mut self) -> Parsed<usize> {
         self.blank();
         let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
@@ -165,6 +181,7 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// A tuple of dimensions.
     fn dims(&mut self) -> Parsed<Vec<usize>> {
         self.want('(')?;
         let mut dims = Vec::new();
@@ -181,6 +198,7 @@ impl<'a> Scan<'a> {
         Ok(dims)
     }
 
+    /// The whole header.
     fn header(&mut self) -> Parsed<Header> {
         let (mut dtype, mut fortran, mut dims) = (None, None, None);
         self.want('{')?;
@@ -220,7 +238,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// A file's bytes, version 1.0; `None` where npy has no such dtype.
+/// The bytes of a file of version 1.0. `None` if NumPy has no such dtype.
 pub fn encode(dtype: DType, dims: &[usize], bytes: &[u8]) -> Option<Vec<u8>> {
     let name = NAMES.iter().find(|(_, d)| *d == dtype)?.0;
     let shape: String = dims.iter().map(|d| format!("{d}, ")).collect();
@@ -264,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn column_major_files_are_turned() {
+    fn column_major_files_become_row_major() {
         let header = "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3)}";
         assert_eq!(parse(&file(header, &[0, 3, 1, 4, 2, 5])).unwrap().bytes, [0, 1, 2, 3, 4, 5]);
     }

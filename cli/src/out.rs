@@ -1,34 +1,35 @@
-//! What the program prints.
+//! Standard output and standard error.
 //!
-//! Invariant: no print panics. A full disk behind standard output ends a command with one line and exit code 1; a
-//! reader that went away is no error: what is left to print is dropped, and the exit code stays the command's. What
-//! standard error does not take is lost.
+//! Invariants: no print panics. A write to standard output that fails, on a full disk for instance, ends the command
+//! with one line and exit code 1. A reader that closed the pipe is no error: the rest is dropped, and the exit code
+//! stays the command's. What cannot be written to standard error is lost.
 
 use crate::fail::{Run, expectation_failed};
 use std::fmt::Display;
 use std::io::{BufWriter, ErrorKind, Result, StdoutLock, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the reader of standard output went away.
-static GONE: AtomicBool = AtomicBool::new(false);
+/// True once the reader of standard output has closed the pipe.
+static CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Whether nothing that is printed has a reader any more: a command that only prints may end.
+/// True if the reader of standard output has closed the pipe. A command that only prints may stop then.
 pub fn reader_is_gone() -> bool {
-    GONE.load(Ordering::Relaxed)
+    CLOSED.load(Ordering::Relaxed)
 }
 
+/// The result of a write, without the error of a closed pipe.
 fn checked(done: Result<()>) -> Run {
     match done {
         Ok(()) => Ok(()),
         Err(e) if e.kind() == ErrorKind::BrokenPipe => {
-            GONE.store(true, Ordering::Relaxed);
+            CLOSED.store(true, Ordering::Relaxed);
             Ok(())
         }
         Err(e) => Err(expectation_failed(format!("standard output: {e}"))),
     }
 }
 
-/// Prints a text, and ends its last line.
+/// Prints a text, with a newline at its end.
 pub fn emit(text: impl Display) -> Run {
     let text = text.to_string();
     let mut out = Out::new();
@@ -40,15 +41,20 @@ pub fn emit(text: impl Display) -> Run {
 /// Writes a line to standard error.
 pub fn note(text: impl Display) {
     let text = text.to_string();
-    // There is no other place to say that it failed.
+    // A failure here has no other place to be reported.
     let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
 }
 
-/// Standard output, for texts that come in pieces.
+/// Writes a warning to standard error. The command goes on.
+pub fn warn(text: impl Display) {
+    note(format!("arenagrad: warning: {text}"));
+}
+
+/// Standard output, locked and buffered, for texts that come in pieces.
 pub struct Out(BufWriter<StdoutLock<'static>>);
 
 impl Out {
-    /// Locks it.
+    /// Locks standard output.
     pub fn new() -> Out {
         Out(BufWriter::new(std::io::stdout().lock()))
     }
@@ -58,7 +64,7 @@ impl Out {
         if reader_is_gone() { Ok(()) } else { checked(self.0.write_all(text.as_bytes())) }
     }
 
-    /// Hands on what was printed.
+    /// Flushes the buffer.
     pub fn flush(&mut self) -> Run {
         if reader_is_gone() { Ok(()) } else { checked(self.0.flush()) }
     }

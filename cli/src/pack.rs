@@ -1,8 +1,9 @@
-//! `pack`: places the buffers of a CSV in as little memory as can be found, or within a capacity.
+//! The command `pack`: places the buffers of a CSV file in as little memory as possible, or within a capacity.
 //!
-//! Reads and writes the format of MiniMalloc: columns `id`, `lower`, `upper` (half-open) and `size`, in any order,
-//! others kept as they are; what is written has `offset` as its last column. Invariant: a packing is proven before it
-//! is shown.
+//! It reads and writes MiniMalloc's format: columns `id`, `lower`, `upper` (half-open) and `size`, in any order. Other
+//! columns are kept. The written file has `offset` as its last column.
+//!
+//! Invariant: a packing is proven before it is shown.
 
 use crate::args::PackArgs;
 use crate::fail::{Fail, Run, bad, expectation_failed, io};
@@ -17,22 +18,23 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Instant;
 
-/// The columns that must be there.
+/// The required columns.
 const COLUMNS: [&str; 4] = ["id", "lower", "upper", "size"];
 
-/// Columns of the format that ask for what is not done here; each is fine as long as it holds the value beside it.
-const IGNORED: [(&str, &str); 3] = [("alignment", "1"), ("gaps", ""), ("hint", "")];
+/// Columns of the format for features that this packer lacks, each with the value that asks for nothing.
+const UNSUPPORTED: [(&str, &str); 3] = [("alignment", "1"), ("gaps", ""), ("hint", "")];
 
-/// Rows above which a file is refused: buffers are counted in 32 bits.
+/// Largest number of rows: buffers are counted in 32 bits.
 const ROWS: usize = u32::MAX as usize;
 
-/// A file: its rows, and what they say.
+/// A CSV file: its rows, and the buffers that they describe.
 struct Table {
     header: StringRecord,
     rows: Vec<StringRecord>,
     buffers: Buffers,
 }
 
+/// The results. The names are the keys of `--json`.
 #[derive(Serialize)]
 struct Metrics {
     solved: bool,
@@ -46,13 +48,13 @@ struct Metrics {
     seconds: f64,
 }
 
-/// Packs a file.
+/// Runs the command.
 pub fn pack(a: &PackArgs) -> Run {
     let (table, name) = match (&a.file, &a.make) {
         (Some(file), _) => (read(file, a.capacity)?, file.display().to_string()),
         (None, what) => {
             let what = what.clone().unwrap_or_default();
-            (made(&what)?, what)
+            (synthetic(&what)?, what)
         }
     };
     let named = |e| bad(format!("{name}: {e}"));
@@ -63,9 +65,9 @@ pub fn pack(a: &PackArgs) -> Run {
     pack::check::packing(&table.buffers, &p.at, p.height, 1)
         .map_err(|e| expectation_failed(format!("the packing is wrong: {e}")))?;
     if let Some(out) = &a.out {
-        write_atomically(out, &written(&table, &p)?)?;
+        write_atomically(out, &with_offsets(&table, &p)?)?;
     }
-    let figures = Metrics {
+    let metrics = Metrics {
         solved: p.solved,
         optimal: p.optimal(),
         buffers: table.buffers.len(),
@@ -76,7 +78,7 @@ pub fn pack(a: &PackArgs) -> Run {
         nodes: p.nodes,
         seconds,
     };
-    emit(if a.json { serde_json::to_string(&figures).map_err(bad)? } else { figures.text() })?;
+    emit(if a.json { serde_json::to_string(&metrics).map_err(bad)? } else { metrics.text() })?;
     match (p.solved, a.capacity) {
         (true, _) => Ok(()),
         (false, Some(c)) => {
@@ -104,19 +106,20 @@ impl Metrics {
     }
 }
 
-/// Buffers that are made up at most.
-const MADE: usize = 10_000_000;
+/// Largest number of synthetic buffers.
+const SYNTHETIC: usize = 10_000_000;
 
-/// Made-up buffers, from `KIND:N` or `KIND:N:SEED`.
-fn made(what: &str) -> Run<Table> {
-    let wrong = || bad(format!("--make is {what:?}; it should be like training:1000:1, with at most {MADE} buffers"));
+/// Synthetic buffers, as `KIND:N` or `KIND:N:SEED` describes them.
+fn synthetic(what: &str) -> Run<Table> {
+    let wrong =
+        || bad(format!("--make is {what:?}; it should be like training:1000:1, with at most {SYNTHETIC} buffers"));
     let parts: Vec<&str> = what.split(':').collect();
     let (kind, n, seed) = match parts[..] {
         [kind, n] => (kind, n, "0"),
         [kind, n, seed] => (kind, n, seed),
         _ => return Err(wrong()),
     };
-    let n = n.parse().ok().filter(|n| (1..=MADE).contains(n)).ok_or_else(wrong)?;
+    let n = n.parse().ok().filter(|n| (1..=SYNTHETIC).contains(n)).ok_or_else(wrong)?;
     let seed = seed.parse().map_err(|_| wrong())?;
     let buffers = match kind {
         "training" => instances::training(n, seed),
@@ -130,7 +133,14 @@ fn made(what: &str) -> Run<Table> {
     Ok(Table { header: StringRecord::from(&COLUMNS[..]), rows, buffers })
 }
 
-/// Reads the file row by row; nothing is made larger than what was read.
+/// A column whose fields must be empty or neutral.
+struct Unsupported {
+    index: usize,
+    name: &'static str,
+    neutral: &'static str,
+}
+
+/// Reads a file row by row. Errors name the line. No number of the file sizes an allocation.
 fn read(path: &Path, capacity: Option<u64>) -> Run<Table> {
     let mut csv = ReaderBuilder::new().flexible(true).from_reader(File::open(path).map_err(io(path))?);
     let header = csv.headers().map_err(|e| bad(format!("{}: {e}", path.display())))?.clone();
@@ -138,18 +148,20 @@ fn read(path: &Path, capacity: Option<u64>) -> Run<Table> {
     if header.is_empty() {
         return Err(at(1, &"the file is empty; its first line should name id,lower,upper,size"));
     }
-    let place = |name: &str| header.iter().position(|h| h.trim() == name);
-    let known = COLUMNS.iter().copied().chain(IGNORED.map(|i| i.0)).chain(["offset"]);
+    let column = |name: &str| header.iter().position(|h| h.trim() == name);
+    let known = COLUMNS.iter().copied().chain(UNSUPPORTED.map(|c| c.0)).chain(["offset"]);
     if let Some(name) = known.into_iter().find(|name| header.iter().filter(|h| h.trim() == *name).count() > 1) {
         return Err(at(1, &format!("more than one column is called {name:?}")));
     }
     let mut columns = [0; 4];
-    for (name, column) in COLUMNS.iter().zip(&mut columns) {
-        *column = place(name)
+    for (name, index) in COLUMNS.iter().zip(&mut columns) {
+        *index = column(name)
             .ok_or_else(|| at(1, &format!("no column is called {name:?}; there must be {}", COLUMNS.join(", "))))?;
     }
-    let ignored: Vec<(usize, &str, &str)> =
-        IGNORED.iter().filter_map(|&(name, plain)| Some((place(name)?, name, plain))).collect();
+    let mut unsupported = Vec::new();
+    for (name, neutral) in UNSUPPORTED {
+        unsupported.extend(column(name).map(|index| Unsupported { index, name, neutral }));
+    }
     let (mut rows, mut buffers, mut ids) = (Vec::new(), Buffers::default(), HashMap::new());
     for record in csv.records() {
         let row = record.map_err(|e| bad(format!("{}: {e}", path.display())))?;
@@ -157,16 +169,16 @@ fn read(path: &Path, capacity: Option<u64>) -> Run<Table> {
         if row.len() != header.len() {
             return Err(at(line, &format!("{} fields, where the first line has {}", row.len(), header.len())));
         }
-        if let Some((_, name, _)) = ignored.iter().find(|&&(c, _, plain)| !["", plain].contains(&row[c].trim())) {
-            return Err(at(line, &format!("column {name:?} is not supported")));
+        if let Some(c) = unsupported.iter().find(|c| !["", c.neutral].contains(&row[c.index].trim())) {
+            return Err(at(line, &format!("column {:?} is not supported", c.name)));
         }
         let id = row[columns[0]].trim().to_string();
         if let Some(before) = ids.insert(id.clone(), line) {
             return Err(at(line, &format!("id {id:?} is that of line {before} too")));
         }
         let [lower, upper, size] = [1, 2, 3].map(|k| number(COLUMNS[k], &row[columns[k]]));
-        let (lower, upper, size) =
-            (lower.map_err(|e| at(line, &e))?, upper.map_err(|e| at(line, &e))?, size.map_err(|e| at(line, &e))?);
+        let named = |e: String| at(line, &e);
+        let (lower, upper, size) = (lower.map_err(named)?, upper.map_err(named)?, size.map_err(named)?);
         if lower >= upper {
             return Err(at(line, &format!("lower is {lower}, upper {upper}: it should be the larger one")));
         }
@@ -182,6 +194,7 @@ fn read(path: &Path, capacity: Option<u64>) -> Run<Table> {
     Ok(Table { header, rows, buffers })
 }
 
+/// The whole number in a field, or what is wrong with it.
 fn number(column: &str, field: &str) -> Result<u64, String> {
     let text = field.trim();
     let digits = text.strip_prefix('-').unwrap_or(text);
@@ -194,8 +207,8 @@ fn number(column: &str, field: &str) -> Result<u64, String> {
     }
 }
 
-/// The rows with their offsets.
-fn written(t: &Table, p: &Packing) -> Run<Vec<u8>> {
+/// The rows as CSV, with their offsets in the last column.
+fn with_offsets(t: &Table, p: &Packing) -> Run<Vec<u8>> {
     let old = t.header.iter().position(|h| h.trim() == "offset");
     let kept = |row: &StringRecord| -> Vec<String> {
         let fields = row.iter().enumerate().filter(|(k, _)| Some(*k) != old);

@@ -1,7 +1,6 @@
-//! `sample`: text from a trained character model.
+//! The command `sample`: text from a trained character model.
 //!
-//! Invariant: what comes out is a function of the weights, the prompt, the settings and the seed. For `main`, and for
-//! the sample_text at the end of `train`.
+//! Invariant: a sample is a function of weights, prompt, settings and seed.
 
 use crate::args::SampleArgs;
 use crate::config::{Config, Network, Task};
@@ -10,22 +9,17 @@ use crate::fail::{Run, bad};
 use crate::model::LOGITS;
 use crate::model::chargpt::{self, TOKENS};
 use crate::out::{self, Out};
-use crate::{files, sys};
-use arenagrad::session::{Program, Role, Session, Slot};
-use arenagrad::train::checkpoint::HEADER_LIMIT;
+use crate::run_dir::{RunDir, VOCABULARY, WEIGHTS};
+use crate::{sys, tensors};
+use arenagrad::session::{Program, Session, Slot};
 use arenagrad::train::{Sampler, Sampling, sampling};
-use std::path::Path;
 
-/// Name of the vocabulary in a run's folder.
-pub const VOCABULARY: &str = "vocabulary.json";
-/// Name of the weights there.
-const WEIGHTS: &str = "weights.safetensors";
-/// Bytes of a vocabulary.
+/// Largest vocabulary file, in bytes.
 const LIMIT: u64 = 1 << 22;
-/// Most characters at once.
+/// Largest number of characters in a sample, and of samples.
 const MOST: usize = 1 << 24;
 
-/// A program that continues texts, one character a step.
+/// A program that continues a text, one character for each step.
 pub struct Generator {
     program: Program,
     tokens: Slot<i32>,
@@ -36,7 +30,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Compiles the program; its params are still to be set.
+    /// Compiles the program. Its params are unset until the caller loads or copies them.
     pub fn new(n: &Network, vocabulary: Vocabulary, settings: Sampling, threads: usize) -> Run<Generator> {
         let sampler = Sampler::new(settings)?;
         let program = Session::new().threads(threads).compile(&chargpt::inference(n, vocabulary.len())?)?;
@@ -49,14 +43,16 @@ impl Generator {
         &mut self.program
     }
 
-    /// Continues `prompt` by `n` characters. An empty prompt is a line's end, or the first character that there is.
+    /// Continues `prompt` by `n` characters and calls `emit` with each. An empty prompt becomes a newline, or the
+    /// first character of a vocabulary without newline.
     pub fn run(&mut self, prompt: &[i32], n: usize, seed: u64, emit: &mut dyn FnMut(char) -> Run) -> Run {
         let mut text = prompt.to_vec();
         if text.is_empty() {
             text.extend(self.vocabulary.encode("\n").unwrap_or_else(|_| vec![0]));
         }
         for i in (0..n).take_while(|_| !out::reader_is_gone()) {
-            // What lies before the window is forgotten; behind it lies what no earlier place sees.
+            // The model sees the last `context` tokens. The zeros behind them reach no earlier position: attention is
+            // causal.
             let seen = &text[text.len().saturating_sub(self.context)..];
             let input = self.program.slice_mut(self.tokens)?;
             input[..seen.len()].copy_from_slice(seen);
@@ -70,35 +66,25 @@ impl Generator {
         }
         Ok(())
     }
-
-    /// Reads all params from a file.
-    fn load(&mut self, path: &Path) -> Run {
-        let params: Vec<_> = self.program.bindings().iter().filter(|b| b.role == Role::Param).cloned().collect();
-        let bytes: u64 = params.iter().map(|b| (b.dims.numel() * b.dtype.size()) as u64).sum();
-        let file = files::open(path, 2 * bytes + HEADER_LIMIT)?;
-        for b in &params {
-            let e = file.expect(&b.name, b.dtype, &b.dims).map_err(|e| e.context(path.display()))?;
-            self.program.persistent_mut(&b.name)?.1.copy_from_slice(e.bytes);
-        }
-        Ok(())
-    }
 }
 
-/// Writes samples.
+/// Runs the command.
 pub fn sample(a: &SampleArgs) -> Run {
-    let Task::CharGpt(network) = Config::task_of(&a.run_dir)? else {
+    let dir = RunDir::new(&a.run_dir);
+    let Task::CharGpt(network) = Config::task_of(&dir)? else {
         return Err(bad(format!("{}: no run of task chargpt", a.run_dir.display())));
     };
     if a.tokens > MOST || a.samples == 0 || a.samples > MOST {
         return Err(bad(format!("--tokens goes up to {MOST}, --samples from 1 to {MOST}")));
     }
-    let path = a.run_dir.join(VOCABULARY);
+    let path = dir.file(VOCABULARY);
     let named = |e: String| bad(format!("{}: {e}", path.display()));
     let vocabulary = Vocabulary::from_json(&sys::read_text(&path, LIMIT)?).map_err(named)?;
     let prompt = vocabulary.encode(&a.prompt).map_err(|e| bad(format!("--prompt: {e}")))?;
     let settings = Sampling { temperature: a.temperature, top_k: a.top_k, top_p: a.top_p };
     let mut g = Generator::new(&network, vocabulary, settings, a.threads)?;
-    g.load(&a.weights.clone().unwrap_or_else(|| a.run_dir.join(WEIGHTS)))?;
+    let weights = a.weights.clone().unwrap_or_else(|| dir.file(WEIGHTS));
+    tensors::load_params(g.program(), &weights, 2)?;
     let mut out = Out::new();
     for i in (0..a.samples).take_while(|_| !out::reader_is_gone()) {
         let mut text = a.prompt.clone();

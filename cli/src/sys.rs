@@ -1,12 +1,12 @@
-//! What the operating system knows about this process and its files.
+//! The operating system: memory of this process, cores, reading files; and numbers in words.
 //!
-//! Invariant: what it does not know is `None`, never a guess. For all commands.
+//! Invariant: a value that the system does not report is `None`, never a guess.
 
 use crate::fail::{Run, bad, io};
 use std::io::Read;
 use std::path::Path;
 
-/// Largest resident set so far, in bytes.
+/// The peak of the resident set, in bytes.
 pub fn peak_rss() -> Option<u64> {
     status("VmHWM:")
 }
@@ -16,33 +16,34 @@ pub fn rss() -> Option<u64> {
     status("VmRSS:")
 }
 
-/// The part of the resident set that no file backs: heap and stacks, not code.
+/// The part of the resident set that no file backs, in bytes: arena, heap and stacks, not code.
 pub fn anon_rss() -> Option<u64> {
     status("RssAnon:")
 }
 
-/// Makes [`peak_rss`] start from the present, where the system can do that.
+/// Resets [`peak_rss`] to the present resident set, if the system can.
 pub fn reset_peak_rss() {
-    // The figure is for people; without it the peak since the start is shown, which is no smaller.
+    // Without the reset, the peak since the start is shown, which is no smaller.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
+/// The bytes that `/proc/self/status` gives for `name`.
 fn status(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix(name))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// Threads that the system lets this process run at once.
+/// Cores that this process may use; 1 if unknown.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get())
 }
 
-/// The bytes of a file of at most `limit` bytes.
+/// Reads a file. Fails if it is longer than `limit` bytes.
 pub fn read_file(path: &Path, limit: u64) -> Run<Vec<u8>> {
     let file = std::fs::File::open(path).map_err(io(path))?;
     let mut bytes = Vec::new();
-    // The limit holds for pipes too, which have no length to ask for.
+    // Counted while reading: a pipe has no length to ask for.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(io(path))?;
     if bytes.len() as u64 > limit {
         return Err(bad(format!("{}: more than {limit} bytes", path.display())));
@@ -50,7 +51,7 @@ pub fn read_file(path: &Path, limit: u64) -> Run<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The text of a file of at most `limit` bytes.
+/// Reads a text. Fails if it is longer than `limit` bytes or not UTF-8.
 pub fn read_text(path: &Path, limit: u64) -> Run<String> {
     String::from_utf8(read_file(path, limit)?).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
@@ -58,12 +59,7 @@ pub fn read_text(path: &Path, limit: u64) -> Run<String> {
     })
 }
 
-/// Makes a folder with its parents.
-pub fn make_dir(path: &Path) -> Run {
-    std::fs::create_dir_all(path).map_err(io(path))
-}
-
-/// A number with its thousands apart.
+/// A number with commas between its thousands: `1,234`.
 pub fn grouped(n: usize) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
@@ -76,7 +72,7 @@ pub fn grouped(n: usize) -> String {
     out
 }
 
-/// A size as a number of bytes; what no address reaches counts as all of memory.
+/// A size in bytes. A size beyond the address space becomes `usize::MAX`.
 pub fn bytes(size: bytesize::ByteSize) -> usize {
     usize::try_from(size.as_u64()).unwrap_or(usize::MAX)
 }

@@ -43,7 +43,7 @@ fn a_run_writes_what_sampling_needs_and_ends_with_a_sample() {
     let html = std::fs::read_to_string(format!("{out}/run.html")).unwrap();
     assert!(html.contains("validation loss") && !html.contains("100 %") && !html.contains("NaN"));
 
-    // A sample begins with its prompt, depends on the seed, and on nothing else.
+    // A sample begins with its prompt and depends on the seed, not on the number of threads.
     let sample = |args: &[&str]| good(&[&["sample", &out, "--tokens", "40", "--prompt", "né 日"], args].concat());
     let (a, b) = (sample(&[]), sample(&["--seed", "1"]));
     assert!(a.starts_with("né 日") && a.chars().count() == 4 + 40 + 1 && a != b);

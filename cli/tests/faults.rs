@@ -26,11 +26,11 @@ const CONFIG: &str = "steps = 6\nbatch = 8\nthreads = 1\ncheckpoint_every = 2\n[
 
 struct Shop {
     _s: Scratch,
-    /// The folder of all that a test writes, without links in its name.
+    /// The folder that the test writes to, as a path without links.
     root: PathBuf,
     shim: PathBuf,
     config: String,
-    /// Weights and history of a run that nothing happened to.
+    /// Weights and history of a run without faults.
     weights: Vec<u8>,
     history: Vec<(u64, String)>,
 }
@@ -38,7 +38,7 @@ struct Shop {
 /// What a run is started on.
 struct Scene {
     name: &'static str,
-    /// The folder as it is before, if it is there.
+    /// The folder's content before the run, if it exists.
     folder: Option<PathBuf>,
 }
 
@@ -92,7 +92,7 @@ impl Shop {
         c.output().unwrap()
     }
 
-    /// The calls of a run that nothing happens to.
+    /// The calls of a run without faults.
     fn calls(&self, scene: &Scene) -> Vec<String> {
         let dir = self.fresh(scene);
         let _ = std::fs::remove_file(self.root.join("log"));
@@ -110,14 +110,14 @@ impl Shop {
         dir
     }
 
-    /// One fault; what is wrong after it.
+    /// Injects one fault, and returns an error if anything is wrong after it.
     fn fault(&self, scene: &Scene, calls: &[String], at: usize, how: &str) -> Result<(), String> {
         let dir = self.fresh(scene);
         let out = self.hit(&dir, scene.folder.is_some(), at, how);
         let errors = String::from_utf8_lossy(&out.stderr).into_owned();
         match how {
             "KILL" | "TORN" if out.status.signal() == Some(9) => {}
-            // A disk that is full after the last write fails none.
+            // A disk that is full after the last write fails no call.
             "FULL" if out.status.success() && !calls[at - 1..].iter().any(|c| c.starts_with("write")) => {}
             "EIO" | "ENOSPC" | "FULL" if matches!(out.status.code(), Some(1 | 2)) && errors.lines().count() == 1 => {}
             _ => return Err(format!("{}: {errors}", out.status)),
@@ -139,7 +139,7 @@ impl Shop {
         Ok(())
     }
 
-    /// The files that a fault left; the step of the checkpoint, if there is one.
+    /// Checks the files that a fault left, and returns the step of the checkpoint, if there is one.
     fn left(&self, dir: &Path) -> Result<Option<u64>, String> {
         let file = |name: &str| std::fs::read(dir.join(name)).ok();
         for name in ["weights.safetensors", "checkpoint.safetensors"] {
@@ -158,14 +158,14 @@ impl Shop {
         let loaded = Loaded::parse(bytes).unwrap();
         let step = u64::from_le_bytes(loaded.find(CURSOR).unwrap().bytes[8..16].try_into().unwrap());
         let kept = |all: &[(u64, String)]| all.iter().filter(|l| l.0 <= step).cloned().collect::<Vec<_>>();
-        // The judgement of the checkpoint's own step is written before it; so all lines are there.
+        // The evaluation after the checkpoint's step is written before the checkpoint, so no line is missing.
         if kept(&history(dir)) != kept(&self.history) {
             return Err(format!("the history up to step {step} is not complete"));
         }
         Ok(Some(step))
     }
 
-    /// A folder whose run was killed in the middle of a line, some steps behind a checkpoint.
+    /// A folder whose run was killed in the middle of a line, some steps after a checkpoint.
     fn killed(&self) -> PathBuf {
         let nothing = Scene { name: "", folder: None };
         let calls = self.calls(&nothing);
@@ -181,7 +181,7 @@ impl Shop {
     }
 }
 
-/// `FAULTS=1` hits every call, another number every so many, and some beside; the tool says 1.
+/// `FAULTS=n` hits every n-th call, and some chosen ones; `tools/fault-io` sets 1.
 #[test]
 fn no_fault_loses_what_was_there() {
     let every: usize = std::env::var("FAULTS").map_or(41, |n| n.parse().unwrap());
@@ -192,7 +192,7 @@ fn no_fault_loses_what_was_there() {
         let calls = shop.calls(scene);
         assert!(calls.len() > 40, "{calls:?}");
         for (k, how) in KINDS.into_iter().enumerate() {
-            // The history is replaced, then grows: what is hit of that does not depend on chance.
+            // All calls on the history are hit, not a sample of them.
             let chosen = |at: usize| matches!(how, "ENOSPC" | "TORN") && calls[at - 1].contains("metrics.jsonl");
             let hit: Vec<usize> =
                 (1..=calls.len()).filter(|&at| (at + 8 * k).is_multiple_of(every) || chosen(at)).collect();

@@ -101,7 +101,7 @@ fn plans_say_how_products_are_computed() {
     assert!(all > 0);
     assert_eq!(products("bf16")["products"], serde_json::json!({ "f32": 0, "bf16x3": 0, "bf16x2": 0, "bf16": all }));
     let text = good(&["plan", &file, "--precision", "bf16x3"]);
-    // Without tiles, f32 is faster and no less exact.
+    // Without AMX, f32 is faster and at least as accurate.
     assert!(text.contains(&format!("{all} in {}", Precision::Bf16x3.here().name())), "{text}");
 }
 

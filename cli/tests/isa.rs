@@ -35,7 +35,7 @@ fn the_instruction_set_changes_no_bit_of_a_trained_network() {
         let (weights, losses) = trained(&s, "portable", args).unwrap();
         assert!(losses.len() >= 3 && losses.iter().all(|loss| loss.is_finite()), "{losses:?}");
         let others: Vec<_> = ["neon", "avx2", "avx512"].into_iter().filter_map(|isa| trained(&s, isa, args)).collect();
-        // No CPU has all of them; one that this project is tested on has one at least.
+        // No CPU has all instruction sets. A CPU that runs the tests has at least one.
         assert!((1..3).contains(&others.len()) || !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")));
         for other in others {
             assert_eq!(other.1, losses, "{args:?}");

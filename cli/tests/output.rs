@@ -60,7 +60,7 @@ fn a_full_disk_is_one_line_and_exit_code_1() {
             errors.starts_with("arenagrad: standard output: ") && errors.lines().count() == 1,
             "{args:?}: {errors}"
         );
-        // Standard error is full too: nothing can be said, and the exit code says it.
+        // Standard error is full too: there is no message, but the same exit code.
         let out = program(&args).stdout(full()).stderr(full()).output().unwrap();
         assert_eq!(out.status.code(), Some(1), "{args:?}");
     }
@@ -118,7 +118,7 @@ fn plans_are_drawn_whatever_is_printed() {
     }
     fails(2, &["plan", &g, "--budgets", "--max-memory", "1MiB"], &["--budgets", "--max-memory"]);
     fails(2, &["opt", &g, "--report", "--locations"], &["--report", "--locations"]);
-    // A report and a trace go to different places.
+    // A report goes to standard output, a trace to standard error.
     let both = run(&["opt", &g, "--report", "--trace"]);
     assert!(String::from_utf8(both.stdout).unwrap().contains("nodes saved"));
     assert!(String::from_utf8(both.stderr).unwrap().contains("simplify: "));
@@ -176,7 +176,7 @@ fn plans_of_texts_name_file_and_line() {
         buffers.iter().all(|b| b["place"].as_str().is_some_and(|p| p.contains("g.ir:") || p == "net.rs:77")),
         "{plan}"
     );
-    // With locations, the text says itself where everything comes from; without, it is as it ever was.
+    // With --locations, each node has its source location; without, the text holds none.
     let placed = good(&["print", &g, "--locations"]);
     assert!(placed.contains("loc(\"net.rs\":77)") && placed.contains(&format!("loc(\"{g}\":3)")), "{placed}");
     assert!(!good(&["print", &g]).contains("loc("));
@@ -200,7 +200,7 @@ fn packed_files_are_unpacked_as_far_as_their_sizes_go() {
     let block = vec![0; 1 << 20];
     (0..700).for_each(|_| gz.write_all(&block).unwrap());
     s.file(&format!("{name}.gz"), gz.finish().unwrap());
-    // What follows the images takes more than there is.
+    // The unpacked bytes behind the images need more memory than there is.
     let shell = "ulimit -v 600000; exec \"$0\" \"$@\"";
     let mut c = std::process::Command::new("bash");
     c.args(["-c", shell, env!("CARGO_BIN_EXE_arenagrad"), "train", "digits", "--threads", "1"]);

@@ -39,7 +39,7 @@ fn what_is_written_holds_the_columns_and_an_offset() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "size,note,upper,lower,id,offset");
     assert!(lines[1].starts_with("4,\"x, y\",2,0,a,") && lines.len() == 4, "{text}");
-    // What was written can be packed again.
+    // The written file can be packed again.
     let again = s.path("again.csv");
     good(&["pack", &out, "--out", &again, "--capacity", "12"]);
     assert_eq!(std::fs::read_to_string(&again).unwrap(), text);

@@ -52,7 +52,7 @@ fn fewer_steps_than_done_are_refused() {
     good(&[&resume[..], &["4"]].concat());
 }
 
-/// Under a limit of memory that the losses of so many steps would break.
+/// In an address space that the losses of that many steps would not fit.
 #[cfg(unix)]
 #[test]
 fn a_step_beyond_the_run_takes_no_memory() {

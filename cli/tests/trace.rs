@@ -42,7 +42,7 @@ fn read(path: &str) -> File {
         assert_eq!((&e["ph"], &e["pid"]), (&Value::from("X"), &Value::from(1)));
         let t = e["tid"].as_u64().unwrap() as usize;
         let (from, long) = (e["ts"].as_f64().unwrap(), e["dur"].as_f64().unwrap());
-        // Nanoseconds as microseconds: sums are exact to far less than one.
+        // Times are nanoseconds as fractional microseconds: sums are exact to far less than a nanosecond.
         assert!(from >= end[t] - 1e-4 && long >= 0.0, "events of thread {t} overlap: {e}");
         end[t] = from + long;
         assert!(end[t] <= file.step_us + 1e-4);
@@ -113,7 +113,7 @@ fn bench_records_its_workload_and_reports_limits() {
     for key in ["step_us_p999", "first_step_ms", "gflops", "peak_gflops", "stream_gbs", "roofline_share"] {
         positive(key);
     }
-    // Products of batch 1: forward, and back by weights (and by inputs but for the first layer).
+    // Products of batch 1: forward, backward by weights, and backward by inputs except in the first layer.
     assert!(positive("flops_per_step") >= (2 * (2 * (4 * 32 + 32 * 32 + 32 * 2)) + 2 * (32 * 32 + 32 * 2)) as f64);
     // Params are read and written.
     assert!(positive("moved_bytes") >= (2 * 4 * (4 * 32 + 32 + 32 * 32 + 32 + 32 * 2 + 2)) as f64);

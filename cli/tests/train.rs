@@ -124,7 +124,7 @@ fn ctrl_c_writes_the_checkpoint_first() {
         ["train", "digits", "--steps", "200", "--out", &out, "--threads", "1", "--checkpoint-every", "0", "--quiet"];
     let mut child = program(&args).stderr(std::process::Stdio::piped()).spawn().unwrap();
     let start = Instant::now();
-    // The metrics file is there once steps run.
+    // The metrics file exists once steps run.
     while !Path::new(&out).join("metrics.jsonl").exists() {
         assert!(start.elapsed() < Duration::from_secs(300));
         std::thread::sleep(Duration::from_millis(2));
@@ -133,7 +133,7 @@ fn ctrl_c_writes_the_checkpoint_first() {
     assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     let done = child.wait().unwrap();
     if done.code() == Some(0) {
-        return; // It was faster than the signal.
+        return; // The run ended before the signal.
     }
     assert_eq!(done.code(), Some(1));
     let mut text = String::new();

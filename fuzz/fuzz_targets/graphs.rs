@@ -1,4 +1,4 @@
-//! Graphs drawn from the op table are sound, and their text is them.
+//! Random graphs over the op table are valid, and their text parses to the same graph.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Any text is a sound graph that prints back, or it has errors with places. Seeds: `tests/filetests`.
+//! Any text parses to a valid graph that prints back to itself, or gives errors with locations. Seeds:
+//! `tests/filetests`.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
-//! Ids: dense `u32` newtypes made by one macro, with the `Display` that the text form prints.
+//! Ids: dense `u32` newtypes made by one macro. `Display` prints them as in the text form.
 //!
-//! An id is an index into the columns of the graph that made it and means nothing elsewhere.
+//! An id is an index into the columns of the graph that made it. It means nothing in another graph.
 
 /// A dense index type, usable as the key of a [`Side`](super::Side) table.
 pub trait Id: Copy + Eq {
@@ -18,7 +18,7 @@ macro_rules! id {
         pub struct $name(pub u32);
 
         impl $name {
-            /// Stands for "none"; no column has this index.
+            /// "No id". No column has this index.
             pub const NONE: $name = $name(u32::MAX);
 
             /// Whether this is an id and not [`Self::NONE`].

@@ -1,7 +1,7 @@
-//! Interners: equal shapes and equal strings get equal ids, so that comparing them is comparing integers.
+//! Interners: equal shapes and equal strings have equal ids, so comparing them compares integers.
 //!
-//! [`Shapes`] is the only code that multiplies dimensions: a shape that has an id has an element count whose bytes,
-//! at sixteen a piece, fit an `isize`, so no caller needs to check.
+//! Invariant: [`Shapes`] is the only code that multiplies dimensions. A shape with an id has an element count whose
+//! bytes fit an `isize`, at sixteen bytes an element. So no other code checks for overflow.
 
 use super::ids::{Id, Shape, Sym};
 use bumpalo::Bump;
@@ -49,7 +49,7 @@ impl Dims {
         self.rank += 1;
     }
 
-    /// The same dimensions, writable.
+    /// The dimensions, mutable.
     pub fn make_mut(&mut self) -> &mut [usize] {
         &mut self.dims[..self.rank as usize]
     }
@@ -109,7 +109,7 @@ impl<'a, T> Pool<'a, T> {
         self.len() == 0
     }
 
-    /// Bytes that the pool holds.
+    /// Bytes of the pool.
     pub fn bytes(&self) -> usize {
         size_of_val(self.at) + size_of_val(self.items)
     }
@@ -154,7 +154,7 @@ impl<T: Copy + Eq + std::hash::Hash> Runs<T> {
     fn seeded(pool: Pool<'_, T>) -> Self {
         let (at, items, hasher) = (pool.at.to_vec(), pool.items.to_vec(), hashbrown::DefaultHashBuilder::default());
         let mut table = HashTable::with_capacity(pool.len());
-        // A pool is frozen from distinct runs, so there is nothing to look for.
+        // The runs of a pool are distinct, so no lookup is needed.
         for i in 0..pool.len() {
             table.insert_unique(hasher.hash_one(pool.run(i)), i as u32, |&i| hasher.hash_one(pool.run(i as usize)));
         }
@@ -177,12 +177,13 @@ impl Shapes {
         Shapes(Runs::seeded(pool))
     }
 
-    /// The id of `dims`, or why there cannot be one.
+    /// The id of `dims`. `Err` says why there is none: the rank is above [`MAX_RANK`], or the tensor does not fit in
+    /// memory.
     pub fn intern(&mut self, dims: &[usize]) -> Result<Shape, String> {
         if dims.len() > MAX_RANK {
             return Err(format!("rank {} is above the largest rank, {MAX_RANK}", dims.len()));
         }
-        // Zeros must not hide an overflow of the other dimensions: strides are products of those alone.
+        // A zero must not hide an overflow of the other dimensions: strides are products of those alone.
         let count = dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d.max(1)));
         match count {
             Some(n) if n <= isize::MAX as usize / 16 => Ok(Shape::new(self.0.intern(dims))),

@@ -1,9 +1,13 @@
-//! Memory: ids, side tables and interners for graph columns, and the one block that a program's tensors live in.
+//! Memory types: ids, side tables and interners of graph columns, and the block that holds a program's tensors. Also
+//! the generator [`rng::SplitMix64`].
 
+pub mod dtype;
 pub mod ids;
 pub mod intern;
+pub mod rng;
 pub mod side;
 pub mod tensor;
 
+pub use dtype::DType;
 pub use ids::{Node, Region, Shape, Sym, Value};
 pub use side::{Side, Window};

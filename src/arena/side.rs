@@ -1,4 +1,4 @@
-//! Side tables: one dense column keyed by an id, beside the graph and not in it.
+//! Side tables: dense columns keyed by an id, stored outside the graph.
 
 use super::ids::Id;
 use std::marker::PhantomData;
@@ -59,7 +59,7 @@ impl<K: Id, T> IndexMut<K> for Side<K, T> {
     }
 }
 
-/// A side table over a contiguous window of ids, such as the values of one region.
+/// A side table over a contiguous range of ids, such as the values of one region.
 #[derive(Clone, Debug)]
 pub struct Window<K, T> {
     first: usize,

@@ -1,11 +1,11 @@
-//! The tensor arena: one zeroed block of 64-byte lines.
+//! The tensor arena: one zeroed block of 64-byte cache lines.
 //!
-//! Alignment is a property of the line type, so a buffer at a line boundary is aligned for every dtype and every
-//! vector width. Everything that a program touches while it steps lies in one such block.
+//! Invariant: a buffer at a line boundary is aligned for every dtype and every vector width, because the line type has
+//! the alignment. All memory that a step touches is in one such block.
 
 use memmap2::MmapMut;
 
-/// Bytes in a line; buffers of a plan start at multiples of it.
+/// Bytes of a line. Buffers of a plan start at multiples of it.
 pub const LINE: usize = 64;
 
 /// One cache line.
@@ -13,14 +13,14 @@ pub const LINE: usize = 64;
 #[repr(C, align(64))]
 pub struct Line([u8; LINE]);
 
-/// Bytes of a huge page; arenas of at least one are mapped from the system.
+/// Bytes of a huge page. Arenas of at least this size are mapped from the system.
 const HUGE: usize = 1 << 21;
 
 /// A zeroed, line-aligned block of memory.
 ///
-/// A large one is mapped, and zeroed by the system where it is first touched: making it costs nothing. Its whole huge
-/// pages are asked for as such (programs walk over all of it, and pages are what their loads and stores miss most),
-/// what remains is left to small ones, so that no more memory is taken than there are bytes.
+/// A large block is mapped, and the system zeroes pages on first touch, so creating it costs nothing. Its whole huge
+/// pages are requested as huge pages, because programs walk over all of it and TLB misses dominate otherwise. The rest
+/// stays in small pages, so that no more memory is used than `len`.
 pub struct TensorArena {
     memory: Memory,
     len: usize,
@@ -42,7 +42,7 @@ impl TensorArena {
         Some(TensorArena { memory, len })
     }
 
-    /// Size in bytes, a multiple of [`LINE`].
+    /// Size in bytes: a multiple of [`LINE`].
     pub fn len(&self) -> usize {
         self.len
     }
@@ -60,7 +60,7 @@ impl TensorArena {
         }
     }
 
-    /// The arena's bytes, writable.
+    /// The arena's bytes, mutable.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         match &mut self.memory {
             Memory::Lines(lines) => bytemuck::cast_slice_mut(lines),
@@ -69,13 +69,13 @@ impl TensorArena {
     }
 }
 
-/// At least `len` bytes of fresh pages; none where the system has none.
+/// At least `len` bytes of fresh pages; `None` if the system refuses.
 fn map(len: usize) -> Option<MmapMut> {
-    // Systems put what is a multiple of a huge page at a multiple of it. What is behind `len` is never touched.
+    // A mapping whose size is a multiple of a huge page is aligned to huge pages. Bytes behind `len` are never touched.
     let pages = MmapMut::map_anon(len.checked_next_multiple_of(HUGE)?).ok()?;
     #[cfg(target_os = "linux")]
     {
-        // Advice: where it is not taken, small pages do.
+        // Only advice: without huge pages, small ones serve.
         let _ = pages.advise_range(memmap2::Advice::HugePage, 0, len / HUGE * HUGE);
     }
     pages.as_ptr().cast::<Line>().is_aligned().then_some(pages)

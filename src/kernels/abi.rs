@@ -1,8 +1,8 @@
-//! The kernel ABI: what an instruction hands to a kernel, and the only place where arena bytes become slices.
+//! The kernel ABI: what an instruction passes to a kernel. Arena bytes become slices in this file only.
 //!
-//! Invariant, proved for every program by `sched::check` before it may run: the operands of one instruction lie inside
-//! the arena; a write overlaps no read (an in-place operand is listed as a write only); the unit ranges that
-//! different threads get of one instruction are disjoint.
+//! Invariant, proved for every program by `sched::check` before it may run: the operands of an instruction lie inside
+//! the arena. A write overlaps no read, except an in-place read, which is reached through the write only. The threads
+//! that share an instruction get disjoint ranges of its units.
 
 use bytemuck::Pod;
 use std::marker::PhantomData;
@@ -15,27 +15,27 @@ mod tests;
 /// The entry point of a kernel.
 pub type Kernel = fn(&mut Args<'_>);
 
-/// How the units of an instruction divide a written operand.
+/// How the units of an instruction divide an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
-    /// The operand is read whole, or written whole by an instruction of one unit.
+    /// Reads are whole. A write is whole if its instruction has one unit.
     Whole,
-    /// Unit `u` owns elements `u * n .. (u + 1) * n`, cut at the operand's end.
+    /// Unit `u` owns elements `u * n .. (u + 1) * n`, clipped at the operand's end.
     PerUnit(usize),
-    /// The operand is a matrix of rows of `row` elements: unit `u` owns columns `u * width .. (u + 1) * width`, cut at
-    /// the row's end, of all rows. Reached as a [`MatrixMut`].
+    /// The operand is a matrix with rows of `row` elements. Unit `u` owns columns `u * width .. (u + 1) * width` of
+    /// every row, clipped at the row's end. The kernel gets them as a [`MatrixMut`].
     Columns {
         /// Elements of a row.
         row: usize,
         /// Columns of a unit.
         width: usize,
     },
-    /// Thread `t` owns elements `t * n .. (t + 1) * n`: scratch.
+    /// Scratch: thread `t` owns elements `t * n .. (t + 1) * n`.
     PerThread(usize),
 }
 
 impl Split {
-    /// Elements of a row and columns of a unit, where units divide columns.
+    /// The row length and the columns of a unit, if units divide columns.
     #[inline]
     fn columns(self) -> Option<(usize, usize)> {
         match self {
@@ -45,52 +45,52 @@ impl Split {
     }
 }
 
-/// One operand, resolved to a place in the arena.
+/// One operand, resolved to a byte range of the arena.
 #[derive(Clone, Copy, Debug)]
 pub struct OperandRef {
-    /// Byte offset from the arena's start; a multiple of the element's size.
+    /// Byte offset from the start of the arena; a multiple of the element size.
     pub off: usize,
     /// Number of elements.
     pub len: usize,
-    /// Bytes of one element. A kernel reaches the operand as elements of this size only, so a kernel that was paired
-    /// with the wrong type cannot reach beyond its operand.
+    /// Bytes of one element. A kernel can reach the operand only as elements of this size, so a kernel of the wrong
+    /// type cannot reach bytes beyond the operand.
     pub size: usize,
-    /// Which part a call may touch.
+    /// The part that one call may touch.
     pub split: Split,
-    /// For a read: the write (by index) that shares its bytes. Such a read is reached through that write only.
+    /// For a read: the index of the write that shares its bytes. Such a read is reached through that write only.
     pub inplace: Option<u8>,
-    /// For an operand that moves with the iterations of loops around the instruction: how, as an index into
-    /// [`LoopOffsets::strides`]; 0 for one that stays.
+    /// Index into [`LoopOffsets::strides`] for an operand whose offset changes with the iterations of enclosing loops;
+    /// 0 if the offset is fixed.
     pub moves: u32,
 }
 
 impl OperandRef {
-    /// The slot of a whole operand that stays where it is.
+    /// An operand at a fixed offset, not in place.
     pub fn new(off: usize, len: usize, size: usize, split: Split) -> OperandRef {
         OperandRef { off, len, size, split, inplace: None, moves: 0 }
     }
 }
 
-/// Most loops that may stand in one another.
+/// Maximal nesting depth of loops.
 pub const DEPTH: usize = 6;
 
-/// Bytes by which an operand moves in one iteration of each loop around its instruction, the outermost first.
+/// Bytes that an operand advances per iteration of each enclosing loop, outermost first.
 pub type Strides = [usize; DEPTH];
 
-/// Where the loops around an instruction stand.
+/// The current iteration of the loops around an instruction, and the strides of operands that depend on it.
 #[derive(Clone, Copy)]
 pub struct LoopOffsets<'a> {
-    /// Ways to move; the first is to stay.
+    /// Strides of the moving operands. Entry 0 is for operands that do not move.
     pub strides: &'a [Strides],
-    /// The iteration of each loop.
+    /// Current iteration of each loop, outermost first.
     pub at: [usize; DEPTH],
 }
 
 impl LoopOffsets<'_> {
-    /// Those of an instruction that no loop is around.
+    /// For an instruction outside all loops.
     pub const NONE: LoopOffsets<'static> = LoopOffsets { strides: &[], at: [0; DEPTH] };
 
-    /// Where `s` begins now. Wraps where a plan would be wrong: bounds are checked by whoever uses it.
+    /// Byte offset of `s` in the current iteration. The arithmetic wraps; [`Args`] checks bounds afterwards.
     #[inline]
     fn offset(&self, s: &OperandRef) -> usize {
         match s.moves {
@@ -103,29 +103,29 @@ impl LoopOffsets<'_> {
     }
 }
 
-/// A bad value that a kernel met.
+/// A bad value that a kernel found in an index operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bad {
-    /// Its element of the index operand.
+    /// Its element in the index operand.
     pub element: usize,
-    /// The value, and the bound that it should be below, if the kernel told.
+    /// The value and its exclusive upper bound, if the kernel reported them.
     pub value: Option<(i64, usize)>,
 }
 
-/// The first bad element that the kernels of one thread met: an index out of range, say. Only that thread records; the
-/// others read when the step is over.
+/// The lowest bad element that the kernels of one thread found, such as an index out of range. Only that thread writes
+/// it; others read it after the step.
 #[derive(Default)]
 pub struct Fault {
-    /// The element plus 1; 0 means none.
+    /// Element plus 1; 0 means no fault.
     code: AtomicU64,
-    /// The value's bits.
+    /// Bits of the value.
     value: AtomicU64,
-    /// Its bound plus 1; 0 means that the kernel did not tell.
+    /// Bound plus 1; 0 means that the kernel reported no value.
     bound: AtomicU64,
 }
 
 impl Fault {
-    /// Records `bad` unless an earlier element is there already, so that the report does not depend on timing.
+    /// Records `bad` unless a lower element is recorded already. So the report does not depend on timing.
     pub fn record(&self, bad: Bad) {
         let (old, code) = (self.code.load(Ordering::Relaxed), (bad.element as u64).saturating_add(1));
         if old != 0 && old <= code {
@@ -137,7 +137,7 @@ impl Fault {
         self.bound.store(bound, Ordering::Relaxed);
     }
 
-    /// What is recorded, if anything.
+    /// The recorded fault.
     #[inline]
     pub fn get(&self) -> Option<Bad> {
         let code = self.code.load(Ordering::Relaxed);
@@ -149,91 +149,92 @@ impl Fault {
         Some(Bad { element: (code - 1) as usize, value })
     }
 
-    /// Forgets what is recorded.
+    /// Clears the record.
     pub fn clear(&self) {
         self.code.store(0, Ordering::Relaxed);
     }
 }
 
-/// The arena as the executor sees it while a step runs.
+/// The arena as the executor sees it during a step: a pointer and a length.
 #[derive(Clone, Copy)]
 pub struct ArenaPtr {
     base: *mut u8,
     len: usize,
 }
 
-// SAFETY: a frame is only a pointer and a length. Its bytes are reached through `Args`, whose contract (above) is that
-// concurrent calls touch disjoint bytes unless they only read.
+// SAFETY: an `ArenaPtr` is a pointer and a length. Its bytes are reached only through `Args`, whose invariant (head of
+// the file) is that concurrent calls touch disjoint bytes unless they only read.
 #[allow(unsafe_code)]
 unsafe impl Send for ArenaPtr {}
-// SAFETY: as for `Send`; a frame has no interior state of its own.
+// SAFETY: as for `Send`; an `ArenaPtr` has no interior mutability.
 #[allow(unsafe_code)]
 unsafe impl Sync for ArenaPtr {}
 
 impl ArenaPtr {
-    /// The frame of an arena's bytes. The caller keeps the arena alive and unborrowed while kernels run on the frame.
+    /// Points to an arena's bytes. The caller keeps the arena alive and unborrowed while kernels run.
     pub fn new(bytes: &mut [u8]) -> ArenaPtr {
         ArenaPtr { base: bytes.as_mut_ptr(), len: bytes.len() }
     }
 
-    /// The frame as a pointer and a length, to hand to another thread.
+    /// Pointer and length, to pass to another thread.
     pub fn parts(self) -> (*mut u8, usize) {
         (self.base, self.len)
     }
 
-    /// The frame of [`ArenaPtr::parts`]. Making one is harmless: only [`Args::new`] trusts it.
+    /// The inverse of [`ArenaPtr::parts`]. Calling it is harmless: only [`Args::new`], which is unsafe, relies on the
+    /// values.
     pub fn from_parts(base: *mut u8, len: usize) -> ArenaPtr {
         ArenaPtr { base, len }
     }
 }
 
-/// What a kernel gets for one call: parameters, a range of units, and its operands as slices.
+/// One call of a kernel: parameters, a range of units, and the operands as slices.
 pub struct Args<'a> {
-    frame: ArenaPtr,
+    arena: ArenaPtr,
     reads: &'a [OperandRef],
     writes: &'a [OperandRef],
     params: &'a [u64],
     units: Range<usize>,
-    lane: usize,
+    thread: usize,
     taken: u64,
     fault: &'a Fault,
     moves: &'a LoopOffsets<'a>,
-    arena: PhantomData<&'a mut [u8]>,
+    owner: PhantomData<&'a mut [u8]>,
 }
 
 impl<'a> Args<'a> {
-    /// Puts a call together.
+    /// Assembles a call.
     ///
     /// # Safety
-    /// `reads` and `writes` must keep the invariant in the head of this file for `frame`, and no other reference to
-    /// the written bytes may be alive during the call.
+    /// `reads` and `writes` must satisfy the invariant in the head of this file for `arena`. No other reference to the
+    /// written bytes may be alive during the call.
     #[allow(unsafe_code)]
     #[inline]
     pub unsafe fn new(
-        frame: ArenaPtr,
+        arena: ArenaPtr,
         reads: &'a [OperandRef],
         writes: &'a [OperandRef],
         params: &'a [u64],
         units: Range<usize>,
-        lane: usize,
+        thread: usize,
         fault: &'a Fault,
     ) -> Args<'a> {
         Args {
-            frame,
+            arena,
             reads,
             writes,
             params,
             units,
-            lane,
+            thread,
             taken: 0,
             fault,
             moves: &LoopOffsets::NONE,
-            arena: PhantomData,
+            owner: PhantomData,
         }
     }
 
-    /// The same call inside loops that stand at `moves`. The invariant in the head of this file must hold for the
-    /// operands where they are then.
+    /// The same call inside loops at iteration `moves`. The invariant in the head of this file must hold for the
+    /// operands at the offsets of that iteration.
     #[inline]
     pub fn moved(self, moves: &'a LoopOffsets<'a>) -> Args<'a> {
         Args { moves, ..self }
@@ -245,7 +246,7 @@ impl<'a> Args<'a> {
         self.units.clone()
     }
 
-    /// The parameter words that the op's `lower` wrote.
+    /// Parameter words, written by the lowering of the op.
     #[inline]
     pub fn params(&self) -> &'a [u64] {
         self.params
@@ -263,16 +264,17 @@ impl<'a> Args<'a> {
         self.writes.len()
     }
 
-    /// The write that shares its bytes with read `i`, if the plan made the operand in-place.
+    /// The write that shares bytes with read `i`, if the plan paired them.
     #[inline]
     pub fn inplace(&self, i: usize) -> Option<usize> {
         self.reads[i].inplace.map(usize::from)
     }
 
-    /// Read operand `i`, whole.
+    /// Read operand `i`, all of it.
     ///
     /// # Panics
-    /// If the operand is in-place: its bytes are reached through [`Args::write`] alone.
+    /// If the operand is in place (its bytes are reached through [`Args::write`] only), or if its element size is not
+    /// that of `T`.
     #[inline]
     pub fn read<T: Pod>(&self, i: usize) -> &'a [T] {
         let s = &self.reads[i];
@@ -281,14 +283,15 @@ impl<'a> Args<'a> {
         // SAFETY: in bounds and aligned (checked above); by the file's invariant nothing writes these bytes now.
         #[allow(unsafe_code)]
         unsafe {
-            std::slice::from_raw_parts(self.frame.base.add(off).cast::<T>(), s.len)
+            std::slice::from_raw_parts(self.arena.base.add(off).cast::<T>(), s.len)
         }
     }
 
-    /// Written operand `j`: all of it, or this call's units or lane of it.
+    /// Written operand `j`: the part that belongs to this call's units, or to its thread.
     ///
     /// # Panics
-    /// If it was taken before in this call: two writable slices must not overlap. If units divide it by columns.
+    /// If this call has taken operand `j` before (two mutable slices would overlap), if units divide it by columns, or
+    /// if its element size is not that of `T`.
     #[inline]
     pub fn write<T: Pod>(&mut self, j: usize) -> &'a mut [T] {
         let s = self.take(j);
@@ -296,36 +299,37 @@ impl<'a> Args<'a> {
         let (from, to) = match s.split {
             Split::Whole | Split::Columns { .. } => (0, s.len),
             Split::PerUnit(n) => ((self.units.start * n).min(s.len), (self.units.end * n).min(s.len)),
-            Split::PerThread(n) => ((self.lane * n).min(s.len), ((self.lane + 1) * n).min(s.len)),
+            Split::PerThread(n) => ((self.thread * n).min(s.len), ((self.thread + 1) * n).min(s.len)),
         };
         let off = self.bounds::<T>(s);
         // SAFETY: in bounds and aligned (checked above); taken once; by the file's invariant nothing else touches
         // this part of the operand during the call.
         #[allow(unsafe_code)]
         unsafe {
-            std::slice::from_raw_parts_mut(self.frame.base.add(off).cast::<T>().add(from), to - from)
+            std::slice::from_raw_parts_mut(self.arena.base.add(off).cast::<T>().add(from), to - from)
         }
     }
 
-    /// Written operand `j`, which units divide by columns: this call's columns.
+    /// Written operand `j`, which units divide by columns: the columns of this call.
     ///
     /// # Panics
-    /// If it was taken before in this call, or if units do not divide it by columns.
+    /// If this call has taken operand `j` before, if units do not divide it by columns, or if its element size is not
+    /// that of `T`.
     #[inline]
     pub fn panel<T: Pod>(&mut self, j: usize) -> MatrixMut<'a, T> {
         let s = self.take(j);
         let columns = s.split.columns();
         assert!(columns.is_some(), "written operand {j} is not divided by columns");
         let (row, width) = columns.unwrap_or_default();
-        let at = self.frame.base.wrapping_add(self.bounds::<T>(s)).cast::<T>();
-        // The operand lies in the arena, aligned, and by the file's invariant nothing else touches these columns of it
-        // during the call: what a panel promises.
+        let at = self.arena.base.wrapping_add(self.bounds::<T>(s)).cast::<T>();
+        // The operand lies in the arena, aligned, and by the file's invariant nothing else touches these columns during
+        // the call. This is the invariant of `MatrixMut`.
         let all = MatrixMut { at, step: row, rows: s.len / row.max(1), cols: row, owner: PhantomData };
         let rows = all.rows;
         all.cut(0..rows, (self.units.start * width).min(row)..(self.units.end * width).min(row))
     }
 
-    /// The place of written operand `j`, which is taken once.
+    /// Written operand `j`, marked as taken.
     #[inline]
     fn take(&mut self, j: usize) -> &'a OperandRef {
         assert!(self.taken & (1 << j) == 0, "written operand {j} taken twice");
@@ -333,34 +337,36 @@ impl<'a> Args<'a> {
         &self.writes[j]
     }
 
-    /// Reports a bad value (an index out of range) at `element` of the op's index operand; the step ends with an error.
+    /// Reports a bad value at `element` of the index operand, for example an index out of range. The step then ends
+    /// with an error.
     #[cold]
     pub fn fault(&self, element: usize) {
         self.fault.record(Bad { element, value: None });
     }
 
-    /// As [`Args::fault`], for an index `value` that is not one of `0..bound`.
+    /// As [`Args::fault`], for an index `value` outside `0..bound`.
     #[cold]
     pub fn fault_index(&self, element: usize, value: i64, bound: usize) {
         self.fault.record(Bad { element, value: Some((value, bound)) });
     }
 
-    /// Where `s` begins, after checks that it lies in the arena and is aligned.
+    /// Byte offset of `s`, after checks of element size, alignment and arena bounds.
     #[inline]
     fn bounds<T: Pod>(&self, s: &OperandRef) -> usize {
         let size = size_of::<T>();
         assert!(s.size == size, "an operand of {}-byte elements is taken as {}-byte elements", s.size, size);
         let off = self.moves.offset(s);
-        assert!(off.is_multiple_of(align_of::<T>()) && off <= self.frame.len);
-        assert!(s.len <= (self.frame.len - off) / size);
+        assert!(off.is_multiple_of(align_of::<T>()) && off <= self.arena.len);
+        assert!(s.len <= (self.arena.len - off) / size);
         off
     }
 }
 
-/// Some columns of rows of a matrix, to write. Rows are slices; what lies between them belongs to others.
+/// A mutable view of some rows and columns of a matrix. Each row is a slice. The elements between the rows belong to
+/// other calls.
 ///
-/// Invariant: element `j < cols` of row `i < rows` is the one at `at + i * step + j`; it lies in one allocation with
-/// the others, aligned, and for `'a` it is reached through this panel alone.
+/// Invariant: element `(i, j)` with `i < rows` and `j < cols` is at `at + i * step + j`. All elements lie in one
+/// allocation and are aligned. For `'a` they are reached through this view only.
 pub struct MatrixMut<'a, T> {
     at: *mut T,
     step: usize,
@@ -370,10 +376,10 @@ pub struct MatrixMut<'a, T> {
 }
 
 impl<'a, T> MatrixMut<'a, T> {
-    /// The matrix of `rows` adjacent rows of `cols` elements that begins a slice.
+    /// The matrix of `rows` adjacent rows of `cols` elements at the start of a slice.
     ///
     /// # Panics
-    /// If the slice is shorter.
+    /// If the slice has fewer than `rows * cols` elements.
     #[inline]
     pub fn new(matrix: &'a mut [T], rows: usize, cols: usize) -> MatrixMut<'a, T> {
         assert!(rows.checked_mul(cols).is_some_and(|len| len <= matrix.len()));
@@ -398,16 +404,16 @@ impl<'a, T> MatrixMut<'a, T> {
         self.step
     }
 
-    /// The first element. Row `i` has `cols` elements from `i * step` on; no other may be touched.
+    /// Pointer to element (0, 0). Row `i` has `cols` elements from `i * step` on; no other element may be touched.
     #[inline(always)]
     pub fn as_mut_ptr(&mut self) -> *mut T {
         self.at
     }
 
-    /// Some columns of some rows.
+    /// The view of rows `rows` and columns `cols`.
     ///
     /// # Panics
-    /// If there are no such rows or columns.
+    /// If the ranges reach beyond the view.
     #[inline]
     pub fn part(&mut self, rows: Range<usize>, cols: Range<usize>) -> MatrixMut<'_, T> {
         let all = MatrixMut { at: self.at, step: self.step, rows: self.rows, cols: self.cols, owner: PhantomData };
@@ -421,10 +427,10 @@ impl<'a, T> MatrixMut<'a, T> {
         MatrixMut { at, rows: rows.len(), cols: cols.len(), ..self }
     }
 
-    /// The same elements as numbers of another type.
+    /// The same elements, reinterpreted as type `U`.
     ///
     /// # Panics
-    /// If those have another size or alignment.
+    /// If `U` has another size or alignment.
     #[inline]
     pub fn cast<U: Pod>(self) -> MatrixMut<'a, U>
     where
@@ -441,15 +447,15 @@ impl<'a, T> MatrixMut<'a, T> {
     #[inline]
     pub fn row(&mut self, i: usize) -> &mut [T] {
         assert!(i < self.rows);
-        // SAFETY: by the invariant the row's elements lie in an allocation and are reached through `self` alone, which
-        // is borrowed for as long as the slice is.
+        // SAFETY: by the invariant the row lies in one allocation and is reached through `self` alone, which stays
+        // borrowed as long as the slice.
         #[allow(unsafe_code)]
         unsafe {
             std::slice::from_raw_parts_mut(self.at.add(i * self.step), self.cols)
         }
     }
 
-    /// Row `i`, to read.
+    /// Row `i`, shared.
     ///
     /// # Panics
     /// If there is no such row.
@@ -463,19 +469,19 @@ impl<'a, T> MatrixMut<'a, T> {
         }
     }
 
-    /// The rows, to read.
+    /// All rows, shared.
     #[inline]
     pub fn each(&self) -> impl Iterator<Item = &[T]> {
         (0..self.rows).map(|i| self.get(i))
     }
 
-    /// All of it, if no stranger's element lies between the rows.
+    /// The whole view as one slice, if its rows are adjacent.
     #[inline]
     pub fn flat(&mut self) -> Option<&mut [T]> {
         if self.step != self.cols && self.rows > 1 {
             return None;
         }
-        // SAFETY: as for `row`; the rows follow one another.
+        // SAFETY: as for `row`; the rows are adjacent.
         #[allow(unsafe_code)]
         Some(unsafe { std::slice::from_raw_parts_mut(self.at, self.rows * self.cols) })
     }

@@ -1,32 +1,31 @@
-//! An activation and its derivative in one sweep, with one exponential for both.
+//! An activation and its derivative in one pass, with one exponential for both.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`gelu`], [`gelu_tanh`], [`silu`] | x: `T[len]` | y, slope: `T[len]` | [`Slope`] |
+//! | [`gelu`], [`gelu_tanh`], [`silu`] | x: `T[len]` | y, grad: `T[len]` | [`ActWithGrad`] |
 //!
-//! Either write may take the place of x.
+//! Either write may be in place of x.
 //!
-//! Invariant: y and slope have the bits of the slice forms in [`vmath`] that give one of them. For the lowering of
-//! the op `act_with_grad`.
+//! Invariant: y and grad have the bits of the slice forms in [`vmath`]. Used by the lowering of `act_with_grad`.
 
 use crate::kernels::abi::Args;
 use crate::kernels::params::params;
 use crate::kernels::vmath::{self, Real};
 use crate::simd;
 
-/// Elements in one unit.
+/// Elements in a unit.
 pub const UNIT: usize = 4096;
 
 params! {
     /// Params of the kernels.
-    pub struct Slope {
+    pub struct ActWithGrad {
         /// Number of elements.
         pub len: usize,
     }
 }
 
-impl Slope {
-    /// Elements of each output in each unit.
+impl ActWithGrad {
+    /// Elements of each output in a unit.
     pub fn per_unit(&self) -> usize {
         UNIT
     }
@@ -37,7 +36,7 @@ impl Slope {
     }
 }
 
-/// An activation with its derivative.
+/// A function with its derivative.
 trait Curve<T>: Copy {
     /// f(x) and f'(x).
     fn at(self, x: T) -> (T, T);
@@ -57,8 +56,8 @@ macro_rules! curves {
 
         #[doc = concat!($what, " and its derivative.")]
         ///
-        /// Reads x: `T[len]`; writes y, slope: `T[len]`, [`Slope::per_unit`] each, of which one may take the place of
-        /// x; params [`Slope`].
+        /// Reads x: `T[len]`; writes y, grad: `T[len]`, [`ActWithGrad::per_unit`] each, one of them in place of x or none;
+        /// params [`ActWithGrad`].
         pub fn $kernel<T: Real>(args: &mut Args<'_>) {
             sweep::<T, $curve>($curve, args);
         }
@@ -72,26 +71,26 @@ curves! {
 }
 
 simd! {
-    fn apart[T: Real, C: Curve<T>](curve: C, x: &[T], y: &mut [T], slope: &mut [T]) {
-        for ((y, s), x) in y.iter_mut().zip(slope).zip(x) {
+    fn apart[T: Real, C: Curve<T>](curve: C, x: &[T], y: &mut [T], grad: &mut [T]) {
+        for ((y, s), x) in y.iter_mut().zip(grad).zip(x) {
             (*y, *s) = curve.at(*x);
         }
     }
 }
 
 simd! {
-    /// `y` holds x.
-    fn over_y[T: Real, C: Curve<T>](curve: C, y: &mut [T], slope: &mut [T]) {
-        for (y, s) in y.iter_mut().zip(slope) {
+    /// In place: `y` holds x.
+    fn over_y[T: Real, C: Curve<T>](curve: C, y: &mut [T], grad: &mut [T]) {
+        for (y, s) in y.iter_mut().zip(grad) {
             (*y, *s) = curve.at(*y);
         }
     }
 }
 
 simd! {
-    /// `slope` holds x.
-    fn over_slope[T: Real, C: Curve<T>](curve: C, y: &mut [T], slope: &mut [T]) {
-        for (y, s) in y.iter_mut().zip(slope) {
+    /// In place: `grad` holds x.
+    fn over_grad[T: Real, C: Curve<T>](curve: C, y: &mut [T], grad: &mut [T]) {
+        for (y, s) in y.iter_mut().zip(grad) {
             (*y, *s) = curve.at(*s);
         }
     }
@@ -99,11 +98,11 @@ simd! {
 
 fn sweep<T: Real, C: Curve<T>>(curve: C, args: &mut Args<'_>) {
     let (lo, place) = (args.units().start * UNIT, args.inplace(0));
-    let (y, slope) = (args.write::<T>(0), args.write::<T>(1));
+    let (y, grad) = (args.write::<T>(0), args.write::<T>(1));
     match place {
-        None => apart(curve, &args.read::<T>(0)[lo..lo + y.len()], y, slope),
-        Some(0) => over_y(curve, y, slope),
-        Some(_) => over_slope(curve, y, slope),
+        None => apart(curve, &args.read::<T>(0)[lo..lo + y.len()], y, grad),
+        Some(0) => over_y(curve, y, grad),
+        Some(_) => over_grad(curve, y, grad),
     }
 }
 
@@ -118,17 +117,17 @@ mod tests {
     #[test]
     fn both_are_the_single_forms() {
         let curves: [(Kernel, Slices, Slices); 3] = [
-            (gelu::<f32>, vmath::gelu_slice, vmath::gelu_slope_slice),
-            (gelu_tanh::<f32>, vmath::gelu_tanh_slice, vmath::gelu_tanh_slope_slice),
-            (silu::<f32>, vmath::silu_slice, vmath::silu_slope_slice),
+            (gelu::<f32>, vmath::gelu_slice, vmath::gelu_grad_slice),
+            (gelu_tanh::<f32>, vmath::gelu_tanh_slice, vmath::gelu_tanh_grad_slice),
+            (silu::<f32>, vmath::silu_slice, vmath::silu_grad_slice),
         ];
         for len in [0, 1, 37, UNIT, 2 * UNIT + 5] {
-            let p = Slope { len };
+            let p = ActWithGrad { len };
             let x: Vec<f32> = noise32(len, 3).iter().map(|x| x * 4.0).collect();
             let (mut y, mut s) = (vec![0f32; len], vec![0f32; len]);
-            for (kernel, value, slope) in curves {
+            for (kernel, value, grad) in curves {
                 value(&mut y, &x);
-                slope(&mut s, &x);
+                grad(&mut s, &x);
                 for read in [In::of(&x), In::of(&x).over(0), In::of(&x).over(1)] {
                     let writes = [0; 2].map(|_| Out::of::<f32>(len, p.per_unit()));
                     let got = run(kernel, &p.to_words(), &[read], &writes, p.units());

@@ -5,7 +5,7 @@ use super::abi::Args;
 /// Bytes of one unit of a copy.
 pub const UNIT: usize = 1 << 15;
 
-/// `y = x`, bytes, in units of [`UNIT`].
+/// `y = x` as bytes, [`UNIT`] bytes in a unit.
 pub fn copy(args: &mut Args<'_>) {
     let x = args.read::<u8>(0);
     let at = args.units().start * UNIT;
@@ -13,7 +13,7 @@ pub fn copy(args: &mut Args<'_>) {
     y.copy_from_slice(&x[at..at + y.len()]);
 }
 
-/// As [`copy`], and nothing where the two share their place.
+/// As [`copy`], but does nothing if the operands share their bytes.
 pub fn keep(args: &mut Args<'_>) {
     if args.inplace(0).is_none() {
         copy(args);

@@ -1,8 +1,8 @@
 //! Kernels that move elements and compute nothing: strided copy (transpose, broadcast, slice, flip), pad, concat, iota,
 //! fill.
 //!
-//! Invariant: elements are bits of their size (`u8` … `u64`), never interpreted; destinations are dense. For the
-//! lowering of the ops that are not views.
+//! Invariant: elements are uninterpreted words of their size (`u8` … `u64`). Destinations are dense. Used by the
+//! lowering of layout ops that are not views.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
@@ -19,19 +19,19 @@ use bytemuck::Pod;
 mod padding;
 pub use padding::{Pad, pad};
 
-/// Elements in one unit, about.
+/// Approximate number of elements in a unit.
 const UNIT: usize = 4096;
-/// Most axes that a copy can have.
+/// Maximal number of axes of a copy.
 pub const MAX_RANK: usize = 8;
-/// Columns of the source that a transpose takes together: what they touch of one row is next to each other.
+/// Columns of the source in a tile of a transpose. They are adjacent in each source row.
 const TILE_ROWS: usize = 64;
-/// Rows of the source in a tile: a line of each row of the output.
+/// Rows of the source in a tile: one cache line of each output row.
 const TILE: usize = 16;
 
-/// A piece of the source on its way through a transpose.
+/// A tile of the source during a transpose.
 type Tile<T> = [[T; TILE_ROWS]; TILE];
 
-/// An element as bits.
+/// An element as an uninterpreted word.
 pub trait Bits: Pod + Send + Sync {
     /// The low bits of a parameter word.
     fn from_word(word: u64) -> Self;
@@ -60,8 +60,8 @@ pub struct Strided {
 }
 
 impl Strided {
-    /// The copy with the fewest axes: those of length 1 vanish, and neighbours that step as one are joined. `None`
-    /// where more than [`MAX_RANK`] remain.
+    /// The copy with the fewest axes: axes of length 1 are dropped, and adjacent axes with contiguous strides are
+    /// merged. `None` if more than [`MAX_RANK`] axes remain.
     pub fn new(dims: &[usize], strides: &[i64], base: usize) -> Option<Strided> {
         let mut s = Strided { rank: 0, base: base as i64, dims: [0; MAX_RANK], strides: [0; MAX_RANK] };
         if dims.contains(&0) {
@@ -92,7 +92,7 @@ impl Strided {
         self.dims[..self.rank].iter().product()
     }
 
-    /// Elements of the output in each unit.
+    /// Elements of the output in a unit.
     pub fn per_unit(&self) -> usize {
         let tiles = TILE_ROWS * self.dims[self.rank - 1];
         match self.transposes() && tiles <= 16 * UNIT {
@@ -122,13 +122,13 @@ impl Strided {
         s
     }
 
-    /// Whether rows of the output are columns of the source, with neighbours in neighbouring rows.
+    /// Whether rows of the output are columns of the source, and adjacent rows are adjacent columns.
     fn transposes(&self) -> bool {
         self.rank >= 2 && self.strides[self.rank - 2] == 1 && self.strides[self.rank - 1] != 0
     }
 }
 
-/// A row of the output: its indices on all axes but the last, and where it starts in the source.
+/// A cursor over the rows of the output: the index of the row, and the offset of its first element in the source.
 struct Row<'a> {
     shape: &'a Strided,
     index: [usize; MAX_RANK],
@@ -147,7 +147,7 @@ impl Row<'_> {
         Row { shape, index, at }
     }
 
-    /// Goes on by `by` rows, which must not pass the end of the axis before the last.
+    /// Advances by `by` rows, which must not pass the end of the second to last axis.
     fn advance(&mut self, by: usize) {
         let mut by = by;
         for k in (0..self.shape.rank - 1).rev() {
@@ -163,7 +163,7 @@ impl Row<'_> {
         }
     }
 
-    /// Rows from here to the end of the axis before the last.
+    /// Rows up to the end of the second to last axis.
     fn neighbours(&self) -> usize {
         let k = self.shape.rank - 2;
         self.shape.dims[k] - self.index[k]
@@ -194,10 +194,10 @@ fn copy_row<T: Pod>(x: &[T], at: i64, stride: i64, out: &mut [T]) {
     }
 }
 
-/// Writes four rows of the output, `n` apart, at column `from`: columns `r..r + 4` of a full tile. In squares of four,
-/// which compile to shuffles of registers.
+/// Writes four rows of the output, `n` apart, at column `from`, from columns `r..r + 4` of a full tile. Works in 4 × 4
+/// blocks, which compile to register shuffles.
 #[inline(always)]
-fn turn_four<T: Pod>(tile: &Tile<T>, r: usize, n: usize, from: usize, out: &mut [T]) {
+fn transpose_four<T: Pod>(tile: &Tile<T>, r: usize, n: usize, from: usize, out: &mut [T]) {
     let (ab, cd) = out.split_at_mut(2 * n);
     let ((a, b), (c, d)) = (ab.split_at_mut(n), cd.split_at_mut(n));
     let rows = [a, b, c, d].map(|row| row[from..from + TILE].as_chunks_mut::<4>().0);
@@ -209,7 +209,8 @@ fn turn_four<T: Pod>(tile: &Tile<T>, r: usize, n: usize, from: usize, out: &mut 
     }
 }
 
-/// Fills `out`, a few rows of `n` elements, from as many neighbouring columns of `x`, `stride` apart from `at` on.
+/// Fills `out`, rows of `n` elements, from adjacent columns of `x`. Row `r` is column `at + r`; source rows are
+/// `stride` apart.
 fn transpose_rows<T: Pod>(x: &[T], at: i64, stride: i64, n: usize, tile: &mut Tile<T>, out: &mut [T]) {
     let rows = out.len() / n;
     for from in (0..n).step_by(TILE) {
@@ -225,7 +226,7 @@ fn transpose_rows<T: Pod>(x: &[T], at: i64, stride: i64, n: usize, tile: &mut Ti
         let mut done = 0;
         if w == TILE {
             for four in out.chunks_exact_mut(4 * n) {
-                turn_four(tile, done, n, from, four);
+                transpose_four(tile, done, n, from, four);
                 done += 4;
             }
         }
@@ -237,7 +238,7 @@ fn transpose_rows<T: Pod>(x: &[T], at: i64, stride: i64, n: usize, tile: &mut Ti
     }
 }
 
-/// Elements `lo..` of the dense output of a strided copy, row by row.
+/// Elements `lo..` of the output of a strided copy, row by row.
 fn copy_rows<T: Pod>(p: &Strided, x: &[T], lo: usize, out: &mut [T]) {
     let (n, stride) = (p.dims[p.rank - 1], p.strides[p.rank - 1]);
     let mut row = Row::new(p, lo / n);
@@ -250,7 +251,8 @@ fn copy_rows<T: Pod>(p: &Strided, x: &[T], lo: usize, out: &mut [T]) {
     }
 }
 
-/// The same where rows are columns of the source: many rows at a time, so that lines are read once.
+/// [`copy_rows`] if rows are columns of the source: copies tiles of many rows, so that each cache line of the source is
+/// read once.
 fn copy_columns<T: Pod>(p: &Strided, x: &[T], lo: usize, out: &mut [T]) {
     let (n, stride) = (p.dims[p.rank - 1], p.strides[p.rank - 1]);
     let head = ((n - lo % n) % n).min(out.len());
@@ -270,7 +272,7 @@ fn copy_columns<T: Pod>(p: &Strided, x: &[T], lo: usize, out: &mut [T]) {
     copy_rows(p, x, at, rest);
 }
 
-/// Elements `lo..` of the dense output of a strided copy.
+/// Elements `lo..` of the output of a strided copy.
 pub fn copy_into<T: Pod>(p: &Strided, x: &[T], lo: usize, out: &mut [T]) {
     match p.transposes() {
         _ if out.is_empty() => {}
@@ -279,7 +281,7 @@ pub fn copy_into<T: Pod>(p: &Strided, x: &[T], lo: usize, out: &mut [T]) {
     }
 }
 
-/// Gathers a strided view into a dense tensor: transpose, broadcast (stride 0), slice with a step, flip (negative
+/// Copies a strided view into a dense tensor: transpose, broadcast (stride 0), slice with a step, flip (negative
 /// stride).
 ///
 /// Reads x: the whole source buffer; writes `T[dims]`, [`Strided::per_unit`]; params [`Strided`].
@@ -289,12 +291,12 @@ pub fn strided_copy<T: Pod>(args: &mut Args<'_>) {
     copy_into(&p, args.read::<T>(0), lo, args.write::<T>(0));
 }
 
-/// Params of [`concat()`]: outer rows, and elements in an outer row of each source.
+/// Params of [`concat()`]. Only the widths become words.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Concat {
-    /// Product of the axes before the joined one.
+    /// Product of the axes before the concatenated one.
     pub outer: usize,
-    /// For each source, the length of the joined axis times the product of the axes after it.
+    /// For each source, the length of the concatenated axis times the product of the axes after it.
     pub widths: Vec<usize>,
 }
 
@@ -304,7 +306,7 @@ impl Concat {
         self.outer * self.widths.iter().sum::<usize>()
     }
 
-    /// Elements of the output in each unit.
+    /// Elements of the output in a unit.
     pub fn per_unit(&self) -> usize {
         UNIT
     }
@@ -320,7 +322,7 @@ impl Concat {
     }
 }
 
-/// The sources one after another along an axis.
+/// Concatenates the sources along an axis.
 ///
 /// Reads x₀ …: `T[outer, nᵢ, inner]`; writes `T[outer, Σ nᵢ, inner]`, [`Concat::per_unit`]; params [`Concat`].
 pub fn concat<T: Pod>(args: &mut Args<'_>) {
@@ -332,7 +334,7 @@ pub fn concat<T: Pod>(args: &mut Args<'_>) {
     for (i, width) in widths.iter().map(|w| *w as usize).enumerate() {
         let x = args.read::<T>(i);
         for r in lo / row.max(1)..hi.div_ceil(row.max(1)) {
-            // The part of this source's piece that lies in lo..hi.
+            // The part of this source's row that lies in lo..hi.
             let start = r * row + column;
             let (from, to) = (start.max(lo), (start + width).min(hi));
             if from < to {
@@ -343,7 +345,7 @@ pub fn concat<T: Pod>(args: &mut Args<'_>) {
     }
 }
 
-/// A number that counts: what [`iota`] writes.
+/// A number type of [`iota`].
 pub trait Count: Pod + Send + Sync {
     /// `i` as this type.
     fn count(i: usize) -> Self;
@@ -365,9 +367,9 @@ count!(f32 f64 i32 i64 u32);
 params! {
     /// Params of [`iota`]: the view.
     pub struct Iota {
-        /// Product of the axes before the counted one.
+        /// Product of the axes before the indexed one.
         pub outer: usize,
-        /// Length of the counted axis.
+        /// Length of the indexed axis.
         pub n: usize,
         /// Product of the axes after it.
         pub inner: usize,
@@ -375,7 +377,7 @@ params! {
 }
 
 impl Iota {
-    /// Elements of the output in each unit.
+    /// Elements of the output in a unit.
     pub fn per_unit(&self) -> usize {
         UNIT
     }
@@ -394,7 +396,7 @@ pub fn iota<T: Count>(args: &mut Args<'_>) {
     let mut at = args.units().start * UNIT;
     let mut rest = args.write::<T>(0);
     while !rest.is_empty() {
-        // A run of one value, or of one value after another.
+        // A run of equal values, or of consecutive ones.
         let (value, within) = (at / p.inner % p.n, at % p.inner);
         let run = if p.inner == 1 { p.n - value } else { p.inner - within };
         let (part, after) = rest.split_at_mut(run.min(rest.len()));
@@ -421,7 +423,7 @@ params! {
 }
 
 impl Fill {
-    /// Elements of the output in each unit.
+    /// Elements of the output in a unit.
     pub fn per_unit(&self) -> usize {
         UNIT
     }
@@ -432,7 +434,7 @@ impl Fill {
     }
 }
 
-/// One value everywhere.
+/// Fills the output with one value.
 ///
 /// Reads nothing; writes `T[len]`, [`Fill::per_unit`]; params [`Fill`].
 pub fn fill<T: Bits>(args: &mut Args<'_>) {

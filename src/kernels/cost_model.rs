@@ -1,21 +1,21 @@
-//! How long kernels take on one thread: a table of figures that were measured once, so that the same program is divided
-//! among the same threads every time.
+//! The cost model: kernel times on one thread, from a table of measured figures. With a fixed table, the same program
+//! is divided among the same threads in every run.
 //!
-//! Invariant: nothing here looks at a clock, and no result depends on it, only which thread computes it. Lowering names
-//! the kind of work of each call; `sched` adds times up. `arenagrad trace` prints these times beside those of a step:
-//! docs/performance.md tells how to measure the table anew.
+//! Invariant: nothing here reads a clock. No result depends on the table, only which thread computes it. Lowering names
+//! the [`CostClass`] of each call; `sched` adds the times. `arenagrad trace` prints these times beside measured ones;
+//! docs/performance.md tells how to measure the table again.
 
 use super::tile::{Step, TileOp};
 use crate::kernels::gemm::{Precision, bf16_engine};
 
-/// What a kind of work takes.
+/// The cost of one kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostClass {
-    /// Nanoseconds of each call, however small.
+    /// Nanoseconds per call, independent of its size.
     call: u32,
-    /// Femtoseconds of each operation, as the call counts them.
+    /// Femtoseconds per operation, as the call counts operations.
     op: u32,
-    /// Femtoseconds of each byte that is read or written, in caches near enough for a step of a small network.
+    /// Femtoseconds per byte read or written, with data in caches, as in a step of a small network.
     byte: u32,
 }
 
@@ -24,21 +24,21 @@ const fn row(call: u32, op: u32, byte: u32) -> CostClass {
 }
 
 impl CostClass {
-    /// Copies, fills, slices, and whatever has no row of its own.
+    /// Copies, fills, slices, and kernels without a class.
     pub const COPY: CostClass = row(60, 0, 33_000);
-    /// Elements that indices name.
+    /// Gathers and scatters.
     pub const INDEX: CostClass = row(60, 0, 100_000);
-    /// Products in f32, on its units.
+    /// Products in f32.
     pub const PRODUCT: CostClass = row(180, 8_700, 10_000);
     /// Products in f64.
     pub const PRODUCT_F64: CostClass = row(120, 17_500, 10_000);
-    /// Products of numbers split in three bf16 terms.
+    /// Products of f32 numbers split into three bf16 terms.
     pub const PRODUCT_THIRDS: CostClass = row(200, 5_000, 35_000);
-    /// Products of numbers split in two bf16 terms.
+    /// Products of f32 numbers split into two bf16 terms.
     pub const PRODUCT_HALVES: CostClass = row(200, 3_700, 25_000);
-    /// Products of numbers rounded to bf16, by tiles of AMX.
+    /// Products of f32 numbers rounded to bf16, with AMX tiles.
     pub const PRODUCT_BF16: CostClass = row(200, 1_700, 25_000);
-    /// The same by vectors, which are no more than twice as fast as those of f32.
+    /// The same with AVX512-BF16 vectors, at most twice as fast as f32.
     pub const PRODUCT_BF16_VECTORS: CostClass = row(200, 5_400, 15_000);
     /// Convolutions and their derivatives.
     pub const CONV: CostClass = row(300, 13_000, 5_000);
@@ -48,7 +48,7 @@ impl CostClass {
     pub const ATTENTION: CostClass = row(300, 53_000, 10_000);
     /// The derivative of attention.
     pub const ATTENTION_BACKWARD: CostClass = row(300, 34_000, 10_000);
-    /// Softmax along rows, and derivatives of it and of cross entropy.
+    /// Softmax along rows, and the derivatives of softmax and of cross entropy.
     pub const SOFTMAX: CostClass = row(100, 150_000, 30_000);
     /// Cross entropy of rows.
     pub const CROSS_ENTROPY: CostClass = row(300, 400_000, 30_000);
@@ -56,22 +56,22 @@ impl CostClass {
     pub const NORM: CostClass = row(100, 0, 50_000);
     /// Sums and other reductions.
     pub const REDUCE: CostClass = row(80, 0, 25_000);
-    /// Sums and the like that run along an axis.
+    /// Running sums, products and extremes along an axis.
     pub const RUNNING: CostClass = row(80, 1_000_000, 30_000);
-    /// Sorts: an operation is a comparison.
+    /// Sorts; an operation is a comparison.
     pub const SORT: CostClass = row(100, 7_000_000, 30_000);
     /// Activations with their derivatives.
     pub const ACTIVATION: CostClass = row(100, 500_000, 29_000);
     /// Random numbers.
     pub const RANDOM: CostClass = row(100, 150_000, 30_000);
-    /// What is looked at in rare cases only, however much it is.
+    /// Kernels that rarely read their operands, whatever the operands' size.
     pub const RARE: CostClass = row(60, 0, 0);
     /// Updates of params.
     pub const OPTIMISER: CostClass = row(80, 0, 33_000);
-    /// Point-wise programs: an operation is a [`step`] of one element, in femtoseconds.
+    /// Pointwise programs; operations are [`steps`], in femtoseconds.
     pub const TILE: CostClass = row(90, 1, 29_000);
 
-    /// Products of f32 matrices in this precision, by the units that this CPU has.
+    /// The class of products of f32 matrices at `precision`, on the bf16 engine of this CPU.
     pub fn product(precision: Precision) -> CostClass {
         match precision {
             Precision::F32 => CostClass::PRODUCT,
@@ -82,19 +82,20 @@ impl CostClass {
         }
     }
 
-    /// Picoseconds of a call of `ops` operations that reads and writes `bytes` bytes, all of its units on one thread.
+    /// Picoseconds of a call with `ops` operations and `bytes` bytes read or written, all units on one thread.
+    /// Saturates.
     pub const fn time(self, ops: u64, bytes: u64) -> u64 {
         let ops = ops.saturating_mul(self.op as u64).saturating_add(bytes.saturating_mul(self.byte as u64));
         self.fixed().saturating_add(ops / 1000)
     }
 
-    /// Picoseconds of a call of nothing.
+    /// Picoseconds of an empty call.
     pub const fn fixed(self) -> u64 {
         self.call as u64 * 1000
     }
 }
 
-/// Femtoseconds of one step of a point-wise program for one element, beside the bytes that move.
+/// Femtoseconds per element of one step of a pointwise program, without memory traffic.
 pub const fn step(op: TileOp) -> u64 {
     use TileOp::*;
     match op {
@@ -108,7 +109,7 @@ pub const fn step(op: TileOp) -> u64 {
     }
 }
 
-/// [`CostClass::TILE`]'s operations of a program of these steps over `len` elements.
+/// Operations of class [`CostClass::TILE`]: those of a program with these steps over `len` elements.
 pub fn steps(steps: &[Step], len: usize) -> u64 {
     steps.iter().fold(0, |sum, s| step(s.op).saturating_add(sum)).saturating_mul(len as u64)
 }

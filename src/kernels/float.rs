@@ -1,4 +1,4 @@
-//! The two element types that kernels compute in, behind one trait.
+//! The floating-point types that kernels compute in, behind one trait.
 
 use bytemuck::Pod;
 use std::fmt::Debug;
@@ -39,8 +39,8 @@ pub trait Float:
     fn abs(self) -> Self;
     /// Whether this is NaN.
     fn is_nan(self) -> bool;
-    /// max(x, 0): −0 becomes +0, NaN stays. An addition comes last: a choice might be stored under a mask, as
-    /// [`Unmasked`](crate::kernels::simd::Unmasked) says.
+    /// max(x, 0): −0 becomes +0, NaN stays. The last operation is an addition, because a selection might be stored
+    /// under a mask (see [`Unmasked`](crate::kernels::simd::Unmasked)).
     #[inline(always)]
     fn positive(self) -> Self {
         (if Self::ZERO > self { Self::ZERO } else { self }) + Self::ZERO

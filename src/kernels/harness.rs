@@ -1,12 +1,12 @@
-//! Runs a kernel the way the executor does, for tests: operands in an arena, units in several ranges.
+//! Test harness: runs a kernel as the executor does, with operands in an arena and units in several ranges.
 //!
-//! Invariant: what it returns does not depend on how the units were divided, or it fails the test.
+//! Invariant: the result does not depend on the division of the units, or the test fails.
 
 use crate::arena::tensor::{LINE, TensorArena};
 use crate::kernels::abi::{ArenaPtr, Args, Fault, Kernel, OperandRef, Split};
 use bytemuck::Pod;
 
-/// A read operand: its bytes, the size of an element, and the write that it shares its place with.
+/// A read operand: bytes, element size, and the write that shares its bytes.
 #[derive(Clone)]
 pub struct In {
     bytes: Vec<u8>,
@@ -20,13 +20,13 @@ impl In {
         In { bytes: bytemuck::cast_slice(x).to_vec(), size: size_of::<T>(), inplace: None }
     }
 
-    /// The same read, in the place of write `j`.
+    /// The same read, in place of write `j`.
     pub fn over(self, j: u8) -> In {
         In { inplace: Some(j), ..self }
     }
 }
 
-/// A written operand: elements, bytes of each, and how units divide it.
+/// A written operand: number of elements, bytes per element, split.
 pub struct Out(pub usize, pub usize, pub Split);
 
 impl Out {
@@ -36,7 +36,7 @@ impl Out {
     }
 }
 
-/// What a run wrote, or the element it found fault with.
+/// The bytes of each write, or the element of the fault.
 pub type Outcome = Result<Vec<Vec<u8>>, usize>;
 
 /// The elements of write `j`.
@@ -45,11 +45,11 @@ pub fn get<T: Pod>(outcome: &Outcome, j: usize) -> Vec<T> {
 }
 
 fn line(bytes: usize) -> usize {
-    // An empty operand has a place of its own too.
+    // An empty operand gets a line, too.
     bytes.max(1).next_multiple_of(LINE)
 }
 
-/// What lies in a written operand; nothing of scratch, which keeps what the last range left there.
+/// The bytes of a written operand. Scratch counts as empty: its contents depend on the last range.
 fn written(arena: &TensorArena, slot: &OperandRef, out: &Out) -> Vec<u8> {
     let len = if matches!(out.2, Split::PerThread(_)) { 0 } else { out.0 * out.1 };
     arena.bytes()[slot.off..slot.off + len].to_vec()
@@ -85,7 +85,7 @@ fn once(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usi
     }
     let frame = ArenaPtr::new(arena.bytes_mut());
     let fault = Fault::default();
-    // The last range first: the order must not matter either.
+    // Ranges run in descending order: the order must not matter.
     for i in (0..ranges).rev() {
         let range = units * i / ranges..units * (i + 1) / ranges;
         // SAFETY: every operand has its own lines of the arena, an in-place read is reached through its write only,
@@ -99,7 +99,7 @@ fn once(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usi
     }
 }
 
-/// Runs `kernel` over its units in 1, 2, 3 and 7 ranges, checks that the bits agree, and returns them.
+/// Runs `kernel` over its units in 1, 2, 3 and 7 ranges, asserts that the bits agree, and returns them.
 pub fn run(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usize) -> Outcome {
     for w in writes {
         let (per, all) = match w.2 {
@@ -116,7 +116,7 @@ pub fn run(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: 
     whole
 }
 
-/// Numbers in −1..1 that look random.
+/// `n` pseudo-random numbers in −1..1 (xorshift64).
 pub fn noise(n: usize, seed: u64) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(0x1234_5678_9ABC_DEF1);
     let mut next = || {
@@ -128,12 +128,12 @@ pub fn noise(n: usize, seed: u64) -> Vec<f64> {
     (0..n).map(|_| next()).collect()
 }
 
-/// The same as `f32`.
+/// [`noise`], rounded to `f32`.
 pub fn noise32(n: usize, seed: u64) -> Vec<f32> {
     noise(n, seed).iter().map(|x| *x as f32).collect()
 }
 
-/// Checks `a` against `b` to `tol`, relative to the larger of 1 and |b|; equal infinities and NaNs agree.
+/// Asserts that `a` equals `b` within `tol`, relative to max(1, |b|). Equal infinities agree, and so do NaNs.
 pub fn close<A: Copy + Into<f64>, B: Copy + Into<f64>>(a: &[A], b: &[B], tol: f64) {
     assert_eq!(a.len(), b.len());
     for (i, (a, b)) in a.iter().zip(b).enumerate() {

@@ -1,8 +1,7 @@
-//! Kernels that follow indices: gather, take along an axis, and their adjoints, the scatters that add.
+//! Gather, take along an axis, and their adjoints (scatters that add).
 //!
-//! Invariant: every index that a call may use is checked before the call writes anything; a bad one (negative, or not
-//! less than `n`) is a fault at its position in the index operand. Duplicates add up in the order of the indices. For
-//! the lowering of the ops of these names.
+//! Invariant: every index that a call uses is checked before the call writes anything. An index that is negative or not
+//! less than `n` is a fault at its position in the index operand. Duplicates add up in the order of the indices.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
@@ -21,11 +20,11 @@ use crate::simd;
 use bytemuck::Pod;
 use std::ops::Range;
 
-/// Elements in one unit, about.
+/// Approximate number of elements in a unit.
 const UNIT: usize = 4096;
 
 params! {
-    /// Params of the kernels that index: the views `[outer, n, inner]` (table) and `[outer, k, inner]` (values).
+    /// Params of the kernels of this file: views `[outer, n, inner]` (table) and `[outer, k, inner]` (values).
     pub struct Indexed {
         /// Product of the axes before the indexed one.
         pub outer: usize,
@@ -39,12 +38,12 @@ params! {
 }
 
 impl Indexed {
-    /// Rows of `inner` elements in each unit of the values.
+    /// Rows of `inner` elements in a unit of the values.
     fn rows_per_unit(&self) -> usize {
         (UNIT / self.inner.max(1)).max(1)
     }
 
-    /// Elements of the values `[outer, k, inner]` in each unit of [`gather`] and [`take_along_axis`].
+    /// Elements of the values `[outer, k, inner]` in a unit of [`gather`] and [`take_along_axis`].
     pub fn per_unit(&self) -> usize {
         self.rows_per_unit() * self.inner
     }
@@ -54,12 +53,12 @@ impl Indexed {
         (self.outer * self.k).div_ceil(self.rows_per_unit())
     }
 
-    /// Rows of the table in each unit of a scatter: a block of one outer row, where there is only one, or whole ones.
+    /// Rows of the table in a unit of a scatter: part of the one outer row, or whole outer rows.
     fn scatter_rows(&self) -> usize {
         if self.outer == 1 { self.rows_per_unit() } else { self.n }
     }
 
-    /// Elements of the table `[outer, n, inner]` in each unit of [`scatter_add`] and [`scatter_along_axis_add`].
+    /// Elements of the table `[outer, n, inner]` in a unit of [`scatter_add`] and [`scatter_along_axis_add`].
     pub fn per_unit_scatter(&self) -> usize {
         self.scatter_rows() * self.inner
     }
@@ -75,7 +74,7 @@ impl Indexed {
         (units.start * rows).min(self.outer * self.k)..(units.end * rows).min(self.outer * self.k)
     }
 
-    /// The parts of `rows` that lie in one outer row each: the outer row, and its rows `j`.
+    /// Splits `rows` at outer rows: (outer row, range of `j`).
     fn by_outer(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> + use<> {
         let k = self.k.max(1);
         (rows.start / k..rows.end.div_ceil(k)).map(move |o| {
@@ -85,13 +84,13 @@ impl Indexed {
     }
 }
 
-/// Reports element `at` of the indices, which is not one of `0..n`.
+/// Reports element `at` of the indices, which lies outside `0..n`.
 #[cold]
 fn bad_index<I: Index>(args: &Args<'_>, idx: &[I], at: usize, n: usize) {
     args.fault_index(at, idx[at].to_i64(), n);
 }
 
-/// Copies the rows `idx` of a table.
+/// Copies rows `idx` of a table.
 fn gather_rows<T: Pod, I: Index>(table: &[T], idx: &[I], inner: usize, out: &mut [T]) {
     if inner == 1 {
         for (o, i) in out.iter_mut().zip(idx) {
@@ -104,7 +103,7 @@ fn gather_rows<T: Pod, I: Index>(table: &[T], idx: &[I], inner: usize, out: &mut
     }
 }
 
-/// Rows of a table by index, along one axis: `out[o, j, i] = table[o, idx[j], i]`.
+/// Rows of a table by index along one axis: `out[o, j, i] = table[o, idx[j], i]`.
 ///
 /// Reads table: `T[outer, n, inner]`, idx: `I[k]`; writes `T[outer, k, inner]`, [`Indexed::per_unit`]; params
 /// [`Indexed`].
@@ -115,7 +114,7 @@ pub fn gather<T: Pod, I: Index>(args: &mut Args<'_>) {
     if p.inner == 0 || rows.is_empty() {
         return;
     }
-    // A call within one outer row uses a part of the indices only.
+    // A call within one outer row uses only some of the indices.
     let used =
         if rows.start / p.k == (rows.end - 1) / p.k { rows.start % p.k..(rows.end - 1) % p.k + 1 } else { 0..p.k };
     if let Some(bad) = first_bad(&idx[used.clone()], p.n) {
@@ -129,7 +128,7 @@ pub fn gather<T: Pod, I: Index>(args: &mut Args<'_>) {
     }
 }
 
-/// Elements of `x` by index, along one axis: `out[o, j, i] = x[o, idx[o, j, i], i]`.
+/// Elements of `x` by index along one axis: `out[o, j, i] = x[o, idx[o, j, i], i]`.
 ///
 /// Reads x: `T[outer, n, inner]`, idx: `I[outer, k, inner]`; writes `T[outer, k, inner]`, [`Indexed::per_unit`];
 /// params [`Indexed`].
@@ -163,8 +162,8 @@ pub fn take_along_axis<T: Pod, I: Index>(args: &mut Args<'_>) {
 }
 
 simd! {
-    /// Adds each row of `updates` to the row of `out` that its index names, where that is one of `rows`; `out` is
-    /// those.
+    /// Adds each row of `updates` to the row of `out` with its index, if that lies in `rows`, the rows that `out`
+    /// holds.
     fn add_rows[T: Num, I: Index](updates: &[T], idx: &[I], inner: usize, rows: Range<usize>, out: &mut [T]) {
         for (x, i) in updates.chunks_exact(inner).zip(idx) {
             let at = (i.to_i64() as usize).wrapping_sub(rows.start);
@@ -177,7 +176,7 @@ simd! {
     }
 }
 
-/// Adds each element of `updates` to the row of `out` that its own index names, in its own column.
+/// Adds each element of `updates` to its own column of the row of `out` with its index.
 fn add_elements<T: Num, I: Index>(updates: &[T], idx: &[I], inner: usize, rows: Range<usize>, out: &mut [T]) {
     for (x, idx) in updates.chunks_exact(inner).zip(idx.chunks_exact(inner)) {
         for (column, (x, i)) in x.iter().zip(idx).enumerate() {
@@ -190,7 +189,8 @@ fn add_elements<T: Num, I: Index>(updates: &[T], idx: &[I], inner: usize, rows: 
     }
 }
 
-/// Runs a scatter: zeros, then `add(outer row, rows, out)` for each outer row of this call, or a part of one.
+/// Runs a scatter: fills `out` with zeros, then calls `add(outer row, rows, out)` for each outer row of this call, or a
+/// part of one.
 fn onto_zeros<T: Num>(args: &mut Args<'_>, p: &Indexed, mut add: impl FnMut(usize, Range<usize>, &mut [T])) {
     let first = args.units().start * p.scatter_rows();
     let out = args.write::<T>(0);

@@ -1,15 +1,15 @@
-//! The random key's step: once per step of a program.
+//! Advances the random key, once per step of a program.
 //!
-//! Invariant: the upper two words of a key are a 64-bit counter, low word first. For the lowering of `rng_next`.
+//! Invariant: the upper two words of a key are a 64-bit counter, low word first. Used by the lowering of `rng_next`.
 
 use super::abi::Args;
 
 /// Words of a key: seed low, seed high, step low, step high.
 pub const WORDS: usize = 4;
 
-/// The key of the next step.
+/// The key of the next step: the counter plus 1.
 ///
-/// Reads key: `u32[4]`; writes the same, in place of it or not, in one unit.
+/// Reads key: `u32[4]`; writes key: `u32[4]`, in place or not. One unit.
 pub fn step_key(args: &mut Args<'_>) {
     if args.units().is_empty() {
         return;

@@ -1,11 +1,11 @@
-//! The length of a vector that lies in several tensors, √Σx².
+//! The Euclidean norm √Σx² over several tensors.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
 //! | [`root_sum_squares`] | Σx²: `T[1]`, the tensors | √Σx²: `f64[1]` | [`Parts`] |
 //!
-//! Invariant: where the sum that is given neither overflowed nor lost digits at the lower end, its root, rounded to
-//! `T`, and the tensors are not touched.
+//! Invariant: if the given sum neither overflowed nor underflowed, the result is its root rounded to `T`, and the
+//! tensors are not read.
 
 use crate::kernels::abi::Args;
 use crate::kernels::num::Real;
@@ -16,16 +16,18 @@ params! {
     pub struct Parts {
         /// Number of tensors.
         pub tensors: usize,
-        /// Elements of all of them.
+        /// Elements of all tensors together.
         pub len: usize,
     }
 }
 
-/// See the file's head.
+/// √Σx², from the sum, or from the elements if the sum is out of range.
+///
+/// Reads Σx²: `T[1]` and the tensors; writes `f64[1]`; params [`Parts`].
 pub fn root_sum_squares<T: Real>(args: &mut Args<'_>) {
     let p = Parts::from_words(args.params());
     let sum = args.read::<T>(0)[0];
-    // What squares below the normal range may have lost is less than a rounding of such a sum.
+    // Squares that underflowed sum to less than one rounding of a sum this large.
     let rounding = if size_of::<T>() == size_of::<f32>() { f64::from(f32::EPSILON) } else { f64::EPSILON };
     let enough = T::MIN_POSITIVE.to_f64() / rounding * p.len as f64;
     let fine = sum.to_f64() >= enough && sum.to_f64() < f64::INFINITY;
@@ -36,7 +38,7 @@ pub fn root_sum_squares<T: Real>(args: &mut Args<'_>) {
     args.write::<f64>(0).fill(root);
 }
 
-/// The length by terms that are divided by the largest element first.
+/// The norm of the elements divided by the largest magnitude, times that magnitude.
 #[cold]
 fn scaled<T: Real>(args: &Args<'_>, tensors: usize) -> f64 {
     let each = |f: &mut dyn FnMut(f64)| {

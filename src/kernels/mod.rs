@@ -1,14 +1,14 @@
-//! Kernels: safe functions over slices, and the two small doors through which they are reached.
+//! Kernels: safe functions over slices that compute units of an instruction.
 //!
-//! * [`abi`] is how the executor calls a kernel: operands are resolved against the arena in one place.
-//! * [`simd`] is where the instruction set is chosen.
+//! * [`abi`] defines how the executor calls a kernel. Arena bytes become slices there and nowhere else.
+//! * [`simd`] selects the instruction set.
 //!
-//! Rules that every kernel keeps:
-//! * A kernel computes *units* (rows, tiles, blocks): contiguous pieces of its outputs. The algorithm, block sizes and
-//!   order of sums depend on the shape alone, never on which range of units a call computes, so results do not change
-//!   with the number of threads.
-//! * Nothing allocates: scratch is an operand.
-//! * NaN, infinities and −0 pass through as IEEE asks; indices are checked on every element ([`abi::Args::fault`]).
+//! Invariants of every kernel:
+//! * A kernel computes *units* (rows, tiles, blocks): contiguous parts of its outputs. The algorithm, the block sizes
+//!   and the order of sums depend on the shape alone, not on the range of units of a call. So results do not depend on
+//!   the number of threads.
+//! * A kernel allocates nothing. Scratch is an operand.
+//! * NaN, infinities and −0 pass through as IEEE 754 requires. Every index is checked ([`abi::Args::fault`]).
 
 pub mod abi;
 pub mod act_with_grad;
@@ -17,7 +17,6 @@ pub mod bytes;
 pub mod conv;
 pub mod copy;
 pub mod cost_model;
-pub mod elem;
 pub mod float;
 pub mod gemm;
 #[cfg(test)]
@@ -31,9 +30,6 @@ pub mod optim;
 pub mod pairwise;
 pub mod params;
 pub mod pool;
-mod pool_geom;
-mod pool_halves;
-mod pool_wide;
 pub mod random;
 pub mod reduce;
 pub mod rope;
@@ -45,3 +41,4 @@ pub mod squares;
 pub mod tile;
 pub mod unfold;
 pub mod vmath;
+pub mod window;

@@ -1,15 +1,15 @@
-//! Layer normalisation over the last axis of `[rows, n]`, with and without an affine part, and its adjoint.
+//! Layer normalisation over the last axis of `[rows, n]`, with or without γ and β, and its adjoint.
 //!
-//! Invariant: the variance is that of the deviations from the mean (two passes), never a difference of squares. For the
-//! lowering of the ops of these names.
+//! Invariant: the variance is computed from the deviations from the mean (two passes), never as a difference of
+//! squares.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
 //! | [`layer_norm`] | x: `T[rows, n]`, \[γ, β: `T[n]`\] | y: `T[rows, n]`, mean, rstd: `T[rows]` | [`LayerNorm`] |
 //! | [`layer_norm_backward`] | dy, x: `T[rows, n]`, mean, rstd: `T[rows]`, \[γ: `T[n]`\] | dx: `T[rows, n]`, \[dγ, dβ: `T[blocks, n]`\] | [`LayerNorm`] |
 //!
-//! Operands in brackets are there if [`LayerNorm::affine`]. The partial dγ and dβ are scratch, a row for each block of
-//! rows; two [`reduce::sum`](super::reduce::sum) with the params [`LayerNorm::combine`] make dγ and dβ of them.
+//! Operands in brackets exist if [`LayerNorm::affine`]. The partial dγ and dβ are scratch with one row for each block
+//! of rows. Two [`reduce::sum`](super::reduce::sum) with params [`LayerNorm::combine`] turn them into dγ and dβ.
 
 pub mod residual;
 pub mod rms;
@@ -21,7 +21,7 @@ use crate::kernels::params::params;
 use crate::kernels::reduce::Reduce;
 use crate::simd;
 
-/// Elements in one unit of the forward kernel, about.
+/// Approximate number of elements in a unit of the forward kernel.
 const UNIT: usize = 4096;
 
 params! {
@@ -29,22 +29,22 @@ params! {
     pub struct LayerNorm {
         /// Number of rows.
         pub rows: usize,
-        /// Elements in each.
+        /// Elements of a row.
         pub n: usize,
         /// Added to the variance.
         pub eps: f64,
-        /// Whether there are γ and β.
+        /// Whether γ and β exist.
         pub affine: bool,
     }
 }
 
 impl LayerNorm {
-    /// Rows in each unit of [`layer_norm`]: elements of mean and of rstd in it.
+    /// Rows in a unit of [`layer_norm`]: elements of mean and of rstd.
     pub fn rows_per_unit(&self) -> usize {
         (UNIT / self.n.max(1)).max(1)
     }
 
-    /// Elements of y in each unit of [`layer_norm`].
+    /// Elements of y in a unit of [`layer_norm`].
     pub fn per_unit(&self) -> usize {
         self.rows_per_unit() * self.n
     }
@@ -54,24 +54,23 @@ impl LayerNorm {
         self.rows.div_ceil(self.rows_per_unit())
     }
 
-    /// Rows in each unit of [`layer_norm_backward`]: about 32 units, and blocks that are neither so small that partial
-    /// sums cost much memory nor so large that they lose digits.
+    /// Rows in a unit of [`layer_norm_backward`]: about 32 units, clamped so that partial sums neither cost much memory
+    /// nor lose digits.
     pub fn rows_per_block(&self) -> usize {
         self.rows.div_ceil(32).clamp(8, 256)
     }
 
-    /// Number of units of [`layer_norm_backward`]: rows of its partial dγ and dβ, each of which has `n` elements in a
-    /// unit.
+    /// Number of units of [`layer_norm_backward`]: rows of the partial dγ and dβ, `n` elements in a unit.
     pub fn blocks(&self) -> usize {
         self.rows.div_ceil(self.rows_per_block())
     }
 
-    /// Elements of dx in each unit of [`layer_norm_backward`].
+    /// Elements of dx in a unit of [`layer_norm_backward`].
     pub fn per_block(&self) -> usize {
         self.rows_per_block() * self.n
     }
 
-    /// The reduction that makes dγ of its partial sums, and dβ of its own.
+    /// The reduction of the partial dγ to dγ, and of the partial dβ to dβ.
     pub fn combine(&self) -> Reduce {
         Reduce::new(1, self.blocks(), self.n)
     }
@@ -93,7 +92,7 @@ simd! {
     }
 }
 
-/// Mean and 1/√(variance + ε) of a row.
+/// Mean and rstd = 1/√(variance + ε) of a row, with the biased variance.
 pub fn row_moments<T: Real>(x: &[T], eps: T) -> (T, T) {
     let n = T::from_f64(x.len() as f64);
     let mean = pairwise::row(pairwise::Sum, x) / n;
@@ -123,7 +122,7 @@ pub fn layer_norm<T: Real>(args: &mut Args<'_>) {
 }
 
 simd! {
-    /// `dx = dy·γ`, and this row's share of dγ and dβ.
+    /// `dx = dy·γ`; adds this row's terms to dγ and dβ.
     fn affine_row[T: Real](
         dy: &[T], x: &[T], moments: (T, T), gamma: &[T], dx: &mut [T], sums: (&mut [T], &mut [T])
     ) {
@@ -147,7 +146,7 @@ simd! {
     }
 }
 
-/// Turns dy·γ in `dx` into the gradient of one row.
+/// Replaces dy·γ in `dx` by the gradient of one row.
 fn finish_row<T: Real>(x: &[T], (mean, rstd): (T, T), dx: &mut [T]) {
     let n = T::from_f64(x.len() as f64);
     let sum = pairwise::row(pairwise::Sum, dx);
@@ -155,8 +154,8 @@ fn finish_row<T: Real>(x: &[T], (mean, rstd): (T, T), dx: &mut [T]) {
     project(x, (mean, rstd), (sum / n, dot / n), dx);
 }
 
-/// The adjoint of [`layer_norm`] in one sweep: dx = rstd·(dyγ − mean(dyγ) − x̂·mean(dyγ·x̂)), and for each block of
-/// rows Σ dy·x̂ and Σ dy.
+/// The adjoint of [`layer_norm`] in one pass: dx = rstd·(dyγ − mean(dyγ) − x̂·mean(dyγ·x̂)), and for each block of rows
+/// Σ dy·x̂ and Σ dy.
 ///
 /// Reads dy, x: `T[rows, n]`, mean, rstd: `T[rows]`, \[γ: `T[n]`\]; writes dx: `T[rows, n]`, [`LayerNorm::per_block`],
 /// \[partial dγ, dβ: `T[blocks, n]`, `n` in a unit\], in [`LayerNorm::blocks`] units; params [`LayerNorm`].

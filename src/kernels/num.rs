@@ -1,23 +1,23 @@
-//! Number types beyond floats: what reductions, scans and scatters compute in, and what indexes.
+//! Number types of reductions, scans and scatters, and types of indices.
 //!
-//! Invariant: integer arithmetic wraps, comparisons of floats let NaN win. For every kernel.
+//! Invariant: integer arithmetic wraps; in comparisons of floats NaN wins.
 
 use crate::kernels::vmath;
 use bytemuck::Pod;
 use std::fmt::Debug;
 
-/// `f32`, `f64`, `i32` or `i64`. The names keep clear of those of [`Float`](crate::kernels::float::Float), so that both
-/// can be asked of one type.
+/// `f32`, `f64`, `i32` or `i64`. The method names differ from those of [`Float`](crate::kernels::float::Float), so that
+/// a type can have both traits without ambiguity.
 pub trait Num: Pod + Send + Sync + Debug + PartialOrd {
-    /// 0.
+    /// 0, the identity of sums.
     const EMPTY_SUM: Self;
-    /// 1.
+    /// 1, the identity of products.
     const EMPTY_PROD: Self;
-    /// The least value (−∞ for floats).
+    /// The least value (−∞ for floats), the identity of maxima.
     const EMPTY_MAX: Self;
-    /// The greatest value (+∞ for floats).
+    /// The greatest value (+∞ for floats), the identity of minima.
     const EMPTY_MIN: Self;
-    /// The type that running sums are kept in: `f64` for floats.
+    /// The type that running sums accumulate in: `f64` for floats.
     type Wide: Num;
 
     /// The sum; integers wrap.
@@ -37,7 +37,7 @@ pub trait Num: Pod + Send + Sync + Debug + PartialOrd {
     fn lesser(self, b: Self) -> Self;
 }
 
-/// A float that can also be reduced.
+/// A float with elementary functions and reductions.
 pub trait Real: vmath::Real + Num {}
 
 impl Real for f32 {}
@@ -64,8 +64,8 @@ macro_rules! num {
             fn unordered(self) -> bool {
                 $nan(self)
             }
-            // Of floats: one instruction for the choice, and no choice at last, which a compiler might store under a
-            // mask.
+            // For floats, one instruction selects; the last operation is no selection, which a compiler might store
+            // under a mask.
             #[inline(always)]
             fn greater(self, b: $t) -> $t {
                 $or(if b > self { b } else { self }, b)
@@ -110,12 +110,12 @@ num!(int i64);
 
 /// An index or a label: `i32` or `i64`.
 pub trait Index: Pod + Send + Sync + Debug {
-    /// The position `i` as an index.
+    /// Position `i` as an index.
     fn of(i: usize) -> Self;
-    /// Widens.
+    /// Widens to `i64`.
     fn to_i64(self) -> i64;
 
-    /// The position, if it is one of `0..n`.
+    /// The position, if it lies in `0..n`.
     #[inline(always)]
     fn within(self, n: usize) -> Option<usize> {
         usize::try_from(self.to_i64()).ok().filter(|i| *i < n)
@@ -144,9 +144,10 @@ impl Index for i64 {
     }
 }
 
-/// Position of the first index that is not one of `0..n`.
+/// Position of the first index outside `0..n`.
 pub fn first_bad<I: Index>(indices: &[I], n: usize) -> Option<usize> {
-    // Negative indices are huge as u64: one comparison covers both ends, and the loop has no early exit to vectorise.
+    // A negative index is huge as `u64`, so one comparison checks both bounds. The loop has no early exit, so it
+    // vectorises.
     let bad = |i: &I| i.to_i64() as u64 >= n as u64;
     let any = indices.chunks(256).position(|c| c.iter().fold(false, |b, i| b | bad(i)))?;
     indices.iter().skip(any * 256).position(bad).map(|i| any * 256 + i)

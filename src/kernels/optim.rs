@@ -1,9 +1,9 @@
-//! Optimiser updates by torch's formulas, to a few last places (SGD in its order of operations): one instruction per
-//! parameter, or one for several small ones.
+//! SGD and Adam updates by torch's formulas (SGD in torch's order of operations, Adam within a few ulps). One
+//! instruction updates one parameter, or several small ones.
 //!
 //! Invariant: parameters and moments are updated element by element, so in place and out of place give the same bits.
-//! Moments below [`Float::MIN_POSITIVE`] are flushed to zero: denormals would make idle parameters cost many times
-//! more than busy ones. For the lowering of the optimiser ops.
+//! Moments below [`Float::MIN_POSITIVE`] are flushed to zero: subnormal moments would make idle parameters many times
+//! slower than active ones. Used by the lowering of the optimiser ops.
 //!
 //! | kernel | reads | writes (each in place of the read of its name, or not) | params |
 //! |---|---|---|---|
@@ -12,8 +12,8 @@
 //! | [`sgd_by_product`] | a, b, p, \[buf\], lr, \[t\], \[scale\] | p, \[buf\], scratch | those of the product, [`Sgd`] |
 //! | [`adam_by_product`] | a, b, p, m, v, lr, t, \[scale\] | p, m, v, scratch | those of the product, [`Adam`] |
 //!
-//! `lr` and `scale` are `T[]`; `t` is `i64[]`, 1 in the first step. Operands in brackets are there as the params say,
-//! and those after them move up where they are not.
+//! `lr` and `scale` are `T[]`; `t` is `i64[]`, 1 in the first step. Operands in brackets exist as the params say; later
+//! operands move up if they do not.
 //!
 //! [`Float::MIN_POSITIVE`]: crate::kernels::float::Float::MIN_POSITIVE
 
@@ -26,34 +26,34 @@ use crate::kernels::num::Real;
 use crate::kernels::params::params;
 use crate::simd;
 
-/// Elements in one unit.
+/// Elements in a unit.
 pub const UNIT: usize = 1024;
 
 params! {
     /// Params of [`sgd_update`].
     pub struct Sgd {
-        /// Elements of the parameter; of several, of the largest.
+        /// Elements of the parameter; with several, of the largest.
         pub len: usize,
-        /// μ; the operands `buf` and `t` are there if it is not 0.
+        /// μ. The operands `buf` and `t` exist if it is not 0.
         pub momentum: f64,
-        /// What the gradient loses on its way into the buffer.
+        /// Dampening: the buffer adds (1 − dampening)·g.
         pub dampening: f64,
-        /// Whether the step looks ahead along the buffer.
+        /// Nesterov momentum.
         pub nesterov: bool,
         /// L2 penalty, added to the gradient.
         pub weight_decay: f64,
-        /// Whether the operand `scale` is there; the gradient is multiplied by it first.
+        /// Whether the operand `scale` exists; the gradient is first multiplied by it.
         pub scaled: bool,
     }
 }
 
 impl Sgd {
-    /// What is updated of each parameter: p and, if there is momentum, the buffer.
+    /// Updated tensors of a parameter: p and, with momentum, the buffer.
     fn tensors(&self) -> usize {
         1 + usize::from(self.momentum != 0.0)
     }
 
-    /// Elements of each output in each unit.
+    /// Elements of each output in a unit.
     pub fn per_unit(&self) -> usize {
         UNIT
     }
@@ -67,7 +67,7 @@ impl Sgd {
 params! {
     /// Params of [`adam_update`].
     pub struct Adam {
-        /// Elements of the parameter; of several, of the largest.
+        /// Elements of the parameter; with several, of the largest.
         pub len: usize,
         /// Decay of the first moment.
         pub beta1: f64,
@@ -75,17 +75,17 @@ params! {
         pub beta2: f64,
         /// Added to the denominator, after the bias correction.
         pub eps: f64,
-        /// Weight decay: an L2 penalty in the gradient, or a shrinking of the parameter if decoupled.
+        /// Weight decay: an L2 penalty in the gradient, or a factor of the parameter if decoupled.
         pub weight_decay: f64,
         /// AdamW: `p *= 1 − lr·weight_decay` before the update.
         pub decoupled: bool,
-        /// Whether the operand `scale` is there; the gradient is multiplied by it first.
+        /// Whether the operand `scale` exists; the gradient is first multiplied by it.
         pub scaled: bool,
     }
 }
 
 impl Adam {
-    /// Elements of each output in each unit.
+    /// Elements of each output in a unit.
     pub fn per_unit(&self) -> usize {
         UNIT
     }
@@ -96,19 +96,19 @@ impl Adam {
     }
 }
 
-/// 0 in place of a denormal number; NaN stays.
+/// Flushes a subnormal number to 0; NaN stays.
 #[inline(always)]
 fn flush<T: Real>(x: T) -> T {
     if x.abs() < T::MIN_POSITIVE { T::ZERO } else { x }
 }
 
-/// The gradient with its L2 penalty. None is not the same as one of 0: it leaves infinite parameters alone.
+/// The gradient with its L2 penalty. Without decay the parameter is not read: 0·∞ would be NaN.
 #[inline(always)]
 fn decayed<T: Real>(g: T, p: T, decay: T) -> T {
     if decay == T::ZERO { g } else { g + p * decay }
 }
 
-/// What one step of SGD needs, rounded to the parameter's type.
+/// The constants of a step of SGD, rounded to the parameter's type.
 #[derive(Clone, Copy)]
 struct SgdStep<T> {
     lr: T,
@@ -143,20 +143,20 @@ simd! {
     }
 }
 
-/// What one step of Adam needs, rounded to the parameter's type.
+/// The constants of a step of Adam, rounded to the parameter's type.
 #[derive(Clone, Copy)]
 struct AdamStep<T> {
     scale: T,
-    /// L2 penalty in the gradient.
+    /// L2 penalty in the gradient; 0 if decoupled.
     decay: T,
-    /// Factor of the parameter before the update.
+    /// Factor of the parameter before the update; 1 unless decoupled.
     shrink: T,
     beta1: T,
     one_less_beta1: T,
     beta2: T,
     one_less_beta2: T,
-    /// −lr·√(1 − β₂ᵗ)/(1 − β₁ᵗ), and ε·√(1 − β₂ᵗ): torch divides √v by that root, which would be a second division of
-    /// each element.
+    /// −lr·√(1 − β₂ᵗ)/(1 − β₁ᵗ), and below ε·√(1 − β₂ᵗ). torch divides √v by that root; folding it into the constants
+    /// saves a division for each element.
     minus_step: T,
     eps: T,
 }
@@ -185,7 +185,7 @@ simd! {
     fn adam['g, T: Real, G: Iterator<Item = &'g [T]>](
         s: AdamStep<T>, g: G, n: usize, p: &mut [T], m: &mut [T], v: &mut [T],
     ) {
-        // torch's lerp starts from the nearer end.
+        // torch's lerp interpolates from the nearer end.
         let near = s.one_less_beta1.to_f64() < 0.5;
         for (((g, p), m), v) in g.zip(p.chunks_mut(n)).zip(m.chunks_mut(n)).zip(v.chunks_mut(n)) {
             for (((p, g), m), v) in p.iter_mut().zip(g).zip(m).zip(v) {
@@ -199,10 +199,10 @@ simd! {
     }
 }
 
-/// What is updated of each parameter by Adam: p, m, v.
+/// Updated tensors of a parameter of Adam: p, m, v.
 const ADAM_TENSORS: usize = 3;
 
-/// One step, its numbers at hand.
+/// A step with its constants.
 #[derive(Clone, Copy)]
 enum Step<T> {
     Sgd(SgdStep<T>),
@@ -211,7 +211,7 @@ enum Step<T> {
 }
 
 impl<T: Real> Step<T> {
-    /// The step of `a`, whose scalars are the operands from `at` on.
+    /// The step of `a`; its scalars are the operands from `at` on.
     fn sgd(a: &Sgd, args: &Args<'_>, at: usize) -> Step<T> {
         let momentum = a.momentum != 0.0;
         let step = SgdStep {
@@ -227,14 +227,14 @@ impl<T: Real> Step<T> {
         Step::Momentum { step, first: scalar::<i64>(args, at + 1) == 1, nesterov: a.nesterov }
     }
 
-    /// The step of `a`, whose scalars are the operands from `at` on.
+    /// The step of `a`; its scalars are the operands from `at` on.
     fn adam(a: &Adam, args: &Args<'_>, at: usize) -> Step<T> {
         let scale = if a.scaled { scalar(args, at + 2) } else { T::ONE };
         Step::Adam(AdamStep::new(a, scalar(args, at), scalar(args, at + 1), scale))
     }
 
-    /// Takes the step by the rows `g`. Of p and its states, whose rows are `n` apart, those that the rule has are
-    /// there.
+    /// Applies the step with gradient rows `g`. p, m and v have rows `n` apart; those that the rule does not use are
+    /// empty.
     fn take<'g>(&self, g: impl Iterator<Item = &'g [T]>, n: usize, [p, m, v]: [&mut [T]; 3]) {
         match *self {
             Step::Sgd(step) => sgd_plain(step, g, n, p),
@@ -249,16 +249,16 @@ fn scalar<T: bytemuck::Pod>(args: &Args<'_>, i: usize) -> T {
     args.read::<T>(i)[0]
 }
 
-/// A parameter and its states: this call's part of what is written, and all of what is read where that is elsewhere.
+/// A parameter and its states: this call's part of the writes, and the whole reads that are not in place.
 struct Tensors<'a, T> {
     to: [&'a mut [T]; 3],
     from: [Option<&'a [T]>; 3],
-    /// Where this call's part begins.
+    /// First element of this call's part.
     lo: usize,
 }
 
 impl<'a, T: Real> Tensors<'a, T> {
-    /// Those that are read as operands `reads` and written from operand `write` on.
+    /// The tensors of read operands `reads` and write operands from `write` on.
     fn new(args: &mut Args<'a>, reads: &[usize], write: usize, lo: usize) -> Tensors<'a, T> {
         let mut all = Tensors { to: [&mut [], &mut [], &mut []], from: [None; 3], lo };
         for ((&read, write), (to, from)) in reads.iter().zip(write..).zip(all.to.iter_mut().zip(&mut all.from)) {
@@ -276,14 +276,14 @@ impl<'a, T: Real> Tensors<'a, T> {
         self.to[0].len()
     }
 
-    /// Takes `step` by `g`, the gradient of a block.
+    /// Applies `step` with `g`, the gradient of a block.
     fn step<'g>(&mut self, step: &Step<T>, b: Block, g: impl Iterator<Item = &'g [T]>) {
         let ([p, m, v], from) = (self.to.each_mut(), self.from.map(|from| from.map(|from| &from[self.lo..])));
         step.take(g, b.step, [b.of(p, from[0]), b.of(m, from[1]), b.of(v, from[2])]);
     }
 }
 
-/// Elements of a call's part: rows, `step` apart, the first of which begins at `at`.
+/// A block of this call's part: rows of `cols` elements, `step` apart, starting at `at`.
 #[derive(Clone, Copy)]
 struct Block {
     at: usize,
@@ -293,7 +293,7 @@ struct Block {
 }
 
 impl Block {
-    /// The block of a tensor, as it was before the step; nothing of a state that a rule does not have.
+    /// The block of a tensor with its values before the step. Empty for a state that the rule does not use.
     fn of<'s, T: Real>(self, to: &'s mut [T], from: Option<&[T]>) -> &'s mut [T] {
         if to.is_empty() {
             return to;
@@ -309,7 +309,7 @@ impl Block {
     }
 }
 
-/// Takes `step` by each parameter of a call: p, its gradient and its states, `tensors` and one operands of each.
+/// Applies `step` to each parameter of a call. Its operands are p, the gradient and the states: `tensors + 1` in all.
 fn update<T: Real>(args: &mut Args<'_>, step: &Step<T>, tensors: usize) {
     let lo = args.units().start * UNIT;
     for i in 0..args.writes() / tensors {

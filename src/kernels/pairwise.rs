@@ -1,35 +1,35 @@
-//! Sums (and products, maxima …) in a fixed order: the core of every reduction.
+//! Pairwise reductions in a fixed order: the core of every sum, product, maximum and minimum.
 //!
-//! Invariant: the order of the joins depends on the shape alone. Long runs are cut pairwise into blocks, and rows of
-//! columns into blocks of [`ROWS`] whose results are rows again, so the error of a sum grows with the logarithm of its
-//! length. For the reducing kernels of this room, and for those that reduce columns while they make them.
+//! Invariant: the order of the joins depends on the shape alone. Long rows are split into blocks by halves. Columns are
+//! reduced in blocks of [`ROWS`] rows, whose results are reduced as rows again. So the error of a sum grows with the
+//! logarithm of its length. Used by the reductions, and by kernels that reduce columns while they compute them.
 
 use crate::kernels::num::{Num, Real};
 use crate::kernels::vmath;
 use crate::simd;
 
-/// Accumulators that run side by side along one contiguous row.
+/// Accumulators of a contiguous row.
 const LANES: usize = 32;
-/// Elements of a row that one set of lanes sums.
+/// Elements of a row that one set of accumulators reduces.
 pub const BLOCK: usize = 1024;
-/// Columns that are summed together.
+/// Columns that are reduced together.
 pub const TILE: usize = 256;
-/// Rows that are added up to one, which is a row among those of the other blocks.
+/// Rows of a block. Its result is one row, which is reduced with the results of the other blocks.
 pub const ROWS: usize = 32;
-/// Times that lanes are added to, of narrow rows before the pairwise tree takes over.
+/// Rows that each accumulator of a narrow view takes before the pairwise tree splits.
 pub const ACCUMULATIONS: usize = 128;
-/// Rows that are added up before they are added to those before them.
+/// Rows that are joined with one another before they are joined to the result.
 pub const GROUP: usize = 4;
-/// Inner sizes up to this one are summed several rows at a time.
+/// Views with an inner size up to this reduce several rows in one register.
 pub const NARROW: usize = 64;
 
-/// A reduction: a map of each element, and an associative join with an identity.
+/// A reduction: a map of each element, then an associative join with an identity.
 pub trait Reducer<T>: Copy {
-    /// Whether the map costs enough to be worth computing whole vectors of.
+    /// The map is expensive enough that short rows compute whole vectors of it.
     const COSTLY: bool = false;
-    /// The value of the empty reduction.
+    /// The identity of the join.
     fn start(self) -> T;
-    /// What happens to each element first.
+    /// Applied to each element before the join.
     fn map(self, x: T) -> T;
     /// Joins two partial results.
     fn join(self, a: T, b: T) -> T;
@@ -72,7 +72,7 @@ pub struct SquaresFrom<T>(pub T);
 #[derive(Clone, Copy)]
 pub struct ExpFrom<T>(pub T);
 
-/// The reduction of what another one has given.
+/// The same join without the map, for partial results.
 #[derive(Clone, Copy)]
 struct Parts<F>(F);
 
@@ -115,19 +115,19 @@ macro_rules! fold_from {
 fold_from!(SquaresFrom, false, |x, c| (x - c) * (x - c));
 fold_from!(ExpFrom, true, |x, c| vmath::exp(x - c));
 
-/// Where a run of `n > block` elements is cut in two: at a power of two of blocks.
+/// Where a row of `n > block` elements is split: at a power of two of blocks.
 fn cut(n: usize, block: usize) -> usize {
     n.div_ceil(block).next_power_of_two() / 2 * block
 }
 
-/// The same lanes, by way of memory. A compiler that sees how they are joined makes many short vectors of them, in the
-/// loop before, too.
+/// The same values, passed through memory. Without this, the compiler sees the tree that joins the lanes and splits the
+/// accumulators of the preceding loop into short vectors.
 #[inline(always)]
 pub fn apart<T, const N: usize>(lanes: [T; N]) -> [T; N] {
     std::hint::black_box(lanes)
 }
 
-/// Joins lanes pairwise, those of one half with those of the other: arrays of their own, which stay in registers.
+/// Joins lane i with lane i + HALF. The halves are separate arrays, which stay in registers.
 #[inline(always)]
 fn halved<T: Num, F: Reducer<T>, const N: usize, const HALF: usize>(f: F, lanes: [T; N]) -> [T; HALF] {
     let mut half = [f.start(); HALF];
@@ -137,7 +137,7 @@ fn halved<T: Num, F: Reducer<T>, const N: usize, const HALF: usize>(f: F, lanes:
     half
 }
 
-/// Joins sixteen lanes pairwise; for use inside the `simd!` loops of other kernels.
+/// Joins sixteen lanes in a tree. For use inside `simd!` loops.
 #[inline(always)]
 pub fn joined<T: Num, F: Reducer<T>>(f: F, lanes: [T; 16]) -> T {
     let eight: [T; 8] = halved(f, lanes);
@@ -146,13 +146,13 @@ pub fn joined<T: Num, F: Reducer<T>>(f: F, lanes: [T; 16]) -> T {
     f.join(two[0], two[1])
 }
 
-/// Joins the lanes pairwise.
+/// Joins all accumulators in a tree.
 #[inline(always)]
 fn join_lanes<T: Num, F: Reducer<T>>(f: F, lanes: &mut [T; LANES]) -> T {
     joined(f, halved(f, apart(*lanes)))
 }
 
-/// Reduces at most [`BLOCK`] elements; for use inside the `simd!` loops of other kernels.
+/// Reduces at most [`BLOCK`] elements. For use inside `simd!` loops.
 #[inline(always)]
 pub fn block<T: Num, F: Reducer<T>>(f: F, x: &[T]) -> T {
     if x.len() < LANES && F::COSTLY {
@@ -191,7 +191,7 @@ simd! {
     }
 }
 
-/// Reduces a contiguous run.
+/// Reduces a contiguous row of any length.
 pub fn row<T: Num, F: Reducer<T>>(f: F, x: &[T]) -> T {
     if x.len() <= BLOCK {
         return one_block(f, x);
@@ -229,7 +229,7 @@ simd! {
     }
 }
 
-/// Σ x·(y − c) over two runs of one length.
+/// Σ x·(y − c) of two slices of equal length.
 pub fn dot_from<T: Real>(x: &[T], y: &[T], c: T) -> T {
     if x.len() <= BLOCK {
         return dot_block(x, y, c);
@@ -238,12 +238,12 @@ pub fn dot_from<T: Real>(x: &[T], y: &[T], c: T) -> T {
     dot_from(&x[..at], &y[..at], c) + dot_from(&x[at..], &y[at..], c)
 }
 
-/// Σ x·y over two runs of one length.
+/// Σ x·y of two slices of equal length.
 pub fn dot<T: Real>(x: &[T], y: &[T]) -> T {
     dot_from(x, y, T::ZERO)
 }
 
-/// Joins a row to those before it; for use inside the `simd!` loops of other kernels.
+/// Joins a row to `out`. For use inside `simd!` loops.
 #[inline(always)]
 pub fn add_row<T: Num, F: Reducer<T>>(f: F, x: &[T], out: &mut [T]) {
     for (o, x) in out.iter_mut().zip(x) {
@@ -251,7 +251,7 @@ pub fn add_row<T: Num, F: Reducer<T>>(f: F, x: &[T], out: &mut [T]) {
     }
 }
 
-/// Joins the rows of a group to those before it: a quarter of the traffic to `out`; for use as [`add_row`].
+/// Joins a group of rows to `out`, with a quarter of the memory traffic of [`add_row`]. For use inside `simd!` loops.
 #[inline(always)]
 pub fn add_group<T: Num, F: Reducer<T>>(f: F, [a, b, c, d]: [&[T]; GROUP], out: &mut [T]) {
     for ((((o, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
@@ -274,11 +274,11 @@ simd! {
     }
 }
 
-/// Reduces `n` rows, `stride` elements apart, column by column: `out[c] = ⊕ x[r * stride + c]`, with at most [`TILE`]
-/// columns in `out` and `x` starting at the first of them.
+/// Reduces `n` rows, `stride` elements apart, column by column: `out[c] = ⊕ x[r * stride + c]`. `out` has at most
+/// [`TILE`] columns; `x` starts at the first of them.
 pub fn columns<T: Num, F: Reducer<T>>(f: F, x: &[T], n: usize, stride: usize, out: &mut [T]) {
     if n <= ROWS {
-        // The last row ends where its columns do; what lies beyond belongs to others.
+        // The last row ends with its last column: the slice may end there.
         let end = if n == 0 { 0 } else { (n - 1) * stride + out.len() };
         return column_block(f, &x[..end], stride, out);
     }
@@ -298,7 +298,7 @@ pub fn columns<T: Num, F: Reducer<T>>(f: F, x: &[T], n: usize, stride: usize, ou
 }
 
 simd! {
-    /// Joins results of blocks, as rows of a block are joined.
+    /// Joins the results of blocks as if they were rows of a block.
     fn joined_columns[T: Num, F: Reducer<T>](f: F, parts: &[[T; TILE]], out: &mut [T]) {
         let (f, w) = (Parts(f), out.len());
         match parts {
@@ -311,7 +311,7 @@ simd! {
 simd! {
     fn narrow_block[T: Num, F: Reducer<T>](f: F, x: &[T], out: &mut [T]) {
         if x.len() < 4 * NARROW {
-            // Too short for the lanes to pay.
+            // Too short for accumulators to pay off.
             out.fill(f.start());
             for part in x.chunks_exact(out.len()) {
                 for (o, v) in out.iter_mut().zip(part) {
@@ -323,7 +323,7 @@ simd! {
         let mut acc = [f.start(); NARROW];
         let width = NARROW / out.len() * out.len();
         let mut rest = x;
-        // A whole window is added each time, though only `width` of it counts: a fixed length vectorises.
+        // A whole register is added, although only `width` elements of it count: a fixed length vectorises.
         while let Some(window) = rest.first_chunk::<NARROW>() {
             for (a, v) in acc.iter_mut().zip(window) {
                 *a = f.join(*a, f.map(*v));
@@ -344,7 +344,7 @@ simd! {
     }
 }
 
-/// Reduces contiguous rows of `out.len()` (at most [`NARROW`]) elements column by column.
+/// Reduces contiguous rows of `out.len()` elements, at most [`NARROW`], column by column.
 pub fn narrow<T: Num, F: Reducer<T>>(f: F, x: &[T], out: &mut [T]) {
     let inner = out.len();
     let most = ACCUMULATIONS * (NARROW / inner);

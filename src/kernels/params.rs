@@ -1,12 +1,12 @@
-//! Parameter structs of kernels, and their form as words of an instruction.
+//! Parameter structs of kernels, and their encoding as words of an instruction.
 //!
-//! Invariant: `from_words(&p.to_words()) == p`. For kernels and for the code that lowers to them.
+//! Invariant: `from_words(&p.to_words()) == p`.
 
-/// A field that is one parameter word.
+/// A type that is encoded as one parameter word.
 pub trait Word: Copy {
-    /// The word.
+    /// Encodes.
     fn to_word(self) -> u64;
-    /// The field.
+    /// Decodes.
     fn from_word(word: u64) -> Self;
 }
 
@@ -29,7 +29,7 @@ word!(i64, |x| x as u64, |w| w as i64);
 word!(f64, f64::to_bits, f64::from_bits);
 word!(bool, u64::from, |w| w != 0);
 
-/// Declares a parameter struct: each field one word, in order.
+/// Declares a parameter struct. Each field is one word, in order of declaration.
 macro_rules! params {
     ($(#[$doc:meta])* pub struct $name:ident { $($(#[$field_doc:meta])* pub $field:ident: $ty:ty),* $(,)? }) => {
         $(#[$doc])*

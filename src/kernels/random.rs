@@ -1,13 +1,13 @@
 //! Counter-based random numbers: Philox4x32-10, uniform and normal.
 //!
-//! Invariant: a value is a function of (seed, step, stream, element) alone, so any division of the work, any number of
-//! threads and any recomputation gives the same one. For the lowering of the rng ops.
+//! Invariant: a number is a function of (seed, step, stream, element) alone. So any division of the work, any number of
+//! threads and any recomputation give the same number. Used by the lowering of the rng ops.
 //!
-//! The mapping, fixed for good: element `e` comes from block `b = e / 4` (`f64`: `e / 2`). The block's counter is
-//! `[b, stream, step, step >> 32 ^ b >> 32]` (low 32 bits of each), its key `[seed, seed >> 32 ^ stream >> 32]`.
-//! A uniform `f32` is the top 24 bits of word `e % 4`, times 2⁻²⁴; an `f64` the top 53 bits of words `2i` (high) and
-//! `2i + 1` (low), times 2⁻⁵³. Uniforms `u, w` in one pair make the normals `r·cos θ, r·sin θ` with
-//! `r = √(−2·ln(1 − u))`, `θ = 2π·w`.
+//! Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011. The mapping never changes: element
+//! `e` comes from block `b = e / 4` (`f64`: `e / 2`). The block's counter is `[b, stream, step, step >> 32 ^ b >> 32]`
+//! (low 32 bits of each), its key `[seed, seed >> 32 ^ stream >> 32]`. A uniform `f32` is the top 24 bits of word `e %
+//! 4`, times 2⁻²⁴; a uniform `f64` is the top 53 bits of words `2i` (high) and `2i + 1` (low), times 2⁻⁵³. Two uniforms
+//! `u, w` of a pair give the normals `r·cos θ, r·sin θ` with `r = √(−2·ln(1 − u))` and `θ = 2π·w` (Box and Muller).
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
@@ -19,15 +19,15 @@ use crate::kernels::params::params;
 use crate::kernels::vmath::log;
 use crate::simd;
 
-/// Elements in one unit; a multiple of what one batch makes.
+/// Elements in a unit; a multiple of the elements of a batch.
 const UNIT: usize = 4096;
-/// Blocks that are made side by side.
+/// Blocks of a batch, computed side by side.
 const LANES: usize = 16;
 
 const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 
-/// Word `w` of each of a batch of blocks.
+/// `words[w][i]` is word `w` of block `i` of a batch.
 type Words = [[u32; LANES]; 4];
 
 params! {
@@ -35,13 +35,13 @@ params! {
     pub struct Random {
         /// Elements of the output.
         pub len: usize,
-        /// Tells one op of a program from another.
+        /// Distinguishes the rng ops of a program.
         pub stream: u64,
     }
 }
 
 impl Random {
-    /// Elements of the output in each unit.
+    /// Elements of the output in a unit.
     pub fn per_unit(&self) -> usize {
         UNIT
     }
@@ -52,7 +52,7 @@ impl Random {
     }
 }
 
-/// Ten rounds on a batch of counters.
+/// Ten rounds of Philox4x32 on a batch of counters.
 #[inline(always)]
 fn philox(mut c: Words, key: [u32; 2]) -> Words {
     let [mut k0, mut k1] = key;
@@ -72,7 +72,7 @@ fn philox(mut c: Words, key: [u32; 2]) -> Words {
     c
 }
 
-/// The words of the batch of blocks from `block` on.
+/// The words of a batch whose first block is `block`.
 #[inline(always)]
 fn blocks(key: [u32; 4], stream: u64, block: u64) -> Words {
     let b: [u64; LANES] = std::array::from_fn(|i| block + i as u64);
@@ -80,11 +80,11 @@ fn blocks(key: [u32; 4], stream: u64, block: u64) -> Words {
     philox(c, [key[0], key[1] ^ (stream >> 32) as u32])
 }
 
-/// A float that blocks of random words are made into.
+/// A float type that random words convert to.
 pub trait Draw: Real {
-    /// Elements that one block makes.
+    /// Elements per block.
     const PER_BLOCK: usize;
-    /// The elements of a batch of blocks, `LANES * PER_BLOCK` of them.
+    /// Converts a batch to its `LANES * PER_BLOCK` elements.
     fn uniforms(words: &Words, out: &mut [Self]);
 }
 
@@ -114,7 +114,7 @@ impl Draw for f64 {
 }
 
 simd! {
-    /// Uniform numbers in [0, 1), those of the blocks from `block` on.
+    /// Uniform numbers in [0, 1), starting with the first number of `block`.
     pub fn uniform[T: Draw](key: [u32; 4], stream: u64, block: u64, out: &mut [T]) {
         let batch = LANES * T::PER_BLOCK;
         for (i, out) in out.chunks_mut(batch).enumerate() {
@@ -133,25 +133,25 @@ simd! {
 }
 
 simd! {
-    /// Turns pairs of uniform numbers into pairs of normal ones.
+    /// Replaces pairs of uniform numbers by pairs of normal ones.
     fn box_muller[T: Real](x: &mut [T]) {
         let (pairs, _) = x.as_chunks_mut::<2>();
         for [u, w] in pairs {
             // 1 − u is in (0, 1]: its logarithm is finite.
             let r = (T::from_f64(-2.0) * log(T::ONE - *u)).sqrt();
             let angle = T::from_f64(std::f64::consts::TAU) * *w;
-            // The angle is far inside the range of the branch-free forms.
+            // The angle is well within the range of the branch-free forms.
             (*u, *w) = (r * T::cos_fit(angle), r * T::sin_fit(angle));
         }
     }
 }
 
-/// Normal numbers of mean 0 and variance 1, those of the blocks from `block` on.
+/// Normal numbers of mean 0 and variance 1, starting with the first number of `block`.
 pub fn normal<T: Draw>(key: [u32; 4], stream: u64, block: u64, out: &mut [T]) {
     let odd = out.len() % 2;
     let (pairs, last) = out.split_at_mut(out.len() - odd);
     uniform(key, stream, block, pairs);
-    // The partner of the last element of an odd length is made too, and forgotten.
+    // If the length is odd, the partner of the last element is computed and dropped.
     let mut whole = [T::ZERO; 4];
     let at = pairs.len() / T::PER_BLOCK;
     uniform(key, stream, block + at as u64, &mut whole[..T::PER_BLOCK]);
@@ -184,16 +184,16 @@ pub fn rng_normal<T: Draw>(args: &mut Args<'_>) {
     draw::<T>(args, normal);
 }
 
-/// Tells the counters of folding from those of drawing: "fold".
+/// Separates the counters of folding from those of drawing ("fold").
 const FOLD: u32 = 0x666f_6c64;
 
-/// A key of the same step, whose seed is two random words of the old seed, the step and `number`.
+/// A new key for the same step. Its seed is two random words derived from the old seed, the step and `number`.
 pub fn fold(key: [u32; 4], number: u32) -> [u32; 4] {
     let words = philox([[number; LANES], [FOLD; LANES], [key[2]; LANES], [key[3]; LANES]], [key[0], !key[1]]);
     [words[0][0], words[1][0], key[2], key[3]]
 }
 
-/// The key for one iteration of a loop.
+/// The key of one loop iteration.
 ///
 /// Reads key: `u32[4]`, number: `u32[1]`; writes `u32[4]`.
 pub fn rng_fold(args: &mut Args<'_>) {

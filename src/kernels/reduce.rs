@@ -1,8 +1,8 @@
 //! Reductions over the middle axis of a view `[outer, n, inner]`: sum, mean, max, min, product, sum of squares, arg
 //! max, arg min, log-sum-exp.
 //!
-//! Invariant: the order of every sum is that of [`pairwise`] and [`Plan`], fixed by the shape. For the
-//! lowering of the reduce ops, and for kernels that need partial results combined.
+//! Invariant: the shape fixes the order of every sum, by [`pairwise`] and [`Plan`]. Used by the lowering of the reduce
+//! ops, and by kernels that combine partial results.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
@@ -10,8 +10,8 @@
 //! | [`sum_partial`] … [`sum_squares_partial`] | x: `T[outer, n, inner]` | `T[outer, chunks, inner]` | [`Partial`] |
 //! | [`arg_max`], [`arg_min`] | x: `T[outer, n, inner]` | `I[outer, inner]` | [`Reduce`] |
 //!
-//! Where [`plan`] says so, a reduction is two instructions: `…_partial` into scratch of [`Partial::out_len`] elements,
-//! then the reduction itself (for a sum of squares: [`sum`]) over the scratch.
+//! [`plan`] decides whether a reduction is one instruction or two: `…_partial` into scratch of [`Partial::out_len`]
+//! elements, then the reduction itself (for a sum of squares: [`sum`]) over the scratch.
 
 use crate::kernels::abi::Args;
 use crate::kernels::num::{Index, Num, Real};
@@ -21,13 +21,13 @@ use crate::kernels::simd::Unmasked;
 use crate::kernels::vmath;
 use crate::simd;
 
-/// Elements that one unit reads, about.
+/// Approximate number of elements that a unit reads.
 const UNIT: usize = 4096;
-/// Elements that one chunk of a split reduction reads, about, where rows are narrow.
+/// Approximate number of elements of a chunk of a two-step reduction, if rows are narrow.
 const CHUNK: usize = 4096;
 
 params! {
-    /// Params of the reductions: the view, and what a mean divides by.
+    /// Params of the reductions: the view, and the divisor of means.
     pub struct Reduce {
         /// Product of the axes before the reduced ones.
         pub outer: usize,
@@ -35,13 +35,13 @@ params! {
         pub n: usize,
         /// Product of the axes after them.
         pub inner: usize,
-        /// What [`mean`] divides by: the number of elements that went into each sum, partial results included.
+        /// The divisor of [`mean`]: the number of elements of each sum before any partial reduction.
         pub divisor: usize,
     }
 }
 
 impl Reduce {
-    /// The view `[outer, n, inner]`, reduced in one instruction.
+    /// The reduction of `[outer, n, inner]` in one instruction.
     pub fn new(outer: usize, n: usize, inner: usize) -> Reduce {
         Reduce { outer, n, inner, divisor: n }
     }
@@ -51,7 +51,7 @@ impl Reduce {
         self.outer * self.inner
     }
 
-    /// Elements of the output in each unit.
+    /// Elements of the output in a unit.
     pub fn per_unit(&self) -> usize {
         match self.inner {
             0..=pairwise::NARROW => self.inner.max(1) * (UNIT / (self.n * self.inner).max(1)).max(1),
@@ -66,7 +66,7 @@ impl Reduce {
 }
 
 params! {
-    /// Params of the partial reductions: the view, and rows in each chunk.
+    /// Params of the partial reductions: the view, and the rows of a chunk.
     pub struct Partial {
         /// Product of the axes before the reduced ones.
         pub outer: usize,
@@ -74,7 +74,7 @@ params! {
         pub n: usize,
         /// Product of the axes after them.
         pub inner: usize,
-        /// Rows of the reduced axis in each chunk; the last chunk may be shorter.
+        /// Rows of the reduced axis in a chunk; the last chunk may be shorter.
         pub chunk: usize,
     }
 }
@@ -90,7 +90,7 @@ impl Partial {
         self.units() * self.inner
     }
 
-    /// Elements of the output in each unit.
+    /// Elements of the output in a unit.
     pub fn per_unit(&self) -> usize {
         self.inner
     }
@@ -101,21 +101,21 @@ impl Partial {
     }
 }
 
-/// How a reduction runs: one instruction, or two.
+/// A reduction as one instruction or two.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// The first instruction where there are two; it writes the scratch that the last one reads.
+    /// The first of two instructions; it writes the scratch that the last one reads.
     pub partial: Option<Partial>,
     /// The last instruction.
     pub last: Reduce,
 }
 
-/// How to reduce `[outer, n, inner]`: in two steps where the output alone would give too few units for its work.
+/// Plans the reduction of `[outer, n, inner]`: two steps if the output alone gives too few units for the work.
 pub fn plan(outer: usize, n: usize, inner: usize) -> Plan {
     let one = Reduce::new(outer, n, inner);
     let rows = match inner {
         0..=pairwise::NARROW => CHUNK.div_ceil(inner.max(1)).next_multiple_of(pairwise::ACCUMULATIONS),
-        // Chunks are blocks of the order of columns: the bits are those of one instruction.
+        // Chunks are blocks of the column order, so the bits are those of one instruction.
         _ if n < pairwise::ROWS.pow(3) => pairwise::ROWS,
         _ => pairwise::ROWS * pairwise::ROWS,
     };
@@ -126,8 +126,8 @@ pub fn plan(outer: usize, n: usize, inner: usize) -> Plan {
     Plan { partial: Some(partial), last: Reduce { n: partial.chunks(), ..one } }
 }
 
-/// Calls `f(outer row, first column, piece)` for each part of `out` that lies in one outer row and one tile; `out`
-/// starts at element `lo` of an output `[outer, inner]`.
+/// Calls `f(outer row, first column, piece)` for each part of `out` within one outer row and one tile. `out` starts at
+/// element `lo` of an output `[outer, inner]`.
 fn pieces<T>(inner: usize, lo: usize, out: &mut [T], mut f: impl FnMut(usize, usize, &mut [T])) {
     let (mut at, mut rest) = (lo, out);
     while !rest.is_empty() {
@@ -140,7 +140,7 @@ fn pieces<T>(inner: usize, lo: usize, out: &mut [T], mut f: impl FnMut(usize, us
     }
 }
 
-/// Reduces elements `lo..` of the output `[outer, inner]` of a view `[outer, n, inner]`.
+/// Reduces a view `[outer, n, inner]` into elements `lo..` of the output `[outer, inner]`.
 fn fold_into<T: Num, F: Reducer<T>>(f: F, x: &[T], n: usize, inner: usize, lo: usize, out: &mut [T]) {
     match inner {
         0 => {}
@@ -158,7 +158,7 @@ fn fold_into<T: Num, F: Reducer<T>>(f: F, x: &[T], n: usize, inner: usize, lo: u
     }
 }
 
-/// Reduces rows of `inner` elements column by column, in the order of one instruction.
+/// Reduces rows of `inner` elements column by column, in the same order as one instruction.
 pub fn columns<T: Num, F: Reducer<T>>(f: F, x: &[T], inner: usize, out: &mut [T]) {
     fold_into(f, x, x.len() / inner.max(1), inner, 0, out);
 }
@@ -207,9 +207,9 @@ entries! {
     sum, sum_partial, Num, pairwise::Sum;
     /// Π x; 1 where `n` is 0. Integers wrap.
     prod, prod_partial, Num, pairwise::Prod;
-    /// The greatest x; NaN if there is one.
+    /// The greatest x; NaN if any is NaN.
     max, max_partial, Num, pairwise::Max;
-    /// The least x; NaN if there is one.
+    /// The least x; NaN if any is NaN.
     min, min_partial, Num, pairwise::Min;
     /// Σ x². In two steps: [`sum_squares_partial`], then [`sum`].
     sum_squares, sum_squares_partial, Real, pairwise::Squares;
@@ -229,7 +229,8 @@ pub fn mean_squares<T: Real>(args: &mut Args<'_>) {
     reduce::<T, _>(args, pairwise::Squares, |x, p| x / T::from_f64(p.divisor as f64));
 }
 
-/// log Σ eˣ, shifted by the maximum: −∞ for a row of −∞ (or an empty one), +∞ for a row with +∞, NaN for one with NaN.
+/// log Σ eˣ, shifted by the maximum. −∞ for a row that is empty or all −∞; +∞ for a row with +∞; NaN for a row with
+/// NaN.
 ///
 /// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
 pub fn logsumexp<T: Real>(args: &mut Args<'_>) {
@@ -254,7 +255,7 @@ pub fn logsumexp<T: Real>(args: &mut Args<'_>) {
 }
 
 simd! {
-    /// `s` = m + log s, where an infinite or NaN maximum is the answer already.
+    /// `s` = m + log s; m itself if it is infinite or NaN.
     fn shifted_logs[T: Real](m: &[T], s: &mut [T]) {
         for (s, m) in s.iter_mut().zip(m) {
             let y = *m + vmath::log(*s);
@@ -293,7 +294,7 @@ simd! {
     }
 }
 
-/// Which comparison decides an arg reduction.
+/// The comparison of an arg reduction.
 trait Best<T>: Reducer<T> {}
 
 impl<T: Num> Best<T> for pairwise::Max {}
@@ -305,9 +306,9 @@ simd! {
     }
 }
 
-/// The first position of `best` (or of a NaN, which is then the best) in `x`; 0 if there is none.
+/// First position in `x` of `best` or of a NaN; 0 if there is neither.
 fn first_of<T: Num>(x: &[T], best: T) -> usize {
-    // Whole chunks are searched without an early exit, which vectorises.
+    // The search tests whole chunks: without an early exit the loop vectorises.
     let chunk = x.chunks(256).position(|c| any_is(c, best)).unwrap_or(0) * 256;
     let found = x.iter().skip(chunk).position(|v| *v == best || v.unordered());
     chunk + found.unwrap_or(0)
@@ -319,7 +320,7 @@ simd! {
         for (r, x) in x.chunks(stride).filter(|x| x.len() >= w).enumerate() {
             let row = I::of(r);
             for ((b, o), x) in best.iter_mut().zip(out.iter_mut()).zip(x) {
-                // The join keeps the first of two equals, and a NaN once it is there; NaN differs from itself.
+                // The join keeps the first of two equal elements, and NaN once there is one. NaN differs from itself.
                 let next = f.join(*b, *x);
                 let keep = (next == *b) | b.unordered();
                 *o = whole.of(if keep { *o } else { row });
@@ -353,14 +354,14 @@ fn arg<T: Num, I: Index, F: Best<T>>(args: &mut Args<'_>, f: F) {
     });
 }
 
-/// The position of the greatest x: the first of equals, the first NaN if there is one; 0 where `n` is 0.
+/// Position of the greatest x: the first of equal elements, the first NaN if any; 0 if `n` is 0.
 ///
 /// Reads x: `T[outer, n, inner]`; writes `I[outer, inner]` (`i32` or `i64`), [`Reduce::per_unit`]; params [`Reduce`].
 pub fn arg_max<T: Num, I: Index>(args: &mut Args<'_>) {
     arg::<T, I, _>(args, pairwise::Max);
 }
 
-/// The position of the least x: the first of equals, the first NaN if there is one; 0 where `n` is 0.
+/// Position of the least x: the first of equal elements, the first NaN if any; 0 if `n` is 0.
 ///
 /// Reads x: `T[outer, n, inner]`; writes `I[outer, inner]` (`i32` or `i64`), [`Reduce::per_unit`]; params [`Reduce`].
 pub fn arg_min<T: Num, I: Index>(args: &mut Args<'_>) {

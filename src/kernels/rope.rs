@@ -1,8 +1,9 @@
-//! Rotary position embedding: pairs of elements of each head, turned by an angle of their position.
+//! Rotary position embedding: pairs of elements of each head are rotated by an angle that depends on the position.
 //!
-//! Invariant: elements beyond the rotary width pass through unchanged; the cosines and sines are used as they are, so
-//! the adjoint is the same kernel with the sines negated, whether they belong to angles or not. For the lowering of
-//! `rope`.
+//! Invariant: elements beyond the rotary width pass through unchanged. Cosines and sines are used as given, so the
+//! adjoint is the same kernel with negated sines, even if the tables hold no angles. Used by the lowering of `rope`.
+//!
+//! Source: Su et al., "RoFormer: Enhanced transformer with rotary position embedding", 2021.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
@@ -13,27 +14,27 @@ use crate::kernels::float::Float;
 use crate::kernels::params::params;
 use crate::simd;
 
-/// Elements in one unit, about.
+/// Approximate number of elements in a unit.
 const UNIT: usize = 4096;
 
 params! {
     /// Params of [`rope`].
     pub struct Rope {
-        /// Heads of all sequences at all positions.
+        /// Rows of x: heads × positions × sequences.
         pub rows: usize,
-        /// Elements of each.
+        /// Elements of a row.
         pub width: usize,
-        /// Pairs that turn: elements of a row of the tables.
+        /// Rotated pairs of a row: elements of a table row.
         pub pairs: usize,
-        /// Rows of x in a run that share a position.
+        /// Adjacent rows of x that share a position.
         pub inner: usize,
         /// Positions of a sequence.
         pub seq: usize,
-        /// Rows of x in a sequence, if each sequence has table rows of its own; 0 if all share theirs.
+        /// Rows of x in a sequence, if each sequence has its own table rows; 0 if all share one table.
         pub per_sequence: usize,
-        /// Whether a pair is two neighbours, and not element i of each half.
+        /// True: a pair is elements 2i and 2i + 1. False: element i of each half.
         pub neighbours: bool,
-        /// Whether to turn the other way.
+        /// Rotate by the negative angle.
         pub inverse: bool,
     }
 }
@@ -44,7 +45,7 @@ impl Rope {
         (UNIT / self.width.max(1)).max(1)
     }
 
-    /// Elements in each unit: whole rows.
+    /// Elements in a unit: whole rows.
     pub fn per_unit(&self) -> usize {
         self.rows_per_unit() * self.width
     }
@@ -54,15 +55,15 @@ impl Rope {
         self.rows.div_ceil(self.rows_per_unit())
     }
 
-    /// The row of the tables that row `r` of x turns by.
+    /// The table row of row `r` of x.
     fn table_row(&self, r: usize) -> usize {
         r / self.inner % self.seq + r.checked_div(self.per_sequence).unwrap_or(0) * self.seq
     }
 }
 
 simd! {
-    /// Turns the pairs (aᵢ, bᵢ).
-    fn turn_halves[T: Float](a: &mut [T], b: &mut [T], cos: &[T], sin: &[T], sign: T) {
+    /// Rotates the pairs (aᵢ, bᵢ).
+    fn rotate_halves[T: Float](a: &mut [T], b: &mut [T], cos: &[T], sin: &[T], sign: T) {
         for (((a, b), c), s) in a.iter_mut().zip(b).zip(cos).zip(sin) {
             let (x, y, s) = (*a, *b, *s * sign);
             *a = x * *c - y * s;
@@ -72,8 +73,8 @@ simd! {
 }
 
 simd! {
-    /// Turns the pairs of neighbours.
-    fn turn_neighbours[T: Float](x: &mut [T], cos: &[T], sin: &[T], sign: T) {
+    /// Rotates the pairs (x₂ᵢ, x₂ᵢ₊₁).
+    fn rotate_neighbours[T: Float](x: &mut [T], cos: &[T], sin: &[T], sign: T) {
         let (pairs, _) = x.as_chunks_mut::<2>();
         for (([a, b], c), s) in pairs.iter_mut().zip(cos).zip(sin) {
             let (x, y, s) = (*a, *b, *s * sign);
@@ -83,7 +84,7 @@ simd! {
     }
 }
 
-/// Each pair (a, b) of a row becomes (a·cos − b·sin, b·cos + a·sin), or with −sin where [`Rope::inverse`].
+/// Each pair (a, b) of a row becomes (a·cos − b·sin, b·cos + a·sin), with −sin if [`Rope::inverse`].
 ///
 /// Reads x: `T[rows, width]`, cos, sin: `T[table rows, pairs]`; writes `T[rows, width]`, in place of x or not,
 /// [`Rope::per_unit`]; params [`Rope`].
@@ -99,12 +100,12 @@ pub fn rope<T: Float>(args: &mut Args<'_>) {
         }
         let at = p.table_row(r) * p.pairs;
         let (cos, sin) = (&cos[at..][..p.pairs], &sin[at..][..p.pairs]);
-        let turned = &mut y[..2 * p.pairs];
+        let rotated = &mut y[..2 * p.pairs];
         if p.neighbours {
-            turn_neighbours(turned, cos, sin, sign);
+            rotate_neighbours(rotated, cos, sin, sign);
         } else {
-            let (a, b) = turned.split_at_mut(p.pairs);
-            turn_halves(a, b, cos, sin, sign);
+            let (a, b) = rotated.split_at_mut(p.pairs);
+            rotate_halves(a, b, cos, sin, sign);
         }
     }
 }
@@ -114,7 +115,7 @@ mod tests {
     use super::*;
     use crate::kernels::harness::{In, Out, close, get, noise, run};
 
-    /// Row (b, s, h) or (b, h, s) by the definition.
+    /// The definition, for rows (b, s, h) or (b, h, s).
     fn naive(p: &Rope, heads_first: bool, heads: usize, x: &[f64], cos: &[f64], sin: &[f64]) -> Vec<f64> {
         let mut y = x.to_vec();
         for r in 0..p.rows {

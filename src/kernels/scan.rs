@@ -1,6 +1,6 @@
-//! Running sums and products along the middle axis of a view `[outer, n, inner]`.
+//! Cumulative sums and products along the middle axis of a view `[outer, n, inner]`.
 //!
-//! Invariant: floats accumulate in `f64`, integers wrap. For the lowering of the ops of these names.
+//! Invariant: floats accumulate in `f64`, integers wrap. Used by the lowering of `cumsum` and `cumprod`.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
@@ -12,9 +12,9 @@ use crate::kernels::pairwise::{Prod, Reducer, Sum};
 use crate::kernels::params::params;
 use crate::simd;
 
-/// Columns that run side by side.
+/// Columns that are scanned side by side.
 const TILE: usize = 64;
-/// Elements in one unit, about.
+/// Approximate number of elements in a unit.
 const UNIT: usize = 4096;
 
 params! {
@@ -26,15 +26,15 @@ params! {
         pub n: usize,
         /// Product of the axes after it.
         pub inner: usize,
-        /// Whether an element counts for those after it only.
+        /// Exclusive scan: element i does not include x[i].
         pub exclusive: bool,
-        /// Whether to start from the end.
+        /// Scan from the end.
         pub reverse: bool,
     }
 }
 
 impl Scan {
-    /// Elements of the output in each unit: whole outer rows.
+    /// Elements of the output in a unit: whole outer rows.
     pub fn per_unit(&self) -> usize {
         let row = (self.n * self.inner).max(1);
         row * (UNIT / row).max(1)
@@ -46,7 +46,7 @@ impl Scan {
     }
 }
 
-/// One element: what is written, and what is carried on.
+/// One element: writes the result and updates the accumulator.
 #[inline(always)]
 fn step<T: Num, F: Reducer<T::Wide>>(f: F, exclusive: bool, acc: &mut T::Wide, x: T, o: &mut T) {
     let next = f.join(*acc, x.widen());

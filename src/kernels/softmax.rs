@@ -1,8 +1,8 @@
 //! Softmax and log-softmax over the middle axis of a view `[outer, n, inner]`, their adjoints, and (in `entropy`) cross
 //! entropy with integer labels.
 //!
-//! Invariant: exponents are shifted by the maximum of their row, so nothing overflows that has a finite result. A row
-//! of −∞ gives NaN, as in torch. For the lowering of the ops of these names.
+//! Invariant: exponents are shifted by the maximum of their row, so a finite result never overflows on the way. A row
+//! of −∞ gives NaN, as in torch.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
@@ -23,15 +23,15 @@ use crate::kernels::params::params;
 use crate::kernels::vmath::{exp, log_over};
 use crate::simd;
 
-/// Elements in one unit, about.
+/// Approximate number of elements in a unit.
 const UNIT: usize = 4096;
 
 params! {
     /// Params of the softmax kernels: the view.
     pub struct Softmax {
-        /// Product of the axes before the one that sums to 1.
+        /// Product of the axes before the normalised one.
         pub outer: usize,
-        /// Length of that axis.
+        /// Length of the normalised axis.
         pub n: usize,
         /// Product of the axes after it.
         pub inner: usize,
@@ -39,7 +39,7 @@ params! {
 }
 
 impl Softmax {
-    /// Elements of the output in each unit: whole outer rows.
+    /// Elements of the output in a unit: whole outer rows.
     pub fn per_unit(&self) -> usize {
         let row = (self.n * self.inner).max(1);
         row * (UNIT / row).max(1)
@@ -107,7 +107,7 @@ simd! {
     }
 }
 
-/// `out = f(x, y, a, b)` on a tile: rows `stride` apart, with `a` and `b` one value per column.
+/// `out = f(x, y, a, b)` on a tile. Rows are `stride` apart; `a` and `b` have one value for each column.
 #[inline(always)]
 fn tile_map<T: Real>(
     x: &[T],
@@ -124,7 +124,7 @@ fn tile_map<T: Real>(
     }
 }
 
-/// The same, where `out` is also the first argument.
+/// [`tile_map`] with `out` as the first argument.
 #[inline(always)]
 fn tile_update<T: Real>(out: &mut [T], stride: usize, a: &[T], f: impl Fn(T, T) -> T) {
     for out in out.chunks_mut(stride) {
@@ -194,7 +194,7 @@ pub fn softmax_row<T: Real>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
     });
 }
 
-/// Softmax of one row of `inner` 1, in its own place: the bits of [`softmax_row`].
+/// In-place softmax of one contiguous row, with the bits of [`softmax_row`].
 fn softmax_over<T: Real>(y: &mut [T]) {
     exp_over(pairwise::row(pairwise::Max, y), y);
     let s = pairwise::row(pairwise::Sum, y);
@@ -247,7 +247,7 @@ pub fn log_softmax_backward_row<T: Real>(y: &[T], g: &[T], n: usize, inner: usiz
     });
 }
 
-/// Calls `f(first element, outer row of the output)` for each outer row of this call.
+/// Calls `f(params, first element, outer row of the output)` for each outer row of this call.
 fn outer_rows<T: Real>(args: &mut Args<'_>, mut f: impl FnMut(&Softmax, usize, &mut [T])) {
     let p = Softmax::from_words(args.params());
     let lo = args.units().start * p.per_unit();
@@ -257,10 +257,10 @@ fn outer_rows<T: Real>(args: &mut Args<'_>, mut f: impl FnMut(&Softmax, usize, &
     }
 }
 
-/// exp(x) / Σ exp(x) along the axis.
+/// Softmax: exp(x) / Σ exp(x) along the axis.
 ///
-/// Reads x: `T[outer, n, inner]`, which y may overwrite if `inner` is 1; writes y: the same, [`Softmax::per_unit`];
-/// params [`Softmax`].
+/// Reads x: `T[outer, n, inner]`; writes y: the same, [`Softmax::per_unit`], in place if `inner` is 1, or not; params
+/// [`Softmax`].
 pub fn softmax<T: Real>(args: &mut Args<'_>) {
     if args.inplace(0).is_some() {
         return outer_rows(args, |_, _, y: &mut [T]| softmax_over(y));
@@ -269,7 +269,7 @@ pub fn softmax<T: Real>(args: &mut Args<'_>) {
     outer_rows(args, |p, at, y| softmax_row(&x[at..at + y.len()], p.n, p.inner, y));
 }
 
-/// x − log Σ exp(x) along the axis.
+/// Log-softmax: x − log Σ exp(x) along the axis.
 ///
 /// Reads x: `T[outer, n, inner]`; writes y: the same, [`Softmax::per_unit`]; params [`Softmax`].
 pub fn log_softmax<T: Real>(args: &mut Args<'_>) {
@@ -279,8 +279,8 @@ pub fn log_softmax<T: Real>(args: &mut Args<'_>) {
 
 /// The adjoint of [`softmax`]: y ⊙ (g − Σ y·g), where y is its result.
 ///
-/// Reads y, g: `T[outer, n, inner]`, of which dx may overwrite g if `inner` is 1; writes dx: the same,
-/// [`Softmax::per_unit`]; params [`Softmax`].
+/// Reads y, g: `T[outer, n, inner]`; writes dx: the same, [`Softmax::per_unit`], in place of g if `inner` is 1, or not;
+/// params [`Softmax`].
 pub fn softmax_backward<T: Real>(args: &mut Args<'_>) {
     if args.inplace(1).is_some() {
         let y = args.read::<T>(0);

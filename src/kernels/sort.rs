@@ -1,7 +1,7 @@
-//! Orders of rows: where each element of a row would stand if the row were sorted, and where the largest so far stands.
+//! Argsort of rows, and positions of running extremes.
 //!
-//! Invariant: equal elements keep their order, NaN stand last, and nothing allocates. For the lowering of `arg_sort`
-//! and `cum_arg_max`.
+//! Invariant: the sort is stable, NaN comes last, and nothing allocates. Used by the lowering of `arg_sort` and
+//! `cum_arg_max`.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
@@ -13,7 +13,7 @@ use crate::kernels::num::Num;
 use crate::kernels::params::params;
 use std::cmp::Ordering;
 
-/// Elements in one unit, about.
+/// Approximate number of elements in a unit.
 const UNIT: usize = 1024;
 
 params! {
@@ -21,9 +21,9 @@ params! {
     pub struct Sort {
         /// Number of rows.
         pub rows: usize,
-        /// Elements in each; they fit an `i32`.
+        /// Elements of a row; fits an `i32`.
         pub n: usize,
-        /// Whether the largest comes first.
+        /// Largest first.
         pub descending: bool,
     }
 }
@@ -41,7 +41,8 @@ impl Sort {
     }
 }
 
-/// Less comes first. Ties are broken by position, which makes any sort a stable one.
+/// The order of positions `a` and `b`; `Less` comes first. Position breaks ties, so an unstable sort gives the stable
+/// order.
 fn order<T: Num>(x: &[T], descending: bool, a: i32, b: i32) -> Ordering {
     let (u, v) = (x[a as usize], x[b as usize]);
     let by_value = match (u.unordered(), v.unordered()) {
@@ -52,7 +53,7 @@ fn order<T: Num>(x: &[T], descending: bool, a: i32, b: i32) -> Ordering {
     by_value.unwrap_or(Ordering::Equal).then(a.cmp(&b))
 }
 
-/// Positions of the elements of each row in sorted order.
+/// For each row, the positions of its elements in sorted order.
 ///
 /// Reads x: `T[rows, n]`; writes positions: `i32[rows, n]`, [`Sort::per_unit`]; params [`Sort`].
 pub fn arg_sort<T: Num>(args: &mut Args<'_>) {
@@ -68,13 +69,13 @@ pub fn arg_sort<T: Num>(args: &mut Args<'_>) {
 params! {
     /// Params of [`cum_arg_max`].
     pub struct Running {
-        /// Product of the axes before the one that is run along.
+        /// Product of the axes before the scanned one.
         pub outer: usize,
-        /// Length of that axis; it fits an `i32`.
+        /// Length of the scanned axis; fits an `i32`.
         pub n: usize,
         /// Product of the axes after it.
         pub inner: usize,
-        /// Whether the smallest is looked for.
+        /// Track the minimum instead of the maximum.
         pub smallest: bool,
     }
 }
@@ -92,7 +93,7 @@ impl Running {
     }
 }
 
-/// Positions along the middle axis of the largest elements so far: the last of equals; of NaN, once there is one.
+/// Positions along the middle axis of the largest element so far. Of equal elements, and of NaN, the last counts.
 ///
 /// Reads x: `T[outer, n, inner]`; writes positions: `i32[outer, n, inner]`, [`Running::per_unit`]; params [`Running`].
 pub fn cum_arg_max<T: Num>(args: &mut Args<'_>) {

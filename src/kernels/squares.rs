@@ -1,11 +1,11 @@
-//! The squared error of two tensors and its gradient in one sweep.
+//! Squared error of two tensors and its gradient in one pass over memory.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
 //! | [`squared_error`] | a, b: `T[len]` | Σ (a − b)² of each unit, the gradient: `T[len]` | [`SquaredError`] |
 //!
-//! Invariant: the bits of a subtraction, of the reduction of squares in [`reduce`](super::reduce), and of two products
-//! and their sum. For the lowering of the op `squared_error_gradient`.
+//! Invariant: the bits equal those of a subtraction, of the reduction of squares in [`reduce`](super::reduce), and of
+//! two products and their sum. Used by the lowering of `squared_error_gradient`.
 
 use crate::kernels::abi::Args;
 use crate::kernels::num::Real;
@@ -20,15 +20,15 @@ params! {
         pub len: usize,
         /// Elements in a unit.
         pub chunk: usize,
-        /// What sums are divided by; 0 for nothing.
+        /// Divisor of the sums; 0 for none.
         pub divisor: usize,
-        /// Half of what the gradient is of the difference.
+        /// Half of the factor between difference and gradient.
         pub weight: f64,
     }
 }
 
 impl SquaredError {
-    /// Number of units; one, too, where there is no element.
+    /// Number of units; 1 for an empty tensor.
     pub fn units(&self) -> usize {
         self.len.div_ceil(self.chunk.max(1)).max(1)
     }
@@ -43,7 +43,7 @@ simd! {
 }
 
 simd! {
-    /// `d` holds a.
+    /// `d` holds a and becomes a − b.
     fn differences_over_a[T: Real](b: &[T], d: &mut [T]) {
         for (d, b) in d.iter_mut().zip(b) {
             *d -= *b;
@@ -52,7 +52,7 @@ simd! {
 }
 
 simd! {
-    /// `d` holds b.
+    /// `d` holds b and becomes a − b.
     fn differences_over_b[T: Real](a: &[T], d: &mut [T]) {
         for (d, a) in d.iter_mut().zip(a) {
             *d = *a - *d;
@@ -69,10 +69,10 @@ simd! {
     }
 }
 
-/// Σ (a − b)² of each unit, divided by the divisor if there is one, and weight·(a − b) + weight·(a − b).
+/// Σ (a − b)² of each unit, divided by the divisor if it is not 0; and the gradient weight·(a − b) + weight·(a − b).
 ///
-/// Reads a, b: `T[len]`, of which the gradient may take the place of one; writes the sums: `T[units]`, one in a unit,
-/// and the gradient: `T[len]`, [`SquaredError::chunk`]; params [`SquaredError`].
+/// Reads a, b: `T[len]`; writes the sums: `T[units]`, one in a unit, and the gradient: `T[len]`,
+/// [`SquaredError::chunk`], in place of a or of b or not; params [`SquaredError`].
 pub fn squared_error<T: Real>(args: &mut Args<'_>) {
     let p = SquaredError::from_words(args.params());
     let lo = args.units().start * p.chunk;
@@ -88,7 +88,7 @@ pub fn squared_error<T: Real>(args: &mut Args<'_>) {
             (Some(a), Some(b)) => differences(&a[part(a)], &b[part(b)], d),
             (None, Some(b)) => differences_over_a(&b[part(b)], d),
             (Some(a), None) => differences_over_b(&a[part(a)], d),
-            // One operand is both: a tensor less itself, NaN where it is not finite.
+            // a and b are the same operand: 0, or NaN where it is not finite.
             (None, None) => d.iter_mut().for_each(|x| *x -= *x),
         }
         at += d.len();

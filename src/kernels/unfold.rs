@@ -1,17 +1,18 @@
-//! The windows of planes as columns (im2col), and columns added back into planes (col2im): each the other's transpose.
+//! im2col and col2im: windows of planes as columns, and the adjoint, columns added into planes.
 //!
-//! Of `[n, c, h, w]` come `[n, c·kh·kw, ho·wo]`: row `(channel·kh + i)·kw + j` holds what tap (i, j) of every window
-//! sees of that channel; the padding holds zeros. A plane is one piece of work, in a fixed order. Op rows call the
-//! entry points.
+//! The columns of `[n, c, h, w]` are `[n, c·kh·kw, ho·wo]`: row `(channel·kh + i)·kw + j` holds tap (i, j) of every
+//! window of the channel; padding is 0.
+//!
+//! Invariant: a plane is computed alone, in a fixed order. Used by the lowering of `im2col` and `col2im`.
 
-use super::abi::Args;
-use super::conv::Units;
-use super::float::Float;
-use super::pool_geom::PoolGeom;
+use crate::kernels::abi::Args;
+use crate::kernels::float::Float;
+use crate::kernels::pool::PoolGeom;
+use crate::kernels::window::Units;
 use crate::simd;
 
 simd! {
-    /// The windows of one plane as columns.
+    /// im2col of one plane.
     fn spread_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T]) {
         let (ho, wo, s) = (g.out_h(), g.out_w(), g.stride[1]);
         for (tap, y) in y.chunks_exact_mut(ho * wo).enumerate() {
@@ -36,7 +37,7 @@ simd! {
 }
 
 simd! {
-    /// Columns added into one plane.
+    /// col2im of one plane.
     fn gather_plane[T: Float](g: &PoolGeom, y: &[T], x: &mut [T]) {
         let (ho, wo, s) = (g.out_h(), g.out_w(), g.stride[1]);
         x.fill(T::ZERO);
@@ -56,20 +57,20 @@ simd! {
     }
 }
 
-/// Elements of the columns of one plane.
+/// Elements of one plane's columns.
 fn column(g: &PoolGeom) -> usize {
     g.kh * g.kw * g.out_h() * g.out_w()
 }
 
-/// Units of both directions: one plane each. `columns` says whether columns are written, or planes.
+/// Units of [`im2col`] (`columns`) or [`col2im`]: one plane each.
 pub fn units(g: &PoolGeom, columns: bool) -> Units {
     Units { count: g.n * g.c, per_unit: if columns { column(g) } else { g.h * g.w } }
 }
 
-/// Planes as columns.
+/// im2col.
 ///
-/// Reads: 0 x. Writes: 0 columns, `PerUnit(units.per_unit)`. Params: the geometry's words. Units: `units(g,
-/// true).count`.
+/// Reads x: `T[n, c, h, w]`; writes columns: `T[n, c·kh·kw, ho·wo]`, `PerUnit(units.per_unit)`; params [`PoolGeom`];
+/// `units(g, true)`.
 pub fn im2col<T: Float>(args: &mut Args<'_>) {
     let (g, units) = (PoolGeom::from_words(args.params()), args.units());
     let plane = g.h * g.w;
@@ -80,10 +81,10 @@ pub fn im2col<T: Float>(args: &mut Args<'_>) {
     }
 }
 
-/// Columns added into planes.
+/// col2im, the adjoint of [`im2col`].
 ///
-/// Reads: 0 columns. Writes: 0 x, `PerUnit(units.per_unit)`. Params: the geometry's words. Units: `units(g,
-/// false).count`.
+/// Reads columns: `T[n, c·kh·kw, ho·wo]`; writes x: `T[n, c, h, w]`, `PerUnit(units.per_unit)`; params [`PoolGeom`];
+/// `units(g, false)`.
 pub fn col2im<T: Float>(args: &mut Args<'_>) {
     let (g, units) = (PoolGeom::from_words(args.params()), args.units());
     let columns = column(&g);

@@ -10,6 +10,8 @@ pub mod build;
 pub mod ir;
 pub mod ops;
 #[doc(hidden)]
+pub mod reference;
+#[doc(hidden)]
 pub mod testing;
 
 pub use ir::attrs::{Attr, Attrs};

@@ -1,9 +1,11 @@
-//! Random graphs drawn from the op table, random mutations of texts, and what must hold of both: the bodies that
-//! property tests and fuzz targets share.
+//! Random graphs from the op table, random mutations of texts, and the properties of both. Property tests and fuzz
+//! targets share them.
 //!
 //! Randomness is any function from a bound to a number below it, so that proptest and libFuzzer both drive, shrink and
-//! replay these. Invariant: every row's cases take part without a line here. Only tests and fuzz targets call this.
+//! replay these. Invariant: the cases of every op definition are drawn without a line here. Only tests, fuzz targets
+//! and the op reference call this.
 
+use crate::arena::rng::SplitMix64;
 use crate::arena::{Region, Value};
 use crate::error::{Location, Result};
 use crate::nodes::ir::attrs::{Attr, Owned};
@@ -24,16 +26,10 @@ use crate::nodes::ops::pointwise::attrs::CastAttrs;
 /// A source of randomness: a number below the bound, which is at least 1.
 pub type Draw<'d> = dyn FnMut(u32) -> u32 + 'd;
 
-/// A source with a seed (SplitMix64; Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
+/// A source with a seed.
 pub fn seeded(seed: u64) -> impl FnMut(u32) -> u32 {
-    let mut state = seed;
-    move |bound| {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((((z ^ (z >> 31)) >> 32) * u64::from(bound.max(1))) >> 32) as u32
-    }
+    let mut stream = SplitMix64(seed);
+    move |bound| (((stream.bits() >> 32) * u64::from(bound.max(1))) >> 32) as u32
 }
 
 /// A source that reads `numbers`, and then zeros for ever: shorter inputs are simpler graphs.
@@ -42,14 +38,14 @@ pub fn scripted<N: Into<u64>>(numbers: impl IntoIterator<Item = N>) -> impl FnMu
     move |bound| (numbers.next().map_or(0, Into::into) % u64::from(bound.max(1))) as u32
 }
 
-/// Debug names: plain, odd, and met often enough to be taken twice.
+/// Debug names: plain and odd ones, few enough to collide.
 const NAMES: &[&str] = &["h", "y", "fc1.weight", "odd name", "7", "q\"uo\\te", "tab\there", "é", "_", "x", "", "\u{1}"];
 
 /// Numbers that lose something in a careless text form.
 const NUMBERS: &[f64] =
     &[0.0, -0.0, 1.0, 0.1, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e300, 5e-324, -1.0 / 3.0, 16777217.0];
 
-/// The same among what scales of start values may be, of any type.
+/// Such numbers that are scales of start values of any type.
 const SCALES: &[f64] = &[0.0, -0.0, 1.0, 0.1, 5e-324, 1.0 / 3.0, 65504.0];
 
 /// Opens and closes the region that a case names in its attributes, for operands of types `tys`.
@@ -97,7 +93,7 @@ struct Drawing<'d, 'f> {
     e: Emit,
     draw: &'f mut Draw<'d>,
     regions: Vec<(Region, Vec<Ty>)>,
-    /// Inputs, params and states so far; they are the only place where an update goes.
+    /// Inputs, params and states so far; updates change only these.
     leaves: Vec<Value>,
 }
 
@@ -182,7 +178,7 @@ impl Drawing<'_, '_> {
         v
     }
 
-    /// One node of a case of a row, or a call.
+    /// One node of a conformance case, or a call.
     fn node(&mut self, entry: bool) {
         let rows: Vec<(usize, &'static OpDef)> =
             self.e.ops.iter().copied().enumerate().filter(|(_, d)| !d.cases.is_empty()).collect();
@@ -260,7 +256,7 @@ impl Drawing<'_, '_> {
     }
 }
 
-/// What must hold of any graph: it is sound, and its text is it.
+/// Properties of any graph: it verifies, and its text parses to it.
 pub fn check_graph(g: &GraphBuf) {
     let broken = verify(g.view(), Stage::Block);
     // A text may hold what only a pass may write, and may use a region twice: reading is not verifying.
@@ -279,7 +275,7 @@ fn is_for_passes(error: &str) -> bool {
     error.contains("V8: ") || error.contains("V9: ")
 }
 
-/// What must hold of any text: it is a sound graph, or it has errors, each with a place.
+/// Properties of any text: it is a graph that verifies, or it has errors, each with a location.
 pub fn check_text(text: &str) {
     match text::parse_all(text, &[]) {
         Ok(g) => check_graph(&g),
@@ -293,7 +289,7 @@ pub fn check_text(text: &str) {
     }
 }
 
-/// Pieces that a mutation puts in.
+/// Pieces that a mutation inserts.
 const PIECES: &[&str] = &[
     "%",
     "@",

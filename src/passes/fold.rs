@@ -64,7 +64,7 @@ fn exact(bytes: &[u8], dtype: DType) -> Option<f64> {
     let from = elem(dtype).ok()?;
     let program = Program {
         inputs: vec![Input { elem: from, access: Access::Full }],
-        steps: vec![Step::cast(from, crate::kernels::elem::Elem::F64, 0)],
+        steps: vec![Step::cast(from, DType::F64, 0)],
         outputs: vec![1],
         len: 1,
     };

@@ -1,31 +1,30 @@
-//! Sharing of bytes: results that take over an operand's bytes, and next values that are made in their leaf's bytes.
+//! In-place results: a result may take over the bytes of an operand that dies, and a next value those of its leaf.
 //!
-//! Two buffers of one *class* lie at the same place. A class is formed only by an instruction whose kernel declares the
-//! pair, on extents that are identical, when nothing needs the old contents afterwards; touching lifetimes alone are
-//! never enough. What cannot be made in its leaf is copied there by instructions at the end; so is what is made while
-//! the step may still stop at a bad index.
+//! Buffers of one *class* have the same offset. Two buffers join a class only if one instruction reads the one and
+//! writes the other, its kernel declares the pair, the extents are identical, and nothing reads the old contents
+//! afterwards. Lifetimes that merely touch are not enough. A next value that cannot be made in its leaf, or that is
+//! made while the step may still stop at a bad index, is copied into the leaf at the end of the step.
 
-use super::code::{BufKind, Code, Operand, Update};
+use super::code::{BufKind, Code, OUT_OF_PLACE, Operand, Update};
 use super::faults;
 use crate::arena::Node;
 use crate::kernels::abi::Split;
 
-/// Stands for "not in place" in [`Alias::inplace`].
-pub const OUT_OF_PLACE: u8 = u8::MAX;
-
-/// Who shares bytes with whom.
+/// Which buffers, and which operands, share bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Alias {
-    /// The root of each buffer's class; a root is its own.
+    /// The root of each buffer's class; a root has itself.
     pub class: Vec<u32>,
-    /// For each read (by position in `Code::reads`): the write of its instruction that shares its bytes.
+    /// For each read, by position in [`Code::reads`]: the write of its instruction that shares its bytes, or
+    /// [`OUT_OF_PLACE`].
     pub inplace: Vec<u8>,
 }
 
-/// When each buffer is used.
+/// First and last uses of each buffer, as positions in the order; [`NEVER`] for none.
 struct Uses {
     first_write: Vec<u32>,
     last_read: Vec<u32>,
+    /// Last read or write; 0 for none.
     last: Vec<u32>,
 }
 
@@ -50,13 +49,13 @@ impl Uses {
     }
 }
 
-/// Decides what shares bytes; appends copies to `code` for the next values that cannot be made in their leaves.
+/// Decides which buffers share bytes, and appends copies to `code` for next values that cannot be made in their leaves.
 pub fn alias(code: &mut Code) -> Alias {
     settle(code, decide)
 }
 
-/// The part of [`alias`] that concerns leaves: next values are made in their leaf's bytes or copied there, and no
-/// result takes over an operand.
+/// As [`alias`], for leaves only: next values are made in their leaf's bytes or copied there, and no result takes over
+/// an operand.
 pub fn leaves(code: &mut Code) -> Alias {
     settle(code, |code, seq| {
         let (a, _, copies) = decide_leaves(code, seq);
@@ -72,10 +71,10 @@ fn settle(code: &mut Code, decide: fn(&Code, &[u32]) -> (Alias, Vec<Update>)) ->
     a
 }
 
-/// What shares bytes if the instructions run in the order `seq`, and the updates that need copies behind the last.
+/// The sharing if the instructions run in the order `seq`, and the updates that need copies behind the last one.
 pub fn decide(code: &Code, seq: &[u32]) -> (Alias, Vec<Update>) {
     let (mut a, mut uses, copies) = decide_leaves(code, seq);
-    // The copies are readers too.
+    // The copies read as well.
     for (k, u) in copies.iter().enumerate() {
         let at = (seq.len() + k) as u32;
         let (from, leaf) = (u.from.buf as usize, u.leaf as usize);
@@ -86,7 +85,7 @@ pub fn decide(code: &Code, seq: &[u32]) -> (Alias, Vec<Update>) {
     }
     for (at, &i) in seq.iter().enumerate() {
         for &(r, w) in code.pairs_of(i as usize) {
-            a.take_operand(code, &mut uses, i as usize, at as u32, usize::from(r), usize::from(w));
+            a.reuse_operand(code, &mut uses, i as usize, at as u32, usize::from(r), usize::from(w));
         }
     }
     (a, copies)
@@ -99,16 +98,16 @@ fn decide_leaves(code: &Code, seq: &[u32]) -> (Alias, Uses, Vec<Update>) {
     let uses = Uses::new(code, seq);
     let settled = faults::settled(code, seq);
     let copies = code.updates.iter().filter(|u| {
-        // Nothing reaches a leaf while the step may still stop.
+        // No instruction writes a leaf while the step may still stop.
         let made = uses.first_write[u.from.buf as usize];
-        made < settled || !a.take_leaf(code, &uses, seq, u.leaf, u.from)
+        made < settled || !a.reuse_leaf(code, &uses, seq, u.leaf, u.from)
     });
     let copies = copies.copied().collect();
     (a, uses, copies)
 }
 
 impl Alias {
-    /// Pairs on one and the same buffer: the call changes what an earlier call of its node wrote.
+    /// Pairs whose read and write are one buffer: the call changes what an earlier call of its node wrote.
     fn explicit(&mut self, code: &Code) {
         for i in 0..code.len() {
             for &(r, w) in code.pairs_of(i) {
@@ -120,8 +119,9 @@ impl Alias {
         }
     }
 
-    /// Places the next value of a leaf on the leaf itself, if all other readers of the old value come before.
-    fn take_leaf(&mut self, code: &Code, uses: &Uses, seq: &[u32], leaf: u32, from: Operand) -> bool {
+    /// Puts the next value `from` of `leaf` into the leaf's class if all other readers of the old value come before it
+    /// is made. True if it did.
+    fn reuse_leaf(&mut self, code: &Code, uses: &Uses, seq: &[u32], leaf: u32, from: Operand) -> bool {
         let (l, b) = (leaf as usize, from.buf as usize);
         let free = code.kind[b] == BufKind::Activation && self.class[b] == from.buf;
         if !free || !code.is_whole(&from) || code.bytes[l] != code.bytes[b] || uses.first_write[b] == NEVER {
@@ -135,7 +135,7 @@ impl Alias {
         if uses.last_read[l] > made {
             return false;
         }
-        // The maker reads the leaf: it must be able to work in place.
+        // The maker reads the leaf, so it must be able to work in place.
         let i = seq[made as usize] as usize;
         let pair = code.pairs_of(i).iter().find(|&&(r, w)| {
             code.writes_of(i)[usize::from(w)].buf == from.buf
@@ -152,9 +152,9 @@ impl Alias {
         }
     }
 
-    /// Places write `w` of instruction `i`, which runs as the `at`-th, on read `r`, if that read is the last use of its
-    /// whole class.
-    fn take_operand(&mut self, code: &Code, uses: &mut Uses, i: usize, at: u32, r: usize, w: usize) {
+    /// Puts write `w` of instruction `i`, which runs at position `at`, into the class of read `r` if that read is the
+    /// last use of the class.
+    fn reuse_operand(&mut self, code: &Code, uses: &mut Uses, i: usize, at: u32, r: usize, w: usize) {
         let (read, write) = (code.reads_of(i)[r], code.writes_of(i)[w]);
         let (old, new) = (self.class[read.buf as usize], write.buf as usize);
         let kind = |b: u32| code.kind[b as usize];
@@ -173,7 +173,7 @@ impl Alias {
         }
     }
 
-    /// Reads of instruction `i` that lie in the class of `root`.
+    /// Number of reads of instruction `i` in the class of `root`.
     fn readers(&self, code: &Code, i: usize, root: u32) -> usize {
         code.reads_of(i).iter().filter(|o| self.class[o.buf as usize] == root).count()
     }

@@ -1,17 +1,18 @@
 //! The checker: walks the instructions over the arena's bytes and proves that a plan is right.
 //!
-//! It knows nothing of lifetimes. An ordered map says which version of which buffer each byte holds, and the walk
-//! proves: operands lie inside the arena and are aligned; every read finds, whole, what the instructions before it
-//! wrote for it; a write overlaps no read unless declared in place on the identical extent, and no other write; units
-//! divide each write into disjoint parts (runs, or columns of whole rows) that cover it; at the end outputs, next
-//! values, and all that the caller owns are where they are looked for. And: a step that stops at a bad index has
-//! changed no byte of a param or a state, for nothing that may stop comes after what writes there.
+//! It knows nothing of lifetimes. An ordered map says which version of which buffer each byte holds. The walk proves:
 //!
-//! [`Checked`] can be made here only: it is what the executor's unsafe code rests on. The walk runs in release
-//! builds too.
+//! * operands lie inside the arena and are aligned;
+//! * every read finds all bytes of the version that earlier instructions wrote;
+//! * a write overlaps no other write, and no read unless the pair is declared in place on the identical extent;
+//! * units divide each write into disjoint parts (runs, or columns of whole rows) that cover it;
+//! * at the end outputs, next values and all other leaves are in their bytes;
+//! * a step that stops at a bad index has changed no byte of a param or a state, because no instruction that may stop
+//!   comes after one that writes there.
+//!
+//! [`Checked`] can be made here only: the executor's unsafe code rests on it. The walk runs in release builds too.
 
-use super::alias::OUT_OF_PLACE;
-use super::code::{BufKind, Code, Operand};
+use super::code::{BufKind, Code, OUT_OF_PLACE, Operand};
 use super::faults::{Check, Leaves};
 use crate::arena::tensor::LINE;
 use crate::error::{Error, Kind, Result};
@@ -19,22 +20,30 @@ use crate::kernels::abi::Split;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// A plan to check.
+/// A plan: instructions, offsets and in-place pairs.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The instructions.
     pub code: Code,
-    /// First byte of each buffer.
-    pub place: Vec<usize>,
+    /// Byte offset of each buffer in the arena.
+    pub offset: Vec<usize>,
     /// For each read, the write of its instruction that shares its bytes, or [`OUT_OF_PLACE`].
     pub inplace: Vec<u8>,
     /// Bytes of the arena.
     pub bytes: usize,
-    /// Number of threads that scratch is made for.
+    /// Number of threads that per-thread scratch has parts for.
     pub threads: usize,
 }
 
-/// A plan that passed.
+impl Plan {
+    /// The bytes of operand `o` in the arena.
+    pub(super) fn range(&self, o: &Operand) -> Range<usize> {
+        let start = self.offset[o.buf as usize] + o.off;
+        start..start + o.bytes()
+    }
+}
+
+/// A proven plan.
 #[derive(Clone, Debug)]
 pub struct Checked(Plan);
 
@@ -47,13 +56,13 @@ impl std::ops::Deref for Checked {
 
 #[cfg(test)]
 impl Checked {
-    /// An unproved plan: for tests of what watches over plans.
+    /// A plan without proof, for tests of red zones.
     pub fn unproven(plan: Plan) -> Checked {
         Checked(plan)
     }
 }
 
-/// Proves `plan`, or says which instruction breaks which promise.
+/// Proves `plan`. The error (kind `Plan`) names the instruction and the broken invariant.
 pub fn check(plan: Plan) -> Result<Checked> {
     match Walk::new(&plan).and_then(Walk::run) {
         Ok(()) => Ok(Checked(plan)),
@@ -61,18 +70,18 @@ pub fn check(plan: Plan) -> Result<Checked> {
     }
 }
 
-/// What a byte holds: version `.1` of buffer `.0`.
+/// The contents of a byte: a buffer, and its version. Version 0 is from before the first instruction.
 type Label = (u32, u32);
 
-/// Which bytes hold what.
+/// The contents of the arena.
 #[derive(Default)]
 struct Map {
-    // First byte → one past the last, and what they hold. Extents are disjoint and not empty.
+    // First byte → one past the last, and their label. Extents are disjoint and not empty.
     extents: BTreeMap<usize, (usize, Label)>,
 }
 
 impl Map {
-    /// Labels `r`, whatever was there.
+    /// Labels `r`; old labels there are lost.
     fn put(&mut self, r: Range<usize>, label: Label) {
         if r.is_empty() {
             return;
@@ -92,7 +101,7 @@ impl Map {
         self.extents.insert(r.start, (r.end, label));
     }
 
-    /// Whether every byte of `r` holds `label`.
+    /// True if every byte of `r` has `label`.
     fn holds(&self, r: Range<usize>, label: Label) -> bool {
         let mut at = r.start;
         if let Some((_, &(end, l))) = self.extents.range(..=at).next_back()
@@ -110,7 +119,7 @@ impl Map {
         at >= r.end
     }
 
-    /// Whether any byte of `r` holds something.
+    /// True if any byte of `r` has a label.
     fn touches(&self, r: Range<usize>) -> bool {
         self.extents.range(..r.end).next_back().is_some_and(|(_, &(end, _))| end > r.start) && !r.is_empty()
     }
@@ -126,7 +135,7 @@ struct Walk<'p> {
     version: Vec<u32>,
     /// The last instruction that wrote each buffer.
     writer: Vec<u32>,
-    /// Indices that were found good: which version of a buffer, which bytes of it, and by which test.
+    /// Indices that were found good: label, offset, bytes, bound (`below`) and extra good value (`or`).
     good: BTreeSet<(Label, usize, usize, u64, Option<i64>)>,
     leaves: Leaves,
     /// The first instruction that wrote bytes of a param or a state.
@@ -135,17 +144,17 @@ struct Walk<'p> {
 
 type Proof<T = ()> = Result<T, String>;
 
-fn promise(ok: bool, broken: impl FnOnce() -> String) -> Proof {
+fn require(ok: bool, broken: impl FnOnce() -> String) -> Proof {
     if ok { Ok(()) } else { Err(broken()) }
 }
 
 impl<'p> Walk<'p> {
     fn new(plan: &'p Plan) -> Proof<Walk<'p>> {
         let (code, n) = (&plan.code, plan.code.bytes.len());
-        promise(plan.place.len() == n && plan.inplace.len() == code.reads.len(), || "columns do not fit".into())?;
+        require(plan.offset.len() == n && plan.inplace.len() == code.reads.len(), || "columns do not fit".into())?;
         let mut runs = vec![0; code.loops.len()];
         code.body.iter().map(|&b| b as usize).filter(|&b| b < code.loops.len()).for_each(|b| runs[b] += 1);
-        promise(runs.iter().all(|&n| n <= 1), || "two instructions run one loop".into())?;
+        require(runs.iter().all(|&n| n <= 1), || "two instructions run one loop".into())?;
         let mut w = Walk {
             plan,
             map: Map::default(),
@@ -157,7 +166,7 @@ impl<'p> Walk<'p> {
         };
         for b in (0..n).filter(|&b| code.kind[b].is_pinned()) {
             let r = w.extent(&Operand::of_bytes(b as u32, 0, code.bytes[b], Split::Whole))?;
-            promise(!w.map.touches(r.clone()), || format!("{} overlaps another leaf or constant", w.name(b as u32)))?;
+            require(!w.map.touches(r.clone()), || format!("{} overlaps another leaf or constant", w.name(b as u32)))?;
             w.map.put(r, (b as u32, 0));
         }
         Ok(w)
@@ -170,17 +179,17 @@ impl<'p> Walk<'p> {
 
     /// The bytes of an operand, inside its buffer and the arena, and aligned.
     fn extent(&self, o: &Operand) -> Proof<Range<usize>> {
-        let (code, place) = (&self.plan.code, self.plan.place.get(o.buf as usize));
+        let (code, place) = (&self.plan.code, self.plan.offset.get(o.buf as usize));
         let bytes = o.len.checked_mul(o.size);
         let (Some(&place), Some(bytes)) = (place, bytes) else { return Err("an operand that does not exist".into()) };
         let inner = o.off.checked_add(bytes).is_some_and(|end| end <= code.bytes[o.buf as usize]);
-        promise(inner, || format!("an operand reaches beyond {}", self.name(o.buf)))?;
+        require(inner, || format!("an operand reaches beyond {}", self.name(o.buf)))?;
         let start = place.checked_add(o.off);
         let end = start.and_then(|s| s.checked_add(bytes)).filter(|&e| e <= self.plan.bytes);
         let (Some(start), Some(end)) = (start, end) else {
             return Err(format!("{} lies outside the arena", self.name(o.buf)));
         };
-        promise(place % LINE == 0 && start % o.align() == 0, || format!("{} is not aligned", self.name(o.buf)))?;
+        require(place % LINE == 0 && start % o.align() == 0, || format!("{} is not aligned", self.name(o.buf)))?;
         Ok(start..end)
     }
 
@@ -197,28 +206,28 @@ impl<'p> Walk<'p> {
         let writes = code.writes_of(i).iter().map(|o| self.extent(o)).collect::<Proof<Vec<_>>>()?;
         match code.loop_of(i) {
             Some(l) => l.fits(code, i, &self.plan.inplace[code.read_range(i)])?,
-            None => promise(writes.len() <= 64, || "more than 64 writes".into())?,
+            None => require(writes.len() <= 64, || "more than 64 writes".into())?,
         }
         for (o, r) in code.reads_of(i).iter().zip(&reads) {
             let label = (o.buf, self.version[o.buf as usize]);
             let known = label.1 > 0 || code.kind[o.buf as usize].is_pinned() || r.is_empty();
-            promise(known, || format!("{} is read before it is written", self.name(o.buf)))?;
-            promise(self.map.holds(r.clone(), label), || format!("{} was overwritten", self.name(o.buf)))?;
+            require(known, || format!("{} is read before it is written", self.name(o.buf)))?;
+            require(self.map.holds(r.clone(), label), || format!("{} was overwritten", self.name(o.buf)))?;
         }
         self.in_place(i, &reads, &writes)?;
         for (j, (o, w)) in code.writes_of(i).iter().zip(&writes).enumerate() {
             let kind = code.kind[o.buf as usize];
-            promise(!writes[..j].iter().any(|v| overlap(v, w)), || format!("two writes meet in {}", self.name(o.buf)))?;
-            promise(code.is_whole(o), || format!("{} is written in part", self.name(o.buf)))?;
-            promise(!matches!(kind, BufKind::Input | BufKind::Constant), || {
+            require(!writes[..j].iter().any(|v| overlap(v, w)), || format!("two writes meet in {}", self.name(o.buf)))?;
+            require(code.is_whole(o), || format!("{} is written in part", self.name(o.buf)))?;
+            require(!matches!(kind, BufKind::Input | BufKind::Constant), || {
                 format!("{} is written", self.name(o.buf))
             })?;
             self.units(i, o)?;
-            // A buffer's second write may keep parts of the first: the first must still be there. ThreadState scratch
+            // A buffer's second write may keep parts of the first, which must therefore be intact. Per-thread scratch
             // keeps nothing.
             let label = (o.buf, self.version[o.buf as usize]);
             let fresh = label.1 == 0 || matches!(o.split, Split::PerThread(_));
-            promise(fresh || self.map.holds(w.clone(), label), || format!("{} was overwritten", self.name(o.buf)))?;
+            require(fresh || self.map.holds(w.clone(), label), || format!("{} was overwritten", self.name(o.buf)))?;
         }
         self.stops(i, &writes)?;
         for (o, w) in code.writes_of(i).iter().zip(&writes) {
@@ -229,14 +238,14 @@ impl<'p> Walk<'p> {
         Ok(())
     }
 
-    /// No instruction that may stop the step comes after one that writes a leaf, nor writes one itself before all of
-    /// its units have looked. Iterations of a loop stop with it.
+    /// No instruction that may stop the step comes after one that writes a leaf, nor writes a leaf itself before all of
+    /// its units have checked their indices. In a loop's body the loop's instruction is the one that may stop.
     fn stops(&mut self, i: usize, writes: &[Range<usize>]) -> Proof {
         let code = &self.plan.code;
         if code.iterated {
             return Ok(());
         }
-        let own = writes.iter().any(|w| self.leaves.meet(w));
+        let own = writes.iter().any(|w| self.leaves.overlap(w));
         let inner: Vec<Check>;
         let checks = match code.loop_of(i) {
             Some(l) => {
@@ -254,8 +263,8 @@ impl<'p> Walk<'p> {
                 !self.good.insert((label, c.off, c.bytes, below, c.looks.or))
             });
             let before = self.changed.map_or(String::new(), |k| format!(", which instruction {k} does before it"));
-            promise(known || self.changed.is_none(), || format!("it may stop a step after leaves changed{before}"))?;
-            promise(known || !own || c.looks.early, || "it may stop a step and changes a leaf".into())?;
+            require(known || self.changed.is_none(), || format!("it may stop a step after leaves changed{before}"))?;
+            require(known || !own || c.looks.early, || "it may stop a step and changes a leaf".into())?;
         }
         if own {
             self.changed.get_or_insert(i);
@@ -263,24 +272,24 @@ impl<'p> Walk<'p> {
         Ok(())
     }
 
-    /// A write meets a read only where they are a declared pair on one extent; such a read is met by nothing else.
+    /// A write overlaps a read only if they are a declared pair on one extent; no other operand overlaps such a read.
     fn in_place(&self, i: usize, reads: &[Range<usize>], writes: &[Range<usize>]) -> Proof {
         let code = &self.plan.code;
         for (r, read) in reads.iter().enumerate() {
             let with = self.plan.inplace[code.read_range(i).start + r];
             if with != OUT_OF_PLACE {
                 let declared = code.pairs_of(i).contains(&(r as u8, with));
-                promise(declared, || format!("read {r} is in place, which the kernel cannot do"))?;
+                require(declared, || format!("read {r} is in place, which the kernel cannot do"))?;
                 let to = code.writes_of(i).get(usize::from(with));
                 let threads = to.is_none_or(|o| matches!(o.split, Split::PerThread(_)));
                 let same = writes.get(usize::from(with)) == Some(read) && !threads;
-                promise(same, || format!("read {r} is in place on another extent"))?;
+                require(same, || format!("read {r} is in place on another extent"))?;
                 let others = reads.iter().enumerate().all(|(s, other)| s == r || !overlap(read, other));
-                promise(others, || format!("read {r} is in place and read twice"))?;
+                require(others, || format!("read {r} is in place and read twice"))?;
             }
             for (w, write) in writes.iter().enumerate() {
                 let met = overlap(read, write) && usize::from(with) != w;
-                promise(!met, || format!("write {w} overlaps read {r}"))?;
+                require(!met, || format!("write {w} overlaps read {r}"))?;
             }
         }
         Ok(())
@@ -291,16 +300,16 @@ impl<'p> Walk<'p> {
         let (units, scratch) = (self.plan.code.units[i], self.plan.code.kind[o.buf as usize] == BufKind::Scratch);
         let covers = |n: usize, parts: usize| n.checked_mul(parts).is_some_and(|all| all >= o.len);
         match o.split {
-            Split::Whole => promise(units == 1, || format!("{units} units write one operand whole")),
-            Split::PerUnit(n) => promise(covers(n, units), || format!("{units} units of {n} leave a rest")),
+            Split::Whole => require(units == 1, || format!("{units} units write one operand whole")),
+            Split::PerUnit(n) => require(covers(n, units), || format!("{units} units of {n} leave a rest")),
             Split::Columns { row, width } => {
                 let all = width.checked_mul(units).is_some_and(|all| all >= row);
-                promise(all && o.len.is_multiple_of(row), || {
+                require(all && o.len.is_multiple_of(row), || {
                     format!("{units} units of {width} columns of {row} leave a rest")
                 })
             }
             Split::PerThread(n) => {
-                promise(scratch && n.checked_mul(self.plan.threads) == Some(o.len), || "threads leave a rest".into())
+                require(scratch && n.checked_mul(self.plan.threads) == Some(o.len), || "threads leave a rest".into())
             }
         }
     }
@@ -310,27 +319,27 @@ impl<'p> Walk<'p> {
         for o in &code.outputs {
             let ok = self.map.holds(self.extent(o)?, (o.buf, self.version[o.buf as usize]));
             let made = self.version[o.buf as usize] > 0 || code.kind[o.buf as usize].is_pinned() || o.bytes() == 0;
-            promise(ok && made, || format!("output {} is not there at the end", self.name(o.buf)))?;
+            require(ok && made, || format!("output {} is not there at the end", self.name(o.buf)))?;
         }
         let mut updated = vec![false; code.bytes.len()];
         for u in &code.updates {
             let kept = |k: &BufKind| matches!(k, BufKind::Param | BufKind::State);
-            promise(code.kind.get(u.leaf as usize).is_some_and(kept), || "a next value of what is not kept".into())?;
+            require(code.kind.get(u.leaf as usize).is_some_and(kept), || "a next value of what is not kept".into())?;
             updated[u.leaf as usize] = true;
             let leaf = self.extent(&Operand::of_bytes(u.leaf, 0, code.bytes[u.leaf as usize], Split::Whole))?;
             let next = (u.from.buf, self.version[u.from.buf as usize]);
             let there = self.extent(&u.from)? == leaf && next.1 > 0 && self.map.holds(leaf.clone(), next);
             let copied = self.copied(u.leaf, &u.from) && self.map.holds(leaf, (u.leaf, 1));
-            promise(there || copied, || format!("{} does not hold its next value", self.name(u.leaf)))?;
+            require(there || copied, || format!("{} does not hold its next value", self.name(u.leaf)))?;
         }
         for b in (0..code.bytes.len()).filter(|&b| code.kind[b].is_pinned() && !updated[b]) {
             let r = self.extent(&Operand::of_bytes(b as u32, 0, code.bytes[b], Split::Whole))?;
-            promise(self.map.holds(r, (b as u32, 0)), || format!("{} was overwritten", self.name(b as u32)))?;
+            require(self.map.holds(r, (b as u32, 0)), || format!("{} was overwritten", self.name(b as u32)))?;
         }
         Ok(())
     }
 
-    /// Whether the one write of `leaf` copied the final `from`.
+    /// True if the one write of `leaf` copied the final version of `from`.
     fn copied(&self, leaf: u32, from: &Operand) -> bool {
         let (code, i) = (&self.plan.code, self.writer[leaf as usize]);
         if i == u32::MAX || !code.copies[i as usize] || self.version[leaf as usize] != 1 {

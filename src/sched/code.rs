@@ -1,9 +1,9 @@
-//! Code: what a graph lowers to before it has places in memory. Columns of instructions over logical buffers.
+//! Code: columns of instructions over buffers that have no offsets yet.
 //!
-//! Invariant: the instructions of one node are contiguous (a *group*); a buffer is written by one group only, or is a
-//! leaf; an operand of a view names the root buffer and a byte offset in it. Made by [`lower`](super::lower), permuted
-//! by
-//! [`order`](super::order), extended by [`alias`](super::alias); everyone in this room reads it.
+//! Invariants: the instructions of one node are contiguous (a *group*); a buffer is written by one group only, or is a
+//! leaf; an operand that is a view names its root buffer and a byte offset. [`lower`](super::lower) makes it,
+//! [`order`](super::order) permutes it, [`alias`](super::alias) appends copies, and every other file of `sched` reads
+//! it.
 
 use super::faults::Check;
 use super::loops::Loop;
@@ -17,34 +17,34 @@ use std::sync::Arc;
 /// What a buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BufKind {
-    /// A trained value, kept from step to step.
+    /// A trained value that persists from step to step.
     Param,
-    /// Another value kept from step to step.
+    /// Another value that persists from step to step.
     State,
     /// A value that the caller writes.
     Input,
-    /// Bytes from the graph.
+    /// A constant of the graph.
     Constant,
     /// A result that the caller reads.
     Output,
-    /// Any other result.
+    /// A result that only other instructions read.
     Activation,
-    /// A temporary of one node.
+    /// A temporary of one group.
     Scratch,
 }
 
 impl BufKind {
-    /// Whether the caller owns the contents between steps.
+    /// True if the caller owns the contents between steps.
     pub fn is_leaf(self) -> bool {
         matches!(self, BufKind::Param | BufKind::State | BufKind::Input)
     }
 
-    /// Whether the contents are there before the first instruction.
+    /// True if the contents exist before the first instruction.
     pub fn is_pinned(self) -> bool {
         self.is_leaf() || self == BufKind::Constant
     }
 
-    /// The word in reports.
+    /// The name in reports and errors.
     pub fn name(self) -> &'static str {
         match self {
             BufKind::Param => "param",
@@ -58,18 +58,18 @@ impl BufKind {
     }
 }
 
-/// A part of a buffer, as elements.
+/// A contiguous part of a buffer, as elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operand {
     /// The buffer.
     pub buf: u32,
-    /// First byte in it.
+    /// Byte offset in the buffer.
     pub off: usize,
     /// Number of elements.
     pub len: usize,
     /// Bytes of one element.
     pub size: usize,
-    /// How units divide it.
+    /// How units, or threads, divide it.
     pub split: Split,
 }
 
@@ -79,61 +79,80 @@ impl Operand {
         self.len * self.size
     }
 
-    /// What its first byte is a multiple of: the alignment of its elements.
+    /// The alignment of its elements in bytes, at most [`LINE`].
     pub fn align(&self) -> usize {
         (self.size & self.size.wrapping_neg()).clamp(1, LINE)
     }
 
-    /// `len` bytes of `buf` from `off` on.
+    /// The `len` bytes of `buf` from byte `off` on.
     pub fn of_bytes(buf: u32, off: usize, len: usize, split: Split) -> Operand {
         Operand { buf, off, len, size: 1, split }
     }
 }
 
-/// After a step, leaf buffer `leaf` holds what `from` holds.
+/// A leaf's new value: after a step, buffer `leaf` holds the contents of `from`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Update {
     /// The leaf's buffer.
     pub leaf: u32,
-    /// The next value: as many bytes as the leaf has, outside leaves.
+    /// The next value, of the leaf's size. Never a leaf itself.
     pub from: Operand,
 }
 
-/// One instruction on its way into the columns.
+/// The modelled time of an instruction, in picoseconds: see [`crate::kernels::cost_model`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Time {
+    /// All units on one thread, `fixed` included.
+    pub total: u64,
+    /// The part of a call that does not depend on the number of its units.
+    pub fixed: u64,
+}
+
+impl Time {
+    /// The time of a call of class `class` that makes `ops` operations and moves `bytes` bytes.
+    pub fn of(class: CostClass, ops: u64, bytes: u64) -> Time {
+        Time { total: class.time(ops, bytes), fixed: class.fixed() }
+    }
+}
+
+/// One instruction, as [`Code::push`] reads it.
 pub struct Instr<'a> {
     /// The kernel.
     pub kernel: Kernel,
     /// Its parameters.
     pub params: &'a [u64],
-    /// What it reads.
+    /// Operands that it reads.
     pub reads: &'a [Operand],
-    /// What it writes.
+    /// Operands that it writes.
     pub writes: &'a [Operand],
-    /// `(read, write)` positions that may share their bytes.
+    /// `(read, write)` positions that the kernel allows to share bytes.
     pub pairs: &'a [(u8, u8)],
     /// Number of units.
     pub units: usize,
-    /// The node that it computes.
+    /// The node that it computes a part of.
     pub node: Node,
     /// Floating-point operations.
     pub flops: u64,
-    /// Picoseconds on one thread, as [`crate::kernels::cost_model`] has it, and those of them that a thread spends
-    /// without a unit.
-    pub time: (u64, u64),
-    /// Reads that each unit reads all of, as bits.
+    /// Modelled time.
+    pub time: Time,
+    /// Bit `k` is set if each unit reads all of read `k`.
     pub whole: u64,
-    /// Whether it copies its read to its write, byte by byte.
+    /// True if it copies its read to its write, byte by byte.
     pub copies: bool,
-    /// The loop that it runs instead of the kernel: an index into [`Code::loops`], or [`NO_LOOP`].
+    /// The loop that it runs instead of the kernel, as an index into [`Code::loops`]; else [`NO_LOOP`].
     pub body: u32,
-    /// Indices that it looks through: where one is bad, the step stops.
+    /// Index operands that it checks; a bad index stops the step.
     pub checks: &'a [Check],
 }
 
-/// Stands for "runs its kernel" in [`Instr::body`].
+/// [`Instr::body`] of an instruction that runs its kernel.
 pub const NO_LOOP: u32 = u32::MAX;
 
-/// The columns.
+/// The entry of a read that shares no bytes with a write, in the `inplace` columns of [`Alias`](super::alias::Alias)
+/// and [`Plan`](super::check::Plan).
+pub const OUT_OF_PLACE: u8 = u8::MAX;
+
+/// Instructions, groups, buffers, outputs and updates, as columns.
 #[derive(Clone, Debug, Default)]
 pub struct Code {
     /// Kernel of each instruction.
@@ -144,11 +163,11 @@ pub struct Code {
     pub node: Vec<Node>,
     /// Floating-point operations of each instruction.
     pub flops: Vec<u64>,
-    /// Picoseconds of each instruction on one thread, and those of each call of it.
-    pub time: Vec<(u64, u64)>,
-    /// Reads of each instruction that each unit reads all of, as bits.
+    /// Modelled time of each instruction.
+    pub time: Vec<Time>,
+    /// Reads of each instruction that each unit reads all of, as bits: see [`Instr::whole`].
     pub whole: Vec<u64>,
-    /// Whether each instruction is a plain copy.
+    /// True for instructions that are plain copies.
     pub copies: Vec<bool>,
     /// Parameters of instruction `i`: `params[params_at[i]..params_at[i + 1]]`.
     pub params_at: Vec<u32>,
@@ -170,25 +189,25 @@ pub struct Code {
     pub writes: Vec<Operand>,
     /// In-place pairs.
     pub pairs: Vec<(u8, u8)>,
-    /// Checks of indices.
+    /// Checks of index operands.
     pub checks: Vec<Check>,
     /// Bytes of each buffer.
     pub bytes: Vec<usize>,
-    /// What each buffer holds.
+    /// Kind of each buffer.
     pub kind: Vec<BufKind>,
-    /// The value that each buffer was made for; [`Value::NONE`] for scratch.
+    /// The value whose bytes each buffer is; [`Value::NONE`] for scratch.
     pub value: Vec<Value>,
     /// The outputs, in the graph's order.
     pub outputs: Vec<Operand>,
-    /// The updates that change anything.
+    /// The updates, without those of a leaf by itself and those of no bytes.
     pub updates: Vec<Update>,
-    /// Whether each group has an effect and must keep its order among such groups.
+    /// True for groups with effects, which keep their order among one another.
     pub effect: Vec<bool>,
     /// The loop that each instruction runs, or [`NO_LOOP`].
     pub body: Vec<u32>,
-    /// The loops, each planned.
+    /// The loops, each with its own plan.
     pub loops: Vec<Arc<Loop>>,
-    /// Whether this is one iteration of a loop, and not a step.
+    /// True for the code of one iteration of a loop.
     pub iterated: bool,
 }
 
@@ -212,7 +231,7 @@ impl Code {
         self.kernel.len()
     }
 
-    /// Whether there is no instruction.
+    /// True if there is no instruction.
     pub fn is_empty(&self) -> bool {
         self.kernel.is_empty()
     }
@@ -227,7 +246,7 @@ impl Code {
         self.group_at[g] as usize..self.group_at[g + 1] as usize
     }
 
-    /// Positions in `reads` of instruction `i`'s reads.
+    /// Positions of instruction `i`'s reads in `reads`.
     pub fn read_range(&self, i: usize) -> std::ops::Range<usize> {
         self.reads_at[i] as usize..self.reads_at[i + 1] as usize
     }
@@ -257,12 +276,12 @@ impl Code {
         &self.params[self.params_at[i] as usize..self.params_at[i + 1] as usize]
     }
 
-    /// The loop that instruction `i` runs, if it is one.
+    /// The loop that instruction `i` runs; `None` if it runs its kernel.
     pub fn loop_of(&self, i: usize) -> Option<&Loop> {
         self.loops.get(self.body[i] as usize).map(|l| &**l)
     }
 
-    /// Adds a buffer.
+    /// Adds a buffer of `bytes` bytes. Returns its number.
     pub fn buffer(&mut self, bytes: usize, kind: BufKind, value: Value) -> u32 {
         self.bytes.push(bytes);
         self.kind.push(kind);
@@ -270,12 +289,12 @@ impl Code {
         (self.bytes.len() - 1) as u32
     }
 
-    /// Whether `o` is all of its buffer.
+    /// True if `o` is all of its buffer.
     pub fn is_whole(&self, o: &Operand) -> bool {
         o.off == 0 && o.bytes() == self.bytes[o.buf as usize]
     }
 
-    /// Adds an instruction to the group that [`Code::close`] ends.
+    /// Adds an instruction to the open group, which [`Code::close`] ends.
     pub fn push(&mut self, i: &Instr<'_>) {
         self.kernel.push(i.kernel);
         self.units.push(i.units);
@@ -297,7 +316,7 @@ impl Code {
         self.pairs_at.push(self.pairs.len() as u32);
     }
 
-    /// Ends a group, unless it is empty.
+    /// Ends the open group, unless it is empty. `effect` is true if the group has an effect.
     pub fn close(&mut self, effect: bool) {
         let (end, start) = (self.len() as u32, self.group_at[self.groups()]);
         if end > start {
@@ -306,7 +325,7 @@ impl Code {
         }
     }
 
-    /// Adds a group that copies `from` to the start of buffer `to`. Nothing for no bytes.
+    /// Adds a group that copies `from` to the start of buffer `to`; no group if `from` is empty.
     pub fn copy(&mut self, from: Operand, to: u32, node: Node) {
         let len = from.bytes();
         if len == 0 {
@@ -321,7 +340,7 @@ impl Code {
             units: len.div_ceil(bytes::UNIT),
             node,
             flops: 0,
-            time: (CostClass::COPY.time(0, 2 * len as u64), CostClass::COPY.fixed()),
+            time: Time::of(CostClass::COPY, 0, 2 * len as u64),
             whole: 0,
             copies: true,
             body: NO_LOOP,
@@ -330,7 +349,7 @@ impl Code {
         self.close(false);
     }
 
-    /// The same code with its groups in another order.
+    /// The same code with its groups in the order `order`.
     pub fn permuted(&self, order: &[u32]) -> Code {
         let mut c = Code {
             bytes: self.bytes.clone(),

@@ -1,12 +1,14 @@
-//! Running a tape: the loop that a step is.
+//! The executor: runs tapes over an arena.
 //!
-//! Nothing here allocates, locks or asks the operating system for anything. An [`Exec`] is made only from a [`Checked`]
-//! plan and tapes that are proved free of races, which is what the one unsafe block rests on.
+//! A step allocates nothing, takes no lock and makes no system call. An [`Exec`] is made only from a [`Checked`] plan
+//! and from tapes that [`race_free`] proved; the one unsafe block that makes kernel arguments rests on both.
 
 use super::check::Checked;
 use super::faults::Commits;
-use super::link::{Linked, LoopCall, Segment, behind, link};
-use super::tape::{Tapes, race_free};
+use super::link::{Linked, LoopCall, Segment, link, red_zones};
+use super::observer::StepObserver;
+use super::races::race_free;
+use super::tape::Tapes;
 use super::trace::{Traced, Track};
 use crate::arena::Node;
 use crate::arena::tensor::TensorArena;
@@ -22,20 +24,20 @@ pub struct Exec {
     linked: Linked,
     threads: usize,
     bytes: usize,
-    /// The time of the first instruction that writes leaves.
-    changes: usize,
+    /// Timestamp of the first instruction that writes leaves; `usize::MAX` if none does.
+    first_commit: usize,
 }
 
-/// Why a step stopped: the instruction, and the bad element that its kernel reported.
+/// Why a step stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stop {
-    /// The instruction, as [`Exec::nodes`] counts them.
+    /// The instruction that stopped it, as an index into [`Exec::nodes`].
     pub instr: usize,
-    /// The bad element; `None` if the kernel panicked.
+    /// The bad element of the index operand; `None` if the kernel panicked.
     pub bad: Option<Bad>,
-    /// The iteration of the loop around the instruction, if it stands in one.
+    /// The iteration of the innermost loop around the instruction, if there is one.
     pub iteration: Option<usize>,
-    /// Whether leaves may have been changed before: never by a bad index that lowering knew of.
+    /// True if params or states may have changed. Never for a bad index that lowering declared.
     pub changed: bool,
 }
 
@@ -58,31 +60,16 @@ impl fmt::Display for Stop {
     }
 }
 
-/// What one thread says about its part of a step.
+/// What one thread reports about its part of a step.
 #[derive(Default)]
 pub struct ThreadState {
     /// The bad element that a kernel reported.
     pub fault: Fault,
-    /// The time (see [`StepObserver`]) of the instruction being run.
+    /// Timestamp of the instruction that it runs.
     pub at: AtomicUsize,
 }
 
-/// What stands around the instructions of a thread's tape. Times count the instructions that run one after another in
-/// a step, each iteration of a loop anew; all threads give an instruction the same time.
-pub(super) trait StepObserver {
-    /// The arena, for the next instruction.
-    fn frame(&mut self) -> ArenaPtr;
-    /// Whether to run what stands at `time`.
-    fn goes_on(&mut self, time: usize) -> bool;
-    /// Meets the other threads, before `time`: whether the step goes on.
-    fn barrier(&mut self, time: usize) -> bool;
-    /// These bytes hold nothing any more.
-    fn dead(&mut self, bytes: &[Range<usize>]);
-    /// Instruction `i` of `segment` is done.
-    fn done(&mut self, segment: &Segment, i: usize);
-}
-
-/// One thread's way through its tape.
+/// The walk of one thread along its tape.
 struct Walk<'a, W> {
     exec: &'a Exec,
     thread: usize,
@@ -95,14 +82,14 @@ fn cut<T>(items: &[T], r: (u32, u32)) -> &[T] {
 }
 
 impl<W: StepObserver> Walk<'_, W> {
-    /// Runs the thread's tape of `segment`, whose first instruction runs at `clock`. False if the step stopped.
+    /// Runs the thread's tape of `segment`, whose first instruction has timestamp `clock`. False if the step stopped.
     ///
     /// # Safety
     /// As for [`Exec::run`].
     #[allow(unsafe_code)]
     unsafe fn segment(&mut self, segment: &Segment, moves: &LoopOffsets<'_>, clock: usize) -> bool {
         let exec = self.exec;
-        self.observer.dead(&segment.dead);
+        self.observer.dead(&segment.deaths.before);
         for e in segment.tapes.thread(self.thread) {
             let c = &segment.calls[e.instr as usize];
             let time = clock + c.time;
@@ -129,7 +116,7 @@ impl<W: StepObserver> Walk<'_, W> {
                 // In a loop's body that holds of the body's own space, which linking maps to bytes that are distinct
                 // at each iteration, and the barrier after each iteration keeps the next apart.
                 let args =
-                    unsafe { Args::new(self.observer.frame(), reads, writes, params, units, self.thread, fault) };
+                    unsafe { Args::new(self.observer.arena(), reads, writes, params, units, self.thread, fault) };
                 (c.kernel)(&mut args.moved(moves));
                 if self.state.fault.get().is_some() {
                     return false;
@@ -140,7 +127,7 @@ impl<W: StepObserver> Walk<'_, W> {
         true
     }
 
-    /// Runs all iterations of a loop, the first from `clock` on. False if the step stopped.
+    /// Runs all iterations of a loop, the first from timestamp `clock` on. False if the step stopped.
     ///
     /// # Safety
     /// As for [`Exec::run`].
@@ -161,21 +148,22 @@ impl<W: StepObserver> Walk<'_, W> {
 }
 
 impl Exec {
-    /// The program of a checked plan, for these tapes.
+    /// Links `plan` with `tapes`. Errors (kind `Plan`): the tapes race or do not fit the plan; the plan cannot be
+    /// linked.
     pub fn new(plan: &Checked, tapes: Tapes) -> Result<Exec> {
         race_free(plan, &tapes).map_err(|e| Error::new(Kind::Plan, format!("the tapes are wrong: {e}")))?;
         let threads = tapes.threads();
         let linked =
             link(plan, tapes).map_err(|e| Error::new(Kind::Plan, format!("the plan cannot be linked: {e}")))?;
         let first = Commits::new(plan).writes.iter().position(|w| *w);
-        let changes = first.map_or(usize::MAX, |i| linked.segments[0].calls[i].time);
-        Ok(Exec { linked, threads, bytes: plan.bytes, changes })
+        let first_commit = first.map_or(usize::MAX, |i| linked.segments[0].calls[i].time);
+        Ok(Exec { linked, threads, bytes: plan.bytes, first_commit })
     }
 
-    /// Watches the bytes behind what the graph's instructions write, in poisoned steps. `plan` is the one that this was
-    /// made from, and no operand owns those bytes: see [`super::schedule_with_red_zones`].
+    /// Lets poisoned steps check the red zones behind the buffers that the graph's instructions write. `plan` must be
+    /// the plan that this was made from, scheduled by [`super::schedule_with_red_zones`].
     pub fn with_red_zones(mut self, plan: &Checked) -> Exec {
-        self.linked.segments[0].red_zones = behind(plan);
+        self.linked.segments[0].red_zones = red_zones(plan);
         self
     }
 
@@ -194,19 +182,19 @@ impl Exec {
         &self.linked.nodes
     }
 
-    /// A stop at a time, as one at an instruction.
+    /// The stop `at`, whose `instr` is a timestamp, with its instruction and iteration.
     pub(super) fn located(&self, at: Stop) -> Stop {
         let (instr, iteration) = self.linked.instruction_at(at.instr);
-        // The instruction itself has written nothing if it found a bad index.
-        let changed = at.instr > self.changes || (at.instr == self.changes && at.bad.is_none());
+        // An instruction that finds a bad index has not written its leaf.
+        let changed = at.instr > self.first_commit || (at.instr == self.first_commit && at.bad.is_none());
         Stop { instr, iteration, changed, ..at }
     }
 
-    /// Runs the part of thread `thread`: whether all of it ran.
+    /// Runs the part of thread `thread`. True if all of it ran.
     ///
     /// # Safety
-    /// The frames of `observer` are those of one arena of at least [`Exec::bytes`] bytes that nothing else uses during
-    /// the step; each thread runs its own part, and `observer` lets none pass a barrier before all have come to it.
+    /// `observer` returns one arena of at least [`Exec::bytes`] bytes that nothing else uses during the step. Each
+    /// thread runs its own part, and `observer` lets no thread pass a barrier before all have reached it.
     #[allow(unsafe_code)]
     pub(super) unsafe fn run<W: StepObserver>(&self, thread: usize, state: &ThreadState, observer: &mut W) -> bool {
         let moves = LoopOffsets { strides: &self.linked.strides, ..LoopOffsets::NONE };
@@ -215,7 +203,7 @@ impl Exec {
         unsafe { walk.segment(&self.linked.segments[0], &moves, 0) }
     }
 
-    /// Runs one step on this thread. The tapes must be for one thread.
+    /// Runs one step on this thread. Panics if the arena is too small or the tapes are for more than one thread.
     pub fn step(&self, arena: &mut TensorArena, state: &ThreadState) -> Result<(), Stop> {
         assert!(arena.len() >= self.bytes && self.threads() == 1);
         let mut single = SingleThread(ArenaPtr::new(arena.bytes_mut()));
@@ -227,7 +215,7 @@ impl Exec {
         guarded(state, step).map_err(|at| self.located(at))
     }
 
-    /// As [`Exec::step`]; writes down in `track` what happens.
+    /// As [`Exec::step`]; records the step in `track`.
     pub fn step_traced(&self, arena: &mut TensorArena, state: &ThreadState, track: &mut Track) -> Result<(), Stop> {
         assert!(arena.len() >= self.bytes && self.threads() == 1);
         let mut traced = Traced::new(SingleThread(ArenaPtr::new(arena.bytes_mut())), track);
@@ -239,17 +227,17 @@ impl Exec {
         guarded(state, step).map_err(|at| self.located(at))
     }
 
-    /// Events of a traced step of `thread`.
+    /// Number of events that a recorded step of `thread` has.
     pub fn events(&self, thread: usize) -> usize {
         self.linked.events(thread)
     }
 
-    /// As [`Exec::step`], but all bytes that hold nothing are filled with ones (NaN for floats) before the step and
-    /// before each iteration of a loop, and those of a buffer after its last use: a program that reads what it should
-    /// not gives other results.
+    /// As [`Exec::step`], with dead bytes filled with ones (NaN for floats): all unused bytes before the step and
+    /// before each iteration of a loop, and those of a buffer after its last use. A program that reads dead bytes gives
+    /// other results. Panics if an instruction wrote into its red zone.
     pub fn step_poisoned(&self, arena: &mut TensorArena, state: &ThreadState) -> Result<(), Stop> {
         assert!(arena.len() >= self.bytes && self.threads() == 1);
-        // SAFETY: as in `step`; the frame is made anew because the arena is touched between instructions.
+        // SAFETY: as in `step`; the observer makes the pointer anew because it writes the arena between instructions.
         #[allow(unsafe_code)]
         let step = || unsafe {
             self.run(0, state, &mut Poison(arena));
@@ -263,7 +251,7 @@ struct SingleThread(ArenaPtr);
 
 impl StepObserver for SingleThread {
     #[inline(always)]
-    fn frame(&mut self) -> ArenaPtr {
+    fn arena(&mut self) -> ArenaPtr {
         self.0
     }
 
@@ -284,11 +272,11 @@ impl StepObserver for SingleThread {
     fn done(&mut self, _: &Segment, _: usize) {}
 }
 
-/// A step on one thread that fills dead bytes.
+/// A step on one thread that fills dead bytes and checks red zones.
 struct Poison<'a>(&'a mut TensorArena);
 
 impl StepObserver for Poison<'_> {
-    fn frame(&mut self) -> ArenaPtr {
+    fn arena(&mut self) -> ArenaPtr {
         ArenaPtr::new(self.0.bytes_mut())
     }
 
@@ -309,12 +297,12 @@ impl StepObserver for Poison<'_> {
             let intact = self.0.bytes()[r.clone()].iter().all(|&b| b == 0xff);
             assert!(intact, "instruction {i} wrote beyond its results, into bytes {r:?}");
         }
-        self.dead(cut(&segment.dying, (segment.dying_at[i], segment.dying_at[i + 1])));
+        self.dead(segment.deaths.after(i));
     }
 }
 
-/// Runs `step`, and tells why it stopped: a fault that a kernel reported, or a panic. Forgets the fault. The stop's
-/// instruction is a time.
+/// Runs `step`. The error says why it stopped: a fault that a kernel reported, or a panic. Its `instr` is a timestamp.
+/// Clears the fault.
 pub fn guarded(state: &ThreadState, step: impl FnOnce()) -> Result<(), Stop> {
     let ended = catch_unwind(AssertUnwindSafe(step));
     let bad = state.fault.get();

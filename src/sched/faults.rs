@@ -1,12 +1,12 @@
-//! Where a step may stop, and from where on it may change what persists.
+//! Faults: which instructions may stop a step, and from which instruction on leaves may change.
 //!
-//! Kernels that follow indices look through them and stop the step at a bad one. Updates are in place, so a step that
-//! stops after the first of them would leave some leaves of this step and some of the last. Hence the invariant, which
-//! [`check`](super::check) proves: no instruction that may stop a step comes after one that writes a leaf's bytes. What
-//! looks through the same indices for the same bound as an instruction before it cannot stop a step any more: the
-//! derivative of a look-up does not keep updates waiting.
+//! A kernel that follows indices checks them and stops the step at a bad one. Updates are in place, so a step that
+//! stopped after the first update would leave some leaves of this step and some of the last. Hence the invariant that
+//! [`check`](super::check) proves: no instruction that may stop a step comes after one that writes bytes of a param or
+//! a state. An instruction that checks the same indices against the same bound as an earlier one cannot stop the step
+//! any more, so the derivative of a look-up does not delay updates.
 //!
-//! The code of a loop's body has no such order of its own: its looks are those of the loop's instruction.
+//! In the body of a loop the rule does not apply: checks of the body are checks of the loop's instruction.
 
 use super::check::Plan;
 use super::code::{BufKind, Code};
@@ -15,36 +15,47 @@ use crate::nodes::ir::call::Looks;
 use hashbrown::HashSet;
 use std::ops::Range;
 
-/// Stands for indices that nothing else can be seen to look through.
+/// [`Check::buf`] of indices inside a loop's body, which no other check can be compared with.
 pub const UNSEEN: u32 = u32::MAX;
 
-/// Indices that an instruction looks through: `bytes` bytes of buffer `buf` from `off` on.
+/// Indices that an instruction checks: `bytes` bytes of buffer `buf` from byte `off` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Check {
     /// The buffer, or [`UNSEEN`].
     pub buf: u32,
-    /// First byte in it.
+    /// Byte offset in the buffer.
     pub off: usize,
     /// Number of bytes.
     pub bytes: usize,
-    /// Which indices are good, and how the kernel looks.
+    /// Which indices are good, and when the kernel checks them.
     pub looks: Looks,
 }
 
+/// The identity of a check: after a check passed, another one of equal key cannot fail.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct CheckKey {
+    buf: u32,
+    off: usize,
+    bytes: usize,
+    below: u64,
+    or: Option<i64>,
+}
+
 impl Check {
-    /// What two checks share where the second cannot fail after the first; `None` if it always can.
-    pub fn key(&self) -> Option<(u32, usize, usize, u64, Option<i64>)> {
+    /// The key; `None` for a check that may fail whatever passed before.
+    fn key(&self) -> Option<CheckKey> {
         let below = self.looks.below.filter(|_| self.buf != UNSEEN)?;
-        Some((self.buf, self.off, self.bytes, below, self.looks.or))
+        Some(CheckKey { buf: self.buf, off: self.off, bytes: self.bytes, below, or: self.looks.or })
     }
 }
 
-/// The checks that were made so far.
+/// The checks that earlier instructions made.
 #[derive(Default)]
-struct Made(HashSet<(u32, usize, usize, u64, Option<i64>)>);
+struct Made(HashSet<CheckKey>);
 
 impl Made {
-    /// Whether instruction `i` may stop the step, and whether it may so only before it writes anything.
+    /// `None` if instruction `i` cannot stop the step; else true if it can only before it writes anything. Adds its
+    /// checks.
     fn stops(&mut self, code: &Code, i: usize) -> Option<bool> {
         let mut stops = None;
         for c in code.checks_of(i) {
@@ -56,7 +67,7 @@ impl Made {
     }
 }
 
-/// If the instructions run in the order `seq`: the place of the first that may write a leaf's bytes.
+/// The first position of `seq` from which on leaves may be written, if the instructions run in that order.
 pub fn settled(code: &Code, seq: &[u32]) -> u32 {
     if code.iterated || code.checks.is_empty() {
         return 0;
@@ -70,36 +81,33 @@ pub fn settled(code: &Code, seq: &[u32]) -> u32 {
     settled
 }
 
-/// The groups that may stop a step, if groups run in the order in which they stand.
+/// For each group, true if it may stop a step when groups run in program order.
 pub fn stopping(code: &Code) -> Vec<bool> {
     let mut made = Made::default();
     let mut stops = |i: usize| !code.iterated && made.stops(code, i).is_some();
-    // All instructions of a group are asked: each remembers what it looked through.
+    // `count` rather than `any`: the checks of every instruction must be added.
     (0..code.groups()).map(|g| code.group(g).filter(|&i| stops(i)).count() > 0).collect()
 }
 
-/// Which instructions of a plan may stop a step, and which write leaves: for the tapes, which keep threads from doing
-/// the latter before all are past the former.
+/// Which instructions of a plan may stop a step, and which write leaves. Tapes set barriers so that no thread writes a
+/// leaf while another may still stop the step.
 #[derive(Clone, Debug, Default)]
 pub struct Commits {
-    /// Whether each instruction may stop the step.
+    /// True for instructions that may stop the step.
     pub stops: Vec<bool>,
-    /// Whether each instruction writes bytes of params or states.
+    /// True for instructions that write bytes of params or states.
     pub writes: Vec<bool>,
 }
 
 impl Commits {
-    /// Of `plan`.
+    /// The flags of `plan`'s instructions.
     pub fn new(plan: &Plan) -> Commits {
         let code = &plan.code;
         if code.iterated {
             return Commits { stops: vec![false; code.len()], writes: vec![false; code.len()] };
         }
         let (mut made, leaves) = (Made::default(), Leaves::new(plan));
-        let writes = |i: usize| {
-            let range = |b: usize, off: usize, bytes: usize| plan.place[b] + off..plan.place[b] + off + bytes;
-            code.writes_of(i).iter().any(|o| leaves.meet(&range(o.buf as usize, o.off, o.bytes())))
-        };
+        let writes = |i: usize| code.writes_of(i).iter().any(|o| leaves.overlap(&plan.range(o)));
         Commits {
             stops: (0..code.len()).map(|i| made.stops(code, i).is_some()).collect(),
             writes: (0..code.len()).map(writes).collect(),
@@ -107,30 +115,31 @@ impl Commits {
     }
 }
 
-/// The bytes of params and states.
+/// The bytes of params and states, as ranges in the arena by rising start.
 pub struct Leaves(Vec<Range<usize>>);
 
 impl Leaves {
-    /// Of `plan`, where they lie apart.
+    /// Of `plan`, whose params and states must not overlap.
     pub fn new(plan: &Plan) -> Leaves {
         let code = &plan.code;
         let kept = |b: &usize| matches!(code.kind[*b], BufKind::Param | BufKind::State) && code.bytes[*b] > 0;
-        let extent = |b: usize| plan.place[b]..plan.place[b].saturating_add(code.bytes[b]);
-        let mut all: Vec<Range<usize>> = (0..code.bytes.len().min(plan.place.len())).filter(kept).map(extent).collect();
+        let extent = |b: usize| plan.offset[b]..plan.offset[b].saturating_add(code.bytes[b]);
+        let mut all: Vec<Range<usize>> =
+            (0..code.bytes.len().min(plan.offset.len())).filter(kept).map(extent).collect();
         all.sort_by_key(|r| r.start);
         Leaves(all)
     }
 
-    /// Whether `r` holds any of them.
-    pub fn meet(&self, r: &Range<usize>) -> bool {
+    /// True if `r` overlaps any of them.
+    pub fn overlap(&self, r: &Range<usize>) -> bool {
         let before = self.0.partition_point(|l| l.start < r.end);
         !r.is_empty() && before.checked_sub(1).is_some_and(|k| self.0[k].end > r.start)
     }
 }
 
 impl Loop {
-    /// What an instruction that runs this loop on `reads` looks through: what its body does, in all iterations. A slice
-    /// by iteration of an operand is all of the operand.
+    /// The checks of an instruction that runs this loop on `reads`: those of the body over all iterations. A check of a
+    /// whole slice becomes a check of the whole operand.
     pub fn checks(&self, reads: &[super::code::Operand]) -> Vec<Check> {
         let code = &self.plan.code;
         let outer = |e: &Extern| match e.outer {

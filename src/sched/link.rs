@@ -1,14 +1,13 @@
-//! Linking: a proven plan and its tapes become segments of calls with places, one segment for the graph and one for
-//! each loop's body.
+//! Linking: a proven plan and its tapes become segments of calls with arena offsets, one segment for the graph and one
+//! for each loop's body.
 //!
-//! A body was planned in a space of its own; here its externs get the places of the loop's operands and its workspace
-//! that of the loop's scratch. Operands in slices of stacked tensors move with the iteration. Invariant: distinct
-//! buffers of a body go to bytes that are distinct at each iteration, unless both are only read: the checker proved
-//! that of the loop's operands, and that externs fit them. Made by [`Exec`](super::exec::Exec) alone.
+//! A body was planned in an address space of its own. Its externs get the offsets of the loop's operands, and its
+//! workspace that of the loop's scratch. Slices of stacked operands move with the iteration. Invariant: distinct
+//! buffers of a body have distinct bytes at each iteration, unless both are only read; the checker proved that of the
+//! loop's operands, and that externs fit them. For [`Exec`](super::exec::Exec) alone.
 
-use super::alias::OUT_OF_PLACE;
 use super::check::Checked;
-use super::code::Operand;
+use super::code::{OUT_OF_PLACE, Operand};
 use super::loops::{Loop, Outer, timestamps};
 use super::tape::Tapes;
 use crate::arena::Node;
@@ -16,45 +15,44 @@ use crate::arena::tensor::LINE;
 use crate::kernels::abi::{DEPTH, Kernel, OperandRef, Strides};
 use std::ops::Range;
 
-/// The operands of one instruction, resolved.
+/// One instruction, with ranges of its operands in [`Segment::slots`] and of its parameters in [`Segment::params`].
 #[derive(Clone, Copy)]
 pub(super) struct Call {
     pub kernel: Kernel,
     pub reads: (u32, u32),
     pub writes: (u32, u32),
     pub params: (u32, u32),
-    /// The loop that it runs instead, or `u32::MAX`.
+    /// The loop that it runs instead of the kernel, or `u32::MAX`.
     pub loop_call: u32,
-    /// When it runs, in timestamps from the start of its segment.
+    /// Its timestamp, from the start of the segment.
     pub time: usize,
 }
 
-/// The code of the graph, or of one iteration of a loop.
+/// The linked code of the graph, or of one iteration of a loop.
 pub(super) struct Segment {
     pub calls: Vec<Call>,
+    /// Operands of all calls: reads, then writes, call by call.
     pub slots: Vec<OperandRef>,
     pub params: Vec<u64>,
     pub tapes: Tapes,
-    /// Bytes to poison after instruction `i`: `dying[dying_at[i]..dying_at[i + 1]]`.
-    pub dying_at: Vec<u32>,
-    pub dying: Vec<Range<usize>>,
-    /// Bytes to poison before it runs.
-    pub dead: Vec<Range<usize>>,
-    /// Bytes that instruction `i` must leave as they are: `guarded[i]`; none unless red zones are watched.
+    /// Bytes to poison while it runs.
+    pub deaths: Deaths,
+    /// Bytes that instruction `i` must not change: `red_zones[i]`. Empty unless red zones are watched.
     pub red_zones: Vec<Vec<Range<usize>>>,
-    /// Number of its first instruction among those of all segments.
+    /// Number of its first instruction, counted over all segments.
     pub first: usize,
 }
 
-/// A loop that is ready to run.
+/// A linked loop.
 pub(super) struct LoopCall {
     pub segment: u32,
     pub length: usize,
     pub reverse: bool,
-    /// Whether all threads run it.
+    /// True if all threads run it.
     pub team: bool,
     /// Number of loops around it.
     pub depth: usize,
+    /// Timestamps of one iteration.
     pub timestamps: usize,
 }
 
@@ -63,98 +61,115 @@ pub(super) struct LoopCall {
 pub(super) struct Linked {
     pub segments: Vec<Segment>,
     pub loop_calls: Vec<LoopCall>,
-    /// Ways to move; the first is to stay.
+    /// Strides of operands in loops; the first is all zeros.
     pub strides: Vec<Strides>,
     /// Node of each instruction of all segments.
     pub nodes: Vec<Node>,
 }
 
-/// Where bytes lie at iteration 0 of all loops around, and how they move.
-#[derive(Clone, Copy)]
-struct Place {
-    off: usize,
-    moves: Strides,
+/// Bytes to poison: they hold no value that is still needed.
+#[derive(Default)]
+pub(super) struct Deaths {
+    /// Before the segment runs.
+    pub before: Vec<Range<usize>>,
+    /// Ranges of instruction `i`: `ranges[at[i]..at[i + 1]]`.
+    at: Vec<u32>,
+    ranges: Vec<Range<usize>>,
 }
 
-/// How the addresses of one segment become places in the arena.
-struct Space {
-    /// Externs: their addresses, rising, and places.
-    externs: Vec<(Range<usize>, Place)>,
-    /// Where the workspace begins, in addresses and in the arena.
+impl Deaths {
+    /// Bytes that die after instruction `i`.
+    pub fn after(&self, i: usize) -> &[Range<usize>] {
+        &self.ranges[self.at[i] as usize..self.at[i + 1] as usize]
+    }
+}
+
+/// An arena offset at iteration 0 of all loops around, and how it moves.
+#[derive(Clone, Copy)]
+struct ArenaOffset {
+    off: usize,
+    strides: Strides,
+}
+
+/// An extern of a loop's body.
+struct MappedExtern {
+    /// Its bytes in the body's address space.
+    bytes: Range<usize>,
+    to: ArenaOffset,
+}
+
+/// How addresses of one segment map to the arena.
+struct AddressMap {
+    /// By rising address.
+    externs: Vec<MappedExtern>,
+    /// First byte of the workspace, as an address.
     base: usize,
+    /// First byte of the workspace in the arena.
     at: usize,
 }
 
-impl Space {
-    fn place(&self, r: Range<usize>) -> Result<Place, String> {
+impl AddressMap {
+    /// The arena offset of addresses `r`. An error if they are in no extern and not in the workspace.
+    fn offset(&self, r: Range<usize>) -> Result<ArenaOffset, String> {
         if r.start >= self.base || r.is_empty() {
             let off = if r.is_empty() { 0 } else { self.at + (r.start - self.base) };
-            return Ok(Place { off, moves: [0; DEPTH] });
+            return Ok(ArenaOffset { off, strides: [0; DEPTH] });
         }
-        let after = self.externs.partition_point(|e| e.0.start <= r.start);
+        let after = self.externs.partition_point(|e| e.bytes.start <= r.start);
         match after.checked_sub(1).map(|i| &self.externs[i]) {
-            Some((e, p)) if r.end <= e.end => Ok(Place { off: p.off + (r.start - e.start), moves: p.moves }),
+            Some(e) if r.end <= e.bytes.end => {
+                Ok(ArenaOffset { off: e.to.off + (r.start - e.bytes.start), strides: e.to.strides })
+            }
             _ => Err(format!("bytes {r:?} of a loop's body lie in no operand of the loop")),
         }
     }
 }
 
-/// The segments of `plan`.
+/// Links `plan`. An error if an operand of a loop's body is outside the loop's operands or not aligned there, or if
+/// loops are nested deeper than [`DEPTH`].
 pub(super) fn link(plan: &Checked, tapes: Tapes) -> Result<Linked, String> {
     let mut l = Linked { strides: vec![[0; DEPTH]], ..Linked::default() };
-    let space = Space { externs: Vec::new(), base: 0, at: 0 };
-    let (dying_at, dying, dead) = deaths(plan);
-    l.segment(plan, tapes, &space, 0, (dying_at, dying), dead)?;
+    let map = AddressMap { externs: Vec::new(), base: 0, at: 0 };
+    l.segment(plan, tapes, &map, 0, deaths(plan))?;
     Ok(l)
 }
 
 impl Linked {
+    /// Links `plan` inside `depth` loops. Returns the index of its segment.
     fn segment(
         &mut self,
         plan: &Checked,
         mut tapes: Tapes,
-        space: &Space,
+        map: &AddressMap,
         depth: usize,
-        dying: (Vec<u32>, Vec<Range<usize>>),
-        dead: Vec<Range<usize>>,
+        deaths: Deaths,
     ) -> Result<u32, String> {
         let code = &plan.code;
         let inner = std::mem::take(&mut tapes.inner);
         let first = self.nodes.len();
         self.nodes.extend_from_slice(&code.node);
         let index = self.segments.len();
-        let (dying_at, dying) = dying;
         let (calls, slots) = (Vec::with_capacity(code.len()), Vec::with_capacity(code.reads.len() + code.writes.len()));
         let params = code.params.clone();
-        self.segments.push(Segment {
-            calls,
-            slots,
-            params,
-            tapes,
-            dying_at,
-            dying,
-            dead,
-            red_zones: Vec::new(),
-            first,
-        });
-        let mut turn_of = vec![u32::MAX; code.loops.len()];
+        self.segments.push(Segment { calls, slots, params, tapes, deaths, red_zones: Vec::new(), first });
+        let mut loop_call_of = vec![u32::MAX; code.loops.len()];
         for (i, inner) in (0..code.len()).filter(|&i| code.loop_of(i).is_some()).zip(by_use(plan, inner)) {
-            turn_of[code.body[i] as usize] = self.loop_call(plan, i, inner, space, depth)?;
+            loop_call_of[code.body[i] as usize] = self.loop_call(plan, i, inner, map, depth)?;
         }
         let mut time = 0;
         for i in 0..code.len() {
             let start = self.segments[index].slots.len() as u32;
             for (o, &w) in code.reads_of(i).iter().zip(&plan.inplace[code.read_range(i)]) {
-                let slot = self.slot(plan, o, space)?;
+                let slot = self.slot(plan, o, map)?;
                 self.segments[index].slots.push(OperandRef { inplace: (w != OUT_OF_PLACE).then_some(w), ..slot });
             }
             let mid = self.segments[index].slots.len() as u32;
             for o in code.writes_of(i) {
-                let slot = self.slot(plan, o, space)?;
+                let slot = self.slot(plan, o, map)?;
                 self.segments[index].slots.push(slot);
             }
             let end = self.segments[index].slots.len() as u32;
-            let loop_call = turn_of.get(code.body[i] as usize).copied().unwrap_or(u32::MAX);
+            let loop_call = loop_call_of.get(code.body[i] as usize).copied().unwrap_or(u32::MAX);
             let params = (code.params_at[i], code.params_at[i + 1]);
             let call =
                 Call { kernel: code.kernel[i], reads: (start, mid), writes: (mid, end), params, loop_call, time };
@@ -164,27 +179,28 @@ impl Linked {
         Ok(index as u32)
     }
 
-    fn slot(&mut self, plan: &Checked, o: &Operand, space: &Space) -> Result<OperandRef, String> {
-        let p = space.place(range(plan, o))?;
-        let aligned = std::iter::once(&p.off).chain(&p.moves).all(|at| at.is_multiple_of(o.align()));
+    /// The resolved operand `o` of `plan`.
+    fn slot(&mut self, plan: &Checked, o: &Operand, map: &AddressMap) -> Result<OperandRef, String> {
+        let p = map.offset(plan.range(o))?;
+        let aligned = std::iter::once(&p.off).chain(&p.strides).all(|at| at.is_multiple_of(o.align()));
         if !aligned {
             return Err(format!("an operand of elements of {} bytes is not aligned in its loop", o.size));
         }
-        let known = self.strides.iter().position(|s| *s == p.moves);
+        let known = self.strides.iter().position(|s| *s == p.strides);
         let moves = known.unwrap_or_else(|| {
-            self.strides.push(p.moves);
+            self.strides.push(p.strides);
             self.strides.len() - 1
         });
         Ok(OperandRef { moves: moves as u32, ..OperandRef::new(p.off, o.len, o.size, o.split) })
     }
 
-    /// The loop that is instruction `i` of `plan`.
+    /// Links the loop that instruction `i` of `plan` runs. Returns its index in `loop_calls`.
     fn loop_call(
         &mut self,
         plan: &Checked,
         i: usize,
         tapes: Tapes,
-        space: &Space,
+        map: &AddressMap,
         depth: usize,
     ) -> Result<u32, String> {
         let code = &plan.code;
@@ -198,29 +214,29 @@ impl Linked {
                 Outer::Read(k) => &code.reads_of(i)[k],
                 Outer::Write(k) => &code.writes_of(i)[k],
             };
-            let mut p = space.place(range(plan, o))?;
+            let mut to = map.offset(plan.range(o))?;
             let bytes = l.range(e);
             if e.sliced {
-                p.moves[depth] = bytes.len();
+                to.strides[depth] = bytes.len();
             }
             if !bytes.is_empty() {
-                externs.push((bytes, p));
+                externs.push(MappedExtern { bytes, to });
             }
         }
-        externs.sort_by_key(|e| e.0.start);
+        externs.sort_by_key(|e| e.bytes.start);
         let at = match code.writes_of(i).last().filter(|_| l.workspace() > 0) {
-            Some(o) => space.place(range(plan, o))?.off,
+            Some(o) => map.offset(plan.range(o))?.off,
             None => 0,
         };
-        let inside = Space { externs, base: l.base, at };
-        let (dying_at, mut dying, _) = deaths(&l.plan);
-        // What dies lies in the workspace: externs are pinned, or hold a next value.
-        for r in &mut dying {
+        let inside = AddressMap { externs, base: l.base, at };
+        let mut deaths = deaths(&l.plan);
+        // Dying bytes are in the workspace: externs are pinned, or hold a next value.
+        for r in &mut deaths.ranges {
             *r = (r.start + at).saturating_sub(l.base)..(r.end + at).saturating_sub(l.base);
         }
-        let dead = std::iter::once(at..at + l.workspace()).collect();
+        deaths.before = std::iter::once(at..at + l.workspace()).collect();
         let team = tapes.threads() > 1;
-        let segment = self.segment(&l.plan, tapes, &inside, depth + 1, (dying_at, dying), dead)?;
+        let segment = self.segment(&l.plan, tapes, &inside, depth + 1, deaths)?;
         self.loop_calls.push(LoopCall {
             segment,
             length: l.length,
@@ -232,7 +248,8 @@ impl Linked {
         Ok(self.loop_calls.len() as u32 - 1)
     }
 
-    /// The instruction (among those of all segments) that runs at `time`, and the iteration of the loop around it.
+    /// The instruction that runs at timestamp `time`, counted over all segments, and the iteration of the innermost
+    /// loop around it.
     pub fn instruction_at(&self, time: usize) -> (usize, Option<usize>) {
         let (mut segment, mut clock, mut iteration) = (0, 0, None);
         loop {
@@ -253,51 +270,45 @@ impl Linked {
     }
 }
 
-/// For each instruction of the graph, the bytes behind the buffers that it writes, up to the end of the line after
-/// them.
-pub(super) fn behind(plan: &Checked) -> Vec<Vec<Range<usize>>> {
+/// For each instruction of the graph, the red zones of the buffers that it writes: from the end of the buffer to the
+/// end of the next line. Pinned buffers have none, because they are contiguous.
+pub(super) fn red_zones(plan: &Checked) -> Vec<Vec<Range<usize>>> {
     let code = &plan.code;
     let zone = |o: &Operand| {
-        let (at, bytes) = (plan.place[o.buf as usize], code.bytes[o.buf as usize]);
+        let (at, bytes) = (plan.offset[o.buf as usize], code.bytes[o.buf as usize]);
         at + bytes..(at + bytes.next_multiple_of(LINE) + LINE).min(plan.bytes)
     };
-    // What the caller owns stands side by side.
-    let pinned = (0..code.bytes.len()).filter(|&b| code.kind[b].is_pinned()).map(|b| plan.place[b] + code.bytes[b]);
+    let pinned = (0..code.bytes.len()).filter(|&b| code.kind[b].is_pinned()).map(|b| plan.offset[b] + code.bytes[b]);
     let floor = pinned.max().unwrap_or(0);
-    let own = |o: &&Operand| code.bytes[o.buf as usize] > 0 && plan.place[o.buf as usize] >= floor;
+    let own = |o: &&Operand| code.bytes[o.buf as usize] > 0 && plan.offset[o.buf as usize] >= floor;
     (0..code.len()).map(|i| code.writes_of(i).iter().filter(own).map(zone).collect()).collect()
 }
 
-/// The tapes of the loops of `plan`, in the order of their instructions.
+/// The tapes `inner` of the loops of `plan`, in the order of the instructions that run them.
 fn by_use(plan: &Checked, inner: Vec<Tapes>) -> Vec<Tapes> {
     let mut inner: Vec<Option<Tapes>> = inner.into_iter().map(Some).collect();
     let body = plan.code.body.iter();
     body.filter_map(|&b| inner.get_mut(b as usize).and_then(Option::take)).collect()
 }
 
-fn range(plan: &Checked, o: &Operand) -> Range<usize> {
-    let start = plan.place[o.buf as usize] + o.off;
-    start..start + o.bytes()
-}
-
-/// Which bytes die after each instruction, and which hold nothing before a step. By place, not by the planner's
-/// lifetimes: a place is dead from the last use of the last buffer that is put there.
-fn deaths(plan: &Checked) -> (Vec<u32>, Vec<Range<usize>>, Vec<Range<usize>>) {
+/// The bytes that die after each instruction, and those without a value before a step. Derived from uses of buffers,
+/// not from the planner's lifetimes.
+fn deaths(plan: &Checked) -> Deaths {
     let code = &plan.code;
     let n = code.bytes.len();
-    let whole = |b: usize| plan.place[b]..plan.place[b] + code.bytes[b];
+    let whole = |b: usize| plan.offset[b]..plan.offset[b] + code.bytes[b];
     let mut last = vec![u32::MAX; n];
     for i in 0..code.len() {
         for o in code.reads_of(i).iter().chain(code.writes_of(i)) {
             last[o.buf as usize] = i as u32;
         }
     }
-    // A buffer whose bytes live on in another one at its last use does not die there.
+    // A buffer whose bytes another buffer takes over at its last use does not die there.
     let mut handed = vec![false; n];
     let mut kept = vec![false; n];
     for i in 0..code.len() {
         for (o, &w) in code.reads_of(i).iter().zip(&plan.inplace[code.read_range(i)]) {
-            // A node that goes on with what it wrote hands it to no other thread.
+            // A node that changes its own result in place hands it to no other buffer.
             let to = code.writes_of(i).get(usize::from(w)).filter(|to| to.buf != o.buf);
             handed[o.buf as usize] |= to.is_some() && last[o.buf as usize] == i as u32;
         }
@@ -305,7 +316,7 @@ fn deaths(plan: &Checked) -> (Vec<u32>, Vec<Range<usize>>, Vec<Range<usize>>) {
     code.outputs.iter().for_each(|o| kept[o.buf as usize] = true);
     code.updates.iter().for_each(|u| {
         let b = u.from.buf as usize;
-        kept[b] |= plan.place[b] + u.from.off == plan.place[u.leaf as usize];
+        kept[b] |= plan.offset[b] + u.from.off == plan.offset[u.leaf as usize];
     });
     let mut at: Vec<Vec<Range<usize>>> = vec![Vec::new(); code.len()];
     for b in 0..n {
@@ -313,20 +324,18 @@ fn deaths(plan: &Checked) -> (Vec<u32>, Vec<Range<usize>>, Vec<Range<usize>>) {
             at[last[b] as usize].push(whole(b));
         }
     }
-    let mut dying_at = vec![0];
-    let mut dying = Vec::new();
+    let mut deaths = Deaths { at: vec![0], ..Deaths::default() };
     for list in at {
-        dying.extend(list);
-        dying_at.push(dying.len() as u32);
+        deaths.ranges.extend(list);
+        deaths.at.push(deaths.ranges.len() as u32);
     }
     let mut leaves: Vec<_> = (0..n).filter(|&b| code.kind[b].is_pinned()).map(whole).collect();
     leaves.sort_by_key(|r| r.start);
-    let mut dead = Vec::new();
     let mut at = 0;
     for r in leaves {
-        dead.push(at..r.start.max(at));
+        deaths.before.push(at..r.start.max(at));
         at = at.max(r.end);
     }
-    dead.push(at..plan.bytes);
-    (dying_at, dying, dead)
+    deaths.before.push(at..plan.bytes);
+    deaths
 }

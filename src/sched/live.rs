@@ -1,14 +1,15 @@
-//! Lifetimes: for each buffer, the half-open range of instructions during which its bytes are taken.
+//! Lifetimes: for each buffer, the half-open range of instructions during which its bytes are in use.
 //!
-//! Touching lifetimes never share an instruction: what an instruction reads and what it writes are alive together.
-//! The planner trusts these columns; the checker does not look at them.
+//! The reads and writes of one instruction are alive together. The packer relies on these columns; the checker does not
+//! read them.
 
 use super::alias::Alias;
 use super::code::{BufKind, Code, Update};
 use crate::arena::tensor::LINE;
 use crate::error::{Error, Kind, Result};
 
-/// Lifetimes and sizes, by buffer. Only the root of an alias class has a size; the others have none.
+/// Lifetimes and sizes, by buffer. The root of an alias class stands for the class; other members have no lines and
+/// an empty lifetime.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Intervals {
     /// First instruction that needs the bytes.
@@ -25,17 +26,17 @@ impl Intervals {
         self.first.len()
     }
 
-    /// Whether there is no buffer.
+    /// True if there is no buffer.
     pub fn is_empty(&self) -> bool {
         self.first.is_empty()
     }
 
-    /// Whether `a` and `b` are alive at one instruction.
+    /// True if `a` and `b` are alive at one instruction.
     pub fn overlap(&self, a: usize, b: usize) -> bool {
         self.first[a].max(self.first[b]) < self.end[a].min(self.end[b])
     }
 
-    /// The lines that are alive at each instruction.
+    /// The sum of live lines at each instruction.
     pub fn alive(&self) -> Vec<u64> {
         let ends = self.end.iter().copied().max().unwrap_or(0) as usize;
         let mut change = vec![0i64; ends + 1];
@@ -53,19 +54,19 @@ impl Intervals {
         sums.collect()
     }
 
-    /// The largest sum of lines that are alive at one instruction: no plan for this order can be smaller.
+    /// The largest sum of lines that are alive at one instruction. No plan for this order can have fewer.
     pub fn max_live(&self) -> u64 {
         self.alive().into_iter().max().unwrap_or(0)
     }
 }
 
-/// The lifetimes of `code` under `alias`.
+/// The lifetimes of `code` under `alias`. An error if a buffer has more than `u32::MAX` lines.
 pub fn intervals(code: &Code, alias: &Alias) -> Result<Intervals> {
     let program: Vec<u32> = (0..code.len() as u32).collect();
     intervals_in(code, &program, &[], alias)
 }
 
-/// The lifetimes if the instructions run in the order `seq`, and behind them a copy for each of `copies`.
+/// The lifetimes if the instructions run in the order `seq`, followed by a copy for each of `copies`.
 pub fn intervals_in(code: &Code, seq: &[u32], copies: &[Update], alias: &Alias) -> Result<Intervals> {
     let n = code.bytes.len();
     let all = (seq.len() + copies.len()).max(1) as u32;
@@ -86,7 +87,7 @@ pub fn intervals_in(code: &Code, seq: &[u32], copies: &[Update], alias: &Alias) 
     for b in 0..n {
         let root = alias.class[b] as usize;
         if code.kind[b].is_pinned() {
-            // What is there before the first instruction, and what the caller may look at afterwards.
+            // The contents exist before the first instruction, and the caller may read them after the last.
             v.first[root] = 0;
             v.end[root] = all;
         } else if code.kind[b] == BufKind::Output {
@@ -105,7 +106,7 @@ pub fn intervals_in(code: &Code, seq: &[u32], copies: &[Update], alias: &Alias) 
     Ok(v)
 }
 
-/// Lines of a buffer of `bytes` bytes.
+/// Lines of a buffer of `bytes` bytes; an error above `u32::MAX`.
 pub fn lines(bytes: usize) -> Result<u32> {
     u32::try_from(bytes.div_ceil(LINE))
         .map_err(|_| Error::new(Kind::Plan, format!("a buffer of {bytes} bytes does not fit the arena's offsets")))
@@ -116,9 +117,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bound_is_the_largest_sum_of_what_is_alive_together() {
+    fn the_bound_is_the_largest_sum_of_live_lines() {
         let v = Intervals { first: vec![0, 1, 2, 0], end: vec![2, 3, 4, 0], lines: vec![3, 2, 2, 9] };
-        assert_eq!(v.max_live(), 5, "touching lifetimes do not add up, and what never lives does not count");
+        assert_eq!(v.max_live(), 5, "touching lifetimes do not add up, and empty ones do not count");
         assert!(v.overlap(0, 1) && !v.overlap(0, 2));
     }
 }

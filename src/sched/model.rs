@@ -1,23 +1,18 @@
-//! How long a step takes on some threads, by [`kernels::cost_model`](crate::kernels::cost_model)'s table, and how many
-//! threads a program is worth.
+//! The modelled time of a step: times of instructions by [`kernels::cost_model`](crate::kernels::cost_model), barriers,
+//! and bytes that threads fetch from each other's caches.
 //!
-//! Invariant: equal plans give equal tapes; nothing here measures. Results do not depend on what is chosen. Made for
-//! [`tape`](super::tape), which divides, and for reports.
+//! Invariant: nothing here reads a clock, so equal plans get equal tapes. For [`share`](super::share), which chooses
+//! tapes by it, and for reports.
 
 use super::check::Checked;
-use super::code::Code;
-use super::tape::{Rule, Tapes, tapes_by};
+use super::code::{Code, Time};
+use super::tape::Tapes;
 use crate::kernels::abi::Split;
 
-/// Picoseconds of a barrier of two threads, and what each thread more adds.
+/// Picoseconds of a barrier of two threads, and of each further thread.
 const BARRIER: (u64, u64) = (450_000, 60_000);
-/// Picoseconds of a byte that lies in another core's cache: it is fetched, or taken away from there.
+/// Picoseconds for a byte in another core's cache: to fetch it, or to invalidate it there.
 const FETCH: u64 = 100;
-/// Numbers of threads that are tried, beside the most that there may be.
-const LADDER: [usize; 13] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128];
-/// Picoseconds of an instruction that each of its threads must get: all are tried, since what is shared need not be
-/// fetched by the next that is, and what is not needs no barrier.
-const GRAINS: [u64; 3] = [1_000_000, 4_000_000, 16_000_000];
 
 /// Picoseconds of a barrier of `threads` threads.
 pub fn barrier(threads: usize) -> u64 {
@@ -27,36 +22,18 @@ pub fn barrier(threads: usize) -> u64 {
     }
 }
 
-/// The tapes of `plan` for the number of threads, among [`LADDER`]'s and as many as it was planned for, with which a
-/// step is shortest; the fewest of equals.
-pub fn best(plan: &Checked) -> Tapes {
-    let mut best = tapes_by(plan, 1, Rule::Alone);
-    let mut least = step(plan, &best);
-    let all =
-        LADDER.into_iter().filter(|&n| n > 1 && n < plan.threads).chain((plan.threads > 1).then_some(plan.threads));
-    for threads in all {
-        for grain in GRAINS {
-            let tapes = tapes_by(plan, threads, Rule::Worth(grain));
-            let time = step(plan, &tapes);
-            if time < least {
-                (best, least) = (tapes, time);
-            }
-        }
-    }
-    best
-}
-
-/// Picoseconds of a step of `plan` by `tapes`: between two barriers, those of the thread that is last.
+/// Picoseconds of a step of `plan` by `tapes`: the time of the slowest thread between barriers, summed, and the
+/// barriers, with those at the start and the end of the step.
 pub fn step(plan: &Checked, tapes: &Tapes) -> u64 {
     let ends = 2 * barrier(tapes.threads());
     run(plan, tapes).saturating_add(ends)
 }
 
-/// As [`step`], without its beginning and end: an iteration of a loop.
+/// As [`step`], without start and end: one iteration of a loop.
 pub fn run(plan: &Checked, tapes: &Tapes) -> u64 {
     let (code, threads) = (&plan.code, tapes.threads());
     let fetched = if threads > 1 { fetches(code, tapes) } else { vec![[0; 2]; code.len()] };
-    let met = barrier(threads);
+    let each_barrier = barrier(threads);
     let mut phases: Vec<u64> = Vec::new();
     for t in 0..threads {
         let (mut phase, mut busy) = (0, 0u64);
@@ -86,28 +63,30 @@ pub fn run(plan: &Checked, tapes: &Tapes) -> u64 {
         close(&mut busy, &mut phase);
     }
     let barriers = phases.len().saturating_sub(1) as u64;
-    phases.into_iter().fold(barriers.saturating_mul(met), u64::saturating_add)
+    phases.into_iter().fold(barriers.saturating_mul(each_barrier), u64::saturating_add)
 }
 
-/// Picoseconds of `units` of instruction `i`'s units.
+/// Picoseconds of `units` units of instruction `i`.
 fn part(code: &Code, i: usize, units: usize) -> u64 {
-    let (time, call) = code.time[i];
-    let each = (time - call) as f64 / code.units[i].max(1) as f64;
-    call + (each * units as f64) as u64
+    let Time { total, fixed } = code.time[i];
+    let each = (total - fixed) as f64 / code.units[i].max(1) as f64;
+    fixed + (each * units as f64) as u64
 }
 
-/// Where the bytes of a buffer are: written by the first threads, a part each (0: before the step), and whether
-/// other threads have read them since, so that whoever writes them must take them away.
+/// In which caches the bytes of a buffer are.
 #[derive(Clone, Copy, Default)]
 struct Home {
+    /// The number of threads that wrote it, a part each, thread 0 first; 0 if it was written before the step.
     width: usize,
+    /// True if other threads have read it since, so that a writer must invalidate their copies.
     spread: bool,
-    /// Whether the parts are columns: then none is where the part of a reader lies.
+    /// True if the parts are columns, which match no part of a reader.
     across: bool,
 }
 
-/// For each instruction, what its first thread and each other spend on bytes that are elsewhere. Units are taken to
-/// touch like parts of operands, unless they read all: what one team wrote, the same team reads where it is.
+/// For each instruction, picoseconds that its first thread, and each other thread, spends on bytes in other caches.
+/// Thread t is assumed to touch the t-th part of each operand unless units read all of it, so the same number of
+/// threads finds its own parts in its own caches.
 fn fetches(code: &Code, tapes: &Tapes) -> Vec<[u64; 2]> {
     let mut width = vec![0usize; code.len()];
     for t in 0..tapes.threads() {
@@ -115,7 +94,7 @@ fn fetches(code: &Code, tapes: &Tapes) -> Vec<[u64; 2]> {
     }
     let mut home = vec![Home::default(); code.bytes.len()];
     let mut all = vec![[0; 2]; code.len()];
-    // Twice: leaves are where the step before left them.
+    // Two rounds: leaves start in the caches where the previous step left them.
     for _ in 0..2 {
         for i in 0..code.len() {
             all[i] = elsewhere(code, i, width[i].max(1), &mut home).map(|bytes| bytes.saturating_mul(FETCH));
@@ -127,24 +106,32 @@ fn fetches(code: &Code, tapes: &Tapes) -> Vec<[u64; 2]> {
     all
 }
 
-/// Bytes that instruction `i` fetches or takes away, on `w` threads: the first, and each other.
+/// Bytes that instruction `i` fetches or invalidates on `w` threads: the first thread, and each other thread.
 fn elsewhere(code: &Code, i: usize, w: usize, home: &mut [Home]) -> [u64; 2] {
     let mut sum = [0u64; 2];
     let mut add = |[first, others]: [u64; 2]| sum = [sum[0].saturating_add(first), sum[1].saturating_add(others)];
-    // What takes no longer for its bytes does not look at them.
-    let looks = code.time[i].0 != code.time[i].1;
+    // An instruction whose time does not depend on its bytes does not read them.
+    let looks = code.time[i].total != code.time[i].fixed;
     for (k, o) in code.reads_of(i).iter().enumerate().filter(|_| looks) {
         let (bytes, h) = (o.bytes() as u64, &mut home[o.buf as usize]);
         let (writers, readers) = (h.width.max(1) as u64, w as u64);
         let whole = w > 1 && k < 64 && code.whole[i] >> k & 1 == 1;
         match (h.width, whole) {
+            // All threads have copies.
             _ if h.spread && whole => {}
+            // Written before the step: no thread has it.
             (0, _) => {}
+            // Thread 0 has all of it; the others fetch all of it.
             (1, true) => add([0, bytes]),
+            // Each thread has the part that it wrote and fetches the rest.
             (_, true) => add([bytes - bytes / writers; 2]),
+            // Each thread reads the part that it wrote.
             (n, false) if n == w && !h.across => {}
+            // Thread 0 has all of it; the others fetch their parts.
             (1, false) => add([0, bytes / readers]),
+            // Thread 0 fetches the parts of the other writers.
             (_, false) if w == 1 => add([bytes - bytes / writers, 0]),
+            // The parts of writers and readers differ: each thread fetches its part.
             (_, false) => add([bytes / readers; 2]),
         }
         h.spread |= whole;
@@ -154,7 +141,7 @@ fn elsewhere(code: &Code, i: usize, w: usize, home: &mut [Home]) -> [u64; 2] {
         home[o.buf as usize] = Home { width: w, spread: false, across };
     }
     for &(r, _) in code.pairs_of(i) {
-        // What is written in place was read by others.
+        // The operand of an in-place write may have copies in other caches.
         let Some(o) = code.reads_of(i).get(usize::from(r)) else { continue };
         if home[o.buf as usize].spread {
             add([o.bytes() as u64 / w as u64; 2]);
@@ -168,6 +155,9 @@ mod tests {
     use super::*;
     use crate::nodes::{Builder, DType, GraphBuf};
     use crate::sched::schedule;
+    use crate::sched::share::tapes;
+
+    const THREADS: [usize; 13] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128];
 
     /// Two layers and the gradient-like product back, of width `n`.
     fn layers(n: usize) -> GraphBuf {
@@ -177,18 +167,18 @@ mod tests {
         g.finish([(y.matmul(w) + x).named("y")]).unwrap()
     }
 
-    /// The tapes' threads, and picoseconds of a step.
+    /// The number of threads that is chosen, and picoseconds of a step.
     fn chosen(graph: &GraphBuf, threads: usize) -> (usize, u64) {
         let s = schedule(graph.view(), threads).unwrap();
-        let tapes = best(&s.plan);
+        let tapes = tapes(&s.plan);
         (tapes.threads(), step(&s.plan, &tapes))
     }
 
     #[test]
-    fn what_is_small_gets_one_thread_and_what_is_large_gets_all() {
+    fn small_programs_get_one_thread_and_large_ones_all() {
         assert!([2, 4, 64].map(|threads| chosen(&layers(8), threads).0) == [1; 3]);
         assert!([2, 3, 8].map(|threads| chosen(&layers(512), threads).0) == [2, 3, 8]);
-        // Somewhere between, more threads are not better than a few.
+        // In between, a few threads are best.
         let (few, most) = (chosen(&layers(96), 64), chosen(&layers(1024), 64));
         assert!(few.0 < most.0, "{few:?} {most:?}");
     }
@@ -196,11 +186,11 @@ mod tests {
     #[test]
     fn more_threads_are_never_slower_and_more_work_never_faster() {
         let sizes = [4, 16, 48, 96, 200, 400];
-        let times = sizes.map(|n| LADDER.map(|threads| chosen(&layers(n), threads).1));
+        let times = sizes.map(|n| THREADS.map(|threads| chosen(&layers(n), threads).1));
         for t in &times {
             assert!(t.windows(2).all(|w| w[1] <= w[0]), "{t:?}");
         }
-        for k in 0..LADDER.len() {
+        for k in 0..THREADS.len() {
             assert!(times.windows(2).all(|w| w[0][k] < w[1][k]), "{k}");
         }
         let (one, two) = (times[5][0], times[5][1]);
@@ -216,12 +206,12 @@ mod tests {
         let at = |width, spread| homes(width, spread, false);
         let bytes = |mut home: Vec<Home>, w| elsewhere(code, product, w, &mut home);
         let (x, none) = (64 * 64 * 4, [0; 2]);
-        // A is read by rows, B by all.
+        // A is read by rows, B by all threads.
         assert_eq!(bytes(at(2, false), 2), [x / 2; 2]);
         assert_eq!(bytes(at(1, false), 2), [0, x / 2 + x]);
         assert_eq!((bytes(at(0, false), 2), bytes(at(2, true), 2), bytes(at(1, false), 1)), (none, none, none));
         assert_eq!(bytes(at(2, false), 1), [x, 0]);
-        // Columns lie with their writers, rows are read: half of each is elsewhere, and is counted as all.
+        // Columns are in the caches of their writers and rows are read: half of each is elsewhere, and counts as all.
         assert_eq!(bytes(homes(2, false, true), 2), [x / 2 + x / 2; 2]);
     }
 }

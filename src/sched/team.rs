@@ -1,19 +1,20 @@
 //! A fixed team of threads that runs the tapes of one program.
 //!
-//! The caller's thread is thread 0. The others spin for a while between steps, then park; while steps follow one
-//! another nothing here allocates, locks or asks the operating system for anything, unless there are more threads than
-//! cores, or others want them: then waiting threads yield.
+//! The caller's thread is thread 0. The others spin for a while between steps, then park. While steps follow one
+//! another, nothing here allocates, locks or makes a system call. Exception: with more threads than cores, or other
+//! programs on the cores, waiting threads yield.
 //!
-//! A step that must stop says so by the time of the instruction at fault. A thread runs what lies at or before the
-//! least such number and nothing behind it, so that all agree which instruction stopped the step, and no thread waits
-//! at a barrier that another will not reach.
+//! A thread that finds a fault publishes the timestamp of its instruction. The team keeps the least one. Every thread
+//! runs its instructions up to that timestamp and none behind it, so all threads agree on the instruction that stopped
+//! the step, and none waits at a barrier that another will not reach.
 
-use super::exec::{Exec, StepObserver, Stop, ThreadState};
+use super::exec::{Exec, Stop, ThreadState};
 use super::link::Segment;
+use super::observer::StepObserver;
 use super::trace::{Traced, Track};
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
-use crate::kernels::abi::{ArenaPtr, Bad};
+use crate::kernels::abi::ArenaPtr;
 use crossbeam::sync::{Parker, Unparker};
 use crossbeam::utils::CachePadded;
 use std::ops::Range;
@@ -23,47 +24,52 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// No instruction: the step goes on.
+/// [`Shared::stop`] while no thread has found a fault.
 const GO: usize = usize::MAX;
-/// Most spins before a waiting thread yields: some hundred microseconds.
+/// Most spins before a waiting thread yields: one to two hundred microseconds.
 const SPINS: u32 = 4_000;
-/// Spins before the most impatient thread yields: some twenty microseconds, so that those it waits for may come to run.
+/// Fewest spins before a waiting thread yields, once yields have been long: about twenty microseconds, so that the
+/// threads it waits for get a core.
 const FEW: u32 = 512;
 /// A yield longer than this means that another thread ran on our core.
 const LONG: Duration = Duration::from_micros(20);
 /// Yields before a thread that waits for a step parks.
 const YIELDS: u32 = 500;
 
-/// One thread's place.
+/// What the team shares about one thread.
 struct WorkerState {
     state: ThreadState,
     panicked: AtomicBool,
     asleep: AtomicBool,
-    /// For others within a step, and for the next step.
-    backoff: [Backoff; 2],
-    /// Where a step that is traced is written down.
+    /// For waits at barriers.
+    at_barrier: Backoff,
+    /// For waits for the next step.
+    between_steps: Backoff,
+    /// Where a recorded step is written.
     track: Mutex<Option<Track>>,
 }
 
 impl WorkerState {
-    /// Of a thread that spins at most `spins` times.
+    /// The state of a thread that spins at most `spins` times.
     fn new(spins: u32) -> WorkerState {
         let backoff = || Backoff(AtomicU32::new(spins));
         WorkerState {
             state: ThreadState::default(),
             panicked: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
-            backoff: [backoff(), backoff()],
+            at_barrier: backoff(),
+            between_steps: backoff(),
             track: Mutex::new(None),
         }
     }
 
-    /// Puts `track` in its place; what was there.
+    /// Replaces the track. Returns the old one.
     fn swap(&self, track: Option<Track>) -> Option<Track> {
         std::mem::replace(&mut *self.track.lock().unwrap_or_else(PoisonError::into_inner), track)
     }
 }
 
+/// What all threads of a team share.
 struct Shared {
     exec: Exec,
     /// The arena of the step under way.
@@ -75,24 +81,25 @@ struct Shared {
     arrived: CachePadded<AtomicUsize>,
     /// The least time of an instruction at fault in this step.
     stop: CachePadded<AtomicUsize>,
-    /// Threads other than the caller's that are through with this step.
+    /// Threads other than the caller's that have finished this step.
     done: CachePadded<AtomicUsize>,
     quit: AtomicBool,
-    /// Whether the step under way is traced.
+    /// True if the step under way is recorded.
     traced: AtomicBool,
-    workers_state: Vec<CachePadded<WorkerState>>,
-    /// Spins before yielding.
+    states: Vec<CachePadded<WorkerState>>,
+    /// Most spins before a yield.
     spins: u32,
 }
 
-/// How often a thread spins before it yields. Where a yield took long, another program wants this core (maybe one of
-/// those who are waited for), and the thread spins half as long from then on; waits that end in time, and short yields,
-/// lengthen its backoff again. So two teams on one team's cores take loop_calls, and a team that is alone asks the
-/// system for nothing.
+/// How often a thread spins before it yields.
+///
+/// A long yield means that another thread ran on this core, perhaps one that this thread waits for, so the thread spins
+/// half as often from then on. Waits that end while spinning, and short yields, raise the number again. So two teams on
+/// the same cores alternate, and a single team makes no system calls.
 struct Backoff(AtomicU32);
 
 impl Backoff {
-    /// Looks until there is something to see; `look` gets how often this wait has yielded.
+    /// Calls `look` until it returns a value. `look` gets the number of yields of this wait. `most` limits the spins.
     #[inline]
     fn wait<T>(&self, most: u32, mut look: impl FnMut(u32) -> Option<T>) -> T {
         let spins = self.0.load(Ordering::Relaxed);
@@ -120,18 +127,18 @@ impl Backoff {
     }
 }
 
-/// A step of one thread of a team.
+/// One thread's step within a team.
 struct TeamObserver<'a> {
     shared: &'a Shared,
-    frame: ArenaPtr,
+    arena: ArenaPtr,
     thread: usize,
     barriers: usize,
 }
 
 impl StepObserver for TeamObserver<'_> {
     #[inline(always)]
-    fn frame(&mut self) -> ArenaPtr {
-        self.frame
+    fn arena(&mut self) -> ArenaPtr {
+        self.arena
     }
 
     #[inline(always)]
@@ -154,23 +161,23 @@ impl StepObserver for TeamObserver<'_> {
 
 impl Shared {
     /// Runs thread `t`'s part of the step.
-    fn run(&self, t: usize, frame: ArenaPtr) {
-        let mut member = TeamObserver { shared: self, frame, thread: t, barriers: 0 };
+    fn run(&self, t: usize, arena: ArenaPtr) {
+        let mut observer = TeamObserver { shared: self, arena, thread: t, barriers: 0 };
         let traced = self.traced.load(Ordering::Relaxed);
-        match traced.then(|| self.workers_state[t].swap(None)).flatten() {
+        match traced.then(|| self.states[t].swap(None)).flatten() {
             Some(mut track) => {
-                self.walk(t, &mut Traced::new(member, &mut track));
-                self.workers_state[t].swap(Some(track));
+                self.walk(t, &mut Traced::new(observer, &mut track));
+                self.states[t].swap(Some(track));
             }
-            None => self.walk(t, &mut member),
+            None => self.walk(t, &mut observer),
         }
     }
 
-    /// Runs thread `t`'s part, watched by its [`TeamObserver`] of this step, or by what stands around that.
+    /// Runs thread `t`'s part with its [`TeamObserver`] of this step, or with an observer that wraps it.
     fn walk<W: StepObserver>(&self, t: usize, observer: &mut W) {
-        let state = &self.workers_state[t].state;
-        // SAFETY: the frame of `observer` is of the arena that `Team::step` borrows until every thread is through; each
-        // thread runs its own part, in order, and meets the others at each barrier.
+        let state = &self.states[t].state;
+        // SAFETY: the arena of `observer` is the one that `Team::step` borrows until every thread has finished; each
+        // thread runs its own part, in order, and waits for the others at each barrier.
         #[allow(unsafe_code)]
         unsafe {
             self.exec.run(t, state, observer)
@@ -180,21 +187,22 @@ impl Shared {
         }
     }
 
-    /// As [`Shared::run`]; a panic stops the step.
+    /// As [`Shared::run`]; a panic becomes a stop of the step.
     fn run_guarded(&self, t: usize) {
-        let frame = ArenaPtr::from_parts(self.base.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed));
-        if catch_unwind(AssertUnwindSafe(|| self.run(t, frame))).is_err() {
-            let worker = &self.workers_state[t];
+        let arena = ArenaPtr::from_parts(self.base.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed));
+        if catch_unwind(AssertUnwindSafe(|| self.run(t, arena))).is_err() {
+            let worker = &self.states[t];
             worker.panicked.store(true, Ordering::Relaxed);
             self.stop.fetch_min(worker.state.at.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 
-    /// Thread `t` meets all threads for the `k`th time, before `time`. False if the step stopped before it.
+    /// Thread `t` waits for all threads at its `k`-th barrier of the step, which is before `time`. False if the step
+    /// stopped before it.
     fn barrier(&self, t: usize, k: usize, time: usize) -> bool {
         self.arrived.fetch_add(1, Ordering::AcqRel);
-        let all = k * self.workers_state.len();
-        self.workers_state[t].backoff[0].wait(self.spins, |_| {
+        let all = k * self.states.len();
+        self.states[t].at_barrier.wait(self.spins, |_| {
             if self.arrived.load(Ordering::Acquire) >= all {
                 return Some(true);
             }
@@ -202,13 +210,13 @@ impl Shared {
         })
     }
 
-    /// What a thread other than the caller's does all its life.
+    /// The main loop of thread `t`, not the caller's.
     fn work(&self, t: usize, parker: &Parker) {
-        // Up, and through with the step before the first.
+        // Started: `Team::new` waits for this as for the end of a step.
         self.done.fetch_add(1, Ordering::Release);
         let mut seen = 0;
         loop {
-            seen = self.workers_state[t].backoff[1].wait(self.spins, |yields| {
+            seen = self.states[t].between_steps.wait(self.spins, |yields| {
                 if yields > YIELDS {
                     self.sleep(t, seen, parker);
                 }
@@ -222,11 +230,11 @@ impl Shared {
         }
     }
 
-    /// Parks until a step starts. The order of the two looks (mine at `epoch` after `asleep` is set, the caller's at
-    /// `asleep` after `epoch` is) makes sure that one of us sees the other.
+    /// Parks until a step starts. This thread sets `asleep` and then reads `epoch`; the caller sets `epoch` and then
+    /// reads `asleep`. All are sequentially consistent, so at least one of the two sees the other's write.
     #[cold]
     fn sleep(&self, t: usize, seen: usize, parker: &Parker) {
-        let worker = &self.workers_state[t];
+        let worker = &self.states[t];
         worker.asleep.store(true, Ordering::SeqCst);
         if self.epoch.load(Ordering::SeqCst) == seen {
             parker.park();
@@ -234,22 +242,25 @@ impl Shared {
         worker.asleep.store(false, Ordering::SeqCst);
     }
 
-    /// Forgets what the step said; why it stopped.
+    /// The result of the step. Clears faults and panics.
     fn verdict(&self) -> Result<(), Stop> {
         let stop = self.stop.load(Ordering::Relaxed);
         if stop == GO {
             return Ok(());
         }
         let mut least = Stop { instr: stop, bad: None, iteration: None, changed: false };
-        let mut all = self.workers_state.iter().filter_map(|worker| {
+        for worker in &self.states {
             let bad = worker.state.fault.get();
             let panicked = worker.panicked.swap(false, Ordering::Relaxed);
             worker.state.fault.clear();
             let here = worker.state.at.load(Ordering::Relaxed) == stop;
-            (here && !panicked).then_some(bad).flatten()
-        });
-        // All workers_state are looked at, so that all forget.
-        least.bad = all.by_ref().fold(None, |least: Option<Bad>, bad| Some(least.map_or(bad, |l| l.min(bad))));
+            if let Some(bad) = bad
+                && here
+                && !panicked
+            {
+                least.bad = Some(least.bad.map_or(bad, |l| l.min(bad)));
+            }
+        }
         Err(least)
     }
 }
@@ -257,12 +268,20 @@ impl Shared {
 /// The threads of one program.
 pub struct Team {
     shared: Arc<Shared>,
-    workers: Vec<(Unparker, Option<JoinHandle<()>>)>,
+    /// The threads other than the caller's.
+    workers: Vec<Worker>,
+}
+
+/// A thread of a team.
+struct Worker {
+    unparker: Unparker,
+    /// `None` once it is joined.
+    handle: Option<JoinHandle<()>>,
 }
 
 impl Team {
-    /// Starts the threads of `exec`'s tapes beside the caller's. They are up when this returns: a thread that comes up
-    /// allocates, which no step may.
+    /// Starts the threads of `exec`'s tapes, except the caller's. They have started when this returns, because a
+    /// starting thread allocates, which no step may do. An error (kind `Io`) if a thread cannot be started.
     pub fn new(exec: Exec) -> Result<Team> {
         let threads = exec.threads();
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -278,7 +297,7 @@ impl Team {
             done: padded(),
             quit: AtomicBool::new(false),
             traced: AtomicBool::new(false),
-            workers_state: (0..threads).map(|_| CachePadded::new(WorkerState::new(spins))).collect(),
+            states: (0..threads).map(|_| CachePadded::new(WorkerState::new(spins))).collect(),
             spins,
         });
         let mut team = Team { shared, workers: Vec::new() };
@@ -290,39 +309,40 @@ impl Team {
                 .name(format!("arenagrad-{t}"))
                 .spawn(move || shared.work(t, &parker))
                 .map_err(|e| Error::new(Kind::Io, format!("thread {t} of {threads} cannot be started: {e}")))?;
-            team.workers.push((unparker, Some(spawned)));
+            team.workers.push(Worker { unparker, handle: Some(spawned) });
         }
-        // Starting takes long, which says nothing about waits in steps.
+        // A backoff of its own: a slow start says nothing about waits in steps.
         team.wait(&Backoff(AtomicU32::new(spins)));
         Ok(team)
     }
 
-    /// Waits until the others are through.
+    /// Waits until the other threads have finished.
     fn wait(&self, backoff: &Backoff) {
         let s = &*self.shared;
         backoff.wait(s.spins, |_| (s.done.load(Ordering::Acquire) >= self.workers.len()).then_some(()));
     }
 
-    /// Number of threads, the caller's among them.
+    /// Number of threads, with the caller's.
     pub fn threads(&self) -> usize {
-        self.shared.workers_state.len()
+        self.shared.states.len()
     }
 
+    /// Starts a step on the other threads.
     fn start(&self) {
         self.shared.epoch.fetch_add(1, Ordering::SeqCst);
-        for (t, (unparker, _)) in self.workers.iter().enumerate() {
-            if self.shared.workers_state[t + 1].asleep.load(Ordering::SeqCst) {
-                unparker.unpark();
+        for (state, worker) in self.shared.states.iter().skip(1).zip(&self.workers) {
+            if state.asleep.load(Ordering::SeqCst) {
+                worker.unparker.unpark();
             }
         }
     }
 
-    /// Runs one step.
+    /// Runs one step. Panics if the arena is too small.
     pub fn step(&mut self, arena: &mut TensorArena) -> Result<(), Stop> {
         let s = &*self.shared;
         assert!(arena.len() >= s.exec.bytes());
         let (base, len) = ArenaPtr::new(arena.bytes_mut()).parts();
-        // The others are waiting for `epoch`, which publishes these.
+        // The other threads wait for `epoch`, which publishes these.
         s.base.store(base, Ordering::Relaxed);
         s.len.store(len, Ordering::Relaxed);
         s.arrived.store(0, Ordering::Relaxed);
@@ -330,22 +350,22 @@ impl Team {
         s.done.store(0, Ordering::Relaxed);
         self.start();
         s.run_guarded(0);
-        self.wait(&s.workers_state[0].backoff[0]);
+        self.wait(&s.states[0].at_barrier);
         s.verdict().map_err(|at| s.exec.located(at))
     }
 
-    /// As [`Team::step`]; writes down in `tracks`, one a thread, what happens.
+    /// As [`Team::step`]; records the step in `tracks`, one for each thread.
     pub fn step_traced(&mut self, arena: &mut TensorArena, tracks: &mut [Track]) -> Result<(), Stop> {
-        // Between steps no other thread looks at the workers' states.
-        for (worker, track) in self.shared.workers_state.iter().zip(&mut *tracks) {
-            worker.swap(Some(std::mem::replace(track, Track::new(0))));
+        // Between steps no other thread uses the tracks.
+        for (state, track) in self.shared.states.iter().zip(&mut *tracks) {
+            state.swap(Some(std::mem::replace(track, Track::new(0))));
         }
         self.shared.traced.store(true, Ordering::Relaxed);
         let done = self.step(arena);
         self.shared.traced.store(false, Ordering::Relaxed);
-        for (worker, track) in self.shared.workers_state.iter().zip(tracks) {
+        for (state, track) in self.shared.states.iter().zip(tracks) {
             // The track of a thread whose kernel panicked is lost.
-            if let Some(filled) = worker.swap(None) {
+            if let Some(filled) = state.swap(None) {
                 *track = filled;
             }
         }
@@ -357,9 +377,9 @@ impl Drop for Team {
     fn drop(&mut self) {
         self.shared.quit.store(true, Ordering::Relaxed);
         self.start();
-        for (unparker, handle) in &mut self.workers {
-            unparker.unpark();
-            if let Some(handle) = handle.take() {
+        for worker in &mut self.workers {
+            worker.unparker.unpark();
+            if let Some(handle) = worker.handle.take() {
                 // A worker catches panics of kernels; it has nothing else to report.
                 let _ = handle.join();
             }

@@ -1,21 +1,22 @@
 //! Recording a step: for each thread, when it ran which instruction, and when it waited for the others.
 //!
-//! Invariant: recording allocates nothing, and a step that is not recorded reads no clock: what records stands around
-//! the [`StepObserver`] of such steps single. Made for [`exec`](super::exec) and [`team`](super::team).
+//! Invariants: recording allocates nothing, and a step that is not recorded reads no clock. The recorder is an observer
+//! that wraps the [`StepObserver`] of a plain step, and plain steps are compiled without it. For [`exec`](super::exec)
+//! and [`team`](super::team).
 
-use super::exec::StepObserver;
 use super::link::{Linked, Segment};
+use super::observer::StepObserver;
 use crate::kernels::abi::ArenaPtr;
 use std::ops::Range;
 use std::time::Instant;
 
-/// Most events that are kept of one thread; a step of a long loop has more.
+/// Most events that are kept of one thread. A step of a long loop has more; the rest are counted only.
 pub const MOST: usize = 1 << 20;
 
-/// Something that a thread did, in nanoseconds since the step began.
+/// A span of one thread's time, in nanoseconds since the step began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The instruction, as [`Exec::nodes`](super::exec::Exec::nodes) counts them; [`WAIT`] for a barrier.
+    /// The instruction, as an index into [`Exec::nodes`](super::exec::Exec::nodes); [`WAIT`] for a barrier.
     pub instr: u32,
     /// When it began.
     pub from: u64,
@@ -23,37 +24,37 @@ pub struct Event {
     pub to: u64,
 }
 
-/// Stands for "waited for the other threads" in [`Event::instr`].
+/// [`Event::instr`] of a wait for the other threads at a barrier.
 pub const WAIT: u32 = u32::MAX;
 
-/// The events of one thread, in space that was set aside before the step.
+/// The events of one thread, in space that is allocated before the step.
 #[derive(Clone, Debug)]
 pub struct Track {
     origin: Instant,
     events: Vec<Event>,
-    room: usize,
+    capacity: usize,
     dropped: u64,
 }
 
 impl Track {
-    /// Room for `events` events, at most [`MOST`].
+    /// Space for `events` events, at most [`MOST`].
     pub fn new(events: usize) -> Track {
-        let room = events.min(MOST);
-        Track { origin: Instant::now(), events: Vec::with_capacity(room), room, dropped: 0 }
+        let capacity = events.min(MOST);
+        Track { origin: Instant::now(), events: Vec::with_capacity(capacity), capacity, dropped: 0 }
     }
 
-    /// Forgets all; times count from `origin`.
+    /// Clears the track; times count from `origin`.
     pub fn begin(&mut self, origin: Instant) {
         self.events.clear();
         (self.origin, self.dropped) = (origin, 0);
     }
 
-    /// What the thread did, in order.
+    /// The events, in order.
     pub fn events(&self) -> &[Event] {
         &self.events
     }
 
-    /// Events for which there was no room.
+    /// Number of events for which there was no space.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -63,7 +64,7 @@ impl Track {
     }
 
     fn push(&mut self, instr: u32, from: u64) {
-        if self.events.len() < self.room {
+        if self.events.len() < self.capacity {
             let to = self.now();
             self.events.push(Event { instr, from, to });
         } else {
@@ -72,7 +73,7 @@ impl Track {
     }
 }
 
-/// A step that is recorded.
+/// The observer of a recorded step.
 pub(super) struct Traced<'a, W> {
     inner: W,
     track: &'a mut Track,
@@ -80,15 +81,15 @@ pub(super) struct Traced<'a, W> {
 }
 
 impl<'a, W> Traced<'a, W> {
-    /// What `inner` does, written down in `track`.
+    /// Wraps `inner`; events go to `track`.
     pub fn new(inner: W, track: &'a mut Track) -> Self {
         Traced { inner, track, since: 0 }
     }
 }
 
 impl<W: StepObserver> StepObserver for Traced<'_, W> {
-    fn frame(&mut self) -> ArenaPtr {
-        self.inner.frame()
+    fn arena(&mut self) -> ArenaPtr {
+        self.inner.arena()
     }
 
     fn goes_on(&mut self, time: usize) -> bool {
@@ -109,7 +110,7 @@ impl<W: StepObserver> StepObserver for Traced<'_, W> {
     }
 
     fn done(&mut self, segment: &Segment, i: usize) {
-        // A loop is what its instructions are.
+        // A loop has the events of its body.
         if segment.calls[i].loop_call == u32::MAX {
             self.track.push((segment.first + i) as u32, self.since);
         }
@@ -118,7 +119,7 @@ impl<W: StepObserver> StepObserver for Traced<'_, W> {
 }
 
 impl Linked {
-    /// Events of a step of `thread`.
+    /// Number of events of a recorded step of `thread`.
     pub fn events(&self, thread: usize) -> usize {
         self.events_of(0, thread)
     }

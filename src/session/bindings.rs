@@ -68,7 +68,7 @@ pub(super) fn bindings(g: &Graph<'_>, s: &Scheduled) -> Vec<Binding> {
     };
     let leaves = g.leaves().map(|(v, kind, name)| {
         let attrs = g.attrs(g.def[v.at()]);
-        let at = s.plan.place[s.slices[v.at()].buf as usize];
+        let at = s.plan.offset[s.slices[v.at()].buf as usize];
         match kind {
             LeafKind::Input => Binding { default: InputAttrs::of(&attrs).default, ..bind(name, Role::Input, v, at) },
             LeafKind::Param => Binding { init: Some(ParamAttrs::of(&attrs).start()), ..bind(name, Role::Param, v, at) },
@@ -79,7 +79,7 @@ pub(super) fn bindings(g: &Graph<'_>, s: &Scheduled) -> Vec<Binding> {
             }
         }
     });
-    let place = |o: &Operand| s.plan.place[o.buf as usize] + o.off;
+    let place = |o: &Operand| s.plan.offset[o.buf as usize] + o.off;
     let outputs = g.outputs().iter().zip(g.output_names).zip(&s.plan.code.outputs);
     let outputs = outputs.map(|((&v, &name), o)| bind(g.str(name), Role::Output, v, place(o)));
     leaves.chain(outputs).collect()

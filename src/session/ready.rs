@@ -6,7 +6,7 @@ use crate::kernels::gemm::Precision;
 use crate::nodes::{Graph, GraphBuf};
 use crate::passes::pipeline;
 use crate::sched::check::Checked;
-use crate::sched::{Scheduled, schedule_in, tape};
+use crate::sched::{Scheduled, schedule_in, share, tape};
 
 /// A graph that is scheduled and divided among threads.
 pub struct Ready {
@@ -37,7 +37,7 @@ impl Ready {
 impl Session {
     /// The tapes of a plan: for as many threads as are worth it, or for all.
     pub(super) fn tapes(&self, plan: &Checked) -> tape::Tapes {
-        if self.share { tape::tapes_sharing(plan, 0) } else { tape::tapes(plan) }
+        if self.share { share::tapes_sharing(plan, 0) } else { share::tapes(plan) }
     }
 }
 

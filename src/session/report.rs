@@ -119,7 +119,7 @@ pub fn report(g: &Graph<'_>, s: &Scheduled) -> PlanReport {
             op: if n.is_some() { g.def_of(n).name } else { "" },
             kind: code.kind[b],
             gradient: code.kind[b] == BufKind::Activation && n.is_some() && turn.is_some_and(|t| n > t),
-            offset: s.plan.place[b],
+            offset: s.plan.offset[b],
             size: code.bytes[b],
             first: s.live.first[root as usize],
             last: s.live.end[root as usize].saturating_sub(1),

@@ -82,7 +82,7 @@ fn call(g: &Graph<'_>, next: &[Sym], code: &Code, i: usize) -> Call {
     let n = code.node[i];
     let moved = code.reads_of(i).iter().chain(code.writes_of(i)).filter(|o| !matches!(o.split, Split::PerThread(_)));
     let bytes = moved.fold(0u64, |sum, o| sum.saturating_add(o.bytes() as u64));
-    let (flops, units, modelled) = (code.flops[i], code.units[i], code.time[i].0);
+    let (flops, units, modelled) = (code.flops[i], code.units[i], code.time[i].total);
     if !n.is_some() {
         let (name, types) = (String::new(), String::new());
         return Call { op: "update", name, types, flops, bytes, modelled, units, location: Location::Nowhere };

@@ -1,21 +1,26 @@
-//! Files that are replaced as a whole or not at all, whichever call fails and whenever the process is killed.
+//! Atomic replacement of files: a file is replaced as a whole or not at all, whichever call fails and whenever the
+//! process is killed.
 //!
-//! Invariant: who opens the target finds the old bytes or the new ones. The new ones go to a temporary file in the same
-//! folder, which is synced and renamed; then the folder is synced. That file has one name a target, so killed
-//! processes leave one stray at most; it is locked while it is written, so two processes cannot mix their bytes in it.
+//! Invariant: a reader of the target finds the old bytes or the new ones. The new bytes go to a temporary file in the
+//! same folder, which is synced and renamed; then the folder is synced. The temporary file's name follows from the
+//! target, so killed processes leave at most one. It is locked while it is written, so two processes cannot mix their
+//! bytes in it.
 
 use crate::error::{Error, Kind, Result};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// Replaces the file at `path` by one of these bytes, or leaves it as it is. A link stays: the file that it names is
-/// replaced. What is no file, a pipe or a device, is written to. The permissions of a file that was there are kept.
+/// Replaces the file at `path` by one with these bytes. On an error ([`Kind::Io`], which names the path) the file is
+/// unchanged.
+///
+/// The permissions of an old file are kept. If `path` is a symbolic link, the file that it points to is replaced. A
+/// pipe or a device is written to, without atomicity.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    place(path, bytes).map_err(|e| Error::new(Kind::Io, format!("{}: {e}", path.display())))
+    write(path, bytes).map_err(|e| Error::new(Kind::Io, format!("{}: {e}", path.display())))
 }
 
-fn place(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(old) if old.is_file() => replace(&fs::canonicalize(path)?, Some(old.permissions()), bytes),
         Ok(old) if old.is_dir() => Err(ErrorKind::IsADirectory.into()),
@@ -25,17 +30,18 @@ fn place(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
+/// Replaces the regular file `path`, or creates it.
 fn replace(path: &Path, permissions: Option<Permissions>, bytes: &[u8]) -> io::Result<()> {
     let temp = temporary(path)?;
     let mut file = locked(&temp)?;
     let done = fill(&mut file, permissions, bytes).and_then(|_| fs::rename(&temp, path));
     if done.is_err() {
-        // The error that matters is the first; a stray that cannot be removed is overwritten by the next write.
+        // The first error is returned. A temporary file that cannot be removed is overwritten by the next write.
         let _ = fs::remove_file(&temp);
     }
     drop(file);
     done?;
-    // The rename itself is durable once the directory is. Only Unix lets a directory be opened and synced.
+    // The rename is durable once the directory is synced. Only Unix can open and sync a directory.
     if cfg!(unix) {
         let dir = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         File::open(dir)?.sync_all()?;
@@ -43,7 +49,7 @@ fn replace(path: &Path, permissions: Option<Permissions>, bytes: &[u8]) -> io::R
     Ok(())
 }
 
-/// The name that `path` is written under before it is renamed.
+/// The path of the temporary file for `path`: `.NAME.tmp` in the same folder.
 fn temporary(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or(io::Error::new(ErrorKind::InvalidInput, "names no file"))?;
     let mut hidden = std::ffi::OsString::from(".");
@@ -52,16 +58,16 @@ fn temporary(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(hidden))
 }
 
-/// The temporary file, empty, which no other process writes to until it is closed.
+/// Opens the temporary file, empty and locked. No other process writes to it until it is closed.
 fn locked(temp: &Path) -> io::Result<File> {
     loop {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(temp)?;
         match file.lock() {
-            // Without locks, two processes that write to one target at the same time are the user's affair.
+            // Without locks, concurrent writes to one target are not prevented.
             Err(e) if e.kind() != ErrorKind::Unsupported => return Err(e),
             _ => {}
         }
-        // Who held the lock before may have renamed the file: then it is the target now.
+        // The previous holder of the lock may have renamed the file. Then it is the target, and a new one is opened.
         if is_at(&file, temp)? {
             file.set_len(0)?;
             return Ok(file);
@@ -69,7 +75,7 @@ fn locked(temp: &Path) -> io::Result<File> {
     }
 }
 
-/// Whether `path` names this file.
+/// True if `path` names this open file.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
@@ -81,14 +87,15 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Whether `path` names this file: locks of this system are on names.
+/// True if `path` exists. Without inode numbers, no more can be said about the open file.
 #[cfg(not(unix))]
 fn is_at(_: &File, path: &Path) -> io::Result<bool> {
     fs::exists(path)
 }
 
+/// Sets the permissions, writes the bytes and syncs the file.
 fn fill(file: &mut File, permissions: Option<Permissions>, bytes: &[u8]) -> io::Result<()> {
-    // First of all: what only its owner may read is at no time open to others.
+    // Before the write: bytes that only the owner may read are never readable by others.
     if let Some(p) = permissions.filter(|p| file.metadata().is_ok_and(|now| now.permissions() != *p)) {
         file.set_permissions(p)?;
     }
@@ -131,7 +138,7 @@ mod tests {
         fs::remove_dir_all(&dir).unwrap();
     }
 
-    /// Writers of one target wait for each other: what stands there at any time was written by one of them.
+    /// Writers of one target wait for each other: at any time the file holds the bytes of one of them.
     #[test]
     fn writers_of_one_target_do_not_mix() {
         let dir = scratch("mix");

@@ -1,33 +1,24 @@
-//! Which examples each step sees: shuffled epochs, addressed by (seed, epoch, position).
+//! The order of examples: shuffled epochs, addressed by seed, epoch and position.
 //!
-//! Invariant: the order of an epoch is a function of (seed, epoch, number of examples), so a cursor of two numbers is
-//! all that a checkpoint needs. Taking a batch allocates nothing.
+//! Invariant: the order of an epoch is a function of seed, epoch and number of examples, so a checkpoint needs only
+//! epoch and position. Taking a batch allocates nothing.
 
+use crate::arena::rng::{GOLDEN, SplitMix64, mix};
 use crate::error::{Error, Kind, Result};
 
-/// Weyl constant of SplitMix64: 2⁶⁴ over the golden ratio.
-const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-
-/// The finaliser of SplitMix64.
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
-
-/// Fills `order` with the permutation of `0..order.len()` that (`seed`, `epoch`) name: Fisher–Yates over SplitMix64.
+/// Fills `order` with a permutation of `0..order.len()`, a function of `seed`, `epoch` and the length: Fisher–Yates
+/// shuffling with the numbers of SplitMix64.
 pub fn permutation(seed: u64, epoch: u64, order: &mut [u32]) {
     order.iter_mut().zip(0..).for_each(|(o, i)| *o = i);
-    let mut state = mix(seed.wrapping_add(GOLDEN)) ^ mix(epoch.wrapping_mul(GOLDEN).wrapping_add(1));
+    let start = mix(seed.wrapping_add(GOLDEN)) ^ mix(epoch.wrapping_mul(GOLDEN).wrapping_add(1));
+    let mut stream = SplitMix64(start);
     for i in (1..order.len()).rev() {
-        state = state.wrapping_add(GOLDEN);
-        // A 128-bit product scales to 0..=i; its bias is below i/2⁶⁴.
-        let j = (u128::from(mix(state)) * (i as u128 + 1)) >> 64;
-        order.swap(i, j as usize);
+        order.swap(i, stream.below(i as u64 + 1) as usize);
     }
 }
 
-/// A stream of batches: epoch after epoch, each in an order of its own, without the examples left over at its end.
+/// An endless stream of batches, epoch after epoch. Each epoch has its own order. Examples that do not fill a last
+/// batch are left out.
 #[derive(Clone, Debug)]
 pub struct Batches {
     seed: u64,
@@ -38,7 +29,7 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Batches of `batch` out of `examples` examples.
+    /// Batches of `batch` out of `examples` examples. Fails with [`Kind::Data`] unless `1 <= batch <= examples < 2³²`.
     pub fn new(examples: usize, batch: usize, seed: u64) -> Result<Batches> {
         if batch == 0 || batch > examples || u32::try_from(examples).is_err() {
             let text = format!("a batch of {batch} cannot be taken out of {examples} examples");
@@ -49,7 +40,7 @@ impl Batches {
         Ok(b)
     }
 
-    /// The examples of the next batch.
+    /// Takes the next batch: the indices of its examples.
     pub fn advance(&mut self) -> &[u32] {
         if self.at + self.batch > self.order.len() {
             self.epoch += 1;
@@ -60,17 +51,18 @@ impl Batches {
         &self.order[self.at - self.batch..self.at]
     }
 
-    /// Where the stream is: the epoch, and the examples of it that were given out.
+    /// The position of the stream: the epoch, and the number of its examples taken.
     pub fn cursor(&self) -> (u64, u64) {
         (self.epoch, self.at as u64)
     }
 
-    /// Batches of all epochs that lie before a cursor.
+    /// The number of batches before a cursor (epoch, examples taken), in all epochs.
     pub fn before(&self, (epoch, at): (u64, u64)) -> u64 {
-        epoch.saturating_mul(self.per_epoch() as u64).saturating_add(at / self.batch as u64)
+        let per_epoch = self.order.len() / self.batch;
+        epoch.saturating_mul(per_epoch as u64).saturating_add(at / self.batch as u64)
     }
 
-    /// Continues from a cursor.
+    /// Continues from a cursor. Fails with [`Kind::Data`] unless `at` is a multiple of the batch within the epoch.
     pub fn seek(&mut self, epoch: u64, at: u64) -> Result<()> {
         if at > self.order.len() as u64 || !at.is_multiple_of(self.batch as u64) {
             let (n, batch) = (self.order.len(), self.batch);
@@ -82,14 +74,9 @@ impl Batches {
         Ok(())
     }
 
-    /// Examples in one batch.
+    /// Number of examples of a batch.
     pub fn batch(&self) -> usize {
         self.batch
-    }
-
-    /// Batches in one epoch.
-    pub fn per_epoch(&self) -> usize {
-        self.order.len() / self.batch
     }
 }
 

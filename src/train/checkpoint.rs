@@ -1,9 +1,9 @@
 //! Checkpoints: named tensors in one safetensors file.
 //!
-//! Invariants. Saving: the target is replaced as a whole or not at all ([`super::atomic`]); equal tensors give equal
-//! bytes. Loading: the file is hostile until proven good (size first, then header, then its [`digest`], then each
-//! tensor against what is expected), and a failed load changes nothing. NaN and infinities are data like any other; a
-//! bool is 0 or 1. Weights files hold torch's names and `format=pt`, so `safetensors.torch.load_file` reads them.
+//! Invariants of saving: the target is replaced as a whole or not at all ([`super::atomic`]), and equal tensors give
+//! equal bytes. Invariants of loading: the file is hostile until proven good (size, then header, then [`digest`], then
+//! each tensor against what is expected), and a failed load changes nothing. NaN and infinities are valid elements; a
+//! bool is 0 or 1. Files have `format=pt` and weights have torch's names, so `safetensors.torch.load_file` reads them.
 
 pub mod digest;
 
@@ -17,22 +17,23 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
-/// Bytes that a header may take beside the data.
+/// Largest header of a file, in bytes.
 pub const HEADER_LIMIT: u64 = 16 << 20;
 
 /// A named tensor, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Entry<'a> {
-    /// Name.
+    /// The name, unique in a file.
     pub name: &'a str,
     /// Element type.
     pub dtype: DType,
-    /// Dimensions.
+    /// The shape.
     pub dims: &'a [usize],
     /// Elements, little-endian and row-major.
     pub bytes: &'a [u8],
 }
 
+/// The dtypes and their names in files.
 const DTYPES: [(DType, Dtype); 11] = [
     (DType::F32, Dtype::F32),
     (DType::F64, Dtype::F64),
@@ -47,12 +48,13 @@ const DTYPES: [(DType, Dtype); 11] = [
     (DType::C64, Dtype::C64),
 ];
 
+/// An error of kind [`Kind::Data`].
 fn bad(message: impl Into<String>) -> Error {
     Error::new(Kind::Data, message)
 }
 
-/// Refuses bytes that stand for no value of their type: a bool other than 0 and 1.
-fn proven<'a>(e: Entry<'a>) -> Result<Entry<'a>> {
+/// Returns the entry, or an error if an element is no value of its type: a bool other than 0 and 1.
+fn checked<'a>(e: Entry<'a>) -> Result<Entry<'a>> {
     match e.dtype.misfit(e.bytes) {
         Some(at) => {
             let text = format!("element {at} of {:?} is {}; a bool is 0 or 1", e.name, e.bytes[at]);
@@ -62,8 +64,8 @@ fn proven<'a>(e: Entry<'a>) -> Result<Entry<'a>> {
     }
 }
 
-/// The entries as one safetensors file, with a [`digest`]. An error says which name stands twice, or which bool is
-/// neither 0 nor 1.
+/// The bytes of a safetensors file with these entries and a [`digest`]. Fails with [`Kind::Data`] if a name occurs
+/// twice or a bool is neither 0 nor 1.
 pub fn encode(entries: &[Entry<'_>]) -> Result<Vec<u8>> {
     let mut names: Vec<&str> = entries.iter().map(|e| e.name).collect();
     names.sort_unstable();
@@ -71,41 +73,43 @@ pub fn encode(entries: &[Entry<'_>]) -> Result<Vec<u8>> {
         return Err(bad(format!("two tensors are called {:?}", w[0])));
     }
     let views = entries.iter().map(|e| {
-        let e = proven(*e)?;
+        let e = checked(*e)?;
         let dtype = DTYPES.iter().find(|d| d.0 == e.dtype).map(|d| d.1);
         let dtype = dtype.ok_or_else(|| bad(format!("{:?}: no file type for {}", e.name, e.dtype)))?;
         let view = TensorView::new(dtype, e.dims.to_vec(), e.bytes);
         Ok((e.name, view.map_err(|err| bad(format!("{:?}: {err}", e.name)))?))
     });
     let views = views.collect::<Result<Vec<_>>>()?;
-    // One key only: a map of several has no fixed order, and equal weights must give equal bytes.
+    // One key only: a map of several keys has no fixed order, and equal tensors must give equal bytes.
     let meta = [("format".to_string(), "pt".to_string())].into();
     let mut file = safetensors::serialize(views, Some(meta)).map_err(|e| bad(e.to_string()))?;
     digest::seal(&mut file)?;
     Ok(file)
 }
 
-/// Writes the entries to `path`.
+/// Writes the entries to `path`, as a whole or not at all.
 pub fn save(path: &Path, entries: &[Entry<'_>]) -> Result<()> {
     write_atomically(path, &encode(entries)?)
 }
 
-/// A file that was read and found to be well formed, and as it was written if it holds a digest.
+/// A well-formed file in memory. If it holds a digest, the digest fits.
 pub struct Loaded {
     bytes: Vec<u8>,
     digest: Digest,
     index: Vec<Tensor>,
 }
 
+/// A tensor of a file.
 struct Tensor {
     name: String,
     dtype: DType,
     dims: Vec<usize>,
+    /// The tensor's bytes in the file.
     at: Range<usize>,
 }
 
 impl Loaded {
-    /// Reads `path`, which may be `limit` bytes long at most.
+    /// Reads the file `path`. Fails if it is longer than `limit` bytes, or as [`Loaded::parse`] does.
     pub fn open(path: &Path, limit: u64) -> Result<Loaded> {
         let named = |e: Error| e.context(path.display());
         let io = |e: std::io::Error| named(e.into());
@@ -116,12 +120,13 @@ impl Loaded {
         }
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len as usize).map_err(|e| named(bad(e.to_string())))?;
-        // One byte beyond the length: a file that grew meanwhile is noticed, not trusted.
+        // One byte more than the length: a file that grew meanwhile fails the layout check.
         Read::by_ref(&mut file).take(len + 1).read_to_end(&mut bytes).map_err(io)?;
         Loaded::parse(bytes).map_err(named)
     }
 
-    /// Reads a file's bytes.
+    /// Parses the bytes of a file. Fails with [`Kind::Data`] if they are no safetensors file, if the header is too long
+    /// or repeats a name, if the digest does not fit, or if an element is no value of its type.
     pub fn parse(bytes: Vec<u8>) -> Result<Loaded> {
         let (header, meta) =
             safetensors::SafeTensors::read_metadata(&bytes).map_err(|e| bad(format!("not a safetensors file: {e}")))?;
@@ -132,25 +137,25 @@ impl Loaded {
         if let Some(name) = repeated_key(&bytes[8..start]) {
             return Err(bad(format!("the header lists {name:?} twice")));
         }
-        let digest = digest::check(&bytes, meta.metadata().as_ref())?;
+        let digest = digest::check(&bytes, meta.metadata().iter().flatten())?;
         let mut index = Vec::new();
         for (name, info) in meta.tensors() {
             let dtype = DTYPES.iter().find(|d| d.1 == info.dtype).map(|d| d.0);
             let dtype = dtype.ok_or_else(|| bad(format!("{name:?} is {}: not supported", info.dtype)))?;
             let at = start + info.data_offsets.0..start + info.data_offsets.1;
-            proven(Entry { name: &name, dtype, dims: &info.shape, bytes: &bytes[at.clone()] })?;
+            checked(Entry { name: &name, dtype, dims: &info.shape, bytes: &bytes[at.clone()] })?;
             index.push(Tensor { name, dtype, dims: info.shape.clone(), at });
         }
         index.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(Loaded { bytes, digest, index })
     }
 
-    /// Whether the file holds a digest. One that does not fit was refused.
+    /// Whether the file holds a digest. A file whose digest does not fit is never loaded.
     pub fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// All tensors, by name.
+    /// All tensors, sorted by name.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = Entry<'_>> {
         self.index.iter().map(|t| self.entry(t))
     }
@@ -165,7 +170,8 @@ impl Loaded {
         self.index.get(i).map(|t| self.entry(t))
     }
 
-    /// The tensor called `name`, which must have this type and shape.
+    /// The tensor called `name`. Fails with [`Kind::Name`] if there is none, and with [`Kind::Shape`] unless it has
+    /// this dtype and shape.
     pub fn expect(&self, name: &str, dtype: DType, dims: &[usize]) -> Result<Entry<'_>> {
         let e = self.find(name).ok_or_else(|| Error::new(Kind::Name, format!("there is no tensor {name:?}")))?;
         if e.dtype != dtype || e.dims != dims {
@@ -176,9 +182,9 @@ impl Loaded {
     }
 }
 
-/// The first key that the JSON object `header`, which is valid, repeats. The parser keeps the last of equal keys, and
-/// what it drops would go unseen. Keys are compared as they are spelled: an escaped spelling of a name that stands
-/// there plainly too cannot cover bytes of its own, which the layout check refuses.
+/// A key that the valid JSON object `header` repeats, if any. The parser keeps the last of equal keys and drops the
+/// others without notice. Keys are compared as they are spelled. That suffices: of two spellings of one name the
+/// parser drops one, and the layout check refuses a file whose remaining tensors leave bytes uncovered.
 fn repeated_key(header: &[u8]) -> Option<String> {
     let (mut depth, mut at, mut keys) = (0, 0, Vec::new());
     let mut last: Range<usize> = 0..0;

@@ -1,24 +1,24 @@
-//! Metrics: one JSON object a line, and step times.
+//! Metrics: lines of JSON, and step times.
 //!
-//! Invariant: recording a time allocates nothing, and a line is handed over in one write, with its end, so that a
-//! reader of complete lines sees it whole or not at all. For training programs.
+//! Invariants: recording a time allocates nothing. A line is one write, its newline included, so a reader of complete
+//! lines sees all of it or nothing.
 
 use std::fmt::Write as _;
 use std::io::Write;
 
-/// Writes one JSON object a line.
+/// A writer of JSON lines: one object in each line.
 pub struct Jsonl<W> {
     out: W,
     line: String,
 }
 
 impl<W: Write> Jsonl<W> {
-    /// Onto `out`.
+    /// Writes to `out`.
     pub fn new(out: W) -> Jsonl<W> {
         Jsonl { out, line: String::with_capacity(256) }
     }
 
-    /// Writes a line: whole numbers first, then fractions. What is no number becomes `null`.
+    /// Writes a line: integers first, then floats. NaN and infinities become `null`.
     pub fn write(&mut self, whole: &[(&str, u64)], fractions: &[(&str, f64)]) -> std::io::Result<()> {
         self.line.clear();
         let mut sep = '{';
@@ -38,13 +38,13 @@ impl<W: Write> Jsonl<W> {
         self.out.write_all(self.line.as_bytes())
     }
 
-    /// What lines are written to.
+    /// The underlying writer.
     pub fn get_ref(&self) -> &W {
         &self.out
     }
 }
 
-/// Step times, in space that was set aside before the first step. Beyond it, the oldest are overwritten.
+/// The last step times, in nanoseconds, in a ring buffer of fixed size.
 #[derive(Clone, Debug)]
 pub struct Times {
     ns: Vec<u64>,
@@ -53,9 +53,9 @@ pub struct Times {
 }
 
 impl Times {
-    /// Room for `capacity` times (at least one).
+    /// A buffer for `capacity` times, at least one. Beyond that the oldest are overwritten.
     pub fn new(capacity: usize) -> Times {
-        // Not zeros: those the system would only promise, and a step would be the first to touch them.
+        // Not zeros: the system would map their pages only when a step first touches them.
         Times { ns: vec![u64::MAX; capacity.max(1)], next: 0, count: 0 }
     }
 
@@ -66,24 +66,25 @@ impl Times {
         self.count = (self.count + 1).min(self.ns.len());
     }
 
-    /// Times kept.
+    /// Number of times kept.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is none.
+    /// True if no time was recorded.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The times kept, smallest first.
+    /// The times kept, in ascending order.
     pub fn sorted(&self) -> Vec<u64> {
         let mut all = self.ns[..self.count].to_vec();
         all.sort_unstable();
         all
     }
 
-    /// The smallest time that at least `q` of all times do not exceed (`q` in 0..=1); 0 if there is none.
+    /// The quantile `q` in [0, 1] by nearest rank: the smallest time that at least this fraction of the times do not
+    /// exceed. 0 if no time was recorded.
     pub fn quantile(&self, q: f64) -> u64 {
         let all = self.sorted();
         let rank = (q.clamp(0.0, 1.0) * all.len() as f64).ceil() as usize;

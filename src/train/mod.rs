@@ -1,8 +1,9 @@
-//! Training around a step program: schedules, batches, checkpoints, metrics, and the loop that ties them.
+//! Training with a step program: schedules, batches, checkpoints, metrics, sampling, and the [`Trainer`] that combines
+//! them.
 //!
-//! Invariant: everything that a run's bits depend on is a function of (seed, step): the learning rate of
-//! [`schedule`], the order of [`batches`], the state in a [`checkpoint`]. So a run that is resumed equals one that was
-//! never stopped. Top of the library: only programs import this room.
+//! Invariant: everything that a run's bits depend on is a function of seed and step: the learning rate ([`schedule`]),
+//! the order of examples ([`batches`]), the state ([`checkpoint`]). So a resumed run equals one that never stopped.
+//! Only programs import this module.
 
 pub mod atomic;
 pub mod batches;

@@ -1,20 +1,21 @@
-//! Choosing a token from logits: temperature, top-k, top-p.
+//! Sampling a token from logits: temperature, top-k, top-p.
 //!
-//! Invariant: the choice is a function of the logits, the settings and one uniform number; ties go to the smaller
-//! index. After its first choice a sampler allocates nothing.
+//! Invariants: the token is a function of logits, settings and one uniform number; ties go to the smaller index. A
+//! sampler allocates nothing after its first token.
 
 use crate::error::{Error, Kind, Result};
 use crate::kernels::random;
 use std::cmp::Ordering;
 
-/// How to choose.
+/// The settings of a [`Sampler`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampling {
-    /// What logits are divided by. 1 is plain sampling; towards 0 the largest logit wins, and at 0 it always does.
+    /// Divisor of the logits, at least 0. 1 samples from the softmax; 0 always chooses the largest logit.
     pub temperature: f64,
-    /// Only this many of the largest logits count, exactly; 0: all.
+    /// Only this many of the largest logits count, ties broken by index. 0: all count.
     pub top_k: usize,
-    /// Of those, only the fewest largest whose probabilities reach this sum (Holtzman et al. 2020); 1: all.
+    /// Of those, only the fewest largest whose probabilities sum to at least this count (nucleus sampling, Holtzman et
+    /// al. 2020). In (0, 1]; 1: all count.
     pub top_p: f64,
 }
 
@@ -24,7 +25,7 @@ impl Default for Sampling {
     }
 }
 
-/// Chooses tokens.
+/// Samples tokens from logits.
 #[derive(Clone, Debug)]
 pub struct Sampler {
     settings: Sampling,
@@ -32,12 +33,13 @@ pub struct Sampler {
     weights: Vec<f64>,
 }
 
+/// An error of kind [`Kind::Data`].
 fn bad(text: String) -> Error {
     Error::new(Kind::Data, text)
 }
 
 impl Sampler {
-    /// A sampler, or which setting has no meaning.
+    /// A sampler. Fails with [`Kind::Data`] if a setting is out of its range.
     pub fn new(settings: Sampling) -> Result<Sampler> {
         let Sampling { temperature, top_p, .. } = settings;
         if !(temperature >= 0.0 && temperature.is_finite()) {
@@ -49,14 +51,15 @@ impl Sampler {
         Ok(Sampler { settings, order: Vec::new(), weights: Vec::new() })
     }
 
-    /// The index chosen by `u`, uniform in [0, 1). A logit of −∞ is never chosen; NaN and +∞ are errors that name it.
+    /// The index that `u`, uniform in [0, 1), chooses from `logits`. A logit of −∞ is never chosen. Fails with
+    /// [`Kind::Data`] if a logit is NaN or +∞, or if all are −∞.
     pub fn pick(&mut self, logits: &[f32], u: f64) -> Result<usize> {
         if let Some(i) = logits.iter().position(|x| x.is_nan() || *x == f32::INFINITY) {
             return Err(bad(format!("logit {i} is {}", logits[i])));
         }
         self.order.clear();
         self.order.extend((0..logits.len() as u32).filter(|&i| logits[i as usize] > f32::NEG_INFINITY));
-        // Of equals the smaller index comes first; NaN was refused.
+        // Equal logits are ordered by index. There is no NaN.
         let descending = |a: &u32, b: &u32| logits[*b as usize].partial_cmp(&logits[*a as usize]);
         self.order.sort_unstable_by(|a, b| descending(a, b).unwrap_or(Ordering::Equal).then(a.cmp(b)));
         let Some(&first) = self.order.first() else {
@@ -82,13 +85,13 @@ impl Sampler {
             left -= w;
             left < 0.0
         });
-        // Rounding may leave a rest at the end.
+        // Rounding may leave a remainder behind the last weight.
         let chosen = chosen.unwrap_or(self.weights.len() - 1);
         Ok(self.order[chosen] as usize)
     }
 }
 
-/// Number `i` in [0, 1) of the stream that `seed` names: what [`Sampler::pick`] takes for token `i`.
+/// Number `i` of the stream `seed`, uniform in [0, 1): the `u` of [`Sampler::pick`] for token `i`.
 pub fn uniform(seed: u64, i: u64) -> f64 {
     let mut out = [0.0; 2];
     random::uniform::<f64>([seed as u32, (seed >> 32) as u32, 0, 0], 0, i, &mut out);

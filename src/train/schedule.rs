@@ -1,25 +1,25 @@
 //! Learning-rate schedules as pure functions of the step.
 //!
-//! Invariant: `lr(t)` depends on `t` and on nothing else, so a resumed run needs no schedule state. The formulas are
-//! torch's, in closed form. Callers write the result into the step program's `lr` input.
+//! Invariant: the rate depends on the step alone, so a checkpoint holds no state of the schedule. The formulas are
+//! those of `torch.optim.lr_scheduler`, in closed form. The caller writes the rate into the step program's input `lr`.
 
 use crate::error::{Error, Kind, Result};
 
 /// The learning rate of each step, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Schedule {
-    /// `lr`, always.
+    /// `lr` at every step.
     Constant {
         /// The rate.
         lr: f64,
     },
     /// `lr·gamma^⌊t / step_size⌋`, as `StepLR`.
     Step {
-        /// The rate at first.
+        /// The first rate.
         lr: f64,
-        /// Steps at one rate.
+        /// Number of steps at each rate.
         step_size: u64,
-        /// What the rate is multiplied by after them.
+        /// Factor from one rate to the next.
         gamma: f64,
     },
     /// Linear from `lr·start_factor` over `warmup` steps (`LinearLR`), then half a cosine from `lr` down to `min_lr` at
@@ -27,11 +27,11 @@ pub enum Schedule {
     Cosine {
         /// The rate after the warm-up.
         lr: f64,
-        /// Steps of the warm-up.
+        /// Number of steps of the warm-up.
         warmup: u64,
-        /// What part of `lr` the warm-up starts from.
+        /// First rate of the warm-up, as a fraction of `lr`.
         start_factor: f64,
-        /// The step that reaches `min_lr`.
+        /// The step from which the rate is `min_lr`.
         total: u64,
         /// The last rate.
         min_lr: f64,
@@ -41,34 +41,34 @@ pub enum Schedule {
     OneCycle {
         /// The peak.
         max_lr: f64,
-        /// All steps.
+        /// Number of all steps.
         total: u64,
-        /// Part of the steps that the way up takes.
+        /// Fraction of the steps in which the rate rises.
         pct_start: f64,
-        /// Peak over first rate.
+        /// Ratio of the peak to the first rate.
         div_factor: f64,
-        /// First rate over last.
+        /// Ratio of the first rate to the last.
         final_div_factor: f64,
     },
 }
 
-/// `from` at `x = 0`, `to` at `x = 1`, half a cosine between.
+/// Half a cosine from `from` at `x = 0` to `to` at `x = 1`.
 fn anneal(from: f64, to: f64, x: f64) -> f64 {
     to + (from - to) / 2.0 * (1.0 + (std::f64::consts::PI * x).cos())
 }
 
 impl Schedule {
-    /// One cycle with torch's defaults: 30 % up, factors 25 and 10⁴.
+    /// One cycle with torch's defaults: 30 % of the steps rising, factors 25 and 10⁴.
     pub fn one_cycle(max_lr: f64, total: u64) -> Schedule {
         Schedule::OneCycle { max_lr, total, pct_start: 0.3, div_factor: 25.0, final_div_factor: 1e4 }
     }
 
-    /// Cosine down to 0, after a warm-up from `lr/3` (torch's default).
+    /// A cosine down to 0 after a warm-up from `lr/3` (torch's default).
     pub fn cosine(lr: f64, warmup: u64, total: u64) -> Schedule {
         Schedule::Cosine { lr, warmup, start_factor: 1.0 / 3.0, total, min_lr: 0.0 }
     }
 
-    /// The rate of step `t`, counted from 0.
+    /// The learning rate of step `t`, counted from 0.
     pub fn lr(&self, t: u64) -> f64 {
         match *self {
             Schedule::Constant { lr } => lr,
@@ -93,7 +93,8 @@ impl Schedule {
         }
     }
 
-    /// Refuses what makes no sense: a rate that is negative or no number, a length of 0, a fraction outside [0, 1].
+    /// Fails with [`Kind::Data`] if a rate or a factor is negative or not finite, a length is 0, a fraction is outside
+    /// [0, 1], or a ratio is not positive.
     pub fn validate(&self) -> Result<()> {
         let bad = |what: &str, x: f64| Err(Error::new(Kind::Data, format!("schedule: {what} is {x}")));
         let rate = |x: f64| x.is_finite() && x >= 0.0;

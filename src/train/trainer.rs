@@ -1,7 +1,7 @@
-//! The loop's one step: rate, batch, program, cursor; and the checkpoint of all of it.
+//! The trainer: one training step with its learning rate and batch, and the checkpoint of all state.
 //!
-//! Invariant: after [`Trainer::restore`] the trainer is in the state that [`Trainer::save`] saw, bit for bit, so what
-//! follows equals what would have followed. A step allocates nothing that its `fill` does not.
+//! Invariant: [`Trainer::restore`] brings back the state that [`Trainer::save`] wrote, bit for bit, so a resumed run
+//! equals one that never stopped. A step allocates nothing, except in the caller's `fill`.
 
 use super::checkpoint::{self, Digest, Entry, HEADER_LIMIT, Loaded};
 use super::{Batches, Schedule};
@@ -12,35 +12,59 @@ use crate::session::{Program, Role, Slot, Trace};
 use std::path::Path;
 use std::time::Instant;
 
-/// Name of the tensor that holds a checkpoint's cursor: version, step, epoch, position, seed, batch (`i64[6]`).
+/// Name of the checkpoint's tensor of counters, `i64[6]`: version, step, epoch, position, seed, batch.
 pub const CURSOR: &str = "train.cursor";
+/// Version of the cursor.
 const VERSION: u64 = 1;
-/// Most steps of a run: what an f64, which rates are computed in, counts.
+/// Largest number of steps of a run: 2⁵³, up to which an f64 is exact. Rates are computed in f64.
 pub const MAX_STEPS: u64 = 1 << 53;
 
-/// A scalar of either float type.
+/// The counters of a checkpoint: the elements of [`CURSOR`], in order.
+#[derive(Clone, Copy)]
+struct Cursor {
+    version: u64,
+    /// Steps done.
+    step: u64,
+    epoch: u64,
+    /// Examples of the epoch that were taken.
+    position: u64,
+    seed: u64,
+    batch: u64,
+}
+
+impl Cursor {
+    fn to_words(self) -> [u64; 6] {
+        [self.version, self.step, self.epoch, self.position, self.seed, self.batch]
+    }
+
+    fn from_words([version, step, epoch, position, seed, batch]: [u64; 6]) -> Cursor {
+        Cursor { version, step, epoch, position, seed, batch }
+    }
+}
+
+/// A scalar input or output, f32 or f64.
 #[derive(Clone, Copy)]
 enum Scalar {
     F32(Slot<f32>),
     F64(Slot<f64>),
 }
 
-/// What a step did.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Steps done, this one included.
     pub step: u64,
-    /// Epoch that its batch came from, from 0.
+    /// Epoch of the batch, counted from 0.
     pub epoch: u64,
-    /// The loss before its update.
+    /// The loss before the step's update.
     pub loss: f64,
-    /// Its learning rate.
+    /// The step's learning rate.
     pub lr: f64,
-    /// Nanoseconds that the program took.
+    /// Time of the program, in nanoseconds, without `fill`.
     pub ns: u64,
 }
 
-/// A step program with what drives it.
+/// A step program with its schedule, its batches and its counters.
 pub struct Trainer {
     program: Program,
     schedule: Schedule,
@@ -54,9 +78,10 @@ pub struct Trainer {
 }
 
 impl Trainer {
-    /// Of a step program that [`train`](crate::passes::optimiser::train) made, whose scalar output `loss` is reported.
-    /// Params and states that were neither loaded nor initialised nor written start from `seed`; others stay as they
-    /// are.
+    /// A trainer of a step program that [`train`](crate::passes::optimiser::train) made. `loss` is the name of the
+    /// scalar output that is reported. Params and states without a value are initialised from `seed`; those that were
+    /// loaded, initialised or written keep theirs. Fails if the schedule is invalid, or if the program has no input
+    /// `lr` or no such output.
     pub fn new(program: Program, loss: &str, schedule: Schedule, batches: Batches, seed: u64) -> Result<Trainer> {
         schedule.validate()?;
         let lr = match program.input::<f32>(LR) {
@@ -72,11 +97,11 @@ impl Trainer {
         Ok(t)
     }
 
-    /// Runs one step. `fill` writes the examples that it is given into the program's inputs.
+    /// Runs one step. `fill` writes the examples whose indices it gets into the program's inputs.
     ///
-    /// A step that fails, in `fill` or in the program, leaves the trainer where it was: the next one sees the same
-    /// examples. A loss that is not finite is an error too, of a step that was done: its update has reached the params,
-    /// so training goes on from a checkpoint or from new start values.
+    /// A step that fails in `fill` or in the program leaves the trainer unchanged: the next step sees the same
+    /// examples. A loss that is not finite is an error of kind [`Kind::Diverged`]. That step is done and has updated
+    /// the params, so training can only go on from a checkpoint or from new start values.
     pub fn step(&mut self, fill: &mut dyn FnMut(&mut Program, &[u32]) -> Result<()>) -> Result<Progress> {
         let (epoch, at) = self.batches.cursor();
         let lr = self.schedule.lr(self.step);
@@ -98,7 +123,7 @@ impl Trainer {
         }
     }
 
-    /// The next batch, and the program's step on it: nanoseconds of the latter.
+    /// Fills in the rate and the next batch, steps the program, and returns the time of that step in nanoseconds.
     fn run(&mut self, lr: f64, fill: &mut dyn FnMut(&mut Program, &[u32]) -> Result<()>) -> Result<u64> {
         match self.lr {
             Scalar::F32(slot) => self.program.write(slot, &[lr as f32])?,
@@ -113,6 +138,7 @@ impl Trainer {
         Ok(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
+    /// The error of a step whose loss is not finite.
     #[cold]
     fn diverged(&self, loss: f64, lr: f64) -> Error {
         let name = match self.loss {
@@ -127,22 +153,22 @@ impl Trainer {
         Error::new(Kind::Diverged, text)
     }
 
-    /// Has the next step recorded, see [`Program::step_traced`].
+    /// Records the next step, see [`Program::step_traced`].
     pub fn trace_next(&mut self) {
         self.tracing = true;
     }
 
-    /// What was recorded last, once.
+    /// Takes the recording of the last recorded step.
     pub fn take_trace(&mut self) -> Option<Trace> {
         self.trace.take()
     }
 
-    /// Steps done.
+    /// Number of steps done.
     pub fn steps_done(&self) -> u64 {
         self.step
     }
 
-    /// Batches that steps took. A step that fails takes none.
+    /// Number of batches taken. A step that fails takes none.
     pub fn batches_taken(&self) -> u64 {
         self.batches.before(self.batches.cursor())
     }
@@ -152,32 +178,34 @@ impl Trainer {
         &self.program
     }
 
-    /// The program, writable.
+    /// The program, mutable.
     pub fn program_mut(&mut self) -> &mut Program {
         &mut self.program
     }
 
-    /// Params, as the entries of a weights file.
+    /// The params, as entries of a weights file.
     pub fn weights(&self) -> Vec<Entry<'_>> {
         entries(&self.program, |role| role == Role::Param)
     }
 
-    fn cursor(&self) -> [u64; 6] {
-        let (epoch, at) = self.batches.cursor();
-        [VERSION, self.step, epoch, at, self.seed, self.batches.batch() as u64]
+    /// The present counters.
+    fn cursor(&self) -> Cursor {
+        let (epoch, position) = self.batches.cursor();
+        let (seed, batch) = (self.seed, self.batches.batch() as u64);
+        Cursor { version: VERSION, step: self.step, epoch, position, seed, batch }
     }
 
     /// Writes params, states and the cursor to `path`, as a whole or not at all.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let cursor = self.cursor();
+        let cursor = self.cursor().to_words();
         let mut all = entries(&self.program, |role| matches!(role, Role::Param | Role::State));
         all.push(Entry { name: CURSOR, dtype: DType::I64, dims: &[6], bytes: bytemuck::cast_slice(&cursor) });
         checkpoint::save(path, &all)
     }
 
-    /// Continues from a checkpoint of the same graph, seed and batch, and says whether the file was compared with a
-    /// digest. Refuses a file whose digest does not fit, and numbers that no run comes to. On an error nothing has
-    /// changed.
+    /// Continues from a checkpoint of the same graph, seed and batch, and returns whether the file holds a digest.
+    /// Fails if the file is damaged, belongs to another run, or has counters that no run reaches. A failure changes
+    /// nothing.
     pub fn restore(&mut self, path: &Path) -> Result<Digest> {
         let data: u64 = self.program.persistent().map(|(_, bytes)| bytes.len() as u64).sum();
         let file = Loaded::open(path, data + HEADER_LIMIT)?;
@@ -186,20 +214,21 @@ impl Trainer {
     }
 
     fn restore_from(&mut self, file: &Loaded) -> Result<()> {
-        let cursor: [u64; 6] = bytemuck::pod_read_unaligned(file.expect(CURSOR, DType::I64, &[6])?.bytes);
-        let [version, step, epoch, at, seed, batch] = cursor;
-        let own = self.cursor();
-        for (what, theirs, ours) in [("version", version, own[0]), ("seed", seed, own[4]), ("batch", batch, own[5])] {
-            if theirs != ours {
-                let text = format!("the checkpoint has {what} {theirs}, this run has {ours}");
-                return Err(Error::new(Kind::Data, text));
-            }
-        }
-        // A batch may be taken without a step, if that ended with an error; a step takes one.
-        let taken = self.batches.before((epoch, at));
+        let words: [u64; 6] = bytemuck::pod_read_unaligned(file.expect(CURSOR, DType::I64, &[6])?.bytes);
+        let (read, own) = (Cursor::from_words(words), self.cursor());
+        let same = |what: &str, theirs: u64, ours: u64| {
+            let text = || format!("the checkpoint has {what} {theirs}, this run has {ours}");
+            if theirs == ours { Ok(()) } else { Err(Error::new(Kind::Data, text())) }
+        };
+        same("version", read.version, own.version)?;
+        same("seed", read.seed, own.seed)?;
+        same("batch", read.batch, own.batch)?;
+        let Cursor { step, epoch, position, .. } = read;
+        // Each step takes one batch, so no run has taken fewer batches than steps.
+        let taken = self.batches.before((epoch, position));
         if step > taken || taken > MAX_STEPS {
             let text = format!(
-                "the checkpoint has step {step} at epoch {epoch}, position {at}, before which are {taken} batches of \
+                "the checkpoint has step {step} at epoch {epoch}, position {position}, before which are {taken} batches of \
                  this data; there is one a step, and {MAX_STEPS} at most"
             );
             return Err(Error::new(Kind::Data, text));
@@ -207,7 +236,7 @@ impl Trainer {
         for (b, _) in self.program.persistent() {
             let e = file.expect(&b.name, b.dtype, &b.dims)?;
             if b.name == STEP && b.dtype == DType::I64 && b.bytes == 8 {
-                counted(bytemuck::pod_read_unaligned(e.bytes))?;
+                check_steps(bytemuck::pod_read_unaligned(e.bytes))?;
             }
         }
         let mut known: Vec<&str> = self.program.persistent().map(|(b, _)| b.name.as_str()).collect();
@@ -215,7 +244,7 @@ impl Trainer {
         if let Some(extra) = file.entries().find(|e| e.name != CURSOR && known.binary_search(&e.name).is_err()) {
             return Err(Error::new(Kind::Name, format!("the checkpoint has {:?}, this run has not", extra.name)));
         }
-        self.batches.seek(epoch, at)?;
+        self.batches.seek(epoch, position)?;
         self.step = step;
         for e in file.entries().filter(|e| e.name != CURSOR) {
             self.program.persistent_mut(e.name)?.1.copy_from_slice(e.bytes);
@@ -224,22 +253,22 @@ impl Trainer {
     }
 }
 
-/// Refuses a number of the optimiser's steps that no run comes to.
-fn counted(steps: i64) -> Result<()> {
+/// Fails if the optimiser's count of steps is one that no run reaches.
+fn check_steps(steps: i64) -> Result<()> {
     match u64::try_from(steps) {
         Ok(n) if n <= MAX_STEPS => Ok(()),
         _ => Err(Error::new(Kind::Data, format!("{STEP} is {steps}; it goes from 0 to {MAX_STEPS}"))),
     }
 }
 
-/// Params and states whose role is `wanted`, as entries of a file.
+/// The params and states of `program` whose role is `wanted`, as entries of a file.
 pub fn entries(program: &Program, wanted: impl Fn(Role) -> bool) -> Vec<Entry<'_>> {
     let kept = program.persistent().filter(|(b, _)| wanted(b.role));
     kept.map(|(b, bytes)| Entry { name: &b.name, dtype: b.dtype, dims: &b.dims, bytes }).collect()
 }
 
-/// The moving averages of a program's params, under the params' names: the entries of a weights file. There are none if
-/// the [optimiser](crate::passes::optimiser::Optimiser::ema) keeps none.
+/// The moving averages of a program's params, under the params' names, as entries of a weights file. Empty if the
+/// [optimiser](crate::passes::optimiser::Optimiser::ema) keeps none.
 pub fn averages(program: &Program) -> Vec<Entry<'_>> {
     let mut found = Vec::new();
     for (b, bytes) in program.persistent() {
@@ -248,27 +277,29 @@ pub fn averages(program: &Program) -> Vec<Entry<'_>> {
     found
 }
 
-/// Copies into all params of `to` the values that the params of the same names have in `from`: how an inference
-/// program sees what a step program has learnt.
+/// Copies the params of `from` into the params of the same names of `to`, an inference program for instance. Fails with
+/// [`Kind::Name`] or [`Kind::Shape`] if a param of `to` has no counterpart of its dtype and shape; then `to` is
+/// unchanged.
 pub fn copy_params(from: &Program, to: &mut Program) -> Result<()> {
     copy(&entries(from, |role| role == Role::Param), to)
 }
 
-/// As [`copy_params`], with the moving averages; params that have none (they were frozen) come as they are.
+/// As [`copy_params`], with the moving averages of the params. Frozen params have none and are copied themselves. Fails
+/// with [`Kind::Name`] if the program keeps no averages.
 pub fn copy_averages(from: &Program, to: &mut Program) -> Result<()> {
     let mut source = averages(from);
     if source.is_empty() {
         return Err(Error::new(Kind::Name, "the program keeps no moving averages; see Optimiser::ema"));
     }
-    // Averages first: the first entry of a name counts.
+    // Averages come first: the first entry of a name counts.
     source.extend(entries(from, |role| role == Role::Param));
     copy(&source, to)
 }
 
-/// On an error nothing has changed.
+/// Copies the first entry of each name into the params of `to`. A failure changes nothing.
 fn copy(source: &[Entry<'_>], to: &mut Program) -> Result<()> {
     let mut by_name: Vec<&Entry<'_>> = source.iter().collect();
-    // Stable: the first of a name stays the first.
+    // The sort is stable: the first entry of a name stays first.
     by_name.sort_by_key(|e| e.name);
     let mut found = Vec::new();
     for p in entries(to, |role| role == Role::Param) {

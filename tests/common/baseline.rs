@@ -5,13 +5,13 @@
 use arenagrad::sched::code::Code;
 use arenagrad::sched::live::intervals;
 use arenagrad::sched::pack::{greedy, lines};
-use arenagrad::sched::{alias, places};
+use arenagrad::sched::{alias, offsets};
 
 /// Bytes of the arena, and lines alive at once.
 pub fn baseline(code: &Code) -> (usize, u64) {
     let mut code = code.clone();
     let alias = alias::leaves(&mut code);
     let live = intervals(&code, &alias).expect("lifetimes");
-    let (_, bytes) = places(&code, &alias, &live, |v| lines::pack_with(v, greedy::xla)).expect("a plan");
+    let (_, bytes) = offsets(&code, &alias, &live, |v| lines::pack_with(v, greedy::xla)).expect("a plan");
     (bytes, live.max_live())
 }

@@ -19,7 +19,7 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
 pub fn sound(p: &Plan) -> bool {
     let mut known = vec![false; p.bytes];
     for b in (0..p.code.bytes.len()).filter(|&b| p.code.kind[b].is_pinned()) {
-        let Some(bytes) = known.get_mut(p.place[b]..p.place[b] + p.code.bytes[b]) else { return false };
+        let Some(bytes) = known.get_mut(p.offset[b]..p.offset[b] + p.code.bytes[b]) else { return false };
         bytes.fill(true);
     }
     let inside = |r: &Range<usize>| (r.end <= p.bytes).then(|| r.clone());
@@ -28,7 +28,7 @@ pub fn sound(p: &Plan) -> bool {
 }
 
 fn addresses(p: &Plan, o: &Operand) -> Range<usize> {
-    let start = p.place[o.buf as usize] + o.off;
+    let start = p.offset[o.buf as usize] + o.off;
     start..start + o.bytes()
 }
 

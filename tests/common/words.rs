@@ -18,7 +18,7 @@ fn mix(h: u64, x: u64) -> u64 {
 }
 
 fn extent(p: &Plan, o: &Operand) -> Option<Range<usize>> {
-    let start = p.place[o.buf as usize].checked_add(o.off)?;
+    let start = p.offset[o.buf as usize].checked_add(o.off)?;
     let end = start.checked_add(o.bytes())?;
     (end <= p.bytes).then_some(start..end)
 }

@@ -11,7 +11,7 @@ use arenagrad::sched::check::{Plan, check};
 use arenagrad::sched::code::{BufKind, Operand};
 use arenagrad::sched::exec::Exec;
 use arenagrad::sched::loops::{Loop, Outer};
-use arenagrad::sched::{schedule, tape};
+use arenagrad::sched::{schedule, share};
 use std::sync::Arc;
 
 const OUT: u8 = u8::MAX;
@@ -104,7 +104,7 @@ impl Subject {
     /// Puts the buffer of write `w` where the buffer of read `r` is.
     fn over(&mut self, w: usize, r: usize) {
         let (from, to) = (self.read_mut(r).buf as usize, self.write_mut(w).buf as usize);
-        self.plan.place[to] = self.plan.place[from];
+        self.plan.offset[to] = self.plan.offset[from];
     }
 
     /// An extern of the body that satisfies `is`.
@@ -119,7 +119,7 @@ impl Subject {
             Ok(checked) => checked,
             Err(e) => return Some(e.to_string()),
         };
-        let tapes = tape::tapes(&checked);
+        let tapes = share::tapes(&checked);
         Exec::new(&checked, tapes).err().map(|e| e.to_string())
     }
 }
@@ -190,7 +190,7 @@ const NAMED: &[(&str, Wrong, &str)] = &[
         "two writes share bytes",
         |s| {
             let [a, b] = [2, 3].map(|w| s.write_mut(w).buf as usize);
-            s.plan.place[a] = s.plan.place[b];
+            s.plan.offset[a] = s.plan.offset[b];
         },
         "two writes meet",
     ),
@@ -199,7 +199,7 @@ const NAMED: &[(&str, Wrong, &str)] = &[
         |s| {
             let w = s.writes() - 1;
             let [a, b] = [2, w].map(|w| s.write_mut(w).buf as usize);
-            s.plan.place[a] = s.plan.place[b];
+            s.plan.offset[a] = s.plan.offset[b];
         },
         "two writes meet",
     ),
@@ -265,7 +265,7 @@ const NAMED: &[(&str, Wrong, &str)] = &[
         "a write that the body does not know",
         |s| {
             let buf = s.plan.code.buffer(64, BufKind::Scratch, arenagrad::arena::Value(0));
-            s.plan.place.push(s.plan.bytes);
+            s.plan.offset.push(s.plan.bytes);
             s.plan.bytes += LINE;
             let at = s.plan.code.writes_at[s.at] as usize + 2;
             s.plan.code.writes.insert(at, Operand::of_bytes(buf, 0, 64, Split::Whole));
@@ -328,7 +328,7 @@ fn change(s: &mut Subject, kind: u64, d: &mut Draw) -> bool {
         5 => s.over(w, r),
         6 => {
             let [a, b] = [w, other].map(|w| s.write_mut(w).buf as usize);
-            s.plan.place[a] = s.plan.place[b];
+            s.plan.offset[a] = s.plan.offset[b];
         }
         7 => *s.inplace_mut(r) = OUT,
         8 => s.with_body(|l| l.base -= LINE),

@@ -1,7 +1,7 @@
-//! What this machine can do at most: arithmetic in registers, and memory that streams.
+//! The limits of this machine: rate of arithmetic in registers, bandwidth of memory.
 //!
-//! Invariant: both are measured, on as many threads as the programs have that they are laid beside; nothing is read
-//! from a table of processors. For `bench`.
+//! Invariant: both are measured, on as many threads as the programs that they are compared with. No table of processors
+//! is used.
 
 use arenagrad::kernels::simd::{Isa, isa};
 use arenagrad::simd;
@@ -9,23 +9,23 @@ use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// Rounds of a measurement; the best one counts.
+/// Rounds of a measurement. The best one counts.
 const ROUNDS: usize = 6;
-/// How long a round is made to take at least.
+/// Least duration of a round.
 const ROUND: Duration = Duration::from_millis(8);
 /// Floats of one chain: a register of AVX-512.
 const LANES: usize = 16;
-/// Bytes that are streamed at least and at most: what is less lies in the nearest cache, and what is more in none.
-const STREAMED: (u64, u64) = (1 << 15, 1 << 28);
+/// Bounds of the bytes that are streamed: the least fit in the nearest cache, the most in none.
+const STREAMED: std::ops::RangeInclusive<u64> = 1 << 15..=1 << 28;
 
-/// `turns` multiply-adds of each element, in chains that do not wait for each other.
+/// Defines a function of `count` multiply-adds of each element, in independent chains.
 macro_rules! fused {
     ($name:ident: $($chain:ident)*) => {
         simd! {
-            /// Each chain is a variable of its own: an array of that size would be kept in memory.
-            fn $name(acc: &mut [[f32; LANES]], turns: usize) {
+            /// Each chain is a variable, because an array of this size would stay in memory.
+            fn $name(acc: &mut [[f32; LANES]], count: usize) {
                 let &mut [$(mut $chain),*] = acc else { return };
-                for _ in 0..turns {
+                for _ in 0..count {
                     for chain in [$(&mut $chain),*] {
                         for x in chain {
                             *x = x.mul_add(0.999, 0.001);
@@ -41,10 +41,10 @@ macro_rules! fused {
 fused!(fused12: a b c d e f g h i j k l);
 fused!(fused6: a b c d e f);
 
-/// The same where the target has no such instruction: a product and a sum.
-fn separate(acc: &mut [[f32; LANES]], turns: usize) {
+/// The same for targets without a multiply-add instruction: a product and a sum.
+fn separate(acc: &mut [[f32; LANES]], count: usize) {
     let &mut [mut a, mut b] = acc else { return };
-    for _ in 0..turns {
+    for _ in 0..count {
         for chain in [&mut a, &mut b] {
             for x in chain {
                 *x = *x * 0.999 + 0.001;
@@ -55,7 +55,7 @@ fn separate(acc: &mut [[f32; LANES]], turns: usize) {
 }
 
 simd! {
-    /// Reads and writes each element.
+    /// Reads and writes each element once.
     fn sweep(x: &mut [f32]) {
         for x in x {
             *x = x.mul_add(0.999, 0.001);
@@ -63,23 +63,23 @@ simd! {
     }
 }
 
-/// Computes `turns` times; the operations done.
-fn compute(turns: usize) -> f64 {
-    // As many chains as registers hold beside the two factors; at least eight vectors, for units that take four
-    // cycles and come in pairs.
+/// Runs `count` multiply-adds of each element, and returns the number of operations done.
+fn compute(count: usize) -> f64 {
+    // As many chains as the registers hold besides the two factors, and at least eight vectors: two units with a
+    // latency of four cycles each need eight independent operations.
     let (chains, run): (usize, fn(&mut [[f32; LANES]], usize)) = match isa() {
         Isa::Avx512 => (12, fused12),
         Isa::Avx2 | Isa::Neon => (6, fused6),
         Isa::Portable => (2, separate),
     };
     let mut acc = black_box([[0.5; LANES]; 12]);
-    run(&mut acc[..chains], turns);
+    run(&mut acc[..chains], count);
     black_box(acc);
-    2.0 * (LANES * chains) as f64 * turns as f64
+    2.0 * (LANES * chains) as f64 * count as f64
 }
 
-/// The best rate, summed over `threads` threads that work at once: `work(state, n)` does `n` pieces and tells what that
-/// comes to, in a state of each thread's own.
+/// The sum over `threads` concurrent threads of each one's best rate, per second. Each thread has a state;
+/// `work(state, n)` does `n` pieces of work and returns their amount.
 fn rate<S>(threads: usize, state: impl Fn() -> S + Sync, work: impl Fn(&mut S, usize) -> f64 + Sync) -> f64 {
     let mut own = state();
     work(&mut own, 1);
@@ -109,20 +109,20 @@ fn rate<S>(threads: usize, state: impl Fn() -> S + Sync, work: impl Fn(&mut S, u
     std::thread::scope(|s| {
         let others: Vec<_> = (1..threads).map(|_| s.spawn(thread)).collect();
         let own = thread();
-        // A thread that panicked has done nothing.
+        // A thread that panicked counts as 0.
         own + others.into_iter().map(|t| t.join().unwrap_or(0.0)).sum::<f64>()
     })
 }
 
-/// Single-precision operations a second of `threads` threads: multiply-adds in registers, by the widest instructions
+/// Single-precision operations per second of `threads` threads: multiply-adds in registers, by the widest instructions
 /// that kernels use.
 pub fn flops(threads: usize) -> f64 {
     rate(threads, || (), |(), n| compute(n * 1000))
 }
 
-/// Bytes a second that `threads` threads read and write of `bytes` bytes that they sweep again and again.
+/// Bytes per second that `threads` threads read and write, together, when they sweep over `bytes` bytes repeatedly.
 pub fn bandwidth(threads: usize, bytes: u64) -> f64 {
-    let floats = (bytes.clamp(STREAMED.0, STREAMED.1) / 4) as usize / threads.max(1);
+    let floats = (bytes.clamp(*STREAMED.start(), *STREAMED.end()) / 4) as usize / threads.max(1);
     rate(
         threads,
         || vec![1f32; floats.max(1024)],
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn rates_add_up_over_threads() {
-        // Each thread does one thing a piece; a rate is positive and finite.
+        // A piece of work is one addition. The rate must be positive and finite.
         for threads in [1, 3] {
             let r = rate(
                 threads,

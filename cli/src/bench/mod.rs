@@ -1,6 +1,6 @@
-//! `bench`: whole training steps of small networks, timed one by one.
+//! The command `bench`: whole training steps of small networks, timed one by one.
 //!
-//! Invariant: a step is all that a user waits for: batch in, step, loss out.
+//! Invariant: a timed step is all that a user waits for: the batch is copied in, the step runs, the loss is read.
 
 mod limits;
 mod workloads;
@@ -8,7 +8,8 @@ mod workloads;
 use crate::args::BenchArgs;
 use crate::fail::{Run, bad};
 use crate::out::{self, emit};
-use crate::{alloc, sys, trace};
+use crate::trace::record;
+use crate::{alloc, sys};
 use arenagrad::error::Result;
 use arenagrad::kernels::gemm::Precision;
 use arenagrad::passes::optimiser::LR;
@@ -19,12 +20,14 @@ use std::time::{Duration, Instant};
 pub use workloads::Workload;
 use workloads::{Pool, WORKLOADS};
 
+/// Steps before the timed ones.
 const WARMUP: usize = 20;
+/// Losses of the first steps that are reported.
 const LOSSES: usize = 5;
-/// Step times that are kept: the last ones.
+/// Step times that are kept. Beyond these the oldest are dropped.
 const TIMES: usize = 1 << 20;
 
-/// Times the workloads.
+/// Runs the command.
 pub fn bench(a: &BenchArgs) -> Run {
     if !(a.seconds >= 0.0 && a.seconds <= 3600.0) {
         return Err(bad(format!("--seconds is {}; it goes from 0 to 3600", a.seconds)));
@@ -38,15 +41,15 @@ pub fn bench(a: &BenchArgs) -> Run {
     for name in &a.workloads {
         all.push(workload(name)?);
     }
-    // More threads than cores have no more than those.
+    // The limits are those of the cores: more threads than cores do not raise them.
     let cores = a.threads.min(sys::cores());
     let peak = limits::flops(cores);
     for w in all {
-        let figures = time(w, a, cores, peak)?;
-        emit(if a.json { serde_json::to_string(&figures).map_err(bad)? } else { figures.text() })?;
+        let metrics = time(w, a, cores, peak)?;
+        emit(if a.json { serde_json::to_string(&metrics).map_err(bad)? } else { metrics.text() })?;
         if let Some(file) = &a.trace {
-            let table = trace::write(file, w.name, &trace::of_workload(&mut Bench::new(w, a, true)?)?)?;
-            // What reads JSON finds nothing else on standard output.
+            let table = record::write(file, w.name, &Bench::new(w, a, true)?.record()?)?;
+            // With --json, standard output holds nothing but JSON.
             if a.json { out::note(table) } else { emit(table)? }
         }
         if out::reader_is_gone() {
@@ -63,6 +66,7 @@ pub fn workload(name: &str) -> Run<&'static Workload> {
     found.ok_or_else(|| bad(format!("no workload is called {name:?}; there are {}", known())))
 }
 
+/// The results of a workload. The names are the keys of `--json`.
 #[derive(Serialize)]
 struct Metrics {
     workload: &'static str,
@@ -73,28 +77,32 @@ struct Metrics {
     step_us_p99: f64,
     step_us_p999: f64,
     step_us_min: f64,
-    /// Threads that the program uses, and how long its model takes a step to be.
-    lanes: usize,
+    /// Threads that the program uses.
+    #[serde(rename = "lanes")]
+    used_threads: usize,
+    /// Time of a step by the cost model.
     modelled_us: f64,
-    /// The first step, which touches the arena for the first time.
+    /// Time of the first step, which touches the arena's pages for the first time.
     first_step_ms: f64,
-    /// Floating-point operations of a step, as the ops count them, and how many that is a second at the median.
+    /// Floating-point operations of a step, as the op definitions count them.
     flops_per_step: u64,
+    /// These operations over the median time.
     gflops: f64,
-    /// Leaves read once, next values and outputs written once, and how fast as much memory streams.
+    /// Bytes of a step if each leaf is read once, and each next value and output written once.
     moved_bytes: u64,
+    /// Bandwidth of memory of that size.
     stream_gbs: f64,
-    /// Multiply-adds in registers on as many threads.
+    /// Multiply-adds in registers, on as many threads.
     peak_gflops: f64,
-    /// The least time that these limits allow, over the median; none where products are not computed in f32, whose
-    /// limit this is.
+    /// The least time that these limits allow, over the median. `None` where products are not computed in f32: the
+    /// limit is that of f32.
     roofline_share: Option<f64>,
     allocs_per_step: f64,
     arena_bytes: usize,
     arena_lower_bound_bytes: usize,
-    /// What the process grew by from before compiling until after the last step.
+    /// See [`Growth::peak`].
     rss_growth_bytes: Option<u64>,
-    /// The same after the last step, without pages of files: without the code that compiling and stepping run.
+    /// See [`Growth::anonymous`].
     anon_growth_bytes: Option<u64>,
     compile_ms: f64,
     first_losses: Vec<f32>,
@@ -111,7 +119,7 @@ impl Metrics {
              {:.1}, {} operations and {} bytes at {:.1} GB/s a step: {share} of the roofline\n{}  first losses {:?}",
             self.workload,
             self.precision,
-            self.lanes,
+            self.used_threads,
             self.threads,
             self.steps,
             self.modelled_us,
@@ -136,31 +144,31 @@ impl Metrics {
     }
 }
 
-/// Where a batch goes.
+/// An input of the program, by its type.
 #[derive(Clone, Copy)]
 enum Port {
-    Whole(Slot<i32>),
-    Real(Slot<f32>),
+    Int(Slot<i32>),
+    Float(Slot<f32>),
 }
 
 impl Port {
     fn open(p: &Program, name: &str) -> Result<Port> {
         Ok(match p.input(name) {
-            Ok(slot) => Port::Whole(slot),
-            Err(_) => Port::Real(p.input(name)?),
+            Ok(slot) => Port::Int(slot),
+            Err(_) => Port::Float(p.input(name)?),
         })
     }
 
-    /// Copies batch `i` of `batches`.
+    /// Copies batch `i` of the `batches` batches in `all` into the input.
     fn feed(self, p: &mut Program, all: &[u8], i: usize, batches: usize) -> Result<()> {
         match self {
-            Port::Whole(slot) => feed(p, slot, all, i, batches),
-            Port::Real(slot) => feed(p, slot, all, i, batches),
+            Port::Int(slot) => feed(p, slot, all, i, batches),
+            Port::Float(slot) => feed(p, slot, all, i, batches),
         }
     }
 }
 
-/// A workload that is ready to step.
+/// A compiled workload with its batches.
 pub struct Bench {
     program: Program,
     ports: [Port; 2],
@@ -168,14 +176,22 @@ pub struct Bench {
     pool: Pool,
     next: usize,
     compile: Duration,
-    /// Resident bytes before compiling, and those among them that no file backs.
+    /// Resident bytes before compiling, and those of them that no file backs.
     rss: Option<u64>,
     anon: Option<u64>,
-    /// Kept: that it goes must not make up for what came.
+    /// Kept alive: memory that it freed would hide growth.
     _file: Option<Loaded>,
 }
 
-/// Copies batch `i` of `batches` into `slot`.
+/// What the process grew by since before compiling, without the batches, in bytes.
+struct Growth {
+    /// Growth of the resident set at its peak.
+    peak: Option<u64>,
+    /// Growth of the pages that no file backs, after the last step: without the code of compiling and stepping.
+    anonymous: Option<u64>,
+}
+
+/// Copies batch `i` of the `batches` batches in `all` into `slot`.
 fn feed<T: Elem>(p: &mut Program, slot: Slot<T>, all: &[u8], i: usize, batches: usize) -> Result<()> {
     let bytes = all.len() / batches;
     bytemuck::cast_slice_mut(p.slice_mut(slot)?).copy_from_slice(&all[bytes * i..bytes * (i + 1)]);
@@ -183,7 +199,7 @@ fn feed<T: Elem>(p: &mut Program, slot: Slot<T>, all: &[u8], i: usize, batches: 
 }
 
 impl Bench {
-    /// Compiles `w` and loads its batches; `traced` if steps are to be recorded.
+    /// Compiles `w` and loads its batches. Steps can be recorded if `traced`.
     pub fn new(w: &Workload, a: &BenchArgs, traced: bool) -> Run<Bench> {
         let graph = w.step()?;
         let session = Session::new().threads(a.threads).precision(a.precision);
@@ -225,44 +241,53 @@ impl Bench {
         Ok(())
     }
 
-    /// A step on the next batch: the loss.
+    /// Runs a step on the next batch and returns the loss.
     pub fn step(&mut self) -> Result<f32> {
         self.feed()?;
         self.program.step()?;
         Ok(self.program.read(self.loss)?.first().copied().unwrap_or(f32::NAN))
     }
 
-    /// A step on the next batch, recorded.
-    pub fn step_traced(&mut self) -> Result<Trace> {
+    /// Runs the steps before the timed ones, adds the losses of the first [`LOSSES`] to `losses`, and returns the time
+    /// of the first step.
+    fn warm_up(&mut self, losses: &mut Vec<f32>) -> Result<Duration> {
+        let mut first = Duration::ZERO;
+        for i in 0..WARMUP {
+            let start = Instant::now();
+            let loss = self.step()?;
+            if i == 0 {
+                first = start.elapsed();
+            }
+            if i < LOSSES {
+                losses.push(loss);
+            }
+        }
+        Ok(first)
+    }
+
+    /// Warms up and records a step.
+    pub fn record(&mut self) -> Result<Trace> {
+        for _ in 0..record::WARMUP {
+            self.step()?;
+        }
         self.feed()?;
         self.program.step_traced()
     }
 
-    /// What the process grew by, less the batches: at most, and what no file backs now.
-    fn growth(&self) -> (Option<u64>, Option<u64>) {
+    fn growth(&self) -> Growth {
         let batches = (self.pool.x.len() + self.pool.y.len()) as u64;
         let grown = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?).saturating_sub(batches));
-        (grown(sys::peak_rss(), self.rss), grown(sys::anon_rss(), self.anon))
+        Growth { peak: grown(sys::peak_rss(), self.rss), anonymous: grown(sys::anon_rss(), self.anon) }
     }
 }
 
-/// Times `w` on a machine of which `cores` cores compute `peak` operations a second.
+/// Times `w`. `peak` is the rate of `cores` cores in operations per second.
 fn time(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<Metrics> {
-    // What the bench itself keeps is there before memory is counted.
+    // These exist before memory is measured: they are the bench's, not the program's.
     let mut times = Times::new(TIMES);
     let mut first_losses = Vec::with_capacity(LOSSES);
     let mut b = Bench::new(w, a, false)?;
-    let mut first_step = Duration::ZERO;
-    for i in 0..WARMUP {
-        let start = Instant::now();
-        let loss = b.step()?;
-        if i == 0 {
-            first_step = start.elapsed();
-        }
-        if i < LOSSES {
-            first_losses.push(loss);
-        }
-    }
+    let first_step = b.warm_up(&mut first_losses)?;
     let mut steps = 0;
     let limit = Duration::from_secs_f64(a.seconds);
     let (start, before) = (Instant::now(), alloc::calls());
@@ -275,7 +300,7 @@ fn time(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<Metrics> {
         steps += 1;
     }
     let allocs = alloc::calls() - before;
-    let (plan, (growth, anon)) = (b.program.plan(), b.growth());
+    let (plan, growth) = (b.program.plan(), b.growth());
     let us = |q: f64| times.quantile(q) as f64 / 1e3;
     let stream = limits::bandwidth(cores, plan.moved_bytes);
     let least = (plan.flops as f64 / peak).max(plan.moved_bytes as f64 / stream);
@@ -289,7 +314,7 @@ fn time(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<Metrics> {
         step_us_p99: us(0.99),
         step_us_p999: us(0.999),
         step_us_min: us(0.0),
-        lanes: b.program.threads(),
+        used_threads: b.program.threads(),
         modelled_us: plan.modelled.as_secs_f64() * 1e6,
         first_step_ms: first_step.as_secs_f64() * 1e3,
         flops_per_step: plan.flops,
@@ -301,8 +326,8 @@ fn time(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<Metrics> {
         allocs_per_step: allocs as f64 / steps as f64,
         arena_bytes: plan.arena_bytes,
         arena_lower_bound_bytes: plan.lower_bound_bytes,
-        rss_growth_bytes: growth,
-        anon_growth_bytes: anon,
+        rss_growth_bytes: growth.peak,
+        anon_growth_bytes: growth.anonymous,
         compile_ms: b.compile.as_secs_f64() * 1e3,
         first_losses,
     })

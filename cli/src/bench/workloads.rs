@@ -1,10 +1,10 @@
 //! The networks of `bench`, and their data.
 //!
-//! Invariant: models, batch sizes, optimisers and the names in data files are those of the usual comparisons, so that
-//! figures and losses can be laid beside others'.
+//! Invariant: models, batch sizes, optimisers and the names in data files never change, so that times and losses can be
+//! compared with those of other engines.
 
 use crate::fail::{Fail, Run, bad};
-use crate::files;
+use crate::tensors;
 use arenagrad::error::Result;
 use arenagrad::nn;
 use arenagrad::nodes::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Pool2d, Var};
@@ -13,20 +13,21 @@ use arenagrad::session::{Binding, Program, Role};
 use arenagrad::train::Loaded;
 use std::path::Path;
 
+/// Largest data file, in bytes.
 const FILE_LIMIT: u64 = 1 << 30;
-/// Batches of data that is made up.
+/// Batches of synthetic data.
 const BATCHES: usize = 8;
 
-/// A training step.
+/// A training step of a network.
 #[derive(Clone, Copy)]
 pub struct Workload {
-    /// Its name.
+    /// The name on the command line.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// The network and its training, in a line.
     pub doc: &'static str,
     loss: for<'g> fn(&'g Builder) -> Var<'g>,
     optimiser: fn() -> Optimiser,
-    /// What a param is called in data files.
+    /// From a param's name to its name in data files.
     alias: fn(&str) -> String,
 }
 
@@ -78,10 +79,12 @@ pub const WORKLOADS: [Workload; 5] = [
     },
 ];
 
+/// The network of `w6`.
 const CHAR_GPT: nn::Gpt =
     nn::Gpt { vocabulary: 65, context: 64, layers: 4, heads: 4, width: 128, bias: true, dropout: 0.0, gelu_tanh: true };
 
-/// `transformer.h.0.attn.c_attn.weight` is `h0.qkv.weight`, `transformer.wte.weight` is `wte`.
+/// Shortens nanoGPT's names: `transformer.h.0.attn.c_attn.weight` to `h0.qkv.weight`, `transformer.wte.weight` to
+/// `wte`.
 fn short_name(name: &str) -> String {
     let parts = [
         ("transformer.", ""),
@@ -97,6 +100,7 @@ fn short_name(name: &str) -> String {
     parts.into_iter().fold(name.to_string(), |n, (long, short)| n.replacen(long, short, 1))
 }
 
+/// Linear layers of these widths on input `x`, with `act` between them.
 fn mlp<'g>(g: &'g Builder, batch: usize, widths: &[usize], act: fn(Var<'g>) -> Var<'g>) -> Var<'g> {
     let mut h = g.input("x", [batch, widths[0]], DType::F32);
     for (i, &width) in widths.iter().enumerate().skip(1) {
@@ -108,6 +112,7 @@ fn mlp<'g>(g: &'g Builder, batch: usize, widths: &[usize], act: fn(Var<'g>) -> V
     h
 }
 
+/// LeNet on 28×28 images: logits of 10 classes.
 fn lenet(g: &Builder, batch: usize) -> Var<'_> {
     let x = g.input("x", [batch, 1, 28, 28], DType::F32);
     let padded = Conv2d { pad: [2, 2, 2, 2], ..Conv2d::default() };
@@ -118,16 +123,18 @@ fn lenet(g: &Builder, batch: usize) -> Var<'_> {
     nn::linear(g, "fc3", h, 10)
 }
 
+/// The mean cross entropy of logits and the classes in input `y`.
 fn classes<'g>(g: &'g Builder, logits: Var<'g>) -> Var<'g> {
     logits.cross_entropy_with(g.input("y", [logits.dims()[0]], DType::I32), CrossEntropy::per_row()).mean(..)
 }
 
+/// The mean squared error of `out` and input `y`.
 fn values<'g>(g: &'g Builder, out: Var<'g>) -> Var<'g> {
     out.mse(g.input("y", out.dims(), DType::F32))
 }
 
 impl Workload {
-    /// The step's graph.
+    /// The graph of the training step.
     pub fn step(&self) -> Result<GraphBuf> {
         let g = Builder::new(self.name);
         let loss = (self.loss)(&g);
@@ -140,23 +147,24 @@ impl Workload {
     }
 }
 
-/// A pool of batches, as the bytes of the inputs.
+/// Batches, as the bytes of the inputs `x` and `y`.
 pub struct Pool {
     /// Number of batches.
     pub batches: usize,
-    /// All of `x`.
+    /// `x` of all batches, one after another.
     pub x: Vec<u8>,
-    /// All of `y`.
+    /// `y` of all batches, one after another.
     pub y: Vec<u8>,
 }
 
+/// The input called `name`.
 fn input(inputs: &[Binding], name: &str) -> Run<Binding> {
     let found = inputs.iter().find(|b| b.role == Role::Input && b.name == name);
     found.cloned().ok_or_else(|| bad(format!("the workload has no input {name:?}")))
 }
 
 impl Pool {
-    /// Numbers of a plausible size.
+    /// Synthetic batches: floats in [-1, 1], integers in 0..10.
     pub fn synthetic(inputs: &[Binding]) -> Run<Pool> {
         let data = |b: Binding| -> Vec<u8> {
             let n = BATCHES * b.dims.numel();
@@ -168,7 +176,7 @@ impl Pool {
         Ok(Pool { batches: BATCHES, x: data(input(inputs, "x")?), y: data(input(inputs, "y")?) })
     }
 
-    /// `x` and `y` of a file, with a leading axis over batches.
+    /// The batches in a file: tensors `x` and `y`, with a leading axis over batches.
     pub fn load(inputs: &[Binding], file: &Loaded, path: &Path) -> Run<Pool> {
         let batches = file.find("x").and_then(|e| e.dims.first().copied()).unwrap_or(0);
         if batches == 0 {
@@ -187,12 +195,12 @@ impl Pool {
     }
 }
 
-/// The data file of a workload.
+/// Reads the data file of a workload.
 pub fn open(path: &Path) -> Run<Loaded> {
-    files::open(path, FILE_LIMIT)
+    tensors::open(path, FILE_LIMIT)
 }
 
-/// Gives params the values called `p.<name>` in `file`.
+/// Gives each param the value called `p.<name>` in `file`. Fails on a value that is not finite.
 pub fn load_params(w: &Workload, program: &mut Program, file: &Loaded, path: &Path) -> Run {
     let params: Vec<Binding> = program.bindings().iter().filter(|b| b.role == Role::Param).cloned().collect();
     for b in &params {
@@ -204,6 +212,7 @@ pub fn load_params(w: &Workload, program: &mut Program, file: &Loaded, path: &Pa
     Ok(())
 }
 
+/// Fails if an element of these f32 bytes is not finite.
 fn finite(path: &Path, name: &str, bytes: &[u8]) -> Run {
     match bytes.as_chunks::<4>().0.iter().position(|b| !f32::from_le_bytes(*b).is_finite()) {
         Some(i) => Err(bad(format!("{}: element {i} of {name:?} is not finite", path.display()))),

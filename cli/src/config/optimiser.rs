@@ -1,6 +1,6 @@
-//! The optimiser's table: kinds, their hyper-parameters, and groups of params.
+//! The table `[optimiser]`: kinds, hyper-parameters, and groups of params.
 //!
-//! Invariant: a key that the kind does not read is refused, and so is a number that its formula cannot take.
+//! Invariant: a key that the kind does not read is an error, and so is a number outside its formula's domain.
 
 use crate::fail::{Run, bad};
 use arenagrad::passes::optimiser::{Group, MuonScale, Optimiser, Rule};
@@ -32,7 +32,7 @@ enum AdjustLr {
     SpectralUnclamped,
 }
 
-/// The table as it is written.
+/// The table as it stands in the file.
 #[derive(Deserialize, Serialize, Debug, Default, Clone)]
 #[serde(deny_unknown_fields, default)]
 pub struct OptimiserTable {
@@ -65,7 +65,7 @@ pub struct OptimiserTable {
     group: Vec<GroupTable>,
 }
 
-/// Params with settings of their own.
+/// A group: the settings of the params whose names match a pattern.
 #[derive(Deserialize, Serialize, Debug, Default, Clone)]
 #[serde(deny_unknown_fields, default)]
 struct GroupTable {
@@ -76,7 +76,7 @@ struct GroupTable {
 }
 
 impl OptimiserKind {
-    /// The kind's name, and the keys that it reads beside `weight_decay`.
+    /// The kind's name in a file, and the keys that it reads besides `weight_decay`.
     fn reads(self) -> (&'static str, &'static [&'static str]) {
         match self {
             OptimiserKind::Sgd => ("sgd", &["momentum", "dampening", "nesterov"]),
@@ -98,12 +98,13 @@ impl OptimiserKind {
 }
 
 impl OptimiserTable {
-    /// The default kind with this weight decay.
+    /// AdamW with this weight decay.
     pub fn decaying(weight_decay: f64) -> OptimiserTable {
         OptimiserTable { weight_decay: Some(weight_decay), ..OptimiserTable::default() }
     }
 
-    /// nanoGPT's: AdamW with β₂ = 0.99, a decay of 0.1 for matrices only, clipping at 1.
+    /// nanoGPT's optimiser: AdamW with β₂ = 0.99, a weight decay of 0.1 for matrices only, and gradients clipped to
+    /// norm 1.
     pub fn nano_gpt() -> OptimiserTable {
         OptimiserTable {
             betas: Some((0.9, 0.99)),
@@ -113,7 +114,7 @@ impl OptimiserTable {
         }
     }
 
-    /// The hyper-parameters of rules, and whether they were given.
+    /// The keys of hyper-parameters, and whether each is given.
     fn given(&self) -> [(&'static str, bool); 18] {
         [
             ("momentum", self.momentum.is_some()),
@@ -137,8 +138,8 @@ impl OptimiserTable {
         ]
     }
 
-    /// What surrounds a rule, and whether it was given: no group has these.
-    fn around(&self) -> [(&'static str, bool); 6] {
+    /// The keys that a group's rule must not have, and whether each is given.
+    fn of_whole_optimiser(&self) -> [(&'static str, bool); 6] {
         [
             ("lr", self.lr.is_some()),
             ("clip_norm", self.clip_norm.is_some()),
@@ -149,7 +150,7 @@ impl OptimiserTable {
         ]
     }
 
-    /// The rule, with torch's defaults for what is not given.
+    /// The rule, with torch's defaults for absent keys.
     fn rule(&self) -> Run<Rule> {
         let (kind, reads) = self.kind.reads();
         if let Some((key, _)) = self.given().iter().find(|(key, given)| *given && !reads.contains(key)) {
@@ -161,6 +162,7 @@ impl OptimiserTable {
         Ok(rule)
     }
 
+    /// The kind's rule with torch's defaults.
     fn default_rule(&self) -> Rule {
         let mut rule = match self.kind {
             OptimiserKind::Sgd => Optimiser::sgd(0.0).rule,
@@ -181,7 +183,7 @@ impl OptimiserTable {
         rule
     }
 
-    /// `rule` with the numbers that were given.
+    /// `rule` with the given hyper-parameters.
     fn filled(&self, mut rule: Rule) -> Rule {
         fn put<T: Copy>(to: &mut T, from: Option<T>) {
             *to = from.unwrap_or(*to);
@@ -234,7 +236,7 @@ impl OptimiserTable {
         rule
     }
 
-    /// What the table means at this rate.
+    /// The optimiser with learning rate `lr`.
     pub fn build(&self, lr: f64) -> Run<Optimiser> {
         let mut o = Optimiser::new(self.rule()?, lr);
         o.clip_norm = self.clip_norm;
@@ -260,12 +262,13 @@ impl AdjustLr {
 }
 
 impl GroupTable {
+    /// The group, checked.
     fn build(&self) -> Run<Group> {
         if self.pattern.is_empty() {
             return Err(bad("optimiser.group: the pattern is missing"));
         }
         let rule = self.rule.as_deref();
-        if let Some((key, _)) = rule.and_then(|r| r.around().into_iter().find(|(_, given)| *given)) {
+        if let Some((key, _)) = rule.and_then(|r| r.of_whole_optimiser().into_iter().find(|(_, given)| *given)) {
             return Err(bad(format!("optimiser.group {:?}: rule.{key} is the whole optimiser's", self.pattern)));
         }
         let rule = rule.map(OptimiserTable::rule).transpose()?;

@@ -1,8 +1,8 @@
-//! The schedule's table.
+//! The table `[schedule]`.
 //!
-//! Invariant: a key that the kind does not read is refused.
+//! Invariant: a key that the kind does not read is an error.
 
-use super::{unused, within};
+use super::bounds::within;
 use crate::fail::{Run, bad};
 use arenagrad::train::Schedule;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,26 @@ enum ScheduleKind {
     OneCycle,
 }
 
-/// The table as it is written.
+impl ScheduleKind {
+    /// The kind's name in a file.
+    fn name(self) -> &'static str {
+        match self {
+            ScheduleKind::Constant => "constant",
+            ScheduleKind::Step => "step",
+            ScheduleKind::Cosine => "cosine",
+            ScheduleKind::OneCycle => "one-cycle",
+        }
+    }
+}
+
+/// The keys that one kind reads, and whether any of them is given.
+struct Keys {
+    kind: ScheduleKind,
+    names: &'static str,
+    given: bool,
+}
+
+/// The table as it stands in the file.
 #[derive(Deserialize, Serialize, Debug, Default, Clone)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScheduleTable {
@@ -33,7 +52,8 @@ pub struct ScheduleTable {
 }
 
 impl ScheduleTable {
-    /// nanoGPT's: a hundred steps up (a twentieth of a short run), then half a cosine down to a tenth.
+    /// nanoGPT's schedule: a linear warm-up of 100 steps (a twentieth of a run of fewer than 2000), then half a cosine
+    /// down to a tenth of `lr`.
     pub fn nano_gpt(lr: f64, total: u64) -> ScheduleTable {
         let warmup = (total / 20).min(100);
         ScheduleTable {
@@ -45,48 +65,50 @@ impl ScheduleTable {
         }
     }
 
-    /// The schedule of `total` steps around `lr`.
+    /// The schedule of `total` steps whose base or peak rate is `lr`.
     pub fn build(&self, lr: f64, total: u64) -> Run<Schedule> {
         let t = self;
-        let cycle = t.pct_start.is_some() || t.div_factor.is_some() || t.final_div_factor.is_some();
-        let step = t.step_size.is_some() || t.gamma.is_some();
-        let cosine = t.warmup.is_some() || t.min_lr.is_some() || t.start_factor.is_some();
-        let only = |kind: &str, own: &str| {
-            let of = [
-                ("step", "schedule.step_size or .gamma", step),
-                ("cosine", "schedule.warmup or .min_lr or .start_factor", cosine),
-            ];
-            let of = of.into_iter().chain([("cycle", "schedule.pct_start or .div_factor or .final_div_factor", cycle)]);
-            let others: Vec<_> = of.filter(|(k, ..)| *k != own).map(|(_, name, given)| (name, given)).collect();
-            unused(kind, &others)
-        };
+        self.refuse_keys_of_other_kinds()?;
         Ok(match t.kind {
-            ScheduleKind::Constant => {
-                only("constant", "")?;
-                Schedule::Constant { lr }
-            }
+            ScheduleKind::Constant => Schedule::Constant { lr },
             ScheduleKind::Step => {
-                only("step", "step")?;
                 let step_size = t.step_size.ok_or_else(|| bad("schedule.step_size is missing"))?;
                 Schedule::Step { lr, step_size, gamma: t.gamma.unwrap_or(0.1) }
             }
             ScheduleKind::Cosine => {
-                only("cosine", "cosine")?;
                 let warmup = within("schedule.warmup", t.warmup.unwrap_or(0), 0, total)?;
                 let min_lr = t.min_lr.unwrap_or(0.0);
                 let start_factor = t.start_factor.unwrap_or(1.0 / 3.0);
                 Schedule::Cosine { lr, warmup, start_factor, total, min_lr }
             }
-            ScheduleKind::OneCycle => {
-                only("one-cycle", "cycle")?;
-                Schedule::OneCycle {
-                    max_lr: lr,
-                    total,
-                    pct_start: t.pct_start.unwrap_or(0.3),
-                    div_factor: t.div_factor.unwrap_or(25.0),
-                    final_div_factor: t.final_div_factor.unwrap_or(1e4),
-                }
-            }
+            ScheduleKind::OneCycle => Schedule::OneCycle {
+                max_lr: lr,
+                total,
+                pct_start: t.pct_start.unwrap_or(0.3),
+                div_factor: t.div_factor.unwrap_or(25.0),
+                final_div_factor: t.final_div_factor.unwrap_or(1e4),
+            },
         })
+    }
+
+    /// Fails if a key is given that only another kind reads.
+    fn refuse_keys_of_other_kinds(&self) -> Run {
+        let t = self;
+        let step = t.step_size.is_some() || t.gamma.is_some();
+        let cosine = t.warmup.is_some() || t.min_lr.is_some() || t.start_factor.is_some();
+        let one_cycle = t.pct_start.is_some() || t.div_factor.is_some() || t.final_div_factor.is_some();
+        let families = [
+            Keys { kind: ScheduleKind::Step, names: "schedule.step_size or .gamma", given: step },
+            Keys { kind: ScheduleKind::Cosine, names: "schedule.warmup or .min_lr or .start_factor", given: cosine },
+            Keys {
+                kind: ScheduleKind::OneCycle,
+                names: "schedule.pct_start or .div_factor or .final_div_factor",
+                given: one_cycle,
+            },
+        ];
+        match families.iter().find(|keys| keys.given && keys.kind != t.kind) {
+            Some(keys) => Err(bad(format!("{} means nothing to {}", keys.names, t.kind.name()))),
+            None => Ok(()),
+        }
     }
 }

@@ -1,12 +1,12 @@
-//! What is trained: the tables of the networks.
+//! The tasks and the tables of their networks.
 //!
-//! Invariant: every number was checked, so nothing later has to refuse it.
+//! Invariant of [`Task`]: every number is within its bounds.
 
-use super::{SIZE_LIMIT, within};
+use super::bounds::{SIZE_LIMIT, within};
 use crate::fail::{Run, bad};
 use serde::{Deserialize, Serialize};
 
-/// What a run trains, as a file says it.
+/// The task's name in a file.
 #[derive(Deserialize, Serialize, Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -17,7 +17,17 @@ pub enum Kind {
     CharGpt,
 }
 
-/// What a run trains.
+impl Kind {
+    /// The name in a file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Images => "images",
+            Kind::CharGpt => "chargpt",
+        }
+    }
+}
+
+/// A task, with its network.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Task {
     /// A convnet on labelled images.
@@ -26,7 +36,7 @@ pub enum Task {
     CharGpt(Network),
 }
 
-/// The network: convolutions, one pooling, two linear layers.
+/// The convnet: convolutions, one pooling, two linear layers. The table `[model]`.
 #[derive(Deserialize, Serialize, Debug, Clone, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct Model {
@@ -34,7 +44,7 @@ pub struct Model {
     pub channels: Vec<usize>,
     /// Width of the hidden linear layer.
     pub hidden: usize,
-    /// Probability that an activation of the hidden layer is dropped in training.
+    /// Probability with which training drops an activation of the hidden layer.
     pub dropout: f64,
 }
 
@@ -44,7 +54,7 @@ impl Default for Model {
     }
 }
 
-/// The character model: nanoGPT's configuration for CPUs.
+/// The character model. The table `[gpt]`; its defaults are nanoGPT's configuration for CPUs.
 #[derive(Deserialize, Serialize, Debug, Clone, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct Network {
@@ -54,11 +64,11 @@ pub struct Network {
     pub heads: usize,
     /// Width of the residual stream.
     pub width: usize,
-    /// Characters that it sees at once.
+    /// Characters of a window: the model sees as many at once.
     pub context: usize,
-    /// Whether linear layers and norms have biases.
+    /// True if linear layers and norms have biases.
     pub bias: bool,
-    /// Probability that an element is dropped in training.
+    /// Probability with which training drops an activation.
     pub dropout: f64,
 }
 
@@ -69,7 +79,7 @@ impl Default for Network {
 }
 
 impl Task {
-    /// The task of `kind`, given the two tables.
+    /// The task of this kind, checked. Fails if the other kind's table is given.
     pub fn new(kind: Kind, model: Option<&Model>, gpt: Option<&Network>) -> Run<Task> {
         match (kind, model, gpt) {
             (Kind::Images, model, None) => images(model.cloned().unwrap_or_default()),

@@ -1,12 +1,12 @@
-//! What is wrong with a configuration, in the words of those who write one.
+//! Error messages of the TOML parser, in terms of the file format.
 //!
-//! Invariant: no message names a type of this program.
+//! Invariant: no message names a Rust type.
 
 use bytesize::ByteSize;
 use serde::de::{Deserializer, Error, Visitor};
 use std::fmt;
 
-/// What the parser expects, and what that is called in a file.
+/// Phrases of the parser, and the phrases that replace them.
 const WORDS: [(&str, &str); 13] = [
     ("expected usize", "expected a whole number from 0"),
     ("expected u64", "expected a whole number from 0"),
@@ -23,13 +23,13 @@ const WORDS: [(&str, &str); 13] = [
     (" as i128", ""),
 ];
 
-/// A message of the parser, in one line.
+/// The parser's message as one line, with its phrases replaced.
 pub fn plain(message: &str) -> String {
     let line = message.replace('\n', "; ");
     WORDS.iter().fold(line, |line, (theirs, ours)| line.replace(theirs, ours))
 }
 
-/// A number of bytes, or a text like "64MiB".
+/// Reads a number of bytes, or a text like "64MiB".
 pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ByteSize>, D::Error> {
     from.deserialize_any(Size).map(Some)
 }

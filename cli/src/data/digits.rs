@@ -1,7 +1,7 @@
-//! The 8×8 handwritten digits that are built into the program, and their fixed split.
+//! The built-in 8×8 handwritten digits, and their fixed split.
 //!
-//! Invariant: the split depends on nothing but the data: of each class, the first fifth (rounded) in the order that
-//! [`permutation`] gives for seed 0 and the class as epoch is tested on, the rest is trained on. See `data/README.md`.
+//! Invariant: the split depends on the data alone. Each class is ordered by [`permutation`] with seed 0 and the class
+//! as epoch; its first fifth (rounded) is the test set, the rest the training set. See `data/README.md`.
 
 use super::{Images, Split};
 use crate::fail::{Run, bad};
@@ -10,16 +10,18 @@ use std::io::Read;
 
 const FILE: &str = "digits.csv.gz";
 const BYTES: &[u8] = include_bytes!("../../../data/digits.csv.gz");
+/// Height and width of an image.
 const SIDE: usize = 8;
-/// The largest pixel.
+/// The largest value of a pixel in the file.
 const WHITE: u8 = 16;
 const CLASSES: u8 = 10;
 
-/// Both halves.
+/// The training set and the test set.
 pub fn load() -> Run<Split> {
     split(&parse(BYTES)?)
 }
 
+/// Reads the images from gzipped CSV: 64 pixels and the digit in each line.
 fn parse(gz: &[u8]) -> Run<Images> {
     let mut text = Vec::new();
     let limit = 1 << 22;
@@ -41,6 +43,7 @@ fn parse(gz: &[u8]) -> Run<Images> {
     Ok(images)
 }
 
+/// Splits the images as the head of this file says.
 fn split(all: &Images) -> Run<Split> {
     let mut tested = vec![false; all.len()];
     for class in 0..i32::from(CLASSES) {

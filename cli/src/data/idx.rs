@@ -1,7 +1,7 @@
-//! IDX files, the format of MNIST: a magic, big-endian sizes, elements. Plain or gzipped.
+//! IDX files, the format of MNIST: magic number, big-endian sizes, elements. Plain or gzipped.
 //!
-//! Invariant: a file is hostile until proven good; nothing is allocated by a number that stands in it, and no more is
-//! unpacked than its sizes say. Errors name the file and the byte (of the unpacked file, if it is gzipped).
+//! Invariant: a file is hostile until proven good. No number of the file sizes an allocation, and no more is unpacked
+//! than its sizes announce. Errors name the file and the byte (of the unpacked file, if it is gzipped).
 
 use super::{Images, Split};
 use crate::fail::{Fail, Run, bad, io};
@@ -10,13 +10,14 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Largest file, packed or not.
+/// Largest file, in unpacked bytes.
 const LIMIT: u64 = 4 << 30;
-/// Bytes that are read at once: a whole number of elements.
+/// Bytes of one read: a whole number of elements.
 const PART: usize = 1 << 16;
+/// Labels must be below this.
 const CLASS_LIMIT: u8 = 200;
 
-/// The four files of a folder, under their usual names.
+/// Reads the four files of a folder, under MNIST's names: images and labels, `train` and `t10k`.
 pub fn load(dir: &Path) -> Run<Split> {
     let half = |prefix: &str| -> Run<Images> {
         let images = Idx::open(&find(dir, &format!("{prefix}-images"), "idx3-ubyte")?, 3)?;
@@ -32,6 +33,7 @@ pub fn load(dir: &Path) -> Run<Split> {
     Split::new(half("train")?, half("t10k")?)
 }
 
+/// The path of a file under one of its usual names: with `-` or `.` before the kind, gzipped or not.
 fn find(dir: &Path, stem: &str, kind: &str) -> Run<PathBuf> {
     let names = ["-", "."].into_iter().flat_map(|dot| ["", ".gz"].map(|gz| format!("{stem}{dot}{kind}{gz}")));
     let mut paths = names.map(|n| dir.join(n));
@@ -39,35 +41,37 @@ fn find(dir: &Path, stem: &str, kind: &str) -> Run<PathBuf> {
     paths.find(|p| p.is_file()).ok_or_else(missing)
 }
 
-/// A file whose magic and sizes were read.
+/// A file whose magic number and sizes have been read.
 struct Idx {
     path: PathBuf,
+    /// Type of the elements: 0x08 for bytes, 0x0d for floats.
     kind: u8,
     dims: Vec<usize>,
-    /// What follows, unpacked.
+    /// The rest of the file, unpacked.
     rest: Box<dyn Read>,
-    /// Bytes that were read.
+    /// Bytes read so far.
     at: usize,
-    /// Bytes that the sizes ask for.
+    /// Bytes of elements that the sizes announce.
     data: u64,
 }
 
 impl Idx {
+    /// An error at byte `at`.
     fn fail(&self, at: impl std::fmt::Display, what: impl std::fmt::Display) -> Fail {
         bad(format!("{}: byte {at}: {what}", self.path.display()))
     }
 
-    /// That it ends at byte `at`.
+    /// The error of a file that ends too early, at byte `at`.
     fn truncated(&self, at: u64) -> Fail {
         self.fail(at, format!("the file is truncated: its sizes are {:?}", self.dims))
     }
 
-    /// That it does not end at byte `at`.
+    /// The error of a file that goes on after its elements, from byte `at`.
     fn surplus(&self, at: u64) -> Fail {
         self.fail(at, format!("bytes follow the elements: its sizes are {:?}", self.dims))
     }
 
-    /// Reads the head of a file of this rank.
+    /// Opens a file of this rank and reads its magic number and sizes.
     fn open(path: &Path, rank: u8) -> Run<Idx> {
         let file = File::open(path).map_err(io(path))?;
         let length = file.metadata().map_err(io(path))?.len();
@@ -95,11 +99,11 @@ impl Idx {
             }
         }
         let size = if idx.kind == 0x08 { 1 } else { 4 };
-        // What no number holds is more than any file.
+        // An overflow is more than any file holds.
         idx.data = idx.dims.iter().try_fold(size, |n: u64, &d| n.checked_mul(d as u64)).unwrap_or(u64::MAX);
         let want = idx.data.saturating_add(idx.at as u64);
         match packed {
-            // How long it is will be seen.
+            // The unpacked length is known only at the end.
             true => Ok(idx),
             false if length < want => Err(idx.truncated(length)),
             false if length > want => Err(idx.surplus(want)),
@@ -107,7 +111,7 @@ impl Idx {
         }
     }
 
-    /// Reads until `part` is full or the file ends: how many bytes there were.
+    /// Reads until `part` is full or the file ends, and returns the number of bytes read.
     fn fill(&mut self, part: &mut [u8]) -> Run<usize> {
         let mut n = 0;
         while n < part.len() {
@@ -122,9 +126,9 @@ impl Idx {
         Ok(n)
     }
 
-    /// Hands the elements to `take`, a part of a few thousand at a time with the byte where it starts: no more of them
-    /// are read than the sizes say.
-    fn elements(&mut self, mut take: impl FnMut(&Idx, usize, &[u8]) -> Run) -> Run {
+    /// Reads the elements in parts of at most [`PART`] bytes and calls `consume` with the first byte's position and the
+    /// bytes of each. Fails unless the file ends with its last element.
+    fn elements(&mut self, mut consume: impl FnMut(&Idx, usize, &[u8]) -> Run) -> Run {
         let mut part = vec![0; PART];
         let mut left = self.data;
         while left > 0 {
@@ -137,7 +141,7 @@ impl Idx {
             if have < want {
                 return Err(self.truncated(self.at as u64));
             }
-            take(self, at, &part[..want])?;
+            consume(self, at, &part[..want])?;
             left -= want as u64;
         }
         match self.fill(&mut part[..1])? {
@@ -147,7 +151,7 @@ impl Idx {
     }
 }
 
-/// All pixels, from 0 to 1.
+/// All pixels, in [0, 1].
 fn pixels(mut idx: Idx) -> Run<Vec<f32>> {
     let mut pixels: Vec<f32> = Vec::new();
     idx.elements(|idx, at, part| {

@@ -1,7 +1,6 @@
-//! Labelled images and texts: where they come from, and what is checked before anything trains on them.
+//! Data sets: labelled images and texts, checked before anything trains on them.
 //!
-//! Invariant of a [`Images`]: as many labels as images, each label in `0..classes`, each pixel finite and in [0, 1].
-//! For `train`.
+//! Invariant of [`Images`]: there are as many labels as images, each label is in `0..classes`, each pixel in [0, 1].
 
 pub mod digits;
 pub mod idx;
@@ -9,14 +8,14 @@ pub mod text;
 
 use crate::fail::{Run, bad};
 
-/// Images with one channel each, and their labels.
+/// Images of one channel, and their labels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Images {
-    /// Height and width.
+    /// Height and width of an image.
     pub size: [usize; 2],
-    /// Pixels: `[n, height, width]`, row-major.
+    /// Pixels, `[n, height, width]`, row-major.
     pub pixels: Vec<f32>,
-    /// Class of each image.
+    /// Class of each image, `[n]`.
     pub labels: Vec<i32>,
 }
 
@@ -26,12 +25,12 @@ impl Images {
         self.labels.len()
     }
 
-    /// Pixels of one image.
+    /// Number of pixels of one image.
     pub fn area(&self) -> usize {
         self.size[0] * self.size[1]
     }
 
-    /// Writes images `which` one after another.
+    /// Copies the images `which` to `out`, `[which.len(), height, width]`.
     pub fn copy_pixels(&self, which: &[u32], out: &mut [f32]) {
         let area = self.area();
         for (&i, out) in which.iter().zip(out.chunks_exact_mut(area)) {
@@ -39,25 +38,25 @@ impl Images {
         }
     }
 
-    /// Writes the classes of images `which`.
+    /// Copies the classes of the images `which` to `out`.
     pub fn copy_labels(&self, which: &[u32], out: &mut [i32]) {
         which.iter().zip(out).for_each(|(&i, label)| *label = self.labels[i as usize]);
     }
 }
 
-/// What is trained on, and what is tested on.
+/// A training set and a test set.
 #[derive(Clone, Debug)]
 pub struct Split {
-    /// Seen by the optimiser.
+    /// The images that the optimiser sees.
     pub train: Images,
-    /// Never seen by it.
+    /// The images that it does not see.
     pub test: Images,
     /// Number of classes.
     pub classes: usize,
 }
 
 impl Split {
-    /// Checks that both halves fit together, and counts the classes.
+    /// Checks that both sets have images of one size, and counts the classes.
     pub fn new(train: Images, test: Images) -> Run<Split> {
         if train.size != test.size {
             let ([a, b], [c, d]) = (train.size, test.size);

@@ -1,30 +1,31 @@
-//! Texts, as numbers: one token a character.
+//! Texts as tokens, one for each character.
 //!
-//! Invariant of a [`Corpus`]: the vocabulary is sorted and each token is below its length; both halves are longer than
-//! one window. For `train` and `sample`.
+//! Invariant of [`Corpus`]: the vocabulary is sorted, each token is below its length, and both halves are longer than
+//! one window.
 
 use crate::fail::{Run, bad};
 use crate::sys;
 use std::path::Path;
 
-/// Bytes of a text.
+/// Largest text, in bytes.
 const LIMIT: u64 = 1 << 28;
-/// Different characters that a text may have: beyond them it is no text.
+/// Largest number of different characters. A file with more is not a text.
 const VOCABULARY: usize = 1 << 16;
+/// The built-in text.
 const BUILT_IN: &str = include_str!("../../../data/alice.txt");
 
-/// The characters that a model knows; a token is a place among them.
+/// The characters that a model knows, sorted. A token is an index into them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vocabulary(Vec<char>);
 
 impl Vocabulary {
-    /// The characters of a text, in order.
+    /// The characters of a text.
     fn of(text: &str) -> Vocabulary {
         let set: std::collections::BTreeSet<char> = text.chars().collect();
         Vocabulary(set.into_iter().collect())
     }
 
-    /// From a file that [`Vocabulary::to_json`] made.
+    /// Reads what [`Vocabulary::to_json`] wrote.
     pub fn from_json(text: &str) -> Result<Vocabulary, String> {
         let all: String = serde_json::from_str(text).map_err(|e| e.to_string())?;
         let v = Vocabulary(all.chars().collect());
@@ -32,7 +33,7 @@ impl Vocabulary {
         if sorted && !v.0.is_empty() && v.0.len() <= VOCABULARY { Ok(v) } else { Err("not a sorted alphabet".into()) }
     }
 
-    /// One string of all characters.
+    /// All characters as one JSON string.
     pub fn to_json(&self) -> Run<String> {
         serde_json::to_string(&self.0.iter().collect::<String>()).map_err(bad)
     }
@@ -42,7 +43,7 @@ impl Vocabulary {
         self.0.len()
     }
 
-    /// The tokens of a text, or its first character that is not known.
+    /// The tokens of a text. An error names the first unknown character.
     pub fn encode(&self, text: &str) -> Result<Vec<i32>, String> {
         let token = |(i, c): (usize, char)| {
             let found = self.0.binary_search(&c).map(|t| t as i32);
@@ -51,7 +52,7 @@ impl Vocabulary {
         text.chars().enumerate().map(token).collect()
     }
 
-    /// The character of a token.
+    /// The character of a token; U+FFFD if there is none.
     pub fn char(&self, token: usize) -> char {
         self.0.get(token).copied().unwrap_or(char::REPLACEMENT_CHARACTER)
     }
@@ -64,11 +65,11 @@ pub struct Corpus {
     pub vocabulary: Vocabulary,
     /// The first nine tenths.
     pub train: Vec<i32>,
-    /// The rest.
+    /// The last tenth.
     pub validate: Vec<i32>,
 }
 
-/// Reads a text for windows of `context` tokens; without a file, the one that is built in.
+/// Reads the text in `path`, or the built-in one, for windows of `context` tokens.
 pub fn load(path: Option<&Path>, context: usize) -> Run<Corpus> {
     match path {
         None => split(BUILT_IN, context).map_err(bad),
@@ -79,6 +80,7 @@ pub fn load(path: Option<&Path>, context: usize) -> Run<Corpus> {
     }
 }
 
+/// Encodes a text and splits it into nine tenths and one tenth.
 fn split(text: &str, context: usize) -> Result<Corpus, String> {
     let vocabulary = Vocabulary::of(text);
     if vocabulary.len() > VOCABULARY {
@@ -93,7 +95,7 @@ fn split(text: &str, context: usize) -> Result<Corpus, String> {
     Ok(Corpus { vocabulary, train, validate })
 }
 
-/// Writes the windows of `context` tokens that begin at `starts`, one after another.
+/// Copies the windows of `context` tokens that begin at `starts` to `out`, `[starts.len(), context]`.
 pub fn copy_windows(text: &[i32], starts: &[u32], context: usize, out: &mut [i32]) {
     for (&at, out) in starts.iter().zip(out.chunks_exact_mut(context)) {
         out.copy_from_slice(&text[at as usize..][..context]);

@@ -1,8 +1,8 @@
-//! `check`: verifies a graph, proves its plan, and compares its gradients with finite differences in f64.
+//! The command `check`: verifies a graph, proves its plan, and compares its gradients with finite differences in f64.
 //!
-//! Invariant: what is claimed is printed, and a claim that does not hold ends with exit code 1.
+//! Invariant: each claim is printed, and a claim that does not hold ends with exit code 1.
 
-use super::finite::{Point, summed};
+use super::finite::{Element, Point, summed};
 use super::{load, of};
 use crate::args::CheckArgs;
 use crate::fail::{Run, bad, expectation_failed};
@@ -15,7 +15,7 @@ use arenagrad::session::{Program, Session};
 use arenagrad::train::permutation;
 use std::collections::HashMap;
 
-/// Checks.
+/// Runs the command.
 pub fn check(a: &CheckArgs) -> Run {
     if !(a.tolerance > 0.0 && a.tolerance.is_finite()) {
         return Err(bad(format!("--tolerance is {}", a.tolerance)));
@@ -36,7 +36,7 @@ pub fn check(a: &CheckArgs) -> Run {
     }
 }
 
-/// The gradient program and the plain one, at a point where the sum is finite.
+/// The program of the gradients, that of the sum alone, and a point where the sum is finite.
 struct Pair {
     grads: Program,
     plain: Program,
@@ -44,6 +44,7 @@ struct Pair {
     sum: f64,
 }
 
+/// Compiles both programs and finds a point where the output `name` is finite.
 fn pair(a: &CheckArgs, graph: &GraphBuf, name: &str, grads: &GraphBuf) -> Run<Pair> {
     let plain = keep_outputs(graph.view(), |n| n == name).map_err(of(&a.file))?;
     let mut plain = Session::new().compile(&plain).map_err(of(&a.file))?;
@@ -59,6 +60,7 @@ fn pair(a: &CheckArgs, graph: &GraphBuf, name: &str, grads: &GraphBuf) -> Run<Pa
     Err(expectation_failed(format!("{}: the outputs are not finite at the points tried", a.file.display())))
 }
 
+/// Compares the gradients of output `name` by all float leaves with finite differences.
 fn gradients(a: &CheckArgs, graph: &GraphBuf, name: &str) -> Run {
     let g = graph.view();
     let leaves: Vec<String> = g
@@ -85,18 +87,20 @@ fn gradients(a: &CheckArgs, graph: &GraphBuf, name: &str) -> Run {
     let grad_names: Vec<String> =
         outputs.output_names[g.outputs().len()..].iter().map(|&s| outputs.str(s).into()).collect();
     let mut wrong = 0;
-    let places: HashMap<String, usize> = p.point.floats().map(|(i, b)| (b.name.clone(), i)).collect();
-    // The plain program is where the differences start from.
+    let indices: HashMap<String, usize> = p.point.floats().map(|(i, b)| (b.name.clone(), i)).collect();
+    // The differences start from the plain program at this point.
     p.point.eval(&mut p.plain, name)?;
     p.point.restore(&mut p.plain)?;
     for (leaf, output) in leaves.iter().zip(&grad_names) {
-        let Some(&at) = places.get(leaf) else { continue };
+        let Some(&index) = indices.get(leaf) else { continue };
         let claims = p.grads.output::<f64>(output).map_err(of(&a.file))?.to_vec();
-        let (n, worst) = compare(a, &mut p, name, at, &claims)?;
-        let fine = worst <= a.tolerance;
+        let c = compare(a, &mut p, name, index, &claims)?;
+        let fine = c.worst <= a.tolerance;
         wrong += usize::from(!fine);
         let verdict = if fine { "ok" } else { "WRONG" };
-        emit(format!("gradient of {leaf}: {n} of {} elements, relative error {worst:.1e}: {verdict}", claims.len()))?;
+        let Comparison { compared, worst } = c;
+        let all = claims.len();
+        emit(format!("gradient of {leaf}: {compared} of {all} elements, relative error {worst:.1e}: {verdict}"))?;
     }
     match wrong {
         0 => Ok(()),
@@ -104,20 +108,30 @@ fn gradients(a: &CheckArgs, graph: &GraphBuf, name: &str) -> Run {
     }
 }
 
-/// Elements compared, and the largest error relative to the gradient there, or to a hundredth of the leaf's largest.
-fn compare(a: &CheckArgs, p: &mut Pair, name: &str, leaf: usize, claims: &[f64]) -> Run<(usize, f64)> {
+/// How well a gradient agrees with finite differences.
+struct Comparison {
+    /// Number of elements compared.
+    compared: usize,
+    /// The largest error of an element, relative to the gradient there or, if that is larger, to a hundredth of the
+    /// leaf's largest gradient. Infinite if an error is NaN.
+    worst: f64,
+}
+
+/// Compares elements of the gradient `claims` by leaf `leaf` with finite differences.
+fn compare(a: &CheckArgs, p: &mut Pair, name: &str, leaf: usize, claims: &[f64]) -> Run<Comparison> {
     let mut order = vec![0; claims.len()];
     permutation(a.seed, leaf as u64, &mut order);
     let largest = claims.iter().fold(0.0f64, |m, c| m.max(c.abs()));
-    // Below it, differences of the sum itself are rounding.
+    // Smaller gradients are lost in the rounding of the sum.
     let floor = (largest / 100.0).max(p.sum.abs() * 1e-6).max(1e-9);
     let mut worst = 0.0f64;
     let picked = &order[..a.elements.min(order.len())];
     for &i in picked {
         let claim = claims[i as usize];
-        let d = p.point.derivative(&mut p.plain, name, (leaf, i as usize), claim).map_err(of(&a.file))?;
+        let element = Element { leaf, index: i as usize };
+        let d = p.point.derivative(&mut p.plain, name, element, claim).map_err(of(&a.file))?;
         let error = (d - claim).abs() / claim.abs().max(d.abs()).max(floor);
         worst = if error.is_nan() { f64::INFINITY } else { worst.max(error) };
     }
-    Ok((picked.len(), worst))
+    Ok(Comparison { compared: picked.len(), worst })
 }

@@ -1,27 +1,27 @@
-//! `run`: evaluates a graph on `.npy` files.
+//! The command `run`: evaluates a graph on `.npy` files.
 //!
-//! Invariant: every input without a default has a value from a file, of exactly its type and shape, before anything is
-//! evaluated; outputs are written after all of them are known.
+//! Invariant: before the graph runs, every input without a default has a value from a file, of exactly its type and
+//! shape. Outputs are written after all of them are computed.
 
 use super::{load, of};
 use crate::args::RunArgs;
 use crate::fail::{Run, bad};
 use crate::out::emit;
-use crate::{files, npy, sys};
+use crate::run_dir::RunDir;
+use crate::{npy, tensors};
 use arenagrad::error::Result;
 use arenagrad::nodes::DType;
 use arenagrad::session::{Program, Role, Session};
-use arenagrad::train::checkpoint::HEADER_LIMIT;
-use arenagrad::train::write_atomically;
 use std::path::Path;
 
-/// Evaluates one step of the graph.
+/// Runs the command.
 pub fn run(a: &RunArgs) -> Run {
     let graph = load(&a.file)?;
     let mut p = Session::new().threads(a.threads).compile(&graph).map_err(of(&a.file))?;
     p.init(a.seed).map_err(of(&a.file))?;
     if let Some(path) = &a.weights {
-        weights(&mut p, path)?;
+        // A training checkpoint holds up to two moments beside each param.
+        tensors::load_params(&mut p, path, 4)?;
     }
     let mut given = Vec::new();
     for pair in &a.inputs {
@@ -40,20 +40,21 @@ pub fn run(a: &RunArgs) -> Run {
         return Err(bad(format!("no value for {}; give --in {}=FILE.npy", missing.join(", "), missing[0])));
     }
     p.step().map_err(of(&a.file))?;
-    sys::make_dir(&a.out)?;
-    let _lock = files::lock(&a.out)?;
+    let dir = RunDir::new(&a.out);
+    dir.create()?;
+    let _lock = dir.lock()?;
     for b in p.bindings().iter().filter(|b| b.role == Role::Output) {
         let file = npy::encode(b.dtype, &b.dims, p.bytes_of(b));
         let file = file.ok_or_else(|| bad(format!("output {:?} is {}, which npy does not have", b.name, b.dtype)))?;
-        let path = a.out.join(format!("{}.npy", file_name(&b.name)));
-        write_atomically(&path, &file)?;
-        emit(format!("{} {}{} {}", b.name, b.dtype, b.dims, path.display()))?;
+        let name = format!("{}.npy", file_name(&b.name));
+        dir.replace(&name, &file)?;
+        emit(format!("{} {}{} {}", b.name, b.dtype, b.dims, dir.file(&name).display()))?;
     }
     Ok(())
 }
 
-/// A name as a part of a path: nothing that leaves the folder, and another part for every other name. What no file name
-/// should have stands as its bytes: `%2F` for `/`.
+/// The file name of an output. No name leaves the folder, and different outputs have different names. Characters that a
+/// file name should not have become their bytes: `%2F` for `/`.
 fn file_name(name: &str) -> String {
     if name.is_empty() {
         return "%".into();
@@ -69,18 +70,7 @@ fn file_name(name: &str) -> String {
     plain
 }
 
-fn weights(p: &mut Program, path: &Path) -> Run {
-    let params: Vec<_> = p.bindings().iter().filter(|b| b.role == Role::Param).cloned().collect();
-    let limit: u64 = params.iter().map(|b| b.bytes as u64).sum();
-    // A training checkpoint holds two moments beside each param.
-    let file = files::open(path, 4 * limit + HEADER_LIMIT)?;
-    for b in &params {
-        let e = file.expect(&b.name, b.dtype, &b.dims).map_err(|e| e.context(path.display()))?;
-        p.persistent_mut(&b.name)?.1.copy_from_slice(e.bytes);
-    }
-    Ok(())
-}
-
+/// Reads the leaf `name` from a `.npy` file of exactly its type and shape.
 fn fill(p: &mut Program, name: &str, path: &Path) -> Run {
     let leaf = p.bindings().iter().find(|b| b.role != Role::Output && b.name == name).cloned();
     let Some(b) = leaf else {
@@ -102,7 +92,7 @@ fn fill(p: &mut Program, name: &str, path: &Path) -> Run {
     Ok(write_leaf(p, &b, &array.bytes)?)
 }
 
-/// Writes the bytes of a leaf.
+/// Writes all bytes of the leaf `b`.
 pub fn write_leaf(p: &mut Program, b: &arenagrad::session::Binding, bytes: &[u8]) -> Result<()> {
     if b.role != Role::Input {
         p.persistent_mut(&b.name)?.1.copy_from_slice(bytes);

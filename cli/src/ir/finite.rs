@@ -1,10 +1,11 @@
-//! Finite differences: a graph in f64, reduced to one number, and its derivative by evaluation alone.
+//! Finite differences: reduces a graph in f64 to one number, and differentiates it by evaluation alone.
 //!
-//! Invariant: every evaluation starts from the same leaves, states and random key included, but for the one element
-//! that is moved. For `check`.
+//! Invariant: every evaluation starts from the same values of all leaves, states and random key included, except for
+//! the one element that is moved.
 
 use super::eval::write_leaf;
 use arenagrad::arena::Value;
+use arenagrad::arena::rng::{self, SplitMix64};
 use arenagrad::error::Result;
 use arenagrad::nodes::ir::leaf::ParamAttrs;
 use arenagrad::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, LeafKind, Var};
@@ -13,11 +14,12 @@ use arenagrad::passes::rebuild::{Copier, finish};
 use arenagrad::session::{Binding, Program, Role};
 use std::collections::{HashMap, HashSet};
 
-/// Step widths that are tried: a wide one is exact where the function is smooth, a narrow one misses a nearby kink.
+/// Step widths, in the unit of the element. A wide step is exact where the function is smooth; a narrow step does not
+/// reach a nearby kink.
 const WIDTHS: [f64; 3] = [1e-3, 1e-4, 1e-5];
 
-/// `g`, an f64 graph, with one more output: the sum of all elements of all float outputs, each times a fixed number of
-/// its own (a plain sum would hide what a softmax does). The output's name is returned too; `None` if there is no
+/// The f64 graph `g` with one more output, and that output's name: the sum of all elements of all float outputs, each
+/// multiplied by a fixed weight. Without weights, the sum of a softmax would be constant. `None` if no output is a
 /// float.
 pub fn summed(g: Graph<'_>) -> Result<Option<(GraphBuf, String)>> {
     let name = unused_name(g, "check.sum");
@@ -45,17 +47,21 @@ pub fn summed(g: Graph<'_>) -> Result<Option<(GraphBuf, String)>> {
     Ok(Some((buf, name)))
 }
 
-/// A number in (−1, 1), never 0, that (`seed`, `i`) name.
+/// Number `i` of the stream `seed`: in (−1, 1), never 0.
 fn uniform(seed: u64, i: usize) -> f64 {
-    // SplitMix64.
-    let mut z = seed.wrapping_add((i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    let unit = ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64;
-    2.0 * unit - 1.0 + f64::EPSILON
+    2.0 * rng::unit(SplitMix64::nth(seed, i as u64)) - 1.0 + f64::EPSILON
 }
 
-/// Values of all leaves.
+/// An element of a leaf.
+#[derive(Clone, Copy)]
+pub struct Element {
+    /// Index of the leaf among a point's leaves.
+    pub leaf: usize,
+    /// Index of the element in the leaf.
+    pub index: usize,
+}
+
+/// The values of all leaves of a program.
 pub struct Point {
     leaves: Vec<(Binding, Vec<u8>)>,
     /// Leaves that a step changes.
@@ -63,8 +69,9 @@ pub struct Point {
 }
 
 impl Point {
-    /// Values for the leaves of `p`, which was initialised: floats in ±1 (or 0.1 to 1.1 if `positive`), integers 0,
-    /// which are an index of anything, truth values mixed, and integer states as they start.
+    /// A point for the initialised program `p`. Floats are in ±1, or in 0.1 to 1.1 if `positive`; params with a start
+    /// value keep it unless `positive`. Integer inputs are 0, a valid index of any axis. Booleans are mixed. Integer
+    /// states have their start values.
     pub fn new(p: &Program, g: Graph<'_>, seed: u64, positive: bool) -> Point {
         let value = |leaf: u64, i: usize| {
             let x = uniform(seed ^ (leaf << 32), i);
@@ -94,7 +101,7 @@ impl Point {
         Point { leaves, changed }
     }
 
-    /// The float leaves, by place.
+    /// The float leaves, with their indices.
     pub fn floats(&self) -> impl Iterator<Item = (usize, &Binding)> {
         self.leaves.iter().enumerate().map(|(i, l)| (i, &l.0)).filter(|(_, b)| b.dtype == DType::F64)
     }
@@ -105,45 +112,47 @@ impl Point {
         self.step(p, output)
     }
 
+    /// Writes one leaf.
     fn write(&self, p: &mut Program, leaf: usize) -> Result<()> {
         let (b, bytes) = &self.leaves[leaf];
         write_leaf(p, b, bytes)
     }
 
+    /// Steps `p` and reads `output`.
     fn step(&self, p: &mut Program, output: &str) -> Result<f64> {
         p.step()?;
         Ok(p.output::<f64>(output)?.first().copied().unwrap_or(f64::NAN))
     }
 
-    /// As [`Point::eval`], with one element moved. `p` was at this point before: only what the step changes is written.
-    fn moved(&mut self, p: &mut Program, output: &str, at: (usize, usize), by: f64) -> Result<f64> {
-        let range = 8 * at.1..8 * at.1 + 8;
+    /// As [`Point::eval`], with element `at` moved by `by`. `p` is at this point before and after, so only that leaf
+    /// and those that a step changes are written.
+    fn moved(&mut self, p: &mut Program, output: &str, at: Element, by: f64) -> Result<f64> {
+        let range = 8 * at.index..8 * at.index + 8;
         let mut old = [0; 8];
-        old.copy_from_slice(&self.leaves[at.0].1[range.clone()]);
+        old.copy_from_slice(&self.leaves[at.leaf].1[range.clone()]);
         let x = f64::from_le_bytes(old);
-        self.leaves[at.0].1[range.clone()].copy_from_slice(&(x + by).to_le_bytes());
-        let written = self.write(p, at.0);
-        self.leaves[at.0].1[range].copy_from_slice(&old);
+        self.leaves[at.leaf].1[range.clone()].copy_from_slice(&(x + by).to_le_bytes());
+        let written = self.write(p, at.leaf);
+        self.leaves[at.leaf].1[range].copy_from_slice(&old);
         written?;
         let y = self.step(p, output)?;
-        self.write(p, at.0)?;
+        self.write(p, at.leaf)?;
         self.restore(p)?;
         Ok(y)
     }
 
-    /// Writes what a step of `p` from this point changed.
+    /// Writes the leaves that a step of `p` changes.
     pub fn restore(&self, p: &mut Program) -> Result<()> {
         self.changed.iter().try_for_each(|&i| self.write(p, i))
     }
 
-    /// The derivative by element `at` = (leaf, element): of the widths, the one that agrees best with `claim`. A wrong
-    /// claim agrees with none.
-    pub fn derivative(&mut self, p: &mut Program, output: &str, at: (usize, usize), claim: f64) -> Result<f64> {
+    /// The derivative of `output` by element `at`, by differences of fourth order (error: h⁴ times the fifth
+    /// derivative). Of the widths, the one that agrees best with `claim` counts; a wrong claim agrees with none.
+    pub fn derivative(&mut self, p: &mut Program, output: &str, at: Element, claim: f64) -> Result<f64> {
         let mut best = f64::NAN;
         for h in WIDTHS {
             let near = self.moved(p, output, at, h)? - self.moved(p, output, at, -h)?;
             let far = self.moved(p, output, at, 2.0 * h)? - self.moved(p, output, at, -2.0 * h)?;
-            // Fourth order: the error is h⁴ times the fifth derivative.
             let d = (8.0 * near - far) / (12.0 * h);
             if best.is_nan() || (d - claim).abs() < (best - claim).abs() {
                 best = d;
@@ -153,7 +162,7 @@ impl Point {
     }
 }
 
-/// How each param starts.
+/// The start value of each param.
 fn starts(g: Graph<'_>) -> HashMap<&str, Init> {
     use arenagrad::arena::ids::Id;
     let params = g.leaves().filter(|l| l.1 == LeafKind::Param);

@@ -1,13 +1,14 @@
-//! The fusion report of `opt --report`: what fired, what was just missed and why.
+//! The fusion report of `opt --report`: which rules fired, which just missed and why.
 //!
-//! Invariant: one line, or one object, for each pattern that a rule met, those that fired first.
+//! Invariant: there is one line, or one object, for each place where a rule fired or just missed; those that fired come
+//! first.
 
 use arenagrad::error::Location;
 use arenagrad::passes::{Fusion, Outcome};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// A location in words.
+/// A source location in words.
 fn location(p: &Location) -> String {
     match p {
         Location::Nowhere => "no place".into(),

@@ -1,6 +1,6 @@
-//! Commands on graphs in text form.
+//! The commands on graphs in text form.
 //!
-//! Invariant: a message about a text names its file, line and column. For `main`.
+//! Invariant: a message about a text names its file, line and column.
 
 pub mod check;
 pub mod eval;
@@ -17,10 +17,10 @@ use arenagrad::nodes::ir::text;
 use arenagrad::nodes::ir::verify::{Stage, verify};
 use std::path::Path;
 
-/// A text that is longer is refused by the parser anyway.
+/// Largest text, in bytes. The parser refuses a longer one anyway.
 const LIMIT: u64 = 64 << 20;
 
-/// Reads a graph.
+/// Reads and verifies a graph.
 pub fn load(path: &Path) -> Run<GraphBuf> {
     let text = sys::read_text(path, LIMIT)?;
     let graph = text::parse(&text).map_err(|e| in_text(path, &e))?;
@@ -30,7 +30,7 @@ pub fn load(path: &Path) -> Run<GraphBuf> {
     }
 }
 
-/// Names the file in what a command on its graph reports.
+/// Turns an error on the graph in `path` into a failure that names the file.
 pub fn of(path: &Path) -> impl Fn(Error) -> Fail {
     move |e| in_text(path, &e)
 }

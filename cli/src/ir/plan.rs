@@ -1,11 +1,10 @@
-//! `plan`: where the bytes of a graph's program lie, and what decides how many there are.
+//! The command `plan`: the memory plan of a graph's program.
 //!
-//! Invariant: the figures are those of the program that `run` and `train` would use.
+//! Invariant: the plan is that of the program which `run` and `train` would compile.
 
 use super::{load, of};
 use crate::args::PlanArgs;
 use crate::fail::{Run, bad};
-use crate::measure::Measure;
 use crate::out::emit;
 use crate::report::memory;
 use crate::report::page::{Page, html};
@@ -16,7 +15,7 @@ use arenagrad::train::write_atomically;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// Prints the plan or the budgets, and draws the plan if asked.
+/// Runs the command: prints the plan or the budgets, and draws the plan if `--svg` or `--html` is given.
 pub fn plan(a: &PlanArgs) -> Run {
     let graph = load(&a.file)?;
     let file = a.file.display().to_string();
@@ -32,29 +31,29 @@ pub fn plan(a: &PlanArgs) -> Run {
     }
     match (plan, a.json) {
         _ if a.budgets => budgets(&free.budgets(&graph).map_err(of(&a.file))?, a.json),
-        (Some(plan), true) => emit(serde_json::to_string(&all(&plan)).map_err(bad)?),
+        (Some(plan), true) => emit(serde_json::to_string(&to_json(&plan)).map_err(bad)?),
         (Some(plan), false) => emit(plan),
         (None, _) => Ok(()),
     }
 }
 
-/// Writes the picture and the page that were asked for.
+/// Writes the memory map and the page.
 fn draw(a: &PlanArgs, file: &str, plan: &PlanReport) -> Run {
     if let Some(path) = &a.svg {
         write_atomically(path, memory::svg(plan).as_bytes())?;
     }
     if let Some(path) = &a.html {
         let (title, facts) = (format!("Memory plan of {file}"), plan.facts());
-        let page = Page { title: &title, facts: &facts, losses: (0, &[]), judged: (Measure::Loss, &[]), plan };
+        let page = Page { title: &title, facts: &facts, curve: None, plan };
         write_atomically(path, html(&page).as_bytes())?;
     }
     Ok(())
 }
 
-/// Prints what an arena can be brought down to, and what that costs.
+/// Prints the arena sizes that recomputation can reach, and the operations that each repeats.
 fn budgets(list: &[Budget], json: bool) -> Run {
     if json {
-        let row = |b: &Budget| json!({ "arena_bytes": b.arena_bytes, "recomputed": twice(&b.recomputed) });
+        let row = |b: &Budget| json!({ "arena_bytes": b.arena_bytes, "recomputed": recomputed(&b.recomputed) });
         return emit(Value::from(list.iter().map(row).collect::<Vec<_>>()));
     }
     let mut s = format!("{:>15} {:>9} {:>15}  computed twice\n", "arena bytes", "nodes", "operations");
@@ -65,11 +64,13 @@ fn budgets(list: &[Budget], json: bool) -> Run {
     emit(s)
 }
 
-fn twice(r: &Recomputed) -> Value {
+/// A recomputation as JSON.
+fn recomputed(r: &Recomputed) -> Value {
     json!({ "what": r.what, "nodes": r.nodes, "flops": r.flops })
 }
 
-fn all(plan: &PlanReport) -> Value {
+/// The plan with all its buffers as JSON.
+fn to_json(plan: &PlanReport) -> Value {
     let (peak, live) = plan.peak();
     let buffer = |b: &BufferReport| {
         json!({
@@ -91,7 +92,7 @@ fn all(plan: &PlanReport) -> Value {
         "moved_bytes": plan.moved_bytes,
         "threads": plan.threads,
         "modelled_us": plan.modelled.as_secs_f64() * 1e6,
-        "recomputed": twice(&plan.recomputed),
+        "recomputed": recomputed(&plan.recomputed),
         "products": Precision::ALL.iter().map(|&(p, name)| (name.to_string(), json!(plan.products[p as usize]))).collect::<serde_json::Map<_, _>>(),
         "peak": { "instruction": peak, "bytes": live },
         "phases_us": phases,

@@ -1,7 +1,7 @@
-//! `print`, `opt` and `grad`: graphs in, graphs out, as text.
+//! The commands `print`, `opt` and `grad`: from a graph's text to a graph's text.
 //!
-//! Invariant: standard output holds a graph, or the report that was asked for in its place, and nothing else; traces go
-//! to standard error.
+//! Invariant: standard output holds one graph, or the report that replaces it, and nothing else. Traces go to standard
+//! error.
 
 use super::{fusion, load, of};
 use crate::args::{GradArgs, OptArgs, PrintArgs};
@@ -14,17 +14,17 @@ use arenagrad::passes::pipeline::{self, Trace};
 use arenagrad::passes::report::collected;
 use std::path::Path;
 
-/// Prints a graph in its normal form.
+/// Runs `print`.
 pub fn print_graph(a: &PrintArgs) -> Run {
     emit(text(&a.file, load(&a.file)?.view(), a.locations))
 }
 
-/// A graph that came from `file`, as text.
+/// The text of a graph that came from `file`.
 fn text(file: &Path, g: Graph<'_>, locations: bool) -> String {
     print_with(g, PrintOptions { locations, file: Some(&file.display().to_string()) })
 }
 
-/// Runs passes.
+/// Runs `opt`.
 pub fn opt(a: &OptArgs) -> Run {
     let graph = load(&a.file)?;
     let names = match a.passes.is_empty() {
@@ -42,7 +42,7 @@ pub fn opt(a: &OptArgs) -> Run {
     emit(text(&a.file, done.view(), a.locations))
 }
 
-/// Differentiates.
+/// Runs `grad`.
 pub fn gradient(a: &GradArgs) -> Run {
     let graph = load(&a.file)?;
     let g = graph.view();
@@ -61,6 +61,7 @@ pub fn gradient(a: &GradArgs) -> Run {
     emit(text(&a.file, done.view(), a.locations))
 }
 
+/// The name of the only output, or an error that lists all of them.
 fn only_output(path: &Path, names: Vec<String>) -> Run<String> {
     match names.as_slice() {
         [one] => Ok(one.clone()),
@@ -73,6 +74,7 @@ fn only_output(path: &Path, names: Vec<String>) -> Run<String> {
     }
 }
 
+/// Prints a line for each pass on standard error: node counts, time, how often each rule applied.
 fn trace(traces: &[Trace]) {
     for t in traces {
         let mut hits: Vec<_> = t.hits.iter().map(|(rule, n)| format!("{rule} {n}")).collect();

@@ -1,6 +1,6 @@
 //! The character model: nanoGPT's network on windows of a text.
 //!
-//! Invariant: names and layouts are nanoGPT's, and all graphs have the same params. For `train` and `sample`.
+//! Invariant: names and layouts of params are nanoGPT's, and all graphs have the same params.
 
 use super::{LOGITS, LOSS};
 use crate::config::Network;
@@ -8,13 +8,14 @@ use arenagrad::error::Result;
 use arenagrad::nn;
 use arenagrad::nodes::{Builder, CrossEntropy, DType, GraphBuf, Var};
 
-/// Name of the tokens, `[batch, context]`.
+/// Name of the input of tokens, `[batch, context]`.
 pub const TOKENS: &str = "tokens";
-/// Name of the tokens that follow them, `[batch·context]`.
+/// Name of the input of the tokens that follow them, `[batch·context]`.
 pub const NEXT: &str = "next";
-/// Name of the loss of each token, `[batch·context]`.
+/// Name of the output of the loss of each token, `[batch·context]`.
 pub const LOSSES: &str = "losses";
 
+/// The logits after each token, `[batch·context, vocabulary]`.
 fn logits<'g>(g: &'g Builder, n: &Network, vocabulary: usize, batch: usize, dropout: f64) -> Var<'g> {
     let tokens = g.input(TOKENS, [batch, n.context], DType::I32);
     let gpt = nn::Gpt {
@@ -30,26 +31,27 @@ fn logits<'g>(g: &'g Builder, n: &Network, vocabulary: usize, batch: usize, drop
     nn::gpt(g, tokens, DType::F32, gpt).reshape([batch * n.context, vocabulary])
 }
 
+/// The cross entropy of each token, `[batch·context]`, in nats.
 fn losses<'g>(g: &'g Builder, logits: Var<'g>) -> Var<'g> {
     let rows = logits.dims().first().copied().unwrap_or(0);
     logits.cross_entropy_with(g.input(NEXT, [rows], DType::I32), CrossEntropy::per_row())
 }
 
-/// Tokens and those that follow to the mean cross entropy, in nats.
+/// The training graph: [`TOKENS`] and [`NEXT`] to the mean cross entropy [`LOSS`], in nats.
 pub fn training(n: &Network, vocabulary: usize, batch: usize) -> Result<GraphBuf> {
     let g = Builder::new("chargpt");
     let logits = logits(&g, n, vocabulary, batch, n.dropout);
     g.finish([losses(&g, logits).mean(..).named(LOSS)])
 }
 
-/// Tokens and those that follow to the cross entropy of each.
+/// The validation graph: [`TOKENS`] and [`NEXT`] to the cross entropy of each token, [`LOSSES`], in nats.
 pub fn validation(n: &Network, vocabulary: usize, batch: usize) -> Result<GraphBuf> {
     let g = Builder::new("chargpt");
     let logits = logits(&g, n, vocabulary, batch, 0.0);
     g.finish([losses(&g, logits).named(LOSSES)])
 }
 
-/// Tokens to the logits after each, `[context, vocabulary]`.
+/// The inference graph: one window of [`TOKENS`] to the logits after each, [`LOGITS`], `[context, vocabulary]`.
 pub fn inference(n: &Network, vocabulary: usize) -> Result<GraphBuf> {
     let g = Builder::new("chargpt");
     g.finish([logits(&g, n, vocabulary, 1, 0.0).named(LOGITS)])

@@ -1,7 +1,7 @@
-//! The convnet that `train` trains: 3×3 convolutions with ReLU, one 2×2 pooling, two linear layers.
+//! The convnet: 3×3 convolutions with ReLU, one 2×2 max pooling, two linear layers.
 //!
-//! Invariant: names and layouts are torch's (`conv1.weight` … `fc2.bias`), and the training and the inference graph
-//! have the same params. For `train`.
+//! Invariant: names and layouts of params are torch's (`conv1.weight` … `fc2.bias`), and the training graph and the
+//! inference graph have the same params.
 
 use super::{LOGITS, LOSS};
 use crate::config::Model;
@@ -10,28 +10,30 @@ use arenagrad::nn;
 use arenagrad::nodes::ops::loss::var::CrossEntropy;
 use arenagrad::nodes::{Builder, Conv2d, DType, GraphBuf, Pool2d, Var};
 
-/// Name of the images, `[batch, 1, height, width]`.
+/// Name of the input of images, `[batch, 1, height, width]`.
 pub const IMAGES: &str = "images";
-/// Name of the classes, `[batch]`.
+/// Name of the input of classes, `[batch]`.
 pub const LABELS: &str = "labels";
-/// Sizes that the data decides.
+
+/// The sizes that follow from the data.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// Images a step.
+    /// Images of a batch.
     pub batch: usize,
-    /// Height and width.
+    /// Height and width of an image.
     pub image: [usize; 2],
     /// Number of classes.
     pub classes: usize,
 }
 
+/// The logits, `[batch, classes]`.
 fn logits<'g>(g: &'g Builder, m: &Model, s: Sizes, dropout: f64) -> Var<'g> {
     let mut x = g.input(IMAGES, [s.batch, 1, s.image[0], s.image[1]], DType::F32);
     let same = Conv2d { pad: [1; 4], ..Conv2d::default() };
     for (i, &channels) in m.channels.iter().enumerate() {
         x = nn::conv2d(g, &format!("conv{}", i + 1), x, channels, [3, 3], same).relu();
     }
-    // An image of one row or column has no window of two.
+    // An image of one row or one column has no 2×2 window.
     if s.image.iter().all(|&n| n >= 2) {
         x = x.max_pool2d(Pool2d::new([2, 2]));
     }
@@ -43,7 +45,7 @@ fn logits<'g>(g: &'g Builder, m: &Model, s: Sizes, dropout: f64) -> Var<'g> {
     nn::linear(g, "fc2", h, s.classes)
 }
 
-/// Images and labels to the mean cross entropy.
+/// The training graph: [`IMAGES`] and [`LABELS`] to the mean cross entropy [`LOSS`], in nats.
 pub fn training(m: &Model, s: Sizes) -> Result<GraphBuf> {
     let g = Builder::new("convnet");
     let logits = logits(&g, m, s, m.dropout);
@@ -52,7 +54,7 @@ pub fn training(m: &Model, s: Sizes) -> Result<GraphBuf> {
     g.finish([loss])
 }
 
-/// Images to logits.
+/// The inference graph: [`IMAGES`] to [`LOGITS`], `[batch, classes]`.
 pub fn inference(m: &Model, s: Sizes) -> Result<GraphBuf> {
     let g = Builder::new("convnet");
     let logits = logits(&g, m, s, 0.0).named(LOGITS);

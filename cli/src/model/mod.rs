@@ -3,7 +3,7 @@
 pub mod chargpt;
 pub mod convnet;
 
-/// Name of the loss of each of them.
+/// Name of the scalar output of each training graph.
 pub const LOSS: &str = "loss";
 /// Name of the output of each inference graph.
 pub const LOGITS: &str = "logits";

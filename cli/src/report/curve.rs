@@ -1,9 +1,9 @@
 //! The loss curve.
 //!
-//! Invariant: what is no number is left out of the line, not drawn as zero.
+//! Invariant: a loss that is not finite is left out of the line, not drawn as zero.
 
 use super::ticks;
-use crate::measure::Measure;
+use crate::measure::{Evaluation, Measure};
 use std::fmt::Write;
 
 const WIDTH: f64 = 1000.0;
@@ -12,13 +12,27 @@ const LEFT: f64 = 60.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 40.0;
 const RIGHT: f64 = 60.0;
-/// Points of a line: more than there are pixels make no better picture.
+/// Most points of a line. The picture has about as many pixels across.
 const POINTS: usize = 1000;
 
-/// Loss by step, from the one after `before`, and what judging found at some steps, as an SVG element. A validation
-/// loss stands on the loss's own axis, an accuracy on one from 0 to 100 %.
-pub fn svg((before, losses): (u64, &[f64]), (measure, judged): (Measure, &[(u64, f64)])) -> String {
-    let shown = judged.iter().filter(|_| measure == Measure::Loss).map(|j| &j.1);
+/// The course of a run.
+#[derive(Clone, Copy)]
+pub struct Curve<'a> {
+    /// Steps before the first loss.
+    pub before: u64,
+    /// Training loss of each step after those.
+    pub losses: &'a [f64],
+    /// The measure of the evaluations.
+    pub measure: Measure,
+    /// The evaluations, by step.
+    pub evaluations: &'a [Evaluation],
+}
+
+/// The curve as an SVG element. Validation losses share the axis of the training losses. Accuracies have an axis from 0
+/// to 100 %.
+pub fn svg(curve: &Curve<'_>) -> String {
+    let &Curve { before, losses, measure, evaluations } = curve;
+    let shown = evaluations.iter().filter(|_| measure == Measure::Loss).map(|e| &e.value);
     let finite = losses.iter().chain(shown).copied().filter(|l| l.is_finite());
     let top = finite.fold(0.0, f64::max).max(1e-12);
     let n = (before + losses.len() as u64).max(1) as f64;
@@ -29,40 +43,21 @@ pub fn svg((before, losses): (u64, &[f64]), (measure, judged): (Measure, &[(u64,
          font-family=\"system-ui,sans-serif\" font-size=\"11\"><title>Loss curve</title>\
          <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>"
     );
-    for t in ticks(top, 5) {
-        let _ = write!(
-            s,
-            "<line x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\" stroke=\"#e3e6ea\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#3b6ea5\">{}</text>",
-            WIDTH - RIGHT,
-            LEFT - 6.0,
-            y(t / top) + 4.0,
-            (t * 1e6).round() / 1e6,
-            at = y(t / top)
-        );
-    }
-    for t in ticks(n, 10) {
-        let _ = write!(
-            s,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#444\">{t}</text>",
-            x(t),
-            HEIGHT - BOTTOM + 16.0
-        );
-    }
+    grid(&mut s, top, n, &x, &y);
     let smooth = smoothed(losses);
     for (values, colour, width) in [(losses, "#a9c3e0", 1.0), (&smooth, "#3b6ea5", 2.0)] {
         let points = values.iter().zip(before + 1..).map(|(&l, step)| (step as f64, l));
         line(&mut s, points, values.len(), colour, width, &x, &|l| y(l / top));
     }
-    for &(step, found) in judged.iter().filter(|a| a.1.is_finite()) {
+    for &Evaluation { step, value } in evaluations.iter().filter(|e| e.value.is_finite()) {
         let _ = write!(
             s,
             "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.5\" fill=\"#c2463d\">\
              <title>{} {} after step {step}</title></circle>",
             x(step as f64),
-            y(if measure == Measure::Loss { found / top } else { found }),
+            y(if measure == Measure::Loss { value / top } else { value }),
             measure.label(),
-            measure.text(found)
+            measure.text(value)
         );
     }
     for part in [0.0, 0.25, 0.5, 0.75, 1.0].into_iter().filter(|_| measure == Measure::Accuracy) {
@@ -85,7 +80,31 @@ pub fn svg((before, losses): (u64, &[f64]), (measure, judged): (Measure, &[(u64,
     s
 }
 
-/// Exponential mean, over about a hundredth of the run.
+/// Draws the lines and labels of losses up to `top` and the labels of `steps` steps.
+fn grid(s: &mut String, top: f64, steps: f64, x: &dyn Fn(f64) -> f64, y: &dyn Fn(f64) -> f64) {
+    for t in ticks(top, 5) {
+        let _ = write!(
+            s,
+            "<line x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\" stroke=\"#e3e6ea\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#3b6ea5\">{}</text>",
+            WIDTH - RIGHT,
+            LEFT - 6.0,
+            y(t / top) + 4.0,
+            (t * 1e6).round() / 1e6,
+            at = y(t / top)
+        );
+    }
+    for t in ticks(steps, 10) {
+        let _ = write!(
+            s,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#444\">{t}</text>",
+            x(t),
+            HEIGHT - BOTTOM + 16.0
+        );
+    }
+}
+
+/// The exponential mean over about a hundredth of the run.
 fn smoothed(losses: &[f64]) -> Vec<f64> {
     let keep = 1.0 - 1.0 / (losses.len() as f64 / 100.0).max(1.0);
     let mut mean = f64::NAN;
@@ -100,6 +119,7 @@ fn smoothed(losses: &[f64]) -> Vec<f64> {
     losses.iter().map(step).collect()
 }
 
+/// Draws a line through `n` points, in the pixel coordinates that `x` and `y` give.
 fn line(
     s: &mut String,
     points: impl Iterator<Item = (f64, f64)>,
@@ -121,15 +141,19 @@ fn line(
 mod tests {
     use super::*;
 
+    fn drawn(before: u64, losses: &[f64], measure: Measure, evaluations: &[Evaluation]) -> String {
+        svg(&Curve { before, losses, measure, evaluations })
+    }
+
     #[test]
     fn a_curve_has_a_point_a_step_and_leaves_out_nan() {
-        let s = svg((0, &[2.0, f64::NAN, 1.0]), (Measure::Accuracy, &[(3, 0.5)]));
+        let s = drawn(0, &[2.0, f64::NAN, 1.0], Measure::Accuracy, &[Evaluation { step: 3, value: 0.5 }]);
         let points = s.split("points=\"").nth(1).and_then(|p| p.split('"').next()).unwrap();
         assert_eq!(points.split_whitespace().count(), 2);
         assert!(!s.contains("NaN") && s.contains("50.00 %"));
-        assert!(!svg((0, &[]), (Measure::Loss, &[])).contains("NaN"));
+        assert!(!drawn(0, &[], Measure::Loss, &[]).contains("NaN"));
         // A loss is drawn on the axis of losses, which it may stretch.
-        let s = svg((0, &[2.0, 1.0]), (Measure::Loss, &[(1, 4.0)]));
+        let s = drawn(0, &[2.0, 1.0], Measure::Loss, &[Evaluation { step: 1, value: 4.0 }]);
         assert!(
             s.contains(&format!("cy=\"{TOP:.1}\"")) && s.contains("validation loss 4.0000") && !s.contains("100 %")
         );
@@ -137,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_curve_that_begins_late_keeps_its_steps() {
-        let s = svg((3, &[2.0]), (Measure::Loss, &[]));
+        let s = drawn(3, &[2.0], Measure::Loss, &[]);
         assert!(s.contains(&format!("points=\"{:.1},{TOP:.1} \"", WIDTH - RIGHT)), "{s}");
     }
 }

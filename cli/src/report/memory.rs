@@ -1,14 +1,14 @@
-//! The memory map: time across, offset up, one rectangle a buffer.
+//! The memory map: instructions from left to right, arena offsets upwards, one rectangle for each buffer.
 //!
-//! Invariant: a rectangle stands for the instructions from the first to the last that need the bytes, and for the bytes
-//! themselves; buffers that share bytes by design (views, in-place results) are one rectangle, and its title names all.
+//! Invariant: a rectangle spans the buffer's bytes and its lifetime, from the first instruction that needs the bytes to
+//! the last. Values that share bytes by design (views, in-place results) are one rectangle, and its title names them.
 
 use super::{escape, ticks};
 use arenagrad::session::PlanReport;
 use arenagrad::session::human;
 use std::fmt::Write;
 
-/// Kinds, in the order of the legend, with their colours.
+/// Kinds of buffers in the order of the legend, with their colours.
 const COLOURS: [(&str, &str); 8] = [
     ("param", "#3b6ea5"),
     ("state", "#7a5ea8"),
@@ -27,7 +27,7 @@ const TOP: f64 = 34.0;
 const BOTTOM: f64 = 44.0;
 const RIGHT: f64 = 12.0;
 
-/// The picture, as an SVG element.
+/// The memory map as an SVG element.
 pub fn svg(plan: &PlanReport) -> String {
     let steps = plan.instructions.max(1) as f64;
     let bytes = plan.arena_bytes.max(1) as f64;
@@ -39,24 +39,26 @@ pub fn svg(plan: &PlanReport) -> String {
          <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>"
     );
     axes(&mut s, plan, &x, &y);
-    // Large ones first, so that small ones that touch them stay on top and can be pointed at.
+    // Large rectangles are drawn first, so that small ones stay visible.
     let mut roots: Vec<usize> = (0..plan.buffers.len()).filter(|&i| plan.buffers[i].root as usize == i).collect();
-    let mut heirs: Vec<Vec<u32>> = vec![Vec::new(); plan.buffers.len()];
+    let mut sharers: Vec<Vec<u32>> = vec![Vec::new(); plan.buffers.len()];
     for (j, b) in plan.buffers.iter().enumerate().filter(|(j, b)| b.root as usize != *j) {
-        heirs[b.root as usize].push(j as u32);
+        sharers[b.root as usize].push(j as u32);
     }
     roots.sort_by_key(|&i| std::cmp::Reverse(plan.buffers[i].size));
     for i in roots.into_iter().filter(|&i| plan.buffers[i].size > 0) {
-        rectangle(&mut s, plan, (i, &heirs[i]), &x, &y);
+        rectangle(&mut s, plan, i, &sharers[i], &x, &y);
     }
     s.push_str("</svg>");
     s
 }
 
+/// Draws buffer `i`, whose bytes the values `sharers` use later.
 fn rectangle(
     s: &mut String,
     plan: &PlanReport,
-    (i, heirs): (usize, &[u32]),
+    i: usize,
+    sharers: &[u32],
     x: &dyn Fn(f64) -> f64,
     y: &dyn Fn(f64) -> f64,
 ) {
@@ -64,7 +66,7 @@ fn rectangle(
     let colour = COLOURS.iter().find(|c| c.0 == b.what()).map_or("#000", |c| c.1);
     let (left, right) = (x(f64::from(b.first)), x(f64::from(b.last.saturating_add(1)).min(plan.instructions as f64)));
     let (top, bottom) = (y((b.offset + b.size) as f64), y(b.offset as f64));
-    // Nothing vanishes: at least a pixel each way.
+    // At least one pixel each way, so that no buffer vanishes.
     let (w, h) = ((right - left).max(1.0), (bottom - top).max(1.0));
     // A border would hide a thin rectangle.
     let border = if w.min(h) >= 4.0 { " stroke=\"#fff\" stroke-width=\"0.5\"" } else { "" };
@@ -72,7 +74,7 @@ fn rectangle(
         s,
         "<rect x=\"{left:.2}\" y=\"{top:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" fill=\"{colour}\"{border}>\
          <title>{}</title></rect>",
-        escape(&title(plan, i, heirs))
+        escape(&title(plan, i, sharers))
     );
     let fits = (w / 6.5) as usize;
     if h >= 13.0 && fits > b.name.chars().count() {
@@ -86,18 +88,19 @@ fn rectangle(
     }
 }
 
-/// What pointing at a rectangle says.
-fn title(plan: &PlanReport, i: usize, heirs: &[u32]) -> String {
+/// The title of a rectangle, which a browser shows under the pointer.
+fn title(plan: &PlanReport, i: usize, sharers: &[u32]) -> String {
     let b = &plan.buffers[i];
     let mut text = b.to_string();
     let _ =
         write!(text, "\n{} at offset {}, instructions {} to {}", human(b.size as u64), b.offset, b.first, plan.last(b));
-    for &j in heirs.iter().take(8) {
+    for &j in sharers.iter().take(8) {
         let _ = write!(text, "\nthen {}", plan.buffers[j as usize]);
     }
     text
 }
 
+/// Draws both axes and the legend.
 fn axes(s: &mut String, plan: &PlanReport, x: &dyn Fn(f64) -> f64, y: &dyn Fn(f64) -> f64) {
     let (right, floor) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
     for b in byte_ticks(plan.arena_bytes as f64) {
@@ -142,7 +145,7 @@ fn axes(s: &mut String, plan: &PlanReport, x: &dyn Fn(f64) -> f64, y: &dyn Fn(f6
     }
 }
 
-/// Round sizes, in powers of two.
+/// Multiples of a power of two, in bytes, from 0 to at most `max`.
 fn byte_ticks(max: f64) -> Vec<f64> {
     let step = (max / 6.0).max(1.0).log2().ceil().exp2();
     (0..=(max / step) as usize).map(|i| i as f64 * step).collect()

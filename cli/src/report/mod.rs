@@ -1,12 +1,12 @@
-//! What a run leaves behind for people: pictures of its plan and its loss, and the page that holds them.
+//! Reports as SVG and HTML: the memory map, the loss curve, and the page that holds them.
 //!
-//! Invariant: everything here is text in, text out; whatever comes from a user is escaped. For `train` and `plan`.
+//! Invariant: the functions here return text and write nothing. Text that comes from a user is escaped.
 
 pub mod curve;
 pub mod memory;
 pub mod page;
 
-/// `text` as it may stand in HTML and SVG, in quotes or outside of them.
+/// Escapes `text` for HTML and SVG, inside and outside of quotes.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -16,7 +16,7 @@ pub fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // Control characters are no XML.
+            // XML allows no other control characters.
             c if c.is_control() && c != '\n' && c != '\t' => out.push('\u{fffd}'),
             c => out.push(c),
         }
@@ -24,7 +24,7 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// About `n` round numbers from 0 up to `max`.
+/// About `n` evenly spaced round numbers from 0 to at most `max`.
 pub fn ticks(max: f64, n: usize) -> Vec<f64> {
     if !(max > 0.0 && max.is_finite()) {
         return vec![0.0];

@@ -1,24 +1,22 @@
-//! `run.html`, and the page of `plan`: one page without scripts, fonts or links to anywhere.
+//! `run.html` of `train`, and the page of `plan --html`.
 //!
-//! Invariant: it reads the same from a mail attachment in ten years.
+//! Invariant: the page needs no script, no font and no other file or host.
 
-use super::{curve, escape, memory};
-use crate::measure::Measure;
+use super::curve::{self, Curve};
+use super::{escape, memory};
 use arenagrad::session::PlanReport;
 use arenagrad::session::human;
 use std::fmt::Write;
 
-/// What the page shows.
+/// The contents of the page.
 pub struct Page<'a> {
-    /// Heading.
+    /// The heading.
     pub title: &'a str,
     /// Names and values of the summary.
     pub facts: &'a [(&'a str, String)],
-    /// Loss by step, and the steps before the first; none where nothing was trained.
-    pub losses: (u64, &'a [f64]),
-    /// What judging found after some steps, and by which measure.
-    pub judged: (Measure, &'a [(u64, f64)]),
-    /// The program's plan.
+    /// The loss curve. Left out if it holds no loss.
+    pub curve: Option<Curve<'a>>,
+    /// The plan of the program.
     pub plan: &'a PlanReport,
 }
 
@@ -39,16 +37,16 @@ pub fn html(p: &Page<'_>) -> String {
         let _ = write!(s, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(value));
     }
     s.push_str("</table>");
-    if !p.losses.1.is_empty() {
-        let _ = write!(s, "<h2>Loss</h2>{}", curve::svg(p.losses, p.judged));
+    if let Some(curve) = p.curve.filter(|c| !c.losses.is_empty()) {
+        let _ = write!(s, "<h2>Loss</h2>{}", curve::svg(&curve));
     }
-    map(&mut s, p.plan);
+    memory_map(&mut s, p.plan);
     s.push_str("</body></html>\n");
     s
 }
 
-/// The memory map with its words and its table.
-fn map(s: &mut String, plan: &PlanReport) {
+/// The memory map, its legend in words, and the table of the largest buffers.
+fn memory_map(s: &mut String, plan: &PlanReport) {
     let _ = write!(
         s,
         "<h2>Memory</h2><p>Every byte of a step lies in one arena of {}. Time runs to the right: one column is \

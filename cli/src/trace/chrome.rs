@@ -1,11 +1,12 @@
-//! Chrome's trace format: complete events ("X"), times in microseconds, threads named by metadata events ("M").
+//! Chrome's trace format: complete events ("X") with times in microseconds, metadata events ("M") for thread names.
 //!
-//! Invariant: events of a thread come in the order in which they ran.
+//! Invariant: the events of a thread are in the order in which they ran.
 
 use arenagrad::session::{Event, Trace, WAIT};
 use serde::Serialize;
 use serde_json::json;
 
+/// A complete event. The names are the format's.
 #[derive(Serialize)]
 struct Row<'a> {
     name: &'a str,
@@ -18,6 +19,7 @@ struct Row<'a> {
     args: Args<'a>,
 }
 
+/// The details of an event.
 #[derive(Serialize, Default)]
 struct Args<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,6 +36,7 @@ struct Args<'a> {
     place: Option<String>,
 }
 
+/// Event `e` of thread `tid`.
 fn row<'a>(t: &'a Trace, tid: usize, e: &Event) -> Row<'a> {
     let us = |ns: u64| ns as f64 / 1e3;
     let (name, cat, args) = match t.calls.get(e.instr as usize) {
@@ -54,7 +57,7 @@ fn row<'a>(t: &'a Trace, tid: usize, e: &Event) -> Row<'a> {
     Row { name, cat, ph: "X", ts: us(e.from), dur: us(e.to - e.from), pid: 1, tid, args }
 }
 
-/// The file's bytes.
+/// The file's bytes. `title` names the process in the viewer.
 pub fn encode(title: &str, t: &Trace) -> serde_json::Result<Vec<u8>> {
     let mut events = vec![serde_json::to_value(
         json!({ "name": "process_name", "ph": "M", "pid": 1, "args": { "name": format!("arenagrad {title}") } }),

@@ -1,9 +1,10 @@
-//! `trace`, and `--trace` of other commands: one step as a picture, a row a thread.
+//! The command `trace`, and the recordings that `--trace` of other commands makes.
 //!
-//! Invariant: the file is replaced as a whole; what it holds is what the program recorded, in the form that
-//! chrome://tracing and ui.perfetto.dev read.
+//! Invariant: a file holds the events that the program recorded, in the format of chrome://tracing and
+//! ui.perfetto.dev, with one row for each thread.
 
 mod chrome;
+pub mod record;
 mod table;
 
 use crate::args::{BenchArgs, TraceArgs};
@@ -14,19 +15,15 @@ use crate::ir::{load, of};
 use crate::out::emit;
 use arenagrad::nodes::{DType, GraphBuf};
 use arenagrad::session::{Binding, Call, Program, Role, Session, Trace};
-use arenagrad::train::write_atomically;
 use std::path::Path;
 
-/// Steps before the one that is recorded: caches, pages and the clocks of processors settle.
-const WARMUP: usize = 5;
-
-/// Records a step of a workload of `bench`, or of a graph in a file.
+/// Runs the command: records a step of a workload of `bench`, or of a graph in a file.
 pub fn trace(a: &TraceArgs) -> Run {
     let recorded = match bench::workload(&a.target) {
         Ok(w) => {
             let b =
                 BenchArgs { threads: a.threads, precision: a.precision, data: a.data.clone(), ..BenchArgs::default() };
-            of_workload(&mut Bench::new(w, &b, true)?)?
+            Bench::new(w, &b, true)?.record()?
         }
         Err(unknown) => {
             let path = Path::new(&a.target);
@@ -43,32 +40,25 @@ pub fn trace(a: &TraceArgs) -> Run {
             t
         }
     };
-    emit(write(&a.out, &a.target, &recorded)?)
+    emit(record::write(&a.out, &a.target, &recorded)?)
 }
 
-/// A step of a workload that was compiled for it.
-pub fn of_workload(b: &mut Bench) -> Run<Trace> {
-    for _ in 0..WARMUP {
-        b.step()?;
-    }
-    Ok(b.step_traced()?)
-}
-
-/// A step of a graph on made-up inputs.
+/// A recorded step of a graph on synthetic inputs.
 fn of_graph(graph: &GraphBuf, session: &Session, path: &Path) -> Run<Trace> {
     let mut p = session.compile_traced(graph).map_err(of(path))?;
     p.init(0).map_err(of(path))?;
-    invent(&mut p)?;
-    for _ in 0..WARMUP {
+    fill_inputs(&mut p)?;
+    for _ in 0..record::WARMUP {
         p.step().map_err(of(path))?;
     }
     p.step_traced().map_err(of(path))
 }
 
-/// Inputs of floats get numbers of a plausible size, others 0, which is an index wherever there is one; defaults stay.
-fn invent(p: &mut Program) -> Run {
-    let made = |b: &&Binding| b.role == Role::Input && b.default.is_none();
-    let inputs: Vec<_> = p.bindings().iter().filter(made).cloned().collect();
+/// Fills float inputs with numbers in [-1, 1], and all others with 0, a valid index of any axis. Inputs with a default
+/// keep it.
+fn fill_inputs(p: &mut Program) -> Run {
+    let without_default = |b: &&Binding| b.role == Role::Input && b.default.is_none();
+    let inputs: Vec<_> = p.bindings().iter().filter(without_default).cloned().collect();
     for b in &inputs {
         let number = |i: usize| (i as f64 * 0.7).sin();
         match b.dtype {
@@ -78,10 +68,4 @@ fn invent(p: &mut Program) -> Run {
         }
     }
     Ok(())
-}
-
-/// Writes the file; where the step's time went.
-pub fn write(path: &Path, title: &str, t: &Trace) -> Run<String> {
-    write_atomically(path, &chrome::encode(title, t).map_err(bad)?)?;
-    Ok(table::table(t))
 }

@@ -1,25 +1,25 @@
-//! Where a step's time went, by op.
+//! The table of a recorded step: time by op.
 //!
-//! Invariant: the shares of all rows add up to the time of all threads.
+//! Invariant: the shares of all lines add up to the time of all threads.
 
 use arenagrad::session::{Trace, WAIT};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// All instructions of one op.
+/// The totals of one op.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Sum {
-    /// Times that an instruction ran, on however many threads.
+    /// Runs of instructions. A run that threads share counts once.
     runs: u64,
-    /// Nanoseconds, of all threads.
+    /// Nanoseconds of all threads.
     ns: u64,
     flops: f64,
     bytes: f64,
-    /// Nanoseconds of all runs, by the model.
+    /// Nanoseconds of all runs, by the cost model.
     modelled: f64,
 }
 
-/// Ops by time, longest first; the nanoseconds that threads waited.
+/// The ops by time, longest first, and the nanoseconds that threads waited.
 fn sums(t: &Trace) -> (Vec<(&'static str, Sum)>, u64) {
     let mut ops: BTreeMap<&'static str, Sum> = BTreeMap::new();
     let mut runs = vec![0u64; t.calls.len()];
@@ -34,7 +34,7 @@ fn sums(t: &Trace) -> (Vec<(&'static str, Sum)>, u64) {
             here[e.instr as usize] += 1;
             ops.entry(t.calls[e.instr as usize].op).or_default().ns += e.to - e.from;
         }
-        // Threads share an instruction: the one that runs it most often runs it as often as it is run.
+        // Threads share instructions: the largest count of a thread is the number of runs.
         runs.iter_mut().zip(here).for_each(|(all, here)| *all = here.max(*all));
     }
     for (call, &n) in t.calls.iter().zip(&runs).filter(|(_, n)| **n > 0) {
@@ -49,7 +49,7 @@ fn sums(t: &Trace) -> (Vec<(&'static str, Sum)>, u64) {
     (list, waits)
 }
 
-/// The table that is printed. Rates are those of one thread.
+/// The table as text. Rates are those of one thread.
 pub fn table(t: &Trace) -> String {
     let (ops, waits) = sums(t);
     let all = (t.nanos * t.threads.len() as u64).max(1);

@@ -1,29 +1,30 @@
-//! The end of a run: weights, summary, report.
+//! The end of a run: weights, report and summary.
 //!
-//! Invariant: each file is replaced as a whole, the summary last, so a summary speaks of the files beside it.
+//! Invariant: the summary is written last, so it describes the files beside it.
 
-use super::Measured;
 use super::history::History;
-use super::task::Task;
+use super::steps::Measured;
+use super::task::{Sizes, Task};
 use crate::config::Config;
 use crate::fail::{Run, bad};
-use crate::measure::Measure;
+use crate::measure::{Evaluation, Measure};
 use crate::out::emit;
+use crate::report::curve::Curve;
 use crate::report::page::{Page, html};
+use crate::run_dir::{AVERAGES, REPORT, SUMMARY, WEIGHTS};
 use crate::sys;
 use arenagrad::session::human;
 use arenagrad::train::averages;
 use arenagrad::train::checkpoint::encode;
-use arenagrad::train::write_atomically;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// `summary.json`.
+/// The content of `summary.json`.
 #[derive(Serialize)]
 struct Summary {
     #[serde(flatten)]
-    judged: BTreeMap<&'static str, f64>,
+    evaluated: BTreeMap<&'static str, f64>,
     steps: u64,
     step_us_p50: f64,
     step_us_p99: f64,
@@ -37,19 +38,19 @@ struct Summary {
     weights_sha256: String,
 }
 
-/// Tests, writes all files, prints the summary.
+/// Evaluates the params, writes all files and prints the summary.
 pub fn finish(c: &Config, task: &mut dyn Task, history: &History, m: &Measured, json: bool) -> Run {
-    let (measure, found) = (task.measure(), task.evaluate(true)?);
+    let (measure, value) = (task.measure(), task.evaluate(true)?);
     let weights = encode(&task.trainer().weights())?;
-    write_atomically(&c.out.join("weights.safetensors"), &weights)?;
+    c.out.replace(WEIGHTS, &weights)?;
     let averages = averages(task.trainer().program());
     if !averages.is_empty() {
-        write_atomically(&c.out.join("weights_ema.safetensors"), &encode(&averages)?)?;
+        c.out.replace(AVERAGES, &encode(&averages)?)?;
     }
     let plan = task.trainer().program().plan().clone();
     let us = |q: f64| m.times.quantile(q) as f64 / 1e3;
     let summary = Summary {
-        judged: BTreeMap::from([(measure.key(), found)]),
+        evaluated: BTreeMap::from([(measure.key(), value)]),
         steps: c.steps,
         step_us_p50: us(0.5),
         step_us_p99: us(0.99),
@@ -62,42 +63,33 @@ pub fn finish(c: &Config, task: &mut dyn Task, history: &History, m: &Measured, 
         seed: c.seed,
         weights_sha256: Sha256::digest(&weights).iter().map(|b| format!("{b:02x}")).collect(),
     };
-    let facts = facts(&summary, (measure, found), task.sizes(), m);
-    let mut judged = history.judged.clone();
-    judged.push((c.steps, found));
-    let own = if measure == Measure::Accuracy { "digits" } else { "alice" };
-    let title = format!("arenagrad: {}", c.data.as_ref().map_or(own.into(), |d| d.display().to_string()));
-    let page = Page {
-        title: &title,
-        facts: &facts,
-        losses: (history.before, &history.losses),
-        judged: (measure, &judged),
-        plan: &plan,
-    };
-    write_atomically(&c.out.join("run.html"), html(&page).as_bytes())?;
+    let facts = facts(&summary, (measure, value), task.sizes(), m);
+    let mut evaluations = history.evaluations.clone();
+    evaluations.push(Evaluation { step: c.steps, value });
+    let built_in = if measure == Measure::Accuracy { "digits" } else { "alice" };
+    let title = format!("arenagrad: {}", c.data.as_ref().map_or(built_in.into(), |d| d.display().to_string()));
+    let curve = Curve { before: history.before, losses: &history.losses, measure, evaluations: &evaluations };
+    let page = Page { title: &title, facts: &facts, curve: Some(curve), plan: &plan };
+    c.out.replace(REPORT, html(&page).as_bytes())?;
     let text = serde_json::to_string_pretty(&summary).map_err(bad)?;
-    write_atomically(&c.out.join("summary.json"), format!("{text}\n").as_bytes())?;
+    c.out.replace(SUMMARY, format!("{text}\n").as_bytes())?;
     if json {
         return emit(text);
     }
     let mut lines: String = facts.iter().map(|(name, value)| format!("{name:<22}{value}\n")).collect();
-    lines.push_str(&format!("{:<22}{}\n", "written to", c.out.display()));
-    if let Some(made) = task.sample_text()? {
-        lines.push_str(&format!("\n{made}\n"));
+    lines.push_str(&format!("{:<22}{}\n", "written to", c.out.path().display()));
+    if let Some(sample) = task.sample_text()? {
+        lines.push_str(&format!("\n{sample}\n"));
     }
     emit(lines)
 }
 
-fn facts(
-    s: &Summary,
-    (measure, found): (Measure, f64),
-    [train, test]: [String; 2],
-    m: &Measured,
-) -> Vec<(&'static str, String)> {
+/// The lines of the printed summary and of the report: name, value.
+fn facts(s: &Summary, (measure, value): (Measure, f64), sizes: Sizes, m: &Measured) -> Vec<(&'static str, String)> {
     let bound = s.arena_lower_bound_bytes.max(1);
     vec![
-        (measure.label(), format!("{} of {test}", measure.text(found))),
-        ("steps", format!("{} ({} here, in {:.2} s), {train}", s.steps, m.steps, m.wall.as_secs_f64())),
+        (measure.label(), format!("{} of {}", measure.text(value), sizes.evaluated)),
+        ("steps", format!("{} ({} here, in {:.2} s), {}", s.steps, m.steps, m.wall.as_secs_f64(), sizes.trained)),
         ("step time", format!("p50 {:.0} us, p99 {:.0} us", s.step_us_p50, s.step_us_p99)),
         (
             "arena",

@@ -1,91 +1,92 @@
-//! The course of a run: in memory for the report, and as `metrics.jsonl`.
+//! The history of a run: losses and evaluations, in memory for the report and in `metrics.jsonl`.
 //!
-//! Invariant: the file holds one line a step and one a judgement, in order, each step once, also after a run was
-//! resumed. Each line goes to the system as it is written, so a kill takes none; lines that are there already are only
-//! ever replaced by a whole new file. Noting a step allocates nothing.
+//! Invariants: the file holds one line for each step and one for each evaluation, in order, each step once, also after
+//! a resume. Each line is one write, so a killed process loses none. Old lines are only replaced together with the
+//! whole file. Recording a step allocates nothing.
 
 use crate::fail::{Run, io};
-use crate::measure::Measure;
-use crate::{files, sys};
-use arenagrad::train::{Jsonl, Progress, write_atomically};
+use crate::measure::{Evaluation, Measure};
+use crate::run_dir::{METRICS, RunDir};
+use crate::{out, sys};
+use arenagrad::train::{Jsonl, Progress};
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
-/// Name of the file in a run's folder.
-pub const FILE: &str = "metrics.jsonl";
+/// Largest `metrics.jsonl` that is read, in bytes.
 const LIMIT: u64 = 1 << 30;
-/// Steps that room is made for beforehand.
-const ROOM: u64 = 1 << 20;
+/// Most steps whose losses have memory set aside before the first step.
+const RESERVED: u64 = 1 << 20;
 
-/// See the file's head.
+/// The losses and evaluations of a run, and the file that they are appended to.
 pub struct History {
     /// Steps before the first whose loss is known.
     pub before: u64,
-    /// Loss of each step from there on.
+    /// Loss of each step after those.
     pub losses: Vec<f64>,
-    /// What judging found after some steps.
-    pub judged: Vec<(u64, f64)>,
+    /// All evaluations, by step.
+    pub evaluations: Vec<Evaluation>,
     measure: Measure,
     path: PathBuf,
     out: Jsonl<File>,
 }
 
 impl History {
-    /// Starts the file in `dir`, with the lines that `old` has for the first `done` steps.
-    pub fn open(dir: &Path, measure: Measure, old: Option<&Path>, done: u64, steps: u64) -> Run<History> {
-        let path = dir.join(FILE);
-        let mut kept = Kept { losses: Vec::with_capacity(steps.min(ROOM) as usize), ..Kept::default() };
+    /// Starts the file in `dir` with the lines that `old` holds for the first `done` of `steps` steps.
+    pub fn open(dir: &RunDir, measure: Measure, old: Option<&Path>, done: u64, steps: u64) -> Run<History> {
+        let path = dir.file(METRICS);
+        let mut kept = Kept { losses: Vec::with_capacity(steps.min(RESERVED) as usize), ..Kept::default() };
         if let Some(old) = old.filter(|o| done > 0 && o.is_file()) {
-            kept.take(&sys::read_text(old, LIMIT)?, measure, done);
+            kept.add(&sys::read_text(old, LIMIT)?, measure, done);
         }
         let known = kept.losses.len() as u64;
         let before = if known == done { 0 } else { done };
         if before > 0 {
             kept.losses.clear();
-            files::warn(format!("{}: lines of {} of {done} steps are missing", path.display(), done - known));
+            out::warn(format!("{}: lines of {} of {done} steps are missing", path.display(), done - known));
         }
-        write_atomically(&path, kept.text.as_bytes())?;
+        dir.replace(METRICS, kept.text.as_bytes())?;
         let file = OpenOptions::new().append(true).open(&path).map_err(io(&path))?;
-        Ok(History { before, losses: kept.losses, judged: kept.judged, measure, path, out: Jsonl::new(file) })
+        let (losses, evaluations) = (kept.losses, kept.evaluations);
+        Ok(History { before, losses, evaluations, measure, path, out: Jsonl::new(file) })
     }
 
-    /// Notes a step.
+    /// Records a step.
     pub fn step(&mut self, p: &Progress) -> Run {
         self.losses.push(p.loss);
         let whole = [("step", p.step), ("epoch", p.epoch), ("ns", p.ns)];
         self.out.write(&whole, &[("train/loss", p.loss), ("lr", p.lr)]).map_err(io(&self.path))
     }
 
-    /// Notes a judgement.
-    pub fn judged(&mut self, step: u64, found: f64) -> Run {
-        self.judged.push((step, found));
-        self.out.write(&[("step", step)], &[(self.measure.metric(), found)]).map_err(io(&self.path))
+    /// Records the value of the measure after step `step`.
+    pub fn evaluated(&mut self, step: u64, value: f64) -> Run {
+        self.evaluations.push(Evaluation { step, value });
+        self.out.write(&[("step", step)], &[(self.measure.metric(), value)]).map_err(io(&self.path))
     }
 
-    /// Waits until all lines are on the disk.
+    /// Syncs all lines to the disk.
     pub fn sync(&self) -> Run {
         self.out.get_ref().sync_data().map_err(io(&self.path))
     }
 }
 
-/// What an older file had.
+/// The lines of an older file that are kept.
 #[derive(Default)]
 struct Kept {
     losses: Vec<f64>,
-    judged: Vec<(u64, f64)>,
+    evaluations: Vec<Evaluation>,
     text: String,
 }
 
 impl Kept {
-    /// Takes over the lines of steps up to `done`. What cannot be read (a line that a kill cut short) is left out, and
-    /// so is a step that does not come after the one before.
-    fn take(&mut self, text: &str, measure: Measure, done: u64) {
+    /// Adds the lines of `text` for steps up to `done`. Skips lines that do not parse, such as one that a kill cut
+    /// short, and steps that do not follow the one before.
+    fn add(&mut self, text: &str, measure: Measure, done: u64) {
         let mut last = 0;
         for line in text.lines() {
             let Ok(value) = serde_json::from_str::<serde_json::Value>(line) else { continue };
             let Some(step) = value["step"].as_u64().filter(|&s| s <= done) else { continue };
-            if let Some(found) = value[measure.metric()].as_f64() {
-                self.judged.push((step, found));
+            if let Some(value) = value[measure.metric()].as_f64() {
+                self.evaluations.push(Evaluation { step, value });
             } else if step > last {
                 last = step;
                 self.losses.push(value["train/loss"].as_f64().unwrap_or(f64::NAN));
@@ -104,7 +105,7 @@ mod tests {
 
     fn kept(text: &str, done: u64) -> Kept {
         let mut kept = Kept::default();
-        kept.take(text, Measure::Accuracy, done);
+        kept.add(text, Measure::Accuracy, done);
         kept
     }
 
@@ -113,7 +114,7 @@ mod tests {
         let text = "{\"step\":1,\"train/loss\":2.0}\n{\"step\":1,\"test/accuracy\":0.5}\n{\"step\":2,\"train/loss\":1.0}\n\
                     {\"step\":3,\"train/loss\":0.5}\n{\"step\":4,\"trai";
         let k = kept(text, 2);
-        assert_eq!((k.losses, k.judged), (vec![2.0, 1.0], vec![(1, 0.5)]));
+        assert_eq!((k.losses, k.evaluations), (vec![2.0, 1.0], vec![Evaluation { step: 1, value: 0.5 }]));
         assert_eq!(k.text.lines().count(), 3);
     }
 
@@ -125,13 +126,13 @@ mod tests {
         assert_eq!((k.losses, k.text), (vec![1.5, 2.5, 4.5, 5.5], [1, 2, 4, 5].map(line).concat()));
     }
 
-    /// No number of a checkpoint says how much memory the losses take.
+    /// The memory for losses does not follow a number of the checkpoint.
     #[test]
     fn steps_without_lines_take_no_memory() {
         let dir = std::env::temp_dir().join(format!("arenagrad-history-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        let h = History::open(&dir, Measure::Loss, None, 1 << 40, 1 << 41).unwrap();
-        assert_eq!((h.before, h.losses.len(), h.losses.capacity() as u64), (1 << 40, 0, ROOM));
+        let h = History::open(&RunDir::new(&dir), Measure::Loss, None, 1 << 40, 1 << 41).unwrap();
+        assert_eq!((h.before, h.losses.len(), h.losses.capacity() as u64), (1 << 40, 0, RESERVED));
         std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! The task of images: the trainer, the program that tests it, and the data of both.
+//! The image task: a convnet, the program that evaluates it, and their data.
 
 use super::task::{self, Task, count};
 use crate::config::{Config, Model};
@@ -11,10 +11,10 @@ use arenagrad::error::Result;
 use arenagrad::session::{Program, Slot};
 use arenagrad::train::{Progress, Trainer, copy_params};
 
-/// Images that are tested at once.
+/// Images of one evaluation batch.
 const TEST_BATCH: usize = 120;
 
-/// See the file's head.
+/// A convnet that is trained on labelled images.
 pub struct Images {
     trainer: Trainer,
     split: Split,
@@ -24,8 +24,9 @@ pub struct Images {
     test_images: Slot<f32>,
     logits: Slot<f32>,
     test_batch: usize,
+    /// Indices and labels of the evaluation batch.
     order: Vec<u32>,
-    seen: Vec<i32>,
+    expected: Vec<i32>,
 }
 
 impl Images {
@@ -49,7 +50,7 @@ impl Images {
             tester,
             test_batch,
             order: vec![0; test_batch],
-            seen: vec![0; test_batch],
+            expected: vec![0; test_batch],
             split,
         })
     }
@@ -77,28 +78,30 @@ impl Task for Images {
         Measure::Accuracy
     }
 
-    /// The part of the test images whose largest logit is at their class.
+    /// The fraction of the test images whose largest logit is that of their class.
     fn evaluate(&mut self, _whole: bool) -> Run<f64> {
         copy_params(self.trainer.program(), &mut self.tester)?;
         let (n, classes) = (self.split.test.len(), self.split.classes);
         let mut right = 0;
         for start in (0..n).step_by(self.test_batch) {
-            // The last batch is filled up with the last image, which then counts once.
+            // The last batch is filled up with the last image, which still counts once.
             self.order.iter_mut().zip(start..).for_each(|(o, i)| *o = i.min(n - 1) as u32);
             self.split.test.copy_pixels(&self.order, self.tester.slice_mut(self.test_images)?);
-            self.split.test.copy_labels(&self.order, &mut self.seen);
+            self.split.test.copy_labels(&self.order, &mut self.expected);
             self.tester.step()?;
-            let rows = self.tester.read(self.logits)?.chunks_exact(classes).zip(&self.seen);
+            let rows = self.tester.read(self.logits)?.chunks_exact(classes).zip(&self.expected);
             right += rows.take(n - start).filter(|(row, label)| arg_max(row) == **label as usize).count();
         }
         Ok(right as f64 / n as f64)
     }
 
-    fn sizes(&self) -> [String; 2] {
-        [&self.split.train, &self.split.test].map(|half| count(half.len(), "images"))
+    fn sizes(&self) -> task::Sizes {
+        let images = |n| count(n, "images");
+        task::Sizes { trained: images(self.split.train.len()), evaluated: images(self.split.test.len()) }
     }
 }
 
+/// The index of the first of the largest elements.
 fn arg_max(row: &[f32]) -> usize {
     row.iter().enumerate().fold(0, |best, (i, x)| if *x > row[best] { i } else { best })
 }

@@ -1,21 +1,21 @@
-//! Where a run goes on: its checkpoint, and whether the numbers in that agree with each other and with this run.
+//! Resuming: restores a checkpoint and checks that its counters agree with each other and with this run.
 //!
-//! Invariant: nothing is allocated by a number of the file before it was compared with what this run asks for.
+//! Invariant: no number of the file sizes an allocation before it is compared with what this run asks for.
 
-use super::checkpoint_file;
 use super::task::Task;
 use crate::config::Config;
 use crate::fail::{Run, bad};
-use crate::files;
+use crate::run_dir::checkpoint_file;
+use crate::tensors;
 use arenagrad::nodes::ops::random::var::RNG_STATE;
 use arenagrad::passes::optimiser::STEP;
 use std::path::{Path, PathBuf};
 
-/// Restores the task from what `--resume` names; the checkpoint's file.
+/// Restores the task from what `--resume` names, and returns the checkpoint's path.
 pub fn restore(c: &Config, task: &mut dyn Task, from: &Path) -> Run<PathBuf> {
     let file = checkpoint_file(from);
     let digest = task.trainer_mut().restore(&file)?;
-    files::note(&file, digest);
+    tensors::warn_without_digest(&file, digest);
     let named = |text: String| bad(format!("{}: {text}", file.display()));
     let done = task.trainer().steps_done();
     if done > c.steps {
@@ -25,7 +25,7 @@ pub fn restore(c: &Config, task: &mut dyn Task, from: &Path) -> Run<PathBuf> {
     Ok(file)
 }
 
-/// Whether all that counts steps counts the same: a run of this program stops at the first step that fails.
+/// Fails unless all counters of steps agree. They do in a run of this program, which stops at the first failed step.
 fn agree(c: &Config, task: &dyn Task) -> Result<(), String> {
     let (t, done) = (task.trainer(), task.trainer().steps_done());
     if t.batches_taken() != done {

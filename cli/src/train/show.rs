@@ -1,6 +1,6 @@
-//! Progress, on standard error: a bar on a terminal, lines elsewhere, nothing if quiet.
+//! Progress on standard error: a bar on a terminal, lines elsewhere, nothing with `--quiet`.
 //!
-//! Invariant: it draws from the loop's own thread and outside of steps, so it is in no step's count or time.
+//! Invariant: it draws on the loop's thread and between steps, so no step's time or allocation count includes it.
 
 use crate::measure::Measure;
 use crate::out::note;
@@ -8,19 +8,20 @@ use arenagrad::train::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 
-/// See the file's head.
+/// Shows the progress of a run.
 pub struct Show {
     bar: Option<ProgressBar>,
     lines: bool,
     steps: u64,
     measure: Measure,
+    /// Value of the last evaluation; NaN before the first.
     last: f64,
 }
 
 const TEMPLATE: &str = "{wide_bar} {pos}/{len} {msg} {eta}";
 
 impl Show {
-    /// For a run of `steps` steps, of which `done` are done.
+    /// Starts the display of a run of `steps` steps, of which `done` are done.
     pub fn new(quiet: bool, measure: Measure, steps: u64, done: u64) -> Show {
         let terminal = std::io::stderr().is_terminal();
         let bar = (terminal && !quiet).then(|| {
@@ -35,31 +36,31 @@ impl Show {
         Show { bar, lines: !terminal && !quiet, steps, measure, last: f64::NAN }
     }
 
-    /// After a step.
+    /// Shows a step.
     pub fn step(&self, p: &Progress) {
         if let Some(bar) = &self.bar {
             bar.set_position(p.step);
             if p.step.is_multiple_of(16) {
-                let judged = if self.last.is_nan() { String::new() } else { self.judgement() };
-                bar.set_message(format!("loss {:.4} {judged}", p.loss));
+                let evaluated = if self.last.is_nan() { String::new() } else { self.last_evaluation() };
+                bar.set_message(format!("loss {:.4} {evaluated}", p.loss));
             }
         }
     }
 
-    /// After a judgement.
-    pub fn judged(&mut self, p: &Progress, found: f64) {
-        self.last = found;
+    /// Shows an evaluation.
+    pub fn evaluated(&mut self, p: &Progress, value: f64) {
+        self.last = value;
         if self.lines {
-            let (step, steps, judged) = (p.step, self.steps, self.judgement());
-            note(format!("step {step}/{steps}  loss {:.4}  lr {:.2e}  {judged}", p.loss, p.lr));
+            let (step, steps, evaluated) = (p.step, self.steps, self.last_evaluation());
+            note(format!("step {step}/{steps}  loss {:.4}  lr {:.2e}  {evaluated}", p.loss, p.lr));
         }
     }
 
-    fn judgement(&self) -> String {
+    fn last_evaluation(&self) -> String {
         format!("{} {}", self.measure.label(), self.measure.text(self.last))
     }
 
-    /// At the end, however it came.
+    /// Clears the bar, whatever ended the run.
     pub fn end(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

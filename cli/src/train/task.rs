@@ -1,9 +1,8 @@
-//! What the loop asks of a task: steps, judgement, and what it leaves behind.
+//! The interface between the loop over the steps and a task, and the parts that all tasks share.
 //!
-//! Invariant: judging changes nothing that training reads.
+//! Invariant: an evaluation changes nothing that training reads.
 
-use super::{images::Images, text::Text};
-use crate::config::{Config, Task as Chosen};
+use crate::config::Config;
 use crate::fail::Run;
 use crate::measure::Measure;
 use crate::sys;
@@ -12,44 +11,44 @@ use arenagrad::session::{Program, Session};
 use arenagrad::train::{Batches, Progress, Trainer};
 use arenagrad::{nodes::GraphBuf, passes::optimiser};
 
-/// A file that a task leaves beside the weights.
+/// A file that a task writes beside the weights.
 pub struct Artifact {
-    /// Its name.
+    /// The file's name.
     pub name: &'static str,
-    /// Its text.
+    /// The file's content.
     pub text: String,
 }
 
-/// See the file's head.
+/// The sizes of a task's data, in words: `1,438 images`.
+pub struct Sizes {
+    /// What is trained on.
+    pub trained: String,
+    /// What the final evaluation covers.
+    pub evaluated: String,
+}
+
+/// A network, its data, and the programs that train and evaluate it.
 pub trait Task {
     /// The step program and its cursor.
     fn trainer(&self) -> &Trainer;
-    /// The same, to restore.
+    /// The same, mutable.
     fn trainer_mut(&mut self) -> &mut Trainer;
-    /// One step. Allocates nothing.
+    /// Runs one step. Allocates nothing.
     fn step(&mut self) -> Result<Progress>;
-    /// What the task is judged by.
+    /// The measure of [`Task::evaluate`].
     fn measure(&self) -> Measure;
-    /// Judges the params on what the optimiser does not see; during training, on a part of it if it is much.
+    /// Evaluates the params on data that the optimiser does not see: all of it if `whole`, else at most a part.
     fn evaluate(&mut self, whole: bool) -> Run<f64>;
-    /// What is trained on, and what is judged on.
-    fn sizes(&self) -> [String; 2];
-    /// Files that the weights mean nothing without.
-    fn extras(&self) -> Run<Vec<Artifact>> {
+    /// The sizes of the data.
+    fn sizes(&self) -> Sizes;
+    /// Files without which the weights mean nothing.
+    fn artifacts(&self) -> Run<Vec<Artifact>> {
         Ok(Vec::new())
     }
-    /// Something that the trained model makes.
+    /// A sample of the trained model, if it generates text.
     fn sample_text(&mut self) -> Run<Option<String>> {
         Ok(None)
     }
-}
-
-/// The task that a configuration asks for.
-pub fn open(c: &Config) -> Run<Box<dyn Task>> {
-    Ok(match &c.task {
-        Chosen::Images(model) => Box::new(Images::open(c, model)?),
-        Chosen::CharGpt(network) => Box::new(Text::open(c, network)?),
-    })
 }
 
 /// The session of a run.
@@ -57,9 +56,9 @@ pub fn session(c: &Config) -> Session {
     Session::new().threads(c.threads).precision(c.precision)
 }
 
-/// The trainer of a graph with a loss, over `examples` examples.
+/// Compiles the training step of `graph`, whose scalar output is called `loss`, for `examples` examples.
 pub fn trainer(c: &Config, graph: &GraphBuf, loss: &str, examples: usize) -> Run<Trainer> {
-    // Micro-batches lie one after another: the inputs have one more axis, and the same bytes.
+    // With accumulation the inputs gain a leading axis over micro-batches. Their bytes are those of one large batch.
     let batches = Batches::new(examples, c.batch.saturating_mul(c.optimiser.accumulate), c.seed)?;
     let step = optimiser::train(graph.view(), loss, &c.optimiser)?;
     let session = c.max_memory.map_or_else(|| session(c), |m| session(c).memory_budget(m));
@@ -70,7 +69,7 @@ pub fn trainer(c: &Config, graph: &GraphBuf, loss: &str, examples: usize) -> Run
     Ok(Trainer::new(program, loss, c.schedule, batches, c.seed)?)
 }
 
-/// A number of things, for people.
+/// A count in words: `1,438 images`.
 pub fn count(n: usize, what: &str) -> String {
     format!("{} {what}", sys::grouped(n))
 }

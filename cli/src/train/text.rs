@@ -1,32 +1,33 @@
-//! The task of a text: a character model, the program that validates it, and the text.
+//! The text task: a character model, the program that validates it, and the text.
 
-use super::task::{self, Artifact, Task, count};
+use super::task::{self, Artifact, Sizes, Task, count};
 use crate::config::{Config, Network};
 use crate::data::text::{self, Corpus, copy_windows};
 use crate::fail::Run;
 use crate::measure::Measure;
 use crate::model::LOSS;
 use crate::model::chargpt::{self, LOSSES, NEXT, TOKENS};
-use crate::sample::{Generator, VOCABULARY};
+use crate::run_dir::VOCABULARY;
+use crate::sample::Generator;
 use arenagrad::error::Result;
 use arenagrad::session::{Program, Slot};
 use arenagrad::train::{Progress, Sampling, Trainer, copy_params};
 
-/// Batches that are validated on while training: as many as nanoGPT's configuration for CPUs takes.
-const GLANCES: usize = 20;
-/// Characters of the sample_text.
-const SPECIMEN: usize = 400;
+/// Batches of a validation during training: `eval_iters` of nanoGPT's configuration for CPUs.
+const VALIDATION_BATCHES: usize = 20;
+/// Characters of the sample at the end of a run.
+const SAMPLE_LENGTH: usize = 400;
 
-/// See the file's head.
+/// A character model that is trained on a text.
 pub struct Text {
     trainer: Trainer,
     corpus: Corpus,
     network: Network,
     inputs: [Slot<i32>; 2],
     validator: Program,
-    seen: [Slot<i32>; 2],
+    validator_inputs: [Slot<i32>; 2],
     losses: Slot<f32>,
-    /// Where the windows of a batch begin.
+    /// First character of each window of a batch.
     starts: Vec<u32>,
     seed: u64,
 }
@@ -36,14 +37,14 @@ impl Text {
     pub fn open(c: &Config, network: &Network) -> Run<Text> {
         let corpus = text::load(c.data.as_deref(), network.context)?;
         let (n, batch) = (corpus.vocabulary.len(), c.batch);
-        // A window may begin anywhere where its last character is followed by another.
+        // The last window ends one character before the text does: its last target is the text's last character.
         let windows = corpus.train.len() - network.context;
         let trainer = task::trainer(c, &chargpt::training(network, n, batch)?, LOSS, windows)?;
         let validator = task::session(c).compile(&chargpt::validation(network, n, batch)?)?;
         let slots = |p: &Program| -> Result<[Slot<i32>; 2]> { Ok([p.input(TOKENS)?, p.input(NEXT)?]) };
         Ok(Text {
             inputs: slots(trainer.program())?,
-            seen: slots(&validator)?,
+            validator_inputs: slots(&validator)?,
             losses: validator.output_slot(LOSSES)?,
             trainer,
             validator,
@@ -55,7 +56,7 @@ impl Text {
     }
 }
 
-/// Copies windows of a text into a program's inputs.
+/// Copies windows of `context` characters into a program's inputs: the tokens, and the tokens that follow them.
 fn fill(p: &mut Program, slots: [Slot<i32>; 2], text: &[i32], starts: &[u32], context: usize) -> Result<()> {
     for (k, slot) in slots.into_iter().enumerate() {
         copy_windows(&text[k..], starts, context, p.slice_mut(slot)?);
@@ -81,18 +82,18 @@ impl Task for Text {
         Measure::Loss
     }
 
-    /// The mean cross entropy of each character, over windows that do not meet: all, or some at even distances.
+    /// The mean cross entropy of a character, over disjoint windows: all of them, or some at even distances.
     fn evaluate(&mut self, whole: bool) -> Run<f64> {
         copy_params(self.trainer.program(), &mut self.validator)?;
         let (text, context, batch) = (&self.corpus.validate, self.network.context, self.starts.len());
         let all = (text.len() - 1) / context;
-        let n = if whole { all } else { all.min(GLANCES * batch) };
+        let n = if whole { all } else { all.min(VALIDATION_BATCHES * batch) };
         let mut sum = 0.0;
         for first in (0..n).step_by(batch) {
-            // The last batch is filled up with the last window, which then counts once.
+            // The last batch is filled up with the last window, which still counts once.
             let window = |i: usize| (i.min(n - 1) as u64 * all as u64 / n as u64) as usize * context;
             self.starts.iter_mut().zip(first..).for_each(|(s, i)| *s = window(i) as u32);
-            fill(&mut self.validator, self.seen, text, &self.starts, context)?;
+            fill(&mut self.validator, self.validator_inputs, text, &self.starts, context)?;
             self.validator.step()?;
             let losses = self.validator.read(self.losses)?;
             sum += losses.iter().take((n - first) * context).map(|&x| f64::from(x)).sum::<f64>();
@@ -100,11 +101,12 @@ impl Task for Text {
         Ok(sum / (n * context) as f64)
     }
 
-    fn sizes(&self) -> [String; 2] {
-        [&self.corpus.train, &self.corpus.validate].map(|half| count(half.len(), "characters"))
+    fn sizes(&self) -> Sizes {
+        let characters = |n| count(n, "characters");
+        Sizes { trained: characters(self.corpus.train.len()), evaluated: characters(self.corpus.validate.len()) }
     }
 
-    fn extras(&self) -> Run<Vec<Artifact>> {
+    fn artifacts(&self) -> Run<Vec<Artifact>> {
         Ok(vec![Artifact { name: VOCABULARY, text: self.corpus.vocabulary.to_json()? }])
     }
 
@@ -113,7 +115,7 @@ impl Task for Text {
         let mut g = Generator::new(&self.network, self.corpus.vocabulary.clone(), settings, 1)?;
         copy_params(self.trainer.program(), g.program())?;
         let mut out = String::new();
-        g.run(&[], SPECIMEN, self.seed, &mut |c| {
+        g.run(&[], SAMPLE_LENGTH, self.seed, &mut |c| {
             out.push(c);
             Ok(())
         })?;

@@ -13,10 +13,10 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a run may take.
+/// The limits of a run.
 struct Limits {
     seconds: String,
-    /// Of address space.
+    /// Limit of the address space.
     kib: String,
 }
 
@@ -49,7 +49,7 @@ impl Corpus {
         }
     }
 
-    /// Adds graphs, on which all of `commands` run.
+    /// Adds graphs. Each of `commands` runs on each of them.
     fn graphs(&mut self, files: &[texts::File], commands: &[&str]) {
         self.write(files);
         for (name, _) in files {
@@ -65,7 +65,7 @@ impl Corpus {
         self.runs.extend(set.runs);
     }
 
-    /// Runs everything on `workers` threads; what ended otherwise than it should.
+    /// Runs everything on `workers` threads, and returns the runs that did not end as they should.
     fn bad(&self, limits: &Limits, workers: usize) -> Vec<String> {
         let (next, bad) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         std::thread::scope(|scope| {

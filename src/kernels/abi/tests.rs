@@ -1,4 +1,4 @@
-//! Tests of operands: which part of one a call gets, and that panels are cut where they are told.
+//! Tests of operands: the part that a call gets, and the bounds of panels.
 
 use super::*;
 use crate::arena::tensor::TensorArena;
@@ -24,14 +24,14 @@ fn units_divide_the_output() {
     assert_eq!(bytemuck::cast_slice::<u8, f32>(&arena.bytes()[64..84]), [0.0, 0.0, 1.0, 1.0, 1.0]);
 }
 
-/// What each of `ranges` of units of columns leaves in an operand of `len` elements: its number in all that it owns.
+/// The operand of `len` elements after calls over `ranges` of columns: each call writes its number to all that it owns.
 #[allow(unsafe_code)]
 fn owners(len: usize, split: Split, ranges: &[Range<usize>]) -> Vec<f32> {
     let mut arena = TensorArena::new(4 * len).unwrap();
     let (frame, fault) = (ArenaPtr::new(arena.bytes_mut()), Fault::default());
     let writes = [OperandRef::new(0, len, 4, split)];
     for (n, units) in ranges.iter().enumerate() {
-        // SAFETY: the operand lies in the arena, and calls follow one another.
+        // SAFETY: the operand lies in the arena, and calls are sequential.
         let mut args = unsafe { Args::new(frame, &[], &writes, &[], units.clone(), 0, &fault) };
         let mut panel = args.panel::<f32>(0);
         for i in 0..panel.rows() {

@@ -1,18 +1,18 @@
-//! The backward kernel: the gradients of q, k, v and the bias in one sweep over blocks of keys × queries.
+//! The backward kernel: the gradients of q, k, v and the bias in one pass over blocks of keys × queries.
 //!
-//! With P = exp(s − lse), dP = dy·vᵀ and δ = Σ dy·y − dlse of each row: dS = P ⊙ (dP − δ), dv = Pᵀ·dy, and dq, dk from
-//! dS times the derivative of the softcap (Dao et al., "FlashAttention", algorithm 4; the term of `lse` because
-//! ∂lse/∂s = P). With dropout, P·M in the place of P makes y: dv = (P ⊙ M)ᵀ·dy and dP = (dy·vᵀ) ⊙ M, and δ is what it
-//! was.
+//! With P = exp(s − lse), dP = dy·vᵀ and δ = Σ dy·y − dlse of each row: dS = P ⊙ (dP − δ), dv = Pᵀ·dy, and dq, dk
+//! follow from dS times the derivative of the softcap (Dao et al., "FlashAttention", algorithm 4; the dlse term is
+//! there because ∂lse/∂s = P). With dropout mask M, y comes from P ⊙ M: dv = (P ⊙ M)ᵀ·dy and dP = (dy·vᵀ) ⊙ M; δ does
+//! not change.
 //!
-//! δ is summed in the order of dP, so that the two are equal where they cancel: in a row whose softmax is saturated.
+//! δ is summed in the order of dP. So the two are equal where they must cancel: in rows whose softmax is saturated.
 //!
-//! Invariant: a sum adds over blocks of keys, or over heads and then blocks of queries, in ascending order, and blocks
-//! are the same however the work is divided. [`backward`] has a unit for each head of k, with the heads of q that share
-//! it, and makes scores once; [`backward_keys`] and [`backward_queries`] have many units and make them twice. All give
-//! the same bits.
+//! Invariant: sums run over blocks of keys, or over heads and then blocks of queries, in ascending order. The blocks do
+//! not depend on how the work is divided. [`backward`] has a unit for each head of k, with the heads of q that share
+//! it, and computes scores once. [`backward_keys`] and [`backward_queries`] have many units and compute scores twice.
+//! All give the same bits.
 
-use super::drop::Room;
+use super::drop::DropBuffer;
 use super::forward::Inputs;
 use super::rows::{self, Row, SIDE};
 use super::{Attention, BLOCK_KEYS, CHUNK_QUERIES, Element, Rows, cut, inside, rounded, within};
@@ -20,10 +20,10 @@ use crate::kernels::abi::Args;
 use crate::kernels::gemm::{self, gemm};
 use std::ops::Range;
 
-/// Terms of sums whose rows are turned together.
+/// Terms of the row sums that are transposed together.
 const TERMS: usize = 32;
 
-/// What only the backward kernel reads.
+/// The reads of the backward kernel only.
 struct Saved<'a, T> {
     dy: &'a [T],
     y: &'a [T],
@@ -32,7 +32,7 @@ struct Saved<'a, T> {
     dlse: &'a [T],
 }
 
-/// The results of one unit, each empty if it is not asked for; dk and dv are both or neither.
+/// The results of one unit. Each is empty if it is not computed; dk and dv are computed together.
 struct Grads<'a, T> {
     dq: &'a mut [T],
     dk: &'a mut [T],
@@ -40,8 +40,8 @@ struct Grads<'a, T> {
     dbias: &'a mut [T],
 }
 
-/// What a unit works on: some keys of a head of k, and some queries of some of the heads of q that share it. All start
-/// with a block.
+/// The work of a unit: keys of one head of k, and queries of some heads of q that share it. Both ranges start with a
+/// block.
 struct Job {
     b: usize,
     kv: usize,
@@ -51,20 +51,20 @@ struct Job {
 }
 
 impl Job {
-    /// All that is there of one head of k.
+    /// All keys and queries of one head of k.
     fn whole(p: &Attention, b: usize, kv: usize) -> Job {
         Job { b, kv, group: 0..p.group(), queries: 0..p.queries, keys: 0..p.keys }
     }
 
-    /// Query `i` of a head, counted among those of the unit.
+    /// Row of query `i` of a head among the rows of the unit.
     fn row(&self, group: usize, i: usize) -> usize {
         (group - self.group.start) * self.queries.len() + i - self.queries.start
     }
 }
 
-/// One block of keys on its way over the queries.
+/// A block of keys during the pass over the queries.
 struct Keys<'a, T> {
-    /// First key, and how many.
+    /// First key and number of keys.
     j: usize,
     n: usize,
     /// k and v of the block, transposed.
@@ -73,26 +73,26 @@ struct Keys<'a, T> {
     keep: &'a [T],
 }
 
-/// What all of the kernels read, and this lane's scratch.
+/// The reads of all backward kernels.
 fn operands<'a, T: Element>(p: &Attention, args: &Args<'a>) -> (Inputs<'a, T>, Saved<'a, T>) {
     let inputs = Inputs::read(p, args, 1, 6 + usize::from(p.dlse));
     let [dy, y, lse] = [0, 4, 5].map(|i| args.read::<T>(i));
     (inputs, Saved { dy, y, lse, dlse: if p.dlse { args.read::<T>(6) } else { &[] } })
 }
 
-/// Elements `u * per ..` of a result, `per` of them or what there is.
+/// Elements `u * per..(u + 1) * per` of a result, clipped.
 fn part<T>(x: &mut [T], u: usize, per: usize) -> &mut [T] {
     let (from, to) = ((u * per).min(x.len()), ((u + 1) * per).min(x.len()));
     &mut x[from..to]
 }
 
-/// The gradients of [`forward`](super::forward()) in q, k, v and the bias.
+/// The gradients of [`forward`](super::forward()) by q, k, v and the bias.
 ///
-/// Reads dy, q, k, v, y, lse `[batch, heads, queries]`, its gradient if there is one, the mask of keys, the bias and
-/// the random key as [`Attention`] says. Writes dq `[batch, heads, queries, width]`, dk `[batch, kv_heads, keys,
-/// width]` and dv `[batch, kv_heads, keys, value_width]`, in this order of axes always, scratch
-/// ([`Attention::backward_scratch`]), and, if there is a fifth result, the gradient of the bias `[batch, heads,
-/// queries, keys]` in it. Unit `u` owns the elements of its head or group of heads.
+/// Reads dy, q, k, v, y, lse `[batch, heads, queries]`, the gradient of lse if it exists, the mask of keys, the bias
+/// and the random key as [`Attention`] says. Writes dq `[batch, heads, queries, width]`, dk `[batch, kv_heads, keys,
+/// width]` and dv `[batch, kv_heads, keys, value_width]`, with this order of axes even if `seq_major`; scratch
+/// ([`Attention::backward_scratch`]); and, as an optional fifth write, the gradient of the bias `[batch, heads,
+/// queries, keys]`. Unit `u` owns the elements of its head or group of heads.
 pub fn backward<T: Element>(args: &mut Args<'_>) {
     let p = Attention::from_words(args.params());
     let (units, (inputs, saved)) = (args.units(), operands::<T>(&p, args));
@@ -111,8 +111,8 @@ pub fn backward<T: Element>(args: &mut Args<'_>) {
     }
 }
 
-/// The gradients in k and v alone, as [`backward`] makes them: dk, dv and scratch, [`BLOCK_KEYS`] keys of one head in a
-/// unit.
+/// The gradients by k and v only, with the bits of [`backward`]. Writes dk, dv and scratch; a unit is [`BLOCK_KEYS`]
+/// keys of one head.
 pub fn backward_keys<T: Element>(args: &mut Args<'_>) {
     let p = Attention::from_words(args.params());
     let (units, (inputs, saved)) = (args.units(), operands::<T>(&p, args));
@@ -129,8 +129,8 @@ pub fn backward_keys<T: Element>(args: &mut Args<'_>) {
     }
 }
 
-/// The gradients in q and the bias alone, as [`backward`] makes them: dq, scratch and dbias, if it is asked for,
-/// [`CHUNK_QUERIES`] queries of one head in a unit.
+/// The gradients by q and the bias only, with the bits of [`backward`]. Writes dq, scratch and, optionally, dbias; a
+/// unit is [`CHUNK_QUERIES`] queries of one head.
 pub fn backward_queries<T: Element>(args: &mut Args<'_>) {
     let p = Attention::from_words(args.params());
     let (units, (inputs, saved)) = (args.units(), operands::<T>(&p, args));
@@ -150,7 +150,7 @@ pub fn backward_queries<T: Element>(args: &mut Args<'_>) {
     }
 }
 
-/// All gradients of one unit.
+/// Computes all gradients of one unit.
 fn sweep<T: Element>(
     p: &Attention,
     x: &Inputs<'_, T>,
@@ -201,14 +201,14 @@ fn deltas<T: Element>(p: &Attention, saved: &Saved<'_, T>, job: &Job, delta: &mu
     }
 }
 
-/// Σ a·b of pairs of rows, each so far apart, of `width` elements: the chains that tiles of a product make. So a row
-/// whose only probability is 1 takes dy·y from the same dy·v, and has no gradient at all.
+/// Σ a·b of pairs of rows of `width` elements, in the chains that tiles of a product compute. So in a row whose only
+/// probability is 1, dy·y equals dy·v bit for bit, and the gradient is 0.
 fn products<T: Element>((a, a_step): (&[T], usize), (b, b_step): (&[T], usize), width: usize, to: &mut [T]) {
-    let mut turned = [[[T::ZERO; SIDE]; TERMS]; 2];
+    let mut transposed = [[[T::ZERO; SIDE]; TERMS]; 2];
     for (k, to) in to.chunks_mut(SIDE).enumerate() {
         let mut sums = [T::ZERO; SIDE];
         for c in (0..width).step_by(TERMS) {
-            let (n, [x, y]) = (TERMS.min(width - c), &mut turned);
+            let (n, [x, y]) = (TERMS.min(width - c), &mut transposed);
             let (rows_a, rows_b) = (&a[k * SIDE * a_step + c..], &b[k * SIDE * b_step + c..]);
             gemm::transpose(rows_a, a_step, x.as_flattened_mut(), SIDE, n, to.len());
             gemm::transpose(rows_b, b_step, y.as_flattened_mut(), SIDE, n, to.len());
@@ -223,7 +223,7 @@ fn transpose<T: Element>(from: &[T], rows: Rows, j: usize, n: usize, width: usiz
     gemm::transpose(&from[rows.row(j)..], rows.step, to, n, width, n);
 }
 
-/// What one block of keys and one of queries add to the gradients.
+/// Adds the contributions of one block of keys and one of queries to the gradients.
 #[allow(clippy::too_many_arguments)] // One caller; a struct would name what these names say.
 fn block<T: Element>(
     p: &Attention,
@@ -241,16 +241,16 @@ fn block<T: Element>(
     let (s, g) = (&mut scores[..m * n], &mut grads[..m * n]);
     let (q, dy) = (&x.q[p.q(b, h).row(i)..], &saved.dy[p.y(b, h).row(i)..]);
     gemm(&score, q, keys.k, None, s, 0..score.units(), product);
-    // A lone key's products would be summed in lanes.
+    // The product with a single key would be summed in another order.
     match n {
         1 => products((dy, p.y(b, h).step), (keys.v, 0), p.value_width, g),
         _ => gemm(&dp, dy, keys.v, None, g, 0..dp.units(), product),
     }
-    let (scale, cap, mut room) = (T::from_f64(p.scale), T::from_f64(p.cap), Room::new());
+    let (scale, cap, mut dropped) = (T::from_f64(p.scale), T::from_f64(p.cap), DropBuffer::new());
     for (r, (s, g)) in s.chunks_exact_mut(n).zip(g.chunks_exact_mut(n)).enumerate() {
         let (i, lse) = (i + r, saved.lse[(b * p.heads + h) * p.queries + i + r]);
         let seen = inside(&p.visible(i), keys.j, n);
-        // A row that saw no key has no gradient.
+        // A row that sees no key has no gradient.
         let seen = if lse == -T::INFINITY { 0..0 } else { seen };
         let wide = rounded(&seen, n);
         for x in [&mut *s, &mut *g] {
@@ -264,7 +264,7 @@ fn block<T: Element>(
         let bias = x.bias(p, (b, h, i), &span);
         let keep = if keys.keep.is_empty() { keys.keep } else { &keys.keep[wide.clone()] };
         let (s, g) = (&mut s[wide.clone()], &mut g[wide]);
-        let kept = x.drop.map(|d| d.factors(p.place((b, h, i), span.start), span.len(), &mut room));
+        let kept = x.drop.map(|d| d.factors(p.place((b, h, i), span.start), span.len(), &mut dropped));
         if let Some(kept) = kept {
             rows::dropped(g, kept);
         }

@@ -1,14 +1,14 @@
 //! The forward kernel: y = softmax(scores)·v and the log-sum-exp of each row.
 //!
-//! Invariant: see the folder's head. A unit is some rows of y; it is worked on one head and one run of rows at a time.
+//! Invariant: see `mod.rs`. A unit is a number of rows of y; each head and run of rows is computed separately.
 
-use super::drop::{Drop, Room};
+use super::drop::{Drop, DropBuffer};
 use super::{Attention, BLOCK_KEYS, Element, Keep, cut, inside, rounded, rows, within};
 use crate::kernels::abi::Args;
 use crate::kernels::gemm::gemm;
 use std::ops::Range;
 
-/// What both kernels read.
+/// The reads of both kernels.
 #[derive(Clone, Copy)]
 pub(super) struct Inputs<'a, T> {
     pub q: &'a [T],
@@ -17,13 +17,13 @@ pub(super) struct Inputs<'a, T> {
     pub keep: Keep<'a, T>,
     /// Empty if there is none.
     pub bias: &'a [T],
-    /// How probabilities are dropped, if they are.
+    /// Dropout, if any.
     pub drop: Option<Drop<T>>,
 }
 
 impl<'a, T: Element> Inputs<'a, T> {
-    /// Operands from `first` on: q, k, v, and from `rest` on: the mask of keys, the bias and the
-    /// random key that there are.
+    /// q, k and v are operands from `first` on. The mask of keys, the bias and the random key, as far as they exist,
+    /// are operands from `rest` on.
     pub fn read(p: &Attention, args: &Args<'a>, first: usize, rest: usize) -> Inputs<'a, T> {
         let keep = match (p.padding, p.bytes) {
             (false, _) => Keep::All,
@@ -36,7 +36,7 @@ impl<'a, T: Element> Inputs<'a, T> {
         Inputs { q, k, v, keep, bias, drop }
     }
 
-    /// The bias of query `i` of a head for the keys in `span`; empty if there is none.
+    /// The bias of query `i` of a head for the keys in `span`; empty if there is no bias.
     pub fn bias(&self, p: &Attention, (b, h, i): (usize, usize, usize), span: &Range<usize>) -> &'a [T] {
         if self.bias.is_empty() {
             return &[];
@@ -46,7 +46,7 @@ impl<'a, T: Element> Inputs<'a, T> {
     }
 }
 
-/// Rows of one head, and where in this call's part of the results the first of them goes (in rows of one head).
+/// A run of rows of one head, and its first row in this call's part of the results, counted in rows of one head.
 struct Run {
     b: usize,
     h: usize,
@@ -54,11 +54,11 @@ struct Run {
     to: usize,
 }
 
-/// softmax(scores)·v, and the log-sum-exp of the scores.
+/// Attention: softmax(scores)·v, and the log-sum-exp of the scores.
 ///
 /// Reads q, k, v, the mask of keys (`T` or bytes), the bias and the random key as [`Attention`] says; writes y
 /// ([`Attention::per_unit`]), the log-sum-exp ([`Attention::stats_per_unit`]) and scratch
-/// ([`Attention::forward_scratch`]).
+/// ([`Attention::forward_scratch`]); params [`Attention`]; [`Attention::units`] units.
 pub fn forward<T: Element>(args: &mut Args<'_>) {
     let p = Attention::from_words(args.params());
     let units = args.units();
@@ -85,7 +85,7 @@ pub fn forward<T: Element>(args: &mut Args<'_>) {
     }
 }
 
-/// Leaves Σ weight·v in piece 1, the largest scores in piece 2 and the sums of weights in piece 3.
+/// Computes Σ weight·v (scratch piece 1), the largest scores (piece 2) and the sums of weights (piece 3).
 fn attend<T: Element>(p: &Attention, x: &Inputs<'_, T>, run: &Run, scratch: &mut [&mut [T]; 6]) {
     let [scores, acc, top, sum, keep, product] = scratch;
     let (m, from) = (run.queries.len(), run.queries.start);
@@ -96,7 +96,7 @@ fn attend<T: Element>(p: &Attention, x: &Inputs<'_, T>, run: &Run, scratch: &mut
     let (k, v) = (p.k(run.b, kv), p.v(run.b, kv));
     let span = p.visible(from).start..p.visible(from + m - 1).end;
     let first = span.start / BLOCK_KEYS * BLOCK_KEYS;
-    let mut room = Room::new();
+    let mut dropped = DropBuffer::new();
     for j in (first..span.end).step_by(BLOCK_KEYS) {
         let n = p.keys_before(j, span.end);
         let [score, value] = p.forward_products(m, n);
@@ -110,9 +110,9 @@ fn attend<T: Element>(p: &Attention, x: &Inputs<'_, T>, run: &Run, scratch: &mut
             let keep = if keep.is_empty() { keep } else { &keep[wide.clone()] };
             let shrink = soften(p, row, (&seen, wide), bias, keep, (&mut top[r], &mut sum[r]));
             if let Some(drop) = x.drop {
-                // After the sum: what is dropped counts there.
+                // Dropout comes after the sum, which includes dropped weights.
                 let place = p.place((run.b, run.h, from + r), j + seen.start);
-                rows::dropped(&mut row[seen.clone()], drop.factors(place, seen.len(), &mut room));
+                rows::dropped(&mut row[seen.clone()], drop.factors(place, seen.len(), &mut dropped));
             }
             if shrink != T::ONE {
                 rows::multiply(&mut acc[r * p.value_width..][..p.value_width], shrink);
@@ -123,8 +123,8 @@ fn attend<T: Element>(p: &Attention, x: &Inputs<'_, T>, run: &Run, scratch: &mut
     }
 }
 
-/// Turns the products of one row into weights relative to the largest score so far, 0 for keys that are not `seen`;
-/// returns what earlier sums shrink by. `wide` is what is computed: whole chunks around what is seen.
+/// Replaces the products of one row by weights relative to the largest score so far, 0 for keys that are not `seen`.
+/// Returns the factor of earlier sums. `wide` is the computed range: `seen` widened to whole chunks.
 fn soften<T: Element>(
     p: &Attention,
     row: &mut [T],
@@ -151,7 +151,7 @@ fn soften<T: Element>(
     shrink
 }
 
-/// Divides by the sums of weights and writes a run of rows.
+/// Divides by the sums of weights and writes the rows of a run.
 fn store<T: Element>(p: &Attention, run: &Run, scratch: &[&mut [T]; 6], y: &mut [T], lse: &mut [T]) {
     let [_, acc, top, sum, ..] = scratch;
     let (heads, w) = (p.heads_per_row(), p.value_width);

@@ -1,12 +1,12 @@
-//! Attention by blocks: softmax(q·kᵀ)·v and its adjoint, without a matrix of queries × keys in memory.
+//! Attention by blocks: softmax(q·kᵀ)·v and its adjoint, without a queries × keys matrix in memory.
 //!
-//! The forward kernel keeps, for a block of queries, the largest score and the sum of exponentials so far while it
-//! walks over blocks of keys (Milakov and Gimelshein, "Online normalizer calculation for softmax"; Dao et al.,
-//! "FlashAttention"). The backward kernel makes the probabilities again from the saved log-sum-exp.
+//! The forward kernel walks over blocks of keys. For each query of a block of queries it keeps the largest score and
+//! the sum of exponentials so far (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et
+//! al., "FlashAttention", 2022). The backward kernel recomputes the probabilities from the saved log-sum-exp.
 //!
 //! Invariant: blocks of keys start at multiples of [`BLOCK_KEYS`] and units follow from the shape, so the order of
-//! every sum does too. A key that a mask hides is skipped, never multiplied by zero; a query that sees no key gets
-//! zeros and a log-sum-exp of −∞. Only lowering calls this.
+//! every sum does, too. A masked key is skipped, not multiplied by zero. A query that sees no key gets zeros and a
+//! log-sum-exp of −∞. Used by the lowering of the attention ops.
 
 mod backward;
 mod drop;
@@ -23,20 +23,20 @@ use crate::kernels::params::params;
 use crate::kernels::{num, vmath};
 use std::ops::Range;
 
-/// Most queries in a block.
+/// Maximal number of queries in a block.
 pub const BLOCK_QUERIES: usize = 64;
-/// Keys in a block: a block of scores and one of their gradients stay in the second-level cache.
+/// Keys in a block. A block of scores and one of their gradients fit the second-level cache.
 pub const BLOCK_KEYS: usize = 128;
-/// Queries that are worked on at a time where they see few keys, each more than the last.
+/// Queries in a block of a causal mask with few keys, where each query sees more keys than the one before.
 const FEW_QUERIES: usize = 32;
-/// Queries in a unit of [`backward_queries`]: keys are transposed once for all of them.
+/// Queries in a unit of [`backward_queries`]. Keys are transposed once for all of them.
 pub const CHUNK_QUERIES: usize = 4 * BLOCK_QUERIES;
-/// Pieces of scratch are multiples of this many elements.
+/// Alignment of scratch pieces, in elements.
 const PAD: usize = 16;
 
 /// `f32` or `f64`.
 pub trait Element: num::Real + vmath::Real + GemmFloat {
-    /// A chunk of zeros, one of ones, and one of zeros: any chunk of it is a mask of the first or the last keys.
+    /// A chunk of zeros, one of ones, and one of zeros. A window of one chunk is a mask of its first or last keys.
     const EDGES: [Self; 3 * rows::CHUNK];
 }
 
@@ -59,18 +59,18 @@ macro_rules! element {
 element! { f32 f64 }
 
 params! {
-    /// Params of both kernels.
+    /// Params of the forward and backward kernels.
     ///
     /// q is `[batch, heads, queries, width]`, k `[batch, kv_heads, keys, width]`, v `[batch, kv_heads, keys,
-    /// value_width]`, y `[batch, heads, queries, value_width]`, or all of them with the middle axes exchanged. Packed,
-    /// q, k and v are one operand, `[batch, queries, heads·width + kv_heads·(width + value_width)]`, which is read
-    /// three times.
+    /// value_width]`, y `[batch, heads, queries, value_width]`, or all of them with the middle axes exchanged
+    /// (`seq_major`). Packed q, k and v are one operand, `[batch, queries, heads·width + kv_heads·(width +
+    /// value_width)]`, which is listed as three reads.
     pub struct Attention {
         /// Sequences.
         pub batch: usize,
         /// Heads of q.
         pub heads: usize,
-        /// Heads of k and v; it divides `heads`, and neighbouring heads of q share one.
+        /// Heads of k and v. Divides `heads`; adjacent heads of q share one.
         pub kv_heads: usize,
         /// Length of q.
         pub queries: usize,
@@ -80,38 +80,38 @@ params! {
         pub width: usize,
         /// Head width of v and y.
         pub value_width: usize,
-        /// Whether the sequence axis stands before that of heads.
+        /// Whether the sequence axis precedes the axis of heads.
         pub seq_major: bool,
-        /// Whether q, k and v lie side by side in rows of one operand.
+        /// Whether q, k and v are packed in rows of one operand.
         pub packed: bool,
-        /// Whether a query sees no later key: of `i`, aligned at the ends, the last is `i + keys − queries`.
+        /// Causal mask, aligned at the ends: the last key that query `i` sees is `i + keys − queries`.
         pub causal: bool,
-        /// Earlier keys that a causal query sees; the greatest number for all.
+        /// Sliding window: number of earlier keys that a causal query sees; `usize::MAX` for all.
         pub window: usize,
-        /// What scores are multiplied by.
+        /// Factor of the scores.
         pub scale: f64,
-        /// Scores become `cap·tanh(score / cap)`; 0 for none.
+        /// Softcap: scores become `cap·tanh(score / cap)`; 0 for none.
         pub cap: f64,
         /// Whether there is a mask of keys, `[batch, keys]`.
         pub padding: bool,
-        /// Whether that mask is of bytes, not floats.
+        /// Whether that mask is of bytes instead of floats.
         pub bytes: bool,
         /// Whether there is a bias.
         pub bias: bool,
-        /// Elements of the bias from one sequence to the next; 0 repeats.
+        /// Stride of the bias from sequence to sequence, in elements; 0 broadcasts.
         pub bias_batch: usize,
-        /// Elements of the bias from one head to the next; 0 repeats.
+        /// Stride of the bias from head to head, in elements; 0 broadcasts.
         pub bias_head: usize,
-        /// Whether the log-sum-exp has a gradient too (backward only).
+        /// Whether the log-sum-exp has a gradient, too (backward only).
         pub dlse: bool,
-        /// The part of the probabilities that is dropped; if it is not 0, the random key is the last operand.
+        /// Probability of dropout. If it is not 0, the random key is the last read.
         pub drop: f64,
-        /// Tells the draws of one op from those of another.
+        /// Distinguishes the random numbers of different ops.
         pub stream: u64,
     }
 }
 
-/// The rows of one head in a tensor: where the first begins, and how far they are apart.
+/// The rows of one head in a tensor: offset of the first, and stride.
 #[derive(Clone, Copy)]
 struct Rows {
     at: usize,
@@ -119,7 +119,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// Where row `i` begins.
+    /// Offset of row `i`.
     fn row(self, i: usize) -> usize {
         self.at + i * self.step
     }
@@ -133,7 +133,7 @@ impl Attention {
         Rows { at: (b * heads + h) * len * width, step: width }
     }
 
-    /// Rows of a head that begins at column `column` of packed q, k and v.
+    /// Rows of a head at column `column` of packed q, k and v.
     fn packed_rows(&self, b: usize, column: usize) -> Rows {
         let step = self.packed_row();
         Rows { at: b * self.queries * step + column, step }
@@ -152,7 +152,7 @@ impl Attention {
         self.rows(b, h, self.heads, self.queries, self.value_width)
     }
 
-    /// Rows of k, by its own head.
+    /// Rows of k of head `kv`.
     fn k(&self, b: usize, kv: usize) -> Rows {
         if self.packed {
             return self.packed_rows(b, (self.heads + kv) * self.width);
@@ -160,7 +160,7 @@ impl Attention {
         self.rows(b, kv, self.kv_heads, self.keys, self.width)
     }
 
-    /// Rows of v, by its own head.
+    /// Rows of v of head `kv`.
     fn v(&self, b: usize, kv: usize) -> Rows {
         if self.packed {
             return self.packed_rows(b, (self.heads + self.kv_heads) * self.width + kv * self.value_width);
@@ -173,12 +173,12 @@ impl Attention {
         self.heads / self.kv_heads.max(1)
     }
 
-    /// Where a probability stands among all, `[batch, heads, queries, keys]`.
+    /// Index of a probability in `[batch, heads, queries, keys]`.
     fn place(&self, (b, h, i): (usize, usize, usize), key: usize) -> usize {
         ((b * self.heads + h) * self.queries + i) * self.keys + key
     }
 
-    /// The keys that query `i` may see. Both ends grow with `i`.
+    /// The keys that query `i` may see. Both ends are monotonic in `i`.
     fn visible(&self, i: usize) -> Range<usize> {
         if !self.causal {
             return 0..self.keys;
@@ -187,8 +187,8 @@ impl Attention {
         end.saturating_sub(1).saturating_sub(self.window)..end
     }
 
-    /// Rows of y in a unit of the forward kernel, one head's or, with the sequence before heads, all heads'. Where some
-    /// number of rows near [`BLOCK_QUERIES`] divides the queries, no unit has rows of two heads.
+    /// Rows of y in a unit of the forward kernel: rows of one head or, if `seq_major`, of all heads. If a number of
+    /// rows close to [`BLOCK_QUERIES`] divides the queries, no unit spans two heads.
     fn rows_per_unit(&self) -> usize {
         let all = self.outer() * self.queries;
         let fits = |r: &usize| self.queries.is_multiple_of(*r);
@@ -196,12 +196,12 @@ impl Attention {
         even.min(all).max(1)
     }
 
-    /// Sequences of rows: one for each head, or one for all heads together.
+    /// Sequences of rows: one for each head, or, if `seq_major`, one for all heads.
     fn outer(&self) -> usize {
         if self.seq_major { self.batch } else { self.batch * self.heads }
     }
 
-    /// Heads that a row of a unit holds.
+    /// Heads in a row of a unit.
     fn heads_per_row(&self) -> usize {
         if self.seq_major { self.heads } else { 1 }
     }
@@ -216,19 +216,18 @@ impl Attention {
         self.stats_per_unit() * self.value_width
     }
 
-    /// Elements of the log-sum-exp in a unit. It lies as y does, without the last axis.
+    /// Elements of the log-sum-exp in a unit. Its layout is that of y without the last axis.
     pub fn stats_per_unit(&self) -> usize {
         self.rows_per_unit() * self.heads_per_row()
     }
 
-    /// Units of the backward kernel: one for each sequence and head of k. It owns the gradients of that head and of all
-    /// heads of q that share it, so no two threads add to one sum.
+    /// Units of the backward kernel: one for each sequence and head of k. A unit owns the gradients of that head and of
+    /// all heads of q that share it, so no two threads add to one sum.
     pub fn backward_units(&self) -> usize {
         self.batch * self.kv_heads
     }
 
-    /// Units of [`backward_keys`] and of [`backward_queries`], if their results can be divided so: no unit may have
-    /// elements of two heads.
+    /// Units of [`backward_keys`] and [`backward_queries`]; `None` if a unit would span two heads.
     pub fn fine_units(&self) -> Option<[usize; 2]> {
         let even = |heads: usize, len: usize, unit: usize| heads == 1 || len.is_multiple_of(unit);
         let (kv, heads) = (self.batch * self.kv_heads, self.batch * self.heads);
@@ -241,18 +240,18 @@ impl Attention {
         BLOCK_KEYS.min(self.keys)
     }
 
-    /// Queries in a block. Where later ones see more keys, and keys are few, smaller blocks leave out more products.
+    /// Queries in a block. With a causal mask and few keys, smaller blocks skip more products.
     fn block_queries(&self) -> usize {
         if self.causal && self.keys <= BLOCK_KEYS { FEW_QUERIES } else { BLOCK_QUERIES }
     }
 
-    /// How many keys of a block, those from `j` on, are multiplied with queries that see none from `end` on.
+    /// Number of keys, from key `j` of a block on, that are multiplied with queries that see no key from `end` on.
     fn keys_before(&self, j: usize, end: usize) -> usize {
         let seen = end.saturating_sub(j).next_multiple_of(rows::CHUNK);
         seen.min(BLOCK_KEYS).min(self.keys - j)
     }
 
-    /// The products of `m` queries with `n` keys in the forward kernel: scores, and values.
+    /// The products of `m` queries with `n` keys in the forward kernel: scores, values.
     fn forward_products(&self, m: usize, n: usize) -> [Gemm; 2] {
         let (q, k, v) = (self.q(0, 0).step, self.k(0, 0).step, self.v(0, 0).step);
         let scores = Gemm::new(m, n, self.width).with_strides(down(q), Strides { row: 1, col: k });
@@ -260,8 +259,8 @@ impl Attention {
         [scores, Gemm { accumulate: true, ..values }]
     }
 
-    /// The products of `m` queries with `n` keys in the backward kernel: scores and gradients of probabilities (keys
-    /// and values are transposed there, `lines` in a block), then the gradients of v, q and k.
+    /// The products of `m` queries with `n` keys in the backward kernel: scores and gradients of probabilities (of
+    /// transposed keys and values, with stride `lines`), then the gradients of v, q and k.
     fn backward_products(&self, m: usize, n: usize, lines: usize) -> [Gemm; 5] {
         let (q, k, y) = (self.q(0, 0).step, self.k(0, 0).step, self.y(0, 0).step);
         let (w, vw, across) = (self.width, self.value_width, Strides { row: 1, col: n });
@@ -277,21 +276,21 @@ impl Attention {
         ]
     }
 
-    /// Numbers of keys that are multiplied at a time.
+    /// The numbers of keys that products may have.
     fn key_counts(&self) -> impl Iterator<Item = usize> + use<> {
         let (most, last) = (self.block_keys(), self.keys % BLOCK_KEYS);
         let fewer = if self.causal { 1..BLOCK_KEYS / rows::CHUNK } else { 0..0 };
         fewer.map(|c| c * rows::CHUNK).filter(move |&n| n < most).chain([most, last])
     }
 
-    /// Pieces of the forward kernel's scratch: scores, values so far, largest scores, sums, keys that count. Behind
-    /// them is that of products.
+    /// Pieces of the forward kernel's scratch: scores, weighted values, largest scores, sums, mask of keys. The scratch
+    /// of products follows.
     fn forward_pieces(&self) -> [usize; 5] {
         let (m, n) = (self.rows_per_unit(), self.block_keys());
         [m * n, m * self.value_width, m, m, n].map(|x| x.next_multiple_of(PAD))
     }
 
-    /// Elements of scratch that a lane of the forward kernel needs.
+    /// Elements of scratch for one thread of the forward kernel.
     pub fn forward_scratch<T: Element>(&self) -> usize {
         let most = self.rows_per_unit().min(self.block_queries());
         let sizes = (1..=most).flat_map(|m| self.key_counts().map(move |n| self.forward_products(m, n)));
@@ -299,19 +298,19 @@ impl Attention {
         self.forward_pieces().iter().sum::<usize>() + product.next_multiple_of(PAD)
     }
 
-    /// Pieces of the backward kernel's scratch: scores, their gradients, keys and values transposed, Σ dy·y of each
-    /// row, keys that count. Behind them is that of products.
+    /// Pieces of the backward kernel's scratch: scores, their gradients, transposed keys and values, Σ dy·y of each
+    /// row, mask of keys. The scratch of products follows.
     fn backward_pieces(&self) -> [usize; 6] {
         let (m, n) = (self.block_queries(), self.block_keys());
         let deltas = self.group() * self.queries;
         [m * n, m * n, self.width * n, self.value_width * n, deltas, n].map(|x| x.next_multiple_of(PAD))
     }
 
-    /// Elements of scratch that a lane of the backward kernel needs.
+    /// Elements of scratch for one thread of the backward kernel.
     pub fn backward_scratch<T: Element>(&self) -> usize {
         let most = self.block_queries();
         let rows = [most.min(self.queries), self.queries % most];
-        // How products are packed depends on strides, too.
+        // Packing of products depends on strides, too.
         let lines = [self.block_keys(), self.keys % BLOCK_KEYS];
         let counts = || self.key_counts().flat_map(|n| lines.into_iter().chain([n]).map(move |lines| (n, lines)));
         let sizes = rows.into_iter().flat_map(|m| counts().map(move |(n, lines)| self.backward_products(m, n, lines)));
@@ -320,12 +319,12 @@ impl Attention {
     }
 }
 
-/// Rows `step` apart.
+/// Rows with stride `step`.
 fn down(step: usize) -> Strides {
     Strides { row: step, col: 1 }
 }
 
-/// Cuts scratch into pieces, and what is behind them.
+/// Splits scratch into pieces and the rest.
 fn cut<T, const N: usize>(mut scratch: &mut [T], pieces: [usize; N]) -> ([&mut [T]; N], &mut [T]) {
     let pieces = pieces.map(|len| {
         let (piece, rest) = std::mem::take(&mut scratch).split_at_mut(len);
@@ -335,13 +334,13 @@ fn cut<T, const N: usize>(mut scratch: &mut [T], pieces: [usize; N]) -> ([&mut [
     (pieces, scratch)
 }
 
-/// The part of `seen` that lies in the `n` keys from `j` on, counted from there.
+/// The part of `seen` within the `n` keys from `j` on, relative to `j`.
 fn inside(seen: &Range<usize>, j: usize, n: usize) -> Range<usize> {
     let start = seen.start.saturating_sub(j).min(n);
     start..seen.end.saturating_sub(j).min(n).max(start)
 }
 
-/// A part of `n` keys and what it takes to make whole chunks of it, as far as there are keys.
+/// `seen` widened to whole chunks, at most `n` keys.
 fn rounded(seen: &Range<usize>, n: usize) -> Range<usize> {
     if seen.is_empty() {
         return seen.clone();
@@ -349,24 +348,24 @@ fn rounded(seen: &Range<usize>, n: usize) -> Range<usize> {
     seen.start / rows::CHUNK * rows::CHUNK..seen.end.next_multiple_of(rows::CHUNK).min(n)
 }
 
-/// `part`, counted from the start of the `whole` around it.
+/// `part`, relative to the start of `whole`.
 fn within(part: &Range<usize>, whole: &Range<usize>) -> Range<usize> {
     part.start - whole.start..part.end - whole.start
 }
 
-/// Which keys count.
+/// The mask of keys.
 #[derive(Clone, Copy)]
 enum Keep<'a, T> {
-    /// All.
+    /// All keys are kept.
     All,
-    /// Those whose number is at least one half.
+    /// Keys whose number is at least ½ are kept.
     Float(&'a [T]),
-    /// Those whose byte is not zero.
+    /// Keys whose byte is not zero are kept.
     Bytes(&'a [u8]),
 }
 
 impl<T: Element> Keep<'_, T> {
-    /// Writes 1 or 0 for each of the keys from `at` on, and gives them back; nothing if all count.
+    /// Writes 1 or 0 for each key from `at` on and returns them; returns an empty slice if all keys are kept.
     fn write<'t>(&self, at: usize, to: &'t mut [T]) -> &'t [T] {
         let one = |keep: bool| if keep { T::ONE } else { T::ZERO };
         match self {

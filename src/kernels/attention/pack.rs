@@ -1,11 +1,11 @@
-//! The gradients of q, k and v side by side, as a product of packed weights wants them.
+//! Packs the gradients of q, k and v into rows, as a product with packed weights reads them.
 //!
-//! Invariant: nothing is computed here, elements only move. For the lowering of the backward op of packed operands.
+//! Invariant: elements only move. Used by the lowering of the backward op of packed operands.
 
 use super::{Attention, Element};
 use crate::kernels::abi::Args;
 
-/// Rows of the result in a unit.
+/// Rows in a unit.
 const ROWS: usize = 16;
 
 impl Attention {
@@ -25,7 +25,7 @@ impl Attention {
     }
 }
 
-/// Row (b, i) of the result is that of q's heads, of k's, of v's; there are as many keys as queries.
+/// Row (b, i) of the result is the rows of q's heads, of k's heads, of v's heads. There are as many keys as queries.
 ///
 /// Reads `[batch, heads, queries, width]`, `[batch, kv_heads, queries, width]`, `[batch, kv_heads, queries,
 /// value_width]`; writes `[batch, queries, heads·width + kv_heads·(width + value_width)]`,

@@ -1,7 +1,7 @@
-//! What happens to one row of a block of scores between the products.
+//! Operations on one row of a block of scores, between the products.
 //!
-//! Invariant: slices that stand for "none" are empty; all others are as long as the row. Each function is a few loops
-//! over at most a block of keys, in the first-level cache. For the two kernels beside it.
+//! Invariant: an optional slice is empty or as long as the row. Each function is a few loops over at most a block of
+//! keys, in the first-level cache. Used by the two kernels of the folder.
 
 use super::Element;
 use crate::kernels::pairwise::{Max, Reducer, Sum, apart, joined};
@@ -10,10 +10,11 @@ use crate::kernels::vmath::{exp, log, tanh};
 use crate::simd;
 use std::ops::Range;
 
-/// Elements that go side by side. A row with whole chunks alone has no slow rest.
+/// Elements that are computed side by side. A row of whole chunks has no slow remainder.
 pub const CHUNK: usize = 16;
 
-// Loops, not iterators' methods: those would be functions of their own, without the instruction set of their caller.
+// Loops instead of iterator methods: closures passed to those would be separate functions, without the instruction set
+// of their caller.
 
 /// `x = f(x)`, whole chunks first.
 #[inline(always)]
@@ -43,7 +44,7 @@ fn both<T: Element>(x: &mut [T], y: &[T], f: impl Fn(T, T) -> T) {
     }
 }
 
-/// All elements joined: by their place in a chunk, then pairwise.
+/// Joins all elements: by position in the chunk, then in a tree.
 #[inline(always)]
 fn all<T: Element, F: Reducer<T>>(f: F, x: &[T]) -> T {
     let mut lanes = [f.start(); CHUNK];
@@ -77,10 +78,10 @@ fn only<T: Element>(x: &mut [T], keep: &[T], other: T) {
     both(x, keep, |x, keep| whole.of(if keep > T::ZERO { x } else { other }));
 }
 
-/// `other` in all places but those in `seen`, which begins in the first chunk and ends in the last.
+/// Writes `other` outside `seen`, which begins in the first chunk and ends in the last.
 #[inline(always)]
 fn hide<T: Element>(x: &mut [T], seen: &Range<usize>, other: T) {
-    // Chunks of a table, not comparisons of places: those become branches.
+    // Masks come from a table: comparisons of indices would become branches.
     if seen.start > 0 {
         let first = CHUNK.min(x.len());
         only(&mut x[..first], &T::EDGES[CHUNK - seen.start.min(CHUNK)..][..first], other);
@@ -92,7 +93,7 @@ fn hide<T: Element>(x: &mut [T], seen: &Range<usize>, other: T) {
     }
 }
 
-/// eˣ, but 0 instead of what lies below the normal range: to compute such numbers takes a CPU as long as a whole row.
+/// eˣ, but 0 for results below the normal range: one subnormal result can cost as much time as a whole row.
 #[inline(always)]
 fn weight<T: Element>(x: T, least: T) -> T {
     let y = exp(if x < least { least } else { x });
@@ -106,7 +107,7 @@ fn least<T: Element>() -> T {
 }
 
 simd! {
-    /// Turns products into scores, those that are not `seen` into −∞; returns the largest.
+    /// Replaces products by scores, −∞ where a key is not `seen`. Returns the largest.
     pub fn scores[T: Element](x: &mut [T], seen: &Range<usize>, scale: T, cap: T, bias: &[T], keep: &[T]) -> T {
         capped(x, scale, cap);
         both(x, bias, |x, bias| x + bias);
@@ -117,7 +118,7 @@ simd! {
 }
 
 simd! {
-    /// `x = exp(x − top)`, 0 below the normal range; returns their sum, and exp(old − top).
+    /// `x = exp(x − top)`, 0 below the normal range. Returns (Σ x, exp(old − top)).
     pub fn weights[T: Element](x: &mut [T], top: T, old: T) -> (T, T) {
         let least = least();
         each(x, |x| weight(x - top, least));
@@ -148,10 +149,10 @@ simd! {
     }
 }
 
-/// What [`gradients`] needs of one row beside its numbers.
+/// The scalars of one row for [`gradients`].
 #[derive(Clone, Copy)]
 pub struct Row<T> {
-    /// What products are multiplied by.
+    /// Factor of the products.
     pub scale: T,
     /// The softcap; 0 for none.
     pub cap: T,
@@ -162,9 +163,9 @@ pub struct Row<T> {
 }
 
 simd! {
-    /// Turns products into probabilities p, and gradients of probabilities into those of products; zeros where a key is
-    /// not `seen`. `by` is the bias and the mask of keys. `dbias` gets the gradient p·(g − delta) of what stands under
-    /// the exponential.
+    /// Replaces products in `x` by probabilities p, and gradients of probabilities in `g` by gradients of products; 0
+    /// where a key is not `seen`. `by` is the bias and the mask of keys. `dbias` gets p·(g − delta), the gradient of
+    /// the exponent.
     pub fn gradients[T: Element](
         x: &mut [T],
         g: &mut [T],
@@ -198,11 +199,11 @@ simd! {
     }
 }
 
-/// Rows whose sums go side by side.
+/// Rows that are summed side by side.
 pub const SIDE: usize = 16;
 
 simd! {
-    /// `sum[r] = fma(a[c][r], b[c][r], sum[r])`, c ascending.
+    /// `sum[r] = fma(a[c][r], b[c][r], sum[r])` for ascending c.
     pub fn chains[T: Element](a: &[[T; SIDE]], b: &[[T; SIDE]], sum: &mut [T; SIDE]) {
         let mut sums = *sum;
         for (a, b) in a.iter().zip(b) {
@@ -215,7 +216,7 @@ simd! {
 }
 
 simd! {
-    /// 0 where the uniform number is below p, and `scale` else.
+    /// 0 if the uniform number is below p, else `scale`.
     pub fn factors[T: Element](draws: &[f32], p: f32, scale: T, to: &mut [T]) {
         for (to, draw) in to.iter_mut().zip(draws) {
             *to = if *draw >= p { scale } else { T::ZERO };
@@ -224,7 +225,7 @@ simd! {
 }
 
 simd! {
-    /// `x *= by`, and 0 where `by` is, whatever x is.
+    /// `x *= by`; 0 where `by` is 0, even if x is not finite.
     pub fn dropped[T: Element](x: &mut [T], by: &[T]) {
         for (x, by) in x.iter_mut().zip(by) {
             *x = if *by > T::ZERO { *x * *by } else { T::ZERO };

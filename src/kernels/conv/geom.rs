@@ -1,7 +1,9 @@
-//! The shape of a 2-D convolution: sizes, the checks that user input needs, and the parameter words of the kernels.
+//! The geometry of a 2-D convolution: sizes, checks of user input, and parameter words.
 //!
-//! Invariant: the kernels take a geometry for which [`ConvGeom::validate`] returned `Ok`. Op rows build and check it;
-//! `lower` writes it as words; the entry points read it back.
+//! Invariant: kernels require a geometry that [`ConvGeom::validate`] accepts. Op definitions build and check it,
+//! lowering encodes it as words, and the entry points decode it.
+
+use crate::kernels::window::{fits, windows};
 
 /// Sizes and attributes of `conv2d`: x `[n, c_in, h, w]`, weight `[c_out, c_in / groups, kh, kw]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -20,7 +22,7 @@ pub struct ConvGeom {
     pub kh: usize,
     /// Kernel width.
     pub kw: usize,
-    /// Step between windows, down and across.
+    /// Stride of windows, vertical and horizontal.
     pub stride: [usize; 2],
     /// Zeros around the image: top, bottom, left, right.
     pub pad: [usize; 4],
@@ -30,23 +32,11 @@ pub struct ConvGeom {
     pub groups: usize,
 }
 
-/// Number of windows along one axis; `None` when none fits or a size overflows.
-pub(crate) fn windows(size: usize, k: usize, stride: usize, pad: [usize; 2], dilation: usize) -> Option<usize> {
-    let window = k.checked_sub(1)?.checked_mul(dilation)?.checked_add(1)?;
-    let room = size.checked_add(pad[0])?.checked_add(pad[1])?.checked_sub(window)?;
-    room.checked_div(stride)?.checked_add(1)
-}
-
-/// Whether a product of sizes fits (with a wide margin) into 32 bits: offsets are kept as `u32`.
-pub(crate) fn fits(sizes: &[usize]) -> bool {
-    sizes.iter().try_fold(1usize, |a, b| a.checked_mul((*b).max(1))).is_some_and(|v| v < 1 << 31)
-}
-
 impl ConvGeom {
     /// Number of words of [`ConvGeom::to_words`].
     pub const WORDS: usize = 16;
 
-    /// Says what is wrong with the geometry, if anything.
+    /// Checks the geometry; `Err` says what is wrong.
     pub fn validate(&self) -> Result<(), &'static str> {
         let [t, b, l, r] = self.pad;
         if self.c_in == 0 || self.c_out == 0 || self.h == 0 || self.w == 0 {
@@ -110,7 +100,7 @@ impl ConvGeom {
             .map(|v| v as u64)
     }
 
-    /// Reads back what [`ConvGeom::to_words`] wrote; words after the geometry are left alone.
+    /// Decodes [`ConvGeom::to_words`]; ignores words after the geometry.
     ///
     /// # Panics
     /// If there are fewer than [`ConvGeom::WORDS`] words.

@@ -1,8 +1,8 @@
-//! Correlations with images in the lanes: sixteen images side by side, pixel by pixel, so that rows of any width fill
-//! the vectors, and taps that see padding alone are left out, row by row and tile by tile.
+//! Correlations with images in the SIMD lanes: sixteen images, pixel by pixel. Rows of any width fill the vectors, and
+//! taps that see only padding are skipped, row by row and tile by tile.
 //!
-//! Invariant: an output element is one chain of `mul_add` over the taps that may see a pixel of the source, in their
-//! order; neither the tile sizes nor the other images of the sixteen show in its bits. Used by `product` only.
+//! Invariant: an output element is one chain of `mul_add` over the taps that may see a pixel of the source, in order.
+//! Neither the tile size nor the other fifteen images affect its bits. Used by `product` only.
 
 use super::micro::{terms, vector};
 use super::plan::{Corr, IMAGES};
@@ -14,13 +14,14 @@ use crate::kernels::simd::Token;
 use crate::simd;
 use std::ops::Range;
 
-/// Elements of the stage: a block of channels of the output, or the source before it has its place in the strip.
+/// Elements of the staging buffer: a block of output channels, or the source before it moves to the strip.
 pub(super) fn stage_len(c: &Corr) -> usize {
     let block = 6.min(c.dst_c) * c.dst[0] * c.dst[1];
     IMAGES * block.max(c.src_c * c.src[0] * c.src[1])
 }
 
-/// Copies up to [`IMAGES`] images' channels of one group into a cleared strip; `each` elements lie between images.
+/// Copies the channels of one group of up to [`IMAGES`] images into a cleared strip. `each` is the stride from image to
+/// image.
 pub(super) fn load<T: GemmFloat + Float>(
     c: &Corr,
     src: &[T],
@@ -60,27 +61,28 @@ pub(super) fn load<T: GemmFloat + Float>(
 }
 
 impl Corr {
-    /// Pixels of a row that stay neighbours in the strip.
+    /// Pixels of a row that stay adjacent in the strip.
     fn run(&self, w: usize) -> usize {
         if self.phase[1] == 1 { w } else { 1 }
     }
 
-    /// Which of the taps along axis `a` that meet sub-grid `sub` see a pixel from one of the positions `at`. All of
-    /// them where the source is cut into phases.
+    /// The taps along axis `a`, of those that contribute to sub-grid `sub`, that see a pixel from one of the positions
+    /// `at`. All of them if the source is split into phases.
     fn seeing(&self, a: usize, sub: usize, at: Range<usize>) -> Range<usize> {
         let mut taps = (0..self.kernel[a]).filter_map(|k| self.tap(a, sub, k)).enumerate();
         if self.phase[a] != 1 {
             return 0..taps.count();
         }
         let sees = |shift: usize| at.end + shift > self.lead[a] && at.start + shift < self.lead[a] + self.src[a];
-        // Shifts rise or fall with the taps: those that see are neighbours.
+        // Shifts are monotonic in the taps, so the taps that see a pixel are contiguous.
         let first = taps.find(|(_, t)| sees(t.1));
         let Some((first, _)) = first else { return 0..0 };
         first..taps.take_while(|(_, t)| sees(t.1)).last().map_or(first, |(i, _)| i) + 1
     }
 }
 
-/// Taps of a tile: of each of `outer` groups of `size` taps, `rows` runs `step` apart, and of each run those of `cols`.
+/// The taps of a tile: in each of `outer` groups of `size` taps, the rows `rows`, `step` taps apart, and in each row
+/// the taps `cols`.
 #[derive(Clone)]
 struct Taps {
     outer: usize,
@@ -91,7 +93,7 @@ struct Taps {
 }
 
 impl Taps {
-    /// The taps of `channels` source channels that a tile needs, of [rows, columns] taps each.
+    /// The taps that a tile needs of `channels` source channels with `of` = [rows, columns] taps each.
     fn new(channels: usize, of: [usize; 2], rows: Range<usize>, cols: Range<usize>) -> Taps {
         let size = of[0] * of[1];
         if cols.len() < of[1] {
@@ -107,7 +109,7 @@ impl Taps {
 /// A tile of `M` channels by `P` positions of `L` images.
 struct Tile<const M: usize, const P: usize, const L: usize>;
 
-/// The sums live in registers as long as they are indexed by constants only: hence the copy to `out` at the end.
+/// The sums stay in registers only if all indices are constants: hence the copy to `out` at the end.
 #[inline(always)]
 fn sums<T: Float, const M: usize, const P: usize, const L: usize>(
     a: &[T],
@@ -132,7 +134,7 @@ fn sums<T: Float, const M: usize, const P: usize, const L: usize>(
 }
 
 simd! {
-    /// One tile for all [`IMAGES`], written at `step` elements from position to position and `ld` from channel to
+    /// One tile for all [`IMAGES`] images. `step` is the output stride from position to position, `ld` from channel to
     /// channel.
     fn tile[T: Float, const M: usize, const P: usize, const L: usize](
         _t: Tile<M, P, L>, a: &[T], offs: &[u32], taps: &Taps, strip: &[T], dst: &mut [T], step: usize, ld: usize,
@@ -149,7 +151,8 @@ simd! {
     }
 }
 
-/// Most positions that share their taps, for a block of `m` channels: what the widest vectors have registers for.
+/// Maximal number of positions that share their taps, for a block of `m` channels: as many as the widest vectors have
+/// registers for.
 fn most(m: usize) -> usize {
     match m {
         6 => 4,
@@ -158,7 +161,7 @@ fn most(m: usize) -> usize {
     }
 }
 
-/// [`tile`] for a block of `m` channels, one of 1, 2, 4, 6, at some of `left` positions; returns how many.
+/// [`tile`] for a block of `m` channels (1, 2, 4 or 6) at some of `left` positions. Returns their number.
 fn tiles<T: Float>(
     m: usize,
     left: usize,
@@ -187,7 +190,7 @@ fn tiles<T: Float>(
                 _ => go!(6, $l, 4 3 2),
             }
         };
-        // Vectors of twice the registers: a line that has come is used whole.
+        // Vectors with twice the registers: a cache line is used whole once it is loaded.
         (narrow $l:literal) => {
             match m {
                 1 => go!(1, $l, 4 2),
@@ -206,7 +209,8 @@ fn tiles<T: Float>(
 }
 
 /// A block of `rows` channels (packed as `m`) of all sub-grids, staged as [channel][position of the output][image].
-/// `a` gives the packed weights of a sub-grid: the number of taps, then the number of weights.
+/// `a(taps, weights)` returns the packed weights of a sub-grid, from the number of taps before it and its number of
+/// weights.
 pub(super) fn block<'a, T: Float>(
     c: &Corr,
     m: usize,
@@ -226,7 +230,7 @@ pub(super) fn block<'a, T: Float>(
             let down = c.seeing(0, sub[0], row..row + 1);
             let mut col = 0;
             while col < width {
-                // As few tiles as can be, and none much smaller than the others.
+                // As few tiles as possible, of about equal size.
                 let left = width - col;
                 let some = left.div_ceil(left.div_ceil(most(m)));
                 let taps = Taps::new(c.src_c, of, down.clone(), c.seeing(1, sub[1], col..col + some));
@@ -244,7 +248,7 @@ pub(super) fn block<'a, T: Float>(
     }
 }
 
-/// What happens to a staged block in the end, and its copy to the images' places, `stride` elements apart.
+/// Applies the epilogue to a staged block and copies it to the images, `stride` elements apart.
 pub(super) fn unstage<T: GemmFloat + Float>(
     c: &Corr,
     p: &Product<'_, T>,
@@ -256,9 +260,9 @@ pub(super) fn unstage<T: GemmFloat + Float>(
 ) {
     let area = c.dst[0] * c.dst[1];
     let stage = &mut stage[..channels.len() * area * IMAGES];
-    let end = p.end.of(channels.clone());
-    if end.some() {
-        stage.chunks_exact_mut(area * IMAGES).enumerate().for_each(|(r, run)| end.apply(r, run));
+    let epilogue = p.epilogue.of(channels.clone());
+    if epilogue.some() {
+        stage.chunks_exact_mut(area * IMAGES).enumerate().for_each(|(r, run)| epilogue.apply(r, run));
     }
     transpose(stage, IMAGES, dst, stride, part.images, channels.len() * area);
 }

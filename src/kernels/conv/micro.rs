@@ -1,41 +1,41 @@
-//! The two inner loops of every convolution: a product whose right operand is read from a strip, and dot products
-//! along a strip.
+//! The inner loops of convolutions: a product whose right operand is read from a strip ([`panel`]), and dot products
+//! along a strip ([`dots`]).
 //!
 //! Invariant: an output element is one chain of `mul_add` in the order of the taps ([`panel`]), or a fixed number of
-//! lane chains added up in a fixed tree ([`dots`]). The tile sizes differ between instruction sets and never show in
-//! the bits. Used by the sibling files only.
+//! lane chains that are added in a fixed tree ([`dots`]). Tile sizes differ between instruction sets and do not affect
+//! the bits. Used by the files of the folder only.
 
 use crate::kernels::float::Float;
 use crate::kernels::simd::Token;
 use crate::simd;
 
-/// What happens to results while they are near: bias, then activation.
+/// The epilogue of a product, applied while results are in cache: bias, then activation.
 #[derive(Clone, Copy)]
-pub(super) struct End<'a, T> {
-    /// One number for each channel, or empty.
+pub(super) struct Epilogue<'a, T> {
+    /// Bias of each channel; empty without bias.
     pub bias: &'a [T],
     /// Whether the activation is relu.
     pub relu: bool,
-    /// Any other activation.
+    /// Another activation.
     pub act: Option<fn(&mut [T])>,
 }
 
-impl<'a, T: Float> End<'a, T> {
-    /// Of some channels.
-    pub fn of(self, channels: std::ops::Range<usize>) -> End<'a, T> {
-        End { bias: if self.bias.is_empty() { self.bias } else { &self.bias[channels] }, ..self }
+impl<'a, T: Float> Epilogue<'a, T> {
+    /// The epilogue of some channels.
+    pub fn of(self, channels: std::ops::Range<usize>) -> Epilogue<'a, T> {
+        Epilogue { bias: if self.bias.is_empty() { self.bias } else { &self.bias[channels] }, ..self }
     }
 
-    /// Whether anything happens.
+    /// Whether there is a bias or an activation.
     pub fn some(self) -> bool {
         self.relu || self.act.is_some() || !self.bias.is_empty()
     }
 
-    /// A run of results of one channel.
+    /// Applies the epilogue to results of one channel.
     pub fn apply(self, channel: usize, row: &mut [T]) {
         match (self.bias.get(channel), self.relu) {
             (Some(bias), true) => add_relu(row, *bias),
-            // As the point-wise op: −0 becomes +0, NaN stays.
+            // As in the pointwise op: −0 becomes +0, NaN stays.
             (None, true) => relu(row),
             (Some(bias), false) => add(row, *bias),
             (None, false) => {}
@@ -66,25 +66,25 @@ simd! {
     }
 }
 
-/// What [`panel`] computes: `rows` output rows of `width` positions.
+/// The output of [`panel`]: `rows` rows of `width` positions.
 #[derive(Clone, Copy)]
 pub(super) struct Span<'a, T> {
-    /// Rows of the output that exist; the packed rows after them are padding.
+    /// Rows of the output. Packed rows after them are padding.
     pub rows: usize,
     /// Positions.
     pub width: usize,
-    /// Elements from one output row to the next.
+    /// Row stride of the output.
     pub ld: usize,
-    /// What happens to the results in the end; its bias has one number for each row.
-    pub end: End<'a, T>,
+    /// The epilogue; its bias has one number for each row.
+    pub epilogue: Epilogue<'a, T>,
 }
 
 /// A tile of `M` rows by up to `4 * L` positions, where `L` is one vector.
 #[derive(Clone, Copy)]
 struct Tile<const M: usize, const L: usize>;
 
-/// Rows of the next block of a product when `left` rows are left: one of 1, 2, 4, 6. Where LLVM gets eight rows at a
-/// time, it takes the weights for the vectors.
+/// Rows of the next block of a product with `left` rows left: 1, 2, 4 or 6. With eight rows LLVM vectorises over the
+/// weights instead of the positions.
 pub(super) fn block_rows(left: usize) -> usize {
     match left {
         0 | 1 => 1,
@@ -104,7 +104,7 @@ pub(super) fn dots_rows(left: usize) -> usize {
     }
 }
 
-/// `a * b + c`, a whole array at a time: arrays by value stay in registers, slices would not.
+/// `a * b + c` on whole arrays: arrays by value stay in registers, slices do not.
 #[inline(always)]
 pub(super) fn fma<T: Float, const L: usize>(a: [T; L], b: [T; L], c: [T; L]) -> [T; L] {
     let mut r = c;
@@ -114,7 +114,7 @@ pub(super) fn fma<T: Float, const L: usize>(a: [T; L], b: [T; L], c: [T; L]) -> 
     r
 }
 
-/// The lanes whose mask is not 0; 0 in the others. (Comparing lane numbers instead is not made into vector code.)
+/// `a` where the mask is not 0, else 0. (A comparison of lane numbers does not vectorise.)
 #[inline(always)]
 fn masked<T: Float, const L: usize>(mut a: [T; L], mask: [T; L]) -> [T; L] {
     for i in 0..L {
@@ -130,8 +130,8 @@ pub(super) fn vector<T: Float, const L: usize>(s: &[T]) -> [T; L] {
     v
 }
 
-/// `acc[r][v] + a[r] * b[v]`. What is needed again first stays in a register: all of `a` beside one of `b` where there
-/// are registers for that, else one of `a` beside the one or two of `b`.
+/// `acc[r][v] + a[r] * b[v]`. The loop order keeps reused operands in registers: all of `a` and one of `b` if there are
+/// enough registers, else one of `a` and the one or two of `b`.
 #[inline(always)]
 pub(super) fn terms<T: Float, const M: usize, const V: usize, const L: usize>(
     a: &[T; M],
@@ -154,8 +154,8 @@ pub(super) fn terms<T: Float, const M: usize, const V: usize, const L: usize>(
     acc
 }
 
-/// The sums live in registers as long as they are indexed by constants only: hence the copy to `out` at the end, which
-/// is then read row by row.
+/// The sums stay in registers only if all indices are constants: hence the copy to `out` at the end, which is then read
+/// row by row.
 #[inline(always)]
 fn tile<T: Float, const M: usize, const V: usize, const L: usize>(
     a: &[T],
@@ -171,7 +171,7 @@ fn tile<T: Float, const M: usize, const V: usize, const L: usize>(
     *out = acc;
 }
 
-/// One tile, written: `left` positions or as many as it has.
+/// Computes one tile and writes `left` positions, or as many as it has.
 #[inline(always)]
 fn step<T: Float, const M: usize, const V: usize, const L: usize>(
     a: &[T],
@@ -201,7 +201,7 @@ simd! {
         while q < s.width {
             let left = s.width - q;
             let (strip, dst) = (&strip[q..], &mut dst[q..]);
-            // As few tiles as can be, and none much smaller than the others: one vector alone waits for its own sums.
+            // As few tiles as possible, of about equal size: a tile of a single vector would wait for its own sums.
             let vectors = left.div_ceil(L);
             let v = vectors.div_ceil(vectors.div_ceil(4));
             match v {
@@ -228,9 +228,9 @@ simd! {
     }
 }
 
-/// `dst[r][q] = Σ_k a[k][r] * strip[offs[k] + q]`, then [`End`], for a block of `m` packed rows: one of 1, 2, 4, 6.
+/// `dst[r][q] = Σ_k a[k][r] * strip[offs[k] + q]`, then [`Epilogue`], for a block of `m` packed rows: one of 1, 2, 4, 6.
 ///
-/// Reads up to [`SLACK`](super::plan::SLACK) elements past the last position and drops what comes of them.
+/// Reads up to [`SLACK`](super::plan::SLACK) elements past the last position and discards the results.
 pub(super) fn panel<T: Float>(m: usize, a: &[T], offs: &[u32], strip: &[T], s: Span<'_, T>, dst: &mut [T]) {
     macro_rules! by_rows {
         ($walk:ident, $l:literal) => {
@@ -248,22 +248,23 @@ pub(super) fn panel<T: Float>(m: usize, a: &[T], offs: &[u32], strip: &[T], s: S
         (_, 8) => by_rows!(walk, 8),
         _ => by_rows!(walk_narrow, 4),
     }
-    if s.end.some() {
-        dst.chunks_mut(s.ld).take(s.rows).enumerate().for_each(|(r, row)| s.end.apply(r, &mut row[..s.width]));
+    if s.epilogue.some() {
+        dst.chunks_mut(s.ld).take(s.rows).enumerate().for_each(|(r, row)| s.epilogue.apply(r, &mut row[..s.width]));
     }
 }
 
 /// The operands of [`dots`]: `images` pairs of strips, `rows` rows of `width` positions each.
 ///
-/// dy is laid out as it is read: for each image and row, for each vector of positions, the vectors of the channels.
+/// dy is stored in the order of reading: for each image and row, for each vector of positions, the vectors of the
+/// channels.
 #[derive(Clone, Copy)]
 pub(super) struct Rows {
     pub images: usize,
     pub rows: usize,
     pub width: usize,
-    /// Elements of x from one row to the next, and from one image to the next.
+    /// Strides of x: from row to row, from image to image.
     pub x: [usize; 2],
-    /// Whether x is finite wherever a row's last vector may reach.
+    /// Whether x is finite wherever the last vector of a row may read.
     pub finite: bool,
 }
 
@@ -272,13 +273,13 @@ pub(super) const fn lanes<T>() -> usize {
     64 / size_of::<T>()
 }
 
-/// Taps of a [`dots`] tile: three, because kernels of 3 × 3 are the common ones.
+/// Taps of a [`dots`] tile: three, because 3 × 3 kernels are the most common.
 pub(super) const TAPS: usize = 3;
 
 #[derive(Clone, Copy)]
 struct Dots<const M: usize, const L: usize, const FINITE: bool>;
 
-/// The sum of a vector's lanes: halves onto halves.
+/// The sum of a vector's lanes, half onto half.
 #[inline(always)]
 fn tree<T: Float, const L: usize>(mut v: [T; L]) -> T {
     for half in [8, 4, 2, 1] {
@@ -298,7 +299,7 @@ simd! {
         let mut sums = [T::ZERO; 32];
         for x in most {
             for i in 0..32 {
-                // 0 for what is finite, NaN for what is not.
+                // 0 if finite, else NaN.
                 sums[i] += x[i] * T::ZERO;
             }
         }
@@ -306,7 +307,7 @@ simd! {
     }
 }
 
-/// One vector of positions, added to the lane sums.
+/// Adds one vector of positions to the lane sums.
 #[inline(always)]
 fn plus<T: Float, const M: usize, const L: usize>(
     x: [[T; L]; TAPS],
@@ -321,7 +322,7 @@ fn plus<T: Float, const M: usize, const L: usize>(
     acc
 }
 
-/// Adds all rows to lane sums; as in [`tile`], they are indexed by constants only, and copied out at the end.
+/// Adds all rows to the lane sums. As in [`tile`], indices are constants and the sums are copied out at the end.
 #[inline(always)]
 fn lane_sums<T: Float, const M: usize, const L: usize, const FINITE: bool>(
     x: &[T],
@@ -343,7 +344,7 @@ fn lane_sums<T: Float, const M: usize, const L: usize, const FINITE: bool>(
             let x2 = x[offs[2]..][..steps * L].as_chunks::<L>().0;
             for (((q, x0), (x1, x2)), dy) in x0.iter().enumerate().zip(x1.iter().zip(x2)).zip(&mut dy) {
                 if !FINITE && tail > 0 && q + 1 == steps {
-                    // dy has zeros past the row's end; x has pixels that do not belong to it and may be infinite.
+                    // dy has zeros past the end of a row. x has other pixels there, which may be infinite.
                     acc = plus([masked(*x0, mask), masked(*x1, mask), masked(*x2, mask)], dy, acc);
                 } else {
                     acc = plus([*x0, *x1, *x2], dy, acc);
@@ -366,7 +367,7 @@ simd! {
     }
 }
 
-/// The lanes' sums of each of `out`'s elements, [`lanes`] elements of `sums` for each.
+/// Sums over lanes: [`lanes`] elements of `sums` for each element of `out`.
 pub(super) fn fold<T: Float>(sums: &[T], out: &mut [T]) {
     if size_of::<T>() == 4 {
         sums.as_chunks::<16>().0.iter().zip(out).for_each(|(s, o)| *o = tree(*s));
@@ -376,9 +377,9 @@ pub(super) fn fold<T: Float>(sums: &[T], out: &mut [T]) {
 }
 
 /// `sums[m][j] += Σ x[offs[j] + position] * dy[m][position]` over all images, rows and positions, for `m` channels of
-/// dy: one of 1, 2, 4, 6, 8. Each sum is one of [`lanes`] lanes, which [`fold`] adds up in the end.
+/// dy (1, 2, 4, 6 or 8). Each sum has [`lanes`] lanes, which [`fold`] adds in the end.
 pub(super) fn dots<T: Float>(m: usize, x: &[T], offs: [usize; TAPS], dy: &[T], s: Rows, sums: &mut [T]) {
-    // Lanes of the last vector of a row that are inside the row.
+    // Lanes of the last vector of a row that lie inside the row.
     let mut mask = [T::ZERO; 16];
     mask[..s.width % lanes::<T>()].fill(T::ONE);
     macro_rules! by_rows {

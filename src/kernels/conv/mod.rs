@@ -1,10 +1,12 @@
-//! 2-D convolution (cross-correlation, NCHW): forward, input's gradient, weight's gradient.
+//! 2-D convolution (cross-correlation, NCHW): forward, gradient by the input, gradient by the weight.
 //!
-//! Each is a function over slices and an entry point of the kernel ABI. The padding is data: a zero that is
-//! multiplied like any other; but where images are the lanes (`images`), taps that see padding alone are left out,
-//! which shows only if a weight is not finite. An output element is one chain of `mul_add` over (channel, kernel row,
-//! kernel column), so its bits depend neither on the range of units nor on the instruction set. Op rows call what is
-//! public here; bias gradients are a reduction of dy, done elsewhere.
+//! Each is a function over slices with an entry point of the kernel ABI. Padding is data: a zero that is multiplied
+//! like any other element. The exception is `images` (images in the SIMD lanes), which skips taps that see only
+//! padding; results differ only if a weight is not finite.
+//!
+//! Invariant: an output element is one chain of `mul_add` over (channel, kernel row, kernel column). So its bits depend
+//! neither on the range of units nor on the instruction set. Bias gradients are a reduction of dy, elsewhere. Used by
+//! the lowering of the convolution ops.
 
 mod geom;
 mod images;
@@ -20,34 +22,25 @@ mod weight;
 use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
 use crate::kernels::gemm::{Act, GemmFloat, act_fn};
+use crate::kernels::window::Units;
 pub use geom::ConvGeom;
-pub(crate) use geom::{fits, windows};
-use micro::End;
+use micro::Epilogue;
 use plan::{Corr, weight_blocks};
 use product::{Product, correlate};
 use std::ops::Range;
 
-/// How an output is divided: the number of units, and the elements of each but the last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Units {
-    /// Number of units.
-    pub count: usize,
-    /// Elements of the written operand per unit.
-    pub per_unit: usize,
-}
-
-/// Units of [`conv2d`]: images, or blocks of output channels where there are few images.
+/// Units of [`conv2d`]: images, or blocks of output channels if there are few images.
 pub fn conv2d_units(g: &ConvGeom) -> Units {
     let (count, per_unit) = Corr::forward(g).units();
     Units { count, per_unit }
 }
 
-/// Elements of scratch per lane for [`conv2d`].
+/// Elements of scratch per thread for [`conv2d`].
 pub fn conv2d_scratch(g: &ConvGeom) -> usize {
     product::scratch_len(&Corr::forward(g))
 }
 
-/// y = act(conv(x, weight) (+ bias)), for some units; `y` holds those units.
+/// y = act(conv(x, weight) (+ bias)) for the units `units`; `y` is their part of the output.
 ///
 /// x is `[n, c_in, h, w]`, weight `[c_out, c_in / groups, kh, kw]`, bias `[c_out]` or empty, y `[n, c_out, ho, wo]`.
 pub fn conv2d<T: GemmFloat + Float>(
@@ -61,8 +54,8 @@ pub fn conv2d<T: GemmFloat + Float>(
     scratch: &mut [T],
 ) {
     let relu = act == Act::Relu;
-    let end = End { bias, relu, act: if relu { None } else { act_fn(act) } };
-    correlate(&Corr::forward(g), Product { src: x, weight, end }, units, y, scratch);
+    let epilogue = Epilogue { bias, relu, act: if relu { None } else { act_fn(act) } };
+    correlate(&Corr::forward(g), Product { src: x, weight, epilogue }, units, y, scratch);
 }
 
 /// Units of [`conv2d_backward_input`].
@@ -71,12 +64,12 @@ pub fn conv2d_backward_input_units(g: &ConvGeom) -> Units {
     Units { count, per_unit }
 }
 
-/// Elements of scratch per lane for [`conv2d_backward_input`].
+/// Elements of scratch per thread for [`conv2d_backward_input`].
 pub fn conv2d_backward_input_scratch(g: &ConvGeom) -> usize {
     product::scratch_len(&Corr::backward(g))
 }
 
-/// dx, the adjoint of [`conv2d`] in x, for some units; `dx` holds those units.
+/// dx, the adjoint of [`conv2d`] in x, for the units `units`; `dx` is their part of the result.
 pub fn conv2d_backward_input<T: GemmFloat + Float>(
     g: &ConvGeom,
     dy: &[T],
@@ -85,7 +78,7 @@ pub fn conv2d_backward_input<T: GemmFloat + Float>(
     dx: &mut [T],
     scratch: &mut [T],
 ) {
-    let p = Product { src: dy, weight, end: End { bias: &[], relu: false, act: None } };
+    let p = Product { src: dy, weight, epilogue: Epilogue { bias: &[], relu: false, act: None } };
     correlate(&Corr::backward(g), p, units, dx, scratch);
 }
 
@@ -95,19 +88,19 @@ pub fn conv2d_backward_weight_units(g: &ConvGeom) -> Units {
     Units { count: blocks * (g.c_out / channels), per_unit: channels * g.taps() }
 }
 
-/// Image blocks whose parts [`conv2d_backward_weight`] writes one after the other, each as large as the weight. If it
-/// is 1, the part is the gradient; otherwise [`conv2d_weight_combine`] adds the parts.
+/// Number of image blocks. [`conv2d_backward_weight`] writes one part for each, one after the other, each as large as
+/// the weight. With one block the part is the gradient; otherwise [`conv2d_weight_combine`] adds the parts.
 pub fn conv2d_weight_parts(g: &ConvGeom) -> usize {
     weight_blocks(g).0
 }
 
-/// Elements of scratch per lane for [`conv2d_backward_weight`].
+/// Elements of scratch per thread for [`conv2d_backward_weight`].
 pub fn conv2d_backward_weight_scratch(g: &ConvGeom) -> usize {
     weight::scratch_len(g, &Corr::weight(g))
 }
 
-/// The adjoint of [`conv2d`] in the weight, as [`conv2d_weight_parts`] parts, for some units; `parts` holds those
-/// units.
+/// The adjoint of [`conv2d`] in the weight, as [`conv2d_weight_parts`] parts, for the units `units`; `parts` is their
+/// part of the result.
 pub fn conv2d_backward_weight<T: GemmFloat + Float>(
     g: &ConvGeom,
     x: &[T],
@@ -119,20 +112,19 @@ pub fn conv2d_backward_weight<T: GemmFloat + Float>(
     weight::parts(g, x, dy, units, parts, scratch);
 }
 
-/// Elements of dw per unit of [`conv2d_weight_combine`].
+/// Elements of dw in a unit of [`conv2d_weight_combine`].
 pub const COMBINE_UNIT: usize = 4096;
 
-/// dw = the sum of the parts, in order; `dw` holds elements `from..` of the gradient.
+/// dw = the sum of the parts, in order; `dw` starts at element `from` of the gradient.
 pub fn conv2d_weight_combine<T: Float>(parts: &[T], len: usize, from: usize, dw: &mut [T]) {
     weight::combine(parts, len, from, dw);
 }
 
 /// Entry point of [`conv2d`].
 ///
-/// Reads: 0 x, 1 weight, 2 bias (may be absent). Writes: 0 y, `PerUnit(conv2d_units.per_unit)`; 1 scratch,
-/// `PerThread(conv2d_scratch)`. Params: the geometry's words, then the number of
-/// an activation ([`Act`]; the word may be absent).
-/// Units: `conv2d_units.count`.
+/// Reads x, weight and, optionally, bias; writes y, `PerUnit(conv2d_units.per_unit)`, and scratch,
+/// `PerThread(conv2d_scratch)`; params [`ConvGeom`], then, optionally, the number of an activation ([`Act`]);
+/// `conv2d_units.count` units.
 pub fn conv2d_kernel<T: GemmFloat + Float>(args: &mut Args<'_>) {
     let g = ConvGeom::from_words(args.params());
     let act = args.params().get(ConvGeom::WORDS).map_or(Act::None, |w| Act::from_word(*w));
@@ -143,9 +135,8 @@ pub fn conv2d_kernel<T: GemmFloat + Float>(args: &mut Args<'_>) {
 
 /// Entry point of [`conv2d_backward_input`].
 ///
-/// Reads: 0 dy, 1 weight. Writes: 0 dx, `PerUnit(conv2d_backward_input_units.per_unit)`; 1 scratch,
-/// `PerThread(conv2d_backward_input_scratch)`. Params: the geometry's words. Units:
-/// `conv2d_backward_input_units.count`.
+/// Reads dy, weight; writes dx, `PerUnit(conv2d_backward_input_units.per_unit)`, and scratch,
+/// `PerThread(conv2d_backward_input_scratch)`; params [`ConvGeom`]; `conv2d_backward_input_units.count` units.
 pub fn conv2d_backward_input_kernel<T: GemmFloat + Float>(args: &mut Args<'_>) {
     let g = ConvGeom::from_words(args.params());
     let (dx, scratch) = (args.write::<T>(0), args.write::<T>(1));
@@ -154,9 +145,9 @@ pub fn conv2d_backward_input_kernel<T: GemmFloat + Float>(args: &mut Args<'_>) {
 
 /// Entry point of [`conv2d_backward_weight`].
 ///
-/// Reads: 0 x, 1 dy. Writes: 0 the parts (dw itself if [`conv2d_weight_parts`] is 1), `conv2d_weight_parts * w_len`
-/// elements, `PerUnit(conv2d_backward_weight_units.per_unit)`; 1 scratch, `PerThread(conv2d_backward_weight_scratch)`.
-/// Params: the geometry's words. Units: `conv2d_backward_weight_units.count`.
+/// Reads x, dy; writes the parts (dw itself if [`conv2d_weight_parts`] is 1), `conv2d_weight_parts * w_len` elements,
+/// `PerUnit(conv2d_backward_weight_units.per_unit)`, and scratch, `PerThread(conv2d_backward_weight_scratch)`; params
+/// [`ConvGeom`]; `conv2d_backward_weight_units.count` units.
 pub fn conv2d_backward_weight_kernel<T: GemmFloat + Float>(args: &mut Args<'_>) {
     let g = ConvGeom::from_words(args.params());
     let (parts, scratch) = (args.write::<T>(0), args.write::<T>(1));
@@ -165,8 +156,7 @@ pub fn conv2d_backward_weight_kernel<T: GemmFloat + Float>(args: &mut Args<'_>) 
 
 /// Entry point of [`conv2d_weight_combine`].
 ///
-/// Reads: 0 the parts. Writes: 0 dw, `PerUnit(COMBINE_UNIT)`. Params: the geometry's words.
-/// Units: `w_len.div_ceil(COMBINE_UNIT)`.
+/// Reads the parts; writes dw, `PerUnit(COMBINE_UNIT)`; params [`ConvGeom`]; `w_len.div_ceil(COMBINE_UNIT)` units.
 pub fn conv2d_weight_combine_kernel<T: Float>(args: &mut Args<'_>) {
     let g = ConvGeom::from_words(args.params());
     let dw = args.write::<T>(0);

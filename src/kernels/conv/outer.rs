@@ -1,8 +1,8 @@
-//! The weight's gradient where lanes hold output channels: each pixel of x meets the [`BLOCK`] values of dy at its
-//! position, so that rows of any width fill the vectors and nothing is added up across lanes.
+//! The gradient by the weight with output channels in the lanes: each pixel of x is multiplied by the [`BLOCK`] values
+//! of dy at its position. Rows of any width fill the vectors, and no sum runs across lanes.
 //!
-//! Invariant: an element is one chain of `mul_add` over the positions of a sweep, in order; how many taps share a sweep
-//! never shows in the bits. Used by `weight` only.
+//! Invariant: an element is one chain of `mul_add` over the positions of a pass, in order. The number of taps that
+//! share a pass does not affect the bits. Used by `weight` only.
 
 use super::micro::{fma, vector};
 use crate::kernels::float::Float;
@@ -10,20 +10,20 @@ use crate::kernels::gemm::{GemmFloat, transpose};
 use crate::kernels::simd::Token;
 use crate::simd;
 
-/// Output channels side by side.
+/// Output channels of a block.
 pub(super) const BLOCK: usize = 16;
 
-/// What a sweep goes through: `images` strips of x, `rows` rows of `cols` positions each.
+/// The iteration space of a pass: `images` strips of x, `rows` rows of `cols` positions each.
 #[derive(Clone, Copy)]
 pub(super) struct Field {
     pub images: usize,
     pub rows: usize,
     pub cols: usize,
-    /// Elements of x from one row to the next, and from one image to the next.
+    /// Strides of x: from row to row, from image to image.
     pub x: [usize; 2],
 }
 
-/// Taps that lie side by side in x and are summed together: the largest of a few widths that divides a kernel's row.
+/// Adjacent taps of x that are summed together: the largest of a few widths that divides a kernel's row.
 pub(super) fn run_of(kw: usize) -> usize {
     [5, 3, 2].into_iter().find(|r| kw.is_multiple_of(*r)).unwrap_or(1)
 }
@@ -31,7 +31,7 @@ pub(super) fn run_of(kw: usize) -> usize {
 /// `R` runs of `K` taps on `V` vectors of `L` channels.
 struct Tile<const R: usize, const K: usize, const V: usize, const L: usize>;
 
-/// One position: `K` pixels of each run, each times the channels' values.
+/// One position: `K` pixels of each run, each times the values of the channels.
 #[inline(always)]
 fn at<T: Float, const R: usize, const K: usize, const V: usize, const L: usize>(
     rows: [&[T]; R],
@@ -51,7 +51,7 @@ fn at<T: Float, const R: usize, const K: usize, const V: usize, const L: usize>(
     acc
 }
 
-/// The sums live in registers as long as they are indexed by constants only: hence the copy to `out` at the end.
+/// The sums stay in registers only if all indices are constants: hence the copy to `out` at the end.
 #[inline(always)]
 fn sums_of<T: Float, const R: usize, const K: usize, const V: usize, const L: usize>(
     x: &[T],
@@ -86,7 +86,7 @@ simd! {
     ) {
         let mut out = [[[[T::ZERO; L]; V]; K]; R];
         sums_of::<T, R, K, V, L>(x, offs, dy, f, &mut out);
-        // Runs past the last one repeat it and are dropped.
+        // Runs after the last one repeat it and are discarded.
         for (sums, out) in sums.chunks_mut(ld).zip(out.as_flattened()) {
             for (s, a) in sums.iter_mut().zip(out.as_flattened()) {
                 *s += *a;
@@ -95,8 +95,8 @@ simd! {
     }
 }
 
-/// [`sweep`] for runs of `k` taps at the strip's offsets `offs`, with [`BLOCK`] channels of dy for each position;
-/// `sums` holds `ld` channels for each tap.
+/// [`sweep`] for runs of `k` taps at strip offsets `offs`, with [`BLOCK`] channels of dy for each position. `sums` has
+/// `ld` channels for each tap.
 pub(super) fn outer<T: Float>(k: usize, x: &[T], offs: &[u32], dy: &[T], f: Field, sums: &mut [T], ld: usize) {
     let (mut offs, mut sums) = (offs, sums);
     macro_rules! go {
@@ -106,7 +106,7 @@ pub(super) fn outer<T: Float>(k: usize, x: &[T], offs: &[u32], dy: &[T], f: Fiel
             $r
         }};
     }
-    // Many runs where they fill the registers, fewer for what is left.
+    // Many runs while they fill the registers, fewer for the rest.
     macro_rules! by {
         ($k:literal, $v:literal, $l:literal, $many:literal, $few:literal) => {
             if offs.len() > $many / 2 { go!($many, $k, $v, $l) } else { go!($few, $k, $v, $l) }
@@ -138,9 +138,9 @@ pub(super) fn outer<T: Float>(k: usize, x: &[T], offs: &[u32], dy: &[T], f: Fiel
 }
 
 simd! {
-    /// Writes rows of positions, one for each channel, as rows of [`BLOCK`] channels; channels that do not exist give
+    /// Transposes rows of positions, one for each channel, to rows of [`BLOCK`] channels; missing channels become
     /// zeros.
-    fn turn_some[T: Float](from: &[T], plane: usize, len: usize, channels: usize, to: &mut [T]) {
+    fn few_channels_innermost[T: Float](from: &[T], plane: usize, len: usize, channels: usize, to: &mut [T]) {
         for c in 0..BLOCK {
             if c < channels {
                 let from = &from[c * plane..][..len];
@@ -154,12 +154,18 @@ simd! {
     }
 }
 
-/// Turns `channels` planes of `len` positions, `plane` elements apart, into rows of [`BLOCK`] channels.
-pub(super) fn turn<T: GemmFloat + Float>(from: &[T], plane: usize, len: usize, channels: usize, to: &mut [T]) {
+/// Transposes `channels` planes of `len` positions, `plane` elements apart, to rows of [`BLOCK`] channels.
+pub(super) fn channels_innermost<T: GemmFloat + Float>(
+    from: &[T],
+    plane: usize,
+    len: usize,
+    channels: usize,
+    to: &mut [T],
+) {
     let to = &mut to[..len * BLOCK];
     if channels >= BLOCK {
         transpose(from, plane, to, BLOCK, len, BLOCK);
     } else {
-        turn_some(from, plane, len, channels, to);
+        few_channels_innermost(from, plane, len, channels, to);
     }
 }

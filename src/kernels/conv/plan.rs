@@ -1,28 +1,28 @@
-//! How a convolution is computed: one description, [`Corr`], for the forward pass, the input's gradient (a correlation
-//! of dy whose output falls into `stride` sub-grids) and the weight's gradient.
+//! The plan of a convolution. One description, [`Corr`], serves the forward pass, the gradient by the input (a
+//! correlation of dy whose output is split into `stride` interleaved sub-grids) and the gradient by the weight.
 //!
-//! The source image is copied once into a *strip*: per channel, zero-padded planes (one per stride phase) in which
-//! every tap of a window is a constant offset from the output's position. A product then needs no im2col: row k of its
-//! right operand *is* the strip at `offset(k)`. Where the padding would waste too much (small images), the rows are
-//! copied together into exact columns first.
+//! The source image is copied once into a *strip*: for each channel, zero-padded planes (one for each stride phase), in
+//! which every tap of a window is at a constant offset from the output's position. So a product needs no im2col: row k
+//! of its right operand is the strip at `offset(k)`. If padding would waste too much (small images), the rows are first
+//! packed into exact columns.
 //!
-//! Invariant: every number here follows from the geometry alone, so the bits of the results do too. Used by the
-//! sibling files only.
+//! Invariant: every number follows from the geometry alone, so the bits of the results do, too. Used by the files of
+//! the folder only.
 
 use super::geom::ConvGeom;
 use super::outer::BLOCK;
 
-/// Elements past a strip's end that a tile may read and drop.
+/// Elements behind a strip that a tile may read and discard.
 pub(super) const SLACK: usize = 128;
-/// Elements of a strip and of a chunk of packed weights: each about half of a 2 MiB second-level cache in f32.
+/// Maximal elements of a strip and of a chunk of packed weights: each about half of a 2 MiB second-level cache in f32.
 const STRIP: usize = 1 << 18;
-/// Positions of a strip for dot products: eight rows of them stay in the first-level cache.
+/// Positions of a strip for dot products: eight rows of them fit the first-level cache.
 const DOTS: usize = 1024;
-/// Positions of a sweep with output channels in the lanes: their values of dy stay near.
+/// Positions of a pass with output channels in the lanes: their values of dy stay in cache.
 const FIELD: usize = 512;
-/// Images side by side where they are the lanes.
+/// Images side by side if images are in the lanes.
 pub(super) const IMAGES: usize = 16;
-/// Vector lanes that sizes are rounded to.
+/// Lanes that sizes are rounded up to.
 pub(super) const LANES: usize = 16;
 
 /// A correlation of `src` planes with a kernel, giving `dst` planes. Channel counts are per group.
@@ -39,36 +39,36 @@ pub(super) struct Corr {
     stride: [usize; 2],
     pad: [usize; 2],
     back: bool,
-    /// Source row `r` is row `(r + lead) / phase` of plane `(r + lead) % phase`.
+    /// Source row `r` is row `(r + lead) / phase` of plane `(r + lead) % phase`; the same for columns.
     pub lead: [usize; 2],
     pub phase: [usize; 2],
-    /// The output is `step` interleaved sub-grids, each at most `grid` large.
+    /// The output is `step` interleaved sub-grids of at most `grid` positions, vertical and horizontal.
     pub step: [usize; 2],
     pub grid: [usize; 2],
-    /// The largest shift of a tap.
+    /// Largest shift of a tap.
     pub reach: [usize; 2],
-    /// Elements from one row of a strip to the next.
+    /// Row stride of a strip.
     pub pitch: usize,
     /// Rows of a sub-grid that are computed from one strip.
     pub band: usize,
-    /// Images whose columns stand side by side in one product.
+    /// Images whose columns are adjacent in one product.
     pub fold: usize,
-    /// Whether the lanes hold [`IMAGES`] images (see `images`), and no columns.
+    /// Whether the lanes are [`IMAGES`] images (see `images`) instead of columns.
     pub images: bool,
-    /// Whether columns are copied together before the product.
+    /// Whether columns are packed before the product.
     pub packed: bool,
-    /// Whether the weight's gradient has output channels in its lanes, not positions.
+    /// Whether the gradient by the weight has output channels in its lanes (see `outer`) instead of positions.
     pub outer: bool,
-    /// Output channels whose weights are packed at one time.
+    /// Output channels whose weights are packed together.
     pub chunk: usize,
-    /// Output channels of a unit (all groups counted); `fold` images of all of them if it is the total.
+    /// Output channels of a unit, over all groups. If it is all of them, a unit is `fold` images.
     pub block: usize,
     /// Weight index = `m * w_dst + c * w_src + tap` for output channel m and source channel c of a group.
     pub w_dst: usize,
     pub w_src: usize,
 }
 
-/// The largest divisor of `n` that is at most `cap`; multiples of 8 first.
+/// The largest divisor of `n` up to `cap`; multiples of 8 are preferred.
 fn divisor(n: usize, cap: usize) -> usize {
     let all = |step: usize| (1..=cap / step).rev().map(move |d| d * step).find(|d| n.is_multiple_of(*d));
     all(8).or_else(|| all(1)).unwrap_or(1)
@@ -100,8 +100,8 @@ impl Corr {
         c
     }
 
-    /// The forward layout, with strips cut for dot products along the positions; the strips hold `src_c` channels at a
-    /// time, the first of [`ConvGeom::c_in`]` / groups`.
+    /// The forward layout, with strips for dot products along positions. A strip holds `src_c` channels at a time out
+    /// of `c_in / groups`.
     pub fn weight(g: &ConvGeom) -> Corr {
         let mut c = Corr::of(g);
         c.lay();
@@ -116,7 +116,7 @@ impl Corr {
             c.src_c = (STRIP / planes.max(1)).clamp(1, c.src_c);
             return c;
         }
-        // Sixty-fourths of a cycle for one (channel, tap) pair: products, and copies shared by all channels.
+        // Cost in 1/64 cycle for one (channel, tap) pair: products, and copies shared by all channels.
         let by_rows = 2 * rows * wide;
         let by_cols = 2 * area + rows * (128 + 8 * cols) / c.dst_c;
         c.packed = by_cols < by_rows && area <= DOTS;
@@ -162,10 +162,10 @@ impl Corr {
         }
     }
 
-    /// Sets the pitch and a band as tall as the grid.
+    /// Sets the pitch, and a band as tall as the grid.
     fn lay(&mut self) {
         let need = self.grid[1] + self.reach[1];
-        // Without phases, the zeros right of a row and those left of the next one can be the same.
+        // Without phases, the zeros right of a row also serve as those left of the next.
         self.pitch = need;
         if self.phase[1] == 1 {
             let lead = self.lead[1];
@@ -174,7 +174,7 @@ impl Corr {
         self.band = self.grid[0];
     }
 
-    /// Chooses how a product is cut.
+    /// Chooses the blocking of a product.
     fn pick(&mut self) {
         self.lay();
         let (taps, [rows, cols]) = (self.taps(), self.grid);
@@ -184,7 +184,7 @@ impl Corr {
         if self.n >= 8 && area < LANES {
             self.fold = (2 * LANES).div_ceil(area).min(self.n);
         }
-        // Sixty-fourths of a cycle for one image and group: products, and copies of rows.
+        // Cost in 1/64 cycle for one image and group: products, and copies of rows.
         let wide = |len: usize| len.next_multiple_of(LANES);
         let copy = rows * (128 + 8 * cols);
         let by_pitch = 2 * taps * self.dst_c * wide(rows * self.pitch) + self.dst_c * copy;
@@ -202,14 +202,14 @@ impl Corr {
         self.chunk = (STRIP / taps / 8 * 8).clamp(8, self.dst_c.next_multiple_of(8)).min(self.dst_c);
     }
 
-    /// Sixty-fourths of a cycle for one image and group with images in the lanes: products of pixels, none of padding
-    /// unless the source is cut into phases, and copies. `None` where a strip is too large, or where units, which are
-    /// [`IMAGES`] images each, would be few.
+    /// Cost in 1/64 cycle for one image and group with images in the lanes: products of pixels (of padding only if the
+    /// source is split into phases), and copies. `None` if a strip is too large, or if there are too few units, which
+    /// are [`IMAGES`] images each.
     fn by_images(&self) -> Option<usize> {
         if self.n < 4 * IMAGES || self.planes() * self.plane() * IMAGES > STRIP {
             return None;
         }
-        // Positions that see a pixel, over all taps of an axis.
+        // Positions that see a pixel, summed over the taps of an axis.
         let met = |a: usize| -> usize {
             let of = |sub: usize, k: usize| {
                 let Some((_, shift)) = self.tap(a, sub, k) else { return 0 };
@@ -229,7 +229,7 @@ impl Corr {
         self.src_c * self.kernel[0] * self.kernel[1]
     }
 
-    /// How many taps meet a sub-grid.
+    /// Number of (channel, tap) pairs that contribute to sub-grid `sub`.
     pub fn taps_of(&self, sub: [usize; 2]) -> usize {
         let meet = |a: usize| (0..self.kernel[a]).filter(|k| self.tap(a, sub[a], *k).is_some()).count();
         self.src_c * meet(0) * meet(1)
@@ -250,12 +250,13 @@ impl Corr {
         self.planes() * self.plane()
     }
 
-    /// Elements from one column row to the next, where columns are packed.
+    /// Stride of packed columns: elements of a row of columns.
     pub fn columns(&self) -> usize {
         (self.fold * self.band * self.grid[1]).next_multiple_of(LANES)
     }
 
-    /// Where tap `k` of axis `a` reads for sub-grid `sub`: (phase, shift); `None` if it never meets that sub-grid.
+    /// (phase, shift) at which tap `k` of axis `a` reads for sub-grid `sub`; `None` if it does not contribute to that
+    /// sub-grid.
     pub fn tap(&self, a: usize, sub: usize, k: usize) -> Option<(usize, usize)> {
         let at = k * self.dilation[a];
         if !self.back {
@@ -270,7 +271,7 @@ impl Corr {
         self.phase[a] == 1 || (0..self.kernel[a]).any(|k| self.tap(a, 0, k).is_none_or(|t| t.0 == p))
     }
 
-    /// Calls `f` with (source channel, tap of the kernel, offset in the strip), in the order of the sums.
+    /// Calls `f(source channel, tap of the kernel, offset in the strip)` in the order of the sums.
     pub fn each_tap(&self, sub: [usize; 2], mut f: impl FnMut(usize, usize, usize)) {
         for c in 0..self.src_c {
             for i in 0..self.kernel[0] {
@@ -284,12 +285,12 @@ impl Corr {
         }
     }
 
-    /// Rows and columns of sub-grid `sub`; zero where the output is smaller than the step.
+    /// Rows and columns of sub-grid `sub`; 0 if the output is smaller than the step.
     pub fn sub_grid(&self, sub: [usize; 2]) -> [usize; 2] {
         [0, 1].map(|a| self.dst[a].saturating_sub(sub[a]).div_ceil(self.step[a]))
     }
 
-    /// (units, elements of the output per unit) of forward and backward-input.
+    /// (units, elements of the output in a unit) of the forward pass and of the gradient by the input.
     pub fn units(&self) -> (usize, usize) {
         let (area, all) = (self.dst[0] * self.dst[1], self.groups * self.dst_c);
         if self.block == all {
@@ -300,8 +301,8 @@ impl Corr {
     }
 }
 
-/// (image blocks, output channels of a unit) of the weight's gradient: a block has enough positions to be worth its
-/// sums over lanes, and there are enough units to share.
+/// (image blocks, output channels of a unit) of the gradient by the weight. A block has enough positions to amortise
+/// its sums over lanes, and there are enough units for many threads.
 pub(super) fn weight_blocks(g: &ConvGeom) -> (usize, usize) {
     let enough = if Corr::weight(g).outer { 1024 } else { 3072 };
     let blocks =

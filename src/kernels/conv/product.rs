@@ -1,11 +1,11 @@
-//! Correlations: the forward pass, and the input's gradient.
+//! Correlations: the forward pass and the gradient by the input.
 //!
-//! Order of work: a segment of whole images (or of some channels of one) → group → chunk of packed weights → images →
-//! band of rows → sub-grid → block of channels. Each output element is one chain of sums over the taps, so none of
-//! these cuts shows in its bits. Used by the entry points beside it.
+//! Loop nest: segment of whole images (or of some channels of one) → group → chunk of packed weights → images → band of
+//! rows → sub-grid → block of channels. Each output element is one chain of sums over the taps, so the blocking does
+//! not affect its bits. Used by the entry points of the folder.
 
 use super::images;
-use super::micro::{End, Span, block_rows, panel};
+use super::micro::{Epilogue, Span, block_rows, panel};
 use super::plan::{Corr, IMAGES, SLACK};
 use super::strip::{clear, copy_rows, load, spread, strip_len};
 use crate::kernels::float::Float;
@@ -17,14 +17,14 @@ use std::ops::Range;
 pub(super) struct Product<'a, T> {
     pub src: &'a [T],
     pub weight: &'a [T],
-    pub end: End<'a, T>,
+    pub epilogue: Epilogue<'a, T>,
 }
 
-/// Scratch of one lane, cut up.
-struct Room<'a, T> {
-    /// Offset of each tap in the strip, sub-grid after sub-grid.
+/// The scratch of one thread, split.
+struct Scratch<'a, T> {
+    /// Offset of each tap in the strip, by sub-grid.
     offs: &'a mut [u32],
-    /// Offset of each column row.
+    /// Offset of each row of packed columns.
     even: &'a mut [u32],
     weights: &'a mut [T],
     strip: &'a mut [T],
@@ -32,21 +32,21 @@ struct Room<'a, T> {
     stage: &'a mut [T],
 }
 
-/// The part of the output that one step of the walk computes.
+/// The part of the output that one iteration computes.
 #[derive(Clone, Copy)]
 pub(super) struct Part {
-    /// First image, and number of images side by side.
+    /// First image, and number of images computed side by side.
     image: usize,
     pub images: usize,
     group: usize,
-    /// Output channels of the group.
+    /// Output channels of the group: `from..to`.
     from: usize,
     to: usize,
-    /// First output row of the band, counted in a sub-grid.
+    /// First output row of the band within a sub-grid.
     row: usize,
 }
 
-/// Positions of a band in a product: at the strip's pitch, or together.
+/// Elements of the staging buffer: positions of a band, at the strip's pitch or packed, times the rows of a block.
 fn stage_len(c: &Corr) -> usize {
     if c.images {
         return images::stage_len(c);
@@ -56,17 +56,17 @@ fn stage_len(c: &Corr) -> usize {
     8 * together.max(apart)
 }
 
-/// Rows of packed weights, with those of the padding.
+/// Rows of packed weights, padding included.
 fn packed_rows(c: &Corr) -> usize {
     c.chunk + 8
 }
 
-/// Elements of scratch that a lane needs.
+/// Elements of scratch for one thread.
 pub(super) fn scratch_len(c: &Corr) -> usize {
     2 * c.taps() + packed_rows(c) * c.taps() + strips_len(c) + cols_len(c) + stage_len(c)
 }
 
-/// Elements of the strip of an image, or of images side by side.
+/// Elements of the strip of one image, or of several side by side.
 fn strips_len(c: &Corr) -> usize {
     strip_len(c, if c.images { IMAGES } else { 1 })
 }
@@ -76,19 +76,19 @@ fn cols_len(c: &Corr) -> usize {
     if c.packed { c.taps() * c.columns() + SLACK } else { 0 }
 }
 
-fn room<'a, T: Float>(c: &Corr, scratch: &'a mut [T]) -> Room<'a, T> {
+fn split_scratch<'a, T: Float>(c: &Corr, scratch: &'a mut [T]) -> Scratch<'a, T> {
     let taps = c.taps();
-    // What is written by vectors comes first: its sizes are whole lines.
+    // Buffers for vector stores come first: their sizes are whole cache lines.
     let (stage, rest) = scratch.split_at_mut(stage_len(c));
     let (cols, rest) = rest.split_at_mut(cols_len(c));
     let (strip, rest) = rest.split_at_mut(strips_len(c));
     let (weights, rest) = rest.split_at_mut(packed_rows(c) * taps);
     let (offs, even) = rest.split_at_mut(taps);
     let (offs, even) = (bytemuck::cast_slice_mut(offs), bytemuck::cast_slice_mut(even));
-    Room { offs: &mut offs[..taps], even: &mut even[..taps], weights, strip, cols, stage }
+    Scratch { offs: &mut offs[..taps], even: &mut even[..taps], weights, strip, cols, stage }
 }
 
-/// Computes some units of a correlation; `dst` holds them.
+/// Computes the units `units` of a correlation; `dst` is their part of the output.
 pub(super) fn correlate<T: GemmFloat + Float>(
     c: &Corr,
     p: Product<'_, T>,
@@ -98,12 +98,12 @@ pub(super) fn correlate<T: GemmFloat + Float>(
 ) {
     let (_, per_unit) = c.units();
     let (area, all) = (c.dst[0] * c.dst[1], c.groups * c.dst_c);
-    // Planes of the output, counted over all images and channels.
+    // Planes of the output over all images and channels.
     let first = units.start * (per_unit / area);
     let last = first + dst.len() / area;
-    let mut room = room(c, &mut scratch[..scratch_len(c)]);
-    clear(room.strip);
-    for (k, even) in room.even.iter_mut().enumerate() {
+    let mut scratch = split_scratch(c, &mut scratch[..scratch_len(c)]);
+    clear(scratch.strip);
+    for (k, even) in scratch.even.iter_mut().enumerate() {
         *even = (k * c.columns()) as u32;
     }
     let mut at = first;
@@ -112,19 +112,19 @@ pub(super) fn correlate<T: GemmFloat + Float>(
         let whole = if from == 0 { (last - at) / all } else { 0 };
         let (images, count) = if whole > 0 { (whole, all) } else { (1, (all - from).min(last - at)) };
         let dst = &mut dst[(at - first) * area..][..images * count * area];
-        segment(c, p, image..image + images, from..from + count, dst, &mut room);
+        segment(c, p, image..image + images, from..from + count, dst, &mut scratch);
         at += images * count;
     }
 }
 
-/// All images of a segment, for a range of output channels counted over all groups.
+/// All images of a segment, for a range of output channels over all groups.
 fn segment<T: GemmFloat + Float>(
     c: &Corr,
     p: Product<'_, T>,
     images: Range<usize>,
     channels: Range<usize>,
     dst: &mut [T],
-    room: &mut Room<'_, T>,
+    scratch: &mut Scratch<'_, T>,
 ) {
     let area = c.dst[0] * c.dst[1];
     for group in channels.start / c.dst_c..channels.end.div_ceil(c.dst_c) {
@@ -132,14 +132,14 @@ fn segment<T: GemmFloat + Float>(
         let (lo, hi) = (channels.start.max(base) - base, channels.end.min(base + c.dst_c) - base);
         for from in (lo..hi).step_by(c.chunk) {
             let to = (from + c.chunk).min(hi);
-            pack(c, p.weight, group, from..to, room);
+            pack(c, p.weight, group, from..to, scratch);
             for image in images.clone().step_by(c.fold) {
                 let part = Part { image, images: c.fold.min(images.end - image), group, from, to, row: 0 };
-                // The output's planes of these images start at this group's channel `from`.
+                // In `dst`, the planes of these images start at this group's channel `from`.
                 let skip = (image - images.start) * channels.len() + base + from - channels.start;
                 for row in (0..c.grid[0]).step_by(c.band) {
                     let dst = &mut dst[skip * area..];
-                    band(c, p, Part { row, ..part }, channels.len() * area, dst, room);
+                    band(c, p, Part { row, ..part }, channels.len() * area, dst, scratch);
                 }
             }
         }
@@ -147,20 +147,20 @@ fn segment<T: GemmFloat + Float>(
 }
 
 /// Writes the weights of a range of output channels as blocks of [tap][channel], and the offsets of the taps.
-fn pack<T: Float>(c: &Corr, weight: &[T], group: usize, channels: Range<usize>, room: &mut Room<'_, T>) {
+fn pack<T: Float>(c: &Corr, weight: &[T], group: usize, channels: Range<usize>, scratch: &mut Scratch<'_, T>) {
     let weight = &weight[group * c.taps() * c.dst_c..];
     let (mut k0, mut at) = (0, 0);
     for sub in subs(c) {
         let mut k = k0;
         c.each_tap(sub, |_, _, off| {
-            room.offs[k] = off as u32;
+            scratch.offs[k] = off as u32;
             k += 1;
         });
         let mut from = channels.start;
         while from < channels.end {
             let m = block_rows(channels.end - from);
             let real = m.min(channels.end - from);
-            let mut block = room.weights[at..at + (k - k0) * m].chunks_exact_mut(m);
+            let mut block = scratch.weights[at..at + (k - k0) * m].chunks_exact_mut(m);
             c.each_tap(sub, |src, tap, _| {
                 let Some(row) = block.next() else { return };
                 let w = weight[from * c.w_dst + src * c.w_src + tap..].iter().step_by(c.w_dst);
@@ -187,16 +187,16 @@ fn band<T: GemmFloat + Float>(
     part: Part,
     stride: usize,
     dst: &mut [T],
-    room: &mut Room<'_, T>,
+    scratch: &mut Scratch<'_, T>,
 ) {
     if c.images {
-        return side_by_side(c, p, part, stride, dst, room);
+        return side_by_side(c, p, part, stride, dst, scratch);
     }
     let pixels = c.src[0] * c.src[1];
     let image = |i: usize| &p.src[((part.image + i) * c.groups + part.group) * c.src_c * pixels..][..c.src_c * pixels];
     let (mut k0, mut at) = (0, 0);
     if !c.packed {
-        load(c, image(0), part.row, room.strip);
+        load(c, image(0), part.row, scratch.strip);
     }
     for (i, sub) in subs(c).enumerate() {
         let taps = c.taps_of(sub);
@@ -205,32 +205,39 @@ fn band<T: GemmFloat + Float>(
         if c.packed {
             for one in 0..part.images {
                 if i == 0 || part.images > 1 {
-                    load(c, image(one), part.row, room.strip);
+                    load(c, image(one), part.row, scratch.strip);
                 }
-                for (off, col) in room.offs[k0..k0 + taps].iter().zip(room.cols.chunks_exact_mut(c.columns())) {
-                    copy_rows(&room.strip[*off as usize..], c.pitch, &mut col[one * rows * cols..], cols, cols, rows);
+                for (off, col) in scratch.offs[k0..k0 + taps].iter().zip(scratch.cols.chunks_exact_mut(c.columns())) {
+                    copy_rows(
+                        &scratch.strip[*off as usize..],
+                        c.pitch,
+                        &mut col[one * rows * cols..],
+                        cols,
+                        cols,
+                        rows,
+                    );
                 }
             }
         }
         let job = Job { sub, rows, cols, taps: k0..k0 + taps, at };
-        at += blocks(c, p, part, &job, stride, dst, room);
+        at += blocks(c, p, part, &job, stride, dst, scratch);
         k0 += taps;
     }
 }
 
-/// All of some images with images in the lanes, for a chunk of channels.
+/// All rows of some images with images in the lanes, for a chunk of channels.
 fn side_by_side<T: GemmFloat + Float>(
     c: &Corr,
     p: Product<'_, T>,
     part: Part,
     stride: usize,
     dst: &mut [T],
-    room: &mut Room<'_, T>,
+    scratch: &mut Scratch<'_, T>,
 ) {
     let channels = c.src_c * c.src[0] * c.src[1];
     let src = &p.src[(part.image * c.groups + part.group) * channels..];
-    images::load(c, src, c.groups * channels, part.images, room.strip, room.stage);
-    // Packed rows of all blocks, and of those before the block.
+    images::load(c, src, c.groups * channels, part.images, scratch.strip, scratch.stage);
+    // Packed rows of all blocks, and of the blocks before this one.
     let (mut all, mut before) = (0, 0);
     let mut m0 = part.from;
     while m0 < part.to {
@@ -241,12 +248,12 @@ fn side_by_side<T: GemmFloat + Float>(
     while m0 < part.to {
         let m = block_rows(part.to - m0);
         let rows = m.min(part.to - m0);
-        let a = |taps: usize, count: usize| &room.weights[taps * all + count * before..][..count * m];
-        images::block(c, m, rows, room.offs, a, room.strip, room.stage);
+        let a = |taps: usize, count: usize| &scratch.weights[taps * all + count * before..][..count * m];
+        images::block(c, m, rows, scratch.offs, a, scratch.strip, scratch.stage);
         let first = part.group * c.dst_c + m0;
         let area = c.dst[0] * c.dst[1];
         let to = &mut dst[(m0 - part.from) * area..];
-        images::unstage(c, &p, &part, first..first + rows, stride, room.stage, to);
+        images::unstage(c, &p, &part, first..first + rows, stride, scratch.stage, to);
         before += m;
         m0 += rows;
     }
@@ -257,13 +264,13 @@ struct Job {
     sub: [usize; 2],
     rows: usize,
     cols: usize,
-    /// Which of the offsets are its taps.
+    /// Range of its taps among the offsets.
     taps: Range<usize>,
-    /// Where its weights start.
+    /// First of its weights.
     at: usize,
 }
 
-/// All blocks of channels of one product; returns the number of packed weights that it went through.
+/// All blocks of channels of one product. Returns the number of packed weights used.
 fn blocks<T: Float>(
     c: &Corr,
     p: Product<'_, T>,
@@ -271,7 +278,7 @@ fn blocks<T: Float>(
     job: &Job,
     stride: usize,
     dst: &mut [T],
-    room: &mut Room<'_, T>,
+    scratch: &mut Scratch<'_, T>,
 ) -> usize {
     let (area, taps) = (c.dst[0] * c.dst[1], job.taps.len());
     let pitch = if c.packed { job.cols } else { c.pitch };
@@ -280,23 +287,26 @@ fn blocks<T: Float>(
         (area, true) => part.images * area,
         _ => (job.rows - 1) * pitch + job.cols,
     };
-    let (offs, b) =
-        if c.packed { (&room.even[..taps], &*room.cols) } else { (&room.offs[job.taps.clone()], &*room.strip) };
+    let (offs, b) = if c.packed {
+        (&scratch.even[..taps], &*scratch.cols)
+    } else {
+        (&scratch.offs[job.taps.clone()], &*scratch.strip)
+    };
     let (mut m0, mut at) = (part.from, job.at);
     while m0 < part.to {
         let m = block_rows(part.to - m0);
         let rows = m.min(part.to - m0);
-        let a = &room.weights[at..at + taps * m];
+        let a = &scratch.weights[at..at + taps * m];
         let first = part.group * c.dst_c + m0;
-        let end = p.end.of(first..first + rows);
+        let epilogue = p.epilogue.of(first..first + rows);
         let dst = &mut dst[(m0 - part.from) * area..];
         if width > 0 && c.step == [1, 1] && pitch == job.cols && part.images == 1 {
-            let span = Span { rows, width, ld: area, end };
+            let span = Span { rows, width, ld: area, epilogue };
             panel(m, a, offs, b, span, &mut dst[part.row * job.cols..]);
         } else if width > 0 {
             let ld = width.next_multiple_of(LINE);
-            panel(m, a, offs, b, Span { rows, width, ld, end }, room.stage);
-            unstage(c, part, job, [pitch, ld, rows, stride], room.stage, dst);
+            panel(m, a, offs, b, Span { rows, width, ld, epilogue }, scratch.stage);
+            unstage(c, part, job, [pitch, ld, rows, stride], scratch.stage, dst);
         }
         at += taps * m;
         m0 += rows;
@@ -304,10 +314,10 @@ fn blocks<T: Float>(
     at - job.at
 }
 
-/// Rows of the stage start at multiples of this.
+/// Row alignment of the staging buffer.
 const LINE: usize = 16;
 
-/// Copies a block from the stage to its places in the output.
+/// Copies a block from the staging buffer to the output.
 fn unstage<T: Float>(c: &Corr, part: Part, job: &Job, n: [usize; 4], stage: &[T], dst: &mut [T]) {
     let ([pitch, ld, rows, stride], [h, w]) = (n, c.dst);
     for image in 0..part.images {

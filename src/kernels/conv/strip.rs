@@ -1,13 +1,13 @@
-//! Copies between images, strips and columns: rows of pixels, moved in fixed-size pieces.
+//! Copies between images, strips and columns: rows of pixels, in pieces of fixed size.
 //!
-//! Invariant: a strip's zeros are written once ([`clear`]) and [`load`] writes each place that can hold a pixel, so a
-//! strip may be loaded again for the next image without clearing it. Used by the sibling files only.
+//! Invariant: [`clear`] writes a strip's zeros once, and [`load`] writes every element that can be a pixel. So a strip
+//! is reloaded for the next image without clearing. Used by the files of the folder only.
 
 use super::plan::{Corr, SLACK};
 use crate::kernels::float::Float;
 use crate::simd;
 
-/// Elements of a strip for `images` images, with room for tiles that read past its end.
+/// Elements of a strip for `images` images, with slack for tiles that read past its end.
 pub(super) fn strip_len(c: &Corr, images: usize) -> usize {
     images * c.planes_len() + c.lead[1] + SLACK
 }
@@ -21,7 +21,7 @@ pub(super) fn clear<T: Float>(strip: &mut [T]) {
 pub(super) fn load<T: Float>(c: &Corr, src: &[T], from: usize, strip: &mut [T]) {
     let ([h, w], [ph, pw], plane) = (c.src, c.phase, c.plane());
     for q in (0..pw).filter(|q| c.reads_phase(1, *q)) {
-        // Columns before the image, columns of the image before the first of this phase, and columns copied.
+        // Columns before the image, columns of the image before the first of this phase, columns copied.
         let lead = c.lead[1].saturating_sub(q).div_ceil(pw);
         let skip = lead * pw + q - c.lead[1];
         let room = c.grid[1] + c.reach[1];
@@ -42,7 +42,7 @@ pub(super) fn load<T: Float>(c: &Corr, src: &[T], from: usize, strip: &mut [T]) 
 fn load_plane<T: Float>(c: &Corr, image: &[T], at: usize, cols: [usize; 3], plane: &mut [T]) {
     let ([h, w], [ph, pw], [lead, skip, width]) = (c.src, c.phase, cols);
     let rows = plane.len() / c.pitch;
-    // Rows of the plane that lie in the image.
+    // Rows of the plane inside the image.
     let lo = c.lead[0].saturating_sub(at).div_ceil(ph).min(rows);
     let hi = (h + c.lead[0]).saturating_sub(at).div_ceil(ph).clamp(lo, rows);
     if c.band < c.grid[0] {
@@ -63,12 +63,12 @@ fn load_plane<T: Float>(c: &Corr, image: &[T], at: usize, cols: [usize; 3], plan
 }
 
 simd! {
-    /// Copies rows of which every `step[1]`-th element is wanted.
+    /// Copies every `step[1]`-th element of rows.
     fn pick_rows[T: Float](src: &[T], step: [usize; 2], dst: &mut [T], to: usize, width: usize, rows: usize) {
         for (s, d) in src.chunks(step[0]).zip(dst.chunks_mut(to)).take(rows) {
             let d = &mut d[..width];
             if step[1] == 2 {
-                // The last pair may be half outside.
+                // The last pair may be half outside the row.
                 let (most, last) = d.split_at_mut(width - 1);
                 most.iter_mut().zip(s.as_chunks::<2>().0).for_each(|(d, [s, _])| *d = *s);
                 last[0] = s[2 * (width - 1)];
@@ -79,7 +79,7 @@ simd! {
     }
 }
 
-/// Copies `rows` rows of `width` elements between two pitches.
+/// Copies `rows` rows of `width` elements; `from` and `to` are the row strides.
 pub(super) fn copy_rows<T: Float>(src: &[T], from: usize, dst: &mut [T], to: usize, width: usize, rows: usize) {
     match width {
         0 => {}
@@ -90,12 +90,12 @@ pub(super) fn copy_rows<T: Float>(src: &[T], from: usize, dst: &mut [T], to: usi
     }
 }
 
-/// Copies go by pieces of `L`.
+/// Pieces of `L` elements.
 struct By<const L: usize>;
 
 simd! {
-    /// [`copy_rows`] for a width of at least `L`: pieces of `L`, the last one overlapping its neighbour. A call of
-    /// `memcpy` for each of these short rows would cost more than the products on small images.
+    /// [`copy_rows`] for a width of at least `L`: pieces of `L`, the last one overlapping the one before. Calling
+    /// `memcpy` for each of these short rows would cost more than the products of small images.
     fn rows_of[T: Float, const L: usize](
         _by: By<L>, src: &[T], from: usize, dst: &mut [T], to: usize, width: usize, rows: usize,
     ) {
@@ -112,7 +112,7 @@ simd! {
     }
 }
 
-/// Writes a sub-grid's rows into every `step`-th row and column of a plane.
+/// Writes the rows of a sub-grid into every `step`-th row and column of a plane.
 pub(super) fn spread<T: Float>(src: &[T], pitch: usize, dst: &mut [T], width: usize, step: [usize; 2], cols: usize) {
     for (s, d) in src.chunks(pitch).zip(dst.chunks_mut(step[0] * width)) {
         for (d, s) in d.iter_mut().step_by(step[1]).zip(&s[..cols]) {

@@ -211,7 +211,7 @@ fn gradients_are_adjoints() {
     shapes().iter().for_each(adjoint);
 }
 
-/// A small generator of shapes: everything varies, most of it oddly.
+/// Random shapes: every size and attribute varies.
 #[test]
 fn matches_on_drawn_shapes() {
     let mut tried = 0;
@@ -250,7 +250,7 @@ fn long_sums_go_through_several_chunks() {
 
 #[test]
 fn every_instruction_set_gives_the_same_bits() {
-    // Lanes hold channels of the first's weight, and positions of the others'.
+    // Lanes are channels for the first weight, and positions for the others.
     let (many, few) = (geom(3, [5, 13], [9, 21], [3, 3]), geom(3, [3, 5], [9, 21], [5, 5]));
     let pad = |g| ConvGeom { pad: [1, 1, 1, 1], ..g };
     for g in [pad(many), pad(few), ConvGeom { stride: [2, 2], ..pad(many) }].into_iter().chain(crowds()) {
@@ -265,7 +265,7 @@ fn every_instruction_set_gives_the_same_bits() {
     }
 }
 
-/// NaN and infinities reach exactly the elements that use them.
+/// NaN and infinities reach exactly the elements that depend on them.
 #[test]
 fn nan_reaches_only_what_reads_it() {
     for g in shapes().into_iter().filter(|g| g.x_len() > 0 && g.x_len() < 20_000) {

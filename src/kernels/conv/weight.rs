@@ -1,13 +1,13 @@
-//! The weight's gradient: products of strips of x with dy, and the sum of the image blocks' parts.
+//! The gradient by the weight: products of strips of x with dy, and the sum of the image blocks' parts.
 //!
-//! Lanes hold output channels (see `outer`) where these fill vectors better than the rows' positions, and positions
-//! (see `micro::dots`) elsewhere. Order of sums, fixed by the shape and by which strips of x are finite: images of a
-//! block in order, in strips of `fold` images or bands of rows; lane chains go through all strips of a unit and are
-//! added up in a tree; then the blocks in order. Used by the entry points beside it.
+//! Lanes are output channels (see `outer`) if these fill vectors better than the positions of rows, else positions (see
+//! `micro::dots`). The order of sums is fixed by the shape and by which strips of x are finite: images of a block in
+//! order, in strips of `fold` images or bands of rows; lane chains run through all strips of a unit and are added in a
+//! tree; then the blocks in order. Used by the entry points of the folder.
 
 use super::geom::ConvGeom;
 use super::micro::{Rows, TAPS, all_finite, dots, dots_rows, fold, lanes};
-use super::outer::{BLOCK, Field, outer, run_of, turn};
+use super::outer::{BLOCK, Field, channels_innermost, outer, run_of};
 use super::plan::{Corr, LANES, SLACK, weight_blocks};
 use super::strip::{clear, copy_rows, load, strip_len};
 use crate::kernels::float::Float;
@@ -15,21 +15,21 @@ use crate::kernels::gemm::GemmFloat;
 use crate::simd;
 use std::ops::Range;
 
-/// Scratch of one lane, cut up.
-struct Room<'a, T> {
-    /// Offset of each tap in a strip, and of its column.
+/// The scratch of one thread, split.
+struct Scratch<'a, T> {
+    /// Offset of each tap in a strip, and of its packed column.
     offs: &'a mut [u32],
     even: &'a mut [u32],
     strip: &'a mut [T],
     cols: &'a mut [T],
     dy: &'a mut [T],
-    /// Sums of a unit: of the channels for each tap where lanes hold channels; else the lanes' for each tile of dots.
+    /// Sums of a unit. With channels in the lanes: the channels for each tap. Else: the lanes for each tile of dots.
     sums: &'a mut [T],
-    /// Whether all that the strip holds is finite.
+    /// Whether everything in the strip is finite.
     finite: bool,
 }
 
-/// Elements of [`Room::sums`] for a unit's share of a group, and of them for each tap where lanes hold channels.
+/// Elements of [`Scratch::sums`] for a unit's share of a group; and, with channels in the lanes, for each tap.
 fn sums_len(g: &ConvGeom, c: &Corr) -> [usize; 2] {
     let channels = weight_blocks(g).1.min(c.dst_c);
     let across = channels.next_multiple_of(BLOCK);
@@ -40,31 +40,31 @@ fn sums_len(g: &ConvGeom, c: &Corr) -> [usize; 2] {
     }
 }
 
-/// Vectors of positions in one row of dy; a strip is one row where columns are packed.
+/// Vectors of positions in one row of dy. With packed columns a strip is one row.
 fn steps<T>(c: &Corr) -> usize {
     if c.packed { c.columns() / lanes::<T>() } else { c.grid[1].div_ceil(lanes::<T>()) }
 }
 
-/// Images of a strip, elements of columns and of dy's copies.
+/// [images of a strip, elements of columns, elements of dy's copies].
 fn sizes(c: &Corr) -> [usize; 3] {
     if c.outer {
         [c.fold, 0, BLOCK * c.fold * c.band * c.grid[1]]
     } else if c.packed {
         [1, c.taps() * c.columns(), 9 * c.columns()]
     } else {
-        // Eight channels, and a line of each.
+        // Eight channels, and a line for each.
         [c.fold, 0, 8 * (c.fold + 1) * c.band * c.grid[1].next_multiple_of(LANES)]
     }
 }
 
-/// Elements of scratch that a lane needs.
+/// Elements of scratch for one thread.
 pub(super) fn scratch_len(g: &ConvGeom, c: &Corr) -> usize {
     let [strips, cols, dy] = sizes(c);
     2 * c.taps() + strip_len(c, strips) + cols + dy + sums_len(g, c)[0]
 }
 
-fn room<'a, T: Float>(g: &ConvGeom, c: &Corr, scratch: &'a mut [T]) -> Room<'a, T> {
-    // What is read and written by vectors comes first: its sizes are whole lines.
+fn split_scratch<'a, T: Float>(g: &ConvGeom, c: &Corr, scratch: &'a mut [T]) -> Scratch<'a, T> {
+    // Buffers for vector access come first: their sizes are whole cache lines.
     let [strips, cols, dy] = sizes(c);
     let (dy, rest) = scratch.split_at_mut(dy);
     let (sums, rest) = rest.split_at_mut(sums_len(g, c)[0]);
@@ -72,10 +72,10 @@ fn room<'a, T: Float>(g: &ConvGeom, c: &Corr, scratch: &'a mut [T]) -> Room<'a, 
     let (strip, rest) = rest.split_at_mut(strip_len(c, strips));
     let (offs, even) = rest.split_at_mut(c.taps());
     let (offs, even) = (bytemuck::cast_slice_mut(offs), bytemuck::cast_slice_mut(even));
-    Room { offs: &mut offs[..c.taps()], even: &mut even[..c.taps()], strip, cols, dy, sums, finite: true }
+    Scratch { offs: &mut offs[..c.taps()], even: &mut even[..c.taps()], strip, cols, dy, sums, finite: true }
 }
 
-/// Computes some units of the parts; `part` holds them.
+/// Computes the units `units` of the parts; `part` is their part of the result.
 pub(super) fn parts<T: GemmFloat + Float>(
     g: &ConvGeom,
     x: &[T],
@@ -89,24 +89,24 @@ pub(super) fn parts<T: GemmFloat + Float>(
     let taps = g.taps();
     let first = units.start * channels;
     let last = first + part.len() / taps;
-    let mut room = room(g, &c, &mut scratch[..scratch_len(g, &c)]);
-    clear(room.strip);
-    clear(room.cols);
-    // With channels in the lanes, the offsets are those of runs of taps.
+    let mut scratch = split_scratch(g, &c, &mut scratch[..scratch_len(g, &c)]);
+    clear(scratch.strip);
+    clear(scratch.cols);
+    // With channels in the lanes, offsets are those of runs of taps.
     let run = if c.outer { run_of(g.kw) } else { 1 };
     let mut k = 0;
     c.each_tap([0, 0], |_, _, off| {
         if k % run == 0 {
-            room.offs[k / run] = off as u32;
+            scratch.offs[k / run] = off as u32;
         }
-        room.even[k] = (k * c.columns()) as u32;
+        scratch.even[k] = (k * c.columns()) as u32;
         k += 1;
     });
     part.fill(T::ZERO);
     let mut at = first;
     while at < last {
         let (block, from) = (at / g.c_out, at % g.c_out);
-        // A unit at a time: the sums have room for one.
+        // A unit at a time: the sums hold one.
         let to = g.c_out.min(from + channels).min(from + last - at);
         let images = block * g.n / blocks..(block + 1) * g.n / blocks;
         let part = &mut part[(at - first) * taps..][..(to - from) * taps];
@@ -114,13 +114,13 @@ pub(super) fn parts<T: GemmFloat + Float>(
             let lo = from.max(group * c.dst_c);
             let hi = to.min((group + 1) * c.dst_c);
             let part = &mut part[(lo - from) * taps..(hi - from) * taps];
-            channels_of(g, &c, x, dy, Piece { images: images.clone(), group, lo, row: 0 }, part, &mut room);
+            channels_of(g, &c, x, dy, Piece { images: images.clone(), group, lo, row: 0 }, part, &mut scratch);
         }
         at += to - from;
     }
 }
 
-/// What one strip covers: some images (in the end at most `fold`), one band of rows, some channels of a group.
+/// The contents of one strip: some images (at the end at most `fold`), one band of rows, some channels of a group.
 #[derive(Clone)]
 struct Piece {
     images: Range<usize>,
@@ -130,7 +130,7 @@ struct Piece {
     row: usize,
 }
 
-/// Rows of the gradient that belong to one image block and group: chunk of source channels → images → band.
+/// Rows of the gradient of one image block and group. Loop nest: chunk of source channels → images → band.
 fn channels_of<T: GemmFloat + Float>(
     g: &ConvGeom,
     c: &Corr,
@@ -138,41 +138,41 @@ fn channels_of<T: GemmFloat + Float>(
     dy: &[T],
     p: Piece,
     part: &mut [T],
-    room: &mut Room<'_, T>,
+    scratch: &mut Scratch<'_, T>,
 ) {
     let (all, pixels) = (g.c_in / g.groups, g.h * g.w);
     for from in (0..all).step_by(c.src_c) {
         let count = c.src_c.min(all - from);
-        // The planes of these channels, in an image.
+        // These channels' planes in an image.
         let planes = |image: usize| &x[((image * g.groups + p.group) * all + from) * pixels..][..count * pixels];
         let cols = from * g.kh * g.kw..(from + count) * g.kh * g.kw;
         let channels = part.len() / g.taps();
-        clear(room.sums);
+        clear(scratch.sums);
         for image in p.images.clone().step_by(c.fold) {
             let images = image..(image + c.fold).min(p.images.end);
             for row in (0..c.grid[0]).step_by(c.band) {
                 let p = Piece { images: images.clone(), row, ..p };
-                load_x(c, planes, &p, room);
+                load_x(c, planes, &p, scratch);
                 if c.outer {
-                    across(g, c, dy, &p, cols.len(), channels, room);
+                    across(g, c, dy, &p, cols.len(), channels, scratch);
                 } else {
-                    along(c, dy, &p, cols.len(), channels, room);
+                    along(c, dy, &p, cols.len(), channels, scratch);
                 }
             }
         }
         if c.outer {
             let ld = sums_len(g, c)[1];
             for (m, row) in part.chunks_exact_mut(g.taps()).enumerate() {
-                let sums = room.sums[m..].iter().step_by(ld);
+                let sums = scratch.sums[m..].iter().step_by(ld);
                 row[cols.clone()].iter_mut().zip(sums).for_each(|(row, s)| *row = *s);
             }
         } else {
-            fold_tiles(room.sums, part, g.taps(), cols);
+            fold_tiles(scratch.sums, part, g.taps(), cols);
         }
     }
 }
 
-/// Adds up the lanes of all tiles of [`along`], into columns `cols` of a part whose rows have `taps` elements.
+/// Sums the lanes of all tiles of [`along`] into columns `cols` of a part with rows of `taps` elements.
 fn fold_tiles<T: Float>(sums: &[T], part: &mut [T], taps: usize, cols: Range<usize>) {
     let (channels, mut m0, mut sums) = (part.len() / taps, 0, sums);
     while m0 < channels {
@@ -198,87 +198,87 @@ fn across<T: GemmFloat + Float>(
     p: &Piece,
     taps: usize,
     channels: usize,
-    room: &mut Room<'_, T>,
+    scratch: &mut Scratch<'_, T>,
 ) {
     let ([h, w], all, ld, run) = (c.grid, c.groups * c.dst_c, sums_len(g, c)[1], run_of(g.kw));
     let rows = c.band.min(h - p.row);
     let f = Field { images: p.images.len(), rows, cols: w, x: [c.pitch, c.planes_len()] };
     for m0 in (0..channels).step_by(BLOCK) {
         let some = BLOCK.min(channels - m0);
-        for (image, to) in p.images.clone().zip(room.dy.chunks_exact_mut(rows * w * BLOCK)) {
+        for (image, to) in p.images.clone().zip(scratch.dy.chunks_exact_mut(rows * w * BLOCK)) {
             let from = &dy[((image * all + p.lo + m0) * h + p.row) * w..];
-            turn(from, h * w, rows * w, some, to);
+            channels_innermost(from, h * w, rows * w, some, to);
         }
-        let sums = &mut room.sums[..taps * ld];
-        let offs = &room.offs[..taps / run];
-        // The sums of a block start at its first channel; of each tap's, only that block's are touched.
-        outer(run, room.strip, offs, room.dy, f, &mut sums[m0..], ld);
+        let sums = &mut scratch.sums[..taps * ld];
+        let offs = &scratch.offs[..taps / run];
+        // The sums of a block start at its first channel; only that block's sums are updated for each tap.
+        outer(run, scratch.strip, offs, scratch.dy, f, &mut sums[m0..], ld);
     }
 }
 
-/// Positions of `rows` rows at the strip's pitch, if taking them in one run makes no more vectors than row by row.
-/// What lies between the rows must be finite: it meets zeros.
+/// Positions of `rows` rows at the strip's pitch, if one run over them needs no more vectors than row by row. The
+/// elements between the rows must be finite: they are multiplied by zeros.
 fn run(c: &Corr, rows: usize) -> Option<usize> {
     let width = (rows.max(1) - 1) * c.pitch + c.grid[1];
     (width.next_multiple_of(LANES) <= rows * c.grid[1].next_multiple_of(LANES)).then_some(width)
 }
 
-/// Adds one strip's dot products to the lane sums of its `taps` taps and `channels` channels of dy, tile after tile.
-fn along<T: Float>(c: &Corr, dy: &[T], p: &Piece, taps: usize, channels: usize, room: &mut Room<'_, T>) {
+/// Adds one strip's dot products to the lane sums of its `taps` taps and `channels` channels of dy, tile by tile.
+fn along<T: Float>(c: &Corr, dy: &[T], p: &Piece, taps: usize, channels: usize, scratch: &mut Scratch<'_, T>) {
     let rows = c.band.min(c.grid[0] - p.row);
     let (s, x, offs): (_, &[T], &[u32]) = if c.packed {
-        (Rows { images: 1, rows: 1, width: c.columns(), x: [0, 0], finite: true }, room.cols, room.even)
-    } else if let Some(width) = run(c, rows).filter(|_| room.finite) {
+        (Rows { images: 1, rows: 1, width: c.columns(), x: [0, 0], finite: true }, scratch.cols, scratch.even)
+    } else if let Some(width) = run(c, rows).filter(|_| scratch.finite) {
         let s = Rows { images: p.images.len(), rows: 1, width, x: [0, c.planes_len()], finite: true };
-        (s, room.strip, room.offs)
+        (s, scratch.strip, scratch.offs)
     } else {
         let x = [c.pitch, c.planes_len()];
-        let s = Rows { images: p.images.len(), rows, width: c.grid[1], x, finite: room.finite };
-        (s, room.strip, room.offs)
+        let s = Rows { images: p.images.len(), rows, width: c.grid[1], x, finite: scratch.finite };
+        (s, scratch.strip, scratch.offs)
     };
     let (mut m0, mut at) = (0, 0);
     while m0 < channels {
         let m = dots_rows(channels - m0);
         let real = m.min(channels - m0);
-        load_dy(c, dy, p, p.lo + m0..p.lo + m0 + real, m, room.finite, room.dy);
+        load_dy(c, dy, p, p.lo + m0..p.lo + m0 + real, m, scratch.finite, scratch.dy);
         for k0 in (0..taps).step_by(TAPS) {
             let offs = [0, 1, 2].map(|j| offs[(k0 + j).min(taps - 1)] as usize);
-            dots(m, x, offs, room.dy, s, &mut room.sums[at..]);
+            dots(m, x, offs, scratch.dy, s, &mut scratch.sums[at..]);
             at += m * TAPS * lanes::<T>();
         }
         m0 += real;
     }
 }
 
-/// Copies the images' channels into the strip, and from there into columns where they are packed.
-fn load_x<'x, T: Float>(c: &Corr, planes: impl Fn(usize) -> &'x [T], p: &Piece, room: &mut Room<'_, T>) {
+/// Copies the channels of the images into the strip and, if packed, from there into columns.
+fn load_x<'x, T: Float>(c: &Corr, planes: impl Fn(usize) -> &'x [T], p: &Piece, scratch: &mut Scratch<'_, T>) {
     let [rows, cols] = c.grid;
     if !c.outer && !c.packed {
-        // Vectors reach past rows, into whatever the strip holds there.
+        // Vectors read past rows, into whatever the strip contains there.
         let finite = p.images.clone().all(|image| all_finite(planes(image)));
-        if finite && !room.finite {
-            clear(room.strip);
+        if finite && !scratch.finite {
+            clear(scratch.strip);
         }
-        room.finite = finite;
+        scratch.finite = finite;
     }
     for (i, image) in p.images.clone().enumerate() {
         if !c.packed {
-            load(c, planes(image), p.row, &mut room.strip[i * c.planes_len()..]);
+            load(c, planes(image), p.row, &mut scratch.strip[i * c.planes_len()..]);
             continue;
         }
-        load(c, planes(image), p.row, room.strip);
-        for (off, to) in room.offs.iter().zip(room.cols.chunks_exact_mut(c.columns())) {
-            copy_rows(&room.strip[*off as usize..], c.pitch, &mut to[i * rows * cols..], cols, cols, rows);
+        load(c, planes(image), p.row, scratch.strip);
+        for (off, to) in scratch.offs.iter().zip(scratch.cols.chunks_exact_mut(c.columns())) {
+            copy_rows(&scratch.strip[*off as usize..], c.pitch, &mut to[i * rows * cols..], cols, cols, rows);
         }
     }
     if c.packed {
         let used = p.images.len() * rows * cols;
-        room.cols.chunks_exact_mut(c.columns()).for_each(|col| col[used..].fill(T::ZERO));
+        scratch.cols.chunks_exact_mut(c.columns()).for_each(|col| col[used..].fill(T::ZERO));
     }
 }
 
-/// Copies a block of channels of dy in the order in which `dots` reads them: `m` vectors of the same positions side by
-/// side, zeros where a vector reaches past a row and where a channel does not exist.
+/// Copies a block of channels of dy in the order in which `dots` reads it: for each vector of positions, the vectors of
+/// the `m` channels. Elements past the end of a row and missing channels are zeros.
 fn load_dy<T: Float>(c: &Corr, dy: &[T], p: &Piece, channels: Range<usize>, m: usize, finite: bool, to: &mut [T]) {
     let (steps, l) = (steps::<T>(c), lanes::<T>());
     let ([h, cols], all) = (c.grid, c.groups * c.dst_c);
@@ -304,7 +304,7 @@ fn load_dy<T: Float>(c: &Corr, dy: &[T], p: &Piece, channels: Range<usize>, m: u
         let lines = &mut lines[..m * width];
         clear(lines);
         for (image, to) in p.images.clone().zip(to.chunks_exact_mut(m * width)) {
-            // All lines first: what was just written in other pieces is slow to read.
+            // All lines first: reading bytes that were just written in other pieces stalls.
             for (line, channel) in lines.chunks_exact_mut(width).zip(channels.clone()) {
                 copy_rows(plane(image, channel), cols, line, c.pitch, cols, rows);
             }
@@ -333,7 +333,7 @@ fn load_dy<T: Float>(c: &Corr, dy: &[T], p: &Piece, channels: Range<usize>, m: u
     }
 }
 
-/// Writes a row, cut into whole vectors, as the `i`-th of every `m` vectors.
+/// Writes a row, split into vectors, as every `m`-th vector from the `i`-th on.
 fn interleave<T: Float>(from: &[T], i: usize, m: usize, l: usize, to: &mut [T]) {
     match l {
         16 => interleave_by(By::<16>, from, i, m, to),
@@ -351,7 +351,7 @@ simd! {
     }
 }
 
-/// Adds the image blocks' parts, in order: elements `from..from + dw.len()` of the gradient.
+/// Adds the parts of the image blocks in order: elements `from..from + dw.len()` of the gradient.
 pub(super) fn combine<T: Float>(parts: &[T], len: usize, from: usize, dw: &mut [T]) {
     for (i, block) in parts.chunks_exact(len).enumerate() {
         let block = &block[from..][..dw.len()];

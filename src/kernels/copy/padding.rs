@@ -1,12 +1,12 @@
-//! A constant border around a tensor.
+//! Padding with a constant.
 //!
-//! Invariant: padded axes only are kept; the rest have joined their neighbours. For the lowering of pad, and of the
-//! adjoint of slice.
+//! Invariant: only padded axes are stored; the others are merged into their neighbours. Used by the lowering of `pad`
+//! and of the adjoint of `slice`.
 
 use super::{Bits, MAX_RANK, UNIT};
 use crate::kernels::abi::Args;
 
-/// One axis of a [`Pad`]: elements before, in and after the source's window, and their sum.
+/// One axis of a [`Pad`], in elements: before the source, of the source, and of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct PadAxis {
     low: usize,
@@ -23,18 +23,18 @@ pub struct Pad {
 }
 
 impl Pad {
-    /// `low` and `high` elements of `value` (its bits) around each axis of `src`; axes without padding are joined to
-    /// those before them. `None` where more than [`MAX_RANK`] remain.
+    /// Pads each axis of `src` with `low` and `high` elements of `value` (its bits). Axes without padding are merged
+    /// into those before them. `None` if more than [`MAX_RANK`] axes remain.
     pub fn new(src: &[usize], low: &[usize], high: &[usize], value: u64) -> Option<Pad> {
         let mut p = Pad { rank: 0, value, axes: [PadAxis::default(); MAX_RANK] };
-        // Elements of the unpadded axes after the present one: they move as one.
+        // Elements of the unpadded axes after this one, which move together.
         let mut inner = 1;
         for ((&src, &low), &high) in src.iter().zip(low).zip(high).rev() {
             if low == 0 && high == 0 {
                 inner *= src;
                 continue;
             }
-            // Collected from the last axis to the first.
+            // Axes are collected from last to first.
             *p.axes.get_mut(p.rank)? = PadAxis { low: low * inner, src: src * inner, out: (low + src + high) * inner };
             (p.rank, inner) = (p.rank + 1, 1);
         }
@@ -51,7 +51,7 @@ impl Pad {
         self.axes[..self.rank].iter().map(|a| a.out).product()
     }
 
-    /// Elements of the output in each unit.
+    /// Elements of the output in a unit.
     pub fn per_unit(&self) -> usize {
         UNIT
     }
@@ -76,7 +76,7 @@ impl Pad {
         p
     }
 
-    /// The source row that lies in row `r` of the output, if one does.
+    /// The source row of row `r` of the output; `None` for padding.
     fn source_row(&self, r: usize) -> Option<usize> {
         let (mut left, mut row, mut size) = (r, 0, 1);
         for a in self.axes[..self.rank - 1].iter().rev() {
@@ -89,7 +89,7 @@ impl Pad {
     }
 }
 
-/// Columns `from..` of a row of the output: a window between two borders.
+/// Columns `from..` of a row of the output: padding, source, padding.
 fn pad_row<T: Bits>(axis: &PadAxis, x: &[T], value: T, from: usize, out: &mut [T]) {
     let (start, end) = (axis.low.max(from) - from, (axis.low + axis.src).max(from) - from);
     let (start, end) = (start.min(out.len()), end.min(out.len()));
@@ -102,7 +102,7 @@ fn pad_row<T: Bits>(axis: &PadAxis, x: &[T], value: T, from: usize, out: &mut [T
     after.fill(value);
 }
 
-/// A constant border around a tensor.
+/// Padding with a constant.
 ///
 /// Reads x: `T[src]`; writes `T[low + src + high]`, [`Pad::per_unit`]; params [`Pad`].
 pub fn pad<T: Bits>(args: &mut Args<'_>) {

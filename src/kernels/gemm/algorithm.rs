@@ -1,36 +1,37 @@
-//! Which algorithm computes a product: decided here, once, from the descriptor.
+//! The choice of the algorithm of a product.
 //!
-//! Invariant: it follows from the descriptor, the element type and the CPU alone, never from the units of a call, so
-//! that scratch, division and computation agree. `desc` and `mod.rs` match on it; nothing else asks.
+//! Invariant: it follows from the descriptor, the element type and the CPU alone, never from the units of a call. So
+//! scratch, division and computation agree. `queries`, `gemm_into` and `driver` match on it.
 
 use super::bf16;
-use super::blocked::Plan;
 use super::desc::Gemm;
 use super::float::GemmFloat;
 use super::gemv::Gemv;
-use super::{dots, outer, transposed};
+use super::plan::Plan;
+use super::tuning::{DOTS_NARROW, DOTS_NARROW_TERMS, DOTS_TERMS_PER_ROW, PACK_B_ROWS};
+use super::{outer, transposed};
 
 /// How a product is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// Nothing to sum: C is what it was, or zero.
+    /// k = 0: C keeps its old elements or becomes zero.
     Empty,
-    /// By bf16 units, where the descriptor asks for them and they are faster.
+    /// bf16 units, if the descriptor asks for them and they are faster.
     Bf16(bf16::Plan),
-    /// A matrix by a vector.
+    /// Matrix times vector.
     Gemv(Gemv),
-    /// A column by a row.
+    /// k = 1: column times row.
     Outer,
-    /// A dot product for each element of C: few rows, and both operands contiguous along k.
+    /// One dot product for each element of C: few rows, both operands contiguous along k.
     Dots,
-    /// Tiles of the transpose, with the plan of its product.
+    /// Cᵀ = Bᵀ · Aᵀ in tiles, transposed back.
     Transposed,
-    /// Tiles in cache blocks.
+    /// Register tiles in cache blocks.
     Blocked(Plan),
 }
 
 impl Algorithm {
-    /// That of a product of elements of type `T`.
+    /// The algorithm of a product of elements of type `T`.
     #[inline]
     pub fn of<T: GemmFloat>(g: &Gemm) -> Algorithm {
         if let Some(plan) = bf16::Plan::new::<T>(g) {
@@ -43,14 +44,14 @@ impl Algorithm {
             Algorithm::Gemv(gemv)
         } else if transposed::fits(g) {
             Algorithm::Transposed
-        } else if dots::fits(g) {
+        } else if is_dots(g) {
             Algorithm::Dots
         } else {
             Algorithm::Blocked(Plan::new::<T>(g))
         }
     }
 
-    /// Elements of scratch that a thread needs.
+    /// Elements of scratch of each thread.
     pub fn scratch<T: GemmFloat>(&self, g: &Gemm) -> usize {
         match self {
             Algorithm::Empty | Algorithm::Outer | Algorithm::Dots => 0,
@@ -61,11 +62,24 @@ impl Algorithm {
         }
     }
 
-    /// Whether it makes tiles of C, which a sink may take instead of memory.
+    /// Whether it computes C tile by tile, so that a sink can consume the tiles.
     pub fn makes_tiles(&self) -> bool {
         match self {
             Algorithm::Bf16(_) | Algorithm::Outer | Algorithm::Transposed | Algorithm::Blocked(_) => true,
             Algorithm::Empty | Algorithm::Gemv(_) | Algorithm::Dots => false,
         }
     }
+}
+
+/// Whether C = A · B is dot products: few rows of A, and both operands contiguous along k, so that packing B would cost
+/// as much as the sums; and no product that is computed by its transpose.
+pub fn is_dots(g: &Gemm) -> bool {
+    let cheap = g.k >= DOTS_TERMS_PER_ROW * g.m || (g.n <= DOTS_NARROW && g.k >= DOTS_NARROW_TERMS);
+    (2..PACK_B_ROWS).contains(&g.m)
+        && g.n > 1
+        && cheap
+        && g.a.col == 1
+        && g.b.row == 1
+        && g.b.col >= g.k
+        && !transposed::fits(g)
 }

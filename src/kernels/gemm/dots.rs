@@ -1,50 +1,23 @@
 //! Dot products of rows, generic over the instruction set.
 //!
-//! The order of the sums is the same on every instruction set: lane `l` of a cache line's worth of lanes ([`LINE`]:
-//! sixteen for `f32`, eight for `f64`) sums the products at `k ≡ l`, ascending; then the upper half of the lanes is
-//! added to the lower half until one is left. Bounds are checked once for some rows. Only `shapes`, `algorithm` and
-//! `mod.rs` call this.
+//! Invariant: the order of a sum is the same on every instruction set. A cache line ([`LINE`]) has sixteen lanes of
+//! `f32` or eight of `f64`, in one vector or several. Lane `l` sums the products at `k ≡ l`, ascending. Then the upper
+//! half of the lanes is added to the lower half until one is left. Bounds are checked once for each block of rows.
 
 // Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
 #![allow(clippy::needless_range_loop)]
 
-use super::blocked::MANY_ROWS;
-use super::desc::Gemm;
 use super::float::GemmFloat;
 use super::operands::Dots;
-use super::prefetch::LINE;
-use super::transposed;
-use crate::kernels::abi::MatrixMut;
-use crate::kernels::simd::{Op, Token, Vectors};
+use super::tuning::{LINE, PREFETCH_DOTS};
+use crate::kernels::simd::{Op, Vectors};
 
-/// Fewest terms of a sum, for each row of A, from which folding the lanes of a dot product costs less than packing B:
-/// folding 24 sums takes about 60 cycles, packing an element 0.25.
-const LONG: usize = 13;
+/// Bytes of the dot products whose lanes are summed together.
+pub const SUM_BYTES: usize = 32;
 
-/// Columns of C that leave most lanes of a tile idle.
-const NARROW: usize = 16;
-
-/// Whether C = A · B is dot products: few rows of A, and both operands contiguous along k, so that packing B would cost
-/// as much as the sums; and nothing whose transpose is computed.
-pub fn fits(g: &Gemm) -> bool {
-    let cheap = g.k >= LONG * g.m || (g.n <= NARROW && g.k >= 64);
-    (2..MANY_ROWS).contains(&g.m)
-        && g.n > 1
-        && cheap
-        && g.a.col == 1
-        && g.b.row == 1
-        && g.b.col >= g.k
-        && !transposed::fits(g)
-}
-
-/// Computes some rows and columns of a product that [`fits`] names.
-pub fn product<T: GemmFloat>(token: Token, g: &Gemm, (a, b): (&[T], &[T]), c: MatrixMut<'_, T>) {
-    T::dots(token, Dots { x: a, x_step: g.a.row, k: g.k, rows: b, step: g.b.col, out: c, add: g.accumulate });
-}
-
-/// Dot products of any number of rows: `NV` vectors are a cache line, `J` products have 32 bytes. `DEEP` rows of the
-/// first matrix are multiplied with `BY` of the second at once, a lone row with `ALONE`. A few rows of the second
-/// matrix stay in the first cache while the first passes by.
+/// Dot products of any number of rows. `NV` vectors are a cache line, and `J` products have [`SUM_BYTES`]. `DEEP` rows
+/// of the first matrix are multiplied by `BY` rows of the second at once, a lone row by `ALONE`. `J` rows of the second
+/// matrix stay in L1 while all rows of the first pass.
 pub struct Kernel<'a, S, T, const NV: usize, const J: usize, const DEEP: usize, const BY: usize, const ALONE: usize>(
     pub S,
     pub Dots<'a, T>,
@@ -64,7 +37,7 @@ impl<
 
     #[inline(always)]
     fn call(self) {
-        const { assert!(NV * S::LANES * size_of::<T>() == LINE && J * size_of::<T>() == 32) };
+        const { assert!(NV * S::LANES * size_of::<T>() == LINE && J * size_of::<T>() == SUM_BYTES) };
         let Kernel(s, mut d) = self;
         let (n, whole) = (d.out.cols(), d.out.cols() / J * J);
         for at in (0..whole).step_by(J) {
@@ -76,7 +49,7 @@ impl<
     }
 }
 
-/// Some columns of all rows: `J` of them, or fewer if they are not `WHOLE`.
+/// The results from a column on, of all rows: `J` columns, or fewer if not `WHOLE`.
 struct Columns<
     'd,
     'a,
@@ -115,8 +88,8 @@ impl<
             block::<S, T, NV, J, BY, ALONE, 2, false, WHOLE>(s, d, from, at);
             from += 2;
         }
-        // A matrix that a lone row passes once comes from L2: better early.
-        if from < count && count == 1 && d.out.cols() * d.step * size_of::<T>() > (32 << 10) {
+        // A lone row reads the matrix once. A matrix that comes from L2 is prefetched.
+        if from < count && count == 1 && d.out.cols() * d.step * size_of::<T>() > PREFETCH_DOTS {
             block::<S, T, NV, J, BY, ALONE, 1, true, WHOLE>(s, d, from, at);
         } else if from < count {
             block::<S, T, NV, J, BY, ALONE, 1, false, WHOLE>(s, d, from, at);
@@ -124,7 +97,8 @@ impl<
     }
 }
 
-/// The lanes of `I` · `J` dot products, those of a cache line added up to one vector; `AHEAD` asks for the next rows.
+/// The lanes of `I` · `J` dot products, those of a cache line added to one vector. `AHEAD` prefetches the next `J`
+/// rows.
 #[inline(always)]
 fn lanes<S: Vectors<T>, T: GemmFloat, const NV: usize, const I: usize, const J: usize, const AHEAD: bool>(
     s: S,
@@ -135,8 +109,8 @@ fn lanes<S: Vectors<T>, T: GemmFloat, const NV: usize, const I: usize, const J: 
     assert!(k >= 1 && x.len() >= (I - 1) * x_step + k && rows.len() >= (J - 1) * step + k);
     let zero = s.splat(T::ZERO);
     let mut acc = [[[zero; NV]; J]; I];
-    // SAFETY: row i < I has k elements from `i * x_step`, row j < J from `j * step`; whole vectors end at or
-    // before k, and the others are cut there.
+    // SAFETY: by the assertion, row i < I has k elements from `i * x_step`, and row j < J from `j * step`. Whole
+    // vectors end at or before k. The last ones are masked there.
     #[allow(unsafe_code)]
     unsafe {
         let (x, rows) = (x.as_ptr(), rows.as_ptr());
@@ -176,7 +150,7 @@ fn lanes<S: Vectors<T>, T: GemmFloat, const NV: usize, const I: usize, const J: 
             }
         }
     }
-    // Loops, not closures: those would be calls, with all of this in memory.
+    // Loops, not closures: closures would be calls, with all accumulators in memory.
     let mut folded = [[zero; J]; I];
     for i in 0..I {
         for j in 0..J {
@@ -193,7 +167,7 @@ fn lanes<S: Vectors<T>, T: GemmFloat, const NV: usize, const I: usize, const J: 
     folded
 }
 
-/// The dot products of `I` rows with `J` others, or with fewer if they are not `WHOLE`, into columns `at ..` of `out`.
+/// The dot products of `I` rows with `J` others, or with fewer if not `WHOLE`, into columns `at ..` of `out`.
 #[inline(always)]
 fn block<
     S: Vectors<T>,

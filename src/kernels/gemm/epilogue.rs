@@ -1,73 +1,15 @@
-//! What happens to a block of C after its last sum, while it is still in cache: bias, then activation; or the gradient
-//! of an activation.
+//! Epilogues: bias, then activation or act-grad, applied to a block of C after its last sum, while it is in cache.
 //!
-//! Invariant: applied once to each element. `blocked`, `transposed`, `bf16` and `mod.rs` call it; op lowerings name it
-//! through [`Act`].
+//! Invariant: applied once to each element of C.
 
+use super::act::Act;
 use super::float::GemmFloat;
+use super::sgd::SgdEpilogue;
 use crate::kernels::abi::MatrixMut;
-use crate::kernels::float::Float;
 use crate::kernels::simd::Unmasked;
 use crate::kernels::vmath;
 
-/// An activation function applied to C: bit for bit that of the point-wise op of its name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Act {
-    /// The identity.
-    #[default]
-    None = 0,
-    /// max(x, 0); NaN stays NaN.
-    Relu = 1,
-    /// x·Φ(x).
-    Gelu = 2,
-    /// ½x(1 + tanh u).
-    GeluTanh = 3,
-    /// x·sigmoid(x).
-    Silu = 4,
-    /// tanh x.
-    Tanh = 5,
-    /// 1/(1 + e⁻ˣ).
-    Sigmoid = 6,
-    /// x where r > 0, else 0, for a matrix r like C: relu's derivative at its result r times x.
-    ReluGrad = 7,
-    /// x·(1 − r²), as tanh's.
-    TanhGrad = 8,
-    /// x·r·(1 − r), as sigmoid's.
-    SigmoidGrad = 9,
-    /// x·r.
-    Mul = 10,
-}
-
-impl Act {
-    /// All activations, by their number.
-    pub const ALL: [Act; 11] = [
-        Act::None,
-        Act::Relu,
-        Act::Gelu,
-        Act::GeluTanh,
-        Act::Silu,
-        Act::Tanh,
-        Act::Sigmoid,
-        Act::ReluGrad,
-        Act::TanhGrad,
-        Act::SigmoidGrad,
-        Act::Mul,
-    ];
-
-    /// Whether it is an activation's gradient: then the product has no bias, and r in its place.
-    #[inline]
-    pub fn gates(self) -> bool {
-        self >= Act::ReluGrad
-    }
-
-    /// The activation of a parameter word.
-    pub(crate) fn from_word(word: u64) -> Act {
-        Act::ALL[word as usize]
-    }
-}
-
-/// The slice function of an activation; `None` where there is nothing to do, or another operand to do it by.
+/// The function that applies an activation to a slice. `None` for [`Act::None`] and act-grad epilogues.
 pub fn act_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T])> {
     match act {
         Act::None | Act::ReluGrad | Act::TanhGrad | Act::SigmoidGrad | Act::Mul => None,
@@ -80,13 +22,14 @@ pub fn act_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T])> {
     }
 }
 
-/// The slice function of an activation's gradient; `None` for an activation.
+/// The function that applies an act-grad epilogue to a slice, by the operand of the same length. `None` for an
+/// activation.
 pub fn act_grad_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T], &[T])> {
     match act {
-        Act::ReluGrad => Some(relu_gate::<T>),
-        Act::TanhGrad => Some(tanh_gate::<T>),
-        Act::SigmoidGrad => Some(sigmoid_gate::<T>),
-        Act::Mul => Some(times::<T>),
+        Act::ReluGrad => Some(relu_grad::<T>),
+        Act::TanhGrad => Some(tanh_grad::<T>),
+        Act::SigmoidGrad => Some(sigmoid_grad::<T>),
+        Act::Mul => Some(mul::<T>),
         _ => None,
     }
 }
@@ -126,9 +69,9 @@ macro_rules! act_grads {
     )*};
 }
 
-// Bit for bit what the tile interpreter does.
+// The bits are those of the tile interpreter.
 crate::simd! {
-    fn relu_gate[T: GemmFloat](x: &mut [T], r: &[T]) {
+    fn relu_grad[T: GemmFloat](x: &mut [T], r: &[T]) {
         let unmasked = Unmasked::new();
         for (x, r) in x.iter_mut().zip(r) {
             *x = unmasked.of(if *r > T::ZERO { *x } else { T::ZERO });
@@ -137,13 +80,13 @@ crate::simd! {
 }
 
 act_grads! {
-    tanh_gate |x, r| x * (T::ONE - r * r);
-    sigmoid_gate |x, r| x * (r * (T::ONE - r));
-    times |x, r| x * r;
+    tanh_grad |x, r| x * (T::ONE - r * r);
+    sigmoid_grad |x, r| x * (r * (T::ONE - r));
+    mul |x, r| x * r;
 }
 
 crate::simd! {
-    /// Adds a bias to a row.
+    /// Adds a bias to a row of C.
     pub fn add_row[T: GemmFloat](x: &mut [T], bias: &[T]) {
         for (x, b) in x.iter_mut().zip(bias) {
             *x += *b;
@@ -159,37 +102,19 @@ crate::simd! {
     }
 }
 
-/// A step of plain SGD.
-#[derive(Clone, Copy)]
-pub struct SgdEpilogue<T> {
-    /// The learning rate.
-    pub lr: T,
-    /// The weight decay.
-    pub decay: T,
-}
-
-impl<T: Float> SgdEpilogue<T> {
-    /// p after a step by gradient `g`, in the order of the kernel of the step.
-    #[inline(always)]
-    pub fn apply(self, p: T, g: T) -> T {
-        let g = if self.decay == T::ZERO { g } else { g + p * self.decay };
-        p - self.lr * g
-    }
-}
-
-/// The gradient of an activation, by its result or its operand.
+/// An act-grad epilogue.
 #[derive(Clone, Copy)]
 pub struct ActGrad<'a, T> {
-    /// Its slice function.
+    /// The function of [`act_grad_fn`].
     pub f: fn(&mut [T], &[T]),
-    /// What it is by, from the block of C on.
+    /// The operand, from the first element of the block of C.
     pub by: &'a [T],
-    /// Distance between its rows.
+    /// Stride between rows of the operand, in elements.
     pub row: usize,
 }
 
 impl<T: GemmFloat> ActGrad<'_, T> {
-    /// Applies it to a block of C that begins at row and column `at`.
+    /// Applies it to the part of that block that begins at row and column `at`.
     fn apply(&self, mut c: MatrixMut<'_, T>, at: (usize, usize)) {
         let (row, cols) = (self.row, c.cols());
         let by = |i: usize| &self.by[(at.0 + i) * row + at.1..];
@@ -200,25 +125,25 @@ impl<T: GemmFloat> ActGrad<'_, T> {
     }
 }
 
-/// What happens to C after its last sum.
+/// The epilogue of a block of C.
 #[derive(Clone, Copy)]
 pub struct Epilogue<'a, T> {
-    /// One number for each column of the block of C, or none.
+    /// The bias of the columns of the block.
     pub bias: Option<&'a [T]>,
-    /// What happens after the bias is added.
+    /// The operation after the bias is added.
     pub kind: Kind<'a, T>,
 }
 
-/// What happens to C after the bias is added.
+/// The operation of an epilogue after the bias is added.
 #[derive(Clone, Copy)]
 pub enum Kind<'a, T> {
     /// Nothing.
     None,
-    /// An activation, by its slice function.
+    /// An activation: the function of [`act_fn`].
     Activation(fn(&mut [T])),
-    /// An activation's gradient.
+    /// An act-grad epilogue.
     ActGrad(ActGrad<'a, T>),
-    /// The product is not stored: C takes a step by it.
+    /// A plain SGD step of C by the product, which is not stored. Tiles make it.
     Sgd(SgdEpilogue<T>),
 }
 
@@ -226,12 +151,12 @@ impl<T: GemmFloat> Epilogue<'_, T> {
     /// An epilogue that does nothing.
     pub const NONE: Epilogue<'static, T> = Epilogue { bias: None, kind: Kind::None };
 
-    /// The step that C takes, if that is the epilogue.
+    /// The SGD step, if that is the epilogue.
     pub fn sgd(&self) -> Option<SgdEpilogue<T>> {
         if let Kind::Sgd(step) = self.kind { Some(step) } else { None }
     }
 
-    /// Finishes a block of C that begins at row and column `at` of those that this is for.
+    /// Applies it to the part of the block that begins at row and column `at`.
     pub fn apply(&self, mut c: MatrixMut<'_, T>, at: (usize, usize)) {
         match (self.bias, c.flat()) {
             (Some([bias]), Some(c)) => add_one(c, *bias),
@@ -244,10 +169,10 @@ impl<T: GemmFloat> Epilogue<'_, T> {
         self.activate(c, at);
     }
 
-    /// As [`Epilogue::apply`], where the bias is in already.
+    /// As [`Epilogue::apply`], if the bias has been added already.
     pub fn activate(&self, mut c: MatrixMut<'_, T>, at: (usize, usize)) {
         match self.kind {
-            // Tiles have taken the step.
+            // Tiles have made the step.
             Kind::None | Kind::Sgd(_) => {}
             Kind::ActGrad(act_grad) => act_grad.apply(c, at),
             Kind::Activation(act) => match c.flat() {

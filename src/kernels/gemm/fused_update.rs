@@ -1,27 +1,30 @@
-//! Fused weight updates: a step of plain SGD by a gradient that is a product, taken while the product is computed.
+//! Fused weight updates: plain SGD steps in the epilogue of the product that is their gradient.
 //!
-//! Invariant: C = p − lr·(A · B + decay·p), each element in the order of a product and a step after it.
-//! Op lowerings take these kernels where [`Gemm::fuses_sgd`].
+//! Invariant: C = p − lr·(A · B + decay·p), with the bits of a product and a step after it.
 
-use super::blocked::{self, Plan, Product};
+use super::blocked::{self, Product};
 use super::desc::Gemm;
-use super::epilogue::{Epilogue, Kind, SgdEpilogue};
+use super::epilogue::{Epilogue, Kind};
 use super::float::GemmFloat;
-use super::{outer, row_of};
+use super::outer;
+use super::plan::Plan;
+use super::sgd::SgdEpilogue;
+use super::units::row_of;
 use crate::kernels::abi::{Args, Kernel, MatrixMut};
 use crate::kernels::simd::Token;
 
-/// The kernel of a product that [`Gemm::fuses_sgd`]: [`run_sgd`], or one that does the same for less.
+/// The kernel of a product that [`Gemm::fuses_sgd`]: [`run_sgd`], or a faster one with the same operands, words and
+/// bits.
 pub fn sgd_kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
     if outer::fits(g) { sgd_by_outer::<T> } else { run_sgd::<T> }
 }
 
-/// The kernel of a product that is a gradient and goes into a step of plain SGD at once, where [`Gemm::fuses_sgd`]:
-/// C = p − lr·(A · B + decay·p), each element in the order of a product and a step after it.
+/// C = p − lr·(A · B + decay·p), for a product that [`Gemm::fuses_sgd`].
 ///
-/// Reads a, b, p: `T[m, n]`, lr: `T[]`; writes C (`Split::PerUnit(per_unit())`), in place of read 2 or not, and scratch
-/// (`Split::PerThread(sgd_scratch())`; may be left out if that is 0); params: those of the product, then the bits of
-/// the decay, an `f64`.
+/// * Reads a, b, p `T[m, n]`, lr `T[]`.
+/// * Writes C `T[m, n]` (`Split::PerUnit(per_unit())`), which may be in place of read 2; then scratch
+///   (`Split::PerThread(sgd_scratch())`, may be left out if that is 0).
+/// * Words: [`Gemm::to_words`], then the bits of the decay, an `f64`.
 pub fn run_sgd<T: GemmFloat>(args: &mut Args<'_>) {
     let g = Gemm::from_words(args.params());
     let decay = T::from_f64(f64::from_bits(args.params().last().copied().unwrap_or(0)));
@@ -46,7 +49,7 @@ pub fn run_sgd<T: GemmFloat>(args: &mut Args<'_>) {
     blocked::product(Token::current(), &g, &Plan::new::<T>(&g), p, &end, scratch);
 }
 
-/// A step by a column and a row. A descriptor that has no batch is read sooner.
+/// As [`run_sgd`], for the outer product of a column and a row. There is no batch, so less of the descriptor is read.
 fn sgd_by_outer<T: GemmFloat>(args: &mut Args<'_>) {
     let words = args.params();
     let g = Gemm::alone(words);

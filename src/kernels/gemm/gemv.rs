@@ -1,21 +1,22 @@
-//! Products with a vector: m = 1, and n = 1 read as its transpose.
+//! Products of a vector and a matrix: m = 1, or n = 1 as its transpose.
 //!
-//! Where the matrix is contiguous along the result, sums are the chains of `tile`; where it is contiguous along k
-//! they are the dot products of `dots`. Which one follows from the descriptor alone. A row by a matrix, which a step
-//! with a batch of one consists of, takes some tens of nanoseconds, so that looking at all that a descriptor can say
-//! would be felt: it has a kernel of its own, chosen when the instruction is made, with the operands, params and bits
-//! of [`run`]. Only `mod.rs` and `algorithm` call this.
+//! If the matrix is contiguous along the result, sums are the chains of `tile`. If it is contiguous along k, they are
+//! the dot products of `dots`. Which one follows from the descriptor alone.
+//!
+//! A row by a matrix takes some tens of nanoseconds in a step with a batch of one. Reading the whole descriptor would
+//! cost a noticeable share of that. So [`is_gemv`] products have a kernel that reads only what they need (see
+//! [`driver::kernel`](super::driver::kernel)).
 
 use super::desc::Gemm;
 use super::epilogue::{act_fn, act_grad_fn, add_row};
 use super::float::GemmFloat;
-use super::operands::{Dots, Tile};
+use super::operands::{Dots, Operands, Tile};
+use super::outer;
 use super::pack::{Block, pack};
-use super::{outer, run};
-use crate::kernels::abi::{Args, MatrixMut};
+use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::Token;
 
-/// How a product y = x · M for a vector x of k and a matrix M of k × n.
+/// How to compute y = x · M for a vector x `[k]` and a matrix M `[k, n]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gemv {
     k: usize,
@@ -23,12 +24,12 @@ pub struct Gemv {
     k_step: usize,
     n_step: usize,
     dot: bool,
-    /// Whether the vector is B (the transposed product).
+    /// Whether the vector is B, so that the product is transposed.
     flip: bool,
 }
 
 impl Gemv {
-    /// That of a product, if it has one that needs no packed matrix.
+    /// That of a product with a vector whose matrix needs no packing.
     #[inline]
     pub fn new(g: &Gemm) -> Option<Gemv> {
         let v = match (g.m, g.n) {
@@ -46,12 +47,12 @@ impl Gemv {
         Gemv { k, x_step, k_step, n_step: if n == 1 && !dot { 1 } else { n_step }, dot, flip }
     }
 
-    /// Elements of scratch that `product` needs.
+    /// Elements of scratch of each thread.
     pub fn scratch(&self) -> usize {
         if self.dot && self.x_step != 1 { self.k } else { 0 }
     }
 
-    /// Computes some elements of y; the matrix begins with what the first of them needs.
+    /// Computes some elements of y. The matrix operand begins at the first of them.
     pub fn product<T: GemmFloat>(
         &self,
         token: Token,
@@ -99,36 +100,18 @@ impl Gemv {
     }
 }
 
-/// How a row is multiplied by a matrix, if that is all that the product is. No bf16 units compute it.
+/// How to compute a product that is just a row times a matrix: no batch, no old C. bf16 units compute none of these.
 #[inline]
 pub fn is_gemv(g: &Gemm) -> Option<Gemv> {
     if g.m == 1 && g.k > 0 && !g.accumulate && g.batch().is_empty() { Gemv::new(g) } else { None }
 }
 
-/// A row by a matrix.
-pub fn run_row<T: GemmFloat>(args: &mut Args<'_>) {
-    let g = Gemm::alone(args.params());
-    let Some(gemv) = Gemv::new(&g) else { return run::<T>(args) };
-    let (a, b) = (args.read::<T>(0), args.read::<T>(1));
-    let third = g.third().then(|| args.read::<T>(2));
-    let (from, c) = (args.units().start * g.per_unit(), args.write::<T>(0));
-    let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
-    row(&g, gemv, (a, b, third), from, c, scratch);
-}
-
-/// Elements of the product of a row, those of `c`, from column `from` on; the operands are whole.
+/// Computes the elements `c` of such a product, from column `from` on, with its epilogue. The operands are whole.
 #[inline]
-pub fn row<T: GemmFloat>(
-    g: &Gemm,
-    gemv: Gemv,
-    (a, b, third): (&[T], &[T], Option<&[T]>),
-    from: usize,
-    c: &mut [T],
-    scratch: &mut [T],
-) {
-    assert_eq!(third.is_some(), g.third(), "the operands do not match the descriptor");
-    gemv.product(Token::current(), (a, &b[from * g.b.col..]), c, false, scratch);
-    if let Some(third) = third {
+pub fn row<T: GemmFloat>(g: &Gemm, gemv: Gemv, o: Operands<'_, T>, from: usize, c: &mut [T], scratch: &mut [T]) {
+    assert_eq!(o.third.is_some(), g.third(), "the operands do not match the descriptor");
+    gemv.product(Token::current(), (o.a, &o.b[from * g.b.col..]), c, false, scratch);
+    if let Some(third) = o.third {
         let third = &third[from..from + c.len()];
         match act_grad_fn(g.act) {
             Some(act_grad) => act_grad(c, third),

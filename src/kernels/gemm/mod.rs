@@ -1,28 +1,50 @@
-//! Matrix products: the only door to them.
+//! Matrix products C = A · B.
 //!
-//! [`Gemm`] describes a batched product with strided operands and an epilogue; [`run`] is its kernel and [`gemm`] the
-//! same over plain slices, for kernels that are made of products. `algorithm` decides how it is computed.
+//! [`Gemm`] describes a batched product with strided operands and an epilogue. [`run`] is its kernel. [`gemm`] computes
+//! it over plain slices, for kernels that are made of products. Each file imports only files above it in this list,
+//! except that `precision` asks `bf16` for the engine:
 //!
-//! Invariant: the bits of an element of C depend on the descriptor alone, not on the units of a call nor on the
-//! instruction set that computes it. Each element is one chain `c = fma(a[p], b[p], c)` with `p` ascending, from 0 or
-//! from C; a product with a vector whose matrix is contiguous along k, or of few rows where both operands are, is a dot
-//! product in the order of `dots` (with some more rows its transpose is computed: chains again). Products of f32 may
-//! ask for another [`Precision`]; then bf16 units sum as `bf16` says, where that is faster. NaN and infinities pass:
-//! nothing is skipped for being zero. Nothing allocates.
+//! * `tuning`: all tuning constants.
+//! * `act`, `precision`, `desc`: the descriptor.
+//! * `sgd`, `prefetch`, `operands`, `float`: the arguments of the innermost loops.
+//! * `tile`, `dots`, `transpose`, `shapes`, `dispatch`: the innermost loops, compiled for each instruction set.
+//! * `epilogue`, `sums`, `pack`, `plan`, `blocked`: the general product, after BLIS (Van Zee and van de Geijn, 2015).
+//! * `outer`, `gemv`, `transposed`, `bf16`: the other algorithms.
+//! * `algorithm`: which algorithm computes a product; `units`: how units divide it.
+//! * `sink`, `gemm_into`, `fused_update`: products that go to a consumer or an SGD step instead of memory.
+//! * `queries`, `driver`: the methods and kernels that lowerings use.
+//!
+//! Invariants:
+//!
+//! * The bits of an element of C depend on the descriptor and, for bf16 units, on the CPU; never on the units of a call
+//!   or on the instruction set.
+//! * Each element is one chain `c = fma(a[p], b[p], c)` with `p` ascending, from 0 or from C. There are two exceptions.
+//!   A product with a vector whose matrix is contiguous along k, or of few rows where both operands are, is a dot
+//!   product in the order of `dots`. Products of `f32` in another [`Precision`] sum as `bf16` says.
+//! * NaN and infinities pass: nothing is skipped for being zero.
+//! * Nothing allocates.
 
+mod act;
 mod algorithm;
 mod bf16;
 mod blocked;
 mod desc;
+mod dispatch;
 mod dots;
+mod driver;
 mod epilogue;
 mod float;
 mod fused_update;
+mod gemm_into;
 mod gemv;
 mod operands;
 mod outer;
 mod pack;
+mod plan;
+mod precision;
 mod prefetch;
+mod queries;
+mod sgd;
 mod shapes;
 mod sink;
 mod sums;
@@ -31,234 +53,18 @@ mod tests;
 mod tile;
 mod transpose;
 mod transposed;
+mod tuning;
+mod units;
 
-pub use bf16::{Precision, bf16_engine};
+pub use act::Act;
+pub use bf16::bf16_engine;
 pub use desc::{Batch, Dims, Gemm, MAX_BATCH, Strides};
-pub use epilogue::{Act, act_fn};
+pub(crate) use driver::transpose;
+pub use driver::{gemm, kernel, run};
+pub use epilogue::act_fn;
 pub use float::GemmFloat;
 pub use fused_update::sgd_kernel;
+pub use gemm_into::gemm_into;
+pub use precision::Precision;
 pub use prefetch::PrefetchQueue;
-pub use sink::{TileSink, gemm_into};
-
-use crate::kernels::abi::{Args, Kernel, MatrixMut};
-use crate::kernels::simd::Token;
-use algorithm::Algorithm;
-use bf16::Engine;
-use blocked::Product;
-use epilogue::{ActGrad, Epilogue, Kind, act_grad_fn};
-use std::ops::Range;
-
-/// The operands that a product reads.
-#[derive(Clone, Copy)]
-struct Operands<'a, T> {
-    a: &'a [T],
-    b: &'a [T],
-    /// The bias, or what an activation's gradient is by.
-    third: Option<&'a [T]>,
-}
-
-/// A row of C, among those of all matrices of a batch, and a column.
-#[derive(Clone, Copy)]
-struct Corner {
-    row: usize,
-    col: usize,
-}
-
-/// A block of C, and where its columns are summed, if they are.
-struct Target<'c, T> {
-    c: MatrixMut<'c, T>,
-    sums: Option<MatrixMut<'c, T>>,
-}
-
-/// The kernel of a product: [`run`], or one that does the same for less.
-pub fn kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
-    if gemv::is_gemv(g).is_some() { gemv::run_row::<T> } else { run::<T> }
-}
-
-/// The kernel: reads a, b, the bias or what an activation's gradient is by if there is one, and, if the product
-/// accumulates, C as it was; writes C (divided as [`Gemm::division`] says), the sums of its columns if asked for (as
-/// [`Gemm::sums`] says) and scratch (`Split::PerThread(scratch_len())`; may be left out if that is 0).
-pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
-    let g = Gemm::from_words(args.params());
-    let units = args.units();
-    let operands = Operands { a: args.read::<T>(0), b: args.read::<T>(1), third: g.third().then(|| args.read::<T>(2)) };
-    let (at, mut c) = match g.unit_columns() {
-        Some(width) => (Corner { row: 0, col: (units.start * width).min(g.n) }, args.panel::<T>(0)),
-        None => rows(&g, args.write::<T>(0), &units),
-    };
-    let old = 2 + usize::from(g.third());
-    if g.accumulate && args.reads() > old && args.inplace(old).is_none() {
-        let from = args.read::<T>(old).chunks_exact(g.n.max(1)).skip(at.row);
-        let columns = at.col..at.col + c.cols();
-        (0..c.rows()).zip(from).for_each(|(i, old)| c.row(i).copy_from_slice(&old[columns.clone()]));
-    }
-    let sums = g.sums.then(|| match g.unit_columns() {
-        Some(_) => args.panel::<T>(1),
-        None => {
-            let sums = args.write::<T>(1);
-            let rows = sums.len() / g.n;
-            MatrixMut::new(sums, rows, g.n)
-        }
-    });
-    let last = 1 + usize::from(g.sums);
-    let scratch = if args.writes() > last { args.write::<T>(last) } else { &mut [] };
-    block(&g, operands, at, Target { c, sums }, scratch);
-}
-
-/// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`, by squares in
-/// registers.
-pub(crate) fn transpose<T: GemmFloat>(
-    from: &[T],
-    step: usize,
-    to: &mut [T],
-    to_step: usize,
-    outer: usize,
-    inner: usize,
-) {
-    T::transpose(Token::current(), from, step, to, to_step, outer, inner);
-}
-
-/// Computes `units`, in which C is divided by rows, of a product into `c`, the elements of C that they own; `third`,
-/// the bias or what an activation's gradient is by, is there if the descriptor asks for it.
-///
-/// # Panics
-/// If a slice is shorter than the descriptor says, or the third operand missing.
-pub fn gemm<T: GemmFloat>(
-    g: &Gemm,
-    a: &[T],
-    b: &[T],
-    third: Option<&[T]>,
-    c: &mut [T],
-    units: Range<usize>,
-    scratch: &mut [T],
-) {
-    if let Some(gemv) = gemv::is_gemv(g) {
-        let own = g.elements(&units);
-        return gemv::row(g, gemv, (a, b, third), own.start, &mut c[..own.len()], scratch);
-    }
-    let (at, c) = rows(g, c, &units);
-    block(g, Operands { a, b, third }, at, Target { c, sums: None }, scratch);
-}
-
-/// The elements of C that `units` own, in which it is divided by rows, and where they begin.
-fn rows<'c, T>(g: &Gemm, c: &'c mut [T], units: &Range<usize>) -> (Corner, MatrixMut<'c, T>) {
-    let own = g.elements(units);
-    match (g.m, g.batch().is_empty()) {
-        (1, true) => (Corner { row: 0, col: own.start }, MatrixMut::new(c, 1, own.len())),
-        (m, true) if own.len() == m * g.n => (Corner { row: 0, col: 0 }, MatrixMut::new(c, m, g.n)),
-        _ => (Corner { row: row_of(own.start, g), col: 0 }, MatrixMut::new(c, own.len() / g.n.max(1), g.n)),
-    }
-}
-
-/// The row that element `from` of a matrix begins.
-#[inline]
-fn row_of(from: usize, g: &Gemm) -> usize {
-    // Mostly the first: a division would be felt in the smallest products.
-    if from == 0 { 0 } else { from / g.n }
-}
-
-/// Computes a block of C that begins at `at`.
-fn block<T: GemmFloat>(g: &Gemm, o: Operands<'_, T>, at: Corner, to: Target<'_, T>, scratch: &mut [T]) {
-    match Algorithm::of::<T>(g) {
-        Algorithm::Bf16(plan) => {
-            let cast = bytemuck::cast_slice::<T, f32>;
-            let o = Operands { a: cast(o.a), b: cast(o.b), third: o.third.map(cast) };
-            block_of_bf16((Engine::current(), &plan), g, o, at, to.c.cast(), bytemuck::cast_slice_mut(scratch));
-        }
-        algorithm => block_by(Token::current(), &algorithm, g, o, at, to, scratch),
-    }
-}
-
-/// As [`block`], by an algorithm for elements of type `T` themselves.
-fn block_by<T: GemmFloat>(
-    token: Token,
-    algorithm: &Algorithm,
-    g: &Gemm,
-    o: Operands<'_, T>,
-    at: Corner,
-    to: Target<'_, T>,
-    scratch: &mut [T],
-) {
-    let Target { c, mut sums } = to;
-    each_matrix(g, at, c, |from, mut c| {
-        let end = epilogue(g, o.third, Corner { row: from.row, ..at }, c.cols());
-        // Operands of sums without terms are empty.
-        let (a, b) = (o.a.get(from.a..).unwrap_or_default(), o.b.get(from.b..).unwrap_or_default());
-        let (rows, cols) = (c.rows(), c.cols());
-        let mut out = c.part(0..rows, 0..cols);
-        match algorithm {
-            // These two apply the epilogue themselves, block by block.
-            Algorithm::Transposed => transposed::product(token, g, (a, b), out, &end, scratch),
-            Algorithm::Blocked(plan) => {
-                let p = Product { a, b, c: out, sums: sums.take_if(|_| sums::by_blocks(g.n)) };
-                blocked::product(token, g, plan, p, &end, scratch);
-            }
-            Algorithm::Empty | Algorithm::Outer | Algorithm::Gemv(_) | Algorithm::Dots | Algorithm::Bf16(_) => {
-                match algorithm {
-                    // A row or a column lies in one piece.
-                    Algorithm::Gemv(gemv) => {
-                        if let Some(c) = out.flat() {
-                            gemv.product(token, (a, b), c, g.accumulate, scratch);
-                        }
-                    }
-                    Algorithm::Outer => outer::product(a, g.a.row, &b[..cols], &mut out),
-                    Algorithm::Dots => dots::product(token, g, (a, b), out),
-                    _ if g.accumulate => {}
-                    _ => (0..rows).for_each(|i| out.row(i).fill(T::ZERO)),
-                }
-                end.apply(c.part(0..rows, 0..cols), (0, 0));
-            }
-        }
-        if let Some(to) = &mut sums {
-            sums::all(c, g.n, to);
-        }
-    });
-}
-
-/// As [`block`], by bf16 units.
-fn block_of_bf16(
-    (engine, plan): (Engine, &bf16::Plan),
-    g: &Gemm,
-    o: Operands<'_, f32>,
-    at: Corner,
-    c: MatrixMut<'_, f32>,
-    scratch: &mut [f32],
-) {
-    each_matrix(g, at, c, |from, c| {
-        let end = epilogue(g, o.third, Corner { row: from.row, ..at }, c.cols());
-        let (operands, size) = ((&o.a[from.a..], &o.b[from.b..]), (c.rows(), c.cols()));
-        bf16::product(engine, g, plan, operands, size, &mut bf16::IntoMatrix { c, end: &end }, scratch);
-    });
-}
-
-/// The epilogue of `cols` columns of a block of C that begins at `at`.
-fn epilogue<'a, T: GemmFloat>(g: &Gemm, third: Option<&'a [T]>, at: Corner, cols: usize) -> Epilogue<'a, T> {
-    assert!(third.is_some() == g.third() && !(g.bias && g.act.gates()), "the operands do not match the descriptor");
-    if let (Some(by), Some(f)) = (third, act_grad_fn(g.act)) {
-        let by = &by[at.row * g.n + at.col..];
-        return Epilogue { bias: None, kind: Kind::ActGrad(ActGrad { f, by, row: g.n }) };
-    }
-    let bias = third.map(|bias| &bias[at.col..at.col + cols]);
-    Epilogue { bias, kind: act_fn(g.act).map_or(Kind::None, Kind::Activation) }
-}
-
-/// Where some rows of one matrix of a batch are: offsets in A and B, and the first row among those of all matrices.
-struct Origin {
-    a: usize,
-    b: usize,
-    row: usize,
-}
-
-/// Calls `each` with each part of a block of C that is of one matrix of the batch; the block begins at `at`.
-fn each_matrix<T>(g: &Gemm, at: Corner, mut c: MatrixMut<'_, T>, mut each: impl FnMut(Origin, MatrixMut<'_, T>)) {
-    let mut done = 0;
-    while done < c.rows() && c.cols() > 0 {
-        let row = at.row + done;
-        let (index, from) = if g.batch().is_empty() { (0, row) } else { (row / g.m, row % g.m) };
-        let (a, b) = g.offsets(index);
-        let (rows, cols) = ((g.m - from).min(c.rows() - done), c.cols());
-        let origin = Origin { a: a + from * g.a.row, b: b + at.col * g.b.col, row };
-        each(origin, c.part(done..done + rows, 0..cols));
-        done += rows;
-    }
-}
+pub use sink::TileSink;

@@ -1,40 +1,51 @@
-//! What the innermost loops take: a tile of C, or dot products of rows.
+//! The operands of a product and of its innermost loops.
 //!
-//! Invariant: plain slices and distances, which the loops of `tile` check, and panels, which are right by themselves.
-//! Only `tile` and its callers use this.
+//! Invariant: A and B are plain slices and strides, which the innermost loops check. C is a [`MatrixMut`], whose bounds
+//! hold by construction. Strides are in elements.
 
-use super::epilogue::SgdEpilogue;
 use super::prefetch::PrefetchQueue;
+use super::sgd::SgdEpilogue;
 use crate::kernels::abi::MatrixMut;
 
-/// One tile of C and the operands it is computed from.
+/// The operands that a product reads.
+#[derive(Clone, Copy)]
+pub struct Operands<'a, T> {
+    /// A.
+    pub a: &'a [T],
+    /// B.
+    pub b: &'a [T],
+    /// The bias `[n]`, or the operand of an act-grad epilogue, shaped as C.
+    pub third: Option<&'a [T]>,
+}
+
+/// One register tile of C and the operands that it is computed from.
 pub struct Tile<'a, T> {
     /// A, from the tile's first row.
     pub a: &'a [T],
-    /// Distance between rows of A.
+    /// Stride between rows of A.
     pub a_row: usize,
-    /// Distance between columns of A.
+    /// Stride between columns of A.
     pub a_col: usize,
-    /// B, from the tile's first column; columns are adjacent.
+    /// B, from the tile's first column. Columns are adjacent.
     pub b: &'a [T],
-    /// Distance between rows of B.
+    /// Stride between rows of B.
     pub b_row: usize,
-    /// Length of the sums.
+    /// Terms of a sum.
     pub k: usize,
     /// The tile of C.
     pub c: MatrixMut<'a, T>,
-    /// Whether the sums start from C (else from 0).
+    /// Whether sums start from C, else from 0.
     pub add: bool,
-    /// Whether the rows of C below, which the next tile goes on from, are fetched meanwhile.
+    /// Whether the rows of C below the tile, which are those of the next tile, are prefetched meanwhile.
     pub ahead: bool,
-    /// What else is fetched meanwhile.
+    /// Other lines to prefetch meanwhile.
     pub fetch: Option<&'a mut PrefetchQueue>,
-    /// A step that C takes by the sums, which then start from 0, instead of becoming them.
+    /// The SGD step by which C is updated. The sums, which are its gradient, then start from 0 and are not stored.
     pub step: Option<SgdEpilogue<T>>,
 }
 
 impl<T> Tile<'_, T> {
-    /// Whether every element of A and B that the tile names lies inside its slices.
+    /// Whether every element of A and B that the tile reads is inside the slices.
     #[inline(always)]
     pub fn fits(&self) -> bool {
         let (rows, cols, k) = (self.c.rows(), self.c.cols(), self.k);
@@ -48,20 +59,20 @@ impl<T> Tile<'_, T> {
     }
 }
 
-/// Dot products of adjacent rows of one matrix with adjacent rows of another; the columns of both are adjacent.
+/// The dot products of each row of one matrix with each row of another. Columns of both are adjacent.
 pub struct Dots<'a, T> {
     /// The first matrix, from its first row.
     pub x: &'a [T],
-    /// Distance between its rows.
+    /// Stride between its rows.
     pub x_step: usize,
-    /// Length of the sums.
+    /// Terms of a sum.
     pub k: usize,
     /// The second matrix, from its first row.
     pub rows: &'a [T],
-    /// Distance between its rows.
+    /// Stride between its rows.
     pub step: usize,
-    /// The sums: a row for each row of the first matrix, a column for each row of the second.
+    /// The results: a row for each row of the first matrix, a column for each row of the second.
     pub out: MatrixMut<'a, T>,
-    /// Whether the sums are added to `out` (else they replace it).
+    /// Whether the results are added to `out`, else they replace it.
     pub add: bool,
 }

@@ -1,25 +1,23 @@
-//! Products of a column by a row: sums have one term, and tiles would cost more than they do.
+//! Outer products: column times row, k = 1. Tiles would cost more than the sums of one term.
 //!
-//! Invariant: the bits of fma(x, y, 0), as tiles have them. Only `mod.rs`, `algorithm` and `fused_update` call this.
+//! Invariant: the bits of fma(x, y, 0), as tiles have them.
 
 use super::desc::Gemm;
-use super::epilogue::SgdEpilogue;
 use super::float::GemmFloat;
+use super::sgd::SgdEpilogue;
+use super::tuning::OUTER_ELEMENTS;
 use crate::kernels::abi::MatrixMut;
 
-/// Whether C = A · B is a column by a row: then sums have one term, and tiles would cost more than they do.
+/// Whether C = A · B is an outer product of several rows whose second operand is contiguous.
 #[inline]
 pub fn fits(g: &Gemm) -> bool {
     g.k == 1 && !g.accumulate && g.m > 1 && (g.n == 1 || g.b.col == 1)
 }
 
-/// Elements that loops over rows take together: whole vectors on every instruction set.
-const TOGETHER: usize = 16;
-
-/// `row[j] = each(row[j], x · y[j])` for slices of one length, with the bits of fma(x, y, 0), which makes +0 of −0.
+/// `row[j] = each(row[j], x · y[j])` for slices of one length, with the bits of fma(x, y, 0), which turns −0 into +0.
 #[inline(always)]
 fn along<T: GemmFloat>(row: &mut [T], x: T, y: &[T], each: impl Fn(T, T) -> T) {
-    let ((wide, rest), (y_wide, y_rest)) = (row.as_chunks_mut::<TOGETHER>(), y.as_chunks::<TOGETHER>());
+    let ((wide, rest), (y_wide, y_rest)) = (row.as_chunks_mut::<OUTER_ELEMENTS>(), y.as_chunks::<OUTER_ELEMENTS>());
     for (c, y) in wide.iter_mut().zip(y_wide) {
         for (c, y) in c.iter_mut().zip(y) {
             *c = each(*c, x * *y + T::ZERO);
@@ -30,19 +28,19 @@ fn along<T: GemmFloat>(row: &mut [T], x: T, y: &[T], each: impl Fn(T, T) -> T) {
     }
 }
 
-/// `c[i][j] = each(c[i][j], a[i] · b[j])`, of some rows; a lone column lies as a row does.
+/// `c[i][j] = each(c[i][j], a[i] · b[j])` for whole rows of C. A lone column is computed as a row.
 #[inline(always)]
 fn each_outer<T: GemmFloat>((a, a_row): (&[T], usize), b: &[T], c: &mut [T], each: impl Fn(T, T) -> T) {
     if let ([x], 1) = (b, a_row) {
         return along(c, *x, &a[..c.len()], each);
     }
-    // Loops, not closures for each: those would be calls, compiled for no instruction set.
+    // A loop, not `for_each`: its closure would be a call that is not compiled for the instruction set.
     for (c, x) in c.chunks_exact_mut(b.len()).zip(a.iter().step_by(a_row.max(1))) {
         along(c, *x, b, &each);
     }
 }
 
-/// Computes some rows and columns of a product that [`fits`] names; the columns of `b` are those of C.
+/// Computes a block of a product that [`fits`]. `a_row` is the stride between rows of A. `b` has the columns of C.
 pub fn product<T: GemmFloat>(a: &[T], a_row: usize, b: &[T], c: &mut MatrixMut<'_, T>) {
     if let Some(c) = c.flat() {
         return outer(a, a_row, b, c, None);
@@ -51,8 +49,8 @@ pub fn product<T: GemmFloat>(a: &[T], a_row: usize, b: &[T], c: &mut MatrixMut<'
 }
 
 crate::simd! {
-    /// Computes some rows of a product that [`fits`] names, or takes a step by it. The columns of `b` are those of C,
-    /// `a_row` is the distance between rows of A.
+    /// Computes whole rows of a product that [`fits`], or updates them by an SGD step whose gradient is the product.
+    /// `a_row` is the stride between rows of A. `b` has the columns of C.
     pub fn outer[T: GemmFloat](a: &[T], a_row: usize, b: &[T], c: &mut [T], step: Option<SgdEpilogue<T>>) {
         match step {
             None => each_outer((a, a_row), b, c, |_, product| product),

@@ -1,7 +1,7 @@
-//! Copies of operand blocks into scratch, with the elements that a tile reads together side by side.
+//! Packing: copies of operand blocks in which the elements that a tile reads together are adjacent.
 //!
-//! Invariant: element (o, i) of the block lands at `dst[o * dst_step + i]`; nothing is padded, because tiles cut their
-//! last vector. Only `blocked` and `vector` call this.
+//! Invariant: element (o, i) of the block goes to `dst[o * dst_step + i]`. Nothing is padded, because tiles mask their
+//! last vector.
 
 use super::float::GemmFloat;
 use crate::kernels::simd::Token;
@@ -11,9 +11,9 @@ use crate::kernels::simd::Token;
 pub struct Block<'a, T> {
     /// The elements, from the block's first.
     pub src: &'a [T],
-    /// Distance between lines.
+    /// Stride between lines.
     pub outer_step: usize,
-    /// Distance between the elements of a line.
+    /// Stride between the elements of a line.
     pub inner_step: usize,
     /// Number of lines.
     pub outer: usize,
@@ -25,7 +25,7 @@ pub struct Block<'a, T> {
 pub fn pack<T: GemmFloat>(token: Token, b: Block<'_, T>, dst: &mut [T], dst_step: usize) {
     if b.inner_step == 1 {
         match b.inner {
-            // A copy of constant length is a few moves, any other a call.
+            // A copy of constant length is a few moves, any other one a call.
             16 => lines(b, dst, dst_step, 16),
             8 => lines(b, dst, dst_step, 8),
             _ => lines(b, dst, dst_step, b.inner),
@@ -44,7 +44,7 @@ pub fn pack<T: GemmFloat>(token: Token, b: Block<'_, T>, dst: &mut [T], dst_step
     }
 }
 
-/// Copies lines of `inner` elements that are neighbours.
+/// Copies lines of `inner` adjacent elements.
 #[inline(always)]
 fn lines<T: GemmFloat>(b: Block<'_, T>, dst: &mut [T], dst_step: usize, inner: usize) {
     for (o, line) in dst.chunks_mut(dst_step).take(b.outer).enumerate() {

@@ -1,21 +1,23 @@
-//! What is fetched while tiles are computed: rows in different pages, which no hardware foresees, line by line, as
-//! many at once would wait for one another.
+//! Prefetching while tiles are computed.
 //!
-//! Invariant: fetching has no effect that a program can see, so addresses are numbers that nothing checks. `blocked`
-//! and the sinks of `sink` say what comes next; the loops of `tile` ask for it.
+//! Only rows in different pages are prefetched, because hardware prefetchers do not foresee those. Requests are spread
+//! over the tiles' sums, a few lines at a time, because many requests at once would wait for one another. `blocked` and
+//! the sinks fill a [`PrefetchQueue`]; the loops of `tile` send its requests.
+//!
+//! Invariant: a prefetch has no effect that a program can see, so addresses need no check.
 
+use super::tuning::LINE;
 use crate::kernels::simd::prefetch_l2;
 
-/// Bytes of a cache line.
-pub const LINE: usize = 64;
-/// Most blocks that are fetched together: a parameter and its states.
+/// Most blocks that are prefetched together: a param and its two moments.
 const BLOCKS: usize = 3;
 
-/// The cache lines of some blocks of one shape that are left to be fetched, row by row.
+/// Cache lines that are still to be prefetched: those of up to three blocks of one shape, row by row.
 #[derive(Debug, Default)]
 pub struct PrefetchQueue {
-    /// Where the current row of each block begins.
+    /// The address of the current row of each block.
     at: [usize; BLOCKS],
+    /// Number of blocks.
     blocks: usize,
     /// Rows that are left.
     rows: usize,
@@ -23,18 +25,18 @@ pub struct PrefetchQueue {
     step: usize,
     /// Bytes of a row.
     width: usize,
-    /// How far the current row has been fetched, in bytes.
+    /// Bytes of the current row that have been prefetched.
     done: usize,
-    /// Lines of each block that one visit fetches.
+    /// Lines of each block that one visit prefetches.
     lines: usize,
-    /// Terms of a tile's sums from one visit to the next.
+    /// Terms of a tile's sums between two visits.
     pub terms: usize,
 }
 
 impl PrefetchQueue {
-    /// Blocks of `rows` rows of `cols` elements, `step` elements apart, that the slices begin with. They are set in
-    /// place: this is done for each tile, and reading a copy of what has just been written takes longer than all the
-    /// rest.
+    /// Sets the blocks: each begins where its slice begins, and has `rows` rows of `cols` elements, `step` elements
+    /// apart. In place, because this runs for each tile, and reading a copy of what has just been written takes longer
+    /// than all the rest.
     #[inline]
     pub fn set<'a, T: 'a>(&mut self, blocks: impl Iterator<Item = &'a [T]>, rows: usize, cols: usize, step: usize) {
         self.blocks = 0;
@@ -43,14 +45,14 @@ impl PrefetchQueue {
             self.blocks += 1;
         }
         (self.rows, self.step, self.width, self.done) = (rows, step * size_of::<T>(), cols * size_of::<T>(), 0);
-        // A row that begins within a line ends in one more.
+        // A row that begins inside a line may end in one more line.
         if !self.step.is_multiple_of(LINE) || self.at[..self.blocks].iter().any(|at| !at.is_multiple_of(LINE)) {
             self.width += LINE - 1;
         }
         (self.lines, self.terms) = (0, usize::MAX);
     }
 
-    /// Spreads what there is over `tiles` tiles whose sums have `k` terms.
+    /// Spreads all lines over `tiles` tiles whose sums have `k` terms.
     #[inline]
     pub fn spread(&mut self, tiles: usize, k: usize) {
         let each = (self.rows * self.width.div_ceil(LINE)).div_ceil(tiles).max(1);
@@ -58,19 +60,19 @@ impl PrefetchQueue {
         self.terms = (k * self.lines / each).max(1);
     }
 
-    /// Fetches nothing.
+    /// Removes all lines.
     #[inline]
     pub fn clear(&mut self) {
         self.rows = 0;
     }
 
-    /// Itself, if there is something to fetch.
+    /// Itself, if lines are left.
     #[inline(always)]
     pub fn any(&mut self) -> Option<&mut PrefetchQueue> {
         if self.rows > 0 { Some(self) } else { None }
     }
 
-    /// Fetches the next few.
+    /// Prefetches the next few lines.
     #[inline(always)]
     pub fn visit(&mut self) {
         for _ in 0..self.lines {

@@ -1,36 +1,25 @@
-//! Products that are not stored: each tile goes to a sink while it is in cache.
-//!
-//! A and B are packed for all of k, so that sums which are cut go on in the block and no operand is packed twice for
-//! its neighbours: a row panel of A passes a block of columns of B, which stays in L2, beside what the sink reads,
-//! which is fetched one tile ahead.
-//! Invariant: a block has the bits of the product. Fused weight updates use this.
+//! The consumer of a product that is not stored.
 
-use super::algorithm::Algorithm;
-use super::bf16::{self, Engine};
-use super::blocked::{BlockSums, MicroPanels, PAD, PANELS, Plan, Rows, TileObserver, Tiles, View, pack_a, pack_b};
-use super::desc::Gemm;
 use super::float::GemmFloat;
 use super::prefetch::PrefetchQueue;
-use super::row_of;
 use crate::kernels::abi::MatrixMut;
-use crate::kernels::simd::Token;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// What takes a product, tile by tile. Rows are counted from the first that the call computes.
+/// A consumer of a product's tiles. Rows count from the first row that the call computes.
 pub trait TileSink<T> {
-    /// Is told which tile comes after the one that is about to be computed, and says what to fetch meanwhile, if
-    /// anything.
+    /// Fills `lines` with what consuming the tile of `rows` and `cols` will read; it is prefetched while the tile
+    /// before is computed. An empty `lines` prefetches nothing.
     fn prefetch(&self, rows: Range<usize>, cols: Range<usize>, lines: &mut PrefetchQueue);
-    /// Takes a tile, from a row and a column on.
+    /// Consumes the finished tile that begins at row `row` and column `col`.
     fn consume(&mut self, row: usize, col: usize, tile: MatrixMut<'_, T>);
 }
 
-/// A sink of numbers that are of type `T`, under another name.
+/// A sink of `T` as a sink of another name for the same type, as generic code needs it.
 pub struct Recast<'t, T, K>(&'t mut K, PhantomData<T>);
 
 impl<'t, T, K: TileSink<T>> Recast<'t, T, K> {
-    /// The sink.
+    /// The adapter of `to`.
     pub fn new(to: &'t mut K) -> Self {
         Recast(to, PhantomData)
     }
@@ -42,151 +31,5 @@ impl<T: GemmFloat, U: GemmFloat, K: TileSink<T>> TileSink<U> for Recast<'_, T, K
     }
     fn consume(&mut self, row: usize, col: usize, tile: MatrixMut<'_, U>) {
         self.0.consume(row, col, tile.cast());
-    }
-}
-
-/// The sums, of `k` terms, of a block that begins at a row and a column.
-struct Sums<'t, K> {
-    to: &'t mut K,
-    /// Whether they are whole, or go on.
-    whole: bool,
-    k: usize,
-    row: usize,
-    col: usize,
-    /// Where the rows end that pass this block of columns.
-    rows: usize,
-}
-
-impl<T, K: TileSink<T>> TileObserver<T> for Sums<'_, K> {
-    #[inline(always)]
-    fn before(&mut self, lines: &mut PrefetchQueue, next: impl FnOnce() -> (Range<usize>, Range<usize>)) {
-        let (rows, cols) = next();
-        let (rows, cols) = (self.row + rows.start..self.row + rows.end, self.col + cols.start..self.col + cols.end);
-        lines.clear();
-        // The tiles of the row panel below may be a row lower than those of this one.
-        let rows = rows.start..rows.end.min(self.rows);
-        if self.whole && !rows.is_empty() {
-            self.to.prefetch(rows, cols, lines);
-            if let Some(lines) = lines.any() {
-                lines.spread(1, self.k);
-            }
-        }
-    }
-    #[inline(always)]
-    fn after(&mut self, i: usize, j: usize, tile: MatrixMut<'_, T>) {
-        if self.whole {
-            self.to.consume(self.row + i, self.col + j, tile);
-        }
-    }
-}
-
-/// Bytes of packed A: more than that is packed block by block, and B again for each.
-const BLOCK_A: usize = 4 << 20;
-/// Bytes of a block of B, which stays in a part of L2 unless sums are long.
-const BLOCK_B: usize = 256 << 10;
-/// Rows of a block: few, so that sums that are cut stay in L2; enough that a micro-panel of B, which comes from there
-/// too, serves several tiles.
-const ROW_PANEL: usize = 48;
-
-/// The sizes of the blocks.
-#[derive(Clone, Copy)]
-pub struct SinkPlan {
-    plan: Plan,
-    /// Elements of a packed block of A, of B, and of the product.
-    parts: [usize; 3],
-}
-
-impl SinkPlan {
-    /// The blocks of a product, from its shape and the instruction set.
-    pub fn new<T>(g: &Gemm) -> SinkPlan {
-        let (size, panels) = (size_of::<T>(), PANELS / size_of::<T>());
-        let plan = Plan::new::<T>(g);
-        let (mc, nc) = (evenly(g.m, BLOCK_A / size / g.k, ROW_PANEL), evenly(g.n, BLOCK_B / size / g.k, panels));
-        let plan = Plan { by_panel: false, mc, nc, ..plan };
-        let cuts = g.k.div_ceil(plan.kc);
-        let a = if plan.pack_a { cuts * plan.packed_a() } else { 0 };
-        let b = if plan.pack_b { (g.k * plan.nc).next_multiple_of(PAD) } else { 0 };
-        SinkPlan { plan, parts: [a, b, (ROW_PANEL.min(g.m) * plan.nc).next_multiple_of(PAD)] }
-    }
-
-    /// Elements of scratch that `product` needs.
-    pub fn scratch(&self) -> usize {
-        self.parts.iter().sum::<usize>().next_multiple_of(PAD)
-    }
-}
-
-/// The length of blocks that cover `all`, of nearly one length, about `most`: a multiple of `step`.
-fn evenly(all: usize, most: usize, step: usize) -> usize {
-    let count = all.div_ceil(most.max(step));
-    all.div_ceil(count).next_multiple_of(step).min(all)
-}
-
-/// Computes `units` of a product, where [`Gemm::feeds_sink`], for `to`, which takes them tile by tile: nothing is
-/// stored. `scratch` holds [`Gemm::sink_scratch`] elements.
-///
-/// # Panics
-/// If a slice is shorter than the descriptor says.
-pub fn gemm_into<T: GemmFloat>(
-    g: &Gemm,
-    (a, b): (&[T], &[T]),
-    units: Range<usize>,
-    scratch: &mut [T],
-    to: &mut impl TileSink<T>,
-) {
-    let own = g.elements(&units);
-    if own.is_empty() {
-        return;
-    }
-    let (a, rows) = (&a[row_of(own.start, g) * g.a.row..], own.len() / g.n);
-    if let Algorithm::Bf16(plan) = Algorithm::of::<T>(g) {
-        let (a, b, scratch) = (bytemuck::cast_slice(a), bytemuck::cast_slice(b), bytemuck::cast_slice_mut(scratch));
-        let mut to = bf16::IntoSink { to: &mut Recast::new(to), size: (rows, g.n) };
-        return bf16::product(Engine::current(), g, &plan, (a, b), (rows, g.n), &mut to, scratch);
-    }
-    product(Token::current(), g, (a, b), rows, scratch, to);
-}
-
-/// Computes `rows` rows of a product, of which `a` and `b` are the operands from the first row on.
-pub fn product<T: GemmFloat>(
-    token: Token,
-    g: &Gemm,
-    (a, b): (&[T], &[T]),
-    rows: usize,
-    scratch: &mut [T],
-    to: &mut impl TileSink<T>,
-) {
-    let SinkPlan { plan, parts } = SinkPlan::new::<T>(g);
-    let (block, scratch) = scratch.split_at_mut(parts[2]);
-    let (scratch_a, scratch_b) = scratch.split_at_mut(parts[0]);
-    let tallest = Tiles::new::<T>(token, rows.min(plan.mc)).tallest();
-    for ic in (0..rows).step_by(plan.mc) {
-        let tiles = Tiles::new::<T>(token, plan.mc.min(rows - ic));
-        for jc in (0..g.n).step_by(plan.nc) {
-            let cols = plan.nc.min(g.n - jc);
-            for (i, row_panel) in tiles.row_panels(ROW_PANEL) {
-                for (cut, pc) in (0..g.k).step_by(plan.kc).enumerate() {
-                    let k = plan.kc.min(g.k - pc);
-                    let a = View { data: &a[ic * g.a.row + pc * g.a.col..], row: g.a.row, col: g.a.col };
-                    let a = match plan.pack_a {
-                        true => {
-                            let packed = &mut scratch_a[cut * plan.packed_a()..];
-                            pack_a(token, a, tiles, k, packed, jc == 0 && i == 0)
-                        }
-                        false => Rows::Strided(a),
-                    };
-                    let b = View { data: &b[pc * g.b.row + jc * g.b.col..], row: g.b.row, col: g.b.col };
-                    let packed = &mut scratch_b[if plan.pack_b { pc * cols } else { 0 }..];
-                    if plan.pack_b && i == 0 {
-                        pack_b(token, &b, k, cols, tallest, packed);
-                    }
-                    let mut panels = if plan.pack_b { MicroPanels::Packed(packed) } else { MicroPanels::InPlace(b) };
-                    let c = MatrixMut::new(block, row_panel.rows, cols);
-                    let part = BlockSums { tiles: row_panel, tallest, k, c, add: cut > 0, step: None };
-                    let whole = pc + k == g.k;
-                    let mut sums = Sums { to, whole, k, row: ic + i, col: jc, rows: ic + tiles.rows };
-                    part.compute(token, a.from(i, k), &mut panels, &mut sums);
-                }
-            }
-        }
     }
 }

@@ -1,7 +1,7 @@
-//! Sums of the columns of C while they are in cache: a bias's gradient, which would read C again.
+//! Sums of the columns of C while they are in cache: the gradient of a bias.
 //!
-//! Invariant: the sums, once [`reduce::sum`](crate::kernels::reduce::sum) has joined those of several blocks, have the
-//! bits of a sum of C along its rows. `desc` asks what fits; `blocked` and `mod.rs` call the rest.
+//! There is a row of sums for each block of rows. [`reduce::sum`](crate::kernels::reduce::sum) adds several. Invariant:
+//! the result has the bits of a reduction of C along its rows.
 
 use super::float::GemmFloat;
 use crate::kernels::abi::MatrixMut;
@@ -9,22 +9,22 @@ use crate::kernels::pairwise::{self, Sum};
 use crate::kernels::reduce;
 use std::ops::Range;
 
-/// Whether sums of `n` columns of `m` rows can have those bits; `alone` if one unit has all of them.
+/// Whether sums of `n` columns of `m` rows can have those bits. `alone`: one unit has all of C.
 pub fn fit(m: usize, n: usize, alone: bool) -> bool {
     by_blocks(n) || (alone && reduce::plan(1, m, n).partial.is_none())
 }
 
-/// How many sums `rows` rows of n columns have.
+/// The number of rows of sums of `rows` rows of C.
 pub fn blocks(rows: usize, n: usize) -> usize {
     if by_blocks(n) { rows.div_ceil(pairwise::ROWS) } else { 1 }
 }
 
-/// Whether n columns are summed block by block, by [`add`]; those of narrower rows are summed all at once.
+/// Whether `n` columns are summed block by block, by [`add`]. Narrower rows are summed all at once.
 pub fn by_blocks(n: usize) -> bool {
     n > pairwise::NARROW
 }
 
-/// Sums the columns of all of C.
+/// Sums the columns of `c`, which is all rows of a call and, if not [`by_blocks`], all columns.
 pub fn all<T: GemmFloat>(mut c: MatrixMut<'_, T>, n: usize, to: &mut MatrixMut<'_, T>) {
     if by_blocks(n) {
         add(&c, 0..c.rows(), to);
@@ -33,10 +33,10 @@ pub fn all<T: GemmFloat>(mut c: MatrixMut<'_, T>, n: usize, to: &mut MatrixMut<'
     }
 }
 
-/// Adds rows of some columns of C to their sums, of which row i is that of block i; those above came before. All of C's
-/// rows are there from the first of a block on.
+/// Adds `rows` of `c` to the sums `to`, of which row i is that of block i. Rows are added in ascending order. `c` has
+/// all rows of a call.
 pub fn add<T: GemmFloat>(c: &MatrixMut<'_, T>, rows: Range<usize>, to: &mut MatrixMut<'_, T>) {
-    // Rows of a group that is not whole wait for the others.
+    // Rows of an incomplete group are added with the rest of the group.
     let grouped = |row: usize| if row < c.rows() { row / pairwise::GROUP * pairwise::GROUP } else { row };
     let (mut row, end) = (grouped(rows.start), grouped(rows.end));
     while row < end {

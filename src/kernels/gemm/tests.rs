@@ -1,19 +1,23 @@
-//! Tests of the products: values against sums in `f64`, and equal bits however a product is computed.
+//! Tests of products: values against sums in `f64`, and equal bits for every division and instruction set.
 
-use super::blocked::Plan;
-use super::epilogue::SgdEpilogue;
+use super::algorithm::{Algorithm, is_dots};
+use super::driver::{Corner, Target, block_by, rows};
 use super::fused_update::run_sgd;
 use super::gemv::Gemv;
+use super::operands::Operands;
+use super::plan::Plan;
+use super::sgd::SgdEpilogue;
 use super::*;
-use crate::kernels::abi::{ArenaPtr, Fault, OperandRef, Split};
+use crate::kernels::abi::{ArenaPtr, Args, Fault, MatrixMut, OperandRef, Split};
 use crate::kernels::harness::{self, In, Out};
-use crate::kernels::simd::Isa;
+use crate::kernels::simd::{Isa, Token};
+use std::ops::Range;
 
 mod sinks;
 mod sums;
 mod transposed;
 
-/// Numbers in −1..1 from a small generator.
+/// Numbers in −1..1 by xorshift.
 fn numbers<T: GemmFloat>(seed: u64, len: usize) -> Vec<T> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let next = || {
@@ -25,12 +29,12 @@ fn numbers<T: GemmFloat>(seed: u64, len: usize) -> Vec<T> {
     std::iter::repeat_with(next).take(len).collect()
 }
 
-/// Operands of a product, each as long as its strides ask and no longer.
+/// Operands of a product, each just as long as its strides ask.
 struct Case<T> {
     g: Gemm,
     a: Vec<T>,
     b: Vec<T>,
-    /// The bias, or what an activation's gradient is by.
+    /// The bias or the act-grad operand.
     third: Vec<T>,
     c: Vec<T>,
 }
@@ -53,8 +57,8 @@ impl<T: GemmFloat> Case<T> {
         }
     }
 
-    /// C by `token`, its units split into `parts` ranges, each with its own scratch full of NaN; whole rows, unless
-    /// `columns` of each unit are given.
+    /// C by `token`, its units divided into `parts` ranges, each with its own scratch full of NaN. Units divide rows,
+    /// or columns if the `columns` of a unit are given.
     fn by(&self, token: Token, parts: usize, columns: Option<usize>) -> Vec<T> {
         let (mut c, g) = (self.c.clone(), &self.g);
         let operands = Operands { a: &self.a, b: &self.b, third: g.third().then_some(&self.third[..]) };
@@ -77,7 +81,7 @@ impl<T: GemmFloat> Case<T> {
         c
     }
 
-    /// C by sums in `f64`, and for each element the sum of the magnitudes, which bounds the error.
+    /// C by sums in `f64`, and for each element the sum of magnitudes, to which errors are relative.
     fn naive(&self) -> Vec<(f64, f64)> {
         let g = &self.g;
         let mut out = Vec::new();
@@ -118,7 +122,7 @@ impl<T: GemmFloat> Case<T> {
     }
 }
 
-/// `x` after an activation or its gradient by `r`, of those that do not enlarge its error.
+/// `x` after an activation or act-grad epilogue by `r`, of those that do not enlarge its error.
 pub(super) fn done(act: Act, x: f64, r: impl Fn() -> f64) -> f64 {
     match act {
         Act::Relu => x.max(0.0),
@@ -136,7 +140,7 @@ pub(super) fn done(act: Act, x: f64, r: impl Fn() -> f64) -> f64 {
     }
 }
 
-const GATES: [Act; 4] = [Act::ReluGrad, Act::TanhGrad, Act::SigmoidGrad, Act::Mul];
+const ACT_GRADS: [Act; 4] = [Act::ReluGrad, Act::TanhGrad, Act::SigmoidGrad, Act::Mul];
 
 fn check(g: Gemm) {
     Case::<f32>::new(g).check(f64::from(f32::EPSILON));
@@ -190,7 +194,7 @@ fn edges_of_blocks_in_every_layout() {
 }
 
 #[test]
-fn a_large_b_is_fetched_strip_by_strip() {
+fn a_large_b_is_prefetched_by_micro_panels() {
     let g = Gemm::new(48, 1030, 530);
     assert!(layouts(g)[..4].iter().all(|g| Plan::new::<f32>(g).far));
     for g in [g, g.with_a_transposed().with_b_transposed(), Gemm { m: 49, bias: true, ..g }] {
@@ -198,9 +202,9 @@ fn a_large_b_is_fetched_strip_by_strip() {
     }
 }
 
-/// Whatever the pace, the last visit of the last tile leaves nothing to fetch.
+/// The last visit of the last tile leaves nothing to prefetch.
 #[test]
-fn lines_are_fetched_in_time() {
+fn lines_are_prefetched_in_time() {
     let block = [0.0f32];
     for (rows, cols, step) in [(1, 1, 1), (6, 64, 4096), (5, 33, 70), (1024, 64, 4096), (64, 1000, 1024)] {
         for (tiles, k) in [(1, 1), (1, 7), (1, 256), (3, 100), (43, 1024), (8, 2)] {
@@ -237,11 +241,11 @@ fn epilogues_and_accumulation() {
         {
             layouts(Gemm { bias, act, accumulate, ..Gemm::new(m, n, k) }).into_iter().for_each(check);
         }
-        for (i, act) in GATES.into_iter().enumerate() {
+        for (i, act) in ACT_GRADS.into_iter().enumerate() {
             layouts(Gemm { act, accumulate: i == 1, ..Gemm::new(m, n, k) }).into_iter().for_each(check);
         }
     }
-    for act in GATES {
+    for act in ACT_GRADS {
         check(Gemm { act, ..Gemm::new(7, 5, 0) });
         check(Gemm { act, ..Gemm::new(40, 33, 1) });
     }
@@ -330,7 +334,7 @@ fn the_kernel_reads_and_writes_its_operands() {
     assert_eq!(arena[out..out + 600], want);
 }
 
-/// Runs the kernel on a product whose units are columns, in ranges of units, and compares with units of rows.
+/// Runs the kernel on a product whose units divide columns, in ranges of units, and compares with units of rows.
 fn kernel_by_columns<T: GemmFloat>(g: Gemm) {
     let (split, units) = g.division();
     let Split::Columns { row, width } = split else { panic!("{g:?} is divided by rows") };
@@ -382,7 +386,7 @@ fn columns_are_for_a_large_b() {
     assert!(!by_columns(Gemm::new(2, 1024, 1024).with_batch(&batch).unwrap()));
 }
 
-/// The kernel that an instruction gets of a product of a row has the bits of any other, in any ranges of units.
+/// [`kernel`] has the bits of [`block_by`] for a product of a row, in any ranges of units.
 fn row<T: GemmFloat>(g: Gemm) {
     let case = Case::<T>::new(g);
     let (want, bias, len) =
@@ -407,7 +411,7 @@ fn rows_have_a_kernel_of_their_own() {
     }
 }
 
-/// A step behind a product is the product and a step after it.
+/// A fused SGD step has the bits of the product and a step after it.
 fn fused_step<T: GemmFloat>(g: Gemm, decay: f64, over: bool) {
     assert!(g.fuses_sgd::<T>(), "{g:?}");
     let (case, p) = (Case::<T>::new(g), numbers::<T>(99, g.len()));
@@ -430,7 +434,7 @@ fn fused_step<T: GemmFloat>(g: Gemm, decay: f64, over: bool) {
 }
 
 #[test]
-fn steps_behind_products_that_would_be_transposed() {
+fn sgd_epilogues_of_products_that_would_be_transposed() {
     for (m, n, k) in [(128, 2048, 512), (32, 150, 285), (47, 104, 170)] {
         let g = Gemm::new(m, n, k).with_b_transposed();
         assert!(super::transposed::fits(&g));
@@ -450,7 +454,7 @@ fn sums_without_terms_are_zero_in_every_unit() {
 }
 
 #[test]
-fn steps_by_a_column_and_a_row() {
+fn sgd_epilogues_of_outer_products() {
     for (m, n) in [(4, 32), (32, 2), (32, 1), (700, 1), (3, 17), (600, 500), (2, 16)] {
         for g in layouts(Gemm::new(m, n, 1)).into_iter().filter(outer::fits) {
             for (decay, over) in [(0.0, false), (0.1, true)] {

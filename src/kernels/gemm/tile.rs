@@ -1,9 +1,8 @@
 //! Register tiles: the innermost loop of every matrix product, generic over the instruction set.
 //!
-//! Invariant: a tile computes `c[i][j] = fma(a[i][p], b[p][j], c[i][j])` for `p` ascending, one chain per element,
-//! starting from 0 or from C; or C takes a step of SGD by the sums. Neither the height and width of the tile nor the
-//! instruction set show in the bits. The bounds of loads and stores are checked once per tile (those of C by its
-//! panel). Only `shapes` beside it calls this.
+//! Invariant: a tile computes `c[i][j] = fma(a[i][p], b[p][j], c[i][j])` for `p` ascending, one chain for each element,
+//! from 0 or from C; or it updates C by an SGD step whose gradient is the sums. The bits depend neither on the tile's
+//! size nor on the instruction set. Bounds of A and B are checked once for each tile; those of C hold by its type.
 
 // Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
 #![allow(clippy::needless_range_loop)]
@@ -12,8 +11,8 @@ use super::float::GemmFloat;
 use super::operands::Tile;
 use crate::kernels::simd::{Op, Vectors};
 
-/// Repeats a block for each row of a tile, unrolled in the source: accumulators stay in registers only where every
-/// index is a constant, and the compiler's own unrolling gives up on the larger tiles.
+/// Repeats a block for each row of a tile, unrolled in the source. Accumulators stay in registers only where every
+/// index is a constant, and the compiler's own unrolling gives up on larger tiles.
 macro_rules! each_row {
     ($i:ident in $rows:ident $body:block) => { each_row!(@ $i $rows $body 0 1 2 3 4 5) };
     (@ $i:ident $rows:ident $body:block $($row:literal)+) => {
@@ -24,7 +23,7 @@ macro_rules! each_row {
     };
 }
 
-/// As [`each_row`], for each vector of the row.
+/// As [`each_row`], for each vector of each row.
 macro_rules! each_vector {
     ($i:ident, $j:ident in $rows:ident, $vectors:ident $body:block) => {
         each_row!($i in $rows {
@@ -33,7 +32,7 @@ macro_rules! each_vector {
     };
 }
 
-/// Vector `$j` of a row of B or C; the last one may be cut.
+/// Reads vector `$j` of a row of B or C. The last one may be partial.
 macro_rules! load {
     ($s:ident, $lanes:ident, $mask:ident, $row:expr, $j:expr) => {
         if PART && $j == NV - 1 {
@@ -44,7 +43,7 @@ macro_rules! load {
     };
 }
 
-/// Writes vector `$j` of a row of C.
+/// Writes vector `$j` of a row of C. The last one may be partial.
 macro_rules! put {
     ($s:ident, $lanes:ident, $mask:ident, $row:expr, $j:expr, $v:expr) => {{
         let (p, v) = ($row.add($j * $lanes), $v);
@@ -52,7 +51,7 @@ macro_rules! put {
     }};
 }
 
-/// The tile of `MR` rows and `NV` vectors, the last of which may be cut (`PART`).
+/// The kernel of tiles of `MR` rows and `NV` vectors. With `PART`, the last vector is partial.
 pub struct Kernel<'t, 'a, S, T, const MR: usize, const NV: usize, const PART: bool>(pub S, pub &'t mut Tile<'a, T>);
 
 impl<S: Vectors<T>, T: GemmFloat, const MR: usize, const NV: usize, const PART: bool> Op
@@ -69,13 +68,12 @@ impl<S: Vectors<T>, T: GemmFloat, const MR: usize, const NV: usize, const PART: 
         let (mut a, mut b, c) = (t.a.as_ptr(), t.b.as_ptr(), t.c.as_mut_ptr());
         let (a_row, a_col, b_row, c_row) = (t.a_row, t.a_col, t.b_row, t.c.step());
         let mut acc = [[s.splat(T::ZERO); NV]; MR];
-        // Rows are addressed from every third one. Hiding that those are equally far apart keeps the compiler
-        // from finding each row by adding to the one before: a chain as long as the tile's arithmetic.
+        // Rows are addressed from every third one. The compiler must not see that those are equally far apart: it would
+        // compute each address from the one before, in a chain as long as the tile's arithmetic.
         let third: [usize; 2] = std::hint::black_box([0, 3 * a_row]);
-        // SAFETY: `fits` holds: row i < MR and column p < k of A and row p of B with `cols` columns lie inside the
-        // slices; row i of C with `cols` columns is the panel's. Whole vectors end at or before `cols`; the last one is
-        // cut there by `mask` (it is whole if `PART` is false). The pointers advance by wrapping, so they may pass the
-        // end unread.
+        // SAFETY: by `fits`, row i < MR and column p < k of A and row p of B with `cols` columns are inside the slices.
+        // By `MatrixMut`, row i of C has `cols` columns. Whole vectors end at or before `cols`. The last one is masked
+        // there (it is whole if `PART` is false). Pointers advance by wrapping, so they may pass the end unread.
         #[allow(unsafe_code)]
         unsafe {
             if t.add {
@@ -112,10 +110,10 @@ impl<S: Vectors<T>, T: GemmFloat, const MR: usize, const NV: usize, const PART: 
                 each_vector!(I, j in MR, NV { put!(s, lanes, mask, c.add(I * c_row), j, acc[I][j]); });
                 return;
             };
-            // Sums and products, rounded one by one, by the one operation at hand.
+            // Sums and products, each rounded by itself, made of `fma`.
             let (one, minus, none) = (s.splat(T::ONE), s.splat(-T::ONE), s.splat(-T::ZERO));
             let (lr, decay) = (s.splat(step.lr), s.splat(step.decay));
-            // One look for the whole tile: a branch for each vector would cost more than the step.
+            // One branch for the whole tile: a branch for each vector would cost more than the step.
             if step.decay != T::ZERO {
                 each_vector!(I, j in MR, NV {
                     acc[I][j] = s.fma(one, s.fma(load!(s, lanes, mask, c.add(I * c_row), j), decay, none), acc[I][j]);

@@ -1,6 +1,6 @@
 //! Transposing copies, block by block in registers, generic over the instruction set.
 //!
-//! Invariant: only moves elements. Bounds are checked once a call. Only `float` calls this.
+//! Invariant: it only moves elements. Bounds are checked once for each call.
 
 use super::float::GemmFloat;
 use crate::kernels::simd::{Op, Simd, Vectors};
@@ -30,17 +30,16 @@ impl<S: Vectors<T>, T: GemmFloat> Op for Kernel<'_, S, T> {
                 inside(end(whole_i, step, whole_o), from.len()) && inside(end(whole_o, to_step, whole_i), to.len())
             );
         }
-        // Squares go one after the other along the lines of the longer side; other blocks along the lines that are
-        // read.
+        // Square blocks go along the longer side, other blocks along the lines that are read.
         let by_rows = S::BLOCK == S::LANES && outer < inner;
         let (along, across) = if by_rows { (whole_i, whole_o) } else { (whole_o, whole_i) };
         let (along_step, across_step) = if by_rows { (S::LANES, S::BLOCK) } else { (S::BLOCK, S::LANES) };
         for b in (0..across).step_by(across_step) {
             for a in (0..along).step_by(along_step) {
                 let (i, o) = if by_rows { (a, b) } else { (b, a) };
-                // SAFETY: `o + BLOCK <= whole_o` and `i + LANES <= whole_i`, which are multiples of those; so the lines
-                // read are below `whole_i` and their elements below `whole_o`, those written the reverse: checked
-                // above.
+                // SAFETY: `o + BLOCK <= whole_o` and `i + LANES <= whole_i`, which are multiples of those. So lines
+                // read are below `whole_i` and their elements below `whole_o`, and the reverse for lines written. The
+                // assertion above has checked that those are inside the slices.
                 #[allow(unsafe_code)]
                 unsafe {
                     let (from, to) = (from.as_ptr().add(i * step + o), to.as_mut_ptr().add(o * to_step + i));

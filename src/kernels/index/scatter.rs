@@ -1,7 +1,7 @@
-//! Scatters into a tensor that is there: updates join the elements that indices name, one after another.
+//! Scatters into an existing tensor: set, add, multiply, max, min. Also [`ravel`].
 //!
-//! Invariant: every index is checked before the call writes anything, in place or not. Updates of one element join it
-//! in the order of the indices, whatever the units.
+//! Invariant: every index is checked before the call writes anything, in place or not. Updates of one element are
+//! applied in the order of the indices, whatever the units.
 
 use super::{Indexed, bad_index};
 use crate::kernels::abi::Args;
@@ -22,7 +22,7 @@ params! {
         pub k: usize,
         /// Product of the axes after it.
         pub inner: usize,
-        /// Whether each update has an index of its own: indices `[outer, k, inner]`, and not `[k]`.
+        /// True: indices are `[outer, k, inner]`, one for each update. False: `[k]`.
         pub own: bool,
     }
 }
@@ -32,7 +32,7 @@ impl Scatter {
         Indexed { outer: self.outer, n: self.n, k: self.k, inner: self.inner }
     }
 
-    /// Elements of the result in each unit.
+    /// Elements of the result in a unit.
     pub fn per_unit(&self) -> usize {
         self.view().per_unit_scatter()
     }
@@ -43,9 +43,9 @@ impl Scatter {
     }
 }
 
-/// How an update joins an element.
+/// How an update combines with an element.
 trait Join<T>: Copy {
-    /// The element after it.
+    /// The new value.
     fn join(self, old: T, new: T) -> T;
 }
 
@@ -72,8 +72,8 @@ joins! {
 }
 
 simd! {
-    /// Joins each row of `updates` to the row of `out` that its index names, where that is one of `rows`; `out` is
-    /// those.
+    /// Applies each row of `updates` to the row of `out` with its index, if that lies in `rows`, the rows that `out`
+    /// holds.
     fn join_rows[T: Pod, I: Index, J: Join<T>](
         join: J, updates: &[T], idx: &[I], inner: usize, rows: Range<usize>, out: &mut [T]
     ) {
@@ -88,7 +88,7 @@ simd! {
     }
 }
 
-/// Joins each element of `updates` to the row of `out` that its own index names, in its own column.
+/// Applies each element of `updates` to its own column of the row of `out` with its index.
 fn join_elements<T: Pod, I: Index, J: Join<T>>(
     join: J,
     updates: &[T],
@@ -145,8 +145,8 @@ macro_rules! scatters {
     ($($(#[$doc:meta])* $name:ident($bound:ident) = $join:ident;)*) => {
         $($(#[$doc])*
         ///
-        /// Reads base: `T[outer, n, inner]`, which the result may overwrite, updates: `T[outer, k, inner]`, idx: `I[k]`
-        /// or, if [`Scatter::own`], `I[outer, k, inner]`; writes `T[outer, n, inner]`, [`Scatter::per_unit`]; params
+        /// Reads base: `T[outer, n, inner]`, updates: `T[outer, k, inner]`, idx: `I[k]` or, if [`Scatter::own`],
+        /// `I[outer, k, inner]`; writes `T[outer, n, inner]`, [`Scatter::per_unit`], in place of base or not; params
         /// [`Scatter`].
         pub fn $name<T: $bound, I: Index>(args: &mut Args<'_>) {
             scatter::<T, I, _>(args, $join);
@@ -155,33 +155,33 @@ macro_rules! scatters {
 }
 
 scatters! {
-    /// Each update replaces the element: the last stays.
+    /// Each update replaces the element; the last one wins.
     set(Pod) = Set;
     /// Updates are added.
     add(Num) = Add;
     /// Updates are multiplied.
     mul(Num) = Mul;
-    /// The largest stays, NaN if any is.
+    /// The maximum of element and updates; NaN if any is NaN.
     max(Num) = Max;
-    /// The smallest stays, NaN if any is.
+    /// The minimum of element and updates; NaN if any is NaN.
     min(Num) = Min;
 }
 
 params! {
-    /// Params of [`ravel`]. The sizes of the axes follow as words of their own.
+    /// Params of [`ravel`]. The sizes of the axes follow as further words.
     pub struct Ravel {
-        /// Number of places.
+        /// Number of coordinate tuples.
         pub len: usize,
-        /// Coordinates of each.
+        /// Coordinates of a tuple.
         pub axes: usize,
     }
 }
 
-/// Places in one unit of [`ravel`].
+/// Tuples in a unit of [`ravel`].
 const UNIT: usize = 1024;
 
 impl Ravel {
-    /// Elements in each unit.
+    /// Elements in a unit.
     pub fn per_unit(&self) -> usize {
         UNIT
     }
@@ -192,7 +192,8 @@ impl Ravel {
     }
 }
 
-/// Coordinates as one number, row-major: `out[i] = (idx[i, 0]·n₁ + idx[i, 1])·n₂ + …`, each checked against its axis.
+/// Row-major index of coordinates: `out[i] = (idx[i, 0]·n₁ + idx[i, 1])·n₂ + …`. Each coordinate is checked against its
+/// axis.
 ///
 /// Reads idx: `I[len, axes]`; writes `i64[len]`, [`Ravel::per_unit`]; params [`Ravel`], then n₀, n₁ ….
 pub fn ravel<I: Index>(args: &mut Args<'_>) {

@@ -68,7 +68,7 @@ fn agree_with_the_naive_loops() {
 
 #[test]
 fn duplicates_add_up_in_order() {
-    // In another order the small numbers would be lost or kept differently.
+    // In another order the small numbers would be rounded differently.
     let x = [1e8f32, 1.0, -1e8, 1.0, 3.0, 4.0];
     let p = Indexed { outer: 1, n: 3, k: 6, inner: 1 };
     let idx = [2i32, 2, 2, 2, 0, 0];
@@ -94,7 +94,7 @@ fn bad_indices_are_named() {
             assert_eq!(call(scatter_along_axis_add::<f64, i64>, &p, &x, &each, true), Err(at));
         }
     }
-    // Every index into nothing is bad.
+    // Every index into an empty table is bad.
     let p = Indexed { outer: 1, n: 0, k: 2, inner: 1 };
     assert_eq!(call::<f64, i64>(gather::<f64, i64>, &p, &[], &[0, 0], false), Err(0));
 }

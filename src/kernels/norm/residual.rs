@@ -1,16 +1,15 @@
-//! Normalisation of a sum: x + res, or (x + bias) + res, and its layer or root-mean-square norm in one sweep.
+//! Residual sums and their norm in one pass: s = x + res, or (x + bias) + res, then the layer norm or RMS norm of s.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
 //! | [`residual_layer_norm`] | x, res: `T[rows, n]`, \[bias: `T[n]`\], γ, β: `T[n]` | \[sum: `T[rows, n]`\], y: `T[rows, n]`, mean, rstd: `T[rows]` | [`Residual`] |
 //! | [`residual_rms_norm`] | the same | \[sum\], y: `T[rows, n]`, rstd: `T[rows]` | [`Residual`] |
 //!
-//! Operands in brackets are there if [`Residual::bias`] and [`Residual::keep`] say so. The first write (the sum if it
-//! is kept, else y) may take the place of x or of res: a row of it is written after that row of both was read.
+//! Operands in brackets exist if [`Residual::bias`] and [`Residual::keep`] say so. The first write (the sum if it is
+//! kept, else y) may be in place of x or of res: a row is written after that row of both was read.
 //!
-//! Invariant: bit for bit the additions followed by [`layer_norm`](super::layer_norm) or
-//! [`rms_norm`](super::rms::rms_norm): a sum without a reader is rounded all the same. For the lowering of the ops of
-//! these names.
+//! Invariant: the bits are those of the additions followed by [`layer_norm`](super::layer_norm) or
+//! [`rms_norm`](super::rms::rms_norm). A sum that is not written is rounded, too.
 
 use super::{LayerNorm, normalise_affine, row_moments};
 use crate::kernels::abi::Args;
@@ -20,23 +19,23 @@ use crate::kernels::params::params;
 use crate::simd;
 
 params! {
-    /// Params of the kernels of sums.
+    /// Params of the kernels of this file.
     pub struct Residual {
         /// Number of rows.
         pub rows: usize,
-        /// Elements in each.
+        /// Elements of a row.
         pub n: usize,
         /// Added to the variance, or to the mean square.
         pub eps: f64,
-        /// Whether there is a bias.
+        /// Whether the operand `bias` exists.
         pub bias: bool,
-        /// Whether the sum is written.
+        /// Whether the sum is an output.
         pub keep: bool,
     }
 }
 
 impl Residual {
-    /// The norm of the sum: its units are those of these kernels.
+    /// The norm of the sum, which has the same units.
     pub fn norm(&self) -> LayerNorm {
         LayerNorm { rows: self.rows, n: self.n, eps: self.eps, affine: true }
     }
@@ -82,7 +81,7 @@ simd! {
     }
 }
 
-/// The operands of a call. An addend whose place the sum takes is `None`.
+/// The read operands of a call. `x` or `res` is `None` if the first write is in place of it.
 struct Operands<'a, T> {
     x: Option<&'a [T]>,
     res: Option<&'a [T]>,
@@ -98,7 +97,7 @@ impl<'a, T: Real> Operands<'a, T> {
         Operands { x: addend(0), res: addend(1), bias, affine: (args.read::<T>(rest), args.read::<T>(rest + 1)) }
     }
 
-    /// (x + bias) + res of the row that begins at element `at`.
+    /// (x + bias) + res of the row at element `at`.
     fn sum(&self, at: usize, out: &mut [T]) {
         let n = out.len();
         let row = |v: Option<&'a [T]>| v.map(|v| &v[at..at + n]);
@@ -111,7 +110,7 @@ impl<'a, T: Real> Operands<'a, T> {
                 add_to(bias, out);
                 add_to(res, out);
             }
-            // One operand is both addends.
+            // x and res are the same operand.
             (None, None, bias) => {
                 for (i, o) in out.iter_mut().enumerate() {
                     *o += bias.map_or(*o, |b| *o + b[i]);
@@ -121,7 +120,7 @@ impl<'a, T: Real> Operands<'a, T> {
     }
 }
 
-/// One sweep: each row's sum, its mean and 1/deviation by `moments` (which is told the row's place), and its norm.
+/// For each row: the sum, its (mean, rstd) by `moments(row, index of the row in this call)`, and the norm.
 fn sweep<T: Real>(p: &Residual, args: &mut Args<'_>, mut moments: impl FnMut(&[T], usize) -> (T, T)) {
     let ops = Operands::<T>::of(p, args);
     let lo = args.units().start * p.norm().rows_per_unit();

@@ -1,4 +1,4 @@
-//! Root-mean-square normalisation over the last axis of `[rows, n]`, and its adjoint: layer normalisation about zero.
+//! Root-mean-square normalisation over the last axis of `[rows, n]`, and its adjoint: layer normalisation with mean 0.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
@@ -12,7 +12,7 @@ use crate::kernels::abi::Args;
 use crate::kernels::num::Real;
 use crate::kernels::pairwise;
 
-/// 1/√(mean(x²) + ε) of a row.
+/// r = 1/√(mean(x²) + ε) of a row.
 pub fn row_rms<T: Real>(x: &[T], eps: T) -> T {
     let square = pairwise::row(pairwise::SquaresFrom(T::ZERO), x) / T::from_f64(x.len() as f64);
     T::ONE / (square + eps).sqrt()
@@ -35,8 +35,8 @@ pub fn rms_norm<T: Real>(args: &mut Args<'_>) {
     }
 }
 
-/// The adjoint of [`rms_norm`] in one sweep: dx = r(γdy − x·r²·mean(x⊙γdy)), and for each block of rows Σ dy·x·r and
-/// Σ dy.
+/// The adjoint of [`rms_norm`] in one pass: dx = r(γdy − x·r²·mean(x⊙γdy)), and for each block of rows Σ dy·x·r and Σ
+/// dy.
 ///
 /// Reads dy, x: `T[rows, n]`, rstd: `T[rows]`, γ: `T[n]`; writes dx: `T[rows, n]`, [`LayerNorm::per_block`], partial
 /// dγ, dβ: `T[blocks, n]`, `n` in a unit, in [`LayerNorm::blocks`] units; params [`LayerNorm`].

@@ -1,7 +1,8 @@
-//! Steps behind the products that are their gradients: a tile of the gradient is taken while it is in cache.
+//! Fused weight updates: a product whose result is a gradient updates the parameter tile by tile, while each tile is in
+//! cache.
 //!
-//! Invariant: the bits of the product and the step after it. While a tile is computed, what the next will be added to
-//! is fetched, so that parameters and states stream from memory beside the arithmetic of the product.
+//! Invariant: the bits are those of the product followed by the step. While one tile is computed, the parameter and
+//! states of the next tile are prefetched, so that memory traffic overlaps with arithmetic.
 
 use super::{ADAM_TENSORS, Adam, Block, Sgd, Step, Tensors};
 use crate::kernels::abi::{Args, MatrixMut};
@@ -9,14 +10,14 @@ use crate::kernels::gemm::{Gemm, GemmFloat, PrefetchQueue, TileSink, gemm_into};
 use crate::kernels::num::Real;
 use std::ops::Range;
 
-/// Bytes of a parameter and its states from which they are fetched ahead: fewer stay in L2 from step to step.
+/// Prefetch if a parameter and its states have more bytes than this: smaller ones stay in L2 from step to step.
 const FAR: usize = 512 << 10;
 
-/// A parameter that steps by the tiles of its gradient.
+/// A parameter that is updated by the tiles of its gradient.
 struct Param<'a, T> {
     tensors: Tensors<'a, T>,
     step: Step<T>,
-    /// Its columns.
+    /// Columns of the parameter.
     n: usize,
     far: bool,
 }
@@ -27,7 +28,7 @@ impl<T: Real> TileSink<T> for Param<'_, T> {
             return;
         }
         let Tensors { to, from, lo } = &self.tensors;
-        // What is read.
+        // The tensors that the step reads.
         let all = to.iter().zip(from).map(|(to, from)| from.map_or(&to[..], |from| &from[*lo..]));
         let all = all.filter(|x| !x.is_empty()).map(|x| &x[rows.start * self.n + cols.start..]);
         queue.set(all, rows.len(), cols.len(), self.n);
@@ -39,7 +40,7 @@ impl<T: Real> TileSink<T> for Param<'_, T> {
     }
 }
 
-/// Takes `step` by the gradient `g`, a product of operands 0 and 1; the `tensors` operands after them are updated.
+/// Applies `step` with the gradient `g`, the product of operands 0 and 1, to the `tensors` operands after them.
 fn by_product<T: GemmFloat + Real>(args: &mut Args<'_>, g: &Gemm, step: Step<T>, tensors: usize) {
     let (a, b, units) = (args.read::<T>(0), args.read::<T>(1), args.units());
     let x = Tensors::new(args, &[2, 3, 4][..tensors], 0, units.start * g.per_unit());
@@ -48,7 +49,7 @@ fn by_product<T: GemmFloat + Real>(args: &mut Args<'_>, g: &Gemm, step: Step<T>,
     gemm_into(g, (a, b), units, scratch, &mut Param { tensors: x, step, n: g.n, far });
 }
 
-/// One step of SGD, as [`sgd_update`](super::sgd_update), by the gradient A · B, where [`Gemm::feeds_sink`].
+/// One step of SGD, as in [`sgd_update`](super::sgd_update), with the gradient A · B. Requires [`Gemm::feeds_sink`].
 ///
 /// Reads a, b, p: `T[m, n]`, \[buf: `T[m, n]`\], lr: `T[]`, \[t: `i64[]`\], \[scale: `T[]`\]; writes p, \[buf\]
 /// (`Split::PerUnit(per_unit())`), in place of their reads or not, and scratch (`Split::PerThread(sink_scratch())`);
@@ -60,7 +61,7 @@ pub fn sgd_by_product<T: GemmFloat + Real>(args: &mut Args<'_>) {
     by_product::<T>(args, &g, step, a.tensors());
 }
 
-/// One step of Adam or AdamW, as [`adam_update`](super::adam_update), by the gradient A · B, where
+/// One step of Adam or AdamW, as in [`adam_update`](super::adam_update), with the gradient A · B. Requires
 /// [`Gemm::feeds_sink`].
 ///
 /// Reads a, b, p, m, v: `T[m, n]`, lr: `T[]`, t: `i64[]`, \[scale: `T[]`\]; writes p, m, v

@@ -57,7 +57,7 @@ fn sgd_is_torchs() {
     for len in LENGTHS {
         for a in kinds.map(|k| Sgd { len, ..k }) {
             assert_eq!(Sgd::from_words(&a.to_words()), a);
-            // What the buffer holds before the first step does not matter.
+            // The initial contents of the buffer do not matter.
             let start = vec![noise(len, 1), vec![f64::NAN; if a.momentum != 0.0 { len } else { 0 }]];
             let (mut want, mut got) = (start.clone(), start);
             let scale = if a.scaled { 0.25 } else { 1.0 };
@@ -188,7 +188,7 @@ fn several_params_are_one_call() {
             let mut ins: Vec<In> = Vec::new();
             let mut outs: Vec<Out> = Vec::new();
             for (k, &i) in which.iter().enumerate() {
-                // Every other parameter in its own place.
+                // Every other parameter is updated in place.
                 for (r, x) in all[i].iter().enumerate().take(reads) {
                     let read = In::of(x);
                     let write = (writes * k + r.saturating_sub(usize::from(r > 0))) as u8;
@@ -210,8 +210,7 @@ fn several_params_are_one_call() {
     }
 }
 
-/// A step behind a product has the bits of the product and the step after it, also where rows are fetched ahead and
-/// sums are cut.
+/// A fused update has the bits of the product followed by the step, also where rows are prefetched and sums are split.
 #[test]
 fn steps_take_products_tile_by_tile() {
     let adam = Adam { len: 0, beta1: 0.9, beta2: 0.99, eps: 1e-8, weight_decay: 0.1, decoupled: false, scaled: true };

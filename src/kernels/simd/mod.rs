@@ -1,19 +1,28 @@
-//! The one place where the instruction set is chosen.
+//! Instruction sets: their choice, and vectors.
 //!
-//! [`simd!`](crate::simd) compiles one safe body for each instruction set of the target (x86-64: AVX-512, AVX2 + FMA,
-//! portable) and calls the best that the CPU has. The bodies are plain Rust over slices. Kernels made of vectors are
-//! generic over a token of an instruction set ([`Vectors`]).
+//! There are two ways to compile code for each instruction set. [`simd!`](crate::simd) compiles a safe function, plain
+//! Rust over slices, and calls the version for the best instruction set of the CPU. Kernels made of vectors are generic
+//! over a zero-sized token of an instruction set ([`Simd`], [`Vectors`]) and run inside [`Simd::vectorize`].
 //!
-//! Invariant: all instruction sets give the same bits. `mul_add` is one instruction where there is one, and elsewhere
-//! (an x86-64 without FMA, WebAssembly) a correctly rounded library call, or arithmetic in `f64` to the same end: slow,
-//! but right.
+//! | file | instruction set |
+//! |---|---|
+//! | `x86_v4` | x86-64 with AVX-512 F, VL, BW and DQ |
+//! | `x86_v3` | x86-64 with AVX2 and FMA |
+//! | `neon` | AArch64 |
+//! | `portable` | plain Rust, on every target |
 //!
-//! The environment variable `ARENAGRAD_ISA` asks for a lesser instruction set than the CPU's best: `portable`, `neon`,
-//! `avx2` or `avx512`. Sessions refuse one that cannot be had ([`isa_choice`]).
+//! `vector` has the traits, `token` the token that is chosen at run time, `transpose_x86` what both x86-64 files share.
+//!
+//! Invariant: all instruction sets give the same bits. `mul_add` is one instruction where there is one. Elsewhere (an
+//! x86-64 without FMA, WebAssembly) it is a correctly rounded library call or arithmetic in `f64`, which are slow.
+//!
+//! The environment variable `ARENAGRAD_ISA` asks for a lesser instruction set: `portable`, `neon`, `avx2` or `avx512`.
+//! Sessions refuse one that the CPU lacks ([`isa_choice`]).
 
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 mod neon;
 mod portable;
+mod token;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod transpose_x86;
 mod vector;
@@ -25,20 +34,21 @@ mod x86_v4;
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 pub use neon::Neon;
 pub use portable::Portable;
-pub use vector::{Op, Simd, Token, Vectors};
+pub use token::{Shape, Token};
+pub use vector::{Op, Simd, Vectors};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub use {x86_v3::V3, x86_v4::V4};
 
 use bytemuck::Pod;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Instruction sets, from least to most.
+/// Instruction sets, least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Isa {
-    /// What the target guarantees.
+    /// The instructions that the target guarantees.
     Portable = 1,
-    /// AArch64's vectors.
+    /// AArch64 Advanced SIMD.
     Neon = 2,
     /// AVX2 and FMA.
     Avx2 = 3,
@@ -46,12 +56,12 @@ pub enum Isa {
     Avx512 = 4,
 }
 
-/// All instruction sets, by the names that `ARENAGRAD_ISA` has for them; least first.
+/// The names in `ARENAGRAD_ISA` and in reports, least first.
 const NAMES: [(&str, Isa); 4] =
     [("portable", Isa::Portable), ("neon", Isa::Neon), ("avx2", Isa::Avx2), ("avx512", Isa::Avx512)];
 
 impl Isa {
-    /// Its name.
+    /// The name: `portable`, `neon`, `avx2` or `avx512`.
     pub fn name(self) -> &'static str {
         NAMES[self as usize - 1].0
     }
@@ -59,7 +69,7 @@ impl Isa {
 
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
-/// The instruction set in use: the best one that the CPU has, unless the environment names a lesser one.
+/// The instruction set that kernels use: the best one of the CPU, unless `ARENAGRAD_ISA` names a lesser one.
 #[inline]
 pub fn isa() -> Isa {
     let chosen = match CHOSEN.load(Ordering::Relaxed) {
@@ -76,7 +86,7 @@ pub fn isa() -> Isa {
 
 #[cfg(test)]
 thread_local! {
-    // Of one thread: tests run side by side, and some compare bits that depend on the instruction set.
+    // Per thread, because tests run in parallel and compare instruction sets.
     static LIMIT: std::cell::Cell<Isa> = const { std::cell::Cell::new(Isa::Avx512) };
 }
 
@@ -87,8 +97,10 @@ fn choose() -> Isa {
     chosen
 }
 
-/// The instruction set that kernels use, or why the one that the environment variable `ARENAGRAD_ISA` (`portable`,
-/// `neon`, `avx2` or `avx512`) asks for cannot be had.
+/// The instruction set that kernels use.
+///
+/// # Errors
+/// Why the one that the environment variable `ARENAGRAD_ISA` names cannot be used.
 pub fn isa_choice() -> Result<Isa, String> {
     let Some(name) = std::env::var_os("ARENAGRAD_ISA") else { return Ok(detect()) };
     let why = match NAMES.iter().find(|n| name == n.0) {
@@ -102,13 +114,13 @@ pub fn isa_choice() -> Result<Isa, String> {
 /// The best instruction set of this CPU that is at most `isa`.
 pub fn at_most(isa: Isa) -> Isa {
     match (detect(), isa) {
-        // No CPU has both.
+        // No CPU has both NEON and AVX.
         (Isa::Avx2 | Isa::Avx512, Isa::Neon) => Isa::Portable,
         (best, isa) => best.min(isa),
     }
 }
 
-/// The best instruction set that this CPU has.
+/// The best instruction set of this CPU.
 pub fn detect() -> Isa {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
@@ -124,20 +136,20 @@ pub fn detect() -> Isa {
     Isa::Portable
 }
 
-/// Asks for the cache line at an address, into L2: it is needed soon, and no hardware foresees where.
+/// Prefetches the cache line at an address into L2. Any address is valid.
 #[inline(always)]
 pub fn prefetch_l2(address: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: fetching has no effect that a program can see, wherever that is; every x86-64 has the instruction.
+        // SAFETY: a prefetch has no effect that a program can see, at any address. Every x86-64 has the instruction.
         #[allow(unsafe_code)]
         unsafe {
             _mm_prefetch::<_MM_HINT_T1>(std::ptr::without_provenance(address));
         }
     }
     #[cfg(all(target_arch = "aarch64", not(miri)))]
-    // SAFETY: fetching has no effect that a program can see, wherever that is.
+    // SAFETY: a prefetch has no effect that a program can see, at any address.
     #[allow(unsafe_code)]
     unsafe {
         std::arch::asm!("prfm pldl2keep, [{}]", in(reg) address, options(nostack, readonly, preserves_flags));
@@ -145,20 +157,20 @@ pub fn prefetch_l2(address: usize) {
     let _ = address;
 }
 
-/// Keeps stores whole. What becomes `if c { x } else { y }` where `y` is, a compiler stores under a mask, and with AVX2
-/// alone that takes some CPUs twenty times as long as a plain store.
+/// Prevents masked stores. A compiler makes a store under a mask of `y = if c { x } else { y }`. With AVX2, masked
+/// stores take some CPUs twenty times as long as plain ones.
 #[derive(Clone, Copy)]
 pub struct Unmasked(u64);
 
 impl Unmasked {
-    /// One for a loop, made outside of it.
+    /// One for a loop, to be made before it.
     #[inline(always)]
     #[allow(clippy::new_without_default)]
     pub fn new() -> Unmasked {
         Unmasked(std::hint::black_box(0))
     }
 
-    /// `x`, which has become something else than a choice in the eyes of a compiler.
+    /// `x`, as a value that the compiler does not see to be a choice.
     #[inline(always)]
     pub fn of<T: Pod>(self, x: T) -> T {
         match size_of::<T>() {
@@ -169,7 +181,7 @@ impl Unmasked {
     }
 }
 
-/// Uses at most `isa` on this thread from now on.
+/// Limits this thread to `isa` from now on.
 #[cfg(test)]
 pub fn limit(isa: Isa) {
     LIMIT.set(isa);
@@ -185,8 +197,8 @@ pub fn limit(isa: Isa) {
 ///     }
 /// }
 /// ```
-/// Generic functions write their parameters in brackets, `pub fn axpy[T: Float](a: T, …)`; they must follow from the
-/// arguments.
+/// Generic functions write their parameters in brackets, `pub fn axpy[T: Float](a: T, …)`. The parameters must be
+/// inferable from the arguments.
 #[macro_export]
 macro_rules! simd {
     ($(#[$doc:meta])* $vis:vis fn $name:ident $([$($g:tt)*])? ($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
@@ -205,7 +217,7 @@ macro_rules! simd {
                 #[target_feature(enable = "avx2,fma")]
                 fn v3<$($g)*>($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
                 match $crate::kernels::simd::isa() {
-                    // SAFETY: `isa` is never more than what `detect` saw on this CPU.
+                    // SAFETY: `isa` is never better than what `detect` saw on this CPU.
                     #[allow(unsafe_code)]
                     $crate::kernels::simd::Isa::Avx512 => unsafe { v4($($arg),*) },
                     // SAFETY: as above.

@@ -1,4 +1,4 @@
-//! AArch64: 32 registers of 16 bytes, which every such CPU has.
+//! AArch64 Advanced SIMD (NEON): 32 registers of 16 bytes. Every AArch64 CPU has it.
 
 use super::vector::{Op, Simd, Vectors};
 use std::arch::aarch64::*;
@@ -7,10 +7,11 @@ use std::arch::aarch64::*;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neon(pub(super) ());
 
-/// An operation of the instruction set.
+/// An unsafe operation of the instruction set.
 macro_rules! here {
     ($e:expr) => {{
-        // SAFETY: AArch64 has the instructions; the caller of the function around it keeps the trait's contract.
+        // SAFETY: every AArch64 CPU has the instructions. The caller of the function around it keeps the trait's
+        // contract.
         #[allow(unsafe_code, unused_unsafe)]
         unsafe {
             $e
@@ -24,7 +25,7 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn vectorize<O: Op>(self, op: O) -> O::Out {
-        /// A function of its own, as on the other instruction sets.
+        /// A separate function, as on the other instruction sets.
         fn within<O: Op>(op: O) -> O::Out {
             op.call()
         }
@@ -66,7 +67,7 @@ macro_rules! vectors {
             fn mask(self, lanes: usize) -> usize {
                 lanes
             }
-            // SAFETY: as the trait says, of this and those below.
+            // SAFETY: as the trait says, here and below.
             #[inline(always)]
             #[allow(unsafe_code)]
             unsafe fn load(self, from: *const $t) -> $v {
@@ -139,7 +140,7 @@ fn transpose_f64(r: [float64x2_t; 2]) -> [float64x2_t; 2] {
     [vtrn1q_f64(r[0], r[1]), vtrn2q_f64(r[0], r[1])]
 }
 
-/// The sum over lanes: lane l and l + 2, then l and l + 1.
+/// The sum over lanes: lanes l and l + 2, then l and l + 1.
 #[target_feature(enable = "neon")]
 #[inline]
 fn hsum_f32(x: float32x4_t) -> f32 {

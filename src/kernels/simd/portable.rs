@@ -1,8 +1,8 @@
-//! Vectors in plain Rust, 16 bytes each: what every target has, and what the other instruction sets are compared with.
+//! Vectors of 16 bytes in plain Rust, for every target. Tests compare the other instruction sets with them.
 //!
-//! Invariant: the bits of the other instruction sets. Where the target has no fused multiply-add, `f32` gets it from
-//! `f64` arithmetic, in vectors, and `f64` from a library call: exact, but 14 to 40 times slower than a product and a
-//! sum.
+//! Invariant: the bits of the other instruction sets. If the target has no fused multiply-add, that of `f32` is
+//! computed by `f64` arithmetic in vectors, and that of `f64` by a library call. Both are correctly rounded, and 14 to
+//! 40 times slower than a product and a sum.
 
 use super::vector::{Op, Simd, Vectors};
 
@@ -10,7 +10,7 @@ use super::vector::{Op, Simd, Vectors};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Portable;
 
-/// Whether the target always has the instruction.
+/// Whether the target always has a fused multiply-add instruction.
 const FUSED: bool = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
 
 impl Simd for Portable {
@@ -19,7 +19,7 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn vectorize<O: Op>(self, op: O) -> O::Out {
-        /// A function of its own, as on the other instruction sets.
+        /// A separate function, as on the other instruction sets.
         fn within<O: Op>(op: O) -> O::Out {
             op.call()
         }
@@ -30,16 +30,16 @@ impl Simd for Portable {
     fn prefetch<T>(self, _: *const T) {}
 }
 
-/// `x * y + z`, rounded once, by `f64`.
+/// `x * y + z`, rounded once, by `f64` arithmetic (Boldo and Melquiond, 2008).
 ///
-/// The product is exact in `f64`. The sum is rounded to odd: where it is inexact and even, it becomes the odd neighbour
-/// on the side of the exact value. It has more than two bits more than an `f32` has, so rounding it to `f32` then
-/// rounds the exact value (Boldo and Melquiond, 2008).
+/// The product is exact in `f64`. The sum is rounded to odd: if it is inexact and even, it becomes the odd neighbour on
+/// the side of the exact value. It has more than two bits more than an `f32`, so rounding it to `f32` gives the rounded
+/// exact value.
 #[inline(always)]
 fn fused(x: f32, y: f32, z: f32) -> f32 {
     let (p, z) = (f64::from(x) * f64::from(y), f64::from(z));
     let sum = p + z;
-    // What the sum leaves of its terms, exactly; NaN where it is infinite.
+    // The exact error of the sum; NaN where it is infinite.
     let of_z = sum - p;
     let rest = (p - (sum - of_z)) + (z - of_z);
     let bits = sum.to_bits();
@@ -48,8 +48,8 @@ fn fused(x: f32, y: f32, z: f32) -> f32 {
     f64::from_bits(if exact || bits & 1 == 1 { bits } else { bits.wrapping_add(step) }) as f32
 }
 
-/// As [`fused`], lane by lane. Rounding twice goes wrong only where the `f64` lies in the middle between two `f32`, or
-/// below their normal range, where the middle is elsewhere: there each lane takes the long way.
+/// As [`fused`], lane by lane. Rounding twice is wrong only if the `f64` is halfway between two `f32`, or possibly
+/// below the normal range of `f32`, where halfway points are others. In these cases all lanes call [`fused`].
 #[inline(always)]
 fn fused_lanes(x: [f32; 4], y: [f32; 4], z: [f32; 4]) -> [f32; 4] {
     let (mut sums, mut care) = ([0f64; 4], 0u32);
@@ -70,7 +70,7 @@ fn fused_lanes(x: [f32; 4], y: [f32; 4], z: [f32; 4]) -> [f32; 4] {
     r
 }
 
-/// What the caller of the function around it has promised.
+/// An unsafe operation that the contract of the function around it allows.
 macro_rules! here {
     ($e:expr) => {{
         // SAFETY: the caller keeps the trait's contract.
@@ -119,7 +119,7 @@ macro_rules! vectors {
             fn mask(self, lanes: usize) -> usize {
                 lanes
             }
-            // SAFETY: as the trait says, of this and those below.
+            // SAFETY: as the trait says, here and below.
             #[inline(always)]
             #[allow(unsafe_code)]
             unsafe fn load(self, from: *const $t) -> Self::V {
@@ -185,12 +185,12 @@ vectors!(f64, 2, |x, y, z| [x[0].mul_add(y[0], z[0]), x[1].mul_add(y[1], z[1])])
 mod tests {
     use super::*;
 
-    /// Numbers that make sums fall on ties, cancel, leave the normal range, or overflow; and any others.
-    fn operands(turn: u64, r: u64, q: u64) -> (f32, f32, f32) {
+    /// Operands of kind `kind % 4`: any bits; sums near ties; sums near the normal range's end; sums that cancel.
+    fn operands(kind: u64, r: u64, q: u64) -> (f32, f32, f32) {
         let number = |bits: u64| f32::from_bits(bits as u32);
         let one = |bits: u64| f32::from_bits(0x3f80_0000 | bits as u32 & 0x7f_ffff);
         let few = |bits: u64| (1 << 23 | bits as u32 & 0x7f_0007) as f32;
-        match turn % 4 {
+        match kind % 4 {
             0 => (number(r), number(r >> 32), number(q)),
             1 => {
                 let size = |at: u64, n: i32, low: i32| 2f32.powi((at % 64) as i32 % n - low);
@@ -218,8 +218,8 @@ mod tests {
             state ^= state << 17;
             state
         };
-        for turn in 0..400_000 {
-            let all: [(f32, f32, f32); 4] = std::array::from_fn(|_| operands(turn, next(), next()));
+        for kind in 0..400_000 {
+            let all: [(f32, f32, f32); 4] = std::array::from_fn(|_| operands(kind, next(), next()));
             let lanes = fused_lanes(all.map(|t| t.0), all.map(|t| t.1), all.map(|t| t.2));
             for ((x, y, z), lane) in all.into_iter().zip(lanes) {
                 let want = x.mul_add(y, z);

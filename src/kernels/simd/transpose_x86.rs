@@ -1,15 +1,14 @@
-//! Transposes of small squares in registers on x86-64: how strided lines become adjacent ones, and lanes become sums.
+//! Transposes of small blocks in registers, and sums over lanes, on x86-64. `x86_v3` and `x86_v4` share them.
 //!
-//! Invariant: a sum over lanes adds the upper half of them to the lower half until one is left; all else only moves
-//! elements. Only `x86_v3` and `x86_v4` call this.
+//! Invariants: a transpose only moves elements. A sum over lanes adds the upper half of the lanes to the lower half
+//! until one is left.
 
 use std::arch::x86_64::*;
 
-/// An operation of the instruction set that a token stands for, and what the caller of the function around it has
-/// promised.
+/// An unsafe operation of the token's instruction set that the contract of the function around it allows.
 macro_rules! here {
     ($e:expr) => {{
-        // SAFETY: a token exists only where `detect` saw its instructions on this CPU; addresses are those of the
+        // SAFETY: a token exists only where `detect` saw its instructions on this CPU. Addresses are those of the
         // trait's contract, which the caller keeps.
         #[allow(unsafe_code, unused_unsafe)]
         unsafe {
@@ -45,7 +44,7 @@ pub fn transpose_f64(r: [__m256d; 4]) -> [__m256d; 4] {
     [low(a0, a2), low(a1, a3), high(a0, a2), high(a1, a3)]
 }
 
-/// The sum over lanes of each of eight vectors: lane l and l + 4, then l and l + 2, then l and l + 1.
+/// The sum over lanes of each of eight vectors: lanes l and l + 4, then l and l + 2, then l and l + 1.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
 pub fn hsum8_f32(r: [__m256; 8]) -> [f32; 8] {
@@ -54,7 +53,7 @@ pub fn hsum8_f32(r: [__m256; 8]) -> [f32; 8] {
     bytemuck::cast(add(add(add(t[0], t[4]), add(t[2], t[6])), add(add(t[1], t[5]), add(t[3], t[7]))))
 }
 
-/// The sum over lanes of each of four vectors: lane l and l + 2, then l and l + 1.
+/// The sum over lanes of each of four vectors: lanes l and l + 2, then l and l + 1.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
 pub fn hsum4_f64(r: [__m256d; 4]) -> [f64; 4] {
@@ -62,7 +61,7 @@ pub fn hsum4_f64(r: [__m256d; 4]) -> [f64; 4] {
     bytemuck::cast(_mm256_add_pd(_mm256_add_pd(t[0], t[2]), _mm256_add_pd(t[1], t[3])))
 }
 
-/// The halves of a vector, lane by lane.
+/// The sum of the halves of a vector, lane by lane.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
 fn halves_f32(x: __m512) -> __m256 {
@@ -70,7 +69,7 @@ fn halves_f32(x: __m512) -> __m256 {
     _mm256_add_ps(low, high)
 }
 
-/// The halves of a vector, lane by lane.
+/// The sum of the halves of a vector, lane by lane.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
 fn halves_f64(x: __m512d) -> __m256d {
@@ -78,15 +77,15 @@ fn halves_f64(x: __m512d) -> __m256d {
     _mm256_add_pd(low, high)
 }
 
-/// The sum over lanes of each of eight vectors: lane l and l + 8, then as [`hsum8_f32`]. Two vectors become one in each
-/// step, of what a blend keeps in place and what one shuffle moves: half of the shuffles of a transpose.
+/// The sum over lanes of each of eight vectors: lanes l and l + 8, then as [`hsum8_f32`]. Each step makes one vector of
+/// two, by a blend and one shuffle. That is half of the shuffles of a transpose.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
 pub fn hsum16_f32(r: [__m512; 8]) -> [f32; 8] {
     let add = |a: __m512, b: __m512| _mm512_add_ps(a, b);
-    // The compiler would make shuffles of blends whose masks it knows, and for shuffles there is one port.
+    // The compiler would turn blends with known masks into shuffles, for which there is only one port.
     let [halves, quarters, eighths] = std::hint::black_box([0xff00, 0xf0f0, 0xcccc]);
-    // Halves: a, b.
+    // Halves of a, of b.
     let two = |a: __m512, b: __m512| add(_mm512_mask_blend_ps(halves, a, b), _mm512_shuffle_f32x4::<0x4e>(a, b));
     // Quarters of a (of halves 0, 1) and b (2, 3): 0, 2, 1, 3.
     let crossed = _mm512_setr_epi32(4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27);
@@ -100,7 +99,7 @@ pub fn hsum16_f32(r: [__m512; 8]) -> [f32; 8] {
     bytemuck::cast(_mm512_castps512_ps256(_mm512_permutexvar_ps(order, all)))
 }
 
-/// The sum over lanes of each of four vectors: lane l and l + 4, then as [`hsum4_f64`].
+/// The sum over lanes of each of four vectors: lanes l and l + 4, then as [`hsum4_f64`].
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
 pub fn hsum8_f64(r: [__m512d; 4]) -> [f64; 4] {
@@ -113,14 +112,14 @@ pub fn hsum8_f64(r: [__m512d; 4]) -> [f64; 4] {
     bytemuck::cast(_mm512_castpd512_pd256(_mm512_permutexvar_pd(_mm512_setr_epi64(0, 2, 4, 6, 0, 0, 0, 0), all)))
 }
 
-/// As [`hsum16_f32`], sooner done, but more to do: for sums that nothing else goes on beside.
+/// As [`hsum16_f32`], in more instructions but less latency.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
 pub fn hsum16_f32_alone(r: [__m512; 8]) -> [f32; 8] {
     hsum8_f32(r.map(|r| halves_f32(r)))
 }
 
-/// As [`hsum8_f64`], sooner done, but more to do.
+/// As [`hsum8_f64`], in more instructions but less latency.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
 pub fn hsum8_f64_alone(r: [__m512d; 4]) -> [f64; 4] {
@@ -146,14 +145,14 @@ fn quarters_f64(r: [__m512d; 2]) -> [__m512d; 2] {
     [_mm512_unpacklo_pd(r[0], r[1]), _mm512_unpackhi_pd(r[0], r[1])]
 }
 
-/// Transposes a block, a cache line of the result at a time. A vector is put together from quarters of four lines,
-/// which the load ports do; what is left to the one port for shuffles is half as much as for whole squares.
+/// Transposes a block, a cache line of the result at a time. A vector is loaded from quarters of four lines, which the
+/// load ports do. The one shuffle port then has half the work of a square transpose.
 macro_rules! interleave {
     ($name:ident, $t:ident, $load:ident, $store:ident, $cast:ident, $insert:ident, $transpose:ident) => {
         /// Element `q` of line `l` becomes element `l` of line `q`, for lines of 16 bytes that become lines of 64.
         ///
         /// # Safety
-        /// Those lines, `step` elements apart, may be read, and the others, `to_step` apart, written.
+        /// The lines of `from`, `step` elements apart, may be read, and those of `to`, `to_step` apart, written.
         #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
         #[inline]
         #[allow(unsafe_code)]
@@ -191,7 +190,7 @@ interleave!(
     quarters_f64
 );
 
-/// The first elements of an array, as one of another length.
+/// The first elements of an array, as an array of another length.
 #[inline(always)]
 #[allow(clippy::manual_memcpy)]
 pub fn all<T: Copy, const A: usize, const B: usize>(from: [T; A]) -> [T; B] {

@@ -62,7 +62,7 @@ macro_rules! vectors {
                 }
                 bytemuck::cast::<[$int; $lanes], __m256i>(mask)
             }
-            // SAFETY: as the trait says, of this and those below.
+            // SAFETY: as the trait says, here and below.
             #[inline(always)]
             #[allow(unsafe_code)]
             unsafe fn load(self, from: *const $t) -> $v {

@@ -59,7 +59,7 @@ macro_rules! vectors {
             fn mask(self, lanes: usize) -> $mask {
                 ((1u32 << lanes) - 1) as $mask
             }
-            // SAFETY: as the trait says, of this and those below.
+            // SAFETY: as the trait says, here and below.
             #[inline(always)]
             #[allow(unsafe_code)]
             unsafe fn load(self, from: *const $t) -> $v {

@@ -1,9 +1,8 @@
-//! Cross entropy with integer labels, its adjoint, and both at once.
+//! Cross entropy with integer labels, its adjoint, and both in one call.
 //!
-//! Few classes make short rows, for which a loop along the row would be mostly its own start and end: rows of fewer
-//! than
-//! [`FEW`] classes are turned, so that one vector holds a class of many rows, and their gradients are one loop over
-//! many rows. Invariant: no bit depends on which form runs.
+//! Rows of few classes are short, and a loop along a short row is mostly prologue and epilogue. So rows of fewer than
+//! [`FEW`] classes are transposed: one vector holds one class of many rows, and their gradients are one loop over many
+//! rows. Invariant: both forms give the same bits.
 
 use super::UNIT;
 use crate::kernels::abi::Args;
@@ -13,11 +12,11 @@ use crate::kernels::params::params;
 use crate::kernels::vmath::{exp, log_over};
 use crate::simd;
 
-/// Rows of fewer classes are turned. A row that short is summed in order, from its first element on.
+/// Rows of fewer classes are transposed. Such a row is summed in order, from its first element on.
 const FEW: usize = 32;
-/// Rows that are turned together.
+/// Rows that are transposed together.
 const SIDE: usize = 16;
-/// Elements whose gradients are one loop.
+/// Elements whose gradients one loop computes.
 const SPAN: usize = 512;
 
 params! {
@@ -27,7 +26,7 @@ params! {
         pub rows: usize,
         /// Number of classes.
         pub classes: usize,
-        /// Rows with this label count for nothing.
+        /// Rows with this label have no loss.
         pub ignore_index: i64,
         /// Label smoothing ε: the target is `(1 − ε)·one-hot + ε / classes`.
         pub smoothing: f64,
@@ -35,12 +34,12 @@ params! {
 }
 
 impl CrossEntropy {
-    /// Rows in each unit: the elements of `loss` and `lse` in it.
+    /// Rows in a unit: elements of `loss` and of `lse`.
     pub fn per_unit(&self) -> usize {
         (UNIT / self.classes.max(1)).max(1)
     }
 
-    /// Elements of `dlogits` in each unit.
+    /// Elements of `dlogits` in a unit.
     pub fn per_unit_logits(&self) -> usize {
         self.per_unit() * self.classes
     }
@@ -50,8 +49,8 @@ impl CrossEntropy {
         self.rows.div_ceil(self.per_unit())
     }
 
-    /// The class of each row from `lo` on, `None` where the row is ignored; or the first row whose label is neither a
-    /// class nor ignored.
+    /// The class of each row from `lo` on, `None` for an ignored row. `Err`: the first row whose label is neither a
+    /// class nor `ignore_index`.
     fn labels<'a, I: Index>(
         &self,
         labels: &'a [I],
@@ -67,11 +66,11 @@ impl CrossEntropy {
     }
 }
 
-/// Loss and log-sum-exp of one row with maximum `m` and l = log Σ exp(x − m).
+/// Loss and log-sum-exp of a row with maximum `m` and l = log Σ exp(x − m).
 fn cross_entropy_row<T: Real>(x: &[T], m: T, l: T, label: Option<usize>, smoothing: f64) -> (T, T) {
     let lse = if m.abs() < T::INFINITY { m + l } else { m };
     let Some(label) = label else { return (T::ZERO, lse) };
-    // Relative to the maximum, not to the rounded log-sum-exp: large logits keep the digits of their loss.
+    // Relative to the maximum, not to the rounded log-sum-exp: so the loss of large logits keeps its digits.
     let nll = l - (x[label] - m);
     if smoothing == 0.0 {
         return (nll, lse);
@@ -84,20 +83,20 @@ simd! {
     /// The maximum m of each row of `n` < [`FEW`] elements, and Σ exp(x − m).
     fn short_rows[T: Real](x: &[T], n: usize, max: &mut [T], sum: &mut [T]) {
         for ((x, max), sum) in x.chunks(SIDE * n).zip(max.chunks_mut(SIDE)).zip(sum.chunks_mut(SIDE)) {
-            let mut turned = [[T::ZERO; SIDE]; FEW];
+            let mut transposed = [[T::ZERO; SIDE]; FEW];
             for (r, row) in x.chunks_exact(n).enumerate() {
-                for (to, x) in turned.iter_mut().zip(row) {
+                for (to, x) in transposed.iter_mut().zip(row) {
                     to[r] = *x;
                 }
             }
             let mut m = [T::EMPTY_MAX; SIDE];
-            for class in &turned[..n] {
+            for class in &transposed[..n] {
                 for (m, x) in m.iter_mut().zip(class) {
                     *m = m.greater(*x);
                 }
             }
             let mut s = [T::ZERO; SIDE];
-            for class in &turned[..n] {
+            for class in &transposed[..n] {
                 for ((s, x), m) in s.iter_mut().zip(class).zip(&m) {
                     *s += exp(*x - *m);
                 }
@@ -108,7 +107,7 @@ simd! {
     }
 }
 
-/// Losses and log-sum-exps of `loss.len()` rows that begin `x`.
+/// Losses and log-sum-exps of the first `loss.len()` rows of `x`.
 fn losses<T: Real>(
     p: &CrossEntropy,
     x: &[T],
@@ -117,7 +116,7 @@ fn losses<T: Real>(
     lse: &mut [T],
 ) {
     let n = p.classes;
-    // Maxima and sums first, in the places of the results: the logarithms are then one loop.
+    // Maxima and sums first, stored in the results, so that one loop computes all logarithms.
     if n < FEW {
         short_rows(&x[..loss.len() * n], n, lse, loss);
     } else {
@@ -159,7 +158,7 @@ simd! {
 }
 
 simd! {
-    /// The same, where `dx` holds `x`.
+    /// [`row_grad`] in place: `dx` holds `x`.
     fn row_grad_over[T: Real](lse: T, uniform: T, d: T, dx: &mut [T]) {
         for x in dx {
             *x = d * (exp(*x - lse) - uniform);
@@ -168,9 +167,9 @@ simd! {
 }
 
 simd! {
-    /// The same for rows of `n` elements, at most [`SPAN`] of them together, where `dx` holds `x`.
+    /// [`row_grad_over`] for several rows of `n` elements, at most [`SPAN`] elements in all.
     fn short_grads_over[T: Real](n: usize, lse: &[T], d: &[T], uniform: T, dx: &mut [T]) {
-        // One value for each element: a loop without rows.
+        // One lse and one d for each element, so that one loop runs over all rows.
         let mut spread = [[T::ZERO; SPAN]; 2];
         let [a, b] = &mut spread;
         for ((a, b), (l, d)) in a.chunks_exact_mut(n).zip(b.chunks_exact_mut(n)).zip(lse.iter().zip(d)) {
@@ -183,7 +182,7 @@ simd! {
     }
 }
 
-/// The weights of rows: one for each, or one for all.
+/// Gradients of the losses: one for each row, or one for all.
 #[derive(Clone, Copy)]
 enum Weights<'a, T> {
     Each(&'a [T]),
@@ -200,7 +199,7 @@ impl<T: Real> Weights<'_, T> {
     }
 }
 
-/// The gradients of rows `lo..` into `out`, which holds the logits if `x` is not there.
+/// Writes the gradients of rows `lo..` to `out`. `out` holds the logits if `x` is `None`.
 fn gradients<T: Real>(
     p: &CrossEntropy,
     x: Option<&[T]>,
@@ -259,11 +258,12 @@ pub fn cross_entropy_backward<T: Real, I: Index>(args: &mut Args<'_>) {
     }
 }
 
-/// [`cross_entropy`] and [`cross_entropy_backward`] at once, where dloss is one number for all rows: their bits.
+/// [`cross_entropy`] and [`cross_entropy_backward`] in one call, with one dloss for all rows. The bits are those of the
+/// two calls.
 ///
-/// Reads logits: `T[rows, classes]`, which dlogits may overwrite, labels: `I[rows]`; writes loss, lse: `T[rows]`,
-/// [`CrossEntropy::per_unit`] each, dlogits: `T[rows, classes]`, [`CrossEntropy::per_unit_logits`]; params
-/// [`CrossEntropy`], then the bits of dloss, an `f64`.
+/// Reads logits: `T[rows, classes]`, labels: `I[rows]`; writes loss, lse: `T[rows]`, [`CrossEntropy::per_unit`] each,
+/// dlogits: `T[rows, classes]`, [`CrossEntropy::per_unit_logits`], in place of logits or not; params [`CrossEntropy`],
+/// then the bits of dloss, an `f64`.
 pub fn cross_entropy_gradient<T: Real, I: Index>(args: &mut Args<'_>) {
     let p = CrossEntropy::from_words(args.params());
     let weight = T::from_f64(f64::from_bits(args.params().last().copied().unwrap_or(0)));

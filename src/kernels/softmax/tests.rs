@@ -140,8 +140,7 @@ fn cross_entropy_is_torchs_formula() {
     }
 }
 
-/// Loss and gradient in one call have the bits of two calls, whatever the number of classes and wherever they are
-/// written.
+/// Loss and gradient in one call have the bits of two calls, for any number of classes, in place or not.
 #[test]
 fn the_gradient_comes_with_the_loss() {
     for (rows, classes) in [(1, 1), (37, 10), (5, 31), (700, 3), (16, 32), (40, 500)] {
@@ -163,7 +162,7 @@ fn the_gradient_comes_with_the_loss() {
             let all = |j| get::<f32>(&got, j);
             assert!(all(0) == get::<f32>(&first, 0) && all(1) == lse && all(2) == get::<f32>(&second, 0), "{classes}");
         }
-        // A row alone, by a loop along it: the same bits as among others.
+        // A single row, computed by a loop along it, has the same bits as among others.
         let row = &x[..classes];
         let max = pairwise::row(pairwise::Max, row);
         assert_eq!(lse[0], max + crate::kernels::vmath::log(pairwise::row(pairwise::ExpFrom(max), row)), "{classes}");
@@ -194,7 +193,7 @@ fn bad_labels_are_named() {
     assert_eq!(entropy(&x, &labels, &p), Err(31));
 }
 
-/// What may be overwritten is: the same bits come out as beside it.
+/// In-place operands give the same bits as separate ones.
 #[test]
 fn in_place_is_out_of_place() {
     for shape in SHAPES.into_iter().filter(|s| s[2] == 1) {
@@ -225,7 +224,7 @@ fn every_instruction_set_gives_the_same_bits() {
     let labels: Vec<i32> = (0..150).map(|i| i * 7 % 10).collect();
     let p = CrossEntropy { rows: 150, classes: 10, ignore_index: 3, smoothing: 0.1 };
     let all = || {
-        // On this thread, and so under its limit.
+        // The limit applies to this thread.
         let mut out: Vec<f32> = Vec::new();
         for (n, inner) in [(10, 1), (500, 3)] {
             let (mut y, mut z) = (vec![0f32; n * inner], vec![0f32; n * inner]);

@@ -1,18 +1,19 @@
-//! From an operation and an element type to a loop.
+//! Dispatches an operation and an element type to a loop.
 //!
-//! Invariant: there is an arm for every pair that [`super::supports`] allows; a program with any other does not pass
-//! its check, so the last arms are never reached.
+//! Invariant: there is an arm for every pair that [`supports`](super::supports) allows. A program with another pair
+//! fails its check, so the default arms are unreachable.
 
 use super::cast::cast;
 use super::code::StepCode;
 use super::loops::*;
 use super::op::TileOp as Op;
-use crate::kernels::elem::Elem;
+use crate::arena::DType;
 use crate::kernels::vmath::{self, Real};
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use half::{bf16, f16};
 
-/// Does `step` on tiles in bytes. The operands hold at least as many elements as `dst`. Returns the first bad element.
+/// Applies `step` to tiles in bytes. The operands have at least as many elements as `dst`. Returns the first bad
+/// element.
 #[inline]
 pub(super) fn apply(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8], c: &[u8]) -> Option<usize> {
     match (step.op, step.elem) {
@@ -28,36 +29,37 @@ pub(super) fn apply(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8], c: &[u8
             4 => choose::<u32>(dst, a, b, c),
             _ => choose::<u64>(dst, a, b, c),
         },
-        (_, Elem::F32) => float::<f32>(step, dst, a, b),
-        (_, Elem::F64) => float::<f64>(step, dst, a, b),
-        (_, Elem::I8) => return int::<i8>(step, dst, a, b),
-        (_, Elem::U8) => return int::<u8>(step, dst, a, b),
-        (_, Elem::I32) => return int::<i32>(step, dst, a, b),
-        (_, Elem::I64) => return int::<i64>(step, dst, a, b),
-        (_, Elem::U32) => return int::<u32>(step, dst, a, b),
-        (_, Elem::Bool) => truth(step.op, dst, a, b),
-        (op, Elem::F16 | Elem::BF16) => unreachable!("{op:?} on half floats"),
+        (_, DType::F32) => float::<f32>(step, dst, a, b),
+        (_, DType::F64) => float::<f64>(step, dst, a, b),
+        (_, DType::I8) => return int::<i8>(step, dst, a, b),
+        (_, DType::U8) => return int::<u8>(step, dst, a, b),
+        (_, DType::I32) => return int::<i32>(step, dst, a, b),
+        (_, DType::I64) => return int::<i64>(step, dst, a, b),
+        (_, DType::U32) => return int::<u32>(step, dst, a, b),
+        (_, DType::Bool) => truth(step.op, dst, a, b),
+        (op, DType::F16 | DType::BF16 | DType::C64) => unreachable!("{op:?} on {:?}", step.elem),
     }
     None
 }
 
 /// Fills a tile with a constant.
-pub(super) fn fill(elem: Elem, [x, y]: [f64; 2], dst: &mut [u8]) {
+pub(super) fn fill(elem: DType, [x, y]: [f64; 2], dst: &mut [u8]) {
     match elem {
-        Elem::F32 => cast_slice_mut(dst).fill(f32::imm(x, y)),
-        Elem::F64 => cast_slice_mut(dst).fill(f64::imm(x, y)),
-        Elem::F16 => cast_slice_mut(dst).fill(f16::from_f64(x + y)),
-        Elem::BF16 => cast_slice_mut(dst).fill(bf16::from_f64(x + y)),
-        Elem::I8 => cast_slice_mut(dst).fill(i8::imm(x, y)),
-        Elem::U8 => dst.fill(u8::imm(x, y)),
-        Elem::I32 => cast_slice_mut(dst).fill(i32::imm(x, y)),
-        Elem::I64 => cast_slice_mut(dst).fill(i64::imm(x, y)),
-        Elem::U32 => cast_slice_mut(dst).fill(u32::imm(x, y)),
-        Elem::Bool => dst.fill((x + y != 0.0) as u8),
+        DType::F32 => cast_slice_mut(dst).fill(f32::imm(x, y)),
+        DType::F64 => cast_slice_mut(dst).fill(f64::imm(x, y)),
+        DType::F16 => cast_slice_mut(dst).fill(f16::from_f64(x + y)),
+        DType::BF16 => cast_slice_mut(dst).fill(bf16::from_f64(x + y)),
+        DType::I8 => cast_slice_mut(dst).fill(i8::imm(x, y)),
+        DType::U8 => dst.fill(u8::imm(x, y)),
+        DType::I32 => cast_slice_mut(dst).fill(i32::imm(x, y)),
+        DType::I64 => cast_slice_mut(dst).fill(i64::imm(x, y)),
+        DType::U32 => cast_slice_mut(dst).fill(u32::imm(x, y)),
+        DType::Bool => dst.fill((x + y != 0.0) as u8),
+        DType::C64 => unreachable!("a constant of c64"),
     }
 }
 
-/// The elements of a tile. A missing operand is empty, and then need not be aligned.
+/// The elements of a tile. A missing operand is empty and need not be aligned.
 #[inline]
 fn view<T: Pod>(bytes: &[u8]) -> &[T] {
     if bytes.is_empty() { &[] } else { cast_slice(bytes) }
@@ -110,11 +112,11 @@ fn float<T: Real + Number>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8]) 
         Op::LeakyRelu => map(LeakyRelu(T::from_f64(p)), dst, a),
         Op::Elu => vmath::elu_slice(dst, a, T::from_f64(p)),
         Op::Gelu => vmath::gelu_slice(dst, a),
-        Op::GeluGrad => vmath::gelu_slope_slice(dst, a),
+        Op::GeluGrad => vmath::gelu_grad_slice(dst, a),
         Op::GeluTanh => vmath::gelu_tanh_slice(dst, a),
-        Op::GeluTanhGrad => vmath::gelu_tanh_slope_slice(dst, a),
+        Op::GeluTanhGrad => vmath::gelu_tanh_grad_slice(dst, a),
         Op::Silu => vmath::silu_slice(dst, a),
-        Op::SiluGrad => vmath::silu_slope_slice(dst, a),
+        Op::SiluGrad => vmath::silu_grad_slice(dst, a),
         Op::Softplus => vmath::softplus_slice(dst, a),
         Op::Add => zip(Add, dst, a, b),
         Op::Sub => zip(Sub, dst, a, b),

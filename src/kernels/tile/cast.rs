@@ -1,19 +1,19 @@
 //! Conversions between any two element types.
 //!
 //! * Float to integer truncates toward zero and saturates; NaN gives 0. Integer to integer saturates.
-//! * To a narrower float rounds to nearest, half to even. Between a half float and anything but `f32` the value goes
-//!   through `f64`, which holds every other type here exactly except large `i64` (rounded once more on the way).
-//! * To Bool is x ≠ 0 (true for NaN); from Bool is 0 or 1.
+//! * To a narrower float rounds to nearest, half to even. Between a half float and a type other than `f32` the value
+//!   goes through `f64`, which represents every other type exactly except large `i64` (rounded twice).
+//! * To Bool is x ≠ 0 (true for NaN). From Bool gives 0 or 1.
 //!
-//! Invariant: the bits do not depend on the instruction set; the `half` crate's hardware and software paths agree.
+//! Invariant: the bits do not depend on the instruction set. The hardware and software paths of the `half` crate agree.
 
-use crate::kernels::elem::Elem;
+use crate::arena::DType;
 use crate::simd;
 use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
-/// A Bool in memory.
+/// A Bool as it is stored.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(transparent)]
 struct Truth(u8);
@@ -31,7 +31,7 @@ simd! {
     }
 }
 
-/// Expands to one `impl To` for a pair, by the kinds of the two types.
+/// Expands to `impl To` for a pair of types, by their kinds.
 macro_rules! pair {
     ($s:ident => $d:ident: $x:ident $e:expr) => {
         impl To<$d> for $s {
@@ -63,7 +63,7 @@ macro_rules! float_to_int {
 
 macro_rules! int_to_int {
     ($($s:ident: $($d:ident)*;)*) => {$($(
-        // Every integer type here fits in `i64`, so the comparison is exact.
+        // Every integer type fits `i64`, so the comparison is exact.
         pair!($s => $d: x (x as i64).clamp($d::MIN as i64, $d::MAX as i64) as $d);
     )*)*};
 }
@@ -87,44 +87,46 @@ pair!(Truth => f16: x if x.0 != 0 { f16::ONE } else { f16::ZERO });
 pair!(Truth => bf16: x if x.0 != 0 { bf16::ONE } else { bf16::ZERO });
 pair!(Truth => Truth: x Truth((x.0 != 0) as u8));
 
-fn from<S>(to: Elem, dst: &mut [u8], src: &[u8])
+fn from<S>(to: DType, dst: &mut [u8], src: &[u8])
 where
     S: To<f32> + To<f64> + To<f16> + To<bf16> + To<i8> + To<u8> + To<i32> + To<i64> + To<u32> + To<Truth>,
 {
     let src = cast_slice::<u8, S>(src);
     match to {
-        Elem::F32 => convert::<S, f32>(cast_slice_mut(dst), src),
-        Elem::F64 => convert::<S, f64>(cast_slice_mut(dst), src),
-        Elem::F16 => convert::<S, f16>(cast_slice_mut(dst), src),
-        Elem::BF16 => convert::<S, bf16>(cast_slice_mut(dst), src),
-        Elem::I8 => convert::<S, i8>(cast_slice_mut(dst), src),
-        Elem::U8 => convert::<S, u8>(dst, src),
-        Elem::I32 => convert::<S, i32>(cast_slice_mut(dst), src),
-        Elem::I64 => convert::<S, i64>(cast_slice_mut(dst), src),
-        Elem::U32 => convert::<S, u32>(cast_slice_mut(dst), src),
-        Elem::Bool => convert::<S, Truth>(cast_slice_mut(dst), src),
+        DType::F32 => convert::<S, f32>(cast_slice_mut(dst), src),
+        DType::F64 => convert::<S, f64>(cast_slice_mut(dst), src),
+        DType::F16 => convert::<S, f16>(cast_slice_mut(dst), src),
+        DType::BF16 => convert::<S, bf16>(cast_slice_mut(dst), src),
+        DType::I8 => convert::<S, i8>(cast_slice_mut(dst), src),
+        DType::U8 => convert::<S, u8>(dst, src),
+        DType::I32 => convert::<S, i32>(cast_slice_mut(dst), src),
+        DType::I64 => convert::<S, i64>(cast_slice_mut(dst), src),
+        DType::U32 => convert::<S, u32>(cast_slice_mut(dst), src),
+        DType::Bool => convert::<S, Truth>(cast_slice_mut(dst), src),
+        DType::C64 => unreachable!("a cast to c64"),
     }
 }
 
-/// Converts as many elements as `dst` holds.
-pub(super) fn cast(elem: Elem, to: Elem, dst: &mut [u8], src: &[u8]) {
+/// Converts `dst.len()` elements.
+pub(super) fn cast(elem: DType, to: DType, dst: &mut [u8], src: &[u8]) {
     let n = dst.len() / to.size();
     let src = &src[..n * elem.size()];
     match (elem, to) {
-        // These four have vector instructions behind them in the `half` crate.
-        (Elem::F16, Elem::F32) => cast_slice::<u8, f16>(src).convert_to_f32_slice(cast_slice_mut(dst)),
-        (Elem::BF16, Elem::F32) => cast_slice::<u8, bf16>(src).convert_to_f32_slice(cast_slice_mut(dst)),
-        (Elem::F32, Elem::F16) => cast_slice_mut::<u8, f16>(dst).convert_from_f32_slice(cast_slice(src)),
-        (Elem::F32, Elem::BF16) => cast_slice_mut::<u8, bf16>(dst).convert_from_f32_slice(cast_slice(src)),
-        (Elem::F32, _) => from::<f32>(to, dst, src),
-        (Elem::F64, _) => from::<f64>(to, dst, src),
-        (Elem::F16, _) => from::<f16>(to, dst, src),
-        (Elem::BF16, _) => from::<bf16>(to, dst, src),
-        (Elem::I8, _) => from::<i8>(to, dst, src),
-        (Elem::U8, _) => from::<u8>(to, dst, src),
-        (Elem::I32, _) => from::<i32>(to, dst, src),
-        (Elem::I64, _) => from::<i64>(to, dst, src),
-        (Elem::U32, _) => from::<u32>(to, dst, src),
-        (Elem::Bool, _) => from::<Truth>(to, dst, src),
+        // The `half` crate has vector instructions for these four.
+        (DType::F16, DType::F32) => cast_slice::<u8, f16>(src).convert_to_f32_slice(cast_slice_mut(dst)),
+        (DType::BF16, DType::F32) => cast_slice::<u8, bf16>(src).convert_to_f32_slice(cast_slice_mut(dst)),
+        (DType::F32, DType::F16) => cast_slice_mut::<u8, f16>(dst).convert_from_f32_slice(cast_slice(src)),
+        (DType::F32, DType::BF16) => cast_slice_mut::<u8, bf16>(dst).convert_from_f32_slice(cast_slice(src)),
+        (DType::F32, _) => from::<f32>(to, dst, src),
+        (DType::F64, _) => from::<f64>(to, dst, src),
+        (DType::F16, _) => from::<f16>(to, dst, src),
+        (DType::BF16, _) => from::<bf16>(to, dst, src),
+        (DType::I8, _) => from::<i8>(to, dst, src),
+        (DType::U8, _) => from::<u8>(to, dst, src),
+        (DType::I32, _) => from::<i32>(to, dst, src),
+        (DType::I64, _) => from::<i64>(to, dst, src),
+        (DType::U32, _) => from::<u32>(to, dst, src),
+        (DType::Bool, _) => from::<Truth>(to, dst, src),
+        (DType::C64, _) => unreachable!("a cast from c64"),
     }
 }

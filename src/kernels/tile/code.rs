@@ -1,54 +1,27 @@
-//! The words of a tile program: written by [`encode`] once, read by [`Code`] on every call without decoding ahead.
+//! The word code of a tile program: [`encode`] writes it once, [`Code`] reads it on every call without decoding ahead.
 //!
-//! Layout: 2 words of header, 3 for each input, 4 for each step (constants first), 1 for each output, then the strided
-//! walks.
+//! Layout: 2 words of header, 3 for each input, 4 for each step (constants first), 1 for each output, then the
+//! dimensions and strides of strided inputs.
 
 use super::op::TileOp;
-use super::plan::Plan;
-use super::program::Step;
-use crate::kernels::elem::Elem;
+use super::plan::{Kind, Place, Plan};
+use super::program::{Program, Step};
+use crate::arena::DType;
 
 /// A parameter word.
 pub(super) type Word = u64;
 
-/// How an input is read, after trivial cases are reduced.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Nothing reads it.
-    Unused,
-    Full,
-    Scalar,
-    Suffix(usize),
-    Prefix(usize),
-    /// `(dim, stride)` from the outermost.
-    Strided {
-        base: usize,
-        walk: Vec<(usize, isize)>,
-    },
-}
-
-/// Where a value lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    None,
-    /// An input, and the slot that holds its tile when it is not read where it lies.
-    Input(u16, u16),
-    Slot(u16),
-    Out(u16),
-}
-
-impl Place {
-    fn word(self) -> Word {
-        match self {
-            Place::None => 0,
-            Place::Input(i, s) => 1 << 14 | Word::from(i) << 10 | Word::from(s),
-            Place::Slot(s) => 2 << 14 | Word::from(s),
-            Place::Out(j) => 3 << 14 | Word::from(j),
-        }
+/// Encodes a location.
+fn packed(place: Place) -> Word {
+    match place {
+        Place::None => 0,
+        Place::Input(i, s) => 1 << 14 | Word::from(i) << 10 | Word::from(s),
+        Place::Slot(s) => 2 << 14 | Word::from(s),
+        Place::Out(j) => 3 << 14 | Word::from(j),
     }
 }
 
-/// A [`Place`] as it lies in a word: decoded where it is used, which spares a branch.
+/// A [`Place`] in a word. Decoding it at its use saves a branch.
 #[derive(Clone, Copy)]
 pub(super) struct Packed(u16);
 
@@ -70,13 +43,13 @@ const INPUT: usize = 3;
 const STEP: usize = 4;
 
 fn encode_step(words: &mut Vec<Word>, step: &Step, to: Place, args: &[Place; 3]) {
-    words.push(step.op as Word | (step.elem as Word) << 8 | (step.out as Word) << 16 | to.word() << 32);
-    words.push(args[0].word() | args[1].word() << 16 | args[2].word() << 32);
+    words.push(step.op as Word | (step.elem as Word) << 8 | (step.out as Word) << 16 | packed(to) << 32);
+    words.push(packed(args[0]) | packed(args[1]) << 16 | packed(args[2]) << 32);
     words.extend(step.imm.map(f64::to_bits));
 }
 
-/// The words of a plan.
-pub(super) fn encode(plan: &Plan) -> Vec<Word> {
+/// Encodes a plan.
+fn encode(plan: &Plan) -> Vec<Word> {
     let counts = [plan.inputs.len(), plan.once.len(), plan.steps.len(), plan.outputs.len()];
     let packed = counts.iter().rev().fold(0, |w, n| w << 10 | *n as Word);
     let direct = counts[1..] == [0, 1, 1] && plan.inputs.iter().all(|(kind, ..)| *kind == Kind::Full);
@@ -110,19 +83,29 @@ pub(super) fn encode(plan: &Plan) -> Vec<Word> {
     words
 }
 
+impl Program {
+    /// The parameter words of the kernel.
+    ///
+    /// # Panics
+    /// If [`Program::check`] does not hold.
+    pub fn to_words(&self) -> Vec<Word> {
+        encode(&Plan::new(self))
+    }
+}
+
 /// A step as the kernel reads it.
 #[derive(Clone, Copy)]
 pub(super) struct StepCode {
     pub op: TileOp,
-    pub elem: Elem,
-    pub out: Elem,
+    pub elem: DType,
+    pub out: DType,
     pub to: Packed,
     pub args: [Packed; 3],
     pub imm: [f64; 2],
 }
 
 impl StepCode {
-    // Its parts stay in registers: a struct of bytes that is written and read at once as words waits for memory.
+    // The fields stay in registers: a struct of bytes that is stored and reloaded as words stalls on store forwarding.
     #[inline(always)]
     fn read(w: &[Word]) -> StepCode {
         StepCode {
@@ -138,15 +121,15 @@ impl StepCode {
 
 /// The type in the low byte of a word.
 #[inline]
-fn elem(w: Word) -> Elem {
-    Elem::ALL[(w & 0xff) as usize]
+fn elem(w: Word) -> DType {
+    DType::REAL[(w & 0xff) as usize]
 }
 
 /// An input as the kernel reads it.
 #[derive(Clone, Copy)]
 pub(super) struct InputCode<'a> {
-    pub elem: Elem,
-    /// Where its tile goes when it is not read where it lies.
+    pub elem: DType,
+    /// The slot of its tile if it is not read in place.
     pub slot: usize,
     pub access: AccessCode<'a>,
 }
@@ -159,14 +142,14 @@ pub(super) enum AccessCode<'a> {
     Scalar,
     Suffix(usize),
     Prefix(usize),
-    /// `walk` holds a dimension and a stride for each axis, outermost first.
+    /// `walk` has a dimension and a stride for each axis, outermost first.
     Strided {
         base: usize,
         walk: &'a [Word],
     },
 }
 
-/// The words of a program.
+/// A program in words.
 #[derive(Clone, Copy)]
 pub(super) struct Code<'a> {
     words: &'a [Word],
@@ -203,7 +186,7 @@ impl<'a> Code<'a> {
         self.count(2)
     }
 
-    /// Whether this is one step from whole inputs, in the order of its operands or not, to one output.
+    /// Whether the program is one step from whole inputs, in the order of its operands or not, to one output.
     #[inline]
     pub(super) fn direct(self) -> bool {
         self.words[1] >> 47 & 1 != 0
@@ -217,7 +200,7 @@ impl<'a> Code<'a> {
 
     /// The type of input `i`.
     #[inline]
-    pub(super) fn input_elem(self, i: usize) -> Elem {
+    pub(super) fn input_elem(self, i: usize) -> DType {
         elem(self.words[HEAD + INPUT * i] >> 8)
     }
 
@@ -254,7 +237,7 @@ impl<'a> Code<'a> {
     }
 
     #[inline]
-    pub(super) fn output(self, j: usize) -> Elem {
+    pub(super) fn output(self, j: usize) -> DType {
         elem(self.words[HEAD + INPUT * self.inputs() + STEP * (self.count(1) + self.steps()) + j])
     }
 }

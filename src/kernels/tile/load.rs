@@ -1,12 +1,12 @@
-//! Fetching a tile of an input that does not lie in order: broadcasts and strided views.
+//! Fetches a tile of an input that is not contiguous: broadcasts and strided views.
 //!
-//! Everything here moves elements of 1, 2, 4 or 8 bytes without looking at them.
+//! Elements of 1, 2, 4 or 8 bytes move uninterpreted.
 
 use super::code::{AccessCode, Word};
 use super::program::MAX_DIMS;
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
-/// Where elements `at .. at + n` of the program lie in a row in the input, if they do.
+/// First element of the input that holds program elements `at..at + n`, if they are contiguous there.
 #[inline]
 pub(super) fn place(access: AccessCode<'_>, at: usize, n: usize) -> Option<usize> {
     match access {
@@ -19,7 +19,7 @@ pub(super) fn place(access: AccessCode<'_>, at: usize, n: usize) -> Option<usize
     }
 }
 
-/// Copies elements `at ..` of the program, as many as `dst` holds, from where the access finds them.
+/// Copies program elements from `at` on to all of `dst`.
 pub(super) fn load<T: Pod>(dst: &mut [u8], src: &[u8], access: AccessCode<'_>, at: usize) {
     let (dst, src) = (cast_slice_mut::<u8, T>(dst), cast_slice::<u8, T>(src));
     match access {
@@ -33,7 +33,7 @@ pub(super) fn load<T: Pod>(dst: &mut [u8], src: &[u8], access: AccessCode<'_>, a
 
 /// Repeats `src` from its element `phase` on.
 fn suffix<T: Pod>(dst: &mut [T], src: &[T], phase: usize) {
-    // One period, turned; then doubled, so that a short period does not mean many short copies.
+    // One period, rotated by `phase`, then doubled: a short period does not cause many short copies.
     let n = src.len().min(dst.len());
     let head = n.min(src.len() - phase);
     dst[..head].copy_from_slice(&src[phase..phase + head]);
@@ -46,7 +46,7 @@ fn suffix<T: Pod>(dst: &mut [T], src: &[T], phase: usize) {
     }
 }
 
-/// Each element of `src` `n` times.
+/// Repeats each element of `src` `n` times.
 fn prefix<T: Pod>(dst: &mut [T], src: &[T], at: usize, n: usize) {
     let (row, within) = (at / n, at % n);
     let (head, body) = dst.split_at_mut(dst.len().min(n - within));
@@ -56,7 +56,7 @@ fn prefix<T: Pod>(dst: &mut [T], src: &[T], at: usize, n: usize) {
     }
 }
 
-/// A place in a strided view: the index and the input's element that it means.
+/// A cursor in a strided view: the index, and the input element at it.
 struct Odometer<'a> {
     walk: &'a [Word],
     index: [usize; MAX_DIMS],
@@ -77,7 +77,7 @@ impl<'a> Odometer<'a> {
         o
     }
 
-    /// Steps the axis `k` and those outside it, after the inner ones have run through.
+    /// Advances axis `k`, and the axes outside it on overflow, after the inner axes have wrapped.
     #[inline]
     fn carry(&mut self, k: usize) {
         for (axis, index) in self.walk.chunks_exact(2).zip(&mut self.index).take(k + 1).rev() {
@@ -113,7 +113,7 @@ fn strided<T: Pod>(dst: &mut [T], src: &[T], mut o: Odometer<'_>) {
                 run.iter_mut().zip(back).for_each(|(d, s)| *d = *s);
             }
         }
-        // To the last element of the run, then one step that carries.
+        // Moves to the last element of the run, then takes one step that carries.
         let ahead = run.len() - 1;
         o.index[inner] += ahead;
         o.offset = o.offset.wrapping_add(ahead.wrapping_mul(stride as usize));

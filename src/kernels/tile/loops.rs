@@ -7,12 +7,12 @@ use crate::simd;
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use std::ops::{BitAnd, BitXor};
 
-/// An operation of one operand. The value carries the immediates.
+/// A unary operation. The value carries the immediates.
 pub(super) trait Map<T>: Copy {
     fn at(self, x: T) -> T;
 }
 
-/// An operation of two operands.
+/// A binary operation.
 pub(super) trait Zip<T>: Copy {
     type Out: Pod;
     fn at(self, x: T, y: T) -> Self::Out;
@@ -36,9 +36,9 @@ simd! {
     }
 }
 
-/// Words that are chosen by their bits.
+/// Words that `select` picks by bit masks.
 trait Word: Pod + BitAnd<Output = Self> + BitXor<Output = Self> {
-    /// All bits, or none.
+    /// All bits set, or none.
     fn mask(on: bool) -> Self;
 }
 
@@ -61,7 +61,8 @@ simd! {
     }
 }
 
-/// `dst` = b where the byte of `cond` is not 0, else c. By bits: a choice between two loads would become a gather.
+/// `dst` = b if the byte of `cond` is not 0, else c. Uses bit masks: a selection between two loads would become a
+/// gather.
 pub(super) fn select<T: Pod>(dst: &mut [T], cond: &[u8], b: &[T], c: &[T]) {
     match size_of::<T>() {
         8 => choose::<u64>(cast_slice_mut(dst), cond, cast_slice(b), cast_slice(c)),
@@ -71,7 +72,7 @@ pub(super) fn select<T: Pod>(dst: &mut [T], cond: &[u8], b: &[T], c: &[T]) {
     }
 }
 
-/// `dst` = a / b; 0 where b is 0, and the first such place.
+/// `dst` = a / b, 0 if b is 0. Returns the first position with b = 0.
 pub(super) fn divide<T: Int>(dst: &mut [T], a: &[T], b: &[T]) -> Option<usize> {
     let mut bad = false;
     for ((d, x), y) in dst.iter_mut().zip(a).zip(b) {
@@ -82,7 +83,7 @@ pub(super) fn divide<T: Int>(dst: &mut [T], a: &[T], b: &[T]) -> Option<usize> {
     if bad { b.iter().position(|y| *y == T::default()) } else { None }
 }
 
-/// What the arithmetic of floats and integers has in common. Integers wrap.
+/// Arithmetic of floats and integers. Integers wrap.
 pub(super) trait Number: Pod + PartialOrd {
     fn neg(self) -> Self;
     fn abs(self) -> Self;
@@ -92,13 +93,13 @@ pub(super) trait Number: Pod + PartialOrd {
     fn mul(self, y: Self) -> Self;
     fn max(self, y: Self) -> Self;
     fn min(self, y: Self) -> Self;
-    /// The sum of two immediates, cut to the type's range.
+    /// The sum of two immediates, clamped to the type's range.
     fn imm(x: f64, y: f64) -> Self;
 }
 
 /// Integers.
 pub(super) trait Int: Number + Default + Eq {
-    /// The quotient, 0 for a zero divisor, and whether that is what happened.
+    /// The quotient (0 for a zero divisor), and whether the divisor is zero.
     fn quotient(self, y: Self) -> (Self, bool);
 }
 
@@ -122,7 +123,7 @@ macro_rules! number_float {
             fn mul(self, y: $t) -> $t { self * y }
             #[inline(always)]
             fn max(self, y: $t) -> $t {
-                // Of equal operands (zeros) the one with the sign bit clear.
+                // Of two zeros, the positive one.
                 let first = self > y || self.is_nan() || (self == y && y.is_sign_negative());
                 if first { self } else { y }
             }
@@ -213,7 +214,7 @@ maps! { Real:
     Floor |x| x.floor();
     Ceil |x| x.ceil();
     Round |x| x.round_even();
-    // NaN fails the comparison and stays.
+    // NaN fails the comparison and passes through.
     Relu |x| if x <= T::ZERO { T::ZERO } else { x };
 }
 

@@ -1,15 +1,15 @@
-//! The element-wise tile interpreter: the one kernel of every point-wise op and every fused element-wise region.
+//! The tile interpreter: the one kernel of all pointwise ops and fused pointwise regions.
 //!
-//! A [`Program`] is a list of operations on values of one length. The kernel walks the elements in tiles that stay in
-//! the first-level cache and does each step on a whole tile, so that fusing needs no code generation: an unfused op
-//! is a program of one step. Each step rounds on its own, so a fused program gives the bits of the separate ops.
+//! A [`Program`] is a list of operations on values of one length. The kernel walks the elements in tiles that fit the
+//! first-level cache and runs each step on a whole tile. So fusion needs no code generation, and an unfused op is a
+//! program of one step. Each step rounds separately, so a fused program has the bits of the separate ops.
 //!
-//! Operands of the kernel: reads are the program's inputs in order; writes are its outputs in order, each split
-//! `PerUnit(UNIT)`, then, if [`scratch_len`] is not 0, scratch of [`Line`](crate::arena::tensor::Line)s split
-//! `PerThread(scratch_len / LINE)`. An input of access `Full` may be written in place by an output of the same element
-//! size. Parameters are [`Program::to_words`]; units are [`units`].
+//! Operands of the kernel: reads are the program's inputs in order. Writes are its outputs in order, each
+//! `PerUnit(UNIT)`, then, if [`scratch_len`] is not 0, scratch of [`Line`](crate::arena::tensor::Line)s,
+//! `PerThread(scratch_len / LINE)`. An output may be in place of an input with access `Full` and the same element size.
+//! Parameters are [`Program::to_words`]; the number of units is [`units`].
 //!
-//! `op` and `program` are for the compiler; [`run`] for the executor; [`eval`] for constant folding and tests.
+//! `op` and `program` are for the compiler, [`run`] for the executor, [`eval`] for constant folding and tests.
 
 mod apply;
 mod cast;
@@ -28,10 +28,10 @@ pub use plan::scratch_len;
 pub use program::{Access, Input, MAX_DIMS, MAX_INPUTS, MAX_OUTPUTS, MAX_STEPS, Program, Step};
 pub use run::{eval, run};
 
-/// Elements of a tile: with the usual handful of `f32` values the tile's slots fill a third of a 48 KiB cache.
+/// Elements of a tile. The slots of a typical `f32` program (a handful) fill a third of a 48 KiB cache.
 pub const TILE: usize = 512;
 
-/// Elements of a unit, the grain in which threads share a program.
+/// Elements of a unit.
 pub const UNIT: usize = 8 * TILE;
 
 /// Units of a program of `len` elements.

@@ -1,9 +1,9 @@
-//! The operations that a tile program is made of.
+//! The operations of tile programs.
 //!
-//! Invariant: `TileOp::ALL[op as usize] == op`. [`supports`] is the whole truth about which element types an
-//! operation has; `apply` holds an arm for each.
+//! Invariant: `TileOp::ALL[op as usize] == op`. [`supports`] alone decides which element types an operation has;
+//! `apply` has an arm for each.
 
-use crate::kernels::elem::Elem;
+use crate::arena::DType;
 
 macro_rules! ops {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -126,8 +126,8 @@ ops! {
     Clamp,
     /// a converted from `elem` to `out`: see `cast`.
     Cast,
-    /// The constant `imm[0] + imm[1]`, summed exactly for integers (so that two floats can spell any `i64`)
-    /// and cut to the type's range.
+    /// The constant `imm[0] + imm[1]`. For integers the sum is exact (two floats can represent any `i64`) and clamped
+    /// to the type's range.
     Fill,
 }
 
@@ -154,18 +154,18 @@ impl TileOp {
 
     /// The element type of operand `k` of a step on `elem`.
     #[inline]
-    pub fn operand(self, elem: Elem, k: usize) -> Elem {
-        if self == TileOp::Select && k == 0 { Elem::Bool } else { elem }
+    pub fn operand(self, elem: DType, k: usize) -> DType {
+        if self == TileOp::Select && k == 0 { DType::Bool } else { elem }
     }
 }
 
-/// Whether `op` has a form for operands of type `elem`. ([`TileOp::Cast`] takes any pair.)
-pub fn supports(op: TileOp, elem: Elem) -> bool {
+/// Whether `op` exists for operands of type `elem`. ([`TileOp::Cast`] takes any pair of [`DType::REAL`].)
+pub fn supports(op: TileOp, elem: DType) -> bool {
     use TileOp::*;
     match op {
-        Copy | Select | Cast | Fill => true,
-        Not | And | Or => elem == Elem::Bool,
-        Eq | Ne => elem.is_float() || elem.is_int() || elem == Elem::Bool,
+        Copy | Select | Cast | Fill => elem != DType::C64,
+        Not | And | Or => elem == DType::Bool,
+        Eq | Ne => elem.is_float() || elem.is_int() || elem == DType::Bool,
         Neg | Abs | Sign | Add | Sub | Mul | Div | Max | Min | Lt | Le | Gt | Ge | Clamp => {
             elem.is_float() || elem.is_int()
         }

@@ -1,28 +1,41 @@
-//! From a program to words: which steps live, where each value lies, and the code that [`super::code`] reads.
+//! Plans a program: finds the live steps and gives each value a location. [`super::code`] writes the plan as words.
 //!
-//! Invariant: a step's result never lies in the slot of one of its operands; a slot that is filled once per call is
-//! never reused; every other slot is free again after the last use of its value.
+//! Invariant: a step's result is never in the slot of one of its operands. A slot that is filled once per call is never
+//! reused. Every other slot is free after the last use of its value.
 
 use super::TILE;
-use super::code::{Kind, Place, Word, encode};
 use super::op::TileOp;
-use super::program::{Access, Program, Step};
+use super::program::{Access, Program, Step, merged};
+use crate::arena::DType;
 use crate::arena::tensor::LINE;
-use crate::kernels::elem::Elem;
 
-/// Neighbouring dimensions that walk as one merged, those of size 1 dropped: `(dim, stride)`, outermost first.
-pub(super) fn merged(dims: &[usize], strides: &[isize]) -> Vec<(usize, isize)> {
-    let mut out: Vec<(usize, isize)> = Vec::new();
-    for (&dim, &stride) in dims.iter().zip(strides).filter(|(d, _)| **d != 1) {
-        match out.last_mut() {
-            Some(last) if last.1 == stride * dim as isize => *last = (last.0 * dim, stride),
-            _ => out.push((dim, stride)),
-        }
-    }
-    out
+/// How an input is read, with trivial cases reduced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// No step reads it.
+    Unused,
+    Full,
+    Scalar,
+    Suffix(usize),
+    Prefix(usize),
+    /// `(dim, stride)`, outermost first.
+    Strided {
+        base: usize,
+        walk: Vec<(usize, isize)>,
+    },
 }
 
-/// An input's access with its trivial cases reduced to simpler ones.
+/// The location of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    None,
+    /// An input, and the slot of its tile if it is not read in place.
+    Input(u16, u16),
+    Slot(u16),
+    Out(u16),
+}
+
+/// An input's access, with trivial cases reduced to simpler ones.
 fn normal(access: &Access, len: usize) -> Kind {
     match access {
         Access::Full => Kind::Full,
@@ -47,7 +60,7 @@ fn normal(access: &Access, len: usize) -> Kind {
     }
 }
 
-/// Slots, first fit.
+/// Allocates slots, first fit.
 #[derive(Default)]
 struct Slots {
     free: Vec<u16>,
@@ -56,7 +69,7 @@ struct Slots {
 }
 
 impl Slots {
-    fn take(&mut self, elem: Elem) -> u16 {
+    fn take(&mut self, elem: DType) -> u16 {
         self.widest = self.widest.max(elem.size());
         self.free.pop().unwrap_or_else(|| {
             self.count += 1;
@@ -65,31 +78,31 @@ impl Slots {
     }
 }
 
-/// The program with its places decided.
+/// A program with a location for each value.
 pub(super) struct Plan {
     pub len: usize,
-    /// Kind, type and slot of each input; a slot is where a tile of it goes when it cannot be read where it lies.
-    pub inputs: Vec<(Kind, Elem, Option<u16>)>,
-    /// Constants, done once per call, with their slots.
+    /// Kind, type and slot of each input. The slot receives tiles of inputs that cannot be read in place.
+    pub inputs: Vec<(Kind, DType, Option<u16>)>,
+    /// Constants, computed once per call, and their slots.
     pub once: Vec<(Step, Place)>,
     /// The other live steps.
     pub steps: Vec<(Step, Place, [Place; 3])>,
-    pub outputs: Vec<Elem>,
+    pub outputs: Vec<DType>,
     pub slots: u16,
-    /// Lines of a slot.
+    /// Cache lines of a slot.
     pub lines: usize,
 }
 
-/// What is known about one value while planning.
+/// Liveness of one value.
 #[derive(Clone, Copy, Default)]
 struct Life {
-    /// One past the last step that reads it; 0 if none does.
+    /// One past the last step that reads it; 0 if no step does.
     end: usize,
-    /// The output that it is, if it is one.
+    /// The output that it becomes, if any.
     out: Option<u16>,
 }
 
-/// The steps, with a copy at the end for each output that is an input or the same value as an earlier output.
+/// The steps, with a copy appended for each output that is an input or repeats an earlier output.
 fn with_copies(p: &Program) -> (Vec<Step>, Vec<Life>) {
     let mut steps = p.steps.clone();
     let mut life = vec![Life::default(); p.inputs.len() + steps.len()];
@@ -102,7 +115,7 @@ fn with_copies(p: &Program) -> (Vec<Step>, Vec<Life>) {
             life.push(Life { end: 0, out: Some(j as u16) });
         }
     }
-    // Backwards, so that a step which nothing reads keeps nothing alive.
+    // In reverse order, so that a dead step keeps nothing alive.
     for (s, step) in steps.iter().enumerate().rev() {
         let v = p.inputs.len() + s;
         if life[v].out.is_some() || life[v].end > 0 {
@@ -120,11 +133,11 @@ impl Plan {
     pub(super) fn new(p: &Program) -> Plan {
         assert_eq!(p.check(), Ok(()), "a tile program that does not hold together");
         let (steps, life) = with_copies(p);
-        let outputs: Vec<Elem> = p.outputs.iter().filter_map(|o| p.elem(*o)).collect();
+        let outputs: Vec<DType> = p.outputs.iter().filter_map(|o| p.elem(*o)).collect();
         let mut slots = Slots::default();
         let mut plan = Plan { len: p.len, inputs: vec![], once: vec![], steps: vec![], outputs, slots: 0, lines: 0 };
         let mut place = vec![Place::None; life.len()];
-        // Once-per-call values first: their slots must not come from the free list, nor go there.
+        // Slots of once-per-call values come first: they must neither come from the free list nor return to it.
         let once = |kind: &Kind| match kind {
             Kind::Scalar => true,
             Kind::Suffix(n) => TILE.is_multiple_of(*n),
@@ -142,7 +155,7 @@ impl Plan {
                 plan.once.push((*step, place[v]));
             }
         }
-        // A whole input needs a slot only for when it is written in place.
+        // An input with access `Full` uses its slot only if it is written in place.
         for (kind, elem, slot) in &mut plan.inputs {
             let inplace = plan.outputs.iter().any(|o| o.size() == elem.size());
             if slot.is_none() && *kind != Kind::Unused && (*kind != Kind::Full || inplace) {
@@ -183,7 +196,7 @@ impl Plan {
                 *to = place[usize::from(from)];
             }
             self.steps.push((*step, place[v], args));
-            // After the result has its slot, so that it cannot be an operand's.
+            // After the result has its slot, so that it cannot be an operand's slot.
             let mut dead = step.args;
             dead[..step.op.arity()].sort_unstable();
             for (k, a) in dead.iter().take(step.op.arity()).enumerate() {
@@ -204,17 +217,7 @@ impl Plan {
     }
 }
 
-impl Program {
-    /// The parameter words of the kernel.
-    ///
-    /// # Panics
-    /// If [`Program::check`] does not hold.
-    pub fn to_words(&self) -> Vec<Word> {
-        encode(&Plan::new(self))
-    }
-}
-
-/// Bytes of scratch that a thread needs: a multiple of [`LINE`].
+/// Bytes of scratch for one thread: a multiple of [`LINE`].
 ///
 /// # Panics
 /// If [`Program::check`] does not hold.

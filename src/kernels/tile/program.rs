@@ -1,21 +1,33 @@
 //! A tile program as the compiler builds it.
 //!
-//! Invariant, held by [`Program::check`]: operands come before their uses (inputs first, then steps), element types
-//! agree, and every step is one that [`supports`] allows. `plan` turns a checked program into words.
+//! Invariant, checked by [`Program::check`]: operands precede their uses (inputs first, then steps), element types
+//! agree, and [`supports`] allows every step. `plan` compiles a checked program to words.
 
 use super::op::{TileOp, supports};
-use crate::kernels::elem::Elem;
+use crate::arena::DType;
 
-/// Most inputs that a program may have.
+/// Maximal number of inputs.
 pub const MAX_INPUTS: usize = 16;
-/// Most outputs that a program may have.
+/// Maximal number of outputs.
 pub const MAX_OUTPUTS: usize = 8;
-/// Most steps that a program may have.
+/// Maximal number of steps.
 pub const MAX_STEPS: usize = 256;
-/// Most dimensions of a strided view, after neighbours that walk as one are merged.
+/// Maximal number of dimensions of a strided view, after contiguous dimensions are merged.
 pub const MAX_DIMS: usize = 8;
 
-/// Which element of an input belongs to element `i` of the program.
+/// Merges adjacent dimensions with contiguous strides and drops those of size 1: `(dim, stride)`, outermost first.
+pub(super) fn merged(dims: &[usize], strides: &[isize]) -> Vec<(usize, isize)> {
+    let mut out: Vec<(usize, isize)> = Vec::new();
+    for (&dim, &stride) in dims.iter().zip(strides).filter(|(d, _)| **d != 1) {
+        match out.last_mut() {
+            Some(last) if last.1 == stride * dim as isize => *last = (last.0 * dim, stride),
+            _ => out.push((dim, stride)),
+        }
+    }
+    out
+}
+
+/// Which element of an input is read for element `i` of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Element `i`.
@@ -26,13 +38,13 @@ pub enum Access {
     Suffix(usize),
     /// Element `i / n`: a vector along the first axes.
     Prefix(usize),
-    /// Element `base + Σ indexₖ · stridesₖ`, where `index` is `i` spelled in `dims`, the last running fastest.
+    /// Element `base + Σ indexₖ · stridesₖ`, where `index` is the row-major multi-index of `i` in `dims`.
     Strided {
-        /// The view's dimensions; their product is the program's length.
+        /// Dimensions of the view; their product is the program's length.
         dims: Vec<usize>,
-        /// Step of each dimension in elements: 0 broadcasts, negative walks backwards.
+        /// Stride of each dimension in elements: 0 broadcasts, negative reverses.
         strides: Vec<isize>,
-        /// The element of index 0.
+        /// Offset of index 0.
         base: usize,
     },
 }
@@ -41,48 +53,48 @@ pub enum Access {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
     /// Type of the elements.
-    pub elem: Elem,
-    /// Which of them belong to an element of the program.
+    pub elem: DType,
+    /// How elements are read.
     pub access: Access,
 }
 
 /// One operation on tiles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// What to do.
+    /// The operation.
     pub op: TileOp,
     /// Type of the operands (of `b` and `c` for [`TileOp::Select`]; of the result for [`TileOp::Fill`]).
-    pub elem: Elem,
+    pub elem: DType,
     /// Type of the result.
-    pub out: Elem,
-    /// Operands: input `k` is `k`, step `s` is `inputs + s`. Those past the arity are ignored.
+    pub out: DType,
+    /// Operands: `k` is input `k`, `inputs + s` is step `s`. Operands beyond the arity are ignored.
     pub args: [u16; 3],
     /// Immediates.
     pub imm: [f64; 2],
 }
 
 impl Step {
-    /// A step whose result type follows from the operation. Missing operands are 0.
-    pub fn new(op: TileOp, elem: Elem, args: &[u16], imm: [f64; 2]) -> Step {
+    /// A step whose result type follows from the operation. Missing operands become 0.
+    pub fn new(op: TileOp, elem: DType, args: &[u16], imm: [f64; 2]) -> Step {
         let mut all = [0; 3];
         for (to, from) in all.iter_mut().zip(args) {
             *to = *from;
         }
-        Step { op, elem, out: if op.compares() { Elem::Bool } else { elem }, args: all, imm }
+        Step { op, elem, out: if op.compares() { DType::Bool } else { elem }, args: all, imm }
     }
 
     /// A conversion.
-    pub fn cast(from: Elem, to: Elem, arg: u16) -> Step {
+    pub fn cast(from: DType, to: DType, arg: u16) -> Step {
         Step { op: TileOp::Cast, elem: from, out: to, args: [arg, 0, 0], imm: [0.0; 2] }
     }
 }
 
-/// A point-wise computation over `len` elements.
+/// A pointwise computation over `len` elements.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Program {
-    /// What is read.
+    /// Inputs.
     pub inputs: Vec<Input>,
-    /// What is done, in order.
+    /// Steps, in order of execution.
     pub steps: Vec<Step>,
     /// Operand index of each output.
     pub outputs: Vec<u16>,
@@ -92,7 +104,7 @@ pub struct Program {
 
 impl Program {
     /// Type of operand `v`, if there is one.
-    pub fn elem(&self, v: u16) -> Option<Elem> {
+    pub fn elem(&self, v: u16) -> Option<DType> {
         let v = usize::from(v);
         match self.inputs.get(v) {
             Some(input) => Some(input.elem),
@@ -100,12 +112,15 @@ impl Program {
         }
     }
 
-    /// Whether the invariant in the head of this file holds; if not, what is wrong.
+    /// Checks the invariant in the head of this file; `Err` says what is wrong.
     pub fn check(&self) -> Result<(), &'static str> {
         if self.inputs.len() > MAX_INPUTS || self.outputs.len() > MAX_OUTPUTS || self.steps.len() > MAX_STEPS {
             return Err("too many inputs, outputs or steps");
         }
         for input in &self.inputs {
+            if input.elem == DType::C64 {
+                return Err("an input of complex numbers");
+            }
             self.check_access(&input.access)?;
         }
         for (s, step) in self.steps.iter().enumerate() {
@@ -126,7 +141,7 @@ impl Program {
                 if dims.len() != strides.len() || dims.iter().product::<usize>() != self.len {
                     return Err("a strided view that does not fit the program's length");
                 }
-                if super::plan::merged(dims, strides).len() > MAX_DIMS {
+                if merged(dims, strides).len() > MAX_DIMS {
                     return Err("a strided view of too many dimensions");
                 }
                 Ok(())
@@ -138,9 +153,12 @@ impl Program {
         if !supports(step.op, step.elem) {
             return Err("an operation that its element type does not have");
         }
-        let natural = if step.op.compares() { Elem::Bool } else { step.elem };
+        let natural = if step.op.compares() { DType::Bool } else { step.elem };
         if step.op != TileOp::Cast && step.out != natural {
             return Err("a step whose result type is not the operation's");
+        }
+        if step.out == DType::C64 {
+            return Err("a step to complex numbers");
         }
         for (k, arg) in step.args.iter().take(step.op.arity()).enumerate() {
             if usize::from(*arg) >= v {

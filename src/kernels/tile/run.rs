@@ -1,25 +1,25 @@
-//! The kernel: tiles over a range of units, steps over a tile.
+//! The kernel: walks tiles over a range of units, and steps over a tile.
 //!
-//! Invariant: what an element's result is depends on its index and the inputs alone, not on the range or the tile it
-//! is computed in.
+//! Invariant: the result of an element depends on its index and the inputs alone, not on the range or the tile.
 
 use super::apply::{apply, fill};
-use super::code::{AccessCode, Code, InputCode, Place, StepCode};
+use super::code::{AccessCode, Code, InputCode, StepCode};
 use super::load::{load, place};
+use super::plan::Place;
 use super::program::{MAX_INPUTS, MAX_OUTPUTS, Program};
 use super::{TILE, UNIT, scratch_len};
+use crate::arena::DType;
 use crate::arena::tensor::{LINE, Line};
 use crate::kernels::abi::Args;
-use crate::kernels::elem::Elem;
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
 
 /// The operands of a call as bytes.
 pub(super) struct Operands<'a> {
-    /// The inputs, whole; empty for one that is written in place.
+    /// The inputs, whole; empty if written in place.
     pub inputs: [&'a [u8]; MAX_INPUTS],
-    /// For an input that is written in place, the output that it shares its bytes with.
+    /// For an input written in place, the output that shares its bytes.
     pub inplace: [Option<u8>; MAX_INPUTS],
-    /// The outputs, from the range's first element on.
+    /// The outputs; element 0 is the first element of the range.
     pub outs: [&'a mut [u8]; MAX_OUTPUTS],
     /// This thread's scratch.
     pub slots: &'a mut [u8],
@@ -31,11 +31,11 @@ impl Operands<'_> {
     }
 }
 
-/// A call under way.
+/// The state of a call.
 struct Call<'a, 'c> {
     code: Code<'c>,
     ops: &'c mut Operands<'a>,
-    /// The current tile of each input where it lies in place; empty where it is in the input's slot.
+    /// The current tile of each input that is read in place; empty if the tile is in the input's slot.
     now: [&'a [u8]; MAX_INPUTS],
     /// Bytes of a slot.
     stride: usize,
@@ -43,7 +43,7 @@ struct Call<'a, 'c> {
     lo: usize,
 }
 
-/// A tile: `n` elements from element `at` on.
+/// A tile: elements `at..at + n`.
 #[derive(Clone, Copy)]
 struct Tile {
     at: usize,
@@ -52,7 +52,7 @@ struct Tile {
 
 /// Read operand `i` of `elem`, as bytes.
 #[inline]
-fn read<'a>(args: &Args<'a>, i: usize, elem: Elem) -> &'a [u8] {
+fn read<'a>(args: &Args<'a>, i: usize, elem: DType) -> &'a [u8] {
     match elem.size() {
         1 => args.read::<u8>(i),
         2 => cast_slice(args.read::<u16>(i)),
@@ -63,7 +63,7 @@ fn read<'a>(args: &Args<'a>, i: usize, elem: Elem) -> &'a [u8] {
 
 /// Written operand `j` of `elem`, as bytes.
 #[inline]
-fn write<'a>(args: &mut Args<'a>, j: usize, elem: Elem) -> &'a mut [u8] {
+fn write<'a>(args: &mut Args<'a>, j: usize, elem: DType) -> &'a mut [u8] {
     match elem.size() {
         1 => args.write::<u8>(j),
         2 => cast_slice_mut(args.write::<u16>(j)),
@@ -72,7 +72,7 @@ fn write<'a>(args: &mut Args<'a>, j: usize, elem: Elem) -> &'a mut [u8] {
     }
 }
 
-/// The tile kernel. See the head of the module for its operands.
+/// The tile kernel. `tile/mod.rs` documents its operands.
 pub fn run(args: &mut Args<'_>) {
     let code = Code::new(args.params());
     if code.direct() {
@@ -95,8 +95,8 @@ pub fn run(args: &mut Args<'_>) {
     execute(code, &mut ops, units.start * UNIT, units.end * UNIT, &mut |element| args.fault(element));
 }
 
-/// One step from whole inputs to one output: over the range in one piece; or, where it is done in the place of an
-/// input, tile by tile from a copy of that.
+/// Runs a program of one step from whole inputs to one output: over the range at once or, if the output is in place of
+/// an input, tile by tile from a copy.
 #[inline]
 fn run_direct(args: &mut Args<'_>, code: Code<'_>) {
     let units = args.units();
@@ -137,7 +137,7 @@ fn run_direct(args: &mut Args<'_>, code: Code<'_>) {
     }
 }
 
-/// Computes elements `lo .. hi` of a program, `hi` cut to its length.
+/// Computes elements `lo..hi` of a program; `hi` is clipped to its length.
 pub(super) fn execute(code: Code<'_>, ops: &mut Operands<'_>, lo: usize, hi: usize, fault: &mut dyn FnMut(usize)) {
     let hi = hi.min(code.len());
     if lo >= hi {
@@ -157,7 +157,7 @@ pub(super) fn execute(code: Code<'_>, ops: &mut Operands<'_>, lo: usize, hi: usi
 }
 
 impl<'a> Call<'a, '_> {
-    /// Fills the slots that serve every tile.
+    /// Fills the slots that hold once-per-call values.
     fn prologue(&mut self, hi: usize) {
         let tile = Tile { at: self.lo, n: TILE.min(hi - self.lo) };
         for step in self.code.once_codes() {
@@ -174,7 +174,7 @@ impl<'a> Call<'a, '_> {
         }
     }
 
-    /// Finds or fetches this tile of every input.
+    /// Locates or fetches this tile of every input.
     #[inline]
     fn load(&mut self, tile: Tile) {
         for i in 0..self.code.inputs() {
@@ -186,7 +186,7 @@ impl<'a> Call<'a, '_> {
                     self.now[i] = &self.ops.inputs[i][tile.at * size..(tile.at + tile.n) * size];
                 }
                 (AccessCode::Full, Some(j)) => {
-                    // Before any step writes: the bytes are about to be the output's.
+                    // Before any step writes: an output is about to overwrite these bytes.
                     let from = &self.ops.outs[usize::from(j)][(tile.at - self.lo) * size..][..tile.n * size];
                     self.ops.slots[input.slot * self.stride..][..from.len()].copy_from_slice(from);
                 }
@@ -212,11 +212,11 @@ impl<'a> Call<'a, '_> {
         }
     }
 
-    /// Does one step on one tile; the first bad element of it, if there is one.
+    /// Runs one step on one tile. Returns its first bad element.
     #[inline]
     fn step(&mut self, step: &StepCode, tile: Tile) -> Option<usize> {
         let (stride, len) = (self.stride, tile.n * step.out.size());
-        // What holds the result is taken out, so that all else may be read.
+        // The destination is moved out, so that everything else can be borrowed.
         match step.to.place() {
             Place::Out(j) => {
                 let j = usize::from(j);
@@ -243,7 +243,7 @@ impl<'a> Call<'a, '_> {
         }
     }
 
-    /// Does `step` on its operands; `slot` gives those that are in slots.
+    /// Applies `step`; `slot` returns operands that are in slots.
     #[inline(always)]
     fn apply<'s>(
         &'s self,
@@ -274,7 +274,7 @@ impl<'a> Call<'a, '_> {
     }
 }
 
-/// Whether one fetch serves every tile of a call.
+/// Whether one fetch serves all tiles of a call.
 #[inline]
 fn once(access: AccessCode<'_>) -> bool {
     match access {
@@ -284,8 +284,8 @@ fn once(access: AccessCode<'_>) -> bool {
     }
 }
 
-/// Runs a whole program on byte buffers of any alignment: for constant folding and tests. `Err` holds the first
-/// element at which the program faulted (an integer division by zero).
+/// Runs a whole program on byte buffers of any alignment, for constant folding and tests. `Err` holds the first element
+/// that faulted (an integer division by zero).
 ///
 /// # Panics
 /// If [`Program::check`] does not hold, or a buffer is too short.

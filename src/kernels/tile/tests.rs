@@ -1,12 +1,12 @@
-//! Every operation against a plain scalar form, every access against its definition, and the promises of the head:
+//! Each operation against a scalar form, each access against its definition, and the invariants of `tile/mod.rs`:
 //! ranges, tiles, in-place operands and instruction sets change no bit.
 
 use super::code::Code;
 use super::run::{Operands, execute, run as tile_run};
 use super::*;
+use crate::arena::DType;
 use crate::arena::tensor::{LINE, Line};
 use crate::kernels::abi::Split;
-use crate::kernels::elem::Elem;
 use crate::kernels::harness::{self, In, Out};
 use crate::kernels::simd::{self, Isa};
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
@@ -78,7 +78,7 @@ fn run_in(p: &Program, inputs: &[Buffer], inplace: &[(usize, usize)], grain: usi
     (outs, first)
 }
 
-/// A small generator, so that a failure repeats.
+/// Xorshift64.
 struct Rng(u64);
 
 impl Rng {
@@ -94,7 +94,7 @@ impl Rng {
     }
 }
 
-fn full(elem: Elem) -> Input {
+fn full(elem: DType) -> Input {
     Input { elem, access: Access::Full }
 }
 
@@ -105,11 +105,11 @@ fn mixture(len: usize) -> (Program, Vec<Buffer>) {
     let row = 24;
     let inputs = vec![floats(len), floats(1), floats(row), floats(len.div_ceil(row).max(1)), floats(len)];
     let strided = Access::Strided { dims: vec![len], strides: vec![-1], base: len.saturating_sub(1) };
-    let input = |access| Input { elem: Elem::F32, access };
-    let step = |op, args: &[u16]| Step::new(op, Elem::F32, args, [0.25, 0.0]);
+    let input = |access| Input { elem: DType::F32, access };
+    let step = |op, args: &[u16]| Step::new(op, DType::F32, args, [0.25, 0.0]);
     let p = Program {
         inputs: vec![
-            full(Elem::F32),
+            full(DType::F32),
             input(Access::Scalar),
             input(Access::Suffix(row)),
             input(Access::Prefix(row)),
@@ -123,7 +123,7 @@ fn mixture(len: usize) -> (Program, Vec<Buffer>) {
             step(TileOp::Mul, &[7, 3]),
             step(TileOp::Sub, &[9, 4]),
             step(TileOp::Gt, &[10, 8]),
-            Step::new(TileOp::Select, Elem::F32, &[11, 10, 8], [0.0; 2]),
+            Step::new(TileOp::Select, DType::F32, &[11, 10, 8], [0.0; 2]),
             step(TileOp::Exp, &[0]),
         ],
         outputs: vec![12, 11, 12],
@@ -169,8 +169,8 @@ fn in_place_is_out_of_place() {
     }
     // One step, and both operands written in place by two outputs.
     let p = Program {
-        inputs: vec![full(Elem::F32), full(Elem::F32)],
-        steps: vec![Step::new(TileOp::Sub, Elem::F32, &[0, 1], [0.0; 2])],
+        inputs: vec![full(DType::F32), full(DType::F32)],
+        steps: vec![Step::new(TileOp::Sub, DType::F32, &[0, 1], [0.0; 2])],
         outputs: vec![2, 0],
         len: 2 * TILE + 3,
     };
@@ -184,7 +184,7 @@ fn in_place_is_out_of_place() {
     }
 }
 
-/// A program of one step is done over either operand, in any ranges of units, and finds what it finds elsewhere.
+/// A program of one step may run in place of either operand, in any ranges of units, with equal results and faults.
 #[test]
 fn one_step_in_place() {
     let len = 2 * UNIT + 2 * TILE + 3;
@@ -204,7 +204,7 @@ fn one_step_in_place() {
     let [a, b] = [3, 7].map(|k| (0..len as i32).map(|i| i * k % 97 + 1).collect::<Vec<_>>());
     let mut zero = b.clone();
     zero[UNIT + TILE + 5] = 0;
-    for p in [step(TileOp::Sub, Elem::I32), step(TileOp::Div, Elem::I32)] {
+    for p in [step(TileOp::Sub, DType::I32), step(TileOp::Div, DType::I32)] {
         let want = run(&p, &a, &b, None);
         assert!(want.is_ok());
         let fails = run(&p, &a, &zero, None);
@@ -237,8 +237,8 @@ fn division_by_zero_names_the_first_element() {
     divisor[2 * UNIT + 9] = 0;
     divisor[UNIT + 700] = 0;
     let p = Program {
-        inputs: vec![full(Elem::I32), full(Elem::I32)],
-        steps: vec![Step::new(TileOp::Div, Elem::I32, &[0, 1], [0.0; 2])],
+        inputs: vec![full(DType::I32), full(DType::I32)],
+        steps: vec![Step::new(TileOp::Div, DType::I32, &[0, 1], [0.0; 2])],
         outputs: vec![2],
         len,
     };
@@ -255,15 +255,15 @@ fn division_by_zero_names_the_first_element() {
 
 #[test]
 fn dead_steps_and_shared_slots() {
-    // A long chain needs few slots, and a step that nothing reads none at all.
-    let mut p = Program { inputs: vec![full(Elem::F32)], steps: vec![], outputs: vec![], len: 4 * TILE };
+    // A long chain needs few slots; a dead step needs none.
+    let mut p = Program { inputs: vec![full(DType::F32)], steps: vec![], outputs: vec![], len: 4 * TILE };
     for s in 0..100u16 {
-        p.steps.push(Step::new(TileOp::Add, Elem::F32, &[s, s.saturating_sub(1)], [0.0; 2]));
+        p.steps.push(Step::new(TileOp::Add, DType::F32, &[s, s.saturating_sub(1)], [0.0; 2]));
     }
-    p.steps.push(Step::new(TileOp::Exp, Elem::F64, &[0], [0.0; 2]));
+    p.steps.push(Step::new(TileOp::Exp, DType::F64, &[0], [0.0; 2]));
     assert!(p.check().is_err());
     p.steps.pop();
-    p.steps.push(Step::new(TileOp::Exp, Elem::F32, &[0], [0.0; 2]));
+    p.steps.push(Step::new(TileOp::Exp, DType::F32, &[0], [0.0; 2]));
     p.outputs = vec![100];
     assert!(scratch_len(&p) <= 5 * TILE * 4, "{}", scratch_len(&p));
     let mut out = vec![0f32; p.len];

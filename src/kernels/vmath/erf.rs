@@ -1,17 +1,17 @@
-//! The error function and the normal distribution function in its exact form.
+//! The error function and the exact GELU.
 //!
-//! Both rest on Φ(−a) = e^(−a²/2) · mills(u) / (a + b), which keeps its relative accuracy down to underflow: b is such
-//! that `mills` hardly changes, so the errors of its polynomial hardly count.
+//! Both use Φ(−a) = e^(−a²/2) · mills(u) / (a + b), which keeps its relative accuracy down to underflow. b is chosen so
+//! that `mills` is nearly constant; so the error of its polynomial contributes little.
 
 use super::exp::{Power, power};
 use super::real::Real;
 use super::sigmoid::nan_below;
 
-/// Φ(−a) and e^(−a²/2) for a ≥ 0, where h + low is a²/2 to twice the precision.
+/// Φ(−a) and e^(−a²/2) for a ≥ 0. h + low is a²/2 to twice the precision.
 #[inline(always)]
 fn upper<T: Real>(a: T, h: T, low: T) -> (Power<T>, Power<T>) {
     let e = power(-h, low);
-    // 1 / (a + b) and 1 / (a + c) with one division; what the former lacks is `lack` times it.
+    // 1 / (a + b) and 1 / (a + c) with one division. `lack` is the relative error of the former.
     let (b, c) = (T::MILLS_B, T::MILLS_C);
     let (d, far) = (a + b, a + c);
     let r = T::ONE / (d * far);
@@ -42,7 +42,7 @@ pub fn erf<T: Real>(x: T) -> T {
     if a < T::ONE { small } else { large }
 }
 
-/// [`gelu`] and [`gelu_grad`] of one x.
+/// ([`gelu`], [`gelu_grad`]) of x.
 #[inline(always)]
 pub fn gelu_both<T: Real>(x: T) -> (T, T) {
     let a = x.abs();
@@ -61,13 +61,13 @@ pub fn gelu_both<T: Real>(x: T) -> (T, T) {
     (y, (c * T::INV_SQRT_2PI).mul_add(e.head * two, below))
 }
 
-/// x·Φ(x) = ½x(1 + erf(x/√2)), accurate in the lower tail too; NaN at −∞, as the formula gives.
+/// x·Φ(x) = ½x(1 + erf(x/√2)), accurate in the lower tail, too; NaN at −∞, as the formula gives.
 #[inline(always)]
 pub fn gelu<T: Real>(x: T) -> T {
     gelu_both(x).0
 }
 
-/// The derivative of [`gelu`]: Φ(x) + xφ(x). Off by a few last places of 1, not of itself: it has a root.
+/// The derivative of [`gelu`]: Φ(x) + xφ(x). It has a root, so its error is a few ulp of 1, not of the result.
 #[inline(always)]
 pub fn gelu_grad<T: Real>(x: T) -> T {
     gelu_both(x).1

@@ -1,11 +1,11 @@
-//! The exponential and what is made of it.
+//! The exponential and functions based on it.
 //!
-//! x = n·ln 2 + r with |r| ≤ ½ ln 2, eˣ = 2ⁿ(1 + r + r²q(r)). Comparisons are written so that a NaN passes through.
+//! x = n·ln 2 + r with |r| ≤ ½ ln 2; eˣ = 2ⁿ(1 + r + r²q(r)). Comparisons are written so that NaN passes through.
 
 use super::log::log1p;
 use super::real::Real;
 
-/// `x` cut to `lo ..= hi`; NaN stays.
+/// `x` clamped to `lo..=hi`; NaN stays.
 #[inline(always)]
 fn cut<T: Real>(x: T, lo: T, hi: T) -> T {
     let x = if x < lo { lo } else { x };
@@ -26,37 +26,37 @@ fn reduce<T: Real>(x: T) -> (T, T) {
 #[inline(always)]
 pub fn exp<T: Real>(x: T) -> T {
     let (t, p) = reduce(cut(x, T::EXP_RANGE.0, T::EXP_RANGE.1));
-    // 2ⁿ in two factors, so that the largest and the subnormal results come out with one rounding.
+    // 2ⁿ in two factors, so that the largest and the subnormal results are rounded once.
     let n = t - T::ROUND;
     let half = n.mul_add(T::HALF, T::ROUND);
     let rest = (n - (half - T::ROUND)) + T::ROUND;
     (T::ONE + p) * T::pow2(half) * T::pow2(rest)
 }
 
-/// eˣ for x ≤ 0 or NaN, a few steps shorter.
+/// eˣ for x ≤ 0 or NaN, in fewer steps than [`exp`].
 #[inline(always)]
 pub(super) fn exp_below<T: Real>(x: T) -> T {
     let (t, p) = reduce(if x < T::EXP_RANGE.0 { T::EXP_RANGE.0 } else { x });
     (T::ONE + p) * T::pow2(t + T::LIFT.0) * T::LIFT.1
 }
 
-/// `(head + rest) · lifted` · 2^−[`Real::LIFT`], to half as many bits again as the type has.
+/// `(head + rest) · lifted` · 2^−[`Real::LIFT`], with 1.5 times the precision of the type.
 #[derive(Clone, Copy)]
 pub(super) struct Power<T> {
     pub(super) head: T,
-    /// At most a last place of `head` or two.
+    /// At most one or two ulp of `head`.
     pub(super) rest: T,
-    /// A power of two that is normal even where the product with 2^−`LIFT` is not.
+    /// A power of two that is normal even if its product with 2^−`LIFT` is not.
     pub(super) lifted: T,
 }
 
-/// e^(x − low) for x ≤ 0 and a `low` below the last place of x. The argument is not cut: x may be as far below the
-/// range of `exp` as `LIFT` allows.
+/// e^(x − low) for x ≤ 0 and |low| below an ulp of x. The argument is not clamped: x may be below the range of `exp` as
+/// far as `LIFT` allows.
 #[inline(always)]
 pub(super) fn power<T: Real>(x: T, low: T) -> Power<T> {
     let t = x.mul_add(T::LOG2E, T::ROUND);
     let n = t - T::ROUND;
-    // Exact: both are multiples of the last place of ln 2 or of a finer one, and the difference is below a half.
+    // Exact: both are multiples of the last bit of ln 2 or of a finer one, and the difference is below ½.
     let r = (-n).mul_add(T::LN2_HI, x);
     let less = n.mul_add(T::LN2_LO, low);
     let tail = r * r * T::exp_tail(r);
@@ -70,10 +70,10 @@ pub(super) fn power<T: Real>(x: T, low: T) -> Power<T> {
 #[inline(always)]
 pub fn expm1<T: Real>(x: T) -> T {
     let (t, p) = reduce(cut(x, T::EXPM1_LOW, T::EXP_RANGE.1));
-    // Half of the result, since 2ⁿ itself overflows just before the result does.
+    // Half of the result, because 2ⁿ overflows slightly before the result does.
     let s = T::pow2(t - T::ONE);
     let y = s.mul_add(p, s - T::HALF) * T::TWO;
-    // Halving would lose bits of a subnormal, and the sign of zero.
+    // Halving would lose bits of a subnormal number, and the sign of zero.
     if x.abs() < T::MIN_POSITIVE + T::MIN_POSITIVE { x } else { y }
 }
 
@@ -89,7 +89,7 @@ pub fn tanh<T: Real>(x: T) -> T {
     y.with_sign(x)
 }
 
-/// eˣ where neither x nor eˣ leaves the normal range.
+/// eˣ if neither x nor eˣ leaves the normal range.
 #[inline(always)]
 fn exp_middle<T: Real>(x: T) -> T {
     let (t, p) = reduce(x);

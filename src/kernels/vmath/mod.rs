@@ -1,13 +1,13 @@
-//! Vector math for `f32` and `f64`: scalar forms without branches, and slice forms made of them.
+//! Elementary functions for `f32` and `f64`: branch-free scalar forms, and slice forms made of them.
 //!
 //! Invariant: the bits of a result depend on the argument alone. Every function is a fixed sequence of correctly
-//! rounded operations, so the instruction set, the slice's length and an element's place in it do not matter.
-//! (The sign and payload of a NaN are left open, as Rust leaves them.)
-//! The scalar forms are `inline(always)` for use inside the `simd!` loops of other kernels. Any kernel may call them.
+//! rounded operations, so neither the instruction set nor the slice length nor the position of an element matters. (The
+//! sign and payload of a NaN are unspecified, as in Rust.) The scalar forms are `inline(always)`, for use inside
+//! `simd!` loops of other kernels.
 //!
-//! Every function stays within 2 units of the last place. The worst seen: f32 at every 61st bit pattern against f64
-//! (subnormal results included), f64 at 60 000 points or more a range against numbers of twice its precision (subnormal
-//! results included for gelu, gelu_tanh and silu).
+//! Every function stays within 2 ulp, except where its doc says so. The table gives the largest error found in ulp: for
+//! f32 at every 61st bit pattern against f64 (subnormal results included), for f64 at 60 000 or more points of each
+//! range against numbers of twice the precision (subnormal results included for gelu, gelu_tanh and silu).
 //!
 //! | function | f32 | f64 | | function | f32 | f64 |
 //! |---|---|---|---|---|---|---|
@@ -22,7 +22,7 @@
 //! | rsqrt | 1.49 | 1.50 | | pow | 0.51 | std's |
 //!
 //! (`sin`, `cos` and `tan` of an f64 beyond 2^19 are std's. `elu` is its factor times `expm1`, rounded once more.)
-//! Without fused instructions (a CPU older than AVX2) `mul_add` is a library call, exact but slow.
+//! Without FMA instructions (CPUs before AVX2) `mul_add` is a library call, exact but slow.
 
 mod erf;
 mod exp;

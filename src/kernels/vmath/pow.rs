@@ -1,5 +1,5 @@
-//! Powers. `f32` goes through `f64` (|y·log x| < 150 there, so the result is right to half an ulp and a little);
-//! `f64` is std's `powf` on each element.
+//! Powers. `f32` computes in `f64` (|y·log x| < 150, so the error is slightly above ½ ulp); `f64` calls std's `powf`
+//! for each element.
 
 use super::exp::exp;
 use super::log::log;
@@ -20,7 +20,7 @@ pub(super) fn pow_f32(x: f32, y: f32) -> f32 {
     let half = 0.5 * y;
     let odd = whole && half.trunc() != half;
     let p = if odd { p.copysign(x) } else { p };
-    // A finite negative base has no power to a fraction; ±∞ counts as an even number.
+    // A finite negative base with a fractional exponent gives NaN; ±∞ counts as an even integer.
     let p = if x < 0.0 && a < f64::INFINITY && !whole { f64::NAN } else { p };
     let p = if a == 1.0 && y.abs() == f64::INFINITY { 1.0 } else { p };
     let p = if x == 1.0 || y == 0.0 { 1.0 } else { p };

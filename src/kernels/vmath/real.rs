@@ -1,18 +1,18 @@
-//! What the vector math needs to know about each float type: constants, polynomials and exponent tricks.
+//! The constants, polynomials and exponent operations of each float type that `vmath` needs.
 //!
 //! Invariant: every step is a correctly rounded IEEE operation (`mul_add` where a product and a sum share a rounding),
-//! so an instruction set cannot change a bit. Only the files of `vmath` use the hidden items.
+//! so the instruction set cannot change a bit. Only `vmath` uses the hidden items.
 
 use crate::kernels::float::Float;
 
-/// Horner's rule with fused steps: coefficients from the constant term up.
+/// Horner's rule with FMA; coefficients start with the constant term.
 macro_rules! poly {
     ($x:expr; $c:expr) => { $c };
     ($x:expr; $c:expr, $($rest:expr),+) => { poly!($x; $($rest),+).mul_add($x, $c) };
 }
 pub(super) use poly;
 
-/// A float type that the vector math serves: `f32` or `f64`.
+/// A float type with elementary functions: `f32` or `f64`.
 #[doc(hidden)]
 pub trait Real: Float {
     const HALF: Self;
@@ -20,13 +20,13 @@ pub trait Real: Float {
     /// 1.5 · 2^(mantissa bits): adding it rounds a small number to an integer, half to even.
     const ROUND: Self;
     const LOG2E: Self;
-    /// ln 2 to one rounding.
+    /// ln 2, rounded.
     const LN2_HI: Self;
     /// ln 2 − `LN2_HI`.
     const LN2_LO: Self;
-    /// Arguments of `exp` are cut to this range, past which it is 0 or ∞.
+    /// Arguments of `exp` are clamped to this range; outside it the result is 0 or ∞.
     const EXP_RANGE: (Self, Self);
-    /// `(k, 2⁻ᵏ)`: a power of two below the normal range is kept 2ᵏ times too large.
+    /// `(k, 2⁻ᵏ)`. A power of two below the normal range is represented 2ᵏ times too large.
     const LIFT: (Self, Self);
     /// Below this `expm1` is −1.
     const EXPM1_LOW: Self;
@@ -43,24 +43,25 @@ pub trait Real: Float {
     const SQRT_2: Self;
     /// 2√(2/π) in two parts.
     const GELU_LINEAR: (Self, Self);
-    /// 0.044715 times that.
+    /// 0.044715 times [`Real::GELU_LINEAR`].
     const GELU_CUBIC: (Self, Self);
-    /// Above this `x·sigmoid(x)` is x, and below its negative 0.
+    /// Above this `x·sigmoid(x)` is x; below its negative, 0.
     const LOGISTIC_HIGH: Self;
-    /// Above this `gelu_tanh` is x, and below its negative 0.
+    /// Above this `gelu_tanh` is x; below its negative, 0.
     const GELU_TANH_HIGH: Self;
     /// π/2 in two parts.
     const PI_2: (Self, Self);
     /// b in [`Real::mills_tail`].
     const MILLS_B: Self;
-    /// The centre of the map `u = (a − c) / (a + c)` that [`Real::mills_tail`] is fitted in.
+    /// c in the map `u = (a − c) / (a + c)`, the argument of [`Real::mills_tail`].
     const MILLS_C: Self;
-    /// The value at u = 0 in two parts.
+    /// The value at u = 0, in two parts.
     const MILLS_0: (Self, Self);
 
     /// 2ⁿ for `t = n + ROUND`, n inside the range of normal exponents.
     fn pow2(t: Self) -> Self;
-    /// `x = m · 2ᵏ` with √½ ≤ m < √2, for x > 0; and 2⁻ᵏ, right where x is normal and k below the largest exponent.
+    /// (m, k, 2⁻ᵏ) with `x = m · 2ᵏ` and √½ ≤ m < √2, for x > 0. 2⁻ᵏ is right if x is normal and k is below the largest
+    /// exponent.
     fn split(x: Self) -> (Self, Self, Self);
     /// The magnitude of `self` with the sign bit of `s`.
     fn with_sign(self, s: Self) -> Self;
@@ -91,23 +92,23 @@ pub trait Real: Float {
     fn tan(x: Self) -> Self;
     /// See [`super::pow`].
     fn pow(x: Self, y: Self) -> Self;
-    /// Whether the branch-free forms of `sin`, `cos` and `tan` hold.
+    /// Whether the branch-free forms of `sin`, `cos` and `tan` are valid at x.
     fn trig_fits(x: Self) -> bool;
-    /// The branch-free sine, where [`Real::trig_fits`].
+    /// The branch-free sine; requires [`Real::trig_fits`].
     fn sin_fit(x: Self) -> Self;
-    /// The branch-free cosine, where [`Real::trig_fits`].
+    /// The branch-free cosine; requires [`Real::trig_fits`].
     fn cos_fit(x: Self) -> Self;
-    /// The branch-free tangent, where [`Real::trig_fits`].
+    /// The branch-free tangent; requires [`Real::trig_fits`].
     fn tan_fit(x: Self) -> Self;
-    /// The platform's sine.
+    /// std's sine.
     fn sin_far(x: Self) -> Self;
-    /// The platform's cosine.
+    /// std's cosine.
     fn cos_far(x: Self) -> Self;
-    /// The platform's tangent.
+    /// std's tangent.
     fn tan_far(x: Self) -> Self;
 }
 
-/// The exponent tricks and the parts that read the same for both types.
+/// Exponent operations and other parts with the same source for both types.
 macro_rules! bits {
     ($t:ident, $u:ident, $mant:literal, $bias:literal, $tiny:literal) => {
         const HALF: $t = 0.5;
@@ -129,7 +130,7 @@ macro_rules! bits {
             const ROOT: $u = (std::f64::consts::FRAC_1_SQRT_2 as $t).to_bits();
             const ONE: $u = (1.0 as $t).to_bits();
             const MASK: $u = (1 << $mant) - 1;
-            // A float whose low mantissa bits are an integer converts it without a conversion instruction.
+            // A float with the integer in its low mantissa bits: converts without a conversion instruction.
             const INT: $t = (1u64 << $mant) as $t;
             let low = x < $t::MIN_POSITIVE;
             let scaled = if low { x * (1u64 << $tiny) as $t } else { x };
@@ -189,8 +190,8 @@ macro_rules! bits {
     };
 }
 
-// The coefficients interpolate at Chebyshev nodes, computed with 200 bits; the fits' errors are below 2^-28 (f32)
-// and 2^-54 (f64) of the result.
+// The polynomials interpolate at Chebyshev nodes, computed with 200 bits. Their relative errors are below 2^-28 (f32)
+// and 2^-54 (f64).
 impl Real for f32 {
     bits!(f32, u32, 23, 127, 24);
     const LN2_HI: f32 = std::f32::consts::LN_2;

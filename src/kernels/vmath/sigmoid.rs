@@ -1,28 +1,27 @@
-//! The logistic function and the activations made of it.
+//! The logistic function and activations based on it.
 //!
-//! An activation and its slope share the exponential, and the forms that give one of them have the bits of the form
-//! that gives both. The power of two of a small result is kept apart until a factor before it is in: one rounding, in
-//! the subnormal range too.
+//! An activation and its derivative share the exponential. The forms that compute one of them have the bits of the form
+//! that computes both. A small result keeps its power of two apart until it is multiplied by the preceding factor: so
+//! there is one rounding, in the subnormal range, too.
 
 use super::exp::{exp_below, power};
 use super::real::Real;
 
-/// What [`weighted`] computes.
+/// The result of [`weighted`].
 struct Weighted<T> {
     /// `by` · σ(x + low).
     product: T,
-    /// σ(x), and what it lacks to 1, both to a few last places of themselves.
+    /// σ(x) and 1 − σ(x), each to a few ulp.
     sigma: T,
     rest: T,
 }
 
-/// `by` / (1 + e^−(x + low)) for a `low` below the last place of x, and |x| up to [`Real::LOGISTIC_HIGH`] or a little
-/// more; and σ(x) on the way.
+/// `by` / (1 + e^−(x + low)) for |low| below an ulp of x, and |x| up to about [`Real::LOGISTIC_HIGH`]; and σ(x).
 #[inline(always)]
 fn weighted<T: Real>(by: T, x: T, low: T) -> Weighted<T> {
     let below = x < T::ZERO;
     let e = power(-x.abs(), if below { -low } else { low });
-    // 1 + e as a sum.
+    // 1 + e as an exact sum.
     let two = e.lifted * T::LIFT.1;
     let full = e.head * two;
     let d = T::ONE + full;
@@ -51,13 +50,13 @@ pub fn sigmoid<T: Real>(x: T) -> T {
     let top = if x < T::ZERO { e } else { T::ONE };
     let d = T::ONE + e;
     let w = T::ONE / d;
-    // What rounding d and dividing took away, relative to w.
+    // The relative error of w from rounding d and from the division.
     let lack = (-w).mul_add((T::ONE - d) + e, (-w).mul_add(d, T::ONE));
     let y = top * w;
     y.mul_add(lack, y)
 }
 
-/// [`silu`] and [`silu_grad`] of one x.
+/// ([`silu`], [`silu_grad`]) of x.
 #[inline(always)]
 pub fn silu_both<T: Real>(x: T) -> (T, T) {
     let high = T::LOGISTIC_HIGH;
@@ -73,20 +72,20 @@ pub fn silu<T: Real>(x: T) -> T {
     silu_both(x).0
 }
 
-/// The derivative of [`silu`]: σ + xσ(1 − σ). Off by a few last places of 1, not of itself: it has a root.
+/// The derivative of [`silu`]: σ + xσ(1 − σ). It has a root, so its error is a few ulp of 1, not of the result.
 #[inline(always)]
 pub fn silu_grad<T: Real>(x: T) -> T {
     silu_both(x).1
 }
 
-/// [`gelu_tanh`] and [`gelu_tanh_grad`] of one x.
+/// ([`gelu_tanh`], [`gelu_tanh_grad`]) of x.
 #[inline(always)]
 pub fn gelu_tanh_both<T: Real>(x: T) -> (T, T) {
-    // Beyond, the slope is 0 or 1 to all places.
+    // Beyond this the derivative is 0 or 1 to all digits.
     let high = T::GELU_TANH_HIGH;
     let by = if x < -high { -high } else { x };
     let c = if by > high { high } else { by };
-    // 2u = x(k + m·x²) as a sum: its error counts |2u| times.
+    // 2u = x(k + m·x²) as a sum of two: its absolute error becomes a relative error of the result.
     let (k, m) = (T::GELU_LINEAR, T::GELU_CUBIC);
     let z = c * c;
     let z_rest = c.mul_add(c, -z);
@@ -108,8 +107,8 @@ pub fn gelu_tanh<T: Real>(x: T) -> T {
     gelu_tanh_both(x).0
 }
 
-/// The derivative of [`gelu_tanh`]: σ + xσ(1 − σ)(k + 3mx²) with σ = sigmoid(x(k + mx²)). Off by a few last places of
-/// 1, not of itself: it has a root.
+/// The derivative of [`gelu_tanh`]: σ + xσ(1 − σ)(k + 3mx²) with σ = sigmoid(x(k + mx²)). It has a root, so its error
+/// is a few ulp of 1, not of the result.
 #[inline(always)]
 pub fn gelu_tanh_grad<T: Real>(x: T) -> T {
     gelu_tanh_both(x).1

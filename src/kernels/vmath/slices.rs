@@ -1,7 +1,7 @@
-//! The slice forms: one loop per function, compiled for each instruction set.
+//! Slice forms: one loop per function, compiled for each instruction set.
 //!
-//! Invariant: element `i` of `dst` depends on element `i` of the sources alone. Slices of different lengths are cut
-//! to the shorter.
+//! Invariant: element `i` of `dst` depends on element `i` of the sources alone. Slices of different lengths are
+//! truncated to the shorter.
 
 use super::real::Real;
 use crate::simd;
@@ -32,11 +32,11 @@ unary! {
     sigmoid_slice sigmoid "1 / (1 + e⁻ˣ)"
     erf_slice erf "erf x"
     gelu_slice gelu "x·Φ(x)"
-    gelu_slope_slice gelu_grad "the derivative of gelu"
+    gelu_grad_slice gelu_grad "the derivative of gelu"
     gelu_tanh_slice gelu_tanh "½x(1 + tanh u)"
-    gelu_tanh_slope_slice gelu_tanh_grad "the derivative of gelu_tanh"
+    gelu_tanh_grad_slice gelu_tanh_grad "the derivative of gelu_tanh"
     silu_slice silu "x·sigmoid(x)"
-    silu_slope_slice silu_grad "the derivative of silu"
+    silu_grad_slice silu_grad "the derivative of silu"
     softplus_slice softplus "log(1 + eˣ)"
 }
 
@@ -70,7 +70,7 @@ trig! {
 }
 
 simd! {
-    /// `x` = log x, element by element.
+    /// `x` = log x, elementwise, in place.
     pub fn log_over[T: Real](x: &mut [T]) {
         for x in x {
             *x = super::log(*x);

@@ -7,7 +7,7 @@ use super::*;
 use crate::kernels::simd::{self, Isa};
 use wide::Wide;
 
-/// The distance from `got` to `want` in units of the last place of an `f32`.
+/// |got − want| in ulp of an `f32`.
 fn ulps_f32(got: f32, want: f64) -> f64 {
     let rounded = want as f32;
     if got == rounded || (got.is_nan() && want.is_nan()) {
@@ -23,13 +23,13 @@ fn ulps_f64(got: f64, want: f64) -> u64 {
     if got.is_nan() && want.is_nan() { 0 } else { key(got).abs_diff(key(want)) }
 }
 
-/// The distance from `got` to `want` in units of the last place of `want`, but no smaller unit than `least`.
+/// |got − want| in ulp of `want`, but at least `least`.
 fn ulps_wide(got: f64, want: Wide, least: f64) -> f64 {
     let place = f64::from_bits(want.0.abs().to_bits() >> 52 << 52) * f64::EPSILON;
     (Wide::from(got) - want).0.abs() / place.max(least)
 }
 
-/// Every `step`-th `f32` there is.
+/// Every `step`-th `f32` bit pattern.
 fn all_f32(step: u32) -> Vec<f32> {
     (0..u32::MAX / step).map(|i| f32::from_bits(i * step)).collect()
 }
@@ -58,14 +58,14 @@ fn f32_sweep() {
         ("tanh", tanh_slice, f64::tanh, 1.5),
         ("sigmoid", sigmoid_slice, logistic, 1.9),
         ("softplus", softplus_slice, |x| x.max(0.0) + (-x.abs()).exp().ln_1p(), 1.7),
-        // These in f64 are held to wider values below.
+        // In f64 these are compared with wider values below.
         ("erf", erf_slice, erf, 1.5),
         ("gelu", gelu_slice, gelu, 1.7),
         ("gelu_tanh", gelu_tanh_slice, gelu_tanh, 1.7),
         ("silu", silu_slice, silu, 1.7),
     ];
     let x = all_f32(40_009);
-    // Where the functions bend.
+    // Points where the functions change form.
     let x: Vec<f32> = x.into_iter().chain((0..60_000).map(|i| (i as f32 - 40_000.0) / 3001.0)).collect();
     let mut y = vec![0f32; x.len()];
     for (name, f, reference, bound) in rows {
@@ -78,7 +78,7 @@ fn f32_sweep() {
     }
 }
 
-/// Points of every magnitude, thick around 1.
+/// Points of every magnitude, dense around 1.
 fn spread(low: f64, high: f64) -> Vec<f64> {
     let even = (0..4000).map(|i| low + (high - low) * (i as f64 + 0.37) / 4000.0);
     let small = (0..600).flat_map(|i| [1.1f64.powi(i - 500), -(1.1f64.powi(i - 500))]);
@@ -87,7 +87,7 @@ fn spread(low: f64, high: f64) -> Vec<f64> {
 
 type Row64 = (&'static str, fn(&mut [f64], &[f64]), fn(Wide) -> Wide, f64, f64);
 
-/// What results near the subnormal numbers are compared at: their last place would do for them, but not for [`Wide`].
+/// Scale for errors of results near the subnormal range: their ulp would be too fine for [`Wide`].
 const LIFT: f64 = (1u128 << 120) as f64 * (1u128 << 80) as f64;
 
 #[test]
@@ -289,7 +289,7 @@ fn specials<T: Real + std::fmt::Display>() {
     check("gelu_tanh(−∞)", gelu_tanh(-inf), nan);
     check("silu(∞)", silu(inf), inf);
     for (name, f) in [("gelu", gelu as fn(T) -> T), ("gelu_tanh", gelu_tanh), ("silu", silu)] {
-        // Far out, and at the smallest numbers: half of one is a tie.
+        // At large magnitudes and at the smallest numbers: half of the smallest is a tie.
         let far = T::ONE / T::MIN_POSITIVE;
         check(name, f(far), far);
         check(name, f(-far), -zero);
@@ -310,7 +310,7 @@ fn specials<T: Real + std::fmt::Display>() {
 fn special_values() {
     specials::<f32>();
     specials::<f64>();
-    // At the edges of the range.
+    // At the limits of the range.
     assert_eq!(exp(88.722_83f32), 3.402_798_5e38);
     assert_eq!(exp(88.722_84f32), f32::INFINITY);
     assert_eq!(exp(-103.9f32), 1e-45);
@@ -356,11 +356,11 @@ fn same_bits<T: Real>(x: &[T]) {
         sigmoid_slice,
         erf_slice,
         gelu_slice,
-        gelu_slope_slice,
+        gelu_grad_slice,
         gelu_tanh_slice,
-        gelu_tanh_slope_slice,
+        gelu_tanh_grad_slice,
         silu_slice,
-        silu_slope_slice,
+        silu_grad_slice,
         softplus_slice,
     ];
     let (mut want, mut got) = (x.to_vec(), x.to_vec());
@@ -374,7 +374,7 @@ fn same_bits<T: Real>(x: &[T]) {
             simd::limit(isa);
             f(&mut got, x);
             assert!(equal(&got, &want), "function {k} on {isa:?}");
-            // Nor does an element's place in the slice matter.
+            // The position in the slice does not matter either.
             f(&mut got[..x.len() - 3], &x[3..]);
             assert!(equal(&got[..x.len() - 3], &want[3..]), "function {k} on {isa:?}, shifted");
         }
@@ -382,7 +382,7 @@ fn same_bits<T: Real>(x: &[T]) {
     simd::limit(simd::detect());
 }
 
-/// Slopes have roots, so their errors are told in last places of 1.
+/// Derivatives have roots, so their errors are measured in ulp of 1.
 #[test]
 fn slopes() {
     let of_gelu_tanh = |x: f64| {

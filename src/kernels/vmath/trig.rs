@@ -1,18 +1,18 @@
 //! Sine, cosine, tangent, arc tangent.
 //!
-//! Up to [`LIMIT`] the argument is reduced by π/2 in three parts with fused steps; beyond it the platform's function
-//! is called, element by element. `f32` computes in `f64`, which costs less than an exact reduction in `f32`.
+//! Up to [`LIMIT`] the argument is reduced by π/2 in three parts with FMA (Cody and Waite); beyond it std's function is
+//! called for each element. `f32` computes in `f64`, which is cheaper than an exact reduction in `f32`.
 
 use super::real::{Real, poly};
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
-/// Largest |x| that is reduced here.
+/// Largest |x| of the branch-free forms.
 pub(super) const LIMIT: f64 = 524_288.0;
 
 const PI_2_MID: f64 = 6.123_233_995_736_766e-17;
 const PI_2_LOW: f64 = -1.497_384_904_859_169_8e-33;
 
-/// A reduced argument `hi + lo` and the number of the quadrant in its low bits.
+/// A reduced argument `hi + lo`, and the number of the quadrant in its low bits.
 struct Reduced {
     hi: f64,
     lo: f64,
@@ -25,7 +25,7 @@ fn reduce(x: f64) -> Reduced {
     let n = f64::ROUND - t;
     // Exact: n·π/2 and x share their leading bits, and the last bit of either is at least 2^-53.
     let r = n.mul_add(FRAC_PI_2, x);
-    // r + n·mid as an exact sum: near a multiple of π/2 the leading bits of the two cancel.
+    // r + n·mid as an exact sum: near a multiple of π/2 the leading bits cancel.
     let p = n * PI_2_MID;
     let hi = r + p;
     let b = hi - r;
@@ -34,7 +34,7 @@ fn reduce(x: f64) -> Reduced {
     Reduced { hi, lo, quadrant: t.to_bits() }
 }
 
-/// Sine and cosine of `hi + lo`, as the leading and the small part of a sum each.
+/// (sine, cosine) of `hi + lo`, each as (leading part, small part) of a sum.
 #[inline(always)]
 fn kernel(hi: f64, lo: f64) -> ((f64, f64), (f64, f64)) {
     let z = hi * hi;
@@ -49,7 +49,7 @@ fn kernel(hi: f64, lo: f64) -> ((f64, f64), (f64, f64)) {
     (sin, cos)
 }
 
-/// Sine and cosine of an `f32` argument; a rounding of `f64` is far below one of `f32`.
+/// Sine, cosine and quadrant of an `f32` argument. The rounding error of `f64` is far below one of `f32`.
 #[inline(always)]
 fn kernel_f32(x: f32) -> (f64, f64, u64) {
     let x = x as f64;
@@ -63,7 +63,7 @@ fn kernel_f32(x: f32) -> (f64, f64, u64) {
     ((r * z).mul_add(s, r), z.mul_add(c, 1.0), t.to_bits())
 }
 
-/// The sine from those of the reduced argument.
+/// Sine from the sine and cosine of the reduced argument.
 #[inline(always)]
 fn pick(sin: f64, cos: f64, quadrant: u64) -> f64 {
     let y = if quadrant & 1 == 0 { sin } else { cos };
@@ -100,7 +100,7 @@ pub(super) fn tan_f64(x: f64) -> f64 {
     let odd = r.quadrant & 1 != 0;
     let (top, top_rest) = if odd { (-c, -c_rest) } else { (s, s_rest) };
     let (bottom, bottom_rest) = if odd { (s, s_rest) } else { (c, c_rest) };
-    // The quotient of the sums: what rounding them took away is put back.
+    // The quotient of the sums, corrected for the rounding of numerator and denominator.
     let (n, d) = (top + top_rest, bottom + bottom_rest);
     let (n_rest, d_rest) = ((top - n) + top_rest, (bottom - d) + bottom_rest);
     let w = 1.0 / d;
@@ -155,7 +155,7 @@ pub fn atan<T: Real>(x: T) -> T {
     let z = t * t;
     let (tz, q) = (t * z, T::atan_tail(z));
     let p = tz.mul_add(q, t);
-    // π/2 − t as a sum, less the rest: p's own rounding stays out.
+    // π/2 − t as a sum, minus the rest, so that the rounding of p does not count.
     let d = T::PI_2.0 - t;
     let d = d + (-tz).mul_add(q, ((T::PI_2.0 - d) - t) + T::PI_2.1);
     let y = if far { d } else { p };

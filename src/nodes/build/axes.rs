@@ -36,6 +36,12 @@ fn resolve_one(a: i64, rank: usize) -> Result<i64, i64> {
     if (0..rank as i64).contains(&plain) { Ok(plain) } else { Err(a) }
 }
 
+/// `axis` of a shape of rank `rank`, counted from the front. One outside the shape stays as the caller wrote it, so
+/// that shape inference names it in its error.
+pub(in crate::nodes) fn from_front(axis: i64, rank: usize) -> i64 {
+    resolve_one(axis, rank).unwrap_or(axis)
+}
+
 impl Axes for i64 {
     fn resolve(&self, rank: usize) -> Result<Vec<i64>, i64> {
         Ok(vec![resolve_one(*self, rank)?])
@@ -75,10 +81,20 @@ pub fn reduced_dims(dims: &[usize], axes: &[usize], keep: bool) -> Vec<usize> {
     kept.collect()
 }
 
-/// `(outer, n, inner)`: the product of the dimensions before `axis`, the length of `axis`, and the product of those
-/// after.
-pub fn split_at_axis(dims: &Dims, axis: usize) -> (usize, usize, usize) {
-    (dims[..axis].iter().product(), dims[axis], dims[axis + 1..].iter().product())
+/// A shape as three axes: `[outer, n, inner]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AxisSplit {
+    /// Elements of the axes before, multiplied.
+    pub outer: usize,
+    /// Elements of the axis.
+    pub n: usize,
+    /// Elements of the axes after, multiplied.
+    pub inner: usize,
+}
+
+/// `dims` as the axes before `axis`, `axis`, and the axes after it.
+pub fn split_at_axis(dims: &Dims, axis: usize) -> AxisSplit {
+    AxisSplit { outer: dims[..axis].iter().product(), n: dims[axis], inner: dims[axis + 1..].iter().product() }
 }
 
 impl<'g> Var<'g> {

@@ -32,6 +32,7 @@ pub(in crate::nodes) const fn leaf(
     name: &'static str,
     doc: &'static str,
     attrs: &'static [Field],
+    deriv: Deriv,
     infer: fn(&mut Infer<'_>) -> Result<(), String>,
 ) -> OpDef {
     OpDef {
@@ -41,7 +42,7 @@ pub(in crate::nodes) const fn leaf(
         attrs,
         flags: Flags::LEAF,
         infer,
-        deriv: Deriv::Zero,
+        deriv,
         decompose: None,
         lower: Lower::Leaf,
         cost: |_| 0,
@@ -49,11 +50,12 @@ pub(in crate::nodes) const fn leaf(
     }
 }
 
-/// See `doc`.
+/// A value that the caller writes before each step.
 pub const INPUT: OpDef = leaf(
     "input",
     "a value that the caller writes before each step; until then all its elements are `default`, if there is one",
     InputAttrs::FIELDS,
+    Deriv::Zero,
     |cx| {
         let InputAttrs { dtype, shape, default, .. } = InputAttrs::of(&cx.attrs);
         if let Some(x) = default {
@@ -63,18 +65,20 @@ pub const INPUT: OpDef = leaf(
     },
 );
 
-/// See `doc`.
-pub const PARAM: OpDef = leaf("param", "a trained value, kept from step to step", ParamAttrs::FIELDS, |cx| {
-    let ParamAttrs { dtype, shape, scale, .. } = ParamAttrs::of(&cx.attrs);
-    check_scale(dtype, scale)?;
-    stated(cx, dtype, shape)
-});
+/// A trained value.
+pub const PARAM: OpDef =
+    leaf("param", "a trained value, kept from step to step", ParamAttrs::FIELDS, Deriv::Zero, |cx| {
+        let ParamAttrs { dtype, shape, scale, .. } = ParamAttrs::of(&cx.attrs);
+        check_scale(dtype, scale)?;
+        stated(cx, dtype, shape)
+    });
 
-/// See `doc`.
+/// A value kept from step to step.
 pub const STATE: OpDef = leaf(
     "state",
-    "a value kept from step to step; the moving average of param `averages`, if that is said",
+    "a value kept from step to step; the moving average of param `averages`, if that is given",
     StateAttrs::FIELDS,
+    Deriv::Zero,
     |cx| {
         let StateAttrs { dtype, shape, scale, .. } = StateAttrs::of(&cx.attrs);
         check_scale(dtype, scale)?;
@@ -82,8 +86,8 @@ pub const STATE: OpDef = leaf(
     },
 );
 
-/// See `doc`.
-pub const ARG: OpDef = leaf("arg", "argument `index` of a region", ArgAttrs::FIELDS, |cx| {
+/// An argument of a region.
+pub const ARG: OpDef = leaf("arg", "argument `index` of a region", ArgAttrs::FIELDS, Deriv::Zero, |cx| {
     let ArgAttrs { dtype, shape, .. } = ArgAttrs::of(&cx.attrs);
     stated(cx, dtype, shape)
 });

@@ -6,7 +6,6 @@
 pub mod attrs;
 pub mod builder;
 pub mod call;
-pub mod dtype;
 pub mod emit;
 pub mod graph;
 pub mod infer;
@@ -18,3 +17,5 @@ pub mod results;
 pub mod text;
 pub mod typed;
 pub mod verify;
+
+pub use crate::arena::dtype;

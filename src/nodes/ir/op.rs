@@ -65,9 +65,30 @@ impl Flags {
     pub const EXPENSIVE: Flags = Flags(256);
     /// A matrix product, whose [`Precision`](crate::kernels::gemm::Precision) can be chosen.
     pub const PRODUCT: Flags = Flags(512);
+    /// A step function: piecewise constant, so the derivative is zero where it exists.
+    pub const STEP: Flags = Flags(1024);
+    /// Differentiated as a constant, whatever the function is: `stop_gradient`.
+    pub const STOP: Flags = Flags(2048);
     /// A convolution, attention or general product: like a [`Flags::PRODUCT`], it takes much longer than a sweep over
     /// its operands, and other work is not to be moved across it. For ops of forward graphs.
     pub const HEAVY: Flags = Flags(4096);
+
+    /// Every flag with its name.
+    pub const ALL: [(&'static str, Flags); 13] = [
+        ("PURE", Flags::PURE),
+        ("COMMUTES", Flags::COMMUTES),
+        ("LEAF", Flags::LEAF),
+        ("EFFECT", Flags::EFFECT),
+        ("BLOCK", Flags::BLOCK),
+        ("FUSED", Flags::FUSED),
+        ("STATS", Flags::STATS),
+        ("MOVE", Flags::MOVE),
+        ("EXPENSIVE", Flags::EXPENSIVE),
+        ("PRODUCT", Flags::PRODUCT),
+        ("STEP", Flags::STEP),
+        ("STOP", Flags::STOP),
+        ("HEAVY", Flags::HEAVY),
+    ];
 
     /// The union of both sets.
     pub const fn and(self, other: Flags) -> Flags {

@@ -46,7 +46,8 @@ pub type Expand = for<'g> fn(&Site<'_, 'g>) -> Vec<Var<'g>>;
 /// The derivative of an op, as a fact.
 #[derive(Clone, Copy)]
 pub enum Deriv {
-    /// The derivative is zero.
+    /// The derivative is zero. The conformance suite checks it by differences; an op with float operands is marked
+    /// [`Flags::STEP`] or [`Flags::STOP`] as the reason.
     Zero,
     /// Element-wise: the JVP is Σ pᵢẋᵢ, the VJP is pᵢ·ȳ.
     Pointwise(Partial),
@@ -194,6 +195,10 @@ pub const fn check_definitions(ops: &[&OpDef]) {
         assert!(!r.name.is_empty() && !r.doc.is_empty(), "an op needs a name and a doc line");
         assert!(r.is_leaf() || !r.cases.is_empty(), "an op needs conformance cases");
         assert!(r.is_pure() || !r.flags.has(Flags::MOVE), "an op that only moves elements is pure");
+        assert!(
+            matches!(r.deriv, Deriv::Zero) || !(r.flags.has(Flags::STEP) || r.flags.has(Flags::STOP)),
+            "an op that is a step function, or that stops gradients, has the derivative zero"
+        );
         assert!(r.is_pointwise() || !r.flags.has(Flags::EXPENSIVE), "only a point-wise op is marked expensive");
         assert!(r.decompose.is_some() || !matches!(r.lower, Lower::Expand), "an op needs a kernel or a decomposition");
         assert!(

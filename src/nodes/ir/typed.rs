@@ -8,7 +8,8 @@
 //! // MatmulAttrs::FIELDS is the schema, MatmulAttrs::of(&attrs) reads, MatmulAttrs { .. }.list() writes.
 //! ```
 //!
-//! Invariant: no other code reads an attribute by its position.
+//! Invariant: no other code reads an attribute by its position. Debug builds check that the struct fits the op's
+//! schema.
 
 use super::attrs::{Attr, Attrs, Kind};
 use super::dtype::DType;
@@ -137,8 +138,14 @@ macro_rules! attrs {
                 }
             ),*];
 
-            /// The attributes of a node of the op.
+            /// The attributes of a node of the op, or of an op whose schema begins with these fields.
             pub fn of(attrs: &$crate::nodes::ir::attrs::Attrs<'_>) -> $name {
+                debug_assert!(
+                    attrs.fields.starts_with(Self::FIELDS),
+                    "{} does not begin the schema {:?}",
+                    stringify!($name),
+                    attrs.fields
+                );
                 let mut next = 0..;
                 let mut field = || next.next().unwrap_or_default();
                 $name { $($field: <$ty as $crate::nodes::ir::typed::AttrType>::read(attrs, field())),* }
@@ -182,5 +189,13 @@ mod tests {
         assert_eq!(Example::of(&attrs), want);
         let names: Vec<&str> = Example::FIELDS.iter().map(|f| f.name).collect();
         assert_eq!(names, ["axis", "sizes", "side", "keep", "scale"]);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "Example does not begin the schema")]
+    fn attributes_of_another_op_are_refused() {
+        let fields = &Example::FIELDS[1..];
+        Example::of(&Attrs { fields, words: &[0; 16] });
     }
 }

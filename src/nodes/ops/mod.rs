@@ -1,5 +1,5 @@
-//! Op definitions, one folder a family. [`crate::nodes::ir::opdef`] says what a definition holds;
-//! [`crate::nodes::ops::table`] lists them.
+//! Op definitions, one folder for each family. [`crate::nodes::ir::opdef`] declares the definition;
+//! [`crate::nodes::ops::table`] lists all ops. `docs/ops.md` is the reference.
 
 pub mod attention;
 pub mod blocks;

@@ -1,4 +1,4 @@
-//! The list of ops. To add an op, write one line here and its definition in [`ops`](crate::nodes::ops).
+//! The list of ops. A new op needs one line here, and its definition in a family of [`ops`](crate::nodes::ops).
 
 use super::*;
 use crate::arena::intern::{Shapes, Strings};
@@ -8,7 +8,7 @@ use crate::nodes::ir::leaf_ops;
 use crate::nodes::ir::opdef::{Op, OpDef, check_definitions};
 
 macro_rules! ops {
-    (leaves { $($leaf:ident)* } $($id:ident = $($file:ident)::+;)*) => {
+    (leaves { $($leaf:ident)* } $($id:ident = $family:ident $(:: $file:ident)*;)*) => {
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
         #[repr(u16)]
         enum Index { $($leaf,)* $($id),* }
@@ -18,7 +18,7 @@ macro_rules! ops {
             $(pub const $id: Op = Op(Index::$id as u16);)*
         }
 
-        const DEFINITIONS: &[&OpDef] = &[$(&leaf_ops::$leaf,)* $(&$($file)::+::$id),*];
+        const DEFINITIONS: &[&OpDef] = &[$(&leaf_ops::$leaf,)* $(&$family $(:: $file)* ::$id),*];
         const _: () = {
             check_definitions(DEFINITIONS);
             $(assert!(Op::$leaf.0 == Index::$leaf as u16);)*
@@ -26,6 +26,9 @@ macro_rules! ops {
 
         /// The definitions of all built-in ops. [`Op`] is an index into them.
         pub static OPS: &[&OpDef] = DEFINITIONS;
+
+        /// The family of each op of [`OPS`]: its folder, or `leaf`.
+        pub static FAMILIES: &[&str] = &[$({ let _ = Op::$leaf; "leaf" },)* $(stringify!($family)),*];
     };
 }
 
@@ -223,7 +226,7 @@ ops! {
     LLAMA_DECODER_BLOCK = blocks::layers;
 }
 
-// The built-in ops reach the writer here: `ir` knows no op but the leaves.
+// `ir` knows no op but the leaves. The built-in ops are handed to the writer here.
 impl Emit {
     /// An empty graph called `name`.
     pub fn new(name: &str) -> Emit {

@@ -1,19 +1,18 @@
-//! Whether a loop's body may run on the operands that its instruction has.
+//! Proof that a loop's body may run on the operands of its instruction. For the checker alone.
 //!
-//! The body was proved in a space of its own, where buffers that are there before an iteration lie apart. That proof
-//! holds in the arena only if the operands are apart as well, unless both are only read, and if each holds what the
-//! body takes it for. The checker proves which operands of an instruction share bytes; here is proved what that means
-//! inside. For the checker alone.
+//! The body was proved in an address space of its own, where externs are disjoint. That proof holds in the arena only
+//! if the operands are disjoint as well, unless both are only read, and if each operand has the contents that the body
+//! expects of its extern. The checker proves which operands of an instruction share bytes; this file proves that the
+//! body agrees.
 
 use super::{Extern, Loop, Outer, timestamps};
 use crate::arena::tensor::LINE;
 use crate::kernels::abi::Split;
-use crate::sched::alias::OUT_OF_PLACE;
-use crate::sched::code::{BufKind, Code, Operand};
+use crate::sched::code::{BufKind, Code, OUT_OF_PLACE, Operand};
 
 type Proof = Result<(), String>;
 
-fn promise(ok: bool, broken: impl FnOnce() -> String) -> Proof {
+fn require(ok: bool, broken: impl FnOnce() -> String) -> Proof {
     if ok { Ok(()) } else { Err(broken()) }
 }
 
@@ -33,94 +32,94 @@ impl Outside<'_> {
         }
     }
 
-    /// Whether write `w` begins with what a read holds.
+    /// True if write `w` starts with the contents of a read.
     fn starts(&self, w: usize) -> bool {
         self.inplace.iter().any(|&with| with != OUT_OF_PLACE && usize::from(with) == w)
     }
 }
 
 impl Loop {
-    /// Proves that the body's externs and workspace are what instruction `i` of `code` has, whose reads share their
-    /// bytes with the writes `inplace`.
+    /// Proves that the body's externs and workspace fit the operands of instruction `i` of `code`. `inplace` names, for
+    /// each read, the write that shares its bytes.
     pub fn fits(&self, code: &Code, i: usize, inplace: &[u8]) -> Proof {
         let outside = Outside { reads: code.reads_of(i), writes: code.writes_of(i), inplace };
-        // One thread runs all of it, or all do and meet: no thread has a part of an operand.
+        // One thread runs all of it, or all threads do with barriers: no thread has a part of an operand.
         let whole = |o: &Operand| o.split == Split::Whole;
         let all = outside.reads.iter().chain(outside.writes).all(whole) && code.units[i] == 1 && !code.copies[i];
-        promise(all, || "threads divide the operands of a loop".into())?;
+        require(all, || "threads divide the operands of a loop".into())?;
         self.counts()?;
         self.bounds()?;
         let mut written = vec![false; outside.writes.len()];
         for e in &self.externs {
-            self.lies_in(e, &outside)?;
+            self.extern_fits(e, &outside)?;
             if let Outer::Write(w) = e.outer {
                 let twice = std::mem::replace(&mut written[w], true);
-                promise(!twice, || format!("write {w} of the loop is two externs of the body"))?;
+                require(!twice, || format!("write {w} of the loop is two externs of the body"))?;
             }
         }
         for &w in inplace.iter().filter(|&&w| w != OUT_OF_PLACE) {
             let carried = written.get(usize::from(w)) == Some(&true);
-            promise(carried, || format!("write {w} of the loop takes over a read and is no extern of the body"))?;
+            require(carried, || format!("write {w} of the loop takes over a read and is no extern of the body"))?;
         }
         let (last, before) = match written.split_last() {
             Some((last, before)) => (*last, before),
             None => (true, written.as_slice()),
         };
-        promise(!before.contains(&false), || "the body does not know a write of the loop".into())?;
+        require(!before.contains(&false), || "the body does not know a write of the loop".into())?;
         let scratch = outside.writes.last().filter(|_| !last).map_or(0, Operand::bytes);
-        promise(scratch >= self.workspace(), || {
+        require(scratch >= self.workspace(), || {
             format!("the body needs {} bytes of workspace and has {scratch}", self.workspace())
         })
     }
 
-    /// Iterations, and timestamps of one.
+    /// There is an iteration, and its timestamps are counted right.
     fn counts(&self) -> Proof {
         let code = &self.plan.code;
         let all = (0..code.len()).map(|i| timestamps(code, i)).fold(1usize, usize::saturating_add);
         let few = self.timestamps.checked_mul(self.length).is_some_and(|n| n <= isize::MAX as usize);
-        promise(self.length > 0, || "a loop of no iteration".into())?;
-        promise(few && self.timestamps == all, || "the timestamps of an iteration are not those of the body".into())
+        require(self.length > 0, || "a loop of no iteration".into())?;
+        require(few && self.timestamps == all, || "the timestamps of an iteration are not those of the body".into())
     }
 
-    /// The externs are what is there before the body, each once, in front of the workspace.
+    /// The externs are the pinned buffers of the body, each once, in front of the workspace.
     fn bounds(&self) -> Proof {
         let code = &self.plan.code;
         let mut known = vec![false; code.bytes.len()];
         for e in &self.externs {
             let first = known.get_mut(e.buf as usize).is_some_and(|k| !std::mem::replace(k, true));
-            promise(first, || format!("extern b{} of the body does not fit its operand", e.buf))?;
+            require(first, || format!("extern b{} of the body does not fit its operand", e.buf))?;
         }
         let there = (0..known.len()).all(|b| known[b] == code.kind[b].is_pinned());
-        promise(there, || "the externs of the body are not what is there before it".into())?;
+        require(there, || "the externs of the body are not what is there before it".into())?;
         let end = self.externs.iter().map(|e| self.range(e).end).max().unwrap_or(0);
         let behind = self.base.is_multiple_of(LINE) && (end..=self.plan.bytes).contains(&self.base);
-        promise(behind, || "the workspace of the body does not begin behind its externs".into())
+        require(behind, || "the workspace of the body does not begin behind its externs".into())
     }
 
-    /// Extern `e` has the bytes of its operand and holds what the body takes it for; the body leaves alone what the
+    /// Extern `e` has the size of its operand and the contents that the body expects; the body does not write what the
     /// loop reads.
-    fn lies_in(&self, e: &Extern, outside: &Outside<'_>) -> Proof {
+    fn extern_fits(&self, e: &Extern, outside: &Outside<'_>) -> Proof {
         let (code, buf) = (&self.plan.code, e.buf as usize);
         let Some(o) = outside.operand(e.outer) else {
             return Err("an extern of the body is no operand of the loop".into());
         };
         let times = if e.sliced { self.length } else { 1 };
         let fits = code.bytes[buf].checked_mul(times) == Some(o.bytes());
-        promise(fits, || format!("extern b{buf} of the body does not fit its operand"))?;
+        require(fits, || format!("extern b{buf} of the body does not fit its operand"))?;
         let updated = code.updates.iter().any(|u| u.leaf == e.buf);
         match e.outer {
             Outer::Read(r) => {
                 let reads = code.kind[buf] != BufKind::State && !updated;
-                promise(reads, || "the body writes what the loop reads".into())?;
-                // It is reached through the write, which is another buffer of the body, or none.
+                require(reads, || "the body writes what the loop reads".into())?;
+                // An in-place read is reached through its write, which is another extern, or none.
                 let apart = outside.inplace.get(r) == Some(&OUT_OF_PLACE);
-                promise(apart, || format!("read {r} of the loop is in place and an extern of the body"))
+                require(apart, || format!("read {r} of the loop is in place and an extern of the body"))
             }
-            // It holds nothing yet.
+            // A write without a read in place has no contents yet.
             Outer::Write(w) if !outside.starts(w) && o.bytes() > 0 => {
-                promise(updated, || format!("the body does not make write {w} of the loop"))?;
+                require(updated, || format!("the body does not make write {w} of the loop"))?;
                 let read = code.reads.iter().any(|r| r.buf == e.buf && r.bytes() > 0);
-                promise(!read, || format!("the body reads write {w} of the loop before it is written"))
+                require(!read, || format!("the body reads write {w} of the loop before it is written"))
             }
             Outer::Write(_) => Ok(()),
         }

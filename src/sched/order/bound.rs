@@ -1,14 +1,15 @@
-//! A certificate for orders: lines that no order of the groups can do without.
+//! A certificate for orders: a lower bound, in lines, of the peak of every order.
 //!
-//! While group v runs, whatever was made before v in *every* order (by an ancestor) and is read after v in every order
-//! (by a descendant) is alive, beside the leaves, the constants, and v's own operands, results and temporaries. Values
-//! that are alive together need bytes of their own however bytes are shared, with two exceptions, which are left out
-//! or taken off: the next value of a leaf may lie in the leaf, and a result in the operand that it may take over.
+//! While group v runs, every value that an ancestor of v makes and a descendant of v reads is alive, in every order. So
+//! are the leaves, the constants, and v's own operands, results and temporaries. Values that are alive together need
+//! separate bytes, with two exceptions: the next value of a leaf may be made in the leaf (it is not counted), and a
+//! result may take over an operand (its lines are subtracted).
 //!
-//! The bound of a group is at most what any order has alive there. So groups are taken by falling need in the best
-//! known order, [`LANES`] at once (a bit each), until no remaining group can raise the bound: then it is the maximum
-//! over all groups. A budget of word operations, [`BUDGET`], ends the search early on large programs (from some 10,000
-//! groups on, if needs are flat); each group's bound is valid on its own, so what was found until then is too.
+//! The bound of a group is at most the live lines of the group in any order. So groups are visited by falling live
+//! lines in the best known order, [`BLOCK`] at once (a bit each), until no remaining group can raise the bound: then it
+//! is the maximum over all groups. A budget of word operations, [`BUDGET`], ends the search early on large programs
+//! (from some 10,000 groups on, if live lines hardly differ). Each group's bound is valid on its own, so the result is
+//! valid then, too.
 
 use super::super::code::{BufKind, Code};
 use super::super::live::lines;
@@ -17,22 +18,24 @@ use crate::error::Result;
 
 /// Words of a bit set of groups.
 const WORDS: usize = 4;
-/// Groups that are treated at once.
-pub const LANES: usize = 64 * WORDS;
-/// Word operations to spend at most, beyond those of the first [`LANES`] groups.
+/// Groups that are visited at once.
+pub const BLOCK: usize = 64 * WORDS;
+/// Most word operations, beyond those of the first [`BLOCK`] groups.
 pub const BUDGET: usize = 1 << 25;
 
+/// A set of groups of a block, by position in the block.
 type Set = [u64; WORDS];
 
 fn join(a: &mut Set, b: &Set) {
     a.iter_mut().zip(b).for_each(|(a, b)| *a |= b);
 }
 
-fn has(s: &Set, lane: usize) -> bool {
-    s[lane / 64] >> (lane % 64) & 1 == 1
+fn has(s: &Set, k: usize) -> bool {
+    s[k / 64] >> (k % 64) & 1 == 1
 }
 
-/// The bound in lines, given the most lines that each group has alive in some order.
+/// The bound in lines. `alive[g]` is the largest sum of live lines of group `g` in some order. An error if a buffer is
+/// too large to be counted in lines.
 pub fn bound(code: &Code, d: &Deps, alive: &[u64]) -> Result<u64> {
     let n = code.groups();
     let size = code.bytes.iter().map(|&b| lines(b)).collect::<Result<Vec<u32>>>()?;
@@ -40,13 +43,14 @@ pub fn bound(code: &Code, d: &Deps, alive: &[u64]) -> Result<u64> {
         (0..size.len()).filter(|&b| kept(code.kind[b])).map(|b| u64::from(size[b])).sum::<u64>()
     };
     let pinned = total(&BufKind::is_pinned);
-    // At the end all outputs are there.
+    // At the end all outputs are alive.
     let mut best = total(&|k| k.is_pinned() || k == BufKind::Output);
     let mut groups: Vec<u32> = (0..n as u32).collect();
     groups.sort_by_key(|&g| (std::cmp::Reverse(alive[g as usize]), g));
-    let mut b = Block { code, d, size, anc: vec![[0; WORDS]; n], desc: vec![[0; WORDS]; n], lane: vec![u32::MAX; n] };
+    let mut b =
+        Block { code, d, size, anc: vec![[0; WORDS]; n], desc: vec![[0; WORDS]; n], position: vec![u32::MAX; n] };
     let cost = 2 * WORDS * d.after.items.len() + 16 * code.bytes.len() + 1;
-    for (i, block) in groups.chunks(LANES).enumerate() {
+    for (i, block) in groups.chunks(BLOCK).enumerate() {
         if alive[block[0] as usize] <= best || i * cost > BUDGET {
             break;
         }
@@ -55,42 +59,52 @@ pub fn bound(code: &Code, d: &Deps, alive: &[u64]) -> Result<u64> {
     Ok(best)
 }
 
+/// The visit of one block of groups.
 struct Block<'a> {
     code: &'a Code,
     d: &'a Deps,
     /// Lines of each buffer.
     size: Vec<u32>,
-    /// Which of the block's groups each group is a proper ancestor of, and a proper descendant.
+    /// For each group, the groups of the block that it is a proper ancestor of.
     anc: Vec<Set>,
+    /// For each group, the groups of the block that it is a proper descendant of.
     desc: Vec<Set>,
-    /// Place of each group in the block, or `u32::MAX`.
-    lane: Vec<u32>,
+    /// Position of each group in the block; `u32::MAX` for groups outside.
+    position: Vec<u32>,
+}
+
+/// The instructions of a group at which a buffer is alive.
+struct Span {
+    buf: u32,
+    first: usize,
+    /// The last of them, included.
+    last: usize,
 }
 
 impl Block<'_> {
-    /// The largest need of one of `groups`, without what is pinned.
+    /// The largest bound of one of `groups`, without pinned buffers.
     fn run(&mut self, groups: &[u32]) -> u64 {
-        groups.iter().enumerate().for_each(|(k, &g)| self.lane[g as usize] = k as u32);
+        groups.iter().enumerate().for_each(|(k, &g)| self.position[g as usize] = k as u32);
         self.reach();
         let through = self.through();
         let needs = groups.iter().enumerate().map(|(k, &g)| through[k] + self.own(g as usize, k));
         let most = needs.max().unwrap_or(0);
-        groups.iter().for_each(|&g| self.lane[g as usize] = u32::MAX);
+        groups.iter().for_each(|&g| self.position[g as usize] = u32::MAX);
         most
     }
 
     fn reach(&mut self) {
-        let n = self.lane.len();
-        let own = |lane: u32, s: &mut Set| {
-            if lane != u32::MAX {
-                s[lane as usize / 64] |= 1 << (lane % 64);
+        let n = self.position.len();
+        let own = |k: u32, s: &mut Set| {
+            if k != u32::MAX {
+                s[k as usize / 64] |= 1 << (k % 64);
             }
         };
         for g in (0..n).rev() {
             let mut set = [0; WORDS];
             for &s in self.d.after.of(g) {
                 join(&mut set, &self.anc[s as usize]);
-                own(self.lane[s as usize], &mut set);
+                own(self.position[s as usize], &mut set);
             }
             self.anc[g] = set;
         }
@@ -98,15 +112,16 @@ impl Block<'_> {
             let mut set = [0; WORDS];
             for &p in self.d.before.of(g) {
                 join(&mut set, &self.desc[p as usize]);
-                own(self.lane[p as usize], &mut set);
+                own(self.position[p as usize], &mut set);
             }
             self.desc[g] = set;
         }
     }
 
-    /// Lines made by a proper ancestor and needed by a proper descendant (or by the caller), for each lane.
-    fn through(&self) -> [u64; LANES] {
-        let mut sum = [0u64; LANES];
+    /// For each group of the block, lines of buffers that a proper ancestor writes and a proper descendant, or the
+    /// caller, reads.
+    fn through(&self) -> [u64; BLOCK] {
+        let mut sum = [0u64; BLOCK];
         for b in 0..self.size.len() {
             let w = self.d.writer[b];
             if w == u32::MAX || self.size[b] == 0 || !self.counts(b) {
@@ -125,12 +140,12 @@ impl Block<'_> {
         sum
     }
 
-    /// Whether buffer `b` needs bytes of its own: it is no leaf, and will not be made in one.
+    /// True if buffer `b` needs bytes of its own: it is not pinned, and is not expected to be made in a leaf.
     fn counts(&self, b: usize) -> bool {
         !self.code.kind[b].is_pinned() && !self.d.lands[b]
     }
 
-    /// The threads after whose groups some group needs buffer `b`.
+    /// The groups of the block after which buffer `b` is still read, in every order.
     fn needed_after(&self, b: usize) -> Set {
         if self.code.kind[b] == BufKind::Output {
             return [u64::MAX; WORDS];
@@ -140,17 +155,17 @@ impl Block<'_> {
         set
     }
 
-    /// The most lines of buffers that only group `g` itself proves to be alive, at one of its instructions.
-    fn own(&self, g: usize, lane: usize) -> u64 {
+    /// The largest sum, over the instructions of group `g` at position `k`, of live lines that [`Block::through`] does
+    /// not count.
+    fn own(&self, g: usize, k: usize) -> u64 {
         let range = self.code.group(g);
         let mut most = 0;
-        // (buffer, first and last instruction that it is alive at)
-        let mut spans: Vec<(u32, usize, usize)> = Vec::new();
+        let mut spans: Vec<Span> = Vec::new();
         for &b in self.d.reads.of(g).iter().chain(self.d.writes.of(g)) {
             let at = b as usize;
             let mine = self.d.writer[at] == g as u32;
-            let through = !mine && has(&self.needed_after(at), lane);
-            if through || !self.counts(at) || self.size[at] == 0 || spans.iter().any(|s| s.0 == b) {
+            let through = !mine && has(&self.needed_after(at), k);
+            if through || !self.counts(at) || self.size[at] == 0 || spans.iter().any(|s| s.buf == b) {
                 continue;
             }
             let uses = |i: &usize| self.code.reads_of(*i).iter().chain(self.code.writes_of(*i)).any(|o| o.buf == b);
@@ -158,46 +173,48 @@ impl Block<'_> {
             let outside = mine && self.kept(at, g);
             let last = if outside { Some(range.end - 1) } else { range.clone().rev().find(uses) };
             if let (Some(first), Some(last)) = (first, last) {
-                spans.push((b, first, last));
+                spans.push(Span { buf: b, first, last });
             }
         }
         for i in range {
-            let alive = spans.iter().filter(|s| s.1 <= i && i <= s.2).map(|s| u64::from(self.size[s.0 as usize]));
+            let alive =
+                spans.iter().filter(|s| s.first <= i && i <= s.last).map(|s| u64::from(self.size[s.buf as usize]));
             most = most.max(alive.sum::<u64>() - self.shared(i, &spans));
         }
         most
     }
 
-    /// Whether buffer `b`, which group `g` writes, is needed outside.
+    /// True if buffer `b`, which group `g` writes, is read by other groups or by the caller.
     fn kept(&self, b: usize, g: usize) -> bool {
         self.code.kind[b] == BufKind::Output || self.d.readers.of(b).iter().any(|&r| r as usize != g)
     }
 
     /// The most lines of `spans` that results of instruction `i` can share with operands that die there.
-    fn shared(&self, i: usize, spans: &[(u32, usize, usize)]) -> u64 {
-        let (mut over, mut under) = ((0u64, 0u64), (0u64, 0u64));
-        let span = |b: u32| spans.iter().find(|s| s.0 == b);
+    fn shared(&self, i: usize, spans: &[Span]) -> u64 {
+        // Positions counted so far, as bits, and their lines.
+        let (mut writes, mut reads) = ((0u64, 0u64), (0u64, 0u64));
+        let span = |b: u32| spans.iter().find(|s| s.buf == b);
         for &(r, w) in self.code.pairs_of(i) {
             let (read, write) = (&self.code.reads_of(i)[usize::from(r)], &self.code.writes_of(i)[usize::from(w)]);
             let (Some(old), Some(new)) = (span(read.buf), span(write.buf)) else { continue };
             if read.buf == write.buf
-                || old.2 != i
-                || new.1 != i
-                || self.size[old.0 as usize] != self.size[new.0 as usize]
+                || old.last != i
+                || new.first != i
+                || self.size[old.buf as usize] != self.size[new.buf as usize]
             {
                 continue;
             }
-            // Each position once: a bit for each of the 64 that a call may have.
-            let lines = u64::from(self.size[new.0 as usize]);
-            for (seen, position) in [(&mut under, r), (&mut over, w)] {
-                let bit = 1u64 << (position % 64);
-                // Beyond 64 operands a bit may stand for two; then both are taken off, which is safe.
-                if seen.0 & bit == 0 || position >= 64 {
+            // Each position counts once.
+            let lines = u64::from(self.size[new.buf as usize]);
+            for (seen, position) in [(&mut reads, r), (&mut writes, w)] {
+                // Positions from 64 on have no bit and count each time, which only lowers the bound.
+                let bit = 1u64.checked_shl(u32::from(position)).unwrap_or(0);
+                if seen.0 & bit == 0 {
                     seen.0 |= bit;
                     seen.1 += lines;
                 }
             }
         }
-        over.1.min(under.1)
+        writes.1.min(reads.1)
     }
 }

@@ -1,12 +1,12 @@
-//! What must come before what: data, the order of effects, and wishes.
+//! Dependencies among groups: data, the order of effects, and preferences.
 //!
-//! Invariant: an edge leads from a group to one with a larger number, for program order is an order. Wishes may lead
-//! anywhere. Called by the rest of this folder.
+//! Invariant: an edge leads to a group with a larger number, because program order is a legal order. A preference may
+//! lead anywhere. For the other files of this folder.
 
 use super::super::code::{BufKind, Code};
 use super::super::faults;
 
-/// Lists of `u32`, one for each index.
+/// A list of `u32` for each index, in one column.
 #[derive(Default)]
 pub struct Lists {
     at: Vec<u32>,
@@ -15,7 +15,7 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// From pairs (index, item); items of an index keep their order.
+    /// From pairs (index, item), with indices below `n`. Items of one index keep their order.
     pub fn new(n: usize, pairs: &[(u32, u32)]) -> Lists {
         let mut at = vec![0u32; n + 1];
         pairs.iter().for_each(|p| at[p.0 as usize + 1] += 1);
@@ -34,30 +34,30 @@ impl Lists {
     }
 }
 
-/// What must come before what.
+/// Dependencies among groups, and who reads and writes buffers.
 pub struct Deps {
     /// Groups that need what a group writes.
     pub after: Lists,
     /// Groups whose results a group needs.
     pub before: Lists,
-    /// Groups that should come after a group.
-    pub wishes: Lists,
+    /// Preferences: groups that should come after a group, if data allows.
+    pub preferred: Lists,
     /// Distinct buffers that a group reads.
     pub reads: Lists,
     /// Distinct buffers that a group writes.
     pub writes: Lists,
     /// Distinct groups that read a buffer.
     pub readers: Lists,
-    /// Groups that only serve the update of a leaf.
+    /// True for groups that only serve the update of a leaf.
     pub serves: Vec<bool>,
-    /// Whether a buffer will be made in the bytes of a leaf.
+    /// True for buffers that are expected to be made in the bytes of a leaf.
     pub lands: Vec<bool>,
     /// The group that writes a buffer; `u32::MAX` for none.
     pub writer: Vec<u32>,
-    /// Groups that may stop a step at a bad index.
+    /// True for groups that may stop a step at a bad index.
     pub stops: Vec<bool>,
-    /// Groups that make next values and should come after all that stop: the rest of [`Deps::wishes`], which would be
-    /// as many as one times the other.
+    /// Groups that make next values and should come after all groups in `stops`. Part of the preferences, kept apart
+    /// because their pairs would be as many as the product of both.
     pub waits: Vec<u32>,
 }
 
@@ -93,7 +93,7 @@ impl Deps {
         }
         let effects: Vec<u32> = (0..n as u32).filter(|&g| code.effect[g as usize]).collect();
         edges.extend(effects.windows(2).map(|w| (w[0], w[1])));
-        let mut wishes = Vec::new();
+        let mut preferred = Vec::new();
         let mut lands = vec![false; bufs];
         for u in &code.updates {
             let maker = writer[u.from.buf as usize];
@@ -102,12 +102,12 @@ impl Deps {
             }
             lands[u.from.buf as usize] = code.is_whole(&u.from);
             let before = readers.of(u.leaf as usize).iter().filter(|&&r| r != maker);
-            wishes.extend(before.map(|&r| (r, maker)));
+            preferred.extend(before.map(|&r| (r, maker)));
         }
         let mut d = Deps {
             after: Lists::new(n, &edges),
             before: Lists::new(n, &edges.iter().map(|e| (e.1, e.0)).collect::<Vec<_>>()),
-            wishes: Lists::new(n, &wishes),
+            preferred: Lists::new(n, &preferred),
             reads: Lists::new(n, &read),
             writes: Lists::new(n, &written),
             readers,
@@ -122,7 +122,7 @@ impl Deps {
         d
     }
 
-    /// See [`Deps::waits`]. What a group that stops needs itself cannot wait for it.
+    /// See [`Deps::waits`]. A group that a stopping group needs cannot wait for it.
     fn waiting(&self, code: &Code) -> Vec<u32> {
         if !self.stops.contains(&true) {
             return Vec::new();
@@ -138,12 +138,12 @@ impl Deps {
         waits
     }
 
-    /// Groups all of whose results are next values of leaves, or are read only by such groups for a value of the same
-    /// size (the gradient itself, then): to be run as soon as they can be.
+    /// True for groups whose results are all next values of leaves, or are read only by such groups for a value of the
+    /// same size (the gradient itself). The eager rule runs them as early as possible.
     fn servants(&self, code: &Code) -> Vec<bool> {
         let n = code.groups();
         let mut serves = vec![false; n];
-        // Bytes of the leaves that a group serves; 0 for none.
+        // Bytes of the leaf that a group serves; 0 for none.
         let mut size = vec![0usize; n];
         let mut next = vec![0usize; code.bytes.len()];
         code.updates.iter().for_each(|u| next[u.from.buf as usize] = u.from.bytes());

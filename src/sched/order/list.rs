@@ -1,7 +1,7 @@
-//! List scheduling: among the groups whose data is there, one is picked again and again by a rule.
+//! List scheduling: a rule picks one ready group after another.
 //!
-//! Every rule keeps data and effects in order and holds back a group whose wishes are open, as long as anything else
-//! can run. Ties go to the smaller number, which is program order. O((V + E) log V) for each rule.
+//! Every rule respects data and the order of effects. A group with open preferences waits as long as another group can
+//! run. Ties go to the smaller number, which is program order. O((V + E) log V) for each rule.
 
 use super::super::code::{BufKind, Code};
 use super::deps::Deps;
@@ -9,28 +9,28 @@ use super::ready::{Fitting, Ready};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// How the next group is picked among those that are ready.
+/// Which of the ready groups runs next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// The first in program order.
     Program,
-    /// Groups that only serve the update of a leaf at once; else the first in program order.
+    /// A group that only serves the update of a leaf; else the first in program order.
     Eager,
-    /// The one that frees most, net of what it takes: XLA's list scheduler.
+    /// The group with the largest difference of freed and allocated bytes: XLA's list scheduler.
     Net,
-    /// Of those that fit below the peak so far the one that leaves least alive; if none fits, the one that takes least:
-    /// PyTorch Inductor's least-peak-memory-first.
+    /// Of the groups that fit below the peak so far, the one that leaves the fewest bytes alive; if none fits, the one
+    /// that allocates least: PyTorch Inductor's least-peak-memory-first.
     Peak,
-    /// What the first sink needs, operands with more behind them first; then what the next sink still needs.
+    /// Depth first from the sinks, in program order; the operand with the most bytes behind it comes first.
     Depth,
 }
 
-/// A list schedule of all groups.
+/// The order of all groups by `rule`.
 pub fn schedule(code: &Code, d: &Deps, rule: Rule) -> Vec<u32> {
     let n = code.groups();
-    let takes: Vec<i64> = match rule {
-        Rule::Peak => (0..n).map(|g| taken(code, d, g, true)).collect(),
-        Rule::Net => (0..n).map(|g| taken(code, d, g, false)).collect(),
+    let allocates: Vec<i64> = match rule {
+        Rule::Peak => (0..n).map(|g| allocated(code, d, g, true)).collect(),
+        Rule::Net => (0..n).map(|g| allocated(code, d, g, false)).collect(),
         _ => Vec::new(),
     };
     let mut s = Scheduler {
@@ -39,36 +39,36 @@ pub fn schedule(code: &Code, d: &Deps, rule: Rule) -> Vec<u32> {
         rule,
         rank: if rule == Rule::Depth { depth_first(code, d) } else { Vec::new() },
         needs: (0..n).map(|g| d.before.of(g).len() as u32).collect(),
-        wished: vec![0; n],
+        preferences: vec![0; n],
         left: (0..code.bytes.len()).map(|b| d.readers.of(b).len() as u32).collect(),
         one: (0..code.bytes.len()).map(|b| d.readers.of(b).iter().fold(0, |x, g| x ^ g)).collect(),
         done: vec![false; n],
         ready: Ready::new(n),
-        fitting: (rule == Rule::Peak).then(|| Fitting::new(&takes)),
-        held: BinaryHeap::new(),
+        fitting: (rule == Rule::Peak).then(|| Fitting::new(&allocates)),
+        deferred: BinaryHeap::new(),
         stops: d.stops.iter().filter(|s| **s).count(),
         settling: false,
         order: Vec::with_capacity(n),
         alive: 0,
         peak: 0,
-        takes,
+        allocates,
     };
-    d.wishes.items.iter().chain(&d.waits).for_each(|&g| s.wished[g as usize] += 1);
+    d.preferred.items.iter().chain(&d.waits).for_each(|&g| s.preferences[g as usize] += 1);
     (0..n).for_each(|g| s.arrive(g));
     while s.order.len() < n && s.next() {}
     s.order
 }
 
-/// Bytes that running `g` takes, with or without temporaries.
-fn taken(code: &Code, d: &Deps, g: usize, scratch: bool) -> i64 {
+/// Bytes that `g` allocates, with or without temporaries.
+fn allocated(code: &Code, d: &Deps, g: usize, scratch: bool) -> i64 {
     let bufs = d.writes.of(g).iter().map(|&b| b as usize).filter(|&b| !d.lands[b]);
     bufs.filter(|&b| scratch || code.kind[b] != BufKind::Scratch).map(|b| code.bytes[b] as i64).sum()
 }
 
-/// The place of each group in a depth-first walk from the sinks.
+/// The position of each group in a depth-first walk from the sinks.
 fn depth_first(code: &Code, d: &Deps) -> Vec<u32> {
     let n = code.groups();
-    // Bytes behind each group, counted once for each way: a measure, not a sum.
+    // Bytes of results behind each group. Shared ancestors count once for each path: a measure, not a sum.
     let mut behind = vec![0u64; n];
     for g in 0..n {
         let own = d.writes.of(g).iter().map(|&b| code.bytes[b as usize] as u64).sum();
@@ -87,7 +87,7 @@ fn depth_first(code: &Code, d: &Deps) -> Vec<u32> {
                 stack.push((g, true));
                 let from = stack.len();
                 stack.extend(d.before.of(at).iter().filter(|&&p| !seen[p as usize]).map(|&p| (p, false)));
-                // The last is visited first: the largest, of equals the first in program order.
+                // The last is visited first: the one with the most bytes behind it, ties in program order.
                 stack[from..].sort_by_key(|&(p, _)| (behind[p as usize], Reverse(p)));
             }
         }
@@ -100,60 +100,61 @@ struct Scheduler<'a> {
     d: &'a Deps,
     rule: Rule,
     rank: Vec<u32>,
-    /// Edges and wishes into each group that are still open.
+    /// Data edges and preferences into each group that are still open.
     needs: Vec<u32>,
-    wished: Vec<u32>,
-    /// Readers of each buffer that are still to come, and the XOR of their ids: the reader itself when one is left.
+    preferences: Vec<u32>,
+    /// Readers of each buffer that have not run, and the XOR of their numbers: the reader itself when one is left.
     left: Vec<u32>,
     one: Vec<u32>,
     done: Vec<bool>,
     ready: Ready,
-    /// Takes the place of `ready` for [`Rule::Peak`].
+    /// Replaces `ready` for [`Rule::Peak`].
     fitting: Option<Fitting>,
-    /// Groups whose data is there and whose wishes are not.
-    held: BinaryHeap<Reverse<u32>>,
-    /// Groups to come that may stop a step, and whether the last of them was the last group to run: what waits for it
-    /// comes behind the next, before which threads meet anyway.
+    /// Groups whose data is ready and whose preferences are open.
+    deferred: BinaryHeap<Reverse<u32>>,
+    /// Number of groups that may stop a step and have not run; and true if the last of them was the last group to run.
+    /// Groups that wait for it come behind the next group, in front of which threads have a barrier anyway.
     stops: usize,
     settling: bool,
     order: Vec<u32>,
-    /// Bytes of results alive now, and the most so far.
+    /// Bytes of live results now, and the most so far.
     alive: i64,
     peak: i64,
-    takes: Vec<i64>,
+    /// Bytes that each group allocates.
+    allocates: Vec<i64>,
 }
 
 impl Scheduler<'_> {
-    /// Puts `g` where it belongs if its data is there.
+    /// Makes `g` ready, or defers it, if its data is ready.
     fn arrive(&mut self, g: usize) {
         if self.done[g] || self.needs[g] > 0 {
             return;
         }
-        if self.wished[g] > 0 {
-            self.held.push(Reverse(g as u32));
+        if self.preferences[g] > 0 {
+            self.deferred.push(Reverse(g as u32));
             return;
         }
         let key = match self.rule {
             Rule::Program => 0,
             Rule::Eager => -i64::from(self.d.serves[g]),
             Rule::Depth => i64::from(self.rank[g]),
-            Rule::Net => self.takes[g] - self.frees(g),
+            Rule::Net => self.allocates[g] - self.frees(g),
             Rule::Peak => self.stays(g) - self.frees(g),
         };
         match &mut self.fitting {
-            Some(f) => f.put(g, key),
-            None => self.ready.put(g, key),
+            Some(f) => f.insert(g, key),
+            None => self.ready.insert(g, key),
         }
     }
 
-    /// Bytes of operands that no group needs after `g`.
+    /// Bytes of operands that no group reads after `g`.
     fn frees(&self, g: usize) -> i64 {
         let bufs = self.d.reads.of(g).iter().map(|&b| b as usize);
         let bufs = bufs.filter(|&b| self.left[b] == 1 && self.code.kind[b] == BufKind::Activation && !self.d.lands[b]);
         bufs.map(|b| self.code.bytes[b] as i64).sum()
     }
 
-    /// Bytes of results that some group needs after `g`.
+    /// Bytes of results that outlive `g`.
     fn stays(&self, g: usize) -> i64 {
         let bufs = self.d.writes.of(g).iter().map(|&b| b as usize).filter(|&b| !self.d.lands[b]);
         let outside = |b: &usize| {
@@ -163,7 +164,7 @@ impl Scheduler<'_> {
         bufs.filter(outside).map(|b| self.code.bytes[b] as i64).sum()
     }
 
-    /// Runs the best ready group, or, where wishes go in a circle, the first of those that data allows.
+    /// Runs the best ready group, or, where preferences are circular, the first deferred one. False if there is none.
     fn next(&mut self) -> bool {
         let best = match &self.fitting {
             Some(f) => f.below(self.peak - self.alive),
@@ -173,7 +174,7 @@ impl Scheduler<'_> {
             self.run(g);
             return true;
         }
-        while let Some(Reverse(g)) = self.held.pop() {
+        while let Some(Reverse(g)) = self.deferred.pop() {
             if !self.done[g as usize] {
                 self.run(g as usize);
                 return true;
@@ -185,13 +186,13 @@ impl Scheduler<'_> {
     fn run(&mut self, g: usize) {
         let d = self.d;
         if self.rule == Rule::Peak {
-            self.peak = self.peak.max(self.alive + self.takes[g]);
+            self.peak = self.peak.max(self.alive + self.allocates[g]);
             self.alive += self.stays(g) - self.frees(g);
         }
         self.done[g] = true;
         match &mut self.fitting {
-            Some(f) => f.take(g),
-            None => self.ready.take(g),
+            Some(f) => f.remove(g),
+            None => self.ready.remove(g),
         }
         self.order.push(g as u32);
         let by_memory = matches!(self.rule, Rule::Net | Rule::Peak);
@@ -201,7 +202,7 @@ impl Scheduler<'_> {
             self.one[b] ^= g as u32;
             if by_memory && self.left[b] == 1 {
                 let last = self.one[b] as usize;
-                let waits = self.fitting.as_ref().map_or_else(|| self.ready.holds(last), |f| f.holds(last));
+                let waits = self.fitting.as_ref().map_or_else(|| self.ready.contains(last), |f| f.contains(last));
                 if waits {
                     self.arrive(last);
                 }
@@ -215,9 +216,9 @@ impl Scheduler<'_> {
         }
         self.stops -= usize::from(d.stops[g]);
         let settled = std::mem::replace(&mut self.settling, d.stops[g] && self.stops == 0);
-        for &s in d.wishes.of(g).iter().chain(if settled { &d.waits[..] } else { &[] }) {
-            self.wished[s as usize] -= 1;
-            if self.wished[s as usize] == 0 {
+        for &s in d.preferred.of(g).iter().chain(if settled { &d.waits[..] } else { &[] }) {
+            self.preferences[s as usize] -= 1;
+            if self.preferences[s as usize] == 0 {
                 self.arrive(s as usize);
             }
         }

@@ -1,7 +1,8 @@
-//! Local search behind the rules: where an order is above the certificate, single groups move away from its fullest
-//! instruction. What lies there only for later is made behind it; what ends something's life is done before it.
+//! Local search: where the best order is above the certificate, single groups move away from its fullest instruction.
 //!
-//! Deterministic: moves are tried in a fixed order, the first that helps is kept, and the budget counts groups scored.
+//! A group before it whose results are needed only later moves behind it; a group behind it that ends lifetimes moves
+//! in front of it. Deterministic: moves are tried in a fixed order, the first that helps is kept, and the budget counts
+//! groups scored.
 
 use super::super::alias;
 use super::super::code::Code;
@@ -10,23 +11,23 @@ use super::deps::Deps;
 use crate::error::Result;
 use std::cmp::Reverse;
 
-/// Groups to score at most, over all tries.
+/// Most groups to score, over all tries.
 pub const BUDGET: usize = 1 << 16;
-/// Groups before and behind the fullest that may move.
+/// Number of groups before, and behind, the fullest that may move.
 const WINDOW: usize = 256;
-/// Moves tried before a place is given up.
+/// Moves tried from one order before the search ends.
 const TRIES: usize = 48;
 
-/// An order and what it costs.
+/// An order and its cost.
 struct State {
     order: Vec<u32>,
-    /// Lines alive at the fullest instruction, and number of such instructions: less is better.
+    /// Live lines of the fullest instruction, and the number of such instructions. Less is better.
     cost: (u64, usize),
-    /// Place in `order` of the fullest instruction's group.
+    /// Position in `order` of the fullest instruction's group.
     full: usize,
     live: Intervals,
     class: Vec<u32>,
-    /// First instruction of each place.
+    /// First instruction of each position.
     start: Vec<u32>,
 }
 
@@ -48,7 +49,7 @@ fn state(code: &Code, order: Vec<u32>) -> Result<State> {
     Ok(State { order, cost: (most, count), full, live, class: alias.class, start })
 }
 
-/// `order`, or a better one: never below `bound`, where there is nothing to win.
+/// Improves `order` until its peak is `bound`, no move helps, or the budget is spent.
 pub fn improve(code: &Code, d: &Deps, order: &[u32], bound: u64) -> Result<Vec<u32>> {
     let mut left = BUDGET / order.len().max(1);
     if left == 0 {
@@ -57,7 +58,7 @@ pub fn improve(code: &Code, d: &Deps, order: &[u32], bound: u64) -> Result<Vec<u
     let mut now = state(code, order.to_vec())?;
     while now.cost.0 > bound {
         let mut better = None;
-        for (from, to) in moves(code, d, &now).into_iter().take(TRIES) {
+        for Move { from, to, .. } in moves(code, d, &now).into_iter().take(TRIES) {
             if left == 0 {
                 return Ok(now.order);
             }
@@ -79,11 +80,21 @@ pub fn improve(code: &Code, d: &Deps, order: &[u32], bound: u64) -> Result<Vec<u
     Ok(now.order)
 }
 
-/// Moves (from, to) of one group over the fullest place that data and effects allow, the largest first: `to` is the
-/// place after the group was taken out.
-fn moves(code: &Code, d: &Deps, s: &State) -> Vec<(usize, usize)> {
-    let mut place = vec![0u32; s.order.len()];
-    s.order.iter().enumerate().for_each(|(at, &g)| place[g as usize] = at as u32);
+/// A move of one group across the fullest position.
+#[derive(Clone, Copy, PartialEq)]
+struct Move {
+    /// Lines that it takes away from the fullest instruction.
+    lines: u64,
+    /// Position of the group.
+    from: usize,
+    /// Its new position, once it has been removed.
+    to: usize,
+}
+
+/// The moves that data and effects allow, most lines first.
+fn moves(code: &Code, d: &Deps, s: &State) -> Vec<Move> {
+    let mut position = vec![0u32; s.order.len()];
+    s.order.iter().enumerate().for_each(|(at, &g)| position[g as usize] = at as u32);
     let at = s.start[s.full];
     let lines = |bufs: &[u32], wanted: &dyn Fn(usize) -> bool| -> u64 {
         let roots = bufs.iter().map(|&b| s.class[b as usize] as usize).filter(|&r| !code.kind[r].is_pinned());
@@ -92,23 +103,23 @@ fn moves(code: &Code, d: &Deps, s: &State) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     for from in s.full.saturating_sub(WINDOW)..s.full {
         let g = s.order[from] as usize;
-        let needed = d.after.of(g).iter().map(|&x| place[x as usize] as usize).min().unwrap_or(s.order.len());
+        let needed = d.after.of(g).iter().map(|&x| position[x as usize] as usize).min().unwrap_or(s.order.len());
         let made = lines(d.writes.of(g), &|r| s.live.first[r] >= s.start[from] && s.live.end[r] > at);
         if needed > s.full && made > 0 {
-            // Right behind the fullest, or right before it is needed.
-            found.extend([(made, from, s.full), (made, from, needed - 1)]);
+            // Right behind the fullest, or right before the first reader.
+            found.extend([s.full, needed - 1].map(|to| Move { lines: made, from, to }));
         }
     }
     for from in s.full + 1..(s.full + WINDOW).min(s.order.len()) {
         let g = s.order[from] as usize;
-        let ready = d.before.of(g).iter().map(|&x| place[x as usize] as usize + 1).max().unwrap_or(0);
+        let ready = d.before.of(g).iter().map(|&x| position[x as usize] as usize + 1).max().unwrap_or(0);
         let end = s.start.get(from + 1).copied().unwrap_or(u32::MAX);
         let freed = lines(d.reads.of(g), &|r| s.live.first[r] <= at && s.live.end[r] <= end);
         if ready <= s.full && freed > 0 {
-            found.extend([(freed, from, s.full), (freed, from, ready)]);
+            found.extend([s.full, ready].map(|to| Move { lines: freed, from, to }));
         }
     }
-    found.sort_by_key(|&(size, from, to)| (Reverse(size), from.abs_diff(s.full), from, to));
+    found.sort_by_key(|m: &Move| (Reverse(m.lines), m.from.abs_diff(s.full), m.from, m.to));
     found.dedup();
-    found.into_iter().map(|(_, from, to)| (from, to)).collect()
+    found
 }

@@ -1,24 +1,24 @@
-//! Ready lists: a heap for the least key, and, for "the least key among those that take at most so much", a tournament
-//! tree with its leaves in the order of what each group takes. Every call is O(log n).
+//! Ready lists: a heap for the least key, and a tournament tree for the least key among the groups that allocate at
+//! most a given number of bytes. Its leaves are in the order of allocated bytes. Every call is O(log n).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Groups that are ready, by key; ties go to the smaller group.
+/// Ready groups by key; ties go to the smaller group.
 pub struct Ready {
-    /// The key of each group that is ready.
+    /// The key of each ready group.
     key: Vec<Option<i64>>,
     heap: BinaryHeap<Reverse<(i64, u32)>>,
 }
 
 impl Ready {
-    /// Nothing of `n` groups is ready.
+    /// `n` groups, none ready.
     pub fn new(n: usize) -> Ready {
         Ready { key: vec![None; n], heap: BinaryHeap::new() }
     }
 
     /// Makes `g` ready, or changes its key.
-    pub fn put(&mut self, g: usize, key: i64) {
+    pub fn insert(&mut self, g: usize, key: i64) {
         if self.key[g] != Some(key) {
             self.key[g] = Some(key);
             self.heap.push(Reverse((key, g as u32)));
@@ -26,12 +26,12 @@ impl Ready {
     }
 
     /// Makes `g` not ready.
-    pub fn take(&mut self, g: usize) {
+    pub fn remove(&mut self, g: usize) {
         self.key[g] = None;
     }
 
-    /// Whether `g` is ready.
-    pub fn holds(&self, g: usize) -> bool {
+    /// True if `g` is ready.
+    pub fn contains(&self, g: usize) -> bool {
         self.key[g].is_some()
     }
 
@@ -41,37 +41,37 @@ impl Ready {
             if self.key[g as usize] == Some(key) {
                 return Some(g as usize);
             }
-            // The key was changed since, or the group is gone.
+            // Outdated: the key has changed, or the group is not ready any more.
             self.heap.pop();
         }
         None
     }
 }
 
-/// No key: the group is not ready.
+/// The entry of a group that is not ready.
 const NONE: (i64, u32) = (i64::MAX, u32::MAX);
 
-/// Groups that are ready, by key and by what they take.
+/// Ready groups by key and by the bytes that they allocate.
 pub struct Fitting {
     /// Leaf of each group.
     leaf: Vec<u32>,
-    /// What the group of each leaf takes, ascending.
-    takes: Vec<i64>,
+    /// Bytes that the group of each leaf allocates, ascending.
+    allocated: Vec<i64>,
     /// The least key below each inner node, then the leaves.
     tree: Vec<(i64, u32)>,
     half: usize,
 }
 
 impl Fitting {
-    /// None of the groups, which take `takes`, is ready.
-    pub fn new(takes: &[i64]) -> Fitting {
-        let half = takes.len().max(1).next_power_of_two();
-        let mut groups: Vec<u32> = (0..takes.len() as u32).collect();
-        groups.sort_by_key(|&g| (takes[g as usize], g));
-        let mut leaf = vec![0; takes.len()];
+    /// Groups that allocate `allocated` bytes, none ready.
+    pub fn new(allocated: &[i64]) -> Fitting {
+        let half = allocated.len().max(1).next_power_of_two();
+        let mut groups: Vec<u32> = (0..allocated.len() as u32).collect();
+        groups.sort_by_key(|&g| (allocated[g as usize], g));
+        let mut leaf = vec![0; allocated.len()];
         groups.iter().enumerate().for_each(|(at, &g)| leaf[g as usize] = at as u32);
-        let takes = groups.iter().map(|&g| takes[g as usize]).collect();
-        Fitting { leaf, takes, tree: vec![NONE; 2 * half], half }
+        let allocated = groups.iter().map(|&g| allocated[g as usize]).collect();
+        Fitting { leaf, allocated, tree: vec![NONE; 2 * half], half }
     }
 
     fn set(&mut self, g: usize, entry: (i64, u32)) {
@@ -80,7 +80,7 @@ impl Fitting {
         while i > 1 {
             i /= 2;
             let least = self.tree[2 * i].min(self.tree[2 * i + 1]);
-            // Above a node that did not change nothing changes.
+            // The nodes above depend on this one only through its value.
             if self.tree[i] == least {
                 break;
             }
@@ -89,25 +89,26 @@ impl Fitting {
     }
 
     /// Makes `g` ready, or changes its key.
-    pub fn put(&mut self, g: usize, key: i64) {
+    pub fn insert(&mut self, g: usize, key: i64) {
         self.set(g, (key, g as u32));
     }
 
     /// Makes `g` not ready.
-    pub fn take(&mut self, g: usize) {
-        if self.holds(g) {
+    pub fn remove(&mut self, g: usize) {
+        if self.contains(g) {
             self.set(g, NONE);
         }
     }
 
-    /// Whether `g` is ready.
-    pub fn holds(&self, g: usize) -> bool {
+    /// True if `g` is ready.
+    pub fn contains(&self, g: usize) -> bool {
         self.tree[self.half + self.leaf[g] as usize] != NONE
     }
 
-    /// The group with the least key among those that take at most `room`; if there is none, the one that takes least.
-    pub fn below(&self, room: i64) -> Option<usize> {
-        let end = self.takes.partition_point(|&t| t <= room);
+    /// The group with the least key among those that allocate at most `free` bytes; if there is none, the one that
+    /// allocates least.
+    pub fn below(&self, free: i64) -> Option<usize> {
+        let end = self.allocated.partition_point(|&t| t <= free);
         let (mut lo, mut hi, mut best) = (self.half, self.half + end, NONE);
         while lo < hi {
             if lo % 2 == 1 {
@@ -146,15 +147,15 @@ mod tests {
             keys[g] = if round % 3 == 0 { None } else { Some((round as i64 * 29) % 13 - 6) };
             match keys[g] {
                 Some(key) => {
-                    r.put(g, key);
-                    f.put(g, key);
+                    r.insert(g, key);
+                    f.insert(g, key);
                 }
                 None => {
-                    r.take(g);
-                    f.take(g);
+                    r.remove(g);
+                    f.remove(g);
                 }
             }
-            assert_eq!((r.holds(g), f.holds(g)), (keys[g].is_some(), keys[g].is_some()));
+            assert_eq!((r.contains(g), f.contains(g)), (keys[g].is_some(), keys[g].is_some()));
             let ready = || (0..37).filter(|&g| keys[g].is_some());
             assert_eq!(r.least(), ready().min_by_key(|&g| (keys[g], g)));
             let room = round as i64 % 12;

@@ -1,23 +1,23 @@
-//! Local search over skyline ranks: buffers trade places in the order, and a worse height is kept now and then.
+//! Simulated annealing over skyline ranks: buffers swap ranks, and a worse height is accepted now and then.
 //!
-//! The last resort, for parts that branch and bound could not settle. A fixed number of passes, a fixed stream of
-//! numbers: the same input gives the same packing.
+//! The last resort, for parts that branch and bound could not settle. The number of passes and the stream of random
+//! numbers are fixed, so the same input gives the same packing.
 
 use super::compress::{Part, Problem};
-use super::instances::Dice;
 use super::skyline;
+use crate::arena::rng::SplitMix64;
 
-/// Buffers that all passes together place at most.
+/// Most buffers that all passes together place.
 const EFFORT: u64 = 1 << 20;
 
-/// Tries to lower a packing of `part`, whose offsets are `from` and whose height is `height`, to `enough`, placing
-/// no more than `effort` buffers in all. The best that was met, if it is lower.
+/// Tries to lower the packing of `part` with offsets `from` and height `height` to `enough`, placing at most `effort`
+/// buffers in all. Returns offsets and height of the best packing if it is lower than `height`.
 pub fn anneal(p: &Problem, part: Part, from: &[u64], height: u64, enough: u64, effort: u64) -> Option<(Vec<u64>, u64)> {
     let n = from.len();
-    // A skyline pass in order of the offsets is no higher than the packing that they came from.
+    // A skyline pass in order of offsets is no higher than the packing with these offsets.
     let mut order: Vec<u32> = (0..n as u32).collect();
     order.sort_by_key(|&k| (from[k as usize], k));
-    let mut dice = Dice(n as u64);
+    let mut dice = SplitMix64(n as u64);
     let (mut now, mut best) = (height, None);
     let mut least = height;
     let passes = EFFORT.min(effort) / n.max(1) as u64;

@@ -1,30 +1,32 @@
-//! Which buffer the search asks for next.
+//! Branching: which buffer the search decides on next.
 //!
-//! A valley is a run of sections of one floor between higher ones. What is tied for its floor lies inside it, and
-//! nothing unplaced can slip below, so that "at its lowest place" and "on a neighbour yet to be placed" are all there
-//! is to ask. Any valley will do; the choice decides how soon a wrong turn shows.
+//! A valley is a run of sections of one floor between higher ones. Buffers tied for its floor are inside it, and no
+//! unplaced buffer can go below them. So a buffer there is either at its lowest offset, or on a neighbour that is not
+//! placed yet: two branches cover all packings. Any valley is correct; the choice decides how soon a wrong decision
+//! fails.
 
 use super::height::Height;
 use super::state::State;
 
-/// How the next buffer is chosen.
+/// The rule for the next buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The first by rank of those that can lie lowest.
+    /// The first by rank of the buffers with the lowest floor.
     Rank,
     /// In the lowest valley, in the section with the fewest candidates.
     Lowest,
     /// In the section, of all valleys, with the fewest candidates.
     Fewest,
-    /// In the section, of all valleys, with the fewest candidates for the number of times it was at fault (Boussemart,
-    /// Hemery, Lecoutre and Sais, 2004).
+    /// In the section, of all valleys, with the fewest candidates relative to its number of failures (weighted degree:
+    /// Boussemart, Hemery, Lecoutre and Sais, 2004).
     Weighted,
-    /// As `Weighted`, but of the candidates there the one that touches most walls of its valley, before rank.
+    /// As `Weighted`; of the candidates there, the one that touches the most walls of its valley, then the first by
+    /// rank.
     Fit,
 }
 
 impl<H: Height> State<H> {
-    /// The buffer to decide on next in a connected range, or none if the range cannot be solved.
+    /// The buffer to decide on next in the connected sections `low..high`; `None` if they cannot be solved.
     pub fn candidate(&mut self, low: u32, high: u32, choice: Choice) -> Option<u32> {
         loop {
             let (best, stale) = match choice {
@@ -35,14 +37,14 @@ impl<H: Height> State<H> {
                 }
             };
             let Some(stale) = stale else { return best };
-            // It was postponed, and its support can only have risen since.
+            // It was postponed, and the buffers that it could rest on can only have risen since.
             if !self.postpone(stale) {
                 return None;
             }
         }
     }
 
-    /// The first by rank of the buffers tied for the lowest floor, and one of them that was postponed.
+    /// The first by rank of the buffers tied for the lowest floor, and that buffer if it was postponed.
     fn lowest(&self, low: u32, high: u32) -> (Option<u32>, Option<u32>) {
         let floor = self.floor[low as usize..high as usize].iter().copied().min().unwrap_or(H::FAR);
         let tied = (0..self.eff.len())
@@ -59,7 +61,7 @@ impl<H: Height> State<H> {
         let from = self.floor[low..s].iter().rposition(level).map_or(low, |k| low + k + 1) as u32;
         let to = self.floor[s..high].iter().position(level).map_or(high, |k| s + k) as u32;
         let (mut best, mut stale) = (None, None);
-        // One more than the walls of the valley that the best one touches.
+        // 1 + the number of walls of the valley that the best one touches.
         let mut walls = 0;
         for &c in &self.live[self.live_at[s] as usize..self.live_at[s + 1] as usize] {
             let i = c as usize;
@@ -81,7 +83,7 @@ impl<H: Height> State<H> {
         (best, stale)
     }
 
-    /// The section to decide on.
+    /// The section to branch in.
     fn section(&self, low: usize, high: usize, choice: Choice) -> usize {
         let mut best = Best { section: low, ways: u64::MAX, weight: 1, floor: H::FAR };
         let (mut s, mut before) = (low, H::FAR);
@@ -100,7 +102,7 @@ impl<H: Height> State<H> {
     /// Keeps section `s` of a valley if it is better than the best so far.
     fn weigh(&self, s: usize, choice: Choice, best: &mut Best<H>) {
         let floor = self.floor[s];
-        // With room to spare, none of the candidates is an answer too.
+        // If the section has slack, it may also be that no candidate is at the floor.
         let spare = u64::from(self.cap - floor > self.total[s]);
         let ways = 2 * u64::from(self.tied[s] - 1) + spare;
         let better = match choice {
@@ -120,6 +122,7 @@ impl<H: Height> State<H> {
     }
 }
 
+/// The best section so far.
 struct Best<H> {
     section: usize,
     ways: u64,

@@ -1,17 +1,17 @@
-//! What is to be packed: for each buffer a life and a size.
+//! The input of packing: a lifetime and a size for each buffer.
 //!
-//! Invariant of a valid one: the three columns are as long as each other.
+//! Invariant: the three columns have the same length. [`Buffers::valid`] tests it.
 
 use crate::error::{Error, Kind, Result};
 
 /// Lifetimes and sizes, by buffer, in any unit of time and of memory.
 ///
-/// A buffer is alive in the half-open range `first..end`. One of no moments or of size 0 takes nothing.
+/// A buffer is alive in the half-open range `first..end`. A buffer without moments or of size 0 is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Buffers {
-    /// First moment of each life.
+    /// First moment of each lifetime.
     pub first: Vec<u64>,
-    /// One past the last moment of each life.
+    /// One past the last moment of each lifetime.
     pub end: Vec<u64>,
     /// Sizes.
     pub size: Vec<u64>,
@@ -37,17 +37,17 @@ impl Buffers {
         self.first.len()
     }
 
-    /// Whether there is no buffer.
+    /// True if there is no buffer.
     pub fn is_empty(&self) -> bool {
         self.first.is_empty()
     }
 
-    /// Whether buffer `i` takes anything at any moment.
+    /// True if buffer `i` is not empty.
     pub fn takes(&self, i: usize) -> bool {
         self.size[i] > 0 && self.first[i] < self.end[i]
     }
 
-    /// An error unless the columns are as long as each other.
+    /// An error unless the columns have the same length.
     pub fn valid(&self) -> Result<()> {
         let (n, ends, sizes) = (self.first.len(), self.end.len(), self.size.len());
         match n == ends && n == sizes {

@@ -1,16 +1,17 @@
-//! Proof of a packing by geometry alone: a sweep through time with an ordered map of what is alive.
+//! Proof of a packing: a sweep through time with an ordered map of the live buffers.
 //!
-//! It shares no code with the packers and trusts nothing that they say. What it cannot see is whether the lifetimes
-//! and sizes are the right ones; that is the plan checker's part, which walks the instructions.
+//! It shares no code with the packers. It cannot see whether lifetimes and sizes are right; the plan checker proves
+//! that, which walks the instructions.
 
-use super::Buffers;
+use super::buffers::Buffers;
 use crate::error::{Error, Kind, Result};
 use std::collections::BTreeMap;
 
-/// Checks that each buffer lies at a multiple of `align` in `0..height`, and that no two share a place at one moment.
+/// Proves that each buffer has an offset that is a multiple of `align`, ends at `height` or below, and overlaps no
+/// other live buffer.
 ///
-/// Buffer `i` is alive in `first[i]..end[i]` and takes `at[i]..at[i] + size[i]`; one without moments or size takes
-/// nothing, and may stand anywhere. O(N log N). The error names the buffers, their places and the moment.
+/// Buffer `i` occupies `at[i]..at[i] + size[i]` during `first[i]..end[i]`. Empty buffers may have any offset. The error
+/// names the buffers, their ranges and the moment. O(N log N).
 pub fn packing(v: &Buffers, at: &[u64], height: u64, align: u64) -> Result<()> {
     let (first, end, size) = (&v.first, &v.end, &v.size);
     let n = first.len();
@@ -29,7 +30,7 @@ pub fn packing(v: &Buffers, at: &[u64], height: u64, align: u64) -> Result<()> {
         if at[i].checked_add(size[i]).is_none_or(|top| top > height) {
             return bad(format!("buffer {i} of size {} lies at {}, above the height {height}", size[i], at[i]));
         }
-        // Ends before starts: what touches in time does not overlap.
+        // `false` sorts first: at one moment ends come before starts, so touching lifetimes do not overlap.
         events.push((first[i], true, i));
         events.push((end[i], false, i));
     }

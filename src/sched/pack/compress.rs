@@ -1,17 +1,17 @@
-//! Time compression: lifetimes become ranges of sections, and the buffers fall into parts that never meet.
+//! Time compression: lifetimes become ranges of sections, and buffers are split into parts without common sections.
 //!
-//! A section is a largest set of buffers that are all alive at one moment, so that two buffers share a moment exactly
-//! if they share a section; there are fewer sections than moments at which something starts. Buffers stand by start
-//! section, so that each part is a run of buffers and a run of sections. Sizes are counted in their greatest common
-//! divisor. For the packers of this room.
+//! A section is a maximal set of buffers that are all alive at one moment: two buffers share a moment exactly if they
+//! share a section. There are at most as many sections as moments at which a lifetime starts. Buffers are sorted by
+//! start section, so a part is a range of buffers and a range of sections. Sizes are counted in their greatest common
+//! divisor. For the packers of this folder.
 
-use super::Buffers;
+use super::buffers::Buffers;
 use crate::error::{Error, Kind, Result};
 
-/// The buffers that take bytes, by start.
+/// The buffers that are not empty, by start.
 #[derive(Debug, Default)]
 pub struct Problem {
-    /// Where the caller holds each buffer.
+    /// The caller's number of each buffer.
     pub id: Vec<u32>,
     /// First section of each.
     pub start: Vec<u32>,
@@ -19,17 +19,17 @@ pub struct Problem {
     pub end: Vec<u32>,
     /// Size of each in units.
     pub size: Vec<u64>,
-    /// Moments that each lives for.
+    /// Length of each lifetime in moments.
     pub life: Vec<u64>,
-    /// Bytes (or what the caller counts in) of a unit.
+    /// Size of a unit, in the caller's unit.
     pub unit: u64,
     /// Units alive in each section.
     pub load: Vec<u64>,
-    /// Buffers that are connected in time.
+    /// Sets of buffers that are connected in time.
     pub parts: Vec<Part>,
 }
 
-/// A run of buffers and the run of sections that only they live in.
+/// A range of buffers, and the range of sections that only they are in.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
     /// First buffer.
@@ -43,7 +43,7 @@ pub struct Part {
 }
 
 impl Problem {
-    /// Compresses `v`. An error if there are more than `u32::MAX` buffers, or if the sizes do not add up to a `u64`.
+    /// Compresses `v`. An error if there are more than `u32::MAX` buffers, or if the sum of sizes overflows a `u64`.
     pub fn new(v: &Buffers) -> Result<Problem> {
         let n = u32::try_from(v.len())
             .map_err(|_| Error::new(Kind::Plan, format!("{} buffers are more than a plan can hold", v.len())))?;
@@ -66,7 +66,7 @@ impl Problem {
         Ok(p)
     }
 
-    /// Walks through time, ends before starts, and opens a section with each start that follows an end.
+    /// Sweeps through time, ends before starts. Each start that follows an end opens a section.
     fn sweep(&mut self, id: &[u32], v: &Buffers) {
         let n = id.len();
         let mut by_end: Vec<u32> = (0..n as u32).collect();
@@ -111,13 +111,13 @@ impl Problem {
         self.parts.push(Part { from: k, to: k, low, high: low });
     }
 
-    /// The largest load of all, in units.
+    /// The largest load of a section, in units.
     pub fn max_live(&self) -> u64 {
         self.load.iter().copied().max().unwrap_or(0)
     }
 }
 
-/// Sorts `id` by `time`, then by itself.
+/// Sorts `id` by `time[id]`, then by id.
 fn sort_by_time(id: &mut [u32], time: &[u64]) {
     let mut keys: Vec<(u64, u32)> = id.iter().map(|&i| (time[i as usize], i)).collect();
     keys.sort_unstable();

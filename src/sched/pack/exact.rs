@@ -1,18 +1,18 @@
-//! Many short searches instead of a long one: orders and choices take turns, with budgets that grow.
+//! Restarts: many short searches with different orders and branching rules, and with budgets that grow.
 //!
-//! A search either finds a packing with hardly a wrong turn or is lost early on, so that the next order is worth more
-//! than the next million nodes. What failed where is remembered from one search to the next.
+//! A search either finds a packing after few wrong decisions or made a wrong decision early, so another order is worth
+//! more than another million nodes. Failures per section are carried over from one search to the next.
 
 use super::branching::Choice;
 use super::compress::{Part, Problem};
 use super::height::Height;
-use super::instances::Dice;
 use super::rank::{Facts, Rank};
 use super::search::{Outcome, search};
 use super::state::State;
+use crate::arena::rng::SplitMix64;
 
-/// Orders and choices, those that solve most alone first.
-const TURNS: &[(Rank, Choice)] = &[
+/// Orders and branching rules, those that solve the most problems alone first.
+const STRATEGIES: &[(Rank, Choice)] = &[
     (*b"TZW", Choice::Weighted),
     (*b"TWA", Choice::Weighted),
     (*b"TWA", Choice::Rank),
@@ -29,14 +29,14 @@ pub struct Exact<'a> {
     part: Part,
     facts: &'a Facts,
     weight: Vec<u64>,
-    /// All sizes together: above any height.
+    /// Sum of all sizes: no height is above it.
     sum: u64,
-    /// Nodes so far.
+    /// Nodes used so far.
     pub nodes: u64,
 }
 
 impl<'a> Exact<'a> {
-    /// For a part of `p`.
+    /// The searches of part `part` of `p`.
     pub fn new(p: &'a Problem, part: Part, facts: &'a Facts) -> Exact<'a> {
         Exact {
             p,
@@ -48,27 +48,28 @@ impl<'a> Exact<'a> {
         }
     }
 
-    /// Looks for a packing no higher than `cap` in at most `budget` nodes: offsets by buffer of the part.
+    /// Searches for a packing of height at most `cap`, with at most `budget` nodes. [`Outcome::Found`] has the offset
+    /// of each buffer of the part.
     pub fn solve(&mut self, cap: u64, budget: u64) -> Outcome {
         let n = (self.part.to - self.part.from) as u64;
         let end = self.nodes + budget;
-        // Enough for a search without many wrong turns.
+        // Enough for a search with few wrong decisions.
         let mut limit = 2 * n + 100;
-        let mut dice = Dice(cap);
+        let mut dice = SplitMix64(cap);
         for round in 0.. {
-            for &(rank, choice) in TURNS {
+            for &(rank, choice) in STRATEGIES {
                 let left = end - self.nodes;
                 if left == 0 {
                     return Outcome::Limit;
                 }
                 let mut order = self.facts.order(rank);
                 shake(&mut order, &mut dice, round);
-                // Sums of two heights must fit.
+                // Heights must be below `FAR`, so that the sum of two fits.
                 let sum = self.sum.max(cap);
                 let outcome = if sum < u32::FAR.wide() {
-                    self.turn::<u32>(&order, cap, choice, limit.min(left))
+                    self.attempt::<u32>(&order, cap, choice, limit.min(left))
                 } else if sum < u64::FAR.wide() {
-                    self.turn::<u64>(&order, cap, choice, limit.min(left))
+                    self.attempt::<u64>(&order, cap, choice, limit.min(left))
                 } else {
                     return Outcome::Limit;
                 };
@@ -88,8 +89,8 @@ impl<'a> Exact<'a> {
         Outcome::Limit
     }
 
-    /// One search.
-    fn turn<H: Height>(&mut self, order: &[u32], cap: u64, choice: Choice, limit: u64) -> Outcome {
+    /// One search, in heights of type `H`.
+    fn attempt<H: Height>(&mut self, order: &[u32], cap: u64, choice: Choice, limit: u64) -> Outcome {
         let (from, low) = (self.part.from, self.part.low);
         let of = |v: &[u32]| order.iter().map(|&k| v[from + k as usize] - low).collect::<Vec<u32>>();
         let size = order.iter().map(|&k| H::narrow(self.p.size[from + k as usize])).collect();
@@ -102,8 +103,8 @@ impl<'a> Exact<'a> {
     }
 }
 
-/// Moves some of the buffers a little, more of them each round; none in round 0.
-fn shake(order: &mut [u32], dice: &mut Dice, round: u64) {
+/// Swaps buffers with later ones nearby: none in round 0, more in each round.
+fn shake(order: &mut [u32], dice: &mut SplitMix64, round: u64) {
     let n = order.len() as u64;
     let moves = if round == 0 { 0 } else { (n * round / 16).max(1) };
     for _ in 0..moves {

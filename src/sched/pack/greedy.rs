@@ -1,14 +1,14 @@
-//! The packers that other compilers use, for comparison: none is part of [`super::pack`].
+//! The packers of other compilers, for comparison. [`super::pack`] uses none of them.
 //!
-//! Each places one buffer after the other, in an order of its own, in a gap between those that it meets in time.
-//! Time is O(N · placed): they are for thousands of buffers, not for millions.
+//! Each places one buffer after another, in an order of its own, in a gap between the placed buffers whose lifetimes
+//! overlap. O(N²): for thousands of buffers, not for millions.
 
-use super::Buffers;
+use super::buffers::Buffers;
 
 /// Offsets and height.
 pub type Placed = (Vec<u64>, u64);
 
-/// No two buffers share a place.
+/// Every buffer has bytes of its own.
 pub fn no_reuse(v: &Buffers) -> Placed {
     let (mut at, mut top) = (Vec::with_capacity(v.len()), 0);
     for size in &v.size {
@@ -28,7 +28,7 @@ pub fn best_fit(v: &Buffers) -> Placed {
     greedy(v, &by(v, |i| [v.size[i], v.end[i] - v.first[i]]), true)
 }
 
-/// Longer lives first, each in the smallest gap that holds it (XLA's temporal best fit).
+/// Longer lifetimes first, each in the smallest gap that holds it (XLA's temporal best fit).
 pub fn best_fit_by_life(v: &Buffers) -> Placed {
     greedy(v, &by(v, |i| [v.end[i] - v.first[i], v.size[i]]), true)
 }
@@ -39,7 +39,7 @@ pub fn xla(v: &Buffers) -> Placed {
     if b.1 < a.1 { b } else { a }
 }
 
-/// The buffers that take anything, largest key first, ties by index.
+/// The buffers that are not empty, largest key first, ties by index.
 fn by(v: &Buffers, key: impl Fn(usize) -> [u64; 2]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..v.len()).filter(|&i| v.takes(i)).collect();
     order.sort_by_key(|&i| (std::cmp::Reverse(key(i)), i));
@@ -48,7 +48,7 @@ fn by(v: &Buffers, key: impl Fn(usize) -> [u64; 2]) -> Vec<usize> {
 
 fn greedy(v: &Buffers, order: &[usize], smallest: bool) -> Placed {
     let (mut at, mut height) = (vec![0u64; v.len()], 0u64);
-    // Placed buffers by offset: a scan meets those alive together with the next one from low to high.
+    // Placed buffers by offset, so that a scan visits gaps from low to high.
     let mut placed: Vec<usize> = Vec::with_capacity(order.len());
     for &i in order {
         let (mut low, mut best) = (0u64, None);

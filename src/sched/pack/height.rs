@@ -1,13 +1,14 @@
-//! Heights that the search counts in: `u32` where sums fit, `u64` elsewhere.
+//! The integer type of heights in the search: `u32` where sums fit, else `u64`.
 
 use std::fmt::Debug;
 use std::ops::{Add, Sub};
 
 /// An unsigned number of units.
 pub trait Height: Copy + Ord + Debug + Add<Output = Self> + Sub<Output = Self> {
-    /// Nothing.
+    /// Zero units.
     const ZERO: Self;
-    /// Where a placed buffer stands for minima over unplaced ones: above any height, and half of what would overflow.
+    /// The bound of a placed buffer, so that minima over unplaced ones ignore it. Above any height; its sum with a
+    /// height does not overflow.
     const FAR: Self;
     /// `x`, which must be below [`Height::FAR`].
     fn narrow(x: u64) -> Self;

@@ -1,16 +1,16 @@
-//! The skyline's index: of the unplaced buffers inside a segment, the one of best rank.
+//! The skyline's index: the unplaced buffer of best rank inside a segment.
 //!
-//! A buffer lies inside `[a, b)` if it starts at `a` or later and ends at `b` or before. Buffers are kept by the
-//! power of two below the length of their lives: of a class `2^k`, all that start in `[a, b - 2^(k+1)]` lie inside,
-//! which is a least rank of a range; those that start later share section `b - 2^k`, so that they are few, or
-//! nested as the activations of a training step are, and are searched by their ends.
+//! A buffer is inside `[a, b)` if it starts at `a` or later and ends at `b` or before. Buffers are grouped into classes
+//! by length: class k has lengths from 2^k to 2^(k+1) - 1. All of class k that start in `[a, b - 2^(k+1)]` are inside,
+//! so the best of them is the least rank of a range. Those that start later all contain section `b - 2^k`: they are
+//! few, or nested as the activations of a training step are, and are searched by their ends.
 
-/// Segment trees over the buffers of each class by start.
+/// A segment tree over the buffers of each class, by start.
 pub struct Index {
     /// First section.
     low: u32,
     class: Vec<Class>,
-    /// Leaf of each rank, and its class.
+    /// Leaf and class of each rank.
     leaf: Vec<(u32, u8)>,
 }
 
@@ -24,10 +24,11 @@ struct Class {
     node: Vec<(u32, u32)>,
 }
 
+/// The node of a removed buffer.
 const GONE: (u32, u32) = (u32::MAX, u32::MAX);
 
 impl Index {
-    /// Of buffers by start; `order` holds them by rank.
+    /// An index of buffers that are sorted by start; `order` lists them by rank.
     pub fn new(start: &[u32], end: &[u32], order: &[u32]) -> Index {
         let mut rank = vec![0u32; order.len()];
         order.iter().enumerate().for_each(|(r, &k)| rank[k as usize] = r as u32);
@@ -60,7 +61,7 @@ impl Index {
         Index { low, class, leaf }
     }
 
-    /// Takes out the buffer of this rank.
+    /// Removes the buffer of rank `rank`.
     pub fn remove(&mut self, rank: u32) {
         let (leaf, class) = self.leaf[rank as usize];
         let c = &mut self.class[class as usize];
@@ -76,7 +77,7 @@ impl Index {
         }
     }
 
-    /// The best rank inside `[a, b)`.
+    /// The least rank inside `[a, b)`.
     pub fn best(&self, a: u32, b: u32) -> Option<u32> {
         let mut best = u32::MAX;
         for k in (0..=((b - a).ilog2() as usize)).rev() {
@@ -85,7 +86,7 @@ impl Index {
                 continue;
             }
             let from = c.first(k, self.low, a);
-            // A buffer of this class lives for 2^k to 2^(k+1) - 1 sections.
+            // A buffer of this class has 2^k to 2^(k+1) - 1 sections.
             let to = c.first(k, self.low, b + 1 - (1 << k));
             if from == to {
                 continue;
@@ -155,7 +156,7 @@ impl Class {
             *best = rank;
             return;
         }
-        // The child with the better rank first: it cuts the other one off more often.
+        // The child with the lesser rank first: it prunes the other one more often.
         let (l, r) = (2 * i, 2 * i + 1);
         let (x, y) = if self.node[l].1 <= self.node[r].1 { (l, r) } else { (r, l) };
         self.descend(x, limit, best);

@@ -1,60 +1,51 @@
-//! Made-up packing problems, some of known best height: for tests, benches and comparisons with other packers.
+//! Synthetic packing problems, some of known best height, for tests, benches and comparisons with other packers.
 //!
 //! Every function is a pure function of its arguments.
 
-use super::Buffers;
+use super::buffers::Buffers;
+use crate::arena::rng::SplitMix64;
 
-/// A stream of pseudo-random numbers (SplitMix64: Steele, Lea and Flood, 2014).
-#[derive(Clone, Debug)]
-pub struct Dice(pub u64);
-
-impl Dice {
-    /// The next 64 bits.
-    pub fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `n`; 0 if `n` is 0.
-    pub fn below(&mut self, n: u64) -> u64 {
-        ((u128::from(self.roll()) * u128::from(n)) >> 64) as u64
-    }
+/// A rectangle in time and memory.
+#[derive(Clone, Copy)]
+struct Piece {
+    from: u64,
+    to: u64,
+    low: u64,
+    high: u64,
 }
 
-/// A guillotine dissection of a rectangle `width` moments wide and `height` high into `n` buffers (fewer if it runs out
-/// of pieces that can be cut): the best height is `height`, which every moment fills to the top.
+/// A guillotine dissection of a rectangle of `width` moments and height `height` into `n` buffers, or fewer if no piece
+/// can be cut any more. Every moment is full, so the best height is `height`.
 pub fn perfect(n: usize, width: u64, height: u64, seed: u64) -> Buffers {
-    let mut dice = Dice(seed);
-    let mut open = vec![(0, width, 0, height)];
+    let mut dice = SplitMix64(seed);
+    let mut open = vec![Piece { from: 0, to: width, low: 0, high: height }];
     let mut done = Vec::new();
     while open.len() + done.len() < n && !open.is_empty() {
         let k = dice.below(open.len() as u64) as usize;
-        let (a, b, lo, hi) = open.swap_remove(k);
-        let (wide, high) = (b - a > 1, hi - lo > 1);
+        let piece = open.swap_remove(k);
+        let (wide, high) = (piece.to - piece.from > 1, piece.high - piece.low > 1);
         if !wide && !high {
-            done.push((a, b, lo, hi));
+            done.push(piece);
         } else if wide && (!high || dice.below(2) == 0) {
-            let m = a + 1 + dice.below(b - a - 1);
-            open.extend([(a, m, lo, hi), (m, b, lo, hi)]);
+            let cut = piece.from + 1 + dice.below(piece.to - piece.from - 1);
+            open.extend([Piece { to: cut, ..piece }, Piece { from: cut, ..piece }]);
         } else {
-            let m = lo + 1 + dice.below(hi - lo - 1);
-            open.extend([(a, b, lo, m), (a, b, m, hi)]);
+            let cut = piece.low + 1 + dice.below(piece.high - piece.low - 1);
+            open.extend([Piece { high: cut, ..piece }, Piece { low: cut, ..piece }]);
         }
     }
     done.append(&mut open);
-    // A place in the list must not tell where a piece lies.
+    // The position in the list must not reveal the offset of a piece.
     for k in (1..done.len()).rev() {
         done.swap(k, dice.below(k as u64 + 1) as usize);
     }
-    Buffers::from_rows(done.into_iter().map(|(a, b, lo, hi)| (a, b, hi - lo)))
+    Buffers::from_rows(done.into_iter().map(|p| (p.from, p.to, p.high - p.low)))
 }
 
-/// A training step of a chain of layers: each layer keeps some activations until its backward half, which frees them
-/// in the opposite order and makes gradients; both halves need short-lived scratch. About `n` buffers.
+/// A training step of a chain of layers, of about `n` buffers. Each layer keeps activations until its backward half,
+/// which frees them in the opposite order and makes gradients. Both halves need short-lived scratch.
 pub fn training(n: usize, seed: u64) -> Buffers {
-    let mut dice = Dice(seed);
+    let mut dice = SplitMix64(seed);
     let layers = (n / 7).max(1) as u64;
     let last = 2 * 4 * layers;
     let mut v = Buffers::default();
@@ -74,8 +65,8 @@ pub fn training(n: usize, seed: u64) -> Buffers {
     v
 }
 
-/// A recurrent cell unrolled over time, and its backward pass: all sizes repeat at every step, and the gradients of
-/// the weights live throughout the backward half. About `n` buffers.
+/// A recurrent cell unrolled over time, with its backward pass, of about `n` buffers. All sizes repeat at every step,
+/// and the gradients of the weights are alive throughout the backward half.
 pub fn unrolled(n: usize) -> Buffers {
     let steps = (n / 14).max(1) as u64;
     let ops = 8;
@@ -101,9 +92,9 @@ pub fn unrolled(n: usize) -> Buffers {
     v
 }
 
-/// Lifetimes and sizes drawn from power laws of density `x^-2`: most are short and small, a few are neither.
+/// Lifetimes and sizes drawn from power laws of density `x^-2`: most are short and small, a few are long or large.
 pub fn power_law(n: usize, seed: u64) -> Buffers {
-    let mut dice = Dice(seed);
+    let mut dice = SplitMix64(seed);
     let span = n as u64;
     let mut v = Buffers::default();
     for _ in 0..n {

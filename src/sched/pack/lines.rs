@@ -1,19 +1,20 @@
 //! Packing of a program's buffers: lifetimes counted in instructions, sizes in lines of the arena.
 
+use super::buffers::Buffers;
 use super::greedy::Placed;
-use super::{Buffers, Options, Packing};
+use super::{Options, Packing};
 use crate::error::{Error, Kind, Result};
 use crate::sched::live::Intervals;
 
-/// Nodes of branch and bound for a program. Training graphs need none: a skyline reaches the bound.
+/// Most nodes of branch and bound for a program. Training graphs need none: a skyline reaches the bound.
 const NODES: u64 = 20_000;
 
-/// The lowest packing of `v` that [`super::pack`] finds; an error if it does not fit an arena's offsets.
+/// The lowest packing of `v` that [`super::pack`] finds, in lines. An error above `u32::MAX` lines.
 pub fn pack(v: &Intervals) -> Result<Packing> {
     fits(super::pack(&buffers(v), &Options { nodes: NODES, ..Options::default() })?)
 }
 
-/// What another packer makes of `v`, for comparison and for tests of what plans may look like.
+/// The packing of `v` by another packer, for comparisons, and for tests that need unusual plans.
 pub fn pack_with(v: &Intervals, packer: impl Fn(&Buffers) -> Placed) -> Result<Packing> {
     let (at, height) = packer(&buffers(v));
     let max_live = v.max_live();

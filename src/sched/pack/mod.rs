@@ -1,17 +1,20 @@
-//! Packing: a place for each buffer of known life and size, in as little memory as can be found.
+//! Packing: offsets for buffers of known lifetime and size, in as little memory as possible. Dynamic storage
+//! allocation.
 //!
-//! This room knows nothing of graphs. [`pack`] takes lifetimes and sizes ([`Buffers`]), in any unit, and gives offsets
-//! ([`Packing`]):
+//! This module knows nothing of graphs. [`pack`] takes lifetimes and sizes ([`Buffers`]) in any unit and returns
+//! offsets ([`Packing`]):
 //!
-//! 1. [`compress`]: moments become sections, sizes units, and the buffers fall into parts that never meet in time;
-//! 2. [`skyline`]: skyline passes over static [`rank`]s and over ranks that learn ([`squeaky_wheel`]), until one
-//!    reaches the largest load, which is a lower bound;
-//! 3. [`exact`]: where a gap is left, branch and bound ([`search`], [`state`]) at the bound, then at caps in between;
-//! 4. [`anneal`]: where a gap is still left, skyline passes over ranks that are changed little by little.
+//! 1. [`compress`] turns moments into sections and sizes into units, and splits the buffers into parts that share no
+//!    section;
+//! 2. [`skyline`] passes run over static [`rank`]s and over ranks that learn ([`squeaky_wheel`]), until one reaches the
+//!    largest load, which is a lower bound;
+//! 3. [`exact`]: where a gap is left, branch and bound ([`search`], [`branching`], [`state`]) at the bound, then at
+//!    caps above it;
+//! 4. [`anneal`]: where a gap is still left, skyline passes over ranks that change by small steps.
 //!
-//! The result depends on the input alone: budgets are counted in nodes and passes, ties go to the first. [`check`]
-//! proves a packing without a word from the packers; [`greedy`] holds the usual packers for comparison, and
-//! [`instances`] makes up problems.
+//! The result depends on the input alone: budgets count nodes and passes, and ties go to the first. [`check`] proves a
+//! packing and shares no code with the packers; [`greedy`] has the usual packers for comparison, and [`instances`]
+//! generates problems.
 //!
 //! ```
 //! use arenagrad::sched::pack::{self, Buffers, Options};
@@ -53,13 +56,13 @@ use exact::Exact;
 use rank::Facts;
 use search::Outcome;
 
-/// What to look for, and for how long.
+/// The goal of a packing, and the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Any packing of this height or less will do. Without it, the lowest is looked for.
+    /// A height that is low enough. `None` asks for the lowest packing.
     pub capacity: Option<u64>,
-    /// Nodes of branch and bound, of all parts and caps together; what is annealed after them is limited by it too.
-    /// None are used where a skyline pass is enough.
+    /// Most nodes of branch and bound, over all parts and caps; annealing places at most as many buffers. Not used
+    /// where a skyline pass is enough.
     pub nodes: u64,
 }
 
@@ -69,42 +72,42 @@ impl Default for Options {
     }
 }
 
-/// Where each buffer lies, and how good that is.
+/// Offsets of buffers, and how good they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packing {
-    /// Offset of each buffer; 0 for those that take nothing.
+    /// Offset of each buffer; 0 for empty buffers.
     pub at: Vec<u64>,
-    /// One past the last place taken.
+    /// The largest end of a buffer.
     pub height: u64,
-    /// The largest sum of sizes alive at one moment.
+    /// The largest sum of live sizes at one moment.
     pub max_live: u64,
-    /// No packing is lower than this: `max_live`, or more if the search refuted what is below.
+    /// Lower bound of all packings: `max_live`, or more if the search refuted heights below.
     pub bound: u64,
-    /// Nodes of branch and bound.
+    /// Nodes of branch and bound that were used.
     pub nodes: u64,
-    /// Whether the height is within the capacity; without one, whether it is [`Packing::optimal`].
+    /// True if the height is within the capacity; without a capacity, true if it is [`Packing::optimal`].
     pub solved: bool,
 }
 
 impl Packing {
-    /// Whether no packing can be lower.
+    /// True if no packing can be lower.
     pub fn optimal(&self) -> bool {
         self.height == self.bound
     }
 }
 
-/// Buffers of the largest part that branch and bound takes on: a node looks at each section.
+/// Most buffers of a part for branch and bound: a node visits each section.
 const LARGEST: usize = 4096;
 
-/// Pairs of buffers that meet, above which branch and bound leaves a part alone: they are listed.
+/// Most pairs of overlapping lifetimes of a part for branch and bound, which lists them.
 const PAIRS: u64 = 1 << 23;
 
 /// Packs `v`.
 ///
-/// Offsets and height are in the unit of `v.size`; they are multiples of the greatest common divisor of the sizes, so
-/// that sizes in multiples of an alignment give aligned offsets. Never fails to place: a capacity that was not reached
-/// leaves `solved` false. Errors: columns of different length, sizes that add up to more than `u64::MAX`, more than
-/// `u32::MAX` buffers.
+/// Offsets and height are in the unit of `v.size`. They are multiples of the greatest common divisor of the sizes, so
+/// sizes in multiples of an alignment give aligned offsets. There is always a packing; `solved` is false if it is above
+/// the capacity. Errors: columns of different lengths, sizes that add up to more than `u64::MAX`, more than `u32::MAX`
+/// buffers.
 pub fn pack(v: &Buffers, options: &Options) -> Result<Packing> {
     v.valid()?;
     let p = Problem::new(v)?;
@@ -113,7 +116,7 @@ pub fn pack(v: &Buffers, options: &Options) -> Result<Packing> {
     let feasible = options.capacity.is_some();
     let mut run = Run { p: &p, at: vec![0; p.id.len()], height: 0, bound, nodes: 0, target, feasible };
     let mut open = run.skylines(options.nodes);
-    // The highest first: what it comes to is enough for the others.
+    // The highest part first: its final height is low enough for the others.
     open.sort_by_key(|o| (u64::MAX - o.height, o.part.from));
     for o in open {
         run.lower(&o, options.nodes);
@@ -130,7 +133,7 @@ struct Open {
     part: Part,
     facts: Facts,
     height: u64,
-    /// Whether branch and bound may take it on.
+    /// True if it is small enough for branch and bound.
     small: bool,
 }
 
@@ -142,14 +145,14 @@ struct Run<'a> {
     height: u64,
     bound: u64,
     nodes: u64,
-    /// What is low enough.
+    /// A height that is low enough.
     target: u64,
-    /// Whether that is a capacity that the caller named.
+    /// True if the caller gave a capacity.
     feasible: bool,
 }
 
 impl Run<'_> {
-    /// The best skyline of each part; returns the parts that are still too high.
+    /// Finds the best skyline of each part. Returns the parts that are above the target.
     fn skylines(&mut self, nodes: u64) -> Vec<Open> {
         let mut open = Vec::new();
         for &part in &self.p.parts {
@@ -166,7 +169,7 @@ impl Run<'_> {
         open
     }
 
-    /// Lowers a part towards the target, or to the height of the others.
+    /// Lowers a part towards the target, or towards the height of the finished parts if that is higher.
     fn lower(&mut self, o: &Open, nodes: u64) {
         let enough = self.target.max(self.height);
         let mut height = o.height;
@@ -184,7 +187,7 @@ impl Run<'_> {
         self.height = self.height.max(height);
     }
 
-    /// Keeps what was found for `part` if it is lower than `height`; the height then.
+    /// Keeps the packing `found` of `part` (offsets and height) if it is lower than `height`. Returns the lower height.
     fn keep(&mut self, part: Part, height: u64, found: (Vec<u64>, u64)) -> u64 {
         if found.1 < height {
             self.at[part.from..part.to].copy_from_slice(&found.0);
@@ -192,13 +195,14 @@ impl Run<'_> {
         height.min(found.1)
     }
 
-    /// Branch and bound at `enough`, then halfway between what failed and the best height, again and again. The first
-    /// gets half of the budget, or most of it if a capacity was asked for, the others a quarter each of what is left.
+    /// Branch and bound at the cap `enough`, then repeatedly halfway between the last cap that failed and the best
+    /// height. Returns the best height. The first search gets half of the budget (7/8 if the caller gave a capacity),
+    /// each later one a quarter of the rest.
     fn search(&mut self, o: &Open, enough: u64, budget: u64) -> u64 {
         let mut exact = Exact::new(self.p, o.part, &o.facts);
         let (mut low, mut high) = (enough, o.height);
         let (mut cap, mut share) = (enough, if self.feasible { budget - budget / 8 } else { budget / 2 });
-        // The lowest cap that was not refuted: refuted caps are below all others.
+        // One above the highest refuted cap.
         let mut proven = 0;
         while low < high && share > 0 {
             match exact.solve(cap, share) {
@@ -211,10 +215,10 @@ impl Run<'_> {
                 Outcome::Limit => low = cap + 1,
             }
             share = (budget - exact.nodes.min(budget)) / 4;
-            // A find below a cap that the budget gave up on ends the search.
+            // The search ends when a packing is found below a cap that ran out of budget.
             cap = low + high.saturating_sub(low) / 2;
         }
-        // All parts must fit, so that the bound of one is a bound of all.
+        // All parts must fit, so the bound of one part is a bound of the packing.
         self.bound = self.bound.max(proven);
         self.nodes += exact.nodes;
         high

@@ -1,16 +1,16 @@
-//! Static ranks: which buffer goes first when several could.
+//! Static ranks: the order in which buffers are placed.
 //!
-//! A rank is named by the facts that it compares, largest first: T the largest load during the life, W its length,
-//! A its area, Z the size, C the number of buffers met, E the end.
+//! A rank is named by the facts that it compares, largest first: T the largest load during the lifetime, W the length
+//! of the lifetime, A length times size, Z the size, C the number of overlapping lifetimes, E the end.
 
 use super::compress::{Part, Problem};
 
-/// The columns that ranks compare, by buffer of a part.
+/// The facts that ranks compare, as columns by buffer of a part.
 pub struct Facts {
     total: Vec<u64>,
     width: Vec<u64>,
     size: Vec<u64>,
-    met: Vec<u64>,
+    overlaps: Vec<u64>,
     end: Vec<u64>,
 }
 
@@ -24,7 +24,7 @@ impl Facts {
         let n = starts.len();
         let sections = (part.high - part.low) as usize;
         let most = Most::new(&p.load[part.low as usize..part.high as usize]);
-        // Buffers that start before a section, and that end before it or at it.
+        // For each section, buffers that start before it, and buffers that end at it or before.
         let (mut begun, mut over) = (vec![0u64; sections + 2], vec![0u64; sections + 2]);
         for k in 0..n {
             begun[(starts[k] - part.low) as usize + 1] += 1;
@@ -39,14 +39,14 @@ impl Facts {
             total: (0..n).map(|k| most.of(range(k).0, range(k).1)).collect(),
             width: p.life[part.from..part.to].to_vec(),
             size: p.size[part.from..part.to].to_vec(),
-            met: (0..n).map(|k| begun[range(k).1] - over[range(k).0]).collect(),
+            overlaps: (0..n).map(|k| begun[range(k).1] - over[range(k).0]).collect(),
             end: ends.iter().map(|&e| u64::from(e)).collect(),
         }
     }
 
-    /// Pairs of buffers that meet, each counted twice.
+    /// Pairs of overlapping lifetimes, each counted twice.
     pub fn pairs(&self) -> u64 {
-        self.met.iter().sum()
+        self.overlaps.iter().sum()
     }
 
     /// The buffers by `rank`, ties by position.
@@ -56,7 +56,7 @@ impl Facts {
             b'W' => self.width[k],
             b'A' => self.width[k].saturating_mul(self.size[k]),
             b'Z' => self.size[k],
-            b'C' => self.met[k],
+            b'C' => self.overlaps[k],
             _ => self.end[k],
         };
         let mut keys: Vec<([u64; 3], u32)> =
@@ -66,25 +66,26 @@ impl Facts {
     }
 }
 
-/// Largest values of ranges of a row.
+/// A sparse table for range maxima.
 struct Most(Vec<Vec<u64>>);
 
 impl Most {
-    fn new(row: &[u64]) -> Most {
-        // Row `r` holds the largest of each 2^r in a row.
-        let mut rows = vec![row.to_vec()];
+    fn new(values: &[u64]) -> Most {
+        // Level `r` has the maxima of all runs of 2^r values.
+        let mut levels = vec![values.to_vec()];
         let mut step = 1;
-        while 2 * step <= row.len() {
-            let last = &rows[rows.len() - 1];
-            let next = (0..=row.len() - 2 * step).map(|i| last[i].max(last[i + step])).collect();
-            rows.push(next);
+        while 2 * step <= values.len() {
+            let last = &levels[levels.len() - 1];
+            let next = (0..=values.len() - 2 * step).map(|i| last[i].max(last[i + step])).collect();
+            levels.push(next);
             step *= 2;
         }
-        Most(rows)
+        Most(levels)
     }
 
+    /// The maximum of `a..b`, which must not be empty.
     fn of(&self, a: usize, b: usize) -> u64 {
-        let row = (b - a).ilog2() as usize;
-        self.0[row][a].max(self.0[row][b - (1 << row)])
+        let level = (b - a).ilog2() as usize;
+        self.0[level][a].max(self.0[level][b - (1 << level)])
     }
 }

@@ -1,23 +1,22 @@
-//! Branch and bound over packings in which each buffer rests on the floor or on another one.
+//! Branch and bound over packings in which each buffer rests on offset 0 or on another buffer.
 //!
-//! A node asks of one buffer whether it lies at the lowest place that is left for it. Yes raises its neighbours; no
-//! means that it will rest on a neighbour that is not placed yet, which raises itself. Each section then needs
-//! `floor + total <= cap`. The buffer is asked for in a valley of the floors, where nothing can slip below it, so that
-//! the two answers are all there is; and in the valley's section that leaves the fewest answers. Ranges of sections
-//! that no unplaced buffer connects are solved one by one.
+//! A node decides whether one buffer is at its lowest possible offset. If it is, its neighbours rise. If not, it will
+//! rest on a neighbour that is not placed yet, and rises itself. After either, each section needs `floor + total <=
+//! cap`. The buffer is chosen in a valley of the floors, where these two branches cover all packings (see
+//! [`branching`](super::branching)). Ranges of sections that no unplaced buffer connects are solved one by one.
 //!
-//! There is no recursion and no allocation in a node: changes go to one trail, goals to a persistent list.
+//! A node neither recurses nor allocates: changes go to one trail, goals to a persistent list.
 
 use super::branching::Choice;
 use super::height::Height;
 use super::state::{NONE, State};
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// First unit of each buffer of the part.
+    /// A packing: the offset of each buffer of the part, in units.
     Found(Vec<u64>),
-    /// No packing fits below the cap.
+    /// No packing has the height of the cap or less.
     Refuted,
     /// The budget of nodes ran out.
     Limit,
@@ -28,12 +27,12 @@ pub enum Outcome {
 struct Goal {
     low: u32,
     high: u32,
-    /// The frame whose decision led here: what a failure goes back to.
+    /// The frame whose decision led here; a failure goes back to it.
     cause: u32,
     next: u32,
 }
 
-/// A buffer that was placed and may yet be postponed.
+/// A buffer that was placed and may still be postponed.
 #[derive(Clone, Copy)]
 struct Frame {
     buffer: u32,
@@ -42,7 +41,7 @@ struct Frame {
     trail: u32,
 }
 
-/// Looks for a packing of `state` at its cap, in at most `limit` nodes; adds the nodes to `nodes`.
+/// Searches for a packing of `state` at its cap, with at most `limit` nodes; adds the nodes that it uses to `nodes`.
 pub fn search<H: Height>(state: &mut State<H>, choice: Choice, limit: u64, nodes: &mut u64) -> Outcome {
     if !state.sound() {
         return Outcome::Refuted;
@@ -83,7 +82,7 @@ pub fn search<H: Height>(state: &mut State<H>, choice: Choice, limit: u64, nodes
     }
 }
 
-/// Goes back to the last decision that the failed goal depends on and that has an answer left. False if there is none.
+/// Goes back to the last decision that the failed goal depends on and that has a branch left. False if there is none.
 fn back<H: Height>(state: &mut State<H>, goals: &mut Vec<Goal>, frames: &mut Vec<Frame>, top: &mut u32) -> bool {
     loop {
         let cause = goals[*top as usize].cause;
@@ -104,11 +103,11 @@ fn back<H: Height>(state: &mut State<H>, goals: &mut Vec<Goal>, frames: &mut Vec
 enum Split {
     /// The goal is one connected range.
     Whole,
-    /// It was replaced by this list.
+    /// The goal was replaced by the list that starts here.
     Into(u32),
 }
 
-/// Replaces a goal by those of its ranges that hold unplaced buffers, unless it is one such range itself.
+/// Replaces a goal by its connected ranges that have unplaced buffers, unless it is one such range itself.
 fn split<H: Height>(state: &State<H>, goal: Goal, goals: &mut Vec<Goal>) -> Split {
     let (from, to) = (goal.low as usize, goal.high as usize);
     if !state.cuts[from + 1..to].contains(&0) && state.total[from] > H::ZERO {

@@ -1,35 +1,36 @@
-//! The skyline packer: always fill the lowest place.
+//! The skyline packer: always fill the lowest segment.
 //!
-//! The skyline is the height reached at each moment. Its lowest segment `[a, b)` takes, of the unplaced buffers that
-//! live inside it, the one of best static rank; if there is none, the segment rises to its lower neighbour and the two
-//! become one. Times are fixed, so each buffer has one range of columns, and every packing in which each buffer rests
-//! on something is reached by some rank. A pass costs O(N log N) on training graphs, see [`Index`].
+//! The skyline is the height reached in each section. Its lowest segment `[a, b)` gets the unplaced buffer of best rank
+//! whose lifetime is inside it. If there is none, the segment rises to its lower neighbour and the two merge. Every
+//! packing in which each buffer rests on offset 0 or on another buffer is reached by some rank. A pass costs O(N log N)
+//! on training graphs: see [`Index`].
 
 use super::compress::{Part, Problem};
 use super::index::Index;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What a pass may find before it is given up.
+/// When a pass is given up.
 #[derive(Clone, Copy)]
 pub struct Limits {
-    /// What ends above it sticks out.
+    /// A buffer that ends above this height sticks out.
     pub enough: u64,
-    /// This many buffers may stick out of a pass that is as high as `least`.
+    /// Most buffers that may stick out of a pass that is as high as `least`.
     pub out: usize,
-    /// The least height met before.
+    /// The least height of earlier passes.
     pub least: u64,
 }
 
-/// One pass over a part: the first unit of each of its buffers, and the height. `order` is the rank, best first.
+/// One pass over a part: the offset of each of its buffers in units, and the height. `order` lists the buffers by rank,
+/// best first.
 pub fn pass(p: &Problem, part: Part, order: &[u32]) -> (Vec<u64>, u64) {
     let all = Limits { enough: u64::MAX, out: usize::MAX, least: u64::MAX };
-    // Nothing sticks out, so that nothing is given up.
+    // With these limits no pass is given up.
     pass_within(p, part, order, all).unwrap_or_default()
 }
 
-/// As [`pass`]; none if the pass is given up: it would be no lower than `least`, and more than `out` buffers would
-/// stick out.
+/// As [`pass`]; `None` if the pass is given up, because it is no lower than `limits.least` and more than `limits.out`
+/// buffers stick out.
 pub fn pass_within(p: &Problem, part: Part, order: &[u32], limits: Limits) -> Option<(Vec<u64>, u64)> {
     let size = &p.size[part.from..part.to];
     let start = &p.start[part.from..part.to];
@@ -39,7 +40,7 @@ pub fn pass_within(p: &Problem, part: Part, order: &[u32], limits: Limits) -> Op
     let mut at = vec![0u64; order.len()];
     let (mut left, mut top, mut out) = (order.len(), 0, 0);
     while left > 0 {
-        let Some((height, a, b)) = sky.lowest() else { break };
+        let Some(Segment { height, start: a, end: b }) = sky.lowest() else { break };
         match index.best(a, b) {
             Some(rank) => {
                 let k = order[rank as usize] as usize;
@@ -60,19 +61,28 @@ pub fn pass_within(p: &Problem, part: Part, order: &[u32], limits: Limits) -> Op
     Some((at, top))
 }
 
+/// Sections `start..end` of one height. Ordered by height, then by start.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Segment {
+    height: u64,
+    start: u32,
+    end: u32,
+}
+
 /// The segments, keyed by their first section.
 struct Skyline {
-    /// First section of all.
+    /// First section.
     low: u32,
     /// One past the last section of the segment that starts here; 0 if none does.
     end: Vec<u32>,
+    /// Height of the segment that starts here.
     height: Vec<u64>,
     /// Start of the segment before the one that starts here.
     prev: Vec<u32>,
-    /// What is left of the lowest segment beside what was placed on it: (height, start, end), some outdated.
-    rest: Vec<(u64, u32, u32)>,
-    /// All other segments likewise.
-    heap: BinaryHeap<Reverse<(u64, u32, u32)>>,
+    /// The rests of the lowest segment beside the buffer placed last, some outdated.
+    rest: Vec<Segment>,
+    /// All other segments, some outdated.
+    heap: BinaryHeap<Reverse<Segment>>,
     /// One past the last section.
     high: u32,
 }
@@ -99,12 +109,12 @@ impl Skyline {
         self.prev[j] = a;
     }
 
-    /// The lowest segment; the first of equals, but for those beside what was placed last.
-    fn lowest(&mut self) -> Option<(u64, u32, u32)> {
-        while let Some((height, a, b)) = self.rest.pop().or_else(|| self.heap.pop().map(|s| s.0)) {
-            let i = self.at(a);
-            if self.end[i] == b && self.height[i] == height {
-                return Some((height, a, b));
+    /// The lowest segment. Of equals, those beside the buffer placed last come first, then the first in time.
+    fn lowest(&mut self) -> Option<Segment> {
+        while let Some(s) = self.rest.pop().or_else(|| self.heap.pop().map(|s| s.0)) {
+            let i = self.at(s.start);
+            if self.end[i] == s.end && self.height[i] == s.height {
+                return Some(s);
             }
         }
         None
@@ -115,11 +125,11 @@ impl Skyline {
         let (low, b) = (self.height[self.at(a)], self.end[self.at(a)]);
         if e < b {
             self.set(e, b, low);
-            self.rest.push((low, e, b));
+            self.rest.push(Segment { height: low, start: e, end: b });
         }
         if a < s {
             self.set(a, s, low);
-            self.rest.push((low, a, s));
+            self.rest.push(Segment { height: low, start: a, end: s });
         }
         self.join(s, e, height);
     }
@@ -132,7 +142,7 @@ impl Skyline {
         self.join(a, b, left.min(right));
     }
 
-    /// Makes `[a, b)` a segment of `height`, as one with neighbours that are as high.
+    /// Makes `[a, b)` a segment of `height`, and merges it with neighbours of the same height.
     fn join(&mut self, a: u32, b: u32, height: u64) {
         let (mut a, mut b) = (a, b);
         let j = self.at(b);
@@ -149,6 +159,6 @@ impl Skyline {
             }
         }
         self.set(a, b, height);
-        self.heap.push(Reverse((height, a, b)));
+        self.heap.push(Reverse(Segment { height, start: a, end: b }));
     }
 }

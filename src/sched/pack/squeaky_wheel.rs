@@ -1,25 +1,25 @@
-//! Skyline passes over one rank after another, and over ranks that learn: what sticks out goes first next time.
+//! Skyline passes over several ranks, and over ranks that learn: buffers that stick out go first in the next pass.
 //!
-//! The second idea is Joslin and Clements' squeaky wheel (1999). It settles the small knots that a chain of a thousand
-//! equal steps ties at its peak, which no static rank sees.
+//! The learning is squeaky wheel optimisation (Joslin and Clements, 1999). It solves small conflicts at the peak of a
+//! long chain of equal steps, which no static rank solves.
 
 use super::compress::{Part, Problem};
 use super::rank::{Facts, Rank};
 use super::skyline::{self, Limits};
 
-/// Ranks, those that are most often enough first.
+/// Ranks, those that most often reach the bound first.
 const RANKS: &[Rank] = &[*b"TWA", *b"TAW", *b"AWT", *b"ZWT", *b"WAT", *b"TEW", *b"TZW", *b"WZT"];
 
-/// Passes over one rank.
+/// Most passes over one rank.
 const TRIES: usize = 4;
 
-/// Buffers that all passes over a part place at most, if that is more than [`TRIES`] passes.
+/// Most buffers that all passes over a part place, or [`TRIES`] passes if those place more.
 const EFFORT: usize = 1 << 22;
 
-/// Ranks that a part is tried with before branch and bound takes it on.
+/// Number of ranks that are tried before branch and bound.
 const FIRST: usize = 3;
 
-/// [`passes`] over the first few ranks, or over all if `search` will not come after them.
+/// [`passes`] over the first [`FIRST`] ranks if branch and bound follows (`search`), else over all.
 pub fn first(p: &Problem, part: Part, facts: &Facts, enough: u64, search: bool) -> (Vec<u64>, u64) {
     passes(p, part, facts, enough, if search { &RANKS[..FIRST] } else { RANKS })
 }
@@ -29,7 +29,7 @@ pub fn rest(p: &Problem, part: Part, facts: &Facts, enough: u64) -> (Vec<u64>, u
     passes(p, part, facts, enough, &RANKS[FIRST..])
 }
 
-/// The best packing of `part` that was met, by offsets and height; the first that is no higher than `enough`.
+/// The lowest packing of `part` found, as offsets and height. Ends at the first that is no higher than `enough`.
 fn passes(p: &Problem, part: Part, facts: &Facts, enough: u64, ranks: &[Rank]) -> (Vec<u64>, u64) {
     let n = part.to - part.from;
     let size = &p.size[part.from..part.to];
@@ -42,7 +42,7 @@ fn passes(p: &Problem, part: Part, facts: &Facts, enough: u64, ranks: &[Rank]) -
                 return (best, least);
             }
             left -= 1;
-            // Many that stick out tell nothing about any of them.
+            // If many stick out, none of them is the cause.
             let limits = Limits { enough, out: n / 16 + 4, least };
             let Some((at, height)) = skyline::pass_within(p, part, &order, limits) else { break };
             let over = |k: u32| at[k as usize] + size[k as usize] > enough;

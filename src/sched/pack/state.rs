@@ -1,9 +1,9 @@
-//! What the search knows at a node, and how a decision changes it.
+//! The state of the search at a node, and the changes that decisions make.
 //!
-//! Invariant: for each unplaced buffer `lo` is the top of what is placed below it, `eff >= lo` a lower bound on where
-//! it can lie; `floor` of a section is the least `eff` of its unplaced buffers and `tied` the number that have it;
-//! `total` is the sum of their sizes; `cuts` counts the unplaced buffers across each border. All changes can be undone.
-//! Heights are `u32` where they fit: loops over sections then work on four or more at once.
+//! Invariants: for each unplaced buffer, `lo` is the largest end of the placed buffers below it, and `eff >= lo` is a
+//! lower bound of its offset. For each section, `floor` is the least `eff` of its unplaced buffers, `tied` the number
+//! of buffers with that `eff`, and `total` the sum of their sizes. `cuts` counts the unplaced buffers across each
+//! border. Every change can be undone. Heights are `u32` where they fit, so loops over sections use more SIMD lanes.
 
 use super::height::Height;
 
@@ -23,13 +23,13 @@ struct Change<H> {
 enum Kind {
     /// A buffer's `eff` and `lo`.
     Bound,
-    /// A section's `floor`; nothing was tied for it any more.
+    /// A section's `floor`, which no buffer had any more.
     Floor,
     /// A buffer was placed.
     Place,
 }
 
-/// The columns. Buffers stand by rank.
+/// The columns. Buffers are sorted by rank.
 pub struct State<H> {
     /// Number of sections.
     pub sections: u32,
@@ -49,18 +49,18 @@ pub struct State<H> {
     pub(super) total: Vec<H>,
     /// Unplaced buffers across the border before each section.
     pub(super) cuts: Vec<u32>,
-    /// How often each section was at fault, for the choice of the next one.
+    /// Number of failures in each section, for the weighted branching rules.
     pub weight: Vec<u64>,
     trail: Vec<Change<H>>,
-    /// Leaves out what a postponed buffer will rest on: the search is then the plain one, for comparison.
+    /// Postponed buffers rise by one unit instead of onto a neighbour: the search without inference, for comparison.
     #[cfg(test)]
     pub plain: bool,
     at: Vec<H>,
 }
 
 impl<H: Height> State<H> {
-    /// Nothing is placed. The columns hold buffers by rank, the first to be asked for first; `cap` and all sums of
-    /// sizes must be below [`Height::FAR`].
+    /// A state without placed buffers. The columns list buffers by rank, best first. `cap` and all sums of sizes must
+    /// be below [`Height::FAR`].
     pub fn new(start: Vec<u32>, end: Vec<u32>, size: Vec<H>, sections: u32, cap: H, weight: Vec<u64>) -> State<H> {
         let (n, s) = (start.len(), sections as usize);
         let (live_at, live) = live(&start, &end, sections);
@@ -95,17 +95,17 @@ impl<H: Height> State<H> {
         }
     }
 
-    /// Whether no section is over the cap from the beginning.
+    /// True if no section exceeds the cap from the beginning.
     pub fn sound(&self) -> bool {
         self.total.iter().all(|&t| t <= self.cap)
     }
 
-    /// Where each buffer was placed, by rank.
+    /// The offset of each buffer, by rank.
     pub fn offsets(&self) -> Vec<u64> {
         self.at.iter().map(|&a| a.wide()).collect()
     }
 
-    /// The number of changes so far: what [`State::undo`] takes.
+    /// The number of changes so far, for [`State::undo`].
     pub fn mark(&self) -> u32 {
         self.trail.len() as u32
     }
@@ -114,7 +114,7 @@ impl<H: Height> State<H> {
         self.start[i] as usize..self.end[i] as usize
     }
 
-    /// Puts `c` at its lowest place. False if that cannot work.
+    /// Places `c` at its lowest offset. False if no packing can follow.
     pub fn place(&mut self, c: u32) -> bool {
         let i = c as usize;
         let (low, size, range) = (self.lo[i], self.size[i], self.range(i));
@@ -142,15 +142,16 @@ impl<H: Height> State<H> {
         self.settle(from, to)
     }
 
-    /// Says that `c` will not lie at its lowest place, but on a neighbour yet to be placed. False if that cannot work.
+    /// Decides that `c` is not at its lowest offset, but on a neighbour that is not placed yet. False if no packing can
+    /// follow.
     pub fn postpone(&mut self, c: u32) -> bool {
         let i = c as usize;
         let reach = self.lo[i] + self.size[i];
-        let row = self.neighbour_at[i] as usize..self.neighbour_at[i + 1] as usize;
+        let range = self.neighbour_at[i] as usize..self.neighbour_at[i + 1] as usize;
         let mut least = H::FAR;
-        for &d in &self.neighbour[row] {
+        for &d in &self.neighbour[range] {
             let eff = self.eff[d as usize];
-            // One that starts above could not keep this one from sinking back.
+            // Below a neighbour whose bound is `reach` or more, this buffer would sink back to its lowest offset.
             if eff < reach {
                 least = least.min(eff + self.size[d as usize]);
             }
@@ -166,7 +167,7 @@ impl<H: Height> State<H> {
         self.settle(range.start, range.end)
     }
 
-    /// Sets the bounds of buffer `i`, which its sections may then no longer be tied by.
+    /// Sets the bounds of buffer `i`, and takes it out of the ties of its sections if `eff` changes.
     fn raise(&mut self, i: usize, eff: H, lo: H) {
         let old = self.eff[i];
         self.trail.push(Change { kind: Kind::Bound, at: i as u32, old, more: self.lo[i] });
@@ -178,7 +179,7 @@ impl<H: Height> State<H> {
         }
     }
 
-    /// Finds the floors of sections `from..to` that nothing ties any more. False if one leaves too little.
+    /// Finds new floors for the sections in `from..to` without ties. False if a section then exceeds the cap.
     fn settle(&mut self, from: usize, to: usize) -> bool {
         for s in from..to {
             if self.tied[s] > 0 || self.total[s] == H::ZERO {
@@ -203,7 +204,7 @@ impl<H: Height> State<H> {
         true
     }
 
-    /// Takes changes back until only the first `len` are left.
+    /// Undoes changes until only the first `len` are left.
     pub fn undo(&mut self, len: u32) {
         while self.trail.len() > len as usize {
             let Some(c) = self.trail.pop() else { break };
@@ -228,7 +229,7 @@ impl<H: Height> State<H> {
     }
 }
 
-/// The buffers of each section, by rank.
+/// The buffers of each section, by rank: ranges, and the column that they index.
 fn live(start: &[u32], end: &[u32], sections: u32) -> (Vec<u32>, Vec<u32>) {
     let mut at = vec![0u32; sections as usize + 1];
     for i in 0..start.len() {
@@ -246,7 +247,7 @@ fn live(start: &[u32], end: &[u32], sections: u32) -> (Vec<u32>, Vec<u32>) {
     (at, live)
 }
 
-/// The buffers that share a section with each.
+/// The buffers that share a section with each buffer: ranges, and the column that they index.
 fn neighbours(start: &[u32], end: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let mut by_start: Vec<u32> = (0..start.len() as u32).collect();
     by_start.sort_unstable_by_key(|&i| (start[i as usize], i));

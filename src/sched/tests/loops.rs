@@ -5,8 +5,10 @@ use crate::nodes::{Builder, DType, GraphBuf};
 use crate::sched::check::{Plan, check};
 use crate::sched::code::BufKind;
 use crate::sched::loops::{Loop, Outer};
+use crate::sched::races::race_free;
 use crate::sched::schedule;
-use crate::sched::tape::{Entry, Tapes, race_free, tapes_sharing};
+use crate::sched::share::tapes_sharing;
+use crate::sched::tape::{Entry, Tapes};
 use std::sync::Arc;
 
 /// A loop over products, with a carry, a constant, a stacked input and a stacked result.
@@ -62,7 +64,7 @@ fn the_place_of_what_does_not_change_is_not_used_again() {
     let (constant, temporary) = (of(BufKind::Input), of(BufKind::Activation));
     let mut wrong: Plan = (**body).clone();
     assert!(check(wrong.clone()).is_ok());
-    wrong.place[temporary] = wrong.place[constant];
+    wrong.offset[temporary] = wrong.offset[constant];
     let e = check(wrong).unwrap_err().to_string();
     assert!(e.contains("overlaps") || e.contains("was overwritten"), "{e}");
 }
@@ -82,9 +84,9 @@ fn a_carry_waits_for_its_readers() {
     let body = &s.plan.code.loops[0].plan;
     let carry = body.code.kind.iter().position(|&k| k == BufKind::State).unwrap();
     let update = body.code.updates.iter().find(|u| u.leaf as usize == carry).unwrap();
-    assert_ne!(body.place[update.from.buf as usize], body.place[carry], "the next value is made beside the carry");
+    assert_ne!(body.offset[update.from.buf as usize], body.offset[carry], "the next value is made beside the carry");
     let mut wrong: Plan = (**body).clone();
-    wrong.place[update.from.buf as usize] = wrong.place[carry];
+    wrong.offset[update.from.buf as usize] = wrong.offset[carry];
     assert!(check(wrong).is_err());
 }
 

@@ -1,4 +1,4 @@
-//! Whole schedules: programs against plain evaluation, and wrong plans against the checker.
+//! Tests of whole schedules: programs against plain evaluation, and wrong plans against the checker.
 
 mod bugs;
 mod loops;
@@ -8,7 +8,7 @@ mod random;
 mod team;
 mod wrong;
 
-use super::{check, exec, schedule, schedule_with_red_zones, tape};
+use super::{check, exec, schedule, schedule_with_red_zones, share};
 use crate::nodes::{Builder, DType, Init};
 use crate::session::Session;
 use ops::{ADD, EXPAND, FRESH, PICK, REVERSE, SCALE, SUM, TAIL, TWICE, TWO, one};
@@ -135,19 +135,19 @@ fn the_report_names_every_buffer() {
     assert_eq!(plan.arena_bytes, plan.lower_bound_bytes);
     let w = plan.buffers.iter().position(|b| b.name == "w").unwrap();
     let next = plan.buffers.iter().find(|b| b.root as usize == w && b.name != "w").unwrap();
-    assert_eq!(next.offset, plan.buffers[w].offset, "the next value is made in the leaf's place");
+    assert_eq!(next.offset, plan.buffers[w].offset, "the next value is made in the leaf's bytes");
 }
 
-/// A kernel that was handed less than its buffer says, and one that keeps within it.
+/// The plan under test says that a buffer ends earlier than the kernel writes, or that it ends where it does.
 #[test]
-fn writes_behind_a_buffer_are_seen() {
+fn writes_behind_a_buffer_are_found() {
     let g = Builder::new("p");
     let x = g.input("x", [20], F32);
     let y = one(&g, &TWICE, &[x, x]).named("y");
     let graph = g.finish([one(&g, &SUM, &[y]).named("loss")]).unwrap();
     let run = |shrink: usize| {
         let mut s = schedule_with_red_zones(graph.view(), 1, &[]).unwrap();
-        let tapes = tape::tapes(&s.plan);
+        let tapes = share::tapes(&s.plan);
         let made = s.plan.code.writes_of(0)[0].buf as usize;
         let mut watched = (*s.plan).clone();
         watched.code.bytes[made] -= shrink;

@@ -1,4 +1,4 @@
-//! Small ops with kernels of their own, and what they mean on plain vectors.
+//! Small ops with kernels for these tests, and the same ops on plain vectors.
 
 use crate::arena::{Node, Value, ids::Id};
 use crate::kernels::abi::{Args, Kernel, Split};
@@ -11,10 +11,10 @@ use crate::nodes::{Builder, Graph, Op, Var};
 /// Elements of a unit: small, so that small tensors have several.
 pub const UNIT: usize = 4;
 
-/// A row to start from.
-pub const ROW: OpDef = row("t_row", |_| Ok(()));
+/// An op definition to start from.
+pub const DEF: OpDef = def("t_row", |_| Ok(()));
 
-const fn row(name: &'static str, lower: fn(&mut LowerCx<'_>) -> Result<(), String>) -> OpDef {
+const fn def(name: &'static str, lower: fn(&mut LowerCx<'_>) -> Result<(), String>) -> OpDef {
     OpDef {
         name,
         doc: "a test op",
@@ -68,7 +68,7 @@ fn add_kernel(args: &mut Args<'_>) {
 }
 
 /// a + b, in place on either.
-pub static ADD: OpDef = row("t_add", |cx| {
+pub static ADD: OpDef = def("t_add", |cx| {
     call(cx, add_kernel, &[Buf::Arg(0), Buf::Arg(1)], &[Buf::Out(0)], &[(0, 0), (1, 0)]);
     Ok(())
 });
@@ -84,13 +84,13 @@ fn scale_kernel(args: &mut Args<'_>) {
 }
 
 /// x / 2, in place.
-pub static SCALE: OpDef = row("t_scale", |cx| {
+pub static SCALE: OpDef = def("t_scale", |cx| {
     call(cx, scale_kernel, &[Buf::Arg(0)], &[Buf::Out(0)], &[(0, 0)]);
     Ok(())
 });
 
 /// x / 2 + 0, never in place.
-pub static FRESH: OpDef = row("t_fresh", |cx| {
+pub static FRESH: OpDef = def("t_fresh", |cx| {
     call(cx, scale_kernel, &[Buf::Arg(0)], &[Buf::Out(0)], &[]);
     Ok(())
 });
@@ -110,8 +110,8 @@ fn columns_kernel(args: &mut Args<'_>) {
     }
 }
 
-/// x / 2, in place; its units are columns of a matrix of four rows, or of one.
-pub static COLUMNS: OpDef = row("t_columns", |cx| {
+/// x / 2, in place. Units are columns of a matrix of four rows, or of one row if 4 does not divide the size.
+pub static COLUMNS: OpDef = def("t_columns", |cx| {
     let n = cx.arg_dims(0).numel();
     let row = if n.is_multiple_of(4) { n / 4 } else { n };
     let call = Call::new(columns_kernel, [row as u64], row.div_ceil(WIDTH)).reads_args(1).inplace(&[(0, 0)]);
@@ -136,7 +136,7 @@ pub static TWO: OpDef = OpDef {
         cx.same_as(0)?;
         cx.same_as(0)
     },
-    ..row("t_two", |cx| {
+    ..def("t_two", |cx| {
         call(cx, two_kernel, &[Buf::Arg(0)], &[Buf::Out(0), Buf::Out(1)], &[(0, 0)]);
         Ok(())
     })
@@ -154,8 +154,8 @@ fn reverse_kernel(args: &mut Args<'_>) {
     }
 }
 
-/// Each unit backwards, by way of scratch.
-pub static REVERSE: OpDef = row("t_reverse", |cx| {
+/// Each unit reversed, with per-thread scratch.
+pub static REVERSE: OpDef = def("t_reverse", |cx| {
     let (scratch, split) = cx.scratch(4, UNIT);
     cx.call(Call {
         kernel: reverse_kernel,
@@ -187,13 +187,13 @@ fn total_kernel(args: &mut Args<'_>) {
     args.write::<f32>(0)[0] = x.iter().sum::<f32>() / x.len() as f32;
 }
 
-/// The mean of the sums of units, by way of partial sums.
+/// The mean, over partial sums of units.
 pub static SUM: OpDef = OpDef {
     infer: |cx| {
         let d = cx.dtype(0);
         cx.result(d, &[1])
     },
-    ..row("t_sum", |cx| {
+    ..def("t_sum", |cx| {
         let n = cx.arg_dims(0).numel();
         let parts = cx.temp(4, units(n));
         cx.call(Call {
@@ -227,7 +227,7 @@ pub static SUM: OpDef = OpDef {
 };
 
 /// x + b, in two calls: the second changes what the first wrote.
-pub static TWICE: OpDef = row("t_twice", |cx| {
+pub static TWICE: OpDef = def("t_twice", |cx| {
     call(cx, scale_kernel, &[Buf::Arg(0)], &[Buf::Out(0)], &[(0, 0)]);
     call(cx, add_kernel, &[Buf::Out(0), Buf::Arg(1)], &[Buf::Out(0)], &[(0, 0)]);
     Ok(())
@@ -239,7 +239,7 @@ pub static TAIL: OpDef = OpDef {
         let (d, n) = (cx.dtype(0), cx.dims(0)[0]);
         cx.result(d, &[n - n / 2])
     },
-    ..row("t_tail", |cx| {
+    ..def("t_tail", |cx| {
         let n = cx.arg_dims(0)[0];
         cx.view(0, 0, n / 2);
         Ok(())
@@ -259,7 +259,7 @@ fn pick_kernel(args: &mut Args<'_>) {
 }
 
 /// x at the indices of the second operand.
-pub static PICK: OpDef = row("t_pick", |cx| {
+pub static PICK: OpDef = def("t_pick", |cx| {
     call(cx, pick_kernel, &[Buf::Arg(0), Buf::Arg(1)], &[Buf::Out(0)], &[]);
     let n = cx.arg_dims(0).numel();
     cx.calls = std::mem::take(&mut cx.calls).into_iter().map(|c| c.looks(1, n)).collect();
@@ -267,15 +267,15 @@ pub static PICK: OpDef = row("t_pick", |cx| {
 });
 
 /// Panics where the first element is above 100.
-pub static PANICS: OpDef = row("t_panics", |cx| {
+pub static PANICS: OpDef = def("t_panics", |cx| {
     call(cx, |args| assert!(args.read::<f32>(0)[0] < 100.0, "too large"), &[Buf::Arg(0)], &[Buf::Out(0)], &[]);
     Ok(())
 });
 
-/// Has no kernel.
-pub static EXPAND: OpDef = OpDef { lower: Lower::Expand, ..row("t_expand", |_| Ok(())) };
+/// An op without a kernel.
+pub static EXPAND: OpDef = OpDef { lower: Lower::Expand, ..def("t_expand", |_| Ok(())) };
 
-/// What a custom node computes, on plain vectors; `None` for other ops.
+/// The results of a node on plain vectors; `None` for ops that are not defined here.
 pub fn eval(g: &Graph<'_>, n: Node, arg: impl Fn(usize) -> Vec<f32>) -> Option<Vec<Vec<f32>>> {
     let half = |x: Vec<f32>| x.iter().map(|x| x * 0.5).collect::<Vec<_>>();
     let plus = |x: Vec<f32>, y: Vec<f32>| x.iter().zip(&y).map(|(x, y)| x + y).collect::<Vec<_>>();
@@ -307,7 +307,7 @@ pub fn one<'g>(g: &'g Builder, def: &'static OpDef, args: &[Var<'g>]) -> Var<'g>
     node(g, def, args)[0]
 }
 
-/// All values of the entry region, computed without any plan, from the leaves' values.
+/// All values of the entry region, evaluated without a plan from the values of the leaves.
 pub fn reference(g: &Graph<'_>, leaf: impl Fn(Value) -> Vec<f32>) -> Vec<Vec<f32>> {
     let mut vals: Vec<Vec<f32>> = vec![Vec::new(); g.values()];
     for n in g.region_nodes(g.entry()) {

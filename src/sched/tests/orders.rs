@@ -6,7 +6,7 @@ use crate::nodes::{Builder, DType, Init};
 use crate::passes::optimiser::{Optimiser, train};
 use crate::sched::code::Code;
 use crate::sched::lower::lower;
-use crate::sched::order::bound::{LANES, bound};
+use crate::sched::order::bound::{BLOCK, bound};
 use crate::sched::order::deps::Deps;
 use crate::sched::order::list::schedule;
 use crate::sched::order::local::improve;
@@ -121,18 +121,18 @@ fn moved_groups_make_legal_orders() {
     }
 }
 
-/// More groups than threads: the blocks together find what a single group proves.
+/// More groups than one block: the blocks together find the bound of the fullest group.
 #[test]
 fn the_certificate_of_a_long_program_is_that_of_its_fullest_group() {
     let g = Builder::new("chain");
     let x = g.input("x", [16], DType::F32);
     let mut kept = vec![x.exp()];
-    for i in 0..2 * LANES {
+    for i in 0..2 * BLOCK {
         let last = kept[kept.len() - 1];
         kept.push((last * 0.5).sin());
-        if i >= LANES {
+        if i >= BLOCK {
             // From here on the way back: each step reads what its mirror image left.
-            let mirror = kept[2 * LANES - i];
+            let mirror = kept[2 * BLOCK - i];
             let last = kept.len() - 1;
             kept[last] = kept[last] + mirror;
         }
@@ -140,10 +140,10 @@ fn the_certificate_of_a_long_program_is_that_of_its_fullest_group() {
     g.output("y", kept[kept.len() - 1]);
     let buf = g.finish([]).unwrap();
     let code = lower(buf.view(), 1).unwrap().code;
-    assert!(code.groups() > 3 * LANES);
+    assert!(code.groups() > 3 * BLOCK);
     let o = best(&code).unwrap();
     // One line each: the values that wait for their mirror image, and what the step in the middle holds.
-    assert!(o.order_bound as usize >= LANES && o.order_bound <= o.bound, "{} of {}", o.order_bound, o.bound);
+    assert!(o.order_bound as usize >= BLOCK && o.order_bound <= o.bound, "{} of {}", o.order_bound, o.bound);
     assert!(o.bound - o.order_bound <= 2, "{} of {}", o.order_bound, o.bound);
 }
 

@@ -1,6 +1,7 @@
-//! Random graphs, run every way there is, against plain evaluation.
+//! Random graphs, planned and run in every way, against plain evaluation.
 
 use super::ops::{self, ADD, COLUMNS, FRESH, REVERSE, SCALE, SUM, TAIL, TWICE, TWO};
+use crate::arena::rng::SplitMix64;
 use crate::arena::tensor::{LINE, TensorArena};
 use crate::arena::{Value, ids::Id};
 use crate::error::Result;
@@ -11,28 +12,26 @@ use crate::sched::check::{Checked, Plan, check};
 use crate::sched::exec::{Exec, ThreadState};
 use crate::sched::live::Intervals;
 use crate::sched::lower::{Lowered, lower};
+use crate::sched::offsets;
 use crate::sched::order::{self, Ordered};
 use crate::sched::pack::{Packing, greedy, lines};
-use crate::sched::places;
-use crate::sched::tape::{Tapes, tapes_sharing};
+use crate::sched::share::tapes_sharing;
+use crate::sched::tape::Tapes;
 use crate::sched::team::Team;
 
-/// SplitMix64.
-pub struct Draw(pub u64);
+/// A stream of numbers.
+pub struct Draw(pub SplitMix64);
 
 impl Draw {
     /// Below `n`.
     pub fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % n as u64) as usize
+        (self.0.bits() % n as u64) as usize
     }
 }
 
 /// A graph of `nodes` custom ops with leaves, views, updates and outputs of all kinds.
 pub fn graph(seed: u64, nodes: usize) -> GraphBuf {
-    let mut d = Draw(seed);
+    let mut d = Draw(SplitMix64(seed));
     let g = Builder::new("random");
     let n = [5, 23, 64, 300][d.below(4)];
     let mut vars: Vec<Var<'_>> = Vec::new();
@@ -79,7 +78,7 @@ pub fn start(v: Value, len: usize) -> Vec<f32> {
     (0..len).map(|i| ((i * 7 + v.at() * 3) % 16) as f32 - 6.0).collect()
 }
 
-/// What outputs and leaves hold after `steps` steps of plain evaluation.
+/// Outputs and leaves after `steps` steps of plain evaluation.
 pub fn expected(g: &Graph<'_>, steps: usize) -> (Vec<Vec<f32>>, Vec<Vec<f32>>) {
     let leaves: Vec<Value> = g.leaves().map(|(v, _, _)| v).collect();
     let mut now: Vec<Vec<f32>> = leaves.iter().map(|&v| start(v, g.numel(v))).collect();
@@ -94,19 +93,27 @@ pub fn expected(g: &Graph<'_>, steps: usize) -> (Vec<Vec<f32>>, Vec<Vec<f32>>) {
     (outs, now)
 }
 
-/// The bits of numbers, all NaNs alike.
+/// The bits of numbers; all NaNs are equal.
 pub fn bits(x: &[Vec<f32>]) -> Vec<Vec<u32>> {
     let bit = |x: &f32| if x.is_nan() { u32::MAX } else { x.to_bits() };
     x.iter().map(|x| x.iter().map(bit).collect()).collect()
 }
 
-/// A plan by `pack`.
-pub fn planned(g: Graph<'_>, threads: usize, pack: fn(&Intervals) -> Result<Packing>) -> (Lowered, Ordered, Plan) {
+/// A graph's plan, not proved, with the results of the phases before.
+pub struct Planned {
+    pub lowered: Lowered,
+    pub ordered: Ordered,
+    pub plan: Plan,
+}
+
+/// Plans `g` with the packer `pack`.
+pub fn planned(g: Graph<'_>, threads: usize, pack: fn(&Intervals) -> Result<Packing>) -> Planned {
     let lowered = lower(g, threads).unwrap();
-    let o = order::best(&lowered.code).unwrap();
-    let (place, bytes) = places(&o.code, &o.alias, &o.live, pack).unwrap();
-    let plan = Plan { code: o.code.clone(), place, inplace: o.alias.inplace.clone(), bytes, threads };
-    (lowered, o, plan)
+    let ordered = order::best(&lowered.code).unwrap();
+    let (offset, bytes) = offsets(&ordered.code, &ordered.alias, &ordered.live, pack).unwrap();
+    let inplace = ordered.alias.inplace.clone();
+    let plan = Plan { code: ordered.code.clone(), offset, inplace, bytes, threads };
+    Planned { lowered, ordered, plan }
 }
 
 /// How to run a plan.
@@ -117,12 +124,12 @@ pub enum How {
     Team,
 }
 
-/// What outputs and leaves hold after `steps` steps of a plan.
+/// Outputs and leaves after `steps` steps of a plan.
 pub fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, how: How, steps: usize) -> (Vec<Vec<f32>>, Vec<Vec<f32>>) {
     let mut arena = TensorArena::new(plan.bytes).unwrap();
     let at = |v: Value| {
         let slice = l.slices[v.at()];
-        let from = plan.place[slice.buf as usize] + slice.off;
+        let from = plan.offset[slice.buf as usize] + slice.off;
         from..from + g.bytes(v)
     };
     let leaves: Vec<Value> = g.leaves().map(|(v, _, _)| v).collect();
@@ -134,10 +141,10 @@ pub fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, how: How, steps: usiz
     }
     let tapes: Tapes = tapes_sharing(plan, if how == How::Team { 0 } else { u64::MAX });
     let exec = Exec::new(plan, tapes).unwrap();
-    let lane = ThreadState::default();
+    let state = ThreadState::default();
     match how {
-        How::Solo => (0..steps).for_each(|_| exec.step(&mut arena, &lane).unwrap()),
-        How::Poisoned => (0..steps).for_each(|_| exec.step_poisoned(&mut arena, &lane).unwrap()),
+        How::Solo => (0..steps).for_each(|_| exec.step(&mut arena, &state).unwrap()),
+        How::Poisoned => (0..steps).for_each(|_| exec.step_poisoned(&mut arena, &state).unwrap()),
         How::Team => {
             let mut team = Team::new(exec).unwrap();
             (0..steps).for_each(|_| team.step(&mut arena).unwrap());
@@ -145,13 +152,13 @@ pub fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, how: How, steps: usiz
     }
     let floats = |r: std::ops::Range<usize>| bytemuck::pod_collect_to_vec::<u8, f32>(&arena.bytes()[r]);
     let outs = plan.code.outputs.iter().map(|o| {
-        let from = plan.place[o.buf as usize] + o.off;
+        let from = plan.offset[o.buf as usize] + o.off;
         floats(from..from + o.bytes())
     });
     (outs.collect(), leaves.iter().map(|&v| floats(at(v))).collect())
 }
 
-/// The packed plan upside down.
+/// The packing upside down.
 fn reversed(v: &Intervals) -> Result<Packing> {
     let mut o = lines::pack(v)?;
     for (at, lines) in o.at.iter_mut().zip(&v.lines) {
@@ -174,7 +181,7 @@ fn every_plan_of_every_graph_computes_the_same() {
         let g = buf.view();
         let (outs, leaves) = expected(&g, 3);
         for (k, pack) in packs.iter().enumerate() {
-            let (l, _, plan) = planned(g, 1, *pack);
+            let Planned { lowered: l, plan, .. } = planned(g, 1, *pack);
             let plan = check(plan).unwrap();
             for how in [How::Solo, How::Poisoned] {
                 let (o, s) = outcome(&g, &l, &plan, how, 3);
@@ -192,7 +199,7 @@ fn any_number_of_threads_computes_the_same() {
         let g = buf.view();
         let want = expected(&g, 3);
         for threads in [2, 3] {
-            let (l, _, plan) = planned(g, threads, lines::pack);
+            let Planned { lowered: l, plan, .. } = planned(g, threads, lines::pack);
             let (o, s) = outcome(&g, &l, &check(plan).unwrap(), How::Team, 3);
             assert_eq!((bits(&o), bits(&s)), (bits(&want.0), bits(&want.1)), "seed {seed}, {threads} threads");
         }
@@ -208,7 +215,7 @@ fn products_by_columns_have_the_same_bits_on_any_number_of_threads() {
     g.output("z", y.matmul_t(w, false, true));
     let buf = g.finish([]).unwrap();
     let all = [1, 2, 3, 7].map(|threads| {
-        let (l, _, plan) = planned(buf.view(), threads, lines::pack);
+        let Planned { lowered: l, plan, .. } = planned(buf.view(), threads, lines::pack);
         let by_columns = plan.code.writes.iter().filter(|o| matches!(o.split, Split::Columns { .. })).count();
         assert_eq!(by_columns, 2);
         let how = if threads == 1 { How::Poisoned } else { How::Team };
@@ -217,7 +224,7 @@ fn products_by_columns_have_the_same_bits_on_any_number_of_threads() {
     assert!(all[1..].iter().all(|other| *other == all[0]));
 }
 
-/// Plans that are wrong in all the ways that a planner can be: what the checker lets pass computes the right thing.
+/// Plans that are wrong in every way that planners are wrong: those that pass the checker compute the right results.
 #[test]
 fn no_wrong_plan_passes() {
     let (mut passed, mut refused) = (0, 0);
@@ -225,16 +232,16 @@ fn no_wrong_plan_passes() {
         let buf = graph(seed, 6 + seed as usize % 30);
         let g = buf.view();
         let want = expected(&g, 2);
-        let (l, o, right) = planned(g, 1, lines::pack);
-        let mut d = Draw(seed ^ 0xabc);
+        let Planned { lowered: l, ordered: o, plan: right } = planned(g, 1, lines::pack);
+        let mut d = Draw(SplitMix64(seed ^ 0xabc));
         for kind in 0..14 {
             let Some(wrong) = mutated(&o, &right, kind % 7, &mut d) else { continue };
             match check(wrong) {
                 Err(_) => refused += 1,
                 Ok(plan) => {
                     passed += 1;
-                    // Not poisoned: poison trusts that a buffer's place is its own until its last use, which a lucky
-                    // plan need not keep.
+                    // Not poisoned: poison assumes that a buffer has its bytes to itself until its last use, which a
+                    // plan that is right by luck need not ensure.
                     let (o, s) = outcome(&g, &l, &plan, How::Solo, 2);
                     let same = bits(&o) == bits(&want.0) && bits(&s) == bits(&want.1);
                     assert!(same, "seed {seed}: a wrong plan of kind {} passed", kind % 7);
@@ -254,15 +261,15 @@ fn mutated(o: &Ordered, right: &Plan, kind: usize, d: &mut Draw) -> Option<Plan>
     }
     let b = free[d.below(free.len())];
     let shift = |p: &mut Plan, root: usize, to: usize| {
-        (0..p.place.len()).filter(|&m| o.alias.class[m] as usize == root).for_each(|m| p.place[m] = to);
+        (0..p.offset.len()).filter(|&m| o.alias.class[m] as usize == root).for_each(|m| p.offset[m] = to);
     };
     match kind {
-        0 => shift(&mut p, b, right.place[b] + LINE),
-        1 => shift(&mut p, b, right.place[b].checked_sub(LINE)?),
+        0 => shift(&mut p, b, right.offset[b] + LINE),
+        1 => shift(&mut p, b, right.offset[b].checked_sub(LINE)?),
         2 => {
             let c = free[d.below(free.len())];
-            shift(&mut p, b, right.place[c]);
-            shift(&mut p, c, right.place[b]);
+            shift(&mut p, b, right.offset[c]);
+            shift(&mut p, c, right.offset[b]);
         }
         3 => live.end[b] = live.end[b].saturating_sub(1),
         4 => live.first[b] += 1,
@@ -273,8 +280,8 @@ fn mutated(o: &Ordered, right: &Plan, kind: usize, d: &mut Draw) -> Option<Plan>
         }
     }
     if (3..6).contains(&kind) {
-        let (place, bytes) = places(&o.code, &o.alias, &live, lines::pack).ok()?;
-        (p.place, p.bytes) = (place, bytes);
+        let (offset, bytes) = offsets(&o.code, &o.alias, &live, lines::pack).ok()?;
+        (p.offset, p.bytes) = (offset, bytes);
     }
-    (p.place != right.place || p.inplace != right.inplace).then_some(p)
+    (p.offset != right.offset || p.inplace != right.inplace).then_some(p)
 }

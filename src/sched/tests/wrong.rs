@@ -1,4 +1,4 @@
-//! Wrong calls of rows, and wrong tapes.
+//! Wrong calls of op definitions, and wrong tapes.
 
 use super::ops::{self, COLUMNS, FRESH, REVERSE, one};
 use super::random::planned;
@@ -8,8 +8,9 @@ use crate::nodes::ir::opdef::{Lower, OpDef};
 use crate::nodes::{Builder, DType};
 use crate::sched::check::check;
 use crate::sched::pack::lines;
+use crate::sched::races::race_free;
 use crate::sched::schedule;
-use crate::sched::tape::{race_free, tapes_sharing};
+use crate::sched::share::tapes_sharing;
 
 fn idle(_: &mut Args<'_>) {}
 
@@ -26,8 +27,8 @@ fn error(def: &'static OpDef) -> String {
     schedule(g.finish([]).unwrap().view(), 2).err().unwrap().to_string()
 }
 
-const fn row(name: &'static str, lower: fn(&mut LowerCx<'_>) -> Result<(), String>) -> OpDef {
-    OpDef { name, lower: Lower::Kernel(lower), ..ops::ROW }
+const fn def(name: &'static str, lower: fn(&mut LowerCx<'_>) -> Result<(), String>) -> OpDef {
+    OpDef { name, lower: Lower::Kernel(lower), ..ops::DEF }
 }
 
 const OUT: (Buf, Split) = (Buf::Out(0), Split::PerUnit(4));
@@ -37,8 +38,8 @@ macro_rules! refused {
         $(
             #[test]
             fn $name() {
-                static ROW: OpDef = row(stringify!($name), $lower);
-                let e = error(&ROW);
+                static DEF: OpDef = def(stringify!($name), $lower);
+                let e = error(&DEF);
                 assert!(e.contains($message), "{e}");
             }
         )*
@@ -84,7 +85,7 @@ refused! {
         cx.call(call(&[Buf::Arg(0)], &[OUT], 2, &[(0, 1)]));
         Ok(())
     } => "in-place pair";
-    scratch_of_lanes_that_is_read: |cx| {
+    per_thread_scratch_that_is_read: |cx| {
         let s = cx.scratch(4, 2);
         cx.call(call(&[], &[s], 2, &[]));
         cx.call(call(&[s.0], &[OUT], 2, &[]));
@@ -112,11 +113,11 @@ refused! {
 }
 
 #[test]
-fn tapes_without_their_meetings_race() {
+fn tapes_without_their_barriers_race() {
     let g = Builder::new("g");
     let x = g.input("x", [64], DType::F32);
     g.output("y", one(&g, &REVERSE, &[one(&g, &FRESH, &[x])]));
-    let plan = check(planned(g.finish([]).unwrap().view(), 2, lines::pack).2).unwrap();
+    let plan = check(planned(g.finish([]).unwrap().view(), 2, lines::pack).plan).unwrap();
     let right = tapes_sharing(&plan, 1);
     assert_eq!(right.thread(0).iter().filter(|e| e.barrier).count(), 1);
     race_free(&plan, &right).unwrap();
@@ -137,7 +138,7 @@ fn tapes_whose_columns_overlap_race() {
     let g = Builder::new("g");
     let x = g.input("x", [64], DType::F32);
     g.output("y", one(&g, &REVERSE, &[one(&g, &COLUMNS, &[x])]));
-    let plan = check(planned(g.finish([]).unwrap().view(), 2, lines::pack).2).unwrap();
+    let plan = check(planned(g.finish([]).unwrap().view(), 2, lines::pack).plan).unwrap();
     let right = tapes_sharing(&plan, 1);
     let columns = |t: usize| right.thread(t)[0];
     assert_eq!((columns(0).from, columns(0).to, columns(1).from, columns(1).to), (0, 3, 3, 6));

@@ -1,47 +1,49 @@
-//! The digest of a safetensors file: a CRC-32 of all its bytes but the digest's own digits, in the header's metadata.
+//! The digest of a safetensors file: a CRC-32 of all its bytes except the digest's own digits, in the header's
+//! metadata.
 //!
-//! Invariant: a flipped bit is found wherever it lies. In the digits: they are not the sum of the rest. In the key: the
-//! value still says what it is. Elsewhere: the sum is another.
+//! Invariant: every flipped bit is found. In the digits: they differ from the sum of the rest. In the key: the value
+//! still identifies the entry. Elsewhere: the sum changes.
 //!
-//! A CRC, because a digest without a key shows damage and not forgery: CRC-32 finds every damage within 32 bits, and
-//! misses one in 2³² of the others. It runs at the speed of memory, so a save costs what it did without; SHA-256
-//! would take longer than writing the file where the processor has no instructions for it.
+//! A digest without a secret key shows damage, not forgery, so a CRC is enough. CRC-32 finds every damage within 32
+//! bits and misses one in 2³² of all others. It runs at the speed of memory, so it adds nothing to the time of a save.
+//! Where the processor has no instructions for SHA-256, that would take longer than writing the file.
 
 use super::{HEADER_LIMIT, bad};
 use crate::error::Result;
-use std::collections::HashMap;
 use std::ops::Range;
 
-/// What a file says about its own bytes.
+/// Whether a file holds a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Digest {
-    /// It holds a digest, which fits.
+    /// The file holds a digest, and its bytes fit it.
     Fits,
-    /// It holds none: another program wrote it, or an older version of this one.
+    /// The file holds no digest: another program wrote it, or an older version of this one.
     Absent,
 }
 
-/// How a header begins, after its length.
+/// The first bytes of a header that [`super::encode`] writes, behind its length.
 const OPENING: &[u8] = br#"{"__metadata__":{"format":"pt""#;
-/// Length of the header's length.
+/// Bytes of the header's length field.
 const LENGTH: usize = 8;
 const KEY: &str = "arenagrad.digest";
 const VALUE: &str = "arenagrad-crc32:";
 const DIGITS: usize = 8;
 
-/// The metadata's entry. Its length is a multiple of 8, so that the data behind the header stays aligned.
+/// The entry in the metadata. Its length is a multiple of 8, so the data behind the header stays aligned.
 fn entry(sum: u32) -> String {
     format!(", \"{KEY}\": \"{VALUE}{sum:08x}\"")
 }
 
+/// First byte of the entry.
 const AT: usize = LENGTH + OPENING.len();
+/// Bytes of the entry.
 const SIZE: usize = 8 + KEY.len() + VALUE.len() + DIGITS;
 const _: () = assert!(SIZE.is_multiple_of(8));
 
-/// Where the digits are.
+/// The bytes of the digits.
 const OWN: Range<usize> = AT + SIZE - 1 - DIGITS..AT + SIZE - 1;
 
-/// The sum of all bytes but the digits.
+/// The CRC-32 of all bytes except the digits.
 fn sum(file: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&file[..OWN.start]);
@@ -49,7 +51,7 @@ fn sum(file: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// Puts a digest into a file whose only metadata is its format.
+/// Inserts a digest into a file whose only metadata is its format.
 pub fn seal(file: &mut Vec<u8>) -> Result<()> {
     let opens = file.get(LENGTH..AT) == Some(OPENING) && file.get(AT) == Some(&b'}');
     let (Some(length), true) = (file.first_chunk::<LENGTH>(), opens) else {
@@ -66,10 +68,10 @@ pub fn seal(file: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Compares a well-formed file that has this metadata with its digest.
-pub fn check(file: &[u8], metadata: Option<&HashMap<String, String>>) -> Result<Digest> {
+/// Compares a well-formed file with the digest in its metadata. Fails if the digest does not fit.
+pub fn check<'m>(file: &[u8], metadata: impl IntoIterator<Item = (&'m String, &'m String)>) -> Result<Digest> {
     let ours = |(key, value): (&String, &String)| key == KEY || value.starts_with(VALUE);
-    if !metadata.is_some_and(|m| m.iter().any(ours)) {
+    if !metadata.into_iter().any(ours) {
         return Ok(Digest::Absent);
     }
     let why = "it was damaged, or another program changed it and kept the digest";

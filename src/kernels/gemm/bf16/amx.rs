@@ -1,18 +1,18 @@
-//! AMX tile registers: the products of 16 × 32 by 32 × 16 bf16 numbers that this CPU does in sixteen cycles.
+//! AMX tile registers. One instruction multiplies 16 × 32 by 32 × 16 bf16 numbers, in sixteen cycles.
 //!
-//! Invariant: a [`Tiles`] exists on a thread only while its tile registers are configured, and only if the system lets
-//! this process use them; it neither leaves its thread nor lives through anything but calls of [`Tiles::multiply`].
-//! Only `bf16/tile.rs` uses this.
+//! Invariant: a [`Tiles`] exists on a thread only while the thread's tile registers are configured, and only if the
+//! system lets this process use them. It never leaves its thread, and nothing but [`Tiles::multiply`] uses the
+//! registers meanwhile.
 
-use super::{PACKED, PackedTile};
+use super::packed::{PACKED, PackedTile};
 use std::arch::asm;
 use std::marker::PhantomData;
 
-/// Whether this process may use tiles with bf16 products. Asks the system for leave, which holds for all threads; so
-/// ask once and keep the answer.
+/// Whether this process may use AMX with bf16 products. This asks the system for permission, which is given to all
+/// threads, so the caller keeps the answer.
 pub fn granted() -> bool {
     let leaf = |l: u32| std::arch::x86_64::__cpuid_count(l, 0);
-    // Bit 22 of edx: products of bf16; bit 24: tiles.
+    // Bit 22 of edx: AMX-BF16. Bit 24: AMX-TILE.
     if leaf(0).eax < 7 || leaf(7).edx & (1 << 22 | 1 << 24) != (1 << 22 | 1 << 24) {
         return false;
     }
@@ -20,7 +20,8 @@ pub fn granted() -> bool {
     const ARCH_REQ_XCOMP_PERM: i64 = 0x1023;
     const XTILEDATA: i64 = 18;
     let answer: i64;
-    // SAFETY: a system call with two numbers as arguments; it writes no memory, and `rcx` and `r11` as declared.
+    // SAFETY: a system call whose two arguments are numbers. It writes no memory. It writes `rcx` and `r11`, as
+    // declared.
     #[allow(unsafe_code)]
     unsafe {
         asm!(
@@ -36,14 +37,14 @@ pub fn granted() -> bool {
     answer == 0
 }
 
-/// Tile registers, configured: eight tiles of sixteen rows of 64 bytes.
+/// The configured tile registers of a thread: eight tiles of sixteen rows of 64 bytes.
 pub struct Tiles(PhantomData<*mut ()>);
 
 impl Tiles {
     /// Configures this thread's registers.
     ///
     /// # Safety
-    /// [`granted`] must have said yes.
+    /// [`granted`] must have returned true.
     #[allow(unsafe_code)]
     pub unsafe fn new() -> Tiles {
         let mut config = [0u8; 64];
@@ -52,7 +53,7 @@ impl Tiles {
             config[16 + 2 * tile] = 64;
             config[48 + tile] = 16;
         }
-        // SAFETY: the caller has leave; the instruction reads 64 bytes.
+        // SAFETY: the caller has permission. The instruction reads 64 bytes, which `config` has.
         #[allow(unsafe_code)]
         unsafe {
             asm!("ldtilecfg [{}]", in(reg) config.as_ptr(), options(nostack, readonly));
@@ -63,7 +64,7 @@ impl Tiles {
 
 impl Drop for Tiles {
     fn drop(&mut self) {
-        // SAFETY: the registers were configured by `new` on this thread, and nothing else uses them.
+        // SAFETY: `new` configured the registers on this thread, and nothing else uses them.
         #[allow(unsafe_code)]
         unsafe {
             asm!("tilerelease", options(nostack, nomem));
@@ -71,7 +72,7 @@ impl Drop for Tiles {
     }
 }
 
-/// Loads the packed tile of a split of what an address register points to.
+/// Loads the packed tile of a split from the address in a register.
 macro_rules! load {
     ($tile:literal, $from:literal, $split:literal) => {
         concat!("tileloadd ", $tile, ", [{", $from, "} + {s}*1 + 1024*", $split, "]\n")
@@ -85,8 +86,9 @@ macro_rules! product {
     };
 }
 
-/// The products of a pair of splits, for two strips of rows or for one. `a` and `b` name the split of A and of B that
-/// the pair loads; one that is not named stays from the pair before. Each product is as soon as its operands are there.
+/// The products of a pair of splits, for two micro-panels of A or for one. `a` and `b` name the split of A and of B
+/// that the pair loads. An operand that is not named stays from the pair before. Each product comes as soon as its
+/// operands are loaded.
 macro_rules! pair {
     (two, a $a:literal b $b:literal) => {
         concat!(
@@ -142,8 +144,8 @@ macro_rules! pair {
     };
 }
 
-/// A kernel for one or two strips of rows: loads or zeroes C, repeats the products of some pairs of splits, in the
-/// order of `tile::order`, `steps` times, stores C.
+/// A kernel for one or two micro-panels of A. It loads or zeroes C, repeats the products of the pairs of splits `steps`
+/// times, in the order of `operands::order`, and stores C.
 macro_rules! kernel {
     ($name:ident: one, $splits:literal splits, $pairs:tt) => {
         kernel!($name, one, $splits, ["tmm0" at "{c0}", "tmm1" at "{c0} + 64"], $pairs);
@@ -156,7 +158,7 @@ macro_rules! kernel {
     };
     ($name:ident, $rows:ident, $splits:literal, [$($tile:literal at $at:literal),+], [$($pair:tt),+]) => {
         #[inline(always)]
-        fn $name(a: Strip, b: Strip, steps: usize, c: *mut f32, c_row: usize, add: bool) {
+        fn $name(a: Panels, b: Panels, steps: usize, c: *mut f32, c_row: usize, add: bool) {
             // SAFETY: see `Tiles::multiply`.
             #[allow(unsafe_code)]
             unsafe {
@@ -199,9 +201,9 @@ macro_rules! kernel {
 }
 
 impl Tiles {
-    /// C (+)= A·B for `a.len()` (one or two) strips of sixteen rows and two of sixteen columns. A strip has `splits`
-    /// packed tiles a step, one for each term of its numbers, whose products are summed in the order of `tile::order`.
-    /// `c` holds whole rows of 32 columns `c_row` apart.
+    /// C (+)= A·B for one or two micro-panels of A and two of B. A micro-panel has `splits` packed tiles for each step
+    /// of 32 terms, one for each bf16 term of its numbers. Their products are summed in the order of `operands::order`.
+    /// `c` has rows of 32 columns, `c_row` apart.
     ///
     /// # Panics
     /// If a slice is too short.
@@ -215,15 +217,15 @@ impl Tiles {
         c_row: usize,
         add: bool,
     ) {
-        let cells = a[0].len();
+        let packed = a[0].len();
         let rows = 16 * a.len();
-        assert!((a.len() == 1 || a.len() == 2) && splits <= 3 && cells > 0 && cells.is_multiple_of(splits));
-        assert!(a.iter().chain(&b).all(|s| s.len() == cells));
+        assert!((a.len() == 1 || a.len() == 2) && splits <= 3 && packed > 0 && packed.is_multiple_of(splits));
+        assert!(a.iter().chain(&b).all(|panel| panel.len() == packed));
         assert!(c_row >= 32 && c.len() >= (rows - 1) * c_row + 32);
-        let steps = cells / splits;
-        // What the kernels below rely on: every strip holds `steps * splits` packed tiles of 1024 bytes, of which each
-        // step reads the next `splits`; C holds `rows` rows of 128 bytes, 4 * c_row bytes apart; the tiles are
-        // configured. Of one strip of rows, only the first address is used.
+        let steps = packed / splits;
+        // The kernels below rely on this: every micro-panel has `steps * splits` packed tiles of 1024 bytes, of which
+        // each step reads the next `splits`. C has `rows` rows of 128 bytes, 4 * c_row bytes apart. The tile registers
+        // are configured. With one micro-panel of A, only its first address is used.
         let (one, b) = (a.len() == 1, b.map(|s| s.as_ptr().cast::<u32>()));
         let a = [a[0].as_ptr().cast::<u32>(), a[a.len() - 1].as_ptr().cast::<u32>()];
         let c = c.as_mut_ptr();
@@ -238,7 +240,8 @@ impl Tiles {
     }
 }
 
-type Strip = [*const u32; 2];
+/// The addresses of two micro-panels.
+type Panels = [*const u32; 2];
 
 kernel!(two_by_two: two, 1 splits, [(a 0 b 0)]);
 kernel!(one_by_two: one, 1 splits, [(a 0 b 0)]);

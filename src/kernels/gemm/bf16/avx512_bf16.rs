@@ -1,38 +1,40 @@
-//! AVX-512 with bf16: packing, and tiles of products by `vdpbf16ps`.
+//! AVX512-BF16: packing, and tiles of products by `vdpbf16ps`.
 //!
-//! Invariant: packs the words of `round`; a product sums, for each pair of places of k in turn, the odd place's and
-//! then the even place's product. Only `pack` and `tile` beside it call this, on CPUs that [`super::Engine`] has seen.
+//! Invariants: packing gives the words of `round`. A sum adds, for each pair of elements along k, first the odd one's
+//! product, then the even one's. Callers have an [`Engine`](super::engine::Engine) other than the portable one, which
+//! exists only where the CPU has the instructions.
 
-use super::pack::Side;
-use super::tile::{Tile, order};
-use super::{LINE, LINES, PLACES, PackedTile, round};
+use super::operands::{Tile, order};
+use super::packed::{DEPTH, LINE, LINES, PackedTile, Runs, Side};
+use super::round;
 use std::arch::x86_64::*;
 
-/// Packs one block: its numbers, the distance of its runs, and whether they are lines. `None` if one of them needs
-/// care.
-pub fn convert((data, step, lines): (&[f32], usize, bool), side: Side, to: &mut [PackedTile]) -> Option<bool> {
-    let turn = lines != (side == Side::A);
-    let convert = match (lines, to.len(), turn) {
+/// Packs the numbers of one packed tile, as `to.len()` terms each. Returns whether one of them is infinite or NaN, as
+/// `pack` does. `None`, with invalid words, if one is too large for this code.
+pub fn convert(runs: Runs<'_>, side: Side, to: &mut [PackedTile]) -> Option<bool> {
+    let Runs { data, step, lines } = runs;
+    let transposed = lines != (side == Side::A);
+    let convert = match (lines, to.len(), transposed) {
         (false, 1, false) => convert_on::<false, 1, false>,
         (false, 1, true) => convert_on::<false, 1, true>,
         (false, 2, false) => convert_on::<false, 2, false>,
         (false, 2, true) => convert_on::<false, 2, true>,
         (false, _, false) => convert_on::<false, 3, false>,
-        (false, _, true) => turn_first::<false>,
+        (false, _, true) => transpose_first::<false>,
         (true, 1, false) => convert_on::<true, 1, false>,
         (true, 1, true) => convert_on::<true, 1, true>,
         (true, 2, false) => convert_on::<true, 2, false>,
         (true, 2, true) => convert_on::<true, 2, true>,
         (true, _, false) => convert_on::<true, 3, false>,
-        (true, _, true) => turn_first::<true>,
+        (true, _, true) => transpose_first::<true>,
     };
-    // SAFETY: an `Engine` other than the portable one is chosen only where the CPU has these instructions.
+    // SAFETY: an `Engine` other than the portable one exists only where the CPU has these instructions.
     #[allow(unsafe_code)]
-    let plain = unsafe { convert(data, step, to) };
-    plain.then_some(false)
+    let done = unsafe { convert(data, step, to) };
+    done.then_some(false)
 }
 
-/// Bits of a vector of another type.
+/// The words of a vector of bf16.
 fn bits(x: __m512bh) -> __m512i {
     // SAFETY: both are 64 bytes of any bits.
     #[allow(unsafe_code)]
@@ -41,7 +43,7 @@ fn bits(x: __m512bh) -> __m512i {
     }
 }
 
-/// As [`bits`], the other way.
+/// A vector of bf16, from its words.
 fn pairs(x: __m512i) -> __m512bh {
     // SAFETY: as above.
     #[allow(unsafe_code)]
@@ -50,23 +52,24 @@ fn pairs(x: __m512i) -> __m512bh {
     }
 }
 
-/// Fetches the cache line of an element that the next block will read: blocks are read in a pattern that no hardware
-/// foresees.
+/// Prefetches the cache line of an element that the next block will read. Hardware prefetchers do not foresee the order
+/// in which blocks are read.
 #[inline(always)]
-fn ahead(data: &[f32], at: usize) {
-    // SAFETY: fetching has no effect that a program can see, whatever the address is.
+fn prefetch(data: &[f32], at: usize) {
+    // SAFETY: a prefetch has no effect that a program can see, whatever the address is.
     #[allow(unsafe_code)]
     unsafe {
         _mm_prefetch::<_MM_HINT_T0>(data.as_ptr().wrapping_add(at).cast());
     }
 }
 
+/// The sixteen numbers from `at` on, if there are as many.
 #[inline(always)]
 fn line(data: &[f32], at: usize) -> Option<__m512> {
     data.get(at..)?.first_chunk::<LINES>().map(|x| bytemuck::cast(*x))
 }
 
-/// Where the upper halves of sixteen numbers come from: the first or the second sixteen of 32 terms.
+/// The sources of the upper halves of sixteen numbers: the first or the second sixteen of 32 terms.
 const HALVES: [[u16; 32]; 2] = {
     let mut halves = [[0; 32]; 2];
     let mut i = 0;
@@ -78,34 +81,36 @@ const HALVES: [[u16; 32]; 2] = {
     halves
 };
 
+/// Packs numbers as `SPLITS` terms each. `LINES_RUN`: runs are lines. `TRANSPOSE`: the words are transposed. Returns
+/// whether all numbers are small enough for this code.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
-fn convert_on<const RUNS: bool, const SPLITS: usize, const TURN: bool>(
+fn convert_on<const LINES_RUN: bool, const SPLITS: usize, const TRANSPOSE: bool>(
     data: &[f32],
     step: usize,
     to: &mut [PackedTile],
 ) -> bool {
-    // Words of two runs side by side, from those of one after the other.
+    // Interleaves the bf16 numbers of two runs.
     let mix: [u16; 32] = std::array::from_fn(|i| (i / 2 + 16 * (i % 2)) as u16);
     let (mix, magnitude) = (bytemuck::cast::<_, __m512i>(mix), _mm512_set1_epi32(0x7fff_ffff));
     let [first, second] = [bytemuck::cast::<_, __m512i>(HALVES[0]), bytemuck::cast(HALVES[1])];
     let Some(to) = to.first_chunk_mut::<SPLITS>() else { return false };
-    let mut to = to.each_mut().map(|cell| cell.as_chunks_mut::<LINES>().0);
+    let mut to = to.each_mut().map(|tile| tile.as_chunks_mut::<LINES>().0);
     let mut most = _mm512_setzero_si512();
     let mut kept = [[_mm512_setzero_si512(); LINES]; SPLITS];
     for i in 0..LINES {
-        // Sixteen words: of one line, or of two places.
-        let (x, y) = if RUNS { (i * step, i * step + LINES) } else { (2 * i * step, (2 * i + 1) * step) };
+        // Sixteen words: of one line, or of two steps along k.
+        let (x, y) = if LINES_RUN { (i * step, i * step + LINES) } else { (2 * i * step, (2 * i + 1) * step) };
         let (Some(mut x), Some(mut y)) = (line(data, x), line(data, y)) else { return false };
-        ahead(data, if RUNS { i * step + PLACES } else { 2 * i * step + LINES });
-        ahead(data, if RUNS { i * step + PLACES + LINES } else { (2 * i + 1) * step + LINES });
+        prefetch(data, if LINES_RUN { i * step + DEPTH } else { 2 * i * step + LINES });
+        prefetch(data, if LINES_RUN { i * step + DEPTH + LINES } else { (2 * i + 1) * step + LINES });
         if SPLITS > 1 {
             let of = |x: __m512| _mm512_and_si512(_mm512_castps_si512(x), magnitude);
             most = _mm512_max_epi32(most, _mm512_max_epi32(of(x), of(y)));
         }
         for t in 0..SPLITS {
             let words = bits(_mm512_cvtne2ps_pbh(y, x));
-            let mixed = if RUNS { words } else { _mm512_permutexvar_epi16(mix, words) };
-            if TURN {
+            let mixed = if LINES_RUN { words } else { _mm512_permutexvar_epi16(mix, words) };
+            if TRANSPOSE {
                 kept[t][i] = mixed
             } else {
                 to[t][i] = bytemuck::cast(mixed)
@@ -117,7 +122,7 @@ fn convert_on<const RUNS: bool, const SPLITS: usize, const TURN: bool>(
             }
         }
     }
-    if TURN {
+    if TRANSPOSE {
         for (to, kept) in to.iter_mut().zip(kept) {
             to.iter_mut().zip(transpose(kept)).for_each(|(to, words)| *to = bytemuck::cast(words));
         }
@@ -125,29 +130,29 @@ fn convert_on<const RUNS: bool, const SPLITS: usize, const TURN: bool>(
     _mm512_cmpgt_epi32_mask(most, _mm512_set1_epi32(round::SAFE as i32)) == 0
 }
 
-/// As [`convert_on`] in three terms, turned: the numbers are, as three terms that wait to be turned would not stay in
-/// registers.
+/// As [`convert_on`] in three terms, transposed. The numbers are transposed before they are split, because three terms
+/// that wait for it would not stay in registers.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
-fn turn_first<const RUNS: bool>(data: &[f32], step: usize, to: &mut [PackedTile]) -> bool {
-    let mut turned = [[0f32; LINES]; PLACES];
+fn transpose_first<const LINES_RUN: bool>(data: &[f32], step: usize, to: &mut [PackedTile]) -> bool {
+    let mut across = [[0f32; LINES]; DEPTH];
     for square in 0..2 {
         let mut r = [_mm512_setzero_si512(); LINES];
         for (i, r) in r.iter_mut().enumerate() {
-            let at = if RUNS { i * step + square * LINES } else { (square * LINES + i) * step };
+            let at = if LINES_RUN { i * step + square * LINES } else { (square * LINES + i) * step };
             let Some(x) = line(data, at) else { return false };
-            ahead(data, if RUNS { at + PLACES } else { at + LINES });
+            prefetch(data, if LINES_RUN { at + DEPTH } else { at + LINES });
             *r = _mm512_castps_si512(x);
         }
         for (i, x) in transpose(r).into_iter().enumerate() {
-            // Places one after the other, or lines of two pieces.
-            turned[if RUNS { square * LINES + i } else { 2 * i + square }] = bytemuck::cast(x);
+            // Steps along k one after the other, or lines of two halves.
+            across[if LINES_RUN { square * LINES + i } else { 2 * i + square }] = bytemuck::cast(x);
         }
     }
-    let turned = turned.as_flattened();
-    if RUNS {
-        convert_on::<false, 3, false>(turned, LINES, to)
+    let across = across.as_flattened();
+    if LINES_RUN {
+        convert_on::<false, 3, false>(across, LINES, to)
     } else {
-        convert_on::<true, 3, false>(turned, PLACES, to)
+        convert_on::<true, 3, false>(across, DEPTH, to)
     }
 }
 
@@ -160,7 +165,7 @@ fn transpose(r: [__m512i; 16]) -> [__m512i; 16] {
         a[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
         a[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
     }
-    // b[4 q + c]: of rows 4 q to 4 q + 3, columns c, c + 4, c + 8, c + 12.
+    // b[4 q + c]: columns c, c + 4, c + 8, c + 12 of rows 4 q to 4 q + 3.
     let mut b = a;
     for q in 0..4 {
         b[4 * q] = _mm512_unpacklo_epi64(a[4 * q], a[4 * q + 2]);
@@ -181,13 +186,13 @@ fn transpose(r: [__m512i; 16]) -> [__m512i; 16] {
     out
 }
 
-/// Computes a tile: sixteen rows for each strip of A, 32 columns.
+/// Computes a tile: sixteen rows for each micro-panel of A, 32 columns.
 pub fn tile(t: Tile<'_, '_>) {
     let Tile { splits, a, b, c, c_row, add } = t;
     for (i, a) in a.iter().enumerate() {
         for half in 0..2 {
             let c = &mut c[(16 * i + 8 * half) * c_row..];
-            // SAFETY: as in `convert`.
+            // SAFETY: an `Engine` other than the portable one exists only where the CPU has these instructions.
             #[allow(unsafe_code)]
             unsafe {
                 eight(splits, a, b, half, c, c_row, add);
@@ -196,6 +201,7 @@ pub fn tile(t: Tile<'_, '_>) {
     }
 }
 
+/// Computes half of the rows of a micro-panel of A: rows `8 * half ..` by 32 columns.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
 fn eight(splits: usize, a: &[PackedTile], b: [&[PackedTile]; 2], half: usize, c: &mut [f32], c_row: usize, add: bool) {
     let mut acc = [[_mm512_setzero_ps(); 2]; 8];
@@ -209,7 +215,7 @@ fn eight(splits: usize, a: &[PackedTile], b: [&[PackedTile]; 2], half: usize, c:
         for &(of_a, of_b) in order(splits) {
             let rows: &[[u32; LINE]] = &a[of_a].as_chunks().0[8 * half..];
             if let Some(rows) = rows.first_chunk() {
-                acc = cell(acc, rows, &x[of_b], &y[of_b]);
+                acc = accumulate(acc, rows, &x[of_b], &y[of_b]);
             }
         }
     }
@@ -220,10 +226,11 @@ fn eight(splits: usize, a: &[PackedTile], b: [&[PackedTile]; 2], half: usize, c:
     }
 }
 
-/// Adds the products of a step to the sums of eight rows, which go through it by value: else they go through memory.
+/// Adds the products of two packed tiles of B to the sums of eight rows. Sums are passed by value: by reference they
+/// would go through memory.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
 #[inline]
-fn cell(mut acc: [[__m512; 2]; 8], a: &[[u32; LINE]; 8], x: &PackedTile, y: &PackedTile) -> [[__m512; 2]; 8] {
+fn accumulate(mut acc: [[__m512; 2]; 8], a: &[[u32; LINE]; 8], x: &PackedTile, y: &PackedTile) -> [[__m512; 2]; 8] {
     for (p, (x, y)) in x.as_chunks::<LINE>().0.iter().zip(y.as_chunks::<LINE>().0).enumerate() {
         let (x, y) = (pairs(bytemuck::cast(*x)), pairs(bytemuck::cast(*y)));
         for i in 0..8 {

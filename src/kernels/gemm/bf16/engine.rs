@@ -1,24 +1,26 @@
-//! Which bf16 units compute: asked of the CPU and the system once, and the same for all threads and all products.
+//! The engine of bf16 products.
+//!
+//! Invariant: the CPU and the system are asked once. The engine is the same for all threads and products.
 
 use crate::kernels::simd::{self, Isa};
 use std::sync::OnceLock;
 
-/// What computes products of bf16 numbers.
+/// The instructions that compute products of bf16 numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// f32 arithmetic on rounded numbers.
+    /// f32 arithmetic on numbers that are rounded to bf16.
     Portable,
     /// `vdpbf16ps` of AVX512-BF16.
     Avx512,
-    /// Tiles of AMX.
+    /// AMX tile registers.
     Amx,
 }
 
-/// By name, in the environment and in reports; least first.
+/// The names in the environment and in reports, least engine first.
 const NAMES: [(&str, Engine); 3] = [("portable", Engine::Portable), ("avx512", Engine::Avx512), ("amx", Engine::Amx)];
 
 impl Engine {
-    /// The one that kernels use.
+    /// The engine that kernels use.
     pub fn current() -> Engine {
         match simd::isa() {
             Isa::Avx512 => chosen().0,
@@ -26,7 +28,7 @@ impl Engine {
         }
     }
 
-    /// Whether this CPU has it and this process may use it.
+    /// Whether this CPU has the engine and this process may use it.
     pub fn is_here(self) -> bool {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
@@ -43,12 +45,13 @@ impl Engine {
         }
     }
 
-    /// The name.
+    /// The name: `portable`, `avx512` or `amx`.
     pub fn name(self) -> &'static str {
         NAMES[self as usize].0
     }
 }
 
+/// Whether this process may use AMX.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn tiles() -> bool {
     #[cfg(target_os = "linux")]
@@ -62,7 +65,7 @@ fn tiles() -> bool {
     }
 }
 
-/// The best engine there is, unless the environment names another; and what it named in vain.
+/// The engine that `ARENAGRAD_BF16` names, else the best one; and why the named one cannot be used.
 fn chosen() -> &'static (Engine, Option<String>) {
     static CHOSEN: OnceLock<(Engine, Option<String>)> = OnceLock::new();
     CHOSEN.get_or_init(|| {
@@ -77,8 +80,10 @@ fn chosen() -> &'static (Engine, Option<String>) {
     })
 }
 
-/// The name of the units that compute products of bf16 numbers here, or why those that the environment variable
-/// `ARENAGRAD_BF16` (`amx`, `avx512` or `portable`) asks for cannot be had.
+/// The name of the engine of bf16 products: `amx`, `avx512` or `portable`.
+///
+/// # Errors
+/// Why the engine that the environment variable `ARENAGRAD_BF16` names cannot be used.
 pub fn bf16_engine() -> Result<&'static str, String> {
     match &chosen().1 {
         Some(why) => Err(why.clone()),

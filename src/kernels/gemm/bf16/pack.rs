@@ -1,126 +1,87 @@
-//! Blocks of an f32 operand, packed as packed tiles of bf16 pairs.
+//! Packing of f32 operands into packed tiles.
 //!
-//! Invariant: a packed tile holds sixteen lines (rows of A, or columns of B) by 32 places of k, as 256 words of two
-//! places. In one of A, word `16 * line + pair`; in one of B, `16 * pair + line`. What lies beyond the operand is zero.
-//! Every instruction set gives the same words, those of `round`. Only `bf16/mod.rs` calls this.
+//! Invariant: words beyond the edges of the operand are zero. Every instruction set gives the same words, those of
+//! `round`.
 
-use super::{Engine, LINES, PACKED, PLACES, PackedTile, round};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::avx512_bf16;
+use super::engine::Engine;
+use super::packed::{DEPTH, LINES, Operand, PackedTile, Runs, Side};
+use super::round;
 
-/// Some lines of an operand and the steps between its elements.
-#[derive(Clone, Copy)]
-pub struct Operand<'a> {
-    /// The elements, from the first.
-    pub data: &'a [f32],
-    /// Between lines.
-    pub line: usize,
-    /// Between places of k.
-    pub place: usize,
-}
-
-impl Operand<'_> {
-    /// The same, from a line on.
-    pub fn from(self, line: usize) -> Self {
-        Operand { data: &self.data[line * self.line..], ..self }
-    }
-}
-
-/// Which way the words of a packed tile lie.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// Line by line.
-    A,
-    /// Pair by pair.
-    B,
-}
-
-/// The numbers of a block: either its lines or its places of k are runs.
-enum Runs<'a> {
-    /// Sixteen lines of 32 places, this far apart.
-    Lines(&'a [f32], usize),
-    /// 32 places of sixteen lines, this far apart.
-    Places(&'a [f32], usize),
-}
-
-/// Packs `lines` lines of `places` places into packed tiles, `splits` for each block, blocks of a line one after the
-/// other, sixteen lines after sixteen lines. Says whether a number among them has no terms (see [`round::splits`]).
+/// Packs `lines` lines of `k` elements: micro-panel after micro-panel, and in each, for each 32 elements along k, a
+/// packed tile for each of the `splits` terms of a number. Returns whether a number is infinite or NaN, and so has no
+/// terms (see [`round::splits`]); false if `splits` is 1.
 pub fn pack(
     engine: Engine,
     x: Operand<'_>,
     side: Side,
-    (lines, places): (usize, usize),
+    (lines, k): (usize, usize),
     splits: usize,
     to: &mut [PackedTile],
 ) -> bool {
-    let steps = places.div_ceil(PLACES);
-    let strips = lines.div_ceil(LINES);
+    let steps = k.div_ceil(DEPTH);
+    let panels = lines.div_ceil(LINES);
     let mut nonfinite = false;
-    let mut one = |strip: usize, step: usize| {
-        let data = &x.data[strip * LINES * x.line + step * PLACES * x.place..];
-        let size = (LINES.min(lines - strip * LINES), PLACES.min(places - step * PLACES));
-        let to = &mut to[(strip * steps + step) * splits..][..splits];
+    let mut one = |panel: usize, step: usize| {
+        let data = &x.data[panel * LINES * x.line_step + step * DEPTH * x.k_step..];
+        let size = (LINES.min(lines - panel * LINES), DEPTH.min(k - step * DEPTH));
+        let to = &mut to[(panel * steps + step) * splits..][..splits];
         nonfinite |= block(engine, Operand { data, ..x }, size, side, to);
     };
-    // In the order in which memory is read on.
-    if x.place == 1 {
-        (0..strips).for_each(|strip| (0..steps).for_each(|step| one(strip, step)));
+    // In the order of memory.
+    if x.k_step == 1 {
+        (0..panels).for_each(|panel| (0..steps).for_each(|step| one(panel, step)));
     } else {
-        (0..steps).for_each(|step| (0..strips).for_each(|strip| one(strip, step)));
+        (0..steps).for_each(|step| (0..panels).for_each(|panel| one(panel, step)));
     }
     nonfinite
 }
 
-fn block(engine: Engine, x: Operand<'_>, (lines, places): (usize, usize), side: Side, to: &mut [PackedTile]) -> bool {
-    if (lines, places) == (LINES, PLACES) {
-        if x.place == 1 {
-            return convert(engine, &Runs::Lines(x.data, x.line), side, to);
+/// Packs the numbers of one packed tile, of which `lines` by `k` are inside the operand.
+fn block(engine: Engine, x: Operand<'_>, (lines, k): (usize, usize), side: Side, to: &mut [PackedTile]) -> bool {
+    if (lines, k) == (LINES, DEPTH) {
+        if x.k_step == 1 {
+            return convert(engine, Runs { data: x.data, step: x.line_step, lines: true }, side, to);
         }
-        if x.line == 1 {
-            return convert(engine, &Runs::Places(x.data, x.place), side, to);
-        }
-    }
-    let mut whole = [0f32; LINES * PLACES];
-    if x.line == 1 {
-        for (p, run) in whole.chunks_exact_mut(LINES).take(places).enumerate() {
-            run[..lines].copy_from_slice(&x.data[p * x.place..][..lines]);
-        }
-        return convert(engine, &Runs::Places(&whole, LINES), side, to);
-    }
-    for (l, run) in whole.chunks_exact_mut(PLACES).take(lines).enumerate() {
-        for (p, to) in run.iter_mut().take(places).enumerate() {
-            *to = x.data[l * x.line + p * x.place];
+        if x.line_step == 1 {
+            return convert(engine, Runs { data: x.data, step: x.k_step, lines: false }, side, to);
         }
     }
-    convert(engine, &Runs::Lines(&whole, PLACES), side, to)
+    let mut whole = [0f32; LINES * DEPTH];
+    if x.line_step == 1 {
+        for (p, run) in whole.chunks_exact_mut(LINES).take(k).enumerate() {
+            run[..lines].copy_from_slice(&x.data[p * x.k_step..][..lines]);
+        }
+        return convert(engine, Runs { data: &whole, step: LINES, lines: false }, side, to);
+    }
+    for (l, run) in whole.chunks_exact_mut(DEPTH).take(lines).enumerate() {
+        for (p, to) in run.iter_mut().take(k).enumerate() {
+            *to = x.data[l * x.line_step + p * x.k_step];
+        }
+    }
+    convert(engine, Runs { data: &whole, step: DEPTH, lines: true }, side, to)
 }
 
-fn convert(engine: Engine, runs: &Runs<'_>, side: Side, to: &mut [PackedTile]) -> bool {
+/// Packs the numbers of one packed tile by the engine's instructions.
+fn convert(engine: Engine, runs: Runs<'_>, side: Side, to: &mut [PackedTile]) -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if engine != Engine::Portable
-        && let Some(plain) = super::avx512_bf16::convert(runs.view(), side, to)
+        && let Some(nonfinite) = avx512_bf16::convert(runs, side, to)
     {
-        return plain;
+        return nonfinite;
     }
     let _ = engine;
     portable(runs, side, to)
 }
 
-impl<'a> Runs<'a> {
-    /// The numbers, the distance of the runs, and whether the runs are lines.
-    fn view(&self) -> (&'a [f32], usize, bool) {
-        match *self {
-            Runs::Lines(data, step) => (data, step, true),
-            Runs::Places(data, step) => (data, step, false),
-        }
-    }
-}
-
-/// Packs one block in plain Rust.
-fn portable(runs: &Runs<'_>, side: Side, to: &mut [PackedTile]) -> bool {
+/// Packs the numbers of one packed tile in plain Rust.
+fn portable(runs: Runs<'_>, side: Side, to: &mut [PackedTile]) -> bool {
     match to {
-        [cell] => {
+        [tile] => {
             each_word(runs, side, |w, x| {
                 let [even, odd] = x.map(round::nearest);
-                cell[w] = round::word(even, odd);
+                tile[w] = round::word(even, odd);
             });
             false
         }
@@ -130,30 +91,28 @@ fn portable(runs: &Runs<'_>, side: Side, to: &mut [PackedTile]) -> bool {
     }
 }
 
-/// Packs one block as a packed tile for each term of its numbers.
-fn split<const SPLITS: usize>(runs: &Runs<'_>, side: Side, to: &mut [PackedTile]) -> bool {
+/// Packs numbers as a packed tile for each of their terms.
+fn split<const SPLITS: usize>(runs: Runs<'_>, side: Side, to: &mut [PackedTile]) -> bool {
     let mut nonfinite = false;
     each_word(runs, side, |w, x| {
-        let [(even, e), (uneven, u)] = x.map(round::splits::<SPLITS>);
-        nonfinite |= e || u;
-        for ((cell, even), uneven) in to.iter_mut().zip(even).zip(uneven) {
-            cell[w] = round::word(even, uneven);
+        let [(even, nonfinite_even), (odd, nonfinite_odd)] = x.map(round::splits::<SPLITS>);
+        nonfinite |= nonfinite_even || nonfinite_odd;
+        for ((tile, even), odd) in to.iter_mut().zip(even).zip(odd) {
+            tile[w] = round::word(even, odd);
         }
     });
     nonfinite
 }
 
-/// Calls `each` with the place of each word in its packed tile and the two numbers of it.
-fn each_word(runs: &Runs<'_>, side: Side, mut each: impl FnMut(usize, [f32; 2])) {
-    let (data, step, lines) = runs.view();
-    // (line, place) of a number among the runs.
+/// Calls `each` with the index of each word of a packed tile and its two numbers.
+fn each_word(runs: Runs<'_>, side: Side, mut each: impl FnMut(usize, [f32; 2])) {
+    let Runs { data, step, lines } = runs;
+    // The offset of element p of line l.
     let at = |l: usize, p: usize| if lines { l * step + p } else { p * step + l };
     for l in 0..LINES {
-        for pair in 0..PLACES / 2 {
+        for pair in 0..DEPTH / 2 {
             let w = if side == Side::A { l * LINES + pair } else { pair * LINES + l };
             each(w, [data[at(l, 2 * pair)], data[at(l, 2 * pair + 1)]]);
         }
     }
 }
-
-const _: () = assert!(PACKED == LINES * PLACES / 2);

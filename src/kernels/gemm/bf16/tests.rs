@@ -1,8 +1,12 @@
-//! Tests of products by bf16 units: values against sums in `f64`, bits however a product is split, odd numbers.
+//! Tests of products by bf16 units: values against sums in `f64`, equal bits for every division, special numbers.
 
+use super::super::driver::{Corner, block_of_bf16, rows};
+use super::super::operands::Operands;
 use super::super::tests::done;
-use super::super::{Act, Batch, Corner, Gemm, Operands, Strides, block_of_bf16, gemm, rows};
-use super::{Engine, LINES, Operand, PACKED, PLACES, Plan, Precision, Side, pack, round};
+use super::super::{Act, Batch, Gemm, Precision, Strides, gemm};
+use super::pack::pack;
+use super::packed::{DEPTH, LINES, Operand, PACKED, Side};
+use super::{Engine, Plan, round};
 use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::{Isa, limit};
 
@@ -12,7 +16,7 @@ fn engines() -> impl Iterator<Item = Engine> {
     ENGINES.into_iter().filter(|e| e.is_here())
 }
 
-/// Numbers in −1..1 from a small generator.
+/// Numbers in −1..1 by xorshift.
 fn numbers(seed: u64, len: usize) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let next = || {
@@ -28,7 +32,7 @@ struct Case {
     g: Gemm,
     a: Vec<f32>,
     b: Vec<f32>,
-    /// The bias, or what the gate is by.
+    /// The bias, or the operand of an act-grad epilogue.
     third: Vec<f32>,
     c: Vec<f32>,
 }
@@ -50,7 +54,7 @@ impl Case {
         }
     }
 
-    /// C by `engine`, its units split into `parts` ranges, each with scratch full of NaN.
+    /// C by `engine`, its units divided into `parts` ranges, each with its own scratch full of NaN.
     fn by(&self, engine: Engine, parts: usize) -> Vec<f32> {
         let (g, plan, units) = (&self.g, Plan::of(&self.g), self.g.units());
         let mut c = self.c.clone();
@@ -62,7 +66,7 @@ impl Case {
         c
     }
 
-    /// As `by`, but a part is some columns, cut anywhere.
+    /// As `by`, but each part is a range of columns that may begin anywhere.
     fn by_columns(&self, engine: Engine, parts: usize) -> Vec<f32> {
         let (g, plan) = (&self.g, Plan::of(&self.g));
         let (mut c, rows) = (self.c.clone(), g.batches() * g.m);
@@ -79,7 +83,7 @@ impl Case {
         Operands { a: &self.a, b: &self.b, third: self.g.third().then_some(&self.third[..]) }
     }
 
-    /// C by sums in `f64`, and for each element the sum of the magnitudes.
+    /// C by sums in `f64`, and for each element the sum of magnitudes, to which errors are relative.
     fn naive(&self) -> Vec<(f64, f64)> {
         let g = &self.g;
         let element = |at: usize| {
@@ -110,7 +114,7 @@ impl Case {
                 assert!(error <= (bound + sums) * size, "{:?} {engine:?} element {at}: {got}, not {want}", self.g);
             }
             for parts in [2, 3, 7] {
-                // One row without a batch is split inside; such a product never comes here.
+                // Units divide a lone row inside tiles. bf16 units never compute such a product.
                 if self.g.m > 1 || !self.g.batch().is_empty() {
                     assert!(self.by(engine, parts) == whole, "{:?} differs by {engine:?} in {parts} parts", self.g);
                 }
@@ -121,7 +125,7 @@ impl Case {
     }
 }
 
-/// What is lost of a product of two numbers at most, relative to it.
+/// The greatest error of a product of two numbers, relative to it.
 fn bound(precision: Precision) -> f64 {
     let splits = precision.splits();
     2f64.powi([-7, -15, -24][splits - 1]) * (1.0 + 2f64.powi(-9))
@@ -229,23 +233,23 @@ fn every_engine_packs_the_same_words() {
     for (i, v) in ties.iter().cycle().take(40).enumerate() {
         x[i * 67 + 3] = f32::from_bits(*v);
     }
-    for (line, place) in [(70, 1), (1, 40)] {
+    for (line_step, k_step) in [(70, 1), (1, 40)] {
         for side in [Side::A, Side::B] {
             for splits in [1, 2, 3] {
                 let packed = |engine| {
                     let mut to = vec![[0u32; PACKED]; 3 * 3 * splits];
-                    let odd = pack(engine, Operand { data: &x, line, place }, side, (40, 70), splits, &mut to);
+                    let odd = pack(engine, Operand { data: &x, line_step, k_step }, side, (40, 70), splits, &mut to);
                     (odd, to)
                 };
                 let want = packed(Engine::Portable);
                 assert_eq!(want.0, splits > 1);
-                engines().for_each(|e| assert!(packed(e) == want, "{e:?} {line} {place} {splits}"));
+                engines().for_each(|e| assert!(packed(e) == want, "{e:?} {line_step} {k_step} {splits}"));
                 let l = LINES + 3;
-                let of = |p: usize| x[l * line + p * place];
+                let of = |p: usize| x[l * line_step + p * k_step];
                 let at = if side == Side::A { 3 * LINES + 2 } else { 2 * LINES + 3 };
                 let cell = &want.1[(3 + 1) * splits];
-                assert!(of(PLACES + 4).is_normal() && of(PLACES + 5).is_normal());
-                assert_eq!(cell[at], round::word(round::nearest(of(PLACES + 4)), round::nearest(of(PLACES + 5))));
+                assert!(of(DEPTH + 4).is_normal() && of(DEPTH + 5).is_normal());
+                assert_eq!(cell[at], round::word(round::nearest(of(DEPTH + 4)), round::nearest(of(DEPTH + 5))));
             }
         }
     }
@@ -268,7 +272,7 @@ fn rounding_is_to_nearest_even_and_splitting_leaves_little() {
 
 #[test]
 fn the_bounds_hold_where_most_is_lost() {
-    // What lies farthest from the next bf16, then also from the next sum of two.
+    // The number farthest from the next bf16, then also from the next sum of two bf16.
     let (half, both) = (1.0 + 2f32.powi(-8), 1.0 + 2f32.powi(-8) - 2f32.powi(-17) - 2f32.powi(-23));
     for (precision, x) in PRECISIONS.into_iter().zip([half, both, both]) {
         let mut case = Case::new(Gemm { precision, ..Gemm::new(32, 32, 32) });
@@ -290,7 +294,7 @@ fn infinities_and_nan_pass() {
         for (m, n, k) in [(40, 70, 600), (5, 3, 9)] {
             for g in layouts(Gemm { precision, ..Gemm::new(m, n, k) }) {
                 let mut case = Case::new(g);
-                // Positive but for what follows.
+                // Positive except for the elements set below.
                 case.a.iter_mut().chain(&mut case.b).for_each(|x| *x = x.abs() + 0.1);
                 let (a, b) = (g.a, g.b);
                 case.a[a.row + 2 * a.col] = f32::INFINITY;

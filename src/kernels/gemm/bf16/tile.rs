@@ -1,60 +1,40 @@
-//! Tiles of C from packed packed tiles, by the engine that the CPU has.
+//! Tiles of C from packed tiles, by an engine.
 //!
-//! Invariant: an engine sums the products of an element in an order that follows from k alone: 32 places after 32
-//! places, and for split operands, in each of them, the products of terms in the order of [`order`]. Every product of
-//! two terms is exact; numbers below the normal range count as zero. The portable engine sums as `vdpbf16ps` does (bit
-//! for bit where no number comes near the ends of the range); AMX sums the even and the odd places of 32 apart.
+//! Invariant: an engine sums the products of an element of C in an order that follows from k alone: 32 elements along k
+//! after 32, and in each of them the products of terms in the order of [`order`]. Every product of two terms is exact.
+//! Numbers below the normal range count as zero. The portable engine has the bits of `vdpbf16ps` except at the ends of
+//! the range. AMX sums the even and the odd elements of 32 apart.
 
-use super::{Engine, PACKED, PLACES, PackedTile, round};
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+use super::amx;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::avx512_bf16;
+use super::engine::Engine;
+use super::operands::{Tile, order};
+use super::packed::{DEPTH, PackedTile};
+use super::round;
 
-/// A tile: C (+)= A·B for one or two strips of sixteen rows and two strips of sixteen columns.
-pub struct Tile<'a, 'c> {
-    /// Cells for each 32 places of k: 1, or 2 or 3 for split operands.
-    pub splits: usize,
-    /// The strips of A.
-    pub a: &'a [&'a [PackedTile]],
-    /// The strips of B.
-    pub b: [&'a [PackedTile]; 2],
-    /// C: whole rows of 32 columns, the last one may end there.
-    pub c: &'c mut [f32],
-    /// Distance between rows of C.
-    pub c_row: usize,
-    /// Whether the sums start from C (else from 0).
-    pub add: bool,
-}
-
-/// The products of terms of a step, in order: (term of A, term of B), high first. Those that are left out are as small
-/// as what two terms leave of a number, or as the rounding of f32 where there are three. From each product to the next,
-/// one operand stays.
-pub fn order(splits: usize) -> &'static [(usize, usize)] {
-    match splits {
-        1 => &[(0, 0)],
-        2 => &[(0, 1), (0, 0), (1, 0)],
-        _ => &[(0, 2), (0, 1), (1, 1), (1, 0), (2, 0), (0, 0)],
-    }
-}
-
-/// What an engine needs while it computes tiles on a thread.
+/// The state of an engine on a thread.
 pub struct Machine {
     engine: Engine,
     #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
-    tiles: Option<super::amx::Tiles>,
+    tiles: Option<amx::Tiles>,
 }
 
 impl Machine {
-    /// Gets the engine ready on this thread.
+    /// Configures the engine on this thread.
     pub fn new(engine: Engine) -> Machine {
         Machine {
             engine,
             // SAFETY: `Engine::Amx` is chosen only where `amx::granted` said yes.
             #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
             #[allow(unsafe_code)]
-            tiles: (engine == Engine::Amx).then(|| unsafe { super::amx::Tiles::new() }),
+            tiles: (engine == Engine::Amx).then(|| unsafe { amx::Tiles::new() }),
         }
     }
 
-    /// Computes a tile. Inlined, as its arguments would go through memory otherwise, right behind the stores of the
-    /// last tile: a wait as long as a small product.
+    /// Computes a tile. Inlined, because its arguments would else go through memory, right after the stores of the last
+    /// tile: a wait as long as a small product.
     #[inline(always)]
     pub fn tile(&self, t: Tile<'_, '_>) {
         #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
@@ -63,12 +43,13 @@ impl Machine {
         }
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if self.engine != Engine::Portable {
-            return super::avx512_bf16::tile(t);
+            return avx512_bf16::tile(t);
         }
         portable(t);
     }
 }
 
+/// Computes a tile in plain Rust.
 fn portable(t: Tile<'_, '_>) {
     for (i, a) in t.a.iter().enumerate() {
         for row in 0..16 {
@@ -91,11 +72,11 @@ fn portable(t: Tile<'_, '_>) {
 crate::simd! {
     /// Adds the products of one row of a packed tile of A and a packed tile of B.
     fn sum(a: &PackedTile, row: usize, b: &PackedTile, c: &mut [f32; 16]) {
-        for p in 0..PLACES / 2 {
+        for p in 0..DEPTH / 2 {
             let [even, odd] = round::numbers(a[row * 16 + p]);
             for (c, w) in c.iter_mut().zip(&b[p * 16..p * 16 + 16]) {
                 let w = round::numbers(*w);
-                // The products are exact, so that a fused addition would give the same bits.
+                // Products are exact, so a fused addition has the same bits.
                 *c = flushed(odd * w[1] + *c);
                 *c = flushed(even * w[0] + *c);
             }
@@ -103,10 +84,8 @@ crate::simd! {
     }
 }
 
-/// Zero of its sign for what lies below the normal range.
+/// `x`, or zero of its sign below the normal range.
 #[inline(always)]
 fn flushed(x: f32) -> f32 {
     if x.abs() < f32::MIN_POSITIVE { 0f32.copysign(x) } else { x }
 }
-
-const _: () = assert!(PACKED == 16 * PLACES / 2);

@@ -1,14 +1,14 @@
-//! Products that go to a sink have the bits of those that are stored.
+//! Tests of sinks: tiles have the bits of the stored product.
 
 use super::*;
 
-/// What is taken, as a matrix of `n` columns.
-struct Taken<'a, T> {
+/// A sink that stores tiles in a matrix of `n` columns.
+struct Stored<'a, T> {
     c: &'a mut [T],
     n: usize,
 }
 
-impl<T: GemmFloat> TileSink<T> for Taken<'_, T> {
+impl<T: GemmFloat> TileSink<T> for Stored<'_, T> {
     fn prefetch(&self, rows: Range<usize>, cols: Range<usize>, lines: &mut PrefetchQueue) {
         let at = |row: usize| row * self.n..row * self.n + self.n;
         assert!(cols.end <= self.n && rows.clone().map(at).all(|r| self.c[r][cols.clone()].iter().all(|c| c.is_nan())));
@@ -23,7 +23,7 @@ impl<T: GemmFloat> TileSink<T> for Taken<'_, T> {
     }
 }
 
-/// A product that streams has the bits of one that is stored.
+/// Compares the tiles that a sink consumes with the stored product.
 fn fed<T: GemmFloat>(g: Gemm) {
     assert!(g.feeds_sink::<T>(), "{g:?}");
     let case = Case::<T>::new(g);
@@ -32,18 +32,18 @@ fn fed<T: GemmFloat>(g: Gemm) {
         for rows in [g.m, g.m.div_ceil(2)] {
             let mut c = vec![T::NAN; rows * g.n];
             let mut scratch = vec![T::NAN; g.sink_scratch::<T>()];
-            sink::product(token, &g, (&case.a, &case.b), rows, &mut scratch, &mut Taken { c: &mut c, n: g.n });
+            gemm_into::product(token, &g, (&case.a, &case.b), rows, &mut scratch, &mut Stored { c: &mut c, n: g.n });
             assert!(c == want[..c.len()], "{g:?} by {token:?}, {rows} rows");
         }
     }
 }
 
 #[test]
-fn streamed_products_are_those_that_are_stored() {
+fn sinks_consume_the_bits_of_stored_products() {
     let shapes =
         [(2, 3, 1), (5, 7, 9), (49, 130, 65), (100, 513, 20), (130, 300, 600), (97, 70, 1300), (1100, 140, 1030)];
     for (m, n, k) in shapes {
-        for g in layouts(Gemm::new(m, n, k)).into_iter().filter(|g| !dots::fits(g)) {
+        for g in layouts(Gemm::new(m, n, k)).into_iter().filter(|g| !is_dots(g)) {
             fed::<f32>(g);
             fed::<f64>(g);
         }
@@ -62,9 +62,9 @@ fn streamed_products_are_those_that_are_stored() {
     );
 }
 
-/// The same by bf16 units, infinite numbers among them, in ranges of units.
+/// The same by bf16 units, in ranges of units, also with infinity and NaN.
 #[test]
-fn streamed_products_of_bf16_are_those_that_are_stored() {
+fn sinks_consume_the_bits_of_stored_bf16_products() {
     for (m, n, k) in [(33, 40, 600), (64, 130, 64), (700, 65, 520), (49, 1100, 33)] {
         for precision in [Precision::Bf16, Precision::Bf16x2, Precision::Bf16x3] {
             for g in layouts(Gemm { precision, ..Gemm::new(m, n, k) }) {
@@ -82,7 +82,7 @@ fn streamed_products_of_bf16_are_those_that_are_stored() {
                     gemm(&g, &case.a, &case.b, None, &mut want, 0..units, &mut vec![f32::NAN; g.scratch_len::<f32>()]);
                     for part in [0..units / 3, units / 3..units] {
                         let mut scratch = vec![f32::NAN; g.sink_scratch::<f32>()];
-                        let mut to = Taken { c: &mut got[g.elements(&part)], n };
+                        let mut to = Stored { c: &mut got[g.elements(&part)], n };
                         gemm_into(&g, (&case.a, &case.b), part, &mut scratch, &mut to);
                     }
                     let same = |(x, y): (&f32, &f32)| x == y || (x.is_nan() && y.is_nan());

@@ -1,9 +1,9 @@
-//! Tests of the sums of columns beside products: their bits, and where they are made.
+//! Tests of sums of columns beside products: their bits, and which products have them.
 
 use super::*;
 use crate::kernels::reduce;
 
-/// The sums of an m × n matrix's columns as `reduce` makes them.
+/// The sums of the columns of an m × n matrix by `reduce`.
 fn reduced<T: GemmFloat>((m, n): (usize, usize), c: &[T]) -> Vec<T> {
     let (mut x, plan) = (In::of(c), reduce::plan(1, m, n));
     if let Some(p) = plan.partial {
@@ -17,7 +17,7 @@ fn reduced<T: GemmFloat>((m, n): (usize, usize), c: &[T]) -> Vec<T> {
     harness::get(&harness::run(reduce::sum::<T>, &p.to_words(), &[x], &[Out::of::<T>(n, p.per_unit())], p.units()), 0)
 }
 
-/// The sums beside a product have the bits of a reduction of it. Whether it has them at all.
+/// Checks that sums beside a product have the bits of a reduction of it. Returns whether the product has sums.
 fn sums<T: GemmFloat>(g: Gemm) -> bool {
     let Some(g) = g.with_sums::<T>() else { return false };
     let (case, ((split, units), (blocks, sums))) = (Case::<T>::new(g), (g.division(), g.sums()));
@@ -43,9 +43,9 @@ fn sums<T: GemmFloat>(g: Gemm) -> bool {
 }
 
 #[test]
-fn columns_are_summed_where_they_are_made_with_the_bits_of_a_reduction() {
-    // Several blocks of A and B, parts that do not end with a group of rows, one unit of narrow rows, blocks of rows
-    // joined.
+fn sums_have_the_bits_of_a_reduction() {
+    // Several blocks of A and B, ranges that end inside a group of rows, one unit of narrow rows, several blocks of
+    // rows.
     for (m, n, k) in [
         (2, 513, 1040),
         (50, 449, 400),
@@ -70,19 +70,19 @@ fn columns_are_summed_where_they_are_made_with_the_bits_of_a_reduction() {
         }
     }
     assert!(sums::<f32>(Gemm { act: Act::Mul, ..Gemm::new(9, 100, 0) }));
-    let turned = Gemm { act: Act::TanhGrad, ..Gemm::new(64, 300, 200).with_b_transposed() };
-    assert!(super::super::transposed::fits(&turned) && sums::<f32>(turned) && sums::<f64>(turned));
+    let transposed = Gemm { act: Act::TanhGrad, ..Gemm::new(64, 300, 200).with_b_transposed() };
+    assert!(super::super::transposed::fits(&transposed) && sums::<f32>(transposed) && sums::<f64>(transposed));
 }
 
 #[test]
-fn columns_are_summed_where_neither_bits_nor_units_are_lost() {
+fn sums_cost_neither_bits_nor_units() {
     let units = |g: Gemm| g.with_sums::<f32>().map(|g| (g.division().1, g.sums().0));
-    // One unit stays one; others are blocks of rows, or columns where they always are.
+    // One unit stays one. Others are blocks of rows, or columns as without sums.
     assert_eq!(units(Gemm::new(32, 128, 10)), Some((1, 1)));
     assert_eq!(units(Gemm::new(256, 1024, 1024)), Some((32, 8)));
     assert_eq!(units(Gemm::new(2048, 3072, 768)), Some((64, 64)));
     assert_eq!(units(Gemm::new(70, 10, 50)), Some((1, 1)));
-    // Too few units; several of narrow rows; a lone row, no rows, a batch.
+    // Too few units; several units of narrow rows; a lone row, no rows, a batch.
     assert_eq!(units(Gemm::new(64, 128, 128)), None);
     assert_eq!(units(Gemm::new(4096, 64, 64)), None);
     assert_eq!(units(Gemm::new(1, 1024, 512)), None);

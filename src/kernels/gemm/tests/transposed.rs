@@ -1,4 +1,4 @@
-//! Tests of products that are computed by their transpose: which they are, and that results do not differ.
+//! Tests of products that are computed by their transpose: their bits, and which products they are.
 
 use super::super::transposed;
 use super::*;
@@ -12,7 +12,7 @@ fn straight<T: GemmFloat>(case: &Case<T>) -> Case<T> {
     Case { g, a: case.a.clone(), b, third: case.third.clone(), c: case.c.clone() }
 }
 
-fn turns<T: GemmFloat>(g: Gemm, epsilon: f64) {
+fn transposes<T: GemmFloat>(g: Gemm, epsilon: f64) {
     assert!(transposed::fits(&g), "{g:?}");
     let case = Case::<T>::new(g);
     if epsilon > 0.0 {
@@ -24,14 +24,14 @@ fn turns<T: GemmFloat>(g: Gemm, epsilon: f64) {
 
 #[test]
 fn transposed_products_have_the_bits_of_others() {
-    // Whole and cut vectors, several parts of the transpose, sums that are cut, rows that go on beyond k.
+    // Whole and partial vectors, several blocks of the transpose, several blocks of k, rows longer than k.
     for (m, n, k) in [(32, 64, 64), (40, 133, 81), (45, 1500, 96), (128, 700, 300), (61, 130, 1300)] {
         let g = Gemm::new(m, n, k).with_b_transposed();
         let apart = Gemm { a: Strides { row: k + 5, col: 1 }, b: Strides { row: 1, col: k + 3 }, ..g };
-        turns::<f32>(Gemm { bias: true, act: Act::Relu, ..g }, f64::from(f32::EPSILON));
-        turns::<f32>(Gemm { act: Act::TanhGrad, ..apart }, f64::from(f32::EPSILON));
-        turns::<f32>(Gemm { bias: true, act: Act::Gelu, ..apart }, 0.0);
-        turns::<f64>(apart, f64::EPSILON);
+        transposes::<f32>(Gemm { bias: true, act: Act::Relu, ..g }, f64::from(f32::EPSILON));
+        transposes::<f32>(Gemm { act: Act::TanhGrad, ..apart }, f64::from(f32::EPSILON));
+        transposes::<f32>(Gemm { bias: true, act: Act::Gelu, ..apart }, 0.0);
+        transposes::<f64>(apart, f64::EPSILON);
     }
 }
 
@@ -40,11 +40,11 @@ fn a_wide_matrix_along_k_is_transposed() {
     let fits = |g: Gemm| transposed::fits(&g);
     let nt = |m, n, k| Gemm::new(m, n, k).with_b_transposed();
     assert!(fits(nt(32, 128, 784)) && fits(nt(128, 4096, 4096)) && fits(nt(64, 128, 128)));
-    // Few rows, many, those that leave lanes idle; narrow ones; short sums; other layouts; sums that go on.
+    // Too few rows, too many, idle lanes; a narrow C; short sums; other layouts; an old C.
     assert!(!fits(nt(31, 128, 784)) && !fits(nt(129, 4096, 4096)) && !fits(nt(33, 128, 784)));
     assert!(!fits(nt(64, 127, 128)) && !fits(nt(64, 128, 127)));
     assert!(!fits(Gemm::new(32, 128, 784)) && !fits(nt(32, 128, 784).with_a_transposed()));
     assert!(!fits(Gemm { accumulate: true, ..nt(32, 128, 784) }));
-    // Units are columns: each thread has a part of the matrix to itself.
+    // Units divide columns, so each thread reads its own part of the matrix.
     assert!(matches!(nt(32, 128, 784).division(), (Split::Columns { row: 128, width: 32 }, 4)));
 }

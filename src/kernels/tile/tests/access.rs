@@ -23,7 +23,7 @@ fn named(access: &Access, i: usize) -> usize {
 fn check(len: usize, access: Access) {
     let need = (0..len).map(|i| named(&access, i) + 1).max().unwrap_or(1);
     let values: Vec<u64> = (0..need as u64).map(|v| v.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
-    for elem in [Elem::U8, Elem::F16, Elem::U32, Elem::F64] {
+    for elem in [DType::U8, DType::F16, DType::U32, DType::F64] {
         let size = elem.size();
         let source: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes().into_iter().take(size)).collect();
         let p = Program {
@@ -82,7 +82,7 @@ fn strided_accesses() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let p = |access| Program { inputs: vec![Input { elem: Elem::F32, access }], len: 6, ..Program::default() };
+    let p = |access| Program { inputs: vec![Input { elem: DType::F32, access }], len: 6, ..Program::default() };
     assert!(p(strided(&[2, 2], &[2, 1], 0)).check().is_err());
     assert!(p(strided(&[2, 3], &[2], 0)).check().is_err());
     assert!(p(Access::Suffix(0)).check().is_err());

@@ -5,7 +5,7 @@ use bytemuck::Pod;
 use half::{bf16, f16};
 
 /// What one operation gives for bytes of `a`, `b`, `c`.
-fn one(op: TileOp, elem: Elem, out: Elem, imm: [f64; 2], operands: &[Buffer]) -> Buffer {
+fn one(op: TileOp, elem: DType, out: DType, imm: [f64; 2], operands: &[Buffer]) -> Buffer {
     let len = operands.first().map_or(5, |b| b.len / op.operand(elem, 0).size());
     let inputs = (0..op.arity()).map(|k| full(op.operand(elem, k))).collect();
     let step = Step { op, elem, out, args: [0, 1, 2], imm };
@@ -79,7 +79,7 @@ fn unary_reference(op: TileOp, x: f64, imm: [f64; 2]) -> f64 {
         }
         GeluTanh => 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh()),
         GeluTanhGrad => {
-            // Beyond, products of zeros and infinities.
+            // Outside this range there are products of zeros and infinities.
             let x = x.clamp(-30.0, 30.0);
             let k = (8.0 / std::f64::consts::PI).sqrt();
             let sigma = |v: f64| if v < 0.0 { v.exp() / (1.0 + v.exp()) } else { 1.0 / (1.0 + (-v).exp()) };
@@ -111,14 +111,14 @@ fn near(got: f64, want: f64, tol: f64) -> bool {
 #[test]
 fn unary_floats() {
     let imm = [-0.75, 1.25];
-    for op in TileOp::ALL.iter().copied().filter(|o| o.arity() == 1 && supports(*o, Elem::F32)) {
+    for op in TileOp::ALL.iter().copied().filter(|o| o.arity() == 1 && supports(*o, DType::F32)) {
         if matches!(op, TileOp::Copy | TileOp::Cast) {
             continue;
         }
         let x = specials(700);
-        let wide = one(op, Elem::F64, Elem::F64, imm, &[Buffer::of(&x)]);
+        let wide = one(op, DType::F64, DType::F64, imm, &[Buffer::of(&x)]);
         let narrow: Vec<f32> = x.iter().map(|v| *v as f32).collect();
-        let small = one(op, Elem::F32, Elem::F32, imm, &[Buffer::of(&narrow)]);
+        let small = one(op, DType::F32, DType::F32, imm, &[Buffer::of(&narrow)]);
         for (i, x) in x.iter().enumerate() {
             let (w, s) = (wide.values::<f64>()[i], small.values::<f32>()[i]);
             let want = unary_reference(op, *x, imm);
@@ -129,7 +129,7 @@ fn unary_floats() {
     }
 }
 
-fn zeros_keep_their_sign<T: Pod + PartialEq>(elem: Elem, op: TileOp, a: &[T], b: &[T], want: &[T]) {
+fn zeros_keep_their_sign<T: Pod + PartialEq>(elem: DType, op: TileOp, a: &[T], b: &[T], want: &[T]) {
     let got = one(op, elem, elem, [0.0; 2], &[Buffer::of(a), Buffer::of(b)]);
     assert_eq!(got.bytes(), cast_slice::<T, u8>(want), "{op:?}");
 }
@@ -161,8 +161,8 @@ fn binary_floats() {
             Gate => 0.0,
             _ => a.powf(b),
         };
-        let wide = one(op, Elem::F64, Elem::F64, [0.0; 2], &[Buffer::of(&x), Buffer::of(&y)]);
-        let small = one(op, Elem::F32, Elem::F32, [0.0; 2], &[Buffer::of(&floats[0]), Buffer::of(&floats[1])]);
+        let wide = one(op, DType::F64, DType::F64, [0.0; 2], &[Buffer::of(&x), Buffer::of(&y)]);
+        let small = one(op, DType::F32, DType::F32, [0.0; 2], &[Buffer::of(&floats[0]), Buffer::of(&floats[1])]);
         for i in 0..x.len() {
             let (w, s) = (wide.values::<f64>()[i], small.values::<f32>()[i]);
             assert!(near(w, want(x[i], y[i]), 0.0), "{op:?}({}, {}) = {w}", x[i], y[i]);
@@ -170,13 +170,19 @@ fn binary_floats() {
             assert!(near(s as f64, want(a as f64, b as f64) as f32 as f64, 1e-7), "{op:?}({a}, {b}) = {s}");
         }
     }
-    zeros_keep_their_sign(Elem::F32, Max, &[0.0f32, -0.0, -0.0], &[-0.0, 0.0, -0.0], &[0.0, 0.0, -0.0]);
-    zeros_keep_their_sign(Elem::F64, Min, &[0.0f64, -0.0, 0.0], &[-0.0, 0.0, 0.0], &[-0.0, -0.0, 0.0]);
+    zeros_keep_their_sign(DType::F32, Max, &[0.0f32, -0.0, -0.0], &[-0.0, 0.0, -0.0], &[0.0, 0.0, -0.0]);
+    zeros_keep_their_sign(DType::F64, Min, &[0.0f64, -0.0, 0.0], &[-0.0, 0.0, 0.0], &[-0.0, -0.0, 0.0]);
 }
 
 #[test]
 fn gates_have_the_bits_of_the_steps_they_stand_for() {
-    fn check<T: Pod + PartialEq + std::fmt::Debug>(elem: Elem, x: &[T], y: &[T], op: TileOp, want: impl Fn(T, T) -> T) {
+    fn check<T: Pod + PartialEq + std::fmt::Debug>(
+        elem: DType,
+        x: &[T],
+        y: &[T],
+        op: TileOp,
+        want: impl Fn(T, T) -> T,
+    ) {
         let got = one(op, elem, elem, [0.0; 2], &[Buffer::of(x), Buffer::of(y)]);
         for (got, (x, y)) in got.values::<T>().iter().zip(x.iter().zip(y)) {
             let want = want(*x, *y);
@@ -189,10 +195,10 @@ fn gates_have_the_bits_of_the_steps_they_stand_for() {
     let (x, mut y) = (specials(900), specials(900));
     y.rotate_left(13);
     let [a, b] = [&x, &y].map(|v| v.iter().map(|e| *e as f32).collect::<Vec<f32>>());
-    check(Elem::F32, &a, &b, TileOp::TanhGrad, |x, y| y * (1.0 - x * x));
-    check(Elem::F64, &x, &y, TileOp::TanhGrad, |x, y| y * (1.0 - x * x));
-    check(Elem::F32, &a, &b, TileOp::SigmoidGrad, |x, y| y * (x * (1.0 - x)));
-    check(Elem::F64, &x, &y, TileOp::SigmoidGrad, |x, y| y * (x * (1.0 - x)));
+    check(DType::F32, &a, &b, TileOp::TanhGrad, |x, y| y * (1.0 - x * x));
+    check(DType::F64, &x, &y, TileOp::TanhGrad, |x, y| y * (1.0 - x * x));
+    check(DType::F32, &a, &b, TileOp::SigmoidGrad, |x, y| y * (x * (1.0 - x)));
+    check(DType::F64, &x, &y, TileOp::SigmoidGrad, |x, y| y * (x * (1.0 - x)));
 }
 
 #[test]
@@ -211,10 +217,10 @@ fn comparisons() {
             Gt => o.is_some_and(|o| o.is_gt()),
             _ => o.is_some_and(|o| o.is_ge()),
         };
-        let got = one(op, Elem::F64, Elem::Bool, [0.0; 2], &[Buffer::of(&x), Buffer::of(&y)]);
+        let got = one(op, DType::F64, DType::Bool, [0.0; 2], &[Buffer::of(&x), Buffer::of(&y)]);
         let want: Vec<u8> = x.iter().zip(&y).map(|(a, b)| holds(a.partial_cmp(b)) as u8).collect();
         assert_eq!(got.bytes(), want, "{op:?}");
-        let got = one(op, Elem::I64, Elem::Bool, [0.0; 2], &[Buffer::of(&i), Buffer::of(&j)]);
+        let got = one(op, DType::I64, DType::Bool, [0.0; 2], &[Buffer::of(&i), Buffer::of(&j)]);
         let want: Vec<u8> = i.iter().zip(&j).map(|(a, b)| holds(Some(a.cmp(b))) as u8).collect();
         assert_eq!(got.bytes(), want, "{op:?}");
     }
@@ -233,7 +239,7 @@ macro_rules! integers {
             let imm = [-3.0, 77.0];
             let bufs = [Buffer::of(&a), Buffer::of(&b)];
             for op in [Neg, Abs, Sign, Add, Sub, Mul, Div, Max, Min, Clamp] {
-                let got = one(op, Elem::$elem, Elem::$elem, imm, &bufs[..op.arity()]);
+                let got = one(op, DType::$elem, DType::$elem, imm, &bufs[..op.arity()]);
                 for ((g, &x), &y) in got.values::<$t>().iter().zip(&a).zip(&b) {
                     let wide = x as i128;
                     let want = match op {
@@ -261,7 +267,7 @@ integers! { on_i8 i8 I8  on_u8 u8 U8  on_i32 i32 I32  on_i64 i64 I64  on_u32 u32
 fn truths() {
     use TileOp::*;
     let (a, b) = (Buffer::of(&[0u8, 0, 1, 1, 7, 0]), Buffer::of(&[0u8, 1, 0, 1, 1, 9]));
-    let run = |op: TileOp| one(op, Elem::Bool, Elem::Bool, [0.0; 2], &[a.clone(), b.clone()][..op.arity()]);
+    let run = |op: TileOp| one(op, DType::Bool, DType::Bool, [0.0; 2], &[a.clone(), b.clone()][..op.arity()]);
     assert_eq!(run(And).bytes(), [0, 0, 0, 1, 1, 0]);
     assert_eq!(run(Or).bytes(), [0, 1, 1, 1, 1, 1]);
     assert_eq!(run(Eq).bytes(), [1, 0, 0, 1, 1, 0]);
@@ -271,7 +277,7 @@ fn truths() {
 
 #[test]
 fn copy_and_select_move_bytes() {
-    for elem in Elem::ALL {
+    for elem in DType::REAL {
         let bytes = |k: usize| Buffer::of(&(0..40 * elem.size()).map(|i| (i * k) as u8).collect::<Vec<_>>());
         let (x, y) = (bytes(3), bytes(5));
         assert_eq!(one(TileOp::Copy, elem, elem, [0.0; 2], std::slice::from_ref(&x)).bytes(), x.bytes());
@@ -287,17 +293,17 @@ fn copy_and_select_move_bytes() {
 #[test]
 fn constants() {
     let fill = |elem, imm| one(TileOp::Fill, elem, elem, imm, &[]);
-    assert_eq!(fill(Elem::F32, [0.1, 0.0]).values::<f32>(), [0.1f32; 5]);
-    assert_eq!(fill(Elem::F64, [0.1, 0.0]).values::<f64>(), [0.1f64; 5]);
-    assert_eq!(fill(Elem::F16, [1.5, 0.0]).values::<f16>(), [f16::from_f32(1.5); 5]);
-    assert_eq!(fill(Elem::BF16, [1.5, 0.0]).values::<bf16>(), [bf16::from_f32(1.5); 5]);
-    assert_eq!(fill(Elem::I64, [9.223372036854776e18, -2.0]).values::<i64>(), [i64::MAX - 1; 5]);
-    assert_eq!(fill(Elem::I8, [-1000.0, 0.0]).values::<i8>(), [-128i8; 5]);
-    assert_eq!(fill(Elem::Bool, [2.0, 0.0]).values::<u8>(), [1u8; 5]);
+    assert_eq!(fill(DType::F32, [0.1, 0.0]).values::<f32>(), [0.1f32; 5]);
+    assert_eq!(fill(DType::F64, [0.1, 0.0]).values::<f64>(), [0.1f64; 5]);
+    assert_eq!(fill(DType::F16, [1.5, 0.0]).values::<f16>(), [f16::from_f32(1.5); 5]);
+    assert_eq!(fill(DType::BF16, [1.5, 0.0]).values::<bf16>(), [bf16::from_f32(1.5); 5]);
+    assert_eq!(fill(DType::I64, [9.223372036854776e18, -2.0]).values::<i64>(), [i64::MAX - 1; 5]);
+    assert_eq!(fill(DType::I8, [-1000.0, 0.0]).values::<i8>(), [-128i8; 5]);
+    assert_eq!(fill(DType::Bool, [2.0, 0.0]).values::<u8>(), [1u8; 5]);
 }
 
 /// `values` as `elem`, and what those are as `f64`.
-fn encoded(elem: Elem, values: &[f64]) -> (Buffer, Vec<f64>) {
+fn encoded(elem: DType, values: &[f64]) -> (Buffer, Vec<f64>) {
     macro_rules! number {
         ($t:ident) => {{
             let v: Vec<$t> = values.iter().map(|x| *x as $t).collect();
@@ -305,22 +311,23 @@ fn encoded(elem: Elem, values: &[f64]) -> (Buffer, Vec<f64>) {
         }};
     }
     match elem {
-        Elem::F32 => number!(f32),
-        Elem::F64 => number!(f64),
-        Elem::I8 => number!(i8),
-        Elem::U8 => number!(u8),
-        Elem::I32 => number!(i32),
-        Elem::I64 => number!(i64),
-        Elem::U32 => number!(u32),
-        Elem::F16 => {
+        DType::F32 => number!(f32),
+        DType::F64 => number!(f64),
+        DType::I8 => number!(i8),
+        DType::U8 => number!(u8),
+        DType::I32 => number!(i32),
+        DType::I64 => number!(i64),
+        DType::U32 => number!(u32),
+        DType::F16 => {
             let v: Vec<f16> = values.iter().map(|x| f16::from_f64(*x)).collect();
             (Buffer::of(&v), v.iter().map(|x| x.to_f64()).collect())
         }
-        Elem::BF16 => {
+        DType::BF16 => {
             let v: Vec<bf16> = values.iter().map(|x| bf16::from_f64(*x)).collect();
             (Buffer::of(&v), v.iter().map(|x| x.to_f64()).collect())
         }
-        Elem::Bool => {
+        DType::C64 => unreachable!("no kernel computes in c64"),
+        DType::Bool => {
             let v: Vec<u8> = values.iter().map(|x| (*x != 0.0) as u8).collect();
             (Buffer::of(&v), v.iter().map(|x| *x as f64).collect())
         }
@@ -332,9 +339,9 @@ fn casts() {
     // Every value is exact in f64, so the reference is one rounding from f64, and saturating for integers.
     let mut values = specials(400);
     values.extend([3e9, -3e9, 65504.0, 65520.0, 1e-8, 255.5, -128.5, 300.0, 2048.5, 1.0 + 2f64.powi(-11)]);
-    for from in Elem::ALL {
+    for from in DType::REAL {
         let (source, exact) = encoded(from, &values);
-        for to in Elem::ALL {
+        for to in DType::REAL {
             let got = one(TileOp::Cast, from, to, [0.0; 2], std::slice::from_ref(&source));
             let (want, wide) = encoded(to, &exact);
             for (i, w) in wide.iter().enumerate() {
@@ -346,16 +353,16 @@ fn casts() {
     }
     let wide = Buffer::of(&[i64::MAX, i64::MIN, -1, 4_294_967_296]);
     assert_eq!(
-        one(TileOp::Cast, Elem::I64, Elem::U32, [0.0; 2], std::slice::from_ref(&wide)).values::<u32>(),
+        one(TileOp::Cast, DType::I64, DType::U32, [0.0; 2], std::slice::from_ref(&wide)).values::<u32>(),
         [u32::MAX, 0, 0, u32::MAX]
     );
-    assert_eq!(one(TileOp::Cast, Elem::I64, Elem::I8, [0.0; 2], &[wide]).values::<i8>(), [127, -128, -1, 127]);
+    assert_eq!(one(TileOp::Cast, DType::I64, DType::I8, [0.0; 2], &[wide]).values::<i8>(), [127, -128, -1, 127]);
 }
 
 #[test]
 fn what_is_not_supported_is_refused() {
     for op in TileOp::ALL.iter().copied() {
-        for elem in Elem::ALL {
+        for elem in DType::REAL {
             let inputs = (0..op.arity()).map(|k| full(op.operand(elem, k))).collect();
             let step = Step::new(op, elem, &[0, 1, 2], [0.0; 2]);
             let p = Program { inputs, steps: vec![step], outputs: vec![op.arity() as u16], len: 3 };

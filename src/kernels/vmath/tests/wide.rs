@@ -1,11 +1,11 @@
 //! Reference values: numbers of twice the precision of `f64`, as unevaluated sums of two.
 //!
-//! Invariant: relative errors stay below 2^-80, far below what the tests ask for. For the tests beside it.
-//! Products and sums are Dekker's and Knuth's; functions are Taylor series and continued fractions.
+//! Invariant: relative errors stay below 2^-80, far below the tolerances of the tests. Products and sums are Dekker's
+//! and Knuth's; functions are Taylor series and continued fractions.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-/// `hi + lo` with |lo| at most half a last place of hi.
+/// `hi + lo` with |lo| at most half an ulp of hi.
 #[derive(Clone, Copy, Debug)]
 pub struct Wide(pub f64, pub f64);
 
@@ -115,7 +115,7 @@ impl Wide {
         if self.0.abs() < 0.4 { series(self, 1, 1, 1.0) } else { self.exp() - ONE }
     }
 
-    /// 2 atanh(x / (2 + x)) near 0, else two steps of Newton's from the logarithm of the leading part.
+    /// 2 atanh(x / (2 + x)) for small x, else two Newton steps from the logarithm of the leading part.
     pub fn log1p(self) -> Wide {
         if self.0.abs() < 0.3 {
             let s = self / (self + Wide::from(2.0));

@@ -23,7 +23,7 @@ choice! {
         None = "none",
         /// No later key.
         Causal = "causal",
-        /// No later key, and only as many earlier ones as the window holds.
+        /// No later key, and only the `window` keys before the last visible one.
         Window = "window",
     }
 }
@@ -56,13 +56,13 @@ macro_rules! attention_attrs {
                 mask: Mask,
                 /// Earlier keys that a query sees; 0 unless the mask is a window.
                 window: i64,
-                /// What scores are multiplied by; 0 stands for 1/√width.
+                /// The factor of the scores; 0 means 1/√width.
                 scale: f64,
                 /// The softcap; 0 for none.
                 softcap: f64,
-                /// Whether the operands hold a mask of keys.
+                /// Whether one of the operands is a mask of keys.
                 padding: bool,
-                /// Whether the operands hold a bias.
+                /// Whether one of the operands is a bias of the scores.
                 bias: bool,
                 /// The part of the probabilities that is dropped.
                 dropout: f64,

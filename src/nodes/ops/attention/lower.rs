@@ -1,6 +1,6 @@
-//! Calls of attention, its adjoint, and rotary embeddings. Where the sequence axis is before that of the heads, the
-//! log-sum-exp and the gradients are made with the heads first, so that a unit owns whole pieces of them. Copies move
-//! them.
+//! Calls of attention, its adjoint, and rotary embeddings. Where the sequence axis comes before the axis of
+//! heads, kernels write the log-sum-exp and the gradients heads first, so that a unit writes one range of them. Copies
+//! then restore the layout.
 
 use crate::kernels::attention::{Attention, BLOCK_KEYS, CHUNK_QUERIES};
 use crate::kernels::copy::Strided;
@@ -24,7 +24,7 @@ struct Reads {
 }
 
 impl Reads {
-    /// What the kernels read: all operands, the packed one three times.
+    /// The reads of the kernels: all operands, the packed one three times.
     fn bufs(&self, args: usize) -> Vec<Buf> {
         let times = |i: usize| if self.packed && i == self.first { 3 } else { 1 };
         (0..args).flat_map(|i| std::iter::repeat_n(Buf::Arg(i), times(i))).collect()
@@ -102,8 +102,8 @@ fn forward(cx: &mut LowerCx<'_>, reads: &Reads) -> Result<(), String> {
     Ok(())
 }
 
-/// Units of the backward kernels that make scores twice, where `threads` threads are sooner done with those than with a
-/// head each: seven products divided evenly, against five for each head.
+/// Units of the backward kernels that compute the scores twice, if `threads` threads finish earlier with them than with
+/// one unit for each head: seven products divided evenly, against five for each head.
 fn fine(p: &Attention, threads: usize) -> Option<[usize; 2]> {
     let heads = p.backward_units();
     let sooner = 7 * heads < 5 * threads * heads.div_ceil(threads);

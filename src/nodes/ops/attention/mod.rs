@@ -50,7 +50,7 @@ pub struct Geometry {
     pub causal: bool,
     /// Earlier keys that a causal query sees; the greatest number for all.
     pub window: usize,
-    /// What scores are multiplied by.
+    /// The factor of the scores.
     pub scale: f64,
     /// The softcap; 0 for none.
     pub softcap: f64,
@@ -275,11 +275,11 @@ fn backward_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     all[..if bias { 4 } else { 3 }].to_vec()
 }
 
-/// See `doc`.
+/// Scaled dot-product attention, with the log-sum-exp of the scores.
 pub const ATTENTION: OpDef = OpDef {
     name: "attention",
-    doc: "y = drop(softmax(softcap(scale·q·kᵀ) + bias))·v over the keys that a query sees, 0 where it sees none; also \
-          lse = ln Σ eˢ",
+    doc: "y = dropout(softmax(s))·v with s = softcap(scale·q·kᵀ) + bias over the keys that a query sees, 0 if it sees none; \
+          also lse = ln Σ eˢ; from (q, k, v[, padding][, bias][, key])",
     arity: Arity::Between(3, 6),
     attrs: AttentionAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY),
@@ -294,7 +294,7 @@ pub const ATTENTION: OpDef = OpDef {
             attrs: "layout=bhsd heads=2 kv_heads=2 mask=none window=0 scale=0 softcap=0 padding=false bias=false dropout=0 stream=0",
             domains: &[Real],
         },
-        // More queries than keys: the first see none. Two heads of q share one of k; v has a width of its own.
+        // More queries than keys: the first see none. Two heads of q share one of k; v has another width.
         Case {
             args: "f[2,5,4,3] f[2,4,2,3] f[2,4,2,5]",
             attrs: "layout=bshd heads=4 kv_heads=2 mask=causal window=0 scale=0.7 softcap=1.5 padding=false bias=false dropout=0 stream=0",
@@ -340,7 +340,7 @@ pub const ATTENTION: OpDef = OpDef {
     ],
 };
 
-/// See `doc`.
+/// The cotangents of the operands of [`ATTENTION`].
 pub const ATTENTION_BACKWARD: OpDef = OpDef {
     name: "attention_backward",
     doc: "dq, dk, dv and, with a bias, dbias of attention, from \

@@ -1,7 +1,7 @@
-//! Attention whose q, k and v lie side by side in the rows of one operand, as one product makes them: nothing is copied
-//! out first, and the backward op writes the gradient of that product's result.
+//! Attention whose q, k and v are side by side in the rows of one operand, as one product writes them. Nothing is
+//! copied out first, and the backward op writes the gradient of that product's result.
 //!
-//! Invariant: [`super::Geometry`] checks the parts, in layout `bsd`, with one length of q and k.
+//! Invariant: [`super::Geometry`] checks the parts. The layout is `bsd`, and q and k have one length.
 
 use super::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout};
 use super::{Geometry, check_optional, count, flops_of, lower};
@@ -35,8 +35,8 @@ fn geometry(cx: &Infer<'_>, attrs: &AttentionAttrs, i: usize) -> Result<Geometry
     Geometry::of(&parts(&cx.dims(i), attrs)?, attrs)
 }
 
-/// Operand `i` taken apart; nothing where it does not fit, which `infer` has refused.
-fn apart<'g>(s: &Site<'_, 'g>, i: usize) -> Vec<Var<'g>> {
+/// q, k and v of the packed operand `i`; empty if the widths do not fit, which `infer` refuses.
+fn unpacked<'g>(s: &Site<'_, 'g>, i: usize) -> Vec<Var<'g>> {
     let Ok(widths) = widths(&s.args[i].dims(), &AttentionAttrs::of(&s.attrs)) else { return Vec::new() };
     let mut at = 0;
     let mut next = |w: usize| {
@@ -52,7 +52,7 @@ fn flops(cx: &CostCx<'_>, i: usize, a: usize, b: usize) -> u64 {
     parts(&d, &attrs).and_then(|p| Geometry::of(&p, &attrs)).map_or(0, |g| flops_of(&g, a, b))
 }
 
-/// See `doc`.
+/// [`ATTENTION`](super::ATTENTION) whose queries, keys and values are side by side in one tensor.
 pub const ATTENTION_PACKED: OpDef = OpDef {
     name: "attention_packed",
     doc: "attention of the parts q, k, v of packed rows, from (qkv[, padding][, bias][, key])",
@@ -69,7 +69,7 @@ pub const ATTENTION_PACKED: OpDef = OpDef {
     },
     deriv: Deriv::ViaDecompose,
     decompose: Some(|s| {
-        let args = [&apart(s, 0), &s.args[1..]].concat();
+        let args = [&unpacked(s, 0), &s.args[1..]].concat();
         s.g.emit(Op::ATTENTION, &args, &AttentionAttrs::of(&s.attrs).list()).into()
     }),
     lower: Lower::Kernel(lower::attention_packed),
@@ -93,7 +93,7 @@ pub const ATTENTION_PACKED: OpDef = OpDef {
     ],
 };
 
-/// See `doc`.
+/// The cotangents of the operands of [`ATTENTION_PACKED`].
 pub const ATTENTION_PACKED_BACKWARD: OpDef = OpDef {
     name: "attention_packed_backward",
     doc: "the gradient of attention_packed in the packed rows, from (dy, qkv, y, lse[, dlse][, padding][, key])",
@@ -119,7 +119,7 @@ pub const ATTENTION_PACKED_BACKWARD: OpDef = OpDef {
     },
     deriv: Deriv::ViaDecompose,
     decompose: Some(|s| {
-        let args = [&s.args[..1], &apart(s, 1), &s.args[2..]].concat();
+        let args = [&s.args[..1], &unpacked(s, 1), &s.args[2..]].concat();
         let attrs = AttentionBackwardAttrs::of(&s.attrs);
         let grads = Vec::from(s.g.emit(Op::ATTENTION_BACKWARD, &args, &attrs.list()));
         grads.first().map(|dq| dq.concat(&grads[1..], -1)).into_iter().collect()

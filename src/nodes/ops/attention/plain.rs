@@ -1,8 +1,8 @@
 //! Attention in plain ops: the decompositions, and the tangents. All of it works on
 //! `[batch, kv_heads, heads of q that share one, sequence, width]`.
 //!
-//! Invariant: a hidden score becomes −∞ by a select, and a query that sees no key is kept away from the softmax, so no
-//! derivative of any order meets ∞ − ∞ or 0·∞. Only the op definitions use this.
+//! Invariant: a select turns a hidden score into −∞, and a query that sees no key gets finite scores before the
+//! softmax. So no derivative of any order computes ∞ − ∞ or 0·∞. Only the op definitions use this file.
 
 use super::attrs::AttentionAttrs;
 use super::{Geometry, Layout, Optional, optional};
@@ -11,7 +11,7 @@ use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{Op, Site};
 use crate::nodes::ops::random::DrawAttrs;
 
-/// The scores of a node and what they are made of.
+/// The scores of a node, with the parts of their derivative.
 pub struct Scores<'g> {
     pub geo: Geometry,
     pub q: Var<'g>,
@@ -23,7 +23,7 @@ pub struct Scores<'g> {
     x: Var<'g>,
     /// Which scores count.
     seen: Var<'g>,
-    /// Which probabilities are not dropped, and what those are multiplied by.
+    /// The mask of the probabilities that dropout keeps, and their factor.
     kept: Option<(Var<'g>, f64)>,
 }
 
@@ -56,7 +56,7 @@ impl Geometry {
         }
     }
 
-    /// One number a row, `[batch, heads, queries]`, as a column beside the scores.
+    /// One number for each row, `[batch, heads, queries]`, as a column that broadcasts against the scores.
     fn column<'g>(&self, x: Var<'g>) -> Var<'g> {
         x.reshape([self.batch, self.kv_heads, self.group(), self.queries, 1])
     }
@@ -109,7 +109,7 @@ impl<'g> Scores<'g> {
         let x = self.x;
         let any = over_keys(self.seen.cast(x.dtype())).greater(0.0);
         let none = x.full_like(f64::NEG_INFINITY);
-        // A row without keys takes zeros through the softmax, whatever its scores.
+        // A row without keys enters the softmax as zeros, whatever its scores.
         let x = any.select(self.seen.select(x, none), x.full_like(0.0));
         let lse = x.reduce(Op::LOGSUMEXP, 4, true);
         let y = self.drop((x - lse).exp()).matmul(self.v);
@@ -125,7 +125,7 @@ impl<'g> Scores<'g> {
         seen.select(x - lse, x.full_like(f64::NEG_INFINITY)).exp()
     }
 
-    /// Probabilities, or what is linear in them, without those that are dropped.
+    /// Probabilities, or values linear in them, with dropout applied.
     fn drop(&self, w: Var<'g>) -> Var<'g> {
         self.kept.map_or(w, |(kept, scale)| kept.select(w * scale, w.full_like(0.0)))
     }
@@ -183,8 +183,8 @@ impl Geometry {
     /// Which keys each query may see by its position, `[queries, keys]`.
     fn band<'g>(&self, s: &Site<'_, 'g>) -> Var<'g> {
         let dims = [self.queries, self.keys];
-        let position = |axis: usize| s.g.iota(axis, dims, DType::I64);
-        // How far a key is behind the last one that the query sees.
+        let position = |axis| s.g.iota(axis, dims, DType::I64);
+        // The distance of a key from the last one that the query sees.
         let behind = position(0) - position(1) + (self.keys as f64 - self.queries as f64);
         let seen = behind.greater_equal(0.0);
         if self.window == usize::MAX {

@@ -29,7 +29,7 @@ pub struct Geometry {
     pub width: usize,
     /// Pairs that are rotated.
     pub pairs: usize,
-    /// Whether each sequence has table rows of its own.
+    /// Whether each sequence has its own table rows.
     pub own: bool,
     /// Which elements make a pair.
     pub pairing: Pairing,
@@ -66,15 +66,15 @@ impl Geometry {
     }
 
     /// `x` as `[batch, seq, heads, width]` or `[batch, heads, seq, width]`: the axes of its layout.
-    fn apart<'g>(&self, x: Var<'g>, width: usize) -> Var<'g> {
+    fn split_heads<'g>(&self, x: Var<'g>, width: usize) -> Var<'g> {
         x.reshape(match self.layout {
             Layout::Bhsd => [self.batch, self.heads, self.seq, width],
             _ => [self.batch, self.seq, self.heads, width],
         })
     }
 
-    /// A table against [`Geometry::apart`].
-    fn beside<'g>(&self, table: Var<'g>) -> Var<'g> {
+    /// A table that broadcasts against [`Geometry::split_heads`].
+    fn table_axes<'g>(&self, table: Var<'g>) -> Var<'g> {
         let batch = if self.own { self.batch } else { 1 };
         table.reshape(match self.layout {
             Layout::Bhsd => [batch, 1, self.seq, self.pairs],
@@ -82,7 +82,7 @@ impl Geometry {
         })
     }
 
-    /// The inverse of [`Geometry::beside`], summing what several heads or sequences share.
+    /// The inverse of [`Geometry::table_axes`], summing what several heads or sequences share.
     fn table<'g>(&self, x: Var<'g>) -> Var<'g> {
         let heads = if self.layout == Layout::Bhsd { 1 } else { 2 };
         match self.own {
@@ -91,7 +91,7 @@ impl Geometry {
         }
     }
 
-    /// The two elements of each pair of `x` (of [`Geometry::apart`]).
+    /// The two elements of each pair of `x` (of [`Geometry::split_heads`]).
     fn pair<'g>(&self, x: Var<'g>) -> [Var<'g>; 2] {
         let (n, mut d) = (self.pairs, x.dims().to_vec());
         match self.pairing {
@@ -119,9 +119,9 @@ impl Geometry {
         }
     }
 
-    /// The rotated pairs of `x`, without what passes through.
+    /// The rotated pairs of `x`, without the elements that pass through.
     fn rotate<'g>(&self, x: Var<'g>, cos: Var<'g>, sin: Var<'g>) -> Var<'g> {
-        let ([a, b], c, s) = (self.pair(self.apart(x, self.width)), self.beside(cos), self.beside(sin));
+        let ([a, b], c, s) = (self.pair(self.split_heads(x, self.width)), self.table_axes(cos), self.table_axes(sin));
         let s = if self.inverse { -s } else { s };
         self.unpair([a * c - b * s, b * c + a * s])
     }
@@ -151,14 +151,14 @@ fn jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     vec![[along, tables].into_iter().flatten().reduce(|a, b| a + b)]
 }
 
-/// x̄ = rope⁻¹(ȳ), c̄ = Σ ȳₐa + ȳ_b b, s̄ = ±Σ ȳ_b a − ȳₐb over what has a row of the tables in common.
+/// x̄ = rope⁻¹(ȳ), c̄ = Σ ȳₐa + ȳ_b b, s̄ = ±Σ ȳ_b a − ȳₐb over the elements that share a row of the tables.
 fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
     let (Some(geo), [Some(g)]) = (geometry(s), ct) else { return vec![None; 3] };
     let x = want[0].then(|| rebuild(s, [*g, s.args[1], s.args[2]], !geo.inverse));
     if !want[1] && !want[2] {
         return vec![x, None, None];
     }
-    let ([a, b], [u, v]) = (geo.pair(geo.apart(s.args[0], geo.width)), geo.pair(geo.apart(*g, geo.width)));
+    let ([a, b], [u, v]) = (geo.pair(geo.split_heads(s.args[0], geo.width)), geo.pair(geo.split_heads(*g, geo.width)));
     let cos = want[1].then(|| geo.table(u * a + v * b));
     let sin = want[2].then(|| geo.table(if geo.inverse { u * b - v * a } else { v * a - u * b }));
     vec![x, cos, sin]
@@ -166,13 +166,13 @@ fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Optio
 
 fn decompose<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let Some(geo) = geometry(s) else { return Vec::new() };
-    let (x, rotated) = (geo.apart(s.args[0], geo.width), geo.rotate(s.args[0], s.args[1], s.args[2]));
+    let (x, rotated) = (geo.split_heads(s.args[0], geo.width), geo.rotate(s.args[0], s.args[1], s.args[2]));
     let rest = geo.width - 2 * geo.pairs;
     let y = if rest > 0 { rotated.concat(&[x.narrow(-1, 2 * geo.pairs, rest)], -1) } else { rotated };
     vec![y.reshape(s.args[0].dims())]
 }
 
-/// See `doc`.
+/// Rotary position embedding.
 pub const ROPE: OpDef = OpDef {
     name: "rope",
     doc: "each pair (a, b) of a head of x becomes (a·cos − b·sin, b·cos + a·sin) of its position, with −sin if `inverse`; \
@@ -219,7 +219,7 @@ pub const ROPE: OpDef = OpDef {
             attrs: "layout=bhsd heads=2 pairing=neighbours inverse=false",
             domains: &[Real, Unit, Unit],
         },
-        // Nothing is rotated.
+        // No pair is rotated.
         Case {
             args: "f[2,1,3,4] f[3,0] f[3,0]",
             attrs: "layout=bhsd heads=1 pairing=halves inverse=false",

@@ -1,4 +1,4 @@
-//! Rotary position embedding on [`Var`], and its tables: constants whose angles are computed in `f64`.
+//! Rotary position embedding as a method of [`Var`], and its tables: constants whose angles are computed in `f64`.
 
 use crate::arena::Value;
 use crate::error::Kind;
@@ -7,7 +7,7 @@ use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::attention::attrs::{Layout, Pairing, RopeAttrs};
 
-/// The most elements of a table: more is a mistake, and must not be allocated first.
+/// The most elements of a table. A larger one is refused before it is allocated.
 const LARGEST: usize = 1 << 28;
 
 /// Options of [`Var::rope`].
@@ -15,7 +15,7 @@ const LARGEST: usize = 1 << 28;
 pub struct Rope {
     /// The order of axes of x.
     pub layout: Layout,
-    /// Heads; 0 takes the number from the shape ([`Layout::Bsd`]: 1).
+    /// Heads; 0 means the number in the shape ([`Layout::Bsd`]: 1).
     pub heads: usize,
     /// Which elements of a head make a pair.
     pub pairing: Pairing,
@@ -138,7 +138,7 @@ impl AxialRope2d {
         })
     }
 
-    /// `x` `[batch, repeat_factor·end_x·end_y, heads·head_dim]`, turned.
+    /// `x` `[batch, repeat_factor·end_x·end_y, heads·head_dim]`, rotated.
     #[track_caller]
     pub fn apply<'g>(&self, x: Var<'g>) -> Var<'g> {
         let (d, wide) = (x.dims(), self.heads.saturating_mul(self.head_dim));

@@ -1,4 +1,4 @@
-//! Methods of [`Var`]: attention.
+//! Attention as methods of [`Var`].
 
 use crate::arena::Value;
 use crate::nodes::ir::builder::Var;
@@ -10,37 +10,38 @@ use crate::nodes::ops::attention::attrs::{AttentionAttrs, Layout, Mask};
 pub struct Attention<'g> {
     /// The order of axes of q, k, v and the result.
     pub layout: Layout,
-    /// Heads of q; 0 takes the number from its shape ([`Layout::Bsd`]: 1).
+    /// Heads of q; 0 means the number in its shape ([`Layout::Bsd`]: 1).
     pub heads: usize,
-    /// Heads of k and v, each shared by as many neighbouring heads of q; 0 takes the number from k's shape
+    /// Heads of k and v, each shared by as many neighbouring heads of q; 0 means the number in k's shape
     /// ([`Layout::Bsd`]: that of `heads`).
     pub kv_heads: usize,
     /// Whether query i sees only keys up to i + keys − queries: both sequences end together.
     pub causal: bool,
     /// The number of keys before its last one that a causal query sees; implies `causal`.
     pub window: Option<usize>,
-    /// What scores are multiplied by; 0 stands for 1/√width.
+    /// The factor of the scores; 0 means 1/√width.
     pub scale: f64,
     /// Scores s become softcap·tanh(s / softcap) before masks and bias; 0 for none.
     pub softcap: f64,
     /// Which keys count, `[batch, keys]`: a bool, or a float that is at least one half.
     pub padding: Option<Var<'g>>,
-    /// What is added to the scores, `[batch or 1, heads or 1, queries, keys]`.
+    /// A term of the scores, `[batch or 1, heads or 1, queries, keys]`.
     pub bias: Option<Var<'g>>,
-    /// The part of the probabilities that is dropped, as torch's `dropout_p`; those that stay are divided by 1 − this.
+    /// The probability that a weight is dropped, as torch's `dropout_p`; the others are divided by 1 − this.
     /// Which ones follows from the seed, the step, this call and their position, for f32 and f64 alike.
     pub dropout: f64,
 }
 
 impl<'g> Var<'g> {
-    /// Scaled dot-product attention with this as the queries: softmax(scale·q·kᵀ)·v for each head. A query that sees no
-    /// key gets zeros. Memory grows with the lengths, not with their product.
+    /// Scaled dot-product attention with this as the queries: softmax(scale·q·kᵀ + bias)·v for each head. [`Layout`]
+    /// says the shapes; all of q, k and v are `f32` or all `f64`. A query that sees no key gets zeros. Memory grows
+    /// with the sum of the lengths, not with their product. Source: Dao et al., "FlashAttention".
     #[track_caller]
     pub fn attention(self, k: Var<'g>, v: Var<'g>, opt: Attention<'g>) -> Var<'g> {
         self.attention_with_lse(k, v, opt)[0]
     }
 
-    /// [`Var::attention`], and ln Σ exp(score) of each row: `[batch, heads, queries]`, −∞ where a query sees no key.
+    /// [`Var::attention`], and ln Σ exp(score) of each query: `[batch, heads, queries]`, −∞ where a query sees no key.
     #[track_caller]
     pub fn attention_with_lse(self, k: Var<'g>, v: Var<'g>, opt: Attention<'g>) -> [Var<'g>; 2] {
         if !self.g.owns("attention", &[k, v]) || !self.is_some() || !k.is_some() || !v.is_some() {

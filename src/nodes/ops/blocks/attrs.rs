@@ -19,11 +19,11 @@ attrs! {
         heads: i64,
         /// Whether a query sees no later key.
         causal: bool,
-        /// Whether the operands hold a mask of keys.
+        /// Whether one of the operands is a mask of keys.
         padding: bool,
-        /// Whether the operands hold biases.
+        /// Whether biases are among the operands.
         bias: bool,
-        /// Whether the operands hold tables of cosines and sines.
+        /// Whether tables of cosines and sines are among the operands.
         rope: bool,
     }
 }
@@ -35,11 +35,11 @@ attrs! {
         heads: i64,
         /// The activation between the two products of the feed-forward part.
         act: Activation,
-        /// ε of the norm behind the attention.
+        /// ε of the norm after the attention.
         eps1: f64,
-        /// ε of the norm behind the feed-forward part.
+        /// ε of the norm after the feed-forward part.
         eps2: f64,
-        /// Whether the operands hold biases and βs.
+        /// Whether biases and βs are among the operands.
         bias: bool,
     }
 }

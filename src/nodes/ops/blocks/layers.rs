@@ -1,21 +1,21 @@
 //! Whole layers of transformers as ops: the attention block, BERT's layer, Llama's.
 //!
-//! Block ops have no kernel. The parts of these are products with epilogues, attention that stores no scores, and sums
-//! with their norms; each part is one op. Only the op definitions of this file use its functions.
+//! Block ops have no kernel. These decompose into products with epilogues, attention that stores no scores, and sums
+//! with their norms. Each part is one op.
 
 use crate::ensure;
 use crate::nodes::build::axes::to_size;
-use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Domain, Op, OpDef, Site};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Op, OpDef, Site};
 use crate::nodes::ops::attention::Layout;
 use crate::nodes::ops::attention::rotary::Rope;
 use crate::nodes::ops::attention::var::Attention;
 use crate::nodes::ops::blocks::attrs::{AttentionBlockAttrs, LlamaDecoderBlockAttrs, TransformerLayerAttrs};
 use crate::nodes::ops::blocks::{affine, block, feed_forward, input, vector, weight};
 use crate::nodes::ops::matmul::attrs::Activation;
+use crate::nodes::ops::norm::NormAttrs;
 use Domain::{Bit, Positive, Real, Unit};
 
 /// Attribute `name`, `h`, as a number of heads that divides `width`.
@@ -108,10 +108,10 @@ fn attention_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![affine(mixed, s.args[2], parts.biases.map(|b| b[1]), Activation::None)]
 }
 
-/// See `doc`.
+/// A layer of multi-head self-attention, with its projections.
 pub const ATTENTION_BLOCK: OpDef = OpDef {
     name: "attention_block",
-    doc: "y = attention of the thirds of x·qkv_w + qkv_b, rotated if asked, ·out_w + out_b, from (x, qkv_w, out_w[, mask][, qkv_b, out_b][, cos, sin])",
+    doc: "y = attention(q, k, v)·out_w + out_b with q, k, v the thirds of x·qkv_w + qkv_b, q and k rotated if `rope`, from (x, qkv_w, out_w[, mask][, qkv_b, out_b][, cos, sin])",
     arity: Arity::Between(3, 8),
     attrs: AttentionBlockAttrs::FIELDS,
     infer: attention_infer,
@@ -132,7 +132,7 @@ pub const ATTENTION_BLOCK: OpDef = OpDef {
             domains: &[Real, Unit, Unit, Bit, Real, Real, Unit],
         },
     ],
-    ..block(attention_expand)
+    ..block(Deriv::ViaDecompose, attention_expand)
 };
 
 /// The operands of BERT's layer by name; the biases and βs are `None` in the short form.
@@ -192,10 +192,10 @@ fn layer_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.same_as(0)
 }
 
-/// `layer_norm(x + res)`; β is 0 where there is none.
+/// `layer_norm(x + res)`, with β = 0 if there is none.
 fn add_norm<'g>(x: Var<'g>, res: Var<'g>, (gamma, beta): (Var<'g>, Option<Var<'g>>), eps: f64) -> Var<'g> {
     let beta = beta.unwrap_or_else(|| gamma.full_like(0.0));
-    x.g.emit1(Op::RESIDUAL_LAYER_NORM, &[x, res, gamma, beta], &[Attr::F64(eps)])
+    x.g.emit1(Op::RESIDUAL_LAYER_NORM, &[x, res, gamma, beta], &NormAttrs { eps }.list())
 }
 
 fn layer_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
@@ -211,10 +211,10 @@ fn layer_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![add_norm(affine(inner, l.fc2.0, l.fc2.1, Activation::None), h, l.norm2, eps2)]
 }
 
-/// See `doc`.
+/// A layer of BERT.
 pub const TRANSFORMER_LAYER: OpDef = OpDef {
     name: "transformer_layer",
-    doc: "BERT's layer, h = norm(attention_block(x) + x), y = norm(fc2(act(fc1 h)) + h), from (x, qkv_w, qkv_b, out_w, out_b, ln1_g, ln1_b, fc1_w, fc1_b, fc2_w, fc2_b, ln2_g, ln2_b, mask), or without those ending in b",
+    doc: "BERT's layer, h = norm(attention_block(x) + x), y = norm(fc2(act(fc1 h)) + h), from (x, qkv_w, qkv_b, out_w, out_b, ln1_g, ln1_b, fc1_w, fc1_b, fc2_w, fc2_b, ln2_g, ln2_b, mask), or without the operands ending in b if not `bias`",
     arity: Arity::Between(8, 14),
     attrs: TransformerLayerAttrs::FIELDS,
     infer: layer_infer,
@@ -230,7 +230,7 @@ pub const TRANSFORMER_LAYER: OpDef = OpDef {
             domains: &[Real, Unit, Unit, Positive, Unit, Unit, Positive, Bit],
         },
     ],
-    ..block(layer_expand)
+    ..block(Deriv::ViaDecompose, layer_expand)
 };
 
 fn llama_infer(cx: &mut Infer<'_>) -> Result<(), String> {
@@ -261,9 +261,10 @@ fn llama_infer(cx: &mut Infer<'_>) -> Result<(), String> {
 
 fn llama_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, attrs) = (s.args[0], LlamaDecoderBlockAttrs::of(&s.attrs));
-    let (heads, kv_heads, eps) = (to_size(attrs.heads), to_size(attrs.kv_heads), [Attr::F64(attrs.eps)]);
+    let (heads, kv_heads) = (to_size(attrs.heads), to_size(attrs.kv_heads));
+    let norm = NormAttrs { eps: attrs.eps };
     let (cos, sin) = (s.args[12], s.args[13]);
-    let h = s.g.emit1(Op::RMS_NORM, &[x, s.args[1], s.args[2]], &eps);
+    let h = s.g.emit1(Op::RMS_NORM, &[x, s.args[1], s.args[2]], &norm.list());
     let [q, k, v] = [3, 4, 5].map(|i| h.matmul(s.args[i]));
     let options = Attention {
         layout: Layout::Bsd,
@@ -274,12 +275,12 @@ fn llama_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
         ..Attention::default()
     };
     let mixed = rotate(q, heads, cos, sin).attention(rotate(k, kv_heads, cos, sin), v, options);
-    let normed = s.g.emit(Op::RESIDUAL_RMS_NORM, &[mixed.matmul(s.args[6]), x, s.args[7], s.args[8]], &eps);
+    let normed = s.g.emit(Op::RESIDUAL_RMS_NORM, &[mixed.matmul(s.args[6]), x, s.args[7], s.args[8]], &norm.list());
     let [h, sum, ..] = *normed else { return Vec::new() };
     vec![sum + feed_forward(h, s.args[10], s.args[9], s.args[11])]
 }
 
-/// See `doc`.
+/// A layer of Llama.
 pub const LLAMA_DECODER_BLOCK: OpDef = OpDef {
     name: "llama_decoder_block",
     doc: "Llama's layer: s = x + attention of rotated heads of rms_norm(x), y = s + swiglu_block(rms_norm(s)), from (x, ln1_g, ln1_b, q_w, k_w, v_w, o_w, ln2_g, ln2_b, gate_w, up_w, down_w, cos, sin[, mask])",
@@ -298,5 +299,5 @@ pub const LLAMA_DECODER_BLOCK: OpDef = OpDef {
             domains: &[Real, Positive, Unit, Unit, Unit, Unit, Unit, Positive, Unit, Unit, Unit, Unit, Unit, Unit, Bit],
         },
     ],
-    ..block(llama_expand)
+    ..block(Deriv::ViaDecompose, llama_expand)
 };

@@ -1,9 +1,9 @@
-//! Layers as ops, for graphs that are written by block: linear layers, a gated feed-forward, a causal convolution.
+//! Layers as ops: linear layers, a gated feed-forward, a causal convolution, and whole layers of transformers.
 //!
-//! A block has no kernel. [`expand_blocks`](crate::passes::ad::prepare::expand_blocks) writes it in fused ops (to run)
-//! or in primitive ones (to differentiate). No block is another op under a new name: a linear layer that is always one
-//! product is `matmul_bias_act`, a sum with its norm is `residual_rms_norm`, attention of heads that exist is
-//! `attention`. A user may write all of these.
+//! A block has no kernel. [`expand_blocks`](crate::passes::ad::prepare::expand_blocks) writes it in fused ops, to run,
+//! or in primitive ops, to differentiate. A block is more than one op under a new name: for one product with bias and
+//! activation users write `matmul_bias_act`, for a sum with its norm `residual_rms_norm`, for attention of ready heads
+//! `attention`.
 
 pub mod attrs;
 pub mod layers;
@@ -19,8 +19,8 @@ use crate::nodes::ops::matmul::attrs::{Activation, MatmulBiasActAttrs};
 use Domain::Real;
 use attrs::LinearAttrs;
 
-/// The fields that block ops share; each sets its own over them.
-pub(super) const fn block(expand: Expand) -> OpDef {
+/// The fields that block ops share. Each definition overrides the rest.
+pub(super) const fn block(deriv: Deriv, expand: Expand) -> OpDef {
     OpDef {
         name: "block",
         doc: "the defaults of block ops",
@@ -28,7 +28,7 @@ pub(super) const fn block(expand: Expand) -> OpDef {
         attrs: &[],
         flags: Flags::PURE.and(Flags::BLOCK),
         infer: |_| Ok(()),
-        deriv: Deriv::ViaDecompose,
+        deriv,
         decompose: Some(expand),
         lower: Lower::Expand,
         cost: products,
@@ -67,7 +67,7 @@ pub(super) fn vector(cx: &Infer<'_>, i: usize, what: &str, n: usize) -> Result<(
     cx.expect_dims(i, what, &[n])
 }
 
-/// `act(x·w + bias)`, as one op where there is a bias.
+/// `act(x·w + bias)`, as one op if there is a bias.
 pub(super) fn affine<'g>(x: Var<'g>, w: Var<'g>, bias: Option<Var<'g>>, act: Activation) -> Var<'g> {
     match bias {
         Some(b) => {
@@ -78,7 +78,7 @@ pub(super) fn affine<'g>(x: Var<'g>, w: Var<'g>, bias: Option<Var<'g>>, act: Act
     }
 }
 
-/// See `doc`.
+/// A linear layer.
 pub const LINEAR: OpDef = OpDef {
     name: "linear",
     doc: "y = act(x·w + bias), from (x, w[, bias]), w of shape [inputs, outputs]",
@@ -99,10 +99,12 @@ pub const LINEAR: OpDef = OpDef {
         Case { args: "f[2,3,4] f[4,5]", attrs: "act=silu", domains: &[Real] },
         Case { args: "f[2,3] f[3,4] f[4]", attrs: "act=none", domains: &[Real] },
     ],
-    ..block(|s| vec![affine(s.args[0], s.args[1], s.args.get(2).copied(), LinearAttrs::of(&s.attrs).act)])
+    ..block(Deriv::ViaDecompose, |s| {
+        vec![affine(s.args[0], s.args[1], s.args.get(2).copied(), LinearAttrs::of(&s.attrs).act)]
+    })
 };
 
-/// See `doc`.
+/// Two linear layers of one input.
 pub const SHARED_LINEAR_PAIR: OpDef = OpDef {
     name: "shared_linear_pair",
     doc: "x·w1 and x·w2",
@@ -120,7 +122,7 @@ pub const SHARED_LINEAR_PAIR: OpDef = OpDef {
         Case { args: "f[3,4] f[4,5] f[4,2]", attrs: "", domains: &[Real] },
         Case { args: "f[2,3,4] f[4,3] f[4,3]", attrs: "", domains: &[Real] },
     ],
-    ..block(|s| vec![s.args[0].matmul(s.args[1]), s.args[0].matmul(s.args[2])])
+    ..block(Deriv::ViaDecompose, |s| vec![s.args[0].matmul(s.args[1]), s.args[0].matmul(s.args[2])])
 };
 
 /// `(silu(x·gate)·(x·up))·down`.
@@ -128,7 +130,7 @@ pub(super) fn feed_forward<'g>(x: Var<'g>, up: Var<'g>, gate: Var<'g>, down: Var
     (x.matmul(gate).silu() * x.matmul(up)).matmul(down)
 }
 
-/// See `doc`.
+/// A gated feed-forward layer with SiLU.
 pub const SWIGLU_BLOCK: OpDef = OpDef {
     name: "swiglu_block",
     doc: "y = (silu(x·gate)·(x·up))·down, from (x, up, gate, down)",
@@ -146,7 +148,7 @@ pub const SWIGLU_BLOCK: OpDef = OpDef {
         Case { args: "f[3,4] f[4,5] f[4,5] f[5,4]", attrs: "", domains: &[Real] },
         Case { args: "f[2,3,4] f[4,6] f[4,6] f[6,2]", attrs: "", domains: &[Real] },
     ],
-    ..block(|s| vec![feed_forward(s.args[0], s.args[1], s.args[2], s.args[3])])
+    ..block(Deriv::ViaDecompose, |s| vec![feed_forward(s.args[0], s.args[1], s.args[2], s.args[3])])
 };
 
 fn conv_infer(cx: &mut Infer<'_>) -> Result<(), String> {
@@ -160,7 +162,7 @@ fn conv_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.same_as(0)
 }
 
-/// The left pad and x with time last, convolved with one filter a channel, with time back in its place.
+/// The left pad and x joined along time, convolved with one filter for each channel. Time is the last axis meanwhile.
 fn conv_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w, before) = (s.args[0], s.args[1], s.args[2]);
     let (d, taps) = (x.dims(), w.dims()[3]);
@@ -169,10 +171,10 @@ fn conv_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![y.reshape([d[0], d[2], d[1]]).transpose(&[0, 2, 1])]
 }
 
-/// See `doc`.
+/// A causal 1-D convolution of each channel.
 pub const DEPTHWISE_CONV1D_CAUSAL: OpDef = OpDef {
     name: "depthwise_conv1d_causal",
-    doc: "y[b,t,c] = Σₖ w[c,0,0,k]·z[b,t+k,c], z being (left pad, x) along time, from (x[B,S,C], w[C,1,1,K], pad[B,K−1,C])",
+    doc: "y[b,t,c] = Σₖ w[c,0,0,k]·z[b,t+k,c], z = (left pad, x) joined along time, from (x[B,S,C], w[C,1,1,K], pad[B,K−1,C])",
     arity: Arity::Exactly(3),
     infer: conv_infer,
     cost: |cx| 2 * cx.out() * (cx.arg(1) / cx.graph.dims(cx.graph.args_of(cx.node)[1])[0].max(1) as u64),
@@ -180,5 +182,5 @@ pub const DEPTHWISE_CONV1D_CAUSAL: OpDef = OpDef {
         Case { args: "f[2,5,3] f[3,1,1,4] f[2,3,3]", attrs: "", domains: &[Real] },
         Case { args: "f[1,2,4] f[4,1,1,1] f[1,0,4]", attrs: "", domains: &[Real] },
     ],
-    ..block(conv_expand)
+    ..block(Deriv::ViaDecompose, conv_expand)
 };

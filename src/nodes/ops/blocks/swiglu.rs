@@ -1,4 +1,4 @@
-//! Gated units whose two halves lie side by side, as one product of packed weights makes them.
+//! Gated units whose two halves are side by side in one operand, as one product of packed weights writes them.
 //!
 //! The kernel is a tile program with two strided reads of the operand: neither half is copied out first.
 
@@ -64,10 +64,10 @@ fn lower(cx: &mut LowerCx<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// See `doc`.
+/// A gated linear unit with SiLU, on two halves of one tensor.
 pub const SWIGLU: OpDef = OpDef {
     name: "swiglu",
-    doc: "y = silu(gate)·value in type `to`, the last axis of x being value, then gate; with `gate_first`, gate, then value",
+    doc: "y = silu(gate)·value in type `to`; the last axis of x is value, then gate, or gate, then value if `gate_first`",
     arity: Arity::Exactly(1),
     attrs: SwigluAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED),

@@ -1,4 +1,4 @@
-//! What several families share: lowering helpers and the geometry of sliding windows.
+//! Shared by several families: lowering helpers and the geometry of sliding windows.
 
 pub(crate) mod lowering;
 pub mod window;

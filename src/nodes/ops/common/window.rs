@@ -1,6 +1,6 @@
-//! Sliding windows over one to three axes: how many there are, which are refused and in which words, what torch's
-//! `ceil_mode` adds, and the simple ops that windows over planes decompose into, one tap (position in the window) at a
-//! time. Shape inference and builder methods share it, so that both refuse the same.
+//! Sliding windows over one to three axes: their number, the checks with their messages, torch's `ceil_mode`, and the
+//! decomposition of windows over planes into simple ops, one tap (position in the window) at a time. Shape inference
+//! and builder methods share it, so that both refuse the same windows.
 
 use crate::ensure;
 use crate::nodes::build::axes::{to_i64s, to_sizes};
@@ -10,8 +10,8 @@ use crate::nodes::ir::infer::check_sizes;
 use crate::nodes::ir::typed::attrs;
 
 attrs! {
-    /// Windows of a size of their own: the attributes of `im2col` and of pools of maxima and minima, and what other ops
-    /// over such windows have beside others.
+    /// The attributes of `im2col` and of pools of maxima and minima. Other ops over windows have more attributes, and
+    /// give these by conversion.
     pub struct WindowAttrs {
         /// Taps along each axis.
         kernel: Vec<i64>,
@@ -40,7 +40,7 @@ impl WindowAttrs {
     }
 }
 
-/// Where windows lie on `N` axes.
+/// The windows over `N` axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowGeometry<const N: usize> {
     /// Elements of each axis.
@@ -55,7 +55,7 @@ pub struct WindowGeometry<const N: usize> {
     pub dilation: [usize; N],
 }
 
-/// What the last `n` axes are called.
+/// The name of axis `a` of the last `n` axes.
 pub fn axis_name(n: usize, a: usize) -> &'static str {
     if n == 1 { "length" } else { ["depth", "height", "width"].get(3 + a - n).copied().unwrap_or("axis") }
 }
@@ -136,8 +136,8 @@ impl<const N: usize> WindowGeometry<N> {
         sum.ok_or_else(|| format!("the {} {size} with padding {low} and {high} is above {}", axis_name(N, a), i32::MAX))
     }
 
-    /// The same windows with the least numbers that say so: a stride that leads beyond the end of its axis ends there,
-    /// and a lone tap has distance 1. What kernels and gradients take then depends on the axes, not on such numbers.
+    /// The same windows with the least numbers that describe them: a stride that leads beyond the end of its axis ends
+    /// there, and a lone tap has distance 1. So the work of kernels and gradients is bounded by the axes.
     pub fn tight(mut self) -> WindowGeometry<N> {
         for a in 0..N {
             if self.kernel[a] == 1 {
@@ -161,7 +161,7 @@ impl<const N: usize> WindowGeometry<N> {
         Ok(out)
     }
 
-    /// Asks that every window has a tap inside the input.
+    /// Checks that every window has a tap inside the input.
     pub fn all_touch(&self) -> Result<(), String> {
         let count = self.count()?;
         for (a, &n) in count.iter().enumerate() {
@@ -181,7 +181,7 @@ impl<const N: usize> WindowGeometry<N> {
         Ok(())
     }
 
-    /// Asks, as torch does of pools, that padding is at most half of a window.
+    /// Checks that padding is at most half of a window, as torch does for pools.
     pub fn half_padded(&self) -> Result<(), String> {
         for a in 0..N {
             let window = self.window(a)?;
@@ -192,7 +192,7 @@ impl<const N: usize> WindowGeometry<N> {
         Ok(())
     }
 
-    /// These windows as torch's `ceil_mode` has them: padding after the input grows so that the last window that starts
+    /// These windows in torch's `ceil_mode`: padding after the input grows so that the last window that starts
     /// in the input, or in the padding before it, is whole.
     pub fn ceiled(&self) -> Result<WindowGeometry<N>, String> {
         let mut pad = self.pad;
@@ -228,7 +228,7 @@ impl WindowGeometry<2> {
         if self.pad == [[0; 2]; 2] { x } else { x.pad(&[0, 0, t, l], &[0, 0, b, r], value) }
     }
 
-    /// What tap `tap` of every window sees of a padded plane: `[N, C, Ho, Wo]`.
+    /// The elements under tap `tap` of every window of a padded plane: `[N, C, Ho, Wo]`.
     pub fn tap<'g>(&self, padded: Var<'g>, tap: [usize; 2], count: [usize; 2]) -> Var<'g> {
         let d = padded.dims();
         let (n, c) = (d.first().copied().unwrap_or(0), d.get(1).copied().unwrap_or(0));
@@ -256,7 +256,7 @@ impl WindowGeometry<2> {
     }
 }
 
-/// The sum of `terms`, in order. After an error, which more terms would not undo, no more are made.
+/// The sum of `terms`, in order. After an error no further terms are built.
 pub fn sum<'g>(mut terms: impl Iterator<Item = Var<'g>>) -> Option<Var<'g>> {
     let first = terms.next()?;
     terms.try_fold(first, |a, b| if a.is_some() { Ok(a + b) } else { Err(a) }).map_or_else(Some, Some)

@@ -3,7 +3,7 @@
 use crate::kernels::abi::Kernel;
 use crate::kernels::copy;
 use crate::kernels::copy::{Fill, Iota};
-use crate::nodes::build::axes::split_at_axis;
+use crate::nodes::build::axes::{AxisSplit, split_at_axis};
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ops::common::lowering::{bits, by_size};
@@ -20,7 +20,7 @@ pub fn full(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `iota`.
 pub fn iota(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (outer, n, inner) = split_at_axis(&cx.out_dims(0), IotaAttrs::of(&cx.attrs()).axis as usize);
+    let AxisSplit { outer, n, inner } = split_at_axis(&cx.out_dims(0), IotaAttrs::of(&cx.attrs()).axis as usize);
     let p = Iota { outer, n, inner };
     let kernel: Kernel = match cx.out(0).dtype {
         DType::F32 => copy::iota::<f32>,

@@ -1,4 +1,4 @@
-//! Constants: bytes, one number everywhere, and counters.
+//! Constants: stored elements, fills, and counters.
 
 pub mod lower;
 pub mod var;
@@ -10,7 +10,7 @@ use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::infer::check_axis;
 use crate::nodes::ir::leaf_ops::{leaf, stated};
-use crate::nodes::ir::opdef::{Case, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Case, Deriv, Flags, Lower, OpDef};
 use crate::nodes::ir::typed::attrs;
 
 attrs! {
@@ -38,7 +38,7 @@ attrs! {
 attrs! {
     /// Attributes of a fill.
     pub struct FullAttrs {
-        /// What all elements are.
+        /// The value of every element.
         value: f64,
         /// The element type.
         dtype: DType,
@@ -81,19 +81,25 @@ fn constant_type(cx: &mut Infer<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// See `doc`.
+/// A tensor whose elements are stored in the graph.
 pub const CONSTANT: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     cases: &[Case { args: "", attrs: "dtype=f32 shape=[2] data=0x0000803f00000040", domains: &[] }],
-    ..leaf("constant", "little-endian bytes in row-major order", ConstantAttrs::FIELDS, constant_type)
+    ..leaf(
+        "constant",
+        "the elements in `data`: little-endian bytes in row-major order",
+        ConstantAttrs::FIELDS,
+        Deriv::Zero,
+        constant_type,
+    )
 };
 
-/// See `doc`.
+/// A tensor filled with one number.
 pub const FULL: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     lower: Lower::Kernel(lower::full),
     cases: &[Case { args: "", attrs: "value=1.5 dtype=f32 shape=[2,3]", domains: &[] }],
-    ..leaf("full", "yᵢ = value", FullAttrs::FIELDS, |cx| {
+    ..leaf("full", "yᵢ = value", FullAttrs::FIELDS, Deriv::Zero, |cx| {
         let FullAttrs { value, dtype, shape } = FullAttrs::of(&cx.attrs);
         ensure!(dtype != DType::C64, "no kernel fills c64");
         ensure!(dtype.holds(value), "{value} is no element of {dtype}");
@@ -101,7 +107,7 @@ pub const FULL: OpDef = OpDef {
     })
 };
 
-/// See `doc`.
+/// A tensor that counts along an axis.
 pub const IOTA: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     lower: Lower::Kernel(lower::iota),
@@ -109,7 +115,7 @@ pub const IOTA: OpDef = OpDef {
         Case { args: "", attrs: "axis=0 dtype=i32 shape=[4,3]", domains: &[] },
         Case { args: "", attrs: "axis=1 dtype=f64 shape=[4,3]", domains: &[] },
     ],
-    ..leaf("iota", "0, 1, 2 … along `axis`", IotaAttrs::FIELDS, |cx| {
+    ..leaf("iota", "0, 1, 2 … along `axis`", IotaAttrs::FIELDS, Deriv::Zero, |cx| {
         let IotaAttrs { axis, dtype: d, shape } = IotaAttrs::of(&cx.attrs);
         ensure!(!matches!(d, DType::I8 | DType::U8) && (d.is_float() || d.is_int()), "no iota of {d}; cast it");
         check_axis(axis, cx.shapes.dims(shape).len())?;

@@ -14,7 +14,7 @@ attrs! {
     }
 }
 
-/// See `doc`.
+/// A region run once on the operands. It is inlined before lowering.
 pub const CALL: OpDef = OpDef {
     name: "call",
     doc: "the yields of region `body` on the operands",

@@ -15,7 +15,7 @@ use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::typed::attrs;
 
 attrs! {
-    /// Attributes of a scan. [`Scan`] holds them as numbers to count with.
+    /// Attributes of a scan. [`Scan`] has them as `usize`.
     pub struct ScanAttrs {
         /// The body.
         body: Region,
@@ -59,7 +59,7 @@ impl Scan {
     }
 }
 
-/// See `doc`.
+/// A counted loop over a region.
 pub const SCAN: OpDef = OpDef {
     name: "scan",
     doc: "(c, yᵢ) ← body(c, consts, xᵢ) for each i < length: the final carries c and the stacked yᵢ",

@@ -1,6 +1,6 @@
-//! Calls and loops as the builder writes them: closures become bodies, and captured values become operands.
+//! Calls and loops as methods of [`Builder`]: closures become bodies, and captured values become operands.
 //!
-//! Invariant: the body runs in the closure once, while building; leaves that it asks for are in the entry.
+//! Invariant: the closure of a body runs once, while the graph is built; leaves that it declares are in the entry.
 
 use crate::arena::Value;
 use crate::error::{Error, Kind};
@@ -24,7 +24,8 @@ pub struct Loop {
 pub type Scanned<'g> = (Vec<Var<'g>>, Vec<Var<'g>>);
 
 impl Builder {
-    /// Calls a region.
+    /// Calls a region, which must be of this builder. `args` have the types of its arguments; the results are its
+    /// yields.
     #[track_caller]
     pub fn call(&self, routine: Routine<'_>, args: &[Var<'_>]) -> Results<'_> {
         self.record_location();
@@ -35,8 +36,9 @@ impl Builder {
         self.emit(Op::CALL, args, &CallAttrs { body: routine.region }.list())
     }
 
-    /// For each slice `x` along the leading axis of `xs`: `(carries, y) = f(carries, x)`. Returns the final carries and
-    /// the stacked `y`. `f` may use any value from outside. After an error, the number of results is the same.
+    /// A loop over the leading axis of `xs`. Each iteration computes `(carries, y) = f(carries, x)` with one slice `x`
+    /// of each of `xs`; the result is the final carries and the stacked `y`. A carry keeps its type. `f` runs once,
+    /// while the graph is built, and may use any value from outside. After an error, the number of results is the same.
     #[track_caller]
     pub fn scan<'g>(
         &'g self,
@@ -47,7 +49,7 @@ impl Builder {
         self.scan_with(Loop::default(), carries, xs, f)
     }
 
-    /// As [`Builder::scan`], with its options in `how`.
+    /// As [`Builder::scan`], with its options in `how`. Without stacked inputs `how.length` is needed.
     #[track_caller]
     pub fn scan_with<'g>(
         &'g self,
@@ -68,11 +70,11 @@ impl Builder {
         let stacked: Vec<Value> = xs.iter().map(|x| self.local(*x)).collect();
         let mut tys: Vec<Ty> = carries.iter().map(|c| c.ty()).collect();
         for (x, d) in xs.iter().zip(&dims) {
-            // The loop's shape rule refuses a scalar; until then a scalar stands for its own slice.
+            // Shape inference of the loop refuses a scalar. Until then its slice is the scalar itself.
             let ty = x.ty();
             tys.push(self.shape(d.get(1..).unwrap_or(&[])).map_or(ty, |shape| Ty { shape, ..ty }));
         }
-        // The body is written even after an error: it alone says how many results there are.
+        // The body is built even after an error: the number of results follows from it.
         self.with(|e| e.open_loop("scan"));
         let inner: Vec<Var<'g>> = tys.iter().map(|&ty| self.var(self.with(|e| e.region_arg(ty)))).collect();
         let (next, ys) = f(&inner[..carries.len()], &inner[carries.len()..]);

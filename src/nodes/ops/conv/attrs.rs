@@ -1,4 +1,4 @@
-//! Attributes of convolutions, and the windows that they say.
+//! Attributes of convolutions, and their windows.
 
 use crate::ensure;
 use crate::nodes::build::axes::{to_i64s, to_size};
@@ -7,7 +7,7 @@ use crate::nodes::ops::common::window::{WindowGeometry, check_array, check_pad};
 use crate::nodes::ops::matmul::attrs::Activation;
 
 attrs! {
-    /// Attributes of `conv1d`, `conv2d` and `conv3d`, and what all other convolutions have beside others.
+    /// Attributes of `conv1d`, `conv2d` and `conv3d`. All other convolutions have these, and more.
     pub struct ConvAttrs {
         /// Step between windows along each axis.
         stride: Vec<i64>,
@@ -25,13 +25,13 @@ attrs! {
     pub struct ConvInputGradAttrs {
         /// Height and width of x.
         in_hw: Vec<i64>,
-        /// As of [`ConvAttrs`].
+        /// As in [`ConvAttrs`].
         stride: Vec<i64>,
-        /// As of [`ConvAttrs`].
+        /// As in [`ConvAttrs`].
         pad: Vec<i64>,
-        /// As of [`ConvAttrs`].
+        /// As in [`ConvAttrs`].
         dilation: Vec<i64>,
-        /// As of [`ConvAttrs`].
+        /// As in [`ConvAttrs`].
         groups: i64,
     }
 }
@@ -41,13 +41,13 @@ attrs! {
     pub struct ConvWeightGradAttrs {
         /// Height and width of w.
         kernel: Vec<i64>,
-        /// As of [`ConvAttrs`].
+        /// As in [`ConvAttrs`].
         stride: Vec<i64>,
-        /// As of [`ConvAttrs`].
+        /// As in [`ConvAttrs`].
         pad: Vec<i64>,
-        /// As of [`ConvAttrs`].
+        /// As in [`ConvAttrs`].
         dilation: Vec<i64>,
-        /// As of [`ConvAttrs`].
+        /// As in [`ConvAttrs`].
         groups: i64,
     }
 }
@@ -55,13 +55,13 @@ attrs! {
 attrs! {
     /// Attributes of `conv2d_bias_act`.
     pub struct ConvBiasActAttrs {
-        /// As of [`ConvAttrs`].
+        /// As in [`ConvAttrs`].
         stride: Vec<i64>,
-        /// As of [`ConvAttrs`].
+        /// As in [`ConvAttrs`].
         pad: Vec<i64>,
-        /// As of [`ConvAttrs`].
+        /// As in [`ConvAttrs`].
         dilation: Vec<i64>,
-        /// As of [`ConvAttrs`].
+        /// As in [`ConvAttrs`].
         groups: i64,
         /// The activation of the biased results.
         act: Activation,
@@ -71,11 +71,11 @@ attrs! {
 attrs! {
     /// Attributes of transposed convolutions.
     pub struct ConvTransposeAttrs {
-        /// As of the [convolution](ConvAttrs) that it is the transpose of.
+        /// As in the [convolution](ConvAttrs) whose transpose this is.
         stride: Vec<i64>,
-        /// What is cut off before and after each axis of the result.
+        /// Elements cut off before and after each axis of the result.
         pad: Vec<i64>,
-        /// As of the [convolution](ConvAttrs) that it is the transpose of.
+        /// As in the [convolution](ConvAttrs) whose transpose this is.
         dilation: Vec<i64>,
         /// Independent groups of channels.
         groups: i64,
@@ -84,7 +84,7 @@ attrs! {
     }
 }
 
-/// The convolution beneath, for each struct that has its fields beside others.
+/// The attributes of the convolution, for each struct that has its fields and more.
 macro_rules! holds_a_convolution {
     ($($name:ident)*) => {$(
         impl From<$name> for ConvAttrs {

@@ -25,7 +25,7 @@ fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![act.apply(y + s.args[2].reshape([channels, 1, 1]))]
 }
 
-/// See `doc`.
+/// A 2-D convolution with bias and activation in its epilogue.
 pub const CONV2D_BIAS_ACT: OpDef = OpDef {
     name: "conv2d_bias_act",
     doc: "y = act(conv2d(x, w) + bias), one number of the bias for each output channel",

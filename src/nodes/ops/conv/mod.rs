@@ -20,7 +20,7 @@ use Domain::Real;
 use attrs::{ConvAttrs, ConvInputGradAttrs, ConvWeightGradAttrs};
 use site::Convolution;
 
-const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field]) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
@@ -28,7 +28,7 @@ const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field]) ->
         attrs,
         flags: Flags::PURE,
         infer: |cx| cx.same_as(0),
-        deriv: Deriv::Zero,
+        deriv,
         decompose: None,
         lower: Lower::Expand,
         cost: |cx| cx.out(),
@@ -44,7 +44,7 @@ fn operands<const N: usize>(cx: &Infer<'_>, a: &ConvAttrs, names: [&str; 2]) -> 
     Ok([cx.rank(0, names[0], N + 2)?.to_vec(), cx.rank(1, names[1], N + 2)?.to_vec()])
 }
 
-/// Checks that `w` takes the channels of `x`.
+/// Checks that `w` has the input channels of `x`.
 fn check_channels(a: &ConvAttrs, x: &[usize], w: &[usize]) -> Result<(), String> {
     let groups = a.check_groups(x[1], w[0])?;
     ensure!(w[1] == x[1] / groups, "w takes {} channels a group, x has {} in {groups} groups", w[1], x[1]);
@@ -148,19 +148,12 @@ fn weight_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![first.concat(rest, 2).reshape([c_out, c_in / groups, kh, kw])]
 }
 
-/// See `doc`.
+/// The 2-D convolution (cross-correlation).
 pub const CONV2D: OpDef = OpDef {
     infer: |cx| {
         let a = ConvAttrs::of(&cx.attrs);
         forward_infer(cx, &a)
     },
-    deriv: Deriv::Multilinear(|s, i, up| {
-        let c = Convolution::of_site(s);
-        Some(match i {
-            0 => c.input_grad(up, s.args[1]),
-            _ => c.weight_grad(s.args[0], up),
-        })
-    }),
     decompose: Some(forward_expand),
     cost: flops,
     cases: &[
@@ -191,19 +184,19 @@ pub const CONV2D: OpDef = OpDef {
         "conv2d",
         "y[n, o, i, j] = Σ x[n, c, i·s − p + k·d, …]·w[o, c, k, l] (cross-correlation; x NCHW, w [O, C/groups, kh, kw])",
         ConvAttrs::FIELDS,
+        Deriv::Multilinear(|s, i, up| {
+            let c = Convolution::of_site(s);
+            Some(match i {
+                0 => c.input_grad(up, s.args[1]),
+                _ => c.weight_grad(s.args[0], up),
+            })
+        }),
     )
 };
 
-/// See `doc`.
+/// The adjoint of [`CONV2D`] in its input.
 pub const CONV2D_INPUT_GRAD: OpDef = OpDef {
     infer: input_infer,
-    deriv: Deriv::Multilinear(|s, i, up| {
-        let c = Convolution::of_site(s);
-        Some(match i {
-            0 => c.forward(up, s.args[1]),
-            _ => c.weight_grad(up, s.args[0]),
-        })
-    }),
     decompose: Some(input_expand),
     cost: flops,
     cases: &[
@@ -228,19 +221,19 @@ pub const CONV2D_INPUT_GRAD: OpDef = OpDef {
         "conv2d_input_grad",
         "the adjoint of conv2d in x: dx of shape [N, C, in_hw] from dy and w",
         ConvInputGradAttrs::FIELDS,
+        Deriv::Multilinear(|s, i, up| {
+            let c = Convolution::of_site(s);
+            Some(match i {
+                0 => c.forward(up, s.args[1]),
+                _ => c.weight_grad(up, s.args[0]),
+            })
+        }),
     )
 };
 
-/// See `doc`.
+/// The adjoint of [`CONV2D`] in its weights.
 pub const CONV2D_WEIGHT_GRAD: OpDef = OpDef {
     infer: weight_infer,
-    deriv: Deriv::Multilinear(|s, i, up| {
-        let c = Convolution::of_site(s);
-        Some(match i {
-            0 => c.input_grad(s.args[1], up),
-            _ => c.forward(s.args[0], up),
-        })
-    }),
     decompose: Some(weight_expand),
     cost: flops,
     cases: &[
@@ -265,5 +258,12 @@ pub const CONV2D_WEIGHT_GRAD: OpDef = OpDef {
         "conv2d_weight_grad",
         "the adjoint of conv2d in w: dw of shape [O, C/groups, kernel] from x and dy",
         ConvWeightGradAttrs::FIELDS,
+        Deriv::Multilinear(|s, i, up| {
+            let c = Convolution::of_site(s);
+            Some(match i {
+                0 => c.input_grad(s.args[1], up),
+                _ => c.forward(s.args[0], up),
+            })
+        }),
     )
 };

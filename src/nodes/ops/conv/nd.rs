@@ -23,6 +23,7 @@ const fn base(
     infer: fn(&mut Infer<'_>) -> Result<(), String>,
     expand: Expand,
     cost: Cost,
+    deriv: Deriv,
 ) -> OpDef {
     OpDef {
         name,
@@ -31,7 +32,7 @@ const fn base(
         attrs,
         flags: Flags::PURE,
         infer,
-        deriv: Deriv::ViaDecompose,
+        deriv,
         decompose: Some(expand),
         lower: Lower::Expand,
         cost,
@@ -48,7 +49,7 @@ fn check_depth<const N: usize>(w: &[usize]) -> Result<(), String> {
 /// Deepest kernel over three axes.
 const DEEPEST: usize = 1 << 10;
 
-/// The 2-D convolution beneath: windows over the last axes of `images` images, from and to `c` channels.
+/// The 2-D convolution that computes it: windows over the last axes of `images` images, from and to `c` channels.
 fn beneath<const N: usize>(images: usize, c: [usize; 2], groups: usize, win: &WindowGeometry<N>) -> Convolution {
     Convolution { images, c_in: c[0], c_out: c[1], groups, windows: flat(win).tight() }
 }
@@ -81,8 +82,8 @@ fn conv2d<'g>(x: Var<'g>, w: Var<'g>, win: &WindowGeometry<2>, groups: i64) -> V
     x.g.emit1(Op::CONV2D, &[x, w], &ConvAttrs::new(win, groups).list())
 }
 
-/// A plane of height 1.
-fn lie<'g>(x: Var<'g>) -> Var<'g> {
+/// `[a, b, l]` as planes of height 1.
+fn as_plane<'g>(x: Var<'g>) -> Var<'g> {
     let [a, b, l] = array::<3>(&x.dims());
     x.reshape([a, b, 1, l])
 }
@@ -90,12 +91,12 @@ fn lie<'g>(x: Var<'g>) -> Var<'g> {
 fn conv1d_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w) = (s.args[0], s.args[1]);
     let a = ConvAttrs::of(&s.attrs);
-    let y = conv2d(lie(x), lie(w), &flat(&windows::<1>(&a, x, w)), a.groups);
+    let y = conv2d(as_plane(x), as_plane(w), &flat(&windows::<1>(&a, x, w)), a.groups);
     let [n, o, _, l] = array::<4>(&y.dims());
     vec![y.reshape([n, o, l])]
 }
 
-/// `[N, C, D, H, W]` as `[D, N·C·H·W]`: what one tap in depth sees is then a run of planes, no copy.
+/// `[N, C, D, H, W]` as `[D, N·C·H·W]`: the planes under one tap in depth are then contiguous.
 fn depth_first<'g>(x: Var<'g>) -> Var<'g> {
     let [n, c, d, h, w] = array::<5>(&x.dims());
     x.transpose(&[2, 0, 1, 3, 4]).reshape([d, n * c * h * w])
@@ -141,7 +142,7 @@ fn conv3d_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 struct TransposedAxis {
     /// Elements of the result.
     size: usize,
-    /// Padding of the convolution that it is the transpose of.
+    /// Padding of the convolution whose transpose this is.
     pad: [usize; 2],
     /// Elements of `size` at the end that the transpose does not reach: they are zeros.
     zeros: usize,
@@ -209,26 +210,44 @@ fn transpose_expand<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let two = flat(&WindowGeometry { size: t.map(|t| t.size - t.zeros), pad: t.map(|t| t.pad), ..win });
     let y = match N {
         1 => {
-            let y = conv2d_transpose(lie(x), lie(w), &two, a.groups);
+            let y = conv2d_transpose(as_plane(x), as_plane(w), &two, a.groups);
             let [n, o, _, l] = array::<4>(&y.dims());
             y.reshape([n, o, l])
         }
         2 => conv2d_transpose(x, w, &two, a.groups),
-        _ => transpose3d([x, w], &a, &two, [win.size[0], win.kernel[0], win.stride[0], win.dilation[0]], &t[0]),
+        _ => {
+            let depth = Depth {
+                planes: win.size[0],
+                taps: win.kernel[0],
+                stride: win.stride[0],
+                dilation: win.dilation[0],
+                transposed: t[0],
+            };
+            transpose3d([x, w], &a, &two, &depth)
+        }
     };
     let mut high = vec![0; 2 + N];
     high.iter_mut().skip(2).zip(&t).for_each(|(h, t)| *h = t.zeros);
     vec![if high.iter().any(|&h| h > 0) { y.pad(&vec![0; 2 + N], &high, 0.0) } else { y }]
 }
 
-/// The transposed 3-D convolution without the zeros at its end: `[depths, taps, step, distance]` in depth.
-fn transpose3d<'g>(
-    [x, w]: [Var<'g>; 2],
-    a: &ConvAttrs,
-    two: &WindowGeometry<2>,
-    [d, k, step, far]: [usize; 4],
-    t: &TransposedAxis,
-) -> Var<'g> {
+/// The depth of a transposed 3-D convolution.
+struct Depth {
+    /// Planes of the operand.
+    planes: usize,
+    /// Taps of the kernel.
+    taps: usize,
+    /// Step between two planes of the operand in the result.
+    stride: usize,
+    /// Distance between taps.
+    dilation: usize,
+    /// The axis of the result.
+    transposed: TransposedAxis,
+}
+
+/// The transposed 3-D convolution without the zeros at its end. `two` are its windows over height and width.
+fn transpose3d<'g>([x, w]: [Var<'g>; 2], a: &ConvAttrs, two: &WindowGeometry<2>, depth: &Depth) -> Var<'g> {
+    let &Depth { planes: d, taps: k, stride: step, dilation: far, transposed: t } = depth;
     let [n, c, _, h, wd] = array::<5>(&x.dims());
     let (o, [ho, wo]) = (w.dims()[1] * a.groups(), two.size);
     let planes = depth_first(x).reshape([d * n, c, h, wd]);
@@ -246,23 +265,23 @@ fn dims(cx: &CostCx<'_>, i: usize) -> Vec<usize> {
     cx.graph.dims(cx.graph.args_of(cx.node)[i]).to_vec()
 }
 
-/// 2 operations for each product of one of `elements` elements and a weight that it meets.
+/// 2 operations for each product of one of `elements` elements and a weight.
 fn products(cx: &CostCx<'_>, elements: u64) -> u64 {
     let met = dims(cx, 1)[1..].iter().fold(2u64, |n, &d| n.saturating_mul(d as u64));
     elements.saturating_mul(met)
 }
 
-/// An element of the result meets the weights of one output.
+/// An element of the result is multiplied by the weights of one output channel.
 fn plain_cost(cx: &CostCx<'_>) -> u64 {
     products(cx, cx.out())
 }
 
-/// An element of the operand meets the weights of one input.
+/// An element of the operand is multiplied by the weights of one input channel.
 fn transpose_cost(cx: &CostCx<'_>) -> u64 {
     products(cx, cx.arg(0))
 }
 
-/// See `doc`.
+/// The 1-D convolution, by way of the 2-D one.
 pub const CONV1D: OpDef = OpDef {
     cases: &[
         Case { args: "f[2,4,9] f[6,2,3]", attrs: "stride=[2] pad=[1,2] dilation=[2] groups=2", domains: &[Real] },
@@ -275,10 +294,11 @@ pub const CONV1D: OpDef = OpDef {
         plain_infer::<1>,
         conv1d_expand,
         plain_cost,
+        Deriv::ViaDecompose,
     )
 };
 
-/// See `doc`.
+/// The 3-D convolution, as a sum of 2-D ones over the taps in depth.
 pub const CONV3D: OpDef = OpDef {
     cases: &[
         Case {
@@ -304,10 +324,11 @@ pub const CONV3D: OpDef = OpDef {
         plain_infer::<3>,
         conv3d_expand,
         plain_cost,
+        Deriv::ViaDecompose,
     )
 };
 
-/// See `doc`.
+/// The transposed 1-D convolution.
 pub const CONV_TRANSPOSE1D: OpDef = OpDef {
     cases: &[
         Case {
@@ -328,10 +349,11 @@ pub const CONV_TRANSPOSE1D: OpDef = OpDef {
         transpose_infer::<1>,
         transpose_expand::<1>,
         transpose_cost,
+        Deriv::ViaDecompose,
     )
 };
 
-/// See `doc`.
+/// The transposed 2-D convolution.
 pub const CONV_TRANSPOSE2D: OpDef = OpDef {
     cases: &[
         Case {
@@ -352,10 +374,11 @@ pub const CONV_TRANSPOSE2D: OpDef = OpDef {
         transpose_infer::<2>,
         transpose_expand::<2>,
         transpose_cost,
+        Deriv::ViaDecompose,
     )
 };
 
-/// See `doc`.
+/// The transposed 3-D convolution.
 pub const CONV_TRANSPOSE3D: OpDef = OpDef {
     cases: &[
         Case {
@@ -376,5 +399,6 @@ pub const CONV_TRANSPOSE3D: OpDef = OpDef {
         transpose_infer::<3>,
         transpose_expand::<3>,
         transpose_cost,
+        Deriv::ViaDecompose,
     )
 };

@@ -1,4 +1,4 @@
-//! The sizes of one 2-D convolution, whichever of its three ops computes it.
+//! The sizes of a 2-D convolution, shared by its three ops.
 
 use crate::kernels::conv::ConvGeom;
 use crate::nodes::build::axes::{to_i64, to_sizes};
@@ -65,7 +65,7 @@ impl Convolution {
         ConvGeom { n, c_in, h, w, c_out, kh, kw, stride, pad: array(pad.as_flattened()), dilation, groups }
     }
 
-    /// Ho and Wo, if the kernels take the convolution.
+    /// Ho and Wo, or the reason why the kernels refuse the convolution.
     pub fn count(&self) -> Result<[usize; 2], String> {
         let count = self.windows.count()?;
         self.geom().validate()?;

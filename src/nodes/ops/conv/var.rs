@@ -1,4 +1,4 @@
-//! Methods of [`Var`] for convolutions. Options are called as torch calls them.
+//! Convolutions as methods of [`Var`]. Options have torch's names.
 
 use crate::nodes::build::axes::{to_i64, to_i64s};
 use crate::nodes::ir::builder::Var;
@@ -34,7 +34,7 @@ impl<const N: usize, const P: usize> Default for Conv<N, P> {
 pub struct ConvTranspose<const N: usize> {
     /// Step between two inputs in the output.
     pub stride: [usize; N],
-    /// What is cut off on both sides of each axis.
+    /// Elements cut off on both sides of each axis of the result.
     pub pad: [usize; N],
     /// Elements added at the end of each axis, fewer than the stride or the dilation.
     pub output_pad: [usize; N],
@@ -50,18 +50,24 @@ impl<const N: usize> Default for ConvTranspose<N> {
     }
 }
 
-/// Methods that differ in the number of axes alone.
+/// Methods for one, two and three axes.
 macro_rules! by_axes {
     ($($n:literal $p:literal $shape:literal: $conv:ident $transposed:ident;)*) => {
         impl<'g> Var<'g> {
             $(
-            #[doc = concat!("Convolution of x `[N, C, ", $shape, "]` with w `[O, C/groups, kernel…]` (cross-correlation).")]
+            #[doc = concat!("The convolution (cross-correlation) of x `[N, C, ", $shape, "]` with w `[O, C/groups, kernel…]`.")]
+            #[doc = ""]
+            #[doc = "The result is `[N, O, …]` with ⌊(n + padding − dilation·(kernel − 1) − 1)/stride⌋ + 1 elements along"]
+            #[doc = "each axis. Both operands are `f32` or both `f64`. Windows longer than a padded axis are an error."]
             #[track_caller]
             pub fn $conv(self, w: Var<'g>, opt: Conv<$n, $p>) -> Var<'g> {
                 self.convolved([Op::CONV1D, Op::CONV2D, Op::CONV3D][$n - 1], w, &opt)
             }
 
             #[doc = concat!("The transpose of [`Var::", stringify!($conv), "`]: x `[N, C, ", $shape, "]`, w `[C, O/groups, kernel…]`.")]
+            #[doc = ""]
+            #[doc = "The result is `[N, O, …]` with (n − 1)·stride − 2·pad + dilation·(kernel − 1) + output_pad + 1 elements"]
+            #[doc = "along each axis, as torch has it."]
             #[track_caller]
             pub fn $transposed(self, w: Var<'g>, opt: ConvTranspose<$n>) -> Var<'g> {
                 let op = [Op::CONV_TRANSPOSE1D, Op::CONV_TRANSPOSE2D, Op::CONV_TRANSPOSE3D][$n - 1];

@@ -5,7 +5,7 @@ use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::typed::attrs;
 
 attrs! {
-    /// Of `gather` and `take_along_axis`.
+    /// Attributes of `gather` and `take_along_axis`.
     pub struct GatherAttrs {
         /// The axis that the indices count along.
         axis: i64,
@@ -13,7 +13,7 @@ attrs! {
 }
 
 attrs! {
-    /// Of `scatter_add` and `scatter_along_axis`.
+    /// Attributes of `scatter_add` and `scatter_along_axis`.
     pub struct ScatterAddAttrs {
         /// The axis that the indices count along.
         axis: i64,
@@ -23,19 +23,19 @@ attrs! {
 }
 
 attrs! {
-    /// Of `scatter`.
+    /// Attributes of `scatter`.
     pub struct ScatterAttrs {
         /// The axis that the indices count along.
         axis: i64,
         /// How updates join the elements.
         mode: Scatter,
-        /// Whether each update has an index of its own; else each slice has one.
+        /// Whether each update has its own index. Otherwise each slice has one.
         own: bool,
     }
 }
 
 attrs! {
-    /// Of `ravel_index`.
+    /// Attributes of `ravel_index`.
     pub struct RavelIndexAttrs {
         /// The lengths of the axes that the coordinates count along.
         sizes: Vec<i64>,
@@ -43,7 +43,7 @@ attrs! {
 }
 
 attrs! {
-    /// Of `one_hot`.
+    /// Attributes of `one_hot`.
     pub struct OneHotAttrs {
         /// The length of the new axis.
         depth: i64,
@@ -53,7 +53,7 @@ attrs! {
 }
 
 attrs! {
-    /// Of `histogram`.
+    /// Attributes of `histogram`.
     pub struct HistogramAttrs {
         /// The number of parts.
         bins: i64,

@@ -1,4 +1,5 @@
-//! Bounds of indices that are known before a step: ops that make positions make valid ones.
+//! Bounds of indices that are known when the graph is compiled. An index that an op such as `arg_max` computes needs no
+//! check when the step runs.
 
 use crate::arena::Value;
 use crate::arena::ids::Id;
@@ -12,7 +13,7 @@ use crate::nodes::ops::reduce::attrs::ArgExtremeAttrs;
 use crate::nodes::ops::sort::CumArgMaxAttrs;
 use crate::nodes::{DType, Graph};
 
-/// The most moves that are looked through.
+/// The most moves between an index and the op that computes it.
 const DEPTH: usize = 16;
 
 /// A bound that all elements of `v` are below, if one is known and none of them is negative.
@@ -71,7 +72,7 @@ fn largest(most: i64, x: i64) -> Option<i64> {
     (x >= 0).then_some(most.max(x))
 }
 
-/// Whether `v` is the positions that a max pool found in planes of `area` elements; −1 where there is none.
+/// Whether `v` has the positions that a max pool found in planes of `area` elements; −1 means none.
 pub fn winners(g: &Graph<'_>, v: Value, area: usize) -> bool {
     let n = g.def[v.at()];
     let plane = |x: Value| g.dims(x).iter().rev().take(2).product::<usize>();

@@ -5,7 +5,7 @@ use crate::kernels::cost_model::CostClass;
 use crate::kernels::index;
 use crate::kernels::index::scatter::{Ravel, Scatter};
 use crate::kernels::index::{Indexed, scatter};
-use crate::nodes::build::axes::{split_at_axis, to_size, to_sizes};
+use crate::nodes::build::axes::{AxisSplit, split_at_axis, to_size, to_sizes};
 use crate::nodes::ir::call::{Buf, Call, Looks, LowerCx};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ops::common::lowering::{by_num_index, by_size_index};
@@ -17,7 +17,7 @@ pub fn scatter(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (dtype, index) = (cx.dtype(0), cx.dtype(2));
     let ScatterAttrs { axis, mode, own } = ScatterAttrs::of(&cx.attrs());
     let axis = to_size(axis);
-    let (outer, n, inner) = split_at_axis(&cx.out_dims(0), axis);
+    let AxisSplit { outer, n, inner } = split_at_axis(&cx.out_dims(0), axis);
     let k = if own { cx.arg_dims(2)[axis] } else { cx.arg_dims(2).numel() };
     let p = Scatter { outer, n, k, inner, own };
     let kernel: Kernel = match mode {
@@ -39,7 +39,7 @@ pub fn ravel_index(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let words: Vec<u64> = p.to_words().into_iter().chain(sizes.iter().map(|&n| n as u64)).collect();
     let kernel: Kernel = if cx.dtype(0) == DType::I32 { scatter::ravel::<i32> } else { scatter::ravel::<i64> };
     let call = Call::new(kernel, words, p.units()).flops(cx.flops()).cost_class(CostClass::INDEX).looks(0, 0);
-    // Each axis has a bound of its own.
+    // Each axis has its own bound.
     let looks = call.looks.map(|l| Looks { below: None, ..l });
     cx.call(Call { looks, ..call }.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())
@@ -59,7 +59,7 @@ fn scatters(cx: &mut LowerCx<'_>, kernel: Kernel, p: Indexed) -> Result<(), Stri
 
 /// `gather`.
 pub fn gather(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (outer, n, inner) = split_at_axis(&cx.arg_dims(0), to_size(GatherAttrs::of(&cx.attrs()).axis));
+    let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size(GatherAttrs::of(&cx.attrs()).axis));
     let p = Indexed { outer, n, k: cx.arg_dims(1).numel(), inner };
     gathers(cx, by_size_index!(cx.dtype(0), cx.dtype(1), index::gather), p)
 }
@@ -67,14 +67,14 @@ pub fn gather(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// `take_along_axis`.
 pub fn take_along_axis(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let axis = to_size(GatherAttrs::of(&cx.attrs()).axis);
-    let (outer, n, inner) = split_at_axis(&cx.arg_dims(0), axis);
+    let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), axis);
     let p = Indexed { outer, n, k: cx.arg_dims(1)[axis], inner };
     gathers(cx, by_size_index!(cx.dtype(0), cx.dtype(1), index::take_along_axis), p)
 }
 
 /// `scatter_add`.
 pub fn scatter_add(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (outer, n, inner) = split_at_axis(&cx.out_dims(0), to_size(ScatterAddAttrs::of(&cx.attrs()).axis));
+    let AxisSplit { outer, n, inner } = split_at_axis(&cx.out_dims(0), to_size(ScatterAddAttrs::of(&cx.attrs()).axis));
     let p = Indexed { outer, n, k: cx.arg_dims(1).numel(), inner };
     scatters(cx, by_num_index!(cx.dtype(0), cx.dtype(1), index::scatter_add)?, p)
 }
@@ -82,7 +82,7 @@ pub fn scatter_add(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// `scatter_along_axis`.
 pub fn scatter_along_axis(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let axis = to_size(ScatterAddAttrs::of(&cx.attrs()).axis);
-    let (outer, n, inner) = split_at_axis(&cx.out_dims(0), axis);
+    let AxisSplit { outer, n, inner } = split_at_axis(&cx.out_dims(0), axis);
     let p = Indexed { outer, n, k: cx.arg_dims(1)[axis], inner };
     scatters(cx, by_num_index!(cx.dtype(0), cx.dtype(1), index::scatter_along_axis_add)?, p)
 }

@@ -1,4 +1,4 @@
-//! Ops with integer indices. Every index is checked when the step runs: a bad one is an error that names the element.
+//! Ops with integer indices. Every index is checked when the step runs. The error of a bad one names the element.
 
 pub mod attrs;
 pub mod below;
@@ -16,7 +16,7 @@ use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDe
 use Domain::{Index, Real};
 use attrs::{GatherAttrs, HistogramAttrs, OneHotAttrs, ScatterAddAttrs};
 
-const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], lower: Lower) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], lower: Lower, deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
@@ -24,7 +24,7 @@ const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], lo
         attrs,
         flags: Flags::PURE,
         infer: |cx| cx.same_as(0),
-        deriv: Deriv::Zero,
+        deriv,
         decompose: None,
         lower,
         cost: free,
@@ -43,7 +43,7 @@ fn summable(cx: &Infer<'_>) -> Result<DType, String> {
     Ok(d)
 }
 
-/// See `doc`.
+/// Slices at indices along an axis.
 pub const GATHER: OpDef = OpDef {
     infer: |cx| {
         cx.index(1)?;
@@ -52,10 +52,6 @@ pub const GATHER: OpDef = OpDef {
         let dtype = cx.dtype(0);
         cx.result(dtype, &[&t[..axis], &i[..], &t[axis + 1..]].concat())
     },
-    deriv: Deriv::Linear(|s, i, g| {
-        let axis = to_size(GatherAttrs::of(&s.attrs).axis);
-        (i == 0).then(|| g.scatter_add(s.args[1], axis, s.args[0].dims()[axis]))
-    }),
     cases: &[
         Case { args: "f[5,3] i32[4]", attrs: "axis=0", domains: &[Real, Index(5)] },
         Case { args: "f[2,5,3] i64[2,2]", attrs: "axis=1", domains: &[Real, Index(5)] },
@@ -63,13 +59,17 @@ pub const GATHER: OpDef = OpDef {
     ],
     ..base(
         "gather",
-        "slices of x at the indices along `axis` (take)",
+        "slices of x at the indices along `axis`",
         GatherAttrs::FIELDS,
         Lower::Kernel(lower::gather),
+        Deriv::Linear(|s, i, g| {
+            let axis = GatherAttrs::of(&s.attrs).axis;
+            (i == 0).then(|| g.scatter_add(s.args[1], axis, s.args[0].dims()[to_size(axis)]))
+        }),
     )
 };
 
-/// See `doc`.
+/// Slices added into zeros at indices: the transpose of [`GATHER`].
 pub const SCATTER_ADD: OpDef = OpDef {
     infer: |cx| {
         cx.index(1)?;
@@ -82,7 +82,6 @@ pub const SCATTER_ADD: OpDef = OpDef {
         let n = length(size)?;
         cx.result(dtype, &[&u[..axis], &[n], &u[axis + i.len()..]].concat())
     },
-    deriv: Deriv::Linear(|s, i, g| (i == 0).then(|| g.gather(s.args[1], ScatterAddAttrs::of(&s.attrs).axis))),
     cost: super::each_arg,
     cases: &[
         Case { args: "f[4,3] i32[4]", attrs: "axis=0 size=5", domains: &[Real, Index(5)] },
@@ -94,10 +93,11 @@ pub const SCATTER_ADD: OpDef = OpDef {
         "zeros of `size` along `axis`, with the update slices added at the indices",
         ScatterAddAttrs::FIELDS,
         Lower::Kernel(lower::scatter_add),
+        Deriv::Linear(|s, i, g| (i == 0).then(|| g.gather(s.args[1], ScatterAddAttrs::of(&s.attrs).axis))),
     )
 };
 
-/// See `doc`.
+/// Single elements at indices along an axis.
 pub const TAKE_ALONG_AXIS: OpDef = OpDef {
     infer: |cx| {
         cx.index(1)?;
@@ -108,12 +108,6 @@ pub const TAKE_ALONG_AXIS: OpDef = OpDef {
         let dtype = cx.dtype(0);
         cx.result(dtype, &i)
     },
-    deriv: Deriv::Linear(|s, i, g| {
-        let axis = GatherAttrs::of(&s.attrs).axis;
-        let size = s.args[0].dims()[to_size(axis)] as i64;
-        let attrs = ScatterAddAttrs { axis, size };
-        (i == 0).then(|| s.g.emit1(Op::SCATTER_ALONG_AXIS, &[g, s.args[1]], &attrs.list()))
-    }),
     cases: &[
         Case { args: "f[4,5] i32[4,2]", attrs: "axis=1", domains: &[Real, Index(5)] },
         Case { args: "f[4,5,2] i64[3,5,2]", attrs: "axis=0", domains: &[Real, Index(4)] },
@@ -123,10 +117,16 @@ pub const TAKE_ALONG_AXIS: OpDef = OpDef {
         "y[.., i, ..] = x[.., index[.., i, ..], ..] along `axis`",
         GatherAttrs::FIELDS,
         Lower::Kernel(lower::take_along_axis),
+        Deriv::Linear(|s, i, g| {
+            let axis = GatherAttrs::of(&s.attrs).axis;
+            let size = s.args[0].dims()[to_size(axis)] as i64;
+            let attrs = ScatterAddAttrs { axis, size };
+            (i == 0).then(|| s.g.emit1(Op::SCATTER_ALONG_AXIS, &[g, s.args[1]], &attrs.list()))
+        }),
     )
 };
 
-/// See `doc`.
+/// Single elements added into zeros at indices: the transpose of [`TAKE_ALONG_AXIS`].
 pub const SCATTER_ALONG_AXIS: OpDef = OpDef {
     infer: |cx| {
         cx.index(1)?;
@@ -138,7 +138,6 @@ pub const SCATTER_ALONG_AXIS: OpDef = OpDef {
         d.make_mut()[axis] = length(size)?;
         cx.result(dtype, &d)
     },
-    deriv: Deriv::Linear(|s, i, g| (i == 0).then(|| g.take_along_axis(s.args[1], ScatterAddAttrs::of(&s.attrs).axis))),
     cost: super::each_arg,
     cases: &[
         Case { args: "f[4,2] i32[4,2]", attrs: "axis=1 size=5", domains: &[Real, Index(5)] },
@@ -149,10 +148,11 @@ pub const SCATTER_ALONG_AXIS: OpDef = OpDef {
         "zeros of `size` along `axis`, with update[.., i, ..] added at index[.., i, ..]",
         ScatterAddAttrs::FIELDS,
         Lower::Kernel(lower::scatter_along_axis),
+        Deriv::Linear(|s, i, g| (i == 0).then(|| g.take_along_axis(s.args[1], ScatterAddAttrs::of(&s.attrs).axis))),
     )
 };
 
-/// See `doc`.
+/// Indices as rows with a single 1.
 pub const ONE_HOT: OpDef = OpDef {
     arity: Arity::Exactly(1),
     infer: |cx| {
@@ -172,7 +172,7 @@ pub const ONE_HOT: OpDef = OpDef {
         if let Some(last) = d.last_mut() {
             *last = to_size(a.depth);
         }
-        vec![column.broadcast(&d).equal(s.g.iota(d.len() - 1, &d, i.dtype())).cast(a.dtype)]
+        vec![column.broadcast(&d).equal(s.g.iota(-1, &d, i.dtype())).cast(a.dtype)]
     }),
     cases: &[
         Case { args: "i32[4]", attrs: "depth=5 dtype=f32", domains: &[Index(5)] },
@@ -183,15 +183,17 @@ pub const ONE_HOT: OpDef = OpDef {
         "1 at the index along a new last axis, 0 elsewhere; an index outside it gives zeros",
         OneHotAttrs::FIELDS,
         Lower::Expand,
+        Deriv::Zero,
     )
 };
 
 /// The most parts of a histogram: up to here their numbers are exact in `f32`.
 const MOST_BINS: i64 = 1 << 24;
 
-/// See `doc`.
+/// The number of elements in each of equal parts of a range.
 pub const HISTOGRAM: OpDef = OpDef {
     arity: Arity::Exactly(3),
+    flags: Flags::PURE.and(Flags::STEP),
     infer: |cx| {
         let dtype = cx.float(0)?;
         (1..3).try_for_each(|i| cx.same_dtype(0, i))?;
@@ -211,7 +213,7 @@ pub const HISTOGRAM: OpDef = OpDef {
         let inside = x.greater_equal(low).logical_and(x.less_equal(high));
         let inside = inside.logical_and((high - low).less(f64::INFINITY));
         let part = ((x - low) * (low.full_like(bins as f64) / (high - low))).floor();
-        // The upper bound is in the last part. Elements outside go to a part of their own.
+        // The upper bound is in the last part. Elements outside are counted in one more part.
         let part = part.clamp(0.0, bins as f64 - 1.0);
         let part = inside.select(part, part.full_like(bins as f64)).cast(DType::I64);
         let count = part.full_like(1.0).scatter_add(part, 0, bins + 1);
@@ -227,5 +229,6 @@ pub const HISTOGRAM: OpDef = OpDef {
         "how many elements of x fall into each of `bins` equal parts of low..=high",
         HistogramAttrs::FIELDS,
         Lower::Expand,
+        Deriv::Zero,
     )
 };

@@ -1,4 +1,4 @@
-//! Scatter into an existing tensor, and coordinates as one number.
+//! Scatter into a tensor, and coordinates as positions.
 //!
 //! Invariant: [`Weights`] alone says how gradients pass to the updates and to the base. Both modes of differentiation
 //! use it.
@@ -15,7 +15,7 @@ use crate::nodes::ops::index::attrs::{RavelIndexAttrs, ScatterAddAttrs, ScatterA
 use Domain::{Distinct, Index, Real};
 
 choice! {
-    /// How updates join the element that an index names.
+    /// How updates are combined with the element at their index.
     pub enum Scatter {
         /// They replace it; of several, the last.
         Set = "set",
@@ -103,13 +103,13 @@ impl<'g> Weights<'g> {
         }
     }
 
-    /// Of several updates of one element, the last gets the gradient; the base gets it where there is none.
+    /// Of several updates of one element, the last gets the gradient; the base gets it at elements without an update.
     fn last(s: &Site<'_, 'g>) -> Weights<'g> {
         let (base, a, d) = (s.args[0].dims(), ScatterAttrs::of(&s.attrs), s.args[2].dims());
         let axis = to_size(a.axis);
         let only = |only| Share { only: Some(only), times: None };
         if a.own {
-            let order = s.g.iota(axis, d, DType::I64);
+            let order = s.g.iota(a.axis, d, DType::I64);
             let winner = rebuild(s, s.g.full(-1.0, base, DType::I64), order, Scatter::Set);
             return Weights { base: only(winner.less(0.0)), updates: only(at(s, winner).equal(order)) };
         }
@@ -168,7 +168,7 @@ fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Optio
     vec![want[0].then(|| w.base.of(g)), want[1].then(|| w.updates.of(at(s, g))), None]
 }
 
-/// See `doc`.
+/// A tensor with updates joined in at indices.
 pub const SCATTER: OpDef = OpDef {
     name: "scatter",
     doc: "x with the updates set, added, multiplied in, or joined by max or min at the indices along `axis`: slices (as \
@@ -216,11 +216,11 @@ pub const SCATTER: OpDef = OpDef {
     ],
 };
 
-/// See `doc`.
+/// Coordinates as positions in row-major order.
 pub const RAVEL_INDEX: OpDef = OpDef {
     name: "ravel_index",
-    doc: "coordinates along the last axis, of places in a tensor with axes of `sizes`, as places (i64) of its elements in \
-          row-major order",
+    doc: "the positions (i64), in row-major order, of the elements of a tensor with axes of `sizes` whose coordinates are \
+          along the last axis of x",
     arity: Arity::Exactly(1),
     attrs: RavelIndexAttrs::FIELDS,
     flags: Flags::PURE,

@@ -1,9 +1,9 @@
-//! Methods of [`Var`] that read and write elements at indices, and count elements. Indices are i32 or i64, and each is
-//! checked when the step runs.
+//! Reads and writes at indices, and counts, as methods of [`Var`]. Indices are `i32` or `i64`; each is checked when the
+//! step runs, and one outside of its axis is an error of the step.
 
 use crate::arena::Value;
 use crate::error::Kind;
-use crate::nodes::build::axes::to_i64s;
+use crate::nodes::build::axes::{from_front, to_i64s};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
@@ -24,8 +24,9 @@ impl<'g> Var<'g> {
         self.scatter_along("scatter", [updates, indices], axis, mode, true)
     }
 
-    /// This tensor with slices of `updates` joined at `indices` along `axis`: the counterpart of
-    /// [`Var::gather`], whose result has the shape of the updates (`torch.index_copy`, `index_add`, `index_reduce`).
+    /// This tensor with slices of `updates` joined at `indices` along `axis`, as `torch.index_copy`, `index_add` and
+    /// `index_reduce`: the counterpart of [`Var::gather`], whose result has the shape of the updates. Gradients are
+    /// those of [`Var::scatter`].
     #[track_caller]
     pub fn scatter_slices(self, indices: Var<'g>, updates: Var<'g>, axis: i64, mode: Scatter) -> Var<'g> {
         self.scatter_along("scatter_slices", [updates, indices], axis, mode, false)
@@ -51,8 +52,8 @@ impl<'g> Var<'g> {
         self.g.emit1(Op::SCATTER, &[self, updates, indices], &ScatterAttrs { axis: at, mode, own }.list())
     }
 
-    /// Slices at coordinates: `indices` `[.., m]` count along the first m axes. The result has shape `[..]`, then the
-    /// other axes.
+    /// Slices at coordinates. `indices` has shape `[.., m]`: its last axis holds coordinates along the first m axes of
+    /// this. The result has shape `[..]`, then the other axes of this.
     #[track_caller]
     pub fn gather_nd(self, indices: Var<'g>) -> Var<'g> {
         match self.ravelled("gather_nd", indices) {
@@ -100,7 +101,8 @@ impl<'g> Var<'g> {
         at.is_some().then(|| (d[..m].iter().product(), at))
     }
 
-    /// The rows `indices` of this table (axis 0), as `torch.nn.functional.embedding`: row `padding` gets no gradient.
+    /// The rows `indices` of this table `[rows, ..]`, as `torch.nn.functional.embedding`: shape `indices ++ [..]`. Row
+    /// `padding` gets no gradient; one that does not exist is an error.
     #[track_caller]
     pub fn embedding(self, indices: Var<'g>, padding: Option<usize>) -> Var<'g> {
         let y = self.gather(indices, 0);
@@ -115,9 +117,10 @@ impl<'g> Var<'g> {
         hidden.select(y.stop_gradient(), y)
     }
 
-    /// How many elements lie in each of `bins` equal parts of `min..=max`, in this one's type, as `torch.histc`. If
-    /// `min` and `max` are equal, the least and the largest element take their place. Elements outside are not counted.
-    /// It has no gradient.
+    /// The number of elements in each of `bins` equal parts of `min..=max`, `[bins]`, in the type of this, as
+    /// `torch.histc`. If `min` and `max` are equal, the least and the largest element take their place. Elements
+    /// outside are not counted. The derivative is 0. A range that is not finite, or whose `min` is above `max`, is an
+    /// error.
     #[track_caller]
     pub fn histogram(self, bins: usize, min: f64, max: f64) -> Var<'g> {
         // All nodes get the caller's location.
@@ -141,7 +144,8 @@ impl<'g> Var<'g> {
         })
     }
 
-    /// How often each of 0 … n − 1 occurs among these integers, as i64. Another integer is an error when the step runs.
+    /// How often each of 0 … n − 1 occurs among these integers (`i32` or `i64`), as `i64[n]`. Another integer is an
+    /// error when the step runs.
     #[track_caller]
     pub fn bin_count(self, n: usize) -> Var<'g> {
         if !self.is_some() {
@@ -153,13 +157,15 @@ impl<'g> Var<'g> {
 }
 
 impl<'g> Var<'g> {
-    /// Slices at `indices` along `axis`: shape `[..axis] ++ indices ++ [axis + 1..]`.
+    /// Slices at `indices` along `axis`: shape `[..axis] ++ indices ++ [axis + 1..]`. Any element type. An index
+    /// outside of the axis is an error when the step runs.
     #[track_caller]
     pub fn gather(self, indices: Var<'g>, axis: i64) -> Var<'g> {
         self.on_axis(Op::GATHER, axis, |axis| self.g.emit1(Op::GATHER, &[self, indices], &GatherAttrs { axis }.list()))
     }
 
-    /// Element `indices[.., i, ..]` along `axis`, in the shape of `indices`.
+    /// Element `indices[.., i, ..]` along `axis`, in the shape of `indices`, as `torch.take_along_dim`. The indices
+    /// have this one's shape beside `axis`.
     #[track_caller]
     pub fn take_along_axis(self, indices: Var<'g>, axis: i64) -> Var<'g> {
         self.on_axis(Op::TAKE_ALONG_AXIS, axis, |axis| {
@@ -167,15 +173,18 @@ impl<'g> Var<'g> {
         })
     }
 
-    /// Adds the slices of this (updates) at `indices` along `axis` of a zero tensor with `size` there: the transpose
-    /// of [`Var::gather`].
+    /// Slices of this (the updates) added at `indices` along `axis` of a tensor of zeros: the transpose of
+    /// [`Var::gather`]. `axis` is an axis of the result and has length `size`; this has shape `[..axis] ++ indices ++
+    /// [axis + 1..]`. The type is `f32`, `f64`, `i32` or `i64`.
     #[track_caller]
-    pub fn scatter_add(self, indices: Var<'g>, axis: usize, size: usize) -> Var<'g> {
-        let attrs = ScatterAddAttrs { axis: axis as i64, size: size as i64 };
+    pub fn scatter_add(self, indices: Var<'g>, axis: i64, size: usize) -> Var<'g> {
+        let rank = (self.rank() + 1).saturating_sub(indices.rank());
+        let attrs = ScatterAddAttrs { axis: from_front(axis, rank), size: size as i64 };
         self.g.emit1(Op::SCATTER_ADD, &[self, indices], &attrs.list())
     }
 
-    /// 1 at the index along a new last axis of `depth`, 0 elsewhere.
+    /// 1 at the index along a new last axis of length `depth`, 0 elsewhere, as `dtype`. An index outside of it gives
+    /// zeros.
     #[track_caller]
     pub fn one_hot(self, depth: usize, dtype: DType) -> Var<'g> {
         self.g.emit1(Op::ONE_HOT, &[self], &OneHotAttrs { depth: depth as i64, dtype }.list())

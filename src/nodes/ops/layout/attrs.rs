@@ -4,7 +4,7 @@ use crate::arena::Shape;
 use crate::nodes::ir::typed::attrs;
 
 attrs! {
-    /// Of `reshape` and `broadcast`.
+    /// Attributes of `reshape` and `broadcast`.
     pub struct ToShapeAttrs {
         /// The shape of the result.
         shape: Shape,
@@ -12,7 +12,7 @@ attrs! {
 }
 
 attrs! {
-    /// Of `transpose`.
+    /// Attributes of `transpose`.
     pub struct TransposeAttrs {
         /// For each axis of the result, the axis of the operand.
         perm: Vec<i64>,
@@ -20,7 +20,7 @@ attrs! {
 }
 
 attrs! {
-    /// Of `slice`: one entry an axis.
+    /// Attributes of `slice`: one entry an axis.
     pub struct SliceAttrs {
         /// The first element that is taken.
         starts: Vec<i64>,
@@ -32,27 +32,27 @@ attrs! {
 }
 
 attrs! {
-    /// Of `concat`.
+    /// Attributes of `concat`.
     pub struct ConcatAttrs {
-        /// The axis along which the operands lie one after another.
+        /// The axis along which the operands are joined.
         axis: i64,
     }
 }
 
 attrs! {
-    /// Of `pad`: one entry an axis.
+    /// Attributes of `pad`: one entry an axis.
     pub struct PadAttrs {
         /// Elements before the operand.
         low: Vec<i64>,
-        /// Elements behind it.
+        /// Elements after the operand.
         high: Vec<i64>,
-        /// What they are.
+        /// The value of the border.
         value: f64,
     }
 }
 
 attrs! {
-    /// Of `flip`.
+    /// Attributes of `flip`.
     pub struct FlipAttrs {
         /// The axes that are reversed.
         axes: Vec<i64>,

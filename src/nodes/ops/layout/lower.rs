@@ -1,4 +1,5 @@
-//! Kernel calls of ops that move elements: strided copies, joins, borders. A move that changes no order is a view.
+//! Kernel calls of ops that move elements: strided copies, joins, borders. A move that keeps the
+//! order of elements is a view.
 
 use crate::kernels::copy;
 use crate::kernels::copy::{Concat, Pad, Strided};
@@ -52,7 +53,7 @@ pub fn broadcast(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn slice(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (s, a, to) = (strides(cx), SliceAttrs::of(&cx.attrs()), cx.out_dims(0));
     let base = to_sizes(&a.starts).iter().zip(&s).map(|(&at, &s)| at * s as usize).sum();
-    // No step is taken along an axis of one element, however long it is.
+    // The step along an axis of one element does not matter.
     let step = |i: usize, p: usize| if to[i] > 1 { p as i64 * s[i] } else { s[i] };
     let steps: Vec<i64> = to_sizes(&a.steps).into_iter().enumerate().map(|(i, p)| step(i, p)).collect();
     strided(cx, &to, &steps, base)
@@ -75,7 +76,7 @@ pub fn concat(cx: &mut LowerCx<'_>) -> Result<(), String> {
         return Ok(());
     }
     let axis = to_size(ConcatAttrs::of(&cx.attrs()).axis);
-    let (outer, _, _) = split_at_axis(&cx.arg_dims(0), axis);
+    let outer = split_at_axis(&cx.arg_dims(0), axis).outer;
     let width = |i: usize| cx.arg_dims(i)[axis..].iter().product();
     let p = Concat { outer, widths: (0..cx.args()).map(width).collect() };
     let call = Call::new(by_size!(cx.dtype(0), copy::concat), p.to_words(), p.units());

@@ -14,11 +14,11 @@ use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::call::LowerFn;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::{Infer, check_axes, check_axis, check_sizes, show};
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Transpose};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
 use Domain::Real;
 use attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, ToShapeAttrs, TransposeAttrs};
 
-const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], lower: LowerFn, t: Transpose) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], lower: LowerFn, deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
@@ -26,7 +26,7 @@ const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], lo
         attrs,
         flags: Flags::PURE,
         infer: |cx| cx.same_as(0),
-        deriv: Deriv::Linear(t),
+        deriv,
         decompose: None,
         lower: Lower::Kernel(lower),
         cost: free,
@@ -34,7 +34,7 @@ const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], lo
     }
 }
 
-/// See `doc`.
+/// The same elements in another shape.
 pub const RESHAPE: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     infer: |cx| {
@@ -56,11 +56,11 @@ pub const RESHAPE: OpDef = OpDef {
             cx.view(0, 0, 0);
             Ok(())
         },
-        |s, _, g| Some(g.reshape(s.args[0].dims())),
+        Deriv::Linear(|s, _, g| Some(g.reshape(s.args[0].dims()))),
     )
 };
 
-const fn same(name: &'static str, doc: &'static str) -> OpDef {
+const fn same(name: &'static str, doc: &'static str, deriv: Deriv) -> OpDef {
     OpDef {
         cases: &[Case { args: "f[3,4]", attrs: "", domains: &[Real] }],
         ..base(
@@ -71,22 +71,26 @@ const fn same(name: &'static str, doc: &'static str) -> OpDef {
                 cx.view(0, 0, 0);
                 Ok(())
             },
-            |_, _, g| Some(g),
+            deriv,
         )
     }
 }
 
-/// See `doc`.
-pub const CHECKPOINT: OpDef =
-    same("checkpoint", "y = x, a boundary of blocks: a memory budget may recompute what lies between two of them");
-
-/// See `doc`.
-pub const OPTIMIZATION_BARRIER: OpDef = same(
-    "optimization_barrier",
-    "y = x, apart from x for the passes: what is computed again behind it does not merge with the original",
+/// The operand, marked as a boundary of rematerialisation.
+pub const CHECKPOINT: OpDef = same(
+    "checkpoint",
+    "y = x; under a memory budget, values between two checkpoints may be recomputed",
+    Deriv::Linear(|_, _, g| Some(g)),
 );
 
-/// See `doc`.
+/// The operand, which no pass merges with its copies.
+pub const OPTIMIZATION_BARRIER: OpDef = same(
+    "optimization_barrier",
+    "y = x; passes treat y as another value than x, so a computation that is repeated from y is not merged with the original",
+    Deriv::Linear(|_, _, g| Some(g)),
+);
+
+/// The axes in another order.
 pub const TRANSPOSE: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     infer: |cx| {
@@ -103,12 +107,18 @@ pub const TRANSPOSE: OpDef = OpDef {
         Case { args: "f[2,3,4,5]", attrs: "perm=[0,2,1,3]", domains: &[Real] },
         Case { args: "i64[33,70]", attrs: "perm=[1,0]", domains: &[Domain::Index(99)] },
     ],
-    ..base("transpose", "axis i of y is axis perm[i] of x", TransposeAttrs::FIELDS, lower::transpose, |s, _, g| {
-        let perm = to_sizes(&TransposeAttrs::of(&s.attrs).perm);
-        let mut back = vec![0; perm.len()];
-        perm.iter().enumerate().for_each(|(i, &p)| back[p] = i);
-        Some(g.transpose(&back))
-    })
+    ..base(
+        "transpose",
+        "axis i of y is axis perm[i] of x",
+        TransposeAttrs::FIELDS,
+        lower::transpose,
+        Deriv::Linear(|s, _, g| {
+            let perm = to_sizes(&TransposeAttrs::of(&s.attrs).perm);
+            let mut back = vec![0; perm.len()];
+            perm.iter().enumerate().for_each(|(i, &p)| back[p] = i);
+            Some(g.transpose(&back))
+        }),
+    )
 };
 
 /// Whether `from` broadcasts to `to`, last axes aligned.
@@ -116,7 +126,7 @@ fn broadcasts(from: &[usize], to: &[usize]) -> bool {
     from.len() <= to.len() && from.iter().rev().zip(to.iter().rev()).all(|(&a, &b)| a == b || a == 1)
 }
 
-/// See `doc`.
+/// Elements repeated along axes.
 pub const BROADCAST: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     infer: |cx| {
@@ -133,10 +143,10 @@ pub const BROADCAST: OpDef = OpDef {
     ],
     ..base(
         "broadcast",
-        "x repeated along size-1 and missing leading axes",
+        "x repeated along axes of size 1 and along missing leading axes",
         ToShapeAttrs::FIELDS,
         lower::broadcast,
-        |s, _, g| Some(g.unbroadcast(&s.args[0].dims())),
+        Deriv::Linear(|s, _, g| Some(g.unbroadcast(&s.args[0].dims()))),
     )
 };
 
@@ -158,7 +168,7 @@ fn sliced(cx: &Infer<'_>, from: &Dims) -> Result<Vec<usize>, String> {
         .collect()
 }
 
-/// See `doc`.
+/// A strided part of a tensor.
 pub const SLICE: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     infer: |cx| {
@@ -172,19 +182,25 @@ pub const SLICE: OpDef = OpDef {
         Case { args: "f[5,6]", attrs: "starts=[0,1] limits=[5,6] steps=[2,3]", domains: &[Real] },
         Case { args: "f[7]", attrs: "starts=[3] limits=[3] steps=[1]", domains: &[Real] },
     ],
-    ..base("slice", "elements starts..limits in steps", SliceAttrs::FIELDS, lower::slice, |s, _, g| {
-        let from = s.args[0].dims();
-        let a = SliceAttrs::of(&s.attrs);
-        let (starts, steps) = (to_sizes(&a.starts), to_sizes(&a.steps));
-        let strided = steps.iter().any(|&p| p > 1);
-        let g = if strided { dilate(g, &steps) } else { g };
-        let high: Vec<usize> =
-            (0..from.len()).map(|i| from[i] - starts[i] - g.dims().get(i).copied().unwrap_or(0)).collect();
-        Some(g.pad(&starts, &high, 0.0))
-    })
+    ..base(
+        "slice",
+        "the elements starts..limits of each axis, in steps of `steps`",
+        SliceAttrs::FIELDS,
+        lower::slice,
+        Deriv::Linear(|s, _, g| {
+            let from = s.args[0].dims();
+            let a = SliceAttrs::of(&s.attrs);
+            let (starts, steps) = (to_sizes(&a.starts), to_sizes(&a.steps));
+            let strided = steps.iter().any(|&p| p > 1);
+            let g = if strided { dilate(g, &steps) } else { g };
+            let high: Vec<usize> =
+                (0..from.len()).map(|i| from[i] - starts[i] - g.dims().get(i).copied().unwrap_or(0)).collect();
+            Some(g.pad(&starts, &high, 0.0))
+        }),
+    )
 };
 
-/// See `doc`.
+/// Tensors joined along an axis.
 pub const CONCAT: OpDef = OpDef {
     arity: Arity::AtLeast(1),
     infer: |cx| {
@@ -206,14 +222,20 @@ pub const CONCAT: OpDef = OpDef {
         Case { args: "f[2,3] f[2,1] f[2,2]", attrs: "axis=1", domains: &[Real] },
         Case { args: "i32[2,3,2] i32[2,0,2] i32[2,1,2]", attrs: "axis=1", domains: &[Domain::Index(5)] },
     ],
-    ..base("concat", "the operands, one after another along `axis`", ConcatAttrs::FIELDS, lower::concat, |s, i, g| {
-        let axis = ConcatAttrs::of(&s.attrs).axis;
-        let size = |k: usize| s.args[k].dims()[to_size(axis)];
-        Some(g.narrow(axis, (0..i).map(size).sum(), size(i)))
-    })
+    ..base(
+        "concat",
+        "the operands, one after another along `axis`",
+        ConcatAttrs::FIELDS,
+        lower::concat,
+        Deriv::Linear(|s, i, g| {
+            let axis = ConcatAttrs::of(&s.attrs).axis;
+            let size = |k: usize| s.args[k].dims()[to_size(axis)];
+            Some(g.narrow(axis, (0..i).map(size).sum(), size(i)))
+        }),
+    )
 };
 
-/// See `doc`.
+/// A tensor with a border of one number.
 pub const PAD: OpDef = OpDef {
     infer: |cx| {
         let mut to = cx.dims(0);
@@ -228,18 +250,6 @@ pub const PAD: OpDef = OpDef {
         let dtype = cx.dtype(0);
         cx.result(dtype, &to)
     },
-    // Affine, not linear, when the value is not 0: the tangent is padded with 0.
-    deriv: Deriv::Rules(
-        |s, t| {
-            let a = PadAttrs::of(&s.attrs);
-            vec![t[0].map(|t| t.pad(&to_sizes(&a.low), &to_sizes(&a.high), 0.0))]
-        },
-        |s, ct, _| {
-            let (low, from) = (to_sizes(&PadAttrs::of(&s.attrs).low), s.args[0].dims());
-            let limits: Vec<usize> = low.iter().zip(from.iter()).map(|(a, n)| a + n).collect();
-            vec![ct[0].map(|g| g.slice(&low, &limits, &vec![1; low.len()]))]
-        },
-    ),
     cases: &[
         Case { args: "f[3,4]", attrs: "low=[1,0] high=[0,2] value=0", domains: &[Real] },
         Case { args: "f[5]", attrs: "low=[2] high=[1] value=-1.5", domains: &[Real] },
@@ -249,11 +259,22 @@ pub const PAD: OpDef = OpDef {
         "x with `low` elements of `value` before and `high` after each axis",
         PadAttrs::FIELDS,
         lower::pad,
-        |_, _, _| None,
+        // Affine, not linear, when the value is not 0: the tangent is padded with 0.
+        Deriv::Rules(
+            |s, t| {
+                let a = PadAttrs::of(&s.attrs);
+                vec![t[0].map(|t| t.pad(&to_sizes(&a.low), &to_sizes(&a.high), 0.0))]
+            },
+            |s, ct, _| {
+                let (low, from) = (to_sizes(&PadAttrs::of(&s.attrs).low), s.args[0].dims());
+                let limits: Vec<usize> = low.iter().zip(from.iter()).map(|(a, n)| a + n).collect();
+                vec![ct[0].map(|g| g.slice(&low, &limits, &vec![1; low.len()]))]
+            },
+        ),
     )
 };
 
-/// See `doc`.
+/// The elements of axes in reverse order.
 pub const FLIP: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     infer: |cx| {
@@ -265,7 +286,11 @@ pub const FLIP: OpDef = OpDef {
         Case { args: "f[3,4]", attrs: "axes=[1]", domains: &[Real] },
         Case { args: "f[3,4,2]", attrs: "axes=[0,2]", domains: &[Real] },
     ],
-    ..base("flip", "the elements in reverse order along `axes`", FlipAttrs::FIELDS, lower::flip, |s, _, g| {
-        Some(g.flip(FlipAttrs::of(&s.attrs).axes.as_slice()))
-    })
+    ..base(
+        "flip",
+        "the elements in reverse order along `axes`",
+        FlipAttrs::FIELDS,
+        lower::flip,
+        Deriv::Linear(|s, _, g| Some(g.flip(FlipAttrs::of(&s.attrs).axes.as_slice()))),
+    )
 };

@@ -1,7 +1,7 @@
-//! Methods of [`Var`] that move and join elements.
+//! Moves and joins of elements as methods of [`Var`].
 
 use crate::error::Kind;
-use crate::nodes::build::axes::{Axes, split_at_axis, to_i64s};
+use crate::nodes::build::axes::{Axes, AxisSplit, split_at_axis, to_i64s};
 use crate::nodes::build::broadcast::broadcast_dims;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
@@ -10,8 +10,8 @@ use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, ToShapeAttrs, TransposeAttrs};
 
 impl<'g> Var<'g> {
-    /// The same elements in another shape. One dimension may be `usize::MAX`: it is computed. Beside a dimension of 0
-    /// that is an error, as in torch.
+    /// The same elements in row-major order, in shape `dims`. One dimension may be `usize::MAX`: it is computed. Beside
+    /// a dimension of 0 that is an error, as in torch. No copy is made.
     #[track_caller]
     pub fn reshape(self, dims: impl AsRef<[usize]>) -> Var<'g> {
         let mut dims = dims.as_ref().to_vec();
@@ -44,13 +44,13 @@ impl<'g> Var<'g> {
         self.g.emit1(Op::CHECKPOINT, &[self], &[])
     }
 
-    /// Axis `i` of the result is axis `perm[i]` of this.
+    /// The axes in another order: axis `i` of the result is axis `perm[i]` of this. `perm` names each axis once.
     #[track_caller]
     pub fn transpose(self, perm: &[usize]) -> Var<'g> {
         self.g.emit1(Op::TRANSPOSE, &[self], &TransposeAttrs { perm: to_i64s(perm) }.list())
     }
 
-    /// The last two axes exchanged.
+    /// The last two axes exchanged. A rank below 2 is an error.
     #[track_caller]
     pub fn t(self) -> Var<'g> {
         let r = self.rank();
@@ -62,7 +62,8 @@ impl<'g> Var<'g> {
         self.transpose(&perm)
     }
 
-    /// Repeats size-1 and missing leading dimensions up to `dims`.
+    /// Elements repeated along axes of size 1 and along missing leading axes, up to shape `dims`. It is an error if the
+    /// shape does not broadcast to `dims` as in NumPy.
     #[track_caller]
     pub fn broadcast(self, dims: impl AsRef<[usize]>) -> Var<'g> {
         if !self.is_some() || *self.dims() == *dims.as_ref() {
@@ -93,8 +94,8 @@ impl<'g> Var<'g> {
         summed.reshape(dims)
     }
 
-    /// Elements `starts[i]..limits[i]` in steps of `steps[i]` along each axis. A step beyond the limit is the same as
-    /// 1.
+    /// Elements `starts[i]..limits[i]` along each axis `i`, in steps of `steps[i]`. Each list has an entry for each
+    /// axis. Ranges beyond the axis and steps of 0 are errors.
     #[track_caller]
     pub fn slice(self, starts: &[usize], limits: &[usize], steps: &[usize]) -> Var<'g> {
         let mut a = SliceAttrs { starts: to_i64s(starts), limits: to_i64s(limits), steps: to_i64s(steps) };
@@ -108,7 +109,7 @@ impl<'g> Var<'g> {
         self.g.emit1(Op::SLICE, &[self], &a.list())
     }
 
-    /// Elements `start..start + len` along `axis`.
+    /// Elements `start..start + len` along `axis`. A range beyond the axis is an error.
     #[track_caller]
     pub fn narrow(self, axis: i64, start: usize, len: usize) -> Var<'g> {
         self.on_axis(Op::SLICE, axis, |a| {
@@ -120,13 +121,14 @@ impl<'g> Var<'g> {
         })
     }
 
-    /// Adds `low[i]` elements of `value` before and `high[i]` after axis `i`.
+    /// This with `low[i]` elements of `value` before and `high[i]` after each axis `i`. Each list has an entry for each
+    /// axis.
     #[track_caller]
     pub fn pad(self, low: &[usize], high: &[usize], value: f64) -> Var<'g> {
         self.g.emit1(Op::PAD, &[self], &PadAttrs { low: to_i64s(low), high: to_i64s(high), value }.list())
     }
 
-    /// The elements in reverse order along `axes`.
+    /// The elements in reverse order along `axes`: one, several, or `..` for all.
     #[track_caller]
     pub fn flip(self, axes: impl Axes) -> Var<'g> {
         match self.axes(Op::FLIP, axes) {
@@ -135,7 +137,7 @@ impl<'g> Var<'g> {
         }
     }
 
-    /// This and `rest`, one after another along `axis`.
+    /// This and `rest`, joined along `axis`. All have one type, and one shape but for `axis`.
     #[track_caller]
     pub fn concat(self, rest: &[Var<'g>], axis: i64) -> Var<'g> {
         self.on_axis(Op::CONCAT, axis, |axis| {
@@ -196,13 +198,15 @@ impl PadMode {
 }
 
 impl<'g> Var<'g> {
-    /// Zero above diagonal `k` of the last two axes (0: the main one, 1: the one above it).
+    /// The lower triangle of the last two axes: elements above diagonal `k` become 0 (0 is the main diagonal, 1 the one
+    /// above it). A rank below 2 is an error.
     #[track_caller]
     pub fn tril(self, k: i64) -> Var<'g> {
         self.triangle(Op::LE, k)
     }
 
-    /// Zero below diagonal `k` of the last two axes.
+    /// The upper triangle of the last two axes: elements below diagonal `k` become 0 (0 is the main diagonal, 1 the one
+    /// above it). A rank below 2 is an error.
     #[track_caller]
     pub fn triu(self, k: i64) -> Var<'g> {
         self.triangle(Op::GE, k)
@@ -249,7 +253,7 @@ impl<'g> Var<'g> {
         self.narrow(axis, cut, n - cut).concat(&[self.narrow(axis, 0, cut)], axis)
     }
 
-    /// The tensor repeated `times[i]` times along axis `i`.
+    /// The tensor repeated `times[i]` times along each axis `i`, as `torch.tile`. `times` has an entry for each axis.
     #[track_caller]
     pub fn tile(self, times: &[usize]) -> Var<'g> {
         let d = self.dims();
@@ -262,7 +266,8 @@ impl<'g> Var<'g> {
         let mut y = self;
         for (axis, &t) in times.iter().enumerate().filter(|(_, t)| **t != 1) {
             // One axis at a time: all at once would double the rank.
-            let (now, (outer, n, inner)) = (y.dims(), split_at_axis(&y.dims(), axis));
+            let now = y.dims();
+            let AxisSplit { outer, n, inner } = split_at_axis(&now, axis);
             let mut all = now.to_vec();
             all[axis] = n.saturating_mul(t);
             y = y.reshape([outer, 1, n * inner]).broadcast([outer, t, n * inner]).reshape(all);
@@ -273,7 +278,9 @@ impl<'g> Var<'g> {
         y
     }
 
-    /// Adds `low[i]` elements before and `high[i]` after axis `i`, continuing the tensor as `mode` says.
+    /// This with `low[i]` elements before and `high[i]` after each axis `i`, which continue the tensor as `mode` says.
+    /// A width that `mode` cannot fill is an error: n − 1 elements are the most for reflection of an axis of n, n for
+    /// circular padding.
     #[track_caller]
     pub fn pad_with(self, low: &[usize], high: &[usize], mode: PadMode) -> Var<'g> {
         let d = self.dims();

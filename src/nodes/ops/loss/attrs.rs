@@ -41,7 +41,7 @@ attrs! {
 attrs! {
     /// Attributes of losses of two operands of one shape.
     pub struct ReductionAttrs {
-        /// How the losses of the elements become one number.
+        /// How the losses of the elements are reduced.
         reduction: Reduction,
     }
 }

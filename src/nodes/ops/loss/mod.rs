@@ -15,7 +15,7 @@ use Domain::{Index, Real, Unit};
 use attrs::{CrossEntropyAttrs, CrossEntropyGradientAttrs, ReductionAttrs, SquaredErrorAttrs};
 use var::Reduction;
 
-const fn base(name: &'static str, doc: &'static str, arity: usize, attrs: &'static [Field]) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, arity: usize, attrs: &'static [Field], deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
@@ -23,7 +23,7 @@ const fn base(name: &'static str, doc: &'static str, arity: usize, attrs: &'stat
         attrs,
         flags: Flags::PURE,
         infer: |cx| cx.same_as(0),
-        deriv: Deriv::ViaDecompose,
+        deriv,
         decompose: None,
         lower: Lower::Expand,
         cost: |cx| 5 * cx.arg(0),
@@ -83,7 +83,7 @@ fn ce_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     vec![loss, None]
 }
 
-/// See `doc`.
+/// Cross entropy of each row of logits, with its log-sum-exp.
 pub const SOFTMAX_CROSS_ENTROPY: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::STATS),
     infer: |cx| {
@@ -92,7 +92,6 @@ pub const SOFTMAX_CROSS_ENTROPY: OpDef = OpDef {
         cx.result(dtype, &[n])?;
         cx.result(dtype, &[n])
     },
-    deriv: Deriv::Rules(ce_jvp, |s, ct, _| vec![ct[0].map(|g| ce_backward(s, s.outs[1], g)), None]),
     decompose: Some(ce_expand),
     cases: &[
         Case { args: "f[4,5] i32[4]", attrs: "ignore_index=-100 label_smoothing=0", domains: &[Real, Index(5)] },
@@ -111,6 +110,7 @@ pub const SOFTMAX_CROSS_ENTROPY: OpDef = OpDef {
         "loss = −Σ target·ln softmax(x) for each row, target = (1 − ε)·onehot(label) + ε/C, 0 where label = ignore_index; lse = ln Σ eˣ",
         2,
         CrossEntropyAttrs::FIELDS,
+        Deriv::Rules(ce_jvp, |s, ct, _| vec![ct[0].map(|g| ce_backward(s, s.outs[1], g)), None]),
     )
 };
 
@@ -125,7 +125,7 @@ fn ce_backward_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![columns(counted(s), x).select(dx, x.full_like(0.0))]
 }
 
-/// See `doc`.
+/// The cotangent of the logits of [`SOFTMAX_CROSS_ENTROPY`].
 pub const SOFTMAX_CROSS_ENTROPY_BACKWARD: OpDef = OpDef {
     infer: |cx| {
         let n = rows(cx)?;
@@ -154,10 +154,11 @@ pub const SOFTMAX_CROSS_ENTROPY_BACKWARD: OpDef = OpDef {
         "dx = (e^(x − lse) − target)·dloss, with the target of softmax_cross_entropy; 0 in ignored rows",
         4,
         CrossEntropyAttrs::FIELDS,
+        Deriv::ViaDecompose,
     )
 };
 
-/// See `doc`.
+/// [`SOFTMAX_CROSS_ENTROPY`] with the gradient of its sum, in one sweep.
 pub const CROSS_ENTROPY_GRADIENT: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::FUSED),
     infer: |cx| {
@@ -206,10 +207,11 @@ pub const CROSS_ENTROPY_GRADIENT: OpDef = OpDef {
         "loss and lse of softmax_cross_entropy, and the gradient of weight·Σ loss in the logits",
         2,
         CrossEntropyGradientAttrs::FIELDS,
+        Deriv::ViaDecompose,
     )
 };
 
-/// See `doc`.
+/// The squared error of two tensors with its gradient, in one sweep.
 pub const SQUARED_ERROR_GRADIENT: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::FUSED),
     infer: |cx| {
@@ -239,6 +241,7 @@ pub const SQUARED_ERROR_GRADIENT: OpDef = OpDef {
         "y = Σ (a − b)² or its mean, and weight·(a − b) + weight·(a − b)",
         2,
         SquaredErrorAttrs::FIELDS,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -261,7 +264,7 @@ fn reduced<'g>(s: &Site<'_, 'g>, loss: Var<'g>) -> Vec<Var<'g>> {
     }]
 }
 
-/// See `doc`.
+/// The squared error of two tensors.
 pub const MSE_LOSS: OpDef = OpDef {
     infer: pair,
     cost: each_arg,
@@ -274,14 +277,14 @@ pub const MSE_LOSS: OpDef = OpDef {
         Case { args: "f[3,5] f[3,5]", attrs: "reduction=mean", domains: &[Real] },
         Case { args: "f[1100] f[1100]", attrs: "reduction=sum", domains: &[Real] },
     ],
-    ..base("mse_loss", "y = (a − b)², each, averaged or summed", 2, ReductionAttrs::FIELDS)
+    ..base("mse_loss", "y = (a − b)², each, averaged or summed", 2, ReductionAttrs::FIELDS, Deriv::ViaDecompose)
 };
 
-/// See `doc`.
+/// Binary cross entropy of logits.
 pub const BCE_WITH_LOGITS: OpDef = OpDef {
     infer: pair,
     cost: |cx| 10 * cx.arg(0),
-    // The same number as in `doc`, in a form that is smooth at x = 0 (where the derivatives of max and |x| are
+    // The number in `doc`, in a form that is smooth at x = 0 (where the derivatives of max and |x| are
     // conventions, not σ(x) − y) and that loses nothing to cancellation where the loss is tiny.
     decompose: Some(|s| {
         let (x, y) = (s.args[0], s.args[1]);
@@ -297,5 +300,6 @@ pub const BCE_WITH_LOGITS: OpDef = OpDef {
         "−y·ln σ(x) − (1 − y)·ln(1 − σ(x)) = max(x, 0) − x·y + ln(1 + e^−|x|), each, averaged or summed",
         2,
         ReductionAttrs::FIELDS,
+        Deriv::ViaDecompose,
     )
 };

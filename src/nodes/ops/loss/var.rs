@@ -1,4 +1,4 @@
-//! Methods of [`Var`]: losses, with torch's options and defaults.
+//! Losses as methods of [`Var`], with torch's options and defaults.
 
 use crate::arena::Value;
 use crate::error::Kind;
@@ -8,7 +8,7 @@ use crate::nodes::ir::typed::choice;
 use crate::nodes::ops::loss::attrs::{CrossEntropyAttrs, ReductionAttrs};
 
 choice! {
-    /// How the losses of the elements become one number.
+    /// How the losses of the elements are reduced.
     #[derive(Default)]
     pub enum Reduction {
         /// Not at all.
@@ -28,7 +28,7 @@ pub struct CrossEntropy {
     pub ignore_index: i64,
     /// ε: the target is (1 − ε)·onehot + ε/classes.
     pub label_smoothing: f64,
-    /// How the losses of the rows become one number. The mean is over the rows that count, NaN if none does.
+    /// How the losses of the rows are reduced. The mean is over the rows that count, and NaN if none does.
     pub reduction: Reduction,
 }
 
@@ -47,8 +47,8 @@ impl Default for CrossEntropy {
 }
 
 impl<'g> Var<'g> {
-    /// The mean of −ln softmax(x)\[label\] over the rows whose label is not −100: [`Var::cross_entropy_with`] as torch
-    /// defaults it.
+    /// The mean of −ln softmax(x)\[label\] over the rows whose label is not −100: [`Var::cross_entropy_with`] with
+    /// torch's defaults.
     #[track_caller]
     pub fn cross_entropy(self, labels: Var<'g>) -> Var<'g> {
         self.cross_entropy_with(labels, CrossEntropy::default())
@@ -78,25 +78,26 @@ impl<'g> Var<'g> {
         }
     }
 
-    /// The mean of (a − b)².
+    /// The mean of (a − b)² over all elements.
     #[track_caller]
     pub fn mse(self, b: Var<'g>) -> Var<'g> {
         self.mse_with(b, Reduction::Mean)
     }
 
-    /// (a − b)², reduced.
+    /// (a − b)² of two tensors of one type and shape: each, averaged or summed.
     #[track_caller]
     pub fn mse_with(self, b: Var<'g>, reduction: Reduction) -> Var<'g> {
         self.g.emit1(Op::MSE_LOSS, &[self, b], &ReductionAttrs { reduction }.list())
     }
 
-    /// The mean of the binary cross entropy between σ(this) and `targets` in [0, 1].
+    /// The mean of the binary cross entropy between σ(this) and `targets`, which are in [0, 1].
     #[track_caller]
     pub fn bce_with_logits(self, targets: Var<'g>) -> Var<'g> {
         self.bce_with_logits_with(targets, Reduction::Mean)
     }
 
-    /// The binary cross entropy between σ(this) and `targets`, reduced.
+    /// The binary cross entropy between σ(this) and `targets`, which are in [0, 1]: each, averaged or summed. It is
+    /// computed from the logits, without overflow.
     #[track_caller]
     pub fn bce_with_logits_with(self, targets: Var<'g>, reduction: Reduction) -> Var<'g> {
         self.g.emit1(Op::BCE_WITH_LOGITS, &[self, targets], &ReductionAttrs { reduction }.list())

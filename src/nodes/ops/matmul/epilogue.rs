@@ -25,7 +25,7 @@ fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![a.act.apply(s.args[0].matmul_t(s.args[1], a.ta, a.tb) + s.args[2])]
 }
 
-/// See `doc`.
+/// A matrix product with bias and activation in its epilogue.
 pub const MATMUL_BIAS_ACT: OpDef = OpDef {
     name: "matmul_bias_act",
     doc: "y = act(a·b + bias), the bias along the last axis",
@@ -73,10 +73,10 @@ fn expand_gate<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![y, y.unbroadcast(&n[n.len() - 1..])]
 }
 
-/// See `doc`.
+/// A matrix product times the derivative of an activation, and a bias gradient.
 pub const MATMUL_DACT: OpDef = OpDef {
     name: "matmul_dact",
-    doc: "y = (a·b)·act'(x), x not needed where r = act(x): 0 unless r > 0 for relu, times 1 − r² for tanh, r(1 − r) for sigmoid; or (a·b)·r; and the sum of y along all axes but the last",
+    doc: "y = (a·b)·act'(x), from (a, b, r) with r = act(x): act' is 1 where r > 0 for relu, 1 − r² for tanh, r(1 − r) for sigmoid; `mul`: y = (a·b)·r; also the sum of y over all axes but the last",
     arity: Arity::Exactly(3),
     attrs: MatmulDactAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),

@@ -1,4 +1,4 @@
-//! A product with a low-rank correction, which is added to the product in its own bytes.
+//! A product with a low-rank correction (LoRA), which is added in place.
 
 use super::lower;
 use crate::ensure;
@@ -42,10 +42,10 @@ fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![y + times(low, 3) * scale, low]
 }
 
-/// See `doc`.
+/// A matrix product with a low-rank correction.
 pub const LORA_MATMUL: OpDef = OpDef {
     name: "lora_matmul",
-    doc: "y = x·w + bias + scale·(x·a)·b, from (x, w, a, b[, bias]), with `transposed` of wᵀ, aᵀ and bᵀ; also x·a, which the derivatives of b read",
+    doc: "y = x·w + bias + scale·(x·a)·b, from (x, w, a, b[, bias]), with wᵀ, aᵀ and bᵀ if `transposed`; also x·a, which the derivative of b reads",
     arity: Arity::Between(4, 5),
     attrs: LoraMatmulAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),

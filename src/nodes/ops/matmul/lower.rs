@@ -144,12 +144,12 @@ pub fn lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     push_product(cx, g, &reads[..2 + usize::from(g.bias)], Buf::Out(0), flops(&g))
 }
 
-/// The operands of a product that all units read: B, and an A that lies by columns.
+/// The operands of a product that all units read whole, as bits: B, and A if it is column-major.
 pub fn whole(g: &Gemm) -> u64 {
     2 | u64::from(g.a.col != 1)
 }
 
-/// [`whole`] where units are columns: A, and a B that does not lie by columns.
+/// [`whole`] where units are columns: A, and B unless it is column-major.
 fn whole_columns(g: &Gemm) -> u64 {
     1 | u64::from(g.b.row != 1) << 1
 }

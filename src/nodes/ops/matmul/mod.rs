@@ -61,7 +61,7 @@ pub fn flops(cx: &CostCx<'_>) -> u64 {
     2 * k as u64 * cx.out()
 }
 
-/// See `doc`.
+/// The matrix product.
 pub const MATMUL: OpDef = OpDef {
     name: "matmul",
     doc: "y[.., i, j] = Σₖ a[.., i, k]·b[.., k, j], with either operand's last two axes exchanged first; leading axes broadcast",
@@ -132,7 +132,7 @@ fn dot_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![a.matmul_t(b, false, true).reshape(&dims)]
 }
 
-/// See `doc`.
+/// XLA's general product, `DotGeneral`.
 pub const DOT_GENERAL: OpDef = OpDef {
     name: "dot_general",
     doc: "XLA's product: batch axes, then free axes of a, then free axes of b; contracted axes are summed",

@@ -1,27 +1,33 @@
-//! Methods of [`Var`]: matrix products.
+//! Matrix products as methods of [`Var`].
 
-use crate::nodes::build::axes::to_i64s;
+use crate::nodes::build::axes::from_front;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::matmul::attrs::{DotGeneralAttrs, MatmulAttrs};
 
 impl<'g> Var<'g> {
-    /// Matrix product of the last two axes; leading axes broadcast.
+    /// The matrix product of the last two axes: `[.., m, k]` by `[.., k, n]` gives `[.., m, n]`; leading axes
+    /// broadcast. Both operands have rank 2 or more and one type, `f32` or `f64`.
     #[track_caller]
     pub fn matmul(self, b: Var<'g>) -> Var<'g> {
         self.matmul_t(b, false, false)
     }
 
-    /// Matrix product with either operand's last two axes exchanged first.
+    /// As [`Var::matmul`], with the last two axes of this exchanged first if `ta`, and those of `b` if `tb`. No copy is
+    /// made.
     #[track_caller]
     pub fn matmul_t(self, b: Var<'g>, ta: bool, tb: bool) -> Var<'g> {
         self.g.emit1(Op::MATMUL, &[self, b], &MatmulAttrs { ta, tb }.list())
     }
 
-    /// XLA's general product: batch axes, then free axes of this, then free axes of `b`.
+    /// XLA's `DotGeneral`. `batch` and `contract` name axes of this and of `b`, in pairs of equal sizes; negative ones
+    /// count from the end. The result has the batch axes, then the free axes of this, then the free axes of `b`;
+    /// contracted axes are summed. Both operands are `f32` or `f64`.
     #[track_caller]
-    pub fn dot_general(self, b: Var<'g>, batch: [&[usize]; 2], contract: [&[usize]; 2]) -> Var<'g> {
-        let ([batch_a, batch_b], [contract_a, contract_b]) = (batch.map(to_i64s), contract.map(to_i64s));
+    pub fn dot_general(self, b: Var<'g>, batch: [&[i64]; 2], contract: [&[i64]; 2]) -> Var<'g> {
+        let axes = |x: Var<'g>, list: &[i64]| list.iter().map(|&a| from_front(a, x.rank())).collect();
+        let (batch_a, batch_b) = (axes(self, batch[0]), axes(b, batch[1]));
+        let (contract_a, contract_b) = (axes(self, contract[0]), axes(b, contract[1]));
         let axes = DotGeneralAttrs { batch_a, batch_b, contract_a, contract_b };
         self.g.emit1(Op::DOT_GENERAL, &[self, b], &axes.list())
     }

@@ -47,7 +47,7 @@ pub fn residual_rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
     residual(cx, kernel)
 }
 
-/// The sum, if it is read, then y and its statistics. The first of them may lie over x or res.
+/// The sum, if it is read, then y and its statistics. The first of them may overwrite x or res.
 fn residual(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
     let LayerNorm { rows, n, eps, .. } = rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
     let p = Residual { rows, n, eps, bias: cx.args() == 5, keep: cx.used[1] };

@@ -15,12 +15,12 @@ use Domain::{Positive, Real};
 attrs! {
     /// Attributes of a norm, with or without a residual.
     pub struct NormAttrs {
-        /// What is added to the variance or the mean square.
+        /// The term added to the variance or to the mean square.
         eps: f64,
     }
 }
 
-/// Asks that eps is not negative.
+/// Checks that eps is not negative.
 pub(super) fn check_eps(eps: f64) -> Result<(), String> {
     ensure!(eps >= 0.0, "eps is {eps}; it must not be negative");
     Ok(())
@@ -82,7 +82,7 @@ fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<V
     if all.is_empty() { vec![None; 3] } else { all.into_iter().map(Some).collect() }
 }
 
-/// See `doc`.
+/// Layer normalisation over the last axis, with its statistics.
 pub const LAYER_NORM: OpDef = OpDef {
     name: "layer_norm",
     doc: "y = γ(x − mean)·rstd + β over the last axis, rstd = 1/√(var + eps) with the biased variance; also mean and rstd",
@@ -121,7 +121,7 @@ fn backward_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![dx, (dy * hat).unbroadcast(&n), dy.unbroadcast(&n)]
 }
 
-/// See `doc`.
+/// The cotangents of all operands of [`LAYER_NORM`].
 pub const LAYER_NORM_BACKWARD: OpDef = OpDef {
     name: "layer_norm_backward",
     doc: "dx = rstd(γdy − mean(γdy) − x̂·mean(x̂⊙γdy)), dγ = Σ dy⊙x̂, dβ = Σ dy, from (dy, x, γ, mean, rstd); x̂ = (x − mean)·rstd",

@@ -1,7 +1,6 @@
 //! A sum and its norm in one sweep, as between the blocks of a transformer.
 //!
-//! The sum is a result too: nets that normalise first use it, and so do the derivatives. It is written only if it is
-//! read.
+//! The sum is the second result: pre-norm networks and the derivatives read it. It is written only if it is read.
 
 use super::lower;
 use crate::nodes::ir::builder::Var;
@@ -48,7 +47,7 @@ const CASES: &[Case] = &[
     Case { args: "f[150,33] f[150,33] f[33] f[33] f[33]", attrs: "eps=0.00001", domains: &[Real] },
 ];
 
-/// See `doc`.
+/// A sum and its layer normalisation.
 pub const RESIDUAL_LAYER_NORM: OpDef = OpDef {
     name: "residual_layer_norm",
     doc: "y = layer_norm of s = (x + bias) + res, from (x, res[, bias], γ, β); also s, mean and rstd",
@@ -63,11 +62,12 @@ pub const RESIDUAL_LAYER_NORM: OpDef = OpDef {
     cases: CASES,
 };
 
-/// See `doc`.
+/// A sum and its normalisation by the root mean square.
 pub const RESIDUAL_RMS_NORM: OpDef = OpDef {
     name: "residual_rms_norm",
     doc: "y = rms_norm of s = (x + bias) + res, from (x, res[, bias], γ, β); also s and rstd",
     infer: |cx| infer(cx, 1),
+    deriv: Deriv::ViaDecompose,
     decompose: Some(|s| expand(s, Op::RMS_NORM)),
     lower: Lower::Kernel(lower::residual_rms_norm),
     cost: |cx| 7 * cx.arg(0),

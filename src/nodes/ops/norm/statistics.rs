@@ -1,8 +1,8 @@
 //! The other normalisations: by the root mean square of the last axis (with a backward op in one sweep), by groups of
 //! channels, and by batch.
 //!
-//! Channels are axis 1, as in torch. Groups go through layer normalisation, whose rows they are; batches through
-//! reductions, which fuse.
+//! Channels are axis 1, as in torch. Group norm decomposes into layer normalisation of one row for each group; batch
+//! norm into reductions, which fuse.
 
 use super::lower;
 use crate::ensure;
@@ -18,7 +18,7 @@ attrs! {
     pub struct GroupNormAttrs {
         /// The number of runs of channels.
         groups: i64,
-        /// What is added to the variance.
+        /// The term added to the variance.
         eps: f64,
     }
 }
@@ -43,7 +43,7 @@ fn rms_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Opti
     if all.is_empty() { vec![None; 3] } else { all.into_iter().map(Some).collect() }
 }
 
-/// See `doc`.
+/// Normalisation by the root mean square of the last axis.
 pub const RMS_NORM: OpDef = OpDef {
     name: "rms_norm",
     doc: "y = γ·x·rstd + β over the last axis, rstd = 1/√(mean(x²) + eps); also rstd",
@@ -79,7 +79,7 @@ fn rms_backward_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![dx, (dy * x * r).unbroadcast(&n), dy.unbroadcast(&n)]
 }
 
-/// See `doc`.
+/// The cotangents of all operands of [`RMS_NORM`].
 pub const RMS_NORM_BACKWARD: OpDef = OpDef {
     name: "rms_norm_backward",
     doc: "dx = r(γdy − x·r²·mean(x⊙γdy)), dγ = Σ dy⊙x·r, dβ = Σ dy, from (dy, x, γ, r)",
@@ -138,10 +138,10 @@ fn group_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![y, mean.reshape([d[0], groups]), rstd.reshape([d[0], groups])]
 }
 
-/// See `doc`.
+/// Normalisation of groups of channels of each sample.
 pub const GROUP_NORM: OpDef = OpDef {
     name: "group_norm",
-    doc: "y = γ(x − mean)·rstd + β, mean and rstd of each of `groups` runs of channels of each sample; also both, [N, groups]",
+    doc: "y = γ(x − mean)·rstd + β with the statistics of each of `groups` runs of channels of each sample; also mean and rstd, [N, groups]",
     arity: Arity::Exactly(3),
     attrs: GroupNormAttrs::FIELDS,
     flags: Flags::PURE,
@@ -176,10 +176,10 @@ fn batch_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![d * per_channel(scale, x) + per_channel(s.args[2], x), mean, var]
 }
 
-/// See `doc`.
+/// Normalisation of each channel over the batch, with its statistics.
 pub const BATCH_NORM: OpDef = OpDef {
     name: "batch_norm",
-    doc: "y = γ(x − mean)/√(var + eps) + β, mean and biased variance of each channel over all other axes; also both",
+    doc: "y = γ(x − mean)/√(var + eps) + β with the mean and the biased variance of each channel over all other axes; also both statistics",
     arity: Arity::Exactly(3),
     attrs: NormAttrs::FIELDS,
     flags: Flags::PURE,

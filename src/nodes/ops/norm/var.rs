@@ -8,14 +8,15 @@ use crate::nodes::ops::norm::NormAttrs;
 use crate::nodes::ops::norm::statistics::GroupNormAttrs;
 
 impl<'g> Var<'g> {
-    /// Layer normalisation over the trailing axes that `gamma` and `beta` have, as `torch.nn.LayerNorm`.
+    /// Layer normalisation, as `torch.nn.LayerNorm`: γ(x − mean)/√(var + eps) + β with the biased variance, over the
+    /// trailing axes that `gamma` and `beta` have. All are `f32` or all `f64`.
     #[track_caller]
     pub fn layer_norm(self, gamma: Var<'g>, beta: Var<'g>, eps: f64) -> Var<'g> {
         self.trailing_norm(Op::LAYER_NORM, gamma, beta, eps)
     }
 
-    /// Root-mean-square normalisation over the trailing axes that `gamma` and `beta` have, as `torch.nn.RMSNorm` with a
-    /// bias.
+    /// Normalisation by the root mean square, as `torch.nn.RMSNorm` with a bias: γx/√(mean(x²) + eps) + β, over the
+    /// trailing axes that `gamma` and `beta` have.
     #[track_caller]
     pub fn rms_norm(self, gamma: Var<'g>, beta: Var<'g>, eps: f64) -> Var<'g> {
         self.trailing_norm(Op::RMS_NORM, gamma, beta, eps)
@@ -38,16 +39,17 @@ impl<'g> Var<'g> {
         self.g.emit1(op, &args, &NormAttrs { eps }.list()).reshape(d)
     }
 
-    /// Normalisation of `groups` runs of channels (axis 1) of each sample, as `torch.nn.GroupNorm`; `gamma` and `beta`
-    /// have a value for each channel.
+    /// Normalisation of each of `groups` runs of channels (axis 1) of each sample, as `torch.nn.GroupNorm`. `gamma` and
+    /// `beta` have an element for each channel. `groups` must divide the channels.
     #[track_caller]
     pub fn group_norm(self, groups: usize, gamma: Var<'g>, beta: Var<'g>, eps: f64) -> Var<'g> {
         let attrs = GroupNormAttrs { groups: i64::try_from(groups).unwrap_or(i64::MAX), eps };
         self.g.emit1(Op::GROUP_NORM, &[self, gamma, beta], &attrs.list())
     }
 
-    /// Normalisation of each channel (axis 1) over the batch: y, the mean and the biased variance. See
-    /// [`crate::nn::batch_norm`] for the layer.
+    /// Normalisation of each channel (axis 1) over the batch and the other axes: y, then the mean and the biased
+    /// variance of each channel. `gamma` and `beta` have an element for each channel. [`crate::nn::batch_norm`] is the
+    /// layer with moving averages.
     #[track_caller]
     pub fn batch_norm(self, gamma: Var<'g>, beta: Var<'g>, eps: f64) -> [Var<'g>; 3] {
         let all = self.g.emit(Op::BATCH_NORM, &[self, gamma, beta], &NormAttrs { eps }.list());

@@ -9,7 +9,7 @@ use crate::nodes::ir::typed::attrs;
 attrs! {
     /// Attributes of `sgd`.
     pub struct SgdAttrs {
-        /// L2 penalty.
+        /// The L2 penalty: this times the param is added to the gradient.
         weight_decay: f64,
     }
 }
@@ -17,13 +17,13 @@ attrs! {
 attrs! {
     /// Attributes of `sgd_momentum`.
     pub struct SgdMomentumAttrs {
-        /// μ.
+        /// The factor μ of the momentum buffer.
         momentum: f64,
-        /// The part of the gradient that the buffer does not take.
+        /// The share of the gradient that does not enter the buffer.
         dampening: f64,
-        /// Whether the step looks ahead along the buffer.
+        /// Whether the momentum is Nesterov's.
         nesterov: bool,
-        /// L2 penalty.
+        /// The L2 penalty: this times the param is added to the gradient.
         weight_decay: f64,
     }
 }
@@ -118,7 +118,7 @@ impl MatmulAdamAttrs {
 }
 
 impl SgdMomentumAttrs {
-    /// Checks that the rule can take these numbers.
+    /// Checks the ranges of these numbers.
     pub fn check(&self) -> Result<(), String> {
         let &SgdMomentumAttrs { momentum, dampening, nesterov, .. } = self;
         ensure!(momentum > 0.0, "momentum is {momentum}; without momentum there is sgd");
@@ -128,7 +128,7 @@ impl SgdMomentumAttrs {
 }
 
 impl AdamAttrs {
-    /// Checks that the rule can take these numbers.
+    /// Checks the ranges of these numbers.
     pub fn check(&self) -> Result<(), String> {
         for (name, beta) in [("beta1", self.beta1), ("beta2", self.beta2)] {
             ensure!((0.0..1.0).contains(&beta), "{name} is {beta}; it must lie in [0, 1)");

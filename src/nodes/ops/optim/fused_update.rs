@@ -31,7 +31,7 @@ pub fn step_of(op: Op) -> Option<Op> {
     BEHIND.iter().find(|b| b.1 == op).map(|b| b.0)
 }
 
-const fn base(name: &'static str, doc: &'static str, least: usize, attrs: &'static [Field]) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, least: usize, attrs: &'static [Field], deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
@@ -39,7 +39,7 @@ const fn base(name: &'static str, doc: &'static str, least: usize, attrs: &'stat
         attrs,
         flags: Flags::PURE.and(Flags::FUSED),
         infer: |cx| cx.same_as(2),
-        deriv: Deriv::ViaDecompose,
+        deriv,
         decompose: None,
         lower: Lower::Kernel(lower::behind_product),
         cost: |cx| flops(cx) + 4 * cx.out(),
@@ -69,17 +69,17 @@ fn operands(cx: &mut Infer<'_>, tensors: usize, counts: bool) -> Result<(), Stri
     (2..lr).try_for_each(|i| cx.same_as(i))
 }
 
-/// The product, and step `op` with attributes `attrs` by it.
-fn apart<'g>(s: &Site<'_, 'g>, op: Op, attrs: &[Attr<'_>]) -> Vec<Var<'g>> {
+/// The product, then step `op` with attributes `attrs` by it.
+fn decompose<'g>(s: &Site<'_, 'g>, op: Op, attrs: &[Attr<'_>]) -> Vec<Var<'g>> {
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&s.attrs);
     let gradient = s.args[0].matmul_t(s.args[1], ta, tb);
     s.g.emit(op, &[&[s.args[2], gradient], &s.args[3..]].concat(), attrs).into()
 }
 
-/// See `doc`.
+/// [`SGD`](super::SGD) by a gradient that is a product.
 pub const MATMUL_SGD: OpDef = OpDef {
     infer: |cx| operands(cx, 1, false),
-    decompose: Some(|s| apart(s, Op::SGD, &MatmulSgdAttrs::of(&s.attrs).step().list())),
+    decompose: Some(|s| decompose(s, Op::SGD, &MatmulSgdAttrs::of(&s.attrs).step().list())),
     cases: &[
         Case { args: "f[6,5] f[6,7] f[5,7] f[]", attrs: "ta=true tb=false weight_decay=0", domains: PLAIN },
         Case { args: "f[9,50] f[9,140] f[50,140] f[]", attrs: "ta=true tb=false weight_decay=0.1", domains: PLAIN },
@@ -90,21 +90,22 @@ pub const MATMUL_SGD: OpDef = OpDef {
     ],
     ..base(
         "matmul_sgd",
-        "p' = p − lr·(a·b + weight_decay·p), from (a, b, p, lr): the step of plain SGD by a gradient that is a product; a last operand scales that",
+        "p' = p − lr·(a·b + weight_decay·p), from (a, b, p, lr): a step of SGD by the gradient a·b; one more scalar operand multiplies the gradient",
         4,
         MatmulSgdAttrs::FIELDS,
+        Deriv::ViaDecompose,
     )
 };
 
 const PLAIN: &[Domain] = &[Real, Real, Real, Positive];
 
-/// See `doc`.
+/// [`SGD_MOMENTUM`](super::SGD_MOMENTUM) by a gradient that is a product.
 pub const MATMUL_SGD_MOMENTUM: OpDef = OpDef {
     infer: |cx| {
         MatmulSgdMomentumAttrs::of(&cx.attrs).step().check()?;
         operands(cx, 2, true)
     },
-    decompose: Some(|s| apart(s, Op::SGD_MOMENTUM, &MatmulSgdMomentumAttrs::of(&s.attrs).step().list())),
+    decompose: Some(|s| decompose(s, Op::SGD_MOMENTUM, &MatmulSgdMomentumAttrs::of(&s.attrs).step().list())),
     cost: |cx| flops(cx) + 6 * cx.out(),
     cases: &[
         Case {
@@ -125,19 +126,20 @@ pub const MATMUL_SGD_MOMENTUM: OpDef = OpDef {
     ],
     ..base(
         "matmul_sgd_momentum",
-        "p', buf' = sgd_momentum(p, a·b, buf, lr, t), from (a, b, p, buf, lr, t): the step by a gradient that is a product; a last operand scales that",
+        "p', buf' = sgd_momentum(p, a·b, buf, lr, t), from (a, b, p, buf, lr, t): a step by the gradient a·b; one more scalar operand multiplies the gradient",
         6,
         MatmulSgdMomentumAttrs::FIELDS,
+        Deriv::ViaDecompose,
     )
 };
 
-/// See `doc`.
+/// [`ADAM`](super::ADAM) by a gradient that is a product.
 pub const MATMUL_ADAM: OpDef = OpDef {
     infer: |cx| {
         MatmulAdamAttrs::of(&cx.attrs).step().check()?;
         operands(cx, 3, true)
     },
-    decompose: Some(|s| apart(s, Op::ADAM, &MatmulAdamAttrs::of(&s.attrs).step().list())),
+    decompose: Some(|s| decompose(s, Op::ADAM, &MatmulAdamAttrs::of(&s.attrs).step().list())),
     cost: |cx| flops(cx) + 14 * cx.out(),
     cases: &[
         Case {
@@ -158,9 +160,10 @@ pub const MATMUL_ADAM: OpDef = OpDef {
     ],
     ..base(
         "matmul_adam",
-        "p', m', v' = adam(p, a·b, m, v, lr, t), from (a, b, p, m, v, lr, t): the step by a gradient that is a product; a last operand scales that",
+        "p', m', v' = adam(p, a·b, m, v, lr, t), from (a, b, p, m, v, lr, t): a step by the gradient a·b; one more scalar operand multiplies the gradient",
         7,
         MatmulAdamAttrs::FIELDS,
+        Deriv::ViaDecompose,
     )
 };
 

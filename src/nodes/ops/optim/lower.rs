@@ -71,8 +71,8 @@ pub fn step(cx: &mut LowerCx<'_>) -> Result<(), String> {
     step_call(cx, rule, (params, len), cx.flops(), &reads)
 }
 
-/// `matmul_sgd`, `matmul_sgd_momentum`, `matmul_adam`. The step takes the gradient tile by tile where it can; plain SGD
-/// takes it from registers. Else, or where sums are long, the gradient lies in memory between two calls.
+/// `matmul_sgd`, `matmul_sgd_momentum`, `matmul_adam`. The step reads the gradient tile by tile where it can; plain SGD
+/// reads it from registers. Otherwise, or where sums are long, the gradient is in memory between two calls.
 pub fn behind_product(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let op = step_of(cx.op()).ok_or("not a step behind a product")?;
     let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..dense::product(cx)? });
@@ -92,7 +92,7 @@ pub fn behind_product(cx: &mut LowerCx<'_>) -> Result<(), String> {
         };
         return product_call(cx, &g, (kernel, words), 1, scratch);
     }
-    // Blocks need all of k. Where k is longer than a side, each thread would need more memory than the gradient takes.
+    // Blocks need all of k. Where k is longer than a side, each thread would need more memory than the gradient.
     if feeds && g.k <= g.m.min(g.n) {
         let scratch = if dtype == DType::F32 { g.sink_scratch::<f32>() } else { g.sink_scratch::<f64>() };
         words.extend(&rule.words);

@@ -19,7 +19,7 @@ use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDe
 use Domain::{Count, Positive, Real};
 use attrs::{AdamAttrs, SgdAttrs, SgdMomentumAttrs};
 
-const fn base(name: &'static str, doc: &'static str, least: usize, attrs: &'static [Field]) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, least: usize, attrs: &'static [Field], deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
@@ -27,7 +27,7 @@ const fn base(name: &'static str, doc: &'static str, least: usize, attrs: &'stat
         attrs,
         flags: Flags::PURE,
         infer: |cx| cx.same_as(0),
-        deriv: Deriv::ViaDecompose,
+        deriv,
         decompose: None,
         lower: Lower::Expand,
         cost: |cx| 4 * elements(cx, 2, 1),
@@ -117,7 +117,7 @@ fn decayed<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
     if decay == 0.0 { g } else { g + p * decay }
 }
 
-/// See `doc`.
+/// A step of stochastic gradient descent without momentum.
 pub const SGD: OpDef = OpDef {
     infer: |cx| tensors(cx, 2, false),
     decompose: Some(|s| {
@@ -136,9 +136,10 @@ pub const SGD: OpDef = OpDef {
     lower: Lower::Kernel(lower::step),
     ..base(
         "sgd",
-        "p' = p − lr·(g + weight_decay·p), from (p, g) of each param, lr; a last operand scales g",
+        "p' = p − lr·(g + weight_decay·p), from (p, g) of each param, lr; one more scalar operand multiplies g",
         3,
         SgdAttrs::FIELDS,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -154,7 +155,7 @@ fn momentum_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     })
 }
 
-/// See `doc`.
+/// A step of stochastic gradient descent with momentum.
 pub const SGD_MOMENTUM: OpDef = OpDef {
     infer: |cx| {
         SgdMomentumAttrs::of(&cx.attrs).check()?;
@@ -182,9 +183,10 @@ pub const SGD_MOMENTUM: OpDef = OpDef {
     lower: Lower::Kernel(lower::step),
     ..base(
         "sgd_momentum",
-        "d = g + weight_decay·p; buf' = d if t = 1, momentum·buf + (1 − dampening)·d else; p' = p − lr·buf' (nesterov: p − lr·(d + momentum·buf')), from (p, g, buf) of each param, lr, t; a last operand scales g",
+        "d = g + weight_decay·p; buf' = d if t = 1, momentum·buf + (1 − dampening)·d else; p' = p − lr·buf' (nesterov: p − lr·(d + momentum·buf')), from (p, g, buf) of each param, lr, t; one more scalar operand multiplies g",
         5,
         SgdMomentumAttrs::FIELDS,
+        Deriv::ViaDecompose,
     )
 };
 
@@ -208,7 +210,7 @@ fn adam_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     })
 }
 
-/// See `doc`.
+/// A step of Adam or AdamW.
 pub const ADAM: OpDef = OpDef {
     infer: |cx| {
         AdamAttrs::of(&cx.attrs).check()?;
@@ -241,8 +243,9 @@ pub const ADAM: OpDef = OpDef {
     lower: Lower::Kernel(lower::step),
     ..base(
         "adam",
-        "m' = β₁m + (1 − β₁)g, v' = β₂v + (1 − β₂)g², p' = p − lr/(1 − β₁ᵗ)·m'/(√v'/√(1 − β₂ᵗ) + eps); weight_decay·p joins g, or p shrinks by lr·weight_decay first if decoupled; from (p, g, m, v) of each param, lr, t; a last operand scales g",
+        "m' = β₁m + (1 − β₁)g, v' = β₂v + (1 − β₂)g², p' = p − lr/(1 − β₁ᵗ)·m'/(√v'/√(1 − β₂ᵗ) + eps); weight_decay·p joins g, or p shrinks by lr·weight_decay first if decoupled; from (p, g, m, v) of each param, lr, t; one more scalar operand multiplies g",
         6,
         AdamAttrs::FIELDS,
+        Deriv::ViaDecompose,
     )
 };

@@ -1,4 +1,4 @@
-//! Methods of [`Var`]: optimiser steps, with torch's options and defaults.
+//! Optimiser steps as methods of [`Var`], with torch's options and defaults.
 
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
@@ -7,22 +7,22 @@ use crate::nodes::ops::optim::attrs::{AdamAttrs, SgdAttrs, SgdMomentumAttrs};
 /// Options of [`Var::sgd_step`] and [`Var::sgd_momentum_step`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sgd {
-    /// μ.
+    /// The factor μ of the momentum buffer.
     pub momentum: f64,
-    /// The part of the gradient that the buffer does not take.
+    /// The share of the gradient that does not enter the momentum buffer.
     pub dampening: f64,
-    /// Whether the step looks ahead along the buffer.
+    /// Whether the momentum is Nesterov's.
     pub nesterov: bool,
-    /// L2 penalty.
+    /// The L2 penalty: this times the param is added to the gradient.
     pub weight_decay: f64,
 }
 
 /// Options of [`Var::adam_step`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adam {
-    /// Decays of the first and the second moment.
+    /// Decay rates of the first and the second moment, in [0, 1).
     pub betas: [f64; 2],
-    /// Added to the denominator.
+    /// Added to the denominator, for numerical stability.
     pub eps: f64,
     /// Weight decay.
     pub weight_decay: f64,
@@ -37,13 +37,15 @@ impl Default for Adam {
 }
 
 impl<'g> Var<'g> {
-    /// The param after a step along `g` at rate `lr` (a scalar), without momentum.
+    /// The param after a step of SGD without momentum: p − lr·(g + weight_decay·p). `lr` is a scalar of the param's
+    /// type. Of `opt`, only the weight decay is used; [`Var::sgd_momentum_step`] has momentum.
     #[track_caller]
     pub fn sgd_step(self, g: Var<'g>, lr: Var<'g>, opt: Sgd) -> Var<'g> {
         self.g.emit1(Op::SGD, &[self, g, lr], &SgdAttrs { weight_decay: opt.weight_decay }.list())
     }
 
-    /// The param and the momentum buffer after step `t` (an `i64` scalar, from 1).
+    /// The param and the momentum buffer after step `t` of SGD, as `torch.optim.SGD`. `t` is an `i64` scalar that
+    /// counts from 1; in step 1 the buffer is the gradient. The momentum must be above 0.
     #[track_caller]
     pub fn sgd_momentum_step(self, g: Var<'g>, buf: Var<'g>, lr: Var<'g>, t: Var<'g>, opt: Sgd) -> [Var<'g>; 2] {
         let Sgd { momentum, dampening, nesterov, weight_decay } = opt;
@@ -52,7 +54,8 @@ impl<'g> Var<'g> {
         [all[0], all[1]]
     }
 
-    /// The param and both moments after step `t` (an `i64` scalar, from 1) of Adam or AdamW.
+    /// The param and both moments after step `t` of Adam, or of AdamW if `opt.decoupled`, by torch's formulas. `t` is
+    /// an `i64` scalar that counts from 1.
     #[track_caller]
     pub fn adam_step(self, g: Var<'g>, moments: [Var<'g>; 2], lr: Var<'g>, t: Var<'g>, opt: Adam) -> [Var<'g>; 3] {
         let Adam { betas: [beta1, beta2], eps, weight_decay, decoupled } = opt;

@@ -1,5 +1,5 @@
-//! Activations with their derivatives. A training step uses them where only the derivative needs the operand: the slope
-//! takes over the operand's bytes, and the way back is one product.
+//! Activations with their derivatives. A training step uses them where only the derivative needs the operand: the
+//! derivative overwrites the operand, and the backward half multiplies once.
 
 use super::lower;
 use crate::nodes::ir::builder::Var;
@@ -9,7 +9,7 @@ use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;
 use Domain::Real;
 
 choice! {
-    /// An activation that [`ACT_WITH_GRAD`] knows.
+    /// An activation that [`ACT_WITH_GRAD`] computes.
     pub enum Curve {
         /// With the error function.
         Gelu = "gelu",
@@ -43,7 +43,7 @@ impl Curve {
     }
 }
 
-/// See `doc`.
+/// An activation and its derivative.
 pub const ACT_WITH_GRAD: OpDef = OpDef {
     name: "act_with_grad",
     doc: "y = act(x) and act'(x), with one exponential for both",

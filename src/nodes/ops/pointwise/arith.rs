@@ -1,4 +1,4 @@
-//! Arithmetic on elements, with the conventions at ties, kinks and zeros.
+//! Elementwise arithmetic, with the conventions at ties, kinks and zeros.
 
 use crate::ensure;
 use crate::kernels::tile::TileOp;
@@ -59,23 +59,23 @@ const POSITIVE2: &[Case] = &[
     Case { args: "f[1100] f[1100]", attrs: "", domains: &[Positive] },
 ];
 
-/// See `doc`.
+/// The sum of two tensors.
 pub const ADD: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::COMMUTES),
     ..base("add", "y = a + b", 2, TileOp::Add, Deriv::Linear(|_, _, g| Some(g)))
 };
 
-/// See `doc`.
+/// The difference of two tensors.
 pub const SUB: OpDef =
     base("sub", "y = a − b", 2, TileOp::Sub, Deriv::Linear(|_, i, g| Some(if i == 0 { g } else { -g })));
 
-/// See `doc`.
+/// The product of two tensors, element by element.
 pub const MUL: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::COMMUTES),
     ..base("mul", "y = a·b", 2, TileOp::Mul, Deriv::Multilinear(|s, i, g| Some(g * s.args[1 - i])))
 };
 
-/// See `doc`.
+/// The quotient of two tensors, element by element.
 pub const DIV: OpDef = OpDef {
     cases: &[
         Case { args: "f[3,5] f[3,5]", attrs: "", domains: &[Real, Positive] },
@@ -93,7 +93,7 @@ pub const DIV: OpDef = OpDef {
     )
 };
 
-/// The part of `t` that goes through operand `i`: all where that is the extreme alone, half at a tie, an exact 0
+/// The part of `t` that goes through operand `i`: all of it where that operand wins, half at a tie, an exact 0
 /// elsewhere. The parts sum to `t`.
 fn share<'g>(s: &Site<'_, 'g>, i: usize, larger: bool, t: Var<'g>) -> Var<'g> {
     let (mine, other) = (s.args[i], s.args[1 - i]);
@@ -113,7 +113,7 @@ fn extreme_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool], larg
     (0..2).map(|i| ct[0].filter(|_| want[i]).map(|g| share(s, i, larger, g))).collect()
 }
 
-/// See `doc`.
+/// The larger of two elements.
 pub const MAX: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::COMMUTES),
     ..base(
@@ -125,7 +125,7 @@ pub const MAX: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The smaller of two elements.
 pub const MIN: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::COMMUTES),
     ..base(
@@ -151,7 +151,7 @@ fn pow_partial<'g>(s: &Site<'_, 'g>, i: usize) -> Option<Var<'g>> {
     Some(flat.select(zero, s.outs[0] * safe.log()))
 }
 
-/// See `doc`.
+/// A power with a tensor as exponent.
 pub const POW: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::EXPENSIVE),
     infer: real,
@@ -159,25 +159,33 @@ pub const POW: OpDef = OpDef {
     ..base("pow", "y = aᵇ, as C's pow", 2, TileOp::Pow, Deriv::Pointwise(pow_partial))
 };
 
-/// See `doc`.
+/// The negative.
 pub const NEG: OpDef = base("neg", "y = −x", 1, TileOp::Neg, Deriv::Linear(|_, _, g| Some(-g)));
 
-/// See `doc`.
+/// The absolute value.
 pub const ABS: OpDef =
     base("abs", "y = |x|; y'(0) = 0", 1, TileOp::Abs, Deriv::Pointwise(|s, _| Some(s.args[0].sign())));
 
-/// See `doc`.
-pub const SIGN: OpDef = base("sign", "y = −1, 0 or 1 (±0 and NaN stay)", 1, TileOp::Sign, Deriv::Zero);
+/// The flags of step functions.
+const STEP: Flags = Flags::PURE.and(Flags::STEP);
 
-/// See `doc`.
-pub const FLOOR: OpDef = OpDef { infer: real, ..base("floor", "y = ⌊x⌋", 1, TileOp::Floor, Deriv::Zero) };
+/// The sign.
+pub const SIGN: OpDef =
+    OpDef { flags: STEP, ..base("sign", "y = −1, 0 or 1 (±0 and NaN stay)", 1, TileOp::Sign, Deriv::Zero) };
 
-/// See `doc`.
-pub const CEIL: OpDef = OpDef { infer: real, ..base("ceil", "y = ⌈x⌉", 1, TileOp::Ceil, Deriv::Zero) };
+/// The largest integer not above the element.
+pub const FLOOR: OpDef =
+    OpDef { flags: STEP, infer: real, ..base("floor", "y = ⌊x⌋", 1, TileOp::Floor, Deriv::Zero) };
 
-/// See `doc`.
-pub const ROUND: OpDef =
-    OpDef { infer: real, ..base("round", "nearest integer, halves to even", 1, TileOp::Round, Deriv::Zero) };
+/// The smallest integer not below the element.
+pub const CEIL: OpDef = OpDef { flags: STEP, infer: real, ..base("ceil", "y = ⌈x⌉", 1, TileOp::Ceil, Deriv::Zero) };
+
+/// The nearest integer; halves go to the even one.
+pub const ROUND: OpDef = OpDef {
+    flags: STEP,
+    infer: real,
+    ..base("round", "y = the nearest integer, halves to even", 1, TileOp::Round, Deriv::Zero)
+};
 
 /// `t` strictly inside the bounds, an exact 0 elsewhere.
 fn inside<'g>(s: &Site<'_, 'g>, t: Option<Var<'g>>) -> Vec<Option<Var<'g>>> {
@@ -189,7 +197,7 @@ fn inside<'g>(s: &Site<'_, 'g>, t: Option<Var<'g>>) -> Vec<Option<Var<'g>>> {
     vec![t.map(within)]
 }
 
-/// See `doc`.
+/// Elements limited to a range.
 pub const CLAMP: OpDef = OpDef {
     attrs: ClampAttrs::FIELDS,
     infer: |cx| {
@@ -218,8 +226,9 @@ pub const CLAMP: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The operand, differentiated as a constant.
 pub const STOP_GRADIENT: OpDef = OpDef {
+    flags: Flags::PURE.and(Flags::STOP),
     infer: |cx| cx.same_as(0),
     lower: Lower::Kernel(|cx| {
         cx.view(0, 0, 0);

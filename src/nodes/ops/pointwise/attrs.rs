@@ -6,7 +6,7 @@ use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::typed::attrs;
 
 attrs! {
-    /// Of `clamp`: its bounds. An infinite one is none.
+    /// Attributes of `clamp`: the bounds. An infinite one does not bound.
     pub struct ClampAttrs {
         /// The least result.
         lo: f64,
@@ -16,7 +16,7 @@ attrs! {
 }
 
 attrs! {
-    /// Of `leaky_relu`.
+    /// Attributes of `leaky_relu`.
     pub struct LeakyReluAttrs {
         /// The derivative where x is not positive.
         slope: f64,
@@ -24,7 +24,7 @@ attrs! {
 }
 
 attrs! {
-    /// Of `elu`.
+    /// Attributes of `elu`.
     pub struct EluAttrs {
         /// Minus the limit at −∞.
         alpha: f64,
@@ -32,7 +32,7 @@ attrs! {
 }
 
 attrs! {
-    /// Of `cast`.
+    /// Attributes of `cast`.
     pub struct CastAttrs {
         /// The type of the result.
         to: DType,
@@ -40,7 +40,7 @@ attrs! {
 }
 
 attrs! {
-    /// Of `act_with_grad`.
+    /// Attributes of `act_with_grad`.
     pub struct ActWithGradAttrs {
         /// The activation.
         act: Curve,
@@ -48,9 +48,9 @@ attrs! {
 }
 
 attrs! {
-    /// Of `map`.
+    /// Attributes of `map`.
     pub struct MapAttrs {
-        /// The point-wise region.
+        /// The pointwise region.
         body: Region,
     }
 }

@@ -9,7 +9,14 @@ use crate::nodes::ops::pointwise::attrs::CastAttrs;
 use crate::nodes::ops::{each, free, plain};
 use Domain::{Bit, Real};
 
-const fn base(name: &'static str, doc: &'static str, arity: usize, op: TileOp, cases: &'static [Case]) -> OpDef {
+const fn base(
+    name: &'static str,
+    doc: &'static str,
+    arity: usize,
+    op: TileOp,
+    cases: &'static [Case],
+    deriv: Deriv,
+) -> OpDef {
     OpDef {
         name,
         doc,
@@ -17,7 +24,7 @@ const fn base(name: &'static str, doc: &'static str, arity: usize, op: TileOp, c
         attrs: &[],
         flags: Flags::PURE,
         infer: compares,
-        deriv: Deriv::Zero,
+        deriv,
         decompose: None,
         lower: Lower::Tile(op, plain),
         cost: each,
@@ -46,38 +53,44 @@ const PAIRS: &[Case] = &[
     Case { args: "i32[40] i32[40]", attrs: "", domains: &[Domain::Index(3)] },
     Case { args: "i64[1100] i64[1100]", attrs: "", domains: &[Domain::Index(3)] },
 ];
+/// The flags of comparisons.
+const STEP: Flags = Flags::PURE.and(Flags::STEP);
 const BITS2: &[Case] = &[Case { args: "bool[40] bool[40]", attrs: "", domains: &[Bit] }];
 
-/// See `doc`.
+/// Whether two elements are equal.
 pub const EQ: OpDef =
-    OpDef { flags: Flags::PURE.and(Flags::COMMUTES), ..base("eq", "y = (a = b)", 2, TileOp::Eq, PAIRS) };
-/// See `doc`.
+    OpDef { flags: STEP.and(Flags::COMMUTES), ..base("eq", "y = (a = b)", 2, TileOp::Eq, PAIRS, Deriv::Zero) };
+/// Whether two elements differ.
 pub const NE: OpDef =
-    OpDef { flags: Flags::PURE.and(Flags::COMMUTES), ..base("ne", "y = (a ≠ b)", 2, TileOp::Ne, PAIRS) };
-/// See `doc`.
-pub const LT: OpDef = base("lt", "y = (a < b)", 2, TileOp::Lt, PAIRS);
-/// See `doc`.
-pub const LE: OpDef = base("le", "y = (a ≤ b)", 2, TileOp::Le, PAIRS);
-/// See `doc`.
-pub const GT: OpDef = base("gt", "y = (a > b)", 2, TileOp::Gt, PAIRS);
-/// See `doc`.
-pub const GE: OpDef = base("ge", "y = (a ≥ b)", 2, TileOp::Ge, PAIRS);
+    OpDef { flags: STEP.and(Flags::COMMUTES), ..base("ne", "y = (a ≠ b)", 2, TileOp::Ne, PAIRS, Deriv::Zero) };
+/// Whether an element is below another.
+pub const LT: OpDef = OpDef { flags: STEP, ..base("lt", "y = (a < b)", 2, TileOp::Lt, PAIRS, Deriv::Zero) };
+/// Whether an element is at most another.
+pub const LE: OpDef = OpDef { flags: STEP, ..base("le", "y = (a ≤ b)", 2, TileOp::Le, PAIRS, Deriv::Zero) };
+/// Whether an element is above another.
+pub const GT: OpDef = OpDef { flags: STEP, ..base("gt", "y = (a > b)", 2, TileOp::Gt, PAIRS, Deriv::Zero) };
+/// Whether an element is at least another.
+pub const GE: OpDef = OpDef { flags: STEP, ..base("ge", "y = (a ≥ b)", 2, TileOp::Ge, PAIRS, Deriv::Zero) };
 
-/// See `doc`.
-pub const AND: OpDef =
-    OpDef {
-        infer: logic, flags: Flags::PURE.and(Flags::COMMUTES), ..base("and", "y = a ∧ b", 2, TileOp::And, BITS2)
-    };
-/// See `doc`.
-pub const OR: OpDef =
-    OpDef { infer: logic, flags: Flags::PURE.and(Flags::COMMUTES), ..base("or", "y = a ∨ b", 2, TileOp::Or, BITS2) };
-/// See `doc`.
+/// Logical and of two bools.
+pub const AND: OpDef = OpDef {
+    infer: logic,
+    flags: Flags::PURE.and(Flags::COMMUTES),
+    ..base("and", "y = a ∧ b", 2, TileOp::And, BITS2, Deriv::Zero)
+};
+/// Logical or of two bools.
+pub const OR: OpDef = OpDef {
+    infer: logic,
+    flags: Flags::PURE.and(Flags::COMMUTES),
+    ..base("or", "y = a ∨ b", 2, TileOp::Or, BITS2, Deriv::Zero)
+};
+/// Logical not of a bool.
 pub const NOT: OpDef = OpDef {
     infer: logic,
-    ..base("not", "y = ¬a", 1, TileOp::Not, &[Case { args: "bool[40]", attrs: "", domains: &[Bit] }])
+    ..base("not", "y = ¬a", 1, TileOp::Not, &[Case { args: "bool[40]", attrs: "", domains: &[Bit] }], Deriv::Zero)
 };
 
-/// See `doc`.
+/// One of two elements, chosen by a bool.
 pub const SELECT: OpDef = OpDef {
     infer: |cx| {
         ensure!(cx.dtype(0) == DType::Bool, "the condition is {}; bool is needed", cx.dtype(0));
@@ -86,15 +99,6 @@ pub const SELECT: OpDef = OpDef {
         ensure!(cx.dims(0) == cx.dims(1), "the condition has shape {}, the operands {}", cx.dims(0), cx.dims(1));
         cx.same_as(1)
     },
-    // The side that is not taken gets an exact zero. A product with the mask would turn ∞ into NaN.
-    deriv: Deriv::Linear(|s, i, g| {
-        let zero = g.full_like(0.0);
-        match i {
-            1 => Some(s.args[0].select(g, zero)),
-            2 => Some(s.args[0].select(zero, g)),
-            _ => None,
-        }
-    }),
     ..base(
         "select",
         "y = c ? a : b",
@@ -104,10 +108,19 @@ pub const SELECT: OpDef = OpDef {
             Case { args: "bool[3,5] f[3,5] f[3,5]", attrs: "", domains: &[Bit, Real] },
             Case { args: "bool[1100] f[1100] f[1100]", attrs: "", domains: &[Bit, Real] },
         ],
+        // The side that is not taken gets an exact zero. A product with the mask would turn ∞ into NaN.
+        Deriv::Linear(|s, i, g| {
+            let zero = g.full_like(0.0);
+            match i {
+                1 => Some(s.args[0].select(g, zero)),
+                2 => Some(s.args[0].select(zero, g)),
+                _ => None,
+            }
+        }),
     )
 };
 
-/// See `doc`.
+/// The same numbers in another element type.
 pub const CAST: OpDef = OpDef {
     attrs: CastAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::MOVE),
@@ -117,10 +130,6 @@ pub const CAST: OpDef = OpDef {
         let dims = cx.dims(0);
         cx.result(to, &dims)
     },
-    deriv: Deriv::Linear(|s, _, g| {
-        let from = s.args[0].dtype();
-        from.is_differentiable().then(|| g.cast(from))
-    }),
     cost: free,
     ..base(
         "cast",
@@ -132,5 +141,9 @@ pub const CAST: OpDef = OpDef {
             Case { args: "i32[9]", attrs: "to=f32", domains: &[Domain::Index(9)] },
             Case { args: "bool[9]", attrs: "to=f64", domains: &[Bit] },
         ],
+        Deriv::Linear(|s, _, g| {
+            let from = s.args[0].dtype();
+            from.is_differentiable().then(|| g.cast(from))
+        }),
     )
 };

@@ -1,7 +1,7 @@
 //! Kernel calls of activations with their derivatives.
 
 use crate::kernels::act_with_grad;
-use crate::kernels::act_with_grad::Slope;
+use crate::kernels::act_with_grad::ActWithGrad;
 use crate::kernels::cost_model::CostClass;
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ops::common::lowering::by_float;
@@ -10,7 +10,7 @@ use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;
 
 /// `act_with_grad`.
 pub fn act_with_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let p = Slope { len: cx.arg_dims(0).numel() };
+    let p = ActWithGrad { len: cx.arg_dims(0).numel() };
     let kernel = match ActWithGradAttrs::of(&cx.attrs()).act {
         Curve::Gelu => by_float!(cx.dtype(0), act_with_grad::gelu)?,
         Curve::GeluTanh => by_float!(cx.dtype(0), act_with_grad::gelu_tanh)?,

@@ -1,15 +1,14 @@
-//! `map`: a point-wise region as one op. The fusion pass makes it, and un-fusing takes it apart again. The region is an
-//! exact cut-out of the graph it stands for, so inlining its body is its decomposition.
+//! `map`: a pointwise region as one op. The fusion pass builds it and un-fusing inlines it. The body has exactly the
+//! nodes that it replaces, so inlining is its decomposition.
 //!
 //! There is one kind of region. A chain for each slice of a batch, or behind a resize that repeats elements, is such a
-//! region too: it reads an operand at stride 0. A broadcast, and the reshape that merges its axes, stand inside the
+//! region too: it reads an operand at stride 0. A broadcast, and the reshape that merges its axes, are inside the
 //! region and cost nothing.
 
 use crate::arena::ids::Id;
 use crate::arena::intern::Dims;
-use crate::arena::{Region, Value, Window};
+use crate::arena::{DType, Region, Value, Window};
 use crate::ensure;
-use crate::kernels::elem::Elem;
 use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
 use crate::nodes::ir::call::{Buf, LowerCx};
 use crate::nodes::ir::graph::Graph;
@@ -66,7 +65,7 @@ impl TileBuild {
         TileBuild { program, reads }
     }
 
-    fn input(&mut self, operand: usize, elem: Elem, access: Access) -> Slot {
+    fn input(&mut self, operand: usize, elem: DType, access: Access) -> Slot {
         let input = Input { elem, access };
         let known = (0..self.reads.len()).find(|&i| self.reads[i] == operand && self.program.inputs[i] == input);
         Slot::Input(known.unwrap_or_else(|| {
@@ -121,13 +120,13 @@ pub fn region_program(g: Graph<'_>, r: Region) -> Result<TileBuild, String> {
     close(b, steps, yields.iter().map(|&y| slots[y]).collect::<Option<Vec<_>>>().ok_or("a yield of another shape")?)
 }
 
-/// The step of one point-wise node.
+/// The step of one pointwise node.
 fn point_step(
     g: Graph<'_>,
     n: crate::arena::Node,
     op: TileOp,
     imm: fn(&crate::nodes::Attrs<'_>) -> [f64; 2],
-    out: Elem,
+    out: DType,
     slots: &Window<Value, Option<Slot>>,
 ) -> Result<(Step, Vec<Slot>), String> {
     let args = g.args_of(n);
@@ -169,10 +168,10 @@ pub fn emit_program(cx: &mut LowerCx<'_>, b: TileBuild) {
     push_program(cx, &b.program, &reads, &outs, flops);
 }
 
-/// See `doc`.
+/// A region of pointwise ops, computed in one sweep.
 pub const MAP: OpDef = OpDef {
     name: "map",
-    doc: "the yields of the point-wise region `body` on the operands, in one sweep; broadcasts inside it are strided reads",
+    doc: "the yields of the pointwise region `body` on the operands, in one sweep; broadcasts inside it are strided reads",
     arity: Arity::AtLeast(0),
     attrs: MapAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED),

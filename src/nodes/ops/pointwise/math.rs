@@ -3,7 +3,7 @@
 use crate::kernels::tile::TileOp;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Partial, Site};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
 use crate::nodes::ops::pointwise::attrs::{EluAttrs, LeakyReluAttrs};
 use crate::nodes::ops::{each, plain};
 use Domain::{Positive, Real, Unit};
@@ -25,7 +25,7 @@ const POSITIVES: &[Case] = &[
 const UNITS: &[Case] =
     &[Case { args: "f[3,5]", attrs: "", domains: &[Unit] }, Case { args: "f[1100]", attrs: "", domains: &[Unit] }];
 
-const fn base(name: &'static str, doc: &'static str, op: TileOp, cases: &'static [Case], p: Partial) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, op: TileOp, cases: &'static [Case], deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
@@ -33,7 +33,7 @@ const fn base(name: &'static str, doc: &'static str, op: TileOp, cases: &'static
         attrs: &[],
         flags: Flags::PURE.and(Flags::EXPENSIVE),
         infer: real,
-        deriv: Deriv::Pointwise(p),
+        deriv,
         decompose: None,
         lower: Lower::Tile(op, plain),
         cost: each,
@@ -54,67 +54,86 @@ fn above<'g>(s: &Site<'_, 'g>, a: Var<'g>, b: Var<'g>) -> Var<'g> {
     x(s).greater(0.0).select(a, b)
 }
 
-/// See `doc`.
-pub const EXP: OpDef = base("exp", "y = eˣ", TileOp::Exp, REALS, |s, _| Some(y(s)));
+/// The exponential function.
+pub const EXP: OpDef = base("exp", "y = eˣ", TileOp::Exp, REALS, Deriv::Pointwise(|s, _| Some(y(s))));
 
-/// See `doc`.
-pub const EXPM1: OpDef = base("expm1", "y = eˣ − 1", TileOp::Expm1, REALS, |s, _| Some(y(s) + 1.0));
+/// The exponential function minus 1, accurate near 0.
+pub const EXPM1: OpDef = base("expm1", "y = eˣ − 1", TileOp::Expm1, REALS, Deriv::Pointwise(|s, _| Some(y(s) + 1.0)));
 
-/// See `doc`.
-pub const LOG: OpDef = base("log", "y = ln x", TileOp::Log, POSITIVES, |s, _| Some(x(s).recip()));
+/// The natural logarithm.
+pub const LOG: OpDef = base("log", "y = ln x", TileOp::Log, POSITIVES, Deriv::Pointwise(|s, _| Some(x(s).recip())));
 
-/// See `doc`.
-pub const LOG1P: OpDef = base("log1p", "y = ln(1 + x)", TileOp::Log1p, UNITS, |s, _| Some((x(s) + 1.0).recip()));
+/// The natural logarithm of 1 + x, accurate near 0.
+pub const LOG1P: OpDef =
+    base("log1p", "y = ln(1 + x)", TileOp::Log1p, UNITS, Deriv::Pointwise(|s, _| Some((x(s) + 1.0).recip())));
 
-/// See `doc`.
-pub const SQRT: OpDef = base("sqrt", "y = √x", TileOp::Sqrt, POSITIVES, |s, _| Some(0.5 / y(s)));
+/// The square root.
+pub const SQRT: OpDef = base("sqrt", "y = √x", TileOp::Sqrt, POSITIVES, Deriv::Pointwise(|s, _| Some(0.5 / y(s))));
 
-/// See `doc`.
-pub const RSQRT: OpDef = base("rsqrt", "y = 1/√x", TileOp::Rsqrt, POSITIVES, |s, _| {
-    // From y alone: backward does not read x.
-    Some(y(s) * y(s) * y(s) * -0.5)
-});
+/// The reciprocal of the square root.
+pub const RSQRT: OpDef = base(
+    "rsqrt",
+    "y = 1/√x",
+    TileOp::Rsqrt,
+    POSITIVES,
+    Deriv::Pointwise(|s, _| {
+        // From y alone: backward does not read x.
+        Some(y(s) * y(s) * y(s) * -0.5)
+    }),
+);
 
-/// See `doc`.
-pub const RECIP: OpDef = base("recip", "y = 1/x", TileOp::Recip, POSITIVES, |s, _| Some(-(y(s) * y(s))));
+/// The reciprocal.
+pub const RECIP: OpDef =
+    base("recip", "y = 1/x", TileOp::Recip, POSITIVES, Deriv::Pointwise(|s, _| Some(-(y(s) * y(s)))));
 
-/// See `doc`.
-pub const SIN: OpDef = base("sin", "y = sin x", TileOp::Sin, REALS, |s, _| Some(x(s).cos()));
+/// The sine of an angle in radians.
+pub const SIN: OpDef = base("sin", "y = sin x", TileOp::Sin, REALS, Deriv::Pointwise(|s, _| Some(x(s).cos())));
 
-/// See `doc`.
-pub const COS: OpDef = base("cos", "y = cos x", TileOp::Cos, REALS, |s, _| Some(-x(s).sin()));
+/// The cosine of an angle in radians.
+pub const COS: OpDef = base("cos", "y = cos x", TileOp::Cos, REALS, Deriv::Pointwise(|s, _| Some(-x(s).sin())));
 
-/// See `doc`.
-pub const TAN: OpDef = base("tan", "y = tan x", TileOp::Tan, UNITS, |s, _| Some(y(s) * y(s) + 1.0));
+/// The tangent of an angle in radians.
+pub const TAN: OpDef = base("tan", "y = tan x", TileOp::Tan, UNITS, Deriv::Pointwise(|s, _| Some(y(s) * y(s) + 1.0)));
 
-/// See `doc`.
-pub const ATAN: OpDef = base("atan", "y = arctan x", TileOp::Atan, REALS, |s, _| Some((x(s) * x(s) + 1.0).recip()));
+/// The arc tangent, in radians.
+pub const ATAN: OpDef =
+    base("atan", "y = arctan x", TileOp::Atan, REALS, Deriv::Pointwise(|s, _| Some((x(s) * x(s) + 1.0).recip())));
 
-/// See `doc`.
-pub const TANH: OpDef = base("tanh", "y = tanh x", TileOp::Tanh, REALS, |s, _| Some(1.0 - y(s) * y(s)));
+/// The hyperbolic tangent.
+pub const TANH: OpDef =
+    base("tanh", "y = tanh x", TileOp::Tanh, REALS, Deriv::Pointwise(|s, _| Some(1.0 - y(s) * y(s))));
 
-/// See `doc`.
+/// The logistic function σ.
 pub const SIGMOID: OpDef =
-    base("sigmoid", "y = 1/(1 + e⁻ˣ)", TileOp::Sigmoid, REALS, |s, _| Some(y(s) * (1.0 - y(s))));
+    base("sigmoid", "y = 1/(1 + e⁻ˣ)", TileOp::Sigmoid, REALS, Deriv::Pointwise(|s, _| Some(y(s) * (1.0 - y(s)))));
 
-/// See `doc`.
-pub const ERF: OpDef = base("erf", "y = 2/√π ∫₀ˣ e^(−t²) dt", TileOp::Erf, REALS, |s, _| {
-    Some((-(x(s) * x(s))).exp() * std::f64::consts::FRAC_2_SQRT_PI)
-});
+/// The error function.
+pub const ERF: OpDef = base(
+    "erf",
+    "y = 2/√π ∫₀ˣ e^(−t²) dt",
+    TileOp::Erf,
+    REALS,
+    Deriv::Pointwise(|s, _| Some((-(x(s) * x(s))).exp() * std::f64::consts::FRAC_2_SQRT_PI)),
+);
 
-/// `t` where y > 0, else an exact 0 whatever `t` is. From y, so that backward does not read x.
+/// `t` where y > 0, else an exact 0, even if `t` is infinite. It reads y, so that x need not be kept.
 fn gate<'g>(s: &Site<'_, 'g>, t: Option<Var<'g>>) -> Vec<Option<Var<'g>>> {
     vec![t.map(|t| y(s).greater(0.0).select(t, t.full_like(0.0)))]
 }
 
-/// See `doc`.
+/// The rectified linear unit.
 pub const RELU: OpDef = OpDef {
     flags: Flags::PURE,
-    deriv: Deriv::Rules(|s, t| gate(s, t[0]), |s, ct, _| gate(s, ct[0])),
-    ..base("relu", "y = max(x, 0); y'(0) = 0", TileOp::Relu, REALS, |_, _| None)
+    ..base(
+        "relu",
+        "y = max(x, 0); y'(0) = 0",
+        TileOp::Relu,
+        REALS,
+        Deriv::Rules(|s, t| gate(s, t[0]), |s, ct, _| gate(s, ct[0])),
+    )
 };
 
-/// See `doc`.
+/// The rectified linear unit with a slope for negative elements.
 pub const LEAKY_RELU: OpDef = OpDef {
     attrs: LeakyReluAttrs::FIELDS,
     flags: Flags::PURE,
@@ -123,54 +142,74 @@ pub const LEAKY_RELU: OpDef = OpDef {
         Case { args: "f[3,5]", attrs: "slope=0.1", domains: &[Real] },
         Case { args: "f[3,5]", attrs: "slope=-0.5", domains: &[Real] },
     ],
-    ..base("leaky_relu", "y = x for x > 0, slope·x elsewhere", TileOp::LeakyRelu, REALS, |s, _| {
-        let slope = LeakyReluAttrs::of(&s.attrs).slope;
-        // y has the sign of x unless the slope is negative. Where it has, backward does not read x.
-        let sign = if slope >= 0.0 { y(s) } else { x(s) };
-        Some(sign.greater(0.0).select(sign.full_like(1.0), sign.full_like(slope)))
-    })
+    ..base(
+        "leaky_relu",
+        "y = x for x > 0, slope·x elsewhere",
+        TileOp::LeakyRelu,
+        REALS,
+        Deriv::Pointwise(|s, _| {
+            let slope = LeakyReluAttrs::of(&s.attrs).slope;
+            // y has the sign of x unless the slope is negative. Where it has, backward does not read x.
+            let sign = if slope >= 0.0 { y(s) } else { x(s) };
+            Some(sign.greater(0.0).select(sign.full_like(1.0), sign.full_like(slope)))
+        }),
+    )
 };
 
-/// See `doc`.
+/// The exponential linear unit.
 pub const ELU: OpDef = OpDef {
     attrs: EluAttrs::FIELDS,
     lower: Lower::Tile(TileOp::Elu, |a| [EluAttrs::of(a).alpha, 0.0]),
     cases: &[Case { args: "f[3,5]", attrs: "alpha=1.3", domains: &[Real] }],
-    ..base("elu", "y = x for x > 0, alpha·(eˣ − 1) elsewhere", TileOp::Elu, REALS, |s, _| {
-        let below = (x(s).minimum(0.0)).exp() * EluAttrs::of(&s.attrs).alpha;
-        Some(above(s, x(s).full_like(1.0), below))
-    })
+    ..base(
+        "elu",
+        "y = x for x > 0, alpha·(eˣ − 1) elsewhere",
+        TileOp::Elu,
+        REALS,
+        Deriv::Pointwise(|s, _| {
+            let below = (x(s).minimum(0.0)).exp() * EluAttrs::of(&s.attrs).alpha;
+            Some(above(s, x(s).full_like(1.0), below))
+        }),
+    )
 };
 
-/// See `doc`.
-pub const GELU: OpDef =
-    base("gelu", "y = ½x(1 + erf(x/√2)); y' = Φ(x) + x·φ(x)", TileOp::Gelu, REALS, |s, _| Some(x(s).gelu_grad()));
+/// The Gaussian error linear unit, with the error function.
+pub const GELU: OpDef = base(
+    "gelu",
+    "y = ½x(1 + erf(x/√2)); y' = Φ(x) + x·φ(x)",
+    TileOp::Gelu,
+    REALS,
+    Deriv::Pointwise(|s, _| Some(x(s).gelu_grad())),
+);
 
-/// See `doc`.
+/// The derivative of [`GELU`].
 pub const GELU_GRAD: OpDef = base(
     "gelu_grad",
     "y = Φ(x) + x·φ(x), the derivative of gelu; y' = φ(x)(2 − x²)",
     TileOp::GeluGrad,
     REALS,
-    |s, _| {
+    Deriv::Pointwise(|s, _| {
         let xx = x(s) * x(s);
         Some((xx * -0.5).exp() * 0.398_942_280_401_432_7 * (2.0 - xx))
-    },
+    }),
 );
 
-/// See `doc`.
-pub const GELU_TANH: OpDef =
-    base("gelu_tanh", "y = ½x(1 + tanh u), u = √(2/π)(x + 0.044715x³)", TileOp::GeluTanh, REALS, |s, _| {
-        Some(x(s).gelu_tanh_grad())
-    });
+/// The tanh approximation of the Gaussian error linear unit.
+pub const GELU_TANH: OpDef = base(
+    "gelu_tanh",
+    "y = ½x(1 + tanh u), u = √(2/π)(x + 0.044715x³)",
+    TileOp::GeluTanh,
+    REALS,
+    Deriv::Pointwise(|s, _| Some(x(s).gelu_tanh_grad())),
+);
 
-/// See `doc`.
+/// The derivative of [`GELU_TANH`].
 pub const GELU_TANH_GRAD: OpDef = base(
     "gelu_tanh_grad",
     "y = σ + xσ(1 − σ)v', the derivative of gelu_tanh: σ = 1/(1 + e⁻ᵛ), v = √(8/π)(x + 0.044715x³); y' = σ(1 − σ)(2v' + xv'' + xv'²(1 − 2σ))",
     TileOp::GeluTanhGrad,
     REALS,
-    |s, _| {
+    Deriv::Pointwise(|s, _| {
         let x = x(s);
         let c = 1.595_769_121_605_730_8;
         let xx = x * x;
@@ -178,27 +217,35 @@ pub const GELU_TANH_GRAD: OpDef = base(
         let v = xx * (0.134145 * c) + c;
         let bend = xx * (0.26829 * c);
         Some(sig * (1.0 - sig) * (v * 2.0 + bend + x * (v * v) * (1.0 - sig * 2.0)))
-    },
+    }),
 );
 
-/// See `doc`.
-pub const SILU: OpDef =
-    base("silu", "y = x·σ(x); y' = σ(1 + x(1 − σ))", TileOp::Silu, REALS, |s, _| Some(x(s).silu_grad()));
+/// The sigmoid linear unit (swish).
+pub const SILU: OpDef = base(
+    "silu",
+    "y = x·σ(x); y' = σ(1 + x(1 − σ))",
+    TileOp::Silu,
+    REALS,
+    Deriv::Pointwise(|s, _| Some(x(s).silu_grad())),
+);
 
-/// See `doc`.
+/// The derivative of [`SILU`].
 pub const SILU_GRAD: OpDef = base(
     "silu_grad",
     "y = σ(1 + x(1 − σ)), the derivative of silu; y' = σ(1 − σ)(2 + x(1 − 2σ))",
     TileOp::SiluGrad,
     REALS,
-    |s, _| {
+    Deriv::Pointwise(|s, _| {
         let sig = x(s).sigmoid();
         Some(sig * (1.0 - sig) * (x(s) * (1.0 - sig * 2.0) + 2.0))
-    },
+    }),
 );
 
-/// See `doc`.
-pub const SOFTPLUS: OpDef =
-    base("softplus", "y = ln(1 + eˣ); y' = σ(x) = 1 − e⁻ʸ", TileOp::Softplus, REALS, |s, _| {
-        Some(-(-y(s)).expm1())
-    });
+/// A smooth form of [`RELU`].
+pub const SOFTPLUS: OpDef = base(
+    "softplus",
+    "y = ln(1 + eˣ); y' = σ(x) = 1 − e⁻ʸ",
+    TileOp::Softplus,
+    REALS,
+    Deriv::Pointwise(|s, _| Some(-(-y(s)).expm1())),
+);

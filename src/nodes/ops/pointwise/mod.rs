@@ -1,4 +1,4 @@
-//! Ops that work element by element, and the regions that fusion makes of them.
+//! Elementwise ops, and the regions that fusion builds from them.
 
 pub mod act_grad;
 pub mod arith;

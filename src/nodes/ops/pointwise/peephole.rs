@@ -1,5 +1,5 @@
-//! Several steps of a point-wise region as one: fewer sweeps over a tile, the same bits. Most of them come from
-//! derivatives. For `map` alone.
+//! Peephole optimisation of tile programs: several steps of a pointwise region become one. A tile is swept less often,
+//! with the same bits. Most of these steps come from derivatives.
 
 use crate::kernels::tile::{Step, TileOp, supports};
 use crate::nodes::ops::pointwise::map::Slot;
@@ -7,7 +7,7 @@ use crate::nodes::ops::pointwise::map::Slot;
 /// A step and the sources of its operands.
 type Sourced = (Step, Vec<Slot>);
 
-/// Writes several steps as one where it can. A step that no other step reads is not done.
+/// Replaces several steps by one where a pattern fits. A step that no other step reads is not executed.
 pub(in crate::nodes) fn shorten(steps: &mut [Sourced]) {
     let find = |i| Some((i, gate(steps, i).or_else(|| slope(steps, i))?));
     let found: Vec<(usize, Sourced)> = (0..steps.len()).filter_map(find).collect();
@@ -16,7 +16,7 @@ pub(in crate::nodes) fn shorten(steps: &mut [Sourced]) {
     }
 }
 
-/// The step that `slot` is, if it is one of `op`, and its operands.
+/// The step at `slot` and its operands, if it is an `op`.
 fn made_by(steps: &[Sourced], slot: Slot, op: TileOp) -> Option<(&Step, &[Slot])> {
     match slot {
         Slot::Step(i) => steps.get(i).filter(|(s, _)| s.op == op).map(|(s, of)| (s, &of[..])),
@@ -29,7 +29,7 @@ fn constant(steps: &[Sourced], slot: Slot) -> Option<f64> {
     made_by(steps, slot, TileOp::Fill).map(|(s, _)| s.imm[0] + s.imm[1])
 }
 
-/// A comparison with 0, and a choice between a value and +0 by it.
+/// A select between a value and +0 by a comparison with 0.
 fn gate(steps: &[Sourced], i: usize) -> Option<Sourced> {
     let (choice, operands) = made_by(steps, Slot::Step(i), TileOp::Select)?;
     let &[by, value, other] = operands else { return None };

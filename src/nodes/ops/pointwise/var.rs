@@ -1,4 +1,8 @@
-//! Point-wise methods and operators of [`Var`], which broadcast as NumPy does.
+//! Elementwise methods and operators of [`Var`]. Operands broadcast as in NumPy.
+//!
+//! Functions take `f32` and `f64` unless they say more; arithmetic and comparisons take integers too. A number as the
+//! second operand takes the type of the first. A wrong operand is an error of the graph: the builder keeps the first
+//! one, and [`Builder::finish`](crate::nodes::Builder::finish) returns it.
 
 use crate::arena::Value;
 use crate::error::Kind;
@@ -23,63 +27,64 @@ macro_rules! unary {
 unary! {
     /// −x. Also the operator `-`.
     neg_value => NEG;
-    /// |x|.
+    /// |x|. The derivative at 0 is 0.
     abs => ABS;
-    /// −1, 0 or 1.
+    /// −1, 0 or 1. ±0 and NaN stay as they are; the derivative is 0.
     sign => SIGN;
-    /// eˣ.
+    /// eˣ of `f32` or `f64`.
     exp => EXP;
     /// eˣ − 1, accurate near 0.
     expm1 => EXPM1;
-    /// ln x.
+    /// ln x: NaN below 0, −∞ at 0.
     log => LOG;
     /// ln(1 + x), accurate near 0.
     log1p => LOG1P;
-    /// √x.
+    /// √x: NaN below 0.
     sqrt => SQRT;
-    /// 1/√x.
+    /// 1/√x: NaN below 0, ∞ at 0.
     rsqrt => RSQRT;
     /// 1/x.
     recip => RECIP;
-    /// sin x.
+    /// sin x, x in radians.
     sin => SIN;
-    /// cos x.
+    /// cos x, x in radians.
     cos => COS;
-    /// tan x.
+    /// tan x, x in radians.
     tan => TAN;
-    /// arctan x.
+    /// arctan x in radians, from −π/2 to π/2.
     atan => ATAN;
     /// tanh x.
     tanh => TANH;
-    /// 1/(1 + e⁻ˣ).
+    /// σ(x) = 1/(1 + e⁻ˣ).
     sigmoid => SIGMOID;
-    /// The error function.
+    /// The error function, 2/√π ∫₀ˣ e^(−t²) dt.
     erf => ERF;
-    /// Largest integer not above x.
+    /// The largest integer not above x, of `f32` or `f64`. The derivative is 0.
     floor => FLOOR;
-    /// Smallest integer not below x.
+    /// The smallest integer not below x, of `f32` or `f64`. The derivative is 0.
     ceil => CEIL;
-    /// Nearest integer, halves to even.
+    /// The nearest integer, halves to the even one, of `f32` or `f64`. The derivative is 0.
     round => ROUND;
-    /// max(x, 0).
+    /// max(x, 0). The derivative at 0 is 0.
     relu => RELU;
-    /// x·Φ(x), with the error function.
+    /// x·Φ(x) with the error function: Φ(x) = ½(1 + erf(x/√2)). Source: Hendrycks and Gimpel, "Gaussian error linear
+    /// units".
     gelu => GELU;
-    /// The derivative of `gelu`.
+    /// The derivative of [`Var::gelu`]: Φ(x) + x·φ(x), φ being the density of the standard normal distribution.
     gelu_grad => GELU_GRAD;
-    /// GELU in its tanh form.
+    /// The tanh form of [`Var::gelu`]: ½x(1 + tanh(√(2/π)(x + 0.044715x³))).
     gelu_tanh => GELU_TANH;
-    /// The derivative of `gelu_tanh`.
+    /// The derivative of [`Var::gelu_tanh`].
     gelu_tanh_grad => GELU_TANH_GRAD;
-    /// x·σ(x).
+    /// x·σ(x), also called swish.
     silu => SILU;
-    /// The derivative of `silu`.
+    /// The derivative of [`Var::silu`]: σ(1 + x(1 − σ)).
     silu_grad => SILU_GRAD;
-    /// ln(1 + eˣ).
+    /// ln(1 + eˣ), without overflow.
     softplus => SOFTPLUS;
-    /// Logical not.
+    /// Logical not of a bool.
     logical_not => NOT;
-    /// x, through which no derivative passes.
+    /// The value, of any type; derivatives treat it as a constant.
     stop_gradient => STOP_GRADIENT;
 }
 
@@ -96,32 +101,34 @@ macro_rules! binary {
 }
 
 binary! {
-    /// The larger; NaN if either is.
+    /// The larger of a and b; NaN if either is. A tie shares the gradient evenly. The operands broadcast.
     maximum => MAX;
-    /// The smaller; NaN if either is.
+    /// The smaller of a and b; NaN if either is. A tie shares the gradient evenly. The operands broadcast.
     minimum => MIN;
-    /// aᵇ.
+    /// aᵇ, as C's `pow`, of `f32` or `f64`. The derivative by a is 0 where b = 0. The derivative by b is 0 where a = 0
+    /// and b ≥ 0, and NaN for a < 0.
     pow => POW;
-    /// a = b.
+    /// Whether a = b, as a bool. The operands broadcast.
     equal => EQ;
-    /// a ≠ b.
+    /// Whether a ≠ b, as a bool. The operands broadcast.
     not_equal => NE;
-    /// a < b.
+    /// Whether a < b, as a bool. The operands broadcast.
     less => LT;
-    /// a ≤ b.
+    /// Whether a ≤ b, as a bool. The operands broadcast.
     less_equal => LE;
-    /// a > b.
+    /// Whether a > b, as a bool. The operands broadcast.
     greater => GT;
-    /// a ≥ b.
+    /// Whether a ≥ b, as a bool. The operands broadcast.
     greater_equal => GE;
-    /// Logical and.
+    /// Logical and of two bools, which broadcast.
     logical_and => AND;
-    /// Logical or.
+    /// Logical or of two bools, which broadcast.
     logical_or => OR;
 }
 
 impl<'g> Var<'g> {
-    /// `a` where this is true, `b` elsewhere; all three broadcast.
+    /// `a` where this bool is true, `b` elsewhere. All three broadcast; `a` and `b` have one type, any but `c64`. The
+    /// side that is not chosen gets an exact 0 as its gradient.
     #[track_caller]
     pub fn select(self, a: Var<'g>, b: Var<'g>) -> Var<'g> {
         if !self.g.owns("select", &[a, b]) {
@@ -135,13 +142,14 @@ impl<'g> Var<'g> {
         self.g.emit1(Op::SELECT, &[self.broadcast(d), a.broadcast(d), b.broadcast(d)], &[])
     }
 
-    /// max(lo, min(x, hi)).
+    /// max(lo, min(x, hi)). `lo` must not be above `hi`; an infinite bound does not bound. The derivative is 1 strictly
+    /// inside the bounds, and 0 at and outside them.
     #[track_caller]
     pub fn clamp(self, lo: f64, hi: f64) -> Var<'g> {
         self.g.emit1(Op::CLAMP, &[self], &ClampAttrs { lo, hi }.list())
     }
 
-    /// x where x > 0, slope·x elsewhere.
+    /// x where x > 0, slope·x elsewhere. The derivative at 0 is the slope.
     #[track_caller]
     pub fn leaky_relu(self, slope: f64) -> Var<'g> {
         self.g.emit1(Op::LEAKY_RELU, &[self], &LeakyReluAttrs { slope }.list())
@@ -153,7 +161,8 @@ impl<'g> Var<'g> {
         self.g.emit1(Op::ELU, &[self], &EluAttrs { alpha }.list())
     }
 
-    /// The same numbers in another element type.
+    /// The same numbers in type `to`. Floats become integers by truncation and saturation, and bools by x ≠ 0. `c64`
+    /// has no casts.
     #[track_caller]
     pub fn cast(self, to: DType) -> Var<'g> {
         if self.is_some() && self.dtype() == to {

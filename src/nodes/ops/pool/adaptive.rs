@@ -1,6 +1,6 @@
 //! Adaptive pools: window i of `out` along an axis of n holds the elements from ⌊i·n/out⌋ to ⌈(i + 1)·n/out⌉, as in
-//! torch. Each axis is pooled alone. Windows of one length side by side are an ordinary pool; others are first copied
-//! out side by side, each as long as the longest.
+//! torch. Each axis is pooled alone. Windows of one length that do not overlap are an ordinary pool. Other windows
+//! are first copied out side by side, each as long as the longest.
 
 use crate::ensure;
 use crate::nodes::build::axes::to_sizes;
@@ -22,6 +22,7 @@ const fn base(
     doc: &'static str,
     infer: fn(&mut Infer<'_>) -> Result<(), String>,
     expand: Expand,
+    deriv: Deriv,
 ) -> OpDef {
     OpDef {
         name,
@@ -30,7 +31,7 @@ const fn base(
         attrs: AdaptivePoolAttrs::FIELDS,
         flags: Flags::PURE,
         infer,
-        deriv: Deriv::ViaDecompose,
+        deriv,
         decompose: Some(expand),
         lower: Lower::Expand,
         cost: |cx| 2 * cx.arg(0),
@@ -57,11 +58,11 @@ fn infer<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(dtype, &[&d[..2], &out[..]].concat())
 }
 
-/// The windows along one axis, as an ordinary pool has them.
+/// The windows along one axis as those of an ordinary pool.
 struct Even {
     /// Elements of each window, and so from one to the next.
     kernel: usize,
-    /// Where elements come from, window by window; `None` where they lie so already.
+    /// The positions of the elements, window by window; `None` if they are in this order already.
     from: Option<Vec<usize>>,
     /// Elements of each window that count.
     count: Vec<f64>,
@@ -83,7 +84,7 @@ pub fn take<'g>(x: Var<'g>, from: &[usize], axis: usize) -> Var<'g> {
     x.gather(x.g.constant_bytes(&bytes, [from.len()], DType::I32), axis as i64)
 }
 
-/// A pool along one axis alone, of windows side by side. The axes behind it are one row of a plane.
+/// A pool along one axis, whose windows do not overlap. The axes after it form one row of a plane.
 fn along_axis<'g>(x: Var<'g>, axis: usize, kernel: usize, kind: Plane) -> Var<'g> {
     let d = x.dims();
     let (before, n, after) = (d[2..axis].iter().product::<usize>(), d[axis], d[axis + 1..].iter().product::<usize>());
@@ -101,7 +102,7 @@ fn output(s: &Site<'_, '_>) -> Vec<usize> {
     to_sizes(&AdaptivePoolAttrs::of(&s.attrs).output)
 }
 
-/// The result of no planes: no windows to look for.
+/// The result for an operand without elements.
 fn nothing<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, out) = (s.args[0], output(s));
     vec![x.reshape([&x.dims()[..2], &out[..]].concat())]
@@ -141,7 +142,7 @@ fn avg_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
         if n == out {
             continue;
         }
-        // What does not count is a zero after the last element.
+        // Elements that do not count are the zero after the last element.
         let e = even(n, out, |_| n);
         if let Some(from) = e.from {
             if from.contains(&n) {
@@ -160,7 +161,7 @@ fn avg_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![x]
 }
 
-/// See `doc`.
+/// The largest element of each of a given number of 1-D windows.
 pub const ADAPTIVE_MAX_POOL1D: OpDef = OpDef {
     cases: &[
         Case { args: "f[2,3,8]", attrs: "output=[4]", domains: &[Distinct] },
@@ -171,10 +172,11 @@ pub const ADAPTIVE_MAX_POOL1D: OpDef = OpDef {
         "y[.., i] = the largest of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]",
         infer::<1>,
         max_expand,
+        Deriv::ViaDecompose,
     )
 };
 
-/// See `doc`.
+/// The largest element of each of a given number of 2-D windows.
 pub const ADAPTIVE_MAX_POOL2D: OpDef = OpDef {
     cases: &[
         Case { args: "f[2,3,4,6]", attrs: "output=[2,3]", domains: &[Distinct] },
@@ -183,34 +185,42 @@ pub const ADAPTIVE_MAX_POOL2D: OpDef = OpDef {
     ],
     ..base(
         "adaptive_max_pool2d",
-        "y[.., i, j] = the largest of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns likewise",
+        "y[.., i, j] = the largest of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns in the same way",
         infer::<2>,
         max_expand,
+        Deriv::ViaDecompose,
     )
 };
 
-/// See `doc`.
+/// The largest element of each of a given number of 3-D windows.
 pub const ADAPTIVE_MAX_POOL3D: OpDef = OpDef {
     cases: &[Case { args: "f[1,2,4,5,3]", attrs: "output=[2,3,2]", domains: &[Distinct] }],
     ..base(
         "adaptive_max_pool3d",
-        "y[.., h, i, j] = the largest of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns likewise",
+        "y[.., h, i, j] = the largest of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns in the same way",
         infer::<3>,
         max_expand,
+        Deriv::ViaDecompose,
     )
 };
 
-/// See `doc`.
+/// The mean of each of a given number of 1-D windows.
 pub const ADAPTIVE_AVG_POOL1D: OpDef = OpDef {
     cases: &[
         Case { args: "f[2,3,8]", attrs: "output=[4]", domains: &[Real] },
         Case { args: "f[2,2,7]", attrs: "output=[3]", domains: &[Real] },
         Case { args: "f[2,2,3]", attrs: "output=[2]", domains: &[Real] },
     ],
-    ..base("adaptive_avg_pool1d", "y[.., i] = the mean of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]", infer::<1>, avg_expand)
+    ..base(
+        "adaptive_avg_pool1d",
+        "y[.., i] = the mean of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]",
+        infer::<1>,
+        avg_expand,
+        Deriv::ViaDecompose,
+    )
 };
 
-/// See `doc`.
+/// The mean of each of a given number of 2-D windows.
 pub const ADAPTIVE_AVG_POOL2D: OpDef = OpDef {
     cases: &[
         Case { args: "f[2,3,4,6]", attrs: "output=[1,1]", domains: &[Real] },
@@ -219,19 +229,21 @@ pub const ADAPTIVE_AVG_POOL2D: OpDef = OpDef {
     ],
     ..base(
         "adaptive_avg_pool2d",
-        "y[.., i, j] = the mean of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns likewise",
+        "y[.., i, j] = the mean of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns in the same way",
         infer::<2>,
         avg_expand,
+        Deriv::ViaDecompose,
     )
 };
 
-/// See `doc`.
+/// The mean of each of a given number of 3-D windows.
 pub const ADAPTIVE_AVG_POOL3D: OpDef = OpDef {
     cases: &[Case { args: "f[1,2,4,5,3]", attrs: "output=[2,3,2]", domains: &[Real] }],
     ..base(
         "adaptive_avg_pool3d",
-        "y[.., h, i, j] = the mean of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns likewise",
+        "y[.., h, i, j] = the mean of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns in the same way",
         infer::<3>,
         avg_expand,
+        Deriv::ViaDecompose,
     )
 };

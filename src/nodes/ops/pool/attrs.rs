@@ -1,4 +1,4 @@
-//! Attributes of pools. Pools of maxima and minima have [`WindowAttrs`] alone.
+//! Attributes of pools. Those of pools of maxima and minima are [`WindowAttrs`].
 
 use crate::nodes::ir::typed::attrs;
 use crate::nodes::ops::common::window::WindowAttrs;
@@ -14,11 +14,11 @@ attrs! {
 attrs! {
     /// Attributes of pools of sums.
     pub struct SumPoolAttrs {
-        /// As of [`WindowAttrs`].
+        /// As in [`WindowAttrs`].
         kernel: Vec<i64>,
-        /// As of [`WindowAttrs`].
+        /// As in [`WindowAttrs`].
         stride: Vec<i64>,
-        /// As of [`WindowAttrs`].
+        /// As in [`WindowAttrs`].
         pad: Vec<i64>,
     }
 }
@@ -28,11 +28,11 @@ attrs! {
     pub struct SumPoolBackwardAttrs {
         /// Height and width of x.
         in_hw: Vec<i64>,
-        /// As of [`WindowAttrs`].
+        /// As in [`WindowAttrs`].
         kernel: Vec<i64>,
-        /// As of [`WindowAttrs`].
+        /// As in [`WindowAttrs`].
         stride: Vec<i64>,
-        /// As of [`WindowAttrs`].
+        /// As in [`WindowAttrs`].
         pad: Vec<i64>,
     }
 }
@@ -40,11 +40,11 @@ attrs! {
 attrs! {
     /// Attributes of pools of means.
     pub struct AvgPoolAttrs {
-        /// As of [`WindowAttrs`].
+        /// As in [`WindowAttrs`].
         kernel: Vec<i64>,
-        /// As of [`WindowAttrs`].
+        /// As in [`WindowAttrs`].
         stride: Vec<i64>,
-        /// As of [`WindowAttrs`].
+        /// As in [`WindowAttrs`].
         pad: Vec<i64>,
         /// Whether padding counts as elements.
         count_include_pad: bool,
@@ -56,11 +56,11 @@ attrs! {
     pub struct AvgPoolBackwardAttrs {
         /// Height and width of x.
         in_hw: Vec<i64>,
-        /// As of [`WindowAttrs`].
+        /// As in [`WindowAttrs`].
         kernel: Vec<i64>,
-        /// As of [`WindowAttrs`].
+        /// As in [`WindowAttrs`].
         stride: Vec<i64>,
-        /// As of [`WindowAttrs`].
+        /// As in [`WindowAttrs`].
         pad: Vec<i64>,
         /// Whether padding counts as elements.
         count_include_pad: bool,
@@ -75,11 +75,11 @@ attrs! {
     }
 }
 
-/// The windows, whose taps are side by side, for each struct that has their other lists.
+/// The windows, with dilation 1, for each struct that has the other lists.
 macro_rules! holds_windows {
     ($($name:ident)*) => {$(
         impl $name {
-            /// The windows alone.
+            /// The windows.
             pub fn windows(&self) -> WindowAttrs {
                 WindowAttrs {
                     kernel: self.kernel.clone(),
@@ -95,7 +95,7 @@ macro_rules! holds_windows {
 holds_windows! { SumPoolAttrs SumPoolBackwardAttrs AvgPoolAttrs AvgPoolBackwardAttrs }
 
 impl SumPoolAttrs {
-    /// Sums over these windows, whose taps are side by side.
+    /// Sums over these windows, which have dilation 1.
     pub fn new(windows: WindowAttrs) -> SumPoolAttrs {
         let WindowAttrs { kernel, stride, pad, dilation: _ } = windows;
         SumPoolAttrs { kernel, stride, pad }
@@ -103,7 +103,7 @@ impl SumPoolAttrs {
 }
 
 impl AvgPoolAttrs {
-    /// Means over these windows, whose taps are side by side.
+    /// Means over these windows, which have dilation 1.
     pub fn new(windows: WindowAttrs, count_include_pad: bool) -> AvgPoolAttrs {
         let WindowAttrs { kernel, stride, pad, dilation: _ } = windows;
         AvgPoolAttrs { kernel, stride, pad, count_include_pad }

@@ -1,10 +1,10 @@
 //! Kernel calls of pools.
 
 use crate::kernels::abi::Kernel;
-use crate::kernels::conv::Units;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::pool;
 use crate::kernels::pool::PoolGeom;
+use crate::kernels::window::Units;
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ops::common::lowering::by_float;
 use crate::nodes::ops::common::window::{WindowAttrs, WindowGeometry, array};

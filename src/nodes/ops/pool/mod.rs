@@ -23,7 +23,7 @@ use crate::nodes::ops::index::attrs::ScatterAddAttrs;
 use Domain::{Distinct, Index, Real};
 use attrs::{AvgPoolAttrs, AvgPoolBackwardAttrs, MaxPoolBackwardAttrs};
 
-const fn base(name: &'static str, doc: &'static str, arity: usize, attrs: &'static [Field]) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, arity: usize, attrs: &'static [Field], deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
@@ -31,7 +31,7 @@ const fn base(name: &'static str, doc: &'static str, arity: usize, attrs: &'stat
         attrs,
         flags: Flags::PURE,
         infer: |cx| cx.same_as(0),
-        deriv: Deriv::Zero,
+        deriv,
         decompose: None,
         lower: Lower::Expand,
         cost: |cx| cx.args(),
@@ -64,7 +64,7 @@ fn max_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(DType::I32, &[d[0], d[1], ho, wo])
 }
 
-/// Running maximum over the taps, beside its position in the plane: NaN wins, then the first of equals; a position in
+/// Running maximum over the taps, with its position in the plane: NaN wins, then the first of equals; a position in
 /// the padding (−1) loses to every other.
 fn max_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let x = s.args[0];
@@ -87,13 +87,9 @@ fn spread<'g>(s: &Site<'_, 'g>, up: Var<'g>, index: Var<'g>, hw: [usize; 2]) -> 
     s.g.emit1(Op::MAX_POOL2D_BACKWARD, &[up, index], &MaxPoolBackwardAttrs { in_hw: to_i64s(&hw) }.list())
 }
 
-/// See `doc`.
+/// The largest element of each 2-D window, and its position.
 pub const MAX_POOL2D: OpDef = OpDef {
     infer: max_infer,
-    deriv: Deriv::Rules(
-        |s, t| vec![t[0].map(|t| s.g.emit1(Op::MAX_POOL2D_GATHER, &[t, s.outs[1]], &[])), None],
-        |s, ct, _| vec![ct[0].map(|g| spread(s, g, s.outs[1], plane(&s.args[0].dims())))],
-    ),
     decompose: Some(max_expand),
     cost: |cx| 2 * cx.arg(0),
     cases: &[
@@ -116,9 +112,13 @@ pub const MAX_POOL2D: OpDef = OpDef {
     lower: Lower::Kernel(lower::max_pool2d),
     ..base(
         "max_pool2d",
-        "y = the largest of each window (the first of equals; NaN if there is one; the padding never wins), and its place h·W + w",
+        "y = the largest of each window (the first of equals; NaN if there is one; the padding never wins), and its position h·W + w in the plane",
         1,
         WindowAttrs::FIELDS,
+        Deriv::Rules(
+            |s, t| vec![t[0].map(|t| s.g.emit1(Op::MAX_POOL2D_GATHER, &[t, s.outs[1]], &[])), None],
+            |s, ct, _| vec![ct[0].map(|g| spread(s, g, s.outs[1], plane(&s.args[0].dims())))],
+        ),
     )
 };
 
@@ -138,7 +138,7 @@ fn planes<'g>(x: Var<'g>) -> Var<'g> {
     x.reshape([n * c, h * w])
 }
 
-/// See `doc`.
+/// The cotangent of [`MAX_POOL2D`]: elements added at positions in planes.
 pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
     infer: |cx| {
         let [dy, index] = indexed(cx)?;
@@ -148,7 +148,6 @@ pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
         let dtype = cx.dtype(0);
         cx.result(dtype, &[index[0], index[1], hw[0], hw[1]])
     },
-    deriv: Deriv::Linear(|s, i, g| (i == 0).then(|| s.g.emit1(Op::MAX_POOL2D_GATHER, &[g, s.args[1]], &[]))),
     decompose: Some(|s| {
         let (dy, index) = (s.args[0], s.args[1]);
         let (d, [h, w]) = (dy.dims(), array::<2>(&to_sizes(&MaxPoolBackwardAttrs::of(&s.attrs).in_hw)));
@@ -167,10 +166,11 @@ pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
         "dx[n, c, index[n, c, i, j]] += dy[n, c, i, j] on planes of in_hw; the transpose of max_pool2d_gather",
         2,
         MaxPoolBackwardAttrs::FIELDS,
+        Deriv::Linear(|s, i, g| (i == 0).then(|| s.g.emit1(Op::MAX_POOL2D_GATHER, &[g, s.args[1]], &[]))),
     )
 };
 
-/// See `doc`.
+/// The tangent of [`MAX_POOL2D`]: elements taken from positions in planes.
 pub const MAX_POOL2D_GATHER: OpDef = OpDef {
     infer: |cx| {
         let [x, index] = indexed(cx)?;
@@ -178,7 +178,6 @@ pub const MAX_POOL2D_GATHER: OpDef = OpDef {
         let dtype = cx.dtype(0);
         cx.result(dtype, &index)
     },
-    deriv: Deriv::Linear(|s, i, g| (i == 0).then(|| spread(s, g, s.args[1], plane(&s.args[0].dims())))),
     decompose: Some(|s| {
         let index = s.args[1];
         vec![planes(s.args[0]).take_along_axis(planes(index), 1).reshape(index.dims())]
@@ -188,7 +187,13 @@ pub const MAX_POOL2D_GATHER: OpDef = OpDef {
         Case { args: "f[1,2,2,2] i32[1,2,3,3]", attrs: "", domains: &[Real, Index(4)] },
     ],
     lower: Lower::Kernel(lower::max_pool2d_gather),
-    ..base("max_pool2d_gather", "y[n, c, i, j] = x[n, c, index[n, c, i, j]] in each plane of x", 2, &[])
+    ..base(
+        "max_pool2d_gather",
+        "y[n, c, i, j] = x[n, c, index[n, c, i, j]] in each plane of x",
+        2,
+        &[],
+        Deriv::Linear(|s, i, g| (i == 0).then(|| spread(s, g, s.args[1], plane(&s.args[0].dims())))),
+    )
 };
 
 /// Checks an average pool over planes of this size, and counts its windows.
@@ -211,7 +216,7 @@ fn shares<'g>(s: &Site<'_, 'g>, win: &WindowGeometry<2>, count: [usize; 2], dtyp
     seen.map_or_else(|| s.g.full(1.0, [], dtype), Var::recip)
 }
 
-/// See `doc`.
+/// The mean of each 2-D window.
 pub const AVG_POOL2D: OpDef = OpDef {
     infer: |cx| {
         let dtype = cx.float(0)?;
@@ -219,12 +224,6 @@ pub const AVG_POOL2D: OpDef = OpDef {
         let [ho, wo] = avg_count(&AvgPoolAttrs::of(&cx.attrs).windows(), plane(&d))?;
         cx.result(dtype, &[d[0], d[1], ho, wo])
     },
-    deriv: Deriv::Linear(|s, _, g| {
-        let AvgPoolAttrs { kernel, stride, pad, count_include_pad } = AvgPoolAttrs::of(&s.attrs);
-        let in_hw = to_i64s(&plane(&s.args[0].dims()));
-        let attrs = AvgPoolBackwardAttrs { in_hw, kernel, stride, pad, count_include_pad };
-        Some(s.g.emit1(Op::AVG_POOL2D_BACKWARD, &[g], &attrs.list()))
-    }),
     decompose: Some(|s| {
         let x = s.args[0];
         let a = AvgPoolAttrs::of(&s.attrs);
@@ -258,10 +257,16 @@ pub const AVG_POOL2D: OpDef = OpDef {
         "y = Σ x / n over each window; n counts the padding only if count_include_pad",
         1,
         AvgPoolAttrs::FIELDS,
+        Deriv::Linear(|s, _, g| {
+            let AvgPoolAttrs { kernel, stride, pad, count_include_pad } = AvgPoolAttrs::of(&s.attrs);
+            let in_hw = to_i64s(&plane(&s.args[0].dims()));
+            let attrs = AvgPoolBackwardAttrs { in_hw, kernel, stride, pad, count_include_pad };
+            Some(s.g.emit1(Op::AVG_POOL2D_BACKWARD, &[g], &attrs.list()))
+        }),
     )
 };
 
-/// See `doc`.
+/// The transpose of [`AVG_POOL2D`].
 pub const AVG_POOL2D_BACKWARD: OpDef = OpDef {
     infer: |cx| {
         let dtype = cx.float(0)?;
@@ -272,12 +277,6 @@ pub const AVG_POOL2D_BACKWARD: OpDef = OpDef {
         cx.expect_dims(0, "dy", &[d[0], d[1], ho, wo])?;
         cx.result(dtype, &[d[0], d[1], hw[0], hw[1]])
     },
-    deriv: Deriv::Linear(|s, _, g| {
-        let a = AvgPoolBackwardAttrs::of(&s.attrs);
-        let attrs =
-            AvgPoolAttrs { kernel: a.kernel, stride: a.stride, pad: a.pad, count_include_pad: a.count_include_pad };
-        Some(s.g.emit1(Op::AVG_POOL2D, &[g], &attrs.list()))
-    }),
     decompose: Some(|s| {
         let dy = s.args[0];
         let a = AvgPoolBackwardAttrs::of(&s.attrs);
@@ -307,8 +306,14 @@ pub const AVG_POOL2D_BACKWARD: OpDef = OpDef {
     lower: Lower::Kernel(lower::avg_pool2d_backward),
     ..base(
         "avg_pool2d_backward",
-        "dx[..] = Σ dy / n over the windows that see the element; the transpose of avg_pool2d",
+        "dx[..] = Σ dy / n over the windows that contain the element; the transpose of avg_pool2d",
         1,
         AvgPoolBackwardAttrs::FIELDS,
+        Deriv::Linear(|s, _, g| {
+            let a = AvgPoolBackwardAttrs::of(&s.attrs);
+            let attrs =
+                AvgPoolAttrs { kernel: a.kernel, stride: a.stride, pad: a.pad, count_include_pad: a.count_include_pad };
+            Some(s.g.emit1(Op::AVG_POOL2D, &[g], &attrs.list()))
+        }),
     )
 };

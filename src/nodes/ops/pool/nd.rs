@@ -1,6 +1,6 @@
-//! Pools beside those of `pool`: over one and three axes, least elements, and sums. A pool over three axes is one over
-//! height and width and then one over depth, both on planes that lie there already: no transposes, and of equal
-//! elements the first in row-major order still wins.
+//! Pools over one and three axes, of minima, and of sums. A pool over three axes is one over height and width and then
+//! one over depth. Both read planes in their order in memory, so nothing is transposed, and of equal elements the first
+//! in row-major order still wins.
 
 use super::lower;
 use crate::nodes::build::axes::{to_i64s, to_sizes};
@@ -20,6 +20,7 @@ const fn base(
     attrs: &'static [Field],
     infer: fn(&mut Infer<'_>) -> Result<(), String>,
     expand: Expand,
+    deriv: Deriv,
 ) -> OpDef {
     OpDef {
         name,
@@ -28,7 +29,7 @@ const fn base(
         attrs,
         flags: Flags::PURE,
         infer,
-        deriv: Deriv::ViaDecompose,
+        deriv,
         decompose: Some(expand),
         lower: Lower::Expand,
         cost: |cx| 2 * cx.arg(0),
@@ -45,7 +46,7 @@ fn infer<const N: usize>(cx: &mut Infer<'_>, windows: &WindowAttrs) -> Result<()
     let count = win.count()?;
     win.all_touch()?;
     if N == 3 {
-        // Windows over depth slide over what those over height and width leave.
+        // Windows over depth slide over the results of those over height and width.
         let rest = count[1].checked_mul(count[2]).ok_or("the number of windows overflows")?;
         countable([d[2], rest])?;
         countable([d[3], d[4]])?;
@@ -71,7 +72,7 @@ fn avg_infer<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     infer::<N>(cx, &a.windows())
 }
 
-/// The pool of planes that an op over more or fewer axes is made of.
+/// The pool of planes that computes pools over one to three axes.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Plane {
     /// The largest element.
@@ -133,7 +134,7 @@ fn avg_expand<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![pool::<N>(s.args[0], Plane::Avg { count_pad: a.count_include_pad }, &a.windows())]
 }
 
-/// See `doc`.
+/// The largest element of each 1-D window.
 pub const MAX_POOL1D: OpDef = OpDef {
     cases: &[
         Case { args: "f[2,3,9]", attrs: "kernel=[2] stride=[2] pad=[0,0] dilation=[1]", domains: &[Distinct] },
@@ -145,10 +146,11 @@ pub const MAX_POOL1D: OpDef = OpDef {
         WindowAttrs::FIELDS,
         extreme_infer::<1>,
         max_expand::<1>,
+        Deriv::ViaDecompose,
     )
 };
 
-/// See `doc`.
+/// The largest element of each 3-D window.
 pub const MAX_POOL3D: OpDef = OpDef {
     cases: &[
         Case {
@@ -168,10 +170,11 @@ pub const MAX_POOL3D: OpDef = OpDef {
         WindowAttrs::FIELDS,
         extreme_infer::<3>,
         max_expand::<3>,
+        Deriv::ViaDecompose,
     )
 };
 
-/// See `doc`.
+/// The smallest element of each 1-D window.
 pub const MIN_POOL1D: OpDef = OpDef {
     cases: &[
         Case { args: "f[2,3,9]", attrs: "kernel=[2] stride=[2] pad=[0,0] dilation=[1]", domains: &[Distinct] },
@@ -179,14 +182,15 @@ pub const MIN_POOL1D: OpDef = OpDef {
     ],
     ..base(
         "min_pool1d",
-        "y = the least of each window of x [N, C, L] (the first of equals; NaN if there is one; padding never wins)",
+        "y = the smallest of each window of x [N, C, L] (the first of equals; NaN if there is one; padding never wins)",
         WindowAttrs::FIELDS,
         extreme_infer::<1>,
         min_expand::<1>,
+        Deriv::ViaDecompose,
     )
 };
 
-/// See `doc`.
+/// The smallest element of each 2-D window.
 pub const MIN_POOL2D: OpDef = OpDef {
     cases: &[
         Case {
@@ -202,14 +206,15 @@ pub const MIN_POOL2D: OpDef = OpDef {
     ],
     ..base(
         "min_pool2d",
-        "y = the least of each window of x [N, C, H, W] (the first of equals; NaN if there is one; padding never wins)",
+        "y = the smallest of each window of x [N, C, H, W] (the first of equals; NaN if there is one; padding never wins)",
         WindowAttrs::FIELDS,
         extreme_infer::<2>,
         min_expand::<2>,
+        Deriv::ViaDecompose,
     )
 };
 
-/// See `doc`.
+/// The smallest element of each 3-D window.
 pub const MIN_POOL3D: OpDef = OpDef {
     cases: &[Case {
         args: "f[2,1,4,5,3]",
@@ -218,14 +223,15 @@ pub const MIN_POOL3D: OpDef = OpDef {
     }],
     ..base(
         "min_pool3d",
-        "y = the least of each window of x [N, C, D, H, W] (the first of equals; NaN if there is one; padding never wins)",
+        "y = the smallest of each window of x [N, C, D, H, W] (the first of equals; NaN if there is one; padding never wins)",
         WindowAttrs::FIELDS,
         extreme_infer::<3>,
         min_expand::<3>,
+        Deriv::ViaDecompose,
     )
 };
 
-/// See `doc`.
+/// The sum of each 1-D window.
 pub const SUM_POOL1D: OpDef = OpDef {
     cases: &[Case { args: "f[2,2,7]", attrs: "kernel=[3] stride=[2] pad=[1,2]", domains: &[Real] }],
     ..base(
@@ -234,36 +240,39 @@ pub const SUM_POOL1D: OpDef = OpDef {
         SumPoolAttrs::FIELDS,
         sum_infer::<1>,
         sum_expand::<1>,
+        Deriv::ViaDecompose,
     )
 };
 
-/// See `doc`.
+/// The sum of each 2-D window.
 pub const SUM_POOL2D: OpDef = OpDef {
-    deriv: Deriv::Linear(|s, _, g| {
-        let SumPoolAttrs { kernel, stride, pad } = SumPoolAttrs::of(&s.attrs);
-        let attrs = SumPoolBackwardAttrs { in_hw: to_i64s(&plane(&s.args[0].dims())), kernel, stride, pad };
-        Some(s.g.emit1(Op::SUM_POOL2D_BACKWARD, &[g], &attrs.list()))
-    }),
     cases: &[
         Case { args: "f[2,3,4,6]", attrs: "kernel=[2,2] stride=[2,2] pad=[0,0,0,0]", domains: &[Real] },
         Case { args: "f[1,2,5,7]", attrs: "kernel=[3,2] stride=[2,1] pad=[1,2,1,0]", domains: &[Real] },
     ],
     lower: Lower::Kernel(lower::sum_pool2d),
-    ..base("sum_pool2d", "y = Σ x over each window of x [N, C, H, W]", SumPoolAttrs::FIELDS, sum_infer::<2>, |s| {
-        let x = s.args[0];
-        let win = SumPoolAttrs::of(&s.attrs).windows().over(plane(&x.dims()));
-        let Ok(count) = win.count() else { return Vec::new() };
-        let padded = win.pad(x, 0.0);
-        sum(win.taps().map(|t| win.tap(padded, t, count))).into_iter().collect()
-    })
+    ..base(
+        "sum_pool2d",
+        "y = Σ x over each window of x [N, C, H, W]",
+        SumPoolAttrs::FIELDS,
+        sum_infer::<2>,
+        |s| {
+            let x = s.args[0];
+            let win = SumPoolAttrs::of(&s.attrs).windows().over(plane(&x.dims()));
+            let Ok(count) = win.count() else { return Vec::new() };
+            let padded = win.pad(x, 0.0);
+            sum(win.taps().map(|t| win.tap(padded, t, count))).into_iter().collect()
+        },
+        Deriv::Linear(|s, _, g| {
+            let SumPoolAttrs { kernel, stride, pad } = SumPoolAttrs::of(&s.attrs);
+            let attrs = SumPoolBackwardAttrs { in_hw: to_i64s(&plane(&s.args[0].dims())), kernel, stride, pad };
+            Some(s.g.emit1(Op::SUM_POOL2D_BACKWARD, &[g], &attrs.list()))
+        }),
+    )
 };
 
-/// See `doc`.
+/// The transpose of [`SUM_POOL2D`].
 pub const SUM_POOL2D_BACKWARD: OpDef = OpDef {
-    deriv: Deriv::Linear(|s, _, g| {
-        let SumPoolBackwardAttrs { in_hw: _, kernel, stride, pad } = SumPoolBackwardAttrs::of(&s.attrs);
-        Some(s.g.emit1(Op::SUM_POOL2D, &[g], &SumPoolAttrs { kernel, stride, pad }.list()))
-    }),
     cost: |cx| 2 * cx.out(),
     cases: &[
         Case { args: "f[2,3,2,3]", attrs: "in_hw=[4,6] kernel=[2,2] stride=[2,2] pad=[0,0,0,0]", domains: &[Real] },
@@ -272,7 +281,7 @@ pub const SUM_POOL2D_BACKWARD: OpDef = OpDef {
     lower: Lower::Kernel(lower::sum_pool2d_backward),
     ..base(
         "sum_pool2d_backward",
-        "dx[..] = Σ dy over the windows that see the element; the transpose of sum_pool2d",
+        "dx[..] = Σ dy over the windows that contain the element; the transpose of sum_pool2d",
         SumPoolBackwardAttrs::FIELDS,
         |cx| {
             let dtype = cx.float(0)?;
@@ -292,10 +301,14 @@ pub const SUM_POOL2D_BACKWARD: OpDef = OpDef {
             let win = a.windows().over(array(&to_sizes(&a.in_hw)));
             sum(win.taps().map(|t| win.untap(s.args[0], t))).map(|dx| win.crop(dx)).into_iter().collect()
         },
+        Deriv::Linear(|s, _, g| {
+            let SumPoolBackwardAttrs { in_hw: _, kernel, stride, pad } = SumPoolBackwardAttrs::of(&s.attrs);
+            Some(s.g.emit1(Op::SUM_POOL2D, &[g], &SumPoolAttrs { kernel, stride, pad }.list()))
+        }),
     )
 };
 
-/// See `doc`.
+/// The sum of each 3-D window.
 pub const SUM_POOL3D: OpDef = OpDef {
     cases: &[Case { args: "f[2,1,4,5,3]", attrs: "kernel=[3,2,2] stride=[1,2,1] pad=[1,1,1,0,0,1]", domains: &[Real] }],
     ..base(
@@ -304,10 +317,11 @@ pub const SUM_POOL3D: OpDef = OpDef {
         SumPoolAttrs::FIELDS,
         sum_infer::<3>,
         sum_expand::<3>,
+        Deriv::ViaDecompose,
     )
 };
 
-/// See `doc`.
+/// The mean of each 1-D window.
 pub const AVG_POOL1D: OpDef = OpDef {
     cases: &[
         Case { args: "f[2,3,8]", attrs: "kernel=[2] stride=[2] pad=[0,0] count_include_pad=true", domains: &[Real] },
@@ -319,10 +333,11 @@ pub const AVG_POOL1D: OpDef = OpDef {
         AvgPoolAttrs::FIELDS,
         avg_infer::<1>,
         avg_expand::<1>,
+        Deriv::ViaDecompose,
     )
 };
 
-/// See `doc`.
+/// The mean of each 3-D window.
 pub const AVG_POOL3D: OpDef = OpDef {
     cases: &[
         Case {
@@ -342,6 +357,7 @@ pub const AVG_POOL3D: OpDef = OpDef {
         AvgPoolAttrs::FIELDS,
         avg_infer::<3>,
         avg_expand::<3>,
+        Deriv::ViaDecompose,
     )
 };
 

@@ -1,5 +1,5 @@
-//! Methods of [`Var`] for pools. Options are called as torch calls them. What torch's `ceil_mode` adds becomes padding
-//! here: the ops have no such mode.
+//! Pools as methods of [`Var`]. Options have torch's names. `ceil_mode` becomes padding at the end: the ops have no
+//! such mode.
 
 use crate::error::Kind;
 use crate::nodes::build::axes::to_i64s;
@@ -24,7 +24,7 @@ pub struct Pool<const N: usize, const P: usize> {
     pub count_include_pad: bool,
     /// Whether a last window that begins inside, or in the padding before, may reach beyond the padding at the end.
     pub ceil_mode: bool,
-    /// What sums are divided by, whatever the windows hold (average only).
+    /// The divisor of the sums, instead of the number of elements (average only).
     pub divisor_override: Option<usize>,
 }
 
@@ -74,44 +74,44 @@ const MIN: [Op; 3] = [Op::MIN_POOL1D, Op::MIN_POOL2D, Op::MIN_POOL3D];
 const SUM: [Op; 3] = [Op::SUM_POOL1D, Op::SUM_POOL2D, Op::SUM_POOL3D];
 const AVG: [Op; 3] = [Op::AVG_POOL1D, Op::AVG_POOL2D, Op::AVG_POOL3D];
 
-/// Methods that differ in the number of axes alone.
+/// Methods for one, two and three axes.
 macro_rules! by_axes {
     ($($n:literal $p:literal $shape:literal:
         $max:ident $min:ident $sum:ident $avg:ident $adaptive_max:ident $adaptive_avg:ident;)*) => {
         impl<'g> Var<'g> {
             $(
-            #[doc = concat!("The largest element of each window of x `[N, C, ", $shape, "]`; NaN where there is one.")]
+            #[doc = concat!("The largest element of each window of x `[N, C, ", $shape, "]`; NaN if the window has one. Padding never wins.")]
             #[track_caller]
             pub fn $max(self, opt: Pool<$n, $p>) -> Var<'g> {
                 self.extreme(MAX[$n - 1], &opt)
             }
 
-            #[doc = concat!("The least element of each window of x `[N, C, ", $shape, "]`; NaN where there is one.")]
+            #[doc = concat!("The smallest element of each window of x `[N, C, ", $shape, "]`; NaN if the window has one. Padding never wins.")]
             #[track_caller]
             pub fn $min(self, opt: Pool<$n, $p>) -> Var<'g> {
                 self.extreme(MIN[$n - 1], &opt)
             }
 
-            #[doc = concat!("The sum of each window of x `[N, C, ", $shape, "]`.")]
+            #[doc = concat!("The sum of each window of x `[N, C, ", $shape, "]`. A dilation is an error.")]
             #[track_caller]
             pub fn $sum(self, opt: Pool<$n, $p>) -> Var<'g> {
                 self.summed(SUM[$n - 1], &opt)
             }
 
-            #[doc = concat!("The mean of each window of x `[N, C, ", $shape, "]`.")]
+            #[doc = concat!("The mean of each window of x `[N, C, ", $shape, "]`. A dilation is an error.")]
             #[track_caller]
             pub fn $avg(self, opt: Pool<$n, $p>) -> Var<'g> {
                 self.averaged(AVG[$n - 1], &opt)
             }
 
-            #[doc = concat!("The largest elements of x `[N, C, ", $shape, "]` in `output` windows along each axis.")]
+            #[doc = concat!("The largest element of each of `output` windows along each axis of x `[N, C, ", $shape, "]`; window i of an axis of n begins at ⌊i·n/output⌋ and ends before ⌈(i + 1)·n/output⌉.")]
             #[track_caller]
             pub fn $adaptive_max(self, output: [usize; $n]) -> Var<'g> {
                 let op = [Op::ADAPTIVE_MAX_POOL1D, Op::ADAPTIVE_MAX_POOL2D, Op::ADAPTIVE_MAX_POOL3D][$n - 1];
                 self.g.emit1(op, &[self], &AdaptivePoolAttrs { output: to_i64s(&output) }.list())
             }
 
-            #[doc = concat!("The means of x `[N, C, ", $shape, "]` in `output` windows along each axis.")]
+            #[doc = concat!("The mean of each of `output` windows along each axis of x `[N, C, ", $shape, "]`; window i of an axis of n begins at ⌊i·n/output⌋ and ends before ⌈(i + 1)·n/output⌉.")]
             #[track_caller]
             pub fn $adaptive_avg(self, output: [usize; $n]) -> Var<'g> {
                 let op = [Op::ADAPTIVE_AVG_POOL1D, Op::ADAPTIVE_AVG_POOL2D, Op::ADAPTIVE_AVG_POOL3D][$n - 1];
@@ -129,7 +129,7 @@ by_axes! {
 }
 
 impl<'g> Var<'g> {
-    /// The windows of a pool on this, as its options have them and with what `ceil_mode` adds.
+    /// The windows of a pool on this: without `ceil_mode`, and with it if it is set.
     fn windows<const N: usize, const P: usize>(self, opt: &Pool<N, P>) -> Result<[WindowGeometry<N>; 2], String> {
         let d = self.dims();
         if d.len() != N + 2 {
@@ -149,7 +149,7 @@ impl<'g> Var<'g> {
         self.g.fail(Kind::Shape, format!("{}({self:?}): {why}", self.g.op_name(op)))
     }
 
-    /// A largest or least element.
+    /// A pool of maxima or minima.
     #[track_caller]
     fn extreme<const N: usize, const P: usize>(self, op: Op, opt: &Pool<N, P>) -> Var<'g> {
         match self.windows(opt) {
@@ -178,7 +178,7 @@ impl<'g> Var<'g> {
 
     #[track_caller]
     fn averaged<const N: usize, const P: usize>(self, op: Op, opt: &Pool<N, P>) -> Var<'g> {
-        // All nodes come from the line that asks for it.
+        // All nodes get the caller's location.
         self.g.with_caller(|| {
             if !self.is_some() {
                 return self;
@@ -191,7 +191,7 @@ impl<'g> Var<'g> {
             match opt.divisor_override {
                 Some(0) => self.refused(op, "divisor_override is 0"),
                 Some(n) => sums() / n as f64,
-                // What reaches beyond the padding counts for nothing, so that windows have divisors of their own.
+                // Taps beyond the padding do not count, so windows have different divisors.
                 None if opt.count_include_pad && win.pad != whole.pad => whole_divided(sums(), &win),
                 None => self.g.emit1(op, &[self], &AvgPoolAttrs::new(whole.attrs(), opt.count_include_pad).list()),
             }
@@ -199,7 +199,7 @@ impl<'g> Var<'g> {
     }
 }
 
-/// Sums over the elements of their windows that lie in the input or its padding.
+/// Sums divided by the number of elements of their windows in the input or its padding.
 #[track_caller]
 fn whole_divided<'g, const N: usize>(sums: Var<'g>, win: &WindowGeometry<N>) -> Var<'g> {
     let d = sums.dims();

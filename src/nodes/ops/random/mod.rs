@@ -36,7 +36,7 @@ attrs! {
     }
 }
 
-/// Asks that operand `i` is a random key.
+/// Checks that operand `i` is a random key.
 pub(super) fn key(cx: &Infer<'_>, i: usize) -> Result<(), String> {
     ensure!(cx.dtype(i) == DType::U32, "the key is {}; u32 is needed", cx.dtype(i));
     cx.expect_dims(i, "the key", &[4])
@@ -51,7 +51,7 @@ fn draws(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// The definition of a random op of one operand, the key.
-const fn base(name: &'static str, doc: &'static str, lower: Lower, cases: &'static [Case]) -> OpDef {
+const fn base(name: &'static str, doc: &'static str, lower: Lower, cases: &'static [Case], deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
@@ -59,7 +59,7 @@ const fn base(name: &'static str, doc: &'static str, lower: Lower, cases: &'stat
         attrs: DrawAttrs::FIELDS,
         flags: Flags::PURE,
         infer: draws,
-        deriv: Deriv::Zero,
+        deriv,
         decompose: None,
         lower,
         cost: |cx| 20 * cx.out(),
@@ -73,23 +73,25 @@ const DRAWS: &[Case] = &[
     Case { args: "u32[4]", attrs: "stream=0 dtype=f32 shape=[]", domains: &[Bits] },
 ];
 
-/// See `doc`.
+/// Uniform draws from [0, 1).
 pub const RNG_UNIFORM: OpDef = base(
     "rng_uniform",
     "uniform in [0, 1), of stream `stream` under the key",
     Lower::Kernel(lower::rng_uniform),
     DRAWS,
+    Deriv::Zero,
 );
 
-/// See `doc`.
+/// Draws from the standard normal distribution.
 pub const RNG_NORMAL: OpDef = base(
     "rng_normal",
     "standard normal (Box–Muller), of stream `stream` under the key",
     Lower::Kernel(lower::rng_normal),
     DRAWS,
+    Deriv::Zero,
 );
 
-/// See `doc`.
+/// The random key of the next step.
 pub const RNG_NEXT: OpDef = OpDef {
     attrs: &[],
     infer: |cx| {
@@ -102,10 +104,11 @@ pub const RNG_NEXT: OpDef = OpDef {
         "the key of the next step: its upper two words, a counter, plus 1",
         Lower::Kernel(lower::rng_next),
         &[Case { args: "u32[4]", attrs: "", domains: &[Bits] }],
+        Deriv::Zero,
     )
 };
 
-/// See `doc`.
+/// A random key made from a key and a number.
 pub const RNG_FOLD: OpDef = OpDef {
     arity: Arity::Exactly(2),
     attrs: &[],
@@ -121,10 +124,11 @@ pub const RNG_FOLD: OpDef = OpDef {
         "a key of the same step whose seed is made from the key's seed and a number",
         Lower::Kernel(lower::rng_fold),
         &[Case { args: "u32[4] u32[]", attrs: "", domains: &[Bits] }],
+        Deriv::Zero,
     )
 };
 
-/// See `doc`.
+/// Elements zeroed at random, the others scaled up.
 pub const DROPOUT: OpDef = OpDef {
     arity: Arity::Exactly(2),
     attrs: DropoutAttrs::FIELDS,
@@ -135,7 +139,6 @@ pub const DROPOUT: OpDef = OpDef {
         ensure!((0.0..=1.0).contains(&p), "p is {p}; it must lie in [0, 1]");
         cx.same_as(0)
     },
-    deriv: Deriv::ViaDecompose,
     decompose: Some(|s| {
         let (x, DropoutAttrs { p, stream }) = (s.args[0], DropoutAttrs::of(&s.attrs));
         let Ty { dtype, shape } = x.ty();
@@ -153,5 +156,6 @@ pub const DROPOUT: OpDef = OpDef {
             Case { args: "f[3,5] u32[4]", attrs: "p=0.4 stream=3", domains: &[Real, Bits] },
             Case { args: "f[3,5] u32[4]", attrs: "p=1 stream=3", domains: &[Real, Bits] },
         ],
+        Deriv::ViaDecompose,
     )
 };

@@ -1,4 +1,4 @@
-//! Methods of [`Var`] and [`Builder`] that draw random numbers.
+//! Random numbers as methods of [`Var`] and [`Builder`].
 
 use crate::arena::Value;
 use crate::nodes::ir::builder::{Builder, Var};
@@ -10,8 +10,8 @@ use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::random::DropoutAttrs;
 
 impl<'g> Var<'g> {
-    /// Zeroes each element with probability `p` and scales the rest by 1/(1 − p). The mask follows from the seed, the
-    /// step and this call alone.
+    /// Zeroes each element with probability `p` and scales the others by 1/(1 − p), of `f32` or `f64`. The mask follows
+    /// from the seed, the step and this call alone. `p` outside of [0, 1] is an error.
     #[track_caller]
     pub fn dropout(self, p: f64) -> Var<'g> {
         let (key, stream) = (self.g.rng(), self.g.fresh_stream());
@@ -19,11 +19,11 @@ impl<'g> Var<'g> {
     }
 }
 
-/// Name of the state that random ops are keyed by.
+/// The name of the state that is the key of all random ops.
 pub const RNG_STATE: &str = "rng";
 
 impl Emit {
-    /// The state that random ops are keyed by, which each step advances. The entry is open.
+    /// The state that is the key of all random ops; each step advances it. The entry must be the open region.
     fn rng(&mut self) -> Value {
         let known = self.leaf_called(RNG_STATE).filter(|&v| self.def(v).is_some_and(|d| d.op == Op::STATE));
         if let Some(v) = known {
@@ -41,9 +41,9 @@ impl Emit {
 }
 
 impl Builder {
-    /// The random key: a state that holds the seed and the step, and that each step advances by one.
-    /// All random ops of a graph share it; each call returns the same state. In the body of a loop: the key of the
-    /// iteration, made from the state and the iteration's number.
+    /// The random key, `u32[4]`: a state with the seed and the step, which each step advances by one. All random ops of
+    /// a graph share it; each call returns the same state. In the body of a loop it is the key of the iteration, made
+    /// from the state and the iteration's number.
     #[track_caller]
     pub fn rng(&self) -> Var<'_> {
         self.record_location();
@@ -54,7 +54,7 @@ impl Builder {
         self.var(key)
     }
 
-    /// A number for one random op: different for each call in this graph.
+    /// A number that tells the draws of one random op from those of others: different for each call in this graph.
     pub fn fresh_stream(&self) -> i64 {
         self.with(|e| e.all_values()) as i64
     }

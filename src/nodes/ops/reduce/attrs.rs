@@ -4,7 +4,7 @@ use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::typed::attrs;
 
 attrs! {
-    /// Of reductions over a set of axes.
+    /// Attributes of reductions over a set of axes.
     pub struct ReduceAttrs {
         /// The axes, in order.
         axes: Vec<i64>,
@@ -14,19 +14,19 @@ attrs! {
 }
 
 attrs! {
-    /// Of `var`.
+    /// Attributes of `var`.
     pub struct VarAttrs {
         /// The axes, in order.
         axes: Vec<i64>,
         /// Whether they stay, with size 1.
         keep: bool,
-        /// What the divisor is less than the number of elements.
+        /// The divisor is the number of elements minus this.
         correction: i64,
     }
 }
 
 attrs! {
-    /// Of `sum_squares`.
+    /// Attributes of `sum_squares`.
     pub struct SumSquaresAttrs {
         /// Whether the sum is divided by the number of elements.
         mean: bool,
@@ -34,7 +34,7 @@ attrs! {
 }
 
 attrs! {
-    /// Of `arg_max` and `arg_min`.
+    /// Attributes of `arg_max` and `arg_min`.
     pub struct ArgExtremeAttrs {
         /// The axis, which disappears.
         axis: i64,
@@ -44,7 +44,7 @@ attrs! {
 }
 
 attrs! {
-    /// Of `cumsum` and `cumprod`.
+    /// Attributes of `cumsum` and `cumprod`.
     pub struct RunningAttrs {
         /// The axis.
         axis: i64,

@@ -1,4 +1,4 @@
-//! The length of a vector that lies in several tensors. Clipping of gradients uses it.
+//! The Euclidean length of several tensors together. Clipping of gradients uses it.
 
 use super::lower;
 use crate::nodes::ir::builder::Var;
@@ -6,11 +6,11 @@ use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use Domain::{Positive, Real};
 
-/// See `doc`.
+/// The Euclidean length of several tensors, safe against overflow.
 pub const ROOT_SUM_SQUARES: OpDef = OpDef {
     name: "root_sum_squares",
-    doc: "√s in f64, from (s, x, …), where s is Σ x² of all elements of the others in their type; where that overflowed or \
-          underflowed, √Σ x² of terms that are scaled first",
+    doc: "√s in f64, from (s, x, …) with s = Σ x² over all elements of the tensors x, …; where s overflowed or underflowed in \
+          its type, √Σ x² again with scaled terms",
     arity: Arity::AtLeast(2),
     attrs: &[],
     flags: Flags::PURE,

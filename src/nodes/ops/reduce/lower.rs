@@ -7,7 +7,7 @@ use crate::kernels::length::Parts;
 use crate::kernels::reduce::{Reduce, plan};
 use crate::kernels::scan::Scan;
 use crate::kernels::{length, reduce};
-use crate::nodes::build::axes::{split_at_axis, to_size, to_sizes};
+use crate::nodes::build::axes::{AxisSplit, split_at_axis, to_size, to_sizes};
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ops::common::lowering::{by_float, by_num, by_num_index};
 use crate::nodes::ops::reduce::attrs::{ArgExtremeAttrs, ReduceAttrs, RunningAttrs, SumSquaresAttrs};
@@ -52,25 +52,34 @@ fn reduction(cx: &mut LowerCx<'_>, k: &Kernels) -> Result<(), String> {
     let (mut from, mut flops) = (Buf::Arg(0), cx.flops());
     while let Some(at) = gone(&runs) {
         let product = |r: &[(usize, bool)]| r.iter().map(|r| r.0).product::<usize>();
-        let (outer, n, inner) = (product(&runs[..at]), runs[at].0, product(&runs[at + 1..]));
+        let split = AxisSplit { outer: product(&runs[..at]), n: runs[at].0, inner: product(&runs[at + 1..]) };
         runs.remove(at);
         let last = gone(&runs).is_none();
-        let to = if last { Buf::Out(0) } else { cx.temp(cx.dtype(0).size(), outer * inner) };
-        one_run(cx, k, (outer, n, inner), (from, to), if last { Some(count) } else { None }, flops);
+        let to = if last { Buf::Out(0) } else { cx.temp(cx.dtype(0).size(), split.outer * split.inner) };
+        let count = if last { Some(count) } else { None };
+        one_run(cx, k, &Run { split, from, to, count, flops });
         (from, flops) = (to, 0);
     }
     Ok(())
 }
 
-/// One run, in two steps where it is long. `count` is the divisor of a mean, given in the last run.
-fn one_run(
-    cx: &mut LowerCx<'_>,
-    k: &Kernels,
-    (outer, n, inner): (usize, usize, usize),
-    (from, to): (Buf, Buf),
+/// The reduction of one run of axes.
+struct Run {
+    /// The run is the middle axis.
+    split: AxisSplit,
+    /// The operand.
+    from: Buf,
+    /// The result.
+    to: Buf,
+    /// The divisor of a mean, if this is the last run.
     count: Option<usize>,
+    /// Floating-point operations.
     flops: u64,
-) {
+}
+
+/// Reduces one run, in two steps if it is long.
+fn one_run(cx: &mut LowerCx<'_>, k: &Kernels, run: &Run) {
+    let Run { split: AxisSplit { outer, n, inner }, from, to, count, flops } = *run;
     let plan = plan(outer, n, inner);
     let kernel = if count.is_some() { k.last } else { k.join };
     let divisor = count.unwrap_or(n);
@@ -94,7 +103,8 @@ fn one_run(
 pub fn columns(cx: &mut LowerCx<'_>, (rows, n): (usize, usize), (from, to): (Buf, Buf)) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (by_float!(d, reduce::sum)?, Some(by_float!(d, reduce::sum_partial)?));
-    one_run(cx, &Kernels { join, partial, last: join }, (1, rows, n), (from, to), Some(rows), 0);
+    let split = AxisSplit { outer: 1, n: rows, inner: n };
+    one_run(cx, &Kernels { join, partial, last: join }, &Run { split, from, to, count: Some(rows), flops: 0 });
     Ok(())
 }
 
@@ -128,7 +138,9 @@ pub fn sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let partial = by_float!(d, reduce::sum_squares_partial)?;
     // Partial sums are sums of squares already: they are joined without squaring.
     let last = if plan(1, n, 1).partial.is_some() { join } else { one };
-    one_run(cx, &Kernels { join, partial: Some(partial), last }, (1, n, 1), (Buf::Arg(0), Buf::Out(0)), Some(n), flops);
+    let split = AxisSplit { outer: 1, n, inner: 1 };
+    let run = Run { split, from: Buf::Arg(0), to: Buf::Out(0), count: Some(n), flops };
+    one_run(cx, &Kernels { join, partial: Some(partial), last }, &run);
     Ok(())
 }
 
@@ -169,7 +181,7 @@ pub fn logsumexp(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 fn arg(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
-    let (outer, n, inner) = split_at_axis(&cx.arg_dims(0), to_size(ArgExtremeAttrs::of(&cx.attrs()).axis));
+    let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size(ArgExtremeAttrs::of(&cx.attrs()).axis));
     let p = Reduce::new(outer, n, inner);
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::REDUCE);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
@@ -191,7 +203,7 @@ pub fn arg_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// A running sum or product: `kernel` scans along `axis`.
 pub fn running(cx: &mut LowerCx<'_>, kernel: Result<Kernel, String>) -> Result<(), String> {
     let RunningAttrs { axis, exclusive, reverse } = RunningAttrs::of(&cx.attrs());
-    let (outer, n, inner) = split_at_axis(&cx.arg_dims(0), to_size(axis));
+    let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size(axis));
     let p = Scan { outer, n, inner, exclusive, reverse };
     let call = Call::new(kernel?, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::RUNNING);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));

@@ -62,7 +62,7 @@ fn nonempty(cx: &mut Infer<'_>) -> Result<(), String> {
     numbers(cx)
 }
 
-/// What a node reduces: its operand, along these axes.
+/// The reduction of a node: its operand and axes.
 struct Reduction<'g> {
     x: Var<'g>,
     attrs: ReduceAttrs,
@@ -111,7 +111,7 @@ const SUMS: &[Case] = &[
     Case { args: "f[9001]", attrs: "axes=[0] keep=false", domains: &[Real] },
 ];
 
-/// See `doc`.
+/// The sum over axes.
 pub const REDUCE_SUM: OpDef = OpDef {
     cases: &[
         SUMS[0],
@@ -133,7 +133,7 @@ pub const REDUCE_SUM: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The sum, or the mean, of all squares.
 pub const SUM_SQUARES: OpDef = OpDef {
     attrs: SumSquaresAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED),
@@ -163,7 +163,7 @@ pub const SUM_SQUARES: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The mean over axes.
 pub const REDUCE_MEAN: OpDef = OpDef {
     infer: reals,
     ..base(
@@ -197,7 +197,7 @@ const EXTREMES: &[Case] = &[
     Case { args: "i64[6,5]", attrs: "axes=[0] keep=false", domains: &[Domain::Index(9)] },
 ];
 
-/// See `doc`.
+/// The largest element over axes.
 pub const REDUCE_MAX: OpDef = OpDef {
     infer: nonempty,
     ..base(
@@ -209,7 +209,7 @@ pub const REDUCE_MAX: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The smallest element over axes.
 pub const REDUCE_MIN: OpDef = OpDef {
     infer: nonempty,
     ..base(
@@ -262,7 +262,7 @@ fn shift<'g>(x: Var<'g>, by: usize, left: bool) -> Var<'g> {
     if left { x.narrow(1, by, n - by).concat(&[ones], 1) } else { ones.concat(&[x.narrow(1, 0, n - by)], 1) }
 }
 
-/// See `doc`.
+/// The product over axes.
 pub const REDUCE_PROD: OpDef = base(
     "reduce_prod",
     "y = Π x over `axes`; empty products are 1; x̄ᵢ = ȳ·Π_{j≠i} xⱼ, without division",
@@ -279,7 +279,7 @@ pub const REDUCE_PROD: OpDef = base(
     ],
 );
 
-/// See `doc`.
+/// The logarithm of the sum of exponentials over axes.
 pub const LOGSUMEXP: OpDef = OpDef {
     infer: |cx| {
         cx.float(0)?;
@@ -298,7 +298,7 @@ pub const LOGSUMEXP: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The variance over axes.
 pub const VAR: OpDef = OpDef {
     attrs: VarAttrs::FIELDS,
     infer: |cx| {
@@ -307,7 +307,6 @@ pub const VAR: OpDef = OpDef {
         cx.float(0)?;
         reduced(cx, &a.reduce())
     },
-    deriv: Deriv::ViaDecompose,
     decompose: Some(|s| {
         let (x, a) = (s.args[0], VarAttrs::of(&s.attrs));
         let mean = x.reduce(Op::REDUCE_MEAN, a.axes.as_slice(), false);
@@ -320,7 +319,7 @@ pub const VAR: OpDef = OpDef {
         "var",
         "y = Σ (x − mean)² / (n − correction) over `axes`",
         Lower::Expand,
-        Deriv::Zero,
+        Deriv::ViaDecompose,
         &[
             Case { args: "f[3,4,5]", attrs: "axes=[1] keep=false correction=0", domains: &[Real] },
             Case { args: "f[3,4,5]", attrs: "axes=[0,2] keep=true correction=1", domains: &[Real] },
@@ -344,8 +343,9 @@ fn arg_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(to, &reduced_dims(&d, &[axis], false))
 }
 
-/// See `doc`.
+/// The position of the largest element along an axis.
 pub const ARG_MAX: OpDef = OpDef {
+    flags: Flags::PURE.and(Flags::STEP),
     attrs: ArgExtremeAttrs::FIELDS,
     infer: arg_infer,
     ..base(
@@ -357,8 +357,9 @@ pub const ARG_MAX: OpDef = OpDef {
     )
 };
 
-/// See `doc`.
+/// The position of the smallest element along an axis.
 pub const ARG_MIN: OpDef = OpDef {
+    flags: Flags::PURE.and(Flags::STEP),
     attrs: ArgExtremeAttrs::FIELDS,
     infer: arg_infer,
     ..base(
@@ -378,7 +379,7 @@ fn running(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.same_as(0)
 }
 
-/// See `doc`.
+/// The running sum along an axis.
 pub const CUMSUM: OpDef = OpDef {
     attrs: RunningAttrs::FIELDS,
     infer: running,
@@ -424,7 +425,7 @@ fn running_product<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![if a.reverse { back.flip(a.axis) } else { back }]
 }
 
-/// See `doc`.
+/// The running product along an axis.
 pub const CUMPROD: OpDef = OpDef {
     attrs: RunningAttrs::FIELDS,
     infer: running,

@@ -1,4 +1,4 @@
-//! Methods of [`Var`] that reduce along axes.
+//! Reductions and running totals as methods of [`Var`], with torch's names. Negative axes count from the end.
 
 use crate::nodes::build::axes::Axes;
 use crate::nodes::ir::builder::Var;
@@ -19,22 +19,26 @@ macro_rules! reductions {
 }
 
 reductions! {
-    /// Sum over `axes`, which disappear.
+    /// The sum over `axes`, which disappear. An empty sum is 0. The type is `f32`, `f64`, `i32` or `i64`.
     sum => REDUCE_SUM;
-    /// Mean over `axes`, which disappear.
+    /// The mean over `axes`, which disappear, of `f32` or `f64`. The mean of no element is NaN.
     mean => REDUCE_MEAN;
-    /// Maximum over `axes`, which disappear.
+    /// The maximum over `axes`, which disappear; NaN if any element is. An empty axis is an error. Ties share the
+    /// gradient evenly.
     amax => REDUCE_MAX;
-    /// Minimum over `axes`, which disappear.
+    /// The minimum over `axes`, which disappear; NaN if any element is. An empty axis is an error. Ties share the
+    /// gradient evenly.
     amin => REDUCE_MIN;
-    /// Product over `axes`, which disappear.
+    /// The product over `axes`, which disappear. An empty product is 1. The gradient divides by nothing, so elements
+    /// may be 0.
     prod => REDUCE_PROD;
-    /// ln Σ eˣ over `axes`, which disappear.
+    /// ln Σ eˣ over `axes`, which disappear, without overflow. An empty axis is an error.
     logsumexp => LOGSUMEXP;
 }
 
 impl<'g> Var<'g> {
-    /// A reduction over `axes`; with `keep`, they stay with size 1.
+    /// The reduction `op` over `axes`: one, several, or `..` for all; negative ones count from the end. With `keep`,
+    /// the axes stay with size 1.
     #[track_caller]
     pub fn reduce(self, op: Op, axes: impl Axes, keep: bool) -> Var<'g> {
         if !self.is_some() {
@@ -49,7 +53,8 @@ impl<'g> Var<'g> {
         }
     }
 
-    /// Variance over `axes` with the divisor n − `correction` (0: biased; 1: as `torch.var`).
+    /// The variance over `axes` with the divisor n − `correction`: 0 gives the biased variance, 1 that of `torch.var`.
+    /// With `keep`, the axes stay with size 1.
     #[track_caller]
     pub fn var(self, axes: impl Axes, correction: i64, keep: bool) -> Var<'g> {
         match self.axes(Op::VAR, axes) {
@@ -61,7 +66,8 @@ impl<'g> Var<'g> {
         }
     }
 
-    /// Index of the first largest element along `axis`, which disappears.
+    /// The position of the first largest element along `axis`, which disappears, as `dtype`: `i32` or `i64`. NaN counts
+    /// as largest. An empty axis is an error.
     #[track_caller]
     pub fn arg_max(self, axis: i64, dtype: DType) -> Var<'g> {
         self.on_axis(Op::ARG_MAX, axis, |axis| {
@@ -69,7 +75,8 @@ impl<'g> Var<'g> {
         })
     }
 
-    /// Index of the first smallest element along `axis`, which disappears.
+    /// The position of the first smallest element along `axis`, which disappears, as `dtype`: `i32` or `i64`. NaN
+    /// counts as smallest. An empty axis is an error.
     #[track_caller]
     pub fn arg_min(self, axis: i64, dtype: DType) -> Var<'g> {
         self.on_axis(Op::ARG_MIN, axis, |axis| {
@@ -77,7 +84,7 @@ impl<'g> Var<'g> {
         })
     }
 
-    /// Running sum along `axis`: `exclusive` leaves the element itself out, `reverse` runs from the end.
+    /// The running sum along `axis`. `exclusive` leaves the element itself out; `reverse` runs from the end.
     #[track_caller]
     pub fn cumsum(self, axis: i64, exclusive: bool, reverse: bool) -> Var<'g> {
         self.on_axis(Op::CUMSUM, axis, |axis| {
@@ -85,9 +92,12 @@ impl<'g> Var<'g> {
         })
     }
 
-    /// Running product along `axis`: `exclusive` leaves the element itself out, `reverse` runs from the end.
+    /// The running product along `axis`. `exclusive` leaves the element itself out; `reverse` runs from the end. The
+    /// gradient divides by nothing, so elements may be 0.
     #[track_caller]
-    pub fn cumprod(self, axis: usize, exclusive: bool, reverse: bool) -> Var<'g> {
-        self.g.emit1(Op::CUMPROD, &[self], &RunningAttrs { axis: axis as i64, exclusive, reverse }.list())
+    pub fn cumprod(self, axis: i64, exclusive: bool, reverse: bool) -> Var<'g> {
+        self.on_axis(Op::CUMPROD, axis, |axis| {
+            self.g.emit1(Op::CUMPROD, &[self], &RunningAttrs { axis, exclusive, reverse }.list())
+        })
     }
 }

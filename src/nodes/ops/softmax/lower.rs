@@ -4,7 +4,7 @@ use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::softmax;
 use crate::kernels::softmax::Softmax;
-use crate::nodes::build::axes::{split_at_axis, to_size};
+use crate::nodes::build::axes::{AxisSplit, split_at_axis, to_size};
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ops::common::lowering::by_float;
 use crate::nodes::ops::softmax::SoftmaxAttrs;
@@ -12,7 +12,7 @@ use crate::nodes::ops::softmax::SoftmaxAttrs;
 /// A call along the axis. If the axis is contiguous, the kernel may write over operand `over`.
 fn along(cx: &mut LowerCx<'_>, kernel: Kernel, over: Option<usize>) -> Result<(), String> {
     let axis = to_size(SoftmaxAttrs::of(&cx.attrs()).axis);
-    let (outer, n, inner) = split_at_axis(&cx.arg_dims(0), axis);
+    let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), axis);
     let p = Softmax { outer, n, inner };
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::SOFTMAX);
     let pairs: Vec<(usize, usize)> = over.filter(|_| inner == 1).map(|r| (r, 0)).into_iter().collect();

@@ -66,7 +66,7 @@ fn total<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
     x.reduce(Op::REDUCE_SUM, SoftmaxAttrs::of(&s.attrs).axis, true).broadcast(x.dims())
 }
 
-/// See `doc`.
+/// Softmax along an axis.
 pub const SOFTMAX: OpDef = base(
     "softmax",
     "yᵢ = e^xᵢ / Σ e^xⱼ along `axis`; its Jacobian is symmetric, so ẏ and x̄ are the same y⊙(t − Σ y⊙t)",
@@ -78,14 +78,13 @@ pub const SOFTMAX: OpDef = base(
     ),
 );
 
-/// See `doc`.
+/// The cotangent, and the tangent, of [`SOFTMAX`].
 pub const SOFTMAX_BACKWARD: OpDef = OpDef {
-    deriv: Deriv::ViaDecompose,
     decompose: Some(|s| vec![s.args[0] * (s.args[1] - total(s, s.args[0] * s.args[1]))]),
-    ..base("softmax_backward", "y⊙(g − Σ y⊙g) along `axis`", 2, lower::softmax_backward, Deriv::Zero)
+    ..base("softmax_backward", "y⊙(g − Σ y⊙g) along `axis`", 2, lower::softmax_backward, Deriv::ViaDecompose)
 };
 
-/// See `doc`.
+/// The logarithm of softmax along an axis.
 pub const LOG_SOFTMAX: OpDef = base(
     "log_softmax",
     "yᵢ = xᵢ − ln Σ e^xⱼ along `axis`; x̄ = g − e^y·Σ g; ẏ = ẋ − Σ e^y⊙ẋ",
@@ -97,9 +96,8 @@ pub const LOG_SOFTMAX: OpDef = base(
     ),
 );
 
-/// See `doc`.
+/// The cotangent of [`LOG_SOFTMAX`].
 pub const LOG_SOFTMAX_BACKWARD: OpDef = OpDef {
-    deriv: Deriv::ViaDecompose,
     decompose: Some(|s| vec![s.args[1] - s.args[0].exp() * total(s, s.args[1])]),
-    ..base("log_softmax_backward", "g − e^y·Σ g along `axis`", 2, lower::log_softmax_backward, Deriv::Zero)
+    ..base("log_softmax_backward", "g − e^y·Σ g along `axis`", 2, lower::log_softmax_backward, Deriv::ViaDecompose)
 };

@@ -3,7 +3,7 @@
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::sort;
 use crate::kernels::sort::{Running, Sort};
-use crate::nodes::build::axes::{split_at_axis, to_size};
+use crate::nodes::build::axes::{AxisSplit, split_at_axis, to_size};
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ops::common::lowering::by_num;
 use crate::nodes::ops::sort::{ArgSortAttrs, CumArgMaxAttrs};
@@ -23,7 +23,7 @@ pub fn arg_sort(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// `cum_arg_max`.
 pub fn cum_arg_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let CumArgMaxAttrs { axis, smallest } = CumArgMaxAttrs::of(&cx.attrs());
-    let (outer, n, inner) = split_at_axis(&cx.arg_dims(0), to_size(axis));
+    let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size(axis));
     let p = Running { outer, n, inner, smallest };
     let kernel = by_num!(cx.dtype(0), sort::cum_arg_max)?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::RUNNING);

@@ -1,5 +1,5 @@
-//! Order: positions of elements in sorted order, and of running extremes. `take_along_axis` gives the values, and its
-//! derivative puts gradients back where the values came from.
+//! Positions of elements in sorted order, and of running extremes. `take_along_axis` gives the values, and its
+//! derivative moves gradients back to where the values came from.
 
 pub mod lower;
 pub mod var;
@@ -11,7 +11,7 @@ use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::typed::attrs;
 
 attrs! {
-    /// Of `arg_sort`.
+    /// Attributes of `arg_sort`.
     pub struct ArgSortAttrs {
         /// Whether the largest element is first.
         descending: bool,
@@ -19,7 +19,7 @@ attrs! {
 }
 
 attrs! {
-    /// Of `cum_arg_max`.
+    /// Attributes of `cum_arg_max`.
     pub struct CumArgMaxAttrs {
         /// The axis.
         axis: i64,
@@ -30,13 +30,13 @@ attrs! {
 
 const POSITIONS: usize = i32::MAX as usize;
 
-/// See `doc`.
+/// The positions that sort the last axis.
 pub const ARG_SORT: OpDef = OpDef {
     name: "arg_sort",
     doc: "positions (i32) of the elements along the last axis in sorted order: equal ones in their order, NaN last",
     arity: Arity::Exactly(1),
     attrs: ArgSortAttrs::FIELDS,
-    flags: Flags::PURE,
+    flags: Flags::PURE.and(Flags::STEP),
     infer: |cx| {
         let (d, dtype) = (cx.dims(0), cx.dtype(0));
         ensure!(dtype.is_float() || dtype.is_index(), "no order of {dtype}; cast it");
@@ -57,14 +57,14 @@ pub const ARG_SORT: OpDef = OpDef {
     ],
 };
 
-/// See `doc`.
+/// The position of the running maximum or minimum along an axis.
 pub const CUM_ARG_MAX: OpDef = OpDef {
     name: "cum_arg_max",
     doc: "position (i32) of the largest (or, if `smallest`, smallest) element so far along `axis`: the last of equals, \
           the last NaN once there is one",
     arity: Arity::Exactly(1),
     attrs: CumArgMaxAttrs::FIELDS,
-    flags: Flags::PURE,
+    flags: Flags::PURE.and(Flags::STEP),
     infer: |cx| {
         let (d, dtype) = (cx.dims(0), cx.dtype(0));
         ensure!(dtype.is_float() || dtype.is_index(), "no order of {dtype}; cast it");

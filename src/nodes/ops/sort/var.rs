@@ -1,4 +1,4 @@
-//! Methods of [`Var`] that order elements. Positions come from the ops of this family, values from `take_along_axis`.
+//! Sorting as methods of [`Var`]. The ops of this family give positions; `take_along_axis` gives the values.
 
 use crate::error::Kind;
 use crate::nodes::ir::builder::Var;
@@ -6,21 +6,22 @@ use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::sort::{ArgSortAttrs, CumArgMaxAttrs};
 
 impl<'g> Var<'g> {
-    /// Positions (i32) of the elements along `axis` in sorted order. Equal elements keep their order; NaN are last.
+    /// Positions (`i32`) of the elements along `axis` in sorted order. Equal elements keep their order; NaN are last.
     #[track_caller]
     pub fn arg_sort(self, axis: i64, descending: bool) -> Var<'g> {
         self.with_axis_last("arg_sort", axis, |x| x.g.emit1(Op::ARG_SORT, &[x], &ArgSortAttrs { descending }.list()))
     }
 
-    /// The elements along `axis` in sorted order, and their positions (i32). Gradients go back to where the values
-    /// were.
+    /// The elements along `axis` in sorted order, and their positions (`i32`). Equal elements keep their order; NaN are
+    /// last. Gradients go back to where the values came from.
     #[track_caller]
     pub fn sort(self, axis: i64, descending: bool) -> (Var<'g>, Var<'g>) {
         let positions = self.arg_sort(axis, descending);
         (self.take_along_axis(positions, axis), positions)
     }
 
-    /// The `k` largest elements along `axis`, largest first, and their positions (i32); the first of equals.
+    /// The `k` largest elements along `axis`, largest first, and their positions (`i32`); of equals, the first. It is
+    /// an error if the axis has fewer than `k`.
     #[track_caller]
     pub fn top_k(self, k: usize, axis: i64) -> (Var<'g>, Var<'g>) {
         let n = self.axis_len(axis).unwrap_or(k);

@@ -1,5 +1,5 @@
-//! Images of another size, as torch's `interpolate`: each axis alone takes elements (nearest) or weighs two neighbours
-//! (linear), so the op is linear in the image and its transpose adds to where elements came from.
+//! Images of another size, as torch's `interpolate`. Each axis is resized alone, by copying the nearest element or by
+//! weighing two neighbours. The op is linear in the image.
 
 use crate::ensure;
 use crate::nodes::build::axes::to_sizes;
@@ -104,10 +104,10 @@ fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![y]
 }
 
-/// See `doc`.
+/// Images resized: torch's `interpolate`.
 pub const INTERPOLATE: OpDef = OpDef {
     name: "interpolate",
-    doc: "x with its axes after the second resized to `size`, each alone: y[i] = x[⌊i·n/out⌋], or two neighbours weighed",
+    doc: "x with the axes after the second resized to `size`: y[i] = x[⌊i·n/out⌋] (`nearest`), x[⌊(i + ½)·n/out⌋] (`nearest_exact`), or the weighted mean of two neighbours",
     arity: Arity::Exactly(1),
     attrs: InterpolateAttrs::FIELDS,
     flags: Flags::PURE,

@@ -17,13 +17,13 @@ attrs! {
     pub struct Col2imAttrs {
         /// Height and width of the planes.
         in_hw: Vec<i64>,
-        /// As of [`WindowAttrs`].
+        /// As in [`WindowAttrs`].
         kernel: Vec<i64>,
-        /// As of [`WindowAttrs`].
+        /// As in [`WindowAttrs`].
         stride: Vec<i64>,
-        /// As of [`WindowAttrs`].
+        /// As in [`WindowAttrs`].
         pad: Vec<i64>,
-        /// As of [`WindowAttrs`].
+        /// As in [`WindowAttrs`].
         dilation: Vec<i64>,
     }
 }
@@ -48,6 +48,7 @@ const fn base(
     attrs: &'static [Field],
     infer: fn(&mut Infer<'_>) -> Result<(), String>,
     expand: Expand,
+    deriv: Deriv,
 ) -> OpDef {
     OpDef {
         name,
@@ -56,7 +57,7 @@ const fn base(
         attrs,
         flags: Flags::PURE,
         infer,
-        deriv: Deriv::Zero,
+        deriv,
         decompose: Some(expand),
         lower: Lower::Expand,
         cost: |cx| cx.args(),
@@ -73,12 +74,8 @@ fn count(windows: &WindowAttrs, plane: [usize; 2]) -> Result<([usize; 2], usize)
     Ok((win.count()?, taps))
 }
 
-/// See `doc`.
+/// The windows of images as columns: torch's `unfold`.
 pub const IM2COL: OpDef = OpDef {
-    deriv: Deriv::Linear(|s, _, g| {
-        let attrs = Col2imAttrs::new(plane(&s.args[0].dims()), WindowAttrs::of(&s.attrs));
-        Some(s.g.emit1(Op::COL2IM, &[g], &attrs.list()))
-    }),
     cases: &[
         Case { args: "f[2,3,4,5]", attrs: "kernel=[2,3] stride=[1,1] pad=[0,0,0,0] dilation=[1,1]", domains: &[Real] },
         Case { args: "f[1,2,5,7]", attrs: "kernel=[3,2] stride=[2,3] pad=[1,2,4,0] dilation=[1,3]", domains: &[Real] },
@@ -106,15 +103,15 @@ pub const IM2COL: OpDef = OpDef {
             let Some((first, rest)) = parts.split_first() else { return Vec::new() };
             vec![first.concat(rest, 2).reshape([n, c * parts.len(), columns])]
         },
+        Deriv::Linear(|s, _, g| {
+            let attrs = Col2imAttrs::new(plane(&s.args[0].dims()), WindowAttrs::of(&s.attrs));
+            Some(s.g.emit1(Op::COL2IM, &[g], &attrs.list()))
+        }),
     )
 };
 
-/// See `doc`.
+/// Columns added into images: torch's `fold`, the transpose of [`IM2COL`].
 pub const COL2IM: OpDef = OpDef {
-    deriv: Deriv::Linear(|s, _, g| {
-        let windows = WindowAttrs::from(Col2imAttrs::of(&s.attrs));
-        Some(s.g.emit1(Op::IM2COL, &[g], &windows.list()))
-    }),
     cases: &[
         Case {
             args: "f[2,18,9]",
@@ -130,7 +127,7 @@ pub const COL2IM: OpDef = OpDef {
     lower: Lower::Kernel(lower::col2im),
     ..base(
         "col2im",
-        "planes of in_hw with each column added where im2col takes it from: the transpose of im2col; torch's fold",
+        "planes of in_hw with each column added at the elements that im2col reads: the transpose of im2col; torch's fold",
         Col2imAttrs::FIELDS,
         |cx| {
             let dtype = cx.float(0)?;
@@ -155,5 +152,9 @@ pub const COL2IM: OpDef = OpDef {
             let part = |(i, t)| win.untap(parts.narrow(2, i, 1).reshape([n, c, ho, wo]), t);
             sum(win.taps().enumerate().map(part)).map(|x| win.crop(x)).into_iter().collect()
         },
+        Deriv::Linear(|s, _, g| {
+            let windows = WindowAttrs::from(Col2imAttrs::of(&s.attrs));
+            Some(s.g.emit1(Op::IM2COL, &[g], &windows.list()))
+        }),
     )
 };

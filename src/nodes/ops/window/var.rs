@@ -1,4 +1,4 @@
-//! Methods of [`Var`] for windows as columns and for resizing. Options are called as torch calls them.
+//! Windows as columns, and resizing, as methods of [`Var`]. Options have torch's names.
 
 use crate::nodes::build::axes::to_i64s;
 use crate::nodes::ir::builder::Var;
@@ -38,7 +38,7 @@ impl Unfold {
 
 impl<'g> Var<'g> {
     /// The windows of x `[N, C, H, W]` as columns `[N, C·kh·kw, windows]`, as `torch.nn.functional.unfold`: row
-    /// (c·kh + i)·kw + j holds what tap (i, j) sees of channel c. (Rows by window, `[N·windows, C·kh·kw]`, are
+    /// (c·kh + i)·kw + j holds the elements of channel c under tap (i, j). (Rows by window, `[N·windows, C·kh·kw]`, are
     /// `.transpose(&[0, 2, 1])` and a reshape away.)
     #[track_caller]
     pub fn im2col(self, opt: Unfold) -> Var<'g> {
@@ -53,7 +53,7 @@ impl<'g> Var<'g> {
     }
 
     /// x `[N, C, …]` with the one to three axes after the second resized to `size`, as
-    /// `torch.nn.functional.interpolate` with a size.
+    /// `torch.nn.functional.interpolate` with a size. x is `f32` or `f64`; empty axes are an error.
     #[track_caller]
     pub fn interpolate(self, size: &[usize], mode: Interpolation) -> Var<'g> {
         self.g.emit1(Op::INTERPOLATE, &[self], &InterpolateAttrs { size: to_i64s(size), mode }.list())

@@ -1,10 +1,11 @@
 //! The search against brute force and against itself without its strongest inference, and perfect packings.
 
 use super::{brute_force, filled, proven, random};
+use crate::arena::rng::SplitMix64;
 use crate::sched::pack::branching::Choice;
 use crate::sched::pack::compress::Problem;
 use crate::sched::pack::height::Height;
-use crate::sched::pack::instances::{self, Dice};
+use crate::sched::pack::instances;
 use crate::sched::pack::search::{Outcome, search};
 use crate::sched::pack::state::State;
 use crate::sched::pack::{Buffers, Options};
@@ -15,7 +16,7 @@ const CHOICES: [Choice; 5] = [Choice::Rank, Choice::Lowest, Choice::Fewest, Choi
 fn solve<H: Height>(v: &Buffers, cap: u64, choice: Choice, plain: bool, seed: u64) -> bool {
     let p = Problem::new(v).unwrap();
     let mut order: Vec<usize> = (0..p.id.len()).collect();
-    let mut dice = Dice(seed);
+    let mut dice = SplitMix64(seed);
     (1..order.len()).rev().for_each(|k| order.swap(k, dice.below(k as u64 + 1) as usize));
     let of = |column: &[u32]| order.iter().map(|&k| column[k]).collect::<Vec<u32>>();
     let size: Vec<H> = order.iter().map(|&k| H::narrow(p.size[k])).collect();
@@ -38,7 +39,7 @@ fn solve<H: Height>(v: &Buffers, cap: u64, choice: Choice, plain: bool, seed: u6
 
 #[test]
 fn the_best_height_is_that_of_brute_force() {
-    let mut dice = Dice(1);
+    let mut dice = SplitMix64(1);
     let (mut above, mut all) = (0, 0);
     for round in 0..600 {
         let v = random(&mut dice, 1 + round % 7, 2 + round as u64 % 7, 1 + round as u64 % 9);
@@ -58,7 +59,7 @@ fn the_best_height_is_that_of_brute_force() {
 /// Moments that are all full leave no room for a wrong answer; few of them have no packing at all.
 #[test]
 fn full_moments_agree_with_brute_force() {
-    let mut dice = Dice(2);
+    let mut dice = SplitMix64(2);
     let (mut possible, mut impossible) = (0, 0);
     while possible + impossible < 400 {
         let base = random(&mut dice, 4, 4, 4);
@@ -76,7 +77,7 @@ fn full_moments_agree_with_brute_force() {
 /// Larger than brute force can check: what the search infers never changes its answer.
 #[test]
 fn inference_does_not_change_the_answer() {
-    let mut dice = Dice(3);
+    let mut dice = SplitMix64(3);
     let (mut fit, mut not) = (0, 0);
     for round in 0..6000u64 {
         let moments = 4 + round % 3;

@@ -4,8 +4,8 @@ mod edges;
 mod exact;
 mod scale;
 
-use super::instances::Dice;
 use super::{Buffers, Options, Packing, check, pack};
+use crate::arena::rng::SplitMix64;
 
 /// Packs `v` and proves the result.
 pub fn proven(v: &Buffers, options: &Options) -> Packing {
@@ -20,7 +20,7 @@ pub fn proven(v: &Buffers, options: &Options) -> Packing {
 }
 
 /// `n` buffers in `moments` moments, of sizes up to `most`.
-pub fn random(dice: &mut Dice, n: usize, moments: u64, most: u64) -> Buffers {
+pub fn random(dice: &mut SplitMix64, n: usize, moments: u64, most: u64) -> Buffers {
     Buffers::from_rows((0..n).map(|_| {
         let first = dice.below(moments);
         (first, first + 1 + dice.below(moments - first), 1 + dice.below(most))

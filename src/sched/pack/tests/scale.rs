@@ -1,9 +1,10 @@
 //! Random problems of all kinds, the index against a plain scan, and training graphs up to ten thousand buffers.
 
 use super::proven;
+use crate::arena::rng::SplitMix64;
 use crate::sched::pack::compress::Problem;
 use crate::sched::pack::index::Index;
-use crate::sched::pack::instances::{self, Dice};
+use crate::sched::pack::instances;
 use crate::sched::pack::{Buffers, Options};
 use proptest::prelude::*;
 
@@ -42,7 +43,7 @@ proptest! {
 
 #[test]
 fn the_index_finds_the_best_rank_inside() {
-    let mut dice = Dice(4);
+    let mut dice = SplitMix64(4);
     for n in [1, 2, 7, 40, 300] {
         let span = 2 + dice.below(60) as u32;
         let mut rows: Vec<(u32, u32)> = (0..n)

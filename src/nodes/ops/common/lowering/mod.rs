@@ -1,13 +1,12 @@
-//! From nodes to kernel calls: what the rows' `lower` points at, one file a family of kernels.
+//! From nodes to kernel calls: the entry point, tile calls, and helpers for the `lower.rs` of each family.
 //!
 //! Invariant: a call's parameters and splits follow from shapes, types and attributes alone, or from the number of
-//! threads where that changes no bit. Shape inference has
-//! checked everything that kernels rely on. Only rows and the tile pass enter here.
+//! threads where that changes no bit. Shape inference has checked everything that kernels rely on.
 
-/// Lowers `cx.node`: runs its row's `lower`, or the one-step tile program of a point-wise op.
+/// Lowers `cx.node`: runs the `lower` of its op definition, or writes the one-step tile program of a pointwise op.
 pub fn lower_node(cx: &mut LowerCx<'_>) -> Result<(), String> {
     if cx.graph.outs_of(cx.node).all(|v| cx.graph.numel(v) == 0) {
-        // Nothing to compute; kernels need not think of operands with no element to divide by.
+        // Kernels may rely on results with at least one element.
         return Ok(());
     }
     match cx.graph.def_of(cx.node).lower {
@@ -25,7 +24,6 @@ mod tests;
 
 use crate::arena::tensor::LINE;
 use crate::kernels::cost_model::{self, CostClass};
-use crate::kernels::elem::Elem;
 use crate::kernels::tile::{self, Access, Input, Program, Step, TileOp, scratch_len};
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ir::dtype::DType;
@@ -105,16 +103,16 @@ macro_rules! by_num_index {
 
 pub(crate) use {by_float, by_num, by_num_index, by_size, by_size_index};
 
-/// The tag that kernels know an element type by.
-pub fn elem(dtype: DType) -> Result<Elem, String> {
-    Elem::ALL.get(dtype as usize).copied().ok_or_else(|| format!("no kernel for {dtype}"))
+/// `dtype` if kernels compute in it.
+pub fn elem(dtype: DType) -> Result<DType, String> {
+    if dtype == DType::C64 { Err(format!("no kernel for {dtype}")) } else { Ok(dtype) }
 }
 
-/// The program of one point-wise node, and which operand each of its inputs is. An operand that is named twice is one
+/// The program of one pointwise node, and which operand each of its inputs is. An operand that is named twice is one
 /// input, so that it may still be overwritten.
 pub fn tile_program(cx: &LowerCx<'_>) -> Result<(Program, Vec<usize>), String> {
     let Lower::Tile(op, imm) = cx.graph.def_of(cx.node).lower else {
-        return Err("not a point-wise op".to_string());
+        return Err("not a pointwise op".to_string());
     };
     let args = cx.graph.args_of(cx.node);
     let (mut operands, mut ids) = (Vec::new(), Vec::new());
@@ -141,12 +139,12 @@ pub fn tile_program(cx: &LowerCx<'_>) -> Result<(Program, Vec<usize>), String> {
     Ok((program, operands))
 }
 
-/// The call of a program that reads `reads` and writes `outs`. What is read in order may be overwritten by a result of
-/// its element size.
+/// The call of a program that reads `reads` and writes `outs`. An input that is read in order may be overwritten by
+/// a result of its element size.
 pub fn push_program(cx: &mut LowerCx<'_>, p: &Program, reads: &[Buf], outs: &[Buf], flops: u64) {
     let mut pairs = Vec::new();
     for (i, input) in p.inputs.iter().enumerate().filter(|(_, input)| input.access == Access::Full) {
-        let same = |o: &u16| p.elem(*o).map(Elem::size) == Some(input.elem.size());
+        let same = |o: &u16| p.elem(*o).map(DType::size) == Some(input.elem.size());
         pairs.extend((0..outs.len()).filter(|&j| same(&p.outputs[j])).map(|j| (i, j)));
     }
     let ops = cost_model::steps(&p.steps, p.len);
@@ -157,7 +155,7 @@ pub fn push_program(cx: &mut LowerCx<'_>, p: &Program, reads: &[Buf], outs: &[Bu
     cx.call(call.inplace(&pairs));
 }
 
-/// Lowers a point-wise node to a tile program of one step.
+/// Lowers a pointwise node to a tile program of one step.
 pub fn tile_call(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (program, operands) = tile_program(cx)?;
     let reads: Vec<Buf> = operands.iter().map(|&i| Buf::Arg(i)).collect();

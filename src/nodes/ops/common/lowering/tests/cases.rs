@@ -1,4 +1,4 @@
-//! Conformance cases of rows as graphs with numbers.
+//! Conformance cases as graphs with numbers.
 
 use super::machine::{Leaves, bytes};
 use crate::arena::intern::Dims;
@@ -9,7 +9,7 @@ use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{Case, Domain, Op, OpDef};
 use crate::nodes::ir::text;
 
-/// The types that `f` stands for in a case: both, or one where no operand is `f`.
+/// The types that `f` means in a case: both floats, or one if no operand is `f`.
 pub fn floats(case: &Case) -> &'static [DType] {
     if case.args.split_whitespace().any(|a| a.starts_with("f[")) { &[DType::F32, DType::F64] } else { &[DType::F32] }
 }
@@ -50,7 +50,7 @@ pub fn inputs<'g>(g: &'g Builder, case: &Case, float: DType) -> Vec<Var<'g>> {
     types(case, float).into_iter().enumerate().map(one).collect()
 }
 
-/// What the inputs hold.
+/// The numbers of the inputs.
 pub fn leaves(case: &Case, float: DType) -> Leaves {
     let one = |(i, (dtype, dims)): (usize, (DType, Dims))| {
         (format!("x{i}"), bytes(&data(case, i, dims.iter().product()), dtype))

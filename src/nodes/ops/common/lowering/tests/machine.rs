@@ -1,5 +1,5 @@
-//! A tiny interpreter of lowered graphs: every value has bytes of its own; each call runs in several ranges of units,
-//! and again with each of its in-place pairs, and must give the same bits.
+//! A small interpreter of lowered graphs. Every value has its own bytes. Each call runs in several ranges of units, and
+//! again with each of its in-place pairs; the bits must be the same.
 
 use crate::arena::{Value, ids::Id};
 use crate::kernels::abi::Split;
@@ -8,6 +8,7 @@ use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::call::{Buf, Call, LowerCx, View};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{Lower, Op, Site};
+use crate::nodes::ops::constant::ConstantAttrs;
 use crate::nodes::ops::lower_node;
 use crate::nodes::{Emit, Graph, GraphBuf};
 use std::collections::HashMap;
@@ -104,12 +105,12 @@ pub fn outputs(g: Graph<'_>, leaves: &Leaves) -> Result<Vec<Vec<u8>>, usize> {
         if let Some((_, name)) = g.leaf(v) {
             values.push(leaves[name].clone());
         } else if g.op[n.at()] == Op::CONSTANT {
-            values.push(g.attrs(n).bytes(2));
+            values.push(ConstantAttrs::of(&g.attrs(n)).data);
         } else {
             let count = g.outs_of(n).len();
             let outs = node(g, n, &values, &vec![true; count])?;
             if count > 1 {
-                // Skipping what nothing reads changes nothing else.
+                // A result that has no reader may be left out; the others keep their bits.
                 let mut first = vec![false; count];
                 first[0] = true;
                 assert_eq!(node(g, n, &values, &first)?[0], outs[0]);

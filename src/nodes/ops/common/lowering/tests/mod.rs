@@ -1,5 +1,5 @@
-//! Lowered calls without a scheduler between: each row on each of its cases, and on some more sizes, against its
-//! decomposition and against naive loops, over several divisions of the units and every in-place pair.
+//! Lowered calls without a scheduler: each op on each of its cases, and on more sizes, against its decomposition and
+//! against naive loops, over several divisions of the units and every in-place pair.
 
 mod cases;
 mod machine;
@@ -12,8 +12,8 @@ use crate::nodes::ops::table::OPS;
 use crate::nodes::{CrossEntropy, Graph, GraphBuf};
 use machine::{expanded, numbers, outputs};
 
-/// Rows with cases that can run alone.
-fn rows() -> impl Iterator<Item = (Op, &'static OpDef, &'static Case)> {
+/// Ops with cases that can run alone.
+fn op_cases() -> impl Iterator<Item = (Op, &'static OpDef, &'static Case)> {
     let runs = |d: &&'static OpDef| !matches!(d.lower, Lower::Leaf | Lower::Control);
     let all = OPS.iter().enumerate().filter(move |(_, d)| runs(d));
     all.flat_map(|(i, d)| {
@@ -56,7 +56,7 @@ fn tolerance(dtype: DType) -> f64 {
 
 #[test]
 fn kernels_are_their_decompositions() {
-    for (op, def, case) in rows().filter(|r| r.1.decompose.is_some()) {
+    for (op, def, case) in op_cases().filter(|r| r.1.decompose.is_some()) {
         for &float in cases::floats(case) {
             let what = format!("{} {float} {} {}", def.name, case.args, case.attrs);
             let plain = results(expanded(graph(op, def, case, float), None).view(), case, float);
@@ -71,7 +71,7 @@ fn kernels_are_their_decompositions() {
 #[test]
 fn kernels_are_the_naive_loops() {
     let mut seen = 0;
-    for (op, def, case) in rows() {
+    for (op, def, case) in op_cases() {
         for &float in cases::floats(case) {
             let g = graph(op, def, case, float);
             let n = g.view().def[g.view().outputs()[0].0 as usize];
@@ -94,7 +94,7 @@ fn kernels_are_the_naive_loops() {
 }
 
 #[test]
-fn more_cases_name_rows() {
+fn more_cases_name_ops() {
     assert!(cases::MORE.iter().all(|m| OPS.iter().any(|d| d.name == m.0)));
 }
 

@@ -1,11 +1,12 @@
-//! Loops over indices that say what ops of shapes, indices and sums mean.
+//! Naive loops over indices: the reference for ops that move, index and sum elements.
 
 use crate::arena::Node;
 use crate::arena::intern::Dims;
 use crate::nodes::Graph;
-use crate::nodes::build::axes::split_at_axis;
 use crate::nodes::build::axes::to_size;
 use crate::nodes::build::axes::to_sizes;
+use crate::nodes::build::axes::{AxisSplit, split_at_axis};
+use crate::nodes::ops::constant::{FullAttrs, IotaAttrs};
 use crate::nodes::ops::index::attrs::GatherAttrs;
 use crate::nodes::ops::index::attrs::ScatterAddAttrs;
 use crate::nodes::ops::layout::attrs::ConcatAttrs;
@@ -13,6 +14,7 @@ use crate::nodes::ops::layout::attrs::FlipAttrs;
 use crate::nodes::ops::layout::attrs::PadAttrs;
 use crate::nodes::ops::layout::attrs::SliceAttrs;
 use crate::nodes::ops::layout::attrs::TransposeAttrs;
+use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use crate::nodes::ops::reduce::attrs::ArgExtremeAttrs;
 use crate::nodes::ops::reduce::attrs::ReduceAttrs;
 use crate::nodes::ops::reduce::attrs::RunningAttrs;
@@ -42,8 +44,11 @@ pub fn result(g: Graph<'_>, n: Node, x: &[Vec<f64>]) -> Option<Vec<f64>> {
         Some((0..to.numel()).map(|e| x[0][element(&f(index(e, &to)), &d[0])]).collect::<Vec<f64>>())
     };
     match op {
-        "full" => Some(vec![a.f64(0); to.numel()]),
-        "iota" => Some((0..to.numel()).map(|e| index(e, &to)[a.size(0)] as f64).collect()),
+        "full" => Some(vec![FullAttrs::of(&a).value; to.numel()]),
+        "iota" => {
+            let axis = to_size(IotaAttrs::of(&a).axis);
+            Some((0..to.numel()).map(|e| index(e, &to)[axis] as f64).collect())
+        }
         "reshape" => Some(x[0].clone()),
         "transpose" => take(&|at| {
             let mut from = vec![0; at.len()];
@@ -73,10 +78,13 @@ pub fn result(g: Graph<'_>, n: Node, x: &[Vec<f64>]) -> Option<Vec<f64>> {
         }
         "gather" | "take_along_axis" => Some(indexed(op, to_size(GatherAttrs::of(&a).axis), (&d, &to), x)),
         "scatter_add" | "scatter_along_axis" => Some(indexed(op, to_size(ScatterAddAttrs::of(&a).axis), (&d, &to), x)),
-        "matmul" => Some(matmul(&d, &to, [a.bool(0), a.bool(1)], x)),
+        "matmul" => {
+            let MatmulAttrs { ta, tb } = MatmulAttrs::of(&a);
+            Some(matmul(&d, &to, [ta, tb], x))
+        }
         "cumsum" => {
             let RunningAttrs { axis, exclusive, reverse } = RunningAttrs::of(&a);
-            let (_, n, inner) = split_at_axis(&d[0], to_size(axis));
+            let AxisSplit { n, inner, .. } = split_at_axis(&d[0], to_size(axis));
             let counts = |i: usize, j: usize| (i == j && !exclusive) || if reverse { j > i } else { j < i };
             let one = |e: usize| {
                 let (i, base) = (e / inner % n, e - e / inner % n * inner);
@@ -86,7 +94,7 @@ pub fn result(g: Graph<'_>, n: Node, x: &[Vec<f64>]) -> Option<Vec<f64>> {
         }
         "arg_max" | "arg_min" => {
             let sign = if op == "arg_max" { 1.0 } else { -1.0 };
-            let (_, n, inner) = split_at_axis(&d[0], to_size(ArgExtremeAttrs::of(&a).axis));
+            let AxisSplit { n, inner, .. } = split_at_axis(&d[0], to_size(ArgExtremeAttrs::of(&a).axis));
             let one = |e: usize| {
                 let at = |j: usize| sign * x[0][(e / inner * n + j) * inner + e % inner];
                 (0..n).fold(0, |best, j| if at(j) > at(best) { j } else { best }) as f64

@@ -1,21 +1,22 @@
-//! Pools of wide windows that lie far apart: a window at a time, along its rows, where the loops of
-//! [`pool`](super::pool) would take one element of each window in turn. The results are theirs, sums up to their order.
+//! Pools with wide windows that overlap little. They compute one window after another along its rows, where the general
+//! loops compute one tap of all windows. Max pools have the bits of the general loops; sums of average pools have
+//! another order.
 
-use super::float::Float;
-use super::pool_geom::{Divisor, PoolGeom};
+use super::geom::{Divisor, PoolGeom};
+use crate::kernels::float::Float;
 use crate::simd;
 use std::ops::Range;
 
-/// Elements that are looked at together.
+/// Elements that are reduced side by side.
 const LANES: usize = 8;
 
 impl PoolGeom {
-    /// Whether windows are wide, and far enough apart that neighbours share little.
+    /// Whether windows are at least 4 wide and overlap little, so that this file's loops are used.
     pub(super) fn wide(&self) -> bool {
         self.dilation[1] == 1 && self.kw >= 4 && (self.stride[1] >= 3 || self.out_w() == 1)
     }
 
-    /// The columns of the image that windows of output column `ow` see.
+    /// The image columns of the windows of output column `ow`.
     #[inline(always)]
     fn span(&self, ow: usize) -> Range<usize> {
         let (from, pad) = (ow * self.stride[1], self.pad[2]);
@@ -23,7 +24,7 @@ impl PoolGeom {
     }
 }
 
-/// The sum of `run`, in an order that depends on its length alone.
+/// The sum of `run`. The order depends on its length only.
 #[inline(always)]
 fn sum<T: Float>(run: &[T]) -> T {
     let (chunks, rest) = run.as_chunks::<LANES>();
@@ -35,7 +36,7 @@ fn sum<T: Float>(run: &[T]) -> T {
     rest.iter().fold(((a + e) + (c + g)) + ((b + f) + (d + h)), |s, v| s + *v)
 }
 
-/// The largest number of `run` (−∞ if there is none), and whether there is a NaN.
+/// The largest number of `run` (−∞ if there is none), and whether it contains NaN.
 #[inline(always)]
 fn top<T: Float>(run: &[T]) -> (T, bool) {
     let (chunks, rest) = run.as_chunks::<LANES>();
@@ -51,7 +52,7 @@ fn top<T: Float>(run: &[T]) -> (T, bool) {
     (most, nan.contains(&true) || rest.iter().any(|v| v.is_nan()))
 }
 
-/// The first of the elements of `run` that win over `best`: a NaN, or else the largest.
+/// Position of the first element of `run` that replaces `best`: the first NaN, or else the first largest.
 #[inline(always)]
 fn winner<T: Float>(run: &[T], best: Option<T>) -> Option<usize> {
     let (most, nan) = top(run);
@@ -63,7 +64,7 @@ fn winner<T: Float>(run: &[T], best: Option<T>) -> Option<usize> {
 }
 
 simd! {
-    /// One plane of a max pool with [`PoolGeom::wide`] windows; `idx` may be empty.
+    /// Max pool of one plane with [`PoolGeom::wide`] windows. An empty `idx` is not written.
     pub(super) fn max[T: Float](g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
         let wo = g.out_w();
         for (o, y) in y.iter_mut().enumerate() {
@@ -87,7 +88,7 @@ simd! {
 }
 
 simd! {
-    /// One plane of an average pool with [`PoolGeom::wide`] windows.
+    /// Average pool of one plane with [`PoolGeom::wide`] windows.
     pub(super) fn avg[T: Float](g: &PoolGeom, by: Divisor, x: &[T], y: &mut [T]) {
         let wo = g.out_w();
         for (o, y) in y.iter_mut().enumerate() {
@@ -101,7 +102,7 @@ simd! {
 }
 
 simd! {
-    /// One plane of its adjoint, added to zeros.
+    /// The adjoint of [`avg`] on one plane, added to `dx`.
     pub(super) fn avg_back[T: Float](g: &PoolGeom, by: Divisor, dy: &[T], dx: &mut [T]) {
         let wo = g.out_w();
         for (o, dy) in dy.iter().enumerate() {

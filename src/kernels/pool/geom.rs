@@ -1,26 +1,26 @@
-//! Sizes and attributes of a pool, and which elements its windows see.
+//! The geometry of a pool: sizes, attributes, units, and the elements that a window covers.
 
-use super::conv::{Units, fits, windows};
+use crate::kernels::window::{Units, fits, windows};
 use std::ops::Range;
 
-/// Flag word of the average pools: the padding counts in the divisor.
+/// Flag of average pools: padding counts in the divisor.
 pub const COUNT_PAD: u64 = 1;
-/// Flag word of the average pools: no divisor, so that they are sums.
+/// Flag of average pools: no divisor; the results are sums.
 pub const SUM: u64 = 2;
 
-/// What the sum of a window is divided by.
+/// The divisor of a window's sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Divisor {
-    /// Its elements, those in the padding among them.
+    /// The window's elements, padding included.
     Window,
-    /// Its elements in the image.
+    /// The window's elements inside the image.
     Image,
-    /// Nothing.
+    /// No division.
     One,
 }
 
 impl Divisor {
-    /// What flag words say.
+    /// The divisor that flags select.
     pub(super) fn of(flags: u64) -> Divisor {
         match (flags & SUM != 0, flags & COUNT_PAD != 0) {
             (true, _) => Divisor::One,
@@ -57,7 +57,7 @@ impl PoolGeom {
     /// Number of words of [`PoolGeom::to_words`].
     pub const WORDS: usize = 14;
 
-    /// Says what is wrong with the geometry, if anything.
+    /// Checks the geometry; `Err` says what is wrong.
     pub fn validate(&self) -> Result<(), &'static str> {
         if self.c == 0 || self.h == 0 || self.w == 0 {
             return Err("a pool needs at least one channel and one pixel");
@@ -101,18 +101,18 @@ impl PoolGeom {
         self.n * self.c * self.out_h() * self.out_w()
     }
 
-    /// Planes of a unit: enough to be worth a call.
+    /// Planes of a unit: at least 8192 elements of x, or one plane.
     pub(super) fn planes(&self) -> usize {
         (8192 / (self.h * self.w)).max(1)
     }
 
-    /// Units that write y (and the indices).
+    /// Units of a kernel that writes y (and indices).
     pub fn y_units(&self) -> Units {
         let planes = self.planes();
         Units { count: (self.n * self.c).div_ceil(planes), per_unit: planes * self.out_h() * self.out_w() }
     }
 
-    /// Units that write dx: the same planes.
+    /// Units of a kernel that writes dx: the same planes as [`PoolGeom::y_units`].
     pub fn x_units(&self) -> Units {
         let planes = self.planes();
         Units { count: (self.n * self.c).div_ceil(planes), per_unit: planes * self.h * self.w }
@@ -124,7 +124,7 @@ impl PoolGeom {
         [self.n, self.c, self.h, self.w, self.kh, self.kw, s0, s1, t, b, l, r, d0, d1].map(|v| v as u64)
     }
 
-    /// Reads back what [`PoolGeom::to_words`] wrote; words after the geometry are left alone.
+    /// Decodes [`PoolGeom::to_words`]; ignores words after the geometry.
     ///
     /// # Panics
     /// If there are fewer than [`PoolGeom::WORDS`] words.
@@ -143,22 +143,22 @@ impl PoolGeom {
         }
     }
 
-    /// The input row that tap `i` of output row `o` reads, if it is in the image.
+    /// The input row of tap `i` of output row `o`; `None` for padding.
     #[inline(always)]
-    pub(super) fn row(&self, o: usize, i: usize) -> Option<usize> {
+    pub(in crate::kernels) fn row(&self, o: usize, i: usize) -> Option<usize> {
         (o * self.stride[0] + i * self.dilation[0]).checked_sub(self.pad[0]).filter(|r| *r < self.h)
     }
 
-    /// The output columns whose tap `j` is in the image, and the input column of the first.
+    /// The output columns whose tap `j` lies in the image, and the input column of the first of them.
     #[inline(always)]
-    pub(super) fn cols(&self, j: usize, wo: usize) -> (Range<usize>, usize) {
+    pub(in crate::kernels) fn cols(&self, j: usize, wo: usize) -> (Range<usize>, usize) {
         let (at, s) = (j * self.dilation[1], self.stride[1]);
         let lo = self.pad[2].saturating_sub(at).div_ceil(s);
         let hi = (self.w + self.pad[2]).saturating_sub(at).div_ceil(s).min(wo);
         if lo < hi { (lo..hi, lo * s + at - self.pad[2]) } else { (0..0, 0) }
     }
 
-    /// Windows of 2 × 2 that tile the image, without padding.
+    /// Whether 2 × 2 windows tile the image without padding.
     pub(super) fn halves(&self) -> bool {
         [self.kh, self.kw] == [2, 2] && self.stride == [2, 2] && self.pad == [0; 4] && self.dilation == [1, 1]
     }
@@ -178,7 +178,7 @@ impl PoolGeom {
         inside(oh, 0, self.kh, self.h) * inside(ow, 1, self.kw, self.w)
     }
 
-    /// What a window of [`PoolGeom::halves`] is multiplied by.
+    /// The factor of a sum over a [`PoolGeom::halves`] window.
     pub(super) fn quarter(by: Divisor) -> f64 {
         if by == Divisor::One { 1.0 } else { 0.25 }
     }

@@ -1,16 +1,16 @@
-//! Max pools whose 2 × 2 windows tile the plane. Rows of 4 to 15 windows go by two pieces of fixed size, so
-//! that they fill vectors; where the two overlap, the second writes what is there already.
+//! Max pools with 2 × 2 windows that tile the plane. Rows of 4 to 15 windows are computed in two pieces of fixed size,
+//! so that they fill vectors. Where the pieces overlap, the second writes the same values again.
 //!
-//! The results are those of the loops in [`pool`](super::pool), bit for bit; only that file calls this.
+//! Invariant: the bits are those of the general loops in `max`.
 
-use super::float::Float;
-use super::pool::beats;
+use super::inner::beats;
+use crate::kernels::float::Float;
 use crate::simd;
 
-/// Rows go by pieces of `L` windows.
+/// Pieces of `L` windows.
 struct By<const L: usize>;
 
-/// The largest of a window's elements.
+/// The largest element of a window.
 #[inline(always)]
 fn top<T: Float>([a, b]: [T; 2], [c, d]: [T; 2]) -> T {
     let ab = if beats(b, a) { b } else { a };
@@ -18,7 +18,7 @@ fn top<T: Float>([a, b]: [T; 2], [c, d]: [T; 2]) -> T {
     if beats(d, abc) { d } else { abc }
 }
 
-/// [`top`], and where it is in a plane of width `w` if the window starts at `at`.
+/// [`top`] and its position in a plane of width `w`, for a window at position `at`.
 #[inline(always)]
 fn top_at<T: Float>([a, b]: [T; 2], [c, d]: [T; 2], at: i32, w: i32) -> (T, i32) {
     let (ab, i) = if beats(b, a) { (b, at + 1) } else { (a, at) };
@@ -26,7 +26,7 @@ fn top_at<T: Float>([a, b]: [T; 2], [c, d]: [T; 2], at: i32, w: i32) -> (T, i32)
     if beats(d, abc) { (d, at + w + 1) } else { (abc, i) }
 }
 
-/// A piece of the windows, of their results and of their places; `at` is where the first window starts.
+/// Some windows of a row, their results and positions. `at` is the position of the first window.
 #[inline(always)]
 fn piece<T: Float>(up: &[[T; 2]], down: &[[T; 2]], at: usize, w: usize, y: &mut [T], idx: Option<&mut [i32]>) {
     let windows = up.iter().zip(down);
@@ -41,7 +41,7 @@ fn piece<T: Float>(up: &[[T; 2]], down: &[[T; 2]], at: usize, w: usize, y: &mut 
 }
 
 simd! {
-    /// Rows of `L` to `2 * L` windows, in two pieces.
+    /// Planes with rows of `L` to `2 * L` windows, in two pieces a row.
     fn short_rows[T: Float, const L: usize](_by: By<L>, w: usize, x: &[T], y: &mut [T], idx: &mut [i32]) {
         let wo = w / 2;
         for (row, (x, y)) in x.chunks_exact(2 * w).zip(y.chunks_exact_mut(wo)).enumerate() {
@@ -58,7 +58,7 @@ simd! {
 }
 
 simd! {
-    /// Rows of any length.
+    /// Planes with rows of any length.
     fn rows[T: Float](w: usize, x: &[T], y: &mut [T], idx: &mut [i32]) {
         let wo = w / 2;
         for (oh, (x, y)) in x.chunks_exact(2 * w).zip(y.chunks_exact_mut(wo)).enumerate() {
@@ -77,7 +77,7 @@ simd! {
     }
 }
 
-/// One plane of width `w` of a max pool; `idx` may be empty.
+/// Max pool of one plane of width `w`. An empty `idx` is not written.
 pub(super) fn max<T: Float>(w: usize, x: &[T], y: &mut [T], idx: &mut [i32]) {
     match w / 2 {
         4..8 => short_rows(By::<4>, w, x, y, idx),

@@ -1,13 +1,13 @@
 //! The order of instruction groups.
 //!
-//! A few candidates are made by list scheduling, each in O((V + E) log V), and scored by what they cost after sharing
-//! of bytes: the largest sum of lines alive at once. The cheapest is kept; earlier candidates win ties, program order
-//! first, because it is what the user wrote and what caches know. Where the cheapest is above the [certificate](bound),
-//! a bounded search moves single groups. A heuristic alone is not to be trusted: on some
-//! graphs the memory-aware rule needs twice what program order needs.
+//! Candidates are made by list scheduling, each in O((V + E) log V), and scored by their largest sum of live lines
+//! after sharing of bytes. The least is kept. Earlier candidates win ties, program order first: it is the user's order,
+//! and it keeps values in cache. Where the least is above the [certificate](bound), a [bounded search](local) moves
+//! single groups. No rule is used without this comparison: on some graphs the memory-aware rule needs twice the lines
+//! of program order.
 //!
-//! Beside data, *wishes* order groups: readers of a leaf come before the group that makes its next value, so that the
-//! value can be made in the leaf's bytes. A wish that data forbids is dropped.
+//! Besides data dependencies there are *preferences*: readers of a leaf should come before the group that makes its
+//! next value, so that the value can be made in the leaf's bytes. A preference that contradicts data is dropped.
 
 use super::alias::{self, Alias};
 use super::code::Code;
@@ -23,23 +23,23 @@ pub mod list;
 pub mod local;
 pub mod ready;
 
-/// An order with its consequences.
+/// Code in one order, with its sharing and its lifetimes.
 pub struct Ordered {
     /// The instructions, in order, with the copies that updates need.
     pub code: Code,
-    /// Who shares bytes.
+    /// Which buffers share bytes.
     pub alias: Alias,
     /// Lifetimes.
     pub live: Intervals,
-    /// Lines alive at once.
+    /// The largest sum of live lines: a lower bound of the arena for this order.
     pub bound: u64,
-    /// The candidate's name.
+    /// Name of the candidate.
     pub name: &'static str,
-    /// Lines that no order can do without: see [`bound`].
+    /// Lower bound for all orders, in lines: see [`bound`].
     pub order_bound: u64,
 }
 
-/// The candidates, in the order in which they win ties.
+/// The candidates; earlier ones win ties.
 pub const CANDIDATES: &[(&str, Rule)] = &[
     ("program", Rule::Program),
     ("eager", Rule::Eager),
@@ -48,7 +48,7 @@ pub const CANDIDATES: &[(&str, Rule)] = &[
     ("depth", Rule::Depth),
 ];
 
-/// The best order of `code`.
+/// The order of `code` with the fewest live lines at its peak, over the candidates and local search.
 pub fn best(code: &Code) -> Result<Ordered> {
     let deps = Deps::new(code);
     let mut orders: Vec<(&'static str, Vec<u32>)> =
@@ -58,11 +58,11 @@ pub fn best(code: &Code) -> Result<Ordered> {
             orders.remove(i);
         }
     }
-    // Scored on the instructions as they stand; only the best is written out.
+    // Scored without permuting the columns; only the best is written out.
     let scored: Result<Vec<u64>> = orders.par_iter().map(|(_, order)| peak(code, order)).collect();
     let scored = scored?;
-    // A worker that comes up late would allocate in the midst of the first steps. Within a worker nothing is late, and
-    // waiting there would take up other work on top of this.
+    // Wait until all workers have started: one that starts late would allocate during the first steps. Not on a worker
+    // itself: there all have started, and waiting would run other jobs on this stack.
     if rayon::current_thread_index().is_none() {
         rayon::broadcast(|_| ());
     }
@@ -82,14 +82,14 @@ pub fn best(code: &Code) -> Result<Ordered> {
     Ok(best)
 }
 
-/// Lines alive at once in order `order`: the bound of [`score`].
+/// The largest sum of live lines in order `order`: the bound of [`score`].
 fn peak(code: &Code, order: &[u32]) -> Result<u64> {
     let seq: Vec<u32> = order.iter().flat_map(|&g| code.group(g as usize)).map(|i| i as u32).collect();
     let (alias, copies) = alias::decide(code, &seq);
     Ok(intervals_in(code, &seq, &copies, &alias)?.max_live())
 }
 
-/// What order `order` (all groups of `code`, each after those whose results it needs) costs.
+/// `code` in the order `order`, which names each group once, behind the groups whose results it needs.
 pub fn score(code: &Code, order: &[u32], name: &'static str) -> Result<Ordered> {
     let mut code = code.permuted(order);
     let alias = alias::alias(&mut code);
@@ -98,7 +98,7 @@ pub fn score(code: &Code, order: &[u32], name: &'static str) -> Result<Ordered> 
     Ok(Ordered { code, alias, live, bound, name, order_bound: 0 })
 }
 
-/// The most lines alive at one of the instructions of each group, by the group's number before ordering.
+/// The largest sum of live lines over the instructions of each group, by the group's number before ordering.
 fn alive(o: &Ordered, order: &[u32]) -> Vec<u64> {
     let by_instruction = o.live.alive();
     let mut most = vec![0; order.len()];

@@ -1,9 +1,9 @@
-//! Pools against naive loops, adjoint identities, NaN, and the entry points with several unit ranges.
+//! Pools against naive loops, adjoint identities, NaN, and entry points with several ranges of units.
 
 use super::*;
 use crate::arena::tensor::TensorArena;
 use crate::kernels::abi::{ArenaPtr, Fault, Kernel, OperandRef, Split};
-use crate::kernels::conv::Units;
+use crate::kernels::window::Units;
 
 fn noise(i: usize, seed: usize) -> f64 {
     let h = (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (seed as u64 + 7).wrapping_mul(0xD1B5_4A32_D192_ED03);
@@ -84,7 +84,7 @@ fn close<T: Float>(got: &[T], want: &[f64], g: &PoolGeom) {
 fn check_max<T: Float>(g: &PoolGeom) {
     g.validate().unwrap();
     assert_eq!(PoolGeom::from_words(&g.to_words()), *g);
-    // Few distinct values: ties must go to the first.
+    // Few distinct values: the first of equal elements must win.
     let x: Vec<T> = (0..g.x_len()).map(|i| T::from_f64((noise(i, 1) * 3.0).round())).collect();
     let (area, image) = (g.out_h() * g.out_w(), g.h * g.w);
     let (mut y, mut idx) = (vec![T::NAN; g.y_len()], vec![7; g.y_len()]);

@@ -25,7 +25,7 @@ pub enum DType {
     I64,
     /// Unsigned 32-bit integer.
     U32,
-    /// One byte, 0 or 1.
+    /// One byte: 0 is false, 1 is true. Kernels read any other value as true and never write one.
     Bool,
     /// Complex: two `f32`, real and imaginary part. For storage.
     C64,
@@ -38,7 +38,14 @@ impl DType {
         [F32, F64, F16, BF16, I8, U8, I32, I64, U32, Bool, C64]
     };
 
+    /// The types that kernels compute in: all but `c64`. `DType::REAL[d as usize] == d`.
+    pub const REAL: [DType; 10] = {
+        use DType::*;
+        [F32, F64, F16, BF16, I8, U8, I32, I64, U32, Bool]
+    };
+
     /// Bytes of one element.
+    #[inline]
     pub const fn size(self) -> usize {
         match self {
             DType::F64 | DType::I64 | DType::C64 => 8,
@@ -117,7 +124,7 @@ impl DType {
     }
 
     /// An error message if `x` is no element of this dtype. It names a dtype to cast to.
-    pub(in crate::nodes) fn refuses(self, x: f64) -> Option<String> {
+    pub(crate) fn refuses(self, x: f64) -> Option<String> {
         let to = if DType::I64.holds(x) { "I64" } else { "F32" };
         (!self.holds(x)).then(|| format!("{x} is no element of {self}; cast the tensor first: .cast(DType::{to})"))
     }
@@ -127,6 +134,15 @@ impl DType {
         matches!(self, DType::I32 | DType::I64)
     }
 }
+
+/// A tag indexes [`DType::REAL`]: tile programs decode types so.
+const _: () = {
+    let mut i = 0;
+    while i < DType::REAL.len() {
+        assert!(DType::REAL[i] as usize == i);
+        i += 1;
+    }
+};
 
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

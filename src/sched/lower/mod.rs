@@ -1,52 +1,57 @@
-//! Graph → [`Code`]: every needed node of the entry region, in program order.
+//! Lowering: from a graph to [`Code`], every needed node of the entry region in program order.
 //!
-//! Views cost nothing: they become a root buffer and an offset. Leaves that are asked for as outputs, and updates whose
-//! next value is a leaf, become explicit copies here, so that no later stage has to think of them: an output never
-//! shares bytes with what the caller writes, and the next value of every update lies outside leaves.
+//! A view becomes a root buffer and an offset; no instruction runs. A leaf that is an output, and an update whose next
+//! value is a leaf, become copies here. So later phases may rely on two invariants: no output is a leaf, and no next
+//! value is one.
 
-use super::code::{BufKind, Code, Instr, NO_LOOP, Operand, Update};
+mod loops;
+
+use super::code::{BufKind, Code, Instr, NO_LOOP, Operand, Time, Update};
 use super::faults::Check;
-use super::loops;
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
-use crate::kernels::abi::Split;
+use crate::kernels::abi::{DEPTH, Split};
 use crate::kernels::gemm::Precision;
 use crate::nodes::ir::call::{Buf, Call, LowerCx, Temp, View};
 use crate::nodes::ir::opdef::{Flags, Lower};
+use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::ops::index::below::below;
 use crate::nodes::ops::lower_node;
 use crate::nodes::{Graph, LeafKind, Op};
 
-/// Where a value lies: in a root buffer, from a byte on.
+/// The bytes of a value: a root buffer and an offset in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferSlice {
-    /// The buffer; `u32::MAX` for none.
+    /// The root buffer; `u32::MAX` for none.
     pub buf: u32,
-    /// The first byte.
+    /// Byte offset in the buffer.
     pub off: usize,
 }
 
 impl BufferSlice {
-    /// Nowhere.
+    /// No bytes.
     pub const NONE: BufferSlice = BufferSlice { buf: u32::MAX, off: 0 };
 }
 
-/// The lowered graph.
+/// A lowered region.
 pub struct Lowered {
     /// The instructions.
     pub code: Code,
-    /// BufferSlice of each leaf and constant and other value that has bytes.
+    /// The bytes of each value; [`BufferSlice::NONE`] for values that no instruction needs.
     pub slices: Vec<BufferSlice>,
 }
 
-/// Lowers the entry region of `g` for `threads` threads.
+/// Lowers the entry region of `g`, with scratch for `threads` threads and products of the default precision.
+///
+/// Errors: an op without a kernel (kind `Stage`), a lowering that breaks the rules for calls, loops that are nested
+/// deeper than [`DEPTH`] (kind `Plan`).
 pub fn lower(g: Graph<'_>, threads: usize) -> Result<Lowered> {
     lower_in(g, threads, &[])
 }
 
-/// As [`lower`], with the precision of each node's products, or of none.
+/// As [`lower`], with `precision[n]` for the products of node `n`, or the default if the column is empty.
 pub fn lower_in<'g>(g: Graph<'g>, threads: usize, precision: &'g [Precision]) -> Result<Lowered> {
-    loops::check_depth(g)?;
+    check_depth(g)?;
     let mut l = Lowering::new(g, g.entry(), threads, precision);
     for n in g.region_nodes(g.entry()) {
         l.node(n).map_err(|e| e.at(g.location(n)))?;
@@ -56,13 +61,28 @@ pub fn lower_in<'g>(g: Graph<'g>, threads: usize, precision: &'g [Precision]) ->
     Ok(Lowered { code: l.code, slices: l.slices })
 }
 
-/// Which values of `r` have a reader: yields, next values, and operands of nodes that are needed for them or have
-/// effects.
+/// Refuses loops that are nested too deep, before any is lowered.
+fn check_depth(g: Graph<'_>) -> Result<()> {
+    let mut inside = vec![0; g.regions()];
+    for r in (0..g.regions()).map(Region::new) {
+        for n in g.region_nodes(r).filter(|&n| matches!(g.def_of(n).lower, Lower::Loop)) {
+            inside[r.at()] = inside[r.at()].max(1 + inside[Scan::of(&g.attrs(n)).body.at()]);
+            if inside[r.at()] > DEPTH {
+                let why = format!("scan: loops stand more than {DEPTH} deep in one another");
+                return Err(bad(why).at(g.location(n)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// For each value, true if it has a reader: yields of `r`, next values, and operands of nodes that these need or that
+/// have effects.
 fn used_values(g: &Graph<'_>, r: Region) -> Vec<bool> {
     let mut used = vec![false; g.values()];
     g.region_yields(r).iter().for_each(|v| used[v.at()] = true);
     g.updates.iter().for_each(|(_, next)| used[next.at()] = true);
-    // One reverse scan is enough: operands come before their users.
+    // One reverse scan suffices: operands come before their users.
     for n in g.region_nodes(r).rev() {
         if g.def_of(n).flags.has(Flags::EFFECT) || g.outs_of(n).any(|v| used[v.at()]) {
             g.args_of(n).iter().for_each(|v| used[v.at()] = true);
@@ -71,22 +91,30 @@ fn used_values(g: &Graph<'_>, r: Region) -> Vec<bool> {
     used
 }
 
-pub(super) fn bad(message: impl Into<String>) -> Error {
+fn bad(message: impl Into<String>) -> Error {
     Error::new(Kind::Plan, message)
 }
 
+/// The operands of one call.
+#[derive(Default)]
+struct Operands {
+    reads: Vec<Operand>,
+    writes: Vec<Operand>,
+    pairs: Vec<(u8, u8)>,
+}
+
 /// The lowering of one region: the entry, or the body of a loop.
-pub(super) struct Lowering<'g> {
-    pub(super) g: Graph<'g>,
-    pub(super) threads: usize,
-    pub(super) precision: &'g [Precision],
-    pub(super) code: Code,
-    pub(super) slices: Vec<BufferSlice>,
+struct Lowering<'g> {
+    g: Graph<'g>,
+    threads: usize,
+    precision: &'g [Precision],
+    code: Code,
+    slices: Vec<BufferSlice>,
     used: Vec<bool>,
 }
 
 impl<'g> Lowering<'g> {
-    pub(super) fn new(g: Graph<'g>, r: Region, threads: usize, precision: &'g [Precision]) -> Lowering<'g> {
+    fn new(g: Graph<'g>, r: Region, threads: usize, precision: &'g [Precision]) -> Lowering<'g> {
         Lowering {
             g,
             threads,
@@ -97,7 +125,7 @@ impl<'g> Lowering<'g> {
         }
     }
 
-    pub(super) fn node(&mut self, n: Node) -> Result<()> {
+    fn node(&mut self, n: Node) -> Result<()> {
         let g = self.g;
         let def = g.def_of(n);
         if let Some(kind) = leaf_kind(&g, n) {
@@ -112,7 +140,7 @@ impl<'g> Lowering<'g> {
         }
         match def.lower {
             Lower::Loop => return self.repeat(n),
-            // Blocks, calls and what only decomposes belong to the stages before.
+            // Block ops, calls and ops that only decompose belong to earlier stages.
             Lower::Expand | Lower::Control => {
                 let what = if def.flags.has(Flags::BLOCK) { "is a block" } else { "has no kernel" };
                 let text =
@@ -137,7 +165,7 @@ impl<'g> Lowering<'g> {
             if self.slices[v.at()] == BufferSlice::NONE && g.bytes(v) > 0 {
                 return Err(named(format!("no call writes result {i}")));
             }
-            // A result without bytes needs no call, but an address.
+            // A result without bytes needs no call, but it needs a buffer.
             self.result(v);
         }
         Ok(())
@@ -163,8 +191,8 @@ impl<'g> Lowering<'g> {
         Ok(())
     }
 
-    /// The buffer of result `v`, made when it is first named.
-    pub(super) fn result(&mut self, v: Value) -> BufferSlice {
+    /// The bytes of result `v`. Its buffer is made on first use.
+    fn result(&mut self, v: Value) -> BufferSlice {
         if self.slices[v.at()] == BufferSlice::NONE {
             let buf = self.code.buffer(self.g.bytes(v), BufKind::Activation, v);
             self.slices[v.at()] = BufferSlice { buf, off: 0 };
@@ -183,51 +211,24 @@ impl<'g> Lowering<'g> {
 
     fn calls(&mut self, n: Node, calls: &[Call], temps: &[Temp]) -> Result<(), String> {
         let temp_bufs = temps.iter().map(|t| self.temp(t)).collect::<Result<Vec<_>, _>>()?;
-        let (mut reads, mut writes, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
+        let mut operands = Operands::default();
         for c in calls {
-            reads.clear();
-            writes.clear();
-            pairs.clear();
-            for &b in &c.reads {
-                if matches!(b, Buf::Temp(t) if temps.get(t).is_some_and(|t| t.per_thread)) {
-                    return Err("scratch of threads is read by a later call, which would see how work was split".into());
-                }
-                reads.push(self.operand(n, b, Split::Whole, temps, &temp_bufs)?);
-            }
-            for &(b, split) in &c.writes {
-                let per_thread = matches!(b, Buf::Temp(t) if temps.get(t).is_some_and(|t| t.per_thread));
-                if per_thread != matches!(split, Split::PerThread(_)) {
-                    return Err("scratch of threads, and nothing else, is split by threads".into());
-                }
-                let o = self.operand(n, b, split, temps, &temp_bufs)?;
-                if matches!(b, Buf::Arg(_)) || !self.code.is_whole(&o) || self.code.kind[o.buf as usize].is_pinned() {
-                    return Err("a call writes an operand or a view".into());
-                }
-                writes.push(o);
-            }
-            for &(r, w) in &c.inplace {
-                if r >= reads.len().min(255) || w >= writes.len() {
-                    return Err(format!("in-place pair ({r}, {w}) names no operands"));
-                }
-                pairs.push((r as u8, w as u8));
-            }
-            if writes.len() > 64 {
-                return Err(format!("a call writes {} operands; 64 is the limit", writes.len()));
-            }
+            self.operands(n, c, temps, &temp_bufs, &mut operands)?;
             if c.units == 0 {
                 continue;
             }
-            let check = self.check(n, c, &reads)?;
+            let Operands { reads, writes, pairs } = &operands;
+            let check = self.check(n, c, reads)?;
             self.code.push(&Instr {
                 kernel: c.kernel,
                 params: &c.params,
-                reads: &reads,
-                writes: &writes,
-                pairs: &pairs,
+                reads,
+                writes,
+                pairs,
                 units: c.units,
                 node: n,
                 flops: c.flops,
-                time: (c.work.time(c.ops, moved(&reads).saturating_add(moved(&writes))), c.work.fixed()),
+                time: Time::of(c.work, c.ops, moved(reads).saturating_add(moved(writes))),
                 whole: c.whole,
                 copies: false,
                 body: NO_LOOP,
@@ -237,7 +238,41 @@ impl<'g> Lowering<'g> {
         Ok(())
     }
 
-    /// What call `c` of node `n` looks through, unless that is known to be good.
+    /// Resolves the operands of call `c` into `to`, and refuses calls that break the rules for operands.
+    fn operands(&mut self, n: Node, c: &Call, temps: &[Temp], bufs: &[u32], to: &mut Operands) -> Result<(), String> {
+        let per_thread = |b: Buf| matches!(b, Buf::Temp(t) if temps.get(t).is_some_and(|t| t.per_thread));
+        to.reads.clear();
+        to.writes.clear();
+        to.pairs.clear();
+        for &b in &c.reads {
+            if per_thread(b) {
+                return Err("scratch of threads is read by a later call, which would see how work was split".into());
+            }
+            to.reads.push(self.operand(n, b, Split::Whole, temps, bufs)?);
+        }
+        for &(b, split) in &c.writes {
+            if per_thread(b) != matches!(split, Split::PerThread(_)) {
+                return Err("scratch of threads, and nothing else, is split by threads".into());
+            }
+            let o = self.operand(n, b, split, temps, bufs)?;
+            if matches!(b, Buf::Arg(_)) || !self.code.is_whole(&o) || self.code.kind[o.buf as usize].is_pinned() {
+                return Err("a call writes an operand or a view".into());
+            }
+            to.writes.push(o);
+        }
+        for &(r, w) in &c.inplace {
+            if r >= to.reads.len().min(255) || w >= to.writes.len() {
+                return Err(format!("in-place pair ({r}, {w}) names no operands"));
+            }
+            to.pairs.push((r as u8, w as u8));
+        }
+        if to.writes.len() > 64 {
+            return Err(format!("a call writes {} operands; 64 is the limit", to.writes.len()));
+        }
+        Ok(())
+    }
+
+    /// The check of indices that call `c` of node `n` makes; `None` if its indices are known to be good.
     fn check(&self, n: Node, c: &Call, reads: &[Operand]) -> Result<Option<Check>, String> {
         let Some(looks) = c.looks else { return Ok(None) };
         let Some(o) = reads.get(looks.read) else {
@@ -279,8 +314,8 @@ impl<'g> Lowering<'g> {
         }
     }
 
-    /// All of value `v`, as bytes.
-    pub(super) fn whole(&self, v: Value) -> Operand {
+    /// All bytes of value `v`.
+    fn whole(&self, v: Value) -> Operand {
         let slice = self.slices[v.at()];
         Operand::of_bytes(slice.buf, slice.off, self.g.bytes(v), Split::Whole)
     }
@@ -316,8 +351,8 @@ impl<'g> Lowering<'g> {
         Ok(())
     }
 
-    /// After a step (or an iteration), buffer `leaf`, of as many bytes, holds value `next`.
-    pub(super) fn update(&mut self, leaf: u32, next: Value, node: Node) {
+    /// After a step (or an iteration), buffer `leaf` holds value `next`, which has the leaf's size.
+    fn update(&mut self, leaf: u32, next: Value, node: Node) {
         let mut from = self.whole(next);
         if (from.buf == leaf && from.off == 0) || from.bytes() == 0 {
             return;
@@ -331,8 +366,8 @@ impl<'g> Lowering<'g> {
     }
 }
 
-/// Bytes of these operands, without scratch of threads.
-pub(super) fn moved(operands: &[Operand]) -> u64 {
+/// Bytes of these operands, without per-thread scratch.
+fn moved(operands: &[Operand]) -> u64 {
     let all = operands.iter().filter(|o| !matches!(o.split, Split::PerThread(_)));
     all.fold(0, |sum, o| sum.saturating_add(o.bytes() as u64))
 }

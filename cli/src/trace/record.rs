@@ -1,0 +1,18 @@
+//! Writing a recorded step.
+//!
+//! Invariant: the file is replaced as a whole, and the table summarises what it holds.
+
+use super::{chrome, table};
+use crate::fail::{Run, bad};
+use arenagrad::session::Trace;
+use arenagrad::train::write_atomically;
+use std::path::Path;
+
+/// Steps before the recorded one, in which caches, pages and clock rates settle.
+pub const WARMUP: usize = 5;
+
+/// Writes the step `t` to `path` for a trace viewer, and returns the table of its times by op.
+pub fn write(path: &Path, title: &str, t: &Trace) -> Run<String> {
+    write_atomically(path, &chrome::encode(title, t).map_err(bad)?)?;
+    Ok(table::table(t))
+}

@@ -1,0 +1,87 @@
+//! The loop over the steps: step, metrics, evaluation, checkpoint.
+//!
+//! Invariant: times and counts of allocations cover the steps alone, not what happens between them.
+
+use super::history::History;
+use super::show::Show;
+use super::task::Task;
+use crate::alloc;
+use crate::config::Config;
+use crate::fail::Run;
+use crate::run_dir::CHECKPOINT;
+use crate::trace::record;
+use arenagrad::train::Times;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Step times that are kept for the percentiles.
+const TIMES: usize = 1 << 16;
+/// The run is evaluated, and a line printed, after each of this many equal parts.
+const PARTS: u64 = 10;
+/// The step of this process that `--trace` records, if the run has as many.
+const TRACED: u64 = 10;
+
+/// What was measured over the steps of this process.
+pub struct Measured {
+    /// Nanoseconds of each step.
+    pub times: Times,
+    /// Calls of the allocator within steps.
+    pub allocs: u64,
+    /// Number of steps, without the recorded one.
+    pub steps: u64,
+    /// The table of the recorded step, which counts in no other field.
+    pub trace: Option<String>,
+    /// Time of the loop, with evaluations and checkpoints.
+    pub wall: Duration,
+}
+
+/// Runs steps until all are done or `stop` is set.
+pub fn run(
+    c: &Config,
+    task: &mut dyn Task,
+    history: &mut History,
+    show: &mut Show,
+    stop: &AtomicBool,
+) -> Run<Measured> {
+    let mut m = Measured { times: Times::new(TIMES), allocs: 0, steps: 0, wall: Duration::ZERO, trace: None };
+    let start = Instant::now();
+    let part = c.steps.div_ceil(PARTS);
+    let traced = c.steps.min(task.trainer().steps_done() + TRACED);
+    while task.trainer().steps_done() < c.steps && !stop.load(Ordering::Relaxed) {
+        let recorded = c.trace.as_ref().filter(|_| task.trainer().steps_done() + 1 == traced);
+        if recorded.is_some() {
+            task.trainer_mut().trace_next();
+        }
+        let before = alloc::calls();
+        let progress = task.step().inspect_err(|_| show.end())?;
+        match (recorded, task.trainer_mut().take_trace()) {
+            (Some(file), Some(t)) => {
+                m.trace = Some(record::write(file, &format!("step {}", progress.step), &t)?);
+            }
+            _ => {
+                m.allocs += alloc::calls() - before;
+                m.times.record(progress.ns);
+                m.steps += 1;
+            }
+        }
+        history.step(&progress)?;
+        show.step(&progress);
+        if progress.step % part == 0 && progress.step < c.steps {
+            let value = task.evaluate(false)?;
+            history.evaluated(progress.step, value)?;
+            show.evaluated(&progress, value);
+        }
+        if c.checkpoint_every > 0 && progress.step % c.checkpoint_every == 0 && progress.step < c.steps {
+            checkpoint(c, task, history)?;
+        }
+    }
+    show.end();
+    m.wall = start.elapsed();
+    Ok(m)
+}
+
+/// Writes the checkpoint. The metrics up to it are synced first, so that a resumed run finds all of them.
+pub fn checkpoint(c: &Config, task: &dyn Task, history: &mut History) -> Run {
+    history.sync()?;
+    Ok(task.trainer().save(&c.out.file(CHECKPOINT))?)
+}

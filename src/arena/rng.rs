@@ -1,0 +1,62 @@
+//! SplitMix64, the one generator of integers: shuffles, searches, random graphs and test data draw from it.
+//!
+//! Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014. Tensors of random ops
+//! do not use it: they are drawn by Philox (`kernels::random`).
+//!
+//! Invariant: every number is a function of the seed and the count of draws before it.
+
+/// The increment of the state: 2⁶⁴ divided by the golden ratio, made odd.
+pub const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The finaliser: a bijection of 64-bit words that spreads every input bit over all output bits.
+#[inline]
+pub fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// The upper 53 bits of `bits` as a number in [0, 1).
+#[inline]
+pub fn unit(bits: u64) -> f64 {
+    (bits >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// A stream of 64-bit words; the field is the state, and at first the seed.
+#[derive(Clone, Debug)]
+pub struct SplitMix64(pub u64);
+
+impl SplitMix64 {
+    /// Word `i` (from 0) of the stream of `seed`.
+    #[inline]
+    pub fn nth(seed: u64, i: u64) -> u64 {
+        mix(seed.wrapping_add(i.wrapping_add(1).wrapping_mul(GOLDEN)))
+    }
+
+    /// The next 64 bits.
+    #[inline]
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(GOLDEN);
+        mix(self.0)
+    }
+
+    /// A number below `n`, scaled by a 128-bit product, with a bias below n/2⁶⁴; 0 if `n` is 0.
+    #[inline]
+    pub fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first words of seed 1234567, as in the reference implementation's published test vectors.
+    #[test]
+    fn the_stream_is_that_of_the_reference() {
+        let mut s = SplitMix64(1_234_567);
+        let want = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
+        assert_eq!([s.bits(), s.bits(), s.bits()], want);
+        assert_eq!([0, 1, 2].map(|i| SplitMix64::nth(1_234_567, i)), want);
+    }
+}

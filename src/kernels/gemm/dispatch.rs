@@ -1,0 +1,44 @@
+//! The innermost loops of the instruction set that a [`Token`] names.
+//!
+//! Invariant: a [`Token`] becomes a type in this file only.
+
+use super::float::GemmFloat;
+use super::operands::{Dots, Tile};
+use super::shapes::{self, Shapes};
+use super::transpose;
+use crate::kernels::simd::{Simd, Token};
+use crate::with_token;
+
+macro_rules! gemm_float {
+    ($($t:ident)+) => {$(
+        impl GemmFloat for $t {
+            fn shape(token: Token, rows: usize) -> (usize, usize) {
+                with_token!(token, s => shapes::shape::<_, $t>(s, rows))
+            }
+            fn width(token: Token, rows: usize, cols: usize) -> usize {
+                with_token!(token, s => shapes::width::<_, $t>(s, rows, cols))
+            }
+            #[inline]
+            fn tile(token: Token, t: Tile<'_, $t>) {
+                with_token!(token, s => s.tile(t));
+            }
+            #[inline]
+            fn dots(token: Token, d: Dots<'_, $t>) {
+                with_token!(token, s => s.dots(d));
+            }
+            fn transpose(
+                token: Token,
+                from: &[$t],
+                step: usize,
+                to: &mut [$t],
+                to_step: usize,
+                outer: usize,
+                inner: usize,
+            ) {
+                with_token!(token, s => s.vectorize(transpose::Kernel { s, from, step, to, to_step, outer, inner }));
+            }
+        }
+    )+};
+}
+
+gemm_float!(f32 f64);

@@ -1,0 +1,168 @@
+//! Products that are not stored: a sink consumes each tile while it is in cache.
+//!
+//! A and B are packed for all of k. So partial sums stay in a small block of scratch, and no operand is packed twice
+//! for neighbouring blocks. A row panel of A passes a block of columns of B, which stays in L2 beside the sink's own
+//! data. That is prefetched one tile ahead.
+//!
+//! Invariant: tiles have the bits of the product. Fused weight updates use this.
+
+use super::algorithm::Algorithm;
+use super::bf16::{self, Engine};
+use super::blocked::{BlockSums, MicroPanels, Rows, TileObserver, Tiles, View, pack_a, pack_b};
+use super::desc::Gemm;
+use super::float::GemmFloat;
+use super::plan::Plan;
+use super::prefetch::PrefetchQueue;
+use super::sink::{Recast, TileSink};
+use super::tuning::{MICRO_PANELS, PAD, SINK_BLOCK_A, SINK_BLOCK_B, SINK_ROWS};
+use super::units::row_of;
+use crate::kernels::abi::MatrixMut;
+use crate::kernels::simd::Token;
+use std::ops::Range;
+
+/// The observer that passes the tiles of one block of scratch to the sink.
+struct Sums<'t, K> {
+    /// The sink.
+    to: &'t mut K,
+    /// Whether sums are complete after this block of k.
+    whole: bool,
+    /// Terms of the sums in this block of k.
+    k: usize,
+    /// The block's first row of C.
+    row: usize,
+    /// The block's first column of C.
+    col: usize,
+    /// The end of the rows of C that pass this block of columns.
+    rows: usize,
+}
+
+impl<T, K: TileSink<T>> TileObserver<T> for Sums<'_, K> {
+    #[inline(always)]
+    fn before(&mut self, lines: &mut PrefetchQueue, next: impl FnOnce() -> (Range<usize>, Range<usize>)) {
+        let (rows, cols) = next();
+        let (rows, cols) = (self.row + rows.start..self.row + rows.end, self.col + cols.start..self.col + cols.end);
+        lines.clear();
+        // Tiles of the next row panel may be one row lower than those of this one.
+        let rows = rows.start..rows.end.min(self.rows);
+        if self.whole && !rows.is_empty() {
+            self.to.prefetch(rows, cols, lines);
+            if let Some(lines) = lines.any() {
+                lines.spread(1, self.k);
+            }
+        }
+    }
+    #[inline(always)]
+    fn after(&mut self, i: usize, j: usize, tile: MatrixMut<'_, T>) {
+        if self.whole {
+            self.to.consume(self.row + i, self.col + j, tile);
+        }
+    }
+}
+
+/// The sizes of the blocks, in elements.
+#[derive(Clone, Copy)]
+pub struct SinkPlan {
+    plan: Plan,
+    /// Scratch of packed A.
+    a: usize,
+    /// Scratch of packed B.
+    b: usize,
+    /// Scratch of the block of the product.
+    c: usize,
+}
+
+impl SinkPlan {
+    /// The blocks of a product, from its shape and the instruction set.
+    pub fn new<T>(g: &Gemm) -> SinkPlan {
+        let (size, panels) = (size_of::<T>(), MICRO_PANELS / size_of::<T>());
+        let plan = Plan::new::<T>(g);
+        let (mc, nc) =
+            (evenly(g.m, SINK_BLOCK_A / size / g.k, SINK_ROWS), evenly(g.n, SINK_BLOCK_B / size / g.k, panels));
+        let plan = Plan { by_panel: false, mc, nc, ..plan };
+        let cuts = g.k.div_ceil(plan.kc);
+        let a = if plan.pack_a { cuts * plan.packed_a() } else { 0 };
+        let b = if plan.pack_b { (g.k * plan.nc).next_multiple_of(PAD) } else { 0 };
+        SinkPlan { plan, a, b, c: (SINK_ROWS.min(g.m) * plan.nc).next_multiple_of(PAD) }
+    }
+
+    /// Elements of scratch of each thread.
+    pub fn scratch(&self) -> usize {
+        (self.a + self.b + self.c).next_multiple_of(PAD)
+    }
+}
+
+/// The length of nearly equal blocks that cover `all`: about `most`, a multiple of `step`.
+fn evenly(all: usize, most: usize, step: usize) -> usize {
+    let count = all.div_ceil(most.max(step));
+    all.div_ceil(count).next_multiple_of(step).min(all)
+}
+
+/// Computes `units`, which divide rows, of a product that [`Gemm::feeds_sink`]. `to` consumes it tile by tile.
+/// `scratch` has [`Gemm::sink_scratch`] elements.
+///
+/// # Panics
+/// If a slice is shorter than the descriptor says.
+pub fn gemm_into<T: GemmFloat>(
+    g: &Gemm,
+    (a, b): (&[T], &[T]),
+    units: Range<usize>,
+    scratch: &mut [T],
+    to: &mut impl TileSink<T>,
+) {
+    let own = g.elements(&units);
+    if own.is_empty() {
+        return;
+    }
+    let (a, rows) = (&a[row_of(own.start, g) * g.a.row..], own.len() / g.n);
+    if let Algorithm::Bf16(plan) = Algorithm::of::<T>(g) {
+        let (a, b, scratch) = (bytemuck::cast_slice(a), bytemuck::cast_slice(b), bytemuck::cast_slice_mut(scratch));
+        let mut to = bf16::IntoSink { to: &mut Recast::new(to), size: (rows, g.n) };
+        return bf16::product(Engine::current(), g, &plan, (a, b), (rows, g.n), &mut to, scratch);
+    }
+    product(Token::current(), g, (a, b), rows, scratch, to);
+}
+
+/// Computes `rows` rows of a product in `T`. `a` begins at the first of them.
+pub fn product<T: GemmFloat>(
+    token: Token,
+    g: &Gemm,
+    (a, b): (&[T], &[T]),
+    rows: usize,
+    scratch: &mut [T],
+    to: &mut impl TileSink<T>,
+) {
+    let SinkPlan { plan, a: len_a, c: len_c, .. } = SinkPlan::new::<T>(g);
+    let (block, scratch) = scratch.split_at_mut(len_c);
+    let (scratch_a, scratch_b) = scratch.split_at_mut(len_a);
+    let tallest = Tiles::new::<T>(token, rows.min(plan.mc)).tallest();
+    for ic in (0..rows).step_by(plan.mc) {
+        let tiles = Tiles::new::<T>(token, plan.mc.min(rows - ic));
+        for jc in (0..g.n).step_by(plan.nc) {
+            let cols = plan.nc.min(g.n - jc);
+            for (i, row_panel) in tiles.row_panels(SINK_ROWS) {
+                for (cut, pc) in (0..g.k).step_by(plan.kc).enumerate() {
+                    let k = plan.kc.min(g.k - pc);
+                    let a = View { data: &a[ic * g.a.row + pc * g.a.col..], row: g.a.row, col: g.a.col };
+                    let a = match plan.pack_a {
+                        true => {
+                            let packed = &mut scratch_a[cut * plan.packed_a()..];
+                            pack_a(token, a, tiles, k, packed, jc == 0 && i == 0)
+                        }
+                        false => Rows::Strided(a),
+                    };
+                    let b = View { data: &b[pc * g.b.row + jc * g.b.col..], row: g.b.row, col: g.b.col };
+                    let packed = &mut scratch_b[if plan.pack_b { pc * cols } else { 0 }..];
+                    if plan.pack_b && i == 0 {
+                        pack_b(token, &b, k, cols, tallest, packed);
+                    }
+                    let mut panels = if plan.pack_b { MicroPanels::Packed(packed) } else { MicroPanels::InPlace(b) };
+                    let c = MatrixMut::new(block, row_panel.rows, cols);
+                    let part = BlockSums { tiles: row_panel, tallest, k, c, add: cut > 0, step: None };
+                    let whole = pc + k == g.k;
+                    let mut sums = Sums { to, whole, k, row: ic + i, col: jc, rows: ic + tiles.rows };
+                    part.compute(token, a.from(i, k), &mut panels, &mut sums);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Max pools, their adjoint, and their linear map, on planes.
+
+use super::geom::PoolGeom;
+use super::inner::{beats, each, each_indexed};
+use super::{halves, wide};
+use crate::kernels::float::Float;
+use crate::kernels::simd::Unmasked;
+use crate::simd;
+
+simd! {
+    /// Max pool of one plane, without indices.
+    fn max_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T]) {
+        let (wo, whole) = (g.out_w(), Unmasked::new());
+        for (oh, y) in y.chunks_exact_mut(wo).enumerate() {
+            y.fill(-T::INFINITY);
+            for row in (0..g.kh).filter_map(|i| g.row(oh, i)) {
+                let x = &x[row * g.w..][..g.w];
+                for j in 0..g.kw {
+                    let (cols, at) = g.cols(j, wo);
+                    each(&mut y[cols], &x[at..], g.stride[1], |y, v| *y = whole.of(if beats(v, *y) { v } else { *y }));
+                }
+            }
+        }
+    }
+}
+
+simd! {
+    /// Max pool of one plane.
+    fn max_index_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
+        let (wo, s, whole) = (g.out_w(), g.stride[1], Unmasked::new());
+        for (oh, (y, idx)) in y.chunks_exact_mut(wo).zip(idx.chunks_exact_mut(wo)).enumerate() {
+            y.fill(-T::INFINITY);
+            idx.fill(-1);
+            for row in (0..g.kh).filter_map(|i| g.row(oh, i)) {
+                let x = &x[row * g.w..][..g.w];
+                for j in 0..g.kw {
+                    let (cols, at) = g.cols(j, wo);
+                    let (first, step) = ((row * g.w + at) as i32, s as i32);
+                    each_indexed(&mut y[cols.clone()], &mut idx[cols], &x[at..], s, |y, i, v, n| {
+                        // The first element wins even if it is −∞.
+                        let wins = beats(v, *y) | (*i < 0);
+                        *y = whole.of(if wins { v } else { *y });
+                        *i = whole.of(if wins { first + n * step } else { *i });
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Max pool of the planes in `x`: y gets the largest element of each window, `idx` its position. An empty `idx` is not
+/// written.
+pub fn max_pool2d<T: Float>(g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
+    let area = g.out_h() * g.out_w();
+    let (ask, is_wide) = (!idx.is_empty(), g.wide());
+    for (p, (x, y)) in x.chunks_exact(g.h * g.w).zip(y.chunks_exact_mut(area)).enumerate() {
+        let idx = if ask { &mut idx[p * area..][..area] } else { &mut [] };
+        match (g.halves(), ask) {
+            (true, _) => halves::max(g.w, x, y, idx),
+            _ if is_wide => wide::max(g, x, y, idx),
+            (_, true) => max_index_plane(g, x, y, idx),
+            _ => max_plane(g, x, y),
+        }
+    }
+}
+
+/// The adjoint: adds each dy to dx at its index. Returns the position of the first bad index.
+pub fn max_pool2d_backward<T: Float>(g: &PoolGeom, dy: &[T], idx: &[i32], dx: &mut [T]) -> Option<usize> {
+    let area = g.out_h() * g.out_w();
+    let mut bad = None;
+    dx.fill(T::ZERO);
+    for (p, (dx, (dy, idx))) in
+        dx.chunks_exact_mut(g.h * g.w).zip(dy.chunks_exact(area).zip(idx.chunks_exact(area))).enumerate()
+    {
+        for (e, (dy, i)) in dy.iter().zip(idx).enumerate() {
+            // −1 becomes the largest `u32`, so the valid case costs one comparison.
+            match dx.get_mut(*i as u32 as usize) {
+                Some(dx) => *dx += *dy,
+                None if *i == -1 => {}
+                None => bad = bad.or(Some(p * area + e)),
+            }
+        }
+    }
+    bad
+}
+
+/// y = x at the indices, 0 for an index −1. Returns the position of the first bad index.
+pub fn max_pool2d_gather<T: Float>(g: &PoolGeom, x: &[T], idx: &[i32], y: &mut [T]) -> Option<usize> {
+    let area = g.out_h() * g.out_w();
+    let mut bad = None;
+    for (p, (x, (y, idx))) in
+        x.chunks_exact(g.h * g.w).zip(y.chunks_exact_mut(area).zip(idx.chunks_exact(area))).enumerate()
+    {
+        for (e, (y, i)) in y.iter_mut().zip(idx).enumerate() {
+            *y = match x.get(*i as u32 as usize) {
+                Some(x) => *x,
+                None => {
+                    bad = if *i == -1 { bad } else { bad.or(Some(p * area + e)) };
+                    T::ZERO
+                }
+            };
+        }
+    }
+    bad
+}

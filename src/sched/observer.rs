@@ -1,0 +1,25 @@
+//! What the executor asks and tells while a thread walks its tape.
+//!
+//! Plain, poisoned, recorded and multi-threaded steps differ in their observers alone, and the walk is compiled once
+//! for each. Implemented in [`exec`](super::exec), [`team`](super::team) and [`trace`](super::trace).
+
+use super::link::Segment;
+use crate::kernels::abi::ArenaPtr;
+use std::ops::Range;
+
+/// Observes the walk of one thread along its tape.
+///
+/// Times are timestamps: they count the instructions that run one after another in a step, each iteration of a loop
+/// anew. All threads give an instruction the same time.
+pub(super) trait StepObserver {
+    /// The arena, for the next instruction.
+    fn arena(&mut self) -> ArenaPtr;
+    /// True if the instruction at `time` may run; false if the step has stopped before it.
+    fn goes_on(&mut self, time: usize) -> bool;
+    /// Waits for the other threads at the barrier before `time`. False if the step has stopped.
+    fn barrier(&mut self, time: usize) -> bool;
+    /// These bytes hold no value any more.
+    fn dead(&mut self, bytes: &[Range<usize>]);
+    /// Instruction `i` of `segment` is done.
+    fn done(&mut self, segment: &Segment, i: usize);
+}

@@ -1,0 +1,110 @@
+//! From lowered code to a proven plan: order, sharing of bytes, packing, check. For a graph, and for one iteration of
+//! a loop.
+
+use super::alias::Alias;
+use super::check::{Checked, Plan, check};
+use super::code::{BufKind, Code};
+use super::live::Intervals;
+use super::lower::{BufferSlice, Lowered};
+use super::order;
+use super::pack::Packing;
+use crate::arena::tensor::LINE;
+use crate::error::{Error, Kind, Result};
+use std::time::{Duration, Instant};
+
+/// Scheduled code: a proven plan, and what reports say about it.
+pub struct Scheduled {
+    /// The proven plan.
+    pub plan: Checked,
+    /// Lifetimes of buffers.
+    pub live: Intervals,
+    /// Which buffers share bytes.
+    pub alias: Alias,
+    /// The buffer and offset of each value of the graph that has bytes.
+    pub slices: Vec<BufferSlice>,
+    /// Lower bound of the arena for this order, in lines.
+    pub bound: u64,
+    /// Lower bound of the arena for all orders, in lines.
+    pub order_bound: u64,
+    /// Name of the order that was kept, one of [`order::CANDIDATES`].
+    pub order: &'static str,
+    /// The phases in the order in which they ran, and how long each took.
+    pub phases: Vec<(&'static str, Duration)>,
+}
+
+/// Measures how long phases take.
+pub(super) struct PhaseTimer {
+    since: Instant,
+    phases: Vec<(&'static str, Duration)>,
+}
+
+impl PhaseTimer {
+    pub(super) fn new() -> PhaseTimer {
+        PhaseTimer { since: Instant::now(), phases: Vec::new() }
+    }
+
+    /// Ends phase `name`; the next begins.
+    pub(super) fn lap(&mut self, name: &'static str) {
+        self.phases.push((name, self.since.elapsed()));
+        self.since = Instant::now();
+    }
+}
+
+/// A packer: offsets in lines for lifetimes.
+pub(super) type Packer = dyn Fn(&Intervals) -> Result<Packing>;
+
+/// Orders, packs and proves `lowered`. `timer` counts from its creation.
+pub(super) fn plan(lowered: Lowered, threads: usize, pack: &Packer, mut timer: PhaseTimer) -> Result<Scheduled> {
+    let best = order::best(&lowered.code)?;
+    timer.lap("order");
+    let (offset, bytes) = offsets(&best.code, &best.alias, &best.live, pack)?;
+    timer.lap("pack");
+    let inplace = best.alias.inplace.clone();
+    let plan = check(Plan { code: best.code, offset, inplace, bytes, threads })?;
+    timer.lap("check");
+    Ok(Scheduled {
+        plan,
+        live: best.live,
+        alias: best.alias,
+        slices: lowered.slices,
+        bound: best.bound,
+        order_bound: best.order_bound,
+        order: best.name,
+        phases: timer.phases,
+    })
+}
+
+/// Byte offsets of all buffers, and the size of the arena in bytes.
+///
+/// Pinned buffers come first, by kind, so that all params are one run of bytes; `pack` gives the others offsets behind
+/// them. An error if the arena would have more than `u32::MAX` lines.
+pub fn offsets(
+    code: &Code,
+    alias: &Alias,
+    live: &Intervals,
+    pack: impl Fn(&Intervals) -> Result<Packing>,
+) -> Result<(Vec<usize>, usize)> {
+    let n = code.bytes.len();
+    let mut rest = live.clone();
+    let mut at = vec![0u64; n];
+    let mut base = 0u64;
+    for kind in [BufKind::Param, BufKind::State, BufKind::Input, BufKind::Constant] {
+        for b in (0..n).filter(|&b| code.kind[b] == kind) {
+            at[b] = base;
+            base += u64::from(std::mem::take(&mut rest.lines[b]));
+        }
+    }
+    let packed = pack(&rest)?;
+    let lines = base + packed.height;
+    let too_large = || Error::new(Kind::Plan, format!("{lines} lines of memory do not fit the arena's offsets"));
+    if lines > u64::from(u32::MAX) {
+        return Err(too_large());
+    }
+    let bytes = usize::try_from(lines * LINE as u64).map_err(|_| too_large())?;
+    let offset = (0..n).map(|b| {
+        let root = alias.class[b] as usize;
+        let line = if code.kind[root].is_pinned() { at[root] } else { base + packed.at[root] };
+        line as usize * LINE
+    });
+    Ok((offset.collect(), bytes))
+}
