@@ -4,8 +4,8 @@
 //! numbers are fixed, so the same input gives the same packing.
 
 use super::compress::{Part, Problem};
-use crate::arena::rng::SplitMix64;
 use super::skyline::{self, PartPacking};
+use crate::arena::rng::SplitMix64;
 
 /// Most buffers that all passes together place.
 const EFFORT: u64 = 1 << 20;
