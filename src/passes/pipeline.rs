@@ -201,7 +201,8 @@ fn named(name: &str) -> Result<&'static Pass> {
 }
 
 /// Runs the passes called `names`, in the order given, verifying after each in debug builds or if `verify`.
-pub fn run(g: Graph<'_>, names: &[&str], verify: bool) -> Result<(GraphBuf, Vec<Trace>)> {
+pub fn run<'a>(g: impl Into<Graph<'a>>, names: &[&str], verify: bool) -> Result<(GraphBuf, Vec<Trace>)> {
+    let g = g.into();
     let verify = verify || cfg!(debug_assertions);
     if verify {
         // What is wrong before is no fault of the first pass.
@@ -237,7 +238,8 @@ pub fn default_passes() -> Vec<&'static str> {
 }
 
 /// The form that the scheduler takes.
-pub fn optimise(g: Graph<'_>) -> Result<GraphBuf> {
+pub fn optimise<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
+    let g = g.into();
     Ok(run(g, &default_passes(), false)?.0)
 }
 

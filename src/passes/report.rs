@@ -48,7 +48,8 @@ pub struct Notes {
 ///
 /// # Errors
 /// Those of the passes.
-pub fn report(g: Graph<'_>) -> Result<Vec<Fusion>> {
+pub fn report<'a>(g: impl Into<Graph<'a>>) -> Result<Vec<Fusion>> {
+    let g = g.into();
     let (_, traces) = pipeline::run(g, &pipeline::default_passes(), false)?;
     Ok(collected(traces.into_iter().map(|t| t.fusions)))
 }

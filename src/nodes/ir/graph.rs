@@ -85,6 +85,18 @@ pub struct Graph<'a> {
     pub locs: &'a [Loc],
 }
 
+impl<'a> From<&'a GraphBuf> for Graph<'a> {
+    fn from(g: &'a GraphBuf) -> Graph<'a> {
+        g.view()
+    }
+}
+
+impl<'a> From<&Graph<'a>> for Graph<'a> {
+    fn from(g: &Graph<'a>) -> Graph<'a> {
+        *g
+    }
+}
+
 impl<'a> Graph<'a> {
     /// Number of nodes.
     #[inline]

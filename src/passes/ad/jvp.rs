@@ -11,7 +11,8 @@ use crate::passes::rebuild::{Copier, Signature, finish, underivable, written};
 
 /// Adds to `g` the Jacobian-vector product: an input `tangent.<leaf>` for each of `wrt`, and an output
 /// `tangent.<output>` for each of `outputs`.
-pub fn jvp(g: Graph<'_>, outputs: &[&str], wrt: &[&str]) -> Result<GraphBuf> {
+pub fn jvp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str]) -> Result<GraphBuf> {
+    let g = g.into();
     let prepared = for_autodiff(g, wrt, outputs)?;
     let g = prepared.view();
     written("jvp", |bump| {

@@ -181,7 +181,8 @@ impl FusionPolicy {
 
 /// Replaces block ops, in fused ops or in primitive ones as `policy` says; the latter un-fuses a graph that has blocks
 /// wholly, see [`unfuse`].
-pub fn expand_blocks(g: Graph<'_>, policy: FusionPolicy) -> Result<GraphBuf> {
+pub fn expand_blocks<'a>(g: impl Into<Graph<'a>>, policy: FusionPolicy) -> Result<GraphBuf> {
+    let g = g.into();
     match (has_blocks(g), policy) {
         (false, _) => rebuild_buf(g, &mut |_| None),
         (true, FusionPolicy::Direct) => expand_while(g, |g| pick_all(g, |def| def.flags.has(Flags::BLOCK))),
@@ -195,7 +196,8 @@ pub(in crate::passes) fn has_blocks(g: Graph<'_>) -> bool {
 }
 
 /// Replaces block ops and fused ops by what they are made of, and inlines fused regions.
-pub fn unfuse(g: Graph<'_>) -> Result<GraphBuf> {
+pub fn unfuse<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
+    let g = g.into();
     expand_while(g, |g| pick_all(g, |def| def.flags.has(Flags::BLOCK) || def.flags.has(Flags::FUSED)))
 }
 
@@ -211,17 +213,20 @@ pub(in crate::passes) fn has_no_kernel(def: &OpDef) -> bool {
 
 /// Every op that has a decomposition replaced by it, fused regions inlined: the slow, obvious form of a graph, for
 /// comparing.
-pub fn decompose_all(g: Graph<'_>) -> Result<GraphBuf> {
+pub fn decompose_all<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
+    let g = g.into();
     expand_all(g, |g| pick_all(g, |def| def.decompose.is_some() || is_inlined(def) || matches!(def.lower, Lower::Loop)))
 }
 
 /// Calls and fused regions inlined and loops unrolled, nothing else changed: a graph of one region.
-pub fn inline_and_unroll(g: Graph<'_>) -> Result<GraphBuf> {
+pub fn inline_and_unroll<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
+    let g = g.into();
     expand_all(g, |g| pick_all(g, |def| is_inlined(def) || matches!(def.lower, Lower::Loop)))
 }
 
 /// The same graph without the outputs that `keep` refuses, and without what only they need.
-pub fn keep_outputs(g: Graph<'_>, keep: impl Fn(&str) -> bool) -> Result<GraphBuf> {
+pub fn keep_outputs<'a>(g: impl Into<Graph<'a>>, keep: impl Fn(&str) -> bool) -> Result<GraphBuf> {
+    let g = g.into();
     GraphBuf::make(|bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);

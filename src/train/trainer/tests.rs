@@ -24,7 +24,7 @@ fn trainer(hidden: usize, seed: u64) -> Trainer {
 fn run(t: &mut Trainer, steps: usize) -> Vec<u64> {
     let x = t.program().input::<f32>("x").unwrap();
     let fill = &mut |p: &mut Program, which: &[u32]| {
-        let rows = p.slice_mut(x)?.chunks_exact_mut(3).zip(which);
+        let rows = p.get_mut(x)?.chunks_exact_mut(3).zip(which);
         rows.for_each(|(row, &i)| row.copy_from_slice(&[i as f32 * 0.1, 1.0, -(i as f32)]));
         Ok(())
     };
