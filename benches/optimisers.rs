@@ -1,8 +1,8 @@
 //! What the update of one param of a million numbers costs, by rule: SGD and Adam have kernels of their own, the other
 //! element-wise rules are sweeps of the tile interpreter, the rest are reductions and products.
 
-use arenagrad::nodes::{Builder, DType, Init};
-use arenagrad::passes::optimiser::{Optimiser, Rule, train};
+use arenagrad::graph::{Builder, DType, Init};
+use arenagrad::optim::{Optimiser, Rule, train};
 use arenagrad::session::{Program, Session};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
@@ -15,19 +15,19 @@ fn program(rule: Rule) -> Program {
     // A gradient that must be read: it is an input.
     let loss = (p * g.input("g", [SIDE, SIDE], DType::F32)).sum(..);
     let graph = g.finish([loss.named("loss")]).expect("a valid graph");
-    let step = train(graph.view(), "loss", &Optimiser::new(rule, 1e-3)).expect("a step program");
+    let step = train(&graph, "loss", &Optimiser::new(rule, 1e-3)).expect("a step program");
     let mut p = Session::new().compile(&step).expect("a valid program");
     p.init(0).expect("start values");
-    p.input_mut::<f32>("lr").expect("an input")[0] = 1e-3;
-    let x = p.input_mut::<f32>("g").expect("an input");
+    p.values_mut::<f32>("lr").expect("an input")[0] = 1e-3;
+    let x = p.values_mut::<f32>("g").expect("an input");
     x.iter_mut().enumerate().for_each(|(i, x)| *x = (i * 7919 % 1009) as f32 / 1009.0 - 0.5);
     p
 }
 
 fn updates(c: &mut Criterion) {
     let rules = [
-        Optimiser::sgd(0.1).rule,
-        Optimiser::adamw(0.1).rule,
+        Rule::SGD,
+        Rule::ADAMW,
         Rule::LION,
         Rule::ADAGRAD,
         Rule::RMSPROP,

@@ -1,7 +1,7 @@
 //! How fast lifetimes are packed and the packing proven: training steps, unrolled chains and power laws of a thousand
 //! to a million buffers, and full rectangles that need search.
 
-use arenagrad::sched::pack::{self, Buffers, Options, check, greedy, instances};
+use arenagrad::tools::sched::pack::{self, Buffers, Options, check, greedy, instances};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 

@@ -7,7 +7,7 @@
 #[path = "../tests/common/zoo.rs"]
 mod zoo;
 
-use arenagrad::nodes::{DType, GraphBuf};
+use arenagrad::graph::{DType, GraphBuf};
 use arenagrad::session::{Budget, Program, Role, Session};
 use std::time::Instant;
 
@@ -56,8 +56,8 @@ fn step_seconds(graph: &GraphBuf, b: &Budget) -> arenagrad::error::Result<f64> {
         p.bindings().iter().filter(|b| b.role == Role::Input && b.default.is_none()).cloned().collect();
     for b in &inputs {
         match b.dtype {
-            DType::I32 => p.input_mut::<i32>(&b.name)?.fill(0),
-            _ => p.input_mut::<f32>(&b.name)?.fill(0.0),
+            DType::I32 => p.values_mut::<i32>(&b.name)?.fill(0),
+            _ => p.values_mut::<f32>(&b.name)?.fill(0.0),
         }
     }
     let mut times = Vec::new();

@@ -5,12 +5,12 @@
 
 mod common;
 
+use arenagrad::graph::{Attention, Builder, DType, GraphBuf, Layout, Var};
+use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn;
-use arenagrad::nodes::ir::opdef::Domain;
-use arenagrad::nodes::{Attention, Builder, DType, GraphBuf, Layout, Var};
-use arenagrad::passes::ad::prepare;
-use arenagrad::passes::{GradOptions, grad};
 use arenagrad::session::Session;
+use arenagrad::tools::ir::opdef::Domain;
+use arenagrad::tools::passes::ad::prepare;
 use common::{Draw, How, PLAIN, Tensor, distance, run};
 
 const F64: DType = DType::F64;
@@ -79,7 +79,7 @@ fn all(dims: [usize; 4], keys: usize, bias: &[f64], q: f64, opt: Attention<'stat
     let opt = Attention { bias: Some(added), ..opt };
     let [y, lse] = x.attention_with_lse(k, v, opt);
     let f = g.finish([y.sum(..).named("loss"), y.named("y"), lse.named("lse")]).unwrap();
-    let back = grad(f.view(), "loss", &GradOptions::wrt(&["q", "k", "v", "bias"])).unwrap();
+    let back = grad(&f, "loss", &GradOptions::wrt(&["q", "k", "v", "bias"])).unwrap();
     let mut draw = Draw(1);
     let mut inputs: Vec<Tensor> =
         [dims, [b, h, keys, w], [b, h, keys, w]].iter().map(|d| draw.tensor(F64, d, Domain::Positive)).collect();
@@ -161,19 +161,19 @@ fn dropped_probabilities_are_the_same_forwards_and_backwards() {
     let y = q.attention(k, v, Attention { dropout: p, ..causal }).named("y");
     let other = q.attention(k, v, Attention { dropout: p, ..causal }).named("other");
     let f = g.finish([y.sum(..).named("loss"), y, whole, other]).unwrap();
-    let back = grad(f.view(), "loss", &GradOptions::wrt(&["v"])).unwrap();
+    let back = grad(&f, "loss", &GradOptions::wrt(&["v"])).unwrap();
     let mut program = Session::new().threads(2).compile(&back).unwrap();
     let mut draw = Draw(3);
     for name in ["q", "k"] {
         let x = draw.tensor(F64, &[2 * n, n], Domain::Unit).data;
-        program.input_mut::<f64>(name).unwrap().copy_from_slice(&x);
+        program.values_mut::<f64>(name).unwrap().copy_from_slice(&x);
     }
     let one = |(e, x): (usize, &mut f64)| *x = f64::from(u8::from(e % n == e / n % n));
-    program.input_mut::<f64>("v").unwrap().iter_mut().enumerate().for_each(one);
+    program.values_mut::<f64>("v").unwrap().iter_mut().enumerate().for_each(one);
     let mut seen: Vec<Vec<bool>> = Vec::new();
     for _ in 0..2 {
         program.step().unwrap();
-        let of = |name: &str| program.output::<f64>(name).unwrap().to_vec();
+        let of = |name: &str| program.values::<f64>(name).unwrap().to_vec();
         let (y, whole, other, dv) = (of("y"), of("whole"), of("other"), of("grad.v"));
         let kept = |y: &[f64]| -> Vec<bool> { y.iter().map(|y| *y != 0.0).collect() };
         let want: Vec<f64> = y.iter().zip(&whole).map(|(y, w)| if *y == 0.0 { 0.0 } else { w / (1.0 - p) }).collect();
@@ -200,24 +200,24 @@ fn dropped_probabilities_are_the_same_forwards_and_backwards() {
 #[test]
 fn what_is_dropped_is_dropped_again_when_computed_again() {
     let g = Builder::new("a");
-    let w = g.param("w", [32, 32], DType::F32, arenagrad::nodes::Init::Zeros);
+    let w = g.param("w", [32, 32], DType::F32, arenagrad::graph::Init::Zeros);
     let mut x = g.input("x", [2, 2, 64, 32], DType::F32);
     for _ in 0..6 {
         let q = x.matmul(w).tanh();
         x = (x + q.attention(q.sin(), q, Attention { dropout: 0.4, ..Attention::default() })).checkpoint();
     }
     let f = g.finish([(x * x).sum(..).named("loss")]).unwrap();
-    let back = grad(f.view(), "loss", &GradOptions::wrt(&["w"])).unwrap();
+    let back = grad(&f, "loss", &GradOptions::wrt(&["w"])).unwrap();
     let free = Session::new().plan(&back).unwrap().arena_bytes;
     let step = |session: Session, again: bool| {
         let mut p = session.compile(&back).unwrap();
         assert_eq!(p.plan().recomputed.nodes > 0, again);
         let mut draw = Draw(11);
         let mut number = |x: &mut f32| *x = draw.unit() as f32 - 0.5;
-        p.input_mut::<f32>("x").unwrap().iter_mut().for_each(&mut number);
-        p.param_mut::<f32>("w").unwrap().iter_mut().for_each(&mut number);
+        p.values_mut::<f32>("x").unwrap().iter_mut().for_each(&mut number);
+        p.values_mut::<f32>("w").unwrap().iter_mut().for_each(&mut number);
         p.step().unwrap();
-        p.output::<f32>("grad.w").unwrap().to_vec()
+        p.values::<f32>("grad.w").unwrap().to_vec()
     };
     let one = step(Session::new(), false);
     assert!(one.iter().any(|x| *x != 0.0));
@@ -236,7 +236,7 @@ fn gradients_keep_their_bits_however_heads_are_divided() {
         let opt = Attention { causal: true, softcap: 3.0, bias: Some(bias), dropout: 0.2, ..Attention::default() };
         let y = q.attention(k, v, opt);
         let f = g.finish([(y * y).sum(..).named("loss")]).unwrap();
-        let back = grad(f.view(), "loss", &GradOptions::wrt(&["q", "k", "v", "bias"])).unwrap();
+        let back = grad(&f, "loss", &GradOptions::wrt(&["q", "k", "v", "bias"])).unwrap();
         let mut draw = Draw(5);
         let inputs: Vec<Tensor> =
             f.view().leaves().take(4).map(|(v, ..)| draw.tensor(DType::F32, &f.view().dims(v), Domain::Real)).collect();
@@ -256,7 +256,7 @@ fn arena(len: usize, plain: bool, dropout: f64) -> usize {
     let [q, k, v] = ["q", "k", "v"].map(|name| g.input(name, [1, 1, len, 64], DType::F32));
     let f = g.finish([q.attention(k, v, Attention { dropout, ..Attention::default() }).sum(..).named("loss")]).unwrap();
     let f: GraphBuf = if plain { prepare::decompose_all(f.view()).unwrap() } else { f };
-    let back = grad(f.view(), "loss", &GradOptions::wrt(&["q", "k", "v"])).unwrap();
+    let back = grad(&f, "loss", &GradOptions::wrt(&["q", "k", "v"])).unwrap();
     Session::new().threads(1).plan(&back).unwrap().arena_bytes
 }
 

@@ -5,9 +5,9 @@
 #[path = "common/drawn.rs"]
 mod drawn;
 
+use arenagrad::graph::{Builder, DType, LeafKind, Pairing, Var};
+use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn::{self, FeedForward, Lora, MultiHead, Sequential, TransformerBlock};
-use arenagrad::nodes::{Builder, DType, LeafKind, Pairing, Var};
-use arenagrad::passes::{GradOptions, grad};
 use arenagrad::session::Session;
 use drawn::{Fixture, apart, number, output, summary, write};
 
@@ -161,7 +161,7 @@ fn an_adapted_layer_trains_its_adaptation_only() {
     let o = Lora { rank: 2, alpha: 4.0, dropout: 0.0, bias: true };
     let y = nn::lora_linear(&g, "fc", g.input("x", [3, 8], DType::F32), 5, o);
     let graph = g.finish([(y * y).sum(..).named("loss")]).unwrap();
-    let step = grad(graph.view(), "loss", &GradOptions::default()).unwrap();
+    let step = grad(&graph, "loss", &GradOptions::default()).unwrap();
     let v = step.view();
     let mut names: Vec<&str> = v.output_names.iter().map(|&n| v.str(n)).filter(|n| n.starts_with("grad.")).collect();
     names.sort_unstable();

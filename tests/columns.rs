@@ -6,8 +6,8 @@ mod common;
 #[path = "common/zoo.rs"]
 mod zoo;
 
-use arenagrad::nodes::{Graph, GraphBuf};
-use arenagrad::passes::pipeline::optimise;
+use arenagrad::graph::{Graph, GraphBuf};
+use arenagrad::tools::passes::pipeline::optimise;
 
 /// Bytes of the columns that grow with nodes, without what is interned: shapes, strings and places.
 fn bytes(g: Graph<'_>) -> usize {
@@ -24,7 +24,7 @@ fn bytes(g: Graph<'_>) -> usize {
 fn a_node_takes_at_most_forty_bytes_beside_its_attributes() {
     for m in zoo::ZOO {
         let step: GraphBuf = (m.small)();
-        let ready = optimise(step.view()).unwrap();
+        let ready = optimise(&step).unwrap();
         for (form, g, most) in [("as built", step.view(), [40.0, 20.0]), ("optimised", ready.view(), [48.0, 32.0])] {
             let [all, attributes] = [bytes(g), size_of_val(g.extra)].map(|b| b as f64 / g.nodes() as f64);
             let rest = all - attributes;

@@ -7,24 +7,24 @@ mod common;
 #[path = "common/zoo.rs"]
 mod zoo;
 
-use arenagrad::arena::Value;
-use arenagrad::arena::ids::Id;
-use arenagrad::arena::tensor::TensorArena;
 use arenagrad::error::Result;
-use arenagrad::nodes::ops::constant::ConstantAttrs;
-use arenagrad::nodes::{DType, Graph, Op};
-use arenagrad::passes::pipeline::{self, optimise};
-use arenagrad::passes::remat;
-use arenagrad::sched::check::{Checked, Plan, check};
-use arenagrad::sched::code::BufKind;
-use arenagrad::sched::exec::{Exec, ThreadState};
-use arenagrad::sched::live::Intervals;
-use arenagrad::sched::lower::{Lowered, lower};
-use arenagrad::sched::order::deps::Deps;
-use arenagrad::sched::order::list::schedule;
-use arenagrad::sched::order::{self, CANDIDATES, Ordered};
-use arenagrad::sched::pack::{Packing, greedy, lines};
-use arenagrad::sched::{places, tape, team::Team};
+use arenagrad::graph::{DType, Graph, Op};
+use arenagrad::tools::arena::Value;
+use arenagrad::tools::arena::ids::Id;
+use arenagrad::tools::arena::tensor::TensorArena;
+use arenagrad::tools::ops::constant::ConstantAttrs;
+use arenagrad::tools::passes::pipeline::{self, optimise};
+use arenagrad::tools::passes::remat;
+use arenagrad::tools::sched::check::{Checked, Plan, check};
+use arenagrad::tools::sched::code::BufKind;
+use arenagrad::tools::sched::exec::{Exec, ThreadState};
+use arenagrad::tools::sched::live::Intervals;
+use arenagrad::tools::sched::lower::{Lowered, lower};
+use arenagrad::tools::sched::order::deps::Deps;
+use arenagrad::tools::sched::order::list::schedule;
+use arenagrad::tools::sched::order::{self, CANDIDATES, Ordered};
+use arenagrad::tools::sched::pack::{Packing, greedy, lines};
+use arenagrad::tools::sched::{places, tape, team::Team};
 use common::Draw;
 
 type Pack<'a> = &'a dyn Fn(&Intervals) -> Result<Packing>;
@@ -204,7 +204,7 @@ fn recomputed_values_are_the_same_values() {
         assert!(choices.len() > 1, "{}: nothing can be computed twice", m.name);
         for c in choices {
             let again = remat::apply(simple.view(), &facts, &c).unwrap();
-            let prepared = pipeline::run(again.view(), &second, true).unwrap().0;
+            let prepared = pipeline::run(&again, &second, true).unwrap().0;
             let g = prepared.view();
             let l = lower(g, 1).unwrap();
             let got = outcome(&g, &l, &planned(&order::best(&l.code).unwrap(), 1, &lines::pack), true);

@@ -5,18 +5,19 @@
 
 mod common;
 
-use arenagrad::arena::{Node, Value};
 use arenagrad::error::{Error, Kind, Place};
-use arenagrad::nn;
-use arenagrad::nodes::ir::opdef::{Arity, Deriv, Flags, Lower, OpDef};
-use arenagrad::nodes::ir::text;
-use arenagrad::nodes::ops::layout::attrs::ToShapeAttrs;
-use arenagrad::nodes::{
+use arenagrad::graph::{
     Attention, Builder, CrossEntropy, DType, Graph, Init, Layout, Loop, Op, PadMode, Pool2d, Rope, Scatter, Var,
 };
-use arenagrad::passes::optimiser::{LR, Optimiser, train};
-use arenagrad::passes::{GradOptions, grad, pipeline};
+use arenagrad::graph::{GradOptions, grad};
+use arenagrad::nn;
+use arenagrad::optim::{self, LR, Optimiser, train};
 use arenagrad::session::Session;
+use arenagrad::tools::arena::{Node, Value};
+use arenagrad::tools::ir::opdef::{Arity, Deriv, Flags, Lower, OpDef};
+use arenagrad::tools::ir::text;
+use arenagrad::tools::ops::layout::attrs::ToShapeAttrs;
+use arenagrad::tools::passes::pipeline;
 use common::{PLAIN, Tensor, run};
 
 const F32: DType = DType::F32;
@@ -141,16 +142,16 @@ fn every_name_of_a_value_is_an_output() {
     assert_eq!(names(graph.view()), want);
     let parsed = text::parse(&text::print(graph.view())).unwrap();
     assert_eq!(parsed, graph);
-    let passed = pipeline::optimise(parsed.view()).unwrap();
+    let passed = pipeline::optimise(&parsed).unwrap();
     assert_eq!(names(passed.view()), want);
 
     let mut p = Session::new().compile(&parsed).unwrap();
     p.init(0).unwrap();
-    p.input_mut::<f32>("x").unwrap().copy_from_slice(&[3.0, 5.0]);
+    p.values_mut::<f32>("x").unwrap().copy_from_slice(&[3.0, 5.0]);
     p.step().unwrap();
     for name in want.iter() {
         let wants: &[f32] = if name == "param" { &[1.0, 1.0] } else { &[3.0, 5.0] };
-        assert_eq!(p.output::<f32>(name).unwrap(), wants, "{name}");
+        assert_eq!(p.values::<f32>(name).unwrap(), wants, "{name}");
     }
 }
 
@@ -165,15 +166,15 @@ fn a_loss_that_equals_a_metric_keeps_its_name() {
         let loss = out.mse(y).named("loss");
         let graph = g.finish([metric, loss]).unwrap();
         for name in ["loss", "metric"] {
-            let opt = Optimiser { accumulate, ..Optimiser::adamw(1e-2) };
-            let step = train(graph.view(), name, &opt).unwrap();
+            let opt = Optimiser { accumulate, ..optim::AdamW::new(1e-2) };
+            let step = train(&graph, name, &opt).unwrap();
             let mut p = Session::new().compile(&step).unwrap();
             p.init(1).unwrap();
-            p.input_mut::<f32>(LR).unwrap().fill(1e-2);
-            p.input_mut::<f32>("x").unwrap().fill(0.5);
-            p.input_mut::<f32>("y").unwrap().fill(2.0);
+            p.values_mut::<f32>(LR).unwrap().fill(1e-2);
+            p.values_mut::<f32>("x").unwrap().fill(0.5);
+            p.values_mut::<f32>("y").unwrap().fill(2.0);
             p.step().unwrap();
-            let (a, b) = (p.output::<f32>("loss").unwrap(), p.output::<f32>("metric").unwrap());
+            let (a, b) = (p.values::<f32>("loss").unwrap(), p.values::<f32>("metric").unwrap());
             assert!(a[0] > 0.0 && a[0] == b[0], "{a:?} {b:?}");
         }
     }
@@ -419,8 +420,8 @@ fn cross_entropy_is_a_mean_and_a_loss_that_is_none_names_its_line() {
     for (name, op, ty) in [("rows", "softmax_cross_entropy", "f32[2]"), ("count", "reduce_sum", "i32[]")] {
         for e in [
             grad(v, name, &GradOptions::default()).unwrap_err(),
-            train(v, name, &Optimiser::adamw(1e-2)).unwrap_err(),
-            train(v, name, &Optimiser { accumulate: 2, ..Optimiser::adamw(1e-2) }).unwrap_err(),
+            train(v, name, optim::AdamW::new(1e-2)).unwrap_err(),
+            train(v, name, &Optimiser { accumulate: 2, ..optim::AdamW::new(1e-2) }).unwrap_err(),
         ] {
             let want = format!("the loss \"{name}\", made by {op}, is {ty}, not a scalar");
             assert!(e.message.starts_with(&want), "{e}");

@@ -9,11 +9,11 @@
 #![allow(clippy::unwrap_used)] // A test may panic.
 
 use arenagrad::error::{Error, Place};
-use arenagrad::nodes::GraphBuf;
-use arenagrad::nodes::ir::text::{parse_all, print};
-use arenagrad::nodes::ir::verify::{Stage, verify};
-use arenagrad::passes::pipeline::{self, Trace};
-use arenagrad::passes::report::collected;
+use arenagrad::graph::GraphBuf;
+use arenagrad::tools::ir::text::{parse_all, print};
+use arenagrad::tools::ir::verify::{Stage, verify};
+use arenagrad::tools::passes::pipeline::{self, Trace};
+use arenagrad::tools::passes::report::collected;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ fn test_report(text: &str, argument: &str) -> Found {
 
 fn passed(text: &str, argument: &str, show: impl Fn(&GraphBuf, Vec<Trace>) -> String) -> Found {
     let names: Vec<&str> = argument.split(',').collect();
-    let done = parse_all(text, &[]).and_then(|g| pipeline::run(g.view(), &names, true).map_err(|e| vec![e]));
+    let done = parse_all(text, &[]).and_then(|g| pipeline::run(&g, &names, true).map_err(|e| vec![e]));
     done.map_or_else(Found::Errors, |(g, traces)| Found::Text(show(&g, traces)))
 }
 

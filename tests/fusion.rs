@@ -5,28 +5,29 @@
 
 mod common;
 
-use arenagrad::arena::ids::Id;
 use arenagrad::error::Kind;
+use arenagrad::graph::{Builder, Conv2d, DType, GraphBuf, Init, Op, Stage, Var};
+use arenagrad::graph::{GradOptions, Missing, grad};
 use arenagrad::nn;
-use arenagrad::nodes::ir::opdef::Domain;
-use arenagrad::nodes::ir::typed::Choice;
-use arenagrad::nodes::ir::verify;
-use arenagrad::nodes::ops::blocks::attrs::AttentionBlockAttrs;
-use arenagrad::nodes::ops::blocks::attrs::LinearAttrs;
-use arenagrad::nodes::ops::blocks::attrs::LlamaDecoderBlockAttrs;
-use arenagrad::nodes::ops::blocks::attrs::SwigluAttrs;
-use arenagrad::nodes::ops::blocks::attrs::TransformerLayerAttrs;
-use arenagrad::nodes::ops::common::window::WindowAttrs;
-use arenagrad::nodes::ops::conv::attrs::ConvAttrs;
-use arenagrad::nodes::ops::matmul::attrs::Activation;
-use arenagrad::nodes::ops::matmul::attrs::LoraMatmulAttrs;
-use arenagrad::nodes::ops::matmul::attrs::MatmulBiasActAttrs;
-use arenagrad::nodes::ops::norm::NormAttrs;
-use arenagrad::nodes::{Builder, Conv2d, DType, GraphBuf, Init, Op, Stage, Var};
-use arenagrad::passes;
-use arenagrad::passes::{FusionPolicy, GradOptions, Missing, grad, pipeline};
-use arenagrad::sched::lower::lower;
 use arenagrad::session::Session;
+use arenagrad::tools::arena::ids::Id;
+use arenagrad::tools::ir::opdef::Domain;
+use arenagrad::tools::ir::typed::Choice;
+use arenagrad::tools::ir::verify;
+use arenagrad::tools::ops::blocks::attrs::AttentionBlockAttrs;
+use arenagrad::tools::ops::blocks::attrs::LinearAttrs;
+use arenagrad::tools::ops::blocks::attrs::LlamaDecoderBlockAttrs;
+use arenagrad::tools::ops::blocks::attrs::SwigluAttrs;
+use arenagrad::tools::ops::blocks::attrs::TransformerLayerAttrs;
+use arenagrad::tools::ops::common::window::WindowAttrs;
+use arenagrad::tools::ops::conv::attrs::ConvAttrs;
+use arenagrad::tools::ops::matmul::attrs::Activation;
+use arenagrad::tools::ops::matmul::attrs::LoraMatmulAttrs;
+use arenagrad::tools::ops::matmul::attrs::MatmulBiasActAttrs;
+use arenagrad::tools::ops::norm::NormAttrs;
+use arenagrad::tools::passes;
+use arenagrad::tools::passes::{FusionPolicy, pipeline};
+use arenagrad::tools::sched::lower::lower;
 use common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
 use proptest::prelude::*;
 
@@ -157,7 +158,7 @@ proptest! {
     #[test]
     fn fused_ops_and_blocks_are_what_they_are_made_of(op in 0usize..8, wide in any::<bool>(), seed in any::<u64>()) {
         let (g, exact) = sample(op, if wide { DType::F64 } else { DType::F32 }, &mut Draw(seed));
-        let plain = passes::unfuse(g.view()).unwrap();
+        let plain = passes::unfuse(&g).unwrap();
         prop_assert!(verify::verify(plain.view(), Stage::Core).is_empty());
         let x = drawn(&g, seed);
         let fused = run(&g, &x, RAW);
@@ -165,13 +166,13 @@ proptest! {
         agree(&fused, &run(&g, &x, PLAIN), exact, "through all passes");
         // Both ways to write a block.
         for policy in [FusionPolicy::Direct, FusionPolicy::Fusable] {
-            let written = passes::expand_blocks(g.view(), policy).unwrap();
+            let written = passes::expand_blocks(&g, policy).unwrap();
             prop_assert!(verify::verify(written.view(), Stage::Fused).is_empty());
             agree(&fused, &run(&written, &x, RAW), exact, "expanded");
         }
         // What un-fusing takes apart, the patterns put together again.
         if op < 5 {
-            let (again, _) = pipeline::run(plain.view(), &["simplify", "patterns"], true).unwrap();
+            let (again, _) = pipeline::run(&plain, &["simplify", "patterns"], true).unwrap();
             let name = ["matmul_bias_act", "residual_layer_norm", "residual_rms_norm", "swiglu", "lora_matmul"][op];
             prop_assert!(ops(&again).contains(&name), "no {name} in {again:?}");
             agree(&fused, &run(&again, &x, RAW), exact, "found again");
@@ -207,19 +208,19 @@ fn net(dtype: DType) -> GraphBuf {
 
 fn without_patterns(g: &GraphBuf) -> GraphBuf {
     let names: Vec<&str> = pipeline::default_passes().into_iter().filter(|p| *p != "patterns").collect();
-    pipeline::run(g.view(), &names, true).unwrap().0
+    pipeline::run(&g, &names, true).unwrap().0
 }
 
 #[test]
 fn patterns_keep_values_and_gradients_and_need_no_more_memory() {
     for dtype in [DType::F32, DType::F64] {
         let forward = net(dtype);
-        let step = grad(forward.view(), "loss", &GradOptions::default()).unwrap();
+        let step = grad(&forward, "loss", &GradOptions::default()).unwrap();
         for (g, wanted) in [
             (&forward, &["matmul_bias_act", "residual_layer_norm", "residual_rms_norm", "swiglu", "attention"][..]),
             (&step, &["matmul_bias_act", "residual_layer_norm", "residual_rms_norm", "lora_matmul"]),
         ] {
-            let (fused, plain) = (pipeline::optimise(g.view()).unwrap(), without_patterns(g));
+            let (fused, plain) = (pipeline::optimise(&g).unwrap(), without_patterns(g));
             let names = ops(&fused);
             assert!(wanted.iter().all(|w| names.contains(w)), "{names:?}");
             let x = drawn(g, 3);
@@ -252,7 +253,7 @@ fn what_a_user_fused_is_differentiated() {
             continue;
         }
         let plain = passes::unfuse(v).unwrap();
-        let [a, b] = [&g, &plain].map(|g| passes::vjp(g.view(), &outs, &wrt, Missing::Zero).unwrap());
+        let [a, b] = [&g, &plain].map(|g| passes::vjp(&g, &outs, &wrt, Missing::Zero).unwrap());
         let x = drawn(&a, 5);
         agree(&run(&a, &x, PLAIN), &run(&b, &x, PLAIN), false, "gradients");
     }
@@ -261,8 +262,8 @@ fn what_a_user_fused_is_differentiated() {
 #[test]
 fn the_report_says_what_fired_and_why_not() {
     let g = net(DType::F32);
-    let step = grad(g.view(), "loss", &GradOptions::default()).unwrap();
-    let report = passes::report(step.view()).unwrap();
+    let step = grad(&g, "loss", &GradOptions::default()).unwrap();
+    let report = passes::report(&step).unwrap();
     let split = report.iter().position(|f| matches!(f.outcome, passes::Outcome::Missed { .. })).unwrap();
     let (fired, missed) = report.split_at(split);
     let count = |rule: &str| fired.iter().filter(|f| f.rule == rule).count();
@@ -311,8 +312,8 @@ fn patterns_are_found_in_layers_that_are_trained() {
     let h = nn::layer_norm(&g, "ln", h + x, 1e-5);
     let h = nn::rms_norm(&g, "rms", nn::linear(&g, "f", h, 8) + h, 1e-5);
     let loss = g.finish([(nn::linear(&g, "o", h, 8).relu() * h).sum(..).named("loss")]).unwrap();
-    let step = grad(loss.view(), "loss", &GradOptions::default()).unwrap();
-    let (fused, plain) = (pipeline::optimise(step.view()).unwrap(), without_patterns(&step));
+    let step = grad(&loss, "loss", &GradOptions::default()).unwrap();
+    let (fused, plain) = (pipeline::optimise(&step).unwrap(), without_patterns(&step));
     for name in ["lora_matmul", "residual_layer_norm", "residual_rms_norm", "matmul_bias_act"] {
         assert!(ops(&fused).contains(&name), "no {name} in {fused:?}");
     }
@@ -337,7 +338,7 @@ fn patterns_are_found_in_loops() {
         (vec![n], vec![n])
     });
     let g = g.finish([last[0], ys[0]]).unwrap();
-    let fused = pipeline::optimise(g.view()).unwrap();
+    let fused = pipeline::optimise(&g).unwrap();
     let names = ops(&fused);
     assert!(names.contains(&"matmul_bias_act") && names.contains(&"residual_layer_norm"), "{names:?}");
     let x = drawn(&g, 8);
@@ -358,7 +359,7 @@ fn convolved(pool: [i64; 3]) -> GraphBuf {
     let pooled = g.emit(Op::MAX_POOL2D, &[h], &windows.list())[0];
     let weights = g.input("weights", pooled.dims(), DType::F32);
     let loss = g.finish([(pooled * weights).sum(..).named("loss"), pooled.named("pooled")]).unwrap();
-    grad(loss.view(), "loss", &GradOptions::default()).unwrap()
+    grad(&loss, "loss", &GradOptions::default()).unwrap()
 }
 
 /// The gate of a relu's gradient goes in front of the scatter of a max pool behind it: with whole numbers, of which no
@@ -367,8 +368,8 @@ fn convolved(pool: [i64; 3]) -> GraphBuf {
 fn gradients_of_max_pools_are_gated_where_they_are_small() {
     for (pool, fires) in [([2, 2, 0], true), ([3, 2, 1], true), ([2, 3, 0], true), ([3, 1, 1], false)] {
         let step = convolved(pool);
-        let (fused, plain) = (pipeline::optimise(step.view()).unwrap(), without_patterns(&step));
-        let report = passes::report(step.view()).unwrap();
+        let (fused, plain) = (pipeline::optimise(&step).unwrap(), without_patterns(&step));
+        let report = passes::report(&step).unwrap();
         let fired =
             |rule: &str| report.iter().any(|f| f.rule == rule && matches!(f.outcome, passes::Outcome::Fired { .. }));
         assert!(fired("conv-bias") && fired("conv-activation"), "{report:?}");
@@ -401,7 +402,7 @@ fn convolutions_end_in_activations() {
         let line = g.input("line", [2, 3, 9], dtype);
         let last = act(nn::conv1d(&g, "c1", line, 5, 2, nn::Conv1d::default()));
         let g = g.finish([out[0], out[1], last]).unwrap();
-        let fused = pipeline::optimise(g.view()).unwrap();
+        let fused = pipeline::optimise(&g).unwrap();
         let count = ops(&fused).iter().filter(|n| **n == "conv2d_bias_act").count();
         assert_eq!(count, 3, "{fused:?}");
         let x = drawn(&g, 4);

@@ -5,9 +5,9 @@
 
 mod common;
 
+use arenagrad::graph::{Builder, DType, Scatter, Var};
+use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn;
-use arenagrad::nodes::{Builder, DType, Scatter, Var};
-use arenagrad::passes::{GradOptions, grad};
 use common::{How, PLAIN, Tensor, run, try_run};
 use safetensors::SafeTensors;
 use std::path::Path;
@@ -44,7 +44,7 @@ fn agrees(case: &str, f: impl for<'g> Fn(&[Var<'g>]) -> Var<'g>) {
     let y = if y.dtype() == F64 { y } else { y.cast(F64) };
     let graph = g.finish([(y * weights).sum(..).named("loss"), y.named("y")]).unwrap();
     let wrt: Vec<&str> = given.iter().map(|g| g.0).filter(|k| tensor(&format!("grad.{k}"), F64).is_some()).collect();
-    let step = if wrt.is_empty() { graph } else { grad(graph.view(), "loss", &GradOptions::wrt(&wrt)).unwrap() };
+    let step = if wrt.is_empty() { graph } else { grad(&graph, "loss", &GradOptions::wrt(&wrt)).unwrap() };
     let inputs: Vec<Tensor> = given.iter().map(|g| g.1.clone()).collect();
     for how in [PLAIN, How { threads: 2, share: true, ..PLAIN }] {
         let outs = run(&step, &inputs, how);
@@ -108,7 +108,7 @@ fn gradients(mode: Scatter, own: bool, x: &[f64], u: &[f64], at: &[f64]) -> [Vec
     let i = g.input("i", [at.len()], I64);
     let y = if own { a.scatter(i, b, 0, mode) } else { a.scatter_slices(i, b, 0, mode) };
     let f = g.finish([(y * (g.iota(0, [x.len()], F64) + 1.0)).sum(..).named("loss"), y.named("y")]).unwrap();
-    let back = grad(f.view(), "loss", &GradOptions::wrt(&["x", "u"])).unwrap();
+    let back = grad(&f, "loss", &GradOptions::wrt(&["x", "u"])).unwrap();
     let inputs = [floats(&[x.len()], x), floats(&[u.len()], u), index(&[at.len()], at)];
     let outs: Vec<Vec<f64>> = run(&back, &inputs, PLAIN).into_iter().map(|t| t.data).collect();
     <[Vec<f64>; 3]>::try_from(outs[1..].to_vec()).unwrap()
@@ -142,7 +142,7 @@ fn counts_and_padded_tables() {
     let i = g.input("i", [2, 3], I64);
     let y = nn::padded_embedding(&g, "e", i, [4, 2], F64, 3);
     let f = g.finish([i.bin_count(4).named("n"), (y * y).sum(..).named("loss")]).unwrap();
-    let back = grad(f.view(), "loss", &GradOptions::wrt(&["e.weight"])).unwrap();
+    let back = grad(&f, "loss", &GradOptions::wrt(&["e.weight"])).unwrap();
     let table = floats(&[4, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
     let outs = run(&back, &[index(&[2, 3], &[3.0, 0.0, 0.0, 1.0, 3.0, 0.0]), table], PLAIN);
     assert_eq!(outs[0].data, [3.0, 1.0, 0.0, 2.0]);

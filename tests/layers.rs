@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use arenagrad::graph::{Builder, DType, Reduction, Var};
+use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn::{self, Conv1d, ConvTranspose2d};
-use arenagrad::nodes::{Builder, DType, Reduction, Var};
-use arenagrad::passes::{GradOptions, grad};
 use arenagrad::session::{Role, Session};
 use safetensors::SafeTensors;
 use std::path::Path;
@@ -36,18 +36,18 @@ fn agrees(case: &str, f: impl for<'g> Fn(&'g Builder) -> Var<'g>) {
     let given = |l: &String| numbers(&format!("{case}.in.{}", key(l))).is_some();
     let wrt: Vec<&str> = leaves.iter().filter(|l| given(l)).map(String::as_str).collect();
     assert!(!wrt.is_empty(), "{case}");
-    let step = grad(graph.view(), "loss", &GradOptions::wrt(&wrt)).unwrap();
+    let step = grad(&graph, "loss", &GradOptions::wrt(&wrt)).unwrap();
     let mut p = Session::new().compile(&step).unwrap();
     for l in &leaves {
         let Some(data) = numbers(&format!("{case}.in.{}", key(l))).or_else(|| (l != "labels").then(|| numbers(l))?)
         else {
             let labels: Vec<i32> =
                 fixture.tensor(l).unwrap().data().as_chunks().0.iter().map(|&b| i32::from_le_bytes(b)).collect();
-            p.input_mut::<i32>(l).unwrap().copy_from_slice(&labels);
+            p.values_mut::<i32>(l).unwrap().copy_from_slice(&labels);
             continue;
         };
         let param = p.bindings().iter().any(|b| b.name == *l && b.role == Role::Param);
-        let to = if param { p.param_mut::<f64>(l) } else { p.input_mut::<f64>(l) };
+        let to = if param { p.values_mut::<f64>(l) } else { p.values_mut::<f64>(l) };
         to.unwrap().copy_from_slice(&data);
     }
     p.step().unwrap();
@@ -58,9 +58,9 @@ fn agrees(case: &str, f: impl for<'g> Fn(&'g Builder) -> Var<'g>) {
             ours.iter().zip(&theirs).map(|(a, b)| (a - b).abs() / b.abs().max(1.0)).map(nan_is_far).fold(0.0, f64::max);
         assert!(far < 1e-12, "{key}: {far:e}");
     };
-    near(p.output("y").unwrap(), format!("{case}.y"));
+    near(p.values("y").unwrap(), format!("{case}.y"));
     for l in &wrt {
-        near(p.output(&format!("grad.{l}")).unwrap(), format!("{case}.grad.{}", key(l)));
+        near(p.values(&format!("grad.{l}")).unwrap(), format!("{case}.grad.{}", key(l)));
     }
 }
 

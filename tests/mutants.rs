@@ -13,17 +13,17 @@ mod wrong_loops;
 #[path = "common/zoo.rs"]
 mod zoo;
 
-use arenagrad::arena::tensor::LINE;
-use arenagrad::nodes::ops::index::scatter::Scatter;
-use arenagrad::nodes::{Builder, DType, GraphBuf, Init};
-use arenagrad::passes::pipeline::optimise;
-use arenagrad::sched::check::{Plan, check};
-use arenagrad::sched::code::{BufKind, Code, Operand};
-use arenagrad::sched::faults::UNSEEN;
-use arenagrad::sched::live::Intervals;
-use arenagrad::sched::order::deps::Deps;
-use arenagrad::sched::order::{self, Ordered};
-use arenagrad::sched::{lower, pack::lines, places};
+use arenagrad::graph::{Builder, DType, GraphBuf, Init};
+use arenagrad::tools::arena::tensor::LINE;
+use arenagrad::tools::ops::index::scatter::Scatter;
+use arenagrad::tools::passes::pipeline::optimise;
+use arenagrad::tools::sched::check::{Plan, check};
+use arenagrad::tools::sched::code::{BufKind, Code, Operand};
+use arenagrad::tools::sched::faults::UNSEEN;
+use arenagrad::tools::sched::live::Intervals;
+use arenagrad::tools::sched::order::deps::Deps;
+use arenagrad::tools::sched::order::{self, Ordered};
+use arenagrad::tools::sched::{lower, pack::lines, places};
 use common::Draw;
 use words::{is_free, outcome};
 
@@ -52,7 +52,7 @@ fn leaves() -> GraphBuf {
 }
 
 fn subject(g: &GraphBuf) -> Subject {
-    let prepared = optimise(g.view()).unwrap();
+    let prepared = optimise(&g).unwrap();
     let lowered = lower::lower(prepared.view(), 1).unwrap();
     let o = order::best(&lowered.code).unwrap();
     let (place, bytes) = places(&o.code, &o.alias, &o.live, lines::pack).unwrap();
@@ -82,7 +82,8 @@ fn apart(right: &Plan) -> Plan {
     }
     let updates = p.code.updates.clone();
     let groups = p.code.groups();
-    let shared = |u: &arenagrad::sched::code::Update| right.place[u.leaf as usize] == right.place[u.from.buf as usize];
+    let shared =
+        |u: &arenagrad::tools::sched::code::Update| right.place[u.leaf as usize] == right.place[u.from.buf as usize];
     for u in updates.iter().filter(|u| shared(u)) {
         p.code.copy(u.from, u.leaf, p.code.node[0]);
     }
@@ -250,7 +251,7 @@ fn the_checker_refuses_steps_that_tear() {
     graphs.push(stopping());
     let (mut tried, mut torn) = (0, 0);
     for (k, g) in graphs.iter().enumerate() {
-        let prepared = optimise(g.view()).unwrap();
+        let prepared = optimise(&g).unwrap();
         let lowered = lower::lower(prepared.view(), 1).unwrap();
         let mut d = Draw(k as u64);
         for _ in 0..if cfg!(debug_assertions) { 6 } else { 40 } {

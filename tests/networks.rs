@@ -5,10 +5,10 @@
 #[path = "common/drawn.rs"]
 mod drawn;
 
+use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, LeafKind, Pool2d, Var};
+use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn::{self, BatchNorm, Gpt};
-use arenagrad::nodes::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, LeafKind, Pool2d, Var};
-use arenagrad::passes::optimiser::{LR, Optimiser, Rule, train};
-use arenagrad::passes::{GradOptions, grad};
+use arenagrad::optim::{self, LR, Optimiser, Rule, train};
 use arenagrad::session::{Program, Session};
 use drawn::{Fixture, apart, fill, number, numbers, output, summary, unit, write};
 
@@ -81,8 +81,8 @@ const NETWORKS: [Network; 4] = [
         },
         below: 29,
     },
-    Network { name: "lenet", loss: lenet, optimiser: || Optimiser::momentum(0.01, 0.9), below: 10 },
-    Network { name: "gru", loss: gru, optimiser: || Optimiser::adam(1e-2), below: 5 },
+    Network { name: "lenet", loss: lenet, optimiser: || optim::Sgd::new(0.01).momentum(0.9), below: 10 },
+    Network { name: "gru", loss: gru, optimiser: || optim::Adam::new(1e-2), below: 5 },
     Network {
         name: "resnet",
         loss: resnet,
@@ -101,7 +101,7 @@ fn batch(p: &mut Program, n: &Network, i: usize) {
         let b = p.bindings().iter().find(|b| b.name == name).unwrap().clone();
         let len = b.dims.iter().product();
         if b.dtype == DType::I32 {
-            let to = p.input_mut::<i32>(name).unwrap();
+            let to = p.values_mut::<i32>(name).unwrap();
             to.iter_mut().enumerate().for_each(|(k, t)| *t = (unit(&stream, k) * n.below as f64) as i32);
         } else {
             let data: Vec<f32> = (0..len).map(|k| number(&stream, k)).collect();
@@ -119,7 +119,7 @@ fn compare(n: &Network, dtype: DType, tolerance: f64) {
     let params: Vec<String> =
         graph.view().leaves().filter(|l| l.1 == LeafKind::Param).map(|l| l.2.to_string()).collect();
 
-    let mut p = Session::new().compile(&grad(graph.view(), "loss", &GradOptions::default()).unwrap()).unwrap();
+    let mut p = Session::new().compile(&grad(&graph, "loss", &GradOptions::default()).unwrap()).unwrap();
     fill(&mut p, dtype);
     batch(&mut p, n, 0);
     p.step().unwrap();
@@ -132,11 +132,11 @@ fn compare(n: &Network, dtype: DType, tolerance: f64) {
     }
 
     let optimiser = (n.optimiser)();
-    let mut p = Session::new().compile(&train(graph.view(), "loss", &optimiser).unwrap()).unwrap();
+    let mut p = Session::new().compile(&train(&graph, "loss", &optimiser).unwrap()).unwrap();
     fill(&mut p, dtype);
     write(&mut p, LR, &[optimiser.lr as f32], dtype);
     if dtype == DType::F64 {
-        p.input_mut::<f64>(LR).unwrap()[0] = optimiser.lr;
+        p.values_mut::<f64>(LR).unwrap()[0] = optimiser.lr;
     }
     let mut worst_loss = 0f64;
     for (i, want) in theirs("losses").iter().enumerate().take(STEPS) {

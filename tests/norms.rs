@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use arenagrad::graph::{Builder, DType, Var};
+use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn::{self, BatchNorm};
-use arenagrad::nodes::{Builder, DType, Var};
-use arenagrad::passes::{GradOptions, grad};
 use arenagrad::session::{Program, Role, Session};
 use safetensors::{Dtype, SafeTensors};
 use std::path::Path;
@@ -44,7 +44,7 @@ fn program(layer: impl for<'g> Fn(&'g Builder, Var<'g>) -> Var<'g>) -> Program {
     let states = ["n.running_mean", "n.running_var", "n.num_batches_tracked"];
     let params = names.iter().map(String::as_str).filter(|n| !states.contains(n));
     let wrt: Vec<&str> = std::iter::once("x").chain(params).collect();
-    let step = grad(f.view(), "loss", &GradOptions::wrt(&wrt)).unwrap();
+    let step = grad(&f, "loss", &GradOptions::wrt(&wrt)).unwrap();
     Session::new().compile(&step).unwrap()
 }
 
@@ -56,25 +56,25 @@ fn follow(name: &str, layer: impl for<'g> Fn(&'g Builder, Var<'g>) -> Var<'g>) -
     let params: Vec<String> = p.bindings().iter().filter(|b| b.role == Role::Param).map(|b| b.name.clone()).collect();
     let short = |n: &str| n.trim_start_matches("n.").to_string();
     for n in &params {
-        p.param_mut::<f64>(n).unwrap().copy_from_slice(&numbers(&f, &format!("{name}.start.{}", short(n))));
+        p.values_mut::<f64>(n).unwrap().copy_from_slice(&numbers(&f, &format!("{name}.start.{}", short(n))));
     }
-    p.input_mut::<f64>("target").unwrap().copy_from_slice(&numbers(&f, "target"));
+    p.values_mut::<f64>("target").unwrap().copy_from_slice(&numbers(&f, "target"));
     let (x, losses, dx) =
         (numbers(&f, "x"), numbers(&f, &format!("{name}.losses")), numbers(&f, &format!("{name}.dx")));
     let size = X.iter().product::<usize>();
     for (step, loss) in losses.iter().enumerate() {
         let now = step * size..(step + 1) * size;
-        p.input_mut::<f64>("x").unwrap().copy_from_slice(&x[now.clone()]);
+        p.values_mut::<f64>("x").unwrap().copy_from_slice(&x[now.clone()]);
         p.step().unwrap();
-        near(p.output("loss").unwrap(), &[*loss], &format!("{name}: loss {step}"));
-        near(p.output("grad.x").unwrap(), &dx[now], &format!("{name}: dx {step}"));
+        near(p.values("loss").unwrap(), &[*loss], &format!("{name}: loss {step}"));
+        near(p.values("grad.x").unwrap(), &dx[now], &format!("{name}: dx {step}"));
         for n in &params {
-            let g = p.output::<f64>(&format!("grad.{n}")).unwrap().to_vec();
-            p.param_mut::<f64>(n).unwrap().iter_mut().zip(g).for_each(|(w, g)| *w -= LR * g);
+            let g = p.values::<f64>(&format!("grad.{n}")).unwrap().to_vec();
+            p.values_mut::<f64>(n).unwrap().iter_mut().zip(g).for_each(|(w, g)| *w -= LR * g);
         }
     }
     for n in &params {
-        near(p.param(n).unwrap(), &numbers(&f, &format!("{name}.end.{}", short(n))), &format!("{name}: {n}"));
+        near(p.values(n).unwrap(), &numbers(&f, &format!("{name}.end.{}", short(n))), &format!("{name}: {n}"));
     }
     p
 }
@@ -106,23 +106,23 @@ fn batch_norm_is_torchs_in_training_and_after() {
     let bytes = fixture();
     let f = SafeTensors::deserialize(&bytes).unwrap();
     for n in ["running_mean", "running_var"] {
-        near(p.state(&format!("n.{n}")).unwrap(), &numbers(&f, &format!("batch.end.{n}")), n);
+        near(p.values(&format!("n.{n}")).unwrap(), &numbers(&f, &format!("batch.end.{n}")), n);
     }
-    assert_eq!(p.state::<i64>("n.num_batches_tracked").unwrap(), [3]);
+    assert_eq!(p.values::<i64>("n.num_batches_tracked").unwrap(), [3]);
     let g = Builder::new("eval");
     let x = g.input("x", X, DType::F64);
     let y = nn::batch_norm(&g, "n", x, BatchNorm { training: false, ..options });
     let mut eval = Session::new().compile(&g.finish([y.named("y")]).unwrap()).unwrap();
     for n in ["weight", "bias"] {
-        eval.param_mut::<f64>(&format!("n.{n}")).unwrap().copy_from_slice(&numbers(&f, &format!("batch.end.{n}")));
+        eval.values_mut::<f64>(&format!("n.{n}")).unwrap().copy_from_slice(&numbers(&f, &format!("batch.end.{n}")));
     }
     for n in ["running_mean", "running_var"] {
-        eval.state_mut::<f64>(&format!("n.{n}")).unwrap().copy_from_slice(&numbers(&f, &format!("batch.end.{n}")));
+        eval.values_mut::<f64>(&format!("n.{n}")).unwrap().copy_from_slice(&numbers(&f, &format!("batch.end.{n}")));
     }
     let size = X.iter().product::<usize>();
-    eval.input_mut::<f64>("x").unwrap().copy_from_slice(&numbers(&f, "x")[..size]);
+    eval.values_mut::<f64>("x").unwrap().copy_from_slice(&numbers(&f, "x")[..size]);
     eval.step().unwrap();
-    near(eval.output("y").unwrap(), &numbers(&f, "batch.eval"), "eval");
+    near(eval.values("y").unwrap(), &numbers(&f, "batch.eval"), "eval");
 }
 
 #[test]

@@ -5,15 +5,16 @@
 
 mod common;
 
-use arenagrad::arena::Value;
-use arenagrad::arena::ids::Id;
-use arenagrad::nodes::ir::attrs::Attr;
-use arenagrad::nodes::ir::opdef::{Case, Deriv, Domain, Op};
-use arenagrad::nodes::ir::text;
-use arenagrad::nodes::ops::table::OPS;
-use arenagrad::nodes::testing::case_region;
-use arenagrad::nodes::{Builder, DType, GraphBuf, OpDef, Var};
-use arenagrad::passes::{self, Missing};
+use arenagrad::graph::Missing;
+use arenagrad::graph::{Builder, DType, GraphBuf, OpDef, Var};
+use arenagrad::tools::arena::Value;
+use arenagrad::tools::arena::ids::Id;
+use arenagrad::tools::ir::attrs::Attr;
+use arenagrad::tools::ir::opdef::{Case, Deriv, Domain, Op};
+use arenagrad::tools::ir::text;
+use arenagrad::tools::ops::table::OPS;
+use arenagrad::tools::passes::{self};
+use arenagrad::tools::testing::case_region;
 use common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
 use rayon::prelude::*;
 
@@ -285,8 +286,8 @@ fn reverse_mode_agrees_with_differences(s: &Sample) -> Result<(), &'static str> 
 fn forward_and_reverse_mode_are_adjoint(s: &Sample) -> Result<(), &'static str> {
     let (wrt, outs) = differentiable(s)?;
     let forward = passes::jvp(s.graph.view(), &refs(&outs), &refs(&wrt)).unwrap_or_else(|e| panic!("{}: {e}", s.name));
-    let both = passes::vjp(forward.view(), &refs(&outs), &refs(&wrt), Missing::Zero)
-        .unwrap_or_else(|e| panic!("{}: {e}", s.name));
+    let both =
+        passes::vjp(&forward, &refs(&outs), &refs(&wrt), Missing::Zero).unwrap_or_else(|e| panic!("{}: {e}", s.name));
     let inputs = extended(&both, &s.operands, &mut Draw(5));
     let results = run(&both, &inputs, PLAIN);
     let (tangents, cotangents) = inputs[s.operands.len()..].split_at(wrt.len());
@@ -301,7 +302,7 @@ fn second_order_agrees_with_differences_of_the_gradient(s: &Sample) -> Result<()
     let (wrt, outs) = differentiable(s)?;
     let first = passes::vjp(s.graph.view(), &refs(&outs), &refs(&wrt), Missing::Zero).unwrap();
     let grads: Vec<String> = wrt.iter().map(|w| format!("grad.{w}")).collect();
-    let second = passes::jvp(first.view(), &refs(&grads), &refs(&wrt)).unwrap_or_else(|e| panic!("{}: {e}", s.name));
+    let second = passes::jvp(&first, &refs(&grads), &refs(&wrt)).unwrap_or_else(|e| panic!("{}: {e}", s.name));
     let inputs = extended(&second, &s.operands, &mut Draw(13));
     let results = run(&second, &inputs, PLAIN);
     let tangents = &inputs[inputs.len() - wrt.len()..];

@@ -4,8 +4,8 @@
 
 mod common;
 
-use arenagrad::nodes::{Builder, DType, Init, PadMode, Var};
-use arenagrad::passes::{GradOptions, grad};
+use arenagrad::graph::{Builder, DType, Init, PadMode, Var};
+use arenagrad::graph::{GradOptions, grad};
 use common::{PLAIN, Tensor, run};
 
 const NAN: f64 = f64::NAN;

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::nodes::ir::text::{PrintOptions, parse, print, print_with};
 use arenagrad::prelude::*;
+use arenagrad::tools::ir::text::{PrintOptions, parse, print, print_with};
 
 /// A small step of training, and the line of its activation.
 fn step() -> (GraphBuf, u32) {
@@ -14,7 +14,7 @@ fn step() -> (GraphBuf, u32) {
     let h = x.matmul(w).sin();
     let loss = (h * h).sum(..).named("loss");
     let graph = g.finish([loss]).unwrap();
-    (train(graph.view(), "loss", &Optimiser::adamw(1e-2)).unwrap(), line)
+    (train(&graph, "loss", optim::AdamW::new(1e-2)).unwrap(), line)
 }
 
 #[test]

@@ -8,18 +8,18 @@ mod common;
 #[path = "common/zoo.rs"]
 mod zoo;
 
-use arenagrad::arena::tensor::LINE;
-use arenagrad::nodes::GraphBuf;
-use arenagrad::passes::optimiser::{Optimiser, train};
-use arenagrad::passes::pipeline::optimise;
-use arenagrad::sched::{lower, order, schedule};
+use arenagrad::graph::GraphBuf;
+use arenagrad::optim::{self, train};
 use arenagrad::session::Session;
+use arenagrad::tools::arena::tensor::LINE;
+use arenagrad::tools::passes::pipeline::optimise;
+use arenagrad::tools::sched::{lower, order, schedule};
 use std::time::Instant;
 use zoo::models;
 
 /// Arena, lower bound and number of instructions of the training program of `g`.
 fn plan(g: &GraphBuf) -> (usize, usize, usize) {
-    let step = train(g.view(), "loss", &Optimiser::adamw(1e-3)).unwrap();
+    let step = train(&g, "loss", optim::AdamW::new(1e-3)).unwrap();
     let p = Session::new().compile(&step).unwrap();
     let r = p.plan();
     (r.arena_bytes, r.lower_bound_bytes, r.instructions)
@@ -96,7 +96,7 @@ impl Row {
 }
 
 fn row(name: &str, graph: &GraphBuf) -> Row {
-    let prepared = optimise(graph.view()).unwrap();
+    let prepared = optimise(&graph).unwrap();
     let start = Instant::now();
     let s = schedule(prepared.view(), 1).unwrap();
     let plan_ms = start.elapsed().as_secs_f64() * 1e3;

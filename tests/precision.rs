@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use arenagrad::kernels::gemm::Precision::{self, Bf16, Bf16x2, Bf16x3, F32};
-use arenagrad::nodes::{Builder, CrossEntropy, DType, GraphBuf, Init};
-use arenagrad::passes::optimiser::{LR, Optimiser, train};
+use arenagrad::Precision::{self, Bf16, Bf16x2, Bf16x3, F32};
+use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf, Init};
+use arenagrad::optim::{self, LR, train};
 use arenagrad::session::{Elem, Program, Session};
 
 // Two params of one shape side by side.
@@ -23,7 +23,7 @@ fn mlp(dtype: DType) -> GraphBuf {
         x = if i + 2 < SIZES.len() { x.relu() } else { x };
     }
     let graph = g.finish([x.cross_entropy_with(y, CrossEntropy::per_row()).mean(..).named("loss")]).unwrap();
-    train(graph.view(), "loss", &Optimiser::adam(3e-3)).unwrap()
+    train(&graph, "loss", optim::Adam::new(3e-3)).unwrap()
 }
 
 /// Losses of some steps on one batch, and the bytes of all params and states after them.
@@ -34,16 +34,16 @@ fn steps<T: Elem + Copy>(
     rate: &[T],
 ) -> (Vec<f64>, Vec<u8>) {
     p.init(3).unwrap();
-    p.input_mut::<T>(LR).unwrap().copy_from_slice(rate);
-    let x = p.input_mut::<T>("x").unwrap();
+    p.values_mut::<T>(LR).unwrap().copy_from_slice(rate);
+    let x = p.values_mut::<T>("x").unwrap();
     x.iter_mut()
         .enumerate()
         .for_each(|(i, x)| *x = number(f64::from((i as u32).wrapping_mul(2_654_435_761) >> 8) / 8_388_608.0 - 1.0));
-    let y = p.input_mut::<i32>("y").unwrap();
+    let y = p.values_mut::<i32>("y").unwrap();
     y.iter_mut().enumerate().for_each(|(i, y)| *y = (i * 7 % 10) as i32);
     let losses = (0..30).map(|_| {
         p.step().unwrap();
-        of(p.output::<T>("loss").unwrap()[0])
+        of(p.values::<T>("loss").unwrap()[0])
     });
     let losses = losses.collect();
     (losses, p.persistent().flat_map(|(_, bytes)| bytes.to_vec()).collect())
@@ -117,7 +117,7 @@ fn a_pattern_claims_the_products_of_one_param_of_a_common_step() {
         x.matmul(w.reshape([32, 32])).tanh().mean(..)
     });
     let graph = g.finish([(loss[0] + loss[1]).named("loss")]).unwrap();
-    let graph = train(graph.view(), "loss", &Optimiser::sgd(0.1)).unwrap();
+    let graph = train(&graph, "loss", optim::Sgd::new(0.1)).unwrap();
     let products = |s: Session| s.plan(&graph).unwrap().products;
     assert_eq!(products(Session::new()), [4, 0, 0, 0]);
     assert_eq!(products(Session::new().precision_of("a", Bf16)), [2, 0, 0, 2]);
@@ -138,10 +138,10 @@ fn general_products_and_those_in_loops_follow() {
         let mut p = Session::new().precision(p).compile(&graph).unwrap();
         p.init(1).unwrap();
         for name in ["x", "v"] {
-            p.input_mut::<f32>(name).unwrap().iter_mut().enumerate().for_each(|(i, x)| *x = (i as f32 * 0.7).sin());
+            p.values_mut::<f32>(name).unwrap().iter_mut().enumerate().for_each(|(i, x)| *x = (i as f32 * 0.7).sin());
         }
         p.step().unwrap();
-        ["once", "square", "looped"].map(|name| p.output::<f32>(name).unwrap().to_vec())
+        ["once", "square", "looped"].map(|name| p.values::<f32>(name).unwrap().to_vec())
     };
     let exact = out(F32);
     for (precision, near) in [(Bf16, 0.3), (Bf16x2, 1e-3), (Bf16x3, 1e-4)] {

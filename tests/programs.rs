@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use arenagrad::error::Kind;
+use arenagrad::graph::{Builder, DType, GraphBuf, Init};
+use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn;
-use arenagrad::nodes::ir::text;
-use arenagrad::nodes::ops::index::scatter::Scatter;
-use arenagrad::nodes::{Builder, DType, GraphBuf, Init};
-use arenagrad::passes::optimiser::{LR, Optimiser, Rule, train};
-use arenagrad::passes::{GradOptions, grad};
+use arenagrad::optim::{self, LR, Optimiser, Rule, train};
 use arenagrad::session::{Program, Session};
+use arenagrad::tools::ir::text;
+use arenagrad::tools::ops::index::scatter::Scatter;
 use arenagrad::train::{Batches, Schedule, Trainer, averages, copy_params};
 
 const F32: DType = DType::F32;
@@ -21,39 +21,39 @@ fn line() -> GraphBuf {
     g.finish([loss.named("loss")]).unwrap()
 }
 
-fn ready(graph: &GraphBuf, opt: &Optimiser) -> Program {
-    let mut p = Session::new().compile(&train(graph.view(), "loss", opt).unwrap()).unwrap();
+fn ready(graph: &GraphBuf, opt: impl Into<Optimiser>) -> Program {
+    let mut p = Session::new().compile(&train(&graph, "loss", opt).unwrap()).unwrap();
     p.init(0).unwrap();
     p
 }
 
 #[test]
 fn the_rate_of_the_optimiser_is_that_of_its_step() {
-    let mut p = ready(&line(), &Optimiser::sgd(0.5));
-    p.input_mut::<f32>("x").unwrap().fill(1.0);
+    let mut p = ready(&line(), optim::Sgd::new(0.5));
+    p.values_mut::<f32>("x").unwrap().fill(1.0);
     p.step().unwrap();
-    assert_eq!(p.param::<f32>("w").unwrap(), [0.5; 3]);
-    p.input_mut::<f32>(LR).unwrap().fill(0.25);
+    assert_eq!(p.values::<f32>("w").unwrap(), [0.5; 3]);
+    p.values_mut::<f32>(LR).unwrap().fill(0.25);
     p.step().unwrap();
-    assert_eq!(p.param::<f32>("w").unwrap(), [0.25; 3]);
+    assert_eq!(p.values::<f32>("w").unwrap(), [0.25; 3]);
     // Micro-batches leave defaults of inputs what they are.
     let g = Builder::new("scaled");
     let k = g.input_or("k", [], F32, 2.0);
     let loss = (g.param("w", [3], F32, Init::Ones) * g.input("x", [3], F32) * k).sum(..);
     let graph = g.finish([loss.named("loss")]).unwrap();
-    let mut p = ready(&graph, &Optimiser::sgd(0.5).accumulate(2));
-    p.input_mut::<f32>("x").unwrap().fill(1.0);
+    let mut p = ready(&graph, optim::Sgd::new(0.5).accumulate(2));
+    p.values_mut::<f32>("x").unwrap().fill(1.0);
     p.step().unwrap();
-    assert_eq!(p.param::<f32>("w").unwrap(), [0.0; 3]);
+    assert_eq!(p.values::<f32>("w").unwrap(), [0.0; 3]);
 }
 
 #[test]
 fn a_step_names_the_input_that_was_never_written() {
-    let mut p = ready(&line(), &Optimiser::sgd(0.5));
+    let mut p = ready(&line(), optim::Sgd::new(0.5));
     let e = p.step().unwrap_err();
     assert_eq!(e.kind, Kind::Data);
     assert!(e.to_string().starts_with(r#"input "x" (f32[3]) was never written: "#), "{e}");
-    assert_eq!(p.param::<f32>("w").unwrap(), [1.0; 3]);
+    assert_eq!(p.values::<f32>("w").unwrap(), [1.0; 3]);
     let x = p.input::<f32>("x").unwrap();
     p.write(x, &[0.0; 3]).unwrap();
     p.step().unwrap();
@@ -61,7 +61,7 @@ fn a_step_names_the_input_that_was_never_written() {
     let g = Builder::new("unread");
     let (x, _) = (g.input("x", [2], F32), g.input("y", [2], F32));
     let mut p = Session::new().compile(&g.finish([x.exp().named("out")]).unwrap()).unwrap();
-    p.input_mut::<f32>("x").unwrap().fill(0.0);
+    p.values_mut::<f32>("x").unwrap().fill(0.0);
     p.step().unwrap();
     let mut traced = Session::new().compile_traced(&line()).unwrap();
     assert!(traced.step_traced().unwrap_err().to_string().starts_with(r#"input "x""#));
@@ -73,9 +73,9 @@ fn defaults_of_inputs_are_text() {
     let graph = text::parse(read).unwrap();
     assert_eq!(text::print(graph.view()), read);
     let mut p = Session::new().compile(&graph).unwrap();
-    p.input_mut::<i32>("b").unwrap().fill(7);
+    p.values_mut::<i32>("b").unwrap().fill(7);
     p.step().unwrap();
-    assert_eq!((p.output::<f32>("a").unwrap(), p.output::<i32>("b").unwrap()), (&[0.5; 2][..], &[7][..]));
+    assert_eq!((p.values::<f32>("a").unwrap(), p.values::<i32>("b").unwrap()), (&[0.5; 2][..], &[7][..]));
     for (dtype, bad) in [(DType::I32, 0.5), (DType::U8, 256.0), (F32, 1e39), (DType::I64, 2f64.powi(63))] {
         let g = Builder::new("g");
         let e = g.finish([g.input_or("x", [1], dtype, bad)]).unwrap_err();
@@ -91,10 +91,10 @@ fn defaults_of_inputs_are_text() {
 
 #[test]
 fn params_that_nobody_set_do_not_train() {
-    let step = train(line().view(), "loss", &Optimiser::adam(0.1)).unwrap();
+    let step = train(line().view(), "loss", optim::Adam::new(0.1)).unwrap();
     let compiled = || {
         let mut p = Session::new().compile(&step).unwrap();
-        p.input_mut::<f32>("x").unwrap().fill(1.0);
+        p.values_mut::<f32>("x").unwrap().fill(1.0);
         p
     };
     let e = compiled().step().unwrap_err();
@@ -102,7 +102,7 @@ fn params_that_nobody_set_do_not_train() {
     assert!(e.to_string().contains("init(seed)"), "{e}");
     // States that start with zeros hold them; a param that is written is set.
     let mut p = compiled();
-    p.param_mut::<f32>("w").unwrap().fill(2.0);
+    p.values_mut::<f32>("w").unwrap().fill(2.0);
     p.step().unwrap();
     let mut from = compiled();
     from.init(0).unwrap();
@@ -127,25 +127,25 @@ fn a_trainer_starts_only_what_was_not_loaded() {
     let g = Builder::new("two");
     let (w, v) = (g.param("w", [3], F32, Init::Normal(1.0)), g.param("v", [3], F32, Init::Normal(1.0)));
     let loss = (w * v * g.input("x", [3], F32)).sum(..);
-    let step = train(g.finish([loss.named("loss")]).unwrap().view(), "loss", &Optimiser::adam(0.1)).unwrap();
+    let step = train(g.finish([loss.named("loss")]).unwrap().view(), "loss", optim::Adam::new(0.1)).unwrap();
     let compile = || Session::new().compile(&step).unwrap();
     let mut seeded = compile();
     seeded.init(5).unwrap();
     let fresh = trainer(compile(), 0.1);
-    assert_eq!(fresh.program().param::<f32>("w").unwrap(), seeded.param::<f32>("w").unwrap());
+    assert_eq!(fresh.program().values::<f32>("w").unwrap(), seeded.values::<f32>("w").unwrap());
     let mut p = compile();
-    p.param_mut::<f32>("w").unwrap().copy_from_slice(&[1.0, 2.0, 3.0]);
+    p.values_mut::<f32>("w").unwrap().copy_from_slice(&[1.0, 2.0, 3.0]);
     let t = trainer(p, 0.1);
-    assert_eq!(t.program().param::<f32>("w").unwrap(), [1.0, 2.0, 3.0]);
-    assert_eq!(t.program().param::<f32>("v").unwrap(), seeded.param::<f32>("v").unwrap());
+    assert_eq!(t.program().values::<f32>("w").unwrap(), [1.0, 2.0, 3.0]);
+    assert_eq!(t.program().values::<f32>("v").unwrap(), seeded.values::<f32>("v").unwrap());
 }
 
 #[test]
 fn a_loss_that_is_no_number_ends_training() {
-    let mut t = trainer(ready(&line(), &Optimiser::sgd(0.1)), 0.1);
+    let mut t = trainer(ready(&line(), optim::Sgd::new(0.1)), 0.1);
     let mut feed = |x: f32| {
         t.step(&mut |p, _| {
-            p.input_mut::<f32>("x")?.fill(x);
+            p.values_mut::<f32>("x")?.fill(x);
             Ok(())
         })
     };
@@ -185,8 +185,8 @@ fn differing(a: &[(String, Vec<u8>)], b: &[(String, Vec<u8>)]) -> Vec<String> {
 #[test]
 fn a_step_that_fails_changes_nothing() {
     const BATCH: usize = 64;
-    let sgd = Optimiser::sgd(0.1);
-    let adam = Optimiser::adamw(0.1).ema(0.9);
+    let sgd = Optimiser::from(optim::Sgd::new(0.1));
+    let adam = Optimiser::from(optim::AdamW::new(0.1).ema(0.9));
     let nadam = Optimiser::new(Rule::NADAM, 0.1);
     let all = [sgd, adam.clone(), adam.clone().clip_norm(1.0), adam.accumulate(3), nadam];
     for (k, opt) in all.iter().enumerate() {
@@ -195,7 +195,7 @@ fn a_step_that_fails_changes_nothing() {
             let mut p = Session::new().threads(threads).optimise(optimise).compile(&step).unwrap();
             p.init(3).unwrap();
             let write = |p: &mut Program, name: &str, bad: Option<(usize, i32)>| {
-                let to = p.input_mut::<i32>(name).unwrap();
+                let to = p.values_mut::<i32>(name).unwrap();
                 to.iter_mut().enumerate().for_each(|(i, t)| *t = (i * 7 % 11) as i32);
                 bad.into_iter().for_each(|(i, x)| to[i] = x);
             };
@@ -203,7 +203,7 @@ fn a_step_that_fails_changes_nothing() {
             write(&mut p, "labels", None);
             p.step().unwrap();
             let before = kept(&p);
-            let last = p.input_mut::<i32>("tokens").unwrap().len() - 1;
+            let last = p.values_mut::<i32>("tokens").unwrap().len() - 1;
             for (name, at, x) in [("tokens", last, 11), ("tokens", 0, -1), ("labels", last, 11), ("labels", 3, -7)] {
                 write(&mut p, name, Some((at, x)));
                 let e = p.step().unwrap_err();
@@ -232,10 +232,10 @@ fn an_index_that_needs_the_next_value_is_looked_at_before_it_lands() {
     for threads in [1, 2] {
         let mut p = Session::new().threads(threads).compile(&graph).unwrap();
         p.init(0).unwrap();
-        p.input_mut::<i32>("by").unwrap().fill(3);
+        p.values_mut::<i32>("by").unwrap().fill(3);
         p.step().unwrap();
         assert!(p.step().is_err());
-        assert_eq!(p.state::<i32>("at").unwrap(), [3]);
+        assert_eq!(p.values::<i32>("at").unwrap(), [3]);
     }
 }
 
@@ -243,13 +243,13 @@ fn an_index_that_needs_the_next_value_is_looked_at_before_it_lands() {
 fn a_trainer_whose_step_failed_is_where_it_was() {
     let g = Builder::new("small");
     let rows = nn::embedding(&g, "e", g.input("x", [2], DType::I32), 4, 3, F32);
-    let step = train(g.finish([rows.sum(..).named("loss")]).unwrap().view(), "loss", &Optimiser::adam(0.1)).unwrap();
+    let step = train(g.finish([rows.sum(..).named("loss")]).unwrap().view(), "loss", optim::Adam::new(0.1)).unwrap();
     let mut t = trainer(Session::new().compile(&step).unwrap(), 0.1);
     let mut seen: Vec<Vec<u32>> = Vec::new();
     let mut step = |by: i32| {
         t.step(&mut |p, which| {
             seen.push(which.to_vec());
-            p.input_mut::<i32>("x")?.iter_mut().zip(which).for_each(|(x, &i)| *x = i as i32 + by);
+            p.values_mut::<i32>("x")?.iter_mut().zip(which).for_each(|(x, &i)| *x = i as i32 + by);
             Ok(())
         })
     };
@@ -263,20 +263,20 @@ fn a_trainer_whose_step_failed_is_where_it_was() {
 #[test]
 fn patterns_that_match_nothing_are_errors() {
     let graph = everything(4);
-    let fails = |opt: Optimiser| train(graph.view(), "loss", &opt).unwrap_err();
-    let e = fails(Optimiser::sgd(0.1).freeze("fc1.wieght"));
+    let fails = |opt: Optimiser<optim::Sgd>| train(&graph, "loss", opt).unwrap_err();
+    let e = fails(optim::Sgd::new(0.1).freeze("fc1.wieght"));
     assert_eq!(e.kind, Kind::Name);
     assert!(e.message.contains(r#""fc1.wieght" matches no param"#), "{e}");
     assert!(e.message.contains("fc2.bias") && e.message.ends_with("did you mean fc1.weight?"), "{e}");
     assert!(
-        fails(Optimiser::sgd(0.1).freeze("typo.*")).message.contains(r#""typo.*" matches no param; there are embed"#)
+        fails(optim::Sgd::new(0.1).freeze("typo.*")).message.contains(r#""typo.*" matches no param; there are embed"#)
     );
     let options = GradOptions { frozen: vec!["nothing*".into()], ..GradOptions::default() };
-    assert!(grad(graph.view(), "loss", &options).unwrap_err().message.contains("matches no param"));
+    assert!(grad(&graph, "loss", &options).unwrap_err().message.contains("matches no param"));
     let options = GradOptions { frozen: vec!["fc1.*".into()], ..GradOptions::wrt(&["fc1.bias"]) };
-    assert!(grad(graph.view(), "loss", &options).unwrap_err().message.contains("asked for and frozen"));
-    let group = arenagrad::passes::optimiser::Group { lr_scale: 0.5, ..Default::default() };
-    let e = fails(Optimiser::sgd(0.1).group("fc1.*", group).group("*1.bias", group));
+    assert!(grad(&graph, "loss", &options).unwrap_err().message.contains("asked for and frozen"));
+    let group = optim::Group { lr_scale: 0.5, ..Default::default() };
+    let e = fails(optim::Sgd::new(0.1).group("fc1.*", group).group("*1.bias", group));
     assert!(e.message.contains(r#"group "*1.bias" has no param: earlier groups"#), "{e}");
 }
 
@@ -289,10 +289,10 @@ fn a_users_state_is_no_average() {
     g.update(d, d + 1.0);
     let graph = g.finish([(w * w).sum(..).named("loss")]).unwrap();
     let names = |p: &Program| averages(p).iter().map(|e| e.name.to_string()).collect::<Vec<_>>();
-    let step = train(graph.view(), "loss", &Optimiser::sgd(0.1)).unwrap();
+    let step = train(&graph, "loss", optim::Sgd::new(0.1)).unwrap();
     assert_eq!(names(&Session::new().compile(&step).unwrap()), [""; 0]);
     // Those of the optimiser are told from it, in text, too.
-    let step = train(line().view(), "loss", &Optimiser::sgd(0.1).ema(0.9)).unwrap();
+    let step = train(line().view(), "loss", optim::Sgd::new(0.1).ema(0.9)).unwrap();
     let again = text::parse(&text::print(step.view())).unwrap();
     assert_eq!(again, step);
     assert_eq!(names(&Session::new().compile(&again).unwrap()), ["w"]);
@@ -307,11 +307,11 @@ fn many_params_take_no_longer_each() {
     let terms = (0..N).map(|i| (g.param(&format!("p{i}"), [2], F32, Init::Ones) * x).sum(..));
     let loss = terms.reduce(|a, b| a + b).unwrap();
     let graph = g.finish([loss.named("loss")]).unwrap();
-    let grads = grad(graph.view(), "loss", &GradOptions::default()).unwrap();
+    let grads = grad(&graph, "loss", &GradOptions::default()).unwrap();
     assert_eq!(grads.view().outputs().len(), 1 + N);
-    let opt = Optimiser::adam(0.1).clip_norm(1.0).ema(0.9);
-    assert_eq!(train(graph.view(), "loss", &opt).unwrap().view().updates.len(), 4 * N + 1);
-    assert_eq!(train(graph.view(), "loss", &Optimiser::sgd(0.1).accumulate(2)).unwrap().view().updates.len(), N);
+    let opt = optim::Adam::new(0.1).clip_norm(1.0).ema(0.9);
+    assert_eq!(train(&graph, "loss", &opt).unwrap().view().updates.len(), 4 * N + 1);
+    assert_eq!(train(&graph, "loss", optim::Sgd::new(0.1).accumulate(2)).unwrap().view().updates.len(), N);
     let g = Builder::new("leaves");
     for i in 0..4 * N {
         g.param(&format!("p{i}"), [1], F32, Init::Ones);
@@ -320,22 +320,22 @@ fn many_params_take_no_longer_each() {
     let [mut from, mut to] = [0, 1].map(|_| Session::new().compile(&graph).unwrap());
     from.init(0).unwrap();
     copy_params(&from, &mut to).unwrap();
-    assert_eq!(to.param::<f32>("p77").unwrap(), [1.0]);
+    assert_eq!(to.values::<f32>("p77").unwrap(), [1.0]);
 }
 
 fn clipped(dtype: DType, x: [f64; 2], max: f64) -> Vec<f64> {
     let g = Builder::new("clip");
     let w = g.param("w", [2], dtype, Init::Zeros);
     let graph = g.finish([(w * g.input("x", [2], dtype)).sum(..).named("loss")]).unwrap();
-    let mut p = ready(&graph, &Optimiser::sgd(1.0).clip_norm(max));
+    let mut p = ready(&graph, optim::Sgd::new(1.0).clip_norm(max));
     if dtype == DType::F64 {
-        p.input_mut::<f64>("x").unwrap().copy_from_slice(&x);
+        p.values_mut::<f64>("x").unwrap().copy_from_slice(&x);
         p.step().unwrap();
-        return p.param::<f64>("w").unwrap().iter().map(|w| -w).collect();
+        return p.values::<f64>("w").unwrap().iter().map(|w| -w).collect();
     }
-    p.input_mut::<f32>("x").unwrap().copy_from_slice(&x.map(|x| x as f32));
+    p.values_mut::<f32>("x").unwrap().copy_from_slice(&x.map(|x| x as f32));
     p.step().unwrap();
-    p.param::<f32>("w").unwrap().iter().map(|&w| f64::from(-w)).collect()
+    p.values::<f32>("w").unwrap().iter().map(|&w| f64::from(-w)).collect()
 }
 
 #[test]

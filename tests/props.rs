@@ -1,4 +1,4 @@
-//! What holds of any graph and of any text, drawn at random: the bodies are in `arenagrad::nodes::testing`, which the
+//! What holds of any graph and of any text, drawn at random: the bodies are in `arenagrad::tools::testing`, which the
 //! fuzz targets call too.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -6,9 +6,9 @@
 mod common;
 
 use arenagrad::error::Kind;
-use arenagrad::nodes::GraphBuf;
-use arenagrad::nodes::testing::{check_graph, check_text, mutate, random_graph, scripted, seeded};
-use arenagrad::passes::pipeline;
+use arenagrad::graph::GraphBuf;
+use arenagrad::tools::passes::pipeline;
+use arenagrad::tools::testing::{check_graph, check_text, mutate, random_graph, scripted, seeded};
 use common::{Draw, How, PLAIN, Tensor, distance, try_run};
 use proptest::prelude::*;
 use std::path::Path;
@@ -33,12 +33,12 @@ proptest! {
 #[test]
 fn every_row_is_drawn() {
     let mut draw = seeded(1);
-    let mut seen = vec![0usize; arenagrad::nodes::ops::table::OPS.len()];
+    let mut seen = vec![0usize; arenagrad::tools::ops::table::OPS.len()];
     for _ in 0..300 {
         let g = random_graph(40, &mut draw).unwrap();
         g.view().op.iter().for_each(|op| seen[op.0 as usize] += 1);
     }
-    let rows = arenagrad::nodes::ops::table::OPS.iter().zip(&seen);
+    let rows = arenagrad::tools::ops::table::OPS.iter().zip(&seen);
     let never: Vec<_> = rows.filter(|(d, n)| **n == 0 && d.cases.iter().any(|c| !c.attrs.contains('@'))).collect();
     assert!(never.is_empty(), "never drawn: {never:?}");
 }
@@ -69,10 +69,10 @@ fn mutated_file_tests_are_graphs_or_errors() {
 
 /// Inputs that are valid for any drawn graph: reals around 0, and index 0, which every non-empty axis has.
 fn inputs(g: &GraphBuf, draw: &mut Draw) -> Vec<Tensor> {
-    use arenagrad::arena::ids::Id;
-    use arenagrad::nodes::ir::opdef::Domain;
+    use arenagrad::tools::arena::ids::Id;
+    use arenagrad::tools::ir::opdef::Domain;
     let v = g.view();
-    let tensor = |(x, _, _): (arenagrad::arena::Value, _, _)| {
+    let tensor = |(x, _, _): (arenagrad::tools::arena::Value, _, _)| {
         let dtype = v.dtype[x.at()];
         let domain = if dtype.is_float() { Domain::Real } else { Domain::Index(1) };
         draw.tensor(dtype, &v.dims(x), domain)
@@ -89,11 +89,11 @@ fn passes_threads_and_poison_preserve_values() {
         let g = random_graph(24, &mut draw).unwrap();
         let runs = g.view().leaves().all(|(v, _, _)| {
             let d = g.view().ty(v).dtype;
-            !matches!(d, arenagrad::nodes::DType::F16 | arenagrad::nodes::DType::BF16 | arenagrad::nodes::DType::C64)
+            !matches!(d, arenagrad::graph::DType::F16 | arenagrad::graph::DType::BF16 | arenagrad::graph::DType::C64)
         });
         let outs = g.view().outputs().iter().all(|&v| {
             let d = g.view().ty(v).dtype;
-            !matches!(d, arenagrad::nodes::DType::F16 | arenagrad::nodes::DType::BF16 | arenagrad::nodes::DType::C64)
+            !matches!(d, arenagrad::graph::DType::F16 | arenagrad::graph::DType::BF16 | arenagrad::graph::DType::C64)
         });
         if !runs || !outs {
             continue;
@@ -123,7 +123,7 @@ fn passes_in_any_order_give_sound_graphs() {
     for _ in 0..300 {
         let g = random_graph(24, &mut draw).unwrap();
         let order: Vec<&str> = (0..4).map(|_| names[draw(names.len() as u32) as usize]).collect();
-        pipeline::run(g.view(), &order, true).unwrap_or_else(|e| panic!("{order:?}: {e}\n{g:?}"));
-        pipeline::run(g.view(), &pipeline::default_passes(), true).unwrap_or_else(|e| panic!("{e}\n{g:?}"));
+        pipeline::run(&g, &order, true).unwrap_or_else(|e| panic!("{order:?}: {e}\n{g:?}"));
+        pipeline::run(&g, &pipeline::default_passes(), true).unwrap_or_else(|e| panic!("{e}\n{g:?}"));
     }
 }

@@ -5,10 +5,10 @@
 
 mod common;
 
-use arenagrad::nodes::{Attention, Builder, DType, GraphBuf, Layout};
-use arenagrad::passes::ad::prepare;
-use arenagrad::passes::pipeline::optimise;
-use arenagrad::passes::{GradOptions, grad};
+use arenagrad::graph::{Attention, Builder, DType, GraphBuf, Layout};
+use arenagrad::graph::{GradOptions, grad};
+use arenagrad::tools::passes::ad::prepare;
+use arenagrad::tools::passes::pipeline::optimise;
 use common::{Draw, How, PLAIN, Tensor, run};
 
 const F32: DType = DType::F32;
@@ -66,7 +66,7 @@ fn gradients(s: &Shape, dropout: f64) -> GraphBuf {
     ];
     let y = q.attention(k, v, Attention { causal: s.causal, dropout, ..Attention::default() });
     let f = g.finish([(y * dy).sum(..).named("loss")]).unwrap();
-    grad(f.view(), "loss", &GradOptions::wrt(&["q", "k", "v"])).unwrap()
+    grad(&f, "loss", &GradOptions::wrt(&["q", "k", "v"])).unwrap()
 }
 
 fn zeros(what: &str, s: &Shape, t: &Tensor) {
@@ -127,7 +127,7 @@ fn saturated_attention_has_no_gradient_in_q_and_k() {
         assert_eq!(leaves, 5, "the random key");
         with_key.push(Tensor { dtype: DType::U32, dims: vec![4], data: vec![3.0, 1.0, 4.0, 1.0] });
         let names: Vec<String> = dropped.view().leaves().map(|l| l.2.to_string()).collect();
-        assert_eq!(names[4], arenagrad::nodes::ops::random::var::RNG_STATE, "{names:?}");
+        assert_eq!(names[4], arenagrad::tools::ops::random::var::RNG_STATE, "{names:?}");
         let outs = run(&dropped, &with_key, PLAIN);
         zeros("dq with dropout", s, &outs[1]);
         zeros("dk with dropout", s, &outs[2]);
@@ -145,8 +145,8 @@ fn saturated_packed_attention_has_no_gradient_in_q_and_k() {
     let opt = Attention { layout: Layout::Bsd, heads: 1, causal: true, ..Attention::default() };
     let y = part(0).attention(part(1), part(2), opt);
     let f = g.finish([(y * dy).sum(..).named("loss")]).unwrap();
-    let back = grad(f.view(), "loss", &GradOptions::wrt(&["x"])).unwrap();
-    let fused = optimise(back.view()).unwrap();
+    let back = grad(&f, "loss", &GradOptions::wrt(&["x"])).unwrap();
+    let fused = optimise(&back).unwrap();
     let ops: Vec<&str> = fused.view().op.iter().map(|op| fused.view().ops[op.0 as usize].name).collect();
     assert!(ops.contains(&"attention_packed_backward"), "{ops:?}");
     let [q, k, v, dy] = s.data(&mut Draw(4));
@@ -170,7 +170,7 @@ fn saturated_attention_in_plain_ops_has_no_gradient_in_q_and_k() {
     let y = q.attention(k, v, Attention { causal: true, ..Attention::default() });
     let f = g.finish([(y * dy).sum(..).named("loss")]).unwrap();
     let f = prepare::decompose_all(f.view()).unwrap();
-    let back = grad(f.view(), "loss", &GradOptions::wrt(&["q", "k", "v"])).unwrap();
+    let back = grad(&f, "loss", &GradOptions::wrt(&["q", "k", "v"])).unwrap();
     let data = s.data(&mut Draw(6));
     let widths = [64, 64, 33, 33];
     let inputs: Vec<Tensor> = data.iter().zip(widths).map(|(x, w)| tensor(&[s.batch, 1, s.keys, w], x)).collect();
@@ -208,7 +208,7 @@ fn saturated_rows_have_no_gradient_in_their_logits() {
             Tensor { dtype: DType::I32, dims: vec![6], data: (0..6).map(|r| hot(r) as f64).collect() },
         ];
         for loss in ["soft", "column", "log", "ce", "weighted"] {
-            let back = grad(f.view(), loss, &GradOptions::wrt(&["x"])).unwrap();
+            let back = grad(&f, loss, &GradOptions::wrt(&["x"])).unwrap();
             let i = back.view().output_names.iter().position(|&n| back.view().str(n) == "grad.x").unwrap();
             for how in [PLAIN, How { optimise: false, ..PLAIN }] {
                 let dx = &run(&back, &inputs, how)[i];

@@ -6,19 +6,19 @@
 #[path = "common/zoo.rs"]
 mod zoo;
 
-use arenagrad::arena::ids::Id;
+use arenagrad::graph::{Builder, DType, GraphBuf, Init, Pool2d, Var};
 use arenagrad::nn;
-use arenagrad::nodes::{Builder, DType, GraphBuf, Init, Pool2d, Var};
-use arenagrad::passes::pipeline::optimise;
-use arenagrad::sched::code::Code;
-use arenagrad::sched::lower::lower;
+use arenagrad::tools::arena::ids::Id;
+use arenagrad::tools::passes::pipeline::optimise;
+use arenagrad::tools::sched::code::Code;
+use arenagrad::tools::sched::lower::lower;
 use std::collections::BTreeMap;
 
 const F32: DType = DType::F32;
 
 /// (op, bytes) of each buffer that is made up to the instruction that makes the loss and read after it, and is no leaf.
 fn saved(program: &GraphBuf) -> Vec<(&'static str, usize)> {
-    let prepared = optimise(program.view()).unwrap();
+    let prepared = optimise(&program).unwrap();
     let g = prepared.view();
     let code: Code = lower(g, 1).unwrap().code;
     let loss = code.outputs[0].buf;

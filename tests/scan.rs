@@ -4,14 +4,14 @@
 
 mod common;
 
+use arenagrad::graph::Missing;
+use arenagrad::graph::{Builder, DType, GraphBuf, Loop, Var};
 use arenagrad::nn;
-use arenagrad::nodes::ir::opdef::Domain;
-use arenagrad::nodes::{Builder, DType, GraphBuf, Loop, Var};
-use arenagrad::passes::Missing;
-use arenagrad::passes::ad::prepare::{inline_and_unroll, keep_outputs};
-use arenagrad::passes::optimiser::{LR, Optimiser, train};
-use arenagrad::sched::code::BufKind;
+use arenagrad::optim::{self, LR, train};
 use arenagrad::session::Session;
+use arenagrad::tools::ir::opdef::Domain;
+use arenagrad::tools::passes::ad::prepare::{inline_and_unroll, keep_outputs};
+use arenagrad::tools::sched::code::BufKind;
 use common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
 
 /// `h' = tanh(x·W + h·U + b)`, `y = h'·v`, over `steps` steps.
@@ -32,7 +32,7 @@ fn rnn(steps: usize, batch: usize, hidden: usize, reverse: bool) -> GraphBuf {
 }
 
 fn inputs(g: &GraphBuf, seed: u64) -> Vec<Tensor> {
-    use arenagrad::arena::ids::Id;
+    use arenagrad::tools::arena::ids::Id;
     let v = g.view();
     let mut draw = Draw(seed);
     v.leaves().map(|(x, _, _)| draw.tensor(v.dtype[x.at()], &v.dims(x), Domain::Unit)).collect()
@@ -42,7 +42,7 @@ fn inputs(g: &GraphBuf, seed: u64) -> Vec<Tensor> {
 fn a_scan_is_its_unrolled_loop() {
     for reverse in [false, true] {
         let g = rnn(7, 2, 5, reverse);
-        let flat = inline_and_unroll(g.view()).unwrap();
+        let flat = inline_and_unroll(&g).unwrap();
         let x = inputs(&g, 1);
         let (a, b) = (run(&g, &x, PLAIN), run(&flat, &x, PLAIN));
         for (a, b) in a.iter().zip(&b) {
@@ -60,14 +60,14 @@ fn a_scan_is_its_unrolled_loop() {
 fn gradients(g: &GraphBuf) -> GraphBuf {
     let v = g.view();
     let names: Vec<&str> = v.leaves().map(|l| l.2).collect();
-    arenagrad::passes::grad(v, "loss", &arenagrad::passes::GradOptions::wrt(&names)).unwrap()
+    arenagrad::graph::grad(v, "loss", &arenagrad::tools::passes::GradOptions::wrt(&names)).unwrap()
 }
 
 #[test]
 fn gradients_are_those_of_the_unrolled_loop() {
     for reverse in [false, true] {
         let g = rnn(9, 2, 5, reverse);
-        let (a, b) = (gradients(&g), gradients(&inline_and_unroll(g.view()).unwrap()));
+        let (a, b) = (gradients(&g), gradients(&inline_and_unroll(&g).unwrap()));
         let x = inputs(&g, 2);
         let (ra, rb) = (run(&a, &x, PLAIN), run(&b, &x, PLAIN));
         assert_eq!(ra.len(), 8);
@@ -111,7 +111,7 @@ fn the_plan_of_a_loop_does_not_grow_with_its_length() {
     let (short, long) = (last(8), last(512));
     assert!(size(&short).1 > 0, "the loop has a workspace");
     assert_eq!(size(&short), size(&long));
-    let back = |g: &GraphBuf| arenagrad::passes::vjp(g.view(), &["h"], &["w", "u", "b", "h0"], Missing::Error).unwrap();
+    let back = |g: &GraphBuf| arenagrad::graph::vjp(&g, &["h"], &["w", "u", "b", "h0"], Missing::Error).unwrap();
     assert_eq!(size(&back(&short)), size(&back(&long)));
 }
 
@@ -135,8 +135,8 @@ fn nested() -> GraphBuf {
 fn loops_stand_in_loops() {
     let g = nested();
     assert_eq!(g.view().regions(), 3);
-    let flat = inline_and_unroll(g.view()).unwrap();
-    let hessian = |g: &GraphBuf| arenagrad::passes::hvp(g.view(), "loss", &["x", "a", "h0"]).unwrap();
+    let flat = inline_and_unroll(&g).unwrap();
+    let hessian = |g: &GraphBuf| arenagrad::graph::hvp(&g, "loss", &["x", "a", "h0"]).unwrap();
     for (a, b) in [(gradients(&g), gradients(&flat)), (hessian(&g), hessian(&flat))] {
         let x = inputs(&a, 4);
         let (ra, rb) = (run(&a, &x, PLAIN), run(&b, &x, PLAIN));
@@ -164,8 +164,8 @@ fn each_iteration_draws_its_own_numbers_and_the_gradient_sees_the_same() {
     let leaves = |g: &GraphBuf| g.view().leaves().map(|l| l.2 == "rng").collect::<Vec<_>>();
     let feed =
         |g: &GraphBuf| leaves(g).iter().map(|rng| if *rng { key.clone() } else { ones.clone() }).collect::<Vec<_>>();
-    let options = arenagrad::passes::GradOptions::wrt(&["x"]);
-    let d = arenagrad::passes::grad(graph.view(), "loss", &options).unwrap();
+    let options = arenagrad::tools::passes::GradOptions::wrt(&["x"]);
+    let d = arenagrad::graph::grad(&graph, "loss", &options).unwrap();
     let r = run(&d, &feed(&d), PLAIN);
     let rows: Vec<&[f64]> = r[1].data.chunks(40).collect();
     for (i, row) in rows.iter().enumerate() {
@@ -174,7 +174,7 @@ fn each_iteration_draws_its_own_numbers_and_the_gradient_sees_the_same() {
     }
     // y = (x·m)² with x = 1, so dy/dx · ½ = m² = y.
     assert_eq!(r[2].data, r[1].data);
-    let unrolled = run(&inline_and_unroll(graph.view()).unwrap(), &feed(&graph), PLAIN);
+    let unrolled = run(&inline_and_unroll(&graph).unwrap(), &feed(&graph), PLAIN);
     assert_eq!(unrolled[1].data, r[1].data);
 }
 
@@ -192,12 +192,12 @@ fn a_bad_index_inside_a_loop_is_reported_with_its_line() {
     let graph = g.finish([h[0].named("h")]).unwrap();
     for threads in [1, 2] {
         let mut p = Session::new().threads(threads).share(true).compile(&graph).unwrap();
-        p.input_mut::<f32>("table").unwrap().fill(1.0);
-        p.input_mut::<i32>("ids").unwrap().copy_from_slice(&[0, 1, 2, 3, 0, 1, 2, 9, 0, 0]);
+        p.values_mut::<f32>("table").unwrap().fill(1.0);
+        p.values_mut::<i32>("ids").unwrap().copy_from_slice(&[0, 1, 2, 3, 0, 1, 2, 9, 0, 0]);
         let e = p.step().unwrap_err().to_string();
         assert!(e.contains("gather: element 1 ") && e.contains(&format!("{}:{line}", file!())), "{e}");
         assert!(e.contains("in iteration 3 of its loop"), "{e}");
-        p.input_mut::<i32>("ids").unwrap().fill(1);
+        p.values_mut::<i32>("ids").unwrap().fill(1);
         p.step().unwrap();
     }
 }
@@ -262,7 +262,7 @@ fn what_does_not_change_in_a_loop_survives_it() {
     });
     let graph = g.finish([h[0].named("h0"), h[1].named("h1"), y[0].named("y"), w.named("w")]).unwrap();
     let x = inputs(&graph, 8);
-    let want = run(&inline_and_unroll(graph.view()).unwrap(), &x, PLAIN);
+    let want = run(&inline_and_unroll(&graph).unwrap(), &x, PLAIN);
     for how in [PLAIN, How { poison: true, ..PLAIN }, How { optimise: false, poison: true, ..PLAIN }] {
         for (a, b) in run(&graph, &x, how).iter().zip(&want) {
             assert!(distance(&a.data, &b.data) < 1e-12, "{a:?}\n{b:?}");
@@ -288,19 +288,19 @@ fn a_gated_cell_trains() {
     let d = nn::linear(&g, "out", h[0], 1) - target;
     let loss = (d * d).mean(..);
     let graph = g.finish([loss.named("loss")]).unwrap();
-    let step = train(graph.view(), "loss", &Optimiser::adam(0.01)).unwrap();
+    let step = train(&graph, "loss", optim::Adam::new(0.01)).unwrap();
     let mut p = Session::new().threads(2).compile(&step).unwrap();
     p.init(3).unwrap();
-    p.input_mut::<f32>(LR).unwrap()[0] = 0.01;
+    p.values_mut::<f32>(LR).unwrap()[0] = 0.01;
     let mut draw = Draw(5);
     let mut losses = Vec::new();
     for _ in 0..300 {
         let xs: Vec<f32> = (0..steps * batch).map(|_| draw.unit() as f32 - 0.5).collect();
         let sums: Vec<f32> = (0..batch).map(|b| (0..steps).map(|t| xs[t * batch + b]).sum()).collect();
-        p.input_mut("x").unwrap().copy_from_slice(&xs);
-        p.input_mut("target").unwrap().copy_from_slice(&sums);
+        p.values_mut("x").unwrap().copy_from_slice(&xs);
+        p.values_mut("target").unwrap().copy_from_slice(&sums);
         p.step().unwrap();
-        losses.push(p.output::<f32>("loss").unwrap()[0]);
+        losses.push(p.values::<f32>("loss").unwrap()[0]);
     }
     let mean = |l: &[f32]| l.iter().sum::<f32>() / l.len() as f32;
     let (first, last) = (mean(&losses[..10]), mean(&losses[290..]));
@@ -403,8 +403,8 @@ fn what_nobody_reads_of_a_loop_is_not_made() {
         (vec![h[0] + x[0], h[1] * x[1]], vec![h[1].exp()])
     });
     let graph = g.finish([h[0].named("h")]).unwrap();
-    let optimised = arenagrad::passes::pipeline::optimise(graph.view()).unwrap();
-    let text = arenagrad::nodes::ir::text::print(optimised.view());
+    let optimised = arenagrad::tools::passes::pipeline::optimise(&graph).unwrap();
+    let text = arenagrad::tools::ir::text::print(optimised.view());
     let line = text.lines().find(|l| l.contains("= scan ")).unwrap();
     assert!(line.contains("carries=1 consts=0 length=4") && line.ends_with(": f32[3]"), "{line}");
     assert!(!line.contains("%z") && line.contains("%x"), "{line}");

@@ -3,10 +3,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use arenagrad::nodes::{Builder, DType, GraphBuf, Init};
-use arenagrad::passes::optimiser::{Group, LR, Optimiser, Rule, train};
-use arenagrad::passes::pipeline;
+use arenagrad::graph::{Builder, DType, GraphBuf, Init};
+use arenagrad::optim::{self, Group, LR, Optimiser, Rule, train};
 use arenagrad::session::{Elem, Session};
+use arenagrad::tools::passes::pipeline;
 
 /// An MLP of params `w0`, `w1`, …: a batch, then widths.
 fn mlp(dtype: DType, [batch, sizes @ ..]: [usize; 4]) -> GraphBuf {
@@ -45,7 +45,7 @@ fn count(g: &GraphBuf, op: &str) -> usize {
 
 /// How many nodes of op `op` a step by `opt` has.
 fn behind(graph: &GraphBuf, opt: &Optimiser, op: &str) -> usize {
-    count(&pipeline::optimise(train(graph.view(), "loss", opt).unwrap().view()).unwrap(), op)
+    count(&pipeline::optimise(train(&graph, "loss", opt).unwrap().view()).unwrap(), op)
 }
 
 /// Bytes of all params and states after some steps of a graph that is ready to be lowered.
@@ -53,9 +53,9 @@ fn trained<T: Elem + Copy>(ready: &GraphBuf, threads: usize, number: fn(f64) -> 
     let mut p =
         Session::new().optimise(false).poison(threads == 1).threads(threads).share(true).compile(ready).unwrap();
     p.init(3).unwrap();
-    p.input_mut::<T>(LR).unwrap()[0] = number(0.01);
+    p.values_mut::<T>(LR).unwrap()[0] = number(0.01);
     for name in ["x", "y"] {
-        let x = p.input_mut::<T>(name).unwrap();
+        let x = p.values_mut::<T>(name).unwrap();
         let noise = |i: usize| f64::from((i as u32).wrapping_mul(2_654_435_761) >> 8) / 8_388_608.0 - 1.0;
         x.iter_mut().enumerate().for_each(|(i, x)| *x = number(noise(i)));
     }
@@ -66,10 +66,10 @@ fn trained<T: Elem + Copy>(ready: &GraphBuf, threads: usize, number: fn(f64) -> 
 fn same_bits<T: Elem + Copy>(dtype: DType, sizes: [usize; 4], threads: &[usize], number: fn(f64) -> T) {
     for (rule, op) in rules() {
         let step = train(mlp(dtype, sizes).view(), "loss", &Optimiser::new(rule, 0.01)).unwrap();
-        let fused = pipeline::optimise(step.view()).unwrap();
+        let fused = pipeline::optimise(&step).unwrap();
         assert_eq!(count(&fused, op), 2, "{rule:?}");
         let names: Vec<&str> = pipeline::default_passes().into_iter().filter(|p| *p != "patterns").collect();
-        let apart = pipeline::run(step.view(), &names, true).unwrap().0;
+        let apart = pipeline::run(&step, &names, true).unwrap().0;
         assert_eq!(count(&apart, op), 0);
         let want = trained(&apart, 1, number);
         for &threads in threads {
@@ -99,7 +99,7 @@ fn gradients_of_a_large_network_need_no_memory() {
     let graph = mlp(DType::F32, [8, 512, 1024, 1024]);
     let weights = 4 * (512 * 1024 + 1024 * 1024);
     for (rule, states) in [(rules()[2].0, 1), (rules()[5].0, 2)] {
-        let step = train(graph.view(), "loss", &Optimiser::new(rule, 0.01)).unwrap();
+        let step = train(&graph, "loss", &Optimiser::new(rule, 0.01)).unwrap();
         let bytes = Session::new().plan(&step).unwrap().arena_bytes;
         // Operands and scratch are some tens of KiB a layer; the smaller gradient alone would be 2 MiB.
         let most = (1 + states) * weights + (1 << 20);
@@ -113,8 +113,8 @@ fn long_batches_need_no_more_memory() {
     for rule in [rules()[0].0, rules()[2].0, rules()[5].0] {
         let step = train(mlp(DType::F32, [6000, 64, 48, 10]).view(), "loss", &Optimiser::new(rule, 0.01)).unwrap();
         let names: Vec<&str> = pipeline::default_passes().into_iter().filter(|p| *p != "patterns").collect();
-        let apart = pipeline::run(step.view(), &names, true).unwrap().0;
-        let fused = pipeline::optimise(step.view()).unwrap();
+        let apart = pipeline::run(&step, &names, true).unwrap().0;
+        let fused = pipeline::optimise(&step).unwrap();
         let [apart, fused] =
             [apart, fused].map(|g| Session::new().optimise(false).threads(7).plan(&g).unwrap().arena_bytes);
         assert!(fused <= apart, "{rule:?}: {fused} bytes, {apart} without patterns");
@@ -123,7 +123,7 @@ fn long_batches_need_no_more_memory() {
 
 #[test]
 fn a_gradient_that_is_wanted_for_more_stays() {
-    let (graph, adam) = (mlp(DType::F32, [4, 5, 6, 7]), Optimiser::adam(0.01));
+    let (graph, adam) = (mlp(DType::F32, [4, 5, 6, 7]), optim::Adam::new(0.01));
     assert_eq!(behind(&graph, &adam, "matmul_adam"), 2);
     assert_eq!(behind(&graph, &adam.clone().clip_norm(1.0), "matmul_adam"), 0);
     let lion = Group { rule: Some(Rule::LION), ..Group::default() };
@@ -135,6 +135,6 @@ fn a_gradient_that_is_wanted_for_more_stays() {
     let tied = g.finish([x.matmul(w).tanh().matmul(w).sum(..).named("loss")]).unwrap();
     // A gradient that is smaller than what it is made of.
     let wide = mlp(DType::F32, [40, 5, 6, 7]);
-    assert_eq!((behind(&wide, &adam, "matmul_adam"), behind(&wide, &Optimiser::sgd(0.01), "matmul_sgd")), (0, 2));
+    assert_eq!((behind(&wide, &adam, "matmul_adam"), behind(&wide, optim::Sgd::new(0.01), "matmul_sgd")), (0, 2));
     assert_eq!(behind(&tied, &adam, "matmul_adam"), 0);
 }

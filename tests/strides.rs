@@ -5,19 +5,19 @@
 
 mod common;
 
-use arenagrad::nodes::Builder;
-use arenagrad::nodes::Conv;
-use arenagrad::nodes::ConvTranspose;
-use arenagrad::nodes::DType;
-use arenagrad::nodes::GraphBuf;
-use arenagrad::nodes::Op;
-use arenagrad::nodes::Pool;
-use arenagrad::nodes::Unfold;
-use arenagrad::nodes::Var;
-use arenagrad::nodes::ops::layout::attrs::SliceAttrs;
-use arenagrad::passes::ad::prepare;
-use arenagrad::passes::{GradOptions, grad};
+use arenagrad::graph::Builder;
+use arenagrad::graph::Conv;
+use arenagrad::graph::ConvTranspose;
+use arenagrad::graph::DType;
+use arenagrad::graph::GraphBuf;
+use arenagrad::graph::Op;
+use arenagrad::graph::Pool;
+use arenagrad::graph::Unfold;
+use arenagrad::graph::Var;
+use arenagrad::graph::{GradOptions, grad};
 use arenagrad::session::Session;
+use arenagrad::tools::ops::layout::attrs::SliceAttrs;
+use arenagrad::tools::passes::ad::prepare;
 use common::{Draw, How, PLAIN, Tensor, run};
 
 const F64: DType = DType::F64;
@@ -30,16 +30,16 @@ fn both(f: impl Fn(&Builder) -> Var<'_>) -> GraphBuf {
     let f = g.finish([(y * y).sum(..).named("loss"), y.named("y")]).unwrap();
     let names: Vec<String> = f.view().leaves().map(|l| l.2.to_string()).collect();
     let wrt: Vec<&str> = names.iter().map(String::as_str).collect();
-    grad(f.view(), "loss", &GradOptions::wrt(&wrt)).unwrap()
+    grad(&f, "loss", &GradOptions::wrt(&wrt)).unwrap()
 }
 
 fn results(g: &GraphBuf, how: How) -> Vec<Tensor> {
-    use arenagrad::arena::ids::Id;
+    use arenagrad::tools::arena::ids::Id;
     let mut draw = Draw(16);
     let v = g.view();
     let inputs: Vec<Tensor> = v
         .leaves()
-        .map(|(x, _, _)| draw.tensor(v.dtype[x.at()], &v.dims(x), arenagrad::nodes::ir::opdef::Domain::Real))
+        .map(|(x, _, _)| draw.tensor(v.dtype[x.at()], &v.dims(x), arenagrad::tools::ir::opdef::Domain::Real))
         .collect();
     run(g, &inputs, how)
 }

@@ -3,8 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::nodes::{Builder, DType, GraphBuf, Init};
-use arenagrad::passes::optimiser::{EMA, Group, MuonScale, Optimiser, Rule, train};
+use arenagrad::graph::{Builder, DType, GraphBuf, Init};
+use arenagrad::optim::{self, EMA, Group, MuonScale, Optimiser, Rule, train};
 use arenagrad::session::{Elem, Program, Session};
 use safetensors::SafeTensors;
 use std::path::Path;
@@ -61,17 +61,17 @@ fn first_rules() -> Vec<(&'static str, Optimiser)> {
     let adam =
         |betas, eps, weight_decay, decoupled| Optimiser::new(Rule::Adam { betas, eps, weight_decay, decoupled }, LR);
     vec![
-        ("sgd", Optimiser::sgd(LR)),
+        ("sgd", optim::Sgd::new(LR)),
         ("sgd_decay", sgd(0.0, 0.0, false, 0.1)),
-        ("sgd_momentum", Optimiser::momentum(LR, 0.9)),
+        ("sgd_momentum", optim::Sgd::new(LR).momentum(0.9)),
         ("sgd_dampening", sgd(0.8, 0.3, false, 0.05)),
         ("sgd_nesterov", sgd(0.9, 0.0, true, 0.01)),
-        ("adam", Optimiser::adam(LR)),
+        ("adam", optim::Adam::new(LR)),
         ("adam_decay", adam((0.8, 0.95), 1e-6, 0.1, false)),
-        ("adamw", Optimiser::adamw(LR)),
+        ("adamw", optim::AdamW::new(LR)),
         ("adamw_decay", adam((0.7, 0.9), 1e-5, 0.3, true)),
-        ("sgd_clipped", Optimiser::momentum(LR, 0.9).clip_norm(0.5)),
-        ("adamw_clipped", Optimiser::adamw(LR).clip_norm(0.5)),
+        ("sgd_clipped", optim::Sgd::new(LR).momentum(0.9).clip_norm(0.5)),
+        ("adamw_clipped", optim::AdamW::new(LR).clip_norm(0.5)),
     ]
 }
 
@@ -116,7 +116,7 @@ fn whole() -> Vec<(&'static str, Optimiser)> {
         weight_decay: 0.3,
         scale: MuonScale::MatchRmsAdamw,
     };
-    let adamw = Group { rule: Some(Optimiser::adamw(LR).rule), ..Group::default() };
+    let adamw = Group { rule: Some(optim::AdamW::new(LR).rule), ..Group::default() };
     let mixed = |rule| Optimiser::new(rule, LR).group("a", adamw);
     vec![
         ("lamb", Optimiser::new(Rule::LAMB, LR)),
@@ -141,7 +141,7 @@ fn surroundings() -> Vec<(&'static str, Optimiser)> {
         // Only the first group that matches counts.
         ("groups", Optimiser::new(adamw, LR).group("a*", slow).group("*", Group::default())),
         ("groups_nadam", Optimiser::new(Rule::NADAM, LR).group("a", own).group("b", fast)),
-        ("ema", Optimiser::adamw(LR).ema(0.9)),
+        ("ema", optim::AdamW::new(LR).ema(0.9)),
     ]
 }
 
@@ -185,11 +185,11 @@ fn distance<T: Num>(fixture: &SafeTensors<'_>, name: &str, optimiser: &Optimiser
     let graph = train(given_gradients(name, T::DTYPE).view(), "loss", optimiser).unwrap();
     let mut p: Program = Session::new().compile(&graph).unwrap();
     p.init(0).unwrap();
-    p.input_mut::<T>("lr").unwrap()[0] = T::of(LR);
+    p.values_mut::<T>("lr").unwrap()[0] = T::of(LR);
     for (k, _) in SHAPES {
         let start: Vec<T> =
             f32::read(tensor(&format!("start.{k}")).data()).into_iter().map(|x| T::of(x.into())).collect();
-        p.param_mut::<T>(k).unwrap().copy_from_slice(&start);
+        p.values_mut::<T>(k).unwrap().copy_from_slice(&start);
     }
     let steps = tensor("grad.a").shape()[0];
     let mut far = 0.0f64;
@@ -198,15 +198,15 @@ fn distance<T: Num>(fixture: &SafeTensors<'_>, name: &str, optimiser: &Optimiser
             let n: usize = dims.iter().product();
             let all = f32::read(tensor(&format!("grad.{k}")).data());
             let now: Vec<T> = all[step * n..(step + 1) * n].iter().map(|&x| T::of(x.into())).collect();
-            p.input_mut::<T>(&format!("grad.{k}")).unwrap().copy_from_slice(&now);
+            p.values_mut::<T>(&format!("grad.{k}")).unwrap().copy_from_slice(&now);
         }
         p.step().unwrap();
         for (k, dims) in SHAPES {
             let n: usize = dims.iter().product();
             let theirs = T::read(tensor(&format!("{name}.{}.{k}", T::TAG)).data());
             let ours = match optimiser.ema {
-                Some(_) => p.state::<T>(&format!("{EMA}{k}")),
-                None => p.param::<T>(k),
+                Some(_) => p.values::<T>(&format!("{EMA}{k}")),
+                None => p.values::<T>(k),
             };
             for (x, y) in ours.unwrap().iter().zip(&theirs[step * n..]) {
                 far = far.max((x.wide() - y.wide()).abs() / y.wide().abs().max(1.0));

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::nodes::{Builder, DType, GraphBuf, Init};
+use arenagrad::graph::{Builder, DType, GraphBuf, Init};
 use arenagrad::session::{Program, Session, Trace, WAIT};
 
 const LENGTH: u64 = 4;
@@ -34,7 +34,7 @@ fn program(threads: usize, traced: bool) -> Program {
     let session = Session::new().threads(threads);
     let mut p = if traced { session.compile_traced(&graph()) } else { session.compile(&graph()) }.unwrap();
     p.init(3).unwrap();
-    p.input_mut::<f32>("x").unwrap().iter_mut().enumerate().for_each(|(i, x)| *x = (i as f32 * 0.37).sin());
+    p.values_mut::<f32>("x").unwrap().iter_mut().enumerate().for_each(|(i, x)| *x = (i as f32 * 0.37).sin());
     p
 }
 
@@ -133,9 +133,9 @@ fn a_step_that_stops_is_told_and_the_next_one_is_recorded() {
     g.output("y", table.gather(at, 0));
     let g = g.finish([]).unwrap();
     let mut p = Session::new().compile_traced(&g).unwrap();
-    p.input_mut::<f32>("table").unwrap().fill(1.0);
-    p.input_mut::<i32>("at").unwrap().copy_from_slice(&[1, 9, 2]);
+    p.values_mut::<f32>("table").unwrap().fill(1.0);
+    p.values_mut::<i32>("at").unwrap().copy_from_slice(&[1, 9, 2]);
     assert!(p.step_traced().unwrap_err().to_string().contains("element 1"));
-    p.input_mut::<i32>("at").unwrap()[1] = 7;
+    p.values_mut::<i32>("at").unwrap()[1] = 7;
     assert_eq!(p.step_traced().unwrap().threads[0].len(), p.plan().instructions);
 }

@@ -3,11 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::nn;
-use arenagrad::nodes::{
+use arenagrad::graph::{
     Builder, Conv3d, ConvTranspose, DType, Interpolation, PadMode, Pool1d, Pool2d, Pool3d, Unfold, Var,
 };
-use arenagrad::passes::{GradOptions, grad};
+use arenagrad::graph::{GradOptions, grad};
+use arenagrad::nn;
 use arenagrad::session::{Role, Session};
 use safetensors::SafeTensors;
 use std::path::Path;
@@ -35,15 +35,15 @@ fn agrees(case: &str, f: impl for<'g> Fn(&'g Builder) -> Var<'g>) {
     let mut at = 0;
     for (name, n) in &leaves {
         let param = p.bindings().iter().any(|b| b.name == *name && b.role == Role::Param);
-        let to = if param { p.param_mut::<f64>(name) } else { p.input_mut::<f64>(name) };
+        let to = if param { p.values_mut::<f64>(name) } else { p.values_mut::<f64>(name) };
         let data: Vec<f64> = from_pool(*n, at, 1);
         to.unwrap().copy_from_slice(&data);
         at += n;
     }
     p.step().unwrap();
-    let mut got = p.output::<f64>("y").unwrap().to_vec();
+    let mut got = p.values::<f64>("y").unwrap().to_vec();
     for name in wrt {
-        got.extend(p.output::<f64>(&format!("grad.{name}")).unwrap());
+        got.extend(p.values::<f64>(&format!("grad.{name}")).unwrap());
     }
     assert_eq!(got.len(), want.len(), "{case}");
     for (i, (a, b)) in got.iter().zip(&want).enumerate() {
@@ -160,12 +160,12 @@ fn with_gradient(dims: &[usize], data: &[f64], f: impl for<'g> Fn(Var<'g>) -> Va
     let g = Builder::new("f");
     let y = f(x(&g, dims));
     let graph = g.finish([y.named("y"), y.sum(..).named("loss")]).unwrap();
-    let step = grad(graph.view(), "loss", &GradOptions::wrt(&["x"])).unwrap();
+    let step = grad(&graph, "loss", &GradOptions::wrt(&["x"])).unwrap();
     let mut p = Session::new().compile(&step).unwrap();
     p.init(0).unwrap();
-    p.input_mut::<f64>("x").unwrap().copy_from_slice(data);
+    p.values_mut::<f64>("x").unwrap().copy_from_slice(data);
     p.step().unwrap();
-    ["y", "grad.x"].map(|name| p.output::<f64>(name).unwrap().to_vec())
+    ["y", "grad.x"].map(|name| p.values::<f64>(name).unwrap().to_vec())
 }
 
 #[test]

@@ -3,10 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::nn;
-use arenagrad::nodes::{
+use arenagrad::graph::{
     Builder, Conv, Conv2d, Conv3d, ConvTranspose, DType, Interpolation, PadMode, Pool1d, Pool2d, Pool3d, Unfold, Var,
 };
+use arenagrad::nn;
 
 const HUGE: usize = usize::MAX;
 

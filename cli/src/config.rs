@@ -11,8 +11,8 @@ use crate::args::{self, TrainArgs};
 use crate::fail::{Fail, Run, bad, io};
 use crate::sys;
 use crate::train::{CONFIG, checkpoint_file};
-use arenagrad::kernels::gemm::Precision;
-use arenagrad::passes::optimiser::Optimiser;
+use arenagrad::Precision;
+use arenagrad::optim::{self, Optimiser};
 use arenagrad::train::Schedule;
 use bytesize::ByteSize;
 use optimiser::OptimiserTable;
@@ -253,7 +253,7 @@ fn unused(kind: &str, keys: &[(&str, bool)]) -> Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arenagrad::passes::optimiser::{Group, MuonScale, Rule};
+    use arenagrad::optim::{Group, MuonScale, Rule};
 
     fn from(text: &str) -> Run<Config> {
         let args = TrainArgs { lr: Some(0.5), ..TrainArgs::default() };
@@ -268,7 +268,7 @@ mod tests {
         let c = c.unwrap();
         assert_eq!((c.steps, c.data, c.precision), (7, Some("/base/idx".into()), Precision::Bf16));
         assert_eq!(c.schedule, Schedule::Constant { lr: 0.5 });
-        assert_eq!(c.optimiser, Optimiser::sgd(0.5));
+        assert_eq!(c.optimiser, optim::Sgd::new(0.5));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::model::LOGITS;
 use crate::model::chargpt::{self, TOKENS};
 use crate::out::{self, Out};
 use crate::{files, sys};
-use arenagrad::session::{Program, Role, Session, Slot};
+use arenagrad::session::{Handle, Program, Role, Session};
 use arenagrad::train::checkpoint::HEADER_LIMIT;
 use arenagrad::train::{Sampler, Sampling, sampling};
 use std::path::Path;
@@ -28,8 +28,8 @@ const MOST: usize = 1 << 24;
 /// A program that continues texts, one character a step.
 pub struct Generator {
     program: Program,
-    tokens: Slot<i32>,
-    logits: Slot<f32>,
+    tokens: Handle<i32>,
+    logits: Handle<f32>,
     context: usize,
     vocabulary: Vocabulary,
     sampler: Sampler,
@@ -40,7 +40,7 @@ impl Generator {
     pub fn new(n: &Network, vocabulary: Vocabulary, settings: Sampling, threads: usize) -> Run<Generator> {
         let sampler = Sampler::new(settings)?;
         let program = Session::new().threads(threads).compile(&chargpt::inference(n, vocabulary.len())?)?;
-        let (tokens, logits) = (program.input(TOKENS)?, program.output_slot(LOGITS)?);
+        let (tokens, logits) = (program.input(TOKENS)?, program.output(LOGITS)?);
         Ok(Generator { program, tokens, logits, context: n.context, vocabulary, sampler })
     }
 
@@ -58,11 +58,11 @@ impl Generator {
         for i in (0..n).take_while(|_| !out::reader_is_gone()) {
             // What lies before the window is forgotten; behind it lies what no earlier place sees.
             let seen = &text[text.len().saturating_sub(self.context)..];
-            let input = self.program.slice_mut(self.tokens)?;
+            let input = self.program.get_mut(self.tokens)?;
             input[..seen.len()].copy_from_slice(seen);
             input[seen.len()..].fill(0);
             self.program.step()?;
-            let rows = self.program.read(self.logits)?.chunks_exact(self.vocabulary.len());
+            let rows = self.program.get(self.logits)?.chunks_exact(self.vocabulary.len());
             let last = rows.take(seen.len()).next_back().unwrap_or(&[]);
             let token = self.sampler.pick(last, sampling::uniform(seed, i as u64))?;
             text.push(token as i32);

@@ -46,13 +46,20 @@ pub const EMA: &str = "ema.";
 #[derive(Clone, Debug, PartialEq)]
 pub struct Optimiser<R = Rule> {
     rule: Rule,
-    lr: f64,
-    clip_norm: Option<f64>,
-    frozen: Vec<String>,
-    groups: Vec<(String, Group)>,
-    decay_from_rank: usize,
-    ema: Option<f64>,
-    accumulate: usize,
+    /// The learning rate: the start value of the input [`LR`], which the step reads.
+    pub lr: f64,
+    /// See [`Optimiser::clip_norm`].
+    pub clip_norm: Option<f64>,
+    /// See [`Optimiser::freeze`].
+    pub frozen: Vec<String>,
+    /// See [`Optimiser::group`].
+    pub groups: Vec<(String, Group)>,
+    /// See [`Optimiser::decay_from_rank`].
+    pub decay_from_rank: usize,
+    /// See [`Optimiser::ema`].
+    pub ema: Option<f64>,
+    /// See [`Optimiser::accumulate`].
+    pub accumulate: usize,
     of: PhantomData<R>,
 }
 

@@ -2,10 +2,10 @@
 //! leaves, no other result in place, and XLA's heap: each buffer in the smallest free chunk that holds it, larger
 //! buffers first or longer-lived ones first, whichever is lower.
 
-use arenagrad::sched::code::Code;
-use arenagrad::sched::live::intervals;
-use arenagrad::sched::pack::{greedy, lines};
-use arenagrad::sched::{alias, places};
+use arenagrad::tools::sched::code::Code;
+use arenagrad::tools::sched::live::intervals;
+use arenagrad::tools::sched::pack::{greedy, lines};
+use arenagrad::tools::sched::{alias, places};
 
 /// Bytes of the arena, and lines alive at once.
 pub fn baseline(code: &Code) -> (usize, u64) {

@@ -1,9 +1,9 @@
 //! What the kernels of a plan touch, byte by byte, those of loops at every iteration. This knows nothing of labels or
 //! proofs, and shares no line with the checker.
 
-use arenagrad::sched::check::Plan;
-use arenagrad::sched::code::Operand;
-use arenagrad::sched::loops::{Loop, Outer};
+use arenagrad::tools::sched::check::Plan;
+use arenagrad::tools::sched::code::Operand;
+use arenagrad::tools::sched::loops::{Loop, Outer};
 use std::ops::Range;
 
 /// From the addresses of one level to bytes of the arena.

@@ -3,10 +3,10 @@
 //! if, but for collisions of 64-bit hashes, no byte that matters was clobbered. This knows nothing of lifetimes or
 //! labels, and shares no line with the checker.
 
-use arenagrad::arena::ids::Id;
-use arenagrad::kernels::abi::Split;
-use arenagrad::sched::check::Plan;
-use arenagrad::sched::code::{BufKind, Operand};
+use arenagrad::tools::arena::ids::Id;
+use arenagrad::tools::kernels::abi::Split;
+use arenagrad::tools::sched::check::Plan;
+use arenagrad::tools::sched::code::{BufKind, Operand};
 use std::collections::HashSet;
 use std::ops::Range;
 

@@ -4,14 +4,14 @@
 
 use crate::common::Draw;
 use crate::overlaps::sound;
-use arenagrad::arena::tensor::LINE;
-use arenagrad::kernels::abi::Split;
-use arenagrad::nodes::{Builder, DType, GraphBuf};
-use arenagrad::sched::check::{Plan, check};
-use arenagrad::sched::code::{BufKind, Operand};
-use arenagrad::sched::exec::Exec;
-use arenagrad::sched::loops::{Loop, Outer};
-use arenagrad::sched::{schedule, tape};
+use arenagrad::graph::{Builder, DType, GraphBuf};
+use arenagrad::tools::arena::tensor::LINE;
+use arenagrad::tools::kernels::abi::Split;
+use arenagrad::tools::sched::check::{Plan, check};
+use arenagrad::tools::sched::code::{BufKind, Operand};
+use arenagrad::tools::sched::exec::Exec;
+use arenagrad::tools::sched::loops::{Loop, Outer};
+use arenagrad::tools::sched::{schedule, tape};
 use std::sync::Arc;
 
 const OUT: u8 = u8::MAX;
@@ -264,7 +264,7 @@ const NAMED: &[(&str, Wrong, &str)] = &[
     (
         "a write that the body does not know",
         |s| {
-            let buf = s.plan.code.buffer(64, BufKind::Scratch, arenagrad::arena::Value(0));
+            let buf = s.plan.code.buffer(64, BufKind::Scratch, arenagrad::tools::arena::Value(0));
             s.plan.place.push(s.plan.bytes);
             s.plan.bytes += LINE;
             let at = s.plan.code.writes_at[s.at] as usize + 2;

@@ -4,13 +4,13 @@
 //! that is moved. For `check`.
 
 use super::eval::write_leaf;
-use arenagrad::arena::Value;
 use arenagrad::error::Result;
-use arenagrad::nodes::ir::leaf::ParamAttrs;
-use arenagrad::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, LeafKind, Var};
-use arenagrad::passes::ad::grad::unused_name;
-use arenagrad::passes::rebuild::{Copier, finish};
+use arenagrad::graph::{Builder, DType, Emit, Graph, GraphBuf, Init, LeafKind, Var};
 use arenagrad::session::{Binding, Program, Role};
+use arenagrad::tools::arena::Value;
+use arenagrad::tools::ir::leaf::ParamAttrs;
+use arenagrad::tools::passes::ad::grad::unused_name;
+use arenagrad::tools::passes::rebuild::{Copier, finish};
 use std::collections::{HashMap, HashSet};
 
 /// Step widths that are tried: a wide one is exact where the function is smooth, a narrow one misses a nearby kink.
@@ -112,7 +112,7 @@ impl Point {
 
     fn step(&self, p: &mut Program, output: &str) -> Result<f64> {
         p.step()?;
-        Ok(p.output::<f64>(output)?.first().copied().unwrap_or(f64::NAN))
+        Ok(p.values::<f64>(output)?.first().copied().unwrap_or(f64::NAN))
     }
 
     /// As [`Point::eval`], with one element moved. `p` was at this point before: only what the step changes is written.
@@ -155,7 +155,7 @@ impl Point {
 
 /// How each param starts.
 fn starts(g: Graph<'_>) -> HashMap<&str, Init> {
-    use arenagrad::arena::ids::Id;
+    use arenagrad::tools::arena::ids::Id;
     let params = g.leaves().filter(|l| l.1 == LeafKind::Param);
     let start = |v: Value| ParamAttrs::of(&g.attrs(g.def[v.at()])).start();
     params.map(|(v, _, name)| (name, start(v))).collect()

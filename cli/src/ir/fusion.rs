@@ -3,7 +3,7 @@
 //! Invariant: one line, or one object, for each pattern that a rule met, those that fired first.
 
 use arenagrad::error::Place;
-use arenagrad::passes::{Fusion, Outcome};
+use arenagrad::tools::passes::{Fusion, Outcome};
 use serde_json::{Value, json};
 use std::fmt::Write;
 

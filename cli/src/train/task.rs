@@ -10,7 +10,7 @@ use crate::sys;
 use arenagrad::error::Result;
 use arenagrad::session::{Program, Session};
 use arenagrad::train::{Batches, Progress, Trainer};
-use arenagrad::{nodes::GraphBuf, passes::optimiser};
+use arenagrad::{graph::GraphBuf, optim};
 
 /// A file that a task leaves beside the weights.
 pub struct Artifact {
@@ -61,7 +61,7 @@ pub fn session(c: &Config) -> Session {
 pub fn trainer(c: &Config, graph: &GraphBuf, loss: &str, examples: usize) -> Run<Trainer> {
     // Micro-batches lie one after another: the inputs have one more axis, and the same bytes.
     let batches = Batches::new(examples, c.batch.saturating_mul(c.optimiser.accumulate), c.seed)?;
-    let step = optimiser::train(graph.view(), loss, &c.optimiser)?;
+    let step = optim::train(&graph, loss, &c.optimiser)?;
     let session = c.max_memory.map_or_else(|| session(c), |m| session(c).memory_budget(m));
     let program: Program = match c.trace {
         Some(_) => session.compile_traced(&step)?,

@@ -9,7 +9,7 @@ use crate::model::LOSS;
 use crate::model::chargpt::{self, LOSSES, NEXT, TOKENS};
 use crate::sample::{Generator, VOCABULARY};
 use arenagrad::error::Result;
-use arenagrad::session::{Program, Slot};
+use arenagrad::session::{Handle, Program};
 use arenagrad::train::{Progress, Sampling, Trainer, copy_params};
 
 /// Batches that are validated on while training: as many as nanoGPT's configuration for CPUs takes.
@@ -22,10 +22,10 @@ pub struct Text {
     trainer: Trainer,
     corpus: Corpus,
     network: Network,
-    inputs: [Slot<i32>; 2],
+    inputs: [Handle<i32>; 2],
     validator: Program,
-    seen: [Slot<i32>; 2],
-    losses: Slot<f32>,
+    seen: [Handle<i32>; 2],
+    losses: Handle<f32>,
     /// Where the windows of a batch begin.
     starts: Vec<u32>,
     seed: u64,
@@ -40,11 +40,11 @@ impl Text {
         let windows = corpus.train.len() - network.context;
         let trainer = task::trainer(c, &chargpt::training(network, n, batch)?, LOSS, windows)?;
         let validator = task::session(c).compile(&chargpt::validation(network, n, batch)?)?;
-        let slots = |p: &Program| -> Result<[Slot<i32>; 2]> { Ok([p.input(TOKENS)?, p.input(NEXT)?]) };
+        let slots = |p: &Program| -> Result<[Handle<i32>; 2]> { Ok([p.input(TOKENS)?, p.input(NEXT)?]) };
         Ok(Text {
             inputs: slots(trainer.program())?,
             seen: slots(&validator)?,
-            losses: validator.output_slot(LOSSES)?,
+            losses: validator.output(LOSSES)?,
             trainer,
             validator,
             corpus,
@@ -56,9 +56,9 @@ impl Text {
 }
 
 /// Copies windows of a text into a program's inputs.
-fn fill(p: &mut Program, slots: [Slot<i32>; 2], text: &[i32], starts: &[u32], context: usize) -> Result<()> {
+fn fill(p: &mut Program, slots: [Handle<i32>; 2], text: &[i32], starts: &[u32], context: usize) -> Result<()> {
     for (k, slot) in slots.into_iter().enumerate() {
-        copy_windows(&text[k..], starts, context, p.slice_mut(slot)?);
+        copy_windows(&text[k..], starts, context, p.get_mut(slot)?);
     }
     Ok(())
 }
@@ -94,7 +94,7 @@ impl Task for Text {
             self.starts.iter_mut().zip(first..).for_each(|(s, i)| *s = window(i) as u32);
             fill(&mut self.validator, self.seen, text, &self.starts, context)?;
             self.validator.step()?;
-            let losses = self.validator.read(self.losses)?;
+            let losses = self.validator.get(self.losses)?;
             sum += losses.iter().take((n - first) * context).map(|&x| f64::from(x)).sum::<f64>();
         }
         Ok(sum / (n * context) as f64)
