@@ -40,7 +40,7 @@ fn scan(c: &mut Criterion) {
         group.throughput(Throughput::Elements(steps as u64));
         for (name, g) in [("scan", &looped), ("unrolled", &flat)] {
             let options = GradOptions::wrt(&["w", "u", "b", "h0"]);
-            let back = grad(&g, "loss", &options).expect("a gradient");
+            let back = grad(g, "loss", &options).expect("a gradient");
             for (what, g) in [("forward", g), ("gradient", &back)] {
                 let mut p = program(g);
                 println!("{name} {what}: {} instructions, {} bytes", p.plan().instructions, p.plan().arena_bytes);

@@ -3,7 +3,7 @@
 //! Invariant: a key that the kind does not read is refused, and so is a number that its formula cannot take.
 
 use crate::fail::{Run, bad};
-use arenagrad::optim::{self, Group, MuonScale, Optimiser, Rule};
+use arenagrad::optim::{Group, MuonScale, Optimiser, Rule};
 use serde::{Deserialize, Serialize};
 
 #[derive(Deserialize, Serialize, Debug, Clone, Copy, Default, PartialEq)]

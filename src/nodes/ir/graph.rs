@@ -91,6 +91,12 @@ impl<'a> From<&'a GraphBuf> for Graph<'a> {
     }
 }
 
+impl<'a> From<&&'a GraphBuf> for Graph<'a> {
+    fn from(g: &&'a GraphBuf) -> Graph<'a> {
+        g.view()
+    }
+}
+
 impl<'a> From<&Graph<'a>> for Graph<'a> {
     fn from(g: &Graph<'a>) -> Graph<'a> {
         *g
