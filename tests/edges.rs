@@ -11,7 +11,7 @@ use arenagrad::graph::{
 };
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn;
-use arenagrad::optim::{self, LR, Optimiser, train};
+use arenagrad::optim::{self, LR, train};
 use arenagrad::session::Session;
 use arenagrad::tools::arena::{Node, Value};
 use arenagrad::tools::ir::opdef::{Arity, Deriv, Flags, Lower, OpDef};
@@ -166,7 +166,7 @@ fn a_loss_that_equals_a_metric_keeps_its_name() {
         let loss = out.mse(y).named("loss");
         let graph = g.finish([metric, loss]).unwrap();
         for name in ["loss", "metric"] {
-            let opt = Optimiser { accumulate, ..optim::AdamW::new(1e-2) };
+            let opt = optim::AdamW::new(1e-2).accumulate(accumulate);
             let step = train(&graph, name, &opt).unwrap();
             let mut p = Session::new().compile(&step).unwrap();
             p.init(1).unwrap();
@@ -421,7 +421,7 @@ fn cross_entropy_is_a_mean_and_a_loss_that_is_none_names_its_line() {
         for e in [
             grad(v, name, &GradOptions::default()).unwrap_err(),
             train(v, name, optim::AdamW::new(1e-2)).unwrap_err(),
-            train(v, name, &Optimiser { accumulate: 2, ..optim::AdamW::new(1e-2) }).unwrap_err(),
+            train(v, name, optim::AdamW::new(1e-2).accumulate(2)).unwrap_err(),
         ] {
             let want = format!("the loss \"{name}\", made by {op}, is {ty}, not a scalar");
             assert!(e.message.starts_with(&want), "{e}");

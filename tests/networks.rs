@@ -81,8 +81,8 @@ const NETWORKS: [Network; 4] = [
         },
         below: 29,
     },
-    Network { name: "lenet", loss: lenet, optimiser: || optim::Sgd::new(0.01).momentum(0.9), below: 10 },
-    Network { name: "gru", loss: gru, optimiser: || optim::Adam::new(1e-2), below: 5 },
+    Network { name: "lenet", loss: lenet, optimiser: || optim::Sgd::new(0.01).momentum(0.9).into(), below: 10 },
+    Network { name: "gru", loss: gru, optimiser: || optim::Adam::new(1e-2).into(), below: 5 },
     Network {
         name: "resnet",
         loss: resnet,

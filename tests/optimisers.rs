@@ -64,7 +64,7 @@ fn an_element_wise_update_is_in_place() {
         plan.arena_bytes - plan.pinned_bytes
     };
     // The tiles of a sweep take some scratch, a second copy of the param would take 4·LEN bytes more than SGD needs.
-    let least = beyond_leaves(optim::Sgd::new(0.1).rule);
+    let least = beyond_leaves(Rule::SGD);
     for rule in RULES {
         assert!(beyond_leaves(rule) < least + LEN, "{rule:?}: {} and {least} bytes", beyond_leaves(rule));
     }
@@ -173,14 +173,15 @@ fn tied_weights_get_the_sum_of_their_gradients() {
 #[test]
 fn groups_are_found_by_pattern() {
     let g = regression(4, false);
+    let sgd = || optim::Sgd::new(0.1);
     let fails = |o: Optimiser| train(&g, "loss", &o).unwrap_err().to_string();
-    let none = fails(optim::Sgd::new(0.1).group("fc3*", Group::default()));
+    let none = fails(sgd().group("fc3*", Group::default()).into());
     assert!(none.contains("\"fc3*\" matches no trained param") && none.contains("fc1.bias"), "{none}");
-    let frozen = fails(optim::Sgd::new(0.1).freeze("fc1*").group("fc1.bias", Group::default()));
+    let frozen = fails(sgd().freeze("fc1*").group("fc1.bias", Group::default()).into());
     assert!(frozen.contains("\"fc1.bias\" matches no trained param"), "{frozen}");
     let flat = fails(Optimiser::new(Rule::MUON, 0.1));
     assert!(flat.contains("\"fc1.bias\" f64[5]") && !flat.contains("fc1.weight"), "{flat}");
-    let scale = fails(optim::Sgd::new(0.1).group("*", Group { lr_scale: -1.0, ..Group::default() }));
+    let scale = fails(sgd().group("*", Group { lr_scale: -1.0, ..Group::default() }).into());
     assert!(scale.contains("lr_scale is -1") && scale.contains("\"*\""), "{scale}");
 
     // A rate of 0 leaves the group where it is; the first pattern wins.
@@ -200,8 +201,7 @@ fn groups_are_found_by_pattern() {
 #[test]
 fn decay_leaves_vectors_alone() {
     let step = |decay: f64, rank: usize| {
-        let rule = optim::AdamW::new(0.1).rule.with_weight_decay(decay);
-        let opt = Optimiser::new(rule, 0.1).decay_from_rank(rank);
+        let opt = optim::AdamW::new(0.1).weight_decay(decay).decay_from_rank(rank);
         let mut p = compile(&train(regression(4, false).view(), "loss", &opt).unwrap());
         feed(&mut p, 1, 4);
         (p.values::<f64>("fc1.weight").unwrap().to_vec(), p.values::<f64>("fc1.bias").unwrap().to_vec())
@@ -307,7 +307,7 @@ fn muon_treats_rows_and_columns_alike() {
 /// Scalars, single elements and empty tensors, with and without passes, and through the text form.
 #[test]
 fn every_rule_takes_every_shape() {
-    let all = RULES.into_iter().chain([Rule::LAMB, Rule::ADAFACTOR, optim::AdamW::new(0.1).rule]);
+    let all = RULES.into_iter().chain([Rule::LAMB, Rule::ADAFACTOR, Rule::ADAMW]);
     for rule in all {
         for dims in [&[][..], &[1], &[0], &[2, 0], &[1, 1], &[3, 2, 2]] {
             let g = Builder::new("shapes");

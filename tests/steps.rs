@@ -44,7 +44,7 @@ fn count(g: &GraphBuf, op: &str) -> usize {
 }
 
 /// How many nodes of op `op` a step by `opt` has.
-fn behind(graph: &GraphBuf, opt: &Optimiser, op: &str) -> usize {
+fn behind(graph: &GraphBuf, opt: impl Into<Optimiser>, op: &str) -> usize {
     count(&pipeline::optimise(train(&graph, "loss", opt).unwrap().view()).unwrap(), op)
 }
 

@@ -55,93 +55,75 @@ impl Num for f64 {
 
 /// SGD and Adam, by the names that `tests/torch/optimisers.py` uses.
 fn first_rules() -> Vec<(&'static str, Optimiser)> {
-    let sgd = |momentum, dampening, nesterov, weight_decay| {
-        Optimiser::new(Rule::Sgd { momentum, dampening, nesterov, weight_decay }, LR)
-    };
-    let adam =
-        |betas, eps, weight_decay, decoupled| Optimiser::new(Rule::Adam { betas, eps, weight_decay, decoupled }, LR);
+    let (sgd, adam, adamw) = (optim::Sgd::new(LR), optim::Adam::new(LR), optim::AdamW::new(LR));
     vec![
-        ("sgd", optim::Sgd::new(LR)),
-        ("sgd_decay", sgd(0.0, 0.0, false, 0.1)),
-        ("sgd_momentum", optim::Sgd::new(LR).momentum(0.9)),
-        ("sgd_dampening", sgd(0.8, 0.3, false, 0.05)),
-        ("sgd_nesterov", sgd(0.9, 0.0, true, 0.01)),
-        ("adam", optim::Adam::new(LR)),
-        ("adam_decay", adam((0.8, 0.95), 1e-6, 0.1, false)),
-        ("adamw", optim::AdamW::new(LR)),
-        ("adamw_decay", adam((0.7, 0.9), 1e-5, 0.3, true)),
-        ("sgd_clipped", optim::Sgd::new(LR).momentum(0.9).clip_norm(0.5)),
-        ("adamw_clipped", optim::AdamW::new(LR).clip_norm(0.5)),
+        ("sgd", sgd.clone().into()),
+        ("sgd_decay", sgd.clone().weight_decay(0.1).into()),
+        ("sgd_momentum", sgd.clone().momentum(0.9).into()),
+        ("sgd_dampening", sgd.clone().momentum(0.8).dampening(0.3).weight_decay(0.05).into()),
+        ("sgd_nesterov", sgd.clone().momentum(0.9).nesterov(true).weight_decay(0.01).into()),
+        ("adam", adam.clone().into()),
+        ("adam_decay", adam.betas((0.8, 0.95)).eps(1e-6).weight_decay(0.1).into()),
+        ("adamw", adamw.clone().into()),
+        ("adamw_decay", adamw.clone().betas((0.7, 0.9)).eps(1e-5).weight_decay(0.3).into()),
+        ("sgd_clipped", sgd.momentum(0.9).clip_norm(0.5).into()),
+        ("adamw_clipped", adamw.clip_norm(0.5).into()),
     ]
 }
 
 /// The other element-wise rules.
-fn element_wise() -> Vec<(&'static str, Rule)> {
-    let rmsprop =
-        |alpha, eps, momentum, centered, weight_decay| Rule::RmsProp { alpha, eps, momentum, centered, weight_decay };
-    let nadam = |betas, momentum_decay, weight_decay, decoupled| Rule::NAdam {
-        betas,
-        eps: 1e-8,
-        momentum_decay,
-        weight_decay,
-        decoupled,
-    };
-    let adagrad = Rule::Adagrad { lr_decay: 0.1, initial_accumulator_value: 0.2, eps: 1e-6, weight_decay: 0.1 };
+fn element_wise() -> Vec<(&'static str, Optimiser)> {
+    use optim::{Adadelta, Adagrad, Lion, NAdam, NAdamW, RmsProp};
+    let rmsprop = RmsProp::new(LR);
     vec![
-        ("rmsprop", Rule::RMSPROP),
-        ("rmsprop_momentum", rmsprop(0.9, 1e-6, 0.8, false, 0.1)),
-        ("rmsprop_centered", rmsprop(0.95, 1e-3, 0.0, true, 0.0)),
-        ("rmsprop_all", rmsprop(0.4, 1e-3, 0.5, true, 0.0)),
-        ("adagrad", Rule::ADAGRAD),
-        ("adagrad_all", adagrad),
-        ("adadelta", Rule::ADADELTA),
-        ("adadelta_all", Rule::Adadelta { rho: 0.7, eps: 1e-3, weight_decay: 0.1 }),
-        ("nadam", Rule::NADAM),
-        ("nadam_decay", nadam((0.8, 0.95), 0.02, 0.1, false)),
-        ("nadamw", nadam((0.9, 0.999), 4e-3, 0.2, true)),
-        ("lion", Rule::LION),
-        ("lion_decay", Rule::Lion { betas: (0.8, 0.95), weight_decay: 0.3 }),
+        ("rmsprop", rmsprop.clone().into()),
+        ("rmsprop_momentum", rmsprop.clone().alpha(0.9).eps(1e-6).momentum(0.8).weight_decay(0.1).into()),
+        ("rmsprop_centered", rmsprop.clone().alpha(0.95).eps(1e-3).centered(true).into()),
+        ("rmsprop_all", rmsprop.alpha(0.4).eps(1e-3).momentum(0.5).centered(true).into()),
+        ("adagrad", Adagrad::new(LR).into()),
+        (
+            "adagrad_all",
+            Adagrad::new(LR).lr_decay(0.1).initial_accumulator_value(0.2).eps(1e-6).weight_decay(0.1).into(),
+        ),
+        ("adadelta", Adadelta::new(LR).into()),
+        ("adadelta_all", Adadelta::new(LR).rho(0.7).eps(1e-3).weight_decay(0.1).into()),
+        ("nadam", NAdam::new(LR).into()),
+        ("nadam_decay", NAdam::new(LR).betas((0.8, 0.95)).momentum_decay(0.02).weight_decay(0.1).into()),
+        ("nadamw", NAdamW::new(LR).weight_decay(0.2).into()),
+        ("lion", Lion::new(LR).into()),
+        ("lion_decay", Lion::new(LR).betas((0.8, 0.95)).weight_decay(0.3).into()),
     ]
 }
 
-/// The rules that look at a param as a whole.
+/// The rules that need the whole param.
 fn whole() -> Vec<(&'static str, Optimiser)> {
-    let adafactor = Rule::Adafactor { beta2_decay: -0.5, eps: (Some(1e-4), 1e-2), d: 2.0, weight_decay: 0.1 };
-    let muon = Rule::Muon {
-        momentum: 0.4,
-        nesterov: false,
-        ns_coefficients: (3.4445, -4.7750, 2.0315),
-        ns_steps: 3,
-        eps: 1e-7,
-        weight_decay: 0.3,
-        scale: MuonScale::MatchRmsAdamw,
-    };
-    let adamw = Group { rule: Some(optim::AdamW::new(LR).rule), ..Group::default() };
-    let mixed = |rule| Optimiser::new(rule, LR).group("a", adamw);
+    use optim::{Adafactor, Lamb, Muon};
+    let adafactor = Adafactor::new(LR).beta2_decay(-0.5).eps((Some(1e-4), 1e-2)).d(2.0).weight_decay(0.1);
+    let muon = Muon::new(LR).momentum(0.4).nesterov(false).ns_steps(3).weight_decay(0.3);
+    let adamw = Group { rule: Some(Rule::ADAMW), ..Group::default() };
     vec![
-        ("lamb", Optimiser::new(Rule::LAMB, LR)),
-        ("lamb_plain", Optimiser::new(Rule::Lamb { betas: (0.8, 0.95), eps: 1e-3, weight_decay: 0.0 }, LR)),
-        ("adafactor", Optimiser::new(Rule::ADAFACTOR, LR)),
-        ("adafactor_all", Optimiser::new(adafactor, LR)),
-        ("adafactor_rank3", Optimiser::new(Rule::ADAFACTOR.with_weight_decay(0.2), LR)),
-        ("muon", mixed(Rule::MUON)),
-        ("muon_all", mixed(muon)),
-        ("muon_bf16", mixed(Rule::MUON)),
+        ("lamb", Lamb::new(LR).into()),
+        ("lamb_plain", Lamb::new(LR).betas((0.8, 0.95)).eps(1e-3).weight_decay(0.0).into()),
+        ("adafactor", Adafactor::new(LR).into()),
+        ("adafactor_all", adafactor.into()),
+        ("adafactor_rank3", Adafactor::new(LR).weight_decay(0.2).into()),
+        ("muon", Muon::new(LR).group("a", adamw).into()),
+        ("muon_all", muon.scale(MuonScale::MatchRmsAdamw).group("a", adamw).into()),
+        ("muon_bf16", Muon::new(LR).group("a", adamw).into()),
     ]
 }
 
 /// Params with settings of their own, and averages of params.
 fn surroundings() -> Vec<(&'static str, Optimiser)> {
-    let adamw = Rule::Adam { betas: (0.9, 0.999), eps: 1e-8, weight_decay: 0.1, decoupled: true };
     let slow = Group { lr_scale: 0.5, weight_decay: Some(0.0), ..Group::default() };
-    let nadam = |betas| Rule::NAdam { betas, eps: 1e-8, momentum_decay: 4e-3, weight_decay: 0.0, decoupled: false };
-    let own = Group { rule: Some(nadam((0.8, 0.9))), ..Group::default() };
+    let nadam = optim::NAdam::new(LR);
+    let own = Group { rule: Some(nadam.clone().betas((0.8, 0.9)).rule()), ..Group::default() };
     let fast = Group { lr_scale: 2.0, weight_decay: Some(0.1), ..Group::default() };
     vec![
         // Only the first group that matches counts.
-        ("groups", Optimiser::new(adamw, LR).group("a*", slow).group("*", Group::default())),
-        ("groups_nadam", Optimiser::new(Rule::NADAM, LR).group("a", own).group("b", fast)),
-        ("ema", optim::AdamW::new(LR).ema(0.9)),
+        ("groups", optim::AdamW::new(LR).weight_decay(0.1).group("a*", slow).group("*", Group::default()).into()),
+        ("groups_nadam", nadam.group("a", own).group("b", fast).into()),
+        ("ema", optim::AdamW::new(LR).ema(0.9).into()),
     ]
 }
 
@@ -155,8 +137,7 @@ const LOOSER: &[(&str, f64, f64)] = &[
 
 /// The optimisers of `tests/torch/optimisers.py`, by the names that it uses.
 fn variants() -> Vec<(&'static str, Optimiser)> {
-    let plain = element_wise().into_iter().map(|(name, rule)| (name, Optimiser::new(rule, LR)));
-    first_rules().into_iter().chain(plain).chain(whole()).chain(surroundings()).collect()
+    [first_rules(), element_wise(), whole(), surroundings()].concat()
 }
 
 /// The shapes of a variant's params.
