@@ -1,6 +1,10 @@
 //! What the integration tests share: tensors, draws from domains, and running a graph.
 #![allow(dead_code)]
 
+pub mod drawn;
+pub mod models;
+pub mod zoo;
+
 use arenagrad::error::Result;
 use arenagrad::graph::{DType, Graph, GraphBuf, LeafKind};
 use arenagrad::session::{Program, Session};

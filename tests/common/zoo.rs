@@ -1,10 +1,7 @@
 //! Training programs of well-known models, from the library's own ops, at any size: full sizes are planned and never
 //! run, small ones are run.
 
-#![allow(dead_code)]
-
-#[path = "models.rs"]
-pub mod models;
+use super::models;
 
 use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Init, Pool2d, Var};
 use arenagrad::nn;

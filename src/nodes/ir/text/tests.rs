@@ -1,4 +1,4 @@
-//! The text form, point by point. What is true of any graph is in `tests/props.rs`, messages are in `tests/filetests`.
+//! The text form, point by point. What is true of any graph is in `tests/graphs/props.rs`, messages are in `tests/filetests`.
 
 use super::*;
 use crate::arena::{Sym, Value};

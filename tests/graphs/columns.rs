@@ -2,10 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-#[path = "common/zoo.rs"]
-mod zoo;
-
 use arenagrad::graph::{Graph, GraphBuf};
 use arenagrad::tools::passes::pipeline::optimise;
 
@@ -22,7 +18,7 @@ fn bytes(g: Graph<'_>) -> usize {
 /// Forty bytes, and the words of attributes, most of which are of leaves and windows. Fused ops have more operands.
 #[test]
 fn a_node_takes_at_most_forty_bytes_beside_its_attributes() {
-    for m in zoo::ZOO {
+    for m in crate::common::zoo::ZOO {
         let step: GraphBuf = (m.small)();
         let ready = optimise(&step).unwrap();
         for (form, g, most) in [("as built", step.view(), [40.0, 20.0]), ("optimised", ready.view(), [48.0, 32.0])] {

@@ -2,15 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[path = "common/drawn.rs"]
-mod drawn;
-
+use crate::common::drawn::{Fixture, apart, fill, number, numbers, output, summary, unit, write};
 use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, LeafKind, Pool2d, Var};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn::{self, BatchNorm, Gpt};
 use arenagrad::optim::{self, LR, Optimiser, Rule, train};
 use arenagrad::session::{Program, Session};
-use drawn::{Fixture, apart, fill, number, numbers, output, summary, unit, write};
 
 const STEPS: usize = 20;
 

@@ -3,12 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
+use crate::common::{How, PLAIN, Tensor, run, try_run};
 use arenagrad::graph::{Builder, DType, Scatter, Var};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn;
-use common::{How, PLAIN, Tensor, run, try_run};
 use safetensors::SafeTensors;
 use std::path::Path;
 
@@ -164,7 +162,7 @@ fn every_bad_index_is_named_when_the_step_runs() {
     };
     let set = |e: String, op: &str, element: usize, value: &str| {
         let want = format!("{op}: element {element} of the index operand is {value}");
-        assert!(e.starts_with(&want) && e.contains("tests/indexing.rs"), "{e}");
+        assert!(e.starts_with(&want) && e.contains("tests/ops/indexing.rs"), "{e}");
     };
     set(fail(|x, i| x.gather(i, 1), &[2], &[0.0, 4.0]), "gather", 1, "4; it must be in 0..4");
     set(
@@ -250,6 +248,6 @@ fn what_does_not_fit_is_named() {
         (error(|g, _| at(g, &[3]).bin_count(usize::MAX)), ["scatter_add", "size -1", "negative"]),
         (error(|g, _| at(g, &[3]).bin_count(1 << 62)), ["scatter_add", "4611686018427387904", "i64"]),
     ] {
-        assert!(parts.iter().all(|p| e.contains(p)) && e.contains("tests/indexing.rs"), "{e}");
+        assert!(parts.iter().all(|p| e.contains(p)) && e.contains("tests/ops/indexing.rs"), "{e}");
     }
 }

@@ -3,8 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
+use crate::common::{Draw, How, PLAIN, Tensor, run};
 use arenagrad::graph::Builder;
 use arenagrad::graph::Conv;
 use arenagrad::graph::ConvTranspose;
@@ -18,7 +17,6 @@ use arenagrad::graph::{GradOptions, grad};
 use arenagrad::session::Session;
 use arenagrad::tools::ops::layout::attrs::SliceAttrs;
 use arenagrad::tools::passes::ad::prepare;
-use common::{Draw, How, PLAIN, Tensor, run};
 
 const F64: DType = DType::F64;
 const HUGE: usize = i64::MAX as usize;

@@ -3,8 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
+use crate::common::{PLAIN, Tensor, run};
 use arenagrad::error::{Error, Kind, Place};
 use arenagrad::graph::{
     Attention, Builder, CrossEntropy, DType, Graph, Init, Layout, Loop, Op, PadMode, Pool2d, Rope, Scatter, Var,
@@ -18,7 +17,6 @@ use arenagrad::tools::ir::opdef::{Arity, Deriv, Flags, Lower, OpDef};
 use arenagrad::tools::ir::text;
 use arenagrad::tools::ops::layout::attrs::ToShapeAttrs;
 use arenagrad::tools::passes::pipeline;
-use common::{PLAIN, Tensor, run};
 
 const F32: DType = DType::F32;
 const I32: DType = DType::I32;

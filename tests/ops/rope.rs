@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
+use crate::common::{Draw, PLAIN, Tensor, distance, run};
 use arenagrad::graph::{AxialRope2d, Builder, DType, Init, Layout, Pairing, Rope, Var};
 use arenagrad::graph::{GradOptions, grad, jvp};
 use arenagrad::tools::ir::opdef::Domain;
-use common::{Draw, PLAIN, Tensor, distance, run};
 
 const F64: DType = DType::F64;
 const HALVES: Rope = Rope { layout: Layout::Bsd, heads: 1, pairing: Pairing::Halves, inverse: false };
@@ -153,6 +151,6 @@ fn what_does_not_fit_is_named() {
         ),
         (error(|g| LARGE.apply(g.input("x", [1, 6, 9], F64))), ["axial_rope2d", "[1,6,9]", "1 heads of 8"]),
     ] {
-        assert!(parts.iter().all(|p| e.contains(p)) && e.contains("tests/rope.rs"), "{e}");
+        assert!(parts.iter().all(|p| e.contains(p)) && e.contains("tests/ops/rope.rs"), "{e}");
     }
 }

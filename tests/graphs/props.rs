@@ -3,13 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
+use crate::common::{Draw, How, PLAIN, Tensor, distance, try_run};
 use arenagrad::error::Kind;
 use arenagrad::graph::GraphBuf;
 use arenagrad::tools::passes::pipeline;
 use arenagrad::tools::testing::{check_graph, check_text, mutate, random_graph, scripted, seeded};
-use common::{Draw, How, PLAIN, Tensor, distance, try_run};
 use proptest::prelude::*;
 use std::path::Path;
 

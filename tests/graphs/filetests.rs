@@ -3,7 +3,7 @@
 //! The first line says what to do: `; test print`, or with an argument, `; test verify=core`. A command finds either a
 //! text, which stands after the graph in lines that start with `; |`, or errors, each of which stands on the line that
 //! it names as `; ^ part of the message`. What is expected and not found fails, and what is found and not expected.
-//! `BLESS=1 cargo test --test filetests` writes what is found. A new command is one function and one line in
+//! `BLESS=1 cargo test --test graphs filetests::` writes what is found. A new command is one function and one line in
 //! [`COMMANDS`].
 
 #![allow(clippy::unwrap_used)] // A test may panic.

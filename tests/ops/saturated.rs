@@ -3,13 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
+use crate::common::{Draw, How, PLAIN, Tensor, run};
 use arenagrad::graph::{Attention, Builder, DType, GraphBuf, Layout};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::tools::passes::ad::prepare;
 use arenagrad::tools::passes::pipeline::optimise;
-use common::{Draw, How, PLAIN, Tensor, run};
 
 const F32: DType = DType::F32;
 
@@ -116,7 +114,7 @@ fn saturated_attention_has_no_gradient_in_q_and_k() {
             let outs = run(&back, &inputs, how);
             zeros("dq", s, &outs[1]);
             zeros("dk", s, &outs[2]);
-            let d = common::distance(&outs[3].data, &want);
+            let d = crate::common::distance(&outs[3].data, &want);
             // The scores of both ways round in orders of their own.
             assert!(d < 1e-3, "dv of {s:?} is {d:e} off");
         }

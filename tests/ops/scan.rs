@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
+use crate::common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
 use arenagrad::graph::Missing;
 use arenagrad::graph::{Builder, DType, GraphBuf, Loop, Var};
 use arenagrad::nn;
@@ -12,7 +11,6 @@ use arenagrad::session::Session;
 use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::passes::ad::prepare::{inline_and_unroll, keep_outputs};
 use arenagrad::tools::sched::code::BufKind;
-use common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
 
 /// `h' = tanh(x·W + h·U + b)`, `y = h'·v`, over `steps` steps.
 fn rnn(steps: usize, batch: usize, hidden: usize, reverse: bool) -> GraphBuf {

@@ -2,12 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[path = "common/baseline.rs"]
-mod baseline;
-mod common;
-#[path = "common/zoo.rs"]
-mod zoo;
-
+use crate::common::models;
 use arenagrad::graph::GraphBuf;
 use arenagrad::optim::{self, train};
 use arenagrad::session::Session;
@@ -15,7 +10,6 @@ use arenagrad::tools::arena::tensor::LINE;
 use arenagrad::tools::passes::pipeline::optimise;
 use arenagrad::tools::sched::{lower, order, schedule};
 use std::time::Instant;
-use zoo::models;
 
 /// Arena, lower bound and number of instructions of the training program of `g`.
 fn plan(g: &GraphBuf) -> (usize, usize, usize) {
@@ -107,7 +101,7 @@ fn row(name: &str, graph: &GraphBuf) -> Row {
     assert_eq!((best.bound, best.name), (s.bound, s.order), "{name}: planning is deterministic");
     let code = &s.plan.code;
     let pinned = (0..code.bytes.len()).filter(|&b| code.kind[b].is_pinned());
-    let (baseline, _) = baseline::baseline(&lowered);
+    let (baseline, _) = crate::baseline::baseline(&lowered);
     Row {
         name: name.to_string(),
         instructions: code.len(),
@@ -134,7 +128,8 @@ fn table(rows: &[Row]) {
 #[test]
 fn plans_of_the_zoo() {
     let full = !cfg!(debug_assertions);
-    let rows: Vec<Row> = zoo::ZOO.iter().map(|m| row(m.name, &if full { (m.full)() } else { (m.small)() })).collect();
+    let rows: Vec<Row> =
+        crate::common::zoo::ZOO.iter().map(|m| row(m.name, &if full { (m.full)() } else { (m.small)() })).collect();
     table(&rows);
     for r in &rows {
         assert!(r.order_bound <= r.max_live, "{}: the certificate is above the plan", r.name);

@@ -3,10 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-#[path = "common/zoo.rs"]
-mod zoo;
-
+use crate::common::Draw;
 use arenagrad::error::Result;
 use arenagrad::graph::{DType, Graph, Op};
 use arenagrad::tools::arena::Value;
@@ -25,7 +22,6 @@ use arenagrad::tools::sched::order::list::schedule;
 use arenagrad::tools::sched::order::{self, CANDIDATES, Ordered};
 use arenagrad::tools::sched::pack::{Packing, greedy, lines};
 use arenagrad::tools::sched::{places, tape, team::Team};
-use common::Draw;
 
 type Pack<'a> = &'a dyn Fn(&Intervals) -> Result<Packing>;
 
@@ -123,7 +119,7 @@ fn random(v: &Intervals, seed: u64) -> Result<Packing> {
 
 #[test]
 fn every_plan_of_every_model_computes_the_same_bits() {
-    for m in zoo::ZOO {
+    for m in crate::common::zoo::ZOO {
         let prepared = optimise((m.small)().view()).unwrap();
         let g = prepared.view();
         let l = lower(g, 1).unwrap();
@@ -161,7 +157,7 @@ fn every_plan_of_every_model_computes_the_same_bits() {
 /// What is in place must be what the code says: out of place, the same bits come out.
 #[test]
 fn in_place_and_out_of_place_agree() {
-    for m in zoo::ZOO {
+    for m in crate::common::zoo::ZOO {
         let prepared = optimise((m.small)().view()).unwrap();
         let g = prepared.view();
         let l = lower(g, 1).unwrap();
@@ -195,7 +191,7 @@ fn in_place_and_out_of_place_agree() {
 /// What a memory budget has computed twice comes out the same.
 #[test]
 fn recomputed_values_are_the_same_values() {
-    for m in zoo::ZOO {
+    for m in crate::common::zoo::ZOO {
         let (first, second) = pipeline::halves();
         let simple = pipeline::run((m.small)().view(), &first, true).unwrap().0;
         let facts = remat::facts(simple.view());

@@ -3,8 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
+use crate::common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
 use arenagrad::graph::Missing;
 use arenagrad::graph::{Builder, DType, GraphBuf, OpDef, Var};
 use arenagrad::tools::arena::Value;
@@ -15,7 +14,6 @@ use arenagrad::tools::ir::text;
 use arenagrad::tools::ops::table::OPS;
 use arenagrad::tools::passes::{self};
 use arenagrad::tools::testing::case_region;
-use common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
 use rayon::prelude::*;
 
 /// One row's case in one element type: its graph and its operands.

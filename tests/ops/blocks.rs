@@ -2,14 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[path = "common/drawn.rs"]
-mod drawn;
-
+use crate::common::drawn::{Fixture, apart, number, output, summary, write};
 use arenagrad::graph::{Builder, DType, LeafKind, Pairing, Var};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn::{self, FeedForward, Lora, MultiHead, Sequential, TransformerBlock};
 use arenagrad::session::Session;
-use drawn::{Fixture, apart, number, output, summary, write};
 
 /// Checks one case; the block's params are called `n.<torch's name>`.
 fn agrees(case: &str, f: impl for<'g> FnOnce(&'g Builder) -> Var<'g>) {
@@ -25,7 +22,7 @@ fn agrees(case: &str, f: impl for<'g> FnOnce(&'g Builder) -> Var<'g>) {
     for (leaf, kind, name) in v.leaves() {
         let dims = v.dims(leaf);
         let data: Vec<f32> = match kind {
-            LeafKind::Param => drawn::start(name.strip_prefix("n.").unwrap(), &dims),
+            LeafKind::Param => crate::common::drawn::start(name.strip_prefix("n.").unwrap(), &dims),
             _ if name == "mask" => (0..dims.numel()).map(|i| f32::from(u8::from(i < 8))).collect(),
             _ => (0..dims.numel()).map(|i| number(&format!("{case}.{name}"), i)).collect(),
         };

@@ -3,9 +3,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[path = "common/zoo.rs"]
-mod zoo;
-
 use arenagrad::graph::{Builder, DType, GraphBuf, Init, Pool2d, Var};
 use arenagrad::nn;
 use arenagrad::tools::arena::ids::Id;
@@ -41,7 +38,7 @@ fn of(f: impl for<'g> Fn(Var<'g>) -> Var<'g>) -> Vec<(&'static str, usize)> {
     let w = |name: &str| g.param(name, [32, 32], F32, Init::Normal(0.1));
     let y = f(x.matmul(w("a")));
     g.output("loss", y.matmul(w("b")).sum(..));
-    saved(&zoo::step(g.finish([]).unwrap()))
+    saved(&crate::common::zoo::step(g.finish([]).unwrap()))
 }
 
 const N: usize = 64 * 32;
@@ -88,7 +85,7 @@ fn masks_are_a_byte_an_element() {
     let w = |name: &str| g.param(name, [32, 32], F32, Init::Normal(0.1));
     let y = x.matmul(w("a")).dropout(0.5);
     g.output("loss", y.matmul(w("b")).sum(..));
-    let kept = saved(&zoo::step(g.finish([]).unwrap()));
+    let kept = saved(&crate::common::zoo::step(g.finish([]).unwrap()));
     assert_eq!(total(&kept), 4 * N + N, "{kept:?}");
 }
 
@@ -109,7 +106,7 @@ fn derivatives_of_activations_are_one_sweep() {
         let w = |name: &str| g.param(name, [32, 32], F32, Init::Normal(0.1));
         let y = f(x.matmul(w("a"))).matmul(w("b"));
         g.output("loss", (y * y).sum(..));
-        let prepared = optimise(zoo::step(g.finish([]).unwrap()).view()).unwrap();
+        let prepared = optimise(crate::common::zoo::step(g.finish([]).unwrap()).view()).unwrap();
         let v = prepared.view();
         let of = |op: &str| -> Vec<_> {
             v.region_nodes(v.entry()).filter(|&n| v.def_of(n).name == op && v.numel(v.out(n)) == N).collect()
@@ -127,7 +124,7 @@ fn derivatives_of_activations_are_one_sweep() {
 #[test]
 fn a_relu_mlp_keeps_activations_alone() {
     let (batch, width, hidden) = (32, 64, 5);
-    let kept = saved(&zoo::step(zoo::mlp(batch, 16, width, hidden)));
+    let kept = saved(&crate::common::zoo::step(crate::common::zoo::mlp(batch, 16, width, hidden)));
     let activations = hidden * batch * width * 4;
     let loss = batch * 10 * 4 + batch * 4;
     assert!(total(&kept) <= activations + loss + 64, "{} of {}: {kept:?}", total(&kept), activations + loss);
@@ -142,7 +139,7 @@ fn a_layer_norm_keeps_its_operand_and_two_numbers_a_row() {
     let w = |name: &str| g.param(name, [32, 32], F32, Init::Normal(0.1));
     let y = nn::layer_norm(&g, "ln", x.matmul(w("a")), 1e-5);
     g.output("loss", y.matmul(w("b")).sum(..));
-    let kept = saved(&zoo::step(g.finish([]).unwrap()));
+    let kept = saved(&crate::common::zoo::step(g.finish([]).unwrap()));
     assert_eq!(total(&kept), 8 * N + 2 * 4 * 64, "{kept:?}");
 }
 
@@ -152,9 +149,9 @@ fn a_layer_norm_keeps_its_operand_and_two_numbers_a_row() {
 fn a_batch_norm_keeps_its_operand_alone() {
     let g = Builder::new("norm");
     let x = g.input("x", [2, 3, 8, 8], F32);
-    let y = zoo::block(&g, "a", x, 4, 3, 1).relu();
-    g.output("loss", zoo::conv(&g, "b", y, 4, 3, 1).sum(..));
-    let kept = saved(&zoo::step(g.finish([]).unwrap()));
+    let y = crate::common::zoo::block(&g, "a", x, 4, 3, 1).relu();
+    g.output("loss", crate::common::zoo::conv(&g, "b", y, 4, 3, 1).sum(..));
+    let kept = saved(&crate::common::zoo::step(g.finish([]).unwrap()));
     let image = 2 * 4 * 8 * 8 * 4;
     assert!((2 * image..2 * image + image / 4).contains(&total(&kept)), "{image} an image: {kept:?}");
 }
@@ -167,15 +164,15 @@ fn a_max_pool_keeps_places() {
     let w = g.param("a", [64, 64], F32, Init::Normal(0.1));
     let y = x.matmul(w).reshape([8, 1, 8, 8]).max_pool2d(Pool2d::new([2, 2]));
     g.output("loss", y.sum(..));
-    let kept = saved(&zoo::step(g.finish([]).unwrap()));
+    let kept = saved(&crate::common::zoo::step(g.finish([]).unwrap()));
     assert_eq!(total(&kept), 8 * 16 * 4, "{kept:?}");
 }
 
 /// What full-size models keep, by op, for reading.
 #[test]
-#[ignore = "for figures: cargo test --release --test saved zoo -- --ignored --nocapture"]
+#[ignore = "for figures: cargo test --release --test graphs saved:: zoo -- --ignored --nocapture"]
 fn what_the_zoo_keeps() {
-    for m in zoo::ZOO {
+    for m in crate::common::zoo::ZOO {
         let kept = saved(&(m.full)());
         let mut by_op: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         for (op, bytes) in &kept {

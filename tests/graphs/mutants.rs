@@ -3,16 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-#[path = "common/overlaps.rs"]
-mod overlaps;
-#[path = "common/words.rs"]
-mod words;
-#[path = "common/wrong_loops.rs"]
-mod wrong_loops;
-#[path = "common/zoo.rs"]
-mod zoo;
-
+use crate::common::Draw;
+use crate::words::{is_free, outcome};
 use arenagrad::graph::{Builder, DType, GraphBuf, Init};
 use arenagrad::tools::arena::tensor::LINE;
 use arenagrad::tools::ops::index::scatter::Scatter;
@@ -24,8 +16,6 @@ use arenagrad::tools::sched::live::Intervals;
 use arenagrad::tools::sched::order::deps::Deps;
 use arenagrad::tools::sched::order::{self, Ordered};
 use arenagrad::tools::sched::{lower, pack::lines, places};
-use common::Draw;
-use words::{is_free, outcome};
 
 /// A program with its order and its plan, and what it computes where no two buffers share a byte.
 struct Subject {
@@ -247,7 +237,7 @@ fn stopping() -> GraphBuf {
 
 #[test]
 fn the_checker_refuses_steps_that_tear() {
-    let mut graphs: Vec<GraphBuf> = zoo::ZOO.iter().map(|m| (m.small)()).collect();
+    let mut graphs: Vec<GraphBuf> = crate::common::zoo::ZOO.iter().map(|m| (m.small)()).collect();
     graphs.push(stopping());
     let (mut tried, mut torn) = (0, 0);
     for (k, g) in graphs.iter().enumerate() {
@@ -314,7 +304,7 @@ struct Count {
 #[test]
 fn the_checker_refuses_every_harmful_plan() {
     let tries = if cfg!(debug_assertions) { 12 } else { 150 };
-    let mut graphs: Vec<GraphBuf> = zoo::ZOO.iter().map(|m| (m.small)()).collect();
+    let mut graphs: Vec<GraphBuf> = crate::common::zoo::ZOO.iter().map(|m| (m.small)()).collect();
     graphs.push(leaves());
     let mut counts = [Count::default(); KINDS.len()];
     for (k, g) in graphs.iter().enumerate() {

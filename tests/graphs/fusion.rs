@@ -3,8 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
+use crate::common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
 use arenagrad::error::Kind;
 use arenagrad::graph::{Builder, Conv2d, DType, GraphBuf, Init, Op, Stage, Var};
 use arenagrad::graph::{GradOptions, Missing, grad};
@@ -28,7 +27,6 @@ use arenagrad::tools::ops::norm::NormAttrs;
 use arenagrad::tools::passes;
 use arenagrad::tools::passes::{FusionPolicy, pipeline};
 use arenagrad::tools::sched::lower::lower;
-use common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
 use proptest::prelude::*;
 
 const RAW: How = How { optimise: false, ..PLAIN };

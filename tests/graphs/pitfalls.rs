@@ -3,15 +3,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
+use crate::common::{PLAIN, Tensor, run};
 use arenagrad::error::Place;
 use arenagrad::graph::{Builder, Conv2d, DType, GraphBuf, Init, Op, Pool2d, Var};
 use arenagrad::graph::{GradOptions, grad, hvp, jvp, nth_grad};
 use arenagrad::session::Session;
 use arenagrad::tools::ops::blocks::attrs::{AttentionBlockAttrs, SwigluAttrs};
 use arenagrad::tools::passes::{pipeline, unfuse};
-use common::{PLAIN, Tensor, run};
 
 const F64: DType = DType::F64;
 
@@ -59,7 +57,7 @@ fn gradient(g: &GraphBuf, x: &[f64]) -> Vec<f64> {
         })
         .collect();
     let reverse = outs.pop().unwrap().data;
-    assert!(common::distance(&by_axis, &reverse) < 1e-14, "forward {by_axis:?}, reverse {reverse:?}");
+    assert!(crate::common::distance(&by_axis, &reverse) < 1e-14, "forward {by_axis:?}, reverse {reverse:?}");
     reverse
 }
 
@@ -189,8 +187,8 @@ fn second_derivatives_of_convolutions_reach_the_weights() {
     ];
     let mut outs = run(&both, &at, PLAIN);
     let (hw, hx) = (outs.pop().unwrap().data, outs.pop().unwrap().data);
-    assert!(common::distance(&hx, &centre(xu, xl)) < 1e-7, "by x: {hx:?}");
-    assert!(common::distance(&hw, &centre(wu, wl)) < 1e-7, "by w: {hw:?}");
+    assert!(crate::common::distance(&hx, &centre(xu, xl)) < 1e-7, "by x: {hx:?}");
+    assert!(crate::common::distance(&hw, &centre(wu, wl)) < 1e-7, "by w: {hw:?}");
 }
 
 #[test]

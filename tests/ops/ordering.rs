@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
+use crate::common::{PLAIN, Tensor, run};
 use arenagrad::graph::{Builder, DType, Init, PadMode, Var};
 use arenagrad::graph::{GradOptions, grad};
-use common::{PLAIN, Tensor, run};
 
 const NAN: f64 = f64::NAN;
 const LEAST: f64 = f64::NEG_INFINITY;
@@ -122,6 +120,6 @@ fn what_does_not_fit_is_named() {
         (error(|x| x.tile(&[2])), ["tile", "1 counts", "rank 2"]),
         (error(|x| x.reshape([6]).tril(0)), ["tril", "rank 2 or more", "[6]"]),
     ] {
-        assert!(parts.iter().all(|p| e.contains(p)) && e.contains("tests/ordering.rs"), "{e}");
+        assert!(parts.iter().all(|p| e.contains(p)) && e.contains("tests/ops/ordering.rs"), "{e}");
     }
 }

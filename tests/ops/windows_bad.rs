@@ -17,7 +17,7 @@ fn refuses(words: &[&str], f: impl for<'g> Fn(&'g Builder) -> Var<'g>) {
     assert!(!y.is_some(), "{words:?} was accepted");
     let e = g.finish([]).unwrap_err().to_string();
     assert!(words.iter().all(|w| e.contains(w)), "{words:?} are not all in: {e}");
-    assert!(e.contains("tests/windows_bad.rs:"), "no place: {e}");
+    assert!(e.contains("tests/ops/windows_bad.rs:"), "no place: {e}");
 }
 
 fn x<'g>(g: &'g Builder, dims: &[usize]) -> Var<'g> {

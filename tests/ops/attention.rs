@@ -3,15 +3,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
+use crate::common::{Draw, How, PLAIN, Tensor, distance, run};
 use arenagrad::graph::{Attention, Builder, DType, GraphBuf, Layout, Var};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn;
 use arenagrad::session::Session;
 use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::passes::ad::prepare;
-use common::{Draw, How, PLAIN, Tensor, distance, run};
 
 const F64: DType = DType::F64;
 
@@ -244,7 +242,7 @@ fn gradients_keep_their_bits_however_heads_are_divided() {
         let one = of(1);
         assert!(one[1..].iter().all(|t| t.data.iter().any(|x| *x != 0.0)));
         for threads in [2, 3, 8] {
-            let same = one.iter().zip(&of(threads)).all(|(a, b)| common::same_bits(a, b));
+            let same = one.iter().zip(&of(threads)).all(|(a, b)| crate::common::same_bits(a, b));
             assert!(same, "{b} × {heads} heads, {threads} threads");
         }
     }
