@@ -10,7 +10,7 @@ use crate::kernels::float::Float;
 use crate::kernels::simd::Unmasked;
 use crate::kernels::vmath;
 
-/// An activation function applied to C: bit for bit that of the point-wise op of its name.
+/// An activation function applied to C: bit for bit that of the pointwise op of its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Act {
