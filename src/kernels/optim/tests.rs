@@ -232,8 +232,8 @@ fn steps_take_products_tile_by_tile() {
             let reads: Vec<In> = [place(0), In::of(&product)].into_iter().chain((1..tensors).map(place)).collect();
             let reads: Vec<In> = reads.into_iter().chain(scalars.clone()).collect();
             let (words, [after, behind]): (_, [Kernel; 2]) = match tensors {
-                2 => (Sgd { len, ..sgd }.to_words(), [sgd_update::<f32>, sgd_by_product::<f32>]),
-                _ => (Adam { len, ..adam }.to_words(), [adam_update::<f32>, adam_by_product::<f32>]),
+                2 => (Sgd { len, ..sgd }.to_words(), [sgd_update::<f32>, fused_sgd_update::<f32>]),
+                _ => (Adam { len, ..adam }.to_words(), [adam_update::<f32>, fused_adam_update::<f32>]),
             };
             let want = run(after, &words, &reads, &outs(UNIT).collect::<Vec<_>>(), len.div_ceil(UNIT));
             let reads = [In::of(&a), In::of(&b)].into_iter().chain((0..tensors).map(place)).chain(scalars);
