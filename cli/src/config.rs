@@ -308,7 +308,7 @@ mod tests {
         assert!(line("[optimiser]\nema = 1.0").contains("moving average is 1"));
         assert!(line("[[optimiser.group]]\nlr_scale = 0.1").contains("pattern is missing"));
         let nested = "[[optimiser.group]]\npattern = \"fc*\"\nrule = { kind = \"sgd\", lr = 0.1 }";
-        assert!(line(nested).contains("rule.lr is the whole optimiser's"), "{}", line(nested));
+        assert!(line(nested).contains("rule.lr belongs to the optimiser"), "{}", line(nested));
         assert!(line("[model]\ndropout = nan").contains("dropout is NaN"));
         assert!(line("batch = 0").contains("batch is 0"));
         assert!(line("precision = \"f16\"").contains("it may be f32, bf16x3, bf16x2, bf16"));

@@ -177,7 +177,7 @@ impl<'a> Scan<'a> {
                 self.at += digits;
                 Ok(n)
             }
-            Err(_) => self.fail("a dimension is no size"),
+            Err(_) => self.fail("a dimension is no valid size"),
         }
     }
 
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn lies_are_refused_where_they_stand() {
+    fn malformed_files_are_refused_at_their_byte() {
         let good = file("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", &[0; 8]);
         assert!(parse(&good).is_ok());
         for n in 0..good.len() {

@@ -85,7 +85,7 @@ pub fn pack(a: &PackArgs) -> Run {
             Err(expectation_failed(format!("{name}: the best height is {}, the capacity {c}", p.height)))
         }
         (false, None) => Err(expectation_failed(format!(
-            "{}: height {} is not proven to be the least; none is below {}",
+            "{}: height {} is not proven to be the least; the lower bound is {}",
             name, p.height, p.bound
         ))),
     }

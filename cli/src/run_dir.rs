@@ -82,7 +82,7 @@ impl RunDir {
                 return Err(bad(format!("{dir}: another process writes into this folder")));
             }
             Err(TryLockError::Error(e)) if e.kind() == ErrorKind::Unsupported => {
-                warn(format!("{dir}: this file system has no locks; see that one process only writes there"));
+                warn(format!("{dir}: this file system has no locks; let only one process write into this folder"));
             }
             Err(TryLockError::Error(e)) => return Err(io(&path)(e)),
         }

@@ -22,7 +22,7 @@ pub fn open(path: &Path, limit: u64) -> Run<Loaded> {
 /// Warns if the checkpoint `path` holds no digest.
 pub fn warn_without_digest(path: &Path, digest: Digest) {
     if digest == Digest::Absent {
-        warn(format!("{}: a checkpoint without a digest: damage to it cannot be seen", path.display()));
+        warn(format!("{}: this checkpoint has no digest, so damage to it cannot be detected", path.display()));
     }
 }
 

@@ -9,8 +9,9 @@
 //! Invariant: y and grad have the bits of the slice forms in [`vmath`]. Used by the lowering of `act_with_grad`.
 
 use crate::kernels::abi::Args;
+use crate::kernels::float::Float;
 use crate::kernels::params::params;
-use crate::kernels::vmath::{self, Real};
+use crate::kernels::vmath;
 use crate::simd;
 
 /// Elements in a unit.
@@ -47,7 +48,7 @@ macro_rules! curves {
         #[derive(Clone, Copy)]
         struct $curve;
 
-        impl<T: Real> Curve<T> for $curve {
+        impl<T: Float> Curve<T> for $curve {
             #[inline(always)]
             fn at(self, x: T) -> (T, T) {
                 vmath::$both(x)
@@ -56,9 +57,9 @@ macro_rules! curves {
 
         #[doc = concat!($what, " and its derivative.")]
         ///
-        /// Reads x: `T[len]`; writes y, grad: `T[len]`, [`ActWithGrad::per_unit`] each, one of them in place of x or none;
-        /// params [`ActWithGrad`].
-        pub fn $kernel<T: Real>(args: &mut Args<'_>) {
+        /// Reads x: `T[len]`; writes y, grad: `T[len]`, [`ActWithGrad::per_unit`] each, one of them in place of x or
+        /// none; params [`ActWithGrad`].
+        pub fn $kernel<T: Float>(args: &mut Args<'_>) {
             sweep::<T, $curve>($curve, args);
         }
     )*};
@@ -71,7 +72,7 @@ curves! {
 }
 
 simd! {
-    fn apart[T: Real, C: Curve<T>](curve: C, x: &[T], y: &mut [T], grad: &mut [T]) {
+    fn apart[T: Float, C: Curve<T>](curve: C, x: &[T], y: &mut [T], grad: &mut [T]) {
         for ((y, s), x) in y.iter_mut().zip(grad).zip(x) {
             (*y, *s) = curve.at(*x);
         }
@@ -80,7 +81,7 @@ simd! {
 
 simd! {
     /// In place: `y` holds x.
-    fn over_y[T: Real, C: Curve<T>](curve: C, y: &mut [T], grad: &mut [T]) {
+    fn over_y[T: Float, C: Curve<T>](curve: C, y: &mut [T], grad: &mut [T]) {
         for (y, s) in y.iter_mut().zip(grad) {
             (*y, *s) = curve.at(*y);
         }
@@ -89,14 +90,14 @@ simd! {
 
 simd! {
     /// In place: `grad` holds x.
-    fn over_grad[T: Real, C: Curve<T>](curve: C, y: &mut [T], grad: &mut [T]) {
+    fn over_grad[T: Float, C: Curve<T>](curve: C, y: &mut [T], grad: &mut [T]) {
         for (y, s) in y.iter_mut().zip(grad) {
             (*y, *s) = curve.at(*s);
         }
     }
 }
 
-fn sweep<T: Real, C: Curve<T>>(curve: C, args: &mut Args<'_>) {
+fn sweep<T: Float, C: Curve<T>>(curve: C, args: &mut Args<'_>) {
     let (lo, place) = (args.units().start * UNIT, args.inplace(0));
     let (y, grad) = (args.write::<T>(0), args.write::<T>(1));
     match place {

@@ -14,7 +14,7 @@
 pub mod scatter;
 
 use crate::kernels::abi::Args;
-use crate::kernels::num::{Index, Num, first_bad};
+use crate::kernels::num::{Index, Scalar, first_bad};
 use crate::kernels::params::params;
 use crate::simd;
 use bytemuck::Pod;
@@ -164,7 +164,7 @@ pub fn take_along_axis<T: Pod, I: Index>(args: &mut Args<'_>) {
 simd! {
     /// Adds each row of `updates` to the row of `out` with its index, if that lies in `rows`, the rows that `out`
     /// holds.
-    fn add_rows[T: Num, I: Index](updates: &[T], idx: &[I], inner: usize, rows: Range<usize>, out: &mut [T]) {
+    fn add_rows[T: Scalar, I: Index](updates: &[T], idx: &[I], inner: usize, rows: Range<usize>, out: &mut [T]) {
         for (x, i) in updates.chunks_exact(inner).zip(idx) {
             let at = (i.to_i64() as usize).wrapping_sub(rows.start);
             if at < rows.len() {
@@ -177,7 +177,7 @@ simd! {
 }
 
 /// Adds each element of `updates` to its own column of the row of `out` with its index.
-fn add_elements<T: Num, I: Index>(updates: &[T], idx: &[I], inner: usize, rows: Range<usize>, out: &mut [T]) {
+fn add_elements<T: Scalar, I: Index>(updates: &[T], idx: &[I], inner: usize, rows: Range<usize>, out: &mut [T]) {
     for (x, idx) in updates.chunks_exact(inner).zip(idx.chunks_exact(inner)) {
         for (column, (x, i)) in x.iter().zip(idx).enumerate() {
             let at = (i.to_i64() as usize).wrapping_sub(rows.start);
@@ -191,7 +191,7 @@ fn add_elements<T: Num, I: Index>(updates: &[T], idx: &[I], inner: usize, rows: 
 
 /// Runs a scatter: fills `out` with zeros, then calls `add(outer row, rows, out)` for each outer row of this call, or a
 /// part of one.
-fn onto_zeros<T: Num>(args: &mut Args<'_>, p: &Indexed, mut add: impl FnMut(usize, Range<usize>, &mut [T])) {
+fn onto_zeros<T: Scalar>(args: &mut Args<'_>, p: &Indexed, mut add: impl FnMut(usize, Range<usize>, &mut [T])) {
     let first = args.units().start * p.scatter_rows();
     let out = args.write::<T>(0);
     out.fill(T::EMPTY_SUM);
@@ -211,7 +211,7 @@ fn onto_zeros<T: Num>(args: &mut Args<'_>, p: &Indexed, mut add: impl FnMut(usiz
 ///
 /// Reads updates: `T[outer, k, inner]`, idx: `I[k]`; writes `T[outer, n, inner]`, [`Indexed::per_unit_scatter`] (and
 /// [`Indexed::units_scatter`] units); params [`Indexed`].
-pub fn scatter_add<T: Num, I: Index>(args: &mut Args<'_>) {
+pub fn scatter_add<T: Scalar, I: Index>(args: &mut Args<'_>) {
     let p = Indexed::from_words(args.params());
     let (updates, idx) = (args.read::<T>(0), args.read::<I>(1));
     if let Some(bad) = first_bad(idx, p.n) {
@@ -225,7 +225,7 @@ pub fn scatter_add<T: Num, I: Index>(args: &mut Args<'_>) {
 ///
 /// Reads updates: `T[outer, k, inner]`, idx: `I[outer, k, inner]`; writes `T[outer, n, inner]`,
 /// [`Indexed::per_unit_scatter`] (and [`Indexed::units_scatter`] units); params [`Indexed`].
-pub fn scatter_along_axis_add<T: Num, I: Index>(args: &mut Args<'_>) {
+pub fn scatter_along_axis_add<T: Scalar, I: Index>(args: &mut Args<'_>) {
     let p = Indexed::from_words(args.params());
     let (updates, idx) = (args.read::<T>(0), args.read::<I>(1));
     if let Some(bad) = first_bad(idx, p.n) {

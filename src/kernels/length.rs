@@ -8,7 +8,7 @@
 //! tensors are not read.
 
 use crate::kernels::abi::Args;
-use crate::kernels::num::Real;
+use crate::kernels::float::Float;
 use crate::kernels::params::params;
 
 params! {
@@ -24,7 +24,7 @@ params! {
 /// √Σx², from the sum, or from the elements if the sum is out of range.
 ///
 /// Reads Σx²: `T[1]` and the tensors; writes `f64[1]`; params [`Parts`].
-pub fn root_sum_squares<T: Real>(args: &mut Args<'_>) {
+pub fn root_sum_squares<T: Float>(args: &mut Args<'_>) {
     let p = Parts::from_words(args.params());
     let sum = args.read::<T>(0)[0];
     // Squares that underflowed sum to less than one rounding of a sum this large.
@@ -40,7 +40,7 @@ pub fn root_sum_squares<T: Real>(args: &mut Args<'_>) {
 
 /// The norm of the elements divided by the largest magnitude, times that magnitude.
 #[cold]
-fn scaled<T: Real>(args: &Args<'_>, tensors: usize) -> f64 {
+fn scaled<T: Float>(args: &Args<'_>, tensors: usize) -> f64 {
     let each = |f: &mut dyn FnMut(f64)| {
         (1..=tensors).for_each(|i| args.read::<T>(i).iter().for_each(|x| f(x.to_f64())));
     };
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
     use crate::kernels::harness::{In, Out, get, run};
 
-    fn of<T: Real>(sum: T, parts: &[Vec<T>]) -> f64 {
+    fn of<T: Float>(sum: T, parts: &[Vec<T>]) -> f64 {
         let p = Parts { tensors: parts.len(), len: parts.iter().map(Vec::len).sum() };
         let reads: Vec<In> = std::iter::once(In::of(&[sum])).chain(parts.iter().map(|x| In::of(x))).collect();
         let out = run(root_sum_squares::<T>, &p.to_words(), &reads, &[Out::of::<f64>(1, 1)], 1);

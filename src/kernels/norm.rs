@@ -15,7 +15,7 @@ pub mod residual;
 pub mod rms;
 
 use crate::kernels::abi::Args;
-use crate::kernels::num::Real;
+use crate::kernels::float::Float;
 use crate::kernels::pairwise;
 use crate::kernels::params::params;
 use crate::kernels::reduce::Reduce;
@@ -77,7 +77,7 @@ impl LayerNorm {
 }
 
 simd! {
-    fn normalise[T: Real](x: &[T], mean: T, rstd: T, y: &mut [T]) {
+    fn normalise[T: Float](x: &[T], mean: T, rstd: T, y: &mut [T]) {
         for (y, x) in y.iter_mut().zip(x) {
             *y = (*x - mean) * rstd;
         }
@@ -85,7 +85,7 @@ simd! {
 }
 
 simd! {
-    fn normalise_affine[T: Real](x: &[T], mean: T, rstd: T, affine: (&[T], &[T]), y: &mut [T]) {
+    fn normalise_affine[T: Float](x: &[T], mean: T, rstd: T, affine: (&[T], &[T]), y: &mut [T]) {
         for (((y, x), g), b) in y.iter_mut().zip(x).zip(affine.0).zip(affine.1) {
             *y = (*x - mean) * rstd * *g + *b;
         }
@@ -93,7 +93,7 @@ simd! {
 }
 
 /// Mean and rstd = 1/√(variance + ε) of a row, with the biased variance.
-pub fn row_moments<T: Real>(x: &[T], eps: T) -> (T, T) {
+pub fn row_moments<T: Float>(x: &[T], eps: T) -> (T, T) {
     let n = T::from_f64(x.len() as f64);
     let mean = pairwise::row(pairwise::Sum, x) / n;
     let variance = pairwise::row(pairwise::SquaresFrom(mean), x) / n;
@@ -104,7 +104,7 @@ pub fn row_moments<T: Real>(x: &[T], eps: T) -> (T, T) {
 ///
 /// Reads x: `T[rows, n]`, \[γ, β: `T[n]`\]; writes y: `T[rows, n]`, [`LayerNorm::per_unit`], and mean, rstd:
 /// `T[rows]`, [`LayerNorm::rows_per_unit`]; params [`LayerNorm`].
-pub fn layer_norm<T: Real>(args: &mut Args<'_>) {
+pub fn layer_norm<T: Float>(args: &mut Args<'_>) {
     let p = LayerNorm::from_words(args.params());
     let lo = args.units().start * p.rows_per_unit();
     let x = args.read::<T>(0);
@@ -123,7 +123,7 @@ pub fn layer_norm<T: Real>(args: &mut Args<'_>) {
 
 simd! {
     /// `dx = dy·γ`; adds this row's terms to dγ and dβ.
-    fn affine_row[T: Real](
+    fn affine_row[T: Float](
         dy: &[T], x: &[T], moments: (T, T), gamma: &[T], dx: &mut [T], sums: (&mut [T], &mut [T])
     ) {
         let (mean, rstd) = moments;
@@ -138,7 +138,7 @@ simd! {
 
 simd! {
     /// `dx = rstd·(dx − a − x̂·b)`.
-    fn project[T: Real](x: &[T], moments: (T, T), means: (T, T), dx: &mut [T]) {
+    fn project[T: Float](x: &[T], moments: (T, T), means: (T, T), dx: &mut [T]) {
         let ((mean, rstd), (a, b)) = (moments, means);
         for (dx, x) in dx.iter_mut().zip(x) {
             *dx = rstd * (*dx - a - (*x - mean) * rstd * b);
@@ -147,7 +147,7 @@ simd! {
 }
 
 /// Replaces dy·γ in `dx` by the gradient of one row.
-fn finish_row<T: Real>(x: &[T], (mean, rstd): (T, T), dx: &mut [T]) {
+fn finish_row<T: Float>(x: &[T], (mean, rstd): (T, T), dx: &mut [T]) {
     let n = T::from_f64(x.len() as f64);
     let sum = pairwise::row(pairwise::Sum, dx);
     let dot = pairwise::dot_from(dx, x, mean) * rstd;
@@ -159,7 +159,7 @@ fn finish_row<T: Real>(x: &[T], (mean, rstd): (T, T), dx: &mut [T]) {
 ///
 /// Reads dy, x: `T[rows, n]`, mean, rstd: `T[rows]`, \[γ: `T[n]`\]; writes dx: `T[rows, n]`, [`LayerNorm::per_block`],
 /// \[partial dγ, dβ: `T[blocks, n]`, `n` in a unit\], in [`LayerNorm::blocks`] units; params [`LayerNorm`].
-pub fn layer_norm_backward<T: Real>(args: &mut Args<'_>) {
+pub fn layer_norm_backward<T: Float>(args: &mut Args<'_>) {
     let p = LayerNorm::from_words(args.params());
     if p.n == 0 {
         return;

@@ -2,13 +2,12 @@
 //!
 //! Invariant: integer arithmetic wraps; in comparisons of floats NaN wins.
 
-use crate::kernels::vmath;
 use bytemuck::Pod;
 use std::fmt::Debug;
 
-/// `f32`, `f64`, `i32` or `i64`. The method names differ from those of [`Float`](crate::kernels::float::Float), so that
-/// a type can have both traits without ambiguity.
-pub trait Num: Pod + Send + Sync + Debug + PartialOrd {
+/// `f32`, `f64`, `i32` or `i64`. The method names differ from those of [`vmath::Real`](crate::kernels::vmath::Real),
+/// because a [`Float`](crate::kernels::float::Float) has both traits.
+pub trait Scalar: Pod + Send + Sync + Debug + PartialOrd {
     /// 0, the identity of sums.
     const EMPTY_SUM: Self;
     /// 1, the identity of products.
@@ -18,7 +17,7 @@ pub trait Num: Pod + Send + Sync + Debug + PartialOrd {
     /// The greatest value (+∞ for floats), the identity of minima.
     const EMPTY_MIN: Self;
     /// The type that running sums accumulate in: `f64` for floats.
-    type Wide: Num;
+    type Wide: Scalar;
 
     /// The sum; integers wrap.
     fn plus(self, b: Self) -> Self;
@@ -37,15 +36,9 @@ pub trait Num: Pod + Send + Sync + Debug + PartialOrd {
     fn lesser(self, b: Self) -> Self;
 }
 
-/// A float with elementary functions and reductions.
-pub trait Real: vmath::Real + Num {}
-
-impl Real for f32 {}
-impl Real for f64 {}
-
 macro_rules! num {
     ($t:ident, $wide:ident, $zero:expr, $one:expr, $low:expr, $high:expr, $plus:expr, $times:expr, $nan:expr, $or:expr) => {
-        impl Num for $t {
+        impl Scalar for $t {
             const EMPTY_SUM: $t = $zero;
             const EMPTY_PROD: $t = $one;
             const EMPTY_MAX: $t = $low;
@@ -156,13 +149,13 @@ pub fn first_bad<I: Index>(indices: &[I], n: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::float::Float;
+    use crate::kernels::vmath::Real;
 
     #[test]
     fn nan_wins_and_of_equals_the_first() {
         let bits = |x: f32| x.to_bits();
         for (a, b) in [(f32::NAN, 1.0), (1.0, f32::NAN), (f32::NAN, f32::NAN), (f32::INFINITY, f32::NAN)] {
-            assert!(a.greater(b).is_nan() && a.lesser(b).is_nan() && Num::unordered(a.greater(b)));
+            assert!(a.greater(b).is_nan() && a.lesser(b).is_nan() && Scalar::unordered(a.greater(b)));
         }
         for (a, b) in [(0.0, -0.0), (-0.0, 0.0f32)] {
             assert_eq!((bits(a.greater(b)), bits(a.lesser(b))), (bits(a), bits(a)));

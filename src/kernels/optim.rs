@@ -2,8 +2,8 @@
 //! instruction updates one parameter, or several small ones.
 //!
 //! Invariant: parameters and moments are updated element by element, so in place and out of place give the same bits.
-//! Moments below [`Float::MIN_POSITIVE`] are flushed to zero: subnormal moments would make idle parameters many times
-//! slower than active ones. Used by the lowering of the optimiser ops.
+//! Moments below the smallest normal number are flushed to zero: subnormal moments would make idle parameters many
+//! times slower than active ones. Used by the lowering of the optimiser ops.
 //!
 //! | kernel | reads | writes (each in place of the read of its name, or not) | params |
 //! |---|---|---|---|
@@ -14,15 +14,13 @@
 //!
 //! `lr` and `scale` are `T[]`; `t` is `i64[]`, 1 in the first step. Operands in brackets exist as the params say; later
 //! operands move up if they do not.
-//!
-//! [`Float::MIN_POSITIVE`]: crate::kernels::float::Float::MIN_POSITIVE
 
 mod by_product;
 
 pub use by_product::{adam_by_product, sgd_by_product};
 
 use crate::kernels::abi::Args;
-use crate::kernels::num::Real;
+use crate::kernels::float::Float;
 use crate::kernels::params::params;
 use crate::simd;
 
@@ -98,13 +96,13 @@ impl Adam {
 
 /// Flushes a subnormal number to 0; NaN stays.
 #[inline(always)]
-fn flush<T: Real>(x: T) -> T {
+fn flush<T: Float>(x: T) -> T {
     if x.abs() < T::MIN_POSITIVE { T::ZERO } else { x }
 }
 
 /// The gradient with its L2 penalty. Without decay the parameter is not read: 0·∞ would be NaN.
 #[inline(always)]
-fn decayed<T: Real>(g: T, p: T, decay: T) -> T {
+fn decayed<T: Float>(g: T, p: T, decay: T) -> T {
     if decay == T::ZERO { g } else { g + p * decay }
 }
 
@@ -119,7 +117,7 @@ struct SgdStep<T> {
 }
 
 simd! {
-    fn sgd_plain['g, T: Real, G: Iterator<Item = &'g [T]>](s: SgdStep<T>, g: G, n: usize, p: &mut [T]) {
+    fn sgd_plain['g, T: Float, G: Iterator<Item = &'g [T]>](s: SgdStep<T>, g: G, n: usize, p: &mut [T]) {
         for (g, p) in g.zip(p.chunks_mut(n)) {
             for (p, g) in p.iter_mut().zip(g) {
                 let g = decayed(*g * s.scale, *p, s.decay);
@@ -130,7 +128,7 @@ simd! {
 }
 
 simd! {
-    fn sgd_momentum['g, T: Real, G: Iterator<Item = &'g [T]>](
+    fn sgd_momentum['g, T: Float, G: Iterator<Item = &'g [T]>](
         s: SgdStep<T>, first: bool, nesterov: bool, g: G, n: usize, p: &mut [T], buf: &mut [T],
     ) {
         for ((g, p), buf) in g.zip(p.chunks_mut(n)).zip(buf.chunks_mut(n)) {
@@ -161,7 +159,7 @@ struct AdamStep<T> {
     eps: T,
 }
 
-impl<T: Real> AdamStep<T> {
+impl<T: Float> AdamStep<T> {
     /// The constants of step `t`, computed in `f64` as torch does.
     fn new(a: &Adam, lr: T, t: i64, scale: T) -> AdamStep<T> {
         let f = T::from_f64;
@@ -182,7 +180,7 @@ impl<T: Real> AdamStep<T> {
 }
 
 simd! {
-    fn adam['g, T: Real, G: Iterator<Item = &'g [T]>](
+    fn adam['g, T: Float, G: Iterator<Item = &'g [T]>](
         s: AdamStep<T>, g: G, n: usize, p: &mut [T], m: &mut [T], v: &mut [T],
     ) {
         // torch's lerp interpolates from the nearer end.
@@ -210,7 +208,7 @@ enum Step<T> {
     Adam(AdamStep<T>),
 }
 
-impl<T: Real> Step<T> {
+impl<T: Float> Step<T> {
     /// The step of `a`; its scalars are the operands from `at` on.
     fn sgd(a: &Sgd, args: &Args<'_>, at: usize) -> Step<T> {
         let momentum = a.momentum != 0.0;
@@ -257,7 +255,7 @@ struct Tensors<'a, T> {
     lo: usize,
 }
 
-impl<'a, T: Real> Tensors<'a, T> {
+impl<'a, T: Float> Tensors<'a, T> {
     /// The tensors of read operands `reads` and write operands from `write` on.
     fn new(args: &mut Args<'a>, reads: &[usize], write: usize, lo: usize) -> Tensors<'a, T> {
         let mut all = Tensors { to: [&mut [], &mut [], &mut []], from: [None; 3], lo };
@@ -294,7 +292,7 @@ struct Block {
 
 impl Block {
     /// The block of a tensor with its values before the step. Empty for a state that the rule does not use.
-    fn of<'s, T: Real>(self, to: &'s mut [T], from: Option<&[T]>) -> &'s mut [T] {
+    fn of<'s, T: Float>(self, to: &'s mut [T], from: Option<&[T]>) -> &'s mut [T] {
         if to.is_empty() {
             return to;
         }
@@ -310,7 +308,7 @@ impl Block {
 }
 
 /// Applies `step` to each parameter of a call. Its operands are p, the gradient and the states: `tensors + 1` in all.
-fn update<T: Real>(args: &mut Args<'_>, step: &Step<T>, tensors: usize) {
+fn update<T: Float>(args: &mut Args<'_>, step: &Step<T>, tensors: usize) {
     let lo = args.units().start * UNIT;
     for i in 0..args.writes() / tensors {
         let read = i * (tensors + 1);
@@ -328,7 +326,7 @@ fn update<T: Real>(args: &mut Args<'_>, step: &Step<T>, tensors: usize) {
 ///
 /// Reads p, g: `T[n]`, \[buf: `T[n]`\] of each parameter, then lr: `T[]`, \[t: `i64[]`\], \[scale: `T[]`\]; writes p:
 /// `T[n]`, \[buf: `T[n]`\] of each, [`Sgd::per_unit`], in place of their reads or not; params [`Sgd`].
-pub fn sgd_update<T: Real>(args: &mut Args<'_>) {
+pub fn sgd_update<T: Float>(args: &mut Args<'_>) {
     let a = Sgd::from_words(args.params());
     let params = args.writes() / a.tensors();
     let step = Step::sgd(&a, args, params * (a.tensors() + 1));
@@ -340,7 +338,7 @@ pub fn sgd_update<T: Real>(args: &mut Args<'_>) {
 ///
 /// Reads p, g, m, v: `T[n]` of each parameter, then lr: `T[]`, t: `i64[]`, \[scale: `T[]`\]; writes p, m, v: `T[n]` of
 /// each, [`Adam::per_unit`], in place of their reads or not; params [`Adam`].
-pub fn adam_update<T: Real>(args: &mut Args<'_>) {
+pub fn adam_update<T: Float>(args: &mut Args<'_>) {
     let a = Adam::from_words(args.params());
     let params = args.writes() / ADAM_TENSORS;
     let step = Step::adam(&a, args, params * (ADAM_TENSORS + 1));

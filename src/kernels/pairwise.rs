@@ -4,7 +4,8 @@
 //! reduced in blocks of [`ROWS`] rows, whose results are reduced as rows again. So the error of a sum grows with the
 //! logarithm of its length. Used by the reductions, and by kernels that reduce columns while they compute them.
 
-use crate::kernels::num::{Num, Real};
+use crate::kernels::float::Float;
+use crate::kernels::num::Scalar;
 use crate::kernels::vmath;
 use crate::simd;
 
@@ -58,11 +59,11 @@ macro_rules! fold {
     };
 }
 
-fold!(/** Σ x. */ Sum, Num, EMPTY_SUM, plus, |x| x);
-fold!(/** Π x. */ Prod, Num, EMPTY_PROD, times, |x| x);
-fold!(/** The greatest x; NaN wins. */ Max, Num, EMPTY_MAX, greater, |x| x);
-fold!(/** The least x; NaN wins. */ Min, Num, EMPTY_MIN, lesser, |x| x);
-fold!(/** Σ x². */ Squares, Real, EMPTY_SUM, plus, |x| x * x);
+fold!(/** Σ x. */ Sum, Scalar, EMPTY_SUM, plus, |x| x);
+fold!(/** Π x. */ Prod, Scalar, EMPTY_PROD, times, |x| x);
+fold!(/** The greatest x; NaN wins. */ Max, Scalar, EMPTY_MAX, greater, |x| x);
+fold!(/** The least x; NaN wins. */ Min, Scalar, EMPTY_MIN, lesser, |x| x);
+fold!(/** Σ x². */ Squares, Float, EMPTY_SUM, plus, |x| x * x);
 
 /// Σ (x − c)².
 #[derive(Clone, Copy)]
@@ -93,7 +94,7 @@ impl<T, F: Reducer<T>> Reducer<T> for Parts<F> {
 
 macro_rules! fold_from {
     ($name:ident, $costly:literal, |$x:ident, $c:ident| $map:expr) => {
-        impl<T: Real> Reducer<T> for $name<T> {
+        impl<T: Float> Reducer<T> for $name<T> {
             const COSTLY: bool = $costly;
             #[inline(always)]
             fn start(self) -> T {
@@ -129,7 +130,7 @@ pub fn apart<T, const N: usize>(lanes: [T; N]) -> [T; N] {
 
 /// Joins lane i with lane i + HALF. The halves are separate arrays, which stay in registers.
 #[inline(always)]
-fn halved<T: Num, F: Reducer<T>, const N: usize, const HALF: usize>(f: F, lanes: [T; N]) -> [T; HALF] {
+fn halved<T: Scalar, F: Reducer<T>, const N: usize, const HALF: usize>(f: F, lanes: [T; N]) -> [T; HALF] {
     let mut half = [f.start(); HALF];
     for i in 0..HALF {
         half[i] = f.join(lanes[i], lanes[HALF + i]);
@@ -139,7 +140,7 @@ fn halved<T: Num, F: Reducer<T>, const N: usize, const HALF: usize>(f: F, lanes:
 
 /// Joins sixteen lanes in a tree. For use inside `simd!` loops.
 #[inline(always)]
-pub fn joined<T: Num, F: Reducer<T>>(f: F, lanes: [T; 16]) -> T {
+pub fn joined<T: Scalar, F: Reducer<T>>(f: F, lanes: [T; 16]) -> T {
     let eight: [T; 8] = halved(f, lanes);
     let four: [T; 4] = halved(f, eight);
     let two: [T; 2] = halved(f, four);
@@ -148,13 +149,13 @@ pub fn joined<T: Num, F: Reducer<T>>(f: F, lanes: [T; 16]) -> T {
 
 /// Joins all accumulators in a tree.
 #[inline(always)]
-fn join_lanes<T: Num, F: Reducer<T>>(f: F, lanes: &mut [T; LANES]) -> T {
+fn join_lanes<T: Scalar, F: Reducer<T>>(f: F, lanes: &mut [T; LANES]) -> T {
     joined(f, halved(f, apart(*lanes)))
 }
 
 /// Reduces at most [`BLOCK`] elements. For use inside `simd!` loops.
 #[inline(always)]
-pub fn block<T: Num, F: Reducer<T>>(f: F, x: &[T]) -> T {
+pub fn block<T: Scalar, F: Reducer<T>>(f: F, x: &[T]) -> T {
     if x.len() < LANES && F::COSTLY {
         let mut all = [T::EMPTY_SUM; LANES];
         all.iter_mut().zip(x).for_each(|(to, x)| *to = *x);
@@ -178,13 +179,13 @@ pub fn block<T: Num, F: Reducer<T>>(f: F, x: &[T]) -> T {
 }
 
 simd! {
-    fn one_block[T: Num, F: Reducer<T>](f: F, x: &[T]) -> T {
+    fn one_block[T: Scalar, F: Reducer<T>](f: F, x: &[T]) -> T {
         block(f, x)
     }
 }
 
 simd! {
-    fn short_rows[T: Num, F: Reducer<T>](f: F, x: &[T], n: usize, out: &mut [T]) {
+    fn short_rows[T: Scalar, F: Reducer<T>](f: F, x: &[T], n: usize, out: &mut [T]) {
         for (o, row) in out.iter_mut().zip(x.chunks_exact(n)) {
             *o = block(f, row);
         }
@@ -192,7 +193,7 @@ simd! {
 }
 
 /// Reduces a contiguous row of any length.
-pub fn row<T: Num, F: Reducer<T>>(f: F, x: &[T]) -> T {
+pub fn row<T: Scalar, F: Reducer<T>>(f: F, x: &[T]) -> T {
     if x.len() <= BLOCK {
         return one_block(f, x);
     }
@@ -201,7 +202,7 @@ pub fn row<T: Num, F: Reducer<T>>(f: F, x: &[T]) -> T {
 }
 
 /// Reduces each row of `n` elements into one element of `out`.
-pub fn rows<T: Num, F: Reducer<T>>(f: F, x: &[T], n: usize, out: &mut [T]) {
+pub fn rows<T: Scalar, F: Reducer<T>>(f: F, x: &[T], n: usize, out: &mut [T]) {
     if n == 0 {
         out.fill(f.start());
     } else if n <= BLOCK {
@@ -214,7 +215,7 @@ pub fn rows<T: Num, F: Reducer<T>>(f: F, x: &[T], n: usize, out: &mut [T]) {
 }
 
 simd! {
-    fn dot_block[T: Real](x: &[T], y: &[T], c: T) -> T {
+    fn dot_block[T: Float](x: &[T], y: &[T], c: T) -> T {
         let mut lanes = [T::EMPTY_SUM; LANES];
         let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
         for (x, y) in xs.iter().zip(ys) {
@@ -230,7 +231,7 @@ simd! {
 }
 
 /// Σ x·(y − c) of two slices of equal length.
-pub fn dot_from<T: Real>(x: &[T], y: &[T], c: T) -> T {
+pub fn dot_from<T: Float>(x: &[T], y: &[T], c: T) -> T {
     if x.len() <= BLOCK {
         return dot_block(x, y, c);
     }
@@ -239,13 +240,13 @@ pub fn dot_from<T: Real>(x: &[T], y: &[T], c: T) -> T {
 }
 
 /// Σ x·y of two slices of equal length.
-pub fn dot<T: Real>(x: &[T], y: &[T]) -> T {
+pub fn dot<T: Float>(x: &[T], y: &[T]) -> T {
     dot_from(x, y, T::ZERO)
 }
 
 /// Joins a row to `out`. For use inside `simd!` loops.
 #[inline(always)]
-pub fn add_row<T: Num, F: Reducer<T>>(f: F, x: &[T], out: &mut [T]) {
+pub fn add_row<T: Scalar, F: Reducer<T>>(f: F, x: &[T], out: &mut [T]) {
     for (o, x) in out.iter_mut().zip(x) {
         *o = f.join(*o, f.map(*x));
     }
@@ -253,7 +254,7 @@ pub fn add_row<T: Num, F: Reducer<T>>(f: F, x: &[T], out: &mut [T]) {
 
 /// Joins a group of rows to `out`, with a quarter of the memory traffic of [`add_row`]. For use inside `simd!` loops.
 #[inline(always)]
-pub fn add_group<T: Num, F: Reducer<T>>(f: F, [a, b, c, d]: [&[T]; GROUP], out: &mut [T]) {
+pub fn add_group<T: Scalar, F: Reducer<T>>(f: F, [a, b, c, d]: [&[T]; GROUP], out: &mut [T]) {
     for ((((o, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
         let (ab, cd) = (f.join(f.map(*a), f.map(*b)), f.join(f.map(*c), f.map(*d)));
         *o = f.join(*o, f.join(ab, cd));
@@ -261,7 +262,7 @@ pub fn add_group<T: Num, F: Reducer<T>>(f: F, [a, b, c, d]: [&[T]; GROUP], out: 
 }
 
 simd! {
-    fn column_block[T: Num, F: Reducer<T>](f: F, x: &[T], stride: usize, out: &mut [T]) {
+    fn column_block[T: Scalar, F: Reducer<T>](f: F, x: &[T], stride: usize, out: &mut [T]) {
         let w = out.len();
         out.fill(f.start());
         for group in x.chunks(GROUP * stride) {
@@ -276,7 +277,7 @@ simd! {
 
 /// Reduces `n` rows, `stride` elements apart, column by column: `out[c] = ⊕ x[r * stride + c]`. `out` has at most
 /// [`TILE`] columns; `x` starts at the first of them.
-pub fn columns<T: Num, F: Reducer<T>>(f: F, x: &[T], n: usize, stride: usize, out: &mut [T]) {
+pub fn columns<T: Scalar, F: Reducer<T>>(f: F, x: &[T], n: usize, stride: usize, out: &mut [T]) {
     if n <= ROWS {
         // The last row ends with its last column: the slice may end there.
         let end = if n == 0 { 0 } else { (n - 1) * stride + out.len() };
@@ -299,7 +300,7 @@ pub fn columns<T: Num, F: Reducer<T>>(f: F, x: &[T], n: usize, stride: usize, ou
 
 simd! {
     /// Joins the results of blocks as if they were rows of a block.
-    fn joined_columns[T: Num, F: Reducer<T>](f: F, parts: &[[T; TILE]], out: &mut [T]) {
+    fn joined_columns[T: Scalar, F: Reducer<T>](f: F, parts: &[[T; TILE]], out: &mut [T]) {
         let (f, w) = (Parts(f), out.len());
         match parts {
             [a, b, c, d] => add_group(f, [&a[..w], &b[..w], &c[..w], &d[..w]], out),
@@ -309,7 +310,7 @@ simd! {
 }
 
 simd! {
-    fn narrow_block[T: Num, F: Reducer<T>](f: F, x: &[T], out: &mut [T]) {
+    fn narrow_block[T: Scalar, F: Reducer<T>](f: F, x: &[T], out: &mut [T]) {
         if x.len() < 4 * NARROW {
             // Too short for accumulators to pay off.
             out.fill(f.start());
@@ -345,7 +346,7 @@ simd! {
 }
 
 /// Reduces contiguous rows of `out.len()` elements, at most [`NARROW`], column by column.
-pub fn narrow<T: Num, F: Reducer<T>>(f: F, x: &[T], out: &mut [T]) {
+pub fn narrow<T: Scalar, F: Reducer<T>>(f: F, x: &[T], out: &mut [T]) {
     let inner = out.len();
     let most = ACCUMULATIONS * (NARROW / inner);
     if x.len() <= most * inner {

@@ -14,7 +14,7 @@
 //! | [`rng_uniform`], [`rng_normal`] | key: `u32[4]` = seed low, seed high, step low, step high | `T[len]` | [`Random`] |
 
 use crate::kernels::abi::Args;
-use crate::kernels::num::Real;
+use crate::kernels::float::Float;
 use crate::kernels::params::params;
 use crate::kernels::vmath::log;
 use crate::simd;
@@ -81,7 +81,7 @@ fn blocks(key: [u32; 4], stream: u64, block: u64) -> Words {
 }
 
 /// A float type that random words convert to.
-pub trait Draw: Real {
+pub trait Draw: Float {
     /// Elements per block.
     const PER_BLOCK: usize;
     /// Converts a batch to its `LANES * PER_BLOCK` elements.
@@ -134,7 +134,7 @@ simd! {
 
 simd! {
     /// Replaces pairs of uniform numbers by pairs of normal ones.
-    fn box_muller[T: Real](x: &mut [T]) {
+    fn box_muller[T: Float](x: &mut [T]) {
         let (pairs, _) = x.as_chunks_mut::<2>();
         for [u, w] in pairs {
             // 1 − u is in (0, 1]: its logarithm is finite.

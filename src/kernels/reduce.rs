@@ -14,7 +14,8 @@
 //! elements, then the reduction itself (for a sum of squares: [`sum`]) over the scratch.
 
 use crate::kernels::abi::Args;
-use crate::kernels::num::{Index, Num, Real};
+use crate::kernels::float::Float;
+use crate::kernels::num::{Index, Scalar};
 use crate::kernels::pairwise::{self, Reducer};
 use crate::kernels::params::params;
 use crate::kernels::simd::Unmasked;
@@ -141,7 +142,7 @@ fn pieces<T>(inner: usize, lo: usize, out: &mut [T], mut f: impl FnMut(usize, us
 }
 
 /// Reduces a view `[outer, n, inner]` into elements `lo..` of the output `[outer, inner]`.
-fn fold_into<T: Num, F: Reducer<T>>(f: F, x: &[T], n: usize, inner: usize, lo: usize, out: &mut [T]) {
+fn fold_into<T: Scalar, F: Reducer<T>>(f: F, x: &[T], n: usize, inner: usize, lo: usize, out: &mut [T]) {
     match inner {
         0 => {}
         1 => pairwise::rows(f, &x[lo * n..(lo + out.len()) * n], n, out),
@@ -159,11 +160,11 @@ fn fold_into<T: Num, F: Reducer<T>>(f: F, x: &[T], n: usize, inner: usize, lo: u
 }
 
 /// Reduces rows of `inner` elements column by column, in the same order as one instruction.
-pub fn columns<T: Num, F: Reducer<T>>(f: F, x: &[T], inner: usize, out: &mut [T]) {
+pub fn columns<T: Scalar, F: Reducer<T>>(f: F, x: &[T], inner: usize, out: &mut [T]) {
     fold_into(f, x, x.len() / inner.max(1), inner, 0, out);
 }
 
-fn reduce<T: Num, F: Reducer<T>>(args: &mut Args<'_>, f: F, finish: impl Fn(T, &Reduce) -> T) {
+fn reduce<T: Scalar, F: Reducer<T>>(args: &mut Args<'_>, f: F, finish: impl Fn(T, &Reduce) -> T) {
     let p = Reduce::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let out = args.write::<T>(0);
@@ -173,7 +174,7 @@ fn reduce<T: Num, F: Reducer<T>>(args: &mut Args<'_>, f: F, finish: impl Fn(T, &
     }
 }
 
-fn partial<T: Num, F: Reducer<T>>(args: &mut Args<'_>, f: F) {
+fn partial<T: Scalar, F: Reducer<T>>(args: &mut Args<'_>, f: F) {
     let p = Partial::from_words(args.params());
     let (x, out) = (args.read::<T>(0), args.write::<T>(0));
     for (u, out) in args.units().zip(out.chunks_exact_mut(p.inner)) {
@@ -204,28 +205,28 @@ macro_rules! entries {
 
 entries! {
     /// Σ x; 0 where `n` is 0. Integers wrap.
-    sum, sum_partial, Num, pairwise::Sum;
+    sum, sum_partial, Scalar, pairwise::Sum;
     /// Π x; 1 where `n` is 0. Integers wrap.
-    prod, prod_partial, Num, pairwise::Prod;
+    prod, prod_partial, Scalar, pairwise::Prod;
     /// The greatest x; NaN if any is NaN.
-    max, max_partial, Num, pairwise::Max;
+    max, max_partial, Scalar, pairwise::Max;
     /// The least x; NaN if any is NaN.
-    min, min_partial, Num, pairwise::Min;
+    min, min_partial, Scalar, pairwise::Min;
     /// Σ x². In two steps: [`sum_squares_partial`], then [`sum`].
-    sum_squares, sum_squares_partial, Real, pairwise::Squares;
+    sum_squares, sum_squares_partial, Float, pairwise::Squares;
 }
 
 /// Σ x / divisor; NaN where the divisor is 0. In two steps: [`sum_partial`], then this.
 ///
 /// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
-pub fn mean<T: Real>(args: &mut Args<'_>) {
+pub fn mean<T: Float>(args: &mut Args<'_>) {
     reduce::<T, _>(args, pairwise::Sum, |x, p| x / T::from_f64(p.divisor as f64));
 }
 
 /// Σ x² / divisor; NaN where the divisor is 0. In two steps: [`sum_squares_partial`], then [`mean`].
 ///
 /// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
-pub fn mean_squares<T: Real>(args: &mut Args<'_>) {
+pub fn mean_squares<T: Float>(args: &mut Args<'_>) {
     reduce::<T, _>(args, pairwise::Squares, |x, p| x / T::from_f64(p.divisor as f64));
 }
 
@@ -233,7 +234,7 @@ pub fn mean_squares<T: Real>(args: &mut Args<'_>) {
 /// NaN.
 ///
 /// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
-pub fn logsumexp<T: Real>(args: &mut Args<'_>) {
+pub fn logsumexp<T: Float>(args: &mut Args<'_>) {
     let p = Reduce::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let (x, out) = (args.read::<T>(0), args.write::<T>(0));
@@ -256,7 +257,7 @@ pub fn logsumexp<T: Real>(args: &mut Args<'_>) {
 
 simd! {
     /// `s` = m + log s; m itself if it is infinite or NaN.
-    fn shifted_logs[T: Real](m: &[T], s: &mut [T]) {
+    fn shifted_logs[T: Float](m: &[T], s: &mut [T]) {
         for (s, m) in s.iter_mut().zip(m) {
             let y = *m + vmath::log(*s);
             *s = if m.abs() < T::INFINITY { y } else { *m };
@@ -265,7 +266,7 @@ simd! {
 }
 
 /// log Σ eˣ of at most [`pairwise::TILE`] contiguous rows of `n` elements.
-fn rows_logsumexp<T: Real>(x: &[T], n: usize, out: &mut [T]) {
+fn rows_logsumexp<T: Float>(x: &[T], n: usize, out: &mut [T]) {
     let mut max = [T::ZERO; pairwise::TILE];
     let max = &mut max[..out.len()];
     pairwise::rows(pairwise::Max, x, n, max);
@@ -276,7 +277,7 @@ fn rows_logsumexp<T: Real>(x: &[T], n: usize, out: &mut [T]) {
 }
 
 simd! {
-    fn exp_columns[T: Real](x: &[T], stride: usize, max: &[T], out: &mut [T]) {
+    fn exp_columns[T: Float](x: &[T], stride: usize, max: &[T], out: &mut [T]) {
         out.fill(T::ZERO);
         let mut part = [T::ZERO; pairwise::TILE];
         let part = &mut part[..out.len()];
@@ -297,17 +298,17 @@ simd! {
 /// The comparison of an arg reduction.
 trait Best<T>: Reducer<T> {}
 
-impl<T: Num> Best<T> for pairwise::Max {}
-impl<T: Num> Best<T> for pairwise::Min {}
+impl<T: Scalar> Best<T> for pairwise::Max {}
+impl<T: Scalar> Best<T> for pairwise::Min {}
 
 simd! {
-    fn any_is[T: Num](x: &[T], best: T) -> bool {
+    fn any_is[T: Scalar](x: &[T], best: T) -> bool {
         x.iter().fold(false, |any, v| any | (*v == best) | v.unordered())
     }
 }
 
 /// First position in `x` of `best` or of a NaN; 0 if there is neither.
-fn first_of<T: Num>(x: &[T], best: T) -> usize {
+fn first_of<T: Scalar>(x: &[T], best: T) -> usize {
     // The search tests whole chunks: without an early exit the loop vectorises.
     let chunk = x.chunks(256).position(|c| any_is(c, best)).unwrap_or(0) * 256;
     let found = x.iter().skip(chunk).position(|v| *v == best || v.unordered());
@@ -315,7 +316,7 @@ fn first_of<T: Num>(x: &[T], best: T) -> usize {
 }
 
 simd! {
-    fn arg_columns[T: Num, I: Index, F: Reducer<T>](f: F, x: &[T], stride: usize, best: &mut [T], out: &mut [I]) {
+    fn arg_columns[T: Scalar, I: Index, F: Reducer<T>](f: F, x: &[T], stride: usize, best: &mut [T], out: &mut [I]) {
         let (w, whole) = (out.len(), Unmasked::new());
         for (r, x) in x.chunks(stride).filter(|x| x.len() >= w).enumerate() {
             let row = I::of(r);
@@ -330,7 +331,7 @@ simd! {
     }
 }
 
-fn arg<T: Num, I: Index, F: Best<T>>(args: &mut Args<'_>, f: F) {
+fn arg<T: Scalar, I: Index, F: Best<T>>(args: &mut Args<'_>, f: F) {
     let p = Reduce::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let (x, out) = (args.read::<T>(0), args.write::<I>(0));
@@ -357,14 +358,14 @@ fn arg<T: Num, I: Index, F: Best<T>>(args: &mut Args<'_>, f: F) {
 /// Position of the greatest x: the first of equal elements, the first NaN if any; 0 if `n` is 0.
 ///
 /// Reads x: `T[outer, n, inner]`; writes `I[outer, inner]` (`i32` or `i64`), [`Reduce::per_unit`]; params [`Reduce`].
-pub fn arg_max<T: Num, I: Index>(args: &mut Args<'_>) {
+pub fn arg_max<T: Scalar, I: Index>(args: &mut Args<'_>) {
     arg::<T, I, _>(args, pairwise::Max);
 }
 
 /// Position of the least x: the first of equal elements, the first NaN if any; 0 if `n` is 0.
 ///
 /// Reads x: `T[outer, n, inner]`; writes `I[outer, inner]` (`i32` or `i64`), [`Reduce::per_unit`]; params [`Reduce`].
-pub fn arg_min<T: Num, I: Index>(args: &mut Args<'_>) {
+pub fn arg_min<T: Scalar, I: Index>(args: &mut Args<'_>) {
     arg::<T, I, _>(args, pairwise::Min);
 }
 

@@ -7,7 +7,7 @@
 //! | [`cumsum`], [`cumprod`] | x: `T[outer, n, inner]` | the same | [`Scan`] |
 
 use crate::kernels::abi::Args;
-use crate::kernels::num::Num;
+use crate::kernels::num::Scalar;
 use crate::kernels::pairwise::{Prod, Reducer, Sum};
 use crate::kernels::params::params;
 use crate::simd;
@@ -48,13 +48,13 @@ impl Scan {
 
 /// One element: writes the result and updates the accumulator.
 #[inline(always)]
-fn step<T: Num, F: Reducer<T::Wide>>(f: F, exclusive: bool, acc: &mut T::Wide, x: T, o: &mut T) {
+fn step<T: Scalar, F: Reducer<T::Wide>>(f: F, exclusive: bool, acc: &mut T::Wide, x: T, o: &mut T) {
     let next = f.join(*acc, x.widen());
     *o = T::narrow(if exclusive { *acc } else { next });
     *acc = next;
 }
 
-fn line<'a, T: Num, F: Reducer<T::Wide>>(f: F, exclusive: bool, pairs: impl Iterator<Item = (&'a T, &'a mut T)>) {
+fn line<'a, T: Scalar, F: Reducer<T::Wide>>(f: F, exclusive: bool, pairs: impl Iterator<Item = (&'a T, &'a mut T)>) {
     let mut acc = f.start();
     for (x, o) in pairs {
         step(f, exclusive, &mut acc, *x, o);
@@ -62,7 +62,7 @@ fn line<'a, T: Num, F: Reducer<T::Wide>>(f: F, exclusive: bool, pairs: impl Iter
 }
 
 simd! {
-    fn tile_row[T: Num, F: Reducer<T::Wide>](f: F, exclusive: bool, acc: &mut [T::Wide], x: &[T], out: &mut [T]) {
+    fn tile_row[T: Scalar, F: Reducer<T::Wide>](f: F, exclusive: bool, acc: &mut [T::Wide], x: &[T], out: &mut [T]) {
         for ((acc, x), o) in acc.iter_mut().zip(x).zip(out) {
             step(f, exclusive, acc, *x, o);
         }
@@ -70,7 +70,7 @@ simd! {
 }
 
 /// Scans one outer row: `n` rows of `inner` elements.
-pub fn scan_row<T: Num, F: Reducer<T::Wide>>(f: F, p: &Scan, x: &[T], out: &mut [T]) {
+pub fn scan_row<T: Scalar, F: Reducer<T::Wide>>(f: F, p: &Scan, x: &[T], out: &mut [T]) {
     if p.inner == 1 {
         let pairs = x.iter().zip(out);
         return if p.reverse { line(f, p.exclusive, pairs.rev()) } else { line(f, p.exclusive, pairs) };
@@ -86,7 +86,7 @@ pub fn scan_row<T: Num, F: Reducer<T::Wide>>(f: F, p: &Scan, x: &[T], out: &mut 
     }
 }
 
-fn scan<T: Num, F: Reducer<T::Wide>>(args: &mut Args<'_>, f: F) {
+fn scan<T: Scalar, F: Reducer<T::Wide>>(args: &mut Args<'_>, f: F) {
     let p = Scan::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let (x, out) = (args.read::<T>(0), args.write::<T>(0));
@@ -99,14 +99,14 @@ fn scan<T: Num, F: Reducer<T::Wide>>(args: &mut Args<'_>, f: F) {
 /// `out[i] = Σ x[j]` for j ≤ i, for j < i if exclusive; from the other end if reversed.
 ///
 /// Reads x: `T[outer, n, inner]`; writes the same, [`Scan::per_unit`]; params [`Scan`].
-pub fn cumsum<T: Num>(args: &mut Args<'_>) {
+pub fn cumsum<T: Scalar>(args: &mut Args<'_>) {
     scan::<T, _>(args, Sum);
 }
 
 /// `out[i] = Π x[j]` for j ≤ i, for j < i if exclusive; from the other end if reversed.
 ///
 /// Reads x: `T[outer, n, inner]`; writes the same, [`Scan::per_unit`]; params [`Scan`].
-pub fn cumprod<T: Num>(args: &mut Args<'_>) {
+pub fn cumprod<T: Scalar>(args: &mut Args<'_>) {
     scan::<T, _>(args, Prod);
 }
 
@@ -116,7 +116,7 @@ mod tests {
     use crate::kernels::abi::Kernel;
     use crate::kernels::harness::{In, Out, close, get, noise, run};
 
-    fn call<T: Num>(k: Kernel, p: &Scan, x: &[T]) -> Vec<T> {
+    fn call<T: Scalar>(k: Kernel, p: &Scan, x: &[T]) -> Vec<T> {
         assert_eq!(Scan::from_words(&p.to_words()), *p);
         get(&run(k, &p.to_words(), &[In::of(x)], &[Out::of::<T>(x.len(), p.per_unit())], p.units()), 0)
     }

@@ -17,7 +17,7 @@ mod entropy;
 pub use entropy::{CrossEntropy, cross_entropy, cross_entropy_backward, cross_entropy_gradient};
 
 use crate::kernels::abi::Args;
-use crate::kernels::num::Real;
+use crate::kernels::float::Float;
 use crate::kernels::pairwise::{self, TILE};
 use crate::kernels::params::params;
 use crate::kernels::vmath::{exp, log_over};
@@ -52,7 +52,7 @@ impl Softmax {
 }
 
 simd! {
-    fn exp_row[T: Real](x: &[T], m: T, y: &mut [T]) {
+    fn exp_row[T: Float](x: &[T], m: T, y: &mut [T]) {
         for (y, x) in y.iter_mut().zip(x) {
             *y = exp(*x - m);
         }
@@ -60,7 +60,7 @@ simd! {
 }
 
 simd! {
-    fn exp_over[T: Real](m: T, y: &mut [T]) {
+    fn exp_over[T: Float](m: T, y: &mut [T]) {
         for y in y {
             *y = exp(*y - m);
         }
@@ -68,7 +68,7 @@ simd! {
 }
 
 simd! {
-    fn divide[T: Real](y: &mut [T], s: T) {
+    fn divide[T: Float](y: &mut [T], s: T) {
         for y in y {
             *y = *y / s;
         }
@@ -76,7 +76,7 @@ simd! {
 }
 
 simd! {
-    fn subtract_both[T: Real](x: &[T], m: T, l: T, y: &mut [T]) {
+    fn subtract_both[T: Float](x: &[T], m: T, l: T, y: &mut [T]) {
         for (y, x) in y.iter_mut().zip(x) {
             *y = (*x - m) - l;
         }
@@ -84,7 +84,7 @@ simd! {
 }
 
 simd! {
-    fn scale_by_excess[T: Real](y: &[T], g: &[T], d: T, dx: &mut [T]) {
+    fn scale_by_excess[T: Float](y: &[T], g: &[T], d: T, dx: &mut [T]) {
         for ((o, y), g) in dx.iter_mut().zip(y).zip(g) {
             *o = *y * (*g - d);
         }
@@ -92,7 +92,7 @@ simd! {
 }
 
 simd! {
-    fn scale_excess_over[T: Real](y: &[T], d: T, g: &mut [T]) {
+    fn scale_excess_over[T: Float](y: &[T], d: T, g: &mut [T]) {
         for (g, y) in g.iter_mut().zip(y) {
             *g = *y * (*g - d);
         }
@@ -100,7 +100,7 @@ simd! {
 }
 
 simd! {
-    fn subtract_share[T: Real](y: &[T], g: &[T], s: T, dx: &mut [T]) {
+    fn subtract_share[T: Float](y: &[T], g: &[T], s: T, dx: &mut [T]) {
         for ((o, y), g) in dx.iter_mut().zip(y).zip(g) {
             *o = *g - exp(*y) * s;
         }
@@ -109,7 +109,7 @@ simd! {
 
 /// `out = f(x, y, a, b)` on a tile. Rows are `stride` apart; `a` and `b` have one value for each column.
 #[inline(always)]
-fn tile_map<T: Real>(
+fn tile_map<T: Float>(
     x: &[T],
     y: &[T],
     stride: usize,
@@ -126,7 +126,7 @@ fn tile_map<T: Real>(
 
 /// [`tile_map`] with `out` as the first argument.
 #[inline(always)]
-fn tile_update<T: Real>(out: &mut [T], stride: usize, a: &[T], f: impl Fn(T, T) -> T) {
+fn tile_update<T: Float>(out: &mut [T], stride: usize, a: &[T], f: impl Fn(T, T) -> T) {
     for out in out.chunks_mut(stride) {
         for (o, a) in out.iter_mut().zip(a) {
             *o = f(*o, *a);
@@ -135,37 +135,37 @@ fn tile_update<T: Real>(out: &mut [T], stride: usize, a: &[T], f: impl Fn(T, T) 
 }
 
 simd! {
-    fn exp_tile[T: Real](x: &[T], stride: usize, m: &[T], y: &mut [T]) {
+    fn exp_tile[T: Float](x: &[T], stride: usize, m: &[T], y: &mut [T]) {
         tile_map(x, x, stride, (m, m), y, |x, _, m, _| exp(x - m));
     }
 }
 
 simd! {
-    fn divide_tile[T: Real](y: &mut [T], stride: usize, s: &[T]) {
+    fn divide_tile[T: Float](y: &mut [T], stride: usize, s: &[T]) {
         tile_update(y, stride, s, |y, s| y / s);
     }
 }
 
 simd! {
-    fn subtract_both_tile[T: Real](x: &[T], stride: usize, m: &[T], l: &[T], y: &mut [T]) {
+    fn subtract_both_tile[T: Float](x: &[T], stride: usize, m: &[T], l: &[T], y: &mut [T]) {
         tile_map(x, x, stride, (m, l), y, |x, _, m, l| (x - m) - l);
     }
 }
 
 simd! {
-    fn multiply_tile[T: Real](y: &[T], g: &[T], stride: usize, w: &[T], out: &mut [T]) {
+    fn multiply_tile[T: Float](y: &[T], g: &[T], stride: usize, w: &[T], out: &mut [T]) {
         tile_map(y, g, stride, (w, w), out, |y, g, _, _| y * g);
     }
 }
 
 simd! {
-    fn scale_by_excess_tile[T: Real](y: &[T], g: &[T], stride: usize, d: &[T], dx: &mut [T]) {
+    fn scale_by_excess_tile[T: Float](y: &[T], g: &[T], stride: usize, d: &[T], dx: &mut [T]) {
         tile_map(y, g, stride, (d, d), dx, |y, g, d, _| y * (g - d));
     }
 }
 
 simd! {
-    fn subtract_share_tile[T: Real](y: &[T], g: &[T], stride: usize, s: &[T], dx: &mut [T]) {
+    fn subtract_share_tile[T: Float](y: &[T], g: &[T], stride: usize, s: &[T], dx: &mut [T]) {
         tile_map(y, g, stride, (s, s), dx, |y, g, s, _| g - exp(y) * s);
     }
 }
@@ -178,7 +178,7 @@ fn tiles(inner: usize, mut f: impl FnMut(usize, usize)) {
 }
 
 /// Softmax of one outer row: `n` rows of `inner` elements.
-pub fn softmax_row<T: Real>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
+pub fn softmax_row<T: Float>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
     if inner == 1 {
         exp_row(x, pairwise::row(pairwise::Max, x), y);
         let s = pairwise::row(pairwise::Sum, y);
@@ -195,14 +195,14 @@ pub fn softmax_row<T: Real>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
 }
 
 /// In-place softmax of one contiguous row, with the bits of [`softmax_row`].
-fn softmax_over<T: Real>(y: &mut [T]) {
+fn softmax_over<T: Float>(y: &mut [T]) {
     exp_over(pairwise::row(pairwise::Max, y), y);
     let s = pairwise::row(pairwise::Sum, y);
     divide(y, s);
 }
 
 /// Log-softmax of one outer row: `n` rows of `inner` elements.
-pub fn log_softmax_row<T: Real>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
+pub fn log_softmax_row<T: Float>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
     if inner == 1 {
         let m = pairwise::row(pairwise::Max, x);
         let mut l = [pairwise::row(pairwise::ExpFrom(m), x)];
@@ -221,7 +221,7 @@ pub fn log_softmax_row<T: Real>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
 }
 
 /// `dx = y ⊙ (g − Σ y·g)` of one outer row.
-pub fn softmax_backward_row<T: Real>(y: &[T], g: &[T], n: usize, inner: usize, dx: &mut [T]) {
+pub fn softmax_backward_row<T: Float>(y: &[T], g: &[T], n: usize, inner: usize, dx: &mut [T]) {
     if inner == 1 {
         return scale_by_excess(y, g, pairwise::dot(y, g), dx);
     }
@@ -235,7 +235,7 @@ pub fn softmax_backward_row<T: Real>(y: &[T], g: &[T], n: usize, inner: usize, d
 }
 
 /// `dx = g − exp(y)·Σ g` of one outer row.
-pub fn log_softmax_backward_row<T: Real>(y: &[T], g: &[T], n: usize, inner: usize, dx: &mut [T]) {
+pub fn log_softmax_backward_row<T: Float>(y: &[T], g: &[T], n: usize, inner: usize, dx: &mut [T]) {
     if inner == 1 {
         return subtract_share(y, g, pairwise::row(pairwise::Sum, g), dx);
     }
@@ -248,7 +248,7 @@ pub fn log_softmax_backward_row<T: Real>(y: &[T], g: &[T], n: usize, inner: usiz
 }
 
 /// Calls `f(params, first element, outer row of the output)` for each outer row of this call.
-fn outer_rows<T: Real>(args: &mut Args<'_>, mut f: impl FnMut(&Softmax, usize, &mut [T])) {
+fn outer_rows<T: Float>(args: &mut Args<'_>, mut f: impl FnMut(&Softmax, usize, &mut [T])) {
     let p = Softmax::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let row = (p.n * p.inner).max(1);
@@ -261,7 +261,7 @@ fn outer_rows<T: Real>(args: &mut Args<'_>, mut f: impl FnMut(&Softmax, usize, &
 ///
 /// Reads x: `T[outer, n, inner]`; writes y: the same, [`Softmax::per_unit`], in place if `inner` is 1, or not; params
 /// [`Softmax`].
-pub fn softmax<T: Real>(args: &mut Args<'_>) {
+pub fn softmax<T: Float>(args: &mut Args<'_>) {
     if args.inplace(0).is_some() {
         return outer_rows(args, |_, _, y: &mut [T]| softmax_over(y));
     }
@@ -272,7 +272,7 @@ pub fn softmax<T: Real>(args: &mut Args<'_>) {
 /// Log-softmax: x − log Σ exp(x) along the axis.
 ///
 /// Reads x: `T[outer, n, inner]`; writes y: the same, [`Softmax::per_unit`]; params [`Softmax`].
-pub fn log_softmax<T: Real>(args: &mut Args<'_>) {
+pub fn log_softmax<T: Float>(args: &mut Args<'_>) {
     let x = args.read::<T>(0);
     outer_rows(args, |p, at, y| log_softmax_row(&x[at..at + y.len()], p.n, p.inner, y));
 }
@@ -281,7 +281,7 @@ pub fn log_softmax<T: Real>(args: &mut Args<'_>) {
 ///
 /// Reads y, g: `T[outer, n, inner]`; writes dx: the same, [`Softmax::per_unit`], in place of g if `inner` is 1, or not;
 /// params [`Softmax`].
-pub fn softmax_backward<T: Real>(args: &mut Args<'_>) {
+pub fn softmax_backward<T: Float>(args: &mut Args<'_>) {
     if args.inplace(1).is_some() {
         let y = args.read::<T>(0);
         return outer_rows(args, |_, at, g: &mut [T]| {
@@ -299,7 +299,7 @@ pub fn softmax_backward<T: Real>(args: &mut Args<'_>) {
 /// The adjoint of [`log_softmax`]: g − exp(y)·Σ g, where y is its result.
 ///
 /// Reads y, g: `T[outer, n, inner]`; writes dx: the same, [`Softmax::per_unit`]; params [`Softmax`].
-pub fn log_softmax_backward<T: Real>(args: &mut Args<'_>) {
+pub fn log_softmax_backward<T: Float>(args: &mut Args<'_>) {
     let (y, g) = (args.read::<T>(0), args.read::<T>(1));
     outer_rows(args, |p, at, dx| {
         log_softmax_backward_row(&y[at..at + dx.len()], &g[at..at + dx.len()], p.n, p.inner, dx);

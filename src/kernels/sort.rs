@@ -9,7 +9,7 @@
 //! | [`cum_arg_max`] | x: `T[outer, n, inner]` | positions: `i32[outer, n, inner]` | [`Running`] |
 
 use crate::kernels::abi::Args;
-use crate::kernels::num::Num;
+use crate::kernels::num::Scalar;
 use crate::kernels::params::params;
 use std::cmp::Ordering;
 
@@ -43,7 +43,7 @@ impl Sort {
 
 /// The order of positions `a` and `b`; `Less` comes first. Position breaks ties, so an unstable sort gives the stable
 /// order.
-fn order<T: Num>(x: &[T], descending: bool, a: i32, b: i32) -> Ordering {
+fn order<T: Scalar>(x: &[T], descending: bool, a: i32, b: i32) -> Ordering {
     let (u, v) = (x[a as usize], x[b as usize]);
     let by_value = match (u.unordered(), v.unordered()) {
         (false, false) if descending => v.partial_cmp(&u),
@@ -56,7 +56,7 @@ fn order<T: Num>(x: &[T], descending: bool, a: i32, b: i32) -> Ordering {
 /// For each row, the positions of its elements in sorted order.
 ///
 /// Reads x: `T[rows, n]`; writes positions: `i32[rows, n]`, [`Sort::per_unit`]; params [`Sort`].
-pub fn arg_sort<T: Num>(args: &mut Args<'_>) {
+pub fn arg_sort<T: Scalar>(args: &mut Args<'_>) {
     let p = Sort::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let (x, out) = (args.read::<T>(0), args.write::<i32>(0));
@@ -96,7 +96,7 @@ impl Running {
 /// Positions along the middle axis of the largest element so far. Of equal elements, and of NaN, the last counts.
 ///
 /// Reads x: `T[outer, n, inner]`; writes positions: `i32[outer, n, inner]`, [`Running::per_unit`]; params [`Running`].
-pub fn cum_arg_max<T: Num>(args: &mut Args<'_>) {
+pub fn cum_arg_max<T: Scalar>(args: &mut Args<'_>) {
     let p = Running::from_words(args.params());
     let (lo, row) = (args.units().start * p.per_unit(), p.n * p.inner);
     let (x, out) = (args.read::<T>(0), args.write::<i32>(0));

@@ -8,7 +8,7 @@
 //! two products and their sum. Used by the lowering of `squared_error_gradient`.
 
 use crate::kernels::abi::Args;
-use crate::kernels::num::Real;
+use crate::kernels::float::Float;
 use crate::kernels::pairwise;
 use crate::kernels::params::params;
 use crate::simd;
@@ -35,7 +35,7 @@ impl SquaredError {
 }
 
 simd! {
-    fn differences[T: Real](a: &[T], b: &[T], d: &mut [T]) {
+    fn differences[T: Float](a: &[T], b: &[T], d: &mut [T]) {
         for ((d, a), b) in d.iter_mut().zip(a).zip(b) {
             *d = *a - *b;
         }
@@ -44,7 +44,7 @@ simd! {
 
 simd! {
     /// `d` holds a and becomes a − b.
-    fn differences_over_a[T: Real](b: &[T], d: &mut [T]) {
+    fn differences_over_a[T: Float](b: &[T], d: &mut [T]) {
         for (d, b) in d.iter_mut().zip(b) {
             *d -= *b;
         }
@@ -53,7 +53,7 @@ simd! {
 
 simd! {
     /// `d` holds b and becomes a − b.
-    fn differences_over_b[T: Real](a: &[T], d: &mut [T]) {
+    fn differences_over_b[T: Float](a: &[T], d: &mut [T]) {
         for (d, a) in d.iter_mut().zip(a) {
             *d = *a - *d;
         }
@@ -61,7 +61,7 @@ simd! {
 }
 
 simd! {
-    fn twice[T: Real](weight: T, d: &mut [T]) {
+    fn twice[T: Float](weight: T, d: &mut [T]) {
         for d in d {
             let half = weight * *d;
             *d = half + half;
@@ -73,7 +73,7 @@ simd! {
 ///
 /// Reads a, b: `T[len]`; writes the sums: `T[units]`, one in a unit, and the gradient: `T[len]`,
 /// [`SquaredError::chunk`], in place of a or of b or not; params [`SquaredError`].
-pub fn squared_error<T: Real>(args: &mut Args<'_>) {
+pub fn squared_error<T: Float>(args: &mut Args<'_>) {
     let p = SquaredError::from_words(args.params());
     let lo = args.units().start * p.chunk;
     let operand = |i: usize| args.inplace(i).is_none().then(|| args.read::<T>(i));

@@ -1,9 +1,10 @@
 //! In-place results: a result may take over the bytes of an operand that dies, and a next value those of its leaf.
 //!
-//! Buffers of one *class* have the same offset. Two buffers join a class only if one instruction reads the one and
-//! writes the other, its kernel declares the pair, the extents are identical, and nothing reads the old contents
-//! afterwards. Lifetimes that merely touch are not enough. A next value that cannot be made in its leaf, or that is
-//! made while the step may still stop at a bad index, is copied into the leaf at the end of the step.
+//! Buffers of one *class* have the same offset. A result joins the class of an operand only if its kernel declares the
+//! pair, the extents are identical, and nothing reads the old contents afterwards. Lifetimes that merely touch are not
+//! enough. A next value joins the class of its leaf if all other readers of the leaf come before its maker, and the
+//! maker does not read the leaf or may work in place on it. A next value that cannot join, or that is made while the
+//! step may still stop at a bad index, is copied into the leaf at the end of the step.
 
 use super::code::{BufKind, Code, OUT_OF_PLACE, Operand, Update};
 use super::faults;
@@ -57,10 +58,7 @@ pub fn alias(code: &mut Code) -> Alias {
 /// As [`alias`], for leaves only: next values are made in their leaf's bytes or copied there, and no result takes over
 /// an operand.
 pub fn leaves(code: &mut Code) -> Alias {
-    settle(code, |code, seq| {
-        let (a, _, copies) = decide_leaves(code, seq);
-        (a, copies)
-    })
+    settle(code, |code, seq| decide_leaves(code, seq, &Uses::new(code, seq)))
 }
 
 fn settle(code: &mut Code, decide: fn(&Code, &[u32]) -> (Alias, Vec<Update>)) -> Alias {
@@ -73,7 +71,8 @@ fn settle(code: &mut Code, decide: fn(&Code, &[u32]) -> (Alias, Vec<Update>)) ->
 
 /// The sharing if the instructions run in the order `seq`, and the updates that need copies behind the last one.
 pub fn decide(code: &Code, seq: &[u32]) -> (Alias, Vec<Update>) {
-    let (mut a, mut uses, copies) = decide_leaves(code, seq);
+    let mut uses = Uses::new(code, seq);
+    let (mut a, copies) = decide_leaves(code, seq, &uses);
     // The copies read as well.
     for (k, u) in copies.iter().enumerate() {
         let at = (seq.len() + k) as u32;
@@ -91,19 +90,19 @@ pub fn decide(code: &Code, seq: &[u32]) -> (Alias, Vec<Update>) {
     (a, copies)
 }
 
-fn decide_leaves(code: &Code, seq: &[u32]) -> (Alias, Uses, Vec<Update>) {
+/// The part of [`decide`] that concerns leaves.
+fn decide_leaves(code: &Code, seq: &[u32], uses: &Uses) -> (Alias, Vec<Update>) {
     let class = (0..code.bytes.len() as u32).collect();
     let mut a = Alias { class, inplace: vec![OUT_OF_PLACE; code.reads.len()] };
     a.explicit(code);
-    let uses = Uses::new(code, seq);
     let settled = faults::settled(code, seq);
     let copies = code.updates.iter().filter(|u| {
         // No instruction writes a leaf while the step may still stop.
         let made = uses.first_write[u.from.buf as usize];
-        made < settled || !a.reuse_leaf(code, &uses, seq, u.leaf, u.from)
+        made < settled || !a.reuse_leaf(code, uses, seq, u.leaf, u.from)
     });
     let copies = copies.copied().collect();
-    (a, uses, copies)
+    (a, copies)
 }
 
 impl Alias {

@@ -212,7 +212,7 @@ impl Exec {
         let step = || unsafe {
             self.run(0, state, &mut single);
         };
-        guarded(state, step).map_err(|at| self.located(at))
+        catch_stop(state, step).map_err(|at| self.located(at))
     }
 
     /// As [`Exec::step`]; records the step in `track`.
@@ -224,7 +224,7 @@ impl Exec {
         let step = || unsafe {
             self.run(0, state, &mut traced);
         };
-        guarded(state, step).map_err(|at| self.located(at))
+        catch_stop(state, step).map_err(|at| self.located(at))
     }
 
     /// Number of events that a recorded step of `thread` has.
@@ -242,7 +242,7 @@ impl Exec {
         let step = || unsafe {
             self.run(0, state, &mut Poison(arena));
         };
-        guarded(state, step).map_err(|at| self.located(at))
+        catch_stop(state, step).map_err(|at| self.located(at))
     }
 }
 
@@ -303,7 +303,7 @@ impl StepObserver for Poison<'_> {
 
 /// Runs `step`. The error says why it stopped: a fault that a kernel reported, or a panic. Its `instr` is a timestamp.
 /// Clears the fault.
-pub fn guarded(state: &ThreadState, step: impl FnOnce()) -> Result<(), Stop> {
+fn catch_stop(state: &ThreadState, step: impl FnOnce()) -> Result<(), Stop> {
     let ended = catch_unwind(AssertUnwindSafe(step));
     let bad = state.fault.get();
     if ended.is_ok() && bad.is_none() {

@@ -37,7 +37,7 @@ pub(super) struct Segment {
     pub tapes: Tapes,
     /// Bytes to poison while it runs.
     pub deaths: Deaths,
-    /// Bytes that instruction `i` must not change: `red_zones[i]`. Empty unless red zones are watched.
+    /// Bytes that instruction `i` must not change: `red_zones[i]`. Empty unless red zones are checked.
     pub red_zones: Vec<Vec<Range<usize>>>,
     /// Number of its first instruction, counted over all segments.
     pub first: usize,

@@ -188,7 +188,7 @@ impl Shared {
     }
 
     /// As [`Shared::run`]; a panic becomes a stop of the step.
-    fn run_guarded(&self, t: usize) {
+    fn run_catching(&self, t: usize) {
         let arena = ArenaPtr::from_parts(self.base.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed));
         if catch_unwind(AssertUnwindSafe(|| self.run(t, arena))).is_err() {
             let worker = &self.states[t];
@@ -225,7 +225,7 @@ impl Shared {
             if self.quit.load(Ordering::Relaxed) {
                 return;
             }
-            self.run_guarded(t);
+            self.run_catching(t);
             self.done.fetch_add(1, Ordering::Release);
         }
     }
@@ -349,7 +349,7 @@ impl Team {
         s.stop.store(GO, Ordering::Relaxed);
         s.done.store(0, Ordering::Relaxed);
         self.start();
-        s.run_guarded(0);
+        s.run_catching(0);
         self.wait(&s.states[0].at_barrier);
         s.verdict().map_err(|at| s.exec.located(at))
     }

@@ -51,7 +51,7 @@ fn replace(path: &Path, permissions: Option<Permissions>, bytes: &[u8]) -> io::R
 
 /// The path of the temporary file for `path`: `.NAME.tmp` in the same folder.
 fn temporary(path: &Path) -> io::Result<PathBuf> {
-    let name = path.file_name().ok_or(io::Error::new(ErrorKind::InvalidInput, "names no file"))?;
+    let name = path.file_name().ok_or(io::Error::new(ErrorKind::InvalidInput, "the path names no file"))?;
     let mut hidden = std::ffi::OsString::from(".");
     hidden.push(name);
     hidden.push(".tmp");

@@ -75,7 +75,8 @@ pub fn encode(entries: &[Entry<'_>]) -> Result<Vec<u8>> {
     let views = entries.iter().map(|e| {
         let e = checked(*e)?;
         let dtype = DTYPES.iter().find(|d| d.0 == e.dtype).map(|d| d.1);
-        let dtype = dtype.ok_or_else(|| bad(format!("{:?}: no file type for {}", e.name, e.dtype)))?;
+        let dtype =
+            dtype.ok_or_else(|| bad(format!("{:?}: safetensors files have no type for {}", e.name, e.dtype)))?;
         let view = TensorView::new(dtype, e.dims.to_vec(), e.bytes);
         Ok((e.name, view.map_err(|err| bad(format!("{:?}: {err}", e.name)))?))
     });

@@ -43,7 +43,7 @@ impl Sampler {
     pub fn new(settings: Sampling) -> Result<Sampler> {
         let Sampling { temperature, top_p, .. } = settings;
         if !(temperature >= 0.0 && temperature.is_finite()) {
-            return Err(bad(format!("the temperature is {temperature}; it goes from 0")));
+            return Err(bad(format!("the temperature is {temperature}; it must be finite and at least 0")));
         }
         if !(top_p > 0.0 && top_p <= 1.0) {
             return Err(bad(format!("top_p is {top_p}; it goes from above 0 to 1")));

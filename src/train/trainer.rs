@@ -242,7 +242,10 @@ impl Trainer {
         let mut known: Vec<&str> = self.program.persistent().map(|(b, _)| b.name.as_str()).collect();
         known.sort_unstable();
         if let Some(extra) = file.entries().find(|e| e.name != CURSOR && known.binary_search(&e.name).is_err()) {
-            return Err(Error::new(Kind::Name, format!("the checkpoint has {:?}, this run has not", extra.name)));
+            return Err(Error::new(
+                Kind::Name,
+                format!("the checkpoint has {:?}, which this run does not have", extra.name),
+            ));
         }
         self.batches.seek(epoch, position)?;
         self.step = step;
@@ -305,7 +308,7 @@ fn copy(source: &[Entry<'_>], to: &mut Program) -> Result<()> {
     for p in entries(to, |role| role == Role::Param) {
         let first = by_name.partition_point(|e| e.name < p.name);
         let e = by_name.get(first).filter(|e| e.name == p.name);
-        let e = e.ok_or_else(|| Error::new(Kind::Name, format!("nothing gives param {:?} its values", p.name)))?;
+        let e = e.ok_or_else(|| Error::new(Kind::Name, format!("there are no values for param {:?}", p.name)))?;
         if p.dtype != e.dtype || p.dims != e.dims {
             let text = format!("param {:?} is {}{:?}, its values are {}{:?}", p.name, p.dtype, p.dims, e.dtype, e.dims);
             return Err(Error::new(Kind::Shape, text));

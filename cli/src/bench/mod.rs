@@ -35,7 +35,7 @@ pub fn bench(a: &BenchArgs) -> Run {
     if let (Some(file), n) = (&a.trace, a.workloads.len())
         && n != 1
     {
-        return Err(bad(format!("--trace {} is of one workload; --workloads has {n}", file.display())));
+        return Err(bad(format!("--trace {} records one workload; --workloads names {n}", file.display())));
     }
     let mut all = Vec::new();
     for name in &a.workloads {
@@ -109,37 +109,30 @@ struct Metrics {
 }
 
 impl Metrics {
+    /// The results as three lines.
     fn text(&self) -> String {
+        let m = self;
         let bytes = |b: Option<u64>| b.map_or("unknown".into(), |b| b.to_string());
-        let (growth, anon) = (bytes(self.rss_growth_bytes), bytes(self.anon_growth_bytes));
-        let share = self.roofline_share.map_or("an unknown share".into(), |s| format!("{:.1} %", 100.0 * s));
+        let (growth, anon) = (bytes(m.rss_growth_bytes), bytes(m.anon_growth_bytes));
+        let share = m.roofline_share.map_or("an unknown share".into(), |s| format!("{:.1} %", 100.0 * s));
+        let setup = format!("{}  {}  threads {} of {}", m.workload, m.precision, m.used_threads, m.threads);
+        let times = format!(
+            "steps {}  modelled {:.2} us  p50 {:.2} us  p99 {:.2} us  p99.9 {:.2} us  min {:.2} us",
+            m.steps, m.modelled_us, m.step_us_p50, m.step_us_p99, m.step_us_p999, m.step_us_min
+        );
+        let memory = format!(
+            "allocs/step {}  arena {} (bound {}, RSS grew by {growth}, {anon} without code)",
+            m.allocs_per_step, m.arena_bytes, m.arena_lower_bound_bytes
+        );
+        let start = format!("compiled in {:.2} ms  first step {:.2} ms", m.compile_ms, m.first_step_ms);
+        let rates = format!(
+            "{:.2} GFLOP/s of {:.1}, {} operations and {} bytes at {:.1} GB/s a step: {share} of the roofline",
+            m.gflops, m.peak_gflops, m.flops_per_step, m.moved_bytes, m.stream_gbs
+        );
         format!(
-            "{}  {}  threads {} of {}  steps {}  modelled {:.2} us  p50 {:.2} us  p99 {:.2} us  p99.9 {:.2} us  min {:.2} us  allocs/step {}  arena {} \
-             (bound {}, RSS grew by {growth}, {anon} without code)  compiled in {:.2} ms  first step {:.2} ms\n{}  {:.2} GFLOP/s of \
-             {:.1}, {} operations and {} bytes at {:.1} GB/s a step: {share} of the roofline\n{}  first losses {:?}",
-            self.workload,
-            self.precision,
-            self.used_threads,
-            self.threads,
-            self.steps,
-            self.modelled_us,
-            self.step_us_p50,
-            self.step_us_p99,
-            self.step_us_p999,
-            self.step_us_min,
-            self.allocs_per_step,
-            self.arena_bytes,
-            self.arena_lower_bound_bytes,
-            self.compile_ms,
-            self.first_step_ms,
-            self.workload,
-            self.gflops,
-            self.peak_gflops,
-            self.flops_per_step,
-            self.moved_bytes,
-            self.stream_gbs,
-            self.workload,
-            self.first_losses
+            "{setup}  {times}  {memory}  {start}\n{name}  {rates}\n{name}  first losses {:?}",
+            m.first_losses,
+            name = m.workload
         )
     }
 }

@@ -269,7 +269,10 @@ impl GroupTable {
         }
         let rule = self.rule.as_deref();
         if let Some((key, _)) = rule.and_then(|r| r.of_whole_optimiser().into_iter().find(|(_, given)| *given)) {
-            return Err(bad(format!("optimiser.group {:?}: rule.{key} is the whole optimiser's", self.pattern)));
+            return Err(bad(format!(
+                "optimiser.group {:?}: rule.{key} belongs to the optimiser, not to a group",
+                self.pattern
+            )));
         }
         let rule = rule.map(OptimiserTable::rule).transpose()?;
         Ok(Group { lr_scale: self.lr_scale.unwrap_or(1.0), weight_decay: self.weight_decay, rule })

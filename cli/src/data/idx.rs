@@ -174,7 +174,7 @@ fn pixels(mut idx: Idx) -> Run<Vec<f32>> {
 /// All labels.
 fn classes(mut idx: Idx) -> Run<Vec<i32>> {
     if idx.kind != 0x08 {
-        return Err(idx.fail(2, "labels are bytes"));
+        return Err(idx.fail(2, "labels must be bytes (element type 08)"));
     }
     let mut labels = Vec::new();
     idx.elements(|idx, at, part| {

@@ -63,7 +63,7 @@ impl Split {
             return Err(bad(format!("training images are {a}x{b}, test images {c}x{d}")));
         }
         if train.len() == 0 || test.len() == 0 || train.area() == 0 {
-            return Err(bad("there is no image to train or to test on"));
+            return Err(bad("the training set, the test set or an image is empty"));
         }
         let top = train.labels.iter().chain(&test.labels).copied().max().unwrap_or(0);
         Ok(Split { train, test, classes: top as usize + 1 })

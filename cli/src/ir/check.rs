@@ -18,7 +18,7 @@ use std::collections::HashMap;
 /// Runs the command.
 pub fn check(a: &CheckArgs) -> Run {
     if !(a.tolerance > 0.0 && a.tolerance.is_finite()) {
-        return Err(bad(format!("--tolerance is {}", a.tolerance)));
+        return Err(bad(format!("--tolerance is {}; it must be positive and finite", a.tolerance)));
     }
     let graph = load(&a.file)?;
     emit(format!("verified: {} nodes, {} values", graph.view().nodes(), graph.view().values()))?;

@@ -45,7 +45,8 @@ pub fn run(a: &RunArgs) -> Run {
     let _lock = dir.lock()?;
     for b in p.bindings().iter().filter(|b| b.role == Role::Output) {
         let file = npy::encode(b.dtype, &b.dims, p.bytes_of(b));
-        let file = file.ok_or_else(|| bad(format!("output {:?} is {}, which npy does not have", b.name, b.dtype)))?;
+        let file = file
+            .ok_or_else(|| bad(format!("output {:?} is {}, a dtype that .npy files cannot hold", b.name, b.dtype)))?;
         let name = format!("{}.npy", file_name(&b.name));
         dir.replace(&name, &file)?;
         emit(format!("{} {}{} {}", b.name, b.dtype, b.dims, dir.file(&name).display()))?;

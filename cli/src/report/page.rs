@@ -49,7 +49,7 @@ pub fn html(p: &Page<'_>) -> String {
 fn memory_map(s: &mut String, plan: &PlanReport) {
     let _ = write!(
         s,
-        "<h2>Memory</h2><p>Every byte of a step lies in one arena of {}. Time runs to the right: one column is \
+        "<h2>Memory</h2><p>All bytes of a step are in one arena of {}. Time runs to the right: one column is \
          one instruction of the step. A rectangle is a buffer, as wide as it lives and as high as it is large; later \
          buffers take over the bytes of earlier ones. No order of these instructions with these lifetimes fits in less \
          than {}. Point at a rectangle to see which value it is and which line asked for it.</p>{}",

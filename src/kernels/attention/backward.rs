@@ -15,7 +15,7 @@
 use super::drop::DropBuffer;
 use super::forward::Inputs;
 use super::rows::{self, Row, SIDE};
-use super::{Attention, BLOCK_KEYS, CHUNK_QUERIES, Element, Rows, cut, inside, rounded, within};
+use super::shape::{Attention, BLOCK_KEYS, CHUNK_QUERIES, Element, Rows, cut, inside, rounded, within};
 use crate::kernels::abi::Args;
 use crate::kernels::gemm::{self, gemm};
 use std::ops::Range;

@@ -4,7 +4,8 @@
 //! Invariant: the random numbers are those of [`rng_uniform`](crate::kernels::random::rng_uniform) for an `f32` tensor
 //! `[batch, heads, queries, keys]`, whatever the type of the probabilities and the blocks.
 
-use super::{Attention, BLOCK_KEYS, Element, rows};
+use super::rows;
+use super::shape::{Attention, BLOCK_KEYS, Element};
 use crate::kernels::abi::Args;
 use crate::kernels::random::{Draw, uniform};
 

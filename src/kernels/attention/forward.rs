@@ -3,7 +3,8 @@
 //! Invariant: see `mod.rs`. A unit is a number of rows of y; each head and run of rows is computed separately.
 
 use super::drop::{Drop, DropBuffer};
-use super::{Attention, BLOCK_KEYS, Element, Keep, cut, inside, rounded, rows, within};
+use super::rows;
+use super::shape::{Attention, BLOCK_KEYS, Element, Keep, cut, inside, rounded, within};
 use crate::kernels::abi::Args;
 use crate::kernels::gemm::gemm;
 use std::ops::Range;

@@ -2,18 +2,13 @@
 //!
 //! Invariant: elements only move. Used by the lowering of the backward op of packed operands.
 
-use super::{Attention, Element};
+use super::shape::{Attention, Element};
 use crate::kernels::abi::Args;
 
 /// Rows in a unit.
 const ROWS: usize = 16;
 
 impl Attention {
-    /// Elements of a row of packed q, k and v.
-    pub fn packed_row(&self) -> usize {
-        self.heads * self.width + self.kv_heads * (self.width + self.value_width)
-    }
-
     /// Units of [`pack`].
     pub fn pack_units(&self) -> usize {
         (self.batch * self.queries).div_ceil(ROWS)

@@ -3,15 +3,12 @@
 //! Invariant: an optional slice is empty or as long as the row. Each function is a few loops over at most a block of
 //! keys, in the first-level cache. Used by the two kernels of the folder.
 
-use super::Element;
+use super::shape::{CHUNK, Element};
 use crate::kernels::pairwise::{Max, Reducer, Sum, apart, joined};
 use crate::kernels::simd::Unmasked;
 use crate::kernels::vmath::{exp, log, tanh};
 use crate::simd;
 use std::ops::Range;
-
-/// Elements that are computed side by side. A row of whole chunks has no slow remainder.
-pub const CHUNK: usize = 16;
 
 // Loops instead of iterator methods: closures passed to those would be separate functions, without the instruction set
 // of their caller.

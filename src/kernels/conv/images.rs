@@ -4,9 +4,8 @@
 //! Invariant: an output element is one chain of `mul_add` over the taps that may see a pixel of the source, in order.
 //! Neither the tile size nor the other fifteen images affect its bits. Used by `product` only.
 
-use super::micro::{terms, vector};
+use super::micro::{Epilogue, terms, vector};
 use super::plan::{Corr, IMAGES};
-use super::product::{Part, Product, subs};
 use super::strip::clear;
 use crate::kernels::float::Float;
 use crate::kernels::gemm::{GemmFloat, transpose};
@@ -22,14 +21,7 @@ pub(super) fn stage_len(c: &Corr) -> usize {
 
 /// Copies the channels of one group of up to [`IMAGES`] images into a cleared strip. `each` is the stride from image to
 /// image.
-pub(super) fn load<T: GemmFloat + Float>(
-    c: &Corr,
-    src: &[T],
-    each: usize,
-    images: usize,
-    strip: &mut [T],
-    stage: &mut [T],
-) {
+pub(super) fn load<T: GemmFloat>(c: &Corr, src: &[T], each: usize, images: usize, strip: &mut [T], stage: &mut [T]) {
     let ([h, w], pixels) = (c.src, c.src_c * c.src[0] * c.src[1]);
     let direct = c.lead == [0, 0] && c.phase == [1, 1] && c.pitch == w && c.plane() == h * w;
     let stage = &mut stage[..pixels * IMAGES];
@@ -221,7 +213,7 @@ pub(super) fn block<'a, T: Float>(
     stage: &mut [T],
 ) {
     let (area, mut k0) = (c.dst[0] * c.dst[1] * IMAGES, 0);
-    for sub in subs(c) {
+    for sub in c.subs() {
         let of = [0, 1].map(|x| (0..c.kernel[x]).filter(|k| c.tap(x, sub[x], *k).is_some()).count());
         let count = c.src_c * of[0] * of[1];
         let (offs, a) = (&offs[k0..k0 + count], a(k0, count));
@@ -249,10 +241,10 @@ pub(super) fn block<'a, T: Float>(
 }
 
 /// Applies the epilogue to a staged block and copies it to the images, `stride` elements apart.
-pub(super) fn unstage<T: GemmFloat + Float>(
+pub(super) fn unstage<T: GemmFloat>(
     c: &Corr,
-    p: &Product<'_, T>,
-    part: &Part,
+    epilogue: Epilogue<'_, T>,
+    images: usize,
     channels: Range<usize>,
     stride: usize,
     stage: &mut [T],
@@ -260,9 +252,9 @@ pub(super) fn unstage<T: GemmFloat + Float>(
 ) {
     let area = c.dst[0] * c.dst[1];
     let stage = &mut stage[..channels.len() * area * IMAGES];
-    let epilogue = p.epilogue.of(channels.clone());
+    let epilogue = epilogue.of(channels.clone());
     if epilogue.some() {
         stage.chunks_exact_mut(area * IMAGES).enumerate().for_each(|(r, run)| epilogue.apply(r, run));
     }
-    transpose(stage, IMAGES, dst, stride, part.images, channels.len() * area);
+    transpose(stage, IMAGES, dst, stride, images, channels.len() * area);
 }

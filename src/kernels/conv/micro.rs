@@ -228,7 +228,8 @@ simd! {
     }
 }
 
-/// `dst[r][q] = Σ_k a[k][r] * strip[offs[k] + q]`, then [`Epilogue`], for a block of `m` packed rows: one of 1, 2, 4, 6.
+/// `dst[r][q] = Σ_k a[k][r] * strip[offs[k] + q]`, then [`Epilogue`], for a block of `m` packed rows: one of 1, 2, 4,
+/// 6.
 ///
 /// Reads up to [`SLACK`](super::plan::SLACK) elements past the last position and discards the results.
 pub(super) fn panel<T: Float>(m: usize, a: &[T], offs: &[u32], strip: &[T], s: Span<'_, T>, dst: &mut [T]) {

@@ -43,7 +43,7 @@ pub fn conv2d_scratch(g: &ConvGeom) -> usize {
 /// y = act(conv(x, weight) (+ bias)) for the units `units`; `y` is their part of the output.
 ///
 /// x is `[n, c_in, h, w]`, weight `[c_out, c_in / groups, kh, kw]`, bias `[c_out]` or empty, y `[n, c_out, ho, wo]`.
-pub fn conv2d<T: GemmFloat + Float>(
+pub fn conv2d<T: GemmFloat>(
     g: &ConvGeom,
     x: &[T],
     weight: &[T],
@@ -70,7 +70,7 @@ pub fn conv2d_backward_input_scratch(g: &ConvGeom) -> usize {
 }
 
 /// dx, the adjoint of [`conv2d`] in x, for the units `units`; `dx` is their part of the result.
-pub fn conv2d_backward_input<T: GemmFloat + Float>(
+pub fn conv2d_backward_input<T: GemmFloat>(
     g: &ConvGeom,
     dy: &[T],
     weight: &[T],
@@ -101,7 +101,7 @@ pub fn conv2d_backward_weight_scratch(g: &ConvGeom) -> usize {
 
 /// The adjoint of [`conv2d`] in the weight, as [`conv2d_weight_parts`] parts, for the units `units`; `parts` is their
 /// part of the result.
-pub fn conv2d_backward_weight<T: GemmFloat + Float>(
+pub fn conv2d_backward_weight<T: GemmFloat>(
     g: &ConvGeom,
     x: &[T],
     dy: &[T],
@@ -125,7 +125,7 @@ pub fn conv2d_weight_combine<T: Float>(parts: &[T], len: usize, from: usize, dw:
 /// Reads x, weight and, optionally, bias; writes y, `PerUnit(conv2d_units.per_unit)`, and scratch,
 /// `PerThread(conv2d_scratch)`; params [`ConvGeom`], then, optionally, the number of an activation ([`Act`]);
 /// `conv2d_units.count` units.
-pub fn conv2d_kernel<T: GemmFloat + Float>(args: &mut Args<'_>) {
+pub fn conv2d_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let g = ConvGeom::from_words(args.params());
     let act = args.params().get(ConvGeom::WORDS).map_or(Act::None, |w| Act::from_word(*w));
     let bias = if args.reads() > 2 { args.read::<T>(2) } else { &[] };
@@ -137,7 +137,7 @@ pub fn conv2d_kernel<T: GemmFloat + Float>(args: &mut Args<'_>) {
 ///
 /// Reads dy, weight; writes dx, `PerUnit(conv2d_backward_input_units.per_unit)`, and scratch,
 /// `PerThread(conv2d_backward_input_scratch)`; params [`ConvGeom`]; `conv2d_backward_input_units.count` units.
-pub fn conv2d_backward_input_kernel<T: GemmFloat + Float>(args: &mut Args<'_>) {
+pub fn conv2d_backward_input_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let g = ConvGeom::from_words(args.params());
     let (dx, scratch) = (args.write::<T>(0), args.write::<T>(1));
     conv2d_backward_input(&g, args.read(0), args.read(1), args.units(), dx, scratch);
@@ -148,7 +148,7 @@ pub fn conv2d_backward_input_kernel<T: GemmFloat + Float>(args: &mut Args<'_>) {
 /// Reads x, dy; writes the parts (dw itself if [`conv2d_weight_parts`] is 1), `conv2d_weight_parts * w_len` elements,
 /// `PerUnit(conv2d_backward_weight_units.per_unit)`, and scratch, `PerThread(conv2d_backward_weight_scratch)`; params
 /// [`ConvGeom`]; `conv2d_backward_weight_units.count` units.
-pub fn conv2d_backward_weight_kernel<T: GemmFloat + Float>(args: &mut Args<'_>) {
+pub fn conv2d_backward_weight_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let g = ConvGeom::from_words(args.params());
     let (parts, scratch) = (args.write::<T>(0), args.write::<T>(1));
     conv2d_backward_weight(&g, args.read(0), args.read(1), args.units(), parts, scratch);

@@ -155,13 +155,7 @@ simd! {
 }
 
 /// Transposes `channels` planes of `len` positions, `plane` elements apart, to rows of [`BLOCK`] channels.
-pub(super) fn channels_innermost<T: GemmFloat + Float>(
-    from: &[T],
-    plane: usize,
-    len: usize,
-    channels: usize,
-    to: &mut [T],
-) {
+pub(super) fn channels_innermost<T: GemmFloat>(from: &[T], plane: usize, len: usize, channels: usize, to: &mut [T]) {
     let to = &mut to[..len * BLOCK];
     if channels >= BLOCK {
         transpose(from, plane, to, BLOCK, len, BLOCK);

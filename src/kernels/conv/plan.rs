@@ -290,6 +290,12 @@ impl Corr {
         [0, 1].map(|a| self.dst[a].saturating_sub(sub[a]).div_ceil(self.step[a]))
     }
 
+    /// The sub-grids of the output, in order.
+    pub fn subs(&self) -> impl Iterator<Item = [usize; 2]> + use<> {
+        let [rows, cols] = self.step;
+        (0..rows * cols).map(move |s| [s / cols, s % cols])
+    }
+
     /// (units, elements of the output in a unit) of the forward pass and of the gradient by the input.
     pub fn units(&self) -> (usize, usize) {
         let (area, all) = (self.dst[0] * self.dst[1], self.groups * self.dst_c);

@@ -34,10 +34,10 @@ struct Scratch<'a, T> {
 
 /// The part of the output that one iteration computes.
 #[derive(Clone, Copy)]
-pub(super) struct Part {
+struct Part {
     /// First image, and number of images computed side by side.
     image: usize,
-    pub images: usize,
+    images: usize,
     group: usize,
     /// Output channels of the group: `from..to`.
     from: usize,
@@ -89,7 +89,7 @@ fn split_scratch<'a, T: Float>(c: &Corr, scratch: &'a mut [T]) -> Scratch<'a, T>
 }
 
 /// Computes the units `units` of a correlation; `dst` is their part of the output.
-pub(super) fn correlate<T: GemmFloat + Float>(
+pub(super) fn correlate<T: GemmFloat>(
     c: &Corr,
     p: Product<'_, T>,
     units: Range<usize>,
@@ -118,7 +118,7 @@ pub(super) fn correlate<T: GemmFloat + Float>(
 }
 
 /// All images of a segment, for a range of output channels over all groups.
-fn segment<T: GemmFloat + Float>(
+fn segment<T: GemmFloat>(
     c: &Corr,
     p: Product<'_, T>,
     images: Range<usize>,
@@ -150,7 +150,7 @@ fn segment<T: GemmFloat + Float>(
 fn pack<T: Float>(c: &Corr, weight: &[T], group: usize, channels: Range<usize>, scratch: &mut Scratch<'_, T>) {
     let weight = &weight[group * c.taps() * c.dst_c..];
     let (mut k0, mut at) = (0, 0);
-    for sub in subs(c) {
+    for sub in c.subs() {
         let mut k = k0;
         c.each_tap(sub, |_, _, off| {
             scratch.offs[k] = off as u32;
@@ -174,14 +174,8 @@ fn pack<T: Float>(c: &Corr, weight: &[T], group: usize, channels: Range<usize>, 
     }
 }
 
-/// The sub-grids of the output.
-pub(super) fn subs(c: &Corr) -> impl Iterator<Item = [usize; 2]> + use<> {
-    let [rows, cols] = c.step;
-    (0..rows * cols).map(move |s| [s / cols, s % cols])
-}
-
 /// One band of rows of one image (or of a few small ones), for a chunk of channels.
-fn band<T: GemmFloat + Float>(
+fn band<T: GemmFloat>(
     c: &Corr,
     p: Product<'_, T>,
     part: Part,
@@ -198,7 +192,7 @@ fn band<T: GemmFloat + Float>(
     if !c.packed {
         load(c, image(0), part.row, scratch.strip);
     }
-    for (i, sub) in subs(c).enumerate() {
+    for (i, sub) in c.subs().enumerate() {
         let taps = c.taps_of(sub);
         let [rows, cols] = c.sub_grid(sub);
         let rows = rows.saturating_sub(part.row).min(c.band);
@@ -226,7 +220,7 @@ fn band<T: GemmFloat + Float>(
 }
 
 /// All rows of some images with images in the lanes, for a chunk of channels.
-fn side_by_side<T: GemmFloat + Float>(
+fn side_by_side<T: GemmFloat>(
     c: &Corr,
     p: Product<'_, T>,
     part: Part,
@@ -253,7 +247,7 @@ fn side_by_side<T: GemmFloat + Float>(
         let first = part.group * c.dst_c + m0;
         let area = c.dst[0] * c.dst[1];
         let to = &mut dst[(m0 - part.from) * area..];
-        images::unstage(c, &p, &part, first..first + rows, stride, scratch.stage, to);
+        images::unstage(c, p.epilogue, part.images, first..first + rows, stride, scratch.stage, to);
         before += m;
         m0 += rows;
     }

@@ -56,19 +56,19 @@ fn run<T: Float>(
     out
 }
 
-fn forward<T: GemmFloat + Float>(g: &ConvGeom, x: &[T], w: &[T], bias: &[T], relu: bool, cuts: usize) -> Vec<T> {
+fn forward<T: GemmFloat>(g: &ConvGeom, x: &[T], w: &[T], bias: &[T], relu: bool, cuts: usize) -> Vec<T> {
     run(conv2d_units(g), g.y_len(), conv2d_scratch(g), cuts, |r, y, s| {
         let act = if relu { Act::Relu } else { Act::None };
         conv2d(g, x, w, bias, act, r, y, s)
     })
 }
 
-fn input<T: GemmFloat + Float>(g: &ConvGeom, dy: &[T], w: &[T], cuts: usize) -> Vec<T> {
+fn input<T: GemmFloat>(g: &ConvGeom, dy: &[T], w: &[T], cuts: usize) -> Vec<T> {
     let (u, s) = (conv2d_backward_input_units(g), conv2d_backward_input_scratch(g));
     run(u, g.x_len(), s, cuts, |r, dx, s| conv2d_backward_input(g, dy, w, r, dx, s))
 }
 
-fn weight<T: GemmFloat + Float>(g: &ConvGeom, x: &[T], dy: &[T], cuts: usize) -> Vec<T> {
+fn weight<T: GemmFloat>(g: &ConvGeom, x: &[T], dy: &[T], cuts: usize) -> Vec<T> {
     let (u, s) = (conv2d_backward_weight_units(g), conv2d_backward_weight_scratch(g));
     let blocks = conv2d_weight_parts(g);
     let parts = run(u, blocks * g.w_len(), s, cuts, |r, p, s| conv2d_backward_weight(g, x, dy, r, p, s));
@@ -90,7 +90,7 @@ fn same<T: Float>(a: &[T], b: &[T], what: &str, g: &ConvGeom) {
     assert_eq!(bytemuck::cast_slice::<T, u8>(a), bytemuck::cast_slice::<T, u8>(b), "{what} in {g:?}");
 }
 
-fn check<T: GemmFloat + Float>(g: &ConvGeom, tol: f64) {
+fn check<T: GemmFloat>(g: &ConvGeom, tol: f64) {
     g.validate().unwrap();
     assert_eq!(ConvGeom::from_words(&g.to_words()), *g);
     let (x, w) = (fill::<T>(g.x_len(), 1), fill::<T>(g.w_len(), 2));

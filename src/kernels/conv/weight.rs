@@ -76,7 +76,7 @@ fn split_scratch<'a, T: Float>(g: &ConvGeom, c: &Corr, scratch: &'a mut [T]) -> 
 }
 
 /// Computes the units `units` of the parts; `part` is their part of the result.
-pub(super) fn parts<T: GemmFloat + Float>(
+pub(super) fn parts<T: GemmFloat>(
     g: &ConvGeom,
     x: &[T],
     dy: &[T],
@@ -131,7 +131,7 @@ struct Piece {
 }
 
 /// Rows of the gradient of one image block and group. Loop nest: chunk of source channels → images → band.
-fn channels_of<T: GemmFloat + Float>(
+fn channels_of<T: GemmFloat>(
     g: &ConvGeom,
     c: &Corr,
     x: &[T],
@@ -191,7 +191,7 @@ fn fold_tiles<T: Float>(sums: &[T], part: &mut [T], taps: usize, cols: Range<usi
 }
 
 /// Adds one strip's products to the sums of its `taps` taps, for `channels` channels of dy in the lanes.
-fn across<T: GemmFloat + Float>(
+fn across<T: GemmFloat>(
     g: &ConvGeom,
     c: &Corr,
     dy: &[T],

@@ -124,7 +124,7 @@ pub fn product<T: GemmFloat>(
 ) {
     let (scratch_b, scratch_a) = scratch.split_at_mut(plan.scratch_b::<T>());
     let (all, n) = (p.c.rows(), p.c.cols());
-    let tallest = Tiles::new::<T>(token, all.min(plan.mc)).tallest().max(plan.high);
+    let tallest = Tiles::new::<T>(token, all.min(plan.mc)).tallest().max(plan.panel_rows);
     for pc in (0..g.k).step_by(plan.kc) {
         let k = plan.kc.min(g.k - pc);
         for jc in (0..n).step_by(plan.nc) {
@@ -134,7 +134,7 @@ pub fn product<T: GemmFloat>(
                 (false, _) => MicroPanels::InPlace(b),
                 (true, false) => MicroPanels::Packed(pack_b(token, &b, k, cols, tallest, scratch_b)),
                 (true, true) => {
-                    MicroPanels::Packing { b, to: scratch_b, prefetch_to: if plan.far { n - jc } else { 0 } }
+                    MicroPanels::Packing { b, to: scratch_b, prefetch_to: if plan.prefetch_b { n - jc } else { 0 } }
                 }
             };
             for ic in (0..all).step_by(plan.mc) {
@@ -227,7 +227,7 @@ impl<T: GemmFloat> MicroPanels<'_, T> {
     /// Fills `lines` with the next micro-panel, from column `j` on, to be prefetched during the `tiles` tiles of this
     /// one, whose sums have `k` terms.
     #[inline(always)]
-    fn fetch(&self, token: Token, j: usize, (tiles, k): (usize, usize), tallest: usize, lines: &mut PrefetchQueue) {
+    fn prefetch(&self, token: Token, j: usize, (tiles, k): (usize, usize), tallest: usize, lines: &mut PrefetchQueue) {
         let MicroPanels::Packing { b, prefetch_to: cols, .. } = self else { return };
         if j >= *cols {
             return lines.clear();
@@ -254,13 +254,13 @@ impl<T: GemmFloat> BlockSums<'_, T> {
     ) {
         let BlockSums { tiles, tallest, k, mut c, add, step } = self;
         let cols = c.cols();
-        let ahead = (add || step.is_some()) && k >= PREFETCH_C_TERMS;
+        let prefetch_c = (add || step.is_some()) && k >= PREFETCH_C_TERMS;
         let width_at = |j: usize| T::width(token, tallest, cols - j);
         let mut lines = PrefetchQueue::default();
         let mut j = 0;
         while j < cols {
             let width = width_at(j);
-            b.fetch(token, j + width, (tiles.count, k), tallest, &mut lines);
+            b.prefetch(token, j + width, (tiles.count, k), tallest, &mut lines);
             let panel = b.at(token, j, width, k, tallest);
             for (t, (i, height)) in tiles.each().enumerate() {
                 observer.before(&mut lines, || {
@@ -284,8 +284,8 @@ impl<T: GemmFloat> BlockSums<'_, T> {
                     k,
                     c: c.part(i..i + height, j..j + width),
                     add,
-                    ahead,
-                    fetch: lines.any(),
+                    prefetch_c,
+                    prefetch: lines.any(),
                     step,
                 };
                 T::tile(token, t);
@@ -319,8 +319,8 @@ pub fn pack_b<'a, T: GemmFloat>(
     to
 }
 
-/// Packs a block of A if it is `fresh`, else it is packed already. An A that is contiguous along m
-/// goes into micro-panels, any other one into rows.
+/// Packs a block of A if it is `fresh`, else it is packed already. An A that is contiguous along m goes into
+/// micro-panels, any other one into rows.
 pub fn pack_a<'a, T: GemmFloat>(
     token: Token,
     a: View<'_, T>,

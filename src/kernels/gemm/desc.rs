@@ -195,7 +195,7 @@ impl Gemm {
     /// # Panics
     /// If the words are too few.
     pub fn from_words(words: &[u64]) -> Gemm {
-        let mut g = Gemm::alone(words);
+        let mut g = Gemm::unbatched(words);
         let rank = words[HEAD - 1] as usize;
         // Mostly 0. Filling the array is slow beside the smallest products.
         if rank > 0 {
@@ -209,7 +209,7 @@ impl Gemm {
 
     /// As [`Gemm::from_words`], for a descriptor that has no batch dimensions.
     #[inline(always)]
-    pub(super) fn alone(words: &[u64]) -> Gemm {
+    pub(super) fn unbatched(words: &[u64]) -> Gemm {
         let words = &words[..HEAD];
         let w = |i: usize| words[i] as usize;
         Gemm {

@@ -97,10 +97,10 @@ impl<
     }
 }
 
-/// The lanes of `I` · `J` dot products, those of a cache line added to one vector. `AHEAD` prefetches the next `J`
+/// The lanes of `I` · `J` dot products, those of a cache line added to one vector. `PREFETCH` prefetches the next `J`
 /// rows.
 #[inline(always)]
-fn lanes<S: Vectors<T>, T: GemmFloat, const NV: usize, const I: usize, const J: usize, const AHEAD: bool>(
+fn lanes<S: Vectors<T>, T: GemmFloat, const NV: usize, const I: usize, const J: usize, const PREFETCH: bool>(
     s: S,
     (x, x_step): (&[T], usize),
     (rows, step): (&[T], usize),
@@ -123,7 +123,7 @@ fn lanes<S: Vectors<T>, T: GemmFloat, const NV: usize, const I: usize, const J: 
                 }
                 for j in 0..J {
                     let y = s.load(rows.add(j * step + p + v * S::LANES));
-                    if I == 1 && AHEAD {
+                    if I == 1 && PREFETCH {
                         s.prefetch(rows.wrapping_add((j + J) * step + p + v * S::LANES));
                     }
                     for i in 0..I {
@@ -177,7 +177,7 @@ fn block<
     const BY: usize,
     const ALONE: usize,
     const I: usize,
-    const AHEAD: bool,
+    const PREFETCH: bool,
     const WHOLE: bool,
 >(
     s: S,
@@ -190,12 +190,12 @@ fn block<
     let n = if WHOLE { J } else { J.min(d.out.cols() - at) };
     let mut j = 0;
     while WHOLE && I == 1 && j < J {
-        let lanes = lanes::<S, T, NV, 1, ALONE, AHEAD>(s, x, (&rows[j * d.step..], d.step), d.k);
+        let lanes = lanes::<S, T, NV, 1, ALONE, PREFETCH>(s, x, (&rows[j * d.step..], d.step), d.k);
         parts[0][j..j + ALONE].copy_from_slice(&lanes[0]);
         j += ALONE;
     }
     while WHOLE && j < J {
-        let lanes = lanes::<S, T, NV, I, BY, AHEAD>(s, x, (&rows[j * d.step..], d.step), d.k);
+        let lanes = lanes::<S, T, NV, I, BY, PREFETCH>(s, x, (&rows[j * d.step..], d.step), d.k);
         for i in 0..I {
             parts[i][j..j + BY].copy_from_slice(&lanes[i]);
         }

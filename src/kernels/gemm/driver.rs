@@ -72,7 +72,7 @@ pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
 
 /// As [`run`], for a product that [`gemv::is_gemv`] names.
 fn run_row<T: GemmFloat>(args: &mut Args<'_>) {
-    let g = Gemm::alone(args.params());
+    let g = Gemm::unbatched(args.params());
     let Some(gemv) = Gemv::new(&g) else { return run::<T>(args) };
     let (a, b) = (args.read::<T>(0), args.read::<T>(1));
     let third = g.third().then(|| args.read::<T>(2));

@@ -3,11 +3,11 @@
 //! `dispatch` implements the trait. It is apart so that the innermost loops can name the trait, which calls them.
 
 use super::operands::{Dots, Tile};
-use crate::kernels::num::Real;
+use crate::kernels::float::Float;
 use crate::kernels::simd::Token;
 
 /// Element types that matrix products are compiled for.
-pub trait GemmFloat: Real {
+pub trait GemmFloat: Float {
     /// The largest tile for a block of `rows` rows: its rows and its columns.
     #[doc(hidden)]
     fn shape(token: Token, rows: usize) -> (usize, usize);

@@ -41,10 +41,8 @@ pub fn run_sgd<T: GemmFloat>(args: &mut Args<'_>) {
     if outer::fits(&g) {
         return outer::outer(a, g.a.row, &b[..g.n], c, Some(step));
     }
-    let (end, p) = (
-        Epilogue { bias: None, kind: Kind::Sgd(step) },
-        Product { a, b, c: MatrixMut::new(c, whole.len() / g.n, g.n), sums: None },
-    );
+    let end = Epilogue { bias: None, kind: Kind::Sgd(step) };
+    let p = Product { a, b, c: MatrixMut::new(c, whole.len() / g.n, g.n), sums: None };
     let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
     blocked::product(Token::current(), &g, &Plan::new::<T>(&g), p, &end, scratch);
 }
@@ -52,7 +50,7 @@ pub fn run_sgd<T: GemmFloat>(args: &mut Args<'_>) {
 /// As [`run_sgd`], for the outer product of a column and a row. There is no batch, so less of the descriptor is read.
 fn sgd_by_outer<T: GemmFloat>(args: &mut Args<'_>) {
     let words = args.params();
-    let g = Gemm::alone(words);
+    let g = Gemm::unbatched(words);
     let decay = T::from_f64(f64::from_bits(words.last().copied().unwrap_or(0)));
     let (a, b, lr) = (args.read::<T>(0), args.read::<T>(1), args.read::<T>(3)[0]);
     let (from, c) = (args.units().start * g.per_unit(), args.write::<T>(0));

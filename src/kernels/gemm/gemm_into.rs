@@ -76,8 +76,8 @@ impl SinkPlan {
     pub fn new<T>(g: &Gemm) -> SinkPlan {
         let (size, panels) = (size_of::<T>(), MICRO_PANELS / size_of::<T>());
         let plan = Plan::new::<T>(g);
-        let (mc, nc) =
-            (evenly(g.m, SINK_BLOCK_A / size / g.k, SINK_ROWS), evenly(g.n, SINK_BLOCK_B / size / g.k, panels));
+        let mc = evenly(g.m, SINK_BLOCK_A / size / g.k, SINK_ROWS);
+        let nc = evenly(g.n, SINK_BLOCK_B / size / g.k, panels);
         let plan = Plan { by_panel: false, mc, nc, ..plan };
         let cuts = g.k.div_ceil(plan.kc);
         let a = if plan.pack_a { cuts * plan.packed_a() } else { 0 };

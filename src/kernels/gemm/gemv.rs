@@ -90,8 +90,8 @@ impl Gemv {
                 k: self.k,
                 c: MatrixMut::new(&mut out[j..], 1, cols),
                 add,
-                ahead: false,
-                fetch: None,
+                prefetch_c: false,
+                prefetch: None,
                 step: None,
             };
             T::tile(token, t);

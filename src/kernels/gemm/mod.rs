@@ -6,12 +6,12 @@
 //!
 //! * `tuning`: all tuning constants.
 //! * `act`, `precision`, `desc`: the descriptor.
-//! * `sgd`, `prefetch`, `operands`, `float`: the arguments of the innermost loops.
+//! * `sgd`, `prefetch`, `operands`, `float`: the arguments of the innermost loops. `sink`: a consumer of tiles.
 //! * `tile`, `dots`, `transpose`, `shapes`, `dispatch`: the innermost loops, compiled for each instruction set.
 //! * `epilogue`, `sums`, `pack`, `plan`, `blocked`: the general product, after BLIS (Van Zee and van de Geijn, 2015).
 //! * `outer`, `gemv`, `transposed`, `bf16`: the other algorithms.
 //! * `algorithm`: which algorithm computes a product; `units`: how units divide it.
-//! * `sink`, `gemm_into`, `fused_update`: products that go to a consumer or an SGD step instead of memory.
+//! * `gemm_into`, `fused_update`: products that go to a sink or an SGD step instead of memory.
 //! * `queries`, `driver`: the methods and kernels that lowerings use.
 //!
 //! Invariants:

@@ -37,9 +37,9 @@ pub struct Tile<'a, T> {
     /// Whether sums start from C, else from 0.
     pub add: bool,
     /// Whether the rows of C below the tile, which are those of the next tile, are prefetched meanwhile.
-    pub ahead: bool,
+    pub prefetch_c: bool,
     /// Other lines to prefetch meanwhile.
-    pub fetch: Option<&'a mut PrefetchQueue>,
+    pub prefetch: Option<&'a mut PrefetchQueue>,
     /// The SGD step by which C is updated. The sums, which are its gradient, then start from 0 and are not stored.
     pub step: Option<SgdEpilogue<T>>,
 }

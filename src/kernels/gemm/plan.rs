@@ -21,10 +21,10 @@ pub struct Plan {
     /// Whether B is packed micro-panel by micro-panel, each just before its only use.
     pub by_panel: bool,
     /// Whether each micro-panel is prefetched while the one before is used.
-    pub far: bool,
+    pub prefetch_b: bool,
     /// Micro-panels of B are at most as wide as tiles of this many rows, also where a thread has fewer rows: scratch
     /// has room for no more. (Tiles of fewer rows may be wider.)
-    pub high: usize,
+    pub panel_rows: usize,
     /// Rows of a block of A.
     pub mc: usize,
     /// Terms of a sum between two visits of C.
@@ -45,8 +45,8 @@ impl Plan {
         // Divisions only where blocks are cut: this runs in every call, and the smallest products take 20 ns.
         let kc = if g.k <= depth { g.k.max(1) } else { g.k.div_ceil(g.k.div_ceil(depth)) };
         let mc = if g.m * kc <= BLOCK_A / size { g.m } else { BLOCK_A / size / kc };
-        // The operand of an act-grad epilogue comes from memory. A block of C then stays in cache, if all of B can wait
-        // there meanwhile.
+        // The operand of an act-grad epilogue comes from memory. If all of B fits in a block, smaller blocks of C keep
+        // C in cache until then.
         let c_row = g.n * size;
         let by_matrix = g.act.is_act_grad() && g.k * c_row <= BLOCK_B && mc * c_row > 4 * BLOCK_C_ACT_GRAD;
         let mc = if by_matrix { (BLOCK_C_ACT_GRAD / c_row).max(PACK_B_ROWS).min(mc) } else { mc };
@@ -55,10 +55,10 @@ impl Plan {
             if g.n * kc <= block / size { g.n } else { (block / kc / MICRO_PANELS).max(1) * (MICRO_PANELS / size) };
         // Lines along k are read to their end for each micro-panel. Lines along n are left after a few cache lines,
         // which hardware prefetchers handle badly.
-        let far = bytes_b > PREFETCH_B && g.m >= PACK_B_ROWS && g.b.row.min(g.b.col) == 1;
-        let by_panel = pack_b && (g.b.col != 1 || far || bytes_b <= tuning.panel_b) && mc == g.m;
-        let high = if g.m >= PACK_B_ROWS { MIN_TILE_ROWS } else { 1 };
-        Plan { pack_a, pack_b, by_panel, far: far && by_panel, high, mc, kc, nc: nc.min(g.n) }
+        let prefetch_b = bytes_b > PREFETCH_B && g.m >= PACK_B_ROWS && g.b.row.min(g.b.col) == 1;
+        let by_panel = pack_b && (g.b.col != 1 || prefetch_b || bytes_b <= tuning.panel_b) && mc == g.m;
+        let panel_rows = if g.m >= PACK_B_ROWS { MIN_TILE_ROWS } else { 1 };
+        Plan { pack_a, pack_b, by_panel, prefetch_b: prefetch_b && by_panel, panel_rows, mc, kc, nc: nc.min(g.n) }
     }
 
     /// Elements of scratch of each thread: whole cache lines, so that threads do not share lines.
@@ -78,7 +78,7 @@ impl Plan {
 
     /// Elements of packed B.
     pub fn scratch_b<T: GemmFloat>(&self) -> usize {
-        let cols = if self.by_panel { self.nc.min(T::shape(Token::current(), self.high).1) } else { self.nc };
+        let cols = if self.by_panel { self.nc.min(T::shape(Token::current(), self.panel_rows).1) } else { self.nc };
         if self.pack_b { (self.kc * cols).next_multiple_of(PAD) } else { 0 }
     }
 }

@@ -196,7 +196,7 @@ fn edges_of_blocks_in_every_layout() {
 #[test]
 fn a_large_b_is_prefetched_by_micro_panels() {
     let g = Gemm::new(48, 1030, 530);
-    assert!(layouts(g)[..4].iter().all(|g| Plan::new::<f32>(g).far));
+    assert!(layouts(g)[..4].iter().all(|g| Plan::new::<f32>(g).prefetch_b));
     for g in [g, g.with_a_transposed().with_b_transposed(), Gemm { m: 49, bias: true, ..g }] {
         check(g);
     }

@@ -79,14 +79,14 @@ impl<S: Vectors<T>, T: GemmFloat, const MR: usize, const NV: usize, const PART: 
             if t.add {
                 each_vector!(I, j in MR, NV { acc[I][j] = load!(s, lanes, mask, c.add(I * c_row), j); });
             }
-            if t.ahead {
+            if t.prefetch_c {
                 each_vector!(I, j in MR, NV {
                     s.prefetch(c.wrapping_add((MR + I) * c_row + j * lanes));
                 });
             }
             let mut left = t.k;
             while left > 0 {
-                let run = t.fetch.as_ref().map_or(left, |lines| lines.terms.min(left));
+                let run = t.prefetch.as_ref().map_or(left, |lines| lines.terms.min(left));
                 for _ in 0..run {
                     let mut row = [s.splat(T::ZERO); NV];
                     for j in 0..NV {
@@ -102,7 +102,7 @@ impl<S: Vectors<T>, T: GemmFloat, const MR: usize, const NV: usize, const PART: 
                     b = b.wrapping_add(b_row);
                 }
                 left -= run;
-                if let Some(lines) = &mut t.fetch {
+                if let Some(lines) = &mut t.prefetch {
                     lines.visit();
                 }
             }

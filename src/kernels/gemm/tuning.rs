@@ -27,8 +27,8 @@ pub const UNIT_COLS: usize = 32;
 pub const DIVIDED_COLS: usize = 8 * UNIT_COLS;
 /// Elements from which B does not fit a core's cache, so that reading it takes long even if it is not packed.
 pub const FAR_B: usize = 1 << 19;
-/// Least units of a product whose columns are summed, if there are more than two without the sums; or as many units as
-/// without the sums, if that is fewer. With at most two, one is enough.
+/// Least units of a product with sums of columns, unless it has fewer without the sums. One is enough if it has at most
+/// two without the sums.
 pub const SUM_UNITS: usize = 8;
 
 // Algorithms.

@@ -5,7 +5,7 @@
 
 use super::{Indexed, bad_index};
 use crate::kernels::abi::Args;
-use crate::kernels::num::{Index, Num, first_bad};
+use crate::kernels::num::{Index, Scalar, first_bad};
 use crate::kernels::params::params;
 use crate::simd;
 use bytemuck::Pod;
@@ -65,10 +65,10 @@ macro_rules! joins {
 
 joins! {
     Set: T, Pod, |_, new| new;
-    Add: T, Num, |old: T, new| old.plus(new);
-    Mul: T, Num, |old: T, new| old.times(new);
-    Max: T, Num, |old: T, new| old.greater(new);
-    Min: T, Num, |old: T, new| old.lesser(new);
+    Add: T, Scalar, |old: T, new| old.plus(new);
+    Mul: T, Scalar, |old: T, new| old.times(new);
+    Max: T, Scalar, |old: T, new| old.greater(new);
+    Min: T, Scalar, |old: T, new| old.lesser(new);
 }
 
 simd! {
@@ -158,13 +158,13 @@ scatters! {
     /// Each update replaces the element; the last one wins.
     set(Pod) = Set;
     /// Updates are added.
-    add(Num) = Add;
+    add(Scalar) = Add;
     /// Updates are multiplied.
-    mul(Num) = Mul;
+    mul(Scalar) = Mul;
     /// The maximum of element and updates; NaN if any is NaN.
-    max(Num) = Max;
+    max(Scalar) = Max;
     /// The minimum of element and updates; NaN if any is NaN.
-    min(Num) = Min;
+    min(Scalar) = Min;
 }
 
 params! {

@@ -13,8 +13,8 @@
 
 use super::{LayerNorm, normalise_affine, row_moments};
 use crate::kernels::abi::Args;
+use crate::kernels::float::Float;
 use crate::kernels::norm::rms::row_rms;
-use crate::kernels::num::Real;
 use crate::kernels::params::params;
 use crate::simd;
 
@@ -42,7 +42,7 @@ impl Residual {
 }
 
 simd! {
-    fn add[T: Real](x: &[T], res: &[T], out: &mut [T]) {
+    fn add[T: Float](x: &[T], res: &[T], out: &mut [T]) {
         for ((o, x), r) in out.iter_mut().zip(x).zip(res) {
             *o = *x + *r;
         }
@@ -50,7 +50,7 @@ simd! {
 }
 
 simd! {
-    fn add_to[T: Real](other: &[T], out: &mut [T]) {
+    fn add_to[T: Float](other: &[T], out: &mut [T]) {
         for (o, x) in out.iter_mut().zip(other) {
             *o += *x;
         }
@@ -58,7 +58,7 @@ simd! {
 }
 
 simd! {
-    fn add_biased[T: Real](x: &[T], bias: &[T], res: &[T], out: &mut [T]) {
+    fn add_biased[T: Float](x: &[T], bias: &[T], res: &[T], out: &mut [T]) {
         for (((o, x), b), r) in out.iter_mut().zip(x).zip(bias).zip(res) {
             *o = (*x + *b) + *r;
         }
@@ -66,7 +66,7 @@ simd! {
 }
 
 simd! {
-    fn add_biased_to[T: Real](x: &[T], bias: &[T], out: &mut [T]) {
+    fn add_biased_to[T: Float](x: &[T], bias: &[T], out: &mut [T]) {
         for ((o, x), b) in out.iter_mut().zip(x).zip(bias) {
             *o += *x + *b;
         }
@@ -74,7 +74,7 @@ simd! {
 }
 
 simd! {
-    fn affine_in_place[T: Real](mean: T, rstd: T, affine: (&[T], &[T]), y: &mut [T]) {
+    fn affine_in_place[T: Float](mean: T, rstd: T, affine: (&[T], &[T]), y: &mut [T]) {
         for ((y, g), b) in y.iter_mut().zip(affine.0).zip(affine.1) {
             *y = (*y - mean) * rstd * *g + *b;
         }
@@ -89,7 +89,7 @@ struct Operands<'a, T> {
     affine: (&'a [T], &'a [T]),
 }
 
-impl<'a, T: Real> Operands<'a, T> {
+impl<'a, T: Float> Operands<'a, T> {
     fn of(p: &Residual, args: &Args<'a>) -> Operands<'a, T> {
         let addend = |i: usize| args.inplace(i).is_none().then(|| args.read::<T>(i));
         let rest = 2 + usize::from(p.bias);
@@ -121,7 +121,7 @@ impl<'a, T: Real> Operands<'a, T> {
 }
 
 /// For each row: the sum, its (mean, rstd) by `moments(row, index of the row in this call)`, and the norm.
-fn sweep<T: Real>(p: &Residual, args: &mut Args<'_>, mut moments: impl FnMut(&[T], usize) -> (T, T)) {
+fn sweep<T: Float>(p: &Residual, args: &mut Args<'_>, mut moments: impl FnMut(&[T], usize) -> (T, T)) {
     let ops = Operands::<T>::of(p, args);
     let lo = args.units().start * p.norm().rows_per_unit();
     let mut kept = p.keep.then(|| args.write::<T>(0));
@@ -147,7 +147,7 @@ fn sweep<T: Real>(p: &Residual, args: &mut Args<'_>, mut moments: impl FnMut(&[T
 ///
 /// Reads x, res: `T[rows, n]`, \[bias: `T[n]`\], γ, β: `T[n]`; writes \[s: `T[rows, n]`\], y: `T[rows, n]`,
 /// [`LayerNorm::per_unit`], and mean, rstd: `T[rows]`, [`LayerNorm::rows_per_unit`]; params [`Residual`].
-pub fn residual_layer_norm<T: Real>(args: &mut Args<'_>) {
+pub fn residual_layer_norm<T: Float>(args: &mut Args<'_>) {
     let p = Residual::from_words(args.params());
     let first = 1 + usize::from(p.keep);
     let (means, rstds) = (args.write::<T>(first), args.write::<T>(first + 1));
@@ -161,7 +161,7 @@ pub fn residual_layer_norm<T: Real>(args: &mut Args<'_>) {
 ///
 /// Reads x, res: `T[rows, n]`, \[bias: `T[n]`\], γ, β: `T[n]`; writes \[s: `T[rows, n]`\], y: `T[rows, n]`,
 /// [`LayerNorm::per_unit`], and rstd: `T[rows]`, [`LayerNorm::rows_per_unit`]; params [`Residual`].
-pub fn residual_rms_norm<T: Real>(args: &mut Args<'_>) {
+pub fn residual_rms_norm<T: Float>(args: &mut Args<'_>) {
     let p = Residual::from_words(args.params());
     let rstds = args.write::<T>(1 + usize::from(p.keep));
     sweep::<T>(&p, args, |row, i| {

@@ -9,11 +9,11 @@
 
 use super::{LayerNorm, affine_row, normalise_affine, project};
 use crate::kernels::abi::Args;
-use crate::kernels::num::Real;
+use crate::kernels::float::Float;
 use crate::kernels::pairwise;
 
 /// r = 1/√(mean(x²) + ε) of a row.
-pub fn row_rms<T: Real>(x: &[T], eps: T) -> T {
+pub fn row_rms<T: Float>(x: &[T], eps: T) -> T {
     let square = pairwise::row(pairwise::SquaresFrom(T::ZERO), x) / T::from_f64(x.len() as f64);
     T::ONE / (square + eps).sqrt()
 }
@@ -22,7 +22,7 @@ pub fn row_rms<T: Real>(x: &[T], eps: T) -> T {
 ///
 /// Reads x: `T[rows, n]`, γ, β: `T[n]`; writes y: `T[rows, n]`, [`LayerNorm::per_unit`], and rstd: `T[rows]`,
 /// [`LayerNorm::rows_per_unit`]; params [`LayerNorm`].
-pub fn rms_norm<T: Real>(args: &mut Args<'_>) {
+pub fn rms_norm<T: Float>(args: &mut Args<'_>) {
     let p = LayerNorm::from_words(args.params());
     let lo = args.units().start * p.rows_per_unit();
     let (x, affine) = (args.read::<T>(0), (args.read::<T>(1), args.read::<T>(2)));
@@ -40,7 +40,7 @@ pub fn rms_norm<T: Real>(args: &mut Args<'_>) {
 ///
 /// Reads dy, x: `T[rows, n]`, rstd: `T[rows]`, γ: `T[n]`; writes dx: `T[rows, n]`, [`LayerNorm::per_block`], partial
 /// dγ, dβ: `T[blocks, n]`, `n` in a unit, in [`LayerNorm::blocks`] units; params [`LayerNorm`].
-pub fn rms_norm_backward<T: Real>(args: &mut Args<'_>) {
+pub fn rms_norm_backward<T: Float>(args: &mut Args<'_>) {
     let p = LayerNorm::from_words(args.params());
     if p.n == 0 {
         return;

@@ -6,7 +6,7 @@ use crate::kernels::harness::{In, Out, close, get, noise, run};
 use crate::kernels::reduce;
 
 /// y, mean, rstd.
-fn forward<T: Real>(p: &LayerNorm, x: &[T], gamma: &[T], beta: &[T]) -> [Vec<T>; 3] {
+fn forward<T: Float>(p: &LayerNorm, x: &[T], gamma: &[T], beta: &[T]) -> [Vec<T>; 3] {
     assert_eq!(LayerNorm::from_words(&p.to_words()), *p);
     let mut reads = vec![In::of(x)];
     if p.affine {
@@ -19,7 +19,7 @@ fn forward<T: Real>(p: &LayerNorm, x: &[T], gamma: &[T], beta: &[T]) -> [Vec<T>;
 }
 
 /// dx, dγ, dβ.
-fn backward<T: Real>(p: &LayerNorm, dy: &[T], x: &[T], gamma: &[T], [_, mean, rstd]: &[Vec<T>; 3]) -> [Vec<T>; 3] {
+fn backward<T: Float>(p: &LayerNorm, dy: &[T], x: &[T], gamma: &[T], [_, mean, rstd]: &[Vec<T>; 3]) -> [Vec<T>; 3] {
     let mut reads = vec![In::of(dy), In::of(x), In::of(mean), In::of(rstd)];
     let mut writes = vec![Out::of::<T>(x.len(), p.per_block())];
     if p.affine {

@@ -6,8 +6,8 @@
 
 use super::{ADAM_TENSORS, Adam, Block, Sgd, Step, Tensors};
 use crate::kernels::abi::{Args, MatrixMut};
+use crate::kernels::float::Float;
 use crate::kernels::gemm::{Gemm, GemmFloat, PrefetchQueue, TileSink, gemm_into};
-use crate::kernels::num::Real;
 use std::ops::Range;
 
 /// Prefetch if a parameter and its states have more bytes than this: smaller ones stay in L2 from step to step.
@@ -22,7 +22,7 @@ struct Param<'a, T> {
     far: bool,
 }
 
-impl<T: Real> TileSink<T> for Param<'_, T> {
+impl<T: Float> TileSink<T> for Param<'_, T> {
     fn prefetch(&self, rows: Range<usize>, cols: Range<usize>, queue: &mut PrefetchQueue) {
         if !self.far {
             return;
@@ -41,7 +41,7 @@ impl<T: Real> TileSink<T> for Param<'_, T> {
 }
 
 /// Applies `step` with the gradient `g`, the product of operands 0 and 1, to the `tensors` operands after them.
-fn by_product<T: GemmFloat + Real>(args: &mut Args<'_>, g: &Gemm, step: Step<T>, tensors: usize) {
+fn by_product<T: GemmFloat>(args: &mut Args<'_>, g: &Gemm, step: Step<T>, tensors: usize) {
     let (a, b, units) = (args.read::<T>(0), args.read::<T>(1), args.units());
     let x = Tensors::new(args, &[2, 3, 4][..tensors], 0, units.start * g.per_unit());
     let far = x.len() * tensors * size_of::<T>() > FAR;
@@ -54,7 +54,7 @@ fn by_product<T: GemmFloat + Real>(args: &mut Args<'_>, g: &Gemm, step: Step<T>,
 /// Reads a, b, p: `T[m, n]`, \[buf: `T[m, n]`\], lr: `T[]`, \[t: `i64[]`\], \[scale: `T[]`\]; writes p, \[buf\]
 /// (`Split::PerUnit(per_unit())`), in place of their reads or not, and scratch (`Split::PerThread(sink_scratch())`);
 /// params: those of the product, then [`Sgd`].
-pub fn sgd_by_product<T: GemmFloat + Real>(args: &mut Args<'_>) {
+pub fn sgd_by_product<T: GemmFloat>(args: &mut Args<'_>) {
     let (g, words) = Gemm::and_words(args.params());
     let a = Sgd::from_words(words);
     let step = Step::sgd(&a, args, 2 + a.tensors());
@@ -67,7 +67,7 @@ pub fn sgd_by_product<T: GemmFloat + Real>(args: &mut Args<'_>) {
 /// Reads a, b, p, m, v: `T[m, n]`, lr: `T[]`, t: `i64[]`, \[scale: `T[]`\]; writes p, m, v
 /// (`Split::PerUnit(per_unit())`), in place of their reads or not, and scratch (`Split::PerThread(sink_scratch())`);
 /// params: those of the product, then [`Adam`].
-pub fn adam_by_product<T: GemmFloat + Real>(args: &mut Args<'_>) {
+pub fn adam_by_product<T: GemmFloat>(args: &mut Args<'_>) {
     let (g, words) = Gemm::and_words(args.params());
     let a = Adam::from_words(words);
     let step = Step::adam(&a, args, 2 + ADAM_TENSORS);

@@ -101,7 +101,7 @@ macro_rules! vectors {
             }
             #[inline(always)]
             fn hsum<const J: usize>(self, r: [$v; J]) -> [$t; J] {
-                transpose::all(here!(transpose::$hsum(transpose::all(r))))
+                transpose::resized(here!(transpose::$hsum(transpose::resized(r))))
             }
         }
     };

@@ -91,11 +91,11 @@ macro_rules! vectors {
             }
             #[inline(always)]
             fn hsum<const J: usize>(self, r: [$v; J]) -> [$t; J] {
-                transpose::all(here!(transpose::$hsum(transpose::all(r))))
+                transpose::resized(here!(transpose::$hsum(transpose::resized(r))))
             }
             #[inline(always)]
             fn hsum_alone<const J: usize>(self, r: [$v; J]) -> [$t; J] {
-                transpose::all(here!(transpose::$hsum_alone(transpose::all(r))))
+                transpose::resized(here!(transpose::$hsum_alone(transpose::resized(r))))
             }
         }
     };

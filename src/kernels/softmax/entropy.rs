@@ -6,7 +6,8 @@
 
 use super::UNIT;
 use crate::kernels::abi::Args;
-use crate::kernels::num::{Index, Real};
+use crate::kernels::float::Float;
+use crate::kernels::num::Index;
 use crate::kernels::pairwise;
 use crate::kernels::params::params;
 use crate::kernels::vmath::{exp, log_over};
@@ -67,7 +68,7 @@ impl CrossEntropy {
 }
 
 /// Loss and log-sum-exp of a row with maximum `m` and l = log Σ exp(x − m).
-fn cross_entropy_row<T: Real>(x: &[T], m: T, l: T, label: Option<usize>, smoothing: f64) -> (T, T) {
+fn cross_entropy_row<T: Float>(x: &[T], m: T, l: T, label: Option<usize>, smoothing: f64) -> (T, T) {
     let lse = if m.abs() < T::INFINITY { m + l } else { m };
     let Some(label) = label else { return (T::ZERO, lse) };
     // Relative to the maximum, not to the rounded log-sum-exp: so the loss of large logits keeps its digits.
@@ -81,7 +82,7 @@ fn cross_entropy_row<T: Real>(x: &[T], m: T, l: T, label: Option<usize>, smoothi
 
 simd! {
     /// The maximum m of each row of `n` < [`FEW`] elements, and Σ exp(x − m).
-    fn short_rows[T: Real](x: &[T], n: usize, max: &mut [T], sum: &mut [T]) {
+    fn short_rows[T: Float](x: &[T], n: usize, max: &mut [T], sum: &mut [T]) {
         for ((x, max), sum) in x.chunks(SIDE * n).zip(max.chunks_mut(SIDE)).zip(sum.chunks_mut(SIDE)) {
             let mut transposed = [[T::ZERO; SIDE]; FEW];
             for (r, row) in x.chunks_exact(n).enumerate() {
@@ -108,7 +109,7 @@ simd! {
 }
 
 /// Losses and log-sum-exps of the first `loss.len()` rows of `x`.
-fn losses<T: Real>(
+fn losses<T: Float>(
     p: &CrossEntropy,
     x: &[T],
     targets: impl Iterator<Item = Option<usize>>,
@@ -137,7 +138,7 @@ fn losses<T: Real>(
 ///
 /// Reads logits: `T[rows, classes]`, labels: `I[rows]`; writes loss, lse: `T[rows]`, [`CrossEntropy::per_unit`] each;
 /// params [`CrossEntropy`].
-pub fn cross_entropy<T: Real, I: Index>(args: &mut Args<'_>) {
+pub fn cross_entropy<T: Float, I: Index>(args: &mut Args<'_>) {
     let p = CrossEntropy::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let (x, labels) = (args.read::<T>(0), args.read::<I>(1));
@@ -150,7 +151,7 @@ pub fn cross_entropy<T: Real, I: Index>(args: &mut Args<'_>) {
 
 simd! {
     /// `dx = d·(exp(x − lse) − uniform)`.
-    fn row_grad[T: Real](x: &[T], lse: T, uniform: T, d: T, dx: &mut [T]) {
+    fn row_grad[T: Float](x: &[T], lse: T, uniform: T, d: T, dx: &mut [T]) {
         for (o, x) in dx.iter_mut().zip(x) {
             *o = d * (exp(*x - lse) - uniform);
         }
@@ -159,7 +160,7 @@ simd! {
 
 simd! {
     /// [`row_grad`] in place: `dx` holds `x`.
-    fn row_grad_over[T: Real](lse: T, uniform: T, d: T, dx: &mut [T]) {
+    fn row_grad_over[T: Float](lse: T, uniform: T, d: T, dx: &mut [T]) {
         for x in dx {
             *x = d * (exp(*x - lse) - uniform);
         }
@@ -168,7 +169,7 @@ simd! {
 
 simd! {
     /// [`row_grad_over`] for several rows of `n` elements, at most [`SPAN`] elements in all.
-    fn short_grads_over[T: Real](n: usize, lse: &[T], d: &[T], uniform: T, dx: &mut [T]) {
+    fn short_grads_over[T: Float](n: usize, lse: &[T], d: &[T], uniform: T, dx: &mut [T]) {
         // One lse and one d for each element, so that one loop runs over all rows.
         let mut spread = [[T::ZERO; SPAN]; 2];
         let [a, b] = &mut spread;
@@ -189,7 +190,7 @@ enum Weights<'a, T> {
     All(T),
 }
 
-impl<T: Real> Weights<'_, T> {
+impl<T: Float> Weights<'_, T> {
     #[inline]
     fn of(&self, row: usize) -> T {
         match self {
@@ -200,7 +201,7 @@ impl<T: Real> Weights<'_, T> {
 }
 
 /// Writes the gradients of rows `lo..` to `out`. `out` holds the logits if `x` is `None`.
-fn gradients<T: Real>(
+fn gradients<T: Float>(
     p: &CrossEntropy,
     x: Option<&[T]>,
     lo: usize,
@@ -245,7 +246,7 @@ fn gradients<T: Real>(
 ///
 /// Reads logits: `T[rows, classes]`, which dlogits may overwrite, labels: `I[rows]`, lse: `T[rows]`, dloss: `T[rows]`;
 /// writes dlogits: `T[rows, classes]`, [`CrossEntropy::per_unit_logits`]; params [`CrossEntropy`].
-pub fn cross_entropy_backward<T: Real, I: Index>(args: &mut Args<'_>) {
+pub fn cross_entropy_backward<T: Float, I: Index>(args: &mut Args<'_>) {
     let p = CrossEntropy::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let x = args.inplace(0).is_none().then(|| args.read::<T>(0));
@@ -264,7 +265,7 @@ pub fn cross_entropy_backward<T: Real, I: Index>(args: &mut Args<'_>) {
 /// Reads logits: `T[rows, classes]`, labels: `I[rows]`; writes loss, lse: `T[rows]`, [`CrossEntropy::per_unit`] each,
 /// dlogits: `T[rows, classes]`, [`CrossEntropy::per_unit_logits`], in place of logits or not; params [`CrossEntropy`],
 /// then the bits of dloss, an `f64`.
-pub fn cross_entropy_gradient<T: Real, I: Index>(args: &mut Args<'_>) {
+pub fn cross_entropy_gradient<T: Float, I: Index>(args: &mut Args<'_>) {
     let p = CrossEntropy::from_words(args.params());
     let weight = T::from_f64(f64::from_bits(args.params().last().copied().unwrap_or(0)));
     let lo = args.units().start * p.per_unit();

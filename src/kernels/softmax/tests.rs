@@ -20,7 +20,7 @@ const SHAPES: [[usize; 3]; 11] = [
     [2, 4, 513],
 ];
 
-fn map<T: Real>(k: Kernel, reads: &[&[T]], [outer, n, inner]: [usize; 3]) -> Vec<T> {
+fn map<T: Float>(k: Kernel, reads: &[&[T]], [outer, n, inner]: [usize; 3]) -> Vec<T> {
     let p = Softmax { outer, n, inner };
     let reads: Vec<In> = reads.iter().map(|x| In::of(x)).collect();
     get(&run(k, &p.to_words(), &reads, &[Out::of::<T>(outer * n * inner, p.per_unit())], p.units()), 0)
@@ -89,12 +89,12 @@ fn infinities_and_large_logits() {
     }
 }
 
-fn entropy<T: Real, I: Index>(x: &[T], labels: &[I], p: &CrossEntropy) -> Outcome {
+fn entropy<T: Float, I: Index>(x: &[T], labels: &[I], p: &CrossEntropy) -> Outcome {
     let out = || Out::of::<T>(p.rows, p.per_unit());
     run(cross_entropy::<T, I>, &p.to_words(), &[In::of(x), In::of(labels)], &[out(), out()], p.units())
 }
 
-fn entropy_backward<T: Real, I: Index>(x: &[T], labels: &[I], lse: &[T], d: &[T], p: &CrossEntropy) -> Outcome {
+fn entropy_backward<T: Float, I: Index>(x: &[T], labels: &[I], lse: &[T], d: &[T], p: &CrossEntropy) -> Outcome {
     let reads = [In::of(x), In::of(labels), In::of(lse), In::of(d)];
     let out = [Out::of::<T>(x.len(), p.per_unit_logits())];
     run(cross_entropy_backward::<T, I>, &p.to_words(), &reads, &out, p.units())

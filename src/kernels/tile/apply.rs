@@ -8,7 +8,8 @@ use super::code::StepCode;
 use super::loops::*;
 use super::op::TileOp as Op;
 use crate::arena::DType;
-use crate::kernels::vmath::{self, Real};
+use crate::kernels::float::Float;
+use crate::kernels::vmath;
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use half::{bf16, f16};
 
@@ -80,7 +81,7 @@ fn compare<T: Number>(op: Op, dst: &mut [u8], a: &[T], b: &[T]) {
     }
 }
 
-fn float<T: Real + Number>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8]) {
+fn float<T: Float + Number>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8]) {
     let (op, [p, q]) = (step.op, step.imm);
     let (a, b) = (view::<T>(a), view::<T>(b));
     if op.compares() {

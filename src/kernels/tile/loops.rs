@@ -2,7 +2,7 @@
 //!
 //! Invariant: element `i` of the result depends on element `i` of the operands alone.
 
-use crate::kernels::vmath::Real;
+use crate::kernels::float::Float;
 use crate::simd;
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use std::ops::{BitAnd, BitXor};
@@ -210,7 +210,7 @@ maps! { Number:
     Sign |x| x.sign();
 }
 
-maps! { Real:
+maps! { Float:
     Floor |x| x.floor();
     Ceil |x| x.ceil();
     Round |x| x.round_even();
@@ -226,7 +226,7 @@ zips! { Number -> T:
     Min |x, y| Number::min(x, y);
 }
 
-zips! { Real -> T:
+zips! { Float -> T:
     Div |x, y| x / y;
     Gate |x, y| if x > T::ZERO { y } else { T::ZERO };
     TanhGrad |x, y| y * (T::ONE - x * x);
@@ -244,7 +244,7 @@ zips! { Number -> u8:
 #[derive(Clone, Copy)]
 pub(super) struct LeakyRelu<T>(pub T);
 
-impl<T: Real> Map<T> for LeakyRelu<T> {
+impl<T: Float> Map<T> for LeakyRelu<T> {
     #[inline(always)]
     fn at(self, x: T) -> T {
         let low = self.0 * x;

@@ -26,6 +26,7 @@
 
 mod erf;
 mod exp;
+mod floats;
 mod log;
 mod pow;
 mod real;

@@ -11,10 +11,10 @@
 //! (from some 10,000 groups on, if live lines hardly differ). Each group's bound is valid on its own, so the result is
 //! valid then, too.
 
-use super::super::code::{BufKind, Code};
-use super::super::live::lines;
 use super::deps::Deps;
 use crate::error::Result;
+use crate::sched::code::{BufKind, Code};
+use crate::sched::live::lines;
 
 /// Words of a bit set of groups.
 const WORDS: usize = 4;

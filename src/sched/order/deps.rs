@@ -3,8 +3,8 @@
 //! Invariant: an edge leads to a group with a larger number, because program order is a legal order. A preference may
 //! lead anywhere. For the other files of this folder.
 
-use super::super::code::{BufKind, Code};
-use super::super::faults;
+use crate::sched::code::{BufKind, Code};
+use crate::sched::faults;
 
 /// A list of `u32` for each index, in one column.
 #[derive(Default)]

@@ -3,9 +3,9 @@
 //! Every rule respects data and the order of effects. A group with open preferences waits as long as another group can
 //! run. Ties go to the smaller number, which is program order. O((V + E) log V) for each rule.
 
-use super::super::code::{BufKind, Code};
 use super::deps::Deps;
 use super::ready::{Fitting, Ready};
+use crate::sched::code::{BufKind, Code};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

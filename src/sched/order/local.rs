@@ -4,11 +4,11 @@
 //! in front of it. Deterministic: moves are tried in a fixed order, the first that helps is kept, and the budget counts
 //! groups scored.
 
-use super::super::alias;
-use super::super::code::Code;
-use super::super::live::{Intervals, intervals_in};
 use super::deps::Deps;
 use crate::error::Result;
+use crate::sched::alias;
+use crate::sched::code::Code;
+use crate::sched::live::{Intervals, intervals_in};
 use std::cmp::Reverse;
 
 /// Most groups to score, over all tries.

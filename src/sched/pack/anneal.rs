@@ -4,15 +4,15 @@
 //! numbers are fixed, so the same input gives the same packing.
 
 use super::compress::{Part, Problem};
-use super::skyline;
+use super::skyline::{self, PartPacking};
 use crate::arena::rng::SplitMix64;
 
 /// Most buffers that all passes together place.
 const EFFORT: u64 = 1 << 20;
 
 /// Tries to lower the packing of `part` with offsets `from` and height `height` to `enough`, placing at most `effort`
-/// buffers in all. Returns offsets and height of the best packing if it is lower than `height`.
-pub fn anneal(p: &Problem, part: Part, from: &[u64], height: u64, enough: u64, effort: u64) -> Option<(Vec<u64>, u64)> {
+/// buffers in all. Returns the best packing if it is lower than `height`.
+pub fn anneal(p: &Problem, part: Part, from: &[u64], height: u64, enough: u64, effort: u64) -> Option<PartPacking> {
     let n = from.len();
     // A skyline pass in order of offsets is no higher than the packing with these offsets.
     let mut order: Vec<u32> = (0..n as u32).collect();
@@ -32,9 +32,10 @@ pub fn anneal(p: &Problem, part: Part, from: &[u64], height: u64, enough: u64, e
             })
             .collect();
         undo.iter().for_each(|&(a, b)| order.swap(a, b));
-        let (at, reach) = skyline::pass(p, part, &order);
+        let found = skyline::pass(p, part, &order);
+        let reach = found.height;
         if reach < least {
-            (least, best) = (reach, Some((at, reach)));
+            (least, best) = (reach, Some(found));
             if least <= enough {
                 break;
             }

@@ -7,6 +7,15 @@ use super::buffers::Buffers;
 use crate::error::{Error, Kind, Result};
 use std::collections::BTreeMap;
 
+/// The start or the end of a lifetime. In order, ends of a moment come before its starts, so touching lifetimes do not
+/// overlap.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Event {
+    now: u64,
+    starts: bool,
+    buffer: usize,
+}
+
 /// Proves that each buffer has an offset that is a multiple of `align`, ends at `height` or below, and overlaps no
 /// other live buffer.
 ///
@@ -19,7 +28,7 @@ pub fn packing(v: &Buffers, at: &[u64], height: u64, align: u64) -> Result<()> {
     if end.len() != n || size.len() != n || at.len() != n {
         return bad(format!("{n} starts, {} ends, {} sizes and {} offsets", end.len(), size.len(), at.len()));
     }
-    let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * n);
+    let mut events: Vec<Event> = Vec::with_capacity(2 * n);
     for i in 0..n {
         if first[i] >= end[i] || size[i] == 0 {
             continue;
@@ -30,13 +39,12 @@ pub fn packing(v: &Buffers, at: &[u64], height: u64, align: u64) -> Result<()> {
         if at[i].checked_add(size[i]).is_none_or(|top| top > height) {
             return bad(format!("buffer {i} of size {} lies at {}, above the height {height}", size[i], at[i]));
         }
-        // `false` sorts first: at one moment ends come before starts, so touching lifetimes do not overlap.
-        events.push((first[i], true, i));
-        events.push((end[i], false, i));
+        events.push(Event { now: first[i], starts: true, buffer: i });
+        events.push(Event { now: end[i], starts: false, buffer: i });
     }
     events.sort_unstable();
     let mut live: BTreeMap<u64, usize> = BTreeMap::new();
-    for (now, starts, i) in events {
+    for Event { now, starts, buffer: i } in events {
         if !starts {
             live.remove(&at[i]);
             continue;

@@ -14,18 +14,27 @@ pub struct Index {
     leaf: Vec<(u32, u8)>,
 }
 
+/// The buffers of one class.
 #[derive(Default)]
 struct Class {
+    /// Start section of each.
     start: Vec<u32>,
     /// First buffer of each 2^k sections.
     bucket: Vec<u32>,
     leaves: usize,
-    /// Least end of the unplaced buffers below each node, and their least rank.
-    node: Vec<(u32, u32)>,
+    /// The tree: children of node `i` are `2 * i` and `2 * i + 1`; leaves start at `leaves`.
+    node: Vec<Least>,
+}
+
+/// Minima over the unplaced buffers below a node of the tree.
+#[derive(Clone, Copy, PartialEq)]
+struct Least {
+    end: u32,
+    rank: u32,
 }
 
 /// The node of a removed buffer.
-const GONE: (u32, u32) = (u32::MAX, u32::MAX);
+const GONE: Least = Least { end: u32::MAX, rank: u32::MAX };
 
 impl Index {
     /// An index of buffers that are sorted by start; `order` lists them by rank.
@@ -54,7 +63,7 @@ impl Index {
         for k in 0..start.len() {
             let (c, at) = (&mut class[of(k)], &mut filled[of(k)]);
             leaf[rank[k] as usize] = ((c.leaves + *at) as u32, of(k) as u8);
-            c.node[c.leaves + *at] = (end[k], rank[k]);
+            c.node[c.leaves + *at] = Least { end: end[k], rank: rank[k] };
             *at += 1;
         }
         class.iter_mut().for_each(|c| (1..c.leaves).rev().for_each(|i| c.pull(i)));
@@ -82,7 +91,7 @@ impl Index {
         let mut best = u32::MAX;
         for k in (0..=((b - a).ilog2() as usize)).rev() {
             let Some(c) = self.class.get(k) else { continue };
-            if c.node.len() < 2 || c.node[1].1 >= best || c.node[1].0 > b {
+            if c.node.len() < 2 || c.node[1].rank >= best || c.node[1].end > b {
                 continue;
             }
             let from = c.first(k, self.low, a);
@@ -105,7 +114,7 @@ impl Index {
 impl Class {
     fn pull(&mut self, i: usize) {
         let (l, r) = (self.node[2 * i], self.node[2 * i + 1]);
-        self.node[i] = (l.0.min(r.0), l.1.min(r.1));
+        self.node[i] = Least { end: l.end.min(r.end), rank: l.rank.min(r.rank) };
     }
 
     /// The first buffer that starts at section `s` or later.
@@ -120,12 +129,12 @@ impl Class {
         let (mut a, mut b) = (from + self.leaves, to + self.leaves);
         while a < b {
             if a % 2 == 1 {
-                *best = self.node[a].1.min(*best);
+                *best = self.node[a].rank.min(*best);
                 a += 1;
             }
             if b % 2 == 1 {
                 b -= 1;
-                *best = self.node[b].1.min(*best);
+                *best = self.node[b].rank.min(*best);
             }
             (a, b) = (a / 2, b / 2);
         }
@@ -148,7 +157,7 @@ impl Class {
     }
 
     fn descend(&self, i: usize, limit: u32, best: &mut u32) {
-        let (end, rank) = self.node[i];
+        let Least { end, rank } = self.node[i];
         if end > limit || rank >= *best {
             return;
         }
@@ -158,7 +167,7 @@ impl Class {
         }
         // The child with the lesser rank first: it prunes the other one more often.
         let (l, r) = (2 * i, 2 * i + 1);
-        let (x, y) = if self.node[l].1 <= self.node[r].1 { (l, r) } else { (r, l) };
+        let (x, y) = if self.node[l].rank <= self.node[r].rank { (l, r) } else { (r, l) };
         self.descend(x, limit, best);
         self.descend(y, limit, best);
     }

@@ -55,6 +55,7 @@ use compress::{Part, Problem};
 use exact::Exact;
 use rank::Facts;
 use search::Outcome;
+use skyline::PartPacking;
 
 /// The goal of a packing, and the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +159,7 @@ impl Run<'_> {
         for &part in &self.p.parts {
             let facts = Facts::new(self.p, part);
             let small = nodes > 0 && part.to - part.from <= LARGEST && facts.pairs() <= PAIRS;
-            let (at, height) = squeaky_wheel::first(self.p, part, &facts, self.target, small);
+            let PartPacking { at, height } = squeaky_wheel::first(self.p, part, &facts, self.target, small);
             self.at[part.from..part.to].copy_from_slice(&at);
             if height <= self.target {
                 self.height = self.height.max(height);
@@ -187,12 +188,12 @@ impl Run<'_> {
         self.height = self.height.max(height);
     }
 
-    /// Keeps the packing `found` of `part` (offsets and height) if it is lower than `height`. Returns the lower height.
-    fn keep(&mut self, part: Part, height: u64, found: (Vec<u64>, u64)) -> u64 {
-        if found.1 < height {
-            self.at[part.from..part.to].copy_from_slice(&found.0);
+    /// Keeps the packing `found` of `part` if it is lower than `height`. Returns the lower height.
+    fn keep(&mut self, part: Part, height: u64, found: PartPacking) -> u64 {
+        if found.height < height {
+            self.at[part.from..part.to].copy_from_slice(&found.at);
         }
-        height.min(found.1)
+        height.min(found.height)
     }
 
     /// Branch and bound at the cap `enough`, then repeatedly halfway between the last cap that failed and the best
@@ -209,7 +210,7 @@ impl Run<'_> {
                 Outcome::Found(at) => {
                     let size = &self.p.size[o.part.from..o.part.to];
                     let top = at.iter().zip(size).map(|(a, s)| a + s).max().unwrap_or(0);
-                    high = self.keep(o.part, high, (at, top));
+                    high = self.keep(o.part, high, PartPacking { at, height: top });
                 }
                 Outcome::Refuted => (low, proven) = (cap + 1, cap + 1),
                 Outcome::Limit => low = cap + 1,

@@ -1,8 +1,8 @@
 //! Branch and bound over packings in which each buffer rests on offset 0 or on another buffer.
 //!
 //! A node decides whether one buffer is at its lowest possible offset. If it is, its neighbours rise. If not, it will
-//! rest on a neighbour that is not placed yet, and rises itself. After either, each section needs `floor + total <=
-//! cap`. The buffer is chosen in a valley of the floors, where these two branches cover all packings (see
+//! rest on a neighbour that is not placed yet, and rises itself. After either, `floor + total` of each section must be
+//! within the cap. The buffer is chosen in a valley of the floors, where these two branches cover all packings (see
 //! [`branching`](super::branching)). Ranges of sections that no unplaced buffer connects are solved one by one.
 //!
 //! A node neither recurses nor allocates: changes go to one trail, goals to a persistent list.
@@ -22,13 +22,14 @@ pub enum Outcome {
     Limit,
 }
 
-/// A range of sections to solve, and the rest of them.
+/// A range of sections to solve, as an item of a linked list.
 #[derive(Clone, Copy)]
 struct Goal {
     low: u32,
     high: u32,
     /// The frame whose decision led here; a failure goes back to it.
     cause: u32,
+    /// The next goal, or [`NONE`].
     next: u32,
 }
 
@@ -36,8 +37,11 @@ struct Goal {
 #[derive(Clone, Copy)]
 struct Frame {
     buffer: u32,
+    /// The goal that it was chosen for.
     goal: u32,
+    /// Number of goals before it was placed.
     goals: u32,
+    /// Number of changes before it was placed.
     trail: u32,
 }
 
@@ -100,6 +104,7 @@ fn back<H: Height>(state: &mut State<H>, goals: &mut Vec<Goal>, frames: &mut Vec
     }
 }
 
+/// What [`split`] did.
 enum Split {
     /// The goal is one connected range.
     Whole,

@@ -10,6 +10,15 @@ use super::index::Index;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+/// A packing of one part.
+#[derive(Clone, Debug, Default)]
+pub struct PartPacking {
+    /// Offset of each buffer of the part, in units.
+    pub at: Vec<u64>,
+    /// The largest end of a buffer, in units.
+    pub height: u64,
+}
+
 /// When a pass is given up.
 #[derive(Clone, Copy)]
 pub struct Limits {
@@ -21,9 +30,8 @@ pub struct Limits {
     pub least: u64,
 }
 
-/// One pass over a part: the offset of each of its buffers in units, and the height. `order` lists the buffers by rank,
-/// best first.
-pub fn pass(p: &Problem, part: Part, order: &[u32]) -> (Vec<u64>, u64) {
+/// One pass over a part. `order` lists its buffers by rank, best first.
+pub fn pass(p: &Problem, part: Part, order: &[u32]) -> PartPacking {
     let all = Limits { enough: u64::MAX, out: usize::MAX, least: u64::MAX };
     // With these limits no pass is given up.
     pass_within(p, part, order, all).unwrap_or_default()
@@ -31,16 +39,16 @@ pub fn pass(p: &Problem, part: Part, order: &[u32]) -> (Vec<u64>, u64) {
 
 /// As [`pass`]; `None` if the pass is given up, because it is no lower than `limits.least` and more than `limits.out`
 /// buffers stick out.
-pub fn pass_within(p: &Problem, part: Part, order: &[u32], limits: Limits) -> Option<(Vec<u64>, u64)> {
+pub fn pass_within(p: &Problem, part: Part, order: &[u32], limits: Limits) -> Option<PartPacking> {
     let size = &p.size[part.from..part.to];
     let start = &p.start[part.from..part.to];
     let end = &p.end[part.from..part.to];
     let mut index = Index::new(start, end, order);
-    let mut sky = Skyline::new(part.low, part.high);
+    let mut skyline = Skyline::new(part.low, part.high);
     let mut at = vec![0u64; order.len()];
     let (mut left, mut top, mut out) = (order.len(), 0, 0);
     while left > 0 {
-        let Some(Segment { height, start: a, end: b }) = sky.lowest() else { break };
+        let Some(Segment { height, start: a, end: b }) = skyline.lowest() else { break };
         match index.best(a, b) {
             Some(rank) => {
                 let k = order[rank as usize] as usize;
@@ -52,13 +60,13 @@ pub fn pass_within(p: &Problem, part: Part, order: &[u32], limits: Limits) -> Op
                 if out > limits.out && top >= limits.least {
                     return None;
                 }
-                sky.place(a, start[k], end[k], reach);
+                skyline.place(a, start[k], end[k], reach);
                 left -= 1;
             }
-            None => sky.raise(a),
+            None => skyline.raise(a),
         }
     }
-    Some((at, top))
+    Some(PartPacking { at, height: top })
 }
 
 /// Sections `start..end` of one height. Ordered by height, then by start.

@@ -5,7 +5,7 @@
 
 use super::compress::{Part, Problem};
 use super::rank::{Facts, Rank};
-use super::skyline::{self, Limits};
+use super::skyline::{self, Limits, PartPacking};
 
 /// Ranks, those that most often reach the bound first.
 const RANKS: &[Rank] = &[*b"TWA", *b"TAW", *b"AWT", *b"ZWT", *b"WAT", *b"TEW", *b"TZW", *b"WZT"];
@@ -20,38 +20,38 @@ const EFFORT: usize = 1 << 22;
 const FIRST: usize = 3;
 
 /// [`passes`] over the first [`FIRST`] ranks if branch and bound follows (`search`), else over all.
-pub fn first(p: &Problem, part: Part, facts: &Facts, enough: u64, search: bool) -> (Vec<u64>, u64) {
+pub fn first(p: &Problem, part: Part, facts: &Facts, enough: u64, search: bool) -> PartPacking {
     passes(p, part, facts, enough, if search { &RANKS[..FIRST] } else { RANKS })
 }
 
 /// [`passes`] over the ranks that [`first`] leaves out.
-pub fn rest(p: &Problem, part: Part, facts: &Facts, enough: u64) -> (Vec<u64>, u64) {
+pub fn rest(p: &Problem, part: Part, facts: &Facts, enough: u64) -> PartPacking {
     passes(p, part, facts, enough, &RANKS[FIRST..])
 }
 
-/// The lowest packing of `part` found, as offsets and height. Ends at the first that is no higher than `enough`.
-fn passes(p: &Problem, part: Part, facts: &Facts, enough: u64, ranks: &[Rank]) -> (Vec<u64>, u64) {
+/// The lowest packing of `part` found. Ends at the first that is no higher than `enough`.
+fn passes(p: &Problem, part: Part, facts: &Facts, enough: u64, ranks: &[Rank]) -> PartPacking {
     let n = part.to - part.from;
     let size = &p.size[part.from..part.to];
     let mut left = (EFFORT / n.max(1)).max(TRIES);
-    let (mut best, mut least) = (Vec::new(), u64::MAX);
+    let mut best = PartPacking { at: Vec::new(), height: u64::MAX };
     for &rank in ranks {
         let mut order = facts.order(rank);
         for _ in 0..TRIES {
             if left == 0 {
-                return (best, least);
+                return best;
             }
             left -= 1;
             // If many stick out, none of them is the cause.
-            let limits = Limits { enough, out: n / 16 + 4, least };
-            let Some((at, height)) = skyline::pass_within(p, part, &order, limits) else { break };
-            let over = |k: u32| at[k as usize] + size[k as usize] > enough;
+            let limits = Limits { enough, out: n / 16 + 4, least: best.height };
+            let Some(found) = skyline::pass_within(p, part, &order, limits) else { break };
+            let over = |k: u32| found.at[k as usize] + size[k as usize] > enough;
             let out: Vec<u32> = order.iter().copied().filter(|&k| over(k)).collect();
-            if best.is_empty() || height < least {
-                (best, least) = (at.clone(), height);
+            if best.at.is_empty() || found.height < best.height {
+                best = found.clone();
             }
-            if least <= enough {
-                return (best, least);
+            if best.height <= enough {
+                return best;
             }
             if out.len() > limits.out {
                 break;
@@ -60,5 +60,5 @@ fn passes(p: &Problem, part: Part, facts: &Facts, enough: u64, ranks: &[Rank]) -
             order = out.iter().copied().chain(rest).collect();
         }
     }
-    (best, least)
+    best
 }

@@ -14,8 +14,11 @@ pub const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy)]
 struct Change<H> {
     kind: Kind,
+    /// The buffer or the section.
     at: u32,
+    /// The old `eff` or `floor`.
     old: H,
+    /// The old `lo`, for [`Kind::Bound`].
     more: H,
 }
 
@@ -37,13 +40,19 @@ pub struct State<H> {
     pub(super) start: Vec<u32>,
     pub(super) end: Vec<u32>,
     size: Vec<H>,
+    /// Buffers that share a section with buffer `i`: `neighbour[neighbour_at[i]..neighbour_at[i + 1]]`.
     neighbour_at: Vec<u32>,
     neighbour: Vec<u32>,
+    /// Buffers of section `s`, by rank: `live[live_at[s]..live_at[s + 1]]`.
     pub(super) live_at: Vec<u32>,
     pub(super) live: Vec<u32>,
+    /// The largest end of the placed buffers below each buffer.
     pub(super) lo: Vec<H>,
+    /// A lower bound of the offset of each buffer; [`Height::FAR`] once it is placed.
     pub(super) eff: Vec<H>,
+    /// The least `eff` in each section.
     pub(super) floor: Vec<H>,
+    /// Number of buffers in each section whose `eff` is the floor.
     pub(super) tied: Vec<u32>,
     /// Sizes of unplaced buffers in each section.
     pub(super) total: Vec<H>,
@@ -55,6 +64,7 @@ pub struct State<H> {
     /// Postponed buffers rise by one unit instead of onto a neighbour: the search without inference, for comparison.
     #[cfg(test)]
     pub plain: bool,
+    /// Offset of each placed buffer.
     at: Vec<H>,
 }
 

@@ -149,10 +149,10 @@ fn writes_behind_a_buffer_are_found() {
         let mut s = schedule_with_red_zones(graph.view(), 1, &[]).unwrap();
         let tapes = share::tapes(&s.plan);
         let made = s.plan.code.writes_of(0)[0].buf as usize;
-        let mut watched = (*s.plan).clone();
-        watched.code.bytes[made] -= shrink;
+        let mut shorter = (*s.plan).clone();
+        shorter.code.bytes[made] -= shrink;
         let exec = exec::Exec::new(&s.plan, tapes).unwrap();
-        s.plan = check::Checked::unproven(watched);
+        s.plan = check::Checked::unproven(shorter);
         let mut arena = crate::arena::tensor::TensorArena::new(s.plan.bytes).unwrap();
         exec.with_red_zones(&s.plan).step_poisoned(&mut arena, &exec::ThreadState::default())
     };

@@ -1,4 +1,4 @@
-//! Checkpoints: round trips, and files that lie.
+//! Checkpoints: round trips, and malformed files.
 
 use super::*;
 use std::path::PathBuf;

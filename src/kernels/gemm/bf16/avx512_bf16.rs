@@ -9,8 +9,8 @@ use super::packed::{DEPTH, LINE, LINES, PackedTile, Runs, Side};
 use super::round;
 use std::arch::x86_64::*;
 
-/// Packs the numbers of one packed tile, as `to.len()` terms each. Returns whether one of them is infinite or NaN, as
-/// `pack` does. `None`, with invalid words, if one is too large for this code.
+/// Packs the numbers of one packed tile, as `to.len()` terms each. Returns what `pack` returns, which is `Some(false)`,
+/// or `None`, with invalid words, if a number that is split is too large for this code, infinite or NaN.
 pub fn convert(runs: Runs<'_>, side: Side, to: &mut [PackedTile]) -> Option<bool> {
     let Runs { data, step, lines } = runs;
     let transposed = lines != (side == Side::A);
@@ -81,8 +81,8 @@ const HALVES: [[u16; 32]; 2] = {
     halves
 };
 
-/// Packs numbers as `SPLITS` terms each. `LINES_RUN`: runs are lines. `TRANSPOSE`: the words are transposed. Returns
-/// whether all numbers are small enough for this code.
+/// Packs numbers as `SPLITS` terms each. With `LINES_RUN`, runs are lines. With `TRANSPOSE`, words are transposed.
+/// Returns whether all numbers are small enough for this code.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
 fn convert_on<const LINES_RUN: bool, const SPLITS: usize, const TRANSPOSE: bool>(
     data: &[f32],

@@ -53,7 +53,7 @@ pub fn product(
                         && pc == 0
                         && let Some(mut c) = to.old(row..row + lines, columns.clone())
                     {
-                        block.fetch(&mut c, sums);
+                        block.load(&mut c, sums);
                     }
                     let packed = (&packed_a[from + at / LINES * block.panel..], &*packed_b);
                     let add = g.accumulate || pc > 0;
@@ -145,7 +145,7 @@ impl Block {
     }
 
     /// Copies rows of C to the sums that start from them.
-    fn fetch(&self, c: &mut MatrixMut<'_, f32>, sums: &mut [f32]) {
+    fn load(&self, c: &mut MatrixMut<'_, f32>, sums: &mut [f32]) {
         let across = self.cols.div_ceil(SIDE);
         for i in 0..c.rows() {
             let line = i / SIDE * across * SIDE * SIDE + i % SIDE * SIDE;

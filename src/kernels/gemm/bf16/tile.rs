@@ -16,6 +16,7 @@ use super::round;
 
 /// The state of an engine on a thread.
 pub struct Machine {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     engine: Engine,
     #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
     tiles: Option<amx::Tiles>,
@@ -24,7 +25,10 @@ pub struct Machine {
 impl Machine {
     /// Configures the engine on this thread.
     pub fn new(engine: Engine) -> Machine {
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = engine;
         Machine {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
             engine,
             // SAFETY: `Engine::Amx` is chosen only where `amx::granted` said yes.
             #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]

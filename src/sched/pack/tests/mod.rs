@@ -47,8 +47,8 @@ fn drop_all(v: &Buffers, at: &mut Vec<Option<u64>>, height: u64, best: &mut u64)
         if at[i].is_some() {
             continue;
         }
-        let meets = |j: usize| v.first[i].max(v.first[j]) < v.end[i].min(v.end[j]);
-        let below = (0..v.len()).filter(|&j| meets(j)).filter_map(|j| at[j].map(|a| a + v.size[j])).max();
+        let overlap = |j: usize| v.first[i].max(v.first[j]) < v.end[i].min(v.end[j]);
+        let below = (0..v.len()).filter(|&j| overlap(j)).filter_map(|j| at[j].map(|a| a + v.size[j])).max();
         at[i] = Some(below.unwrap_or(0));
         drop_all(v, at, height.max(below.unwrap_or(0) + v.size[i]), best);
         at[i] = None;

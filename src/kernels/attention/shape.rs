@@ -1,0 +1,370 @@
+//! The params of attention, and everything that follows from them: rows of operands, blocks, units, products, scratch.
+
+use crate::kernels::gemm::{Gemm, GemmFloat, Strides};
+use crate::kernels::params::params;
+use std::ops::Range;
+
+/// Maximal number of queries in a block.
+pub const BLOCK_QUERIES: usize = 64;
+/// Keys in a block. A block of scores and one of their gradients fit the second-level cache.
+pub const BLOCK_KEYS: usize = 128;
+/// Queries in a block of a causal mask with few keys, where each query sees more keys than the one before.
+pub(super) const FEW_QUERIES: usize = 32;
+/// Queries in a unit of [`backward_queries`](super::backward_queries). Keys are transposed once for all of them.
+pub const CHUNK_QUERIES: usize = 4 * BLOCK_QUERIES;
+/// Elements that are computed side by side. A row of whole chunks has no slow remainder.
+pub const CHUNK: usize = 16;
+/// Alignment of scratch pieces, in elements.
+pub(super) const PAD: usize = 16;
+
+/// `f32` or `f64`.
+pub trait Element: GemmFloat {
+    /// A chunk of zeros, one of ones, and one of zeros. A window of one chunk is a mask of its first or last keys.
+    const EDGES: [Self; 3 * CHUNK];
+}
+
+macro_rules! element {
+    ($($t:ident)*) => {$(
+        impl Element for $t {
+            const EDGES: [$t; 3 * CHUNK] = {
+                let mut edges = [0.0; 3 * CHUNK];
+                let mut i = CHUNK;
+                while i < 2 * CHUNK {
+                    edges[i] = 1.0;
+                    i += 1;
+                }
+                edges
+            };
+        }
+    )*};
+}
+
+element! { f32 f64 }
+
+params! {
+    /// Params of the forward and backward kernels.
+    ///
+    /// q is `[batch, heads, queries, width]`, k `[batch, kv_heads, keys, width]`, v `[batch, kv_heads, keys,
+    /// value_width]`, y `[batch, heads, queries, value_width]`, or all of them with the middle axes exchanged
+    /// (`seq_major`). Packed q, k and v are one operand, `[batch, queries, heads·width + kv_heads·(width +
+    /// value_width)]`, which is listed as three reads.
+    pub struct Attention {
+        /// Sequences.
+        pub batch: usize,
+        /// Heads of q.
+        pub heads: usize,
+        /// Heads of k and v. Divides `heads`; adjacent heads of q share one.
+        pub kv_heads: usize,
+        /// Length of q.
+        pub queries: usize,
+        /// Length of k and v.
+        pub keys: usize,
+        /// Head width of q and k.
+        pub width: usize,
+        /// Head width of v and y.
+        pub value_width: usize,
+        /// Whether the sequence axis precedes the axis of heads.
+        pub seq_major: bool,
+        /// Whether q, k and v are packed in rows of one operand.
+        pub packed: bool,
+        /// Causal mask, aligned at the ends: the last key that query `i` sees is `i + keys − queries`.
+        pub causal: bool,
+        /// Sliding window: number of earlier keys that a causal query sees; `usize::MAX` for all.
+        pub window: usize,
+        /// Factor of the scores.
+        pub scale: f64,
+        /// Softcap: scores become `cap·tanh(score / cap)`; 0 for none.
+        pub cap: f64,
+        /// Whether there is a mask of keys, `[batch, keys]`.
+        pub padding: bool,
+        /// Whether that mask is of bytes instead of floats.
+        pub bytes: bool,
+        /// Whether there is a bias.
+        pub bias: bool,
+        /// Stride of the bias from sequence to sequence, in elements; 0 broadcasts.
+        pub bias_batch: usize,
+        /// Stride of the bias from head to head, in elements; 0 broadcasts.
+        pub bias_head: usize,
+        /// Whether the log-sum-exp has a gradient, too (backward only).
+        pub dlse: bool,
+        /// Probability of dropout. If it is not 0, the random key is the last read.
+        pub drop: f64,
+        /// Distinguishes the random numbers of different ops.
+        pub stream: u64,
+    }
+}
+
+/// The rows of one head in a tensor: offset of the first, and stride.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    pub(super) at: usize,
+    pub(super) step: usize,
+}
+
+impl Rows {
+    /// Offset of row `i`.
+    pub(super) fn row(self, i: usize) -> usize {
+        self.at + i * self.step
+    }
+}
+
+impl Attention {
+    pub(super) fn rows(&self, b: usize, h: usize, heads: usize, len: usize, width: usize) -> Rows {
+        if self.seq_major {
+            return Rows { at: (b * len * heads + h) * width, step: heads * width };
+        }
+        Rows { at: (b * heads + h) * len * width, step: width }
+    }
+
+    /// Elements of a row of packed q, k and v.
+    pub fn packed_row(&self) -> usize {
+        self.heads * self.width + self.kv_heads * (self.width + self.value_width)
+    }
+
+    /// Rows of a head at column `column` of packed q, k and v.
+    pub(super) fn packed_rows(&self, b: usize, column: usize) -> Rows {
+        let step = self.packed_row();
+        Rows { at: b * self.queries * step + column, step }
+    }
+
+    /// Rows of q.
+    pub(super) fn q(&self, b: usize, h: usize) -> Rows {
+        if self.packed {
+            return self.packed_rows(b, h * self.width);
+        }
+        self.rows(b, h, self.heads, self.queries, self.width)
+    }
+
+    /// Rows of y and its gradient.
+    pub(super) fn y(&self, b: usize, h: usize) -> Rows {
+        self.rows(b, h, self.heads, self.queries, self.value_width)
+    }
+
+    /// Rows of k of head `kv`.
+    pub(super) fn k(&self, b: usize, kv: usize) -> Rows {
+        if self.packed {
+            return self.packed_rows(b, (self.heads + kv) * self.width);
+        }
+        self.rows(b, kv, self.kv_heads, self.keys, self.width)
+    }
+
+    /// Rows of v of head `kv`.
+    pub(super) fn v(&self, b: usize, kv: usize) -> Rows {
+        if self.packed {
+            return self.packed_rows(b, (self.heads + self.kv_heads) * self.width + kv * self.value_width);
+        }
+        self.rows(b, kv, self.kv_heads, self.keys, self.value_width)
+    }
+
+    /// Heads of q that share one of k.
+    pub fn group(&self) -> usize {
+        self.heads / self.kv_heads.max(1)
+    }
+
+    /// Index of a probability in `[batch, heads, queries, keys]`.
+    pub(super) fn place(&self, (b, h, i): (usize, usize, usize), key: usize) -> usize {
+        ((b * self.heads + h) * self.queries + i) * self.keys + key
+    }
+
+    /// The keys that query `i` may see. Both ends are monotonic in `i`.
+    pub(super) fn visible(&self, i: usize) -> Range<usize> {
+        if !self.causal {
+            return 0..self.keys;
+        }
+        let end = (i + 1 + self.keys).saturating_sub(self.queries);
+        end.saturating_sub(1).saturating_sub(self.window)..end
+    }
+
+    /// Rows of y in a unit of the forward kernel: rows of one head or, if `seq_major`, of all heads. If a number of
+    /// rows close to [`BLOCK_QUERIES`] divides the queries, no unit spans two heads.
+    pub(super) fn rows_per_unit(&self) -> usize {
+        let all = self.outer() * self.queries;
+        let fits = |r: &usize| self.queries.is_multiple_of(*r);
+        let even = (BLOCK_QUERIES / 2..=BLOCK_QUERIES).rev().find(fits).unwrap_or(BLOCK_QUERIES);
+        even.min(all).max(1)
+    }
+
+    /// Sequences of rows: one for each head, or, if `seq_major`, one for all heads.
+    pub(super) fn outer(&self) -> usize {
+        if self.seq_major { self.batch } else { self.batch * self.heads }
+    }
+
+    /// Heads in a row of a unit.
+    pub(super) fn heads_per_row(&self) -> usize {
+        if self.seq_major { self.heads } else { 1 }
+    }
+
+    /// Units of the forward kernel.
+    pub fn units(&self) -> usize {
+        (self.outer() * self.queries).div_ceil(self.rows_per_unit())
+    }
+
+    /// Elements of y in a unit.
+    pub fn per_unit(&self) -> usize {
+        self.stats_per_unit() * self.value_width
+    }
+
+    /// Elements of the log-sum-exp in a unit. Its layout is that of y without the last axis.
+    pub fn stats_per_unit(&self) -> usize {
+        self.rows_per_unit() * self.heads_per_row()
+    }
+
+    /// Units of the backward kernel: one for each sequence and head of k. A unit owns the gradients of that head and of
+    /// all heads of q that share it, so no two threads add to one sum.
+    pub fn backward_units(&self) -> usize {
+        self.batch * self.kv_heads
+    }
+
+    /// Units of [`backward_keys`](super::backward_keys) and [`backward_queries`](super::backward_queries); `None` if a
+    /// unit would span two heads.
+    pub fn fine_units(&self) -> Option<[usize; 2]> {
+        let even = |heads: usize, len: usize, unit: usize| heads == 1 || len.is_multiple_of(unit);
+        let (kv, heads) = (self.batch * self.kv_heads, self.batch * self.heads);
+        let fits = even(kv, self.keys, BLOCK_KEYS) && even(heads, self.queries, CHUNK_QUERIES);
+        fits.then(|| [kv * self.keys.div_ceil(BLOCK_KEYS), heads * self.queries.div_ceil(CHUNK_QUERIES)])
+    }
+
+    /// Keys in a block.
+    pub(super) fn block_keys(&self) -> usize {
+        BLOCK_KEYS.min(self.keys)
+    }
+
+    /// Queries in a block. With a causal mask and few keys, smaller blocks skip more products.
+    pub(super) fn block_queries(&self) -> usize {
+        if self.causal && self.keys <= BLOCK_KEYS { FEW_QUERIES } else { BLOCK_QUERIES }
+    }
+
+    /// Number of keys, from key `j` of a block on, that are multiplied with queries that see no key from `end` on.
+    pub(super) fn keys_before(&self, j: usize, end: usize) -> usize {
+        let seen = end.saturating_sub(j).next_multiple_of(CHUNK);
+        seen.min(BLOCK_KEYS).min(self.keys - j)
+    }
+
+    /// The products of `m` queries with `n` keys in the forward kernel: scores, values.
+    pub(super) fn forward_products(&self, m: usize, n: usize) -> [Gemm; 2] {
+        let (q, k, v) = (self.q(0, 0).step, self.k(0, 0).step, self.v(0, 0).step);
+        let scores = Gemm::new(m, n, self.width).with_strides(down(q), Strides { row: 1, col: k });
+        let values = Gemm::new(m, self.value_width, n).with_strides(down(n), down(v));
+        [scores, Gemm { accumulate: true, ..values }]
+    }
+
+    /// The products of `m` queries with `n` keys in the backward kernel: scores and gradients of probabilities (of
+    /// transposed keys and values, with stride `lines`), then the gradients of v, q and k.
+    pub(super) fn backward_products(&self, m: usize, n: usize, lines: usize) -> [Gemm; 5] {
+        let (q, k, y) = (self.q(0, 0).step, self.k(0, 0).step, self.y(0, 0).step);
+        let (w, vw, across) = (self.width, self.value_width, Strides { row: 1, col: n });
+        let dv = Gemm::new(n, vw, m).with_strides(across, down(y));
+        let dq = Gemm::new(m, w, n).with_strides(down(n), down(k));
+        let dk = Gemm::new(n, w, m).with_strides(across, down(q));
+        [
+            Gemm::new(m, n, w).with_strides(down(q), down(lines)),
+            Gemm::new(m, n, vw).with_strides(down(y), down(lines)),
+            Gemm { accumulate: true, ..dv },
+            Gemm { accumulate: true, ..dq },
+            Gemm { accumulate: true, ..dk },
+        ]
+    }
+
+    /// The numbers of keys that products may have.
+    pub(super) fn key_counts(&self) -> impl Iterator<Item = usize> + use<> {
+        let (most, last) = (self.block_keys(), self.keys % BLOCK_KEYS);
+        let fewer = if self.causal { 1..BLOCK_KEYS / CHUNK } else { 0..0 };
+        fewer.map(|c| c * CHUNK).filter(move |&n| n < most).chain([most, last])
+    }
+
+    /// Pieces of the forward kernel's scratch: scores, weighted values, largest scores, sums, mask of keys. The scratch
+    /// of products follows.
+    pub(super) fn forward_pieces(&self) -> [usize; 5] {
+        let (m, n) = (self.rows_per_unit(), self.block_keys());
+        [m * n, m * self.value_width, m, m, n].map(|x| x.next_multiple_of(PAD))
+    }
+
+    /// Elements of scratch for one thread of the forward kernel.
+    pub fn forward_scratch<T: Element>(&self) -> usize {
+        let most = self.rows_per_unit().min(self.block_queries());
+        let sizes = (1..=most).flat_map(|m| self.key_counts().map(move |n| self.forward_products(m, n)));
+        let product = sizes.flatten().map(|g| g.scratch_len::<T>()).max().unwrap_or(0);
+        self.forward_pieces().iter().sum::<usize>() + product.next_multiple_of(PAD)
+    }
+
+    /// Pieces of the backward kernel's scratch: scores, their gradients, transposed keys and values, Σ dy·y of each
+    /// row, mask of keys. The scratch of products follows.
+    pub(super) fn backward_pieces(&self) -> [usize; 6] {
+        let (m, n) = (self.block_queries(), self.block_keys());
+        let deltas = self.group() * self.queries;
+        [m * n, m * n, self.width * n, self.value_width * n, deltas, n].map(|x| x.next_multiple_of(PAD))
+    }
+
+    /// Elements of scratch for one thread of the backward kernel.
+    pub fn backward_scratch<T: Element>(&self) -> usize {
+        let most = self.block_queries();
+        let rows = [most.min(self.queries), self.queries % most];
+        // Packing of products depends on strides, too.
+        let lines = [self.block_keys(), self.keys % BLOCK_KEYS];
+        let counts = || self.key_counts().flat_map(|n| lines.into_iter().chain([n]).map(move |lines| (n, lines)));
+        let sizes = rows.into_iter().flat_map(|m| counts().map(move |(n, lines)| self.backward_products(m, n, lines)));
+        let product = sizes.flatten().map(|g| g.scratch_len::<T>()).max().unwrap_or(0);
+        self.backward_pieces().iter().sum::<usize>() + product.next_multiple_of(PAD)
+    }
+}
+
+/// Rows with stride `step`.
+pub(super) fn down(step: usize) -> Strides {
+    Strides { row: step, col: 1 }
+}
+
+/// Splits scratch into pieces and the rest.
+pub(super) fn cut<T, const N: usize>(mut scratch: &mut [T], pieces: [usize; N]) -> ([&mut [T]; N], &mut [T]) {
+    let pieces = pieces.map(|len| {
+        let (piece, rest) = std::mem::take(&mut scratch).split_at_mut(len);
+        scratch = rest;
+        piece
+    });
+    (pieces, scratch)
+}
+
+/// The part of `seen` within the `n` keys from `j` on, relative to `j`.
+pub(super) fn inside(seen: &Range<usize>, j: usize, n: usize) -> Range<usize> {
+    let start = seen.start.saturating_sub(j).min(n);
+    start..seen.end.saturating_sub(j).min(n).max(start)
+}
+
+/// `seen` widened to whole chunks, at most `n` keys.
+pub(super) fn rounded(seen: &Range<usize>, n: usize) -> Range<usize> {
+    if seen.is_empty() {
+        return seen.clone();
+    }
+    seen.start / CHUNK * CHUNK..seen.end.next_multiple_of(CHUNK).min(n)
+}
+
+/// `part`, relative to the start of `whole`.
+pub(super) fn within(part: &Range<usize>, whole: &Range<usize>) -> Range<usize> {
+    part.start - whole.start..part.end - whole.start
+}
+
+/// The mask of keys.
+#[derive(Clone, Copy)]
+pub(super) enum Keep<'a, T> {
+    /// All keys are kept.
+    All,
+    /// Keys whose number is at least ½ are kept.
+    Float(&'a [T]),
+    /// Keys whose byte is not zero are kept.
+    Bytes(&'a [u8]),
+}
+
+impl<T: Element> Keep<'_, T> {
+    /// Writes 1 or 0 for each key from `at` on and returns them; returns an empty slice if all keys are kept.
+    pub(super) fn write<'t>(&self, at: usize, to: &'t mut [T]) -> &'t [T] {
+        let one = |keep: bool| if keep { T::ONE } else { T::ZERO };
+        match self {
+            Keep::All => return &[],
+            Keep::Float(x) => {
+                let half = T::from_f64(0.5);
+                to.iter_mut().zip(&x[at..]).for_each(|(to, x)| *to = one(*x >= half));
+            }
+            Keep::Bytes(x) => to.iter_mut().zip(&x[at..]).for_each(|(to, x)| *to = one(*x != 0)),
+        }
+        to
+    }
+}
