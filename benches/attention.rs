@@ -4,10 +4,10 @@
 //! counted as the op definitions count them: a causal mask halves them.
 
 use arenagrad::error::Result;
-use arenagrad::nodes::{Attention, Builder, DType, GraphBuf};
-use arenagrad::passes::ad::prepare;
-use arenagrad::passes::{GradOptions, grad};
+use arenagrad::graph::{Attention, Builder, DType, GraphBuf};
+use arenagrad::graph::{GradOptions, grad};
 use arenagrad::session::Session;
+use arenagrad::tools::passes::ad::prepare;
 use std::time::Instant;
 
 /// Attention on `[1, heads, len, width]` with the sum of squares as loss: in plain ops if `plain`, with the gradients
@@ -18,14 +18,14 @@ fn graph([heads, len, width]: [usize; 3], causal: bool, plain: bool, back: bool)
     let y = q.attention(k, v, Attention { causal, ..Attention::default() });
     let f = g.finish([(y * y).sum(..).named("loss")])?;
     let f = if plain { prepare::decompose_all(f.view())? } else { f };
-    if back { grad(f.view(), "loss", &GradOptions::wrt(&["q", "k", "v"])) } else { Ok(f) }
+    if back { grad(&f, "loss", &GradOptions::wrt(&["q", "k", "v"])) } else { Ok(f) }
 }
 
 /// The shortest of 20 steps, in seconds, and the operations of a step.
 fn time(g: &GraphBuf, threads: usize) -> Result<(f64, u64)> {
     let mut p = Session::new().threads(threads).compile(g)?;
     for name in ["q", "k", "v"] {
-        let x = p.input_mut::<f32>(name)?;
+        let x = p.values_mut::<f32>(name)?;
         x.iter_mut().enumerate().for_each(|(i, x)| *x = ((i * 7919 % 1009) as f32 / 504.5) - 1.0);
     }
     let mut best = f64::INFINITY;

@@ -1,11 +1,12 @@
 //! Compile times: building, rebuilding, simplifying and differentiating a graph, and a whole program from graph to
 //! arena; and the bytes of a node.
 
+use arenagrad::graph::GradOptions;
+use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf};
 use arenagrad::nn;
-use arenagrad::nodes::{Builder, CrossEntropy, DType, GraphBuf};
-use arenagrad::passes::optimiser::{Optimiser, train};
-use arenagrad::passes::{self, GradOptions};
+use arenagrad::optim::{self, train};
 use arenagrad::session::Session;
+use arenagrad::tools::passes::{self};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 
@@ -13,7 +14,7 @@ use std::hint::black_box;
 fn chain(nodes: usize) -> GraphBuf {
     let g = Builder::new("chain");
     let x = g.input("x", [16, 16], DType::F32);
-    let w = g.param("w", [16, 16], DType::F32, arenagrad::nodes::Init::Normal(0.1));
+    let w = g.param("w", [16, 16], DType::F32, arenagrad::graph::Init::Normal(0.1));
     let mut y = x;
     for i in 0..nodes / 5 {
         let h = if i % 8 == 0 { y.matmul(w) } else { y * x };
@@ -39,7 +40,7 @@ fn gpt() -> GraphBuf {
     let logits = nn::gpt(&g, g.input("x", [12, 64], DType::I32), DType::F32, size).reshape([12 * 64, 65]);
     let loss = logits.cross_entropy_with(g.input("y", [12 * 64], DType::I32), CrossEntropy::per_row()).mean(..);
     let graph = g.finish([loss.named("loss")]).expect("a valid graph");
-    train(graph.view(), "loss", &Optimiser::adamw(1e-3).clip_norm(1.0)).expect("a step")
+    train(&graph, "loss", optim::AdamW::new(1e-3).clip_norm(1.0)).expect("a step")
 }
 
 /// Times the compilation of a step's graph. The first line lists the phases.

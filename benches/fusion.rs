@@ -4,14 +4,15 @@
 //! ops are one sweep on either side. Steps of both sides alternate, and the shortest of each counts.
 
 use arenagrad::error::Result;
-use arenagrad::nodes::ops::blocks::attrs::SwigluAttrs;
-use arenagrad::nodes::ops::matmul::attrs::Activation;
-use arenagrad::nodes::ops::matmul::attrs::LoraMatmulAttrs;
-use arenagrad::nodes::ops::matmul::attrs::MatmulBiasActAttrs;
-use arenagrad::nodes::ops::norm::NormAttrs;
-use arenagrad::nodes::{Attr, Builder, DType, GraphBuf, Init, Op, Var};
-use arenagrad::passes::{GradOptions, grad, pipeline, unfuse};
+use arenagrad::graph::{Attr, Builder, DType, GraphBuf, Init, Op, Var};
+use arenagrad::graph::{GradOptions, grad};
 use arenagrad::session::{Program, Session};
+use arenagrad::tools::ops::blocks::attrs::SwigluAttrs;
+use arenagrad::tools::ops::matmul::attrs::Activation;
+use arenagrad::tools::ops::matmul::attrs::LoraMatmulAttrs;
+use arenagrad::tools::ops::matmul::attrs::MatmulBiasActAttrs;
+use arenagrad::tools::ops::norm::NormAttrs;
+use arenagrad::tools::passes::{pipeline, unfuse};
 use std::time::Instant;
 
 /// Steps of each side.
@@ -56,20 +57,20 @@ fn net(layers: usize, back: bool) -> Result<GraphBuf> {
         h = h + up.matmul(w("down", &[f, d]));
     }
     let g = g.finish([(h * h).mean(..).named("loss")])?;
-    if back { grad(g.view(), "loss", &GradOptions::default()) } else { Ok(g) }
+    if back { grad(&g, "loss", &GradOptions::default()) } else { Ok(g) }
 }
 
 /// A program of `g` with synthetic data, compiled with or without the fusion patterns.
 fn program(g: &GraphBuf, threads: usize, patterns: bool) -> Result<Program> {
     let names: Vec<&str> = pipeline::default_passes().into_iter().filter(|p| patterns || *p != "patterns").collect();
-    let ready = pipeline::run(g.view(), &names, false)?.0;
+    let ready = pipeline::run(g, &names, false)?.0;
     let mut p = Session::new().threads(threads).optimise(false).compile(&ready)?;
     let names: Vec<String> = p.bindings().iter().map(|b| b.name.clone()).collect();
     for (i, name) in names.iter().enumerate() {
-        if let Ok(x) = p.input_mut::<f32>(name) {
+        if let Ok(x) = p.values_mut::<f32>(name) {
             x.iter_mut().enumerate().for_each(|(j, x)| *x = ((j * 7919 + i * 31) % 1009) as f32 / 504.5 - 1.0);
         }
-        if let Ok(x) = p.input_mut::<i32>(name) {
+        if let Ok(x) = p.values_mut::<i32>(name) {
             x.fill(0);
         }
     }
@@ -137,7 +138,7 @@ fn fused_ops(threads: usize) -> Result<()> {
 /// Compares a fused op with its decomposition.
 fn apart(case: &Case<'_>, threads: usize) -> Result<()> {
     let g = one(case)?;
-    compare(case.name, &g, &unfuse(g.view())?, threads)
+    compare(case.name, &g, &unfuse(&g)?, threads)
 }
 
 fn main() -> Result<()> {

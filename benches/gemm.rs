@@ -6,9 +6,9 @@
 //! bf16x3, bf16x2 and bf16 instead of the other crates), `--json`.
 #![allow(missing_docs)]
 
-use arenagrad::kernels::gemm::{Gemm, Precision, gemm};
-use arenagrad::nodes::{Builder, DType};
+use arenagrad::graph::{Builder, DType};
 use arenagrad::session::Session;
+use arenagrad::tools::kernels::gemm::{Gemm, Precision, gemm};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -93,12 +93,12 @@ impl Case {
         let z = x.matmul_t(y, self.layout == Tn, self.layout == Nt).named("c");
         let session = Session::new().threads(self.threads).precision(precision);
         let mut p = session.compile(&graph.finish([z]).expect("a graph")).expect("a program");
-        p.input_mut::<f32>("a").expect("a").copy_from_slice(a);
-        p.input_mut::<f32>("b").expect("b").copy_from_slice(b);
-        let slot = p.output_slot::<f32>("c").expect("c");
+        p.values_mut::<f32>("a").expect("a").copy_from_slice(a);
+        p.values_mut::<f32>("b").expect("b").copy_from_slice(b);
+        let slot = p.output::<f32>("c").expect("c");
         Box::new(move || {
             p.step().expect("a step");
-            p.read(slot).expect("c")[m * n / 2]
+            p.get(slot).expect("c")[m * n / 2]
         })
     }
 

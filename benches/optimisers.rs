@@ -1,8 +1,8 @@
 //! The update of one param of a million elements, by rule. SGD and Adam have kernels; the other element-wise rules run
 //! in the tile interpreter; LAMB, Adafactor and Muon are reductions and products.
 
-use arenagrad::nodes::{Builder, DType, Init};
-use arenagrad::passes::optimiser::{Optimiser, Rule, train};
+use arenagrad::graph::{Builder, DType, Init};
+use arenagrad::optim::{Optimiser, Rule, train};
 use arenagrad::session::{Program, Session};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
@@ -15,11 +15,11 @@ fn program(rule: Rule) -> Program {
     // The gradient of `p` is the input `g`, so the update must read it.
     let loss = (p * g.input("g", [SIDE, SIDE], DType::F32)).sum(..);
     let graph = g.finish([loss.named("loss")]).expect("a valid graph");
-    let step = train(graph.view(), "loss", &Optimiser::new(rule, 1e-3)).expect("a step program");
+    let step = train(&graph, "loss", &Optimiser::new(rule, 1e-3)).expect("a step program");
     let mut p = Session::new().compile(&step).expect("a valid program");
     p.init(0).expect("start values");
-    p.input_mut::<f32>("lr").expect("an input")[0] = 1e-3;
-    let x = p.input_mut::<f32>("g").expect("an input");
+    p.values_mut::<f32>("lr").expect("an input")[0] = 1e-3;
+    let x = p.values_mut::<f32>("g").expect("an input");
     x.iter_mut().enumerate().for_each(|(i, x)| *x = (i * 7919 % 1009) as f32 / 1009.0 - 0.5);
     p
 }
@@ -27,8 +27,8 @@ fn program(rule: Rule) -> Program {
 /// Times a step for each rule.
 fn updates(c: &mut Criterion) {
     let rules = [
-        Optimiser::sgd(0.1).rule,
-        Optimiser::adamw(0.1).rule,
+        Rule::SGD,
+        Rule::ADAMW,
         Rule::LION,
         Rule::ADAGRAD,
         Rule::RMSPROP,

@@ -2,16 +2,20 @@
 //!
 //! `cargo bench -p arenagrad-benches --bench order`
 
+#[path = "../tests/common/models.rs"]
+#[allow(dead_code)]
+mod models;
 #[path = "../tests/common/zoo.rs"]
+#[allow(dead_code)]
 mod zoo;
 
-use arenagrad::passes::pipeline::optimise;
-use arenagrad::sched::{lower, order};
+use arenagrad::tools::passes::pipeline::optimise;
+use arenagrad::tools::sched::{lower, order};
 use std::time::Instant;
 
 fn main() -> arenagrad::error::Result<()> {
     let graph = zoo::step(zoo::rnn(12_500, 32, 128, 256));
-    let prepared = optimise(graph.view())?;
+    let prepared = optimise(&graph)?;
     let code = lower::lower(prepared.view(), 1)?.code;
     for _ in 0..5 {
         let start = Instant::now();

@@ -1,7 +1,7 @@
 //! The time to pack buffers and to prove the packing: training steps, unrolled chains and power laws of a thousand to a
 //! million buffers, and full rectangles, which need search.
 
-use arenagrad::sched::pack::{self, Buffers, Options, check, greedy, instances};
+use arenagrad::tools::sched::pack::{self, Buffers, Options, check, greedy, instances};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 

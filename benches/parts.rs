@@ -5,12 +5,12 @@
 //! those of the networks that `arenagrad bench` times.
 #![allow(missing_docs)]
 
-use arenagrad::kernels::vmath;
+use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Init, Var};
+use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn;
-use arenagrad::nodes::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Init, Var};
-use arenagrad::passes::optimiser::{Optimiser, train};
-use arenagrad::passes::{GradOptions, grad};
+use arenagrad::optim::{self, Optimiser, Rule, train};
 use arenagrad::session::{Program, Role, Session};
+use arenagrad::tools::kernels::vmath;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 
@@ -21,10 +21,10 @@ fn program(g: &GraphBuf) -> Program {
     let inputs: Vec<_> = p.bindings().iter().filter(|b| b.role == Role::Input).cloned().collect();
     for b in &inputs {
         if b.dtype == DType::I32 {
-            p.input_mut::<i32>(&b.name).expect("an input").fill(0);
+            p.values_mut::<i32>(&b.name).expect("an input").fill(0);
             continue;
         }
-        let x = p.input_mut::<f32>(&b.name).expect("an input");
+        let x = p.values_mut::<f32>(&b.name).expect("an input");
         x.iter_mut().enumerate().for_each(|(i, x)| *x = (i * 7919 % 1009) as f32 / 504.5 - 1.0);
     }
     p.step().expect("a step");
@@ -36,7 +36,7 @@ fn both(c: &mut Criterion, name: &str, elements: usize, wrt: &[&str], loss: impl
     let g = Builder::new("part");
     let loss = loss(&g).named("loss");
     let forward = g.finish([loss]).expect("a valid graph");
-    let back = grad(forward.view(), "loss", &GradOptions::wrt(wrt)).expect("gradients");
+    let back = grad(&forward, "loss", &GradOptions::wrt(wrt)).expect("gradients");
     let mut group = c.benchmark_group(name);
     group.throughput(Throughput::Elements(elements as u64));
     for (what, graph) in [("forward", &forward), ("with gradients", &back)] {
@@ -85,13 +85,15 @@ fn update(c: &mut Criterion) {
     const N: usize = 100_000;
     let mut group = c.benchmark_group("update of 100000");
     group.throughput(Throughput::Elements(N as u64));
-    for (name, optimiser) in
-        [("sgd", Optimiser::sgd(0.1)), ("momentum", Optimiser::momentum(0.1, 0.9)), ("adamw", Optimiser::adamw(1e-3))]
-    {
+    for (name, optimiser) in [
+        ("sgd", Optimiser::<Rule>::from(optim::Sgd::new(0.1))),
+        ("momentum", optim::Sgd::new(0.1).momentum(0.9).into()),
+        ("adamw", optim::AdamW::new(1e-3).into()),
+    ] {
         let g = Builder::new("update");
         let loss = (g.param("p", [N], DType::F32, Init::Normal(0.1)) * g.input("g", [N], DType::F32)).sum(..);
         let graph = g.finish([loss.named("loss")]).expect("a valid graph");
-        let mut p = program(&train(graph.view(), "loss", &optimiser).expect("a step program"));
+        let mut p = program(&train(&graph, "loss", &optimiser).expect("a step program"));
         group.bench_function(name, |b| b.iter(|| p.step()));
     }
     group.finish();

@@ -4,10 +4,14 @@
 //! `cargo bench -p arenagrad-benches --bench remat -- [--plan] MODEL…`. With `--plan`, nothing is run. The models are
 //! those of `tests/common/zoo.rs` whose name contains MODEL.
 
+#[path = "../tests/common/models.rs"]
+#[allow(dead_code)]
+mod models;
 #[path = "../tests/common/zoo.rs"]
+#[allow(dead_code)]
 mod zoo;
 
-use arenagrad::nodes::{DType, GraphBuf};
+use arenagrad::graph::{DType, GraphBuf};
 use arenagrad::session::{Budget, Program, Role, Session};
 use std::time::Instant;
 
@@ -57,8 +61,8 @@ fn step_seconds(graph: &GraphBuf, b: &Budget) -> arenagrad::error::Result<f64> {
         p.bindings().iter().filter(|b| b.role == Role::Input && b.default.is_none()).cloned().collect();
     for b in &inputs {
         match b.dtype {
-            DType::I32 => p.input_mut::<i32>(&b.name)?.fill(0),
-            _ => p.input_mut::<f32>(&b.name)?.fill(0.0),
+            DType::I32 => p.values_mut::<i32>(&b.name)?.fill(0),
+            _ => p.values_mut::<f32>(&b.name)?.fill(0.0),
         }
     }
     let mut times = Vec::new();

@@ -1,10 +1,10 @@
 //! The cost of a loop's iteration, compared with the unrolled loop: small recurrent networks, forward and with
 //! gradients.
 
-use arenagrad::nodes::{Builder, DType, GraphBuf};
-use arenagrad::passes::ad::prepare::inline_and_unroll;
-use arenagrad::passes::{GradOptions, grad};
+use arenagrad::graph::{Builder, DType, GraphBuf};
+use arenagrad::graph::{GradOptions, grad};
 use arenagrad::session::{Program, Session};
+use arenagrad::tools::passes::ad::prepare::inline_and_unroll;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 /// `h' = tanh(x·W + h·U + b)` over `steps` steps. The loss depends on every step.
@@ -26,7 +26,7 @@ fn rnn(steps: usize, batch: usize, n: usize) -> GraphBuf {
 fn program(g: &GraphBuf) -> Program {
     let mut p = Session::new().compile(g).expect("a valid graph");
     for name in ["x", "h0", "w", "u", "b"] {
-        let x = p.input_mut::<f32>(name).expect("an input");
+        let x = p.values_mut::<f32>(name).expect("an input");
         let n = x.len();
         x.iter_mut().enumerate().for_each(|(i, x)| *x = ((i * 7919 % n) as f32 / n as f32 - 0.5) * 0.1);
     }
@@ -37,12 +37,12 @@ fn program(g: &GraphBuf) -> Program {
 fn scan(c: &mut Criterion) {
     for (steps, batch, n) in [(128, 1, 16), (128, 8, 64), (64, 32, 256)] {
         let looped = rnn(steps, batch, n);
-        let flat = inline_and_unroll(looped.view()).expect("a valid graph");
+        let flat = inline_and_unroll(&looped).expect("a valid graph");
         let mut group = c.benchmark_group(format!("rnn {steps}x{batch}x{n}"));
         group.throughput(Throughput::Elements(steps as u64));
         for (name, g) in [("scan", &looped), ("unrolled", &flat)] {
             let options = GradOptions::wrt(&["w", "u", "b", "h0"]);
-            let back = grad(g.view(), "loss", &options).expect("a gradient");
+            let back = grad(g, "loss", &options).expect("a gradient");
             for (what, g) in [("forward", g), ("gradient", &back)] {
                 let mut p = program(g);
                 println!("{name} {what}: {} instructions, {} bytes", p.plan().instructions, p.plan().arena_bytes);

@@ -7,9 +7,9 @@
 //! `cargo bench -p arenagrad-benches --bench side_by_side -- [ROUNDS]`
 
 use arenagrad::error::Result;
+use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf};
 use arenagrad::nn;
-use arenagrad::nodes::{Builder, CrossEntropy, DType, GraphBuf};
-use arenagrad::passes::optimiser::{LR, Optimiser, train};
+use arenagrad::optim::{self, LR, train};
 use arenagrad::session::{Program, Session};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -25,16 +25,16 @@ fn graph(width: usize) -> Result<GraphBuf> {
     let loss = nn::linear(&g, "fc2", h, 10)
         .cross_entropy_with(g.input("y", [32], DType::I32), CrossEntropy::per_row())
         .mean(..);
-    train(g.finish([loss.named("loss")])?.view(), "loss", &Optimiser::sgd(0.1))
+    train(g.finish([loss.named("loss")])?.view(), "loss", optim::Sgd::new(0.1))
 }
 
 /// A program with synthetic data.
 fn trainer(threads: usize, width: usize, seed: u64) -> Result<Program> {
     let mut p = Session::new().threads(threads).compile(&graph(width)?)?;
     p.init(seed)?;
-    p.input_mut::<f32>(LR)?.fill(0.01);
-    p.input_mut::<f32>("x")?.iter_mut().enumerate().for_each(|(i, x)| *x = (i as f32 * 0.7).sin());
-    p.input_mut::<i32>("y")?.iter_mut().enumerate().for_each(|(i, y)| *y = (i % 10) as i32);
+    p.values_mut::<f32>(LR)?.fill(0.01);
+    p.values_mut::<f32>("x")?.iter_mut().enumerate().for_each(|(i, x)| *x = (i as f32 * 0.7).sin());
+    p.values_mut::<i32>("y")?.iter_mut().enumerate().for_each(|(i, y)| *y = (i % 10) as i32);
     Ok(p)
 }
 

@@ -13,17 +13,17 @@ fn main() -> Result<()> {
     let loss = nn::linear(&g, "fc2", h, 1).mse(y).named("loss");
     let graph = g.finish([loss])?;
 
-    let step = train(graph.view(), "loss", &Optimiser::adamw(1e-2))?;
+    let step = train(&graph, "loss", optim::AdamW::new(1e-2))?;
     let mut p = Session::new().threads(1).compile(&step)?;
     p.init(0)?;
-    let (x, y, loss) = (p.input::<f32>("x")?, p.input::<f32>("y")?, p.output_slot::<f32>("loss")?);
+    let (x, y, loss) = (p.input::<f32>("x")?, p.input::<f32>("y")?, p.output::<f32>("loss")?);
     for i in 0..2000 {
         let at = |k: usize| ((i * 37 + k * 11) % 100) as f32 / 50.0 - 1.0;
-        p.slice_mut(x)?.iter_mut().enumerate().for_each(|(k, v)| *v = at(k));
-        p.slice_mut(y)?.iter_mut().enumerate().for_each(|(k, v)| *v = at(2 * k) * at(2 * k + 1));
+        p[x].iter_mut().enumerate().for_each(|(k, v)| *v = at(k));
+        p[y].iter_mut().enumerate().for_each(|(k, v)| *v = at(2 * k) * at(2 * k + 1));
         p.step()?;
         if i % 400 == 399 {
-            println!("step {}: loss {:.5}", i + 1, p.read(loss)?[0]);
+            println!("step {}: loss {:.5}", i + 1, p[loss][0]);
         }
     }
     // The memory plan: each buffer with its op and the line of this file that asked for it.

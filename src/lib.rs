@@ -1,35 +1,43 @@
-//! arenagrad: a training engine for CPUs.
+#![doc = include_str!("../README.md")]
 //!
-//! The rooms, each of which may import only those before it:
-//! `arena` (ids, pools, memory) < `kernels` (safe slice loops) < `nodes` (graph columns, op table, builder, text)
-//! < `passes` (graph → graph) < `sched` (graph → program) < `session`, `nn`, `train`.
+//! # Modules
+//!
+//! * [`graph`]: the builder, values, ops' options, derivatives of graphs; [`nn`]: layers with torch's names.
+//! * [`optim`]: optimisers, and [`optim::train`], which turns a loss into a training step.
+//! * [`session`]: compiling graphs into programs, running and inspecting them.
+//! * [`mod@train`]: batches, schedules, checkpoints, metrics, and the loop that ties them.
+//! * [`tools`]: passes, text form, planner, products: for those who measure, fuzz or extend the engine.
+//! * [`prelude`]: what most programs import.
 
-pub mod arena;
 pub mod error;
-pub mod kernels;
-mod names;
+pub mod graph;
 pub mod nn;
-pub mod nodes;
-pub mod passes;
-pub mod sched;
+pub mod optim;
 pub mod session;
+pub mod tools;
 pub mod train;
+
+// The engine: each module imports only those before it.
+pub(crate) mod arena;
+pub(crate) mod kernels;
+pub(crate) mod names;
+pub(crate) mod nodes;
+pub(crate) mod passes;
+pub(crate) mod sched;
+
+pub use error::{Error, Result};
+pub use kernels::gemm::Precision;
 
 /// What most programs import.
 pub mod prelude {
+    pub use crate::Precision;
     pub use crate::error::{Error, Result};
-    pub use crate::nn;
-    pub use crate::nodes::{
-        Adam, Attention, Builder, Conv, Conv2d, Conv3d, ConvTranspose, CrossEntropy, DType, GraphBuf, Init,
-        Interpolation, Layout, Loop, PadMode, Pool1d, Pool2d, Pool3d, Reduction, Sgd, Unfold, Var,
+    pub use crate::graph::{
+        Attention, Builder, Conv2d, CrossEntropy, DType, GraphBuf, Init, Loop, PadMode, Pool2d, Var,
     };
-    pub use crate::passes::optimiser::{Group, Optimiser, Rule, train};
-    pub use crate::passes::{GradOptions, Missing, hvp, jacobian, nth_grad, vjp};
-    pub use crate::session::{Program, Session, Slot};
+    pub use crate::graph::{GradOptions, grad};
+    pub use crate::nn;
+    pub use crate::optim::{self, Optimiser, train};
+    pub use crate::session::{Handle, Program, Session};
     pub use crate::train::{Batches, Schedule, Trainer};
 }
-
-/// The README's example, which is tested so that it stays true.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-pub struct Readme;

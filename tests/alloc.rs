@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::nodes::{Builder, DType, GraphBuf, Init};
+use arenagrad::graph::{Builder, DType, GraphBuf, Init};
 use arenagrad::session::Session;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -62,7 +62,7 @@ fn steps_allocate_nothing() {
         let mut p = Session::new().threads(threads).compile(&graph).unwrap();
         assert_eq!(p.threads(), threads);
         p.init(1).unwrap();
-        let (x, loss) = (p.input::<f32>("x").unwrap(), p.output_slot::<f32>("loss").unwrap());
+        let (x, loss) = (p.input::<f32>("x").unwrap(), p.output::<f32>("loss").unwrap());
         let batch = vec![0.5f32; 64 * 256];
         // The first step lets lazy things settle: the choice of instruction set, the threads' start.
         p.write(x, &batch).unwrap();
@@ -72,7 +72,7 @@ fn steps_allocate_nothing() {
         for _ in 0..20 {
             p.write(x, &batch).unwrap();
             p.step().unwrap();
-            sum += p.read(loss).unwrap()[0];
+            sum += p.get(loss).unwrap()[0];
         }
         let made = ALLOCATIONS.load(Ordering::Relaxed) - before;
         assert_eq!(made, 0, "{threads} threads");

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::nodes::ops::table::OPS;
+use arenagrad::tools::ops::table::OPS;
 use std::path::{Path, PathBuf};
 
 fn root() -> PathBuf {

@@ -4,7 +4,7 @@
 
 use crate::fail::{Run, bad};
 use crate::out;
-use arenagrad::kernels::gemm::Precision;
+use arenagrad::Precision;
 use arenagrad::session::MAX_THREADS;
 use bytesize::ByteSize;
 use clap::error::ErrorKind;

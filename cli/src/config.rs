@@ -12,8 +12,8 @@ use crate::args::{self, TrainArgs};
 use crate::fail::{Fail, Run, bad, io};
 use crate::run_dir::{CONFIG, RunDir, checkpoint_file};
 use crate::sys;
-use arenagrad::kernels::gemm::Precision;
-use arenagrad::passes::optimiser::Optimiser;
+use arenagrad::Precision;
+use arenagrad::optim::Optimiser;
 use arenagrad::session::MAX_THREADS;
 use arenagrad::train::Schedule;
 use bounds::{SIZE_LIMIT, STEP_LIMIT, within};
@@ -245,7 +245,7 @@ fn absolute(file: &mut File) -> Run<Option<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arenagrad::passes::optimiser::{Group, MuonScale, Rule};
+    use arenagrad::optim::{Group, MuonScale, Rule};
 
     fn from(text: &str) -> Run<Config> {
         let args = TrainArgs { lr: Some(0.5), ..TrainArgs::default() };
@@ -260,7 +260,7 @@ mod tests {
         let c = c.unwrap();
         assert_eq!((c.steps, c.data, c.precision), (7, Some("/base/idx".into()), Precision::Bf16));
         assert_eq!(c.schedule, Schedule::Constant { lr: 0.5 });
-        assert_eq!(c.optimiser, Optimiser::sgd(0.5));
+        assert_eq!(c.optimiser, arenagrad::optim::Sgd::new(0.5).into());
     }
 
     #[test]
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(from(&c.text).unwrap().optimiser, c.optimiser);
         for kind in ["sgd", "adam", "adamw", "rmsprop", "adagrad", "adadelta", "nadam", "nadamw", "lion", "lamb"] {
             let c = from(&format!("[optimiser]\nkind = \"{kind}\"")).unwrap();
-            assert_eq!(c.optimiser.rule.name(), kind);
+            assert_eq!(c.optimiser.rule().name(), kind);
         }
     }
 

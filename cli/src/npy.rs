@@ -6,7 +6,7 @@
 
 use crate::fail::{Run, bad};
 use crate::sys;
-use arenagrad::nodes::DType;
+use arenagrad::graph::DType;
 use std::path::Path;
 
 /// Largest header, in bytes.

@@ -8,7 +8,7 @@
 use crate::args::PackArgs;
 use crate::fail::{Fail, Run, bad, expectation_failed, io};
 use crate::out::emit;
-use arenagrad::sched::pack::{self, Buffers, Options, Packing, instances};
+use arenagrad::tools::sched::pack::{self, Buffers, Options, Packing, instances};
 use arenagrad::train::write_atomically;
 use csv::{ReaderBuilder, StringRecord};
 use serde::Serialize;

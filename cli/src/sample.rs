@@ -11,7 +11,7 @@ use crate::model::chargpt::{self, TOKENS};
 use crate::out::{self, Out};
 use crate::run_dir::{RunDir, VOCABULARY, WEIGHTS};
 use crate::{sys, tensors};
-use arenagrad::session::{Program, Session, Slot};
+use arenagrad::session::{Handle, Program, Session};
 use arenagrad::train::{Sampler, Sampling, sampling};
 
 /// Largest vocabulary file, in bytes.
@@ -22,8 +22,8 @@ const MOST: usize = 1 << 24;
 /// A program that continues a text, one character for each step.
 pub struct Generator {
     program: Program,
-    tokens: Slot<i32>,
-    logits: Slot<f32>,
+    tokens: Handle<i32>,
+    logits: Handle<f32>,
     context: usize,
     vocabulary: Vocabulary,
     sampler: Sampler,
@@ -34,7 +34,7 @@ impl Generator {
     pub fn new(n: &Network, vocabulary: Vocabulary, settings: Sampling, threads: usize) -> Run<Generator> {
         let sampler = Sampler::new(settings)?;
         let program = Session::new().threads(threads).compile(&chargpt::inference(n, vocabulary.len())?)?;
-        let (tokens, logits) = (program.input(TOKENS)?, program.output_slot(LOGITS)?);
+        let (tokens, logits) = (program.input(TOKENS)?, program.output(LOGITS)?);
         Ok(Generator { program, tokens, logits, context: n.context, vocabulary, sampler })
     }
 
@@ -54,11 +54,11 @@ impl Generator {
             // The model sees the last `context` tokens. The zeros behind them reach no earlier position: attention is
             // causal.
             let seen = &text[text.len().saturating_sub(self.context)..];
-            let input = self.program.slice_mut(self.tokens)?;
+            let input = self.program.get_mut(self.tokens)?;
             input[..seen.len()].copy_from_slice(seen);
             input[seen.len()..].fill(0);
             self.program.step()?;
-            let rows = self.program.read(self.logits)?.chunks_exact(self.vocabulary.len());
+            let rows = self.program.get(self.logits)?.chunks_exact(self.vocabulary.len());
             let last = rows.take(seen.len()).next_back().unwrap_or(&[]);
             let token = self.sampler.pick(last, sampling::uniform(seed, i as u64))?;
             text.push(token as i32);

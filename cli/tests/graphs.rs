@@ -4,7 +4,7 @@
 
 mod common;
 
-use arenagrad::kernels::gemm::Precision;
+use arenagrad::Precision;
 use common::{Scratch, fails, good};
 
 const GRAPH: &str = "\

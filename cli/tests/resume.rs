@@ -117,7 +117,7 @@ fn weights_without_a_digest_are_read_in_silence() {
     let g = s.file("g.ir", g);
     let path = s.0.join("w.safetensors");
     let bytes = [1.0f32, 2.0].map(f32::to_le_bytes).concat();
-    let w = Entry { name: "w", dtype: arenagrad::nodes::DType::F32, dims: &[2], bytes: &bytes };
+    let w = Entry { name: "w", dtype: arenagrad::graph::DType::F32, dims: &[2], bytes: &bytes };
     checkpoint::save(&path, &[w]).unwrap();
     unsealed(&path);
     let done = run(&["run", &g, "--weights", path.to_str().unwrap(), "--out", &s.path("out")]);

@@ -3,7 +3,7 @@
 #![no_main]
 
 use arbitrary::Unstructured;
-use arenagrad::nodes::testing::{check_graph, random_graph};
+use arenagrad::tools::testing::{check_graph, random_graph};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let mut u = Unstructured::new(data);

@@ -5,31 +5,31 @@ use super::{fan_in, init};
 use crate::error::Kind;
 use crate::nodes::{Attention, Builder, Init, Layout, Pairing, Rope, Var};
 
-/// What [`causal_self_attention`] makes.
+/// Options of [`causal_self_attention`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CausalSelfAttention {
     /// Number of heads; it must divide the width.
     pub heads: usize,
-    /// The layer that makes queries, keys and values.
+    /// The linear layer that computes queries, keys and values.
     pub qkv: Linear,
-    /// The layer that mixes the heads of the result.
+    /// The linear layer that mixes the heads.
     pub proj: Linear,
-    /// Part of the probabilities that is dropped; 0 where nothing trains.
+    /// Dropout probability of the attention probabilities; use 0 outside training.
     pub dropout: f64,
 }
 
 impl CausalSelfAttention {
-    /// With torch's linear layers.
+    /// `heads` heads, with torch's linear layers and no dropout.
     pub fn new(heads: usize) -> CausalSelfAttention {
         CausalSelfAttention { heads, qkv: Linear::default(), proj: Linear::default(), dropout: 0.0 }
     }
 }
 
-/// Causal self-attention of `x` `[batch, sequence, width]`, named as in nanoGPT: one linear layer `name.c_attn` makes
-/// queries, keys and values of all heads, and `name.c_proj` mixes the heads of the result.
+/// Causal self-attention of `x` `[batch, sequence, width]`, named as in nanoGPT: one linear layer `name.c_attn` computes
+/// queries, keys and values of all heads, and `name.c_proj` mixes the heads.
 #[track_caller]
 pub fn causal_self_attention<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: CausalSelfAttention) -> Var<'g> {
-    // All nodes come from the line that asks for it.
+    // All nodes have the caller's line as their location.
     g.with_caller(|| {
         let width = width(x);
         if x.is_some() && (options.heads == 0 || !width.is_multiple_of(options.heads)) {
@@ -44,32 +44,32 @@ pub fn causal_self_attention<'g>(g: &'g Builder, name: &str, x: Var<'g>, options
     })
 }
 
-/// What [`multi_head_attention`] does. The defaults are torch's, with `heads` still to be said.
+/// Options of [`multi_head_attention`]. The defaults are torch's; `heads` has none.
 #[derive(Clone, Copy, Debug)]
 pub struct MultiHead<'g> {
     /// Number of heads; it must divide the width.
     pub heads: usize,
-    /// Heads of keys and values, each shared by as many neighbouring heads of queries; 0: as many as `heads`.
+    /// Number of heads of keys and values, each shared by `heads / kv_heads` neighbouring heads of queries; 0 is `heads`.
     pub kv_heads: usize,
-    /// Whether the projections have biases.
+    /// Adds biases to the projections.
     pub bias: bool,
-    /// Whether a query sees no later key.
+    /// Hides later keys from a query.
     pub causal: bool,
-    /// A causal query sees at most this many keys before its own.
+    /// Sliding window: a causal query sees at most this many keys before its own.
     pub window: Option<usize>,
-    /// Which keys count, `[batch, keys]` (true: it counts, the opposite of torch's `key_padding_mask`).
+    /// Keys to attend to, bool `[batch, keys]`: true keeps a key (torch's `key_padding_mask` is the opposite).
     pub padding: Option<Var<'g>>,
-    /// What is added to the scores, `[batch or 1, heads or 1, queries, keys]`.
+    /// Bias added to the scores, `[batch or 1, heads or 1, queries, keys]`.
     pub mask: Option<Var<'g>>,
-    /// Tables of cosines and sines that turn queries and keys ([`Builder::rope_tables`]), and which elements turn
-    /// together.
+    /// Rotary embedding of queries and keys: tables of cosines and sines ([`Builder::rope_tables`]), and which elements
+    /// form pairs.
     pub rope: Option<([Var<'g>; 2], Pairing)>,
-    /// Part of the probabilities that is dropped; 0 where nothing trains.
+    /// Dropout probability of the attention probabilities; use 0 outside training.
     pub dropout: f64,
 }
 
 impl<'g> MultiHead<'g> {
-    /// `heads` heads, with biases, seeing everything.
+    /// `heads` heads, with biases, without a mask.
     pub fn new(heads: usize) -> MultiHead<'g> {
         MultiHead {
             heads,
@@ -96,7 +96,7 @@ pub fn multi_head_attention<'g>(
     [query, key, value]: [Var<'g>; 3],
     options: MultiHead<'g>,
 ) -> Var<'g> {
-    // All nodes come from the line that asks for it.
+    // All nodes have the caller's line as their location.
     g.with_caller(|| {
         let (width, heads) = (width(query), options.heads);
         let kv = if options.kv_heads == 0 { heads } else { options.kv_heads };

@@ -8,13 +8,13 @@ use crate::nodes::{Builder, Conv, Conv2d, Conv3d, ConvTranspose, Init, Var};
 /// Options of [`conv1d`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conv1d {
-    /// Step between windows.
+    /// Distance between windows.
     pub stride: usize,
-    /// Zeros before and after.
+    /// Number of zeros before and after the axis.
     pub pad: [usize; 2],
-    /// Distance between the taps of a window.
+    /// Distance between the elements of a window.
     pub dilation: usize,
-    /// Independent groups of channels.
+    /// Number of groups of channels that are convolved independently.
     pub groups: usize,
 }
 
@@ -24,8 +24,8 @@ impl Default for Conv1d {
     }
 }
 
-/// Params `name.weight` of these dimensions and `name.bias` of `outputs`, which `f` joins: a layer of windows over `N`
-/// axes. The weight of one output has `dims[1..]`.
+/// A layer of windows over `N` axes: makes params `name.weight` of `dims` and `name.bias` of `outputs`; `f` applies the
+/// weight. One output has a weight of `dims[1..]`.
 #[track_caller]
 fn layer<'g, const N: usize>(
     g: &'g Builder,
@@ -47,7 +47,7 @@ fn layer<'g, const N: usize>(
     g.with_caller(|| f(w) + b.reshape(&column[..=N]))
 }
 
-/// How a weight whose output has `dims[1..]` starts.
+/// Start values of a weight whose outputs have `dims[1..]` each.
 fn weight_init(dims: &[usize]) -> Init {
     fan_in(dims.iter().skip(1).fold(1, |n, &d| n.saturating_mul(d)))
 }
@@ -78,7 +78,7 @@ pub fn conv2d<'g>(
     layer::<2>(g, name, x, outputs, &dims, |w| x.conv2d(w, options))
 }
 
-/// [`conv2d`] without the param `name.bias`: what stands before a norm.
+/// [`conv2d`] without the param `name.bias`, for a layer that a norm follows.
 #[track_caller]
 pub fn conv2d_no_bias<'g>(
     g: &'g Builder,
@@ -106,7 +106,8 @@ pub fn conv3d<'g>(
     layer::<3>(g, name, x, outputs, &dims, |w| x.conv3d(w, options))
 }
 
-/// Each channel of `x` `[N, C, L]` convolved with its own `kernel` last elements, nothing later: params `name.weight`
+/// Causal depthwise convolution of `x` `[N, C, L]`: each output reads the last `kernel` elements of its own channel, up
+/// to its own position. Params: `name.weight`
 /// `[C, 1, kernel]` and `name.bias`. The length stays.
 #[track_caller]
 pub fn causal_depthwise_conv1d<'g>(g: &'g Builder, name: &str, x: Var<'g>, kernel: usize) -> Var<'g> {
@@ -134,7 +135,7 @@ pub fn conv_transpose1d<'g>(
     kernel: [usize; 1],
     o: ConvTranspose1d,
 ) -> Var<'g> {
-    turned(g, name, x, outputs, &kernel, o.groups, |w| x.conv_transpose1d(w, o))
+    transposed(g, name, x, outputs, &kernel, o.groups, |w| x.conv_transpose1d(w, o))
 }
 
 /// Transposed convolution of `x` `[N, C, H, W]`, as `torch.nn.ConvTranspose2d`: params `name.weight`
@@ -148,7 +149,7 @@ pub fn conv_transpose2d<'g>(
     kernel: [usize; 2],
     o: ConvTranspose2d,
 ) -> Var<'g> {
-    turned(g, name, x, outputs, &kernel, o.groups, |w| x.conv_transpose2d(w, o))
+    transposed(g, name, x, outputs, &kernel, o.groups, |w| x.conv_transpose2d(w, o))
 }
 
 /// Transposed convolution of `x` `[N, C, D, H, W]`, as `torch.nn.ConvTranspose3d`: params `name.weight`
@@ -162,12 +163,12 @@ pub fn conv_transpose3d<'g>(
     kernel: [usize; 3],
     o: ConvTranspose3d,
 ) -> Var<'g> {
-    turned(g, name, x, outputs, &kernel, o.groups, |w| x.conv_transpose3d(w, o))
+    transposed(g, name, x, outputs, &kernel, o.groups, |w| x.conv_transpose3d(w, o))
 }
 
-/// A transposed layer: its fan is that of one output, whose weights torch reads off the second axis.
+/// A transposed convolution. As in torch, the fan-in of its start values is counted over the second axis of the weight.
 #[track_caller]
-fn turned<'g, const N: usize>(
+fn transposed<'g, const N: usize>(
     g: &'g Builder,
     name: &str,
     x: Var<'g>,

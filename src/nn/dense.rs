@@ -4,38 +4,39 @@ use super::fan_in;
 use crate::error::Kind;
 use crate::nodes::{Builder, Init, Var};
 
-/// What [`linear_with`] makes.
+/// Options of [`linear_with`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Linear {
-    /// Whether there is a bias.
+    /// Adds a param `name.bias`.
     pub bias: bool,
-    /// How the weight starts; `None`: uniform in ±1/√inputs, as torch's.
+    /// Start values of the weight; `None` is torch's default, uniform in ±1/√inputs.
     pub weight_init: Option<Init>,
-    /// How the bias starts; `None`: uniform in ±1/√inputs, as torch's.
+    /// Start values of the bias; `None` is torch's default, uniform in ±1/√inputs.
     pub bias_init: Option<Init>,
 }
 
 impl Default for Linear {
-    /// torch's: with a bias, both uniform in ±1/√inputs.
+    /// torch's defaults: with a bias, both uniform in ±1/√inputs.
     fn default() -> Linear {
         Linear { bias: true, weight_init: None, bias_init: None }
     }
 }
 
 impl Linear {
-    /// The layers of GPT-2: weights normal with this standard deviation, biases zero.
+    /// A layer of GPT-2: weights normal with standard deviation `sigma`, the bias zero.
     pub fn normal(sigma: f64, bias: bool) -> Linear {
         Linear { bias, weight_init: Some(Init::Normal(sigma)), bias_init: Some(Init::Zeros) }
     }
 }
 
-/// `y = x·Wᵀ + b` over the last axis: params `name.weight` `[outputs, inputs]` and `name.bias` `[outputs]`.
+/// A linear layer, `y = x·Wᵀ + b`, as `torch.nn.Linear`: `x` `[…, inputs]` gives `[…, outputs]`. Params: `name.weight`
+/// `[outputs, inputs]` and `name.bias` `[outputs]`, of the dtype of `x`.
 #[track_caller]
 pub fn linear<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize) -> Var<'g> {
     linear_with(g, name, x, outputs, Linear::default())
 }
 
-/// `y = x·Wᵀ` over the last axis: param `name.weight` `[outputs, inputs]`.
+/// [`linear`] without the param `name.bias`.
 #[track_caller]
 pub fn linear_no_bias<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize) -> Var<'g> {
     linear_with(g, name, x, outputs, Linear { bias: false, ..Linear::default() })
@@ -44,7 +45,7 @@ pub fn linear_no_bias<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize
 /// [`linear`] with options.
 #[track_caller]
 pub fn linear_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, options: Linear) -> Var<'g> {
-    // All nodes come from the line that asks for it.
+    // All nodes have the caller's line as their location.
     g.with_caller(|| {
         let inputs = width(x);
         let weight = options.weight_init.unwrap_or(fan_in(inputs));
@@ -65,7 +66,7 @@ pub(super) fn width(x: Var<'_>) -> usize {
 /// `x·wᵀ + b` over the last axis, with `w` `[outputs, inputs]`.
 #[track_caller]
 pub(super) fn project<'g>(x: Var<'g>, w: Var<'g>, b: Option<Var<'g>>) -> Var<'g> {
-    // Leading axes are one long batch: one product, not many, with the bias next to it.
+    // Leading axes become one: one product instead of many, followed by the bias.
     let mut d = x.dims().to_vec();
     let inputs = d.pop().unwrap_or(0);
     let rows = d.iter().product();
@@ -74,25 +75,26 @@ pub(super) fn project<'g>(x: Var<'g>, w: Var<'g>, b: Option<Var<'g>>) -> Var<'g>
     b.map_or(y, |b| y + b).reshape(d)
 }
 
-/// What [`lora_linear`] makes.
+/// Options of [`lora_linear`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lora {
     /// Rank r of the adaptation.
     pub rank: usize,
-    /// The adaptation counts alpha / r.
+    /// The adaptation is scaled by alpha / r.
     pub alpha: f64,
-    /// Probability that an input of the adaptation is dropped; 0 where nothing trains.
+    /// Probability that an input of the adaptation is dropped; use 0 outside training.
     pub dropout: f64,
-    /// Whether the layer has a bias (which is frozen, too).
+    /// Adds a frozen param `name.bias`.
     pub bias: bool,
 }
 
-/// `y = x·Wᵀ + b + (alpha/r)·(drop(x)·Aᵀ)·Bᵀ` with `W` and `b` frozen (Hu et al. 2021, "LoRA"), named and initialised
-/// as in loralib: params `name.weight` `[outputs, inputs]`, `name.bias`, `name.lora_A` `[r, inputs]` (uniform in
-/// ±1/√inputs) and `name.lora_B` `[outputs, r]` (zeros).
+/// A linear layer with a low-rank adaptation (Hu et al. 2021, "LoRA"): `y = x·Wᵀ + b + (alpha/r)·(drop(x)·Aᵀ)·Bᵀ`, where
+/// `W` and `b` are frozen. Names and start values are
+/// loralib's: params `name.weight` `[outputs, inputs]`, `name.bias`, `name.lora_A` `[r, inputs]` (uniform in ±1/√inputs)
+/// and `name.lora_B` `[outputs, r]` (zeros).
 #[track_caller]
 pub fn lora_linear<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, options: Lora) -> Var<'g> {
-    // All nodes come from the line that asks for it.
+    // All nodes have the caller's line as their location.
     g.with_caller(|| {
         let (inputs, r) = (width(x), options.rank);
         if x.is_some() && (r == 0 || r > inputs.min(outputs)) {
@@ -109,7 +111,8 @@ pub fn lora_linear<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, o
     })
 }
 
-/// Zeroes each element with probability `p` and scales the rest by 1/(1 − p); with `p = 0`, nothing.
+/// Sets each element to zero with probability `p` and scales the rest by 1/(1 − p), as `torch.nn.Dropout` in training;
+/// `p = 0` is the identity.
 #[track_caller]
 pub fn dropout(x: Var<'_>, p: f64) -> Var<'_> {
     if p == 0.0 { x } else { x.dropout(p) }

@@ -9,7 +9,7 @@ fn fans(dims: &[usize]) -> [f64; 2] {
     [at(1), at(0)]
 }
 
-/// σ, or nothing to scale.
+/// gain / √over; 0 for an empty weight.
 fn spread(gain: f64, over: f64) -> f64 {
     if over > 0.0 { gain / over.sqrt() } else { 0.0 }
 }

@@ -1,5 +1,5 @@
-//! Losses beside those that are ops (cross entropy, squared error, binary cross entropy): torch's formulas in plain
-//! ops, which fuse into one sweep and its derivative into another.
+//! Losses that are no ops of their own (cross entropy, squared error and binary cross entropy are): torch's formulas in
+//! pointwise ops, which fuse into one loop; their derivatives fuse into another.
 
 use crate::error::Kind;
 use crate::nodes::{Reduction, Var};
@@ -44,12 +44,12 @@ pub fn nll_loss<'g>(log_probs: Var<'g>, labels: Var<'g>, reduction: Reduction) -
     reduced(-log_probs.take_along_axis(labels.reshape([rows, 1]), 1).reshape([rows]), reduction)
 }
 
-/// t·(log t − x) for log-probabilities x and probabilities t (0 where t is 0), as `torch.nn.KLDivLoss`; its "batchmean"
-/// is the sum over the number of rows.
+/// t·(log t − x) for log-probabilities x and probabilities t (0 where t is 0), as `torch.nn.KLDivLoss`. torch's
+/// "batchmean" is the sum divided by the number of rows.
 #[track_caller]
 pub fn kl_div<'g>(log_input: Var<'g>, target: Var<'g>, reduction: Reduction) -> Var<'g> {
     let some = target.greater(0.0);
-    // The logarithm is taken where there is one, so that no 0·∞ reaches the gradient.
+    // Where t is 0 no logarithm is taken, so that no 0·∞ reaches the gradient.
     let safe = some.select(target, target.full_like(1.0));
     reduced(some.select(target * (safe.log() - log_input), target.full_like(0.0)), reduction)
 }
@@ -57,7 +57,7 @@ pub fn kl_div<'g>(log_input: Var<'g>, target: Var<'g>, reduction: Reduction) -> 
 /// a·b / (max(‖a‖, ε)·max(‖b‖, ε)) along `axis`, as `torch.nn.CosineSimilarity`.
 #[track_caller]
 pub fn cosine_similarity<'g>(a: Var<'g>, b: Var<'g>, axis: i64, eps: f64) -> Var<'g> {
-    // All nodes come from the line that asks for it.
+    // All nodes have the caller's line as their location.
     a.g.with_caller(|| {
         let norm = |v: Var<'g>| (v * v).sum(axis).maximum(eps * eps).sqrt();
         (a * b).sum(axis) / (norm(a) * norm(b))

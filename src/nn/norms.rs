@@ -54,7 +54,7 @@ pub fn instance_norm<'g>(g: &'g Builder, x: Var<'g>, eps: f64) -> Var<'g> {
     x.group_norm(c, g.full(1.0, [c], x.dtype()), g.full(0.0, [c], x.dtype()), eps)
 }
 
-/// Layer normalisation over the channels of `x` `[N, C, H, W]`, at each place: params `name.weight` and `name.bias`,
+/// Layer normalisation over the channels of `x` `[N, C, H, W]`, at each pixel: params `name.weight` and `name.bias`,
 /// `[C]`.
 #[track_caller]
 pub fn layer_norm2d<'g>(g: &'g Builder, name: &str, x: Var<'g>, eps: f64) -> Var<'g> {
@@ -64,19 +64,19 @@ pub fn layer_norm2d<'g>(g: &'g Builder, name: &str, x: Var<'g>, eps: f64) -> Var
     layer_norm(g, name, x.transpose(&[0, 2, 3, 1]), eps).transpose(&[0, 3, 1, 2])
 }
 
-/// What [`batch_norm`] does.
+/// Options of [`batch_norm`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchNorm {
-    /// Added to the variance.
+    /// Term added to the variance.
     pub eps: f64,
-    /// The share of a batch in the running statistics after it.
+    /// The weight of a batch in the running statistics, as torch counts it.
     pub momentum: f64,
-    /// Whether to normalise by the batch's own statistics, and to update the running ones.
+    /// Normalises by the batch's own statistics and updates the running ones; else normalises by the running ones.
     pub training: bool,
 }
 
 impl Default for BatchNorm {
-    /// torch's: ε = 1e-5, momentum 0.1, training.
+    /// torch's defaults: ε = 1e-5, momentum 0.1, training.
     fn default() -> BatchNorm {
         BatchNorm { eps: 1e-5, momentum: 0.1, training: true }
     }
@@ -87,7 +87,7 @@ impl Default for BatchNorm {
 /// share them by name.
 #[track_caller]
 pub fn batch_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: BatchNorm) -> Var<'g> {
-    // All nodes come from the line that asks for it.
+    // All nodes have the caller's line as their location.
     g.with_caller(|| {
         let (c, m) = (channels(x), options.momentum);
         let [w, b] = affine(g, name, x, c);

@@ -1,5 +1,4 @@
-//! Pools, columns and resizing under the names of `torch.nn.functional`, for those who look for them there. Each is the
-//! method of [`Var`] of the same meaning.
+//! Pools, im2col and resizing under their names in `torch.nn.functional`. Each calls the method of [`Var`].
 
 use crate::error::Kind;
 use crate::nodes::{Interpolation, Pool1d, Pool2d, Pool3d, Unfold, Var};

@@ -1,13 +1,13 @@
-//! Recurrent layers: one scan each, with torch's parameter names, layouts, gate orders and initialisation.
+//! Recurrent layers with torch's parameter names, layouts, gate orders and start values. Each layer is one scan.
 //!
-//! The products with the input do not depend on the state, so they are one product over all steps, before the loop.
+//! The products with the input do not depend on the state, so one product before the loop computes them for all steps.
 
 use super::dense::width;
 use super::fan_in;
 use crate::nodes::{Builder, DType, Var};
 
 /// The params of a layer of `gates` gates of `hidden` units on `inputs` inputs: weights and biases of input and state.
-/// `suffix` is torch's `_l0` of a layer, and nothing of a cell.
+/// `suffix` is `_l0` for a layer, as in torch, and empty for a cell.
 #[track_caller]
 fn params<'g>(
     g: &'g Builder,
@@ -27,7 +27,7 @@ fn params<'g>(
     ]
 }
 
-/// The params of a layer, whose names end as those of torch's first layer do.
+/// The params of a layer. Their names end in `_l0`, as those of torch's first layer.
 #[track_caller]
 fn layer<'g>(g: &'g Builder, name: &str, x: Var<'g>, gates: usize, hidden: usize) -> [Var<'g>; 4] {
     params(g, name, "_l0", x.dtype(), gates, [width(x), hidden])
@@ -51,7 +51,7 @@ fn gate<'g>(x: Var<'g>, i: usize, hidden: usize) -> Var<'g> {
     x.slice(&[0, i * hidden], &[batch, (i + 1) * hidden], &[1, 1])
 }
 
-/// A GRU's next state, from `x·W_ihᵀ + b_ih` and the state before.
+/// A GRU's next state, from `x·W_ihᵀ + b_ih` and the previous state.
 #[track_caller]
 fn gru_step<'g>(of_x: Var<'g>, h: Var<'g>, wh: Var<'g>, bh: Var<'g>) -> Var<'g> {
     let hidden = width(h);
@@ -62,7 +62,7 @@ fn gru_step<'g>(of_x: Var<'g>, h: Var<'g>, wh: Var<'g>, bh: Var<'g>) -> Var<'g> 
     n + z * (h - n)
 }
 
-/// An LSTM's next state and cell, from `x·W_ihᵀ + b_ih` and those before.
+/// An LSTM's next state and cell, from `x·W_ihᵀ + b_ih` and the previous state and cell.
 #[track_caller]
 fn lstm_step<'g>(of_x: Var<'g>, h: Var<'g>, c: Var<'g>, wh: Var<'g>, bh: Var<'g>) -> [Var<'g>; 2] {
     let hidden = width(h);
@@ -72,9 +72,9 @@ fn lstm_step<'g>(of_x: Var<'g>, h: Var<'g>, c: Var<'g>, wh: Var<'g>, bh: Var<'g>
     [part(3).sigmoid() * c.tanh(), c]
 }
 
-/// `torch.nn.RNNCell`: a function from `x` `[batch, inputs]` and the state `[batch, hidden]` to the next state, as in
-/// [`rnn`]. All steps that are taken with it share its params `name.weight_ih`, `name.weight_hh`, `name.bias_ih` and
-/// `name.bias_hh`, so that calling it again and again unrolls a network.
+/// One step of [`rnn`], as `torch.nn.RNNCell`: a function from `x` `[batch, inputs]` and the state `[batch, hidden]` to
+/// the next state. Its calls share the params `name.weight_ih`, `name.weight_hh`, `name.bias_ih` and `name.bias_hh`, so
+/// calling it several times unrolls a network.
 #[track_caller]
 pub fn rnn_cell<'g>(
     g: &'g Builder,
@@ -86,7 +86,7 @@ pub fn rnn_cell<'g>(
     move |x, h| (x.matmul_t(wi, false, true) + bi + (h.matmul_t(wh, false, true) + bh)).tanh()
 }
 
-/// `torch.nn.GRUCell`: as [`rnn_cell`], with the step of [`gru`].
+/// One step of [`gru`], as `torch.nn.GRUCell`; see [`rnn_cell`].
 #[track_caller]
 pub fn gru_cell<'g>(
     g: &'g Builder,
@@ -98,7 +98,7 @@ pub fn gru_cell<'g>(
     move |x, h| gru_step(x.matmul_t(wi, false, true) + bi, h, wh, bh)
 }
 
-/// `torch.nn.LSTMCell`: as [`rnn_cell`], with the step of [`lstm`], from state and cell to the next state and cell.
+/// One step of [`lstm`], as `torch.nn.LSTMCell`, from state and cell to the next state and cell; see [`rnn_cell`].
 #[track_caller]
 pub fn lstm_cell<'g>(
     g: &'g Builder,
@@ -114,7 +114,7 @@ pub fn lstm_cell<'g>(
 /// `h ← tanh(x·W_ihᵀ + b_ih + h·W_hhᵀ + b_hh)`. Returns the states of all steps and the last.
 #[track_caller]
 pub fn rnn<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>, Var<'g>) {
-    // All nodes come from the line that asks for the layer.
+    // All nodes have the caller's line as their location.
     g.with_caller(|| {
         let hidden = width(h0);
         let [wi, wh, bi, bh] = layer(g, name, x, 1, hidden);
@@ -131,7 +131,7 @@ pub fn rnn<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>,
 /// `h ← (1 − z)·n + z·h`. Returns the states of all steps and the last.
 #[track_caller]
 pub fn gru<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>, Var<'g>) {
-    // All nodes come from the line that asks for the layer.
+    // All nodes have the caller's line as their location.
     g.with_caller(|| {
         let hidden = width(h0);
         let [wi, wh, bi, bh] = layer(g, name, x, 3, hidden);
@@ -148,7 +148,7 @@ pub fn gru<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>,
 /// Returns the states of all steps, the last state and the last cell.
 #[track_caller]
 pub fn lstm<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>, c0: Var<'g>) -> (Var<'g>, Var<'g>, Var<'g>) {
-    // All nodes come from the line that asks for the layer.
+    // All nodes have the caller's line as their location.
     g.with_caller(|| {
         let hidden = width(h0);
         let [wi, wh, bi, bh] = layer(g, name, x, 4, hidden);

@@ -1,8 +1,8 @@
-//! Layers in a row, numbered as torch numbers them.
+//! Layers one after the other, numbered as torch numbers them.
 
 use crate::nodes::{Builder, Var};
 
-/// A row of layers under one name: layer `i` is called `name.i`, and each counts, with params or without.
+/// Layers one after the other, as `torch.nn.Sequential`: layer `i` is called `name.i`. Layers without params count, too.
 ///
 /// ```
 /// use arenagrad::prelude::*;
@@ -24,12 +24,12 @@ pub struct Sequential<'g> {
 }
 
 impl<'g> Sequential<'g> {
-    /// An empty row that `x` goes into; an empty name gives names without a prefix.
+    /// No layers yet; `x` is the input. An empty name gives names without a prefix.
     pub fn new(g: &'g Builder, name: &str, x: Var<'g>) -> Sequential<'g> {
         Sequential { g, name: name.to_string(), x, next: 0 }
     }
 
-    /// One more layer: a function of the builder, the layer's name and what came out of the last.
+    /// Adds a layer: a function of the builder, the layer's name and the previous layer's output.
     #[track_caller]
     pub fn then(mut self, layer: impl FnOnce(&'g Builder, &str, Var<'g>) -> Var<'g>) -> Sequential<'g> {
         let dot = if self.name.is_empty() { "" } else { "." };
@@ -38,7 +38,7 @@ impl<'g> Sequential<'g> {
         self
     }
 
-    /// What comes out of the last layer.
+    /// The last layer's output.
     pub fn output(self) -> Var<'g> {
         self.x
     }

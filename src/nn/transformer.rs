@@ -6,7 +6,7 @@ use super::norms::{layer_norm, layer_norm_no_bias, rms_norm};
 use crate::error::Kind;
 use crate::nodes::{Builder, DType, Init, Var};
 
-/// The layer between the two linear layers of a [`transformer_block`].
+/// The feed-forward part of a [`transformer_block`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum FeedForward {
     /// `linear2(relu(linear1(x)))`.
@@ -18,7 +18,7 @@ pub enum FeedForward {
     SwiGlu,
 }
 
-/// How a [`transformer_block`] normalises.
+/// The norms of a [`transformer_block`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Norm {
     /// [`layer_norm`].
@@ -28,27 +28,27 @@ pub enum Norm {
     Rms,
 }
 
-/// What [`transformer_block`] makes.
+/// Options of [`transformer_block`].
 #[derive(Clone, Copy, Debug)]
 pub struct TransformerBlock<'g> {
     /// The attention.
     pub attention: MultiHead<'g>,
-    /// Width of the feed-forward layer.
+    /// Width of the feed-forward part's hidden layer.
     pub hidden: usize,
     /// The feed-forward layer.
     pub feed_forward: FeedForward,
     /// The norm.
     pub norm: Norm,
-    /// Whether norms stand before attention and feed-forward layer (GPT-2, Llama), or after each sum (BERT).
+    /// Norms before attention and feed-forward part (`true`, as GPT-2 and Llama), or after each residual sum (as BERT).
     pub norm_first: bool,
-    /// Probability that an element of a sum's new term, or of the hidden layer, is dropped; attention has its own.
+    /// Dropout probability of each residual branch and of the hidden layer; attention has its own.
     pub dropout: f64,
-    /// Added to the norms' variance.
+    /// Term added to the norms' variance.
     pub eps: f64,
 }
 
 impl<'g> TransformerBlock<'g> {
-    /// torch's: ReLU, layer norm after the sums, ε = 1e-5; without dropout.
+    /// torch's defaults, without dropout: ReLU, layer norm after the sums, ε = 1e-5.
     pub fn new(heads: usize, hidden: usize) -> TransformerBlock<'g> {
         TransformerBlock {
             attention: MultiHead::new(heads),
@@ -62,12 +62,12 @@ impl<'g> TransformerBlock<'g> {
     }
 }
 
-/// Self-attention and feed-forward layer over `x` `[batch, sequence, width]`, each added to what went in, as
-/// `torch.nn.TransformerEncoderLayer` with `batch_first`: params `name.self_attn.*` (see [`multi_head_attention`]),
+/// Self-attention and a feed-forward part over `x` `[batch, sequence, width]`, each with a residual connection, as
+/// `torch.nn.TransformerEncoderLayer` with `batch_first`. Params: `name.self_attn.*` (see [`multi_head_attention`]),
 /// `name.linear1.*`, `name.linear2.*`, `name.norm1.*` and `name.norm2.*`.
 #[track_caller]
 pub fn transformer_block<'g>(g: &'g Builder, name: &str, x: Var<'g>, o: TransformerBlock<'g>) -> Var<'g> {
-    // All nodes come from the line that asks for it.
+    // All nodes have the caller's line as their location.
     g.with_caller(|| {
         let norm = |i: usize, x| match o.norm {
             Norm::Layer => layer_norm(g, &format!("{name}.norm{i}"), x, o.eps),
@@ -98,7 +98,7 @@ pub fn transformer_block<'g>(g: &'g Builder, name: &str, x: Var<'g>, o: Transfor
 /// A character-level or token-level GPT-2, as nanoGPT builds it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gpt {
-    /// Number of tokens that there are.
+    /// Number of distinct tokens.
     pub vocabulary: usize,
     /// Longest sequence.
     pub context: usize,
@@ -108,22 +108,22 @@ pub struct Gpt {
     pub heads: usize,
     /// Width of the residual stream.
     pub width: usize,
-    /// Whether linear layers and norms have biases.
+    /// Adds biases to linear layers and norms.
     pub bias: bool,
-    /// Dropout of embeddings, of attention's probabilities and of what each layer adds; 0 where nothing trains.
+    /// Dropout probability of embeddings, attention probabilities and residual branches; use 0 outside training.
     pub dropout: f64,
-    /// Whether GELU is its tanh approximation (GPT-2's own) or exact (nanoGPT's).
+    /// GELU by its tanh approximation (`true`, as GPT-2) or exact (as nanoGPT).
     pub gelu_tanh: bool,
 }
 
 /// Logits `[batch, sequence, vocabulary]` of `tokens` `[batch, sequence]` (i32 or i64), in `dtype`. Names, shapes and
-/// initialisation are nanoGPT's: `transformer.wte.weight` (which is the head's weight as well),
+/// start values are nanoGPT's: `transformer.wte.weight` (also the head's weight),
 /// `transformer.wpe.weight`, `transformer.h.0.ln_1.weight`, `.attn.c_attn`, `.attn.c_proj`, `.ln_2`, `.mlp.c_fc`,
 /// `.mlp.c_proj`, …, `transformer.ln_f.weight`; weights are normal with σ = 0.02, those that end a residual branch with
 /// 0.02/√(2·layers).
 #[track_caller]
 pub fn gpt<'g>(g: &'g Builder, tokens: Var<'g>, dtype: DType, o: Gpt) -> Var<'g> {
-    // All nodes come from the line that asks for it.
+    // All nodes have the caller's line as their location.
     g.with_caller(|| {
         let d = tokens.dims();
         let [batch, length] = d[..] else {

@@ -32,7 +32,7 @@ pub use ops::conv::var::{Conv, Conv2d, Conv3d, ConvTranspose};
 pub use ops::index::scatter::Scatter;
 pub use ops::layout::var::PadMode;
 pub use ops::loss::var::{CrossEntropy, Reduction};
-pub use ops::optim::var::{Adam, Sgd};
+pub use ops::optim::var::{AdamOptions, SgdOptions};
 pub use ops::pool::var::{Pool, Pool1d, Pool2d, Pool3d};
 pub use ops::window::resize::Interpolation;
 pub use ops::window::var::Unfold;

@@ -1,4 +1,4 @@
-//! The op reference, one page made from the op table. `docs/ops.md` is its output, and `tests/ops.rs` compares them.
+//! The op reference, one page made from the op table. `docs/ops.md` is its output, and `tests/ops/conformance.rs` compares them.
 //!
 //! Most of an entry is in the definition. Three facts come from running it on a conformance case: the element types
 //! that shape inference and lowering accept, the number of results, and the cost class of the kernel calls.
@@ -18,7 +18,7 @@ const HEAD: &str = "\
 # Op reference
 
 This page is made from the op definitions. Do not edit it: change the definition, then run
-`ARENAGRAD_WRITE_DOCS=1 cargo test --test ops`, which rewrites the page. Without the variable the test fails if the page
+`ARENAGRAD_WRITE_DOCS=1 cargo test --test ops conformance::`, which rewrites the page. Without the variable the test fails if the page
 is out of date.
 
 An entry says:

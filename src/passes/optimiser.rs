@@ -1,11 +1,12 @@
 //! The optimiser as graph: gradients, clipping and updates appended to a loss, all of it one step program.
 //!
-//! Here is what surrounds a rule: rates, groups of params, clipping, moving averages. `rule` has the rules and their
-//! numbers, `groups` finds the settings of each param, `sweep` writes element-wise updates (one instruction per param,
-//! in place), `matrix` those that look at a param as a whole, `micro` sums gradients over micro-batches. Invariant: the
-//! input [`LR`] is the one thing that a caller writes; all else that persists is a state, so a checkpoint of params and
-//! states continues to the same bits.
+//! This file adds rates, groups of params, clipping and moving averages to a rule. `rule` has the rules and their
+//! numbers, `builders` the types that users name ([`AdamW`] …), `groups` finds the settings of each param,
+//! `elementwise_rules` writes element-wise updates (one instruction per param, in place), `matrix` those that need the
+//! whole param, `grad_accumulation` sums gradients over micro-batches. Invariant: the input [`LR`] is the only one that
+//! a caller writes; all else that persists is a state, so a checkpoint of params and states continues to the same bits.
 
+mod builders;
 mod elementwise_rules;
 mod grad_accumulation;
 mod groups;
@@ -19,8 +20,10 @@ use crate::nodes::ops::reduce::length::length;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
 use crate::passes::ad::grad::{GradOptions, Reverse, grad};
 use crate::passes::ad::prepare::for_autodiff;
+pub use builders::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lamb, Lion, Muon, NAdam, NAdamW, RmsProp, Sgd};
 use elementwise_rules::Target;
 use groups::Settings;
+use std::marker::PhantomData;
 use std::panic::Location;
 
 pub use groups::Group;
@@ -33,98 +36,120 @@ pub const STEP: &str = "opt.step";
 /// What the names of moving averages begin with; the param's name follows.
 pub const EMA: &str = "ema.";
 
-/// A rule with what surrounds it.
+/// An update rule, its learning rate, and the options that all rules share. `R` is the rule: [`AdamW::new`] and the like
+/// give an optimiser of a known rule, which has a method for each number of that rule; [`Rule`] stands for any.
+///
+/// ```
+/// use arenagrad::optim::{AdamW, Optimiser};
+/// let opt: Optimiser = AdamW::new(3e-4).betas((0.9, 0.95)).weight_decay(0.1).clip_norm(1.0).into();
+/// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Optimiser {
-    /// The rule.
-    pub rule: Rule,
-    /// The learning rate: what the input [`LR`], which the graph reads at each step, holds until the caller writes it.
+pub struct Optimiser<R = Rule> {
+    rule: Rule,
+    /// The learning rate: the start value of the input [`LR`], which the step reads.
     pub lr: f64,
-    /// Largest global norm of all gradients together: larger ones are scaled down to it.
+    /// See [`Optimiser::clip_norm`].
     pub clip_norm: Option<f64>,
-    /// Params to leave as they are, by name; the first `*` of one stands for any characters.
+    /// See [`Optimiser::freeze`].
     pub frozen: Vec<String>,
-    /// Params with settings of their own: a pattern, as in `frozen`, and what differs.
+    /// See [`Optimiser::group`].
     pub groups: Vec<(String, Group)>,
-    /// Params of fewer axes have no weight decay, unless their group says so.
+    /// See [`Optimiser::decay_from_rank`].
     pub decay_from_rank: usize,
-    /// The decay of the params' moving averages.
+    /// See [`Optimiser::ema`].
     pub ema: Option<f64>,
-    /// Micro-batches of a step: see [`Optimiser::accumulate`]. 0 and 1 are a step on the whole batch.
+    /// See [`Optimiser::accumulate`].
     pub accumulate: usize,
+    of: PhantomData<R>,
 }
 
 impl Optimiser {
-    /// `rule` at this rate, with nothing around it.
+    /// An optimiser of a rule that is known when the program runs, at learning rate `lr`.
     pub fn new(rule: Rule, lr: f64) -> Optimiser {
-        let (frozen, groups) = (Vec::new(), Vec::new());
-        Optimiser { rule, lr, clip_norm: None, frozen, groups, decay_from_rank: 0, ema: None, accumulate: 1 }
+        Optimiser::of(rule, lr)
+    }
+}
+
+impl<R> From<&Optimiser<R>> for Optimiser {
+    fn from(opt: &Optimiser<R>) -> Optimiser {
+        Optimiser {
+            frozen: opt.frozen.clone(),
+            groups: opt.groups.clone(),
+            clip_norm: opt.clip_norm,
+            decay_from_rank: opt.decay_from_rank,
+            ema: opt.ema,
+            accumulate: opt.accumulate,
+            ..Optimiser::of(opt.rule, opt.lr)
+        }
+    }
+}
+
+impl<R> Optimiser<R> {
+    fn of(rule: Rule, lr: f64) -> Optimiser<R> {
+        Optimiser {
+            rule,
+            lr,
+            clip_norm: None,
+            frozen: Vec::new(),
+            groups: Vec::new(),
+            decay_from_rank: 0,
+            ema: None,
+            accumulate: 1,
+            of: PhantomData,
+        }
     }
 
-    /// Plain gradient descent.
-    pub fn sgd(lr: f64) -> Optimiser {
-        Optimiser::new(Rule::Sgd { momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay: 0.0 }, lr)
+    /// The rule with its numbers.
+    pub fn rule(&self) -> Rule {
+        self.rule
     }
 
-    /// Gradient descent with momentum.
-    pub fn momentum(lr: f64, momentum: f64) -> Optimiser {
-        Optimiser::new(Rule::Sgd { momentum, dampening: 0.0, nesterov: false, weight_decay: 0.0 }, lr)
-    }
-
-    /// Adam with β = (0.9, 0.999), ε = 1e-8.
-    pub fn adam(lr: f64) -> Optimiser {
-        let rule = Rule::Adam { betas: (0.9, 0.999), eps: 1e-8, weight_decay: 0.0, decoupled: false };
-        Optimiser::new(rule, lr)
-    }
-
-    /// AdamW with β = (0.9, 0.999), ε = 1e-8, weight decay 1e-2.
-    pub fn adamw(lr: f64) -> Optimiser {
-        let rule = Rule::Adam { betas: (0.9, 0.999), eps: 1e-8, weight_decay: 1e-2, decoupled: true };
-        Optimiser::new(rule, lr)
-    }
-
-    /// With global-norm clipping.
-    pub fn clip_norm(mut self, max: f64) -> Optimiser {
+    /// Scales all gradients by min(1, `max` / (‖g‖ + 1e-6)), where ‖g‖ is the norm of all gradients together, as
+    /// `torch.nn.utils.clip_grad_norm_`. The step has an output `grad_norm` then. `max` is finite and above 0.
+    pub fn clip_norm(mut self, max: f64) -> Optimiser<R> {
         self.clip_norm = Some(max);
         self
     }
 
-    /// Without updates of the params that match `pattern`.
-    pub fn freeze(mut self, pattern: &str) -> Optimiser {
+    /// Leaves the params that match `pattern` as they are: a name, or one where a `*` is any run of characters
+    /// (`fc1.*`). They get no gradient. A pattern that matches no param is an error of [`train`].
+    pub fn freeze(mut self, pattern: &str) -> Optimiser<R> {
         self.frozen.push(pattern.to_string());
         self
     }
 
-    /// With other settings for the params that match `pattern` (a name, or one where a `*` stands for any characters:
-    /// `fc1.*`, `*.bias`). Of several groups, the first that matches a param is its group; a pattern that matches no
-    /// trained param is an error of [`train`].
-    pub fn group(mut self, pattern: &str, group: Group) -> Optimiser {
+    /// Gives the params that match `pattern` other settings. A pattern is a name, or one where a `*` is any run of
+    /// characters (`fc1.*`, `*.bias`). A param belongs to the first group that matches it. A group without a param is
+    /// an error of [`train`].
+    pub fn group(mut self, pattern: &str, group: Group) -> Optimiser<R> {
         self.groups.push((pattern.to_string(), group));
         self
     }
 
-    /// With weight decay for params of `rank` or more axes only, unless their group says otherwise: 2 leaves biases and
-    /// gains alone, and decays matrices and embeddings.
-    pub fn decay_from_rank(mut self, rank: usize) -> Optimiser {
+    /// Decays only params of `rank` or more axes, unless their group says otherwise: 2 decays matrices and embeddings,
+    /// not biases and gains.
+    pub fn decay_from_rank(mut self, rank: usize) -> Optimiser<R> {
         self.decay_from_rank = rank;
         self
     }
 
-    /// With a moving average of each trained param, a state `ema.<param>`: the param itself after the first step,
-    /// `decay·ema + (1 − decay)·param` after later ones, as `torch.optim.swa_utils.get_ema_avg_fn`.
-    pub fn ema(mut self, decay: f64) -> Optimiser {
+    /// Keeps a moving average of each trained param in a state `ema.<param>`: the param itself after the first step,
+    /// `decay·ema + (1 − decay)·param` after later ones, as `torch.optim.swa_utils.get_ema_avg_fn`. `decay` is in
+    /// [0, 1).
+    pub fn ema(mut self, decay: f64) -> Optimiser<R> {
         self.ema = Some(decay);
         self
     }
 
-    /// With steps that take `k` micro-batches and update once, by the mean of their gradients. Every input of the graph
-    /// has one more axis in front, of `k`; the loss is the mean, and other outputs are stacked along such an axis.
-    pub fn accumulate(mut self, k: usize) -> Optimiser {
+    /// Makes a step of `k` micro-batches and one update, by the mean of their gradients; 0 and 1 are a step on the whole
+    /// batch. Every input of the graph gets a first axis of `k`; the loss is the mean, and other outputs are stacked
+    /// along a first axis of `k`.
+    pub fn accumulate(mut self, k: usize) -> Optimiser<R> {
         self.accumulate = k;
         self
     }
 
-    /// Whether all numbers are what the formulas can take; the error names the one that is not.
+    /// Checks that the formulas accept all numbers; the error names the one that they do not.
     pub fn validate(&self) -> Result<()> {
         let bad = |what: &str, x: f64| Err(Error::new(Kind::Data, format!("{what} is {x}")));
         self.rule.validate()?;
@@ -145,11 +170,27 @@ impl Optimiser {
     }
 }
 
-/// Appends to `g` the gradient of the scalar output `loss` and the update of every param that is not frozen. The
-/// result is a step program: an input [`LR`], states `opt.*` (and `ema.*`), and updates in place. A param that is used
-/// in several places gets the sum of their gradients. What it adds for itself comes from the caller's line.
+/// Makes a training step of `g`: adds the gradient of the scalar output `loss` and the update of every param that is
+/// not frozen. The result is a graph with one more input, [`LR`], which starts at the optimiser's rate, with states
+/// `opt.*` (and `ema.*`), and with the outputs of `g`. A param that is used in several places gets the sum of its
+/// gradients. The nodes that this function adds have the caller's line as their location.
+///
+/// Errors: `loss` is no output, or no scalar; a param gets no gradient; a pattern of a group or of frozen params matches
+/// nothing; a number of the rule is out of range; Muon is to update a param that is no matrix.
+///
+/// ```
+/// use arenagrad::prelude::*;
+/// # fn main() -> Result<()> {
+/// let g = Builder::new("line");
+/// let (x, y) = (g.input("x", [8, 1], DType::F32), g.input("y", [8, 1], DType::F32));
+/// let graph = g.finish([nn::linear(&g, "fc", x, 1).mse(y).named("loss")])?;
+/// let step = train(&graph, "loss", optim::Adam::new(1e-2))?;
+/// # Ok(())
+/// # }
+/// ```
 #[track_caller]
-pub fn train(g: Graph<'_>, loss: &str, opt: &Optimiser) -> Result<GraphBuf> {
+pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>) -> Result<GraphBuf> {
+    let (g, opt) = (g.into(), &opt.into());
     opt.validate()?;
     let caller = Location::caller();
     let options = GradOptions { frozen: opt.frozen.clone(), ..Default::default() };

@@ -201,7 +201,8 @@ fn named(name: &str) -> Result<&'static Pass> {
 
 /// Runs the passes called `names`, in the given order. Verifies the graph after each pass in debug builds, or if
 /// `verify`.
-pub fn run(g: Graph<'_>, names: &[&str], verify: bool) -> Result<(GraphBuf, Vec<Trace>)> {
+pub fn run<'a>(g: impl Into<Graph<'a>>, names: &[&str], verify: bool) -> Result<(GraphBuf, Vec<Trace>)> {
+    let g = g.into();
     let verify = verify || cfg!(debug_assertions);
     if verify {
         // An error of the input is not blamed on the first pass.
@@ -237,7 +238,8 @@ pub fn default_passes() -> Vec<&'static str> {
 }
 
 /// Runs the pipeline: the graph in the form that lowering takes.
-pub fn optimise(g: Graph<'_>) -> Result<GraphBuf> {
+pub fn optimise<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
+    let g = g.into();
     Ok(run(g, &default_passes(), false)?.0)
 }
 
@@ -246,7 +248,8 @@ pub fn optimise(g: Graph<'_>) -> Result<GraphBuf> {
 ///
 /// # Errors
 /// Those of the passes.
-pub fn report(g: Graph<'_>) -> Result<Vec<Fusion>> {
+pub fn report<'a>(g: impl Into<Graph<'a>>) -> Result<Vec<Fusion>> {
+    let g = g.into();
     let (_, traces) = run(g, &default_passes(), false)?;
     Ok(report::collected(traces.into_iter().map(|t| t.fusions)))
 }

@@ -1,10 +1,10 @@
 //! The named tensors of a program: leaves and outputs, what they stand for, and where they lie.
 
-use super::Scheduled;
 use crate::arena::intern::Dims;
 use crate::arena::{Value, ids::Id};
 use crate::nodes::ir::leaf::{InputAttrs, ParamAttrs, StateAttrs};
 use crate::nodes::{DType, Graph, Init, LeafKind};
+use crate::sched::Scheduled;
 use crate::sched::code::Operand;
 
 /// What a name stands for.

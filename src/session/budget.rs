@@ -3,7 +3,7 @@
 //! Choices are tried in the order of what they repeat, which does not depend on the budget; the first that fits is
 //! kept. So a larger budget never repeats more, and the arena grows with the budget only.
 
-use super::{AsGraph, Ready, Recomputed, Session};
+use super::{Ready, Recomputed, Session};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::Graph;
 use crate::passes::{pipeline, remat};
@@ -21,9 +21,9 @@ pub struct Budget {
 impl Session {
     /// The budgets that make a difference to `graph`, largest first: each repeats more operations than the one before
     /// it and takes fewer bytes. The first repeats nothing; below the last nothing fits.
-    pub fn budgets(&self, graph: &impl AsGraph) -> Result<Vec<Budget>> {
+    pub fn budgets<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<Vec<Budget>> {
         let mut list: Vec<Budget> = Vec::new();
-        each(graph.as_graph(), self, |r| {
+        each(graph.into(), self, |r| {
             let arena_bytes = r.scheduled.plan.bytes;
             if list.last().is_none_or(|b| arena_bytes < b.arena_bytes) {
                 list.push(Budget { arena_bytes, recomputed: r.recomputed });

@@ -3,7 +3,7 @@
 //! Invariant: labels are made when a program is compiled, and only for sessions that ask; a traced step gives the bits
 //! of another. For tools that show where a step's time goes.
 
-use super::{AsGraph, Program, Session};
+use super::{Program, Session};
 use crate::arena::{Sym, ids::Id};
 use crate::error::{Error, Kind, Location, Result};
 use crate::kernels::abi::Split;
@@ -107,8 +107,8 @@ fn call(g: &Graph<'_>, next: &[Sym], code: &Code, i: usize) -> Call {
 impl Session {
     /// As [`Session::compile`], of a program whose steps can be recorded with [`Program::step_traced`]. It takes some
     /// memory more; steps that are not recorded are as fast as ever.
-    pub fn compile_traced(&self, graph: &impl AsGraph) -> Result<Program> {
-        self.program(graph.as_graph(), true)
+    pub fn compile_traced<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<Program> {
+        self.program(graph.into(), true)
     }
 }
 

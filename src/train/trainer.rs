@@ -8,7 +8,7 @@ use super::{Batches, Schedule};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
 use crate::passes::optimiser::{LR, STEP};
-use crate::session::{Program, Role, Slot, Trace};
+use crate::session::{Handle, Program, Role, Trace};
 use std::path::Path;
 use std::time::Instant;
 
@@ -45,8 +45,8 @@ impl Cursor {
 /// A scalar input or output, f32 or f64.
 #[derive(Clone, Copy)]
 enum Scalar {
-    F32(Slot<f32>),
-    F64(Slot<f64>),
+    F32(Handle<f32>),
+    F64(Handle<f64>),
 }
 
 /// The result of a step.
@@ -88,9 +88,9 @@ impl Trainer {
             Ok(slot) => Scalar::F32(slot),
             Err(_) => Scalar::F64(program.input::<f64>(LR)?),
         };
-        let loss = match program.output_slot::<f32>(loss) {
+        let loss = match program.output::<f32>(loss) {
             Ok(slot) => Scalar::F32(slot),
-            Err(_) => Scalar::F64(program.output_slot::<f64>(loss)?),
+            Err(_) => Scalar::F64(program.output::<f64>(loss)?),
         };
         let mut t = Trainer { program, schedule, batches, seed, step: 0, lr, loss, tracing: false, trace: None };
         t.program.init_rest(seed)?;
@@ -114,8 +114,8 @@ impl Trainer {
         };
         self.step += 1;
         let loss = match self.loss {
-            Scalar::F32(slot) => self.program.read(slot)?.first().map_or(f64::NAN, |&x| f64::from(x)),
-            Scalar::F64(slot) => self.program.read(slot)?.first().copied().unwrap_or(f64::NAN),
+            Scalar::F32(slot) => self.program.get(slot)?.first().map_or(f64::NAN, |&x| f64::from(x)),
+            Scalar::F64(slot) => self.program.get(slot)?.first().copied().unwrap_or(f64::NAN),
         };
         match loss.is_finite() {
             true => Ok(Progress { step: self.step, epoch: self.batches.cursor().0, loss, lr, ns }),

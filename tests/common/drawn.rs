@@ -2,7 +2,7 @@
 
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::nodes::DType;
+use arenagrad::graph::DType;
 use arenagrad::session::{Program, Role};
 use safetensors::SafeTensors;
 use std::path::Path;
@@ -79,8 +79,8 @@ pub fn numbers(bytes: &[u8], dtype: DType) -> Vec<f64> {
 /// An output of either type.
 pub fn output(p: &Program, name: &str, dtype: DType) -> Vec<f64> {
     match dtype {
-        DType::F32 => p.output::<f32>(name).unwrap().iter().map(|&x| f64::from(x)).collect(),
-        _ => p.output::<f64>(name).unwrap().to_vec(),
+        DType::F32 => p.values::<f32>(name).unwrap().iter().map(|&x| f64::from(x)).collect(),
+        _ => p.values::<f64>(name).unwrap().to_vec(),
     }
 }
 
@@ -88,10 +88,10 @@ pub fn output(p: &Program, name: &str, dtype: DType) -> Vec<f64> {
 pub fn write(p: &mut Program, name: &str, data: &[f32], dtype: DType) {
     let param = p.bindings().iter().any(|b| b.name == name && b.role == Role::Param);
     match (dtype, param) {
-        (DType::F32, true) => p.param_mut::<f32>(name).unwrap().copy_from_slice(data),
-        (DType::F32, false) => p.input_mut::<f32>(name).unwrap().copy_from_slice(data),
-        (_, true) => widen(p.param_mut::<f64>(name).unwrap(), data),
-        (_, false) => widen(p.input_mut::<f64>(name).unwrap(), data),
+        (DType::F32, true) => p.values_mut::<f32>(name).unwrap().copy_from_slice(data),
+        (DType::F32, false) => p.values_mut::<f32>(name).unwrap().copy_from_slice(data),
+        (_, true) => widen(p.values_mut::<f64>(name).unwrap(), data),
+        (_, false) => widen(p.values_mut::<f64>(name).unwrap(), data),
     }
 }
 

@@ -1,12 +1,16 @@
 //! What the integration tests share: tensors, draws from domains, and running a graph.
 #![allow(dead_code)]
 
-use arenagrad::arena::ids::Id;
-use arenagrad::arena::{Sym, Value};
+pub mod drawn;
+pub mod models;
+pub mod zoo;
+
 use arenagrad::error::Result;
-use arenagrad::nodes::ir::opdef::Domain;
-use arenagrad::nodes::{DType, Graph, GraphBuf, LeafKind};
+use arenagrad::graph::{DType, Graph, GraphBuf, LeafKind};
 use arenagrad::session::{Program, Session};
+use arenagrad::tools::arena::ids::Id;
+use arenagrad::tools::arena::{Sym, Value};
+use arenagrad::tools::ir::opdef::Domain;
 
 /// A tensor as numbers; every element type of the tests fits an `f64` exactly.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,9 +145,9 @@ macro_rules! by_dtype {
 fn write(p: &mut Program, kind: LeafKind, name: &str, t: &Tensor) {
     by_dtype!(t.dtype, T => {
         let to = match kind {
-            LeafKind::Input => p.input_mut::<T>(name),
-            LeafKind::Param => p.param_mut::<T>(name),
-            LeafKind::State => p.state_mut::<T>(name),
+            LeafKind::Input => p.values_mut::<T>(name),
+            LeafKind::Param => p.values_mut::<T>(name),
+            LeafKind::State => p.values_mut::<T>(name),
         };
         let to = to.unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(to.len(), t.data.len());
@@ -154,7 +158,7 @@ fn write(p: &mut Program, kind: LeafKind, name: &str, t: &Tensor) {
 // One arm of the macro casts f64 to itself.
 #[allow(clippy::unnecessary_cast)]
 fn read(p: &Program, name: &str, dtype: DType) -> Vec<f64> {
-    by_dtype!(dtype, T => p.output::<T>(name).unwrap_or_else(|e| panic!("{e}")).iter().map(|&x| x as f64).collect())
+    by_dtype!(dtype, T => p.values::<T>(name).unwrap_or_else(|e| panic!("{e}")).iter().map(|&x| x as f64).collect())
 }
 
 /// Type of a value as (dtype, dims).

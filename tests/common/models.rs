@@ -1,7 +1,7 @@
 //! Models that several tests train or plan.
 
+use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Pool2d, Var};
 use arenagrad::nn;
-use arenagrad::nodes::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Pool2d, Var};
 
 /// 784-128-10 with ReLU and cross-entropy.
 pub fn mlp(batch: usize) -> GraphBuf {

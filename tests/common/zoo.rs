@@ -1,14 +1,11 @@
 //! Training programs of well-known models, from the library's own ops, at any size: full sizes are planned and never
 //! run, small ones are run.
 
-#![allow(dead_code)]
+use super::models;
 
-#[path = "models.rs"]
-pub mod models;
-
+use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Init, Pool2d, Var};
 use arenagrad::nn;
-use arenagrad::nodes::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Init, Pool2d, Var};
-use arenagrad::passes::optimiser::{Optimiser, train};
+use arenagrad::optim::{self, train};
 use models::attention;
 
 const F32: DType = DType::F32;
@@ -45,7 +42,7 @@ pub const ZOO: &[Model] = &[
 /// The training program of `g` by plain gradient descent, so that what lies in memory beside activations and gradients
 /// is params alone.
 pub fn step(g: GraphBuf) -> GraphBuf {
-    train(g.view(), "loss", &Optimiser::sgd(1e-3)).expect("a training program")
+    train(&g, "loss", optim::Sgd::new(1e-3)).expect("a training program")
 }
 
 fn classes<'g>(g: &'g Builder, logits: Var<'g>) -> Var<'g> {

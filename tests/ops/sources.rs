@@ -1,6 +1,6 @@
 //! What is asked of the sources of the op definitions, and the reference page that is made from them.
 
-use arenagrad::nodes::reference::{self, Notes};
+use arenagrad::tools::ops::reference::{self, Notes};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ fn the_reference_page_is_current() {
     let differs = page.lines().zip(written.lines().chain(std::iter::repeat(""))).find(|(new, old)| new != old);
     assert!(
         page == written,
-        "docs/ops.md is out of date, first at {differs:?}; run ARENAGRAD_WRITE_DOCS=1 cargo test --test ops"
+        "docs/ops.md is out of date, first at {differs:?}; run ARENAGRAD_WRITE_DOCS=1 cargo test --test ops conformance::"
     );
 }
 

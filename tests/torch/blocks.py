@@ -1,4 +1,4 @@
-"""What torch's blocks make of weights and inputs drawn from one hash, in f64: the fixture of `tests/blocks.rs`.
+"""What torch's blocks make of weights and inputs drawn from one hash, in f64: the fixture of `tests/ops/blocks.rs`.
 
     python tests/torch/blocks.py        writes tests/torch/blocks.safetensors (torch, numpy, safetensors)
 

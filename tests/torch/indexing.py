@@ -1,5 +1,5 @@
 """What torch's scatters, running extremes, embeddings and histograms make of given numbers, in f64: the fixture of
-`tests/indexing.rs`.
+`tests/ops/indexing.rs`.
 
     python tests/torch/indexing.py        writes tests/torch/indexing.safetensors (torch, safetensors)
 

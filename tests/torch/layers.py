@@ -1,4 +1,4 @@
-"""What torch's convolutions and losses make of given numbers, in f64: the fixture of `tests/layers.rs`.
+"""What torch's convolutions and losses make of given numbers, in f64: the fixture of `tests/ops/layers.rs`.
 
     python tests/torch/layers.py        writes tests/torch/layers.safetensors (torch, safetensors)
 

@@ -1,4 +1,4 @@
-"""Four networks trained by torch for 20 steps in f32 and f64: the fixture of `tests/networks.rs`.
+"""Four networks trained by torch for 20 steps in f32 and f64: the fixture of `tests/programs/networks.rs`.
 
     python tests/torch/networks.py      writes tests/torch/networks.safetensors (torch, numpy, safetensors)
 

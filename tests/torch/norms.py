@@ -1,4 +1,4 @@
-"""What torch's normalising layers make of given numbers, in f64: the fixture of `tests/norms.rs`.
+"""What torch's normalising layers make of given numbers, in f64: the fixture of `tests/ops/norms.rs`.
 
     python tests/torch/norms.py        writes tests/torch/norms.safetensors (torch, safetensors)
 

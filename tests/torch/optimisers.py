@@ -1,4 +1,4 @@
-"""Prints what torch's optimisers make of given gradients: the fixture that `tests/torch.rs` compares ours with.
+"""Prints what torch's optimisers make of given gradients: the fixture that `tests/ops/torch.rs` compares ours with.
 
     python tests/torch/optimisers.py        writes tests/torch/optimisers.safetensors (torch, numpy, safetensors)
 

@@ -1,5 +1,5 @@
 """What torch's convolutions, pools, columns, resizing and padding make of given numbers, in f64: the fixture of
-`tests/windows.rs`.
+`tests/ops/windows.rs`.
 
     python tests/torch/windows.py        writes tests/torch/windows.safetensors (torch, safetensors)
 

@@ -3,8 +3,8 @@
 //! Invariant: both are measured, on as many threads as the programs that they are compared with. No table of processors
 //! is used.
 
-use arenagrad::kernels::simd::{Isa, isa};
 use arenagrad::simd;
+use arenagrad::tools::kernels::simd::{Isa, isa};
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};

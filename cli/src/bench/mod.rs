@@ -10,10 +10,10 @@ use crate::fail::{Run, bad};
 use crate::out::{self, emit};
 use crate::trace::record;
 use crate::{alloc, sys};
+use arenagrad::Precision;
 use arenagrad::error::Result;
-use arenagrad::kernels::gemm::Precision;
-use arenagrad::passes::optimiser::LR;
-use arenagrad::session::{Elem, Program, Session, Slot, Trace};
+use arenagrad::optim::LR;
+use arenagrad::session::{Elem, Handle, Program, Session, Trace};
 use arenagrad::train::{Loaded, Times};
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -140,8 +140,8 @@ impl Metrics {
 /// An input of the program, by its type.
 #[derive(Clone, Copy)]
 enum Port {
-    Int(Slot<i32>),
-    Float(Slot<f32>),
+    Int(Handle<i32>),
+    Float(Handle<f32>),
 }
 
 impl Port {
@@ -165,7 +165,7 @@ impl Port {
 pub struct Bench {
     program: Program,
     ports: [Port; 2],
-    loss: Slot<f32>,
+    loss: Handle<f32>,
     pool: Pool,
     next: usize,
     compile: Duration,
@@ -185,9 +185,9 @@ struct Growth {
 }
 
 /// Copies batch `i` of the `batches` batches in `all` into `slot`.
-fn feed<T: Elem>(p: &mut Program, slot: Slot<T>, all: &[u8], i: usize, batches: usize) -> Result<()> {
+fn feed<T: Elem>(p: &mut Program, slot: Handle<T>, all: &[u8], i: usize, batches: usize) -> Result<()> {
     let bytes = all.len() / batches;
-    bytemuck::cast_slice_mut(p.slice_mut(slot)?).copy_from_slice(&all[bytes * i..bytes * (i + 1)]);
+    bytemuck::cast_slice_mut(p.get_mut(slot)?).copy_from_slice(&all[bytes * i..bytes * (i + 1)]);
     Ok(())
 }
 
@@ -204,7 +204,7 @@ impl Bench {
         let mut program = if traced { session.compile_traced(&graph)? } else { session.compile(&graph)? };
         let compile = start.elapsed();
         program.init(0)?;
-        program.input_mut::<f32>(LR)?.fill(w.lr() as f32);
+        program.values_mut::<f32>(LR)?.fill(w.lr() as f32);
         let pool = match (&path, &file) {
             (Some(path), Some(file)) => {
                 workloads::load_params(w, &mut program, file, path)?;
@@ -214,7 +214,7 @@ impl Bench {
         };
         Ok(Bench {
             ports: [Port::open(&program, "x")?, Port::open(&program, "y")?],
-            loss: program.output_slot("loss")?,
+            loss: program.output("loss")?,
             program,
             pool,
             next: 0,
@@ -238,7 +238,7 @@ impl Bench {
     pub fn step(&mut self) -> Result<f32> {
         self.feed()?;
         self.program.step()?;
-        Ok(self.program.read(self.loss)?.first().copied().unwrap_or(f32::NAN))
+        Ok(self.program.get(self.loss)?.first().copied().unwrap_or(f32::NAN))
     }
 
     /// Runs the steps before the timed ones, adds the losses of the first [`LOSSES`] to `losses`, and returns the time

@@ -6,9 +6,9 @@
 use crate::fail::{Fail, Run, bad};
 use crate::tensors;
 use arenagrad::error::Result;
+use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Pool2d, Var};
 use arenagrad::nn;
-use arenagrad::nodes::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Pool2d, Var};
-use arenagrad::passes::optimiser::{Optimiser, Rule, train};
+use arenagrad::optim::{self, Optimiser, Rule, train};
 use arenagrad::session::{Binding, Program, Role};
 use arenagrad::train::Loaded;
 use std::path::Path;
@@ -37,28 +37,28 @@ pub const WORKLOADS: [Workload; 5] = [
         name: "w1",
         doc: "MLP 784-128-10, relu, cross entropy, batch 32, SGD",
         loss: |g| classes(g, mlp(g, 32, &[784, 128, 10], Var::relu)),
-        optimiser: || Optimiser::sgd(0.1),
+        optimiser: || optim::Sgd::new(0.1).into(),
         alias: str::to_string,
     },
     Workload {
         name: "w2",
         doc: "MLP 4-32-32-2, tanh, squared error, batch 1, SGD",
         loss: |g| values(g, mlp(g, 1, &[4, 32, 32, 2], Var::tanh)),
-        optimiser: || Optimiser::sgd(0.01),
+        optimiser: || optim::Sgd::new(0.01).into(),
         alias: str::to_string,
     },
     Workload {
         name: "w3",
         doc: "MLP 1024-4096-4096-1024, relu, squared error, batch 256, Adam",
         loss: |g| values(g, mlp(g, 256, &[1024, 4096, 4096, 1024], Var::relu)),
-        optimiser: || Optimiser::adam(1e-3),
+        optimiser: || optim::Adam::new(1e-3).into(),
         alias: str::to_string,
     },
     Workload {
         name: "w4",
         doc: "LeNet on 28x28 images, cross entropy, batch 64, SGD with momentum",
         loss: |g| classes(g, lenet(g, 64)),
-        optimiser: || Optimiser::momentum(0.01, 0.9),
+        optimiser: || optim::Sgd::new(0.01).momentum(0.9).into(),
         alias: str::to_string,
     },
     Workload {

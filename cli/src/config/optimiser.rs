@@ -3,7 +3,7 @@
 //! Invariant: a key that the kind does not read is an error, and so is a number outside its formula's domain.
 
 use crate::fail::{Run, bad};
-use arenagrad::passes::optimiser::{Group, MuonScale, Optimiser, Rule};
+use arenagrad::optim::{Group, MuonScale, Optimiser, Rule};
 use serde::{Deserialize, Serialize};
 
 #[derive(Deserialize, Serialize, Debug, Clone, Copy, Default, PartialEq)]
@@ -164,23 +164,20 @@ impl OptimiserTable {
 
     /// The kind's rule with torch's defaults.
     fn default_rule(&self) -> Rule {
-        let mut rule = match self.kind {
-            OptimiserKind::Sgd => Optimiser::sgd(0.0).rule,
-            OptimiserKind::Adam => Optimiser::adam(0.0).rule,
-            OptimiserKind::AdamW => Optimiser::adamw(0.0).rule,
+        match self.kind {
+            OptimiserKind::Sgd => Rule::SGD,
+            OptimiserKind::Adam => Rule::ADAM,
+            OptimiserKind::AdamW => Rule::ADAMW,
             OptimiserKind::RmsProp => Rule::RMSPROP,
             OptimiserKind::Adagrad => Rule::ADAGRAD,
             OptimiserKind::Adadelta => Rule::ADADELTA,
-            OptimiserKind::NAdam | OptimiserKind::NAdamW => Rule::NADAM,
+            OptimiserKind::NAdam => Rule::NADAM,
+            OptimiserKind::NAdamW => Rule::NADAMW,
             OptimiserKind::Lion => Rule::LION,
             OptimiserKind::Lamb => Rule::LAMB,
             OptimiserKind::Adafactor => Rule::ADAFACTOR,
             OptimiserKind::Muon => Rule::MUON,
-        };
-        if let (OptimiserKind::NAdamW, Rule::NAdam { decoupled, weight_decay, .. }) = (self.kind, &mut rule) {
-            (*decoupled, *weight_decay) = (true, 1e-2);
         }
-        rule
     }
 
     /// `rule` with the given hyper-parameters.

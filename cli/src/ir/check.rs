@@ -7,11 +7,11 @@ use super::{load, of};
 use crate::args::CheckArgs;
 use crate::fail::{Run, bad, expectation_failed};
 use crate::out::emit;
-use arenagrad::nodes::GraphBuf;
-use arenagrad::passes::ad::grad::{GradOptions, Missing, grad};
-use arenagrad::passes::ad::prepare::keep_outputs;
-use arenagrad::passes::promote_f64::promote_f64;
+use arenagrad::graph::GraphBuf;
+use arenagrad::graph::{GradOptions, Missing, grad};
 use arenagrad::session::{Program, Session};
+use arenagrad::tools::passes::ad::prepare::keep_outputs;
+use arenagrad::tools::passes::promote_f64::promote_f64;
 use arenagrad::train::permutation;
 use std::collections::HashMap;
 
@@ -46,7 +46,7 @@ struct Pair {
 
 /// Compiles both programs and finds a point where the output `name` is finite.
 fn pair(a: &CheckArgs, graph: &GraphBuf, name: &str, grads: &GraphBuf) -> Run<Pair> {
-    let plain = keep_outputs(graph.view(), |n| n == name).map_err(of(&a.file))?;
+    let plain = keep_outputs(&graph, |n| n == name).map_err(of(&a.file))?;
     let mut plain = Session::new().compile(&plain).map_err(of(&a.file))?;
     let grads = Session::new().compile(grads).map_err(of(&a.file))?;
     plain.init(a.seed).map_err(of(&a.file))?;
@@ -65,7 +65,7 @@ fn gradients(a: &CheckArgs, graph: &GraphBuf, name: &str) -> Run {
     let g = graph.view();
     let leaves: Vec<String> = g
         .leaves()
-        .filter(|l| g.ty(l.0).dtype == arenagrad::nodes::DType::F64 && g.numel(l.0) > 0)
+        .filter(|l| g.ty(l.0).dtype == arenagrad::graph::DType::F64 && g.numel(l.0) > 0)
         .map(|l| l.2.to_string())
         .collect();
     if leaves.is_empty() {
@@ -93,7 +93,7 @@ fn gradients(a: &CheckArgs, graph: &GraphBuf, name: &str) -> Run {
     p.point.restore(&mut p.plain)?;
     for (leaf, output) in leaves.iter().zip(&grad_names) {
         let Some(&index) = indices.get(leaf) else { continue };
-        let claims = p.grads.output::<f64>(output).map_err(of(&a.file))?.to_vec();
+        let claims = p.grads.values::<f64>(output).map_err(of(&a.file))?.to_vec();
         let c = compare(a, &mut p, name, index, &claims)?;
         let fine = c.worst <= a.tolerance;
         wrong += usize::from(!fine);

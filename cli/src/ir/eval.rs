@@ -10,7 +10,7 @@ use crate::out::emit;
 use crate::run_dir::RunDir;
 use crate::{npy, tensors};
 use arenagrad::error::Result;
-use arenagrad::nodes::DType;
+use arenagrad::graph::DType;
 use arenagrad::session::{Program, Role, Session};
 use std::path::Path;
 
@@ -102,7 +102,7 @@ pub fn write_leaf(p: &mut Program, b: &arenagrad::session::Binding, bytes: &[u8]
     macro_rules! input {
         ($($d:ident: $t:ty),*) => {
             match b.dtype {
-                $(DType::$d => bytemuck::cast_slice_mut::<$t, u8>(p.input_mut::<$t>(&b.name)?).copy_from_slice(bytes),)*
+                $(DType::$d => bytemuck::cast_slice_mut::<$t, u8>(p.values_mut::<$t>(&b.name)?).copy_from_slice(bytes),)*
             }
         };
     }

@@ -4,14 +4,14 @@
 //! the one element that is moved.
 
 use super::eval::write_leaf;
-use arenagrad::arena::Value;
-use arenagrad::arena::rng::{self, SplitMix64};
 use arenagrad::error::Result;
-use arenagrad::nodes::ir::leaf::ParamAttrs;
-use arenagrad::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, LeafKind, Var};
-use arenagrad::passes::ad::grad::unused_name;
-use arenagrad::passes::rebuild::{Copier, finish};
+use arenagrad::graph::{Builder, DType, Emit, Graph, GraphBuf, Init, LeafKind, Var};
 use arenagrad::session::{Binding, Program, Role};
+use arenagrad::tools::arena::Value;
+use arenagrad::tools::arena::rng::{self, SplitMix64};
+use arenagrad::tools::ir::leaf::ParamAttrs;
+use arenagrad::tools::passes::ad::grad::unused_name;
+use arenagrad::tools::passes::rebuild::{Copier, finish};
 use std::collections::{HashMap, HashSet};
 
 /// Step widths, in the unit of the element. A wide step is exact where the function is smooth; a narrow step does not
@@ -121,7 +121,7 @@ impl Point {
     /// Steps `p` and reads `output`.
     fn step(&self, p: &mut Program, output: &str) -> Result<f64> {
         p.step()?;
-        Ok(p.output::<f64>(output)?.first().copied().unwrap_or(f64::NAN))
+        Ok(p.values::<f64>(output)?.first().copied().unwrap_or(f64::NAN))
     }
 
     /// As [`Point::eval`], with element `at` moved by `by`. `p` is at this point before and after, so only that leaf
@@ -164,7 +164,7 @@ impl Point {
 
 /// The start value of each param.
 fn starts(g: Graph<'_>) -> HashMap<&str, Init> {
-    use arenagrad::arena::ids::Id;
+    use arenagrad::tools::arena::ids::Id;
     let params = g.leaves().filter(|l| l.1 == LeafKind::Param);
     let start = |v: Value| ParamAttrs::of(&g.attrs(g.def[v.at()])).start();
     params.map(|(v, _, name)| (name, start(v))).collect()

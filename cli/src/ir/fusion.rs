@@ -4,7 +4,7 @@
 //! first.
 
 use arenagrad::error::Location;
-use arenagrad::passes::{Fusion, Outcome};
+use arenagrad::tools::passes::{Fusion, Outcome};
 use serde_json::{Value, json};
 use std::fmt::Write;
 

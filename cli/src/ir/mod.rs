@@ -12,9 +12,9 @@ pub mod show;
 use crate::fail::{Fail, Run, in_text};
 use crate::sys;
 use arenagrad::error::Error;
-use arenagrad::nodes::GraphBuf;
-use arenagrad::nodes::ir::text;
-use arenagrad::nodes::ir::verify::{Stage, verify};
+use arenagrad::graph::GraphBuf;
+use arenagrad::tools::ir::text;
+use arenagrad::tools::ir::verify::{Stage, verify};
 use std::path::Path;
 
 /// Largest text, in bytes. The parser refuses a longer one anyway.

@@ -9,7 +9,7 @@ use crate::out::emit;
 use crate::report::memory;
 use crate::report::page::{Page, html};
 use crate::sys::bytes;
-use arenagrad::kernels::gemm::Precision;
+use arenagrad::Precision;
 use arenagrad::session::{Budget, BufferReport, PlanReport, Recomputed, Session};
 use arenagrad::train::write_atomically;
 use serde_json::{Value, json};

@@ -7,11 +7,11 @@ use super::{fusion, load, of};
 use crate::args::{GradArgs, OptArgs, PrintArgs};
 use crate::fail::{Run, bad};
 use crate::out::{emit, note};
-use arenagrad::nodes::Graph;
-use arenagrad::nodes::ir::text::{PrintOptions, print_with};
-use arenagrad::passes::ad::grad::{GradOptions, Missing, grad};
-use arenagrad::passes::pipeline::{self, Trace};
-use arenagrad::passes::report::collected;
+use arenagrad::graph::Graph;
+use arenagrad::graph::{GradOptions, Missing, grad};
+use arenagrad::tools::ir::text::{PrintOptions, print_with};
+use arenagrad::tools::passes::pipeline::{self, Trace};
+use arenagrad::tools::passes::report::collected;
 use std::path::Path;
 
 /// Runs `print`.
@@ -31,7 +31,7 @@ pub fn opt(a: &OptArgs) -> Run {
         true => pipeline::default_passes(),
         false => a.passes.iter().map(String::as_str).collect(),
     };
-    let (done, traces) = pipeline::run(graph.view(), &names, true).map_err(of(&a.file))?;
+    let (done, traces) = pipeline::run(&graph, &names, true).map_err(of(&a.file))?;
     if a.trace {
         trace(&traces);
     }
@@ -55,7 +55,7 @@ pub fn gradient(a: &GradArgs) -> Run {
     let done = grad(g, &output, &options).map_err(of(&a.file))?;
     if a.trace {
         note(format!("grad: {} -> {} nodes", g.nodes(), done.view().nodes()));
-        let (_, traces) = pipeline::run(done.view(), &["simplify"], true).map_err(of(&a.file))?;
+        let (_, traces) = pipeline::run(&done, &["simplify"], true).map_err(of(&a.file))?;
         trace(&traces);
     }
     emit(text(&a.file, done.view(), a.locations))

@@ -5,8 +5,8 @@
 use super::{LOGITS, LOSS};
 use crate::config::Network;
 use arenagrad::error::Result;
+use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf, Var};
 use arenagrad::nn;
-use arenagrad::nodes::{Builder, CrossEntropy, DType, GraphBuf, Var};
 
 /// Name of the input of tokens, `[batch, context]`.
 pub const TOKENS: &str = "tokens";

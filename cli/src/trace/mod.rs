@@ -13,7 +13,7 @@ use crate::fail::{Run, bad};
 use crate::ir::eval::write_leaf;
 use crate::ir::{load, of};
 use crate::out::emit;
-use arenagrad::nodes::{DType, GraphBuf};
+use arenagrad::graph::{DType, GraphBuf};
 use arenagrad::session::{Binding, Call, Program, Role, Session, Trace};
 use std::path::Path;
 
@@ -62,8 +62,8 @@ fn fill_inputs(p: &mut Program) -> Run {
     for b in &inputs {
         let number = |i: usize| (i as f64 * 0.7).sin();
         match b.dtype {
-            DType::F32 => p.input_mut::<f32>(&b.name)?.iter_mut().enumerate().for_each(|(i, x)| *x = number(i) as f32),
-            DType::F64 => p.input_mut::<f64>(&b.name)?.iter_mut().enumerate().for_each(|(i, x)| *x = number(i)),
+            DType::F32 => p.values_mut::<f32>(&b.name)?.iter_mut().enumerate().for_each(|(i, x)| *x = number(i) as f32),
+            DType::F64 => p.values_mut::<f64>(&b.name)?.iter_mut().enumerate().for_each(|(i, x)| *x = number(i)),
             _ => write_leaf(p, b, &vec![0; b.bytes])?,
         }
     }

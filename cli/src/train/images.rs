@@ -8,7 +8,7 @@ use crate::measure::Measure;
 use crate::model::convnet::{self, IMAGES, LABELS, Sizes};
 use crate::model::{LOGITS, LOSS};
 use arenagrad::error::Result;
-use arenagrad::session::{Program, Slot};
+use arenagrad::session::{Handle, Program};
 use arenagrad::train::{Progress, Trainer, copy_params};
 
 /// Images of one evaluation batch.
@@ -18,11 +18,11 @@ const TEST_BATCH: usize = 120;
 pub struct Images {
     trainer: Trainer,
     split: Split,
-    images: Slot<f32>,
-    labels: Slot<i32>,
+    images: Handle<f32>,
+    labels: Handle<i32>,
     tester: Program,
-    test_images: Slot<f32>,
-    logits: Slot<f32>,
+    test_images: Handle<f32>,
+    logits: Handle<f32>,
     test_batch: usize,
     /// Indices and labels of the evaluation batch.
     order: Vec<u32>,
@@ -46,7 +46,7 @@ impl Images {
             labels: trainer.program().input(LABELS)?,
             trainer,
             test_images: tester.input(IMAGES)?,
-            logits: tester.output_slot(LOGITS)?,
+            logits: tester.output(LOGITS)?,
             tester,
             test_batch,
             order: vec![0; test_batch],
@@ -68,8 +68,8 @@ impl Task for Images {
     fn step(&mut self) -> Result<Progress> {
         let (data, images, labels) = (&self.split.train, self.images, self.labels);
         self.trainer.step(&mut |p: &mut Program, which: &[u32]| {
-            data.copy_pixels(which, p.slice_mut(images)?);
-            data.copy_labels(which, p.slice_mut(labels)?);
+            data.copy_pixels(which, p.get_mut(images)?);
+            data.copy_labels(which, p.get_mut(labels)?);
             Ok(())
         })
     }
@@ -86,10 +86,10 @@ impl Task for Images {
         for start in (0..n).step_by(self.test_batch) {
             // The last batch is filled up with the last image, which still counts once.
             self.order.iter_mut().zip(start..).for_each(|(o, i)| *o = i.min(n - 1) as u32);
-            self.split.test.copy_pixels(&self.order, self.tester.slice_mut(self.test_images)?);
+            self.split.test.copy_pixels(&self.order, self.tester.get_mut(self.test_images)?);
             self.split.test.copy_labels(&self.order, &mut self.expected);
             self.tester.step()?;
-            let rows = self.tester.read(self.logits)?.chunks_exact(classes).zip(&self.expected);
+            let rows = self.tester.get(self.logits)?.chunks_exact(classes).zip(&self.expected);
             right += rows.take(n - start).filter(|(row, label)| arg_max(row) == **label as usize).count();
         }
         Ok(right as f64 / n as f64)

@@ -7,8 +7,8 @@ use crate::config::Config;
 use crate::fail::{Run, bad};
 use crate::run_dir::checkpoint_file;
 use crate::tensors;
-use arenagrad::nodes::ops::random::var::RNG_STATE;
-use arenagrad::passes::optimiser::STEP;
+use arenagrad::optim::STEP;
+use arenagrad::tools::ops::random::var::RNG_STATE;
 use std::path::{Path, PathBuf};
 
 /// Restores the task from what `--resume` names, and returns the checkpoint's path.
@@ -32,13 +32,13 @@ fn agree(c: &Config, task: &dyn Task) -> Result<(), String> {
         let taken = t.batches_taken();
         return Err(format!("{done} steps took {taken} batches: this is of other data, or the file is damaged"));
     }
-    if let Ok([steps]) = t.program().state::<i64>(STEP)
+    if let Ok([steps]) = t.program().values::<i64>(STEP)
         && u64::try_from(*steps) != Ok(done)
     {
         return Err(format!("{STEP} is {steps} after {done} steps: the file is damaged"));
     }
     let key = [c.seed as u32, (c.seed >> 32) as u32, done as u32, (done >> 32) as u32];
-    if let Ok(found) = t.program().state::<u32>(RNG_STATE)
+    if let Ok(found) = t.program().values::<u32>(RNG_STATE)
         && *found != key
     {
         return Err(format!("{RNG_STATE} is {found:?} after {done} steps, not {key:?}: the file is damaged"));

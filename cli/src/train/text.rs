@@ -10,7 +10,7 @@ use crate::model::chargpt::{self, LOSSES, NEXT, TOKENS};
 use crate::run_dir::VOCABULARY;
 use crate::sample::Generator;
 use arenagrad::error::Result;
-use arenagrad::session::{Program, Slot};
+use arenagrad::session::{Handle, Program};
 use arenagrad::train::{Progress, Sampling, Trainer, copy_params};
 
 /// Batches of a validation during training: `eval_iters` of nanoGPT's configuration for CPUs.
@@ -23,10 +23,10 @@ pub struct Text {
     trainer: Trainer,
     corpus: Corpus,
     network: Network,
-    inputs: [Slot<i32>; 2],
+    inputs: [Handle<i32>; 2],
     validator: Program,
-    validator_inputs: [Slot<i32>; 2],
-    losses: Slot<f32>,
+    validator_inputs: [Handle<i32>; 2],
+    losses: Handle<f32>,
     /// First character of each window of a batch.
     starts: Vec<u32>,
     seed: u64,
@@ -41,11 +41,11 @@ impl Text {
         let windows = corpus.train.len() - network.context;
         let trainer = task::trainer(c, &chargpt::training(network, n, batch)?, LOSS, windows)?;
         let validator = task::session(c).compile(&chargpt::validation(network, n, batch)?)?;
-        let slots = |p: &Program| -> Result<[Slot<i32>; 2]> { Ok([p.input(TOKENS)?, p.input(NEXT)?]) };
+        let slots = |p: &Program| -> Result<[Handle<i32>; 2]> { Ok([p.input(TOKENS)?, p.input(NEXT)?]) };
         Ok(Text {
             inputs: slots(trainer.program())?,
             validator_inputs: slots(&validator)?,
-            losses: validator.output_slot(LOSSES)?,
+            losses: validator.output(LOSSES)?,
             trainer,
             validator,
             corpus,
@@ -57,9 +57,9 @@ impl Text {
 }
 
 /// Copies windows of `context` characters into a program's inputs: the tokens, and the tokens that follow them.
-fn fill(p: &mut Program, slots: [Slot<i32>; 2], text: &[i32], starts: &[u32], context: usize) -> Result<()> {
+fn fill(p: &mut Program, slots: [Handle<i32>; 2], text: &[i32], starts: &[u32], context: usize) -> Result<()> {
     for (k, slot) in slots.into_iter().enumerate() {
-        copy_windows(&text[k..], starts, context, p.slice_mut(slot)?);
+        copy_windows(&text[k..], starts, context, p.get_mut(slot)?);
     }
     Ok(())
 }
@@ -95,7 +95,7 @@ impl Task for Text {
             self.starts.iter_mut().zip(first..).for_each(|(s, i)| *s = window(i) as u32);
             fill(&mut self.validator, self.validator_inputs, text, &self.starts, context)?;
             self.validator.step()?;
-            let losses = self.validator.read(self.losses)?;
+            let losses = self.validator.get(self.losses)?;
             sum += losses.iter().take((n - first) * context).map(|&x| f64::from(x)).sum::<f64>();
         }
         Ok(sum / (n * context) as f64)

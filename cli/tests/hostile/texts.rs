@@ -2,15 +2,15 @@
 //!
 //! Invariant: what is made depends on nothing, so that a failure can be looked at again by its name.
 
-use arenagrad::nodes::ir::attrs::Attr;
-use arenagrad::nodes::ir::dtype::DType;
-use arenagrad::nodes::ir::emit::Emit;
-use arenagrad::nodes::ir::leaf::StateAttrs;
-use arenagrad::nodes::ir::opdef::{Case, Op};
-use arenagrad::nodes::ir::text::{parse_attrs, parse_types, print};
-use arenagrad::nodes::ops::table::OPS;
-use arenagrad::nodes::testing::case_region;
-use arenagrad::nodes::{GraphBuf, Init};
+use arenagrad::graph::{GraphBuf, Init};
+use arenagrad::tools::ir::attrs::Attr;
+use arenagrad::tools::ir::dtype::DType;
+use arenagrad::tools::ir::emit::Emit;
+use arenagrad::tools::ir::leaf::StateAttrs;
+use arenagrad::tools::ir::opdef::{Case, Op};
+use arenagrad::tools::ir::text::{parse_attrs, parse_types, print};
+use arenagrad::tools::ops::table::OPS;
+use arenagrad::tools::testing::case_region;
 use std::fmt::Write;
 
 /// A file: its name and its bytes.

@@ -216,13 +216,13 @@ macro_rules! simd {
                 fn v4<$($g)*>($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
                 #[target_feature(enable = "avx2,fma")]
                 fn v3<$($g)*>($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
-                match $crate::kernels::simd::isa() {
+                match $crate::tools::kernels::simd::isa() {
                     // SAFETY: `isa` is never better than what `detect` saw on this CPU.
                     #[allow(unsafe_code)]
-                    $crate::kernels::simd::Isa::Avx512 => unsafe { v4($($arg),*) },
+                    $crate::tools::kernels::simd::Isa::Avx512 => unsafe { v4($($arg),*) },
                     // SAFETY: as above.
                     #[allow(unsafe_code)]
-                    $crate::kernels::simd::Isa::Avx2 => unsafe { v3($($arg),*) },
+                    $crate::tools::kernels::simd::Isa::Avx2 => unsafe { v3($($arg),*) },
                     _ => body($($arg),*),
                 }
             }

@@ -74,6 +74,24 @@ pub struct Graph<'a> {
     pub locs: &'a [Location<Sym>],
 }
 
+impl<'a> From<&'a GraphBuf> for Graph<'a> {
+    fn from(g: &'a GraphBuf) -> Graph<'a> {
+        g.view()
+    }
+}
+
+impl<'a> From<&&'a GraphBuf> for Graph<'a> {
+    fn from(g: &&'a GraphBuf) -> Graph<'a> {
+        g.view()
+    }
+}
+
+impl<'a> From<&Graph<'a>> for Graph<'a> {
+    fn from(g: &Graph<'a>) -> Graph<'a> {
+        *g
+    }
+}
+
 impl<'a> Graph<'a> {
     /// Number of nodes.
     #[inline]

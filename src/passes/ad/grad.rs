@@ -79,7 +79,8 @@ pub fn unused_name(g: Graph<'_>, name: &str) -> String {
 /// # Errors
 /// An unknown name; a loss that is not a scalar or carries no derivative; an op without a derivative on the way; a leaf
 /// without a gradient, if [`Missing::Error`].
-pub fn grad(g: Graph<'_>, loss: &str, options: &GradOptions) -> Result<GraphBuf> {
+pub fn grad<'a>(g: impl Into<Graph<'a>>, loss: &str, options: &GradOptions) -> Result<GraphBuf> {
+    let g = g.into();
     let leaves = options.leaves(g)?;
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
     loss_named(g, loss)?;
@@ -103,7 +104,8 @@ pub fn grad(g: Graph<'_>, loss: &str, options: &GradOptions) -> Result<GraphBuf>
 
 /// Adds to `g` the vector-Jacobian product of `outputs`: an input `cotangent.<output>` of the output's type for each of
 /// them, and an output `grad.<leaf>` for each of `wrt`. Errors as for [`grad`].
-pub fn vjp(g: Graph<'_>, outputs: &[&str], wrt: &[&str], missing: Missing) -> Result<GraphBuf> {
+pub fn vjp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str], missing: Missing) -> Result<GraphBuf> {
+    let g = g.into();
     let prepared = for_autodiff(g, wrt, outputs)?;
     let g = prepared.view();
     written("vjp", |bump| {

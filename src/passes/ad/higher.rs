@@ -13,7 +13,8 @@ pub const MAX_SWEEPS: usize = 4096;
 
 /// Adds to `g` the gradient of the scalar output `loss` and its Hessian-vector product: inputs `tangent.<leaf>`,
 /// outputs `grad.<leaf>` and `tangent.grad.<leaf>`, all of the leaf's type. Computed forward over reverse.
-pub fn hvp(g: Graph<'_>, loss: &str, wrt: &[&str]) -> Result<GraphBuf> {
+pub fn hvp<'a>(g: impl Into<Graph<'a>>, loss: &str, wrt: &[&str]) -> Result<GraphBuf> {
+    let g = g.into();
     let first = grad(g, loss, &GradOptions { missing: Missing::Zero, ..GradOptions::wrt(wrt) })?;
     let before = g.output_names.len();
     let v = first.view();
@@ -26,7 +27,8 @@ pub fn hvp(g: Graph<'_>, loss: &str, wrt: &[&str]) -> Result<GraphBuf> {
 ///
 /// # Errors
 /// A leaf that is not a scalar: repeated gradients would contract each derivative with ones.
-pub fn nth_grad(g: Graph<'_>, output: &str, leaf: &str, n: usize) -> Result<GraphBuf> {
+pub fn nth_grad<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str, n: usize) -> Result<GraphBuf> {
+    let g = g.into();
     let v = leaf_named(g, leaf)?;
     if !g.dims(v).is_empty() {
         let text =
@@ -62,7 +64,8 @@ pub fn nth_grad(g: Graph<'_>, output: &str, leaf: &str, n: usize) -> Result<Grap
 ///
 /// # Errors
 /// An output of more than [`MAX_SWEEPS`] elements.
-pub fn jacobian(g: Graph<'_>, output: &str, leaf: &str) -> Result<GraphBuf> {
+pub fn jacobian<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str) -> Result<GraphBuf> {
+    let g = g.into();
     let prepared = for_autodiff(g, &[leaf], &[output])?;
     let g = prepared.view();
     let (out, by) = (output_named(g, output)?, leaf_named(g, leaf)?);

@@ -14,7 +14,8 @@ use crate::passes::rebuild::{Copier, Signature, finish, underivable, written};
 ///
 /// # Errors
 /// An unknown name; a leaf whose dtype carries no derivative; an op without a derivative on the way.
-pub fn jvp(g: Graph<'_>, outputs: &[&str], wrt: &[&str]) -> Result<GraphBuf> {
+pub fn jvp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str]) -> Result<GraphBuf> {
+    let g = g.into();
     let prepared = for_autodiff(g, wrt, outputs)?;
     let g = prepared.view();
     written("jvp", |bump| {

@@ -155,7 +155,8 @@ impl FusionPolicy {
 
 /// Replaces block ops by fused or by primitive ops, as `policy` says. With [`FusionPolicy::Fusable`], a graph that has
 /// blocks is unfused as a whole: see [`unfuse`].
-pub fn expand_blocks(g: Graph<'_>, policy: FusionPolicy) -> Result<GraphBuf> {
+pub fn expand_blocks<'a>(g: impl Into<Graph<'a>>, policy: FusionPolicy) -> Result<GraphBuf> {
+    let g = g.into();
     match (has_blocks(g), policy) {
         (false, _) => rebuild_buf(g, &mut |_| None),
         (true, FusionPolicy::Direct) => expand_while(g, |g| pick_all(g, |def| def.flags.has(Flags::BLOCK))),
@@ -169,7 +170,8 @@ pub(in crate::passes) fn has_blocks(g: Graph<'_>) -> bool {
 }
 
 /// Replaces block ops and fused ops by their decompositions, and inlines fused regions.
-pub fn unfuse(g: Graph<'_>) -> Result<GraphBuf> {
+pub fn unfuse<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
+    let g = g.into();
     expand_while(g, |g| pick_all(g, |def| def.flags.has(Flags::BLOCK) || def.flags.has(Flags::FUSED)))
 }
 
@@ -185,17 +187,20 @@ pub(in crate::passes) fn has_no_kernel(def: &OpDef) -> bool {
 
 /// Replaces every op that has a decomposition, inlines all regions and unrolls all loops: a slow reference form, for
 /// tests.
-pub fn decompose_all(g: Graph<'_>) -> Result<GraphBuf> {
+pub fn decompose_all<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
+    let g = g.into();
     expand_all(g, |g| pick_all(g, |def| def.decompose.is_some() || is_inlined(def) || matches!(def.lower, Lower::Loop)))
 }
 
 /// Inlines calls and fused regions and unrolls loops: a graph of one region.
-pub fn inline_and_unroll(g: Graph<'_>) -> Result<GraphBuf> {
+pub fn inline_and_unroll<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
+    let g = g.into();
     expand_all(g, |g| pick_all(g, |def| is_inlined(def) || matches!(def.lower, Lower::Loop)))
 }
 
 /// `g` with only the outputs that `keep` picks, and without the nodes that only the others need.
-pub fn keep_outputs(g: Graph<'_>, keep: impl Fn(&str) -> bool) -> Result<GraphBuf> {
+pub fn keep_outputs<'a>(g: impl Into<Graph<'a>>, keep: impl Fn(&str) -> bool) -> Result<GraphBuf> {
+    let g = g.into();
     GraphBuf::make(|bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);

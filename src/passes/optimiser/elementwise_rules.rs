@@ -9,7 +9,7 @@
 
 use super::rule::Rule;
 use crate::arena::Value;
-use crate::nodes::ops::optim::var::{Adam, Sgd};
+use crate::nodes::ops::optim::var::{AdamOptions, SgdOptions};
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::{Builder, DType, Init, Op, Ty, Var};
 
@@ -117,10 +117,10 @@ impl<'g> Target<'_, 'g> {
     pub fn update(&self, rule: &Rule) -> Var<'g> {
         match *rule {
             Rule::Sgd { momentum, dampening, nesterov, weight_decay } => {
-                self.sgd(Sgd { momentum, dampening, nesterov, weight_decay })
+                self.sgd(SgdOptions { momentum, dampening, nesterov, weight_decay })
             }
             Rule::Adam { betas, eps, weight_decay, decoupled } => {
-                self.adam(Adam { betas: betas.into(), eps, weight_decay, decoupled })
+                self.adam(AdamOptions { betas: betas.into(), eps, weight_decay, decoupled })
             }
             Rule::RmsProp { momentum, centered, .. } => self.rmsprop(rule, momentum != 0.0, centered),
             Rule::Adagrad { .. } => self.adagrad(rule),
@@ -133,15 +133,15 @@ impl<'g> Target<'_, 'g> {
         }
     }
 
-    fn sgd(&self, options: Sgd) -> Var<'g> {
+    fn sgd(&self, options: SgdOptions) -> Var<'g> {
         if options.momentum == 0.0 {
-            return self.hold(&[self.p], &[self.p.sgd_step(self.g, self.lr, options)]);
+            return self.hold(&[self.p], &[self.p.sgd_step(self.g, self.lr, options.weight_decay)]);
         }
         let buf = self.state("momentum_buffer");
         self.hold(&[self.p, buf], &self.p.sgd_momentum_step(self.g, buf, self.lr, self.t, options))
     }
 
-    fn adam(&self, options: Adam) -> Var<'g> {
+    fn adam(&self, options: AdamOptions) -> Var<'g> {
         let moments = [self.state("exp_avg"), self.state("exp_avg_sq")];
         let new = self.p.adam_step(self.g, moments, self.lr, self.t, options);
         self.hold(&[self.p, moments[0], moments[1]], &new)

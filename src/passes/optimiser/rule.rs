@@ -1,7 +1,7 @@
 //! Update rules: their numbers, with torch's names and defaults, and what each number may be.
 //!
 //! Invariant: a rule that [`Rule::validate`] accepted updates finite params by finite gradients without an error. For
-//! [`super`]; `sweep` and `matrix` write the formulas.
+//! [`super`]; `elementwise_rules` and `matrix` write the formulas.
 
 use crate::error::{Error, Kind, Result};
 
@@ -196,6 +196,12 @@ impl May {
 const MAX_NS_STEPS: u32 = 99;
 
 impl Rule {
+    /// Gradient descent without momentum.
+    pub const SGD: Rule = Rule::Sgd { momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay: 0.0 };
+    /// Adam with β = (0.9, 0.999), ε = 1e-8.
+    pub const ADAM: Rule = Rule::Adam { betas: (0.9, 0.999), eps: 1e-8, weight_decay: 0.0, decoupled: false };
+    /// AdamW with β = (0.9, 0.999), ε = 1e-8, weight decay 1e-2.
+    pub const ADAMW: Rule = Rule::Adam { betas: (0.9, 0.999), eps: 1e-8, weight_decay: 1e-2, decoupled: true };
     /// RMSprop with α = 0.99, ε = 1e-8, no momentum, not centered.
     pub const RMSPROP: Rule =
         Rule::RmsProp { alpha: 0.99, eps: 1e-8, momentum: 0.0, centered: false, weight_decay: 0.0 };
@@ -207,6 +213,9 @@ impl Rule {
     /// NAdam with β = (0.9, 0.999), ε = 1e-8, ψ = 4e-3.
     pub const NADAM: Rule =
         Rule::NAdam { betas: (0.9, 0.999), eps: 1e-8, momentum_decay: 4e-3, weight_decay: 0.0, decoupled: false };
+    /// NAdamW: NAdam with weight decay 1e-2 that shrinks the param.
+    pub const NADAMW: Rule =
+        Rule::NAdam { betas: (0.9, 0.999), eps: 1e-8, momentum_decay: 4e-3, weight_decay: 1e-2, decoupled: true };
     /// Lion with β = (0.9, 0.99).
     pub const LION: Rule = Rule::Lion { betas: (0.9, 0.99), weight_decay: 0.0 };
     /// LAMB with β = (0.9, 0.999), ε = 1e-6, weight decay 1e-2.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::nodes::{Builder, CrossEntropy, DType, Init};
-use crate::passes::optimiser::{Optimiser, train};
+use crate::optim::{self, train};
 use crate::passes::pipeline;
 use crate::session::Session;
 
@@ -20,19 +20,19 @@ fn deep(layers: usize, mark: bool) -> GraphBuf {
         }
     }
     let f = g.finish([h.cross_entropy_with(y, CrossEntropy::per_row()).mean(..).named("loss")]).unwrap();
-    train(f.view(), "loss", &Optimiser::sgd(0.1)).unwrap()
+    train(&f, "loss", optim::Sgd::new(0.1)).unwrap()
 }
 
 fn steps(p: &mut crate::session::Program) -> Vec<f32> {
     p.init(3).unwrap();
-    p.input_mut::<f32>("lr").unwrap()[0] = 0.01;
-    let x = p.input_mut::<f32>("x").unwrap();
+    p.values_mut::<f32>("lr").unwrap()[0] = 0.01;
+    let x = p.values_mut::<f32>("x").unwrap();
     x.iter_mut().enumerate().for_each(|(i, x)| *x = ((i * 37 % 101) as f32 - 50.0) / 40.0);
-    p.input_mut::<i32>("y").unwrap().iter_mut().enumerate().for_each(|(i, y)| *y = (i % 32) as i32);
+    p.values_mut::<i32>("y").unwrap().iter_mut().enumerate().for_each(|(i, y)| *y = (i % 32) as i32);
     (0..3)
         .flat_map(|_| {
             p.step().unwrap();
-            [p.output::<f32>("loss").unwrap()[0], p.param::<f32>("w0").unwrap()[5]]
+            [p.values::<f32>("loss").unwrap()[0], p.values::<f32>("w0").unwrap()[5]]
         })
         .collect()
 }
@@ -69,7 +69,7 @@ fn budgets_are_kept_and_change_no_bit() {
 #[test]
 fn choices_run_what_they_do_not_keep_once_more() {
     let g = deep(8, false);
-    let simple = pipeline::run(g.view(), &pipeline::halves().0, true).unwrap().0;
+    let simple = pipeline::run(&g, &pipeline::halves().0, true).unwrap().0;
     let f = facts(simple.view());
     let list = choices(simple.view(), &f);
     assert!(list.len() > 4 && list[0].flops == 0 && list[0].nodes == 0);

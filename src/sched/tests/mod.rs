@@ -37,11 +37,11 @@ fn a_program_computes_its_graph() {
     // y = (x + 1) / 2 + 1
     let y: Vec<f32> = data.iter().map(|x| (x + 1.0) * 0.5 + 1.0).collect();
     let r: Vec<f32> = y.chunks(4).flat_map(|c| c.iter().rev().map(|y| y + 1.0)).collect();
-    assert_eq!(p.output::<f32>("tail").unwrap(), &r[5..]);
-    assert_eq!(p.param::<f32>("w").unwrap(), y.iter().map(|y| 1.0 + 0.25 * y).collect::<Vec<_>>());
-    assert_eq!(p.read(slot).unwrap(), data, "inputs stay what the caller wrote");
+    assert_eq!(p.values::<f32>("tail").unwrap(), &r[5..]);
+    assert_eq!(p.values::<f32>("w").unwrap(), y.iter().map(|y| 1.0 + 0.25 * y).collect::<Vec<_>>());
+    assert_eq!(p.get(slot).unwrap(), data, "inputs stay what the caller wrote");
     let mean = r.chunks(4).map(|c| c.iter().sum::<f32>()).sum::<f32>() / 3.0;
-    assert_eq!(p.output::<f32>("mean").unwrap(), [mean]);
+    assert_eq!(p.values::<f32>("mean").unwrap(), [mean]);
 }
 
 #[test]
@@ -58,8 +58,8 @@ fn errors_name_what_is_wrong() {
     assert_eq!(p.input::<i32>("x").unwrap_err().to_string(), r#"input "x" is f32[4]; it is asked for as i32"#);
     let x = p.input("x").unwrap();
     assert_eq!(p.write(x, &[0f32; 3]).unwrap_err().to_string(), r#"input "x" is f32[4]; 3 elements are written"#);
-    let y = p.output_slot::<f32>("y").unwrap();
-    assert!(p.slice_mut(y).is_err());
+    let y = p.output::<f32>("y").unwrap();
+    assert!(p.get_mut(y).is_err());
     let mut other = Session::new().compile(&graph).unwrap();
     assert!(other.write(x, &[0f32; 4]).is_err());
 }
@@ -83,14 +83,14 @@ fn a_fault_stops_the_step() {
     g.update(w, one(&g, &ADD, &[w, y]));
     let graph = g.finish([]).unwrap();
     let mut p = Session::new().compile(&graph).unwrap();
-    p.input_mut::<f32>("x").unwrap().fill(1.0);
-    p.input_mut::<i32>("at").unwrap()[5] = 8;
+    p.values_mut::<f32>("x").unwrap().fill(1.0);
+    p.values_mut::<i32>("at").unwrap()[5] = 8;
     let e = p.step().unwrap_err();
     assert!(e.to_string().starts_with("t_pick: element 5 of the index operand is out of range, at"), "{e}");
-    assert_eq!(p.state::<f32>("w").unwrap(), [0.0; 8]);
-    p.input_mut::<i32>("at").unwrap()[5] = 7;
+    assert_eq!(p.values::<f32>("w").unwrap(), [0.0; 8]);
+    p.values_mut::<i32>("at").unwrap()[5] = 7;
     p.step().unwrap();
-    assert_eq!(p.state::<f32>("w").unwrap(), [1.0; 8]);
+    assert_eq!(p.values::<f32>("w").unwrap(), [1.0; 8]);
 }
 
 #[test]
@@ -106,17 +106,17 @@ fn states_swap_and_shift() {
     g.output("old", s1);
     let graph = g.finish([]).unwrap();
     let mut p = Session::new().compile(&graph).unwrap();
-    p.state_mut::<f32>("a").unwrap().fill(1.0);
-    p.state_mut::<f32>("b").unwrap().fill(2.0);
+    p.values_mut::<f32>("a").unwrap().fill(1.0);
+    p.values_mut::<f32>("b").unwrap().fill(2.0);
     for step in 0..4 {
-        p.input_mut::<f32>("x").unwrap().fill(2.0 * step as f32);
+        p.values_mut::<f32>("x").unwrap().fill(2.0 * step as f32);
         p.step().unwrap();
         let (a, b) = if step % 2 == 0 { (2.0, 1.0) } else { (1.0, 2.0) };
-        assert_eq!((p.state::<f32>("a").unwrap()[0], p.state::<f32>("b").unwrap()[3]), (a, b));
+        assert_eq!((p.values::<f32>("a").unwrap()[0], p.values::<f32>("b").unwrap()[3]), (a, b));
         let before = (step as f32 - 1.0).max(0.0);
-        assert_eq!(p.state::<f32>("s1").unwrap(), [step as f32; 4]);
-        assert_eq!(p.state::<f32>("s2").unwrap(), [before; 4]);
-        assert_eq!(p.output::<f32>("old").unwrap(), [before; 4]);
+        assert_eq!(p.values::<f32>("s1").unwrap(), [step as f32; 4]);
+        assert_eq!(p.values::<f32>("s2").unwrap(), [before; 4]);
+        assert_eq!(p.values::<f32>("old").unwrap(), [before; 4]);
     }
 }
 

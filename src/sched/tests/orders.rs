@@ -3,7 +3,7 @@
 
 use super::random::graph;
 use crate::nodes::{Builder, DType, Init};
-use crate::passes::optimiser::{Optimiser, train};
+use crate::optim::{self, train};
 use crate::sched::code::Code;
 use crate::sched::lower::lower;
 use crate::sched::order::bound::{BLOCK, bound};
@@ -159,9 +159,9 @@ fn global_norm_clipping_keeps_all_gradients() {
         }
         g.output("loss", h.sum(..));
         let buf = g.finish([]).unwrap();
-        let opt = Optimiser::sgd(0.1);
-        let step = train(buf.view(), "loss", &if clip { opt.clip_norm(1.0) } else { opt }).unwrap();
-        let step = crate::passes::pipeline::optimise(step.view()).unwrap();
+        let opt = optim::Sgd::new(0.1);
+        let step = train(&buf, "loss", if clip { opt.clip_norm(1.0) } else { opt }).unwrap();
+        let step = crate::passes::pipeline::optimise(&step).unwrap();
         let code = lower(step.view(), 1).unwrap().code;
         let o = best(&code).unwrap();
         let pinned: u64 =

@@ -29,14 +29,14 @@ fn threads_agree_and_sleep_and_wake() {
     for threads in [1, 2, 7] {
         let mut p = Session::new().threads(threads).compile(&graph).unwrap();
         assert_eq!(p.threads(), threads);
-        p.input_mut::<f32>("x").unwrap().iter_mut().enumerate().for_each(|(i, x)| *x = i as f32);
+        p.values_mut::<f32>("x").unwrap().iter_mut().enumerate().for_each(|(i, x)| *x = i as f32);
         for step in 0..4 {
             p.step().unwrap();
             if step == 2 {
                 std::thread::sleep(Duration::from_millis(30));
             }
         }
-        results.push((p.output::<f32>("sum").unwrap().to_vec(), p.state::<f32>("w").unwrap().to_vec()));
+        results.push((p.values::<f32>("sum").unwrap().to_vec(), p.values::<f32>("w").unwrap().to_vec()));
     }
     assert!(results.windows(2).all(|r| r[0] == r[1]));
 }
@@ -46,15 +46,15 @@ fn the_first_bad_element_is_reported_on_any_number_of_threads() {
     let graph = work(1000, |g, y, at| one(g, &PICK, &[y, at]));
     for threads in [1, 2, 3] {
         let mut p = Session::new().threads(threads).compile(&graph).unwrap();
-        p.input_mut::<f32>("x").unwrap().fill(0.0);
+        p.values_mut::<f32>("x").unwrap().fill(0.0);
         for _ in 0..20 {
-            let at = p.input_mut::<i32>("at").unwrap();
+            let at = p.values_mut::<i32>("at").unwrap();
             (at[990], at[700]) = (1000, -1);
             let e = p.step().unwrap_err();
             assert_eq!(e.kind, Kind::Data);
             assert!(e.to_string().starts_with("t_pick: element 700 "), "{e}");
-            assert_eq!(p.state::<f32>("w").unwrap(), [0.0; 1000]);
-            p.input_mut::<i32>("at").unwrap().fill(1);
+            assert_eq!(p.values::<f32>("w").unwrap(), [0.0; 1000]);
+            p.values_mut::<i32>("at").unwrap().fill(1);
             p.step().unwrap();
         }
     }
@@ -65,9 +65,9 @@ fn a_panic_in_a_kernel_is_an_error() {
     let graph = work(1000, |g, y, _| one(g, &PANICS, &[y]));
     for threads in [1, 2, 3] {
         let mut p = Session::new().threads(threads).compile(&graph).unwrap();
-        p.input_mut::<f32>("x").unwrap().fill(1e6);
+        p.values_mut::<f32>("x").unwrap().fill(1e6);
         assert!(p.step().unwrap_err().to_string().starts_with("t_panics: the kernel panicked"));
-        p.input_mut::<f32>("x").unwrap().fill(0.0);
+        p.values_mut::<f32>("x").unwrap().fill(0.0);
         p.step().unwrap();
     }
 }

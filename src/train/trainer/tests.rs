@@ -3,7 +3,7 @@
 use super::*;
 use crate::nn;
 use crate::nodes::Builder;
-use crate::passes::optimiser::{Optimiser, train};
+use crate::optim::{self, train};
 use crate::session::Session;
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ fn trainer(hidden: usize, seed: u64) -> Trainer {
     let h = nn::linear(&g, "fc1", x, hidden).tanh().dropout(0.25);
     let loss = nn::linear(&g, "fc2", h, 1).mse(x.narrow(1, 0, 1)).named("loss");
     let graph = g.finish([loss]).unwrap();
-    let step = train(graph.view(), "loss", &Optimiser::adamw(1e-2)).unwrap();
+    let step = train(&graph, "loss", optim::AdamW::new(1e-2)).unwrap();
     let program = Session::new().compile(&step).unwrap();
     let batches = Batches::new(11, BATCH, seed).unwrap();
     Trainer::new(program, "loss", Schedule::one_cycle(1e-2, 40), batches, seed).unwrap()
@@ -24,7 +24,7 @@ fn trainer(hidden: usize, seed: u64) -> Trainer {
 fn run(t: &mut Trainer, steps: usize) -> Vec<u64> {
     let x = t.program().input::<f32>("x").unwrap();
     let fill = &mut |p: &mut Program, which: &[u32]| {
-        let rows = p.slice_mut(x)?.chunks_exact_mut(3).zip(which);
+        let rows = p.get_mut(x)?.chunks_exact_mut(3).zip(which);
         rows.for_each(|(row, &i)| row.copy_from_slice(&[i as f32 * 0.1, 1.0, -(i as f32)]));
         Ok(())
     };

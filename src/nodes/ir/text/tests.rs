@@ -1,4 +1,4 @@
-//! Tests of details of the text form. Properties of random graphs are in `tests/props.rs`, messages in
+//! Tests of details of the text form. Properties of random graphs are in `tests/graphs/props.rs`, messages in
 //! `tests/filetests`.
 
 use super::*;

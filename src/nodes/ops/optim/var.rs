@@ -4,23 +4,23 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::optim::attrs::{AdamAttrs, SgdAttrs, SgdMomentumAttrs};
 
-/// Options of [`Var::sgd_step`] and [`Var::sgd_momentum_step`].
+/// Options of [`Var::sgd_momentum_step`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sgd {
-    /// The factor μ of the momentum buffer.
+pub struct SgdOptions {
+    /// μ.
     pub momentum: f64,
-    /// The share of the gradient that does not enter the momentum buffer.
+    /// The share of the gradient that the momentum buffer leaves out.
     pub dampening: f64,
-    /// Whether the momentum is Nesterov's.
+    /// Nesterov momentum.
     pub nesterov: bool,
-    /// The L2 penalty: this times the param is added to the gradient.
+    /// L2 penalty, added to the gradient.
     pub weight_decay: f64,
 }
 
 /// Options of [`Var::adam_step`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Adam {
-    /// Decay rates of the first and the second moment, in [0, 1).
+pub struct AdamOptions {
+    /// Decays of the first and the second moment.
     pub betas: [f64; 2],
     /// Added to the denominator, for numerical stability.
     pub eps: f64,
@@ -30,25 +30,25 @@ pub struct Adam {
     pub decoupled: bool,
 }
 
-impl Default for Adam {
-    fn default() -> Adam {
-        Adam { betas: [0.9, 0.999], eps: 1e-8, weight_decay: 0.0, decoupled: false }
+impl Default for AdamOptions {
+    fn default() -> AdamOptions {
+        AdamOptions { betas: [0.9, 0.999], eps: 1e-8, weight_decay: 0.0, decoupled: false }
     }
 }
 
 impl<'g> Var<'g> {
-    /// The param after a step of SGD without momentum: p − lr·(g + weight_decay·p). `lr` is a scalar of the param's
-    /// type. Of `opt`, only the weight decay is used; [`Var::sgd_momentum_step`] has momentum.
+    /// The param after one step of gradient descent: `p − lr·(g + weight_decay·p)`. `g` has the param's shape and dtype,
+    /// and `lr` is a scalar of its dtype.
     #[track_caller]
-    pub fn sgd_step(self, g: Var<'g>, lr: Var<'g>, opt: Sgd) -> Var<'g> {
-        self.g.emit1(Op::SGD, &[self, g, lr], &SgdAttrs { weight_decay: opt.weight_decay }.list())
+    pub fn sgd_step(self, g: Var<'g>, lr: Var<'g>, weight_decay: f64) -> Var<'g> {
+        self.g.emit1(Op::SGD, &[self, g, lr], &SgdAttrs { weight_decay }.list())
     }
 
     /// The param and the momentum buffer after step `t` of SGD, as `torch.optim.SGD`. `t` is an `i64` scalar that
     /// counts from 1; in step 1 the buffer is the gradient. The momentum must be above 0.
     #[track_caller]
-    pub fn sgd_momentum_step(self, g: Var<'g>, buf: Var<'g>, lr: Var<'g>, t: Var<'g>, opt: Sgd) -> [Var<'g>; 2] {
-        let Sgd { momentum, dampening, nesterov, weight_decay } = opt;
+    pub fn sgd_momentum_step(self, g: Var<'g>, buf: Var<'g>, lr: Var<'g>, t: Var<'g>, opt: SgdOptions) -> [Var<'g>; 2] {
+        let SgdOptions { momentum, dampening, nesterov, weight_decay } = opt;
         let attrs = SgdMomentumAttrs { momentum, dampening, nesterov, weight_decay };
         let all = self.g.emit(Op::SGD_MOMENTUM, &[self, g, buf, lr, t], &attrs.list());
         [all[0], all[1]]
@@ -57,8 +57,15 @@ impl<'g> Var<'g> {
     /// The param and both moments after step `t` of Adam, or of AdamW if `opt.decoupled`, by torch's formulas. `t` is
     /// an `i64` scalar that counts from 1.
     #[track_caller]
-    pub fn adam_step(self, g: Var<'g>, moments: [Var<'g>; 2], lr: Var<'g>, t: Var<'g>, opt: Adam) -> [Var<'g>; 3] {
-        let Adam { betas: [beta1, beta2], eps, weight_decay, decoupled } = opt;
+    pub fn adam_step(
+        self,
+        g: Var<'g>,
+        moments: [Var<'g>; 2],
+        lr: Var<'g>,
+        t: Var<'g>,
+        opt: AdamOptions,
+    ) -> [Var<'g>; 3] {
+        let AdamOptions { betas: [beta1, beta2], eps, weight_decay, decoupled } = opt;
         let attrs = AdamAttrs { beta1, beta2, eps, weight_decay, decoupled };
         let all = self.g.emit(Op::ADAM, &[self, g, moments[0], moments[1], lr, t], &attrs.list());
         [all[0], all[1], all[2]]

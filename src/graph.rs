@@ -1,0 +1,24 @@
+//! Graphs: building them, and transforms from graph to graph.
+//!
+//! A [`Builder`] records ops on values ([`Var`]); [`Builder::finish`] gives a [`GraphBuf`]. Wrong use of an op is an error
+//! of `finish` that names the op, its operands' shapes and the line. A function that takes a graph takes `&graph`, or a
+//! borrowed [`Graph`]. Transforms give a new graph: [`grad`], [`jvp`], [`vjp`], [`hvp`], [`jacobian`], [`nth_grad`].
+//!
+//! ```
+//! use arenagrad::graph::{Builder, DType, GradOptions, grad};
+//! # fn main() -> arenagrad::Result<()> {
+//! let g = Builder::new("square");
+//! let x = g.input("x", [3], DType::F64);
+//! let graph = g.finish([(x * x).sum(..).named("loss")])?;
+//! let gradient = grad(&graph, "loss", &GradOptions::wrt(&["x"]))?; // has one more output, `grad.x`
+//! # Ok(())
+//! # }
+//! ```
+
+pub use crate::nodes::{AdamOptions, SgdOptions};
+pub use crate::nodes::{
+    Attention, Attr, Attrs, AxialRope2d, Builder, Conv, Conv2d, Conv3d, ConvTranspose, CrossEntropy, DType, Emit,
+    Graph, GraphBuf, Init, Interpolation, Layout, LeafKind, Loop, Op, OpDef, PadMode, Pairing, Pool, Pool1d, Pool2d,
+    Pool3d, Reduction, Results, Rope, Routine, Scatter, Stage, Ty, Unfold, Var,
+};
+pub use crate::passes::{GradOptions, Missing, grad, hvp, jacobian, jvp, nth_grad, vjp};

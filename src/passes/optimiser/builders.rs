@@ -1,0 +1,177 @@
+//! The optimisers that users name: `AdamW::new(1e-3).weight_decay(0.1)`.
+//!
+//! Each type stands for one rule and holds nothing; its `new` gives an [`Optimiser`] of that rule, which has a method for
+//! each number of the rule. Invariant: the rule of an `Optimiser<X>` is the variant of [`Rule`] that `X` names.
+
+use super::{MuonScale, Optimiser, Rule};
+
+/// Types that stand for rules: their variant and defaults, and their numbers.
+macro_rules! optimisers {
+    ($(
+        $(#[$doc:meta])* $name:ident: $variant:ident = $default:ident {
+            $($(#[$what:meta])* $number:ident: $ty:ty,)+
+        }
+    )+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub enum $name {}
+
+        impl $name {
+            /// The optimiser at learning rate `lr`, with torch's defaults.
+            #[allow(clippy::new_ret_no_self, reason = "the type stands for a rule of `Optimiser`")]
+            pub fn new(lr: f64) -> Optimiser<$name> {
+                Optimiser::of(Rule::$default, lr)
+            }
+        }
+
+        impl Optimiser<$name> {
+            $(
+                $(#[$what])*
+                pub fn $number(mut self, $number: $ty) -> Self {
+                    if let Rule::$variant { $number: old, .. } = &mut self.rule {
+                        *old = $number;
+                    }
+                    self
+                }
+            )+
+        }
+
+        impl From<Optimiser<$name>> for Optimiser {
+            fn from(opt: Optimiser<$name>) -> Optimiser {
+                Optimiser::from(&opt)
+            }
+        }
+    )+};
+}
+
+optimisers! {
+    /// Stochastic gradient descent, as `torch.optim.SGD`; the formula is that of [`Rule::Sgd`].
+    Sgd: Sgd = SGD {
+        /// μ, finite and not negative. Default 0: no momentum buffer is kept.
+        momentum: f64,
+        /// The share of the gradient that the momentum buffer leaves out. Default 0.
+        dampening: f64,
+        /// Nesterov momentum; it needs a momentum and no dampening. Default false.
+        nesterov: bool,
+        /// L2 penalty, added to the gradient. Default 0.
+        weight_decay: f64,
+    }
+    /// Adam, as `torch.optim.Adam`; the formula is that of [`Rule::Adam`].
+    Adam: Adam = ADAM {
+        /// Decays of the first and second moments, each in [0, 1). Default (0.9, 0.999).
+        betas: (f64, f64),
+        /// Term added to the denominator. Default 1e-8.
+        eps: f64,
+        /// L2 penalty, added to the gradient. Default 0.
+        weight_decay: f64,
+    }
+    /// AdamW, as `torch.optim.AdamW`: Adam whose weight decay shrinks the param; see [`Rule::Adam`].
+    AdamW: Adam = ADAMW {
+        /// Decays of the first and second moments, each in [0, 1). Default (0.9, 0.999).
+        betas: (f64, f64),
+        /// Term added to the denominator. Default 1e-8.
+        eps: f64,
+        /// Weight decay: the param shrinks by lr times this in each step. Default 1e-2.
+        weight_decay: f64,
+    }
+    /// RMSprop, as `torch.optim.RMSprop`; the formula is that of [`Rule::RmsProp`].
+    RmsProp: RmsProp = RMSPROP {
+        /// Decay of the mean of squares, in [0, 1). Default 0.99.
+        alpha: f64,
+        /// Term added to the denominator. Default 1e-8.
+        eps: f64,
+        /// μ. Default 0.
+        momentum: f64,
+        /// Divides by an estimate of the deviation instead of the root mean square. Default false.
+        centered: bool,
+        /// L2 penalty, added to the gradient. Default 0.
+        weight_decay: f64,
+    }
+    /// Adagrad, as `torch.optim.Adagrad`; the formula is that of [`Rule::Adagrad`].
+    Adagrad: Adagrad = ADAGRAD {
+        /// Decay of the rate: lr / (1 + (t − 1)·decay). Default 0.
+        lr_decay: f64,
+        /// The sum of squares before the first step. Default 0.
+        initial_accumulator_value: f64,
+        /// Term added to the denominator. Default 1e-10.
+        eps: f64,
+        /// L2 penalty, added to the gradient. Default 0.
+        weight_decay: f64,
+    }
+    /// Adadelta, as `torch.optim.Adadelta`; the formula is that of [`Rule::Adadelta`]. torch's rate is 1.
+    Adadelta: Adadelta = ADADELTA {
+        /// Decay of both means of squares, in [0, 1). Default 0.9.
+        rho: f64,
+        /// Term added to both means. Default 1e-6.
+        eps: f64,
+        /// L2 penalty, added to the gradient. Default 0.
+        weight_decay: f64,
+    }
+    /// Adam with Nesterov momentum, as `torch.optim.NAdam`; the formula is that of [`Rule::NAdam`].
+    NAdam: NAdam = NADAM {
+        /// Decays of the first and second moments, each in [0, 1). Default (0.9, 0.999).
+        betas: (f64, f64),
+        /// Term added to the denominator. Default 1e-8.
+        eps: f64,
+        /// ψ, the decay of the momentum's schedule. Default 4e-3.
+        momentum_decay: f64,
+        /// L2 penalty, added to the gradient. Default 0.
+        weight_decay: f64,
+    }
+    /// NAdam whose weight decay shrinks the param, as `torch.optim.NAdam` with `decoupled_weight_decay`.
+    NAdamW: NAdam = NADAMW {
+        /// Decays of the first and second moments, each in [0, 1). Default (0.9, 0.999).
+        betas: (f64, f64),
+        /// Term added to the denominator. Default 1e-8.
+        eps: f64,
+        /// ψ, the decay of the momentum's schedule. Default 4e-3.
+        momentum_decay: f64,
+        /// Weight decay: the param shrinks by lr times this in each step. Default 1e-2.
+        weight_decay: f64,
+    }
+    /// Lion (Chen et al., arXiv:2302.06675, algorithm 2); the formula is that of [`Rule::Lion`].
+    Lion: Lion = LION {
+        /// Decays of the update and of the momentum, each in [0, 1). Default (0.9, 0.99).
+        betas: (f64, f64),
+        /// Weight decay, times the rate. Default 0.
+        weight_decay: f64,
+    }
+    /// LAMB (You et al., arXiv:1904.00962, algorithm 2); the formula is that of [`Rule::Lamb`].
+    Lamb: Lamb = LAMB {
+        /// Decays of the first and second moments, each in [0, 1). Default (0.9, 0.999).
+        betas: (f64, f64),
+        /// Term added to the denominator. Default 1e-6.
+        eps: f64,
+        /// Weight decay. Default 1e-2.
+        weight_decay: f64,
+    }
+    /// Adafactor, as `torch.optim.Adafactor`; the formula is that of [`Rule::Adafactor`].
+    Adafactor: Adafactor = ADAFACTOR {
+        /// Exponent of the decay of second moments, not above 0. Default -0.8.
+        beta2_decay: f64,
+        /// ε₁ (`None`: the spacing of the param's type at 1) and ε₂. Default (None, 1e-3).
+        eps: (Option<f64>, f64),
+        /// Largest root mean square of an update, not below 1. Default 1.
+        d: f64,
+        /// Weight decay: the param shrinks by lr times this in each step. Default 0.
+        weight_decay: f64,
+    }
+    /// Muon for matrices, as `torch.optim.Muon`; the formula is that of [`Rule::Muon`]. Put params that are not matrices
+    /// into a group of another rule.
+    Muon: Muon = MUON {
+        /// μ, in [0, 1). Default 0.95.
+        momentum: f64,
+        /// Nesterov momentum. Default true.
+        nesterov: bool,
+        /// Coefficients a, b and c of the Newton–Schulz iteration. Default (3.4445, -4.7750, 2.0315).
+        ns_coefficients: (f64, f64, f64),
+        /// Number of Newton–Schulz iterations, at most 99. Default 5.
+        ns_steps: u32,
+        /// Smallest norm to divide by. Default 1e-7.
+        eps: f64,
+        /// Weight decay: the param shrinks by lr times this in each step. Default 0.1.
+        weight_decay: f64,
+        /// How the rate depends on the sides of the matrix. Default [`MuonScale::Original`].
+        scale: MuonScale,
+    }
+}

@@ -1,0 +1,50 @@
+//! The engine's parts, for those who measure, fuzz or extend it.
+//!
+//! What is here may change between minor versions; the other modules of the crate may not. `docs/architecture.md` says
+//! how the parts fit together.
+
+/// Ids, interned shapes and strings, tensor memory.
+pub mod arena {
+    pub use crate::arena::{Node, Region, Shape, Side, Sym, Value, Window, ids, intern, rng, tensor};
+}
+
+/// Loops over slices that instructions run: products, vector math, instruction sets.
+pub mod kernels {
+    pub use crate::kernels::{abi, gemm, simd, vmath};
+}
+
+/// The graph: columns, op definitions, the text form, the verifier.
+pub mod ir {
+    pub use crate::nodes::ir::{attrs, builder, call, dtype, emit, graph, infer, leaf, opdef, text, typed, verify};
+}
+
+/// Op definitions, one module a family, their table, and the reference page that is made from it.
+pub mod ops {
+    pub use crate::nodes::ops::{
+        attention, blocks, common, constant, control, conv, index, layout, loss, matmul, norm, optim, pointwise, pool,
+        random, reduce, softmax, sort, table, window,
+    };
+    pub use crate::nodes::reference;
+}
+
+/// Transforms from graph to graph, one by one and in the order that programs take.
+pub mod passes {
+    pub use crate::passes::{
+        Fusion, FusionPolicy, GradOptions, Missing, Outcome, ad, expand_blocks, fold, fuse, grad, hvp, inline,
+        jacobian, jvp, nth_grad, patterns, pipeline, precision, promote_f64, rebuild, remat, report, scan_dce,
+        simplify, unfuse, vjp,
+    };
+}
+
+/// The scheduler: order, lifetimes, packing, the plan and its checker, the executor.
+pub mod sched {
+    pub use crate::sched::{
+        Scheduled, alias, check, code, exec, faults, link, live, loops, lower, model, offsets, order, pack, planner,
+        races, schedule, schedule_in, schedule_with_red_zones, share, tape, team, trace,
+    };
+}
+
+/// Random graphs and mutations, and checks of them.
+pub mod testing {
+    pub use crate::nodes::testing::*;
+}

@@ -1,0 +1,129 @@
+//! Regions that call regions: what a few lines may become, and how deep calls and loops may nest.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use arenagrad::error::{Error, Location, Result};
+use arenagrad::graph::GraphBuf;
+use arenagrad::graph::{GradOptions, Missing, grad};
+use arenagrad::session::Session;
+use arenagrad::tools::ir::emit::MAX_NODES;
+use arenagrad::tools::ir::text;
+use arenagrad::tools::passes::ad::prepare::{decompose_all, for_lowering, inline_and_unroll};
+use arenagrad::tools::passes::pipeline;
+use std::fmt::Write;
+
+const FIRST: &str = "region @r0(%x: f32[4], %y: f32[4]) {\n  %z = mul %x, %y : f32[4]\n  yield %z\n}\n";
+
+/// Regions that each hold `lines` and yield `%out`, and a graph that calls the last of `depth` of them.
+fn nested(depth: usize, lines: &str) -> String {
+    let mut text = FIRST.to_string();
+    for k in 1..=depth {
+        let lines = lines.replace("@before", &format!("@r{}", k - 1));
+        let _ = write!(text, "region @r{k}(%x: f32[4], %y: f32[4]) {{\n{lines}  yield %out\n}}\n");
+    }
+    let _ = write!(
+        text,
+        "graph @g {{\n  %x = input : f32[4]\n  %w = param init=ones scale=0.0 frozen=false : f32[4]\n  \
+         %a = call %x, %w body=@r{depth} : f32[4]\n  %l = reduce_sum %a axes=[0] keep=false : f32[]\n  return l=%l\n}}\n"
+    );
+    text
+}
+
+/// Each region calls the one before twice: 2^depth products.
+fn doubling(depth: usize) -> GraphBuf {
+    let lines = "  %one = call %x, %y body=@before : f32[4]\n  %out = call %one, %y body=@before : f32[4]\n";
+    text::parse(&nested(depth, lines)).unwrap()
+}
+
+/// Each region calls the one before once.
+fn chain(depth: usize) -> GraphBuf {
+    let lines = "  %one = call %x, %y body=@before : f32[4]\n  %out = sin %one : f32[4]\n";
+    text::parse(&nested(depth, lines)).unwrap()
+}
+
+/// Each region is a loop over the one before.
+fn loops(depth: usize) -> GraphBuf {
+    let lines = "  %out = scan %x, %y body=@before carries=1 consts=1 length=2 reverse=false : f32[4]\n";
+    text::parse(&nested(depth, lines)).unwrap()
+}
+
+fn gradient(g: &GraphBuf) -> Result<GraphBuf> {
+    grad(&g, "l", &GradOptions { missing: Missing::Zero, ..GradOptions::default() })
+}
+
+#[test]
+fn calls_that_multiply_are_refused_before_they_are_written() {
+    let g = doubling(40);
+    let errors: [Error; 6] = [
+        pipeline::optimise(&g).unwrap_err(),
+        gradient(&g).unwrap_err(),
+        for_lowering(g.view()).unwrap_err(),
+        decompose_all(g.view()).unwrap_err(),
+        inline_and_unroll(&g).unwrap_err(),
+        Session::new().optimise(false).plan(&g).unwrap_err(),
+    ];
+    for e in errors {
+        // 2²³ products are the first that are too many; the calls of region k stand in lines 5k + 1 and 5k + 2.
+        assert!(e.message.contains("region @r23 is 8388608 nodes; 4194304 is the limit"), "{e}");
+        assert!(matches!(e.location, Location::Text(116, 3)), "{e:?}");
+    }
+    let e = pipeline::optimise(doubling(200).view()).unwrap_err();
+    assert!(e.message.contains("region @r23"), "{e}");
+}
+
+#[test]
+fn calls_that_double_a_few_times_are_written_out() {
+    let g = doubling(10);
+    let flat = inline_and_unroll(&g).unwrap();
+    // Inputs, one product for each time that the first region is called, and the sum.
+    assert_eq!(flat.view().nodes(), 2 + 1024 + 1);
+    let mut p = Session::new().compile(&g).unwrap();
+    p.init(0).unwrap();
+    p.values_mut::<f32>("x").unwrap().fill(1.5);
+    p.step().unwrap();
+    assert_eq!(p.values::<f32>("l").unwrap(), [6.0]);
+}
+
+#[test]
+fn a_chain_of_calls_may_be_long() {
+    for depth in [17, 20_000] {
+        let g = chain(depth);
+        let flat = inline_and_unroll(&g).unwrap();
+        assert_eq!((flat.view().nodes(), flat.view().regions()), (2 + 1 + depth + 1, 1));
+        // The products and sines, and as many cosines and products on the way back.
+        assert!(gradient(&g).unwrap().view().nodes() > 3 * depth);
+    }
+    let mut p = Session::new().compile(&chain(300)).unwrap();
+    p.init(0).unwrap();
+    p.values_mut::<f32>("x").unwrap().fill(1.0);
+    p.step().unwrap();
+    let want = 4.0 * (0..300).fold(1.0f32, |x, _| x.sin());
+    assert!((p.values::<f32>("l").unwrap()[0] - want).abs() < 1e-4);
+}
+
+#[test]
+fn loops_nest_to_a_limit() {
+    // What is too deep is refused, and not walked through by functions that call themselves.
+    let g = loops(5000);
+    let e = Session::new().plan(&g).unwrap_err();
+    assert!(e.message.contains("deep in one another"), "{e}");
+    assert!(gradient(&g).is_err());
+    let g = gradient(&loops(5)).unwrap();
+    // Verified after each pass: trimming loops in loops leaves no region without a user.
+    pipeline::run(&g, &pipeline::default_passes(), true).unwrap();
+    let mut p = Session::new().threads(2).compile(&g).unwrap();
+    p.init(0).unwrap();
+    p.values_mut::<f32>("x").unwrap().fill(1.0);
+    p.step().unwrap();
+    // x times w to the power of 2⁵, at 1: the derivative is that power.
+    assert_eq!(p.values::<f32>("grad.w").unwrap(), [32.0; 4]);
+}
+
+#[test]
+fn unrolling_is_counted_too() {
+    // Each loop alone is small enough; one inside the other they are 9·10¹⁰ iterations.
+    let lines = "  %out = scan %x, %y body=@before carries=1 consts=1 length=300000 reverse=false : f32[4]\n";
+    let g = text::parse(&nested(2, lines)).unwrap();
+    let e = inline_and_unroll(&g).unwrap_err();
+    assert!(e.message.contains(&format!("the graph has more than {MAX_NODES} nodes")), "{e}");
+}

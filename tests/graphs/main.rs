@@ -1,0 +1,20 @@
+//! Graphs: the builder, text, passes, plans of random graphs, and what the checkers refuse.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod calls;
+mod columns;
+#[path = "../common/mod.rs"]
+mod common;
+mod differential;
+mod edges;
+mod filetests;
+mod fusion;
+mod mutants;
+mod overlaps;
+mod pitfalls;
+mod places;
+mod props;
+mod saved;
+mod words;
+mod wrong_loops;

@@ -1,0 +1,80 @@
+//! Lines of source: in plans of programs that were built in Rust, and in texts.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use arenagrad::prelude::*;
+use arenagrad::tools::ir::text::{PrintOptions, parse, print, print_with};
+
+/// A small step of training, and the line of its activation.
+fn step() -> (GraphBuf, u32) {
+    let g = Builder::new("net");
+    let x = g.input("x", [32, 8], DType::F32);
+    let w = g.param("w", [8, 16], DType::F32, Init::Normal(0.5));
+    let line = line!() + 1;
+    let h = x.matmul(w).sin();
+    let loss = (h * h).sum(..).named("loss");
+    let graph = g.finish([loss]).unwrap();
+    (train(&graph, "loss", optim::AdamW::new(1e-2)).unwrap(), line)
+}
+
+#[test]
+fn plans_of_programs_name_ops_and_lines() {
+    let (graph, line) = step();
+    let p = Session::new().compile(&graph).unwrap();
+    let (short, long) = (format!("{}", p.plan()), format!("{:#}", p.plan()));
+    let here = format!("{}:{line}", file!());
+    for text in [&short, &long] {
+        for part in ["arena", "max live", "peak", "largest buffers", "w (param), ", "loss"] {
+            assert!(text.contains(part) || part == "loss", "{part}\n{text}");
+        }
+        assert!(text.contains(&here), "{here} is not in\n{text}");
+    }
+    // Every buffer has the line of this file that asked for it: those of the optimiser that of `train`.
+    let buffers = &p.plan().buffers;
+    assert!(buffers.iter().all(|b| b.origin().is_some_and(|o| o.starts_with(file!()))), "{long}");
+    assert!(long.contains(&format!("opt.exp_avg.w (state), {}:{}", file!(), line + 3)), "{long}");
+    let ops: Vec<&str> = buffers.iter().map(|b| b.op).collect();
+    assert!(ops.contains(&"param") && ops.iter().all(|op| !op.is_empty()), "{ops:?}");
+    assert_eq!(
+        long.lines().filter(|l| l.contains("largest")).count(),
+        short.lines().filter(|l| l.contains("largest")).count()
+    );
+    assert!(long.lines().count() >= short.lines().count());
+}
+
+#[test]
+fn texts_carry_places() {
+    let (graph, line) = step();
+    let g = graph.view();
+    let plain = print(g);
+    assert!(!plain.contains("loc("));
+    let options = PrintOptions { locations: true, file: None };
+    let placed = print_with(g, options);
+    assert!(placed.contains(&format!("loc(\"{}\":{line})", file!())), "{placed}");
+    let again = parse(&placed).unwrap();
+    assert_eq!(again.view(), g);
+    assert_eq!(print_with(again.view(), options), placed);
+    assert_eq!(print(again.view()), plain);
+    let plans = [g, again.view()].map(|g| Session::new().plan(&g).unwrap());
+    let places = |i: usize| plans[i].buffers.iter().map(|b| (b.name.clone(), b.origin())).collect::<Vec<_>>();
+    assert_eq!(places(0), places(1));
+    assert!(places(0).iter().all(|p| p.1.is_some()), "{:?}", places(0));
+}
+
+#[test]
+fn a_text_without_places_has_its_own_lines() {
+    let text = "region @f(%a: f32[2]) {\n  %b = exp %a : f32[2]\n  yield %b\n}\ngraph @g {\n  %x = input : f32[2]\n  \
+                %y = call %x body=@f : f32[2] loc(\"a b.rs\":7)\n  return y=%y\n}\n";
+    let g = parse(text).unwrap();
+    let options = PrintOptions { locations: true, file: Some("f.ir") };
+    let placed = print_with(g.view(), options);
+    for part in
+        ["(%a: f32[2] loc(\"f.ir\":1))", "exp %a : f32[2] loc(\"f.ir\":2)", "body=@f : f32[2] loc(\"a b.rs\":7)"]
+    {
+        assert!(placed.contains(part), "{placed}");
+    }
+    assert_eq!(print_with(parse(&placed).unwrap().view(), PrintOptions { file: None, ..options }), placed);
+    // A text that says nothing of a node says nothing of its place either, unless its file is known.
+    let some = print_with(g.view(), PrintOptions { file: None, ..options });
+    assert!(some.contains("a b.rs") && some.matches("loc(").count() == 1, "{some}");
+}

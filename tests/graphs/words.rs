@@ -1,0 +1,100 @@
+//! What a plan computes, byte by byte, without its kernels: each byte that an instruction writes is a hash of the
+//! instruction and of all bytes that it reads (copies copy). Two plans of one code agree on the outputs and the leaves
+//! if, but for collisions of 64-bit hashes, no byte that matters was clobbered. This knows nothing of lifetimes or
+//! labels, and shares no line with the checker.
+
+use arenagrad::tools::arena::ids::Id;
+use arenagrad::tools::kernels::abi::Split;
+use arenagrad::tools::sched::check::Plan;
+use arenagrad::tools::sched::code::{BufKind, Operand};
+use std::collections::HashSet;
+use std::ops::Range;
+
+const POISON: u64 = 0xDEAD_BEEF_0BAD_F00D;
+
+fn mix(h: u64, x: u64) -> u64 {
+    let h = (h ^ x).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    h ^ (h >> 29)
+}
+
+fn extent(p: &Plan, o: &Operand) -> Option<Range<usize>> {
+    let start = p.offset[o.buf as usize].checked_add(o.off)?;
+    let end = start.checked_add(o.bytes())?;
+    (end <= p.bytes).then_some(start..end)
+}
+
+fn whole(p: &Plan, b: usize) -> Option<Range<usize>> {
+    extent(p, &Operand::of_bytes(b as u32, 0, p.code.bytes[b], Split::Whole))
+}
+
+/// A hash for each output and each leaf after one step; none if the plan reaches outside its arena.
+pub fn outcome(p: &Plan) -> Option<Vec<u64>> {
+    let code = &p.code;
+    let mut mem = vec![POISON; p.bytes];
+    for b in (0..code.bytes.len()).filter(|&b| code.kind[b].is_pinned()) {
+        for (i, m) in mem[whole(p, b)?].iter_mut().enumerate() {
+            *m = mix(b as u64 + 1, i as u64);
+        }
+    }
+    let mut written = HashSet::new();
+    for i in 0..code.len() {
+        step(p, i, &mut mem, &mut written)?;
+    }
+    let mut out = Vec::new();
+    let digest = |r: Range<usize>| mem[r].iter().fold(7, |h, &x| mix(h, x));
+    for o in &code.outputs {
+        out.push(digest(extent(p, o)?));
+    }
+    for b in (0..code.bytes.len()).filter(|&b| code.kind[b].is_leaf()) {
+        out.push(digest(whole(p, b)?));
+    }
+    Some(out)
+}
+
+fn step(p: &Plan, i: usize, mem: &mut [u64], written: &mut HashSet<u32>) -> Option<()> {
+    let code = &p.code;
+    let (reads, writes) = (code.reads_of(i), code.writes_of(i));
+    let with = |r: usize| p.inplace[code.read_range(i).start + r];
+    // A result keeps the bytes under it until its own are made only if the kernel knows that they are an operand, or
+    // if it adds to what an earlier call of its node wrote.
+    let knows = |r: usize, w: usize| usize::from(with(r)) == w && code.pairs_of(i).contains(&(r as u8, w as u8));
+    let adds = |w: &Operand| written.contains(&w.buf) && !matches!(w.split, Split::PerThread(_));
+    for (w, o) in writes.iter().enumerate() {
+        if !(0..reads.len()).any(|r| knows(r, w)) && !adds(o) {
+            mem[extent(p, o)?].fill(POISON);
+        }
+    }
+    if code.copies[i] {
+        mem.copy_within(extent(p, &reads[0])?, extent(p, &writes[0])?.start);
+        written.insert(writes[0].buf);
+        return Some(());
+    }
+    // Which call of which node: positions in the code would change where a copy is dropped.
+    let call = (0..i).rev().take_while(|&j| code.node[j] == code.node[i]).count();
+    let mut h = mix(call as u64, code.node[i].at() as u64);
+    for (r, o) in reads.iter().enumerate() {
+        // In place, the kernel finds the operand where it writes.
+        let from = if with(r) == u8::MAX { o } else { writes.get(usize::from(with(r)))? };
+        let honest = with(r) == u8::MAX || knows(r, usize::from(with(r)));
+        let at = extent(p, from)?;
+        let at = at.start..at.end.min(at.start + o.bytes());
+        h = mem[at].iter().fold(if honest { h } else { POISON }, |h, &x| mix(h, x));
+    }
+    for o in writes.iter().filter(|o| adds(o)) {
+        h = mem[extent(p, o)?].iter().fold(h, |h, &x| mix(h, x));
+    }
+    for (w, o) in writes.iter().enumerate() {
+        // What temporaries of threads hold afterwards is nobody's business.
+        let seed = if matches!(o.split, Split::PerThread(_)) { POISON } else { mix(h, w as u64) };
+        for (k, m) in mem[extent(p, o)?].iter_mut().enumerate() {
+            *m = mix(seed, k as u64);
+        }
+        written.insert(o.buf);
+    }
+    Some(())
+}
+
+/// Whether buffer `b` is one that a plan is free to place.
+pub fn is_free(p: &Plan, b: usize) -> bool {
+    p.code.bytes[b] > 0 && matches!(p.code.kind[b], BufKind::Activation | BufKind::Output | BufKind::Scratch)
+}

@@ -1,0 +1,200 @@
+//! Blocks against torch's, in f64: outputs, and gradients of every input and param, under torch's names.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use crate::common::drawn::{Fixture, apart, number, output, summary, write};
+use arenagrad::graph::{Builder, DType, LeafKind, Pairing, Var};
+use arenagrad::graph::{GradOptions, grad};
+use arenagrad::nn::{self, FeedForward, Lora, MultiHead, Sequential, TransformerBlock};
+use arenagrad::session::Session;
+
+/// Checks one case; the block's params are called `n.<torch's name>`.
+fn agrees(case: &str, f: impl for<'g> FnOnce(&'g Builder) -> Var<'g>) {
+    let fixture = Fixture::open("blocks");
+    let g = Builder::new(case);
+    let y = f(&g);
+    let graph = g.finish([y.named("y"), (y * y).sum(..).named("loss")]).unwrap();
+    let v = graph.view();
+    // Values at which everything counts, frozen or not, are torch's own names.
+    let wrt: Vec<&str> = v.leaves().filter(|l| l.2 != "mask").map(|l| l.2).collect();
+    let mut p = Session::new().compile(&grad(v, "loss", &GradOptions::wrt(&wrt)).unwrap()).unwrap();
+    p.init(0).unwrap();
+    for (leaf, kind, name) in v.leaves() {
+        let dims = v.dims(leaf);
+        let data: Vec<f32> = match kind {
+            LeafKind::Param => crate::common::drawn::start(name.strip_prefix("n.").unwrap(), &dims),
+            _ if name == "mask" => (0..dims.numel()).map(|i| f32::from(u8::from(i < 8))).collect(),
+            _ => (0..dims.numel()).map(|i| number(&format!("{case}.{name}"), i)).collect(),
+        };
+        write(&mut p, name, &data, DType::F64);
+    }
+    p.step().unwrap();
+    let far = apart(&summary("y", &output(&p, "y", DType::F64)), &fixture.get(&format!("{case}.y")));
+    assert!(far <= 1e-12, "{case}: y is off by {far:e}");
+    for name in wrt {
+        let theirs = name.strip_prefix("n.").unwrap_or(name);
+        let ours = summary(theirs, &output(&p, &format!("grad.{name}"), DType::F64));
+        let far = apart(&ours, &fixture.get(&format!("{case}.grad.{theirs}")));
+        assert!(far <= 1e-12, "{case}: the gradient of {name} is off by {far:e}");
+    }
+}
+
+fn input<'g>(g: &'g Builder, name: &str, dims: &[usize]) -> Var<'g> {
+    g.input(name, dims, DType::F64)
+}
+
+fn x(g: &Builder) -> Var<'_> {
+    input(g, "x", &[2, 5, 8])
+}
+
+#[test]
+fn multi_head_attention() {
+    agrees("self", |g| nn::multi_head_attention(g, "n.mha", [x(g); 3], MultiHead::new(2)));
+    agrees("causal", |g| {
+        nn::multi_head_attention(g, "n.mha", [x(g); 3], MultiHead { causal: true, ..MultiHead::new(2) })
+    });
+    // All keys of the first sequence, three of the second.
+    agrees("padding", |g| {
+        let o = MultiHead { padding: Some(input(g, "mask", &[2, 5])), ..MultiHead::new(2) };
+        nn::multi_head_attention(g, "n.mha", [x(g); 3], o)
+    });
+    agrees("cross", |g| {
+        let [k, v] = ["k", "v"].map(|n| input(g, n, &[2, 3, 8]));
+        nn::multi_head_attention(g, "n.mha", [x(g), k, v], MultiHead::new(2))
+    });
+}
+
+/// The layer with shared key heads and rotary embeddings is what its formula says, from plain ops.
+#[test]
+fn shared_heads_and_rotary_embeddings() {
+    let (b, s, c, heads, kv, d) = (2, 5, 8, 4, 2, 2);
+    let g = Builder::new("gqa");
+    let x = input(&g, "x", &[b, s, c]);
+    let tables = g.rope_tables(s, d, 100.0, DType::F64);
+    let rope = Some((tables, Pairing::Halves));
+    let o = MultiHead { kv_heads: kv, causal: true, rope, ..MultiHead::new(heads) };
+    let y = nn::multi_head_attention(&g, "n", [x; 3], o);
+    let leaf = |name: &str, dims: &[usize]| g.input(name, dims, DType::F64);
+    let (w, bias) = (leaf("w", &[16, 8]), leaf("b", &[16]));
+    let all = (x.reshape([b * s, c]).matmul_t(w, false, true) + bias).reshape([b, s, 16]);
+    let part = |from: usize, n: usize| {
+        let h = all.narrow(-1, from, n * d).reshape([b, s, n, d]).transpose(&[0, 2, 1, 3]);
+        // Each head of keys and values serves two neighbouring ones of queries.
+        if n == heads { h } else { h.reshape([b, n, 1, s, d]).broadcast([b, n, 2, s, d]).reshape([b, heads, s, d]) }
+    };
+    // Heads of two elements turn as one pair.
+    fn turn<'g>(h: Var<'g>, [cos, sin]: [Var<'g>; 2]) -> Var<'g> {
+        let (p, q) = (h.narrow(-1, 0, 1), h.narrow(-1, 1, 1));
+        (p * cos - q * sin).concat(&[q * cos + p * sin], -1)
+    }
+    let (q, k, v) = (turn(part(0, heads), tables), turn(part(8, kv), tables), part(12, kv));
+    let scores = q.matmul_t(k, false, true) * (1.0 / 2f64.sqrt());
+    let past = g.iota(0, [s, s], DType::I32).greater_equal(g.iota(1, [s, s], DType::I32));
+    let probabilities = past.select(scores, scores.full_like(f64::NEG_INFINITY)).softmax(-1);
+    let mixed = probabilities.matmul(v).transpose(&[0, 2, 1, 3]).reshape([b * s, c]);
+    let z = mixed.matmul_t(leaf("ow", &[8, 8]), false, true) + leaf("ob", &[8]);
+    let graph = g.finish([y.named("y"), z.named("z")]).unwrap();
+    let mut p = Session::new().compile(&graph).unwrap();
+    p.init(0).unwrap();
+    let twins =
+        [("n.in_proj_weight", "w"), ("n.in_proj_bias", "b"), ("n.out_proj.weight", "ow"), ("n.out_proj.bias", "ob")];
+    for (param, input) in twins {
+        let dims = p.bindings().iter().find(|b| b.name == param).unwrap().dims.to_vec();
+        let data: Vec<f32> = (0..dims.iter().product()).map(|i| number(input, i)).collect();
+        write(&mut p, param, &data, DType::F64);
+        write(&mut p, input, &data, DType::F64);
+    }
+    write(&mut p, "x", &(0..b * s * c).map(|i| number("x", i)).collect::<Vec<f32>>(), DType::F64);
+    p.step().unwrap();
+    let (y, z) = (output(&p, "y", DType::F64), output(&p, "z", DType::F64));
+    assert!(y.iter().zip(&z).all(|(a, b)| (a - b).abs() < 1e-13), "{y:?}\n{z:?}");
+}
+
+#[test]
+fn transformer_blocks() {
+    agrees("post", |g| nn::transformer_block(g, "n", x(g), TransformerBlock::new(2, 16)));
+    let pre = TransformerBlock { norm_first: true, feed_forward: FeedForward::Gelu, ..TransformerBlock::new(2, 16) };
+    agrees("pre", |g| nn::transformer_block(g, "n", x(g), pre));
+}
+
+#[test]
+fn dense_blocks() {
+    let o = Lora { rank: 3, alpha: 6.0, dropout: 0.0, bias: true };
+    agrees("lora", |g| nn::lora_linear(g, "n", x(g), 5, o));
+    agrees("swiglu", |g| nn::swiglu(g, "n", x(g), 12));
+    agrees("sequential", |g| {
+        Sequential::new(g, "n", x(g))
+            .then(|g, name, x| nn::linear(g, name, x, 6))
+            .then(|_, _, x| x.relu())
+            .then(|g, name, x| nn::linear(g, name, x, 3))
+            .output()
+    });
+}
+
+#[test]
+fn cells_unroll_with_shared_params() {
+    fn steps(g: &Builder) -> ([Var<'_>; 3], Var<'_>) {
+        let x = input(g, "x", &[3, 4, 6]);
+        ([0, 1, 2].map(|t| x.narrow(0, t, 1).reshape([4, 6])), input(g, "h", &[4, 7]))
+    }
+    agrees("rnn_cell", |g| {
+        let ((xs, h), cell) = (steps(g), nn::rnn_cell(g, "n.cell", [6, 7], DType::F64));
+        xs.into_iter().fold(h, |h, x| cell(x, h))
+    });
+    agrees("gru_cell", |g| {
+        let ((xs, h), cell) = (steps(g), nn::gru_cell(g, "n.cell", [6, 7], DType::F64));
+        xs.into_iter().fold(h, |h, x| cell(x, h))
+    });
+    agrees("lstm_cell", |g| {
+        let ((xs, h), cell) = (steps(g), nn::lstm_cell(g, "n.cell", [6, 7], DType::F64));
+        let [h, c] = xs.into_iter().fold([h, input(g, "c", &[4, 7])], |[h, c], x| cell(x, h, c));
+        h.concat(&[c], 1)
+    });
+}
+
+#[test]
+fn an_adapted_layer_trains_its_adaptation_only() {
+    let g = Builder::new("lora");
+    let o = Lora { rank: 2, alpha: 4.0, dropout: 0.0, bias: true };
+    let y = nn::lora_linear(&g, "fc", g.input("x", [3, 8], DType::F32), 5, o);
+    let graph = g.finish([(y * y).sum(..).named("loss")]).unwrap();
+    let step = grad(&graph, "loss", &GradOptions::default()).unwrap();
+    let v = step.view();
+    let mut names: Vec<&str> = v.output_names.iter().map(|&n| v.str(n)).filter(|n| n.starts_with("grad.")).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["grad.fc.lora_A", "grad.fc.lora_B"]);
+}
+
+#[test]
+fn blocks_that_do_not_fit_are_refused_by_name() {
+    let error = |f: for<'g> fn(&'g Builder) -> Var<'g>| {
+        let g = Builder::new("bad");
+        f(&g);
+        g.finish([]).unwrap_err().to_string()
+    };
+    let heads = error(|g| nn::multi_head_attention(g, "n", [x(g); 3], MultiHead::new(3)));
+    assert!(heads.contains("multi_head_attention") && heads.contains("3 heads of a width of 8"), "{heads}");
+    let kv = MultiHead { kv_heads: 3, ..MultiHead::new(4) };
+    let g = Builder::new("bad");
+    nn::multi_head_attention(&g, "n", [x(&g); 3], kv);
+    assert!(g.finish([]).unwrap_err().to_string().contains("4 heads of a width of 8, 3 of keys"));
+    let rank = error(|g| {
+        let o = Lora { rank: 9, alpha: 1.0, dropout: 0.0, bias: true };
+        nn::lora_linear(g, "n", x(g), 5, o)
+    });
+    assert!(rank.contains("rank 9; it goes from 1 to 5"), "{rank}");
+    let long = error(|g| {
+        let o = nn::Gpt {
+            vocabulary: 5,
+            context: 3,
+            layers: 1,
+            heads: 2,
+            width: 4,
+            bias: true,
+            dropout: 0.0,
+            gelu_tanh: true,
+        };
+        nn::gpt(g, g.input("t", [1, 4], DType::I32), DType::F32, o)
+    });
+    assert!(long.contains("gpt") && long.contains("the context is 3"), "{long}");
+}

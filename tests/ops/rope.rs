@@ -1,0 +1,156 @@
+//! Rotary embeddings against numbers worked out apart, in every layout, through attention, and what does not fit.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use crate::common::{Draw, PLAIN, Tensor, distance, run};
+use arenagrad::graph::{AxialRope2d, Builder, DType, Init, Layout, Pairing, Rope, Var};
+use arenagrad::graph::{GradOptions, grad, jvp};
+use arenagrad::tools::ir::opdef::Domain;
+
+const F64: DType = DType::F64;
+const HALVES: Rope = Rope { layout: Layout::Bsd, heads: 1, pairing: Pairing::Halves, inverse: false };
+const NEIGHBOURS: Rope = Rope { pairing: Pairing::Neighbours, ..HALVES };
+
+fn tensor(dims: &[usize], data: Vec<f64>) -> Tensor {
+    Tensor { dtype: F64, dims: dims.to_vec(), data }
+}
+
+/// One sequence of one position, head width 6, of which 4 turn, by 0.3 and 0.7.
+fn golden(opt: Rope) -> Vec<f64> {
+    let g = Builder::new("rope");
+    let x = g.input("x", [1, 1, 6], F64);
+    let [cos, sin] = [f64::cos, f64::sin].map(|f| g.constant_f64(&[f(0.3), f(0.7)], [1, 2]));
+    let f = g.finish([x.rope(cos, sin, opt)]).unwrap();
+    run(&f, &[tensor(&[1, 1, 6], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0])], PLAIN).remove(0).data
+}
+
+#[test]
+fn both_pairings_give_the_golden_values() {
+    let halves = [0.0687759, -1.0471864, 3.1615297, 4.3478041, 5.0, 6.0];
+    let neighbours = [0.3642961, 2.2061932, -0.2823442, 4.9920218, 5.0, 6.0];
+    for (opt, want) in [(HALVES, halves), (NEIGHBOURS, neighbours)] {
+        let got = golden(opt);
+        assert!(got.iter().zip(&want).all(|(a, b)| (a - b).abs() < 6e-8), "{got:?}");
+    }
+}
+
+/// Layouts, tables of each sequence, and the tables of the builder: one definition.
+#[test]
+fn layouts_and_tables_agree() {
+    let [b, s, h, w, n] = [2, 7, 3, 10, 8];
+    let x = Draw(3).tensor(F64, &[b, s, h, w], Domain::Real);
+    for opt in [HALVES, NEIGHBOURS] {
+        let g = Builder::new("rope");
+        let x0 = g.input("x", [b, s, h, w], F64);
+        let [cos, sin] = g.rope_tables(s, n, 10000.0, F64);
+        let of = |layout, heads| Rope { layout, heads, ..opt };
+        let packed = x0.reshape([b, s, h * w]).rope(cos, sin, of(Layout::Bsd, h)).reshape([b, s, h, w]);
+        let apart = x0.rope(cos, sin, of(Layout::Bshd, 0));
+        let first = x0.transpose(&[0, 2, 1, 3]).rope(cos, sin, of(Layout::Bhsd, 0)).transpose(&[0, 2, 1, 3]);
+        // Rows of the tables by position: 0, 1, 2 … here, and turned round in the second sequence.
+        let order: Vec<u8> = (0..s as i32).chain((0..s as i32).rev()).flat_map(i32::to_le_bytes).collect();
+        let order = g.constant_bytes(&order, [b, s], DType::I32);
+        let own = x0.rope(cos.gather(order, 0), sin.gather(order, 0), of(Layout::Bshd, h));
+        let back = apart.rope(cos, sin, Rope { inverse: true, ..of(Layout::Bshd, 0) });
+        let f = g.finish([packed, apart, first, own, back]).unwrap();
+        let y = run(&f, std::slice::from_ref(&x), PLAIN);
+        let mut want = x.data.clone();
+        let mut turned = x.data.clone();
+        for (r, i) in (0..b * s * h).flat_map(|r| (0..n / 2).map(move |i| (r, i))) {
+            let p = r / h % s;
+            let (u, v) = if opt == HALVES { (i, i + n / 2) } else { (2 * i, 2 * i + 1) };
+            let (u, v) = (r * w + u, r * w + v);
+            let place = if r / (s * h) == 1 { s - 1 - p } else { p };
+            for (to, p) in [(&mut want, p), (&mut turned, place)] {
+                let t = p as f64 / 10000f64.powf(2.0 * i as f64 / n as f64);
+                to[u] = x.data[u] * t.cos() - x.data[v] * t.sin();
+                to[v] = x.data[v] * t.cos() + x.data[u] * t.sin();
+            }
+        }
+        for y in &y[..3] {
+            assert!(distance(&y.data, &want) < 1e-14);
+        }
+        assert!(distance(&y[3].data, &turned) < 1e-14);
+        assert!(distance(&y[4].data, &x.data) < 1e-14);
+    }
+}
+
+/// SAM 2's form: complex numbers of neighbours, times e^(i·angle) with the column's angles before the row's.
+#[test]
+fn axial_embedding_is_its_formula() {
+    let axial = AxialRope2d { end_x: 3, end_y: 2, head_dim: 8, heads: 2, theta: 100.0, repeat_factor: 2 };
+    let dims = [2, 12, 16];
+    let g = Builder::new("axial");
+    let y = axial.apply(g.input("x", dims, F64));
+    let f = g.finish([y]).unwrap();
+    let x = Draw(5).tensor(F64, &dims, Domain::Real);
+    let got = run(&f, std::slice::from_ref(&x), PLAIN).remove(0).data;
+    for (k, pair) in x.data.chunks(2).enumerate() {
+        let (t, j) = (k / 8 % 12 % 6, k % 4);
+        let place = if j < 2 { t % 3 } else { t / 3 } as f64;
+        let angle = place * 100f64.powf(-((4 * (j % 2)) as f64) / 8.0);
+        let (c, s) = (angle.cos(), angle.sin());
+        let want = [pair[0] * c - pair[1] * s, pair[0] * s + pair[1] * c];
+        assert!(distance(&got[2 * k..2 * k + 2], &want) < 1e-14, "pair {k}");
+    }
+}
+
+/// The tangent turns as the value does; engines have turned it the other way.
+#[test]
+fn tangents_turn_forwards_and_gradients_backwards() {
+    let g = Builder::new("rope");
+    let x = g.param("x", [1, 1, 4], F64, Init::Zeros);
+    let [cos, sin] = [f64::cos, f64::sin].map(|f| g.constant_f64(&[f(0.3), f(0.7)], [1, 2]));
+    let y = x.rope(cos, sin, HALVES).named("y");
+    let f = g.finish([y, (y * g.constant_f64(&[1.0, 2.0, 3.0, 4.0], [1, 1, 4])).sum(..).named("loss")]).unwrap();
+    let one = tensor(&[1, 1, 4], vec![1.0, 2.0, 3.0, 4.0]);
+    let forward = jvp(&f, &["y"], &["x"]).unwrap();
+    let names: Vec<String> = forward.view().output_names.iter().map(|&n| forward.view().str(n).to_string()).collect();
+    let at = names.iter().position(|n| n == "tangent.y").unwrap();
+    let tangent = run(&forward, &[one.clone(), one.clone()], PLAIN).remove(at).data;
+    assert!(distance(&tangent, &[0.0687759, -1.0471864, 3.1615297, 4.3478041]) < 1e-7, "{tangent:?}");
+    let back = grad(&f, "loss", &GradOptions::wrt(&["x"])).unwrap();
+    let got = run(&back, &[one], PLAIN).pop().unwrap().data;
+    let (c, s) = ([0.3f64.cos(), 0.7f64.cos()], [0.3f64.sin(), 0.7f64.sin()]);
+    let want = [c[0] + 3.0 * s[0], 2.0 * c[1] + 4.0 * s[1], 3.0 * c[0] - s[0], 4.0 * c[1] - 2.0 * s[1]];
+    assert!(distance(&got, &want) < 1e-14, "{got:?}");
+}
+
+#[test]
+fn what_does_not_fit_is_named() {
+    let error = |f: for<'g> fn(&'g Builder) -> Var<'g>| {
+        let g = Builder::new("bad");
+        f(&g);
+        g.finish([]).unwrap_err().to_string()
+    };
+    fn on<'g>(g: &'g Builder, x: &[usize], cos: &[usize], sin: &[usize], opt: Rope) -> Var<'g> {
+        g.input("x", x, F64).rope(g.input("c", cos, F64), g.input("s", sin, F64), opt)
+    }
+    const TWO: Rope = Rope { heads: 2, ..HALVES };
+    const LARGE: AxialRope2d =
+        AxialRope2d { end_x: usize::MAX, end_y: 2, head_dim: 8, heads: 1, theta: 100.0, repeat_factor: 1 };
+    for (e, parts) in [
+        (
+            error(|g| on(g, &[1, 5, 6], &[5, 4], &[5, 4], HALVES)),
+            ["rope", "rotary width", "is 8; the head width of x is 6"],
+        ),
+        (error(|g| on(g, &[1, 5, 6], &[4, 2], &[4, 2], HALVES)), ["rope", "cos has rows for 4", "x has 5"]),
+        (error(|g| on(g, &[3, 5, 6], &[2, 5, 2], &[2, 5, 2], HALVES)), ["rope", "cos has shape [2,5,2]", "batch of 3"]),
+        (error(|g| on(g, &[1, 5, 6], &[5, 2], &[5, 1], HALVES)), ["rope", "cos has shape [5,2]", "sin [5,1]"]),
+        (error(|g| on(g, &[1, 5, 6], &[5], &[5], HALVES)), ["rope", "cos has shape [5]", "is needed"]),
+        (error(|g| on(g, &[1, 5, 7], &[5, 1], &[5, 1], TWO)), ["rope", "2 heads", "x, 7"]),
+        (error(|g| on(g, &[5, 6], &[5, 1], &[5, 1], TWO)), ["rope", "x has shape [5,6]", "rank 3"]),
+        (error(|g| g.rope_tables(4, 5, 10000.0, F64)[0]), ["rope_tables", "n = 5", "pairs"]),
+        (error(|g| g.rope_tables(4, 6, 0.0, F64)[0]), ["rope_tables", "base is 0", "positive"]),
+        (error(|g| g.rope_tables(usize::MAX, 6, 10.0, F64)[0]), ["rope_tables", "18446744073709551615", "allowed"]),
+        (error(|g| g.rope_tables(4, 6, 10.0, DType::I32)[0]), ["rope_tables", "i32", "f64 is needed"]),
+        (error(|g| LARGE.apply(g.input("x", [1, 6, 8], F64))), ["axial_rope2d", "18446744073709551615", "too many"]),
+        (
+            error(|g| AxialRope2d { head_dim: 6, ..LARGE }.apply(g.input("x", [1, 6, 6], F64))),
+            ["axial_rope2d", "head_dim is 6", "multiple of 4"],
+        ),
+        (error(|g| LARGE.apply(g.input("x", [1, 6, 9], F64))), ["axial_rope2d", "[1,6,9]", "1 heads of 8"]),
+    ] {
+        assert!(parts.iter().all(|p| e.contains(p)) && e.contains("tests/ops/rope.rs"), "{e}");
+    }
+}

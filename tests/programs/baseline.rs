@@ -1,0 +1,17 @@
+//! What plans are compared with: program order, updates where the program has them (at the end), next values in their
+//! leaves, no other result in place, and XLA's heap: each buffer in the smallest free chunk that holds it, larger
+//! buffers first or longer-lived ones first, whichever is lower.
+
+use arenagrad::tools::sched::code::Code;
+use arenagrad::tools::sched::live::intervals;
+use arenagrad::tools::sched::pack::{greedy, lines};
+use arenagrad::tools::sched::{alias, offsets};
+
+/// Bytes of the arena, and lines alive at once.
+pub fn baseline(code: &Code) -> (usize, u64) {
+    let mut code = code.clone();
+    let alias = alias::leaves(&mut code);
+    let live = intervals(&code, &alias).expect("lifetimes");
+    let (_, bytes) = offsets(&code, &alias, &live, |v| lines::pack_with(v, greedy::xla)).expect("a plan");
+    (bytes, live.max_live())
+}

@@ -1,0 +1,14 @@
+//! Compiled programs: training steps, plans, precision, traces.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod baseline;
+#[path = "../common/mod.rs"]
+mod common;
+mod contract;
+mod networks;
+mod optimisers;
+mod plans;
+mod precision;
+mod steps;
+mod trace;
