@@ -305,7 +305,7 @@ pub struct GraphBuf {
     graph: Graph<'static>,
     // Dropped after `graph`, which is `Copy` and needs no drop. Never handed out, so nothing can allocate through a
     // shared reference.
-    bump: Bump,
+    _bump: Bump,
 }
 
 impl GraphBuf {
@@ -317,7 +317,7 @@ impl GraphBuf {
         // the borrow of `self` again.
         #[allow(unsafe_code)]
         let graph = unsafe { std::mem::transmute::<Graph<'_>, Graph<'static>>(graph) };
-        Ok(GraphBuf { graph, bump })
+        Ok(GraphBuf { graph, _bump: bump })
     }
 
     /// The columns.
@@ -325,14 +325,9 @@ impl GraphBuf {
     pub fn view(&self) -> Graph<'_> {
         self.graph
     }
-
-    /// Bytes of the bump's chunks, which include unused space.
-    pub fn allocated_bytes(&self) -> usize {
-        self.bump.allocated_bytes()
-    }
 }
 
-// SAFETY: `bump` is only read for its size through `&self`; allocation needs a `&Bump`, which is never handed out.
+// SAFETY: nothing reads `_bump` through `&self`. Allocation needs a `&Bump`, which is never handed out.
 #[allow(unsafe_code)]
 unsafe impl Sync for GraphBuf {}
 

@@ -1,9 +1,9 @@
-//! Rules whose update is element-wise: one sweep of the tile interpreter per param, in place.
+//! Rules with an element-wise update: one sweep of the tile interpreter for each param, in place.
 //!
-//! A sweep is a `map` region written here by hand, because its yields are several (the param and its moments) and the
-//! fusion pass makes regions of one. Factors that depend on the step alone are scalars in f64, computed once a step for
-//! all params (equal nodes merge), and rounded to the param's type where they enter. Moments below the smallest normal
-//! number are flushed to zero: denormals would make idle params cost many times more than busy ones.
+//! A sweep is a `map` region written here directly: it has several yields (the param and its moments), and the fusion
+//! pass makes regions of one yield. Factors that depend on the step alone are f64 scalars, computed once a step for all
+//! params (equal nodes merge), and rounded to the param's dtype at their use. Moments below the smallest normal number
+//! are flushed to zero: with denormals, idle params would cost many times more than busy ones.
 //!
 //! Formulas follow torch's order of operations (`torch/optim/*.py`, `_single_tensor_*`).
 
@@ -13,9 +13,9 @@ use crate::nodes::ops::optim::var::{AdamOptions, SgdOptions};
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::{Builder, DType, Init, Op, Ty, Var};
 
-/// One param at its update.
+/// A param that is updated.
 pub(super) struct Target<'s, 'g> {
-    /// The writer.
+    /// The builder.
     pub b: &'g Builder,
     /// Name of the param.
     pub name: &'s str,
@@ -23,28 +23,28 @@ pub(super) struct Target<'s, 'g> {
     pub p: Var<'g>,
     /// Its gradient.
     pub g: Var<'g>,
-    /// Its rate, of the param's type.
+    /// Its learning rate, of the param's dtype.
     pub lr: Var<'g>,
-    /// Its rate in f64.
+    /// Its learning rate in f64.
     pub lr64: Var<'g>,
-    /// The number of this step, from 1, an `i64`, where the rule reads it.
+    /// The number of this step, from 1, an `i64`, if the rule reads it.
     pub t: Var<'g>,
-    /// Π of NAdam after this step and the μ of this and the next step.
+    /// For NAdam: Π after this step, and μ of this and of the next step.
     pub mu: Option<[Var<'g>; 3]>,
 }
 
-/// 0 in place of a denormal number; NaN stays.
+/// `x` with 0 instead of denormal numbers. NaN stays.
 pub(super) fn flush(x: Var<'_>) -> Var<'_> {
     let least = if x.dtype() == DType::F64 { f64::MIN_POSITIVE } else { f64::from(f32::MIN_POSITIVE) };
     x.abs().less(least).select(x.full_like(0.0), x)
 }
 
-/// g + wd·p. A decay of 0 adds nothing, not even the NaN of 0·∞.
+/// g + wd·p. With wd = 0 it is g, even if p is infinite.
 fn decayed<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
     if decay == 0.0 { g } else { g + p * decay }
 }
 
-/// `from + weight·(to − from)`, from the nearer end, as torch's lerp.
+/// `from + weight·(to − from)`, computed from the nearer end, as torch's lerp.
 pub(super) fn lerp<'g>(from: Var<'g>, to: Var<'g>, weight: f64) -> Var<'g> {
     let d = to - from;
     if weight.abs() < 0.5 { from + d * weight } else { to - d * (1.0 - weight) }
@@ -62,18 +62,18 @@ fn correction<'g>(t: Var<'g>, beta: f64) -> Var<'g> {
 }
 
 impl<'g> Target<'_, 'g> {
-    /// A state of `dims`, zeros at first, called `opt.<kind>.<param>`.
+    /// A state of shape `dims`, zeros at first, called `opt.<kind>.<param>`.
     pub fn state_of(&self, kind: &str, dims: &[usize]) -> Var<'g> {
         self.b.state(&format!("opt.{kind}.{}", self.name), dims, self.p.dtype(), Init::Zeros)
     }
 
-    /// A state like the param.
+    /// A state of the param's type.
     pub fn state(&self, kind: &str) -> Var<'g> {
         self.state_of(kind, &self.p.dims())
     }
 
-    /// The results of `f` on `tensors`, of the param's shape and type, and `scalars`, rounded to the param's type and
-    /// repeated to its shape, in one sweep.
+    /// The results of `f` on `tensors` and `scalars` in one sweep. Tensors have the param's type; scalars are rounded
+    /// to its dtype and repeated to its shape.
     pub fn sweep(
         &self,
         tensors: &[Var<'g>],
@@ -92,8 +92,8 @@ impl<'g> Target<'_, 'g> {
         self.b.emit(Op::MAP, &args, &MapAttrs { body: routine.region }.list()).into()
     }
 
-    /// One sweep that updates the param and `states`: `f` gets p, g, the states and the scalars, and returns the next
-    /// p and the next states.
+    /// Updates the param and `states` in one sweep. `f` gets p, g, the states and the scalars, and returns the next p
+    /// and the next states.
     fn step(
         &self,
         states: &[Var<'g>],
@@ -105,7 +105,7 @@ impl<'g> Target<'_, 'g> {
         self.hold(&[&[self.p], states].concat(), &new)
     }
 
-    /// After a step, the leaves `old` hold `new`; the first of `new`.
+    /// Adds updates: after a step, the leaves `old` have the values `new`. The first of `new`.
     pub fn hold(&self, old: &[Var<'g>], new: &[Var<'g>]) -> Var<'g> {
         for (&leaf, &next) in old.iter().zip(new) {
             self.b.update(leaf, next);
@@ -113,7 +113,7 @@ impl<'g> Target<'_, 'g> {
         new.first().copied().unwrap_or(self.b.var(Value::NONE))
     }
 
-    /// Writes the update of the param and its states; the next value of the param.
+    /// Writes the update of the param and its states. The next value of the param.
     pub fn update(&self, rule: &Rule) -> Var<'g> {
         match *rule {
             Rule::Sgd { momentum, dampening, nesterov, weight_decay } => {
@@ -163,7 +163,7 @@ impl<'g> Target<'_, 'g> {
             let mut spread = v;
             if centered {
                 let mean = flush(lerp(s[1], g, 1.0 - alpha));
-                // Rounding, or v flushed before ḡ is, could make it negative, and the param NaN.
+                // Rounding, or a v that is flushed before ḡ, could make the difference negative and the param NaN.
                 spread = (v - mean * mean).maximum(0.0);
                 next.push(mean);
             }
@@ -240,7 +240,7 @@ impl<'g> Target<'_, 'g> {
         })
     }
 
-    /// The moments of LAMB and its unscaled update, m̂/(√v̂ + ε) + wd·p; the moments are updated.
+    /// Updates the moments of LAMB. The unscaled update m̂/(√v̂ + ε) + wd·p.
     pub fn lamb_direction(&self, betas: (f64, f64), eps: f64, weight_decay: f64) -> Option<Var<'g>> {
         let states = [self.state("exp_avg"), self.state("exp_avg_sq")];
         let scalars = [correction(self.t, betas.0), correction(self.t, betas.1)];
@@ -255,7 +255,7 @@ impl<'g> Target<'_, 'g> {
     }
 }
 
-/// For all params of one NAdam: Π after this step, and μ of this and of the next. Π is a state called `name`.
+/// For all params of one NAdam: Π after this step, and μ of this and of the next step. Π is a state called `name`.
 pub(super) fn nadam_schedule<'g>(b: &'g Builder, name: &str, t: Var<'g>, beta1: f64, decay: f64) -> [Var<'g>; 3] {
     let t = t.cast(DType::F64);
     let mu = |t: Var<'g>| (1.0 - t.full_like(0.96).pow(t * decay) * 0.5) * beta1;

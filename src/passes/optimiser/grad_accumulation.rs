@@ -1,9 +1,9 @@
-//! Gradient accumulation: a step that takes `k` micro-batches, one after another, and updates once.
+//! Gradient accumulation: a step runs `k` micro-batches in sequence and updates once.
 //!
-//! The whole forward and backward computation becomes the body of a counted loop, whose carries are the sums of the
-//! gradients. So no work is wasted (a masked update would compute `k − 1` updates in vain), one program does
-//! all, and the workspace is that of one micro-batch. States that the graph updates (running statistics) are carries
-//! too; random ops draw under a key of the iteration.
+//! The forward and backward computation becomes the body of a counted loop, whose carries are the sums of the
+//! gradients. So there is one program, no unused update (a masked update would compute `k − 1` of them), and the
+//! workspace is that of one micro-batch. States that the graph updates (running statistics) are carries too. Random ops
+//! draw under a key of the iteration.
 
 use super::super::rebuild::{Copier, Signature};
 use crate::arena::{Side, Value, ids::Id};
@@ -11,20 +11,20 @@ use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::leaf::InputAttrs;
 use crate::nodes::{Builder, Graph, LeafKind, Op, Var};
 
-/// Most micro-batches of a step: beyond them a number is a mistake.
+/// The most micro-batches of a step. A larger number is taken for a mistake.
 pub(super) const MAX: usize = 1 << 20;
 
-/// A leaf of the graph of one micro-batch, and what it is in the step.
+/// A leaf of the graph of one micro-batch, and its value in the step.
 struct Leaf<'g> {
     old: Value,
     kind: LeafKind,
     new: Var<'g>,
-    /// What it holds after a micro-batch, if the graph updates it.
+    /// Its next value after a micro-batch, if the graph updates it.
     next: Option<Value>,
 }
 
-/// Writes the step over `k` micro-batches to `b`: `g` is the graph of one, whose last outputs are the gradients of the
-/// params `names`. Returns the params and the means of their gradients.
+/// Writes the step over `k` micro-batches to `b`. `g` is the graph of one micro-batch; its last outputs are the
+/// gradients of the params `names`. Returns the params and the means of their gradients.
 pub(super) fn accumulate<'g>(
     g: Graph<'_>,
     b: &'g Builder,
@@ -67,7 +67,7 @@ pub(super) fn accumulate<'g>(
         b.update(l.new, b.emit1(Op::RNG_NEXT, &[l.new], &[]));
     }
     for (&y, &name) in ys.iter().zip(g.output_names) {
-        // The loss of the step is the mean; what else a micro-batch gives is stacked.
+        // The loss of the step is the mean. Other outputs of the micro-batches are stacked.
         b.output(g.str(name), if g.str(name) == loss { y.mean(..).named(loss) } else { y });
     }
     let mut new = Side::filled(g.values(), b.var(Value::NONE));
@@ -77,12 +77,12 @@ pub(super) fn accumulate<'g>(
     Ok((params, after[..grads.len()].iter().map(|&s| s * (1.0 / k as f64)).collect()))
 }
 
-/// Whether `l` is the random key: it moves on once a step, and each iteration has a key of its own.
+/// True if `l` is the random key. It advances once a step, and each iteration draws under a separate key.
 fn is_key(g: Graph<'_>, l: &Leaf<'_>) -> bool {
     l.next.is_some_and(|v| g.op[g.def[v.at()].at()] == Op::RNG_NEXT)
 }
 
-/// The leaves of the step: inputs have an axis of `k` in front, all else is as in `g`.
+/// The leaves of the step: inputs have one more axis of `k` in front, other leaves are as in `g`.
 fn leaves<'g>(g: Graph<'_>, b: &'g Builder, c: &mut Copier<'_, 'g>, k: usize) -> Vec<Leaf<'g>> {
     let mut next = Side::filled(g.values(), None);
     g.updates.iter().for_each(|&(leaf, v)| next[leaf] = Some(v));

@@ -1,6 +1,6 @@
-//! Groups of params: which settings each param gets.
+//! Groups of params, and the settings of each param.
 //!
-//! Params of equal settings share what depends on the settings alone (rates, the schedule of NAdam).
+//! Params with equal settings share the values that depend on the settings alone (rates, the schedule of NAdam).
 
 use super::Optimiser;
 use super::rule::Rule;
@@ -9,14 +9,14 @@ use crate::names;
 use crate::nodes::Graph;
 use crate::passes::rebuild::Signature;
 
-/// What differs for the params of a group.
+/// Settings of a group of params that differ from the optimiser's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Group {
     /// Factor of the learning rate.
     pub lr_scale: f64,
-    /// Weight decay in place of the rule's.
+    /// Weight decay instead of the rule's.
     pub weight_decay: Option<f64>,
-    /// Rule in place of the optimiser's.
+    /// Rule instead of the optimiser's.
     pub rule: Option<Rule>,
 }
 
@@ -27,13 +27,13 @@ impl Default for Group {
 }
 
 impl Group {
-    /// The rule of this group in an optimiser of `rule`.
+    /// The rule of this group, if `rule` is the optimiser's.
     fn rule(&self, rule: Rule) -> Rule {
         let rule = self.rule.unwrap_or(rule);
         self.weight_decay.map_or(rule, |d| rule.with_weight_decay(d))
     }
 
-    /// Whether the numbers are what the formula can take.
+    /// An error if a number is out of its range.
     pub(super) fn validate(&self, rule: Rule) -> Result<()> {
         if !self.lr_scale.is_finite() || self.lr_scale < 0.0 {
             return Err(Error::new(Kind::Data, format!("lr_scale is {}", self.lr_scale)));
@@ -42,10 +42,10 @@ impl Group {
     }
 }
 
-/// One kind of settings.
+/// Settings that one or more params share.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct Of {
-    /// The rule, with the weight decay that holds.
+    /// The rule, with the weight decay that applies.
     pub rule: Rule,
     /// Factor of the learning rate.
     pub lr_scale: f64,
@@ -53,13 +53,13 @@ pub(super) struct Of {
 
 /// The settings of all params.
 pub(super) struct Settings {
-    /// Each kind once.
+    /// The distinct settings.
     pub kinds: Vec<Of>,
-    /// The kind of each param.
+    /// For each param, the position of its settings in `kinds`.
     pub kind_of: Vec<usize>,
 }
 
-/// Finds the settings of the params `params` of `g`. A group that none of them belongs to is an error.
+/// The settings of the params `params` of `g`. A group without a param is an error.
 pub(super) fn settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> Result<Settings> {
     let signature = Signature::new(g);
     let mut s = Settings { kinds: Vec::new(), kind_of: Vec::new() };

@@ -1,25 +1,25 @@
-//! Rules that look at a param as a whole: its norm (LAMB), its row and column means (Adafactor), its products (Muon).
+//! Rules that need the whole param: its norm (LAMB), its row and column means (Adafactor), its products (Muon).
 //!
-//! All of it is ordinary nodes, so fusion, planning and threads treat it like the rest of the step. Scalars that depend
-//! on norms are computed in f64, as torch does in Python's floats.
+//! They are ordinary nodes, which are fused, planned and divided among threads like the rest of the step. Scalars that
+//! depend on norms are computed in f64, as torch does in Python's floats.
 
 use super::rule::Rule;
 use crate::nodes::ops::reduce::length::length;
 use crate::nodes::{DType, Op, Var};
 use crate::passes::optimiser::elementwise_rules::{Target, flush, lerp};
 
-/// √Σx² in f64; of a sum that is in range, rounded to the type of x.
+/// √Σx² in f64. If the sum is in range of x's dtype, it is rounded to that dtype.
 fn norm(x: Var<'_>) -> Var<'_> {
     length(&[x]).unwrap_or(x)
 }
 
-/// √(Σx²/n) in f64, n the number of elements.
+/// √(Σx²/n) in f64, where n is the number of elements.
 fn root_mean_square(x: Var<'_>) -> Var<'_> {
     norm(x) / (x.numel().max(1) as f64).sqrt()
 }
 
 impl<'g> Target<'_, 'g> {
-    /// The scalar `k`, an f64, in the param's type.
+    /// The f64 scalar `k` in the param's dtype.
     fn rounded(&self, k: Var<'g>) -> Var<'g> {
         k.cast(self.p.dtype())
     }
@@ -28,7 +28,7 @@ impl<'g> Target<'_, 'g> {
     pub fn lamb(&self, betas: (f64, f64), eps: f64, weight_decay: f64) -> Var<'g> {
         let Some(u) = self.lamb_direction(betas, eps, weight_decay) else { return self.p };
         let (long, far) = (norm(self.p), norm(u));
-        // An update whose squares underflow is that of an idle param: it is no direction to scale up.
+        // If the squares of the update underflow, the param is idle, and the update is no direction to scale up.
         let least = if u.dtype() == DType::F64 { f64::MIN_POSITIVE } else { f64::from(f32::MIN_POSITIVE) }.sqrt();
         let both = long.greater(0.0).logical_and(far.greater(least));
         let trust = both.select(long / far, long.full_like(1.0));
@@ -84,7 +84,7 @@ impl<'g> Target<'_, 'g> {
 }
 
 /// A matrix with the singular vectors of `u` and singular values near 1, by the quintic Newton–Schulz iteration
-/// (kellerjordan.github.io/posts/muon). The products are of the shorter side.
+/// (kellerjordan.github.io/posts/muon). The products are square in the shorter side.
 fn orthogonal<'g>(u: Var<'g>, (a, b, c): (f64, f64, f64), steps: u32, eps: f64) -> Var<'g> {
     let d = u.dims();
     let tall = d[0] > d[1];

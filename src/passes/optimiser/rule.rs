@@ -11,7 +11,7 @@ pub enum MuonScale {
     /// √max(1, A/B).
     #[default]
     Original,
-    /// 0.2·√max(A, B): rates and decays found for AdamW can be kept.
+    /// 0.2·√max(A, B). Learning rates and decays found for AdamW can be kept.
     MatchRmsAdamw,
     /// √(A/B).
     SpectralUnclamped,
@@ -29,8 +29,8 @@ impl MuonScale {
     }
 }
 
-/// The update rule, with torch's names, formulas and defaults. All but [`Rule::Lion`] and [`Rule::Lamb`], which torch
-/// lacks, give torch's numbers.
+/// An update rule, with torch's names, formulas and defaults. All rules give torch's numbers, except [`Rule::Lion`] and
+/// [`Rule::Lamb`], which torch does not have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
     /// `g += wd·p; buf = μ·buf + (1 − damp)·g (g at the first step); p −= lr·(buf, or g + μ·buf with nesterov)`.
@@ -39,7 +39,7 @@ pub enum Rule {
         momentum: f64,
         /// damp.
         dampening: f64,
-        /// Whether to look ahead.
+        /// Nesterov momentum.
         nesterov: bool,
         /// wd.
         weight_decay: f64,
@@ -64,7 +64,7 @@ pub enum Rule {
         eps: f64,
         /// μ.
         momentum: f64,
-        /// Whether to divide by the estimate of the deviation, not of the root mean square.
+        /// Divide by the estimated standard deviation instead of the root mean square.
         centered: bool,
         /// wd.
         weight_decay: f64,
@@ -133,13 +133,13 @@ pub enum Rule {
         /// wd.
         weight_decay: f64,
     },
-    /// Momentum made orthogonal, for matrices only, as `torch.optim.Muon`: `m += (1 − μ)(g − m)`, `u = m` (nesterov:
+    /// Orthogonalised momentum, for matrices only, as `torch.optim.Muon`: `m += (1 − μ)(g − m)`, `u = m` (nesterov:
     /// `g + μ(m − g)`), `X = u/max(‖u‖, ε)`, `ns_steps` times `A = XXᵀ, X = aX + (bA + cAA)X`,
     /// `p = (1 − lr·wd)p − lr·scale·X`. X is computed in the param's type (torch rounds it to bf16).
     Muon {
         /// μ.
         momentum: f64,
-        /// Whether to look ahead.
+        /// Nesterov momentum.
         nesterov: bool,
         /// a, b and c.
         ns_coefficients: (f64, f64, f64),
@@ -149,12 +149,12 @@ pub enum Rule {
         eps: f64,
         /// wd.
         weight_decay: f64,
-        /// How the rate depends on the sides of the matrix.
+        /// The factor of the learning rate for the sides of the matrix.
         scale: MuonScale,
     },
 }
 
-/// What a number may be.
+/// The range of a number.
 #[derive(Clone, Copy)]
 enum May {
     /// In [0, 1).
@@ -192,7 +192,7 @@ impl May {
     }
 }
 
-/// Most rounds of a Newton–Schulz iteration, as in torch.
+/// The most rounds of a Newton–Schulz iteration, as in torch.
 const MAX_NS_STEPS: u32 = 99;
 
 impl Rule {
@@ -278,7 +278,7 @@ impl Rule {
         }
     }
 
-    /// Whether the formula reads the number of the step.
+    /// True if the formula reads the number of the step.
     pub(super) fn counts(&self) -> bool {
         match self {
             Rule::Sgd { momentum, .. } => *momentum != 0.0,
@@ -290,7 +290,7 @@ impl Rule {
         }
     }
 
-    /// The rule's numbers but for the weight decay, and what they may be.
+    /// The rule's numbers without the weight decay, and their ranges.
     fn numbers(&self) -> Vec<(&'static str, f64, May)> {
         let moments = |betas: (f64, f64)| [("beta1", betas.0, May::Fraction), ("beta2", betas.1, May::Fraction)];
         match *self {
@@ -330,7 +330,7 @@ impl Rule {
         }
     }
 
-    /// Whether the numbers are what the formula can take; the error names the one that is not.
+    /// An error that names the first number out of its range.
     pub fn validate(&self) -> Result<()> {
         let decay = [("weight_decay", self.weight_decay(), May::Size)];
         if let Some((what, x, may)) = self.numbers().into_iter().chain(decay).find(|(_, x, may)| !may.be(*x)) {

@@ -3,9 +3,7 @@
 use super::facts::Facts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::ops::matmul::attrs::ActGrad;
-use crate::nodes::ops::matmul::attrs::MatmulAttrs;
-use crate::nodes::ops::matmul::attrs::MatmulDactAttrs;
+use crate::nodes::ops::matmul::attrs::{ActGrad, MatmulAttrs, MatmulDactAttrs};
 use crate::nodes::ops::reduce::attrs::ReduceAttrs;
 use crate::nodes::{Op, Var};
 use crate::passes::fuse::is_free;

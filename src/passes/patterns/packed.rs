@@ -5,12 +5,9 @@ use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::build::axes::to_sizes;
-use crate::nodes::ops::attention::attrs::AttentionAttrs;
-use crate::nodes::ops::attention::attrs::AttentionBackwardAttrs;
-use crate::nodes::ops::attention::attrs::Layout;
+use crate::nodes::ops::attention::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout};
 use crate::nodes::ops::attention::packed::widths;
-use crate::nodes::ops::layout::attrs::ConcatAttrs;
-use crate::nodes::ops::layout::attrs::SliceAttrs;
+use crate::nodes::ops::layout::attrs::{ConcatAttrs, SliceAttrs};
 
 /// The packed value that q, k and v (`qkv`) are slices of, in the layout that the attributes of node `n` give.
 fn whole(f: &Facts<'_>, n: Node, qkv: &[Value]) -> Option<Value> {

@@ -4,9 +4,7 @@ use super::facts::Facts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
-use crate::nodes::ops::loss::attrs::CrossEntropyAttrs;
-use crate::nodes::ops::loss::attrs::CrossEntropyGradientAttrs;
-use crate::nodes::ops::loss::attrs::SquaredErrorAttrs;
+use crate::nodes::ops::loss::attrs::{CrossEntropyAttrs, CrossEntropyGradientAttrs, SquaredErrorAttrs};
 use crate::nodes::ops::reduce::attrs::SumSquaresAttrs;
 
 /// True for sums and means.

@@ -7,8 +7,7 @@ use crate::nodes::build::axes::to_sizes;
 use crate::nodes::ops::blocks::attrs::SwigluAttrs;
 use crate::nodes::ops::layout::attrs::SliceAttrs;
 use crate::nodes::ops::pointwise::act_grad::Curve;
-use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;
-use crate::nodes::ops::pointwise::attrs::CastAttrs;
+use crate::nodes::ops::pointwise::attrs::{ActWithGradAttrs, CastAttrs};
 use crate::nodes::{DType, Op};
 
 /// The value that `v` is a half of along the last axis, and which half: 0 or 1.

@@ -5,8 +5,7 @@ use super::facts::Facts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::ir::attrs::Owned;
-use crate::nodes::ops::optim::fused_update;
-use crate::nodes::ops::optim::layout;
+use crate::nodes::ops::optim::{fused_update, layout};
 use crate::nodes::{Op, Var};
 
 /// The most elements of a small param. Its step costs more for the call than for the work.
