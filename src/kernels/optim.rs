@@ -50,16 +50,6 @@ impl Sgd {
     fn tensors(&self) -> usize {
         1 + usize::from(self.momentum != 0.0)
     }
-
-    /// Elements of each output in a unit.
-    pub fn per_unit(&self) -> usize {
-        UNIT
-    }
-
-    /// Number of units.
-    pub fn units(&self) -> usize {
-        self.len.div_ceil(UNIT)
-    }
 }
 
 params! {
@@ -82,17 +72,7 @@ params! {
     }
 }
 
-impl Adam {
-    /// Elements of each output in a unit.
-    pub fn per_unit(&self) -> usize {
-        UNIT
-    }
-
-    /// Number of units.
-    pub fn units(&self) -> usize {
-        self.len.div_ceil(UNIT)
-    }
-}
+impl Adam {}
 
 /// Flushes a subnormal number to 0; NaN stays.
 #[inline(always)]

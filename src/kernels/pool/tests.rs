@@ -64,6 +64,18 @@ fn dilated() -> Vec<PoolGeom> {
     all
 }
 
+impl PoolGeom {
+    /// Elements of x and dx.
+    fn x_len(&self) -> usize {
+        self.n * self.c * self.h * self.w
+    }
+
+    /// Elements of y and dy.
+    fn y_len(&self) -> usize {
+        self.n * self.c * self.out_h() * self.out_w()
+    }
+}
+
 fn close<T: Float>(got: &[T], want: &[f64], g: &PoolGeom) {
     assert_eq!(got.len(), want.len());
     for (a, b) in got.iter().zip(want) {
@@ -73,7 +85,6 @@ fn close<T: Float>(got: &[T], want: &[f64], g: &PoolGeom) {
 }
 
 fn check_max<T: Float>(g: &PoolGeom) {
-    g.validate().unwrap();
     assert_eq!(PoolGeom::from_words(&g.to_words()), *g);
     // Few distinct values: the first of equal elements must win.
     let x: Vec<T> = (0..g.x_len()).map(|i| T::from_f64((hashed(i, 1) * 3.0).round())).collect();
@@ -175,22 +186,6 @@ fn minus_infinity_has_an_index() {
     let bad = [0, 4, -2, -1];
     assert_eq!(max_pool2d_backward(&g, &[1f32; 4], &bad, &mut [0.0; 4]), Some(1));
     assert_eq!(max_pool2d_gather(&g, &[1f32; 4], &bad, &mut [0.0; 4]), Some(1));
-}
-
-#[test]
-fn bad_geometries_are_errors() {
-    let good = PoolGeom { n: 1, c: 1, h: 4, w: 4, kh: 2, kw: 2, stride: [1, 1], pad: [0; 4], dilation: [1, 1] };
-    assert!(good.validate().is_ok());
-    let bad = [
-        PoolGeom { c: 0, ..good },
-        PoolGeom { kh: 0, ..good },
-        PoolGeom { kw: 5, ..good },
-        PoolGeom { stride: [1, 0], ..good },
-        PoolGeom { dilation: [0, 1], ..good },
-        PoolGeom { pad: [0, 0, usize::MAX, 1], ..good },
-        PoolGeom { h: usize::MAX, w: usize::MAX, ..good },
-    ];
-    bad.iter().for_each(|g| assert!(g.validate().is_err(), "{g:?}"));
 }
 
 /// Runs an entry point over `cuts` ranges of units on an arena of two f32 or i32 reads and writes; returns the writes.
