@@ -6,19 +6,19 @@
 //! bool is 0 or 1. Files have `format=pt` and weights have torch's names, so `safetensors.torch.load_file` reads them.
 
 pub mod digest;
+mod header;
 
 use super::atomic::write_atomically;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
 pub use digest::Digest;
+pub use header::HEADER_LIMIT;
+use header::bad;
 use safetensors::tensor::{Dtype, TensorView};
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
-
-/// Largest header of a file, in bytes.
-pub const HEADER_LIMIT: u64 = 16 << 20;
 
 /// A named tensor, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,11 +47,6 @@ const DTYPES: [(DType, Dtype); 11] = [
     (DType::Bool, Dtype::BOOL),
     (DType::C64, Dtype::C64),
 ];
-
-/// An error of kind [`Kind::Data`].
-fn bad(message: impl Into<String>) -> Error {
-    Error::new(Kind::Data, message)
-}
 
 /// Returns the entry, or an error if an element is no value of its type: a bool other than 0 and 1.
 fn checked<'a>(e: Entry<'a>) -> Result<Entry<'a>> {

@@ -8,7 +8,7 @@
 //! bits and misses one in 2³² of all others. It runs at the speed of memory, so it adds nothing to the time of a save.
 //! Where the processor has no instructions for SHA-256, that would take longer than writing the file.
 
-use super::{HEADER_LIMIT, bad};
+use super::header::{HEADER_LIMIT, bad};
 use crate::error::Result;
 use std::ops::Range;
 

@@ -5,6 +5,7 @@
 //! if that is read.
 
 pub mod attrs;
+pub mod geometry;
 pub mod lower;
 pub mod rope;
 pub mod rotary;
@@ -16,183 +17,16 @@ mod plain;
 use crate::ensure;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::CostCx;
-use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ir::typed::Choice;
 use Domain::{Bit, Bits, Positive, Real, Unit};
 pub use attrs::Layout;
-use attrs::{AttentionAttrs, AttentionBackwardAttrs, Mask};
+use attrs::{AttentionAttrs, AttentionBackwardAttrs};
+pub(super) use geometry::axes;
+use geometry::check_optional;
+pub use geometry::{Geometry, Optional, optional};
 pub use packed::{ATTENTION_PACKED, ATTENTION_PACKED_BACKWARD};
 use plain::Scores;
-use std::ops::Deref;
-
-/// Sizes and options of a node, checked.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Geometry {
-    /// Order of axes.
-    pub layout: Layout,
-    /// Sequences.
-    pub batch: usize,
-    /// Heads of q.
-    pub heads: usize,
-    /// Heads of k and v.
-    pub kv_heads: usize,
-    /// Length of q.
-    pub queries: usize,
-    /// Length of k and v.
-    pub keys: usize,
-    /// Head width of q and k.
-    pub width: usize,
-    /// Head width of v and y.
-    pub value_width: usize,
-    /// Whether a query sees no later key.
-    pub causal: bool,
-    /// Earlier keys that a causal query sees; the greatest number for all.
-    pub window: usize,
-    /// The factor of the scores.
-    pub scale: f64,
-    /// The softcap; 0 for none.
-    pub softcap: f64,
-}
-
-/// `[batch, heads, sequence, width]` of one operand.
-pub(super) fn axes(what: &str, d: &[usize], layout: Layout, heads: usize) -> Result<[usize; 4], String> {
-    let name = Layout::NAMES[layout as usize];
-    let shape = crate::nodes::ir::infer::show(d);
-    match (layout, d) {
-        (Layout::Bhsd, &[b, h, s, w]) | (Layout::Bshd, &[b, s, h, w]) => {
-            ensure!(h == heads, "{what} of shape {shape} has {h} heads in layout {name}, not {heads}");
-            ensure!(w > 0, "the head width of {what} is 0");
-            Ok([b, h, s, w])
-        }
-        (Layout::Bsd, &[b, s, w]) => {
-            ensure!(w.is_multiple_of(heads), "{heads} heads do not divide the last axis of {what}, {w}");
-            ensure!(w > 0, "the head width of {what} is 0");
-            Ok([b, heads, s, w / heads])
-        }
-        _ => Err(format!(
-            "{what} has shape {shape}; layout {name} has rank {}",
-            if layout == Layout::Bsd { 3 } else { 4 }
-        )),
-    }
-}
-
-/// Attribute `name` as a number of at least 1.
-fn count(name: &str, n: i64) -> Result<usize, String> {
-    ensure!(n >= 1, "{name} is {n}; it must be at least 1");
-    usize::try_from(n).map_err(|_| format!("{name} is {n}"))
-}
-
-impl Geometry {
-    /// The geometry of q, k and v of these dimensions.
-    pub fn of<D: Deref<Target = [usize]>>([q, k, v]: &[D; 3], attrs: &AttentionAttrs) -> Result<Geometry, String> {
-        let AttentionAttrs { layout, mask, window, scale, softcap, .. } = *attrs;
-        let (heads, kv_heads) = (count("heads", attrs.heads)?, count("kv_heads", attrs.kv_heads)?);
-        ensure!(heads.is_multiple_of(kv_heads), "kv_heads = {kv_heads} does not divide heads = {heads}");
-        let [batch, _, queries, width] = axes("q", q, layout, heads)?;
-        let [kb, _, keys, kw] = axes("k", k, layout, kv_heads)?;
-        let [vb, _, values, value_width] = axes("v", v, layout, kv_heads)?;
-        ensure!(batch == kb && batch == vb, "batch sizes {batch} of q, {kb} of k and {vb} of v differ");
-        ensure!(width == kw, "head widths {width} of q and {kw} of k differ");
-        ensure!(keys == values, "lengths {keys} of k and {values} of v differ");
-        ensure!(window >= 0, "window is {window}; it must not be negative");
-        ensure!(mask == Mask::Window || window == 0, "window is {window}, but mask is {}", Mask::NAMES[mask as usize]);
-        ensure!(scale.is_finite(), "scale is {scale}; it must be finite (0 stands for 1/√width)");
-        ensure!(softcap >= 0.0 && softcap.is_finite(), "softcap is {softcap}; it must be 0 (none) or positive");
-        Ok(Geometry {
-            layout,
-            batch,
-            heads,
-            kv_heads,
-            queries,
-            keys,
-            width,
-            value_width,
-            causal: mask != Mask::None,
-            window: if mask == Mask::Window { window as usize } else { usize::MAX },
-            scale: if scale == 0.0 { 1.0 / (width as f64).sqrt() } else { scale },
-            softcap,
-        })
-    }
-
-    /// Heads of q that share one of k.
-    pub fn group(&self) -> usize {
-        self.heads / self.kv_heads
-    }
-
-    /// Dimensions of y.
-    fn y(&self) -> Vec<usize> {
-        let (b, h, s, w) = (self.batch, self.heads, self.queries, self.value_width);
-        match self.layout {
-            Layout::Bhsd => vec![b, h, s, w],
-            Layout::Bshd => vec![b, s, h, w],
-            Layout::Bsd => vec![b, s, h.saturating_mul(w)],
-        }
-    }
-
-    /// Pairs of a query and a key that it may see, over all heads.
-    fn pairs(&self) -> u64 {
-        let rows = (self.batch * self.heads * self.queries) as u64;
-        let all = rows.saturating_mul(self.keys as u64);
-        match (self.causal, self.window) {
-            (false, _) => all,
-            (true, usize::MAX) => all / 2,
-            (true, w) => all.min(rows.saturating_mul(w as u64 + 1)),
-        }
-    }
-}
-
-/// Operands that a node may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Optional {
-    /// The mask of keys.
-    pub padding: Option<usize>,
-    /// The bias.
-    pub bias: Option<usize>,
-    /// The random key of dropout.
-    pub key: Option<usize>,
-    /// The number of all operands.
-    pub end: usize,
-}
-
-/// Which optional operands there are, from `rest` on.
-pub fn optional(attrs: &AttentionAttrs, rest: usize) -> Optional {
-    let mut end = rest;
-    let mut next = |there: bool| {
-        end += usize::from(there);
-        there.then(|| end - 1)
-    };
-    let padding = next(attrs.padding);
-    let bias = next(attrs.bias);
-    let key = next(attrs.dropout != 0.0);
-    Optional { padding, bias, key, end }
-}
-
-/// Checks the optional operands from `rest` on, and that no other follows.
-fn check_optional(cx: &Infer<'_>, attrs: &AttentionAttrs, g: &Geometry, rest: usize) -> Result<(), String> {
-    let Optional { padding, bias, key, end } = optional(attrs, rest);
-    let given = cx.args.len();
-    ensure!(given == end, "{given} operands; padding, bias and dropout ask for {end}");
-    if let Some(i) = padding {
-        let d = cx.dtype(i);
-        ensure!(d == DType::Bool || d == cx.dtype(0), "the padding mask is {d}; bool or {} is needed", cx.dtype(0));
-        cx.expect_dims(i, "the padding mask", &[g.batch, g.keys])?;
-    }
-    if let Some(i) = bias {
-        cx.same_dtype(0, i)?;
-        let (d, full) = (cx.rank(i, "the bias", 4)?, [g.batch, g.heads, g.queries, g.keys]);
-        let fits = (0..4).all(|a| d[a] == full[a] || (a < 2 && d[a] == 1));
-        let full = crate::nodes::ir::infer::show(&full);
-        ensure!(fits, "the bias has shape {d}; {full} is needed, or 1 for its first axes");
-    }
-    let p = attrs.dropout;
-    ensure!((0.0..=1.0).contains(&p), "dropout is {p}; it must lie in [0, 1]");
-    match key {
-        Some(i) => super::random::key(cx, i),
-        None => Ok(()),
-    }
-}
 
 fn dims<'e>(cx: &Infer<'e>, first: usize) -> [crate::arena::intern::Dims; 3] {
     [0, 1, 2].map(|i| cx.dims(first + i))

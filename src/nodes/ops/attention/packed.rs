@@ -4,7 +4,8 @@
 //! Invariant: [`super::Geometry`] checks the parts. The layout is `bsd`, and q and k have one length.
 
 use super::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout};
-use super::{Geometry, check_optional, count, flops_of, lower};
+use super::geometry::{Geometry, check_optional, count};
+use super::{flops_of, lower};
 use crate::arena::intern::Dims;
 use crate::ensure;
 use crate::nodes::ir::builder::Var;

@@ -4,8 +4,8 @@
 //! Invariant: a select turns a hidden score into −∞, and a query that sees no key gets finite scores before the
 //! softmax. So no derivative of any order computes ∞ − ∞ or 0·∞. Only the op definitions use this file.
 
-use super::attrs::AttentionAttrs;
-use super::{Geometry, Layout, Optional, optional};
+use super::attrs::{AttentionAttrs, Layout};
+use super::geometry::{Geometry, Optional, optional};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{Op, Site};

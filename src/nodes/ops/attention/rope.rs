@@ -11,7 +11,7 @@ use crate::nodes::ir::infer::show;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
 pub use crate::nodes::ops::attention::attrs::Pairing;
 use crate::nodes::ops::attention::attrs::{Layout, RopeAttrs};
-use crate::nodes::ops::attention::{axes, count};
+use crate::nodes::ops::attention::geometry::{axes, count};
 use Domain::{Real, Unit};
 
 /// Sizes and options of a node, checked.

@@ -1,0 +1,11 @@
+//! The size of a file's header, and the error that all of the folder reports.
+
+use crate::error::{Error, Kind};
+
+/// Largest header of a file, in bytes.
+pub const HEADER_LIMIT: u64 = 16 << 20;
+
+/// An error of kind [`Kind::Data`].
+pub(super) fn bad(message: impl Into<String>) -> Error {
+    Error::new(Kind::Data, message)
+}
