@@ -22,7 +22,6 @@ use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDe
 use Domain::{Bit, Bits, Positive, Real, Unit};
 pub use attrs::Layout;
 use attrs::{AttentionAttrs, AttentionBackwardAttrs};
-pub(super) use geometry::axes;
 use geometry::check_optional;
 pub use geometry::{Geometry, Optional, optional};
 pub use packed::{ATTENTION_PACKED, ATTENTION_PACKED_BACKWARD};
