@@ -2,7 +2,7 @@
 //!
 //! This file adds rates, groups of params, clipping and moving averages to a rule. `rule` has the rules and their
 //! numbers, `builders` the types that users name ([`AdamW`] …), `groups` finds the settings of each param,
-//! `elementwise_rules` writes element-wise updates (one instruction per param, in place), `matrix` those that need the
+//! `elementwise_rules` writes elementwise updates (one instruction per param, in place), `matrix` those that need the
 //! whole param, `grad_accumulation` sums gradients over micro-batches. Invariant: the input [`LR`] is the only one that
 //! a caller writes; all else that persists is a state, so a checkpoint of params and states continues to the same bits.
 
