@@ -55,7 +55,7 @@ impl DType {
         }
     }
 
-    /// Position of the first byte that is no valid element: a bool other than 0 and 1.
+    /// The position in `bytes` of the first element that is no value of this type: a bool other than 0 and 1.
     pub fn misfit(self, bytes: &[u8]) -> Option<usize> {
         if self == DType::Bool { bytes.iter().position(|&b| b > 1) } else { None }
     }
@@ -97,7 +97,8 @@ impl DType {
         matches!(self, DType::I8 | DType::U8 | DType::I32 | DType::I64 | DType::U32)
     }
 
-    /// True if `x` converts to this dtype: always for floating dtypes, which round; for others, only if exact.
+    /// Whether `x` can be an element of this type. Floating types accept every number and round it; the others accept
+    /// only what they represent exactly.
     pub fn holds(self, x: f64) -> bool {
         let within = |low: i64, above: f64| x == x.trunc() && x >= low as f64 && x < above;
         match self {
@@ -111,8 +112,7 @@ impl DType {
         }
     }
 
-    /// True if a tensor of this dtype can be filled with `x`: as [`DType::holds`], and a finite `x` does not round to
-    /// infinity.
+    /// Whether a tensor of this type can be filled with `x`: [`DType::holds`], and no finite number rounds to infinity.
     pub fn can_hold(self, x: f64) -> bool {
         let largest = match self {
             DType::F32 | DType::C64 => f64::from(f32::MAX),
@@ -123,19 +123,19 @@ impl DType {
         !x.is_finite() || x.abs() <= largest
     }
 
-    /// An error message if `x` is no element of this dtype. It names a dtype to cast to.
+    /// Why `x` cannot be combined with tensors of this type, with the type to cast to; `None` if it can.
     pub(crate) fn refuses(self, x: f64) -> Option<String> {
         let to = if DType::I64.holds(x) { "I64" } else { "F32" };
         (!self.holds(x)).then(|| format!("{x} is no element of {self}; cast the tensor first: .cast(DType::{to})"))
     }
 
-    /// True for the dtypes of indices: `i32` and `i64`.
+    /// Whether values of this type can be indices: `i32` or `i64`.
     pub const fn is_index(self) -> bool {
         matches!(self, DType::I32 | DType::I64)
     }
 }
 
-/// A tag indexes [`DType::REAL`]: tile programs decode types so.
+/// A tag indexes [`DType::REAL`]; tile programs decode types by it.
 const _: () = {
     let mut i = 0;
     while i < DType::REAL.len() {

@@ -4,6 +4,7 @@
 
 use crate::arena::tensor::{LINE, TensorArena};
 use crate::kernels::abi::{ArenaPtr, Args, Fault, Kernel, OperandRef, Split};
+use crate::kernels::float::Float;
 use bytemuck::Pod;
 
 /// A read operand: bytes, element size, and the write that shares its bytes.
@@ -131,6 +132,18 @@ pub fn noise(n: usize, seed: u64) -> Vec<f64> {
 /// [`noise`], rounded to `f32`.
 pub fn noise32(n: usize, seed: u64) -> Vec<f32> {
     noise(n, seed).iter().map(|x| *x as f32).collect()
+}
+
+/// Number `i` in −1..1 of the stream of `seed`.
+pub fn hashed(i: usize, seed: usize) -> f64 {
+    let h = (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (seed as u64 + 7).wrapping_mul(0xD1B5_4A32_D192_ED03);
+    let h = (h ^ (h >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    ((h >> 11) as f64) / (1u64 << 52) as f64 - 1.0
+}
+
+/// The first `len` numbers of [`hashed`].
+pub fn hashes<T: Float>(len: usize, seed: usize) -> Vec<T> {
+    (0..len).map(|i| T::from_f64(hashed(i, seed))).collect()
 }
 
 /// Asserts that `a` equals `b` within `tol`, relative to max(1, |b|). Equal infinities agree, and so do NaNs.

@@ -9,15 +9,15 @@
 //! |---|---|---|---|
 //! | [`sgd_update`] | p, g, \[buf\] of each parameter; lr, \[t\], \[scale\] | p, \[buf\] of each | [`Sgd`] |
 //! | [`adam_update`] | p, g, m, v of each parameter; lr, t, \[scale\] | p, m, v of each | [`Adam`] |
-//! | [`sgd_by_product`] | a, b, p, \[buf\], lr, \[t\], \[scale\] | p, \[buf\], scratch | those of the product, [`Sgd`] |
-//! | [`adam_by_product`] | a, b, p, m, v, lr, t, \[scale\] | p, m, v, scratch | those of the product, [`Adam`] |
+//! | [`fused_sgd_update`] | a, b, p, \[buf\], lr, \[t\], \[scale\] | p, \[buf\], scratch | those of the product, [`Sgd`] |
+//! | [`fused_adam_update`] | a, b, p, m, v, lr, t, \[scale\] | p, m, v, scratch | those of the product, [`Adam`] |
 //!
 //! `lr` and `scale` are `T[]`; `t` is `i64[]`, 1 in the first step. Operands in brackets exist as the params say; later
 //! operands move up if they do not.
 
-mod by_product;
+mod fused_update;
 
-pub use by_product::{adam_by_product, sgd_by_product};
+pub use fused_update::{fused_adam_update, fused_sgd_update};
 
 use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
@@ -50,16 +50,6 @@ impl Sgd {
     fn tensors(&self) -> usize {
         1 + usize::from(self.momentum != 0.0)
     }
-
-    /// Elements of each output in a unit.
-    pub fn per_unit(&self) -> usize {
-        UNIT
-    }
-
-    /// Number of units.
-    pub fn units(&self) -> usize {
-        self.len.div_ceil(UNIT)
-    }
 }
 
 params! {
@@ -82,17 +72,7 @@ params! {
     }
 }
 
-impl Adam {
-    /// Elements of each output in a unit.
-    pub fn per_unit(&self) -> usize {
-        UNIT
-    }
-
-    /// Number of units.
-    pub fn units(&self) -> usize {
-        self.len.div_ceil(UNIT)
-    }
-}
+impl Adam {}
 
 /// Flushes a subnormal number to 0; NaN stays.
 #[inline(always)]
@@ -233,7 +213,7 @@ impl<T: Float> Step<T> {
 
     /// Applies the step with gradient rows `g`. p, m and v have rows `n` apart; those that the rule does not use are
     /// empty.
-    fn take<'g>(&self, g: impl Iterator<Item = &'g [T]>, n: usize, [p, m, v]: [&mut [T]; 3]) {
+    fn apply<'g>(&self, g: impl Iterator<Item = &'g [T]>, n: usize, [p, m, v]: [&mut [T]; 3]) {
         match *self {
             Step::Sgd(step) => sgd_plain(step, g, n, p),
             Step::Momentum { step, first, nesterov } => sgd_momentum(step, first, nesterov, g, n, p, m),
@@ -277,7 +257,7 @@ impl<'a, T: Float> Tensors<'a, T> {
     /// Applies `step` with `g`, the gradient of a block.
     fn step<'g>(&mut self, step: &Step<T>, b: Block, g: impl Iterator<Item = &'g [T]>) {
         let ([p, m, v], from) = (self.to.each_mut(), self.from.map(|from| from.map(|from| &from[self.lo..])));
-        step.take(g, b.step, [b.of(p, from[0]), b.of(m, from[1]), b.of(v, from[2])]);
+        step.apply(g, b.step, [b.of(p, from[0]), b.of(m, from[1]), b.of(v, from[2])]);
     }
 }
 

@@ -45,6 +45,7 @@ macro_rules! params {
             }
 
             /// Reads the words back.
+            #[allow(dead_code, reason = "some kernels read no parameters")]
             pub fn from_words(words: &[u64]) -> $name {
                 let mut words = words.iter().copied();
                 $(let $field = $crate::kernels::params::Word::from_word(words.next().unwrap_or_default());)*

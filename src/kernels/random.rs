@@ -13,6 +13,7 @@
 //! |---|---|---|---|
 //! | [`rng_uniform`], [`rng_normal`] | key: `u32[4]` = seed low, seed high, step low, step high | `T[len]` | [`Random`] |
 
+use crate::arena::rng::philox;
 use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
 use crate::kernels::params::params;
@@ -23,9 +24,6 @@ use crate::simd;
 const UNIT: usize = 4096;
 /// Blocks of a batch, computed side by side.
 const LANES: usize = 16;
-
-const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
-const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 
 /// `words[w][i]` is word `w` of block `i` of a batch.
 type Words = [[u32; LANES]; 4];
@@ -50,26 +48,6 @@ impl Random {
     pub fn units(&self) -> usize {
         self.len.div_ceil(UNIT)
     }
-}
-
-/// Ten rounds of Philox4x32 on a batch of counters.
-#[inline(always)]
-fn philox(mut c: Words, key: [u32; 2]) -> Words {
-    let [mut k0, mut k1] = key;
-    for _ in 0..10 {
-        let [c0, c1, c2, c3] = c;
-        for i in 0..LANES {
-            let a = u64::from(MULTIPLIERS[0]) * u64::from(c0[i]);
-            let b = u64::from(MULTIPLIERS[1]) * u64::from(c2[i]);
-            c[0][i] = (b >> 32) as u32 ^ c1[i] ^ k0;
-            c[1][i] = b as u32;
-            c[2][i] = (a >> 32) as u32 ^ c3[i] ^ k1;
-            c[3][i] = a as u32;
-        }
-        k0 = k0.wrapping_add(WEYL[0]);
-        k1 = k1.wrapping_add(WEYL[1]);
-    }
-    c
 }
 
 /// The words of a batch whose first block is `block`.

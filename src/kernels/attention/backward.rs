@@ -15,7 +15,7 @@
 use super::drop::DropBuffer;
 use super::forward::Inputs;
 use super::rows::{self, Row, SIDE};
-use super::shape::{Attention, BLOCK_KEYS, CHUNK_QUERIES, Element, Rows, cut, inside, rounded, within};
+use super::shape::{Attention, BLOCK_KEYS, CHUNK_QUERIES, Element, Query, Rows, cut, inside, rounded, within};
 use crate::kernels::abi::Args;
 use crate::kernels::gemm::{self, gemm};
 use std::ops::Range;
@@ -176,8 +176,8 @@ fn sweep<T: Element>(
                 let queries = i..(i + most).min(job.queries.end);
                 let seen = p.visible(i).start..p.visible(queries.end - 1).end;
                 if !inside(&seen, j, n).is_empty() {
-                    let pieces = (&mut **scores, &mut **grads, &**delta, &mut **product);
-                    block(p, x, saved, job, &keys, (group, queries), to, pieces);
+                    let scratch = BlockScratch { scores, grads, delta, product };
+                    block(p, x, saved, job, &keys, (group, queries), to, scratch);
                 }
             }
         }
@@ -223,6 +223,18 @@ fn transpose<T: Element>(from: &[T], rows: Rows, j: usize, n: usize, width: usiz
     gemm::transpose(&from[rows.row(j)..], rows.step, to, n, width, n);
 }
 
+/// Scratch of one block of keys and one of queries.
+struct BlockScratch<'a, T> {
+    /// Scores, then probabilities.
+    scores: &'a mut [T],
+    /// Gradients of probabilities, then of scores.
+    grads: &'a mut [T],
+    /// δ of each row of the unit.
+    delta: &'a [T],
+    /// Scratch of products.
+    product: &'a mut [T],
+}
+
 /// Adds the contributions of one block of keys and one of queries to the gradients.
 #[allow(clippy::too_many_arguments)] // One caller; a struct would name what these names say.
 fn block<T: Element>(
@@ -233,8 +245,9 @@ fn block<T: Element>(
     keys: &Keys<'_, T>,
     (group, queries): (usize, Range<usize>),
     to: &mut Grads<'_, T>,
-    (scores, grads, delta, product): (&mut [T], &mut [T], &[T], &mut [T]),
+    scratch: BlockScratch<'_, T>,
 ) {
+    let BlockScratch { scores, grads, delta, product } = scratch;
     let (m, i, b, h) = (queries.len(), queries.start, job.b, job.kv * p.group() + group);
     let n = p.keys_before(keys.j, p.visible(queries.end - 1).end);
     let [score, dp, dv, dq, dk] = p.backward_products(m, n, keys.n);
@@ -261,10 +274,11 @@ fn block<T: Element>(
         let row = Row { scale, cap, lse, delta: delta[job.row(group, i)] };
         let at = job.row(group, i) * p.keys;
         let dbias = if to.dbias.is_empty() { &mut [] } else { &mut to.dbias[at + span.start..at + span.end] };
-        let bias = x.bias(p, (b, h, i), &span);
+        let query = Query { b, h, i };
+        let bias = x.bias(p, query, &span);
         let keep = if keys.keep.is_empty() { keys.keep } else { &keys.keep[wide.clone()] };
         let (s, g) = (&mut s[wide.clone()], &mut g[wide]);
-        let kept = x.drop.map(|d| d.factors(p.place((b, h, i), span.start), span.len(), &mut dropped));
+        let kept = x.drop.map(|d| d.factors(p.probability(query, span.start), span.len(), &mut dropped));
         if let Some(kept) = kept {
             rows::dropped(g, kept);
         }

@@ -4,7 +4,7 @@
 
 use super::drop::{Drop, DropBuffer};
 use super::rows;
-use super::shape::{Attention, BLOCK_KEYS, Element, Keep, cut, inside, rounded, within};
+use super::shape::{Attention, BLOCK_KEYS, Element, Keep, Query, cut, inside, rounded, within};
 use crate::kernels::abi::Args;
 use crate::kernels::gemm::gemm;
 use std::ops::Range;
@@ -37,12 +37,12 @@ impl<'a, T: Element> Inputs<'a, T> {
         Inputs { q, k, v, keep, bias, drop }
     }
 
-    /// The bias of query `i` of a head for the keys in `span`; empty if there is no bias.
-    pub fn bias(&self, p: &Attention, (b, h, i): (usize, usize, usize), span: &Range<usize>) -> &'a [T] {
+    /// The bias of query `q` for the keys in `span`; empty if there is no bias.
+    pub fn bias(&self, p: &Attention, q: Query, span: &Range<usize>) -> &'a [T] {
         if self.bias.is_empty() {
             return &[];
         }
-        let row = b * p.bias_batch + h * p.bias_head + i * p.keys;
+        let row = q.b * p.bias_batch + q.h * p.bias_head + q.i * p.keys;
         &self.bias[row + span.start..row + span.end]
     }
 }
@@ -107,13 +107,14 @@ fn attend<T: Element>(p: &Attention, x: &Inputs<'_, T>, run: &Run, scratch: &mut
         for (r, row) in block.chunks_exact_mut(n).enumerate() {
             let seen = inside(&p.visible(from + r), j, n);
             let wide = rounded(&seen, n);
-            let bias = x.bias(p, (run.b, run.h, from + r), &(j + wide.start..j + wide.end));
+            let query = Query { b: run.b, h: run.h, i: from + r };
+            let bias = x.bias(p, query, &(j + wide.start..j + wide.end));
             let keep = if keep.is_empty() { keep } else { &keep[wide.clone()] };
             let shrink = soften(p, row, (&seen, wide), bias, keep, (&mut top[r], &mut sum[r]));
             if let Some(drop) = x.drop {
                 // Dropout comes after the sum, which includes dropped weights.
-                let place = p.place((run.b, run.h, from + r), j + seen.start);
-                rows::dropped(&mut row[seen.clone()], drop.factors(place, seen.len(), &mut dropped));
+                let first = p.probability(query, j + seen.start);
+                rows::dropped(&mut row[seen.clone()], drop.factors(first, seen.len(), &mut dropped));
             }
             if shrink != T::ONE {
                 rows::multiply(&mut acc[r * p.value_width..][..p.value_width], shrink);

@@ -18,4 +18,4 @@ mod shape;
 pub use backward::{backward, backward_keys, backward_queries};
 pub use forward::forward;
 pub use pack::pack;
-pub use shape::{Attention, BLOCK_KEYS, BLOCK_QUERIES, CHUNK_QUERIES, Element};
+pub use shape::{Attention, BLOCK_KEYS, CHUNK_QUERIES};

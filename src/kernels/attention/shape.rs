@@ -94,6 +94,14 @@ params! {
     }
 }
 
+/// Query `i` of head `h` of sequence `b`.
+#[derive(Clone, Copy)]
+pub(super) struct Query {
+    pub(super) b: usize,
+    pub(super) h: usize,
+    pub(super) i: usize,
+}
+
 /// The rows of one head in a tensor: offset of the first, and stride.
 #[derive(Clone, Copy)]
 pub(super) struct Rows {
@@ -162,8 +170,8 @@ impl Attention {
     }
 
     /// Index of a probability in `[batch, heads, queries, keys]`.
-    pub(super) fn place(&self, (b, h, i): (usize, usize, usize), key: usize) -> usize {
-        ((b * self.heads + h) * self.queries + i) * self.keys + key
+    pub(super) fn probability(&self, q: Query, key: usize) -> usize {
+        ((q.b * self.heads + q.h) * self.queries + q.i) * self.keys + key
     }
 
     /// The keys that query `i` may see. Both ends are monotonic in `i`.

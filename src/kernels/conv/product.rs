@@ -300,7 +300,7 @@ fn blocks<T: Float>(
         } else if width > 0 {
             let ld = width.next_multiple_of(LINE);
             panel(m, a, offs, b, Span { rows, width, ld, epilogue }, scratch.stage);
-            unstage(c, part, job, [pitch, ld, rows, stride], scratch.stage, dst);
+            unstage(c, part, job, Staged { pitch, ld, rows, stride }, scratch.stage, dst);
         }
         at += taps * m;
         m0 += rows;
@@ -311,9 +311,21 @@ fn blocks<T: Float>(
 /// Row alignment of the staging buffer.
 const LINE: usize = 16;
 
+/// A block of channels in the staging buffer.
+struct Staged {
+    /// Elements from row to row of a channel.
+    pitch: usize,
+    /// Elements from channel to channel.
+    ld: usize,
+    /// Channels.
+    rows: usize,
+    /// Elements from image to image in the output.
+    stride: usize,
+}
+
 /// Copies a block from the staging buffer to the output.
-fn unstage<T: Float>(c: &Corr, part: Part, job: &Job, n: [usize; 4], stage: &[T], dst: &mut [T]) {
-    let ([pitch, ld, rows, stride], [h, w]) = (n, c.dst);
+fn unstage<T: Float>(c: &Corr, part: Part, job: &Job, n: Staged, stage: &[T], dst: &mut [T]) {
+    let (Staged { pitch, ld, rows, stride }, [h, w]) = (n, c.dst);
     for image in 0..part.images {
         for m in 0..rows {
             let from = &stage[m * ld + image * job.rows * pitch..][..(job.rows - 1) * pitch + job.cols];

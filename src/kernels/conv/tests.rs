@@ -1,18 +1,8 @@
 //! Convolutions against seven naive loops, their adjoint identities, and the independence of bits from unit ranges.
 
 use super::*;
+use crate::kernels::harness::{hashed, hashes};
 use crate::kernels::simd::{Isa, detect, limit};
-
-/// A pseudo-random value in −1..1.
-fn noise(i: usize, seed: usize) -> f64 {
-    let h = (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (seed as u64 + 7).wrapping_mul(0xD1B5_4A32_D192_ED03);
-    let h = (h ^ (h >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    ((h >> 11) as f64) / (1u64 << 52) as f64 - 1.0
-}
-
-fn fill<T: Float>(len: usize, seed: usize) -> Vec<T> {
-    (0..len).map(|i| T::from_f64(noise(i, seed))).collect()
-}
 
 fn geom(n: usize, c: [usize; 2], hw: [usize; 2], k: [usize; 2]) -> ConvGeom {
     let one = ConvGeom { stride: [1, 1], dilation: [1, 1], groups: 1, ..ConvGeom::default() };
@@ -93,8 +83,8 @@ fn same<T: Float>(a: &[T], b: &[T], what: &str, g: &ConvGeom) {
 fn check<T: GemmFloat>(g: &ConvGeom, tol: f64) {
     g.validate().unwrap();
     assert_eq!(ConvGeom::from_words(&g.to_words()), *g);
-    let (x, w) = (fill::<T>(g.x_len(), 1), fill::<T>(g.w_len(), 2));
-    let (dy, b) = (fill::<T>(g.y_len(), 3), fill::<T>(g.c_out, 4));
+    let (x, w) = (hashes::<T>(g.x_len(), 1), hashes::<T>(g.w_len(), 2));
+    let (dy, b) = (hashes::<T>(g.y_len(), 3), hashes::<T>(g.c_out, 4));
     let (mut y, mut dx, mut dw) = (vec![0.0; g.y_len()], vec![0.0; g.x_len()], vec![0.0; g.w_len()]);
     each(g, |i, k, o| {
         y[o] += x[i].to_f64() * w[k].to_f64();
@@ -122,7 +112,7 @@ fn dot<T: Float>(a: &[T], b: &[T]) -> f64 {
 }
 
 fn adjoint(g: &ConvGeom) {
-    let (x, w, dy) = (fill::<f64>(g.x_len(), 5), fill::<f64>(g.w_len(), 6), fill::<f64>(g.y_len(), 7));
+    let (x, w, dy) = (hashes::<f64>(g.x_len(), 5), hashes::<f64>(g.w_len(), 6), hashes::<f64>(g.y_len(), 7));
     let y = dot(&forward(g, &x, &w, &[], false, 1), &dy);
     let tol = 1e-10 * (1.0 + y.abs());
     assert!((dot(&input(g, &dy, &w, 1), &x) - y).abs() < tol, "{g:?}");
@@ -216,7 +206,7 @@ fn gradients_are_adjoints() {
 fn matches_on_drawn_shapes() {
     let mut tried = 0;
     for seed in 0..400 {
-        let draw = |i: usize, n: usize| ((noise(i, seed + 100) + 1.0) * 0.5 * n as f64) as usize;
+        let draw = |i: usize, n: usize| ((hashed(i, seed + 100) + 1.0) * 0.5 * n as f64) as usize;
         let groups = 1 + draw(0, 3);
         let g = ConvGeom {
             n: draw(1, 12),
@@ -254,7 +244,7 @@ fn every_instruction_set_gives_the_same_bits() {
     let (many, few) = (geom(3, [5, 13], [9, 21], [3, 3]), geom(3, [3, 5], [9, 21], [5, 5]));
     let pad = |g| ConvGeom { pad: [1, 1, 1, 1], ..g };
     for g in [pad(many), pad(few), ConvGeom { stride: [2, 2], ..pad(many) }].into_iter().chain(crowds()) {
-        let (x, w, dy) = (fill::<f32>(g.x_len(), 1), fill::<f32>(g.w_len(), 2), fill::<f32>(g.y_len(), 3));
+        let (x, w, dy) = (hashes::<f32>(g.x_len(), 1), hashes::<f32>(g.w_len(), 2), hashes::<f32>(g.y_len(), 3));
         let all = || [forward(&g, &x, &w, &[], true, 1), input(&g, &dy, &w, 1), weight(&g, &x, &dy, 1)];
         let best = all();
         for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
@@ -269,8 +259,8 @@ fn every_instruction_set_gives_the_same_bits() {
 #[test]
 fn nan_reaches_only_what_reads_it() {
     for g in shapes().into_iter().filter(|g| g.x_len() > 0 && g.x_len() < 20_000) {
-        let (x, w) = (fill::<f32>(g.x_len(), 1), fill::<f32>(g.w_len(), 2));
-        let dy = fill::<f32>(g.y_len(), 3);
+        let (x, w) = (hashes::<f32>(g.x_len(), 1), hashes::<f32>(g.w_len(), 2));
+        let dy = hashes::<f32>(g.y_len(), 3);
         for at in [0, g.w - 1, g.x_len() / 2, g.x_len() - 1] {
             let mut bad = x.clone();
             bad[at] = f32::NAN;

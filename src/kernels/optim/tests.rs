@@ -14,10 +14,10 @@ type State = Vec<Vec<f64>>;
 fn sgd_step(a: &Sgd, state: &[Vec<f64>], g: &[f64], lr: f64, t: i64, scale: f64, inplace: bool) -> State {
     let place = |x: &[f64], j: u8| if inplace { In::of(x).over(j) } else { In::of(x) };
     let mut reads = vec![place(&state[0], 0), In::of(g)];
-    let mut writes = vec![Out::of::<f64>(a.len, a.per_unit())];
+    let mut writes = vec![Out::of::<f64>(a.len, UNIT)];
     if a.momentum != 0.0 {
         reads.push(place(&state[1], 1));
-        writes.push(Out::of::<f64>(a.len, a.per_unit()));
+        writes.push(Out::of::<f64>(a.len, UNIT));
     }
     reads.push(In::of(&[lr]));
     if a.momentum != 0.0 {
@@ -26,7 +26,7 @@ fn sgd_step(a: &Sgd, state: &[Vec<f64>], g: &[f64], lr: f64, t: i64, scale: f64,
     if a.scaled {
         reads.push(In::of(&[scale]));
     }
-    let got = run(sgd_update::<f64>, &a.to_words(), &reads, &writes, a.units());
+    let got = run(sgd_update::<f64>, &a.to_words(), &reads, &writes, a.len.div_ceil(UNIT));
     (0..writes.len()).map(|j| get(&got, j)).collect()
 }
 
@@ -81,8 +81,8 @@ fn adam_step(a: &Adam, s: &[Vec<f64>], g: &[f64], lr: f64, t: i64, scale: f64, i
     if a.scaled {
         reads.push(In::of(&[scale]));
     }
-    let writes = [0; 3].map(|_| Out::of::<f64>(a.len, a.per_unit()));
-    let got = run(adam_update::<f64>, &a.to_words(), &reads, &writes, a.units());
+    let writes = [0; 3].map(|_| Out::of::<f64>(a.len, UNIT));
+    let got = run(adam_update::<f64>, &a.to_words(), &reads, &writes, a.len.div_ceil(UNIT));
     (0..3).map(|j| get(&got, j)).collect()
 }
 
@@ -138,8 +138,8 @@ fn the_first_adam_step_in_f32_has_the_length_of_the_rate() {
     let zeros = [0f32; 3];
     let reads = [&[1f32, 1.0, 1.0], &[3f32, -0.5, 0.0], &zeros, &zeros].map(|x| In::of(x)).into_iter();
     let reads: Vec<In> = reads.chain([In::of(&[0.1f32]), In::of(&[1i64])]).collect();
-    let writes = [0; 3].map(|_| Out::of::<f32>(3, a.per_unit()));
-    let got = run(adam_update::<f32>, &a.to_words(), &reads, &writes, a.units());
+    let writes = [0; 3].map(|_| Out::of::<f32>(3, UNIT));
+    let got = run(adam_update::<f32>, &a.to_words(), &reads, &writes, a.len.div_ceil(UNIT));
     close(&get::<f32>(&got, 0), &[0.9, 1.1, 1.0], 1e-6);
     close(&get::<f32>(&got, 1), &[0.3, -0.05, 0.0], 1e-7);
     close(&get::<f32>(&got, 2), &[0.009, 0.00025, 0.0], 1e-7);
@@ -153,13 +153,13 @@ fn denormal_moments_become_zero() {
     let p = noise32(2000, 1);
     let reads = [&p, &g, &tiny, &tiny].map(|x| In::of(x)).into_iter();
     let reads: Vec<In> = reads.chain([In::of(&[0.1f32]), In::of(&[9i64])]).collect();
-    let writes = [0; 3].map(|_| Out::of::<f32>(2000, a.per_unit()));
-    let got = run(adam_update::<f32>, &a.to_words(), &reads, &writes, a.units());
+    let writes = [0; 3].map(|_| Out::of::<f32>(2000, UNIT));
+    let got = run(adam_update::<f32>, &a.to_words(), &reads, &writes, a.len.div_ceil(UNIT));
     assert_eq!(get::<f32>(&got, 0), p);
     assert_eq!([get::<f32>(&got, 1), get::<f32>(&got, 2)], [g.clone(), g.clone()]);
     let a = Sgd { len: 2000, momentum: 0.9, dampening: 0.0, nesterov: false, weight_decay: 0.0, scaled: false };
     let reads = [In::of(&p), In::of(&g), In::of(&tiny), In::of(&[0.1f32]), In::of(&[2i64])];
-    let got = run(sgd_update::<f32>, &a.to_words(), &reads, &writes[..2], a.units());
+    let got = run(sgd_update::<f32>, &a.to_words(), &reads, &writes[..2], a.len.div_ceil(UNIT));
     assert_eq!([get::<f32>(&got, 0), get::<f32>(&got, 1)], [p, g]);
 }
 
@@ -232,8 +232,8 @@ fn steps_take_products_tile_by_tile() {
             let reads: Vec<In> = [place(0), In::of(&product)].into_iter().chain((1..tensors).map(place)).collect();
             let reads: Vec<In> = reads.into_iter().chain(scalars.clone()).collect();
             let (words, [after, behind]): (_, [Kernel; 2]) = match tensors {
-                2 => (Sgd { len, ..sgd }.to_words(), [sgd_update::<f32>, sgd_by_product::<f32>]),
-                _ => (Adam { len, ..adam }.to_words(), [adam_update::<f32>, adam_by_product::<f32>]),
+                2 => (Sgd { len, ..sgd }.to_words(), [sgd_update::<f32>, fused_sgd_update::<f32>]),
+                _ => (Adam { len, ..adam }.to_words(), [adam_update::<f32>, fused_adam_update::<f32>]),
             };
             let want = run(after, &words, &reads, &outs(UNIT).collect::<Vec<_>>(), len.div_ceil(UNIT));
             let reads = [In::of(&a), In::of(&b)].into_iter().chain((0..tensors).map(place)).chain(scalars);

@@ -1,6 +1,6 @@
 //! The geometry of a pool: sizes, attributes, units, and the elements that a window covers.
 
-use crate::kernels::window::{Units, fits, windows};
+use crate::kernels::window::{Units, windows};
 use std::ops::Range;
 
 /// Flag of average pools: padding counts in the divisor.
@@ -57,25 +57,6 @@ impl PoolGeom {
     /// Number of words of [`PoolGeom::to_words`].
     pub const WORDS: usize = 14;
 
-    /// Checks the geometry; `Err` says what is wrong.
-    pub fn validate(&self) -> Result<(), &'static str> {
-        if self.c == 0 || self.h == 0 || self.w == 0 {
-            return Err("a pool needs at least one channel and one pixel");
-        }
-        if self.kh == 0 || self.kw == 0 || self.stride.contains(&0) || self.dilation.contains(&0) {
-            return Err("window, stride and dilation must be positive");
-        }
-        let [rows, cols] = [0, 1].map(|a| self.outputs(a));
-        let (Some(rows), Some(cols)) = (rows, cols) else {
-            return Err("the window is larger than the padded image");
-        };
-        let padded = |a: usize| [self.h, self.w][a].saturating_add(self.pad[2 * a]).saturating_add(self.pad[2 * a + 1]);
-        if !fits(&[padded(0), padded(1)]) || !fits(&[rows, cols]) || !fits(&[self.kh, self.kw]) {
-            return Err("the image or the window is too large");
-        }
-        Ok(())
-    }
-
     fn outputs(&self, a: usize) -> Option<usize> {
         let pad = [self.pad[2 * a], self.pad[2 * a + 1]];
         windows([self.h, self.w][a], [self.kh, self.kw][a], self.stride[a], pad, self.dilation[a])
@@ -89,16 +70,6 @@ impl PoolGeom {
     /// Output width; 0 when no window fits.
     pub fn out_w(&self) -> usize {
         self.outputs(1).unwrap_or(0)
-    }
-
-    /// Elements of x and dx.
-    pub fn x_len(&self) -> usize {
-        self.n * self.c * self.h * self.w
-    }
-
-    /// Elements of y and dy.
-    pub fn y_len(&self) -> usize {
-        self.n * self.c * self.out_h() * self.out_w()
     }
 
     /// Planes of a unit: at least 8192 elements of x, or one plane.

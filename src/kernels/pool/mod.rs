@@ -2,8 +2,8 @@
 //!
 //! Invariant: a plane is computed alone, in a fixed order, so bits do not depend on the range of units. A max pool
 //! takes the first of the largest elements of a window (in order of kernel row, then kernel column). The first NaN
-//! wins; padding never does. An index is a position `h * w + w` in the input plane, or −1 for a window of padding only,
-//! whose value is −∞. Used by the lowering of the pool ops.
+//! wins; padding never does. An index is the position `row * w + column` in the input plane, or −1 for a window of
+//! padding only, whose value is −∞. Used by the lowering of the pool ops.
 
 mod avg;
 mod geom;

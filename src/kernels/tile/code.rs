@@ -4,36 +4,36 @@
 //! dimensions and strides of strided inputs.
 
 use super::op::TileOp;
-use super::plan::{Kind, Place, Plan};
-use super::program::{Program, Step};
+use super::plan::{Kind, Plan, PlannedInput, PlannedStep, Storage};
+use super::program::Program;
 use crate::arena::DType;
 
 /// A parameter word.
 pub(super) type Word = u64;
 
-/// Encodes a location.
-fn packed(place: Place) -> Word {
-    match place {
-        Place::None => 0,
-        Place::Input(i, s) => 1 << 14 | Word::from(i) << 10 | Word::from(s),
-        Place::Slot(s) => 2 << 14 | Word::from(s),
-        Place::Out(j) => 3 << 14 | Word::from(j),
+/// Encodes where a value is stored.
+fn packed(storage: Storage) -> Word {
+    match storage {
+        Storage::None => 0,
+        Storage::Input(i, s) => 1 << 14 | Word::from(i) << 10 | Word::from(s),
+        Storage::Slot(s) => 2 << 14 | Word::from(s),
+        Storage::Out(j) => 3 << 14 | Word::from(j),
     }
 }
 
-/// A [`Place`] in a word. Decoding it at its use saves a branch.
+/// A [`Storage`] in a word. Decoding it at its use saves a branch.
 #[derive(Clone, Copy)]
 pub(super) struct Packed(u16);
 
 impl Packed {
     #[inline(always)]
-    pub(super) fn place(self) -> Place {
+    pub(super) fn storage(self) -> Storage {
         let at = self.0 & 0x3fff;
         match self.0 >> 14 {
-            0 => Place::None,
-            1 => Place::Input(at >> 10, at & 0x3ff),
-            2 => Place::Slot(at),
-            _ => Place::Out(at),
+            0 => Storage::None,
+            1 => Storage::Input(at >> 10, at & 0x3ff),
+            2 => Storage::Slot(at),
+            _ => Storage::Out(at),
         }
     }
 }
@@ -42,8 +42,8 @@ const HEAD: usize = 2;
 const INPUT: usize = 3;
 const STEP: usize = 4;
 
-fn encode_step(words: &mut Vec<Word>, step: &Step, to: Place, args: &[Place; 3]) {
-    words.push(step.op as Word | (step.elem as Word) << 8 | (step.out as Word) << 16 | packed(to) << 32);
+fn encode_step(words: &mut Vec<Word>, PlannedStep { step, to, args }: &PlannedStep) {
+    words.push(step.op as Word | (step.elem as Word) << 8 | (step.out as Word) << 16 | packed(*to) << 32);
     words.push(packed(args[0]) | packed(args[1]) << 16 | packed(args[2]) << 32);
     words.extend(step.imm.map(f64::to_bits));
 }
@@ -52,11 +52,11 @@ fn encode_step(words: &mut Vec<Word>, step: &Step, to: Place, args: &[Place; 3])
 fn encode(plan: &Plan) -> Vec<Word> {
     let counts = [plan.inputs.len(), plan.once.len(), plan.steps.len(), plan.outputs.len()];
     let packed = counts.iter().rev().fold(0, |w, n| w << 10 | *n as Word);
-    let direct = counts[1..] == [0, 1, 1] && plan.inputs.iter().all(|(kind, ..)| *kind == Kind::Full);
+    let direct = counts[1..] == [0, 1, 1] && plan.inputs.iter().all(|input| input.kind == Kind::Full);
     let mut words = vec![plan.len as Word, packed | (direct as Word) << 47 | (plan.lines as Word) << 48];
     let body = INPUT * counts[0] + STEP * (counts[1] + counts[2]) + counts[3];
     let mut tail: Vec<Word> = Vec::new();
-    for (kind, elem, slot) in &plan.inputs {
+    for PlannedInput { kind, elem, slot } in &plan.inputs {
         let slot = slot.map_or(0, Word::from);
         let (code, x, y) = match kind {
             Kind::Unused => (0, 0, 0),
@@ -72,11 +72,8 @@ fn encode(plan: &Plan) -> Vec<Word> {
         };
         words.extend([code | (*elem as Word) << 8 | slot << 16, x as Word, y as Word]);
     }
-    for (step, to) in &plan.once {
-        encode_step(&mut words, step, *to, &[Place::None; 3]);
-    }
-    for (step, to, args) in &plan.steps {
-        encode_step(&mut words, step, *to, args);
+    for step in plan.once.iter().chain(&plan.steps) {
+        encode_step(&mut words, step);
     }
     words.extend(plan.outputs.iter().map(|e| *e as Word));
     words.extend(tail);

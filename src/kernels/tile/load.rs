@@ -8,7 +8,7 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
 /// First element of the input that holds program elements `at..at + n`, if they are contiguous there.
 #[inline]
-pub(super) fn place(access: AccessCode<'_>, at: usize, n: usize) -> Option<usize> {
+pub(super) fn contiguous(access: AccessCode<'_>, at: usize, n: usize) -> Option<usize> {
     match access {
         AccessCode::Suffix(period) if at % period + n <= period => Some(at % period),
         AccessCode::Strided { base, walk } => match walk {

@@ -25,7 +25,7 @@ mod tests;
 
 pub use op::{TileOp, supports};
 pub use plan::scratch_len;
-pub use program::{Access, Input, MAX_DIMS, MAX_INPUTS, MAX_OUTPUTS, MAX_STEPS, Program, Step};
+pub use program::{Access, Input, Program, Step};
 pub use run::{eval, run};
 
 /// Elements of a tile. The slots of a typical `f32` program (a handful) fill a third of a 48 KiB cache.

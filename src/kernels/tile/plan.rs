@@ -1,4 +1,5 @@
-//! Plans a program: finds the live steps and gives each value a location. [`super::code`] writes the plan as words.
+//! Plans a program: finds the live steps and decides where each value is stored. [`super::code`] writes the plan as
+//! words.
 //!
 //! Invariant: a step's result is never in the slot of one of its operands. A slot that is filled once per call is never
 //! reused. Every other slot is free after the last use of its value.
@@ -25,9 +26,9 @@ pub(super) enum Kind {
     },
 }
 
-/// The location of a value.
+/// Where a value is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Storage {
     None,
     /// An input, and the slot of its tile if it is not read in place.
     Input(u16, u16),
@@ -78,15 +79,29 @@ impl Slots {
     }
 }
 
-/// A program with a location for each value.
+/// An input of a plan.
+pub(super) struct PlannedInput {
+    pub kind: Kind,
+    pub elem: DType,
+    /// Receives tiles that cannot be read in place.
+    pub slot: Option<u16>,
+}
+
+/// A step of a plan.
+pub(super) struct PlannedStep {
+    pub step: Step,
+    pub to: Storage,
+    pub args: [Storage; 3],
+}
+
+/// A program, its dead steps removed, with storage for each value.
 pub(super) struct Plan {
     pub len: usize,
-    /// Kind, type and slot of each input. The slot receives tiles of inputs that cannot be read in place.
-    pub inputs: Vec<(Kind, DType, Option<u16>)>,
-    /// Constants, computed once per call, and their slots.
-    pub once: Vec<(Step, Place)>,
+    pub inputs: Vec<PlannedInput>,
+    /// Constants, computed once per call.
+    pub once: Vec<PlannedStep>,
     /// The other live steps.
-    pub steps: Vec<(Step, Place, [Place; 3])>,
+    pub steps: Vec<PlannedStep>,
     pub outputs: Vec<DType>,
     pub slots: u16,
     /// Cache lines of a slot.
@@ -136,7 +151,7 @@ impl Plan {
         let outputs: Vec<DType> = p.outputs.iter().filter_map(|o| p.elem(*o)).collect();
         let mut slots = Slots::default();
         let mut plan = Plan { len: p.len, inputs: vec![], once: vec![], steps: vec![], outputs, slots: 0, lines: 0 };
-        let mut place = vec![Place::None; life.len()];
+        let mut storage = vec![Storage::None; life.len()];
         // Slots of once-per-call values come first: they must neither come from the free list nor return to it.
         let once = |kind: &Kind| match kind {
             Kind::Scalar => true,
@@ -146,56 +161,56 @@ impl Plan {
         for (i, input) in p.inputs.iter().enumerate() {
             let kind = if life[i].end == 0 { Kind::Unused } else { normal(&input.access, p.len) };
             let slot = once(&kind).then(|| slots.take(input.elem));
-            plan.inputs.push((kind, input.elem, slot));
+            plan.inputs.push(PlannedInput { kind, elem: input.elem, slot });
         }
         for (s, step) in steps.iter().enumerate() {
             let v = p.inputs.len() + s;
             if step.op == TileOp::Fill && life[v].out.is_none() && life[v].end > 0 {
-                place[v] = Place::Slot(slots.take(step.elem));
-                plan.once.push((*step, place[v]));
+                storage[v] = Storage::Slot(slots.take(step.elem));
+                plan.once.push(PlannedStep { step: *step, to: storage[v], args: [Storage::None; 3] });
             }
         }
         // An input with access `Full` uses its slot only if it is written in place.
-        for (kind, elem, slot) in &mut plan.inputs {
-            let inplace = plan.outputs.iter().any(|o| o.size() == elem.size());
-            if slot.is_none() && *kind != Kind::Unused && (*kind != Kind::Full || inplace) {
-                *slot = Some(slots.take(*elem));
+        for input in &mut plan.inputs {
+            let inplace = plan.outputs.iter().any(|o| o.size() == input.elem.size());
+            if input.slot.is_none() && input.kind != Kind::Unused && (input.kind != Kind::Full || inplace) {
+                input.slot = Some(slots.take(input.elem));
             }
         }
-        for (i, (.., slot)) in plan.inputs.iter().enumerate() {
-            place[i] = Place::Input(i as u16, slot.unwrap_or(0));
+        for (i, input) in plan.inputs.iter().enumerate() {
+            storage[i] = Storage::Input(i as u16, input.slot.unwrap_or(0));
         }
-        plan.place_steps(p.inputs.len(), &steps, &life, &mut place, &mut slots, once);
+        plan.store_steps(p.inputs.len(), &steps, &life, &mut storage, &mut slots, once);
         plan.slots = slots.count;
         let tile = TILE.min(p.len.next_multiple_of(LINE));
         plan.lines = (tile * slots.widest).div_ceil(LINE);
         plan
     }
 
-    fn place_steps(
+    fn store_steps(
         &mut self,
         inputs: usize,
         steps: &[Step],
         life: &[Life],
-        place: &mut [Place],
+        storage: &mut [Storage],
         slots: &mut Slots,
         once: impl Fn(&Kind) -> bool,
     ) {
         for (s, step) in steps.iter().enumerate() {
             let v = inputs + s;
-            let constant = place[v] != Place::None;
+            let constant = storage[v] != Storage::None;
             if constant || (life[v].end == 0 && life[v].out.is_none()) {
                 continue;
             }
-            place[v] = match life[v].out {
-                Some(j) => Place::Out(j),
-                None => Place::Slot(slots.take(step.out)),
+            storage[v] = match life[v].out {
+                Some(j) => Storage::Out(j),
+                None => Storage::Slot(slots.take(step.out)),
             };
-            let mut args = [Place::None; 3];
+            let mut args = [Storage::None; 3];
             for (to, from) in args.iter_mut().zip(step.args).take(step.op.arity()) {
-                *to = place[usize::from(from)];
+                *to = storage[usize::from(from)];
             }
-            self.steps.push((*step, place[v], args));
+            self.steps.push(PlannedStep { step: *step, to: storage[v], args });
             // After the result has its slot, so that it cannot be an operand's slot.
             let mut dead = step.args;
             dead[..step.op.arity()].sort_unstable();
@@ -204,10 +219,10 @@ impl Plan {
                 if life[a].end != s + 1 || (k > 0 && usize::from(dead[k - 1]) == a) {
                     continue;
                 }
-                match place[a] {
-                    Place::Slot(slot) if steps[a - inputs].op != TileOp::Fill => slots.free.push(slot),
-                    Place::Input(i, _) => match &self.inputs[usize::from(i)] {
-                        (kind, _, Some(slot)) if !once(kind) => slots.free.push(*slot),
+                match storage[a] {
+                    Storage::Slot(slot) if steps[a - inputs].op != TileOp::Fill => slots.free.push(slot),
+                    Storage::Input(i, _) => match &self.inputs[usize::from(i)] {
+                        PlannedInput { kind, slot: Some(slot), .. } if !once(kind) => slots.free.push(*slot),
                         _ => {}
                     },
                     _ => {}

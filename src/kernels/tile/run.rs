@@ -4,8 +4,8 @@
 
 use super::apply::{apply, fill};
 use super::code::{AccessCode, Code, InputCode, StepCode};
-use super::load::{load, place};
-use super::plan::Place;
+use super::load::{contiguous, load};
+use super::plan::Storage;
 use super::program::{MAX_INPUTS, MAX_OUTPUTS, Program};
 use super::{TILE, UNIT, scratch_len};
 use crate::arena::DType;
@@ -103,8 +103,8 @@ fn run_direct(args: &mut Args<'_>, code: Code<'_>) {
     let (lo, hi) = (units.start * UNIT, (units.end * UNIT).min(code.len()));
     let Some(step) = code.step_codes().next().filter(|_| lo < hi) else { return };
     let own = (0..code.inputs()).find(|&i| args.inplace(i).is_some());
-    let source = |k: usize| match step.args[k].place() {
-        Place::Input(i, _) if Some(usize::from(i)) != own => {
+    let source = |k: usize| match step.args[k].storage() {
+        Storage::Input(i, _) if Some(usize::from(i)) != own => {
             let elem = step.op.operand(step.elem, k);
             &read(args, usize::from(i), elem)[lo * elem.size()..hi * elem.size()]
         }
@@ -123,9 +123,9 @@ fn run_direct(args: &mut Args<'_>, code: Code<'_>) {
     for (t, dst) in dst.chunks_mut(TILE * step.out.size()).enumerate() {
         let (n, copy) = (dst.len() / step.out.size(), &mut slot[..dst.len()]);
         copy.copy_from_slice(dst);
-        let tile = |k: usize| match step.args[k].place() {
-            Place::Input(i, _) if usize::from(i) == own => &*copy,
-            Place::Input(..) => {
+        let tile = |k: usize| match step.args[k].storage() {
+            Storage::Input(i, _) if usize::from(i) == own => &*copy,
+            Storage::Input(..) => {
                 let size = step.op.operand(step.elem, k).size();
                 &sources[k][t * TILE * size..][..n * size]
             }
@@ -161,7 +161,7 @@ impl<'a> Call<'a, '_> {
     fn prologue(&mut self, hi: usize) {
         let tile = Tile { at: self.lo, n: TILE.min(hi - self.lo) };
         for step in self.code.once_codes() {
-            if let Place::Slot(s) = step.to.place() {
+            if let Storage::Slot(s) = step.to.storage() {
                 let slot = &mut self.ops.slots[usize::from(s) * self.stride..][..tile.n * step.out.size()];
                 fill(step.out, step.imm, slot);
             }
@@ -199,7 +199,7 @@ impl<'a> Call<'a, '_> {
     fn fetch(&mut self, i: usize, input: &InputCode<'_>, tile: Tile) {
         let (src, size, access) = (self.ops.inputs[i], input.elem.size(), input.access);
         self.now[i] = &[];
-        if let Some(at) = place(access, tile.at, tile.n) {
+        if let Some(at) = contiguous(access, tile.at, tile.n) {
             self.now[i] = &src[at * size..(at + tile.n) * size];
             return;
         }
@@ -217,8 +217,8 @@ impl<'a> Call<'a, '_> {
     fn step(&mut self, step: &StepCode, tile: Tile) -> Option<usize> {
         let (stride, len) = (self.stride, tile.n * step.out.size());
         // The destination is moved out, so that everything else can be borrowed.
-        match step.to.place() {
-            Place::Out(j) => {
+        match step.to.storage() {
+            Storage::Out(j) => {
                 let j = usize::from(j);
                 let out = std::mem::take(&mut self.ops.outs[j]);
                 let slots = &*self.ops.slots;
@@ -227,7 +227,7 @@ impl<'a> Call<'a, '_> {
                 self.ops.outs[j] = out;
                 bad
             }
-            Place::Slot(to) => {
+            Storage::Slot(to) => {
                 let to = usize::from(to);
                 let slots = std::mem::take(&mut self.ops.slots);
                 let (low, rest) = slots.split_at_mut(to * stride);
@@ -239,7 +239,7 @@ impl<'a> Call<'a, '_> {
                 self.ops.slots = slots;
                 bad
             }
-            Place::None | Place::Input(..) => None,
+            Storage::None | Storage::Input(..) => None,
         }
     }
 
@@ -257,14 +257,14 @@ impl<'a> Call<'a, '_> {
             if k >= arity {
                 return &[];
             }
-            match step.args[k].place() {
-                Place::None => &[],
-                Place::Slot(s) => slot(usize::from(s)),
-                Place::Input(i, s) => match self.now[usize::from(i)] {
+            match step.args[k].storage() {
+                Storage::None => &[],
+                Storage::Slot(s) => slot(usize::from(s)),
+                Storage::Input(i, s) => match self.now[usize::from(i)] {
                     [] => slot(usize::from(s)),
                     bytes => bytes,
                 },
-                Place::Out(j) => {
+                Storage::Out(j) => {
                     let size = step.op.operand(step.elem, k).size();
                     &self.ops.outs[usize::from(j)][(tile.at - self.lo) * size..][..tile.n * size]
                 }

@@ -24,7 +24,7 @@ pub mod window;
 
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::call::CostCx;
-pub use common::lowering::{lower_node, tile_call};
+pub use common::lowering::lower_node;
 
 /// One operation for each element of the result.
 pub(crate) fn each(cx: &CostCx<'_>) -> u64 {

@@ -34,8 +34,8 @@ impl Rule {
     /// The kernel of steps by gradients in memory, and that of a fused weight update.
     fn kernels(&self, dtype: DType) -> Result<[Kernel; 2], String> {
         Ok(match self.op {
-            Op::ADAM => [by_float!(dtype, optim::adam_update)?, by_float!(dtype, optim::adam_by_product)?],
-            _ => [by_float!(dtype, optim::sgd_update)?, by_float!(dtype, optim::sgd_by_product)?],
+            Op::ADAM => [by_float!(dtype, optim::adam_update)?, by_float!(dtype, optim::fused_adam_update)?],
+            _ => [by_float!(dtype, optim::sgd_update)?, by_float!(dtype, optim::fused_sgd_update)?],
         })
     }
 }

@@ -41,7 +41,7 @@ impl<T: Float> TileSink<T> for Param<'_, T> {
 }
 
 /// Applies `step` with the gradient `g`, the product of operands 0 and 1, to the `tensors` operands after them.
-fn by_product<T: GemmFloat>(args: &mut Args<'_>, g: &Gemm, step: Step<T>, tensors: usize) {
+fn update_by_product<T: GemmFloat>(args: &mut Args<'_>, g: &Gemm, step: Step<T>, tensors: usize) {
     let (a, b, units) = (args.read::<T>(0), args.read::<T>(1), args.units());
     let x = Tensors::new(args, &[2, 3, 4][..tensors], 0, units.start * g.per_unit());
     let far = x.len() * tensors * size_of::<T>() > FAR;
@@ -54,11 +54,11 @@ fn by_product<T: GemmFloat>(args: &mut Args<'_>, g: &Gemm, step: Step<T>, tensor
 /// Reads a, b, p: `T[m, n]`, \[buf: `T[m, n]`\], lr: `T[]`, \[t: `i64[]`\], \[scale: `T[]`\]; writes p, \[buf\]
 /// (`Split::PerUnit(per_unit())`), in place of their reads or not, and scratch (`Split::PerThread(sink_scratch())`);
 /// params: those of the product, then [`Sgd`].
-pub fn sgd_by_product<T: GemmFloat>(args: &mut Args<'_>) {
+pub fn fused_sgd_update<T: GemmFloat>(args: &mut Args<'_>) {
     let (g, words) = Gemm::and_words(args.params());
     let a = Sgd::from_words(words);
     let step = Step::sgd(&a, args, 2 + a.tensors());
-    by_product::<T>(args, &g, step, a.tensors());
+    update_by_product::<T>(args, &g, step, a.tensors());
 }
 
 /// One step of Adam or AdamW, as in [`adam_update`](super::adam_update), with the gradient A · B. Requires
@@ -67,9 +67,9 @@ pub fn sgd_by_product<T: GemmFloat>(args: &mut Args<'_>) {
 /// Reads a, b, p, m, v: `T[m, n]`, lr: `T[]`, t: `i64[]`, \[scale: `T[]`\]; writes p, m, v
 /// (`Split::PerUnit(per_unit())`), in place of their reads or not, and scratch (`Split::PerThread(sink_scratch())`);
 /// params: those of the product, then [`Adam`].
-pub fn adam_by_product<T: GemmFloat>(args: &mut Args<'_>) {
+pub fn fused_adam_update<T: GemmFloat>(args: &mut Args<'_>) {
     let (g, words) = Gemm::and_words(args.params());
     let a = Adam::from_words(words);
     let step = Step::adam(&a, args, 2 + ADAM_TENSORS);
-    by_product::<T>(args, &g, step, ADAM_TENSORS);
+    update_by_product::<T>(args, &g, step, ADAM_TENSORS);
 }
