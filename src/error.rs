@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The class of an error. The program `arenagrad` derives its exit code from it.
+/// The class of an error. The program `arenagrad` exits with code 1 for [`Kind::Diverged`] and 2 for the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -10,7 +10,7 @@ pub enum Kind {
     Shape,
     /// An op has too few or too many operands.
     Arity,
-    /// The stage of the graph does not allow the op: see [`Stage`](crate::nodes::Stage).
+    /// The stage of the graph does not allow the op: see `Stage`.
     Stage,
     /// A name is unknown, used twice, or reserved.
     Name,
@@ -32,7 +32,7 @@ pub enum Kind {
 
 /// The position of a node or of an error in a source file or in a text.
 ///
-/// `S` is how strings are stored: [`String`] in errors and reports, [`Sym`](crate::arena::Sym) in the columns of a
+/// `S` is how strings are stored: [`String`] in errors and reports, an interned `Sym` in the columns of a
 /// graph, whose locations are `Copy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Location<S = String> {

@@ -18,7 +18,7 @@ pub use ir::attrs::{Attr, Attrs};
 pub use ir::builder::{Builder, Routine, Var};
 pub use ir::dtype::{DType, Ty};
 pub use ir::emit::Emit;
-pub use ir::graph::{Graph, GraphBuf, LeafKind};
+pub use ir::graph::{Graph, GraphBuf, Leaf, LeafKind};
 pub use ir::leaf::Init;
 pub use ir::opdef::{Op, OpDef};
 pub use ir::results::Results;

@@ -1,4 +1,5 @@
-//! The op reference, one page made from the op table. `docs/ops.md` is its output, and `tests/ops/conformance.rs` compares them.
+//! The op reference, one page made from the op table. `docs/ops.md` is its output, and `tests/ops/conformance.rs`
+//! compares them.
 //!
 //! Most of an entry is in the definition. Three facts come from running it on a conformance case: the element types
 //! that shape inference and lowering accept, the number of results, and the cost class of the kernel calls.

@@ -1,4 +1,4 @@
-//! Constant folding: point-wise ops on constants are computed at compile time. Invariant: the kernel that would run the
+//! Constant folding: pointwise ops on constants are computed at compile time. Invariant: the kernel that would run the
 //! op computes it, so folding changes no bit.
 
 use super::rebuild::{Visit, rebuild};
@@ -75,7 +75,7 @@ fn exact(bytes: &[u8], dtype: DType) -> Option<f64> {
     (bytes_of(x, dtype)? == bytes).then_some(x)
 }
 
-/// The result of a point-wise op on constants: a fill if all operands are fills.
+/// The result of a pointwise op on constants: a fill if all operands are fills.
 fn pointwise<'g>(v: &Visit<'_, 'g>, op: TileOp, imm: [f64; 2]) -> Option<Var<'g>> {
     let out = v.src.out(v.node);
     let (dims, dtype) = (v.src.dims(out), v.src.ty(out).dtype);

@@ -1,6 +1,6 @@
-//! Fusion: point-wise ops that feed one another become one `map` region, which one sweep of the tile interpreter runs.
+//! Fusion: pointwise ops that feed one another become one `map` region, which one sweep of the tile interpreter runs.
 //!
-//! A point-wise node joins the region of its readers if all of them are in one region of the node's shape. So every
+//! A pointwise node joins the region of its readers if all of them are in one region of the node's shape. So every
 //! region has one result, and no cycle can arise. A node with readers in several regions is computed in each of them if
 //! it only scales or shifts one operand that stays alive anyway: then its result need not be kept until the last reader
 //! (the normalised operand of a batch norm, from forward to backward). Broadcasts and fills cost nothing inside a
@@ -28,7 +28,7 @@ const MAX_SUM: usize = 3;
 
 /// The region of each node of the entry and of bodies of loops.
 struct Clusters {
-    /// The root of a point-wise node's region: the node that makes the region's result.
+    /// The root of a pointwise node's region: the node that makes the region's result.
     root: Side<Node, Option<Node>>,
     /// The nodes of each root's region, last first.
     members: Side<Node, Vec<Node>>,
@@ -76,7 +76,7 @@ pub(super) fn fused_regions(g: Graph<'_>) -> Side<Region, bool> {
     fused
 }
 
-/// Assigns point-wise nodes to regions, readers before operands.
+/// Assigns pointwise nodes to regions, readers before operands.
 fn clusters(g: Graph<'_>) -> Clusters {
     let readers = readers(g);
     let mut pinned = Side::filled(g.values(), false);
@@ -145,7 +145,7 @@ fn repeated(g: Graph<'_>, n: Node, readers: &Side<Value, Vec<Node>>, c: &Cluster
     regions
 }
 
-/// Fuses the point-wise nodes of `g`. The graph, and a report of each region.
+/// Fuses the pointwise nodes of `g`. The graph, and a report of each region.
 pub fn fuse<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<(Graph<'b>, Vec<Fusion>)> {
     let c = clusters(g);
     let mut made = Vec::new();

@@ -2,7 +2,7 @@
 //!
 //! This file adds rates, groups of params, clipping and moving averages to a rule. `rule` has the rules and their
 //! numbers, `builders` the types that users name ([`AdamW`] …), `groups` finds the settings of each param,
-//! `elementwise_rules` writes element-wise updates (one instruction per param, in place), `matrix` those that need the
+//! `elementwise_rules` writes elementwise updates (one instruction per param, in place), `matrix` those that need the
 //! whole param, `grad_accumulation` sums gradients over micro-batches. Invariant: the input [`LR`] is the only one that
 //! a caller writes; all else that persists is a state, so a checkpoint of params and states continues to the same bits.
 
@@ -33,11 +33,11 @@ pub use rule::{MuonScale, Rule};
 pub const LR: &str = "lr";
 /// Name of the state that counts steps.
 pub const STEP: &str = "opt.step";
-/// What the names of moving averages begin with; the param's name follows.
+/// Prefix of the names of moving averages. The param's name follows.
 pub const EMA: &str = "ema.";
 
-/// An update rule, its learning rate, and the options that all rules share. `R` is the rule: [`AdamW::new`] and the like
-/// give an optimiser of a known rule, which has a method for each number of that rule; [`Rule`] stands for any.
+/// An update rule, its learning rate, and the options that all rules share. `R` is the rule: [`AdamW::new`] and the
+/// like give an optimiser of a known rule, which has a method for each number of that rule; [`Rule`] is any rule.
 ///
 /// ```
 /// use arenagrad::optim::{AdamW, Optimiser};
@@ -141,9 +141,9 @@ impl<R> Optimiser<R> {
         self
     }
 
-    /// Makes a step of `k` micro-batches and one update, by the mean of their gradients; 0 and 1 are a step on the whole
-    /// batch. Every input of the graph gets a first axis of `k`; the loss is the mean, and other outputs are stacked
-    /// along a first axis of `k`.
+    /// Makes a step of `k` micro-batches and one update, by the mean of their gradients; 0 and 1 are a step on the
+    /// whole batch. Every input of the graph gets a first axis of `k`; the loss is the mean, and other outputs are
+    /// stacked along a first axis of `k`.
     pub fn accumulate(mut self, k: usize) -> Optimiser<R> {
         self.accumulate = k;
         self
@@ -175,8 +175,8 @@ impl<R> Optimiser<R> {
 /// `opt.*` (and `ema.*`), and with the outputs of `g`. A param that is used in several places gets the sum of its
 /// gradients. The nodes that this function adds have the caller's line as their location.
 ///
-/// Errors: `loss` is no output, or no scalar; a param gets no gradient; a pattern of a group or of frozen params matches
-/// nothing; a number of the rule is out of range; Muon is to update a param that is no matrix.
+/// Errors: `loss` is no output, or no scalar; a param gets no gradient; a pattern of a group or of frozen params
+/// matches nothing; a number of the rule is out of range; Muon is to update a param that is no matrix.
 ///
 /// ```
 /// use arenagrad::prelude::*;
@@ -227,13 +227,13 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
     })
 }
 
-/// Scales all gradients by min(1, max / (‖g‖ + 1e-6)), as `torch.nn.utils.clip_grad_norm_`; where the squares overflow
-/// or underflow, too.
+/// Scales all gradients by min(1, max / (‖g‖ + 1e-6)), as `torch.nn.utils.clip_grad_norm_`. The result is right even if
+/// the squares overflow or underflow.
 fn clip(grads: &mut [Var<'_>], max: f64) {
     let Some(wide) = length(grads) else { return };
     let dtype = grads.first().map_or(DType::F64, |g| g.dtype());
     let norm = wide.cast(dtype).named("grad_norm");
-    // A norm that its type cannot hold is one of finite gradients, unless it is infinite in f64, too.
+    // A norm that overflows its dtype comes from finite gradients, unless it is infinite in f64 too.
     let beyond = (max / wide).cast(dtype);
     let scale = norm.less(f64::INFINITY).select((max / (norm + 1e-6)).minimum(1.0), beyond);
     for g in grads.iter_mut() {
@@ -269,7 +269,7 @@ fn append<'g>(
     for (i, ((name, &p), g)) in names.iter().zip(params).zip(grads).enumerate() {
         let kind = &settings.kinds[settings.kind_of[i]];
         let wide = lr.cast(DType::F64);
-        // The input itself where a group does not scale it: nothing is rounded twice.
+        // The input itself, if the group does not scale it: no value is rounded twice.
         let (lr, lr64) = match kind.lr_scale {
             1.0 => (lr.cast(p.dtype()), wide),
             scale => ((wide * scale).cast(p.dtype()), wide * scale),
@@ -284,7 +284,7 @@ fn append<'g>(
     }
 }
 
-/// The schedule of each kind of settings that has one; equal ones share a state.
+/// The NAdam schedule of each kind of settings that has one. Equal schedules share a state.
 fn schedules<'g>(b: &'g Builder, settings: &Settings, t: Var<'g>) -> Vec<Option<[Var<'g>; 3]>> {
     let mut known: Vec<((f64, f64), [Var<'g>; 3])> = Vec::new();
     let mut all = Vec::new();

@@ -88,7 +88,7 @@ pub const PIPELINE: &[Pass] = &[
         needed: always,
         run: |g, _| remat::strip_checkpoints(g),
     },
-    // Before point-wise fusion, which would put the activation of a product into a region.
+    // Before pointwise fusion, which would put the activation of a product into a region.
     Pass {
         name: "patterns",
         doc: "put chains of ops into the fused ops that compute them",
@@ -96,7 +96,7 @@ pub const PIPELINE: &[Pass] = &[
         needed: always,
         run: patterns::patterns,
     },
-    // After all other passes that change ops: the remaining point-wise ops become regions.
+    // After all other passes that change ops: the remaining pointwise ops become regions.
     Pass { name: "fuse", doc: "make point-wise regions", stage: Some(Stage::Fused), needed: always, run: fuse_regions },
     // Fusion leaves behind the single ops that it copied into regions.
     Pass {

@@ -42,11 +42,11 @@ pub fn precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Precision>> {
     let mut of = vec![choice.base; g.nodes()];
     let mut claimed = vec![false; g.nodes()];
     for (pattern, precision) in &choice.groups {
-        let params = || g.leaves().filter(|l| l.1 == LeafKind::Param);
+        let params = || g.leaves().filter(|l| l.kind == LeafKind::Param);
         let (mut found, mut products) = (false, false);
-        for (v, _, _) in params().filter(|l| names::matches(pattern, l.2)) {
+        for l in params().filter(|l| names::matches(pattern, l.name)) {
             found = true;
-            for n in products_of(&g, v) {
+            for n in products_of(&g, l.value) {
                 products = true;
                 if !std::mem::replace(&mut claimed[n.at()], true) {
                     of[n.at()] = *precision;
@@ -54,7 +54,7 @@ pub fn precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Precision>> {
             }
         }
         if !found {
-            let known: Vec<&str> = params().map(|l| l.2).collect();
+            let known: Vec<&str> = params().map(|l| l.name).collect();
             let instead = names::instead(pattern, known.iter().copied());
             return Err(Error::new(Kind::Name, format!("precision: {pattern:?} matches no param{instead}")));
         }

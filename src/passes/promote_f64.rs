@@ -88,7 +88,7 @@ mod tests {
         let graph = g.finish([y.named("y")]).unwrap();
         let wide = promote_f64(graph.view()).unwrap();
         let v = wide.view();
-        let types: Vec<String> = v.leaves().map(|(v, _, n)| format!("{n}: {}", wide.view().ty_text(v))).collect();
+        let types: Vec<String> = v.leaves().map(|l| format!("{}: {}", l.name, v.ty_text(l.value))).collect();
         assert_eq!(types, ["x: f64[2,3]", "w: f64[3]", "i: i32[2]"]);
         assert_eq!(v.ty_text(v.find_output("y").unwrap()), "f64[2]");
     }

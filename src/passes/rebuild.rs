@@ -276,7 +276,7 @@ pub fn output_named(g: Graph<'_>, name: &str) -> Result<Value> {
 }
 
 fn no_leaf(g: Graph<'_>, name: &str) -> Error {
-    let known: Vec<&str> = g.leaves().map(|l| l.2).collect();
+    let known: Vec<&str> = g.leaves().map(|l| l.name).collect();
     Error::new(Kind::Name, format!("no leaf is called {name:?}{}", names::instead(name, known.iter().copied())))
 }
 
@@ -298,7 +298,7 @@ impl<'x> Signature<'x> {
     /// The signature of `g`.
     pub fn new(g: Graph<'x>) -> Self {
         let outputs = g.output_names.iter().map(|&s| g.str(s)).zip(g.outputs().iter().copied());
-        let leaves = g.leaves().map(|(v, _, name)| (name, v));
+        let leaves = g.leaves().map(|l| (l.name, l.value));
         Signature { g, leaves: leaves.collect(), outputs: outputs.collect(), given: HashSet::new() }
     }
 

@@ -3,7 +3,7 @@
 use crate::arena::intern::Dims;
 use crate::arena::{Value, ids::Id};
 use crate::nodes::ir::leaf::{InputAttrs, ParamAttrs, StateAttrs};
-use crate::nodes::{DType, Graph, Init, LeafKind};
+use crate::nodes::{DType, Graph, Init, Leaf, LeafKind};
 use crate::sched::Scheduled;
 use crate::sched::code::Operand;
 
@@ -66,7 +66,7 @@ pub(super) fn bindings(g: &Graph<'_>, s: &Scheduled) -> Vec<Binding> {
         averages: None,
         init: None,
     };
-    let leaves = g.leaves().map(|(v, kind, name)| {
+    let leaves = g.leaves().map(|Leaf { value: v, kind, name }| {
         let attrs = g.attrs(g.def[v.at()]);
         let at = s.plan.offset[s.slices[v.at()].buf as usize];
         match kind {
@@ -90,7 +90,7 @@ pub(super) fn read(g: &Graph<'_>, s: &Scheduled) -> Vec<bool> {
     let code = &s.plan.code;
     let mut read = vec![false; code.bytes.len()];
     code.reads.iter().for_each(|o| read[o.buf as usize] = true);
-    let leaves = g.leaves().map(|l| read[s.slices[l.0.at()].buf as usize]);
+    let leaves = g.leaves().map(|l| read[s.slices[l.value.at()].buf as usize]);
     leaves.chain(g.outputs().iter().map(|_| false)).collect()
 }
 

@@ -93,8 +93,8 @@ pub fn try_run(g: &GraphBuf, inputs: &[Tensor], how: How) -> Result<Vec<Tensor>>
     let v = g.view();
     let session = Session::new().threads(how.threads).optimise(how.optimise).poison(how.poison).share(how.share);
     let mut p = session.compile(g)?;
-    for ((_, kind, name), t) in v.leaves().zip(inputs) {
-        write(&mut p, kind, name, t);
+    for (l, t) in v.leaves().zip(inputs) {
+        write(&mut p, l.kind, l.name, t);
     }
     p.step()?;
     let outs = v.outputs().iter().zip(v.output_names);

@@ -49,7 +49,7 @@ fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, poisoned: bool) -> Vec<Ve
         let from = plan.offset[slice.buf as usize] + slice.off;
         from..from + g.bytes(v)
     };
-    let leaves: Vec<Value> = g.leaves().map(|(v, _, _)| v).collect();
+    let leaves: Vec<Value> = g.leaves().map(|l| l.value).collect();
     for (i, &v) in leaves.iter().enumerate() {
         arena.bytes_mut()[at(v)].copy_from_slice(&start(g, v, i));
     }

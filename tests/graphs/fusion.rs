@@ -35,9 +35,10 @@ fn drawn(g: &GraphBuf, seed: u64) -> Vec<Tensor> {
     let v = g.view();
     let mut d = Draw(seed);
     v.leaves()
-        .map(|(x, _, name)| {
-            let domain = if v.dtype[x.at()] == DType::Bool || name == "mask" { Domain::Bit } else { Domain::Unit };
-            d.tensor(v.dtype[x.at()], &v.dims(x), domain)
+        .map(|l| {
+            let dtype = v.dtype[l.value.at()];
+            let domain = if dtype == DType::Bool || l.name == "mask" { Domain::Bit } else { Domain::Unit };
+            d.tensor(dtype, &v.dims(l.value), domain)
         })
         .collect()
 }
@@ -246,7 +247,7 @@ fn what_a_user_fused_is_differentiated() {
             .filter(|(o, _)| v.dtype[o.at()] == DType::F64)
             .map(|(_, &n)| v.str(n))
             .collect();
-        let wrt: Vec<&str> = v.leaves().filter(|l| v.dtype[l.0.at()] == DType::F64).map(|l| l.2).collect();
+        let wrt: Vec<&str> = v.leaves().filter(|l| v.dtype[l.value.at()] == DType::F64).map(|l| l.name).collect();
         if outs.is_empty() {
             continue;
         }

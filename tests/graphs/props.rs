@@ -70,12 +70,12 @@ fn inputs(g: &GraphBuf, draw: &mut Draw) -> Vec<Tensor> {
     use arenagrad::tools::arena::ids::Id;
     use arenagrad::tools::ir::opdef::Domain;
     let v = g.view();
-    let tensor = |(x, _, _): (arenagrad::tools::arena::Value, _, _)| {
+    let mut tensor = |x: arenagrad::tools::arena::Value| {
         let dtype = v.dtype[x.at()];
         let domain = if dtype.is_float() { Domain::Real } else { Domain::Index(1) };
         draw.tensor(dtype, &v.dims(x), domain)
     };
-    v.leaves().map(tensor).collect()
+    v.leaves().map(|l| tensor(l.value)).collect()
 }
 
 /// The passes, each thread count, and poisoned dead bytes change no value of any drawn graph; every plan is proved
@@ -85,8 +85,8 @@ fn passes_threads_and_poison_preserve_values() {
     let mut draw = seeded(3);
     for seed in 0..1000u64 {
         let g = random_graph(24, &mut draw).unwrap();
-        let runs = g.view().leaves().all(|(v, _, _)| {
-            let d = g.view().ty(v).dtype;
+        let runs = g.view().leaves().all(|l| {
+            let d = g.view().ty(l.value).dtype;
             !matches!(d, arenagrad::graph::DType::F16 | arenagrad::graph::DType::BF16 | arenagrad::graph::DType::C64)
         });
         let outs = g.view().outputs().iter().all(|&v| {

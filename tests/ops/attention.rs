@@ -53,9 +53,9 @@ fn every_option_is_its_definition() {
     let x: Vec<Tensor> = f
         .view()
         .leaves()
-        .map(|(v, _, name)| {
-            let domain = if name == "padding" { Domain::Bit } else { Domain::Real };
-            draw.tensor(f.view().dtype[v.0 as usize], &f.view().dims(v), domain)
+        .map(|l| {
+            let domain = if l.name == "padding" { Domain::Bit } else { Domain::Real };
+            draw.tensor(f.view().dtype[l.value.0 as usize], &f.view().dims(l.value), domain)
         })
         .collect();
     let want = naive([&x[0].data, &x[1].data, &x[2].data], [heads, kv, queries, keys, width], |_, i, j, dot| {
@@ -117,14 +117,14 @@ fn the_fused_block_is_attention_of_its_parts() {
     let y = nn::causal_self_attention(&g, "attn", x, nn::CausalSelfAttention::new(3));
     let f = g.finish([y.named("y")]).unwrap();
     let v = f.view();
-    let names: Vec<_> = v.leaves().map(|l| (l.2.to_string(), v.dims(l.0).to_vec())).collect();
+    let names: Vec<_> = v.leaves().map(|l| (l.name.to_string(), v.dims(l.value).to_vec())).collect();
     let want = [("attn.c_attn.weight", vec![18, 6]), ("attn.c_attn.bias", vec![18])];
     let proj = [("attn.c_proj.weight", vec![6, 6]), ("attn.c_proj.bias", vec![6])];
     for (name, dims) in want.into_iter().chain(proj) {
         assert!(names.contains(&(name.to_string(), dims)), "{name} in {names:?}");
     }
     let mut draw = Draw(8);
-    let t: Vec<Tensor> = v.leaves().map(|l| draw.tensor(F64, &v.dims(l.0), Domain::Unit)).collect();
+    let t: Vec<Tensor> = v.leaves().map(|l| draw.tensor(F64, &v.dims(l.value), Domain::Unit)).collect();
     let leaf = |name: &str| &t[names.iter().position(|n| n.0 == name).unwrap()].data;
     let affine = |x: &[f64], name: &str, n: usize| -> Vec<f64> {
         let (w, b) = (leaf(&format!("attn.{name}.weight")), leaf(&format!("attn.{name}.bias")));
@@ -237,7 +237,7 @@ fn gradients_keep_their_bits_however_heads_are_divided() {
         let back = grad(&f, "loss", &GradOptions::wrt(&["q", "k", "v", "bias"])).unwrap();
         let mut draw = Draw(5);
         let inputs: Vec<Tensor> =
-            f.view().leaves().take(4).map(|(v, ..)| draw.tensor(DType::F32, &f.view().dims(v), Domain::Real)).collect();
+            f.view().leaves().take(4).map(|l| draw.tensor(DType::F32, &f.view().dims(l.value), Domain::Real)).collect();
         let of = |threads| run(&back, &inputs, How { threads, ..PLAIN });
         let one = of(1);
         assert!(one[1..].iter().all(|t| t.data.iter().any(|x| *x != 0.0)));

@@ -16,12 +16,12 @@ fn agrees(case: &str, f: impl for<'g> FnOnce(&'g Builder) -> Var<'g>) {
     let graph = g.finish([y.named("y"), (y * y).sum(..).named("loss")]).unwrap();
     let v = graph.view();
     // Values at which everything counts, frozen or not, are torch's own names.
-    let wrt: Vec<&str> = v.leaves().filter(|l| l.2 != "mask").map(|l| l.2).collect();
+    let wrt: Vec<&str> = v.leaves().filter(|l| l.name != "mask").map(|l| l.name).collect();
     let mut p = Session::new().compile(&grad(v, "loss", &GradOptions::wrt(&wrt)).unwrap()).unwrap();
     p.init(0).unwrap();
-    for (leaf, kind, name) in v.leaves() {
-        let dims = v.dims(leaf);
-        let data: Vec<f32> = match kind {
+    for l in v.leaves() {
+        let (name, dims) = (l.name, v.dims(l.value));
+        let data: Vec<f32> = match l.kind {
             LeafKind::Param => crate::common::drawn::start(name.strip_prefix("n.").unwrap(), &dims),
             _ if name == "mask" => (0..dims.numel()).map(|i| f32::from(u8::from(i < 8))).collect(),
             _ => (0..dims.numel()).map(|i| number(&format!("{case}.{name}"), i)).collect(),

@@ -76,7 +76,7 @@ fn samples(i: usize) -> Vec<Sample> {
 fn operands(g: &GraphBuf, case: &Case, draw: &mut Draw) -> Vec<Tensor> {
     let v = g.view();
     let domain = |i: usize| case.domains.get(i).or(case.domains.last()).copied().unwrap_or(Domain::Real);
-    v.leaves().enumerate().map(|(i, (x, _, _))| draw.tensor(v.dtype[x.at()], &v.dims(x), domain(i))).collect()
+    v.leaves().enumerate().map(|(i, l)| draw.tensor(v.dtype[l.value.at()], &v.dims(l.value), domain(i))).collect()
 }
 
 fn tolerance(t: &Tensor) -> f64 {
@@ -86,7 +86,7 @@ fn tolerance(t: &Tensor) -> f64 {
 /// Names of the float operands and results, or the reason why no derivative is tested.
 fn differentiable(s: &Sample) -> Result<(Vec<String>, Vec<String>), &'static str> {
     let v = s.graph.view();
-    let wrt: Vec<String> = v.leaves().filter(|l| is_asked(s, l.0)).map(|l| l.2.to_string()).collect();
+    let wrt: Vec<String> = v.leaves().filter(|l| is_asked(s, l.value)).map(|l| l.name.to_string()).collect();
     let names = v.outputs().iter().zip(v.output_names);
     let outs: Vec<String> = names.filter(|(o, _)| is_asked(s, **o)).map(|(_, &n)| v.str(n).to_string()).collect();
     match s.def.deriv {
@@ -114,7 +114,7 @@ fn refs(names: &[String]) -> Vec<&str> {
 fn extended(g: &GraphBuf, operands: &[Tensor], draw: &mut Draw) -> Vec<Tensor> {
     let v = g.view();
     let extra = v.leaves().skip(operands.len());
-    let more: Vec<Tensor> = extra.map(|(x, _, _)| draw.tensor(v.dtype[x.at()], &v.dims(x), Domain::Real)).collect();
+    let more: Vec<Tensor> = extra.map(|l| draw.tensor(v.dtype[l.value.at()], &v.dims(l.value), Domain::Real)).collect();
     [operands, &more].concat()
 }
 
@@ -270,7 +270,8 @@ fn reverse_mode_agrees_with_differences(s: &Sample) -> Result<(), &'static str> 
         floats.iter().zip(seeds).map(|(y, c)| dot(&y.data, &c.data)).sum()
     };
     let v = s.graph.view();
-    for (k, (_, _, name)) in v.leaves().enumerate().filter(|(_, l)| v.dtype[l.0.at()] == DType::F64) {
+    for (k, l) in v.leaves().enumerate().filter(|(_, l)| v.dtype[l.value.at()] == DType::F64) {
+        let name = l.name;
         let got = output(&g, &results, &format!("grad.{name}"));
         let n = got.data.len();
         let mut slices: Vec<usize> = if n <= 24 { (0..n).collect() } else { (0..24).map(|i| i * n / 24).collect() };

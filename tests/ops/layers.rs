@@ -32,7 +32,7 @@ fn agrees(case: &str, f: impl for<'g> Fn(&'g Builder) -> Var<'g>) {
     let y = f(&g);
     let loss = if y.rank() == 0 { y * 1.0 } else { (y * y).sum(..) };
     let graph = g.finish([y.named("y"), loss.named("loss")]).unwrap();
-    let leaves: Vec<String> = graph.view().leaves().map(|l| l.2.to_string()).collect();
+    let leaves: Vec<String> = graph.view().leaves().map(|l| l.name.to_string()).collect();
     let given = |l: &String| numbers(&format!("{case}.in.{}", key(l))).is_some();
     let wrt: Vec<&str> = leaves.iter().filter(|l| given(l)).map(String::as_str).collect();
     assert!(!wrt.is_empty(), "{case}");

@@ -40,7 +40,8 @@ fn program(layer: impl for<'g> Fn(&'g Builder, Var<'g>) -> Var<'g>) -> Program {
     let (x, target) = (g.input("x", X, DType::F64), g.input("target", X, DType::F64));
     let loss = layer(&g, x).mse(target);
     let f = g.finish([loss.named("loss")]).unwrap();
-    let names: Vec<String> = f.view().leaves().filter(|l| l.2.starts_with("n.")).map(|l| l.2.to_string()).collect();
+    let names: Vec<String> =
+        f.view().leaves().filter(|l| l.name.starts_with("n.")).map(|l| l.name.to_string()).collect();
     let states = ["n.running_mean", "n.running_var", "n.num_batches_tracked"];
     let params = names.iter().map(String::as_str).filter(|n| !states.contains(n));
     let wrt: Vec<&str> = std::iter::once("x").chain(params).collect();

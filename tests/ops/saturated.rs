@@ -124,7 +124,7 @@ fn saturated_attention_has_no_gradient_in_q_and_k() {
         let leaves = dropped.view().leaves().count();
         assert_eq!(leaves, 5, "the random key");
         with_key.push(Tensor { dtype: DType::U32, dims: vec![4], data: vec![3.0, 1.0, 4.0, 1.0] });
-        let names: Vec<String> = dropped.view().leaves().map(|l| l.2.to_string()).collect();
+        let names: Vec<String> = dropped.view().leaves().map(|l| l.name.to_string()).collect();
         assert_eq!(names[4], arenagrad::tools::ops::random::var::RNG_STATE, "{names:?}");
         let outs = run(&dropped, &with_key, PLAIN);
         zeros("dq with dropout", s, &outs[1]);

@@ -33,7 +33,7 @@ fn inputs(g: &GraphBuf, seed: u64) -> Vec<Tensor> {
     use arenagrad::tools::arena::ids::Id;
     let v = g.view();
     let mut draw = Draw(seed);
-    v.leaves().map(|(x, _, _)| draw.tensor(v.dtype[x.at()], &v.dims(x), Domain::Unit)).collect()
+    v.leaves().map(|l| draw.tensor(v.dtype[l.value.at()], &v.dims(l.value), Domain::Unit)).collect()
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_scan_is_its_unrolled_loop() {
 /// The gradients of the loss by all inputs.
 fn gradients(g: &GraphBuf) -> GraphBuf {
     let v = g.view();
-    let names: Vec<&str> = v.leaves().map(|l| l.2).collect();
+    let names: Vec<&str> = v.leaves().map(|l| l.name).collect();
     arenagrad::graph::grad(v, "loss", &arenagrad::tools::passes::GradOptions::wrt(&names)).unwrap()
 }
 
@@ -159,7 +159,7 @@ fn each_iteration_draws_its_own_numbers_and_the_gradient_sees_the_same() {
     let graph = g.finish([loss.named("loss"), y[0].named("y")]).unwrap();
     let ones = Tensor { dtype: DType::F64, dims: vec![6, 40], data: vec![1.0; 240] };
     let key = Tensor { dtype: DType::U32, dims: vec![4], data: vec![5.0, 0.0, 3.0, 0.0] };
-    let leaves = |g: &GraphBuf| g.view().leaves().map(|l| l.2 == "rng").collect::<Vec<_>>();
+    let leaves = |g: &GraphBuf| g.view().leaves().map(|l| l.name == "rng").collect::<Vec<_>>();
     let feed =
         |g: &GraphBuf| leaves(g).iter().map(|rng| if *rng { key.clone() } else { ones.clone() }).collect::<Vec<_>>();
     let options = arenagrad::tools::passes::GradOptions::wrt(&["x"]);
@@ -360,7 +360,7 @@ fn recurrent_layers_are_those_of_torch() {
         let x = inputs(&graph, 6);
         let r = run(&graph, &x, PLAIN);
         let v = graph.view();
-        let named = |name: &str| x[v.leaves().position(|l| l.2 == name).unwrap()].data.clone();
+        let named = |name: &str| x[v.leaves().position(|l| l.name == name).unwrap()].data.clone();
         let want = reference(gates, &named, sizes);
         assert!(distance(&r[0].data, &want) < 1e-13, "{gates}: {:?}\n{want:?}", r[0].data);
         assert_eq!(r[1].data[(steps - 1) * batch * n..], r[0].data);

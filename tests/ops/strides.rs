@@ -26,7 +26,7 @@ fn both(f: impl Fn(&Builder) -> Var<'_>) -> GraphBuf {
     let g = Builder::new("g");
     let y = f(&g);
     let f = g.finish([(y * y).sum(..).named("loss"), y.named("y")]).unwrap();
-    let names: Vec<String> = f.view().leaves().map(|l| l.2.to_string()).collect();
+    let names: Vec<String> = f.view().leaves().map(|l| l.name.to_string()).collect();
     let wrt: Vec<&str> = names.iter().map(String::as_str).collect();
     grad(&f, "loss", &GradOptions::wrt(&wrt)).unwrap()
 }
@@ -37,7 +37,7 @@ fn results(g: &GraphBuf, how: How) -> Vec<Tensor> {
     let v = g.view();
     let inputs: Vec<Tensor> = v
         .leaves()
-        .map(|(x, _, _)| draw.tensor(v.dtype[x.at()], &v.dims(x), arenagrad::tools::ir::opdef::Domain::Real))
+        .map(|l| draw.tensor(v.dtype[l.value.at()], &v.dims(l.value), arenagrad::tools::ir::opdef::Domain::Real))
         .collect();
     run(g, &inputs, how)
 }

@@ -28,7 +28,7 @@ fn agrees(case: &str, f: impl for<'g> Fn(&'g Builder) -> Var<'g>) {
     let loss = (y * y * g.constant_f64(&weights, y.dims())).sum(..);
     let graph = g.finish([y.named("y"), loss.named("loss")]).unwrap_or_else(|e| panic!("{case}: {e}"));
     let v = graph.view();
-    let leaves: Vec<(String, usize)> = v.leaves().map(|l| (l.2.to_string(), v.numel(l.0))).collect();
+    let leaves: Vec<(String, usize)> = v.leaves().map(|l| (l.name.to_string(), v.numel(l.value))).collect();
     let wrt: Vec<&str> = leaves.iter().map(|l| l.0.as_str()).collect();
     let step = grad(v, "loss", &GradOptions::wrt(&wrt)).unwrap();
     let mut p = Session::new().compile(&step).unwrap();

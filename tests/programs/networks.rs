@@ -114,7 +114,7 @@ fn compare(n: &Network, dtype: DType, tolerance: f64) {
     let g = Builder::new(n.name);
     let graph: GraphBuf = g.finish([(n.loss)(&g, dtype).named("loss")]).unwrap();
     let params: Vec<String> =
-        graph.view().leaves().filter(|l| l.1 == LeafKind::Param).map(|l| l.2.to_string()).collect();
+        graph.view().leaves().filter(|l| l.kind == LeafKind::Param).map(|l| l.name.to_string()).collect();
 
     let mut p = Session::new().compile(&grad(&graph, "loss", &GradOptions::default()).unwrap()).unwrap();
     fill(&mut p, dtype);

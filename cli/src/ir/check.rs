@@ -65,8 +65,8 @@ fn gradients(a: &CheckArgs, graph: &GraphBuf, name: &str) -> Run {
     let g = graph.view();
     let leaves: Vec<String> = g
         .leaves()
-        .filter(|l| g.ty(l.0).dtype == arenagrad::graph::DType::F64 && g.numel(l.0) > 0)
-        .map(|l| l.2.to_string())
+        .filter(|l| g.ty(l.value).dtype == arenagrad::graph::DType::F64 && g.numel(l.value) > 0)
+        .map(|l| l.name.to_string())
         .collect();
     if leaves.is_empty() {
         emit("gradients: none, no leaf is a float")?;

@@ -165,7 +165,7 @@ impl Point {
 /// The start value of each param.
 fn starts(g: Graph<'_>) -> HashMap<&str, Init> {
     use arenagrad::tools::arena::ids::Id;
-    let params = g.leaves().filter(|l| l.1 == LeafKind::Param);
+    let params = g.leaves().filter(|l| l.kind == LeafKind::Param);
     let start = |v: Value| ParamAttrs::of(&g.attrs(g.def[v.at()])).start();
-    params.map(|(v, _, name)| (name, start(v))).collect()
+    params.map(|l| (l.name, start(l.value))).collect()
 }

@@ -25,6 +25,17 @@ pub enum LeafKind {
     State,
 }
 
+/// A leaf of the entry region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaf<'a> {
+    /// The value.
+    pub value: Value,
+    /// The role.
+    pub kind: LeafKind,
+    /// The name.
+    pub name: &'a str,
+}
+
 /// The columns of a graph.
 #[derive(Clone, Copy)]
 pub struct Graph<'a> {
@@ -230,18 +241,18 @@ impl<'a> Graph<'a> {
         Some((kind, self.str(NameAttrs::of(&self.attrs(n)).name)))
     }
 
-    /// The leaves of the entry, in order: value, kind, name.
-    pub fn leaves(&self) -> impl Iterator<Item = (Value, LeafKind, &'a str)> + use<'a> {
+    /// The leaves of the entry, in order.
+    pub fn leaves(&self) -> impl Iterator<Item = Leaf<'a>> + use<'a> {
         let g = *self;
         self.region_nodes(self.entry()).filter_map(move |n| {
-            let v = g.outs_of(n).next()?;
-            g.leaf(v).map(|(kind, name)| (v, kind, name))
+            let value = g.outs_of(n).next()?;
+            g.leaf(value).map(|(kind, name)| Leaf { value, kind, name })
         })
     }
 
     /// The leaf called `name`.
     pub fn find_leaf(&self, name: &str) -> Option<(Value, LeafKind)> {
-        self.leaves().find(|(_, _, n)| *n == name).map(|(v, kind, _)| (v, kind))
+        self.leaves().find(|l| l.name == name).map(|l| (l.value, l.kind))
     }
 
     /// The output called `name`.

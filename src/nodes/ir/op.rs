@@ -63,7 +63,7 @@ impl Flags {
     pub const MOVE: Flags = Flags(128);
     /// A slow pointwise op: a power or a transcendental function.
     pub const EXPENSIVE: Flags = Flags(256);
-    /// A matrix product, whose [`Precision`](crate::kernels::gemm::Precision) can be chosen.
+    /// A matrix product, whose [`Precision`](crate::Precision) can be chosen.
     pub const PRODUCT: Flags = Flags(512);
     /// A step function: piecewise constant, so the derivative is zero where it exists.
     pub const STEP: Flags = Flags(1024);

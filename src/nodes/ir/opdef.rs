@@ -49,7 +49,7 @@ pub enum Deriv {
     /// The derivative is zero. The conformance suite checks it by differences; an op with float operands is marked
     /// [`Flags::STEP`] or [`Flags::STOP`] as the reason.
     Zero,
-    /// Element-wise: the JVP is Σ pᵢẋᵢ, the VJP is pᵢ·ȳ.
+    /// Elementwise: the JVP is Σ pᵢẋᵢ, the VJP is pᵢ·ȳ.
     Pointwise(Partial),
     /// Linear in all differentiable operands together: the JVP is the op itself.
     Linear(Transpose),

@@ -42,7 +42,7 @@ impl GradOptions {
     /// # Errors
     /// A pattern of `frozen` that matches no param; a leaf of `wrt` that is frozen; no leaf at all.
     pub fn leaves(&self, g: Graph<'_>) -> Result<Vec<String>> {
-        let params = || g.leaves().filter(|l| l.1 == LeafKind::Param).map(|l| l.2);
+        let params = || g.leaves().filter(|l| l.kind == LeafKind::Param).map(|l| l.name);
         if let Some(p) = self.frozen.iter().find(|p| !params().any(|name| names::matches(p, name))) {
             let known: Vec<&str> = params().collect();
             let text = format!("freeze: {p:?} matches no param{}", names::instead(p, known.iter().copied()));
@@ -59,8 +59,8 @@ impl GradOptions {
             };
         }
         let frozen = |v: Value, name: &str| ParamAttrs::of(&g.attrs(g.def[v.at()])).frozen || matched(name).is_some();
-        let params = g.leaves().filter(|l| l.1 == LeafKind::Param && !frozen(l.0, l.2));
-        let names: Vec<String> = params.map(|l| l.2.to_string()).collect();
+        let params = g.leaves().filter(|l| l.kind == LeafKind::Param && !frozen(l.value, l.name));
+        let names: Vec<String> = params.map(|l| l.name.to_string()).collect();
         if names.is_empty() {
             return Err(Error::new(Kind::Derivative, "there is no param to differentiate by"));
         }

@@ -1,11 +1,11 @@
 //! The optimisers that users name: `AdamW::new(1e-3).weight_decay(0.1)`.
 //!
-//! Each type stands for one rule and holds nothing; its `new` gives an [`Optimiser`] of that rule, which has a method for
+//! Each type names one rule and has no fields. Its `new` gives an [`Optimiser`] of that rule, which has a method for
 //! each number of the rule. Invariant: the rule of an `Optimiser<X>` is the variant of [`Rule`] that `X` names.
 
 use super::{MuonScale, Optimiser, Rule};
 
-/// Types that stand for rules: their variant and defaults, and their numbers.
+/// Declares types that name rules, with the variant, the defaults and the numbers of each rule.
 macro_rules! optimisers {
     ($(
         $(#[$doc:meta])* $name:ident: $variant:ident = $default:ident {
@@ -156,8 +156,8 @@ optimisers! {
         /// Weight decay: the param shrinks by lr times this in each step. Default 0.
         weight_decay: f64,
     }
-    /// Muon for matrices, as `torch.optim.Muon`; the formula is that of [`Rule::Muon`]. Put params that are not matrices
-    /// into a group of another rule.
+    /// Muon for matrices, as `torch.optim.Muon`; the formula is that of [`Rule::Muon`]. Put params that are not
+    /// matrices into a group of another rule.
     Muon: Muon = MUON {
         /// μ, in [0, 1). Default 0.95.
         momentum: f64,

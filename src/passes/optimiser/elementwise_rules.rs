@@ -1,4 +1,4 @@
-//! Rules with an element-wise update: one sweep of the tile interpreter for each param, in place.
+//! Rules with an elementwise update: one sweep of the tile interpreter for each param, in place.
 //!
 //! A sweep is a `map` region written here directly: it has several yields (the param and its moments), and the fusion
 //! pass makes regions of one yield. Factors that depend on the step alone are f64 scalars, computed once a step for all

@@ -9,13 +9,13 @@ use super::super::rebuild::{Copier, Signature};
 use crate::arena::{Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::leaf::InputAttrs;
-use crate::nodes::{Builder, Graph, LeafKind, Op, Var};
+use crate::nodes::{Builder, Graph, Leaf, LeafKind, Op, Var};
 
 /// The most micro-batches of a step. A larger number is taken for a mistake.
 pub(super) const MAX: usize = 1 << 20;
 
 /// A leaf of the graph of one micro-batch, and its value in the step.
-struct Leaf<'g> {
+struct StepLeaf<'g> {
     old: Value,
     kind: LeafKind,
     new: Var<'g>,
@@ -35,9 +35,9 @@ pub(super) fn accumulate<'g>(
     let (results, grads) = g.outputs().split_at(g.outputs().len() - names.len());
     let mut c = Copier::new(g, b);
     let leaves = leaves(g, b, &mut c, k);
-    let moves = |l: &&Leaf<'g>| l.next.is_some() && !is_key(g, l);
-    let inputs: Vec<&Leaf<'g>> = leaves.iter().filter(|l| l.kind == LeafKind::Input).collect();
-    let states: Vec<&Leaf<'g>> = leaves.iter().filter(moves).collect();
+    let moves = |l: &&StepLeaf<'g>| l.next.is_some() && !is_key(g, l);
+    let inputs: Vec<&StepLeaf<'g>> = leaves.iter().filter(|l| l.kind == LeafKind::Input).collect();
+    let states: Vec<&StepLeaf<'g>> = leaves.iter().filter(moves).collect();
     if inputs.is_empty() {
         return Err(Error::new(Kind::Shape, "accumulation: the graph has no input, so there are no micro-batches"));
     }
@@ -78,15 +78,15 @@ pub(super) fn accumulate<'g>(
 }
 
 /// True if `l` is the random key. It advances once a step, and each iteration draws under a separate key.
-fn is_key(g: Graph<'_>, l: &Leaf<'_>) -> bool {
+fn is_key(g: Graph<'_>, l: &StepLeaf<'_>) -> bool {
     l.next.is_some_and(|v| g.op[g.def[v.at()].at()] == Op::RNG_NEXT)
 }
 
 /// The leaves of the step: inputs have one more axis of `k` in front, other leaves are as in `g`.
-fn leaves<'g>(g: Graph<'_>, b: &'g Builder, c: &mut Copier<'_, 'g>, k: usize) -> Vec<Leaf<'g>> {
+fn leaves<'g>(g: Graph<'_>, b: &'g Builder, c: &mut Copier<'_, 'g>, k: usize) -> Vec<StepLeaf<'g>> {
     let mut next = Side::filled(g.values(), None);
     g.updates.iter().for_each(|&(leaf, v)| next[leaf] = Some(v));
-    let leaf = |(old, kind, name): (Value, LeafKind, &str)| {
+    let leaf = |Leaf { value: old, kind, name }: Leaf<'_>| {
         let new = match kind {
             LeafKind::Input => {
                 let (dims, dtype) = ([&[k], &g.dims(old)[..]].concat(), g.dtype[old.at()]);
@@ -97,7 +97,7 @@ fn leaves<'g>(g: Graph<'_>, b: &'g Builder, c: &mut Copier<'_, 'g>, k: usize) ->
             }
             LeafKind::Param | LeafKind::State => c.leaf(old),
         };
-        Leaf { old, kind, new, next: next[old] }
+        StepLeaf { old, kind, new, next: next[old] }
     };
     g.leaves().map(leaf).collect()
 }

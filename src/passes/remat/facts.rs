@@ -156,7 +156,7 @@ fn widest(g: Graph<'_>, f: &Facts) -> Node {
     Node::new(start + at)
 }
 
-/// Nodes that make next values of leaves, and point-wise nodes that only such nodes read.
+/// Nodes that make next values of leaves, and pointwise nodes that only such nodes read.
 fn update_nodes(g: Graph<'_>) -> Vec<bool> {
     let mut updates = vec![false; g.nodes()];
     for &(_, next) in g.updates {

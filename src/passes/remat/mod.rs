@@ -7,7 +7,7 @@
 //! stands right before the first backward node that needs it. Results do not change: ops are pure, and random ops draw
 //! by address.
 //!
-//! Runs between folding and fusion: copies of point-wise ops then fuse with their readers.
+//! Runs between folding and fusion: copies of pointwise ops then fuse with their readers.
 
 mod blocks;
 mod cut;

@@ -80,7 +80,7 @@ pub fn start(v: Value, len: usize) -> Vec<f32> {
 
 /// Outputs and leaves after `steps` steps of plain evaluation.
 pub fn expected(g: &Graph<'_>, steps: usize) -> (Vec<Vec<f32>>, Vec<Vec<f32>>) {
-    let leaves: Vec<Value> = g.leaves().map(|(v, _, _)| v).collect();
+    let leaves: Vec<Value> = g.leaves().map(|l| l.value).collect();
     let mut now: Vec<Vec<f32>> = leaves.iter().map(|&v| start(v, g.numel(v))).collect();
     let mut outs = Vec::new();
     for _ in 0..steps {
@@ -132,7 +132,7 @@ pub fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, how: How, steps: usiz
         let from = plan.offset[slice.buf as usize] + slice.off;
         from..from + g.bytes(v)
     };
-    let leaves: Vec<Value> = g.leaves().map(|(v, _, _)| v).collect();
+    let leaves: Vec<Value> = g.leaves().map(|l| l.value).collect();
     for &v in &leaves {
         arena.bytes_mut()[at(v)].copy_from_slice(bytemuck::cast_slice(&start(v, g.numel(v))));
     }

@@ -37,8 +37,8 @@ impl Default for AdamOptions {
 }
 
 impl<'g> Var<'g> {
-    /// The param after one step of gradient descent: `p − lr·(g + weight_decay·p)`. `g` has the param's shape and dtype,
-    /// and `lr` is a scalar of its dtype.
+    /// The param after one step of gradient descent: `p − lr·(g + weight_decay·p)`. `g` has the param's shape and
+    /// dtype, and `lr` is a scalar of its dtype.
     #[track_caller]
     pub fn sgd_step(self, g: Var<'g>, lr: Var<'g>, weight_decay: f64) -> Var<'g> {
         self.g.emit1(Op::SGD, &[self, g, lr], &SgdAttrs { weight_decay }.list())

@@ -34,7 +34,7 @@ impl Curve {
     }
 
     /// The op of its derivative.
-    pub fn slope(self) -> Op {
+    pub fn grad(self) -> Op {
         match self {
             Curve::Gelu => Op::GELU_GRAD,
             Curve::GeluTanh => Op::GELU_TANH_GRAD,
@@ -59,7 +59,7 @@ pub const ACT_WITH_GRAD: OpDef = OpDef {
     decompose: Some(|s| {
         let curve = ActWithGradAttrs::of(&s.attrs).act;
         let one = |op| -> Var<'_> { s.g.emit1(op, s.args, &[]) };
-        vec![one(curve.act()), one(curve.slope())]
+        vec![one(curve.act()), one(curve.grad())]
     }),
     lower: Lower::Kernel(lower::act_with_grad),
     cost: |cx| 2 * cx.out(),
