@@ -1,8 +1,10 @@
 //! The error type of the library: a kind, a message that names the op and the shapes at fault, and a [`Location`].
 
 use std::fmt;
+use std::io::ErrorKind;
 
-/// The class of an error. The program `arenagrad` exits with code 1 for [`Kind::Diverged`] and 2 for the others.
+/// The class of an error. The program `arenagrad` exits with code 1 for [`Kind::Diverged`] and [`Kind::Full`], and 2 for
+/// the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -26,6 +28,8 @@ pub enum Kind {
     Data,
     /// A file operation or another system call failed.
     Io,
+    /// The disk, or the user's share of it, is full.
+    Full,
     /// The loss of a training run is NaN or infinite.
     Diverged,
 }
@@ -128,6 +132,10 @@ impl std::error::Error for Error {}
 
 impl From<std::io::Error> for Error {
     fn from(e: std::io::Error) -> Error {
-        Error::new(Kind::Io, e.to_string())
+        let kind = match e.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Kind::Full,
+            _ => Kind::Io,
+        };
+        Error::new(kind, e.to_string())
     }
 }

@@ -31,7 +31,7 @@ pub fn expectation_failed(message: impl Display) -> Fail {
 impl From<Error> for Fail {
     fn from(e: Error) -> Fail {
         match e.kind {
-            Kind::Diverged => expectation_failed(e),
+            Kind::Diverged | Kind::Full => expectation_failed(e),
             _ => bad(e),
         }
     }
@@ -47,5 +47,5 @@ pub fn in_text(file: &Path, e: &Error) -> Fail {
 
 /// Turns an error of the operating system into a failure that names the file.
 pub fn io(path: &Path) -> impl Fn(std::io::Error) -> Fail {
-    move |e| bad(format!("{}: {e}", path.display()))
+    move |e| Error::from(e).context(path.display()).into()
 }

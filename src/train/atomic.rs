@@ -6,18 +6,18 @@
 //! target, so killed processes leave at most one. It is locked while it is written, so two processes cannot mix their
 //! bytes in it.
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// Replaces the file at `path` by one with these bytes. On an error ([`Kind::Io`], which names the path) the file is
-/// unchanged.
+/// Replaces the file at `path` by one with these bytes. If it cannot, the file is unchanged, and the error, of kind
+/// [`Full`](crate::error::Kind::Full) or [`Io`](crate::error::Kind::Io), names the path.
 ///
 /// The permissions of an old file are kept. If `path` is a symbolic link, the file that it points to is replaced. A
 /// pipe or a device is written to, without atomicity.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    write(path, bytes).map_err(|e| Error::new(Kind::Io, format!("{}: {e}", path.display())))
+    write(path, bytes).map_err(|e| Error::from(e).context(path.display()))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
