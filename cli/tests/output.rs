@@ -70,6 +70,11 @@ fn a_full_disk_is_one_line_and_exit_code_1() {
     let out = s.path("run");
     let quiet = program(&["train", "digits", "--steps", "2", "--threads", "1", "--out", &out]).stderr(full).output();
     assert_eq!(quiet.unwrap().status.code(), Some(0));
+    // So is a full disk under a file.
+    let out = program(&["pack", "--make", "training:40:1", "--out", "/dev/full"]).output().unwrap();
+    let errors = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(1), "{errors}");
+    assert!(errors.starts_with("arenagrad: /dev/full: ") && errors.lines().count() == 1, "{errors}");
 }
 
 #[test]
