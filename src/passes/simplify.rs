@@ -143,7 +143,7 @@ fn transpose_transpose<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
     let first = perm_of(v.args[0])?;
     let second = to_sizes(&TransposeAttrs::of(&v.src.attrs(v.node)).perm);
     let both: Vec<usize> = second.iter().map(|&i| first[i]).collect();
-    inner(v, Op::TRANSPOSE).map(|x| x.transpose(&both))
+    inner(v, Op::TRANSPOSE).map(|x| x.permute(&both))
 }
 
 /// A transpose that keeps the order of all axes longer than 1 is a reshape: no element moves.

@@ -398,6 +398,7 @@ fn axes_count_from_either_end() {
     let [one, two] = [("one", vec![3]), ("two", vec![2, 3])].map(|(name, dims)| g.input(name, dims, DType::I32));
     assert_eq!(g.iota(-1, [2, 3], DType::I32).v, g.iota(1, [2, 3], DType::I32).v);
     assert_eq!(x.cumprod(-2, false, true).v, x.cumprod(1, false, true).v);
+    assert_eq!(x.transpose(&[-1, 0, -2]).v, x.transpose(&[2, 0, 1]).v);
     // The axis is one of the result, which has as many axes fewer as the indices have more than one.
     assert_eq!(x.scatter_add(one, -2, 5).v, x.scatter_add(one, 1, 5).v);
     assert_eq!(x.scatter_add(two, -2, 5).v, x.scatter_add(two, 0, 5).v);

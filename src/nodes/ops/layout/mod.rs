@@ -116,7 +116,7 @@ pub const TRANSPOSE: OpDef = OpDef {
             let perm = to_sizes(&TransposeAttrs::of(&s.attrs).perm);
             let mut back = vec![0; perm.len()];
             perm.iter().enumerate().for_each(|(i, &p)| back[p] = i);
-            Some(g.transpose(&back))
+            Some(g.permute(&back))
         }),
     )
 };

@@ -1,7 +1,7 @@
 //! Moves and joins of elements as methods of [`Var`].
 
 use crate::error::Kind;
-use crate::nodes::build::axes::{Axes, AxisSplit, split_at_axis, to_i64s};
+use crate::nodes::build::axes::{Axes, AxisSplit, split_at_axis, to_i64, to_i64s};
 use crate::nodes::build::broadcast::broadcast_dims;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
@@ -44,9 +44,19 @@ impl<'g> Var<'g> {
         self.g.emit1(Op::CHECKPOINT, &[self], &[])
     }
 
-    /// The axes in another order: axis `i` of the result is axis `perm[i]` of this. `perm` names each axis once.
+    /// The axes in another order: axis `i` of the result is axis `perm[i]` of this. `perm` names each axis once; negative
+    /// axes count from the end.
     #[track_caller]
-    pub fn transpose(self, perm: &[usize]) -> Var<'g> {
+    pub fn transpose(self, perm: &[i64]) -> Var<'g> {
+        let rank = to_i64(self.rank());
+        let from_start = |&axis: &i64| if (-rank..0).contains(&axis) { axis + rank } else { axis };
+        let perm = perm.iter().map(from_start).collect();
+        self.g.emit1(Op::TRANSPOSE, &[self], &TransposeAttrs { perm }.list())
+    }
+
+    /// As [`Var::transpose`], for axes that were computed.
+    #[track_caller]
+    pub(crate) fn permute(self, perm: &[usize]) -> Var<'g> {
         self.g.emit1(Op::TRANSPOSE, &[self], &TransposeAttrs { perm: to_i64s(perm) }.list())
     }
 
@@ -59,7 +69,7 @@ impl<'g> Var<'g> {
         }
         let mut perm: Vec<usize> = (0..r).collect();
         perm.swap(r - 2, r - 1);
-        self.transpose(&perm)
+        self.permute(&perm)
     }
 
     /// Elements repeated along axes of size 1 and along missing leading axes, up to shape `dims`. It is an error if the

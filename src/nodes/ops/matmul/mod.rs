@@ -121,7 +121,7 @@ fn dot_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
         let free = free_axes(d.len(), batch, contract);
         let size = |axes: &[usize]| axes.iter().map(|&i| d[i]).product::<usize>();
         let perm = [batch, &free, contract].concat();
-        let flat = if perm.is_sorted() { x } else { x.transpose(&perm) };
+        let flat = if perm.is_sorted() { x } else { x.permute(&perm) };
         let dims: Vec<usize> = batch.iter().chain(&free).map(|&i| d[i]).collect();
         (flat.reshape([size(batch), size(&free), size(contract)]), dims)
     };

@@ -229,7 +229,7 @@ fn others<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     let perm = [&kept[..], &axes[..]].concat();
     let rows: usize = kept.iter().map(|&a| d[a]).product();
     let n: usize = axes.iter().map(|&a| d[a]).product();
-    let flat = x.transpose(&perm).reshape([rows, n]);
+    let flat = x.permute(&perm).reshape([rows, n]);
     let one = flat.full_like(1.0);
     // Each round doubles the number of factors: log₂ n rounds.
     let mut left = one;
@@ -250,7 +250,7 @@ fn others<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     let mut back = vec![0; perm.len()];
     perm.iter().enumerate().for_each(|(i, &p)| back[p] = i);
     let dims: Vec<usize> = perm.iter().map(|&a| d[a]).collect();
-    (left * right).reshape(&dims).transpose(&back)
+    (left * right).reshape(&dims).permute(&back)
 }
 
 /// Elements of each row of `x` moved by `by` positions, with ones coming in.
@@ -410,7 +410,7 @@ fn running_product<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let mut perm: Vec<usize> = (0..d.len()).collect();
     perm.swap(axis, last);
     let forward = if a.reverse { x.flip(a.axis) } else { x };
-    let there = forward.transpose(&perm);
+    let there = forward.permute(&perm);
     let (dims, n) = (there.dims(), d[axis]);
     let mut y = there.reshape([dims[..last].iter().product(), n]);
     if a.exclusive {
@@ -421,7 +421,7 @@ fn running_product<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
         y = y * shift(y, step, false);
         step *= 2;
     }
-    let back = y.reshape(dims).transpose(&perm);
+    let back = y.reshape(dims).permute(&perm);
     vec![if a.reverse { back.flip(a.axis) } else { back }]
 }
 

@@ -52,7 +52,7 @@ impl<'g> Var<'g> {
             }
             let mut perm: Vec<usize> = (0..r).collect();
             perm.swap(at, r - 1);
-            f(self.transpose(&perm)).transpose(&perm)
+            f(self.permute(&perm)).permute(&perm)
         })
     }
 }
