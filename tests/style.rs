@@ -70,6 +70,20 @@ fn words_are_plain() {
     }
 }
 
+/// The names that `use arenagrad::prelude::*` brings.
+#[test]
+fn the_prelude_is_small() {
+    let text = std::fs::read_to_string(root().join("src/lib.rs")).unwrap();
+    let prelude = text.split_once("pub mod prelude {").unwrap().1;
+    let uses = prelude.split_once("\n}").unwrap().0.split(';').filter(|line| line.contains("pub use"));
+    let names: Vec<&str> = uses
+        .flat_map(|line| line.rsplit("::").next().unwrap().split([',', '{', '}']))
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .collect();
+    assert!(names.contains(&"Builder") && names.len() <= 25, "{} names: {names:?}", names.len());
+}
+
 #[test]
 fn functions_are_short() {
     for (name, text) in everything() {
