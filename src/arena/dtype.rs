@@ -135,7 +135,7 @@ impl DType {
     }
 }
 
-/// A tag indexes [`DType::REAL`]; tile programs decode types by it.
+/// The discriminant of a dtype is its index in [`DType::REAL`]. Tile programs decode dtypes by it.
 const _: () = {
     let mut i = 0;
     while i < DType::REAL.len() {

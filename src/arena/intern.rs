@@ -1,7 +1,7 @@
 //! Interners: equal shapes and equal strings have equal ids, so comparing them compares integers.
 //!
-//! Invariant: [`Shapes`] is the only code that multiplies dimensions. A shape with an id has an element count whose
-//! bytes fit an `isize`, at sixteen bytes an element. So no other code checks for overflow.
+//! Invariant: [`Shapes`] is the only code that multiplies dimensions. An interned shape has at most `isize::MAX / 16`
+//! elements, so its size in bytes fits an `isize`. No other code checks for overflow.
 
 use super::ids::{Id, Shape, Sym};
 use bumpalo::Bump;

@@ -1,7 +1,7 @@
 //! The tensor arena: one zeroed block of 64-byte cache lines.
 //!
-//! Invariant: a buffer at a line boundary is aligned for every dtype and every vector width, because the line type has
-//! the alignment. All memory that a step touches is in one such block.
+//! Invariant: a buffer that starts at a line is aligned for every dtype and every vector width, because a line is
+//! aligned to 64 bytes. All memory that a step touches is in one such block.
 
 use memmap2::MmapMut;
 
@@ -18,9 +18,9 @@ const HUGE: usize = 1 << 21;
 
 /// A zeroed, line-aligned block of memory.
 ///
-/// A large block is mapped, and the system zeroes pages on first touch, so creating it costs nothing. Its whole huge
-/// pages are requested as huge pages, because programs walk over all of it and TLB misses dominate otherwise. The rest
-/// stays in small pages, so that no more memory is used than `len`.
+/// A large block is mapped, and the system zeroes pages on first touch, so creating it costs nothing. It asks for huge
+/// pages, because programs walk over all of it, and TLB misses would dominate. Its last part, smaller than a huge page,
+/// has small pages, so that no more memory is used than `len`.
 pub struct TensorArena {
     memory: Memory,
     len: usize,

@@ -106,7 +106,7 @@ impl LoopOffsets<'_> {
 /// A bad value that a kernel found in an index operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bad {
-    /// Its element in the index operand.
+    /// Its position in the index operand.
     pub element: usize,
     /// The value and its exclusive upper bound, if the kernel reported them.
     pub value: Option<(i64, usize)>,
@@ -366,7 +366,7 @@ impl<'a> Args<'a> {
 /// other calls.
 ///
 /// Invariant: element `(i, j)` with `i < rows` and `j < cols` is at `at + i * step + j`. All elements lie in one
-/// allocation and are aligned. For `'a` they are reached through this view only.
+/// allocation and are aligned. During `'a` only this view accesses them.
 pub struct MatrixMut<'a, T> {
     at: *mut T,
     step: usize,
@@ -398,7 +398,7 @@ impl<'a, T> MatrixMut<'a, T> {
         self.cols
     }
 
-    /// Distance between neighbours of a column, in elements.
+    /// Stride between rows, in elements.
     #[inline(always)]
     pub fn step(&self) -> usize {
         self.step

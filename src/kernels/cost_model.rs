@@ -13,7 +13,7 @@ use crate::kernels::gemm::{Precision, bf16_engine};
 pub struct CostClass {
     /// Nanoseconds per call, independent of its size.
     call: u32,
-    /// Femtoseconds per operation, as the call counts operations.
+    /// Femtoseconds per operation. The lowering of a call says how many operations it has.
     op: u32,
     /// Femtoseconds per byte read or written, with data in caches, as in a step of a small network.
     byte: u32,
@@ -68,7 +68,7 @@ impl CostClass {
     pub const RARE: CostClass = row(60, 0, 0);
     /// Updates of params.
     pub const OPTIMISER: CostClass = row(80, 0, 33_000);
-    /// Pointwise programs; operations are [`steps`], in femtoseconds.
+    /// Pointwise programs. [`steps`] gives the number of operations: one is a femtosecond.
     pub const TILE: CostClass = row(90, 1, 29_000);
 
     /// The class of products of f32 matrices at `precision`, on the bf16 engine of this CPU.

@@ -1,6 +1,6 @@
 //! Number types of reductions, scans and scatters, and types of indices.
 //!
-//! Invariant: integer arithmetic wraps; in comparisons of floats NaN wins.
+//! Invariant: integer arithmetic wraps; the greater or lesser of NaN and a number is NaN.
 
 use bytemuck::Pod;
 use std::fmt::Debug;

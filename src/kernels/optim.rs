@@ -12,8 +12,8 @@
 //! | [`fused_sgd_update`] | a, b, p, \[buf\], lr, \[t\], \[scale\] | p, \[buf\], scratch | those of the product, [`Sgd`] |
 //! | [`fused_adam_update`] | a, b, p, m, v, lr, t, \[scale\] | p, m, v, scratch | those of the product, [`Adam`] |
 //!
-//! `lr` and `scale` are `T[]`; `t` is `i64[]`, 1 in the first step. Operands in brackets exist as the params say; later
-//! operands move up if they do not.
+//! `lr` and `scale` are `T[]`; `t` is `i64[]`, 1 in the first step. The params say which operands in brackets exist. If
+//! one is absent, those after it move up.
 
 mod fused_update;
 

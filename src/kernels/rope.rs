@@ -1,7 +1,8 @@
 //! Rotary position embedding: pairs of elements of each head are rotated by an angle that depends on the position.
 //!
 //! Invariant: elements beyond the rotary width pass through unchanged. Cosines and sines are used as given, so the
-//! adjoint is the same kernel with negated sines, even if the tables hold no angles. Used by the lowering of `rope`.
+//! adjoint is the same kernel with negated sines, even if the tables do not come from angles. Used by the lowering of
+//! `rope`.
 //!
 //! Source: Su et al., "RoFormer: Enhanced transformer with rotary position embedding", 2021.
 //!

@@ -6,7 +6,8 @@
 //! * every read finds all bytes of the version that earlier instructions wrote;
 //! * a write overlaps no other write, and no read unless the pair is declared in place on the identical extent;
 //! * units divide each write into disjoint parts (runs, or columns of whole rows) that cover it;
-//! * at the end outputs, next values and all other leaves are in their bytes;
+//! * at the end, the bytes of each output hold it, those of an updated leaf its next value, those of another leaf its
+//!   old value;
 //! * a step that stops at a bad index has changed no byte of a param or a state, because no instruction that may stop
 //!   comes after one that writes there.
 //!

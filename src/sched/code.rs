@@ -165,7 +165,7 @@ pub struct Code {
     pub flops: Vec<u64>,
     /// Modelled time of each instruction.
     pub time: Vec<Time>,
-    /// Reads of each instruction that each unit reads all of, as bits: see [`Instr::whole`].
+    /// For each instruction, a bit for each read that every unit reads whole: see [`Instr::whole`].
     pub whole: Vec<u64>,
     /// True for instructions that are plain copies.
     pub copies: Vec<bool>,
@@ -199,7 +199,7 @@ pub struct Code {
     pub value: Vec<Value>,
     /// The outputs, in the graph's order.
     pub outputs: Vec<Operand>,
-    /// The updates, without those of a leaf by itself and those of no bytes.
+    /// The updates, except those of a leaf by itself and those of empty leaves.
     pub updates: Vec<Update>,
     /// True for groups with effects, which keep their order among one another.
     pub effect: Vec<bool>,

@@ -37,7 +37,7 @@ pub struct Stop {
     pub bad: Option<Bad>,
     /// The iteration of the innermost loop around the instruction, if there is one.
     pub iteration: Option<usize>,
-    /// True if params or states may have changed. Never for a bad index that lowering declared.
+    /// True if params or states may have changed. False for a bad index if the lowering declared the check.
     pub changed: bool,
 }
 
@@ -232,9 +232,9 @@ impl Exec {
         self.linked.events(thread)
     }
 
-    /// As [`Exec::step`], with dead bytes filled with ones (NaN for floats): all unused bytes before the step and
-    /// before each iteration of a loop, and those of a buffer after its last use. A program that reads dead bytes gives
-    /// other results. Panics if an instruction wrote into its red zone.
+    /// As [`Exec::step`], with dead bytes filled with 0xff (NaN for floats): all unused bytes before the step and
+    /// before each iteration of a loop, and those of a buffer after its last use. So a program that reads dead bytes
+    /// gives other results. Panics if an instruction wrote into its red zone.
     pub fn step_poisoned(&self, arena: &mut TensorArena, state: &ThreadState) -> Result<(), Stop> {
         assert!(arena.len() >= self.bytes && self.threads() == 1);
         // SAFETY: as in `step`; the observer makes the pointer anew because it writes the arena between instructions.

@@ -1,7 +1,7 @@
 //! Faults: which instructions may stop a step, and from which instruction on leaves may change.
 //!
 //! A kernel that follows indices checks them and stops the step at a bad one. Updates are in place, so a step that
-//! stopped after the first update would leave some leaves of this step and some of the last. Hence the invariant that
+//! stopped after the first update would leave some leaves updated and others not. Hence the invariant that
 //! [`check`](super::check) proves: no instruction that may stop a step comes after one that writes bytes of a param or
 //! a state. An instruction that checks the same indices against the same bound as an earlier one cannot stop the step
 //! any more, so the derivative of a look-up does not delay updates.

@@ -1,4 +1,4 @@
-//! What the executor asks and tells while a thread walks its tape.
+//! The callbacks of the executor while a thread walks its tape.
 //!
 //! Plain, poisoned, recorded and multi-threaded steps differ in their observers alone, and the walk is compiled once
 //! for each. Implemented in [`exec`](super::exec), [`team`](super::team) and [`trace`](super::trace).

@@ -1,5 +1,5 @@
-//! Correlations with images in the SIMD lanes: sixteen images, pixel by pixel. Rows of any width fill the vectors, and
-//! taps that see only padding are skipped, row by row and tile by tile.
+//! Correlations of sixteen images at once, pixel by pixel: one image in each SIMD lane. Rows of any width fill the
+//! vectors, and taps that see only padding are skipped, row by row and tile by tile.
 //!
 //! Invariant: an output element is one chain of `mul_add` over the taps that may see a pixel of the source, in order.
 //! Neither the tile size nor the other fifteen images affect its bits. Used by `product` only.

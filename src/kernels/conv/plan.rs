@@ -3,8 +3,8 @@
 //!
 //! The source image is copied once into a *strip*: for each channel, zero-padded planes (one for each stride phase), in
 //! which every tap of a window is at a constant offset from the output's position. So a product needs no im2col: row k
-//! of its right operand is the strip at `offset(k)`. If padding would waste too much (small images), the rows are first
-//! packed into exact columns.
+//! of its right operand is the strip at `offset(k)`. For small images, where padding would waste too much, rows are
+//! first copied into columns without padding.
 //!
 //! Invariant: every number follows from the geometry alone, so the bits of the results do, too. Used by the files of
 //! the folder only.

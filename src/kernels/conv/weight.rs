@@ -1,9 +1,9 @@
 //! The gradient by the weight: products of strips of x with dy, and the sum of the image blocks' parts.
 //!
-//! Lanes are output channels (see `outer`) if these fill vectors better than the positions of rows, else positions (see
-//! `micro::dots`). The order of sums is fixed by the shape and by which strips of x are finite: images of a block in
-//! order, in strips of `fold` images or bands of rows; lane chains run through all strips of a unit and are added in a
-//! tree; then the blocks in order. Used by the entry points of the folder.
+//! Lanes are output channels (see `outer`) or positions of a row (see `micro::dots`), whichever fill vectors better.
+//! The order of sums depends only on the shape and on which strips of x hold infinity or NaN. Images of a block come in
+//! order, in strips of `fold` images or bands of rows. Each lane is one chain through all strips of a unit, and the
+//! lanes are added in a tree. Then the blocks are added in order. Used by the entry points of the folder.
 
 use super::geom::ConvGeom;
 use super::micro::{Rows, TAPS, all_finite, dots, dots_rows, fold, lanes};

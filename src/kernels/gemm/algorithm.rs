@@ -1,7 +1,8 @@
 //! The choice of the algorithm of a product.
 //!
 //! Invariant: it follows from the descriptor, the element type and the CPU alone, never from the units of a call. So
-//! scratch, division and computation agree. `queries`, `gemm_into` and `driver` match on it.
+//! the scratch size, the division into units and the computation follow from one algorithm. `queries`, `gemm_into` and
+//! `driver` match on it.
 
 use super::bf16;
 use super::desc::Gemm;
@@ -16,7 +17,7 @@ use super::{outer, transposed};
 pub enum Algorithm {
     /// k = 0: C keeps its old elements or becomes zero.
     Empty,
-    /// bf16 units, if the descriptor asks for them and they are faster.
+    /// By the bf16 engine, if the descriptor asks for a bf16 precision and the engine is faster than f32.
     Bf16(bf16::Plan),
     /// Matrix times vector.
     Gemv(Gemv),
@@ -71,8 +72,8 @@ impl Algorithm {
     }
 }
 
-/// Whether C = A · B is dot products: few rows of A, and both operands contiguous along k, so that packing B would cost
-/// as much as the sums; and no product that is computed by its transpose.
+/// Whether a product is computed as dot products: A has few rows, and both operands are contiguous along k. Packing B
+/// would then cost as much as the sums. False for a product that is computed by its transpose.
 pub fn is_dots(g: &Gemm) -> bool {
     let cheap = g.k >= DOTS_TERMS_PER_ROW * g.m || (g.n <= DOTS_NARROW && g.k >= DOTS_NARROW_TERMS);
     (2..PACK_B_ROWS).contains(&g.m)

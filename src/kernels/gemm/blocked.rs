@@ -3,7 +3,7 @@
 //! A block of A stays in L2 while micro-panels of B, one tile wide, pass it. Operands that a tile would read badly in
 //! place are packed into scratch first.
 //!
-//! Invariant: sums that span blocks of k go on from C, so block sizes do not show in the bits.
+//! Invariant: the bits do not depend on block sizes, because a sum over several blocks of k continues from C.
 
 use super::desc::Gemm;
 use super::epilogue::Epilogue;

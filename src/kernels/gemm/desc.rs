@@ -2,13 +2,13 @@
 //!
 //! Op lowerings build it. [`Gemm::to_words`] passes it through the kernel ABI.
 //!
-//! Invariants: C is dense and row-major, `[batch.., m, n]`. All that decides the order of a sum, apart from the CPU's
-//! bf16 units, is in the descriptor. So calls with equal descriptors give equal bits however their units are divided.
+//! Invariants: C is dense and row-major, `[batch.., m, n]`. The descriptor and the CPU's bf16 engine decide the order
+//! of every sum. So calls with equal descriptors give equal bits however their units are divided.
 
 use super::act::Act;
 use super::precision::Precision;
 
-/// Most batch dimensions of a product, after adjacent ones are merged.
+/// Maximum number of batch dimensions of a product, after adjacent ones are merged.
 pub const MAX_BATCH: usize = 6;
 
 /// Strides of a matrix, in elements.

@@ -187,7 +187,7 @@ pub fn block_by<T: GemmFloat>(
     });
 }
 
-/// As [`block`], by bf16 units.
+/// As [`block`], by the bf16 engine.
 pub fn block_of_bf16(
     (engine, plan): (Engine, &bf16::Plan),
     g: &Gemm,

@@ -22,8 +22,8 @@ pub fn act_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T])> {
     }
 }
 
-/// The function that applies an act-grad epilogue to a slice, by the operand of the same length. `None` for an
-/// activation.
+/// The function that applies an act-grad epilogue to a slice. Its second argument is the slice of r, of the same
+/// length. `None` for an activation.
 pub fn act_grad_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T], &[T])> {
     match act {
         Act::ReluGrad => Some(relu_grad::<T>),
@@ -107,7 +107,7 @@ crate::simd! {
 pub struct ActGrad<'a, T> {
     /// The function of [`act_grad_fn`].
     pub f: fn(&mut [T], &[T]),
-    /// The operand, from the first element of the block of C.
+    /// The operand r, from the element that belongs to the block's first element.
     pub by: &'a [T],
     /// Stride between rows of the operand, in elements.
     pub row: usize,
@@ -143,7 +143,8 @@ pub enum Kind<'a, T> {
     Activation(fn(&mut [T])),
     /// An act-grad epilogue.
     ActGrad(ActGrad<'a, T>),
-    /// A plain SGD step of C by the product, which is not stored. Tiles make it.
+    /// A plain SGD step: C is the param, and the product is its gradient, which is not stored. The tile kernel computes
+    /// it.
     Sgd(SgdEpilogue<T>),
 }
 

@@ -1,6 +1,7 @@
 //! The element types of matrix products: `f32` and `f64`.
 //!
-//! `dispatch` implements the trait. It is apart so that the innermost loops can name the trait, which calls them.
+//! `dispatch` implements the trait. The trait has a file of its own because the innermost loops name it, and its
+//! implementation calls them.
 
 use super::operands::{Dots, Tile};
 use crate::kernels::float::Float;

@@ -100,7 +100,8 @@ impl Gemv {
     }
 }
 
-/// How to compute a product that is just a row times a matrix: no batch, no old C. bf16 units compute none of these.
+/// How to compute a product that is just a row times a matrix: no batch, no old C. The bf16 engine computes none of
+/// these.
 #[inline]
 pub fn is_gemv(g: &Gemm) -> Option<Gemv> {
     if g.m == 1 && g.k > 0 && !g.accumulate && g.batch().is_empty() { Gemv::new(g) } else { None }

@@ -16,11 +16,12 @@
 //!
 //! Invariants:
 //!
-//! * The bits of an element of C depend on the descriptor and, for bf16 units, on the CPU; never on the units of a call
-//!   or on the instruction set.
+//! * The bits of an element of C depend on the descriptor and, in a bf16 precision, on the CPU; never on the units of a
+//!   call or on the instruction set.
 //! * Each element is one chain `c = fma(a[p], b[p], c)` with `p` ascending, from 0 or from C. There are two exceptions.
-//!   A product with a vector whose matrix is contiguous along k, or of few rows where both operands are, is a dot
-//!   product in the order of `dots`. Products of `f32` in another [`Precision`] sum as `bf16` says.
+//!   First, elements are dot products in the order of `dots` if the matrix of a matrix-vector product is contiguous
+//!   along k, or if C has few rows and both operands are contiguous along k. Second, products in a bf16 [`Precision`]
+//!   have the order of `bf16`.
 //! * NaN and infinities pass: nothing is skipped for being zero.
 //! * Nothing allocates.
 

@@ -1,6 +1,6 @@
 //! The plan of a blocked product: which operands are packed, and the sizes of the cache blocks.
 //!
-//! Invariant: sums that span blocks of k go on from C, so the plan does not show in the bits.
+//! Invariant: the bits do not depend on the plan, because a sum over several blocks of k continues from C.
 
 use super::desc::Gemm;
 use super::float::GemmFloat;
@@ -22,12 +22,12 @@ pub struct Plan {
     pub by_panel: bool,
     /// Whether each micro-panel is prefetched while the one before is used.
     pub prefetch_b: bool,
-    /// Micro-panels of B are at most as wide as tiles of this many rows, also where a thread has fewer rows: scratch
-    /// has room for no more. (Tiles of fewer rows may be wider.)
+    /// Micro-panels of B are at most as wide as tiles of this many rows. Tiles of fewer rows may be wider, but scratch
+    /// has no room for wider micro-panels.
     pub panel_rows: usize,
     /// Rows of a block of A.
     pub mc: usize,
-    /// Terms of a sum between two visits of C.
+    /// Block size along k: terms added to a sum in one visit of C.
     pub kc: usize,
     /// Columns of a block of B.
     pub nc: usize,

@@ -1,4 +1,4 @@
-//! The queries of op lowerings: scratch and fused forms of a product.
+//! What op lowerings ask about a product: its scratch and its fused forms.
 //!
 //! Invariant: each answer follows from the descriptor and [`Algorithm::of`].
 
@@ -18,7 +18,7 @@ impl Gemm {
         if self.is_empty() { 0 } else { Algorithm::of::<T>(self).scratch::<T>(self) }
     }
 
-    /// The precision that it is computed in: `F32` if it is too small to gain from bf16 units.
+    /// The precision that it is computed in: `F32` if it is too small to gain from the bf16 engine.
     pub fn runs_in<T: GemmFloat>(&self) -> Precision {
         if self.is_bf16::<T>() { self.precision } else { Precision::F32 }
     }
@@ -35,7 +35,7 @@ impl Gemm {
         self.batch().is_empty() && !self.accumulate && !self.bias && self.act == Act::None
     }
 
-    /// Whether bf16 units compute it.
+    /// Whether the bf16 engine computes it.
     fn is_bf16<T: GemmFloat>(&self) -> bool {
         matches!(Algorithm::of::<T>(self), Algorithm::Bf16(_))
     }
@@ -67,7 +67,7 @@ impl Gemm {
     }
 
     /// The same product with the columns of C summed, for each block of rows. `None` if the sums would not have the
-    /// bits of a reduction, if too few units would be left, or for a lone row, a batch or bf16 units.
+    /// bits of a reduction, if too few units would be left, or for a lone row, a batch or a product of the bf16 engine.
     pub fn with_sums<T: GemmFloat>(self) -> Option<Gemm> {
         let g = Gemm { sums: true, ..self };
         if self.m <= 1 || self.is_empty() || !self.batch().is_empty() || self.is_bf16::<T>() {

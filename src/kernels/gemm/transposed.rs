@@ -1,4 +1,4 @@
-//! Products by their transpose: C of some rows, from an A and a wide B that are both contiguous along k.
+//! Products by their transpose: C has some tens of rows, B is wide, and both operands are contiguous along k.
 //!
 //! This is the forward product of a linear layer. Packing the wide matrix would cost a large share of the sums. So
 //! Cᵀ = Bᵀ · Aᵀ is computed, for which only the few rows of A are packed, and transposed back.

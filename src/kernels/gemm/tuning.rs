@@ -10,37 +10,37 @@ use crate::kernels::simd::{Isa, isa};
 
 /// Bytes of a cache line.
 pub const LINE: usize = 64;
-/// The logarithm of a page's bytes.
+/// log₂ of the bytes of a page.
 pub const LOG_PAGE: u32 = 12;
 
 // Units.
 
-/// Least multiply-adds of a unit: a few microseconds, some ten times the cost of a barrier.
+/// Minimum multiply-adds of a unit: a few microseconds, some ten times the cost of a barrier.
 pub const UNIT_WORK: usize = 1 << 17;
 /// Rows of a unit are a multiple of this. Elements of a unit of a vector product are a multiple of 16 times this.
 pub const UNIT_ROWS: usize = 4;
-/// Rows of a unit are a multiple of this where bf16 units may compute.
+/// Rows of a unit are a multiple of this in a bf16 precision.
 pub const UNIT_ROWS_BF16: usize = 16;
-/// Columns of a unit are a multiple of this: whole cache lines, and whole tiles where bf16 units may compute.
+/// Columns of a unit are a multiple of this: whole cache lines, and whole tiles of the bf16 engine.
 pub const UNIT_COLS: usize = 32;
-/// Fewest columns of C that are divided among units: several units.
+/// Columns of C are divided among units only if there are this many, so that there are several units.
 pub const DIVIDED_COLS: usize = 8 * UNIT_COLS;
-/// Elements from which B does not fit a core's cache, so that reading it takes long even if it is not packed.
+/// A B of this many elements or more does not fit a core's cache, so reading it is slow even without packing.
 pub const FAR_B: usize = 1 << 19;
-/// Least units of a product with sums of columns, unless it has fewer without the sums. One is enough if it has at most
-/// two without the sums.
+/// Minimum number of units of a product that also sums the columns of C. If the product alone has fewer, that number is
+/// enough; if it has one or two, one is enough.
 pub const SUM_UNITS: usize = 8;
 
 // Algorithms.
 
-/// Rows of C from which packing B pays, so that a product is no longer dot products.
+/// From this many rows of C on, packing B pays, so the product is not computed as dot products.
 pub const PACK_B_ROWS: usize = 48;
-/// Fewest terms of a sum, for each row of A, from which summing the lanes of a dot product costs less than packing B:
-/// summing the lanes of 24 dot products takes about 60 cycles, packing an element 0.25.
+/// A product is computed as dot products if k is at least this times the rows of A. Summing the lanes then costs less
+/// than packing B: the lanes of 24 dot products take about 60 cycles, packing an element 0.25.
 pub const DOTS_TERMS_PER_ROW: usize = 13;
-/// Columns of C that leave most lanes of a tile idle.
+/// A C of at most this many columns leaves most lanes of a tile idle.
 pub const DOTS_NARROW: usize = 16;
-/// Fewest terms from which products with so few columns are dot products.
+/// A product with such a narrow C is computed as dot products if k is at least this.
 pub const DOTS_NARROW_TERMS: usize = 64;
 /// Rows of C of a product that is computed by its transpose: fewer are dot products, or leave lanes idle; with more,
 /// packing B costs little.
@@ -50,55 +50,55 @@ pub const TRANSPOSED_LANES: usize = 16;
 
 // Blocks of the general product.
 
-/// Most terms of a sum between two visits of C. A micro-panel of B of 256 bytes a row is then 128 KiB, and streams from
-/// L2 at half the bandwidth of L2.
+/// Maximum block size along k: terms added to a sum in one visit of C. A micro-panel of B of 256 bytes a row is then
+/// 128 KiB, and streams from L2 at half the bandwidth of L2.
 pub const KC: usize = 512;
 /// The same where C does not stay in a cache between two visits.
 pub const KC_LARGE_C: usize = 1024;
-/// Bytes of such a C: more than L2 has.
+/// A C of more bytes than this does not stay in L2.
 pub const LARGE_C: usize = 2 << 20;
 /// Bytes of a block of A: half of a 2 MiB L2.
 pub const BLOCK_A: usize = 1 << 20;
-/// Bytes of a block of C that an act-grad epilogue follows.
+/// Bytes of a block of C before an act-grad epilogue: C is then still in cache.
 pub const BLOCK_C_ACT_GRAD: usize = 128 << 10;
 /// Bytes of B that are packed at once.
 pub const BLOCK_B: usize = 256 << 10;
 /// The same where A has more than one block: B is packed once for all of them and waits in L3.
 pub const BLOCK_B_SHARED: usize = 4 << 20;
-/// Columns of a packed block of B are a multiple of this many bytes, which the widths of all micro-panels but a few
-/// divide.
+/// The width in bytes of a packed block of B is a multiple of this, and so of the width of most micro-panels.
 pub const MICRO_PANELS: usize = 512;
-/// Rows of B that are packed side by side before the next ones, so that reads go on along each row.
+/// Rows of B that are packed together, from left to right, so that each row is read in order.
 pub const PACK_ROWS: usize = 16;
 /// Elements added to the rows of a packed block of A, so that rows do not share cache sets.
 pub const PAD: usize = 16;
-/// Least height of the tiles that micro-panels are made for, if C has [`PACK_B_ROWS`] rows.
+/// Micro-panels are made for tiles of at least this many rows if C has [`PACK_B_ROWS`] rows or more.
 pub const MIN_TILE_ROWS: usize = 4;
 
 // Packing.
 
-/// Columns of C from which packing an A that is contiguous along m costs next to nothing; half as many for other A.
+/// From this many columns of C on, packing an A that is contiguous along k costs next to nothing. For an A that is
+/// contiguous along m, half as many are enough.
 pub const PACK_A_COLS: usize = 1024;
-/// Bytes of a transposed A that stays in L1 and is therefore read in place.
+/// A transposed A of at most this many bytes stays in L1 and is read in place.
 pub const A_IN_L1: usize = 16 << 10;
-/// Columns of C from which packing an A that spans many pages costs less than it saves.
+/// From this many columns of C on, packing a transposed A that spans many pages costs less than it saves.
 pub const PACK_A_PAGES_COLS: usize = 96;
-/// Bytes between lines of such an A.
+/// Minimum bytes between lines of such an A.
 pub const PACK_A_PAGES_STRIDE: usize = 1536;
 /// Bytes of 64 pages: what the first level of a TLB holds.
 const TLB: usize = 64 << LOG_PAGE;
-/// Bytes between rows of B from which a micro-panel in place falls into few cache sets.
+/// If rows of B are this many bytes or more apart, an unpacked micro-panel falls into few cache sets.
 pub const FAR_ROWS: usize = 2048;
 /// Rows of A that are a multiple of this many bytes apart share cache sets.
 pub const ALIASED_A: usize = 2 * FAR_ROWS;
 
 // Prefetching.
 
-/// Bytes from which B is prefetched: less stays in a cache.
+/// A B of more bytes than this is prefetched: a smaller one stays in a cache.
 pub const PREFETCH_B: usize = 2 << 20;
-/// Terms of a sum from which a tile of C is prefetched while the tile before it is computed.
+/// From this k on, a tile of C is prefetched while the previous tile is computed.
 pub const PREFETCH_C_TERMS: usize = 64;
-/// Bytes from which the matrix that a lone row is multiplied with is prefetched to L1: it comes from L2.
+/// If one row is multiplied by a matrix of more bytes than this, the matrix is prefetched from L2 to L1.
 pub const PREFETCH_DOTS: usize = 32 << 10;
 
 // Other algorithms.
@@ -119,20 +119,20 @@ pub const SINK_ROWS: usize = 48;
 
 // bf16 units.
 
-/// Words of A that are packed at once, 8 MiB. B is packed once for that many rows, which costs as much as the products
-/// of a hundred.
+/// Words of A that are packed at once, 8 MiB. B is packed again for each such part of A, which costs as much as the
+/// products of a hundred rows.
 pub const BF16_WORDS_A: usize = 2 << 20;
-/// Words of the part of that A that stays in L2.
+/// Words of packed A that stay in L2.
 pub const BF16_WORDS_A_IN_L2: usize = 192 << 10;
 /// Words of a block of B.
 pub const BF16_WORDS_B: usize = 96 << 10;
-/// Most terms of a sum between two visits of the same tile.
+/// Maximum number of terms added to a sum in one visit of its tile.
 pub const BF16_KC: usize = 512;
-/// Most rows of partial sums in scratch.
+/// Maximum number of rows of partial sums in scratch.
 pub const BF16_PARTIAL_ROWS: usize = 512;
 
-/// The least shape of a product that bf16 units compute faster than f32 units. Measured by `cargo bench --bench gemm --
-/// --precision`. Packing must be cheap compared with the product: the cost of packing B is shared by all rows of C,
+/// The smallest product that the bf16 engine computes faster than f32 arithmetic. Measured by `cargo bench --bench gemm
+/// -- --precision`. Packing must be cheap compared with the product: the cost of packing B is shared by all rows of C,
 /// that of A by all columns. Tiles at the edges cost as much as whole ones.
 #[derive(Clone, Copy, Debug)]
 pub struct LeastShape {
@@ -158,7 +158,7 @@ pub const BF16X3_LEAST: LeastShape = LeastShape { m: 64, n: 64, k: 32, work: 1 <
 /// The constants that depend on the instruction set. The sizes of register tiles are in [`tile_tables`].
 #[derive(Clone, Copy, Debug)]
 pub struct Tuning {
-    /// Most rows of a register tile.
+    /// Maximum number of rows of a register tile.
     pub tile_rows: usize,
     /// Dot products of `f32`.
     pub dots_f32: DotsShape,
@@ -166,11 +166,12 @@ pub struct Tuning {
     pub dots_f64: DotsShape,
     /// When a micro-panel of B stays in L1 in place.
     pub panel_in_l1: PanelInL1,
-    /// Most bytes of a B that is read in place from L2, if it spreads over the cache sets.
+    /// Maximum bytes of a B that is read in place from L2, if its rows fall into different cache sets.
     pub b_in_l2: usize,
-    /// Most bytes of a B that is packed micro-panel by micro-panel, each just before its use.
+    /// Maximum bytes of a B that is packed micro-panel by micro-panel, each just before its use.
     pub panel_b: usize,
-    /// Bytes that a transposed A spans, from which its pages miss in the TLB: tiles read a row or two of most pages.
+    /// A transposed A that spans this many bytes or more misses in the TLB, because a tile reads only a row or two of
+    /// most pages.
     pub many_pages_a: usize,
 }
 
@@ -188,16 +189,16 @@ pub struct DotsShape {
 /// When a micro-panel of B stays in L1 in place.
 #[derive(Clone, Copy, Debug)]
 pub enum PanelInL1 {
-    /// If it has at most `most` rows that are no multiple of `aliased` bytes apart.
+    /// If it has at most `most` rows, and the stride between them is no multiple of `aliased` bytes.
     Rows {
         /// Rows.
         most: usize,
         /// Bytes.
         aliased: usize,
     },
-    /// If its rows need at most this many bytes of L1. A row, which is one cache line wide, needs three lines if rows
-    /// begin anywhere: two of its own and one for A. Rows a power of two apart need more, because they leave sets
-    /// unused.
+    /// If its rows need at most this many bytes of L1. Each row of the micro-panel is as long as a cache line. If rows
+    /// do not begin at lines, each needs three lines of L1: two for the row and one for A. Rows a power of two apart
+    /// need more, because they leave cache sets unused.
     Bytes(usize),
 }
 
@@ -219,8 +220,8 @@ impl PanelInL1 {
 /// Bytes of L1, which has as many sets as a page has lines.
 const L1: usize = 32 << 10;
 
-/// Tiles are up to four cache lines wide. They read a B that is in L2 and spreads over its sets as fast in place as
-/// packed. Pages of A do not slow them down.
+/// Tiles are up to four cache lines wide. An unpacked B in L2 is as fast as a packed one if its rows fall into
+/// different cache sets. TLB misses in A do not slow tiles down.
 const AVX512: Tuning = Tuning {
     tile_rows: 6,
     dots_f32: DotsShape { rows: 3, by: 8, by_alone: 8 },
@@ -276,9 +277,9 @@ impl Tuning {
     }
 }
 
-/// Calls `$kernels` with each instruction set of the target and its register tiles: the widths in vectors, least
-/// first, for each number of rows. The accumulators, one row of B and one element of A must fit the registers. Nearly
-/// square tiles load least for each multiply-add, and loads are what runs short first.
+/// Calls `$kernels` with each instruction set of the target and its register tiles: the widths in vectors, least first,
+/// for each number of rows. The accumulators, one row of B and one element of A must fit the registers. Nearly square
+/// tiles need the fewest loads for each multiply-add, and loads are the bottleneck.
 macro_rules! tile_tables {
     ($kernels:ident) => {
         #[cfg(all(target_arch = "x86_64", not(miri)))]

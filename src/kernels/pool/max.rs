@@ -1,4 +1,4 @@
-//! Max pools, their adjoint, and their linear map, on planes.
+//! Max pools, their adjoint, and their tangent (a gather by the saved indices), on planes.
 
 use super::geom::PoolGeom;
 use super::inner::{beats, each, each_indexed};

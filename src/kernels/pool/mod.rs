@@ -1,4 +1,4 @@
-//! 2-D max and average pools on `[n, c, h, w]`, their adjoints, and the linear map of a max pool.
+//! 2-D max and average pools on `[n, c, h, w]`, their adjoints, and the tangent of a max pool.
 //!
 //! Invariant: a plane is computed alone, in a fixed order, so bits do not depend on the range of units. A max pool
 //! takes the first of the largest elements of a window (in order of kernel row, then kernel column). The first NaN

@@ -1,6 +1,6 @@
-//! Pools with wide windows that overlap little. They compute one window after another along its rows, where the general
-//! loops compute one tap of all windows. Max pools have the bits of the general loops; sums of average pools have
-//! another order.
+//! Pools with wide windows that overlap little. They are computed window by window, each along its rows. The general
+//! loops compute one tap of all windows at a time. Max pools have the bits of the general loops; sums of average pools
+//! have another order.
 
 use super::geom::{Divisor, PoolGeom};
 use crate::kernels::float::Float;

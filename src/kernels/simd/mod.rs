@@ -157,20 +157,20 @@ pub fn prefetch_l2(address: usize) {
     let _ = address;
 }
 
-/// Prevents masked stores. A compiler makes a store under a mask of `y = if c { x } else { y }`. With AVX2, masked
+/// Prevents masked stores. A compiler may turn `y = if c { x } else { y }` into a masked store. With AVX2, masked
 /// stores take some CPUs twenty times as long as plain ones.
 #[derive(Clone, Copy)]
 pub struct Unmasked(u64);
 
 impl Unmasked {
-    /// One for a loop, to be made before it.
+    /// Call it once, before the loop that uses the result.
     #[inline(always)]
     #[allow(clippy::new_without_default)]
     pub fn new() -> Unmasked {
         Unmasked(std::hint::black_box(0))
     }
 
-    /// `x`, as a value that the compiler does not see to be a choice.
+    /// Returns `x`, and hides from the compiler how it was chosen.
     #[inline(always)]
     pub fn of<T: Pod>(self, x: T) -> T {
         match size_of::<T>() {

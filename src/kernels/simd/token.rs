@@ -10,7 +10,7 @@ use super::{Isa, isa};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::{x86_v3::V3, x86_v4::V4};
 
-/// The vectors of an instruction set for one element type, as numbers.
+/// The size and the number of vector registers, for one element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Elements of a vector.

@@ -35,7 +35,7 @@ pub trait Vectors<T: Copy>: Simd {
     type V: Copy;
     /// The token of the instruction set with vectors half as long, if there is one; else this token.
     type Half: Vectors<T>;
-    /// A choice of the first lanes of a vector.
+    /// A mask of the first lanes of a vector.
     type Mask: Copy;
     /// Elements of a vector.
     const LANES: usize = Self::BYTES / size_of::<T>();
@@ -90,7 +90,7 @@ pub trait Vectors<T: Copy>: Simd {
     unsafe fn transpose_block(self, from: *const T, step: usize, to: *mut T, to_step: usize);
 
     /// The sum over the lanes of each vector: the upper half of the lanes is added to the lower half until one is left.
-    /// `J` elements have 32 bytes.
+    /// `J * size_of::<T>()` must be 32.
     fn hsum<const J: usize>(self, r: [Self::V; J]) -> [T; J];
 
     /// The same sums in more instructions but less latency, for where no other work hides the latency.

@@ -28,7 +28,7 @@ pub use plan::scratch_len;
 pub use program::{Access, Input, Program, Step};
 pub use run::{eval, run};
 
-/// Elements of a tile. The slots of a typical `f32` program (a handful) fill a third of a 48 KiB cache.
+/// Elements of a tile. A typical `f32` program has a handful of tile buffers, which fill a third of a 48 KiB cache.
 pub const TILE: usize = 512;
 
 /// Elements of a unit.

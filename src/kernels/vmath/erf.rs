@@ -1,7 +1,7 @@
 //! The error function and the exact GELU.
 //!
-//! Both use Φ(−a) = e^(−a²/2) · mills(u) / (a + b), which keeps its relative accuracy down to underflow. b is chosen so
-//! that `mills` is nearly constant; so the error of its polynomial contributes little.
+//! Both use Φ(−a) = e^(−a²/2) · mills(u) / (a + b) with u = (a − c) / (a + c), which keeps its relative accuracy down
+//! to underflow. The constant b makes the polynomial `mills` nearly constant, so its error contributes little.
 
 use super::exp::{Power, power};
 use super::real::Real;

@@ -1,8 +1,8 @@
 //! The logistic function and activations based on it.
 //!
 //! An activation and its derivative share the exponential. The forms that compute one of them have the bits of the form
-//! that computes both. A small result keeps its power of two apart until it is multiplied by the preceding factor: so
-//! there is one rounding, in the subnormal range, too.
+//! that computes both. The power of two of a small sigmoid is multiplied last, after all other factors. So a subnormal
+//! result is rounded once, too.
 
 use super::exp::{exp_below, power};
 use super::real::Real;

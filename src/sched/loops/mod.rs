@@ -2,11 +2,12 @@
 //! instruction.
 //!
 //! The body is lowered, ordered, packed and proved once ([`lower`](super::lower)). The loop's operands are *externs* of
-//! the body: buffers that exist before the iteration. Carries and stacked results are states with updates, so the
-//! rules for updates decide whether the next value of a carry is made in place, and the checker proves that at the end
-//! carries hold their next values, stacked results are written, and every other extern is unchanged. All other buffers
-//! form the workspace, one scratch buffer of the loop's instruction. In the body's address space externs come first and
-//! the workspace follows. Linking maps both to the arena, and slices of stacked operands move with the iteration.
+//! the body: buffers that exist before the iteration. Carries and stacked results are states with updates. So the rules
+//! for updates decide whether the next value of a carry is made in place. The checker proves that at the end carries
+//! hold their next values, stacked results are written, and every other extern is unchanged. All other buffers form the
+//! workspace, one scratch buffer of the loop's instruction. In the body's address space externs come first and the
+//! workspace follows. Linking maps both to the arena; the offsets of slices of stacked operands advance with each
+//! iteration.
 
 mod fits;
 

@@ -1,8 +1,9 @@
-//! Local search: where the best order is above the certificate, single groups move away from its fullest instruction.
+//! Local search: where the best order is above the certificate, single groups move away from its fullest instruction,
+//! the one with the most live lines.
 //!
-//! A group before it whose results are needed only later moves behind it; a group behind it that ends lifetimes moves
-//! in front of it. Deterministic: moves are tried in a fixed order, the first that helps is kept, and the budget counts
-//! groups scored.
+//! A group before that instruction moves behind it if its results are needed only later. A group behind it moves in
+//! front of it if the group ends lifetimes. Deterministic: moves are tried in a fixed order, the first that helps is
+//! kept, and the budget counts groups scored.
 
 use super::deps::Deps;
 use crate::error::Result;

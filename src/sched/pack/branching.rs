@@ -1,9 +1,10 @@
 //! Branching: which buffer the search decides on next.
 //!
-//! A valley is a run of sections of one floor between higher ones. Buffers tied for its floor are inside it, and no
-//! unplaced buffer can go below them. So a buffer there is either at its lowest offset, or on a neighbour that is not
-//! placed yet: two branches cover all packings. Any valley is correct; the choice decides how soon a wrong decision
-//! fails.
+//! The floor of a section is the lowest offset that an unplaced buffer may still have there. A valley is a run of
+//! sections with one floor, between sections with higher floors. The buffers that may start at that floor lie inside
+//! the valley, and no unplaced buffer can go below them. So such a buffer is either at its lowest offset, or on a
+//! neighbour that is not placed yet: two branches cover all packings. Any valley is correct; the choice decides how
+//! soon a wrong decision fails.
 
 use super::height::Height;
 use super::state::State;

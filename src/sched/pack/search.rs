@@ -1,9 +1,10 @@
 //! Branch and bound over packings in which each buffer rests on offset 0 or on another buffer.
 //!
-//! A node decides whether one buffer is at its lowest possible offset. If it is, its neighbours rise. If not, it will
-//! rest on a neighbour that is not placed yet, and rises itself. After either, `floor + total` of each section must be
-//! within the cap. The buffer is chosen in a valley of the floors, where these two branches cover all packings (see
-//! [`branching`](super::branching)). Ranges of sections that no unplaced buffer connects are solved one by one.
+//! A node decides whether one buffer is at its lowest possible offset. If it is, the lower bounds of its neighbours
+//! rise. If not, it will rest on a neighbour that is not placed yet, and its own lower bound rises. After either,
+//! `floor + total` of each section must be within the cap. The buffer is chosen in a valley of the floors, where these
+//! two branches cover all packings (see [`branching`](super::branching)). Ranges of sections that no unplaced buffer
+//! connects are solved one by one.
 //!
 //! A node neither recurses nor allocates: changes go to one trail, goals to a persistent list.
 

@@ -1,4 +1,5 @@
-//! Skyline passes over several ranks, and over ranks that learn: buffers that stick out go first in the next pass.
+//! Skyline passes over several ranks, and over ranks that learn: buffers that end above the bound go first in the next
+//! pass.
 //!
 //! The learning is squeaky wheel optimisation (Joslin and Clements, 1999). It solves small conflicts at the peak of a
 //! long chain of equal steps, which no static rank solves.

@@ -1,11 +1,11 @@
-//! Products of f32 matrices by bf16 units: operands become one to three bf16 terms each, and sums stay f32.
+//! Products of f32 matrices by a bf16 engine: operands become one to three bf16 terms each, and sums stay f32.
 //!
 //! Blocks of A and B are packed into scratch as packed tiles of bf16 pairs, with zeros beyond the edges. An engine
 //! computes tiles of 32 × 32 of C from them. Files, bottom up: `packed`, `round`, `operands`; `amx`, `avx512_bf16`;
 //! `engine`, `pack`, `tile`; `plan`, `output`, `product`.
 //!
-//! Invariant: whether bf16 units compute a product, and which engine, follows from the CPU and the descriptor. The bits
-//! of an element follow from its row, its column, the descriptor and the engine.
+//! Invariant: whether an engine computes a product, and which one, follows from the CPU and the descriptor. The bits of
+//! an element follow from its row, its column, the descriptor and the engine.
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 mod amx;

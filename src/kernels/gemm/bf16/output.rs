@@ -1,4 +1,4 @@
-//! The destination of the sums of bf16 units: C or a sink.
+//! The destination of the sums of a bf16 engine: C or a sink.
 
 use super::packed::SIDE;
 use crate::kernels::abi::MatrixMut;

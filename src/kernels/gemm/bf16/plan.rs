@@ -1,4 +1,4 @@
-//! Which products bf16 units compute, and the sizes of their blocks.
+//! Which products a bf16 engine computes, and the sizes of their blocks.
 
 use super::engine::Engine;
 use super::packed::{DEPTH, LINE, LINES, PACKED, SIDE};
@@ -28,14 +28,14 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of a product that bf16 units compute. `None` if the element type is not f32, if the product is asked
-    /// for in f32, or if f32 units are faster.
+    /// The plan of a product that the bf16 engine computes. `None` if the element type is not f32, if the product is
+    /// asked for in f32, or if f32 arithmetic is faster.
     pub fn new<T: 'static>(g: &Gemm) -> Option<Plan> {
         let asked = g.precision != Precision::F32 && std::any::TypeId::of::<T>() == std::any::TypeId::of::<f32>();
         (asked && pays(Engine::current(), g)).then(|| Plan::of(g))
     }
 
-    /// The plan of a product of f32 that bf16 units compute.
+    /// The plan of a product of f32 that the bf16 engine computes.
     pub fn of(g: &Gemm) -> Plan {
         let splits = g.precision.splits();
         let blocks = g.k.div_ceil(BF16_KC).max(1);
@@ -71,7 +71,7 @@ impl Plan {
     }
 }
 
-/// Whether bf16 units are faster.
+/// Whether the engine is faster than f32 arithmetic.
 fn pays(engine: Engine, g: &Gemm) -> bool {
     // Products with a vector wait for memory in every precision. Besides, units divide a lone row inside tiles.
     if g.m == 1 || g.n == 1 || g.k == 0 {

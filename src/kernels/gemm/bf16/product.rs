@@ -1,4 +1,4 @@
-//! Products by bf16 units: cache blocks around tiles of 32 × 32.
+//! Products by a bf16 engine: cache blocks around tiles of 32 × 32.
 //!
 //! Sums of a tile are in scratch until they are complete. Invariant: the bits of an element follow from its row, its
 //! column, the descriptor and the engine.

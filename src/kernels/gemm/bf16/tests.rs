@@ -1,4 +1,4 @@
-//! Tests of products by bf16 units: values against sums in `f64`, equal bits for every division, special numbers.
+//! Tests of products by bf16 engines: values against sums in `f64`, equal bits for every division, special numbers.
 
 use super::super::driver::{Corner, block_of_bf16, rows};
 use super::super::operands::Operands;
@@ -114,7 +114,7 @@ impl Case {
                 assert!(error <= (bound + sums) * size, "{:?} {engine:?} element {at}: {got}, not {want}", self.g);
             }
             for parts in [2, 3, 7] {
-                // Units divide a lone row inside tiles. bf16 units never compute such a product.
+                // Units divide a lone row inside tiles. The engine never computes such a product.
                 if self.g.m > 1 || !self.g.batch().is_empty() {
                     assert!(self.by(engine, parts) == whole, "{:?} differs by {engine:?} in {parts} parts", self.g);
                 }

@@ -1,9 +1,9 @@
 //! Tiles of C from packed tiles, by an engine.
 //!
-//! Invariant: an engine sums the products of an element of C in an order that follows from k alone: 32 elements along k
-//! after 32, and in each of them the products of terms in the order of [`order`]. Every product of two terms is exact.
-//! Numbers below the normal range count as zero. The portable engine has the bits of `vdpbf16ps` except at the ends of
-//! the range. AMX sums the even and the odd elements of 32 apart.
+//! Invariant: an engine sums the products of an element of C in an order that follows from k alone: for each 32
+//! elements along k in turn, the products of terms in the order of [`order`]. Every product of two terms is exact.
+//! Subnormal numbers count as zero. The portable engine has the bits of `vdpbf16ps`, except near overflow and
+//! underflow. AMX sums the even and the odd elements of each 32 separately.
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 use super::amx;

@@ -62,7 +62,7 @@ fn sinks_consume_the_bits_of_stored_products() {
     );
 }
 
-/// The same by bf16 units, in ranges of units, also with infinity and NaN.
+/// The same by the bf16 engine, in ranges of units, also with infinity and NaN.
 #[test]
 fn sinks_consume_the_bits_of_stored_bf16_products() {
     for (m, n, k) in [(33, 40, 600), (64, 130, 64), (700, 65, 520), (49, 1100, 33)] {
