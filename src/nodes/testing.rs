@@ -1,9 +1,9 @@
 //! Random graphs from the op table, random mutations of texts, and the properties of both. Property tests and fuzz
 //! targets share them.
 //!
-//! Randomness is any function from a bound to a number below it, so that proptest and libFuzzer both drive, shrink and
-//! replay these. Invariant: the cases of every op definition are drawn without a line here. Only tests, fuzz targets
-//! and the op reference call this.
+//! The source of randomness is any function that takes a bound and returns a number below it. So proptest and libFuzzer
+//! can both drive, shrink and replay the graphs. Invariant: a new op needs no change here; its conformance cases are
+//! drawn from its definition. Only tests, fuzz targets and the op reference call this.
 
 use crate::arena::rng::SplitMix64;
 use crate::arena::{Region, Value};

@@ -25,7 +25,7 @@ pub struct Pass {
     pub doc: &'static str,
     /// The stage of the graph afterwards, if the pass changes it.
     stage: Option<Stage>,
-    /// False if the pass would change nothing. A graph without dead nodes is then not written again.
+    /// False if the pass would change nothing. It is then skipped, unless dead nodes must be dropped.
     needed: fn(Graph<'_>) -> bool,
     run: fn(Graph<'_>, &mut Notes) -> Result<GraphBuf>,
 }

@@ -15,12 +15,12 @@ pub fn to_i64s(list: &[usize]) -> Vec<i64> {
     list.iter().map(|&x| to_i64(x)).collect()
 }
 
-/// A size attribute, which shape inference has checked: not negative.
+/// A size attribute as `usize`. Shape inference has checked that it is not negative.
 pub fn to_size(x: i64) -> usize {
     usize::try_from(x).unwrap_or(0)
 }
 
-/// A list of size attributes, which shape inference has checked: none is negative.
+/// A list of size attributes as `usize`. Shape inference has checked that none is negative.
 pub fn to_sizes(list: &[i64]) -> Vec<usize> {
     list.iter().map(|&x| to_size(x)).collect()
 }

@@ -40,7 +40,7 @@ pub struct Var<'g> {
     name: Sym,
 }
 
-/// A closed region, for [`Builder::call`] of the builder that made it.
+/// A finished region, for [`Builder::call`]. Only the builder that made it may call it.
 #[derive(Clone, Copy)]
 pub struct Routine<'g> {
     pub(in crate::nodes) g: &'g Builder,
@@ -112,7 +112,7 @@ impl Builder {
         }
     }
 
-    /// Later nodes get the line `at`, from which a pass was called.
+    /// Sets `at` as the source location of later nodes. A pass calls it with the location of its own caller.
     pub fn come_from(&self, at: &panic::Location<'_>) {
         self.with(|e| {
             let file = e.strings.intern(at.file());
@@ -144,7 +144,7 @@ impl Builder {
         self.with(|e| e.error().cloned())
     }
 
-    /// Adds a node of any op. All results; none after an error. Ids in `attrs` must be of this builder.
+    /// Adds a node of any op. Returns all its results, or none after an error. Ids in `attrs` must be of this builder.
     #[track_caller]
     pub fn emit(&self, op: Op, args: &[Var<'_>], attrs: &[Attr<'_>]) -> Results<'_> {
         self.record_location();
@@ -159,7 +159,7 @@ impl Builder {
         Results::new(self, outs.iter().map(|v| Var { g: self, v, scope, name: Sym::NONE }).collect())
     }
 
-    /// Adds a node of any op. The first result. Ids in `attrs` must be of this builder.
+    /// Adds a node of any op. Returns its first result. Ids in `attrs` must be of this builder.
     #[track_caller]
     pub fn emit1(&self, op: Op, args: &[Var<'_>], attrs: &[Attr<'_>]) -> Var<'_> {
         self.record_location();
@@ -288,8 +288,8 @@ impl Builder {
     }
 
     /// The finished graph, with `outputs` after the outputs of [`Builder::output`]. An output has its handle's name
-    /// (see [`Var::named`]) or, without a name, `out0`, `out1` … by its position. A value that is already an output
-    /// under the same name is numbered too.
+    /// (see [`Var::named`]) or, without a name, `out0`, `out1` … by its position. If a value is already an output under
+    /// its handle's name, it becomes an output once more, as `out0`, `out1` ….
     ///
     /// # Errors
     /// The first error of any call; two values under one name. A graph is finished once: later nodes, and finishing

@@ -22,7 +22,7 @@ pub enum Buf {
     Temp(usize),
 }
 
-/// The check of an operand of indices by a kernel. A bad index is a fault, which stops the step.
+/// A kernel's check of an operand that holds indices. A bad index is a fault, which stops the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Looks {
     /// Position of the operand among the call's reads.
@@ -52,15 +52,15 @@ pub struct Call {
     pub inplace: Vec<(usize, usize)>,
     /// Floating-point operations of all units.
     pub flops: u64,
-    /// A bit for each read of which every unit reads all, or scattered parts: threads then fetch lines that other
-    /// threads wrote. For the cost model.
+    /// A bit mask over the reads. Bit `k` is set if each unit reads all of read `k`, or scattered parts of it. The cost
+    /// model then counts cache lines that a thread fetches from other threads.
     pub whole: u64,
     /// The cost class.
     pub work: CostClass,
     /// Number of operations, as the cost class counts them.
     pub ops: u64,
-    /// The check of indices, for a kernel that calls [`Args::fault`](crate::kernels::abi::Args::fault). Without it, a
-    /// step that the kernel stops may have changed params and states.
+    /// The check of indices, for a kernel that calls [`Args::fault`](crate::kernels::abi::Args::fault). It lets the
+    /// compiler keep params and states unchanged by a step that a fault stops. Without it they may have changed.
     pub looks: Option<Looks>,
 }
 
@@ -143,7 +143,7 @@ impl Call {
         Call { flops, ops: flops, ..self }
     }
 
-    /// Sets the cost class. The default is a copy of the call's bytes.
+    /// Sets the cost class. The default is [`CostClass::COPY`].
     pub fn cost_class(self, work: CostClass) -> Call {
         Call { work, ..self }
     }
@@ -257,7 +257,7 @@ impl<'x> LowerCx<'x> {
         Buf::Temp(self.temps.len() - 1)
     }
 
-    /// Adds scratch of `len` elements of `size` bytes for each thread. The operand and its split.
+    /// Adds scratch of `len` elements of `size` bytes for each thread. Returns the operand and its split.
     pub fn scratch(&mut self, size: usize, len: usize) -> (Buf, Split) {
         self.temps.push(Temp { size, len, per_thread: true });
         (Buf::Temp(self.temps.len() - 1), Split::PerThread(len))

@@ -49,7 +49,8 @@ pub struct Graph<'a> {
     pub args_at: &'a [u32],
     /// Results of node `n`: values `outs_at[n]..outs_at[n + 1]`.
     pub outs_at: &'a [u32],
-    /// Attributes of each node: unused, one word, or the position in `extra` of the word count and the words.
+    /// Attributes of each node. If they are one word, the word; if more, a position in `extra`, where the number of
+    /// words and the words stand. Unused if the op has none.
     pub attr: &'a [u32],
     /// Location of each node: an index into `locs`, or `u32::MAX`.
     pub loc: &'a [u32],

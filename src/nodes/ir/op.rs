@@ -69,8 +69,8 @@ impl Flags {
     pub const STEP: Flags = Flags(1024);
     /// Differentiated as a constant, whatever the function is: `stop_gradient`.
     pub const STOP: Flags = Flags(2048);
-    /// A convolution, attention or general product: like a [`Flags::PRODUCT`], it takes much longer than a sweep over
-    /// its operands, and other work is not to be moved across it. For ops of forward graphs.
+    /// A convolution, attention or general product. Like a [`Flags::PRODUCT`], it takes much longer than a sweep over
+    /// its operands, so a sum is not fused with its norm across it. Only ops of forward graphs are marked.
     pub const HEAVY: Flags = Flags(4096);
 
     /// Every flag with its name.

@@ -23,7 +23,7 @@ pub struct Site<'x, 'g> {
 }
 
 impl<'g> Site<'_, 'g> {
-    /// Adds the same op with other operands. All results.
+    /// Adds the same op with other operands. Returns all its results.
     pub fn rebuild_with(&self, args: &[Var<'g>]) -> Vec<Var<'g>> {
         let owned: Vec<_> = self.attrs.iter().map(|(_, a)| a).collect();
         let attrs: Vec<_> = owned.iter().map(|a| a.borrow()).collect();
@@ -46,8 +46,8 @@ pub type Expand = for<'g> fn(&Site<'_, 'g>) -> Vec<Var<'g>>;
 /// The derivative of an op, as a fact.
 #[derive(Clone, Copy)]
 pub enum Deriv {
-    /// The derivative is zero. The conformance suite checks it by differences; an op with float operands is marked
-    /// [`Flags::STEP`] or [`Flags::STOP`] as the reason.
+    /// The derivative is zero. The conformance suite checks it by finite differences. For an op with float operands,
+    /// [`Flags::STEP`] or [`Flags::STOP`] gives the reason.
     Zero,
     /// Elementwise: the JVP is Σ pᵢẋᵢ, the VJP is pᵢ·ȳ.
     Pointwise(Partial),
@@ -88,13 +88,13 @@ pub type Cost = fn(&crate::nodes::ir::call::CostCx<'_>) -> u64;
 /// The range of numbers that an operand of a conformance case is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Domain {
-    /// Normal around 0, at least 0.1 away from 0, where functions may have kinks.
+    /// Uniform in (−1.5, 1.5), at least 0.1 away from 0, where functions may have kinks.
     Real,
     /// In [0.5, 2].
     Positive,
     /// In the open interval (−0.9, 0.9).
     Unit,
-    /// Distinct reals at least 0.05 apart, so that sorts and maxima have no ties.
+    /// Distinct reals at least 0.04 apart, so that sorts and maxima have no ties.
     Distinct,
     /// Integers 0 … n−1.
     Index(usize),

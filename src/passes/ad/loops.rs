@@ -2,9 +2,10 @@
 //!
 //! *Forward*: a loop whose carries are the tangents of the carries. *Reverse*: a loop in the other direction, whose
 //! carries are the cotangents of the carries and the sums of the cotangents of the loop's constants. Neither runs the
-//! whole body again: the values of an iteration that it reads are stacked results of the loop, which
-//! [`mod@crate::passes::ad::residuals`] adds, or are made again from these. Invariant: every carry is stacked before
-//! either walk starts. The loops themselves are written by [`super::backward`] and [`super::forward`].
+//! whole body again. The values of an iteration that it reads are residuals: results of the loop, stacked by
+//! [`mod@crate::passes::ad::residuals`]. Values that are cheap to compute from residuals are recomputed. Invariant:
+//! every carry is stacked before either walk starts. The loops themselves are written by [`super::backward`] and
+//! [`super::forward`].
 
 use super::activity::{depends, reaches};
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};

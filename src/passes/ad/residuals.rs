@@ -1,9 +1,9 @@
 //! Residuals of loops: the values of each iteration that the loop's derivative reads.
 //!
-//! They become stacked results of the loop. To collect them, AD runs once on a scratch copy of the body in which every
-//! value of the body is an argument. A value that a move or simple arithmetic makes again is not stacked. Invariant:
-//! every carry is stacked, so that all other values can be made again. [`mod@crate::passes::scan_dce`] later drops the
-//! stacked results that nothing reads.
+//! They become stacked results of the loop. To collect them, AD runs once on a throwaway copy of the body in which
+//! every value of the body is an argument. A value that moves or cheap pointwise ops can recompute is not stacked.
+//! Invariant: every carry is stacked, so that all other values can be recomputed. [`mod@crate::passes::scan_dce`] later
+//! drops the stacked results that nothing reads.
 
 use super::activity::active;
 use super::backward::Backward;
@@ -105,8 +105,8 @@ fn reads(g: Graph<'_>, r: Region, scratch: &Builder, regions: &[Region]) -> Wind
     read
 }
 
-/// The values that loop `s` must stack so that the values `read` can be made again: its carries, and those values that
-/// neither moves nor simple arithmetic make.
+/// The values that loop `s` must stack so that the values `read` can be recomputed: its carries, and those values that
+/// neither moves nor cheap pointwise ops compute.
 fn kept(g: Graph<'_>, s: &Scan, read: &Window<Value, bool>) -> Vec<Value> {
     let stacked = &g.region_yields(s.body)[s.carries..];
     let mut keep: Vec<Value> = g.region_args(s.body).take(s.carries).filter(|a| !stacked.contains(a)).collect();

@@ -6,8 +6,8 @@
 //! matches of a round are found first, in node order, and no two share a node. Rounds go on until there is no match: a
 //! bias is fused into a product in one round, its activation in the next.
 //!
-//! Runs on whole graphs, after derivatives and simplification: there is one broadcast in a row, and a constant value is
-//! a `full`.
+//! Runs on whole graphs, after derivatives and simplification. So rules may rely on two facts: no operand of a
+//! broadcast is a broadcast, and a broadcast or reshape of a `full` is a `full`.
 
 mod act_with_grad;
 mod attention;

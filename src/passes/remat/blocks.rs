@@ -1,8 +1,9 @@
-//! Blocks: cuts through the forward side, between which all values are computed again.
+//! Blocks: cuts divide the forward side into blocks. Values that cross a cut are kept; those in between are recomputed.
 //!
-//! A cut costs the bytes that cross it. A block costs the bytes that it would have kept, which are alive together while
-//! its backward part runs. For each of a few block sizes, a shortest path over narrow cut points finds the cheapest set
-//! of cuts. If the user marked boundaries (`checkpoint`), these are the only cut points.
+//! A cut costs the bytes that cross it. A block costs the bytes of the values in it that would otherwise be kept: they
+//! are alive together while its backward part runs. For each of a few block sizes, a shortest path finds the cheapest
+//! set of cuts. Candidates are the points that the fewest bytes cross. If the user marked boundaries (`checkpoint`),
+//! these are the only cut points.
 
 use super::cut;
 use super::facts::{Class, Facts};

@@ -2,8 +2,8 @@
 //!
 //! * **V1** Ids are in range: ops, operands, defining nodes, results of regions, updates.
 //! * **V2** References point backwards inside the region: an operand's id is smaller than the ids of the results.
-//! * **V3** Columns of nodes, values and regions have one length each, and offsets rise from 0 to the end of their
-//!   pool.
+//! * **V3** Columns of nodes, values and regions have one length each. A column of starts (`args_at`) rises from 0 to
+//!   the length of the column that it indexes (`args`).
 //! * **V4** Each node has as many operands as its op definition says.
 //! * **V5** Attribute words follow the schema of the op definition and are in range.
 //! * **V6** Result types are those of `infer`, which runs again for every node.

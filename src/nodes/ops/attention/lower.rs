@@ -1,6 +1,7 @@
-//! Calls of attention, its adjoint, and rotary embeddings. Where the sequence axis comes before the axis of
-//! heads, kernels write the log-sum-exp and the gradients heads first, so that a unit writes one range of them. Copies
-//! then restore the layout.
+//! Kernel calls of attention, its adjoint, and rotary embeddings.
+//!
+//! A unit must write one range of bytes. So kernels write the log-sum-exp and the gradients as `[batch, heads,
+//! sequence, …]`. If the layout has the sequence axis before the axis of heads, copies then restore the layout.
 
 use crate::kernels::attention::{Attention, BLOCK_KEYS, CHUNK_QUERIES};
 use crate::kernels::copy::Strided;

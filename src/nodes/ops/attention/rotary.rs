@@ -15,7 +15,7 @@ const LARGEST: usize = 1 << 28;
 pub struct Rope {
     /// The order of axes of x.
     pub layout: Layout,
-    /// Heads; 0 means the number in the shape ([`Layout::Bsd`]: 1).
+    /// Number of heads. 0 takes it from the shape of x; [`Layout::Bsd`] has no axis of heads, so there 0 means 1.
     pub heads: usize,
     /// Which elements of a head make a pair.
     pub pairing: Pairing,
@@ -112,7 +112,7 @@ pub struct AxialRope2d {
     pub heads: usize,
     /// The base of the frequencies (10000 in SAM 2).
     pub theta: f64,
-    /// How many images follow one another in the sequence (memories under cross attention); 1 for one.
+    /// Number of images of this size that lie one after another in the sequence, as SAM 2's memories do; usually 1.
     pub repeat_factor: usize,
 }
 

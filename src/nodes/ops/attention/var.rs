@@ -10,25 +10,25 @@ use crate::nodes::ops::attention::attrs::{AttentionAttrs, Layout, Mask};
 pub struct Attention<'g> {
     /// The order of axes of q, k, v and the result.
     pub layout: Layout,
-    /// Heads of q; 0 means the number in its shape ([`Layout::Bsd`]: 1).
+    /// Number of heads of q. 0 takes it from the shape of q; [`Layout::Bsd`] has no axis of heads, so there 0 means 1.
     pub heads: usize,
-    /// Heads of k and v, each shared by as many neighbouring heads of q; 0 means the number in k's shape
-    /// ([`Layout::Bsd`]: that of `heads`).
+    /// Number of heads of k and v. It divides `heads`: each is shared by `heads / kv_heads` neighbouring heads of q. 0
+    /// takes it from the shape of k, or for [`Layout::Bsd`] from `heads`.
     pub kv_heads: usize,
     /// Whether query i sees only keys up to i + keys − queries: both sequences end together.
     pub causal: bool,
-    /// The number of keys before its last one that a causal query sees; implies `causal`.
+    /// Sliding window: a query sees the last key that `causal` allows and this many keys before it. Implies `causal`.
     pub window: Option<usize>,
     /// The factor of the scores; 0 means 1/√width.
     pub scale: f64,
     /// Scores s become softcap·tanh(s / softcap) before masks and bias; 0 for none.
     pub softcap: f64,
-    /// Which keys count, `[batch, keys]`: a bool, or a float that is at least one half.
+    /// Which keys are seen, `[batch, keys]`: those where a bool is true or a float is 0.5 or more.
     pub padding: Option<Var<'g>>,
     /// A term of the scores, `[batch or 1, heads or 1, queries, keys]`.
     pub bias: Option<Var<'g>>,
-    /// The probability that a weight is dropped, as torch's `dropout_p`; the others are divided by 1 − this.
-    /// Which ones follows from the seed, the step, this call and their position, for f32 and f64 alike.
+    /// The probability p that a weight is dropped, as torch's `dropout_p`; the others are divided by 1 − p. The seed,
+    /// the step, this call and the weight's position decide which weights are dropped; f32 and f64 drop the same ones.
     pub dropout: f64,
 }
 

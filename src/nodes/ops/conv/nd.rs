@@ -1,6 +1,6 @@
-//! Convolutions over one and three axes, and transposed ones over one to three. All are written in `conv2d` and its
-//! adjoints: one axis is a plane of height 1, and three axes are a sum over the taps in depth, each a 2-D convolution
-//! of all depths at once.
+//! Convolutions over one and three axes, and transposed ones over one to three. All decompose into `conv2d` and its
+//! adjoints. A 1-D convolution is a 2-D one of height 1. A 3-D convolution is a sum over the kernel's positions in
+//! depth; each term is one 2-D convolution, with the depths as part of the batch.
 
 use crate::ensure;
 use crate::nodes::build::axes::to_sizes;

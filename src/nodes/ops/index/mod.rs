@@ -1,4 +1,4 @@
-//! Ops with integer indices. Every index is checked when the step runs. The error of a bad one names the element.
+//! Ops with integer indices. Every index is checked when the step runs. The error names the position of the bad index.
 
 pub mod attrs;
 pub mod below;

@@ -1,4 +1,4 @@
-//! Scatter into a tensor, and coordinates as positions.
+//! Scatter into a tensor; `ravel_index`, which turns coordinates into one flat index.
 //!
 //! Invariant: [`Weights`] alone says how gradients pass to the updates and to the base. Both modes of differentiation
 //! use it.

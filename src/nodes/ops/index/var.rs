@@ -13,20 +13,21 @@ use crate::nodes::ops::index::attrs::{
 use crate::nodes::ops::index::scatter::Scatter;
 
 impl<'g> Var<'g> {
-    /// This tensor with `updates[.., i, ..]` joined at `indices[.., i, ..]` along `axis`: the counterpart of
-    /// [`Var::take_along_axis`], as `torch.scatter` and `torch.scatter_reduce` (with `include_self`). Indices and
-    /// updates have one shape, which is this one's beside `axis`.
+    /// This tensor with `updates[.., i, ..]` written at `indices[.., i, ..]` along `axis`: the counterpart of
+    /// [`Var::take_along_axis`], as `torch.scatter` and `torch.scatter_reduce` (with `include_self`). `mode` says how
+    /// an update combines with the old element. Indices and updates have one shape; it may differ from this tensor's
+    /// along `axis` only.
     ///
-    /// Gradients go to this and to the updates: of several updates that set one element, to the last; where maxima or
-    /// minima tie, evenly.
+    /// Gradients go to this tensor and to the updates. If several updates set one element, the last gets the gradient.
+    /// Tied maxima or minima share it evenly.
     #[track_caller]
     pub fn scatter(self, indices: Var<'g>, updates: Var<'g>, axis: i64, mode: Scatter) -> Var<'g> {
         self.scatter_along("scatter", [updates, indices], axis, mode, true)
     }
 
-    /// This tensor with slices of `updates` joined at `indices` along `axis`, as `torch.index_copy`, `index_add` and
-    /// `index_reduce`: the counterpart of [`Var::gather`], whose result has the shape of the updates. Gradients are
-    /// those of [`Var::scatter`].
+    /// This tensor with slices of `updates` written at `indices` along `axis`, combined as `mode` says; as
+    /// `torch.index_copy`, `index_add` and `index_reduce`. It is the counterpart of [`Var::gather`], whose result has
+    /// the shape of the updates. Gradients are those of [`Var::scatter`].
     #[track_caller]
     pub fn scatter_slices(self, indices: Var<'g>, updates: Var<'g>, axis: i64, mode: Scatter) -> Var<'g> {
         self.scatter_along("scatter_slices", [updates, indices], axis, mode, false)
@@ -66,8 +67,8 @@ impl<'g> Var<'g> {
         }
     }
 
-    /// This tensor with slices of `updates` joined at coordinates: the counterpart of [`Var::gather_nd`], whose result
-    /// has the shape of the updates.
+    /// This tensor with slices of `updates` written at coordinates, combined as `mode` says: the counterpart of
+    /// [`Var::gather_nd`], whose result has the shape of the updates.
     #[track_caller]
     pub fn scatter_nd(self, indices: Var<'g>, updates: Var<'g>, mode: Scatter) -> Var<'g> {
         let Some((rows, at)) = self.ravelled("scatter_nd", indices) else { return self.g.var(Value::NONE) };
@@ -102,7 +103,7 @@ impl<'g> Var<'g> {
     }
 
     /// The rows `indices` of this table `[rows, ..]`, as `torch.nn.functional.embedding`: shape `indices ++ [..]`. Row
-    /// `padding` gets no gradient; one that does not exist is an error.
+    /// `padding` gets no gradient. A `padding` that is no row of the table is an error.
     #[track_caller]
     pub fn embedding(self, indices: Var<'g>, padding: Option<usize>) -> Var<'g> {
         let y = self.gather(indices, 0);
@@ -164,8 +165,8 @@ impl<'g> Var<'g> {
         self.on_axis(Op::GATHER, axis, |axis| self.g.emit1(Op::GATHER, &[self, indices], &GatherAttrs { axis }.list()))
     }
 
-    /// Element `indices[.., i, ..]` along `axis`, in the shape of `indices`, as `torch.take_along_dim`. The indices
-    /// have this one's shape beside `axis`.
+    /// Element `indices[.., i, ..]` along `axis`, in the shape of `indices`, as `torch.take_along_dim`. The shape of
+    /// the indices may differ from this tensor's along `axis` only.
     #[track_caller]
     pub fn take_along_axis(self, indices: Var<'g>, axis: i64) -> Var<'g> {
         self.on_axis(Op::TAKE_ALONG_AXIS, axis, |axis| {

@@ -1,5 +1,5 @@
-//! Kernel calls of ops that move elements: strided copies, joins, borders. A move that keeps the
-//! order of elements is a view.
+//! Kernel calls of ops that move elements: strided copies, concatenations, pads. A move that keeps the order of
+//! elements is a view.
 
 use crate::kernels::copy;
 use crate::kernels::copy::{Concat, Pad, Strided};

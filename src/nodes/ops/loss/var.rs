@@ -33,8 +33,8 @@ pub struct CrossEntropy {
 }
 
 impl CrossEntropy {
-    /// The loss of each row. Where every label counts, its mean is the default's number, and it is cheaper to train on:
-    /// the gradient weighs all rows alike, so it is computed together with the loss.
+    /// The loss of each row. If no label is ignored, the mean over all rows equals the default loss. Training on that
+    /// mean is cheaper: all rows have the same weight, so one kernel computes the loss and its gradient.
     pub fn per_row() -> CrossEntropy {
         CrossEntropy { reduction: Reduction::None, ..CrossEntropy::default() }
     }
@@ -84,7 +84,7 @@ impl<'g> Var<'g> {
         self.mse_with(b, Reduction::Mean)
     }
 
-    /// (a − b)² of two tensors of one type and shape: each, averaged or summed.
+    /// (a − b)² of two tensors of one type and shape, reduced as `reduction` says.
     #[track_caller]
     pub fn mse_with(self, b: Var<'g>, reduction: Reduction) -> Var<'g> {
         self.g.emit1(Op::MSE_LOSS, &[self, b], &ReductionAttrs { reduction }.list())
@@ -96,7 +96,7 @@ impl<'g> Var<'g> {
         self.bce_with_logits_with(targets, Reduction::Mean)
     }
 
-    /// The binary cross entropy between σ(this) and `targets`, which are in [0, 1]: each, averaged or summed. It is
+    /// The binary cross entropy between σ(this) and `targets`, which are in [0, 1], reduced as `reduction` says. It is
     /// computed from the logits, without overflow.
     #[track_caller]
     pub fn bce_with_logits_with(self, targets: Var<'g>, reduction: Reduction) -> Var<'g> {

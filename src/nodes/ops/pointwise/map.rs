@@ -1,9 +1,9 @@
 //! `map`: a pointwise region as one op. The fusion pass builds it and un-fusing inlines it. The body has exactly the
 //! nodes that it replaces, so inlining is its decomposition.
 //!
-//! There is one kind of region. A chain for each slice of a batch, or behind a resize that repeats elements, is such a
-//! region too: it reads an operand at stride 0. A broadcast, and the reshape that merges its axes, are inside the
-//! region and cost nothing.
+//! A broadcast, and the reshape that merges its axes, are inside the region and cost nothing: the kernel reads the
+//! operand with stride 0 along repeated axes. So no other kind of region is needed for an operand that the slices of a
+//! batch share, or for a resize that repeats elements.
 
 use crate::arena::ids::Id;
 use crate::arena::intern::Dims;

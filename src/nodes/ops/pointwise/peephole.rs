@@ -1,5 +1,5 @@
-//! Peephole optimisation of tile programs: several steps of a pointwise region become one. A tile is swept less often,
-//! with the same bits. Most of these steps come from derivatives.
+//! Peephole optimisation of tile programs: several steps become one. A tile is swept less often, with the same bits.
+//! Most of the groups that it replaces come from derivatives.
 
 use crate::kernels::tile::{Step, TileOp, supports};
 use crate::nodes::ops::pointwise::map::Slot;

@@ -22,7 +22,7 @@ pub struct Pool<const N: usize, const P: usize> {
     pub dilation: [usize; N],
     /// Whether padding counts as elements (average only).
     pub count_include_pad: bool,
-    /// Whether a last window that begins inside, or in the padding before, may reach beyond the padding at the end.
+    /// Whether the last window may reach beyond the padding at the end, if it begins before that padding.
     pub ceil_mode: bool,
     /// The divisor of the sums, instead of the number of elements (average only).
     pub divisor_override: Option<usize>,
@@ -36,7 +36,7 @@ pub type Pool2d = Pool<2, 4>;
 pub type Pool3d = Pool<3, 6>;
 
 impl<const N: usize, const P: usize> Pool<N, P> {
-    /// Windows of `kernel` side by side.
+    /// Windows of size `kernel`, with a stride of `kernel` (they do not overlap) and no padding.
     pub fn new(kernel: [usize; N]) -> Self {
         Pool {
             kernel,

@@ -1,5 +1,5 @@
-//! Kernel calls of reductions and running sums. A set of axes becomes runs of neighbours; kernels reduce one run at a
-//! time, the innermost first, through temporaries.
+//! Kernel calls of reductions and running sums. The axes are grouped into runs of adjacent axes. A kernel reduces one
+//! run; if there are several, the innermost comes first, and temporaries hold the results in between.
 
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;

@@ -58,8 +58,8 @@ impl<'g> Var<'g> {
 }
 
 impl<'g> Var<'g> {
-    /// The largest element so far along `axis`, and its position (i32): the last of equals, the last NaN once there is
-    /// one, as `torch.cummax`. Gradients go back to where the values were.
+    /// The largest element so far along `axis`, and its position (i32), as `torch.cummax`. Of equal elements the last
+    /// counts; after a NaN, the last NaN. Gradients go back to where the values were.
     #[track_caller]
     pub fn cummax(self, axis: i64) -> (Var<'g>, Var<'g>) {
         self.running_extreme("cummax", axis, false)

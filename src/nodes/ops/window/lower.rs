@@ -1,4 +1,4 @@
-//! Kernel calls of windows as columns.
+//! Kernel calls of `unfold` and `fold` (im2col and col2im).
 
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;

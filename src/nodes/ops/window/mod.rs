@@ -1,4 +1,4 @@
-//! Windows as columns, and images of another size.
+//! Unfold and fold (im2col and col2im), and interpolation of images.
 
 pub mod lower;
 pub mod resize;

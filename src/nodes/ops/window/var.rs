@@ -1,4 +1,4 @@
-//! Windows as columns, and resizing, as methods of [`Var`]. Options have torch's names.
+//! Im2col, col2im and interpolation as methods of [`Var`]. Options have torch's names.
 
 use crate::nodes::build::axes::to_i64s;
 use crate::nodes::ir::builder::Var;
