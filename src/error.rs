@@ -3,8 +3,8 @@
 use std::fmt;
 use std::io::ErrorKind;
 
-/// The class of an error. The program `arenagrad` exits with code 1 for [`Kind::Diverged`] and [`Kind::Full`], and 2 for
-/// the others.
+/// The class of an error. The program `arenagrad` exits with code 1 for [`Kind::Diverged`] and [`Kind::Full`], and
+/// with 2 for the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {

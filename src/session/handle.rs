@@ -131,8 +131,8 @@ impl Program {
         let i = self.named("tensor", name, |_| true)?;
         let role = self.bindings[i].role;
         if role != Role::Output && self.named("output", name, |r| r == Role::Output).is_ok() {
-            let e =
-                format!("{name:?} is the name of a {0} and of an output: ask for {0}(..) or output(..)", role.name());
+            let (role, a) = (role.name(), if role == Role::Input { "an" } else { "a" });
+            let e = format!("{a} {role} and an output are called {name:?}: ask for {role}(..) or output(..)");
             return Err(Error::new(Kind::Name, e));
         }
         self.get(self.typed(i)?)

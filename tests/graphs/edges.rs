@@ -149,7 +149,7 @@ fn every_name_of_a_value_is_an_output() {
     p.step().unwrap();
     for name in want.iter() {
         let wants: &[f32] = if name == "param" { &[1.0, 1.0] } else { &[3.0, 5.0] };
-        assert_eq!(p.values::<f32>(name).unwrap(), wants, "{name}");
+        assert_eq!(&p[p.output::<f32>(name).unwrap()], wants, "{name}");
     }
 }
 

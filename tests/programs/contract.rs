@@ -75,12 +75,15 @@ fn defaults_of_inputs_are_text() {
     let mut p = Session::new().compile(&graph).unwrap();
     p.values_mut::<i32>("b").unwrap().fill(7);
     p.step().unwrap();
-    assert_eq!((p.values::<f32>("a").unwrap(), p.values::<i32>("b").unwrap()), (&[0.5; 2][..], &[7][..]));
+    let (a, b) = (p.output::<f32>("a").unwrap(), p.output::<i32>("b").unwrap());
+    assert_eq!((&p[a], &p[b]), (&[0.5; 2][..], &[7][..]));
+    let e = p.values::<f32>("a").unwrap_err().to_string();
+    assert_eq!(e, r#"an input and an output are called "a": ask for input(..) or output(..)"#);
     for (dtype, bad) in [(DType::I32, 0.5), (DType::U8, 256.0), (F32, 1e39), (DType::I64, 2f64.powi(63))] {
         let g = Builder::new("g");
         let e = g.finish([g.input_or("x", [1], dtype, bad)]).unwrap_err();
         assert!(e.message.contains("is no default of"), "{dtype}: {e}");
-        assert!(e.to_string().contains("programs.rs"), "{e}");
+        assert!(e.to_string().contains(file!()), "{e}");
     }
     for (dtype, good) in [(DType::I64, -(2f64.powi(63))), (DType::Bool, 1.0), (DType::F16, 0.1)] {
         let g = Builder::new("g");
