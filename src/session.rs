@@ -76,8 +76,8 @@ impl Session {
         self
     }
 
-    /// Checks plans and kernels while stepping: fills dead bytes with NaN, and puts a red zone behind each buffer that
-    /// no instruction may write. Runs on one thread, and slowly.
+    /// Checks plans and kernels while stepping: fills dead bytes with NaN, and checks that no kernel writes the red
+    /// zone behind a buffer. Runs on one thread, and slowly.
     pub fn poison(mut self, on: bool) -> Session {
         self.poison = on;
         self
@@ -100,8 +100,8 @@ impl Session {
 
     /// Optimises and plans `graph`, checks the plan, and allocates the arena.
     ///
-    /// Errors: the graph is not valid; no plan fits the memory budget; a pattern of [`Session::precision_of`] matches no
-    /// product; the arena cannot be allocated, or threads cannot be started.
+    /// Errors: the graph is not valid; no plan fits the memory budget; a pattern of [`Session::precision_of`] matches
+    /// no product; the arena cannot be allocated, or threads cannot be started.
     pub fn compile<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<Program> {
         self.program(graph.into(), false)
     }
@@ -119,7 +119,7 @@ impl Session {
         Program::new(g, ready.scheduled, Parts { runner, origins, tracer, report })
     }
 
-    /// The plan of the program that [`Session::compile`] would make. Allocates no arena. Errors as there.
+    /// The plan of the program that [`Session::compile`] would make. Allocates no arena. Fails as `compile` does.
     pub fn plan<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<PlanReport> {
         Ok(self.ready(graph.into())?.1)
     }

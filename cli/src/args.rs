@@ -59,7 +59,7 @@ pub enum Command {
     Sample(SampleArgs),
     /// Print the memory plan of a graph.
     Plan(PlanArgs),
-    /// Print a graph in its normal form.
+    /// Print a graph in canonical text form.
     Print(PrintArgs),
     /// Run passes over a graph and print the result.
     Opt(OptArgs),
@@ -139,7 +139,7 @@ pub struct SampleArgs {
     /// Number of characters to write in each sample.
     #[arg(long, value_name = "N", default_value_t = 500)]
     pub tokens: usize,
-    /// Number of samples. Each has the next seed.
+    /// Number of samples. Sample i, counted from 0, has seed SEED + i.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub samples: usize,
     /// Divisor of the logits: 1 samples from the model's distribution, 0 chooses the likeliest character.
@@ -209,13 +209,13 @@ pub struct PrintArgs {
 pub struct OptArgs {
     /// The graph's text.
     pub file: PathBuf,
-    /// Passes to run, in order, separated by commas [default: the passes of every program].
+    /// Passes to run, in order, separated by commas [default: the passes that compiling runs].
     #[arg(long, value_name = "PASS", value_delimiter = ',')]
     pub passes: Vec<String>,
     /// Report each pass on standard error: node counts, time, and how often each rule applied.
     #[arg(long)]
     pub trace: bool,
-    /// Instead of the graph, print what fusion did, and which rules just missed and why.
+    /// Instead of the graph, print what was fused, and where a rule almost applied and which condition failed.
     #[arg(long)]
     pub report: bool,
     /// Print the source location of each node.
@@ -231,7 +231,7 @@ pub struct OptArgs {
 pub struct GradArgs {
     /// The graph's text.
     pub file: PathBuf,
-    /// Leaves to differentiate by, separated by commas [default: all params that are not frozen].
+    /// Leaves with respect to which to differentiate, separated by commas [default: all params that are not frozen].
     #[arg(long, value_name = "LEAF", value_delimiter = ',')]
     pub wrt: Vec<String>,
     /// The scalar output to differentiate [default: the only output].
@@ -240,7 +240,7 @@ pub struct GradArgs {
     /// Give zeros, instead of an error, for leaves that get no gradient.
     #[arg(long)]
     pub zero_missing: bool,
-    /// Report node counts on standard error, and what simplification of the result would do.
+    /// Report on standard error how many nodes the gradient has, and how many it would have after simplification.
     #[arg(long)]
     pub trace: bool,
     /// Print the source location of each node.
@@ -294,14 +294,14 @@ pub struct PackArgs {
     /// A CSV file in MiniMalloc's format: columns id, lower, upper (one past the last moment) and size.
     #[arg(required_unless_present = "make", conflicts_with = "make")]
     pub file: Option<PathBuf>,
-    /// Pack synthetic buffers instead of a file: training:N:SEED, unrolled:N, power:N:SEED or perfect:N:SEED (whose
-    /// best height is 1048576).
+    /// Pack synthetic buffers instead of a file: training:N:SEED, unrolled:N, power:N:SEED or perfect:N:SEED
+    /// (which can be packed without gaps, to height 1048576).
     #[arg(long, value_name = "KIND:N:SEED")]
     pub make: Option<String>,
     /// Accept any packing of at most this height, in the unit of the sizes [default: look for the lowest].
     #[arg(long, value_name = "HEIGHT")]
     pub capacity: Option<u64>,
-    /// Write the rows with their offsets to this file, even if the capacity is not reached.
+    /// Write the CSV with an added column offset to this file, even if the packing exceeds the capacity.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Largest number of search nodes of branch and bound [default: 1000000].
@@ -354,7 +354,8 @@ pub struct BenchArgs {
     /// synthetic data].
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Record one more step of the only workload into this file, for chrome://tracing or ui.perfetto.dev.
+    /// After the timed steps, record one more into this file, for chrome://tracing or ui.perfetto.dev. --workloads must
+    /// name a single workload.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Print one JSON object for each workload.

@@ -1,4 +1,4 @@
-//! The measure by which trained params are evaluated, and its values over a run.
+//! The evaluation metric of a run (accuracy or validation loss), and its values.
 //!
 //! Invariant: names in files never change, because scripts read them.
 

@@ -107,8 +107,7 @@ pub fn conv3d<'g>(
 }
 
 /// Causal depthwise convolution of `x` `[N, C, L]`: each output reads the last `kernel` elements of its own channel, up
-/// to its own position. Params: `name.weight`
-/// `[C, 1, kernel]` and `name.bias`. The length stays.
+/// to its own position. Params: `name.weight` `[C, 1, kernel]` and `name.bias`. The output has the length of `x`.
 #[track_caller]
 pub fn causal_depthwise_conv1d<'g>(g: &'g Builder, name: &str, x: Var<'g>, kernel: usize) -> Var<'g> {
     let c = x.dims().get(1).copied().unwrap_or(0);

@@ -88,10 +88,9 @@ pub struct Lora {
     pub bias: bool,
 }
 
-/// A linear layer with a low-rank adaptation (Hu et al. 2021, "LoRA"): `y = x·Wᵀ + b + (alpha/r)·(drop(x)·Aᵀ)·Bᵀ`, where
-/// `W` and `b` are frozen. Names and start values are
-/// loralib's: params `name.weight` `[outputs, inputs]`, `name.bias`, `name.lora_A` `[r, inputs]` (uniform in ±1/√inputs)
-/// and `name.lora_B` `[outputs, r]` (zeros).
+/// A linear layer with a low-rank adaptation (Hu et al. 2021, "LoRA"): `y = x·Wᵀ + b + (alpha/r)·(drop(x)·Aᵀ)·Bᵀ`,
+/// where `W` and `b` are frozen. Names and start values are loralib's: params `name.weight` `[outputs, inputs]`,
+/// `name.bias`, `name.lora_A` `[r, inputs]` (uniform in ±1/√inputs) and `name.lora_B` `[outputs, r]` (zeros).
 #[track_caller]
 pub fn lora_linear<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, options: Lora) -> Var<'g> {
     // All nodes have the caller's line as their location.

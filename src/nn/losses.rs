@@ -1,5 +1,5 @@
-//! Losses that are no ops of their own (cross entropy, squared error and binary cross entropy are): torch's formulas in
-//! pointwise ops, which fuse into one loop; their derivatives fuse into another.
+//! Losses that are built from pointwise ops, by torch's formulas. The ops of a loss fuse into one loop, and those of
+//! its derivative into another. Cross entropy, squared error and binary cross entropy are ops, not here.
 
 use crate::error::Kind;
 use crate::nodes::{Reduction, Var};

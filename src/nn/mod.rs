@@ -1,7 +1,7 @@
 //! Blocks: layers as functions over the builder, with torch's parameter names, layouts and initialisation.
 //!
 //! A layer called `fc1` makes params `fc1.weight` (`[out, in]`) and `fc1.bias`, each starting uniform in ±1/√fan_in, as
-//! `torch.nn.Linear` and `torch.nn.Conv2d` do. Nothing here is a type of its own: a layer is nodes.
+//! `torch.nn.Linear` and `torch.nn.Conv2d` do. A layer only adds nodes to the graph; there are no layer objects.
 
 mod attention;
 mod convs;
@@ -51,7 +51,7 @@ pub fn embedding<'g>(
     g.param(&format!("{name}.weight"), [rows, width], dtype, Init::Normal(1.0)).gather(indices, 0)
 }
 
-/// [`embedding`] whose row `padding` gets no gradient, so that it keeps its first value (torch starts it at 0).
+/// [`embedding`] whose row `padding` gets no gradient, so that it keeps its start value (in torch that is 0).
 #[track_caller]
 pub fn padded_embedding<'g>(
     g: &'g Builder,

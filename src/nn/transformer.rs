@@ -112,7 +112,7 @@ pub struct Gpt {
     pub bias: bool,
     /// Dropout probability of embeddings, attention probabilities and residual branches; use 0 outside training.
     pub dropout: f64,
-    /// GELU by its tanh approximation (`true`, as GPT-2) or exact (as nanoGPT).
+    /// Computes GELU by its tanh approximation, as GPT-2; if `false`, exactly, as nanoGPT.
     pub gelu_tanh: bool,
 }
 

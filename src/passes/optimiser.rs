@@ -1,10 +1,10 @@
-//! The optimiser as graph: gradients, clipping and updates appended to a loss, all of it one step program.
+//! The optimiser: appends gradients, clipping and updates to the graph of a loss, which makes one training step.
 //!
 //! This file adds rates, groups of params, clipping and moving averages to a rule. `rule` has the rules and their
 //! numbers, `builders` the types that users name ([`AdamW`] …), `groups` finds the settings of each param,
 //! `elementwise_rules` writes elementwise updates (one instruction per param, in place), `matrix` those that need the
-//! whole param, `grad_accumulation` sums gradients over micro-batches. Invariant: the input [`LR`] is the only one that
-//! a caller writes; all else that persists is a state, so a checkpoint of params and states continues to the same bits.
+//! whole param, `grad_accumulation` sums gradients over micro-batches. Invariant: the optimiser adds
+//! one input, [`LR`]; all that it keeps is states, so a run resumed from params and states gives the same bits.
 
 mod builders;
 mod elementwise_rules;
@@ -36,8 +36,9 @@ pub const STEP: &str = "opt.step";
 /// Prefix of the names of moving averages. The param's name follows.
 pub const EMA: &str = "ema.";
 
-/// An update rule, its learning rate, and the options that all rules share. `R` is the rule: [`AdamW::new`] and the
-/// like give an optimiser of a known rule, which has a method for each number of that rule; [`Rule`] is any rule.
+/// An update rule, its learning rate, and the options that all rules share. `R` is the type of the rule. `AdamW::new`
+/// gives an `Optimiser<AdamW>`, which has a method for each number of that rule; so do the other rules. The default
+/// `R = Rule` stands for a rule that is chosen at run time.
 ///
 /// ```
 /// use arenagrad::optim::{AdamW, Optimiser};
@@ -46,7 +47,7 @@ pub const EMA: &str = "ema.";
 #[derive(Clone, Debug, PartialEq)]
 pub struct Optimiser<R = Rule> {
     rule: Rule,
-    /// The learning rate: the start value of the input [`LR`], which the step reads.
+    /// The learning rate: the default of the input [`LR`].
     pub lr: f64,
     /// See [`Optimiser::clip_norm`].
     pub clip_norm: Option<f64>,
@@ -64,7 +65,7 @@ pub struct Optimiser<R = Rule> {
 }
 
 impl Optimiser {
-    /// An optimiser of a rule that is known when the program runs, at learning rate `lr`.
+    /// An optimiser with learning rate `lr` and a rule that is chosen at run time.
     pub fn new(rule: Rule, lr: f64) -> Optimiser {
         Optimiser::of(rule, lr)
     }
@@ -149,7 +150,7 @@ impl<R> Optimiser<R> {
         self
     }
 
-    /// Checks that the formulas accept all numbers; the error names the one that they do not.
+    /// Checks that each number is in its range. The error names the first one that is not.
     pub fn validate(&self) -> Result<()> {
         let bad = |what: &str, x: f64| Err(Error::new(Kind::Data, format!("{what} is {x}")));
         self.rule.validate()?;

@@ -48,7 +48,7 @@ pub struct Binding {
     pub bytes: usize,
     /// What all elements of an input are until the caller writes it.
     pub default: Option<f64>,
-    /// The param whose moving average a state is.
+    /// For a state that is a moving average: the name of its param.
     pub averages: Option<String>,
     pub(super) init: Option<Init>,
 }

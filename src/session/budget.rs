@@ -1,7 +1,7 @@
 //! Memory budgets: the program with the fewest repeated operations that fits.
 //!
 //! Choices are tried in the order of what they repeat, which does not depend on the budget; the first that fits is
-//! kept. So a larger budget never repeats more, and the arena grows with the budget only.
+//! kept. So a larger budget never repeats more operations, and a smaller budget never gives a larger arena.
 
 use super::{Ready, Recomputed, Session};
 use crate::error::{Error, Kind, Result};
@@ -19,8 +19,8 @@ pub struct Budget {
 }
 
 impl Session {
-    /// The budgets that make a difference to `graph`, largest first: each repeats more operations than the one before
-    /// it and takes fewer bytes. The first repeats nothing; below the last nothing fits.
+    /// The arena sizes of `graph` that recomputation can reach, largest first. Each repeats more operations than the
+    /// one before it. The first repeats nothing; no budget below the last can be met.
     pub fn budgets<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<Vec<Budget>> {
         let mut list: Vec<Budget> = Vec::new();
         each(graph.into(), self, |r| {

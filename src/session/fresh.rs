@@ -1,7 +1,7 @@
-//! Which leaves hold a value. A step that would run on others is refused.
+//! Which leaves hold a value. A step that would read an unset leaf is refused.
 //!
-//! Invariant: `missing` counts the unset leaves that a step needs, so that a step looks at one number. For
-//! [`Program`](super::Program).
+//! Invariant: `missing` counts the unset leaves that a step needs, so that a step looks at one number. Only
+//! [`Program`](super::Program) uses it.
 
 use super::bindings::{Binding, Role};
 use crate::error::{Error, Kind};

@@ -8,24 +8,25 @@ use crate::nodes::Graph;
 use crate::passes::precision::{Precisions, precisions};
 
 impl Session {
-    /// How matrix products of `f32` are computed (`f32` ones if nothing is said): `matmul`, `dot_general`,
-    /// `matmul_bias_act`, `matmul_dact` and `lora_matmul`, forward and in gradients. Params, optimisers and all else
-    /// stay `f32`, and so do products that are faster so ([`Precision::here`]). Results do not depend on the number of
-    /// threads; they do on the units that the CPU has ([`bf16_engine`]).
+    /// Chooses how matrix products of `f32` are computed: `matmul`, `dot_general`, `matmul_bias_act`, `matmul_dact` and
+    /// `lora_matmul`, forward and in gradients. The default is [`Precision::F32`]. Params, optimisers and all other ops
+    /// stay `f32`. A product also stays `f32` where this CPU would compute it more slowly in `p` ([`Precision::here`]).
+    /// Results depend on the CPU's bf16 instructions ([`bf16_engine`]), not on the number of threads.
     pub fn precision(mut self, p: Precision) -> Session {
         self.precision.base = p;
         self
     }
 
-    /// As [`Session::precision`], for the products of the params whose names match `pattern` (`*` for anything), with
-    /// those of their gradients. [`Session::compile`] fails if no param does.
+    /// As [`Session::precision`], but only for the products that read a param whose name matches `pattern`, forward and
+    /// backward, and for the product that computes its gradient. `*` matches any run of characters. The first pattern
+    /// that matches decides. [`Session::compile`] fails if the pattern matches no param, or none that a product reads.
     pub fn precision_of(mut self, pattern: &str, p: Precision) -> Session {
         self.precision.groups.push((pattern.to_string(), p));
         self
     }
 }
 
-/// The precision of each node of `g`, where any is not the usual one.
+/// The precision of each node of `g`; empty if all are the default.
 pub fn assign(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Precision>> {
     isa_choice().map_err(|why| Error::new(Kind::Plan, why))?;
     if *choice == Precisions::default() {

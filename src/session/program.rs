@@ -88,9 +88,10 @@ impl Program {
 
     /// Runs one step.
     ///
-    /// Errors: an input without a default was never written, or a param or state was neither initialised nor loaded (the
-    /// error names it); an index is out of range. A step that fails leaves params and states as they were, the random
-    /// key and the step count among them. Only a kernel that panics may leave them half changed; the error says so.
+    /// Errors: an input without a default was never written, or a param or state was neither initialised nor loaded
+    /// (the error names it); an index is out of range. A step that fails leaves params and states as they were, the
+    /// random key and the step count among them. Only a kernel that panics may leave them half changed; the error says
+    /// so.
     pub fn step(&mut self) -> Result<()> {
         if !self.fresh.is_ready() {
             return Err(self.fresh.error(&self.bindings));
@@ -125,7 +126,7 @@ impl Program {
         self.bindings.iter().filter(kept).map(|b| (b, self.bytes_of(b)))
     }
 
-    /// The bytes of the param or state called `name`, writable, with what it is.
+    /// The binding of the param or state called `name`, and its bytes, writable.
     pub fn persistent_mut(&mut self, name: &str) -> Result<(&Binding, &mut [u8])> {
         let i = self.named("param or state", name, |role| matches!(role, Role::Param | Role::State))?;
         self.fresh.put(i);

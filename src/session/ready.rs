@@ -1,4 +1,4 @@
-//! A graph on its way to a program: prepared, scheduled, divided among threads.
+//! What a program is made of: a graph with kernels for all ops, its plan, and its tapes.
 
 use super::{Recomputed, Session, precision};
 use crate::error::Result;
@@ -14,12 +14,12 @@ pub struct Ready {
     pub scheduled: Scheduled,
     pub tapes: tape::Tapes,
     pub recomputed: Recomputed,
-    /// Of each node; empty if nothing was asked for.
+    /// The product precision of each node; empty if the session chose none.
     pub precision: Vec<Precision>,
 }
 
 impl Ready {
-    /// Schedules `graph`, which can be lowered, for as many of the session's threads as are worth it.
+    /// Schedules `graph`, whose ops must all have kernels. Uses the number of threads with the least modelled time.
     pub fn new(graph: GraphBuf, s: &Session) -> Result<Ready> {
         let (mut threads, precision) = (s.planned_threads()?, precision::assign(graph.view(), &s.precision)?);
         let mut scheduled = schedule_in(graph.view(), threads, &precision)?;
@@ -41,7 +41,7 @@ impl Session {
     }
 }
 
-/// The form of `g` that can be lowered.
+/// The graph of `g` in which every op has a kernel.
 pub fn prepare(g: Graph<'_>, optimise: bool) -> Result<GraphBuf> {
     if optimise {
         return pipeline::optimise(g);

@@ -1,4 +1,4 @@
-//! What a plan is, for tools: sizes, and a row for each buffer.
+//! A plan as data for tools: its sizes, and an entry for each buffer.
 
 use crate::arena::tensor::LINE;
 use crate::arena::{Node, Value, ids::Id};
@@ -33,14 +33,14 @@ pub struct BufferReport {
     pub last: u32,
     /// The buffer (by index in the report) whose bytes it takes over; itself if none.
     pub root: u32,
-    /// Where the value was asked for.
+    /// The source location of the value's node.
     pub location: Location,
 }
 
-/// What a memory budget had computed twice.
+/// What is computed twice to fit a memory budget.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recomputed {
-    /// Which values were given up, in words; empty without a budget.
+    /// Which values are recomputed, in words; empty without a budget.
     pub what: String,
     /// Number of nodes that run twice.
     pub nodes: usize,
@@ -53,28 +53,28 @@ pub struct Recomputed {
 pub struct PlanReport {
     /// Bytes of the arena.
     pub arena_bytes: usize,
-    /// Bytes that no plan for this order can do without.
+    /// Lower bound of the arena's bytes over all plans with this order of instructions.
     pub lower_bound_bytes: usize,
-    /// Bytes that no plan for any order can do without.
+    /// Lower bound of the arena's bytes over all plans with any order.
     pub order_bound_bytes: usize,
     /// Bytes of params, states, inputs and constants.
     pub pinned_bytes: usize,
     /// Number of instructions.
     pub instructions: usize,
-    /// The order of instructions that was kept.
+    /// Name of the order of instructions that was chosen.
     pub order: &'static str,
     /// Floating-point operations of a step, as the ops count them.
     pub flops: u64,
     /// Threads that run a step.
     pub threads: usize,
-    /// How long a step takes by the table of [`crate::kernels::cost_model`], on a machine like the one that it is of.
+    /// Time of a step by the table of [`crate::kernels::cost_model`], whose figures are of one reference machine.
     pub modelled: Duration,
-    /// Bytes that a step must move, however its results are computed: each leaf and constant that is read, once, each
-    /// next value of a leaf and each output, once. What lives within a step could stay near.
+    /// Bytes that a step must move between memory and core: each leaf and constant that it reads, each updated leaf and
+    /// each output, once. Activations do not count, as they could stay in cache.
     pub moved_bytes: u64,
-    /// What is computed twice, among them, to fit the memory budget.
+    /// What is computed twice to fit the memory budget. `flops` includes it.
     pub recomputed: Recomputed,
-    /// Products whose precision can be chosen, by precision, in the order of `Precision::ALL`.
+    /// Number of `f32` matrix products in each precision, in the order of `Precision::ALL`.
     pub products: Counts,
     /// How long each phase of compiling took, in order.
     pub phases: Vec<(&'static str, Duration)>,

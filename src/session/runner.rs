@@ -1,6 +1,6 @@
 //! Who runs the steps of a program: the caller's thread, or a team.
 //!
-//! For [`Program`](super::Program) alone.
+//! Only [`Program`](super::Program) uses it.
 
 use super::trace::Tracer;
 use crate::arena::tensor::TensorArena;
@@ -20,7 +20,7 @@ pub enum Runner {
 }
 
 impl Runner {
-    /// What runs `exec`; `poisoned` asks for one thread, whose guards are set.
+    /// What runs `exec`. If `poisoned`, it is one thread that fills dead bytes and checks red zones.
     pub fn new(exec: Exec, poisoned: bool) -> Result<Runner> {
         Ok(match (poisoned, exec.threads()) {
             (true, _) => Runner::Poisoned(exec, ThreadState::default()),

@@ -27,7 +27,7 @@ impl BufferReport {
         if self.gradient { "gradient" } else { self.kind.name() }
     }
 
-    /// The line that asked for it: `src/main.rs:12`, or `line 12:3` of a text.
+    /// The source line of its node: `src/main.rs:12`, or `line 12:3` of a text.
     pub fn origin(&self) -> Option<String> {
         self.location.origin()
     }
@@ -48,7 +48,7 @@ impl fmt::Display for BufferReport {
 }
 
 impl PlanReport {
-    /// Arena over its lower bound.
+    /// The arena's bytes divided by their lower bound.
     pub fn fragmentation(&self) -> f64 {
         if self.lower_bound_bytes > 0 { self.arena_bytes as f64 / self.lower_bound_bytes as f64 } else { 1.0 }
     }
@@ -62,12 +62,12 @@ impl PlanReport {
         all
     }
 
-    /// The last instruction of the program that needs `b`.
+    /// The last instruction that needs `b`, at most the last of the program.
     pub fn last(&self, b: &BufferReport) -> u32 {
         b.last.min(self.instructions.saturating_sub(1) as u32)
     }
 
-    /// The same plan, whose places in a text are lines of `file`.
+    /// The same plan, with `file` as the name of the text that its locations refer to.
     pub fn in_file(mut self, file: &str) -> PlanReport {
         self.buffers.iter_mut().for_each(|b| b.location = std::mem::take(&mut b.location).in_file(file));
         self

@@ -1,7 +1,7 @@
-//! A step as a trace: what each thread did when, and what each instruction is.
+//! Recorded steps: what each thread did when, and what each instruction is.
 //!
-//! Invariant: labels are made when a program is compiled, and only for sessions that ask; a traced step gives the bits
-//! of another. For tools that show where a step's time goes.
+//! Invariants: labels are made when a program is compiled, and only by [`Session::compile_traced`]; recording a step
+//! does not change its results. Tools use this to show where a step's time goes.
 
 use super::{Program, Session};
 use crate::arena::{Sym, ids::Id};
@@ -20,19 +20,19 @@ use std::sync::Arc;
 pub struct Call {
     /// The op; `update` for the copy of a next value into its leaf.
     pub op: &'static str,
-    /// The name of the node's first result, or of the leaf that it becomes, or the result itself as text.
+    /// The name of the node's first result; if it has none, that of the leaf that it updates; else its id as text.
     pub name: String,
     /// Types of the node's operands and results.
     pub types: String,
-    /// Floating-point operations of all of its units, once.
+    /// Floating-point operations of one run of the instruction, all units together.
     pub flops: u64,
-    /// Bytes of what it reads and writes, once, without scratch of threads.
+    /// Bytes of its operands and results, each counted once, without per-thread scratch.
     pub bytes: u64,
     /// Picoseconds on one thread, by the table of [`crate::kernels::cost_model`].
     pub modelled: u64,
     /// Number of units, which threads share.
     pub units: usize,
-    /// Where the node was asked for.
+    /// The source location of the node.
     pub location: Location,
 }
 
@@ -45,11 +45,11 @@ pub struct Trace {
     pub threads: Vec<Vec<Event>>,
     /// Nanoseconds of the whole step.
     pub nanos: u64,
-    /// Events that were too many to keep.
+    /// Number of events that did not fit the buffers.
     pub dropped: u64,
 }
 
-/// What a program that can be traced has beside others.
+/// The labels and event buffers of a program that was compiled for tracing.
 pub struct Tracer {
     calls: Arc<[Call]>,
     pub(super) tracks: Vec<Track>,
@@ -105,8 +105,8 @@ fn call(g: &Graph<'_>, next: &[Sym], code: &Code, i: usize) -> Call {
 }
 
 impl Session {
-    /// As [`Session::compile`], of a program whose steps can be recorded with [`Program::step_traced`]. It takes some
-    /// memory more; steps that are not recorded are as fast as ever.
+    /// As [`Session::compile`], but the program's steps can be recorded with [`Program::step_traced`]. The program
+    /// takes more memory; steps that are not recorded take no longer.
     pub fn compile_traced<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<Program> {
         self.program(graph.into(), true)
     }

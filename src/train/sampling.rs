@@ -14,8 +14,8 @@ pub struct Sampling {
     pub temperature: f64,
     /// Only this many of the largest logits count, ties broken by index. 0: all count.
     pub top_k: usize,
-    /// Of those, only the fewest largest whose probabilities sum to at least this count (nucleus sampling, Holtzman et
-    /// al. 2020). In (0, 1]; 1: all count.
+    /// Of those, only the smallest set of the likeliest tokens whose probabilities sum to at least this number counts
+    /// (nucleus sampling, Holtzman et al. 2020). In (0, 1]; 1: all count.
     pub top_p: f64,
 }
 

@@ -1,7 +1,7 @@
-//! Finite differences: reduces a graph in f64 to one number, and differentiates it by evaluation alone.
+//! Finite differences: reduces a graph in f64 to one number, and estimates its derivatives by evaluating it.
 //!
 //! Invariant: every evaluation starts from the same values of all leaves, states and random key included, except for
-//! the one element that is moved.
+//! the one element that is perturbed.
 
 use super::eval::write_leaf;
 use arenagrad::error::Result;

@@ -1,7 +1,6 @@
-//! The fusion report of `opt --report`: which rules fired, which just missed and why.
+//! The fusion report of `opt --report`: where a rule applied, and where one almost applied and which condition failed.
 //!
-//! Invariant: there is one line, or one object, for each place where a rule fired or just missed; those that fired come
-//! first.
+//! Invariant: there is one line, or one object, for each such place; places where a rule applied come first.
 
 use arenagrad::error::Location;
 use arenagrad::tools::passes::{Fusion, Outcome};

@@ -1,6 +1,7 @@
 //! The character model: nanoGPT's network on windows of a text.
 //!
-//! Invariant: names and layouts of params are nanoGPT's, and all graphs have the same params.
+//! Invariant: names and layouts of params are nanoGPT's; the graphs for training, validation and sampling
+//! have the same params.
 
 use super::{LOGITS, LOSS};
 use crate::config::Network;

@@ -1,7 +1,7 @@
 //! The command `trace`, and the recordings that `--trace` of other commands makes.
 //!
 //! Invariant: a file holds the events that the program recorded, in the format of chrome://tracing and
-//! ui.perfetto.dev, with one row for each thread.
+//! ui.perfetto.dev, with one track for each thread.
 
 mod chrome;
 pub mod record;

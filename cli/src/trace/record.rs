@@ -1,6 +1,6 @@
-//! Writing a recorded step.
+//! Writes a recorded step to a file and prints its table.
 //!
-//! Invariant: the file is replaced as a whole, and the table summarises what it holds.
+//! Invariant: the file is replaced as a whole; file and table come from the same events.
 
 use super::{chrome, table};
 use crate::fail::{Run, bad};

@@ -1,9 +1,10 @@
 //! Rules with an elementwise update: one sweep of the tile interpreter for each param, in place.
 //!
-//! A sweep is a `map` region written here directly: it has several yields (the param and its moments), and the fusion
-//! pass makes regions of one yield. Factors that depend on the step alone are f64 scalars, computed once a step for all
-//! params (equal nodes merge), and rounded to the param's dtype at their use. Moments below the smallest normal number
-//! are flushed to zero: with denormals, idle params would cost many times more than busy ones.
+//! A sweep is one pass over memory: a `map` region. It is written here directly, because it has several yields (the
+//! param and its moments), and the fusion pass makes only regions of one yield. Factors that depend on the step alone
+//! are f64 scalars, computed once a step for all params (equal nodes merge), and rounded to the param's dtype at their
+//! use. Moments below the smallest normal number are flushed to zero. Otherwise the moments of params that get no
+//! gradient would decay to denormals, which are slow.
 //!
 //! Formulas follow torch's order of operations (`torch/optim/*.py`, `_single_tensor_*`).
 

@@ -1,9 +1,9 @@
 //! Gradient accumulation: a step runs `k` micro-batches in sequence and updates once.
 //!
 //! The forward and backward computation becomes the body of a counted loop, whose carries are the sums of the
-//! gradients. So there is one program, no unused update (a masked update would compute `k − 1` of them), and the
-//! workspace is that of one micro-batch. States that the graph updates (running statistics) are carries too. Random ops
-//! draw under a key of the iteration.
+//! gradients. So there is one program, the update runs once (masking it would compute it `k` times), and activations
+//! take the memory of one micro-batch. States that the graph updates (running statistics) are carries too. Each
+//! iteration has a random key of its own.
 
 use super::super::rebuild::{Copier, Signature};
 use crate::arena::{Side, Value, ids::Id};

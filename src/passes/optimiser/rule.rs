@@ -1,7 +1,7 @@
 //! Update rules: their numbers, with torch's names and defaults, and what each number may be.
 //!
-//! Invariant: a rule that [`Rule::validate`] accepted updates finite params by finite gradients without an error. For
-//! [`super`]; `elementwise_rules` and `matrix` write the formulas.
+//! Invariant: a rule that [`Rule::validate`] accepted updates finite params by finite gradients without an error.
+//! `elementwise_rules` and `matrix` write the formulas.
 
 use crate::error::{Error, Kind, Result};
 
@@ -122,7 +122,8 @@ pub enum Rule {
     },
     /// Second moments of matrices as an outer product of row and column means, as `torch.optim.Adafactor`:
     /// `w = t^decay; r += w(mean g² by row − r); c likewise; u = g/√(max(r·c/max(mean r, ε₁), ε₁²));
-    /// α = max(ε₂, rms p)·min(lr, 1/√t); p = (1 − lr·wd)p − α·u/max(1, rms u/d)`. Vectors keep `v` whole.
+    /// α = max(ε₂, rms p)·min(lr, 1/√t); p = (1 − lr·wd)p − α·u/max(1, rms u/d)`. Params of
+    /// fewer than two axes keep an unfactored second moment.
     Adafactor {
         /// decay, not above 0.
         beta2_decay: f64,
@@ -213,7 +214,7 @@ impl Rule {
     /// NAdam with β = (0.9, 0.999), ε = 1e-8, ψ = 4e-3.
     pub const NADAM: Rule =
         Rule::NAdam { betas: (0.9, 0.999), eps: 1e-8, momentum_decay: 4e-3, weight_decay: 0.0, decoupled: false };
-    /// NAdamW: NAdam with weight decay 1e-2 that shrinks the param.
+    /// NAdamW: NAdam with a decoupled weight decay of 1e-2.
     pub const NADAMW: Rule =
         Rule::NAdam { betas: (0.9, 0.999), eps: 1e-8, momentum_decay: 4e-3, weight_decay: 1e-2, decoupled: true };
     /// Lion with β = (0.9, 0.99).

@@ -1,12 +1,12 @@
 //! The digest of a safetensors file: a CRC-32 of all its bytes except the digest's own digits, in the header's
 //! metadata.
 //!
-//! Invariant: every flipped bit is found. In the digits: they differ from the sum of the rest. In the key: the value
-//! still identifies the entry. Elsewhere: the sum changes.
+//! Invariant: every flipped bit is found. A flip in the digits makes them differ from the CRC of the rest. A flip in
+//! the entry's key is found because the value still marks the entry as a digest. A flip elsewhere changes the CRC.
 //!
-//! A digest without a secret key shows damage, not forgery, so a CRC is enough. CRC-32 finds every damage within 32
-//! bits and misses one in 2³² of all others. It runs at the speed of memory, so it adds nothing to the time of a save.
-//! Where the processor has no instructions for SHA-256, that would take longer than writing the file.
+//! A digest without a secret key shows damage, not forgery, so a CRC is enough. CRC-32 finds every damage that lies
+//! within 32 consecutive bits, and misses one in 2³² of all others. It runs at the speed of memory, so it adds nothing
+//! to the time of a save. SHA-256 without special instructions would take longer than writing the file.
 
 use super::header::{HEADER_LIMIT, bad};
 use crate::error::Result;

@@ -1,4 +1,4 @@
-//! The size of a file's header, and the error that all of the folder reports.
+//! The size limit of a file's header, and the constructor of errors about checkpoints.
 
 use crate::error::{Error, Kind};
 
