@@ -17,7 +17,7 @@
 //! generates problems.
 //!
 //! ```
-//! use arenagrad::sched::pack::{self, Buffers, Options};
+//! use arenagrad::tools::sched::pack::{self, Buffers, Options};
 //!
 //! // (first moment, one past the last, size)
 //! let buffers = Buffers::from_rows([(0, 2, 4), (2, 4, 4), (1, 3, 8), (3, 5, 8)]);
