@@ -36,7 +36,7 @@ graph @g {
 ";
 
 /// Numbers that stand for others in attributes and shapes: none that memory has room for and that takes long.
-const NUMBERS: [&str; 5] = ["0", "-1", "1000000", "5000000029", "9223372036854775807"];
+const NUMBERS: [&str; 5] = ["0", "-1", "70001", "5000000029", "9223372036854775807"];
 
 /// `depth` regions that hold `lines`, where `@before` is the one before, and a graph that calls the last.
 fn nested(depth: usize, lines: &str) -> String {
