@@ -38,7 +38,7 @@ impl DType {
         [F32, F64, F16, BF16, I8, U8, I32, I64, U32, Bool, C64]
     };
 
-    /// The types that kernels compute in: all but `c64`. `DType::REAL[d as usize] == d`.
+    /// The types that tile programs take: all but `c64`. `DType::REAL[d as usize] == d`.
     pub const REAL: [DType; 10] = {
         use DType::*;
         [F32, F64, F16, BF16, I8, U8, I32, I64, U32, Bool]
@@ -112,7 +112,8 @@ impl DType {
         }
     }
 
-    /// Whether a tensor of this type can be filled with `x`: [`DType::holds`], and no finite number rounds to infinity.
+    /// Whether a tensor of this type can be filled with `x`. As [`DType::holds`], but false for a finite number that
+    /// would round to infinity.
     pub fn can_hold(self, x: f64) -> bool {
         let largest = match self {
             DType::F32 | DType::C64 => f64::from(f32::MAX),

@@ -41,7 +41,7 @@ impl SplitMix64 {
         mix(self.0)
     }
 
-    /// A number below `n`, scaled by a 128-bit product, with a bias below n/2⁶⁴; 0 if `n` is 0.
+    /// A number below `n`: the upper 64 bits of `bits · n`. Its bias is below n/2⁶⁴. 0 if `n` is 0.
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64

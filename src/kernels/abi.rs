@@ -18,7 +18,7 @@ pub type Kernel = fn(&mut Args<'_>);
 /// How the units of an instruction divide an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
-    /// Reads are whole. A write is whole if its instruction has one unit.
+    /// Every call gets the whole operand. This is the split of reads, and of writes if the instruction has one unit.
     Whole,
     /// Unit `u` owns elements `u * n .. (u + 1) * n`, clipped at the operand's end.
     PerUnit(usize),
@@ -52,8 +52,8 @@ pub struct OperandRef {
     pub off: usize,
     /// Number of elements.
     pub len: usize,
-    /// Bytes of one element. A kernel can reach the operand only as elements of this size, so a kernel of the wrong
-    /// type cannot reach bytes beyond the operand.
+    /// Bytes of one element. A kernel that asks for elements of another size panics, so it cannot reach bytes beyond
+    /// the operand.
     pub size: usize,
     /// The part that one call may touch.
     pub split: Split,

@@ -1,4 +1,4 @@
-//! An activation and its derivative in one pass, with one exponential for both.
+//! An activation and its derivative in one sweep, with one exponential for both.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|

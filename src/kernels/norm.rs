@@ -1,6 +1,6 @@
 //! Layer normalisation over the last axis of `[rows, n]`, with or without γ and β, and its adjoint.
 //!
-//! Invariant: the variance is computed from the deviations from the mean (two passes), never as a difference of
+//! Invariant: the variance is computed from the deviations from the mean (two sweeps), never as a difference of
 //! squares.
 //!
 //! | kernel | reads | writes | params |
@@ -154,8 +154,8 @@ fn finish_row<T: Float>(x: &[T], (mean, rstd): (T, T), dx: &mut [T]) {
     project(x, (mean, rstd), (sum / n, dot / n), dx);
 }
 
-/// The adjoint of [`layer_norm`] in one pass: dx = rstd·(dyγ − mean(dyγ) − x̂·mean(dyγ·x̂)), and for each block of rows
-/// Σ dy·x̂ and Σ dy.
+/// The adjoint of [`layer_norm`] in one sweep: dx = rstd·(dyγ − mean(dyγ) − x̂·mean(dyγ·x̂)), and for each block of
+/// rows Σ dy·x̂ and Σ dy.
 ///
 /// Reads dy, x: `T[rows, n]`, mean, rstd: `T[rows]`, \[γ: `T[n]`\]; writes dx: `T[rows, n]`, [`LayerNorm::per_block`],
 /// \[partial dγ, dβ: `T[blocks, n]`, `n` in a unit\], in [`LayerNorm::blocks`] units; params [`LayerNorm`].

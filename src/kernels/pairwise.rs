@@ -1,8 +1,11 @@
 //! Pairwise reductions in a fixed order: the core of every sum, product, maximum and minimum.
 //!
-//! Invariant: the order of the joins depends on the shape alone. Long rows are split into blocks by halves. Columns are
-//! reduced in blocks of [`ROWS`] rows, whose results are reduced as rows again. So the error of a sum grows with the
-//! logarithm of its length. Used by the reductions, and by kernels that reduce columns while they compute them.
+//! A *join* is the operation: an addition, a product, a maximum or a minimum.
+//!
+//! Invariant: the order of the joins depends on the shape alone. A long row is halved again and again, down to blocks,
+//! and the two halves are joined. Columns are reduced in blocks of [`ROWS`] rows, whose results are reduced as rows
+//! again. So the error of a sum grows with the logarithm of its length. Used by the reductions, and by kernels that
+//! reduce columns while they compute them.
 
 use crate::kernels::float::Float;
 use crate::kernels::num::Scalar;

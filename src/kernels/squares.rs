@@ -1,4 +1,4 @@
-//! Squared error of two tensors and its gradient in one pass over memory.
+//! Squared error of two tensors and its gradient in one sweep over memory.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|

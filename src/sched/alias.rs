@@ -1,10 +1,11 @@
 //! In-place results: a result may take over the bytes of an operand that dies, and a next value those of its leaf.
 //!
-//! Buffers of one *class* have the same offset. A result joins the class of an operand only if its kernel declares the
-//! pair, the extents are identical, and nothing reads the old contents afterwards. It is not enough that the operand's
-//! lifetime ends where the result's starts. A next value joins the class of its leaf if all other readers of the leaf
-//! come before its maker, and the maker does not read the leaf or may work in place on it. A next value that cannot
-//! join, or that is made while the step may still stop at a bad index, is copied into the leaf at the end of the step.
+//! Buffers of one *sharing class* have the same offset. A result joins the class of an operand only if its kernel
+//! declares the pair, the extents are identical, and nothing reads the old contents afterwards. It is not enough that
+//! the operand's lifetime ends at the instruction: most kernels still read it after they begin to write. A next value
+//! joins the class of its leaf if all other readers of the leaf come before its maker, and the maker does not read the
+//! leaf or may work in place on it. A next value that cannot join, or that is made while the step may still stop at a
+//! bad index, is copied into the leaf at the end of the step.
 
 use super::code::{BufKind, Code, OUT_OF_PLACE, Operand, Update};
 use super::faults;

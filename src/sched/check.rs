@@ -6,8 +6,8 @@
 //! * every read finds all bytes of the version that earlier instructions wrote;
 //! * a write overlaps no other write, and no read unless the pair is declared in place on the identical extent;
 //! * units divide each write into disjoint parts (runs, or columns of whole rows) that cover it;
-//! * at the end, the bytes of each output hold it, those of an updated leaf its next value, those of another leaf its
-//!   old value;
+//! * at the end, each output is in its bytes, each updated leaf has its next value, and each other leaf has its old
+//!   value;
 //! * a step that stops at a bad index has changed no byte of a param or a state, because no instruction that may stop
 //!   comes after one that writes there.
 //!
@@ -240,7 +240,8 @@ impl<'p> Walk<'p> {
     }
 
     /// No instruction that may stop the step comes after one that writes a leaf, nor writes a leaf itself before all of
-    /// its units have checked their indices. In a loop's body the loop's instruction is the one that may stop.
+    /// its units have checked their indices. In a loop's body nothing is checked: the loop's instruction counts as the
+    /// one that may stop.
     fn stops(&mut self, i: usize, writes: &[Range<usize>]) -> Proof {
         let code = &self.plan.code;
         if code.iterated {

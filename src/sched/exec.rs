@@ -37,7 +37,8 @@ pub struct Stop {
     pub bad: Option<Bad>,
     /// The iteration of the innermost loop around the instruction, if there is one.
     pub iteration: Option<usize>,
-    /// True if params or states may have changed. False for a bad index if the lowering declared the check.
+    /// True if params or states may have changed. After a bad index it is false if the lowering declared the check:
+    /// declared checks come before all changes.
     pub changed: bool,
 }
 
@@ -182,7 +183,7 @@ impl Exec {
         &self.linked.nodes
     }
 
-    /// The stop `at`, whose `instr` is a timestamp, with its instruction and iteration.
+    /// Turns a stop whose `instr` is a timestamp into one with an instruction and an iteration.
     pub(super) fn located(&self, at: Stop) -> Stop {
         let (instr, iteration) = self.linked.instruction_at(at.instr);
         // An instruction that finds a bad index has not written its leaf.

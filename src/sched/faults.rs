@@ -6,7 +6,8 @@
 //! a state. An instruction that checks the same indices against the same bound as an earlier one cannot stop the step
 //! any more, so the derivative of a look-up does not delay updates.
 //!
-//! In the body of a loop the rule does not apply: checks of the body are checks of the loop's instruction.
+//! In the body of a loop the rule does not apply. There, an instruction that may stop makes the loop's instruction one
+//! that may stop.
 
 use super::check::Plan;
 use super::code::{BufKind, Code};

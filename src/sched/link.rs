@@ -3,8 +3,10 @@
 //!
 //! A body was planned in an address space of its own. Its externs get the offsets of the loop's operands, and its
 //! workspace that of the loop's scratch. The offsets of slices of stacked operands advance with each iteration.
-//! Invariant: distinct buffers of a body have distinct bytes at each iteration, unless both are only read; the checker
-//! proved that of the loop's operands, and that externs fit them. For [`Exec`](super::exec::Exec) alone.
+//!
+//! Invariant: at each iteration, two buffers of a body have disjoint bytes, unless both are only read. The checker
+//! proved this: the loop's operands are disjoint in this sense, and externs fit them. For [`Exec`](super::exec::Exec)
+//! alone.
 
 use super::check::Checked;
 use super::code::{OUT_OF_PLACE, Operand};

@@ -1,4 +1,4 @@
-//! Scheduling: from a graph to a proven plan with an offset for every byte, and the executor that runs it.
+//! Scheduling: from a graph to a proven plan with an offset for every buffer, and the executor that runs it.
 //!
 //! [`lower`] writes instructions over buffers ([`code`]). [`planner`] puts them in order ([`order`]), lets buffers
 //! share bytes ([`alias`]), finds their lifetimes ([`live`]) and offsets ([`pack`]), and has the plan proved

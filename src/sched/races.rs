@@ -33,9 +33,9 @@ struct Run {
 /// Proves that `tapes` run every unit of every instruction once, and that no two threads touch a byte between two
 /// barriers unless both read it. The error names the thread, the instruction or the byte.
 ///
-/// A loop that one thread runs touches its operands. A loop that all threads run stands between barriers, and a barrier
-/// after each iteration keeps iterations apart, so it is enough that the tapes of one iteration are free of races. They
-/// are proved in the body's own address space, where distinct operands have distinct bytes.
+/// A loop that one thread runs counts as an access to all its operands. A loop that all threads run stands between
+/// barriers, and a barrier after each iteration keeps iterations apart, so it is enough that the tapes of one iteration
+/// are free of races. They are proved in the body's own address space, where distinct operands have distinct bytes.
 pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
     let code = &plan.code;
     let threads = tapes.threads();
@@ -126,8 +126,8 @@ fn atomic(stops: &[Run], writes: &[Run]) -> Result<(), String> {
 /// if they are written.
 ///
 /// A share of a matrix's columns counts as the whole matrix, attributed to a pseudo-thread that represents all threads
-/// sharing it. Their columns are disjoint, as their units are; every other access, by the same threads in other
-/// instructions too, must keep away from the whole matrix.
+/// sharing it. Their columns are disjoint, as their units are; every other access must keep away from the whole matrix,
+/// even one by the same threads in another instruction.
 fn accesses(plan: &Plan, e: &Entry, t: usize, touch: &mut dyn FnMut(Range<usize>, usize, bool)) {
     let (code, i) = (&plan.code, e.instr as usize);
     let byte = |o: &Operand, r: Range<usize>| {

@@ -17,8 +17,9 @@ use std::ops::Range;
 
 /// Numbers of threads that are tried, beside the number that the plan was made for.
 const LADDER: [usize; 13] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128];
-/// Picoseconds of work that each thread of an instruction must get. All are tried: the result of a shared instruction
-/// need not be fetched by the next shared one, and an instruction that is not shared needs no barrier.
+/// Picoseconds of work that each thread of an instruction must get. All are tried, because none is best everywhere.
+/// With a small one, threads find more of their operands in their own caches; with a large one, there are fewer
+/// barriers.
 const GRAINS: [u64; 3] = [1_000_000, 4_000_000, 16_000_000];
 
 /// Which instructions are divided, and among how many threads.

@@ -79,7 +79,7 @@ struct Shared {
     epoch: CachePadded<AtomicUsize>,
     /// Arrivals at barriers in this step.
     arrived: CachePadded<AtomicUsize>,
-    /// The least time of an instruction at fault in this step.
+    /// The least timestamp of an instruction at fault in this step.
     stop: CachePadded<AtomicUsize>,
     /// Threads other than the caller's that have finished this step.
     done: CachePadded<AtomicUsize>,

@@ -1,4 +1,4 @@
-//! The backward kernel: the gradients of q, k, v and the bias in one pass over blocks of keys × queries.
+//! The backward kernel: the gradients of q, k, v and the bias in one sweep over blocks of keys × queries.
 //!
 //! With P = exp(s − lse), dP = dy·vᵀ and δ = Σ dy·y − dlse of each row: dS = P ⊙ (dP − δ), dv = Pᵀ·dy, and dq, dk
 //! follow from dS times the derivative of the softcap (Dao et al., "FlashAttention", algorithm 4; the dlse term is

@@ -1,6 +1,6 @@
 //! The forward kernel: y = softmax(scores)·v and the log-sum-exp of each row.
 //!
-//! Invariant: see `mod.rs`. A unit is a number of rows of y; each head and run of rows is computed separately.
+//! Invariant: see `mod.rs`. A unit is some rows of y. Each head in it is computed separately, in runs of rows.
 
 use super::drop::{Drop, DropBuffer};
 use super::rows;

@@ -4,8 +4,8 @@
 //! the sum of exponentials so far (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et
 //! al., "FlashAttention", 2022). The backward kernel recomputes the probabilities from the saved log-sum-exp.
 //!
-//! Invariant: blocks of keys start at multiples of [`BLOCK_KEYS`] and units follow from the shape, so the order of
-//! every sum does, too. A masked key is skipped, not multiplied by zero. A query that sees no key gets zeros and a
+//! Invariant: blocks of keys start at multiples of [`BLOCK_KEYS`], and units follow from the shape. So the shape fixes
+//! the order of every sum. A masked key is skipped, not multiplied by zero. A query that sees no key gets zeros and a
 //! log-sum-exp of −∞. Used by the lowering of the attention ops.
 
 mod backward;

@@ -1,8 +1,8 @@
 //! The gradient by the weight with output channels in the lanes: each pixel of x is multiplied by the [`BLOCK`] values
 //! of dy at its position. Rows of any width fill the vectors, and no sum runs across lanes.
 //!
-//! Invariant: an element is one chain of `mul_add` over the positions of a pass, in order. The number of taps that
-//! share a pass does not affect the bits. Used by `weight` only.
+//! Invariant: an element is one chain of `mul_add` over the positions of a [`Field`], in order. The number of taps that
+//! are computed at once does not affect the bits. Used by `weight` only.
 
 use super::micro::{fma, vector};
 use crate::kernels::float::Float;
@@ -13,7 +13,7 @@ use crate::simd;
 /// Output channels of a block.
 pub(super) const BLOCK: usize = 16;
 
-/// The iteration space of a pass: `images` strips of x, `rows` rows of `cols` positions each.
+/// The positions that a call sums over: `images` strips of x, `rows` rows of `cols` positions each.
 #[derive(Clone, Copy)]
 pub(super) struct Field {
     pub images: usize,

@@ -1,8 +1,9 @@
 //! Correlations: the forward pass and the gradient by the input.
 //!
-//! Loop nest: segment of whole images (or of some channels of one) → group → chunk of packed weights → images → band of
-//! rows → sub-grid → block of channels. Each output element is one chain of sums over the taps, so the blocking does
-//! not affect its bits. Used by the entry points of the folder.
+//! A call computes runs of whole images, or some channels of one image. The loops of such a run, from outside to
+//! inside: groups, chunks of packed weights, images, bands of rows, sub-grids, blocks of channels. Each output element
+//! is one chain of sums over the taps, so the blocking does not affect its bits. Used by the entry points of the
+//! folder.
 
 use super::images;
 use super::micro::{Epilogue, Span, block_rows, panel};

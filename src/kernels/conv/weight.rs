@@ -1,9 +1,11 @@
-//! The gradient by the weight: products of strips of x with dy, and the sum of the image blocks' parts.
+//! The gradient by the weight. A block of images gives a partial gradient, by products of strips of x with dy. Then the
+//! partial gradients are added.
 //!
 //! Lanes are output channels (see `outer`) or positions of a row (see `micro::dots`), whichever fill vectors better.
-//! The order of sums depends only on the shape and on which strips of x hold infinity or NaN. Images of a block come in
-//! order, in strips of `fold` images or bands of rows. Each lane is one chain through all strips of a unit, and the
-//! lanes are added in a tree. Then the blocks are added in order. Used by the entry points of the folder.
+//! The order of sums depends only on the shape and on which strips of x hold infinity or NaN. The images of a block are
+//! read in order. A strip holds one band of rows of `fold` images. Each lane is one chain through all strips of a unit,
+//! and the lanes are added in a tree. The partial gradients are added in the order of the blocks. Used by the entry
+//! points of the folder.
 
 use super::geom::ConvGeom;
 use super::micro::{Rows, TAPS, all_finite, dots, dots_rows, fold, lanes};

@@ -1,7 +1,7 @@
 //! The general product: cache blocks around register tiles (Goto and van de Geijn, 2008).
 //!
-//! A block of A stays in L2 while micro-panels of B, one tile wide, pass it. Operands that a tile would read badly in
-//! place are packed into scratch first.
+//! A block of A stays in L2 while it is multiplied by one micro-panel of B after another; a micro-panel is as wide as a
+//! tile. Operands that a tile would read slowly in place are packed into scratch first.
 //!
 //! Invariant: the bits do not depend on block sizes, because a sum over several blocks of k continues from C.
 

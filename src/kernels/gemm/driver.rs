@@ -1,4 +1,5 @@
-//! The kernels of a product: from a call to the blocks of each matrix of the batch, to the algorithm, to the epilogue.
+//! The kernels of a product. They split a call into blocks of C, one for each matrix of the batch. The algorithm
+//! computes each block with its epilogue.
 
 use super::algorithm::Algorithm;
 use super::bf16::{self, Engine};

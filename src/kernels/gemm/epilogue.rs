@@ -22,8 +22,8 @@ pub fn act_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T])> {
     }
 }
 
-/// The function that applies an act-grad epilogue to a slice. Its second argument is the slice of r, of the same
-/// length. `None` for an activation.
+/// The function that multiplies a slice of C by the derivative of an activation. It takes the derivative from its
+/// second argument, the same slice of the act-grad operand. `None` for an activation.
 pub fn act_grad_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T], &[T])> {
     match act {
         Act::ReluGrad => Some(relu_grad::<T>),
@@ -107,7 +107,7 @@ crate::simd! {
 pub struct ActGrad<'a, T> {
     /// The function of [`act_grad_fn`].
     pub f: fn(&mut [T], &[T]),
-    /// The operand r, from the element that belongs to the block's first element.
+    /// The act-grad operand, from the element at the position of the block's first element.
     pub by: &'a [T],
     /// Stride between rows of the operand, in elements.
     pub row: usize,

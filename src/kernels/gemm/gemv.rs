@@ -3,9 +3,9 @@
 //! If the matrix is contiguous along the result, sums are the chains of `tile`. If it is contiguous along k, they are
 //! the dot products of `dots`. Which one follows from the descriptor alone.
 //!
-//! A row by a matrix takes some tens of nanoseconds in a step with a batch of one. Reading the whole descriptor would
-//! cost a noticeable share of that. So [`is_gemv`] products have a kernel that reads only what they need (see
-//! [`driver::kernel`](super::driver::kernel)).
+//! In a step with a batch of one, a product of a row and a matrix takes some tens of nanoseconds. Reading the whole
+//! descriptor would cost a noticeable share of that. So [`is_gemv`] products have a kernel that reads only what they
+//! need (see [`driver::kernel`](super::driver::kernel)).
 
 use super::desc::Gemm;
 use super::epilogue::{act_fn, act_grad_fn, add_row};

@@ -1,6 +1,6 @@
-//! Outer products: column times row, k = 1. Tiles would cost more than the sums of one term.
+//! Outer products: column times row, k = 1. Each sum has one term, so register tiles would cost more than they save.
 //!
-//! Invariant: the bits of fma(x, y, 0), as tiles have them.
+//! Invariant: an element has the bits of fma(x, y, 0), as it would in a tile.
 
 use super::desc::Gemm;
 use super::float::GemmFloat;

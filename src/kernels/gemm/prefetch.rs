@@ -1,8 +1,8 @@
 //! Prefetching while tiles are computed.
 //!
-//! Only rows in different pages are prefetched, because hardware prefetchers do not foresee those. Requests are spread
-//! over the tiles' sums, a few lines at a time, because many requests at once would wait for one another. `blocked` and
-//! the sinks fill a [`PrefetchQueue`]; the loops of `tile` send its requests.
+//! Only rows in different pages are prefetched, because hardware prefetchers do not foresee those. Requests are sent a
+//! few lines at a time while a tile is computed, because many requests at once would wait for one another. `blocked`
+//! and the sinks fill a [`PrefetchQueue`]; the loops of `tile` send its requests.
 //!
 //! Invariant: a prefetch has no effect that a program can see, so addresses need no check.
 

@@ -27,8 +27,8 @@ pub const UNIT_COLS: usize = 32;
 pub const DIVIDED_COLS: usize = 8 * UNIT_COLS;
 /// A B of this many elements or more does not fit a core's cache, so reading it is slow even without packing.
 pub const FAR_B: usize = 1 << 19;
-/// Minimum number of units of a product that also sums the columns of C. If the product alone has fewer, that number is
-/// enough; if it has one or two, one is enough.
+/// Sums of the columns of C make units larger, so there are fewer of them. The product may compute the sums only if at
+/// least this many units are left, or as many as before if there were fewer. A product of one or two units may always.
 pub const SUM_UNITS: usize = 8;
 
 // Algorithms.
@@ -45,7 +45,7 @@ pub const DOTS_NARROW_TERMS: usize = 64;
 /// Rows of C of a product that is computed by its transpose: fewer are dot products, or leave lanes idle; with more,
 /// packing B costs little.
 pub const TRANSPOSED_ROWS: std::ops::RangeInclusive<usize> = 32..=128;
-/// Lanes of the widest vectors: those beyond the last row of a transposed product are idle.
+/// Lanes of the widest vectors. In a transposed product rows of C are lanes, and lanes beyond the last row are idle.
 pub const TRANSPOSED_LANES: usize = 16;
 
 // Blocks of the general product.
@@ -83,7 +83,7 @@ pub const PACK_A_COLS: usize = 1024;
 pub const A_IN_L1: usize = 16 << 10;
 /// From this many columns of C on, packing a transposed A that spans many pages costs less than it saves.
 pub const PACK_A_PAGES_COLS: usize = 96;
-/// Minimum bytes between lines of such an A.
+/// Minimum bytes between columns of such an A.
 pub const PACK_A_PAGES_STRIDE: usize = 1536;
 /// Bytes of 64 pages: what the first level of a TLB holds.
 const TLB: usize = 64 << LOG_PAGE;
@@ -105,7 +105,7 @@ pub const PREFETCH_DOTS: usize = 32 << 10;
 
 /// Bytes of the block of Cᵀ that a transposed product computes at once.
 pub const TRANSPOSED_BLOCK: usize = 256 << 10;
-/// Lines that are transposed back at once, and elements of each.
+/// Rows of C that are transposed back at once, and elements of each.
 pub const TRANSPOSED_SQUARE: (usize, usize) = (16, 64);
 /// Elements that the loop of an outer product computes together: whole vectors on every instruction set.
 pub const OUTER_ELEMENTS: usize = 16;

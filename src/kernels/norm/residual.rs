@@ -1,4 +1,4 @@
-//! Residual sums and their norm in one pass: s = x + res, or (x + bias) + res, then the layer norm or RMS norm of s.
+//! Residual sums and their norm in one sweep: s = x + res, or (x + bias) + res, then the layer norm or RMS norm of s.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|

@@ -35,7 +35,7 @@ pub fn rms_norm<T: Float>(args: &mut Args<'_>) {
     }
 }
 
-/// The adjoint of [`rms_norm`] in one pass: dx = r(γdy − x·r²·mean(x⊙γdy)), and for each block of rows Σ dy·x·r and Σ
+/// The adjoint of [`rms_norm`] in one sweep: dx = r(γdy − x·r²·mean(x⊙γdy)), and for each block of rows Σ dy·x·r and Σ
 /// dy.
 ///
 /// Reads dy, x: `T[rows, n]`, rstd: `T[rows]`, γ: `T[n]`; writes dx: `T[rows, n]`, [`LayerNorm::per_block`], partial

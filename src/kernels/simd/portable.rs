@@ -1,8 +1,8 @@
 //! Vectors of 16 bytes in plain Rust, for every target. Tests compare the other instruction sets with them.
 //!
-//! Invariant: the bits of the other instruction sets. If the target has no fused multiply-add, that of `f32` is
-//! computed by `f64` arithmetic in vectors, and that of `f64` by a library call. Both are correctly rounded, and 14 to
-//! 40 times slower than a product and a sum.
+//! Invariant: results have the bits of the other instruction sets. If the target has no fused multiply-add, that of
+//! `f32` is computed by `f64` arithmetic in vectors, and that of `f64` by a library call. Both are correctly rounded,
+//! and 14 to 40 times slower than a product and a sum.
 
 use super::vector::{Op, Simd, Vectors};
 

@@ -39,7 +39,7 @@ pub trait Vectors<T: Copy>: Simd {
     type Mask: Copy;
     /// Elements of a vector.
     const LANES: usize = Self::BYTES / size_of::<T>();
-    /// Elements of each line that [`transpose_block`](Vectors::transpose_block) reads.
+    /// Elements of each row that [`transpose_block`](Vectors::transpose_block) reads.
     const BLOCK: usize;
 
     /// The token of [`Half`](Vectors::Half).
@@ -81,8 +81,8 @@ pub trait Vectors<T: Copy>: Simd {
     #[allow(unsafe_code)]
     unsafe fn store_partial(self, to: *mut T, mask: Self::Mask, v: Self::V);
 
-    /// Transposes a block of [`LANES`](Vectors::LANES) lines of [`BLOCK`](Vectors::BLOCK) elements: element `q` of line
-    /// `l` becomes element `l` of line `q`. Lines are `step` elements apart in `from` and `to_step` in `to`.
+    /// Transposes a block of [`LANES`](Vectors::LANES) rows of [`BLOCK`](Vectors::BLOCK) elements: element `q` of row
+    /// `l` becomes element `l` of row `q`. Rows are `step` elements apart in `from` and `to_step` in `to`.
     ///
     /// # Safety
     /// All elements of the block may be read from `from` and written to `to`.

@@ -1,8 +1,8 @@
 //! Cross entropy with integer labels, its adjoint, and both in one call.
 //!
-//! Rows of few classes are short, and a loop along a short row is mostly prologue and epilogue. So rows of fewer than
-//! [`FEW`] classes are transposed: one vector holds one class of many rows, and their gradients are one loop over many
-//! rows. Invariant: both forms give the same bits.
+//! Rows of few classes are short, and the start and the remainder of a loop along a short row take most of its time. So
+//! rows of fewer than [`FEW`] classes are transposed: one vector holds one class of many rows, and their gradients are
+//! one loop over many rows. Invariant: both forms give the same bits.
 
 use super::UNIT;
 use crate::kernels::abi::Args;

@@ -1,9 +1,9 @@
 //! Conversions between any two element types.
 //!
 //! * Float to integer truncates toward zero and saturates; NaN gives 0. Integer to integer saturates.
-//! * To a narrower float rounds to nearest, half to even. Between a half float and a type other than `f32` the value
-//!   goes through `f64`, which represents every other type exactly except large `i64` (rounded twice).
-//! * To Bool is x ≠ 0 (true for NaN). From Bool gives 0 or 1.
+//! * A conversion to a narrower float rounds to nearest, half to even. Between a half float and a type other than `f32`
+//!   the value goes through `f64`, which represents every other type exactly except large `i64` (rounded twice).
+//! * A conversion to Bool is x ≠ 0 (true for NaN). One from Bool gives 0 or 1.
 //!
 //! Invariant: the bits do not depend on the instruction set. The hardware and software paths of the `half` crate agree.
 

@@ -1,4 +1,4 @@
-//! The kernel: walks tiles over a range of units, and steps over a tile.
+//! The kernel: for each tile of a range of units, it runs all steps on the tile.
 //!
 //! Invariant: the result of an element depends on its index and the inputs alone, not on the range or the tile.
 

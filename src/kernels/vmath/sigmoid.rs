@@ -1,8 +1,8 @@
 //! The logistic function and activations based on it.
 //!
 //! An activation and its derivative share the exponential. The forms that compute one of them have the bits of the form
-//! that computes both. The power of two of a small sigmoid is multiplied last, after all other factors. So a subnormal
-//! result is rounded once, too.
+//! that computes both. A small sigmoid has a power of two as a factor, which is multiplied last. So a subnormal result
+//! is rounded once, too.
 
 use super::exp::{exp_below, power};
 use super::real::Real;

@@ -6,10 +6,10 @@
 //! result may take over an operand (its lines are subtracted).
 //!
 //! The bound of a group is at most the live lines of the group in any order. So groups are visited by falling live
-//! lines in the best known order, [`BLOCK`] at once (a bit each). The visit ends when no remaining group can raise the
-//! bound, which is then the maximum over all groups. A budget of word operations, [`BUDGET`], ends the search early on
-//! large programs (from some 10,000 groups on, if live lines hardly differ). Each group's bound is valid on its own, so
-//! the result is valid then, too.
+//! lines in the best known order. [`BLOCK`] groups are visited at once: each is one bit of a set. The visit ends when
+//! no remaining group can raise the bound, which is then the maximum over all groups. A budget of word operations,
+//! [`BUDGET`], ends the search early on large programs (from some 10,000 groups on, if live lines hardly differ). Each
+//! group's bound is valid on its own, so the result is valid then, too.
 
 use super::deps::Deps;
 use crate::error::Result;

@@ -1,9 +1,10 @@
 //! The skyline's index: the unplaced buffer of best rank inside a segment.
 //!
 //! A buffer is inside `[a, b)` if it starts at `a` or later and ends at `b` or before. Buffers are grouped into classes
-//! by length: class k has lengths from 2^k to 2^(k+1) - 1. All of class k that start in `[a, b - 2^(k+1)]` are inside,
-//! so the best of them is the least rank of a range. Those that start later all contain section `b - 2^k`: they are
-//! few, or nested as the activations of a training step are, and are searched by their ends.
+//! by length: class k has lengths from 2^k to 2^(k+1) - 1. A buffer of class k that starts in `[a, b - 2^(k+1)]` is
+//! inside, whatever its end. So the best of these is the least rank of a range. A buffer that starts later and is
+//! inside contains section `b - 2^k`. Such buffers are few, or nested like the activations of a training step. They are
+//! searched by their ends.
 
 /// A segment tree over the buffers of each class, by start.
 pub struct Index {

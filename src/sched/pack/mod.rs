@@ -8,13 +8,13 @@
 //!    section;
 //! 2. [`skyline`] passes run over static [`rank`]s and over ranks that learn ([`squeaky_wheel`]), until one reaches the
 //!    largest load, which is a lower bound;
-//! 3. [`exact`]: where the height is still above that bound, branch and bound ([`search`], [`branching`], [`state`]) at
-//!    the bound, then at caps above it;
+//! 3. [`exact`]: where the height is still above that bound, branch and bound ([`search`], [`branching`], [`state`]).
+//!    The *cap* is the height that a search must not exceed: first the bound, then larger heights;
 //! 4. [`anneal`]: where it is still above the bound, skyline passes over ranks that change by small steps.
 //!
-//! The result depends on the input alone: budgets count nodes and passes, and ties go to the first. [`check`] proves a
-//! packing and shares no code with the packers; [`greedy`] has the usual packers for comparison, and [`instances`]
-//! generates problems.
+//! The result depends on the input alone: budgets count search nodes and skyline passes, and ties go to the first.
+//! [`check`] proves a packing and shares no code with the packers; [`greedy`] has the usual packers for comparison, and
+//! [`instances`] generates problems.
 //!
 //! ```
 //! use arenagrad::tools::sched::pack::{self, Buffers, Options};

@@ -6,7 +6,8 @@
 //! two branches cover all packings (see [`branching`](super::branching)). Ranges of sections that no unplaced buffer
 //! connects are solved one by one.
 //!
-//! A node neither recurses nor allocates: changes go to one trail, goals to a persistent list.
+//! The search does not recurse. Every change of the state goes to a *trail*, from which it is undone. A *goal* is a
+//! range of sections that is still to be solved; goals are a linked list.
 
 use super::branching::Choice;
 use super::height::Height;

@@ -1,8 +1,8 @@
 //! Skyline passes over several ranks, and over ranks that learn: buffers that end above the bound go first in the next
 //! pass.
 //!
-//! The learning is squeaky wheel optimisation (Joslin and Clements, 1999). It solves small conflicts at the peak of a
-//! long chain of equal steps, which no static rank solves.
+//! The learning is squeaky wheel optimisation (Joslin and Clements, 1999). It packs long chains of equal steps with a
+//! small conflict at the peak, which no static rank packs well.
 
 use super::compress::{Part, Problem};
 use super::rank::{Facts, Rank};

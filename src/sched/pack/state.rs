@@ -2,8 +2,9 @@
 //!
 //! Invariants: for each unplaced buffer, `lo` is the largest end of the placed buffers below it, and `eff >= lo` is a
 //! lower bound of its offset. For each section, `floor` is the least `eff` of its unplaced buffers, `tied` the number
-//! of buffers with that `eff`, and `total` the sum of their sizes. `cuts` counts the unplaced buffers across each
-//! border. Every change can be undone. Heights are `u32` where they fit, so loops over sections use more SIMD lanes.
+//! of buffers with that `eff`, and `total` the sum of their sizes. `cuts` counts, for each border between two sections,
+//! the unplaced buffers that are in both. Every change can be undone. Heights are `u32` where they fit, so loops over
+//! sections use more SIMD lanes.
 
 use super::height::Height;
 

@@ -1,5 +1,5 @@
-//! Orders: every rule makes a legal one, the kept one is never worse than program order, and the certificate is below
-//! the best of all orders there are.
+//! Orders: every rule gives a legal order, the order that is kept is never worse than program order, and the
+//! certificate is at most the peak of the best order.
 
 use super::random::graph;
 use crate::nodes::{Builder, DType, Init};

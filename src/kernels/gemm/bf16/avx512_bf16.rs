@@ -1,8 +1,8 @@
 //! AVX512-BF16: packing, and tiles of products by `vdpbf16ps`.
 //!
-//! Invariants: packing gives the words of `round`. A sum adds, for each pair of elements along k, first the odd one's
-//! product, then the even one's. Callers have an [`Engine`](super::engine::Engine) other than the portable one. Such an
-//! engine exists only where the CPU has the instructions.
+//! Invariants: packing gives the same words as `round`. For each pair of elements along k, a sum adds first the odd
+//! one's product, then the even one's. Callers have an [`Engine`](super::engine::Engine) other than the portable one.
+//! Such an engine exists only where the CPU has the instructions.
 
 use super::operands::{Tile, order};
 use super::packed::{DEPTH, LINE, LINES, PackedTile, Runs, Side};

@@ -1,9 +1,9 @@
 //! f32 numbers as bf16 terms, two to a word, in plain Rust. Every packing routine gives these words.
 //!
 //! Invariant: a term is rounded to the nearest bf16, ties to even. Numbers below the normal range become zero of their
-//! sign, as the instructions read them. NaN stays NaN. Of a number that is split, high + middle differs from it by at
-//! most 2⁻¹⁷ of its size, and high + middle + low is exact, unless a term falls below the normal range. Infinity and
-//! NaN are not split; `product` adds their products separately.
+//! sign, as the instructions read them. NaN stays NaN. If x is split into terms, high + middle differs from x by at
+//! most 2⁻¹⁷·|x|, and high + middle + low is x. Both hold unless a term falls below the normal range. Infinity and NaN
+//! are not split; `product` adds their products separately.
 
 /// The bits of the greatest magnitude that rounds to a finite bf16.
 pub const SAFE: u32 = 0x7f7f_7fff;

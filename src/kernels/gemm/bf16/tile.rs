@@ -1,9 +1,9 @@
 //! Tiles of C from packed tiles, by an engine.
 //!
-//! Invariant: an engine sums the products of an element of C in an order that follows from k alone: for each 32
-//! elements along k in turn, the products of terms in the order of [`order`]. Every product of two terms is exact.
-//! Subnormal numbers count as zero. The portable engine has the bits of `vdpbf16ps`, except near overflow and
-//! underflow. AMX sums the even and the odd elements of each 32 separately.
+//! Invariant: the order of an engine's sums follows from k alone. An engine goes along k in pieces of 32 elements. For
+//! each piece it adds the products of terms in the order of [`order`]. Every product of two terms is exact. Subnormal
+//! numbers count as zero. The portable engine has the bits of `vdpbf16ps`, except near overflow and underflow. AMX sums
+//! the even and the odd elements of each 32 separately.
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 use super::amx;

@@ -1,4 +1,4 @@
-//! The ends of what may be asked: nothing, no size, no life, sums that overflow, columns that do not fit each other.
+//! Edge cases: no buffers, sizes of 0, empty lifetimes, sums that overflow, columns of different lengths.
 
 use super::proven;
 use crate::error::Kind;

@@ -1,4 +1,4 @@
-//! The search against brute force and against itself without its strongest inference, and perfect packings.
+//! The search is compared with brute force, and with itself without its strongest inference. Also perfect packings.
 
 use super::{brute_force, filled, proven, random};
 use crate::arena::rng::SplitMix64;
