@@ -19,8 +19,8 @@ use crate::nodes::{DType, Graph, LeafKind, Op};
 pub struct Precisions {
     /// The precision of all products that no group claims.
     pub base: Precision,
-    /// Patterns of param names (`*` matches any characters). A group claims the products that read such a param, on the
-    /// forward and on the backward side, and the products that compute its gradient. The first group that claims a
+    /// Patterns of param names (`*` matches any characters). A group claims the products that read such a param, in the
+    /// forward and in the backward half, and the products that compute its gradient. The first group that claims a
     /// product sets its precision.
     pub groups: Vec<(String, Precision)>,
 }

@@ -1,6 +1,6 @@
 //! The loop that most passes share: it reads a graph in order and writes another.
 //!
-//! Nodes without a reader are left out (one reverse scan), equal nodes merge (the writer hash-conses), and a rule may
+//! Nodes without a reader are left out (one reverse scan), equal nodes merge (the builder hash-conses), and a rule may
 //! replace the results of each node. Invariant: leaves of the entry always stay; they are the program's signature.
 
 use crate::arena::{Node, Region, Side, Sym, Value, ids::Id};

@@ -84,11 +84,11 @@ pub fn reduced_dims(dims: &[usize], axes: &[usize], keep: bool) -> Vec<usize> {
 /// A shape as three axes: `[outer, n, inner]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AxisSplit {
-    /// Elements of the axes before, multiplied.
+    /// The product of the lengths of the axes before it.
     pub outer: usize,
-    /// Elements of the axis.
+    /// The length of the axis.
     pub n: usize,
-    /// Elements of the axes after, multiplied.
+    /// The product of the lengths of the axes after it.
     pub inner: usize,
 }
 

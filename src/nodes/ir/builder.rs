@@ -1,4 +1,4 @@
-//! The builder, by which users and rules write graphs.
+//! The builder, with which users and rules write graphs.
 //!
 //! [`Var`] is a `Copy` handle with operators and methods. Each method adds nodes to the graph of its [`Builder`].
 //! Errors stick (see [`Emit`]): the first error is kept with the caller's file and line, and [`Builder::finish`]

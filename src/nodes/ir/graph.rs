@@ -49,8 +49,8 @@ pub struct Graph<'a> {
     pub args_at: &'a [u32],
     /// Results of node `n`: values `outs_at[n]..outs_at[n + 1]`.
     pub outs_at: &'a [u32],
-    /// Attributes of each node. If they are one word, the word; if more, a position in `extra`, where the number of
-    /// words and the words stand. Unused if the op has none.
+    /// Attributes of each node. If they are one word: the word itself. If they are more: a position in `extra`, which
+    /// has there the number of words, then the words. Unused if the op has no attributes.
     pub attr: &'a [u32],
     /// Location of each node: an index into `locs`, or `u32::MAX`.
     pub loc: &'a [u32],

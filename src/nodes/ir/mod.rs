@@ -1,6 +1,6 @@
 //! The graph and its infrastructure. No file here knows an op by name, except the leaves.
 //!
-//! [`graph`] has the frozen columns, [`emit`] the growing ones, [`builder`] the handle that users and rules write with.
+//! [`graph`] has the frozen columns, [`emit`] the growing ones, [`builder`] what users and rules write with.
 //! [`opdef`] defines an op definition. [`text`] prints and parses. [`verify`] checks twelve invariants.
 
 pub mod attrs;

@@ -70,7 +70,8 @@ impl Flags {
     /// Differentiated as a constant, whatever the function is: `stop_gradient`.
     pub const STOP: Flags = Flags(2048);
     /// A convolution, attention or general product. Like a [`Flags::PRODUCT`], it takes much longer than a sweep over
-    /// its operands, so a sum is not fused with its norm across it. Only ops of forward graphs are marked.
+    /// its operands. A sum and its norm are not fused if such a node stands between them. Only ops of forward graphs
+    /// are marked.
     pub const HEAVY: Flags = Flags(4096);
 
     /// Every flag with its name.

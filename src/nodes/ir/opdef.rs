@@ -1,4 +1,4 @@
-//! Op definitions. One constant ([`OpDef`]) defines an op; the engine treats an op by its definition alone.
+//! Op definitions. One constant ([`OpDef`]) defines an op; all other code knows an op by its definition alone.
 
 use super::attrs::{Attrs, Field};
 use super::builder::{Builder, Var};

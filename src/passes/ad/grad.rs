@@ -152,7 +152,7 @@ impl<'r, 'x, 'g> Reverse<'r, 'x, 'g> {
         Ok(Reverse { back: Backward::new(context, &leaves), wrt: leaves, names: wrt })
     }
 
-    /// Walks, given cotangents of outputs by name. The cotangents of the leaves, in order.
+    /// Walks from outputs, whose cotangents `seeds` gives by name. Returns the cotangents of the leaves, in order.
     pub fn run(mut self, seeds: &[(&str, Var<'g>)], missing: Missing) -> Result<Vec<Var<'g>>> {
         let context = self.back.context;
         let signature = Signature::new(context.src);

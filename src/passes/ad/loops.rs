@@ -39,7 +39,7 @@ pub struct AdContext<'r, 'x, 'g> {
     pub src: Graph<'x>,
     /// The region.
     pub region: Region,
-    /// The writer.
+    /// The builder.
     pub g: &'g Builder,
     /// From the region's values to written values.
     pub map: ValueMap<'r, 'g>,

@@ -1,4 +1,4 @@
-//! Blocks: cuts divide the forward side into blocks. Values that cross a cut are kept; those in between are recomputed.
+//! Blocks: cuts divide the forward half into blocks. Values that cross a cut are kept; those in between are recomputed.
 //!
 //! A cut costs the bytes that cross it. A block costs the bytes of the values in it that would otherwise be kept: they
 //! are alive together while its backward part runs. For each of a few block sizes, a shortest path finds the cheapest
@@ -15,7 +15,7 @@ const MAX_CUT_POINTS: usize = 128;
 /// Block sizes to try: a block may hold 1/n of all kept bytes.
 const FRACTIONS: [u64; 9] = [2, 3, 4, 6, 8, 12, 16, 24, 32];
 
-/// A division of the forward side into blocks, of which the first ones are computed again.
+/// A division of the forward half into blocks, of which the first ones are computed again.
 #[derive(Clone, Debug)]
 pub struct Blocks {
     /// Number of blocks that are computed again.
@@ -43,7 +43,7 @@ impl Blocks {
     }
 }
 
-/// A position between two nodes of the forward side.
+/// A position between two nodes of the forward half.
 #[derive(Clone, Copy)]
 struct CutPoint {
     /// Position of the node before it.

@@ -1,4 +1,4 @@
-//! The values to keep so that fewest bytes wait for the backward side: a minimum cut.
+//! The values to keep so that the fewest bytes are kept for the backward half: a minimum cut.
 //!
 //! Each forward value is an edge whose capacity is its bytes. Flow enters at values that must not be computed again and
 //! leaves at values that backward nodes read; a node that may run again passes flow from its operands to its results.

@@ -1,4 +1,4 @@
-//! Facts about a graph for rematerialisation: where the forward side ends, which values are always available, and the
+//! Facts about a graph for rematerialisation: where the forward half ends, which values are always available, and the
 //! cost of each value and node.
 
 use crate::arena::{Node, Side, Value, ids::Id};
@@ -28,7 +28,7 @@ pub const CHEAP: u64 = 12;
 pub struct Facts {
     /// The last forward node.
     pub fwd_bwd_boundary: Node,
-    /// Values that the backward side always has: leaves, constants, outputs, next values.
+    /// Values that the backward half always has: leaves, constants, outputs, next values.
     pub free: Side<Value, bool>,
     /// Values that depend on no leaf. A copy of such a node would merge with the original.
     pub constant: Side<Value, bool>,
@@ -44,7 +44,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// True if `n` is on the forward side: at the boundary or before it.
+    /// True if `n` is in the forward half: at the boundary or before it.
     pub fn is_forward(&self, n: Node) -> bool {
         n <= self.fwd_bwd_boundary
     }
@@ -130,8 +130,8 @@ fn fwd_bwd_boundary(g: Graph<'_>, f: &Facts) -> Node {
     if used { last } else { widest(g, f) }
 }
 
-/// The node after which most bytes wait for a later reader. Values that only updates read do not count: gradients wait
-/// at the end of the graph, and the boundary is at the loss.
+/// The node after which the most bytes are kept for later nodes. Values that only updates read do not count: gradients
+/// are kept to the end of the graph, and the boundary is at the loss.
 fn widest(g: Graph<'_>, f: &Facts) -> Node {
     let (start, count) = (f.first.at(), g.region_nodes(g.entry()).count());
     let updates = update_nodes(g);

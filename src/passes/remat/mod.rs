@@ -1,6 +1,6 @@
-//! Rematerialisation: the backward side computes values of the forward side again instead of keeping them.
+//! Rematerialisation: the backward half computes values of the forward half again instead of keeping them.
 //!
-//! [`facts`] finds the forward-backward boundary, the node that makes the loss, and what each value costs to keep and
+//! [`facts`] finds the forward-backward boundary (the node that makes the loss), and what each value costs to keep and
 //! to compute again. A [`Choice`] says which forward values are kept for backward readers. [`choices`] lists a few,
 //! from "keep all" to "keep the boundaries of blocks"; [`apply`] writes the graph of one of them. Copies read kept
 //! values through an `optimization_barrier`, so that no later pass merges a copy with its original. Each copy stands
@@ -22,7 +22,7 @@ use crate::arena::{Node, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::{Graph, GraphBuf, Op, Var};
 
-/// The forward values that are kept for backward readers. Other forward values that the backward side needs are
+/// The forward values that are kept for backward readers. Other forward values that the backward half needs are
 /// computed again.
 #[derive(Clone, Debug)]
 pub struct Choice {
@@ -103,7 +103,7 @@ struct Copies<'r> {
 }
 
 impl Copies<'_> {
-    /// True if the backward side must compute `v` again.
+    /// True if the backward half must compute `v` again.
     fn gone(&self, g: &Graph<'_>, v: Value) -> bool {
         self.f.is_forward(g.def[v.at()]) && !self.f.free[v] && !self.kept[v]
     }

@@ -2,7 +2,7 @@
 //!
 //! A value is identified by its id and the *scope* of its region. A use in an inner body adds an argument to each body
 //! in between, once. Invariant: until [`Emit::close_loop`], such an argument stands where it was first needed; then the
-//! arguments come first, in the order of the loop's operands. Users see the builder's `scan`.
+//! arguments come first, in the order of the loop's operands. Users call the builder's `scan`, which does this.
 
 use super::Emit;
 use super::body::{Body, Captures, Closed};

@@ -1,5 +1,5 @@
-//! 2-D convolution (cross-correlation, NCHW) and its two adjoints. Each is linear in both operands, and the transposes
-//! of the three are one another, so derivatives of any order need no further op.
+//! 2-D convolution (cross-correlation, NCHW) and its two adjoints. Each of the three is linear in each operand, and its
+//! transposes are the other two. So derivatives of any order need no further op.
 
 pub mod attrs;
 pub mod bias_act;

@@ -32,7 +32,7 @@ impl<const N: usize, const P: usize> Default for Conv<N, P> {
 /// Options of a transposed convolution over `N` axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvTranspose<const N: usize> {
-    /// Step between two inputs in the output.
+    /// Distance in the result between the windows of neighbouring elements of x.
     pub stride: [usize; N],
     /// Elements cut off on both sides of each axis of the result.
     pub pad: [usize; N],

@@ -10,8 +10,8 @@ use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, ToShapeAttrs, TransposeAttrs};
 
 impl<'g> Var<'g> {
-    /// The same elements in row-major order, in shape `dims`. One dimension may be `usize::MAX`: it is computed. Beside
-    /// a dimension of 0 that is an error, as in torch. No copy is made.
+    /// The same elements in row-major order, in shape `dims`. One dimension may be `usize::MAX`: it is computed. If
+    /// another dimension is 0, it cannot be computed and is an error, as in torch. No copy is made.
     #[track_caller]
     pub fn reshape(self, dims: impl AsRef<[usize]>) -> Var<'g> {
         let mut dims = dims.as_ref().to_vec();
@@ -289,8 +289,8 @@ impl<'g> Var<'g> {
     }
 
     /// This with `low[i]` elements before and `high[i]` after each axis `i`, which continue the tensor as `mode` says.
-    /// A width that `mode` cannot fill is an error: n − 1 elements are the most for reflection of an axis of n, n for
-    /// circular padding.
+    /// At each end of an axis of n elements, reflection can add at most n − 1 elements and circular padding at most n.
+    /// More is an error.
     #[track_caller]
     pub fn pad_with(self, low: &[usize], high: &[usize], mode: PadMode) -> Var<'g> {
         let d = self.dims();

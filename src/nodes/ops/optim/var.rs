@@ -26,7 +26,7 @@ pub struct AdamOptions {
     pub eps: f64,
     /// Weight decay.
     pub weight_decay: f64,
-    /// Whether the decay shrinks the param (AdamW) and does not join the gradient.
+    /// True for AdamW: the decay shrinks the param. False for Adam: the decay is added to the gradient.
     pub decoupled: bool,
 }
 

@@ -1,5 +1,5 @@
 //! Adaptive pools: window i of `out` along an axis of n holds the elements from ⌊i·n/out⌋ to ⌈(i + 1)·n/out⌉, as in
-//! torch. Each axis is pooled alone. Windows of one length that do not overlap are an ordinary pool. Other windows
+//! torch. Each axis is pooled alone. Windows of equal length that do not overlap are an ordinary pool. Other windows
 //! are first copied out side by side, each as long as the longest.
 
 use crate::ensure;

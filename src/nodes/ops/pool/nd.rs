@@ -1,6 +1,6 @@
-//! Pools over one and three axes, of minima, and of sums. A pool over three axes is one over height and width and then
-//! one over depth. Both read planes in their order in memory, so nothing is transposed, and of equal elements the first
-//! in row-major order still wins.
+//! Pools over one axis or three axes, min pools and sum pools. A pool over three axes is one over height and width and
+//! then one over depth. Both read planes in their order in memory, so nothing is transposed, and of equal elements the
+//! first in row-major order still wins.
 
 use super::lower;
 use crate::nodes::build::axes::{to_i64s, to_sizes};
