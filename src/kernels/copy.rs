@@ -107,7 +107,7 @@ impl Strided {
     }
 
     /// The parameter words of the instruction.
-    pub fn to_words(&self) -> Vec<u64> {
+    pub fn to_words(self) -> Vec<u64> {
         let axes = self.dims.iter().zip(&self.strides).take(self.rank);
         [self.rank as u64, self.base as u64].into_iter().chain(axes.flat_map(|(d, s)| [*d as u64, *s as u64])).collect()
     }

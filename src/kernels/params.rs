@@ -40,7 +40,7 @@ macro_rules! params {
 
         impl $name {
             /// The parameter words of the instruction.
-            pub fn to_words(&self) -> Vec<u64> {
+            pub fn to_words(self) -> Vec<u64> {
                 vec![$($crate::kernels::params::Word::to_word(self.$field)),*]
             }
 

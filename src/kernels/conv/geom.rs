@@ -94,7 +94,7 @@ impl ConvGeom {
     }
 
     /// The geometry as parameter words.
-    pub fn to_words(&self) -> [u64; Self::WORDS] {
+    pub fn to_words(self) -> [u64; Self::WORDS] {
         let ([s0, s1], [t, b, l, r], [d0, d1]) = (self.stride, self.pad, self.dilation);
         [self.n, self.c_in, self.h, self.w, self.c_out, self.kh, self.kw, s0, s1, t, b, l, r, d0, d1, self.groups]
             .map(|v| v as u64)

@@ -62,7 +62,7 @@ impl Pad {
     }
 
     /// The parameter words of the instruction.
-    pub fn to_words(&self) -> Vec<u64> {
+    pub fn to_words(self) -> Vec<u64> {
         let axes = self.axes[..self.rank].iter().flat_map(|a| [a.low, a.src, a.out]);
         [self.rank as u64, self.value].into_iter().chain(axes.map(|x| x as u64)).collect()
     }

@@ -90,7 +90,7 @@ impl PoolGeom {
     }
 
     /// The geometry as parameter words.
-    pub fn to_words(&self) -> [u64; Self::WORDS] {
+    pub fn to_words(self) -> [u64; Self::WORDS] {
         let ([s0, s1], [t, b, l, r], [d0, d1]) = (self.stride, self.pad, self.dilation);
         [self.n, self.c, self.h, self.w, self.kh, self.kw, s0, s1, t, b, l, r, d0, d1].map(|v| v as u64)
     }
