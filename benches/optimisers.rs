@@ -15,7 +15,7 @@ fn program(rule: Rule) -> Program {
     // The gradient of `p` is the input `g`, so the update must read it.
     let loss = (p * g.input("g", [SIDE, SIDE], DType::F32)).sum(..);
     let graph = g.finish([loss.named("loss")]).expect("a valid graph");
-    let step = train(&graph, "loss", &Optimiser::new(rule, 1e-3)).expect("a step program");
+    let step = train(&graph, "loss", Optimiser::new(rule, 1e-3)).expect("a step program");
     let mut p = Session::new().compile(&step).expect("a valid program");
     p.init(0).expect("start values");
     p.values_mut::<f32>("lr").expect("an input")[0] = 1e-3;

@@ -48,7 +48,7 @@ fn loops(depth: usize) -> GraphBuf {
 }
 
 fn gradient(g: &GraphBuf) -> Result<GraphBuf> {
-    grad(&g, "l", &GradOptions { missing: Missing::Zero, ..GradOptions::default() })
+    grad(g, "l", &GradOptions { missing: Missing::Zero, ..GradOptions::default() })
 }
 
 #[test]

@@ -207,7 +207,7 @@ fn net(dtype: DType) -> GraphBuf {
 
 fn without_patterns(g: &GraphBuf) -> GraphBuf {
     let names: Vec<&str> = pipeline::default_passes().into_iter().filter(|p| *p != "patterns").collect();
-    pipeline::run(&g, &names, true).unwrap().0
+    pipeline::run(g, &names, true).unwrap().0
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn patterns_keep_values_and_gradients_and_need_no_more_memory() {
             (&forward, &["matmul_bias_act", "residual_layer_norm", "residual_rms_norm", "swiglu", "attention"][..]),
             (&step, &["matmul_bias_act", "residual_layer_norm", "residual_rms_norm", "lora_matmul"]),
         ] {
-            let (fused, plain) = (pipeline::optimise(&g).unwrap(), without_patterns(g));
+            let (fused, plain) = (pipeline::optimise(g).unwrap(), without_patterns(g));
             let names = ops(&fused);
             assert!(wanted.iter().all(|w| names.contains(w)), "{names:?}");
             let x = drawn(g, 3);
@@ -252,7 +252,7 @@ fn what_a_user_fused_is_differentiated() {
             continue;
         }
         let plain = passes::unfuse(v).unwrap();
-        let [a, b] = [&g, &plain].map(|g| passes::vjp(&g, &outs, &wrt, Missing::Zero).unwrap());
+        let [a, b] = [&g, &plain].map(|g| passes::vjp(g, &outs, &wrt, Missing::Zero).unwrap());
         let x = drawn(&a, 5);
         agree(&run(&a, &x, PLAIN), &run(&b, &x, PLAIN), false, "gradients");
     }

@@ -42,7 +42,7 @@ fn leaves() -> GraphBuf {
 }
 
 fn subject(g: &GraphBuf) -> Subject {
-    let prepared = optimise(&g).unwrap();
+    let prepared = optimise(g).unwrap();
     let lowered = lower::lower(prepared.view(), 1).unwrap();
     let o = order::best(&lowered.code).unwrap();
     let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, lines::pack).unwrap();
@@ -241,7 +241,7 @@ fn the_checker_refuses_steps_that_tear() {
     graphs.push(stopping());
     let (mut tried, mut torn) = (0, 0);
     for (k, g) in graphs.iter().enumerate() {
-        let prepared = optimise(&g).unwrap();
+        let prepared = optimise(g).unwrap();
         let lowered = lower::lower(prepared.view(), 1).unwrap();
         let mut d = Draw(k as u64);
         for _ in 0..if cfg!(debug_assertions) { 6 } else { 40 } {

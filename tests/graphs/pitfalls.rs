@@ -47,9 +47,9 @@ fn of_vector(n: usize, f: impl for<'g> Fn(Var<'g>) -> Var<'g>) -> GraphBuf {
 
 /// The gradient at `x`, which forward mode must agree with along every axis.
 fn gradient(g: &GraphBuf, x: &[f64]) -> Vec<f64> {
-    let back = grad(&g, "loss", &GradOptions::wrt(&["x"])).unwrap();
+    let back = grad(g, "loss", &GradOptions::wrt(&["x"])).unwrap();
     let mut outs = run(&back, &[tensor(&[x.len()], x)], PLAIN);
-    let forward = jvp(&g, &["loss"], &["x"]).unwrap();
+    let forward = jvp(g, &["loss"], &["x"]).unwrap();
     let by_axis: Vec<f64> = (0..x.len())
         .map(|i| {
             let axis: Vec<f64> = (0..x.len()).map(|j| f64::from(u8::from(i == j))).collect();

@@ -55,7 +55,7 @@ fn texts_carry_places() {
     assert_eq!(again.view(), g);
     assert_eq!(print_with(again.view(), options), placed);
     assert_eq!(print(again.view()), plain);
-    let plans = [g, again.view()].map(|g| Session::new().plan(&g).unwrap());
+    let plans = [g, again.view()].map(|g| Session::new().plan(g).unwrap());
     let places = |i: usize| plans[i].buffers.iter().map(|b| (b.name.clone(), b.origin())).collect::<Vec<_>>();
     assert_eq!(places(0), places(1));
     assert!(places(0).iter().all(|p| p.1.is_some()), "{:?}", places(0));

@@ -15,7 +15,7 @@ const F32: DType = DType::F32;
 
 /// (op, bytes) of each buffer that is made up to the instruction that makes the loss and read after it, and is no leaf.
 fn saved(program: &GraphBuf) -> Vec<(&'static str, usize)> {
-    let prepared = optimise(&program).unwrap();
+    let prepared = optimise(program).unwrap();
     let g = prepared.view();
     let code: Code = lower(g, 1).unwrap().code;
     let loss = code.outputs[0].buf;

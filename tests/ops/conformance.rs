@@ -1,7 +1,6 @@
 //! Conformance of every op: for each op definition × case × element type, the same questions, answered from the
 //! definition alone. A new op is covered without a line here. With `-- --nocapture` the answers are printed as a table.
 //!
-//! The reference page `docs/ops.md` is checked here too, and written if `ARENAGRAD_WRITE_DOCS=1` is set.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -109,7 +109,7 @@ fn the_plan_of_a_loop_does_not_grow_with_its_length() {
     let (short, long) = (last(8), last(512));
     assert!(size(&short).1 > 0, "the loop has a workspace");
     assert_eq!(size(&short), size(&long));
-    let back = |g: &GraphBuf| arenagrad::graph::vjp(&g, &["h"], &["w", "u", "b", "h0"], Missing::Error).unwrap();
+    let back = |g: &GraphBuf| arenagrad::graph::vjp(g, &["h"], &["w", "u", "b", "h0"], Missing::Error).unwrap();
     assert_eq!(size(&back(&short)), size(&back(&long)));
 }
 
@@ -134,7 +134,7 @@ fn loops_stand_in_loops() {
     let g = nested();
     assert_eq!(g.view().regions(), 3);
     let flat = inline_and_unroll(&g).unwrap();
-    let hessian = |g: &GraphBuf| arenagrad::graph::hvp(&g, "loss", &["x", "a", "h0"]).unwrap();
+    let hessian = |g: &GraphBuf| arenagrad::graph::hvp(g, "loss", &["x", "a", "h0"]).unwrap();
     for (a, b) in [(gradients(&g), gradients(&flat)), (hessian(&g), hessian(&flat))] {
         let x = inputs(&a, 4);
         let (ra, rb) = (run(&a, &x, PLAIN), run(&b, &x, PLAIN));

@@ -20,7 +20,7 @@ fn the_reference_page_is_current() {
     let differs = page.lines().zip(written.lines().chain(std::iter::repeat(""))).find(|(new, old)| new != old);
     assert!(
         page == written,
-        "docs/ops.md is out of date, first at {differs:?}; run ARENAGRAD_WRITE_DOCS=1 cargo test --test ops conformance::"
+        "docs/ops.md is out of date, first at {differs:?}; run ARENAGRAD_WRITE_DOCS=1 cargo test --test ops reference_page"
     );
 }
 

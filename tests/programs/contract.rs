@@ -22,7 +22,7 @@ fn line() -> GraphBuf {
 }
 
 fn ready(graph: &GraphBuf, opt: impl Into<Optimiser>) -> Program {
-    let mut p = Session::new().compile(&train(&graph, "loss", opt).unwrap()).unwrap();
+    let mut p = Session::new().compile(&train(graph, "loss", opt).unwrap()).unwrap();
     p.init(0).unwrap();
     p
 }

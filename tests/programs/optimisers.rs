@@ -40,7 +40,7 @@ fn given(n: usize) -> GraphBuf {
 fn an_element_wise_update_is_one_instruction_a_param() {
     for rule in RULES {
         let instructions = |n: usize| {
-            let step = train(given(n).view(), "loss", &Optimiser::new(rule, 0.1)).unwrap();
+            let step = train(given(n).view(), "loss", Optimiser::new(rule, 0.1)).unwrap();
             compile(&step).plan().instructions
         };
         // What a third and a fourth param add: their term of the loss (a product, a sum, an addition), and the update.
@@ -59,7 +59,7 @@ fn an_element_wise_update_is_in_place() {
         let g = Builder::new("long");
         let loss = (g.param("p", [LEN], DType::F32, Init::Ones) * g.input("g", [LEN], DType::F32)).sum(..);
         let graph = g.finish([loss.named("loss")]).unwrap();
-        let step = train(&graph, "loss", &Optimiser::new(rule, 0.1)).unwrap();
+        let step = train(&graph, "loss", Optimiser::new(rule, 0.1)).unwrap();
         let plan = Session::new().plan(&step).unwrap();
         plan.arena_bytes - plan.pinned_bytes
     };
@@ -109,7 +109,7 @@ fn feed(p: &mut Program, step: u64, rows: usize) {
 fn four_micro_batches_are_one_batch() {
     let opt = optim::AdamW::new(0.05).clip_norm(0.1).ema(0.9);
     let whole = train(regression(12, false).view(), "loss", &opt).unwrap();
-    let parts = train(regression(3, false).view(), "loss", &opt.accumulate(4)).unwrap();
+    let parts = train(regression(3, false).view(), "loss", opt.accumulate(4)).unwrap();
     let (mut a, mut b) = (compile(&whole), compile(&parts));
     for step in 0..5 {
         feed(&mut a, step, 12);
@@ -233,7 +233,7 @@ fn averages_are_weights_under_the_params_names() {
 #[test]
 fn moments_of_idle_params_end_at_zero_and_never_as_denormals() {
     for rule in RULES.into_iter().chain([Rule::LAMB, Rule::ADAFACTOR]) {
-        let step = train(given(1).view(), "loss", &Optimiser::new(rule.with_weight_decay(0.0), 0.1)).unwrap();
+        let step = train(given(1).view(), "loss", Optimiser::new(rule.with_weight_decay(0.0), 0.1)).unwrap();
         let mut p = compile(&step);
         let small: Vec<f32> = (0..40).map(|i| 1e-19 * (i as f32 - 20.0)).collect();
         p.values_mut::<f32>("g0").unwrap().copy_from_slice(&small);
@@ -256,7 +256,7 @@ fn moments_of_idle_params_end_at_zero_and_never_as_denormals() {
 #[test]
 fn numbers_that_no_formula_takes_are_named() {
     let says = |rule: Rule, text: &str| {
-        let e = train(given(1).view(), "loss", &Optimiser::new(rule, 0.1)).unwrap_err().to_string();
+        let e = train(given(1).view(), "loss", Optimiser::new(rule, 0.1)).unwrap_err().to_string();
         assert!(e.contains(text), "{e}");
     };
     says(Rule::Adadelta { rho: 1.0, eps: 1e-6, weight_decay: 0.0 }, "adadelta: rho is 1");
@@ -285,7 +285,7 @@ fn muon_treats_rows_and_columns_alike() {
         let w = g.param("w", [rows, columns], DType::F64, Init::Zeros);
         let loss = (w * g.input("g", [rows, columns], DType::F64)).sum(..);
         let graph = g.finish([loss.named("loss")]).unwrap();
-        let mut p = compile(&train(&graph, "loss", &Optimiser::new(rule, 0.1)).unwrap());
+        let mut p = compile(&train(&graph, "loss", Optimiser::new(rule, 0.1)).unwrap());
         p.values_mut::<f64>("lr").unwrap()[0] = 0.1;
         let wide = |seed| noise(12, seed);
         let turned = |x: Vec<f64>| (0..12).map(|i| x[i % rows * columns + i / rows]).collect::<Vec<f64>>();
@@ -314,7 +314,7 @@ fn every_rule_takes_every_shape() {
             let p = g.param("p", dims, DType::F64, Init::Normal(1.0));
             let loss = (p * g.input("g", dims, DType::F64)).sum(..);
             let graph = g.finish([loss.named("loss")]).unwrap();
-            let step = train(&graph, "loss", &Optimiser::new(rule, 0.1)).unwrap();
+            let step = train(&graph, "loss", Optimiser::new(rule, 0.1)).unwrap();
             let again = text::parse(&text::print(step.view())).unwrap();
             let after = |session: Session, graph: &GraphBuf| {
                 let mut p = session.compile(graph).unwrap();

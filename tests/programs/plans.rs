@@ -13,7 +13,7 @@ use std::time::Instant;
 
 /// Arena, lower bound and number of instructions of the training program of `g`.
 fn plan(g: &GraphBuf) -> (usize, usize, usize) {
-    let step = train(&g, "loss", optim::AdamW::new(1e-3)).unwrap();
+    let step = train(g, "loss", optim::AdamW::new(1e-3)).unwrap();
     let p = Session::new().compile(&step).unwrap();
     let r = p.plan();
     (r.arena_bytes, r.lower_bound_bytes, r.instructions)
@@ -90,7 +90,7 @@ impl Row {
 }
 
 fn row(name: &str, graph: &GraphBuf) -> Row {
-    let prepared = optimise(&graph).unwrap();
+    let prepared = optimise(graph).unwrap();
     let start = Instant::now();
     let s = schedule(prepared.view(), 1).unwrap();
     let plan_ms = start.elapsed().as_secs_f64() * 1e3;

@@ -45,7 +45,7 @@ fn count(g: &GraphBuf, op: &str) -> usize {
 
 /// How many nodes of op `op` a step by `opt` has.
 fn behind(graph: &GraphBuf, opt: impl Into<Optimiser>, op: &str) -> usize {
-    count(&pipeline::optimise(train(&graph, "loss", opt).unwrap().view()).unwrap(), op)
+    count(&pipeline::optimise(train(graph, "loss", opt).unwrap().view()).unwrap(), op)
 }
 
 /// Bytes of all params and states after some steps of a graph that is ready to be lowered.
@@ -65,7 +65,7 @@ fn trained<T: Elem + Copy>(ready: &GraphBuf, threads: usize, number: fn(f64) -> 
 
 fn same_bits<T: Elem + Copy>(dtype: DType, sizes: [usize; 4], threads: &[usize], number: fn(f64) -> T) {
     for (rule, op) in rules() {
-        let step = train(mlp(dtype, sizes).view(), "loss", &Optimiser::new(rule, 0.01)).unwrap();
+        let step = train(mlp(dtype, sizes).view(), "loss", Optimiser::new(rule, 0.01)).unwrap();
         let fused = pipeline::optimise(&step).unwrap();
         assert_eq!(count(&fused, op), 2, "{rule:?}");
         let names: Vec<&str> = pipeline::default_passes().into_iter().filter(|p| *p != "patterns").collect();
@@ -99,7 +99,7 @@ fn gradients_of_a_large_network_need_no_memory() {
     let graph = mlp(DType::F32, [8, 512, 1024, 1024]);
     let weights = 4 * (512 * 1024 + 1024 * 1024);
     for (rule, states) in [(rules()[2].0, 1), (rules()[5].0, 2)] {
-        let step = train(&graph, "loss", &Optimiser::new(rule, 0.01)).unwrap();
+        let step = train(&graph, "loss", Optimiser::new(rule, 0.01)).unwrap();
         let bytes = Session::new().plan(&step).unwrap().arena_bytes;
         // Operands and scratch are some tens of KiB a layer; the smaller gradient alone would be 2 MiB.
         let most = (1 + states) * weights + (1 << 20);
@@ -111,7 +111,7 @@ fn gradients_of_a_large_network_need_no_memory() {
 #[test]
 fn long_batches_need_no_more_memory() {
     for rule in [rules()[0].0, rules()[2].0, rules()[5].0] {
-        let step = train(mlp(DType::F32, [6000, 64, 48, 10]).view(), "loss", &Optimiser::new(rule, 0.01)).unwrap();
+        let step = train(mlp(DType::F32, [6000, 64, 48, 10]).view(), "loss", Optimiser::new(rule, 0.01)).unwrap();
         let names: Vec<&str> = pipeline::default_passes().into_iter().filter(|p| *p != "patterns").collect();
         let apart = pipeline::run(&step, &names, true).unwrap().0;
         let fused = pipeline::optimise(&step).unwrap();
@@ -125,10 +125,10 @@ fn long_batches_need_no_more_memory() {
 fn a_gradient_that_is_wanted_for_more_stays() {
     let (graph, adam) = (mlp(DType::F32, [4, 5, 6, 7]), optim::Adam::new(0.01));
     assert_eq!(behind(&graph, &adam, "matmul_adam"), 2);
-    assert_eq!(behind(&graph, &adam.clone().clip_norm(1.0), "matmul_adam"), 0);
+    assert_eq!(behind(&graph, adam.clone().clip_norm(1.0), "matmul_adam"), 0);
     let lion = Group { rule: Some(Rule::LION), ..Group::default() };
-    assert_eq!(behind(&graph, &adam.clone().group("w0", lion), "matmul_adam"), 1);
-    assert_eq!(behind(&graph, &adam.clone().accumulate(2), "matmul_adam"), 0);
+    assert_eq!(behind(&graph, adam.clone().group("w0", lion), "matmul_adam"), 1);
+    assert_eq!(behind(&graph, adam.clone().accumulate(2), "matmul_adam"), 0);
     // A param that is read twice has a sum of products for a gradient.
     let g = Builder::new("tied");
     let (x, w) = (g.input("x", [3, 5], DType::F32), g.param("w", [5, 5], DType::F32, Init::Ones));

@@ -138,7 +138,7 @@ impl Workload {
     pub fn step(&self) -> Result<GraphBuf> {
         let g = Builder::new(self.name);
         let loss = (self.loss)(&g);
-        train(g.finish([loss.named("loss")])?.view(), "loss", &(self.optimiser)())
+        train(g.finish([loss.named("loss")])?.view(), "loss", (self.optimiser)())
     }
 
     /// The learning rate.

@@ -46,7 +46,7 @@ struct Pair {
 
 /// Compiles both programs and finds a point where the output `name` is finite.
 fn pair(a: &CheckArgs, graph: &GraphBuf, name: &str, grads: &GraphBuf) -> Run<Pair> {
-    let plain = keep_outputs(&graph, |n| n == name).map_err(of(&a.file))?;
+    let plain = keep_outputs(graph, |n| n == name).map_err(of(&a.file))?;
     let mut plain = Session::new().compile(&plain).map_err(of(&a.file))?;
     let grads = Session::new().compile(grads).map_err(of(&a.file))?;
     plain.init(a.seed).map_err(of(&a.file))?;

@@ -60,7 +60,7 @@ pub fn session(c: &Config) -> Session {
 pub fn trainer(c: &Config, graph: &GraphBuf, loss: &str, examples: usize) -> Run<Trainer> {
     // With accumulation the inputs gain a leading axis over micro-batches. Their bytes are those of one large batch.
     let batches = Batches::new(examples, c.batch.saturating_mul(c.optimiser.accumulate), c.seed)?;
-    let step = optim::train(&graph, loss, &c.optimiser)?;
+    let step = optim::train(graph, loss, &c.optimiser)?;
     let session = c.max_memory.map_or_else(|| session(c), |m| session(c).memory_budget(m));
     let program: Program = match c.trace {
         Some(_) => session.compile_traced(&step)?,
