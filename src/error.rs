@@ -47,7 +47,7 @@ pub enum Location<S = String> {
     Source(S, u32),
     /// A line and a column of a text, both from 1.
     Text(u32, u32),
-    /// A node without a line, as the text form prints it.
+    /// A node whose line is unknown, as the text form prints it.
     Node(S),
 }
 

@@ -5,7 +5,7 @@
 //! * [`graph`]: the builder, values, ops' options, derivatives of graphs; [`nn`]: layers with torch's names.
 //! * [`optim`]: optimisers, and [`optim::train`], which turns a loss into a training step.
 //! * [`session`]: compiling graphs into programs, running and inspecting them.
-//! * [`mod@train`]: batches, schedules, checkpoints, metrics, and the loop that ties them.
+//! * [`mod@train`]: batches, schedules, checkpoints, metrics, and the trainer that combines them.
 //! * [`tools`]: passes, text form, planner, products: for those who measure, fuzz or extend the engine.
 //! * [`prelude`]: what most programs import.
 

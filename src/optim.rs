@@ -1,8 +1,8 @@
 //! Optimisers: update rules with torch's names, formulas and defaults, as part of the training step.
 //!
-//! Each optimiser is made by its type's `new`, which takes the learning rate; methods set the numbers of its rule, and
-//! what all rules share: clipping, frozen params, groups, moving averages, accumulation over micro-batches. [`train`]
-//! turns a graph with a loss into a graph of one training step.
+//! Each optimiser is made by its type's `new`, which takes the learning rate; methods set its hyper-parameters, and
+//! what all optimisers share: clipping, frozen params, groups, moving averages, accumulation over micro-batches.
+//! [`train`] turns a graph with a loss into a graph of one training step.
 //!
 //! ```
 //! use arenagrad::prelude::*;

@@ -83,8 +83,8 @@ impl Session {
         self
     }
 
-    /// Divides every instruction of two units or more among all threads, even where one thread is faster. It checks
-    /// plans and kernels on small graphs; results do not depend on it.
+    /// Divides every instruction of two units or more among all threads, even where one thread is faster. For tests of
+    /// plans and kernels on small graphs. Results do not depend on it.
     pub fn share(mut self, on: bool) -> Session {
         self.share = on;
         self

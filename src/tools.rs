@@ -27,7 +27,7 @@ pub mod ops {
     pub use crate::nodes::reference;
 }
 
-/// Transforms from graph to graph, one by one and in the order that programs take.
+/// Transforms from graph to graph, each alone, and the pipeline that compiling runs.
 pub mod passes {
     pub use crate::passes::{
         Fusion, FusionPolicy, GradOptions, Missing, Outcome, ad, expand_blocks, fold, fuse, grad, hvp, inline,

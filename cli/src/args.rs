@@ -1,6 +1,6 @@
 //! The command line: commands, options and their help texts, as clap reads them.
 //!
-//! Invariant: this module gives an option no meaning. The commands do.
+//! Invariant: this module only parses. What an option does is up to its command.
 
 use crate::fail::{Run, bad};
 use crate::out;
@@ -117,7 +117,7 @@ pub struct TrainArgs {
     /// terms) or bf16 [default: f32]. Without AMX, bf16x3 and bf16x2 run as f32. Weights and optimiser stay f32.
     #[arg(long, value_parser = precision, value_name = "PRECISION")]
     pub precision: Option<Precision>,
-    /// Record one step, the tenth or the last, into this file, for chrome://tracing or ui.perfetto.dev.
+    /// Record the tenth step (the last, if there are fewer) into this file, for chrome://tracing or ui.perfetto.dev.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Print no progress.

@@ -1,8 +1,8 @@
 //! `.npy` files: versions 1 to 3, plain dtypes, row-major or column-major.
 //!
 //! Invariant: a file is hostile until proven good. The header is a dictionary of three keys; a scanner without
-//! recursion and with a size limit reads it; general parsers of Python literals recurse and have no limit. No number of
-//! the file sizes an allocation. Errors name the byte.
+//! recursion and with a size limit reads it; general parsers of Python literals recurse and have no limit. No
+//! allocation takes its size from a number in the file. Errors name the byte.
 
 use crate::fail::{Run, bad};
 use crate::sys;

@@ -140,7 +140,7 @@ struct Unsupported {
     neutral: &'static str,
 }
 
-/// Reads a file row by row. Errors name the line. No number of the file sizes an allocation.
+/// Reads a file row by row. Errors name the line. No allocation takes its size from a number in the file.
 fn read(path: &Path, capacity: Option<u64>) -> Run<Table> {
     let mut csv = ReaderBuilder::new().flexible(true).from_reader(File::open(path).map_err(io(path))?);
     let header = csv.headers().map_err(|e| bad(format!("{}: {e}", path.display())))?.clone();

@@ -1,6 +1,7 @@
 //! Safetensors files that commands read.
 //!
-//! Invariant: a damaged checkpoint is refused, and a checkpoint whose damage could not be seen is read with a warning.
+//! Invariant: a checkpoint whose digest does not fit is refused. One without a digest is read with a warning, as damage
+//! to it cannot be detected.
 
 use crate::fail::Run;
 use crate::out::warn;

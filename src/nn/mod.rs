@@ -1,4 +1,4 @@
-//! Blocks: layers as functions over the builder, with torch's parameter names, layouts and initialisation.
+//! Layers as functions over the builder, with torch's parameter names, layouts and initialisation.
 //!
 //! A layer called `fc1` makes params `fc1.weight` (`[out, in]`) and `fc1.bias`, each starting uniform in ±1/√fan_in, as
 //! `torch.nn.Linear` and `torch.nn.Conv2d` do. A layer only adds nodes to the graph; there are no layer objects.

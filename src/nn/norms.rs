@@ -71,7 +71,8 @@ pub struct BatchNorm {
     pub eps: f64,
     /// The weight of a batch in the running statistics, as torch counts it.
     pub momentum: f64,
-    /// Normalises by the batch's own statistics and updates the running ones; else normalises by the running ones.
+    /// If true, normalises by the batch's own statistics and updates the running ones. If false, normalises by the
+    /// running ones.
     pub training: bool,
 }
 

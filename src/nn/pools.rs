@@ -38,17 +38,22 @@ functions! {
     sum_pool2d(Pool2d);
     /// The sum of each window of x `[N, C, D, H, W]`.
     sum_pool3d(Pool3d);
-    /// Maxima of x `[N, C, L]` in `output` windows, from ⌊i·n/out⌋ to ⌈(i + 1)·n/out⌉.
+    /// The largest element of each window of x `[N, C, L]`. `options` is the number n of windows; window i goes
+    /// from ⌊i·L/n⌋ to ⌈(i + 1)·L/n⌉.
     adaptive_max_pool1d([usize; 1]);
-    /// Maxima of x `[N, C, H, W]` in `output` windows down and across.
+    /// The largest element of each window of x `[N, C, H, W]`. `options` is the number of windows along each axis; see
+    /// [`adaptive_max_pool1d`].
     adaptive_max_pool2d([usize; 2]);
-    /// Maxima of x `[N, C, D, H, W]` in `output` windows along each axis.
+    /// The largest element of each window of x `[N, C, D, H, W]`. `options` is the number of windows along each axis;
+    /// see [`adaptive_max_pool1d`].
     adaptive_max_pool3d([usize; 3]);
-    /// Means of x `[N, C, L]` in `output` windows, from ⌊i·n/out⌋ to ⌈(i + 1)·n/out⌉.
+    /// The mean of each window of x `[N, C, L]`. `options` is the number of windows; see [`adaptive_max_pool1d`].
     adaptive_avg_pool1d([usize; 1]);
-    /// Means of x `[N, C, H, W]` in `output` windows down and across.
+    /// The mean of each window of x `[N, C, H, W]`. `options` is the number of windows along each axis; see
+    /// [`adaptive_max_pool1d`].
     adaptive_avg_pool2d([usize; 2]);
-    /// Means of x `[N, C, D, H, W]` in `output` windows along each axis.
+    /// The mean of each window of x `[N, C, D, H, W]`. `options` is the number of windows along each axis; see
+    /// [`adaptive_max_pool1d`].
     adaptive_avg_pool3d([usize; 3]);
 }
 

@@ -94,8 +94,8 @@ pub(super) fn read(g: &Graph<'_>, s: &Scheduled) -> Vec<bool> {
     leaves.chain(g.outputs().iter().map(|_| false)).collect()
 }
 
-/// The places of bindings, by name: leaves and outputs have distinct names each, and an output may be called as a leaf
-/// is.
+/// The indices of bindings, sorted by name. No two leaves share a name, and no two outputs do; a leaf and an output
+/// may.
 pub(super) struct Index(Vec<u32>);
 
 impl Index {

@@ -1,7 +1,8 @@
 //! Memory budgets: the program with the fewest repeated operations that fits.
 //!
-//! Choices are tried in the order of what they repeat, which does not depend on the budget; the first that fits is
-//! kept. So a larger budget never repeats more operations, and a smaller budget never gives a larger arena.
+//! Choices are tried in ascending order of the operations that they repeat. The first that fits is kept. The order does
+//! not depend on the budget, so a larger budget never repeats more operations, and a smaller budget never gives a
+//! larger arena.
 
 use super::{Ready, Recomputed, Session};
 use crate::error::{Error, Kind, Result};

@@ -32,14 +32,14 @@ pub struct Program {
     pub(super) tracer: Option<Tracer>,
 }
 
-/// What an instruction was made of, for errors.
+/// The op and the source line that an instruction comes from, for error messages.
 pub(super) struct Origin {
     op: &'static str,
     location: Location,
 }
 
 impl Origin {
-    /// Of an instruction of node `n`, or of the update of a leaf.
+    /// The origin of an instruction of node `n`; without a node, of the update of a leaf.
     pub fn of(g: &Graph<'_>, n: Node) -> Origin {
         match n.is_some() {
             true => Origin { op: g.def_of(n).name, location: g.location(n) },

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// One buffer of a plan.
 #[derive(Clone, Debug)]
 pub struct BufferReport {
-    /// The value's name, or the value itself as text; the op's name for a temporary.
+    /// The value's name; if it has none, its id as text; for scratch, the op's name.
     pub name: String,
     /// The value.
     pub value: Value,

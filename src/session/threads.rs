@@ -9,8 +9,8 @@ use crate::error::{Error, Kind, Result};
 pub const MAX_THREADS: usize = 1024;
 
 impl Session {
-    /// Runs steps on at most `n` threads, from 1 to [`MAX_THREADS`]; with another number, no program can be made.
-    /// Results do not depend on it.
+    /// Runs steps on at most `n` threads, from 1 to [`MAX_THREADS`]; another number is an error when a program is
+    /// compiled. Results do not depend on it.
     pub fn threads(mut self, n: usize) -> Session {
         self.threads = n;
         self

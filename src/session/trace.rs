@@ -41,7 +41,7 @@ pub struct Call {
 pub struct Trace {
     /// The instructions: those of the graph, then those of loops' bodies.
     pub calls: Arc<[Call]>,
-    /// What each thread did, in order; [`Event::instr`] counts `calls`.
+    /// What each thread did, in order; [`Event::instr`] is an index into `calls`.
     pub threads: Vec<Vec<Event>>,
     /// Nanoseconds of the whole step.
     pub nanos: u64,
@@ -57,7 +57,7 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Of `plan`, which `exec` runs.
+    /// A tracer of the program of `plan`, which `exec` runs.
     pub(super) fn new(g: &Graph<'_>, plan: &Checked, exec: &Exec) -> Tracer {
         let mut next = vec![Sym::NONE; g.values()];
         for &(leaf, v) in g.updates {

@@ -83,8 +83,8 @@ impl Times {
         all
     }
 
-    /// The quantile `q` in [0, 1] by nearest rank: the smallest time that at least this fraction of the times do not
-    /// exceed. 0 if no time was recorded.
+    /// The quantile `q` in [0, 1] by nearest rank: the smallest recorded time `t` such that at least `q` of all times
+    /// are at most `t`. 0 if no time was recorded.
     pub fn quantile(&self, q: f64) -> u64 {
         let all = self.sorted();
         let rank = (q.clamp(0.0, 1.0) * all.len() as f64).ceil() as usize;

@@ -1,7 +1,7 @@
 //! IDX files, the format of MNIST: magic number, big-endian sizes, elements. Plain or gzipped.
 //!
-//! Invariant: a file is hostile until proven good. No number of the file sizes an allocation, and no more is unpacked
-//! than its sizes announce. Errors name the file and the byte (of the unpacked file, if it is gzipped).
+//! Invariant: a file is hostile until proven good. No allocation takes its size from a number in the file, and no more
+//! is unpacked than the header announces. Errors name the file and the byte (of the unpacked file, if it is gzipped).
 
 use super::{Images, Split};
 use crate::fail::{Fail, Run, bad, io};

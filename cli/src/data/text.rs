@@ -1,7 +1,7 @@
 //! Texts as tokens, one for each character.
 //!
-//! Invariant of [`Corpus`]: the vocabulary is sorted, each token is below its length, and both halves are longer than
-//! one window.
+//! Invariant of [`Corpus`]: the vocabulary is sorted, each token is an index into it, and the training part and the
+//! validation part are each longer than one window.
 
 use crate::fail::{Run, bad};
 use crate::sys;

@@ -1,6 +1,6 @@
 //! The table of a recorded step: time by op.
 //!
-//! Invariant: the shares of all lines add up to the time of all threads.
+//! Invariant: the times of all lines add up to the time of the step on all threads.
 
 use arenagrad::session::{Trace, WAIT};
 use std::collections::BTreeMap;

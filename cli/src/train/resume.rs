@@ -1,6 +1,7 @@
 //! Resuming: restores a checkpoint and checks that its counters agree with each other and with this run.
 //!
-//! Invariant: no number of the file sizes an allocation before it is compared with what this run asks for.
+//! Invariant: a number of the file decides the size of an allocation only after it is compared with what this run asks
+//! for.
 
 use super::task::Task;
 use crate::config::Config;

@@ -1,4 +1,4 @@
-//! The trainer: resuming, and checkpoints of something else.
+//! The trainer: resuming, and refusing checkpoints of other runs.
 
 use super::*;
 use crate::nn;
