@@ -1,4 +1,4 @@
-//! The op reference, one page made from the op table. `docs/ops.md` is its output, and `tests/ops/conformance.rs`
+//! The op reference, one page made from the op table. `docs/ops.md` is its output, and `tests/ops/sources.rs`
 //! compares them.
 //!
 //! Most of an entry is in the definition. Three facts come from running it on a conformance case: the element types
@@ -19,8 +19,8 @@ const HEAD: &str = "\
 # Op reference
 
 This page is made from the op definitions. Do not edit it: change the definition, then run
-`ARENAGRAD_WRITE_DOCS=1 cargo test --test ops conformance::`, which rewrites the page. Without the variable the test fails if the page
-is out of date.
+`ARENAGRAD_WRITE_DOCS=1 cargo test --test ops reference_page`, which rewrites the page. Without the variable the test
+fails if the page is out of date.
 
 An entry says:
 

@@ -1,6 +1,5 @@
 //! Conformance of every op: for each op definition × case × element type, the same questions, answered from the
 //! definition alone. A new op is covered without a line here. With `-- --nocapture` the answers are printed as a table.
-//!
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
