@@ -1,8 +1,9 @@
 //! Graphs: building them, and transforms from graph to graph.
 //!
-//! A [`Builder`] records ops on values ([`Var`]); [`Builder::finish`] gives a [`GraphBuf`]. Wrong use of an op is an error
-//! of `finish` that names the op, its operands' shapes and the line. A function that takes a graph takes `&graph`, or a
-//! borrowed [`Graph`]. Transforms give a new graph: [`grad`], [`jvp`], [`vjp`], [`hvp`], [`jacobian`], [`nth_grad`].
+//! A [`Builder`] records ops on values ([`Var`]); [`Builder::finish`] gives a [`GraphBuf`]. Wrong use of an op is an
+//! error of `finish` that names the op, its operands' shapes and the line. A function that takes a graph takes
+//! `&graph`, or a borrowed [`Graph`]. Transforms give a new graph: [`grad`], [`jvp`], [`vjp`], [`hvp`], [`jacobian`],
+//! [`nth_grad`].
 //!
 //! ```
 //! use arenagrad::graph::{Builder, DType, GradOptions, grad};

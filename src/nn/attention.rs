@@ -25,8 +25,8 @@ impl CausalSelfAttention {
     }
 }
 
-/// Causal self-attention of `x` `[batch, sequence, width]`, named as in nanoGPT: one linear layer `name.c_attn` computes
-/// queries, keys and values of all heads, and `name.c_proj` mixes the heads.
+/// Causal self-attention of `x` `[batch, sequence, width]`, named as in nanoGPT: one linear layer `name.c_attn`
+/// computes queries, keys and values of all heads, and `name.c_proj` mixes the heads.
 #[track_caller]
 pub fn causal_self_attention<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: CausalSelfAttention) -> Var<'g> {
     // All nodes have the caller's line as their location.
@@ -49,7 +49,8 @@ pub fn causal_self_attention<'g>(g: &'g Builder, name: &str, x: Var<'g>, options
 pub struct MultiHead<'g> {
     /// Number of heads; it must divide the width.
     pub heads: usize,
-    /// Number of heads of keys and values, each shared by `heads / kv_heads` neighbouring heads of queries; 0 is `heads`.
+    /// Number of heads of keys and values, each shared by `heads / kv_heads` neighbouring heads of queries; 0 is
+    /// `heads`.
     pub kv_heads: usize,
     /// Adds biases to the projections.
     pub bias: bool,

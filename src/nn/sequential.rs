@@ -2,7 +2,8 @@
 
 use crate::nodes::{Builder, Var};
 
-/// Layers one after the other, as `torch.nn.Sequential`: layer `i` is called `name.i`. Layers without params count, too.
+/// Layers one after the other, as `torch.nn.Sequential`: layer `i` is called `name.i`. Layers without params count,
+/// too.
 ///
 /// ```
 /// use arenagrad::prelude::*;

@@ -138,8 +138,8 @@ impl Program {
         self.get(self.typed(i)?)
     }
 
-    /// The elements of the input, param or state called `name`, writable: for set-up and tools, as it looks the name up.
-    /// Errors: there is none, or its elements are not of type `T`.
+    /// The elements of the input, param or state called `name`, writable: for set-up and tools, as it looks the name
+    /// up. Errors: there is none, or its elements are not of type `T`.
     pub fn values_mut<T: Elem>(&mut self, name: &str) -> Result<&mut [T]> {
         let i = self.named("input, param or state", name, |role| role != Role::Output)?;
         self.get_mut(self.typed(i)?)

@@ -44,8 +44,8 @@ impl<'g> Var<'g> {
         self.g.emit1(Op::CHECKPOINT, &[self], &[])
     }
 
-    /// The axes in another order: axis `i` of the result is axis `perm[i]` of this. `perm` names each axis once; negative
-    /// axes count from the end.
+    /// The axes in another order: axis `i` of the result is axis `perm[i]` of this. `perm` names each axis once;
+    /// negative axes count from the end.
     #[track_caller]
     pub fn transpose(self, perm: &[i64]) -> Var<'g> {
         let rank = to_i64(self.rank());
