@@ -2,10 +2,10 @@
 //!
 //! A pointwise node joins the region of its readers if all of them are in one region of the node's shape. So every
 //! region has one result, and no cycle can arise. A node with readers in several regions is computed in each of them if
-//! it only scales or shifts one operand that stays alive anyway: then its result need not be kept until the last reader
-//! (the normalised operand of a batch norm, from forward to backward). Broadcasts and fills cost nothing inside a
-//! region (a strided read, a constant) and are copied into every region that reads them. Invariant: fused and unfused
-//! graphs have the same bits, because each step of a region rounds on its own.
+//! it only scales or shifts one operand that stays alive anyway. Then its result need not be kept until the last
+//! reader. An example is the normalised operand of a batch norm, which the backward half reads too. Broadcasts and
+//! fills cost nothing inside a region (a strided read, a constant) and are copied into every region that reads them.
+//! Invariant: fused and unfused graphs have the same bits, because each step of a region rounds on its own.
 
 use super::rebuild::{Visit, rebuild};
 use super::report::{Fusion, Outcome};

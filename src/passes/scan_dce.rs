@@ -1,8 +1,8 @@
 //! Dead code elimination for loops: drops stacked results without a reader, carries on which no result depends, and the
 //! operands that only these read.
 //!
-//! A carry stays if its final value is read, or if a value that stays reads it in the next iteration. A pass reaches
-//! the loops inside a loop in a later round, after the outer loop no longer changes.
+//! A carry stays if its final value is read, or if a value that stays reads it in the next iteration. Loops inside a
+//! loop are trimmed in a later round, when the outer loop no longer changes.
 
 use super::rebuild::{Visit, rebuild};
 use super::simplify::Hits;

@@ -1,5 +1,5 @@
 //! Algebraic simplification. Invariant: a rule holds for every input, NaN, infinities, −0 and empty tensors included.
-//! So there is no `x·0 → 0`, no `x − x → 0` and no `x + 0 → x`, which turns −0 into +0.
+//! So there is no `x·0 → 0` and no `x − x → 0`, because of NaN, and no `x + 0 → x`, because −0 + 0 is +0.
 //!
 //! A rule looks at one node and at the definitions of its operands in the new graph. Its hits are counted by name.
 

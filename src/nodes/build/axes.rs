@@ -72,7 +72,7 @@ impl Axes for std::ops::RangeFull {
     }
 }
 
-/// `dims` without those at `axes`; with these set to 1 if `keep`.
+/// `dims` without the axes `axes`. If `keep`, these axes stay with size 1.
 pub fn reduced_dims(dims: &[usize], axes: &[usize], keep: bool) -> Vec<usize> {
     let kept = dims.iter().enumerate().filter_map(|(i, &d)| match axes.contains(&i) {
         true => keep.then_some(1),

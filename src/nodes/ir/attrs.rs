@@ -125,7 +125,7 @@ impl Attr<'_> {
     }
 }
 
-/// The attributes of one node: its op's fields over its words.
+/// The attributes of one node: the schema of its op, and the words that hold their values.
 #[derive(Clone, Copy)]
 pub struct Attrs<'x> {
     /// The schema.

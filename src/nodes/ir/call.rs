@@ -59,8 +59,9 @@ pub struct Call {
     pub work: CostClass,
     /// Number of operations, as the cost class counts them.
     pub ops: u64,
-    /// The check of indices, for a kernel that calls [`Args::fault`](crate::kernels::abi::Args::fault). It lets the
-    /// compiler keep params and states unchanged by a step that a fault stops. Without it they may have changed.
+    /// The check of indices, for a kernel that calls [`Args::fault`](crate::kernels::abi::Args::fault). With it, the
+    /// planner puts every check that may fail before the first write of a param or a state, so a step that a fault
+    /// stops changes none of them. Without it, such a step may have changed some.
     pub looks: Option<Looks>,
 }
 

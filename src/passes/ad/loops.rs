@@ -169,8 +169,8 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         }
     }
 
-    /// The operands whose tangents may be nonzero, given those that have one. A tangent reaches further carries through
-    /// the yields.
+    /// For each operand, whether its tangent may be nonzero in some iteration. `has` says which operands start with a
+    /// tangent. A tangent reaches further carries through the yields.
     pub(super) fn dependent(&self, has: &[bool]) -> Vec<bool> {
         let mut has = has.to_vec();
         loop {
@@ -184,7 +184,7 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         }
     }
 
-    /// The arguments on which results with a cotangent depend, given the results that have one.
+    /// For each argument, whether a result with a cotangent depends on it. `has` says which results have one.
     pub(super) fn reached(&self, has: &[bool]) -> Vec<bool> {
         let mut has = has.to_vec();
         loop {

@@ -1,4 +1,4 @@
-//! Convolutions with a bias and an activation, and relu masks that move in front of a max pool's gradient.
+//! Convolutions with a bias and an activation; relu masks that are applied before a max pool's gradient, not after it.
 
 use super::facts::Facts;
 use super::matches::{Found, Match};

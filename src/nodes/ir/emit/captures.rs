@@ -1,8 +1,8 @@
 //! Closure conversion: a value from outside that the body of a loop uses becomes an argument of the body.
 //!
 //! A value is identified by its id and the *scope* of its region. A use in an inner body adds an argument to each body
-//! in between, once. Invariant: until [`Emit::close_loop`], such an argument stands where it was first needed; then the
-//! arguments come first, in the order of the loop's operands. Users call the builder's `scan`, which does this.
+//! in between, once. Invariant: such an argument stands where it was first needed, until [`Emit::close_loop`] moves all
+//! arguments to the front, in the order of the loop's operands. Users call the builder's `scan`, which does this.
 
 use super::Emit;
 use super::body::{Body, Captures, Closed};

@@ -24,8 +24,8 @@
 //! * A node or an argument may have a source location after its types: `%y = tanh %x : f32[4] loc("net.rs":12)`. Plans
 //!   and errors then name that line. Locations are printed on request only ([`print_with`]).
 //!
-//! Invariant: `parse(print(g)) == g` for any graph that [`Emit`] made. A text is hostile: sizes are bounded, nothing
-//! recurses, nothing panics, and errors have a line and a column.
+//! Invariant: `parse(print(g)) == g` for any graph that [`Emit`] made. The parser trusts no text: sizes are bounded,
+//! nothing recurses, nothing panics, and errors have a line and a column.
 
 mod fields;
 mod items;

@@ -1,5 +1,5 @@
 //! Attention in plain ops: the decompositions, and the tangents. All of it works on
-//! `[batch, kv_heads, heads of q that share one, sequence, width]`.
+//! `[batch, kv_heads, heads of q for each kv head, sequence, width]`.
 //!
 //! Invariant: a select sets masked scores to −∞, and a query that sees no key gets finite scores before the softmax. So
 //! no derivative of any order computes ∞ − ∞ or 0·∞. Only the op definitions use this file.
