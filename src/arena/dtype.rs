@@ -82,7 +82,7 @@ impl DType {
         DType::ALL.into_iter().find(|d| d.name() == name)
     }
 
-    /// True for `f32` and `f64`, the dtypes that kernels compute in with real arithmetic.
+    /// True for `f32` and `f64`, the floating-point dtypes in which kernels compute.
     pub const fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64)
     }

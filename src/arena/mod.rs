@@ -1,5 +1,5 @@
 //! Memory types: ids, side tables and interners of graph columns, and the block that holds a program's tensors. Also
-//! the generator [`rng::SplitMix64`].
+//! generators of random numbers ([`rng`]).
 
 pub mod dtype;
 pub mod ids;

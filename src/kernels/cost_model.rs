@@ -64,7 +64,7 @@ impl CostClass {
     pub const ACTIVATION: CostClass = row(100, 500_000, 29_000);
     /// Random numbers.
     pub const RANDOM: CostClass = row(100, 150_000, 30_000);
-    /// Kernels that rarely read their operands, whatever the operands' size.
+    /// Kernels that read their large operands in rare cases only. Their time does not depend on sizes.
     pub const RARE: CostClass = row(60, 0, 0);
     /// Updates of params.
     pub const OPTIMISER: CostClass = row(80, 0, 33_000);

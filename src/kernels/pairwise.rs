@@ -3,9 +3,9 @@
 //! A *join* is the operation: an addition, a product, a maximum or a minimum.
 //!
 //! Invariant: the order of the joins depends on the shape alone. A long row is halved again and again, down to blocks,
-//! and the two halves are joined. Columns are reduced in blocks of [`ROWS`] rows, whose results are reduced as rows
-//! again. So the error of a sum grows with the logarithm of its length. Used by the reductions, and by kernels that
-//! reduce columns while they compute them.
+//! and the two halves are joined. Columns are reduced in blocks of [`ROWS`] rows. The result of a block is a row, and
+//! these rows are reduced in the same way. So the error of a sum grows with the logarithm of its length. Used by the
+//! reductions, and by kernels that reduce columns while they compute them.
 
 use crate::kernels::float::Float;
 use crate::kernels::num::Scalar;

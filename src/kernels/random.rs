@@ -6,8 +6,9 @@
 //! Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011. The mapping never changes: element
 //! `e` comes from block `b = e / 4` (`f64`: `e / 2`). The block's counter is `[b, stream, step, step >> 32 ^ b >> 32]`
 //! (low 32 bits of each), its key `[seed, seed >> 32 ^ stream >> 32]`. A uniform `f32` is the top 24 bits of word `e %
-//! 4`, times 2⁻²⁴; a uniform `f64` is the top 53 bits of words `2i` (high) and `2i + 1` (low), times 2⁻⁵³. Two uniforms
-//! `u, w` of a pair give the normals `r·cos θ, r·sin θ` with `r = √(−2·ln(1 − u))` and `θ = 2π·w` (Box and Muller).
+//! 4`, times 2⁻²⁴; a uniform `f64` is the top 53 bits of words `2i` (high) and `2i + 1` (low) with `i = e % 2`, times
+//! 2⁻⁵³. Uniforms `2j` and `2j + 1`, called u and w, give the normals `r·cos θ, r·sin θ` with `r = √(−2·ln(1 − u))` and
+//! `θ = 2π·w` (Box and Muller).
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|

@@ -4,8 +4,9 @@
 //! |---|---|---|---|
 //! | [`squared_error`] | a, b: `T[len]` | Σ (a − b)² of each unit, the gradient: `T[len]` | [`SquaredError`] |
 //!
-//! Invariant: the bits equal those of a subtraction, of the reduction of squares in [`reduce`](super::reduce), and of
-//! two products and their sum. Used by the lowering of `squared_error_gradient`.
+//! Invariant: with d = a − b, the sums have the bits of the reduction of squares of d in [`reduce`](super::reduce), and
+//! the gradient has those of w·d + w·d, where w is [`SquaredError::weight`]. Used by the lowering of
+//! `squared_error_gradient`.
 
 use crate::kernels::abi::Args;
 use crate::kernels::float::Float;

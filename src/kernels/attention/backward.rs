@@ -5,12 +5,12 @@
 //! there because ∂lse/∂s = P). With dropout mask M, y comes from P ⊙ M: dv = (P ⊙ M)ᵀ·dy and dP = (dy·vᵀ) ⊙ M; δ does
 //! not change.
 //!
-//! δ is summed in the order of dP. So the two are equal where they must cancel: in rows whose softmax is saturated.
+//! Σ dy·y is summed by the same chains as dP. So the two cancel exactly in a row whose only probability is 1.
 //!
-//! Invariant: sums run over blocks of keys, or over heads and then blocks of queries, in ascending order. The blocks do
-//! not depend on how the work is divided. [`backward`] has a unit for each head of k, with the heads of q that share
-//! it, and computes scores once. [`backward_keys`] and [`backward_queries`] have many units and compute scores twice.
-//! All give the same bits.
+//! Invariant: dq is summed over blocks of keys; dk and dv are summed over the heads of q that share a head of k, then
+//! over blocks of queries. Both orders ascend. The blocks do not depend on how the work is divided. [`backward`] has a
+//! unit for each head of k, with the heads of q that share it, and computes scores once. [`backward_keys`] and
+//! [`backward_queries`] have many units and compute scores twice. All give the same bits.
 
 use super::drop::DropBuffer;
 use super::forward::Inputs;

@@ -1,5 +1,5 @@
 //! The inner loops of convolutions: a product whose right operand is read from a strip ([`panel`]), and dot products
-//! along a strip ([`dots`]).
+//! along a strip ([`dots`]). A strip is a zero-padded copy of images (see `plan`).
 //!
 //! Invariant: an output element is one chain of `mul_add` in the order of the taps ([`panel`]), or a fixed number of
 //! lane chains that are added in a fixed tree ([`dots`]). Tile sizes differ between instruction sets and do not affect

@@ -5,8 +5,8 @@
 //! padding; results differ only if a weight is not finite.
 //!
 //! Invariant: an output element is one chain of `mul_add` over (channel, kernel row, kernel column). So its bits depend
-//! neither on the range of units nor on the instruction set. Bias gradients are a reduction of dy, elsewhere. Used by
-//! the lowering of the convolution ops.
+//! neither on the range of units nor on the instruction set. The gradient of a bias is a sum of dy, which `reduce`
+//! computes. Used by the lowering of the convolution ops.
 
 mod geom;
 mod images;

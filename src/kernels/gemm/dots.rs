@@ -1,8 +1,9 @@
 //! Dot products of rows, generic over the instruction set.
 //!
-//! Invariant: the order of a sum is the same on every instruction set. A cache line ([`LINE`]) has sixteen lanes of
-//! `f32` or eight of `f64`, in one vector or several. Lane `l` sums the products at `k ≡ l`, ascending. Then the upper
-//! half of the lanes is added to the lower half until one is left. Bounds are checked once for each block of rows.
+//! Invariant: the order of a sum is the same on every instruction set. A sum has as many lanes as a cache line
+//! ([`LINE`]) has elements: sixteen of `f32`, eight of `f64`, in one vector or several. Lane `l` sums the products
+//! whose index along k is `l` modulo the number of lanes, ascending. Then the upper half of the lanes is added to the
+//! lower half until one is left. Bounds are checked once for each block of rows.
 
 // Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
 #![allow(clippy::needless_range_loop)]

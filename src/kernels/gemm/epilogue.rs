@@ -107,7 +107,7 @@ crate::simd! {
 pub struct ActGrad<'a, T> {
     /// The function of [`act_grad_fn`].
     pub f: fn(&mut [T], &[T]),
-    /// The act-grad operand, from the element at the position of the block's first element.
+    /// The act-grad operand, starting with the element that belongs to the block's first element.
     pub by: &'a [T],
     /// Stride between rows of the operand, in elements.
     pub row: usize,

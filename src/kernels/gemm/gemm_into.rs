@@ -1,8 +1,8 @@
 //! Products that are not stored: a sink consumes each tile while it is in cache.
 //!
-//! A and B are packed for all of k. So partial sums stay in a small block of scratch, and no operand is packed twice
-//! for neighbouring blocks. A block of columns of B stays in L2, beside the sink's own data, while one row panel of A
-//! after another is multiplied by it. The sink's data is prefetched one tile ahead.
+//! A block of columns of B, packed over all of k, stays in L2 beside the sink's own data, while one panel of rows of A
+//! after another is multiplied by it. The sums of a panel are complete before the next panel begins, so partial sums
+//! need little scratch. The sink's data is prefetched one tile ahead.
 //!
 //! Invariant: tiles have the bits of the product. Fused weight updates use this.
 

@@ -20,7 +20,7 @@
 //!   call or on the instruction set.
 //! * Each element is one chain `c = fma(a[p], b[p], c)` with `p` ascending, from 0 or from C. There are two exceptions.
 //!   First, elements are dot products in the order of `dots` if the matrix of a matrix-vector product is contiguous
-//!   along k, or if C has few rows and both operands are contiguous along k. Second, products in a bf16 [`Precision`]
+//!   along k, or if C has few rows and `algorithm` chooses dot products. Second, products in a bf16 [`Precision`]
 //!   have the order of `bf16`.
 //! * NaN and infinities pass: nothing is skipped for being zero.
 //! * Nothing allocates.

@@ -27,8 +27,8 @@ pub const UNIT_COLS: usize = 32;
 pub const DIVIDED_COLS: usize = 8 * UNIT_COLS;
 /// A B of this many elements or more does not fit a core's cache, so reading it is slow even without packing.
 pub const FAR_B: usize = 1 << 19;
-/// Sums of the columns of C make units larger, so there are fewer of them. The product may compute the sums only if at
-/// least this many units are left, or as many as before if there were fewer. A product of one or two units may always.
+/// Sums of the columns of C make units larger, so there are fewer of them. A product of more than two units computes
+/// the sums only if this many units are left, or as many as it has without sums.
 pub const SUM_UNITS: usize = 8;
 
 // Algorithms.
@@ -42,8 +42,8 @@ pub const DOTS_TERMS_PER_ROW: usize = 13;
 pub const DOTS_NARROW: usize = 16;
 /// A product with such a narrow C is computed as dot products if k is at least this.
 pub const DOTS_NARROW_TERMS: usize = 64;
-/// Rows of C of a product that is computed by its transpose: fewer are dot products, or leave lanes idle; with more,
-/// packing B costs little.
+/// Rows of C of a product that is computed by its transpose. With fewer rows, dot products are faster, or many lanes
+/// are idle. With more rows, packing B costs little in comparison.
 pub const TRANSPOSED_ROWS: std::ops::RangeInclusive<usize> = 32..=128;
 /// Lanes of the widest vectors. In a transposed product rows of C are lanes, and lanes beyond the last row are idle.
 pub const TRANSPOSED_LANES: usize = 16;

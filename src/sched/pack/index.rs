@@ -2,9 +2,9 @@
 //!
 //! A buffer is inside `[a, b)` if it starts at `a` or later and ends at `b` or before. Buffers are grouped into classes
 //! by length: class k has lengths from 2^k to 2^(k+1) - 1. A buffer of class k that starts in `[a, b - 2^(k+1)]` is
-//! inside, whatever its end. So the best of these is the least rank of a range. A buffer that starts later and is
-//! inside contains section `b - 2^k`. Such buffers are few, or nested like the activations of a training step. They are
-//! searched by their ends.
+//! inside, whatever its end. So the best of these is the minimum of a range, which a tree over starts finds. A buffer
+//! that starts later and is inside contains section `b - 2^k`. Such buffers are few, or nested like the activations of
+//! a training step. They are searched by their ends.
 
 /// A segment tree over the buffers of each class, by start.
 pub struct Index {

@@ -1,9 +1,9 @@
 //! The skyline packer: always fill the lowest segment.
 //!
-//! The skyline is the height reached in each section. Its lowest segment `[a, b)` gets the unplaced buffer of best rank
-//! whose lifetime is inside it. If there is none, the segment rises to its lower neighbour and the two merge. Every
-//! packing in which each buffer rests on offset 0 or on another buffer is reached by some rank. A *pass* goes over all
-//! buffers once and costs O(N log N) on training graphs: see [`Index`].
+//! The skyline is the height reached in each section. A *segment* `[a, b)` is a run of sections of one height. The
+//! lowest one gets the unplaced buffer of best rank whose lifetime is inside it. If there is none, the segment rises to
+//! its lower neighbour and the two merge. Every packing in which each buffer rests on offset 0 or on another buffer is
+//! reached by some rank. A *pass* goes over all buffers once and costs O(N log N) on training graphs: see [`Index`].
 
 use super::compress::{Part, Problem};
 use super::index::Index;
