@@ -148,7 +148,7 @@ pub struct SampleArgs {
     /// Choose among the K likeliest characters; 0: among all.
     #[arg(long, value_name = "K", default_value_t = 0)]
     pub top_k: usize,
-    /// Choose among the fewest likeliest characters whose probabilities sum to at least P.
+    /// Choose from the smallest set of likeliest characters whose probabilities sum to at least P.
     #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
     pub top_p: f64,
     /// Seed of the first sample.
@@ -294,8 +294,9 @@ pub struct PackArgs {
     /// A CSV file in MiniMalloc's format: columns id, lower, upper (one past the last moment) and size.
     #[arg(required_unless_present = "make", conflicts_with = "make")]
     pub file: Option<PathBuf>,
-    /// Pack synthetic buffers instead of a file: training:N:SEED, unrolled:N, power:N:SEED or perfect:N:SEED
-    /// (which can be packed without gaps, to height 1048576).
+    /// Pack about N synthetic buffers instead of a file: training:N:SEED (a training step of a chain of layers),
+    /// unrolled:N (a recurrent cell unrolled over time), power:N:SEED (lifetimes and sizes from power laws) or
+    /// perfect:N:SEED (the best packing has no gaps, and height 1048576).
     #[arg(long, value_name = "KIND:N:SEED")]
     pub make: Option<String>,
     /// Accept any packing of at most this height, in the unit of the sizes [default: look for the lowest].

@@ -1,4 +1,4 @@
-//! The operating system: memory of this process, cores, reading files; and numbers in words.
+//! The operating system: memory of this process, cores, reading files. Also numbers as text.
 //!
 //! Invariant: a value that the system does not report is `None`, never a guess.
 

@@ -1,7 +1,7 @@
 //! Start values of params and states.
 //!
-//! A draw is a function of the seed, the leaf's name and the element's index, and of nothing else: adding a layer or
-//! changing the order of leaves leaves the other leaves' draws as they were.
+//! A draw is a function of the seed, the leaf's name and the element's index, and of nothing else. So a new layer, or
+//! another order of the leaves, does not change the draws of the other leaves.
 
 use crate::arena::rng::{self, philox};
 use crate::nodes::ops::random::var::RNG_STATE;

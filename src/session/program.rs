@@ -39,7 +39,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// The origin of an instruction of node `n`; without a node, of the update of a leaf.
+    /// The origin of an instruction of node `n`. If there is no node, the instruction updates a leaf.
     pub fn of(g: &Graph<'_>, n: Node) -> Origin {
         match n.is_some() {
             true => Origin { op: g.def_of(n).name, location: g.location(n) },

@@ -22,7 +22,7 @@ pub fn human(bytes: u64) -> String {
 }
 
 impl BufferReport {
-    /// What it holds, in a word: that of its kind, or `gradient`.
+    /// What it holds, as one word: `gradient` for an activation of the backward half, else the name of its kind.
     pub fn what(&self) -> &'static str {
         if self.gradient { "gradient" } else { self.kind.name() }
     }
@@ -62,7 +62,7 @@ impl PlanReport {
         all
     }
 
-    /// The last instruction that needs `b`, at most the last of the program.
+    /// The last instruction that needs `b`. If `b` is needed after the step, this is the program's last instruction.
     pub fn last(&self, b: &BufferReport) -> u32 {
         b.last.min(self.instructions.saturating_sub(1) as u32)
     }

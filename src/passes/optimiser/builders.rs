@@ -134,7 +134,7 @@ optimisers! {
     Lion: Lion = LION {
         /// Decays of the update and of the momentum, each in [0, 1). Default (0.9, 0.99).
         betas: (f64, f64),
-        /// Weight decay, times the rate. Default 0.
+        /// Weight decay: the param shrinks by lr times this in each step. Default 0.
         weight_decay: f64,
     }
     /// LAMB (You et al., arXiv:1904.00962, algorithm 2); the formula is that of [`Rule::Lamb`].

@@ -1,10 +1,10 @@
 //! Rules with an elementwise update: one sweep of the tile interpreter for each param, in place.
 //!
-//! A sweep is one pass over memory: a `map` region. It is written here directly, because it has several yields (the
-//! param and its moments), and the fusion pass makes only regions of one yield. Factors that depend on the step alone
-//! are f64 scalars, computed once a step for all params (equal nodes merge), and rounded to the param's dtype at their
-//! use. Moments below the smallest normal number are flushed to zero. Otherwise the moments of params that get no
-//! gradient would decay to denormals, which are slow.
+//! The sweep is a `map` region. It is written here directly, because it has several yields (the param and its moments),
+//! and the fusion pass makes only regions of one yield. Factors that depend on the step alone are f64 scalars, computed
+//! once a step for all params (equal nodes merge), and rounded to the param's dtype at their use. Moments below the
+//! smallest normal number are flushed to zero. Otherwise the moments of params that get no gradient would decay to
+//! denormals, which are slow.
 //!
 //! Formulas follow torch's order of operations (`torch/optim/*.py`, `_single_tensor_*`).
 
@@ -106,7 +106,7 @@ impl<'g> Target<'_, 'g> {
         self.hold(&[&[self.p], states].concat(), &new)
     }
 
-    /// Adds updates: after a step, the leaves `old` have the values `new`. The first of `new`.
+    /// Adds updates: after a step, the leaves `old` have the values `new`. Returns the first of `new`.
     pub fn hold(&self, old: &[Var<'g>], new: &[Var<'g>]) -> Var<'g> {
         for (&leaf, &next) in old.iter().zip(new) {
             self.b.update(leaf, next);
@@ -114,7 +114,7 @@ impl<'g> Target<'_, 'g> {
         new.first().copied().unwrap_or(self.b.var(Value::NONE))
     }
 
-    /// Writes the update of the param and its states. The next value of the param.
+    /// Writes the update of the param and its states. Returns the next value of the param.
     pub fn update(&self, rule: &Rule) -> Var<'g> {
         match *rule {
             Rule::Sgd { momentum, dampening, nesterov, weight_decay } => {
@@ -241,7 +241,7 @@ impl<'g> Target<'_, 'g> {
         })
     }
 
-    /// Updates the moments of LAMB. The unscaled update m̂/(√v̂ + ε) + wd·p.
+    /// Updates the moments of LAMB. Returns the unscaled update m̂/(√v̂ + ε) + wd·p.
     pub fn lamb_direction(&self, betas: (f64, f64), eps: f64, weight_decay: f64) -> Option<Var<'g>> {
         let states = [self.state("exp_avg"), self.state("exp_avg_sq")];
         let scalars = [correction(self.t, betas.0), correction(self.t, betas.1)];

@@ -1,9 +1,9 @@
 //! Gradient accumulation: a step runs `k` micro-batches in sequence and updates once.
 //!
 //! The forward and backward computation becomes the body of a counted loop, whose carries are the sums of the
-//! gradients. So there is one program, the update runs once (masking it would compute it `k` times), and activations
-//! take the memory of one micro-batch. States that the graph updates (running statistics) are carries too. Each
-//! iteration has a random key of its own.
+//! gradients. So there is one program, and activations take the memory of one micro-batch. The update follows the loop
+//! and runs once; inside the loop, under a mask, it would be computed `k` times. States that the graph updates
+//! (running statistics) are carries too. Each iteration has a random key of its own.
 
 use super::super::rebuild::{Copier, Signature};
 use crate::arena::{Side, Value, ids::Id};

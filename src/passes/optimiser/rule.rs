@@ -1,6 +1,6 @@
 //! Update rules: their numbers, with torch's names and defaults, and what each number may be.
 //!
-//! Invariant: a rule that [`Rule::validate`] accepted updates finite params by finite gradients without an error.
+//! Invariant: if [`Rule::validate`] accepts a rule, and params and gradients are finite, its update never fails.
 //! `elementwise_rules` and `matrix` write the formulas.
 
 use crate::error::{Error, Kind, Result};
