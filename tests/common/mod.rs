@@ -20,7 +20,8 @@ pub struct Tensor {
     pub data: Vec<f64>,
 }
 
-/// A small counter generator (SplitMix64): fixed for a seed, and nobody's business but the tests'.
+/// A stream of random numbers (SplitMix64), the same for the same seed. For tests only: it shares no code with the
+/// library's.
 pub struct Draw(pub u64);
 
 impl Draw {

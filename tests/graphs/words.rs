@@ -84,7 +84,7 @@ fn step(p: &Plan, i: usize, mem: &mut [u64], written: &mut HashSet<u32>) -> Opti
         h = mem[extent(p, o)?].iter().fold(h, |h, &x| mix(h, x));
     }
     for (w, o) in writes.iter().enumerate() {
-        // What temporaries of threads hold afterwards is nobody's business.
+        // Scratch of a thread has no defined contents after the instruction.
         let seed = if matches!(o.split, Split::PerThread(_)) { POISON } else { mix(h, w as u64) };
         for (k, m) in mem[extent(p, o)?].iter_mut().enumerate() {
             *m = mix(seed, k as u64);

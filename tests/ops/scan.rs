@@ -397,7 +397,7 @@ fn what_nobody_reads_of_a_loop_is_not_made() {
     let (x, z) = (g.input("x", [4, 3], DType::F32), g.input("z", [4, 3], DType::F32));
     let zero = g.full(0.0, [3], DType::F32);
     let (h, _) = g.scan(&[zero, zero], &[x, z], |h, x| {
-        // The second carry serves itself and a result that nobody reads.
+        // The second carry has two readers: its own next value, and a result without readers.
         (vec![h[0] + x[0], h[1] * x[1]], vec![h[1].exp()])
     });
     let graph = g.finish([h[0].named("h")]).unwrap();

@@ -57,7 +57,7 @@ fn a_step_names_the_input_that_was_never_written() {
     let x = p.input::<f32>("x").unwrap();
     p.write(x, &[0.0; 3]).unwrap();
     p.step().unwrap();
-    // What nobody reads need not be written.
+    // An input that no instruction reads need not be written.
     let g = Builder::new("unread");
     let (x, _) = (g.input("x", [2], F32), g.input("y", [2], F32));
     let mut p = Session::new().compile(&g.finish([x.exp().named("out")]).unwrap()).unwrap();
