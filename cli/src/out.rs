@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// True if the reader of standard output has closed the pipe. A command that only prints may stop then.
-pub fn reader_is_gone() -> bool {
+pub fn out_reader_is_gone() -> bool {
     CLOSED.load(Ordering::Relaxed)
 }
 
 /// The result of a write, without the error of a closed pipe.
-fn checked(done: Result<()>) -> Run {
+fn checked_out(done: Result<()>) -> Run {
     match done {
         Ok(()) => Ok(()),
         Err(e) if e.kind() == ErrorKind::BrokenPipe => {
@@ -61,11 +61,11 @@ impl Out {
 
     /// Prints a piece.
     pub fn write(&mut self, text: &str) -> Run {
-        if reader_is_gone() { Ok(()) } else { checked(self.0.write_all(text.as_bytes())) }
+        if out_reader_is_gone() { Ok(()) } else { checked_out(self.0.write_all(text.as_bytes())) }
     }
 
     /// Flushes the buffer.
     pub fn flush(&mut self) -> Run {
-        if reader_is_gone() { Ok(()) } else { checked(self.0.flush()) }
+        if out_reader_is_gone() { Ok(()) } else { checked_out(self.0.flush()) }
     }
 }

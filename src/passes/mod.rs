@@ -9,21 +9,21 @@
 pub mod ad;
 pub mod fold;
 pub mod fuse;
+pub mod fusion_notes;
 pub mod inline;
 pub mod optimiser;
 pub mod patterns;
 pub mod pipeline;
-pub mod precision;
+pub mod product_precision;
 pub mod promote_f64;
 pub mod rebuild;
 pub mod remat;
-pub mod report;
 pub mod scan_dce;
 pub mod simplify;
 
 pub use ad::grad::{GradOptions, Missing, grad, vjp};
-pub use ad::higher::{hvp, jacobian, nth_grad};
+pub use ad::higher_derivatives::{hvp, jacobian, nth_grad};
 pub use ad::jvp::jvp;
 pub use ad::prepare::{FusionPolicy, expand_blocks, unfuse};
-pub use pipeline::report;
-pub use report::{Fusion, Outcome};
+pub use fusion_notes::{Fusion, Outcome};
+pub use pipeline::report_pipeline;

@@ -7,24 +7,24 @@
 //! one input, [`LR`]; all that it keeps is states, so a run resumed from params and states gives the same bits.
 
 mod builders;
-mod elementwise_rules;
 mod grad_accumulation;
 mod groups;
 mod matrix;
 mod options;
 mod rule;
+mod update_target;
 
-use super::rebuild::{Copier, Signature, finish, loss_named, output_named, written};
+use super::rebuild::{Copier, Signature, finish_rebuild, rebuilt_by_pass, signature_loss, signature_output};
 use crate::arena::Value;
 use crate::error::Result;
 use crate::nodes::ops::reduce::length::length;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
-use crate::passes::ad::grad::{GradOptions, Reverse, grad};
-use crate::passes::ad::prepare::for_autodiff;
+use crate::passes::ad::grad::{GradOptions, ReverseGrad, grad};
+use crate::passes::ad::prepare::prepare_for_autodiff;
 pub use builders::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lamb, Lion, Muon, NAdam, NAdamW, RmsProp, Sgd};
-use elementwise_rules::Target;
 use groups::Settings;
 use std::panic::Location;
+use update_target::UpdateTarget;
 
 pub use options::{Group, Optimiser};
 pub use rule::{MuonScale, Rule};
@@ -62,40 +62,40 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
     let options = GradOptions { frozen: opt.frozen.clone(), ..Default::default() };
     let leaves = options.leaves(g)?;
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
-    loss_named(g, loss)?;
-    let settings = groups::settings(g, opt, &names)?;
+    signature_loss(g, loss)?;
+    let settings = groups::group_settings(g, opt, &names)?;
     if opt.accumulate > 1 {
         let one = grad(g, loss, &options)?;
-        return written("train", |bump| {
+        return rebuilt_by_pass("train", |bump| {
             let b = Builder::rewriting(Emit::like(&one.view()));
-            let (params, grads) = grad_accumulation::accumulate(one.view(), &b, loss, &names, opt.accumulate)?;
+            let (params, grads) = grad_accumulation::accumulate_grads(one.view(), &b, loss, &names, opt.accumulate)?;
             b.come_from(caller);
-            append(&b, opt, &settings, &names, &params, grads);
-            finish(b, bump)
+            append_optimiser(&b, opt, &settings, &names, &params, grads);
+            finish_rebuild(b, bump)
         });
     }
-    let prepared = for_autodiff(g, &names, &[loss])?;
+    let prepared = prepare_for_autodiff(g, &names, &[loss])?;
     let g = prepared.view();
-    written("train", |bump| {
+    rebuilt_by_pass("train", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
         c.run(&mut |_| None);
         c.signature();
         b.come_from(caller);
-        let seed = c.map[output_named(g, loss)?].full_like(1.0);
-        let grads = Reverse::new(g, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
+        let seed = c.map[signature_output(g, loss)?].full_like(1.0);
+        let grads = ReverseGrad::new(g, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
         let signature = Signature::new(g);
         let params: Vec<Var<'_>> = names.iter().map(|n| signature.leaf(n).map(|v| c.map[v])).collect::<Result<_>>()?;
         b.come_from(caller);
-        append(&b, opt, &settings, &names, &params, grads);
+        append_optimiser(&b, opt, &settings, &names, &params, grads);
         drop(c);
-        finish(b, bump)
+        finish_rebuild(b, bump)
     })
 }
 
 /// Scales all gradients by min(1, max / (‖g‖ + 1e-6)), as `torch.nn.utils.clip_grad_norm_`. The result is right even if
 /// the squares overflow or underflow.
-fn clip(grads: &mut [Var<'_>], max: f64) {
+fn clip_in_optimiser(grads: &mut [Var<'_>], max: f64) {
     let Some(wide) = length(grads) else { return };
     let dtype = grads.first().map_or(DType::F64, |g| g.dtype());
     let norm = wide.cast(dtype).named("grad_norm");
@@ -108,7 +108,7 @@ fn clip(grads: &mut [Var<'_>], max: f64) {
 }
 
 /// The step counter after this step, 1-based.
-fn count(b: &Builder) -> Var<'_> {
+fn optimiser_step_count(b: &Builder) -> Var<'_> {
     let t = b.state(STEP, [], DType::I64, Init::Zeros);
     let next = t.pair(Op::ADD, t.full_like(1.0));
     b.update(t, next);
@@ -116,7 +116,7 @@ fn count(b: &Builder) -> Var<'_> {
 }
 
 /// Writes the updates of `params`, each by the settings of its group.
-fn append<'g>(
+fn append_optimiser<'g>(
     b: &'g Builder,
     opt: &Optimiser,
     settings: &Settings,
@@ -125,13 +125,13 @@ fn append<'g>(
     mut grads: Vec<Var<'g>>,
 ) {
     if let Some(max) = opt.clip_norm {
-        clip(&mut grads, max);
+        clip_in_optimiser(&mut grads, max);
     }
     let dtype = params.first().map_or(DType::F32, |p| p.dtype());
     let lr = b.input_or(LR, [], dtype, opt.lr);
     let counts = opt.ema.is_some() || settings.kinds.iter().any(|k| k.rule.counts());
-    let t = if counts { count(b) } else { b.var(Value::NONE) };
-    let schedules = schedules(b, settings, t);
+    let t = if counts { optimiser_step_count(b) } else { b.var(Value::NONE) };
+    let schedules = optimiser_schedules(b, settings, t);
     for (i, ((name, &p), g)) in names.iter().zip(params).zip(grads).enumerate() {
         let kind = &settings.kinds[settings.kind_of[i]];
         let wide = lr.cast(DType::F64);
@@ -141,17 +141,17 @@ fn append<'g>(
             scale => ((wide * scale).cast(p.dtype()), wide * scale),
         };
         let mu = schedules[settings.kind_of[i]];
-        let next = Target { b, name, p, g, lr, lr64, t, mu }.update(&kind.rule);
+        let next = UpdateTarget { b, name, p, g, lr, lr64, t, mu }.update(&kind.rule);
         if let Some(decay) = opt.ema {
             let old = b.average(&format!("{EMA}{name}"), name, p.dims(), p.dtype());
-            let later = elementwise_rules::flush(old * decay + next * (1.0 - decay));
+            let later = update_target::flush_update(old * decay + next * (1.0 - decay));
             b.update(old, t.equal(1.0).select(next, later));
         }
     }
 }
 
 /// The NAdam schedule of each kind of settings that has one. Equal schedules share a state.
-fn schedules<'g>(b: &'g Builder, settings: &Settings, t: Var<'g>) -> Vec<Option<[Var<'g>; 3]>> {
+fn optimiser_schedules<'g>(b: &'g Builder, settings: &Settings, t: Var<'g>) -> Vec<Option<[Var<'g>; 3]>> {
     let mut known: Vec<((f64, f64), [Var<'g>; 3])> = Vec::new();
     let mut all = Vec::new();
     for kind in &settings.kinds {
@@ -165,7 +165,7 @@ fn schedules<'g>(b: &'g Builder, settings: &Settings, t: Var<'g>) -> Vec<Option<
                 0 => "opt.mu_product".to_string(),
                 n => format!("opt.mu_product.{}", n + 1),
             };
-            known.push((key, elementwise_rules::nadam_schedule(b, &name, t, key.0, key.1)));
+            known.push((key, update_target::update_nadam_schedule(b, &name, t, key.0, key.1)));
         }
         all.push(known.iter().find(|k| k.0 == key).map(|k| k.1));
     }

@@ -14,7 +14,7 @@ use bumpalo::Bump;
 use hashbrown::{HashMap, HashSet};
 
 /// A node of the source graph, as a rule sees it.
-pub struct Visit<'x, 'g> {
+pub struct RebuildVisit<'x, 'g> {
     /// The source graph.
     pub src: Graph<'x>,
     /// The node.
@@ -31,7 +31,7 @@ pub struct Visit<'x, 'g> {
     pub map: &'x Side<Value, Var<'g>>,
 }
 
-impl<'x, 'g> Visit<'x, 'g> {
+impl<'x, 'g> RebuildVisit<'x, 'g> {
     /// The node in the form that derivative rules and decompositions take. `outs` are its results in the new graph.
     pub fn site<'s>(&'s self, outs: &'s [Var<'g>]) -> Site<'s, 'g> {
         Site { g: self.g, op: self.src.op[self.node.at()], attrs: self.src.attrs(self.node), args: self.args, outs }
@@ -44,10 +44,10 @@ impl<'x, 'g> Visit<'x, 'g> {
 }
 
 /// A rewrite rule. `None` copies the node; `Some` replaces its results, one value of the same type for each.
-pub type Rule<'r> = dyn for<'x, 'g> FnMut(&Visit<'x, 'g>) -> Option<Vec<Var<'g>>> + 'r;
+pub type Rule<'r> = dyn for<'x, 'g> FnMut(&RebuildVisit<'x, 'g>) -> Option<Vec<Var<'g>>> + 'r;
 
 /// The nodes that must stay: those of outputs and updates, leaves, nodes with effects, and the nodes that these read.
-pub fn live_nodes(g: Graph<'_>) -> Side<Node, bool> {
+pub fn nodes_to_rebuild(g: Graph<'_>) -> Side<Node, bool> {
     let mut live = Side::filled(g.nodes(), false);
     let mut used = Side::<Region, bool>::filled(g.regions(), false);
     used[g.entry()] = true;
@@ -90,7 +90,7 @@ pub fn rebuild<'b>(g: Graph<'_>, bump: &'b Bump, rule: &mut Rule<'_>) -> Result<
     let mut copier = Copier::new(g, &b);
     copier.run(rule);
     copier.signature();
-    finish(b, bump)
+    finish_rebuild(b, bump)
 }
 
 /// As [`rebuild`], into a new bump.
@@ -100,7 +100,7 @@ pub fn rebuild_buf(g: Graph<'_>, rule: &mut Rule<'_>) -> Result<GraphBuf> {
 
 /// The graph that pass `name` writes, in a new bump. Debug builds verify it, so that an error names the pass that made
 /// it and not the next pass.
-pub fn written(name: &str, f: impl for<'b> FnOnce(&'b Bump) -> Result<Graph<'b>>) -> Result<GraphBuf> {
+pub fn rebuilt_by_pass(name: &str, f: impl for<'b> FnOnce(&'b Bump) -> Result<Graph<'b>>) -> Result<GraphBuf> {
     let buf = GraphBuf::make(f)?;
     if cfg!(debug_assertions) {
         verify::check(buf.view(), Stage::Block).map_err(|e| e.context(format!("after pass {name}")))?;
@@ -109,7 +109,7 @@ pub fn written(name: &str, f: impl for<'b> FnOnce(&'b Bump) -> Result<Graph<'b>>
 }
 
 /// Freezes the graph of `b` in `bump`.
-pub fn finish<'b>(b: Builder, bump: &'b Bump) -> Result<Graph<'b>> {
+pub fn finish_rebuild<'b>(b: Builder, bump: &'b Bump) -> Result<Graph<'b>> {
     b.into_emit().finish(bump)
 }
 
@@ -133,7 +133,7 @@ impl<'x, 'g> Copier<'x, 'g> {
     /// Copies `src` into `g`, a builder of [`Emit::like`]`(src)`.
     pub fn new(src: Graph<'x>, g: &'g Builder) -> Self {
         let map = Side::filled(src.values(), g.var(Value::NONE));
-        let (live, regions) = (live_nodes(src), vec![Region::NONE; src.regions()]);
+        let (live, regions) = (nodes_to_rebuild(src), vec![Region::NONE; src.regions()]);
         Copier { src, g, live, map, regions, more: None, args: Vec::new(), ids: Vec::new() }
     }
 
@@ -194,7 +194,7 @@ impl<'x, 'g> Copier<'x, 'g> {
         let new = if def.is_leaf() {
             None
         } else {
-            rule(&Visit { src, node: n, def, args: &args, g, regions: &self.regions, map: &self.map })
+            rule(&RebuildVisit { src, node: n, def, args: &args, g, regions: &self.regions, map: &self.map })
         };
         match new {
             Some(new) => {
@@ -266,23 +266,23 @@ impl<'x, 'g> Copier<'x, 'g> {
 }
 
 /// The leaf called `name`, or an error that lists the names. For many names use [`Signature`].
-pub fn leaf_named(g: Graph<'_>, name: &str) -> Result<Value> {
-    g.find_leaf(name).map(|l| l.0).ok_or_else(|| no_leaf(g, name))
+pub fn signature_leaf(g: Graph<'_>, name: &str) -> Result<Value> {
+    g.find_leaf(name).map(|l| l.0).ok_or_else(|| no_signature_leaf(g, name))
 }
 
 /// The output called `name`, or an error that lists the names. For many names use [`Signature`].
-pub fn output_named(g: Graph<'_>, name: &str) -> Result<Value> {
-    g.find_output(name).ok_or_else(|| no_output(g, name))
+pub fn signature_output(g: Graph<'_>, name: &str) -> Result<Value> {
+    g.find_output(name).ok_or_else(|| no_signature_output(g, name))
 }
 
-fn no_leaf(g: Graph<'_>, name: &str) -> Error {
+fn no_signature_leaf(g: Graph<'_>, name: &str) -> Error {
     let known: Vec<&str> = g.leaves().map(|l| l.name).collect();
-    Error::new(Kind::Name, format!("no leaf is called {name:?}{}", names::instead(name, known.iter().copied())))
+    Error::new(Kind::Name, format!("no leaf is called {name:?}{}", names::names_instead(name, known.iter().copied())))
 }
 
-fn no_output(g: Graph<'_>, name: &str) -> Error {
+fn no_signature_output(g: Graph<'_>, name: &str) -> Error {
     let known = g.output_names.iter().map(|&s| g.str(s));
-    Error::new(Kind::Name, format!("no output is called {name:?}{}", names::instead(name, known)))
+    Error::new(Kind::Name, format!("no output is called {name:?}{}", names::names_instead(name, known)))
 }
 
 /// The leaves and outputs of a graph by name, found in one scan.
@@ -302,14 +302,14 @@ impl<'x> Signature<'x> {
         Signature { g, leaves: leaves.collect(), outputs: outputs.collect(), given: HashSet::new() }
     }
 
-    /// As [`leaf_named`].
+    /// As [`signature_leaf`].
     pub fn leaf(&self, name: &str) -> Result<Value> {
-        self.leaves.get(name).copied().ok_or_else(|| no_leaf(self.g, name))
+        self.leaves.get(name).copied().ok_or_else(|| no_signature_leaf(self.g, name))
     }
 
-    /// As [`output_named`].
+    /// As [`signature_output`].
     pub fn output(&self, name: &str) -> Result<Value> {
-        self.outputs.get(name).copied().ok_or_else(|| no_output(self.g, name))
+        self.outputs.get(name).copied().ok_or_else(|| no_signature_output(self.g, name))
     }
 
     /// A new name that no leaf and no output has: `name`, or `name.2`, `name.3` ….
@@ -325,17 +325,21 @@ impl<'x> Signature<'x> {
 
 /// The output called `name` as a loss: a scalar of a dtype that carries a derivative. Else an error with its op and
 /// location.
-pub fn loss_named(g: Graph<'_>, name: &str) -> Result<Value> {
-    let v = output_named(g, name)?;
+pub fn signature_loss(g: Graph<'_>, name: &str) -> Result<Value> {
+    let v = signature_output(g, name)?;
     if g.dims(v).is_empty() && g.dtype[v.at()].is_differentiable() {
         return Ok(v);
     }
     let (op, ty) = (g.def_of(g.def[v.at()]).name, g.ty_text(v));
     let hint = if g.dims(v).is_empty() { "cast what it is made of" } else { "reduce it, as by its mean, or see vjp" };
-    Err(underivable(g, v, format!("the loss {name:?}, made by {op}, is {ty}, not a scalar f32[] or f64[]; {hint}")))
+    Err(underivable_signature(
+        g,
+        v,
+        format!("the loss {name:?}, made by {op}, is {ty}, not a scalar f32[] or f64[]; {hint}"),
+    ))
 }
 
 /// An error of kind `Derivative` at the location of `v`.
-pub fn underivable(g: Graph<'_>, v: Value, text: String) -> Error {
+pub fn underivable_signature(g: Graph<'_>, v: Value, text: String) -> Error {
     Error::new(Kind::Derivative, text).at(g.location(g.def[v.at()]))
 }

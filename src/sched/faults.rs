@@ -9,19 +9,19 @@
 //! In the body of a loop the rule does not apply. There, an instruction that may stop makes the loop's instruction one
 //! that may stop.
 
-use super::check::Plan;
-use super::code::{BufKind, Code};
-use super::loops::{Extern, Loop, Outer};
+use super::checker::Plan;
+use super::instructions::{BufKind, Instructions};
+use super::planned_loop::{Extern, Outer, PlannedLoop};
 use crate::nodes::ir::call::Looks;
 use hashbrown::HashSet;
 use std::ops::Range;
 
-/// [`Check::buf`] of indices inside a loop's body, which no other check can be compared with.
+/// [`FaultCheck::buf`] of indices inside a loop's body, which no other check can be compared with.
 pub const UNSEEN: u32 = u32::MAX;
 
 /// Indices that an instruction checks: `bytes` bytes of buffer `buf` from byte `off` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Check {
+pub struct FaultCheck {
     /// The buffer, or [`UNSEEN`].
     pub buf: u32,
     /// Byte offset in the buffer.
@@ -42,7 +42,7 @@ struct CheckKey {
     or: Option<i64>,
 }
 
-impl Check {
+impl FaultCheck {
     /// The key; `None` for a check that may fail whatever passed before.
     fn key(&self) -> Option<CheckKey> {
         let below = self.looks.below.filter(|_| self.buf != UNSEEN)?;
@@ -52,12 +52,12 @@ impl Check {
 
 /// The checks that earlier instructions made.
 #[derive(Default)]
-struct Made(HashSet<CheckKey>);
+struct FaultHistory(HashSet<CheckKey>);
 
-impl Made {
+impl FaultHistory {
     /// `None` if instruction `i` cannot stop the step; else true if it can only before it writes anything. Adds its
     /// checks.
-    fn stops(&mut self, code: &Code, i: usize) -> Option<bool> {
+    fn stops(&mut self, code: &Instructions, i: usize) -> Option<bool> {
         let mut stops = None;
         for c in code.checks_of(i) {
             if c.key().is_none_or(|key| self.0.insert(key)) {
@@ -69,11 +69,11 @@ impl Made {
 }
 
 /// The first position of `seq` from which on leaves may be written, if the instructions run in that order.
-pub fn settled(code: &Code, seq: &[u32]) -> u32 {
+pub fn first_fault_free(code: &Instructions, seq: &[u32]) -> u32 {
     if code.iterated || code.checks.is_empty() {
         return 0;
     }
-    let (mut made, mut settled) = (Made::default(), 0);
+    let (mut made, mut settled) = (FaultHistory::default(), 0);
     for (at, &i) in seq.iter().enumerate() {
         if let Some(early) = made.stops(code, i as usize) {
             settled = at as u32 + u32::from(!early);
@@ -83,8 +83,8 @@ pub fn settled(code: &Code, seq: &[u32]) -> u32 {
 }
 
 /// For each group, true if it may stop a step when groups run in program order.
-pub fn stopping(code: &Code) -> Vec<bool> {
-    let mut made = Made::default();
+pub fn faulting_groups(code: &Instructions) -> Vec<bool> {
+    let mut made = FaultHistory::default();
     let mut stops = |i: usize| !code.iterated && made.stops(code, i).is_some();
     // `count` rather than `any`: the checks of every instruction must be added.
     (0..code.groups()).map(|g| code.group(g).filter(|&i| stops(i)).count() > 0).collect()
@@ -93,23 +93,23 @@ pub fn stopping(code: &Code) -> Vec<bool> {
 /// Which instructions of a plan may stop a step, and which write leaves. Tapes set barriers so that no thread writes a
 /// leaf while another may still stop the step.
 #[derive(Clone, Debug, Default)]
-pub struct Commits {
+pub struct LeafCommits {
     /// True for instructions that may stop the step.
     pub stops: Vec<bool>,
     /// True for instructions that write bytes of params or states.
     pub writes: Vec<bool>,
 }
 
-impl Commits {
+impl LeafCommits {
     /// The flags of `plan`'s instructions.
-    pub fn new(plan: &Plan) -> Commits {
+    pub fn new(plan: &Plan) -> LeafCommits {
         let code = &plan.code;
         if code.iterated {
-            return Commits { stops: vec![false; code.len()], writes: vec![false; code.len()] };
+            return LeafCommits { stops: vec![false; code.len()], writes: vec![false; code.len()] };
         }
-        let (mut made, leaves) = (Made::default(), Leaves::new(plan));
-        let writes = |i: usize| code.writes_of(i).iter().any(|o| leaves.overlap(&plan.range(o)));
-        Commits {
+        let (mut made, leaves) = (FaultHistory::default(), Leaves::new(plan));
+        let writes = |i: usize| code.writes_of(i).iter().any(|o| leaves.overlap(&plan.arena_range(o)));
+        LeafCommits {
             stops: (0..code.len()).map(|i| made.stops(code, i).is_some()).collect(),
             writes: (0..code.len()).map(writes).collect(),
         }
@@ -138,10 +138,10 @@ impl Leaves {
     }
 }
 
-impl Loop {
+impl PlannedLoop {
     /// The checks of an instruction that runs this loop on `reads`: those of the body over all iterations. A check of a
     /// whole slice becomes a check of the whole operand.
-    pub fn checks(&self, reads: &[super::code::Operand]) -> Vec<Check> {
+    pub fn checks(&self, reads: &[super::instructions::Operand]) -> Vec<FaultCheck> {
         let code = &self.plan.code;
         let outer = |e: &Extern| match e.outer {
             Outer::Read(k) => reads.get(k).map(|o| (o, e.sliced)),
@@ -153,11 +153,11 @@ impl Loop {
             let operand = self.externs.iter().find(|e| e.buf == c.buf).and_then(outer);
             let looks = Looks { early: false, ..c.looks };
             let check = match operand {
-                Some((o, false)) => Check { buf: o.buf, off: o.off + c.off, bytes: c.bytes, looks },
+                Some((o, false)) => FaultCheck { buf: o.buf, off: o.off + c.off, bytes: c.bytes, looks },
                 Some((o, true)) if c.bytes == code.bytes[c.buf as usize] => {
-                    Check { buf: o.buf, off: o.off, bytes: o.bytes(), looks }
+                    FaultCheck { buf: o.buf, off: o.off, bytes: o.bytes(), looks }
                 }
-                _ => Check { buf: UNSEEN, off: 0, bytes: 0, looks },
+                _ => FaultCheck { buf: UNSEEN, off: 0, bytes: 0, looks },
             };
             if seen.insert(check) {
                 all.push(check);

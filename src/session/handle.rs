@@ -65,7 +65,7 @@ impl Program {
     }
 
     fn handle<T: Elem>(&self, role: Role, name: &str) -> Result<Handle<T>> {
-        let i = self.named(role.name(), name, |r| r == role)?;
+        let i = self.named(role.binding_name(), name, |r| r == role)?;
         self.typed(i)
     }
 
@@ -73,7 +73,14 @@ impl Program {
     fn typed<T: Elem>(&self, i: usize) -> Result<Handle<T>> {
         let b = &self.bindings[i];
         if !T::holds(b.dtype) {
-            let e = format!("{} {:?} is {}{}; it is asked for as {}", b.role.name(), b.name, b.dtype, b.dims, T::NAME);
+            let e = format!(
+                "{} {:?} is {}{}; it is asked for as {}",
+                b.role.binding_name(),
+                b.name,
+                b.dtype,
+                b.dims,
+                T::NAME
+            );
             return Err(Error::new(Kind::Data, e));
         }
         Ok(Handle { program: self.id, binding: i as u32, elem: PhantomData })
@@ -115,11 +122,17 @@ impl Program {
     pub fn write<T: Elem>(&mut self, h: Handle<T>, data: &[T]) -> Result<()> {
         let b = self.binding(h)?;
         if data.len() != b.dims.numel() {
-            let e =
-                format!("{} {:?} is {}{}; {} elements are written", b.role.name(), b.name, b.dtype, b.dims, data.len());
+            let e = format!(
+                "{} {:?} is {}{}; {} elements are written",
+                b.role.binding_name(),
+                b.name,
+                b.dtype,
+                b.dims,
+                data.len()
+            );
             return Err(Error::new(Kind::Data, e));
         }
-        elem::proven(b, bytemuck::cast_slice(data))?;
+        elem::proven_elems(b, bytemuck::cast_slice(data))?;
         self.get_mut(h)?.copy_from_slice(data);
         Ok(())
     }
@@ -131,7 +144,7 @@ impl Program {
         let i = self.named("tensor", name, |_| true)?;
         let role = self.bindings[i].role;
         if role != Role::Output && self.named("output", name, |r| r == Role::Output).is_ok() {
-            let (role, a) = (role.name(), if role == Role::Input { "an" } else { "a" });
+            let (role, a) = (role.binding_name(), if role == Role::Input { "an" } else { "a" });
             let e = format!("{a} {role} and an output are called {name:?}: ask for {role}(..) or output(..)");
             return Err(Error::new(Kind::Name, e));
         }

@@ -1,11 +1,11 @@
 //! Programs: one arena, its named tensors, and steps.
 
-use super::bindings::{self, Binding, Index, Role};
+use super::bindings::{self, Binding, BindingIndex, Role};
 use super::fresh::Fresh;
-use super::init;
-use super::report::PlanReport;
+use super::plan_report::PlanReport;
 use super::runner::Runner;
-use super::trace::Tracer;
+use super::start_values;
+use super::tracer::Tracer;
 use crate::arena::tensor::TensorArena;
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Location, Result};
@@ -24,26 +24,26 @@ pub struct Program {
     pub(super) runner: Runner,
     pub(super) arena: TensorArena,
     pub(super) bindings: Vec<Binding>,
-    index: Index,
+    index: BindingIndex,
     pub(super) fresh: Fresh,
     /// Of each instruction.
-    origins: Vec<Origin>,
+    origins: Vec<ProgramOrigin>,
     report: PlanReport,
     pub(super) tracer: Option<Tracer>,
 }
 
 /// The op and the source line that an instruction comes from, for error messages.
-pub(super) struct Origin {
+pub(super) struct ProgramOrigin {
     op: &'static str,
     location: Location,
 }
 
-impl Origin {
+impl ProgramOrigin {
     /// The origin of an instruction of node `n`. If there is no node, the instruction updates a leaf.
-    pub fn of(g: &Graph<'_>, n: Node) -> Origin {
+    pub fn of(g: &Graph<'_>, n: Node) -> ProgramOrigin {
         match n.is_some() {
-            true => Origin { op: g.def_of(n).name, location: g.location(n) },
-            false => Origin { op: "update", location: Location::Nowhere },
+            true => ProgramOrigin { op: g.def_of(n).name, location: g.location(n) },
+            false => ProgramOrigin { op: "update", location: Location::Nowhere },
         }
     }
 }
@@ -52,7 +52,7 @@ impl Origin {
 pub(super) struct Parts {
     pub runner: Runner,
     /// Of each instruction.
-    pub origins: Vec<Origin>,
+    pub origins: Vec<ProgramOrigin>,
     pub tracer: Option<Tracer>,
     pub report: PlanReport,
 }
@@ -71,14 +71,14 @@ impl Program {
         }
         let bindings = bindings::bindings(&g, &s);
         for (b, x) in bindings.iter().filter_map(|b| Some((b, b.default?))) {
-            init::constant(&mut arena.bytes_mut()[b.range()], b.dtype, x);
+            start_values::fill_constant_start(&mut arena.bytes_mut()[b.range()], b.dtype, x);
         }
         Ok(Program {
             id: PROGRAMS.fetch_add(1, Ordering::Relaxed),
             runner: parts.runner,
             arena,
-            index: Index::new(&bindings),
-            fresh: Fresh::new(&bindings, &bindings::read(&g, &s)),
+            index: BindingIndex::new(&bindings),
+            fresh: Fresh::new(&bindings, &bindings::bindings_read(&g, &s)),
             bindings,
             origins: parts.origins,
             report: parts.report,
@@ -144,9 +144,10 @@ impl Program {
         if let Some(i) = self.index.find(&self.bindings, name, wanted) {
             return Ok(i);
         }
-        let known: Vec<String> = self.bindings.iter().map(|b| format!("{} {:?}", b.role.name(), b.name)).collect();
-        let known = names::list(known.iter().map(String::as_str));
-        let near = names::nearest(name, self.bindings.iter().map(|b| b.name.as_str()));
+        let known: Vec<String> =
+            self.bindings.iter().map(|b| format!("{} {:?}", b.role.binding_name(), b.name)).collect();
+        let known = names::list_names(known.iter().map(String::as_str));
+        let near = names::nearest_name(name, self.bindings.iter().map(|b| b.name.as_str()));
         Err(Error::new(Kind::Name, format!("there is no {what} {name:?}; the program has {known}{near}")))
     }
 
@@ -164,8 +165,8 @@ impl Program {
     fn start(&mut self, seed: u64, wanted: impl Fn(bool) -> bool) -> Result<()> {
         for (i, b) in self.bindings.iter().enumerate() {
             if let Some(init) = b.init.filter(|_| wanted(self.fresh.is_set(i))) {
-                init::fill(&mut self.arena.bytes_mut()[b.range()], b.dtype, init, seed, &b.name)
-                    .map_err(|e| Error::new(Kind::Data, format!("{} {:?}: {e}", b.role.name(), b.name)))?;
+                start_values::fill_start_values(&mut self.arena.bytes_mut()[b.range()], b.dtype, init, seed, &b.name)
+                    .map_err(|e| Error::new(Kind::Data, format!("{} {:?}: {e}", b.role.binding_name(), b.name)))?;
                 self.fresh.put(i);
             }
         }

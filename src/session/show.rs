@@ -2,7 +2,7 @@
 //!
 //! Invariant: a plan reads the same wherever it is printed: by a program or by a tool.
 
-use super::report::{BufferReport, PlanReport};
+use super::plan_report::{BufferReport, PlanReport};
 use crate::kernels::gemm::{Precision, bf16_engine};
 use std::cmp::Reverse;
 use std::fmt;

@@ -24,7 +24,7 @@ const WORDS: [(&str, &str); 13] = [
 ];
 
 /// The parser's message as one line, with its phrases replaced.
-pub fn plain(message: &str) -> String {
+pub fn plain_words(message: &str) -> String {
     let line = message.replace('\n', "; ");
     WORDS.iter().fold(line, |line, (theirs, ours)| line.replace(theirs, ours))
 }

@@ -1,16 +1,17 @@
 //! Data sets: labelled images and texts, checked before anything trains on them.
 //!
-//! Invariant of [`Images`]: there are as many labels as images, each label is in `0..classes`, each pixel in [0, 1].
+//! Invariant of [`LabelledImages`]: there are as many labels as images, each label is in `0..classes`, each pixel in
+//! [0, 1].
 
+pub mod corpus;
 pub mod digits;
 pub mod idx;
-pub mod text;
 
-use crate::fail::{Run, bad};
+use crate::fail::{Run, fail_bad_input};
 
 /// Images of one channel, and their labels.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Images {
+pub struct LabelledImages {
     /// Height and width of an image.
     pub size: [usize; 2],
     /// Pixels, `[n, height, width]`, row-major.
@@ -19,7 +20,7 @@ pub struct Images {
     pub labels: Vec<i32>,
 }
 
-impl Images {
+impl LabelledImages {
     /// Number of images.
     pub fn len(&self) -> usize {
         self.labels.len()
@@ -46,26 +47,26 @@ impl Images {
 
 /// A training set and a test set.
 #[derive(Clone, Debug)]
-pub struct Split {
+pub struct LabelledSplit {
     /// The images that the optimiser sees.
-    pub train: Images,
+    pub train: LabelledImages,
     /// The images that it does not see.
-    pub test: Images,
+    pub test: LabelledImages,
     /// Number of classes.
     pub classes: usize,
 }
 
-impl Split {
+impl LabelledSplit {
     /// Checks that both sets have images of one size, and counts the classes.
-    pub fn new(train: Images, test: Images) -> Run<Split> {
+    pub fn new(train: LabelledImages, test: LabelledImages) -> Run<LabelledSplit> {
         if train.size != test.size {
             let ([a, b], [c, d]) = (train.size, test.size);
-            return Err(bad(format!("training images are {a}x{b}, test images {c}x{d}")));
+            return Err(fail_bad_input(format!("training images are {a}x{b}, test images {c}x{d}")));
         }
         if train.len() == 0 || test.len() == 0 || train.area() == 0 {
-            return Err(bad("the training set, the test set or an image is empty"));
+            return Err(fail_bad_input("the training set, the test set or an image is empty"));
         }
         let top = train.labels.iter().chain(&test.labels).copied().max().unwrap_or(0);
-        Ok(Split { train, test, classes: top as usize + 1 })
+        Ok(LabelledSplit { train, test, classes: top as usize + 1 })
     }
 }

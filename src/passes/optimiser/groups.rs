@@ -27,13 +27,13 @@ pub(super) struct Settings {
 }
 
 /// The settings of the params `params` of `g`. A group without a param is an error.
-pub(super) fn settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> Result<Settings> {
+pub(super) fn group_settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> Result<Settings> {
     let signature = Signature::new(g);
     let mut s = Settings { kinds: Vec::new(), kind_of: Vec::new() };
     let (mut flat, mut matched, mut claimed) =
         (Vec::new(), vec![false; opt.groups.len()], vec![false; opt.groups.len()]);
     for name in params {
-        let mut matching = (0..opt.groups.len()).filter(|&i| names::matches(&opt.groups[i].0, name));
+        let mut matching = (0..opt.groups.len()).filter(|&i| names::matches_name(&opt.groups[i].0, name));
         let first = matching.next();
         first.into_iter().for_each(|i| (matched[i], claimed[i]) = (true, true));
         matching.for_each(|i| matched[i] = true);
@@ -61,7 +61,7 @@ pub(super) fn settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> Result
                 format!("group {pattern:?} has no param: earlier groups have all that it matches; name it before them")
             }
             false => {
-                let instead = names::instead(pattern, params.iter().copied());
+                let instead = names::names_instead(pattern, params.iter().copied());
                 format!("group {pattern:?} matches no trained param{instead}")
             }
         };

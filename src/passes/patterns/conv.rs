@@ -1,6 +1,6 @@
 //! Convolutions with a bias and an activation; relu masks that are applied before a max pool's gradient, not after it.
 
-use super::facts::Facts;
+use super::facts::PatternFacts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
@@ -12,7 +12,7 @@ use crate::nodes::ops::pool::plane;
 
 /// `conv2d + broadcast(bias)`, in either order, with one number of the bias for each channel. There may be a reshape in
 /// between that drops an axis of length 1, as after a convolution over one axis.
-pub fn bias(f: &Facts<'_>, root: Node) -> Found {
+pub fn match_conv_bias(f: &PatternFacts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let under = |v: Value| {
         let reshape = f.is(v, Op::RESHAPE);
@@ -48,7 +48,7 @@ pub fn bias(f: &Facts<'_>, root: Node) -> Found {
 }
 
 /// An activation of a biased convolution, perhaps through a reshape.
-pub fn activation(f: &Facts<'_>, root: Node) -> Found {
+pub fn match_conv_activation(f: &PatternFacts<'_>, root: Node) -> Found {
     let x = f.args(root)[0];
     let reshape = f.is(x, Op::RESHAPE);
     let p = reshape.map_or(x, |n| f.args(n)[0]);
@@ -81,7 +81,7 @@ struct PoolGradient {
 }
 
 /// The parts of `v`, if `v` is the gradient of a max pool.
-fn pool_gradient(f: &Facts<'_>, v: Value) -> Option<PoolGradient> {
+fn match_pool_gradient(f: &PatternFacts<'_>, v: Value) -> Option<PoolGradient> {
     let a = f.args(f.is(v, Op::MAX_POOL2D_BACKWARD)?);
     let pool = f.node(a[1]);
     let own = f.g.op[pool.at()] == Op::MAX_POOL2D && f.g.out(pool) != a[1];
@@ -96,9 +96,9 @@ fn pool_gradient(f: &Facts<'_>, v: Value) -> Option<PoolGradient> {
 /// An element of h that a window chose equals that window's result y, NaN, −0 and ties included. So `h > c` at that
 /// element is `y > c` for each window that chose it, and the mask passes all of the element's sum or nothing. Elsewhere
 /// both forms are +0.
-pub fn mask_before_unpool(f: &Facts<'_>, root: Node) -> Found {
+pub fn match_mask_before_unpool(f: &PatternFacts<'_>, root: Node) -> Found {
     let a = f.args(root);
-    let Some(PoolGradient { dy, positions, pool }) = pool_gradient(f, a[1]) else { return Found::No };
+    let Some(PoolGradient { dy, positions, pool }) = match_pool_gradient(f, a[1]) else { return Found::No };
     let h = f.args(pool)[0];
     let Some(compare) = f.is(a[0], Op::GT).filter(|&n| f.args(n)[0] == h) else { return Found::No };
     let Some(c) = f.fill(f.args(compare)[1]) else { return Found::No };

@@ -1,6 +1,6 @@
 //! Sums of squares, and losses that are fused with their gradients.
 
-use super::facts::Facts;
+use super::facts::PatternFacts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
@@ -8,12 +8,12 @@ use crate::nodes::ops::loss::attrs::{CrossEntropyAttrs, CrossEntropyGradientAttr
 use crate::nodes::ops::reduce::attrs::SumSquaresAttrs;
 
 /// True for sums and means.
-pub fn is_sum(op: Op) -> bool {
+pub fn can_match_sum(op: Op) -> bool {
     op == Op::REDUCE_SUM || op == Op::REDUCE_MEAN
 }
 
 /// The sum or mean of all x·x, if the squares have no other reader. The squares are then never stored.
-pub fn squares(f: &Facts<'_>, root: Node) -> Found {
+pub fn match_sum_of_squares(f: &PatternFacts<'_>, root: Node) -> Found {
     let y = f.args(root)[0];
     let Some(mul) = f.is(y, Op::MUL).filter(|_| f.g.dtype[y.at()].is_float()) else { return Found::No };
     let (a, d) = (f.args(mul), f.dims(f.g.out(root)));
@@ -33,7 +33,7 @@ pub fn squares(f: &Facts<'_>, root: Node) -> Found {
 
 /// A cross entropy and its gradient, if every row has the same weight: the logits are read once, and no weights are
 /// stored.
-pub fn entropy(f: &Facts<'_>, root: Node) -> Found {
+pub fn match_cross_entropy_loss(f: &PatternFacts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let loss = f.node(args[2]);
     if f.g.op[loss.at()] != Op::SOFTMAX_CROSS_ENTROPY || f.g.outs_of(loss).nth(1) != Some(args[2]) {
@@ -54,7 +54,7 @@ pub fn entropy(f: &Facts<'_>, root: Node) -> Found {
 }
 
 /// The sum or mean of (a − b)² and its derivative, `c·(a − b) + c·(a − b)`: one sweep over a and b.
-pub fn error(f: &Facts<'_>, root: Node) -> Found {
+pub fn match_squared_error_loss(f: &PatternFacts<'_>, root: Node) -> Found {
     let args = f.args(root);
     if args[0] != args[1] {
         return Found::No;

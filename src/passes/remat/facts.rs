@@ -25,7 +25,7 @@ pub const CHEAP: u64 = 12;
 
 /// The facts by node and by value of one graph.
 #[derive(Clone, Debug)]
-pub struct Facts {
+pub struct RematFacts {
     /// The last forward node.
     pub fwd_bwd_boundary: Node,
     /// Values that the backward half always has: leaves, constants, outputs, next values.
@@ -43,7 +43,7 @@ pub struct Facts {
     first: Node,
 }
 
-impl Facts {
+impl RematFacts {
     /// True if `n` is in the forward half: at the boundary or before it.
     pub fn is_forward(&self, n: Node) -> bool {
         n <= self.fwd_bwd_boundary
@@ -56,9 +56,9 @@ impl Facts {
 }
 
 /// The facts of `g`.
-pub fn facts(g: Graph<'_>) -> Facts {
+pub fn remat_facts(g: Graph<'_>) -> RematFacts {
     let entry = g.region_nodes(g.entry());
-    let mut f = Facts {
+    let mut f = RematFacts {
         fwd_bwd_boundary: Node::new(0),
         free: Side::filled(g.values(), false),
         constant: Side::filled(g.values(), false),
@@ -112,7 +112,7 @@ fn class(g: &Graph<'_>, n: Node, constant: bool, flops: u64) -> Class {
 
 /// The last node that the loss needs, if later nodes read values that the loss needs; else [`widest`]. The loss is the
 /// first scalar output.
-fn fwd_bwd_boundary(g: Graph<'_>, f: &Facts) -> Node {
+fn fwd_bwd_boundary(g: Graph<'_>, f: &RematFacts) -> Node {
     let scalar = |v: &&Value| g.dims(**v).is_empty() && g.dtype[v.at()].is_differentiable();
     let Some(&loss) = g.outputs().iter().find(scalar) else { return widest(g, f) };
     let mut needed = vec![false; g.nodes()];
@@ -132,7 +132,7 @@ fn fwd_bwd_boundary(g: Graph<'_>, f: &Facts) -> Node {
 
 /// The node after which the most bytes are kept for later nodes. Values that only updates read do not count: gradients
 /// are kept to the end of the graph, and the boundary is at the loss.
-fn widest(g: Graph<'_>, f: &Facts) -> Node {
+fn widest(g: Graph<'_>, f: &RematFacts) -> Node {
     let (start, count) = (f.first.at(), g.region_nodes(g.entry()).count());
     let updates = update_nodes(g);
     let mut last = vec![0usize; g.values()];

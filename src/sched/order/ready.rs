@@ -5,16 +5,16 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Ready groups by key; ties go to the smaller group.
-pub struct Ready {
+pub struct ReadyGroups {
     /// The key of each ready group.
     key: Vec<Option<i64>>,
     heap: BinaryHeap<Reverse<(i64, u32)>>,
 }
 
-impl Ready {
+impl ReadyGroups {
     /// `n` groups, none ready.
-    pub fn new(n: usize) -> Ready {
-        Ready { key: vec![None; n], heap: BinaryHeap::new() }
+    pub fn new(n: usize) -> ReadyGroups {
+        ReadyGroups { key: vec![None; n], heap: BinaryHeap::new() }
     }
 
     /// Makes `g` ready, or changes its key.
@@ -52,7 +52,7 @@ impl Ready {
 const NONE: (i64, u32) = (i64::MAX, u32::MAX);
 
 /// Ready groups by key and by the bytes that they allocate.
-pub struct Fitting {
+pub struct FittingGroups {
     /// Leaf of each group.
     leaf: Vec<u32>,
     /// Bytes that the group of each leaf allocates, ascending.
@@ -62,16 +62,16 @@ pub struct Fitting {
     half: usize,
 }
 
-impl Fitting {
+impl FittingGroups {
     /// Groups that allocate `allocated` bytes, none ready.
-    pub fn new(allocated: &[i64]) -> Fitting {
+    pub fn new(allocated: &[i64]) -> FittingGroups {
         let half = allocated.len().max(1).next_power_of_two();
         let mut groups: Vec<u32> = (0..allocated.len() as u32).collect();
         groups.sort_by_key(|&g| (allocated[g as usize], g));
         let mut leaf = vec![0; allocated.len()];
         groups.iter().enumerate().for_each(|(at, &g)| leaf[g as usize] = at as u32);
         let allocated = groups.iter().map(|&g| allocated[g as usize]).collect();
-        Fitting { leaf, allocated, tree: vec![NONE; 2 * half], half }
+        FittingGroups { leaf, allocated, tree: vec![NONE; 2 * half], half }
     }
 
     fn set(&mut self, g: usize, entry: (i64, u32)) {
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn the_least_key_that_fits_is_found() {
         let takes: Vec<i64> = (0..37).map(|g| (g * 7) % 11).collect();
-        let (mut r, mut f) = (Ready::new(37), Fitting::new(&takes));
+        let (mut r, mut f) = (ReadyGroups::new(37), FittingGroups::new(&takes));
         assert_eq!((r.least(), f.below(100)), (None, None));
         let mut keys = vec![None; 37];
         for round in 0..400usize {
