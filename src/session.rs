@@ -10,11 +10,11 @@ mod compiled_graph;
 mod elem;
 mod fresh;
 mod handle;
+mod human;
 mod plan_report;
 mod precision;
 mod program;
 mod runner;
-mod show;
 mod start_values;
 mod threads;
 mod tracer;
@@ -23,17 +23,19 @@ pub use bindings::{Binding, Role};
 pub use budget::Budget;
 pub use elem::Elem;
 pub use handle::Handle;
+pub use human::human;
 pub use plan_report::{BufferReport, PlanReport, Recomputed};
 pub use program::Program;
-pub use show::human;
 pub use threads::MAX_THREADS;
 pub use tracer::{Call, Event, Trace, WAIT};
 
 use crate::error::Result;
 use crate::nodes::Graph;
 use crate::passes::product_precision::{self as products, Precisions};
+use crate::sched::checker::Checked;
 use crate::sched::exec::Exec;
-use crate::sched::{modelled_time, schedule_with_red_zones};
+use crate::sched::tape::Tapes;
+use crate::sched::{modelled_time, schedule_with_red_zones, share};
 use compiled_graph::{CompiledGraph, compilable_graph};
 use program::{Parts, ProgramOrigin};
 use runner::Runner;
@@ -106,6 +108,12 @@ impl Session {
         self.program(graph.into(), false)
     }
 
+    /// As [`Session::compile`], but the program's steps can be recorded with [`Program::step_traced`]. The program
+    /// takes more memory; steps that are not recorded take no longer.
+    pub fn compile_traced<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<Program> {
+        self.program(graph.into(), true)
+    }
+
     fn program(&self, g: Graph<'_>, traced: bool) -> Result<Program> {
         let (mut ready, report) = self.compile_graph(g)?;
         let (g, plan) = (ready.graph.view(), &ready.scheduled.plan);
@@ -145,9 +153,9 @@ impl Session {
         report.phases.insert(0, ("passes", all.saturating_sub(planned)));
         Ok((ready, report))
     }
-}
 
-const _: fn() = || {
-    fn program_is_send<T: Send>() {}
-    program_is_send::<Program>();
-};
+    /// The tapes of a plan: for as many threads as are worth it, or for all.
+    fn tapes(&self, plan: &Checked) -> Tapes {
+        if self.share { share::shared_tapes_above(plan, 0) } else { share::shared_tapes(plan) }
+    }
+}

@@ -24,14 +24,14 @@ pub fn fail_bad_input(message: impl Display) -> Fail {
 }
 
 /// A failure with exit code 1: the input is good, but what it asks for does not hold.
-pub fn expectation_failed(message: impl Display) -> Fail {
+pub fn fail_expectation(message: impl Display) -> Fail {
     Fail { code: 1, message: message.to_string() }
 }
 
 impl From<Error> for Fail {
     fn from(e: Error) -> Fail {
         match e.kind {
-            Kind::Diverged | Kind::Full => expectation_failed(e),
+            Kind::Diverged | Kind::Full => fail_expectation(e),
             _ => fail_bad_input(e),
         }
     }

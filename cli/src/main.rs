@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     main_exit_code(catch_unwind(AssertUnwindSafe(|| run_main(&cli))).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("unknown");
-        Err(fail::expectation_failed(format!("internal error: {text}")))
+        Err(fail::fail_expectation(format!("internal error: {text}")))
     }))
 }
 

@@ -4,7 +4,7 @@
 //! with one line and exit code 1. A reader that closed the pipe is no error: the rest is dropped, and the exit code
 //! stays the command's. What cannot be written to standard error is lost.
 
-use crate::fail::{Run, expectation_failed};
+use crate::fail::{Run, fail_expectation};
 use std::fmt::Display;
 use std::io::{BufWriter, ErrorKind, Result, StdoutLock, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ fn checked_out(done: Result<()>) -> Run {
             CLOSED.store(true, Ordering::Relaxed);
             Ok(())
         }
-        Err(e) => Err(expectation_failed(format!("standard output: {e}"))),
+        Err(e) => Err(fail_expectation(format!("standard output: {e}"))),
     }
 }
 

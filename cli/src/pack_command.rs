@@ -6,7 +6,7 @@
 //! Invariant: a packing is proven before it is shown.
 
 use crate::args::PackArgs;
-use crate::fail::{Fail, Run, expectation_failed, fail_bad_input, fail_io};
+use crate::fail::{Fail, Run, fail_bad_input, fail_expectation, fail_io};
 use crate::out::emit;
 use arenagrad::tools::sched::pack::{self, Buffers, Options, Packing, instances};
 use arenagrad::train::write_atomically;
@@ -63,7 +63,7 @@ pub fn pack_command(a: &PackArgs) -> Run {
     let p = pack::pack(&table.buffers, &options).map_err(named)?;
     let seconds = started.elapsed().as_secs_f64();
     pack::proof::prove_packing(&table.buffers, &p.at, p.height, 1)
-        .map_err(|e| expectation_failed(format!("the packing is wrong: {e}")))?;
+        .map_err(|e| fail_expectation(format!("the packing is wrong: {e}")))?;
     if let Some(out) = &a.out {
         write_atomically(out, &pack_table_with_offsets(&table, &p)?)?;
     }
@@ -81,10 +81,8 @@ pub fn pack_command(a: &PackArgs) -> Run {
     emit(if a.json { serde_json::to_string(&metrics).map_err(fail_bad_input)? } else { metrics.text() })?;
     match (p.solved, a.capacity) {
         (true, _) => Ok(()),
-        (false, Some(c)) => {
-            Err(expectation_failed(format!("{name}: the best height is {}, the capacity {c}", p.height)))
-        }
-        (false, None) => Err(expectation_failed(format!(
+        (false, Some(c)) => Err(fail_expectation(format!("{name}: the best height is {}, the capacity {c}", p.height))),
+        (false, None) => Err(fail_expectation(format!(
             "{}: height {} is not proven to be the least; the lower bound is {}",
             name, p.height, p.bound
         ))),

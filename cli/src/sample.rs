@@ -4,7 +4,7 @@
 
 use crate::args::SampleArgs;
 use crate::config::{Config, Network, Task};
-use crate::data::corpus::Vocabulary;
+use crate::data::Vocabulary;
 use crate::fail::{Run, fail_bad_input};
 use crate::model::LOGITS;
 use crate::model::chargpt::{self, TOKENS};

@@ -7,6 +7,7 @@
 //! * [`optimiser`] appends the update. [`pipeline`] is the only place where the order of passes is written.
 
 pub mod ad;
+pub mod copier;
 pub mod fold;
 pub mod fuse;
 pub mod fusion_notes;
@@ -19,6 +20,7 @@ pub mod promote_f64;
 pub mod rebuild;
 pub mod remat;
 pub mod scan_dce;
+pub mod signature;
 pub mod simplify;
 
 pub use ad::grad::{GradOptions, Missing, grad, vjp};

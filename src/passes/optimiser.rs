@@ -1,32 +1,34 @@
 //! The optimiser: appends gradients, clipping and updates to the graph of a loss, which makes one training step.
 //!
-//! This file adds clipping and moving averages to a rule. `options` has what a user says, `rule` the rules and their
-//! numbers, `builders` the types that users name ([`AdamW`] …), `groups` finds the settings of each param,
-//! `elementwise_rules` writes elementwise updates (one instruction per param, in place), `matrix` those that need the
-//! whole param, `grad_accumulation` sums gradients over micro-batches. Invariant: the optimiser adds
+//! This file has what a user says ([`Optimiser`]), and adds clipping and moving averages to a rule. `rule` has the
+//! rules and their numbers, `builders` the types that users name ([`AdamW`] …), `groups` finds the settings of each
+//! param, `update_target` writes elementwise updates (one instruction per param, in place), `matrix` those that need
+//! the whole param, `grad_accumulation` sums gradients over micro-batches. Invariant: the optimiser adds
 //! one input, [`LR`]; all that it keeps is states, so a run resumed from params and states gives the same bits.
 
 mod builders;
 mod grad_accumulation;
 mod groups;
 mod matrix;
-mod options;
 mod rule;
 mod update_target;
 
-use super::rebuild::{Copier, Signature, finish_rebuild, rebuilt_by_pass, signature_loss, signature_output};
+use super::copier::Copier;
+use super::rebuild::{finish_rebuild, rebuilt_by_pass};
+use super::signature::{Signature, signature_loss, signature_output};
 use crate::arena::Value;
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::nodes::ops::reduce::length::length;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
 use crate::passes::ad::grad::{GradOptions, ReverseGrad, grad};
 use crate::passes::ad::prepare::prepare_for_autodiff;
 pub use builders::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lamb, Lion, Muon, NAdam, NAdamW, RmsProp, Sgd};
 use groups::Settings;
+use std::marker::PhantomData;
 use std::panic::Location;
 use update_target::UpdateTarget;
 
-pub use options::{Group, Optimiser};
+pub use groups::Group;
 pub use rule::{MuonScale, Rule};
 
 /// Name of the input that holds the learning rate.
@@ -35,6 +37,141 @@ pub const LR: &str = "lr";
 pub const STEP: &str = "opt.step";
 /// Prefix of the names of moving averages. The param's name follows.
 pub const EMA: &str = "ema.";
+
+/// An update rule, its learning rate, and the options that all rules share. `R` is the type of the rule. `AdamW::new`
+/// gives an `Optimiser<AdamW>`, which has a method for each number of that rule; so do the other rules. The default
+/// `R = Rule` stands for a rule that is chosen at run time.
+///
+/// ```
+/// use arenagrad::optim::{AdamW, Optimiser};
+/// let opt: Optimiser = AdamW::new(3e-4).betas((0.9, 0.95)).weight_decay(0.1).clip_norm(1.0).into();
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Optimiser<R = Rule> {
+    rule: Rule,
+    /// The learning rate: the default of the input [`LR`].
+    pub lr: f64,
+    /// See [`Optimiser::clip_norm`].
+    pub clip_norm: Option<f64>,
+    /// See [`Optimiser::freeze`].
+    pub frozen: Vec<String>,
+    /// See [`Optimiser::group`].
+    pub groups: Vec<(String, Group)>,
+    /// See [`Optimiser::decay_from_rank`].
+    pub decay_from_rank: usize,
+    /// See [`Optimiser::ema`].
+    pub ema: Option<f64>,
+    /// See [`Optimiser::accumulate`].
+    pub accumulate: usize,
+    of: PhantomData<R>,
+}
+
+impl Optimiser {
+    /// An optimiser with learning rate `lr` and a rule that is chosen at run time.
+    pub fn new(rule: Rule, lr: f64) -> Optimiser {
+        Optimiser::of(rule, lr)
+    }
+}
+
+impl<R> From<&Optimiser<R>> for Optimiser {
+    fn from(opt: &Optimiser<R>) -> Optimiser {
+        Optimiser {
+            frozen: opt.frozen.clone(),
+            groups: opt.groups.clone(),
+            clip_norm: opt.clip_norm,
+            decay_from_rank: opt.decay_from_rank,
+            ema: opt.ema,
+            accumulate: opt.accumulate,
+            ..Optimiser::of(opt.rule, opt.lr)
+        }
+    }
+}
+
+impl<R> Optimiser<R> {
+    fn of(rule: Rule, lr: f64) -> Optimiser<R> {
+        Optimiser {
+            rule,
+            lr,
+            clip_norm: None,
+            frozen: Vec::new(),
+            groups: Vec::new(),
+            decay_from_rank: 0,
+            ema: None,
+            accumulate: 1,
+            of: PhantomData,
+        }
+    }
+
+    /// The rule with its numbers.
+    pub fn rule(&self) -> Rule {
+        self.rule
+    }
+
+    /// Scales all gradients by min(1, `max` / (‖g‖ + 1e-6)), where ‖g‖ is the norm of all gradients together, as
+    /// `torch.nn.utils.clip_grad_norm_`. `max` is finite and above 0.
+    pub fn clip_norm(mut self, max: f64) -> Optimiser<R> {
+        self.clip_norm = Some(max);
+        self
+    }
+
+    /// Leaves the params that match `pattern` as they are: a name, or one where a `*` is any run of characters
+    /// (`fc1.*`). They get no gradient. A pattern that matches no param is an error of [`train`].
+    pub fn freeze(mut self, pattern: &str) -> Optimiser<R> {
+        self.frozen.push(pattern.to_string());
+        self
+    }
+
+    /// Gives the params that match `pattern` other settings. A pattern is a name, or one where a `*` is any run of
+    /// characters (`fc1.*`, `*.bias`). A param belongs to the first group that matches it. A group without a param is
+    /// an error of [`train`].
+    pub fn group(mut self, pattern: &str, group: Group) -> Optimiser<R> {
+        self.groups.push((pattern.to_string(), group));
+        self
+    }
+
+    /// Decays only params of `rank` or more axes, unless their group says otherwise: 2 decays matrices and embeddings,
+    /// not biases and gains.
+    pub fn decay_from_rank(mut self, rank: usize) -> Optimiser<R> {
+        self.decay_from_rank = rank;
+        self
+    }
+
+    /// Keeps a moving average of each trained param in a state `ema.<param>`: the param itself after the first step,
+    /// `decay·ema + (1 − decay)·param` after later ones, as `torch.optim.swa_utils.get_ema_avg_fn`. `decay` is in
+    /// [0, 1).
+    pub fn ema(mut self, decay: f64) -> Optimiser<R> {
+        self.ema = Some(decay);
+        self
+    }
+
+    /// Makes a step of `k` micro-batches and one update, by the mean of their gradients; 0 and 1 are a step on the
+    /// whole batch. Every input of the graph gets a first axis of `k`; the loss is the mean, and other outputs are
+    /// stacked along a first axis of `k`.
+    pub fn accumulate(mut self, k: usize) -> Optimiser<R> {
+        self.accumulate = k;
+        self
+    }
+
+    /// Checks that each number is in its range. The error names the first one that is not.
+    pub fn validate(&self) -> Result<()> {
+        let bad = |what: &str, x: f64| Err(Error::new(Kind::Data, format!("{what} is {x}")));
+        self.rule.validate()?;
+        for (pattern, group) in &self.groups {
+            let named = |e: Error| e.context(format!("group {pattern:?}"));
+            group.validate(self.rule).map_err(named)?;
+        }
+        if self.accumulate > grad_accumulation::MAX {
+            let text = format!("accumulate is {}; it goes to {}", self.accumulate, grad_accumulation::MAX);
+            return Err(Error::new(Kind::Data, text));
+        }
+        match (self.clip_norm, self.ema) {
+            (Some(c), _) if !c.is_finite() || c <= 0.0 => bad("clip_norm", c),
+            (_, Some(d)) if !(0.0..1.0).contains(&d) => bad("the decay of the moving average", d),
+            _ if !self.lr.is_finite() || self.lr < 0.0 => bad("lr", self.lr),
+            _ => Ok(()),
+        }
+    }
+}
 
 /// Makes a training step of `g`: adds the gradient of the scalar output `loss` and the update of every param that is
 /// not frozen. The result is a graph with one more input, [`LR`], which starts at the optimiser's rate, with states

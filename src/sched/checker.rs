@@ -13,7 +13,7 @@
 //!
 //! [`Checked`] can be made here only: the executor's unsafe code rests on it. The walk runs in release builds too.
 
-use super::faults::{FaultCheck, Leaves};
+use super::faults::{FaultCheck, FaultLeaves};
 use super::instructions::{BufKind, Instructions, OUT_OF_PLACE, Operand};
 use crate::arena::tensor::LINE;
 use crate::error::{Error, Kind, Result};
@@ -126,7 +126,7 @@ impl CheckerMap {
     }
 }
 
-fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
+fn checked_ranges_overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
@@ -138,7 +138,7 @@ struct Checker<'p> {
     writer: Vec<u32>,
     /// Indices that were found good: label, offset, bytes, bound (`below`) and extra good value (`or`).
     good: BTreeSet<(Label, usize, usize, u64, Option<i64>)>,
-    leaves: Leaves,
+    leaves: FaultLeaves,
     /// The first instruction that wrote bytes of a param or a state.
     changed: Option<usize>,
 }
@@ -162,7 +162,7 @@ impl<'p> Checker<'p> {
             version: vec![0; n],
             writer: vec![u32::MAX; n],
             good: BTreeSet::new(),
-            leaves: Leaves::new(plan),
+            leaves: FaultLeaves::new(plan),
             changed: None,
         };
         for b in (0..n).filter(|&b| code.kind[b].is_pinned()) {
@@ -220,7 +220,7 @@ impl<'p> Checker<'p> {
         self.in_place(i, &reads, &writes)?;
         for (j, (o, w)) in code.writes_of(i).iter().zip(&writes).enumerate() {
             let kind = code.kind[o.buf as usize];
-            check_that(!writes[..j].iter().any(|v| overlap(v, w)), || {
+            check_that(!writes[..j].iter().any(|v| checked_ranges_overlap(v, w)), || {
                 format!("two writes meet in {}", self.name(o.buf))
             })?;
             check_that(code.is_whole(o), || format!("{} is written in part", self.name(o.buf)))?;
@@ -290,11 +290,11 @@ impl<'p> Checker<'p> {
                 let threads = to.is_none_or(|o| matches!(o.split, Split::PerThread(_)));
                 let same = writes.get(usize::from(with)) == Some(read) && !threads;
                 check_that(same, || format!("read {r} is in place on another extent"))?;
-                let others = reads.iter().enumerate().all(|(s, other)| s == r || !overlap(read, other));
+                let others = reads.iter().enumerate().all(|(s, other)| s == r || !checked_ranges_overlap(read, other));
                 check_that(others, || format!("read {r} is in place and read twice"))?;
             }
             for (w, write) in writes.iter().enumerate() {
-                let met = overlap(read, write) && usize::from(with) != w;
+                let met = checked_ranges_overlap(read, write) && usize::from(with) != w;
                 check_that(!met, || format!("write {w} overlaps read {r}"))?;
             }
         }

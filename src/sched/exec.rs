@@ -4,7 +4,7 @@
 //! and from tapes that [`race_free`] proved; the one unsafe block that makes kernel arguments rests on both.
 
 use super::checker::Checked;
-use super::faults::LeafCommits;
+use super::faults::FaultCommits;
 use super::link::{Linked, LoopCall, Segment, link, link_red_zones};
 use super::observer::StepObserver;
 use super::races::race_free;
@@ -156,7 +156,7 @@ impl Exec {
         let threads = tapes.threads();
         let linked =
             link(plan, tapes).map_err(|e| Error::new(Kind::Plan, format!("the plan cannot be linked: {e}")))?;
-        let first = LeafCommits::new(plan).writes.iter().position(|w| *w);
+        let first = FaultCommits::new(plan).writes.iter().position(|w| *w);
         let first_commit = first.map_or(usize::MAX, |i| linked.segments[0].calls[i].time);
         Ok(Exec { linked, threads, bytes: plan.bytes, first_commit })
     }

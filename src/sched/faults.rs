@@ -93,23 +93,23 @@ pub fn faulting_groups(code: &Instructions) -> Vec<bool> {
 /// Which instructions of a plan may stop a step, and which write leaves. Tapes set barriers so that no thread writes a
 /// leaf while another may still stop the step.
 #[derive(Clone, Debug, Default)]
-pub struct LeafCommits {
+pub struct FaultCommits {
     /// True for instructions that may stop the step.
     pub stops: Vec<bool>,
     /// True for instructions that write bytes of params or states.
     pub writes: Vec<bool>,
 }
 
-impl LeafCommits {
+impl FaultCommits {
     /// The flags of `plan`'s instructions.
-    pub fn new(plan: &Plan) -> LeafCommits {
+    pub fn new(plan: &Plan) -> FaultCommits {
         let code = &plan.code;
         if code.iterated {
-            return LeafCommits { stops: vec![false; code.len()], writes: vec![false; code.len()] };
+            return FaultCommits { stops: vec![false; code.len()], writes: vec![false; code.len()] };
         }
-        let (mut made, leaves) = (FaultHistory::default(), Leaves::new(plan));
+        let (mut made, leaves) = (FaultHistory::default(), FaultLeaves::new(plan));
         let writes = |i: usize| code.writes_of(i).iter().any(|o| leaves.overlap(&plan.arena_range(o)));
-        LeafCommits {
+        FaultCommits {
             stops: (0..code.len()).map(|i| made.stops(code, i).is_some()).collect(),
             writes: (0..code.len()).map(writes).collect(),
         }
@@ -117,18 +117,18 @@ impl LeafCommits {
 }
 
 /// The bytes of params and states, as ranges in the arena by rising start.
-pub struct Leaves(Vec<Range<usize>>);
+pub struct FaultLeaves(Vec<Range<usize>>);
 
-impl Leaves {
+impl FaultLeaves {
     /// Of `plan`, whose params and states must not overlap.
-    pub fn new(plan: &Plan) -> Leaves {
+    pub fn new(plan: &Plan) -> FaultLeaves {
         let code = &plan.code;
         let kept = |b: &usize| matches!(code.kind[*b], BufKind::Param | BufKind::State) && code.bytes[*b] > 0;
         let extent = |b: usize| plan.offset[b]..plan.offset[b].saturating_add(code.bytes[b]);
         let mut all: Vec<Range<usize>> =
             (0..code.bytes.len().min(plan.offset.len())).filter(kept).map(extent).collect();
         all.sort_by_key(|r| r.start);
-        Leaves(all)
+        FaultLeaves(all)
     }
 
     /// True if `r` overlaps any of them.

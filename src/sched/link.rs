@@ -270,6 +270,24 @@ impl Linked {
             }
         }
     }
+
+    /// Number of events of a recorded step of `thread`.
+    pub fn track_events(&self, thread: usize) -> usize {
+        self.segment_track_events(0, thread)
+    }
+
+    fn segment_track_events(&self, segment: usize, thread: usize) -> usize {
+        let l: &Segment = &self.segments[segment];
+        let of = |instr: u32| match self.loop_calls.get(l.calls[instr as usize].loop_call as usize) {
+            Some(t) => {
+                let each = self.segment_track_events(t.segment as usize, thread).saturating_add(usize::from(t.team));
+                each.saturating_mul(t.length)
+            }
+            None => 1,
+        };
+        let each = l.tapes.thread(thread).iter().map(|e| if e.barrier { 1 } else { of(e.instr) });
+        each.fold(0, usize::saturating_add)
+    }
 }
 
 /// For each instruction of the graph, the red zones of the buffers that it writes: from the end of the buffer to the

@@ -5,7 +5,7 @@
 //! [`Exec`](super::exec::Exec), which rests on it.
 
 use super::checker::{Checked, Plan};
-use super::faults::LeafCommits;
+use super::faults::FaultCommits;
 use super::instructions::{OUT_OF_PLACE, Operand};
 use super::tape::{Entry, Tapes};
 use crate::kernels::abi::Split;
@@ -52,7 +52,7 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
     }
     let mut together = vec![0; code.len()];
     let mut runs: Vec<Vec<(usize, usize)>> = vec![Vec::new(); code.len()];
-    let commits = LeafCommits::new(plan);
+    let commits = FaultCommits::new(plan);
     // Runs that may stop the step, and runs that write leaves.
     let (mut stops, mut writes): (Vec<Run>, Vec<Run>) = (Vec::new(), Vec::new());
     let mut touched: Vec<Access> = Vec::new();

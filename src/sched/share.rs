@@ -6,7 +6,7 @@
 //! may stop the step before another writes leaves. [`races`](super::races) proves the tapes by other means.
 
 use super::checker::{Checked, Plan};
-use super::faults::LeafCommits;
+use super::faults::FaultCommits;
 use super::instructions::{Instructions, Operand};
 use super::modelled_time;
 use super::planned_loop::PlannedLoop;
@@ -106,7 +106,7 @@ fn share_tapes_by(plan: &Checked, threads: usize, sharing: Sharing) -> Tapes {
     let code = &plan.code;
     let inner: Vec<Tapes> = code.loops.iter().map(|l| share_loop(l, threads, sharing)).collect();
     let mut by_thread: Vec<Vec<Entry>> = vec![Vec::new(); threads];
-    let commits = if threads > 1 { LeafCommits::new(plan) } else { LeafCommits::default() };
+    let commits = if threads > 1 { FaultCommits::new(plan) } else { FaultCommits::default() };
     let mut open = ShareWindow::default();
     for i in 0..code.len() {
         let (instr, width) = (i as u32, sharing.width(code, i, threads));
@@ -144,9 +144,9 @@ fn share_tapes_by(plan: &Checked, threads: usize, sharing: Sharing) -> Tapes {
 
 /// A set of bytes, as disjoint ranges: start to end.
 #[derive(Default)]
-struct SharedBytes(BTreeMap<usize, usize>);
+struct ShareBytes(BTreeMap<usize, usize>);
 
-impl SharedBytes {
+impl ShareBytes {
     fn add(&mut self, mut r: Range<usize>) {
         if r.is_empty() {
             return;
@@ -168,10 +168,10 @@ impl SharedBytes {
 /// The bytes touched since the last barrier: by thread 0 alone (`solo`), and by several threads (`team`).
 #[derive(Default)]
 struct ShareWindow {
-    solo_reads: SharedBytes,
-    solo_writes: SharedBytes,
-    team_reads: SharedBytes,
-    team_writes: SharedBytes,
+    solo_reads: ShareBytes,
+    solo_writes: ShareBytes,
+    team_reads: ShareBytes,
+    team_writes: ShareBytes,
     /// Per-thread scratch, by offset: its end and the bytes of one thread. Thread `t` touches part `t` of it in every
     /// instruction.
     scratch: BTreeMap<usize, (usize, usize)>,
@@ -182,7 +182,7 @@ struct ShareWindow {
 
 impl ShareWindow {
     /// Adds instruction `i`, unless it writes leaves while another thread may still stop the step.
-    fn settles(&mut self, commits: &LeafCommits, i: usize, team: bool) -> bool {
+    fn settles(&mut self, commits: &FaultCommits, i: usize, team: bool) -> bool {
         if commits.writes[i] && (self.team_stops || (team && self.solo_stops)) {
             return false;
         }
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn unions_overlap_what_they_hold() {
-        let mut u = SharedBytes::default();
+        let mut u = ShareBytes::default();
         u.add(10..20);
         u.add(30..40);
         assert!(u.overlaps(&(19..25)) && !u.overlaps(&(20..30)) && !u.overlaps(&(15..15)));

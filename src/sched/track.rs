@@ -4,7 +4,7 @@
 //! that wraps the [`StepObserver`] of a plain step, and plain steps are compiled without it. For [`exec`](super::exec)
 //! and [`team`](super::team).
 
-use super::link::{Linked, Segment};
+use super::link::Segment;
 use super::observer::StepObserver;
 use crate::kernels::abi::ArenaPtr;
 use std::ops::Range;
@@ -115,25 +115,5 @@ impl<W: StepObserver> StepObserver for TrackObserver<'_, W> {
             self.track.push((segment.first + i) as u32, self.since);
         }
         self.inner.done(segment, i);
-    }
-}
-
-impl Linked {
-    /// Number of events of a recorded step of `thread`.
-    pub fn track_events(&self, thread: usize) -> usize {
-        self.segment_track_events(0, thread)
-    }
-
-    fn segment_track_events(&self, segment: usize, thread: usize) -> usize {
-        let l: &Segment = &self.segments[segment];
-        let of = |instr: u32| match self.loop_calls.get(l.calls[instr as usize].loop_call as usize) {
-            Some(t) => {
-                let each = self.segment_track_events(t.segment as usize, thread).saturating_add(usize::from(t.team));
-                each.saturating_mul(t.length)
-            }
-            None => 1,
-        };
-        let each = l.tapes.thread(thread).iter().map(|e| if e.barrier { 1 } else { of(e.instr) });
-        each.fold(0, usize::saturating_add)
     }
 }

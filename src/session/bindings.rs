@@ -6,6 +6,7 @@ use crate::nodes::ir::leaf::{InputAttrs, ParamAttrs, StateAttrs};
 use crate::nodes::{DType, Graph, Init, Leaf, LeafKind};
 use crate::sched::Scheduled;
 use crate::sched::instructions::Operand;
+use std::ops::Range;
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,13 @@ pub struct Binding {
     /// For a state that is a moving average: the name of its param.
     pub averages: Option<String>,
     pub(super) init: Option<Init>,
+}
+
+impl Binding {
+    /// The bytes of the arena that it takes.
+    pub(super) fn range(&self) -> Range<usize> {
+        self.offset..self.offset + self.bytes
+    }
 }
 
 /// The bindings of a program: leaves in the graph's order, then outputs.

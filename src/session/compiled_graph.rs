@@ -5,8 +5,7 @@ use crate::error::Result;
 use crate::kernels::gemm::Precision;
 use crate::nodes::{Graph, GraphBuf};
 use crate::passes::pipeline;
-use crate::sched::checker::Checked;
-use crate::sched::{Scheduled, schedule_in, share, tape};
+use crate::sched::{Scheduled, schedule_in, tape};
 
 /// A graph that is scheduled and divided among threads.
 pub struct CompiledGraph {
@@ -32,13 +31,6 @@ impl CompiledGraph {
             tapes = s.tapes(&scheduled.plan);
         }
         Ok(CompiledGraph { graph, scheduled, tapes, recomputed: Recomputed::default(), precision })
-    }
-}
-
-impl Session {
-    /// The tapes of a plan: for as many threads as are worth it, or for all.
-    pub(super) fn tapes(&self, plan: &Checked) -> tape::Tapes {
-        if self.share { share::shared_tapes_above(plan, 0) } else { share::shared_tapes(plan) }
     }
 }
 

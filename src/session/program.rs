@@ -1,11 +1,13 @@
 //! Programs: one arena, its named tensors, and steps.
 
 use super::bindings::{self, Binding, BindingIndex, Role};
+use super::elem::{self, Elem};
 use super::fresh::Fresh;
+use super::handle::Handle;
 use super::plan_report::PlanReport;
 use super::runner::Runner;
 use super::start_values;
-use super::tracer::Tracer;
+use super::tracer::{Trace, Tracer};
 use crate::arena::tensor::TensorArena;
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Location, Result};
@@ -14,7 +16,6 @@ use crate::nodes::ops::constant::ConstantAttrs;
 use crate::nodes::{Graph, Op};
 use crate::sched::Scheduled;
 use crate::sched::exec::Stop;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A compiled program with its memory.
@@ -99,6 +100,24 @@ impl Program {
         self.runner.step(&mut self.arena).map_err(|stop| self.stopped(stop))
     }
 
+    /// Runs one step as [`Program::step`] does, with the same results, and tells what each thread did when. The program
+    /// must come from [`Session::compile_traced`].
+    pub fn step_traced(&mut self) -> Result<Trace> {
+        if !self.fresh.is_ready() {
+            return Err(self.fresh.error(&self.bindings));
+        }
+        let Some(t) = &mut self.tracer else {
+            return Err(Error::new(
+                Kind::Data,
+                "the program was compiled without a trace; see Session::compile_traced",
+            ));
+        };
+        let done = self.runner.step_traced(&mut self.arena, t);
+        let trace = t.trace();
+        done.map_err(|stop| self.stopped(stop))?;
+        Ok(trace)
+    }
+
     /// Number of threads that run steps.
     pub fn threads(&self) -> usize {
         self.runner.threads()
@@ -172,11 +191,123 @@ impl Program {
         }
         Ok(())
     }
-}
 
-impl Binding {
-    /// The bytes of the arena that it takes.
-    pub(super) fn range(&self) -> Range<usize> {
-        self.offset..self.offset + self.bytes
+    /// The input called `name`. Errors: there is none, or its elements are not of type `T`.
+    pub fn input<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
+        self.handle(Role::Input, name)
+    }
+
+    /// The param called `name`. Errors as for [`Program::input`].
+    pub fn param<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
+        self.handle(Role::Param, name)
+    }
+
+    /// The state called `name`. Errors as for [`Program::input`].
+    pub fn state<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
+        self.handle(Role::State, name)
+    }
+
+    /// The output called `name`. Errors as for [`Program::input`].
+    pub fn output<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
+        self.handle(Role::Output, name)
+    }
+
+    fn handle<T: Elem>(&self, role: Role, name: &str) -> Result<Handle<T>> {
+        let i = self.named(role.binding_name(), name, |r| r == role)?;
+        self.typed(i)
+    }
+
+    /// The handle of binding `i`.
+    fn typed<T: Elem>(&self, i: usize) -> Result<Handle<T>> {
+        let b = &self.bindings[i];
+        if !T::holds(b.dtype) {
+            let e = format!(
+                "{} {:?} is {}{}; it is asked for as {}",
+                b.role.binding_name(),
+                b.name,
+                b.dtype,
+                b.dims,
+                T::NAME
+            );
+            return Err(Error::new(Kind::Data, e));
+        }
+        Ok(Handle::new(self.id, i as u32))
+    }
+
+    fn binding<T>(&self, h: Handle<T>) -> Result<&Binding> {
+        if h.program != self.id {
+            return Err(Error::new(Kind::Data, "a handle of another program"));
+        }
+        Ok(&self.bindings[h.binding as usize])
+    }
+
+    /// The name of a handle's tensor. Errors: the handle is of another program.
+    pub fn name_of<T>(&self, h: Handle<T>) -> Result<&str> {
+        Ok(&self.binding(h)?.name)
+    }
+
+    /// The elements of a tensor, in row-major order; an output's are those of the last step. Errors: the handle is of
+    /// another program.
+    pub fn get<T: Elem>(&self, h: Handle<T>) -> Result<&[T]> {
+        let b = self.binding(h)?;
+        Ok(bytemuck::cast_slice(&self.arena.bytes()[b.range()]))
+    }
+
+    /// The elements of an input, param or state, writable; those of a bool must be 0 or 1. Errors: the handle is an
+    /// output's, or of another program.
+    pub fn get_mut<T: Elem>(&mut self, h: Handle<T>) -> Result<&mut [T]> {
+        let b = self.binding(h)?;
+        if b.role == Role::Output {
+            return Err(Error::new(Kind::Data, format!("output {:?} cannot be written", b.name)));
+        }
+        let range = b.range();
+        self.fresh.put(h.binding as usize);
+        Ok(bytemuck::cast_slice_mut(&mut self.arena.bytes_mut()[range]))
+    }
+
+    /// Writes all elements of an input, param or state. Errors as for [`Program::get_mut`]; `data` has another length;
+    /// an element of a bool is neither 0 nor 1.
+    pub fn write<T: Elem>(&mut self, h: Handle<T>, data: &[T]) -> Result<()> {
+        let b = self.binding(h)?;
+        if data.len() != b.dims.numel() {
+            let e = format!(
+                "{} {:?} is {}{}; {} elements are written",
+                b.role.binding_name(),
+                b.name,
+                b.dtype,
+                b.dims,
+                data.len()
+            );
+            return Err(Error::new(Kind::Data, e));
+        }
+        elem::proven_elems(b, bytemuck::cast_slice(data))?;
+        self.get_mut(h)?.copy_from_slice(data);
+        Ok(())
+    }
+
+    /// The elements of the tensor called `name`, whatever its role: for set-up and tools, as it looks the name up.
+    /// Errors: there is none, its elements are not of type `T`, or an input, param or state has the same name as an
+    /// output.
+    pub fn values<T: Elem>(&self, name: &str) -> Result<&[T]> {
+        let i = self.named("tensor", name, |_| true)?;
+        let role = self.bindings[i].role;
+        if role != Role::Output && self.named("output", name, |r| r == Role::Output).is_ok() {
+            let (role, a) = (role.binding_name(), if role == Role::Input { "an" } else { "a" });
+            let e = format!("{a} {role} and an output are called {name:?}: ask for {role}(..) or output(..)");
+            return Err(Error::new(Kind::Name, e));
+        }
+        self.get(self.typed(i)?)
+    }
+
+    /// The elements of the input, param or state called `name`, writable: for set-up and tools, as it looks the name
+    /// up. Errors: there is none, or its elements are not of type `T`.
+    pub fn values_mut<T: Elem>(&mut self, name: &str) -> Result<&mut [T]> {
+        let i = self.named("input, param or state", name, |role| role != Role::Output)?;
+        self.get_mut(self.typed(i)?)
     }
 }
+
+const _: fn() = || {
+    fn program_is_send<T: Send>() {}
+    program_is_send::<Program>();
+};

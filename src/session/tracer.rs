@@ -3,9 +3,8 @@
 //! Invariants: labels are made when a program is compiled, and only by [`Session::compile_traced`]; recording a step
 //! does not change its results. Tools use this to show where a step's time goes.
 
-use super::{Program, Session};
 use crate::arena::{Sym, ids::Id};
-use crate::error::{Error, Kind, Location, Result};
+use crate::error::Location;
 use crate::kernels::abi::Split;
 use crate::nodes::Graph;
 use crate::sched::checker::Checked;
@@ -57,6 +56,16 @@ pub struct Tracer {
 }
 
 impl Tracer {
+    /// The last recorded step.
+    pub(super) fn trace(&self) -> Trace {
+        Trace {
+            calls: self.calls.clone(),
+            threads: self.tracks.iter().map(|t| t.events().to_vec()).collect(),
+            nanos: self.nanos,
+            dropped: self.tracks.iter().map(Track::dropped).sum(),
+        }
+    }
+
     /// A tracer of the program of `plan`, which `exec` runs.
     pub(super) fn new(g: &Graph<'_>, plan: &Checked, exec: &Exec) -> Tracer {
         let mut next = vec![Sym::NONE; g.values()];
@@ -101,38 +110,5 @@ fn tracer_call(g: &Graph<'_>, next: &[Sym], code: &Instructions, i: usize) -> Ca
         modelled,
         units,
         location: g.location(n),
-    }
-}
-
-impl Session {
-    /// As [`Session::compile`], but the program's steps can be recorded with [`Program::step_traced`]. The program
-    /// takes more memory; steps that are not recorded take no longer.
-    pub fn compile_traced<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<Program> {
-        self.program(graph.into(), true)
-    }
-}
-
-impl Program {
-    /// Runs one step as [`Program::step`] does, with the same results, and tells what each thread did when. The program
-    /// must come from [`Session::compile_traced`].
-    pub fn step_traced(&mut self) -> Result<Trace> {
-        if !self.fresh.is_ready() {
-            return Err(self.fresh.error(&self.bindings));
-        }
-        let Some(t) = &mut self.tracer else {
-            return Err(Error::new(
-                Kind::Data,
-                "the program was compiled without a trace; see Session::compile_traced",
-            ));
-        };
-        let done = self.runner.step_traced(&mut self.arena, t);
-        let trace = Trace {
-            calls: t.calls.clone(),
-            threads: t.tracks.iter().map(|t| t.events().to_vec()).collect(),
-            nanos: t.nanos,
-            dropped: t.tracks.iter().map(Track::dropped).sum(),
-        };
-        done.map_err(|stop| self.stopped(stop))?;
-        Ok(trace)
     }
 }

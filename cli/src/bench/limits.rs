@@ -56,7 +56,7 @@ fn separate_flops_limit(acc: &mut [[f32; LANES]], count: usize) {
 
 simd! {
     /// Reads and writes each element once.
-    fn sweep(x: &mut [f32]) {
+    fn sweep_limit(x: &mut [f32]) {
         for x in x {
             *x = x.mul_add(0.999, 0.001);
         }
@@ -128,7 +128,7 @@ pub fn bandwidth_limit(threads: usize, bytes: u64) -> f64 {
         || vec![1f32; floats.max(1024)],
         |x, n| {
             for _ in 0..n {
-                sweep(black_box(x));
+                sweep_limit(black_box(x));
             }
             (n * 8 * x.len()) as f64
         },
@@ -151,7 +151,7 @@ mod tests {
         separate_flops_limit(&mut acc[6..8], 1);
         assert!(acc[6..8].iter().flatten().all(|&x| x == twice * 0.999 + 0.001));
         let mut swept = vec![2.0f32; 37];
-        sweep(&mut swept);
+        sweep_limit(&mut swept);
         assert!(swept.iter().all(|&x| x == once(2.0)));
     }
 

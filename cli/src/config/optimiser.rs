@@ -62,13 +62,13 @@ pub struct OptimiserTable {
     pub(super) accumulate: Option<usize>,
     decay_from_rank: Option<usize>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    group: Vec<OptimiserGroupTable>,
+    group: Vec<GroupTable>,
 }
 
 /// A group: the settings of the params whose names match a pattern.
 #[derive(Deserialize, Serialize, Debug, Default, Clone)]
 #[serde(deny_unknown_fields, default)]
-struct OptimiserGroupTable {
+struct GroupTable {
     pattern: String,
     lr_scale: Option<f64>,
     weight_decay: Option<f64>,
@@ -261,7 +261,7 @@ impl AdjustLr {
     }
 }
 
-impl OptimiserGroupTable {
+impl GroupTable {
     /// The group, checked.
     fn build(&self) -> Run<Group> {
         if self.pattern.is_empty() {

@@ -5,7 +5,7 @@
 use super::finite_differences::{Element, FinitePoint, summed_for_differences};
 use super::{ir_failure, load_ir};
 use crate::args::CheckArgs;
-use crate::fail::{Run, expectation_failed, fail_bad_input};
+use crate::fail::{Run, fail_bad_input, fail_expectation};
 use crate::out::emit;
 use arenagrad::graph::GraphBuf;
 use arenagrad::graph::{GradOptions, Missing, grad};
@@ -57,7 +57,7 @@ fn check_pair(a: &CheckArgs, graph: &GraphBuf, name: &str, grads: &GraphBuf) -> 
             return Ok(Pair { grads, plain, point, sum });
         }
     }
-    Err(expectation_failed(format!("{}: the outputs are not finite at the points tried", a.file.display())))
+    Err(fail_expectation(format!("{}: the outputs are not finite at the points tried", a.file.display())))
 }
 
 /// Compares the gradients of output `name` by all float leaves with finite differences.
@@ -104,7 +104,7 @@ fn check_gradients(a: &CheckArgs, graph: &GraphBuf, name: &str) -> Run {
     }
     match wrong {
         0 => Ok(()),
-        n => Err(expectation_failed(format!("{}: {n} gradients differ from finite differences", a.file.display()))),
+        n => Err(fail_expectation(format!("{}: {n} gradients differ from finite differences", a.file.display()))),
     }
 }
 

@@ -3,15 +3,16 @@
 //! Invariant: every evaluation starts from the same values of all leaves, states and random key included, except for
 //! the one element that is perturbed.
 
-use super::run_command::write_leaf;
+use super::run_command::write_run_leaf;
 use arenagrad::error::Result;
 use arenagrad::graph::{Builder, DType, Emit, Graph, GraphBuf, Init, LeafKind, Var};
 use arenagrad::session::{Binding, Program, Role};
 use arenagrad::tools::arena::Value;
 use arenagrad::tools::arena::rng::{self, SplitMix64};
 use arenagrad::tools::ir::leaf::ParamAttrs;
-use arenagrad::tools::passes::ad::grad::unused_signature_name;
-use arenagrad::tools::passes::rebuild::{Copier, finish_rebuild};
+use arenagrad::tools::passes::copier::Copier;
+use arenagrad::tools::passes::rebuild::finish_rebuild;
+use arenagrad::tools::passes::signature::unused_signature_name;
 use std::collections::{HashMap, HashSet};
 
 /// Step widths, in the unit of the element. A wide step is exact where the function is smooth; a narrow step does not
@@ -115,7 +116,7 @@ impl FinitePoint {
     /// Writes one leaf.
     fn write(&self, p: &mut Program, leaf: usize) -> Result<()> {
         let (b, bytes) = &self.leaves[leaf];
-        write_leaf(p, b, bytes)
+        write_run_leaf(p, b, bytes)
     }
 
     /// Steps `p` and reads `output`.

@@ -94,11 +94,11 @@ fn fill_run_leaf(p: &mut Program, name: &str, path: &Path) -> Run {
         );
         return Err(fail_bad_input(text));
     }
-    Ok(write_leaf(p, &b, &array.bytes)?)
+    Ok(write_run_leaf(p, &b, &array.bytes)?)
 }
 
 /// Writes all bytes of the leaf `b`.
-pub fn write_leaf(p: &mut Program, b: &arenagrad::session::Binding, bytes: &[u8]) -> Result<()> {
+pub fn write_run_leaf(p: &mut Program, b: &arenagrad::session::Binding, bytes: &[u8]) -> Result<()> {
     if b.role != Role::Input {
         p.persistent_mut(&b.name)?.1.copy_from_slice(bytes);
         return Ok(());

@@ -14,7 +14,7 @@ mod train_task;
 
 use crate::args::TrainArgs;
 use crate::config::{Config, Task as Chosen};
-use crate::fail::{Run, expectation_failed, fail_bad_input};
+use crate::fail::{Run, fail_bad_input, fail_expectation};
 use crate::out;
 use crate::run_dir::{CONFIG, METRICS};
 use history::History;
@@ -52,7 +52,7 @@ pub fn train_command(a: &TrainArgs) -> Run {
     steps::checkpoint_between_steps(&config, task.as_ref(), &mut history)?;
     let done = task.trainer().steps_done();
     if done < config.steps {
-        return Err(expectation_failed(format!(
+        return Err(fail_expectation(format!(
             "stopped after step {done} of {}; continue with: arenagrad train {} --resume {}",
             config.steps,
             a.target,

@@ -5,7 +5,7 @@ use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::nodes::ir::opdef::{Deriv, Lower};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, OpDef};
-use crate::passes::rebuild::Signature;
+use crate::passes::signature::Signature;
 
 /// True if a derivative can pass through the op. An op of [`Deriv::Error`] passes too: it becomes an error later, not a
 /// silent zero.

@@ -8,9 +8,9 @@ use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::ir::leaf::ParamAttrs;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, Var};
-use crate::passes::rebuild::{
-    Copier, Signature, finish_rebuild, rebuilt_by_pass, signature_loss, signature_output, underivable_signature,
-};
+use crate::passes::copier::Copier;
+use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
+use crate::passes::signature::{Signature, signature_loss, signature_output, underivable_signature};
 
 /// The treatment of a leaf that gets no gradient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -68,11 +68,6 @@ impl GradOptions {
         }
         Ok(names)
     }
-}
-
-/// A name that no leaf and no output of `g` has: `name`, or `name.2`, `name.3` ….
-pub fn unused_signature_name(g: Graph<'_>, name: &str) -> String {
-    Signature::new(g).unused(name)
 }
 
 /// Adds to `g` the gradient of the scalar output `loss`: an output `grad.<leaf>`, of the leaf's type, for each leaf of

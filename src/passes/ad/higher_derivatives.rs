@@ -1,14 +1,14 @@
 //! Higher derivatives, composed of [`grad`], [`vjp`](super::grad::vjp) and [`jvp`].
 
-use super::grad::{GradOptions, Missing, ReverseGrad, grad, unused_signature_name};
+use super::grad::{GradOptions, Missing, ReverseGrad, grad};
 use super::jvp::jvp;
 use super::prepare::prepare_for_autodiff;
 use crate::arena::{Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf};
-use crate::passes::rebuild::{
-    Copier, finish_rebuild, rebuilt_by_pass, signature_leaf, signature_output, underivable_signature,
-};
+use crate::passes::copier::Copier;
+use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
+use crate::passes::signature::{signature_leaf, signature_output, underivable_signature, unused_signature_name};
 
 /// The most reverse sweeps of one Jacobian.
 pub const MAX_SWEEPS: usize = 4096;

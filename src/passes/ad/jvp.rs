@@ -7,7 +7,9 @@ use super::scan_site::{AdContext, ScanSiteValues};
 use crate::arena::ids::Id;
 use crate::error::Result;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf};
-use crate::passes::rebuild::{Copier, Signature, finish_rebuild, rebuilt_by_pass, underivable_signature};
+use crate::passes::copier::Copier;
+use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
+use crate::passes::signature::{Signature, underivable_signature};
 
 /// Adds to `g` the Jacobian-vector product: an input `tangent.<leaf>` for each of `wrt`, of the leaf's type, and an
 /// output `tangent.<output>` for each of `outputs`, of the output's type.

@@ -11,8 +11,9 @@ use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, OpDef, Var};
 use crate::passes::ad::residuals::save_residuals;
+use crate::passes::copier::Copier;
 use crate::passes::inline::{fits_inlined, inline_region, inlined, is_inlined};
-use crate::passes::rebuild::{Copier, RebuildVisit, finish_rebuild, rebuild_buf};
+use crate::passes::rebuild::{RebuildVisit, finish_rebuild, rebuild_buf};
 
 /// The most rounds of expansion of a chain of decompositions.
 const ROUNDS: usize = 16;

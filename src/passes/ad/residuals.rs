@@ -13,7 +13,8 @@ use crate::error::Result;
 use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Var};
-use crate::passes::rebuild::{Copier, finish_rebuild, rebuild_buf, rebuilt_by_pass};
+use crate::passes::copier::Copier;
+use crate::passes::rebuild::{finish_rebuild, rebuild_buf, rebuilt_by_pass};
 
 /// `g` with the residuals of its loops stacked, for the loops on the paths from `wrt` to `results`. Inner loops come
 /// first: the derivative of an outer loop reads what they stack.

@@ -5,7 +5,8 @@
 //! and runs once; inside the loop, under a mask, it would be computed `k` times. States that the graph updates
 //! (running statistics) are carries too. Each iteration has a random key of its own.
 
-use super::super::rebuild::{Copier, Signature};
+use super::super::copier::Copier;
+use super::super::signature::Signature;
 use crate::arena::{Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::leaf::InputAttrs;

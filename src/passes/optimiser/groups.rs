@@ -2,12 +2,45 @@
 //!
 //! Params with equal settings share the values that depend on the settings alone (rates, the schedule of NAdam).
 
-use super::options::{Group, Optimiser};
+use super::Optimiser;
 use super::rule::Rule;
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::Graph;
-use crate::passes::rebuild::Signature;
+use crate::passes::signature::Signature;
+
+/// Settings of a group of params that differ from the optimiser's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Group {
+    /// Factor of the learning rate.
+    pub lr_scale: f64,
+    /// Weight decay instead of the rule's.
+    pub weight_decay: Option<f64>,
+    /// Rule instead of the optimiser's.
+    pub rule: Option<Rule>,
+}
+
+impl Default for Group {
+    fn default() -> Group {
+        Group { lr_scale: 1.0, weight_decay: None, rule: None }
+    }
+}
+
+impl Group {
+    /// The rule of this group, if `rule` is the optimiser's.
+    pub(super) fn rule(&self, rule: Rule) -> Rule {
+        let rule = self.rule.unwrap_or(rule);
+        self.weight_decay.map_or(rule, |d| rule.with_weight_decay(d))
+    }
+
+    /// An error if a number is out of its range.
+    pub(super) fn validate(&self, rule: Rule) -> Result<()> {
+        if !self.lr_scale.is_finite() || self.lr_scale < 0.0 {
+            return Err(Error::new(Kind::Data, format!("lr_scale is {}", self.lr_scale)));
+        }
+        self.rule(rule).validate()
+    }
+}
 
 /// Settings that one or more params share.
 #[derive(Clone, Copy, PartialEq)]

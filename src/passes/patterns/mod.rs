@@ -25,9 +25,10 @@ mod updates;
 
 use self::facts::PatternFacts;
 use self::matches::{Found, Match};
+use super::copier::Copier;
 use super::fuse::fused_regions;
 use super::fusion_notes::{Fusion, Notes, Outcome};
-use super::rebuild::{Copier, finish_rebuild, rebuild_buf};
+use super::rebuild::{finish_rebuild, rebuild_buf};
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Var};

@@ -28,7 +28,7 @@ fn match_single_update<'x>(f: &PatternFacts<'x>, n: Node) -> Option<(&'x [Value]
 }
 
 /// The attributes of a node, to write it again with other operands.
-fn update_attributes(f: &PatternFacts<'_>, n: Node) -> Vec<Owned> {
+fn matched_update_attributes(f: &PatternFacts<'_>, n: Node) -> Vec<Owned> {
     f.attrs(n).iter().map(|(_, a)| a).collect()
 }
 
@@ -40,7 +40,7 @@ fn match_update(
     gives: Vec<(Value, usize)>,
     inner: Vec<Node>,
 ) -> Found {
-    let (op, attrs) = (f.g.op[root.at()], update_attributes(f, root));
+    let (op, attrs) = (f.g.op[root.at()], matched_update_attributes(f, root));
     Found::Fired(Match::new(args, gives, inner, move |g, a: &[Var<'_>]| {
         let attrs: Vec<_> = attrs.iter().map(Owned::borrow).collect();
         g.emit(op, a, &attrs).into()
@@ -66,7 +66,8 @@ pub fn match_update_behind_product(f: &PatternFacts<'_>, root: Node) -> Found {
     if op != Op::SGD && kept > f.g.numel(args[1]) {
         return Found::Missed(format!("{kept} elements would be kept for the step instead of the gradient"));
     }
-    let attrs: Vec<Owned> = update_attributes(f, product).into_iter().chain(update_attributes(f, root)).collect();
+    let attrs: Vec<Owned> =
+        matched_update_attributes(f, product).into_iter().chain(matched_update_attributes(f, root)).collect();
     let operands = [f.args(product), &args[..1], &args[2..]].concat();
     let gives = f.g.outs_of(root).zip(0..).collect();
     Found::Fired(Match::new(operands, gives, vec![product], move |g, a: &[Var<'_>]| {
@@ -115,14 +116,17 @@ fn can_join_updates(f: &PatternFacts<'_>, n: Node, scalars: &[Value], like: &[Ow
     let args = f.args(n);
     let (Some((tensors, _)), d) = (layout(f.g.op[n.at()]), f.dims(args[0])) else { return false };
     let small = d.len() <= 1 && d.numel() <= SMALL;
-    small && args[tensors..] == *scalars && match_scaled_update(f, args[1]).is_none() && update_attributes(f, n) == like
+    small
+        && args[tensors..] == *scalars
+        && match_scaled_update(f, args[1]).is_none()
+        && matched_update_attributes(f, n) == like
 }
 
 /// Steps of small params with the same learning rate and attributes become one step.
 pub fn match_joined_updates(f: &PatternFacts<'_>, root: Node) -> Found {
     let (op, args) = (f.g.op[root.at()], f.args(root));
     let Some((tensors, _)) = layout(op) else { return Found::No };
-    let (scalars, like) = (&args[tensors..], update_attributes(f, root));
+    let (scalars, like) = (&args[tensors..], matched_update_attributes(f, root));
     if scalars.len() > tensors || !can_join_updates(f, root, scalars, &like) {
         return Found::No;
     }

@@ -4,7 +4,8 @@
 //! run. Ties go to the smaller number, which is program order. O((V + E) log V) for each rule.
 
 use super::deps::Deps;
-use super::ready::{FittingGroups, ReadyGroups};
+use super::fitting_groups::FittingGroups;
+use super::ready_groups::ReadyGroups;
 use crate::sched::instructions::{BufKind, Instructions};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

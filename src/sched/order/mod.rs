@@ -19,9 +19,10 @@ use rayon::prelude::*;
 
 pub mod bound;
 pub mod deps;
+pub mod fitting_groups;
 pub mod list;
 pub mod local;
-pub mod ready;
+pub mod ready_groups;
 
 /// Code in one order, with its sharing and its lifetimes.
 pub struct Ordered {
