@@ -1,7 +1,7 @@
 //! Attention layers, with torch's and nanoGPT's names.
 
 use super::dense::{Linear, dense_project, dense_width, linear_with};
-use super::{fan_in, init};
+use super::init;
 use crate::error::Kind;
 use crate::nodes::{Attention, Builder, Init, Layout, Pairing, Rope, Var};
 
@@ -140,7 +140,8 @@ pub fn multi_head_attention<'g>(
             dropout: options.dropout,
             ..Attention::default()
         };
-        let out = Linear { bias: options.bias, weight_init: Some(fan_in(width)), bias_init: Some(Init::Zeros) };
+        let out =
+            Linear { bias: options.bias, weight_init: Some(init::init_by_fan_in(width)), bias_init: Some(Init::Zeros) };
         linear_with(g, &format!("{name}.out_proj"), q.attention(k, v, attend), width, out)
     })
 }

@@ -1,6 +1,6 @@
 //! Convolutions, transposed ones among them, over one to three axes.
 
-use super::fan_in;
+use super::init::init_by_fan_in;
 use crate::arena::Value;
 use crate::error::Kind;
 use crate::nodes::{Builder, Conv, Conv2d, Conv3d, ConvTranspose, Init, Var};
@@ -49,7 +49,7 @@ fn conv_layer<'g, const N: usize>(
 
 /// Start values of a weight whose outputs have `dims[1..]` each.
 fn conv_weight_init(dims: &[usize]) -> Init {
-    fan_in(dims.iter().skip(1).fold(1, |n, &d| n.saturating_mul(d)))
+    init_by_fan_in(dims.iter().skip(1).fold(1, |n, &d| n.saturating_mul(d)))
 }
 
 /// Channels of `x` that one group of a convolution reads.

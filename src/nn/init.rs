@@ -2,6 +2,11 @@
 
 use crate::nodes::Init;
 
+/// torch's default: uniform in ±1/√fan_in (Kaiming uniform with a = √5).
+pub(super) fn init_by_fan_in(n: usize) -> Init {
+    Init::Uniform(if n == 0 { 0.0 } else { 1.0 / (n as f64).sqrt() })
+}
+
 /// Inputs and outputs of one unit: `[outputs, inputs, kernel…]`.
 fn init_fans(dims: &[usize]) -> [f64; 2] {
     let taps: f64 = dims.get(2..).unwrap_or(&[]).iter().map(|&d| d as f64).product();

@@ -3,7 +3,7 @@
 //! The products with the input do not depend on the state, so one product before the loop computes them for all steps.
 
 use super::dense::dense_width;
-use super::fan_in;
+use super::init::init_by_fan_in;
 use crate::nodes::{Builder, DType, Var};
 
 /// The params of a layer of `gates` gates of `hidden` units on `inputs` inputs: weights and biases of input and state.
@@ -17,7 +17,7 @@ fn recurrent_params<'g>(
     gates: usize,
     [inputs, hidden]: [usize; 2],
 ) -> [Var<'g>; 4] {
-    let init = fan_in(hidden);
+    let init = init_by_fan_in(hidden);
     let rows = gates.saturating_mul(hidden);
     [
         g.param(&format!("{name}.weight_ih{suffix}"), [rows, inputs], dtype, init),

@@ -24,7 +24,8 @@ pub mod signature;
 pub mod simplify;
 
 pub use ad::grad::{GradOptions, Missing, grad, vjp};
-pub use ad::higher_derivatives::{hvp, jacobian, nth_grad};
+pub use ad::higher_derivatives::{hvp, nth_grad};
+pub use ad::jacobian::jacobian;
 pub use ad::jvp::jvp;
 pub use ad::prepare::{FusionPolicy, expand_blocks, unfuse};
 pub use fusion_notes::{Fusion, Outcome};

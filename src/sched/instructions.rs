@@ -5,90 +5,15 @@
 //! [`order`](super::order) permutes it, [`alias`](super::alias) appends copies, and every other file of `sched` reads
 //! it.
 
+pub use super::buf_kind::BufKind;
 use super::faults::FaultCheck;
+pub use super::operand::Operand;
 use super::planned_loop::PlannedLoop;
-use crate::arena::tensor::LINE;
 use crate::arena::{Node, Value};
 use crate::kernels::abi::{Kernel, Split};
 use crate::kernels::bytes;
 use crate::kernels::cost_model::CostClass;
 use std::sync::Arc;
-
-/// What a buffer holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum BufKind {
-    /// A trained value that persists from step to step.
-    Param,
-    /// Another value that persists from step to step.
-    State,
-    /// A value that the caller writes.
-    Input,
-    /// A constant of the graph.
-    Constant,
-    /// A result that the caller reads.
-    Output,
-    /// A result that only other instructions read.
-    Activation,
-    /// A temporary of one group.
-    Scratch,
-}
-
-impl BufKind {
-    /// True if the caller owns the contents between steps.
-    pub fn is_leaf(self) -> bool {
-        matches!(self, BufKind::Param | BufKind::State | BufKind::Input)
-    }
-
-    /// True if the contents exist before the first instruction.
-    pub fn is_pinned(self) -> bool {
-        self.is_leaf() || self == BufKind::Constant
-    }
-
-    /// The name in reports and errors.
-    pub fn name(self) -> &'static str {
-        match self {
-            BufKind::Param => "param",
-            BufKind::State => "state",
-            BufKind::Input => "input",
-            BufKind::Constant => "constant",
-            BufKind::Output => "output",
-            BufKind::Activation => "activation",
-            BufKind::Scratch => "scratch",
-        }
-    }
-}
-
-/// A contiguous part of a buffer, as elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operand {
-    /// The buffer.
-    pub buf: u32,
-    /// Byte offset in the buffer.
-    pub off: usize,
-    /// Number of elements.
-    pub len: usize,
-    /// Bytes of one element.
-    pub size: usize,
-    /// How units, or threads, divide it.
-    pub split: Split,
-}
-
-impl Operand {
-    /// Size in bytes. Never overflows: buffers are made with checked sizes and operands lie inside them.
-    pub fn bytes(&self) -> usize {
-        self.len * self.size
-    }
-
-    /// The alignment of its elements in bytes, at most [`LINE`].
-    pub fn align(&self) -> usize {
-        (self.size & self.size.wrapping_neg()).clamp(1, LINE)
-    }
-
-    /// The `len` bytes of `buf` from byte `off` on.
-    pub fn of_bytes(buf: u32, off: usize, len: usize, split: Split) -> Operand {
-        Operand { buf, off, len, size: 1, split }
-    }
-}
 
 /// A leaf's new value: after a step, buffer `leaf` holds the contents of `from`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

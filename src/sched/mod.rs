@@ -8,6 +8,7 @@
 //! loop ([`planned_loop`]) is planned once, as code for one iteration. Imports arena, kernels and nodes only.
 
 pub mod alias;
+mod buf_kind;
 pub mod checker;
 pub mod exec;
 pub mod faults;
@@ -17,6 +18,7 @@ pub mod link;
 pub mod lower;
 pub mod modelled_time;
 mod observer;
+mod operand;
 pub mod order;
 pub mod pack;
 pub mod planned_loop;

@@ -5,6 +5,7 @@ pub mod backward;
 pub mod forward;
 pub mod grad;
 pub mod higher_derivatives;
+pub mod jacobian;
 mod join;
 pub mod jvp;
 pub mod prepare;

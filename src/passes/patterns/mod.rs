@@ -14,6 +14,7 @@ mod attention;
 mod conv;
 mod facts;
 mod lora;
+mod losses;
 mod matches;
 mod matmul_dact;
 mod norm;
@@ -21,6 +22,7 @@ mod packed;
 mod product;
 mod sums;
 mod swiglu;
+mod unpool;
 mod updates;
 
 use self::facts::PatternFacts;
@@ -56,7 +58,7 @@ const RULES: &[Rule] = &[
     },
     Rule { name: "conv-bias", roots: |op| op == Op::ADD, find: conv::match_conv_bias },
     Rule { name: "conv-activation", roots: product::can_match_product_activation, find: conv::match_conv_activation },
-    Rule { name: "gate-before-unpool", roots: |op| op == Op::SELECT, find: conv::match_mask_before_unpool },
+    Rule { name: "gate-before-unpool", roots: |op| op == Op::SELECT, find: unpool::match_mask_before_unpool },
     Rule { name: "matmul-dact", roots: |op| op == Op::SELECT || op == Op::MUL, find: matmul_dact::match_matmul_dact },
     Rule { name: "matmul-dact-sums", roots: |op| op == Op::REDUCE_SUM, find: matmul_dact::match_dact_column_sums },
     Rule { name: "matmul-shared-input", roots: |op| op == Op::MATMUL, find: product::match_shared_products },
@@ -65,11 +67,11 @@ const RULES: &[Rule] = &[
     Rule { name: "steps-together", roots: updates::can_match_update, find: updates::match_joined_updates },
     Rule { name: "activation-slope", roots: act_with_grad::is_act_grad, find: act_with_grad::match_act_with_grad },
     Rule { name: "sum-squares", roots: sums::can_match_sum, find: sums::match_sum_of_squares },
-    Rule { name: "squared-error-gradient", roots: |op| op == Op::ADD, find: sums::match_squared_error_loss },
+    Rule { name: "squared-error-gradient", roots: |op| op == Op::ADD, find: losses::match_squared_error_loss },
     Rule {
         name: "cross-entropy-gradient",
         roots: |op| op == Op::SOFTMAX_CROSS_ENTROPY_BACKWARD,
-        find: sums::match_cross_entropy_loss,
+        find: losses::match_cross_entropy_loss,
     },
     Rule { name: "attention", roots: |op| op == Op::MATMUL, find: attention::match_attention },
     Rule { name: "attention-packed", roots: |op| op == Op::ATTENTION, find: packed::match_packed_forward },
