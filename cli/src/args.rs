@@ -39,10 +39,10 @@ pub fn threads_arg(text: &str) -> Result<usize, String> {
 pub fn refused_args(e: &clap::Error) -> Run {
     let text = e.render().to_string();
     if !e.use_stderr() {
-        return out::emit(text);
+        return out::emit_out(text);
     }
     if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        out::note(text);
+        out::note_out(text);
         return Err(fail_bad_input("a command is missing; see arenagrad --help"));
     }
     let said = text.split("\n\n").take_while(|part| !part.starts_with("Usage:") && !part.starts_with("For more"));

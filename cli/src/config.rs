@@ -3,6 +3,7 @@
 //! Invariant of [`Config`]: every number is within its bounds, so later code need not check it.
 
 mod bounds;
+mod byte_size;
 mod optimiser;
 mod schedule;
 mod task;
@@ -10,6 +11,7 @@ mod words;
 
 use crate::args::{self, TrainArgs};
 use crate::fail::{Fail, Run, fail_bad_input, fail_io};
+use crate::numbers::number_of_bytes;
 use crate::run_dir::{CONFIG, RunDir, checkpoint_in_run_dir};
 use crate::sys;
 use arenagrad::Precision;
@@ -41,7 +43,7 @@ struct ConfigFile {
     threads: Option<usize>,
     out: Option<PathBuf>,
     checkpoint_every: Option<u64>,
-    #[serde(deserialize_with = "words::size")]
+    #[serde(deserialize_with = "byte_size::read_byte_size")]
     max_memory: Option<ByteSize>,
     precision: Option<String>,
     model: Option<Model>,
@@ -63,7 +65,7 @@ impl ConfigFile {
 }
 
 /// The values of absent keys, by task.
-struct Defaults {
+struct ConfigDefaults {
     steps: u64,
     batch: usize,
     lr: f64,
@@ -72,11 +74,13 @@ struct Defaults {
     data: &'static str,
 }
 
-impl TaskKind {
-    fn defaults(self) -> Defaults {
-        match self {
-            TaskKind::Images => Defaults { steps: 1000, batch: 64, lr: 4e-3, out: "runs/train", data: "digits" },
-            TaskKind::CharGpt => Defaults { steps: 2000, batch: 12, lr: 1e-3, out: "runs/chargpt", data: "alice" },
+impl ConfigDefaults {
+    fn of(task: TaskKind) -> ConfigDefaults {
+        match task {
+            TaskKind::Images => ConfigDefaults { steps: 1000, batch: 64, lr: 4e-3, out: "runs/train", data: "digits" },
+            TaskKind::CharGpt => {
+                ConfigDefaults { steps: 2000, batch: 12, lr: 1e-3, out: "runs/chargpt", data: "alice" }
+            }
         }
     }
 }
@@ -165,7 +169,7 @@ fn parse_config(path: &Path, text: &str) -> Run<ConfigFile> {
 /// Overrides `file` by the command line and checks all numbers. Paths in the file are relative to `base`. A resumed run
 /// writes to `resumed`, the folder of its checkpoint, unless `--out` names another.
 fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Option<&Path>) -> Run<Config> {
-    let defaults = file.task.defaults();
+    let defaults = ConfigDefaults::of(file.task);
     file.data = config_data(&file, args, base)?;
     let own = args.out.clone().or_else(|| resumed.map(Path::to_path_buf));
     let out = own.or_else(|| file.out.take().map(|o| base.join(o))).unwrap_or_else(|| defaults.out.into());
@@ -203,7 +207,7 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
         threads: args::threads_arg(&threads.to_string()).map_err(fail_bad_input)?,
         out: RunDir::new(out),
         checkpoint_every: file.checkpoint_every.unwrap_or(200),
-        max_memory: file.max_memory.map(sys::number_of_bytes),
+        max_memory: file.max_memory.map(number_of_bytes),
         precision,
         trace: args.trace.clone(),
         optimiser,
@@ -215,7 +219,7 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
 
 /// The path of the data, or `None` for the built-in data of the task.
 fn config_data(file: &ConfigFile, args: &TrainArgs, base: &Path) -> Run<Option<String>> {
-    let (task, built_in) = (file.task, file.task.defaults().data);
+    let (task, built_in) = (file.task, ConfigDefaults::of(file.task).data);
     match (&args.data, file.data.as_deref()) {
         (Some(path), _) => Ok(Some(path.display().to_string())),
         (None, None) => Ok(None),

@@ -13,6 +13,7 @@ mod ir;
 mod measure;
 mod model;
 mod npy;
+mod numbers;
 mod out;
 mod pack_command;
 mod report;
@@ -47,7 +48,7 @@ fn main_exit_code(done: fail::Run) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(fail) => {
-            out::note(format!("arenagrad: {}", fail.message.trim_end().replace('\n', "; ")));
+            out::note_out(format!("arenagrad: {}", fail.message.trim_end().replace('\n', "; ")));
             ExitCode::from(fail.code)
         }
     }

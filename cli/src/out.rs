@@ -30,7 +30,7 @@ fn checked_out(done: Result<()>) -> Run {
 }
 
 /// Prints a text, with a newline at its end.
-pub fn emit(text: impl Display) -> Run {
+pub fn emit_out(text: impl Display) -> Run {
     let text = text.to_string();
     let mut out = Out::new();
     out.write(&text)?;
@@ -39,15 +39,15 @@ pub fn emit(text: impl Display) -> Run {
 }
 
 /// Writes a line to standard error.
-pub fn note(text: impl Display) {
+pub fn note_out(text: impl Display) {
     let text = text.to_string();
     // A failure here has no other place to be reported.
     let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
 }
 
 /// Writes a warning to standard error. The command goes on.
-pub fn warn(text: impl Display) {
-    note(format!("arenagrad: warning: {text}"));
+pub fn warn_out(text: impl Display) {
+    note_out(format!("arenagrad: warning: {text}"));
 }
 
 /// Standard output, locked and buffered, for texts that come in pieces.

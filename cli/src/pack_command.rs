@@ -7,7 +7,7 @@
 
 use crate::args::PackArgs;
 use crate::fail::{Fail, Run, fail_bad_input, fail_expectation, fail_io};
-use crate::out::emit;
+use crate::out::emit_out;
 use arenagrad::tools::sched::pack::{self, Buffers, Options, Packing, instances};
 use arenagrad::train::write_atomically;
 use csv::{ReaderBuilder, StringRecord};
@@ -78,7 +78,7 @@ pub fn pack_command(a: &PackArgs) -> Run {
         nodes: p.nodes,
         seconds,
     };
-    emit(if a.json { serde_json::to_string(&metrics).map_err(fail_bad_input)? } else { metrics.text() })?;
+    emit_out(if a.json { serde_json::to_string(&metrics).map_err(fail_bad_input)? } else { metrics.text() })?;
     match (p.solved, a.capacity) {
         (true, _) => Ok(()),
         (false, Some(c)) => Err(fail_expectation(format!("{name}: the best height is {}, the capacity {c}", p.height))),

@@ -1,4 +1,4 @@
-//! The operating system: memory of this process, cores, reading files. Also numbers as text.
+//! The operating system: memory of this process, cores, reading files.
 //!
 //! Invariant: a value that the system does not report is `None`, never a guess.
 
@@ -57,32 +57,4 @@ pub fn sys_read_text(path: &Path, limit: u64) -> Run<String> {
         let at = e.utf8_error().valid_up_to();
         fail_bad_input(format!("{}: not UTF-8 at byte {at}", path.display()))
     })
-}
-
-/// A number with commas between its thousands: `1,234`.
-pub fn grouped_number(n: usize) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() * 4 / 3);
-    for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(c);
-    }
-    out
-}
-
-/// A size in bytes. A size beyond the address space becomes `usize::MAX`.
-pub fn number_of_bytes(size: bytesize::ByteSize) -> usize {
-    usize::try_from(size.as_u64()).unwrap_or(usize::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::grouped_number;
-
-    #[test]
-    fn thousands_are_apart() {
-        assert_eq!([0, 12, 123, 1234, 1_234_567].map(grouped_number), ["0", "12", "123", "1,234", "1,234,567"]);
-    }
 }

@@ -4,7 +4,7 @@
 //! to it cannot be detected.
 
 use crate::fail::Run;
-use crate::out::warn;
+use crate::out::warn_out;
 use arenagrad::session::{Program, Role};
 use arenagrad::train::checkpoint::HEADER_LIMIT;
 use arenagrad::train::trainer::CURSOR;
@@ -23,7 +23,7 @@ pub fn open_tensors(path: &Path, limit: u64) -> Run<Loaded> {
 /// Warns if the checkpoint `path` holds no digest.
 pub fn warn_of_tensors_without_digest(path: &Path, digest: Digest) {
     if digest == Digest::Absent {
-        warn(format!("{}: this checkpoint has no digest, so damage to it cannot be detected", path.display()));
+        warn_out(format!("{}: this checkpoint has no digest, so damage to it cannot be detected", path.display()));
     }
 }
 

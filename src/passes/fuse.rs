@@ -14,7 +14,8 @@ use crate::error::Result;
 use crate::nodes::ir::attrs::Kind;
 use crate::nodes::ir::opdef::Flags;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
-use crate::nodes::{Graph, Op, Ty, Var};
+use crate::nodes::{Graph, GraphBuf, Op, Ty, Var};
+use crate::passes::ad::prepare::{pick_to_prepare, prepare_while};
 use bumpalo::Bump;
 
 /// The most steps of a region: its registers must stay in the L1 cache.
@@ -218,4 +219,10 @@ fn fused_operand(v: &RebuildVisit<'_, '_>, a: Value, local: &mut Vec<(Value, Val
     let x = v.g.with(|e| e.copy(&v.src, d, &ops, &[])).at(0);
     local.push((a, x));
     x
+}
+
+/// Replaces block ops and fused ops by their decompositions, and inlines fused regions.
+pub fn unfuse<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
+    let g = g.into();
+    prepare_while(g, |g| pick_to_prepare(g, |def| def.flags.has(Flags::BLOCK) || def.flags.has(Flags::FUSED)))
 }

@@ -8,6 +8,7 @@
 
 pub mod ad;
 pub mod copier;
+pub mod expand_blocks;
 pub mod fold;
 pub mod fuse;
 pub mod fusion_notes;
@@ -27,6 +28,7 @@ pub use ad::grad::{GradOptions, Missing, grad, vjp};
 pub use ad::higher_derivatives::{hvp, nth_grad};
 pub use ad::jacobian::jacobian;
 pub use ad::jvp::jvp;
-pub use ad::prepare::{FusionPolicy, expand_blocks, unfuse};
+pub use expand_blocks::{FusionPolicy, expand_blocks};
+pub use fuse::unfuse;
 pub use fusion_notes::{Fusion, Outcome};
 pub use pipeline::report_pipeline;

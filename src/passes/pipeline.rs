@@ -10,7 +10,7 @@ use crate::nodes::ir::verify;
 use crate::nodes::ir::verify::Stage;
 use crate::nodes::{Graph, GraphBuf, Op, OpDef};
 use crate::passes::ad::prepare;
-use crate::passes::ad::prepare::FusionPolicy;
+use crate::passes::expand_blocks::{FusionPolicy, expand_blocks, has_blocks_to_expand};
 use std::time::{Duration, Instant};
 
 /// The most rounds of a pass that runs until nothing changes.
@@ -45,8 +45,8 @@ pub const PIPELINE: &[Pass] = &[
         name: "blocks",
         doc: "write blocks in fused ops",
         stage: Some(Stage::Fused),
-        needed: prepare::has_blocks_to_expand,
-        run: |g, _| prepare::expand_blocks(g, FusionPolicy::Direct),
+        needed: has_blocks_to_expand,
+        run: |g, _| expand_blocks(g, FusionPolicy::Direct),
     },
     // Before simplification, which cleans up after decompositions.
     Pass {
@@ -126,7 +126,7 @@ pub const EXTRA: &[Pass] = &[Pass {
     doc: "write fused ops and blocks in primitive ones",
     stage: Some(Stage::Core),
     needed: always_in_pipeline,
-    run: |g, _| prepare::unfuse(g),
+    run: |g, _| fuse::unfuse(g),
 }];
 
 fn always_in_pipeline(_: Graph<'_>) -> bool {

@@ -2,16 +2,15 @@
 //!
 //! A kernel that follows indices checks them and stops the step at a bad one. Updates are in place, so a step that
 //! stopped after the first update would leave some leaves updated and others not. Hence the invariant that
-//! [`check`](super::check) proves: no instruction that may stop a step comes after one that writes bytes of a param or
-//! a state. An instruction that checks the same indices against the same bound as an earlier one cannot stop the step
-//! any more, so the derivative of a look-up does not delay updates.
+//! [`checker`](super::checker) proves: no instruction that may stop a step comes after one that writes bytes of a param
+//! or a state. An instruction that checks the same indices against the same bound as an earlier one cannot stop the
+//! step any more, so the derivative of a look-up does not delay updates.
 //!
 //! In the body of a loop the rule does not apply. There, an instruction that may stop makes the loop's instruction one
 //! that may stop.
 
 use super::checker::Plan;
 use super::instructions::{BufKind, Instructions};
-use super::planned_loop::{Extern, Outer, PlannedLoop};
 use crate::nodes::ir::call::Looks;
 use hashbrown::HashSet;
 use std::ops::Range;
@@ -135,34 +134,5 @@ impl FaultLeaves {
     pub fn overlap(&self, r: &Range<usize>) -> bool {
         let before = self.0.partition_point(|l| l.start < r.end);
         !r.is_empty() && before.checked_sub(1).is_some_and(|k| self.0[k].end > r.start)
-    }
-}
-
-impl PlannedLoop {
-    /// The checks of an instruction that runs this loop on `reads`: those of the body over all iterations. A check of a
-    /// whole slice becomes a check of the whole operand.
-    pub fn checks(&self, reads: &[super::instructions::Operand]) -> Vec<FaultCheck> {
-        let code = &self.plan.code;
-        let outer = |e: &Extern| match e.outer {
-            Outer::Read(k) => reads.get(k).map(|o| (o, e.sliced)),
-            Outer::Write(_) => None,
-        };
-        let mut seen = HashSet::new();
-        let mut all = Vec::new();
-        for c in &code.checks {
-            let operand = self.externs.iter().find(|e| e.buf == c.buf).and_then(outer);
-            let looks = Looks { early: false, ..c.looks };
-            let check = match operand {
-                Some((o, false)) => FaultCheck { buf: o.buf, off: o.off + c.off, bytes: c.bytes, looks },
-                Some((o, true)) if c.bytes == code.bytes[c.buf as usize] => {
-                    FaultCheck { buf: o.buf, off: o.off, bytes: o.bytes(), looks }
-                }
-                _ => FaultCheck { buf: UNSEEN, off: 0, bytes: 0, looks },
-            };
-            if seen.insert(check) {
-                all.push(check);
-            }
-        }
-        all
     }
 }

@@ -74,7 +74,7 @@ pub struct Instr<'a> {
 pub const NO_LOOP: u32 = u32::MAX;
 
 /// The entry of a read that shares no bytes with a write, in the `inplace` columns of [`Alias`](super::alias::Alias)
-/// and [`Plan`](super::check::Plan).
+/// and [`Plan`](super::checker::Plan).
 pub const OUT_OF_PLACE: u8 = u8::MAX;
 
 /// Instructions, groups, buffers, outputs and updates, as columns.

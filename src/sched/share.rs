@@ -1,9 +1,10 @@
 //! Sharing: how many threads a program gets, and which units of each instruction each thread gets.
 //!
 //! Shares follow from shapes and the number of threads. Results do not depend on them, because a unit gives the same
-//! result on every thread. By [`model`], an instruction that is too small to share runs on thread 0, and a small one on
-//! the first few threads. A barrier is set only where one thread touches bytes that another writes, or where one thread
-//! may stop the step before another writes leaves. [`races`](super::races) proves the tapes by other means.
+//! result on every thread. By [`modelled_time`], an instruction that is too small to share runs on thread 0, and a
+//! small one on the first few threads. A barrier is set only where one thread touches bytes that another writes, or
+//! where one thread may stop the step before another writes leaves. [`races`](super::races) proves the tapes by other
+//! means.
 
 use super::checker::{Checked, Plan};
 use super::faults::FaultCommits;

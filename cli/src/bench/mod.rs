@@ -7,7 +7,7 @@ mod workloads;
 
 use crate::args::BenchArgs;
 use crate::fail::{Run, fail_bad_input};
-use crate::out::{self, emit};
+use crate::out::{self, emit_out};
 use crate::trace::record;
 use crate::{alloc, sys};
 use arenagrad::Precision;
@@ -46,11 +46,11 @@ pub fn bench_command(a: &BenchArgs) -> Run {
     let peak = limits::flops_limit(cores);
     for w in all {
         let metrics = time_bench(w, a, cores, peak)?;
-        emit(if a.json { serde_json::to_string(&metrics).map_err(fail_bad_input)? } else { metrics.text() })?;
+        emit_out(if a.json { serde_json::to_string(&metrics).map_err(fail_bad_input)? } else { metrics.text() })?;
         if let Some(file) = &a.trace {
             let table = record::write_trace_record(file, w.name, &Bench::new(w, a, true)?.record()?)?;
             // With --json, standard output holds nothing but JSON.
-            if a.json { out::note(table) } else { emit(table)? }
+            if a.json { out::note_out(table) } else { emit_out(table)? }
         }
         if out::out_reader_is_gone() {
             break;

@@ -82,31 +82,31 @@ impl Task {
     /// The task of this kind, checked. Fails if the other kind's table is given.
     pub fn new(kind: TaskKind, model: Option<&Model>, gpt: Option<&Network>) -> Run<Task> {
         match (kind, model, gpt) {
-            (TaskKind::Images, model, None) => images(model.cloned().unwrap_or_default()),
-            (TaskKind::CharGpt, None, gpt) => chargpt(gpt.cloned().unwrap_or_default()),
+            (TaskKind::Images, model, None) => Task::checked_images(model.cloned().unwrap_or_default()),
+            (TaskKind::CharGpt, None, gpt) => Task::checked_chargpt(gpt.cloned().unwrap_or_default()),
             (TaskKind::Images, ..) => Err(fail_bad_input("[gpt] means nothing to task images")),
             (TaskKind::CharGpt, ..) => Err(fail_bad_input("[model] means nothing to task chargpt")),
         }
     }
-}
 
-fn images(m: Model) -> Run<Task> {
-    within_bounds("model.channels: the number of convolutions", m.channels.len(), 1, 8)?;
-    for &c in m.channels.iter().chain([&m.hidden]) {
-        within_bounds("model: a layer's width", c, 1, SIZE_LIMIT)?;
+    fn checked_images(m: Model) -> Run<Task> {
+        within_bounds("model.channels: the number of convolutions", m.channels.len(), 1, 8)?;
+        for &c in m.channels.iter().chain([&m.hidden]) {
+            within_bounds("model: a layer's width", c, 1, SIZE_LIMIT)?;
+        }
+        within_bounds("model.dropout", m.dropout, 0.0, 0.99)?;
+        Ok(Task::Images(m))
     }
-    within_bounds("model.dropout", m.dropout, 0.0, 0.99)?;
-    Ok(Task::Images(m))
-}
 
-fn chargpt(n: Network) -> Run<Task> {
-    within_bounds("gpt.layers", n.layers, 1, 256)?;
-    within_bounds("gpt.width", n.width, 1, SIZE_LIMIT)?;
-    within_bounds("gpt.heads", n.heads, 1, n.width)?;
-    within_bounds("gpt.context", n.context, 1, SIZE_LIMIT)?;
-    within_bounds("gpt.dropout", n.dropout, 0.0, 0.99)?;
-    if !n.width.is_multiple_of(n.heads) {
-        return Err(fail_bad_input(format!("gpt.heads is {}; it must divide gpt.width, {}", n.heads, n.width)));
+    fn checked_chargpt(n: Network) -> Run<Task> {
+        within_bounds("gpt.layers", n.layers, 1, 256)?;
+        within_bounds("gpt.width", n.width, 1, SIZE_LIMIT)?;
+        within_bounds("gpt.heads", n.heads, 1, n.width)?;
+        within_bounds("gpt.context", n.context, 1, SIZE_LIMIT)?;
+        within_bounds("gpt.dropout", n.dropout, 0.0, 0.99)?;
+        if !n.width.is_multiple_of(n.heads) {
+            return Err(fail_bad_input(format!("gpt.heads is {}; it must divide gpt.width, {}", n.heads, n.width)));
+        }
+        Ok(Task::CharGpt(n))
     }
-    Ok(Task::CharGpt(n))
 }

@@ -6,7 +6,7 @@ use super::finite_differences::{Element, FinitePoint, summed_for_differences};
 use super::{ir_failure, load_ir};
 use crate::args::CheckArgs;
 use crate::fail::{Run, fail_bad_input, fail_expectation};
-use crate::out::emit;
+use crate::out::emit_out;
 use arenagrad::graph::GraphBuf;
 use arenagrad::graph::{GradOptions, Missing, grad};
 use arenagrad::session::{Program, Session};
@@ -21,16 +21,16 @@ pub fn check_command(a: &CheckArgs) -> Run {
         return Err(fail_bad_input(format!("--tolerance is {}; it must be positive and finite", a.tolerance)));
     }
     let graph = load_ir(&a.file)?;
-    emit(format!("verified: {} nodes, {} values", graph.view().nodes(), graph.view().values()))?;
+    emit_out(format!("verified: {} nodes, {} values", graph.view().nodes(), graph.view().values()))?;
     let program = Session::new().compile(&graph).map_err(ir_failure(&a.file))?;
     let plan = program.plan();
     let (buffers, bytes) = (plan.buffers.len(), plan.arena_bytes);
-    emit(format!("plan proven: {} instructions, {buffers} buffers in {bytes} bytes", plan.instructions))?;
+    emit_out(format!("plan proven: {} instructions, {buffers} buffers in {bytes} bytes", plan.instructions))?;
     let wide = promote_f64(graph.view()).map_err(ir_failure(&a.file))?;
     match summed_for_differences(wide.view()).map_err(ir_failure(&a.file))? {
         Some((sum, name)) => check_gradients(a, &sum, &name),
         None => {
-            emit("gradients: none, no output is a float")?;
+            emit_out("gradients: none, no output is a float")?;
             Ok(())
         }
     }
@@ -69,14 +69,14 @@ fn check_gradients(a: &CheckArgs, graph: &GraphBuf, name: &str) -> Run {
         .map(|l| l.name.to_string())
         .collect();
     if leaves.is_empty() {
-        emit("gradients: none, no leaf is a float")?;
+        emit_out("gradients: none, no leaf is a float")?;
         return Ok(());
     }
     let options = GradOptions { wrt: leaves.clone(), missing: Missing::Zero, ..GradOptions::default() };
     let grads = match grad(g, name, &options) {
         Ok(grads) => grads,
         Err(e) if e.kind == arenagrad::error::Kind::Derivative => {
-            emit(format!("gradients: none, {e}"))?;
+            emit_out(format!("gradients: none, {e}"))?;
             return Ok(());
         }
         Err(e) => return Err(ir_failure(&a.file)(e)),
@@ -100,7 +100,7 @@ fn check_gradients(a: &CheckArgs, graph: &GraphBuf, name: &str) -> Run {
         let verdict = if fine { "ok" } else { "WRONG" };
         let Comparison { compared, worst } = c;
         let all = claims.len();
-        emit(format!("gradient of {leaf}: {compared} of {all} elements, relative error {worst:.1e}: {verdict}"))?;
+        emit_out(format!("gradient of {leaf}: {compared} of {all} elements, relative error {worst:.1e}: {verdict}"))?;
     }
     match wrong {
         0 => Ok(()),

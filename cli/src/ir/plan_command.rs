@@ -5,10 +5,10 @@
 use super::{ir_failure, load_ir};
 use crate::args::PlanArgs;
 use crate::fail::{Run, fail_bad_input};
-use crate::out::emit;
+use crate::numbers::number_of_bytes;
+use crate::out::emit_out;
 use crate::report::memory_map;
 use crate::report::page::{Page, page_html};
-use crate::sys::number_of_bytes;
 use arenagrad::Precision;
 use arenagrad::session::{Budget, BufferReport, PlanReport, Recomputed, Session};
 use arenagrad::train::write_atomically;
@@ -31,8 +31,8 @@ pub fn plan_command(a: &PlanArgs) -> Run {
     }
     match (plan, a.json) {
         _ if a.budgets => print_plan_budgets(&free.budgets(&graph).map_err(ir_failure(&a.file))?, a.json),
-        (Some(plan), true) => emit(serde_json::to_string(&plan_json(&plan)).map_err(fail_bad_input)?),
-        (Some(plan), false) => emit(plan),
+        (Some(plan), true) => emit_out(serde_json::to_string(&plan_json(&plan)).map_err(fail_bad_input)?),
+        (Some(plan), false) => emit_out(plan),
         (None, _) => Ok(()),
     }
 }
@@ -55,14 +55,14 @@ fn print_plan_budgets(list: &[Budget], json: bool) -> Run {
     if json {
         let row =
             |b: &Budget| json!({ "arena_bytes": b.arena_bytes, "recomputed": plan_recomputed_json(&b.recomputed) });
-        return emit(Value::from(list.iter().map(row).collect::<Vec<_>>()));
+        return emit_out(Value::from(list.iter().map(row).collect::<Vec<_>>()));
     }
     let mut s = format!("{:>15} {:>9} {:>15}  computed twice\n", "arena bytes", "nodes", "operations");
     for b in list {
         let r = &b.recomputed;
         let _ = writeln!(s, "{:>15} {:>9} {:>15}  {}", b.arena_bytes, r.nodes, r.flops, r.what);
     }
-    emit(s)
+    emit_out(s)
 }
 
 /// A recomputation as JSON.

@@ -6,7 +6,7 @@
 use super::{fusion, ir_failure, load_ir};
 use crate::args::{GradArgs, OptArgs, PrintArgs};
 use crate::fail::{Run, fail_bad_input};
-use crate::out::{emit, note};
+use crate::out::{emit_out, note_out};
 use arenagrad::graph::Graph;
 use arenagrad::graph::{GradOptions, Missing, grad};
 use arenagrad::tools::ir::text::{PrintOptions, print_with};
@@ -16,7 +16,7 @@ use std::path::Path;
 
 /// Runs `print`.
 pub fn print_command(a: &PrintArgs) -> Run {
-    emit(printed_text(&a.file, load_ir(&a.file)?.view(), a.locations))
+    emit_out(printed_text(&a.file, load_ir(&a.file)?.view(), a.locations))
 }
 
 /// The text of a graph that came from `file`.
@@ -37,9 +37,9 @@ pub fn opt_command(a: &OptArgs) -> Run {
     }
     if a.report {
         let fusions = collect_fusion_notes(traces.into_iter().map(|t| t.fusions));
-        return emit(if a.json { fusion::fusion_json(&fusions) } else { fusion::fusion_table(&fusions) });
+        return emit_out(if a.json { fusion::fusion_json(&fusions) } else { fusion::fusion_table(&fusions) });
     }
-    emit(printed_text(&a.file, done.view(), a.locations))
+    emit_out(printed_text(&a.file, done.view(), a.locations))
 }
 
 /// Runs `grad`.
@@ -54,11 +54,11 @@ pub fn grad_command(a: &GradArgs) -> Run {
     let options = GradOptions { wrt: a.wrt.clone(), missing, ..GradOptions::default() };
     let done = grad(g, &output, &options).map_err(ir_failure(&a.file))?;
     if a.trace {
-        note(format!("grad: {} -> {} nodes", g.nodes(), done.view().nodes()));
+        note_out(format!("grad: {} -> {} nodes", g.nodes(), done.view().nodes()));
         let (_, traces) = pipeline::run_pipeline(&done, &["simplify"], true).map_err(ir_failure(&a.file))?;
         print_opt_trace(&traces);
     }
-    emit(printed_text(&a.file, done.view(), a.locations))
+    emit_out(printed_text(&a.file, done.view(), a.locations))
 }
 
 /// The name of the only output, or an error that lists all of them.
@@ -81,6 +81,6 @@ fn print_opt_trace(traces: &[Trace]) {
         hits.sort();
         let hits = if hits.is_empty() { String::new() } else { format!("; {}", hits.join(", ")) };
         let us = t.time.as_nanos() as f64 / 1e3;
-        note(format!("{}: {} -> {} nodes, {us:.0} us{hits}", t.pass, t.nodes.0, t.nodes.1));
+        note_out(format!("{}: {} -> {} nodes, {us:.0} us{hits}", t.pass, t.nodes.0, t.nodes.1));
     }
 }

@@ -6,7 +6,7 @@
 use super::{ir_failure, load_ir};
 use crate::args::RunArgs;
 use crate::fail::{Run, fail_bad_input};
-use crate::out::emit;
+use crate::out::emit_out;
 use crate::run_dir::RunDir;
 use crate::{npy, tensors};
 use arenagrad::error::Result;
@@ -50,7 +50,7 @@ pub fn run_command(a: &RunArgs) -> Run {
         })?;
         let name = format!("{}.npy", run_output_file(&b.name));
         dir.replace(&name, &file)?;
-        emit(format!("{} {}{} {}", b.name, b.dtype, b.dims, dir.file(&name).display()))?;
+        emit_out(format!("{} {}{} {}", b.name, b.dtype, b.dims, dir.file(&name).display()))?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::bench::{self, Bench};
 use crate::fail::{Run, fail_bad_input};
 use crate::ir::run_command::write_run_leaf;
 use crate::ir::{ir_failure, load_ir};
-use crate::out::emit;
+use crate::out::emit_out;
 use arenagrad::graph::{DType, GraphBuf};
 use arenagrad::session::{Binding, Call, Program, Role, Session, Trace};
 use std::path::Path;
@@ -44,7 +44,7 @@ pub fn trace_command(a: &TraceArgs) -> Run {
             t
         }
     };
-    emit(record::write_trace_record(&a.out, &a.target, &recorded)?)
+    emit_out(record::write_trace_record(&a.out, &a.target, &recorded)?)
 }
 
 /// A recorded step of a graph on synthetic inputs.

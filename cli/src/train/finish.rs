@@ -8,7 +8,7 @@ use super::train_task::{Sizes, TrainTask};
 use crate::config::Config;
 use crate::fail::{Run, fail_bad_input};
 use crate::measure::{Evaluation, Measure};
-use crate::out::emit;
+use crate::out::emit_out;
 use crate::report::curve::Curve;
 use crate::report::page::{Page, page_html};
 use crate::run_dir::{AVERAGES, REPORT, SUMMARY, WEIGHTS};
@@ -74,14 +74,14 @@ pub fn finish_run(c: &Config, task: &mut dyn TrainTask, history: &History, m: &M
     let text = serde_json::to_string_pretty(&summary).map_err(fail_bad_input)?;
     c.out.replace(SUMMARY, format!("{text}\n").as_bytes())?;
     if json {
-        return emit(text);
+        return emit_out(text);
     }
     let mut lines: String = facts.iter().map(|(name, value)| format!("{name:<22}{value}\n")).collect();
     lines.push_str(&format!("{:<22}{}\n", "written to", c.out.path().display()));
     if let Some(sample) = task.sample_text()? {
         lines.push_str(&format!("\n{sample}\n"));
     }
-    emit(lines)
+    emit_out(lines)
 }
 
 /// The lines of the printed summary and of the report: name, value.

@@ -43,7 +43,7 @@ impl History {
         let before = if known == done { 0 } else { done };
         if before > 0 {
             kept.losses.clear();
-            out::warn(format!("{}: lines of {} of {done} steps are missing", path.display(), done - known));
+            out::warn_out(format!("{}: lines of {} of {done} steps are missing", path.display(), done - known));
         }
         dir.replace(METRICS, kept.text.as_bytes())?;
         let file = OpenOptions::new().append(true).open(&path).map_err(fail_io(&path))?;

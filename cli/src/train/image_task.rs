@@ -1,12 +1,13 @@
 //! The image task: a convnet, the program that evaluates it, and their data.
 
-use super::train_task::{self, TrainTask, counted};
+use super::train_task::{self, TrainTask};
 use crate::config::{Config, Model};
 use crate::data::{LabelledSplit, digits, idx};
 use crate::fail::Run;
 use crate::measure::Measure;
 use crate::model::convnet::{self, IMAGES, LABELS, Sizes};
 use crate::model::{LOGITS, LOSS};
+use crate::numbers::number_of;
 use arenagrad::error::Result;
 use arenagrad::session::{Handle, Program};
 use arenagrad::train::{Progress, Trainer, copy_params};
@@ -96,7 +97,7 @@ impl TrainTask for ImageTask {
     }
 
     fn sizes(&self) -> train_task::Sizes {
-        let images = |n| counted(n, "images");
+        let images = |n| number_of(n, "images");
         train_task::Sizes { trained: images(self.split.train.len()), evaluated: images(self.split.test.len()) }
     }
 }

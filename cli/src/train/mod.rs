@@ -47,7 +47,7 @@ pub fn train_command(a: &TrainArgs) -> Run {
     let mut show = Show::new(a.quiet, task.measure(), config.steps, task.trainer().steps_done());
     let measured = steps::run_steps(&config, task.as_mut(), &mut history, &mut show, &stop)?;
     if let Some(table) = measured.trace.as_ref().filter(|_| !a.quiet) {
-        out::note(table);
+        out::note_out(table);
     }
     steps::checkpoint_between_steps(&config, task.as_ref(), &mut history)?;
     let done = task.trainer().steps_done();

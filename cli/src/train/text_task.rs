@@ -1,12 +1,13 @@
 //! The text task: a character model, the program that validates it, and the text.
 
-use super::train_task::{self, Artifact, Sizes, TrainTask, counted};
+use super::train_task::{self, Artifact, Sizes, TrainTask};
 use crate::config::{Config, Network};
 use crate::data::corpus::{self, Corpus, copy_corpus_windows};
 use crate::fail::Run;
 use crate::measure::Measure;
 use crate::model::LOSS;
 use crate::model::chargpt::{self, LOSSES, NEXT, TOKENS};
+use crate::numbers::number_of;
 use crate::run_dir::VOCABULARY;
 use crate::sample::SampleGenerator;
 use arenagrad::error::Result;
@@ -108,7 +109,7 @@ impl TrainTask for TextTask {
     }
 
     fn sizes(&self) -> Sizes {
-        let characters = |n| counted(n, "characters");
+        let characters = |n| number_of(n, "characters");
         Sizes { trained: characters(self.corpus.train.len()), evaluated: characters(self.corpus.validate.len()) }
     }
 

@@ -5,7 +5,6 @@
 use crate::config::Config;
 use crate::fail::Run;
 use crate::measure::Measure;
-use crate::sys;
 use arenagrad::error::Result;
 use arenagrad::session::{Program, Session};
 use arenagrad::train::{Batches, Progress, Trainer};
@@ -67,9 +66,4 @@ pub fn task_trainer(c: &Config, graph: &GraphBuf, loss: &str, examples: usize) -
         None => session.compile(&step)?,
     };
     Ok(Trainer::new(program, loss, c.schedule, batches, c.seed)?)
-}
-
-/// A count in words: `1,438 images`.
-pub fn counted(n: usize, what: &str) -> String {
-    format!("{} {what}", sys::grouped_number(n))
 }

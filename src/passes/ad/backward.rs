@@ -1,7 +1,7 @@
 //! The reverse walk over a region: it applies the derivative fact of each op definition, the last node first.
 //!
-//! A loop in the region is differentiated by a reverse walk over its body: see [`super::loops`]. Invariant: the graph
-//! is prepared by [`super::prepare::prepare_for_autodiff`], so no op of [`Deriv::ViaDecompose`] is on the way.
+//! A loop in the region is differentiated by a reverse walk over its body: see [`super::scan_site`]. Invariant: the
+//! graph is prepared by [`super::prepare::prepare_for_autodiff`], so no op of [`Deriv::ViaDecompose`] is on the way.
 
 use super::activity::active_from;
 use super::join::join_cotangents;

@@ -12,6 +12,7 @@ use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, OpDef, Var};
 use crate::passes::ad::residuals::save_residuals;
 use crate::passes::copier::Copier;
+use crate::passes::expand_blocks::{FusionPolicy, expand_blocks, has_blocks_to_expand};
 use crate::passes::inline::{fits_inlined, inline_region, inlined, is_inlined};
 use crate::passes::rebuild::{RebuildVisit, finish_rebuild, rebuild_buf};
 
@@ -64,7 +65,10 @@ fn prepare_by_unrolling<'g>(v: &RebuildVisit<'_, 'g>) -> Vec<Var<'g>> {
 
 /// Replaces the nodes that `pick` picks by their decompositions or bodies, round by round, until none is left. A round
 /// removes one level of decompositions or loops; calls are inlined at any depth in one round.
-fn prepare_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
+pub(in crate::passes) fn prepare_while(
+    g: Graph<'_>,
+    mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool>,
+) -> Result<GraphBuf> {
     let mut buf = rebuild_buf(g, &mut |_| None)?;
     let rounds = ROUNDS + g.regions();
     for round in 0..rounds {
@@ -130,50 +134,12 @@ pub fn prepare_for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Res
 }
 
 /// The nodes of all regions whose op definition `pick` picks.
-fn pick_to_prepare(g: Graph<'_>, pick: impl Fn(&OpDef) -> bool) -> Side<Node, bool> {
+pub(in crate::passes) fn pick_to_prepare(g: Graph<'_>, pick: impl Fn(&OpDef) -> bool) -> Side<Node, bool> {
     let mut picked = Side::filled(g.nodes(), false);
     for n in (0..g.nodes()).map(Node::new) {
         picked[n] = pick(g.def_of(n));
     }
     picked
-}
-
-/// Which ops replace blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FusionPolicy {
-    /// Fused ops, for programs that run without further transforms.
-    Direct,
-    /// Primitive ops, for derivatives and for patterns that fuse across blocks.
-    Fusable,
-}
-
-impl FusionPolicy {
-    /// The policy for derivatives.
-    pub fn for_autodiff() -> FusionPolicy {
-        FusionPolicy::Fusable
-    }
-}
-
-/// Replaces block ops by fused or by primitive ops, as `policy` says. With [`FusionPolicy::Fusable`], a graph that has
-/// blocks is unfused as a whole: see [`unfuse`].
-pub fn expand_blocks<'a>(g: impl Into<Graph<'a>>, policy: FusionPolicy) -> Result<GraphBuf> {
-    let g = g.into();
-    match (has_blocks_to_expand(g), policy) {
-        (false, _) => rebuild_buf(g, &mut |_| None),
-        (true, FusionPolicy::Direct) => prepare_while(g, |g| pick_to_prepare(g, |def| def.flags.has(Flags::BLOCK))),
-        (true, FusionPolicy::Fusable) => unfuse(g),
-    }
-}
-
-/// True if `g` has a block op.
-pub(in crate::passes) fn has_blocks_to_expand(g: Graph<'_>) -> bool {
-    (0..g.nodes()).map(Node::new).any(|n| g.def_of(n).flags.has(Flags::BLOCK))
-}
-
-/// Replaces block ops and fused ops by their decompositions, and inlines fused regions.
-pub fn unfuse<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
-    let g = g.into();
-    prepare_while(g, |g| pick_to_prepare(g, |def| def.flags.has(Flags::BLOCK) || def.flags.has(Flags::FUSED)))
 }
 
 /// The form that lowering needs: every op has a kernel.

@@ -12,7 +12,10 @@
 mod fits;
 
 use super::checker::Checked;
-use super::instructions::Instructions;
+use super::faults::{FaultCheck, UNSEEN};
+use super::instructions::{Instructions, Operand};
+use crate::nodes::ir::call::Looks;
+use hashbrown::HashSet;
 use std::ops::Range;
 
 /// An operand of the loop's instruction, by position.
@@ -69,5 +72,32 @@ impl PlannedLoop {
     pub fn extern_range(&self, e: &Extern) -> Range<usize> {
         let at = self.plan.offset[e.buf as usize];
         at..at + self.plan.code.bytes[e.buf as usize]
+    }
+
+    /// The checks of an instruction that runs this loop on `reads`: those of the body over all iterations. A check of a
+    /// whole slice becomes a check of the whole operand.
+    pub fn checks(&self, reads: &[Operand]) -> Vec<FaultCheck> {
+        let code = &self.plan.code;
+        let outer = |e: &Extern| match e.outer {
+            Outer::Read(k) => reads.get(k).map(|o| (o, e.sliced)),
+            Outer::Write(_) => None,
+        };
+        let mut seen = HashSet::new();
+        let mut all = Vec::new();
+        for c in &code.checks {
+            let operand = self.externs.iter().find(|e| e.buf == c.buf).and_then(outer);
+            let looks = Looks { early: false, ..c.looks };
+            let check = match operand {
+                Some((o, false)) => FaultCheck { buf: o.buf, off: o.off + c.off, bytes: c.bytes, looks },
+                Some((o, true)) if c.bytes == code.bytes[c.buf as usize] => {
+                    FaultCheck { buf: o.buf, off: o.off, bytes: o.bytes(), looks }
+                }
+                _ => FaultCheck { buf: UNSEEN, off: 0, bytes: 0, looks },
+            };
+            if seen.insert(check) {
+                all.push(check);
+            }
+        }
+        all
     }
 }
