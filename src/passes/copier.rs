@@ -22,7 +22,7 @@ pub struct Copier<'x, 'g> {
 }
 
 impl<'x, 'g> Copier<'x, 'g> {
-    /// Copies `src` into `g`, a builder of [`Emit::like`]`(src)`.
+    /// Copies `src` into `g`, a builder of `Emit::like``(src)`.
     pub fn new(src: Graph<'x>, g: &'g Builder) -> Self {
         let map = Side::filled(src.values(), g.var(Value::NONE));
         let (live, regions) = (nodes_to_rebuild(src), vec![Region::NONE; src.regions()]);

@@ -2,8 +2,8 @@
 //!
 //! * [`rebuild`] is the loop that most passes share: it drops dead nodes, merges equal ones and applies a rule.
 //! * [`ad`] holds derivatives; [`ad::prepare`] brings a graph into the form that derivatives or lowering need.
-//! * [`patterns`] and [`fuse`] make fused ops; [`mod@report`] lists the rules that fired and those that just missed.
-//! * [`mod@precision`] gives each product its precision.
+//! * [`patterns`] and [`fuse`] make fused ops; [`fusion_notes`] lists the rules that fired and those that just missed.
+//! * [`product_precision`] gives each product its precision.
 //! * [`optimiser`] appends the update. [`pipeline`] is the only place where the order of passes is written.
 
 pub mod ad;

@@ -91,7 +91,7 @@ pub fn decide_aliases(code: &Instructions, seq: &[u32]) -> (Alias, Vec<Update>) 
     (a, copies)
 }
 
-/// The part of [`decide`] that concerns leaves.
+/// The part of [`decide_aliases`] that concerns leaves.
 fn decide_leaf_aliases(code: &Instructions, seq: &[u32], uses: &AliasUses) -> (Alias, Vec<Update>) {
     let class = (0..code.bytes.len() as u32).collect();
     let mut a = Alias { class, inplace: vec![OUT_OF_PLACE; code.reads.len()] };

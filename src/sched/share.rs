@@ -55,8 +55,9 @@ fn share_of_units(units: usize, threads: usize, t: usize) -> Range<usize> {
     start..start + each + usize::from(t < more)
 }
 
-/// The tapes with which [`model::modelled_step`] is least, over the thread counts of [`LADDER`] and that of `plan`; the
-/// fewest threads win ties. A single tape if no instruction is worth sharing: then no other thread is ever woken.
+/// The tapes with which [`modelled_time::modelled_step`] is least, over the thread counts of [`LADDER`] and that of
+/// `plan`; the fewest threads win ties. A single tape if no instruction is worth sharing: then no other thread is ever
+/// woken.
 pub fn shared_tapes(plan: &Checked) -> Tapes {
     let mut best = share_tapes_by(plan, 1, Sharing::Never);
     let mut least = modelled_time::modelled_step(plan, &best);

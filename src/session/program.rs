@@ -101,7 +101,7 @@ impl Program {
     }
 
     /// Runs one step as [`Program::step`] does, with the same results, and tells what each thread did when. The program
-    /// must come from [`Session::compile_traced`].
+    /// must come from [`Session::compile_traced`](super::Session::compile_traced).
     pub fn step_traced(&mut self) -> Result<Trace> {
         if !self.fresh.is_ready() {
             return Err(self.fresh.error(&self.bindings));

@@ -1,7 +1,8 @@
 //! Recorded steps: what each thread did when, and what each instruction is.
 //!
-//! Invariants: labels are made when a program is compiled, and only by [`Session::compile_traced`]; recording a step
-//! does not change its results. Tools use this to show where a step's time goes.
+//! Invariants: labels are made when a program is compiled, and only by
+//! [`Session::compile_traced`](super::Session::compile_traced); recording a step does not change its results. Tools use
+//! this to show where a step's time goes.
 
 use crate::arena::{Sym, ids::Id};
 use crate::error::Location;

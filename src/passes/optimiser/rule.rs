@@ -1,7 +1,7 @@
 //! Update rules: their numbers, with torch's names and defaults, and what each number may be.
 //!
 //! Invariant: if [`Rule::validate`] accepts a rule, and params and gradients are finite, its update never fails.
-//! `elementwise_rules` and `matrix` write the formulas.
+//! `update_target` and `matrix` write the formulas.
 
 use crate::error::{Error, Kind, Result};
 

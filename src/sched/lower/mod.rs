@@ -1,4 +1,4 @@
-//! Lowering: from a graph to [`Code`], every needed node of the entry region in program order.
+//! Lowering: from a graph to [`Instructions`], every needed node of the entry region in program order.
 //!
 //! A view becomes a root buffer and an offset; no instruction runs. A leaf that is an output, and an update whose next
 //! value is a leaf, become copies here. So later phases may rely on two invariants: no output is a leaf, and no next
