@@ -15,7 +15,7 @@ use crate::kernels::gemm::Precision;
 use crate::nodes::ir::call::{Buf, Call, LowerCx, Temp, View};
 use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::control::scan::Scan;
-use crate::nodes::ops::index::below::below;
+use crate::nodes::ops::index::below::index_bound;
 use crate::nodes::ops::lower_node;
 use crate::nodes::{Graph, LeafKind, Op};
 
@@ -279,7 +279,7 @@ impl<'g> Lowering<'g> {
             return Err(format!("a call looks through read {}, which does not exist", looks.read));
         };
         let known = match c.reads[looks.read] {
-            Buf::Arg(i) => below(&self.g, self.g.args_of(n)[i]),
+            Buf::Arg(i) => index_bound(&self.g, self.g.args_of(n)[i]),
             _ => None,
         };
         let sure = known.zip(looks.below).is_some_and(|(known, below)| known <= below);

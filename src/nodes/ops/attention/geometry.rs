@@ -37,7 +37,12 @@ pub struct Geometry {
 }
 
 /// `[batch, heads, sequence, width]` of one operand.
-pub(in crate::nodes::ops) fn axes(what: &str, d: &[usize], layout: Layout, heads: usize) -> Result<[usize; 4], String> {
+pub(in crate::nodes::ops) fn attention_axes(
+    what: &str,
+    d: &[usize],
+    layout: Layout,
+    heads: usize,
+) -> Result<[usize; 4], String> {
     let name = Layout::NAMES[layout as usize];
     let shape = crate::nodes::ir::infer::show(d);
     match (layout, d) {
@@ -59,7 +64,7 @@ pub(in crate::nodes::ops) fn axes(what: &str, d: &[usize], layout: Layout, heads
 }
 
 /// Attribute `name` as a number of at least 1.
-pub(super) fn count(name: &str, n: i64) -> Result<usize, String> {
+pub(super) fn positive_count(name: &str, n: i64) -> Result<usize, String> {
     ensure!(n >= 1, "{name} is {n}; it must be at least 1");
     usize::try_from(n).map_err(|_| format!("{name} is {n}"))
 }
@@ -68,11 +73,11 @@ impl Geometry {
     /// The geometry of q, k and v of these dimensions.
     pub fn of<D: Deref<Target = [usize]>>([q, k, v]: &[D; 3], attrs: &AttentionAttrs) -> Result<Geometry, String> {
         let AttentionAttrs { layout, mask, window, scale, softcap, .. } = *attrs;
-        let (heads, kv_heads) = (count("heads", attrs.heads)?, count("kv_heads", attrs.kv_heads)?);
+        let (heads, kv_heads) = (positive_count("heads", attrs.heads)?, positive_count("kv_heads", attrs.kv_heads)?);
         ensure!(heads.is_multiple_of(kv_heads), "kv_heads = {kv_heads} does not divide heads = {heads}");
-        let [batch, _, queries, width] = axes("q", q, layout, heads)?;
-        let [kb, _, keys, kw] = axes("k", k, layout, kv_heads)?;
-        let [vb, _, values, value_width] = axes("v", v, layout, kv_heads)?;
+        let [batch, _, queries, width] = attention_axes("q", q, layout, heads)?;
+        let [kb, _, keys, kw] = attention_axes("k", k, layout, kv_heads)?;
+        let [vb, _, values, value_width] = attention_axes("v", v, layout, kv_heads)?;
         ensure!(batch == kb && batch == vb, "batch sizes {batch} of q, {kb} of k and {vb} of v differ");
         ensure!(width == kw, "head widths {width} of q and {kw} of k differ");
         ensure!(keys == values, "lengths {keys} of k and {values} of v differ");
@@ -137,7 +142,7 @@ pub struct Optional {
 }
 
 /// Which optional operands there are, from `rest` on.
-pub fn optional(attrs: &AttentionAttrs, rest: usize) -> Optional {
+pub fn optional_operands(attrs: &AttentionAttrs, rest: usize) -> Optional {
     let mut end = rest;
     let mut next = |there: bool| {
         end += usize::from(there);
@@ -150,8 +155,13 @@ pub fn optional(attrs: &AttentionAttrs, rest: usize) -> Optional {
 }
 
 /// Checks the optional operands from `rest` on, and that no other follows.
-pub(super) fn check_optional(cx: &Infer<'_>, attrs: &AttentionAttrs, g: &Geometry, rest: usize) -> Result<(), String> {
-    let Optional { padding, bias, key, end } = optional(attrs, rest);
+pub(super) fn check_optional_operands(
+    cx: &Infer<'_>,
+    attrs: &AttentionAttrs,
+    g: &Geometry,
+    rest: usize,
+) -> Result<(), String> {
+    let Optional { padding, bias, key, end } = optional_operands(attrs, rest);
     let given = cx.args.len();
     ensure!(given == end, "{given} operands; padding, bias and dropout ask for {end}");
     if let Some(i) = padding {
@@ -169,7 +179,7 @@ pub(super) fn check_optional(cx: &Infer<'_>, attrs: &AttentionAttrs, g: &Geometr
     let p = attrs.dropout;
     ensure!((0.0..=1.0).contains(&p), "dropout is {p}; it must lie in [0, 1]");
     match key {
-        Some(i) => crate::nodes::ops::random::key(cx, i),
+        Some(i) => crate::nodes::ops::random::check_random_key(cx, i),
         None => Ok(()),
     }
 }

@@ -5,7 +5,7 @@
 //! no derivative of any order computes ∞ − ∞ or 0·∞. Only the op definitions use this file.
 
 use super::attrs::{AttentionAttrs, Layout};
-use super::geometry::{Geometry, Optional, optional};
+use super::geometry::{Geometry, Optional, optional_operands};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{Op, Site};
@@ -57,24 +57,24 @@ impl Geometry {
     }
 
     /// One number for each row, `[batch, heads, queries]`, as a column that broadcasts against the scores.
-    fn column<'g>(&self, x: Var<'g>) -> Var<'g> {
+    fn score_column<'g>(&self, x: Var<'g>) -> Var<'g> {
         x.reshape([self.batch, self.kv_heads, self.group(), self.queries, 1])
     }
 
-    /// The inverse of [`Geometry::column`].
-    fn rows<'g>(&self, x: Var<'g>) -> Var<'g> {
+    /// The inverse of [`Geometry::score_column`].
+    fn score_rows<'g>(&self, x: Var<'g>) -> Var<'g> {
         x.reshape([self.batch, self.heads, self.queries])
     }
 
     /// A bias, or its gradient, in groups.
-    fn grouped<'g>(&self, bias: Var<'g>) -> Var<'g> {
+    fn grouped_bias<'g>(&self, bias: Var<'g>) -> Var<'g> {
         let full = bias.broadcast([self.batch, self.heads, self.queries, self.keys]);
         full.reshape([self.batch, self.kv_heads, self.group(), self.queries, self.keys])
     }
 }
 
 /// Σ over keys, which keep an axis of 1.
-fn over_keys<'g>(x: Var<'g>) -> Var<'g> {
+fn sum_scores_over_keys<'g>(x: Var<'g>) -> Var<'g> {
     x.reduce(Op::REDUCE_SUM, 4, true)
 }
 
@@ -85,29 +85,29 @@ impl<'g> Scores<'g> {
         let [q, k, v] = [0, 1, 2].map(|i| s.args[first + i]);
         let attrs = AttentionAttrs::of(&s.attrs);
         let geo = Geometry::of(&[q.dims(), k.dims(), v.dims()], &attrs).ok()?;
-        let Optional { padding, bias, key, .. } = optional(&attrs, rest);
+        let Optional { padding, bias, key, .. } = optional_operands(&attrs, rest);
         let (q, k, v) = (geo.split(q, geo.heads), geo.split(k, geo.kv_heads), geo.split(v, geo.kv_heads));
         let raw = q.matmul_t(k, false, true) * geo.scale;
         let bent = (geo.softcap > 0.0).then(|| (raw * (1.0 / geo.softcap)).tanh());
         let x = bent.map_or(raw, |t| t * geo.softcap);
-        let x = bias.map_or(x, |i| x + geo.grouped(s.args[i]));
+        let x = bias.map_or(x, |i| x + geo.grouped_bias(s.args[i]));
         let mut seen = x.not_equal(f64::NEG_INFINITY);
         if geo.causal {
-            seen = seen.logical_and(geo.band(s));
+            seen = seen.logical_and(geo.visible_band(s));
         }
         if let Some(i) = padding {
             let keep = s.args[i];
             let keep = if keep.dtype() == DType::Bool { keep } else { keep.greater_equal(0.5) };
             seen = seen.logical_and(keep.reshape([geo.batch, 1, 1, 1, geo.keys]));
         }
-        let kept = key.map(|i| kept(&attrs, s.args[i], x));
+        let kept = key.map(|i| kept_scores(&attrs, s.args[i], x));
         Some(Scores { geo, q, k, v, bent, x, seen, kept })
     }
 
     /// y and the log-sum-exp.
     pub fn forward(&self) -> Vec<Var<'g>> {
         let x = self.x;
-        let any = over_keys(self.seen.cast(x.dtype())).greater(0.0);
+        let any = sum_scores_over_keys(self.seen.cast(x.dtype())).greater(0.0);
         let none = x.full_like(f64::NEG_INFINITY);
         // A row without keys enters the softmax as zeros, whatever its scores.
         let x = any.select(self.seen.select(x, none), x.full_like(0.0));
@@ -115,12 +115,12 @@ impl<'g> Scores<'g> {
         let y = self.drop((x - lse).exp()).matmul(self.v);
         let y = any.select(y, y.full_like(0.0));
         let lse = any.select(lse, lse.full_like(f64::NEG_INFINITY));
-        vec![self.geo.join(y), self.geo.rows(lse)]
+        vec![self.geo.join(y), self.geo.score_rows(lse)]
     }
 
     /// The probabilities, from the log-sum-exp.
     fn weights(&self, lse: Var<'g>) -> Var<'g> {
-        let (x, lse) = (self.x, self.geo.column(lse));
+        let (x, lse) = (self.x, self.geo.score_column(lse));
         let seen = self.seen.logical_and(lse.not_equal(f64::NEG_INFINITY));
         seen.select(x - lse, x.full_like(f64::NEG_INFINITY)).exp()
     }
@@ -139,8 +139,8 @@ impl<'g> Scores<'g> {
     pub fn backward(&self, dy: Var<'g>, y: Var<'g>, lse: Var<'g>, dlse: Option<Var<'g>>) -> [Var<'g>; 4] {
         let geo = &self.geo;
         let (dy, y, w) = (geo.split(dy, geo.heads), geo.split(y, geo.heads), self.weights(lse));
-        let delta = over_keys(dy * y);
-        let delta = dlse.map_or(delta, |d| delta - geo.column(d));
+        let delta = sum_scores_over_keys(dy * y);
+        let delta = dlse.map_or(delta, |d| delta - geo.score_column(d));
         let ds = w * (self.drop(dy.matmul_t(self.v, false, true)) - delta);
         let dot = self.bend(ds) * geo.scale;
         let dq = dot.matmul(self.k);
@@ -158,21 +158,21 @@ impl<'g> Scores<'g> {
         let q = q.map(|q| geo.split(q, geo.heads).matmul_t(self.k, false, true));
         let k = k.map(|k| self.q.matmul_t(geo.split(k, geo.kv_heads), false, true));
         let dot = [q, k].into_iter().flatten().reduce(|a, b| a + b).map(|dot| self.bend(dot * geo.scale));
-        let x = [dot, bias.map(|b| geo.grouped(b))].into_iter().flatten().reduce(|a, b| a + b);
+        let x = [dot, bias.map(|b| geo.grouped_bias(b))].into_iter().flatten().reduce(|a, b| a + b);
         let moved = x.map(|x| {
             let wx = w * x;
-            let lse = over_keys(wx);
+            let lse = sum_scores_over_keys(wx);
             (self.drop(wx).matmul(self.v) - geo.split(outs[0], geo.heads) * lse, lse)
         });
         let through = v.map(|v| self.drop(w).matmul(geo.split(v, geo.kv_heads)));
         let y = [moved.map(|m| m.0), through].into_iter().flatten().reduce(|a, b| a + b);
-        vec![y.map(|y| geo.join(y)), moved.map(|m| geo.rows(m.1))]
+        vec![y.map(|y| geo.join(y)), moved.map(|m| geo.score_rows(m.1))]
     }
 }
 
 /// Which probabilities are not dropped, beside the scores `x`, and what those are multiplied by: the `f32` draws of
 /// `[batch, heads, queries, keys]`.
-fn kept<'g>(attrs: &AttentionAttrs, key: Var<'g>, x: Var<'g>) -> (Var<'g>, f64) {
+fn kept_scores<'g>(attrs: &AttentionAttrs, key: Var<'g>, x: Var<'g>) -> (Var<'g>, f64) {
     let p = attrs.dropout;
     let draw = DrawAttrs { stream: attrs.stream, dtype: DType::F32, shape: x.ty().shape };
     let draw = key.g.emit1(Op::RNG_UNIFORM, &[key], &draw.list());
@@ -181,7 +181,7 @@ fn kept<'g>(attrs: &AttentionAttrs, key: Var<'g>, x: Var<'g>) -> (Var<'g>, f64) 
 
 impl Geometry {
     /// Which keys each query may see by its position, `[queries, keys]`.
-    fn band<'g>(&self, s: &Site<'_, 'g>) -> Var<'g> {
+    fn visible_band<'g>(&self, s: &Site<'_, 'g>) -> Var<'g> {
         let dims = [self.queries, self.keys];
         let position = |axis| s.g.iota(axis, dims, DType::I64);
         // The distance of a key from the last one that the query sees.
@@ -196,7 +196,7 @@ impl Geometry {
 }
 
 /// The operands of a node that have a tangent: q, k, v, and the bias.
-pub fn tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> [Option<Var<'g>>; 4] {
-    let bias = optional(&AttentionAttrs::of(&s.attrs), 3).bias.and_then(|i| t[i]);
+pub fn score_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> [Option<Var<'g>>; 4] {
+    let bias = optional_operands(&AttentionAttrs::of(&s.attrs), 3).bias.and_then(|i| t[i]);
     [t[0], t[1], t[2], bias]
 }

@@ -11,7 +11,7 @@ use crate::nodes::ir::infer::show;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
 pub use crate::nodes::ops::attention::attrs::Pairing;
 use crate::nodes::ops::attention::attrs::{Layout, RopeAttrs};
-use crate::nodes::ops::attention::geometry::{axes, count};
+use crate::nodes::ops::attention::geometry::{attention_axes, positive_count};
 use Domain::{Real, Unit};
 
 /// Sizes and options of a node, checked.
@@ -41,8 +41,8 @@ impl Geometry {
     /// The geometry of operands of these dimensions.
     pub fn of(x: &[usize], cos: &[usize], sin: &[usize], attrs: &Attrs<'_>) -> Result<Geometry, String> {
         let RopeAttrs { layout, heads, pairing, inverse } = RopeAttrs::of(attrs);
-        let heads = count("heads", heads)?;
-        let [batch, _, seq, width] = axes("x", x, layout, heads)?;
+        let heads = positive_count("heads", heads)?;
+        let [batch, _, seq, width] = attention_axes("x", x, layout, heads)?;
         ensure!(cos == sin, "cos has shape {}, sin {}; they must be the same", show(cos), show(sin));
         let (own, rows, pairs) = match *cos {
             [rows, pairs] => (None, rows, pairs),
@@ -127,20 +127,20 @@ impl Geometry {
     }
 }
 
-fn geometry(s: &Site<'_, '_>) -> Option<Geometry> {
+fn rope_geometry(s: &Site<'_, '_>) -> Option<Geometry> {
     Geometry::of(&s.args[0].dims(), &s.args[1].dims(), &s.args[2].dims(), &s.attrs).ok()
 }
 
 /// The op again, on other operands, with negated angles if `inverse`.
-fn rebuild<'g>(s: &Site<'_, 'g>, args: [Var<'g>; 3], inverse: bool) -> Var<'g> {
+fn rebuild_rope<'g>(s: &Site<'_, 'g>, args: [Var<'g>; 3], inverse: bool) -> Var<'g> {
     s.g.emit1(Op::ROPE, &args, &RopeAttrs { inverse, ..RopeAttrs::of(&s.attrs) }.list())
 }
 
 /// ẏ = rope(ẋ) + the rotation of x by the tables' tangents instead of the tables.
-fn jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
-    let Some(geo) = geometry(s) else { return vec![None] };
+fn rope_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+    let Some(geo) = rope_geometry(s) else { return vec![None] };
     let inverse = geo.inverse;
-    let along = t[0].map(|x| rebuild(s, [x, s.args[1], s.args[2]], inverse));
+    let along = t[0].map(|x| rebuild_rope(s, [x, s.args[1], s.args[2]], inverse));
     let tables = (t[1].is_some() || t[2].is_some()).then(|| {
         let of = |i: usize| t[i].unwrap_or_else(|| s.args[i].full_like(0.0));
         let y = geo.rotate(s.args[0], of(1), of(2));
@@ -152,9 +152,9 @@ fn jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
 }
 
 /// x̄ = rope⁻¹(ȳ), c̄ = Σ ȳₐa + ȳ_b b, s̄ = ±Σ ȳ_b a − ȳₐb over the elements that share a row of the tables.
-fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
-    let (Some(geo), [Some(g)]) = (geometry(s), ct) else { return vec![None; 3] };
-    let x = want[0].then(|| rebuild(s, [*g, s.args[1], s.args[2]], !geo.inverse));
+fn rope_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
+    let (Some(geo), [Some(g)]) = (rope_geometry(s), ct) else { return vec![None; 3] };
+    let x = want[0].then(|| rebuild_rope(s, [*g, s.args[1], s.args[2]], !geo.inverse));
     if !want[1] && !want[2] {
         return vec![x, None, None];
     }
@@ -164,8 +164,8 @@ fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Optio
     vec![x, cos, sin]
 }
 
-fn decompose<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let Some(geo) = geometry(s) else { return Vec::new() };
+fn expand_rope<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let Some(geo) = rope_geometry(s) else { return Vec::new() };
     let (x, rotated) = (geo.split_heads(s.args[0], geo.width), geo.rotate(s.args[0], s.args[1], s.args[2]));
     let rest = geo.width - 2 * geo.pairs;
     let y = if rest > 0 { rotated.concat(&[x.narrow(-1, 2 * geo.pairs, rest)], -1) } else { rotated };
@@ -187,8 +187,8 @@ pub const ROPE: OpDef = OpDef {
         Geometry::of(&cx.dims(0), &cx.dims(1), &cx.dims(2), &cx.attrs)?;
         cx.same_as(0)
     },
-    deriv: Deriv::Rules(jvp, vjp),
-    decompose: Some(decompose),
+    deriv: Deriv::Rules(rope_jvp, rope_vjp),
+    decompose: Some(expand_rope),
     lower: Lower::Kernel(lower::rope),
     cost: |cx| 3 * cx.out(),
     cases: &[

@@ -57,13 +57,13 @@ impl Builder {
         if n % 2 == 1 {
             return [self.fail(Kind::Shape, format!("rope_tables: n = {n} elements cannot turn in pairs")); 2];
         }
-        let rate = frequencies(n, base);
-        self.tables("rope_tables", [positions, n / 2], base, dtype, |p, i| p as f64 * rate(i))
+        let rate = rope_frequencies(n, base);
+        self.rope_angle_tables("rope_tables", [positions, n / 2], base, dtype, |p, i| p as f64 * rate(i))
     }
 
     /// Cosines and sines of `angle(row, column)`.
     #[track_caller]
-    fn tables(
+    fn rope_angle_tables(
         &self,
         name: &str,
         [rows, columns]: [usize; 2],
@@ -94,7 +94,7 @@ impl Builder {
 }
 
 /// The angle per position of each pair of `n` elements.
-fn frequencies(n: usize, base: f64) -> impl Fn(usize) -> f64 {
+fn rope_frequencies(n: usize, base: f64) -> impl Fn(usize) -> f64 {
     move |i| base.powf(-((2 * i) as f64) / n as f64)
 }
 
@@ -131,8 +131,8 @@ impl AxialRope2d {
             return [g.fail(Kind::Shape, format!("axial_rope2d: {n} images of {x} × {y} are too many")); 2];
         };
         // The pairs of one axis are those of a head of half the elements.
-        let rate = frequencies(d / 2, self.theta);
-        g.tables("axial_rope2d", [rows, d / 2], self.theta, dtype, |t, i| {
+        let rate = rope_frequencies(d / 2, self.theta);
+        g.rope_angle_tables("axial_rope2d", [rows, d / 2], self.theta, dtype, |t, i| {
             let t = t % (self.end_x * self.end_y);
             if i < quarter { (t % self.end_x) as f64 * rate(i) } else { (t / self.end_x) as f64 * rate(i - quarter) }
         })

@@ -13,19 +13,21 @@ use crate::nodes::ops::attention::Layout;
 use crate::nodes::ops::attention::rotary::Rope;
 use crate::nodes::ops::attention::var::Attention;
 use crate::nodes::ops::blocks::attrs::{AttentionBlockAttrs, LlamaDecoderBlockAttrs, TransformerLayerAttrs};
-use crate::nodes::ops::blocks::{affine, block, feed_forward, input, vector, weight};
+use crate::nodes::ops::blocks::{
+    affine_block, block_op, check_block_input, check_block_vector, check_block_weight, feed_forward_block,
+};
 use crate::nodes::ops::matmul::attrs::Activation;
 use crate::nodes::ops::norm::NormAttrs;
 use Domain::{Bit, Positive, Real, Unit};
 
 /// Attribute `name`, `h`, as a number of heads that divides `width`.
-fn heads(name: &str, h: i64, width: usize) -> Result<usize, String> {
+fn transformer_heads(name: &str, h: i64, width: usize) -> Result<usize, String> {
     let fits = usize::try_from(h).ok().filter(|&h| h > 0 && width > 0 && width.is_multiple_of(h));
     fits.ok_or_else(|| format!("{name} is {h}; it must divide the width {width}"))
 }
 
 /// Checks a mask of keys: `[batch, keys]`, bool or of x's type.
-fn padding(cx: &Infer<'_>, i: usize, d: &[usize]) -> Result<(), String> {
+fn check_transformer_padding(cx: &Infer<'_>, i: usize, d: &[usize]) -> Result<(), String> {
     let t = cx.dtype(i);
     ensure!(t == DType::Bool || t == cx.dtype(0), "the mask is {t}; bool or {} is needed", cx.dtype(0));
     cx.expect_dims(i, "the mask of keys", &d[..2])
@@ -33,7 +35,7 @@ fn padding(cx: &Infer<'_>, i: usize, d: &[usize]) -> Result<(), String> {
 
 /// Checks the tables of cosines and sines, operands `i` and `i + 1`: `[positions, pairs]` for a head of `width`
 /// elements.
-fn tables(cx: &Infer<'_>, i: usize, seq: usize, width: usize) -> Result<(), String> {
+fn check_transformer_rope_tables(cx: &Infer<'_>, i: usize, seq: usize, width: usize) -> Result<(), String> {
     for (i, what) in [(i, "cos"), (i + 1, "sin")] {
         cx.same_dtype(0, i)?;
         let d = cx.rank(i, what, 2)?;
@@ -44,7 +46,7 @@ fn tables(cx: &Infer<'_>, i: usize, seq: usize, width: usize) -> Result<(), Stri
 }
 
 /// x `[batch, sequence, heads·width]`, rotated by the first rows of the tables.
-fn rotate<'g>(x: Var<'g>, heads: usize, cos: Var<'g>, sin: Var<'g>) -> Var<'g> {
+fn rotate_transformer_heads<'g>(x: Var<'g>, heads: usize, cos: Var<'g>, sin: Var<'g>) -> Var<'g> {
     let seq = x.dims()[1];
     let [cos, sin] = [cos, sin].map(|t| t.narrow(0, 0, seq));
     x.rope(cos, sin, Rope { layout: Layout::Bsd, heads, ..Rope::default() })
@@ -69,43 +71,43 @@ impl<T: Copy> Parts<T> {
     }
 }
 
-fn attention_infer(cx: &mut Infer<'_>) -> Result<(), String> {
-    let d = input(cx, 3)?;
+fn infer_attention_block(cx: &mut Infer<'_>) -> Result<(), String> {
+    let d = check_block_input(cx, 3)?;
     cx.rank(0, "x", 3)?;
     let at: Vec<usize> = (0..cx.args.len()).collect();
     let attrs = AttentionBlockAttrs::of(&cx.attrs);
     let want = 3 + usize::from(attrs.padding) + 2 * usize::from(attrs.bias) + 2 * usize::from(attrs.rope);
     let parts = Parts::of(&at, &attrs)
         .ok_or_else(|| format!("{} operands; padding, bias and rope ask for {want}", at.len()))?;
-    let packed = weight(cx, 1, "qkv_w", d[2])?;
+    let packed = check_block_weight(cx, 1, "qkv_w", d[2])?;
     ensure!(packed.is_multiple_of(3), "qkv_w has {packed} columns; queries, keys and values need a third each");
     let width = packed / 3;
-    let heads = heads("heads", attrs.heads, width)?;
-    let out = weight(cx, 2, "out_w", width)?;
+    let heads = transformer_heads("heads", attrs.heads, width)?;
+    let out = check_block_weight(cx, 2, "out_w", width)?;
     if let Some(i) = parts.mask {
-        padding(cx, i, &d)?;
+        check_transformer_padding(cx, i, &d)?;
     }
     if let Some([i, j]) = parts.biases {
-        vector(cx, i, "qkv_b", packed)?;
-        vector(cx, j, "out_b", out)?;
+        check_block_vector(cx, i, "qkv_b", packed)?;
+        check_block_vector(cx, j, "out_b", out)?;
     }
     if let Some([i, _]) = parts.tables {
-        tables(cx, i, d[1], width / heads)?;
+        check_transformer_rope_tables(cx, i, d[1], width / heads)?;
     }
     cx.result(cx.dtype(0), &[d[0], d[1], out])
 }
 
-fn attention_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_attention_block<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let attrs = AttentionBlockAttrs::of(&s.attrs);
     let (heads, causal) = (to_size(attrs.heads), attrs.causal);
     let Some(parts) = Parts::of(s.args, &attrs) else { return Vec::new() };
-    let all = affine(s.args[0], s.args[1], parts.biases.map(|b| b[0]), Activation::None);
+    let all = affine_block(s.args[0], s.args[1], parts.biases.map(|b| b[0]), Activation::None);
     let width = s.args[2].dims()[0];
     let [q, k, v] = [0, 1, 2].map(|i| all.narrow(-1, i * width, width));
-    let rotated = |x: Var<'g>| parts.tables.map_or(x, |[cos, sin]| rotate(x, heads, cos, sin));
+    let rotated = |x: Var<'g>| parts.tables.map_or(x, |[cos, sin]| rotate_transformer_heads(x, heads, cos, sin));
     let options = Attention { layout: Layout::Bsd, heads, causal, padding: parts.mask, ..Attention::default() };
     let mixed = rotated(q).attention(rotated(k), v, options);
-    vec![affine(mixed, s.args[2], parts.biases.map(|b| b[1]), Activation::None)]
+    vec![affine_block(mixed, s.args[2], parts.biases.map(|b| b[1]), Activation::None)]
 }
 
 /// A layer of multi-head self-attention, with its projections.
@@ -114,7 +116,7 @@ pub const ATTENTION_BLOCK: OpDef = OpDef {
     doc: "y = attention(q, k, v)·out_w + out_b with q, k, v the thirds of x·qkv_w + qkv_b, q and k rotated if `rope`, from (x, qkv_w, out_w[, mask][, qkv_b, out_b][, cos, sin])",
     arity: Arity::Between(3, 8),
     attrs: AttentionBlockAttrs::FIELDS,
-    infer: attention_infer,
+    infer: infer_attention_block,
     cases: &[
         Case {
             args: "f[2,3,6] f[6,12] f[4,6] bool[2,3] f[12] f[6]",
@@ -132,7 +134,7 @@ pub const ATTENTION_BLOCK: OpDef = OpDef {
             domains: &[Real, Unit, Unit, Bit, Real, Real, Unit],
         },
     ],
-    ..block(Deriv::ViaDecompose, attention_expand)
+    ..block_op(Deriv::ViaDecompose, expand_attention_block)
 };
 
 /// The operands of BERT's layer by name; the biases and βs are `None` in the short form.
@@ -157,23 +159,23 @@ impl<T: Copy> Layer<T> {
     }
 }
 
-fn layer_infer(cx: &mut Infer<'_>) -> Result<(), String> {
-    let d = input(cx, 3)?;
+fn infer_transformer_layer(cx: &mut Infer<'_>) -> Result<(), String> {
+    let d = check_block_input(cx, 3)?;
     cx.rank(0, "x", 3)?;
     let at: Vec<usize> = (0..cx.args.len()).collect();
     let TransformerLayerAttrs { heads: h, eps1, eps2, bias, .. } = TransformerLayerAttrs::of(&cx.attrs);
     let want = if bias { 14 } else { 8 };
     let l = Layer::of(&at, bias).ok_or_else(|| format!("{} operands; bias={bias} asks for {want}", at.len()))?;
-    let packed = weight(cx, l.qkv.0, "qkv_w", d[2])?;
+    let packed = check_block_weight(cx, l.qkv.0, "qkv_w", d[2])?;
     ensure!(packed.is_multiple_of(3), "qkv_w has {packed} columns; queries, keys and values need a third each");
-    heads("heads", h, packed / 3)?;
-    let inner = weight(cx, l.fc1.0, "fc1_w", d[2])?;
+    transformer_heads("heads", h, packed / 3)?;
+    let inner = check_block_weight(cx, l.fc1.0, "fc1_w", d[2])?;
     for (i, what, rows) in [(l.out.0, "out_w", packed / 3), (l.fc2.0, "fc2_w", inner)] {
         cx.same_dtype(0, i)?;
         cx.expect_dims(i, what, &[rows, d[2]])?;
     }
-    vector(cx, l.norm1.0, "ln1_g", d[2])?;
-    vector(cx, l.norm2.0, "ln2_g", d[2])?;
+    check_block_vector(cx, l.norm1.0, "ln1_g", d[2])?;
+    check_block_vector(cx, l.norm2.0, "ln2_g", d[2])?;
     let biases = [
         (l.qkv, "qkv_b", packed),
         (l.out, "out_b", d[2]),
@@ -183,9 +185,9 @@ fn layer_infer(cx: &mut Infer<'_>) -> Result<(), String> {
         (l.norm2, "ln2_b", d[2]),
     ];
     for ((_, i), what, n) in biases {
-        i.map_or(Ok(()), |i| vector(cx, i, what, n))?;
+        i.map_or(Ok(()), |i| check_block_vector(cx, i, what, n))?;
     }
-    padding(cx, l.mask, &d)?;
+    check_transformer_padding(cx, l.mask, &d)?;
     for (name, eps) in [("eps1", eps1), ("eps2", eps2)] {
         ensure!(eps >= 0.0, "{name} is {eps}; it must not be negative");
     }
@@ -193,22 +195,22 @@ fn layer_infer(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// `layer_norm(x + res)`, with β = 0 if there is none.
-fn add_norm<'g>(x: Var<'g>, res: Var<'g>, (gamma, beta): (Var<'g>, Option<Var<'g>>), eps: f64) -> Var<'g> {
+fn transformer_add_norm<'g>(x: Var<'g>, res: Var<'g>, (gamma, beta): (Var<'g>, Option<Var<'g>>), eps: f64) -> Var<'g> {
     let beta = beta.unwrap_or_else(|| gamma.full_like(0.0));
     x.g.emit1(Op::RESIDUAL_LAYER_NORM, &[x, res, gamma, beta], &NormAttrs { eps }.list())
 }
 
-fn layer_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_transformer_layer<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let x = s.args[0];
-    let TransformerLayerAttrs { heads, act, eps1, eps2, bias } = TransformerLayerAttrs::of(&s.attrs);
+    let TransformerLayerAttrs { heads: transformer_heads, act, eps1, eps2, bias } = TransformerLayerAttrs::of(&s.attrs);
     let Some(l) = Layer::of(s.args, bias) else { return Vec::new() };
     let mut args = vec![x, l.qkv.0, l.out.0, l.mask];
     args.extend(l.qkv.1.zip(l.out.1).into_iter().flat_map(|(a, b)| [a, b]));
-    let block = AttentionBlockAttrs { heads, causal: false, padding: true, bias, rope: false };
+    let block = AttentionBlockAttrs { heads: transformer_heads, causal: false, padding: true, bias, rope: false };
     let mixed = x.g.emit1(Op::ATTENTION_BLOCK, &args, &block.list());
-    let h = add_norm(mixed, x, l.norm1, eps1);
-    let inner = affine(h, l.fc1.0, l.fc1.1, act);
-    vec![add_norm(affine(inner, l.fc2.0, l.fc2.1, Activation::None), h, l.norm2, eps2)]
+    let h = transformer_add_norm(mixed, x, l.norm1, eps1);
+    let inner = affine_block(h, l.fc1.0, l.fc1.1, act);
+    vec![transformer_add_norm(affine_block(inner, l.fc2.0, l.fc2.1, Activation::None), h, l.norm2, eps2)]
 }
 
 /// A layer of BERT.
@@ -217,7 +219,7 @@ pub const TRANSFORMER_LAYER: OpDef = OpDef {
     doc: "BERT's layer, h = norm(attention_block(x) + x), y = norm(fc2(act(fc1 h)) + h), from (x, qkv_w, qkv_b, out_w, out_b, ln1_g, ln1_b, fc1_w, fc1_b, fc2_w, fc2_b, ln2_g, ln2_b, mask), or without the operands ending in b if not `bias`",
     arity: Arity::Between(8, 14),
     attrs: TransformerLayerAttrs::FIELDS,
-    infer: layer_infer,
+    infer: infer_transformer_layer,
     cases: &[
         Case {
             args: "f[2,3,4] f[4,12] f[12] f[4,4] f[4] f[4] f[4] f[4,6] f[6] f[6,4] f[4] f[4] f[4] bool[2,3]",
@@ -230,36 +232,36 @@ pub const TRANSFORMER_LAYER: OpDef = OpDef {
             domains: &[Real, Unit, Unit, Positive, Unit, Unit, Positive, Bit],
         },
     ],
-    ..block(Deriv::ViaDecompose, layer_expand)
+    ..block_op(Deriv::ViaDecompose, expand_transformer_layer)
 };
 
-fn llama_infer(cx: &mut Infer<'_>) -> Result<(), String> {
-    let d = input(cx, 3)?;
+fn infer_llama_decoder(cx: &mut Infer<'_>) -> Result<(), String> {
+    let d = check_block_input(cx, 3)?;
     cx.rank(0, "x", 3)?;
     for (i, what) in [(1, "ln1_g"), (2, "ln1_b"), (7, "ln2_g"), (8, "ln2_b")] {
-        vector(cx, i, what, d[2])?;
+        check_block_vector(cx, i, what, d[2])?;
     }
-    let (q, kv) = (weight(cx, 3, "q_w", d[2])?, weight(cx, 4, "k_w", d[2])?);
+    let (q, kv) = (check_block_weight(cx, 3, "q_w", d[2])?, check_block_weight(cx, 4, "k_w", d[2])?);
     let attrs = LlamaDecoderBlockAttrs::of(&cx.attrs);
-    let (h, few) = (heads("heads", attrs.heads, q)?, heads("kv_heads", attrs.kv_heads, kv)?);
+    let (h, few) = (transformer_heads("heads", attrs.heads, q)?, transformer_heads("kv_heads", attrs.kv_heads, kv)?);
     ensure!(h.is_multiple_of(few), "kv_heads = {few} does not divide heads = {h}");
     ensure!(q / h == kv / few, "q_w makes heads of width {}, k_w of {}", q / h, kv / few);
-    let inner = weight(cx, 9, "gate_w", d[2])?;
+    let inner = check_block_weight(cx, 9, "gate_w", d[2])?;
     let rest =
         [(5, "v_w", [d[2], kv]), (6, "o_w", [q, d[2]]), (10, "up_w", [d[2], inner]), (11, "down_w", [inner, d[2]])];
     for (i, what, dims) in rest {
         cx.same_dtype(0, i)?;
         cx.expect_dims(i, what, &dims)?;
     }
-    tables(cx, 12, d[1], q / h)?;
+    check_transformer_rope_tables(cx, 12, d[1], q / h)?;
     if cx.args.len() == 15 {
-        padding(cx, 14, &d)?;
+        check_transformer_padding(cx, 14, &d)?;
     }
     ensure!(attrs.eps >= 0.0, "eps is {}; it must not be negative", attrs.eps);
     cx.same_as(0)
 }
 
-fn llama_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_llama_decoder<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, attrs) = (s.args[0], LlamaDecoderBlockAttrs::of(&s.attrs));
     let (heads, kv_heads) = (to_size(attrs.heads), to_size(attrs.kv_heads));
     let norm = NormAttrs { eps: attrs.eps };
@@ -274,10 +276,14 @@ fn llama_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
         padding: s.args.get(14).copied(),
         ..Attention::default()
     };
-    let mixed = rotate(q, heads, cos, sin).attention(rotate(k, kv_heads, cos, sin), v, options);
+    let mixed = rotate_transformer_heads(q, heads, cos, sin).attention(
+        rotate_transformer_heads(k, kv_heads, cos, sin),
+        v,
+        options,
+    );
     let normed = s.g.emit(Op::RESIDUAL_RMS_NORM, &[mixed.matmul(s.args[6]), x, s.args[7], s.args[8]], &norm.list());
     let [h, sum, ..] = *normed else { return Vec::new() };
-    vec![sum + feed_forward(h, s.args[10], s.args[9], s.args[11])]
+    vec![sum + feed_forward_block(h, s.args[10], s.args[9], s.args[11])]
 }
 
 /// A layer of Llama.
@@ -286,7 +292,7 @@ pub const LLAMA_DECODER_BLOCK: OpDef = OpDef {
     doc: "Llama's layer: s = x + attention of rotated heads of rms_norm(x), y = s + swiglu_block(rms_norm(s)), from (x, ln1_g, ln1_b, q_w, k_w, v_w, o_w, ln2_g, ln2_b, gate_w, up_w, down_w, cos, sin[, mask])",
     arity: Arity::Between(14, 15),
     attrs: LlamaDecoderBlockAttrs::FIELDS,
-    infer: llama_infer,
+    infer: infer_llama_decoder,
     cases: &[
         Case {
             args: "f[2,3,4] f[4] f[4] f[4,8] f[4,4] f[4,4] f[8,4] f[4] f[4] f[4,5] f[4,5] f[5,4] f[3,1] f[3,1]",
@@ -299,5 +305,5 @@ pub const LLAMA_DECODER_BLOCK: OpDef = OpDef {
             domains: &[Real, Positive, Unit, Unit, Unit, Unit, Unit, Positive, Unit, Unit, Unit, Unit, Unit, Unit, Bit],
         },
     ],
-    ..block(Deriv::ViaDecompose, llama_expand)
+    ..block_op(Deriv::ViaDecompose, expand_llama_decoder)
 };

@@ -27,15 +27,15 @@ attrs! {
 impl WindowAttrs {
     /// Checks that the lists are those of windows over `N` axes.
     pub fn check<const N: usize>(&self) -> Result<(), String> {
-        check_array::<N>("kernel", &self.kernel)?;
-        check_array::<N>("stride", &self.stride)?;
-        check_pad::<N>(&self.pad)?;
-        check_array::<N>("dilation", &self.dilation).map(|_| ())
+        check_window_array::<N>("kernel", &self.kernel)?;
+        check_window_array::<N>("stride", &self.stride)?;
+        check_window_pad::<N>(&self.pad)?;
+        check_window_array::<N>("dilation", &self.dilation).map(|_| ())
     }
 
     /// The windows over axes of these sizes, [tight](WindowGeometry::tight).
     pub fn over<const N: usize>(&self, size: [usize; N]) -> WindowGeometry<N> {
-        let kernel = array(&to_sizes(&self.kernel));
+        let kernel = window_array(&to_sizes(&self.kernel));
         WindowGeometry::from_lists(size, kernel, &self.stride, &self.pad, &self.dilation).tight()
     }
 }
@@ -56,28 +56,28 @@ pub struct WindowGeometry<const N: usize> {
 }
 
 /// The name of axis `a` of the last `n` axes.
-pub fn axis_name(n: usize, a: usize) -> &'static str {
+pub fn window_axis_name(n: usize, a: usize) -> &'static str {
     if n == 1 { "length" } else { ["depth", "height", "width"].get(3 + a - n).copied().unwrap_or("axis") }
 }
 
 /// The first `N` entries of a list that shape inference has seen.
-pub fn array<const N: usize>(list: &[usize]) -> [usize; N] {
+pub fn window_array<const N: usize>(list: &[usize]) -> [usize; N] {
     std::array::from_fn(|i| list.get(i).copied().unwrap_or(0))
 }
 
 /// `[low, high, low, high, …]` as pairs.
-pub fn pairs<const N: usize>(list: &[usize]) -> [[usize; 2]; N] {
-    std::array::from_fn(|a| array(list.get(2 * a..).unwrap_or(&[])))
+pub fn window_pairs<const N: usize>(list: &[usize]) -> [[usize; 2]; N] {
+    std::array::from_fn(|a| window_array(list.get(2 * a..).unwrap_or(&[])))
 }
 
 /// The list of attribute `name` as `N` non-negative sizes.
-pub fn check_array<const N: usize>(name: &str, list: &[i64]) -> Result<[usize; N], String> {
+pub fn check_window_array<const N: usize>(name: &str, list: &[i64]) -> Result<[usize; N], String> {
     let list = check_sizes(name, list)?;
     list.try_into().map_err(|l: Vec<usize>| format!("{name} has {} entries, not {N}", l.len()))
 }
 
 /// Checks that attribute `pad` holds padding before and after `N` axes.
-pub fn check_pad<const N: usize>(list: &[i64]) -> Result<(), String> {
+pub fn check_window_pad<const N: usize>(list: &[i64]) -> Result<(), String> {
     let n = check_sizes("pad", list)?.len();
     ensure!(n == 2 * N, "pad has {n} entries, not {}", 2 * N);
     Ok(())
@@ -92,8 +92,8 @@ impl<const N: usize> WindowGeometry<N> {
         pad: &[i64],
         dilation: &[i64],
     ) -> WindowGeometry<N> {
-        let [stride, dilation] = [stride, dilation].map(|l| array(&to_sizes(l)));
-        WindowGeometry { size, kernel, stride, pad: pairs(&to_sizes(pad)), dilation }
+        let [stride, dilation] = [stride, dilation].map(|l| window_array(&to_sizes(l)));
+        WindowGeometry { size, kernel, stride, pad: window_pairs(&to_sizes(pad)), dilation }
     }
 
     /// The windows as attributes.
@@ -120,7 +120,7 @@ impl<const N: usize> WindowGeometry<N> {
 
     /// Elements from the first to the last tap.
     pub fn window(&self, a: usize) -> Result<usize, String> {
-        let (k, d, name) = (self.kernel[a], self.dilation[a], axis_name(N, a));
+        let (k, d, name) = (self.kernel[a], self.dilation[a], window_axis_name(N, a));
         ensure!(k > 0, "the kernel has {name} 0; 1 is the least");
         ensure!(self.stride[a] > 0, "stride 0 over a {name} of {}; 1 is the least", self.size[a]);
         ensure!(d > 0, "dilation 0 of a kernel of {name} {k}; 1 is the least");
@@ -133,7 +133,9 @@ impl<const N: usize> WindowGeometry<N> {
         let ([low, high], size) = (self.pad[a], self.size[a]);
         // Kernels walk over padding too, and count in 32 bits.
         let sum = size.checked_add(low).and_then(|x| x.checked_add(high)).filter(|&x| x <= i32::MAX as usize);
-        sum.ok_or_else(|| format!("the {} {size} with padding {low} and {high} is above {}", axis_name(N, a), i32::MAX))
+        sum.ok_or_else(|| {
+            format!("the {} {size} with padding {low} and {high} is above {}", window_axis_name(N, a), i32::MAX)
+        })
     }
 
     /// The same windows with the least numbers that describe them: a stride that leads beyond the end of its axis ends
@@ -155,7 +157,11 @@ impl<const N: usize> WindowGeometry<N> {
         let mut out = [0; N];
         for (a, n) in out.iter_mut().enumerate() {
             let (window, padded) = (self.window(a)?, self.padded(a)?);
-            ensure!(window <= padded, "the window's {} {window} is above the padded input's {padded}", axis_name(N, a));
+            ensure!(
+                window <= padded,
+                "the window's {} {window} is above the padded input's {padded}",
+                window_axis_name(N, a)
+            );
             *n = (padded - window) / self.stride[a] + 1;
         }
         Ok(out)
@@ -170,7 +176,7 @@ impl<const N: usize> WindowGeometry<N> {
                 continue;
             }
             // A window that overlaps at least `d` elements has a tap among them: its gaps are narrower.
-            ensure!(size >= d, "dilation {d} steps over the {} {size} of a padded input", axis_name(N, a));
+            ensure!(size >= d, "dilation {d} steps over the {} {size} of a padded input", window_axis_name(N, a));
             let (first_end, last) = ((self.kernel[a] - 1) * d, (n - 1) * self.stride[a]);
             ensure!(
                 first_end >= low && last < low + size,
@@ -186,7 +192,7 @@ impl<const N: usize> WindowGeometry<N> {
         for a in 0..N {
             let window = self.window(a)?;
             let most = self.pad[a][0].max(self.pad[a][1]);
-            let name = axis_name(N, a);
+            let name = window_axis_name(N, a);
             ensure!(most <= window / 2, "padding {most} is above half of the window's {name} {window}");
         }
         Ok(())
@@ -198,7 +204,7 @@ impl<const N: usize> WindowGeometry<N> {
         let mut pad = self.pad;
         for (a, pad) in pad.iter_mut().enumerate() {
             let (window, padded, s) = (self.window(a)?, self.padded(a)?, self.stride[a]);
-            let name = axis_name(N, a);
+            let name = window_axis_name(N, a);
             // Division that rounds up, also where the window is the longer of the two.
             let n = match padded.checked_sub(window) {
                 Some(room) => room.div_ceil(s) + 1,
@@ -257,7 +263,7 @@ impl WindowGeometry<2> {
 }
 
 /// The sum of `terms`, in order. After an error no further terms are built.
-pub fn sum<'g>(mut terms: impl Iterator<Item = Var<'g>>) -> Option<Var<'g>> {
+pub fn sum_over_taps<'g>(mut terms: impl Iterator<Item = Var<'g>>) -> Option<Var<'g>> {
     let first = terms.next()?;
     terms.try_fold(first, |a, b| if a.is_some() { Ok(a + b) } else { Err(a) }).map_or_else(Some, Some)
 }

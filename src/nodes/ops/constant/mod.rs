@@ -66,7 +66,7 @@ impl ConstantAttrs {
     }
 }
 
-fn constant_type(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_constant(cx: &mut Infer<'_>) -> Result<(), String> {
     let ConstantType { dtype, shape } = ConstantType::of(&cx.attrs);
     stated(cx, dtype, shape)?;
     let want = cx.shapes.dims(shape).numel() * dtype.size();
@@ -90,7 +90,7 @@ pub const CONSTANT: OpDef = OpDef {
         "the elements in `data`: little-endian bytes in row-major order",
         ConstantAttrs::FIELDS,
         Deriv::Zero,
-        constant_type,
+        infer_constant,
     )
 };
 

@@ -4,7 +4,7 @@ use crate::arena::Region;
 use crate::ensure;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::typed::attrs;
-use crate::nodes::ops::free;
+use crate::nodes::ops::cost_free;
 
 attrs! {
     /// Attributes of a call.
@@ -31,6 +31,6 @@ pub const CALL: OpDef = OpDef {
     deriv: Deriv::Error("calls are inlined before differentiation"),
     decompose: None,
     lower: Lower::Control,
-    cost: free,
+    cost: cost_free,
     cases: &[Case { args: "f[3] f[3]", attrs: "body=@case_body", domains: &[Domain::Real] }],
 };

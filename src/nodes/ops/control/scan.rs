@@ -66,11 +66,11 @@ pub const SCAN: OpDef = OpDef {
     arity: Arity::AtLeast(0),
     attrs: ScanAttrs::FIELDS,
     flags: Flags::PURE,
-    infer,
+    infer: infer_scan,
     deriv: Deriv::Loop,
     decompose: None,
     lower: Lower::Loop,
-    cost,
+    cost: scan_cost,
     cases: &[
         Case { args: "f[3] f[3]", attrs: "body=@case_body carries=1 consts=1 length=3 reverse=false", domains: REAL },
         Case {
@@ -99,14 +99,14 @@ pub const SCAN: OpDef = OpDef {
 const REAL: &[Domain] = &[Domain::Real];
 
 /// Attribute `name` as a number that is not negative.
-fn count(name: &str, n: i64) -> Result<usize, String> {
+fn scan_count(name: &str, n: i64) -> Result<usize, String> {
     usize::try_from(n).map_err(|_| format!("{name} is {n}; it must not be negative"))
 }
 
-fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_scan(cx: &mut Infer<'_>) -> Result<(), String> {
     let attrs = ScanAttrs::of(&cx.attrs);
-    let (carries, consts) = (count("carries", attrs.carries)?, count("consts", attrs.consts)?);
-    let length = count("length", attrs.length)?;
+    let (carries, consts) = (scan_count("carries", attrs.carries)?, scan_count("consts", attrs.consts)?);
+    let length = scan_count("length", attrs.length)?;
     let sig = cx.signature(attrs.body)?;
     let show = |cx: &Infer<'_>, ty: crate::nodes::Ty| format!("{}{}", ty.dtype, cx.shapes.dims(ty.shape));
     let n = cx.args.len();
@@ -152,7 +152,7 @@ fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// The cost of all nodes of the body, times the number of iterations.
-fn cost(cx: &CostCx<'_>) -> u64 {
+fn scan_cost(cx: &CostCx<'_>) -> u64 {
     let s = Scan::of(&cx.graph.attrs(cx.node));
     if s.body.at() >= cx.graph.regions() {
         return 0;

@@ -3,7 +3,7 @@
 use crate::ensure;
 use crate::nodes::build::axes::{to_i64s, to_size};
 use crate::nodes::ir::typed::attrs;
-use crate::nodes::ops::common::window::{WindowGeometry, check_array, check_pad};
+use crate::nodes::ops::common::window::{WindowGeometry, check_window_array, check_window_pad};
 use crate::nodes::ops::matmul::attrs::Activation;
 
 attrs! {
@@ -124,9 +124,9 @@ impl ConvAttrs {
 
     /// Checks that the lists are those of windows over `N` axes.
     pub fn check<const N: usize>(&self) -> Result<(), String> {
-        check_array::<N>("stride", &self.stride)?;
-        check_pad::<N>(&self.pad)?;
-        check_array::<N>("dilation", &self.dilation).map(|_| ())
+        check_window_array::<N>("stride", &self.stride)?;
+        check_window_pad::<N>(&self.pad)?;
+        check_window_array::<N>("dilation", &self.dilation).map(|_| ())
     }
 
     /// The number of groups, if it divides both numbers of channels.

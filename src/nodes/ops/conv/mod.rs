@@ -15,12 +15,12 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
-use crate::nodes::ops::common::window::{array, check_array, sum};
+use crate::nodes::ops::common::window::{check_window_array, sum_over_taps, window_array};
 use Domain::Real;
 use attrs::{ConvAttrs, ConvInputGradAttrs, ConvWeightGradAttrs};
 use site::Convolution;
 
-const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], deriv: Deriv) -> OpDef {
+const fn conv2d_op(name: &'static str, doc: &'static str, attrs: &'static [Field], deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
@@ -37,7 +37,11 @@ const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], de
 }
 
 /// Checks the lists, and two operands of rank `N` + 2 and one float type.
-fn operands<const N: usize>(cx: &Infer<'_>, a: &ConvAttrs, names: [&str; 2]) -> Result<[Vec<usize>; 2], String> {
+fn check_conv_operands<const N: usize>(
+    cx: &Infer<'_>,
+    a: &ConvAttrs,
+    names: [&str; 2],
+) -> Result<[Vec<usize>; 2], String> {
     cx.float(0)?;
     cx.same_dtype(0, 1)?;
     a.check::<N>()?;
@@ -45,26 +49,26 @@ fn operands<const N: usize>(cx: &Infer<'_>, a: &ConvAttrs, names: [&str; 2]) -> 
 }
 
 /// Checks that `w` has the input channels of `x`.
-fn check_channels(a: &ConvAttrs, x: &[usize], w: &[usize]) -> Result<(), String> {
+fn check_conv_channels(a: &ConvAttrs, x: &[usize], w: &[usize]) -> Result<(), String> {
     let groups = a.check_groups(x[1], w[0])?;
     ensure!(w[1] == x[1] / groups, "w takes {} channels a group, x has {} in {groups} groups", w[1], x[1]);
     Ok(())
 }
 
-fn forward_infer(cx: &mut Infer<'_>, a: &ConvAttrs) -> Result<(), String> {
-    let [x, w] = operands::<2>(cx, a, ["x", "w"])?;
-    check_channels(a, &x, &w)?;
+fn infer_conv2d(cx: &mut Infer<'_>, a: &ConvAttrs) -> Result<(), String> {
+    let [x, w] = check_conv_operands::<2>(cx, a, ["x", "w"])?;
+    check_conv_channels(a, &x, &w)?;
     let [ho, wo] = Convolution::new(&x, &w, a).count()?;
     let dtype = cx.dtype(0);
     cx.result(dtype, &[x[0], w[0], ho, wo])
 }
 
-fn input_infer(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_conv2d_input_grad(cx: &mut Infer<'_>) -> Result<(), String> {
     let grad = ConvInputGradAttrs::of(&cx.attrs);
     let in_hw = grad.in_hw.clone();
     let a = ConvAttrs::from(grad);
-    let [dy, w] = operands::<2>(cx, &a, ["dy", "w"])?;
-    let [h, wd] = check_array::<2>("in_hw", &in_hw)?;
+    let [dy, w] = check_conv_operands::<2>(cx, &a, ["dy", "w"])?;
+    let [h, wd] = check_window_array::<2>("in_hw", &in_hw)?;
     let c_in = w[1].checked_mul(a.groups()).ok_or("the number of channels overflows")?;
     a.check_groups(c_in, w[0])?;
     let x = [dy[0], c_in, h, wd];
@@ -74,12 +78,12 @@ fn input_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(dtype, &x)
 }
 
-fn weight_infer(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_conv2d_weight_grad(cx: &mut Infer<'_>) -> Result<(), String> {
     let grad = ConvWeightGradAttrs::of(&cx.attrs);
     let kernel = grad.kernel.clone();
     let a = ConvAttrs::from(grad);
-    let [x, dy] = operands::<2>(cx, &a, ["x", "dy"])?;
-    let [kh, kw] = check_array::<2>("kernel", &kernel)?;
+    let [x, dy] = check_conv_operands::<2>(cx, &a, ["x", "dy"])?;
+    let [kh, kw] = check_window_array::<2>("kernel", &kernel)?;
     let groups = a.check_groups(x[1], dy[1])?;
     let w = [dy[1], x[1] / groups, kh, kw];
     let [ho, wo] = Convolution::new(&x, &w, &a).count()?;
@@ -89,7 +93,7 @@ fn weight_infer(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// 2 operations for each product.
-fn flops(cx: &CostCx<'_>) -> u64 {
+fn conv2d_flops(cx: &CostCx<'_>) -> u64 {
     let d = |i: usize| cx.graph.dims(cx.graph.args_of(cx.node)[i]);
     let c = Convolution::of_node(cx.graph.op[cx.node.at()], &d(0), &d(1), &cx.graph.attrs(cx.node));
     let g = c.geom();
@@ -97,49 +101,49 @@ fn flops(cx: &CostCx<'_>) -> u64 {
 }
 
 /// Channels of `x` apart by group: `[N, C, h, w]` as `[N, G, C/G, h·w]`.
-fn split<'g>(x: Var<'g>, groups: usize) -> Var<'g> {
+fn split_conv2d_groups<'g>(x: Var<'g>, groups: usize) -> Var<'g> {
     let d = x.dims();
-    let [n, c, h, w] = array::<4>(&d);
+    let [n, c, h, w] = window_array::<4>(&d);
     x.reshape([n, groups, c / groups.max(1), h * w])
 }
 
 /// The weights of one tap by group: `[1, G, O/G, C/G]`.
-fn tap_weights<'g>(w: Var<'g>, tap: [usize; 2], groups: usize) -> Var<'g> {
-    let [o, c, _, _] = array::<4>(&w.dims());
+fn conv2d_tap_weights<'g>(w: Var<'g>, tap: [usize; 2], groups: usize) -> Var<'g> {
+    let [o, c, _, _] = window_array::<4>(&w.dims());
     w.narrow(2, tap[0], 1).narrow(3, tap[1], 1).reshape([1, groups, o / groups.max(1), c])
 }
 
-fn forward_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_conv2d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let Convolution { images, c_out, groups, windows, .. } = Convolution::of_site(s);
     let Ok(count) = windows.count() else { return Vec::new() };
     let padded = windows.pad(s.args[0], 0.0);
-    let y = sum(windows.taps().map(|tap| {
-        let seen = split(windows.tap(padded, tap, count), groups);
-        tap_weights(s.args[1], tap, groups).matmul(seen)
+    let y = sum_over_taps(windows.taps().map(|tap| {
+        let seen = split_conv2d_groups(windows.tap(padded, tap, count), groups);
+        conv2d_tap_weights(s.args[1], tap, groups).matmul(seen)
     }));
     y.map(|y| y.reshape([images, c_out, count[0], count[1]])).into_iter().collect()
 }
 
-fn input_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_conv2d_input_grad<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let Convolution { images, c_in, groups, windows, .. } = Convolution::of_site(s);
     let Ok([ho, wo]) = windows.count() else { return Vec::new() };
-    let dy = split(s.args[0], groups);
-    let dx = sum(windows.taps().map(|tap| {
-        let part = tap_weights(s.args[1], tap, groups).matmul_t(dy, true, false);
+    let dy = split_conv2d_groups(s.args[0], groups);
+    let dx = sum_over_taps(windows.taps().map(|tap| {
+        let part = conv2d_tap_weights(s.args[1], tap, groups).matmul_t(dy, true, false);
         windows.untap(part.reshape([images, c_in, ho, wo]), tap)
     }));
     dx.map(|dx| windows.crop(dx)).into_iter().collect()
 }
 
-fn weight_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_conv2d_weight_grad<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let Convolution { c_in, c_out, groups, windows, .. } = Convolution::of_site(s);
     let Ok(count) = windows.count() else { return Vec::new() };
     let padded = windows.pad(s.args[0], 0.0);
-    let dy = split(s.args[1], groups);
+    let dy = split_conv2d_groups(s.args[1], groups);
     let parts: Vec<_> = windows
         .taps()
         .map(|tap| {
-            let seen = split(windows.tap(padded, tap, count), groups);
+            let seen = split_conv2d_groups(windows.tap(padded, tap, count), groups);
             dy.matmul_t(seen, false, true).sum(0).reshape([c_out, c_in / groups, 1])
         })
         .collect();
@@ -152,10 +156,10 @@ fn weight_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 pub const CONV2D: OpDef = OpDef {
     infer: |cx| {
         let a = ConvAttrs::of(&cx.attrs);
-        forward_infer(cx, &a)
+        infer_conv2d(cx, &a)
     },
-    decompose: Some(forward_expand),
-    cost: flops,
+    decompose: Some(expand_conv2d),
+    cost: conv2d_flops,
     cases: &[
         Case {
             args: "f[2,3,5,6] f[4,3,3,2]",
@@ -180,7 +184,7 @@ pub const CONV2D: OpDef = OpDef {
     ],
     flags: Flags::PURE.and(Flags::HEAVY),
     lower: Lower::Kernel(lower::conv2d),
-    ..base(
+    ..conv2d_op(
         "conv2d",
         "y[n, o, i, j] = Σ x[n, c, i·s − p + k·d, …]·w[o, c, k, l] (cross-correlation; x NCHW, w [O, C/groups, kh, kw])",
         ConvAttrs::FIELDS,
@@ -196,9 +200,9 @@ pub const CONV2D: OpDef = OpDef {
 
 /// The adjoint of [`CONV2D`] in its input.
 pub const CONV2D_INPUT_GRAD: OpDef = OpDef {
-    infer: input_infer,
-    decompose: Some(input_expand),
-    cost: flops,
+    infer: infer_conv2d_input_grad,
+    decompose: Some(expand_conv2d_input_grad),
+    cost: conv2d_flops,
     cases: &[
         Case {
             args: "f[2,4,3,5] f[4,3,3,2]",
@@ -217,7 +221,7 @@ pub const CONV2D_INPUT_GRAD: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::conv2d_input_grad),
-    ..base(
+    ..conv2d_op(
         "conv2d_input_grad",
         "the adjoint of conv2d in x: dx of shape [N, C, in_hw] from dy and w",
         ConvInputGradAttrs::FIELDS,
@@ -233,9 +237,9 @@ pub const CONV2D_INPUT_GRAD: OpDef = OpDef {
 
 /// The adjoint of [`CONV2D`] in its weights.
 pub const CONV2D_WEIGHT_GRAD: OpDef = OpDef {
-    infer: weight_infer,
-    decompose: Some(weight_expand),
-    cost: flops,
+    infer: infer_conv2d_weight_grad,
+    decompose: Some(expand_conv2d_weight_grad),
+    cost: conv2d_flops,
     cases: &[
         Case {
             args: "f[2,3,5,6] f[2,4,3,5]",
@@ -254,7 +258,7 @@ pub const CONV2D_WEIGHT_GRAD: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::conv2d_weight_grad),
-    ..base(
+    ..conv2d_op(
         "conv2d_weight_grad",
         "the adjoint of conv2d in w: dw of shape [O, C/groups, kernel] from x and dy",
         ConvWeightGradAttrs::FIELDS,

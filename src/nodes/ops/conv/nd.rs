@@ -10,13 +10,15 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Cost, Deriv, Domain, Expand, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ops::common::window::{WindowGeometry, array, axis_name, check_array, sum};
+use crate::nodes::ops::common::window::{
+    WindowGeometry, check_window_array, sum_over_taps, window_array, window_axis_name,
+};
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvTransposeAttrs};
 use crate::nodes::ops::conv::site::Convolution;
-use crate::nodes::ops::conv::{check_channels, operands};
+use crate::nodes::ops::conv::{check_conv_channels, check_conv_operands};
 use Domain::Real;
 
-const fn base(
+const fn conv_nd_op(
     name: &'static str,
     doc: &'static str,
     attrs: &'static [Field],
@@ -41,7 +43,7 @@ const fn base(
 }
 
 /// Checks the depth of a kernel over three axes.
-fn check_depth<const N: usize>(w: &[usize]) -> Result<(), String> {
+fn check_conv_depth<const N: usize>(w: &[usize]) -> Result<(), String> {
     ensure!(N < 3 || w[2] <= DEEPEST, "the kernel's depth {} is above {DEEPEST}: each is a convolution", w[2]);
     Ok(())
 }
@@ -50,89 +52,90 @@ fn check_depth<const N: usize>(w: &[usize]) -> Result<(), String> {
 const DEEPEST: usize = 1 << 10;
 
 /// The 2-D convolution that computes it: windows over the last axes of `images` images, from and to `c` channels.
-fn beneath<const N: usize>(images: usize, c: [usize; 2], groups: usize, win: &WindowGeometry<N>) -> Convolution {
-    Convolution { images, c_in: c[0], c_out: c[1], groups, windows: flat(win).tight() }
+fn conv2d_beneath<const N: usize>(images: usize, c: [usize; 2], groups: usize, win: &WindowGeometry<N>) -> Convolution {
+    Convolution { images, c_in: c[0], c_out: c[1], groups, windows: flat_windows(win).tight() }
 }
 
 /// The last two axes of the windows; a plane of height 1 where there is one.
-fn flat<const N: usize>(win: &WindowGeometry<N>) -> WindowGeometry<2> {
+fn flat_windows<const N: usize>(win: &WindowGeometry<N>) -> WindowGeometry<2> {
     win.on_plane(if N == 1 { [None, Some(0)] } else { [Some(N - 2), Some(N - 1)] })
 }
 
-fn plain_infer<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_conv_nd<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     let a = ConvAttrs::of(&cx.attrs);
-    let [x, w] = operands::<N>(cx, &a, ["x", "w"])?;
-    check_depth::<N>(&w)?;
-    check_channels(&a, &x, &w)?;
-    let win = a.windows::<N>(array(&x[2..]), array(&w[2..]));
+    let [x, w] = check_conv_operands::<N>(cx, &a, ["x", "w"])?;
+    check_conv_depth::<N>(&w)?;
+    check_conv_channels(&a, &x, &w)?;
+    let win = a.windows::<N>(window_array(&x[2..]), window_array(&w[2..]));
     let count = win.count()?;
     let images = if N == 3 { x[0].checked_mul(count[0]).ok_or("the number of planes overflows")? } else { x[0] };
-    beneath(images, [x[1], w[0]], a.groups(), &win).geom().validate()?;
+    conv2d_beneath(images, [x[1], w[0]], a.groups(), &win).geom().validate()?;
     let dtype = cx.dtype(0);
     cx.result(dtype, &[&[x[0], w[0]], &count[..]].concat())
 }
 
 /// The windows of the kernel `w` over the axes of `x`.
-fn windows<const N: usize>(a: &ConvAttrs, x: Var<'_>, w: Var<'_>) -> WindowGeometry<N> {
-    a.windows(array(&x.dims()[2..]), array(&w.dims()[2..]))
+fn conv_nd_windows<const N: usize>(a: &ConvAttrs, x: Var<'_>, w: Var<'_>) -> WindowGeometry<N> {
+    a.windows(window_array(&x.dims()[2..]), window_array(&w.dims()[2..]))
 }
 
 /// `conv2d` with these windows.
-fn conv2d<'g>(x: Var<'g>, w: Var<'g>, win: &WindowGeometry<2>, groups: i64) -> Var<'g> {
+fn conv2d_over<'g>(x: Var<'g>, w: Var<'g>, win: &WindowGeometry<2>, groups: i64) -> Var<'g> {
     x.g.emit1(Op::CONV2D, &[x, w], &ConvAttrs::new(win, groups).list())
 }
 
 /// `[a, b, l]` as planes of height 1.
-fn as_plane<'g>(x: Var<'g>) -> Var<'g> {
-    let [a, b, l] = array::<3>(&x.dims());
+fn conv1d_as_plane<'g>(x: Var<'g>) -> Var<'g> {
+    let [a, b, l] = window_array::<3>(&x.dims());
     x.reshape([a, b, 1, l])
 }
 
-fn conv1d_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_conv1d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w) = (s.args[0], s.args[1]);
     let a = ConvAttrs::of(&s.attrs);
-    let y = conv2d(as_plane(x), as_plane(w), &flat(&windows::<1>(&a, x, w)), a.groups);
-    let [n, o, _, l] = array::<4>(&y.dims());
+    let y =
+        conv2d_over(conv1d_as_plane(x), conv1d_as_plane(w), &flat_windows(&conv_nd_windows::<1>(&a, x, w)), a.groups);
+    let [n, o, _, l] = window_array::<4>(&y.dims());
     vec![y.reshape([n, o, l])]
 }
 
 /// `[N, C, D, H, W]` as `[D, N·C·H·W]`: the planes under one tap in depth are then contiguous.
-fn depth_first<'g>(x: Var<'g>) -> Var<'g> {
-    let [n, c, d, h, w] = array::<5>(&x.dims());
+fn conv_depth_first<'g>(x: Var<'g>) -> Var<'g> {
+    let [n, c, d, h, w] = window_array::<5>(&x.dims());
     x.transpose(&[2, 0, 1, 3, 4]).reshape([d, n * c * h * w])
 }
 
-/// The inverse of [`depth_first`].
-fn depth_back<'g>(x: Var<'g>, [n, c, h, w]: [usize; 4]) -> Var<'g> {
+/// The inverse of [`conv_depth_first`].
+fn conv_depth_back<'g>(x: Var<'g>, [n, c, h, w]: [usize; 4]) -> Var<'g> {
     let d = x.dims().first().copied().unwrap_or(0);
     x.reshape([d, n, c, h * w]).transpose(&[1, 2, 0, 3]).reshape([n, c, d, h, w])
 }
 
 /// The weights of one tap in depth.
-fn depth_tap<'g>(w: Var<'g>, k: usize) -> Var<'g> {
-    let [a, b, d, kh, kw] = array::<5>(&w.dims());
+fn conv_depth_tap<'g>(w: Var<'g>, k: usize) -> Var<'g> {
+    let [a, b, d, kh, kw] = window_array::<5>(&w.dims());
     w.transpose(&[2, 0, 1, 3, 4]).reshape([d, a * b * kh * kw]).narrow(0, k, 1).reshape([a, b, kh, kw])
 }
 
-fn conv3d_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_conv3d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w) = (s.args[0], s.args[1]);
-    let [n, c, d, h, wd] = array::<5>(&x.dims());
+    let [n, c, d, h, wd] = window_array::<5>(&x.dims());
     let a = ConvAttrs::of(&s.attrs);
-    let win = windows::<3>(&a, x, w);
+    let win = conv_nd_windows::<3>(&a, x, w);
     let Ok([depth, ho, wo]) = win.count() else { return Vec::new() };
     let ([low, high], stride, plane) = (win.pad[0], win.stride[0], n * c * h * wd);
-    let padded = depth_first(x).pad(&[low, 0], &[high, 0], 0.0);
+    let padded = conv_depth_first(x).pad(&[low, 0], &[high, 0], 0.0);
     let start = |k: usize| k * win.dilation[0];
     let end = |k: usize| start(k) + (depth - 1) * stride + 1;
     // A tap that sees padding alone adds nothing.
     let seen = |k: &usize| end(*k) > low && start(*k) < low + d;
-    let y = sum((0..win.kernel[0]).filter(seen).map(|k| {
+    let y = sum_over_taps((0..win.kernel[0]).filter(seen).map(|k| {
         let part = padded.slice(&[start(k), 0], &[end(k), plane], &[stride, 1]);
-        conv2d(part.reshape([depth * n, c, h, wd]), depth_tap(w, k), &flat(&win), a.groups)
+        conv2d_over(part.reshape([depth * n, c, h, wd]), conv_depth_tap(w, k), &flat_windows(&win), a.groups)
     }));
     let o = w.dims()[0];
     match y {
-        Some(y) => vec![depth_back(y.reshape([depth, n * o * ho * wo]), [n, o, ho, wo])],
+        Some(y) => vec![conv_depth_back(y.reshape([depth, n * o * ho * wo]), [n, o, ho, wo])],
         None => vec![s.g.full(0.0, [n, o, depth, ho, wo], x.dtype())],
     }
 }
@@ -149,14 +152,14 @@ struct TransposedAxis {
 }
 
 /// Each axis of a transposed convolution; `win.size` is its operand's.
-fn transposed_axes<const N: usize>(
+fn conv_transpose_axes<const N: usize>(
     win: &WindowGeometry<N>,
     output_pad: [usize; N],
 ) -> Result<[TransposedAxis; N], String> {
     let mut out = [TransposedAxis { size: 0, pad: [0; 2], zeros: 0 }; N];
     for (a, t) in out.iter_mut().enumerate() {
         let (s, d, [low, high], more) = (win.stride[a], win.dilation[a], win.pad[a], output_pad[a]);
-        let (n, name) = (win.size[a], axis_name(N, a));
+        let (n, name) = (win.size[a], window_axis_name(N, a));
         let window = win.window(a)?;
         ensure!(n > 0, "the {name} of x is 0");
         ensure!(
@@ -177,44 +180,44 @@ fn transposed_axes<const N: usize>(
     Ok(out)
 }
 
-fn transpose_infer<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_conv_transpose<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     let transpose = ConvTransposeAttrs::of(&cx.attrs);
     let a = ConvAttrs::from(transpose.clone());
-    let [x, w] = operands::<N>(cx, &a, ["x", "w"])?;
-    check_depth::<N>(&w)?;
-    let output_pad = check_array::<N>("output_pad", &transpose.output_pad)?;
+    let [x, w] = check_conv_operands::<N>(cx, &a, ["x", "w"])?;
+    check_conv_depth::<N>(&w)?;
+    let output_pad = check_window_array::<N>("output_pad", &transpose.output_pad)?;
     ensure!(w[0] == x[1], "w takes {} channels, x has {}", w[0], x[1]);
     let outputs = w[1].checked_mul(a.groups().max(1)).ok_or("the number of channels overflows")?;
     let groups = a.check_groups(x[1], outputs)?;
-    let win = a.windows::<N>(array(&x[2..]), array(&w[2..]));
-    let t = transposed_axes(&win, output_pad)?;
+    let win = a.windows::<N>(window_array(&x[2..]), window_array(&w[2..]));
+    let t = conv_transpose_axes(&win, output_pad)?;
     let (size, pad) = (t.map(|t| t.size - t.zeros), t.map(|t| t.pad));
     let images = if N == 3 { x[0].checked_mul(x[2]).ok_or("the number of planes overflows")? } else { x[0] };
-    beneath(images, [outputs, x[1]], groups, &WindowGeometry { size, pad, ..win }).geom().validate()?;
+    conv2d_beneath(images, [outputs, x[1]], groups, &WindowGeometry { size, pad, ..win }).geom().validate()?;
     let dtype = cx.dtype(0);
     cx.result(dtype, &[&[x[0], outputs], &t.map(|t| t.size)[..]].concat())
 }
 
 /// The transpose of `conv2d` with these windows, over planes of `win.size`.
-fn conv2d_transpose<'g>(x: Var<'g>, w: Var<'g>, win: &WindowGeometry<2>, groups: i64) -> Var<'g> {
+fn conv_transpose2d_over<'g>(x: Var<'g>, w: Var<'g>, win: &WindowGeometry<2>, groups: i64) -> Var<'g> {
     x.g.emit1(Op::CONV2D_INPUT_GRAD, &[x, w], &ConvAttrs::new(win, groups).input_grad(win.size).list())
 }
 
-fn transpose_expand<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_conv_transpose<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w) = (s.args[0], s.args[1]);
     let transpose = ConvTransposeAttrs::of(&s.attrs);
-    let output_pad = array(&to_sizes(&transpose.output_pad));
+    let output_pad = window_array(&to_sizes(&transpose.output_pad));
     let a = ConvAttrs::from(transpose);
-    let win = windows::<N>(&a, x, w);
-    let Ok(t) = transposed_axes(&win, output_pad) else { return Vec::new() };
-    let two = flat(&WindowGeometry { size: t.map(|t| t.size - t.zeros), pad: t.map(|t| t.pad), ..win });
+    let win = conv_nd_windows::<N>(&a, x, w);
+    let Ok(t) = conv_transpose_axes(&win, output_pad) else { return Vec::new() };
+    let two = flat_windows(&WindowGeometry { size: t.map(|t| t.size - t.zeros), pad: t.map(|t| t.pad), ..win });
     let y = match N {
         1 => {
-            let y = conv2d_transpose(as_plane(x), as_plane(w), &two, a.groups);
-            let [n, o, _, l] = array::<4>(&y.dims());
+            let y = conv_transpose2d_over(conv1d_as_plane(x), conv1d_as_plane(w), &two, a.groups);
+            let [n, o, _, l] = window_array::<4>(&y.dims());
             y.reshape([n, o, l])
         }
-        2 => conv2d_transpose(x, w, &two, a.groups),
+        2 => conv_transpose2d_over(x, w, &two, a.groups),
         _ => {
             let depth = Depth {
                 planes: win.size[0],
@@ -223,7 +226,7 @@ fn transpose_expand<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
                 dilation: win.dilation[0],
                 transposed: t[0],
             };
-            transpose3d([x, w], &a, &two, &depth)
+            conv_transpose3d_over([x, w], &a, &two, &depth)
         }
     };
     let mut high = vec![0; 2 + N];
@@ -246,39 +249,39 @@ struct Depth {
 }
 
 /// The transposed 3-D convolution without the zeros at its end. `two` are its windows over height and width.
-fn transpose3d<'g>([x, w]: [Var<'g>; 2], a: &ConvAttrs, two: &WindowGeometry<2>, depth: &Depth) -> Var<'g> {
+fn conv_transpose3d_over<'g>([x, w]: [Var<'g>; 2], a: &ConvAttrs, two: &WindowGeometry<2>, depth: &Depth) -> Var<'g> {
     let &Depth { planes: d, taps: k, stride: step, dilation: far, transposed: t } = depth;
-    let [n, c, _, h, wd] = array::<5>(&x.dims());
+    let [n, c, _, h, wd] = window_array::<5>(&x.dims());
     let (o, [ho, wo]) = (w.dims()[1] * a.groups(), two.size);
-    let planes = depth_first(x).reshape([d * n, c, h, wd]);
+    let planes = conv_depth_first(x).reshape([d * n, c, h, wd]);
     let size = t.size - t.zeros;
     let (reach, full) = ((d - 1) * step + 1, ((d - 1) * step + 1 + (k - 1) * far).max(t.pad[0] + size));
-    let y = sum((0..k).map(|tap| {
-        let part = conv2d_transpose(planes, depth_tap(w, tap), two, a.groups).reshape([d, n * o * ho * wo]);
+    let y = sum_over_taps((0..k).map(|tap| {
+        let part = conv_transpose2d_over(planes, conv_depth_tap(w, tap), two, a.groups).reshape([d, n * o * ho * wo]);
         dilate(part, &[step, 1]).pad(&[tap * far, 0], &[full - tap * far - reach, 0], 0.0)
     }));
     let y = y.map_or_else(|| x.g.full(0.0, [full, n * o * ho * wo], x.dtype()), |y| y.narrow(0, t.pad[0], size));
-    depth_back(y, [n, o, ho, wo])
+    conv_depth_back(y, [n, o, ho, wo])
 }
 
-fn dims(cx: &CostCx<'_>, i: usize) -> Vec<usize> {
+fn conv_nd_dims(cx: &CostCx<'_>, i: usize) -> Vec<usize> {
     cx.graph.dims(cx.graph.args_of(cx.node)[i]).to_vec()
 }
 
 /// 2 operations for each product of one of `elements` elements and a weight.
-fn products(cx: &CostCx<'_>, elements: u64) -> u64 {
-    let met = dims(cx, 1)[1..].iter().fold(2u64, |n, &d| n.saturating_mul(d as u64));
+fn conv_nd_products(cx: &CostCx<'_>, elements: u64) -> u64 {
+    let met = conv_nd_dims(cx, 1)[1..].iter().fold(2u64, |n, &d| n.saturating_mul(d as u64));
     elements.saturating_mul(met)
 }
 
 /// An element of the result is multiplied by the weights of one output channel.
-fn plain_cost(cx: &CostCx<'_>) -> u64 {
-    products(cx, cx.out())
+fn conv_nd_cost(cx: &CostCx<'_>) -> u64 {
+    conv_nd_products(cx, cx.out())
 }
 
 /// An element of the operand is multiplied by the weights of one input channel.
-fn transpose_cost(cx: &CostCx<'_>) -> u64 {
-    products(cx, cx.arg(0))
+fn conv_transpose_cost(cx: &CostCx<'_>) -> u64 {
+    conv_nd_products(cx, cx.arg(0))
 }
 
 /// The 1-D convolution, by way of the 2-D one.
@@ -287,13 +290,13 @@ pub const CONV1D: OpDef = OpDef {
         Case { args: "f[2,4,9] f[6,2,3]", attrs: "stride=[2] pad=[1,2] dilation=[2] groups=2", domains: &[Real] },
         Case { args: "f[2,3,5] f[4,3,1]", attrs: "stride=[1] pad=[0,0] dilation=[1] groups=1", domains: &[Real] },
     ],
-    ..base(
+    ..conv_nd_op(
         "conv1d",
         "y[n, o, i] = Σ x[n, c, i·s − p + k·d]·w[o, c, k] (cross-correlation; x [N, C, L], w [O, C/groups, k])",
         ConvAttrs::FIELDS,
-        plain_infer::<1>,
-        conv1d_expand,
-        plain_cost,
+        infer_conv_nd::<1>,
+        expand_conv1d,
+        conv_nd_cost,
         Deriv::ViaDecompose,
     )
 };
@@ -317,13 +320,13 @@ pub const CONV3D: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    ..base(
+    ..conv_nd_op(
         "conv3d",
         "y[n, o, h, i, j] = Σ x[n, c, h·s − p + k·d, …]·w[o, c, k, …] (x [N, C, D, H, W], w [O, C/groups, kd, kh, kw])",
         ConvAttrs::FIELDS,
-        plain_infer::<3>,
-        conv3d_expand,
-        plain_cost,
+        infer_conv_nd::<3>,
+        expand_conv3d,
+        conv_nd_cost,
         Deriv::ViaDecompose,
     )
 };
@@ -342,13 +345,13 @@ pub const CONV_TRANSPOSE1D: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    ..base(
+    ..conv_nd_op(
         "conv_transpose1d",
         "the transpose of conv1d in x, its length (L − 1)·s − p − q + d·(k − 1) + output_pad + 1; w [C, O/groups, k]",
         ConvTransposeAttrs::FIELDS,
-        transpose_infer::<1>,
-        transpose_expand::<1>,
-        transpose_cost,
+        infer_conv_transpose::<1>,
+        expand_conv_transpose::<1>,
+        conv_transpose_cost,
         Deriv::ViaDecompose,
     )
 };
@@ -367,13 +370,13 @@ pub const CONV_TRANSPOSE2D: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    ..base(
+    ..conv_nd_op(
         "conv_transpose2d",
         "the transpose of conv2d in x, with output_pad rows and columns more at the end; w [C, O/groups, kh, kw]",
         ConvTransposeAttrs::FIELDS,
-        transpose_infer::<2>,
-        transpose_expand::<2>,
-        transpose_cost,
+        infer_conv_transpose::<2>,
+        expand_conv_transpose::<2>,
+        conv_transpose_cost,
         Deriv::ViaDecompose,
     )
 };
@@ -392,13 +395,13 @@ pub const CONV_TRANSPOSE3D: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    ..base(
+    ..conv_nd_op(
         "conv_transpose3d",
         "the transpose of conv3d in x, with output_pad planes, rows and columns more at the end; w [C, O/groups, kd, kh, kw]",
         ConvTransposeAttrs::FIELDS,
-        transpose_infer::<3>,
-        transpose_expand::<3>,
-        transpose_cost,
+        infer_conv_transpose::<3>,
+        expand_conv_transpose::<3>,
+        conv_transpose_cost,
         Deriv::ViaDecompose,
     )
 };

@@ -61,7 +61,7 @@ macro_rules! by_axes {
             #[doc = "each axis. Both operands are `f32` or both `f64`. Windows longer than a padded axis are an error."]
             #[track_caller]
             pub fn $conv(self, w: Var<'g>, opt: Conv<$n, $p>) -> Var<'g> {
-                self.convolved([Op::CONV1D, Op::CONV2D, Op::CONV3D][$n - 1], w, &opt)
+                self.convolve_with([Op::CONV1D, Op::CONV2D, Op::CONV3D][$n - 1], w, &opt)
             }
 
             #[doc = concat!("The transpose of [`Var::", stringify!($conv), "`]: x `[N, C, ", $shape, "]`, w `[C, O/groups, kernel…]`.")]
@@ -71,7 +71,7 @@ macro_rules! by_axes {
             #[track_caller]
             pub fn $transposed(self, w: Var<'g>, opt: ConvTranspose<$n>) -> Var<'g> {
                 let op = [Op::CONV_TRANSPOSE1D, Op::CONV_TRANSPOSE2D, Op::CONV_TRANSPOSE3D][$n - 1];
-                self.transposed(op, w, &opt)
+                self.convolve_transposed_with(op, w, &opt)
             }
             )*
         }
@@ -86,7 +86,7 @@ by_axes! {
 
 impl<'g> Var<'g> {
     #[track_caller]
-    fn convolved<const N: usize, const P: usize>(self, op: Op, w: Var<'g>, opt: &Conv<N, P>) -> Var<'g> {
+    fn convolve_with<const N: usize, const P: usize>(self, op: Op, w: Var<'g>, opt: &Conv<N, P>) -> Var<'g> {
         let attrs = ConvAttrs {
             stride: to_i64s(&opt.stride),
             pad: to_i64s(&opt.pad),
@@ -97,7 +97,7 @@ impl<'g> Var<'g> {
     }
 
     #[track_caller]
-    fn transposed<const N: usize>(self, op: Op, w: Var<'g>, opt: &ConvTranspose<N>) -> Var<'g> {
+    fn convolve_transposed_with<const N: usize>(self, op: Op, w: Var<'g>, opt: &ConvTranspose<N>) -> Var<'g> {
         let attrs = ConvTransposeAttrs {
             stride: to_i64s(&opt.stride),
             pad: to_i64s(opt.pad.map(|p| [p, p]).as_flattened()),

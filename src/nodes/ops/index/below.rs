@@ -17,16 +17,16 @@ use crate::nodes::{DType, Graph};
 const DEPTH: usize = 16;
 
 /// A bound that all elements of `v` are below, if one is known and none of them is negative.
-pub fn below(g: &Graph<'_>, v: Value) -> Option<u64> {
-    within(g, v, DEPTH)
+pub fn index_bound(g: &Graph<'_>, v: Value) -> Option<u64> {
+    index_bound_within(g, v, DEPTH)
 }
 
-/// As [`below`], through at most `depth` moves.
-fn within(g: &Graph<'_>, v: Value, depth: usize) -> Option<u64> {
+/// As [`index_bound`], through at most `depth` moves.
+fn index_bound_within(g: &Graph<'_>, v: Value, depth: usize) -> Option<u64> {
     let n = g.def[v.at()];
     let (args, attrs) = (g.args_of(n), g.attrs(n));
     let along = |v: Value, axis: i64| g.dims(v).get(to_size(axis)).map(|&d| d as u64);
-    let through = |a: Value| if depth > 0 { within(g, a, depth - 1) } else { None };
+    let through = |a: Value| if depth > 0 { index_bound_within(g, a, depth - 1) } else { None };
     match g.op[n.at()] {
         Op::IOTA => along(v, IotaAttrs::of(&attrs).axis),
         Op::ARG_MAX | Op::ARG_MIN => along(args[0], ArgExtremeAttrs::of(&attrs).axis),
@@ -40,7 +40,7 @@ fn within(g: &Graph<'_>, v: Value, depth: usize) -> Option<u64> {
             let x = FullAttrs::of(&attrs).value;
             (x >= 0.0 && x < 2f64.powi(53)).then_some(x as u64 + 1)
         }
-        Op::CONSTANT => constant(&ConstantAttrs::of(&attrs).data, g.dtype[v.at()]),
+        Op::CONSTANT => constant_index_bound(&ConstantAttrs::of(&attrs).data, g.dtype[v.at()]),
         Op::RESHAPE
         | Op::TRANSPOSE
         | Op::BROADCAST
@@ -59,21 +59,23 @@ fn within(g: &Graph<'_>, v: Value, depth: usize) -> Option<u64> {
 }
 
 /// One more than the largest of these elements, if none of them is negative.
-fn constant(bytes: &[u8], dtype: DType) -> Option<u64> {
+fn constant_index_bound(bytes: &[u8], dtype: DType) -> Option<u64> {
     let most = match dtype {
-        DType::I32 => bytes.as_chunks::<4>().0.iter().map(|&b| i64::from(i32::from_le_bytes(b))).try_fold(0, largest),
-        DType::I64 => bytes.as_chunks::<8>().0.iter().map(|&b| i64::from_le_bytes(b)).try_fold(0, largest),
+        DType::I32 => {
+            bytes.as_chunks::<4>().0.iter().map(|&b| i64::from(i32::from_le_bytes(b))).try_fold(0, largest_index_bound)
+        }
+        DType::I64 => bytes.as_chunks::<8>().0.iter().map(|&b| i64::from_le_bytes(b)).try_fold(0, largest_index_bound),
         _ => None,
     };
     most.map(|m| m as u64 + 1)
 }
 
-fn largest(most: i64, x: i64) -> Option<i64> {
+fn largest_index_bound(most: i64, x: i64) -> Option<i64> {
     (x >= 0).then_some(most.max(x))
 }
 
 /// Whether `v` has the positions that a max pool found in planes of `area` elements; −1 means none.
-pub fn winners(g: &Graph<'_>, v: Value, area: usize) -> bool {
+pub fn are_pool_winners(g: &Graph<'_>, v: Value, area: usize) -> bool {
     let n = g.def[v.at()];
     let plane = |x: Value| g.dims(x).iter().rev().take(2).product::<usize>();
     g.op[n.at()] == Op::MAX_POOL2D && v != g.out(n) && plane(g.args_of(n)[0]) <= area

@@ -57,7 +57,7 @@ impl<'g> Var<'g> {
     /// this. The result has shape `[..]`, then the other axes of this.
     #[track_caller]
     pub fn gather_nd(self, indices: Var<'g>) -> Var<'g> {
-        match self.ravelled("gather_nd", indices) {
+        match self.ravel_coordinates("gather_nd", indices) {
             Some((rows, at)) => {
                 let (d, lead, m) = (self.dims(), at.dims(), indices.dims().last().copied().unwrap_or(0));
                 let inner: usize = d[m..].iter().product();
@@ -71,7 +71,7 @@ impl<'g> Var<'g> {
     /// [`Var::gather_nd`], whose result has the shape of the updates.
     #[track_caller]
     pub fn scatter_nd(self, indices: Var<'g>, updates: Var<'g>, mode: Scatter) -> Var<'g> {
-        let Some((rows, at)) = self.ravelled("scatter_nd", indices) else { return self.g.var(Value::NONE) };
+        let Some((rows, at)) = self.ravel_coordinates("scatter_nd", indices) else { return self.g.var(Value::NONE) };
         let (d, lead, m) = (self.dims(), at.dims(), indices.dims().last().copied().unwrap_or(0));
         let (want, got) = ([&lead[..], &d[m..]].concat(), updates.dims());
         if updates.is_some() && *got != *want {
@@ -87,7 +87,7 @@ impl<'g> Var<'g> {
 
     /// The number of elements of the leading axes that `indices` count along, and the coordinates as one number each.
     #[track_caller]
-    fn ravelled(self, name: &str, indices: Var<'g>) -> Option<(usize, Var<'g>)> {
+    fn ravel_coordinates(self, name: &str, indices: Var<'g>) -> Option<(usize, Var<'g>)> {
         if !self.g.owns(name, &[indices]) || !self.is_some() || !indices.is_some() {
             return None;
         }

@@ -19,7 +19,7 @@ impl<'g> Var<'g> {
             return self;
         }
         if let Some(hole) = dims.iter().position(|&d| d == usize::MAX) {
-            match computed(self.numel(), &dims) {
+            match computed_reshape_dim(self.numel(), &dims) {
                 Ok(size) => dims[hole] = size,
                 Err(why) => {
                     let asked: Vec<_> = dims.iter().map(|&d| if d == usize::MAX { -1 } else { d as i128 }).collect();
@@ -158,7 +158,7 @@ impl<'g> Var<'g> {
 }
 
 /// The one dimension of `dims` that is `usize::MAX`, so that there are `numel` elements.
-fn computed(numel: usize, dims: &[usize]) -> Result<usize, String> {
+fn computed_reshape_dim(numel: usize, dims: &[usize]) -> Result<usize, String> {
     let known = dims.iter().filter(|&&d| d != usize::MAX);
     if known.clone().count() + 1 != dims.len() {
         return Err("only one dimension can be computed".into());
@@ -186,7 +186,7 @@ pub enum PadMode {
 
 impl PadMode {
     /// The element at position `i` (from −low to n + high) of an axis of `n`.
-    fn source(self, i: i64, n: i64) -> i64 {
+    fn source_position(self, i: i64, n: i64) -> i64 {
         match self {
             PadMode::Reflect if i < 0 => -i,
             PadMode::Reflect if i >= n => 2 * (n - 1) - i,
@@ -197,7 +197,7 @@ impl PadMode {
     }
 
     /// The most that may be added to one side of an axis of `n`.
-    fn most(self, n: usize) -> usize {
+    fn most_padding(self, n: usize) -> usize {
         match self {
             PadMode::Reflect => n.saturating_sub(1),
             PadMode::Replicate if n == 0 => 0,
@@ -304,7 +304,7 @@ impl<'g> Var<'g> {
         let mut y = self;
         for (axis, &n) in d.iter().enumerate() {
             let (a, b) = (low[axis], high[axis]);
-            let most = mode.most(n);
+            let most = mode.most_padding(n);
             if a > most || b > most || a.saturating_add(b).saturating_add(n) > LONGEST {
                 let text =
                     format!("pad({self:?}): {a} and {b} elements beyond axis {axis} of {n}, {mode:?} gives {most}");
@@ -312,7 +312,7 @@ impl<'g> Var<'g> {
             }
             if a + b > 0 {
                 let from: Vec<u8> = (-(a as i64)..(n + b) as i64)
-                    .flat_map(|i| (mode.source(i, n as i64) as i32).to_le_bytes())
+                    .flat_map(|i| (mode.source_position(i, n as i64) as i32).to_le_bytes())
                     .collect();
                 let from = self.g.constant_bytes(&from, [a + n + b], DType::I32);
                 y = y.gather(from, axis as i64);

@@ -6,20 +6,20 @@ use super::lower;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ops::norm::{NormAttrs, check_eps, normalised};
+use crate::nodes::ops::norm::{NormAttrs, check_norm_eps, check_normalised_size};
 use Domain::Real;
 
 /// Checks (x, res, \[bias,\] γ, β). The results are y, the sum, and `stats` numbers for each row.
-fn infer(cx: &mut Infer<'_>, stats: usize) -> Result<(), String> {
+fn infer_residual_norm(cx: &mut Infer<'_>, stats: usize) -> Result<(), String> {
     cx.same(0, 1)?;
     let gamma = cx.args.len() - 2;
     let d = cx.dims(0);
-    let n = normalised(cx, 0, gamma)?;
+    let n = check_normalised_size(cx, 0, gamma)?;
     cx.expect_dims(gamma + 1, "beta", &[n])?;
     if gamma == 3 {
         cx.expect_dims(2, "the bias", &[n])?;
     }
-    check_eps(NormAttrs::of(&cx.attrs).eps)?;
+    check_norm_eps(NormAttrs::of(&cx.attrs).eps)?;
     cx.same_as(0)?;
     cx.same_as(0)?;
     let dtype = cx.dtype(0);
@@ -27,7 +27,7 @@ fn infer(cx: &mut Infer<'_>, stats: usize) -> Result<(), String> {
 }
 
 /// The sum, then the norm of it.
-fn expand<'g>(s: &Site<'_, 'g>, norm: Op) -> Vec<Var<'g>> {
+fn expand_residual_norm<'g>(s: &Site<'_, 'g>, norm: Op) -> Vec<Var<'g>> {
     let (x, res, gamma) = (s.args[0], s.args[1], s.args.len() - 2);
     let x = if gamma == 3 { x + s.args[2] } else { x };
     let sum = x + res;
@@ -54,9 +54,9 @@ pub const RESIDUAL_LAYER_NORM: OpDef = OpDef {
     arity: Arity::Between(4, 5),
     attrs: NormAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED),
-    infer: |cx| infer(cx, 2),
+    infer: |cx| infer_residual_norm(cx, 2),
     deriv: Deriv::ViaDecompose,
-    decompose: Some(|s| expand(s, Op::LAYER_NORM)),
+    decompose: Some(|s| expand_residual_norm(s, Op::LAYER_NORM)),
     lower: Lower::Kernel(lower::residual_layer_norm),
     cost: |cx| 9 * cx.arg(0),
     cases: CASES,
@@ -66,9 +66,9 @@ pub const RESIDUAL_LAYER_NORM: OpDef = OpDef {
 pub const RESIDUAL_RMS_NORM: OpDef = OpDef {
     name: "residual_rms_norm",
     doc: "y = rms_norm of s = (x + bias) + res, from (x, res[, bias], γ, β); also s and rstd",
-    infer: |cx| infer(cx, 1),
+    infer: |cx| infer_residual_norm(cx, 1),
     deriv: Deriv::ViaDecompose,
-    decompose: Some(|s| expand(s, Op::RMS_NORM)),
+    decompose: Some(|s| expand_residual_norm(s, Op::RMS_NORM)),
     lower: Lower::Kernel(lower::residual_rms_norm),
     cost: |cx| 7 * cx.arg(0),
     ..RESIDUAL_LAYER_NORM

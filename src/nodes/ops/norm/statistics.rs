@@ -10,7 +10,7 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
 use crate::nodes::ir::typed::attrs;
-use crate::nodes::ops::norm::{NormAttrs, check_eps, normalised, rows};
+use crate::nodes::ops::norm::{NormAttrs, check_norm_eps, check_normalised_size, repeat_norm_rows};
 use Domain::{Positive, Real};
 
 attrs! {
@@ -23,21 +23,21 @@ attrs! {
     }
 }
 
-fn rms_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_rms_norm<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, gamma, beta) = (s.args[0], s.args[1], s.args[2]);
     let rstd = ((x * x).mean(-1) + NormAttrs::of(&s.attrs).eps).rsqrt();
-    vec![x * rows(rstd, x) * gamma + beta, rstd]
+    vec![x * repeat_norm_rows(rstd, x) * gamma + beta, rstd]
 }
 
 /// ẏ = γ·r·(ẋ − x·r²·mean(x⊙ẋ)) + γ̇·x·r + β̇.
-fn rms_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
-    let (x, gamma, r) = (s.args[0], s.args[1], rows(s.outs[1], s.args[0]));
-    let from_x = t[0].map(|t| (t - x * r * r * rows((x * t).mean(-1), x)) * r * gamma);
+fn rms_norm_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+    let (x, gamma, r) = (s.args[0], s.args[1], repeat_norm_rows(s.outs[1], s.args[0]));
+    let from_x = t[0].map(|t| (t - x * r * r * repeat_norm_rows((x * t).mean(-1), x)) * r * gamma);
     let parts = [from_x, t[1].map(|t| x * r * t), t[2].map(|t| t.broadcast(x.dims()))];
     vec![parts.into_iter().flatten().reduce(|a, b| a + b), None]
 }
 
-fn rms_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
+fn rms_norm_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
     let Some(dy) = ct[0] else { return vec![None; 3] };
     let all = s.g.emit(Op::RMS_NORM_BACKWARD, &[dy, s.args[0], s.args[1], s.outs[1]], &[]);
     if all.is_empty() { vec![None; 3] } else { all.into_iter().map(Some).collect() }
@@ -51,15 +51,15 @@ pub const RMS_NORM: OpDef = OpDef {
     attrs: NormAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::STATS),
     infer: |cx| {
-        let n = normalised(cx, 0, 1)?;
+        let n = check_normalised_size(cx, 0, 1)?;
         cx.expect_dims(2, "beta", &[n])?;
-        check_eps(NormAttrs::of(&cx.attrs).eps)?;
+        check_norm_eps(NormAttrs::of(&cx.attrs).eps)?;
         let (d, dtype) = (cx.dims(0), cx.dtype(0));
         cx.same_as(0)?;
         cx.result(dtype, &d[..d.len() - 1])
     },
-    deriv: Deriv::Rules(rms_jvp, rms_vjp),
-    decompose: Some(rms_expand),
+    deriv: Deriv::Rules(rms_norm_jvp, rms_norm_vjp),
+    decompose: Some(expand_rms_norm),
     lower: Lower::Kernel(lower::rms_norm),
     cost: |cx| 6 * cx.arg(0),
     cases: &[
@@ -72,10 +72,10 @@ pub const RMS_NORM: OpDef = OpDef {
 };
 
 /// dx = r(γdy − x·r²·mean(x⊙γdy)), dγ = Σ dy⊙x·r, dβ = Σ dy.
-fn rms_backward_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (dy, x, gamma, r) = (s.args[0], s.args[1], s.args[2], rows(s.args[3], s.args[1]));
+fn expand_rms_norm_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let (dy, x, gamma, r) = (s.args[0], s.args[1], s.args[2], repeat_norm_rows(s.args[3], s.args[1]));
     let (g, n) = (dy * gamma, gamma.dims());
-    let dx = (g - x * r * r * rows((x * g).mean(-1), x)) * r;
+    let dx = (g - x * r * r * repeat_norm_rows((x * g).mean(-1), x)) * r;
     vec![dx, (dy * x * r).unbroadcast(&n), dy.unbroadcast(&n)]
 }
 
@@ -87,7 +87,7 @@ pub const RMS_NORM_BACKWARD: OpDef = OpDef {
     attrs: &[],
     flags: Flags::PURE,
     infer: |cx| {
-        normalised(cx, 1, 2)?;
+        check_normalised_size(cx, 1, 2)?;
         cx.same(0, 1)?;
         let d = cx.dims(1);
         cx.expect_dims(3, "rstd", &d[..d.len() - 1])?;
@@ -96,7 +96,7 @@ pub const RMS_NORM_BACKWARD: OpDef = OpDef {
         cx.same_as(2)
     },
     deriv: Deriv::ViaDecompose,
-    decompose: Some(rms_backward_expand),
+    decompose: Some(expand_rms_norm_backward),
     lower: Lower::Kernel(lower::rms_norm_backward),
     cost: |cx| 10 * cx.arg(0),
     cases: &[
@@ -108,7 +108,7 @@ pub const RMS_NORM_BACKWARD: OpDef = OpDef {
 };
 
 /// The number of channels of x, with γ and β of that size.
-fn channels(cx: &Infer<'_>) -> Result<usize, String> {
+fn check_norm_channels(cx: &Infer<'_>) -> Result<usize, String> {
     cx.float(0)?;
     (1..3).try_for_each(|k| cx.same_dtype(0, k))?;
     let d = cx.dims(0);
@@ -119,13 +119,13 @@ fn channels(cx: &Infer<'_>) -> Result<usize, String> {
 }
 
 /// A value for each channel, shaped to broadcast over x.
-fn per_channel<'g>(v: Var<'g>, x: Var<'g>) -> Var<'g> {
+fn norm_per_channel<'g>(v: Var<'g>, x: Var<'g>) -> Var<'g> {
     let mut d = vec![1; x.rank() - 1];
     d[0] = v.numel();
     v.reshape(d)
 }
 
-fn group_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_group_norm<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, d) = (s.args[0], s.args[0].dims());
     let GroupNormAttrs { groups, eps } = GroupNormAttrs::of(&s.attrs);
     let groups = groups as usize;
@@ -134,7 +134,7 @@ fn group_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (one, zero) = (s.g.full(1.0, [size], x.dtype()), s.g.full(0.0, [size], x.dtype()));
     let normed = s.g.emit(Op::LAYER_NORM, &[flat, one, zero], &NormAttrs { eps }.list());
     let [hat, mean, rstd] = *normed else { return Vec::new() };
-    let y = hat.reshape(d) * per_channel(s.args[1], x) + per_channel(s.args[2], x);
+    let y = hat.reshape(d) * norm_per_channel(s.args[1], x) + norm_per_channel(s.args[2], x);
     vec![y, mean.reshape([d[0], groups]), rstd.reshape([d[0], groups])]
 }
 
@@ -146,9 +146,9 @@ pub const GROUP_NORM: OpDef = OpDef {
     attrs: GroupNormAttrs::FIELDS,
     flags: Flags::PURE,
     infer: |cx| {
-        let (c, GroupNormAttrs { groups, eps }) = (channels(cx)?, GroupNormAttrs::of(&cx.attrs));
+        let (c, GroupNormAttrs { groups, eps }) = (check_norm_channels(cx)?, GroupNormAttrs::of(&cx.attrs));
         ensure!(groups > 0 && c as i64 % groups == 0, "{c} channels do not divide into {groups} groups");
-        check_eps(eps)?;
+        check_norm_eps(eps)?;
         let (d, dtype) = (cx.dims(0), cx.dtype(0));
         ensure!(d[1..].iter().all(|&n| n > 0), "a sample of {d} is empty");
         cx.same_as(0)?;
@@ -156,7 +156,7 @@ pub const GROUP_NORM: OpDef = OpDef {
         cx.result(dtype, &[d[0], groups as usize])
     },
     deriv: Deriv::ViaDecompose,
-    decompose: Some(group_expand),
+    decompose: Some(expand_group_norm),
     lower: Lower::Expand,
     cost: |cx| 10 * cx.arg(0),
     cases: &[
@@ -166,14 +166,14 @@ pub const GROUP_NORM: OpDef = OpDef {
     ],
 };
 
-fn batch_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_batch_norm<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let x = s.args[0];
     let axes: Vec<i64> = (0..x.rank() as i64).filter(|&a| a != 1).collect();
     let mean = x.mean(&axes[..]);
-    let d = x - per_channel(mean, x);
+    let d = x - norm_per_channel(mean, x);
     let var = (d * d).mean(&axes[..]);
     let scale = (var + NormAttrs::of(&s.attrs).eps).rsqrt() * s.args[1];
-    vec![d * per_channel(scale, x) + per_channel(s.args[2], x), mean, var]
+    vec![d * norm_per_channel(scale, x) + norm_per_channel(s.args[2], x), mean, var]
 }
 
 /// Normalisation of each channel over the batch, with its statistics.
@@ -184,8 +184,8 @@ pub const BATCH_NORM: OpDef = OpDef {
     attrs: NormAttrs::FIELDS,
     flags: Flags::PURE,
     infer: |cx| {
-        let c = channels(cx)?;
-        check_eps(NormAttrs::of(&cx.attrs).eps)?;
+        let c = check_norm_channels(cx)?;
+        check_norm_eps(NormAttrs::of(&cx.attrs).eps)?;
         let (d, dtype) = (cx.dims(0), cx.dtype(0));
         ensure!(d.iter().all(|&n| n > 0), "the batch {d} is empty");
         cx.same_as(0)?;
@@ -193,7 +193,7 @@ pub const BATCH_NORM: OpDef = OpDef {
         cx.result(dtype, &[c])
     },
     deriv: Deriv::ViaDecompose,
-    decompose: Some(batch_expand),
+    decompose: Some(expand_batch_norm),
     lower: Lower::Expand,
     cost: |cx| 10 * cx.arg(0),
     cases: &[

@@ -8,16 +8,16 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ops::common::window::{WindowGeometry, axis_name, check_array};
+use crate::nodes::ops::common::window::{WindowGeometry, check_window_array, window_axis_name};
 use crate::nodes::ops::pool::attrs::AdaptivePoolAttrs;
-use crate::nodes::ops::pool::nd::{Plane, along, pool2d};
+use crate::nodes::ops::pool::nd::{Plane, pool_nd_numbers_along, pool_nd_plane};
 use crate::nodes::ops::reduce::attrs::ReduceAttrs;
 use Domain::{Distinct, Real};
 
 /// The longest axis that is copied out by positions, which are i32.
 const LONGEST: usize = 1 << 28;
 
-const fn base(
+const fn adaptive_pool_op(
     name: &'static str,
     doc: &'static str,
     infer: fn(&mut Infer<'_>) -> Result<(), String>,
@@ -39,13 +39,13 @@ const fn base(
     }
 }
 
-fn infer<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_adaptive_pool<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     let d = cx.rank(0, "x", N + 2)?;
-    let out = check_array::<N>("output", &AdaptivePoolAttrs::of(&cx.attrs).output)?;
+    let out = check_window_array::<N>("output", &AdaptivePoolAttrs::of(&cx.attrs).output)?;
     let mut plane = [1usize; 2];
     for (a, (&n, &out)) in d[2..].iter().zip(&out).enumerate() {
-        let name = axis_name(N, a);
+        let name = window_axis_name(N, a);
         ensure!(out > 0, "output {name} 0 of an input of {n}; 1 is the least");
         ensure!(n > 0, "the {name} of x is 0; output {out} needs elements");
         ensure!(out <= LONGEST && n <= LONGEST, "{name} {n} to {out} is above {LONGEST}");
@@ -69,7 +69,7 @@ struct Even {
 }
 
 /// Elements that do not count come from position `filler(end of the window)`.
-fn even(n: usize, out: usize, filler: impl Fn(usize) -> usize) -> Even {
+fn even_adaptive_windows(n: usize, out: usize, filler: impl Fn(usize) -> usize) -> Even {
     let bounds: Vec<[usize; 2]> = (0..out).map(|i| [i * n / out, ((i + 1) * n).div_ceil(out)]).collect();
     let kernel = bounds.iter().map(|[a, b]| b - a).max().unwrap_or(1);
     let count = bounds.iter().map(|[a, b]| (b - a) as f64).collect();
@@ -85,7 +85,7 @@ pub fn take<'g>(x: Var<'g>, from: &[usize], axis: usize) -> Var<'g> {
 }
 
 /// A pool along one axis, whose windows do not overlap. The axes after it form one row of a plane.
-fn along_axis<'g>(x: Var<'g>, axis: usize, kernel: usize, kind: Plane) -> Var<'g> {
+fn adaptive_pool_along<'g>(x: Var<'g>, axis: usize, kernel: usize, kind: Plane) -> Var<'g> {
     let d = x.dims();
     let (before, n, after) = (d[2..axis].iter().product::<usize>(), d[axis], d[axis + 1..].iter().product::<usize>());
     let mut to = d.to_vec();
@@ -94,44 +94,44 @@ fn along_axis<'g>(x: Var<'g>, axis: usize, kernel: usize, kind: Plane) -> Var<'g
     let (planes, size) = if last { (1, [before, n]) } else { (before, [n, after]) };
     let kernel = if last { [1, kernel] } else { [kernel, 1] };
     let win = WindowGeometry { size, kernel, stride: kernel, pad: [[0; 2]; 2], dilation: [1; 2] };
-    pool2d(x.g, x.reshape([d[0], d[1] * planes, size[0], size[1]]), kind, &win).reshape(to)
+    pool_nd_plane(x.g, x.reshape([d[0], d[1] * planes, size[0], size[1]]), kind, &win).reshape(to)
 }
 
 /// The number of windows along each axis.
-fn output(s: &Site<'_, '_>) -> Vec<usize> {
+fn adaptive_output_size(s: &Site<'_, '_>) -> Vec<usize> {
     to_sizes(&AdaptivePoolAttrs::of(&s.attrs).output)
 }
 
 /// The result for an operand without elements.
-fn nothing<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (x, out) = (s.args[0], output(s));
+fn empty_adaptive_pool<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let (x, out) = (s.args[0], adaptive_output_size(s));
     vec![x.reshape([&x.dims()[..2], &out[..]].concat())]
 }
 
 /// The last axis first: of equal elements, the first in row-major order wins.
-fn max_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_adaptive_max<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let mut x = s.args[0];
     if x.numel() == 0 {
-        return nothing(s);
+        return empty_adaptive_pool(s);
     }
-    for (a, &out) in output(s).iter().enumerate().rev() {
+    for (a, &out) in adaptive_output_size(s).iter().enumerate().rev() {
         let n = x.dims()[2 + a];
         if n != out {
             // The last element of the window once more: it never wins over its first occurrence.
-            let e = even(n, out, |end| end - 1);
+            let e = even_adaptive_windows(n, out, |end| end - 1);
             x = e.from.map_or(x, |from| take(x, &from, 2 + a));
-            x = along_axis(x, 2 + a, e.kernel, Plane::Max);
+            x = adaptive_pool_along(x, 2 + a, e.kernel, Plane::Max);
         }
     }
     vec![x]
 }
 
 /// The last axis last: before it, whole rows are added.
-fn avg_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (mut x, out) = (s.args[0], output(s));
+fn expand_adaptive_avg<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let (mut x, out) = (s.args[0], adaptive_output_size(s));
     let rank = 2 + out.len();
     if x.numel() == 0 {
-        return nothing(s);
+        return empty_adaptive_pool(s);
     }
     if out.iter().all(|&n| n == 1) {
         let axes: Vec<i64> = (2..rank as i64).collect();
@@ -143,7 +143,7 @@ fn avg_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
             continue;
         }
         // Elements that do not count are the zero after the last element.
-        let e = even(n, out, |_| n);
+        let e = even_adaptive_windows(n, out, |_| n);
         if let Some(from) = e.from {
             if from.contains(&n) {
                 let mut high = vec![0; rank];
@@ -154,8 +154,11 @@ fn avg_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
         }
         let whole = e.count.iter().all(|&c| c == e.kernel as f64);
         x = match whole {
-            true => along_axis(x, 2 + a, e.kernel, Plane::Avg { count_pad: true }),
-            false => along_axis(x, 2 + a, e.kernel, Plane::Sum) / along(s.g, &e.count, rank - 2 - a, x.dtype()),
+            true => adaptive_pool_along(x, 2 + a, e.kernel, Plane::Avg { count_pad: true }),
+            false => {
+                adaptive_pool_along(x, 2 + a, e.kernel, Plane::Sum)
+                    / pool_nd_numbers_along(s.g, &e.count, rank - 2 - a, x.dtype())
+            }
         };
     }
     vec![x]
@@ -167,11 +170,11 @@ pub const ADAPTIVE_MAX_POOL1D: OpDef = OpDef {
         Case { args: "f[2,3,8]", attrs: "output=[4]", domains: &[Distinct] },
         Case { args: "f[2,2,7]", attrs: "output=[3]", domains: &[Distinct] },
     ],
-    ..base(
+    ..adaptive_pool_op(
         "adaptive_max_pool1d",
         "y[.., i] = the largest of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]",
-        infer::<1>,
-        max_expand,
+        infer_adaptive_pool::<1>,
+        expand_adaptive_max,
         Deriv::ViaDecompose,
     )
 };
@@ -183,11 +186,11 @@ pub const ADAPTIVE_MAX_POOL2D: OpDef = OpDef {
         Case { args: "f[1,2,5,7]", attrs: "output=[3,4]", domains: &[Distinct] },
         Case { args: "f[1,2,3,4]", attrs: "output=[5,1]", domains: &[Distinct] },
     ],
-    ..base(
+    ..adaptive_pool_op(
         "adaptive_max_pool2d",
         "y[.., i, j] = the largest of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns in the same way",
-        infer::<2>,
-        max_expand,
+        infer_adaptive_pool::<2>,
+        expand_adaptive_max,
         Deriv::ViaDecompose,
     )
 };
@@ -195,11 +198,11 @@ pub const ADAPTIVE_MAX_POOL2D: OpDef = OpDef {
 /// The largest element of each of a given number of 3-D windows.
 pub const ADAPTIVE_MAX_POOL3D: OpDef = OpDef {
     cases: &[Case { args: "f[1,2,4,5,3]", attrs: "output=[2,3,2]", domains: &[Distinct] }],
-    ..base(
+    ..adaptive_pool_op(
         "adaptive_max_pool3d",
         "y[.., h, i, j] = the largest of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns in the same way",
-        infer::<3>,
-        max_expand,
+        infer_adaptive_pool::<3>,
+        expand_adaptive_max,
         Deriv::ViaDecompose,
     )
 };
@@ -211,11 +214,11 @@ pub const ADAPTIVE_AVG_POOL1D: OpDef = OpDef {
         Case { args: "f[2,2,7]", attrs: "output=[3]", domains: &[Real] },
         Case { args: "f[2,2,3]", attrs: "output=[2]", domains: &[Real] },
     ],
-    ..base(
+    ..adaptive_pool_op(
         "adaptive_avg_pool1d",
         "y[.., i] = the mean of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]",
-        infer::<1>,
-        avg_expand,
+        infer_adaptive_pool::<1>,
+        expand_adaptive_avg,
         Deriv::ViaDecompose,
     )
 };
@@ -227,11 +230,11 @@ pub const ADAPTIVE_AVG_POOL2D: OpDef = OpDef {
         Case { args: "f[1,2,5,7]", attrs: "output=[3,4]", domains: &[Real] },
         Case { args: "f[1,2,3,4]", attrs: "output=[5,2]", domains: &[Real] },
     ],
-    ..base(
+    ..adaptive_pool_op(
         "adaptive_avg_pool2d",
         "y[.., i, j] = the mean of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns in the same way",
-        infer::<2>,
-        avg_expand,
+        infer_adaptive_pool::<2>,
+        expand_adaptive_avg,
         Deriv::ViaDecompose,
     )
 };
@@ -239,11 +242,11 @@ pub const ADAPTIVE_AVG_POOL2D: OpDef = OpDef {
 /// The mean of each of a given number of 3-D windows.
 pub const ADAPTIVE_AVG_POOL3D: OpDef = OpDef {
     cases: &[Case { args: "f[1,2,4,5,3]", attrs: "output=[2,3,2]", domains: &[Real] }],
-    ..base(
+    ..adaptive_pool_op(
         "adaptive_avg_pool3d",
         "y[.., h, i, j] = the mean of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns in the same way",
-        infer::<3>,
-        avg_expand,
+        infer_adaptive_pool::<3>,
+        expand_adaptive_avg,
         Deriv::ViaDecompose,
     )
 };

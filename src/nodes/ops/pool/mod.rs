@@ -16,14 +16,20 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
 use crate::nodes::ops::common::window::WindowAttrs;
 use crate::nodes::ops::common::window::WindowGeometry;
-use crate::nodes::ops::common::window::array;
-use crate::nodes::ops::common::window::check_array;
-use crate::nodes::ops::common::window::sum;
+use crate::nodes::ops::common::window::check_window_array;
+use crate::nodes::ops::common::window::sum_over_taps;
+use crate::nodes::ops::common::window::window_array;
 use crate::nodes::ops::index::attrs::ScatterAddAttrs;
 use Domain::{Distinct, Index, Real};
 use attrs::{AvgPoolAttrs, AvgPoolBackwardAttrs, MaxPoolBackwardAttrs};
 
-const fn base(name: &'static str, doc: &'static str, arity: usize, attrs: &'static [Field], deriv: Deriv) -> OpDef {
+const fn pool2d_op(
+    name: &'static str,
+    doc: &'static str,
+    arity: usize,
+    attrs: &'static [Field],
+    deriv: Deriv,
+) -> OpDef {
     OpDef {
         name,
         doc,
@@ -40,36 +46,36 @@ const fn base(name: &'static str, doc: &'static str, arity: usize, attrs: &'stat
 }
 
 /// The last two dimensions.
-pub fn plane(d: &[usize]) -> [usize; 2] {
-    array(d.get(2..).unwrap_or(&[]))
+pub fn pool_plane(d: &[usize]) -> [usize; 2] {
+    window_array(d.get(2..).unwrap_or(&[]))
 }
 
 /// Checks a plane whose positions are counted in `i32`.
-pub(super) fn countable(hw: [usize; 2]) -> Result<(), String> {
+pub(super) fn check_pool_plane(hw: [usize; 2]) -> Result<(), String> {
     let n = hw[0].checked_mul(hw[1]);
     ensure!(n.is_some_and(|n| n <= i32::MAX as usize), "a plane of {hw:?} has more places than i32");
     Ok(())
 }
 
-fn max_infer(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_max_pool2d(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     let d = cx.rank(0, "x", 4)?;
     let a = WindowAttrs::of(&cx.attrs);
     a.check::<2>()?;
-    let win = a.over(plane(&d));
+    let win = a.over(pool_plane(&d));
     let [ho, wo] = win.count()?;
     win.all_touch()?;
-    countable(win.size)?;
+    check_pool_plane(win.size)?;
     cx.result(dtype, &[d[0], d[1], ho, wo])?;
     cx.result(DType::I32, &[d[0], d[1], ho, wo])
 }
 
 /// Running maximum over the taps, with its position in the plane: NaN wins, then the first of equals; a position in
 /// the padding (−1) loses to every other.
-fn max_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_max_pool2d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let x = s.args[0];
     let d = x.dims();
-    let win = WindowAttrs::of(&s.attrs).over(plane(&d));
+    let win = WindowAttrs::of(&s.attrs).over(pool_plane(&d));
     let Ok(count) = win.count() else { return Vec::new() };
     let [h, w] = win.size;
     let places = s.g.iota(0, [h * w], DType::I32).reshape([1, 1, h, w]).broadcast(d);
@@ -83,14 +89,14 @@ fn max_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 }
 
 /// `max_pool2d_backward` to planes of size `hw`.
-fn spread<'g>(s: &Site<'_, 'g>, up: Var<'g>, index: Var<'g>, hw: [usize; 2]) -> Var<'g> {
+fn spread_pool2d<'g>(s: &Site<'_, 'g>, up: Var<'g>, index: Var<'g>, hw: [usize; 2]) -> Var<'g> {
     s.g.emit1(Op::MAX_POOL2D_BACKWARD, &[up, index], &MaxPoolBackwardAttrs { in_hw: to_i64s(&hw) }.list())
 }
 
 /// The largest element of each 2-D window, and its position.
 pub const MAX_POOL2D: OpDef = OpDef {
-    infer: max_infer,
-    decompose: Some(max_expand),
+    infer: infer_max_pool2d,
+    decompose: Some(expand_max_pool2d),
     cost: |cx| 2 * cx.arg(0),
     cases: &[
         Case {
@@ -110,20 +116,20 @@ pub const MAX_POOL2D: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::max_pool2d),
-    ..base(
+    ..pool2d_op(
         "max_pool2d",
         "y = the largest of each window (the first of equals; NaN if there is one; the padding never wins), and its position h·W + w in the plane",
         1,
         WindowAttrs::FIELDS,
         Deriv::Rules(
             |s, t| vec![t[0].map(|t| s.g.emit1(Op::MAX_POOL2D_GATHER, &[t, s.outs[1]], &[])), None],
-            |s, ct, _| vec![ct[0].map(|g| spread(s, g, s.outs[1], plane(&s.args[0].dims())))],
+            |s, ct, _| vec![ct[0].map(|g| spread_pool2d(s, g, s.outs[1], pool_plane(&s.args[0].dims())))],
         ),
     )
 };
 
 /// Checks (a, index): rank 4, an `i32` index, equal dimensions but the last two.
-fn indexed(cx: &Infer<'_>) -> Result<[Vec<usize>; 2], String> {
+fn check_pool2d_index(cx: &Infer<'_>) -> Result<[Vec<usize>; 2], String> {
     cx.float(0)?;
     ensure!(cx.dtype(1) == DType::I32, "places are {}; i32 is needed", cx.dtype(1));
     let (a, i) = (cx.rank(0, "operand 0", 4)?, cx.rank(1, "places", 4)?);
@@ -133,27 +139,27 @@ fn indexed(cx: &Infer<'_>) -> Result<[Vec<usize>; 2], String> {
 }
 
 /// `[N, C, h, w]` as rows of planes.
-fn planes<'g>(x: Var<'g>) -> Var<'g> {
-    let [n, c, h, w] = array::<4>(&x.dims());
+fn pool2d_planes<'g>(x: Var<'g>) -> Var<'g> {
+    let [n, c, h, w] = window_array::<4>(&x.dims());
     x.reshape([n * c, h * w])
 }
 
 /// The cotangent of [`MAX_POOL2D`]: elements added at positions in planes.
 pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
     infer: |cx| {
-        let [dy, index] = indexed(cx)?;
+        let [dy, index] = check_pool2d_index(cx)?;
         cx.expect_dims(1, "places", &dy)?;
-        let hw = check_array::<2>("in_hw", &MaxPoolBackwardAttrs::of(&cx.attrs).in_hw)?;
-        countable(hw)?;
+        let hw = check_window_array::<2>("in_hw", &MaxPoolBackwardAttrs::of(&cx.attrs).in_hw)?;
+        check_pool_plane(hw)?;
         let dtype = cx.dtype(0);
         cx.result(dtype, &[index[0], index[1], hw[0], hw[1]])
     },
     decompose: Some(|s| {
         let (dy, index) = (s.args[0], s.args[1]);
-        let (d, [h, w]) = (dy.dims(), array::<2>(&to_sizes(&MaxPoolBackwardAttrs::of(&s.attrs).in_hw)));
+        let (d, [h, w]) = (dy.dims(), window_array::<2>(&to_sizes(&MaxPoolBackwardAttrs::of(&s.attrs).in_hw)));
         let attrs = ScatterAddAttrs { axis: 1, size: (h * w) as i64 };
-        let dx = s.g.emit1(Op::SCATTER_ALONG_AXIS, &[planes(dy), planes(index)], &attrs.list());
-        let [n, c, ..] = array::<4>(&d);
+        let dx = s.g.emit1(Op::SCATTER_ALONG_AXIS, &[pool2d_planes(dy), pool2d_planes(index)], &attrs.list());
+        let [n, c, ..] = window_array::<4>(&d);
         vec![dx.reshape([n, c, h, w])]
     }),
     cases: &[
@@ -161,7 +167,7 @@ pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
         Case { args: "f[1,2,3,3] i32[1,2,3,3]", attrs: "in_hw=[2,2]", domains: &[Real, Index(4)] },
     ],
     lower: Lower::Kernel(lower::max_pool2d_backward),
-    ..base(
+    ..pool2d_op(
         "max_pool2d_backward",
         "dx[n, c, index[n, c, i, j]] += dy[n, c, i, j] on planes of in_hw; the transpose of max_pool2d_gather",
         2,
@@ -173,31 +179,31 @@ pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
 /// The tangent of [`MAX_POOL2D`]: elements taken from positions in planes.
 pub const MAX_POOL2D_GATHER: OpDef = OpDef {
     infer: |cx| {
-        let [x, index] = indexed(cx)?;
-        countable(plane(&x))?;
+        let [x, index] = check_pool2d_index(cx)?;
+        check_pool_plane(pool_plane(&x))?;
         let dtype = cx.dtype(0);
         cx.result(dtype, &index)
     },
     decompose: Some(|s| {
         let index = s.args[1];
-        vec![planes(s.args[0]).take_along_axis(planes(index), 1).reshape(index.dims())]
+        vec![pool2d_planes(s.args[0]).take_along_axis(pool2d_planes(index), 1).reshape(index.dims())]
     }),
     cases: &[
         Case { args: "f[2,3,4,6] i32[2,3,2,3]", attrs: "", domains: &[Real, Index(24)] },
         Case { args: "f[1,2,2,2] i32[1,2,3,3]", attrs: "", domains: &[Real, Index(4)] },
     ],
     lower: Lower::Kernel(lower::max_pool2d_gather),
-    ..base(
+    ..pool2d_op(
         "max_pool2d_gather",
         "y[n, c, i, j] = x[n, c, index[n, c, i, j]] in each plane of x",
         2,
         &[],
-        Deriv::Linear(|s, i, g| (i == 0).then(|| spread(s, g, s.args[1], plane(&s.args[0].dims())))),
+        Deriv::Linear(|s, i, g| (i == 0).then(|| spread_pool2d(s, g, s.args[1], pool_plane(&s.args[0].dims())))),
     )
 };
 
 /// Checks an average pool over planes of this size, and counts its windows.
-fn avg_count(windows: &WindowAttrs, plane: [usize; 2]) -> Result<[usize; 2], String> {
+fn avg_pool2d_count(windows: &WindowAttrs, plane: [usize; 2]) -> Result<[usize; 2], String> {
     windows.check::<2>()?;
     let win = windows.over(plane);
     win.all_touch()?;
@@ -205,14 +211,20 @@ fn avg_count(windows: &WindowAttrs, plane: [usize; 2]) -> Result<[usize; 2], Str
 }
 
 /// 1 over the number of elements that each window averages, `[1, 1, Ho, Wo]`.
-fn shares<'g>(s: &Site<'_, 'g>, win: &WindowGeometry<2>, count: [usize; 2], dtype: DType, counts_pad: bool) -> Var<'g> {
+fn avg_pool2d_shares<'g>(
+    s: &Site<'_, 'g>,
+    win: &WindowGeometry<2>,
+    count: [usize; 2],
+    dtype: DType,
+    counts_pad: bool,
+) -> Var<'g> {
     let [h, w] = win.size;
     if counts_pad {
         let n = (win.kernel[0] * win.kernel[1]) as f64;
         return s.g.full(1.0 / n, [1, 1, count[0], count[1]], dtype);
     }
     let ones = win.pad(s.g.full(1.0, [1, 1, h, w], dtype), 0.0);
-    let seen = sum(win.taps().map(|t| win.tap(ones, t, count)));
+    let seen = sum_over_taps(win.taps().map(|t| win.tap(ones, t, count)));
     seen.map_or_else(|| s.g.full(1.0, [], dtype), Var::recip)
 }
 
@@ -221,17 +233,17 @@ pub const AVG_POOL2D: OpDef = OpDef {
     infer: |cx| {
         let dtype = cx.float(0)?;
         let d = cx.rank(0, "x", 4)?;
-        let [ho, wo] = avg_count(&AvgPoolAttrs::of(&cx.attrs).windows(), plane(&d))?;
+        let [ho, wo] = avg_pool2d_count(&AvgPoolAttrs::of(&cx.attrs).windows(), pool_plane(&d))?;
         cx.result(dtype, &[d[0], d[1], ho, wo])
     },
     decompose: Some(|s| {
         let x = s.args[0];
         let a = AvgPoolAttrs::of(&s.attrs);
-        let win = a.windows().over(plane(&x.dims()));
+        let win = a.windows().over(pool_plane(&x.dims()));
         let Ok(count) = win.count() else { return Vec::new() };
         let padded = win.pad(x, 0.0);
-        let total = sum(win.taps().map(|t| win.tap(padded, t, count)));
-        total.map(|t| t * shares(s, &win, count, x.dtype(), a.count_include_pad)).into_iter().collect()
+        let total = sum_over_taps(win.taps().map(|t| win.tap(padded, t, count)));
+        total.map(|t| t * avg_pool2d_shares(s, &win, count, x.dtype(), a.count_include_pad)).into_iter().collect()
     }),
     cost: |cx| 2 * cx.arg(0),
     cases: &[
@@ -252,14 +264,14 @@ pub const AVG_POOL2D: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::avg_pool2d),
-    ..base(
+    ..pool2d_op(
         "avg_pool2d",
         "y = Σ x / n over each window; n counts the padding only if count_include_pad",
         1,
         AvgPoolAttrs::FIELDS,
         Deriv::Linear(|s, _, g| {
             let AvgPoolAttrs { kernel, stride, pad, count_include_pad } = AvgPoolAttrs::of(&s.attrs);
-            let in_hw = to_i64s(&plane(&s.args[0].dims()));
+            let in_hw = to_i64s(&pool_plane(&s.args[0].dims()));
             let attrs = AvgPoolBackwardAttrs { in_hw, kernel, stride, pad, count_include_pad };
             Some(s.g.emit1(Op::AVG_POOL2D_BACKWARD, &[g], &attrs.list()))
         }),
@@ -272,18 +284,18 @@ pub const AVG_POOL2D_BACKWARD: OpDef = OpDef {
         let dtype = cx.float(0)?;
         let d = cx.rank(0, "dy", 4)?;
         let a = AvgPoolBackwardAttrs::of(&cx.attrs);
-        let hw = check_array::<2>("in_hw", &a.in_hw)?;
-        let [ho, wo] = avg_count(&a.windows(), hw)?;
+        let hw = check_window_array::<2>("in_hw", &a.in_hw)?;
+        let [ho, wo] = avg_pool2d_count(&a.windows(), hw)?;
         cx.expect_dims(0, "dy", &[d[0], d[1], ho, wo])?;
         cx.result(dtype, &[d[0], d[1], hw[0], hw[1]])
     },
     decompose: Some(|s| {
         let dy = s.args[0];
         let a = AvgPoolBackwardAttrs::of(&s.attrs);
-        let win = a.windows().over(array(&to_sizes(&a.in_hw)));
+        let win = a.windows().over(window_array(&to_sizes(&a.in_hw)));
         let Ok(count) = win.count() else { return Vec::new() };
-        let share = dy * shares(s, &win, count, dy.dtype(), a.count_include_pad);
-        sum(win.taps().map(|t| win.untap(share, t))).map(|dx| win.crop(dx)).into_iter().collect()
+        let share = dy * avg_pool2d_shares(s, &win, count, dy.dtype(), a.count_include_pad);
+        sum_over_taps(win.taps().map(|t| win.untap(share, t))).map(|dx| win.crop(dx)).into_iter().collect()
     }),
     cost: |cx| 2 * cx.out(),
     cases: &[
@@ -304,7 +316,7 @@ pub const AVG_POOL2D_BACKWARD: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::avg_pool2d_backward),
-    ..base(
+    ..pool2d_op(
         "avg_pool2d_backward",
         "dx[..] = Σ dy / n over the windows that contain the element; the transpose of avg_pool2d",
         1,

@@ -9,12 +9,12 @@ use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ops::common::window::{WindowAttrs, WindowGeometry, array, check_array, sum};
+use crate::nodes::ops::common::window::{WindowAttrs, WindowGeometry, check_window_array, sum_over_taps, window_array};
 use crate::nodes::ops::pool::attrs::{AvgPoolAttrs, SumPoolAttrs, SumPoolBackwardAttrs};
-use crate::nodes::ops::pool::{countable, plane};
+use crate::nodes::ops::pool::{check_pool_plane, pool_plane};
 use Domain::{Distinct, Real};
 
-const fn base(
+const fn pool_nd_op(
     name: &'static str,
     doc: &'static str,
     attrs: &'static [Field],
@@ -38,38 +38,38 @@ const fn base(
 }
 
 /// Checks a pool with these windows over the axes after the second, and adds its result.
-fn infer<const N: usize>(cx: &mut Infer<'_>, windows: &WindowAttrs) -> Result<(), String> {
+fn infer_pool_nd<const N: usize>(cx: &mut Infer<'_>, windows: &WindowAttrs) -> Result<(), String> {
     let dtype = cx.float(0)?;
     let d = cx.rank(0, "x", N + 2)?;
     windows.check::<N>()?;
-    let win = windows.over::<N>(array(&d[2..]));
+    let win = windows.over::<N>(window_array(&d[2..]));
     let count = win.count()?;
     win.all_touch()?;
     if N == 3 {
         // Windows over depth slide over the results of those over height and width.
         let rest = count[1].checked_mul(count[2]).ok_or("the number of windows overflows")?;
-        countable([d[2], rest])?;
-        countable([d[3], d[4]])?;
+        check_pool_plane([d[2], rest])?;
+        check_pool_plane([d[3], d[4]])?;
         d[1].checked_mul(d[2]).ok_or("the number of planes overflows")?;
     } else {
-        countable([d[2], d[3..].iter().product()])?;
+        check_pool_plane([d[2], d[3..].iter().product()])?;
     }
     cx.result(dtype, &[&d[..2], &count[..]].concat())
 }
 
-fn extreme_infer<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_extreme_pool_nd<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     let a = WindowAttrs::of(&cx.attrs);
-    infer::<N>(cx, &a)
+    infer_pool_nd::<N>(cx, &a)
 }
 
-fn sum_infer<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_sum_pool_nd<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     let a = SumPoolAttrs::of(&cx.attrs);
-    infer::<N>(cx, &a.windows())
+    infer_pool_nd::<N>(cx, &a.windows())
 }
 
-fn avg_infer<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_avg_pool_nd<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     let a = AvgPoolAttrs::of(&cx.attrs);
-    infer::<N>(cx, &a.windows())
+    infer_pool_nd::<N>(cx, &a.windows())
 }
 
 /// The pool of planes that computes pools over one to three axes.
@@ -87,7 +87,7 @@ pub enum Plane {
 }
 
 /// The first result of a 2-D pool.
-pub fn pool2d<'g>(g: &'g Builder, x: Var<'g>, kind: Plane, win: &WindowGeometry<2>) -> Var<'g> {
+pub fn pool_nd_plane<'g>(g: &'g Builder, x: Var<'g>, kind: Plane, win: &WindowGeometry<2>) -> Var<'g> {
     let windows = win.attrs();
     match kind {
         Plane::Max => g.emit1(Op::MAX_POOL2D, &[x], &windows.list()),
@@ -97,41 +97,41 @@ pub fn pool2d<'g>(g: &'g Builder, x: Var<'g>, kind: Plane, win: &WindowGeometry<
 }
 
 /// A pool over the axes after the second, by pools of planes.
-fn pool<'g, const N: usize>(x: Var<'g>, kind: Plane, windows: &WindowAttrs) -> Var<'g> {
+fn pool_nd_by_planes<'g, const N: usize>(x: Var<'g>, kind: Plane, windows: &WindowAttrs) -> Var<'g> {
     let (g, d) = (x.g, x.dims());
-    let win = windows.over::<N>(array(&d[2..]));
+    let win = windows.over::<N>(window_array(&d[2..]));
     match (N, win.count()) {
         (1, Ok(count)) => {
             let flat = x.reshape([d[0], d[1], 1, d[2]]);
-            pool2d(g, flat, kind, &win.on_plane([None, Some(0)])).reshape([d[0], d[1], count[0]])
+            pool_nd_plane(g, flat, kind, &win.on_plane([None, Some(0)])).reshape([d[0], d[1], count[0]])
         }
         (3, Ok(count)) => {
             let (planes, rest) = (x.reshape([d[0], d[1] * d[2], d[3], d[4]]), count[1] * count[2]);
-            let flat = pool2d(g, planes, kind, &win.on_plane([Some(1), Some(2)]));
+            let flat = pool_nd_plane(g, planes, kind, &win.on_plane([Some(1), Some(2)]));
             let deep = WindowGeometry { size: [d[2], rest], ..win.on_plane([Some(0), None]) };
-            let y = pool2d(g, flat.reshape([d[0], d[1], d[2], rest]), kind, &deep);
+            let y = pool_nd_plane(g, flat.reshape([d[0], d[1], d[2], rest]), kind, &deep);
             y.reshape([&d[..2], &count[..]].concat())
         }
-        _ => pool2d(g, x, kind, &win.on_plane([Some(0), Some(1)])),
+        _ => pool_nd_plane(g, x, kind, &win.on_plane([Some(0), Some(1)])),
     }
 }
 
-fn max_expand<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    vec![pool::<N>(s.args[0], Plane::Max, &WindowAttrs::of(&s.attrs))]
+fn expand_max_pool_nd<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    vec![pool_nd_by_planes::<N>(s.args[0], Plane::Max, &WindowAttrs::of(&s.attrs))]
 }
 
-fn min_expand<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    vec![-pool::<N>(-s.args[0], Plane::Max, &WindowAttrs::of(&s.attrs))]
+fn expand_min_pool_nd<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    vec![-pool_nd_by_planes::<N>(-s.args[0], Plane::Max, &WindowAttrs::of(&s.attrs))]
 }
 
-fn sum_expand<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    vec![pool::<N>(s.args[0], Plane::Sum, &SumPoolAttrs::of(&s.attrs).windows())]
+fn expand_sum_pool_nd<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    vec![pool_nd_by_planes::<N>(s.args[0], Plane::Sum, &SumPoolAttrs::of(&s.attrs).windows())]
 }
 
-fn avg_expand<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_avg_pool_nd<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = AvgPoolAttrs::of(&s.attrs);
     // The divisor of a window is a product over its axes, so that means of means are means.
-    vec![pool::<N>(s.args[0], Plane::Avg { count_pad: a.count_include_pad }, &a.windows())]
+    vec![pool_nd_by_planes::<N>(s.args[0], Plane::Avg { count_pad: a.count_include_pad }, &a.windows())]
 }
 
 /// The largest element of each 1-D window.
@@ -140,12 +140,12 @@ pub const MAX_POOL1D: OpDef = OpDef {
         Case { args: "f[2,3,9]", attrs: "kernel=[2] stride=[2] pad=[0,0] dilation=[1]", domains: &[Distinct] },
         Case { args: "f[2,2,7]", attrs: "kernel=[3] stride=[2] pad=[1,2] dilation=[2]", domains: &[Distinct] },
     ],
-    ..base(
+    ..pool_nd_op(
         "max_pool1d",
         "y = the largest of each window of x [N, C, L] (the first of equals; NaN if there is one; padding never wins)",
         WindowAttrs::FIELDS,
-        extreme_infer::<1>,
-        max_expand::<1>,
+        infer_extreme_pool_nd::<1>,
+        expand_max_pool_nd::<1>,
         Deriv::ViaDecompose,
     )
 };
@@ -164,12 +164,12 @@ pub const MAX_POOL3D: OpDef = OpDef {
             domains: &[Distinct],
         },
     ],
-    ..base(
+    ..pool_nd_op(
         "max_pool3d",
         "y = the largest of each window of x [N, C, D, H, W] (the first of equals; NaN if there is one; padding never wins)",
         WindowAttrs::FIELDS,
-        extreme_infer::<3>,
-        max_expand::<3>,
+        infer_extreme_pool_nd::<3>,
+        expand_max_pool_nd::<3>,
         Deriv::ViaDecompose,
     )
 };
@@ -180,12 +180,12 @@ pub const MIN_POOL1D: OpDef = OpDef {
         Case { args: "f[2,3,9]", attrs: "kernel=[2] stride=[2] pad=[0,0] dilation=[1]", domains: &[Distinct] },
         Case { args: "f[2,2,7]", attrs: "kernel=[3] stride=[2] pad=[1,1] dilation=[2]", domains: &[Distinct] },
     ],
-    ..base(
+    ..pool_nd_op(
         "min_pool1d",
         "y = the smallest of each window of x [N, C, L] (the first of equals; NaN if there is one; padding never wins)",
         WindowAttrs::FIELDS,
-        extreme_infer::<1>,
-        min_expand::<1>,
+        infer_extreme_pool_nd::<1>,
+        expand_min_pool_nd::<1>,
         Deriv::ViaDecompose,
     )
 };
@@ -204,12 +204,12 @@ pub const MIN_POOL2D: OpDef = OpDef {
             domains: &[Distinct],
         },
     ],
-    ..base(
+    ..pool_nd_op(
         "min_pool2d",
         "y = the smallest of each window of x [N, C, H, W] (the first of equals; NaN if there is one; padding never wins)",
         WindowAttrs::FIELDS,
-        extreme_infer::<2>,
-        min_expand::<2>,
+        infer_extreme_pool_nd::<2>,
+        expand_min_pool_nd::<2>,
         Deriv::ViaDecompose,
     )
 };
@@ -221,12 +221,12 @@ pub const MIN_POOL3D: OpDef = OpDef {
         attrs: "kernel=[3,2,2] stride=[1,2,1] pad=[1,1,1,0,0,1] dilation=[1,2,1]",
         domains: &[Distinct],
     }],
-    ..base(
+    ..pool_nd_op(
         "min_pool3d",
         "y = the smallest of each window of x [N, C, D, H, W] (the first of equals; NaN if there is one; padding never wins)",
         WindowAttrs::FIELDS,
-        extreme_infer::<3>,
-        min_expand::<3>,
+        infer_extreme_pool_nd::<3>,
+        expand_min_pool_nd::<3>,
         Deriv::ViaDecompose,
     )
 };
@@ -234,12 +234,12 @@ pub const MIN_POOL3D: OpDef = OpDef {
 /// The sum of each 1-D window.
 pub const SUM_POOL1D: OpDef = OpDef {
     cases: &[Case { args: "f[2,2,7]", attrs: "kernel=[3] stride=[2] pad=[1,2]", domains: &[Real] }],
-    ..base(
+    ..pool_nd_op(
         "sum_pool1d",
         "y = Σ x over each window of x [N, C, L]",
         SumPoolAttrs::FIELDS,
-        sum_infer::<1>,
-        sum_expand::<1>,
+        infer_sum_pool_nd::<1>,
+        expand_sum_pool_nd::<1>,
         Deriv::ViaDecompose,
     )
 };
@@ -251,21 +251,21 @@ pub const SUM_POOL2D: OpDef = OpDef {
         Case { args: "f[1,2,5,7]", attrs: "kernel=[3,2] stride=[2,1] pad=[1,2,1,0]", domains: &[Real] },
     ],
     lower: Lower::Kernel(lower::sum_pool2d),
-    ..base(
+    ..pool_nd_op(
         "sum_pool2d",
         "y = Σ x over each window of x [N, C, H, W]",
         SumPoolAttrs::FIELDS,
-        sum_infer::<2>,
+        infer_sum_pool_nd::<2>,
         |s| {
             let x = s.args[0];
-            let win = SumPoolAttrs::of(&s.attrs).windows().over(plane(&x.dims()));
+            let win = SumPoolAttrs::of(&s.attrs).windows().over(pool_plane(&x.dims()));
             let Ok(count) = win.count() else { return Vec::new() };
             let padded = win.pad(x, 0.0);
-            sum(win.taps().map(|t| win.tap(padded, t, count))).into_iter().collect()
+            sum_over_taps(win.taps().map(|t| win.tap(padded, t, count))).into_iter().collect()
         },
         Deriv::Linear(|s, _, g| {
             let SumPoolAttrs { kernel, stride, pad } = SumPoolAttrs::of(&s.attrs);
-            let attrs = SumPoolBackwardAttrs { in_hw: to_i64s(&plane(&s.args[0].dims())), kernel, stride, pad };
+            let attrs = SumPoolBackwardAttrs { in_hw: to_i64s(&pool_plane(&s.args[0].dims())), kernel, stride, pad };
             Some(s.g.emit1(Op::SUM_POOL2D_BACKWARD, &[g], &attrs.list()))
         }),
     )
@@ -279,7 +279,7 @@ pub const SUM_POOL2D_BACKWARD: OpDef = OpDef {
         Case { args: "f[1,2,3,7]", attrs: "in_hw=[5,7] kernel=[3,2] stride=[2,1] pad=[1,2,1,0]", domains: &[Real] },
     ],
     lower: Lower::Kernel(lower::sum_pool2d_backward),
-    ..base(
+    ..pool_nd_op(
         "sum_pool2d_backward",
         "dx[..] = Σ dy over the windows that contain the element; the transpose of sum_pool2d",
         SumPoolBackwardAttrs::FIELDS,
@@ -287,19 +287,19 @@ pub const SUM_POOL2D_BACKWARD: OpDef = OpDef {
             let dtype = cx.float(0)?;
             let d = cx.rank(0, "dy", 4)?;
             let a = SumPoolBackwardAttrs::of(&cx.attrs);
-            let hw = check_array::<2>("in_hw", &a.in_hw)?;
+            let hw = check_window_array::<2>("in_hw", &a.in_hw)?;
             a.windows().check::<2>()?;
             let win = a.windows().over(hw);
             let count = win.count()?;
             win.all_touch()?;
-            countable(hw)?;
+            check_pool_plane(hw)?;
             cx.expect_dims(0, "dy", &[d[0], d[1], count[0], count[1]])?;
             cx.result(dtype, &[d[0], d[1], hw[0], hw[1]])
         },
         |s| {
             let a = SumPoolBackwardAttrs::of(&s.attrs);
-            let win = a.windows().over(array(&to_sizes(&a.in_hw)));
-            sum(win.taps().map(|t| win.untap(s.args[0], t))).map(|dx| win.crop(dx)).into_iter().collect()
+            let win = a.windows().over(window_array(&to_sizes(&a.in_hw)));
+            sum_over_taps(win.taps().map(|t| win.untap(s.args[0], t))).map(|dx| win.crop(dx)).into_iter().collect()
         },
         Deriv::Linear(|s, _, g| {
             let SumPoolBackwardAttrs { in_hw: _, kernel, stride, pad } = SumPoolBackwardAttrs::of(&s.attrs);
@@ -311,12 +311,12 @@ pub const SUM_POOL2D_BACKWARD: OpDef = OpDef {
 /// The sum of each 3-D window.
 pub const SUM_POOL3D: OpDef = OpDef {
     cases: &[Case { args: "f[2,1,4,5,3]", attrs: "kernel=[3,2,2] stride=[1,2,1] pad=[1,1,1,0,0,1]", domains: &[Real] }],
-    ..base(
+    ..pool_nd_op(
         "sum_pool3d",
         "y = Σ x over each window of x [N, C, D, H, W]",
         SumPoolAttrs::FIELDS,
-        sum_infer::<3>,
-        sum_expand::<3>,
+        infer_sum_pool_nd::<3>,
+        expand_sum_pool_nd::<3>,
         Deriv::ViaDecompose,
     )
 };
@@ -327,12 +327,12 @@ pub const AVG_POOL1D: OpDef = OpDef {
         Case { args: "f[2,3,8]", attrs: "kernel=[2] stride=[2] pad=[0,0] count_include_pad=true", domains: &[Real] },
         Case { args: "f[2,2,7]", attrs: "kernel=[3] stride=[2] pad=[1,2] count_include_pad=false", domains: &[Real] },
     ],
-    ..base(
+    ..pool_nd_op(
         "avg_pool1d",
         "y = Σ x / n over each window of x [N, C, L]; n counts the padding only if count_include_pad",
         AvgPoolAttrs::FIELDS,
-        avg_infer::<1>,
-        avg_expand::<1>,
+        infer_avg_pool_nd::<1>,
+        expand_avg_pool_nd::<1>,
         Deriv::ViaDecompose,
     )
 };
@@ -351,18 +351,18 @@ pub const AVG_POOL3D: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    ..base(
+    ..pool_nd_op(
         "avg_pool3d",
         "y = Σ x / n over each window of x [N, C, D, H, W]; n counts the padding only if count_include_pad",
         AvgPoolAttrs::FIELDS,
-        avg_infer::<3>,
-        avg_expand::<3>,
+        infer_avg_pool_nd::<3>,
+        expand_avg_pool_nd::<3>,
         Deriv::ViaDecompose,
     )
 };
 
 /// One number for each position along an axis that `after` − 1 axes follow.
-pub fn along<'g>(g: &'g Builder, values: &[f64], after: usize, dtype: DType) -> Var<'g> {
+pub fn pool_nd_numbers_along<'g>(g: &'g Builder, values: &[f64], after: usize, dtype: DType) -> Var<'g> {
     let mut dims = vec![1; after];
     dims[..1].copy_from_slice(&[values.len()]);
     match dtype {

@@ -22,7 +22,7 @@ pub const ROOT_SUM_SQUARES: OpDef = OpDef {
     },
     deriv: Deriv::ViaDecompose,
     decompose: Some(|s| vec![s.args[0].sqrt().cast(DType::F64)]),
-    lower: Lower::Kernel(lower::root_sum_squares),
+    lower: Lower::Kernel(lower::reduce_root_sum_squares),
     cost: |_| 1,
     cases: &[
         Case { args: "f[] f[3,5]", attrs: "", domains: &[Positive, Real] },
@@ -32,7 +32,7 @@ pub const ROOT_SUM_SQUARES: OpDef = OpDef {
 
 /// √Σx² of all elements of `xs`, which have one type, in f64. It is right wherever it is a finite number of their type,
 /// even if the squares overflow or underflow.
-pub fn length<'g>(xs: &[Var<'g>]) -> Option<Var<'g>> {
+pub fn euclidean_length<'g>(xs: &[Var<'g>]) -> Option<Var<'g>> {
     let squares = xs.iter().map(|&x| (x * x).sum(..));
     let sum = squares.reduce(|total, s| total + s)?;
     let args: Vec<Var<'g>> = std::iter::once(sum).chain(xs.iter().copied()).collect();

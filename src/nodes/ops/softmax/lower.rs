@@ -10,7 +10,7 @@ use crate::nodes::ops::common::lowering::by_float;
 use crate::nodes::ops::softmax::SoftmaxAttrs;
 
 /// A call along the axis. If the axis is contiguous, the kernel may write over operand `over`.
-fn along(cx: &mut LowerCx<'_>, kernel: Kernel, over: Option<usize>) -> Result<(), String> {
+fn lower_softmax_along(cx: &mut LowerCx<'_>, kernel: Kernel, over: Option<usize>) -> Result<(), String> {
     let axis = to_size(SoftmaxAttrs::of(&cx.attrs()).axis);
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), axis);
     let p = Softmax { outer, n, inner };
@@ -23,23 +23,23 @@ fn along(cx: &mut LowerCx<'_>, kernel: Kernel, over: Option<usize>) -> Result<()
 /// `softmax`.
 pub fn softmax(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = by_float!(cx.dtype(0), softmax::softmax)?;
-    along(cx, kernel, Some(0))
+    lower_softmax_along(cx, kernel, Some(0))
 }
 
 /// `softmax_backward`.
 pub fn softmax_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = by_float!(cx.dtype(0), softmax::softmax_backward)?;
-    along(cx, kernel, Some(1))
+    lower_softmax_along(cx, kernel, Some(1))
 }
 
 /// `log_softmax`.
 pub fn log_softmax(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = by_float!(cx.dtype(0), softmax::log_softmax)?;
-    along(cx, kernel, None)
+    lower_softmax_along(cx, kernel, None)
 }
 
 /// `log_softmax_backward`.
 pub fn log_softmax_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = by_float!(cx.dtype(0), softmax::log_softmax_backward)?;
-    along(cx, kernel, None)
+    lower_softmax_along(cx, kernel, None)
 }

@@ -9,7 +9,9 @@ impl<'g> Var<'g> {
     /// Positions (`i32`) of the elements along `axis` in sorted order. Equal elements keep their order; NaN are last.
     #[track_caller]
     pub fn arg_sort(self, axis: i64, descending: bool) -> Var<'g> {
-        self.with_axis_last("arg_sort", axis, |x| x.g.emit1(Op::ARG_SORT, &[x], &ArgSortAttrs { descending }.list()))
+        self.sort_with_axis_last("arg_sort", axis, |x| {
+            x.g.emit1(Op::ARG_SORT, &[x], &ArgSortAttrs { descending }.list())
+        })
     }
 
     /// The elements along `axis` in sorted order, and their positions (`i32`). Equal elements keep their order; NaN are
@@ -35,7 +37,7 @@ impl<'g> Var<'g> {
 
     /// `f` of this with `axis` moved last, moved back.
     #[track_caller]
-    fn with_axis_last(self, name: &str, axis: i64, f: impl FnOnce(Var<'g>) -> Var<'g>) -> Var<'g> {
+    fn sort_with_axis_last(self, name: &str, axis: i64, f: impl FnOnce(Var<'g>) -> Var<'g>) -> Var<'g> {
         // All nodes get the caller's location.
         self.g.with_caller(|| {
             if !self.is_some() {

@@ -7,9 +7,9 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::{Infer, check_sizes};
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
 use crate::nodes::ir::typed::{attrs, choice};
-use crate::nodes::ops::common::window::axis_name;
+use crate::nodes::ops::common::window::window_axis_name;
 use crate::nodes::ops::pool::adaptive::take;
-use crate::nodes::ops::pool::nd::along;
+use crate::nodes::ops::pool::nd::pool_nd_numbers_along;
 use Domain::Real;
 use Interpolation::{Linear, LinearAligned, Nearest};
 
@@ -42,14 +42,14 @@ attrs! {
     }
 }
 
-fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_interpolate(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     let (d, size) = (cx.dims(0), check_sizes("size", &InterpolateAttrs::of(&cx.attrs).size)?);
     let n = size.len();
     ensure!((1..=3).contains(&n), "size has {n} entries; 1 to 3 are needed");
     ensure!(d.len() == n + 2, "x has shape {d}; rank {} is needed for size {size:?}", n + 2);
     for (a, (&from, &to)) in d[2..].iter().zip(&size).enumerate() {
-        let name = axis_name(n, a);
+        let name = window_axis_name(n, a);
         ensure!(to > 0, "size has {name} 0 for an input of {from}; 1 is the least");
         ensure!(from > 0, "the {name} of x is 0; size {to} needs elements");
         ensure!(from <= LONGEST && to <= LONGEST, "{name} {from} to {to} is above {LONGEST}");
@@ -58,7 +58,7 @@ fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// The left neighbours of each new element, and the weight of the right ones.
-fn neighbours(n: usize, out: usize, align: bool) -> (Vec<usize>, Vec<f64>) {
+fn interpolate_neighbours(n: usize, out: usize, align: bool) -> (Vec<usize>, Vec<f64>) {
     let scale = match (align, out) {
         (true, 1) => 0.0,
         (true, _) => (n - 1) as f64 / (out - 1) as f64,
@@ -69,17 +69,17 @@ fn neighbours(n: usize, out: usize, align: bool) -> (Vec<usize>, Vec<f64>) {
     (0..out).map(position).map(|at| (left(at), (at - left(at) as f64).clamp(0.0, 1.0))).unzip()
 }
 
-fn linear<'g>(x: Var<'g>, axis: usize, out: usize, align: bool) -> Var<'g> {
+fn interpolate_linear<'g>(x: Var<'g>, axis: usize, out: usize, align: bool) -> Var<'g> {
     let d = x.dims();
     let n = d[axis];
-    let (left, right_weight) = neighbours(n, out, align);
+    let (left, right_weight) = interpolate_neighbours(n, out, align);
     let right: Vec<usize> = left.iter().map(|&i| (i + 1).min(n - 1)).collect();
     let left_weight: Vec<f64> = right_weight.iter().map(|w| 1.0 - w).collect();
-    let weights = |w: &[f64]| along(x.g, w, d.len() - axis, x.dtype());
+    let weights = |w: &[f64]| pool_nd_numbers_along(x.g, w, d.len() - axis, x.dtype());
     take(x, &left, axis) * weights(&left_weight) + take(x, &right, axis) * weights(&right_weight)
 }
 
-fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_interpolate<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let InterpolateAttrs { size, mode } = InterpolateAttrs::of(&s.attrs);
     let (x, size) = (s.args[0], to_sizes(&size));
     let weighs = matches!(mode, Linear | LinearAligned);
@@ -97,7 +97,7 @@ fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
         }
         let from = |i: usize| if mode == Nearest { i * n / out } else { (2 * i + 1) * n / (2 * out) };
         y = match weighs {
-            true => linear(y, axis, out, mode == LinearAligned),
+            true => interpolate_linear(y, axis, out, mode == LinearAligned),
             false => take(y, &(0..out).map(from).collect::<Vec<_>>(), axis),
         };
     }
@@ -111,9 +111,9 @@ pub const INTERPOLATE: OpDef = OpDef {
     arity: Arity::Exactly(1),
     attrs: InterpolateAttrs::FIELDS,
     flags: Flags::PURE,
-    infer,
+    infer: infer_interpolate,
     deriv: Deriv::ViaDecompose,
-    decompose: Some(expand),
+    decompose: Some(expand_interpolate),
     lower: Lower::Expand,
     cost: |cx| 6 * cx.out(),
     cases: &[

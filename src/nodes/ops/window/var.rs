@@ -26,7 +26,7 @@ impl Unfold {
         Unfold { kernel, stride: [1, 1], pad: [0; 4], dilation: [1, 1] }
     }
 
-    fn attrs(&self) -> WindowAttrs {
+    fn window_attrs(&self) -> WindowAttrs {
         WindowAttrs {
             kernel: to_i64s(&self.kernel),
             stride: to_i64s(&self.stride),
@@ -42,14 +42,14 @@ impl<'g> Var<'g> {
     /// `.transpose(&[0, 2, 1])` and a reshape away.)
     #[track_caller]
     pub fn im2col(self, opt: Unfold) -> Var<'g> {
-        self.g.emit1(Op::IM2COL, &[self], &opt.attrs().list())
+        self.g.emit1(Op::IM2COL, &[self], &opt.window_attrs().list())
     }
 
     /// Columns `[N, C·kh·kw, windows]` added where [`Var::im2col`] takes them from, in planes of height and width
     /// `size`: its transpose, as `torch.nn.functional.fold`.
     #[track_caller]
     pub fn col2im(self, size: [usize; 2], opt: Unfold) -> Var<'g> {
-        self.g.emit1(Op::COL2IM, &[self], &Col2imAttrs::new(size, opt.attrs()).list())
+        self.g.emit1(Op::COL2IM, &[self], &Col2imAttrs::new(size, opt.window_attrs()).list())
     }
 
     /// x `[N, C, …]` with the one to three axes after the second resized to `size`, as
