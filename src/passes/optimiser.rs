@@ -17,7 +17,7 @@ mod rule;
 use super::rebuild::{Copier, Signature, finish, loss_named, output_named, written};
 use crate::arena::Value;
 use crate::error::Result;
-use crate::nodes::ops::reduce::length::euclidean_length;
+use crate::nodes::ops::reduce::euclidean_length::euclidean_length;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
 use crate::passes::ad::grad::{GradOptions, Reverse, grad};
 use crate::passes::ad::prepare::for_autodiff;

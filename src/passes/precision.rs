@@ -11,7 +11,7 @@ use crate::kernels::gemm::Precision;
 use crate::names;
 use crate::nodes::ir::opdef::Flags;
 use crate::nodes::ops::optim::fused_update::step_of_fused_update;
-use crate::nodes::ops::optim::step_operand_layout;
+use crate::nodes::ops::optim::optim_step_layout;
 use crate::nodes::{DType, Graph, LeafKind, Op};
 
 /// The precision of the products of a program.
@@ -101,7 +101,7 @@ fn products_of(g: &Graph<'_>, w: Value) -> Vec<Node> {
         }
         let args = g.args_of(n);
         // A step of several params updates each param from its own group of operands.
-        let own = step_operand_layout(g.op[n.at()]).and_then(|(tensors, _)| {
+        let own = optim_step_layout(g.op[n.at()]).and_then(|(tensors, _)| {
             let result = g.outs_of(n).position(|v| asked[v.at()])?;
             args.get(result / (tensors - 1) * tensors..)?.get(..tensors)
         });

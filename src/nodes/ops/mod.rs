@@ -22,26 +22,4 @@ pub mod sort;
 pub mod table;
 pub mod window;
 
-use crate::nodes::ir::attrs::Attrs;
-use crate::nodes::ir::call::CostCx;
 pub use common::lowering::lower_node;
-
-/// One operation for each element of the result.
-pub(crate) fn cost_per_result(cx: &CostCx<'_>) -> u64 {
-    cx.out()
-}
-
-/// No arithmetic.
-pub(crate) fn cost_free(_: &CostCx<'_>) -> u64 {
-    0
-}
-
-/// One operation for each element of the operands.
-pub(crate) fn cost_per_operand(cx: &CostCx<'_>) -> u64 {
-    cx.args()
-}
-
-/// The immediates of a tile step that has none.
-pub(crate) fn no_immediates(_: &Attrs<'_>) -> [f64; 2] {
-    [0.0; 2]
-}

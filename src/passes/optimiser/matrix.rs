@@ -4,7 +4,7 @@
 //! depend on norms are computed in f64, as torch does in Python's floats.
 
 use super::rule::Rule;
-use crate::nodes::ops::reduce::length::euclidean_length;
+use crate::nodes::ops::reduce::euclidean_length::euclidean_length;
 use crate::nodes::{DType, Op, Var};
 use crate::passes::optimiser::elementwise_rules::{Target, flush, lerp};
 

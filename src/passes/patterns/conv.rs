@@ -6,7 +6,7 @@ use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::build::axes::to_i64s;
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvBiasActAttrs};
-use crate::nodes::ops::matmul::attrs::Activation;
+use crate::nodes::ops::matmul::activation::Activation;
 use crate::nodes::ops::pool::attrs::MaxPoolBackwardAttrs;
 use crate::nodes::ops::pool::pool_plane;
 

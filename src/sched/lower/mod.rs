@@ -15,7 +15,7 @@ use crate::kernels::gemm::Precision;
 use crate::nodes::ir::call::{Buf, Call, LowerCx, Temp, View};
 use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::control::scan::Scan;
-use crate::nodes::ops::index::below::index_bound;
+use crate::nodes::ops::index::index_bounds::index_bound;
 use crate::nodes::ops::lower_node;
 use crate::nodes::{Graph, LeafKind, Op};
 

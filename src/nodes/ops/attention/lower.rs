@@ -12,19 +12,19 @@ use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ops::attention::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout};
 use crate::nodes::ops::attention::packed::packed_parts;
-use crate::nodes::ops::attention::{Geometry, Optional, optional_operands, rope};
+use crate::nodes::ops::attention::{Geometry, Optional, geometry_optional_operands, rope};
 use crate::nodes::ops::common::lowering::{by_float, by_size};
 
 /// How q, k and v are read, and where optional operands begin.
 #[derive(Clone, Copy)]
-struct Reads {
+struct AttentionReads {
     /// The first of q, k, v, or the operand that holds all.
     first: usize,
     packed: bool,
     rest: usize,
 }
 
-impl Reads {
+impl AttentionReads {
     /// The reads of the kernels: all operands, the packed one three times.
     fn bufs(&self, args: usize) -> Vec<Buf> {
         let times = |i: usize| if self.packed && i == self.first { 3 } else { 1 };
@@ -33,12 +33,12 @@ impl Reads {
 }
 
 /// The kernel's params for a node. `dlse` says whether the log-sum-exp has a gradient.
-fn lower_attention_params(cx: &LowerCx<'_>, reads: &Reads, dlse: bool) -> Result<Attention, String> {
-    let (attrs, Reads { first, packed, rest }) = (AttentionAttrs::of(&cx.attrs()), *reads);
+fn lower_attention_params(cx: &LowerCx<'_>, reads: &AttentionReads, dlse: bool) -> Result<Attention, String> {
+    let (attrs, AttentionReads { first, packed, rest }) = (AttentionAttrs::of(&cx.attrs()), *reads);
     let dims =
         if packed { packed_parts(&cx.arg_dims(first), &attrs)? } else { [0, 1, 2].map(|i| cx.arg_dims(first + i)) };
     let g = Geometry::of(&dims, &attrs)?;
-    let Optional { padding, bias, .. } = optional_operands(&attrs, rest);
+    let Optional { padding, bias, .. } = geometry_optional_operands(&attrs, rest);
     let strides = bias.map_or([0, 0], |i| {
         let (d, s) = (cx.arg_dims(i), cx.arg_dims(i).strides());
         [0, 1].map(|axis| if d[axis] == 1 { 0 } else { s[axis] })
@@ -80,15 +80,15 @@ fn lower_exchanged_axes(cx: &mut LowerCx<'_>, from: Buf, to: usize, dims: [usize
 
 /// `attention`.
 pub fn attention(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    lower_attention_forward(cx, &Reads { first: 0, packed: false, rest: 3 })
+    lower_attention_forward(cx, &AttentionReads { first: 0, packed: false, rest: 3 })
 }
 
 /// `attention_packed`.
 pub fn attention_packed(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    lower_attention_forward(cx, &Reads { first: 0, packed: true, rest: 1 })
+    lower_attention_forward(cx, &AttentionReads { first: 0, packed: true, rest: 1 })
 }
 
-fn lower_attention_forward(cx: &mut LowerCx<'_>, reads: &Reads) -> Result<(), String> {
+fn lower_attention_forward(cx: &mut LowerCx<'_>, reads: &AttentionReads) -> Result<(), String> {
     let (p, dtype) = (lower_attention_params(cx, reads, false)?, cx.dtype(0));
     let kernel = by_float!(dtype, attention::forward)?;
     let lse = if p.seq_major { cx.temp(dtype.size(), p.batch * p.heads * p.queries) } else { Buf::Out(1) };
@@ -106,7 +106,7 @@ fn lower_attention_forward(cx: &mut LowerCx<'_>, reads: &Reads) -> Result<(), St
 
 /// Units of the backward kernels that compute the scores twice, if `threads` threads finish earlier with them than with
 /// one unit for each head: seven products divided evenly, against five for each head.
-fn fine_attention_units(p: &Attention, threads: usize) -> Option<[usize; 2]> {
+fn lower_attention_fine_units(p: &Attention, threads: usize) -> Option<[usize; 2]> {
     let heads = p.backward_units();
     let sooner = 7 * heads < 5 * threads * heads.div_ceil(threads);
     p.fine_units().filter(|units| sooner && units.iter().all(|&u| u >= threads))
@@ -125,7 +125,7 @@ pub fn attention_packed_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
 fn lower_attention_backward(cx: &mut LowerCx<'_>, packed: bool) -> Result<(), String> {
     let dlse = AttentionBackwardAttrs::of(&cx.attrs()).dlse;
     let rest = if packed { 4 } else { 6 } + usize::from(dlse);
-    let reads = Reads { first: 1, packed, rest };
+    let reads = AttentionReads { first: 1, packed, rest };
     let (p, dtype) = (lower_attention_params(cx, &reads, dlse)?, cx.dtype(0));
     let rows = [p.heads * p.queries, p.kv_heads * p.keys, p.kv_heads * p.keys];
     let widths = [p.width, p.width, p.value_width];
@@ -144,7 +144,7 @@ fn lower_attention_backward(cx: &mut LowerCx<'_>, packed: bool) -> Result<(), St
     };
     let with_bias = |call: Call, per: usize| if bias { call.writes(Buf::Out(3), per * p.keys) } else { call };
     let mut calls = Vec::new();
-    if let Some([keys, queries]) = fine_attention_units(&p, cx.threads) {
+    if let Some([keys, queries]) = lower_attention_fine_units(&p, cx.threads) {
         // Four and three products. Scores are made twice, and count once.
         let call = reading(by_float!(dtype, attention::backward_keys)?, keys, cx.flops() / 7 * 4);
         let call = (1..3).fold(call, |call, i| call.writes(grads[i], BLOCK_KEYS * widths[i]));
@@ -172,7 +172,7 @@ fn lower_attention_backward(cx: &mut LowerCx<'_>, packed: bool) -> Result<(), St
 
 /// `rope`.
 pub fn rope(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let geo = rope::Geometry::of(&cx.arg_dims(0), &cx.arg_dims(1), &cx.arg_dims(2), &cx.attrs())?;
+    let geo = rope::RopeGeometry::of(&cx.arg_dims(0), &cx.arg_dims(1), &cx.arg_dims(2), &cx.attrs())?;
     let p = Rope {
         rows: geo.batch * geo.heads * geo.seq,
         width: geo.width,
@@ -221,7 +221,7 @@ mod tests {
             (1, 300, 4, None),
         ] {
             assert_eq!(
-                fine_attention_units(&p(heads, len), threads),
+                lower_attention_fine_units(&p(heads, len), threads),
                 want,
                 "{heads} heads of {len}, {threads} threads"
             );

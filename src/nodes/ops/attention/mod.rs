@@ -5,14 +5,15 @@
 //! if that is read.
 
 pub mod attrs;
+pub mod axial_rope;
 pub mod geometry;
 pub mod lower;
 pub mod rope;
-pub mod rotary;
+pub mod rope_tables;
 pub mod var;
 
 pub mod packed;
-mod plain;
+mod scores;
 
 use crate::ensure;
 use crate::nodes::ir::builder::Var;
@@ -22,10 +23,10 @@ use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDe
 use Domain::{Bit, Bits, Positive, Real, Unit};
 pub use attrs::Layout;
 use attrs::{AttentionAttrs, AttentionBackwardAttrs};
-use geometry::check_optional_operands;
-pub use geometry::{Geometry, Optional, optional_operands};
+use geometry::check_geometry_optionals;
+pub use geometry::{Geometry, Optional, geometry_optional_operands};
 pub use packed::{ATTENTION_PACKED, ATTENTION_PACKED_BACKWARD};
-use plain::Scores;
+use scores::Scores;
 
 fn attention_dims<'e>(cx: &Infer<'e>, first: usize) -> [crate::arena::intern::Dims; 3] {
     [0, 1, 2].map(|i| cx.dims(first + i))
@@ -36,7 +37,7 @@ fn infer_attention(cx: &mut Infer<'_>) -> Result<(), String> {
     (1..3).try_for_each(|i| cx.same_dtype(0, i))?;
     let attrs = AttentionAttrs::of(&cx.attrs);
     let g = Geometry::of(&attention_dims(cx, 0), &attrs)?;
-    check_optional_operands(cx, &attrs, &g, 3)?;
+    check_geometry_optionals(cx, &attrs, &g, 3)?;
     cx.result(dtype, &g.y())?;
     cx.result(dtype, &[g.batch, g.heads, g.queries])
 }
@@ -55,7 +56,7 @@ fn infer_attention_backward(cx: &mut Infer<'_>) -> Result<(), String> {
     if dlse {
         cx.expect_dims(6, "dlse", &rows)?;
     }
-    check_optional_operands(cx, &attrs, &g, rest)?;
+    check_geometry_optionals(cx, &attrs, &g, rest)?;
     (1..4).try_for_each(|i| cx.same_as(i))?;
     match attrs.bias {
         true => cx.result(dtype, &[g.batch, g.heads, g.queries, g.keys]),
@@ -75,7 +76,7 @@ fn attention_flops_of(g: &Geometry, a: usize, b: usize) -> u64 {
 }
 
 fn attention_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
-    let t = plain::score_tangents(s, t);
+    let t = scores::score_tangents(s, t);
     match Scores::new(s, 0, 3).filter(|_| t.iter().any(Option::is_some)) {
         Some(scores) => scores.jvp(s.outs, t),
         None => vec![None, None],
@@ -95,7 +96,7 @@ fn attention_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) ->
     let attrs = AttentionAttrs::of(&s.attrs);
     let all = s.g.emit(Op::ATTENTION_BACKWARD, &args, &attrs.backward(ct[1].is_some()).list());
     grads.iter_mut().zip(all.iter()).take(3).for_each(|(to, d)| *to = Some(*d));
-    if let Some(i) = optional_operands(&attrs, 3).bias {
+    if let Some(i) = geometry_optional_operands(&attrs, 3).bias {
         grads[i] = all.get(3).filter(|_| want[i]).map(|d| d.unbroadcast(&s.args[i].dims()));
     }
     grads

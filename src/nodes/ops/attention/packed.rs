@@ -4,7 +4,7 @@
 //! Invariant: [`super::Geometry`] checks the parts. The layout is `bsd`, and q and k have one length.
 
 use super::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout};
-use super::geometry::{Geometry, check_optional_operands, positive_count};
+use super::geometry::{Geometry, check_geometry_optionals, geometry_count};
 use super::{attention_flops_of, lower};
 use crate::arena::intern::Dims;
 use crate::ensure;
@@ -18,7 +18,7 @@ use Domain::{Bit, Bits, Positive, Real, Unit};
 pub fn packed_widths(d: &[usize], attrs: &AttentionAttrs) -> Result<[usize; 3], String> {
     ensure!(attrs.layout == Layout::Bsd, "packed q, k and v have layout bsd alone");
     let &[_, _, all] = d else { return Err(format!("packed q, k and v have rank 3, not {}", d.len())) };
-    let (heads, kv_heads) = (positive_count("heads", attrs.heads)?, positive_count("kv_heads", attrs.kv_heads)?);
+    let (heads, kv_heads) = (geometry_count("heads", attrs.heads)?, geometry_count("kv_heads", attrs.kv_heads)?);
     let parts = kv_heads.checked_mul(2).and_then(|kv| kv.checked_add(heads)).ok_or("too many heads")?;
     ensure!(all.is_multiple_of(parts), "heads of q, k and v, {parts} together, do not divide a row of {all}");
     let width = all / parts;
@@ -64,7 +64,7 @@ pub const ATTENTION_PACKED: OpDef = OpDef {
         let dtype = cx.float(0)?;
         let attrs = AttentionAttrs::of(&cx.attrs);
         let g = packed_geometry(cx, &attrs, 0)?;
-        check_optional_operands(cx, &attrs, &g, 1)?;
+        check_geometry_optionals(cx, &attrs, &g, 1)?;
         cx.result(dtype, &g.y())?;
         cx.result(dtype, &[g.batch, g.heads, g.queries])
     },
@@ -115,7 +115,7 @@ pub const ATTENTION_PACKED_BACKWARD: OpDef = OpDef {
         for (i, what) in [(3, "lse"), (4, "dlse")].into_iter().take(1 + usize::from(dlse)) {
             cx.expect_dims(i, what, &[g.batch, g.heads, g.queries])?;
         }
-        check_optional_operands(cx, &attrs, &g, rest)?;
+        check_geometry_optionals(cx, &attrs, &g, rest)?;
         cx.same_as(1)
     },
     deriv: Deriv::ViaDecompose,

@@ -1,6 +1,6 @@
 //! Rotary position embedding: one op, which is its own adjoint with the sines negated.
 //!
-//! Source: Su et al., "RoFormer: enhanced transformer with rotary position embedding". Invariant: [`Geometry::of`]
+//! Source: Su et al., "RoFormer: enhanced transformer with rotary position embedding". Invariant: [`RopeGeometry::of`]
 //! checks the operands' shapes; inference, lowering, decomposition and derivative share it.
 
 use super::lower;
@@ -11,12 +11,12 @@ use crate::nodes::ir::infer::show;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
 pub use crate::nodes::ops::attention::attrs::Pairing;
 use crate::nodes::ops::attention::attrs::{Layout, RopeAttrs};
-use crate::nodes::ops::attention::geometry::{attention_axes, positive_count};
+use crate::nodes::ops::attention::geometry::{geometry_axes, geometry_count};
 use Domain::{Real, Unit};
 
 /// Sizes and options of a node, checked.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Geometry {
+pub struct RopeGeometry {
     /// Order of axes.
     pub layout: Layout,
     /// Sequences.
@@ -37,12 +37,12 @@ pub struct Geometry {
     pub inverse: bool,
 }
 
-impl Geometry {
+impl RopeGeometry {
     /// The geometry of operands of these dimensions.
-    pub fn of(x: &[usize], cos: &[usize], sin: &[usize], attrs: &Attrs<'_>) -> Result<Geometry, String> {
+    pub fn of(x: &[usize], cos: &[usize], sin: &[usize], attrs: &Attrs<'_>) -> Result<RopeGeometry, String> {
         let RopeAttrs { layout, heads, pairing, inverse } = RopeAttrs::of(attrs);
-        let heads = positive_count("heads", heads)?;
-        let [batch, _, seq, width] = attention_axes("x", x, layout, heads)?;
+        let heads = geometry_count("heads", heads)?;
+        let [batch, _, seq, width] = geometry_axes("x", x, layout, heads)?;
         ensure!(cos == sin, "cos has shape {}, sin {}; they must be the same", show(cos), show(sin));
         let (own, rows, pairs) = match *cos {
             [rows, pairs] => (None, rows, pairs),
@@ -62,7 +62,7 @@ impl Geometry {
             "the rotary width, 2 × the last axis of cos, is {turned}; the head width of x is {width}"
         );
         let own = own.is_some();
-        Ok(Geometry { layout, batch, heads, seq, width, pairs, own, pairing, inverse })
+        Ok(RopeGeometry { layout, batch, heads, seq, width, pairs, own, pairing, inverse })
     }
 
     /// `x` as `[batch, seq, heads, width]` or `[batch, heads, seq, width]`: the axes of its layout.
@@ -73,8 +73,8 @@ impl Geometry {
         })
     }
 
-    /// A table that broadcasts against [`Geometry::split_heads`].
-    fn table_axes<'g>(&self, table: Var<'g>) -> Var<'g> {
+    /// A table that broadcasts against [`RopeGeometry::split_heads`].
+    fn rope_table_axes<'g>(&self, table: Var<'g>) -> Var<'g> {
         let batch = if self.own { self.batch } else { 1 };
         table.reshape(match self.layout {
             Layout::Bhsd => [batch, 1, self.seq, self.pairs],
@@ -82,7 +82,7 @@ impl Geometry {
         })
     }
 
-    /// The inverse of [`Geometry::table_axes`], summing what several heads or sequences share.
+    /// The inverse of [`RopeGeometry::rope_table_axes`], summing what several heads or sequences share.
     fn table<'g>(&self, x: Var<'g>) -> Var<'g> {
         let heads = if self.layout == Layout::Bhsd { 1 } else { 2 };
         match self.own {
@@ -91,7 +91,7 @@ impl Geometry {
         }
     }
 
-    /// The two elements of each pair of `x` (of [`Geometry::split_heads`]).
+    /// The two elements of each pair of `x` (of [`RopeGeometry::split_heads`]).
     fn pair<'g>(&self, x: Var<'g>) -> [Var<'g>; 2] {
         let (n, mut d) = (self.pairs, x.dims().to_vec());
         match self.pairing {
@@ -104,7 +104,7 @@ impl Geometry {
         }
     }
 
-    /// The inverse of [`Geometry::pair`].
+    /// The inverse of [`RopeGeometry::pair`].
     fn unpair<'g>(&self, [a, b]: [Var<'g>; 2]) -> Var<'g> {
         match self.pairing {
             Pairing::Halves => a.concat(&[b], -1),
@@ -121,14 +121,15 @@ impl Geometry {
 
     /// The rotated pairs of `x`, without the elements that pass through.
     fn rotate<'g>(&self, x: Var<'g>, cos: Var<'g>, sin: Var<'g>) -> Var<'g> {
-        let ([a, b], c, s) = (self.pair(self.split_heads(x, self.width)), self.table_axes(cos), self.table_axes(sin));
+        let ([a, b], c, s) =
+            (self.pair(self.split_heads(x, self.width)), self.rope_table_axes(cos), self.rope_table_axes(sin));
         let s = if self.inverse { -s } else { s };
         self.unpair([a * c - b * s, b * c + a * s])
     }
 }
 
-fn rope_geometry(s: &Site<'_, '_>) -> Option<Geometry> {
-    Geometry::of(&s.args[0].dims(), &s.args[1].dims(), &s.args[2].dims(), &s.attrs).ok()
+fn rope_geometry(s: &Site<'_, '_>) -> Option<RopeGeometry> {
+    RopeGeometry::of(&s.args[0].dims(), &s.args[1].dims(), &s.args[2].dims(), &s.attrs).ok()
 }
 
 /// The op again, on other operands, with negated angles if `inverse`.
@@ -184,7 +185,7 @@ pub const ROPE: OpDef = OpDef {
         cx.float(0)?;
         cx.same_dtype(0, 1)?;
         cx.same_dtype(0, 2)?;
-        Geometry::of(&cx.dims(0), &cx.dims(1), &cx.dims(2), &cx.attrs)?;
+        RopeGeometry::of(&cx.dims(0), &cx.dims(1), &cx.dims(2), &cx.attrs)?;
         cx.same_as(0)
     },
     deriv: Deriv::Rules(rope_jvp, rope_vjp),

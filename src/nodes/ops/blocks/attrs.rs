@@ -2,7 +2,7 @@
 
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::typed::attrs;
-use crate::nodes::ops::matmul::attrs::Activation;
+use crate::nodes::ops::matmul::activation::Activation;
 
 attrs! {
     /// Attributes of `linear`.

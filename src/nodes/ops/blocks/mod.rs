@@ -6,8 +6,8 @@
 //! its norm, and `attention` for attention without its projections.
 
 pub mod attrs;
-pub mod layers;
 pub mod swiglu;
+pub mod transformer_blocks;
 
 use crate::ensure;
 use crate::nodes::Conv2d;
@@ -15,7 +15,8 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ops::matmul::attrs::{Activation, MatmulBiasActAttrs};
+use crate::nodes::ops::matmul::activation::Activation;
+use crate::nodes::ops::matmul::attrs::MatmulBiasActAttrs;
 use Domain::Real;
 use attrs::LinearAttrs;
 

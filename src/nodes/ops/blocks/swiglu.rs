@@ -11,7 +11,7 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
 use crate::nodes::ops::blocks::attrs::SwigluAttrs;
 use crate::nodes::ops::common::lowering::elem;
-use crate::nodes::ops::pointwise::map::{TileBuild, emit_map_program};
+use crate::nodes::ops::pointwise::map::{MapProgram, emit_map_program};
 use Domain::Real;
 
 /// The offsets of the value and of the gate in a row of two halves of `n`.
@@ -61,7 +61,7 @@ fn lower_swiglu(cx: &mut LowerCx<'_>) -> Result<(), String> {
     }
     p.outputs = vec![1 + p.steps.len() as u16];
     p.check().map_err(str::to_string)?;
-    emit_map_program(cx, TileBuild::new(p, vec![0, 0]));
+    emit_map_program(cx, MapProgram::new(p, vec![0, 0]));
     Ok(())
 }
 

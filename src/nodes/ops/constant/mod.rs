@@ -1,7 +1,7 @@
 //! Constants: stored elements, fills, and counters.
 
+pub mod builder;
 pub mod lower;
-pub mod var;
 
 use crate::arena::Shape;
 use crate::ensure;

@@ -2,9 +2,11 @@
 
 use crate::arena::Region;
 use crate::ensure;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::builder::{Builder, Routine, Var, foreign};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::results::Results;
 use crate::nodes::ir::typed::attrs;
-use crate::nodes::ops::cost_free;
+use crate::nodes::ops::common::cost::cost_free;
 
 attrs! {
     /// Attributes of a call.
@@ -34,3 +36,17 @@ pub const CALL: OpDef = OpDef {
     cost: cost_free,
     cases: &[Case { args: "f[3] f[3]", attrs: "body=@case_body", domains: &[Domain::Real] }],
 };
+
+impl Builder {
+    /// Calls a region, which must be of this builder. `args` have the types of its arguments; the results are its
+    /// yields.
+    #[track_caller]
+    pub fn call(&self, routine: Routine<'_>, args: &[Var<'_>]) -> Results<'_> {
+        self.record_location();
+        if !std::ptr::eq(self, routine.g) {
+            self.with(|e| e.fail(foreign("call")));
+            return Results::new(self, Vec::new());
+        }
+        self.emit(Op::CALL, args, &CallAttrs { body: routine.region }.list())
+    }
+}

@@ -3,8 +3,8 @@
 use crate::ensure;
 use crate::nodes::build::axes::{to_i64s, to_size};
 use crate::nodes::ir::typed::attrs;
-use crate::nodes::ops::common::window::{WindowGeometry, check_window_array, check_window_pad};
-use crate::nodes::ops::matmul::attrs::Activation;
+use crate::nodes::ops::common::window_geometry::{WindowGeometry, check_window_array, check_window_pad};
+use crate::nodes::ops::matmul::activation::Activation;
 
 attrs! {
     /// Attributes of `conv1d`, `conv2d` and `conv3d`. All other convolutions have these, and more.

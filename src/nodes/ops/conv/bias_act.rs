@@ -6,7 +6,7 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvBiasActAttrs};
-use crate::nodes::ops::conv::{conv2d_flops, infer_conv2d};
+use crate::nodes::ops::conv::conv2d::{conv2d_flops, infer_conv2d};
 use Domain::Real;
 
 fn infer_conv_bias_act(cx: &mut Infer<'_>) -> Result<(), String> {

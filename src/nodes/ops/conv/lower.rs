@@ -10,7 +10,7 @@ use crate::kernels::window::Units;
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ops::common::lowering::by_float;
 use crate::nodes::ops::conv::attrs::ConvBiasActAttrs;
-use crate::nodes::ops::conv::site::Convolution;
+use crate::nodes::ops::conv::convolution::Convolution;
 
 fn lower_conv_geom(cx: &LowerCx<'_>) -> ConvGeom {
     Convolution::of_node(cx.graph.op[cx.node.at()], &cx.arg_dims(0), &cx.arg_dims(1), &cx.attrs()).geom()

@@ -1,18 +1,18 @@
 //! Ops with integer indices. Every index is checked when the step runs. The error names the position of the bad index.
 
 pub mod attrs;
-pub mod below;
+pub mod index_bounds;
 pub mod lower;
 pub mod scatter;
 pub mod var;
 
-use super::cost_free;
 use crate::ensure;
 use crate::nodes::build::axes::to_size;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::{Infer, check_axis, show};
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ops::common::cost::cost_free;
 use Domain::{Index, Real};
 use attrs::{GatherAttrs, HistogramAttrs, OneHotAttrs, ScatterAddAttrs};
 
@@ -82,7 +82,7 @@ pub const SCATTER_ADD: OpDef = OpDef {
         let n = index_length(size)?;
         cx.result(dtype, &[&u[..axis], &[n], &u[axis + i.len()..]].concat())
     },
-    cost: super::cost_per_operand,
+    cost: crate::nodes::ops::common::cost::cost_per_operand,
     cases: &[
         Case { args: "f[4,3] i32[4]", attrs: "axis=0 size=5", domains: &[Real, Index(5)] },
         Case { args: "f[2,2,2,3] i64[2,2]", attrs: "axis=1 size=5", domains: &[Real, Index(5)] },
@@ -138,7 +138,7 @@ pub const SCATTER_ALONG_AXIS: OpDef = OpDef {
         d.make_mut()[axis] = index_length(size)?;
         cx.result(dtype, &d)
     },
-    cost: super::cost_per_operand,
+    cost: crate::nodes::ops::common::cost::cost_per_operand,
     cases: &[
         Case { args: "f[4,2] i32[4,2]", attrs: "axis=1 size=5", domains: &[Real, Index(5)] },
         Case { args: "f[3,5,2] i64[3,5,2]", attrs: "axis=0 size=4", domains: &[Real, Index(4)] },

@@ -28,13 +28,13 @@ fn lower_strided_copy(cx: &mut LowerCx<'_>, dims: &[usize], strides: &[i64], bas
 }
 
 /// Row-major strides of operand 0.
-fn lower_operand_strides(cx: &LowerCx<'_>) -> Vec<i64> {
+fn lower_layout_strides(cx: &LowerCx<'_>) -> Vec<i64> {
     cx.arg_dims(0).strides().iter().map(|&s| s as i64).collect()
 }
 
 /// `transpose`.
 pub fn transpose(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let s = lower_operand_strides(cx);
+    let s = lower_layout_strides(cx);
     let moved: Vec<i64> = to_sizes(&TransposeAttrs::of(&cx.attrs()).perm).into_iter().map(|p| s[p]).collect();
     let to = cx.out_dims(0);
     lower_strided_copy(cx, &to, &moved, 0)
@@ -42,7 +42,7 @@ pub fn transpose(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `broadcast`: repeated axes have stride 0.
 pub fn broadcast(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (from, to, s) = (cx.arg_dims(0), cx.out_dims(0), lower_operand_strides(cx));
+    let (from, to, s) = (cx.arg_dims(0), cx.out_dims(0), lower_layout_strides(cx));
     let lead = to.len() - from.len();
     let step = |i: usize| if i < lead || from[i - lead] != to[i] { 0 } else { s[i - lead] };
     let steps: Vec<i64> = (0..to.len()).map(step).collect();
@@ -51,7 +51,7 @@ pub fn broadcast(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `slice`. The leading part of a tensor is a view.
 pub fn slice(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (s, a, to) = (lower_operand_strides(cx), SliceAttrs::of(&cx.attrs()), cx.out_dims(0));
+    let (s, a, to) = (lower_layout_strides(cx), SliceAttrs::of(&cx.attrs()), cx.out_dims(0));
     let base = to_sizes(&a.starts).iter().zip(&s).map(|(&at, &s)| at * s as usize).sum();
     // The step along an axis of one element does not matter.
     let step = |i: usize, p: usize| if to[i] > 1 { p as i64 * s[i] } else { s[i] };
@@ -61,7 +61,7 @@ pub fn slice(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `flip`: reversed axes have negative strides.
 pub fn flip(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (mut s, d, mut base) = (lower_operand_strides(cx), cx.arg_dims(0), 0);
+    let (mut s, d, mut base) = (lower_layout_strides(cx), cx.arg_dims(0), 0);
     for a in to_sizes(&FlipAttrs::of(&cx.attrs()).axes) {
         base += (d[a] - 1) * s[a] as usize;
         s[a] = -s[a];

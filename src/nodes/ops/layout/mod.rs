@@ -2,9 +2,9 @@
 
 pub mod attrs;
 pub mod lower;
+pub mod pad_mode;
 pub mod var;
 
-use super::cost_free;
 use crate::arena::intern::Dims;
 use crate::ensure;
 use crate::nodes::build::axes::to_size;
@@ -15,6 +15,7 @@ use crate::nodes::ir::call::LowerFn;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::{Infer, check_axes, check_axis, check_sizes, show};
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ops::common::cost::cost_free;
 use Domain::Real;
 use attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, ToShapeAttrs, TransposeAttrs};
 
@@ -128,7 +129,7 @@ pub const TRANSPOSE: OpDef = OpDef {
 };
 
 /// Whether `from` broadcasts to `to`, last axes aligned.
-fn layout_broadcasts(from: &[usize], to: &[usize]) -> bool {
+fn layout_broadcasts_to(from: &[usize], to: &[usize]) -> bool {
     from.len() <= to.len() && from.iter().rev().zip(to.iter().rev()).all(|(&a, &b)| a == b || a == 1)
 }
 
@@ -137,7 +138,7 @@ pub const BROADCAST: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     infer: |cx| {
         let (from, to) = (cx.dims(0), cx.shapes.dims(ToShapeAttrs::of(&cx.attrs).shape));
-        ensure!(layout_broadcasts(&from, &to), "shape {from} does not broadcast to {to}");
+        ensure!(layout_broadcasts_to(&from, &to), "shape {from} does not broadcast to {to}");
         let dtype = cx.dtype(0);
         cx.result(dtype, &to)
     },
@@ -157,7 +158,7 @@ pub const BROADCAST: OpDef = OpDef {
 };
 
 /// The size of each axis of a slice.
-fn sliced_layout(cx: &Infer<'_>, from: &Dims) -> Result<Vec<usize>, String> {
+fn infer_sliced_layout(cx: &Infer<'_>, from: &Dims) -> Result<Vec<usize>, String> {
     let a = SliceAttrs::of(&cx.attrs);
     let (starts, limits) = (check_sizes("starts", &a.starts)?, check_sizes("limits", &a.limits)?);
     let steps = check_sizes("steps", &a.steps)?;
@@ -179,7 +180,7 @@ pub const SLICE: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     infer: |cx| {
         let from = cx.dims(0);
-        let to = sliced_layout(cx, &from)?;
+        let to = infer_sliced_layout(cx, &from)?;
         let dtype = cx.dtype(0);
         cx.result(dtype, &to)
     },

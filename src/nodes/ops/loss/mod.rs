@@ -5,12 +5,12 @@ pub mod attrs;
 pub mod lower;
 pub mod var;
 
-use super::cost_per_operand;
 use crate::ensure;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ops::common::cost::cost_per_operand;
 use Domain::{Index, Real, Unit};
 use attrs::{CrossEntropyAttrs, CrossEntropyGradientAttrs, ReductionAttrs, SquaredErrorAttrs};
 use var::Reduction;

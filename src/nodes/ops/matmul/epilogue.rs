@@ -6,7 +6,8 @@ use crate::ensure;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
-use crate::nodes::ops::matmul::attrs::{ActGrad, MatmulBiasActAttrs, MatmulDactAttrs};
+use crate::nodes::ops::matmul::activation::ActGrad;
+use crate::nodes::ops::matmul::attrs::{MatmulBiasActAttrs, MatmulDactAttrs};
 use crate::nodes::ops::matmul::{matmul_flops, matmul_operand_dims};
 use Domain::Real;
 

@@ -1,5 +1,6 @@
 //! Matrix products.
 
+pub mod activation;
 pub mod attrs;
 pub mod epilogue;
 pub mod lora;

@@ -14,7 +14,7 @@ use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDe
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use crate::nodes::ops::matmul::{matmul_flops, matmul_operand_dims};
 use crate::nodes::ops::optim::attrs::{MatmulAdamAttrs, MatmulSgdAttrs, MatmulSgdMomentumAttrs};
-use crate::nodes::ops::optim::check_step_number;
+use crate::nodes::ops::optim::check_optim_step_number;
 use Domain::{Count, Positive, Real};
 
 /// Steps and their fused weight updates.
@@ -66,7 +66,7 @@ fn check_fused_update_operands(cx: &mut Infer<'_>, tensors: usize, counts: bool)
     (3..lr).try_for_each(|i| cx.same(2, i))?;
     cx.expect_dims(lr, "lr", &[])?;
     if counts {
-        check_step_number(cx, lr + 1)?;
+        check_optim_step_number(cx, lr + 1)?;
     }
     if all > rest {
         cx.same_dtype(0, rest)?;

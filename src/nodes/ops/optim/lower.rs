@@ -15,7 +15,7 @@ use crate::nodes::ops::optim::attrs::{
     AdamAttrs, MatmulAdamAttrs, MatmulSgdAttrs, MatmulSgdMomentumAttrs, SgdAttrs, SgdMomentumAttrs,
 };
 use crate::nodes::ops::optim::fused_update::step_of_fused_update;
-use crate::nodes::ops::optim::step_operand_layout;
+use crate::nodes::ops::optim::optim_step_layout;
 
 /// A rule, as its kernels take it.
 struct LoweredStep {
@@ -30,8 +30,8 @@ struct LoweredStep {
 impl LoweredStep {
     /// The rule of step `op`, which the node takes alone or in a product. Its largest param has `len` elements.
     fn new(cx: &LowerCx<'_>, op: Op, len: usize, scaled: bool) -> Result<LoweredStep, String> {
-        let (tensors, _) = step_operand_layout(op).ok_or("not a step")?;
-        let words = optim_kernel_words(cx.op(), &cx.attrs(), len, scaled).ok_or("not a step")?;
+        let (tensors, _) = optim_step_layout(op).ok_or("not a step")?;
+        let words = lower_optim_words(cx.op(), &cx.attrs(), len, scaled).ok_or("not a step")?;
         Ok(LoweredStep { op, words, tensors })
     }
 
@@ -67,7 +67,7 @@ fn lower_step_call(
 /// `sgd`, `sgd_momentum`, `adam`.
 pub fn optim_step(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (op, args) = (cx.op(), cx.args());
-    let (tensors, scalars) = step_operand_layout(op).ok_or("not a step")?;
+    let (tensors, scalars) = optim_step_layout(op).ok_or("not a step")?;
     let (params, scaled) = ((args - scalars) / tensors, !(args - scalars).is_multiple_of(tensors));
     let len = (0..params).map(|i| cx.arg_dims(tensors * i).numel()).max().unwrap_or(0);
     let reads: Vec<Buf> = (0..args).map(Buf::Arg).collect();
@@ -79,8 +79,8 @@ pub fn optim_step(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// reads it from registers. Otherwise, or where sums are long, the gradient is in memory between two calls.
 pub fn fused_update(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let op = step_of_fused_update(cx.op()).ok_or("not a step behind a product")?;
-    let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..dense::matmul_product(cx)? });
-    let (tensors, scalars) = step_operand_layout(op).ok_or("not a step")?;
+    let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..dense::lower_matmul_product(cx)? });
+    let (tensors, scalars) = optim_step_layout(op).ok_or("not a step")?;
     let scaled = cx.args() > 1 + tensors + scalars;
     let rule = LoweredStep::new(cx, op, g.len(), scaled)?;
     let (fuses, feeds) = match dtype {
@@ -103,7 +103,7 @@ pub fn fused_update(cx: &mut LowerCx<'_>) -> Result<(), String> {
         return lower_fused_update_call(cx, &g, (rule.kernels(dtype)?[1], words), tensors - 1, scratch);
     }
     let (gradient, flops) = (cx.temp(dtype.size(), g.len()), 2 * (g.len() * g.k) as u64);
-    dense::push_matmul(cx, g, &[Buf::Arg(0), Buf::Arg(1)], gradient, flops)?;
+    dense::lower_matmul_call(cx, g, &[Buf::Arg(0), Buf::Arg(1)], gradient, flops)?;
     let reads: Vec<Buf> = [Buf::Arg(2), gradient].into_iter().chain((3..cx.args()).map(Buf::Arg)).collect();
     lower_step_call(cx, rule, (1, g.len()), cx.flops().saturating_sub(flops), &reads)
 }
@@ -117,7 +117,7 @@ fn lower_fused_update_call(
     scratch: usize,
 ) -> Result<(), String> {
     let call = Call::new(kernel, words, g.units()).flops(cx.flops()).reads_args(cx.args());
-    let mut call = call.cost_class(dense::matmul_cost_class(cx.dtype(0), g)).whole(dense::matmul_whole_operands(g));
+    let mut call = call.cost_class(dense::lower_matmul_cost_class(cx.dtype(0), g)).whole(dense::lower_matmul_whole(g));
     for i in 0..updated {
         call = call.writes(Buf::Out(i), g.per_unit()).inplace(&[(2 + i, i)]);
     }
@@ -128,28 +128,28 @@ fn lower_fused_update_call(
 
 /// The numbers of a step's kernel as words, for an op with attributes `a`: a step, or a fused weight update. The
 /// largest param has `len` elements; `scaled` says whether a scalar multiplies the gradients. `None` for another op.
-fn optim_kernel_words(op: Op, a: &Attrs<'_>, len: usize, scaled: bool) -> Option<Vec<u64>> {
+fn lower_optim_words(op: Op, a: &Attrs<'_>, len: usize, scaled: bool) -> Option<Vec<u64>> {
     Some(match op {
-        Op::SGD => sgd_kernel_words(SgdAttrs::of(a), len, scaled),
-        Op::MATMUL_SGD => sgd_kernel_words(MatmulSgdAttrs::of(a).step_attrs(), len, scaled),
-        Op::SGD_MOMENTUM => sgd_momentum_kernel_words(SgdMomentumAttrs::of(a), len, scaled),
-        Op::MATMUL_SGD_MOMENTUM => sgd_momentum_kernel_words(MatmulSgdMomentumAttrs::of(a).step_attrs(), len, scaled),
-        Op::ADAM => adam_kernel_words(AdamAttrs::of(a), len, scaled),
-        Op::MATMUL_ADAM => adam_kernel_words(MatmulAdamAttrs::of(a).step_attrs(), len, scaled),
+        Op::SGD => lower_sgd_words(SgdAttrs::of(a), len, scaled),
+        Op::MATMUL_SGD => lower_sgd_words(MatmulSgdAttrs::of(a).step_attrs(), len, scaled),
+        Op::SGD_MOMENTUM => lower_sgd_momentum_words(SgdMomentumAttrs::of(a), len, scaled),
+        Op::MATMUL_SGD_MOMENTUM => lower_sgd_momentum_words(MatmulSgdMomentumAttrs::of(a).step_attrs(), len, scaled),
+        Op::ADAM => lower_adam_words(AdamAttrs::of(a), len, scaled),
+        Op::MATMUL_ADAM => lower_adam_words(MatmulAdamAttrs::of(a).step_attrs(), len, scaled),
         _ => return None,
     })
 }
 
-fn sgd_kernel_words(SgdAttrs { weight_decay }: SgdAttrs, len: usize, scaled: bool) -> Vec<u64> {
+fn lower_sgd_words(SgdAttrs { weight_decay }: SgdAttrs, len: usize, scaled: bool) -> Vec<u64> {
     Sgd { len, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay, scaled }.to_words()
 }
 
-fn sgd_momentum_kernel_words(a: SgdMomentumAttrs, len: usize, scaled: bool) -> Vec<u64> {
+fn lower_sgd_momentum_words(a: SgdMomentumAttrs, len: usize, scaled: bool) -> Vec<u64> {
     let SgdMomentumAttrs { momentum, dampening, nesterov, weight_decay } = a;
     Sgd { len, momentum, dampening, nesterov, weight_decay, scaled }.to_words()
 }
 
-fn adam_kernel_words(a: AdamAttrs, len: usize, scaled: bool) -> Vec<u64> {
+fn lower_adam_words(a: AdamAttrs, len: usize, scaled: bool) -> Vec<u64> {
     let AdamAttrs { beta1, beta2, eps, weight_decay, decoupled } = a;
     Adam { len, beta1, beta2, eps, weight_decay, decoupled, scaled }.to_words()
 }

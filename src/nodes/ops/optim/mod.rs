@@ -36,13 +36,13 @@ const fn optim_step_op(
         deriv,
         decompose: None,
         lower: Lower::Expand,
-        cost: |cx| 4 * step_elements(cx, 2, 1),
+        cost: |cx| 4 * optim_step_elements(cx, 2, 1),
         cases: &[],
     }
 }
 
 /// The number of operands of each param and of scalars after them; `None` where `op` is no step.
-pub fn step_operand_layout(op: Op) -> Option<(usize, usize)> {
+pub fn optim_step_layout(op: Op) -> Option<(usize, usize)> {
     match op {
         Op::SGD => Some((2, 1)),
         Op::SGD_MOMENTUM => Some((3, 2)),
@@ -55,14 +55,14 @@ pub fn step_operand_layout(op: Op) -> Option<(usize, usize)> {
 const MOST_RESULTS: usize = 64;
 
 /// Elements of all params of a step.
-fn step_elements(cx: &CostCx<'_>, tensors: usize, scalars: usize) -> u64 {
+fn optim_step_elements(cx: &CostCx<'_>, tensors: usize, scalars: usize) -> u64 {
     let params = (cx.graph.args_of(cx.node).len() - scalars) / tensors;
     (0..params).map(|i| cx.arg(tensors * i)).sum()
 }
 
 /// Checks the operands of a step: `n` for each param, all of one type, the scalar learning rate, the step number if
 /// `counts`, and the scale if there is one.
-fn check_step_tensors(cx: &mut Infer<'_>, n: usize, counts: bool) -> Result<(), String> {
+fn check_optim_step_tensors(cx: &mut Infer<'_>, n: usize, counts: bool) -> Result<(), String> {
     let (all, scalars) = (cx.args.len(), 1 + usize::from(counts));
     let (params, rest) = ((all - scalars) / n, (all - scalars) % n);
     ensure!(rest <= 1, "{all} operands are not {n} for each param, {scalars} for all, and perhaps a scale");
@@ -81,7 +81,7 @@ fn check_step_tensors(cx: &mut Infer<'_>, n: usize, counts: bool) -> Result<(), 
     }
     cx.expect_dims(lr, "lr", &[])?;
     if counts {
-        check_step_number(cx, lr + 1)?;
+        check_optim_step_number(cx, lr + 1)?;
     }
     if rest == 1 {
         cx.same_dtype(0, all - 1)?;
@@ -95,7 +95,7 @@ fn check_step_tensors(cx: &mut Infer<'_>, n: usize, counts: bool) -> Result<(), 
 
 /// The results of `one` for each param. `one` takes the tensors of the param, with the gradient scaled, and the
 /// scalars.
-fn step_each_param<'g>(
+fn optim_step_each_param<'g>(
     s: &Site<'_, 'g>,
     (n, scalars): (usize, usize),
     one: impl Fn(&[Var<'g>], &[Var<'g>]) -> Vec<Var<'g>>,
@@ -113,22 +113,22 @@ fn step_each_param<'g>(
 }
 
 /// Checks the step number.
-pub(super) fn check_step_number(cx: &Infer<'_>, i: usize) -> Result<(), String> {
+pub(super) fn check_optim_step_number(cx: &Infer<'_>, i: usize) -> Result<(), String> {
     ensure!(cx.dtype(i) == DType::I64, "the step number is {}; i64 is needed", cx.dtype(i));
     cx.expect_dims(i, "the step number", &[])
 }
 
 /// g + wd·p. A decay of 0 adds nothing, not even the NaN of 0·∞.
-fn decayed_step_gradient<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
+fn decayed_optim_gradient<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
     if decay == 0.0 { g } else { g + p * decay }
 }
 
 /// A step of stochastic gradient descent without momentum.
 pub const SGD: OpDef = OpDef {
-    infer: |cx| check_step_tensors(cx, 2, false),
+    infer: |cx| check_optim_step_tensors(cx, 2, false),
     decompose: Some(|s| {
         let SgdAttrs { weight_decay } = SgdAttrs::of(&s.attrs);
-        step_each_param(s, (2, 1), |t, k| vec![t[0] - k[0] * decayed_step_gradient(t[1], t[0], weight_decay)])
+        optim_step_each_param(s, (2, 1), |t, k| vec![t[0] - k[0] * decayed_optim_gradient(t[1], t[0], weight_decay)])
     }),
     cases: &[
         Case { args: "f[3,5] f[3,5] f[]", attrs: "weight_decay=0", domains: &[Real, Real, Positive] },
@@ -151,9 +151,9 @@ pub const SGD: OpDef = OpDef {
 
 fn expand_sgd_momentum<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = SgdMomentumAttrs::of(&s.attrs);
-    step_each_param(s, (3, 2), |tensors, k| {
+    optim_step_each_param(s, (3, 2), |tensors, k| {
         let (p, lr, t) = (tensors[0], k[0], k[1]);
-        let g = decayed_step_gradient(tensors[1], p, a.weight_decay);
+        let g = decayed_optim_gradient(tensors[1], p, a.weight_decay);
         let later = tensors[2] * a.momentum + g * (1.0 - a.dampening);
         let buf = t.equal(1.0).select(g, later);
         let move_by = if a.nesterov { g + buf * a.momentum } else { buf };
@@ -165,10 +165,10 @@ fn expand_sgd_momentum<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 pub const SGD_MOMENTUM: OpDef = OpDef {
     infer: |cx| {
         SgdMomentumAttrs::of(&cx.attrs).check()?;
-        check_step_tensors(cx, 3, true)
+        check_optim_step_tensors(cx, 3, true)
     },
     decompose: Some(expand_sgd_momentum),
-    cost: |cx| 6 * step_elements(cx, 3, 2),
+    cost: |cx| 6 * optim_step_elements(cx, 3, 2),
     cases: &[
         Case {
             args: "f[3,5] f[3,5] f[3,5] f[] i64[]",
@@ -197,21 +197,21 @@ pub const SGD_MOMENTUM: OpDef = OpDef {
 };
 
 /// 1 − βᵗ in `f64`: an `f32` would lose half the digits of a β near 1.
-fn adam_bias_correction<'g>(t: Var<'g>, beta: f64) -> Var<'g> {
+fn optim_bias_correction<'g>(t: Var<'g>, beta: f64) -> Var<'g> {
     let t = t.cast(DType::F64);
     1.0 - t.full_like(beta).pow(t)
 }
 
 fn expand_adam<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let AdamAttrs { beta1, beta2, eps, weight_decay: decay, decoupled } = AdamAttrs::of(&s.attrs);
-    step_each_param(s, (4, 2), |tensors, k| {
+    optim_step_each_param(s, (4, 2), |tensors, k| {
         let (p, m, v, lr, t) = (tensors[0], tensors[2], tensors[3], k[0], k[1]);
-        let g = if decoupled { tensors[1] } else { decayed_step_gradient(tensors[1], p, decay) };
+        let g = if decoupled { tensors[1] } else { decayed_optim_gradient(tensors[1], p, decay) };
         let p = if decoupled { p * (1.0 - lr * decay) } else { p };
         let m = m + (g - m) * (1.0 - beta1);
         let v = v * beta2 + g * g * (1.0 - beta2);
-        let size = (lr.cast(DType::F64) / adam_bias_correction(t, beta1)).cast(p.dtype());
-        let root = adam_bias_correction(t, beta2).sqrt().cast(p.dtype());
+        let size = (lr.cast(DType::F64) / optim_bias_correction(t, beta1)).cast(p.dtype());
+        let root = optim_bias_correction(t, beta2).sqrt().cast(p.dtype());
         vec![p - size * (m / (v.sqrt() / root + eps)), m, v]
     })
 }
@@ -220,10 +220,10 @@ fn expand_adam<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 pub const ADAM: OpDef = OpDef {
     infer: |cx| {
         AdamAttrs::of(&cx.attrs).check()?;
-        check_step_tensors(cx, 4, true)
+        check_optim_step_tensors(cx, 4, true)
     },
     decompose: Some(expand_adam),
-    cost: |cx| 14 * step_elements(cx, 4, 2),
+    cost: |cx| 14 * optim_step_elements(cx, 4, 2),
     cases: &[
         Case {
             args: "f[3,5] f[3,5] f[3,5] f[3,5] f[] i64[]",

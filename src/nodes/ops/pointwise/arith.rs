@@ -5,8 +5,9 @@ use crate::kernels::tile::TileOp;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
+use crate::nodes::ops::common::cost::cost_per_result;
 use crate::nodes::ops::pointwise::attrs::ClampAttrs;
-use crate::nodes::ops::{cost_per_result, no_immediates};
+use crate::nodes::ops::pointwise::no_pointwise_immediates;
 use Domain::{Distinct, Positive, Real};
 
 /// Result of the operands' type; numbers only.
@@ -35,7 +36,7 @@ const fn arith_op(name: &'static str, doc: &'static str, arity: usize, op: TileO
         infer: infer_arith,
         deriv,
         decompose: None,
-        lower: Lower::Tile(op, no_immediates),
+        lower: Lower::Tile(op, no_pointwise_immediates),
         cost: cost_per_result,
         cases: if arity == 1 { UNARY } else { BINARY },
     }
@@ -194,7 +195,7 @@ pub const ROUND: OpDef = OpDef {
 };
 
 /// `t` strictly inside the bounds, an exact 0 elsewhere.
-fn inside_clamp<'g>(s: &Site<'_, 'g>, t: Option<Var<'g>>) -> Vec<Option<Var<'g>>> {
+fn arith_inside_clamp<'g>(s: &Site<'_, 'g>, t: Option<Var<'g>>) -> Vec<Option<Var<'g>>> {
     let (x, ClampAttrs { lo, hi }) = (s.args[0], ClampAttrs::of(&s.attrs));
     let within = |t: Var<'g>| {
         let c = x.greater(lo).logical_and(x.less(hi));
@@ -228,7 +229,7 @@ pub const CLAMP: OpDef = OpDef {
         "y = max(lo, min(x, hi)); y' = 1 strictly inside, 0 at and outside the bounds",
         1,
         TileOp::Clamp,
-        Deriv::Rules(|s, t| inside_clamp(s, t[0]), |s, ct, _| inside_clamp(s, ct[0])),
+        Deriv::Rules(|s, t| arith_inside_clamp(s, t[0]), |s, ct, _| arith_inside_clamp(s, ct[0])),
     )
 };
 
@@ -240,6 +241,6 @@ pub const STOP_GRADIENT: OpDef = OpDef {
         cx.view(0, 0, 0);
         Ok(())
     }),
-    cost: crate::nodes::ops::cost_free,
+    cost: crate::nodes::ops::common::cost::cost_free,
     ..arith_op("stop_gradient", "y = x, with a zero derivative", 1, TileOp::Copy, Deriv::Zero)
 };

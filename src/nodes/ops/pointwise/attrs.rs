@@ -1,6 +1,6 @@
 //! Attributes of ops that work element by element.
 
-use super::act_grad::Curve;
+use super::act_with_grad::Curve;
 use crate::arena::Region;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::typed::attrs;

@@ -5,8 +5,9 @@ use crate::kernels::tile::TileOp;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ops::common::cost::{cost_free, cost_per_result};
 use crate::nodes::ops::pointwise::attrs::CastAttrs;
-use crate::nodes::ops::{cost_free, cost_per_result, no_immediates};
+use crate::nodes::ops::pointwise::no_pointwise_immediates;
 use Domain::{Bit, Real};
 
 const fn compare_op(
@@ -26,7 +27,7 @@ const fn compare_op(
         infer: infer_compare,
         deriv,
         decompose: None,
-        lower: Lower::Tile(op, no_immediates),
+        lower: Lower::Tile(op, no_pointwise_immediates),
         cost: cost_per_result,
         cases,
     }

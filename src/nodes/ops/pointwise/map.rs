@@ -14,9 +14,9 @@ use crate::nodes::ir::call::{Buf, LowerCx};
 use crate::nodes::ir::graph::Graph;
 use crate::nodes::ir::leaf::ArgAttrs;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ops::common::cost::cost_free;
 use crate::nodes::ops::common::lowering::{elem, push_program};
 use crate::nodes::ops::constant::FullAttrs;
-use crate::nodes::ops::cost_free;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::ops::pointwise::peephole::peephole_steps;
 
@@ -47,7 +47,7 @@ pub fn map_broadcast_access(from: &Dims, to: &Dims) -> Access {
 
 /// A tile program under construction, with the operand that each of its inputs reads.
 #[derive(Default)]
-pub struct TileBuild {
+pub struct MapProgram {
     pub(in crate::nodes) program: Program,
     reads: Vec<usize>,
 }
@@ -59,10 +59,10 @@ pub(in crate::nodes) enum Slot {
     Step(usize),
 }
 
-impl TileBuild {
+impl MapProgram {
     /// A whole program whose inputs read operands `reads`.
-    pub fn new(program: Program, reads: Vec<usize>) -> TileBuild {
-        TileBuild { program, reads }
+    pub fn new(program: Program, reads: Vec<usize>) -> MapProgram {
+        MapProgram { program, reads }
     }
 
     fn map_input(&mut self, operand: usize, elem: DType, access: Access) -> Slot {
@@ -77,10 +77,10 @@ impl TileBuild {
 }
 
 /// The tile program of region `r`, read by the node's operands.
-pub fn map_region_program(g: Graph<'_>, r: Region) -> Result<TileBuild, String> {
+pub fn map_region_program(g: Graph<'_>, r: Region) -> Result<MapProgram, String> {
     let yields = g.region_yields(r);
     let to = g.dims(yields[0]);
-    let mut b = TileBuild::default();
+    let mut b = MapProgram::default();
     b.program.len = to.numel();
     let mut slots = Window::<Value, Option<Slot>>::filled(g.region_values(r), None);
     let mut arg_of = Window::<Value, Option<usize>>::filled(g.region_values(r), None);
@@ -147,7 +147,7 @@ fn map_point_step(
 }
 
 /// The finished program: operands have numbers, inputs first, then steps.
-fn close_map_program(mut b: TileBuild, steps: Vec<(Step, Vec<Slot>)>, outs: Vec<Slot>) -> Result<TileBuild, String> {
+fn close_map_program(mut b: MapProgram, steps: Vec<(Step, Vec<Slot>)>, outs: Vec<Slot>) -> Result<MapProgram, String> {
     let inputs = b.program.inputs.len();
     let code = |s: Slot| match s {
         Slot::Input(i) => i as u16,
@@ -165,7 +165,7 @@ fn close_map_program(mut b: TileBuild, steps: Vec<(Step, Vec<Slot>)>, outs: Vec<
 }
 
 /// The kernel call of a tile program, whose results are the node's.
-pub fn emit_map_program(cx: &mut LowerCx<'_>, b: TileBuild) {
+pub fn emit_map_program(cx: &mut LowerCx<'_>, b: MapProgram) {
     let reads: Vec<Buf> = b.reads.iter().map(|&r| Buf::Arg(r)).collect();
     let outs: Vec<Buf> = (0..b.program.outputs.len()).map(Buf::Out).collect();
     let flops = (b.program.len * b.program.steps.len()) as u64;

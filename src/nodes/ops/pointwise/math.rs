@@ -4,8 +4,9 @@ use crate::kernels::tile::TileOp;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
+use crate::nodes::ops::common::cost::cost_per_result;
 use crate::nodes::ops::pointwise::attrs::{EluAttrs, LeakyReluAttrs};
-use crate::nodes::ops::{cost_per_result, no_immediates};
+use crate::nodes::ops::pointwise::no_pointwise_immediates;
 use Domain::{Positive, Real, Unit};
 
 fn infer_math(cx: &mut Infer<'_>) -> Result<(), String> {
@@ -35,7 +36,7 @@ const fn math_op(name: &'static str, doc: &'static str, op: TileOp, cases: &'sta
         infer: infer_math,
         deriv,
         decompose: None,
-        lower: Lower::Tile(op, no_immediates),
+        lower: Lower::Tile(op, no_pointwise_immediates),
         cost: cost_per_result,
         cases,
     }

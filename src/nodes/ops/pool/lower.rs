@@ -7,13 +7,13 @@ use crate::kernels::pool::PoolGeom;
 use crate::kernels::window::Units;
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ops::common::lowering::by_float;
-use crate::nodes::ops::common::window::{WindowAttrs, WindowGeometry, window_array};
-use crate::nodes::ops::index::below::are_pool_winners;
+use crate::nodes::ops::common::window_geometry::{WindowAttrs, WindowGeometry, window_array};
+use crate::nodes::ops::index::index_bounds::are_bounded_pool_indices;
 use crate::nodes::ops::pool::attrs::{AvgPoolAttrs, AvgPoolBackwardAttrs, SumPoolAttrs, SumPoolBackwardAttrs};
 use crate::nodes::ops::pool::pool_plane;
 
 /// The kernels' parameters of a pool of `[n, c, …]`.
-pub(in crate::nodes::ops) fn pool_geom(nc: &[usize], win: &WindowGeometry<2>) -> PoolGeom {
+pub(in crate::nodes::ops) fn lower_pool_geom(nc: &[usize], win: &WindowGeometry<2>) -> PoolGeom {
     let WindowGeometry { size: [h, w], kernel: [kh, kw], stride, pad, dilation } = *win;
     let [n, c] = window_array(nc);
     PoolGeom { n, c, h, w, kh, kw, stride, pad: window_array(pad.as_flattened()), dilation }
@@ -22,7 +22,7 @@ pub(in crate::nodes::ops) fn pool_geom(nc: &[usize], win: &WindowGeometry<2>) ->
 /// `max_pool2d`; positions are not written if no instruction reads them.
 pub fn max_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
-    let g = pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(pool_plane(&d)));
+    let g = lower_pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(pool_plane(&d)));
     let units = g.y_units();
     let kernel = by_float!(cx.dtype(0), pool::max_pool2d_kernel)?;
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
@@ -36,7 +36,7 @@ pub(in crate::nodes::ops) fn lower_moving_geom(nc: &[usize], plane: [usize; 2], 
     let kernel = [0, 1].map(|a| plane[a].saturating_sub(count[a]) + 1);
     let more = [0, 1].map(|a| count[a].saturating_sub(plane[a]));
     let pad = more.map(|n| [0, n]);
-    pool_geom(nc, &WindowGeometry { size: plane, kernel, stride: [1, 1], pad, dilation: [1, 1] })
+    lower_pool_geom(nc, &WindowGeometry { size: plane, kernel, stride: [1, 1], pad, dilation: [1, 1] })
 }
 
 /// `max_pool2d_backward`.
@@ -54,7 +54,7 @@ pub fn max_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
 fn lower_pool_moves(cx: &mut LowerCx<'_>, call: Call, plane: [usize; 2]) {
     let area = plane.iter().product();
     let call = call.reads_args(2).looks(1, area).or(-1);
-    let sure = are_pool_winners(&cx.graph, cx.graph.args_of(cx.node)[1], area);
+    let sure = are_bounded_pool_indices(&cx.graph, cx.graph.args_of(cx.node)[1], area);
     cx.call(if sure { call.sure() } else { call });
 }
 
@@ -87,7 +87,7 @@ fn lower_avg_pool(
 /// `avg_pool2d`.
 pub fn avg_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (d, a) = (cx.arg_dims(0), AvgPoolAttrs::of(&cx.attrs()));
-    let g = pool_geom(&d, &a.windows().over(pool_plane(&d)));
+    let g = lower_pool_geom(&d, &a.windows().over(pool_plane(&d)));
     let kernel = by_float!(cx.dtype(0), pool::avg_pool2d_kernel)?;
     lower_avg_pool(cx, kernel, &g, g.y_units(), a.count_include_pad)
 }
@@ -95,7 +95,7 @@ pub fn avg_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// `avg_pool2d_backward`.
 pub fn avg_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (d, a) = (cx.out_dims(0), AvgPoolBackwardAttrs::of(&cx.attrs()));
-    let g = pool_geom(&d, &a.windows().over(pool_plane(&d)));
+    let g = lower_pool_geom(&d, &a.windows().over(pool_plane(&d)));
     let kernel = by_float!(cx.dtype(0), pool::avg_pool2d_backward_kernel)?;
     lower_avg_pool(cx, kernel, &g, g.x_units(), a.count_include_pad)
 }
@@ -112,13 +112,13 @@ fn lower_sum_pool(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Uni
 /// `sum_pool2d`.
 pub fn sum_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
-    let g = pool_geom(&d, &SumPoolAttrs::of(&cx.attrs()).windows().over(pool_plane(&d)));
+    let g = lower_pool_geom(&d, &SumPoolAttrs::of(&cx.attrs()).windows().over(pool_plane(&d)));
     lower_sum_pool(cx, by_float!(cx.dtype(0), pool::avg_pool2d_kernel)?, &g, g.y_units())
 }
 
 /// `sum_pool2d_backward`.
 pub fn sum_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.out_dims(0);
-    let g = pool_geom(&d, &SumPoolBackwardAttrs::of(&cx.attrs()).windows().over(pool_plane(&d)));
+    let g = lower_pool_geom(&d, &SumPoolBackwardAttrs::of(&cx.attrs()).windows().over(pool_plane(&d)));
     lower_sum_pool(cx, by_float!(cx.dtype(0), pool::avg_pool2d_backward_kernel)?, &g, g.x_units())
 }

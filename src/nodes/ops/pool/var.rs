@@ -5,9 +5,9 @@ use crate::error::Kind;
 use crate::nodes::build::axes::to_i64s;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::common::window::{WindowGeometry, window_array, window_pairs};
+use crate::nodes::ops::common::positions::numbers_by_position;
+use crate::nodes::ops::common::window_geometry::{WindowGeometry, window_array, window_pairs};
 use crate::nodes::ops::pool::attrs::{AdaptivePoolAttrs, AvgPoolAttrs, SumPoolAttrs};
-use crate::nodes::ops::pool::nd::pool_nd_numbers_along;
 
 /// Options of a pool over `N` axes, with `P` = 2·`N` sides to pad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,6 +210,6 @@ fn divide_pool_sums<'g, const N: usize>(sums: Var<'g>, win: &WindowGeometry<N>) 
         let (end, k, s) = (win.size[a] + win.pad[a][0] + win.pad[a][1], win.kernel[a], win.stride[a]);
         let windows = d.get(2 + a).copied().unwrap_or(0);
         let counts: Vec<f64> = (0..windows).map(|i| ((i * s + k).min(end) - i * s) as f64).collect();
-        y / pool_nd_numbers_along(y.g, &counts, N - a, y.dtype())
+        y / numbers_by_position(y.g, &counts, N - a, y.dtype())
     })
 }

@@ -57,7 +57,7 @@ attrs! {
 
 impl VarAttrs {
     /// The axes alone.
-    pub fn reduce(self) -> ReduceAttrs {
+    pub fn reduce_attrs(self) -> ReduceAttrs {
         ReduceAttrs { axes: self.axes, keep: self.keep }
     }
 }

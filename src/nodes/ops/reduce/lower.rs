@@ -100,7 +100,11 @@ fn lower_one_reduce_run(cx: &mut LowerCx<'_>, k: &Kernels, run: &Run) {
 }
 
 /// The sums of the columns of a matrix of `rows` by `n`.
-pub fn reduce_columns(cx: &mut LowerCx<'_>, (rows, n): (usize, usize), (from, to): (Buf, Buf)) -> Result<(), String> {
+pub fn lower_column_sums(
+    cx: &mut LowerCx<'_>,
+    (rows, n): (usize, usize),
+    (from, to): (Buf, Buf),
+) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (by_float!(d, reduce::sum)?, Some(by_float!(d, reduce::sum_partial)?));
     let split = AxisSplit { outer: 1, n: rows, inner: n };
@@ -113,7 +117,7 @@ pub fn reduce_columns(cx: &mut LowerCx<'_>, (rows, n): (usize, usize), (from, to
 }
 
 /// The sum of `blocks` such sums, of blocks of rows.
-pub fn join_reduced_blocks(
+pub fn lower_block_sums(
     cx: &mut LowerCx<'_>,
     (blocks, n): (usize, usize),
     (from, to): (Buf, Buf),

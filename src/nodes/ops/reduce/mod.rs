@@ -1,11 +1,10 @@
 //! Reductions over sets of axes, arg-reductions, and running sums.
 
 pub mod attrs;
-pub mod length;
+pub mod euclidean_length;
 pub mod lower;
 pub mod var;
 
-use super::cost_per_operand;
 use crate::ensure;
 use crate::kernels::scan;
 use crate::nodes::build::axes::{reduced_dims, to_size, to_sizes};
@@ -13,6 +12,7 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::{Infer, check_axes, check_axis};
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ops::common::cost::cost_per_operand;
 use crate::nodes::ops::common::lowering::by_num;
 use Domain::{Distinct, Positive, Real};
 use attrs::{ArgExtremeAttrs, ReduceAttrs, RunningAttrs, SumSquaresAttrs, VarAttrs};
@@ -63,14 +63,14 @@ fn infer_reduced_nonempty(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// The reduction of a node: its operand and axes.
-struct Reduction<'g> {
+struct ReducedAxes<'g> {
     x: Var<'g>,
     attrs: ReduceAttrs,
 }
 
-impl<'g> Reduction<'g> {
-    fn of(s: &Site<'_, 'g>) -> Reduction<'g> {
-        Reduction { x: s.args[0], attrs: ReduceAttrs::of(&s.attrs) }
+impl<'g> ReducedAxes<'g> {
+    fn of(s: &Site<'_, 'g>) -> ReducedAxes<'g> {
+        ReducedAxes { x: s.args[0], attrs: ReduceAttrs::of(&s.attrs) }
     }
 
     /// The sizes of the reduced axes, multiplied.
@@ -91,14 +91,14 @@ impl<'g> Reduction<'g> {
     }
 }
 
-/// [`Reduction::spread`] of `v` over the axes of `s`.
+/// [`ReducedAxes::spread`] of `v` over the axes of `s`.
 fn spread_reduced<'g>(s: &Site<'_, 'g>, v: Var<'g>) -> Var<'g> {
-    Reduction::of(s).spread(v)
+    ReducedAxes::of(s).spread(v)
 }
 
-/// [`Reduction::sum`] of `v` along the axes of `s`.
+/// [`ReducedAxes::sum`] of `v` along the axes of `s`.
 fn reduce_sum_like<'g>(s: &Site<'_, 'g>, v: Var<'g>) -> Var<'g> {
-    Reduction::of(s).sum(v)
+    ReducedAxes::of(s).sum(v)
 }
 
 const SUMS: &[Case] = &[
@@ -170,7 +170,7 @@ pub const REDUCE_MEAN: OpDef = OpDef {
         "reduce_mean",
         "y = Σ x / n over `axes`; NaN for n = 0",
         Lower::Kernel(lower::reduce_mean),
-        Deriv::Linear(|s, _, g| Some(spread_reduced(s, g) * (1.0 / Reduction::of(s).count() as f64))),
+        Deriv::Linear(|s, _, g| Some(spread_reduced(s, g) * (1.0 / ReducedAxes::of(s).count() as f64))),
         SUMS,
     )
 };
@@ -305,13 +305,13 @@ pub const VAR: OpDef = OpDef {
         let a = VarAttrs::of(&cx.attrs);
         ensure!(a.correction >= 0, "correction {} is negative", a.correction);
         cx.float(0)?;
-        infer_reduced(cx, &a.reduce())
+        infer_reduced(cx, &a.reduce_attrs())
     },
     decompose: Some(|s| {
         let (x, a) = (s.args[0], VarAttrs::of(&s.attrs));
         let mean = x.reduce(Op::REDUCE_MEAN, a.axes.as_slice(), false);
         let correction = a.correction as f64;
-        let over = Reduction { x, attrs: a.reduce() };
+        let over = ReducedAxes { x, attrs: a.reduce_attrs() };
         let d = x - over.spread(mean);
         vec![over.sum(d * d) * (1.0 / (over.count() as f64 - correction))]
     }),

@@ -3,12 +3,12 @@
 pub mod lower;
 pub mod var;
 
-use super::cost_per_result;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::LowerFn;
 use crate::nodes::ir::infer::{Infer, check_axis};
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
 use crate::nodes::ir::typed::attrs;
+use crate::nodes::ops::common::cost::cost_per_result;
 use Domain::{Real, Unit};
 
 attrs! {

@@ -65,17 +65,17 @@ impl<'g> Var<'g> {
     /// where the values were.
     #[track_caller]
     pub fn cummax(self, axis: i64) -> (Var<'g>, Var<'g>) {
-        self.running_extreme("cummax", axis, false)
+        self.running_sort_extreme("cummax", axis, false)
     }
 
     /// The smallest element so far along `axis`, and its position (i32); see [`Var::cummax`].
     #[track_caller]
     pub fn cummin(self, axis: i64) -> (Var<'g>, Var<'g>) {
-        self.running_extreme("cummin", axis, true)
+        self.running_sort_extreme("cummin", axis, true)
     }
 
     #[track_caller]
-    fn running_extreme(self, name: &str, axis: i64, smallest: bool) -> (Var<'g>, Var<'g>) {
+    fn running_sort_extreme(self, name: &str, axis: i64, smallest: bool) -> (Var<'g>, Var<'g>) {
         let rank = self.rank() as i64;
         let at = if axis < 0 { axis.saturating_add(rank) } else { axis };
         if self.is_some() && !(0..rank).contains(&at) {

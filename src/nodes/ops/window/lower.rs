@@ -6,22 +6,22 @@ use crate::kernels::pool::PoolGeom;
 use crate::kernels::unfold;
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ops::common::lowering::by_float;
-use crate::nodes::ops::common::window::WindowAttrs;
-use crate::nodes::ops::pool::lower::pool_geom;
+use crate::nodes::ops::common::window_geometry::WindowAttrs;
+use crate::nodes::ops::pool::lower::lower_pool_geom;
 use crate::nodes::ops::pool::pool_plane;
 use crate::nodes::ops::window::unfold::Col2imAttrs;
 
 /// `im2col`.
 pub fn im2col(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
-    let g = pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(pool_plane(&d)));
+    let g = lower_pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(pool_plane(&d)));
     lower_unfold(cx, by_float!(cx.dtype(0), unfold::im2col)?, &g, true)
 }
 
 /// `col2im`.
 pub fn col2im(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.out_dims(0);
-    let g = pool_geom(&d, &WindowAttrs::from(Col2imAttrs::of(&cx.attrs())).over(pool_plane(&d)));
+    let g = lower_pool_geom(&d, &WindowAttrs::from(Col2imAttrs::of(&cx.attrs())).over(pool_plane(&d)));
     lower_unfold(cx, by_float!(cx.dtype(0), unfold::col2im)?, &g, false)
 }
 

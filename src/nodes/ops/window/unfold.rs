@@ -8,9 +8,38 @@ use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::typed::attrs;
-use crate::nodes::ops::common::window::{WindowAttrs, check_window_array, sum_over_taps, window_array};
+use crate::nodes::ops::common::window_geometry::{WindowAttrs, check_window_array, sum_over_taps, window_array};
 use crate::nodes::ops::pool::pool_plane;
 use Domain::Real;
+
+/// Options of [`Var::im2col`] and [`Var::col2im`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfold {
+    /// Height and width of a window.
+    pub kernel: [usize; 2],
+    /// Step between windows.
+    pub stride: [usize; 2],
+    /// Zeros around the image: top, bottom, left, right.
+    pub pad: [usize; 4],
+    /// Distance between the taps of a window.
+    pub dilation: [usize; 2],
+}
+
+impl Unfold {
+    /// Windows of `kernel` at every position.
+    pub fn new(kernel: [usize; 2]) -> Unfold {
+        Unfold { kernel, stride: [1, 1], pad: [0; 4], dilation: [1, 1] }
+    }
+
+    pub(super) fn window_attrs(&self) -> WindowAttrs {
+        WindowAttrs {
+            kernel: to_i64s(&self.kernel),
+            stride: to_i64s(&self.stride),
+            pad: to_i64s(&self.pad),
+            dilation: to_i64s(&self.dilation),
+        }
+    }
+}
 
 attrs! {
     /// Attributes of `col2im`. Those of `im2col` are [`WindowAttrs`].

@@ -3,38 +3,8 @@
 use crate::nodes::build::axes::to_i64s;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::common::window::WindowAttrs;
-use crate::nodes::ops::window::resize::{InterpolateAttrs, Interpolation};
-use crate::nodes::ops::window::unfold::Col2imAttrs;
-
-/// Options of [`Var::im2col`] and [`Var::col2im`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unfold {
-    /// Height and width of a window.
-    pub kernel: [usize; 2],
-    /// Step between windows.
-    pub stride: [usize; 2],
-    /// Zeros around the image: top, bottom, left, right.
-    pub pad: [usize; 4],
-    /// Distance between the taps of a window.
-    pub dilation: [usize; 2],
-}
-
-impl Unfold {
-    /// Windows of `kernel` at every position.
-    pub fn new(kernel: [usize; 2]) -> Unfold {
-        Unfold { kernel, stride: [1, 1], pad: [0; 4], dilation: [1, 1] }
-    }
-
-    fn window_attrs(&self) -> WindowAttrs {
-        WindowAttrs {
-            kernel: to_i64s(&self.kernel),
-            stride: to_i64s(&self.stride),
-            pad: to_i64s(&self.pad),
-            dilation: to_i64s(&self.dilation),
-        }
-    }
-}
+use crate::nodes::ops::window::interpolate::{InterpolateAttrs, Interpolation};
+use crate::nodes::ops::window::unfold::{Col2imAttrs, Unfold};
 
 impl<'g> Var<'g> {
     /// The windows of x `[N, C, H, W]` as columns `[N, C·kh·kw, windows]`, as `torch.nn.functional.unfold`: row

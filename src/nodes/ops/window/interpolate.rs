@@ -7,9 +7,8 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::{Infer, check_sizes};
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
 use crate::nodes::ir::typed::{attrs, choice};
-use crate::nodes::ops::common::window::window_axis_name;
-use crate::nodes::ops::pool::adaptive::take;
-use crate::nodes::ops::pool::nd::pool_nd_numbers_along;
+use crate::nodes::ops::common::positions::{numbers_by_position, take_positions};
+use crate::nodes::ops::common::window_geometry::window_axis_name;
 use Domain::Real;
 use Interpolation::{Linear, LinearAligned, Nearest};
 
@@ -75,8 +74,8 @@ fn interpolate_linear<'g>(x: Var<'g>, axis: usize, out: usize, align: bool) -> V
     let (left, right_weight) = interpolate_neighbours(n, out, align);
     let right: Vec<usize> = left.iter().map(|&i| (i + 1).min(n - 1)).collect();
     let left_weight: Vec<f64> = right_weight.iter().map(|w| 1.0 - w).collect();
-    let weights = |w: &[f64]| pool_nd_numbers_along(x.g, w, d.len() - axis, x.dtype());
-    take(x, &left, axis) * weights(&left_weight) + take(x, &right, axis) * weights(&right_weight)
+    let weights = |w: &[f64]| numbers_by_position(x.g, w, d.len() - axis, x.dtype());
+    take_positions(x, &left, axis) * weights(&left_weight) + take_positions(x, &right, axis) * weights(&right_weight)
 }
 
 fn expand_interpolate<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
@@ -98,7 +97,7 @@ fn expand_interpolate<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
         let from = |i: usize| if mode == Nearest { i * n / out } else { (2 * i + 1) * n / (2 * out) };
         y = match weighs {
             true => interpolate_linear(y, axis, out, mode == LinearAligned),
-            false => take(y, &(0..out).map(from).collect::<Vec<_>>(), axis),
+            false => take_positions(y, &(0..out).map(from).collect::<Vec<_>>(), axis),
         };
     }
     vec![y]

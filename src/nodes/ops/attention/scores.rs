@@ -4,8 +4,8 @@
 //! Invariant: a select sets masked scores to −∞, and a query that sees no key gets finite scores before the softmax. So
 //! no derivative of any order computes ∞ − ∞ or 0·∞. Only the op definitions use this file.
 
-use super::attrs::{AttentionAttrs, Layout};
-use super::geometry::{Geometry, Optional, optional_operands};
+use super::attrs::AttentionAttrs;
+use super::geometry::{Geometry, Optional, geometry_optional_operands};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{Op, Site};
@@ -27,52 +27,6 @@ pub struct Scores<'g> {
     kept: Option<(Var<'g>, f64)>,
 }
 
-impl Geometry {
-    /// A tensor of `heads` heads with its heads first, in groups: q and y have several in a group, k and v one.
-    pub fn split<'g>(&self, x: Var<'g>, heads: usize) -> Var<'g> {
-        let d = x.dims();
-        let (x, len, width) = match (self.layout, &d[..]) {
-            (Layout::Bhsd, &[_, _, len, width]) => (x, len, width),
-            (Layout::Bshd, &[_, len, _, width]) => (x.transpose(&[0, 2, 1, 3]), len, width),
-            (_, &[_, len, wide, ..]) => {
-                let width = wide / heads.max(1);
-                (x.reshape([self.batch, len, heads, width]).transpose(&[0, 2, 1, 3]), len, width)
-            }
-            // After an error.
-            _ => return x,
-        };
-        x.reshape([self.batch, self.kv_heads, heads / self.kv_heads, len, width])
-    }
-
-    /// The inverse of [`Geometry::split`].
-    pub fn join<'g>(&self, x: Var<'g>) -> Var<'g> {
-        let d = x.dims();
-        let (heads, len, width) = (d[1] * d[2], d[3], d[4]);
-        let x = x.reshape([self.batch, heads, len, width]);
-        match self.layout {
-            Layout::Bhsd => x,
-            Layout::Bshd => x.transpose(&[0, 2, 1, 3]),
-            Layout::Bsd => x.transpose(&[0, 2, 1, 3]).reshape([self.batch, len, heads * width]),
-        }
-    }
-
-    /// One number for each row, `[batch, heads, queries]`, as a column that broadcasts against the scores.
-    fn score_column<'g>(&self, x: Var<'g>) -> Var<'g> {
-        x.reshape([self.batch, self.kv_heads, self.group(), self.queries, 1])
-    }
-
-    /// The inverse of [`Geometry::score_column`].
-    fn score_rows<'g>(&self, x: Var<'g>) -> Var<'g> {
-        x.reshape([self.batch, self.heads, self.queries])
-    }
-
-    /// A bias, or its gradient, in groups.
-    fn grouped_bias<'g>(&self, bias: Var<'g>) -> Var<'g> {
-        let full = bias.broadcast([self.batch, self.heads, self.queries, self.keys]);
-        full.reshape([self.batch, self.kv_heads, self.group(), self.queries, self.keys])
-    }
-}
-
 /// Σ over keys, which keep an axis of 1.
 fn sum_scores_over_keys<'g>(x: Var<'g>) -> Var<'g> {
     x.reduce(Op::REDUCE_SUM, 4, true)
@@ -85,7 +39,7 @@ impl<'g> Scores<'g> {
         let [q, k, v] = [0, 1, 2].map(|i| s.args[first + i]);
         let attrs = AttentionAttrs::of(&s.attrs);
         let geo = Geometry::of(&[q.dims(), k.dims(), v.dims()], &attrs).ok()?;
-        let Optional { padding, bias, key, .. } = optional_operands(&attrs, rest);
+        let Optional { padding, bias, key, .. } = geometry_optional_operands(&attrs, rest);
         let (q, k, v) = (geo.split(q, geo.heads), geo.split(k, geo.kv_heads), geo.split(v, geo.kv_heads));
         let raw = q.matmul_t(k, false, true) * geo.scale;
         let bent = (geo.softcap > 0.0).then(|| (raw * (1.0 / geo.softcap)).tanh());
@@ -179,24 +133,8 @@ fn kept_scores<'g>(attrs: &AttentionAttrs, key: Var<'g>, x: Var<'g>) -> (Var<'g>
     (draw.greater_equal(p), if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 })
 }
 
-impl Geometry {
-    /// Which keys each query may see by its position, `[queries, keys]`.
-    fn visible_band<'g>(&self, s: &Site<'_, 'g>) -> Var<'g> {
-        let dims = [self.queries, self.keys];
-        let position = |axis| s.g.iota(axis, dims, DType::I64);
-        // The distance of a key from the last one that the query sees.
-        let behind = position(0) - position(1) + (self.keys as f64 - self.queries as f64);
-        let seen = behind.greater_equal(0.0);
-        if self.window == usize::MAX {
-            seen
-        } else {
-            seen.logical_and(behind.less_equal(self.window.min(self.keys) as f64))
-        }
-    }
-}
-
 /// The operands of a node that have a tangent: q, k, v, and the bias.
 pub fn score_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> [Option<Var<'g>>; 4] {
-    let bias = optional_operands(&AttentionAttrs::of(&s.attrs), 3).bias.and_then(|i| t[i]);
+    let bias = geometry_optional_operands(&AttentionAttrs::of(&s.attrs), 3).bias.and_then(|i| t[i]);
     [t[0], t[1], t[2], bias]
 }

@@ -5,12 +5,12 @@
 use crate::ensure;
 use crate::nodes::build::axes::to_sizes;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ops::common::window::{WindowGeometry, check_window_array, window_axis_name};
+use crate::nodes::ops::common::positions::{numbers_by_position, take_positions};
+use crate::nodes::ops::common::window_geometry::{WindowGeometry, check_window_array, window_axis_name};
 use crate::nodes::ops::pool::attrs::AdaptivePoolAttrs;
-use crate::nodes::ops::pool::nd::{Plane, pool_nd_numbers_along, pool_nd_plane};
+use crate::nodes::ops::pool::pool_nd::{Plane, pool_nd_plane};
 use crate::nodes::ops::reduce::attrs::ReduceAttrs;
 use Domain::{Distinct, Real};
 
@@ -78,12 +78,6 @@ fn even_adaptive_windows(n: usize, out: usize, filler: impl Fn(usize) -> usize) 
     Even { kernel, from: (!n.is_multiple_of(out)).then_some(from), count }
 }
 
-/// The elements of `x` at these positions along `axis`.
-pub fn take<'g>(x: Var<'g>, from: &[usize], axis: usize) -> Var<'g> {
-    let bytes: Vec<u8> = from.iter().flat_map(|&i| (i as i32).to_le_bytes()).collect();
-    x.gather(x.g.constant_bytes(&bytes, [from.len()], DType::I32), axis as i64)
-}
-
 /// A pool along one axis, whose windows do not overlap. The axes after it form one row of a plane.
 fn adaptive_pool_along<'g>(x: Var<'g>, axis: usize, kernel: usize, kind: Plane) -> Var<'g> {
     let d = x.dims();
@@ -119,7 +113,7 @@ fn expand_adaptive_max<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
         if n != out {
             // The last element of the window once more: it never wins over its first occurrence.
             let e = even_adaptive_windows(n, out, |end| end - 1);
-            x = e.from.map_or(x, |from| take(x, &from, 2 + a));
+            x = e.from.map_or(x, |from| take_positions(x, &from, 2 + a));
             x = adaptive_pool_along(x, 2 + a, e.kernel, Plane::Max);
         }
     }
@@ -150,14 +144,14 @@ fn expand_adaptive_avg<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
                 high[2 + a] = 1;
                 x = x.pad(&vec![0; rank], &high, 0.0);
             }
-            x = take(x, &from, 2 + a);
+            x = take_positions(x, &from, 2 + a);
         }
         let whole = e.count.iter().all(|&c| c == e.kernel as f64);
         x = match whole {
             true => adaptive_pool_along(x, 2 + a, e.kernel, Plane::Avg { count_pad: true }),
             false => {
                 adaptive_pool_along(x, 2 + a, e.kernel, Plane::Sum)
-                    / pool_nd_numbers_along(s.g, &e.count, rank - 2 - a, x.dtype())
+                    / numbers_by_position(s.g, &e.count, rank - 2 - a, x.dtype())
             }
         };
     }

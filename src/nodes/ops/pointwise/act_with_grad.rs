@@ -25,7 +25,7 @@ impl Curve {
     pub const ALL: [Curve; 3] = [Curve::Gelu, Curve::GeluTanh, Curve::Silu];
 
     /// The op of the activation.
-    pub fn activation(self) -> Op {
+    pub fn act_op(self) -> Op {
         match self {
             Curve::Gelu => Op::GELU,
             Curve::GeluTanh => Op::GELU_TANH,
@@ -34,7 +34,7 @@ impl Curve {
     }
 
     /// The op of its derivative.
-    pub fn derivative(self) -> Op {
+    pub fn act_grad_op(self) -> Op {
         match self {
             Curve::Gelu => Op::GELU_GRAD,
             Curve::GeluTanh => Op::GELU_TANH_GRAD,
@@ -59,7 +59,7 @@ pub const ACT_WITH_GRAD: OpDef = OpDef {
     decompose: Some(|s| {
         let curve = ActWithGradAttrs::of(&s.attrs).act;
         let one = |op| -> Var<'_> { s.g.emit1(op, s.args, &[]) };
-        vec![one(curve.activation()), one(curve.derivative())]
+        vec![one(curve.act_op()), one(curve.act_grad_op())]
     }),
     lower: Lower::Kernel(lower::act_with_grad),
     cost: |cx| 2 * cx.out(),

@@ -10,13 +10,12 @@ use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Op, OpDef, Site};
 use crate::nodes::ops::attention::Layout;
-use crate::nodes::ops::attention::rotary::Rope;
-use crate::nodes::ops::attention::var::Attention;
+use crate::nodes::ops::attention::var::{Attention, Rope};
 use crate::nodes::ops::blocks::attrs::{AttentionBlockAttrs, LlamaDecoderBlockAttrs, TransformerLayerAttrs};
 use crate::nodes::ops::blocks::{
     affine_block, block_op, check_block_input, check_block_vector, check_block_weight, feed_forward_block,
 };
-use crate::nodes::ops::matmul::attrs::Activation;
+use crate::nodes::ops::matmul::activation::Activation;
 use crate::nodes::ops::norm::NormAttrs;
 use Domain::{Bit, Positive, Real, Unit};
 
@@ -53,20 +52,20 @@ fn rotate_transformer_heads<'g>(x: Var<'g>, heads: usize, cos: Var<'g>, sin: Var
 }
 
 /// The operands of an attention block, taken apart by its attributes.
-struct Parts<T> {
+struct AttentionBlockParts<T> {
     mask: Option<T>,
     biases: Option<[T; 2]>,
     tables: Option<[T; 2]>,
 }
 
-impl<T: Copy> Parts<T> {
+impl<T: Copy> AttentionBlockParts<T> {
     /// Of (hidden, qkv_w, out_w\[, mask\]\[, qkv_b, out_b\]\[, cos, sin\]); `None` if their number is another.
-    fn of(args: &[T], attrs: &AttentionBlockAttrs) -> Option<Parts<T>> {
+    fn of(args: &[T], attrs: &AttentionBlockAttrs) -> Option<AttentionBlockParts<T>> {
         let mut rest = args.get(3..)?.iter().copied();
         let mut one = |there: bool| if there { rest.next().map(Some) } else { Some(None) };
         let mask = one(attrs.padding)?;
         let mut two = |there: bool| Some(one(there)?.zip(one(there)?).map(|(a, b)| [a, b]));
-        let parts = Parts { mask, biases: two(attrs.bias)?, tables: two(attrs.rope)? };
+        let parts = AttentionBlockParts { mask, biases: two(attrs.bias)?, tables: two(attrs.rope)? };
         rest.next().is_none().then_some(parts)
     }
 }
@@ -77,7 +76,7 @@ fn infer_attention_block(cx: &mut Infer<'_>) -> Result<(), String> {
     let at: Vec<usize> = (0..cx.args.len()).collect();
     let attrs = AttentionBlockAttrs::of(&cx.attrs);
     let want = 3 + usize::from(attrs.padding) + 2 * usize::from(attrs.bias) + 2 * usize::from(attrs.rope);
-    let parts = Parts::of(&at, &attrs)
+    let parts = AttentionBlockParts::of(&at, &attrs)
         .ok_or_else(|| format!("{} operands; padding, bias and rope ask for {want}", at.len()))?;
     let packed = check_block_weight(cx, 1, "qkv_w", d[2])?;
     ensure!(packed.is_multiple_of(3), "qkv_w has {packed} columns; queries, keys and values need a third each");
@@ -100,7 +99,7 @@ fn infer_attention_block(cx: &mut Infer<'_>) -> Result<(), String> {
 fn expand_attention_block<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let attrs = AttentionBlockAttrs::of(&s.attrs);
     let (heads, causal) = (to_size(attrs.heads), attrs.causal);
-    let Some(parts) = Parts::of(s.args, &attrs) else { return Vec::new() };
+    let Some(parts) = AttentionBlockParts::of(s.args, &attrs) else { return Vec::new() };
     let all = affine_block(s.args[0], s.args[1], parts.biases.map(|b| b[0]), Activation::None);
     let width = s.args[2].dims()[0];
     let [q, k, v] = [0, 1, 2].map(|i| all.narrow(-1, i * width, width));
@@ -138,7 +137,7 @@ pub const ATTENTION_BLOCK: OpDef = OpDef {
 };
 
 /// The operands of BERT's layer by name; the biases and βs are `None` in the short form.
-struct Layer<T> {
+struct TransformerLayerParts<T> {
     qkv: (T, Option<T>),
     out: (T, Option<T>),
     norm1: (T, Option<T>),
@@ -148,13 +147,13 @@ struct Layer<T> {
     mask: T,
 }
 
-impl<T: Copy> Layer<T> {
+impl<T: Copy> TransformerLayerParts<T> {
     /// Of the 14 operands with biases, or the 8 without.
-    fn of(args: &[T], bias: bool) -> Option<Layer<T>> {
+    fn of(args: &[T], bias: bool) -> Option<TransformerLayerParts<T>> {
         let mut rest = args.get(1..)?.iter().copied();
         let mut pair = || Some((rest.next()?, if bias { Some(rest.next()?) } else { None }));
         let (qkv, out, norm1, fc1, fc2, norm2) = (pair()?, pair()?, pair()?, pair()?, pair()?, pair()?);
-        let layer = Layer { qkv, out, norm1, fc1, fc2, norm2, mask: rest.next()? };
+        let layer = TransformerLayerParts { qkv, out, norm1, fc1, fc2, norm2, mask: rest.next()? };
         rest.next().is_none().then_some(layer)
     }
 }
@@ -165,7 +164,8 @@ fn infer_transformer_layer(cx: &mut Infer<'_>) -> Result<(), String> {
     let at: Vec<usize> = (0..cx.args.len()).collect();
     let TransformerLayerAttrs { heads: h, eps1, eps2, bias, .. } = TransformerLayerAttrs::of(&cx.attrs);
     let want = if bias { 14 } else { 8 };
-    let l = Layer::of(&at, bias).ok_or_else(|| format!("{} operands; bias={bias} asks for {want}", at.len()))?;
+    let l = TransformerLayerParts::of(&at, bias)
+        .ok_or_else(|| format!("{} operands; bias={bias} asks for {want}", at.len()))?;
     let packed = check_block_weight(cx, l.qkv.0, "qkv_w", d[2])?;
     ensure!(packed.is_multiple_of(3), "qkv_w has {packed} columns; queries, keys and values need a third each");
     transformer_heads("heads", h, packed / 3)?;
@@ -203,7 +203,7 @@ fn transformer_add_norm<'g>(x: Var<'g>, res: Var<'g>, (gamma, beta): (Var<'g>, O
 fn expand_transformer_layer<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let x = s.args[0];
     let TransformerLayerAttrs { heads: transformer_heads, act, eps1, eps2, bias } = TransformerLayerAttrs::of(&s.attrs);
-    let Some(l) = Layer::of(s.args, bias) else { return Vec::new() };
+    let Some(l) = TransformerLayerParts::of(s.args, bias) else { return Vec::new() };
     let mut args = vec![x, l.qkv.0, l.out.0, l.mask];
     args.extend(l.qkv.1.zip(l.out.1).into_iter().flat_map(|(a, b)| [a, b]));
     let block = AttentionBlockAttrs { heads: transformer_heads, causal: false, padding: true, bias, rope: false };

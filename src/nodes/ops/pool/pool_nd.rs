@@ -6,10 +6,11 @@ use super::lower;
 use crate::nodes::build::axes::{to_i64s, to_sizes};
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::{Builder, Var};
-use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ops::common::window::{WindowAttrs, WindowGeometry, check_window_array, sum_over_taps, window_array};
+use crate::nodes::ops::common::window_geometry::{
+    WindowAttrs, WindowGeometry, check_window_array, sum_over_taps, window_array,
+};
 use crate::nodes::ops::pool::attrs::{AvgPoolAttrs, SumPoolAttrs, SumPoolBackwardAttrs};
 use crate::nodes::ops::pool::{check_pool_plane, pool_plane};
 use Domain::{Distinct, Real};
@@ -360,13 +361,3 @@ pub const AVG_POOL3D: OpDef = OpDef {
         Deriv::ViaDecompose,
     )
 };
-
-/// One number for each position along an axis that `after` − 1 axes follow.
-pub fn pool_nd_numbers_along<'g>(g: &'g Builder, values: &[f64], after: usize, dtype: DType) -> Var<'g> {
-    let mut dims = vec![1; after];
-    dims[..1].copy_from_slice(&[values.len()]);
-    match dtype {
-        DType::F32 => g.constant(&values.iter().map(|&v| v as f32).collect::<Vec<_>>(), dims),
-        _ => g.constant_f64(values, dims),
-    }
-}

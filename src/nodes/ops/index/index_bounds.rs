@@ -75,7 +75,7 @@ fn largest_index_bound(most: i64, x: i64) -> Option<i64> {
 }
 
 /// Whether `v` has the positions that a max pool found in planes of `area` elements; −1 means none.
-pub fn are_pool_winners(g: &Graph<'_>, v: Value, area: usize) -> bool {
+pub fn are_bounded_pool_indices(g: &Graph<'_>, v: Value, area: usize) -> bool {
     let n = g.def[v.at()];
     let plane = |x: Value| g.dims(x).iter().rev().take(2).product::<usize>();
     g.op[n.at()] == Op::MAX_POOL2D && v != g.out(n) && plane(g.args_of(n)[0]) <= area

@@ -5,7 +5,7 @@ use crate::nodes::build::axes::{to_i64, to_sizes};
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Op, Site};
-use crate::nodes::ops::common::window::{WindowGeometry, window_array};
+use crate::nodes::ops::common::window_geometry::{WindowGeometry, window_array};
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvBiasActAttrs, ConvInputGradAttrs, ConvWeightGradAttrs};
 
 /// A 2-D convolution: x `[images, c_in, H, W]`, w `[c_out, c_in/groups, kh, kw]`.

@@ -1,155 +1,23 @@
-//! Convolutions over one and three axes, and transposed ones over one to three. All decompose into `conv2d` and its
-//! adjoints. A 1-D convolution is a 2-D one of height 1. A 3-D convolution is a sum over the kernel's positions in
-//! depth; each term is one 2-D convolution, with the depths as part of the batch.
+//! Transposed convolutions over one to three axes. All decompose into the input gradient of `conv2d`. Over three axes
+//! there is one for each position of the kernel in depth, and their sum is a dilation in depth.
 
 use crate::ensure;
 use crate::nodes::build::axes::to_sizes;
 use crate::nodes::build::dilate::dilate;
-use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::CostCx;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Cost, Deriv, Domain, Expand, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ops::common::window::{
+use crate::nodes::ir::opdef::{Case, Deriv, Domain, Op, OpDef, Site};
+use crate::nodes::ops::common::window_geometry::{
     WindowGeometry, check_window_array, sum_over_taps, window_array, window_axis_name,
 };
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvTransposeAttrs};
-use crate::nodes::ops::conv::site::Convolution;
-use crate::nodes::ops::conv::{check_conv_channels, check_conv_operands};
+use crate::nodes::ops::conv::conv_nd::{
+    check_conv_depth, conv_depth_back, conv_depth_first, conv_depth_tap, conv_nd_op, conv_nd_products, conv_nd_windows,
+    conv1d_as_plane, conv2d_beneath, flat_windows,
+};
+use crate::nodes::ops::conv::conv2d::check_conv_operands;
 use Domain::Real;
-
-const fn conv_nd_op(
-    name: &'static str,
-    doc: &'static str,
-    attrs: &'static [Field],
-    infer: fn(&mut Infer<'_>) -> Result<(), String>,
-    expand: Expand,
-    cost: Cost,
-    deriv: Deriv,
-) -> OpDef {
-    OpDef {
-        name,
-        doc,
-        arity: Arity::Exactly(2),
-        attrs,
-        flags: Flags::PURE,
-        infer,
-        deriv,
-        decompose: Some(expand),
-        lower: Lower::Expand,
-        cost,
-        cases: &[],
-    }
-}
-
-/// Checks the depth of a kernel over three axes.
-fn check_conv_depth<const N: usize>(w: &[usize]) -> Result<(), String> {
-    ensure!(N < 3 || w[2] <= DEEPEST, "the kernel's depth {} is above {DEEPEST}: each is a convolution", w[2]);
-    Ok(())
-}
-
-/// Deepest kernel over three axes.
-const DEEPEST: usize = 1 << 10;
-
-/// The 2-D convolution that computes it: windows over the last axes of `images` images, from and to `c` channels.
-fn conv2d_beneath<const N: usize>(images: usize, c: [usize; 2], groups: usize, win: &WindowGeometry<N>) -> Convolution {
-    Convolution { images, c_in: c[0], c_out: c[1], groups, windows: flat_windows(win).tight() }
-}
-
-/// The last two axes of the windows; a plane of height 1 where there is one.
-fn flat_windows<const N: usize>(win: &WindowGeometry<N>) -> WindowGeometry<2> {
-    win.on_plane(if N == 1 { [None, Some(0)] } else { [Some(N - 2), Some(N - 1)] })
-}
-
-fn infer_conv_nd<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
-    let a = ConvAttrs::of(&cx.attrs);
-    let [x, w] = check_conv_operands::<N>(cx, &a, ["x", "w"])?;
-    check_conv_depth::<N>(&w)?;
-    check_conv_channels(&a, &x, &w)?;
-    let win = a.windows::<N>(window_array(&x[2..]), window_array(&w[2..]));
-    let count = win.count()?;
-    let images = if N == 3 { x[0].checked_mul(count[0]).ok_or("the number of planes overflows")? } else { x[0] };
-    conv2d_beneath(images, [x[1], w[0]], a.groups(), &win).geom().validate()?;
-    let dtype = cx.dtype(0);
-    cx.result(dtype, &[&[x[0], w[0]], &count[..]].concat())
-}
-
-/// The windows of the kernel `w` over the axes of `x`.
-fn conv_nd_windows<const N: usize>(a: &ConvAttrs, x: Var<'_>, w: Var<'_>) -> WindowGeometry<N> {
-    a.windows(window_array(&x.dims()[2..]), window_array(&w.dims()[2..]))
-}
-
-/// `conv2d` with these windows.
-fn conv2d_over<'g>(x: Var<'g>, w: Var<'g>, win: &WindowGeometry<2>, groups: i64) -> Var<'g> {
-    x.g.emit1(Op::CONV2D, &[x, w], &ConvAttrs::new(win, groups).list())
-}
-
-/// `[a, b, l]` as planes of height 1.
-fn conv1d_as_plane<'g>(x: Var<'g>) -> Var<'g> {
-    let [a, b, l] = window_array::<3>(&x.dims());
-    x.reshape([a, b, 1, l])
-}
-
-fn expand_conv1d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (x, w) = (s.args[0], s.args[1]);
-    let a = ConvAttrs::of(&s.attrs);
-    let y =
-        conv2d_over(conv1d_as_plane(x), conv1d_as_plane(w), &flat_windows(&conv_nd_windows::<1>(&a, x, w)), a.groups);
-    let [n, o, _, l] = window_array::<4>(&y.dims());
-    vec![y.reshape([n, o, l])]
-}
-
-/// `[N, C, D, H, W]` as `[D, N·C·H·W]`: the planes under one tap in depth are then contiguous.
-fn conv_depth_first<'g>(x: Var<'g>) -> Var<'g> {
-    let [n, c, d, h, w] = window_array::<5>(&x.dims());
-    x.transpose(&[2, 0, 1, 3, 4]).reshape([d, n * c * h * w])
-}
-
-/// The inverse of [`conv_depth_first`].
-fn conv_depth_back<'g>(x: Var<'g>, [n, c, h, w]: [usize; 4]) -> Var<'g> {
-    let d = x.dims().first().copied().unwrap_or(0);
-    x.reshape([d, n, c, h * w]).transpose(&[1, 2, 0, 3]).reshape([n, c, d, h, w])
-}
-
-/// The weights of one tap in depth.
-fn conv_depth_tap<'g>(w: Var<'g>, k: usize) -> Var<'g> {
-    let [a, b, d, kh, kw] = window_array::<5>(&w.dims());
-    w.transpose(&[2, 0, 1, 3, 4]).reshape([d, a * b * kh * kw]).narrow(0, k, 1).reshape([a, b, kh, kw])
-}
-
-fn expand_conv3d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (x, w) = (s.args[0], s.args[1]);
-    let [n, c, d, h, wd] = window_array::<5>(&x.dims());
-    let a = ConvAttrs::of(&s.attrs);
-    let win = conv_nd_windows::<3>(&a, x, w);
-    let Ok([depth, ho, wo]) = win.count() else { return Vec::new() };
-    let ([low, high], stride, plane) = (win.pad[0], win.stride[0], n * c * h * wd);
-    let padded = conv_depth_first(x).pad(&[low, 0], &[high, 0], 0.0);
-    let start = |k: usize| k * win.dilation[0];
-    let end = |k: usize| start(k) + (depth - 1) * stride + 1;
-    // A tap that sees padding alone adds nothing.
-    let seen = |k: &usize| end(*k) > low && start(*k) < low + d;
-    let y = sum_over_taps((0..win.kernel[0]).filter(seen).map(|k| {
-        let part = padded.slice(&[start(k), 0], &[end(k), plane], &[stride, 1]);
-        conv2d_over(part.reshape([depth * n, c, h, wd]), conv_depth_tap(w, k), &flat_windows(&win), a.groups)
-    }));
-    let o = w.dims()[0];
-    match y {
-        Some(y) => vec![conv_depth_back(y.reshape([depth, n * o * ho * wo]), [n, o, ho, wo])],
-        None => vec![s.g.full(0.0, [n, o, depth, ho, wo], x.dtype())],
-    }
-}
-
-/// A transposed convolution along one axis.
-#[derive(Clone, Copy)]
-struct TransposedAxis {
-    /// Elements of the result.
-    size: usize,
-    /// Padding of the convolution whose transpose this is.
-    pad: [usize; 2],
-    /// Elements of `size` at the end that the transpose does not reach: they are zeros.
-    zeros: usize,
-}
 
 /// Each axis of a transposed convolution; `win.size` is its operand's.
 fn conv_transpose_axes<const N: usize>(
@@ -178,6 +46,17 @@ fn conv_transpose_axes<const N: usize>(
         *t = TransposedAxis { size, pad: [low, high.saturating_sub(beyond)], zeros };
     }
     Ok(out)
+}
+
+/// A transposed convolution along one axis.
+#[derive(Clone, Copy)]
+struct TransposedAxis {
+    /// Elements of the result.
+    size: usize,
+    /// Padding of the convolution whose transpose this is.
+    pad: [usize; 2],
+    /// Elements of `size` at the end that the transpose does not reach: they are zeros.
+    zeros: usize,
 }
 
 fn infer_conv_transpose<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
@@ -264,72 +143,10 @@ fn conv_transpose3d_over<'g>([x, w]: [Var<'g>; 2], a: &ConvAttrs, two: &WindowGe
     conv_depth_back(y, [n, o, ho, wo])
 }
 
-fn conv_nd_dims(cx: &CostCx<'_>, i: usize) -> Vec<usize> {
-    cx.graph.dims(cx.graph.args_of(cx.node)[i]).to_vec()
-}
-
-/// 2 operations for each product of one of `elements` elements and a weight.
-fn conv_nd_products(cx: &CostCx<'_>, elements: u64) -> u64 {
-    let met = conv_nd_dims(cx, 1)[1..].iter().fold(2u64, |n, &d| n.saturating_mul(d as u64));
-    elements.saturating_mul(met)
-}
-
-/// An element of the result is multiplied by the weights of one output channel.
-fn conv_nd_cost(cx: &CostCx<'_>) -> u64 {
-    conv_nd_products(cx, cx.out())
-}
-
 /// An element of the operand is multiplied by the weights of one input channel.
 fn conv_transpose_cost(cx: &CostCx<'_>) -> u64 {
     conv_nd_products(cx, cx.arg(0))
 }
-
-/// The 1-D convolution, by way of the 2-D one.
-pub const CONV1D: OpDef = OpDef {
-    cases: &[
-        Case { args: "f[2,4,9] f[6,2,3]", attrs: "stride=[2] pad=[1,2] dilation=[2] groups=2", domains: &[Real] },
-        Case { args: "f[2,3,5] f[4,3,1]", attrs: "stride=[1] pad=[0,0] dilation=[1] groups=1", domains: &[Real] },
-    ],
-    ..conv_nd_op(
-        "conv1d",
-        "y[n, o, i] = Σ x[n, c, i·s − p + k·d]·w[o, c, k] (cross-correlation; x [N, C, L], w [O, C/groups, k])",
-        ConvAttrs::FIELDS,
-        infer_conv_nd::<1>,
-        expand_conv1d,
-        conv_nd_cost,
-        Deriv::ViaDecompose,
-    )
-};
-
-/// The 3-D convolution, as a sum of 2-D ones over the taps in depth.
-pub const CONV3D: OpDef = OpDef {
-    cases: &[
-        Case {
-            args: "f[2,2,3,4,3] f[3,2,2,3,2]",
-            attrs: "stride=[1,1,1] pad=[0,0,0,0,0,0] dilation=[1,1,1] groups=1",
-            domains: &[Real],
-        },
-        Case {
-            args: "f[2,4,5,4,5] f[2,2,2,2,3]",
-            attrs: "stride=[2,1,2] pad=[1,2,0,1,1,1] dilation=[2,1,1] groups=2",
-            domains: &[Real],
-        },
-        Case {
-            args: "f[1,2,1,3,3] f[2,1,3,2,2]",
-            attrs: "stride=[1,1,2] pad=[1,1,0,0,0,0] dilation=[1,1,1] groups=2",
-            domains: &[Real],
-        },
-    ],
-    ..conv_nd_op(
-        "conv3d",
-        "y[n, o, h, i, j] = Σ x[n, c, h·s − p + k·d, …]·w[o, c, k, …] (x [N, C, D, H, W], w [O, C/groups, kd, kh, kw])",
-        ConvAttrs::FIELDS,
-        infer_conv_nd::<3>,
-        expand_conv3d,
-        conv_nd_cost,
-        Deriv::ViaDecompose,
-    )
-};
 
 /// The transposed 1-D convolution.
 pub const CONV_TRANSPOSE1D: OpDef = OpDef {
