@@ -10,9 +10,9 @@ pub mod build;
 pub mod ir;
 pub mod ops;
 #[doc(hidden)]
-pub mod reference;
+pub mod random_graphs;
 #[doc(hidden)]
-pub mod testing;
+pub mod reference;
 
 pub use ir::attrs::{Attr, Attrs};
 pub use ir::builder::{Builder, Routine, Var};
@@ -33,7 +33,7 @@ pub use ops::index::scatter::Scatter;
 pub use ops::layout::pad_mode::PadMode;
 pub use ops::loss::var::{CrossEntropy, Reduction};
 pub use ops::optim::var::{AdamOptions, SgdOptions};
-pub use ops::pool::var::{Pool, Pool1d, Pool2d, Pool3d};
+pub use ops::pool::pool_options::{Pool, Pool1d, Pool2d, Pool3d};
 pub use ops::window::interpolate::Interpolation;
 pub use ops::window::unfold::Unfold;
 

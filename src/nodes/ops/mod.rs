@@ -22,4 +22,4 @@ pub mod sort;
 pub mod table;
 pub mod window;
 
-pub use common::lowering::lower_node;
+pub use common::lowering::run_op_lowering;

@@ -4,8 +4,8 @@ use super::*;
 use crate::arena::intern::{Shapes, Strings};
 use crate::nodes::ir::builder::Builder;
 use crate::nodes::ir::emit::Emit;
-use crate::nodes::ir::leaf_ops;
-use crate::nodes::ir::opdef::{Op, OpDef, check_definitions};
+use crate::nodes::ir::leaf_defs;
+use crate::nodes::ir::opdef::{Op, OpDef, check_op_definitions};
 
 macro_rules! ops {
     (leaves { $($leaf:ident)* } $($id:ident = $family:ident $(:: $file:ident)*;)*) => {
@@ -18,9 +18,9 @@ macro_rules! ops {
             $(pub const $id: Op = Op(Index::$id as u16);)*
         }
 
-        const DEFINITIONS: &[&OpDef] = &[$(&leaf_ops::$leaf,)* $(&$family $(:: $file)* ::$id),*];
+        const DEFINITIONS: &[&OpDef] = &[$(&leaf_defs::$leaf,)* $(&$family $(:: $file)* ::$id),*];
         const _: () = {
-            check_definitions(DEFINITIONS);
+            check_op_definitions(DEFINITIONS);
             $(assert!(Op::$leaf.0 == Index::$leaf as u16);)*
         };
 

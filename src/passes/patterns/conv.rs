@@ -4,7 +4,7 @@ use super::facts::Facts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
-use crate::nodes::build::axes::to_i64s;
+use crate::nodes::build::sizes::sizes_to_i64;
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvBiasActAttrs};
 use crate::nodes::ops::matmul::activation::Activation;
 use crate::nodes::ops::pool::attrs::MaxPoolBackwardAttrs;
@@ -116,7 +116,7 @@ pub fn mask_before_unpool(f: &Facts<'_>, root: Node) -> Found {
     if f.alone(a[0]) {
         inner.push(compare);
     }
-    let (small, large) = (f.dims(y), MaxPoolBackwardAttrs { in_hw: to_i64s(&pool_plane(&f.dims(h))) });
+    let (small, large) = (f.dims(y), MaxPoolBackwardAttrs { in_hw: sizes_to_i64(&pool_plane(&f.dims(h))) });
     let m = Match::one(f.g.out(root), vec![y, dy, positions], inner, move |g, a| {
         let mask = a[0].greater(g.full(c, small, dtype));
         let masked = mask.select(a[1], g.full(0.0, small, dtype));

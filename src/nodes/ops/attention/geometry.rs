@@ -1,12 +1,12 @@
-//! Sizes, masks and options of attention, checked from shapes and attributes.
+//! Sizes, masks and options of attention, checked from shapes and attributes, and the layouts of its operands.
 
 use super::attrs::{AttentionAttrs, Layout, Mask};
 use crate::ensure;
+use crate::nodes::ir::attr_types::Choice;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::Site;
-use crate::nodes::ir::typed::Choice;
+use crate::nodes::ir::site::Site;
 use std::ops::Deref;
 
 /// Sizes and options of a node, checked.
@@ -46,7 +46,7 @@ pub(in crate::nodes::ops) fn geometry_axes(
     heads: usize,
 ) -> Result<[usize; 4], String> {
     let name = Layout::NAMES[layout as usize];
-    let shape = crate::nodes::ir::infer::show(d);
+    let shape = Infer::show_dims(d);
     match (layout, d) {
         (Layout::Bhsd, &[b, h, s, w]) | (Layout::Bshd, &[b, s, h, w]) => {
             ensure!(h == heads, "{what} of shape {shape} has {h} heads in layout {name}, not {heads}");
@@ -175,7 +175,7 @@ pub(super) fn check_geometry_optionals(
         cx.same_dtype(0, i)?;
         let (d, full) = (cx.rank(i, "the bias", 4)?, [g.batch, g.heads, g.queries, g.keys]);
         let fits = (0..4).all(|a| d[a] == full[a] || (a < 2 && d[a] == 1));
-        let full = crate::nodes::ir::infer::show(&full);
+        let full = Infer::show_dims(&full);
         ensure!(fits, "the bias has shape {d}; {full} is needed, or 1 for its first axes");
     }
     let p = attrs.dropout;

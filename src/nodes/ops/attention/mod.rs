@@ -1,7 +1,7 @@
 //! Scaled dot-product attention, with a backward op that computes all gradients in one sweep.
 //!
-//! Invariant: [`Geometry::of`] and [`check_optional_operands`] check shapes, masks and options; both ops, their lowering and
-//! their decompositions share them. Neither op stores anything of size queries × keys, except the gradient of a bias,
+//! Invariant: [`Geometry::of`] and [`check_geometry_optionals`] check shapes, masks and options; both ops, their
+//! lowering and their decompositions share them. Neither op stores anything of size queries × keys, except the gradient of a bias,
 //! if that is read.
 
 pub mod attrs;
@@ -17,9 +17,10 @@ mod scores;
 
 use crate::ensure;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::call::CostCx;
+use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
 use Domain::{Bit, Bits, Positive, Real, Unit};
 pub use attrs::Layout;
 use attrs::{AttentionAttrs, AttentionBackwardAttrs};

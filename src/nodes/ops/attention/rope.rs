@@ -7,8 +7,9 @@ use super::lower;
 use crate::ensure;
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::infer::show;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
 pub use crate::nodes::ops::attention::attrs::Pairing;
 use crate::nodes::ops::attention::attrs::{Layout, RopeAttrs};
 use crate::nodes::ops::attention::geometry::{geometry_axes, geometry_count};
@@ -43,19 +44,24 @@ impl RopeGeometry {
         let RopeAttrs { layout, heads, pairing, inverse } = RopeAttrs::of(attrs);
         let heads = geometry_count("heads", heads)?;
         let [batch, _, seq, width] = geometry_axes("x", x, layout, heads)?;
-        ensure!(cos == sin, "cos has shape {}, sin {}; they must be the same", show(cos), show(sin));
+        ensure!(
+            cos == sin,
+            "cos has shape {}, sin {}; they must be the same",
+            Infer::show_dims(cos),
+            Infer::show_dims(sin)
+        );
         let (own, rows, pairs) = match *cos {
             [rows, pairs] => (None, rows, pairs),
             [b, rows, pairs] => (Some(b), rows, pairs),
             _ => {
                 return Err(format!(
                     "cos has shape {}; [positions, pairs] or [batch, positions, pairs] is needed",
-                    show(cos)
+                    Infer::show_dims(cos)
                 ));
             }
         };
         ensure!(rows == seq, "cos has rows for {rows} positions, x has {seq} positions");
-        ensure!(own.is_none_or(|b| b == batch), "cos has shape {}, and x a batch of {batch}", show(cos));
+        ensure!(own.is_none_or(|b| b == batch), "cos has shape {}, and x a batch of {batch}", Infer::show_dims(cos));
         let turned = pairs.saturating_mul(2);
         ensure!(
             turned <= width,

@@ -8,7 +8,8 @@ use super::attrs::AttentionAttrs;
 use super::geometry::{Geometry, Optional, geometry_optional_operands};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::opdef::{Op, Site};
+use crate::nodes::ir::opdef::Op;
+use crate::nodes::ir::site::Site;
 use crate::nodes::ops::random::DrawAttrs;
 
 /// The scores of a node, with the parts of their derivative.

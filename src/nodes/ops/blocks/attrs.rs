@@ -1,7 +1,7 @@
 //! Attributes of block ops.
 
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::typed::attrs;
 use crate::nodes::ops::matmul::activation::Activation;
 
 attrs! {

@@ -4,11 +4,12 @@
 //! with their norms. Each part is one op.
 
 use crate::ensure;
-use crate::nodes::build::axes::to_size;
+use crate::nodes::build::sizes::to_size;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Op, OpDef, Site};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Op, OpDef};
+use crate::nodes::ir::site::Site;
 use crate::nodes::ops::attention::Layout;
 use crate::nodes::ops::attention::var::{Attention, Rope};
 use crate::nodes::ops::blocks::attrs::{AttentionBlockAttrs, LlamaDecoderBlockAttrs, TransformerLayerAttrs};

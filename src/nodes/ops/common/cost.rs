@@ -1,6 +1,6 @@
 //! Costs that many ops share.
 
-use crate::nodes::ir::call::CostCx;
+use crate::nodes::ir::cost_cx::CostCx;
 
 /// One operation for each element of the result.
 pub(crate) fn cost_per_result(cx: &CostCx<'_>) -> u64 {

@@ -3,11 +3,11 @@
 //! and builder methods share it, so that both refuse the same windows.
 
 use crate::ensure;
-use crate::nodes::build::axes::{to_i64s, to_sizes};
 use crate::nodes::build::dilate::dilate;
+use crate::nodes::build::sizes::check_sizes;
+use crate::nodes::build::sizes::{sizes_to_i64, to_sizes};
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::infer::check_sizes;
-use crate::nodes::ir::typed::attrs;
 
 attrs! {
     /// The attributes of `im2col` and of pools of maxima and minima. Other ops over windows have more attributes, and
@@ -99,10 +99,10 @@ impl<const N: usize> WindowGeometry<N> {
     /// The windows as attributes.
     pub fn attrs(&self) -> WindowAttrs {
         WindowAttrs {
-            kernel: to_i64s(&self.kernel),
-            stride: to_i64s(&self.stride),
-            pad: to_i64s(self.pad.as_flattened()),
-            dilation: to_i64s(&self.dilation),
+            kernel: sizes_to_i64(&self.kernel),
+            stride: sizes_to_i64(&self.stride),
+            pad: sizes_to_i64(self.pad.as_flattened()),
+            dilation: sizes_to_i64(&self.dilation),
         }
     }
 

@@ -1,7 +1,7 @@
-//! Constants as methods of [`Builder`].
+//! Constants as methods of [`Builder`], and of [`Var`] for its type and shape.
 
 use crate::arena::Value;
-use crate::nodes::build::axes::from_front;
+use crate::nodes::build::axes::axis_from_front;
 use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::dtype::{DType, Ty};
@@ -49,7 +49,7 @@ impl Builder {
     /// counts from the end. `dtype` is `f32`, `f64`, `i32`, `i64` or `u32`.
     #[track_caller]
     pub fn iota(&self, axis: i64, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
-        let axis = from_front(axis, dims.as_ref().len());
+        let axis = axis_from_front(axis, dims.as_ref().len());
         match self.shape(dims.as_ref()) {
             Some(shape) => self.emit1(Op::IOTA, &[], &IotaAttrs { axis, dtype, shape }.list()),
             None => self.var(Value::NONE),

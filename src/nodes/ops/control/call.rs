@@ -1,11 +1,11 @@
-//! The call of a region, which is inlined before it is lowered.
+//! The call of a region: the op, which is inlined before it is lowered, and the builder's method.
 
 use crate::arena::Region;
 use crate::ensure;
-use crate::nodes::ir::builder::{Builder, Routine, Var, foreign};
+use crate::nodes::ir::attr_types::attrs;
+use crate::nodes::ir::builder::{Builder, Routine, Var, foreign_builder_error};
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::results::Results;
-use crate::nodes::ir::typed::attrs;
 use crate::nodes::ops::common::cost::cost_free;
 
 attrs! {
@@ -44,7 +44,7 @@ impl Builder {
     pub fn call(&self, routine: Routine<'_>, args: &[Var<'_>]) -> Results<'_> {
         self.record_location();
         if !std::ptr::eq(self, routine.g) {
-            self.with(|e| e.fail(foreign("call")));
+            self.with(|e| e.fail(foreign_builder_error("call")));
             return Results::new(self, Vec::new());
         }
         self.emit(Op::CALL, args, &CallAttrs { body: routine.region }.list())

@@ -1,4 +1,5 @@
-//! The counted loop: one op, whose body is a region.
+//! The counted loop: one op, whose body is a region, and the builder's methods. A closure becomes the body, and captured
+//! values become operands; it runs once, while the graph is built.
 //!
 //! Operands are carries, then constants of the loop, then stacked inputs; results are the final carries, then stacked
 //! results. The body's arguments are carries, constants and one slice (the leading axis removed) of each stacked
@@ -10,13 +11,13 @@ use crate::arena::Value;
 use crate::arena::ids::Id;
 use crate::ensure;
 use crate::error::{Error, Kind};
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::builder::{Builder, Var};
-use crate::nodes::ir::call::CostCx;
+use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
-use crate::nodes::ir::typed::attrs;
 
 attrs! {
     /// Attributes of a scan. [`Scan`] has them as `usize`.
@@ -139,7 +140,7 @@ fn infer_scan(cx: &mut Infer<'_>) -> Result<(), String> {
             fits,
             "a slice of stacked input {} is {d}{}, and the body takes {}",
             i - before,
-            crate::nodes::ir::infer::show(slice),
+            Infer::show_dims(slice),
             show(cx, arg)
         );
     }

@@ -1,13 +1,14 @@
-//! Convolutions over one and three axes, and transposed ones over one to three. All decompose into `conv2d` and its
-//! adjoints. A 1-D convolution is a 2-D one of height 1. A 3-D convolution is a sum over the kernel's positions in
-//! depth; each term is one 2-D convolution, with the depths as part of the batch.
+//! Convolutions over one and three axes, and what they share with transposed ones. All decompose into `conv2d`. A 1-D
+//! convolution is a 2-D one of height 1. A 3-D convolution is a sum over the kernel's positions in depth; each term is
+//! one 2-D convolution, with the depths as part of the batch.
 
 use crate::ensure;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::call::CostCx;
+use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Cost, Deriv, Domain, Expand, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ir::opdef::{Arity, Case, Cost, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_geometry::{WindowGeometry, sum_over_taps, window_array};
 use crate::nodes::ops::conv::attrs::ConvAttrs;
 use crate::nodes::ops::conv::conv2d::{check_conv_channels, check_conv_operands};

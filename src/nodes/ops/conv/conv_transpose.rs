@@ -1,13 +1,14 @@
 //! Transposed convolutions over one to three axes. All decompose into the input gradient of `conv2d`. Over three axes
-//! there is one for each position of the kernel in depth, and their sum is a dilation in depth.
+//! there is one for each position of the kernel in depth; they are dilated in depth and summed.
 
 use crate::ensure;
-use crate::nodes::build::axes::to_sizes;
 use crate::nodes::build::dilate::dilate;
+use crate::nodes::build::sizes::to_sizes;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::call::CostCx;
+use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Case, Deriv, Domain, Op, OpDef, Site};
+use crate::nodes::ir::opdef::{Case, Deriv, Domain, Op, OpDef};
+use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_geometry::{
     WindowGeometry, check_window_array, sum_over_taps, window_array, window_axis_name,
 };

@@ -1,10 +1,11 @@
-//! The sizes of a 2-D convolution, shared by its three ops.
+//! A 2-D convolution: its sizes, shared by its three ops.
 
 use crate::kernels::conv::ConvGeom;
-use crate::nodes::build::axes::{to_i64, to_sizes};
+use crate::nodes::build::sizes::{size_to_i64, to_sizes};
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::opdef::{Op, Site};
+use crate::nodes::ir::opdef::Op;
+use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_geometry::{WindowGeometry, window_array};
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvBiasActAttrs, ConvInputGradAttrs, ConvWeightGradAttrs};
 
@@ -73,7 +74,7 @@ impl Convolution {
     }
 
     fn attrs(&self) -> ConvAttrs {
-        ConvAttrs::new(&self.windows, to_i64(self.groups))
+        ConvAttrs::new(&self.windows, size_to_i64(self.groups))
     }
 
     /// y = `conv2d(x, w)`.

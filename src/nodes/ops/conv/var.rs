@@ -1,6 +1,6 @@
 //! Convolutions as methods of [`Var`]. Options have torch's names.
 
-use crate::nodes::build::axes::{to_i64, to_i64s};
+use crate::nodes::build::sizes::{size_to_i64, sizes_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvTransposeAttrs};
@@ -88,10 +88,10 @@ impl<'g> Var<'g> {
     #[track_caller]
     fn convolve_with<const N: usize, const P: usize>(self, op: Op, w: Var<'g>, opt: &Conv<N, P>) -> Var<'g> {
         let attrs = ConvAttrs {
-            stride: to_i64s(&opt.stride),
-            pad: to_i64s(&opt.pad),
-            dilation: to_i64s(&opt.dilation),
-            groups: to_i64(opt.groups),
+            stride: sizes_to_i64(&opt.stride),
+            pad: sizes_to_i64(&opt.pad),
+            dilation: sizes_to_i64(&opt.dilation),
+            groups: size_to_i64(opt.groups),
         };
         self.g.emit1(op, &[self, w], &attrs.list())
     }
@@ -99,11 +99,11 @@ impl<'g> Var<'g> {
     #[track_caller]
     fn convolve_transposed_with<const N: usize>(self, op: Op, w: Var<'g>, opt: &ConvTranspose<N>) -> Var<'g> {
         let attrs = ConvTransposeAttrs {
-            stride: to_i64s(&opt.stride),
-            pad: to_i64s(opt.pad.map(|p| [p, p]).as_flattened()),
-            dilation: to_i64s(&opt.dilation),
-            groups: to_i64(opt.groups),
-            output_pad: to_i64s(&opt.output_pad),
+            stride: sizes_to_i64(&opt.stride),
+            pad: sizes_to_i64(opt.pad.map(|p| [p, p]).as_flattened()),
+            dilation: sizes_to_i64(&opt.dilation),
+            groups: size_to_i64(opt.groups),
+            output_pad: sizes_to_i64(&opt.output_pad),
         };
         self.g.emit1(op, &[self, w], &attrs.list())
     }

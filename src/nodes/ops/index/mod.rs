@@ -7,10 +7,11 @@ pub mod scatter;
 pub mod var;
 
 use crate::ensure;
-use crate::nodes::build::axes::to_size;
+use crate::nodes::build::axes::check_axis;
+use crate::nodes::build::sizes::to_size;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::infer::{Infer, check_axis, show};
+use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ops::common::cost::cost_free;
 use Domain::{Index, Real};
@@ -78,7 +79,7 @@ pub const SCATTER_ADD: OpDef = OpDef {
         let ScatterAddAttrs { axis, size } = ScatterAddAttrs::of(&cx.attrs);
         let axis = usize::try_from(axis).map_err(|_| format!("axis {axis} is negative"))?;
         let fits = axis.checked_add(i.len()).is_some_and(|end| u.get(axis..end) == Some(&i[..]));
-        ensure!(fits, "updates of shape {u} do not hold indices of shape {} at axis {axis}", show(&i));
+        ensure!(fits, "updates of shape {u} do not hold indices of shape {} at axis {axis}", Infer::show_dims(&i));
         let n = index_length(size)?;
         cx.result(dtype, &[&u[..axis], &[n], &u[axis + i.len()..]].concat())
     },

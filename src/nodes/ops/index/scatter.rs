@@ -1,16 +1,19 @@
 //! Scatter into a tensor; `ravel_index`, which turns coordinates into one flat index.
 //!
-//! Invariant: [`ScatterWeights`] alone says how gradients pass to the updates and to the base. Both modes of differentiation
-//! use it.
+//! Invariant: [`ScatterWeights`] alone says how gradients pass to the updates and to the base. Both modes of
+//! differentiation use it.
 
 use super::lower;
 use crate::ensure;
-use crate::nodes::build::axes::to_size;
+use crate::nodes::build::axes::check_axis;
+use crate::nodes::build::sizes::check_sizes;
+use crate::nodes::build::sizes::to_size;
+use crate::nodes::ir::attr_types::{Choice, choice};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::infer::{Infer, check_axis, check_sizes, show};
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ir::typed::{Choice, choice};
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
 use crate::nodes::ops::index::attrs::{RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs};
 use Domain::{Distinct, Index, Real};
 
@@ -45,7 +48,11 @@ fn infer_scatter(cx: &mut Infer<'_>) -> Result<(), String> {
         ensure!(fits, "updates of shape {updates} do not fit {base} beside axis {axis}");
     } else {
         let want = [&base[..axis], &index[..], &base[axis + 1..]].concat();
-        ensure!(*updates == *want, "updates have shape {updates}; indices of shape {index} need {}", show(&want));
+        ensure!(
+            *updates == *want,
+            "updates have shape {updates}; indices of shape {index} need {}",
+            Infer::show_dims(&want)
+        );
     }
     cx.same_as(0)
 }
@@ -231,7 +238,7 @@ pub const RAVEL_INDEX: OpDef = OpDef {
         cx.index(0)?;
         let (d, sizes) = (cx.dims(0), check_sizes("sizes", &RavelIndexAttrs::of(&cx.attrs).sizes)?);
         let n = sizes.iter().try_fold(1i64, |n, &s| n.checked_mul(i64::try_from(s).ok()?));
-        ensure!(n.is_some(), "a tensor with axes of {} has too many elements", show(&sizes));
+        ensure!(n.is_some(), "a tensor with axes of {} has too many elements", Infer::show_dims(&sizes));
         let Some((&axes, lead)) = d.split_last() else {
             return Err("the coordinates are a scalar; their last axis holds those of one place".to_string());
         };

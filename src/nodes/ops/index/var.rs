@@ -3,7 +3,8 @@
 
 use crate::arena::Value;
 use crate::error::Kind;
-use crate::nodes::build::axes::{from_front, to_i64s};
+use crate::nodes::build::axes::axis_from_front;
+use crate::nodes::build::sizes::sizes_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
@@ -75,7 +76,7 @@ impl<'g> Var<'g> {
         let (d, lead, m) = (self.dims(), at.dims(), indices.dims().last().copied().unwrap_or(0));
         let (want, got) = ([&lead[..], &d[m..]].concat(), updates.dims());
         if updates.is_some() && *got != *want {
-            let want = crate::nodes::ir::infer::show(&want);
+            let want = crate::nodes::ir::infer::Infer::show_dims(&want);
             return self.g.fail(Kind::Shape, format!("scatter_nd: updates have shape {got}; {want} is needed"));
         }
         let inner: usize = d[m..].iter().product();
@@ -98,7 +99,7 @@ impl<'g> Var<'g> {
             self.g.fail(Kind::Shape, text);
             return None;
         };
-        let at = self.g.emit1(Op::RAVEL_INDEX, &[indices], &RavelIndexAttrs { sizes: to_i64s(&d[..m]) }.list());
+        let at = self.g.emit1(Op::RAVEL_INDEX, &[indices], &RavelIndexAttrs { sizes: sizes_to_i64(&d[..m]) }.list());
         at.is_some().then(|| (d[..m].iter().product(), at))
     }
 
@@ -180,7 +181,7 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn scatter_add(self, indices: Var<'g>, axis: i64, size: usize) -> Var<'g> {
         let rank = (self.rank() + 1).saturating_sub(indices.rank());
-        let attrs = ScatterAddAttrs { axis: from_front(axis, rank), size: size as i64 };
+        let attrs = ScatterAddAttrs { axis: axis_from_front(axis, rank), size: size as i64 };
         self.g.emit1(Op::SCATTER_ADD, &[self, indices], &attrs.list())
     }
 

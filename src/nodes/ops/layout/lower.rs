@@ -3,8 +3,10 @@
 
 use crate::kernels::copy;
 use crate::kernels::copy::{Concat, Pad, Strided};
-use crate::nodes::build::axes::{split_at_axis, to_size, to_sizes};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::build::axes::split_at_axis;
+use crate::nodes::build::sizes::{to_size, to_sizes};
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::{bits, by_size};
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, TransposeAttrs};
 

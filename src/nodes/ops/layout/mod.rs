@@ -7,13 +7,15 @@ pub mod var;
 
 use crate::arena::intern::Dims;
 use crate::ensure;
-use crate::nodes::build::axes::to_size;
-use crate::nodes::build::axes::to_sizes;
+use crate::nodes::build::axes::{check_axes, check_axis};
 use crate::nodes::build::dilate::dilate;
+use crate::nodes::build::sizes::check_sizes;
+use crate::nodes::build::sizes::to_size;
+use crate::nodes::build::sizes::to_sizes;
 use crate::nodes::ir::attrs::Field;
-use crate::nodes::ir::call::LowerFn;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::infer::{Infer, check_axes, check_axis, check_sizes, show};
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::lower_cx::LowerFn;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ops::common::cost::cost_free;
 use Domain::Real;
@@ -218,7 +220,7 @@ pub const CONCAT: OpDef = OpDef {
             cx.same_dtype(0, i)?;
             let d = cx.dims(i);
             let fits = d.len() == to.len() && (0..d.len()).all(|k| k == axis || d[k] == to[k]);
-            ensure!(fits, "operand {i} of shape {d} does not join {} along axis {axis}", show(&to));
+            ensure!(fits, "operand {i} of shape {d} does not join {} along axis {axis}", Infer::show_dims(&to));
             let sum = to[axis].checked_add(d[axis]).ok_or("the joined axis overflows")?;
             to.make_mut()[axis] = sum;
         }

@@ -1,11 +1,12 @@
 //! Moves and joins of elements as methods of [`Var`].
 
 use crate::error::Kind;
-use crate::nodes::build::axes::{Axes, AxisSplit, split_at_axis, to_i64, to_i64s};
+use crate::nodes::build::axes::{Axes, AxisSplit, split_at_axis};
 use crate::nodes::build::broadcast::broadcast_dims;
+use crate::nodes::build::sizes::{size_to_i64, sizes_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::infer::show;
+use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, ToShapeAttrs, TransposeAttrs};
 use crate::nodes::ops::layout::pad_mode::PadMode;
@@ -49,7 +50,7 @@ impl<'g> Var<'g> {
     /// negative axes count from the end.
     #[track_caller]
     pub fn transpose(self, perm: &[i64]) -> Var<'g> {
-        let rank = to_i64(self.rank());
+        let rank = size_to_i64(self.rank());
         let from_start = |&axis: &i64| if (-rank..0).contains(&axis) { axis + rank } else { axis };
         let perm = perm.iter().map(from_start).collect();
         self.g.emit1(Op::TRANSPOSE, &[self], &TransposeAttrs { perm }.list())
@@ -58,7 +59,7 @@ impl<'g> Var<'g> {
     /// As [`Var::transpose`], for axes that were computed.
     #[track_caller]
     pub(crate) fn permute(self, perm: &[usize]) -> Var<'g> {
-        self.g.emit1(Op::TRANSPOSE, &[self], &TransposeAttrs { perm: to_i64s(perm) }.list())
+        self.g.emit1(Op::TRANSPOSE, &[self], &TransposeAttrs { perm: sizes_to_i64(perm) }.list())
     }
 
     /// The last two axes exchanged. A rank below 2 is an error.
@@ -95,7 +96,7 @@ impl<'g> Var<'g> {
             return self;
         }
         if broadcast_dims(dims, &from) != Some(from) {
-            let text = format!("unbroadcast({self:?}): {} does not broadcast to {from}", show(dims));
+            let text = format!("unbroadcast({self:?}): {} does not broadcast to {from}", Infer::show_dims(dims));
             return self.g.fail(Kind::Shape, text);
         }
         let lead = from.len() - dims.len();
@@ -109,7 +110,8 @@ impl<'g> Var<'g> {
     /// axis. Ranges beyond the axis and steps of 0 are errors.
     #[track_caller]
     pub fn slice(self, starts: &[usize], limits: &[usize], steps: &[usize]) -> Var<'g> {
-        let mut a = SliceAttrs { starts: to_i64s(starts), limits: to_i64s(limits), steps: to_i64s(steps) };
+        let mut a =
+            SliceAttrs { starts: sizes_to_i64(starts), limits: sizes_to_i64(limits), steps: sizes_to_i64(steps) };
         let ranges = a.starts.iter().zip(&mut a.limits).zip(&mut a.steps);
         for (&size, ((start, limit), step)) in self.dims().iter().zip(ranges) {
             let reach = *limit - start;
@@ -136,7 +138,7 @@ impl<'g> Var<'g> {
     /// axis.
     #[track_caller]
     pub fn pad(self, low: &[usize], high: &[usize], value: f64) -> Var<'g> {
-        self.g.emit1(Op::PAD, &[self], &PadAttrs { low: to_i64s(low), high: to_i64s(high), value }.list())
+        self.g.emit1(Op::PAD, &[self], &PadAttrs { low: sizes_to_i64(low), high: sizes_to_i64(high), value }.list())
     }
 
     /// The elements in reverse order along `axes`: one, several, or `..` for all.

@@ -5,7 +5,8 @@ use crate::kernels::reduce::Reduce;
 use crate::kernels::softmax::CrossEntropy;
 use crate::kernels::squares::SquaredError;
 use crate::kernels::{reduce, softmax, squares};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::{by_float, by_num_index};
 use crate::nodes::ops::loss::attrs::{CrossEntropyAttrs, CrossEntropyGradientAttrs, SquaredErrorAttrs};
 

@@ -1,9 +1,9 @@
 //! The activations, and derivatives of activations, that the epilogue of a product applies.
 
 use crate::kernels::gemm::Act;
+use crate::nodes::ir::attr_types::{Choice, choice};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ir::typed::{Choice, choice};
 
 choice! {
     /// An activation that an epilogue can apply.

@@ -1,6 +1,6 @@
 //! Attributes of matrix products.
 
-use crate::nodes::ir::typed::attrs;
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ops::matmul::activation::{ActGrad, Activation};
 
 attrs! {

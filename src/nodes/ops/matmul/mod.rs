@@ -8,12 +8,14 @@ pub mod lower;
 pub mod var;
 
 use crate::ensure;
-use crate::nodes::build::axes::to_sizes;
+use crate::nodes::build::axes::check_axes;
 use crate::nodes::build::broadcast::broadcast_dims;
+use crate::nodes::build::sizes::to_sizes;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::call::CostCx;
-use crate::nodes::ir::infer::{Infer, check_axes};
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
+use crate::nodes::ir::cost_cx::CostCx;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::site::Site;
 use Domain::Real;
 use attrs::{DotGeneralAttrs, MatmulAttrs};
 

@@ -6,7 +6,8 @@ use crate::kernels::cost_model::CostClass;
 use crate::kernels::norm::residual::Residual;
 use crate::kernels::norm::{LayerNorm, residual, rms};
 use crate::kernels::{norm, reduce};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::by_float;
 use crate::nodes::ops::norm::NormAttrs;
 

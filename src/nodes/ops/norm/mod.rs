@@ -8,9 +8,9 @@ pub mod rms_norm;
 pub mod var;
 
 use crate::ensure;
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::typed::attrs;
 
 attrs! {
     /// Attributes of a norm, with or without a residual.

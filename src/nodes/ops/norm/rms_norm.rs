@@ -2,7 +2,8 @@
 
 use super::lower;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
 use crate::nodes::ops::norm::{NormAttrs, check_norm_eps, check_normalised_size, repeat_norm_rows};
 use Domain::{Positive, Real};
 

@@ -1,7 +1,7 @@
 //! Attributes of optimiser steps and of fused weight updates, and the range checks on them.
 
 use crate::ensure;
-use crate::nodes::ir::typed::attrs;
+use crate::nodes::ir::attr_types::attrs;
 
 attrs! {
     /// Attributes of `sgd`.

@@ -2,9 +2,9 @@
 //! derivative overwrites the operand, and the backward half multiplies once.
 
 use super::lower;
+use crate::nodes::ir::attr_types::choice;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
-use crate::nodes::ir::typed::choice;
 use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;
 use Domain::Real;
 

@@ -3,10 +3,11 @@
 //! are first copied out side by side, each as long as the longest.
 
 use crate::ensure;
-use crate::nodes::build::axes::to_sizes;
+use crate::nodes::build::sizes::to_sizes;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::positions::{numbers_by_position, take_positions};
 use crate::nodes::ops::common::window_geometry::{WindowGeometry, check_window_array, window_axis_name};
 use crate::nodes::ops::pool::attrs::AdaptivePoolAttrs;

@@ -1,6 +1,6 @@
 //! Attributes of pools. Those of pools of maxima and minima are [`WindowAttrs`].
 
-use crate::nodes::ir::typed::attrs;
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ops::common::window_geometry::WindowAttrs;
 
 attrs! {

@@ -5,6 +5,7 @@ pub mod attrs;
 pub mod lower;
 pub mod pool2d;
 pub mod pool_nd;
+pub mod pool_options;
 pub mod var;
 
 use crate::ensure;

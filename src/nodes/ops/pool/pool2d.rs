@@ -4,12 +4,13 @@
 use super::attrs::{AvgPoolAttrs, AvgPoolBackwardAttrs, MaxPoolBackwardAttrs};
 use super::lower;
 use crate::ensure;
-use crate::nodes::build::axes::{to_i64s, to_sizes};
+use crate::nodes::build::sizes::{sizes_to_i64, to_sizes};
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_geometry::WindowAttrs;
 use crate::nodes::ops::common::window_geometry::WindowGeometry;
 use crate::nodes::ops::common::window_geometry::check_window_array;
@@ -74,7 +75,7 @@ fn expand_max_pool2d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 
 /// `max_pool2d_backward` to planes of size `hw`.
 fn spread_pool2d<'g>(s: &Site<'_, 'g>, up: Var<'g>, index: Var<'g>, hw: [usize; 2]) -> Var<'g> {
-    s.g.emit1(Op::MAX_POOL2D_BACKWARD, &[up, index], &MaxPoolBackwardAttrs { in_hw: to_i64s(&hw) }.list())
+    s.g.emit1(Op::MAX_POOL2D_BACKWARD, &[up, index], &MaxPoolBackwardAttrs { in_hw: sizes_to_i64(&hw) }.list())
 }
 
 /// The largest element of each 2-D window, and its position.
@@ -255,7 +256,7 @@ pub const AVG_POOL2D: OpDef = OpDef {
         AvgPoolAttrs::FIELDS,
         Deriv::Linear(|s, _, g| {
             let AvgPoolAttrs { kernel, stride, pad, count_include_pad } = AvgPoolAttrs::of(&s.attrs);
-            let in_hw = to_i64s(&pool_plane(&s.args[0].dims()));
+            let in_hw = sizes_to_i64(&pool_plane(&s.args[0].dims()));
             let attrs = AvgPoolBackwardAttrs { in_hw, kernel, stride, pad, count_include_pad };
             Some(s.g.emit1(Op::AVG_POOL2D_BACKWARD, &[g], &attrs.list()))
         }),

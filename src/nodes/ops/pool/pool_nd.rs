@@ -3,11 +3,12 @@
 //! first in row-major order still wins.
 
 use super::lower;
-use crate::nodes::build::axes::{to_i64s, to_sizes};
+use crate::nodes::build::sizes::{sizes_to_i64, to_sizes};
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_geometry::{
     WindowAttrs, WindowGeometry, check_window_array, sum_over_taps, window_array,
 };
@@ -266,7 +267,8 @@ pub const SUM_POOL2D: OpDef = OpDef {
         },
         Deriv::Linear(|s, _, g| {
             let SumPoolAttrs { kernel, stride, pad } = SumPoolAttrs::of(&s.attrs);
-            let attrs = SumPoolBackwardAttrs { in_hw: to_i64s(&pool_plane(&s.args[0].dims())), kernel, stride, pad };
+            let attrs =
+                SumPoolBackwardAttrs { in_hw: sizes_to_i64(&pool_plane(&s.args[0].dims())), kernel, stride, pad };
             Some(s.g.emit1(Op::SUM_POOL2D_BACKWARD, &[g], &attrs.list()))
         }),
     )

@@ -1,72 +1,14 @@
-//! Pools as methods of [`Var`]. Options have torch's names. `ceil_mode` becomes padding at the end: the ops have no
+//! Pools as methods of [`Var`]. `ceil_mode` becomes padding at the end: the ops have no
 //! such mode.
 
 use crate::error::Kind;
-use crate::nodes::build::axes::to_i64s;
+use crate::nodes::build::sizes::sizes_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::common::positions::numbers_by_position;
-use crate::nodes::ops::common::window_geometry::{WindowGeometry, window_array, window_pairs};
+use crate::nodes::ops::common::window_geometry::WindowGeometry;
 use crate::nodes::ops::pool::attrs::{AdaptivePoolAttrs, AvgPoolAttrs, SumPoolAttrs};
-
-/// Options of a pool over `N` axes, with `P` = 2·`N` sides to pad.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pool<const N: usize, const P: usize> {
-    /// Elements of a window along each axis.
-    pub kernel: [usize; N],
-    /// Step between windows.
-    pub stride: [usize; N],
-    /// Padding before and after each axis, at most half of a window: the first axis first (top, bottom, left, right).
-    pub pad: [usize; P],
-    /// Distance between the taps of a window (maximum and minimum only).
-    pub dilation: [usize; N],
-    /// Whether padding counts as elements (average only).
-    pub count_include_pad: bool,
-    /// Whether the last window may reach beyond the padding at the end, if it begins before that padding.
-    pub ceil_mode: bool,
-    /// The divisor of the sums, instead of the number of elements (average only).
-    pub divisor_override: Option<usize>,
-}
-
-/// Options of 1-D pools.
-pub type Pool1d = Pool<1, 2>;
-/// Options of 2-D pools.
-pub type Pool2d = Pool<2, 4>;
-/// Options of 3-D pools.
-pub type Pool3d = Pool<3, 6>;
-
-impl<const N: usize, const P: usize> Pool<N, P> {
-    /// Windows of size `kernel`, with a stride of `kernel` (they do not overlap) and no padding.
-    pub fn new(kernel: [usize; N]) -> Self {
-        Pool {
-            kernel,
-            stride: kernel,
-            pad: [0; P],
-            dilation: [1; N],
-            count_include_pad: true,
-            ceil_mode: false,
-            divisor_override: None,
-        }
-    }
-
-    /// These windows, `stride` apart.
-    pub fn stride(self, stride: [usize; N]) -> Self {
-        Pool { stride, ..self }
-    }
-
-    /// These windows with the same padding on both sides of each axis.
-    pub fn padding(self, padding: [usize; N]) -> Self {
-        let mut pad = [0; P];
-        pad.iter_mut().enumerate().for_each(|(i, p)| *p = padding.get(i / 2).copied().unwrap_or(0));
-        Pool { pad, ..self }
-    }
-
-    /// The windows over axes of these sizes.
-    fn over(&self, size: &[usize]) -> WindowGeometry<N> {
-        let Pool { kernel, stride, pad, dilation, .. } = *self;
-        WindowGeometry { size: window_array(size), kernel, stride, pad: window_pairs(&pad), dilation }
-    }
-}
+use crate::nodes::ops::pool::pool_options::Pool;
 
 // Pools by the number of axes.
 const MAX: [Op; 3] = [Op::MAX_POOL1D, Op::MAX_POOL2D, Op::MAX_POOL3D];
@@ -108,14 +50,14 @@ macro_rules! by_axes {
             #[track_caller]
             pub fn $adaptive_max(self, output: [usize; $n]) -> Var<'g> {
                 let op = [Op::ADAPTIVE_MAX_POOL1D, Op::ADAPTIVE_MAX_POOL2D, Op::ADAPTIVE_MAX_POOL3D][$n - 1];
-                self.g.emit1(op, &[self], &AdaptivePoolAttrs { output: to_i64s(&output) }.list())
+                self.g.emit1(op, &[self], &AdaptivePoolAttrs { output: sizes_to_i64(&output) }.list())
             }
 
             #[doc = concat!("The mean of each of `output` windows along each axis of x `[N, C, ", $shape, "]`; window i of an axis of n begins at ⌊i·n/output⌋ and ends before ⌈(i + 1)·n/output⌉.")]
             #[track_caller]
             pub fn $adaptive_avg(self, output: [usize; $n]) -> Var<'g> {
                 let op = [Op::ADAPTIVE_AVG_POOL1D, Op::ADAPTIVE_AVG_POOL2D, Op::ADAPTIVE_AVG_POOL3D][$n - 1];
-                self.g.emit1(op, &[self], &AdaptivePoolAttrs { output: to_i64s(&output) }.list())
+                self.g.emit1(op, &[self], &AdaptivePoolAttrs { output: sizes_to_i64(&output) }.list())
             }
             )*
         }

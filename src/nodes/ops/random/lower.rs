@@ -5,7 +5,8 @@ use crate::kernels::cost_model::CostClass;
 use crate::kernels::key::step_key;
 use crate::kernels::random::Random;
 use crate::kernels::{key, random};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::by_float;
 use crate::nodes::ops::random::DrawAttrs;
 

@@ -7,10 +7,10 @@ pub mod var;
 
 use crate::arena::Shape;
 use crate::ensure;
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
-use crate::nodes::ir::typed::attrs;
 use crate::nodes::ops::common::cost::{cost_free, cost_per_result};
 use Domain::{Bits, Real};
 

@@ -48,8 +48,8 @@ impl Builder {
     pub fn rng(&self) -> Var<'_> {
         self.record_location();
         let key = self.with(|e| {
-            let key = e.in_entry(Emit::rng_state);
-            e.key_here(key)
+            let key = e.in_entry_region(Emit::rng_state);
+            e.loop_key_here(key)
         });
         self.var(key)
     }

@@ -1,7 +1,7 @@
 //! Attributes of reductions and running totals.
 
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::typed::attrs;
 
 attrs! {
     /// Attributes of reductions over a set of axes.

@@ -7,8 +7,10 @@ use crate::kernels::length::Parts;
 use crate::kernels::reduce::{Reduce, plan};
 use crate::kernels::scan::Scan;
 use crate::kernels::{length, reduce};
-use crate::nodes::build::axes::{AxisSplit, split_at_axis, to_size, to_sizes};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::build::axes::{AxisSplit, split_at_axis};
+use crate::nodes::build::sizes::{to_size, to_sizes};
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::{by_float, by_num, by_num_index};
 use crate::nodes::ops::reduce::attrs::{ArgExtremeAttrs, ReduceAttrs, RunningAttrs, SumSquaresAttrs};
 

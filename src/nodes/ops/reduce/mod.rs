@@ -7,11 +7,14 @@ pub mod var;
 
 use crate::ensure;
 use crate::kernels::scan;
-use crate::nodes::build::axes::{reduced_dims, to_size, to_sizes};
+use crate::nodes::build::axes::dims_without_axes;
+use crate::nodes::build::axes::{check_axes, check_axis};
+use crate::nodes::build::sizes::{to_size, to_sizes};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::infer::{Infer, check_axes, check_axis};
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::cost::cost_per_operand;
 use crate::nodes::ops::common::lowering::by_num;
 use Domain::{Distinct, Positive, Real};
@@ -39,7 +42,7 @@ fn infer_reduced(cx: &mut Infer<'_>, a: &ReduceAttrs) -> Result<(), String> {
     let axes = check_axes(&a.axes, d.len())?;
     ensure!(axes.is_sorted(), "axes must be in order");
     let dtype = cx.dtype(0);
-    cx.result(dtype, &reduced_dims(&d, &axes, a.keep))
+    cx.result(dtype, &dims_without_axes(&d, &axes, a.keep))
 }
 
 fn infer_reduced_numbers(cx: &mut Infer<'_>) -> Result<(), String> {
@@ -82,7 +85,7 @@ impl<'g> ReducedAxes<'g> {
     /// A value of the result's shape, repeated over the reduced axes.
     fn spread(&self, v: Var<'g>) -> Var<'g> {
         let d = self.x.dims();
-        v.reshape(reduced_dims(&d, &to_sizes(&self.attrs.axes), true)).broadcast(d)
+        v.reshape(dims_without_axes(&d, &to_sizes(&self.attrs.axes), true)).broadcast(d)
     }
 
     /// The sum of `v` as the node reduces: same axes, same `keep`.
@@ -340,7 +343,7 @@ fn infer_arg_reduction(cx: &mut Infer<'_>) -> Result<(), String> {
     ensure!(cx.dtype(0).is_float() || cx.dtype(0).is_index(), "no order of {}; cast it", cx.dtype(0));
     ensure!(to.is_index(), "positions are i32 or i64, not {to}");
     ensure!(to == DType::I64 || d[axis] <= i32::MAX as usize, "axis {axis} has more positions than i32");
-    cx.result(to, &reduced_dims(&d, &[axis], false))
+    cx.result(to, &dims_without_axes(&d, &[axis], false))
 }
 
 /// The position of the largest element along an axis.

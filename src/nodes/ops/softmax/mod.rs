@@ -3,11 +3,13 @@
 pub mod lower;
 pub mod var;
 
+use crate::nodes::build::axes::check_axis;
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::call::LowerFn;
-use crate::nodes::ir::infer::{Infer, check_axis};
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ir::typed::attrs;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::lower_cx::LowerFn;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::cost::cost_per_result;
 use Domain::{Real, Unit};
 

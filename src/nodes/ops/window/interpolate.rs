@@ -2,11 +2,13 @@
 //! weighing two neighbours. The op is linear in the image.
 
 use crate::ensure;
-use crate::nodes::build::axes::to_sizes;
+use crate::nodes::build::sizes::check_sizes;
+use crate::nodes::build::sizes::to_sizes;
+use crate::nodes::ir::attr_types::{attrs, choice};
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::infer::{Infer, check_sizes};
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
-use crate::nodes::ir::typed::{attrs, choice};
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::positions::{numbers_by_position, take_positions};
 use crate::nodes::ops::common::window_geometry::window_axis_name;
 use Domain::Real;

@@ -3,11 +3,11 @@
 
 use super::lower;
 use crate::ensure;
-use crate::nodes::build::axes::{to_i64s, to_sizes};
+use crate::nodes::build::sizes::{sizes_to_i64, to_sizes};
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
-use crate::nodes::ir::typed::attrs;
 use crate::nodes::ops::common::window_geometry::{WindowAttrs, check_window_array, sum_over_taps, window_array};
 use crate::nodes::ops::pool::pool_plane;
 use Domain::Real;
@@ -33,10 +33,10 @@ impl Unfold {
 
     pub(super) fn window_attrs(&self) -> WindowAttrs {
         WindowAttrs {
-            kernel: to_i64s(&self.kernel),
-            stride: to_i64s(&self.stride),
-            pad: to_i64s(&self.pad),
-            dilation: to_i64s(&self.dilation),
+            kernel: sizes_to_i64(&self.kernel),
+            stride: sizes_to_i64(&self.stride),
+            pad: sizes_to_i64(&self.pad),
+            dilation: sizes_to_i64(&self.dilation),
         }
     }
 }
@@ -67,7 +67,7 @@ impl Col2imAttrs {
     /// These windows over planes of size `in_hw`.
     pub fn new(in_hw: [usize; 2], windows: WindowAttrs) -> Col2imAttrs {
         let WindowAttrs { kernel, stride, pad, dilation } = windows;
-        Col2imAttrs { in_hw: to_i64s(&in_hw), kernel, stride, pad, dilation }
+        Col2imAttrs { in_hw: sizes_to_i64(&in_hw), kernel, stride, pad, dilation }
     }
 }
 

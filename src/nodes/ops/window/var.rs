@@ -1,6 +1,6 @@
 //! Im2col, col2im and interpolation as methods of [`Var`]. Options have torch's names.
 
-use crate::nodes::build::axes::to_i64s;
+use crate::nodes::build::sizes::sizes_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::window::interpolate::{InterpolateAttrs, Interpolation};
@@ -26,6 +26,6 @@ impl<'g> Var<'g> {
     /// `torch.nn.functional.interpolate` with a size. x is `f32` or `f64`; empty axes are an error.
     #[track_caller]
     pub fn interpolate(self, size: &[usize], mode: Interpolation) -> Var<'g> {
-        self.g.emit1(Op::INTERPOLATE, &[self], &InterpolateAttrs { size: to_i64s(size), mode }.list())
+        self.g.emit1(Op::INTERPOLATE, &[self], &InterpolateAttrs { size: sizes_to_i64(size), mode }.list())
     }
 }

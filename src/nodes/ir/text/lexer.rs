@@ -2,7 +2,7 @@
 //!
 //! Invariant: every call advances, so the lexer ends on any text. Nothing is copied and nothing recurses.
 
-use std::borrow::Cow;
+use super::strings::brief_string;
 use std::cell::Cell;
 use std::fmt;
 
@@ -76,7 +76,7 @@ pub(super) struct Lexer<'t> {
     counted: Cell<Counted>,
 }
 
-fn in_name(c: u8) -> bool {
+pub(super) fn is_lexer_name_byte(c: u8) -> bool {
     c.is_ascii_alphanumeric() || c == b'_' || c == b'.'
 }
 
@@ -150,7 +150,7 @@ impl<'t> Lexer<'t> {
                 self.at += 1;
                 Tok::Punct(c)
             }
-            Some(c) if in_name(c) || c == b'-' || c == b'+' => Tok::Word(self.word(c)),
+            Some(c) if is_lexer_name_byte(c) || c == b'-' || c == b'+' => Tok::Word(self.word(c)),
             Some(_) => {
                 self.at += self.text.get(start..).and_then(|s| s.chars().next()).map_or(1, char::len_utf8);
                 Tok::Bad("this character has no meaning here")
@@ -166,7 +166,7 @@ impl<'t> Lexer<'t> {
         let mut last = first;
         self.at += 1;
         while let Some(c) = self.peek(0) {
-            if !(in_name(c) || number && matches!(c, b'-' | b'+') && matches!(last, b'e' | b'E')) {
+            if !(is_lexer_name_byte(c) || number && matches!(c, b'-' | b'+') && matches!(last, b'e' | b'E')) {
                 break;
             }
             last = c;
@@ -179,7 +179,7 @@ impl<'t> Lexer<'t> {
         self.at += 1;
         match self.peek(0) {
             Some(b'"') => self.string().map(Name::Quoted),
-            Some(c) if in_name(c) => {
+            Some(c) if is_lexer_name_byte(c) => {
                 let word = self.word(b'_');
                 if c.is_ascii_digit() {
                     return word.parse().map(Name::Number).map_err(|_| "this is neither a name nor a number below 2³²");
@@ -211,75 +211,12 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// A raw string with its escapes resolved, or an error message.
-pub(super) fn unescape(raw: &str) -> Result<Cow<'_, str>, String> {
-    if !raw.contains('\\') {
-        return Ok(Cow::Borrowed(raw));
-    }
-    let mut out = String::with_capacity(raw.len());
-    let mut rest = raw;
-    while let Some(at) = rest.find('\\') {
-        out.push_str(&rest[..at]);
-        let mut chars = rest[at + 1..].chars();
-        match chars.next() {
-            Some('n') => out.push('\n'),
-            Some('t') => out.push('\t'),
-            Some(c @ ('\\' | '"')) => out.push(c),
-            Some('u') => {
-                let hex = chars.as_str().strip_prefix('{').and_then(|s| s.split_once('}'));
-                let digits = |h: &str| h.len() <= 6 && h.bytes().all(|c| c.is_ascii_hexdigit());
-                let code = hex.filter(|h| digits(h.0)).and_then(|h| u32::from_str_radix(h.0, 16).ok());
-                match (code.and_then(char::from_u32), hex) {
-                    (Some(c), Some((_, after))) => {
-                        out.push(c);
-                        chars = after.chars();
-                    }
-                    _ => return Err("\\u takes a character's number in hex: \\u{e9}".to_string()),
-                }
-            }
-            _ => return Err("an escape is one of \\\\ \\\" \\n \\t \\u{…}".to_string()),
-        }
-        rest = chars.as_str();
-    }
-    out.push_str(rest);
-    Ok(Cow::Owned(out))
-}
-
-/// `s` in quotes, with the escapes that [`unescape`] resolves.
-pub(super) fn quote(out: &mut String, s: &str) {
-    out.push('"');
-    for c in s.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            c if c.is_control() => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-}
-
-/// True if `s` needs no quotes after `%` or `@`.
-pub(super) fn is_plain(s: &str) -> bool {
-    let head = s.bytes().next().is_some_and(|c| c.is_ascii_alphabetic() || c == b'_');
-    head && s.bytes().all(in_name)
-}
-
-/// `s`, cut to 60 characters for a message.
-pub(super) fn brief(s: &str) -> Cow<'_, str> {
-    match s.char_indices().nth(60) {
-        Some((at, _)) => Cow::Owned(format!("{}…", &s[..at])),
-        None => Cow::Borrowed(s),
-    }
-}
-
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Name::Number(n) => write!(f, "{n}"),
-            Name::Plain(s) => f.write_str(&brief(s)),
-            Name::Quoted(s) => write!(f, "\"{}\"", brief(s)),
+            Name::Plain(s) => f.write_str(&brief_string(s)),
+            Name::Quoted(s) => write!(f, "\"{}\"", brief_string(s)),
         }
     }
 }

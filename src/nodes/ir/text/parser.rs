@@ -1,11 +1,12 @@
 //! The state of the parser: the current token, the labels defined so far, and the errors.
 //!
 //! A text becomes a graph in one pass; each statement is emitted when it is read. Regions and their bodies are in
-//! `items`, nodes in `statement`, attribute values in `fields`. Invariant: every iteration of a loop consumes a token,
-//! so the time is linear in the text, and no function calls itself. A bad statement defines its labels as
-//! [`Value::NONE`]; later nodes on them are skipped without an error.
+//! `parse_region`, nodes in `parse_node`, attribute values in `parse_attr`, types in `parse_type`. Invariant: every
+//! iteration of a loop consumes a token, so the time is linear in the text, and no function calls itself. A bad
+//! statement defines its labels as [`Value::NONE`]; later nodes on them are skipped without an error.
 
-use super::lex::{Lexer, Name, Tok, Token, brief, unescape};
+use super::lexer::{Lexer, Name, Tok, Token};
+use super::strings::{brief_string, unescape_string};
 use crate::arena::{Region, Sym, Value};
 use crate::error::{Error, Kind, Location, Result};
 use crate::nodes::ir::emit::Emit;
@@ -54,6 +55,43 @@ impl<'t, 'e> Parser<'t, 'e> {
         Parser { lex, tok, before: tok, e, ops, values, regions, lone: false, errors: Vec::new() }
     }
 
+    /// Parses the whole text into the writer.
+    pub(super) fn parse_file(mut self) -> Result<(), Vec<Error>> {
+        let mut graph = false;
+        while self.tok.tok != Tok::End && self.errors.len() < MAX_ERRORS {
+            let start = self.tok;
+            let item = match start.tok {
+                Tok::Word("region") if graph => Err(self.error(&start, "regions stand before the graph")),
+                Tok::Word("graph") if graph => {
+                    Err(self.error(&start, "a text holds one graph, and this is the second"))
+                }
+                Tok::Word("region") => self.parse_region(),
+                Tok::Word("graph") => {
+                    graph = true;
+                    self.parse_entry_region()
+                }
+                _ => Err(self.expected_item()),
+            };
+            if let Err(e) = item {
+                self.keep(e);
+                self.next_line(start.start);
+                // The body of a bad head is skipped: its errors would only follow from the head.
+                while !matches!(self.tok.tok, Tok::End | Tok::Word("region" | "graph")) {
+                    self.next_line(self.tok.start);
+                }
+            }
+        }
+        if !graph && self.errors.is_empty() {
+            self.keep(self.error(&self.tok, "the text has no graph"));
+        }
+        if self.errors.is_empty() { Ok(()) } else { Err(self.errors) }
+    }
+
+    fn expected_item(&self) -> Error {
+        let found = brief_string(self.lex.slice(&self.tok)).into_owned();
+        self.error(&self.tok, format!("{found} stands where region or graph is expected"))
+    }
+
     // Tokens.
 
     pub(super) fn advance(&mut self) {
@@ -96,7 +134,7 @@ impl<'t, 'e> Parser<'t, 'e> {
     pub(super) fn expected(&self, what: &str) -> Error {
         let t = &self.tok;
         match t.tok {
-            Tok::Bad(why) => self.error(t, format!("{}: {why}", brief(self.lex.slice(t)))),
+            Tok::Bad(why) => self.error(t, format!("{}: {why}", brief_string(self.lex.slice(t)))),
             // The error is on the line that ends too early, not on the next line.
             _ if t.first || t.tok == Tok::End => {
                 let end = if t.tok == Tok::End { "text" } else { "line" };
@@ -104,7 +142,7 @@ impl<'t, 'e> Parser<'t, 'e> {
                 let location = Location::Text(b.line, self.lex.column(b.line_start, b.end));
                 Error::new(Kind::Syntax, format!("the {end} ends where {what} is expected")).at(location)
             }
-            _ => self.error(t, format!("{} stands where {what} is expected", brief(self.lex.slice(t)))),
+            _ => self.error(t, format!("{} stands where {what} is expected", brief_string(self.lex.slice(t)))),
         }
     }
 
@@ -155,7 +193,7 @@ impl<'t, 'e> Parser<'t, 'e> {
         self.expect(b'(', "(")?;
         let t = self.tok;
         let Tok::Str(raw) = t.tok else { return Err(self.expected("the name of a file in quotes")) };
-        let file = unescape(raw).map_err(|m| self.error(&t, m))?;
+        let file = unescape_string(raw).map_err(|m| self.error(&t, m))?;
         let file = self.e.strings.intern(&file);
         self.advance();
         self.expect(b':', ": and the number of a line")?;
@@ -176,7 +214,7 @@ impl<'t, 'e> Parser<'t, 'e> {
             Name::Number(n) => Label::Number(n),
             Name::Plain(s) => Label::Name(self.e.strings.intern(s)),
             Name::Quoted(raw) => {
-                let s = unescape(raw).map_err(|m| self.error(t, m))?;
+                let s = unescape_string(raw).map_err(|m| self.error(t, m))?;
                 Label::Name(self.e.strings.intern(&s))
             }
         })
@@ -189,7 +227,7 @@ impl<'t, 'e> Parser<'t, 'e> {
         self.advance();
         let mut known = if let Label::Name(s) = label { s } else { Sym::NONE };
         if let (Label::Number(_), Tok::Str(raw), false) = (label, self.tok.tok, self.tok.first) {
-            let s = unescape(raw).map_err(|m| self.error(&token, m))?;
+            let s = unescape_string(raw).map_err(|m| self.error(&token, m))?;
             known = self.e.strings.intern(&s);
             self.advance();
         }
@@ -199,7 +237,7 @@ impl<'t, 'e> Parser<'t, 'e> {
     /// Binds `d` to `v`.
     pub(super) fn bind(&mut self, d: &Defined<'t>, v: Value) {
         if self.values.contains_key(&d.label) {
-            let what = brief(self.lex.slice(&d.token)).into_owned();
+            let what = brief_string(self.lex.slice(&d.token)).into_owned();
             let e = Error::new(Kind::Name, format!("{what} is defined already in this region"));
             return self.keep(e.at(self.location_of(&d.token)));
         }
@@ -218,7 +256,7 @@ impl<'t, 'e> Parser<'t, 'e> {
         if let Some(&v) = self.values.get(&label) {
             return Ok(v);
         }
-        let what = brief(self.lex.slice(&t)).into_owned();
+        let what = brief_string(self.lex.slice(&t)).into_owned();
         let why = format!("{what} is not defined before this line in this region");
         self.keep(Error::new(Kind::Name, why).at(self.location_of(&t)));
         // Later uses of the name are no further errors.

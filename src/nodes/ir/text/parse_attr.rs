@@ -1,22 +1,15 @@
 //! Attributes and types in a text, read by the kind that the schema names.
 //!
-//! Invariant: [`Parser::attr`] reads what [`print`](super::print()) writes, to the bit.
+//! Invariant: [`Parser::parse_attr`] reads what [`print`](super::print()) writes, to the bit.
 
-use super::lex::{Tok, brief, unescape};
-use super::parse::Parser;
-use crate::arena::Shape;
-use crate::arena::intern::{Dims, MAX_RANK};
+use super::lexer::Tok;
+use super::parser::Parser;
+use super::strings::{brief_string, unescape_string};
 use crate::error::Result;
 use crate::nodes::ir::attrs::{Field, Kind, Owned};
-use crate::nodes::ir::dtype::{DType, Ty};
+use crate::nodes::ir::dtype::DType;
 
-/// Positions of the fields `dtype` and `shape`, if there are both. The type of the first result gives them.
-pub(super) fn typed(fields: &[Field]) -> Option<(usize, usize)> {
-    let find = |name, kind| fields.iter().position(|f| f.name == name && f.kind == kind);
-    Some((find("dtype", Kind::DType)?, find("shape", Kind::Shape)?))
-}
-
-fn read_f64(word: &str) -> Option<f64> {
+fn parse_attr_f64(word: &str) -> Option<f64> {
     match word {
         "inf" | "+inf" => return Some(f64::INFINITY),
         "-inf" => return Some(f64::NEG_INFINITY),
@@ -32,7 +25,7 @@ fn read_f64(word: &str) -> Option<f64> {
     word.parse().ok().filter(|x: &f64| digit && x.is_finite())
 }
 
-fn read_bytes(word: &str) -> Option<Vec<u8>> {
+fn parse_attr_bytes(word: &str) -> Option<Vec<u8>> {
     let hex = word.strip_prefix("0x")?.as_bytes();
     let digit = |c: u8| char::from(c).to_digit(16).map(|d| d as u8);
     let pair = |p: &[u8]| Some(digit(p[0])? << 4 | digit(p[1])?);
@@ -40,7 +33,7 @@ fn read_bytes(word: &str) -> Option<Vec<u8>> {
 }
 
 /// A description of values of `kind`, for messages.
-fn looks(kind: &Kind) -> String {
+pub(super) fn describe_attr_kind(kind: &Kind) -> String {
     match kind {
         Kind::Bool => "true or false".into(),
         Kind::Int => "a 64-bit integer".into(),
@@ -57,14 +50,14 @@ fn looks(kind: &Kind) -> String {
 
 impl<'t> Parser<'t, '_> {
     /// Parses the value of attribute `field` of `op`.
-    pub(super) fn attr(&mut self, op: &str, field: &Field) -> Result<Owned> {
+    pub(super) fn parse_attr(&mut self, op: &str, field: &Field) -> Result<Owned> {
         let start = self.tok;
         let read = match field.kind {
-            Kind::Shape if self.is(b'[') => return self.shape().map(Owned::Shape),
-            Kind::Ints if self.is(b'[') => return self.ints("an integer").map(Owned::Ints),
+            Kind::Shape if self.is(b'[') => return self.parse_type_shape().map(Owned::Shape),
+            Kind::Ints if self.is(b'[') => return self.parse_attr_ints("an integer").map(Owned::Ints),
             Kind::Sym => match start.tok {
                 Tok::Str(raw) => {
-                    let s = unescape(raw).map_err(|m| self.error(&start, m))?;
+                    let s = unescape_string(raw).map_err(|m| self.error(&start, m))?;
                     Some(Owned::Sym(self.e.strings.intern(&s)))
                 }
                 _ => None,
@@ -74,7 +67,7 @@ impl<'t> Parser<'t, '_> {
                 _ => None,
             },
             kind => match start.tok {
-                Tok::Word(word) => read_word(kind, word),
+                Tok::Word(word) => parse_attr_word(kind, word),
                 _ => None,
             },
         };
@@ -87,15 +80,15 @@ impl<'t> Parser<'t, '_> {
                 Ok(owned)
             }
             None => {
-                let found = brief(self.lex.slice(&start)).into_owned();
-                let looks = looks(&field.kind);
+                let found = brief_string(self.lex.slice(&start)).into_owned();
+                let looks = describe_attr_kind(&field.kind);
                 Err(self.error(&start, format!("attribute {} of {op} takes {looks}, not {found}", field.name)))
             }
         }
     }
 
     /// Parses `[1,2,3]`.
-    fn ints<T: std::str::FromStr>(&mut self, what: &str) -> Result<Vec<T>> {
+    pub(super) fn parse_attr_ints<T: std::str::FromStr>(&mut self, what: &str) -> Result<Vec<T>> {
         self.expect(b'[', "[")?;
         let mut list = Vec::new();
         while !self.is(b']') {
@@ -105,7 +98,7 @@ impl<'t> Parser<'t, '_> {
                 _ => return Err(self.expected(&format!("{what} or ]"))),
             };
             let found = self.lex.slice(&word);
-            list.push(item.ok_or_else(|| self.error(&word, format!("{} is not {what}", brief(found))))?);
+            list.push(item.ok_or_else(|| self.error(&word, format!("{} is not {what}", brief_string(found))))?);
             self.advance();
             if !self.comma() {
                 break;
@@ -115,38 +108,24 @@ impl<'t> Parser<'t, '_> {
         Ok(list)
     }
 
-    fn shape(&mut self) -> Result<Shape> {
-        let start = self.tok;
-        let dims: Vec<usize> = self.ints("a size")?;
-        if Dims::new(&dims).is_none() {
-            return Err(self.error(&start, format!("rank {} is above the largest rank, {MAX_RANK}", dims.len())));
+    pub(super) fn parse_lone_attrs(mut self, schema: &[Field]) -> Result<Vec<Owned>> {
+        self.lone = true;
+        let at = self.tok;
+        let attrs = self.parse_node_attrs("the op", schema)?;
+        match self.tok.tok {
+            Tok::End => self.complete_node_attrs("the op", schema, attrs, &at),
+            _ => Err(self.expected("an attribute")),
         }
-        self.e.shapes.intern(&dims).map_err(|m| self.error(&start, m))
-    }
-
-    /// Parses `f32[2,3]`.
-    pub(super) fn ty(&mut self) -> Result<Ty> {
-        let start = self.tok;
-        let Tok::Word(word) = start.tok else { return Err(self.expected("a type like f32[2,3]")) };
-        let dtype = DType::parse(word).ok_or_else(|| {
-            let known = looks(&Kind::DType);
-            self.error(&start, format!("{} is not {known}", brief(word)))
-        })?;
-        self.advance();
-        if !self.is(b'[') {
-            return Err(self.error(&start, format!("a type has dimensions: {word}[2,3], or {word}[] for a scalar")));
-        }
-        Ok(Ty { dtype, shape: self.shape()? })
     }
 }
 
-fn read_word(kind: Kind, word: &str) -> Option<Owned> {
+fn parse_attr_word(kind: Kind, word: &str) -> Option<Owned> {
     Some(match kind {
         Kind::Bool => Owned::Bool(word.parse().ok()?),
         Kind::Int => Owned::Int(word.parse().ok()?),
-        Kind::F64 => Owned::F64(read_f64(word)?),
+        Kind::F64 => Owned::F64(parse_attr_f64(word)?),
         Kind::DType => Owned::DType(DType::parse(word)?),
-        Kind::Bytes => Owned::Bytes(read_bytes(word)?),
+        Kind::Bytes => Owned::Bytes(parse_attr_bytes(word)?),
         Kind::Choice(names) => Owned::Choice(names.iter().position(|n| *n == word)? as u32),
         _ => return None,
     })

@@ -2,8 +2,9 @@
 //!
 //! Invariant: every region that is opened is closed, even if its body has errors.
 
-use super::lex::{Tok, brief, unescape};
-use super::parse::{Defined, MAX_ERRORS, Parser};
+use super::lexer::Tok;
+use super::parser::{Defined, MAX_ERRORS, Parser};
+use super::strings::{brief_string, unescape_string};
 use crate::arena::{Region, Sym, Value};
 use crate::error::{Error, Kind, Location, Result};
 use crate::nodes::ir::dtype::Ty;
@@ -19,44 +20,7 @@ struct Argument<'t> {
 }
 
 impl<'t> Parser<'t, '_> {
-    /// Parses the whole text into the writer.
-    pub(super) fn file(mut self) -> Result<(), Vec<Error>> {
-        let mut graph = false;
-        while self.tok.tok != Tok::End && self.errors.len() < MAX_ERRORS {
-            let start = self.tok;
-            let item = match start.tok {
-                Tok::Word("region") if graph => Err(self.error(&start, "regions stand before the graph")),
-                Tok::Word("graph") if graph => {
-                    Err(self.error(&start, "a text holds one graph, and this is the second"))
-                }
-                Tok::Word("region") => self.region(),
-                Tok::Word("graph") => {
-                    graph = true;
-                    self.graph()
-                }
-                _ => Err(self.expected_item()),
-            };
-            if let Err(e) = item {
-                self.keep(e);
-                self.next_line(start.start);
-                // The body of a bad head is skipped: its errors would only follow from the head.
-                while !matches!(self.tok.tok, Tok::End | Tok::Word("region" | "graph")) {
-                    self.next_line(self.tok.start);
-                }
-            }
-        }
-        if !graph && self.errors.is_empty() {
-            self.keep(self.error(&self.tok, "the text has no graph"));
-        }
-        if self.errors.is_empty() { Ok(()) } else { Err(self.errors) }
-    }
-
-    fn expected_item(&self) -> Error {
-        let found = brief(self.lex.slice(&self.tok)).into_owned();
-        self.error(&self.tok, format!("{found} stands where region or graph is expected"))
-    }
-
-    fn region(&mut self) -> Result<()> {
+    pub(super) fn parse_region(&mut self) -> Result<()> {
         self.advance();
         let Tok::Region(name) = self.tok.tok else { return Err(self.expected("the region's name, like @body")) };
         let d = self.define(name)?;
@@ -67,7 +31,7 @@ impl<'t> Parser<'t, '_> {
         // Undefined until it is closed: after an error, its users are skipped.
         self.regions.insert(d.label, Region::NONE);
         self.values = HashMap::new();
-        let args = self.region_head()?;
+        let args = self.parse_region_head()?;
         let name = if d.name.is_some() { self.e.strings.str(d.name).to_string() } else { String::new() };
         let errors = self.errors.len();
         self.e.open_region(&name);
@@ -80,7 +44,7 @@ impl<'t> Parser<'t, '_> {
             }
             self.bind(&arg.name, v);
         }
-        let yields = self.body(false);
+        let yields = self.parse_region_body(false);
         let r = self.e.close_region(&yields);
         // The error about an undefined value has been recorded at its use.
         let _ = self.e.take_error();
@@ -91,13 +55,13 @@ impl<'t> Parser<'t, '_> {
     }
 
     /// `(%c: f32[4], %x: f32[4]) {`.
-    fn region_head(&mut self) -> Result<Vec<Argument<'t>>> {
+    fn parse_region_head(&mut self) -> Result<Vec<Argument<'t>>> {
         let mut args = Vec::new();
         self.expect(b'(', "( and the region's arguments")?;
         while let Tok::Value(name) = self.tok.tok {
             let name = self.define(name)?;
             self.expect(b':', ": and the argument's type")?;
-            args.push(Argument { name, ty: self.ty()?, loc: self.location()? });
+            args.push(Argument { name, ty: self.parse_type()?, loc: self.location()? });
             if !self.comma() {
                 break;
             }
@@ -107,7 +71,7 @@ impl<'t> Parser<'t, '_> {
         Ok(args)
     }
 
-    fn graph(&mut self) -> Result<()> {
+    pub(super) fn parse_entry_region(&mut self) -> Result<()> {
         self.advance();
         let Tok::Region(name) = self.tok.tok else { return Err(self.expected("the graph's name, like @mlp")) };
         let token = self.tok;
@@ -122,12 +86,12 @@ impl<'t> Parser<'t, '_> {
         }
         self.expect(b'{', "{")?;
         self.values = HashMap::new();
-        self.body(true);
+        self.parse_region_body(true);
         Ok(())
     }
 
     /// Parses statements up to the closing brace. The yields of a region.
-    fn body(&mut self, entry: bool) -> Vec<Value> {
+    fn parse_region_body(&mut self, entry: bool) -> Vec<Value> {
         let mut last = None;
         while self.errors.len() < MAX_ERRORS {
             let start = self.tok;
@@ -141,11 +105,11 @@ impl<'t> Parser<'t, '_> {
                     let end = if entry { "return" } else { "yield" };
                     Err(self.error(&start, format!("nothing follows {end} but }}")))
                 }
-                Tok::Word("yield") if !entry => self.yields().map(|y| last = Some(y)),
-                Tok::Word("return") if entry => self.outputs().map(|()| last = Some(Vec::new())),
-                Tok::Word("update") if entry => self.update(),
-                Tok::Value(_) => self.statement(entry),
-                _ => Err(self.expected_statement(entry)),
+                Tok::Word("yield") if !entry => self.parse_region_yields().map(|y| last = Some(y)),
+                Tok::Word("return") if entry => self.parse_entry_outputs().map(|()| last = Some(Vec::new())),
+                Tok::Word("update") if entry => self.parse_entry_update(),
+                Tok::Value(_) => self.parse_node_statement(entry),
+                _ => Err(self.expected_in_region(entry)),
             };
             if let Err(e) = done.and_then(|()| self.end_of_line()) {
                 self.keep(e);
@@ -164,9 +128,9 @@ impl<'t> Parser<'t, '_> {
         last.unwrap_or_default()
     }
 
-    fn expected_statement(&self, entry: bool) -> Error {
+    fn expected_in_region(&self, entry: bool) -> Error {
         let t = &self.tok;
-        let word = brief(self.lex.slice(t)).into_owned();
+        let word = brief_string(self.lex.slice(t)).into_owned();
         let message = match t.tok {
             Tok::Bad(why) => format!("{word}: {why}"),
             Tok::Word("return") => "a region ends with yield, not return".to_string(),
@@ -179,12 +143,12 @@ impl<'t> Parser<'t, '_> {
         self.error(t, message)
     }
 
-    fn yields(&mut self) -> Result<Vec<Value>> {
+    fn parse_region_yields(&mut self) -> Result<Vec<Value>> {
         self.advance();
         self.values_on_line()
     }
 
-    fn outputs(&mut self) -> Result<()> {
+    fn parse_entry_outputs(&mut self) -> Result<()> {
         self.advance();
         if self.tok.first || self.is(b'}') || self.tok.tok == Tok::End {
             return Ok(());
@@ -193,7 +157,7 @@ impl<'t> Parser<'t, '_> {
             let start = self.tok;
             let name = match start.tok {
                 Tok::Word(w) => w.into(),
-                Tok::Str(raw) => unescape(raw).map_err(|m| self.error(&start, m))?,
+                Tok::Str(raw) => unescape_string(raw).map_err(|m| self.error(&start, m))?,
                 _ => return Err(self.expected("an output like loss=%3")),
             };
             self.advance();
@@ -209,7 +173,7 @@ impl<'t> Parser<'t, '_> {
         Ok(())
     }
 
-    fn update(&mut self) -> Result<()> {
+    fn parse_entry_update(&mut self) -> Result<()> {
         let start = self.tok;
         self.advance();
         let leaf = self.value()?;

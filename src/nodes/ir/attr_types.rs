@@ -72,7 +72,7 @@ impl<T: AttrType> AttrType for Option<T> {
     }
 }
 
-/// An enum whose variants have names in the text form. [`choice!`](crate::nodes::ir::typed::choice) writes it.
+/// An enum whose variants have names in the text form. [`choice!`](crate::nodes::ir::attr_types::choice) writes it.
 pub trait Choice: Copy + 'static {
     /// The names, in the order of the variants.
     const NAMES: &'static [&'static str];
@@ -103,7 +103,7 @@ macro_rules! choice {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         $vis enum $name { $($(#[$vmeta])* $variant),* }
 
-        impl $crate::nodes::ir::typed::Choice for $name {
+        impl $crate::nodes::ir::attr_types::Choice for $name {
             const NAMES: &'static [&'static str] = &[$($text),*];
 
             fn from_index(i: u32) -> $name {
@@ -133,8 +133,8 @@ macro_rules! attrs {
             pub const FIELDS: &'static [$crate::nodes::ir::attrs::Field] = &[$(
                 $crate::nodes::ir::attrs::Field {
                     name: stringify!($field),
-                    kind: <$ty as $crate::nodes::ir::typed::AttrType>::KIND,
-                    optional: <$ty as $crate::nodes::ir::typed::AttrType>::OPTIONAL,
+                    kind: <$ty as $crate::nodes::ir::attr_types::AttrType>::KIND,
+                    optional: <$ty as $crate::nodes::ir::attr_types::AttrType>::OPTIONAL,
                 }
             ),*];
 
@@ -148,12 +148,12 @@ macro_rules! attrs {
                 );
                 let mut next = 0..;
                 let mut field = || next.next().unwrap_or_default();
-                $name { $($field: <$ty as $crate::nodes::ir::typed::AttrType>::read(attrs, field())),* }
+                $name { $($field: <$ty as $crate::nodes::ir::attr_types::AttrType>::read(attrs, field())),* }
             }
 
             /// The attributes as `Emit::emit` takes them.
             pub fn list(&self) -> [$crate::nodes::ir::attrs::Attr<'_>; [$(stringify!($field)),*].len()] {
-                [$($crate::nodes::ir::typed::AttrType::write(&self.$field)),*]
+                [$($crate::nodes::ir::attr_types::AttrType::write(&self.$field)),*]
             }
         }
     };

@@ -8,6 +8,7 @@
 use crate::arena::rng::SplitMix64;
 use crate::arena::{Region, Value};
 use crate::error::{Location, Result};
+use crate::nodes::ir::attr_types::Choice;
 use crate::nodes::ir::attrs::{Attr, Owned};
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::emit::Emit;
@@ -16,7 +17,6 @@ use crate::nodes::ir::leaf::{InitKind, InputAttrs, ParamAttrs, StateAttrs};
 use crate::nodes::ir::opdef::{Case, Flags, Op, OpDef};
 use crate::nodes::ir::text;
 use crate::nodes::ir::text::{parse_attrs, parse_types, print};
-use crate::nodes::ir::typed::Choice;
 use crate::nodes::ir::verify::{Stage, verify};
 use crate::nodes::ops::constant::FullAttrs;
 use crate::nodes::ops::control::call::CallAttrs;
@@ -27,13 +27,13 @@ use crate::nodes::ops::pointwise::attrs::CastAttrs;
 pub type Draw<'d> = dyn FnMut(u32) -> u32 + 'd;
 
 /// A source with a seed.
-pub fn seeded(seed: u64) -> impl FnMut(u32) -> u32 {
+pub fn seeded_draws(seed: u64) -> impl FnMut(u32) -> u32 {
     let mut stream = SplitMix64(seed);
     move |bound| (((stream.bits() >> 32) * u64::from(bound.max(1))) >> 32) as u32
 }
 
 /// A source that reads `numbers`, and then zeros for ever: shorter inputs are simpler graphs.
-pub fn scripted<N: Into<u64>>(numbers: impl IntoIterator<Item = N>) -> impl FnMut(u32) -> u32 {
+pub fn scripted_draws<N: Into<u64>>(numbers: impl IntoIterator<Item = N>) -> impl FnMut(u32) -> u32 {
     let mut numbers = numbers.into_iter();
     move |bound| (numbers.next().map_or(0, Into::into) % u64::from(bound.max(1))) as u32
 }
@@ -49,7 +49,7 @@ const NUMBERS: &[f64] =
 const SCALES: &[f64] = &[0.0, -0.0, 1.0, 0.1, 5e-324, 1.0 / 3.0, 65504.0];
 
 /// Opens and closes the region that a case names in its attributes, for operands of types `tys`.
-pub fn case_region(e: &mut Emit, case: &Case, tys: &[Ty]) {
+pub fn add_case_region(e: &mut Emit, case: &Case, tys: &[Ty]) {
     let mut tys = tys.to_vec();
     let name = ["case_body", "case_step", "case_count"].into_iter().find(|n| case.attrs.contains(&format!("@{n}")));
     let Some(name) = name else { return };
@@ -89,7 +89,7 @@ pub fn case_region(e: &mut Emit, case: &Case, tys: &[Ty]) {
     e.close_region(&yields);
 }
 
-struct Drawing<'d, 'f> {
+struct RandomGraph<'d, 'f> {
     e: Emit,
     draw: &'f mut Draw<'d>,
     regions: Vec<(Region, Vec<Ty>)>,
@@ -99,7 +99,7 @@ struct Drawing<'d, 'f> {
 
 /// A graph of up to `nodes` drawn nodes and the leaves and regions that they need.
 pub fn random_graph(nodes: u32, draw: &mut Draw<'_>) -> Result<GraphBuf> {
-    let mut d = Drawing { e: Emit::new("drawn"), draw, regions: Vec::new(), leaves: Vec::new() };
+    let mut d = RandomGraph { e: Emit::new("drawn"), draw, regions: Vec::new(), leaves: Vec::new() };
     for _ in 0..(d.draw)(3) {
         d.region();
     }
@@ -123,7 +123,7 @@ pub fn random_graph(nodes: u32, draw: &mut Draw<'_>) -> Result<GraphBuf> {
     GraphBuf::make(|bump| e.finish(bump))
 }
 
-impl Drawing<'_, '_> {
+impl RandomGraph<'_, '_> {
     fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[(self.draw)(from.len() as u32) as usize]
     }
@@ -207,7 +207,7 @@ impl Drawing<'_, '_> {
         }
         let float = self.pick(&[DType::F32, DType::F64]);
         let read = parse_types(case.args, float, &mut self.e).and_then(|tys| {
-            case_region(&mut self.e, case, &tys);
+            add_case_region(&mut self.e, case, &tys);
             Ok((tys, parse_attrs(def.attrs, case.attrs, &mut self.e)?))
         });
         let (tys, attrs) = match read {
@@ -257,10 +257,10 @@ impl Drawing<'_, '_> {
 }
 
 /// Properties of any graph: it verifies, and its text parses to it.
-pub fn check_graph(g: &GraphBuf) {
+pub fn check_random_graph(g: &GraphBuf) {
     let broken = verify(g.view(), Stage::Block);
     // A text may hold what only a pass may write, and may use a region twice: reading is not verifying.
-    let broken: Vec<String> = broken.iter().map(ToString::to_string).filter(|e| !is_for_passes(e)).collect();
+    let broken: Vec<String> = broken.iter().map(ToString::to_string).filter(|e| !is_random_pass_error(e)).collect();
     assert!(broken.is_empty(), "{broken:#?}\n{g:?}");
     let printed = print(g.view());
     let again = text::parse(&printed);
@@ -271,14 +271,14 @@ pub fn check_graph(g: &GraphBuf) {
     }
 }
 
-fn is_for_passes(error: &str) -> bool {
+fn is_random_pass_error(error: &str) -> bool {
     error.contains("V8: ") || error.contains("V9: ")
 }
 
 /// Properties of any text: it is a graph that verifies, or it has errors, each with a location.
-pub fn check_text(text: &str) {
+pub fn check_random_text(text: &str) {
     match text::parse_all(text, &[]) {
-        Ok(g) => check_graph(&g),
+        Ok(g) => check_random_graph(&g),
         Err(errors) => {
             assert!(!errors.is_empty() && errors.len() <= text::MAX_ERRORS);
             for e in errors {
@@ -340,7 +340,7 @@ const PIECES: &[&str] = &[
 ];
 
 /// `text` with a few random cuts, copies, swaps and insertions.
-pub fn mutate(text: &[u8], draw: &mut Draw<'_>) -> Vec<u8> {
+pub fn mutate_text(text: &[u8], draw: &mut Draw<'_>) -> Vec<u8> {
     let mut t = text.to_vec();
     for _ in 0..=draw(4) {
         let len = t.len() as u32 + 1;

@@ -3,10 +3,11 @@
 //! Invariant: attributes follow from the schema of the op. The only ops with special rules are the named leaves and
 //! `arg`.
 
-use super::fields::typed;
-use super::lex::{Tok, Token, brief};
-use super::parse::{Defined, Parser};
-use super::renamed::new_name;
+use super::lexer::{Tok, Token};
+use super::parse_type::type_field_positions;
+use super::parser::{Defined, Parser};
+use super::renamed::renamed_op;
+use super::strings::brief_string;
 use crate::arena::{Region, Sym, Value};
 use crate::error::{Error, Kind, Result};
 use crate::names::nearest;
@@ -16,10 +17,10 @@ use crate::nodes::ir::opdef::{Flags, Op};
 
 impl<'t> Parser<'t, '_> {
     /// Parses a line that defines values.
-    pub(super) fn statement(&mut self, entry: bool) -> Result<()> {
+    pub(super) fn parse_node_statement(&mut self, entry: bool) -> Result<()> {
         let start = self.tok;
         let mut outs = Vec::new();
-        let found = self.node(entry, &start, &mut outs);
+        let found = self.parse_node(entry, &start, &mut outs);
         let values = found.as_deref().unwrap_or(&[]);
         for (i, d) in outs.iter().enumerate() {
             self.bind(d, values.get(i).copied().unwrap_or(Value::NONE));
@@ -28,7 +29,7 @@ impl<'t> Parser<'t, '_> {
     }
 
     /// Parses `%a, %b = op …` and emits it. Its results; none after a recorded error.
-    fn node(&mut self, entry: bool, start: &Token<'t>, outs: &mut Vec<Defined<'t>>) -> Result<Vec<Value>> {
+    fn parse_node(&mut self, entry: bool, start: &Token<'t>, outs: &mut Vec<Defined<'t>>) -> Result<Vec<Value>> {
         while let Tok::Value(name) = self.tok.tok {
             outs.push(self.define(name)?);
             if !self.comma() {
@@ -36,11 +37,11 @@ impl<'t> Parser<'t, '_> {
             }
         }
         self.expect(b'=', "= and an op")?;
-        let (op, at) = (self.op(entry)?, self.before);
+        let (op, at) = (self.parse_node_op(entry)?, self.before);
         let def = self.e.ops[op.0 as usize];
         let args = self.values_on_line()?;
-        let mut attrs = self.attrs(def.name, def.attrs)?;
-        let types = self.types()?;
+        let mut attrs = self.parse_node_attrs(def.name, def.attrs)?;
+        let types = self.parse_node_types()?;
         let loc = self.location()?;
         self.end_of_line()?;
         if op.is_named_leaf() && attrs[0].is_none() {
@@ -50,14 +51,14 @@ impl<'t> Parser<'t, '_> {
                 return Err(self.error(start, format!("a leaf has a name, not a number: %name = {}", def.name)));
             }
         }
-        self.fill_type(def.attrs, &mut attrs, types.first());
-        let attrs = self.complete(def.name, def.attrs, attrs, &at)?;
+        self.fill_node_type(def.attrs, &mut attrs, types.first());
+        let attrs = self.complete_node_attrs(def.name, def.attrs, attrs, &at)?;
         if attrs.contains(&Owned::Region(Region::NONE)) {
             return Ok(Vec::new());
         }
         self.set_location(start);
         let first = self.e.nodes();
-        let found = self.emit(op, &args, &attrs);
+        let found = self.emit_parsed_node(op, &args, &attrs);
         // An error of the node has the location of this line, not `loc`.
         if let Some(loc) = loc {
             self.e.relocate(first, loc);
@@ -66,11 +67,11 @@ impl<'t> Parser<'t, '_> {
         if found.first() == Some(&Value::NONE) {
             return Ok(Vec::new());
         }
-        self.check(start, def.name, outs.len(), &found, &types);
+        self.check_node_results(start, def.name, outs.len(), &found, &types);
         Ok(found)
     }
 
-    fn emit(&mut self, op: Op, args: &[Value], attrs: &[Owned]) -> Vec<Value> {
+    fn emit_parsed_node(&mut self, op: Op, args: &[Value], attrs: &[Owned]) -> Vec<Value> {
         let borrowed: Vec<Attr<'_>> = attrs.iter().map(Owned::borrow).collect();
         match (op.is_named_leaf(), attrs.first()) {
             (true, Some(&Owned::Sym(name))) if args.is_empty() => {
@@ -84,16 +85,16 @@ impl<'t> Parser<'t, '_> {
         }
     }
 
-    fn op(&mut self, entry: bool) -> Result<Op> {
+    fn parse_node_op(&mut self, entry: bool) -> Result<Op> {
         let t = self.tok;
         let Tok::Word(word) = t.tok else { return Err(self.expected("an op")) };
         if t.first {
             return Err(self.expected("an op"));
         }
         let Some(&op) = self.ops.get(word) else {
-            let now = new_name(word).map(|n| format!("; it is called {n} now"));
+            let now = renamed_op(word).map(|n| format!("; it is called {n} now"));
             let near = now.unwrap_or_else(|| nearest(word, self.e.ops.iter().map(|d| d.name)));
-            return Err(self.error(&t, format!("there is no op {}{near}", brief(word))));
+            return Err(self.error(&t, format!("there is no op {}{near}", brief_string(word))));
         };
         self.advance();
         let flags = self.e.ops[op.0 as usize].flags;
@@ -107,7 +108,7 @@ impl<'t> Parser<'t, '_> {
     }
 
     /// `ta=false tb=true`, to the colon or the end of the line.
-    fn attrs(&mut self, op: &str, schema: &[Field]) -> Result<Vec<Option<Owned>>> {
+    pub(super) fn parse_node_attrs(&mut self, op: &str, schema: &[Field]) -> Result<Vec<Option<Owned>>> {
         let mut found: Vec<Option<Owned>> = vec![None; schema.len()];
         let mut fresh = self.lone;
         while let Tok::Word(word) = self.tok.tok {
@@ -118,11 +119,11 @@ impl<'t> Parser<'t, '_> {
             let t = self.tok;
             let Some(i) = schema.iter().position(|f| f.name == word) else {
                 let near = nearest(word, schema.iter().map(|f| f.name));
-                return Err(self.error(&t, format!("{op} has no attribute {}{near}", brief(word))));
+                return Err(self.error(&t, format!("{op} has no attribute {}{near}", brief_string(word))));
             };
             self.advance();
             self.expect(b'=', &format!("= and the value of attribute {word}"))?;
-            let value = self.attr(op, &schema[i])?;
+            let value = self.parse_attr(op, &schema[i])?;
             if found[i].replace(value).is_some() {
                 return Err(self.error(&t, format!("attribute {word} of {op} is given twice")));
             }
@@ -131,26 +132,32 @@ impl<'t> Parser<'t, '_> {
     }
 
     /// `: f32[2], i32[2]`.
-    fn types(&mut self) -> Result<Vec<Ty>> {
+    fn parse_node_types(&mut self) -> Result<Vec<Ty>> {
         let mut types = Vec::new();
         let mut more = self.is(b':') && !self.tok.first;
         while more {
             self.advance();
-            types.push(self.ty()?);
+            types.push(self.parse_type()?);
             more = self.is(b',') && !self.tok.first;
         }
         Ok(types)
     }
 
-    fn fill_type(&self, schema: &[Field], attrs: &mut [Option<Owned>], ty: Option<&Ty>) {
-        if let (Some((d, s)), Some(ty)) = (typed(schema), ty) {
+    fn fill_node_type(&self, schema: &[Field], attrs: &mut [Option<Owned>], ty: Option<&Ty>) {
+        if let (Some((d, s)), Some(ty)) = (type_field_positions(schema), ty) {
             attrs[d].get_or_insert(Owned::DType(ty.dtype));
             attrs[s].get_or_insert(Owned::Shape(ty.shape));
         }
     }
 
-    fn complete(&self, op: &str, schema: &[Field], attrs: Vec<Option<Owned>>, at: &Token<'t>) -> Result<Vec<Owned>> {
-        let by_type = typed(schema);
+    pub(super) fn complete_node_attrs(
+        &self,
+        op: &str,
+        schema: &[Field],
+        attrs: Vec<Option<Owned>>,
+        at: &Token<'t>,
+    ) -> Result<Vec<Owned>> {
+        let by_type = type_field_positions(schema);
         let absent = |i: usize| schema[i].optional.then_some(Owned::Absent);
         let one = |(i, a): (usize, Option<Owned>)| {
             a.or_else(|| absent(i)).ok_or_else(|| match by_type {
@@ -164,7 +171,7 @@ impl<'t> Parser<'t, '_> {
     }
 
     /// Checks the number of results and their types against the text.
-    fn check(&mut self, start: &Token<'t>, op: &str, names: usize, found: &[Value], types: &[Ty]) {
+    fn check_node_results(&mut self, start: &Token<'t>, op: &str, names: usize, found: &[Value], types: &[Ty]) {
         let n = found.len();
         if names != n {
             let why = format!("{op} has {n} result{}, and {names} stand before the =", if n == 1 { "" } else { "s" });
@@ -187,20 +194,5 @@ impl<'t> Parser<'t, '_> {
                 self.keep(Error::new(Kind::Shape, why).at(self.location_of(start)));
             }
         }
-    }
-
-    pub(super) fn lone_attrs(mut self, schema: &[Field]) -> Result<Vec<Owned>> {
-        self.lone = true;
-        let at = self.tok;
-        let attrs = self.attrs("the op", schema)?;
-        match self.tok.tok {
-            Tok::End => self.complete("the op", schema, attrs, &at),
-            _ => Err(self.expected("an attribute")),
-        }
-    }
-
-    pub(super) fn lone_type(mut self) -> Result<Ty> {
-        let ty = self.ty()?;
-        if self.tok.tok == Tok::End { Ok(ty) } else { Err(self.expected("the end of the type")) }
     }
 }

@@ -13,53 +13,20 @@ use crate::nodes::ir::leaf::ArgAttrs;
 use crate::nodes::ir::opdef::Op;
 
 impl Emit {
-    /// The scope of the open region.
-    pub fn scope(&self) -> u32 {
-        self.body().scope
-    }
-
-    /// Type of value `v` of scope `scope`, whose region must be open.
-    pub fn ty_in(&self, v: Value, scope: u32) -> Option<Ty> {
-        self.open.iter().rev().find(|b| b.scope == scope)?.ty.get(v.at()).copied()
-    }
-
-    /// True if the entry is the open region.
-    pub fn at_entry(&self) -> bool {
-        self.open.len() == 1
-    }
-
-    /// Number of values in all regions so far.
-    pub fn all_values(&self) -> usize {
-        self.done.iter().chain(&self.open).map(|b| b.def.len()).sum()
-    }
-
     /// Opens the body of a loop: like a region, but it may use values from outside.
     pub fn open_loop(&mut self, name: &str) {
         self.open_region(name);
         self.body_mut().captures = Some(Captures::default());
     }
 
-    /// Calls `f` with the open region number `level` (0 is the entry) as the innermost one.
-    fn at_level<R>(&mut self, level: usize, f: impl FnOnce(&mut Emit) -> R) -> R {
-        let inner = self.open.split_off(level + 1);
-        let result = f(self);
-        self.open.extend(inner);
-        result
-    }
-
-    /// Calls `f` with the entry as the open region, for leaves.
-    pub fn in_entry<R>(&mut self, f: impl FnOnce(&mut Emit) -> R) -> R {
-        self.at_level(0, f)
-    }
-
     /// The value of the open region for value `v` of scope `scope`: `v` itself, or the argument that captures it.
-    pub fn import(&mut self, v: Value, scope: u32) -> Value {
+    pub fn import_captured(&mut self, v: Value, scope: u32) -> Value {
         if v == Value::NONE {
             return v;
         }
-        if self.scope() == scope {
+        if self.region_scope() == scope {
             let known = v.at() < self.body().ty.len();
-            return if known { v } else { self.unknown(v) };
+            return if known { v } else { self.capture_unknown(v) };
         }
         let Some(from) = self.open.iter().position(|b| b.scope == scope) else {
             self.fail(Error::new(Kind::Verify, "a value of a region that is closed is used outside it; yield it"));
@@ -68,7 +35,7 @@ impl Emit {
         (from + 1..self.open.len()).fold(v, |v, level| self.capture(level, v))
     }
 
-    fn unknown(&mut self, v: Value) -> Value {
+    fn capture_unknown(&mut self, v: Value) -> Value {
         self.fail(Error::new(Kind::Verify, format!("{v} is no value of this region")));
         Value::NONE
     }
@@ -86,7 +53,7 @@ impl Emit {
         if let Some(&known) = captures.known.get(&v) {
             return known;
         }
-        let arg = self.at_level(level, |e| e.late_arg(ty));
+        let arg = self.at_region_level(level, |e| e.late_capture_arg(ty));
         if let Some(captures) = &mut self.open[level].captures {
             captures.pairs.push((v, arg));
             captures.known.insert(v, arg);
@@ -95,24 +62,24 @@ impl Emit {
     }
 
     /// Adds an argument that gets its number when the body is closed.
-    fn late_arg(&mut self, ty: Ty) -> Value {
+    fn late_capture_arg(&mut self, ty: Ty) -> Value {
         self.emit(Op::ARG, &[], &ArgAttrs { index: 0, dtype: ty.dtype, shape: ty.shape }.list()).at(0)
     }
 
     /// The random key of the open region, given that of the entry. In the body of a loop, the key is folded with the
     /// number of the iteration.
-    pub fn key_here(&mut self, key: Value) -> Value {
-        (1..self.open.len()).fold(key, |key, level| self.key_at(level, key))
+    pub fn loop_key_here(&mut self, key: Value) -> Value {
+        (1..self.open.len()).fold(key, |key, level| self.loop_key_at(level, key))
     }
 
-    fn key_at(&mut self, level: usize, outer: Value) -> Value {
+    fn loop_key_at(&mut self, level: usize, outer: Value) -> Value {
         if let Some(key) = self.open[level].captures.as_ref().and_then(|c| c.key) {
             return key;
         }
         let captured = self.capture(level, outer);
         let Ok(shape) = self.shapes.intern(&[]) else { return Value::NONE };
-        let (index, key) = self.at_level(level, |e| {
-            let index = e.late_arg(Ty { dtype: DType::U32, shape });
+        let (index, key) = self.at_region_level(level, |e| {
+            let index = e.late_capture_arg(Ty { dtype: DType::U32, shape });
             (index, e.emit(Op::RNG_FOLD, &[captured, index], &[]).at(0))
         });
         if let Some(captures) = &mut self.open[level].captures {
@@ -138,7 +105,7 @@ impl Emit {
             self.close_region(&[]);
             return none;
         }
-        let map = self.hoist(&order);
+        let map = self.hoist_captures(&order);
         let yields: Vec<Value> = yields.iter().map(|y| map.get(y.at()).copied().unwrap_or(Value::NONE)).collect();
         let indexed = captures.index.is_some();
         let captures = captures.pairs.iter().map(|p| p.0).collect();
@@ -146,7 +113,7 @@ impl Emit {
     }
 
     /// Moves the arguments `args` of the open region to its front, in this order. The new id of each value.
-    fn hoist(&mut self, args: &[usize]) -> Vec<Value> {
+    fn hoist_captures(&mut self, args: &[usize]) -> Vec<Value> {
         let old = std::mem::replace(self.body_mut(), Body::new());
         let mut first = vec![false; old.op.len()];
         args.iter().for_each(|&n| first[n] = true);
