@@ -1,5 +1,5 @@
-//! The counted loop: one op, whose body is a region, and the builder's methods. A closure becomes the body, and captured
-//! values become operands; it runs once, while the graph is built.
+//! The counted loop: one op, whose body is a region, and the builder's methods. A closure becomes the body, and
+//! captured values become operands; it runs once, while the graph is built.
 //!
 //! Operands are carries, then constants of the loop, then stacked inputs; results are the final carries, then stacked
 //! results. The body's arguments are carries, constants and one slice (the leading axis removed) of each stacked

@@ -82,7 +82,7 @@ pub(super) fn conv_nd_windows<const N: usize>(a: &ConvAttrs, x: Var<'_>, w: Var<
 }
 
 /// `conv2d` with these windows.
-pub(super) fn conv2d_over<'g>(x: Var<'g>, w: Var<'g>, win: &WindowGeometry<2>, groups: i64) -> Var<'g> {
+fn conv2d_over<'g>(x: Var<'g>, w: Var<'g>, win: &WindowGeometry<2>, groups: i64) -> Var<'g> {
     x.g.emit1(Op::CONV2D, &[x, w], &ConvAttrs::new(win, groups).list())
 }
 
@@ -142,7 +142,7 @@ fn expand_conv3d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     }
 }
 
-pub(super) fn conv_nd_dims(cx: &CostCx<'_>, i: usize) -> Vec<usize> {
+fn conv_nd_dims(cx: &CostCx<'_>, i: usize) -> Vec<usize> {
     cx.graph.dims(cx.graph.args_of(cx.node)[i]).to_vec()
 }
 

@@ -100,7 +100,7 @@ fn spread_reduced<'g>(s: &Site<'_, 'g>, v: Var<'g>) -> Var<'g> {
 }
 
 /// [`ReducedAxes::sum`] of `v` along the axes of `s`.
-fn reduce_sum_like<'g>(s: &Site<'_, 'g>, v: Var<'g>) -> Var<'g> {
+fn sum_like_reduced<'g>(s: &Site<'_, 'g>, v: Var<'g>) -> Var<'g> {
     ReducedAxes::of(s).sum(v)
 }
 
@@ -182,11 +182,11 @@ pub const REDUCE_MEAN: OpDef = OpDef {
 fn reduce_extreme_shares<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     let x = s.args[0];
     let hit = x.equal(spread_reduced(s, s.outs[0])).cast(x.dtype());
-    hit / spread_reduced(s, reduce_sum_like(s, hit))
+    hit / spread_reduced(s, sum_like_reduced(s, hit))
 }
 
 fn reduce_extreme_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
-    vec![t[0].map(|t| reduce_sum_like(s, t * reduce_extreme_shares(s)))]
+    vec![t[0].map(|t| sum_like_reduced(s, t * reduce_extreme_shares(s)))]
 }
 
 fn reduce_extreme_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
@@ -271,7 +271,7 @@ pub const REDUCE_PROD: OpDef = reduce_op(
     "y = Π x over `axes`; empty products are 1; x̄ᵢ = ȳ·Π_{j≠i} xⱼ, without division",
     Lower::Kernel(lower::reduce_prod),
     Deriv::Rules(
-        |s, t| vec![t[0].map(|t| reduce_sum_like(s, t * reduce_prod_of_others(s)))],
+        |s, t| vec![t[0].map(|t| sum_like_reduced(s, t * reduce_prod_of_others(s)))],
         |s, ct, _| vec![ct[0].map(|g| spread_reduced(s, g) * reduce_prod_of_others(s))],
     ),
     &[
@@ -294,7 +294,7 @@ pub const LOGSUMEXP: OpDef = OpDef {
         "y = ln Σ eˣ over `axes`, without overflow; x̄ = ȳ·e^(x − y)",
         Lower::Kernel(lower::reduce_logsumexp),
         Deriv::Rules(
-            |s, t| vec![t[0].map(|t| reduce_sum_like(s, t * (s.args[0] - spread_reduced(s, s.outs[0])).exp()))],
+            |s, t| vec![t[0].map(|t| sum_like_reduced(s, t * (s.args[0] - spread_reduced(s, s.outs[0])).exp()))],
             |s, ct, _| vec![ct[0].map(|g| spread_reduced(s, g) * (s.args[0] - spread_reduced(s, s.outs[0])).exp())],
         ),
         SUMS,

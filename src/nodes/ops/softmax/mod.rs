@@ -64,7 +64,7 @@ fn softmax_backward_along<'g>(s: &Site<'_, 'g>, op: Op, y: Var<'g>, t: Var<'g>) 
 }
 
 /// Σ along this node's axis, broadcast to the shape of `x`.
-fn softmax_total<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
+fn softmax_axis_sum<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
     x.reduce(Op::REDUCE_SUM, SoftmaxAttrs::of(&s.attrs).axis, true).broadcast(x.dims())
 }
 
@@ -82,7 +82,7 @@ pub const SOFTMAX: OpDef = softmax_op(
 
 /// The cotangent, and the tangent, of [`SOFTMAX`].
 pub const SOFTMAX_BACKWARD: OpDef = OpDef {
-    decompose: Some(|s| vec![s.args[0] * (s.args[1] - softmax_total(s, s.args[0] * s.args[1]))]),
+    decompose: Some(|s| vec![s.args[0] * (s.args[1] - softmax_axis_sum(s, s.args[0] * s.args[1]))]),
     ..softmax_op("softmax_backward", "y⊙(g − Σ y⊙g) along `axis`", 2, lower::softmax_backward, Deriv::ViaDecompose)
 };
 
@@ -93,14 +93,14 @@ pub const LOG_SOFTMAX: OpDef = softmax_op(
     1,
     lower::log_softmax,
     Deriv::Rules(
-        |s, t| vec![t[0].map(|t| t - softmax_total(s, s.outs[0].exp() * t))],
+        |s, t| vec![t[0].map(|t| t - softmax_axis_sum(s, s.outs[0].exp() * t))],
         |s, ct, _| vec![ct[0].map(|g| softmax_backward_along(s, Op::LOG_SOFTMAX_BACKWARD, s.outs[0], g))],
     ),
 );
 
 /// The cotangent of [`LOG_SOFTMAX`].
 pub const LOG_SOFTMAX_BACKWARD: OpDef = OpDef {
-    decompose: Some(|s| vec![s.args[1] - s.args[0].exp() * softmax_total(s, s.args[1])]),
+    decompose: Some(|s| vec![s.args[1] - s.args[0].exp() * softmax_axis_sum(s, s.args[1])]),
     ..softmax_op(
         "log_softmax_backward",
         "g − e^y·Σ g along `axis`",
