@@ -120,7 +120,7 @@ impl Call {
         Call { looks: None, ..self }
     }
 
-    /// Adds scratch of [`LowerCx::scratch`].
+    /// Adds scratch of [`LowerCx::scratch`](super::lower_cx::LowerCx::scratch).
     pub fn scratch(mut self, scratch: (Buf, Split)) -> Call {
         self.writes.push(scratch);
         self

@@ -39,8 +39,8 @@ impl<'g> Var<'g> {
         self.v != Value::NONE
     }
 
-    /// The same value with a name for [`Builder::finish`]. Handles of one value may have different names. The text form
-    /// shows the first name of a value.
+    /// The same value with a name for [`Builder::finish`](super::builder::Builder::finish). Handles of one value may
+    /// have different names. The text form shows the first name of a value.
     #[must_use = "the name belongs to the handle that is returned"]
     pub fn named(self, name: &str) -> Var<'g> {
         if name.is_empty() {

@@ -11,7 +11,9 @@ use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::common::lowering::by_float;
-use crate::nodes::ops::matmul::lower as dense;
+use crate::nodes::ops::matmul::lower::{
+    lower_matmul_call, lower_matmul_cost_class, lower_matmul_product, lower_matmul_whole,
+};
 use crate::nodes::ops::optim::attrs::{
     AdamAttrs, MatmulAdamAttrs, MatmulSgdAttrs, MatmulSgdMomentumAttrs, SgdAttrs, SgdMomentumAttrs,
 };
@@ -80,7 +82,7 @@ pub fn optim_step(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// reads it from registers. Otherwise, or where sums are long, the gradient is in memory between two calls.
 pub fn fused_update(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let op = step_of_fused_update(cx.op()).ok_or("not a step behind a product")?;
-    let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..dense::lower_matmul_product(cx)? });
+    let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..lower_matmul_product(cx)? });
     let (tensors, scalars) = optim_step_layout(op).ok_or("not a step")?;
     let scaled = cx.args() > 1 + tensors + scalars;
     let rule = LoweredStep::new(cx, op, g.len(), scaled)?;
@@ -104,7 +106,7 @@ pub fn fused_update(cx: &mut LowerCx<'_>) -> Result<(), String> {
         return lower_fused_update_call(cx, &g, (rule.kernels(dtype)?[1], words), tensors - 1, scratch);
     }
     let (gradient, flops) = (cx.temp(dtype.size(), g.len()), 2 * (g.len() * g.k) as u64);
-    dense::lower_matmul_call(cx, g, &[Buf::Arg(0), Buf::Arg(1)], gradient, flops)?;
+    lower_matmul_call(cx, g, &[Buf::Arg(0), Buf::Arg(1)], gradient, flops)?;
     let reads: Vec<Buf> = [Buf::Arg(2), gradient].into_iter().chain((3..cx.args()).map(Buf::Arg)).collect();
     lower_step_call(cx, rule, (1, g.len()), cx.flops().saturating_sub(flops), &reads)
 }
@@ -118,7 +120,7 @@ fn lower_fused_update_call(
     scratch: usize,
 ) -> Result<(), String> {
     let call = Call::new(kernel, words, g.units()).flops(cx.flops()).reads_args(cx.args());
-    let mut call = call.cost_class(dense::lower_matmul_cost_class(cx.dtype(0), g)).whole(dense::lower_matmul_whole(g));
+    let mut call = call.cost_class(lower_matmul_cost_class(cx.dtype(0), g)).whole(lower_matmul_whole(g));
     for i in 0..updated {
         call = call.writes(Buf::Out(i), g.per_unit()).inplace(&[(2 + i, i)]);
     }

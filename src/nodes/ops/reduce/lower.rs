@@ -215,7 +215,7 @@ pub fn arg_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// A running sum or product: `kernel` scans along `axis`.
-pub fn lower_running_reduction(cx: &mut LowerCx<'_>, kernel: Result<Kernel, String>) -> Result<(), String> {
+pub fn running_reduction(cx: &mut LowerCx<'_>, kernel: Result<Kernel, String>) -> Result<(), String> {
     let RunningAttrs { axis, exclusive, reverse } = RunningAttrs::of(&cx.attrs());
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size(axis));
     let p = Scan { outer, n, inner, exclusive, reverse };

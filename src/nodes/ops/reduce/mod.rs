@@ -389,7 +389,7 @@ pub const CUMSUM: OpDef = OpDef {
     ..reduce_op(
         "cumsum",
         "yᵢ = Σ_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
-        Lower::Kernel(|cx| lower::lower_running_reduction(cx, by_num!(cx.dtype(0), scan::cumsum))),
+        Lower::Kernel(|cx| lower::running_reduction(cx, by_num!(cx.dtype(0), scan::cumsum))),
         Deriv::Linear(|s, _, g| {
             let a = RunningAttrs::of(&s.attrs);
             Some(s.g.emit1(s.op, &[g], &RunningAttrs { reverse: !a.reverse, ..a }.list()))
@@ -436,7 +436,7 @@ pub const CUMPROD: OpDef = OpDef {
     ..reduce_op(
         "cumprod",
         "yᵢ = Π_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
-        Lower::Kernel(|cx| lower::lower_running_reduction(cx, by_num!(cx.dtype(0), scan::cumprod))),
+        Lower::Kernel(|cx| lower::running_reduction(cx, by_num!(cx.dtype(0), scan::cumprod))),
         Deriv::ViaDecompose,
         &[
             Case { args: "f[3,4]", attrs: "axis=1 exclusive=false reverse=false", domains: &[Real] },

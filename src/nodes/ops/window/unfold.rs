@@ -12,7 +12,7 @@ use crate::nodes::ops::common::window_geometry::{WindowAttrs, check_window_array
 use crate::nodes::ops::pool::pool_plane;
 use Domain::Real;
 
-/// Options of [`Var::im2col`] and [`Var::col2im`].
+/// Options of `Var::im2col` and `Var::col2im`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfold {
     /// Height and width of a window.
