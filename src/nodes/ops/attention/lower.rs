@@ -71,7 +71,7 @@ fn lower_attention_params(cx: &LowerCx<'_>, reads: &AttentionReads, dlse: bool) 
 }
 
 /// Copies `from`, dense over the first three of `dims` in the order `[0, 2, 1]`, into result `to`.
-fn lower_exchanged_axes(cx: &mut LowerCx<'_>, from: Buf, to: usize, dims: [usize; 4]) -> Result<(), String> {
+fn lower_attention_exchanged(cx: &mut LowerCx<'_>, from: Buf, to: usize, dims: [usize; 4]) -> Result<(), String> {
     let [_, s, h, w] = dims.map(|d| d as i64);
     let p = Strided::new(&dims, &[h * s * w, w, s * w, 1], 0).ok_or("too many axes")?;
     let call = Call::new(by_size!(cx.out(to).dtype, copy::strided_copy), p.to_words(), p.units());
@@ -100,7 +100,7 @@ fn lower_attention_forward(cx: &mut LowerCx<'_>, reads: &AttentionReads) -> Resu
     let call = call.writes(Buf::Out(0), p.per_unit()).writes(lse, p.stats_per_unit());
     cx.call(call.scratch(scratch));
     if p.seq_major && cx.used[1] {
-        lower_exchanged_axes(cx, lse, 1, [p.batch, p.heads, p.queries, 1])?;
+        lower_attention_exchanged(cx, lse, 1, [p.batch, p.heads, p.queries, 1])?;
     }
     Ok(())
 }
@@ -166,7 +166,7 @@ fn lower_attention_backward(cx: &mut LowerCx<'_>, packed: bool) -> Result<(), St
     }
     for i in (0..3).filter(|&i| p.seq_major && cx.used[i]) {
         let (heads, len) = if i == 0 { (p.heads, p.queries) } else { (p.kv_heads, p.keys) };
-        lower_exchanged_axes(cx, grads[i], i, [p.batch, len, heads, widths[i]])?;
+        lower_attention_exchanged(cx, grads[i], i, [p.batch, len, heads, widths[i]])?;
     }
     Ok(())
 }

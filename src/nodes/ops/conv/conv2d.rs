@@ -4,8 +4,8 @@
 use super::attrs::{ConvAttrs, ConvInputGradAttrs, ConvWeightGradAttrs};
 use super::convolution::Convolution;
 use super::lower;
+use super::{check_conv_channels, check_conv_operands};
 use crate::arena::ids::Id;
-use crate::ensure;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
@@ -29,25 +29,6 @@ const fn conv2d_op(name: &'static str, doc: &'static str, attrs: &'static [Field
         cost: |cx| cx.out(),
         cases: &[],
     }
-}
-
-/// Checks the lists, and two operands of rank `N` + 2 and one float type.
-pub(super) fn check_conv_operands<const N: usize>(
-    cx: &Infer<'_>,
-    a: &ConvAttrs,
-    names: [&str; 2],
-) -> Result<[Vec<usize>; 2], String> {
-    cx.float(0)?;
-    cx.same_dtype(0, 1)?;
-    a.check::<N>()?;
-    Ok([cx.rank(0, names[0], N + 2)?.to_vec(), cx.rank(1, names[1], N + 2)?.to_vec()])
-}
-
-/// Checks that `w` has the input channels of `x`.
-pub(super) fn check_conv_channels(a: &ConvAttrs, x: &[usize], w: &[usize]) -> Result<(), String> {
-    let groups = a.check_groups(x[1], w[0])?;
-    ensure!(w[1] == x[1] / groups, "w takes {} channels a group, x has {} in {groups} groups", w[1], x[1]);
-    Ok(())
 }
 
 pub(super) fn infer_conv2d(cx: &mut Infer<'_>, a: &ConvAttrs) -> Result<(), String> {

@@ -11,8 +11,8 @@ use crate::nodes::ir::opdef::{Arity, Case, Cost, Deriv, Domain, Expand, Flags, L
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_geometry::{WindowGeometry, sum_over_taps, window_array};
 use crate::nodes::ops::conv::attrs::ConvAttrs;
-use crate::nodes::ops::conv::conv2d::{check_conv_channels, check_conv_operands};
 use crate::nodes::ops::conv::convolution::Convolution;
+use crate::nodes::ops::conv::{check_conv_channels, check_conv_operands};
 use Domain::Real;
 
 pub(super) const fn conv_nd_op(
@@ -40,7 +40,7 @@ pub(super) const fn conv_nd_op(
 }
 
 /// Checks the depth of a kernel over three axes.
-pub(super) fn check_conv_depth<const N: usize>(w: &[usize]) -> Result<(), String> {
+pub(super) fn check_conv_nd_depth<const N: usize>(w: &[usize]) -> Result<(), String> {
     ensure!(N < 3 || w[2] <= DEEPEST, "the kernel's depth {} is above {DEEPEST}: each is a convolution", w[2]);
     Ok(())
 }
@@ -49,29 +49,29 @@ pub(super) fn check_conv_depth<const N: usize>(w: &[usize]) -> Result<(), String
 const DEEPEST: usize = 1 << 10;
 
 /// The 2-D convolution that computes it: windows over the last axes of `images` images, from and to `c` channels.
-pub(super) fn conv2d_beneath<const N: usize>(
+pub(super) fn conv_nd_beneath<const N: usize>(
     images: usize,
     c: [usize; 2],
     groups: usize,
     win: &WindowGeometry<N>,
 ) -> Convolution {
-    Convolution { images, c_in: c[0], c_out: c[1], groups, windows: flat_windows(win).tight() }
+    Convolution { images, c_in: c[0], c_out: c[1], groups, windows: flat_conv_nd_windows(win).tight() }
 }
 
 /// The last two axes of the windows; a plane of height 1 where there is one.
-pub(super) fn flat_windows<const N: usize>(win: &WindowGeometry<N>) -> WindowGeometry<2> {
+pub(super) fn flat_conv_nd_windows<const N: usize>(win: &WindowGeometry<N>) -> WindowGeometry<2> {
     win.on_plane(if N == 1 { [None, Some(0)] } else { [Some(N - 2), Some(N - 1)] })
 }
 
 fn infer_conv_nd<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     let a = ConvAttrs::of(&cx.attrs);
     let [x, w] = check_conv_operands::<N>(cx, &a, ["x", "w"])?;
-    check_conv_depth::<N>(&w)?;
+    check_conv_nd_depth::<N>(&w)?;
     check_conv_channels(&a, &x, &w)?;
     let win = a.windows::<N>(window_array(&x[2..]), window_array(&w[2..]));
     let count = win.count()?;
     let images = if N == 3 { x[0].checked_mul(count[0]).ok_or("the number of planes overflows")? } else { x[0] };
-    conv2d_beneath(images, [x[1], w[0]], a.groups(), &win).geom().validate()?;
+    conv_nd_beneath(images, [x[1], w[0]], a.groups(), &win).geom().validate()?;
     let dtype = cx.dtype(0);
     cx.result(dtype, &[&[x[0], w[0]], &count[..]].concat())
 }
@@ -82,7 +82,7 @@ pub(super) fn conv_nd_windows<const N: usize>(a: &ConvAttrs, x: Var<'_>, w: Var<
 }
 
 /// `conv2d` with these windows.
-fn conv2d_over<'g>(x: Var<'g>, w: Var<'g>, win: &WindowGeometry<2>, groups: i64) -> Var<'g> {
+fn conv_nd_plane<'g>(x: Var<'g>, w: Var<'g>, win: &WindowGeometry<2>, groups: i64) -> Var<'g> {
     x.g.emit1(Op::CONV2D, &[x, w], &ConvAttrs::new(win, groups).list())
 }
 
@@ -95,26 +95,30 @@ pub(super) fn conv1d_as_plane<'g>(x: Var<'g>) -> Var<'g> {
 fn expand_conv1d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w) = (s.args[0], s.args[1]);
     let a = ConvAttrs::of(&s.attrs);
-    let y =
-        conv2d_over(conv1d_as_plane(x), conv1d_as_plane(w), &flat_windows(&conv_nd_windows::<1>(&a, x, w)), a.groups);
+    let y = conv_nd_plane(
+        conv1d_as_plane(x),
+        conv1d_as_plane(w),
+        &flat_conv_nd_windows(&conv_nd_windows::<1>(&a, x, w)),
+        a.groups,
+    );
     let [n, o, _, l] = window_array::<4>(&y.dims());
     vec![y.reshape([n, o, l])]
 }
 
 /// `[N, C, D, H, W]` as `[D, N·C·H·W]`: the planes under one tap in depth are then contiguous.
-pub(super) fn conv_depth_first<'g>(x: Var<'g>) -> Var<'g> {
+pub(super) fn conv_nd_depth_first<'g>(x: Var<'g>) -> Var<'g> {
     let [n, c, d, h, w] = window_array::<5>(&x.dims());
     x.transpose(&[2, 0, 1, 3, 4]).reshape([d, n * c * h * w])
 }
 
-/// The inverse of [`conv_depth_first`].
-pub(super) fn conv_depth_back<'g>(x: Var<'g>, [n, c, h, w]: [usize; 4]) -> Var<'g> {
+/// The inverse of [`conv_nd_depth_first`].
+pub(super) fn conv_nd_depth_back<'g>(x: Var<'g>, [n, c, h, w]: [usize; 4]) -> Var<'g> {
     let d = x.dims().first().copied().unwrap_or(0);
     x.reshape([d, n, c, h * w]).transpose(&[1, 2, 0, 3]).reshape([n, c, d, h, w])
 }
 
 /// The weights of one tap in depth.
-pub(super) fn conv_depth_tap<'g>(w: Var<'g>, k: usize) -> Var<'g> {
+pub(super) fn conv_nd_depth_tap<'g>(w: Var<'g>, k: usize) -> Var<'g> {
     let [a, b, d, kh, kw] = window_array::<5>(&w.dims());
     w.transpose(&[2, 0, 1, 3, 4]).reshape([d, a * b * kh * kw]).narrow(0, k, 1).reshape([a, b, kh, kw])
 }
@@ -126,18 +130,23 @@ fn expand_conv3d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let win = conv_nd_windows::<3>(&a, x, w);
     let Ok([depth, ho, wo]) = win.count() else { return Vec::new() };
     let ([low, high], stride, plane) = (win.pad[0], win.stride[0], n * c * h * wd);
-    let padded = conv_depth_first(x).pad(&[low, 0], &[high, 0], 0.0);
+    let padded = conv_nd_depth_first(x).pad(&[low, 0], &[high, 0], 0.0);
     let start = |k: usize| k * win.dilation[0];
     let end = |k: usize| start(k) + (depth - 1) * stride + 1;
     // A tap that sees padding alone adds nothing.
     let seen = |k: &usize| end(*k) > low && start(*k) < low + d;
     let y = sum_over_taps((0..win.kernel[0]).filter(seen).map(|k| {
         let part = padded.slice(&[start(k), 0], &[end(k), plane], &[stride, 1]);
-        conv2d_over(part.reshape([depth * n, c, h, wd]), conv_depth_tap(w, k), &flat_windows(&win), a.groups)
+        conv_nd_plane(
+            part.reshape([depth * n, c, h, wd]),
+            conv_nd_depth_tap(w, k),
+            &flat_conv_nd_windows(&win),
+            a.groups,
+        )
     }));
     let o = w.dims()[0];
     match y {
-        Some(y) => vec![conv_depth_back(y.reshape([depth, n * o * ho * wo]), [n, o, ho, wo])],
+        Some(y) => vec![conv_nd_depth_back(y.reshape([depth, n * o * ho * wo]), [n, o, ho, wo])],
         None => vec![s.g.full(0.0, [n, o, depth, ho, wo], x.dtype())],
     }
 }

@@ -13,11 +13,11 @@ use crate::nodes::ops::common::window_geometry::{
     WindowGeometry, check_window_array, sum_over_taps, window_array, window_axis_name,
 };
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvTransposeAttrs};
+use crate::nodes::ops::conv::check_conv_operands;
 use crate::nodes::ops::conv::conv_nd::{
-    check_conv_depth, conv_depth_back, conv_depth_first, conv_depth_tap, conv_nd_op, conv_nd_products, conv_nd_windows,
-    conv1d_as_plane, conv2d_beneath, flat_windows,
+    check_conv_nd_depth, conv_nd_beneath, conv_nd_depth_back, conv_nd_depth_first, conv_nd_depth_tap, conv_nd_op,
+    conv_nd_products, conv_nd_windows, conv1d_as_plane, flat_conv_nd_windows,
 };
-use crate::nodes::ops::conv::conv2d::check_conv_operands;
 use Domain::Real;
 
 /// Each axis of a transposed convolution; `win.size` is its operand's.
@@ -64,7 +64,7 @@ fn infer_conv_transpose<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String
     let transpose = ConvTransposeAttrs::of(&cx.attrs);
     let a = ConvAttrs::from(transpose.clone());
     let [x, w] = check_conv_operands::<N>(cx, &a, ["x", "w"])?;
-    check_conv_depth::<N>(&w)?;
+    check_conv_nd_depth::<N>(&w)?;
     let output_pad = check_window_array::<N>("output_pad", &transpose.output_pad)?;
     ensure!(w[0] == x[1], "w takes {} channels, x has {}", w[0], x[1]);
     let outputs = w[1].checked_mul(a.groups().max(1)).ok_or("the number of channels overflows")?;
@@ -73,7 +73,7 @@ fn infer_conv_transpose<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String
     let t = conv_transpose_axes(&win, output_pad)?;
     let (size, pad) = (t.map(|t| t.size - t.zeros), t.map(|t| t.pad));
     let images = if N == 3 { x[0].checked_mul(x[2]).ok_or("the number of planes overflows")? } else { x[0] };
-    conv2d_beneath(images, [outputs, x[1]], groups, &WindowGeometry { size, pad, ..win }).geom().validate()?;
+    conv_nd_beneath(images, [outputs, x[1]], groups, &WindowGeometry { size, pad, ..win }).geom().validate()?;
     let dtype = cx.dtype(0);
     cx.result(dtype, &[&[x[0], outputs], &t.map(|t| t.size)[..]].concat())
 }
@@ -90,7 +90,7 @@ fn expand_conv_transpose<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = ConvAttrs::from(transpose);
     let win = conv_nd_windows::<N>(&a, x, w);
     let Ok(t) = conv_transpose_axes(&win, output_pad) else { return Vec::new() };
-    let two = flat_windows(&WindowGeometry { size: t.map(|t| t.size - t.zeros), pad: t.map(|t| t.pad), ..win });
+    let two = flat_conv_nd_windows(&WindowGeometry { size: t.map(|t| t.size - t.zeros), pad: t.map(|t| t.pad), ..win });
     let y = match N {
         1 => {
             let y = conv_transpose2d_over(conv1d_as_plane(x), conv1d_as_plane(w), &two, a.groups);
@@ -133,15 +133,16 @@ fn conv_transpose3d_over<'g>([x, w]: [Var<'g>; 2], a: &ConvAttrs, two: &WindowGe
     let &Depth { planes: d, taps: k, stride: step, dilation: far, transposed: t } = depth;
     let [n, c, _, h, wd] = window_array::<5>(&x.dims());
     let (o, [ho, wo]) = (w.dims()[1] * a.groups(), two.size);
-    let planes = conv_depth_first(x).reshape([d * n, c, h, wd]);
+    let planes = conv_nd_depth_first(x).reshape([d * n, c, h, wd]);
     let size = t.size - t.zeros;
     let (reach, full) = ((d - 1) * step + 1, ((d - 1) * step + 1 + (k - 1) * far).max(t.pad[0] + size));
     let y = sum_over_taps((0..k).map(|tap| {
-        let part = conv_transpose2d_over(planes, conv_depth_tap(w, tap), two, a.groups).reshape([d, n * o * ho * wo]);
+        let part =
+            conv_transpose2d_over(planes, conv_nd_depth_tap(w, tap), two, a.groups).reshape([d, n * o * ho * wo]);
         dilate(part, &[step, 1]).pad(&[tap * far, 0], &[full - tap * far - reach, 0], 0.0)
     }));
     let y = y.map_or_else(|| x.g.full(0.0, [full, n * o * ho * wo], x.dtype()), |y| y.narrow(0, t.pad[0], size));
-    conv_depth_back(y, [n, o, ho, wo])
+    conv_nd_depth_back(y, [n, o, ho, wo])
 }
 
 /// An element of the operand is multiplied by the weights of one input channel.

@@ -12,7 +12,7 @@ use crate::nodes::ops::layout::attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAt
 
 /// Result 0 is the elements of operand 0 from `base` on, `strides` apart, in shape `dims`. If they are one run of
 /// memory, it is a view.
-fn lower_strided_copy(cx: &mut LowerCx<'_>, dims: &[usize], strides: &[i64], base: usize) -> Result<(), String> {
+fn lower_layout_copy(cx: &mut LowerCx<'_>, dims: &[usize], strides: &[i64], base: usize) -> Result<(), String> {
     let mut run = 1;
     let dense = dims.iter().zip(strides).rev().all(|(&d, &s)| {
         let fits = d == 1 || s == run;
@@ -39,7 +39,7 @@ pub fn transpose(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let s = lower_layout_strides(cx);
     let moved: Vec<i64> = to_sizes(&TransposeAttrs::of(&cx.attrs()).perm).into_iter().map(|p| s[p]).collect();
     let to = cx.out_dims(0);
-    lower_strided_copy(cx, &to, &moved, 0)
+    lower_layout_copy(cx, &to, &moved, 0)
 }
 
 /// `broadcast`: repeated axes have stride 0.
@@ -48,7 +48,7 @@ pub fn broadcast(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let lead = to.len() - from.len();
     let step = |i: usize| if i < lead || from[i - lead] != to[i] { 0 } else { s[i - lead] };
     let steps: Vec<i64> = (0..to.len()).map(step).collect();
-    lower_strided_copy(cx, &to, &steps, 0)
+    lower_layout_copy(cx, &to, &steps, 0)
 }
 
 /// `slice`. The leading part of a tensor is a view.
@@ -58,7 +58,7 @@ pub fn slice(cx: &mut LowerCx<'_>) -> Result<(), String> {
     // The step along an axis of one element does not matter.
     let step = |i: usize, p: usize| if to[i] > 1 { p as i64 * s[i] } else { s[i] };
     let steps: Vec<i64> = to_sizes(&a.steps).into_iter().enumerate().map(|(i, p)| step(i, p)).collect();
-    lower_strided_copy(cx, &to, &steps, base)
+    lower_layout_copy(cx, &to, &steps, base)
 }
 
 /// `flip`: reversed axes have negative strides.
@@ -68,7 +68,7 @@ pub fn flip(cx: &mut LowerCx<'_>) -> Result<(), String> {
         base += (d[a] - 1) * s[a] as usize;
         s[a] = -s[a];
     }
-    lower_strided_copy(cx, &d, &s, base)
+    lower_layout_copy(cx, &d, &s, base)
 }
 
 /// `concat`.

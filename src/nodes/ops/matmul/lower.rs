@@ -11,7 +11,7 @@ use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::{elem, push_program};
 use crate::nodes::ops::matmul::attrs::{LoraMatmulAttrs, MatmulAttrs, MatmulBiasActAttrs, MatmulDactAttrs};
-use crate::nodes::ops::reduce::lower::{lower_block_sums, lower_column_sums};
+use crate::nodes::ops::reduce::lower::{lower_reduced_blocks, lower_reduced_columns};
 
 /// The strides of the last two axes of `d`, exchanged if asked.
 fn lower_matmul_strides(d: &Dims, exchanged: bool) -> Strides {
@@ -66,12 +66,12 @@ pub fn matmul_dact(cx: &mut LowerCx<'_>) -> Result<(), String> {
             lower_plain_matmul(cx, g)?;
         }
         let rows = y[..y.len() - 1].iter().product();
-        return lower_column_sums(cx, (rows, g.n), (Buf::Out(0), Buf::Out(1)));
+        return lower_reduced_columns(cx, (rows, g.n), (Buf::Out(0), Buf::Out(1)));
     };
     let blocks = g.sums().0;
     let sums = if blocks == 1 { Buf::Out(1) } else { cx.temp(dtype.size(), blocks * g.n) };
     lower_matmul_call_and_sums(cx, g, &[0, 1, 2].map(Buf::Arg), (Buf::Out(0), Some(sums)), cx.flops())?;
-    if blocks > 1 { lower_block_sums(cx, (blocks, g.n), (sums, Buf::Out(1))) } else { Ok(()) }
+    if blocks > 1 { lower_reduced_blocks(cx, (blocks, g.n), (sums, Buf::Out(1))) } else { Ok(()) }
 }
 
 fn lower_plain_matmul(cx: &mut LowerCx<'_>, g: Gemm) -> Result<(), String> {

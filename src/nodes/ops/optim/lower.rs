@@ -49,7 +49,7 @@ impl LoweredStep {
 
 /// The call of the step of `params` params, the largest of `len` elements, by gradients in memory. `reads` holds the
 /// operands of each param, then the scalars. The call updates all operands of a param but the second, its gradient.
-fn lower_step_call(
+fn lower_optim_call(
     cx: &mut LowerCx<'_>,
     rule: LoweredStep,
     (params, len): (usize, usize),
@@ -75,7 +75,7 @@ pub fn optim_step(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let len = (0..params).map(|i| cx.arg_dims(tensors * i).numel()).max().unwrap_or(0);
     let reads: Vec<Buf> = (0..args).map(Buf::Arg).collect();
     let rule = LoweredStep::new(cx, op, len, scaled)?;
-    lower_step_call(cx, rule, (params, len), cx.flops(), &reads)
+    lower_optim_call(cx, rule, (params, len), cx.flops(), &reads)
 }
 
 /// `matmul_sgd`, `matmul_sgd_momentum`, `matmul_adam`. The step reads the gradient tile by tile where it can; plain SGD
@@ -108,7 +108,7 @@ pub fn fused_update(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (gradient, flops) = (cx.temp(dtype.size(), g.len()), 2 * (g.len() * g.k) as u64);
     lower_matmul_call(cx, g, &[Buf::Arg(0), Buf::Arg(1)], gradient, flops)?;
     let reads: Vec<Buf> = [Buf::Arg(2), gradient].into_iter().chain((3..cx.args()).map(Buf::Arg)).collect();
-    lower_step_call(cx, rule, (1, g.len()), cx.flops().saturating_sub(flops), &reads)
+    lower_optim_call(cx, rule, (1, g.len()), cx.flops().saturating_sub(flops), &reads)
 }
 
 /// The call of a step that computes its gradient and updates `updated` tensors.

@@ -33,7 +33,7 @@ pub fn max_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// A geometry of windows with the given plane and number of windows: all that moving between them depends on.
-pub(in crate::nodes::ops) fn lower_moving_geom(nc: &[usize], plane: [usize; 2], count: [usize; 2]) -> PoolGeom {
+pub(in crate::nodes::ops) fn lower_moving_pool_geom(nc: &[usize], plane: [usize; 2], count: [usize; 2]) -> PoolGeom {
     let kernel = [0, 1].map(|a| plane[a].saturating_sub(count[a]) + 1);
     let more = [0, 1].map(|a| count[a].saturating_sub(plane[a]));
     let pad = more.map(|n| [0, n]);
@@ -43,7 +43,7 @@ pub(in crate::nodes::ops) fn lower_moving_geom(nc: &[usize], plane: [usize; 2], 
 /// `max_pool2d_backward`.
 pub fn max_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (dy, dx) = (cx.arg_dims(0), cx.out_dims(0));
-    let g = lower_moving_geom(&dy, pool_plane(&dx), pool_plane(&dy));
+    let g = lower_moving_pool_geom(&dy, pool_plane(&dx), pool_plane(&dy));
     let units = g.x_units();
     let kernel = by_float!(cx.dtype(0), pool::max_pool2d_backward_kernel)?;
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
@@ -62,7 +62,7 @@ fn lower_pool_moves(cx: &mut LowerCx<'_>, call: Call, plane: [usize; 2]) {
 /// `max_pool2d_gather`.
 pub fn max_pool2d_gather(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (x, y) = (cx.arg_dims(0), cx.out_dims(0));
-    let g = lower_moving_geom(&x, pool_plane(&x), pool_plane(&y));
+    let g = lower_moving_pool_geom(&x, pool_plane(&x), pool_plane(&y));
     let units = g.y_units();
     let kernel = by_float!(cx.dtype(0), pool::max_pool2d_gather_kernel)?;
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);

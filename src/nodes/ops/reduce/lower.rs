@@ -102,7 +102,7 @@ fn lower_one_reduce_run(cx: &mut LowerCx<'_>, k: &Kernels, run: &Run) {
 }
 
 /// The sums of the columns of a matrix of `rows` by `n`.
-pub fn lower_column_sums(
+pub fn lower_reduced_columns(
     cx: &mut LowerCx<'_>,
     (rows, n): (usize, usize),
     (from, to): (Buf, Buf),
@@ -119,7 +119,7 @@ pub fn lower_column_sums(
 }
 
 /// The sum of `blocks` such sums, of blocks of rows.
-pub fn lower_block_sums(
+pub fn lower_reduced_blocks(
     cx: &mut LowerCx<'_>,
     (blocks, n): (usize, usize),
     (from, to): (Buf, Buf),
