@@ -18,7 +18,7 @@ use super::rebuild::{finish_rebuild, rebuilt_by_pass};
 use super::signature::{Signature, signature_loss, signature_output};
 use crate::arena::Value;
 use crate::error::{Error, Kind, Result};
-use crate::nodes::ops::reduce::length::length;
+use crate::nodes::ops::reduce::euclidean_length::euclidean_length;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
 use crate::passes::ad::grad::{GradOptions, ReverseGrad, grad};
 use crate::passes::ad::prepare::prepare_for_autodiff;
@@ -233,7 +233,7 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
 /// Scales all gradients by min(1, max / (‖g‖ + 1e-6)), as `torch.nn.utils.clip_grad_norm_`. The result is right even if
 /// the squares overflow or underflow.
 fn clip_in_optimiser(grads: &mut [Var<'_>], max: f64) {
-    let Some(wide) = length(grads) else { return };
+    let Some(wide) = euclidean_length(grads) else { return };
     let dtype = grads.first().map_or(DType::F64, |g| g.dtype());
     let norm = wide.cast(dtype).named("grad_norm");
     // A norm that overflows its dtype comes from finite gradients, unless it is infinite in f64 too.

@@ -6,7 +6,7 @@
 use super::copier::Copier;
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Result;
-use crate::nodes::ir::opdef::Site;
+use crate::nodes::ir::site::Site;
 use crate::nodes::ir::verify;
 use crate::nodes::ir::verify::Stage;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, OpDef, Var};

@@ -5,7 +5,7 @@ use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvBiasActAttrs};
-use crate::nodes::ops::matmul::attrs::Activation;
+use crate::nodes::ops::matmul::activation::Activation;
 
 /// `conv2d + broadcast(bias)`, in either order, with one number of the bias for each channel. There may be a reshape in
 /// between that drops an axis of length 1, as after a convolution over one axis.
