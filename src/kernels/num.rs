@@ -138,7 +138,7 @@ impl Index for i64 {
 }
 
 /// Position of the first index outside `0..n`.
-pub fn first_bad<I: Index>(indices: &[I], n: usize) -> Option<usize> {
+pub fn first_bad_index<I: Index>(indices: &[I], n: usize) -> Option<usize> {
     // A negative index is huge as `u64`, so one comparison checks both bounds. The loop has no early exit, so it
     // vectorises.
     let bad = |i: &I| i.to_i64() as u64 >= n as u64;

@@ -332,7 +332,7 @@ impl Code {
             return;
         }
         self.push(&Instr {
-            kernel: bytes::copy,
+            kernel: bytes::copy_bytes_kernel,
             params: &[],
             reads: &[Operand::of_bytes(from.buf, from.off, len, Split::Whole)],
             writes: &[Operand::of_bytes(to, 0, len, Split::PerUnit(bytes::UNIT))],

@@ -6,7 +6,7 @@
 
 use super::micro::{Epilogue, terms, vector};
 use super::plan::{Corr, IMAGES};
-use super::strip::clear;
+use super::strip::clear_strip;
 use crate::kernels::float::Float;
 use crate::kernels::gemm::{GemmFloat, transpose};
 use crate::kernels::simd::Token;
@@ -27,7 +27,7 @@ pub(super) fn load<T: GemmFloat>(c: &Corr, src: &[T], each: usize, images: usize
     let stage = &mut stage[..pixels * IMAGES];
     let flat = if direct { &mut strip[..pixels * IMAGES] } else { &mut *stage };
     if images < IMAGES {
-        clear(flat);
+        clear_strip(flat);
     }
     transpose(src, each, flat, IMAGES, pixels, images);
     if direct {

@@ -8,25 +8,25 @@
 //! neither on the range of units nor on the instruction set. The gradient of a bias is a sum of dy, which `reduce`
 //! computes. Used by the lowering of the convolution ops.
 
+mod correlate;
 mod geom;
 mod images;
 mod micro;
 mod outer;
 mod plan;
-mod product;
 mod strip;
 #[cfg(test)]
 mod tests;
-mod weight;
+mod weight_grad;
 
 use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
 use crate::kernels::gemm::{Act, GemmFloat, act_fn};
-use crate::kernels::window::Units;
+use crate::kernels::window_sizes::Units;
+use correlate::{Product, correlate};
 pub use geom::ConvGeom;
 use micro::Epilogue;
 use plan::{Corr, weight_blocks};
-use product::{Product, correlate};
 use std::ops::Range;
 
 /// Units of [`conv2d`]: images, or blocks of output channels if there are few images.
@@ -37,7 +37,7 @@ pub fn conv2d_units(g: &ConvGeom) -> Units {
 
 /// Elements of scratch per thread for [`conv2d`].
 pub fn conv2d_scratch(g: &ConvGeom) -> usize {
-    product::scratch_len(&Corr::forward(g))
+    correlate::correlate_scratch_len(&Corr::forward(g))
 }
 
 /// y = act(conv(x, weight) (+ bias)) for the units `units`; `y` is their part of the output.
@@ -66,7 +66,7 @@ pub fn conv2d_backward_input_units(g: &ConvGeom) -> Units {
 
 /// Elements of scratch per thread for [`conv2d_backward_input`].
 pub fn conv2d_backward_input_scratch(g: &ConvGeom) -> usize {
-    product::scratch_len(&Corr::backward(g))
+    correlate::correlate_scratch_len(&Corr::backward(g))
 }
 
 /// dx, the adjoint of [`conv2d`] in x, for the units `units`; `dx` is their part of the result.
@@ -96,7 +96,7 @@ pub fn conv2d_weight_parts(g: &ConvGeom) -> usize {
 
 /// Elements of scratch per thread for [`conv2d_backward_weight`].
 pub fn conv2d_backward_weight_scratch(g: &ConvGeom) -> usize {
-    weight::scratch_len(g, &Corr::weight(g))
+    weight_grad::weight_grad_scratch_len(g, &Corr::weight(g))
 }
 
 /// The adjoint of [`conv2d`] in the weight, as [`conv2d_weight_parts`] parts, for the units `units`; `parts` is their
@@ -109,7 +109,7 @@ pub fn conv2d_backward_weight<T: GemmFloat>(
     parts: &mut [T],
     scratch: &mut [T],
 ) {
-    weight::parts(g, x, dy, units, parts, scratch);
+    weight_grad::weight_grad_parts(g, x, dy, units, parts, scratch);
 }
 
 /// Elements of dw in a unit of [`conv2d_weight_combine`].
@@ -117,7 +117,7 @@ pub const COMBINE_UNIT: usize = 4096;
 
 /// dw = the sum of the parts, in order; `dw` starts at element `from` of the gradient.
 pub fn conv2d_weight_combine<T: Float>(parts: &[T], len: usize, from: usize, dw: &mut [T]) {
-    weight::combine(parts, len, from, dw);
+    weight_grad::combine_weight_grad_parts(parts, len, from, dw);
 }
 
 /// Entry point of [`conv2d`].

@@ -35,7 +35,7 @@ macro_rules! gemm_float {
                 outer: usize,
                 inner: usize,
             ) {
-                with_token!(token, s => s.vectorize(transpose::Kernel { s, from, step, to, to_step, outer, inner }));
+                with_token!(token, s => s.vectorize(transpose::TransposeKernel { s, from, step, to, to_step, outer, inner }));
             }
         }
     )+};

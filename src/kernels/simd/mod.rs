@@ -77,7 +77,7 @@ pub fn isa() -> Isa {
         3 => Isa::Avx2,
         2 => Isa::Neon,
         1 => Isa::Portable,
-        _ => choose(),
+        _ => choose_isa(),
     };
     #[cfg(test)]
     let chosen = at_most(chosen.min(LIMIT.get()));
@@ -91,7 +91,7 @@ thread_local! {
 }
 
 #[cold]
-fn choose() -> Isa {
+fn choose_isa() -> Isa {
     let chosen = isa_choice().unwrap_or_else(|_| detect());
     CHOSEN.store(chosen as u8, Ordering::Relaxed);
     chosen

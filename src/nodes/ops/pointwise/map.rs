@@ -9,7 +9,7 @@ use crate::arena::ids::Id;
 use crate::arena::intern::Dims;
 use crate::arena::{DType, Region, Value, Window};
 use crate::ensure;
-use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
+use crate::kernels::tile::{Access, Input, TileOp, TileProgram, TileStep};
 use crate::nodes::ir::call::{Buf, LowerCx};
 use crate::nodes::ir::graph::Graph;
 use crate::nodes::ir::leaf::ArgAttrs;
@@ -48,7 +48,7 @@ pub fn broadcast_access(from: &Dims, to: &Dims) -> Access {
 /// A tile program under construction, with the operand that each of its inputs reads.
 #[derive(Default)]
 pub struct TileBuild {
-    pub(in crate::nodes) program: Program,
+    pub(in crate::nodes) program: TileProgram,
     reads: Vec<usize>,
 }
 
@@ -61,7 +61,7 @@ pub(in crate::nodes) enum Slot {
 
 impl TileBuild {
     /// A whole program whose inputs read operands `reads`.
-    pub fn new(program: Program, reads: Vec<usize>) -> TileBuild {
+    pub fn new(program: TileProgram, reads: Vec<usize>) -> TileBuild {
         TileBuild { program, reads }
     }
 
@@ -84,7 +84,7 @@ pub fn region_program(g: Graph<'_>, r: Region) -> Result<TileBuild, String> {
     b.program.len = to.numel();
     let mut slots = Window::<Value, Option<Slot>>::filled(g.region_values(r), None);
     let mut arg_of = Window::<Value, Option<usize>>::filled(g.region_values(r), None);
-    let mut steps: Vec<(Step, Vec<Slot>)> = Vec::new();
+    let mut steps: Vec<(TileStep, Vec<Slot>)> = Vec::new();
     for n in g.region_nodes(r) {
         let (op, v, args) = (g.op[n.at()], g.out(n), g.args_of(n));
         let e = elem(g.dtype[v.at()])?;
@@ -106,7 +106,7 @@ pub fn region_program(g: Graph<'_>, r: Region) -> Result<TileBuild, String> {
             }
             (Op::FULL, _) => {
                 // A fill is the sum of its immediates: x + −0 is x for every x, −0 included.
-                steps.push((Step::new(TileOp::Fill, e, &[], [FullAttrs::of(&g.attrs(n)).value, -0.0]), vec![]));
+                steps.push((TileStep::new(TileOp::Fill, e, &[], [FullAttrs::of(&g.attrs(n)).value, -0.0]), vec![]));
                 slots[v] = Some(Slot::Step(steps.len() - 1));
             }
             (_, Lower::Tile(tile_op, imm)) => {
@@ -128,7 +128,7 @@ fn point_step(
     imm: fn(&crate::nodes::Attrs<'_>) -> [f64; 2],
     out: DType,
     slots: &Window<Value, Option<Slot>>,
-) -> Result<(Step, Vec<Slot>), String> {
+) -> Result<(TileStep, Vec<Slot>), String> {
     let args = g.args_of(n);
     // The type of a select is that of its values, not of its condition.
     let typed = args.last().ok_or("a point-wise op without operands")?;
@@ -136,14 +136,14 @@ fn point_step(
     let operands = args.iter().map(|&a| slots[a]).collect::<Option<Vec<_>>>();
     let operands = operands.ok_or("an operand of another shape than the region")?;
     let step = match op {
-        TileOp::Cast => Step::cast(from, out, 0),
-        _ => Step::new(op, from, &[], imm(&g.attrs(n))),
+        TileOp::Cast => TileStep::cast(from, out, 0),
+        _ => TileStep::new(op, from, &[], imm(&g.attrs(n))),
     };
     Ok((step, operands))
 }
 
 /// The finished program: operands have numbers, inputs first, then steps.
-fn close(mut b: TileBuild, steps: Vec<(Step, Vec<Slot>)>, outs: Vec<Slot>) -> Result<TileBuild, String> {
+fn close(mut b: TileBuild, steps: Vec<(TileStep, Vec<Slot>)>, outs: Vec<Slot>) -> Result<TileBuild, String> {
     let inputs = b.program.inputs.len();
     let code = |s: Slot| match s {
         Slot::Input(i) => i as u16,

@@ -1,11 +1,11 @@
 //! Peephole optimisation of tile programs: several steps become one. A tile is swept less often, with the same bits.
 //! Most of the groups that it replaces come from derivatives.
 
-use crate::kernels::tile::{Step, TileOp, supports};
+use crate::kernels::tile::{TileOp, TileStep, tile_op_supports};
 use crate::nodes::ops::pointwise::map::Slot;
 
 /// A step and the sources of its operands.
-type Sourced = (Step, Vec<Slot>);
+type Sourced = (TileStep, Vec<Slot>);
 
 /// Replaces several steps by one where a pattern fits. A step that no other step reads is not executed.
 pub(in crate::nodes) fn shorten(steps: &mut [Sourced]) {
@@ -17,7 +17,7 @@ pub(in crate::nodes) fn shorten(steps: &mut [Sourced]) {
 }
 
 /// The step at `slot` and its operands, if it is an `op`.
-fn made_by(steps: &[Sourced], slot: Slot, op: TileOp) -> Option<(&Step, &[Slot])> {
+fn made_by(steps: &[Sourced], slot: Slot, op: TileOp) -> Option<(&TileStep, &[Slot])> {
     match slot {
         Slot::Step(i) => steps.get(i).filter(|(s, _)| s.op == op).map(|(s, of)| (s, &of[..])),
         Slot::Input(_) => None,
@@ -35,8 +35,8 @@ fn gate(steps: &[Sourced], i: usize) -> Option<Sourced> {
     let &[by, value, other] = operands else { return None };
     let (compare, of) = made_by(steps, by, TileOp::Gt)?;
     let zeros = constant(steps, of[1])? == 0.0 && constant(steps, other)?.to_bits() == 0;
-    let fits = zeros && compare.elem == choice.elem && supports(TileOp::Gate, choice.elem);
-    fits.then(|| (Step::new(TileOp::Gate, choice.elem, &[], [0.0; 2]), vec![of[0], value]))
+    let fits = zeros && compare.elem == choice.elem && tile_op_supports(TileOp::Gate, choice.elem);
+    fits.then(|| (TileStep::new(TileOp::Gate, choice.elem, &[], [0.0; 2]), vec![of[0], value]))
 }
 
 /// A value times the derivative of an activation by its result y: 1 − y² or y·(1 − y).
@@ -52,7 +52,7 @@ fn slope(steps: &[Sourced], i: usize) -> Option<Sourced> {
         };
         tanh().or_else(sigmoid)
     })?;
-    supports(op, step.elem).then(|| (Step::new(op, step.elem, &[], [0.0; 2]), vec![y, value]))
+    tile_op_supports(op, step.elem).then(|| (TileStep::new(op, step.elem, &[], [0.0; 2]), vec![y, value]))
 }
 
 /// x, if `slot` is 1 − x.

@@ -3,10 +3,10 @@
 
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::length::Parts;
-use crate::kernels::reduce::{Reduce, plan};
-use crate::kernels::scan::Scan;
-use crate::kernels::{length, reduce};
+use crate::kernels::cumulative::Cumulative;
+use crate::kernels::reduce::{Reduce, plan_reduce};
+use crate::kernels::root_sum_squares::Parts;
+use crate::kernels::{reduce, root_sum_squares};
 use crate::nodes::build::axes::{AxisSplit, split_at_axis, to_size, to_sizes};
 use crate::nodes::ir::call::{Buf, Call, LowerCx};
 use crate::nodes::ops::common::lowering::{by_float, by_num, by_num_index};
@@ -80,7 +80,7 @@ struct Run {
 /// Reduces one run, in two steps if it is long.
 fn one_run(cx: &mut LowerCx<'_>, k: &Kernels, run: &Run) {
     let Run { split: AxisSplit { outer, n, inner }, from, to, count, flops } = *run;
-    let plan = plan(outer, n, inner);
+    let plan = plan_reduce(outer, n, inner);
     let kernel = if count.is_some() { k.last } else { k.join };
     let divisor = count.unwrap_or(n);
     match (plan.partial, k.partial) {
@@ -126,18 +126,18 @@ pub fn sum(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn mean(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (by_float!(d, reduce::sum)?, Some(by_float!(d, reduce::sum_partial)?));
-    reduction(cx, &Kernels { join, partial, last: by_float!(d, reduce::mean)? })
+    reduction(cx, &Kernels { join, partial, last: by_float!(d, reduce::reduce_mean_kernel)? })
 }
 
 /// `sum_squares`.
 pub fn sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let SumSquaresAttrs { mean } = SumSquaresAttrs::of(&cx.attrs());
     let (d, n, flops) = (cx.dtype(0), cx.arg_dims(0).numel(), cx.flops());
-    let join = if mean { by_float!(d, reduce::mean)? } else { by_float!(d, reduce::sum)? };
-    let one = if mean { by_float!(d, reduce::mean_squares)? } else { by_float!(d, reduce::sum_squares)? };
+    let join = if mean { by_float!(d, reduce::reduce_mean_kernel)? } else { by_float!(d, reduce::sum)? };
+    let one = if mean { by_float!(d, reduce::reduce_mean_squares_kernel)? } else { by_float!(d, reduce::sum_squares)? };
     let partial = by_float!(d, reduce::sum_squares_partial)?;
     // Partial sums are sums of squares already: they are joined without squaring.
-    let last = if plan(1, n, 1).partial.is_some() { join } else { one };
+    let last = if plan_reduce(1, n, 1).partial.is_some() { join } else { one };
     let split = AxisSplit { outer: 1, n, inner: 1 };
     let run = Run { split, from: Buf::Arg(0), to: Buf::Out(0), count: Some(n), flops };
     one_run(cx, &Kernels { join, partial: Some(partial), last }, &run);
@@ -147,7 +147,7 @@ pub fn sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// `root_sum_squares`.
 pub fn root_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = Parts { tensors: cx.args() - 1, len: (1..cx.args()).map(|i| cx.arg_dims(i).numel()).sum() };
-    let kernel = by_float!(cx.dtype(0), length::root_sum_squares)?;
+    let kernel = by_float!(cx.dtype(0), root_sum_squares::root_sum_squares_kernel)?;
     let call = Call::new(kernel, p.to_words(), 1).flops(cx.flops()).cost_class(CostClass::RARE);
     cx.call(call.reads_args(cx.args()).writes(Buf::Out(0), 1));
     Ok(())
@@ -176,7 +176,7 @@ pub fn prod(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `logsumexp`. That of several runs is the log-sum-exp of theirs.
 pub fn logsumexp(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let join = by_float!(cx.dtype(0), reduce::logsumexp)?;
+    let join = by_float!(cx.dtype(0), reduce::reduce_logsumexp_kernel)?;
     reduction(cx, &Kernels { join, partial: None, last: join })
 }
 
@@ -190,13 +190,13 @@ fn arg(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
 
 /// `arg_max`.
 pub fn arg_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_num_index!(cx.dtype(0), cx.out(0).dtype, reduce::arg_max)?;
+    let kernel = by_num_index!(cx.dtype(0), cx.out(0).dtype, reduce::reduce_arg_max_kernel)?;
     arg(cx, kernel)
 }
 
 /// `arg_min`.
 pub fn arg_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_num_index!(cx.dtype(0), cx.out(0).dtype, reduce::arg_min)?;
+    let kernel = by_num_index!(cx.dtype(0), cx.out(0).dtype, reduce::reduce_arg_min_kernel)?;
     arg(cx, kernel)
 }
 
@@ -204,7 +204,7 @@ pub fn arg_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn running(cx: &mut LowerCx<'_>, kernel: Result<Kernel, String>) -> Result<(), String> {
     let RunningAttrs { axis, exclusive, reverse } = RunningAttrs::of(&cx.attrs());
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size(axis));
-    let p = Scan { outer, n, inner, exclusive, reverse };
+    let p = Cumulative { outer, n, inner, exclusive, reverse };
     let call = Call::new(kernel?, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::RUNNING);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())

@@ -7,7 +7,7 @@ pub mod var;
 
 use super::each_arg;
 use crate::ensure;
-use crate::kernels::scan;
+use crate::kernels::cumulative;
 use crate::nodes::build::axes::{reduced_dims, to_size, to_sizes};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
@@ -386,7 +386,7 @@ pub const CUMSUM: OpDef = OpDef {
     ..base(
         "cumsum",
         "yᵢ = Σ_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
-        Lower::Kernel(|cx| lower::running(cx, by_num!(cx.dtype(0), scan::cumsum))),
+        Lower::Kernel(|cx| lower::running(cx, by_num!(cx.dtype(0), cumulative::cumsum_kernel))),
         Deriv::Linear(|s, _, g| {
             let a = RunningAttrs::of(&s.attrs);
             Some(s.g.emit1(s.op, &[g], &RunningAttrs { reverse: !a.reverse, ..a }.list()))
@@ -433,7 +433,7 @@ pub const CUMPROD: OpDef = OpDef {
     ..base(
         "cumprod",
         "yᵢ = Π_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
-        Lower::Kernel(|cx| lower::running(cx, by_num!(cx.dtype(0), scan::cumprod))),
+        Lower::Kernel(|cx| lower::running(cx, by_num!(cx.dtype(0), cumulative::cumprod_kernel))),
         Deriv::ViaDecompose,
         &[
             Case { args: "f[3,4]", attrs: "axis=1 exclusive=false reverse=false", domains: &[Real] },

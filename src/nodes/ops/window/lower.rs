@@ -15,18 +15,18 @@ use crate::nodes::ops::window::unfold::Col2imAttrs;
 pub fn im2col(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
     let g = pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(plane(&d)));
-    unfolded(cx, by_float!(cx.dtype(0), unfold::im2col)?, &g, true)
+    unfolded(cx, by_float!(cx.dtype(0), unfold::im2col_kernel)?, &g, true)
 }
 
 /// `col2im`.
 pub fn col2im(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.out_dims(0);
     let g = pool_geom(&d, &WindowAttrs::from(Col2imAttrs::of(&cx.attrs())).over(plane(&d)));
-    unfolded(cx, by_float!(cx.dtype(0), unfold::col2im)?, &g, false)
+    unfolded(cx, by_float!(cx.dtype(0), unfold::col2im_kernel)?, &g, false)
 }
 
 fn unfolded(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, columns: bool) -> Result<(), String> {
-    let units = unfold::units(g, columns);
+    let units = unfold::unfold_units(g, columns);
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
     cx.call(call.reads_args(1).writes(Buf::Out(0), units.per_unit));
     Ok(())
