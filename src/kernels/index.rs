@@ -15,7 +15,7 @@ pub mod ravel;
 pub mod scatter;
 
 use crate::kernels::abi::Args;
-use crate::kernels::num::{Index, first_bad_index};
+use crate::kernels::num::Index;
 use crate::kernels::params::params;
 use bytemuck::Pod;
 use std::ops::Range;
@@ -83,6 +83,15 @@ impl Indexed {
             (o, rows.start.max(from) - from..rows.end.min(from + k) - from)
         })
     }
+}
+
+/// Position of the first index outside `0..n`.
+fn first_bad_index<I: Index>(indices: &[I], n: usize) -> Option<usize> {
+    // A negative index is huge as `u64`, so one comparison checks both bounds. The loop has no early exit, so it
+    // vectorises.
+    let bad = |i: &I| i.to_i64() as u64 >= n as u64;
+    let any = indices.chunks(256).position(|c| c.iter().fold(false, |b, i| b | bad(i)))?;
+    indices.iter().skip(any * 256).position(bad).map(|i| any * 256 + i)
 }
 
 /// Reports element `at` of the indices, which lies outside `0..n`.

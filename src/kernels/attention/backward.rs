@@ -17,7 +17,7 @@ use super::dropout::DropoutBuffer;
 use super::inputs::AttentionInputs;
 use super::keys::{keys_in_block, keys_in_chunks, keys_within};
 use super::score_rows::{self, Row, SIDE};
-use super::shape::{AttentionShape, BLOCK_KEYS, CHUNK_QUERIES, Element, Query, ShapeRows, cut_scratch_pieces};
+use super::shape::{AttentionShape, BLOCK_KEYS, CHUNK_QUERIES, Element, Query, ShapeRows, cut_shape_scratch};
 use crate::kernels::abi::Args;
 use crate::kernels::gemm::{self, gemm};
 use std::ops::Range;
@@ -104,7 +104,7 @@ pub fn attention_backward_kernel<T: Element>(args: &mut Args<'_>) {
     let rows = p.group() * p.queries;
     let [dq, dk, dv, scratch] = [0, 1, 2, 3].map(|i| args.write::<T>(i));
     let dbias = if args.writes() > 4 { args.write::<T>(4) } else { &mut [] };
-    let mut scratch = cut_scratch_pieces(scratch, p.backward_pieces());
+    let mut scratch = cut_shape_scratch(scratch, p.backward_pieces());
     for (u, unit) in units.enumerate() {
         let mut grads = Grads {
             dq: attention_backward_part(dq, u, rows * p.width),
@@ -129,7 +129,7 @@ pub fn attention_backward_keys_kernel<T: Element>(args: &mut Args<'_>) {
     let p = AttentionShape::from_words(args.params());
     let (units, (inputs, saved)) = (args.units(), attention_backward_operands::<T>(&p, args));
     let [dk, dv, scratch] = [0, 1, 2].map(|i| args.write::<T>(i));
-    let mut scratch = cut_scratch_pieces(scratch, p.backward_pieces());
+    let mut scratch = cut_shape_scratch(scratch, p.backward_pieces());
     let each = p.keys.div_ceil(BLOCK_KEYS);
     for (u, unit) in units.enumerate() {
         let (head, from) = (unit / each, unit % each * BLOCK_KEYS);
@@ -152,7 +152,7 @@ pub fn attention_backward_queries_kernel<T: Element>(args: &mut Args<'_>) {
     let (units, (inputs, saved)) = (args.units(), attention_backward_operands::<T>(&p, args));
     let [dq, scratch] = [0, 1].map(|i| args.write::<T>(i));
     let dbias = if args.writes() > 2 { args.write::<T>(2) } else { &mut [] };
-    let mut scratch = cut_scratch_pieces(scratch, p.backward_pieces());
+    let mut scratch = cut_shape_scratch(scratch, p.backward_pieces());
     let each = p.queries.div_ceil(CHUNK_QUERIES);
     for (u, unit) in units.enumerate() {
         let (head, from) = (unit / each, unit % each * CHUNK_QUERIES);

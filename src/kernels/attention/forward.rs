@@ -6,7 +6,7 @@ use super::dropout::DropoutBuffer;
 use super::inputs::AttentionInputs;
 use super::keys::{keys_in_block, keys_in_chunks, keys_within};
 use super::score_rows;
-use super::shape::{AttentionShape, BLOCK_KEYS, Element, Query, cut_scratch_pieces};
+use super::shape::{AttentionShape, BLOCK_KEYS, Element, Query, cut_shape_scratch};
 use crate::kernels::abi::Args;
 use crate::kernels::gemm::gemm;
 use std::ops::Range;
@@ -31,7 +31,7 @@ pub fn attention_forward_kernel<T: Element>(args: &mut Args<'_>) {
     let (y, lse, scratch) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2));
     let (per, heads) = (p.rows_per_unit(), p.heads_per_row());
     let (first, all) = (units.start * per, p.outer() * p.queries);
-    let ([scores, acc, top, sum, keep], product) = cut_scratch_pieces(scratch, p.forward_pieces());
+    let ([scores, acc, top, sum, keep], product) = cut_shape_scratch(scratch, p.forward_pieces());
     let mut scratch = [scores, acc, top, sum, keep, product];
     let most = p.block_queries();
     for unit in units {

@@ -253,8 +253,8 @@ impl AttentionShape {
     /// The products of `m` queries with `n` keys in the forward kernel: scores, values.
     pub(super) fn forward_products(&self, m: usize, n: usize) -> [Gemm; 2] {
         let (q, k, v) = (self.q(0, 0).step, self.k(0, 0).step, self.v(0, 0).step);
-        let scores = Gemm::new(m, n, self.width).with_strides(row_strides(q), Strides { row: 1, col: k });
-        let values = Gemm::new(m, self.value_width, n).with_strides(row_strides(n), row_strides(v));
+        let scores = Gemm::new(m, n, self.width).with_strides(shape_row_strides(q), Strides { row: 1, col: k });
+        let values = Gemm::new(m, self.value_width, n).with_strides(shape_row_strides(n), shape_row_strides(v));
         [scores, Gemm { accumulate: true, ..values }]
     }
 
@@ -263,12 +263,12 @@ impl AttentionShape {
     pub(super) fn backward_products(&self, m: usize, n: usize, lines: usize) -> [Gemm; 5] {
         let (q, k, y) = (self.q(0, 0).step, self.k(0, 0).step, self.y(0, 0).step);
         let (w, vw, across) = (self.width, self.value_width, Strides { row: 1, col: n });
-        let dv = Gemm::new(n, vw, m).with_strides(across, row_strides(y));
-        let dq = Gemm::new(m, w, n).with_strides(row_strides(n), row_strides(k));
-        let dk = Gemm::new(n, w, m).with_strides(across, row_strides(q));
+        let dv = Gemm::new(n, vw, m).with_strides(across, shape_row_strides(y));
+        let dq = Gemm::new(m, w, n).with_strides(shape_row_strides(n), shape_row_strides(k));
+        let dk = Gemm::new(n, w, m).with_strides(across, shape_row_strides(q));
         [
-            Gemm::new(m, n, w).with_strides(row_strides(q), row_strides(lines)),
-            Gemm::new(m, n, vw).with_strides(row_strides(y), row_strides(lines)),
+            Gemm::new(m, n, w).with_strides(shape_row_strides(q), shape_row_strides(lines)),
+            Gemm::new(m, n, vw).with_strides(shape_row_strides(y), shape_row_strides(lines)),
             Gemm { accumulate: true, ..dv },
             Gemm { accumulate: true, ..dq },
             Gemm { accumulate: true, ..dk },
@@ -319,12 +319,12 @@ impl AttentionShape {
 }
 
 /// Rows with stride `step`.
-pub(super) fn row_strides(step: usize) -> Strides {
+pub(super) fn shape_row_strides(step: usize) -> Strides {
     Strides { row: step, col: 1 }
 }
 
 /// Splits scratch into pieces and the rest.
-pub(super) fn cut_scratch_pieces<T, const N: usize>(
+pub(super) fn cut_shape_scratch<T, const N: usize>(
     mut scratch: &mut [T],
     pieces: [usize; N],
 ) -> ([&mut [T]; N], &mut [T]) {

@@ -4,9 +4,9 @@
 //! Invariant: every index is checked before the call writes anything, in place or not. Updates of one element are
 //! applied in the order of the indices, whatever the units.
 
-use super::{Indexed, report_bad_index};
+use super::{Indexed, first_bad_index, report_bad_index};
 use crate::kernels::abi::Args;
-use crate::kernels::num::{Index, Scalar, first_bad_index};
+use crate::kernels::num::{Index, Scalar};
 use crate::kernels::params::params;
 use crate::simd;
 use bytemuck::Pod;

@@ -193,7 +193,7 @@ interleave!(
 /// The first elements of an array, as an array of another length.
 #[inline(always)]
 #[allow(clippy::manual_memcpy)]
-pub fn resized<T: Copy, const A: usize, const B: usize>(from: [T; A]) -> [T; B] {
+pub fn transpose_x86_resized<T: Copy, const A: usize, const B: usize>(from: [T; A]) -> [T; B] {
     let mut to = [from[0]; B];
     for i in 0..B {
         to[i] = from[i];

@@ -101,7 +101,7 @@ macro_rules! vectors {
             }
             #[inline(always)]
             fn hsum<const J: usize>(self, r: [$v; J]) -> [$t; J] {
-                transpose::resized(here!(transpose::$hsum(transpose::resized(r))))
+                transpose::transpose_x86_resized(here!(transpose::$hsum(transpose::transpose_x86_resized(r))))
             }
         }
     };

@@ -91,11 +91,11 @@ macro_rules! vectors {
             }
             #[inline(always)]
             fn hsum<const J: usize>(self, r: [$v; J]) -> [$t; J] {
-                transpose::resized(here!(transpose::$hsum(transpose::resized(r))))
+                transpose::transpose_x86_resized(here!(transpose::$hsum(transpose::transpose_x86_resized(r))))
             }
             #[inline(always)]
             fn hsum_alone<const J: usize>(self, r: [$v; J]) -> [$t; J] {
-                transpose::resized(here!(transpose::$hsum_alone(transpose::resized(r))))
+                transpose::transpose_x86_resized(here!(transpose::$hsum_alone(transpose::transpose_x86_resized(r))))
             }
         }
     };

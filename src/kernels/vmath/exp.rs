@@ -77,21 +77,9 @@ pub fn expm1<T: Real>(x: T) -> T {
     if x.abs() < T::MIN_POSITIVE + T::MIN_POSITIVE { x } else { y }
 }
 
-/// tanh x: a polynomial for |x| < 0.625, else 1 − 2 / (e²ˣ + 1).
-#[inline(always)]
-pub fn tanh<T: Real>(x: T) -> T {
-    let z = x * x;
-    let small = (x * z).mul_add(T::tanh_tail(z), x);
-    let a = x.abs();
-    let cut = if a > T::TANH_HIGH { T::TANH_HIGH } else { a };
-    let large = T::ONE - T::TWO / (exp_middle(cut + cut) + T::ONE);
-    let y = if a < T::TANH_SMALL { small } else { large };
-    y.with_sign(x)
-}
-
 /// eˣ if neither x nor eˣ leaves the normal range.
 #[inline(always)]
-fn exp_middle<T: Real>(x: T) -> T {
+pub(super) fn exp_middle<T: Real>(x: T) -> T {
     let (t, p) = exp_reduce(x);
     (T::ONE + p) * T::pow2(t)
 }

@@ -51,7 +51,7 @@ fn trig_kernel(hi: f64, lo: f64) -> ((f64, f64), (f64, f64)) {
 
 /// Sine, cosine and quadrant of an `f32` argument. The rounding error of `f64` is far below one of `f32`.
 #[inline(always)]
-fn trig_kernel_f32l_f32(x: f32) -> (f64, f64, u64) {
+fn trig_kernel_f32(x: f32) -> (f64, f64, u64) {
     let x = x as f64;
     let t = x.mul_add(FRAC_2_PI, f64::ROUND);
     let n = f64::ROUND - t;
@@ -111,19 +111,19 @@ pub(super) fn tan_f64(x: f64) -> f64 {
 
 #[inline(always)]
 pub(super) fn sin_f32(x: f32) -> f32 {
-    let (s, c, q) = trig_kernel_f32l_f32(x);
+    let (s, c, q) = trig_kernel_f32(x);
     if x == 0.0 { x } else { trig_pick(s, c, q) as f32 }
 }
 
 #[inline(always)]
 pub(super) fn cos_f32(x: f32) -> f32 {
-    let (s, c, q) = trig_kernel_f32l_f32(x);
+    let (s, c, q) = trig_kernel_f32(x);
     trig_pick(s, c, q.wrapping_add(1)) as f32
 }
 
 #[inline(always)]
 pub(super) fn tan_f32(x: f32) -> f32 {
-    let (s, c, q) = trig_kernel_f32l_f32(x);
+    let (s, c, q) = trig_kernel_f32(x);
     if x == 0.0 { x } else { trig_ratio(s, c, q) as f32 }
 }
 
