@@ -5,9 +5,9 @@
 //! is one chain of sums over the taps, so the blocking does not affect its bits. Used by the entry points of the
 //! folder.
 
+use super::conv_plan::{ConvPlan, IMAGES, SLACK};
 use super::images;
-use super::micro::{Epilogue, Span, block_rows, panel};
-use super::plan::{Corr, IMAGES, SLACK};
+use super::micro::{MicroEpilogue, Span, micro_block_rows, micro_panel};
 use super::strip::{clear_strip, copy_strip_rows, load_strip, spread_strip_rows, strip_len};
 use crate::kernels::float::Float;
 use crate::kernels::gemm::GemmFloat;
@@ -18,7 +18,7 @@ use std::ops::Range;
 pub(super) struct Product<'a, T> {
     pub src: &'a [T],
     pub weight: &'a [T],
-    pub epilogue: Epilogue<'a, T>,
+    pub epilogue: MicroEpilogue<'a, T>,
 }
 
 /// The scratch of one thread, split.
@@ -48,9 +48,9 @@ struct Part {
 }
 
 /// Elements of the staging buffer: positions of a band, at the strip's pitch or packed, times the rows of a block.
-fn correlate_stage_len(c: &Corr) -> usize {
+fn correlate_stage_len(c: &ConvPlan) -> usize {
     if c.images {
-        return images::stage_len(c);
+        return images::images_stage_len(c);
     }
     let together = c.columns();
     let apart = (c.band * c.pitch).next_multiple_of(SLACK);
@@ -58,12 +58,12 @@ fn correlate_stage_len(c: &Corr) -> usize {
 }
 
 /// Rows of packed weights, padding included.
-fn correlate_packed_rows(c: &Corr) -> usize {
+fn correlate_packed_rows(c: &ConvPlan) -> usize {
     c.chunk + 8
 }
 
 /// Elements of scratch for one thread.
-pub(super) fn correlate_scratch_len(c: &Corr) -> usize {
+pub(super) fn correlate_scratch_len(c: &ConvPlan) -> usize {
     2 * c.taps()
         + correlate_packed_rows(c) * c.taps()
         + correlate_strips_len(c)
@@ -72,16 +72,16 @@ pub(super) fn correlate_scratch_len(c: &Corr) -> usize {
 }
 
 /// Elements of the strip of one image, or of several side by side.
-fn correlate_strips_len(c: &Corr) -> usize {
+fn correlate_strips_len(c: &ConvPlan) -> usize {
     strip_len(c, if c.images { IMAGES } else { 1 })
 }
 
 /// Elements of packed columns.
-fn correlate_columns_len(c: &Corr) -> usize {
+fn correlate_columns_len(c: &ConvPlan) -> usize {
     if c.packed { c.taps() * c.columns() + SLACK } else { 0 }
 }
 
-fn split_correlate_scratch<'a, T: Float>(c: &Corr, scratch: &'a mut [T]) -> Scratch<'a, T> {
+fn split_correlate_scratch<'a, T: Float>(c: &ConvPlan, scratch: &'a mut [T]) -> Scratch<'a, T> {
     let taps = c.taps();
     // Buffers for vector stores come first: their sizes are whole cache lines.
     let (stage, rest) = scratch.split_at_mut(correlate_stage_len(c));
@@ -95,7 +95,7 @@ fn split_correlate_scratch<'a, T: Float>(c: &Corr, scratch: &'a mut [T]) -> Scra
 
 /// Computes the units `units` of a correlation; `dst` is their part of the output.
 pub(super) fn correlate<T: GemmFloat>(
-    c: &Corr,
+    c: &ConvPlan,
     p: Product<'_, T>,
     units: Range<usize>,
     dst: &mut [T],
@@ -124,7 +124,7 @@ pub(super) fn correlate<T: GemmFloat>(
 
 /// All images of a segment, for a range of output channels over all groups.
 fn correlate_segment<T: GemmFloat>(
-    c: &Corr,
+    c: &ConvPlan,
     p: Product<'_, T>,
     images: Range<usize>,
     channels: Range<usize>,
@@ -153,7 +153,7 @@ fn correlate_segment<T: GemmFloat>(
 
 /// Writes the weights of a range of output channels as blocks of [tap][channel], and the offsets of the taps.
 fn correlate_pack_weights<T: Float>(
-    c: &Corr,
+    c: &ConvPlan,
     weight: &[T],
     group: usize,
     channels: Range<usize>,
@@ -169,7 +169,7 @@ fn correlate_pack_weights<T: Float>(
         });
         let mut from = channels.start;
         while from < channels.end {
-            let m = block_rows(channels.end - from);
+            let m = micro_block_rows(channels.end - from);
             let real = m.min(channels.end - from);
             let mut block = scratch.weights[at..at + (k - k0) * m].chunks_exact_mut(m);
             c.each_tap(sub, |src, tap, _| {
@@ -187,7 +187,7 @@ fn correlate_pack_weights<T: Float>(
 
 /// One band of rows of one image (or of a few small ones), for a chunk of channels.
 fn correlate_band<T: GemmFloat>(
-    c: &Corr,
+    c: &ConvPlan,
     p: Product<'_, T>,
     part: Part,
     stride: usize,
@@ -232,7 +232,7 @@ fn correlate_band<T: GemmFloat>(
 
 /// All rows of some images with images in the lanes, for a chunk of channels.
 fn correlate_side_by_side<T: GemmFloat>(
-    c: &Corr,
+    c: &ConvPlan,
     p: Product<'_, T>,
     part: Part,
     stride: usize,
@@ -241,24 +241,24 @@ fn correlate_side_by_side<T: GemmFloat>(
 ) {
     let channels = c.src_c * c.src[0] * c.src[1];
     let src = &p.src[(part.image * c.groups + part.group) * channels..];
-    images::load(c, src, c.groups * channels, part.images, scratch.strip, scratch.stage);
+    images::load_images(c, src, c.groups * channels, part.images, scratch.strip, scratch.stage);
     // Packed rows of all blocks, and of the blocks before this one.
     let (mut all, mut before) = (0, 0);
     let mut m0 = part.from;
     while m0 < part.to {
-        all += block_rows(part.to - m0);
-        m0 += block_rows(part.to - m0).min(part.to - m0);
+        all += micro_block_rows(part.to - m0);
+        m0 += micro_block_rows(part.to - m0).min(part.to - m0);
     }
     m0 = part.from;
     while m0 < part.to {
-        let m = block_rows(part.to - m0);
+        let m = micro_block_rows(part.to - m0);
         let rows = m.min(part.to - m0);
         let a = |taps: usize, count: usize| &scratch.weights[taps * all + count * before..][..count * m];
-        images::block(c, m, rows, scratch.offs, a, scratch.strip, scratch.stage);
+        images::images_block(c, m, rows, scratch.offs, a, scratch.strip, scratch.stage);
         let first = part.group * c.dst_c + m0;
         let area = c.dst[0] * c.dst[1];
         let to = &mut dst[(m0 - part.from) * area..];
-        images::unstage(c, p.epilogue, part.images, first..first + rows, stride, scratch.stage, to);
+        images::unstage_images(c, p.epilogue, part.images, first..first + rows, stride, scratch.stage, to);
         before += m;
         m0 += rows;
     }
@@ -277,7 +277,7 @@ struct Job {
 
 /// All blocks of channels of one product. Returns the number of packed weights used.
 fn correlate_blocks<T: Float>(
-    c: &Corr,
+    c: &ConvPlan,
     p: Product<'_, T>,
     part: Part,
     job: &Job,
@@ -299,7 +299,7 @@ fn correlate_blocks<T: Float>(
     };
     let (mut m0, mut at) = (part.from, job.at);
     while m0 < part.to {
-        let m = block_rows(part.to - m0);
+        let m = micro_block_rows(part.to - m0);
         let rows = m.min(part.to - m0);
         let a = &scratch.weights[at..at + taps * m];
         let first = part.group * c.dst_c + m0;
@@ -307,10 +307,10 @@ fn correlate_blocks<T: Float>(
         let dst = &mut dst[(m0 - part.from) * area..];
         if width > 0 && c.step == [1, 1] && pitch == job.cols && part.images == 1 {
             let span = Span { rows, width, ld: area, epilogue };
-            panel(m, a, offs, b, span, &mut dst[part.row * job.cols..]);
+            micro_panel(m, a, offs, b, span, &mut dst[part.row * job.cols..]);
         } else if width > 0 {
             let ld = width.next_multiple_of(LINE);
-            panel(m, a, offs, b, Span { rows, width, ld, epilogue }, scratch.stage);
+            micro_panel(m, a, offs, b, Span { rows, width, ld, epilogue }, scratch.stage);
             correlate_unstage(c, part, job, Staged { pitch, ld, rows, stride }, scratch.stage, dst);
         }
         at += taps * m;
@@ -335,7 +335,7 @@ struct Staged {
 }
 
 /// Copies a block from the staging buffer to the output.
-fn correlate_unstage<T: Float>(c: &Corr, part: Part, job: &Job, n: Staged, stage: &[T], dst: &mut [T]) {
+fn correlate_unstage<T: Float>(c: &ConvPlan, part: Part, job: &Job, n: Staged, stage: &[T], dst: &mut [T]) {
     let (Staged { pitch, ld, rows, stride }, [h, w]) = (n, c.dst);
     for image in 0..part.images {
         for m in 0..rows {

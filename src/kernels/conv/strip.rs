@@ -3,12 +3,12 @@
 //! Invariant: [`clear_strip`] writes a strip's zeros once, and [`load_strip`] writes every element that can be a pixel.
 //! So a strip is reloaded for the next image without clearing. Used by the files of the folder only.
 
-use super::plan::{Corr, SLACK};
+use super::conv_plan::{ConvPlan, SLACK};
 use crate::kernels::float::Float;
 use crate::simd;
 
 /// Elements of a strip for `images` images, with slack for tiles that read past its end.
-pub(super) fn strip_len(c: &Corr, images: usize) -> usize {
+pub(super) fn strip_len(c: &ConvPlan, images: usize) -> usize {
     images * c.planes_len() + c.lead[1] + SLACK
 }
 
@@ -18,7 +18,7 @@ pub(super) fn clear_strip<T: Float>(strip: &mut [T]) {
 }
 
 /// Copies rows `from..` of one image's channels (of one group) into a cleared strip.
-pub(super) fn load_strip<T: Float>(c: &Corr, src: &[T], from: usize, strip: &mut [T]) {
+pub(super) fn load_strip<T: Float>(c: &ConvPlan, src: &[T], from: usize, strip: &mut [T]) {
     let ([h, w], [ph, pw], plane) = (c.src, c.phase, c.plane());
     for q in (0..pw).filter(|q| c.reads_phase(1, *q)) {
         // Columns before the image, columns of the image before the first of this phase, columns copied.
@@ -39,7 +39,7 @@ pub(super) fn load_strip<T: Float>(c: &Corr, src: &[T], from: usize, strip: &mut
 }
 
 /// Copies the rows `at + i * phase` of the padded image into a plane.
-fn load_strip_plane<T: Float>(c: &Corr, image: &[T], at: usize, cols: [usize; 3], plane: &mut [T]) {
+fn load_strip_plane<T: Float>(c: &ConvPlan, image: &[T], at: usize, cols: [usize; 3], plane: &mut [T]) {
     let ([h, w], [ph, pw], [lead, skip, width]) = (c.src, c.phase, cols);
     let rows = plane.len() / c.pitch;
     // Rows of the plane inside the image.

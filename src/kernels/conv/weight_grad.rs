@@ -1,17 +1,17 @@
 //! The gradient by the weight. A block of images gives a partial gradient, by products of strips of x with dy. Then the
 //! partial gradients are added.
 //!
-//! Lanes are output channels (see `outer`) or positions of a row (see `micro::dots`), whichever fill vectors better.
-//! The order of sums depends only on the shape and on which strips of x hold infinity or NaN: rows of such a strip are
-//! summed one by one, and rows of other strips may be summed as one long row, with zeros in the gaps. The images of a
-//! block are read in order. A strip holds one band of rows of a few images. Each lane is one chain through all strips
-//! of a unit, and the lanes are added in a tree. The partial gradients are added in the order of the blocks. Used by
-//! the entry points of the folder.
+//! Lanes are output channels (see `outer`) or positions of a row (see `micro::micro_dots`), whichever fill vectors
+//! better. The order of sums depends only on the shape and on which strips of x hold infinity or NaN: rows of such a
+//! strip are summed one by one, and rows of other strips may be summed as one long row, with zeros in the gaps. The
+//! images of a block are read in order. A strip holds one band of rows of a few images. Each lane is one chain through
+//! all strips of a unit, and the lanes are added in a tree. The partial gradients are added in the order of the blocks.
+//! Used by the entry points of the folder.
 
+use super::conv_plan::{ConvPlan, LANES, SLACK, conv_plan_weight_blocks};
 use super::geom::ConvGeom;
-use super::micro::{Rows, TAPS, all_finite, dots, dots_rows, fold, lanes};
-use super::outer::{BLOCK, Field, channels_innermost, outer, run_of};
-use super::plan::{Corr, LANES, SLACK, weight_blocks};
+use super::micro::{Rows, TAPS, micro_all_finite, micro_dots, micro_dots_rows, micro_fold, micro_lanes};
+use super::outer::{BLOCK, Field, outer_channels_innermost, outer_run_of, outer_sums};
 use super::strip::{clear_strip, copy_strip_rows, load_strip, strip_len};
 use crate::kernels::float::Float;
 use crate::kernels::gemm::GemmFloat;
@@ -33,8 +33,8 @@ struct Scratch<'a, T> {
 }
 
 /// Elements of [`Scratch::sums`] for a unit's share of a group; and, with channels in the lanes, for each tap.
-fn weight_grad_sums_len(g: &ConvGeom, c: &Corr) -> [usize; 2] {
-    let channels = weight_blocks(g).1.min(c.dst_c);
+fn weight_grad_sums_len(g: &ConvGeom, c: &ConvPlan) -> [usize; 2] {
+    let channels = conv_plan_weight_blocks(g).1.min(c.dst_c);
     let across = channels.next_multiple_of(BLOCK);
     if c.outer {
         [across * c.taps(), across]
@@ -44,12 +44,12 @@ fn weight_grad_sums_len(g: &ConvGeom, c: &Corr) -> [usize; 2] {
 }
 
 /// Vectors of positions in one row of dy. With packed columns a strip is one row.
-fn weight_grad_steps<T>(c: &Corr) -> usize {
-    if c.packed { c.columns() / lanes::<T>() } else { c.grid[1].div_ceil(lanes::<T>()) }
+fn weight_grad_steps<T>(c: &ConvPlan) -> usize {
+    if c.packed { c.columns() / micro_lanes::<T>() } else { c.grid[1].div_ceil(micro_lanes::<T>()) }
 }
 
 /// [images of a strip, elements of columns, elements of dy's copies].
-fn weight_grad_sizes(c: &Corr) -> [usize; 3] {
+fn weight_grad_sizes(c: &ConvPlan) -> [usize; 3] {
     if c.outer {
         [c.fold, 0, BLOCK * c.fold * c.band * c.grid[1]]
     } else if c.packed {
@@ -61,12 +61,12 @@ fn weight_grad_sizes(c: &Corr) -> [usize; 3] {
 }
 
 /// Elements of scratch for one thread.
-pub(super) fn weight_grad_scratch_len(g: &ConvGeom, c: &Corr) -> usize {
+pub(super) fn weight_grad_scratch_len(g: &ConvGeom, c: &ConvPlan) -> usize {
     let [strips, cols, dy] = weight_grad_sizes(c);
     2 * c.taps() + strip_len(c, strips) + cols + dy + weight_grad_sums_len(g, c)[0]
 }
 
-fn split_weight_grad_scratch<'a, T: Float>(g: &ConvGeom, c: &Corr, scratch: &'a mut [T]) -> Scratch<'a, T> {
+fn split_weight_grad_scratch<'a, T: Float>(g: &ConvGeom, c: &ConvPlan, scratch: &'a mut [T]) -> Scratch<'a, T> {
     // Buffers for vector access come first: their sizes are whole cache lines.
     let [strips, cols, dy] = weight_grad_sizes(c);
     let (dy, rest) = scratch.split_at_mut(dy);
@@ -87,8 +87,8 @@ pub(super) fn weight_grad_parts<T: GemmFloat>(
     part: &mut [T],
     scratch: &mut [T],
 ) {
-    let c = Corr::weight(g);
-    let (blocks, channels) = weight_blocks(g);
+    let c = ConvPlan::weight(g);
+    let (blocks, channels) = conv_plan_weight_blocks(g);
     let taps = g.taps();
     let first = units.start * channels;
     let last = first + part.len() / taps;
@@ -96,7 +96,7 @@ pub(super) fn weight_grad_parts<T: GemmFloat>(
     clear_strip(scratch.strip);
     clear_strip(scratch.cols);
     // With channels in the lanes, offsets are those of runs of taps.
-    let run = if c.outer { run_of(g.kw) } else { 1 };
+    let run = if c.outer { outer_run_of(g.kw) } else { 1 };
     let mut k = 0;
     c.each_tap([0, 0], |_, _, off| {
         if k % run == 0 {
@@ -136,7 +136,7 @@ struct Piece {
 /// Rows of the gradient of one image block and group. Loop nest: chunk of source channels → images → band.
 fn weight_grad_channels<T: GemmFloat>(
     g: &ConvGeom,
-    c: &Corr,
+    c: &ConvPlan,
     x: &[T],
     dy: &[T],
     p: Piece,
@@ -179,11 +179,11 @@ fn weight_grad_channels<T: GemmFloat>(
 fn fold_weight_grad_tiles<T: Float>(sums: &[T], part: &mut [T], taps: usize, cols: Range<usize>) {
     let (channels, mut m0, mut sums) = (part.len() / taps, 0, sums);
     while m0 < channels {
-        let m = dots_rows(channels - m0);
+        let m = micro_dots_rows(channels - m0);
         for k0 in (0..cols.len()).step_by(TAPS) {
-            let (tile, rest) = sums.split_at(m * TAPS * lanes::<T>());
+            let (tile, rest) = sums.split_at(m * TAPS * micro_lanes::<T>());
             let mut out = [T::ZERO; 8 * TAPS];
-            fold(tile, &mut out);
+            micro_fold(tile, &mut out);
             for (part, out) in part[m0 * taps..].chunks_exact_mut(taps).zip(out.as_chunks::<TAPS>().0).take(m) {
                 part[cols.clone()][k0..].iter_mut().zip(out).for_each(|(p, o)| *p = *o);
             }
@@ -196,39 +196,39 @@ fn fold_weight_grad_tiles<T: Float>(sums: &[T], part: &mut [T], taps: usize, col
 /// Adds one strip's products to the sums of its `taps` taps, for `channels` channels of dy in the lanes.
 fn weight_grad_across<T: GemmFloat>(
     g: &ConvGeom,
-    c: &Corr,
+    c: &ConvPlan,
     dy: &[T],
     p: &Piece,
     taps: usize,
     channels: usize,
     scratch: &mut Scratch<'_, T>,
 ) {
-    let ([h, w], all, ld, run) = (c.grid, c.groups * c.dst_c, weight_grad_sums_len(g, c)[1], run_of(g.kw));
+    let ([h, w], all, ld, run) = (c.grid, c.groups * c.dst_c, weight_grad_sums_len(g, c)[1], outer_run_of(g.kw));
     let rows = c.band.min(h - p.row);
     let f = Field { images: p.images.len(), rows, cols: w, x: [c.pitch, c.planes_len()] };
     for m0 in (0..channels).step_by(BLOCK) {
         let some = BLOCK.min(channels - m0);
         for (image, to) in p.images.clone().zip(scratch.dy.chunks_exact_mut(rows * w * BLOCK)) {
             let from = &dy[((image * all + p.lo + m0) * h + p.row) * w..];
-            channels_innermost(from, h * w, rows * w, some, to);
+            outer_channels_innermost(from, h * w, rows * w, some, to);
         }
         let sums = &mut scratch.sums[..taps * ld];
         let offs = &scratch.offs[..taps / run];
         // The sums of a block start at its first channel; only that block's sums are updated for each tap.
-        outer(run, scratch.strip, offs, scratch.dy, f, &mut sums[m0..], ld);
+        outer_sums(run, scratch.strip, offs, scratch.dy, f, &mut sums[m0..], ld);
     }
 }
 
 /// Positions of `rows` rows at the strip's pitch, if one run over them needs no more vectors than row by row. The
 /// elements between the rows must be finite: they are multiplied by zeros.
-fn weight_grad_run(c: &Corr, rows: usize) -> Option<usize> {
+fn weight_grad_run(c: &ConvPlan, rows: usize) -> Option<usize> {
     let width = (rows.max(1) - 1) * c.pitch + c.grid[1];
     (width.next_multiple_of(LANES) <= rows * c.grid[1].next_multiple_of(LANES)).then_some(width)
 }
 
 /// Adds one strip's dot products to the lane sums of its `taps` taps and `channels` channels of dy, tile by tile.
 fn weight_grad_along<T: Float>(
-    c: &Corr,
+    c: &ConvPlan,
     dy: &[T],
     p: &Piece,
     taps: usize,
@@ -248,13 +248,13 @@ fn weight_grad_along<T: Float>(
     };
     let (mut m0, mut at) = (0, 0);
     while m0 < channels {
-        let m = dots_rows(channels - m0);
+        let m = micro_dots_rows(channels - m0);
         let real = m.min(channels - m0);
         load_weight_grad_dy(c, dy, p, p.lo + m0..p.lo + m0 + real, m, scratch.finite, scratch.dy);
         for k0 in (0..taps).step_by(TAPS) {
             let offs = [0, 1, 2].map(|j| offs[(k0 + j).min(taps - 1)] as usize);
-            dots(m, x, offs, scratch.dy, s, &mut scratch.sums[at..]);
-            at += m * TAPS * lanes::<T>();
+            micro_dots(m, x, offs, scratch.dy, s, &mut scratch.sums[at..]);
+            at += m * TAPS * micro_lanes::<T>();
         }
         m0 += real;
     }
@@ -262,7 +262,7 @@ fn weight_grad_along<T: Float>(
 
 /// Copies the channels of the images into the strip and, if packed, from there into columns.
 fn load_weight_grad_x<'x, T: Float>(
-    c: &Corr,
+    c: &ConvPlan,
     planes: impl Fn(usize) -> &'x [T],
     p: &Piece,
     scratch: &mut Scratch<'_, T>,
@@ -270,7 +270,7 @@ fn load_weight_grad_x<'x, T: Float>(
     let [rows, cols] = c.grid;
     if !c.outer && !c.packed {
         // Vectors read past rows, into whatever the strip contains there.
-        let finite = p.images.clone().all(|image| all_finite(planes(image)));
+        let finite = p.images.clone().all(|image| micro_all_finite(planes(image)));
         if finite && !scratch.finite {
             clear_strip(scratch.strip);
         }
@@ -295,7 +295,7 @@ fn load_weight_grad_x<'x, T: Float>(
 /// Copies a block of channels of dy in the order in which `dots` reads it: for each vector of positions, the vectors of
 /// the `m` channels. Elements past the end of a row and missing channels are zeros.
 fn load_weight_grad_dy<T: Float>(
-    c: &Corr,
+    c: &ConvPlan,
     dy: &[T],
     p: &Piece,
     channels: Range<usize>,
@@ -303,7 +303,7 @@ fn load_weight_grad_dy<T: Float>(
     finite: bool,
     to: &mut [T],
 ) {
-    let (steps, l) = (weight_grad_steps::<T>(c), lanes::<T>());
+    let (steps, l) = (weight_grad_steps::<T>(c), micro_lanes::<T>());
     let ([h, cols], all) = (c.grid, c.groups * c.dst_c);
     let rows = c.band.min(h - p.row);
     let row_len = steps * m * l;

@@ -1,7 +1,7 @@
 //! The functions that apply an activation, or the derivative of one, to a slice of C.
 
 use super::act::Act;
-use super::float::GemmFloat;
+use super::gemm_float::GemmFloat;
 use crate::kernels::simd::Unmasked;
 use crate::kernels::vmath;
 

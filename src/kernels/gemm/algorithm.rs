@@ -6,8 +6,8 @@
 
 use super::bf16;
 use super::blocked_plan::BlockedPlan;
-use super::float::GemmFloat;
 use super::gemm_desc::Gemm;
+use super::gemm_float::GemmFloat;
 use super::gemv::Gemv;
 use super::tuning::{DOTS_NARROW, DOTS_NARROW_TERMS, DOTS_TERMS_PER_ROW, PACK_B_ROWS};
 use super::{outer_product, transposed};

@@ -8,8 +8,8 @@
 use super::blocked_plan::BlockedPlan;
 use super::column_sums;
 use super::epilogue::GemmEpilogue;
-use super::float::GemmFloat;
 use super::gemm_desc::Gemm;
+use super::gemm_float::GemmFloat;
 use super::operands::Tile;
 use super::pack_block::{Block, pack_block};
 use super::prefetch::PrefetchQueue;

@@ -2,8 +2,8 @@
 //!
 //! Invariant: the bits do not depend on the plan, because a sum over several blocks of k continues from C.
 
-use super::float::GemmFloat;
 use super::gemm_desc::Gemm;
+use super::gemm_float::GemmFloat;
 use super::tuning::{
     A_IN_L1, ALIASED_A, BLOCK_A, BLOCK_B, BLOCK_B_SHARED, BLOCK_C_ACT_GRAD, FAR_ROWS, KC, KC_LARGE_C, LARGE_C,
     MICRO_PANELS, MIN_TILE_ROWS, PACK_A_COLS, PACK_A_PAGES_COLS, PACK_A_PAGES_STRIDE, PACK_B_ROWS, PAD, PREFETCH_B,

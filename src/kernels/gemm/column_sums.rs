@@ -3,7 +3,7 @@
 //! There is a row of sums for each block of rows. If there are several, [`reduce::sum`](crate::kernels::reduce::sum)
 //! adds them. Invariant: the result has the bits of a reduction of C along its rows.
 
-use super::float::GemmFloat;
+use super::gemm_float::GemmFloat;
 use crate::kernels::abi::MatrixMut;
 use crate::kernels::pairwise::{self, Sum};
 use crate::kernels::reduce;

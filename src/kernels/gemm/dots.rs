@@ -8,7 +8,7 @@
 // Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
 #![allow(clippy::needless_range_loop)]
 
-use super::float::GemmFloat;
+use super::gemm_float::GemmFloat;
 use super::operands::Dots;
 use super::tuning::{LINE, PREFETCH_DOTS};
 use crate::kernels::simd::{Op, Vectors};

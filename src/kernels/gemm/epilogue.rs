@@ -2,7 +2,7 @@
 //!
 //! Invariant: applied once to each element of C.
 
-use super::float::GemmFloat;
+use super::gemm_float::GemmFloat;
 use super::sgd_epilogue::SgdEpilogue;
 use crate::kernels::abi::MatrixMut;
 

@@ -12,8 +12,8 @@ use super::blocked::{
     BlockedMicroPanels, BlockedRows, BlockedSums, BlockedTiles, TileObserver, View, pack_blocked_a, pack_blocked_b,
 };
 use super::blocked_plan::BlockedPlan;
-use super::float::GemmFloat;
 use super::gemm_desc::Gemm;
+use super::gemm_float::GemmFloat;
 use super::gemm_units::unit_row;
 use super::prefetch::PrefetchQueue;
 use super::sink::{RecastSink, TileSink};

@@ -9,8 +9,8 @@
 
 use super::act_fn::{act_fn, act_grad_fn};
 use super::epilogue::epilogue_add_row;
-use super::float::GemmFloat;
 use super::gemm_desc::Gemm;
+use super::gemm_float::GemmFloat;
 use super::operands::{Dots, Operands, Tile};
 use super::outer_product;
 use super::pack_block::{Block, pack_block};

@@ -6,9 +6,9 @@
 //!
 //! * `tuning`: all tuning constants.
 //! * `act`, `precision`, `gemm_desc`: the descriptor.
-//! * `sgd_epilogue`, `prefetch`, `operands`, `float`: the arguments of the innermost loops. `sink`: a consumer of
+//! * `sgd_epilogue`, `prefetch`, `operands`, `gemm_float`: the arguments of the innermost loops. `sink`: a consumer of
 //!   tiles.
-//! * `tile`, `dots`, `transpose`, `shapes`, `dispatch`: the innermost loops, compiled for each instruction set.
+//! * `tile`, `dots`, `transpose`, `tile_shapes`, `dispatch`: the innermost loops, compiled for each instruction set.
 //! * `act_fn`, `epilogue`, `column_sums`, `pack_block`, `blocked_plan`, `blocked`: the general product, after BLIS (Van
 //!   Zee and van de Geijn, 2015).
 //! * `outer_product`, `gemv`, `transposed`, `bf16`: the other algorithms.
@@ -37,8 +37,8 @@ mod column_sums;
 mod dispatch;
 mod dots;
 mod epilogue;
-mod float;
 mod gemm_desc;
+mod gemm_float;
 mod gemm_into;
 mod gemm_kernel;
 mod gemm_queries;
@@ -51,11 +51,11 @@ mod precision;
 mod prefetch;
 mod sgd_epilogue;
 mod sgd_kernel;
-mod shapes;
 mod sink;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod tile_shapes;
 mod transpose;
 mod transposed;
 mod tuning;
@@ -63,8 +63,8 @@ mod tuning;
 pub use act::Act;
 pub use act_fn::act_fn;
 pub use bf16::bf16_engine;
-pub use float::GemmFloat;
 pub use gemm_desc::{Batch, Dims, Gemm, MAX_BATCH, Strides};
+pub use gemm_float::GemmFloat;
 pub use gemm_into::gemm_into;
 pub use gemm_kernel::{gemm, kernel, run};
 pub use precision::Precision;

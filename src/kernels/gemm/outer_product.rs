@@ -2,8 +2,8 @@
 //!
 //! Invariant: an element has the bits of fma(x, y, 0), as it would in a tile.
 
-use super::float::GemmFloat;
 use super::gemm_desc::Gemm;
+use super::gemm_float::GemmFloat;
 use super::sgd_epilogue::SgdEpilogue;
 use super::tuning::OUTER_ELEMENTS;
 use crate::kernels::abi::MatrixMut;

@@ -3,7 +3,7 @@
 //! Invariant: element (o, i) of the block goes to `dst[o * dst_step + i]`. Nothing is padded, because tiles mask their
 //! last vector.
 
-use super::float::GemmFloat;
+use super::gemm_float::GemmFloat;
 use crate::kernels::simd::Token;
 
 /// A strided block to copy: `outer` lines of `inner` elements.

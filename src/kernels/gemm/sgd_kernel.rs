@@ -5,8 +5,8 @@
 use super::blocked::{self, BlockedProduct};
 use super::blocked_plan::BlockedPlan;
 use super::epilogue::{GemmEpilogue, Kind};
-use super::float::GemmFloat;
 use super::gemm_desc::Gemm;
+use super::gemm_float::GemmFloat;
 use super::gemm_units::unit_row;
 use super::outer_product;
 use super::sgd_epilogue::SgdEpilogue;

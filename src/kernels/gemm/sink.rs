@@ -1,6 +1,6 @@
 //! The consumer of a product that is not stored.
 
-use super::float::GemmFloat;
+use super::gemm_float::GemmFloat;
 use super::prefetch::PrefetchQueue;
 use crate::kernels::abi::MatrixMut;
 use std::marker::PhantomData;

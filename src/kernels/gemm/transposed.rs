@@ -9,8 +9,8 @@
 use super::blocked::{self, BlockedProduct};
 use super::blocked_plan::BlockedPlan;
 use super::epilogue::GemmEpilogue;
-use super::float::GemmFloat;
 use super::gemm_desc::{Gemm, Strides};
+use super::gemm_float::GemmFloat;
 use super::tuning::{TRANSPOSED_BLOCK, TRANSPOSED_LANES, TRANSPOSED_ROWS, TRANSPOSED_SQUARE};
 use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::Token;

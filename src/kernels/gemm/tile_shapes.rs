@@ -13,7 +13,7 @@ use crate::kernels::simd::{Isa, Portable, Simd, Vectors};
 use crate::kernels::simd::{V3, V4};
 
 /// The kernels of an instruction set for elements of one type.
-pub trait Shapes<T: Copy>: Vectors<T> {
+pub trait TileShapes<T: Copy>: Vectors<T> {
     /// Most rows of a tile.
     const HEIGHT: usize;
     /// The widths of tiles of `rows` rows, in vectors, least first.
@@ -31,7 +31,7 @@ macro_rules! kernels {
         kernels!(@ $token $isa f64 dots_f64 $tiles);
     };
     (@ $token:ident $isa:ident $t:ident $dots:ident [$($rows:literal: $($vectors:literal)+),+]) => {
-        impl Shapes<$t> for $token {
+        impl TileShapes<$t> for $token {
             const HEIGHT: usize = Tuning::of(Isa::$isa).tile_rows;
 
             fn widths(rows: usize) -> &'static [usize] {
@@ -47,10 +47,10 @@ macro_rules! kernels {
                 let (vectors, part) = (cols.div_ceil(lanes), cols % lanes != 0);
                 match (rows, vectors, part) {
                     $($(($rows, $vectors, false) => {
-                            self.vectorize(tile::Kernel::<_, _, $rows, $vectors, false>(self, &mut t));
+                            self.vectorize(tile::TileKernel::<_, _, $rows, $vectors, false>(self, &mut t));
                         }
                         ($rows, $vectors, true) => {
-                            self.vectorize(tile::Kernel::<_, _, $rows, $vectors, true>(self, &mut t));
+                            self.vectorize(tile::TileKernel::<_, _, $rows, $vectors, true>(self, &mut t));
                         })+)+
                     (rows, vectors, _) => unreachable!("no tile of {rows} rows and {vectors} vectors"),
                 }
@@ -72,13 +72,13 @@ macro_rules! kernels {
 tile_tables!(kernels);
 
 /// The largest tile for a block of `rows` rows: its rows and its columns.
-pub fn shape<S: Shapes<T>, T: Copy>(_: S, rows: usize) -> (usize, usize) {
+pub fn tile_shape<S: TileShapes<T>, T: Copy>(_: S, rows: usize) -> (usize, usize) {
     let tallest = if rows <= S::HEIGHT { rows } else { rows.div_ceil(rows.div_ceil(S::HEIGHT)) };
     (S::HEIGHT, S::widths(tallest).last().map_or(1, |w| *w) * S::LANES)
 }
 
 /// The widest tile of `rows` rows that covers at most `cols` columns.
-pub fn width<S: Shapes<T>, T: Copy>(_: S, rows: usize, cols: usize) -> usize {
+pub fn tile_width<S: TileShapes<T>, T: Copy>(_: S, rows: usize, cols: usize) -> usize {
     let want = cols.div_ceil(S::LANES);
     let vectors = S::widths(rows).iter().rev().copied().find(|w| *w <= want).unwrap_or(1);
     (vectors * S::LANES).min(cols)
@@ -90,7 +90,7 @@ mod tests {
     use crate::kernels::simd::Token;
     use crate::with_token;
 
-    fn narrower<S: Shapes<T>, T: Copy>(_: S) {
+    fn narrower<S: TileShapes<T>, T: Copy>(_: S) {
         let widest = |rows| S::widths(rows).last().copied();
         assert!((2..=S::HEIGHT).all(|rows| widest(rows) <= widest(rows - 1)));
         assert!((1..=S::HEIGHT).all(|rows| S::widths(rows).is_sorted() && S::widths(rows)[0] == 1));

@@ -1,4 +1,4 @@
-//! The plan of a convolution. One description, [`Corr`], serves the forward pass, the gradient by the input (a
+//! The plan of a convolution. One description, [`ConvPlan`], serves the forward pass, the gradient by the input (a
 //! correlation of dy whose output is split into `stride` interleaved sub-grids) and the gradient by the weight.
 //!
 //! The source image is copied once into a *strip*: for each channel, zero-padded planes (one for each stride phase), in
@@ -27,7 +27,7 @@ pub(super) const LANES: usize = 16;
 
 /// A correlation of `src` planes with a kernel, giving `dst` planes. Channel counts are per group.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Corr {
+pub(super) struct ConvPlan {
     pub n: usize,
     pub groups: usize,
     pub src_c: usize,
@@ -74,17 +74,17 @@ fn conv_plan_divisor(n: usize, cap: usize) -> usize {
     all(8).or_else(|| all(1)).unwrap_or(1)
 }
 
-impl Corr {
+impl ConvPlan {
     /// y from x.
-    pub fn forward(g: &ConvGeom) -> Corr {
-        let mut c = Corr::of(g);
+    pub fn forward(g: &ConvGeom) -> ConvPlan {
+        let mut c = ConvPlan::of(g);
         c.pick();
         c
     }
 
     /// dx from dy.
-    pub fn backward(g: &ConvGeom) -> Corr {
-        let mut c = Corr::of(g);
+    pub fn backward(g: &ConvGeom) -> ConvPlan {
+        let mut c = ConvPlan::of(g);
         std::mem::swap(&mut c.src_c, &mut c.dst_c);
         std::mem::swap(&mut c.src, &mut c.dst);
         std::mem::swap(&mut c.w_dst, &mut c.w_src);
@@ -102,8 +102,8 @@ impl Corr {
 
     /// The forward layout, with strips for dot products along positions. A strip holds `src_c` channels at a time out
     /// of `c_in / groups`.
-    pub fn weight(g: &ConvGeom) -> Corr {
-        let mut c = Corr::of(g);
+    pub fn weight(g: &ConvGeom) -> ConvPlan {
+        let mut c = ConvPlan::of(g);
         c.lay();
         let [rows, cols] = c.grid;
         let (wide, area, window) = (cols.next_multiple_of(LANES), rows * cols, g.kh * g.kw);
@@ -129,10 +129,10 @@ impl Corr {
         c
     }
 
-    fn of(g: &ConvGeom) -> Corr {
+    fn of(g: &ConvGeom) -> ConvPlan {
         let kernel = [g.kh, g.kw];
         let dst = [g.out_h(), g.out_w()];
-        Corr {
+        ConvPlan {
             n: g.n,
             groups: g.groups,
             src_c: g.c_in / g.groups,
@@ -309,8 +309,8 @@ impl Corr {
 
 /// (image blocks, output channels of a unit) of the gradient by the weight. A block has enough positions to amortise
 /// its sums over lanes, and there are enough units for many threads.
-pub(super) fn weight_blocks(g: &ConvGeom) -> (usize, usize) {
-    let enough = if Corr::weight(g).outer { 1024 } else { 3072 };
+pub(super) fn conv_plan_weight_blocks(g: &ConvGeom) -> (usize, usize) {
+    let enough = if ConvPlan::weight(g).outer { 1024 } else { 3072 };
     let blocks =
         if g.w_len() <= 1 << 14 { (g.n * g.out_h() * g.out_w() / enough).clamp(1, g.n.clamp(1, 32)) } else { 1 };
     (blocks, if blocks >= 8 { g.c_out } else { conv_plan_divisor(g.c_out, 16) })
