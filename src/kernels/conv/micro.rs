@@ -1,9 +1,9 @@
-//! The inner loops of convolutions: a product whose right operand is read from a strip ([`micro_panel`]), and dot
-//! products along a strip ([`micro_dots`]). A strip is a zero-padded copy of images (see `conv_plan`).
+//! The inner loops of convolutions: a product whose right operand is read from a strip ([`micro_panel`]), and dot products
+//! along a strip ([`micro_dots`]). A strip is a zero-padded copy of images (see `conv_plan`).
 //!
-//! Invariant: an output element is one chain of `mul_add` in the order of the taps ([`micro_panel`]), or a fixed number
-//! of lane chains that are added in a fixed tree ([`micro_dots`]). Tile sizes differ between instruction sets and do
-//! not affect the bits. Used by the files of the folder only.
+//! Invariant: an output element is one chain of `mul_add` in the order of the taps ([`micro_panel`]), or a fixed number of
+//! lane chains that are added in a fixed tree ([`micro_dots`]). Tile sizes differ between instruction sets and do not affect
+//! the bits. Used by the files of the folder only.
 
 use crate::kernels::float::Float;
 use crate::kernels::simd::Token;
@@ -193,7 +193,7 @@ fn micro_step<T: Float, const M: usize, const V: usize, const L: usize>(
     }
 }
 
-simd! {
+simd! { wide
     fn micro_walk[T: Float, const M: usize, const L: usize](
         _t: Tile<M, L>, a: &[T], offs: &[u32], strip: &[T], s: Span<'_, T>, dst: &mut [T],
     ) {
@@ -215,7 +215,7 @@ simd! {
     }
 }
 
-simd! {
+simd! { narrow
     /// [`micro_walk`] for sixteen registers: tiles of two vectors.
     fn micro_walk_narrow[T: Float, const M: usize, const L: usize](
         _t: Tile<M, L>, a: &[T], offs: &[u32], strip: &[T], s: Span<'_, T>, dst: &mut [T],
@@ -228,8 +228,8 @@ simd! {
     }
 }
 
-/// `dst[r][q] = Σ_k a[k][r] * strip[offs[k] + q]`, then [`MicroEpilogue`], for a block of `m` packed rows: one of 1, 2,
-/// 4, 6.
+/// `dst[r][q] = Σ_k a[k][r] * strip[offs[k] + q]`, then [`MicroEpilogue`], for a block of `m` packed rows: one of 1, 2, 4,
+/// 6.
 ///
 /// Reads up to [`SLACK`](super::conv_plan::SLACK) elements past the last position and discards the results.
 pub(super) fn micro_panel<T: Float>(m: usize, a: &[T], offs: &[u32], strip: &[T], s: Span<'_, T>, dst: &mut [T]) {
@@ -360,15 +360,36 @@ fn micro_lane_sums<T: Float, const M: usize, const L: usize, const FINITE: bool>
     *out = acc;
 }
 
-simd! {
-    fn micro_dots_of[T: Float, const M: usize, const L: usize, const FINITE: bool](
+/// [`micro_lane_sums`] on sums in a slice.
+#[inline(always)]
+fn micro_add_dots<T: Float, const M: usize, const L: usize, const FINITE: bool>(
+    x: &[T],
+    offs: [usize; TAPS],
+    dy: &[T],
+    mask: &[T],
+    s: Rows,
+    sums: &mut [T],
+) {
+    let sums = &mut sums[..M * TAPS * L];
+    let mut own = [[[T::ZERO; L]; TAPS]; M];
+    own.as_flattened_mut().as_flattened_mut().copy_from_slice(sums);
+    micro_lane_sums::<T, M, L, FINITE>(x, offs, dy, mask, s, &mut own);
+    sums.copy_from_slice(own.as_flattened().as_flattened());
+}
+
+simd! { wide
+    fn micro_dots_wide[T: Float, const M: usize, const L: usize, const FINITE: bool](
         _d: Dots<M, L, FINITE>, x: &[T], offs: [usize; TAPS], dy: &[T], mask: &[T], s: Rows, sums: &mut [T],
     ) {
-        let sums = &mut sums[..M * TAPS * L];
-        let mut own = [[[T::ZERO; L]; TAPS]; M];
-        own.as_flattened_mut().as_flattened_mut().copy_from_slice(sums);
-        micro_lane_sums::<T, M, L, FINITE>(x, offs, dy, mask, s, &mut own);
-        sums.copy_from_slice(own.as_flattened().as_flattened());
+        micro_add_dots::<T, M, L, FINITE>(x, offs, dy, mask, s, sums);
+    }
+}
+
+simd! { narrow
+    fn micro_dots_narrow[T: Float, const M: usize, const L: usize, const FINITE: bool](
+        _d: Dots<M, L, FINITE>, x: &[T], offs: [usize; TAPS], dy: &[T], mask: &[T], s: Rows, sums: &mut [T],
+    ) {
+        micro_add_dots::<T, M, L, FINITE>(x, offs, dy, mask, s, sums);
     }
 }
 
@@ -382,26 +403,28 @@ pub(super) fn micro_fold<T: Float>(sums: &[T], out: &mut [T]) {
 }
 
 /// `sums[m][j] += Σ x[offs[j] + position] * dy[m][position]` over all images, rows and positions, for `m` channels of
-/// dy (1, 2, 4, 6 or 8). Each sum has [`micro_lanes`] lanes, which [`micro_fold`] adds in the end.
+/// dy (a number that [`micro_dots_rows`] gave). Each sum has [`micro_lanes`] lanes, which [`micro_fold`] adds in the end.
 pub(super) fn micro_dots<T: Float>(m: usize, x: &[T], offs: [usize; TAPS], dy: &[T], s: Rows, sums: &mut [T]) {
     // Lanes of the last vector of a row that lie inside the row.
     let mut mask = [T::ZERO; 16];
     mask[..s.width % micro_lanes::<T>()].fill(T::ONE);
     macro_rules! by_rows {
-        ($l:literal, $f:literal) => {
+        ($dots:ident, $l:literal, $f:literal, $($rows:literal)+) => {
             match m {
-                1 => micro_dots_of(Dots::<1, $l, $f>, x, offs, dy, &mask, s, sums),
-                2 => micro_dots_of(Dots::<2, $l, $f>, x, offs, dy, &mask, s, sums),
-                4 => micro_dots_of(Dots::<4, $l, $f>, x, offs, dy, &mask, s, sums),
-                6 => micro_dots_of(Dots::<6, $l, $f>, x, offs, dy, &mask, s, sums),
-                _ => micro_dots_of(Dots::<8, $l, $f>, x, offs, dy, &mask, s, sums),
+                $($rows => $dots(Dots::<$rows, $l, $f>, x, offs, dy, &mask, s, sums),)+
+                rows => unreachable!("no tile of {rows} rows"),
             }
         };
     }
-    match (size_of::<T>(), s.finite) {
-        (4, true) => by_rows!(16, true),
-        (4, false) => by_rows!(16, false),
-        (_, true) => by_rows!(8, true),
-        (_, false) => by_rows!(8, false),
+    let wide = Token::current().shape::<T>().lanes == micro_lanes::<T>();
+    match (wide, size_of::<T>(), s.finite) {
+        (true, 4, true) => by_rows!(micro_dots_wide, 16, true, 1 2 4 6 8),
+        (true, 4, false) => by_rows!(micro_dots_wide, 16, false, 1 2 4 6 8),
+        (true, _, true) => by_rows!(micro_dots_wide, 8, true, 1 2 4 6 8),
+        (true, _, false) => by_rows!(micro_dots_wide, 8, false, 1 2 4 6 8),
+        (false, 4, true) => by_rows!(micro_dots_narrow, 16, true, 1 2),
+        (false, 4, false) => by_rows!(micro_dots_narrow, 16, false, 1 2),
+        (false, _, true) => by_rows!(micro_dots_narrow, 8, true, 1 2),
+        (false, _, false) => by_rows!(micro_dots_narrow, 8, false, 1 2),
     }
 }

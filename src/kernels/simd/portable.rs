@@ -48,9 +48,8 @@ fn portable_fused(x: f32, y: f32, z: f32) -> f32 {
     f64::from_bits(if exact || bits & 1 == 1 { bits } else { bits.wrapping_add(step) }) as f32
 }
 
-/// As [`portable_fused`], lane by lane. Rounding twice is wrong only if the `f64` is halfway between two `f32`, or
-/// possibly below the normal range of `f32`, where halfway points are others. In these cases all lanes call
-/// [`portable_fused`].
+/// As [`portable_fused`], lane by lane. Rounding twice is wrong only if the `f64` is halfway between two `f32`, or possibly
+/// below the normal range of `f32`, where halfway points are others. In these cases all lanes call [`portable_fused`].
 #[inline(always)]
 fn portable_fused_lanes(x: [f32; 4], y: [f32; 4], z: [f32; 4]) -> [f32; 4] {
     let (mut sums, mut care) = ([0f64; 4], 0u32);
@@ -64,11 +63,17 @@ fn portable_fused_lanes(x: [f32; 4], y: [f32; 4], z: [f32; 4]) -> [f32; 4] {
         let small = ((bits >> 32) as u32 & 0x7fff_ffff).wrapping_sub(1) < 0x3810_0000 - 1;
         care |= u32::from(middle | small);
     }
-    let mut r = [0f32; 4];
-    for i in 0..4 {
-        r[i] = if care == 0 { sums[i] as f32 } else { portable_fused(x[i], y[i], z[i]) };
+    if care != 0 {
+        return portable_each_fused(x, y, z);
     }
-    r
+    sums.map(|sum| sum as f32)
+}
+
+/// [`portable_fused`] of each lane: a rare case, kept out of the loops that would grow by it.
+#[cold]
+#[inline(never)]
+fn portable_each_fused(x: [f32; 4], y: [f32; 4], z: [f32; 4]) -> [f32; 4] {
+    std::array::from_fn(|i| portable_fused(x[i], y[i], z[i]))
 }
 
 /// An unsafe operation that the contract of the function around it allows.
