@@ -3,7 +3,7 @@
 
 use super::rebuild::{RebuildVisit, rebuild};
 use crate::error::Result;
-use crate::kernels::tile::{self, Access, Input, Program, Step, TileOp};
+use crate::kernels::tile::{self, Access, Input, TileOp, TileProgram, TileStep};
 use crate::nodes::ir::emit::Definition;
 use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::common::lowering::elem;
@@ -47,29 +47,29 @@ fn fold_operand(x: Var<'_>) -> Option<Known> {
 /// dtype.
 pub fn folded_bytes(value: f64, dtype: DType) -> Option<Vec<u8>> {
     let to = elem(dtype).ok()?;
-    let program = Program {
+    let program = TileProgram {
         inputs: vec![],
         // A fill is the sum of its immediates: x + −0 is x for every x, −0 included.
-        steps: vec![Step::new(TileOp::Fill, to, &[], [value, -0.0])],
+        steps: vec![TileStep::new(TileOp::Fill, to, &[], [value, -0.0])],
         outputs: vec![0],
         len: 1,
     };
     let mut out = vec![0; dtype.size()];
-    tile::eval(&program, &[], &mut [&mut out]).ok()?;
+    tile::tile_kernel_eval(&program, &[], &mut [&mut out]).ok()?;
     Some(out)
 }
 
 /// The element of `dtype` with these bytes as an `f64`, if the conversion is exact.
 fn exact_fold(bytes: &[u8], dtype: DType) -> Option<f64> {
     let from = elem(dtype).ok()?;
-    let program = Program {
+    let program = TileProgram {
         inputs: vec![Input { elem: from, access: Access::Full }],
-        steps: vec![Step::cast(from, DType::F64, 0)],
+        steps: vec![TileStep::cast(from, DType::F64, 0)],
         outputs: vec![1],
         len: 1,
     };
     let mut out = [0u8; 8];
-    tile::eval(&program, &[bytes], &mut [&mut out]).ok()?;
+    tile::tile_kernel_eval(&program, &[bytes], &mut [&mut out]).ok()?;
     let x = f64::from_le_bytes(out);
     // A round trip that changes a bit (a large integer, a NaN's payload) is not exact.
     (folded_bytes(x, dtype)? == bytes).then_some(x)
@@ -94,16 +94,20 @@ fn fold_pointwise<'g>(v: &RebuildVisit<'_, 'g>, op: TileOp, imm: [f64; 2]) -> Op
     });
     let codes: Vec<u16> = (0..v.args.len() as u16).collect();
     let mut step = match op {
-        TileOp::Cast => Step::cast(from, to, 0),
-        _ => Step::new(op, from, &codes, imm),
+        TileOp::Cast => TileStep::cast(from, to, 0),
+        _ => TileStep::new(op, from, &codes, imm),
     };
     step.out = to;
-    let program =
-        Program { inputs: inputs.collect::<Option<_>>()?, steps: vec![step], outputs: vec![v.args.len() as u16], len };
+    let program = TileProgram {
+        inputs: inputs.collect::<Option<_>>()?,
+        steps: vec![step],
+        outputs: vec![v.args.len() as u16],
+        len,
+    };
     program.check().ok()?;
     let mut bytes = vec![0; len * dtype.size()];
     let views: Vec<&[u8]> = operands.iter().map(|o| &o.bytes[..]).collect();
-    tile::eval(&program, &views, &mut [&mut bytes]).ok()?;
+    tile::tile_kernel_eval(&program, &views, &mut [&mut bytes]).ok()?;
     match fills {
         true => exact_fold(&bytes, dtype).map(|x| v.g.full(x, dims, dtype)),
         false => Some(v.g.constant_bytes(&bytes, dims, dtype)),

@@ -257,7 +257,7 @@ impl Instructions {
             return;
         }
         self.push(&Instr {
-            kernel: bytes::copy,
+            kernel: bytes::copy_bytes_kernel,
             params: &[],
             reads: &[Operand::of_bytes(from.buf, from.off, len, Split::Whole)],
             writes: &[Operand::of_bytes(to, 0, len, Split::PerUnit(bytes::UNIT))],

@@ -94,7 +94,7 @@ impl Sampler {
 /// Number `i` of the stream `seed`, uniform in [0, 1): the `u` of [`Sampler::pick`] for token `i`.
 pub fn uniform(seed: u64, i: u64) -> f64 {
     let mut out = [0.0; 2];
-    random::uniform::<f64>([seed as u32, (seed >> 32) as u32, 0, 0], 0, i, &mut out);
+    random::random_uniform::<f64>([seed as u32, (seed >> 32) as u32, 0, 0], 0, i, &mut out);
     out[0]
 }
 

@@ -80,7 +80,7 @@ impl Lowerer<'_> {
         let results: Vec<Operand> = outs.map(|v| whole(self.result(v), v)).collect();
         for (&from, to) in args.iter().zip(&results[..s.carries]).filter(|(_, to)| to.bytes() > 0) {
             self.code.push(&Instr {
-                kernel: bytes::keep,
+                kernel: bytes::keep_bytes_kernel,
                 params: &[],
                 reads: &[self.whole(from)],
                 writes: &[Operand { split: Split::PerUnit(bytes::UNIT), ..*to }],
