@@ -22,8 +22,9 @@ pub mod scan_dce;
 pub mod simplify;
 
 pub use ad::grad::{GradOptions, Missing, grad, vjp};
-pub use ad::higher::{hvp, jacobian, nth_grad};
+pub use ad::higher::{directional_nth_grad, hvp, jacobian, nth_grad};
 pub use ad::jvp::jvp;
 pub use ad::prepare::{FusionPolicy, expand_blocks, unfuse};
+pub use ad::split::{SplitVjp, split_vjp};
 pub use pipeline::report;
 pub use report::{Fusion, Outcome};

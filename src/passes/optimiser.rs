@@ -3,8 +3,9 @@
 //! This file adds clipping and moving averages to a rule. `options` has what a user says, `rule` the rules and their
 //! numbers, `builders` the types that users name ([`AdamW`] …), `groups` finds the settings of each param,
 //! `elementwise_rules` writes elementwise updates (one instruction per param, in place), `matrix` those that need the
-//! whole param, `grad_accumulation` sums gradients over micro-batches. Invariant: the optimiser adds
-//! one input, [`LR`]; all that it keeps is states, so a run resumed from params and states gives the same bits.
+//! whole param, `projection` what follows an update, `grad_accumulation` sums gradients over micro-batches. Invariant:
+//! the optimiser adds one input, [`LR`]; all that it keeps is states, so a run resumed from params and states gives the
+//! same bits.
 
 mod builders;
 mod elementwise_rules;
@@ -12,6 +13,7 @@ mod grad_accumulation;
 mod groups;
 mod matrix;
 mod options;
+mod projection;
 mod rule;
 
 use super::rebuild::{Copier, Signature, finish, loss_named, output_named, written};
@@ -27,12 +29,15 @@ use groups::Settings;
 use std::panic::Location;
 
 pub use options::{Group, Optimiser};
+pub use projection::Projection;
 pub use rule::{MuonScale, Rule};
 
 /// Name of the input that holds the learning rate.
 pub const LR: &str = "lr";
 /// Name of the state that counts steps.
 pub const STEP: &str = "opt.step";
+/// Name of the output that [`Optimiser::grad_norm`] adds.
+pub const GRAD_NORM: &str = "grad_norm";
 /// Prefix of the names of moving averages. The param's name follows.
 pub const EMA: &str = "ema.";
 
@@ -42,7 +47,8 @@ pub const EMA: &str = "ema.";
 /// gradients. The nodes that this function adds have the caller's line as their location.
 ///
 /// Errors: `loss` is no output, or no scalar; a param gets no gradient; a pattern of a group or of frozen params
-/// matches nothing; a number of the rule is out of range; Muon is to update a param that is no matrix.
+/// matches nothing; a number of the rule is out of range; Muon is to update a param that is no matrix; a projection
+/// changes a type.
 ///
 /// ```
 /// use arenagrad::prelude::*;
@@ -64,6 +70,7 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
     loss_named(g, loss)?;
     let settings = groups::settings(g, opt, &names)?;
+    projection::check(&opt.projections, &names)?;
     if opt.accumulate > 1 {
         let one = grad(g, loss, &options)?;
         return written("train", |bump| {
@@ -98,7 +105,7 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
 fn clip(grads: &mut [Var<'_>], max: f64) {
     let Some(wide) = length(grads) else { return };
     let dtype = grads.first().map_or(DType::F64, |g| g.dtype());
-    let norm = wide.cast(dtype).named("grad_norm");
+    let norm = wide.cast(dtype).named(GRAD_NORM);
     // A norm that overflows its dtype comes from finite gradients, unless it is infinite in f64 too.
     let beyond = (max / wide).cast(dtype);
     let scale = norm.less(f64::INFINITY).select((max / (norm + 1e-6)).minimum(1.0), beyond);
@@ -124,6 +131,9 @@ fn append<'g>(
     params: &[Var<'g>],
     mut grads: Vec<Var<'g>>,
 ) {
+    if let Some(norm) = opt.grad_norm.then(|| length(&grads)).flatten() {
+        b.output(GRAD_NORM, norm.cast(grads[0].dtype()).named(GRAD_NORM));
+    }
     if let Some(max) = opt.clip_norm {
         clip(&mut grads, max);
     }
@@ -141,7 +151,8 @@ fn append<'g>(
             scale => ((wide * scale).cast(p.dtype()), wide * scale),
         };
         let mu = schedules[settings.kind_of[i]];
-        let next = Target { b, name, p, g, lr, lr64, t, mu }.update(&kind.rule);
+        let projections = &opt.projections;
+        let next = Target { b, name, p, g, lr, lr64, t, mu, projections }.update(&kind.rule);
         if let Some(decay) = opt.ema {
             let old = b.average(&format!("{EMA}{name}"), name, p.dims(), p.dtype());
             let later = elementwise_rules::flush(old * decay + next * (1.0 - decay));

@@ -115,13 +115,22 @@ pub const MINIMAL: &[&str] = &["inline", "legalize", STRIP_CHECKPOINTS];
 const STRIP_CHECKPOINTS: &str = "strip_checkpoints";
 
 /// Passes outside the pipeline, for `opt --passes`.
-pub const EXTRA: &[Pass] = &[Pass {
-    name: "unfuse",
-    doc: "write fused ops and blocks in primitive ones",
-    stage: Some(Stage::Core),
-    needed: always,
-    run: |g, _| prepare::unfuse(g),
-}];
+pub const EXTRA: &[Pass] = &[
+    Pass {
+        name: "unfuse",
+        doc: "write fused ops and blocks in primitive ones",
+        stage: Some(Stage::Core),
+        needed: always,
+        run: |g, _| prepare::unfuse(g),
+    },
+    Pass {
+        name: "prepare",
+        doc: "write the ops between params (without params: float leaves) and outputs as derivatives need them",
+        stage: None,
+        needed: always,
+        run: |g, _| prepare::for_all(g),
+    },
+];
 
 fn always(_: Graph<'_>) -> bool {
     true

@@ -150,6 +150,43 @@ impl Program {
         Err(Error::new(Kind::Name, format!("there is no {what} {name:?}; the program has {known}{near}")))
     }
 
+    /// Copies each output of `from` whose name is that of a state of this program into that state: hands the saved
+    /// values of a forward program to a backward one (see [`split_vjp`](crate::graph::split_vjp)).
+    ///
+    /// Errors: a state of this program has no output of its name in `from`, or one of another type.
+    pub fn take_saved(&mut self, from: &Program) -> Result<()> {
+        for i in 0..self.bindings.len() {
+            let b = &self.bindings[i];
+            if b.role != Role::State {
+                continue;
+            }
+            let o = &from.bindings[from.named("output", &b.name, |role| role == Role::Output)?];
+            if (o.dtype, &o.dims[..]) != (b.dtype, &b.dims[..]) {
+                let text = format!("state {:?} is {}{}, the output {}{}", b.name, b.dtype, b.dims, o.dtype, o.dims);
+                return Err(Error::new(Kind::Data, text));
+            }
+            self.arena.bytes_mut()[b.range()].copy_from_slice(from.bytes_of(o));
+            self.fresh.put(i);
+        }
+        Ok(())
+    }
+
+    /// The dimensions of the tensor called `name`, whatever its role. Errors: there is none.
+    ///
+    /// ```
+    /// # use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("g");
+    /// let x = g.input("x", [2, 3], DType::F32);
+    /// let p = Session::new().compile(&g.finish([x.sum(1).named("y")])?)?;
+    /// assert_eq!((p.dims("x")?, p.dims("y")?), (&[2, 3][..], &[2][..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn dims(&self, name: &str) -> Result<&[usize]> {
+        Ok(&self.bindings[self.named("tensor", name, |_| true)?].dims)
+    }
+
     /// Fills params and states with their start values and sets the random key to `seed`, step 0. The values of a leaf
     /// depend on the seed and the leaf's name alone.
     pub fn init(&mut self, seed: u64) -> Result<()> {

@@ -10,5 +10,6 @@ mod networks;
 mod optimisers;
 mod plans;
 mod precision;
+mod projections;
 mod steps;
 mod trace;

@@ -3,6 +3,7 @@
 //! Invariant: a message about a text names its file, line and column.
 
 pub mod check;
+pub mod derive;
 pub mod eval;
 pub mod finite;
 pub mod fusion;

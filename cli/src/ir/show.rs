@@ -20,7 +20,7 @@ pub fn print_graph(a: &PrintArgs) -> Run {
 }
 
 /// The text of a graph that came from `file`.
-fn text(file: &Path, g: Graph<'_>, locations: bool) -> String {
+pub fn text(file: &Path, g: Graph<'_>, locations: bool) -> String {
     print_with(g, PrintOptions { locations, file: Some(&file.display().to_string()) })
 }
 
@@ -46,10 +46,7 @@ pub fn opt(a: &OptArgs) -> Run {
 pub fn gradient(a: &GradArgs) -> Run {
     let graph = load(&a.file)?;
     let g = graph.view();
-    let output = match &a.output {
-        Some(name) => name.clone(),
-        None => only_output(&a.file, g.output_names.iter().map(|&s| g.str(s).to_string()).collect())?,
-    };
+    let output = only_output(&a.file, g, a.output.as_deref())?;
     let missing = if a.zero_missing { Missing::Zero } else { Missing::Error };
     let options = GradOptions { wrt: a.wrt.clone(), missing, ..GradOptions::default() };
     let done = grad(g, &output, &options).map_err(of(&a.file))?;
@@ -61,10 +58,11 @@ pub fn gradient(a: &GradArgs) -> Run {
     emit(text(&a.file, done.view(), a.locations))
 }
 
-/// The name of the only output, or an error that lists all of them.
-fn only_output(path: &Path, names: Vec<String>) -> Run<String> {
+/// `given`, or the name of the only output, or an error that lists all of them.
+pub fn only_output(path: &Path, g: Graph<'_>, given: Option<&str>) -> Run<String> {
+    let names: Vec<&str> = given.map_or_else(|| g.output_names.iter().map(|&s| g.str(s)).collect(), |name| vec![name]);
     match names.as_slice() {
-        [one] => Ok(one.clone()),
+        [one] => Ok(one.to_string()),
         all => Err(bad(format!(
             "{}: there are {} outputs ({}); choose one with --output",
             path.display(),

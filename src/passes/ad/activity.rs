@@ -1,6 +1,7 @@
 //! Activity analysis: a derivative passes through the values that depend on the chosen leaves and on which the chosen
 //! results depend, both along differentiable edges. One region at a time; a loop counts as one op.
 
+use super::inner;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::nodes::ir::opdef::{Deriv, Lower};
 use crate::nodes::ops::control::scan::Scan;
@@ -50,7 +51,7 @@ pub fn reaches(g: Graph<'_>, r: Region, results: &[Value]) -> Window<Value, bool
 /// The nodes on the paths from `wrt` to `results`, and all nodes of the bodies of loops among them.
 pub fn active(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Side<Node, bool> {
     let signature = Signature::new(g);
-    let leaves: Vec<Value> = wrt.iter().filter_map(|n| signature.leaf(n).ok()).collect();
+    let leaves: Vec<Value> = wrt.iter().filter_map(|n| inner::root(&signature, n).ok()).collect();
     let outs: Vec<Value> = results.iter().filter_map(|n| signature.output(n).ok()).collect();
     let (from, to) = (depends(g, g.entry(), &leaves), reaches(g, g.entry(), &outs));
     let mut active = Side::filled(g.nodes(), false);

@@ -4,12 +4,12 @@
 //! outputs.
 
 use super::activity::active;
-use crate::arena::{Node, Side, ids::Id};
+use crate::arena::{Node, Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::{Deriv, Flags, Lower};
 use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::ops::control::scan::Scan;
-use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, OpDef, Var};
+use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, Op, OpDef, Var};
 use crate::passes::ad::residuals::save;
 use crate::passes::inline::{fits, inline_region, inlined, is_inlined};
 use crate::passes::rebuild::{Copier, Visit, finish, rebuild_buf};
@@ -126,6 +126,18 @@ pub fn for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Result<Grap
         pick
     })?;
     save(ready.view(), wrt, results)
+}
+
+/// [`for_autodiff`] for all float outputs and all params; without params, for all float leaves.
+pub fn for_all(g: Graph<'_>) -> Result<GraphBuf> {
+    let float = |v: Value| g.dtype[v.at()].is_differentiable();
+    let leaves = |param: bool| {
+        let wanted = g.leaves().filter(move |l| float(l.value) && (!param || l.kind == LeafKind::Param));
+        wanted.map(|l| l.name).collect::<Vec<_>>()
+    };
+    let wrt = Some(leaves(true)).filter(|params| !params.is_empty()).unwrap_or_else(|| leaves(false));
+    let outputs = g.outputs().iter().zip(g.output_names).filter(|o| float(*o.0)).map(|o| g.str(*o.1));
+    for_autodiff(g, &wrt, &outputs.collect::<Vec<_>>())
 }
 
 /// The nodes of all regions whose op definition `pick` picks.

@@ -1,9 +1,12 @@
 //! What a user says of an optimiser: a rule, its learning rate, and the options that all rules share.
 
 use super::grad_accumulation;
+use super::projection::Projection;
 use super::rule::Rule;
 use crate::error::{Error, Kind, Result};
+use crate::nodes::Var;
 use std::marker::PhantomData;
+use std::panic::Location;
 
 /// An update rule, its learning rate, and the options that all rules share. `R` is the type of the rule. `AdamW::new`
 /// gives an `Optimiser<AdamW>`, which has a method for each number of that rule; so do the other rules. The default
@@ -30,6 +33,10 @@ pub struct Optimiser<R = Rule> {
     pub ema: Option<f64>,
     /// See [`Optimiser::accumulate`].
     pub accumulate: usize,
+    /// See [`Optimiser::grad_norm`].
+    pub grad_norm: bool,
+    /// See [`Optimiser::project`].
+    pub projections: Vec<Projection>,
     of: PhantomData<R>,
 }
 
@@ -49,6 +56,8 @@ impl<R> From<&Optimiser<R>> for Optimiser {
             decay_from_rank: opt.decay_from_rank,
             ema: opt.ema,
             accumulate: opt.accumulate,
+            grad_norm: opt.grad_norm,
+            projections: opt.projections.clone(),
             ..Optimiser::of(opt.rule, opt.lr)
         }
     }
@@ -65,6 +74,8 @@ impl<R> Optimiser<R> {
             decay_from_rank: 0,
             ema: None,
             accumulate: 1,
+            grad_norm: false,
+            projections: Vec::new(),
             of: PhantomData,
         }
     }
@@ -116,6 +127,60 @@ impl<R> Optimiser<R> {
     /// stacked along a first axis of `k`.
     pub fn accumulate(mut self, k: usize) -> Optimiser<R> {
         self.accumulate = k;
+        self
+    }
+
+    /// Makes the norm of all gradients together an output of the training graph, called
+    /// [`GRAD_NORM`](super::GRAD_NORM): √Σg² before clipping, of the first param's dtype, right even if the squares
+    /// overflow. With micro-batches it is the norm of their mean gradient. The default is false.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("g");
+    /// let w = g.param("w", [2], DType::F32, Init::Ones);
+    /// let graph = g.finish([(w * g.constant(&[3.0, 4.0], [2])).sum(..).named("loss")])?;
+    /// let step = train(&graph, "loss", optim::Sgd::new(0.1).grad_norm(true))?;
+    /// let mut p = Session::new().compile(&step)?;
+    /// p.init(0)?;
+    /// p.step()?;
+    /// assert_eq!(p.values::<f32>("grad_norm")?, [5.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn grad_norm(mut self, on: bool) -> Optimiser<R> {
+        self.grad_norm = on;
+        self
+    }
+
+    /// After each update, gives the params that match `pattern` the value `f(p)`, where `p` is what the rule gives: a
+    /// clamp to a box, a unit norm. It is part of the step, and in place where the ops allow it. Patterns are those of
+    /// [`Optimiser::group`]; several projections of a param apply in the order of the calls. Moving averages see
+    /// projected params. The start values of params are not projected.
+    ///
+    /// Errors of [`train`](super::train): `f` gives another type than `p` has; the pattern matches no trained param.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("g");
+    /// let w = g.param("w", [2], DType::F32, Init::Zeros);
+    /// let graph = g.finish([(w * g.constant(&[-3.0, 5.0], [2])).sum(..).named("loss")])?;
+    /// let step = train(&graph, "loss", optim::Sgd::new(1.0).project("w", |w| w.clamp(-1.0, 1.0)))?;
+    /// let mut p = Session::new().compile(&step)?;
+    /// p.init(0)?;
+    /// p.step()?;
+    /// assert_eq!(p.values::<f32>("w")?, [1.0, -1.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn project(
+        mut self,
+        pattern: &str,
+        f: impl for<'g> Fn(Var<'g>) -> Var<'g> + Send + Sync + 'static,
+    ) -> Optimiser<R> {
+        self.projections.push(Projection::new(pattern, Location::caller(), f));
         self
     }
 
