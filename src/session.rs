@@ -7,6 +7,7 @@
 mod bindings;
 mod budget;
 mod elem;
+mod find_nan;
 mod fresh;
 mod handle;
 mod init;
@@ -30,6 +31,7 @@ pub use threads::MAX_THREADS;
 pub use trace::{Call, Event, Trace, WAIT};
 
 use crate::error::Result;
+use find_nan::NanFinder;
 use crate::nodes::Graph;
 use crate::passes::precision::{self as products, Precisions};
 use crate::sched::exec::Exec;
@@ -46,6 +48,7 @@ pub struct Session {
     threads: usize,
     optimise: bool,
     poison: bool,
+    find_nan: bool,
     share: bool,
     budget: Option<usize>,
     precision: Precisions,
@@ -57,6 +60,7 @@ impl Default for Session {
             threads: 1,
             optimise: true,
             poison: false,
+            find_nan: false,
             share: false,
             budget: None,
             precision: Precisions::default(),
@@ -116,7 +120,10 @@ impl Session {
         let origins = exec.nodes().iter().map(|&n| Origin::of(&g, n)).collect();
         let tracer = traced.then(|| Tracer::new(&g, plan, &exec));
         let runner = Runner::new(exec, self.poison)?;
-        Program::new(g, ready.scheduled, Parts { runner, origins, tracer, report })
+        let watched = self.find_nan.then(|| ready.scheduled.plan.clone());
+        let mut p = Program::new(g, ready.scheduled, Parts { runner, origins, tracer, report })?;
+        p.finder = watched.map(|plan| Box::new(NanFinder::new(&g, &plan, &p.bindings)));
+        Ok(p)
     }
 
     /// The plan of the program that [`Session::compile`] would make. Allocates no arena. Fails as `compile` does.
@@ -127,7 +134,7 @@ impl Session {
     fn ready(&self, g: Graph<'_>) -> Result<(Ready, PlanReport)> {
         let start = Instant::now();
         let mut ready = match self.budget {
-            None => Ready::new(prepare(g, self.optimise)?, self)?,
+            None => Ready::new(prepare(g, self.runs_all_passes())?, self)?,
             Some(bytes) => budget::fit(g, self, bytes)?,
         };
         if self.poison {

@@ -16,6 +16,7 @@ pub mod live;
 pub mod loops;
 pub mod lower;
 pub mod model;
+pub mod nonfinite;
 mod observer;
 pub mod order;
 pub mod pack;

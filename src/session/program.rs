@@ -1,6 +1,7 @@
 //! Programs: one arena, its named tensors, and steps.
 
 use super::bindings::{self, Binding, Index, Role};
+use super::find_nan::NanFinder;
 use super::fresh::Fresh;
 use super::init;
 use super::report::PlanReport;
@@ -30,6 +31,7 @@ pub struct Program {
     origins: Vec<Origin>,
     report: PlanReport,
     pub(super) tracer: Option<Tracer>,
+    pub(super) finder: Option<Box<NanFinder>>,
 }
 
 /// The op and the source line that an instruction comes from, for error messages.
@@ -83,18 +85,24 @@ impl Program {
             origins: parts.origins,
             report: parts.report,
             tracer: parts.tracer,
+            finder: None,
         })
     }
 
     /// Runs one step.
     ///
     /// Errors: an input without a default was never written, or a param or state was neither initialised nor loaded
-    /// (the error names it); an index is out of range. A step that fails leaves params and states as they were, the
+    /// (the error names it); an index is out of range; an op makes a NaN, under [`Session::find_nan`]. A step that fails leaves params and states as they were, the
     /// random key and the step count among them. Only a kernel that panics may leave them half changed; the error says
     /// so.
     pub fn step(&mut self) -> Result<()> {
         if !self.fresh.is_ready() {
             return Err(self.fresh.error(&self.bindings));
+        }
+        if let Some(mut finder) = self.finder.take() {
+            let done = self.step_watched(&mut finder);
+            self.finder = Some(finder);
+            return done;
         }
         self.runner.step(&mut self.arena).map_err(|stop| self.stopped(stop))
     }

@@ -6,6 +6,7 @@ mod baseline;
 #[path = "../common/mod.rs"]
 mod common;
 mod contract;
+mod find_nan;
 mod networks;
 mod optimisers;
 mod plans;
