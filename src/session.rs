@@ -6,11 +6,16 @@
 
 mod bindings;
 mod budget;
+mod chrome;
 mod elem;
 mod find_nan;
 mod fresh;
+mod gradcheck;
 mod handle;
 mod init;
+pub(crate) mod markup;
+mod memory_map;
+pub(crate) mod page;
 mod precision;
 mod program;
 mod ready;
@@ -19,10 +24,12 @@ mod runner;
 mod show;
 mod threads;
 mod trace;
+mod trace_table;
 
 pub use bindings::{Binding, Role};
 pub use budget::Budget;
 pub use elem::Elem;
+pub use gradcheck::{GradientCheck, GradientReport, LeafGradient, check_gradients};
 pub use handle::Handle;
 pub use program::Program;
 pub use report::{BufferReport, PlanReport, Recomputed};

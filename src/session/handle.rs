@@ -124,6 +124,21 @@ impl Program {
         Ok(())
     }
 
+    /// Writes all elements of the input, param or state called `name`, as bytes in the host's order: for tools that read
+    /// files. Errors: there is none, `bytes` has another length, or an element of a bool is neither 0 nor 1.
+    pub fn write_bytes(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        let i = self.named("input, param or state", name, |role| role != Role::Output)?;
+        let b = &self.bindings[i];
+        if bytes.len() != b.bytes {
+            let (role, size, given) = (b.role.name(), b.bytes, bytes.len());
+            return Err(Error::new(Kind::Data, format!("{role} {name:?} has {size} bytes; {given} are written")));
+        }
+        elem::proven(b, bytes)?;
+        self.fresh.put(i);
+        self.arena.bytes_mut()[b.range()].copy_from_slice(bytes);
+        Ok(())
+    }
+
     /// The elements of the tensor called `name`, whatever its role: for set-up and tools, as it looks the name up.
     /// Errors: there is none, its elements are not of type `T`, or an input, param or state has the same name as an
     /// output.

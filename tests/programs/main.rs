@@ -7,6 +7,7 @@ mod baseline;
 mod common;
 mod contract;
 mod find_nan;
+mod inspect;
 mod networks;
 mod optimisers;
 mod plans;

@@ -5,7 +5,6 @@
 pub mod check;
 pub mod derive;
 pub mod eval;
-pub mod finite;
 pub mod fusion;
 pub mod plan;
 pub mod show;

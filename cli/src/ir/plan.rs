@@ -6,8 +6,6 @@ use super::{load, of};
 use crate::args::PlanArgs;
 use crate::fail::{Run, bad};
 use crate::out::emit;
-use crate::report::memory;
-use crate::report::page::{Page, html};
 use crate::sys::bytes;
 use arenagrad::Precision;
 use arenagrad::session::{Budget, BufferReport, PlanReport, Recomputed, Session};
@@ -40,12 +38,10 @@ pub fn plan(a: &PlanArgs) -> Run {
 /// Writes the memory map and the page.
 fn draw(a: &PlanArgs, file: &str, plan: &PlanReport) -> Run {
     if let Some(path) = &a.svg {
-        write_atomically(path, memory::svg(plan).as_bytes())?;
+        write_atomically(path, plan.svg().as_bytes())?;
     }
     if let Some(path) = &a.html {
-        let (title, facts) = (format!("Memory plan of {file}"), plan.facts());
-        let page = Page { title: &title, facts: &facts, curve: None, plan };
-        write_atomically(path, html(&page).as_bytes())?;
+        write_atomically(path, plan.html(&format!("Memory plan of {file}")).as_bytes())?;
     }
     Ok(())
 }

@@ -2,8 +2,8 @@
 //!
 //! Invariant: a loss that is not finite is left out of the line, not drawn as zero.
 
-use super::ticks;
 use crate::measure::{Evaluation, Measure};
+use arenagrad::tools::report::ticks;
 use std::fmt::Write;
 
 const WIDTH: f64 = 1000.0;

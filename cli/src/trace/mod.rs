@@ -3,14 +3,11 @@
 //! Invariant: a file holds the events that the program recorded, in the format of chrome://tracing and
 //! ui.perfetto.dev, with one track for each thread.
 
-mod chrome;
 pub mod record;
-mod table;
 
 use crate::args::{BenchArgs, TraceArgs};
 use crate::bench::{self, Bench};
 use crate::fail::{Run, bad};
-use crate::ir::eval::write_leaf;
 use crate::ir::{load, of};
 use crate::out::emit;
 use arenagrad::graph::{DType, GraphBuf};
@@ -64,7 +61,7 @@ fn fill_inputs(p: &mut Program) -> Run {
         match b.dtype {
             DType::F32 => p.values_mut::<f32>(&b.name)?.iter_mut().enumerate().for_each(|(i, x)| *x = number(i) as f32),
             DType::F64 => p.values_mut::<f64>(&b.name)?.iter_mut().enumerate().for_each(|(i, x)| *x = number(i)),
-            _ => write_leaf(p, b, &vec![0; b.bytes])?,
+            _ => p.write_bytes(&b.name, &vec![0; b.bytes])?,
         }
     }
     Ok(())

@@ -6,8 +6,9 @@ use super::jvp::jvp;
 use super::split::{SplitVjp, split_vjp};
 use crate::error::Result;
 use crate::nodes::GraphBuf;
+use crate::passes::keep::keep;
 
-/// Derivatives; each is the function of the same name in [`graph`](crate::graph).
+/// Transforms; each is the function of the same name in [`graph`](crate::graph).
 ///
 /// ```
 /// use arenagrad::prelude::*;
@@ -54,6 +55,11 @@ impl GraphBuf {
     /// See [`nth_grad`].
     pub fn nth_grad(&self, output: &str, leaf: &str, n: usize) -> Result<GraphBuf> {
         nth_grad(self, output, leaf, n)
+    }
+
+    /// See [`keep`].
+    pub fn keep(&self, patterns: &[&str]) -> Result<GraphBuf> {
+        keep(self, patterns)
     }
 
     /// See [`directional_nth_grad`].

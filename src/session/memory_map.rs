@@ -3,9 +3,9 @@
 //! Invariant: a rectangle spans the buffer's bytes and its lifetime, from the first instruction that needs the bytes to
 //! the last. Values that share bytes by design (views, in-place results) are one rectangle, and its title names them.
 
-use super::{escape, ticks};
-use arenagrad::session::PlanReport;
-use arenagrad::session::human;
+use super::markup::{escape, ticks};
+use super::report::PlanReport;
+use super::show::human;
 use std::fmt::Write;
 
 /// Kinds of buffers in the order of the legend, with their colours.

@@ -3,16 +3,16 @@
 //! Invariant: every evaluation starts from the same values of all leaves, states and random key included, except for
 //! the one element that is perturbed.
 
-use super::eval::write_leaf;
-use arenagrad::error::Result;
-use arenagrad::graph::{Builder, DType, Emit, Graph, GraphBuf, Init, LeafKind, Var};
-use arenagrad::session::{Binding, Program, Role};
-use arenagrad::tools::arena::Value;
-use arenagrad::tools::arena::rng::{self, SplitMix64};
-use arenagrad::tools::ir::leaf::ParamAttrs;
-use arenagrad::tools::passes::ad::grad::unused_name;
-use arenagrad::tools::passes::rebuild::{Copier, finish};
-use std::collections::{HashMap, HashSet};
+use crate::arena::rng::{self, SplitMix64};
+use crate::arena::{Value, ids::Id};
+use crate::error::{Error, Kind, Result};
+use crate::names;
+use crate::nodes::ir::leaf::ParamAttrs;
+use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, LeafKind, Var};
+use crate::passes::ad::grad::unused_name;
+use crate::passes::rebuild::{Copier, finish};
+use crate::session::{Binding, Program, Role};
+use hashbrown::{HashMap, HashSet};
 
 /// Step widths, in the unit of the element. A wide step is exact where the function is smooth; a narrow step does not
 /// reach a nearby kink.
@@ -101,6 +101,23 @@ impl Point {
         Point { leaves, changed }
     }
 
+    /// Gives leaves the values of `inputs`, by name.
+    pub fn set(&mut self, inputs: &[(&str, &[f64])]) -> Result<()> {
+        for &(name, data) in inputs {
+            let Some((b, bytes)) = self.leaves.iter_mut().find(|l| l.0.name == name) else {
+                let known = self.leaves.iter().map(|l| l.0.name.as_str());
+                let text = format!("no leaf is called {name:?}{}", names::instead(name, known));
+                return Err(Error::new(Kind::Name, text));
+            };
+            if data.len() != b.dims.numel() {
+                let text = format!("{name:?} is {}{}; {} elements are given", b.dtype, b.dims, data.len());
+                return Err(Error::new(Kind::Data, text));
+            }
+            *bytes = encoded(b.dtype, data).map_err(|e| Error::new(Kind::Data, format!("{name:?}: {e}")))?;
+        }
+        Ok(())
+    }
+
     /// The float leaves, with their indices.
     pub fn floats(&self) -> impl Iterator<Item = (usize, &Binding)> {
         self.leaves.iter().enumerate().map(|(i, l)| (i, &l.0)).filter(|(_, b)| b.dtype == DType::F64)
@@ -115,7 +132,7 @@ impl Point {
     /// Writes one leaf.
     fn write(&self, p: &mut Program, leaf: usize) -> Result<()> {
         let (b, bytes) = &self.leaves[leaf];
-        write_leaf(p, b, bytes)
+        p.write_bytes(&b.name, bytes)
     }
 
     /// Steps `p` and reads `output`.
@@ -164,8 +181,32 @@ impl Point {
 
 /// The start value of each param.
 fn starts(g: Graph<'_>) -> HashMap<&str, Init> {
-    use arenagrad::tools::arena::ids::Id;
     let params = g.leaves().filter(|l| l.kind == LeafKind::Param);
     let start = |v: Value| ParamAttrs::of(&g.attrs(g.def[v.at()])).start();
     params.map(|l| (l.name, start(l.value))).collect()
+}
+
+/// `data` as elements of a leaf of a graph in f64, or which number does not fit.
+fn encoded(dtype: DType, data: &[f64]) -> Result<Vec<u8>, String> {
+    let whole = |low: f64, high: f64| match data.iter().find(|x| x.fract() != 0.0 || !(low..=high).contains(*x)) {
+        Some(x) => Err(format!("{x} is no {dtype}")),
+        None => Ok(()),
+    };
+    macro_rules! integers {
+        ($($d:ident: $t:ty),*) => {
+            match dtype {
+                DType::F64 => Ok(data.iter().flat_map(|x| x.to_le_bytes()).collect()),
+                DType::Bool => {
+                    whole(0.0, 1.0)?;
+                    Ok(data.iter().map(|&x| x as u8).collect())
+                }
+                $(DType::$d => {
+                    whole(<$t>::MIN as f64, <$t>::MAX as f64)?;
+                    Ok(data.iter().flat_map(|&x| (x as $t).to_le_bytes()).collect())
+                })*
+                _ => Err(format!("values of {dtype} cannot be given")),
+            }
+        };
+    }
+    integers!(I8: i8, U8: u8, I32: i32, I64: i64, U32: u32)
 }
