@@ -32,8 +32,8 @@ pub struct NanFinder {
 /// What an error says of an instruction.
 struct Label {
     op: String,
-    /// The value of each write.
-    writes: Vec<Value>,
+    /// The value of each write, in words.
+    writes: Vec<String>,
     location: Location,
 }
 
@@ -113,7 +113,7 @@ impl NanFinder {
             });
             self.labels.push(Label {
                 op: if n.is_some() { op(g, n) } else { "update".to_string() },
-                writes: code.writes_of(i).iter().map(|o| code.value[o.buf as usize]).collect(),
+                writes: code.writes_of(i).iter().map(|o| code.value[o.buf as usize]).map(|v| result(g, v)).collect(),
                 location: if n.is_some() { g.location(n) } else { Location::Nowhere },
             });
         }
@@ -163,7 +163,16 @@ fn op(g: &Graph<'_>, n: Node) -> String {
     format!("{name} ({})", ops.join(", "))
 }
 
-/// `v` in words: `param "w" f32[4]`, `"h" f32[4]`, or `f32[4] of tanh at src/main.rs:3`.
+/// A result in words: `"h" f32[4]` or `f32[4]`; empty for scratch.
+fn result(g: &Graph<'_>, v: Value) -> String {
+    match v.is_some() {
+        true if g.names[v.at()].is_some() => format!("{:?} {}", g.str(g.names[v.at()]), g.ty_text(v)),
+        true => g.ty_text(v),
+        false => String::new(),
+    }
+}
+
+/// An operand in words: `param "w" f32[4]`, `"h" f32[4]`, or `f32[4] of tanh at src/main.rs:3`.
 fn value(g: &Graph<'_>, v: Value) -> String {
     let (ty, n) = (g.ty_text(v), g.def[v.at()]);
     if let Some((kind, name)) = g.leaf(v) {
@@ -175,7 +184,7 @@ fn value(g: &Graph<'_>, v: Value) -> String {
         return format!("{kind} {name:?} {ty}");
     }
     if g.names[v.at()].is_some() {
-        return format!("{:?} {ty}", g.str(g.names[v.at()]));
+        return result(g, v);
     }
     match g.location(n).origin() {
         Some(at) => format!("{ty} of {} at {at}", g.def_of(n).name),
@@ -245,7 +254,7 @@ impl Program {
     /// The error that names `c`. `ran` is true if the step went on to its end.
     fn culprit(&self, f: &NanFinder, c: &Culprit, ran: bool) -> Error {
         let (label, n) = (&f.labels[c.write.0], &c.result);
-        let result = &f.values[label.writes[c.write.1].at()];
+        let result = &label.writes[c.write.1];
         let mut text = format!(
             "{}: {} of {} elements of its result {result} are not finite ({} NaN, {} infinite), the first is element {}",
             label.op, n.bad(), n.count, n.nan, n.infinite, n.first.unwrap_or_default()
@@ -262,6 +271,7 @@ impl Program {
         let reached: Vec<String> = self.bindings.iter().filter(|b| ran && self.is_bad_output(b)).map(|b| format!("{:?}", b.name)).collect();
         let _ = match f.found.carriers {
             0 => write!(text, "; no later op carries them on"),
+            1 => text.write_str("; 1 later op carries them on"),
             n => write!(text, "; {n} later ops carry them on"),
         };
         if !reached.is_empty() {

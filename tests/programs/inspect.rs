@@ -130,7 +130,7 @@ fn traces_print_and_are_written_for_viewers() {
     assert!(file.contains(r#""name":"arenagrad a \"step\"""#) && file.contains(r#""ph":"X""#), "{file}");
     assert!(file.contains("\"name\":\"matmul\"") && file.contains("f32[64,64]"), "{file}");
     assert_eq!(file.matches('{').count(), file.matches('}').count());
-    let full = arenagrad::Error::from(std::io::Error::from(std::io::ErrorKind::StorageFull));
+    let full = Error::from(std::io::Error::from(std::io::ErrorKind::StorageFull));
     assert_eq!(trace.write_chrome(Full, "x").unwrap_err().kind, full.kind);
 }
 

@@ -364,8 +364,8 @@ impl<'g> Var<'g> {
         Var { name, ..self }
     }
 
-    /// Makes this value an output called `name`, beside those of [`Builder::finish`], and returns it under that name: to
-    /// look at a value inside a layer. In the body of a loop it is an error: yield the value there.
+    /// Makes this value an output called `name`, beside those of [`Builder::finish`], and returns it under that name.
+    /// Use it to look at a value inside a layer. In the body of a loop it is an error: yield the value there.
     ///
     /// ```
     /// use arenagrad::prelude::*;
