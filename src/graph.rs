@@ -23,6 +23,5 @@ pub use crate::nodes::{
     Pool2d, Pool3d, Reduction, Results, Rope, Routine, Scatter, Stage, Ty, Unfold, Var,
 };
 pub use crate::passes::{
-    GradOptions, Missing, SplitVjp, directional_nth_grad, grad, hvp, jacobian, jvp, keep, nth_grad, split_vjp,
-    vjp,
+    GradOptions, Missing, SplitVjp, directional_nth_grad, grad, hvp, jacobian, jvp, keep, nth_grad, split_vjp, vjp,
 };

@@ -36,21 +36,24 @@ pub fn keep<'a>(g: impl Into<Graph<'a>>, patterns: &[&str]) -> Result<GraphBuf> 
     let name = |v: Value| g.str(g.names[v.at()]);
     for pattern in patterns {
         let outputs = || g.output_names.iter().map(|&s| g.str(s));
-        if named.iter().map(|&v| name(v)).chain(outputs()).any(|n| names::matches(pattern, n)) {
+        if named.iter().map(|&v| name(v)).chain(outputs()).any(|n| names::matches_name(pattern, n)) {
             continue;
         }
-        let inside = (0..first).map(Value).filter(is_named).any(|v| names::matches(pattern, name(v)));
+        let inside = (0..first).map(Value).filter(is_named).any(|v| names::matches_name(pattern, name(v)));
         let text = match inside {
             true => format!("keep: {pattern:?} matches only values inside loops or calls; yield them"),
             false => {
                 let known: Vec<&str> = named.iter().map(|&v| name(v)).collect();
-                format!("keep: {pattern:?} matches no named value{}", names::instead(pattern, known.iter().copied()))
+                format!(
+                    "keep: {pattern:?} matches no named value{}",
+                    names::names_instead(pattern, known.iter().copied())
+                )
             }
         };
         return Err(Error::new(Kind::Name, text));
     }
     let mut kept: Vec<(Sym, Value)> = Vec::new();
-    for &v in named.iter().filter(|&&v| patterns.iter().any(|p| names::matches(p, name(v)))) {
+    for &v in named.iter().filter(|&&v| patterns.iter().any(|p| names::matches_name(p, name(v)))) {
         let other = g.find_output(name(v)).or(kept.iter().find(|k| k.0 == g.names[v.at()]).map(|k| k.1));
         match other {
             Some(old) if old == v => {}

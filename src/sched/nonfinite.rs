@@ -114,7 +114,7 @@ pub struct Culprit {
 
 /// What a watched step found. Its space is kept from step to step.
 #[derive(Debug, Default)]
-pub struct Findings {
+pub struct NonfiniteFindings {
     /// The first node that made bad numbers.
     pub culprit: Option<Culprit>,
     /// Number of nodes that ran after it and have results that are not finite; each iteration of a loop counts.
@@ -132,18 +132,18 @@ struct Written {
 }
 
 /// The observer of a watched step.
-pub(super) struct Watching<'a> {
+pub(super) struct NonfiniteObserver<'a> {
     arena: &'a mut TensorArena,
     calls: &'a [WatchedCall],
-    found: &'a mut Findings,
+    found: &'a mut NonfiniteFindings,
     time: usize,
 }
 
-impl<'a> Watching<'a> {
+impl<'a> NonfiniteObserver<'a> {
     /// Watches a step in `arena`; `calls` are the instructions of all segments.
-    pub fn new(arena: &'a mut TensorArena, calls: &'a [WatchedCall], found: &'a mut Findings) -> Self {
+    pub fn new(arena: &'a mut TensorArena, calls: &'a [WatchedCall], found: &'a mut NonfiniteFindings) -> Self {
         (found.culprit, found.carriers) = (None, 0);
-        Watching { arena, calls, found, time: 0 }
+        NonfiniteObserver { arena, calls, found, time: 0 }
     }
 
     /// Judges the results of the node whose last instruction is done.
@@ -170,7 +170,7 @@ impl<'a> Watching<'a> {
     }
 }
 
-impl StepObserver for Watching<'_> {
+impl StepObserver for NonfiniteObserver<'_> {
     fn arena(&mut self) -> ArenaPtr {
         ArenaPtr::new(self.arena.bytes_mut())
     }

@@ -3,7 +3,7 @@
 //!
 //! Invariant: the events of a thread are in the order in which they ran.
 
-use super::trace::{Event, Trace, WAIT};
+use super::tracer::{Event, Trace, WAIT};
 use crate::error::Result;
 use std::fmt::Write as _;
 use std::io::Write;
@@ -29,7 +29,10 @@ impl Trace {
     /// ```
     pub fn write_chrome(&self, mut out: impl Write, title: &str) -> Result<()> {
         let process = quoted(&format!("arenagrad {title}"));
-        write!(out, "{{\"traceEvents\":[\n{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{{\"name\":{process}}}}}")?;
+        write!(
+            out,
+            "{{\"traceEvents\":[\n{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{{\"name\":{process}}}}}"
+        )?;
         for (tid, thread) in self.threads.iter().enumerate() {
             let head = "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1";
             write!(out, ",\n{head},\"tid\":{tid},\"args\":{{\"name\":\"thread {tid}\"}}}}")?;
@@ -38,7 +41,10 @@ impl Trace {
             }
         }
         let (us, dropped) = (micros(self.nanos), self.dropped);
-        write!(out, "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{{\"step_us\":{us},\"dropped_events\":{dropped}}}}}\n")?;
+        write!(
+            out,
+            "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{{\"step_us\":{us},\"dropped_events\":{dropped}}}}}\n"
+        )?;
         Ok(out.flush()?)
     }
 
@@ -46,7 +52,10 @@ impl Trace {
     fn event(&self, tid: usize, e: &Event) -> String {
         let (from, long) = (micros(e.from), micros(e.to - e.from));
         let head = |name: &str, kind: &str| {
-            format!(",\n{{\"name\":{},\"cat\":\"{kind}\",\"ph\":\"X\",\"ts\":{from},\"dur\":{long},\"pid\":1,\"tid\":{tid}", quoted(name))
+            format!(
+                ",\n{{\"name\":{},\"cat\":\"{kind}\",\"ph\":\"X\",\"ts\":{from},\"dur\":{long},\"pid\":1,\"tid\":{tid}",
+                quoted(name)
+            )
         };
         let Some(c) = self.calls.get(e.instr as usize).filter(|_| e.instr != WAIT) else {
             return head("wait", "wait") + ",\"args\":{}}";

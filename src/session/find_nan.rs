@@ -10,9 +10,9 @@ use crate::error::{Error, Kind, Location, Result};
 use crate::nodes::ir::attrs::Owned;
 use crate::nodes::ir::opdef::Lower;
 use crate::nodes::{DType, Graph, LeafKind};
-use crate::sched::check::Checked;
-use crate::sched::code::{Code, Operand};
-use crate::sched::nonfinite::{Culprit, Findings, Float, Numbers, WatchedCall};
+use crate::sched::checker::Checked;
+use crate::sched::instructions::{Instructions, Operand};
+use crate::sched::nonfinite::{Culprit, Float, NonfiniteFindings, Numbers, WatchedCall};
 use std::fmt::Write;
 
 /// Most ops of a region that an error lists.
@@ -24,7 +24,7 @@ pub struct NanFinder {
     labels: Vec<Label>,
     /// The values, in words.
     values: Vec<String>,
-    found: Findings,
+    found: NonfiniteFindings,
     /// Params and states before the step, one after another.
     before: Vec<u8>,
 }
@@ -72,7 +72,7 @@ impl Session {
     }
 }
 
-fn float(d: DType) -> Option<Float> {
+fn scanned_float(d: DType) -> Option<Float> {
     match d {
         DType::F16 => Some(Float::F16),
         DType::BF16 => Some(Float::BF16),
@@ -86,12 +86,12 @@ fn float(d: DType) -> Option<Float> {
 impl NanFinder {
     /// For the program of `plan`, whose graph is `g`.
     pub fn new(g: &Graph<'_>, plan: &Checked, bindings: &[Binding]) -> NanFinder {
-        let kept = bindings.iter().filter(|b| is_kept(b)).map(|b| b.bytes).sum();
+        let kept = bindings.iter().filter(|b| is_kept_leaf(b)).map(|b| b.bytes).sum();
         let mut f = NanFinder {
             calls: Vec::new(),
             labels: Vec::new(),
-            values: (0..g.values()).map(|v| value(g, Value::new(v))).collect(),
-            found: Findings::default(),
+            values: (0..g.values()).map(|v| operand_label(g, Value::new(v))).collect(),
+            found: NonfiniteFindings::default(),
             before: vec![0; kept],
         };
         f.list(g, &plan.code);
@@ -99,21 +99,22 @@ impl NanFinder {
     }
 
     /// Adds the instructions of `code`, then those of its loops, in the order in which linking numbers them.
-    fn list(&mut self, g: &Graph<'_>, code: &Code) {
+    fn list(&mut self, g: &Graph<'_>, code: &Instructions) {
         for i in 0..code.len() {
             let n = code.node[i];
             let alone = |j: Option<usize>| j.and_then(|j| code.node.get(j)) != Some(&n);
             self.calls.push(match n.is_some() && !matches!(g.def_of(n).lower, Lower::Loop) {
-                true => WatchedCall {
-                    first: alone(i.checked_sub(1)),
-                    last: alone(Some(i + 1)),
-                    ..watched(g, code, i)
-                },
+                true => WatchedCall { first: alone(i.checked_sub(1)), last: alone(Some(i + 1)), ..watched_call(g, code, i) },
                 false => WatchedCall::default(),
             });
             self.labels.push(Label {
-                op: if n.is_some() { op(g, n) } else { "update".to_string() },
-                writes: code.writes_of(i).iter().map(|o| code.value[o.buf as usize]).map(|v| result(g, v)).collect(),
+                op: if n.is_some() { op_label(g, n) } else { "update".to_string() },
+                writes: code
+                    .writes_of(i)
+                    .iter()
+                    .map(|o| code.value[o.buf as usize])
+                    .map(|v| result_label(g, v))
+                    .collect(),
                 location: if n.is_some() { g.location(n) } else { Location::Nowhere },
             });
         }
@@ -124,11 +125,11 @@ impl NanFinder {
 }
 
 /// What to scan of instruction `i`, apart from its position in its node.
-fn watched(g: &Graph<'_>, code: &Code, i: usize) -> WatchedCall {
+fn watched_call(g: &Graph<'_>, code: &Instructions, i: usize) -> WatchedCall {
     let n = code.node[i];
     let known = |o: &Operand| {
         let v = code.value[o.buf as usize];
-        let float = v.is_some().then(|| float(g.dtype[v.at()])).flatten();
+        let float = v.is_some().then(|| scanned_float(g.dtype[v.at()])).flatten();
         float.map(|f| (f, v)).filter(|_| o.bytes() > 0)
     };
     let mine = |v: Value| g.def[v.at()] == n;
@@ -150,7 +151,7 @@ fn asks_for_infinity(g: &Graph<'_>, n: Node) -> bool {
 }
 
 /// The op of `n`; for a region of ops, with the first of these.
-fn op(g: &Graph<'_>, n: Node) -> String {
+fn op_label(g: &Graph<'_>, n: Node) -> String {
     let name = g.def_of(n).name;
     let region = g.attrs(n).iter().find_map(|(_, a)| if let Owned::Region(r) = a { Some(r) } else { None });
     let Some(r) = region else { return name.to_string() };
@@ -164,7 +165,7 @@ fn op(g: &Graph<'_>, n: Node) -> String {
 }
 
 /// A result in words: `"h" f32[4]` or `f32[4]`; empty for scratch.
-fn result(g: &Graph<'_>, v: Value) -> String {
+fn result_label(g: &Graph<'_>, v: Value) -> String {
     match v.is_some() {
         true if g.names[v.at()].is_some() => format!("{:?} {}", g.str(g.names[v.at()]), g.ty_text(v)),
         true => g.ty_text(v),
@@ -173,7 +174,7 @@ fn result(g: &Graph<'_>, v: Value) -> String {
 }
 
 /// An operand in words: `param "w" f32[4]`, `"h" f32[4]`, or `f32[4] of tanh at src/main.rs:3`.
-fn value(g: &Graph<'_>, v: Value) -> String {
+fn operand_label(g: &Graph<'_>, v: Value) -> String {
     let (ty, n) = (g.ty_text(v), g.def[v.at()]);
     if let Some((kind, name)) = g.leaf(v) {
         let kind = match kind {
@@ -184,7 +185,7 @@ fn value(g: &Graph<'_>, v: Value) -> String {
         return format!("{kind} {name:?} {ty}");
     }
     if g.names[v.at()].is_some() {
-        return result(g, v);
+        return result_label(g, v);
     }
     match g.location(n).origin() {
         Some(at) => format!("{ty} of {} at {at}", g.def_of(n).name),
@@ -193,7 +194,7 @@ fn value(g: &Graph<'_>, v: Value) -> String {
 }
 
 /// What an operand held.
-fn held(n: &Numbers) -> String {
+fn held_numbers(n: &Numbers) -> String {
     let range = match (n.count, n.bad() == n.count) {
         (0, _) => return "without elements".to_string(),
         (_, true) => "without a finite element".to_string(),
@@ -205,7 +206,7 @@ fn held(n: &Numbers) -> String {
     }
 }
 
-fn is_kept(b: &Binding) -> bool {
+fn is_kept_leaf(b: &Binding) -> bool {
     matches!(b.role, Role::Param | Role::State)
 }
 
@@ -215,7 +216,7 @@ impl Program {
     pub(super) fn step_watched(&mut self, f: &mut NanFinder) -> Result<()> {
         self.leaves_hold_numbers()?;
         let mut at = 0;
-        for b in self.bindings.iter().filter(|b| is_kept(b)) {
+        for b in self.bindings.iter().filter(|b| is_kept_leaf(b)) {
             f.before[at..at + b.bytes].copy_from_slice(&self.arena.bytes()[b.range()]);
             at += b.bytes;
         }
@@ -226,7 +227,7 @@ impl Program {
             (None, Err(stop)) => self.stopped(crate::sched::exec::Stop { changed: false, ..stop }),
         };
         let mut at = 0;
-        for b in self.bindings.iter().filter(|b| is_kept(b)) {
+        for b in self.bindings.iter().filter(|b| is_kept_leaf(b)) {
             self.arena.bytes_mut()[b.range()].copy_from_slice(&f.before[at..at + b.bytes]);
             at += b.bytes;
         }
@@ -235,15 +236,23 @@ impl Program {
 
     /// An error if a leaf that a step reads holds a NaN, or a param an infinity.
     fn leaves_hold_numbers(&self) -> Result<()> {
-        for (i, b) in self.bindings.iter().enumerate().filter(|(i, b)| b.role != Role::Output && self.fresh.is_read(*i)) {
-            let Some(float) = float(b.dtype) else { continue };
+        for (i, b) in self.bindings.iter().enumerate().filter(|(i, b)| b.role != Role::Output && self.fresh.is_read(*i))
+        {
+            let Some(float) = scanned_float(b.dtype) else { continue };
             let n = Numbers::of(&self.arena.bytes()[b.range()], float);
             if n.nan > 0 || (n.infinite > 0 && b.role == Role::Param) {
                 let first = n.first.unwrap_or(i);
                 let text = format!(
                     "{} {:?} {}{}: {} of {} elements are not finite before the step ({} NaN, {} infinite), the first \
                      is element {first}",
-                    b.role.name(), b.name, b.dtype, b.dims, n.bad(), n.count, n.nan, n.infinite
+                    b.role.binding_name(),
+                    b.name,
+                    b.dtype,
+                    b.dims,
+                    n.bad(),
+                    n.count,
+                    n.nan,
+                    n.infinite
                 );
                 return Err(Error::new(Kind::Diverged, text));
             }
@@ -257,18 +266,24 @@ impl Program {
         let result = &label.writes[c.write.1];
         let mut text = format!(
             "{}: {} of {} elements of its result {result} are not finite ({} NaN, {} infinite), the first is element {}",
-            label.op, n.bad(), n.count, n.nan, n.infinite, n.first.unwrap_or_default()
+            label.op,
+            n.bad(),
+            n.count,
+            n.nan,
+            n.infinite,
+            n.first.unwrap_or_default()
         );
         if let Some(i) = self.runner.iteration(c.time) {
             let _ = write!(text, ", in iteration {i} of its loop");
         }
         let operands: Vec<String> =
-            c.operands.iter().map(|(v, n)| format!("{} {}", f.values[*v as usize], held(n))).collect();
+            c.operands.iter().map(|(v, n)| format!("{} {}", f.values[*v as usize], held_numbers(n))).collect();
         match operands.is_empty() {
             true => text.push_str("; it has no float operand"),
             false => _ = write!(text, "; its operands: {}", operands.join(", ")),
         }
-        let reached: Vec<String> = self.bindings.iter().filter(|b| ran && self.is_bad_output(b)).map(|b| format!("{:?}", b.name)).collect();
+        let reached: Vec<String> =
+            self.bindings.iter().filter(|b| ran && self.is_bad_output(b)).map(|b| format!("{:?}", b.name)).collect();
         let _ = match f.found.carriers {
             0 => write!(text, "; no later op carries them on"),
             1 => text.write_str("; 1 later op carries them on"),
@@ -283,6 +298,6 @@ impl Program {
 
     fn is_bad_output(&self, b: &Binding) -> bool {
         let bad = |float| Numbers::of(&self.arena.bytes()[b.range()], float).bad() > 0;
-        b.role == Role::Output && float(b.dtype).is_some_and(bad)
+        b.role == Role::Output && scanned_float(b.dtype).is_some_and(bad)
     }
 }

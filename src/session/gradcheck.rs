@@ -8,10 +8,10 @@ use super::{Program, Session};
 use crate::arena::rng::permutation;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::{DType, Graph, GraphBuf};
-use crate::passes::ad::prepare::keep_outputs;
+use crate::passes::ad::prepare::prepare_outputs;
 use crate::passes::promote_f64::promote_f64;
 use crate::passes::{GradOptions, Missing, grad};
-use finite::{Element, Point, summed};
+use finite::{Element, FinitePoint, summed_for_differences};
 use hashbrown::HashMap;
 use std::fmt;
 
@@ -113,7 +113,7 @@ impl GradientCheck {
             return Err(Error::new(Kind::Data, text));
         }
         let wide = promote_f64(graph.into())?;
-        match summed(wide.view())? {
+        match summed_for_differences(wide.view())? {
             Some((sum, name)) => self.compare_all(&sum, &name, inputs),
             None => Ok(GradientReport { none: "no output is a float".into(), ..GradientReport::default() }),
         }
@@ -133,7 +133,7 @@ impl GradientCheck {
             Err(e) if e.kind == Kind::Derivative => return none(e.to_string()),
             made => made?,
         };
-        let mut p = self.pair(graph, name, &grads, inputs)?;
+        let mut p = self.finite_pair(graph, name, &grads, inputs)?;
         p.point.eval(&mut p.grads, name)?;
         let outputs = grads.view();
         let names = outputs.output_names[g.outputs().len()..].iter().map(|&s| outputs.str(s));
@@ -145,20 +145,20 @@ impl GradientCheck {
         for (leaf, output) in leaves.iter().zip(names) {
             let Some(&index) = indices.get(leaf) else { continue };
             let claims = p.grads.values::<f64>(output)?.to_vec();
-            let found = self.compare(&mut p, name, index, &claims)?;
+            let found = self.compare_leaf(&mut p, name, index, &claims)?;
             report.leaves.push(LeafGradient { name: leaf.clone(), ..found });
         }
         Ok(report)
     }
 
     /// Compiles both programs and finds a point where the output `name` is finite.
-    fn pair(&self, graph: &GraphBuf, name: &str, grads: &GraphBuf, inputs: &[(&str, &[f64])]) -> Result<Pair> {
-        let plain = keep_outputs(graph, |n| n == name)?;
+    fn finite_pair(&self, graph: &GraphBuf, name: &str, grads: &GraphBuf, inputs: &[(&str, &[f64])]) -> Result<Pair> {
+        let plain = prepare_outputs(graph, |n| n == name)?;
         let mut plain = Session::new().compile(&plain)?;
         let grads = Session::new().compile(grads)?;
         plain.init(self.seed)?;
         for positive in [false, true] {
-            let mut point = Point::new(&plain, graph.view(), self.seed, positive);
+            let mut point = FinitePoint::new(&plain, graph.view(), self.seed, positive);
             point.set(inputs)?;
             let sum = point.eval(&mut plain, name)?;
             if sum.is_finite() {
@@ -169,7 +169,7 @@ impl GradientCheck {
     }
 
     /// Compares elements of the gradient `claims` by leaf `leaf` with finite differences.
-    fn compare(&self, p: &mut Pair, name: &str, leaf: usize, claims: &[f64]) -> Result<LeafGradient> {
+    fn compare_leaf(&self, p: &mut Pair, name: &str, leaf: usize, claims: &[f64]) -> Result<LeafGradient> {
         let mut order = vec![0; claims.len()];
         permutation(self.seed, leaf as u64, &mut order);
         let largest = claims.iter().fold(0.0f64, |m, c| m.max(c.abs()));
@@ -195,6 +195,6 @@ impl GradientCheck {
 struct Pair {
     grads: Program,
     plain: Program,
-    point: Point,
+    point: FinitePoint,
     sum: f64,
 }

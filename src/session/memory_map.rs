@@ -3,9 +3,9 @@
 //! Invariant: a rectangle spans the buffer's bytes and its lifetime, from the first instruction that needs the bytes to
 //! the last. Values that share bytes by design (views, in-place results) are one rectangle, and its title names them.
 
+use super::human::human;
 use super::markup::{escape, ticks};
-use super::report::PlanReport;
-use super::show::human;
+use super::plan_report::PlanReport;
 use std::fmt::Write;
 
 /// Kinds of buffers in the order of the legend, with their colours.
@@ -28,7 +28,7 @@ const BOTTOM: f64 = 44.0;
 const RIGHT: f64 = 12.0;
 
 /// The memory map as an SVG element.
-pub fn svg(plan: &PlanReport) -> String {
+pub fn memory_map_svg(plan: &PlanReport) -> String {
     let steps = plan.instructions.max(1) as f64;
     let bytes = plan.arena_bytes.max(1) as f64;
     let x = |t: f64| LEFT + t / steps * (WIDTH - LEFT - RIGHT);
@@ -38,7 +38,7 @@ pub fn svg(plan: &PlanReport) -> String {
          font-family=\"system-ui,sans-serif\" font-size=\"11\"><title>Memory map</title>\
          <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>"
     );
-    axes(&mut s, plan, &x, &y);
+    memory_map_axes(&mut s, plan, &x, &y);
     // Large rectangles are drawn first, so that small ones stay visible.
     let mut roots: Vec<usize> = (0..plan.buffers.len()).filter(|&i| plan.buffers[i].root as usize == i).collect();
     let mut sharers: Vec<Vec<u32>> = vec![Vec::new(); plan.buffers.len()];
@@ -47,14 +47,14 @@ pub fn svg(plan: &PlanReport) -> String {
     }
     roots.sort_by_key(|&i| std::cmp::Reverse(plan.buffers[i].size));
     for i in roots.into_iter().filter(|&i| plan.buffers[i].size > 0) {
-        rectangle(&mut s, plan, i, &sharers[i], &x, &y);
+        memory_map_rectangle(&mut s, plan, i, &sharers[i], &x, &y);
     }
     s.push_str("</svg>");
     s
 }
 
 /// Draws buffer `i`, whose bytes the values `sharers` use later.
-fn rectangle(
+fn memory_map_rectangle(
     s: &mut String,
     plan: &PlanReport,
     i: usize,
@@ -74,7 +74,7 @@ fn rectangle(
         s,
         "<rect x=\"{left:.2}\" y=\"{top:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" fill=\"{colour}\"{border}>\
          <title>{}</title></rect>",
-        escape(&title(plan, i, sharers))
+        escape(&memory_map_title(plan, i, sharers))
     );
     let fits = (w / 6.5) as usize;
     if h >= 13.0 && fits > b.name.chars().count() {
@@ -89,7 +89,7 @@ fn rectangle(
 }
 
 /// The title of a rectangle, which a browser shows under the pointer.
-fn title(plan: &PlanReport, i: usize, sharers: &[u32]) -> String {
+fn memory_map_title(plan: &PlanReport, i: usize, sharers: &[u32]) -> String {
     let b = &plan.buffers[i];
     let mut text = b.to_string();
     let _ =
@@ -101,9 +101,9 @@ fn title(plan: &PlanReport, i: usize, sharers: &[u32]) -> String {
 }
 
 /// Draws both axes and the legend.
-fn axes(s: &mut String, plan: &PlanReport, x: &dyn Fn(f64) -> f64, y: &dyn Fn(f64) -> f64) {
+fn memory_map_axes(s: &mut String, plan: &PlanReport, x: &dyn Fn(f64) -> f64, y: &dyn Fn(f64) -> f64) {
     let (right, floor) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
-    for b in byte_ticks(plan.arena_bytes as f64) {
+    for b in memory_map_ticks(plan.arena_bytes as f64) {
         let at = y(b);
         let _ = write!(
             s,
@@ -146,7 +146,7 @@ fn axes(s: &mut String, plan: &PlanReport, x: &dyn Fn(f64) -> f64, y: &dyn Fn(f6
 }
 
 /// Multiples of a power of two, in bytes, from 0 to at most `max`.
-fn byte_ticks(max: f64) -> Vec<f64> {
+fn memory_map_ticks(max: f64) -> Vec<f64> {
     let step = (max / 6.0).max(1.0).log2().ceil().exp2();
     (0..=(max / step) as usize).map(|i| i as f64 * step).collect()
 }

@@ -2,10 +2,10 @@
 //!
 //! Invariant: the page needs no script, no font and no other file or host. Text that comes from a user is escaped.
 
+use super::human::human;
 use super::markup::escape;
 use super::memory_map;
-use super::report::PlanReport;
-use super::show::human;
+use super::plan_report::PlanReport;
 use std::fmt::Write;
 
 /// The contents of a page.
@@ -29,7 +29,7 @@ impl PlanReport {
     /// The memory map as an SVG picture: instructions from left to right, arena offsets upwards, one rectangle for each
     /// buffer, with its value, op and line as a title.
     pub fn svg(&self) -> String {
-        memory_map::svg(self)
+        memory_map::memory_map_svg(self)
     }
 
     /// A page with the figures, the memory map and the largest buffers. It needs no script and no other file.
@@ -45,12 +45,12 @@ impl PlanReport {
     /// # }
     /// ```
     pub fn html(&self, title: &str) -> String {
-        html(&Page { title, facts: &self.facts(), section: None, plan: self })
+        page_html(&Page { title, facts: &self.facts(), section: None, plan: self })
     }
 }
 
 /// The page's text.
-pub fn html(p: &Page<'_>) -> String {
+pub fn page_html(p: &Page<'_>) -> String {
     let title = escape(p.title);
     let mut s = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -64,13 +64,13 @@ pub fn html(p: &Page<'_>) -> String {
     if let Some((heading, markup)) = &p.section {
         let _ = write!(s, "<h2>{}</h2>{markup}", escape(heading));
     }
-    memory_map(&mut s, p.plan);
+    page_memory_section(&mut s, p.plan);
     s.push_str("</body></html>\n");
     s
 }
 
 /// The memory map, its legend in words, and the table of the largest buffers.
-fn memory_map(s: &mut String, plan: &PlanReport) {
+fn page_memory_section(s: &mut String, plan: &PlanReport) {
     let _ = write!(
         s,
         "<h2>Memory</h2><p>All bytes of a step are in one arena of {}. Time runs to the right: one column is \
@@ -79,7 +79,7 @@ fn memory_map(s: &mut String, plan: &PlanReport) {
          than {}. Point at a rectangle to see which value it is and which line asked for it.</p>{}",
         human(plan.arena_bytes as u64),
         human(plan.lower_bound_bytes as u64),
-        memory_map::svg(plan)
+        memory_map::memory_map_svg(plan)
     );
     s.push_str("<h2>Largest buffers</h2><table><tr><th>bytes</th><th>offset</th><th>from</th><th>to</th>");
     s.push_str("<th>value</th></tr>");

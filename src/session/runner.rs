@@ -2,11 +2,11 @@
 //!
 //! Only [`Program`](super::Program) uses it.
 
-use super::trace::Tracer;
+use super::tracer::Tracer;
 use crate::arena::tensor::TensorArena;
 use crate::error::Result;
 use crate::sched::exec::{Exec, Stop, ThreadState};
-use crate::sched::nonfinite::{Findings, WatchedCall};
+use crate::sched::nonfinite::{NonfiniteFindings, WatchedCall};
 use crate::sched::team::Team;
 use std::time::Instant;
 
@@ -53,7 +53,7 @@ impl Runner {
         &mut self,
         arena: &mut TensorArena,
         calls: &[WatchedCall],
-        found: &mut Findings,
+        found: &mut NonfiniteFindings,
     ) -> Result<(), Stop> {
         match self {
             Runner::Solo(exec, state) | Runner::Poisoned(exec, state) => exec.step_watched(arena, state, calls, found),

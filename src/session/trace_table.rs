@@ -2,7 +2,7 @@
 //!
 //! Invariant: the times of all lines add up to the time of the step on all threads.
 
-use super::trace::{Trace, WAIT};
+use super::tracer::{Trace, WAIT};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -20,7 +20,7 @@ struct Sum {
 }
 
 /// The ops by time, longest first, and the nanoseconds that threads waited.
-fn sums(t: &Trace) -> (Vec<(&'static str, Sum)>, u64) {
+fn trace_table_sums(t: &Trace) -> (Vec<(&'static str, Sum)>, u64) {
     let mut ops: BTreeMap<&'static str, Sum> = BTreeMap::new();
     let mut runs = vec![0u64; t.calls.len()];
     let mut waits = 0;
@@ -52,7 +52,7 @@ fn sums(t: &Trace) -> (Vec<(&'static str, Sum)>, u64) {
 /// The time of each op, longest first. Rates are those of one thread.
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (ops, waits) = sums(self);
+        let (ops, waits) = trace_table_sums(self);
         let all = (self.nanos * self.threads.len() as u64).max(1);
         let share = |ns: u64| 100.0 * ns as f64 / all as f64;
         writeln!(f, "step {:.2} us, {} threads", self.nanos as f64 / 1e3, self.threads.len())?;
@@ -100,7 +100,7 @@ mod tests {
             nanos: 60,
             dropped: 0,
         };
-        let (ops, waits) = sums(&t);
+        let (ops, waits) = trace_table_sums(&t);
         let (matmul, add) = (
             Sum { runs: 1, ns: 90, flops: 100.0, bytes: 8.0, modelled: 2.0 },
             Sum { runs: 1, ns: 10, flops: 10.0, bytes: 8.0, modelled: 2.0 },

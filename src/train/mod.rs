@@ -13,8 +13,8 @@ pub mod sampling;
 pub mod schedule;
 pub mod trainer;
 
-pub use atomic::write_atomically;
 pub use crate::arena::rng::permutation;
+pub use atomic::write_atomically;
 pub use batches::Batches;
 pub use checkpoint::{Digest, Entry, Loaded};
 pub use metrics::{Jsonl, Times};

@@ -10,7 +10,7 @@ use arenagrad::session::Session;
 use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::ir::text;
 use arenagrad::tools::ops::blocks::attrs::LinearAttrs;
-use arenagrad::tools::ops::matmul::attrs::Activation;
+use arenagrad::tools::ops::matmul::activation::Activation;
 use arenagrad::tools::passes::pipeline;
 
 const F64: DType = DType::F64;
@@ -202,7 +202,11 @@ fn a_scalar_along_ones_is_the_nth_derivative() {
     let graph = g.finish([((x * 2.0).sin() * x.exp()).named("f")]).unwrap();
     let one = |data: f64| Tensor { dtype: F64, dims: vec![], data: vec![data] };
     for n in 0..4 {
-        let a = run(&directional_nth_grad(&graph, "f", "x", n).unwrap(), &[one(0.7), one(1.0), one(1.0), one(1.0)][..=n], PLAIN);
+        let a = run(
+            &directional_nth_grad(&graph, "f", "x", n).unwrap(),
+            &[one(0.7), one(1.0), one(1.0), one(1.0)][..=n],
+            PLAIN,
+        );
         let b = run(&nth_grad(&graph, "f", "x", n).unwrap(), &[one(0.7)], PLAIN);
         assert!(distance(&a[1].data, &b[1].data) < 1e-13, "{n}: {a:?} {b:?}");
     }
@@ -277,14 +281,20 @@ fn methods_are_the_functions() {
     let g = Builder::new("g");
     let x = g.input("x", [], F64);
     let graph = g.finish([(x.sin() * x).named("f")]).unwrap();
-    assert_eq!(graph.grad("f", &GradOptions::wrt(&["x"])).unwrap(), grad(&graph, "f", &GradOptions::wrt(&["x"])).unwrap());
+    assert_eq!(
+        graph.grad("f", &GradOptions::wrt(&["x"])).unwrap(),
+        grad(&graph, "f", &GradOptions::wrt(&["x"])).unwrap()
+    );
     assert_eq!(graph.hvp("f", &["x"]).unwrap(), hvp(&graph, "f", &["x"]).unwrap());
     assert_eq!(graph.vjp(&["f"], &["x"], Missing::Zero).unwrap(), vjp(&graph, &["f"], &["x"], Missing::Zero).unwrap());
     assert_eq!(graph.nth_grad("f", "x", 2).unwrap(), nth_grad(&graph, "f", "x", 2).unwrap());
     for made in [graph.jvp(&["f"], &["x"]), graph.jacobian("f", "x"), graph.directional_nth_grad("f", "x", 1)] {
         assert_eq!(made.unwrap().view().output_names.len(), 2);
     }
-    assert!(same_bits(&outputs(&graph, 1)[0].1, &outputs(&graph.split_vjp(&["f"], &["x"], Missing::Zero).unwrap().forward, 1)[0].1));
+    assert!(same_bits(
+        &outputs(&graph, 1)[0].1,
+        &outputs(&graph.split_vjp(&["f"], &["x"], Missing::Zero).unwrap().forward, 1)[0].1
+    ));
 }
 
 #[test]
@@ -292,7 +302,7 @@ fn the_pass_prepare_writes_what_derivatives_see() {
     let g = Builder::new("net");
     let (x, w) = (g.input("x", [3, 4], DType::F32), g.param("w", [4, 2], DType::F32, Init::Ones));
     let graph = g.finish([linear(&[x, w]).gelu().named("y")]).unwrap();
-    let (done, _) = pipeline::run(&graph, &["prepare"], true).unwrap();
+    let (done, _) = pipeline::run_pipeline(&graph, &["prepare"], true).unwrap();
     let text = text::print(done.view());
     assert!(text.contains("matmul") && !text.contains("linear") && text.contains("y="), "{text}");
 }

@@ -55,7 +55,11 @@ fn a_nan_is_counted_and_placed_among_good_elements() {
     let mut p = watched(&graph);
     fill(&mut p, "x", |i| if i == 701 || i == 900 { -4.0 } else { 9.0 });
     let e = p.step().unwrap_err();
-    says(&e, line, &["sqrt: 2 of 1200", "(2 NaN, 0 infinite), the first is element 701", "input \"x\" f32[2,600] in [-4.0, 9.0]"]);
+    says(
+        &e,
+        line,
+        &["sqrt: 2 of 1200", "(2 NaN, 0 infinite), the first is element 701", "input \"x\" f32[2,600] in [-4.0, 9.0]"],
+    );
     says(&e, line, &["outputs with such elements: \"m\";"]);
     // Outputs of the failed step can be read.
     assert_eq!(p.values::<f32>("s").unwrap(), [9.0 * 1198.0 - 8.0]);
@@ -76,7 +80,11 @@ fn the_mask_of_a_softmax_is_no_failure_but_a_row_without_a_key_is() {
     assert!(p.values::<f32>("scores").unwrap()[3].is_infinite() && p.values::<f32>("y").unwrap()[3] == 0.0);
     fill(&mut p, "keep", |i| if i / 4 == 1 { 0.0 } else { 1.0 });
     let e = p.step().unwrap_err();
-    says(&e, line, &["softmax: 4 of 12", "(4 NaN, 0 infinite), the first is element 4", "in [0.0, 11.0] (0 NaN, 4 infinite)"]);
+    says(
+        &e,
+        line,
+        &["softmax: 4 of 12", "(4 NaN, 0 infinite), the first is element 4", "in [0.0, 11.0] (0 NaN, 4 infinite)"],
+    );
     says(&e, line, &["no later op carries them on", "outputs with such elements: \"y\", \"scores\";"]);
 }
 

@@ -81,7 +81,9 @@ fn kept_values_are_outputs_read_or_not() {
     assert_eq!(p.values::<f32>("layers.0.h").unwrap(), [2.0, 3.0]);
     assert_eq!(p.values::<f32>("layers.2.h").unwrap(), [-3.0, -2.0]);
     assert_eq!(graph.keep(&[]).unwrap().view().outputs().len(), 2);
-    for (pattern, part) in [("layer.*", "matches no named value"), ("deep", "inside loops"), ("x", "matches no named value")] {
+    for (pattern, part) in
+        [("layer.*", "matches no named value"), ("deep", "inside loops"), ("x", "matches no named value")]
+    {
         let e = graph.keep(&["layers.*", pattern]).err().unwrap();
         assert!(e.kind == Kind::Name && e.message.contains(part), "{e}");
     }
@@ -123,7 +125,10 @@ fn traces_print_and_are_written_for_viewers() {
     ["x 1", "y"].iter().for_each(|n| p.values_mut::<f32>(n).unwrap().fill(1.0));
     let trace = p.step_traced().unwrap();
     let table = trace.to_string();
-    assert!(table.contains("matmul") && table.contains("(between instructions)") && table.contains("GFLOP/s"), "{table}");
+    assert!(
+        table.contains("matmul") && table.contains("(between instructions)") && table.contains("GFLOP/s"),
+        "{table}"
+    );
     let mut file = Vec::new();
     trace.write_chrome(&mut file, "a \"step\"").unwrap();
     let file = String::from_utf8(file).unwrap();

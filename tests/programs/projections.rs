@@ -143,7 +143,8 @@ fn a_clamp_is_in_place_and_needs_no_copy() {
 fn rows_of_unit_norm_keep_the_same_bits_on_any_number_of_threads() {
     let g = Builder::new("net");
     let graph = net(&g);
-    let unit = || optim::Adam::new(0.1).project("*.weight", |w| w / (w * w).reduce(Op::REDUCE_SUM, 1, true).sqrt()).ema(0.5);
+    let unit =
+        || optim::Adam::new(0.1).project("*.weight", |w| w / (w * w).reduce(Op::REDUCE_SUM, 1, true).sqrt()).ema(0.5);
     let step = train(&graph, "loss", unit()).unwrap();
     let after = |threads: usize| {
         let mut p = program(&step, threads);

@@ -11,7 +11,7 @@ use std::path::Path;
 pub const WARMUP: usize = 5;
 
 /// Writes the step `t` to `path` for a trace viewer, and returns the table of its times by op.
-pub fn write(path: &Path, title: &str, t: &Trace) -> Run<String> {
+pub fn write_trace_record(path: &Path, title: &str, t: &Trace) -> Run<String> {
     let mut file = Vec::new();
     t.write_chrome(&mut file, title)?;
     write_atomically(path, &file)?;

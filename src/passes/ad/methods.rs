@@ -1,9 +1,10 @@
 //! Transforms as methods of [`GraphBuf`]: `graph.grad("loss", &options)` is `grad(&graph, "loss", &options)`.
 
 use super::grad::{GradOptions, Missing, grad, vjp};
-use super::higher::{directional_nth_grad, hvp, jacobian, nth_grad};
+use super::higher_derivatives::{directional_nth_grad, hvp, nth_grad};
+use super::jacobian::jacobian;
 use super::jvp::jvp;
-use super::split::{SplitVjp, split_vjp};
+use super::split_vjp::{SplitVjp, split_vjp};
 use crate::error::Result;
 use crate::nodes::GraphBuf;
 use crate::passes::keep::keep;

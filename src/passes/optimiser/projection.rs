@@ -47,10 +47,10 @@ impl Projection {
 }
 
 /// An error for a projection that is for none of the params `trained`.
-pub(super) fn check(all: &[Projection], trained: &[&str]) -> Result<()> {
-    let idle = all.iter().find(|p| !trained.iter().any(|name| names::matches(&p.pattern, name)));
+pub(super) fn check_projections(all: &[Projection], trained: &[&str]) -> Result<()> {
+    let idle = all.iter().find(|p| !trained.iter().any(|name| names::matches_name(&p.pattern, name)));
     idle.map_or(Ok(()), |p| {
-        let instead = names::instead(&p.pattern, trained.iter().copied());
+        let instead = names::names_instead(&p.pattern, trained.iter().copied());
         Err(Error::new(Kind::Name, format!("projection {:?} matches no trained param{instead}", p.pattern)))
     })
 }

@@ -9,8 +9,9 @@ use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::ir::leaf::ParamAttrs;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, LeafKind, Var};
-use crate::passes::ad::grad::unused_name;
-use crate::passes::rebuild::{Copier, finish};
+use crate::passes::copier::Copier;
+use crate::passes::rebuild::finish_rebuild;
+use crate::passes::signature::unused_signature_name;
 use crate::session::{Binding, Program, Role};
 use hashbrown::{HashMap, HashSet};
 
@@ -21,8 +22,8 @@ const WIDTHS: [f64; 3] = [1e-3, 1e-4, 1e-5];
 /// The f64 graph `g` with one more output, and that output's name: the sum of all elements of all float outputs, each
 /// multiplied by a fixed weight. Without weights, the sum of a softmax would be constant. `None` if no output is a
 /// float.
-pub fn summed(g: Graph<'_>) -> Result<Option<(GraphBuf, String)>> {
-    let name = unused_name(g, "check.sum");
+pub fn summed_for_differences(g: Graph<'_>) -> Result<Option<(GraphBuf, String)>> {
+    let name = unused_signature_name(g, "check.sum");
     if !g.outputs().iter().any(|&v| g.ty(v).dtype == DType::F64) {
         return Ok(None);
     }
@@ -34,7 +35,7 @@ pub fn summed(g: Graph<'_>) -> Result<Option<(GraphBuf, String)>> {
         let mut total: Option<Var<'_>> = None;
         for (i, &v) in g.outputs().iter().enumerate().filter(|(_, v)| g.ty(**v).dtype == DType::F64) {
             let y = c.map[v];
-            let weights: Vec<f64> = (0..y.numel()).map(|e| uniform(i as u64 + 1, e) + 1.5).collect();
+            let weights: Vec<f64> = (0..y.numel()).map(|e| finite_uniform(i as u64 + 1, e) + 1.5).collect();
             let part = (y * b.constant_f64(&weights, y.dims())).sum(..);
             total = Some(total.map_or(part, |t| t + part));
         }
@@ -42,13 +43,13 @@ pub fn summed(g: Graph<'_>) -> Result<Option<(GraphBuf, String)>> {
             b.output(&name, t);
         }
         drop(c);
-        finish(b, bump)
+        finish_rebuild(b, bump)
     })?;
     Ok(Some((buf, name)))
 }
 
 /// Number `i` of the stream `seed`: in (−1, 1), never 0.
-fn uniform(seed: u64, i: usize) -> f64 {
+fn finite_uniform(seed: u64, i: usize) -> f64 {
     2.0 * rng::unit(SplitMix64::nth(seed, i as u64)) - 1.0 + f64::EPSILON
 }
 
@@ -62,22 +63,22 @@ pub struct Element {
 }
 
 /// The values of all leaves of a program.
-pub struct Point {
+pub struct FinitePoint {
     leaves: Vec<(Binding, Vec<u8>)>,
     /// Leaves that a step changes.
     changed: Vec<usize>,
 }
 
-impl Point {
+impl FinitePoint {
     /// A point for the initialised program `p`. Floats are in ±1, or in 0.1 to 1.1 if `positive`; params with a start
     /// value keep it unless `positive`. Integer inputs are 0, a valid index of any axis. Booleans are mixed. Integer
     /// states have their start values.
-    pub fn new(p: &Program, g: Graph<'_>, seed: u64, positive: bool) -> Point {
+    pub fn new(p: &Program, g: Graph<'_>, seed: u64, positive: bool) -> FinitePoint {
         let value = |leaf: u64, i: usize| {
-            let x = uniform(seed ^ (leaf << 32), i);
+            let x = finite_uniform(seed ^ (leaf << 32), i);
             if positive { 0.6 + x / 2.0 } else { x }
         };
-        let starts = starts(g);
+        let starts = finite_starts(g);
         let random = |b: &Binding| match b.role {
             Role::Param => starts.get(b.name.as_str()).is_none_or(|i| matches!(i, Init::Zeros)),
             _ => true,
@@ -90,7 +91,7 @@ impl Point {
                 (DType::F64, _) if positive || random(b) => {
                     bytes = (0..n).flat_map(|i| value(leaf as u64 + 1, i).to_le_bytes()).collect();
                 }
-                (DType::Bool, _) => bytes = (0..n).map(|i| u8::from(uniform(seed, i) > 0.0)).collect(),
+                (DType::Bool, _) => bytes = (0..n).map(|i| u8::from(finite_uniform(seed, i) > 0.0)).collect(),
                 (_, Role::Input) => bytes.fill(0),
                 _ => {}
             }
@@ -98,7 +99,7 @@ impl Point {
         });
         let leaves: Vec<(Binding, Vec<u8>)> = leaves.collect();
         let changed = (0..leaves.len()).filter(|&i| updated.contains(leaves[i].0.name.as_str())).collect();
-        Point { leaves, changed }
+        FinitePoint { leaves, changed }
     }
 
     /// Gives leaves the values of `inputs`, by name.
@@ -106,14 +107,14 @@ impl Point {
         for &(name, data) in inputs {
             let Some((b, bytes)) = self.leaves.iter_mut().find(|l| l.0.name == name) else {
                 let known = self.leaves.iter().map(|l| l.0.name.as_str());
-                let text = format!("no leaf is called {name:?}{}", names::instead(name, known));
+                let text = format!("no leaf is called {name:?}{}", names::names_instead(name, known));
                 return Err(Error::new(Kind::Name, text));
             };
             if data.len() != b.dims.numel() {
                 let text = format!("{name:?} is {}{}; {} elements are given", b.dtype, b.dims, data.len());
                 return Err(Error::new(Kind::Data, text));
             }
-            *bytes = encoded(b.dtype, data).map_err(|e| Error::new(Kind::Data, format!("{name:?}: {e}")))?;
+            *bytes = encoded_leaf(b.dtype, data).map_err(|e| Error::new(Kind::Data, format!("{name:?}: {e}")))?;
         }
         Ok(())
     }
@@ -141,7 +142,7 @@ impl Point {
         Ok(p.values::<f64>(output)?.first().copied().unwrap_or(f64::NAN))
     }
 
-    /// As [`Point::eval`], with element `at` moved by `by`. `p` is at this point before and after, so only that leaf
+    /// As [`FinitePoint::eval`], with element `at` moved by `by`. `p` is at this point before and after, so only that leaf
     /// and those that a step changes are written.
     fn moved(&mut self, p: &mut Program, output: &str, at: Element, by: f64) -> Result<f64> {
         let range = 8 * at.index..8 * at.index + 8;
@@ -180,14 +181,14 @@ impl Point {
 }
 
 /// The start value of each param.
-fn starts(g: Graph<'_>) -> HashMap<&str, Init> {
+fn finite_starts(g: Graph<'_>) -> HashMap<&str, Init> {
     let params = g.leaves().filter(|l| l.kind == LeafKind::Param);
-    let start = |v: Value| ParamAttrs::of(&g.attrs(g.def[v.at()])).start();
+    let start = |v: Value| ParamAttrs::of(&g.attrs(g.def[v.at()])).leaf_init();
     params.map(|l| (l.name, start(l.value))).collect()
 }
 
 /// `data` as elements of a leaf of a graph in f64, or which number does not fit.
-fn encoded(dtype: DType, data: &[f64]) -> Result<Vec<u8>, String> {
+fn encoded_leaf(dtype: DType, data: &[f64]) -> Result<Vec<u8>, String> {
     let whole = |low: f64, high: f64| match data.iter().find(|x| x.fract() != 0.0 || !(low..=high).contains(*x)) {
         Some(x) => Err(format!("{x} is no {dtype}")),
         None => Ok(()),
