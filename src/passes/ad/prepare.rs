@@ -4,12 +4,12 @@
 //! outputs.
 
 use super::activity::active_nodes;
-use crate::arena::{Node, Side, ids::Id};
+use crate::arena::{Node, Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::{Deriv, Flags, Lower};
 use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::ops::control::scan::Scan;
-use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, OpDef, Var};
+use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, Op, OpDef, Var};
 use crate::passes::ad::residuals::save_residuals;
 use crate::passes::copier::Copier;
 use crate::passes::expand_blocks::{FusionPolicy, expand_blocks, has_blocks_to_expand};
@@ -131,6 +131,18 @@ pub fn prepare_for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Res
         pick
     })?;
     save_residuals(ready.view(), wrt, results)
+}
+
+/// [`prepare_for_autodiff`] for all float outputs and all params; without params, for all float leaves.
+pub fn prepare_for_all(g: Graph<'_>) -> Result<GraphBuf> {
+    let float = |v: Value| g.dtype[v.at()].is_differentiable();
+    let leaves = |param: bool| {
+        let wanted = g.leaves().filter(move |l| float(l.value) && (!param || l.kind == LeafKind::Param));
+        wanted.map(|l| l.name).collect::<Vec<_>>()
+    };
+    let wrt = Some(leaves(true)).filter(|params| !params.is_empty()).unwrap_or_else(|| leaves(false));
+    let outputs = g.outputs().iter().zip(g.output_names).filter(|o| float(*o.0)).map(|o| g.str(*o.1));
+    prepare_for_autodiff(g, &wrt, &outputs.collect::<Vec<_>>())
 }
 
 /// The nodes of all regions whose op definition `pick` picks.
