@@ -27,6 +27,7 @@ pub use ops::attention::Layout;
 pub use ops::attention::rope::Pairing;
 pub use ops::attention::rotary::{AxialRope2d, Rope};
 pub use ops::attention::var::Attention;
+pub use ops::control::custom_fn_builder::CustomFn;
 pub use ops::control::var::Loop;
 pub use ops::conv::var::{Conv, Conv2d, Conv3d, ConvTranspose};
 pub use ops::index::scatter::Scatter;

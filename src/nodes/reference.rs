@@ -252,6 +252,7 @@ fn derivative(def: &OpDef) -> String {
         Deriv::ViaDecompose => "that of its decomposition".to_string(),
         Deriv::Rules(..) => "rules for tangents and cotangents".to_string(),
         Deriv::Loop => "a loop of the derivative of its body".to_string(),
+        Deriv::OwnRules => "its own regions `vjp` and `jvp`, or that of its body".to_string(),
         Deriv::Error(why) => format!("none: {why}"),
     }
 }

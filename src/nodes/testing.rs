@@ -51,6 +51,7 @@ const SCALES: &[f64] = &[0.0, -0.0, 1.0, 0.1, 5e-324, 1.0 / 3.0, 65504.0];
 /// Opens and closes the region that a case names in its attributes, for operands of types `tys`.
 pub fn case_region(e: &mut Emit, case: &Case, tys: &[Ty]) {
     let mut tys = tys.to_vec();
+    case_rules(e, case, &tys);
     let name = ["case_body", "case_step", "case_count"].into_iter().find(|n| case.attrs.contains(&format!("@{n}")));
     let Some(name) = name else { return };
     if let (true, Some(last)) = (name != "case_body", tys.last_mut()) {
@@ -87,6 +88,34 @@ pub fn case_region(e: &mut Emit, case: &Case, tys: &[Ty]) {
         }
     };
     e.close_region(&yields);
+}
+
+/// Opens and closes the derivative rules of `@case_body` that a case names: for y = tanh(ab) + a.
+fn case_rules(e: &mut Emit, case: &Case, tys: &[Ty]) {
+    let &[ty, _] = tys else { return };
+    for (name, seeds) in [("case_vjp", 1), ("case_jvp", 2)] {
+        if !case.attrs.contains(&format!("@{name}")) {
+            continue;
+        }
+        e.open_region(name);
+        let x: Vec<Value> = (0..3 + seeds).map(|_| e.region_arg(ty)).collect();
+        let mut op = |op: Op, args: &[Value]| e.emit(op, args, &[]).at(0);
+        let bent = op(Op::SUB, &[x[2], x[0]]);
+        let square = op(Op::MUL, &[bent, bent]);
+        let yields = if seeds == 1 {
+            let part = op(Op::MUL, &[x[3], square]);
+            let ct = op(Op::SUB, &[x[3], part]);
+            let by_a = op(Op::MUL, &[ct, x[1]]);
+            vec![op(Op::ADD, &[by_a, x[3]]), op(Op::MUL, &[ct, x[0]])]
+        } else {
+            let (by_a, by_b) = (op(Op::MUL, &[x[3], x[1]]), op(Op::MUL, &[x[0], x[4]]));
+            let t = op(Op::ADD, &[by_a, by_b]);
+            let part = op(Op::MUL, &[t, square]);
+            let t = op(Op::SUB, &[t, part]);
+            vec![op(Op::ADD, &[t, x[3]])]
+        };
+        e.close_region(&yields);
+    }
 }
 
 struct Drawing<'d, 'f> {

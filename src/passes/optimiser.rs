@@ -19,6 +19,7 @@ use crate::arena::Value;
 use crate::error::Result;
 use crate::nodes::ops::reduce::length::length;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
+use crate::passes::ad::activity::Mode;
 use crate::passes::ad::grad::{GradOptions, Reverse, grad};
 use crate::passes::ad::prepare::for_autodiff;
 pub use builders::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lamb, Lion, Muon, NAdam, NAdamW, RmsProp, Sgd};
@@ -74,7 +75,7 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
             finish(b, bump)
         });
     }
-    let prepared = for_autodiff(g, &names, &[loss])?;
+    let prepared = for_autodiff(g, &names, &[loss], Mode::Reverse)?;
     let g = prepared.view();
     written("train", |bump| {
         let b = Builder::rewriting(Emit::like(&g));

@@ -7,6 +7,7 @@ mod blocks;
 #[path = "../common/mod.rs"]
 mod common;
 mod conformance;
+mod custom_fn;
 mod indexing;
 mod layers;
 mod norms;

@@ -61,6 +61,9 @@ pub enum Deriv {
     Rules(Jvp, Vjp),
     /// A loop: the derivative is a loop over the derivative of its region.
     Loop,
+    /// A custom function: its regions `vjp` and `jvp` are the rules. A missing one is the transpose of the other;
+    /// without both, the function is inlined before it is differentiated.
+    OwnRules,
     /// Not differentiable, with the reason.
     Error(&'static str),
 }

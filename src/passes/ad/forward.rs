@@ -4,6 +4,7 @@
 //! is prepared by [`super::prepare::for_autodiff`], so no op of [`Deriv::ViaDecompose`] is on the way.
 
 use super::activity::reaches;
+use super::custom::{CustomSite, title};
 use super::loops::{AdContext, LoopOperands, ScanSite, ValueMap};
 use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
@@ -83,6 +84,7 @@ impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
                 return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.location(n)));
             }
             Deriv::Loop => loop_jvp(self.context, n, &ts)?,
+            Deriv::OwnRules => CustomSite::new(self.context, n)?.tangents(&ts)?,
             Deriv::Error(why) => {
                 return Err(Error::new(Kind::Derivative, format!("{}: {why}", def.name)).at(src.location(n)));
             }
@@ -91,7 +93,7 @@ impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
             self.tangents[v] = t.filter(|_| src.dtype[v.at()].is_differentiable());
         }
         match g.error() {
-            Some(e) => Err(e.context(format!("tangent of {}", def.name))),
+            Some(e) => Err(e.context(format!("tangent of {}", title(src, n)))),
             None => Ok(()),
         }
     }

@@ -1,5 +1,6 @@
 //! Reverse mode: gradients and vector-Jacobian products of outputs of a graph.
 
+use super::activity::Mode;
 use super::backward::Backward;
 use super::loops::{AdContext, ValueMap};
 use super::prepare::for_autodiff;
@@ -84,7 +85,7 @@ pub fn grad<'a>(g: impl Into<Graph<'a>>, loss: &str, options: &GradOptions) -> R
     let leaves = options.leaves(g)?;
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
     loss_named(g, loss)?;
-    let prepared = for_autodiff(g, &names, &[loss])?;
+    let prepared = for_autodiff(g, &names, &[loss], Mode::Reverse)?;
     let g = prepared.view();
     written("grad", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
@@ -106,7 +107,7 @@ pub fn grad<'a>(g: impl Into<Graph<'a>>, loss: &str, options: &GradOptions) -> R
 /// them, and an output `grad.<leaf>` for each of `wrt`. Errors as for [`grad`].
 pub fn vjp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str], missing: Missing) -> Result<GraphBuf> {
     let g = g.into();
-    let prepared = for_autodiff(g, wrt, outputs)?;
+    let prepared = for_autodiff(g, wrt, outputs, Mode::Reverse)?;
     let g = prepared.view();
     written("vjp", |bump| {
         let b = Builder::rewriting(Emit::like(&g));

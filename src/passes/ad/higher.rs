@@ -1,5 +1,6 @@
 //! Higher derivatives, composed of [`grad`], [`vjp`](super::grad::vjp) and [`jvp`].
 
+use super::activity::Mode;
 use super::grad::{GradOptions, Missing, Reverse, grad, unused_name};
 use super::jvp::jvp;
 use super::prepare::for_autodiff;
@@ -66,7 +67,7 @@ pub fn nth_grad<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str, n: usize)
 /// An output of more than [`MAX_SWEEPS`] elements.
 pub fn jacobian<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str) -> Result<GraphBuf> {
     let g = g.into();
-    let prepared = for_autodiff(g, &[leaf], &[output])?;
+    let prepared = for_autodiff(g, &[leaf], &[output], Mode::Reverse)?;
     let g = prepared.view();
     let (out, by) = (output_named(g, output)?, leaf_named(g, leaf)?);
     let sweeps = g.numel(out);

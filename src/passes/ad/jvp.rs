@@ -1,6 +1,7 @@
 //! Forward mode: one walk over the graph computes the tangent of each value. An absent tangent is zero; zeros are made
 //! at outputs only.
 
+use super::activity::Mode;
 use super::forward::Forward;
 use super::loops::{AdContext, ValueMap};
 use super::prepare::for_autodiff;
@@ -16,7 +17,7 @@ use crate::passes::rebuild::{Copier, Signature, finish, underivable, written};
 /// An unknown name; a leaf whose dtype carries no derivative; an op without a derivative on the way.
 pub fn jvp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str]) -> Result<GraphBuf> {
     let g = g.into();
-    let prepared = for_autodiff(g, wrt, outputs)?;
+    let prepared = for_autodiff(g, wrt, outputs, Mode::Forward)?;
     let g = prepared.view();
     written("jvp", |bump| {
         let b = Builder::rewriting(Emit::like(&g));

@@ -3,15 +3,16 @@
 //! Invariant: each function keeps the meaning of the graph, the names of leaves, and the number, order and types of
 //! outputs.
 
-use super::activity::active;
+use super::activity::{Mode, active};
 use crate::arena::{Node, Side, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::{Deriv, Flags, Lower};
 use crate::nodes::ops::control::call::CallAttrs;
+use crate::nodes::ops::control::custom_fn::has_rules;
 use crate::nodes::ops::control::scan::Scan;
-use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, OpDef, Var};
+use crate::nodes::{Builder, Emit, Graph, GraphBuf, OpDef, Var};
 use crate::passes::ad::residuals::save;
-use crate::passes::inline::{fits, inline_region, inlined, is_inlined};
+use crate::passes::inline::{Calls, fits, inline_region, inlined, is_inlined};
 use crate::passes::rebuild::{Copier, Visit, finish, rebuild_buf};
 
 /// The most rounds of expansion of a chain of decompositions.
@@ -19,8 +20,9 @@ const ROUNDS: usize = 16;
 /// The most nodes that unrolling one loop may write.
 const MAX_UNROLLED: usize = 1 << 20;
 
-/// Writes the iterations of the loop `v` one after another. The results of the loop.
-fn unroll<'g>(v: &Visit<'_, 'g>) -> Vec<Var<'g>> {
+/// Writes the iterations of the loop `v` one after another, with those `calls` in it written out. The results of the
+/// loop.
+fn unroll<'g>(v: &Visit<'_, 'g>, calls: Calls) -> Vec<Var<'g>> {
     let s = Scan::of(&v.src.attrs(v.node));
     let nodes = s.length.saturating_mul(v.src.region_nodes(s.body).len());
     if nodes > MAX_UNROLLED {
@@ -43,7 +45,7 @@ fn unroll<'g>(v: &Visit<'_, 'g>) -> Vec<Var<'g>> {
         let mut args = carries;
         args.extend_from_slice(&v.args[s.carries..s.xs()]);
         args.extend(v.args[s.xs()..].iter().map(slice));
-        let yields = inline_region(v, s.body, &args);
+        let yields = inline_region(v, s.body, &args, calls);
         carries = yields[..s.carries].to_vec();
         for (stack, y) in slices.iter_mut().zip(&yields[s.carries..]) {
             stack.push(y.reshape([&[1], &y.dims()[..]].concat()));
@@ -63,7 +65,9 @@ fn unroll<'g>(v: &Visit<'_, 'g>) -> Vec<Var<'g>> {
 
 /// Replaces the nodes that `pick` picks by their decompositions or bodies, round by round, until none is left. A round
 /// removes one level of decompositions or loops; calls are inlined at any depth in one round.
-fn expand_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
+///
+/// Calls inside a body are written out with it if they are among `calls`.
+fn expand_while(g: Graph<'_>, calls: Calls, mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
     let mut buf = rebuild_buf(g, &mut |_| None)?;
     let rounds = ROUNDS + g.regions();
     for round in 0..rounds {
@@ -80,8 +84,8 @@ fn expand_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool
             let region = || CallAttrs::of(&v.src.attrs(v.node)).body;
             match (picked[v.node], v.def.decompose) {
                 (true, Some(expand)) => Some(expand(&v.site(&[]))),
-                (true, None) if is_inlined(v.def) => Some(inline_region(v, region(), v.args)),
-                (true, None) if matches!(v.def.lower, Lower::Loop) => Some(unroll(v)),
+                (true, None) if is_inlined(v.def) => Some(inline_region(v, region(), v.args, calls)),
+                (true, None) if matches!(v.def.lower, Lower::Loop) => Some(unroll(v, calls)),
                 _ => None,
             }
         })?;
@@ -89,12 +93,12 @@ fn expand_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool
     Err(Error::new(Kind::Verify, format!("decompositions nest deeper than {rounds}")))
 }
 
-/// As [`expand_while`], after all calls are inlined at once. Round by round, nested regions would be written again in
-/// each round.
-fn expand_all(g: Graph<'_>, pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
-    match g.op.contains(&Op::CALL) {
-        true => expand_while(inlined(g)?.view(), pick),
-        false => expand_while(g, pick),
+/// As [`expand_while`], after `calls` are inlined at once. Round by round, nested regions would be written again in each
+/// round.
+fn expand_all(g: Graph<'_>, calls: Calls, pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
+    match (0..g.nodes()).map(Node::new).any(|n| calls.has(g, n)) {
+        true => expand_while(inlined(g, calls)?.view(), calls, pick),
+        false => expand_while(g, calls, pick),
     }
 }
 
@@ -112,20 +116,21 @@ fn stats_used(g: Graph<'_>) -> Side<Node, bool> {
 }
 
 /// The form that differentiation needs. On the paths from `wrt` to `results`, ops with [`Deriv::ViaDecompose`] and ops
-/// whose statistics are read are decomposed, regions are inlined, and loops stack their residuals.
-pub fn for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Result<GraphBuf> {
+/// whose statistics are read are decomposed, regions are inlined, and loops stack their residuals. Custom functions with
+/// rules stay; a rule that is transposed is prepared too.
+pub fn for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) -> Result<GraphBuf> {
     let written = has_blocks(g).then(|| expand_blocks(g, FusionPolicy::for_autodiff())).transpose()?;
-    let ready = expand_while(written.as_ref().map_or(g, GraphBuf::view), |g| {
-        let (active, stats) = (active(g, wrt, results), stats_used(g));
+    let ready = expand_while(written.as_ref().map_or(g, GraphBuf::view), Calls::WithoutRules, |g| {
+        let (active, stats) = (active(g, wrt, results, mode), stats_used(g));
         let mut pick = Side::filled(g.nodes(), false);
         for n in (0..g.nodes()).map(Node::new).filter(|&n| active[n]) {
             let def = g.def_of(n);
             let through = matches!(def.deriv, Deriv::ViaDecompose) || (def.flags.has(Flags::STATS) && stats[n]);
-            pick[n] = is_inlined(def) || (through && def.decompose.is_some());
+            pick[n] = is_inlined(def) && !has_rules(g, n) || (through && def.decompose.is_some());
         }
         pick
     })?;
-    save(ready.view(), wrt, results)
+    save(ready.view(), wrt, results, mode)
 }
 
 /// The nodes of all regions whose op definition `pick` picks.
@@ -159,7 +164,7 @@ pub fn expand_blocks<'a>(g: impl Into<Graph<'a>>, policy: FusionPolicy) -> Resul
     let g = g.into();
     match (has_blocks(g), policy) {
         (false, _) => rebuild_buf(g, &mut |_| None),
-        (true, FusionPolicy::Direct) => expand_while(g, |g| pick_all(g, |def| def.flags.has(Flags::BLOCK))),
+        (true, FusionPolicy::Direct) => expand_while(g, Calls::All, |g| pick_all(g, |def| def.flags.has(Flags::BLOCK))),
         (true, FusionPolicy::Fusable) => unfuse(g),
     }
 }
@@ -172,12 +177,12 @@ pub(in crate::passes) fn has_blocks(g: Graph<'_>) -> bool {
 /// Replaces block ops and fused ops by their decompositions, and inlines fused regions.
 pub fn unfuse<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
     let g = g.into();
-    expand_while(g, |g| pick_all(g, |def| def.flags.has(Flags::BLOCK) || def.flags.has(Flags::FUSED)))
+    expand_while(g, Calls::All, |g| pick_all(g, |def| def.flags.has(Flags::BLOCK) || def.flags.has(Flags::FUSED)))
 }
 
 /// The form that lowering needs: every op has a kernel.
 pub fn for_lowering(g: Graph<'_>) -> Result<GraphBuf> {
-    expand_all(g, |g| pick_all(g, has_no_kernel))
+    expand_all(g, Calls::All, |g| pick_all(g, has_no_kernel))
 }
 
 /// True if the op must be decomposed or inlined before lowering.
@@ -189,13 +194,18 @@ pub(in crate::passes) fn has_no_kernel(def: &OpDef) -> bool {
 /// tests.
 pub fn decompose_all<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
     let g = g.into();
-    expand_all(g, |g| pick_all(g, |def| def.decompose.is_some() || is_inlined(def) || matches!(def.lower, Lower::Loop)))
+    expand_all(g, Calls::All, |g| {
+        pick_all(g, |def| def.decompose.is_some() || is_inlined(def) || matches!(def.lower, Lower::Loop))
+    })
 }
 
-/// Inlines calls and fused regions and unrolls loops: a graph of one region.
+/// Inlines calls and fused regions and unrolls loops. Custom functions with derivative rules stay.
 pub fn inline_and_unroll<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
-    let g = g.into();
-    expand_all(g, |g| pick_all(g, |def| is_inlined(def) || matches!(def.lower, Lower::Loop)))
+    expand_all(g.into(), Calls::WithoutRules, |g| {
+        let mut picked = pick_all(g, |def| is_inlined(def) || matches!(def.lower, Lower::Loop));
+        (0..g.nodes()).map(Node::new).filter(|&n| has_rules(g, n)).for_each(|n| picked[n] = false);
+        picked
+    })
 }
 
 /// `g` with only the outputs that `keep` picks, and without the nodes that only the others need.
@@ -220,10 +230,10 @@ mod tests {
     use crate::nodes::ops::table::OPS;
 
     #[test]
-    fn ops_without_a_decomposition_that_are_inlined_have_a_region_alone() {
+    fn ops_without_a_decomposition_that_are_inlined_have_a_region_first() {
         let inlined: Vec<&OpDef> =
             OPS.iter().copied().filter(|def| def.decompose.is_none() && is_inlined(def)).collect();
-        assert_eq!(inlined.iter().map(|def| def.name).collect::<Vec<_>>(), ["call", "map"]);
-        assert!(inlined.iter().all(|def| def.attrs == CallAttrs::FIELDS));
+        assert_eq!(inlined.iter().map(|def| def.name).collect::<Vec<_>>(), ["call", "custom_fn", "map"]);
+        assert!(inlined.iter().all(|def| def.attrs.starts_with(CallAttrs::FIELDS)));
     }
 }

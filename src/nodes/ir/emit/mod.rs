@@ -25,6 +25,7 @@ mod names;
 
 use body::Body;
 pub use body::{Closed, Outs};
+pub use captures::Aside;
 pub use limits::MAX_NODES;
 
 /// A node as [`Emit::def`] shows it.
@@ -59,6 +60,8 @@ pub struct Emit {
     outputs_seen: hashbrown::HashMap<Sym, Value>,
     updates_seen: hashbrown::HashSet<Value>,
     scopes: u32,
+    /// Number of values in regions that are set aside.
+    aside: usize,
     /// Nodes and operands of all regions.
     count: limits::Count,
     here: u32,
@@ -107,6 +110,7 @@ impl Emit {
             outputs_seen: Default::default(),
             updates_seen: Default::default(),
             scopes: 0,
+            aside: 0,
             count: limits::Count::default(),
             here: u32::MAX,
             error: None,

@@ -1,5 +1,7 @@
-//! Loops and calls: ops that run a region.
+//! Loops, calls and custom functions: ops that run a region.
 
 pub mod call;
+pub mod custom_fn;
+pub mod custom_fn_builder;
 pub mod scan;
 pub mod var;
