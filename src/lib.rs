@@ -19,6 +19,7 @@ pub mod train;
 
 // The engine: each module imports only those before it.
 pub(crate) mod arena;
+pub(crate) mod conform;
 pub(crate) mod kernels;
 pub(crate) mod names;
 pub(crate) mod nodes;

@@ -10,7 +10,7 @@ pub mod arena {
 
 /// Loops over slices that instructions run: products, vector math, instruction sets.
 pub mod kernels {
-    pub use crate::kernels::{abi, gemm, simd, vmath};
+    pub use crate::kernels::{abi, cost_model, gemm, simd, vmath};
 }
 
 /// The graph: columns, op definitions, the text form, the verifier.
@@ -44,7 +44,8 @@ pub mod sched {
     };
 }
 
-/// Random graphs and mutations, and checks of them.
+/// Random graphs and mutations, and checks of them; conformance of op definitions.
 pub mod testing {
+    pub use crate::conform::{Conformance, conform, conformance, tensor};
     pub use crate::nodes::testing::*;
 }

@@ -39,7 +39,7 @@ An entry says:
 const TITLES: &[(&str, &str)] = &[
     ("leaf", "Values from outside"),
     ("constant", "Constants, fills and counters"),
-    ("control", "Calls and loops"),
+    ("control", "Calls, custom functions and loops"),
     ("pointwise", "Element by element"),
     ("matmul", "Matrix products"),
     ("reduce", "Reductions and running totals"),

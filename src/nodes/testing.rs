@@ -22,6 +22,7 @@ use crate::nodes::ops::constant::FullAttrs;
 use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::ops::layout::attrs::ToShapeAttrs;
 use crate::nodes::ops::pointwise::attrs::CastAttrs;
+use crate::nodes::ops::table::OPS;
 
 /// A source of randomness: a number below the bound, which is at least 1.
 pub type Draw<'d> = dyn FnMut(u32) -> u32 + 'd;
@@ -128,7 +129,16 @@ struct Drawing<'d, 'f> {
 
 /// A graph of up to `nodes` drawn nodes and the leaves and regions that they need.
 pub fn random_graph(nodes: u32, draw: &mut Draw<'_>) -> Result<GraphBuf> {
-    let mut d = Drawing { e: Emit::new("drawn"), draw, regions: Vec::new(), leaves: Vec::new() };
+    random_graph_with(nodes, &[], draw)
+}
+
+/// As [`random_graph`], with custom ops beside the built-in ones.
+pub fn random_graph_with(nodes: u32, extra_ops: &[&'static OpDef], draw: &mut Draw<'_>) -> Result<GraphBuf> {
+    let mut e = Emit::new("drawn");
+    for def in extra_ops {
+        e.register(def);
+    }
+    let mut d = Drawing { e, draw, regions: Vec::new(), leaves: Vec::new() };
     for _ in 0..(d.draw)(3) {
         d.region();
     }
@@ -285,14 +295,14 @@ impl Drawing<'_, '_> {
     }
 }
 
-/// Properties of any graph: it verifies, and its text parses to it.
+/// Properties of any graph, with custom ops or without: it verifies, and its text parses to it.
 pub fn check_graph(g: &GraphBuf) {
     let broken = verify(g.view(), Stage::Block);
     // A text may hold what only a pass may write, and may use a region twice: reading is not verifying.
     let broken: Vec<String> = broken.iter().map(ToString::to_string).filter(|e| !is_for_passes(e)).collect();
     assert!(broken.is_empty(), "{broken:#?}\n{g:?}");
     let printed = print(g.view());
-    let again = text::parse(&printed);
+    let again = text::parse_with(&printed, &g.view().ops[OPS.len()..]);
     assert!(again.is_ok(), "{again:?}\n{printed}");
     if let Ok(again) = again {
         assert!(again == *g, "the text is of another graph:\n{printed}\n{again:?}");

@@ -8,6 +8,7 @@ mod blocks;
 mod common;
 mod conformance;
 mod custom_fn;
+mod custom_fn_bad;
 mod indexing;
 mod layers;
 mod norms;

@@ -7,6 +7,7 @@ pub mod eval;
 pub mod finite;
 pub mod fusion;
 pub mod plan;
+mod rules;
 pub mod show;
 
 use crate::fail::{Fail, Run, in_text};

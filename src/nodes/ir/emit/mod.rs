@@ -9,7 +9,7 @@ use super::attrs::{Attr, Attrs, is_inline};
 use super::dtype::{DType, Ty};
 use super::graph::Graph;
 use super::infer::{Infer, Signature};
-use super::opdef::{Op, OpDef};
+use super::opdef::{Op, OpDef, fault};
 use crate::arena::intern::{Dims, Shapes, Strings};
 use crate::arena::{Node, Region, Shape, Sym, Value, ids::Id};
 use crate::error::{Error, Kind, Location, Result};
@@ -124,11 +124,17 @@ impl Emit {
         e
     }
 
-    /// Adds a custom op to the op table.
+    /// Adds a custom op to the op table. Another op of its name, or a definition with a [`fault`], is an error.
     pub fn register(&mut self, def: &'static OpDef) -> Op {
         let found = self.ops.iter().position(|d| std::ptr::eq(*d, def));
+        if let (None, Some(why)) = (found, fault(def)) {
+            self.fail(Error::new(Kind::Verify, format!("op {:?}: {why}", def.name)));
+        }
         if found.is_none() && self.ops.iter().any(|d| d.name == def.name) {
-            self.fail(Error::new(Kind::Name, format!("an op called {} exists already", def.name)));
+            self.fail(Error::new(
+                Kind::Name,
+                format!("an op called {} exists already; a custom op is a `static`", def.name),
+            ));
         }
         Op(found.unwrap_or_else(|| {
             self.ops.push(def);
