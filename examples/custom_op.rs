@@ -5,7 +5,8 @@
 
 use arenagrad::prelude::*;
 use arenagrad::tools::ir::attrs::{Attr, Field, Kind};
-use arenagrad::tools::ir::call::{Buf, Call, LowerCx};
+use arenagrad::tools::ir::call::{Buf, Call};
+use arenagrad::tools::ir::lower_cx::LowerCx;
 use arenagrad::tools::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
 use arenagrad::tools::kernels::abi::Args;
 

@@ -21,6 +21,7 @@ pub mod train;
 pub(crate) mod arena;
 pub(crate) mod conform;
 pub(crate) mod kernels;
+mod location;
 pub(crate) mod names;
 pub(crate) mod nodes;
 pub(crate) mod passes;

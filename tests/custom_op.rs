@@ -14,7 +14,7 @@ use arenagrad::tools::ir::opdef::{Deriv, Flags};
 use arenagrad::tools::ir::text;
 use arenagrad::tools::passes::pipeline;
 use arenagrad::tools::testing::tensor::{Draw, PLAIN, Tensor, try_run};
-use arenagrad::tools::testing::{check_graph, conform, random_graph_with, seeded};
+use arenagrad::tools::testing::{check_random_graph, conform, random_graph_with, seeded_draws};
 use custom_op::{LEAKY_SUM, leaky_sum};
 
 const F64: DType = DType::F64;
@@ -73,7 +73,7 @@ fn an_op_is_printed_and_parsed() {
     let printed = text::print(g.view());
     assert!(printed.contains("%y = leaky_sum %x decay=0.5 : f64[2,4]"), "{printed}");
     assert_eq!(text::parse_with(&printed, &[&LEAKY_SUM]).unwrap(), g);
-    check_graph(&g);
+    check_random_graph(&g);
     let e = text::parse(&printed).unwrap_err();
     let want = "there is no op leaky_sum; an op of your own is read by `parse_with`, given its definition";
     assert_eq!(e.message, want);
@@ -129,17 +129,16 @@ fn the_suite_passes_the_op_and_finds_what_is_wrong() {
 
 #[test]
 fn random_graphs_hold_the_op() {
-    let mut draw = seeded(11);
+    let mut draw = seeded_draws(11);
     let mut seen = 0;
     for seed in 0..300 {
         let g = random_graph_with(40, &[&LEAKY_SUM], &mut draw).unwrap();
-        check_graph(&g);
+        check_random_graph(&g);
         let v = g.view();
         let holds = v.op.iter().filter(|op| v.ops[op.0 as usize].name == "leaky_sum").count();
         seen += holds;
         if holds > 0 {
-            let passes = pipeline::default_passes();
-            pipeline::run(&g, &passes, true).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{g:?}"));
+            pipeline::run_whole_pipeline(&g).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{g:?}"));
         }
     }
     assert!(seen > 10, "{seen}");

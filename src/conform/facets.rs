@@ -8,7 +8,7 @@ use super::tensor::{How, PLAIN, Tensor, distance, same_bits, try_run};
 use crate::error::Error;
 use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::text;
-use crate::nodes::testing::case_region;
+use crate::nodes::random_graphs::add_case_region;
 use crate::nodes::{Builder, DType, GraphBuf, Var};
 use crate::passes::ad::prepare;
 
@@ -77,7 +77,7 @@ fn kernel_agrees_with_decomposition(s: &Sample) -> Answer {
     if s.def.decompose.is_none() {
         return Err("simplest".into());
     }
-    let slow = prepare::decompose_all(s.graph.view())?;
+    let slow = prepare::prepare_decomposed(s.graph.view())?;
     let raw = How { optimise: false, ..PLAIN };
     let (a, b) = (try_run(&s.graph, &s.operands, PLAIN)?, try_run(&slow, &s.operands, raw)?);
     a.iter().zip(&b).try_for_each(|(a, b)| {
@@ -120,8 +120,9 @@ fn threads_and_poison_change_no_bit(s: &Sample) -> Answer {
 
 fn in_place_changes_no_bit(s: &Sample) -> Answer {
     let raw = How { optimise: false, ..PLAIN };
-    let ready =
-        |behind| -> crate::Result<GraphBuf> { prepare::for_lowering(build(s.def, s.case, s.float, behind)?.view()) };
+    let ready = |behind| -> crate::Result<GraphBuf> {
+        prepare::prepare_for_lowering(build(s.def, s.case, s.float, behind)?.view())
+    };
     let (a, b) = (try_run(&ready(false)?, &s.operands, raw)?, try_run(&ready(true)?, &s.operands, raw)?);
     hold(a.iter().zip(&b).all(|(a, b)| same_bits(a, b)), || "other bits in place".into())
 }
@@ -158,7 +159,7 @@ fn refuses(s: &Sample, change: Change) -> Answer {
         }
         x.push(g.input(&format!("x{k}"), dims, dtype));
     }
-    g.with(|e| case_region(e, case, &types));
+    g.with(|e| add_case_region(e, case, &types));
     match change {
         Change::Fewer => drop(x.pop()),
         Change::More => (0..20).for_each(|k| x.push(g.input(&format!("more{k}"), [2, 5, 1], DType::Bool))),

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::opdef::{Case, Deriv, Domain, Flags, Lower};
 use crate::nodes::ir::text;
-use crate::nodes::testing::case_region;
+use crate::nodes::random_graphs::add_case_region;
 use crate::nodes::{Builder, DType, GraphBuf, OpDef, Var};
 
 /// One case of an op in one element type: its graph and its operands.
@@ -86,7 +86,7 @@ pub(super) fn build(def: &'static OpDef, case: &Case, float: DType, behind: bool
             }
         })
         .collect();
-    g.with(|e| case_region(e, case, &types));
+    g.with(|e| add_case_region(e, case, &types));
     let owned = g.with(|e| text::parse_attrs(def.attrs, case.attrs, e)).map_err(|e| e.context(def.name))?;
     let attrs: Vec<Attr<'_>> = owned.iter().map(|a| a.borrow()).collect();
     for (i, y) in g.custom(def, &x, &attrs).into_iter().enumerate() {

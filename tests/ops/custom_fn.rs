@@ -5,7 +5,7 @@
 use crate::common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
 use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Loop, Missing, Var, grad, hvp, jvp, vjp};
 use arenagrad::tools::ir::opdef::Domain;
-use arenagrad::tools::passes::ad::prepare::inline_and_unroll;
+use arenagrad::tools::passes::ad::prepare::prepare_one_region;
 use arenagrad::tools::passes::pipeline;
 
 pub const F64: DType = DType::F64;
@@ -228,7 +228,7 @@ fn none_is_zero() {
     assert_eq!(at(&first, &inputs, "grad.w"), [0.0; 3]);
     let more = grad(&graph, "more", &GradOptions::wrt(&["w"])).unwrap();
     assert!(close(&at(&more, &inputs, "grad.w"), &CT.map(f64::cos)));
-    let (clean, _) = pipeline::run(more.view(), &pipeline::default_passes(), true).unwrap();
+    let clean = pipeline::run_whole_pipeline(&more).unwrap();
     let adds = clean.view().op.iter().filter(|op| clean.view().ops[op.0 as usize].name == "add").count();
     assert!(adds <= 1, "zeros are added:\n{clean:?}");
 }
@@ -320,7 +320,7 @@ fn a_custom_function_in_a_loop() {
     let tangents = [[6, 3].as_slice(), &[3], &[3]].map(|d| draw.tensor(F64, d, Domain::Unit));
     let all = [inputs, tangents].concat();
     let (ruled, plain) = (in_a_loop(true), in_a_loop(false));
-    let flat = inline_and_unroll(&ruled).unwrap();
+    let flat = prepare_one_region(&ruled).unwrap();
     let wrt = ["x", "w", "c"];
     let first = |g: &GraphBuf| grad(g, "loss", &GradOptions::wrt(&wrt)).unwrap();
     let forward = |g: &GraphBuf| jvp(g, &["loss"], &wrt).unwrap();

@@ -1,11 +1,11 @@
 //! Custom functions in the command `check`: whether a function's two rules agree, and whose gradients a rule may change
 //! on purpose.
 
-use super::finite::Point;
-use super::of;
+use super::finite_differences::FinitePoint;
+use super::ir_failure;
 use crate::args::CheckArgs;
 use crate::fail::Run;
-use crate::out::emit;
+use crate::out::emit_out;
 use arenagrad::error::{Kind, Result};
 use arenagrad::graph::{DType, Graph, GraphBuf, Missing, jvp, vjp};
 use arenagrad::session::{Program, Session};
@@ -35,7 +35,7 @@ pub fn on_the_way(g: Graph<'_>, leaf: &str) -> Vec<String> {
 
 /// If a custom function has both rules, compares ⟨J·v, w⟩ with ⟨v, Jᵀ·w⟩ for the whole graph `wide`, which is in f64.
 /// A difference is a warning: the rules may disagree on purpose.
-pub fn check(a: &CheckArgs, wide: &GraphBuf) -> Run {
+pub fn check_rules(a: &CheckArgs, wide: &GraphBuf) -> Run {
     let g = wide.view();
     let both: Vec<String> =
         ruled(g).filter(|(_, f)| f.vjp.is_some() && f.jvp.is_some()).map(|(_, f)| name(g, &f)).collect();
@@ -52,11 +52,11 @@ pub fn check(a: &CheckArgs, wide: &GraphBuf) -> Run {
         Ok(products) => products,
         // The comparison of gradients says why there are none.
         Err(e) if e.kind == Kind::Derivative => return Ok(()),
-        Err(e) => return Err(of(&a.file)(e)),
+        Err(e) => return Err(ir_failure(&a.file)(e)),
     };
     let error = (jv - vj).abs() / jv.abs().max(vj.abs()).max(1e-9);
     let verdict = if error <= a.tolerance { "ok" } else { "warning: vjp and jvp disagree" };
-    emit(format!("rules of custom_fn {}: <Jv,w> = {jv:.6e}, <v,JTw> = {vj:.6e}: {verdict}", both.join(", ")))?;
+    emit_out(format!("rules of custom_fn {}: <Jv,w> = {jv:.6e}, <v,JTw> = {vj:.6e}: {verdict}", both.join(", ")))?;
     Ok(())
 }
 
@@ -65,7 +65,7 @@ fn products(a: &CheckArgs, wide: &GraphBuf, wrt: &[&str], outs: &[&str]) -> Resu
     let both = vjp(&jvp(wide, outs, wrt)?, outs, wrt, Missing::Zero)?;
     let mut p = Session::new().compile(&both)?;
     p.init(a.seed)?;
-    Point::new(&p, both.view(), a.seed, false).eval(&mut p, outs[0])?;
+    FinitePoint::new(&p, both.view(), a.seed, false).eval(&mut p, outs[0])?;
     let dot = |p: &Program, one: &str, two: &str, names: &[&str]| -> Result<f64> {
         let mut sum = 0.0;
         for name in names {

@@ -5,7 +5,7 @@
 //! [`super::activity`] marks the rules that are transposed, so they are prepared.
 
 use super::backward::Backward;
-use super::loops::{AdContext, ValueMap, write_region};
+use super::scan_site::{AdContext, ScanSiteValues, write_region};
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Deriv;
@@ -111,7 +111,7 @@ impl<'r, 'x, 'g> CustomSite<'r, 'x, 'g> {
             primals.iter().copied().zip(self.primals.iter().copied()).chain(linear.iter().map(zero)).collect();
         let context = AdContext { region: r, ..self.context };
         let local = write_region(context, &known);
-        let mut back = Backward::new(AdContext { map: ValueMap::Part(&local), ..context }, linear);
+        let mut back = Backward::new(AdContext { map: ScanSiteValues::Part(&local), ..context }, linear);
         for (&y, seed) in src.region_yields(r).iter().zip(seeds) {
             seed.iter().for_each(|&s| back.add(y, s));
         }

@@ -8,10 +8,10 @@
 
 use crate::arena::Region;
 use crate::ensure;
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::infer::{Infer, Signature};
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
-use crate::nodes::ir::typed::attrs;
-use crate::nodes::ops::free;
+use crate::nodes::ops::common::cost::cost_free;
 use crate::nodes::{Graph, Ty};
 
 attrs! {
@@ -51,7 +51,7 @@ pub const CUSTOM_FN: OpDef = OpDef {
     deriv: Deriv::OwnRules,
     decompose: None,
     lower: Lower::Control,
-    cost: free,
+    cost: cost_free,
     cases: &[
         Case { args: "f[3] f[3]", attrs: "body=@case_body captures=0", domains: REAL },
         Case { args: "f[3] f[3]", attrs: "body=@case_body captures=0 vjp=@case_vjp", domains: REAL },

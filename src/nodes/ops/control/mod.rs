@@ -4,4 +4,3 @@ pub mod call;
 pub mod custom_fn;
 pub mod custom_fn_builder;
 pub mod scan;
-pub mod var;
