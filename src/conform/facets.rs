@@ -3,7 +3,7 @@
 //! Invariant: a facet reads the definition alone, so it holds for any op.
 
 use super::derivatives;
-use super::sample::{Sample, build};
+use super::sample::{Sample, build_sample};
 use super::tensor::{How, PLAIN, Tensor, distance, same_bits, try_run};
 use crate::error::Error;
 use crate::nodes::ir::attrs::Attr;
@@ -99,7 +99,7 @@ fn f32_agrees_with_f64(s: &Sample) -> Answer {
     // The same numbers: those of f32.
     let y = try_run(&s.graph, &s.operands, PLAIN)?;
     let wide = |t: &Tensor| Tensor { dtype: if t.dtype == DType::F32 { DType::F64 } else { t.dtype }, ..t.clone() };
-    let twin = build(s.def, s.case, DType::F64, false)?;
+    let twin = build_sample(s.def, s.case, DType::F64, false)?;
     let z = try_run(&twin, &s.operands.iter().map(wide).collect::<Vec<_>>(), PLAIN)?;
     y.iter().zip(&z).filter(|(y, _)| y.dtype.is_float()).try_for_each(|(y, z)| {
         let d = distance(&y.data, &z.data);
@@ -121,7 +121,7 @@ fn threads_and_poison_change_no_bit(s: &Sample) -> Answer {
 fn in_place_changes_no_bit(s: &Sample) -> Answer {
     let raw = How { optimise: false, ..PLAIN };
     let ready = |behind| -> crate::Result<GraphBuf> {
-        prepare::prepare_for_lowering(build(s.def, s.case, s.float, behind)?.view())
+        prepare::prepare_for_lowering(build_sample(s.def, s.case, s.float, behind)?.view())
     };
     let (a, b) = (try_run(&ready(false)?, &s.operands, raw)?, try_run(&ready(true)?, &s.operands, raw)?);
     hold(a.iter().zip(&b).all(|(a, b)| same_bits(a, b)), || "other bits in place".into())

@@ -10,7 +10,7 @@ pub mod tensor;
 
 use crate::error::{Error, Kind, Result};
 use crate::nodes::OpDef;
-use crate::nodes::ir::opdef::fault;
+use crate::nodes::ir::opdef::definition_fault;
 use facets::{Answer, FACETS, Not};
 use rayon::prelude::*;
 use sample::{F64_ONLY, Sample};
@@ -78,13 +78,13 @@ impl fmt::Display for Conformance {
 pub fn conformance(defs: &[&'static OpDef]) -> Conformance {
     let defs: Vec<&'static OpDef> = defs.iter().copied().filter(|d| !d.is_leaf()).collect();
     let found: Vec<(Vec<Answers>, Vec<String>)> =
-        defs.par_iter().enumerate().map(|(i, def)| ask(def, 1 + i as u64)).collect();
+        defs.par_iter().enumerate().map(|(i, def)| conform_op(def, 1 + i as u64)).collect();
     let (answers, broken): (Vec<_>, Vec<_>) = found.into_iter().unzip();
     Conformance { ops: defs.into_iter().zip(answers).collect(), broken: broken.concat() }
 }
 
-/// Runs the conformance suite on op definitions of your own: text form, kernel against decomposition, f32 against f64,
-/// threads, in-place forms, both modes of differentiation, second order, and refusals, on every case. Call it in a test.
+/// Runs the conformance suite on op definitions of your own, in a test: text form, kernel against decomposition, f32
+/// against f64, threads, in-place forms, both modes of differentiation, second order, and refusals, on every case.
 ///
 /// ```
 /// use arenagrad::tools::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
@@ -131,30 +131,30 @@ pub fn conform(defs: &[&'static OpDef]) -> Result<Conformance> {
 }
 
 /// The answers of one definition, and its faults.
-fn ask(def: &'static OpDef, seed: u64) -> (Vec<Answers>, Vec<String>) {
+fn conform_op(def: &'static OpDef, seed: u64) -> (Vec<Answers>, Vec<String>) {
     let mut answers: Vec<Answers> = FACETS.iter().map(|_| Answers::default()).collect();
-    let mut broken: Vec<String> = fault(def).map(|why| format!("{}: {why}", def.name)).into_iter().collect();
+    let mut broken: Vec<String> = definition_fault(def).map(|why| format!("{}: {why}", def.name)).into_iter().collect();
     if def.cases.is_empty() {
         broken.push(format!("{}: an op needs conformance cases", def.name));
     }
     let samples = catch_unwind(AssertUnwindSafe(|| Sample::all(def, seed)));
     let samples = samples.unwrap_or_else(|panic| {
-        broken.push(format!("{}: panicked: {}", def.name, said(&*panic)));
+        broken.push(format!("{}: panicked: {}", def.name, panic_text(&*panic)));
         Vec::new()
     });
     for (name, sample) in samples {
         match sample {
-            Ok(sample) => ask_sample(&sample, &mut answers),
+            Ok(sample) => conform_sample(&sample, &mut answers),
             Err(e) => broken.push(format!("{name}: {e}")),
         }
     }
     (answers, broken)
 }
 
-fn ask_sample(s: &Sample, answers: &mut [Answers]) {
+fn conform_sample(s: &Sample, answers: &mut [Answers]) {
     for ((name, facet), a) in FACETS.iter().zip(answers) {
         let answer: Answer = catch_unwind(AssertUnwindSafe(|| facet(s)))
-            .unwrap_or_else(|panic| Err(Not::Held(format!("panicked: {}", said(&*panic)))));
+            .unwrap_or_else(|panic| Err(Not::Held(format!("panicked: {}", panic_text(&*panic)))));
         match answer {
             Ok(()) => a.hold += 1,
             Err(Not::Asked(why)) if a.because.is_none_or(|old| old == F64_ONLY) => a.because = Some(why),
@@ -165,7 +165,7 @@ fn ask_sample(s: &Sample, answers: &mut [Answers]) {
 }
 
 /// What a panic said.
-fn said(panic: &(dyn Any + Send)) -> &str {
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }

@@ -32,8 +32,8 @@ impl Sample {
             let floats: &[DType] = if case.args.contains("f[") { &[DType::F32, DType::F64] } else { &[DType::F64] };
             for &float in floats {
                 let name = format!("{}#{k} {float}", def.name);
-                let sample = build(def, case, float, false).map(|graph| {
-                    let operands = operands(&graph, case, &mut Draw(seed * 1000 + k as u64));
+                let sample = build_sample(def, case, float, false).map(|graph| {
+                    let operands = sample_operands(&graph, case, &mut Draw(seed * 1000 + k as u64));
                     Sample { name: name.clone(), def, case, float, graph, operands }
                 });
                 all.push((name, sample));
@@ -71,7 +71,7 @@ impl Sample {
 
 /// The graph of a case: inputs x0, x1 …, outputs y0, y1 …. With `behind`, each operand is first computed from an input
 /// (negated twice), so that it dies at the op and may be overwritten.
-pub(super) fn build(def: &'static OpDef, case: &Case, float: DType, behind: bool) -> Result<GraphBuf> {
+pub(super) fn build_sample(def: &'static OpDef, case: &Case, float: DType, behind: bool) -> Result<GraphBuf> {
     let g = Builder::new("case");
     let types = g.with(|e| text::parse_types(case.args, float, e)).map_err(|e| e.context(def.name))?;
     let x: Vec<Var<'_>> = types
@@ -95,7 +95,7 @@ pub(super) fn build(def: &'static OpDef, case: &Case, float: DType, behind: bool
     g.finish([])
 }
 
-fn operands(g: &GraphBuf, case: &Case, draw: &mut Draw) -> Vec<Tensor> {
+fn sample_operands(g: &GraphBuf, case: &Case, draw: &mut Draw) -> Vec<Tensor> {
     let v = g.view();
     let domain = |i: usize| case.domains.get(i).or(case.domains.last()).copied().unwrap_or(Domain::Real);
     v.leaves().enumerate().map(|(i, l)| draw.tensor(v.dtype[l.value.at()], &v.dims(l.value), domain(i))).collect()

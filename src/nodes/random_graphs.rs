@@ -52,7 +52,7 @@ const SCALES: &[f64] = &[0.0, -0.0, 1.0, 0.1, 5e-324, 1.0 / 3.0, 65504.0];
 /// Opens and closes the region that a case names in its attributes, for operands of types `tys`.
 pub fn add_case_region(e: &mut Emit, case: &Case, tys: &[Ty]) {
     let mut tys = tys.to_vec();
-    case_rules(e, case, &tys);
+    add_case_rules(e, case, &tys);
     let name = ["case_body", "case_step", "case_count"].into_iter().find(|n| case.attrs.contains(&format!("@{n}")));
     let Some(name) = name else { return };
     if let (true, Some(last)) = (name != "case_body", tys.last_mut()) {
@@ -92,7 +92,7 @@ pub fn add_case_region(e: &mut Emit, case: &Case, tys: &[Ty]) {
 }
 
 /// Opens and closes the derivative rules of `@case_body` that a case names: for y = tanh(ab) + a.
-fn case_rules(e: &mut Emit, case: &Case, tys: &[Ty]) {
+fn add_case_rules(e: &mut Emit, case: &Case, tys: &[Ty]) {
     let &[ty, _] = tys else { return };
     for (name, seeds) in [("case_vjp", 1), ("case_jvp", 2)] {
         if !case.attrs.contains(&format!("@{name}")) {

@@ -11,7 +11,7 @@ use crate::nodes::ir::attrs::Kind as Attr;
 use crate::nodes::ir::emit::MAX_NODES;
 use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::control::call::CallAttrs;
-use crate::nodes::ops::control::custom_fn::has_rules;
+use crate::nodes::ops::control::custom_fn::has_custom_rules;
 use crate::nodes::{Graph, GraphBuf, Op, OpDef, Var};
 
 /// True if the node runs its region once: an op without a decomposition is then replaced by the region's body. Its
@@ -37,7 +37,7 @@ pub enum Calls {
 impl Calls {
     /// True if node `n` is a call that counts.
     pub fn has(self, g: Graph<'_>, n: Node) -> bool {
-        is_call(g, n) && (self == Calls::All || !has_rules(g, n))
+        is_call(g, n) && (self == Calls::All || !has_custom_rules(g, n))
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Invariant: each claim is printed, and a claim that does not hold ends with exit code 1.
 
+use super::custom_rules;
 use super::finite_differences::{Element, FinitePoint, summed_for_differences};
-use super::rules;
 use super::{ir_failure, load_ir};
 use crate::args::CheckArgs;
 use crate::fail::{Run, fail_bad_input, fail_expectation};
@@ -28,7 +28,7 @@ pub fn check_command(a: &CheckArgs) -> Run {
     let (buffers, bytes) = (plan.buffers.len(), plan.arena_bytes);
     emit_out(format!("plan proven: {} instructions, {buffers} buffers in {bytes} bytes", plan.instructions))?;
     let wide = promote_f64(graph.view()).map_err(ir_failure(&a.file))?;
-    rules::check_rules(a, &wide)?;
+    custom_rules::check_rules(a, &wide)?;
     match summed_for_differences(wide.view()).map_err(ir_failure(&a.file))? {
         Some((sum, name)) => check_gradients(a, &sum, &name),
         None => {
@@ -98,7 +98,7 @@ fn check_gradients(a: &CheckArgs, graph: &GraphBuf, name: &str) -> Run {
         let claims = p.grads.values::<f64>(output).map_err(ir_failure(&a.file))?.to_vec();
         let c = check_leaf_gradient(a, &mut p, name, index, &claims)?;
         let fine = c.worst <= a.tolerance;
-        let ruled = rules::on_the_way(g, leaf);
+        let ruled = custom_rules::rules_on_the_way(g, leaf);
         wrong += usize::from(!fine && ruled.is_empty());
         let verdict = match (fine, ruled.is_empty()) {
             (true, _) => "ok".to_string(),

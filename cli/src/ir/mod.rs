@@ -3,11 +3,11 @@
 //! Invariant: a message about a text names its file, line and column.
 
 pub mod check_command;
+mod custom_rules;
 pub mod finite_differences;
 pub mod fusion;
 pub mod plan_command;
 pub mod print_opt_grad;
-mod rules;
 pub mod run_command;
 
 use crate::fail::{Fail, Run, fail_in_text};

@@ -237,7 +237,7 @@ const fn equal_op_names(a: &str, b: &str) -> bool {
 }
 
 /// What is wrong with a definition by itself, if anything.
-pub const fn fault(def: &OpDef) -> Option<&'static str> {
+pub const fn definition_fault(def: &OpDef) -> Option<&'static str> {
     let stops = def.flags.has(Flags::STEP) || def.flags.has(Flags::STOP);
     if def.name.is_empty() || def.doc.is_empty() {
         Some("an op needs a name and a doc line")
@@ -264,7 +264,7 @@ pub const fn check_op_definitions(ops: &[&OpDef]) {
     let mut i = 0;
     while i < ops.len() {
         let r = ops[i];
-        if let Some(why) = fault(r) {
+        if let Some(why) = definition_fault(r) {
             panic!("{}", why);
         }
         assert!(r.is_leaf() || !r.cases.is_empty(), "an op needs conformance cases");

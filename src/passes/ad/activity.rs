@@ -3,7 +3,7 @@
 
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::nodes::ir::opdef::{Deriv, Lower};
-use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, has_rules};
+use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, has_custom_rules};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, OpDef};
 use crate::passes::signature::Signature;
@@ -108,7 +108,7 @@ pub fn active_nodes(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) ->
 /// The rule of node `n` that is transposed because the rule for the mode is missing. A rule is transposed in reverse
 /// mode.
 fn transposed_rule(g: Graph<'_>, n: Node, modes: Modes) -> Option<Region> {
-    if !has_rules(g, n) {
+    if !has_custom_rules(g, n) {
         return None;
     }
     match CustomFnAttrs::of(&g.attrs(n)) {

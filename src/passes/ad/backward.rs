@@ -4,7 +4,7 @@
 //! graph is prepared by [`super::prepare::prepare_for_autodiff`], so no op of [`Deriv::ViaDecompose`] is on the way.
 
 use super::activity::active_from;
-use super::custom::{CustomSite, title};
+use super::custom_rules::{CustomSite, custom_fn_title};
 use super::join::join_cotangents;
 use super::scan_site::{AdContext, LoopOperands, ScanSite, ScanSiteValues};
 use crate::arena::{Node, Value, Window, ids::Id};
@@ -32,8 +32,8 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
     pub fn add(&mut self, v: Value, ct: Var<'g>) {
         let sum = match self.cotangents[v] {
             // A rule of a custom function that gives an argument nothing yields zeros.
-            Some(old) if is_zeros(ct) => old,
-            Some(old) if !is_zeros(old) => join_cotangents(old, ct).unwrap_or_else(|| old + ct),
+            Some(old) if is_zero_cotangent(ct) => old,
+            Some(old) if !is_zero_cotangent(old) => join_cotangents(old, ct).unwrap_or_else(|| old + ct),
             Some(_) => ct,
             None => ct,
         };
@@ -90,14 +90,14 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
             }
         }
         match g.error() {
-            Some(e) => Err(e.context(format!("derivative of {}", title(src, n)))),
+            Some(e) => Err(e.context(format!("derivative of {}", custom_fn_title(src, n)))),
             None => Ok(()),
         }
     }
 }
 
 /// True if `x` is a fill with 0.
-fn is_zeros(x: Var<'_>) -> bool {
+fn is_zero_cotangent(x: Var<'_>) -> bool {
     x.g.with(|e| e.def(x.v).is_some_and(|d| d.op == Op::FULL && FullAttrs::of(&d.attrs).value.to_bits() == 0))
 }
 

@@ -8,7 +8,7 @@ use crate::arena::{Node, Side, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::{Deriv, Flags, Lower};
 use crate::nodes::ops::control::call::CallAttrs;
-use crate::nodes::ops::control::custom_fn::has_rules;
+use crate::nodes::ops::control::custom_fn::has_custom_rules;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, OpDef, Var};
 use crate::passes::ad::residuals::save_residuals;
@@ -132,7 +132,7 @@ pub fn prepare_for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: 
         for n in (0..g.nodes()).map(Node::new).filter(|&n| active[n]) {
             let def = g.def_of(n);
             let through = matches!(def.deriv, Deriv::ViaDecompose) || (def.flags.has(Flags::STATS) && stats[n]);
-            pick[n] = is_inlined(def) && !has_rules(g, n) || (through && def.decompose.is_some());
+            pick[n] = is_inlined(def) && !has_custom_rules(g, n) || (through && def.decompose.is_some());
         }
         pick
     })?;
@@ -171,7 +171,7 @@ pub fn prepare_decomposed<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
 pub fn prepare_one_region<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
     prepare_all(g.into(), Calls::WithoutRules, |g| {
         let mut picked = pick_to_prepare(g, |def| is_inlined(def) || matches!(def.lower, Lower::Loop));
-        (0..g.nodes()).map(Node::new).filter(|&n| has_rules(g, n)).for_each(|n| picked[n] = false);
+        (0..g.nodes()).map(Node::new).filter(|&n| has_custom_rules(g, n)).for_each(|n| picked[n] = false);
         picked
     })
 }

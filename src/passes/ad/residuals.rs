@@ -11,7 +11,7 @@ use super::scan_site::{AdContext, ScanSiteValues};
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::opdef::{Flags, Lower};
-use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, has_rules};
+use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, has_custom_rules};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Var};
 use crate::passes::copier::Copier;
@@ -39,7 +39,7 @@ fn residual_depths(g: Graph<'_>) -> Side<Region, usize> {
                 let body = Scan::of(&g.attrs(n)).body;
                 depth[body] = 1 + inside[body];
                 inside[r] = inside[r].max(depth[body]);
-            } else if has_rules(g, n) {
+            } else if has_custom_rules(g, n) {
                 let CustomFnAttrs { vjp, jvp, .. } = CustomFnAttrs::of(&g.attrs(n));
                 let rules = [vjp, jvp].into_iter().flatten().map(|rule| inside[rule]).max();
                 inside[r] = inside[r].max(rules.unwrap_or(0));

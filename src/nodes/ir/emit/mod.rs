@@ -9,7 +9,7 @@ use super::attrs::{Attr, Attrs, attrs_are_inline};
 use super::dtype::{DType, Ty};
 use super::graph::Graph;
 use super::infer::{Infer, Signature};
-use super::opdef::{Op, OpDef, fault};
+use super::opdef::{Op, OpDef, definition_fault};
 use crate::arena::intern::{Dims, Shapes, Strings};
 use crate::arena::{Node, Region, Shape, Sym, Value, ids::Id};
 use crate::error::{Error, Kind, Location, Result};
@@ -129,10 +129,10 @@ impl Emit {
         e
     }
 
-    /// Adds a custom op to the op table. Another op of its name, or a definition with a [`fault`], is an error.
+    /// Adds a custom op to the op table. Another op of its name, or a definition with a [`definition_fault`], is an error.
     pub fn register(&mut self, def: &'static OpDef) -> Op {
         let found = self.ops.iter().position(|d| std::ptr::eq(*d, def));
-        if let (None, Some(why)) = (found, fault(def)) {
+        if let (None, Some(why)) = (found, definition_fault(def)) {
             self.fail(Error::new(Kind::Verify, format!("op {:?}: {why}", def.name)));
         }
         if found.is_none() && self.ops.iter().any(|d| d.name == def.name) {

@@ -36,7 +36,7 @@ impl CustomFnAttrs {
 }
 
 /// True if node `n` is a custom function with a derivative rule.
-pub fn has_rules(g: Graph<'_>, n: crate::arena::Node) -> bool {
+pub fn has_custom_rules(g: Graph<'_>, n: crate::arena::Node) -> bool {
     matches!(g.def_of(n).deriv, Deriv::OwnRules) && CustomFnAttrs::of(&g.attrs(n)).has_rules()
 }
 
@@ -47,7 +47,7 @@ pub const CUSTOM_FN: OpDef = OpDef {
     arity: Arity::AtLeast(0),
     attrs: CustomFnAttrs::FIELDS,
     flags: Flags::PURE,
-    infer,
+    infer: infer_custom_fn,
     deriv: Deriv::OwnRules,
     decompose: None,
     lower: Lower::Control,
@@ -63,13 +63,13 @@ pub const CUSTOM_FN: OpDef = OpDef {
 
 const REAL: &[Domain] = &[Domain::Real];
 
-fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_custom_fn(cx: &mut Infer<'_>) -> Result<(), String> {
     let attrs = CustomFnAttrs::of(&cx.attrs);
     let n = cx.args.len();
     let captures = usize::try_from(attrs.captures).ok().filter(|&k| k <= n);
     let captures = captures.ok_or_else(|| format!("{} of {n} operands cannot be captures", attrs.captures))?;
     let body = cx.signature(attrs.body)?;
-    fits(cx, "the body", "takes", &body.args, cx.args)?;
+    custom_fn_fits(cx, "the body", "takes", &body.args, cx.args)?;
     ensure!(!body.yields.is_empty(), "the body yields nothing");
     let floats = |tys: &[Ty]| tys.iter().filter(|ty| ty.dtype.is_differentiable()).copied().collect::<Vec<_>>();
     let (by, of) = (floats(&cx.args[..n - captures]), floats(&body.yields));
@@ -77,15 +77,15 @@ fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
         let Some(rule) = rule else { continue };
         ensure!(!by.is_empty() && !of.is_empty(), "{name} is a rule, and no argument or no result is a float");
         let Signature { args, yields } = cx.signature(rule)?;
-        fits(cx, name, "takes", &args, &[cx.args, &body.yields, seeds].concat())?;
-        fits(cx, name, "yields", &yields, results)?;
+        custom_fn_fits(cx, name, "takes", &args, &[cx.args, &body.yields, seeds].concat())?;
+        custom_fn_fits(cx, name, "yields", &yields, results)?;
     }
     cx.out.extend(body.yields);
     Ok(())
 }
 
 /// An error unless `have`, which region `what` takes or yields, is `want`.
-fn fits(cx: &Infer<'_>, what: &str, verb: &str, have: &[Ty], want: &[Ty]) -> Result<(), String> {
+fn custom_fn_fits(cx: &Infer<'_>, what: &str, verb: &str, have: &[Ty], want: &[Ty]) -> Result<(), String> {
     let show = |ty: Ty| format!("{}{}", ty.dtype, cx.shapes.dims(ty.shape));
     ensure!(have.len() == want.len(), "{what} {verb} {} values, and {} are needed", have.len(), want.len());
     for (i, (&have, &want)) in have.iter().zip(want).enumerate() {

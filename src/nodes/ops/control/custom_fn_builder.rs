@@ -29,7 +29,7 @@ pub struct CustomFn<'g, 'f> {
 }
 
 /// A region that is written and set aside.
-struct Written {
+struct CustomFnRegion {
     region: Option<Aside>,
     /// Number of its first arguments, which are those of the function.
     args: usize,
@@ -62,7 +62,7 @@ impl Builder {
     ///     .custom_fn("log1pexp", &[x], |x| vec![x[0].maximum(0.0) + (-x[0].abs()).exp().log1p()])
     ///     .jvp(|_, x, _, dx| vec![Some(x[0].sigmoid() * dx[0])])
     ///     .call()[0];
-    /// let graph = g.finish([y.sum(..).named("loss")])?;
+    /// let graph = g.finish_custom_fn([y.sum(..).named("loss")])?;
     /// let mut p = Session::new().compile(&grad(&graph, "loss", &GradOptions::wrt(&["x"]))?)?;
     /// p.values_mut::<f64>("x")?.copy_from_slice(&[-1000.0, 0.0, 1000.0]);
     /// p.step()?;
@@ -115,22 +115,28 @@ impl<'g, 'f> CustomFn<'g, 'f> {
         let operands: Vec<Value> = args.iter().map(|x| g.local(*x)).collect();
         let tys: Vec<Ty> = args.iter().map(|x| type_here(g, *x)).collect();
         let title = format!("custom_fn {name:?}");
-        let body = in_context(g, &title, || write(g, &name, &tys, &[], |x| body(x)));
+        let body = in_custom_fn(g, &title, || write_custom_fn(g, &name, &tys, &[], |x| body(x)));
         let outs = body.tys.clone();
         let rule = |suffix: &str, seeds: &[Ty], f: Rule<'g, 'f>| {
-            in_context(g, &format!("{title}, rule {suffix}"), || {
-                write(g, &format!("{name}.{suffix}"), &tys, &[&outs, &floats(seeds)[..]].concat(), |all| {
-                    let (x, rest) = all.split_at(tys.len());
-                    let (y, seeds) = rest.split_at(outs.len());
-                    let (by, of) = if suffix == VJP { (y, x) } else { (x, y) };
-                    results(g, suffix, f(g, x, y, &aligned(by, seeds)), of)
-                })
+            in_custom_fn(g, &format!("{title}, rule {suffix}"), || {
+                write_custom_fn(
+                    g,
+                    &format!("{name}.{suffix}"),
+                    &tys,
+                    &[&outs, &float_types(seeds)[..]].concat(),
+                    |all| {
+                        let (x, rest) = all.split_at(tys.len());
+                        let (y, seeds) = rest.split_at(outs.len());
+                        let (by, of) = if suffix == VJP { (y, x) } else { (x, y) };
+                        custom_rule_yields(g, suffix, f(g, x, y, &aligned_seeds(by, seeds)), of)
+                    },
+                )
             })
         };
         let vjp = vjp.map(|f| rule(VJP, &outs, f));
         let jvp = jvp.map(|f| rule(JVP, &tys, f));
         g.record_location();
-        let found = in_context(g, &title, || finish(g, operands, body, vjp, jvp));
+        let found = in_custom_fn(g, &title, || finish_custom_fn(g, operands, body, vjp, jvp));
         if found.len() == outs.len() { found } else { vec![g.var(Value::NONE); outs.len()] }
     }
 }
@@ -148,12 +154,12 @@ fn type_here(g: &Builder, x: Var<'_>) -> Ty {
 }
 
 /// The types that carry derivatives.
-fn floats(tys: &[Ty]) -> Vec<Ty> {
+fn float_types(tys: &[Ty]) -> Vec<Ty> {
     tys.iter().filter(|ty| ty.dtype.is_differentiable()).copied().collect()
 }
 
 /// One of `seeds` for each float of `values`, and zeros for each other value.
-fn aligned<'g>(values: &[Var<'g>], seeds: &[Var<'g>]) -> Vec<Var<'g>> {
+fn aligned_seeds<'g>(values: &[Var<'g>], seeds: &[Var<'g>]) -> Vec<Var<'g>> {
     let mut seeds = seeds.iter().copied();
     let one = |x: &Var<'g>| match x.dtype().is_differentiable() {
         true => seeds.next().unwrap_or(*x),
@@ -163,7 +169,7 @@ fn aligned<'g>(values: &[Var<'g>], seeds: &[Var<'g>]) -> Vec<Var<'g>> {
 }
 
 /// Calls `f`. An error that it records says `what`.
-fn in_context<R>(g: &Builder, what: &str, f: impl FnOnce() -> R) -> R {
+fn in_custom_fn<R>(g: &Builder, what: &str, f: impl FnOnce() -> R) -> R {
     let before = g.error().is_some();
     let result = f();
     g.with(|e| {
@@ -175,24 +181,24 @@ fn in_context<R>(g: &Builder, what: &str, f: impl FnOnce() -> R) -> R {
 }
 
 /// Writes a region called `name` with arguments `args` and `more`, and sets it aside.
-fn write<'g>(
+fn write_custom_fn<'g>(
     g: &'g Builder,
     name: &str,
     args: &[Ty],
     more: &[Ty],
     f: impl FnOnce(&[Var<'g>]) -> Vec<Var<'g>>,
-) -> Written {
+) -> CustomFnRegion {
     g.with(|e| e.open_capturing(name));
     let vars: Vec<Var<'g>> = args.iter().chain(more).map(|&ty| g.var(g.with(|e| e.region_arg(ty)))).collect();
     let yields: Vec<Value> = f(&vars).into_iter().map(|y| g.local(y)).collect();
     g.with(|e| {
         let (tys, captured) = (yields.iter().map(|&y| e.ty(y)).collect(), e.captured());
-        Written { region: e.set_aside(), args: args.len(), more: more.len(), yields, tys, captured }
+        CustomFnRegion { region: e.set_aside(), args: args.len(), more: more.len(), yields, tys, captured }
     })
 }
 
 /// What a rule yields, from what it `gave`: one value for each float of `of`, whose types they must have.
-fn results<'g>(g: &'g Builder, rule: &str, gave: Vec<Option<Var<'g>>>, of: &[Var<'g>]) -> Vec<Var<'g>> {
+fn custom_rule_yields<'g>(g: &'g Builder, rule: &str, gave: Vec<Option<Var<'g>>>, of: &[Var<'g>]) -> Vec<Var<'g>> {
     let (what, which) = if rule == VJP { ("cotangents", "argument") } else { ("tangents", "result") };
     let fail = |kind: Kind, text: String| g.with(|e| e.fail(Error::new(kind, text)));
     if gave.len() != of.len() {
@@ -217,12 +223,12 @@ fn results<'g>(g: &'g Builder, rule: &str, gave: Vec<Option<Var<'g>>>, of: &[Var
 }
 
 /// Closes the regions and adds the node. Its results.
-fn finish<'g>(
+fn finish_custom_fn<'g>(
     g: &'g Builder,
     mut operands: Vec<Value>,
-    body: Written,
-    vjp: Option<Written>,
-    jvp: Option<Written>,
+    body: CustomFnRegion,
+    vjp: Option<CustomFnRegion>,
+    jvp: Option<CustomFnRegion>,
 ) -> Vec<Var<'g>> {
     if vjp.is_some() || jvp.is_some() {
         refuse_captured_floats(g, &body.captured);
@@ -234,10 +240,10 @@ fn finish<'g>(
         }
     }
     let attrs = CustomFnAttrs {
-        body: close(g, body, &captured),
+        body: close_custom_fn(g, body, &captured),
         captures: captured.len() as i64,
-        vjp: vjp.map(|w| close(g, w, &captured)),
-        jvp: jvp.map(|w| close(g, w, &captured)),
+        vjp: vjp.map(|w| close_custom_fn(g, w, &captured)),
+        jvp: jvp.map(|w| close_custom_fn(g, w, &captured)),
     };
     operands.extend(captured);
     let outs = g.with(|e| e.emit(Op::CUSTOM_FN, &operands, &attrs.list()));
@@ -245,8 +251,8 @@ fn finish<'g>(
 }
 
 /// Closes a region that was set aside; it takes all of `captured`.
-fn close(g: &Builder, written: Written, captured: &[Value]) -> Region {
-    let Written { region: Some(region), args, more, yields, .. } = written else { return Region::NONE };
+fn close_custom_fn(g: &Builder, written: CustomFnRegion, captured: &[Value]) -> Region {
+    let CustomFnRegion { region: Some(region), args, more, yields, .. } = written else { return Region::NONE };
     g.with(|e| {
         e.resume(region);
         e.capture_all(captured);

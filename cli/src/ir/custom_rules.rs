@@ -11,24 +11,26 @@ use arenagrad::graph::{DType, Graph, GraphBuf, Missing, jvp, vjp};
 use arenagrad::session::{Program, Session};
 use arenagrad::tools::arena::Node;
 use arenagrad::tools::arena::ids::Id;
-use arenagrad::tools::ops::control::custom_fn::{CustomFnAttrs, has_rules};
-use arenagrad::tools::passes::ad::activity::depends;
+use arenagrad::tools::ops::control::custom_fn::{CustomFnAttrs, has_custom_rules};
+use arenagrad::tools::passes::ad::activity::active_from;
 
 /// The custom functions with rules of the entry of `g`.
-fn ruled(g: Graph<'_>) -> impl Iterator<Item = (Node, CustomFnAttrs)> {
-    g.region_nodes(g.entry()).filter(move |&n| has_rules(g, n)).map(move |n| (n, CustomFnAttrs::of(&g.attrs(n))))
+fn ruled_functions(g: Graph<'_>) -> impl Iterator<Item = (Node, CustomFnAttrs)> {
+    g.region_nodes(g.entry()).filter(move |&n| has_custom_rules(g, n)).map(move |n| (n, CustomFnAttrs::of(&g.attrs(n))))
 }
 
-fn name(g: Graph<'_>, f: &CustomFnAttrs) -> String {
+fn rule_name(g: Graph<'_>, f: &CustomFnAttrs) -> String {
     format!("{:?}", g.str(g.region_names[f.body.at()]))
 }
 
 /// Names of the custom functions with rules through which the derivative by `leaf` passes.
-pub fn on_the_way(g: Graph<'_>, leaf: &str) -> Vec<String> {
+pub fn rules_on_the_way(g: Graph<'_>, leaf: &str) -> Vec<String> {
     let Some((leaf, _)) = g.find_leaf(leaf) else { return Vec::new() };
-    let from = depends(g, g.entry(), &[leaf]);
-    let mut names: Vec<String> =
-        ruled(g).filter(|(n, _)| g.args_of(*n).iter().any(|&a| from[a])).map(|(_, f)| name(g, &f)).collect();
+    let from = active_from(g, g.entry(), &[leaf]);
+    let mut names: Vec<String> = ruled_functions(g)
+        .filter(|(n, _)| g.args_of(*n).iter().any(|&a| from[a]))
+        .map(|(_, f)| rule_name(g, &f))
+        .collect();
     names.dedup();
     names
 }
@@ -38,7 +40,7 @@ pub fn on_the_way(g: Graph<'_>, leaf: &str) -> Vec<String> {
 pub fn check_rules(a: &CheckArgs, wide: &GraphBuf) -> Run {
     let g = wide.view();
     let both: Vec<String> =
-        ruled(g).filter(|(_, f)| f.vjp.is_some() && f.jvp.is_some()).map(|(_, f)| name(g, &f)).collect();
+        ruled_functions(g).filter(|(_, f)| f.vjp.is_some() && f.jvp.is_some()).map(|(_, f)| rule_name(g, &f)).collect();
     let float = |v| g.ty(v).dtype == DType::F64 && g.numel(v) > 0;
     let wrt: Vec<&str> = g.leaves().filter(|l| float(l.value)).map(|l| l.name).collect();
     let outputs = g.outputs().iter().zip(g.output_names);
@@ -48,7 +50,7 @@ pub fn check_rules(a: &CheckArgs, wide: &GraphBuf) -> Run {
     if both.is_empty() || wrt.is_empty() || outs.is_empty() {
         return Ok(());
     }
-    let [jv, vj] = match products(a, wide, &wrt, &outs) {
+    let [jv, vj] = match rule_products(a, wide, &wrt, &outs) {
         Ok(products) => products,
         // The comparison of gradients says why there are none.
         Err(e) if e.kind == Kind::Derivative => return Ok(()),
@@ -61,7 +63,7 @@ pub fn check_rules(a: &CheckArgs, wide: &GraphBuf) -> Run {
 }
 
 /// ⟨J·v, w⟩ and ⟨v, Jᵀ·w⟩ at a drawn point, for drawn v and w.
-fn products(a: &CheckArgs, wide: &GraphBuf, wrt: &[&str], outs: &[&str]) -> Result<[f64; 2]> {
+fn rule_products(a: &CheckArgs, wide: &GraphBuf, wrt: &[&str], outs: &[&str]) -> Result<[f64; 2]> {
     let both = vjp(&jvp(wide, outs, wrt)?, outs, wrt, Missing::Zero)?;
     let mut p = Session::new().compile(&both)?;
     p.init(a.seed)?;

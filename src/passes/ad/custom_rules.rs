@@ -39,7 +39,7 @@ impl<'r, 'x, 'g> CustomSite<'r, 'x, 'g> {
         let src = context.src;
         let attrs = CustomFnAttrs::of(&src.attrs(node));
         if !attrs.has_rules() {
-            let text = format!("{} is not prepared", title(src, node));
+            let text = format!("{} is not prepared", custom_fn_title(src, node));
             return Err(Error::new(Kind::Verify, text).at(src.location(node)));
         }
         let float = |v: Value| src.dtype[v.at()].is_differentiable();
@@ -115,7 +115,7 @@ impl<'r, 'x, 'g> CustomSite<'r, 'x, 'g> {
         for (&y, seed) in src.region_yields(r).iter().zip(seeds) {
             seed.iter().for_each(|&s| back.add(y, s));
         }
-        let name = title(src, self.node);
+        let name = custom_fn_title(src, self.node);
         back.walk().map_err(|e| e.context(format!("{name}, the transpose of its rule")))?;
         Ok(linear.iter().map(|&v| back.cotangent(v)).collect())
     }
@@ -133,7 +133,7 @@ impl<'r, 'x, 'g> CustomSite<'r, 'x, 'g> {
         let operand = src.args_of(self.node)[i];
         let text = format!(
             "{} captures operand {i}, {}, which would get no gradient: pass it as an argument or stop its gradient",
-            title(src, self.node),
+            custom_fn_title(src, self.node),
             src.ty_text(operand)
         );
         Err(Error::new(Kind::Derivative, text).at(src.location(self.node)))
@@ -141,7 +141,7 @@ impl<'r, 'x, 'g> CustomSite<'r, 'x, 'g> {
 }
 
 /// The op of node `n` for messages; for a custom function, with its name.
-pub(super) fn title(src: Graph<'_>, n: Node) -> String {
+pub(super) fn custom_fn_title(src: Graph<'_>, n: Node) -> String {
     let def = src.def_of(n);
     match def.deriv {
         Deriv::OwnRules => {
