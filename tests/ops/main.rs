@@ -7,6 +7,8 @@ mod blocks;
 #[path = "../common/mod.rs"]
 mod common;
 mod conformance;
+mod custom_fn;
+mod custom_fn_bad;
 mod indexing;
 mod layers;
 mod norms;
