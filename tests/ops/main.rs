@@ -2,13 +2,16 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod arrays;
 mod attention;
 mod blocks;
 #[path = "../common/mod.rs"]
 mod common;
 mod conformance;
+mod einsum;
 mod indexing;
 mod layers;
+mod losses;
 mod norms;
 mod ordering;
 mod rope;

@@ -188,6 +188,7 @@ ops! {
     RMS_NORM_BACKWARD = norm::statistics;
     GROUP_NORM = norm::statistics;
     BATCH_NORM = norm::statistics;
+    BATCH_NORM_INFERENCE = norm::inference;
 
     ATTENTION = attention;
     ATTENTION_BACKWARD = attention;

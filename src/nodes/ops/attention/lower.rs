@@ -55,6 +55,8 @@ fn params(cx: &LowerCx<'_>, reads: &Reads, dlse: bool) -> Result<Attention, Stri
         packed,
         causal: g.causal,
         window: g.window,
+        ahead: g.ahead,
+        top_left: g.top_left,
         scale: g.scale,
         cap: g.softcap,
         padding: padding.is_some(),

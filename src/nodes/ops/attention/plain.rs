@@ -184,13 +184,14 @@ impl Geometry {
     fn band<'g>(&self, s: &Site<'_, 'g>) -> Var<'g> {
         let dims = [self.queries, self.keys];
         let position = |axis| s.g.iota(axis, dims, DType::I64);
-        // The distance of a key from the last one that the query sees.
-        let behind = position(0) - position(1) + (self.keys as f64 - self.queries as f64);
-        let seen = behind.greater_equal(0.0);
+        // The distance of a key before the query's own place.
+        let shift = if self.top_left { 0.0 } else { self.keys as f64 - self.queries as f64 };
+        let behind = position(0) - position(1) + shift;
+        let seen = behind.greater_equal(-(self.ahead.min(self.keys + self.queries) as f64));
         if self.window == usize::MAX {
             seen
         } else {
-            seen.logical_and(behind.less_equal(self.window.min(self.keys) as f64))
+            seen.logical_and(behind.less_equal(self.window.min(self.keys + self.queries) as f64))
         }
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod attrs;
 pub mod below;
+pub mod dynamic;
 pub mod lower;
 pub mod scatter;
 pub mod var;

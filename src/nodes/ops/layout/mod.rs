@@ -1,7 +1,9 @@
 //! Ops that move elements. Each is linear, and its transpose is made of the others.
 
+pub mod arrays;
 pub mod attrs;
 pub mod lower;
+pub mod planes;
 pub mod var;
 
 use super::free;

@@ -2,6 +2,7 @@
 //! decompositions.
 
 pub mod attrs;
+mod entropy;
 pub mod lower;
 pub mod var;
 

@@ -1,6 +1,7 @@
 //! Matrix products.
 
 pub mod attrs;
+pub mod einsum;
 pub mod epilogue;
 pub mod lora;
 pub mod lower;

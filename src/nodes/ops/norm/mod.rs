@@ -1,5 +1,6 @@
 //! Layer normalisation, with a backward op that computes all three gradients in one sweep.
 
+pub mod inference;
 pub mod lower;
 pub mod residual;
 pub mod statistics;

@@ -1,5 +1,6 @@
 //! Reductions over sets of axes, arg-reductions, and running sums.
 
+pub mod arrays;
 pub mod attrs;
 pub mod length;
 pub mod lower;
@@ -99,6 +100,12 @@ fn spread<'g>(s: &Site<'_, 'g>, v: Var<'g>) -> Var<'g> {
 /// [`Reduction::sum`] of `v` along the axes of `s`.
 fn sum_like<'g>(s: &Site<'_, 'g>, v: Var<'g>) -> Var<'g> {
     Reduction::of(s).sum(v)
+}
+
+/// e^(x − y) for y = ln Σ eˣ: the share of each element. Zeros where all elements are −∞.
+fn exp_shares<'g>(s: &Site<'_, 'g>) -> Var<'g> {
+    let y = s.outs[0];
+    (s.args[0] - spread(s, y.greater(f64::NEG_INFINITY).select(y, 0.0))).exp()
 }
 
 const SUMS: &[Case] = &[
@@ -288,11 +295,11 @@ pub const LOGSUMEXP: OpDef = OpDef {
     cost: |cx| 3 * cx.args(),
     ..base(
         "logsumexp",
-        "y = ln Σ eˣ over `axes`, without overflow; x̄ = ȳ·e^(x − y)",
+        "y = ln Σ eˣ over `axes`, without overflow; x̄ = ȳ·e^(x − y), 0 where y = −∞",
         Lower::Kernel(lower::logsumexp),
         Deriv::Rules(
-            |s, t| vec![t[0].map(|t| sum_like(s, t * (s.args[0] - spread(s, s.outs[0])).exp()))],
-            |s, ct, _| vec![ct[0].map(|g| spread(s, g) * (s.args[0] - spread(s, s.outs[0])).exp())],
+            |s, t| vec![t[0].map(|t| sum_like(s, t * exp_shares(s)))],
+            |s, ct, _| vec![ct[0].map(|g| spread(s, g) * exp_shares(s))],
         ),
         SUMS,
     )
