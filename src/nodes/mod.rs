@@ -34,6 +34,7 @@ pub use ops::layout::var::PadMode;
 pub use ops::loss::var::{CrossEntropy, Reduction};
 pub use ops::optim::var::{AdamOptions, SgdOptions};
 pub use ops::pool::var::{Pool, Pool1d, Pool2d, Pool3d};
+pub use ops::window::grid::{GridSample, Outside, Sampling};
 pub use ops::window::resize::Interpolation;
 pub use ops::window::var::Unfold;
 

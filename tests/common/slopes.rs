@@ -71,7 +71,7 @@ pub fn derivatives_agree(g: &GraphBuf, operands: &[Tensor]) {
     let back = vjp(g, &strs(&outs), &strs(&wrt), Missing::Zero).unwrap_or_else(|e| panic!("{e}\n{g:?}"));
     let second = jvp(&back, &strs(&grads), &strs(&wrt)).unwrap_or_else(|e| panic!("{e}\n{g:?}"));
     let tangents: Vec<String> = grads.iter().map(|w| format!("tangent.{w}")).collect();
-    for seed in 1..=3 {
+    for seed in 1..=2 {
         let inputs = extended(&second, operands, &mut Draw(seed));
         let (first, directions) = inputs.split_at(inputs.len() - wrt.len());
         let seeds = &first[operands.len()..];

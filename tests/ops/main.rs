@@ -14,6 +14,7 @@ mod layers;
 mod losses;
 mod norms;
 mod ordering;
+mod resize;
 mod rope;
 mod saturated;
 mod scan;

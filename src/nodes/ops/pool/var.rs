@@ -159,6 +159,20 @@ impl<'g> Var<'g> {
         }
     }
 
+    /// [`Var::max_pool2d`] with the position h·W + w in the plane of x `[N, C, H, W]` that each result came from, `i32`,
+    /// as torch's `return_indices`.
+    #[track_caller]
+    pub fn max_pool2d_with_indices(self, opt: Pool2d) -> [Var<'g>; 2] {
+        match self.windows(&opt) {
+            _ if !self.is_some() => [self; 2],
+            Ok([_, win]) => {
+                let all = self.g.emit(Op::MAX_POOL2D, &[self], &win.attrs().list());
+                [all[0], all[1]]
+            }
+            Err(e) => [self.refused(Op::MAX_POOL2D, &e); 2],
+        }
+    }
+
     /// The windows of a sum, which have no dilation.
     fn undilated<const N: usize, const P: usize>(self, opt: &Pool<N, P>) -> Result<[WindowGeometry<N>; 2], String> {
         match opt.dilation == [1; N] {
