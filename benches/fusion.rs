@@ -8,7 +8,7 @@ use arenagrad::graph::{Attr, Builder, DType, GraphBuf, Init, Op, Var};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::session::{Program, Session};
 use arenagrad::tools::ops::blocks::attrs::SwigluAttrs;
-use arenagrad::tools::ops::matmul::attrs::Activation;
+use arenagrad::tools::ops::matmul::activation::Activation;
 use arenagrad::tools::ops::matmul::attrs::LoraMatmulAttrs;
 use arenagrad::tools::ops::matmul::attrs::MatmulBiasActAttrs;
 use arenagrad::tools::ops::norm::NormAttrs;

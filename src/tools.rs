@@ -15,7 +15,9 @@ pub mod kernels {
 
 /// The graph: columns, op definitions, the text form, the verifier.
 pub mod ir {
-    pub use crate::nodes::ir::{attrs, builder, call, dtype, emit, graph, infer, leaf, opdef, text, typed, verify};
+    pub use crate::nodes::ir::{
+        attr_types, attrs, builder, call, dtype, emit, graph, infer, leaf, opdef, text, verify,
+    };
 }
 
 /// Op definitions, one module a family, their table, and the reference page that is made from it.
@@ -46,5 +48,5 @@ pub mod sched {
 
 /// Random graphs and mutations, and checks of them.
 pub mod testing {
-    pub use crate::nodes::testing::*;
+    pub use crate::nodes::random_graphs::*;
 }

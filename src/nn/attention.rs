@@ -112,7 +112,7 @@ pub fn multi_head_attention<'g>(
         let w = g.param(&format!("{name}.in_proj_weight"), [total, width], query.dtype(), start);
         let b = options.bias.then(|| g.param(&format!("{name}.in_proj_bias"), [total], query.dtype(), Init::Zeros));
         let from = [0, width, width + inner];
-        let [q, k, v] = if query.is(key) && key.is(value) {
+        let [q, k, v] = if query.is_same_value(key) && key.is_same_value(value) {
             // One product for all three.
             let all = project(query, w, b);
             [0, 1, 2].map(|i| all.narrow(-1, from[i], rows[i]))

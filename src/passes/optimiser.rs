@@ -17,7 +17,7 @@ mod rule;
 use super::rebuild::{Copier, Signature, finish, loss_named, output_named, written};
 use crate::arena::Value;
 use crate::error::Result;
-use crate::nodes::ops::reduce::length::length;
+use crate::nodes::ops::reduce::euclidean_length::euclidean_length;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
 use crate::passes::ad::grad::{GradOptions, Reverse, grad};
 use crate::passes::ad::prepare::for_autodiff;
@@ -96,7 +96,7 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
 /// Scales all gradients by min(1, max / (‖g‖ + 1e-6)), as `torch.nn.utils.clip_grad_norm_`. The result is right even if
 /// the squares overflow or underflow.
 fn clip(grads: &mut [Var<'_>], max: f64) {
-    let Some(wide) = length(grads) else { return };
+    let Some(wide) = euclidean_length(grads) else { return };
     let dtype = grads.first().map_or(DType::F64, |g| g.dtype());
     let norm = wide.cast(dtype).named("grad_norm");
     // A norm that overflows its dtype comes from finite gradients, unless it is infinite in f64 too.

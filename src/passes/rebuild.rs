@@ -6,7 +6,7 @@
 use crate::arena::{Node, Region, Side, Sym, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::names;
-use crate::nodes::ir::opdef::Site;
+use crate::nodes::ir::site::Site;
 use crate::nodes::ir::verify;
 use crate::nodes::ir::verify::Stage;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, OpDef, Var};

@@ -71,11 +71,13 @@ pub(super) fn bindings(g: &Graph<'_>, s: &Scheduled) -> Vec<Binding> {
         let at = s.plan.offset[s.slices[v.at()].buf as usize];
         match kind {
             LeafKind::Input => Binding { default: InputAttrs::of(&attrs).default, ..bind(name, Role::Input, v, at) },
-            LeafKind::Param => Binding { init: Some(ParamAttrs::of(&attrs).start()), ..bind(name, Role::Param, v, at) },
+            LeafKind::Param => {
+                Binding { init: Some(ParamAttrs::of(&attrs).leaf_init()), ..bind(name, Role::Param, v, at) }
+            }
             LeafKind::State => {
                 let state = StateAttrs::of(&attrs);
                 let averages = state.averages.map(|param| g.str(param).to_string());
-                Binding { init: Some(state.start()), averages, ..bind(name, Role::State, v, at) }
+                Binding { init: Some(state.leaf_init()), averages, ..bind(name, Role::State, v, at) }
             }
         }
     });

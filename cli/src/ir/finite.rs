@@ -166,6 +166,6 @@ impl Point {
 fn starts(g: Graph<'_>) -> HashMap<&str, Init> {
     use arenagrad::tools::arena::ids::Id;
     let params = g.leaves().filter(|l| l.kind == LeafKind::Param);
-    let start = |v: Value| ParamAttrs::of(&g.attrs(g.def[v.at()])).start();
+    let start = |v: Value| ParamAttrs::of(&g.attrs(g.def[v.at()])).leaf_init();
     params.map(|l| (l.name, start(l.value))).collect()
 }

@@ -125,21 +125,42 @@ fn sums<T: Float, const M: usize, const P: usize, const L: usize>(
     *out = acc;
 }
 
-simd! {
-    /// One tile for all [`IMAGES`] images. `step` is the output stride from position to position, `ld` from channel to
-    /// channel.
-    fn tile[T: Float, const M: usize, const P: usize, const L: usize](
-        _t: Tile<M, P, L>, a: &[T], offs: &[u32], taps: &Taps, strip: &[T], dst: &mut [T], step: usize, ld: usize,
-    ) {
-        for lane in (0..IMAGES).step_by(L) {
-            let mut out = [[[T::ZERO; L]; P]; M];
-            sums::<T, M, P, L>(a, offs, taps, &strip[lane..], &mut out);
-            for (out, row) in out.iter().zip(dst.chunks_mut(ld)) {
-                for (p, v) in out.iter().enumerate() {
-                    row[p * step + lane..][..L].copy_from_slice(v);
-                }
+/// One tile for all [`IMAGES`] images. `step` is the output stride from position to position, `ld` from channel to
+/// channel.
+#[inline(always)]
+fn tile<T: Float, const M: usize, const P: usize, const L: usize>(
+    a: &[T],
+    offs: &[u32],
+    taps: &Taps,
+    strip: &[T],
+    dst: &mut [T],
+    step: usize,
+    ld: usize,
+) {
+    for lane in (0..IMAGES).step_by(L) {
+        let mut out = [[[T::ZERO; L]; P]; M];
+        sums::<T, M, P, L>(a, offs, taps, &strip[lane..], &mut out);
+        for (out, row) in out.iter().zip(dst.chunks_mut(ld)) {
+            for (p, v) in out.iter().enumerate() {
+                row[p * step + lane..][..L].copy_from_slice(v);
             }
         }
+    }
+}
+
+simd! { wide
+    fn tile_wide[T: Float, const M: usize, const P: usize, const L: usize](
+        _t: Tile<M, P, L>, a: &[T], offs: &[u32], taps: &Taps, strip: &[T], dst: &mut [T], step: usize, ld: usize,
+    ) {
+        tile::<T, M, P, L>(a, offs, taps, strip, dst, step, ld);
+    }
+}
+
+simd! { narrow
+    fn tile_narrow[T: Float, const M: usize, const P: usize, const L: usize](
+        _t: Tile<M, P, L>, a: &[T], offs: &[u32], taps: &Taps, strip: &[T], dst: &mut [T], step: usize, ld: usize,
+    ) {
+        tile::<T, M, P, L>(a, offs, taps, strip, dst, step, ld);
     }
 }
 
@@ -166,29 +187,29 @@ fn tiles<T: Float>(
     ld: usize,
 ) -> usize {
     macro_rules! go {
-        ($m:literal, $l:literal, $($p:literal)*) => {
+        ($tile:ident, $m:literal, $l:literal, $($p:literal)*) => {
             match left {
-                $(n if n >= $p => { tile(Tile::<$m, $p, $l>, a, offs, taps, strip, dst, step, ld); $p })*
-                _ => { tile(Tile::<$m, 1, $l>, a, offs, taps, strip, dst, step, ld); 1 }
+                $(n if n >= $p => { $tile(Tile::<$m, $p, $l>, a, offs, taps, strip, dst, step, ld); $p })*
+                _ => { $tile(Tile::<$m, 1, $l>, a, offs, taps, strip, dst, step, ld); 1 }
             }
         };
     }
     macro_rules! by_rows {
         (wide $l:literal) => {
             match m {
-                1 => go!(1, $l, 8 4 2),
-                2 => go!(2, $l, 8 4 2),
-                4 => go!(4, $l, 5 4 3 2),
-                _ => go!(6, $l, 4 3 2),
+                1 => go!(tile_wide, 1, $l, 8 4 2),
+                2 => go!(tile_wide, 2, $l, 8 4 2),
+                4 => go!(tile_wide, 4, $l, 5 4 3 2),
+                _ => go!(tile_wide, 6, $l, 4 3 2),
             }
         };
         // Vectors with twice the registers: a cache line is used whole once it is loaded.
         (narrow $l:literal) => {
             match m {
-                1 => go!(1, $l, 4 2),
-                2 => go!(2, $l, 2),
-                4 => go!(4, $l, ),
-                _ => go!(6, $l, ),
+                1 => go!(tile_narrow, 1, $l, 4 2),
+                2 => go!(tile_narrow, 2, $l, 2),
+                4 => go!(tile_narrow, 4, $l, ),
+                _ => go!(tile_narrow, 6, $l, ),
             }
         };
     }

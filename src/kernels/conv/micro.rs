@@ -193,7 +193,7 @@ fn step<T: Float, const M: usize, const V: usize, const L: usize>(
     }
 }
 
-simd! {
+simd! { wide
     fn walk[T: Float, const M: usize, const L: usize](
         _t: Tile<M, L>, a: &[T], offs: &[u32], strip: &[T], s: Span<'_, T>, dst: &mut [T],
     ) {
@@ -215,7 +215,7 @@ simd! {
     }
 }
 
-simd! {
+simd! { narrow
     /// [`walk`] for sixteen registers: tiles of two vectors.
     fn walk_narrow[T: Float, const M: usize, const L: usize](
         _t: Tile<M, L>, a: &[T], offs: &[u32], strip: &[T], s: Span<'_, T>, dst: &mut [T],
@@ -356,15 +356,36 @@ fn lane_sums<T: Float, const M: usize, const L: usize, const FINITE: bool>(
     *out = acc;
 }
 
-simd! {
-    fn dots_of[T: Float, const M: usize, const L: usize, const FINITE: bool](
+/// [`lane_sums`] on sums in a slice.
+#[inline(always)]
+fn add_dots<T: Float, const M: usize, const L: usize, const FINITE: bool>(
+    x: &[T],
+    offs: [usize; TAPS],
+    dy: &[T],
+    mask: &[T],
+    s: Rows,
+    sums: &mut [T],
+) {
+    let sums = &mut sums[..M * TAPS * L];
+    let mut own = [[[T::ZERO; L]; TAPS]; M];
+    own.as_flattened_mut().as_flattened_mut().copy_from_slice(sums);
+    lane_sums::<T, M, L, FINITE>(x, offs, dy, mask, s, &mut own);
+    sums.copy_from_slice(own.as_flattened().as_flattened());
+}
+
+simd! { wide
+    fn dots_wide[T: Float, const M: usize, const L: usize, const FINITE: bool](
         _d: Dots<M, L, FINITE>, x: &[T], offs: [usize; TAPS], dy: &[T], mask: &[T], s: Rows, sums: &mut [T],
     ) {
-        let sums = &mut sums[..M * TAPS * L];
-        let mut own = [[[T::ZERO; L]; TAPS]; M];
-        own.as_flattened_mut().as_flattened_mut().copy_from_slice(sums);
-        lane_sums::<T, M, L, FINITE>(x, offs, dy, mask, s, &mut own);
-        sums.copy_from_slice(own.as_flattened().as_flattened());
+        add_dots::<T, M, L, FINITE>(x, offs, dy, mask, s, sums);
+    }
+}
+
+simd! { narrow
+    fn dots_narrow[T: Float, const M: usize, const L: usize, const FINITE: bool](
+        _d: Dots<M, L, FINITE>, x: &[T], offs: [usize; TAPS], dy: &[T], mask: &[T], s: Rows, sums: &mut [T],
+    ) {
+        add_dots::<T, M, L, FINITE>(x, offs, dy, mask, s, sums);
     }
 }
 
@@ -378,26 +399,28 @@ pub(super) fn fold<T: Float>(sums: &[T], out: &mut [T]) {
 }
 
 /// `sums[m][j] += Σ x[offs[j] + position] * dy[m][position]` over all images, rows and positions, for `m` channels of
-/// dy (1, 2, 4, 6 or 8). Each sum has [`lanes`] lanes, which [`fold`] adds in the end.
+/// dy (a number that [`dots_rows`] gave). Each sum has [`lanes`] lanes, which [`fold`] adds in the end.
 pub(super) fn dots<T: Float>(m: usize, x: &[T], offs: [usize; TAPS], dy: &[T], s: Rows, sums: &mut [T]) {
     // Lanes of the last vector of a row that lie inside the row.
     let mut mask = [T::ZERO; 16];
     mask[..s.width % lanes::<T>()].fill(T::ONE);
     macro_rules! by_rows {
-        ($l:literal, $f:literal) => {
+        ($dots:ident, $l:literal, $f:literal, $($rows:literal)+) => {
             match m {
-                1 => dots_of(Dots::<1, $l, $f>, x, offs, dy, &mask, s, sums),
-                2 => dots_of(Dots::<2, $l, $f>, x, offs, dy, &mask, s, sums),
-                4 => dots_of(Dots::<4, $l, $f>, x, offs, dy, &mask, s, sums),
-                6 => dots_of(Dots::<6, $l, $f>, x, offs, dy, &mask, s, sums),
-                _ => dots_of(Dots::<8, $l, $f>, x, offs, dy, &mask, s, sums),
+                $($rows => $dots(Dots::<$rows, $l, $f>, x, offs, dy, &mask, s, sums),)+
+                rows => unreachable!("no tile of {rows} rows"),
             }
         };
     }
-    match (size_of::<T>(), s.finite) {
-        (4, true) => by_rows!(16, true),
-        (4, false) => by_rows!(16, false),
-        (_, true) => by_rows!(8, true),
-        (_, false) => by_rows!(8, false),
+    let wide = Token::current().shape::<T>().lanes == lanes::<T>();
+    match (wide, size_of::<T>(), s.finite) {
+        (true, 4, true) => by_rows!(dots_wide, 16, true, 1 2 4 6 8),
+        (true, 4, false) => by_rows!(dots_wide, 16, false, 1 2 4 6 8),
+        (true, _, true) => by_rows!(dots_wide, 8, true, 1 2 4 6 8),
+        (true, _, false) => by_rows!(dots_wide, 8, false, 1 2 4 6 8),
+        (false, 4, true) => by_rows!(dots_narrow, 16, true, 1 2),
+        (false, 4, false) => by_rows!(dots_narrow, 16, false, 1 2),
+        (false, _, true) => by_rows!(dots_narrow, 8, true, 1 2),
+        (false, _, false) => by_rows!(dots_narrow, 8, false, 1 2),
     }
 }

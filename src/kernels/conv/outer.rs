@@ -79,19 +79,39 @@ fn sums_of<T: Float, const R: usize, const K: usize, const V: usize, const L: us
     *out = acc;
 }
 
-simd! {
-    /// `sums[(r * K + k) * ld + channel] += Σ x[offs[r] + k + position] * dy[position][channel]`.
-    fn sweep[T: Float, const R: usize, const K: usize, const V: usize, const L: usize](
+/// `sums[(r * K + k) * ld + channel] += Σ x[offs[r] + k + position] * dy[position][channel]`.
+#[inline(always)]
+fn sweep<T: Float, const R: usize, const K: usize, const V: usize, const L: usize>(
+    x: &[T],
+    offs: [usize; R],
+    dy: &[T],
+    f: Field,
+    sums: &mut [T],
+    ld: usize,
+) {
+    let mut out = [[[[T::ZERO; L]; V]; K]; R];
+    sums_of::<T, R, K, V, L>(x, offs, dy, f, &mut out);
+    // Runs after the last one repeat it and are discarded.
+    for (sums, out) in sums.chunks_mut(ld).zip(out.as_flattened()) {
+        for (s, a) in sums.iter_mut().zip(out.as_flattened()) {
+            *s += *a;
+        }
+    }
+}
+
+simd! { wide
+    fn sweep_wide[T: Float, const R: usize, const K: usize, const V: usize, const L: usize](
         _t: Tile<R, K, V, L>, x: &[T], offs: [usize; R], dy: &[T], f: Field, sums: &mut [T], ld: usize,
     ) {
-        let mut out = [[[[T::ZERO; L]; V]; K]; R];
-        sums_of::<T, R, K, V, L>(x, offs, dy, f, &mut out);
-        // Runs after the last one repeat it and are discarded.
-        for (sums, out) in sums.chunks_mut(ld).zip(out.as_flattened()) {
-            for (s, a) in sums.iter_mut().zip(out.as_flattened()) {
-                *s += *a;
-            }
-        }
+        sweep::<T, R, K, V, L>(x, offs, dy, f, sums, ld);
+    }
+}
+
+simd! { narrow
+    fn sweep_narrow[T: Float, const R: usize, const K: usize, const V: usize, const L: usize](
+        _t: Tile<R, K, V, L>, x: &[T], offs: [usize; R], dy: &[T], f: Field, sums: &mut [T], ld: usize,
+    ) {
+        sweep::<T, R, K, V, L>(x, offs, dy, f, sums, ld);
     }
 }
 
@@ -100,36 +120,36 @@ simd! {
 pub(super) fn outer<T: Float>(k: usize, x: &[T], offs: &[u32], dy: &[T], f: Field, sums: &mut [T], ld: usize) {
     let (mut offs, mut sums) = (offs, sums);
     macro_rules! go {
-        ($r:literal, $k:literal, $v:literal, $l:literal) => {{
+        ($sweep:ident, $r:literal, $k:literal, $v:literal, $l:literal) => {{
             let some: [usize; $r] = std::array::from_fn(|r| offs[r.min(offs.len() - 1)] as usize);
-            sweep(Tile::<$r, $k, $v, $l>, x, some, dy, f, sums, ld);
+            $sweep(Tile::<$r, $k, $v, $l>, x, some, dy, f, sums, ld);
             $r
         }};
     }
     // Many runs while they fill the registers, fewer for the rest.
     macro_rules! by {
-        ($k:literal, $v:literal, $l:literal, $many:literal, $few:literal) => {
-            if offs.len() > $many / 2 { go!($many, $k, $v, $l) } else { go!($few, $k, $v, $l) }
+        ($sweep:ident, $k:literal, $v:literal, $l:literal, $many:literal, $few:literal) => {
+            if offs.len() > $many / 2 { go!($sweep, $many, $k, $v, $l) } else { go!($sweep, $few, $k, $v, $l) }
         };
     }
     while !offs.is_empty() {
         let done = match (k, size_of::<T>(), Token::current().shape::<T>().lanes) {
-            (5, 4, 16) => by!(5, 1, 16, 5, 2),
-            (3, 4, 16) => by!(3, 1, 16, 8, 3),
-            (2, 4, 16) => by!(2, 1, 16, 8, 2),
-            (_, 4, 16) => by!(1, 1, 16, 8, 2),
-            (5, 8, 8) => by!(5, 2, 8, 2, 1),
-            (3, 8, 8) => by!(3, 2, 8, 4, 1),
-            (2, 8, 8) => by!(2, 2, 8, 4, 2),
-            (_, 8, 8) => by!(1, 2, 8, 8, 2),
-            (5, 4, _) => go!(1, 5, 2, 8),
-            (3, 4, _) => by!(3, 2, 8, 2, 1),
-            (2, 4, _) => by!(2, 2, 8, 2, 1),
-            (_, 4, _) => by!(1, 2, 8, 4, 1),
-            (5, _, _) => go!(1, 5, 4, 4),
-            (3, _, _) => go!(1, 3, 4, 4),
-            (2, _, _) => go!(1, 2, 4, 4),
-            _ => by!(1, 4, 4, 2, 1),
+            (5, 4, 16) => by!(sweep_wide, 5, 1, 16, 5, 2),
+            (3, 4, 16) => by!(sweep_wide, 3, 1, 16, 8, 3),
+            (2, 4, 16) => by!(sweep_wide, 2, 1, 16, 8, 2),
+            (_, 4, 16) => by!(sweep_wide, 1, 1, 16, 8, 2),
+            (5, 8, 8) => by!(sweep_wide, 5, 2, 8, 2, 1),
+            (3, 8, 8) => by!(sweep_wide, 3, 2, 8, 4, 1),
+            (2, 8, 8) => by!(sweep_wide, 2, 2, 8, 4, 2),
+            (_, 8, 8) => by!(sweep_wide, 1, 2, 8, 8, 2),
+            (5, 4, _) => go!(sweep_narrow, 1, 5, 2, 8),
+            (3, 4, _) => by!(sweep_narrow, 3, 2, 8, 2, 1),
+            (2, 4, _) => by!(sweep_narrow, 2, 2, 8, 2, 1),
+            (_, 4, _) => by!(sweep_narrow, 1, 2, 8, 4, 1),
+            (5, _, _) => go!(sweep_narrow, 1, 5, 4, 4),
+            (3, _, _) => go!(sweep_narrow, 1, 3, 4, 4),
+            (2, _, _) => go!(sweep_narrow, 1, 2, 4, 4),
+            _ => by!(sweep_narrow, 1, 4, 4, 2, 1),
         };
         let done = done.min(offs.len());
         offs = &offs[done..];

@@ -41,10 +41,12 @@ macro_rules! kernels {
                 }
             }
 
-            #[inline]
             fn tile(self, mut t: Tile<'_, $t>) {
                 let (lanes, rows, cols) = (<Self as Vectors<$t>>::LANES, t.c.rows(), t.c.cols());
                 let (vectors, part) = (cols.div_ceil(lanes), cols % lanes != 0);
+                if part && let Some(step) = t.step.take() {
+                    return tile::part_step(t, step, |t| self.tile(t));
+                }
                 match (rows, vectors, part) {
                     $($(($rows, $vectors, false) => {
                             self.vectorize(tile::Kernel::<_, _, $rows, $vectors, false>(self, &mut t));
@@ -56,7 +58,6 @@ macro_rules! kernels {
                 }
             }
 
-            #[inline]
             fn dots(self, d: Dots<'_, $t>) {
                 const DOTS: DotsShape = Tuning::of(Isa::$isa).$dots;
                 const LINE_VECTORS: usize = LINE / <$token as Simd>::BYTES;

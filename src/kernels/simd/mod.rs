@@ -199,37 +199,56 @@ pub fn limit(isa: Isa) {
 /// ```
 /// Generic functions write their parameters in brackets, `pub fn axpy[T: Float](a: T, …)`. The parameters must be
 /// inferable from the arguments.
+///
+/// A tile of fixed size fits one vector length. `simd! { wide fn …` compiles it for vectors of 64 bytes only, `simd! {
+/// narrow fn …` for shorter ones only. The caller asks [`Token::shape`] which of the two to call.
 #[macro_export]
 macro_rules! simd {
-    ($(#[$doc:meta])* $vis:vis fn $name:ident $([$($g:tt)*])? ($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
-        $crate::simd!(@gen [$(#[$doc])*] [$vis] $name [$($($g)*)?] ($($arg : $ty),*) [$($ret)?] $body);
+    (wide $(#[$doc:meta])* $vis:vis fn $($f:tt)*) => { $crate::simd!(@gen wide [$(#[$doc])*] [$vis] $($f)*); };
+    (narrow $(#[$doc:meta])* $vis:vis fn $($f:tt)*) => { $crate::simd!(@gen narrow [$(#[$doc])*] [$vis] $($f)*); };
+    ($(#[$doc:meta])* $vis:vis fn $($f:tt)*) => { $crate::simd!(@gen all [$(#[$doc])*] [$vis] $($f)*); };
+    (@gen $which:ident $docs:tt $vis:tt $name:ident $([$($g:tt)*])? ($($args:tt)*) $(-> $ret:ty)? $body:block) => {
+        $crate::simd!(@fn $which $docs $vis $name [$($($g)*)?] ($($args)*) [$($ret)?] $body);
     };
-    (@gen [$(#[$doc:meta])*] [$vis:vis] $name:ident [$($g:tt)*] ($($arg:ident : $ty:ty),*) [$($ret:ty)?] $body:block) => {
+    (@fn $which:ident [$(#[$doc:meta])*] [$vis:vis] $name:ident [$($g:tt)*] ($($arg:ident : $ty:ty),* $(,)?) [$($ret:ty)?] $body:block) => {
         $(#[$doc])*
         #[inline]
         $vis fn $name<$($g)*>($($arg: $ty),*) $(-> $ret)? {
             #[inline(always)]
             fn body<$($g)*>($($arg: $ty),*) $(-> $ret)? $body
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            {
-                #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
-                fn v4<$($g)*>($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
-                #[target_feature(enable = "avx2,fma")]
-                fn v3<$($g)*>($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
-                match $crate::tools::kernels::simd::isa() {
-                    // SAFETY: `isa` is never better than what `detect` saw on this CPU.
-                    #[allow(unsafe_code)]
-                    $crate::tools::kernels::simd::Isa::Avx512 => unsafe { v4($($arg),*) },
-                    // SAFETY: as above.
-                    #[allow(unsafe_code)]
-                    $crate::tools::kernels::simd::Isa::Avx2 => unsafe { v3($($arg),*) },
-                    _ => body($($arg),*),
-                }
-            }
-            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-            body($($arg),*)
+            $crate::simd!(@v4 $which [$($g)*] ($($arg: $ty),*) [$($ret)?]);
+            $crate::simd!(@v3 $which [$($g)*] ($($arg: $ty),*) [$($ret)?]);
+            $crate::simd!(@other $which ($($arg),*))
         }
     };
+    (@v4 narrow $($f:tt)*) => {};
+    (@v4 $which:ident [$($g:tt)*] ($($arg:ident : $ty:ty),*) [$($ret:ty)?]) => {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+            fn v4<$($g)*>($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
+            if $crate::tools::kernels::simd::isa() == $crate::tools::kernels::simd::Isa::Avx512 {
+                // SAFETY: `isa` is never better than what `detect` saw on this CPU.
+                #[allow(unsafe_code)]
+                return unsafe { v4($($arg),*) };
+            }
+        }
+    };
+    (@v3 wide $($f:tt)*) => {};
+    (@v3 $which:ident [$($g:tt)*] ($($arg:ident : $ty:ty),*) [$($ret:ty)?]) => {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            #[target_feature(enable = "avx2,fma")]
+            fn v3<$($g)*>($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
+            if $crate::tools::kernels::simd::isa() == $crate::tools::kernels::simd::Isa::Avx2 {
+                // SAFETY: `isa` is never better than what `detect` saw on this CPU.
+                #[allow(unsafe_code)]
+                return unsafe { v3($($arg),*) };
+            }
+        }
+    };
+    (@other wide ($($arg:ident),*)) => { unreachable!("this CPU has no vectors of 64 bytes") };
+    (@other $which:ident ($($arg:ident),*)) => { body($($arg),*) };
 }
 
 #[cfg(test)]

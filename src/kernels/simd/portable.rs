@@ -63,11 +63,17 @@ fn fused_lanes(x: [f32; 4], y: [f32; 4], z: [f32; 4]) -> [f32; 4] {
         let small = ((bits >> 32) as u32 & 0x7fff_ffff).wrapping_sub(1) < 0x3810_0000 - 1;
         care |= u32::from(middle | small);
     }
-    let mut r = [0f32; 4];
-    for i in 0..4 {
-        r[i] = if care == 0 { sums[i] as f32 } else { fused(x[i], y[i], z[i]) };
+    if care != 0 {
+        return each_fused(x, y, z);
     }
-    r
+    sums.map(|sum| sum as f32)
+}
+
+/// [`fused`] of each lane: a rare case, kept out of the loops that would grow by it.
+#[cold]
+#[inline(never)]
+fn each_fused(x: [f32; 4], y: [f32; 4], z: [f32; 4]) -> [f32; 4] {
+    std::array::from_fn(|i| fused(x[i], y[i], z[i]))
 }
 
 /// An unsafe operation that the contract of the function around it allows.

@@ -9,7 +9,8 @@ use super::loops::{AdContext, LoopOperands, ScanSite, ValueMap};
 use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::Var;
-use crate::nodes::ir::opdef::{Deriv, Site};
+use crate::nodes::ir::opdef::Deriv;
+use crate::nodes::ir::site::Site;
 
 /// A reverse walk over one region: the entry, or the body of a loop.
 pub struct Backward<'r, 'x, 'g> {

@@ -44,7 +44,7 @@ pub(super) fn accumulate<'g>(
     let zeros = grads.iter().map(|&v| b.full(0.0, g.dims(v), g.dtype[v.at()]));
     let carries: Vec<Var<'g>> = zeros.chain(states.iter().map(|l| l.new)).collect();
     let stacked: Vec<Var<'g>> = inputs.iter().map(|l| l.new).collect();
-    let entry = b.with(|e| e.scope());
+    let entry = b.with(|e| e.region_scope());
     let (after, ys) = b.scan(&carries, &stacked, |now, slices| {
         for (l, &x) in states.iter().zip(&now[grads.len()..]).chain(inputs.iter().zip(slices)) {
             c.map[l.old] = x;
@@ -52,7 +52,7 @@ pub(super) fn accumulate<'g>(
         for l in leaves.iter().filter(|l| l.kind != LeafKind::Input && !moves(l)) {
             c.map[l.old] = match is_key(g, l) {
                 true => b.rng(),
-                false => b.var(b.with(|e| e.import(l.new.v, entry))),
+                false => b.var(b.with(|e| e.import_captured(l.new.v, entry))),
             };
         }
         c.run(&mut |_| None);

@@ -4,13 +4,13 @@
 //! depend on norms are computed in f64, as torch does in Python's floats.
 
 use super::rule::Rule;
-use crate::nodes::ops::reduce::length::length;
+use crate::nodes::ops::reduce::euclidean_length::euclidean_length;
 use crate::nodes::{DType, Op, Var};
 use crate::passes::optimiser::elementwise_rules::{Target, flush, lerp};
 
 /// √Σx² in f64. If the sum is in range of x's dtype, it is rounded to that dtype.
 fn norm(x: Var<'_>) -> Var<'_> {
-    length(&[x]).unwrap_or(x)
+    euclidean_length(&[x]).unwrap_or(x)
 }
 
 /// √(Σx²/n) in f64, where n is the number of elements.

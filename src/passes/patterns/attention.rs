@@ -8,7 +8,7 @@ use super::facts::Facts;
 use super::matches::{Found, Match};
 use crate::arena::intern::Dims;
 use crate::arena::{Node, Value};
-use crate::nodes::build::axes::to_size;
+use crate::nodes::build::sizes::to_size;
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use crate::nodes::ops::softmax::SoftmaxAttrs;
 use crate::nodes::{Attention, Op, Var};

@@ -4,11 +4,11 @@ use super::facts::Facts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
-use crate::nodes::build::axes::to_i64s;
+use crate::nodes::build::sizes::sizes_to_i64;
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvBiasActAttrs};
-use crate::nodes::ops::matmul::attrs::Activation;
+use crate::nodes::ops::matmul::activation::Activation;
 use crate::nodes::ops::pool::attrs::MaxPoolBackwardAttrs;
-use crate::nodes::ops::pool::plane;
+use crate::nodes::ops::pool::pool_plane;
 
 /// `conv2d + broadcast(bias)`, in either order, with one number of the bias for each channel. There may be a reshape in
 /// between that drops an axis of length 1, as after a convolution over one axis.
@@ -86,7 +86,7 @@ fn pool_gradient(f: &Facts<'_>, v: Value) -> Option<PoolGradient> {
     let pool = f.node(a[1]);
     let own = f.g.op[pool.at()] == Op::MAX_POOL2D && f.g.out(pool) != a[1];
     // Positions in a plane of another size would drop elements or be out of range.
-    let fits = own && plane(&f.dims(f.args(pool)[0])) == plane(&f.dims(v));
+    let fits = own && pool_plane(&f.dims(f.args(pool)[0])) == pool_plane(&f.dims(v));
     fits.then_some(PoolGradient { dy: a[0], positions: a[1], pool })
 }
 
@@ -116,7 +116,7 @@ pub fn mask_before_unpool(f: &Facts<'_>, root: Node) -> Found {
     if f.alone(a[0]) {
         inner.push(compare);
     }
-    let (small, large) = (f.dims(y), MaxPoolBackwardAttrs { in_hw: to_i64s(&plane(&f.dims(h))) });
+    let (small, large) = (f.dims(y), MaxPoolBackwardAttrs { in_hw: sizes_to_i64(&pool_plane(&f.dims(h))) });
     let m = Match::one(f.g.out(root), vec![y, dy, positions], inner, move |g, a| {
         let mask = a[0].greater(g.full(c, small, dtype));
         let masked = mask.select(a[1], g.full(0.0, small, dtype));

@@ -4,7 +4,8 @@ use crate::arena::intern::Dims;
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ops::constant::FullAttrs;
-use crate::nodes::ops::matmul::attrs::{Activation, MatmulAttrs, MatmulBiasActAttrs};
+use crate::nodes::ops::matmul::activation::Activation;
+use crate::nodes::ops::matmul::attrs::{MatmulAttrs, MatmulBiasActAttrs};
 use crate::nodes::{Graph, Op};
 
 /// A value times a number.

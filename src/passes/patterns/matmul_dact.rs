@@ -3,7 +3,8 @@
 use super::facts::Facts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::ops::matmul::attrs::{ActGrad, MatmulAttrs, MatmulDactAttrs};
+use crate::nodes::ops::matmul::activation::ActGrad;
+use crate::nodes::ops::matmul::attrs::{MatmulAttrs, MatmulDactAttrs};
 use crate::nodes::ops::reduce::attrs::ReduceAttrs;
 use crate::nodes::{Op, Var};
 use crate::passes::fuse::is_free;

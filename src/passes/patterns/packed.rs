@@ -4,9 +4,9 @@ use super::facts::Facts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
-use crate::nodes::build::axes::to_sizes;
+use crate::nodes::build::sizes::to_sizes;
 use crate::nodes::ops::attention::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout};
-use crate::nodes::ops::attention::packed::widths;
+use crate::nodes::ops::attention::packed::packed_widths;
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, SliceAttrs};
 
 /// The packed value that q, k and v (`qkv`) are slices of, in the layout that the attributes of node `n` give.
@@ -17,7 +17,7 @@ fn whole(f: &Facts<'_>, n: Node, qkv: &[Value]) -> Option<Value> {
     }
     let x = f.args(f.is(qkv[0], Op::SLICE)?)[0];
     let (d, mut at) = (f.dims(x), 0);
-    let widths = widths(&d, &attrs).ok()?;
+    let widths = packed_widths(&d, &attrs).ok()?;
     for (&part, width) in qkv.iter().zip(widths) {
         let cut = f.is(part, Op::SLICE).filter(|&n| f.args(n)[0] == x)?;
         let a = SliceAttrs::of(&f.attrs(cut));

@@ -3,9 +3,10 @@
 use super::facts::{Facts, Linear};
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::build::axes::to_sizes;
+use crate::nodes::build::sizes::to_sizes;
 use crate::nodes::ops::layout::attrs::SliceAttrs;
-use crate::nodes::ops::matmul::attrs::{Activation, MatmulAttrs, MatmulBiasActAttrs};
+use crate::nodes::ops::matmul::activation::Activation;
+use crate::nodes::ops::matmul::attrs::{MatmulAttrs, MatmulBiasActAttrs};
 use crate::nodes::{Builder, Op, Var};
 
 /// `a·b + broadcast(bias)`, in either order, with the bias along the last axis.

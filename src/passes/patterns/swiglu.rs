@@ -3,10 +3,10 @@
 use super::facts::Facts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::build::axes::to_sizes;
+use crate::nodes::build::sizes::to_sizes;
 use crate::nodes::ops::blocks::attrs::SwigluAttrs;
 use crate::nodes::ops::layout::attrs::SliceAttrs;
-use crate::nodes::ops::pointwise::act_grad::Curve;
+use crate::nodes::ops::pointwise::act_with_grad::Curve;
 use crate::nodes::ops::pointwise::attrs::{ActWithGradAttrs, CastAttrs};
 use crate::nodes::{DType, Op};
 

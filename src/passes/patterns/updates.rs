@@ -5,7 +5,7 @@ use super::facts::Facts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::ir::attrs::Owned;
-use crate::nodes::ops::optim::{fused_update, layout};
+use crate::nodes::ops::optim::{fused_update, optim_step_layout};
 use crate::nodes::{Op, Var};
 
 /// The most elements of a small param. Its step costs more for the call than for the work.
@@ -17,12 +17,12 @@ const CHUNK: usize = 4 * MAX_PARAMS;
 
 /// True if `op` is an optimiser step.
 pub fn is_step(op: Op) -> bool {
-    layout(op).is_some()
+    optim_step_layout(op).is_some()
 }
 
 /// The operands of a step of one param whose gradient is not scaled yet, and the number of those that are tensors.
 fn single<'x>(f: &Facts<'x>, n: Node) -> Option<(&'x [Value], usize)> {
-    let (tensors, scalars) = layout(f.g.op[n.at()])?;
+    let (tensors, scalars) = optim_step_layout(f.g.op[n.at()])?;
     let args = f.args(n);
     (args.len() == tensors + scalars).then_some((args, tensors))
 }
@@ -44,7 +44,8 @@ fn step(f: &Facts<'_>, root: Node, args: Vec<Value>, gives: Vec<(Value, usize)>,
 /// A step of one param whose gradient is a product: a fused weight update. The gradient never leaves the cache.
 pub fn behind_product(f: &Facts<'_>, root: Node) -> Found {
     let (op, args) = (f.g.op[root.at()], f.args(root));
-    let (Some((tensors, scalars)), Some(behind)) = (layout(op), fused_update::behind_product(op)) else {
+    let (Some((tensors, scalars)), Some(behind)) = (optim_step_layout(op), fused_update::fused_update_of_step(op))
+    else {
         return Found::No;
     };
     let Some(product) = f.is(args[1], Op::MATMUL).filter(|_| args.len() <= tensors + scalars + 1) else {
@@ -107,7 +108,7 @@ pub fn scale(f: &Facts<'_>, root: Node) -> Found {
 /// Matrices do not join: their step is worth a call, and may go into the product that is their gradient.
 fn joins(f: &Facts<'_>, n: Node, scalars: &[Value], like: &[Owned]) -> bool {
     let args = f.args(n);
-    let (Some((tensors, _)), d) = (layout(f.g.op[n.at()]), f.dims(args[0])) else { return false };
+    let (Some((tensors, _)), d) = (optim_step_layout(f.g.op[n.at()]), f.dims(args[0])) else { return false };
     let small = d.len() <= 1 && d.numel() <= SMALL;
     small && args[tensors..] == *scalars && scaled(f, args[1]).is_none() && attributes(f, n) == like
 }
@@ -115,7 +116,7 @@ fn joins(f: &Facts<'_>, n: Node, scalars: &[Value], like: &[Owned]) -> bool {
 /// Steps of small params with the same learning rate and attributes become one step.
 pub fn together(f: &Facts<'_>, root: Node) -> Found {
     let (op, args) = (f.g.op[root.at()], f.args(root));
-    let Some((tensors, _)) = layout(op) else { return Found::No };
+    let Some((tensors, _)) = optim_step_layout(op) else { return Found::No };
     let (scalars, like) = (&args[tensors..], attributes(f, root));
     if scalars.len() > tensors || !joins(f, root, scalars, &like) {
         return Found::No;

@@ -3,7 +3,7 @@
 
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::nodes::ir::attrs::Kind;
-use crate::nodes::ir::call::CostCx;
+use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::opdef::Lower;
 use crate::nodes::{Graph, Op};
 

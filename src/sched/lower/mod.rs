@@ -12,11 +12,12 @@ use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::{DEPTH, Split};
 use crate::kernels::gemm::Precision;
-use crate::nodes::ir::call::{Buf, Call, LowerCx, Temp, View};
+use crate::nodes::ir::call::{Buf, Call, Temp, View};
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::control::scan::Scan;
-use crate::nodes::ops::index::below::below;
-use crate::nodes::ops::lower_node;
+use crate::nodes::ops::index::index_bounds::index_bound;
+use crate::nodes::ops::run_op_lowering;
 use crate::nodes::{Graph, LeafKind, Op};
 
 /// The bytes of a value: a root buffer and an offset in it.
@@ -155,7 +156,7 @@ impl<'g> Lowering<'g> {
         cx.threads = self.threads;
         cx.precision = self.precision.get(n.at()).copied().unwrap_or_default();
         let named = |e: String| bad(format!("{}: {e}", def.name));
-        lower_node(&mut cx).map_err(named)?;
+        run_op_lowering(&mut cx).map_err(named)?;
         let LowerCx { calls, temps, views, .. } = cx;
         self.views(n, &views).map_err(named)?;
         self.calls(n, &calls, &temps).map_err(named)?;
@@ -279,7 +280,7 @@ impl<'g> Lowering<'g> {
             return Err(format!("a call looks through read {}, which does not exist", looks.read));
         };
         let known = match c.reads[looks.read] {
-            Buf::Arg(i) => below(&self.g, self.g.args_of(n)[i]),
+            Buf::Arg(i) => index_bound(&self.g, self.g.args_of(n)[i]),
             _ => None,
         };
         let sure = known.zip(looks.below).is_some_and(|(known, below)| known <= below);

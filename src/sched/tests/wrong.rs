@@ -3,7 +3,8 @@
 use super::ops::{self, COLUMNS, FRESH, REVERSE, one};
 use super::random::planned;
 use crate::kernels::abi::{Args, Split};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Lower, OpDef};
 use crate::nodes::{Builder, DType};
 use crate::sched::check::check;

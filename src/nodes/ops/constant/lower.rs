@@ -4,8 +4,9 @@ use crate::kernels::abi::Kernel;
 use crate::kernels::copy;
 use crate::kernels::copy::{Fill, Iota};
 use crate::nodes::build::axes::{AxisSplit, split_at_axis};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::{bits, by_size};
 use crate::nodes::ops::constant::{FullAttrs, IotaAttrs};
 

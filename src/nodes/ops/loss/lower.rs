@@ -5,18 +5,19 @@ use crate::kernels::reduce::Reduce;
 use crate::kernels::softmax::CrossEntropy;
 use crate::kernels::squares::SquaredError;
 use crate::kernels::{reduce, softmax, squares};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::{by_float, by_num_index};
 use crate::nodes::ops::loss::attrs::{CrossEntropyAttrs, CrossEntropyGradientAttrs, SquaredErrorAttrs};
 
-fn cross(cx: &LowerCx<'_>) -> CrossEntropy {
+fn cross_entropy_params(cx: &LowerCx<'_>) -> CrossEntropy {
     let (d, a) = (cx.arg_dims(0), CrossEntropyAttrs::of(&cx.attrs()));
     CrossEntropy { rows: d[0], classes: d[1], ignore_index: a.ignore_index, smoothing: a.label_smoothing }
 }
 
 /// `softmax_cross_entropy`.
 pub fn cross_entropy(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let p = cross(cx);
+    let p = cross_entropy_params(cx);
     let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy)?;
     let call =
         Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::CROSS_ENTROPY).reads_args(2);
@@ -27,7 +28,7 @@ pub fn cross_entropy(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `softmax_cross_entropy_backward`.
 pub fn cross_entropy_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let p = cross(cx);
+    let p = cross_entropy_params(cx);
     let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy_backward)?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::SOFTMAX);
     let call = call.looks(1, p.classes).or(p.ignore_index);
@@ -37,7 +38,7 @@ pub fn cross_entropy_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `cross_entropy_gradient`.
 pub fn cross_entropy_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let p = cross(cx);
+    let p = cross_entropy_params(cx);
     let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy_gradient)?;
     let mut words = p.to_words();
     words.push(CrossEntropyGradientAttrs::of(&cx.attrs()).weight.to_bits());

@@ -2,11 +2,11 @@
 
 use crate::arena::Value;
 use crate::error::Kind;
+use crate::nodes::ir::attr_types::choice;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ir::typed::choice;
 use crate::nodes::ops::loss::attrs::ReductionAttrs;
-use crate::nodes::ops::loss::entropy;
+use crate::nodes::ops::loss::cross_entropy_targets;
 
 choice! {
     /// How the losses of the elements are reduced.
@@ -35,7 +35,7 @@ impl Reduction {
 }
 
 /// max(ln p, −100), whose derivative is 1/max(p, 1e-12).
-fn bounded_log<'g>(p: Var<'g>) -> Var<'g> {
+fn bce_bounded_log<'g>(p: Var<'g>) -> Var<'g> {
     let least = 1e-12;
     let tiny = p.less(least);
     // The value is constant there; the term beside it has value 0 and the slope 1/least.
@@ -97,7 +97,7 @@ impl<'g> Var<'g> {
                 return self.g.fail(Kind::Shape, format!("cross_entropy: weights of {why}"));
             }
             if labels.dtype().is_float() && rows == d {
-                return entropy::of_probabilities(self, labels, opt);
+                return cross_entropy_targets::cross_entropy_of_probabilities(self, labels, opt);
             }
             if d.split_last().is_none_or(|(_, lead)| *lead != *rows) {
                 let text =
@@ -106,8 +106,8 @@ impl<'g> Var<'g> {
             }
             let (x, flat) = (self.reshape([rows.numel(), classes]), labels.reshape([rows.numel()]));
             let (loss, counts) = match opt.weight {
-                Some(w) => entropy::weighted(x, flat, w, &opt),
-                None => entropy::of_labels(x, flat, &opt),
+                Some(w) => cross_entropy_targets::weighted_cross_entropy(x, flat, w, &opt),
+                None => cross_entropy_targets::cross_entropy_of_labels(x, flat, &opt),
             };
             match opt.reduction {
                 Reduction::None => loss.reshape(rows),
@@ -142,7 +142,9 @@ impl<'g> Var<'g> {
             let text = format!("bce: targets of {b}{} do not fit probabilities of {a}{}", targets.dims(), self.dims());
             return self.g.fail(Kind::Shape, text);
         }
-        self.g.with_caller(|| reduction.of(-(targets * bounded_log(self) + (1.0 - targets) * bounded_log(1.0 - self))))
+        self.g.with_caller(|| {
+            reduction.of(-(targets * bce_bounded_log(self) + (1.0 - targets) * bce_bounded_log(1.0 - self)))
+        })
     }
 
     /// The mean of the binary cross entropy between σ(this) and `targets`, which are in [0, 1].

@@ -2,7 +2,7 @@
 
 use crate::ensure;
 use crate::error::Kind;
-use crate::nodes::build::axes::{to_i64, to_i64s};
+use crate::nodes::build::sizes::{size_to_i64, sizes_to_i64};
 use crate::nodes::ir::builder::{Builder, Var};
 use std::collections::BTreeMap;
 
@@ -84,14 +84,14 @@ impl<'g> Term<'g> {
         let d = self.x.dims();
         let one = |a: &usize| matches!(self.labels[*a], Label::Dots(_)) && d[*a] != sizes[&self.labels[*a]];
         let repeated: Vec<usize> = (0..self.labels.len()).filter(one).collect();
-        self.x = self.x.squeeze(to_i64s(&repeated).as_slice());
+        self.x = self.x.squeeze(sizes_to_i64(&repeated).as_slice());
         for &a in repeated.iter().rev() {
             self.labels.remove(a);
         }
         let twice =
             |t: &Term<'g>| t.labels.iter().enumerate().find_map(|(b, &l)| t.at(l).filter(|&a| a < b).map(|a| (a, b)));
         while let Some((a, b)) = twice(&self) {
-            self.x = self.x.diagonal(0, to_i64(a), to_i64(b));
+            self.x = self.x.diagonal(0, size_to_i64(a), size_to_i64(b));
             let label = self.labels.remove(b);
             self.labels.remove(a);
             self.labels.push(label);
@@ -105,7 +105,7 @@ impl<'g> Term<'g> {
         if lone.is_empty() {
             return self;
         }
-        let x = self.x.sum(to_i64s(&lone).as_slice());
+        let x = self.x.sum(sizes_to_i64(&lone).as_slice());
         Term { x, labels: self.labels.into_iter().filter(|&l| kept(l)).collect() }
     }
 
@@ -128,8 +128,9 @@ impl<'g> Term<'g> {
             let all = [&labels[..], &gone].concat();
             return Term { x: self.arranged(&all) * b.arranged(&all), labels: all }.summed(kept);
         }
-        let axes =
-            |t: &Term<'g>, list: &[Label]| -> Vec<i64> { list.iter().filter_map(|&l| t.at(l)).map(to_i64).collect() };
+        let axes = |t: &Term<'g>, list: &[Label]| -> Vec<i64> {
+            list.iter().filter_map(|&l| t.at(l)).map(size_to_i64).collect()
+        };
         let (batches, contracted) = ([axes(self, &batch), axes(b, &batch)], [axes(self, &gone), axes(b, &gone)]);
         let [both, sums] = [&batches, &contracted].map(|[a, b]| [a.as_slice(), b.as_slice()]);
         Term { x: self.x.dot_general(b.x, both, sums), labels }
@@ -137,7 +138,7 @@ impl<'g> Term<'g> {
 }
 
 /// The size of each label. A letter has one size; `...` broadcasts.
-fn sizes(terms: &[Term<'_>]) -> Result<BTreeMap<Label, usize>, String> {
+fn einsum_sizes(terms: &[Term<'_>]) -> Result<BTreeMap<Label, usize>, String> {
     let mut found: BTreeMap<Label, (usize, usize)> = BTreeMap::new();
     for (i, t) in terms.iter().enumerate() {
         for (&label, &n) in t.labels.iter().zip(t.x.dims().iter()) {
@@ -153,7 +154,7 @@ fn sizes(terms: &[Term<'_>]) -> Result<BTreeMap<Label, usize>, String> {
 }
 
 /// The labels of the output.
-fn result_labels(output: Option<&str>, terms: &[Term<'_>]) -> Result<Vec<Label>, String> {
+fn einsum_result_labels(output: Option<&str>, terms: &[Term<'_>]) -> Result<Vec<Label>, String> {
     let all = || terms.iter().flat_map(|t| &t.labels).copied();
     let dots = all().filter_map(|l| if let Label::Dots(i) = l { Some(i.0 + 1) } else { None }).max().unwrap_or(0);
     let Some(text) = output else {
@@ -175,7 +176,7 @@ fn result_labels(output: Option<&str>, terms: &[Term<'_>]) -> Result<Vec<Label>,
 
 /// The pair whose product shortens the work most: the least size of the result, less the sizes of both; among equals
 /// the least number of products, then the first.
-fn cheapest(terms: &[Term<'_>], sizes: &BTreeMap<Label, usize>, out: &[Label]) -> (usize, usize) {
+fn einsum_cheapest_pair(terms: &[Term<'_>], sizes: &BTreeMap<Label, usize>, out: &[Label]) -> (usize, usize) {
     let size = |labels: &mut dyn Iterator<Item = Label>| labels.map(|l| sizes[&l] as f64).product::<f64>();
     let mut best = ((0, 1), (f64::INFINITY, f64::INFINITY));
     for i in 0..terms.len() {
@@ -195,7 +196,7 @@ fn cheapest(terms: &[Term<'_>], sizes: &BTreeMap<Label, usize>, out: &[Label]) -
     best.0
 }
 
-fn contraction<'g>(equation: &str, xs: &[Var<'g>]) -> Result<Var<'g>, String> {
+fn einsum_contraction<'g>(equation: &str, xs: &[Var<'g>]) -> Result<Var<'g>, String> {
     let (inputs, output) = match equation.split_once("->") {
         Some((inputs, output)) => (inputs, Some(output)),
         None => (equation, None),
@@ -208,14 +209,14 @@ fn contraction<'g>(equation: &str, xs: &[Var<'g>]) -> Result<Var<'g>, String> {
     let named = subscripts.iter().zip(xs).enumerate();
     let labelled = named.map(|(i, (text, &x))| Ok(Term { x, labels: Subscript::parse(text)?.of_rank(i, x.rank())? }));
     let terms = labelled.collect::<Result<Vec<Term<'g>>, String>>()?;
-    let (sizes, out) = (sizes(&terms)?, result_labels(output, &terms)?);
+    let (sizes, out) = (einsum_sizes(&terms)?, einsum_result_labels(output, &terms)?);
     let mut terms: Vec<Term<'g>> = terms.into_iter().map(|t| t.distinct(&sizes)).collect();
     for i in 0..terms.len() {
         let elsewhere = |l: Label| terms.iter().enumerate().any(|(k, t)| k != i && t.has(l));
         terms[i] = terms[i].clone().summed(|l| out.contains(&l) || elsewhere(l));
     }
     while terms.len() > 1 {
-        let (i, k) = cheapest(&terms, &sizes, &out);
+        let (i, k) = einsum_cheapest_pair(&terms, &sizes, &out);
         let (b, a) = (terms.remove(k), terms.remove(i));
         let product = a.times(&b, |l| out.contains(&l) || terms.iter().any(|t| t.has(l)));
         terms.insert(i, product);
@@ -253,7 +254,7 @@ impl Builder {
             if !self.owns("einsum", xs) || xs.iter().any(|x| !x.is_some()) {
                 return self.var(crate::arena::Value::NONE);
             }
-            match contraction(equation, xs) {
+            match einsum_contraction(equation, xs) {
                 Ok(y) => y,
                 Err(why) => self.fail(Kind::Shape, format!("einsum(\"{equation}\"): {why}")),
             }

@@ -3,8 +3,10 @@
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::sort;
 use crate::kernels::sort::{Running, Sort};
-use crate::nodes::build::axes::{AxisSplit, split_at_axis, to_size};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::build::axes::{AxisSplit, split_at_axis};
+use crate::nodes::build::sizes::to_size;
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::by_num;
 use crate::nodes::ops::sort::{ArgSortAttrs, CumArgMaxAttrs};
 

@@ -4,7 +4,7 @@
 //! threads where that changes no bit. Shape inference has checked everything that kernels rely on.
 
 /// Lowers `cx.node`: runs the `lower` of its op definition, or writes the one-step tile program of a pointwise op.
-pub fn lower_node(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn run_op_lowering(cx: &mut LowerCx<'_>) -> Result<(), String> {
     if cx.graph.outs_of(cx.node).all(|v| cx.graph.numel(v) == 0) {
         // Kernels may rely on results with at least one element.
         return Ok(());
@@ -25,8 +25,9 @@ mod tests;
 use crate::arena::tensor::LINE;
 use crate::kernels::cost_model::{self, CostClass};
 use crate::kernels::tile::{self, Access, Input, Program, Step, TileOp, scratch_len};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::Lower;
 
 /// The kernel for a float type: `by_float!(dtype, norm::layer_norm)`.
