@@ -6,11 +6,10 @@ use crate::error::Kind;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 
-/// The loss of each row of logits `[N, classes]`, and whether the row counts, as 0 or 1.
-pub(super) fn cross_entropy_of_labels<'g>(x: Var<'g>, labels: Var<'g>, opt: &CrossEntropy<'g>) -> (Var<'g>, Var<'g>) {
+/// The loss of each row of logits `[N, classes]`.
+pub(super) fn cross_entropy_of_labels<'g>(x: Var<'g>, labels: Var<'g>, opt: &CrossEntropy<'g>) -> Var<'g> {
     let attrs = CrossEntropyAttrs { ignore_index: opt.ignore_index, label_smoothing: opt.label_smoothing };
-    let loss = x.g.emit1(Op::SOFTMAX_CROSS_ENTROPY, &[x, labels], &attrs.list());
-    (loss, labels.not_equal(opt.ignore_index as f64).cast(loss.dtype()))
+    x.g.emit1(Op::SOFTMAX_CROSS_ENTROPY, &[x, labels], &attrs.list())
 }
 
 /// (1 − ε)·w[label]·(−ln p[label]) − ε/classes·Σ w·ln p for each row, and w[label]; both 0 in ignored rows.
@@ -25,7 +24,7 @@ pub(super) fn weighted_cross_entropy<'g>(
         let none = x.g.fail(Kind::Shape, format!("cross_entropy: label_smoothing is {smooth}; it must lie in [0, 1]"));
         return (none, none);
     }
-    let hard = cross_entropy_of_labels(x, labels, &CrossEntropy { label_smoothing: 0.0, ..*opt }).0;
+    let hard = cross_entropy_of_labels(x, labels, &CrossEntropy { label_smoothing: 0.0, ..*opt });
     let counted = labels.not_equal(opt.ignore_index as f64);
     // An ignored label may be any number: it must not reach the gather.
     let of_row = counted.select(w.gather(counted.select(labels, 0.0), 0), 0.0);

@@ -106,13 +106,17 @@ impl<'g> Var<'g> {
             }
             let (x, flat) = (self.reshape([rows.numel(), classes]), labels.reshape([rows.numel()]));
             let (loss, counts) = match opt.weight {
-                Some(w) => cross_entropy_targets::weighted_cross_entropy(x, flat, w, &opt),
-                None => cross_entropy_targets::cross_entropy_of_labels(x, flat, &opt),
+                Some(w) => {
+                    let (loss, weights) = cross_entropy_targets::weighted_cross_entropy(x, flat, w, &opt);
+                    (loss, Some(weights))
+                }
+                None => (cross_entropy_targets::cross_entropy_of_labels(x, flat, &opt), None),
             };
+            let ones = || flat.not_equal(opt.ignore_index as f64).cast(loss.dtype());
             match opt.reduction {
                 Reduction::None => loss.reshape(rows),
                 Reduction::Sum => loss.sum(..),
-                Reduction::Mean => loss.sum(..) / counts.sum(..),
+                Reduction::Mean => loss.sum(..) / counts.unwrap_or_else(ones).sum(..),
             }
         })
     }
