@@ -32,17 +32,17 @@ pub mod ops {
 /// Transforms from graph to graph, each alone, and the pipeline that compiling runs.
 pub mod passes {
     pub use crate::passes::{
-        Fusion, FusionPolicy, GradOptions, Missing, Outcome, ad, expand_blocks, fold, fuse, grad, hvp, inline,
-        jacobian, jvp, nth_grad, patterns, pipeline, precision, promote_f64, rebuild, remat, report, scan_dce,
-        simplify, unfuse, vjp,
+        Fusion, FusionPolicy, GradOptions, Missing, Outcome, ad, copier, expand_blocks, fold, fuse, fusion_notes, grad,
+        hvp, inline, jacobian, jvp, nth_grad, patterns, pipeline, product_precision, promote_f64, rebuild, remat,
+        report_pipeline, scan_dce, signature, simplify, unfuse, vjp,
     };
 }
 
 /// The scheduler: order, lifetimes, packing, the plan and its checker, the executor.
 pub mod sched {
     pub use crate::sched::{
-        Scheduled, alias, check, code, exec, faults, link, live, loops, lower, model, offsets, order, pack, planner,
-        races, schedule, schedule_in, schedule_with_red_zones, share, tape, team, trace,
+        Scheduled, alias, checker, exec, faults, instructions, intervals, link, lower, modelled_time, offsets, order,
+        pack, planned_loop, planner, races, schedule, schedule_in, schedule_with_red_zones, share, tape, team, track,
     };
 }
 

@@ -123,7 +123,7 @@ fn passes_in_any_order_give_sound_graphs() {
     for _ in 0..300 {
         let g = random_graph(24, &mut draw).unwrap();
         let order: Vec<&str> = (0..4).map(|_| names[draw(names.len() as u32) as usize]).collect();
-        pipeline::run(&g, &order, true).unwrap_or_else(|e| panic!("{order:?}: {e}\n{g:?}"));
-        pipeline::run(&g, &pipeline::default_passes(), true).unwrap_or_else(|e| panic!("{e}\n{g:?}"));
+        pipeline::run_pipeline(&g, &order, true).unwrap_or_else(|e| panic!("{order:?}: {e}\n{g:?}"));
+        pipeline::run_pipeline(&g, &pipeline::pipeline_passes(), true).unwrap_or_else(|e| panic!("{e}\n{g:?}"));
     }
 }

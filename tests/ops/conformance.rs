@@ -199,7 +199,7 @@ fn kernel_agrees_with_decomposition(s: &Sample) -> Result<(), &'static str> {
     if s.def.decompose.is_none() {
         return Err("simplest");
     }
-    let slow = passes::ad::prepare::decompose_all(s.graph.view()).unwrap_or_else(|e| panic!("{}: {e}", s.name));
+    let slow = passes::ad::prepare::prepare_decomposed(s.graph.view()).unwrap_or_else(|e| panic!("{}: {e}", s.name));
     let raw = How { optimise: false, ..PLAIN };
     let (a, b) = (run(&s.graph, &s.operands, PLAIN), run(&slow, &s.operands, raw));
     for (a, b) in a.iter().zip(&b) {
@@ -244,7 +244,7 @@ fn threads_and_poison_change_no_bit(s: &Sample) -> Result<(), &'static str> {
 
 fn in_place_changes_no_bit(s: &Sample) -> Result<(), &'static str> {
     let raw = How { optimise: false, ..PLAIN };
-    let ready = |g: GraphBuf| passes::ad::prepare::for_lowering(g.view()).unwrap();
+    let ready = |g: GraphBuf| passes::ad::prepare::prepare_for_lowering(g.view()).unwrap();
     let [apart, over] = [false, true].map(|behind| ready(build(s.op, s.case, s.float, behind)));
     let (a, b) = (run(&apart, &s.operands, raw), run(&over, &s.operands, raw));
     assert!(a.iter().zip(&b).all(|(a, b)| same_bits(a, b)), "{}", s.name);

@@ -8,9 +8,9 @@
 // Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
 #![allow(clippy::needless_range_loop)]
 
-use super::float::GemmFloat;
+use super::gemm_float::GemmFloat;
 use super::operands::Tile;
-use super::sgd::SgdEpilogue;
+use super::sgd_epilogue::SgdEpilogue;
 use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::{Op, Vectors};
 
@@ -72,16 +72,16 @@ macro_rules! put {
 }
 
 /// The kernel of tiles of `MR` rows and `NV` vectors. With `PART`, the last vector is partial.
-pub struct Kernel<'t, 'a, S, T, const MR: usize, const NV: usize, const PART: bool>(pub S, pub &'t mut Tile<'a, T>);
+pub struct TileKernel<'t, 'a, S, T, const MR: usize, const NV: usize, const PART: bool>(pub S, pub &'t mut Tile<'a, T>);
 
 impl<S: Vectors<T>, T: GemmFloat, const MR: usize, const NV: usize, const PART: bool> Op
-    for Kernel<'_, '_, S, T, MR, NV, PART>
+    for TileKernel<'_, '_, S, T, MR, NV, PART>
 {
     type Out = ();
 
     #[inline(always)]
     fn call(self) {
-        let Kernel(s, t) = self;
+        let TileKernel(s, t) = self;
         let (lanes, cols) = (S::LANES, t.c.cols());
         assert!(t.fits() && t.c.rows() == MR && cols <= NV * lanes && cols > (NV - 1) * lanes);
         assert!(!PART || t.step.is_none());

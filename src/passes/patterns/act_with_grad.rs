@@ -1,6 +1,6 @@
 //! Activations whose derivative a training step needs too.
 
-use super::facts::Facts;
+use super::facts::PatternFacts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, ids::Id};
 use crate::nodes::Op;
@@ -13,7 +13,7 @@ pub fn is_act_grad(op: Op) -> bool {
 }
 
 /// act(x) and act'(x), if x has no other reader: x dies here, and the derivative takes over its bytes.
-pub fn act_with_grad(f: &Facts<'_>, root: Node) -> Found {
+pub fn match_act_with_grad(f: &PatternFacts<'_>, root: Node) -> Found {
     let x = f.args(root)[0];
     let Some(act) = Curve::ALL.into_iter().find(|c| c.act_grad_op() == f.g.op[root.at()]) else { return Found::No };
     let Some(activation) = f.readers(x).iter().copied().find(|n| f.g.op[n.at()] == act.act_op()) else {

@@ -10,7 +10,7 @@ use super::renamed::renamed_op;
 use super::strings::brief_string;
 use crate::arena::{Region, Sym, Value};
 use crate::error::{Error, Kind, Result};
-use crate::names::nearest;
+use crate::names::nearest_name;
 use crate::nodes::ir::attrs::{Attr, Field, Owned};
 use crate::nodes::ir::dtype::Ty;
 use crate::nodes::ir::opdef::{Flags, Op};
@@ -93,7 +93,7 @@ impl<'t> Parser<'t, '_> {
         }
         let Some(&op) = self.ops.get(word) else {
             let now = renamed_op(word).map(|n| format!("; it is called {n} now"));
-            let near = now.unwrap_or_else(|| nearest(word, self.e.ops.iter().map(|d| d.name)));
+            let near = now.unwrap_or_else(|| nearest_name(word, self.e.ops.iter().map(|d| d.name)));
             return Err(self.error(&t, format!("there is no op {}{near}", brief_string(word))));
         };
         self.advance();
@@ -118,7 +118,7 @@ impl<'t> Parser<'t, '_> {
             fresh = false;
             let t = self.tok;
             let Some(i) = schema.iter().position(|f| f.name == word) else {
-                let near = nearest(word, schema.iter().map(|f| f.name));
+                let near = nearest_name(word, schema.iter().map(|f| f.name));
                 return Err(self.error(&t, format!("{op} has no attribute {}{near}", brief_string(word))));
             };
             self.advance();

@@ -3,10 +3,10 @@
 //! A unit must write one range of bytes. So kernels write the log-sum-exp and the gradients as `[batch, heads,
 //! sequence, …]`. If the layout has the sequence axis before the axis of heads, copies then restore the layout.
 
-use crate::kernels::attention::{Attention, BLOCK_KEYS, CHUNK_QUERIES};
-use crate::kernels::copy::Strided;
+use crate::kernels::attention::{AttentionShape, BLOCK_KEYS, CHUNK_QUERIES};
+use crate::kernels::copy::StridedCopy;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::rope::{Rope, rope as rotate};
+use crate::kernels::rope::{Rope, rope_kernel as rotate};
 use crate::kernels::{attention, copy};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
@@ -34,7 +34,7 @@ impl AttentionReads {
 }
 
 /// The kernel's params for a node. `dlse` says whether the log-sum-exp has a gradient.
-fn lower_attention_params(cx: &LowerCx<'_>, reads: &AttentionReads, dlse: bool) -> Result<Attention, String> {
+fn lower_attention_params(cx: &LowerCx<'_>, reads: &AttentionReads, dlse: bool) -> Result<AttentionShape, String> {
     let (attrs, AttentionReads { first, packed, rest }) = (AttentionAttrs::of(&cx.attrs()), *reads);
     let dims =
         if packed { packed_parts(&cx.arg_dims(first), &attrs)? } else { [0, 1, 2].map(|i| cx.arg_dims(first + i)) };
@@ -44,7 +44,7 @@ fn lower_attention_params(cx: &LowerCx<'_>, reads: &AttentionReads, dlse: bool) 
         let (d, s) = (cx.arg_dims(i), cx.arg_dims(i).strides());
         [0, 1].map(|axis| if d[axis] == 1 { 0 } else { s[axis] })
     });
-    Ok(Attention {
+    Ok(AttentionShape {
         batch: g.batch,
         heads: g.heads,
         kv_heads: g.kv_heads,
@@ -75,8 +75,8 @@ fn lower_attention_params(cx: &LowerCx<'_>, reads: &AttentionReads, dlse: bool) 
 /// Copies `from`, dense over the first three of `dims` in the order `[0, 2, 1]`, into result `to`.
 fn lower_attention_exchanged(cx: &mut LowerCx<'_>, from: Buf, to: usize, dims: [usize; 4]) -> Result<(), String> {
     let [_, s, h, w] = dims.map(|d| d as i64);
-    let p = Strided::new(&dims, &[h * s * w, w, s * w, 1], 0).ok_or("too many axes")?;
-    let call = Call::new(by_size!(cx.out(to).dtype, copy::strided_copy), p.to_words(), p.units());
+    let p = StridedCopy::new(&dims, &[h * s * w, w, s * w, 1], 0).ok_or("too many axes")?;
+    let call = Call::new(by_size!(cx.out(to).dtype, copy::strided_copy_kernel), p.to_words(), p.units());
     cx.call(call.reads(&[from]).writes(Buf::Out(to), p.per_unit()));
     Ok(())
 }
@@ -93,7 +93,7 @@ pub fn attention_packed(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 fn lower_attention_forward(cx: &mut LowerCx<'_>, reads: &AttentionReads) -> Result<(), String> {
     let (p, dtype) = (lower_attention_params(cx, reads, false)?, cx.dtype(0));
-    let kernel = by_float!(dtype, attention::forward)?;
+    let kernel = by_float!(dtype, attention::attention_forward_kernel)?;
     let lse = if p.seq_major { cx.temp(dtype.size(), p.batch * p.heads * p.queries) } else { Buf::Out(1) };
     let per_thread = if dtype == DType::F32 { p.forward_scratch::<f32>() } else { p.forward_scratch::<f64>() };
     let scratch = cx.scratch(dtype.size(), per_thread);
@@ -109,7 +109,7 @@ fn lower_attention_forward(cx: &mut LowerCx<'_>, reads: &AttentionReads) -> Resu
 
 /// Units of the backward kernels that compute the scores twice, if `threads` threads finish earlier with them than with
 /// one unit for each head: seven products divided evenly, against five for each head.
-fn lower_attention_fine_units(p: &Attention, threads: usize) -> Option<[usize; 2]> {
+fn lower_attention_fine_units(p: &AttentionShape, threads: usize) -> Option<[usize; 2]> {
     let heads = p.backward_units();
     let sooner = 7 * heads < 5 * threads * heads.div_ceil(threads);
     p.fine_units().filter(|units| sooner && units.iter().all(|&u| u >= threads))
@@ -149,21 +149,23 @@ fn lower_attention_backward(cx: &mut LowerCx<'_>, packed: bool) -> Result<(), St
     let mut calls = Vec::new();
     if let Some([keys, queries]) = lower_attention_fine_units(&p, cx.threads) {
         // Four and three products. Scores are made twice, and count once.
-        let call = reading(by_float!(dtype, attention::backward_keys)?, keys, cx.flops() / 7 * 4);
+        let call = reading(by_float!(dtype, attention::attention_backward_keys_kernel)?, keys, cx.flops() / 7 * 4);
         let call = (1..3).fold(call, |call, i| call.writes(grads[i], BLOCK_KEYS * widths[i]));
         calls.push(call.scratch(scratch));
-        let call = reading(by_float!(dtype, attention::backward_queries)?, queries, cx.flops() / 7 * 3);
+        let call =
+            reading(by_float!(dtype, attention::attention_backward_queries_kernel)?, queries, cx.flops() / 7 * 3);
         let call = call.writes(grads[0], CHUNK_QUERIES * widths[0]).scratch(cx.scratch(dtype.size(), per_thread));
         calls.push(with_bias(call, CHUNK_QUERIES));
     } else {
-        let call = reading(by_float!(dtype, attention::backward)?, p.backward_units(), cx.flops());
+        let call = reading(by_float!(dtype, attention::attention_backward_kernel)?, p.backward_units(), cx.flops());
         let call = (0..3).fold(call, |call, i| call.writes(grads[i], lens[i] / p.kv_heads));
         calls.push(with_bias(call.scratch(scratch), p.group() * p.queries));
     }
     calls.into_iter().for_each(|call| cx.call(call));
     if p.packed {
-        let call = Call::new(by_float!(dtype, attention::pack)?, p.to_words(), p.pack_units());
-        cx.call(call.reads(&grads).writes(Buf::Out(0), p.per_unit_packed()));
+        let call =
+            Call::new(by_float!(dtype, attention::pack_gradients_kernel)?, p.to_words(), p.pack_gradients_units());
+        cx.call(call.reads(&grads).writes(Buf::Out(0), p.pack_gradients_per_unit()));
         return Ok(());
     }
     for i in (0..3).filter(|&i| p.seq_major && cx.used[i]) {
@@ -201,7 +203,7 @@ mod tests {
 
     #[test]
     fn few_heads_are_divided_where_threads_would_wait() {
-        let p = |heads: usize, len: usize| Attention {
+        let p = |heads: usize, len: usize| AttentionShape {
             batch: 1,
             heads,
             kv_heads: heads,
@@ -209,7 +211,7 @@ mod tests {
             keys: len,
             width: 8,
             value_width: 8,
-            ..Attention::from_words(&[])
+            ..AttentionShape::from_words(&[])
         };
         for (heads, len, threads, want) in [
             (1, 4096, 1, None),

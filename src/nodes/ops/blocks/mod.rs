@@ -1,6 +1,6 @@
 //! Layers as ops: linear layers, a gated feed-forward, a causal convolution, and whole layers of transformers.
 //!
-//! A block has no kernel. [`expand_blocks`](crate::passes::ad::prepare::expand_blocks) replaces it by fused ops, to
+//! A block has no kernel. [`expand_blocks`](crate::passes::expand_blocks()) replaces it by fused ops, to
 //! run, or by primitive ops, to differentiate. A layer that another op computes has no block; `linear` is the
 //! exception. Users write `matmul_bias_act` for a product with bias and activation, `residual_rms_norm` for a sum with
 //! its norm, and `attention` for attention without its projections.

@@ -4,7 +4,7 @@
 
 use crate::arena::intern::Dims;
 use crate::ensure;
-use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
+use crate::kernels::tile::{Access, Input, TileOp, TileProgram, TileStep};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerCx;
@@ -54,11 +54,15 @@ fn lower_swiglu(cx: &mut LowerCx<'_>) -> Result<(), String> {
         access: Access::Strided { dims: vec![rows, n], strides: vec![2 * n as isize, 1], base },
     };
     let SwigluAttrs { gate_first, .. } = SwigluAttrs::of(&cx.attrs());
-    let mut p =
-        Program { inputs: swiglu_halves(gate_first, n).map(view).to_vec(), len: rows * n, ..Program::default() };
-    p.steps = vec![Step::new(TileOp::Silu, from, &[1], [0.0; 2]), Step::new(TileOp::Mul, from, &[2, 0], [0.0; 2])];
+    let mut p = TileProgram {
+        inputs: swiglu_halves(gate_first, n).map(view).to_vec(),
+        len: rows * n,
+        ..TileProgram::default()
+    };
+    p.steps =
+        vec![TileStep::new(TileOp::Silu, from, &[1], [0.0; 2]), TileStep::new(TileOp::Mul, from, &[2, 0], [0.0; 2])];
     if from != to {
-        p.steps.push(Step::cast(from, to, 3));
+        p.steps.push(TileStep::cast(from, to, 3));
     }
     p.outputs = vec![1 + p.steps.len() as u16];
     p.check().map_err(str::to_string)?;

@@ -2,7 +2,7 @@
 //! elements is a view.
 
 use crate::kernels::copy;
-use crate::kernels::copy::{Concat, Pad, Strided};
+use crate::kernels::copy::{Concat, Pad, StridedCopy};
 use crate::nodes::build::axes::split_at_axis;
 use crate::nodes::build::sizes::{to_size, to_sizes};
 use crate::nodes::ir::call::{Buf, Call};
@@ -23,8 +23,8 @@ fn lower_layout_copy(cx: &mut LowerCx<'_>, dims: &[usize], strides: &[i64], base
         cx.view(0, 0, base);
         return Ok(());
     }
-    let p = Strided::new(dims, strides, base).ok_or("too many axes")?;
-    let call = Call::new(by_size!(cx.dtype(0), copy::strided_copy), p.to_words(), p.units());
+    let p = StridedCopy::new(dims, strides, base).ok_or("too many axes")?;
+    let call = Call::new(by_size!(cx.dtype(0), copy::strided_copy_kernel), p.to_words(), p.units());
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }
@@ -81,7 +81,7 @@ pub fn concat(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let outer = split_at_axis(&cx.arg_dims(0), axis).outer;
     let width = |i: usize| cx.arg_dims(i)[axis..].iter().product();
     let p = Concat { outer, widths: (0..cx.args()).map(width).collect() };
-    let call = Call::new(by_size!(cx.dtype(0), copy::concat), p.to_words(), p.units());
+    let call = Call::new(by_size!(cx.dtype(0), copy::concat_kernel), p.to_words(), p.units());
     cx.call(call.reads_args(p.widths.len()).writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }
@@ -95,7 +95,7 @@ pub fn pad(cx: &mut LowerCx<'_>) -> Result<(), String> {
     }
     let (low, high) = (to_sizes(&a.low), to_sizes(&a.high));
     let p = Pad::new(&from, &low, &high, bits(a.value, dtype)).ok_or("too many axes")?;
-    let call = Call::new(by_size!(dtype, copy::pad), p.to_words(), p.units());
+    let call = Call::new(by_size!(dtype, copy::pad_kernel), p.to_words(), p.units());
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }

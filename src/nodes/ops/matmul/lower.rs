@@ -5,7 +5,7 @@ use crate::kernels::abi::Split;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gemm;
 use crate::kernels::gemm::{Batch, Gemm, GemmFloat, Strides};
-use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
+use crate::kernels::tile::{Access, Input, TileOp, TileProgram, TileStep};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
@@ -136,8 +136,9 @@ pub fn lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     if scale != 1.0 {
         scaled = cx.temp(size, rows * rank);
         let inputs = vec![Input { elem: e, access: Access::Full }];
-        let steps = vec![Step::new(TileOp::Fill, e, &[], [scale, -0.0]), Step::new(TileOp::Mul, e, &[0, 1], [0.0; 2])];
-        let p = Program { inputs, steps, outputs: vec![2], len: rows * rank };
+        let steps =
+            vec![TileStep::new(TileOp::Fill, e, &[], [scale, -0.0]), TileStep::new(TileOp::Mul, e, &[0, 1], [0.0; 2])];
+        let p = TileProgram { inputs, steps, outputs: vec![2], len: rows * rank };
         p.check()?;
         push_program(cx, &p, &[low], &[scaled], p.len as u64);
     }

@@ -3,8 +3,8 @@
 use crate::arena::intern::Dims;
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::norm::residual::Residual;
-use crate::kernels::norm::{LayerNorm, residual, rms};
+use crate::kernels::norm::residual_norm::ResidualNorm;
+use crate::kernels::norm::{LayerNorm, residual_norm, rms_norm};
 use crate::kernels::{norm, reduce};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
@@ -20,7 +20,7 @@ fn lower_norm_rows(d: &Dims, eps: f64) -> LayerNorm {
 /// `layer_norm`.
 pub fn layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = lower_norm_rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
-    let kernel = by_float!(cx.dtype(0), norm::layer_norm)?;
+    let kernel = by_float!(cx.dtype(0), norm::layer_norm_kernel)?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::NORM).reads_args(3);
     let call = call.writes(Buf::Out(0), p.per_unit());
     cx.call(call.writes(Buf::Out(1), p.rows_per_unit()).writes(Buf::Out(2), p.rows_per_unit()));
@@ -30,7 +30,7 @@ pub fn layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// `rms_norm`.
 pub fn rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = lower_norm_rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
-    let kernel = by_float!(cx.dtype(0), rms::rms_norm)?;
+    let kernel = by_float!(cx.dtype(0), rms_norm::rms_norm_kernel)?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::NORM).reads_args(3);
     cx.call(call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.rows_per_unit()));
     Ok(())
@@ -38,13 +38,13 @@ pub fn rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `residual_layer_norm`.
 pub fn residual_layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), residual::residual_layer_norm)?;
+    let kernel = by_float!(cx.dtype(0), residual_norm::residual_layer_norm_kernel)?;
     lower_residual_norm(cx, kernel)
 }
 
 /// `residual_rms_norm`.
 pub fn residual_rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), residual::residual_rms_norm)?;
+    let kernel = by_float!(cx.dtype(0), residual_norm::residual_rms_norm_kernel)?;
     lower_residual_norm(cx, kernel)
 }
 
@@ -52,7 +52,7 @@ pub fn residual_rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
 fn lower_residual_norm(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
     let LayerNorm { rows: lower_norm_rows, n, eps, .. } =
         lower_norm_rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
-    let p = Residual { rows: lower_norm_rows, n, eps, bias: cx.args() == 5, keep: cx.used[1] };
+    let p = ResidualNorm { rows: lower_norm_rows, n, eps, bias: cx.args() == 5, keep: cx.used[1] };
     let norm = p.norm();
     let call = Call::new(kernel, p.to_words(), norm.units())
         .flops(cx.flops())
@@ -66,13 +66,13 @@ fn lower_residual_norm(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), Strin
 
 /// `layer_norm_backward`. The kernel wants gamma last.
 pub fn layer_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), norm::layer_norm_backward)?;
+    let kernel = by_float!(cx.dtype(0), norm::layer_norm_backward_kernel)?;
     lower_norm_backward(cx, kernel, &[0, 1, 3, 4, 2])
 }
 
 /// `rms_norm_backward`. The kernel wants gamma last.
 pub fn rms_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), rms::rms_norm_backward)?;
+    let kernel = by_float!(cx.dtype(0), rms_norm::rms_norm_backward_kernel)?;
     lower_norm_backward(cx, kernel, &[0, 1, 3, 2])
 }
 

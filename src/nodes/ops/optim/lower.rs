@@ -41,8 +41,10 @@ impl LoweredStep {
     /// The kernel of steps by gradients in memory, and that of a fused weight update.
     fn kernels(&self, dtype: DType) -> Result<[Kernel; 2], String> {
         Ok(match self.op {
-            Op::ADAM => [by_float!(dtype, optim::adam_update)?, by_float!(dtype, optim::fused_adam_update)?],
-            _ => [by_float!(dtype, optim::sgd_update)?, by_float!(dtype, optim::fused_sgd_update)?],
+            Op::ADAM => {
+                [by_float!(dtype, optim::adam_update_kernel)?, by_float!(dtype, optim::fused_adam_update_kernel)?]
+            }
+            _ => [by_float!(dtype, optim::sgd_update_kernel)?, by_float!(dtype, optim::fused_sgd_update_kernel)?],
         })
     }
 }

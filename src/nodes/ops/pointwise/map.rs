@@ -9,7 +9,7 @@ use crate::arena::ids::Id;
 use crate::arena::intern::Dims;
 use crate::arena::{DType, Region, Value, Window};
 use crate::ensure;
-use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
+use crate::kernels::tile::{Access, Input, TileOp, TileProgram, TileStep};
 use crate::nodes::ir::call::Buf;
 use crate::nodes::ir::graph::Graph;
 use crate::nodes::ir::leaf::ArgAttrs;
@@ -49,7 +49,7 @@ pub fn map_broadcast_access(from: &Dims, to: &Dims) -> Access {
 /// A tile program under construction, with the operand that each of its inputs reads.
 #[derive(Default)]
 pub struct MapProgram {
-    pub(in crate::nodes) program: Program,
+    pub(in crate::nodes) program: TileProgram,
     reads: Vec<usize>,
 }
 
@@ -57,12 +57,12 @@ pub struct MapProgram {
 #[derive(Clone, Copy, PartialEq)]
 pub(in crate::nodes) enum Slot {
     Input(usize),
-    Step(usize),
+    TileStep(usize),
 }
 
 impl MapProgram {
     /// A whole program whose inputs read operands `reads`.
-    pub fn new(program: Program, reads: Vec<usize>) -> MapProgram {
+    pub fn new(program: TileProgram, reads: Vec<usize>) -> MapProgram {
         MapProgram { program, reads }
     }
 
@@ -85,7 +85,7 @@ pub fn map_region_program(g: Graph<'_>, r: Region) -> Result<MapProgram, String>
     b.program.len = to.numel();
     let mut slots = Window::<Value, Option<Slot>>::filled(g.region_values(r), None);
     let mut arg_of = Window::<Value, Option<usize>>::filled(g.region_values(r), None);
-    let mut steps: Vec<(Step, Vec<Slot>)> = Vec::new();
+    let mut steps: Vec<(TileStep, Vec<Slot>)> = Vec::new();
     for n in g.region_nodes(r) {
         let (op, v, args) = (g.op[n.at()], g.out(n), g.args_of(n));
         let e = elem(g.dtype[v.at()])?;
@@ -107,12 +107,12 @@ pub fn map_region_program(g: Graph<'_>, r: Region) -> Result<MapProgram, String>
             }
             (Op::FULL, _) => {
                 // A fill is the sum of its immediates: x + −0 is x for every x, −0 included.
-                steps.push((Step::new(TileOp::Fill, e, &[], [FullAttrs::of(&g.attrs(n)).value, -0.0]), vec![]));
-                slots[v] = Some(Slot::Step(steps.len() - 1));
+                steps.push((TileStep::new(TileOp::Fill, e, &[], [FullAttrs::of(&g.attrs(n)).value, -0.0]), vec![]));
+                slots[v] = Some(Slot::TileStep(steps.len() - 1));
             }
             (_, Lower::Tile(tile_op, imm)) => {
                 steps.push(map_point_step(g, n, tile_op, imm, e, &slots)?);
-                slots[v] = Some(Slot::Step(steps.len() - 1));
+                slots[v] = Some(Slot::TileStep(steps.len() - 1));
             }
             _ => return Err(format!("{} is not point-wise", g.def_of(n).name)),
         }
@@ -133,7 +133,7 @@ fn map_point_step(
     imm: fn(&crate::nodes::Attrs<'_>) -> [f64; 2],
     out: DType,
     slots: &Window<Value, Option<Slot>>,
-) -> Result<(Step, Vec<Slot>), String> {
+) -> Result<(TileStep, Vec<Slot>), String> {
     let args = g.args_of(n);
     // The type of a select is that of its values, not of its condition.
     let typed = args.last().ok_or("a point-wise op without operands")?;
@@ -141,18 +141,22 @@ fn map_point_step(
     let operands = args.iter().map(|&a| slots[a]).collect::<Option<Vec<_>>>();
     let operands = operands.ok_or("an operand of another shape than the region")?;
     let step = match op {
-        TileOp::Cast => Step::cast(from, out, 0),
-        _ => Step::new(op, from, &[], imm(&g.attrs(n))),
+        TileOp::Cast => TileStep::cast(from, out, 0),
+        _ => TileStep::new(op, from, &[], imm(&g.attrs(n))),
     };
     Ok((step, operands))
 }
 
 /// The finished program: operands have numbers, inputs first, then steps.
-fn close_map_program(mut b: MapProgram, steps: Vec<(Step, Vec<Slot>)>, outs: Vec<Slot>) -> Result<MapProgram, String> {
+fn close_map_program(
+    mut b: MapProgram,
+    steps: Vec<(TileStep, Vec<Slot>)>,
+    outs: Vec<Slot>,
+) -> Result<MapProgram, String> {
     let inputs = b.program.inputs.len();
     let code = |s: Slot| match s {
         Slot::Input(i) => i as u16,
-        Slot::Step(i) => (inputs + i) as u16,
+        Slot::TileStep(i) => (inputs + i) as u16,
     };
     for (mut step, operands) in steps {
         for (to, from) in step.args.iter_mut().zip(operands) {

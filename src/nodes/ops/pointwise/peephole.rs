@@ -1,11 +1,11 @@
 //! Peephole optimisation of tile programs: several steps become one. A tile is swept less often, with the same bits.
 //! Most of the groups that it replaces come from derivatives.
 
-use crate::kernels::tile::{Step, TileOp, supports};
+use crate::kernels::tile::{TileOp, TileStep, tile_op_supports};
 use crate::nodes::ops::pointwise::map::Slot;
 
 /// A step and the sources of its operands.
-type Sourced = (Step, Vec<Slot>);
+type Sourced = (TileStep, Vec<Slot>);
 
 /// Replaces several steps by one where a pattern fits. A step that no other step reads is not executed.
 pub(in crate::nodes) fn peephole_steps(steps: &mut [Sourced]) {
@@ -17,9 +17,9 @@ pub(in crate::nodes) fn peephole_steps(steps: &mut [Sourced]) {
 }
 
 /// The step at `slot` and its operands, if it is an `op`.
-fn peephole_step_of(steps: &[Sourced], slot: Slot, op: TileOp) -> Option<(&Step, &[Slot])> {
+fn peephole_step_of(steps: &[Sourced], slot: Slot, op: TileOp) -> Option<(&TileStep, &[Slot])> {
     match slot {
-        Slot::Step(i) => steps.get(i).filter(|(s, _)| s.op == op).map(|(s, of)| (s, &of[..])),
+        Slot::TileStep(i) => steps.get(i).filter(|(s, _)| s.op == op).map(|(s, of)| (s, &of[..])),
         Slot::Input(_) => None,
     }
 }
@@ -31,17 +31,17 @@ fn peephole_constant(steps: &[Sourced], slot: Slot) -> Option<f64> {
 
 /// A select between a value and +0 by a comparison with 0.
 fn peephole_gate(steps: &[Sourced], i: usize) -> Option<Sourced> {
-    let (choice, operands) = peephole_step_of(steps, Slot::Step(i), TileOp::Select)?;
+    let (choice, operands) = peephole_step_of(steps, Slot::TileStep(i), TileOp::Select)?;
     let &[by, value, other] = operands else { return None };
     let (compare, of) = peephole_step_of(steps, by, TileOp::Gt)?;
     let zeros = peephole_constant(steps, of[1])? == 0.0 && peephole_constant(steps, other)?.to_bits() == 0;
-    let fits = zeros && compare.elem == choice.elem && supports(TileOp::Gate, choice.elem);
-    fits.then(|| (Step::new(TileOp::Gate, choice.elem, &[], [0.0; 2]), vec![of[0], value]))
+    let fits = zeros && compare.elem == choice.elem && tile_op_supports(TileOp::Gate, choice.elem);
+    fits.then(|| (TileStep::new(TileOp::Gate, choice.elem, &[], [0.0; 2]), vec![of[0], value]))
 }
 
 /// A value times the derivative of an activation by its result y: 1 − y² or y·(1 − y).
 fn peephole_slope(steps: &[Sourced], i: usize) -> Option<Sourced> {
-    let (step, operands) = peephole_step_of(steps, Slot::Step(i), TileOp::Mul)?;
+    let (step, operands) = peephole_step_of(steps, Slot::TileStep(i), TileOp::Mul)?;
     let &[a, b] = operands else { return None };
     let (op, y, value) = [(a, b), (b, a)].into_iter().find_map(|(slope, value)| {
         let tanh = || Some((TileOp::TanhGrad, peephole_square(steps, peephole_one_minus(steps, slope)?)?, value));
@@ -52,7 +52,7 @@ fn peephole_slope(steps: &[Sourced], i: usize) -> Option<Sourced> {
         };
         tanh().or_else(sigmoid)
     })?;
-    supports(op, step.elem).then(|| (Step::new(op, step.elem, &[], [0.0; 2]), vec![y, value]))
+    tile_op_supports(op, step.elem).then(|| (TileStep::new(op, step.elem, &[], [0.0; 2]), vec![y, value]))
 }
 
 /// x, if `slot` is 1 − x.

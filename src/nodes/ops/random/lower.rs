@@ -2,7 +2,7 @@
 
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::key::step_key;
+use crate::kernels::key::step_key_kernel;
 use crate::kernels::random::Random;
 use crate::kernels::{key, random};
 use crate::nodes::ir::call::{Buf, Call};
@@ -19,25 +19,25 @@ fn lower_random_draw(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String>
 
 /// `rng_uniform`.
 pub fn rng_uniform(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.out(0).dtype, random::rng_uniform)?;
+    let kernel = by_float!(cx.out(0).dtype, random::random_uniform_kernel)?;
     lower_random_draw(cx, kernel)
 }
 
 /// `rng_normal`.
 pub fn rng_normal(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.out(0).dtype, random::rng_normal)?;
+    let kernel = by_float!(cx.out(0).dtype, random::random_normal_kernel)?;
     lower_random_draw(cx, kernel)
 }
 
 /// `rng_next`.
 pub fn rng_next(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let call = Call::new(step_key, [], 1).reads_args(1).writes(Buf::Out(0), key::WORDS);
+    let call = Call::new(step_key_kernel, [], 1).reads_args(1).writes(Buf::Out(0), key::WORDS);
     cx.call(call.inplace(&[(0, 0)]));
     Ok(())
 }
 
 /// `rng_fold`.
 pub fn rng_fold(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    cx.call(Call::new(random::rng_fold, [], 1).reads_args(2).writes(Buf::Out(0), key::WORDS));
+    cx.call(Call::new(key::fold_key_kernel, [], 1).reads_args(2).writes(Buf::Out(0), key::WORDS));
     Ok(())
 }

@@ -3,10 +3,10 @@
 
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::length::Parts;
-use crate::kernels::reduce::{Reduce, plan};
-use crate::kernels::scan::Scan;
-use crate::kernels::{length, reduce};
+use crate::kernels::cumulative::Cumulative;
+use crate::kernels::reduce::{Reduce, plan_reduce};
+use crate::kernels::root_sum_squares::Parts;
+use crate::kernels::{reduce, root_sum_squares};
 use crate::nodes::build::axes::{AxisSplit, split_at_axis};
 use crate::nodes::build::sizes::{to_size, to_sizes};
 use crate::nodes::ir::call::{Buf, Call};
@@ -82,7 +82,7 @@ struct Run {
 /// Reduces one run, in two steps if it is long.
 fn lower_one_reduce_run(cx: &mut LowerCx<'_>, k: &Kernels, run: &Run) {
     let Run { split: AxisSplit { outer, n, inner }, from, to, count, flops } = *run;
-    let plan = plan(outer, n, inner);
+    let plan = plan_reduce(outer, n, inner);
     let kernel = if count.is_some() { k.last } else { k.join };
     let divisor = count.unwrap_or(n);
     match (plan.partial, k.partial) {
@@ -140,18 +140,22 @@ pub fn reduce_sum(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn reduce_mean(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (by_float!(d, reduce::sum)?, Some(by_float!(d, reduce::sum_partial)?));
-    lower_reduction(cx, &Kernels { join, partial, last: by_float!(d, reduce::mean)? })
+    lower_reduction(cx, &Kernels { join, partial, last: by_float!(d, reduce::reduce_mean_kernel)? })
 }
 
 /// `sum_squares`.
 pub fn reduce_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let SumSquaresAttrs { mean: reduce_mean } = SumSquaresAttrs::of(&cx.attrs());
     let (d, n, flops) = (cx.dtype(0), cx.arg_dims(0).numel(), cx.flops());
-    let join = if reduce_mean { by_float!(d, reduce::mean)? } else { by_float!(d, reduce::sum)? };
-    let one = if reduce_mean { by_float!(d, reduce::mean_squares)? } else { by_float!(d, reduce::sum_squares)? };
+    let join = if reduce_mean { by_float!(d, reduce::reduce_mean_kernel)? } else { by_float!(d, reduce::sum)? };
+    let one = if reduce_mean {
+        by_float!(d, reduce::reduce_mean_squares_kernel)?
+    } else {
+        by_float!(d, reduce::sum_squares)?
+    };
     let partial = by_float!(d, reduce::sum_squares_partial)?;
     // Partial sums are sums of squares already: they are joined without squaring.
-    let last = if plan(1, n, 1).partial.is_some() { join } else { one };
+    let last = if plan_reduce(1, n, 1).partial.is_some() { join } else { one };
     let split = AxisSplit { outer: 1, n, inner: 1 };
     let run = Run { split, from: Buf::Arg(0), to: Buf::Out(0), count: Some(n), flops };
     lower_one_reduce_run(cx, &Kernels { join, partial: Some(partial), last }, &run);
@@ -161,7 +165,7 @@ pub fn reduce_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// `root_sum_squares`.
 pub fn reduce_root_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = Parts { tensors: cx.args() - 1, len: (1..cx.args()).map(|i| cx.arg_dims(i).numel()).sum() };
-    let kernel = by_float!(cx.dtype(0), length::root_sum_squares)?;
+    let kernel = by_float!(cx.dtype(0), root_sum_squares::root_sum_squares_kernel)?;
     let call = Call::new(kernel, p.to_words(), 1).flops(cx.flops()).cost_class(CostClass::RARE);
     cx.call(call.reads_args(cx.args()).writes(Buf::Out(0), 1));
     Ok(())
@@ -190,7 +194,7 @@ pub fn reduce_prod(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `logsumexp`. That of several runs is the log-sum-exp of theirs.
 pub fn reduce_logsumexp(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let join = by_float!(cx.dtype(0), reduce::logsumexp)?;
+    let join = by_float!(cx.dtype(0), reduce::reduce_logsumexp_kernel)?;
     lower_reduction(cx, &Kernels { join, partial: None, last: join })
 }
 
@@ -204,13 +208,13 @@ fn lower_arg_reduction(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), Strin
 
 /// `arg_max`.
 pub fn arg_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_num_index!(cx.dtype(0), cx.out(0).dtype, reduce::arg_max)?;
+    let kernel = by_num_index!(cx.dtype(0), cx.out(0).dtype, reduce::reduce_arg_max_kernel)?;
     lower_arg_reduction(cx, kernel)
 }
 
 /// `arg_min`.
 pub fn arg_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_num_index!(cx.dtype(0), cx.out(0).dtype, reduce::arg_min)?;
+    let kernel = by_num_index!(cx.dtype(0), cx.out(0).dtype, reduce::reduce_arg_min_kernel)?;
     lower_arg_reduction(cx, kernel)
 }
 
@@ -218,7 +222,7 @@ pub fn arg_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn running_reduction(cx: &mut LowerCx<'_>, kernel: Result<Kernel, String>) -> Result<(), String> {
     let RunningAttrs { axis, exclusive, reverse } = RunningAttrs::of(&cx.attrs());
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size(axis));
-    let p = Scan { outer, n, inner, exclusive, reverse };
+    let p = Cumulative { outer, n, inner, exclusive, reverse };
     let call = Call::new(kernel?, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::RUNNING);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())

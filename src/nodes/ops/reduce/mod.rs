@@ -7,7 +7,7 @@ pub mod norms_and_counts;
 pub mod var;
 
 use crate::ensure;
-use crate::kernels::scan;
+use crate::kernels::cumulative;
 use crate::nodes::build::axes::dims_without_axes;
 use crate::nodes::build::axes::{check_axes, check_axis};
 use crate::nodes::build::sizes::{to_size, to_sizes};
@@ -396,7 +396,7 @@ pub const CUMSUM: OpDef = OpDef {
     ..reduce_op(
         "cumsum",
         "yᵢ = Σ_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
-        Lower::Kernel(|cx| lower::running_reduction(cx, by_num!(cx.dtype(0), scan::cumsum))),
+        Lower::Kernel(|cx| lower::running_reduction(cx, by_num!(cx.dtype(0), cumulative::cumsum_kernel))),
         Deriv::Linear(|s, _, g| {
             let a = RunningAttrs::of(&s.attrs);
             Some(s.g.emit1(s.op, &[g], &RunningAttrs { reverse: !a.reverse, ..a }.list()))
@@ -443,7 +443,7 @@ pub const CUMPROD: OpDef = OpDef {
     ..reduce_op(
         "cumprod",
         "yᵢ = Π_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
-        Lower::Kernel(|cx| lower::running_reduction(cx, by_num!(cx.dtype(0), scan::cumprod))),
+        Lower::Kernel(|cx| lower::running_reduction(cx, by_num!(cx.dtype(0), cumulative::cumprod_kernel))),
         Deriv::ViaDecompose,
         &[
             Case { args: "f[3,4]", attrs: "axis=1 exclusive=false reverse=false", domains: &[Real] },

@@ -24,24 +24,24 @@ fn lower_softmax_along(cx: &mut LowerCx<'_>, kernel: Kernel, over: Option<usize>
 
 /// `softmax`.
 pub fn softmax(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), softmax::softmax)?;
+    let kernel = by_float!(cx.dtype(0), softmax::softmax_kernel)?;
     lower_softmax_along(cx, kernel, Some(0))
 }
 
 /// `softmax_backward`.
 pub fn softmax_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), softmax::softmax_backward)?;
+    let kernel = by_float!(cx.dtype(0), softmax::softmax_backward_kernel)?;
     lower_softmax_along(cx, kernel, Some(1))
 }
 
 /// `log_softmax`.
 pub fn log_softmax(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), softmax::log_softmax)?;
+    let kernel = by_float!(cx.dtype(0), softmax::log_softmax_kernel)?;
     lower_softmax_along(cx, kernel, None)
 }
 
 /// `log_softmax_backward`.
 pub fn log_softmax_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), softmax::log_softmax_backward)?;
+    let kernel = by_float!(cx.dtype(0), softmax::log_softmax_backward_kernel)?;
     lower_softmax_along(cx, kernel, None)
 }

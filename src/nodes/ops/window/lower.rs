@@ -16,18 +16,18 @@ use crate::nodes::ops::window::unfold::Col2imAttrs;
 pub fn im2col(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
     let g = lower_pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(pool_plane(&d)));
-    lower_unfold(cx, by_float!(cx.dtype(0), unfold::im2col)?, &g, true)
+    lower_unfold(cx, by_float!(cx.dtype(0), unfold::im2col_kernel)?, &g, true)
 }
 
 /// `col2im`.
 pub fn col2im(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.out_dims(0);
     let g = lower_pool_geom(&d, &WindowAttrs::from(Col2imAttrs::of(&cx.attrs())).over(pool_plane(&d)));
-    lower_unfold(cx, by_float!(cx.dtype(0), unfold::col2im)?, &g, false)
+    lower_unfold(cx, by_float!(cx.dtype(0), unfold::col2im_kernel)?, &g, false)
 }
 
 fn lower_unfold(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, columns: bool) -> Result<(), String> {
-    let units = unfold::units(g, columns);
+    let units = unfold::unfold_units(g, columns);
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
     cx.call(call.reads_args(1).writes(Buf::Out(0), units.per_unit));
     Ok(())
