@@ -14,7 +14,7 @@
 //! |---|---|---|---|
 //! | [`random_uniform_kernel`], [`random_normal_kernel`] | key: `u32[4]` = seed low, seed high, step low, step high | `T[len]` | [`Random`] |
 
-use crate::arena::rng::philox;
+use crate::arena::philox::philox;
 use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
 use crate::kernels::params::params;
