@@ -104,7 +104,9 @@ impl NanFinder {
             let n = code.node[i];
             let alone = |j: Option<usize>| j.and_then(|j| code.node.get(j)) != Some(&n);
             self.calls.push(match n.is_some() && !matches!(g.def_of(n).lower, Lower::Loop) {
-                true => WatchedCall { first: alone(i.checked_sub(1)), last: alone(Some(i + 1)), ..watched_call(g, code, i) },
+                true => {
+                    WatchedCall { first: alone(i.checked_sub(1)), last: alone(Some(i + 1)), ..watched_call(g, code, i) }
+                }
                 false => WatchedCall::default(),
             });
             self.labels.push(Label {

@@ -24,8 +24,8 @@ pub(super) fn inner_value_or_leaf(signature: &Signature<'_>, name: &str) -> Resu
     signature.leaf(name).or_else(|e| signature.output(&inner_value_mark(name)).map_err(|_| e))
 }
 
-/// The inner value that `name`, which no leaf has, stands for: `%` and a number of the text form, or the printed name of a value, or the
-/// name of an output. `None` for a name that nothing has.
+/// The inner value that `name`, which no leaf has, stands for: `%` and a number of the text form, or the printed name
+/// of a value, or the name of an output. `None` for a name that nothing has.
 fn find_inner_value(g: Graph<'_>, name: &str) -> Result<Option<Value>> {
     let (bare, entry) = (name.strip_prefix('%').unwrap_or(name), g.region_values(g.entry()));
     let bad = |text: String| Err(Error::new(Kind::Name, text));
