@@ -200,8 +200,8 @@ impl Program {
         Ok(())
     }
 
-    /// The dimensions of the tensor called `name`, whatever its role. Errors: there is none, or an input, param or state
-    /// has the same name as an output of other dimensions.
+    /// The dimensions of the tensor called `name`, whatever its role. Errors: there is none, or an input, param or
+    /// state has the same name as an output of other dimensions.
     ///
     /// ```
     /// # use arenagrad::prelude::*;
