@@ -24,6 +24,7 @@ pub mod train;
 
 // The engine: each module imports only those before it.
 pub(crate) mod arena;
+pub(crate) mod conform;
 pub(crate) mod kernels;
 mod location;
 pub(crate) mod names;

@@ -29,7 +29,7 @@ mod tracer;
 pub use bindings::{Binding, Role};
 pub use budget::Budget;
 pub use elem::Elem;
-pub use gradcheck::{GradientCheck, GradientReport, LeafGradient, check_gradients};
+pub use gradcheck::{GradientCheck, GradientReport, LeafGradient, RulesAgreement, check_gradients};
 pub use handle::Handle;
 pub use human::human;
 pub use plan_report::{BufferReport, PlanReport, Recomputed};

@@ -197,6 +197,51 @@ fn plans_keep_a_budget_or_say_what_would_do() {
     fails(2, &["plan", &file, "--max-memory", "0"], &["budget of 0 bytes", "smallest that would do"]);
 }
 
+/// y = f(x) with f = sin; `VJP` and `JVP` are the factors of the rules.
+const RULED: &str = "\
+region @f(%x: f32[4]) {
+  %y = sin %x : f32[4]
+  yield %y
+}
+region @f.vjp(%x: f32[4], %y: f32[4], %d: f32[4]) {
+  %c = cos %x : f32[4]
+  %p = mul %c, %d : f32[4]
+  %k = full value=VJP : f32[4]
+  %r = mul %p, %k : f32[4]
+  yield %r
+}
+region @f.jvp(%x: f32[4], %y: f32[4], %d: f32[4]) {
+  %c = cos %x : f32[4]
+  %p = mul %c, %d : f32[4]
+  %k = full value=JVP : f32[4]
+  %r = mul %p, %k : f32[4]
+  yield %r
+}
+graph @g {
+  %x = input : f32[4]
+  %w = input : f32[4]
+  %y = custom_fn %x body=@f captures=0 vjp=@f.vjp jvp=@f.jvp : f32[4]
+  %z = mul %w, %w : f32[4]
+  return y=%y, z=%z
+}
+";
+
+#[test]
+fn checks_compare_the_rules_of_custom_functions() {
+    let s = Scratch::new();
+    let check = |vjp: &str, jvp: &str| {
+        let text = RULED.replace("VJP", vjp).replace("JVP", jvp);
+        good(&["check", &s.file(&format!("{vjp}{jvp}.ir"), &text)])
+    };
+    let right = check("1.0", "1.0");
+    assert!(right.contains("rules of custom_fn \"f\": <Jv,w> = ") && !right.contains("warning"), "{right}");
+    assert_eq!(right.matches(": ok").count(), 3, "{right}");
+    let on_purpose = check("3.0", "3.0");
+    assert!(on_purpose.contains("differs, as the rules of custom_fn \"f\" may"), "{on_purpose}");
+    assert_eq!(on_purpose.matches(": ok").count(), 2, "{on_purpose}");
+    assert!(check("1.0", "2.0").contains("warning: vjp and jvp disagree"));
+}
+
 #[test]
 fn checks_agree_with_finite_differences() {
     let s = Scratch::new();

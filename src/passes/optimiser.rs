@@ -22,6 +22,7 @@ use crate::arena::Value;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ops::reduce::euclidean_length::euclidean_length;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
+use crate::passes::ad::activity::Mode;
 use crate::passes::ad::grad::{GradOptions, ReverseGrad, grad};
 use crate::passes::ad::prepare::prepare_for_autodiff;
 pub use builders::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lamb, Lion, Muon, NAdam, NAdamW, RmsProp, Sgd};
@@ -280,7 +281,7 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
             finish_rebuild(b, bump)
         });
     }
-    let prepared = prepare_for_autodiff(g, &names, &[loss])?;
+    let prepared = prepare_for_autodiff(g, &names, &[loss], Mode::Reverse)?;
     let g = prepared.view();
     rebuilt_by_pass("train", |bump| {
         let b = Builder::rewriting(Emit::like(&g));

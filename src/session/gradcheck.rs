@@ -3,6 +3,7 @@
 //! Invariant: the differences are those of the same graph in f64, and both programs start from the same values.
 
 mod finite;
+mod rules;
 
 use super::{Program, Session};
 use crate::arena::rng::permutation;
@@ -13,6 +14,8 @@ use crate::passes::promote_f64::promote_f64;
 use crate::passes::{GradOptions, Missing, grad};
 use finite::{Element, FinitePoint, summed_for_differences};
 use hashbrown::HashMap;
+pub use rules::RulesAgreement;
+use rules::rules_on_the_way;
 use std::fmt;
 
 /// How gradients are compared with finite differences.
@@ -48,6 +51,15 @@ pub struct LeafGradient {
     pub element: usize,
     /// True if the error is within the tolerance.
     pub fine: bool,
+    /// The custom functions with rules that the gradient passes. It may differ on purpose if there are any.
+    pub rules: Vec<String>,
+}
+
+impl LeafGradient {
+    /// True if the gradient differs and no custom function's rule may be why.
+    pub fn wrong(&self) -> bool {
+        !self.fine && self.rules.is_empty()
+    }
 }
 
 /// The outcome of a [`GradientCheck`]. It prints as text, a line for each leaf.
@@ -57,18 +69,27 @@ pub struct GradientReport {
     pub leaves: Vec<LeafGradient>,
     /// Why there is no gradient to compare; empty if there is one.
     pub none: String,
+    /// Whether the rules of custom functions agree, if a function has two.
+    pub agreement: Option<RulesAgreement>,
 }
 
 impl fmt::Display for LeafGradient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LeafGradient { name, elements, compared, worst, element, fine } = self;
+        let LeafGradient { name, elements, compared, worst, element, fine, rules } = self;
         write!(f, "gradient of {name}: {compared} of {elements} elements, relative error {worst:.1e}: ")?;
-        if *fine { f.write_str("ok") } else { write!(f, "WRONG at element {element}") }
+        match (fine, rules.is_empty()) {
+            (true, _) => f.write_str("ok"),
+            (false, true) => write!(f, "WRONG at element {element}"),
+            (false, false) => write!(f, "differs, as the rules of custom_fn {} may", rules.join(", ")),
+        }
     }
 }
 
 impl fmt::Display for GradientReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(agreement) = &self.agreement {
+            writeln!(f, "{agreement}")?;
+        }
         match self.none.is_empty() {
             true => self.leaves.iter().try_for_each(|l| writeln!(f, "{l}")),
             false => writeln!(f, "gradients: none, {}", self.none),
@@ -82,7 +103,7 @@ impl fmt::Display for GradientReport {
 /// otherwise; params their start values; integers 0. See [`GradientCheck`] for other tolerances.
 ///
 /// # Errors
-/// Of kind `Derivative`: a gradient differs (the error has all leaves), or there is none to compare. Of kind `Data`:
+/// Of kind `Derivative`: a gradient differs and no rule of a custom function may be why (the error has all leaves), or there is none to compare. Of kind `Data`:
 /// there is no such leaf, or it has another number of elements. Of kind `Diverged`: the outputs are not finite at any
 /// point that was tried.
 ///
@@ -99,7 +120,7 @@ impl fmt::Display for GradientReport {
 /// ```
 pub fn check_gradients<'a>(graph: impl Into<Graph<'a>>, inputs: &[(&str, &[f64])]) -> Result<GradientReport> {
     let report = GradientCheck::default().run(graph, inputs)?;
-    match report.none.is_empty() && report.leaves.iter().all(|l| l.fine) {
+    match report.none.is_empty() && !report.leaves.iter().any(|l| l.wrong()) {
         true => Ok(report),
         false => Err(Error::new(Kind::Derivative, report.to_string().trim_end().replace('\n', "; "))),
     }
@@ -113,10 +134,12 @@ impl GradientCheck {
             return Err(Error::new(Kind::Data, text));
         }
         let wide = promote_f64(graph.into())?;
-        match summed_for_differences(wide.view())? {
-            Some((sum, name)) => self.compare_all(&sum, &name, inputs),
-            None => Ok(GradientReport { none: "no output is a float".into(), ..GradientReport::default() }),
-        }
+        let agreement = self.compare_rules(&wide)?;
+        let report = match summed_for_differences(wide.view())? {
+            Some((sum, name)) => self.compare_all(&sum, &name, inputs)?,
+            None => GradientReport { none: "no output is a float".into(), ..GradientReport::default() },
+        };
+        Ok(GradientReport { agreement, ..report })
     }
 
     /// Compares the gradients of output `name` by all float leaves.
@@ -146,7 +169,7 @@ impl GradientCheck {
             let Some(&index) = indices.get(leaf) else { continue };
             let claims = p.grads.values::<f64>(output)?.to_vec();
             let found = self.compare_leaf(&mut p, name, index, &claims)?;
-            report.leaves.push(LeafGradient { name: leaf.clone(), ..found });
+            report.leaves.push(LeafGradient { name: leaf.clone(), rules: rules_on_the_way(g, leaf), ..found });
         }
         Ok(report)
     }
@@ -187,7 +210,7 @@ impl GradientCheck {
             }
         }
         let (compared, elements, fine) = (picked.len(), claims.len(), worst <= self.tolerance);
-        Ok(LeafGradient { name: String::new(), elements, compared, worst, element, fine })
+        Ok(LeafGradient { name: String::new(), elements, compared, worst, element, fine, rules: Vec::new() })
     }
 }
 

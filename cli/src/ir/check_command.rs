@@ -26,7 +26,7 @@ pub fn check_command(a: &CheckArgs) -> Run {
         _ => ir_failure(&a.file)(e),
     })?;
     emit_out(&report)?;
-    match report.leaves.iter().filter(|l| !l.fine).count() {
+    match report.leaves.iter().filter(|l| l.wrong()).count() {
         0 => Ok(()),
         n => Err(fail_expectation(format!("{}: {n} gradients differ from finite differences", a.file.display()))),
     }

@@ -1,5 +1,6 @@
 //! Reverse mode: gradients and vector-Jacobian products of outputs of a graph.
 
+use super::activity::Mode;
 use super::backward::Backward;
 use super::inner_values::{copy_without_marks, inner_value_or_leaf, mark_inner_values};
 use super::prepare::prepare_for_autodiff;
@@ -105,7 +106,7 @@ pub fn grad<'a>(g: impl Into<Graph<'a>>, loss: &str, options: &GradOptions) -> R
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
     signature_loss(g, loss)?;
     let marked = mark_inner_values(g, &names)?;
-    let prepared = prepare_for_autodiff(marked.as_ref().map_or(g, GraphBuf::view), &names, &[loss])?;
+    let prepared = prepare_for_autodiff(marked.as_ref().map_or(g, GraphBuf::view), &names, &[loss], Mode::Reverse)?;
     let g = prepared.view();
     rebuilt_by_pass("grad", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
@@ -128,7 +129,7 @@ pub fn grad<'a>(g: impl Into<Graph<'a>>, loss: &str, options: &GradOptions) -> R
 pub fn vjp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str], missing: Missing) -> Result<GraphBuf> {
     let g = g.into();
     let marked = mark_inner_values(g, wrt)?;
-    let prepared = prepare_for_autodiff(marked.as_ref().map_or(g, GraphBuf::view), wrt, outputs)?;
+    let prepared = prepare_for_autodiff(marked.as_ref().map_or(g, GraphBuf::view), wrt, outputs, Mode::Reverse)?;
     let g = prepared.view();
     rebuilt_by_pass("vjp", |bump| {
         let b = Builder::rewriting(Emit::like(&g));

@@ -1,6 +1,7 @@
 //! Forward mode: one walk over the graph computes the tangent of each value. An absent tangent is zero; zeros are made
 //! at outputs only.
 
+use super::activity::Mode;
 use super::forward::Forward;
 use super::prepare::prepare_for_autodiff;
 use super::scan_site::{AdContext, ScanSiteValues};
@@ -23,7 +24,7 @@ pub fn jvp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str]) -> Resul
 
 /// As [`jvp`], with the names `inputs` for the inputs of the tangents.
 pub(super) fn jvp_with_inputs(g: Graph<'_>, outputs: &[&str], wrt: &[&str], inputs: &[String]) -> Result<GraphBuf> {
-    let prepared = prepare_for_autodiff(g, wrt, outputs)?;
+    let prepared = prepare_for_autodiff(g, wrt, outputs, Mode::Forward)?;
     let g = prepared.view();
     rebuilt_by_pass("jvp", |bump| {
         let b = Builder::rewriting(Emit::like(&g));

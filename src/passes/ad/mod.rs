@@ -2,6 +2,7 @@
 
 pub mod activity;
 pub mod backward;
+mod custom_rules;
 pub mod forward;
 pub mod grad;
 pub mod higher_derivatives;
