@@ -9,6 +9,11 @@
 //! * [`tools`]: passes, text form, planner, products: for those who measure, fuzz or extend the engine.
 //! * [`prelude`]: what most programs import.
 
+/// The programs of the cookbook, which run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/cookbook.md")]
+mod cookbook {}
+
 pub mod error;
 pub mod graph;
 pub mod nn;

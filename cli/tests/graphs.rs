@@ -39,6 +39,58 @@ fn passes_and_gradients_print_graphs() {
     fails(2, &["grad", &g], &["2 outputs", "loss, h"]);
 }
 
+const SCALAR: &str = "\
+graph @s {
+  %a = input : f64[]
+  %0 = exp %a : f64[]
+  %1 = mul %0, %0 : f64[]
+  return f=%1
+}
+";
+
+#[test]
+fn each_derivative_has_a_command() {
+    let s = Scratch::new();
+    let (g, scalar) = (s.file("g.ir", GRAPH), s.file("s.ir", SCALAR));
+    let cases: [(&[&str], &[&str]); 8] = [
+        (&["jvp", &g], &["%tangent.w = input : f32[2,3]", "tangent.loss=", "tangent.h="]),
+        (&["jvp", &g, "--wrt", "x,w", "--output", "h"], &["%tangent.x = input", "tangent.h="]),
+        (&["vjp", &g], &["%cotangent.loss = input", "%cotangent.h = input : f32[4,2]", "grad.w="]),
+        (&["vjp", &g, "--output", "h", "--wrt", "%3,x"], &["grad.x=", "\"grad.%3\"="]),
+        (&["hvp", &g, "--output", "loss"], &["grad.w=", "tangent.grad.w=", "tangent.loss="]),
+        (&["jacobian", &g, "--output", "h"], &["jacobian.w=", "f32[4,2,2,3]"]),
+        (&["nth", &scalar, "--order", "3"], &["grad3.a="]),
+        (&["nth", &scalar, "--directions"], &["%dir_0 = input", "%dir_1 = input", "tangent2.f="]),
+    ];
+    for (args, parts) in cases {
+        let text = good(args);
+        for part in parts {
+            assert!(text.contains(part), "{args:?}: {part} is not in\n{text}");
+        }
+        // What is printed is a graph, which compiles.
+        good(&["opt", &s.file("again.ir", &text)]);
+    }
+    assert!(good(&["grad", &g, "--output", "loss", "--wrt", "h,w"]).contains("grad.h="));
+    assert!(good(&["opt", &g, "--passes", "prepare"]).contains("loss="));
+}
+
+#[test]
+fn derivatives_that_do_not_exist_are_one_line() {
+    let s = Scratch::new();
+    let (g, scalar) = (s.file("g.ir", GRAPH), s.file("s.ir", SCALAR));
+    fails(2, &["hvp", &g], &["g.ir", "2 outputs (loss, h)", "--output"]);
+    fails(2, &["hvp", &g, "--output", "h"], &["g.ir:5", "not a scalar"]);
+    fails(2, &["jvp", &g, "--wrt", "nix"], &["g.ir", "no leaf is called \"nix\""]);
+    fails(2, &["vjp", &g, "--wrt", "%9"], &["g.ir", "no value is %9"]);
+    fails(2, &["jacobian", &scalar, "--wrt", "b"], &["s.ir", "no leaf is called \"b\""]);
+    fails(2, &["nth", &g, "--output", "loss"], &["g.ir:3", "needs a scalar"]);
+    fails(2, &["nth", &scalar, "--order", "9"], &["order is 9; it goes from 0 to 8"]);
+    let two = SCALAR.replace("  %0", "  %b = input : f64[]\n  %0");
+    fails(2, &["jacobian", &s.file("two.ir", two)], &["2 leaves (a, b)", "--wrt"]);
+    let int = "graph @i {\n  %x = input : i32[4]\n  %y = add %x, %x : i32[4]\n  return y=%y\n}\n";
+    fails(2, &["jvp", &s.file("i.ir", int), "--wrt", "x"], &["no output is a float"]);
+}
+
 const BLOCKS: &str = "\
 graph @g {
   %x = input : f32[4,6]

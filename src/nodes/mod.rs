@@ -35,6 +35,7 @@ pub use ops::layout::pad_mode::PadMode;
 pub use ops::loss::var::{CrossEntropy, Reduction};
 pub use ops::optim::var::{AdamOptions, SgdOptions};
 pub use ops::pool::pool_options::{Pool, Pool1d, Pool2d, Pool3d};
+pub use ops::window::grid_sample::{GridSample, Outside, Sampling};
 pub use ops::window::interpolate::Interpolation;
 pub use ops::window::unfold::Unfold;
 

@@ -121,13 +121,22 @@ pub const MINIMAL: &[&str] = &["inline", "legalize", STRIP_CHECKPOINTS];
 const STRIP_CHECKPOINTS: &str = "strip_checkpoints";
 
 /// Passes outside the pipeline, for `opt --passes`.
-pub const EXTRA: &[Pass] = &[Pass {
-    name: "unfuse",
-    doc: "write fused ops and blocks in primitive ones",
-    stage: Some(Stage::Core),
-    needed: always_in_pipeline,
-    run: |g, _| fuse::unfuse(g),
-}];
+pub const EXTRA: &[Pass] = &[
+    Pass {
+        name: "unfuse",
+        doc: "write fused ops and blocks in primitive ones",
+        stage: Some(Stage::Core),
+        needed: always_in_pipeline,
+        run: |g, _| fuse::unfuse(g),
+    },
+    Pass {
+        name: "prepare",
+        doc: "write the ops between params (without params: float leaves) and outputs as derivatives need them",
+        stage: None,
+        needed: always_in_pipeline,
+        run: |g, _| prepare::prepare_for_all(g),
+    },
+];
 
 fn always_in_pipeline(_: Graph<'_>) -> bool {
     true

@@ -3,6 +3,7 @@
 
 pub mod drawn;
 pub mod models;
+pub mod slopes;
 pub mod zoo;
 
 use arenagrad::graph::GraphBuf;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod arrays;
 mod attention;
 mod blocks;
 #[path = "../common/mod.rs"]
@@ -9,10 +10,13 @@ mod common;
 mod conformance;
 mod custom_fn;
 mod custom_fn_bad;
+mod einsum;
 mod indexing;
 mod layers;
+mod losses;
 mod norms;
 mod ordering;
+mod resize;
 mod rope;
 mod saturated;
 mod scan;

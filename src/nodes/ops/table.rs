@@ -189,6 +189,7 @@ ops! {
     RMS_NORM_BACKWARD = norm::rms_norm;
     GROUP_NORM = norm::channel_norms;
     BATCH_NORM = norm::channel_norms;
+    BATCH_NORM_INFERENCE = norm::batch_norm_inference;
 
     ATTENTION = attention;
     ATTENTION_BACKWARD = attention;

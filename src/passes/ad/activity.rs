@@ -1,6 +1,7 @@
 //! Activity analysis: a derivative passes through the values that depend on the chosen leaves and on which the chosen
 //! results depend, both along differentiable edges. One region at a time; a loop counts as one op.
 
+use super::inner_values::inner_value_or_leaf;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::nodes::ir::opdef::{Deriv, Lower};
 use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, has_custom_rules};
@@ -79,7 +80,7 @@ pub fn active_towards(g: Graph<'_>, r: Region, results: &[Value]) -> Window<Valu
 /// that are differentiated.
 pub fn active_nodes(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) -> Side<Node, bool> {
     let signature = Signature::new(g);
-    let leaves: Vec<Value> = wrt.iter().filter_map(|n| signature.leaf(n).ok()).collect();
+    let leaves: Vec<Value> = wrt.iter().filter_map(|n| inner_value_or_leaf(&signature, n).ok()).collect();
     let outs: Vec<Value> = results.iter().filter_map(|n| signature.output(n).ok()).collect();
     let (from, to) = (active_from(g, g.entry(), &leaves), active_towards(g, g.entry(), &outs));
     let mut active = Side::filled(g.nodes(), false);

@@ -4,13 +4,13 @@
 //! outputs.
 
 use super::activity::{Mode, active_nodes};
-use crate::arena::{Node, Side, ids::Id};
+use crate::arena::{Node, Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::{Deriv, Flags, Lower};
 use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::ops::control::custom_fn::has_custom_rules;
 use crate::nodes::ops::control::scan::Scan;
-use crate::nodes::{Builder, Emit, Graph, GraphBuf, OpDef, Var};
+use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, OpDef, Var};
 use crate::passes::ad::residuals::save_residuals;
 use crate::passes::copier::Copier;
 use crate::passes::expand_blocks::{FusionPolicy, expand_blocks, has_blocks_to_expand};
@@ -137,6 +137,18 @@ pub fn prepare_for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: 
         pick
     })?;
     save_residuals(ready.view(), wrt, results, mode)
+}
+
+/// [`prepare_for_autodiff`] for all float outputs and all params; without params, for all float leaves.
+pub fn prepare_for_all(g: Graph<'_>) -> Result<GraphBuf> {
+    let float = |v: Value| g.dtype[v.at()].is_differentiable();
+    let leaves = |param: bool| {
+        let wanted = g.leaves().filter(move |l| float(l.value) && (!param || l.kind == LeafKind::Param));
+        wanted.map(|l| l.name).collect::<Vec<_>>()
+    };
+    let wrt = Some(leaves(true)).filter(|params| !params.is_empty()).unwrap_or_else(|| leaves(false));
+    let outputs = g.outputs().iter().zip(g.output_names).filter(|o| float(*o.0)).map(|o| g.str(*o.1));
+    prepare_for_autodiff(g, &wrt, &outputs.collect::<Vec<_>>(), Mode::Reverse)
 }
 
 /// The nodes of all regions whose op definition `pick` picks.
