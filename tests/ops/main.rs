@@ -8,6 +8,8 @@ mod blocks;
 #[path = "../common/mod.rs"]
 mod common;
 mod conformance;
+mod custom_fn;
+mod custom_fn_bad;
 mod einsum;
 mod indexing;
 mod layers;

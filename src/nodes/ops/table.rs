@@ -39,6 +39,7 @@ ops! {
     FULL = constant;
     IOTA = constant;
     CALL = control::call;
+    CUSTOM_FN = control::custom_fn;
 
     ADD = pointwise::arith;
     SUB = pointwise::arith;
