@@ -105,6 +105,8 @@ num!(int i64);
 pub trait Index: Pod + Send + Sync + Debug {
     /// Position `i` as an index.
     fn of(i: usize) -> Self;
+    /// The number, of which the lowest bits are kept.
+    fn of_i64(i: i64) -> Self;
     /// Widens to `i64`.
     fn to_i64(self) -> i64;
 
@@ -121,6 +123,10 @@ impl Index for i32 {
         i as i32
     }
     #[inline(always)]
+    fn of_i64(i: i64) -> i32 {
+        i as i32
+    }
+    #[inline(always)]
     fn to_i64(self) -> i64 {
         i64::from(self)
     }
@@ -130,6 +136,10 @@ impl Index for i64 {
     #[inline(always)]
     fn of(i: usize) -> i64 {
         i as i64
+    }
+    #[inline(always)]
+    fn of_i64(i: i64) -> i64 {
+        i
     }
     #[inline(always)]
     fn to_i64(self) -> i64 {

@@ -11,6 +11,8 @@ mod indexing;
 mod layers;
 mod norms;
 mod ordering;
+mod pointwise;
+mod random;
 mod rope;
 mod saturated;
 mod scan;

@@ -7,6 +7,7 @@ use super::cast::cast;
 use super::code::StepCode;
 use super::loops::*;
 use super::op::TileOp as Op;
+use super::special::special;
 use crate::arena::DType;
 use crate::kernels::float::Float;
 use crate::kernels::vmath;
@@ -130,7 +131,7 @@ fn float<T: Float + Number>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8])
         Op::TanhGrad => zip(TanhGrad, dst, a, b),
         Op::SigmoidGrad => zip(SigmoidGrad, dst, a, b),
         Op::Clamp => map(Clamp(T::from_f64(p), T::from_f64(q)), dst, a),
-        _ => unreachable!("{op:?} on floats"),
+        _ => special(step, dst, a, b),
     }
 }
 
@@ -149,7 +150,16 @@ fn int<T: Int>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8]) -> Option<us
         Op::Add => zip(Add, dst, a, b),
         Op::Sub => zip(Sub, dst, a, b),
         Op::Mul => zip(Mul, dst, a, b),
-        Op::Div => return divide(dst, a, b),
+        Op::Div => return divide(dst, a, b, T::quotient),
+        Op::Fmod => return divide(dst, a, b, T::rest),
+        Op::Remainder => return divide(dst, a, b, T::modulus),
+        Op::FloorDivide => return divide(dst, a, b, T::floor_quotient),
+        Op::BitNot => map(BitNot, dst, a),
+        Op::BitAnd => zip(BitAnd, dst, a, b),
+        Op::BitOr => zip(BitOr, dst, a, b),
+        Op::BitXor => zip(BitXor, dst, a, b),
+        Op::ShiftLeft => zip(ShiftLeft, dst, a, b),
+        Op::ShiftRight => zip(ShiftRight, dst, a, b),
         Op::Max => zip(Max, dst, a, b),
         Op::Min => zip(Min, dst, a, b),
         Op::Clamp => map(Clamp(T::imm(p, 0.0), T::imm(q, 0.0)), dst, a),

@@ -20,6 +20,7 @@ mod op;
 mod plan;
 mod program;
 mod run;
+mod special;
 #[cfg(test)]
 mod tests;
 

@@ -9,7 +9,7 @@ use super::sigmoid::nan_below;
 
 /// Φ(−a) and e^(−a²/2) for a ≥ 0. h + low is a²/2 to twice the precision.
 #[inline(always)]
-fn upper<T: Real>(a: T, h: T, low: T) -> (Power<T>, Power<T>) {
+pub(super) fn upper<T: Real>(a: T, h: T, low: T) -> (Power<T>, Power<T>) {
     let e = power(-h, low);
     // 1 / (a + b) and 1 / (a + c) with one division. `lack` is the relative error of the former.
     let (b, c) = (T::MILLS_B, T::MILLS_C);

@@ -10,7 +10,7 @@ use crate::nodes::ops::{each, plain};
 use Domain::{Distinct, Positive, Real};
 
 /// Result of the operands' type; numbers only.
-fn numeric(cx: &mut Infer<'_>) -> Result<(), String> {
+pub(super) fn numeric(cx: &mut Infer<'_>) -> Result<(), String> {
     for i in 0..cx.args.len() {
         let d = cx.dtype(i);
         ensure!(d.is_float() || d.is_int(), "no arithmetic in {d}; cast to f32 or f64");
@@ -20,7 +20,7 @@ fn numeric(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// As [`numeric`], for `f32` and `f64`.
-fn real(cx: &mut Infer<'_>) -> Result<(), String> {
+pub(super) fn real(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.float(0)?;
     numeric(cx)
 }

@@ -8,24 +8,24 @@ use crate::nodes::ops::pointwise::attrs::{EluAttrs, LeakyReluAttrs};
 use crate::nodes::ops::{each, plain};
 use Domain::{Positive, Real, Unit};
 
-fn real(cx: &mut Infer<'_>) -> Result<(), String> {
+pub(super) fn real(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.float(0)?;
     cx.same_as(0)
 }
 
-const REALS: &[Case] = &[
+pub(super) const REALS: &[Case] = &[
     Case { args: "f[3,5]", attrs: "", domains: &[Real] },
     Case { args: "f[]", attrs: "", domains: &[Real] },
     Case { args: "f[1100]", attrs: "", domains: &[Real] },
 ];
-const POSITIVES: &[Case] = &[
+pub(super) const POSITIVES: &[Case] = &[
     Case { args: "f[3,5]", attrs: "", domains: &[Positive] },
     Case { args: "f[1100]", attrs: "", domains: &[Positive] },
 ];
-const UNITS: &[Case] =
+pub(super) const UNITS: &[Case] =
     &[Case { args: "f[3,5]", attrs: "", domains: &[Unit] }, Case { args: "f[1100]", attrs: "", domains: &[Unit] }];
 
-const fn base(name: &'static str, doc: &'static str, op: TileOp, cases: &'static [Case], deriv: Deriv) -> OpDef {
+pub(super) const fn base(name: &'static str, doc: &'static str, op: TileOp, cases: &'static [Case], deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
@@ -41,11 +41,11 @@ const fn base(name: &'static str, doc: &'static str, op: TileOp, cases: &'static
     }
 }
 
-fn x<'g>(s: &Site<'_, 'g>) -> Var<'g> {
+pub(super) fn x<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     s.args[0]
 }
 
-fn y<'g>(s: &Site<'_, 'g>) -> Var<'g> {
+pub(super) fn y<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     s.outs[0]
 }
 
