@@ -6,39 +6,41 @@
 
 mod bindings;
 mod budget;
+mod compiled_graph;
 mod elem;
 mod fresh;
 mod handle;
-mod init;
+mod human;
+mod plan_report;
 mod precision;
 mod program;
-mod ready;
-mod report;
 mod runner;
-mod show;
+mod start_values;
 mod threads;
-mod trace;
+mod tracer;
 
 pub use bindings::{Binding, Role};
 pub use budget::Budget;
 pub use elem::Elem;
 pub use handle::Handle;
+pub use human::human;
+pub use plan_report::{BufferReport, PlanReport, Recomputed};
 pub use program::Program;
-pub use report::{BufferReport, PlanReport, Recomputed};
-pub use show::human;
 pub use threads::MAX_THREADS;
-pub use trace::{Call, Event, Trace, WAIT};
+pub use tracer::{Call, Event, Trace, WAIT};
 
 use crate::error::Result;
 use crate::nodes::Graph;
-use crate::passes::precision::{self as products, Precisions};
+use crate::passes::product_precision::{self as products, Precisions};
+use crate::sched::checker::Checked;
 use crate::sched::exec::Exec;
-use crate::sched::{model, schedule_with_red_zones};
-use program::{Origin, Parts};
-use ready::{Ready, prepare};
+use crate::sched::tape::Tapes;
+use crate::sched::{modelled_time, schedule_with_red_zones, share};
+use compiled_graph::{CompiledGraph, compilable_graph};
+use program::{Parts, ProgramOrigin};
 use runner::Runner;
 use std::time::{Duration, Instant};
-use trace::Tracer;
+use tracer::Tracer;
 
 /// Choices for compiling programs.
 #[derive(Clone, Debug)]
@@ -106,14 +108,20 @@ impl Session {
         self.program(graph.into(), false)
     }
 
+    /// As [`Session::compile`], but the program's steps can be recorded with [`Program::step_traced`]. The program
+    /// takes more memory; steps that are not recorded take no longer.
+    pub fn compile_traced<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<Program> {
+        self.program(graph.into(), true)
+    }
+
     fn program(&self, g: Graph<'_>, traced: bool) -> Result<Program> {
-        let (mut ready, report) = self.ready(g)?;
+        let (mut ready, report) = self.compile_graph(g)?;
         let (g, plan) = (ready.graph.view(), &ready.scheduled.plan);
         let mut exec = Exec::new(plan, std::mem::take(&mut ready.tapes))?;
         if self.poison {
             exec = exec.with_red_zones(plan);
         }
-        let origins = exec.nodes().iter().map(|&n| Origin::of(&g, n)).collect();
+        let origins = exec.nodes().iter().map(|&n| ProgramOrigin::of(&g, n)).collect();
         let tracer = traced.then(|| Tracer::new(&g, plan, &exec));
         let runner = Runner::new(exec, self.poison)?;
         Program::new(g, ready.scheduled, Parts { runner, origins, tracer, report })
@@ -121,32 +129,33 @@ impl Session {
 
     /// The plan of the program that [`Session::compile`] would make. Allocates no arena. Fails as `compile` does.
     pub fn plan<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<PlanReport> {
-        Ok(self.ready(graph.into())?.1)
+        Ok(self.compile_graph(graph.into())?.1)
     }
 
-    fn ready(&self, g: Graph<'_>) -> Result<(Ready, PlanReport)> {
+    fn compile_graph(&self, g: Graph<'_>) -> Result<(CompiledGraph, PlanReport)> {
         let start = Instant::now();
         let mut ready = match self.budget {
-            None => Ready::new(prepare(g, self.optimise)?, self)?,
-            Some(bytes) => budget::fit(g, self, bytes)?,
+            None => CompiledGraph::new(compilable_graph(g, self.optimise)?, self)?,
+            Some(bytes) => budget::fit_budget(g, self, bytes)?,
         };
         if self.poison {
             ready.scheduled = schedule_with_red_zones(ready.graph.view(), 1, &ready.precision)?;
             ready.tapes = self.tapes(&ready.scheduled.plan);
         }
         let all = start.elapsed();
-        let mut report = report::report(&ready.graph.view(), &ready.scheduled);
+        let mut report = plan_report::report_plan(&ready.graph.view(), &ready.scheduled);
         report.recomputed = ready.recomputed.clone();
         report.threads = ready.tapes.threads();
-        report.modelled = Duration::from_nanos(model::step(&ready.scheduled.plan, &ready.tapes) / 1000);
-        report.products = products::counts(ready.graph.view(), &ready.precision);
+        report.modelled =
+            Duration::from_nanos(modelled_time::modelled_step(&ready.scheduled.plan, &ready.tapes) / 1000);
+        report.products = products::count_product_precisions(ready.graph.view(), &ready.precision);
         let planned = report.phases.iter().map(|p| p.1).sum();
         report.phases.insert(0, ("passes", all.saturating_sub(planned)));
         Ok((ready, report))
     }
-}
 
-const _: fn() = || {
-    fn send<T: Send>() {}
-    send::<Program>();
-};
+    /// The tapes of a plan: for as many threads as are worth it, or for all.
+    fn tapes(&self, plan: &Checked) -> Tapes {
+        if self.share { share::shared_tapes_above(plan, 0) } else { share::shared_tapes(plan) }
+    }
+}

@@ -1,11 +1,13 @@
 //! Programs: one arena, its named tensors, and steps.
 
-use super::bindings::{self, Binding, Index, Role};
+use super::bindings::{self, Binding, BindingIndex, Role};
+use super::elem::{self, Elem};
 use super::fresh::Fresh;
-use super::init;
-use super::report::PlanReport;
+use super::handle::Handle;
+use super::plan_report::PlanReport;
 use super::runner::Runner;
-use super::trace::Tracer;
+use super::start_values;
+use super::tracer::{Trace, Tracer};
 use crate::arena::tensor::TensorArena;
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Location, Result};
@@ -14,7 +16,6 @@ use crate::nodes::ops::constant::ConstantAttrs;
 use crate::nodes::{Graph, Op};
 use crate::sched::Scheduled;
 use crate::sched::exec::Stop;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A compiled program with its memory.
@@ -24,26 +25,26 @@ pub struct Program {
     pub(super) runner: Runner,
     pub(super) arena: TensorArena,
     pub(super) bindings: Vec<Binding>,
-    index: Index,
+    index: BindingIndex,
     pub(super) fresh: Fresh,
     /// Of each instruction.
-    origins: Vec<Origin>,
+    origins: Vec<ProgramOrigin>,
     report: PlanReport,
     pub(super) tracer: Option<Tracer>,
 }
 
 /// The op and the source line that an instruction comes from, for error messages.
-pub(super) struct Origin {
+pub(super) struct ProgramOrigin {
     op: &'static str,
     location: Location,
 }
 
-impl Origin {
+impl ProgramOrigin {
     /// The origin of an instruction of node `n`. If there is no node, the instruction updates a leaf.
-    pub fn of(g: &Graph<'_>, n: Node) -> Origin {
+    pub fn of(g: &Graph<'_>, n: Node) -> ProgramOrigin {
         match n.is_some() {
-            true => Origin { op: g.def_of(n).name, location: g.location(n) },
-            false => Origin { op: "update", location: Location::Nowhere },
+            true => ProgramOrigin { op: g.def_of(n).name, location: g.location(n) },
+            false => ProgramOrigin { op: "update", location: Location::Nowhere },
         }
     }
 }
@@ -52,7 +53,7 @@ impl Origin {
 pub(super) struct Parts {
     pub runner: Runner,
     /// Of each instruction.
-    pub origins: Vec<Origin>,
+    pub origins: Vec<ProgramOrigin>,
     pub tracer: Option<Tracer>,
     pub report: PlanReport,
 }
@@ -71,14 +72,14 @@ impl Program {
         }
         let bindings = bindings::bindings(&g, &s);
         for (b, x) in bindings.iter().filter_map(|b| Some((b, b.default?))) {
-            init::constant(&mut arena.bytes_mut()[b.range()], b.dtype, x);
+            start_values::fill_constant_start(&mut arena.bytes_mut()[b.range()], b.dtype, x);
         }
         Ok(Program {
             id: PROGRAMS.fetch_add(1, Ordering::Relaxed),
             runner: parts.runner,
             arena,
-            index: Index::new(&bindings),
-            fresh: Fresh::new(&bindings, &bindings::read(&g, &s)),
+            index: BindingIndex::new(&bindings),
+            fresh: Fresh::new(&bindings, &bindings::bindings_read(&g, &s)),
             bindings,
             origins: parts.origins,
             report: parts.report,
@@ -97,6 +98,24 @@ impl Program {
             return Err(self.fresh.error(&self.bindings));
         }
         self.runner.step(&mut self.arena).map_err(|stop| self.stopped(stop))
+    }
+
+    /// Runs one step as [`Program::step`] does, with the same results, and tells what each thread did when. The program
+    /// must come from [`Session::compile_traced`](super::Session::compile_traced).
+    pub fn step_traced(&mut self) -> Result<Trace> {
+        if !self.fresh.is_ready() {
+            return Err(self.fresh.error(&self.bindings));
+        }
+        let Some(t) = &mut self.tracer else {
+            return Err(Error::new(
+                Kind::Data,
+                "the program was compiled without a trace; see Session::compile_traced",
+            ));
+        };
+        let done = self.runner.step_traced(&mut self.arena, t);
+        let trace = t.trace();
+        done.map_err(|stop| self.stopped(stop))?;
+        Ok(trace)
     }
 
     /// Number of threads that run steps.
@@ -144,9 +163,10 @@ impl Program {
         if let Some(i) = self.index.find(&self.bindings, name, wanted) {
             return Ok(i);
         }
-        let known: Vec<String> = self.bindings.iter().map(|b| format!("{} {:?}", b.role.name(), b.name)).collect();
-        let known = names::list(known.iter().map(String::as_str));
-        let near = names::nearest(name, self.bindings.iter().map(|b| b.name.as_str()));
+        let known: Vec<String> =
+            self.bindings.iter().map(|b| format!("{} {:?}", b.role.binding_name(), b.name)).collect();
+        let known = names::list_names(known.iter().map(String::as_str));
+        let near = names::nearest_name(name, self.bindings.iter().map(|b| b.name.as_str()));
         Err(Error::new(Kind::Name, format!("there is no {what} {name:?}; the program has {known}{near}")))
     }
 
@@ -164,18 +184,130 @@ impl Program {
     fn start(&mut self, seed: u64, wanted: impl Fn(bool) -> bool) -> Result<()> {
         for (i, b) in self.bindings.iter().enumerate() {
             if let Some(init) = b.init.filter(|_| wanted(self.fresh.is_set(i))) {
-                init::fill(&mut self.arena.bytes_mut()[b.range()], b.dtype, init, seed, &b.name)
-                    .map_err(|e| Error::new(Kind::Data, format!("{} {:?}: {e}", b.role.name(), b.name)))?;
+                start_values::fill_start_values(&mut self.arena.bytes_mut()[b.range()], b.dtype, init, seed, &b.name)
+                    .map_err(|e| Error::new(Kind::Data, format!("{} {:?}: {e}", b.role.binding_name(), b.name)))?;
                 self.fresh.put(i);
             }
         }
         Ok(())
     }
-}
 
-impl Binding {
-    /// The bytes of the arena that it takes.
-    pub(super) fn range(&self) -> Range<usize> {
-        self.offset..self.offset + self.bytes
+    /// The input called `name`. Errors: there is none, or its elements are not of type `T`.
+    pub fn input<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
+        self.handle(Role::Input, name)
+    }
+
+    /// The param called `name`. Errors as for [`Program::input`].
+    pub fn param<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
+        self.handle(Role::Param, name)
+    }
+
+    /// The state called `name`. Errors as for [`Program::input`].
+    pub fn state<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
+        self.handle(Role::State, name)
+    }
+
+    /// The output called `name`. Errors as for [`Program::input`].
+    pub fn output<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
+        self.handle(Role::Output, name)
+    }
+
+    fn handle<T: Elem>(&self, role: Role, name: &str) -> Result<Handle<T>> {
+        let i = self.named(role.binding_name(), name, |r| r == role)?;
+        self.typed(i)
+    }
+
+    /// The handle of binding `i`.
+    fn typed<T: Elem>(&self, i: usize) -> Result<Handle<T>> {
+        let b = &self.bindings[i];
+        if !T::holds(b.dtype) {
+            let e = format!(
+                "{} {:?} is {}{}; it is asked for as {}",
+                b.role.binding_name(),
+                b.name,
+                b.dtype,
+                b.dims,
+                T::NAME
+            );
+            return Err(Error::new(Kind::Data, e));
+        }
+        Ok(Handle::new(self.id, i as u32))
+    }
+
+    fn binding<T>(&self, h: Handle<T>) -> Result<&Binding> {
+        if h.program != self.id {
+            return Err(Error::new(Kind::Data, "a handle of another program"));
+        }
+        Ok(&self.bindings[h.binding as usize])
+    }
+
+    /// The name of a handle's tensor. Errors: the handle is of another program.
+    pub fn name_of<T>(&self, h: Handle<T>) -> Result<&str> {
+        Ok(&self.binding(h)?.name)
+    }
+
+    /// The elements of a tensor, in row-major order; an output's are those of the last step. Errors: the handle is of
+    /// another program.
+    pub fn get<T: Elem>(&self, h: Handle<T>) -> Result<&[T]> {
+        let b = self.binding(h)?;
+        Ok(bytemuck::cast_slice(&self.arena.bytes()[b.range()]))
+    }
+
+    /// The elements of an input, param or state, writable; those of a bool must be 0 or 1. Errors: the handle is an
+    /// output's, or of another program.
+    pub fn get_mut<T: Elem>(&mut self, h: Handle<T>) -> Result<&mut [T]> {
+        let b = self.binding(h)?;
+        if b.role == Role::Output {
+            return Err(Error::new(Kind::Data, format!("output {:?} cannot be written", b.name)));
+        }
+        let range = b.range();
+        self.fresh.put(h.binding as usize);
+        Ok(bytemuck::cast_slice_mut(&mut self.arena.bytes_mut()[range]))
+    }
+
+    /// Writes all elements of an input, param or state. Errors as for [`Program::get_mut`]; `data` has another length;
+    /// an element of a bool is neither 0 nor 1.
+    pub fn write<T: Elem>(&mut self, h: Handle<T>, data: &[T]) -> Result<()> {
+        let b = self.binding(h)?;
+        if data.len() != b.dims.numel() {
+            let e = format!(
+                "{} {:?} is {}{}; {} elements are written",
+                b.role.binding_name(),
+                b.name,
+                b.dtype,
+                b.dims,
+                data.len()
+            );
+            return Err(Error::new(Kind::Data, e));
+        }
+        elem::proven_elems(b, bytemuck::cast_slice(data))?;
+        self.get_mut(h)?.copy_from_slice(data);
+        Ok(())
+    }
+
+    /// The elements of the tensor called `name`, whatever its role: for set-up and tools, as it looks the name up.
+    /// Errors: there is none, its elements are not of type `T`, or an input, param or state has the same name as an
+    /// output.
+    pub fn values<T: Elem>(&self, name: &str) -> Result<&[T]> {
+        let i = self.named("tensor", name, |_| true)?;
+        let role = self.bindings[i].role;
+        if role != Role::Output && self.named("output", name, |r| r == Role::Output).is_ok() {
+            let (role, a) = (role.binding_name(), if role == Role::Input { "an" } else { "a" });
+            let e = format!("{a} {role} and an output are called {name:?}: ask for {role}(..) or output(..)");
+            return Err(Error::new(Kind::Name, e));
+        }
+        self.get(self.typed(i)?)
+    }
+
+    /// The elements of the input, param or state called `name`, writable: for set-up and tools, as it looks the name
+    /// up. Errors: there is none, or its elements are not of type `T`.
+    pub fn values_mut<T: Elem>(&mut self, name: &str) -> Result<&mut [T]> {
+        let i = self.named("input, param or state", name, |role| role != Role::Output)?;
+        self.get_mut(self.typed(i)?)
     }
 }
+
+const _: fn() = || {
+    fn program_is_send<T: Send>() {}
+    program_is_send::<Program>();
+};

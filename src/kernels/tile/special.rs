@@ -1,8 +1,8 @@
 //! Loops of the functions that compute in `f64` for both float types, and of those that look at bits.
 
-use super::code::StepCode;
-use super::loops::{Map, Zip, map, zip};
-use super::op::TileOp as Op;
+use super::element_loops::{Map, Zip, map_elements, zip_elements};
+use super::tile_op::TileOp as Op;
+use super::word_code::StepWordCode;
 use crate::kernels::float::Float;
 use crate::kernels::vmath;
 
@@ -41,10 +41,10 @@ impl<T: Float> Zip<T> for Nextafter {
     }
 }
 
-/// Applies a step that `apply::float` does not name.
-pub(super) fn special<T: Float>(step: &StepCode, dst: &mut [T], a: &[T], b: &[T]) {
+/// Applies a step that `apply::apply_float` does not name.
+pub(super) fn apply_special<T: Float>(step: &StepWordCode, dst: &mut [T], a: &[T], b: &[T]) {
     match step.op {
-        Op::Trunc => map(Trunc, dst, a),
+        Op::Trunc => map_elements(Trunc, dst, a),
         Op::Asin => vmath::asin_slice(dst, a),
         Op::Acos => vmath::acos_slice(dst, a),
         Op::Sinh => vmath::sinh_slice(dst, a),
@@ -63,8 +63,8 @@ pub(super) fn special<T: Float>(step: &StepCode, dst: &mut [T], a: &[T], b: &[T]
         Op::Polygamma => vmath::polygamma_slice(dst, a, step.imm[0] as usize),
         Op::Atan2 => vmath::atan2_slice(dst, a, b),
         Op::Hypot => vmath::hypot_slice(dst, a, b),
-        Op::Copysign => zip(Copysign, dst, a, b),
-        Op::Nextafter => zip(Nextafter, dst, a, b),
+        Op::Copysign => zip_elements(Copysign, dst, a, b),
+        Op::Nextafter => zip_elements(Nextafter, dst, a, b),
         Op::Fmod => vmath::fmod_slice(dst, a, b),
         Op::Remainder => vmath::remainder_slice(dst, a, b),
         Op::FloorDivide => vmath::floor_divide_slice(dst, a, b),

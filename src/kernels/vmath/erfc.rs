@@ -3,7 +3,7 @@
 //! The inverses start from Giles' polynomials ("Approximating the erfinv function", GPU Computing Gems, 2010) or, far
 //! out, from erfc y ≈ e^(−y²) / (y√π), and take two steps of Halley's method. All compute in `f64`.
 
-use super::erf::{erf, upper};
+use super::erf::{erf, erf_upper};
 use super::exp::exp;
 use super::log::log;
 use super::real::{Real, poly};
@@ -19,7 +19,7 @@ const HALF_ROOT_PI: f64 = 1.0 / FRAC_2_SQRT_PI;
 fn above(a: f64) -> (f64, f64) {
     let a = if a > HIGH { HIGH } else { a };
     let h = a * a;
-    let (tail, e) = upper(a * SQRT_2, h, a.mul_add(a, -h));
+    let (tail, e) = erf_upper(a * SQRT_2, h, a.mul_add(a, -h));
     (2.0 * tail.head * tail.lifted * f64::LIFT.1, 2.0 * tail.head / e.head)
 }
 

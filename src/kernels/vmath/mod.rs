@@ -34,6 +34,7 @@ mod erfc;
 mod exp;
 mod floats;
 mod gamma;
+mod gelu;
 mod hyperbolic;
 mod log;
 mod pairs;
@@ -41,23 +42,26 @@ mod pow;
 mod real;
 mod sigmoid;
 mod slices;
+mod tanh;
 #[cfg(test)]
 mod tests;
 mod trig;
 
 pub use arc::{acos, asin, atan2};
 pub use bases::{exp2, log2, log10};
-pub use erf::{erf, gelu, gelu_both, gelu_grad};
+pub use erf::erf;
 pub use erfc::{erfc, erfcinv, erfinv};
-pub use exp::{elu, exp, expm1, softplus, tanh};
+pub use exp::{elu, exp, expm1, softplus};
 pub use gamma::{MAX_ORDER, digamma, lgamma, polygamma};
+pub use gelu::{gelu, gelu_both, gelu_grad, gelu_tanh, gelu_tanh_both, gelu_tanh_grad};
 pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh};
 pub use log::{log, log1p};
 pub use pairs::{floor_divide, fmod, hypot, remainder};
 pub use pow::pow;
 pub use real::Real;
-pub use sigmoid::{gelu_tanh, gelu_tanh_both, gelu_tanh_grad, sigmoid, silu, silu_both, silu_grad};
+pub use sigmoid::{sigmoid, silu, silu_both, silu_grad};
 pub use slices::*;
+pub use tanh::tanh;
 pub use trig::{atan, cos, sin, tan};
 
 /// √x, correctly rounded.

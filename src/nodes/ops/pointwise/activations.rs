@@ -99,7 +99,8 @@ impl<'g> Var<'g> {
     /// x moved towards 0 by `lambda`, and 0 where |x| ≤ `lambda`, where the derivative is 0 too.
     #[track_caller]
     pub fn softshrink(self, lambda: f64) -> Var<'g> {
-        if let Some(error) = self.needs("softshrink", "lambda must be finite and not negative; it", lambda, lambda >= 0.0)
+        if let Some(error) =
+            self.needs("softshrink", "lambda must be finite and not negative; it", lambda, lambda >= 0.0)
         {
             return error;
         }
@@ -110,7 +111,8 @@ impl<'g> Var<'g> {
     /// x, and 0 where |x| ≤ `lambda`, where the derivative is 0 too.
     #[track_caller]
     pub fn hardshrink(self, lambda: f64) -> Var<'g> {
-        if let Some(error) = self.needs("hardshrink", "lambda must be finite and not negative; it", lambda, lambda >= 0.0)
+        if let Some(error) =
+            self.needs("hardshrink", "lambda must be finite and not negative; it", lambda, lambda >= 0.0)
         {
             return error;
         }

@@ -1,6 +1,6 @@
 //! Elementwise ops, and the regions that fusion builds from them.
 
-pub mod act_grad;
+pub mod act_with_grad;
 mod activations;
 pub mod arith;
 pub mod attrs;
@@ -13,3 +13,10 @@ pub mod pairs;
 mod peephole;
 pub mod special;
 pub mod var;
+
+use crate::nodes::ir::attrs::Attrs;
+
+/// The immediates of a tile step that has none.
+pub(crate) fn no_pointwise_immediates(_: &Attrs<'_>) -> [f64; 2] {
+    [0.0; 2]
+}

@@ -78,9 +78,7 @@ impl Builder {
     pub fn randint(&self, dims: impl AsRef<[usize]>, dtype: DType, low: i64, high: i64) -> Var<'_> {
         let (key, stream) = (self.rng(), self.fresh_stream());
         match self.shape(dims.as_ref()) {
-            Some(shape) => {
-                self.emit1(Op::RNG_INT, &[key], &RandomIntAttrs { stream, low, high, dtype, shape }.list())
-            }
+            Some(shape) => self.emit1(Op::RNG_INT, &[key], &RandomIntAttrs { stream, low, high, dtype, shape }.list()),
             None => self.var(Value::NONE),
         }
     }

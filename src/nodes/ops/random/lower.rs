@@ -2,15 +2,16 @@
 
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::key::step_key;
+use crate::kernels::key::step_key_kernel;
 use crate::kernels::random::{Random, RandomInt};
 use crate::kernels::{key, random};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::by_float;
 use crate::nodes::ops::random::{DrawAttrs, RandomIntAttrs};
 
-fn draw(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
+fn lower_random_draw(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
     let p = Random { len: cx.out_dims(0).numel(), stream: DrawAttrs::of(&cx.attrs()).stream as u64 };
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::RANDOM);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
@@ -19,14 +20,14 @@ fn draw(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
 
 /// `rng_uniform`.
 pub fn rng_uniform(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.out(0).dtype, random::rng_uniform)?;
-    draw(cx, kernel)
+    let kernel = by_float!(cx.out(0).dtype, random::random_uniform_kernel)?;
+    lower_random_draw(cx, kernel)
 }
 
 /// `rng_normal`.
 pub fn rng_normal(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.out(0).dtype, random::rng_normal)?;
-    draw(cx, kernel)
+    let kernel = by_float!(cx.out(0).dtype, random::random_normal_kernel)?;
+    lower_random_draw(cx, kernel)
 }
 
 /// `rng_int`.
@@ -34,7 +35,8 @@ pub fn rng_int(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let RandomIntAttrs { stream, low, high, dtype, .. } = RandomIntAttrs::of(&cx.attrs());
     let span = (high as u64).wrapping_sub(low as u64);
     let p = RandomInt { len: cx.out_dims(0).numel(), stream: stream as u64, low: low as u64, span };
-    let kernel: Kernel = if dtype == DType::I32 { random::rng_int::<i32> } else { random::rng_int::<i64> };
+    let kernel: Kernel =
+        if dtype == DType::I32 { random::random_int_kernel::<i32> } else { random::random_int_kernel::<i64> };
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::RANDOM);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())
@@ -42,13 +44,13 @@ pub fn rng_int(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `rng_next`.
 pub fn rng_next(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let call = Call::new(step_key, [], 1).reads_args(1).writes(Buf::Out(0), key::WORDS);
+    let call = Call::new(step_key_kernel, [], 1).reads_args(1).writes(Buf::Out(0), key::WORDS);
     cx.call(call.inplace(&[(0, 0)]));
     Ok(())
 }
 
 /// `rng_fold`.
 pub fn rng_fold(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    cx.call(Call::new(random::rng_fold, [], 1).reads_args(2).writes(Buf::Out(0), key::WORDS));
+    cx.call(Call::new(key::fold_key_kernel, [], 1).reads_args(2).writes(Buf::Out(0), key::WORDS));
     Ok(())
 }
