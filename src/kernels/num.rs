@@ -5,7 +5,7 @@
 use bytemuck::Pod;
 use std::fmt::Debug;
 
-/// `f32`, `f64`, `i32` or `i64`. The method names differ from those of [`vmath::Real`](crate::kernels::vmath::Real),
+/// `f32`, `f64` or an integer. The method names differ from those of [`vmath::Real`](crate::kernels::vmath::Real),
 /// because a [`Float`](crate::kernels::float::Float) has both traits.
 pub trait Scalar: Pod + Send + Sync + Debug + PartialOrd {
     /// 0, the identity of sums.
@@ -100,6 +100,9 @@ num!(float f32);
 num!(float f64);
 num!(int i32);
 num!(int i64);
+num!(int i8);
+num!(int u8);
+num!(int u32);
 
 /// An index or a label: `i32` or `i64`.
 pub trait Index: Pod + Send + Sync + Debug {

@@ -28,7 +28,7 @@ fn unary(x: &[f64], f: impl for<'g> Fn(Var<'g>) -> Var<'g>) -> (Vec<f64>, Vec<f6
 fn binary(a: &[f64], b: &[f64], f: impl for<'g> Fn(Var<'g>, Var<'g>) -> Var<'g>) -> [Vec<f64>; 3] {
     let g = Builder::new("f");
     let (x, y) = (g.input("a", [a.len()], F64), g.input("b", [b.len()], F64));
-    f(x, y).named("y");
+    g.output("y", f(x, y));
     let graph = g.finish([]).unwrap();
     let value = run(&graph, &[tensor(a), tensor(b)], PLAIN).remove(0).data;
     let back = passes::vjp(graph.view(), &["y"], &["a", "b"], Missing::Zero).unwrap();
@@ -96,7 +96,7 @@ fn tests_of_numbers() {
     let as_float = |f: fn(Var<'_>) -> Var<'_>| {
         let g = Builder::new("f");
         let v = g.input("x", [x.len()], F64);
-        f(v).cast(F64).named("y");
+        g.output("y", f(v).cast(F64));
         run(&g.finish([]).unwrap(), &[tensor(&x)], PLAIN).remove(0).data
     };
     assert_eq!(as_float(|v| v.isnan()), [0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
@@ -185,7 +185,7 @@ fn wrong_use_is_an_error_with_op_and_operands() {
     }
     let g = Builder::new("f");
     let x = g.input("x", [2], F64);
-    x.nextafter(0.0).named("y");
+    g.output("y", x.nextafter(0.0));
     let e = passes::vjp(g.finish([]).unwrap().view(), &["y"], &["x"], Missing::Zero).err().unwrap().to_string();
     assert!(e.contains("nextafter") && e.contains("stop_gradient"), "{e}");
 }
@@ -195,17 +195,17 @@ fn integers_divide_shift_and_mask() {
     let g = Builder::new("ints");
     let (a, b) = (g.input("a", [6], DType::I32), g.input("b", [6], DType::I32));
     let flags = g.input("c", [6], DType::Bool);
-    a.remainder(b).named("remainder");
-    a.fmod(b).named("fmod");
-    a.floor_divide(b).named("floor");
-    a.bitwise_and(b).named("and");
-    a.bitwise_or(b).named("or");
-    a.bitwise_xor(b).named("xor");
-    a.bitwise_not().named("not");
-    a.bitwise_left_shift(3.0).named("left");
-    a.bitwise_right_shift(40.0).named("right");
-    flags.bitwise_xor(a.less(b)).named("flags");
-    flags.bitwise_not().named("opposite");
+    g.output("remainder", a.remainder(b));
+    g.output("fmod", a.fmod(b));
+    g.output("floor", a.floor_divide(b));
+    g.output("and", a.bitwise_and(b));
+    g.output("or", a.bitwise_or(b));
+    g.output("xor", a.bitwise_xor(b));
+    g.output("not", a.bitwise_not());
+    g.output("left", a.bitwise_left_shift(3.0));
+    g.output("right", a.bitwise_right_shift(40.0));
+    g.output("flags", flags.bitwise_xor(a.less(b)));
+    g.output("opposite", flags.bitwise_not());
     let mut p = Session::new().compile(&g.finish([]).unwrap()).unwrap();
     let (x, y) = ([7, -7, 7, -7, i32::MIN, 0], [3, 3, -3, -3, -1, 5]);
     let (a, b, c) = (p.input::<i32>("a").unwrap(), p.input::<i32>("b").unwrap(), p.input::<u8>("c").unwrap());
@@ -228,4 +228,48 @@ fn integers_divide_shift_and_mask() {
     p.write(b, &[1, 1, 0, 1, 0, 1]).unwrap();
     let e = p.step().unwrap_err().to_string();
     assert!(e.contains("element 2") || e.contains("[2]"), "{e}");
+}
+
+#[test]
+fn integer_products_and_reductions() {
+    let g = Builder::new("ints");
+    let (a, b) = (g.input("a", [2, 3, 4], DType::I8), g.input("b", [4, 5], DType::I8));
+    g.output("product", a.matmul(b));
+    g.output("general", a.dot_general(b, [&[], &[]], [&[2], &[0]]));
+    g.output("wide", a.cast(DType::I64).matmul_t(b.transpose(&[1, 0]).cast(DType::I64), false, true));
+    g.output("max", a.amax(1));
+    g.output("min", a.amin([0, 2]));
+    g.output("sum", a.sum_as(.., DType::I64));
+    g.output("any", a.less(0.0).amax(..));
+    g.output("count", a.less(0.0).sum_as(2, DType::I32));
+    let mut p = Session::new().compile(&g.finish([]).unwrap()).unwrap();
+    let x: Vec<i8> = (0..24).map(|i| (i * 37 % 256 - 128) as i8).collect();
+    let y: Vec<i8> = (0..20).map(|i| (i * 91 % 256 - 128) as i8).collect();
+    let (a, b) = (p.input::<i8>("a").unwrap(), p.input::<i8>("b").unwrap());
+    p.write(a, &x).unwrap();
+    p.write(b, &y).unwrap();
+    p.step().unwrap();
+    let at = |row: usize, j: usize| (0..4).map(|k| i64::from(x[row * 4 + k]) * i64::from(y[k * 5 + j])).sum::<i64>();
+    let want: Vec<i64> = (0..30).map(|i| at(i / 5, i % 5)).collect();
+    for name in ["product", "general"] {
+        let got: Vec<i64> = p.values::<i32>(name).unwrap().iter().map(|x| i64::from(*x)).collect();
+        assert_eq!(got, want, "{name}");
+    }
+    assert_eq!(p.values::<i64>("wide").unwrap(), want);
+    let max: Vec<i8> = (0..8).map(|i| (0..3).map(|r| x[i / 4 * 12 + r * 4 + i % 4]).max().unwrap()).collect();
+    assert_eq!(p.values::<i8>("max").unwrap(), max);
+    let rows: Vec<i8> = (0..3).map(|r| (0..8).map(|i| x[i / 4 * 12 + r * 4 + i % 4]).min().unwrap()).collect();
+    assert_eq!(p.values::<i8>("min").unwrap(), rows);
+    assert_eq!(p.values::<i64>("sum").unwrap(), [x.iter().map(|x| i64::from(*x)).sum::<i64>()]);
+    assert_eq!(p.values::<u8>("any").unwrap(), [1]);
+    let count: Vec<i32> = x.chunks(4).map(|r| r.iter().filter(|x| **x < 0).count() as i32).collect();
+    assert_eq!(p.values::<i32>("count").unwrap(), count);
+    let g = Builder::new("bad");
+    let (a, b) = (g.input("a", [2, 3], DType::I8), g.input("b", [4, 2], DType::I8));
+    let e = g.finish([a.matmul(b)]).err().unwrap().to_string();
+    assert!(e.contains("int_matmul(i8[2,3], i8[4,2])") && e.contains("inner dimensions 3 and 4 differ"), "{e}");
+    let g = Builder::new("bad");
+    let a = g.input("a", [2, 3], DType::I8);
+    let e = g.finish([a.sum(..)]).err().unwrap().to_string();
+    assert!(e.contains("reduce_sum(i8[2,3])") && e.contains("sum_as"), "{e}");
 }

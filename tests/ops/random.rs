@@ -10,7 +10,7 @@ const N: usize = 1_000_000;
 /// `N` numbers of one draw, as `f64`.
 fn draws(f: impl for<'g> Fn(&'g Builder) -> Var<'g>) -> Vec<f64> {
     let g = Builder::new("draws");
-    f(&g).cast(F64).named("y");
+    g.output("y", f(&g).cast(F64));
     let mut p = Session::new().compile(&g.finish([]).unwrap()).unwrap();
     p.init(5).unwrap();
     p.step().unwrap();
@@ -93,12 +93,12 @@ fn bounds_and_certain_outcomes() {
         f(&g);
         g.finish([]).err().unwrap().to_string()
     };
-    let randint = |low: i64, high: i64| why(&move |g| drop(g.randint([2], DType::I32, low, high)));
+    let randint = |low: i64, high: i64| why(&move |g| _ = g.randint([2], DType::I32, low, high));
     assert!(randint(3, 3).contains("no whole number is in 3..3"));
     assert!(randint(0, 1 << 40).contains("leaves the range of i32"));
-    assert!(why(&|g| drop(g.bernoulli([2], 1.5))).contains("p is 1.5"));
-    assert!(why(&|g| drop(g.truncated_normal([2], F32, 1.0, 1.0))).contains("lo 1 is not below hi 1"));
-    assert!(why(&|g| drop(g.uniform([2], DType::I32))).contains("no draws of i32"));
+    assert!(why(&|g| _ = g.bernoulli([2], 1.5)).contains("p is 1.5"));
+    assert!(why(&|g| _ = g.truncated_normal([2], F32, 1.0, 1.0)).contains("lo 1 is not below hi 1"));
+    assert!(why(&|g| _ = g.uniform([2], DType::I32)).contains("no draws of i32"));
 }
 
 /// χ² of 3 degrees of freedom is above 30 with a probability of 1.4e-6.
@@ -135,7 +135,6 @@ fn draws_are_differentiable_in_their_parameters() {
         g.exponential([500], F64, scale),
     ];
     let sums = all.map(|x| x.sum(..));
-    sums.iter().enumerate().for_each(|(i, s)| drop(s.named(&format!("sum{i}"))));
     let loss = sums.into_iter().reduce(|a, b| a + b).unwrap().named("loss");
     let graph = g.finish([loss]).unwrap();
     let back = grad(&graph, "loss", &GradOptions::wrt(&["loc", "scale"])).unwrap();
@@ -162,11 +161,11 @@ fn draws_are_differentiable_in_their_parameters() {
 fn each_draw_has_its_own_stream_and_the_same_bits_for_any_threads() {
     let g = Builder::new("g");
     let (a, b) = (g.uniform([9000], F32), g.uniform([9000], F32));
-    (a - b).named("difference");
-    g.randint([9000], DType::I32, 0, 1000).named("whole");
-    g.gumbel([9000], F32, 0.0, 1.0).named("gumbel");
-    g.truncated_normal([9000], F32, -1.0, 2.0).named("truncated");
-    g.permutation(3000).named("order");
+    g.output("difference", a - b);
+    g.output("whole", g.randint([9000], DType::I32, 0, 1000));
+    g.output("gumbel", g.gumbel([9000], F32, 0.0, 1.0));
+    g.output("truncated", g.truncated_normal([9000], F32, -1.0, 2.0));
+    g.output("order", g.permutation(3000));
     let graph = g.finish([]).unwrap();
     let steps = |threads: usize| {
         let mut p = Session::new().threads(threads).share(true).compile(&graph).unwrap();

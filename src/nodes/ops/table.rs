@@ -135,6 +135,7 @@ ops! {
 
     MATMUL = matmul;
     DOT_GENERAL = matmul;
+    INT_MATMUL = matmul::integers;
 
     REDUCE_SUM = reduce;
     SUM_SQUARES = reduce;
