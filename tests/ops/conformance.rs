@@ -89,6 +89,7 @@ fn differentiable(s: &Sample) -> Result<(Vec<String>, Vec<String>), &'static str
     let outs: Vec<String> = names.filter(|(o, _)| is_asked(s, **o)).map(|(_, &n)| v.str(n).to_string()).collect();
     match s.def.deriv {
         Deriv::Zero => Err("zero"),
+        Deriv::Error(_) => Err("refused"),
         _ if wrt.is_empty() => Err("integers"),
         _ if outs.is_empty() => Err("integers"),
         _ if s.float == DType::F32 => Err(F64_ONLY),
